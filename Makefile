@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: MIT
+# ridge: `make help` lists the targets.
+
+CC      ?= cc
+BUILD   ?= build
+OPT     ?= -O3 -g
+WARN    := -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes
+ARCH    := $(shell uname -m)
+MULTI   := $(ARCH)-linux-gnu
+# OpenBLAS of the OpenMP kind, by its own folder: the system's default may be the pthread kind,
+# whose second pool of threads fights ours.
+BLAS    := /usr/lib/$(MULTI)/openblas-openmp
+CFLAGS  := -std=c11 -D_GNU_SOURCE $(OPT) $(WARN) $(WERROR) -fPIC -fvisibility=hidden -fopenmp \
+           -ffp-contract=off -fno-math-errno -fno-trapping-math \
+           -Icore -I/usr/include/luajit-2.1 $(EXTRA)
+LDLIBS  := -L$(BLAS) -Wl,-rpath,$(BLAS) -ldnnl -l:libopenblas.so.0 -lpthread -ldl -lm
+# one file of vector loops, compiled for three instruction sets
+SIMD_base   :=
+SIMD_avx2   := -march=x86-64-v3
+SIMD_avx512 := -march=x86-64-v4 -mprefer-vector-width=512
+SIMDS   := base $(if $(filter x86_64,$(ARCH)),avx2 avx512)
+
+CORE    := $(sort $(shell find core -name '*.c' -not -path 'core/cpu/simd/*'))
+SIMD    := $(sort $(wildcard core/cpu/simd/*.c))
+HOST    := $(sort $(wildcard lua/*.c))
+LUA     := $(sort $(shell find lua/ridge -name '*.lua' 2>/dev/null))
+HEADERS := $(sort $(wildcard core/ridge.h core/ridge/*.h))
+OBJ     := $(CORE:%.c=$(BUILD)/obj/%.o) \
+           $(foreach s,$(SIMDS),$(SIMD:core/cpu/simd/%.c=$(BUILD)/obj/simd/%_$(s).o))
+HOSTOBJ := $(HOST:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/embedded.o
+CTESTS  := $(sort $(wildcard tests/c/test_*.c))
+CTESTBIN := $(CTESTS:tests/c/%.c=$(BUILD)/tests/%)
+
+.DELETE_ON_ERROR:
+.PHONY: all
+all: ridge $(BUILD)/libridge.so $(BUILD)/ridge.so
+
+# -- what scripts/deps installs must be there before anything compiles ---------
+-include $(BUILD)/deps.mk
+$(BUILD)/deps.mk: scripts/deps
+	@mkdir -p $(BUILD)
+	@sh scripts/deps
+	@touch $@
+
+# -- the core -------------------------------------------------------------------
+$(BUILD)/obj/core/%.o: core/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+define SIMD_RULE
+$(BUILD)/obj/simd/%_$(1).o: core/cpu/simd/%.c
+	@mkdir -p $$(@D)
+	$(CC) $(CFLAGS) -fopenmp-simd $(SIMD_$(1)) -DRG_SIMD=$(1) -MMD -MP -c -o $$@ $$<
+endef
+$(foreach s,$(SIMDS),$(eval $(call SIMD_RULE,$(s))))
+
+# the public headers as LuaJIT reads them, as a C string of the library
+$(BUILD)/ridge.cdef: $(HEADERS)
+	@mkdir -p $(@D)
+	$(CC) -E -P -DRG_CDEF -Icore core/ridge.h > $@
+$(BUILD)/obj/core/cdef.o: $(BUILD)/cdef.inc
+$(BUILD)/cdef.inc: $(BUILD)/ridge.cdef
+	@sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/"/' -e 's/$$/\\n"/' $< > $@
+$(BUILD)/obj/core/cdef.o: CFLAGS += -I$(BUILD) -Wno-overlength-strings
+$(BUILD)/obj/core/ridge.o: CFLAGS += -DRG_FLAGS='"$(OPT)"'
+
+$(BUILD)/libridge.so: $(OBJ)
+	$(CC) -shared -fopenmp $(EXTRA) -o $@ $^ $(LDLIBS)
+
+# -- the LuaJIT host ------------------------------------------------------------
+$(BUILD)/obj/lua/%.o: lua/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
+$(BUILD)/embedded.c: scripts/embed.lua $(LUA) $(sort $(dir $(LUA)))
+	luajit scripts/embed.lua lua > $@
+$(BUILD)/obj/embedded.o: $(BUILD)/embedded.c
+	$(CC) $(CFLAGS) -Wno-overlength-strings -c -o $@ $<
+$(BUILD)/ridge: $(OBJ) $(HOSTOBJ)
+	$(CC) -fopenmp $(EXTRA) -rdynamic -o $@ $^ -lluajit-5.1 -ledit $(LDLIBS)
+ridge: $(BUILD)/ridge
+	@ln -sf $(BUILD)/ridge ridge
+# the same objects as a Lua module, for plain luajit
+$(BUILD)/ridge.so: $(OBJ) $(HOSTOBJ)
+	$(CC) -shared -fopenmp $(EXTRA) -o $@ $^ -ledit $(LDLIBS)
+
+# -- tests ------------------------------------------------------------------------
+$(BUILD)/tests/%: tests/c/%.c $(BUILD)/libridge.so $(wildcard tests/c/*.h)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -Itests/c -MMD -MP -o $@ $< $(OBJ) $(LDLIBS)
+
+.PHONY: test test-c test-op test-lua
+test: test-c test-op test-lua
+test-c: $(CTESTBIN)
+	@set -e; for t in $(CTESTBIN); do echo "# $$t"; $$t; done
+test-op: all
+	busted --lua=luajit tests/op
+test-lua: all
+	busted --lua=luajit tests/lua
+
+.PHONY: clean
+clean:
+	rm -rf $(BUILD) ridge
+
+-include $(OBJ:.o=.d) $(HOSTOBJ:.o=.d) $(CTESTBIN:=.d)

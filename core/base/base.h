@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** What the core itself uses of base, beyond the public header.
+*/
+#ifndef RIDGE_BASE_BASE_H
+#define RIDGE_BASE_BASE_H
+
+#include "ridge/base.h"
+
+/* Pass a failure up. */
+#define RG_TRY(expression)               \
+  do {                                   \
+    rg_status rg_try_ = (expression);    \
+    if (__builtin_expect(rg_try_, 0)) {  \
+      return rg_try_;                    \
+    }                                    \
+  } while (0)
+
+typedef struct rg_memo rg_memo;
+
+/* -- Host memory ---------------------------------------------------------------- */
+
+/* malloc and free under the failure injection, for structures; NULL on failure. */
+void *rg_host_alloc(size_t bytes);
+void *rg_host_zeroed(size_t bytes);
+void rg_host_free(void *block);
+
+/* True when this allocation is the one that has to fail. */
+bool rg_alloc_injected(void);
+
+/* -- Device memory ---------------------------------------------------------------- */
+
+typedef struct rg_arena rg_arena;
+
+/* A block of device memory, 64-byte aligned. */
+typedef struct rg_block {
+  void *data;
+  int64_t bytes;   /* the size class, at least what was asked for */
+  rg_arena *arena; /* where it goes back to */
+  int32_t device;
+} rg_block;
+
+/* Take a block: from this thread's arena while a plan is captured, else from the device's pool. */
+rg_status rg_block_alloc(int32_t device, int64_t bytes, rg_block *out) RG_CHECK;
+
+/* The same from the device's pool whatever is captured: for what outlives the plan. */
+rg_status rg_block_alloc_shared(int32_t device, int64_t bytes, rg_block *out) RG_CHECK;
+
+void rg_block_free(rg_block *block);
+
+/*
+** An arena is a private pool: what is freed into it is used again only inside it, so that a plan's
+** steps find their buffers undisturbed at replay.  It ends when it is closed and its last block
+** came back.
+*/
+rg_status rg_arena_new(rg_arena **out) RG_CHECK;
+void rg_arena_close(rg_arena *arena);
+
+/* Make an arena this thread's (NULL: none); returns the one before. */
+rg_arena *rg_arena_swap(rg_arena *arena);
+
+/* Bytes of system memory the arena holds. */
+int64_t rg_arena_bytes(const rg_arena *arena);
+
+/* -- Threads ------------------------------------------------------------------------ */
+
+/*
+** How many threads a kernel should use for so many elementary operations: one below about a
+** million, because waking the second core costs more than it brings (cpu.md section 2).
+*/
+int32_t rg_threads_for(double operations);
+
+/* -- Random numbers -------------------------------------------------------------------- */
+
+/* Take n numbers: the offset before, after which the stream moves on by n. */
+uint64_t rg_generator_take(rg_generator *generator, uint64_t n);
+
+/* Philox4x32-10 block number index of a seed: four 32-bit numbers. */
+void rg_philox(uint64_t seed, uint64_t index, uint32_t out[4]);
+
+/* -- Clamp ------------------------------------------------------------------------------- */
+
+static inline int64_t rg_min_i64(int64_t a, int64_t b)
+{
+  return a < b ? a : b;
+}
+
+static inline int64_t rg_max_i64(int64_t a, int64_t b)
+{
+  return a > b ? a : b;
+}
+
+#endif

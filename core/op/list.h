@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Every operation, one line each: from here come the enum, the table of records and the table of
+** CPU kernels, so that a missing record or kernel is a link error.
+**
+** OP(NAME, name): record rg_op_<name>, kernel rg_cpu_<name>, id RG_OP_<NAME>.
+*/
+#ifndef RIDGE_OP_LIST_H
+#define RIDGE_OP_LIST_H
+
+#include "ridge/op.h"
+
+/* clang-format off */
+#define RG_OP_OF_LIST(NAME, name, help, class) RG_OP_LINE(NAME, name)
+#define RG_OP_LIST                          \
+  RG_UNARY_LIST(RG_OP_OF_LIST)              \
+  RG_BINARY_LIST(RG_OP_OF_LIST)             \
+  RG_OP_LINE(FILL,        fill)             \
+  RG_OP_LINE(ARANGE,      arange)           \
+  RG_OP_LINE(COPY,        copy)             \
+  RG_OP_LINE(CAST,        cast)             \
+  RG_OP_LINE(CONCAT,      concat)           \
+  RG_OP_LINE(UNIFORM,     uniform)          \
+  RG_OP_LINE(NORMAL,      normal)           \
+  RG_OP_LINE(SIGNS,       signs)            \
+  RG_OP_LINE(RANDINT,     randint)          \
+  RG_OP_LINE(DROPOUT,     dropout)          \
+  RG_OP_LINE(SUM,         sum)              \
+  RG_OP_LINE(MEAN,        mean)             \
+  RG_OP_LINE(PROD,        prod)             \
+  RG_OP_LINE(MAX,         max)              \
+  RG_OP_LINE(MIN,         min)              \
+  RG_OP_LINE(NORM,        norm)             \
+  RG_OP_LINE(ARGMAX,      argmax)           \
+  RG_OP_LINE(ARGMIN,      argmin)           \
+  RG_OP_LINE(SOFTMAX,     softmax)          \
+  RG_OP_LINE(MATMUL,      matmul)           \
+  RG_OP_LINE(LINEAR,      linear)           \
+  RG_OP_LINE(LOWRANK_LINEAR,       lowrank_linear)        \
+  RG_OP_LINE(SKETCHED_LINEAR,      sketched_linear)       \
+  RG_OP_LINE(SKETCHED_LINEAR_BITS, sketched_linear_bits)  \
+  RG_OP_LINE(SVD,         svd)
+/* clang-format on */
+
+#define RG_OP_LINE(NAME, name) RG_OP_##NAME,
+enum { RG_OP_LIST RG_OP_COUNT };
+#undef RG_OP_LINE
+
+#endif

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** The contract of an operation: everything about it that is not a kernel is one rg_op record, and
+** every call of it goes through rg_run (core/op/run.c).
+**
+** The door does, in this order: check the inputs, apply autocast, infer the outputs, convert the
+** inputs to one element type where the record asks for it, allocate, take the random numbers,
+** pick the backend's kernel, run it, count the writes, tell the recorders.  While a plan is
+** captured the kernel runs inside the plan's new step, so that what it keeps in its memo is there
+** when the step is replayed.
+*/
+#ifndef RIDGE_OP_OP_H
+#define RIDGE_OP_OP_H
+
+#include "base/base.h"
+#include "ridge/op.h"
+#include "tensor/tensor.h"
+
+typedef struct rg_op rg_op;
+typedef struct rg_call rg_call;
+typedef struct rg_frame rg_frame;
+
+/* A backend's implementation.  out[i] is allocated and has the shape and type of call->out[i]; it
+** is contiguous unless the caller chose to write into a tensor of his own (then any strides). */
+typedef rg_status rg_kernel(const rg_call *call, rg_tensor *const *out, rg_frame *frame);
+
+/* Type, shape and layout of a tensor to be; outputs are contiguous. */
+typedef struct rg_meta {
+  int32_t dtype;
+  int32_t ndim;
+  int64_t shape[RG_MAX_DIMS];
+} rg_meta;
+
+/* What one call costs at best; the profiler divides it by the time taken. */
+typedef struct rg_cost {
+  double flops; /* arithmetic operations */
+  double bytes; /* each tensor crossing memory once */
+} rg_cost;
+
+/* Random numbers of one call: n numbers from offset on. */
+typedef struct rg_draw {
+  uint64_t seed;
+  uint64_t offset;
+} rg_draw;
+
+enum {
+  RG_MAX_OUT = 6,         /* results and hidden results together; inputs have no maximum */
+  RG_SAVE_ALL = INT32_MIN /* in save_in, save_out: every one */
+};
+
+/* One call in flight.  Plan steps and the tape keep a copy, args and inputs included. */
+struct rg_call {
+  const rg_op *op;
+  const rg_tensor *const *in; /* optional inputs may be NULL */
+  int32_t n_in;
+  int32_t device;
+  const void *args;       /* the op's own struct, op->args_size bytes, no pointers inside */
+  rg_generator *generator; /* for ops that draw: where from; NULL for the default */
+  /* filled by infer */
+  int32_t compute;        /* dtype that every float input is converted to first; -1: as they are */
+  int32_t n_out;          /* results and, behind them, hidden results for the gradient */
+  int64_t scratch_bytes;  /* needed while the kernel runs, 64-byte aligned */
+  int64_t n_draws;        /* random numbers taken */
+  rg_meta out[RG_MAX_OUT];
+  /* filled by the door */
+  rg_draw draw;
+};
+
+/* What a kernel gets beside the call. */
+struct rg_frame {
+  void *scratch;    /* call->scratch_bytes */
+  rg_memo **memo;   /* a step's place to keep what was worked out once; NULL in eager calls */
+  const char *path; /* the kernel may name the way it took, for the trace */
+};
+
+/* Kept between replays by a step, released with it.  Kernels derive their own struct from it. */
+struct rg_memo {
+  void (*release)(rg_memo *memo);
+};
+
+/* What a gradient rule gets: it writes new references into dx for the inputs that need one. */
+typedef struct rg_grad {
+  const rg_call *call;      /* in[i] only where save_in says so */
+  rg_tensor *const *out;    /* only where save_out says so; hidden results always */
+  rg_tensor *const *dout;   /* NULL where no gradient flows */
+  const bool *needs;        /* n_in of them */
+  rg_tensor **dx;           /* n_in, NULL at first */
+} rg_grad;
+
+/* Everything about an operation that is not a kernel. */
+struct rg_op {
+  const char *name;
+  const char *sig; /* "softmax(x, axis=-1) -> y"; Lua binds from it */
+  const char *doc; /* one line, for help and tables */
+  int32_t id;      /* RG_OP_...; -1 for an operation outside list.h, which brings its own kernel */
+  int32_t amp;     /* RG_AMP_... */
+  int32_t save_in; /* bit i: the gradient reads input i */
+  int32_t save_out;
+  uint32_t args_size;
+  int32_t n_hidden; /* results behind the visible ones that only the gradient reads */
+  bool draws;       /* takes random numbers */
+
+  /* Check the inputs and fill the call.  Runs before any allocation. */
+  rg_status (*infer)(rg_call *call);
+
+  /* Does the call write into input i (running statistics, optimizer moments)?  NULL: never.
+  ** A call that writes into a tensor the caller names as result needs nothing here. */
+  bool (*writes)(const rg_call *call, int32_t i);
+
+  /* The gradient, made of operations; NULL if there is none (yet). */
+  rg_status (*grad)(rg_grad *g);
+
+  rg_cost (*cost)(const rg_call *call);
+
+  /* For operations outside list.h only. */
+  rg_kernel *kernel;
+};
+
+/* -- The door ---------------------------------------------------------------- */
+
+/*
+** Run one call.
+**
+** call     op, in, n_in, args, generator set; the rest is filled here
+** out      the visible results: NULL entries are allocated and are new references on success;
+**          others are written into (their shape and type must be the result's) and keep their owner
+** Hidden results are made only when a recorder wants them.
+*/
+rg_status rg_run(rg_call *call, rg_tensor **out) RG_CHECK;
+
+/* The usual case: n inputs, args, one new result. */
+rg_status rg_run1(const rg_op *op, const rg_tensor *const *in, int32_t n_in, const void *args,
+                  rg_tensor **out) RG_CHECK;
+
+/* The same with the result written into x. */
+rg_status rg_run_into(const rg_op *op, const rg_tensor *const *in, int32_t n_in, const void *args,
+                      rg_tensor *x) RG_CHECK;
+
+/* -- Recorders ---------------------------------------------------------------- */
+
+/*
+** Told of every call that ran on this thread, after it ran.  The tape is one (it asks for hidden
+** results), the trace another.  The plan under capture is not: it runs the call itself.
+*/
+typedef struct rg_recorder rg_recorder;
+struct rg_recorder {
+  rg_status (*ran)(rg_recorder *self, const rg_call *call, rg_tensor *const *out,
+                   const rg_frame *frame, int64_t begin_ns);
+  bool wants_hidden;
+  bool wants_time;
+  rg_recorder *next;
+};
+
+void rg_recorder_push(rg_recorder *recorder);
+void rg_recorder_pop(rg_recorder *recorder);
+
+/*
+** A capture runs the call inside a new step: set while one is under way on this thread.  Graph
+** registers it, so that op does not need to know what a plan is.
+*/
+typedef rg_status rg_capture_hook(const rg_call *call, rg_kernel *kernel, rg_tensor *const *out,
+                                  rg_frame *frame);
+extern _Thread_local rg_capture_hook *rg_capture_active;
+
+/* Run a kernel with its scratch; used by the door and by replay. */
+rg_status rg_execute(const rg_call *call, rg_kernel *kernel, rg_tensor *const *out,
+                     rg_frame *frame) RG_CHECK;
+
+/* -- Backends ------------------------------------------------------------------ */
+
+/* Kernels of one kind of device, by op id; NULL where it has none. */
+typedef struct rg_backend {
+  const char *name;
+  rg_kernel *const *kernels;
+} rg_backend;
+
+void rg_backend_register(int32_t device, const rg_backend *backend);
+rg_kernel *rg_backend_kernel(int32_t device, const rg_op *op);
+
+/* The records of list.h, by id. */
+extern const rg_op *const rg_ops[];
+
+/* -- For infer functions ---------------------------------------------------------- */
+
+/* Type and shape of a tensor. */
+rg_meta rg_meta_of(const rg_tensor *x);
+int64_t rg_meta_count(const rg_meta *meta);
+int64_t rg_meta_bytes(const rg_meta *meta);
+
+/* The number of inputs is n, none of them NULL. */
+rg_status rg_check_arity(const rg_call *call, int32_t n) RG_CHECK;
+
+/* Input i is of a floating type. */
+rg_status rg_check_float(const rg_call *call, int32_t i) RG_CHECK;
+
+/* Resolve a negative axis; RG_EAXIS names the op, the axis and the shape. */
+rg_status rg_axis_resolve(const rg_op *op, const rg_tensor *x, int32_t axis, int32_t *out) RG_CHECK;
+
+/* The type two types meet at. */
+int32_t rg_promote(int32_t a, int32_t b);
+bool rg_dtype_is_float(int32_t dtype);
+
+/* The shape two shapes broadcast to, into out->shape and ndim. */
+rg_status rg_broadcast(const rg_op *op, const rg_tensor *x, const rg_tensor *y,
+                       rg_meta *out) RG_CHECK;
+
+/* The autocast type for the float inputs of call (its class and this thread's setting), or -1. */
+int32_t rg_autocast_for(const rg_call *call);
+
+/* Cost of reading every input and writing every output once, with flops arithmetic operations. */
+rg_cost rg_cost_of(const rg_call *call, double flops);
+
+/* Is x stored row-major without gaps? */
+static inline bool rg_is_contiguous(const rg_tensor *x)
+{
+  return (x->_flags & RG_TENSOR_CONTIGUOUS) != 0;
+}
+
+#endif

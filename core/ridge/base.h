@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Status, memory, threads, clock, random numbers, machine facts: what everything stands on.
+*/
+#ifndef RIDGE_BASE_H
+#define RIDGE_BASE_H
+
+#ifndef RG_CDEF
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#endif
+
+#ifdef RG_CDEF
+#define RG_API
+#define RG_CHECK
+#define RG_PRINTF(a, b)
+#else
+#ifdef __cplusplus
+#define RG_API extern "C" __attribute__((visibility("default")))
+#else
+#define RG_API __attribute__((visibility("default")))
+#endif
+#define RG_CHECK __attribute__((warn_unused_result))
+#define RG_PRINTF(a, b) __attribute__((format(printf, a, b)))
+#endif
+
+/* The version of this interface; the binding refuses another one. */
+enum { RG_ABI = 1 };
+
+/* -- Status ---------------------------------------------------------------- */
+
+/* clang-format off */
+#define RG_STATUS_LIST(X)                                                                        \
+  X(RG_OK,         0,  "no error")                                                               \
+  X(RG_ESHAPE,    -1,  "shapes do not agree")                                                    \
+  X(RG_EDTYPE,    -2,  "element type not accepted")                                              \
+  X(RG_EAXIS,     -3,  "no such axis or index")                                                  \
+  X(RG_EARG,      -4,  "argument out of range")                                                  \
+  X(RG_ENOMEM,    -5,  "out of memory")                                                          \
+  X(RG_EDEVICE,   -6,  "device missing or lost")                                                 \
+  X(RG_ENOSUP,    -7,  "not supported here")                                                     \
+  X(RG_EIO,       -8,  "reading or writing failed")                                              \
+  X(RG_EFORMAT,   -9,  "malformed data")                                                         \
+  X(RG_ENET,      -10, "communication failed")                                                   \
+  X(RG_ESYS,      -11, "the system refused")                                                     \
+  X(RG_EBUG,      -12, "an error in ridge itself")                                               \
+  X(RG_EINTR,     -13, "interrupted")                                                            \
+  X(RG_ENEEDLUA,  -14, "a function written in Lua has to run")                                   \
+  X(RG_ERELEASED, -15, "the tensor was released")                                                \
+  X(RG_ECAPTURE,  -16, "not possible while capturing")
+/* clang-format on */
+
+#define RG_STATUS_ENUM(name, number, text) name = number,
+enum { RG_STATUS_LIST(RG_STATUS_ENUM) RG_STATUS_COUNT = 17 };
+
+typedef int32_t rg_status;
+
+/* The code's name ("RG_ESHAPE"), or "RG_?" for a number that is no status. */
+RG_API const char *rg_status_name(rg_status code);
+
+/* The code's general sentence. */
+RG_API const char *rg_status_text(rg_status code);
+
+/* The sentence of the last failure on this thread; borrowed until the next one. */
+RG_API const char *rg_error_message(void);
+
+/*
+** Record a failure on this thread and return code; called where the facts are.
+**
+** code     a negative status
+** format   printf format of one sentence that names what was given
+*/
+RG_API rg_status rg_fail(rg_status code, const char *format, ...) RG_PRINTF(2, 3);
+
+/* RG_ABI of the loaded library. */
+RG_API int32_t rg_abi(void);
+
+/* The version of ridge, "0.1.0". */
+RG_API const char *rg_version(void);
+
+/* The declarations of this interface as LuaJIT reads them. */
+RG_API const char *rg_cdef(void);
+
+/* Compiler, flags and libraries of this build, one JSON object. */
+RG_API const char *rg_build_facts(void);
+
+/* -- Interrupt ------------------------------------------------------------- */
+
+/* Ask running work to stop: safe in a signal handler.  Calls then return RG_EINTR. */
+RG_API void rg_interrupt_set(void);
+
+/* Take the request back; done by whoever has handled it. */
+RG_API void rg_interrupt_clear(void);
+
+/* 1 while a request stands. */
+RG_API int32_t rg_interrupt_pending(void);
+
+/* -- Memory ---------------------------------------------------------------- */
+
+/* Bytes of one device.  live: in tensors and scratch; reserved: taken from the system. */
+typedef struct rg_memory {
+  int64_t live_bytes;
+  int64_t peak_bytes;     /* largest live_bytes since rg_memory_reset_peak */
+  int64_t reserved_bytes; /* live and cached */
+  int64_t peak_reserved_bytes;
+  int64_t limit_bytes; /* 0: none */
+  int64_t n_blocks;    /* live blocks */
+  int64_t n_requests;  /* allocations asked for since start */
+  int64_t debt_bytes;  /* allocated since the collector last paid; the binding resets it */
+} rg_memory;
+
+/*
+** The counters of a device, visible and always current.
+**
+** device   0 is the CPU
+** Returns NULL for a device that is not there.
+*/
+RG_API rg_memory *rg_memory_of(int32_t device);
+
+/* Set peak_bytes to live_bytes.  device: 0 is the CPU; another that is not there is ignored. */
+RG_API void rg_memory_reset_peak(int32_t device);
+
+/*
+** Refuse allocations that would bring live_bytes above a limit.
+**
+** device   0 is the CPU
+** bytes    the limit; 0 takes it away
+** RG_EDEVICE, RG_EARG for a negative limit.
+*/
+RG_API rg_status rg_memory_set_limit(int32_t device, int64_t bytes) RG_CHECK;
+
+/* Give cached blocks of a device back to the system; returns the bytes given back. */
+RG_API int64_t rg_memory_trim(int32_t device);
+
+/*
+** Let the n-th allocation from now fail with RG_ENOMEM, for tests; host structures count too.
+**
+** n        1 is the next one; 0 turns it off.  The environment's RIDGE_ALLOC_FAIL sets it at start.
+*/
+RG_API void rg_alloc_fail_at(int64_t n);
+
+/* -- Threads and clock ----------------------------------------------------- */
+
+/* Compute threads in use now. */
+RG_API int32_t rg_threads(void);
+
+/*
+** Set the number of compute threads.
+**
+** n        1 .. 1024; 0 means one for each processor this process may use
+** RG_EARG.
+*/
+RG_API rg_status rg_set_threads(int32_t n) RG_CHECK;
+
+/* Processors this process may run on. */
+RG_API int32_t rg_processors(void);
+
+/*
+** Bind compute thread i to the i-th of n processors, in turn.
+**
+** cpus     processor numbers; n of them, 1 .. 1024; n = 0 unbinds
+** n        how many
+** RG_EARG, RG_ESYS with the processor the system refused.
+*/
+RG_API rg_status rg_set_affinity(const int32_t *cpus, int32_t n) RG_CHECK;
+
+/* CLOCK_MONOTONIC_RAW in nanoseconds. */
+RG_API int64_t rg_clock_ns(void);
+
+/* -- Machine --------------------------------------------------------------- */
+
+/* Instruction sets ridge's own kernels are built for, each including the ones before it. */
+enum { RG_ISA_BASE = 0, RG_ISA_AVX2 = 1, RG_ISA_AVX512 = 2, RG_ISA_COUNT = 3 };
+
+/* What the machine is; unknown numbers are 0, unknown texts empty. */
+typedef struct rg_machine {
+  char cpu[128];
+  char isa[256]; /* the flags that matter: "avx2 avx512f avx512_bf16 amx_bf16 ..." */
+  int32_t n_sockets;
+  int32_t n_cores;
+  int32_t n_threads;
+  int32_t isa_level; /* the highest RG_ISA_... this machine runs */
+  int32_t has_amx_bf16; /* 1 where the system also lets this process use it */
+  int32_t has_avx512_bf16;
+  int64_t l1d_bytes;
+  int64_t l2_bytes;
+  int64_t l3_bytes;
+  int64_t ram_bytes;
+} rg_machine;
+
+/* The machine's facts, read once. */
+RG_API const rg_machine *rg_machine_facts(void);
+
+/* The instruction set ridge's own kernels use now (RG_ISA_...). */
+RG_API int32_t rg_isa(void);
+
+/*
+** Choose a lower instruction set for ridge's own kernels, to compare and to test.
+**
+** level    RG_ISA_BASE .. the machine's level; the environment's RIDGE_ISA (base, avx2, avx512)
+**          sets it at start
+** RG_ENOSUP above what the machine has, RG_EARG.
+*/
+RG_API rg_status rg_set_isa(int32_t level) RG_CHECK;
+
+/* -- Random numbers -------------------------------------------------------- */
+
+/*
+** A stream of Philox4x32-10 numbers (Salmon et al., SC11): number i is a function of (seed, i)
+** alone, so any number of threads draws the same ones.
+*/
+typedef struct rg_generator rg_generator;
+
+/* A stream that begins at number 0 of a seed.  out: new reference. */
+RG_API rg_status rg_generator_new(uint64_t seed, rg_generator **out) RG_CHECK;
+RG_API rg_generator *rg_generator_retain(rg_generator *generator);
+RG_API void rg_generator_release(rg_generator *generator);
+
+/* The stream that draws use when none is given; seeded by rg_seed, else from the system once. */
+RG_API rg_generator *rg_generator_default(void);
+
+/* The seed of a stream and the number of the next draw. */
+RG_API uint64_t rg_generator_seed(const rg_generator *generator);
+RG_API uint64_t rg_generator_offset(const rg_generator *generator);
+
+/* Start a stream again from number offset of a seed. */
+RG_API void rg_generator_set(rg_generator *generator, uint64_t seed, uint64_t offset);
+
+/* Seed the default stream.  seed: any number; it is what gets recorded. */
+RG_API void rg_seed(uint64_t seed);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Plans: calls captured once and replayed from C, without Lua, allocation or first-call work.
+**
+** A plan reads what lies in its input tensors at replay time and writes into its own buffers; its
+** outputs live until the next replay.  Whatever is to change between replays is a tensor (write
+** into it) or a random stream (which moves on).
+*/
+#ifndef RIDGE_GRAPH_H
+#define RIDGE_GRAPH_H
+
+#include "ridge/op.h"
+
+typedef struct rg_plan rg_plan;
+
+/* Begin to capture this thread's calls; they run as usual.  RG_ECAPTURE when one is under way. */
+RG_API rg_status rg_capture_begin(void) RG_CHECK;
+
+/* End the capture and make the plan.  out: new reference.  RG_ECAPTURE without a capture. */
+RG_API rg_status rg_capture_end(rg_plan **out) RG_CHECK;
+
+/* Throw the capture away, if there is one. */
+RG_API void rg_capture_cancel(void);
+
+/* 1 while this thread captures. */
+RG_API int32_t rg_capturing(void);
+
+/*
+** Run a plan n times.
+**
+** plan     plans that share weights may run side by side on several threads; one plan may not
+** n        0 or more
+** RG_EINTR when a request came between two runs or steps; RG_EARG.
+*/
+RG_API rg_status rg_plan_replay(rg_plan *plan, int64_t n) RG_CHECK;
+
+RG_API rg_plan *rg_plan_retain(rg_plan *plan);
+RG_API void rg_plan_release(rg_plan *plan);
+
+/* What a plan is made of. */
+typedef struct rg_plan_facts {
+  int64_t n_steps;
+  int64_t buffer_bytes; /* reserved by the plan for what its steps write */
+  double flops;         /* of one replay, by the records' cost */
+  double bytes;
+} rg_plan_facts;
+
+/* out: filled. */
+RG_API rg_status rg_plan_facts_of(const rg_plan *plan, rg_plan_facts *out) RG_CHECK;
+
+/* Operation name of step i (0-based), NULL past the end. */
+RG_API const char *rg_plan_step_name(const rg_plan *plan, int64_t index);
+
+#endif

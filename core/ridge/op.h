@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Operations.  Each is one record (core/op/) and goes through one door (core/op/run.c).
+**
+** Common to all: inputs on one device; shapes are those of NumPy broadcasting where two tensors
+** meet; mixed element types are promoted (bool < u8, i8 < i32 < i64 < f16, bf16 < f32 < f64; f16
+** with bf16 gives f32).  A function whose name ends in _ writes into its first tensor.  Beyond
+** those named, every operation can answer RG_ENOMEM, RG_EDEVICE, RG_ERELEASED and RG_EINTR.
+*/
+#ifndef RIDGE_OP_H
+#define RIDGE_OP_H
+
+#include "ridge/tensor.h"
+
+/* -- Elementwise, one input -------------------------------------------------- */
+
+/* clang-format off */
+/*
+** name, lower-case name, one line of help, class: FLOAT functions turn integers into f32, EXACT ones
+** keep the element type.  The functions themselves are in core/cpu/vec_unary.h.
+*/
+#define RG_UNARY_LIST(U)                                                \
+  U(NEG,        neg,        "-x",                              EXACT)   \
+  U(ABS,        abs,        "|x|",                             EXACT)   \
+  U(SIGN,       sign,       "-1, 0 or 1; nan stays nan",       EXACT)   \
+  U(SQUARE,     square,     "x * x",                           EXACT)   \
+  U(RELU,       relu,       "max(x, 0); nan stays nan",        EXACT)   \
+  U(FLOOR,      floor,      "largest integer not above x",     EXACT)   \
+  U(CEIL,       ceil,       "smallest integer not below x",    EXACT)   \
+  U(ROUND,      round,      "nearest integer, ties to even",   EXACT)   \
+  U(SQRT,       sqrt,       "square root",                     FLOAT)   \
+  U(RSQRT,      rsqrt,      "1 / sqrt(x)",                     FLOAT)   \
+  U(RECIPROCAL, reciprocal, "1 / x",                           FLOAT)   \
+  U(EXP,        exp,        "e to the x",                      FLOAT)   \
+  U(LOG,        log,        "natural logarithm",               FLOAT)   \
+  U(LOG1P,      log1p,      "log(1 + x)",                      FLOAT)   \
+  U(SIN,        sin,        "sine",                            FLOAT)   \
+  U(COS,        cos,        "cosine",                          FLOAT)   \
+  U(TANH,       tanh,       "hyperbolic tangent",              FLOAT)   \
+  U(ERF,        erf,        "error function",                  FLOAT)   \
+  U(SIGMOID,    sigmoid,    "1 / (1 + exp(-x))",               FLOAT)   \
+  U(GELU,       gelu,       "x (1 + erf(x / sqrt 2)) / 2",     FLOAT)   \
+  U(SILU,       silu,       "x sigmoid(x)",                    FLOAT)   \
+  U(SOFTPLUS,   softplus,   "log(1 + exp(x))",                 FLOAT)
+
+/* name, lower-case name, one line of help, class: ARITH keeps the type, RATIO makes integers f32,
+** COMPARE gives bool (nan compares false, except ne) */
+#define RG_BINARY_LIST(B)                                               \
+  B(ADD,     add,     "x + y",                                 ARITH)   \
+  B(SUB,     sub,     "x - y",                                 ARITH)   \
+  B(MUL,     mul,     "x * y",                                 ARITH)   \
+  B(DIV,     div,     "x / y",                                 RATIO)   \
+  B(POW,     pow,     "x to the y",                            RATIO)   \
+  B(MAXIMUM, maximum, "the larger one; nan wins",              ARITH)   \
+  B(MINIMUM, minimum, "the smaller one; nan wins",             ARITH)   \
+  B(EQ,      eq,      "x == y",                                COMPARE) \
+  B(NE,      ne,      "x ~= y",                                COMPARE) \
+  B(LT,      lt,      "x < y",                                 COMPARE) \
+  B(LE,      le,      "x <= y",                                COMPARE) \
+  B(GT,      gt,      "x > y",                                 COMPARE) \
+  B(GE,      ge,      "x >= y",                                COMPARE)
+/* clang-format on */
+
+/*
+** rg_neg(x, out), rg_relu_(x), ...: the function of each element.
+**
+** x        any element type for EXACT functions but bool; FLOAT functions take all
+** out      new tensor with the shape of x; the form with _ writes into x, which must then have the
+**          result's type
+** RG_EDTYPE.
+*/
+#define RG_UNARY_PROTOTYPE(NAME, name, help, class)                  \
+  RG_API rg_status rg_##name(const rg_tensor *x, rg_tensor **out) RG_CHECK; \
+  RG_API rg_status rg_##name##_(rg_tensor *x) RG_CHECK;
+RG_UNARY_LIST(RG_UNARY_PROTOTYPE)
+
+/*
+** rg_add(x, y, out), rg_add_(x, y), rg_add_scalar(x, value, reversed, out), ...: of each pair of
+** elements.
+**
+** x, y     shapes that broadcast
+** value    a number in y's place, rounded to the tensor's type; a fraction with an integer tensor
+**          makes f32
+** reversed 1: the number stands in x's place (value - x)
+** out      new tensor; the form with _ writes into x, whose shape and type the result must have
+** RG_ESHAPE, RG_EDTYPE.
+*/
+#define RG_BINARY_PROTOTYPE(NAME, name, help, class)                                         \
+  RG_API rg_status rg_##name(const rg_tensor *x, const rg_tensor *y, rg_tensor **out) RG_CHECK; \
+  RG_API rg_status rg_##name##_(rg_tensor *x, const rg_tensor *y) RG_CHECK;                     \
+  RG_API rg_status rg_##name##_scalar(const rg_tensor *x, double value, int32_t reversed,    \
+                                      rg_tensor **out) RG_CHECK;                             \
+  RG_API rg_status rg_##name##_scalar_(rg_tensor *x, double value) RG_CHECK;
+RG_BINARY_LIST(RG_BINARY_PROTOTYPE)
+
+/* -- Making, copying, converting ---------------------------------------------- */
+
+/* Set every element of x to a number, converted to its type. */
+RG_API rg_status rg_fill_(rg_tensor *x, double value) RG_CHECK;
+
+/* x[i] = start + i * step, in row-major order. */
+RG_API rg_status rg_arange_(rg_tensor *x, double start, double step) RG_CHECK;
+
+/* Copy y, broadcast to x's shape and converted to its type, into x.  RG_ESHAPE. */
+RG_API rg_status rg_copy_(rg_tensor *x, const rg_tensor *y) RG_CHECK;
+
+/* A contiguous copy.  x: any; out: new tensor. */
+RG_API rg_status rg_clone(const rg_tensor *x, rg_tensor **out) RG_CHECK;
+
+/* x itself (a new reference) if it is contiguous, else a copy. */
+RG_API rg_status rg_contiguous(const rg_tensor *x, rg_tensor **out) RG_CHECK;
+
+/*
+** Convert to another element type.
+**
+** x        any
+** dtype    RG_F32 ...; floats become integers by truncation, out of range by saturation, nan by 0;
+**          f32 becomes bf16 and f16 by rounding to nearest even; anything but 0 becomes true
+** out      new tensor, always a copy
+** RG_EDTYPE.
+*/
+RG_API rg_status rg_cast(const rg_tensor *x, int32_t dtype, rg_tensor **out) RG_CHECK;
+
+/*
+** Join tensors along an axis.
+**
+** xs       n tensors, equal but for the size of the axis
+** n        at least 1
+** axis     -ndim .. ndim-1
+** out      new tensor, of the promoted type
+** RG_ESHAPE, RG_EAXIS, RG_EARG for n = 0.
+*/
+RG_API rg_status rg_concat(const rg_tensor *const *xs, int32_t n, int32_t axis,
+                           rg_tensor **out) RG_CHECK;
+
+/* -- Random numbers ------------------------------------------------------------ */
+
+/*
+** Fill x with draws; element i (row-major) uses number i after the stream's offset, which moves on.
+**
+** x         float
+** lo, hi    uniform in [lo, hi)
+** mean, std normal (Box-Muller on pairs)
+** scale     rg_signs_: +scale or -scale, each with probability 1/2
+** generator NULL: the default stream
+** RG_EDTYPE, RG_EARG for lo > hi or std < 0.
+*/
+RG_API rg_status rg_uniform_(rg_tensor *x, double lo, double hi,
+                             rg_generator *generator) RG_CHECK;
+RG_API rg_status rg_normal_(rg_tensor *x, double mean, double std,
+                            rg_generator *generator) RG_CHECK;
+RG_API rg_status rg_signs_(rg_tensor *x, double scale, rg_generator *generator) RG_CHECK;
+
+/* Integers uniform in [lo, hi).  x: i64, i32, i8, u8; lo < hi; generator: as above. */
+RG_API rg_status rg_randint_(rg_tensor *x, int64_t lo, int64_t hi,
+                             rg_generator *generator) RG_CHECK;
+
+/*
+** Set elements to 0 with probability p and scale the others by 1/(1-p).
+**
+** x         float
+** p         0 <= p < 1
+** generator NULL: the default stream
+** out       new tensor
+** RG_EDTYPE, RG_EARG.
+*/
+RG_API rg_status rg_dropout(const rg_tensor *x, double p, rg_generator *generator,
+                            rg_tensor **out) RG_CHECK;
+
+/* -- Reductions ---------------------------------------------------------------- */
+
+/*
+** Sum, mean, product, maximum, minimum over axes.
+**
+** x        any; sums of integers and bool are i64, means of them f32; float sums run in f32 (f64 for
+**          f64) by blocks, so that the error grows with the logarithm of the count
+** axes     n axes, each -ndim .. ndim-1, none twice; n = 0 means all
+** n        how many
+** keep     1: reduced axes stay with size 1
+** out      new tensor
+** RG_EAXIS; RG_EARG: the mean, maximum or minimum of nothing; nan wins in maximum and minimum.
+*/
+RG_API rg_status rg_sum(const rg_tensor *x, const int32_t *axes, int32_t n, int32_t keep,
+                        rg_tensor **out) RG_CHECK;
+RG_API rg_status rg_mean(const rg_tensor *x, const int32_t *axes, int32_t n, int32_t keep,
+                         rg_tensor **out) RG_CHECK;
+RG_API rg_status rg_prod(const rg_tensor *x, const int32_t *axes, int32_t n, int32_t keep,
+                         rg_tensor **out) RG_CHECK;
+RG_API rg_status rg_max(const rg_tensor *x, const int32_t *axes, int32_t n, int32_t keep,
+                        rg_tensor **out) RG_CHECK;
+RG_API rg_status rg_min(const rg_tensor *x, const int32_t *axes, int32_t n, int32_t keep,
+                        rg_tensor **out) RG_CHECK;
+
+/*
+** The p-norm over axes: (sum |x|^p)^(1/p); p = infinity is the largest |x|.
+**
+** x        float
+** p        above 0
+** axes, n, keep, out: as for rg_sum
+** RG_EDTYPE, RG_EAXIS, RG_EARG.
+*/
+RG_API rg_status rg_norm(const rg_tensor *x, double p, const int32_t *axes, int32_t n,
+                         int32_t keep, rg_tensor **out) RG_CHECK;
+
+/*
+** Position (0-based, i64) of the first largest or smallest element along an axis; nan wins.
+**
+** axis     -ndim .. ndim-1
+** keep     1: the axis stays with size 1
+** out      new tensor, i64
+** RG_EAXIS, RG_EARG for an axis of size 0.
+*/
+RG_API rg_status rg_argmax(const rg_tensor *x, int32_t axis, int32_t keep,
+                           rg_tensor **out) RG_CHECK;
+RG_API rg_status rg_argmin(const rg_tensor *x, int32_t axis, int32_t keep,
+                           rg_tensor **out) RG_CHECK;
+
+/*
+** Softmax along one axis: y[i] = exp(x[i] - m) / sum_j exp(x[j] - m), m = max_j x[j].
+**
+** x        float; sums are kept in f32 (f64 for f64)
+** axis     -ndim .. ndim-1
+** out      new tensor with the shape and type of x
+** RG_EDTYPE, RG_EAXIS.
+*/
+RG_API rg_status rg_softmax(const rg_tensor *x, int32_t axis, rg_tensor **out) RG_CHECK;
+
+/* -- Products ------------------------------------------------------------------- */
+
+/* What follows a product, element by element. */
+enum {
+  RG_ACT_NONE,
+  RG_ACT_RELU,
+  RG_ACT_GELU,
+  RG_ACT_SILU,
+  RG_ACT_TANH,
+  RG_ACT_SIGMOID,
+  RG_ACT_COUNT
+};
+
+/*
+** Matrix product, batched.
+**
+** x        [... x M x K], or [K] for one row
+** y        [... x K x N], or [K] for one column; the batch axes broadcast; any strides
+** out      [... x M x N], less the axis of a vector; f16 and bf16 accumulate in f32
+** RG_ESHAPE, RG_EDTYPE (bool).
+*/
+RG_API rg_status rg_matmul(const rg_tensor *x, const rg_tensor *y, rg_tensor **out) RG_CHECK;
+
+/*
+** y = act(x W' + b).
+**
+** x        [... x n_in], float
+** w        [n_out x n_in]; packed once per version where it is a weight (rg_tensor_set_param)
+** b        [n_out] or NULL
+** act      RG_ACT_...
+** out      [... x n_out]
+** RG_ESHAPE, RG_EDTYPE, RG_EARG.
+*/
+RG_API rg_status rg_linear(const rg_tensor *x, const rg_tensor *w, const rg_tensor *b, int32_t act,
+                           rg_tensor **out) RG_CHECK;
+
+/*
+** y = act((x A) B + b): a dense layer of rank k.
+**
+** x        [... x n_in], float
+** a        [n_in x k]
+** b        [k x n_out]
+** bias     [n_out] or NULL
+** act      RG_ACT_...
+** out      [... x n_out]
+** RG_ESHAPE, RG_EDTYPE, RG_EARG.
+*/
+RG_API rg_status rg_lowrank_linear(const rg_tensor *x, const rg_tensor *a, const rg_tensor *b,
+                                   const rg_tensor *bias, int32_t act, rg_tensor **out) RG_CHECK;
+
+/*
+** Sketched linear (Panther's SKLinear), two products over the concatenated terms:
+**
+**   y = dropout(act(1/(2T) (x [S1|U2]) [U1;S2] + bias))
+**
+** x         [... x n_in], float
+** left      [n_in x 2TR]: S1 of every term side by side, then U2
+** right     [2TR x n_out]: U1 of every term one below the other, then S2
+** bias      [n_out] or NULL
+** n_terms   T
+** act       RG_ACT_...
+** p         dropout probability, 0 <= p < 1; 0 draws nothing
+** generator NULL: the default stream
+** out       [... x n_out]
+** RG_ESHAPE, RG_EDTYPE, RG_EARG.
+*/
+RG_API rg_status rg_sketched_linear(const rg_tensor *x, const rg_tensor *left,
+                                    const rg_tensor *right, const rg_tensor *bias,
+                                    int32_t n_terms, int32_t act, double p,
+                                    rg_generator *generator, rg_tensor **out) RG_CHECK;
+
+/*
+** The same with the fixed signs kept as one bit each and expanded in tiles as they are used.
+**
+** s1        [n_in x TR], s2 [TR x n_out]
+** u1_bits   u8 [TR x ceil(n_out / 8)]: bit j of a row is column j, 1 is +1/sqrt(R)
+** u2_bits   u8 [n_in x ceil(TR / 8)], likewise
+** n_terms   T; TR must be a multiple of it
+** x, bias, act, p, generator, out: as above
+*/
+RG_API rg_status rg_sketched_linear_bits(const rg_tensor *x, const rg_tensor *s1,
+                                         const rg_tensor *u1_bits, const rg_tensor *u2_bits,
+                                         const rg_tensor *s2, const rg_tensor *bias,
+                                         int32_t n_terms, int32_t act, double p,
+                                         rg_generator *generator, rg_tensor **out) RG_CHECK;
+
+/*
+** Singular value decomposition x = U diag(s) V' of a matrix (LAPACK gesdd).
+**
+** x        [M x N], f32 or f64
+** u        out: [M x k], k = min(M, N)
+** s        out: [k], falling
+** vt       out: [k x N]
+** RG_ESHAPE, RG_EDTYPE, RG_EARG for nan or infinity in x, RG_ENOSUP without LAPACK.
+*/
+RG_API rg_status rg_svd(const rg_tensor *x, rg_tensor **u, rg_tensor **s,
+                        rg_tensor **vt) RG_CHECK;
+
+/* -- Which operations there are --------------------------------------------------- */
+
+/* What one record says, for help, binding and tests; texts are borrowed for ever. */
+typedef struct rg_op_facts {
+  const char *name; /* "softmax" */
+  const char *sig;  /* "softmax(x, axis=-1) -> y" */
+  const char *doc;  /* one line */
+  int32_t amp;      /* mixed-precision class, RG_AMP_... */
+  int32_t draws;    /* 1 if it draws random numbers */
+  int32_t has_grad; /* 1 if the record carries a gradient */
+} rg_op_facts;
+
+/* Mixed-precision classes: what autocast does to the float inputs of an operation. */
+enum { RG_AMP_NONE, RG_AMP_LOWER, RG_AMP_F32, RG_AMP_WIDEST };
+
+/* The number of operations. */
+RG_API int32_t rg_op_count(void);
+
+/* The facts of operation index (0-based).  out: filled.  RG_EARG. */
+RG_API rg_status rg_op_facts_of(int32_t index, rg_op_facts *out) RG_CHECK;
+
+/*
+** Autocast on this thread: operations of class LOWER convert f32 inputs to dtype.
+**
+** dtype    RG_BF16, RG_F16, or -1 for off
+** Returns what was set before.
+*/
+RG_API int32_t rg_autocast_set(int32_t dtype);
+
+/* What autocast is set to on this thread; -1: off. */
+RG_API int32_t rg_autocast(void);
+
+/*
+** Which library or kernel the CPU uses for products: one of "auto", "onednn", "openblas", "own".
+**
+** RG_EARG for another name.  The environment's RIDGE_GEMM sets it at start.
+*/
+RG_API rg_status rg_set_gemm_path(const char *path) RG_CHECK;
+RG_API const char *rg_gemm_path(void);
+
+/* -- Trace -------------------------------------------------------------------------- */
+
+/* One call that went through the door. */
+typedef struct rg_event {
+  const char *op;
+  const char *path; /* kernel or library that ran, "" where there is one only */
+  int64_t begin_ns;
+  int64_t end_ns;
+  double flops;
+  double bytes;
+  int32_t device;
+  int32_t n_threads;
+} rg_event;
+
+/* Record the last capacity calls of this thread.  RG_EARG for capacity < 1. */
+RG_API rg_status rg_trace_start(int64_t capacity) RG_CHECK;
+
+/* Stop recording; the events stay readable until the next start.  Returns how many there are. */
+RG_API int64_t rg_trace_stop(void);
+
+/* Event i of the last trace, oldest first (0-based).  out: filled.  RG_EARG. */
+RG_API rg_status rg_trace_event(int64_t index, rg_event *out) RG_CHECK;
+
+#endif

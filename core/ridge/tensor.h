@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Tensors: typed, strided windows into reference-counted storage.
+*/
+#ifndef RIDGE_TENSOR_H
+#define RIDGE_TENSOR_H
+
+#include "ridge/base.h"
+
+/* clang-format off */
+/* name, bytes an element, printed name */
+#define RG_DTYPE_LIST(X) \
+  X(RG_F32,  4, "f32")   \
+  X(RG_F64,  8, "f64")   \
+  X(RG_F16,  2, "f16")   \
+  X(RG_BF16, 2, "bf16")  \
+  X(RG_I64,  8, "i64")   \
+  X(RG_I32,  4, "i32")   \
+  X(RG_I8,   1, "i8")    \
+  X(RG_U8,   1, "u8")    \
+  X(RG_BOOL, 1, "bool")
+/* clang-format on */
+
+#define RG_DTYPE_ENUM(name, bytes, text) name,
+enum { RG_DTYPE_LIST(RG_DTYPE_ENUM) RG_DTYPE_COUNT };
+
+/* Devices: 0 is the CPU, 1 .. the CUDA devices in order. */
+enum { RG_CPU = 0, RG_DEVICE_COUNT = 17 };
+
+enum { RG_MAX_DIMS = 8 };
+
+/*
+** A tensor.  The fields here are for reading; they begin with an underscore so that in Lua no
+** field hides a method.  Strides count elements.  _data is NULL in an empty or released tensor.
+*/
+typedef struct rg_tensor {
+  int32_t _dtype;
+  int32_t _device;
+  int32_t _ndim;
+  uint32_t _flags; /* RG_TENSOR_... */
+  int64_t _count;  /* elements */
+  int64_t _shape[8];
+  int64_t _stride[8];
+  void *_data; /* first element */
+  struct rg_storage *_storage;
+  int64_t _refs;    /* changed atomically */
+  int64_t _handles; /* of _refs, those that Lua holds */
+} rg_tensor;
+
+enum {
+  RG_TENSOR_CONTIGUOUS = 1, /* row-major without gaps */
+  RG_TENSOR_PARAM = 2,      /* a weight: packed copies of it are worth keeping */
+  RG_TENSOR_RELEASED = 4    /* a scope ended; the storage is gone */
+};
+
+/* Bytes an element of a dtype takes; 0 for a number that is no dtype. */
+RG_API int64_t rg_dtype_bytes(int32_t dtype);
+
+/* "f32"; "?" for a number that is no dtype. */
+RG_API const char *rg_dtype_name(int32_t dtype);
+
+/* "cpu", "cuda:0"; "?" for a number that is no device. */
+RG_API const char *rg_device_name(int32_t device);
+
+/*
+** A new tensor with undefined elements, contiguous.
+**
+** dtype    RG_F32 ...
+** device   RG_CPU ...
+** shape    ndim sizes, each 0 or more
+** ndim     0 .. RG_MAX_DIMS; 0 is a scalar
+** out      new reference
+** RG_EDTYPE, RG_EDEVICE, RG_ESHAPE (negative size, too many elements), RG_ENOMEM.
+*/
+RG_API rg_status rg_empty(int32_t dtype, int32_t device, const int64_t *shape, int32_t ndim,
+                          rg_tensor **out) RG_CHECK;
+
+/*
+** A new tensor with a copy of count values, converted to dtype.
+**
+** values   row-major, count of them
+** count    must be the product of the shape
+** dtype    RG_F32 ...
+** shape    ndim sizes
+** ndim     0 .. RG_MAX_DIMS
+** out      new reference, on the CPU
+** RG_ESHAPE when count differs from the shape's product.
+*/
+RG_API rg_status rg_tensor_from_doubles(const double *values, int64_t count, int32_t dtype,
+                                        const int64_t *shape, int32_t ndim,
+                                        rg_tensor **out) RG_CHECK;
+
+RG_API rg_tensor *rg_tensor_retain(rg_tensor *x);
+RG_API void rg_tensor_release(rg_tensor *x);
+
+/* Drop the storage now, whoever still holds x: later uses answer RG_ERELEASED. */
+RG_API void rg_tensor_drop(rg_tensor *x);
+
+/* Live tensors of this process, for leak tests. */
+RG_API int64_t rg_live_tensors(void);
+
+/* Bytes of x's elements (count times element size); the storage may be larger. */
+RG_API int64_t rg_tensor_bytes(const rg_tensor *x);
+
+/* How often the storage was written since it was made; packed weights are kept by it. */
+RG_API uint64_t rg_tensor_version(const rg_tensor *x);
+
+/* 1 if both look into the same storage. */
+RG_API int32_t rg_tensor_same_storage(const rg_tensor *x, const rg_tensor *y);
+
+/*
+** Copy bytes out of or into a contiguous CPU tensor; the write counts as a new version.
+**
+** x        contiguous
+** data     host memory
+** bytes    exactly the bytes of x
+** RG_ESHAPE when bytes differ or x has gaps; RG_ECAPTURE: reading while a plan is captured.
+*/
+RG_API rg_status rg_tensor_read(const rg_tensor *x, void *data, int64_t bytes) RG_CHECK;
+RG_API rg_status rg_tensor_write(rg_tensor *x, const void *data, int64_t bytes) RG_CHECK;
+
+/*
+** One element as a double (i64 above 2^53 is rounded).
+**
+** index    one 0-based index for each axis; n of them
+** n        must be the number of axes
+** out      the value
+** RG_EAXIS out of range; RG_ECAPTURE while a plan is captured.
+*/
+RG_API rg_status rg_tensor_get(const rg_tensor *x, const int64_t *index, int32_t n,
+                               double *out) RG_CHECK;
+
+/* Set one element; the value is converted to the dtype as in rg_cast.  index, n: as above. */
+RG_API rg_status rg_tensor_set(rg_tensor *x, const int64_t *index, int32_t n,
+                               double value) RG_CHECK;
+
+/* -- Views: share the storage, never copy ----------------------------------- */
+
+/*
+** The same elements in another shape.
+**
+** shape    ndim sizes; one may be -1 and is worked out
+** ndim     0 .. RG_MAX_DIMS
+** out      new reference to a view
+** RG_ESHAPE when counts differ or the strides do not allow a view (then copy first).
+*/
+RG_API rg_status rg_view(const rg_tensor *x, const int64_t *shape, int32_t ndim,
+                         rg_tensor **out) RG_CHECK;
+
+/* Axes a and b exchanged; negative ones count from the last.  out: view.  RG_EAXIS. */
+RG_API rg_status rg_transpose(const rg_tensor *x, int32_t a, int32_t b, rg_tensor **out) RG_CHECK;
+
+/* Axes in another order.  order: a permutation of 0 .. ndim-1, n of them; out: view.  RG_EAXIS. */
+RG_API rg_status rg_permute(const rg_tensor *x, const int32_t *order, int32_t n,
+                            rg_tensor **out) RG_CHECK;
+
+/*
+** A range of one axis.
+**
+** axis     -ndim .. ndim-1
+** start    0 .. size; length 0 .. size - start; step at least 1
+** length   elements taken
+** step     distance between them
+** out      view
+** RG_EAXIS.
+*/
+RG_API rg_status rg_narrow(const rg_tensor *x, int32_t axis, int64_t start, int64_t length,
+                           int64_t step, rg_tensor **out) RG_CHECK;
+
+/* One position of one axis, which goes away.  axis, index: 0-based; out: view.  RG_EAXIS. */
+RG_API rg_status rg_select(const rg_tensor *x, int32_t axis, int64_t index,
+                           rg_tensor **out) RG_CHECK;
+
+/*
+** Axes of size 1 repeated without copying (stride 0), new ones in front.
+**
+** shape    ndim sizes
+** ndim     at least x's
+** out      view
+** RG_ESHAPE when a size other than 1 would change.
+*/
+RG_API rg_status rg_expand(const rg_tensor *x, const int64_t *shape, int32_t ndim,
+                           rg_tensor **out) RG_CHECK;
+
+/* An axis of size 1 put in before axis (0 .. ndim, or negative).  out: view.  RG_EAXIS. */
+RG_API rg_status rg_unsqueeze(const rg_tensor *x, int32_t axis, rg_tensor **out) RG_CHECK;
+
+/* An axis of size 1 taken out.  axis: -ndim .. ndim-1; out: view.  RG_EAXIS, RG_ESHAPE. */
+RG_API rg_status rg_squeeze(const rg_tensor *x, int32_t axis, rg_tensor **out) RG_CHECK;
+
+/* Mark x as a weight: packed and cast copies of it are kept until it is written to. */
+RG_API void rg_tensor_set_param(rg_tensor *x, int32_t on);
+
+/* -- Scopes ------------------------------------------------------------------ */
+
+/* Remember where the list of created tensors stands; returns the depth of the new scope. */
+RG_API int32_t rg_scope_enter(void);
+
+/*
+** Let go of everything created in the scopes above depth - 1 that nobody in C holds and that is
+** not kept.  The Lua handles of those stay valid and answer RG_ERELEASED.
+**
+** depth    what rg_scope_enter returned
+*/
+RG_API void rg_scope_leave(int32_t depth);
+
+/* Let x outlive the scope it was made in: it moves to the scope around it. */
+RG_API void rg_scope_keep(rg_tensor *x);
+
+/* The current depth; 0 outside every scope. */
+RG_API int32_t rg_scope_depth(void);
+
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Storage, and what the core itself does with tensors beyond the public header.
+*/
+#ifndef RIDGE_TENSOR_TENSOR_H
+#define RIDGE_TENSOR_TENSOR_H
+
+#include <stdatomic.h>
+
+#include "base/base.h"
+#include "ridge/tensor.h"
+
+/*
+** Something worked out from a storage's contents and kept with it: a packed weight, a cast copy.
+** It is right for one version of the contents; kernels look it up by what they need (the key) and
+** the view they need it of.  Derive a struct from it; release frees everything.
+*/
+typedef struct rg_derived rg_derived;
+struct rg_derived {
+  rg_derived *next;
+  uint64_t key[4];  /* made by the kernel from what the copy is for */
+  uint64_t version; /* of the storage when it was made */
+  void (*release)(rg_derived *self);
+};
+
+/* Memory that tensors look into.  strong counts views; weak counts who only keeps the struct. */
+typedef struct rg_storage {
+  _Atomic int64_t strong;
+  _Atomic int64_t weak; /* one for all strong ones together, plus plan steps */
+  _Atomic uint64_t version;
+  rg_block block;
+  int64_t bytes; /* asked for */
+  rg_derived *derived;
+  _Atomic int32_t derived_lock;
+} rg_storage;
+
+rg_status rg_storage_new(int32_t device, int64_t bytes, rg_storage **out) RG_CHECK;
+void rg_storage_retain(rg_storage *storage);
+void rg_storage_release(rg_storage *storage);
+
+/* Keep the struct, not the memory. */
+void rg_storage_hold(rg_storage *storage);
+void rg_storage_unhold(rg_storage *storage);
+
+/* Count a write. */
+static inline void rg_storage_wrote(rg_storage *storage)
+{
+  atomic_fetch_add_explicit(&storage->version, 1, memory_order_relaxed);
+}
+
+static inline uint64_t rg_storage_version(const rg_storage *storage)
+{
+  return atomic_load_explicit(&storage->version, memory_order_relaxed);
+}
+
+/*
+** The derived copy with this key that fits the current version, or NULL.  Stale copies with the key
+** are released on the way.  Callers of one plan run on one thread; side by side, plans share what
+** is found, so whoever finds it may use it as long as the storage lives and is not written to.
+*/
+rg_derived *rg_derived_find(rg_storage *storage, const uint64_t key[4]);
+
+/* Keep a derived copy with the storage, which takes it over; version must be set. */
+void rg_derived_keep(rg_storage *storage, rg_derived *derived);
+
+/* Bytes of elements a tensor of this type and count needs. */
+int64_t rg_dtype_bytes_fast(int32_t dtype);
+
+/* A view of a storage: shape and strides as given, data at byte offset.  Retains the storage. */
+rg_status rg_tensor_view_of(rg_storage *storage, int32_t dtype, const int64_t *shape,
+                            const int64_t *stride, int32_t ndim, int64_t offset_bytes,
+                            rg_tensor **out) RG_CHECK;
+
+/* RG_OK if x is a tensor that still has its storage; else RG_EARG or RG_ERELEASED naming what. */
+rg_status rg_tensor_check(const rg_tensor *x, const char *what) RG_CHECK;
+
+/* Do the memory ranges of two tensors touch? */
+bool rg_tensor_overlap(const rg_tensor *x, const rg_tensor *y);
+
+/* Do x and y have the same data pointer, shape and strides? */
+bool rg_tensor_same_view(const rg_tensor *x, const rg_tensor *y);
+
+/* "f32[256,784]" into text, for messages; returns text. */
+const char *rg_tensor_text(const rg_tensor *x, char *text, size_t size);
+const char *rg_shape_text(const int64_t *shape, int32_t ndim, char *text, size_t size);
+
+/* Set while a plan is captured: contents may not be read or set from the host. */
+extern _Thread_local bool rg_host_access_refused;
+
+/* -- Walking ------------------------------------------------------------------------- */
+
+enum { RG_WALK_MAX = 4 };
+
+/*
+** A loop over n tensors of one shape, with axes of length 1 dropped and neighbours joined, so that
+** the innermost run is as long as it can be.  Strides are in bytes.
+*/
+typedef struct rg_walk {
+  int32_t ndim; /* at least 1 */
+  int32_t n;
+  int64_t count;
+  int64_t shape[RG_MAX_DIMS];
+  int64_t stride[RG_WALK_MAX][RG_MAX_DIMS];
+  char *data[RG_WALK_MAX];
+} rg_walk;
+
+/*
+** Prepare a walk over tensors broadcast to shape.
+**
+** xs       n tensors, each broadcastable to the shape (size-1 axes get stride 0)
+** n        1 .. RG_WALK_MAX
+** shape    ndim sizes
+*/
+void rg_walk_init(rg_walk *walk, const rg_tensor *const *xs, int32_t n, const int64_t *shape,
+                  int32_t ndim);
+
+/*
+** Byte offsets of the walk's outer position (row-major over all axes but the last) for each tensor.
+**
+** row      0 .. count / shape[ndim-1] - 1
+*/
+void rg_walk_row(const rg_walk *walk, int64_t row, int64_t offset[RG_WALK_MAX]);
+
+/* Rows of the innermost axis. */
+int64_t rg_walk_rows(const rg_walk *walk);
+
+#endif
