@@ -18,6 +18,9 @@
 
 typedef struct rg_memo rg_memo;
 
+/* The CPU is device 0; tensor.h calls it RG_CPU. */
+enum { RG_CPU_DEVICE = 0 };
+
 /* -- Host memory ---------------------------------------------------------------- */
 
 /* malloc and free under the failure injection, for structures; NULL on failure. */

@@ -57,7 +57,8 @@ struct rg_call {
   const void *args;       /* the op's own struct, op->args_size bytes, no pointers inside */
   rg_generator *generator; /* for ops that draw: where from; NULL for the default */
   /* filled by infer */
-  int32_t compute;        /* dtype that every float input is converted to first; -1: as they are */
+  int32_t compute;        /* dtype every input is converted to first (but see op->packs); -1: as they
+                          ** are.  Products set it to rg_autocast_for(call) where that is not -1 */
   int32_t n_out;          /* results and, behind them, hidden results for the gradient */
   int64_t scratch_bytes;  /* needed while the kernel runs, 64-byte aligned */
   int64_t n_draws;        /* random numbers taken */
@@ -96,6 +97,8 @@ struct rg_op {
   int32_t amp;     /* RG_AMP_... */
   int32_t save_in; /* bit i: the gradient reads input i */
   int32_t save_out;
+  int32_t packs; /* bit i: where input i is a weight (RG_TENSOR_PARAM), it comes as it is, whatever
+                 ** call->compute says: the kernel packs and converts it once per version */
   uint32_t args_size;
   int32_t n_hidden; /* results behind the visible ones that only the gradient reads */
   bool draws;       /* takes random numbers */

@@ -63,8 +63,6 @@ rg_derived *rg_derived_find(rg_storage *storage, const uint64_t key[4]);
 /* Keep a derived copy with the storage, which takes it over; version must be set. */
 void rg_derived_keep(rg_storage *storage, rg_derived *derived);
 
-/* Bytes of elements a tensor of this type and count needs. */
-int64_t rg_dtype_bytes_fast(int32_t dtype);
 
 /* A view of a storage: shape and strides as given, data at byte offset.  Retains the storage. */
 rg_status rg_tensor_view_of(rg_storage *storage, int32_t dtype, const int64_t *shape,

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** The caching allocator.  Fresh memory is the hidden cost of small machines (2.1 us a 4 KB page,
+** cpu.md section 1), so blocks go back to lists by size and large ones are mapped in huge pages.
+**
+** Size classes: multiples of 64 bytes up to 1 KB, then eight steps a doubling, so at most an eighth
+** is wasted.  One mutex guards everything; uncontended it costs less than a tensor's bookkeeping.
+*/
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/base.h"
+
+enum {
+  N_SMALL = 16,
+  N_CLASSES = N_SMALL + 8 * 40,
+  MAP_FROM = 1 << 20,       /* blocks from here on are mapped, not malloc'd */
+  HUGE_PAGE = 2 << 20,
+  ASK_SYSTEM_FROM = 64 << 20 /* fresh blocks from here on are compared with what is available */
+};
+
+/* Cached blocks of one size. */
+typedef struct list {
+  void **blocks;
+  int32_t n;
+  int32_t room;
+} list;
+
+struct rg_arena {
+  list lists[N_CLASSES];
+  int64_t bytes;  /* taken from the pool or the system, cached and in use */
+  int64_t n_used; /* blocks in use */
+  bool closed;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static rg_arena pool;
+static rg_memory counters;
+static _Thread_local rg_arena *current;
+
+/* -- Failure injection --------------------------------------------------------- */
+
+static _Atomic int64_t fail_in;
+
+void rg_alloc_fail_at(int64_t n)
+{
+  atomic_store(&fail_in, n);
+}
+
+bool rg_alloc_injected(void)
+{
+  if (atomic_load_explicit(&fail_in, memory_order_relaxed) == 0) {
+    return false;
+  }
+  return atomic_fetch_sub(&fail_in, 1) == 1;
+}
+
+__attribute__((constructor)) static void read_environment(void)
+{
+  const char *n = getenv("RIDGE_ALLOC_FAIL");
+
+  if (n != NULL) {
+    rg_alloc_fail_at(atoll(n));
+  }
+}
+
+/* -- Host structures ------------------------------------------------------------ */
+
+void *rg_host_alloc(size_t bytes)
+{
+  return rg_alloc_injected() ? NULL : malloc(bytes > 0 ? bytes : 1);
+}
+
+void *rg_host_zeroed(size_t bytes)
+{
+  return rg_alloc_injected() ? NULL : calloc(1, bytes > 0 ? bytes : 1);
+}
+
+void rg_host_free(void *block)
+{
+  free(block);
+}
+
+/* -- Size classes ------------------------------------------------------------------ */
+
+static int class_of(int64_t bytes)
+{
+  int log2;
+  int64_t step;
+
+  if (bytes <= 1024) {
+    return bytes <= 64 ? 0 : (int)((bytes + 63) / 64) - 1;
+  }
+  log2 = 63 - __builtin_clzll((unsigned long long)(bytes - 1));
+  step = ((bytes - 1) - ((int64_t)1 << log2)) >> (log2 - 3);
+  return N_SMALL + (log2 - 10) * 8 + (int)step;
+}
+
+static int64_t class_bytes(int class)
+{
+  int log2;
+
+  if (class < N_SMALL) {
+    return (int64_t)(class + 1) * 64;
+  }
+  log2 = 10 + (class - N_SMALL) / 8;
+  return ((int64_t)1 << log2) + ((int64_t)((class - N_SMALL) % 8 + 1) << (log2 - 3));
+}
+
+/* -- The system ---------------------------------------------------------------------- */
+
+static int64_t mapped_bytes(int64_t bytes)
+{
+  return (bytes + HUGE_PAGE - 1) & ~(int64_t)(HUGE_PAGE - 1);
+}
+
+/* Bytes the system says it can still give; INT64_MAX where it does not say. */
+static int64_t available_bytes(void)
+{
+  FILE *file = fopen("/proc/meminfo", "re");
+  char line[128];
+  long long kb = -1;
+
+  while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+    if (sscanf(line, "MemAvailable: %lld kB", &kb) == 1) {
+      break;
+    }
+  }
+  if (file != NULL) {
+    fclose(file);
+  }
+  return kb < 0 ? INT64_MAX : (int64_t)kb * 1024;
+}
+
+/*
+** The system hands out more than it has and kills later: a fresh large block is refused here when
+** it does not fit into what is available.
+*/
+static void *system_take(int64_t bytes)
+{
+  char *base;
+  int64_t size = mapped_bytes(bytes);
+  int64_t skip;
+
+  if (bytes < MAP_FROM) {
+    return aligned_alloc(64, (size_t)bytes);
+  }
+  if (bytes >= ASK_SYSTEM_FROM && bytes > available_bytes()) {
+    return NULL;
+  }
+  base = mmap(NULL, (size_t)(size + HUGE_PAGE), PROT_READ | PROT_WRITE,
+              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (base == MAP_FAILED) {
+    return NULL;
+  }
+  /* keep the aligned part, so that the kernel can back all of it with huge pages */
+  skip = (int64_t)(-(intptr_t)base & (HUGE_PAGE - 1));
+  if (skip > 0) {
+    munmap(base, (size_t)skip);
+  }
+  if (skip < HUGE_PAGE) {
+    munmap(base + skip + size, (size_t)(HUGE_PAGE - skip));
+  }
+  madvise(base + skip, (size_t)size, MADV_HUGEPAGE);
+  return base + skip;
+}
+
+static void system_give(void *data, int64_t bytes)
+{
+  if (bytes < MAP_FROM) {
+    free(data);
+  } else {
+    munmap(data, (size_t)mapped_bytes(bytes));
+  }
+}
+
+/* -- Lists --------------------------------------------------------------------------------- */
+
+static void *list_take(list *l)
+{
+  return l->n > 0 ? l->blocks[--l->n] : NULL;
+}
+
+/* Keep a block; false when there is no room for even the note. */
+static bool list_put(list *l, void *data)
+{
+  if (l->n == l->room) {
+    int32_t room = l->room == 0 ? 8 : 2 * l->room;
+    void **blocks = realloc(l->blocks, (size_t)room * sizeof(*blocks));
+
+    if (blocks == NULL) {
+      return false;
+    }
+    l->blocks = blocks;
+    l->room = room;
+  }
+  l->blocks[l->n++] = data;
+  return true;
+}
+
+static void pool_put(void *data, int class)
+{
+  if (!list_put(&pool.lists[class], data)) {
+    counters.reserved_bytes -= class_bytes(class);
+    system_give(data, class_bytes(class));
+  }
+}
+
+/* Caller holds the lock. */
+static int64_t trim(void)
+{
+  int64_t given = 0;
+
+  for (int c = 0; c < N_CLASSES; c++) {
+    void *data;
+
+    while ((data = list_take(&pool.lists[c])) != NULL) {
+      system_give(data, class_bytes(c));
+      given += class_bytes(c);
+    }
+    free(pool.lists[c].blocks);
+    pool.lists[c] = (list){ 0 };
+  }
+  counters.reserved_bytes -= given;
+  return given;
+}
+
+/* -- Blocks ----------------------------------------------------------------------------------- */
+
+/* From the arena's list, the pool's, or the system (after giving back what is cached). */
+static void *take(rg_arena *arena, int class)
+{
+  int64_t bytes = class_bytes(class);
+  void *data = list_take(&arena->lists[class]);
+
+  if (data != NULL) {
+    return data;
+  }
+  if (arena != &pool) {
+    data = list_take(&pool.lists[class]);
+    if (data != NULL) {
+      arena->bytes += bytes;
+      return data;
+    }
+  }
+  data = system_take(bytes);
+  if (data == NULL && trim() > 0) {
+    data = system_take(bytes);
+  }
+  if (data != NULL) {
+    counters.reserved_bytes += bytes;
+    counters.peak_reserved_bytes =
+        rg_max_i64(counters.peak_reserved_bytes, counters.reserved_bytes);
+    arena->bytes += bytes;
+  }
+  return data;
+}
+
+static rg_status alloc_from(rg_arena *arena, int32_t device, int64_t bytes, rg_block *out)
+{
+  int class;
+  void *data;
+  int64_t live;
+  int64_t limit;
+
+  if (device != RG_CPU_DEVICE) {
+    return rg_fail(RG_EDEVICE, "memory: there is no device %d", device);
+  }
+  if (bytes < 0 || bytes > ((int64_t)1 << 48)) {
+    return rg_fail(RG_ENOMEM, "memory: %.3g GB cannot be had", (double)bytes / 1e9);
+  }
+  if (rg_alloc_injected()) {
+    return rg_fail(RG_ENOMEM, "memory: %lld bytes refused on request", (long long)bytes);
+  }
+  class = class_of(bytes);
+  pthread_mutex_lock(&lock);
+  live = counters.live_bytes;
+  limit = counters.limit_bytes;
+  if (limit > 0 && live + bytes > limit) {
+    pthread_mutex_unlock(&lock);
+    return rg_fail(RG_ENOMEM, "memory: %.4g MB more would pass the limit of %.4g MB (%.4g MB live)",
+                   (double)bytes / 1048576, (double)limit / 1048576, (double)live / 1048576);
+  }
+  data = take(arena, class);
+  if (data != NULL) {
+    arena->n_used++;
+    counters.live_bytes += bytes;
+    counters.peak_bytes = rg_max_i64(counters.peak_bytes, counters.live_bytes);
+    counters.n_blocks++;
+    counters.n_requests++;
+    counters.debt_bytes += bytes;
+  }
+  pthread_mutex_unlock(&lock);
+  if (data == NULL) {
+    return rg_fail(RG_ENOMEM, "memory: the system has no %.4g MB left (%.4g MB live)",
+                   (double)bytes / 1048576, (double)live / 1048576);
+  }
+  *out = (rg_block){ .data = data, .bytes = bytes, .arena = arena, .device = device };
+  return RG_OK;
+}
+
+rg_status rg_block_alloc(int32_t device, int64_t bytes, rg_block *out)
+{
+  return alloc_from(current != NULL ? current : &pool, device, bytes, out);
+}
+
+rg_status rg_block_alloc_shared(int32_t device, int64_t bytes, rg_block *out)
+{
+  return alloc_from(&pool, device, bytes, out);
+}
+
+/* Caller holds the lock: everything the arena still caches goes to the pool. */
+static void arena_empty(rg_arena *arena)
+{
+  for (int c = 0; c < N_CLASSES; c++) {
+    void *data;
+
+    while ((data = list_take(&arena->lists[c])) != NULL) {
+      pool_put(data, c);
+    }
+    free(arena->lists[c].blocks);
+    arena->lists[c] = (list){ 0 };
+  }
+}
+
+void rg_block_free(rg_block *block)
+{
+  rg_arena *arena = block->arena;
+  rg_arena *ended = NULL;
+  int class;
+
+  if (block->data == NULL) {
+    return;
+  }
+  class = class_of(block->bytes);
+  pthread_mutex_lock(&lock);
+  counters.live_bytes -= block->bytes;
+  counters.n_blocks--;
+  arena->n_used--;
+  if (arena == &pool || arena->closed || !list_put(&arena->lists[class], block->data)) {
+    pool_put(block->data, class);
+  }
+  if (arena->closed && arena->n_used == 0) {
+    ended = arena;
+  }
+  pthread_mutex_unlock(&lock);
+  block->data = NULL;
+  rg_host_free(ended);
+}
+
+/* -- Arenas --------------------------------------------------------------------------------------- */
+
+rg_status rg_arena_new(rg_arena **out)
+{
+  rg_arena *arena = rg_host_zeroed(sizeof(*arena));
+
+  if (arena == NULL) {
+    return rg_fail(RG_ENOMEM, "memory: no room for an arena");
+  }
+  *out = arena;
+  return RG_OK;
+}
+
+void rg_arena_close(rg_arena *arena)
+{
+  bool ended;
+
+  if (arena == NULL) {
+    return;
+  }
+  pthread_mutex_lock(&lock);
+  arena_empty(arena);
+  arena->closed = true;
+  ended = arena->n_used == 0;
+  pthread_mutex_unlock(&lock);
+  if (ended) {
+    rg_host_free(arena);
+  }
+}
+
+rg_arena *rg_arena_swap(rg_arena *arena)
+{
+  rg_arena *before = current;
+
+  current = arena;
+  return before;
+}
+
+int64_t rg_arena_bytes(const rg_arena *arena)
+{
+  return arena == NULL ? 0 : arena->bytes;
+}
+
+/* -- Counters -------------------------------------------------------------------------------------- */
+
+rg_memory *rg_memory_of(int32_t device)
+{
+  return device == RG_CPU_DEVICE ? &counters : NULL;
+}
+
+void rg_memory_reset_peak(int32_t device)
+{
+  if (device == RG_CPU_DEVICE) {
+    pthread_mutex_lock(&lock);
+    counters.peak_bytes = counters.live_bytes;
+    counters.peak_reserved_bytes = counters.reserved_bytes;
+    pthread_mutex_unlock(&lock);
+  }
+}
+
+rg_status rg_memory_set_limit(int32_t device, int64_t bytes)
+{
+  if (device != RG_CPU_DEVICE) {
+    return rg_fail(RG_EDEVICE, "memory: there is no device %d", device);
+  }
+  if (bytes < 0) {
+    return rg_fail(RG_EARG, "memory: a limit of %lld bytes", (long long)bytes);
+  }
+  pthread_mutex_lock(&lock);
+  counters.limit_bytes = bytes;
+  pthread_mutex_unlock(&lock);
+  return RG_OK;
+}
+
+int64_t rg_memory_trim(int32_t device)
+{
+  int64_t given = 0;
+
+  if (device == RG_CPU_DEVICE) {
+    pthread_mutex_lock(&lock);
+    given = trim();
+    pthread_mutex_unlock(&lock);
+  }
+  return given;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Compute threads: OpenMP's pool, how many of it to use, and where they run.
+*/
+#include <errno.h>
+#include <omp.h>
+#include <sched.h>
+#include <string.h>
+
+#include "base/base.h"
+
+/* Below this many operations one thread is faster: waking the second costs about as much as a
+** million of them (cpu.md, 2+3: at two threads a 32x64x64 product takes four times longer). */
+static const double one_thread_below = 1e6;
+
+static int32_t n_threads;
+
+int32_t rg_processors(void)
+{
+  cpu_set_t set;
+  int n;
+
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) {
+    return 1;
+  }
+  n = CPU_COUNT(&set);
+  return n > 0 ? n : 1;
+}
+
+int32_t rg_threads(void)
+{
+  if (n_threads == 0) {
+    /* OMP_NUM_THREADS where it is set (F203), else every processor there is */
+    int given = omp_get_max_threads();
+    n_threads = given > 0 ? given : rg_processors();
+  }
+  return n_threads;
+}
+
+rg_status rg_set_threads(int32_t n)
+{
+  if (n < 0 || n > 1024) {
+    return rg_fail(RG_EARG, "threads: %d is not in 0 .. 1024", n);
+  }
+  n_threads = n == 0 ? rg_processors() : n;
+  omp_set_num_threads(n_threads);
+  return RG_OK;
+}
+
+int32_t rg_threads_for(double operations)
+{
+  return operations < one_thread_below ? 1 : rg_threads();
+}
+
+rg_status rg_set_affinity(const int32_t *cpus, int32_t n)
+{
+  int32_t refused = -1;
+  int threads = rg_threads();
+
+  if (n < 0 || n > 1024 || (n > 0 && cpus == NULL)) {
+    return rg_fail(RG_EARG, "affinity: %d processors given", n);
+  }
+  for (int32_t i = 0; i < n; i++) {
+    if (cpus[i] < 0 || cpus[i] >= CPU_SETSIZE) {
+      return rg_fail(RG_EARG, "affinity: there is no processor %d", cpus[i]);
+    }
+  }
+#pragma omp parallel num_threads(threads)
+  {
+    int me = omp_get_thread_num();
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    if (n > 0) {
+      CPU_SET((size_t)cpus[me % n], &set);
+    } else {
+      memset(&set, 0xff, sizeof(set));
+    }
+    if (sched_setaffinity(0, sizeof(set), &set) != 0) {
+#pragma omp critical(rg_affinity)
+      refused = n > 0 ? cpus[me % n] : 0;
+    }
+  }
+  if (refused >= 0) {
+    return rg_fail(RG_ESYS, "affinity: the system refused processor %d: %s", refused,
+                   strerror(errno));
+  }
+  return RG_OK;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Which operations there are and which kernels which device has.  Backends register at start-up.
+*/
+#include "op/list.h"
+#include "op/op.h"
+
+static const rg_backend *backends[RG_DEVICE_COUNT];
+
+/* -- Records -------------------------------------------------------------------- */
+
+#define RG_OP_LINE(NAME, name) extern const rg_op rg_op_##name;
+RG_OP_LIST
+#undef RG_OP_LINE
+
+#define RG_OP_LINE(NAME, name) [RG_OP_##NAME] = &rg_op_##name,
+const rg_op *const rg_ops[RG_OP_COUNT] = { RG_OP_LIST };
+#undef RG_OP_LINE
+
+int32_t rg_op_count(void)
+{
+  return RG_OP_COUNT;
+}
+
+rg_status rg_op_facts_of(int32_t index, rg_op_facts *out)
+{
+  if (index < 0 || index >= RG_OP_COUNT || out == NULL) {
+    return rg_fail(RG_EARG, "op: there is no operation %d", index);
+  }
+  const rg_op *op = rg_ops[index];
+
+  *out = (rg_op_facts){ .name = op->name,
+                        .sig = op->sig,
+                        .doc = op->doc,
+                        .amp = op->amp,
+                        .draws = op->draws,
+                        .has_grad = op->grad != NULL };
+  return RG_OK;
+}
+
+/* -- Kernels ---------------------------------------------------------------------- */
+
+void rg_backend_register(int32_t device, const rg_backend *backend)
+{
+  backends[device] = backend;
+}
+
+rg_kernel *rg_backend_kernel(int32_t device, const rg_op *op)
+{
+  if (op->id < 0) {
+    return op->kernel;
+  }
+  return backends[device] != NULL ? backends[device]->kernels[op->id] : NULL;
+}

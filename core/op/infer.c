@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** What infer functions are made of: promotion, broadcasting, axes, checks, cost.
+*/
+#include "op/op.h"
+
+/* -- Element types ------------------------------------------------------------------ */
+
+/* bool < u8, i8 < i32 < i64 < f16, bf16 < f32 < f64; two different types of one rank meet above. */
+static const int8_t rank[RG_DTYPE_COUNT] = {
+  [RG_BOOL] = 0, [RG_U8] = 1,  [RG_I8] = 1,  [RG_I32] = 2, [RG_I64] = 3,
+  [RG_F16] = 4,  [RG_BF16] = 4, [RG_F32] = 5, [RG_F64] = 6,
+};
+
+bool rg_dtype_is_float(int32_t dtype)
+{
+  return dtype == RG_F32 || dtype == RG_F64 || dtype == RG_F16 || dtype == RG_BF16;
+}
+
+int32_t rg_promote(int32_t a, int32_t b)
+{
+  if (a == b) {
+    return a;
+  }
+  if (rank[a] == rank[b]) {
+    return rank[a] == 4 ? RG_F32 : RG_I32;
+  }
+  return rank[a] > rank[b] ? a : b;
+}
+
+/* -- Shapes ----------------------------------------------------------------------------- */
+
+rg_meta rg_meta_of(const rg_tensor *x)
+{
+  rg_meta meta;
+
+  meta.dtype = x->_dtype;
+  meta.ndim = x->_ndim;
+  for (int32_t i = 0; i < x->_ndim; i++) {
+    meta.shape[i] = x->_shape[i];
+  }
+  return meta;
+}
+
+int64_t rg_meta_count(const rg_meta *meta)
+{
+  int64_t count = 1;
+
+  for (int32_t i = 0; i < meta->ndim; i++) {
+    count *= meta->shape[i];
+  }
+  return count;
+}
+
+int64_t rg_meta_bytes(const rg_meta *meta)
+{
+  return rg_meta_count(meta) * rg_dtype_bytes(meta->dtype);
+}
+
+rg_status rg_broadcast(const rg_op *op, const rg_tensor *x, const rg_tensor *y, rg_meta *out)
+{
+  char a[96];
+  char b[96];
+  int32_t ndim = x->_ndim > y->_ndim ? x->_ndim : y->_ndim;
+
+  out->ndim = ndim;
+  for (int32_t i = 0; i < ndim; i++) {
+    int32_t ix = i - (ndim - x->_ndim);
+    int32_t iy = i - (ndim - y->_ndim);
+    int64_t nx = ix < 0 ? 1 : x->_shape[ix];
+    int64_t ny = iy < 0 ? 1 : y->_shape[iy];
+
+    if (nx != ny && nx != 1 && ny != 1) {
+      return rg_fail(RG_ESHAPE, "%s: shapes %s and %s do not broadcast (%lld vs %lld)", op->name,
+                     rg_tensor_text(x, a, sizeof(a)), rg_tensor_text(y, b, sizeof(b)),
+                     (long long)nx, (long long)ny);
+    }
+    out->shape[i] = nx == 1 ? ny : nx;
+  }
+  return RG_OK;
+}
+
+rg_status rg_axis_resolve(const rg_op *op, const rg_tensor *x, int32_t axis, int32_t *out)
+{
+  char text[96];
+  int32_t resolved = axis < 0 ? axis + x->_ndim : axis;
+
+  if (resolved < 0 || resolved >= x->_ndim) {
+    return rg_fail(RG_EAXIS, "%s: there is no axis %d in %s", op->name,
+                   axis < 0 ? axis : axis + 1, rg_tensor_text(x, text, sizeof(text)));
+  }
+  *out = resolved;
+  return RG_OK;
+}
+
+/* -- Checks --------------------------------------------------------------------------------- */
+
+rg_status rg_check_arity(const rg_call *call, int32_t n)
+{
+  if (call->n_in != n) {
+    return rg_fail(RG_EARG, "%s: %d tensors given, %d expected", call->op->name, call->n_in, n);
+  }
+  for (int32_t i = 0; i < n; i++) {
+    RG_TRY(rg_tensor_check(call->in[i], call->op->name));
+  }
+  return RG_OK;
+}
+
+rg_status rg_check_float(const rg_call *call, int32_t i)
+{
+  char text[96];
+
+  if (!rg_dtype_is_float(call->in[i]->_dtype)) {
+    return rg_fail(RG_EDTYPE, "%s: a float tensor is expected, got %s", call->op->name,
+                   rg_tensor_text(call->in[i], text, sizeof(text)));
+  }
+  return RG_OK;
+}
+
+/* -- Cost ---------------------------------------------------------------------------------------- */
+
+rg_cost rg_cost_of(const rg_call *call, double flops)
+{
+  rg_cost cost = { .flops = flops };
+
+  for (int32_t i = 0; i < call->n_in; i++) {
+    cost.bytes += (double)rg_tensor_bytes(call->in[i]);
+  }
+  for (int32_t i = 0; i < call->n_out; i++) {
+    cost.bytes += (double)rg_meta_bytes(&call->out[i]);
+  }
+  return cost;
+}

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** The door: every call of every operation passes here, so that what is true of all operations
+** (checks, autocast, allocation, random numbers, versions, recording) is written once.
+*/
+#include "op/list.h"
+#include "op/op.h"
+
+extern const rg_op rg_op_copy;
+
+_Thread_local rg_capture_hook *rg_capture_active;
+static _Thread_local rg_recorder *recorders;
+
+enum { INLINE_INPUTS = 16 };
+
+/* -- Recorders ---------------------------------------------------------------------- */
+
+void rg_recorder_push(rg_recorder *recorder)
+{
+  recorder->next = recorders;
+  recorders = recorder;
+}
+
+void rg_recorder_pop(rg_recorder *recorder)
+{
+  for (rg_recorder **link = &recorders; *link != NULL; link = &(*link)->next) {
+    if (*link == recorder) {
+      *link = recorder->next;
+      return;
+    }
+  }
+}
+
+static bool hidden_wanted(void)
+{
+  for (rg_recorder *r = recorders; r != NULL; r = r->next) {
+    if (r->wants_hidden) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static rg_status tell(const rg_call *call, rg_tensor *const *out, const rg_frame *frame,
+                      int64_t begin_ns)
+{
+  for (rg_recorder *r = recorders; r != NULL; r = r->next) {
+    RG_TRY(r->ran(r, call, out, frame, begin_ns));
+  }
+  return RG_OK;
+}
+
+/* -- Checking and converting inputs --------------------------------------------------- */
+
+static rg_status check_inputs(rg_call *call, rg_tensor *const *out)
+{
+  const rg_tensor *first = NULL;
+
+  for (int32_t i = 0; i < call->n_in; i++) {
+    const rg_tensor *x = call->in[i];
+
+    if (x == NULL) {
+      continue; /* infer knows which may be missing */
+    }
+    if ((x->_flags & RG_TENSOR_RELEASED) != 0) {
+      return rg_tensor_check(x, call->op->name);
+    }
+    if (first == NULL) {
+      first = x;
+    } else if (x->_device != first->_device) {
+      return rg_fail(RG_EDEVICE, "%s: tensors on %s and on %s", call->op->name,
+                     rg_device_name(first->_device), rg_device_name(x->_device));
+    }
+  }
+  if (first == NULL && out[0] != NULL) {
+    RG_TRY(rg_tensor_check(out[0], call->op->name));
+    first = out[0];
+  }
+  call->device = first != NULL ? first->_device : RG_CPU;
+  return RG_OK;
+}
+
+/* Does input i have to be converted? */
+static bool converts(const rg_call *call, int32_t i)
+{
+  const rg_tensor *x = call->in[i];
+
+  if (x == NULL || x->_dtype == call->compute) {
+    return false;
+  }
+  return !(i < 31 && (call->op->packs >> i & 1) && (x->_flags & RG_TENSOR_PARAM) &&
+           rg_dtype_is_float(x->_dtype));
+}
+
+/* Replace the inputs that have another type; made[] are to be released after the call. */
+static rg_status convert_inputs(const rg_call *call, const rg_tensor **in, rg_tensor **made)
+{
+  for (int32_t i = 0; i < call->n_in; i++) {
+    made[i] = NULL;
+    in[i] = call->in[i];
+  }
+  for (int32_t i = 0; i < call->n_in; i++) {
+    if (converts(call, i)) {
+      RG_TRY(rg_cast(call->in[i], call->compute, &made[i]));
+      in[i] = made[i];
+    }
+  }
+  return RG_OK;
+}
+
+/* -- Results ----------------------------------------------------------------------------- */
+
+static rg_status check_result(const rg_call *call, const rg_tensor *x, const rg_meta *want)
+{
+  char a[96];
+  char b[96];
+  bool same = x->_ndim == want->ndim;
+
+  for (int32_t i = 0; same && i < want->ndim; i++) {
+    same = x->_shape[i] == want->shape[i];
+  }
+  if (!same) {
+    return rg_fail(RG_ESHAPE, "%s: the result has the shape %s and does not fit into %s",
+                   call->op->name, rg_shape_text(want->shape, want->ndim, a, sizeof(a)),
+                   rg_tensor_text(x, b, sizeof(b)));
+  }
+  if (x->_dtype != want->dtype) {
+    return rg_fail(RG_EDTYPE, "%s: the result is %s and does not go into %s", call->op->name,
+                   rg_dtype_name(want->dtype), rg_tensor_text(x, b, sizeof(b)));
+  }
+  for (int32_t i = 0; i < x->_ndim; i++) {
+    if (x->_stride[i] == 0 && x->_shape[i] > 1) {
+      return rg_fail(RG_EARG, "%s: %s repeats its elements (expand) and cannot be written to",
+                     call->op->name, rg_tensor_text(x, b, sizeof(b)));
+    }
+  }
+  return RG_OK;
+}
+
+/* Is x, to be written, read by an input in another arrangement? */
+static bool clashes(const rg_call *call, const rg_tensor *x)
+{
+  for (int32_t i = 0; i < call->n_in; i++) {
+    const rg_tensor *in = call->in[i];
+
+    if (in != NULL && rg_tensor_overlap(x, in) && !rg_tensor_same_view(x, in)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static void count_writes(const rg_call *call, rg_tensor *const *out)
+{
+  for (int32_t i = 0; i < call->n_out; i++) {
+    if (out[i] != NULL) {
+      rg_storage_wrote(out[i]->_storage);
+    }
+  }
+  if (call->op->writes != NULL) {
+    for (int32_t i = 0; i < call->n_in; i++) {
+      if (call->in[i] != NULL && call->op->writes(call, i)) {
+        rg_storage_wrote(call->in[i]->_storage);
+      }
+    }
+  }
+}
+
+/* -- Running -------------------------------------------------------------------------------- */
+
+rg_status rg_execute(const rg_call *call, rg_kernel *kernel, rg_tensor *const *out,
+                     rg_frame *frame)
+{
+  rg_block scratch = { 0 };
+  rg_status status;
+
+  if (call->scratch_bytes > 0) {
+    RG_TRY(rg_block_alloc(call->device, call->scratch_bytes, &scratch));
+    frame->scratch = scratch.data;
+  }
+  status = kernel(call, out, frame);
+  if (scratch.data != NULL) {
+    rg_block_free(&scratch);
+    frame->scratch = NULL;
+  }
+  return status;
+}
+
+/* The call with inputs converted and results at hand. */
+static rg_status perform(rg_call *call, rg_tensor *const *out)
+{
+  rg_kernel *kernel = rg_backend_kernel(call->device, call->op);
+  rg_frame frame = { .path = "" };
+  int64_t begin_ns = recorders != NULL ? rg_clock_ns() : 0;
+
+  if (kernel == NULL) {
+    return rg_fail(RG_ENOSUP, "%s: %s has no kernel for it", call->op->name,
+                   rg_device_name(call->device));
+  }
+  if (call->op->draws) {
+    rg_generator *g = call->generator != NULL ? call->generator : rg_generator_default();
+
+    call->draw.seed = rg_generator_seed(g);
+    call->draw.offset = rg_generator_take(g, (uint64_t)call->n_draws);
+  }
+  if (rg_capture_active != NULL) {
+    RG_TRY(rg_capture_active(call, kernel, out, &frame));
+  } else {
+    RG_TRY(rg_execute(call, kernel, out, &frame));
+  }
+  count_writes(call, out);
+  return recorders != NULL ? tell(call, out, &frame, begin_ns) : RG_OK;
+}
+
+/* Write into tensors the caller owns that an input overlaps: into fresh ones first, then over. */
+static rg_status perform_aside(rg_call *call, rg_tensor *const *out)
+{
+  rg_tensor *fresh[RG_MAX_OUT] = { 0 };
+  rg_status status = RG_OK;
+
+  for (int32_t i = 0; i < call->n_out && status == RG_OK; i++) {
+    status = rg_empty(call->out[i].dtype, call->device, call->out[i].shape, call->out[i].ndim,
+                      &fresh[i]);
+  }
+  if (status == RG_OK) {
+    status = perform(call, fresh);
+  }
+  for (int32_t i = 0; i < call->n_out && status == RG_OK; i++) {
+    if (out[i] != NULL) {
+      status = rg_copy_(out[i], fresh[i]);
+    }
+  }
+  for (int32_t i = 0; i < call->n_out; i++) {
+    rg_tensor_release(fresh[i]);
+  }
+  return status;
+}
+
+/* Allocate what is missing, run, hand out. */
+static rg_status produce(rg_call *call, rg_tensor **out)
+{
+  int32_t n_visible = call->n_out - call->op->n_hidden;
+  rg_tensor *all[RG_MAX_OUT] = { 0 };
+  bool made[RG_MAX_OUT] = { false };
+  bool aside = false;
+  rg_status status = RG_OK;
+
+  if (call->op->n_hidden > 0 && !hidden_wanted()) {
+    call->n_out = n_visible;
+  }
+  for (int32_t i = 0; i < call->n_out && status == RG_OK; i++) {
+    if (i < n_visible && out[i] != NULL) {
+      all[i] = out[i];
+      status = check_result(call, out[i], &call->out[i]);
+      aside = aside || clashes(call, out[i]);
+    } else {
+      status = rg_empty(call->out[i].dtype, call->device, call->out[i].shape, call->out[i].ndim,
+                        &all[i]);
+      made[i] = status == RG_OK;
+    }
+  }
+  if (status == RG_OK) {
+    status = aside ? perform_aside(call, all) : perform(call, all);
+  }
+  for (int32_t i = 0; i < call->n_out; i++) {
+    if (made[i] && status == RG_OK && i < n_visible) {
+      out[i] = all[i];
+    } else if (made[i]) {
+      rg_tensor_release(all[i]); /* a hidden one lives on where a recorder kept it */
+    }
+  }
+  return status;
+}
+
+/* The same with inputs converted to call->compute first. */
+static rg_status produce_converted(rg_call *call, rg_tensor **out)
+{
+  const rg_tensor *in_inline[INLINE_INPUTS];
+  rg_tensor *made_inline[INLINE_INPUTS];
+  const rg_tensor *const *original = call->in;
+  size_t n = (size_t)call->n_in;
+  bool fits = call->n_in <= INLINE_INPUTS;
+  const rg_tensor **in = fits ? in_inline : rg_host_alloc(n * sizeof(*in));
+  rg_tensor **made = fits ? made_inline : rg_host_zeroed(n * sizeof(*made));
+  rg_status status = RG_OK;
+
+  if (in == NULL || made == NULL) {
+    status = rg_fail(RG_ENOMEM, "%s: no memory for a list of %d tensors", call->op->name,
+                     call->n_in);
+    n = 0;
+  } else {
+    status = convert_inputs(call, in, made);
+  }
+  if (status == RG_OK) {
+    call->in = in;
+    status = produce(call, out);
+    call->in = original;
+  }
+  for (size_t i = 0; i < n; i++) {
+    rg_tensor_release(made[i]);
+  }
+  if (!fits) {
+    rg_host_free(in);
+    rg_host_free(made);
+  }
+  return status;
+}
+
+rg_status rg_run(rg_call *call, rg_tensor **out)
+{
+  call->compute = -1;
+  call->n_out = 0;
+  call->scratch_bytes = 0;
+  call->n_draws = 0;
+  if (rg_interrupt_pending()) {
+    return rg_fail(RG_EINTR, "interrupted");
+  }
+  RG_TRY(check_inputs(call, out));
+  RG_TRY(call->op->infer(call));
+  if (call->compute >= 0) {
+    for (int32_t i = 0; i < call->n_in; i++) {
+      if (converts(call, i)) {
+        return produce_converted(call, out);
+      }
+    }
+  }
+  return produce(call, out);
+}
+
+rg_status rg_run1(const rg_op *op, const rg_tensor *const *in, int32_t n_in, const void *args,
+                  rg_tensor **out)
+{
+  rg_call call;
+  rg_tensor *result = NULL;
+
+  call.op = op;
+  call.in = in;
+  call.n_in = n_in;
+  call.args = args;
+  call.generator = NULL;
+  if (out == NULL) {
+    return rg_fail(RG_EARG, "%s: out is NULL", op->name);
+  }
+  RG_TRY(rg_run(&call, &result));
+  *out = result;
+  return RG_OK;
+}
+
+rg_status rg_run_into(const rg_op *op, const rg_tensor *const *in, int32_t n_in, const void *args,
+                      rg_tensor *x)
+{
+  rg_call call;
+
+  call.op = op;
+  call.in = in;
+  call.n_in = n_in;
+  call.args = args;
+  call.generator = NULL;
+  RG_TRY(rg_tensor_check(x, op->name));
+  return rg_run(&call, &x);
+}

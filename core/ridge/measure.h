@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Measuring: timed windows of a plan, reference work that shows when the machine itself moves, what
+** the host says about who else is running, and the machine's measured ceilings.
+**
+** The numbers leave here raw.  What they mean (medians, intervals, flags, grades) is decided in
+** lua/ridge/measure.  A signal that the machine hides is NaN, -1 or an empty text: never a number
+** that looks clean.
+*/
+#ifndef RIDGE_MEASURE_H
+#define RIDGE_MEASURE_H
+
+#include "ridge/graph.h"
+
+/* -- Clock ----------------------------------------------------------------- */
+
+/* What rg_clock_ns can resolve. */
+typedef struct rg_clock_facts {
+  char name[32];
+  double overhead_ns;   /* one reading: median of the steps between 1000 readings in a row */
+  double resolution_ns; /* smallest step seen that is not zero */
+} rg_clock_facts;
+
+/* out: filled; takes some tens of microseconds. */
+RG_API rg_status rg_clock_facts_of(rg_clock_facts *out) RG_CHECK;
+
+/* -- Window ---------------------------------------------------------------- */
+
+/* One timed window: calls replays between two readings of the clock, and what happened meanwhile. */
+typedef struct rg_window {
+  int64_t begin_ns; /* rg_clock_ns */
+  int64_t end_ns;
+  int64_t calls;
+  int64_t own_cpu_ns;    /* processor time of the whole process, all its threads */
+  int64_t n_voluntary;   /* context switches of the whole process */
+  int64_t n_involuntary; /* somebody else wanted the processor */
+  int64_t n_migrations;  /* 1 when the calling thread ended on another processor, -1 hidden */
+} rg_window;
+
+/*
+** Memory that is written over to push a plan's data out of the caches, taken once.
+*/
+typedef struct rg_flush rg_flush;
+
+/*
+** bytes    how much to write over; 0 means twice the last-level cache, at most 256 MiB
+** out      new reference
+** RG_ENOMEM, RG_EARG.
+*/
+RG_API rg_status rg_flush_new(int64_t bytes, rg_flush **out) RG_CHECK;
+RG_API int64_t rg_flush_bytes(const rg_flush *flush);
+RG_API void rg_flush_release(rg_flush *flush);
+
+/*
+** Time k replays of a plan as one window.
+**
+** plan     see rg_plan_replay
+** k        1 or more
+** out      filled
+** RG_EINTR when a request came, RG_EARG, and whatever the plan answers.
+*/
+RG_API rg_status rg_measure_window(rg_plan *plan, int64_t k, rg_window *out) RG_CHECK;
+
+/*
+** Time n windows of k replays each, one after the other.
+**
+** plan     see rg_plan_replay
+** k        replays in each window, 1 or more
+** n        windows, 1 or more
+** flush    NULL for warm caches; else each window begins after the caches were written over,
+**          outside the timed region, and k must be 1
+** out      n of them; filled on success only
+** RG_EINTR, RG_EARG.
+*/
+RG_API rg_status rg_measure_windows(rg_plan *plan, int64_t k, int64_t n, rg_flush *flush,
+                                    rg_window *out) RG_CHECK;
+
+/* -- Sentinel -------------------------------------------------------------- */
+
+/*
+** Three pieces of work that never change, so that a change of their time is a change of the machine.
+** They run on the calling thread.
+*/
+typedef struct rg_sentinel rg_sentinel;
+
+/* Times of one run. */
+typedef struct rg_sentinel_times {
+  double clock_ns;   /* a chain of 2^21 dependent additions: one a cycle, whoever shares the core */
+  double compute_ns; /* S1: about 10 ms of multiply-adds over 16 KB in the first-level cache */
+  double memory_ns;  /* S2: one read of 64 MB; fixed, since on shared hosts the cache size lies */
+  double clock_hz;   /* 2^21 additions over clock_ns */
+} rg_sentinel_times;
+
+/* out: new reference; takes 64 MB outside the tensor pool. */
+RG_API rg_status rg_sentinel_new(rg_sentinel **out) RG_CHECK;
+
+/* Run each piece once.  out: filled.  RG_EINTR. */
+RG_API rg_status rg_sentinel_run(rg_sentinel *sentinel, rg_sentinel_times *out) RG_CHECK;
+
+RG_API void rg_sentinel_release(rg_sentinel *sentinel);
+
+/* -- Host ------------------------------------------------------------------ */
+
+/*
+** Counters of the host at one moment; the difference of two says what happened between them.  The
+** processors are those this process may run on.  NaN: the machine does not tell.
+*/
+typedef struct rg_host_counters {
+  double at_ns;
+  double busy_ns;          /* all processors, everybody; steps of 10 ms on most kernels */
+  double own_ns;           /* this process, all threads */
+  double steal_ns;         /* wanted to run, the hypervisor ran others */
+  double pressure_ns;      /* some task waited for a processor (PSI cpu some) */
+  double throttled_ns;     /* this process's group was held back by its quota */
+  double n_throttled;      /* periods in which it was */
+  double n_cpus;           /* processors counted in busy_ns and steal_ns */
+} rg_host_counters;
+
+/* out: filled; some tens of microseconds, so never inside a window. */
+RG_API rg_status rg_host_counters_of(rg_host_counters *out) RG_CHECK;
+
+/* Settings of the host that change what a number means.  -1, NaN, "": the machine does not tell. */
+typedef struct rg_host_facts {
+  char governor[32];   /* of the first processor this process may run on */
+  char thp[16];        /* transparent huge pages: always, madvise, never */
+  char cpuset[128];    /* processors this process may run on: "0-3,8" */
+  int32_t turbo;       /* 1 on */
+  int32_t smt;         /* 1 when hardware threads share cores */
+  int32_t aslr;        /* kernel.randomize_va_space: 0, 1, 2; 0 as well when this process has none */
+  int32_t debugger;    /* 1 when traced */
+  int32_t on_battery;  /* 1 when no power supply is online */
+  int32_t n_cpus;      /* processors in cpuset */
+  double quota_cpus;   /* processors' worth of time the group may use; infinite without a quota */
+  double mhz;          /* mean clock the kernel reports; often a constant in guests */
+} rg_host_facts;
+
+/* out: filled. */
+RG_API rg_status rg_host_facts_of(rg_host_facts *out) RG_CHECK;
+
+/* -- Ceilings -------------------------------------------------------------- */
+
+/*
+** The measured roofs.  fma_*: multiply-adds in registers, counted as two operations, for each
+** instruction set; read: a sum over a buffer; triad: a = b + s c, counted as three words an element
+** (STREAM's counting, without the line that a write fetches).
+*/
+/* clang-format off */
+#define RG_CEILING_LIST(X)                     \
+  X(FMA_F32_BASE,   "fma.f32.base",   "flop/s") \
+  X(FMA_F32_AVX2,   "fma.f32.avx2",   "flop/s") \
+  X(FMA_F32_AVX512, "fma.f32.avx512", "flop/s") \
+  X(FMA_F64_BASE,   "fma.f64.base",   "flop/s") \
+  X(FMA_F64_AVX2,   "fma.f64.avx2",   "flop/s") \
+  X(FMA_F64_AVX512, "fma.f64.avx512", "flop/s") \
+  X(DOT_BF16,       "dot.bf16",       "flop/s") \
+  X(AMX_BF16,       "amx.bf16",       "flop/s") \
+  X(READ_L1,        "read.l1",        "B/s")    \
+  X(READ_L2,        "read.l2",        "B/s")    \
+  X(READ_LLC,       "read.llc",       "B/s")    \
+  X(READ_DRAM,      "read.dram",      "B/s")    \
+  X(TRIAD_L1,       "triad.l1",       "B/s")    \
+  X(TRIAD_L2,       "triad.l2",       "B/s")    \
+  X(TRIAD_LLC,      "triad.llc",      "B/s")    \
+  X(TRIAD_DRAM,     "triad.dram",     "B/s")
+/* clang-format on */
+
+#define RG_CEILING_ENUM(name, text, unit) RG_CEILING_##name,
+enum { RG_CEILING_LIST(RG_CEILING_ENUM) RG_CEILING_COUNT };
+
+/* "fma.f32.avx512"; NULL for a number that is no ceiling. */
+RG_API const char *rg_ceiling_name(int32_t kind);
+
+/* "flop/s" or "B/s"; NULL for a number that is no ceiling. */
+RG_API const char *rg_ceiling_unit(int32_t kind);
+
+/* A ceiling prepared to be measured: its memory is taken and touched. */
+typedef struct rg_ceiling rg_ceiling;
+
+/*
+** kind      RG_CEILING_...
+** threads   1 .. 1024
+** out       new reference
+** RG_ENOSUP when the machine lacks the instructions, the permission or the cache; RG_EARG, RG_ENOMEM.
+*/
+RG_API rg_status rg_ceiling_new(int32_t kind, int32_t threads, rg_ceiling **out) RG_CHECK;
+
+/*
+** Measure once.
+**
+** min_ns    how long to run at least, 1 .. 10^10
+** rate      operations or bytes each second, all threads together
+** RG_EINTR, RG_EARG.
+*/
+RG_API rg_status rg_ceiling_run(rg_ceiling *ceiling, int64_t min_ns, double *rate) RG_CHECK;
+
+/* Bytes the measurement goes over on all threads; 0 when it stays in registers. */
+RG_API int64_t rg_ceiling_bytes(const rg_ceiling *ceiling);
+
+RG_API void rg_ceiling_release(rg_ceiling *ceiling);
+
+#endif

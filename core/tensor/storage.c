@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Storage: reference-counted memory that tensors look into, a count of the writes to it, and the
+** copies worked out from its contents (packed weights).
+**
+** Two counts: strong ones keep the memory, weak ones only the struct.  A plan's steps keep weak ones
+** of its own buffers, which the plan's arena may hand to a later step as soon as nobody needs them.
+*/
+#include "tensor/tensor.h"
+
+static void derived_release_all(rg_storage *storage)
+{
+  while (storage->derived != NULL) {
+    rg_derived *next = storage->derived->next;
+
+    storage->derived->release(storage->derived);
+    storage->derived = next;
+  }
+}
+
+rg_status rg_storage_new(int32_t device, int64_t bytes, rg_storage **out)
+{
+  rg_storage *storage = rg_host_alloc(sizeof(*storage));
+  rg_status status;
+
+  if (storage == NULL) {
+    return rg_fail(RG_ENOMEM, "tensor: no memory for its storage");
+  }
+  status = rg_block_alloc(device, bytes, &storage->block);
+  if (status != RG_OK) {
+    rg_host_free(storage);
+    return status;
+  }
+  atomic_init(&storage->strong, 1);
+  atomic_init(&storage->weak, 1);
+  atomic_init(&storage->version, 0);
+  atomic_init(&storage->derived_lock, 0);
+  storage->bytes = bytes;
+  storage->derived = NULL;
+  *out = storage;
+  return RG_OK;
+}
+
+void rg_storage_retain(rg_storage *storage)
+{
+  atomic_fetch_add_explicit(&storage->strong, 1, memory_order_relaxed);
+}
+
+void rg_storage_release(rg_storage *storage)
+{
+  if (storage != NULL && atomic_fetch_sub(&storage->strong, 1) == 1) {
+    derived_release_all(storage);
+    rg_block_free(&storage->block);
+    rg_storage_unhold(storage);
+  }
+}
+
+void rg_storage_hold(rg_storage *storage)
+{
+  atomic_fetch_add_explicit(&storage->weak, 1, memory_order_relaxed);
+}
+
+void rg_storage_unhold(rg_storage *storage)
+{
+  if (storage != NULL && atomic_fetch_sub(&storage->weak, 1) == 1) {
+    rg_host_free(storage);
+  }
+}
+
+/* -- Derived copies ------------------------------------------------------------- */
+
+/* Held for a few instructions only, and hardly ever wanted by two threads. */
+static void derived_enter(rg_storage *storage)
+{
+  while (atomic_exchange_explicit(&storage->derived_lock, 1, memory_order_acquire) != 0) {
+    /* spin */
+  }
+}
+
+static void derived_leave(rg_storage *storage)
+{
+  atomic_store_explicit(&storage->derived_lock, 0, memory_order_release);
+}
+
+rg_derived *rg_derived_find(rg_storage *storage, const uint64_t key[4])
+{
+  uint64_t version = rg_storage_version(storage);
+  rg_derived *stale = NULL;
+  rg_derived *found = NULL;
+
+  derived_enter(storage);
+  for (rg_derived **link = &storage->derived; *link != NULL;) {
+    rg_derived *d = *link;
+
+    if (d->key[0] != key[0] || d->key[1] != key[1] || d->key[2] != key[2] ||
+        d->key[3] != key[3]) {
+      link = &d->next;
+    } else if (d->version == version) {
+      found = d;
+      break;
+    } else {
+      *link = d->next;
+      d->next = stale;
+      stale = d;
+    }
+  }
+  derived_leave(storage);
+  while (stale != NULL) {
+    rg_derived *next = stale->next;
+
+    stale->release(stale);
+    stale = next;
+  }
+  return found;
+}
+
+void rg_derived_keep(rg_storage *storage, rg_derived *derived)
+{
+  derived_enter(storage);
+  derived->next = storage->derived;
+  storage->derived = derived;
+  derived_leave(storage);
+}

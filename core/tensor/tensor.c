@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Tensors: making, holding, releasing, and moving bytes between them and the host.
+*/
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tensor/half.h"
+#include "tensor/scope.h"
+#include "tensor/tensor.h"
+
+_Thread_local bool rg_host_access_refused;
+
+static _Atomic int64_t n_live;
+
+/* -- Element types -------------------------------------------------------------- */
+
+static const struct {
+  int64_t bytes;
+  const char *name;
+} dtypes[RG_DTYPE_COUNT] = {
+#define DTYPE_ROW(code, size, text) [code] = { size, text },
+  RG_DTYPE_LIST(DTYPE_ROW)
+#undef DTYPE_ROW
+};
+
+int64_t rg_dtype_bytes(int32_t dtype)
+{
+  return dtype >= 0 && dtype < RG_DTYPE_COUNT ? dtypes[dtype].bytes : 0;
+}
+
+const char *rg_dtype_name(int32_t dtype)
+{
+  return dtype >= 0 && dtype < RG_DTYPE_COUNT ? dtypes[dtype].name : "?";
+}
+
+const char *rg_device_name(int32_t device)
+{
+  static const char *const names[RG_DEVICE_COUNT] = {
+    "cpu",    "cuda:0", "cuda:1", "cuda:2",  "cuda:3",  "cuda:4",  "cuda:5",  "cuda:6",  "cuda:7",
+    "cuda:8", "cuda:9", "cuda:10", "cuda:11", "cuda:12", "cuda:13", "cuda:14", "cuda:15",
+  };
+
+  return device >= 0 && device < RG_DEVICE_COUNT ? names[device] : "?";
+}
+
+/* -- Text for messages --------------------------------------------------------------- */
+
+const char *rg_shape_text(const int64_t *shape, int32_t ndim, char *text, size_t size)
+{
+  size_t used = (size_t)snprintf(text, size, "[");
+
+  for (int32_t i = 0; i < ndim && used + 1 < size; i++) {
+    used += (size_t)snprintf(text + used, size - used, "%s%lld", i > 0 ? "," : "",
+                             (long long)shape[i]);
+  }
+  if (used + 1 < size) {
+    snprintf(text + used, size - used, "]");
+  }
+  return text;
+}
+
+const char *rg_tensor_text(const rg_tensor *x, char *text, size_t size)
+{
+  int used;
+
+  if (x == NULL) {
+    snprintf(text, size, "nil");
+    return text;
+  }
+  used = snprintf(text, size, "%s", rg_dtype_name(x->_dtype));
+  if (used > 0 && (size_t)used < size) {
+    rg_shape_text(x->_shape, x->_ndim, text + used, size - (size_t)used);
+  }
+  return text;
+}
+
+/* -- Making ----------------------------------------------------------------------------- */
+
+/* Fill in count, flags and data; shape, stride and storage are set. */
+static void settle(rg_tensor *x, char *data)
+{
+  int64_t expected = 1;
+  bool contiguous = true;
+
+  for (int32_t i = x->_ndim - 1; i >= 0; i--) {
+    contiguous = contiguous && (x->_shape[i] == 1 || x->_stride[i] == expected);
+    expected *= x->_shape[i];
+  }
+  x->_count = expected;
+  x->_flags = contiguous || expected == 0 ? RG_TENSOR_CONTIGUOUS : 0;
+  x->_data = data;
+}
+
+/* A tensor struct with one reference, listed in the scope. */
+static rg_status header_new(rg_tensor **out)
+{
+  rg_tensor *x = rg_host_alloc(sizeof(*x));
+
+  if (x == NULL) {
+    return rg_fail(RG_ENOMEM, "tensor: no memory for its header");
+  }
+  x->_refs = 1;
+  x->_handles = 0;
+  if (rg_scope_depth() > 0) {
+    rg_status status = rg_scope_add(x);
+
+    if (status != RG_OK) {
+      rg_host_free(x);
+      return status;
+    }
+  }
+  atomic_fetch_add_explicit(&n_live, 1, memory_order_relaxed);
+  *out = x;
+  return RG_OK;
+}
+
+/* Take back a header that never got its storage. */
+static void header_free(rg_tensor *x)
+{
+  x->_storage = NULL;
+  x->_data = NULL;
+  x->_flags = RG_TENSOR_RELEASED;
+  rg_tensor_release(x);
+}
+
+rg_status rg_tensor_view_of(rg_storage *storage, int32_t dtype, const int64_t *shape,
+                            const int64_t *stride, int32_t ndim, int64_t offset_bytes,
+                            rg_tensor **out)
+{
+  rg_tensor *x;
+
+  RG_TRY(header_new(&x));
+  rg_storage_retain(storage);
+  x->_dtype = dtype;
+  x->_device = storage->block.device;
+  x->_ndim = ndim;
+  x->_storage = storage;
+  for (int32_t i = 0; i < ndim; i++) {
+    x->_shape[i] = shape[i];
+    x->_stride[i] = stride[i];
+  }
+  settle(x, (char *)storage->block.data + offset_bytes);
+  *out = x;
+  return RG_OK;
+}
+
+rg_status rg_empty(int32_t dtype, int32_t device, const int64_t *shape, int32_t ndim,
+                   rg_tensor **out)
+{
+  char text[128];
+  int64_t size = rg_dtype_bytes(dtype);
+  int64_t count = 1;
+  bool empty = false;
+  rg_tensor *x;
+  rg_status status;
+
+  if (out == NULL || (shape == NULL && ndim > 0)) {
+    return rg_fail(RG_EARG, "tensor: a pointer is NULL");
+  }
+  if (size == 0) {
+    return rg_fail(RG_EDTYPE, "tensor: there is no element type %d", dtype);
+  }
+  if (ndim < 0 || ndim > RG_MAX_DIMS) {
+    return rg_fail(RG_ESHAPE, "tensor: %d axes; at most %d are possible", ndim, RG_MAX_DIMS);
+  }
+  for (int32_t i = 0; i < ndim; i++) {
+    if (shape[i] < 0) {
+      return rg_fail(RG_ESHAPE, "tensor: size %lld of axis %d is negative", (long long)shape[i],
+                     i + 1);
+    }
+    empty = empty || shape[i] == 0;
+  }
+  for (int32_t i = 0; i < ndim && !empty; i++) {
+    if (__builtin_mul_overflow(count, shape[i], &count) || count > INT64_MAX / 16) {
+      return rg_fail(RG_ESHAPE, "tensor: %s has too many elements",
+                     rg_shape_text(shape, ndim, text, sizeof(text)));
+    }
+  }
+  count = empty ? 0 : count;
+  RG_TRY(header_new(&x));
+  x->_dtype = dtype;
+  x->_device = device;
+  x->_ndim = ndim;
+  x->_count = count;
+  x->_flags = RG_TENSOR_CONTIGUOUS;
+  for (int32_t i = ndim - 1, step = 0; i >= 0; i--, step++) {
+    x->_shape[i] = shape[i];
+    x->_stride[i] = step == 0 ? 1 : x->_stride[i + 1] * rg_max_i64(shape[i + 1], 1);
+  }
+  status = rg_storage_new(device, count * size, &x->_storage);
+  if (status != RG_OK) {
+    header_free(x);
+    return status;
+  }
+  x->_data = x->_storage->block.data;
+  *out = x;
+  return RG_OK;
+}
+
+/* -- Holding and releasing ------------------------------------------------------------------ */
+
+rg_tensor *rg_tensor_retain(rg_tensor *x)
+{
+  if (x != NULL) {
+    __atomic_fetch_add(&x->_refs, 1, __ATOMIC_RELAXED);
+  }
+  return x;
+}
+
+void rg_tensor_drop(rg_tensor *x)
+{
+  if (x != NULL && x->_storage != NULL) {
+    rg_storage *storage = x->_storage;
+
+    x->_storage = NULL;
+    x->_data = NULL;
+    x->_flags |= RG_TENSOR_RELEASED;
+    rg_storage_release(storage);
+  }
+}
+
+void rg_tensor_release(rg_tensor *x)
+{
+  if (x != NULL && __atomic_fetch_sub(&x->_refs, 1, __ATOMIC_ACQ_REL) == 1) {
+    rg_tensor_drop(x);
+    atomic_fetch_sub_explicit(&n_live, 1, memory_order_relaxed);
+    rg_host_free(x);
+  }
+}
+
+int64_t rg_live_tensors(void)
+{
+  return atomic_load(&n_live);
+}
+
+rg_status rg_tensor_check(const rg_tensor *x, const char *what)
+{
+  if (x == NULL) {
+    return rg_fail(RG_EARG, "%s: a tensor is expected, got nil", what);
+  }
+  if ((x->_flags & RG_TENSOR_RELEASED) != 0) {
+    char text[96];
+
+    return rg_fail(RG_ERELEASED, "%s: the tensor %s was released", what,
+                   rg_tensor_text(x, text, sizeof(text)));
+  }
+  return RG_OK;
+}
+
+/* -- Facts --------------------------------------------------------------------------------------- */
+
+int64_t rg_tensor_bytes(const rg_tensor *x)
+{
+  return x == NULL ? 0 : x->_count * rg_dtype_bytes(x->_dtype);
+}
+
+uint64_t rg_tensor_version(const rg_tensor *x)
+{
+  return x == NULL || x->_storage == NULL ? 0 : rg_storage_version(x->_storage);
+}
+
+int32_t rg_tensor_same_storage(const rg_tensor *x, const rg_tensor *y)
+{
+  return x != NULL && y != NULL && x->_storage != NULL && x->_storage == y->_storage;
+}
+
+void rg_tensor_set_param(rg_tensor *x, int32_t on)
+{
+  if (x != NULL) {
+    x->_flags = on ? x->_flags | RG_TENSOR_PARAM : x->_flags & ~(uint32_t)RG_TENSOR_PARAM;
+  }
+}
+
+/* Lowest and highest byte of x, exclusive at the end. */
+static void range_of(const rg_tensor *x, const char **low, const char **high)
+{
+  int64_t size = rg_dtype_bytes(x->_dtype);
+  const char *data = x->_data;
+
+  *low = data;
+  *high = data + size;
+  for (int32_t i = 0; i < x->_ndim; i++) {
+    int64_t reach = (x->_shape[i] - 1) * x->_stride[i] * size;
+
+    *low += rg_min_i64(reach, 0);
+    *high += rg_max_i64(reach, 0);
+  }
+}
+
+bool rg_tensor_overlap(const rg_tensor *x, const rg_tensor *y)
+{
+  const char *a;
+  const char *b;
+  const char *c;
+  const char *d;
+
+  if (x->_storage != y->_storage || x->_count == 0 || y->_count == 0) {
+    return false;
+  }
+  range_of(x, &a, &b);
+  range_of(y, &c, &d);
+  return a < d && c < b;
+}
+
+bool rg_tensor_same_view(const rg_tensor *x, const rg_tensor *y)
+{
+  if (x->_data != y->_data || x->_ndim != y->_ndim || x->_dtype != y->_dtype) {
+    return false;
+  }
+  for (int32_t i = 0; i < x->_ndim; i++) {
+    if (x->_shape[i] != y->_shape[i] ||
+        (x->_shape[i] > 1 && x->_stride[i] != y->_stride[i])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/* -- Elements to and from the host ----------------------------------------------------------------- */
+
+static double element_get(const void *at, int32_t dtype)
+{
+  switch (dtype) {
+  case RG_F64:
+    return *(const double *)at;
+  case RG_F32:
+    return (double)*(const float *)at;
+  case RG_F16:
+    return (double)rg_f16_to_f32(*(const uint16_t *)at);
+  case RG_BF16:
+    return (double)rg_bf16_to_f32(*(const uint16_t *)at);
+  case RG_I64:
+    return (double)*(const int64_t *)at;
+  case RG_I32:
+    return *(const int32_t *)at;
+  case RG_I8:
+    return *(const int8_t *)at;
+  default: /* u8 and bool */
+    return *(const uint8_t *)at;
+  }
+}
+
+/* Truncate, saturate, nan to 0: the rule of rg_cast. */
+static int64_t to_integer(double v, double low, double high)
+{
+  if (isnan(v)) {
+    return 0;
+  }
+  v = trunc(v);
+  if (v >= 9223372036854775808.0) {
+    return high >= 9223372036854775807.0 ? INT64_MAX : (int64_t)high;
+  }
+  return (int64_t)(v < low ? low : v > high ? high : v);
+}
+
+static void element_set(void *at, int32_t dtype, double v)
+{
+  switch (dtype) {
+  case RG_F64:
+    *(double *)at = v;
+    break;
+  case RG_F32:
+    *(float *)at = (float)v;
+    break;
+  case RG_F16:
+    *(uint16_t *)at = rg_f16_of_f32((float)v);
+    break;
+  case RG_BF16:
+    *(uint16_t *)at = rg_bf16_of_f32((float)v);
+    break;
+  case RG_I64:
+    *(int64_t *)at = to_integer(v, -9223372036854775808.0, 9223372036854775807.0);
+    break;
+  case RG_I32:
+    *(int32_t *)at = (int32_t)to_integer(v, INT32_MIN, INT32_MAX);
+    break;
+  case RG_I8:
+    *(int8_t *)at = (int8_t)to_integer(v, INT8_MIN, INT8_MAX);
+    break;
+  case RG_U8:
+    *(uint8_t *)at = (uint8_t)to_integer(v, 0, UINT8_MAX);
+    break;
+  default:
+    *(uint8_t *)at = v != 0.0;
+    break;
+  }
+}
+
+rg_status rg_tensor_from_doubles(const double *values, int64_t count, int32_t dtype,
+                                 const int64_t *shape, int32_t ndim, rg_tensor **out)
+{
+  char text[128];
+  rg_tensor *x;
+  int64_t size;
+
+  if (values == NULL && count > 0) {
+    return rg_fail(RG_EARG, "tensor: no values");
+  }
+  if (rg_host_access_refused) {
+    return rg_fail(RG_ECAPTURE, "tensor: values given while a plan is captured would be baked into "
+                                "it; make the tensor before");
+  }
+  RG_TRY(rg_empty(dtype, RG_CPU, shape, ndim, &x));
+  if (x->_count != count) {
+    rg_status status = rg_fail(RG_ESHAPE, "tensor: %lld values do not fill %s", (long long)count,
+                               rg_tensor_text(x, text, sizeof(text)));
+    rg_tensor_release(x);
+    return status;
+  }
+  size = rg_dtype_bytes(dtype);
+  for (int64_t i = 0; i < count; i++) {
+    element_set((char *)x->_data + i * size, dtype, values[i]);
+  }
+  *out = x;
+  return RG_OK;
+}
+
+static rg_status check_transfer(const rg_tensor *x, const void *data, int64_t bytes,
+                                const char *what)
+{
+  char text[96];
+
+  RG_TRY(rg_tensor_check(x, what));
+  if (rg_host_access_refused) {
+    return rg_fail(RG_ECAPTURE, "%s: a plan is being captured, and what the host reads or writes now "
+                                "would not happen at replay",
+                   what);
+  }
+  if (data == NULL && bytes > 0) {
+    return rg_fail(RG_EARG, "%s: no host memory given", what);
+  }
+  if (!(x->_flags & RG_TENSOR_CONTIGUOUS) || bytes != rg_tensor_bytes(x)) {
+    return rg_fail(RG_ESHAPE, "%s: %lld bytes for %s%s", what, (long long)bytes,
+                   rg_tensor_text(x, text, sizeof(text)),
+                   x->_flags & RG_TENSOR_CONTIGUOUS ? "" : " with gaps");
+  }
+  return RG_OK;
+}
+
+rg_status rg_tensor_read(const rg_tensor *x, void *data, int64_t bytes)
+{
+  RG_TRY(check_transfer(x, data, bytes, "read"));
+  if (bytes > 0) {
+    memcpy(data, x->_data, (size_t)bytes);
+  }
+  return RG_OK;
+}
+
+rg_status rg_tensor_write(rg_tensor *x, const void *data, int64_t bytes)
+{
+  RG_TRY(check_transfer(x, data, bytes, "write"));
+  if (bytes > 0) {
+    memcpy(x->_data, data, (size_t)bytes);
+  }
+  rg_storage_wrote(x->_storage);
+  return RG_OK;
+}
+
+/* The address of one element. */
+static rg_status element_at(const rg_tensor *x, const int64_t *index, int32_t n, const char *what,
+                            char **out)
+{
+  char text[96];
+  int64_t offset = 0;
+
+  RG_TRY(rg_tensor_check(x, what));
+  if (rg_host_access_refused) {
+    return rg_fail(RG_ECAPTURE, "%s: an element read or set while a plan is captured would be frozen "
+                                "in it",
+                   what);
+  }
+  if (n != x->_ndim || (index == NULL && n > 0)) {
+    return rg_fail(RG_EAXIS, "%s: %d indices for %s", what, n,
+                   rg_tensor_text(x, text, sizeof(text)));
+  }
+  for (int32_t i = 0; i < n; i++) {
+    if (index[i] < 0 || index[i] >= x->_shape[i]) {
+      return rg_fail(RG_EAXIS, "%s: position %lld of axis %d is outside %s", what,
+                     (long long)index[i] + 1, i + 1, rg_tensor_text(x, text, sizeof(text)));
+    }
+    offset += index[i] * x->_stride[i];
+  }
+  *out = (char *)x->_data + offset * rg_dtype_bytes(x->_dtype);
+  return RG_OK;
+}
+
+rg_status rg_tensor_get(const rg_tensor *x, const int64_t *index, int32_t n, double *out)
+{
+  char *at;
+
+  if (out == NULL) {
+    return rg_fail(RG_EARG, "get: out is NULL");
+  }
+  RG_TRY(element_at(x, index, n, "get", &at));
+  *out = element_get(at, x->_dtype);
+  return RG_OK;
+}
+
+rg_status rg_tensor_set(rg_tensor *x, const int64_t *index, int32_t n, double value)
+{
+  char *at;
+
+  RG_TRY(element_at(x, index, n, "set", &at));
+  element_set(at, x->_dtype, value);
+  rg_storage_wrote(x->_storage);
+  return RG_OK;
+}
