@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Capture: calls run as usual, but each inside a new step of a plan.  Memory comes from the plan's
+** arena, so what is freed meanwhile is used again only by later steps, in the same order at replay.
+*/
+#include "graph/plan.h"
+
+static _Thread_local rg_plan *capturing;
+static _Thread_local rg_arena *arena_before;
+
+/* The door's hook: copy the call into a step, then run the step. */
+static rg_status capture_call(const rg_call *call, rg_kernel *kernel, rg_tensor *const *out,
+                              rg_frame *frame)
+{
+  rg_block scratch = { 0 };
+  rg_cost cost = call->op->cost != NULL ? call->op->cost(call) : (rg_cost){ 0 };
+  step *s;
+  rg_status status;
+
+  RG_TRY(rg_plan_add(capturing, call, kernel, out, &s));
+  if (call->scratch_bytes > 0) {
+    status = rg_block_alloc(call->device, call->scratch_bytes, &scratch);
+    if (status != RG_OK) {
+      rg_plan_drop_last(capturing);
+      return status;
+    }
+    s->frame.scratch = scratch.data;
+  }
+  status = kernel(&s->call, s->out, &s->frame);
+  if (scratch.data != NULL) {
+    rg_block_free(&scratch);
+  }
+  if (status != RG_OK) {
+    rg_plan_drop_last(capturing);
+    return status;
+  }
+  frame->path = s->frame.path;
+  capturing->flops += cost.flops;
+  capturing->bytes += cost.bytes;
+  return RG_OK;
+}
+
+rg_status rg_capture_begin(void)
+{
+  rg_plan *plan;
+
+  if (capturing != NULL) {
+    return rg_fail(RG_ECAPTURE, "capture: another one is under way");
+  }
+  RG_TRY(rg_plan_new(&plan));
+  capturing = plan;
+  arena_before = rg_arena_swap(plan->arena);
+  rg_capture_active = capture_call;
+  rg_host_access_refused = true;
+  return RG_OK;
+}
+
+/* Normal calls again; the plan as it stands. */
+static rg_plan *stop(void)
+{
+  rg_plan *plan = capturing;
+
+  rg_arena_swap(arena_before);
+  rg_capture_active = NULL;
+  rg_host_access_refused = false;
+  capturing = NULL;
+  return plan;
+}
+
+rg_status rg_capture_end(rg_plan **out)
+{
+  if (capturing == NULL || out == NULL) {
+    return rg_fail(RG_ECAPTURE, "capture: none is under way");
+  }
+  *out = stop();
+  return RG_OK;
+}
+
+void rg_capture_cancel(void)
+{
+  if (capturing != NULL) {
+    rg_plan_release(stop());
+  }
+}
+
+int32_t rg_capturing(void)
+{
+  return capturing != NULL;
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Plans and their steps: copying a call so that it can be run again, and letting go of it.
+**
+** A storage from the plan's own arena is held weakly: its memory may serve a later step once nobody
+** needs it, in the same order at every replay.  Any other storage (inputs, weights) is held for as
+** long as the plan lives.
+*/
+#include <string.h>
+
+#include "graph/plan.h"
+
+static bool is_own(const rg_plan *plan, const rg_storage *storage)
+{
+  return storage->block.arena == plan->arena;
+}
+
+/* Freeze a tensor at the step's next place. */
+static rg_tensor *freeze(const rg_plan *plan, step *s, const rg_tensor *x)
+{
+  rg_tensor *copy = &s->tensors[s->n_tensors++];
+
+  *copy = *x;
+  if (is_own(plan, x->_storage)) {
+    rg_storage_hold(x->_storage);
+  } else {
+    rg_storage_retain(x->_storage);
+  }
+  return copy;
+}
+
+static size_t rounded(size_t bytes)
+{
+  return (bytes + 15) & ~(size_t)15;
+}
+
+rg_status rg_plan_new(rg_plan **out)
+{
+  rg_plan *plan = rg_host_zeroed(sizeof(*plan));
+  rg_status status;
+
+  if (plan == NULL) {
+    return rg_fail(RG_ENOMEM, "plan: no memory for it");
+  }
+  atomic_init(&plan->refs, 1);
+  plan->last = &plan->first;
+  status = rg_arena_new(&plan->arena);
+  if (status != RG_OK) {
+    rg_host_free(plan);
+    return status;
+  }
+  *out = plan;
+  return RG_OK;
+}
+
+rg_status rg_plan_add(rg_plan *plan, const rg_call *call, rg_kernel *kernel,
+                      rg_tensor *const *out, step **added)
+{
+  size_t n_in = (size_t)call->n_in;
+  size_t n_out = (size_t)call->n_out;
+  size_t head = rounded(sizeof(step));
+  size_t tensors = rounded((n_in + n_out) * sizeof(rg_tensor));
+  size_t lists = rounded((n_in + n_out) * sizeof(rg_tensor *));
+  char *block = rg_host_zeroed(head + tensors + lists + call->op->args_size);
+  step *s = (step *)block;
+  const rg_tensor **in;
+
+  if (s == NULL) {
+    return rg_fail(RG_ENOMEM, "capture: no memory for step %lld", (long long)plan->n_steps + 1);
+  }
+  s->tensors = (rg_tensor *)(block + head);
+  in = (const rg_tensor **)(block + head + tensors);
+  s->out = (rg_tensor **)(in + n_in);
+  s->kernel = kernel;
+  s->call = *call;
+  s->call.in = in;
+  s->call.args = memcpy(block + head + tensors + lists, call->args != NULL ? call->args : "",
+                        call->args != NULL ? call->op->args_size : 0);
+  s->frame.memo = &s->memo;
+  s->frame.path = "";
+  for (size_t i = 0; i < n_in; i++) {
+    in[i] = call->in[i] != NULL ? freeze(plan, s, call->in[i]) : NULL;
+  }
+  for (size_t i = 0; i < n_out; i++) {
+    s->out[i] = out[i] != NULL ? freeze(plan, s, out[i]) : NULL;
+  }
+  if (call->op->draws) {
+    s->generator = rg_generator_retain(
+        call->generator != NULL ? call->generator : rg_generator_default());
+  }
+  *plan->last = s;
+  plan->last = &s->next;
+  plan->n_steps++;
+  *added = s;
+  return RG_OK;
+}
+
+static void step_release(rg_plan *plan, step *s)
+{
+  if (s->memo != NULL) {
+    s->memo->release(s->memo);
+  }
+  for (int32_t i = 0; i < s->n_tensors; i++) {
+    rg_storage *storage = s->tensors[i]._storage;
+
+    if (is_own(plan, storage)) {
+      rg_storage_unhold(storage);
+    } else {
+      rg_storage_release(storage);
+    }
+  }
+  rg_generator_release(s->generator);
+  rg_host_free(s);
+}
+
+void rg_plan_drop_last(rg_plan *plan)
+{
+  step **link = &plan->first;
+
+  while (*link != NULL && (*link)->next != NULL) {
+    link = &(*link)->next;
+  }
+  if (*link != NULL) {
+    step_release(plan, *link);
+    *link = NULL;
+    plan->last = link;
+    plan->n_steps--;
+  }
+}
+
+rg_plan *rg_plan_retain(rg_plan *plan)
+{
+  if (plan != NULL) {
+    atomic_fetch_add(&plan->refs, 1);
+  }
+  return plan;
+}
+
+void rg_plan_release(rg_plan *plan)
+{
+  if (plan == NULL || atomic_fetch_sub(&plan->refs, 1) != 1) {
+    return;
+  }
+  while (plan->first != NULL) {
+    step *next = plan->first->next;
+
+    step_release(plan, plan->first);
+    plan->first = next;
+  }
+  rg_arena_close(plan->arena);
+  rg_host_free(plan);
+}
+
+rg_status rg_plan_facts_of(const rg_plan *plan, rg_plan_facts *out)
+{
+  if (plan == NULL || out == NULL) {
+    return rg_fail(RG_EARG, "plan: a pointer is NULL");
+  }
+  *out = (rg_plan_facts){ .n_steps = plan->n_steps,
+                          .buffer_bytes = rg_arena_bytes(plan->arena),
+                          .flops = plan->flops,
+                          .bytes = plan->bytes };
+  return RG_OK;
+}
+
+const char *rg_plan_step_name(const rg_plan *plan, int64_t index)
+{
+  const step *s = plan == NULL || index < 0 ? NULL : plan->first;
+
+  while (s != NULL && index-- > 0) {
+    s = s->next;
+  }
+  return s == NULL ? NULL : s->call.op->name;
+}
