@@ -1,0 +1,146 @@
+-- SPDX-License-Identifier: MIT
+-- Where a database may live, and what can be told about a file before SQLite sees it.
+--
+-- SQLite's write-ahead log needs shared memory and honest locks, which network and user-space
+-- file systems do not promise; writing is refused there (statfs(2), magic numbers of statfs(2) and
+-- linux/magic.h). The header of a database file is described in sqlite.org/fileformat2.html, 1.3.
+
+local blame = require 'ridge.blame'
+local ffi = require 'ffi'
+
+ffi.cdef [[
+int rg_place_statfs(const char *, void *) __asm__("statfs");
+int rg_place_access(const char *, int) __asm__("access");
+int rg_place_mkdir(const char *, unsigned int) __asm__("mkdir");
+char *rg_place_realpath(const char *, char *) __asm__("realpath");
+void rg_place_free(void *) __asm__("free");
+char *rg_place_strerror(int) __asm__("strerror");
+]]
+
+local C = ffi.C
+local F_OK, W_OK = 0, 2
+
+-- f_type of file systems whose locks or shared memory cannot be trusted.
+local REFUSED = {
+  [0x6969]     = 'NFS',
+  [0xFF534D42] = 'CIFS',
+  [0xFE534D42] = 'SMB2',
+  [0x517B]     = 'SMB',
+  [0x65735546] = 'FUSE',
+  [0x01021997] = '9p',
+  [0x0BD00BD0] = 'Lustre',
+  [0x00C36400] = 'Ceph',
+  [0x5346414F] = 'AFS',
+  [0x47504653] = 'GPFS',
+}
+
+local M = {}
+
+local function reason() return ffi.string(C.rg_place_strerror(ffi.errno())) end
+
+--- The kind of a refused file system by its statfs number, nil for one that is fine.
+---@param magic integer f_type
+---@return string|nil name
+function M.refused(magic) return REFUSED[magic] end
+
+--- A path without links and dots; the last part may be missing yet.
+---@param path string
+---@return string|nil real nil when its folder is not there
+function M.real(path)
+  local whole = C.rg_place_realpath(path, nil)
+  if whole ~= nil then
+    local text = ffi.string(whole)
+    C.rg_place_free(whole)
+    return text
+  end
+  local folder, name = path:match '^(.*/)([^/]+)$'
+  if not folder then folder, name = '.', path end
+  local base = C.rg_place_realpath(folder, nil)
+  if base == nil then return nil end
+  local text = ffi.string(base)
+  C.rg_place_free(base)
+  return (text == '/' and '' or text) .. '/' .. name
+end
+
+--- Whether a file is there.
+---@param path string
+---@return boolean
+function M.exists(path) return C.rg_place_access(path, F_OK) == 0 end
+
+--- Whether this user may write to a file or into a folder.
+---@param path string
+---@return boolean
+function M.writable(path) return C.rg_place_access(path, W_OK) == 0 end
+
+--- The folder a path is in.
+---@param path string a real path
+---@return string folder
+function M.folder(path) return path:match '^(.*)/[^/]*$':gsub('^$', '/') end
+
+--- Make the folder of a database when only that last part is missing, and return the real path.
+---@param path string
+---@return string real
+function M.prepare(path)
+  if path:find '%z' or path == '' or path:sub(-1) == '/' then
+    blame.raise(('%q is not the name of a database file'):format(path), 'EARG')
+  end
+  local real = M.real(path)
+  if real then return real end
+  local folder = path:match '^(.*)/[^/]+$'
+  if C.rg_place_mkdir(folder, 493) ~= 0 then
+    blame.raise(('cannot make the folder %s for the database: %s'):format(folder, reason()), 'EIO')
+  end
+  return M.real(path)
+end
+
+--- Refuse file systems on which several processes cannot share a database.
+---@param path string a real path
+function M.check_filesystem(path)
+  local buffer = ffi.new 'long[64]' -- struct statfs is 120 bytes; f_type comes first
+  if C.rg_place_statfs(M.folder(path), buffer) ~= 0 then
+    blame.raise(('cannot examine the file system of %s: %s'):format(path, reason()), 'EIO')
+  end
+  local name = M.refused(tonumber(buffer[0]) % 2 ^ 32)
+  if name then
+    blame.raise(('%s is on a %s file system, where a database that several processes write is not '
+      .. 'safe; keep it on a local disk and copy it afterwards'):format(path, name), 'ENOSUP')
+  end
+end
+
+local function number(bytes, at)
+  local a, b, c, d = bytes:byte(at + 1, at + 4)
+  return ((a * 256 + b) * 256 + c) * 256 + d
+end
+
+--- What the header of a file says, without SQLite.
+-- `empty`, `foreign` (not SQLite at all), or `database`; `short` tells a file that ends before the
+-- pages its header counts, when no log holds the rest.
+---@param path string
+---@return table facts kind, short, size, expected
+function M.header(path)
+  local file, err = io.open(path, 'rb')
+  if not file then blame.raise(('cannot read the database: %s'):format(err), 'EIO') end
+  local bytes = file:read(100)
+  local size = file:seek 'end'
+  file:close()
+  if not bytes then
+    -- a folder can be opened but not read
+    if size ~= 0 then blame.raise(path .. ' is not a file', 'EARG') end
+    return { kind = 'empty', size = 0 }
+  end
+  if #bytes < 100 or bytes:sub(1, 16) ~= 'SQLite format 3\0' then
+    return { kind = 'foreign', size = size }
+  end
+  local page = bytes:byte(17) * 256 + bytes:byte(18)
+  if page == 1 then page = 65536 end
+  local expected = page * number(bytes, 28)
+  local log = io.open(path .. '-wal', 'rb')
+  local log_size = log and log:seek 'end' or 0
+  if log then log:close() end
+  -- the page count holds only if the change counter equals the number it was valid for
+  local counted = number(bytes, 24) == number(bytes, 92)
+  return { kind = 'database', size = size, expected = expected,
+    short = counted and log_size == 0 and size < expected }
+end
+
+return M

@@ -1,0 +1,96 @@
+-- SPDX-License-Identifier: MIT
+-- What one attempt produced: timings with all their samples, metrics, and the host around it.
+
+local blame = require 'ridge.blame'
+local ffi = require 'ffi'
+local sqlite = require 'ridge.store.sqlite'
+
+local M = {}
+
+--- How samples are packed: durations as float32 ns (7 digits, more than any clock has), offsets
+--- from t0 as float64 ns, marks as one byte a sample.
+M.ENCODING = 'dur:f32ns at:f64ns mark:u8'
+
+local TYPE = { dur = 'float', at = 'double', mark = 'uint8_t' }
+
+local function pack(kind, list)
+  local n = #list
+  local array = ffi.new(TYPE[kind] .. '[?]', n)
+  for i = 1, n do
+    local value = list[i]
+    array[i - 1] = value == true and 1 or value or 0
+  end
+  return ffi.string(array, n * ffi.sizeof(TYPE[kind]))
+end
+
+--- Read packed samples back.
+---@param kind string 'dur', 'at' or 'mark'
+---@param bytes string
+---@return table list numbers
+function M.unpack(kind, bytes)
+  local size = ffi.sizeof(TYPE[kind])
+  local array, out = ffi.cast('const ' .. TYPE[kind] .. ' *', bytes), {}
+  for i = 1, #bytes / size do out[i] = tonumber(array[i - 1]) end
+  return out
+end
+
+--- Flags as stored: sorted words.
+---@param flags table|nil list of names
+---@return string words
+function M.flags(flags)
+  local out = {}
+  for i, flag in ipairs(flags or {}) do out[i] = flag end
+  table.sort(out)
+  return table.concat(out, ' ')
+end
+
+local TIMING = [[/* insert timing */ INSERT INTO timing(attempt_id,phase,clock,cache,n,n_eff,rounds,
+  inner,warm_ns,warm_calls,min,p25,med,p75,p95,p99,max,mean,sd,mad,ci_lo,ci_hi,ci_level,ci_how,r1,
+  drift,sentinel,grade,flags,stop) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,
+  ?)]]
+local SAMPLES = [[/* insert samples */ INSERT INTO samples(timing_id,enc,n,t0,dur,at,mark)
+  VALUES((SELECT id FROM timing WHERE attempt_id=? AND phase=? AND clock=? AND cache=?),
+  ?,?,?,?,?,?)]]
+
+local function blob_of(kind, list) return list and sqlite.blob(pack(kind, list)) or nil end
+
+local function timing(db, attempt, t)
+  local r, clock, cache = t.result, t.clock, t.cache
+  if not r.med or not r.n or not r.inner then
+    blame.raise(('the timing of %s has no median, count or inner count'):format(t.phase), 'EBUG')
+  end
+  db:run(TIMING, attempt, t.phase, clock, cache, r.n, r.n_eff, r.rounds, r.inner, r.warm_ns,
+    r.warm_calls, r.min, r.p25, r.med, r.p75, r.p95, r.p99, r.max, r.mean, r.sd, r.mad, r.ci_lo,
+    r.ci_hi, r.ci_level, r.ci_how, r.r1, r.drift, r.sentinel, r.grade, M.flags(r.flags), r.stop)
+  if r.first_ns then
+    db:run(TIMING, attempt, t.phase, clock, 'first', 1, nil, nil, 1, nil, nil, r.first_ns, nil,
+      r.first_ns, nil, nil, nil, r.first_ns, r.first_ns, nil, nil, nil, nil, nil, nil, nil, nil,
+      nil, nil, '', nil)
+  end
+  if r.samples and #r.samples > 0 then
+    db:run(SAMPLES, attempt, t.phase, clock, cache, M.ENCODING, #r.samples, t.t0,
+      blob_of('dur', r.samples), blob_of('at', r.at), blob_of('mark', r.mark))
+  end
+end
+
+--- Add the rows of an attempt; the caller is inside a transaction.
+---@param db table
+---@param attempt integer attempt id
+---@param outcome table timings (each phase, clock, cache, t0, result), metrics (each name, value,
+---  unit, better, how), telemetry (key to { before =, after = })
+function M.attempt(db, attempt, outcome)
+  for _, t in ipairs(outcome.timings or {}) do timing(db, attempt, t) end
+  for _, m in ipairs(outcome.metrics or {}) do
+    -- SQLite has no NaN: the value is absent and `how` says so
+    local nan = m.value ~= m.value
+    db:run([[/* insert metric */ INSERT INTO metric(attempt_id,name,value,unit,better,how)
+      VALUES(?,?,?,?,?,?)]], attempt, m.name, not nan and m.value or nil, m.unit, m.better,
+      nan and 'nan' or m.how)
+  end
+  for key, value in pairs(outcome.telemetry or {}) do
+    db:run([[/* insert telemetry */ INSERT INTO telemetry(attempt_id,key,before,after)
+      VALUES(?,?,?,?)]], attempt, key, value.before, value.after)
+  end
+end
+
+return M

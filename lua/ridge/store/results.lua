@@ -1,0 +1,107 @@
+-- SPDX-License-Identifier: MIT
+-- Measured rows as plain Lua tables: parameters, timings and metrics flattened side by side.
+--
+-- A phase `fwd` gives fwd (median, ns), fwd_lo and fwd_hi (its interval), fwd_min, fwd_p25, fwd_p75,
+-- fwd_p95, fwd_p99, fwd_max, fwd_mean, fwd_sd, fwd_mad, fwd_n, fwd_grade, fwd_flags and fwd_first
+-- (call number one). The same names are the columns of the sweep's wide view.
+
+local canonical = require 'ridge.store.canonical'
+local record = require 'ridge.store.record'
+local schema = require 'ridge.store.schema'
+
+local M = {}
+
+local TRIALS = [[/* rows of a sweep */
+  SELECT t.id AS trial, t.role, t.rep, t.state, t.tries, c.params, a.id AS attempt, a.grade,
+    a.flags, a.message AS reason, a.began
+  FROM main.trial t JOIN main.config c ON c.id = t.config_id
+  LEFT JOIN main.attempt a ON a.id = t.best_attempt
+  WHERE t.sweep_id = ? AND t.role = ? ORDER BY t.ord]]
+local TIMINGS = [[/* timings of a sweep */
+  SELECT g.* FROM main.timing g JOIN main.trial t ON t.best_attempt = g.attempt_id
+  WHERE t.sweep_id = ? AND t.role = ? ORDER BY g.id]]
+local METRICS = [[/* metrics of a sweep */
+  SELECT m.* FROM main.metric m JOIN main.trial t ON t.best_attempt = m.attempt_id
+  WHERE t.sweep_id = ? AND t.role = ?]]
+
+local NAN = 0 / 0
+
+--- All trials of a sweep, measured or not.
+-- >> local rows = results.rows(st, sweep.id)
+---@param st table
+---@param sweep_id integer
+---@param role string|nil 'point' (default) or 'anchor'
+---@return table rows parameters, phases and metrics by name; trial, state, grade, flags, reason,
+---  tries, role, rep, began
+function M.rows(st, sweep_id, role)
+  role = role or 'point'
+  local db, by_attempt = st.db, {}
+  local rows = db:query(TRIALS, sweep_id, role)
+  for _, row in ipairs(rows) do
+    if row.attempt then by_attempt[row.attempt] = row end
+    for name, value in pairs(canonical.decode(row.params)) do row[name] = value end
+    row.params, row.attempt = nil, nil
+  end
+  for _, g in ipairs(db:query(TIMINGS, sweep_id, role)) do
+    local row = by_attempt[g.attempt_id]
+    if g.cache == 'first' then
+      row[g.phase .. '_first'] = g.med
+    elseif row[g.phase] == nil then
+      for _, pair in ipairs(schema.PHASE_COLUMNS) do row[g.phase .. pair[1]] = g[pair[2]] end
+    end
+  end
+  for _, m in ipairs(db:query(METRICS, sweep_id, role)) do
+    by_attempt[m.attempt_id][m.name] = m.how == 'nan' and NAN or m.value
+  end
+  return rows
+end
+
+--- How each name of a sweep's rows is to be read.
+---@param st table
+---@param sweep_id integer
+---@return table better metric name to -1 (less is better), 1 or 0
+function M.directions(st, sweep_id)
+  local out = {}
+  for _, row in ipairs(st.db:query([[/* directions */ SELECT DISTINCT m.name, m.better
+      FROM main.metric m JOIN main.trial t ON t.best_attempt = m.attempt_id
+      WHERE t.sweep_id = ? AND m.better IS NOT NULL]], sweep_id)) do
+    out[row.name] = row.better
+  end
+  for _, row in ipairs(st.db:query([[/* phases */ SELECT DISTINCT g.phase FROM main.timing g
+      JOIN main.trial t ON t.best_attempt = g.attempt_id WHERE t.sweep_id = ?]], sweep_id)) do
+    for _, pair in ipairs(schema.PHASE_COLUMNS) do out[row.phase .. pair[1]] = -1 end
+    out[row.phase .. '_first'] = -1
+  end
+  return out
+end
+
+--- Names of the parameters of a sweep, sorted.
+---@param st table
+---@param sweep_id integer
+---@return table names
+function M.params(st, sweep_id)
+  local out = {}
+  for i, row in ipairs(st.db:query([[/* params */ SELECT DISTINCT p.name FROM main.trial t
+      JOIN main.param p ON p.config_id = t.config_id WHERE t.sweep_id = ? ORDER BY 1]],
+      sweep_id)) do
+    out[i] = row.name
+  end
+  return out
+end
+
+--- The raw samples of a phase of one trial.
+---@param st table
+---@param trial integer
+---@param phase string
+---@return table|nil samples { dur = ns a call, at = ns since t0, mark =, t0 =, inner = }
+function M.samples(st, trial, phase)
+  local row = st.db:row([[/* samples */ SELECT s.dur, s.at, s.mark, s.t0, g.inner
+    FROM main.samples s JOIN main.timing g ON g.id = s.timing_id
+    JOIN main.trial t ON t.best_attempt = g.attempt_id
+    WHERE t.id = ? AND g.phase = ? AND g.cache <> 'first']], trial, phase)
+  if not row then return nil end
+  return { t0 = row.t0, inner = row.inner, dur = record.unpack('dur', row.dur),
+    at = row.at and record.unpack('at', row.at), mark = row.mark and record.unpack('mark', row.mark) }
+end
+
+return M
