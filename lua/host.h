@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** What the C files of the host share.  They build one Lua table, package.loaded["ridge.host"], each
+** file its own part of it: embed.c the sources, terminal.c what the terminal is, interrupt.c
+** Ctrl-C, editor.c the line editor, settings.c the flags of the command line.  The last three exist
+** in the program only; embed.c and terminal.c are also linked into ridge.so, the module that plain
+** luajit loads.
+*/
+#ifndef RIDGE_HOST_H
+#define RIDGE_HOST_H
+
+#include <lua.h>
+#include <lauxlib.h>
+
+/* One embedded file: its path ("ridge/nn/linear.lua") and its text in pieces, NULL at the end. */
+typedef struct rg_embedded {
+  const char *path;
+  const char *const *pieces;
+} rg_embedded;
+
+/* Every embedded file, sorted by path; path is NULL at the end.  Written by scripts/embed.lua. */
+extern const rg_embedded rg_embedded_files[];
+
+/*
+** Make package.loaded["ridge.host"] and the searcher of embedded modules, and leave the table on
+** the stack.
+**
+** executable  1 in the program, 0 in ridge.so
+** library     file that holds the core's symbols, or NULL if it is not known
+*/
+void rg_host_embed(lua_State *L, int executable, const char *library);
+
+/* Each adds its functions to the table on top of the stack. */
+void rg_host_terminal(lua_State *L);
+void rg_host_interrupt(lua_State *L);
+void rg_host_editor(lua_State *L);
+void rg_host_settings(lua_State *L);
+
+/* What rg_host_wait came back for. */
+enum { RG_WAIT_INPUT = 0, RG_WAIT_INTERRUPT = 1, RG_WAIT_SIGNAL = 2, RG_WAIT_FAILED = 3 };
+
+/*
+** Wait for input at the prompt.  A Ctrl-C meanwhile comes back as RG_WAIT_INTERRUPT, once; a
+** signal that other handlers took as RG_WAIT_SIGNAL.  No signal is lost between looking and waiting.
+*/
+int rg_host_wait(int fd);
+
+#endif

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Ctrl-C.  host.call runs a function so that Ctrl-C ends it as its kind asks:
+**
+**   'session'  what was typed at the prompt: the first press ends it, from any loop
+**   'recipe'   a file: the first press makes host.stopping() true, so that it can save and leave;
+**              the second is an error at once
+**   'once'     -e, standard input, a subcommand: the first press is an error
+**
+** One more press within two seconds, when that did not end it, is the system's default action.
+**
+** LuaJIT's own hook cannot stop compiled code: a trace does not look at it.  In a session we
+** therefore also start LuaJIT's profiler in line mode, which lets the compiler put a test of one
+** byte at each new source line, and raise SIGPROF in the handler, which sets that byte: the trace
+** is left and the hook runs.  The timer of the profiler is switched off at once; nothing is ever
+** sampled.  Cost: up to 10 %, which is why files run without it.
+**
+** The hook stays armed until the call returns, so that a user's pcall cannot swallow the press.
+*/
+#include "host.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <luajit.h>
+
+#include "ridge/base.h"
+
+enum { KIND_NONE, KIND_ONCE, KIND_RECIPE, KIND_SESSION };
+
+static lua_State *main_state;
+static pthread_t main_thread;
+static volatile sig_atomic_t kind;        /* what runs now */
+static volatile sig_atomic_t stopping;    /* a recipe was asked to come to its end */
+static volatile sig_atomic_t interrupted; /* the running call was told to stop at once */
+static volatile sig_atomic_t at_prompt;   /* Ctrl-C while nothing ran */
+static volatile sig_atomic_t presses;     /* in a row, each within two seconds */
+static volatile int64_t last_press_ms;
+
+/* -- In the signal handler ------------------------------------------------------ */
+
+static int64_t now_ms(void)
+{
+  struct timespec now;
+
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Runs at the next instruction; stays armed, see above. */
+static void stop_hook(lua_State *L, lua_Debug *record)
+{
+  (void)record;
+  lua_pushliteral(L, "interrupted");
+  lua_error(L);
+}
+
+static void default_action(int number)
+{
+  sigset_t only;
+
+  signal(number, SIG_DFL);
+  sigemptyset(&only);
+  sigaddset(&only, number);
+  raise(number);
+  pthread_sigmask(SIG_UNBLOCK, &only, NULL);
+}
+
+static void note_stopping(void)
+{
+  static const char text[] =
+      "\nstopping at the next good place; Ctrl-C once more to stop at once\n";
+  const ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
+
+  (void)written;
+}
+
+static void on_press(int number)
+{
+  const int64_t now = now_ms();
+
+  if (kind == KIND_NONE) {
+    at_prompt = 1;
+    return;
+  }
+  if (kind == KIND_RECIPE && !stopping) {
+    stopping = 1;
+    note_stopping();
+    return;
+  }
+  presses = now - last_press_ms < 2000 ? presses + 1 : 1;
+  last_press_ms = now;
+  if (presses > (kind == KIND_SESSION ? 2 : 1)) {
+    default_action(number);
+    return;
+  }
+  /* A second set while the first has not been seen: clear it, in case the first was lost in a race
+  ** of LuaJIT's dispatch table. */
+  if (interrupted) lua_sethook(main_state, NULL, 0, 0);
+  interrupted = 1;
+  rg_interrupt_set();
+  lua_sethook(main_state, stop_hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
+  if (kind == KIND_SESSION) raise(SIGPROF);
+}
+
+static void on_interrupt(int number)
+{
+  const int saved = errno;
+
+  if (pthread_equal(pthread_self(), main_thread)) {
+    on_press(number);
+  } else {
+    pthread_kill(main_thread, number); /* some library's thread took it: hand it on */
+  }
+  errno = saved;
+}
+
+/* -- Around a call --------------------------------------------------------------- */
+
+/* In a session a press ends a blocking read too; a recipe goes on and may be writing. */
+static void install(int new_kind)
+{
+  struct sigaction action;
+
+  memset(&action, 0, sizeof action);
+  action.sa_handler = on_interrupt;
+  action.sa_flags = new_kind == KIND_RECIPE ? SA_RESTART : 0;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, NULL);
+}
+
+static void ignore_sample(void *data, lua_State *L, int samples, int vmstate)
+{
+  (void)data;
+  (void)L;
+  (void)samples;
+  (void)vmstate;
+}
+
+static void start_profiler(lua_State *L)
+{
+  static int started;
+  const struct itimerval never = { { 0, 0 }, { 0, 0 } };
+
+  if (started) return;
+  started = 1;
+  luaJIT_profile_start(L, "li1000000", ignore_sample, NULL);
+  setitimer(ITIMER_PROF, &never, NULL);
+}
+
+/*
+** The message handler: runs where the error happened, before the stack is left.  No pcall of the
+** user's stands between here and host.call, so the press has arrived and the hook can go.
+*/
+static int on_error(lua_State *L)
+{
+  lua_sethook(L, NULL, 0, 0);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  if (lua_isnil(L, -1)) {
+    lua_pop(L, 1);
+    return 1;
+  }
+  lua_insert(L, -2);
+  lua_call(L, 1, 1);
+  return 1;
+}
+
+/*
+** host.call(kind, f, handler, ...): call f(...).
+**
+** Returns true and f's results, or false, handler's result (the error itself if handler is nil),
+** and whether Ctrl-C ended it.
+*/
+static int host_call(lua_State *L)
+{
+  static const char *const names[] = { "once", "recipe", "session", NULL };
+  const int new_kind = luaL_checkoption(L, 1, NULL, names) + KIND_ONCE;
+  const int old_kind = kind;
+  int status, was_interrupted;
+
+  luaL_checkany(L, 2);
+  if (lua_gettop(L) < 3) lua_settop(L, 3);
+  lua_pushvalue(L, 3);
+  lua_pushcclosure(L, on_error, 1);
+  lua_replace(L, 1); /* handler closure, f, handler, arguments */
+  lua_remove(L, 3);
+  if (new_kind == KIND_SESSION) start_profiler(L);
+  install(new_kind);
+  if (old_kind == KIND_NONE) {
+    stopping = 0;
+    interrupted = 0;
+    presses = 0;
+  }
+  kind = new_kind;
+  status = lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 1);
+  kind = old_kind;
+  was_interrupted = interrupted;
+  if (old_kind == KIND_NONE) {
+    lua_sethook(L, NULL, 0, 0);
+    rg_interrupt_clear();
+    interrupted = 0;
+  } else {
+    install(old_kind);
+  }
+  if (status != 0) {
+    lua_pushboolean(L, 0);
+    lua_insert(L, -2);
+    lua_pushboolean(L, was_interrupted);
+    return 3;
+  }
+  lua_pushboolean(L, 1);
+  lua_replace(L, 1);
+  return lua_gettop(L);
+}
+
+/* host.stopping(): a recipe should come to its end (it stays true after the recipe has returned). */
+static int host_stopping(lua_State *L)
+{
+  lua_pushboolean(L, stopping || interrupted);
+  return 1;
+}
+
+/* host.interrupted(): the running call was told to stop at once; do not go on to the next thing. */
+static int host_interrupted(lua_State *L)
+{
+  lua_pushboolean(L, interrupted);
+  return 1;
+}
+
+/* host.interrupt(): what a press of Ctrl-C does, for tests and for programs that embed. */
+static int host_interrupt(lua_State *L)
+{
+  (void)L;
+  raise(SIGINT);
+  return 0;
+}
+
+void rg_host_interrupt(lua_State *L)
+{
+  static const luaL_Reg functions[] = {
+    { "call", host_call },
+    { "stopping", host_stopping },
+    { "interrupted", host_interrupted },
+    { "interrupt", host_interrupt },
+    { NULL, NULL },
+  };
+  main_state = L;
+  main_thread = pthread_self();
+  luaL_register(L, NULL, functions);
+}
+
+/* -- At the prompt --------------------------------------------------------------- */
+
+int rg_host_wait(int fd)
+{
+  struct pollfd input = { .fd = fd, .events = POLLIN };
+  sigset_t press, before;
+  int n, why;
+
+  install(KIND_NONE);
+  sigemptyset(&press);
+  sigaddset(&press, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &press, &before);
+  n = at_prompt ? -1 : ppoll(&input, 1, NULL, &before);
+  why = n >= 0 ? RG_WAIT_INPUT : at_prompt || errno == EINTR ? RG_WAIT_SIGNAL : RG_WAIT_FAILED;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (at_prompt) {
+    at_prompt = 0;
+    return RG_WAIT_INTERRUPT;
+  }
+  return why;
+}
