@@ -26,7 +26,7 @@ RG_API rg_status rg_clock_facts_of(rg_clock_facts *out) RG_CHECK;
 
 /* -- Window ---------------------------------------------------------------- */
 
-/* One timed window: calls replays between two readings of the clock, and what happened meanwhile. */
+/* One timed window: replays between two readings of the clock, and what happened meanwhile. */
 typedef struct rg_window {
   int64_t begin_ns; /* rg_clock_ns */
   int64_t end_ns;
@@ -78,8 +78,8 @@ RG_API rg_status rg_measure_windows(rg_plan *plan, int64_t k, int64_t n, rg_flus
 /* -- Sentinel -------------------------------------------------------------- */
 
 /*
-** Three pieces of work that never change, so that a change of their time is a change of the machine.
-** They run on the calling thread.
+** Three pieces of work that never change, so that a change of their time is a change of the
+** machine.  They run on the calling thread.
 */
 typedef struct rg_sentinel rg_sentinel;
 
@@ -126,7 +126,7 @@ typedef struct rg_host_facts {
   char cpuset[128];    /* processors this process may run on: "0-3,8" */
   int32_t turbo;       /* 1 on */
   int32_t smt;         /* 1 when hardware threads share cores */
-  int32_t aslr;        /* kernel.randomize_va_space: 0, 1, 2; 0 as well when this process has none */
+  int32_t aslr;        /* kernel.randomize_va_space: 0, 1, 2; 0 when this process has none */
   int32_t debugger;    /* 1 when traced */
   int32_t on_battery;  /* 1 when no power supply is online */
   int32_t n_cpus;      /* processors in cpuset */
@@ -180,7 +180,8 @@ typedef struct rg_ceiling rg_ceiling;
 ** kind      RG_CEILING_...
 ** threads   1 .. 1024
 ** out       new reference
-** RG_ENOSUP when the machine lacks the instructions, the permission or the cache; RG_EARG, RG_ENOMEM.
+** RG_ENOSUP when the machine lacks the instructions, the permission or the cache; RG_EARG,
+** RG_ENOMEM.
 */
 RG_API rg_status rg_ceiling_new(int32_t kind, int32_t threads, rg_ceiling **out) RG_CHECK;
 

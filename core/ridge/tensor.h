@@ -44,7 +44,7 @@ typedef struct rg_tensor {
   void *_data; /* first element */
   struct rg_storage *_storage;
   int64_t _refs;    /* changed atomically */
-  int64_t _handles; /* of _refs, those that Lua holds */
+  int32_t _handles; /* of _refs, those that Lua holds */
 } rg_tensor;
 
 enum {
@@ -95,6 +95,17 @@ RG_API void rg_tensor_release(rg_tensor *x);
 
 /* Drop the storage now, whoever still holds x: later uses answer RG_ERELEASED. */
 RG_API void rg_tensor_drop(rg_tensor *x);
+
+/*
+** What Lua holds: a struct by value around the pointer, because arithmetic on a bare pointer would be
+** arithmetic on an address (lua.md section 0).  A tensor may be in one handle of a thread's Lua state.
+*/
+typedef struct rg_ref {
+  rg_tensor *_t; /* NULL once released */
+} rg_ref;
+
+/* The handle's finalizer: release the tensor, once.  ref: may be empty. */
+RG_API void rg_ref_drop(rg_ref *ref);
 
 /* Live tensors of this process, for leak tests. */
 RG_API int64_t rg_live_tensors(void);

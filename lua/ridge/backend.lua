@@ -1,0 +1,109 @@
+-- SPDX-License-Identifier: MIT
+--- How work is done: threads, affinity, instruction set, the path of products (F199, F201, F203,
+-- F204), and what the devices are (F1, F202).  Every choice is an option, and `now()` says what is in
+-- force so that it can be recorded.
+
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
+local call = require 'ridge.ffi.call'
+local blame = require 'ridge.blame'
+local options = require 'ridge.options'
+
+local M = {}
+
+local ISA = { base = C.RG_ISA_BASE, avx2 = C.RG_ISA_AVX2, avx512 = C.RG_ISA_AVX512 }
+local ISA_NAME = { [0] = 'base', 'avx2', 'avx512' }
+
+--- Set the number of compute threads; 0 means one for each processor.
+---@param n number
+function M.set_threads(n)
+  if type(n) ~= 'number' then blame.raise('set_threads: a number is expected, got ' .. type(n)) end
+  call.check(C.rg_set_threads(n))
+end
+
+--- Compute threads in use.
+---@return number
+function M.threads()
+  return C.rg_threads()
+end
+
+--- Bind compute thread i to the i-th listed processor, in turn; {} unbinds.
+---@param cpus table processor numbers
+function M.set_affinity(cpus)
+  local list = ffi.new('int32_t[?]', math.max(1, #cpus))
+  for i, cpu in ipairs(cpus) do list[i - 1] = cpu end
+  call.check(C.rg_set_affinity(list, #cpus))
+end
+
+--- Choose the instruction set of ridge's own kernels: 'base', 'avx2', 'avx512'.
+---@param name string
+function M.set_isa(name)
+  if not ISA[name] then
+    blame.raise(("set_isa: '%s' is not one of base, avx2, avx512"):format(tostring(name)))
+  end
+  call.check(C.rg_set_isa(ISA[name]))
+end
+
+--- Choose who computes products: 'auto', 'onednn', 'openblas' or 'own'.
+---@param path string
+function M.set_gemm(path)
+  call.check(C.rg_set_gemm_path(tostring(path)))
+end
+
+local CPU = {
+  threads = { 'integer', min = 0, max = 1024, doc = 'compute threads; 0: all processors' },
+  affinity = { 'table', doc = 'processor numbers, one for each thread in turn' },
+  isa = { 'string', choices = { 'base', 'avx2', 'avx512' }, doc = 'instruction set' },
+  gemm = { 'string', choices = { 'auto', 'onednn', 'openblas', 'own' }, doc = 'path of products' },
+}
+
+--- A CPU backend with these options; ridge.set_default_backend puts it in force.
+---@param opts table|nil {threads =, affinity =, isa =, gemm =}
+---@return table
+-- >> ridge.set_default_backend(ridge.backend.cpu{threads = 1})
+function M.cpu(opts)
+  local checked = options.check(CPU, opts, 'backend.cpu')
+  checked.kind = 'cpu'
+  return checked
+end
+
+--- Put a backend's options in force for everything that follows.
+---@param backend table made by ridge.backend.cpu
+function M.set_default(backend)
+  if type(backend) ~= 'table' or backend.kind ~= 'cpu' then
+    blame.raise('set_default_backend: a backend made by ridge.backend.cpu{...} is expected')
+  end
+  if backend.threads then M.set_threads(backend.threads) end
+  if backend.isa then M.set_isa(backend.isa) end
+  if backend.gemm then M.set_gemm(backend.gemm) end
+  if backend.affinity then M.set_affinity(backend.affinity) end
+end
+
+--- What is in force: threads, isa, gemm.
+---@return table
+function M.now()
+  return { threads = C.rg_threads(), isa = ISA_NAME[C.rg_isa()],
+           gemm = ffi.string(C.rg_gemm_path()) }
+end
+
+--- Facts of the machine: cpu, isa, sockets, cores, threads, l1d, l2, l3, ram (bytes), amx_bf16.
+---@return table
+-- >> ridge.backend.machine().cpu
+function M.machine()
+  local f = C.rg_machine_facts()
+  return {
+    cpu = ffi.string(f.cpu), isa = ffi.string(f.isa), sockets = f.n_sockets, cores = f.n_cores,
+    threads = f.n_threads, l1d = tonumber(f.l1d_bytes), l2 = tonumber(f.l2_bytes),
+    l3 = tonumber(f.l3_bytes), ram = tonumber(f.ram_bytes), amx_bf16 = f.has_amx_bf16 == 1,
+  }
+end
+
+--- The device line of F1: name and memory in GB with one decimal.
+---@return string
+function M.describe()
+  local m = M.machine()
+  return ('cpu: %s, %d threads of %d, %.1f GB, %s'):format(m.cpu, C.rg_threads(), m.threads,
+    m.ram / 1024 ^ 3, m.isa)
+end
+
+return M

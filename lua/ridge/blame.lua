@@ -1,0 +1,99 @@
+-- SPDX-License-Identifier: MIT
+--- Errors at the user's line.
+--
+-- Counted levels break at each refactoring and at every tail call, so the line is found by walking
+-- the stack to the first frame that is not ridge's own.
+
+local M = {}
+
+local Error = {}
+Error.__index = Error
+
+function Error:__tostring()
+  return self.where and (self.where .. ': ' .. self.message) or self.message
+end
+
+function Error.__concat(a, b)
+  return tostring(a) .. tostring(b)
+end
+
+--- Is this chunk one of ridge's own (embedded, or a file below lua/ridge)?
+---@param source string what debug.getinfo calls the source
+---@return boolean
+function M.is_own(source)
+  return source:find('^@ridge/') ~= nil or source:find('lua/ridge/', 1, true) ~= nil
+end
+
+--- The user's line, "file:line", or nil where there is none.
+---@return string|nil
+function M.where()
+  local level = 2
+  while true do
+    local info = debug.getinfo(level, 'Sl')
+    if not info then return nil end
+    if info.what ~= 'C' and info.currentline > 0 and not M.is_own(info.source) then
+      return info.short_src .. ':' .. info.currentline
+    end
+    level = level + 1
+  end
+end
+
+--- Is this value one of ridge's error objects?
+---@param value any
+---@return boolean
+function M.is_error(value)
+  return getmetatable(value) == Error
+end
+
+--- An error object: code, message, op, where, traceback; tostring gives "file:line: message".
+---@param message string one sentence with the facts
+---@param code string|nil a status name without RG_, such as 'ESHAPE'; 'EARG' when left out
+---@param op string|nil the operation it is about
+---@return table
+function M.object(message, code, op)
+  return setmetatable({
+    message = message,
+    code = code or 'EARG',
+    op = op,
+    where = M.where(),
+    traceback = debug.traceback('', 3),
+  }, Error)
+end
+
+--- Raise an error object at the user's line.
+---@param message string one sentence with the facts
+---@param code string|nil a status name without RG_
+---@param op string|nil the operation it is about
+function M.raise(message, code, op)
+  error(M.object(message, code, op), 0)
+end
+
+--- The name in a list that was probably meant, or nil.
+---@param name string what was typed
+---@param known table list of names
+---@return string|nil
+function M.near(name, known)
+  local best, best_distance
+  name = tostring(name)
+  for _, candidate in ipairs(known) do
+    local row = {}
+    for j = 0, #candidate do row[j] = j end
+    for i = 1, #name do
+      local diagonal = row[0]
+      row[0] = i
+      for j = 1, #candidate do
+        local above = row[j]
+        local cost = name:byte(i) == candidate:byte(j) and 0 or 1
+        row[j] = math.min(above + 1, row[j - 1] + 1, diagonal + cost)
+        diagonal = above
+      end
+    end
+    local distance = row[#candidate]
+    if distance <= math.max(1, math.floor(#name / 3)) and distance < (best_distance or math.huge) then
+      best, best_distance = candidate, distance
+    end
+  end
+  return best
+end
+
+return M

@@ -1,0 +1,45 @@
+-- SPDX-License-Identifier: MIT
+--- Classes: called to construct, one parent, methods by the metatable.
+
+local M = {}
+
+--- A new class.  Calling it makes an object and runs its init.
+---@param name string what tostring and errors call it
+---@param parent table|nil
+---@return table
+function M.class(name, parent)
+  local class = { __name = name, __parent = parent }
+  class.__index = class
+  if parent then
+    for key, value in pairs(parent) do
+      if type(key) == 'string' and key:sub(1, 2) == '__' and key ~= '__index'
+        and key ~= '__name' and key ~= '__parent' then
+        class[key] = value
+      end
+    end
+  end
+  return setmetatable(class, {
+    __index = parent,
+    __call = function(self, ...)
+      local object = setmetatable({}, self)
+      object:init(...)
+      return object
+    end,
+    __tostring = function() return 'class ' .. name end,
+  })
+end
+
+--- Is this object of the class, or of one that descends from it?
+---@param object any
+---@param class table
+---@return boolean
+function M.is_a(object, class)
+  local c = type(object) == 'table' and getmetatable(object) or nil
+  while c do
+    if c == class then return true end
+    c = rawget(c, '__parent')
+  end
+  return false
+end
+
+return M

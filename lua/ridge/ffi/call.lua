@@ -1,0 +1,86 @@
+-- SPDX-License-Identifier: MIT
+--- The only place that sees a status: failures become error objects at the user's line, memory debt is
+-- paid before a call, and a call that ran out of memory is tried once more after a full collection.
+
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
+local blame = require 'ridge.blame'
+
+local M = {}
+
+local ENOMEM = C.RG_ENOMEM
+local mem = C.rg_memory_of(0)
+
+-- -- Memory debt: the collector cannot see C memory, so bytes allocated there are owed to it ----------
+
+local MIN_BUDGET = 64 * 2 ^ 20
+local max_budget = math.max(MIN_BUDGET, tonumber(C.rg_machine_facts().ram_bytes) / 8)
+local budget = MIN_BUDGET
+local quantum = budget / 16
+local started = tonumber(C.rg_clock_ns())
+local spent = 0
+
+--- Let the collector work off the bytes allocated in C since it last did: one cycle for each `budget`
+-- dead bytes.  The budget grows while collecting takes more than a tenth of the time.
+local function pay()
+  local owed = tonumber(mem.debt_bytes)
+  mem.debt_bytes = 0
+  local before = tonumber(C.rg_clock_ns())
+  local heap_kb = collectgarbage('count')
+  collectgarbage('step', math.max(1, math.floor(heap_kb * owed / budget)))
+  local now = tonumber(C.rg_clock_ns())
+  spent = spent + (now - before)
+  if spent > 0.10 * (now - started) and budget < max_budget then
+    budget = budget * 2
+    quantum = budget / 16
+  end
+  local limit = tonumber(mem.limit_bytes)
+  if limit > 0 and tonumber(mem.live_bytes) > limit / 2 then
+    collectgarbage()
+  end
+end
+
+--- Called first by every function that may allocate; costs one comparison.
+function M.settle()
+  if mem.debt_bytes > quantum then pay() end
+end
+
+-- -- Failures ------------------------------------------------------------------------------------------
+
+--- The name of a status without RG_: 'ESHAPE'.
+---@param status number
+---@return string
+function M.code(status)
+  return (ffi.string(C.rg_status_name(status)):gsub('^RG_', ''))
+end
+
+--- Raise what the last C call said.
+---@param status number the status it returned
+function M.fail(status)
+  local message = ffi.string(C.rg_error_message())
+  if message == '' then message = ffi.string(C.rg_status_text(status)) end
+  blame.raise(message, M.code(status), message:match('^([%w_.]+):'))
+end
+
+--- After a failed call: once more if memory ran out and collecting may help, else raise.
+---@param status number what the call returned
+---@param f cdata the C function
+---@param ... any its arguments
+function M.again(status, f, ...)
+  if status == ENOMEM then
+    collectgarbage()
+    collectgarbage()
+    C.rg_memory_trim(0)
+    status = f(...)
+    if status == 0 then return end
+  end
+  M.fail(status)
+end
+
+--- Raise unless the status is RG_OK.
+---@param status number
+function M.check(status)
+  if status ~= 0 then M.fail(status) end
+end
+
+return M

@@ -1,0 +1,41 @@
+-- SPDX-License-Identifier: MIT
+--- The tensor handle: one place makes handles, so that one place counts them.
+--
+-- The finalizer is a C function: it cannot raise, and it empties the handle, so that an early
+-- release and a late collection together do no harm.
+
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
+
+local M = {}
+
+--- The metatype's table; ridge.tensor fills it before the first tensor exists.
+M.meta = { __gc = C.rg_ref_drop }
+
+local ctype
+
+--- Freeze the metatype; called once by ridge.tensor.
+function M.finish()
+  ctype = ffi.metatype('rg_ref', M.meta)
+  M.ctype = ctype
+end
+
+--- Take over a new reference in a handle.
+---@param t cdata rg_tensor pointer
+---@return Tensor
+function M.wrap(t)
+  t._handles = t._handles + 1
+  return ctype(t)
+end
+
+--- Is this value a tensor handle?
+---@param value any
+---@return boolean
+function M.is(value)
+  return ffi.istype(ctype, value)
+end
+
+--- A place for a C function to put a new tensor.
+M.slot = ffi.new('rg_tensor *[6]')
+
+return M

@@ -1,0 +1,85 @@
+-- SPDX-License-Identifier: MIT
+--- ridge: find where neural networks run fast, and tell the truth about it.
+--
+-- This module is the namespace users type; what it names is loaded when it is first used.
+
+local C = require 'ridge.ffi.lib'
+local blame = require 'ridge.blame'
+require 'ridge.tensor'
+local make = require 'ridge.tensor.make'
+local ops = require 'ridge.tensor.ops'
+local random = require 'ridge.random'
+local plan = require 'ridge.plan'
+local memory = require 'ridge.memory'
+local backend = require 'ridge.backend'
+
+local M = {
+  tensor = make.tensor, empty = make.empty, zeros = make.zeros, ones = make.ones,
+  full = make.full, arange = make.arange, rand = make.rand, randn = make.randn,
+  randint = make.randint, concat = ops.concat,
+  seed = random.seed, generator = random.generator,
+  capture = plan.capture,
+  scope = memory.scope, keep = memory.keep,
+  set_num_threads = backend.set_threads, num_threads = backend.threads,
+  set_default_backend = backend.set_default,
+  is_tensor = require('ridge.tensor').is,
+}
+
+--- Name of the submodule, or {module, field}, behind a name that is loaded late.
+local LATE = {
+  memory = 'ridge.memory', backend = 'ridge.backend', types = 'ridge.types', nn = 'ridge.nn',
+  measure = 'ridge.measure', plot = 'ridge.plot', store = 'ridge.store',
+  sweep = { 'ridge.sweep', 'sweep' }, args = { 'ridge.cli.args', 'parse' },
+  range = { 'ridge.sweep.space', 'range' }, geom = { 'ridge.sweep.space', 'geom' },
+  any = { 'ridge.sweep.space', 'any' }, when = { 'ridge.sweep.space', 'when' },
+}
+
+--- Compute in a smaller type inside a function: products convert their f32 inputs.
+---@param dtype string 'bf16' or 'f16'
+---@param f function
+---@param ... any its arguments
+---@return any what f returns
+function M.autocast(dtype, f, ...)
+  local code = require('ridge.tensor.dtype').code(dtype, 'autocast')
+  if code ~= C.RG_BF16 and code ~= C.RG_F16 then
+    blame.raise(("autocast: '%s' is not a smaller type; known: bf16, f16"):format(dtype))
+  end
+  if type(f) ~= 'function' then blame.raise('autocast: a function is expected, got ' .. type(f)) end
+  local before = C.rg_autocast_set(code)
+  local function finish(ok, ...)
+    C.rg_autocast_set(before)
+    if not ok then error((...), 0) end
+    return ...
+  end
+  return finish(pcall(f, ...))
+end
+
+--- The version of ridge.
+---@return string
+function M.version()
+  return require('ffi').string(C.rg_version())
+end
+
+--- Is a stop asked for (Ctrl-C)?  A recipe that looks at this can finish what it is at and save.
+---@return boolean
+function M.stopping()
+  local host = package.loaded['ridge.host']
+  return host and host.stopping and host.stopping() or C.rg_interrupt_pending() == 1
+end
+
+return setmetatable(M, {
+  __index = function(self, key)
+    local late = LATE[key]
+    if late then
+      local value = type(late) == 'table' and require(late[1])[late[2]] or require(late)
+      rawset(self, key, value)
+      return value
+    end
+    local names = {}
+    for name in pairs(M) do names[#names + 1] = name end
+    for name in pairs(LATE) do names[#names + 1] = name end
+    local near = type(key) == 'string' and blame.near(key, names)
+    blame.raise(('ridge has no %s%s'):format(tostring(key),
+      near and (" (did you mean '%s'?)"):format(near) or ''))
+  end,
+})

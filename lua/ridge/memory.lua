@@ -1,0 +1,134 @@
+-- SPDX-License-Identifier: MIT
+--- Memory of a device: how much is live, the peak, the limit; and scopes, which give it back on time.
+
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
+local call = require 'ridge.ffi.call'
+local ref = require 'ridge.ffi.ref'
+local blame = require 'ridge.blame'
+local dtype = require 'ridge.tensor.dtype'
+
+local M = {}
+
+--- Bytes of a device now: live, peak, reserved, peak_reserved, limit (0: none), blocks, tensors.
+---@param device string|nil 'cpu' when left out
+---@return table
+-- >> ridge.memory.stats().live
+function M.stats(device)
+  local m = C.rg_memory_of(dtype.device(device, 'memory'))
+  return {
+    live = tonumber(m.live_bytes), peak = tonumber(m.peak_bytes),
+    reserved = tonumber(m.reserved_bytes), peak_reserved = tonumber(m.peak_reserved_bytes),
+    limit = tonumber(m.limit_bytes), blocks = tonumber(m.n_blocks),
+    tensors = tonumber(C.rg_live_tensors()),
+  }
+end
+
+--- Start a new peak: from now on the largest number of live bytes is kept.
+---@param device string|nil 'cpu' when left out
+function M.reset_peak(device)
+  C.rg_memory_reset_peak(dtype.device(device, 'memory'))
+end
+
+--- Refuse allocations that would bring the live bytes above a limit.
+---@param bytes number 0 takes the limit away
+---@param device string|nil 'cpu' when left out
+function M.set_limit(bytes, device)
+  if type(bytes) ~= 'number' or bytes < 0 or bytes > 2 ^ 53 then
+    blame.raise(('memory.set_limit: bytes are a number from 0, got %s'):format(tostring(bytes)))
+  end
+  call.check(C.rg_memory_set_limit(dtype.device(device, 'memory'), bytes))
+end
+
+--- Collect what is dead in Lua and give cached blocks back to the system.
+---@param device string|nil 'cpu' when left out
+---@return number bytes given back
+function M.trim(device)
+  collectgarbage()
+  collectgarbage()
+  return tonumber(C.rg_memory_trim(dtype.device(device, 'memory')))
+end
+
+--- The line of F2: allocated, reserved and peak in GB with two decimals; then the peak starts anew.
+---@param device string|nil 'cpu' when left out
+---@return string
+function M.print_stats(device)
+  local s = M.stats(device)
+  local line = ('allocated %.2f GB, reserved %.2f GB, max allocated %.2f GB'):format(
+    s.live / 2 ^ 30, s.reserved / 2 ^ 30, s.peak / 2 ^ 30)
+  M.reset_peak(device)
+  print(line)
+  return line
+end
+
+-- -- Scopes ------------------------------------------------------------------------------------------
+
+--- Let a tensor outlive the scope it was made in.
+---@param x Tensor
+---@return Tensor x
+function M.keep(x)
+  if ref.is(x) and x._t ~= nil then C.rg_scope_keep(x._t) end
+  return x
+end
+
+local function keep_all(value, seen)
+  if ref.is(value) then
+    M.keep(value)
+  elseif type(value) == 'table' and not seen[value] then
+    seen[value] = true
+    for _, inner in pairs(value) do keep_all(inner, seen) end
+  end
+end
+
+local function leave(depth, ...)
+  local seen = {}
+  for i = 1, select('#', ...) do keep_all((select(i, ...)), seen) end
+  C.rg_scope_leave(depth)
+  return ...
+end
+
+--- Call a function and release every tensor made in it, except those it returns (tables are looked
+-- through) and those given to ridge.keep.  There is no pcall inside: after an error the scope ends when
+-- whoever catches it calls ridge.memory.unwind, as the REPL and sweeps do.
+---@param f function
+---@param ... any its arguments
+---@return any what it returns
+-- >> ridge.scope(function() return ridge.ones(2):sum():item() end)
+function M.scope(f, ...)
+  if type(f) ~= 'function' then blame.raise('scope: a function is expected, got ' .. type(f)) end
+  local depth = C.rg_scope_enter()
+  return leave(depth, f(...))
+end
+
+--- The depth of scopes now; whoever catches errors remembers it.
+---@return number
+function M.depth()
+  return C.rg_scope_depth()
+end
+
+--- End the scopes that an error left open.
+---@param depth number what depth() said before
+function M.unwind(depth)
+  if C.rg_scope_depth() > depth then C.rg_scope_leave(depth + 1) end
+end
+
+--- The process's memory as the system sees it: resident and virtual bytes, and the machine's share.
+---@return table rss, vms, total, available
+function M.process()
+  local file = io.open('/proc/self/statm')
+  local pages, resident = 0, 0
+  if file then
+    pages, resident = file:read('*n', '*n')
+    file:close()
+  end
+  local available = 0
+  for line in io.lines('/proc/meminfo') do
+    available = tonumber(line:match('^MemAvailable:%s+(%d+)')) or available
+  end
+  ffi.cdef 'long sysconf(int name);'
+  local page = tonumber(ffi.C.sysconf(30))
+  return { rss = resident * page, vms = pages * page, available = available * 1024,
+           total = tonumber(C.rg_machine_facts().ram_bytes) }
+end
+
+return M

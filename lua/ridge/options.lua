@@ -1,0 +1,96 @@
+-- SPDX-License-Identifier: MIT
+--- Options tables, checked against a spec.
+--
+-- A spec is { key = { types, default =, required =, choices =, min =, max =, doc = } }; types are
+-- Lua type names joined by '|', with 'integer' and 'list' besides.  One spec serves checking,
+-- defaults, help and completion.
+
+local blame = require 'ridge.blame'
+
+local M = {}
+
+local function known(spec)
+  local names = {}
+  for name in pairs(spec) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
+local function is_a(value, wanted)
+  if wanted == 'integer' then
+    return type(value) == 'number' and value == math.floor(value) and math.abs(value) <= 2 ^ 53
+  elseif wanted == 'list' then
+    return type(value) == 'table'
+  end
+  return wanted == 'any' or type(value) == wanted
+end
+
+local function fits(value, types)
+  for wanted in types:gmatch('[^|]+') do
+    if is_a(value, wanted) then return true end
+  end
+  return false
+end
+
+local function show(value)
+  return type(value) == 'string' and ("'%s'"):format(value) or tostring(value)
+end
+
+local function check_value(name, value, rule, what)
+  if not fits(value, rule[1]) then
+    blame.raise(('%s: option %s is %s (%s); expected %s'):format(
+      what, name, show(value), type(value), (rule[1]:gsub('|', ' or '))), 'EARG', what)
+  end
+  if rule.choices then
+    local ok = false
+    for _, choice in ipairs(rule.choices) do ok = ok or choice == value end
+    if not ok then
+      local list = {}
+      for i, choice in ipairs(rule.choices) do list[i] = tostring(choice) end
+      blame.raise(('%s: option %s is %s; it is one of %s'):format(
+        what, name, show(value), table.concat(list, ', ')), 'EARG', what)
+    end
+  end
+  if type(value) == 'number' then
+    if value ~= value or (rule.min and value < rule.min) or (rule.max and value > rule.max) then
+      blame.raise(('%s: option %s is %s; it lies between %s and %s'):format(
+        what, name, show(value), tostring(rule.min or '-inf'), tostring(rule.max or 'inf')),
+        'EARG', what)
+    end
+  end
+end
+
+--- A copy of the given options with the defaults filled in.
+---@param spec table { key = { types, default =, ... } }
+---@param given table|nil what the user wrote
+---@param what string the function's name, for errors
+---@return table
+function M.check(spec, given, what)
+  if given ~= nil and type(given) ~= 'table' then
+    blame.raise(('%s: options are a table, got %s'):format(what, show(given)), 'EARG', what)
+  end
+  local out = {}
+  for name, value in pairs(given or {}) do
+    local rule = spec[name]
+    if not rule then
+      local names = known(spec)
+      local near = blame.near(name, names)
+      blame.raise(('%s: unknown option %s%s; known: %s'):format(what, show(name),
+        near and (" (did you mean '%s'?)"):format(near) or '', table.concat(names, ', ')),
+        'EARG', what)
+    end
+    check_value(name, value, rule, what)
+    out[name] = value
+  end
+  for name, rule in pairs(spec) do
+    if out[name] == nil then
+      if rule.required then
+        blame.raise(('%s: option %s is missing'):format(what, name), 'EARG', what)
+      end
+      out[name] = rule.default
+    end
+  end
+  return out
+end
+
+return M

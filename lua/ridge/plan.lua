@@ -1,0 +1,105 @@
+-- SPDX-License-Identifier: MIT
+--- Plans: a function's calls captured once and replayed from C.
+
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
+local call = require 'ridge.ffi.call'
+local blame = require 'ridge.blame'
+
+local M = {}
+
+local Plan = {}
+Plan.__index = Plan
+
+--- Replay n times; returns what the captured function returned, with new contents.
+---@param n number|nil once when left out
+---@return any the same tensors at every call; they live until the next replay
+function Plan:run(n)
+  n = n or 1
+  if type(n) ~= 'number' or n < 0 or n ~= math.floor(n) then
+    blame.raise(('plan: it runs a whole number of times, got %s'):format(tostring(n)))
+  end
+  local st = C.rg_plan_replay(self._p, n)
+  if st ~= 0 then call.fail(st) end
+  return unpack(self.results, 1, self.n_results)
+end
+
+function Plan:__call(n)
+  return self:run(n)
+end
+
+--- The C pointer, for the measuring window.
+---@return cdata rg_plan pointer
+function Plan:handle()
+  return self._p
+end
+
+--- What the plan is made of: n_steps, buffer_bytes, flops and bytes of one replay, steps (names).
+---@return table
+function Plan:facts()
+  local f = ffi.new('rg_plan_facts')
+  call.check(C.rg_plan_facts_of(self._p, f))
+  local steps = {}
+  for i = 0, tonumber(f.n_steps) - 1 do steps[i + 1] = ffi.string(C.rg_plan_step_name(self._p, i)) end
+  return { n_steps = tonumber(f.n_steps), buffer_bytes = tonumber(f.buffer_bytes),
+           flops = f.flops, bytes = f.bytes, steps = steps }
+end
+
+--- Let go of the plan's buffers now.
+function Plan:release()
+  if self._p ~= nil then
+    C.rg_plan_release(ffi.gc(self._p, nil))
+    self._p = nil
+    self.results, self.n_results = {}, 0
+  end
+end
+
+function Plan:__tostring()
+  if self._p == nil then return 'plan (released)' end
+  local f = self:facts()
+  return ('plan of %d steps (%s), %.3g MB of buffers, %.3g GFLOP a run'):format(f.n_steps,
+    table.concat(f.steps, ', ', 1, math.min(6, f.n_steps)) .. (f.n_steps > 6 and ', ...' or ''),
+    f.buffer_bytes / 2 ^ 20, f.flops / 1e9)
+end
+
+local function finish(ok, ...)
+  if not ok then
+    C.rg_capture_cancel()
+    error((...), 0)
+  end
+  local slot = ffi.new('rg_plan *[1]')
+  call.check(C.rg_capture_end(slot))
+  return setmetatable({
+    _p = ffi.gc(slot[0], C.rg_plan_release), results = { ... }, n_results = select('#', ...),
+  }, Plan)
+end
+
+--- Run a function once and capture its calls in a plan.
+--
+-- The plan reads what lies in the tensors the function uses at the time it is run; write into them
+-- (copy_) to change its inputs.  What cannot be replayed is an error at its line: reading an element,
+-- making a tensor from Lua numbers.
+---@param f function
+---@param ... any its arguments
+---@return table plan; plan() replays it and returns what f returned
+-- >> local x = ridge.ones(3); local p = ridge.capture(function() return x + 1 end)
+function M.capture(f, ...)
+  if type(f) ~= 'function' then blame.raise('capture: a function is expected, got ' .. type(f)) end
+  call.settle()
+  call.check(C.rg_capture_begin())
+  return finish(pcall(f, ...))
+end
+
+--- Is this value a plan?
+---@param value any
+---@return boolean
+function M.is(value)
+  return getmetatable(value) == Plan
+end
+
+require('ridge.types').register('Plan', M.is, {
+  methods = { run = 'run(n): replay n times', facts = 'facts(): what it is made of',
+              release = 'release(): let go of its buffers', handle = 'handle(): the C pointer' },
+})
+
+return M

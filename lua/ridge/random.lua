@@ -1,0 +1,72 @@
+-- SPDX-License-Identifier: MIT
+--- Seeds and random streams.  A draw comes from a stream with a recorded seed; nothing but ridge.seed
+-- touches the default one.
+
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
+local call = require 'ridge.ffi.call'
+local blame = require 'ridge.blame'
+
+local M = {}
+
+local function check_seed(seed, what)
+  if type(seed) ~= 'number' or seed ~= math.floor(seed) or seed < 0 or seed > 2 ^ 53 then
+    blame.raise(('%s: a seed is a whole number from 0 to 2^53, got %s'):format(what, tostring(seed)))
+  end
+end
+
+local Generator = {}
+Generator.__index = Generator
+
+--- The seed this stream began with.
+---@return number
+function Generator:seed()
+  return tonumber(C.rg_generator_seed(self._g))
+end
+
+--- How many numbers were drawn.
+---@return number
+function Generator:offset()
+  return tonumber(C.rg_generator_offset(self._g))
+end
+
+function Generator:__tostring()
+  return ('generator seed %d, %d numbers drawn'):format(self:seed(), self:offset())
+end
+
+--- A random stream of its own.
+---@param seed number whole, 0 to 2^53
+---@return table
+-- >> ridge.generator(7)
+function M.generator(seed)
+  check_seed(seed, 'generator')
+  local slot = ffi.new('rg_generator *[1]')
+  call.check(C.rg_generator_new(seed, slot))
+  return setmetatable({ _g = ffi.gc(slot[0], C.rg_generator_release) }, Generator)
+end
+
+--- The C pointer of a stream, NULL for the default one.
+---@param generator table|nil
+---@param what string the function asking, for errors
+---@return cdata|nil
+function M.pointer(generator, what)
+  if generator == nil then return nil end
+  if getmetatable(generator) ~= Generator then
+    blame.raise(('%s: generator is made by ridge.generator(seed)'):format(what))
+  end
+  return generator._g
+end
+
+--- Seed the default stream, or say which seed it has.
+---@param seed number|nil whole, 0 to 2^53
+---@return number the seed in force
+-- >> ridge.seed(42)
+function M.seed(seed)
+  if seed ~= nil then
+    check_seed(seed, 'seed')
+    C.rg_seed(seed)
+  end
+  return tonumber(C.rg_generator_seed(C.rg_generator_default()))
+end
+
+return M

@@ -1,0 +1,239 @@
+-- SPDX-License-Identifier: MIT
+--- Tensors in Lua: the handle's metatype with its operators, properties and methods.
+
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
+local call = require 'ridge.ffi.call'
+local ref = require 'ridge.ffi.ref'
+local blame = require 'ridge.blame'
+local types = require 'ridge.types'
+local dtype = require 'ridge.tensor.dtype'
+local ops = require 'ridge.tensor.ops'
+local view = require 'ridge.tensor.view'
+
+local M = {}
+
+local methods, docs = {}, {}
+for _, source in ipairs { ops, view } do
+  for name, f in pairs(source.methods) do methods[name] = f end
+  for name, doc in pairs(source.docs) do docs[name] = doc end
+end
+
+-- -- Facts ---------------------------------------------------------------------------------------
+
+local function alive(x)
+  if x._t == nil then blame.raise('the tensor was released', 'ERELEASED') end
+  return x._t
+end
+
+local function shape_list(t)
+  local list = {}
+  for i = 1, t._ndim do list[i] = tonumber(t._shape[i - 1]) end
+  return list
+end
+
+docs.size = 'size(axis): the size of one axis; of all as a list without it'
+--- The size of one axis, or all sizes.
+---@param x Tensor
+---@param axis number|nil
+---@return number|table
+function methods.size(x, axis)
+  local t = alive(x)
+  if axis == nil then return shape_list(t) end
+  local i = ops.axis(axis, 'size')
+  if i < 0 then i = i + t._ndim end
+  if i < 0 or i >= t._ndim then
+    blame.raise(('size: there is no axis %d in %s'):format(axis, x:describe()), 'EAXIS', 'size')
+  end
+  return tonumber(t._shape[i])
+end
+
+docs.describe = 'describe(): type and shape, "f32[2,3]"'
+--- Type and shape as text.
+---@param x Tensor
+---@return string
+function methods.describe(x)
+  local t = alive(x)
+  return ('%s[%s]'):format(dtype.name(t._dtype), table.concat(shape_list(t), ','))
+end
+
+docs.release = 'release(): give the memory back now; using the tensor afterwards is an error'
+--- Give the memory back now.
+---@param x Tensor
+function methods.release(x)
+  C.rg_ref_drop(x)
+end
+
+docs.set_param = 'set_param(on): mark as a weight, of which packed copies are kept'
+--- Mark a tensor as a weight, of which packed copies are kept until it is written to.
+---@param x Tensor
+---@param on boolean|nil true when left out
+---@return Tensor x
+function methods.set_param(x, on)
+  C.rg_tensor_set_param(alive(x), on == false and 0 or 1)
+  return x
+end
+
+docs.same_storage = 'same_storage(y): do both look into the same memory?'
+--- Do both look into the same memory?
+---@param x Tensor
+---@param y Tensor
+---@return boolean
+function methods.same_storage(x, y)
+  return C.rg_tensor_same_storage(alive(x), alive(y)) == 1
+end
+
+local properties = {
+  dtype = { function(t) return dtype.name(t._dtype) end, 'element type, "f32"' },
+  device = { function(t) return ffi.string(C.rg_device_name(t._device)) end, 'where it lives' },
+  shape = { shape_list, 'sizes, a list' },
+  ndim = { function(t) return t._ndim end, 'number of axes' },
+  count = { function(t) return tonumber(t._count) end, 'number of elements' },
+  bytes = { function(t) return tonumber(C.rg_tensor_bytes(t)) end, 'bytes of the elements' },
+  is_contiguous = { function(t) return bit.band(t._flags, 1) ~= 0 end, 'row-major without gaps?' },
+  stride = { function(t)
+    local list = {}
+    for i = 1, t._ndim do list[i] = tonumber(t._stride[i - 1]) end
+    return list
+  end, 'distance of neighbours along each axis, in elements' },
+  version = { function(t) return tonumber(C.rg_tensor_version(t)) end,
+              'how often the storage was written' },
+}
+
+-- -- Elements to Lua -------------------------------------------------------------------------------------
+
+--- Elements in row-major order in a host array, and their number.
+local function elements(x)
+  local name = x.dtype
+  local readable = dtype.host_array(name)
+  local source = (readable and x or x:to('f32')):contiguous()
+  local array = (readable or dtype.host_array('f32'))(math.max(1, x.count))
+  call.check(C.rg_tensor_read(source._t, array, source.bytes))
+  return array, x.count
+end
+
+docs.tolist = 'tolist(): the elements as nested lists'
+--- The elements as nested lists; a scalar becomes a number.
+---@param x Tensor
+---@return table|number
+function methods.tolist(x)
+  local array = elements(x)
+  local shape, is_bool = x.shape, x.dtype == 'bool'
+  local at = 0
+  local function build(axis)
+    if axis > #shape then
+      local value = tonumber(array[at])
+      at = at + 1
+      if is_bool then return value ~= 0 end
+      return value
+    end
+    local list = {}
+    for i = 1, shape[axis] do list[i] = build(axis + 1) end
+    return list
+  end
+  return build(1)
+end
+
+docs.allclose = 'allclose(y, rtol, atol): are all elements close?'
+--- Are all elements close: |x - y| <= atol + rtol |y|?
+---@param x Tensor
+---@param y Tensor
+---@param rtol number|nil 1e-5 when left out
+---@param atol number|nil 1e-8 when left out
+---@return boolean
+function methods.allclose(x, y, rtol, atol)
+  if x.count == 0 and y.count == 0 then return true end
+  local a, b = x:to('f64'), y:to('f64')
+  local bound = (b:abs() * (rtol or 1e-5)) + (atol or 1e-8)
+  return (a - b):abs():le(bound):min():item() == 1
+end
+
+docs.equal = 'equal(y): same shape and equal elements?'
+--- Same shape and equal elements?
+---@param x Tensor
+---@param y Tensor
+---@return boolean
+function methods.equal(x, y)
+  local a, b = x.shape, y.shape
+  if #a ~= #b then return false end
+  for i = 1, #a do
+    if a[i] ~= b[i] then return false end
+  end
+  return x.count == 0 or x:eq(y):min():item() == 1
+end
+
+-- -- Text ----------------------------------------------------------------------------------------------------
+
+local function text(x)
+  if x._t == nil then return 'tensor (released)' end
+  if bit.band(x._t._flags, 4) ~= 0 then return 'tensor (released with its scope)' end
+  if C.rg_capturing() == 1 then return 'tensor ' .. x:describe() .. ' (being captured)' end
+  local array, n = elements(x)
+  local stats
+  if n > 0 and x.dtype ~= 'bool' then
+    local f = x:to('f64')
+    local mean = f:mean():item()
+    local std = n > 1 and math.sqrt(((f - mean):square():sum():item()) / (n - 1)) or 0
+    stats = { mean = mean, std = std, min = f:min():item(), max = f:max():item() }
+  end
+  return require('ridge.repl.show').tensor {
+    dtype = x.dtype, shape = x.shape, device = x.device, bytes = x.bytes, stats = stats,
+    get = function(i) return tonumber(array[i]) end,
+  }
+end
+
+-- -- The metatype ------------------------------------------------------------------------------------------------
+
+local meta = ref.meta
+
+local names = {}
+for name in pairs(methods) do names[#names + 1] = name end
+for name in pairs(properties) do names[#names + 1] = name end
+table.sort(names)
+
+function meta.__index(x, key)
+  local method = methods[key]
+  if method then return method end
+  local property = properties[key]
+  if property then return property[1](alive(x)) end
+  if type(key) == 'number' or type(key) == 'table' then
+    alive(x)
+    return view.index(x, key)
+  end
+  local near = type(key) == 'string' and blame.near(key, names)
+  blame.raise(('a tensor has no %s%s'):format(tostring(key),
+    near and (" (did you mean '%s'?)"):format(near) or ''))
+end
+
+function meta.__newindex(x, key, value)
+  if type(key) ~= 'number' and type(key) ~= 'table' then
+    blame.raise(('a tensor has no settable field %s'):format(tostring(key)))
+  end
+  alive(x)
+  view.index(x, key):copy_(value)
+end
+
+meta.__add, meta.__sub = methods.add, methods.sub
+meta.__mul, meta.__div, meta.__pow = methods.mul, methods.div, methods.pow
+function meta.__unm(x) return methods.neg(x) end
+function meta.__len(x)
+  local t = alive(x)
+  return t._ndim > 0 and tonumber(t._shape[0]) or 0
+end
+meta.__tostring = text
+function meta.__concat(a, b) return tostring(a) .. tostring(b) end
+
+ref.finish()
+
+local property_docs = {}
+for name, entry in pairs(properties) do property_docs[name] = entry[2] end
+types.register('Tensor', ref.is, { methods = docs, properties = property_docs })
+
+--- Is this value a tensor?
+---@param value any
+---@return boolean
+function M.is(value)
+  return ref.is(value)
+end
+
+return M

@@ -1,0 +1,240 @@
+-- SPDX-License-Identifier: MIT
+--- Making tensors: from sizes, from numbers in Lua, from random numbers.
+
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
+local call = require 'ridge.ffi.call'
+local ref = require 'ridge.ffi.ref'
+local blame = require 'ridge.blame'
+local options = require 'ridge.options'
+local dtype = require 'ridge.tensor.dtype'
+local random = require 'ridge.random'
+
+local M = {}
+
+local slot, wrap = ref.slot, ref.wrap
+local shape_buffer = ffi.new('int64_t[8]')
+local MAX_DIMS = C.RG_MAX_DIMS
+
+local MAKE = {
+  dtype = { 'string', default = 'f32', doc = 'element type' },
+  device = { 'string', default = 'cpu', doc = 'where it lives' },
+}
+local DRAW = {
+  dtype = MAKE.dtype, device = MAKE.device,
+  generator = { 'table|cdata', doc = 'a random stream made by ridge.generator' },
+}
+
+--- Fill the shape buffer from a list of sizes; returns the number of axes.
+---@param sizes table
+---@param what string the function asking, for errors
+---@return number
+function M.shape(sizes, what)
+  local n = #sizes
+  if n > MAX_DIMS then
+    blame.raise(('%s: %d axes; at most %d are possible'):format(what, n, MAX_DIMS), 'ESHAPE')
+  end
+  for i = 1, n do
+    local size = sizes[i]
+    if type(size) ~= 'number' or size ~= math.floor(size) or math.abs(size) > 2 ^ 53 then
+      blame.raise(('%s: size %d is %s; sizes are whole numbers'):format(what, i, tostring(size)),
+        'ESHAPE')
+    end
+    shape_buffer[i - 1] = size
+  end
+  return n
+end
+
+M.shape_buffer = shape_buffer
+
+--- Split (2, 3, {dtype = ...}) or ({2, 3}, {...}) into sizes and checked options.
+local function parse(what, spec, ...)
+  local given = { ... }
+  local n = select('#', ...)
+  local opts
+  if n > 0 and type(given[n]) == 'table' and (n > 1 or #given[n] == 0) and next(given[n]) ~= nil then
+    opts = given[n]
+    given[n] = nil
+    n = n - 1
+  end
+  if n == 1 and type(given[1]) == 'table' then
+    given = given[1]
+    n = #given
+  end
+  for i = 1, n do
+    if given[i] == nil then
+      blame.raise(('%s: size %d is nil'):format(what, i), 'ESHAPE')
+    end
+  end
+  return given, options.check(spec, opts, what)
+end
+
+--- A new tensor with undefined elements.
+local function empty(what, sizes, opts)
+  local code, device = dtype.code(opts.dtype, what), dtype.device(opts.device, what)
+  local ndim = M.shape(sizes, what)
+  call.settle()
+  local st = C.rg_empty(code, device, shape_buffer, ndim, slot)
+  if st ~= 0 then call.again(st, C.rg_empty, code, device, shape_buffer, ndim, slot) end
+  return wrap(slot[0])
+end
+
+--- A tensor of the given sizes whose elements are whatever lay in memory.
+---@param ... any sizes, then options {dtype =, device =}
+---@return Tensor
+-- >> ridge.empty(2, 3).shape
+function M.empty(...)
+  return empty('empty', parse('empty', MAKE, ...))
+end
+
+--- A tensor of the given sizes filled with one number.
+---@param value number
+---@param ... any sizes, then options {dtype =, device =}
+---@return Tensor
+-- >> ridge.full(7, 2, 2)
+function M.full(value, ...)
+  if type(value) ~= 'number' then
+    blame.raise(('full: a number is expected, got %s'):format(type(value)))
+  end
+  local x = empty('full', parse('full', MAKE, ...))
+  call.check(C.rg_fill_(x._t, value))
+  return x
+end
+
+--- Zeros.
+---@param ... any sizes, then options {dtype =, device =}
+---@return Tensor
+-- >> ridge.zeros(2, 3)
+function M.zeros(...)
+  local x = empty('zeros', parse('zeros', MAKE, ...))
+  call.check(C.rg_fill_(x._t, 0))
+  return x
+end
+
+--- Ones.
+---@param ... any sizes, then options {dtype =, device =}
+---@return Tensor
+-- >> ridge.ones(2, 3)
+function M.ones(...)
+  local x = empty('ones', parse('ones', MAKE, ...))
+  call.check(C.rg_fill_(x._t, 1))
+  return x
+end
+
+--- first, first + step, ... up to last (included when it is met).
+---@param first number
+---@param last number
+---@param step number|table|nil distance, 1 when left out; or options
+---@param opts table|nil {dtype =, device =}
+---@return Tensor
+-- >> ridge.arange(0, 4)
+function M.arange(first, last, step, opts)
+  if type(step) == 'table' then step, opts = nil, step end
+  step = step or 1
+  if type(first) ~= 'number' or type(last) ~= 'number' or type(step) ~= 'number' or step == 0 then
+    blame.raise('arange: first, last and a step other than 0 are numbers')
+  end
+  opts = options.check(MAKE, opts, 'arange')
+  local n = math.max(0, math.floor((last - first) / step + 1e-9) + 1)
+  local x = empty('arange', { n }, opts)
+  call.check(C.rg_arange_(x._t, first, step))
+  return x
+end
+
+-- -- From numbers in Lua ---------------------------------------------------------------------------
+
+local function measure(value, depth, sizes)
+  if type(value) ~= 'table' then return end
+  sizes[depth] = #value
+  if depth > MAX_DIMS then
+    blame.raise(('tensor: lists are nested more than %d deep'):format(MAX_DIMS), 'ESHAPE')
+  end
+  measure(value[1], depth + 1, sizes)
+end
+
+local function flatten(value, depth, sizes, buffer, at)
+  if depth > #sizes then
+    if type(value) == 'boolean' then value = value and 1 or 0 end
+    if type(value) ~= 'number' then
+      blame.raise(('tensor: element %d is %s, a number is expected'):format(at + 1,
+        type(value) == 'table' and 'a list' or tostring(value)), 'ESHAPE')
+    end
+    buffer[at] = value
+    return at + 1
+  end
+  if type(value) ~= 'table' or #value ~= sizes[depth] then
+    blame.raise(('tensor: lists of axis %d differ in length (%d and %s)'):format(depth,
+      sizes[depth], type(value) == 'table' and #value or 'a number'), 'ESHAPE')
+  end
+  for i = 1, #value do at = flatten(value[i], depth + 1, sizes, buffer, at) end
+  return at
+end
+
+--- A tensor from a number or nested lists of numbers.
+---@param values number|boolean|table
+---@param opts table|nil {dtype =, device =}; f32 on the CPU when left out
+---@return Tensor
+-- >> ridge.tensor{{1, 2}, {3, 4}}
+function M.tensor(values, opts)
+  opts = options.check(MAKE, opts, 'tensor')
+  if ref.is(values) then return values:to(opts.dtype) end
+  if type(values) ~= 'number' and type(values) ~= 'table' and type(values) ~= 'boolean' then
+    blame.raise(('tensor: a number or lists of numbers are expected, got %s'):format(type(values)))
+  end
+  local sizes = {}
+  measure(values, 1, sizes)
+  local count = 1
+  for _, size in ipairs(sizes) do count = count * size end
+  local buffer = ffi.new('double[?]', math.max(count, 1))
+  if count > 0 then flatten(values, 1, sizes, buffer, 0) end
+  local ndim = M.shape(sizes, 'tensor')
+  local code = dtype.code(opts.dtype, 'tensor')
+  dtype.device(opts.device, 'tensor')
+  call.settle()
+  call.check(C.rg_tensor_from_doubles(buffer, count, code, shape_buffer, ndim, slot))
+  return wrap(slot[0])
+end
+
+-- -- Random ---------------------------------------------------------------------------------------------
+
+--- Normal random numbers with mean 0 and standard deviation 1.
+---@param ... any sizes, then options {dtype =, device =, generator =}
+---@return Tensor
+-- >> ridge.randn(2, 3)
+function M.randn(...)
+  local sizes, opts = parse('randn', DRAW, ...)
+  local x = empty('randn', sizes, opts)
+  call.check(C.rg_normal_(x._t, 0, 1, random.pointer(opts.generator, 'randn')))
+  return x
+end
+
+--- Uniform random numbers from 0 to 1, 1 excluded.
+---@param ... any sizes, then options {dtype =, device =, generator =}
+---@return Tensor
+-- >> ridge.rand(2, 3)
+function M.rand(...)
+  local sizes, opts = parse('rand', DRAW, ...)
+  local x = empty('rand', sizes, opts)
+  call.check(C.rg_uniform_(x._t, 0, 1, random.pointer(opts.generator, 'rand')))
+  return x
+end
+
+--- Random whole numbers from low to high, high excluded; i64 unless told otherwise.
+---@param low number
+---@param high number
+---@param ... any sizes, then options {dtype =, device =, generator =}
+---@return Tensor
+-- >> ridge.randint(0, 10, 5)
+function M.randint(low, high, ...)
+  local spec = { dtype = { 'string', default = 'i64' }, device = DRAW.device,
+                 generator = DRAW.generator }
+  if type(low) ~= 'number' or type(high) ~= 'number' then
+    blame.raise('randint: low and high are numbers')
+  end
+  local sizes, opts = parse('randint', spec, ...)
+  local x = empty('randint', sizes, opts)
+  call.check(C.rg_randint_(x._t, low, high, random.pointer(opts.generator, 'randint')))
+  return x
+end
+
+return M

@@ -1,0 +1,334 @@
+-- SPDX-License-Identifier: MIT
+--- Operations as tensor methods and operators, bound from the records: elementwise families by name,
+-- the others with their arguments counted from 1.
+
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
+local call = require 'ridge.ffi.call'
+local ref = require 'ridge.ffi.ref'
+local blame = require 'ridge.blame'
+local dtype = require 'ridge.tensor.dtype'
+local random = require 'ridge.random'
+
+local M = { methods = {}, docs = {} }
+
+local methods, docs = M.methods, M.docs
+local slot, wrap, is, settle = ref.slot, ref.wrap, ref.is, call.settle
+local axes_buffer = ffi.new('int32_t[8]')
+
+--- Raise unless value is a tensor.
+local function need(value, what)
+  if not is(value) then
+    blame.raise(('%s: a tensor is expected, got %s'):format(what,
+      value == nil and 'nil' or type(value) .. ' ' .. tostring(value)), 'EARG', what)
+  end
+  return value
+end
+
+--- An axis as C counts it: 1 is the first, negative counts from the end.
+---@param axis number
+---@param what string the function asking, for errors
+---@return number
+function M.axis(axis, what)
+  if type(axis) ~= 'number' or axis ~= math.floor(axis) then
+    blame.raise(('%s: an axis is a whole number, got %s'):format(what, tostring(axis)), 'EAXIS')
+  end
+  if axis == 0 then
+    blame.raise(('%s: axes count from 1 (the first) or -1 (the last); there is no axis 0'):format(
+      what), 'EAXIS')
+  end
+  return axis > 0 and axis - 1 or axis
+end
+
+--- Axes for a reduction into the buffer; nil is all of them.
+local function axes_of(axes, what)
+  if axes == nil then return 0 end
+  if type(axes) == 'number' then axes = { axes } end
+  if type(axes) ~= 'table' or #axes > 8 then
+    blame.raise(('%s: axes are a number or a list of numbers'):format(what), 'EAXIS')
+  end
+  for i, axis in ipairs(axes) do axes_buffer[i - 1] = M.axis(axis, what) end
+  return #axes
+end
+
+--- Facts of every operation, in the order of the records.
+---@return table list of {name =, sig =, doc =}
+function M.records()
+  local list, facts = {}, ffi.new('rg_op_facts')
+  for i = 0, C.rg_op_count() - 1 do
+    call.check(C.rg_op_facts_of(i, facts))
+    list[i + 1] = { name = ffi.string(facts.name), sig = ffi.string(facts.sig),
+                    doc = ffi.string(facts.doc), draws = facts.draws == 1 }
+  end
+  return list
+end
+
+-- -- Elementwise families ------------------------------------------------------------------------
+
+local function bind_unary(name, doc)
+  local f, f_ = C['rg_' .. name], C['rg_' .. name .. '_']
+  methods[name] = function(x)
+    need(x, name)
+    settle()
+    local st = f(x._t, slot)
+    if st ~= 0 then call.again(st, f, x._t, slot) end
+    return wrap(slot[0])
+  end
+  methods[name .. '_'] = function(x)
+    need(x, name .. '_')
+    local st = f_(x._t)
+    if st ~= 0 then call.again(st, f_, x._t) end
+    return x
+  end
+  docs[name] = doc
+  docs[name .. '_'] = doc .. ', in place'
+end
+
+local function bad_operand(name, value)
+  blame.raise(('%s: a tensor or a number is expected, got %s'):format(name,
+    value == nil and 'nil' or type(value)), 'EARG', name)
+end
+
+local function bind_binary(name, doc)
+  local tt, ts = C['rg_' .. name], C['rg_' .. name .. '_scalar']
+  local tt_, ts_ = C['rg_' .. name .. '_'], C['rg_' .. name .. '_scalar_']
+  methods[name] = function(x, y)
+    settle()
+    if is(x) then
+      if is(y) then
+        local st = tt(x._t, y._t, slot)
+        if st ~= 0 then call.again(st, tt, x._t, y._t, slot) end
+      elseif type(y) == 'number' then
+        local st = ts(x._t, y, 0, slot)
+        if st ~= 0 then call.again(st, ts, x._t, y, 0, slot) end
+      else
+        bad_operand(name, y)
+      end
+    elseif type(x) == 'number' and is(y) then
+      local st = ts(y._t, x, 1, slot)
+      if st ~= 0 then call.again(st, ts, y._t, x, 1, slot) end
+    else
+      bad_operand(name, x)
+    end
+    return wrap(slot[0])
+  end
+  methods[name .. '_'] = function(x, y)
+    need(x, name .. '_')
+    if is(y) then
+      local st = tt_(x._t, y._t)
+      if st ~= 0 then call.again(st, tt_, x._t, y._t) end
+    elseif type(y) == 'number' then
+      local st = ts_(x._t, y)
+      if st ~= 0 then call.again(st, ts_, x._t, y) end
+    else
+      bad_operand(name .. '_', y)
+    end
+    return x
+  end
+  docs[name] = doc
+  docs[name .. '_'] = doc .. ', in place'
+end
+
+for _, record in ipairs(M.records()) do
+  local inputs = record.sig:match('%((.-)%)') or ''
+  local has = pcall(function() return C['rg_' .. record.name .. '_scalar'] end)
+  if has then
+    bind_binary(record.name, record.doc)
+  elseif inputs == 'x' and pcall(function() return C['rg_' .. record.name .. '_'] end) then
+    bind_unary(record.name, record.doc)
+  end
+end
+
+-- -- Reductions ---------------------------------------------------------------------------------------
+
+for _, name in ipairs { 'sum', 'mean', 'prod', 'max', 'min' } do
+  local f = C['rg_' .. name]
+  methods[name] = function(x, axes, keep)
+    need(x, name)
+    settle()
+    local n = axes_of(axes, name)
+    local st = f(x._t, axes_buffer, n, keep and 1 or 0, slot)
+    if st ~= 0 then call.again(st, f, x._t, axes_buffer, n, keep and 1 or 0, slot) end
+    return wrap(slot[0])
+  end
+  docs[name] = name .. '(axes, keep): over axes (a number, a list, or all); keep leaves size 1'
+end
+
+docs.norm = 'norm(p, axes, keep): the p-norm, p = 2 when left out'
+--- The p-norm over axes.
+---@param x Tensor
+---@param p number|nil 2 when left out; math.huge is the largest magnitude
+---@param axes number|table|nil all when left out
+---@param keep boolean|nil leave reduced axes with size 1
+---@return Tensor
+function methods.norm(x, p, axes, keep)
+  need(x, 'norm')
+  p = p or 2
+  if type(p) ~= 'number' then blame.raise('norm: p is a number', 'EARG', 'norm') end
+  settle()
+  local n = axes_of(axes, 'norm')
+  local st = C.rg_norm(x._t, p, axes_buffer, n, keep and 1 or 0, slot)
+  if st ~= 0 then call.again(st, C.rg_norm, x._t, p, axes_buffer, n, keep and 1 or 0, slot) end
+  return wrap(slot[0])
+end
+
+for _, name in ipairs { 'argmax', 'argmin' } do
+  local f = C['rg_' .. name]
+  methods[name] = function(x, axis, keep)
+    need(x, name)
+    settle()
+    axis = M.axis(axis or -1, name)
+    local st = f(x._t, axis, keep and 1 or 0, slot)
+    if st ~= 0 then call.again(st, f, x._t, axis, keep and 1 or 0, slot) end
+    return wrap(slot[0])
+  end
+  docs[name] = name .. '(axis, keep): 0-based positions along an axis, the last when left out'
+end
+
+docs.softmax = 'softmax(axis): along an axis, the last when left out'
+--- Softmax along an axis.
+---@param x Tensor
+---@param axis number|nil -1 when left out
+---@return Tensor
+function methods.softmax(x, axis)
+  need(x, 'softmax')
+  settle()
+  axis = M.axis(axis or -1, 'softmax')
+  local st = C.rg_softmax(x._t, axis, slot)
+  if st ~= 0 then call.again(st, C.rg_softmax, x._t, axis, slot) end
+  return wrap(slot[0])
+end
+
+-- -- Products ---------------------------------------------------------------------------------------------
+
+docs.matmul = 'matmul(y): matrix product, batched'
+--- Matrix product, batched over leading axes.
+---@param x Tensor [... x M x K]
+---@param y Tensor [... x K x N]
+---@return Tensor [... x M x N]
+function methods.matmul(x, y)
+  need(x, 'matmul')
+  need(y, 'matmul')
+  settle()
+  local st = C.rg_matmul(x._t, y._t, slot)
+  if st ~= 0 then call.again(st, C.rg_matmul, x._t, y._t, slot) end
+  return wrap(slot[0])
+end
+methods.mm = methods.matmul
+docs.mm = docs.matmul
+
+docs.svd = 'svd(): U, s, V\' of a matrix'
+--- Singular value decomposition.
+---@param x Tensor [M x N]
+---@return Tensor u [M x k]
+---@return Tensor s [k]
+---@return Tensor vt [k x N]
+function methods.svd(x)
+  need(x, 'svd')
+  settle()
+  local st = C.rg_svd(x._t, slot, slot + 1, slot + 2)
+  if st ~= 0 then call.again(st, C.rg_svd, x._t, slot, slot + 1, slot + 2) end
+  return wrap(slot[0]), wrap(slot[1]), wrap(slot[2])
+end
+
+-- -- Copies, types, random fills -----------------------------------------------------------------------------
+
+docs.clone = 'clone(): a contiguous copy'
+docs.contiguous = 'contiguous(): itself if it has no gaps, else a copy'
+for _, name in ipairs { 'clone', 'contiguous' } do
+  local f = C['rg_' .. name]
+  methods[name] = function(x)
+    need(x, name)
+    settle()
+    local st = f(x._t, slot)
+    if st ~= 0 then call.again(st, f, x._t, slot) end
+    return wrap(slot[0])
+  end
+end
+
+docs.to = "to('bf16') or to{dtype =, device =}: converted; itself when nothing changes"
+--- Convert to another element type or device.
+---@param x Tensor
+---@param target string|table a type, a device, or {dtype =, device =}
+---@return Tensor
+function methods.to(x, target)
+  need(x, 'to')
+  local name = type(target) == 'table' and target.dtype or target
+  if type(target) == 'table' then dtype.device(target.device, 'to') end
+  if name == 'cpu' or name == nil or name == 'auto' then return x end
+  if type(name) == 'string' and name:match('^cuda') then dtype.device(name, 'to') end
+  local code = dtype.code(name, 'to')
+  if code == x._t._dtype then return x end
+  settle()
+  local st = C.rg_cast(x._t, code, slot)
+  if st ~= 0 then call.again(st, C.rg_cast, x._t, code, slot) end
+  return wrap(slot[0])
+end
+
+docs.copy_ = 'copy_(y): write y, broadcast and converted, into this tensor'
+--- Write another tensor or a number into this one.
+---@param x Tensor
+---@param y Tensor|number
+---@return Tensor x
+function methods.copy_(x, y)
+  need(x, 'copy_')
+  if type(y) == 'number' then return x:fill_(y) end
+  need(y, 'copy_')
+  call.check(C.rg_copy_(x._t, y._t))
+  return x
+end
+
+docs.fill_ = 'fill_(value): set every element'
+--- Set every element to a number.
+---@param x Tensor
+---@param value number
+---@return Tensor x
+function methods.fill_(x, value)
+  need(x, 'fill_')
+  if type(value) ~= 'number' then bad_operand('fill_', value) end
+  call.check(C.rg_fill_(x._t, value))
+  return x
+end
+methods.zero_ = function(x) return methods.fill_(x, 0) end
+docs.zero_ = 'zero_(): set every element to 0'
+
+for name, defaults in pairs { uniform_ = { 0, 1 }, normal_ = { 0, 1 } } do
+  local f = C['rg_' .. name]
+  methods[name] = function(x, a, b, generator)
+    need(x, name)
+    call.check(f(x._t, a or defaults[1], b or defaults[2], random.pointer(generator, name)))
+    return x
+  end
+end
+docs.uniform_ = 'uniform_(lo, hi, generator): random numbers in [lo, hi)'
+docs.normal_ = 'normal_(mean, std, generator): normal random numbers'
+
+docs.dropout = 'dropout(p, generator): zeros with probability p, the rest scaled by 1/(1-p)'
+--- Zero elements at random and scale the others.
+---@param x Tensor
+---@param p number|nil 0.5 when left out
+---@param generator table|nil a stream of ridge.generator
+---@return Tensor
+function methods.dropout(x, p, generator)
+  need(x, 'dropout')
+  settle()
+  call.check(C.rg_dropout(x._t, p or 0.5, random.pointer(generator, 'dropout'), slot))
+  return wrap(slot[0])
+end
+
+--- Join tensors along an axis.
+---@param list table of tensors
+---@param axis number|nil 1 when left out
+---@return Tensor
+-- >> ridge.concat({ridge.ones(2), ridge.zeros(1)}, 1)
+function M.concat(list, axis)
+  if type(list) ~= 'table' then blame.raise('concat: a list of tensors is expected') end
+  local n = #list
+  local pointers = ffi.new('const rg_tensor *[?]', math.max(n, 1))
+  for i = 1, n do pointers[i - 1] = need(list[i], 'concat')._t end
+  settle()
+  call.check(C.rg_concat(pointers, n, M.axis(axis or 1, 'concat'), slot))
+  return wrap(slot[0])
+end
+
+return M

@@ -1,0 +1,244 @@
+-- SPDX-License-Identifier: MIT
+--- Views and indexing: x[i], x[{i, {a, b}}], narrow, transpose, view ...  Nothing here copies.
+
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
+local call = require 'ridge.ffi.call'
+local ref = require 'ridge.ffi.ref'
+local blame = require 'ridge.blame'
+local make = require 'ridge.tensor.make'
+local ops = require 'ridge.tensor.ops'
+
+local M = { methods = {}, docs = {} }
+
+local methods, docs = M.methods, M.docs
+local slot, wrap, is = ref.slot, ref.wrap, ref.is
+local index_buffer = ffi.new('int64_t[8]')
+local order_buffer = ffi.new('int32_t[8]')
+
+local function need(x, what)
+  if not is(x) then
+    blame.raise(('%s: a tensor is expected, got %s'):format(what, type(x)), 'EARG', what)
+  end
+end
+
+--- Position i (from 1, or negative from the end) of an axis, as C counts it.
+local function position(x, axis, i, what)
+  local size = tonumber(x._t._shape[axis])
+  if type(i) ~= 'number' or i ~= math.floor(i) then
+    blame.raise(('%s: a position is a whole number, got %s'):format(what, tostring(i)), 'EAXIS')
+  end
+  local at = i < 0 and size + i or i - 1
+  if i == 0 or at < 0 or at >= size then
+    blame.raise(('%s: position %d is outside axis %d of size %d%s'):format(what, i, axis + 1, size,
+      i == 0 and ' (positions count from 1)' or ''), 'EAXIS')
+  end
+  return at
+end
+
+local function sizes_of(...)
+  local first = ...
+  return type(first) == 'table' and first or { ... }
+end
+
+local function take(st)
+  if st ~= 0 then call.fail(st) end
+  return wrap(slot[0])
+end
+
+docs.view = 'view(sizes...): the same elements in another shape; -1 is worked out'
+--- The same elements in another shape, without copying.
+---@param x Tensor
+---@param ... number sizes; one may be -1
+---@return Tensor
+function methods.view(x, ...)
+  need(x, 'view')
+  local ndim = make.shape(sizes_of(...), 'view')
+  return take(C.rg_view(x._t, make.shape_buffer, ndim, slot))
+end
+
+docs.reshape = 'reshape(sizes...): as view, copying first where the strides need it'
+--- Another shape; copies only where the strides do not allow a view.
+---@param x Tensor
+---@param ... number sizes; one may be -1
+---@return Tensor
+function methods.reshape(x, ...)
+  need(x, 'reshape')
+  local sizes = sizes_of(...)
+  local ndim = make.shape(sizes, 'reshape')
+  if C.rg_view(x._t, make.shape_buffer, ndim, slot) == 0 then return wrap(slot[0]) end
+  return x:contiguous():view(sizes)
+end
+
+docs.transpose = 'transpose(a, b): two axes exchanged'
+--- Two axes exchanged; the last two when left out.
+---@param x Tensor
+---@param a number|nil
+---@param b number|nil
+---@return Tensor
+function methods.transpose(x, a, b)
+  need(x, 'transpose')
+  return take(C.rg_transpose(x._t, ops.axis(a or -2, 'transpose'), ops.axis(b or -1, 'transpose'),
+    slot))
+end
+
+docs.t = 't(): the transpose of a matrix'
+--- The transpose of a matrix.
+---@param x Tensor [M x N]
+---@return Tensor [N x M]
+function methods.t(x)
+  return methods.transpose(x, -2, -1)
+end
+
+docs.permute = 'permute(axes...): axes in another order'
+--- Axes in another order.
+---@param x Tensor
+---@param ... number every axis once
+---@return Tensor
+function methods.permute(x, ...)
+  need(x, 'permute')
+  local axes = sizes_of(...)
+  if #axes > 8 then blame.raise('permute: too many axes', 'EAXIS') end
+  for i, axis in ipairs(axes) do order_buffer[i - 1] = ops.axis(axis, 'permute') end
+  return take(C.rg_permute(x._t, order_buffer, #axes, slot))
+end
+
+docs.narrow = 'narrow(axis, start, length, step): a range of one axis'
+--- A range of one axis.
+---@param x Tensor
+---@param axis number
+---@param start number first position, from 1
+---@param length number
+---@param step number|nil 1 when left out
+---@return Tensor
+function methods.narrow(x, axis, start, length, step)
+  need(x, 'narrow')
+  if type(start) ~= 'number' or type(length) ~= 'number' or start < 1 then
+    blame.raise('narrow: start (from 1) and length are numbers', 'EAXIS', 'narrow')
+  end
+  return take(C.rg_narrow(x._t, ops.axis(axis, 'narrow'), start - 1, length, step or 1, slot))
+end
+
+docs.select = 'select(axis, position): one position of an axis, which goes away'
+--- One position of an axis, which goes away.
+---@param x Tensor
+---@param axis number
+---@param i number position, from 1; negative from the end
+---@return Tensor
+function methods.select(x, axis, i)
+  need(x, 'select')
+  axis = ops.axis(axis, 'select')
+  if axis < 0 then axis = axis + x._t._ndim end
+  if axis < 0 or axis >= x._t._ndim then
+    blame.raise(('select: there is no such axis in %s'):format(x:describe()), 'EAXIS', 'select')
+  end
+  return take(C.rg_select(x._t, axis, position(x, axis, i, 'select'), slot))
+end
+
+docs.expand = 'expand(sizes...): axes of size 1 repeated without copying'
+--- Axes of size 1 repeated without copying.
+---@param x Tensor
+---@param ... number sizes
+---@return Tensor
+function methods.expand(x, ...)
+  need(x, 'expand')
+  local ndim = make.shape(sizes_of(...), 'expand')
+  return take(C.rg_expand(x._t, make.shape_buffer, ndim, slot))
+end
+
+docs.unsqueeze = 'unsqueeze(axis): an axis of size 1 put in'
+--- An axis of size 1 put in.
+---@param x Tensor
+---@param axis number
+---@return Tensor
+function methods.unsqueeze(x, axis)
+  need(x, 'unsqueeze')
+  return take(C.rg_unsqueeze(x._t, ops.axis(axis, 'unsqueeze'), slot))
+end
+
+docs.squeeze = 'squeeze(axis): an axis of size 1 taken out'
+--- An axis of size 1 taken out.
+---@param x Tensor
+---@param axis number
+---@return Tensor
+function methods.squeeze(x, axis)
+  need(x, 'squeeze')
+  return take(C.rg_squeeze(x._t, ops.axis(axis, 'squeeze'), slot))
+end
+
+-- -- x[i], x[{i, {a, b}}] ---------------------------------------------------------------------------
+
+--- What x[key] looks at: a number selects on the first axis; a list has, for each axis, a position,
+-- a range {first, last, step}, or {} for all of it.
+---@param x Tensor
+---@param key number|table
+---@return Tensor
+function M.index(x, key)
+  if type(key) == 'number' then
+    if x._t._ndim == 0 then blame.raise('x[i]: a scalar has no positions; use :item()', 'EAXIS') end
+    return methods.select(x, 1, key)
+  end
+  local view, axis = x, 1
+  for n, part in ipairs(key) do
+    if axis > view._t._ndim then
+      blame.raise(('x[{...}]: %d parts for %s'):format(#key, x:describe()), 'EAXIS')
+    end
+    if type(part) == 'number' then
+      view = methods.select(view, axis, part)
+    elseif type(part) == 'table' then
+      if #part > 0 then
+        local first = position(view, axis - 1, part[1], 'x[{...}]')
+        local last = position(view, axis - 1, part[2] or part[1], 'x[{...}]')
+        local step = part[3] or 1
+        if type(step) ~= 'number' or step < 1 or last < first then
+          blame.raise(('x[{...}]: the range {%s} of axis %d goes backwards'):format(
+            table.concat(part, ', '), n), 'EAXIS')
+        end
+        view = methods.narrow(view, axis, first + 1, math.floor((last - first) / step) + 1, step)
+      end
+      axis = axis + 1
+    else
+      blame.raise(('x[{...}]: part %d is %s; a position or a range {first, last} is expected')
+        :format(n, type(part)), 'EAXIS')
+    end
+  end
+  return view
+end
+
+-- -- One element ------------------------------------------------------------------------------------------
+
+docs.get = 'get(i, j, ...): one element as a number'
+--- One element as a number.
+---@param x Tensor
+---@param ... number a position for each axis, from 1
+---@return number
+function methods.get(x, ...)
+  need(x, 'get')
+  local n = select('#', ...)
+  if n ~= x._t._ndim then
+    blame.raise(('get: %d positions for %s'):format(n, x:describe()), 'EAXIS', 'get')
+  end
+  for axis = 0, n - 1 do
+    index_buffer[axis] = position(x, axis, (select(axis + 1, ...)), 'get')
+  end
+  local value = ffi.new('double[1]')
+  call.check(C.rg_tensor_get(x._t, index_buffer, n, value))
+  return value[0]
+end
+
+docs.item = 'item(): the only element, as a number'
+--- The only element of a tensor with one, as a number.
+---@param x Tensor
+---@return number
+function methods.item(x)
+  need(x, 'item')
+  if x._t._count ~= 1 then
+    blame.raise(('item: %s does not have one element'):format(x:describe()), 'ESHAPE', 'item')
+  end
+  for axis = 0, x._t._ndim - 1 do index_buffer[axis] = 0 end
+  local value = ffi.new('double[1]')
+  call.check(C.rg_tensor_get(x._t, index_buffer, x._t._ndim, value))
+  return value[0]
+end
+
+return M
