@@ -4,6 +4,8 @@
 -- Counted levels break at each refactoring and at every tail call, so the line is found by walking
 -- the stack to the first frame that is not ridge's own.
 
+local near = require 'ridge.near'
+
 local M = {}
 
 local Error = {}
@@ -69,31 +71,11 @@ function M.raise(message, code, op)
 end
 
 --- The name in a list that was probably meant, or nil.
----@param name string what was typed
+---@param name any what was typed
 ---@param known table list of names
 ---@return string|nil
 function M.near(name, known)
-  local best, best_distance
-  name = tostring(name)
-  for _, candidate in ipairs(known) do
-    local row = {}
-    for j = 0, #candidate do row[j] = j end
-    for i = 1, #name do
-      local diagonal = row[0]
-      row[0] = i
-      for j = 1, #candidate do
-        local above = row[j]
-        local cost = name:byte(i) == candidate:byte(j) and 0 or 1
-        row[j] = math.min(above + 1, row[j - 1] + 1, diagonal + cost)
-        diagonal = above
-      end
-    end
-    local distance = row[#candidate]
-    if distance <= math.max(1, math.floor(#name / 3)) and distance < (best_distance or math.huge) then
-      best, best_distance = candidate, distance
-    end
-  end
-  return best
+  return near.names(tostring(name), known, 1)[1]
 end
 
 return M

@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
---- Memory of a device: how much is live, the peak, the limit; and scopes, which give it back on time.
+--- Memory of a device: how much is live, the peak, the limit; and scopes, which give it back on
+-- time.
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
@@ -61,7 +62,7 @@ function M.print_stats(device)
   return line
 end
 
--- -- Scopes ------------------------------------------------------------------------------------------
+-- -- Scopes -------------------------------------------------------------------------------
 
 --- Let a tensor outlive the scope it was made in.
 ---@param x Tensor
@@ -88,7 +89,8 @@ local function leave(depth, ...)
 end
 
 --- Call a function and release every tensor made in it, except those it returns (tables are looked
--- through) and those given to ridge.keep.  There is no pcall inside: after an error the scope ends when
+-- through) and those given to ridge.keep.  There is no pcall inside: after an error the scope
+-- ends when
 -- whoever catches it calls ridge.memory.unwind, as the REPL and sweeps do.
 ---@param f function
 ---@param ... any its arguments

@@ -77,7 +77,8 @@ end
 --- Run a function once and capture its calls in a plan.
 --
 -- The plan reads what lies in the tensors the function uses at the time it is run; write into them
--- (copy_) to change its inputs.  What cannot be replayed is an error at its line: reading an element,
+-- (copy_) to change its inputs.  What cannot be replayed is an error at its line: reading an
+-- element,
 -- making a tensor from Lua numbers.
 ---@param f function
 ---@param ... any its arguments

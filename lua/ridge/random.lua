@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
---- Seeds and random streams.  A draw comes from a stream with a recorded seed; nothing but ridge.seed
+--- Seeds and random streams.  A draw comes from a stream with a recorded seed; nothing but
+-- ridge.seed
 -- touches the default one.
 
 local ffi = require 'ffi'
@@ -11,7 +12,8 @@ local M = {}
 
 local function check_seed(seed, what)
   if type(seed) ~= 'number' or seed ~= math.floor(seed) or seed < 0 or seed > 2 ^ 53 then
-    blame.raise(('%s: a seed is a whole number from 0 to 2^53, got %s'):format(what, tostring(seed)))
+    blame.raise(('%s: a seed is a whole number from 0 to 2^53, got %s'):format(what,
+      tostring(seed)))
   end
 end
 

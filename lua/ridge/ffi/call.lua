@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
---- The only place that sees a status: failures become error objects at the user's line, memory debt is
+--- The only place that sees a status: failures become error objects at the user's line, memory
+-- debt is
 -- paid before a call, and a call that ran out of memory is tried once more after a full collection.
 
 local ffi = require 'ffi'
@@ -11,7 +12,7 @@ local M = {}
 local ENOMEM = C.RG_ENOMEM
 local mem = C.rg_memory_of(0)
 
--- -- Memory debt: the collector cannot see C memory, so bytes allocated there are owed to it ----------
+-- -- Memory debt: the collector cannot see C memory, so bytes allocated there are owed to it
 
 local MIN_BUDGET = 64 * 2 ^ 20
 local max_budget = math.max(MIN_BUDGET, tonumber(C.rg_machine_facts().ram_bytes) / 8)
@@ -20,7 +21,8 @@ local quantum = budget / 16
 local started = tonumber(C.rg_clock_ns())
 local spent = 0
 
---- Let the collector work off the bytes allocated in C since it last did: one cycle for each `budget`
+--- Let the collector work off the bytes allocated in C since it last did: one cycle for each
+-- `budget`
 -- dead bytes.  The budget grows while collecting takes more than a tenth of the time.
 local function pay()
   local owed = tonumber(mem.debt_bytes)
@@ -45,7 +47,7 @@ function M.settle()
   if mem.debt_bytes > quantum then pay() end
 end
 
--- -- Failures ------------------------------------------------------------------------------------------
+-- -- Failures -----------------------------------------------------------------------------
 
 --- The name of a status without RG_: 'ESHAPE'.
 ---@param status number

@@ -19,7 +19,7 @@ for _, source in ipairs { ops, view } do
   for name, doc in pairs(source.docs) do docs[name] = doc end
 end
 
--- -- Facts ---------------------------------------------------------------------------------------
+-- -- Facts --------------------------------------------------------------------------------
 
 local function alive(x)
   if x._t == nil then blame.raise('the tensor was released', 'ERELEASED') end
@@ -100,7 +100,7 @@ local properties = {
               'how often the storage was written' },
 }
 
--- -- Elements to Lua -------------------------------------------------------------------------------------
+-- -- Elements to Lua ----------------------------------------------------------------------
 
 --- Elements in row-major order in a host array, and their number.
 local function elements(x)
@@ -162,7 +162,7 @@ function methods.equal(x, y)
   return x.count == 0 or x:eq(y):min():item() == 1
 end
 
--- -- Text ----------------------------------------------------------------------------------------------------
+-- -- Text ---------------------------------------------------------------------------------
 
 local function text(x)
   if x._t == nil then return 'tensor (released)' end
@@ -182,7 +182,7 @@ local function text(x)
   }
 end
 
--- -- The metatype ------------------------------------------------------------------------------------------------
+-- -- The metatype -------------------------------------------------------------------------
 
 local meta = ref.meta
 

@@ -52,8 +52,9 @@ local function parse(what, spec, ...)
   local given = { ... }
   local n = select('#', ...)
   local opts
-  if n > 0 and type(given[n]) == 'table' and (n > 1 or #given[n] == 0) and next(given[n]) ~= nil then
-    opts = given[n]
+  local last = given[n]
+  if type(last) == 'table' and (n > 1 or #last == 0) and next(last) ~= nil then
+    opts = last
     given[n] = nil
     n = n - 1
   end
@@ -141,7 +142,7 @@ function M.arange(first, last, step, opts)
   return x
 end
 
--- -- From numbers in Lua ---------------------------------------------------------------------------
+-- -- From numbers in Lua ------------------------------------------------------------------
 
 local function measure(value, depth, sizes)
   if type(value) ~= 'table' then return end
@@ -195,7 +196,7 @@ function M.tensor(values, opts)
   return wrap(slot[0])
 end
 
--- -- Random ---------------------------------------------------------------------------------------------
+-- -- Random -------------------------------------------------------------------------------
 
 --- Normal random numbers with mean 0 and standard deviation 1.
 ---@param ... any sizes, then options {dtype =, device =, generator =}

@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
---- Operations as tensor methods and operators, bound from the records: elementwise families by name,
+--- Operations as tensor methods and operators, bound from the records: elementwise families by
+-- name,
 -- the others with their arguments counted from 1.
 
 local ffi = require 'ffi'
@@ -63,7 +64,7 @@ function M.records()
   return list
 end
 
--- -- Elementwise families ------------------------------------------------------------------------
+-- -- Elementwise families -----------------------------------------------------------------
 
 local function bind_unary(name, doc)
   local f, f_ = C['rg_' .. name], C['rg_' .. name .. '_']
@@ -139,7 +140,7 @@ for _, record in ipairs(M.records()) do
   end
 end
 
--- -- Reductions ---------------------------------------------------------------------------------------
+-- -- Reductions ---------------------------------------------------------------------------
 
 for _, name in ipairs { 'sum', 'mean', 'prod', 'max', 'min' } do
   local f = C['rg_' .. name]
@@ -199,7 +200,7 @@ function methods.softmax(x, axis)
   return wrap(slot[0])
 end
 
--- -- Products ---------------------------------------------------------------------------------------------
+-- -- Products -----------------------------------------------------------------------------
 
 docs.matmul = 'matmul(y): matrix product, batched'
 --- Matrix product, batched over leading axes.
@@ -231,7 +232,7 @@ function methods.svd(x)
   return wrap(slot[0]), wrap(slot[1]), wrap(slot[2])
 end
 
--- -- Copies, types, random fills -----------------------------------------------------------------------------
+-- -- Copies, types, random fills ----------------------------------------------------------
 
 docs.clone = 'clone(): a contiguous copy'
 docs.contiguous = 'contiguous(): itself if it has no gaps, else a copy'

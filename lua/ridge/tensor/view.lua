@@ -166,7 +166,7 @@ function methods.squeeze(x, axis)
   return take(C.rg_squeeze(x._t, ops.axis(axis, 'squeeze'), slot))
 end
 
--- -- x[i], x[{i, {a, b}}] ---------------------------------------------------------------------------
+-- -- x[i], x[{i, {a, b}}] -----------------------------------------------------------------
 
 --- What x[key] looks at: a number selects on the first axis; a list has, for each axis, a position,
 -- a range {first, last, step}, or {} for all of it.
@@ -205,7 +205,7 @@ function M.index(x, key)
   return view
 end
 
--- -- One element ------------------------------------------------------------------------------------------
+-- -- One element --------------------------------------------------------------------------
 
 docs.get = 'get(i, j, ...): one element as a number'
 --- One element as a number.

@@ -1,0 +1,132 @@
+-- SPDX-License-Identifier: MIT
+--- The same work as the peer's torch_bench.py, case by case: one JSON line each, in microseconds
+-- a call
+-- (median of 11 windows).  Eager cases call ridge from Lua in a loop, as the peer is called from
+-- Python;
+-- the same case replayed from a captured plan has `_plan` behind its name.
+--
+--     ./ridge scripts/peers/bench.lua [--threads N] [--only PREFIX,...] [--device cpu]
+
+local ridge = require 'ridge'
+local C = require 'ridge.ffi.lib'
+local nn = ridge.nn
+
+local opt = ridge.args {
+  { 'threads', 2, 'compute threads' },
+  { 'only', '', 'case names that begin with one of these, by comma' },
+  { 'device', 'cpu', 'where to run' },
+}
+ridge.set_num_threads(opt.threads)
+ridge.seed(0)
+
+local function wanted(name)
+  if opt.only == '' then return true end
+  for prefix in tostring(opt.only):gmatch('[^,]+') do
+    if name:sub(1, #prefix) == prefix then return true end
+  end
+  return false
+end
+
+local function now() return tonumber(C.rg_clock_ns()) end
+
+local function repeated(f, n)
+  for _ = 1, n do f() end
+end
+
+--- Median, least and largest microseconds a call of run(n), which makes n calls.
+local function timed(run, windows, target_s)
+  run(3)
+  local shortest = math.huge
+  for _ = 1, 5 do
+    local before = now()
+    run(1)
+    shortest = math.min(shortest, now() - before)
+  end
+  local n = math.max(1, math.min(20000, math.floor(target_s * 1e9 / math.max(shortest, 50))))
+  run(n) -- traces and caches, as the peer's interpreter warms up in its first window
+  local us = {}
+  for i = 1, windows do
+    local before = now()
+    run(n)
+    us[i] = (now() - before) / n / 1e3
+  end
+  table.sort(us)
+  return us[math.floor(#us / 2) + 1], us[1], us[#us], n
+end
+
+local function report(name, run, windows, target)
+  local ok, us, least, largest, n = pcall(timed, run, windows, target)
+  if ok then
+    io.write(('{"case": "%s", "us": %.4f, "min_us": %.4f, "max_us": %.4f, "n": %d}\n'):format(
+      name, us, least, largest, n))
+  else
+    io.write(('{"case": "%s", "error": "%s"}\n'):format(name,
+      (tostring(us):gsub('["\\\n]', ' '))))
+  end
+  io.flush()
+end
+
+--- One case, eager and as a plan.  make() returns the function; calls is how many the function
+-- makes.
+local function case(name, make, windows, target)
+  windows, target = windows or 11, target or 0.05
+  if wanted(name) then
+    local f = make()
+    report(name, function(n) repeated(f, n) end, windows, target)
+  end
+  if wanted(name .. '_plan') then
+    local plan = ridge.capture(make())
+    report(name .. '_plan', function(n) plan:run(n) end, windows, target)
+  end
+end
+
+case('add_64', function()
+  local x, y = ridge.randn(64), ridge.randn(64)
+  return function() return x + y end
+end)
+
+if wanted('add_64_chain') then
+  -- 100 chained adds in one plan; the figure is for one of them
+  local x, y = ridge.randn(64), ridge.randn(64)
+  local plan = ridge.capture(function()
+    local z = x
+    for _ = 1, 100 do z = z + y end
+    return z
+  end)
+  report('add_64_chain_plan', function(n) plan:run(math.ceil(n / 100)) end, 11, 0.02)
+end
+
+case('linear_64_b1', function()
+  local layer, x = nn.Linear(64, 64), ridge.randn(1, 64)
+  return function() return layer(x) end
+end)
+
+case('mlp_fwd_b32', function()
+  local net = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64))
+  local x = ridge.randn(32, 64)
+  return function() return net(x) end
+end)
+
+case('linear_f32', function()
+  local layer, x = nn.Linear(2048, 1024), ridge.randn(256, 2048)
+  return function() return layer(x) end
+end)
+
+case('linear_bf16', function()
+  local layer, x = nn.Linear(2048, 1024), ridge.randn(256, 2048)
+  local function forward() return layer(x) end
+  return function() return ridge.autocast('bf16', forward) end
+end)
+
+for _, terms in ipairs { 2, 4, 6, 8, 12, 16 } do
+  for _, rank in ipairs { 16, 32, 48, 64, 96, 128 } do
+    for _, dtype in ipairs { 'f32', 'bf16' } do
+      case(('sketched_%d_%d_%s'):format(terms, rank, dtype), function()
+        local layer = nn.SKLinear(1024, 512, { num_terms = terms, low_rank = rank, seed = 1,
+                                               warn = false }):to(dtype)
+        local x = ridge.randn(128, 1024):to(dtype)
+        return function() return layer(x) end
+      end, 5, 0.02)
+    end
+  end
+end
