@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** The way through OpenBLAS: gemm into f32 or f64, then the way out over the result.  It takes
+** everything: what gemm cannot read is converted into scratch first.
+*/
+#include <cblas.h>
+
+#include "cpu/product.h"
+
+/* A matrix as gemm wants it. */
+typedef struct operand {
+  const void *data;
+  int64_t ld;
+  CBLAS_TRANSPOSE trans;
+} operand;
+
+/* Does gemm read this as it lies? */
+static bool as_it_lies(const void *data, int64_t row, int64_t col, int64_t rows, int64_t cols,
+                       operand *out)
+{
+  if ((col == 1 || cols == 1) && (row >= cols || rows == 1)) {
+    *out = (operand){ data, rg_max_i64(rows == 1 ? cols : row, 1), CblasNoTrans };
+    return true;
+  }
+  if ((row == 1 || rows == 1) && (col >= rows || cols == 1)) {
+    *out = (operand){ data, rg_max_i64(cols == 1 ? rows : col, 1), CblasTrans };
+    return true;
+  }
+  return false;
+}
+
+/* -- Conversions -------------------------------------------------------------------------- */
+
+static void convert_a(const rg_product *p, void *out)
+{
+  for (int64_t i = 0; i < p->m; i++) {
+    for (int64_t l = 0; l < p->k; l++) {
+      int64_t at = i * p->a_row + l * p->a_col;
+
+      if (p->compute == RG_F64) {
+        ((double *)out)[i * p->k + l] = rg_element_f64(p->a, p->a_dtype, at);
+      } else {
+        ((float *)out)[i * p->k + l] = rg_element_f32(p->a, p->a_dtype, at);
+      }
+    }
+  }
+}
+
+static double weight_f64(const rg_weight *w, int64_t k, int64_t j)
+{
+  const rg_piece *piece = &w->piece[0];
+
+  if (k >= w->split_k || j >= w->split_n) {
+    piece = &w->piece[1];
+    k -= k >= w->split_k ? w->split_k : 0;
+    j -= j >= w->split_n ? w->split_n : 0;
+  }
+  if (piece->sign > 0) {
+    const uint8_t *bits = (const uint8_t *)piece->tensor->_data + k * piece->row;
+    return (bits[(j >> 3) * piece->col] >> (j & 7) & 1) != 0 ? piece->sign : -piece->sign;
+  }
+  return rg_element_f64(piece->tensor->_data, piece->tensor->_dtype,
+                        k * piece->row + j * piece->col);
+}
+
+static void convert_b(const rg_product *p, void *out)
+{
+  if (p->compute != RG_F64) {
+    rg_weight_fetch(&p->b, 0, p->k, 0, p->n, out, p->n);
+    return;
+  }
+  for (int64_t l = 0; l < p->k; l++) {
+    for (int64_t j = 0; j < p->n; j++) {
+      ((double *)out)[l * p->n + j] = weight_f64(&p->b, l, j);
+    }
+  }
+}
+
+/* -- The product ------------------------------------------------------------------------------ */
+
+static void gemm(const rg_product *p, const operand *a, const operand *b, void *c, int64_t ldc)
+{
+  if (p->compute == RG_F64) {
+    cblas_dgemm(CblasRowMajor, a->trans, b->trans, (int)p->m, (int)p->n, (int)p->k, 1.0, a->data,
+                (int)a->ld, b->data, (int)b->ld, 0.0, c, (int)ldc);
+  } else {
+    cblas_sgemm(CblasRowMajor, a->trans, b->trans, (int)p->m, (int)p->n, (int)p->k, 1.0f, a->data,
+                (int)a->ld, b->data, (int)b->ld, 0.0f, c, (int)ldc);
+  }
+}
+
+static bool plain_end(const rg_end *end)
+{
+  return end->bias == NULL && end->scale == 1.0 && end->act == RG_ACT_NONE && !(end->p > 0);
+}
+
+rg_status rg_product_blas(const rg_product *p)
+{
+  bool wide = p->compute == RG_F64;
+  int32_t want = wide ? RG_F64 : RG_F32;
+  int64_t size = wide ? 8 : 4;
+  operand a, b;
+  const rg_piece *whole = &p->b.piece[0];
+  rg_block block = { 0 };
+  int64_t bytes_a = 0, bytes_b = 0, bytes_c = 0;
+
+  if (p->m == 0 || p->n == 0) {
+    return RG_OK;
+  }
+  if (p->m > INT32_MAX || p->n > INT32_MAX || p->k > INT32_MAX) {
+    return rg_fail(RG_ENOSUP, "OpenBLAS takes sizes up to 2147483647, not %lld x %lld x %lld",
+                   (long long)p->m, (long long)p->k, (long long)p->n);
+  }
+  if (p->a_dtype != want || !as_it_lies(p->a, p->a_row, p->a_col, p->m, p->k, &a)) {
+    bytes_a = p->m * p->k * size;
+  }
+  if (p->b.piece[1].tensor != NULL || whole->sign > 0 || whole->tensor->_dtype != want ||
+      !as_it_lies(whole->tensor->_data, whole->row, whole->col, p->k, p->n, &b)) {
+    bytes_b = p->k * p->n * size;
+  }
+  bool direct = p->c_dtype == want;
+  if (!direct) {
+    bytes_c = p->m * p->n * size;
+  }
+  if (bytes_a + bytes_b + bytes_c > 0) {
+    RG_TRY(rg_block_alloc(RG_CPU, bytes_a + bytes_b + bytes_c, &block));
+  }
+  char *at = block.data;
+  if (bytes_a > 0) {
+    convert_a(p, at);
+    a = (operand){ at, p->k, CblasNoTrans };
+    at += bytes_a;
+  }
+  if (bytes_b > 0) {
+    convert_b(p, at);
+    b = (operand){ at, p->n, CblasNoTrans };
+    at += bytes_b;
+  }
+  void *c = direct ? p->c : at;
+  int64_t ldc = direct ? p->c_row : p->n;
+  if (p->k == 0) {
+    for (int64_t i = 0; i < p->m; i++) {
+      for (int64_t j = 0; j < p->n * size; j++) {
+        ((char *)c)[i * ldc * size + j] = 0;
+      }
+    }
+  } else {
+    gemm(p, &a, &b, c, ldc);
+  }
+  if (!direct || !plain_end(&p->end)) {
+    for (int64_t i = 0; i < p->m; i++) {
+      if (wide) {
+        rg_end_row_f64(p, (double *)c + i * ldc, i, 0, p->n);
+      } else {
+        rg_end_row(p, (float *)c + i * ldc, i, 0, p->n);
+      }
+    }
+  }
+  if (block.data != NULL) {
+    rg_block_free(&block);
+  }
+  return RG_OK;
+}

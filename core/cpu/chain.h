@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** One product, or two one after the other through a narrow middle: y = end((x B0) B1).  Every
+** linear layer of ridge is one of them.
+*/
+#ifndef RIDGE_CPU_CHAIN_H
+#define RIDGE_CPU_CHAIN_H
+
+#include "cpu/product.h"
+
+typedef struct rg_chain {
+  int32_t n; /* products, 1 or 2 */
+  rg_weight b[2];
+  rg_end end; /* of the last one */
+} rg_chain;
+
+/*
+** Run a chain over the rows of input 0 into out[0]; the middle z goes into out[1] where the call
+** has that hidden result, else into scratch.
+*/
+rg_status rg_chain_run(const rg_chain *chain, const rg_call *call, rg_tensor *const *out,
+                       rg_frame *frame) RG_CHECK;
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** What follows a product, for a run of one row: scale, bias, activation, dropout, conversion.
+*/
+#include <math.h>
+
+#include "cpu/product.h"
+#include "tensor/half.h"
+
+static double activate(int32_t act, double x)
+{
+  switch (act) {
+  case RG_ACT_RELU:
+    return x < 0 ? 0 : x; /* nan stays nan */
+  case RG_ACT_GELU:
+    return 0.5 * x * (1.0 + erf(x * M_SQRT1_2));
+  case RG_ACT_SILU:
+    return x / (1.0 + exp(-x));
+  case RG_ACT_TANH:
+    return tanh(x);
+  case RG_ACT_SIGMOID:
+    return 1.0 / (1.0 + exp(-x));
+  default:
+    return x;
+  }
+}
+
+static float activate_f32(int32_t act, float x)
+{
+  switch (act) {
+  case RG_ACT_RELU:
+    return x < 0 ? 0 : x;
+  case RG_ACT_GELU:
+    return 0.5f * x * (1.0f + erff(x * (float)M_SQRT1_2));
+  case RG_ACT_SILU:
+    return x / (1.0f + expf(-x));
+  case RG_ACT_TANH:
+    return tanhf(x);
+  case RG_ACT_SIGMOID:
+    return 1.0f / (1.0f + expf(-x));
+  default:
+    return x;
+  }
+}
+
+/* Is element at kept?  Draw number d is word d mod 4 of block d / 4, as in core/cpu/random.c. */
+static bool kept(const rg_end *end, uint64_t at)
+{
+  uint32_t word[4];
+  uint64_t d = end->draw.offset + at;
+
+  rg_philox(end->draw.seed, d >> 2, word);
+  return (double)(word[d & 3] >> 8) * 0x1p-24 >= end->p;
+}
+
+static void store(const rg_product *p, int64_t i, int64_t j, double y)
+{
+  int64_t at = i * p->c_row + j;
+
+  switch (p->c_dtype) {
+  case RG_F32:
+    ((float *)p->c)[at] = (float)y;
+    break;
+  case RG_BF16:
+    ((uint16_t *)p->c)[at] = rg_bf16_of_f32((float)y);
+    break;
+  case RG_F16:
+    ((uint16_t *)p->c)[at] = rg_f16_of_f32((float)y);
+    break;
+  default:
+    ((double *)p->c)[at] = y;
+    break;
+  }
+}
+
+void rg_end_row(const rg_product *p, const float *sum, int64_t i, int64_t j, int64_t n)
+{
+  const rg_end *end = &p->end;
+  float scale = (float)end->scale;
+  float keep = (float)(1.0 / (1.0 - end->p));
+
+  for (int64_t l = 0; l < n; l++) {
+    float y = sum[l] * scale;
+
+    if (end->bias != NULL) {
+      y += rg_element_f32(end->bias->_data, end->bias->_dtype, (j + l) * end->bias->_stride[0]);
+    }
+    y = activate_f32(end->act, y);
+    if (end->p > 0) {
+      y = kept(end, (uint64_t)(i * p->n + j + l)) ? y * keep : 0;
+    }
+    store(p, i, j + l, (double)y);
+  }
+}
+
+void rg_end_row_f64(const rg_product *p, const double *sum, int64_t i, int64_t j, int64_t n)
+{
+  const rg_end *end = &p->end;
+
+  for (int64_t l = 0; l < n; l++) {
+    double y = sum[l] * end->scale;
+
+    if (end->bias != NULL) {
+      y += rg_element_f64(end->bias->_data, end->bias->_dtype, (j + l) * end->bias->_stride[0]);
+    }
+    y = activate(end->act, y);
+    if (end->p > 0) {
+      y = kept(end, (uint64_t)(i * p->n + j + l)) ? y / (1.0 - end->p) : 0;
+    }
+    store(p, i, j + l, y);
+  }
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Linear on the CPU: one product with the bias and the activation in its way out.
+*/
+#include "cpu/chain.h"
+#include "op/product.h"
+
+rg_kernel rg_cpu_linear;
+
+rg_status rg_cpu_linear(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  const rg_linear_args *args = call->args;
+  rg_chain chain = { .n = 1 };
+
+  chain.b[0] = rg_weight_of(call->in[1], true);
+  chain.end = (rg_end){ .bias = call->n_in > 2 ? call->in[2] : NULL, .scale = 1, .act = args->act };
+  return rg_chain_run(&chain, call, out, frame);
+}

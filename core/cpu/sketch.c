@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Sketched linear on the CPU: two products, with the scale, the bias, the activation and dropout in
+** the way out of the second.  With one bit a sign the factors are seen as two pieces each, S1 beside
+** U2 and U1 above S2, and the signs are expanded in the tiles that are being multiplied.
+*/
+#include <math.h>
+
+#include "cpu/chain.h"
+#include "op/product.h"
+
+rg_kernel rg_cpu_sketched_linear;
+rg_kernel rg_cpu_sketched_linear_bits;
+
+static rg_end end_of(const rg_call *call, const rg_tensor *bias)
+{
+  const rg_sketch_args *args = call->args;
+
+  return (rg_end){ .bias = bias,
+                   .scale = 1.0 / (2.0 * args->n_terms),
+                   .p = args->p,
+                   .draw = call->draw,
+                   .act = args->act };
+}
+
+rg_status rg_cpu_sketched_linear(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  rg_chain chain = { .n = 2 };
+
+  chain.b[0] = rg_weight_of(call->in[1], false);
+  chain.b[1] = rg_weight_of(call->in[2], false);
+  chain.end = end_of(call, call->n_in > 3 ? call->in[3] : NULL);
+  return rg_chain_run(&chain, call, out, frame);
+}
+
+/* Signs [rows x n] of one bit each. */
+static rg_piece signs_of(const rg_tensor *bits, float sign)
+{
+  return (rg_piece){ .tensor = bits, .row = bits->_stride[0], .col = bits->_stride[1],
+                     .sign = sign };
+}
+
+rg_status rg_cpu_sketched_linear_bits(const rg_call *call, rg_tensor *const *out,
+                                      rg_frame *frame)
+{
+  const rg_sketch_args *args = call->args;
+  const rg_tensor *s1 = call->in[1];
+  const rg_tensor *s2 = call->in[4];
+  int64_t half = s1->_shape[1];
+  float sign = half > 0 ? (float)(1.0 / sqrt((double)(half / args->n_terms))) : 1.0f;
+  rg_chain chain = { .n = 2 };
+
+  chain.b[0] = rg_weight_of(s1, false);
+  chain.b[0].n = 2 * half;
+  chain.b[0].piece[1] = signs_of(call->in[3], sign);
+  chain.b[1] = rg_weight_of(s2, false);
+  chain.b[1].k = 2 * half;
+  chain.b[1].piece[1] = chain.b[1].piece[0];
+  chain.b[1].piece[0] = signs_of(call->in[2], sign);
+  chain.end = end_of(call, call->n_in > 5 ? call->in[5] : NULL);
+  return rg_chain_run(&chain, call, out, frame);
+}

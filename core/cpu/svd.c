@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Singular value decomposition by LAPACK's gesdd, out of the OpenBLAS that is linked anyway.
+**
+** LAPACK stores columns, ridge rows: what is x to us is x' to LAPACK, and x' = V diag(s) U'.  So
+** LAPACK's left basis V, stored by columns, is vt stored by rows, and the other way round: nothing
+** has to be transposed.
+*/
+#include <math.h>
+#include <string.h>
+
+#include "cpu/rows.h"
+
+rg_kernel rg_cpu_svd;
+
+/* Weak: an OpenBLAS built without LAPACK loads all the same. */
+__attribute__((weak)) void sgesdd_(const char *job, const int *m, const int *n, float *a,
+                                   const int *lda, float *s, float *u, const int *ldu, float *vt,
+                                   const int *ldvt, float *work, const int *lwork, int *iwork,
+                                   int *info, size_t job_length);
+__attribute__((weak)) void dgesdd_(const char *job, const int *m, const int *n, double *a,
+                                   const int *lda, double *s, double *u, const int *ldu,
+                                   double *vt, const int *ldvt, double *work, const int *lwork,
+                                   int *iwork, int *info, size_t job_length);
+
+typedef struct problem {
+  int rows, cols, k; /* of x */
+  bool wide;         /* f64 */
+  void *a, *u, *s, *vt;
+} problem;
+
+static void gesdd(const problem *p, void *work, int lwork, int *iwork, int *info)
+{
+  /* LAPACK's matrix is x': p->cols rows */
+  if (p->wide) {
+    dgesdd_("S", &p->cols, &p->rows, p->a, &p->cols, p->s, p->vt, &p->cols, p->u, &p->k, work,
+            &lwork, iwork, info, 1);
+  } else {
+    sgesdd_("S", &p->cols, &p->rows, p->a, &p->cols, p->s, p->vt, &p->cols, p->u, &p->k, work,
+            &lwork, iwork, info, 1);
+  }
+}
+
+static bool all_finite(const problem *p)
+{
+  size_t n = (size_t)p->rows * (size_t)p->cols;
+
+  for (size_t i = 0; i < n; i++) {
+    if (!isfinite(p->wide ? ((const double *)p->a)[i] : (double)((const float *)p->a)[i])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static rg_status decompose(const problem *p)
+{
+  union {
+    float f32;
+    double f64;
+  } room = { .f64 = 0 };
+  int lwork, info = 0;
+  int64_t size = p->wide ? 8 : 4;
+  int64_t iwork_bytes = (int64_t)p->k * 8 * (int64_t)sizeof(int);
+  rg_block work = { 0 };
+
+  if (!all_finite(p)) {
+    return rg_fail(RG_EARG, "svd: x [%d,%d] holds nan or infinity", p->rows, p->cols);
+  }
+  gesdd(p, &room, -1, NULL, &info);
+  if (info != 0) {
+    return rg_fail(RG_EBUG, "svd: gesdd refuses argument %d", -info);
+  }
+  /* one more than said: sgesdd rounds the size into a float */
+  lwork = (int)((p->wide ? room.f64 : (double)room.f32) * (1 + 1e-6)) + 1;
+  RG_TRY(rg_block_alloc(RG_CPU, iwork_bytes + lwork * size, &work));
+  gesdd(p, (char *)work.data + iwork_bytes, lwork, work.data, &info);
+  rg_block_free(&work);
+  if (info > 0) {
+    return rg_fail(RG_EARG, "svd: gesdd did not converge on x [%d,%d]", p->rows, p->cols);
+  }
+  return info == 0 ? RG_OK : rg_fail(RG_EBUG, "svd: gesdd refuses argument %d", -info);
+}
+
+/* Copy contiguous numbers into a result of any strides (at most two axes). */
+static void deliver(const char *from, const rg_tensor *x)
+{
+  int64_t size = rg_dtype_bytes(x->_dtype);
+  int64_t n = x->_shape[x->_ndim - 1];
+
+  for (int64_t i = 0; i < x->_count; i++) {
+    int64_t at = i % n * x->_stride[x->_ndim - 1] + (x->_ndim > 1 ? i / n * x->_stride[0] : 0);
+    memcpy((char *)x->_data + at * size, from + i * size, (size_t)size);
+  }
+}
+
+rg_status rg_cpu_svd(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  const rg_tensor *x = call->in[0];
+  int64_t k = out[1]->_shape[0];
+  int64_t size = rg_dtype_bytes(x->_dtype);
+  int64_t bytes[4] = { x->_count * size, out[0]->_count * size, k * size, out[2]->_count * size };
+  rg_block block = { 0 };
+  problem p = { .wide = x->_dtype == RG_F64 };
+  char *at[4];
+  int64_t total = 0;
+
+  if (sgesdd_ == NULL || dgesdd_ == NULL) {
+    return rg_fail(RG_ENOSUP, "svd: the OpenBLAS that is linked was built without LAPACK");
+  }
+  if (k == 0) {
+    return RG_OK;
+  }
+  if (x->_shape[0] > INT32_MAX || x->_shape[1] > INT32_MAX) {
+    return rg_fail(RG_ENOSUP, "svd: LAPACK takes sizes up to 2147483647");
+  }
+  for (int i = 0; i < 4; i++) {
+    total += (bytes[i] + 63) / 64 * 64;
+  }
+  RG_TRY(rg_block_alloc(RG_CPU, total, &block));
+  at[0] = block.data;
+  for (int i = 1; i < 4; i++) {
+    at[i] = at[i - 1] + (bytes[i - 1] + 63) / 64 * 64;
+  }
+  for (int64_t i = 0; i < x->_count; i++) { /* gesdd destroys its matrix: always a copy */
+    int64_t from = i / x->_shape[1] * x->_stride[0] + i % x->_shape[1] * x->_stride[1];
+    memcpy(at[0] + i * size, (const char *)x->_data + from * size, (size_t)size);
+  }
+  p.rows = (int)x->_shape[0];
+  p.cols = (int)x->_shape[1];
+  p.k = (int)k;
+  p.a = at[0];
+  p.u = at[1];
+  p.s = at[2];
+  p.vt = at[3];
+  frame->path = "gesdd";
+  rg_status status = decompose(&p);
+  for (int i = 0; status == RG_OK && i < 3; i++) {
+    deliver(at[i + 1], out[i]);
+  }
+  rg_block_free(&block);
+  return status;
+}
