@@ -47,14 +47,18 @@ function M.is_error(value)
   return getmetatable(value) == Error
 end
 
+--- Set by nn: where in a network the error was made, as text.
+M.context = nil
+
 --- An error object: code, message, op, where, traceback; tostring gives "file:line: message".
 ---@param message string one sentence with the facts
 ---@param code string|nil a status name without RG_, such as 'ESHAPE'; 'EARG' when left out
 ---@param op string|nil the operation it is about
 ---@return table
 function M.object(message, code, op)
+  local context = M.context and M.context()
   return setmetatable({
-    message = message,
+    message = context and message .. '\n   ' .. context or message,
     code = code or 'EARG',
     op = op,
     where = M.where(),

@@ -40,7 +40,9 @@ function Plan:facts()
   local f = ffi.new('rg_plan_facts')
   call.check(C.rg_plan_facts_of(self._p, f))
   local steps = {}
-  for i = 0, tonumber(f.n_steps) - 1 do steps[i + 1] = ffi.string(C.rg_plan_step_name(self._p, i)) end
+  for i = 1, tonumber(f.n_steps) do
+    steps[i] = ffi.string(C.rg_plan_step_name(self._p, i - 1))
+  end
   return { n_steps = tonumber(f.n_steps), buffer_bytes = tonumber(f.buffer_bytes),
            flops = f.flops, bytes = f.bytes, steps = steps }
 end
