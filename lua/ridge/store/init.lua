@@ -182,8 +182,8 @@ end
 ---@return integer id
 function Store:device(machine_id, facts)
   return self:within(function()
-    local id = self.db:value('/* find device */ SELECT id FROM device WHERE machine_id=? AND uuid=?',
-      machine_id, facts.uuid)
+    local id = self.db:value([[/* find device */ SELECT id FROM device
+      WHERE machine_id=? AND uuid=?]], machine_id, facts.uuid)
     if id then return id end
     local values = pick(facts, { 'kind', 'uuid', 'name', 'mem' })
     values.machine_id = machine_id

@@ -9,9 +9,10 @@
 -- What a dead worker proves. Its trials go back to pending without counting, whether the machine
 -- lost power, the user sent SIGKILL or memory ran out elsewhere: none of that is the trial's doing.
 -- It is the trial's own doing only when the process left a note that it died of SIGSEGV, SIGBUS,
--- SIGFPE, SIGILL or SIGABRT (rg_crash_note writes it from the handler) while this trial was the one
--- under way, and the machine has not been restarted since. Two of those make it 'crashed'. A trial
--- under way at any other death goes to the end of the queue, so that the rest is measured first.
+-- SIGFPE, SIGILL or SIGABRT (rg_crash_note writes it from the handler) while this trial alone was
+-- under way, and the machine has not been restarted since. Two of those make it 'crashed'.
+-- Suspects are measured last and one by one, so that the rest gets done and the next death has one
+-- culprit: all trials of a block that died of such a signal, and those lost twice for any reason.
 
 local blame = require 'ridge.blame'
 local canonical = require 'ridge.store.canonical'
@@ -25,6 +26,9 @@ local M = {}
 
 -- Tries lost by its own doing after which a trial is given up.
 M.CRASHES = 2
+
+-- Order of claiming: those measured again for grade D come after all others, suspects last.
+local AGAIN, SUSPECT = -1, -2
 
 -- Where in the worker's lock file the two notes are; the crash handler writes at the second.
 M.NOTE_AT, M.CRASH_AT = 0, 64
@@ -67,11 +71,18 @@ function M.start(st, machine_id, argv)
   return self
 end
 
---- End in good order.
+local LOST = [[/* end lost attempts */
+  UPDATE attempt SET outcome='lost', ended=?1, message=?2 WHERE worker_id=?3 AND outcome='running']]
+local PENDING = [[/* put trials back */
+  UPDATE trial SET state='pending', worker_id=NULL WHERE worker_id=? AND state='running']]
+
+--- End in good order; what is still claimed goes back.
 ---@param how string 'done', 'interrupted', 'error'
 function Worker:finish(how)
   if not self.lock then return end
   self.st.db:transaction(function()
+    self.st.db:run(LOST, clock.now_us(), how, self.id)
+    self.st.db:run(PENDING, self.id)
     self.st.db:run('/* end worker */ UPDATE worker SET ended=?, how=? WHERE id=?', clock.now_us(),
       how, self.id)
     self.lock:close(true)
@@ -90,10 +101,13 @@ end
 local CLAIM = [[/* claim trials */
   UPDATE trial SET state='running', worker_id=?1, tries=tries+1
   WHERE id IN (SELECT id FROM trial WHERE sweep_id=?2 AND state='pending'
-               ORDER BY prio DESC, ord LIMIT ?3)
-  RETURNING id, uuid, config_id, tries, role, rep, ord, prio]]
+                 AND prio=?3 ORDER BY ord LIMIT ?4)
+  RETURNING id, uuid, config_id, tries, role, rep, ord]]
+local NEXT = [[/* next of queue */ SELECT prio FROM trial WHERE sweep_id=? AND state='pending'
+  ORDER BY prio DESC, ord LIMIT 1]]
 
---- Take the next trials of a sweep, in their order; none when nothing is pending.
+--- Take the next trials of a sweep, in their order; none when nothing is pending, one when it is a
+-- suspect.
 ---@param sweep table id, uuid
 ---@param n integer at most this many
 ---@param env_id integer
@@ -101,11 +115,11 @@ local CLAIM = [[/* claim trials */
 function Worker:claim(sweep, n, env_id)
   local db = self.st.db
   return db:transaction(function()
-    local rows, claims = db:query(CLAIM, self.id, sweep.id, n), {}
-    table.sort(rows, function(a, b)
-      if a.prio ~= b.prio then return a.prio > b.prio end
-      return a.ord < b.ord
-    end)
+    local prio = db:value(NEXT, sweep.id)
+    if not prio then return {} end
+    local rows = db:query(CLAIM, self.id, sweep.id, prio, prio == SUSPECT and 1 or n)
+    local claims = {}
+    table.sort(rows, function(a, b) return a.ord < b.ord end) -- RETURNING has no order
     for i, row in ipairs(rows) do
       local config = db:row('/* read config */ SELECT sha, params FROM config WHERE id=?',
         row.config_id)
@@ -179,39 +193,35 @@ end
 
 -- Recover ------------------------------------------------------------------------------------
 
-local LOST = [[/* end lost attempts */
-  UPDATE attempt SET outcome='lost', ended=?1, message=?2 WHERE worker_id=?3 AND outcome='running']]
-local PENDING = [[/* put trials back */
-  UPDATE trial SET state='pending', worker_id=NULL WHERE worker_id=? AND state='running']]
-local SUSPECT = [[/* put last */
-  UPDATE trial SET prio=-1 WHERE id=? AND worker_id=? AND state='running']]
+local SUSPECTS = [[/* put suspects last */
+  UPDATE trial SET prio=?1 WHERE worker_id=?2 AND state='running' AND (?3 OR EXISTS
+    (SELECT 1 FROM attempt WHERE trial_id=trial.id AND outcome='lost'))]]
 local CRASHED = [[/* end crashed attempt */
   UPDATE attempt SET outcome='crashed', ended=?1, signal=?2, message=?3
   WHERE trial_id=?4 AND worker_id=?5 AND outcome='running']]
 local COUNT = [[/* count crash */
-  UPDATE trial SET crashes=crashes+1, worker_id=NULL, prio=-1,
-    best_attempt=CASE WHEN best_attempt IS NULL AND crashes+1>=?1 THEN
+  UPDATE trial SET crashes=crashes+1, worker_id=NULL, prio=?1,
+    best_attempt=CASE WHEN best_attempt IS NULL AND crashes+1>=?2 THEN
       (SELECT id FROM attempt WHERE trial_id=trial.id AND n=trial.tries) ELSE best_attempt END,
-    state=CASE WHEN crashes+1<?1 THEN 'pending' WHEN best_attempt IS NULL THEN 'crashed'
+    state=CASE WHEN crashes+1<?2 THEN 'pending' WHEN best_attempt IS NULL THEN 'crashed'
       ELSE 'ok' END
-  WHERE id=?2 AND worker_id=?3 AND state='running']]
+  WHERE id=?3 AND worker_id=?4 AND state='running']]
 
+-- Put back what a dead worker had; text is what its lock file says.
 local function bury(st, worker, text)
   local db, now = st.db, clock.now_us()
   local rebooted = worker.boot_id ~= clock.boot_id()
   local trial, stage = text:match '^trial (%d+) (%a+)'
-  trial = tonumber(trial)
-  local signal = not rebooted and tonumber(text:match('^signal (%d+)', M.CRASH_AT + 1)) or nil
-  local how = rebooted and 'the machine was restarted'
-    or signal and ('died of %s'):format(SIGNAL[signal] or 'signal ' .. signal)
+  trial = tonumber(trial) or 0
+  local signal = not rebooted and SIGNAL[tonumber(text:match('^signal (%d+)', M.CRASH_AT + 1))]
+  local how = rebooted and 'the machine was restarted' or signal and 'died of ' .. signal
     or 'its process was ended from outside'
-  if trial and trial > 0 and not rebooted then
-    if signal and SIGNAL[signal] then
-      db:run(CRASHED, now, signal, ('%s in %s'):format(how, stage), trial, worker.id)
-      db:run(COUNT, M.CRASHES, trial, worker.id)
-    else
-      db:run(SUSPECT, trial, worker.id)
-    end
+  if signal and trial > 0 then
+    db:run(CRASHED, now, signal, ('%s in %s'):format(how, stage), trial, worker.id)
+    db:run(COUNT, SUSPECT, M.CRASHES, trial, worker.id)
+  end
+  if not rebooted then
+    db:run(SUSPECTS, SUSPECT, worker.id, signal ~= nil and trial == 0)
   end
   db:run(LOST, now, how, worker.id)
   local back = db:run(PENDING, worker.id)
@@ -263,9 +273,9 @@ end
 ---@return integer n
 function M.again(st, sweep_id)
   return st:within(function()
-    return st.db:run([[/* measure D again */ UPDATE trial SET state='pending', again=1, prio=-1
-      WHERE sweep_id=? AND state='ok' AND again=0
-        AND best_attempt IN (SELECT id FROM attempt WHERE grade='D')]], sweep_id)
+    return st.db:run([[/* measure D again */ UPDATE trial SET state='pending', again=1, prio=?2
+      WHERE sweep_id=?1 AND state='ok' AND again=0
+        AND best_attempt IN (SELECT id FROM attempt WHERE grade='D')]], sweep_id, AGAIN)
   end)
 end
 

@@ -1,9 +1,9 @@
 -- SPDX-License-Identifier: MIT
 -- Measured rows as plain Lua tables: parameters, timings and metrics flattened side by side.
 --
--- A phase `fwd` gives fwd (median, ns), fwd_lo and fwd_hi (its interval), fwd_min, fwd_p25, fwd_p75,
--- fwd_p95, fwd_p99, fwd_max, fwd_mean, fwd_sd, fwd_mad, fwd_n, fwd_grade, fwd_flags and fwd_first
--- (call number one). The same names are the columns of the sweep's wide view.
+-- A phase `fwd` gives fwd (median, ns), fwd_lo and fwd_hi (its interval), fwd_min, fwd_p25,
+-- fwd_p75, fwd_p95, fwd_p99, fwd_max, fwd_mean, fwd_sd, fwd_mad, fwd_n, fwd_grade, fwd_flags and
+-- fwd_first (call number one). The same names are the columns of the sweep's wide view.
 
 local canonical = require 'ridge.store.canonical'
 local record = require 'ridge.store.record'
@@ -101,7 +101,8 @@ function M.samples(st, trial, phase)
     WHERE t.id = ? AND g.phase = ? AND g.cache <> 'first']], trial, phase)
   if not row then return nil end
   return { t0 = row.t0, inner = row.inner, dur = record.unpack('dur', row.dur),
-    at = row.at and record.unpack('at', row.at), mark = row.mark and record.unpack('mark', row.mark) }
+    at = row.at and record.unpack('at', row.at),
+    mark = row.mark and record.unpack('mark', row.mark) }
 end
 
 return M

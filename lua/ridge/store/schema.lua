@@ -85,7 +85,7 @@ CREATE TABLE trial(
   state TEXT NOT NULL DEFAULT 'pending' CHECK(state IN ('pending','running','ok','infeasible',
     'oom','timeout','error','crashed','pruned','implied','cancelled')),
   ord INT NOT NULL,                           -- seeded random order, not grid order
-  prio INT NOT NULL DEFAULT 0,                -- -1: was under way when a worker died
+  prio INT NOT NULL DEFAULT 0,                -- -1: grade D, once more; -2: suspect
   worker_id INT REFERENCES worker(id),
   tries INT NOT NULL DEFAULT 0,               -- claims so far: fences a zombie, numbers attempts
   crashes INT NOT NULL DEFAULT 0,             -- tries lost by its own doing
@@ -110,7 +110,7 @@ CREATE TABLE attempt(                         -- append-only; a retry never over
   began INT NOT NULL, ended INT,
   outcome TEXT NOT NULL DEFAULT 'running' CHECK(outcome IN ('running','ok','infeasible','oom',
     'timeout','error','crashed','lost','stale','pruned')),
-  signal INT, message TEXT, trace TEXT, peak_dev INT, seed INT,
+  signal TEXT, message TEXT, trace TEXT, peak_dev INT, seed INT,
   grade TEXT, flags TEXT NOT NULL DEFAULT '', -- worst grade and all flags of its timings
   UNIQUE(trial_id, n)) STRICT;
 CREATE INDEX attempt_live ON attempt(worker_id) WHERE outcome='running';

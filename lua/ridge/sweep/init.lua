@@ -1,0 +1,208 @@
+-- SPDX-License-Identifier: MIT
+--- Sweeps: measure a function over a space of parameters, keep everything, go on after anything.
+--
+-- >> local sw = ridge.sweep 'widths' { space = { width = ridge.geom(64, 1024) },
+-- >>   setup = function(p) return { x = ridge.ones(8, p.width) } end,
+-- >>   measure = function(p, c, m)
+-- >>     m:time('relu', ridge.capture(function() return c.x:relu() end))
+-- >>   end }
+-- >> sw:run{ db = 'widths.db' }
+--
+-- A sweep is its name and its content: the source of its functions, `args`, `space`, `protocol` and
+-- `seed`. The same again goes on where it was; something else under the same name is an error.
+
+local blame = require 'ridge.blame'
+local canonical = require 'ridge.store.canonical'
+local identity = require 'ridge.store.identity'
+local options = require 'ridge.options'
+local results = require 'ridge.store.results'
+local run = require 'ridge.sweep.run'
+local space = require 'ridge.sweep.space'
+local store = require 'ridge.store'
+
+local M = { range = space.range, geom = space.geom, any = space.any, when = space.when }
+
+local SPEC = {
+  space    = { 'table', required = true, doc = 'parameter name to its values' },
+  where    = { 'function', doc = 'keeps a combination when it returns true' },
+  anchor   = { 'table', doc = 'a point measured again after every 20 others' },
+  setup    = { 'function', doc = 'setup(p, m) returns the context c of a point' },
+  check    = { 'function', doc = 'check(p, c): false, or nil and why, when c is wrong' },
+  measure  = { 'function', required = true, doc = 'measure(p, c, m) says what to time' },
+  protocol = { 'table', doc = 'how to measure (ridge.measure.protocol)' },
+  seed     = { 'integer', default = 0, doc = 'orders the points and seeds their draws' },
+  args     = { 'table', doc = 'what the recipe was called with' },
+}
+
+local RUN = {
+  db       = { 'string', doc = 'database file; else RIDGE_DB, else results/ridge.db' },
+  new      = { 'boolean', default = false, doc = 'start another sweep of this name' },
+  progress = { 'boolean|string', doc = "'bar', 'plain', 'off' or false" },
+  lab      = { 'table', doc = 'ridge.sweep.lab, or what stands in for it' },
+}
+
+local RESULTS = {
+  db   = { 'string' },
+  role = { 'string', choices = { 'point', 'anchor' }, default = 'point' },
+}
+
+local Sweep = {}
+Sweep.__index = Sweep
+
+function Sweep:__tostring()
+  return ('sweep %s of %d points'):format(self.name, self.plan.n_points)
+end
+
+-- Source -------------------------------------------------------------------------------------
+
+local function source_of(fn)
+  local info = debug.getinfo(fn, 'S')
+  local first = info.source:sub(1, 1)
+  if first == '@' then
+    local file = io.open(info.source:sub(2), 'rb')
+    if file then
+      local text = file:read '*a'
+      file:close()
+      return info.short_src:match '[^/]+$', text
+    end
+  elseif first ~= '=' then
+    return 'typed', info.source
+  end
+  -- no text to be had: the compiled function stands for itself
+  local ok, code = pcall(string.dump, fn, true)
+  return info.short_src, ('%s:%d %s'):format(info.source, info.linedefined,
+    ok and canonical.encode(canonical.address(code):byte(1)) or '')
+end
+
+-- The text that says what is measured: the files in which the recipe's functions stand.
+local function recipe_of(spec)
+  local seen, texts, name = {}, {}, nil
+  for _, key in ipairs { 'measure', 'setup', 'check', 'where' } do
+    if spec[key] then
+      local from, text = source_of(spec[key])
+      name = name or from
+      if not seen[text] then
+        seen[text] = true
+        texts[#texts + 1] = text
+      end
+    end
+  end
+  return name, table.concat(texts, '\n')
+end
+
+-- Making -------------------------------------------------------------------------------------
+
+local function declare(name, given)
+  identity.check_name(name)
+  local spec = options.check(SPEC, given, 'sweep')
+  spec.protocol = spec.protocol or {}
+  local plan = space.expand(spec.space, spec.where, spec.seed, spec.anchor)
+  return setmetatable({ name = name, spec = spec, plan = plan }, Sweep)
+end
+
+--- Declare a sweep; nothing is measured and no file is touched before `run`.
+-- >> local sw = ridge.sweep 'widths' { space = { width = { 64, 128 } }, measure = fn }
+---@param name string letters, digits, "_", "-", "."
+---@return function declare takes the table and returns the sweep
+function M.sweep(name)
+  identity.check_name(name)
+  return function(given) return declare(name, given) end
+end
+
+--- Measure what is not measured yet. Killed at any moment, the same call goes on.
+---@param opt table|nil db, new, progress, lab
+---@return table summary name, path, counts (state to number), failed
+-- Raises an error of code EINTR after Ctrl-C, with everything saved (exit status 130).
+function Sweep:run(opt)
+  opt = options.check(RUN, opt, 'sw:run')
+  opt.db, opt.lab = opt.db or store.default_path(), opt.lab or require 'ridge.sweep.lab'
+  local spec = self.spec
+  local protocol = opt.lab.protocol(spec.protocol)
+  local name, text = recipe_of(spec)
+  local wanted = { name = self.name, recipe_name = name, recipe = text,
+    args = canonical.encode(spec.args or {}), space = self.plan.text,
+    protocol = canonical.encode(protocol), seed = spec.seed, n_rejected = self.plan.n_rejected,
+    trials = self.plan.trials }
+  local summary = run.run({ setup = spec.setup, check = spec.check, measure = spec.measure,
+    protocol = protocol }, wanted, opt)
+  self.db, self.stored_as = summary.path, summary.name
+  return summary
+end
+
+-- Reading ------------------------------------------------------------------------------------
+
+local function read(self, db, what, fn)
+  local path = db or self.db or store.default_path()
+  local st = store.open(path, 'read')
+  local ok, result = pcall(function()
+    local sweep = identity.find(st, self.stored_as or self.name)
+    if not sweep then
+      blame.raise(('%s: there is no sweep %s in %s; sw:run() makes it'):format(what, self.name,
+        st.path), 'EARG', what)
+    end
+    return fn(st, sweep)
+  end)
+  st:close()
+  if not ok then error(result, 0) end
+  return result
+end
+
+--- All points as plain tables: parameters, phases (`fwd`, `fwd_lo`, `fwd_hi`, `fwd_p95` ..., ns) and
+-- metrics by name, with state, grade, flags and reason; also those not measured yet.
+---@param opt table|nil db, role 'point' (default) or 'anchor'
+---@return table rows
+function Sweep:results(opt)
+  opt = options.check(RESULTS, opt, 'sw:results')
+  return read(self, opt.db, 'sw:results', function(st, sweep)
+    return results.rows(st, sweep.id, opt.role)
+  end)
+end
+
+--- The best points by a phase or metric; points of grade D have no say.
+-- >> sw:best('fwd_gflops', 5)
+---@param name string `fwd_gflops`, or with a dot, `fwd.gflops`
+---@param n integer|nil how many, default 1
+---@return table rows best first
+function Sweep:best(name, n)
+  if type(name) ~= 'string' then
+    blame.raise(('sw:best: expected a name first, got %s'):format(type(name)), 'EARG', 'sw:best')
+  end
+  name = name:gsub('%.', '_')
+  return read(self, nil, 'sw:best', function(st, sweep)
+    local direction = results.directions(st, sweep.id)
+    if not direction[name] then
+      local known = {}
+      for key in pairs(direction) do known[#known + 1] = key end
+      table.sort(known)
+      local near = blame.near(name, known)
+      blame.raise(('sw:best: nobody said which way %s is better%s'):format(name,
+        near and (" (did you mean '%s'?)"):format(near)
+        or "; m:metric takes better = 'lower' or 'higher'"), 'EARG', 'sw:best')
+    end
+    local rows = {}
+    for _, row in ipairs(results.rows(st, sweep.id)) do
+      local value = row[name]
+      if value and value == value and row.state == 'ok' and row.grade ~= 'D' then
+        rows[#rows + 1] = row
+      end
+    end
+    table.sort(rows, function(a, b)
+      if a[name] ~= b[name] then return (a[name] - b[name]) * direction[name] > 0 end
+      return a.trial < b.trial
+    end)
+    for i = #rows, (n or 1) + 1, -1 do rows[i] = nil end
+    return rows
+  end)
+end
+
+--- The raw samples of a phase of a point.
+---@param row table from results()
+---@param phase string
+---@return table|nil samples dur (ns a call), at (ns since t0), mark, t0, inner; nil when not timed
+function Sweep:samples(row, phase)
+  return read(self, nil, 'sw:samples', function(st)
+    return results.samples(st, row.trial, phase)
+  end)
+end
+
+return setmetatable(M, { __call = function(_, name) return M.sweep(name) end })

@@ -1,0 +1,163 @@
+-- SPDX-License-Identifier: MIT
+--- What a sweep needs from the rest of ridge: timer, memory, scopes, seeds, the machine's facts.
+--
+-- Each function loads what it stands on when it is called, and `run{ lab = ... }` puts another
+-- table in its place: that is how a sweep is tested, or made to time something that is no plan.
+
+local M = {}
+
+-- Measuring ----------------------------------------------------------------------------------
+
+--- Time the plans of a block together (ridge.measure.block).
+---@param points table list of { plan =, label =, cache = }
+---@param protocol table
+---@return table results in the same order
+function M.block(points, protocol) return require('ridge.measure').block(points, protocol) end
+
+--- A protocol with all its defaults, as it is stored.
+---@param given table what the recipe says
+---@return table protocol
+function M.protocol(given) return require('ridge.measure').protocol(given) end
+
+--- Run a function with a scope of its own; what it raises comes out after the scope has ended.
+---@param fn function
+function M.scoped(fn)
+  local memory = require 'ridge.memory'
+  local depth = memory.depth()
+  local ok, err = pcall(memory.scope, fn)
+  if not ok then
+    memory.unwind(depth)
+    error(err, 0)
+  end
+end
+
+--- Bytes live on the device now, after what is dead was collected.
+---@return number bytes
+function M.live_bytes()
+  collectgarbage()
+  collectgarbage()
+  return require('ridge.memory').stats().live
+end
+
+--- Bytes above the live ones that a function needed at its highest point.
+---@param fn function
+---@return number bytes
+function M.peak_above(fn)
+  local memory = require 'ridge.memory'
+  local before = M.live_bytes()
+  memory.reset_peak()
+  memory.scope(fn)
+  return memory.stats().peak - before
+end
+
+--- Let the draws of a point begin at its own seed.
+---@param seed integer
+function M.seed(seed) require('ridge.ffi.lib').rg_seed(seed) end
+
+--- Whether the user asked to come to an end.
+---@return boolean
+function M.stopping()
+  local host = package.loaded['ridge.host']
+  return host ~= nil and host.stopping ~= nil and host.stopping()
+end
+
+--- Let a fatal signal leave a note in a file, so that whoever finds this process dead knows that it
+-- died by its own doing.
+---@param fd integer an open file; -1 ends it
+---@param at integer byte offset
+function M.crash_note(fd, at)
+  require('ridge.ffi.call').check(require('ridge.ffi.lib').rg_crash_note(fd, at))
+end
+
+-- The host around a block ---------------------------------------------------------------------
+
+local COUNTERS = { 'busy_ns', 'own_ns', 'steal_ns', 'pressure_ns', 'throttled_ns' }
+
+--- Counters of the host now; the difference of two says who else was running.
+---@return table counters name to number; what the machine hides is absent
+function M.telemetry()
+  local ffi, C = require 'ffi', require 'ridge.ffi.lib'
+  local raw, out = ffi.new 'rg_host_counters', {}
+  require('ridge.ffi.call').check(C.rg_host_counters_of(raw))
+  for _, name in ipairs(COUNTERS) do
+    local value = raw[name]
+    if value == value then out[name] = value end
+  end
+  return out
+end
+
+-- Facts --------------------------------------------------------------------------------------
+
+local function read_line(path)
+  local file = io.open(path)
+  if not file then return nil end
+  local line = file:read '*l'
+  file:close()
+  return line
+end
+
+local function positive(x)
+  x = tonumber(x)
+  return x > 0 and x or nil
+end
+
+local function text(chars)
+  local s = require('ffi').string(chars)
+  return s ~= '' and s or nil
+end
+
+local function system_name()
+  local file = io.open '/etc/os-release'
+  if not file then return nil end
+  local name = file:read('*a'):match 'PRETTY_NAME="?([^"\n]+)'
+  file:close()
+  return name
+end
+
+local function is_virtual()
+  local file = io.open '/proc/cpuinfo'
+  if not file then return nil end
+  local flags = file:read('*a'):match '\nflags%s*:([^\n]*)' or ''
+  file:close()
+  return (flags .. ' '):find(' hypervisor ', 1, true) and 'guest' or 'none'
+end
+
+-- Variables of the process that change what the libraries do.
+local VARIABLES = { 'OMP_NUM_THREADS', 'OMP_PROC_BIND', 'OMP_PLACES', 'OMP_WAIT_POLICY',
+  'GOMP_SPINCOUNT', 'OPENBLAS_NUM_THREADS', 'MKL_NUM_THREADS', 'ONEDNN_MAX_CPU_ISA',
+  'DNNL_MAX_CPU_ISA', 'ONEDNN_DEFAULT_FPMATH_MODE', 'MALLOC_ARENA_MAX', 'RIDGE_ISA' }
+
+local function environment(C)
+  local ffi = require 'ffi'
+  local host = ffi.new 'rg_host_facts'
+  require('ridge.ffi.call').check(C.rg_host_facts_of(host))
+  local vars = { threads = tonumber(C.rg_threads()), isa = tonumber(C.rg_isa()) }
+  for _, name in ipairs(VARIABLES) do vars[name] = os.getenv(name) end
+  local function known(x) return x >= 0 and x or nil end
+  return { governor = text(host.governor), thp = text(host.thp), cpuset = text(host.cpuset),
+    turbo = known(host.turbo), smt = known(host.smt), aslr = known(host.aslr),
+    cpu_quota = host.quota_cpus < math.huge and host.quota_cpus or nil, vars = vars }
+end
+
+--- Who measures: machine, device, build, environment.
+---@return table facts
+function M.facts()
+  local ffi, C = require 'ffi', require 'ridge.ffi.lib'
+  local canonical = require 'ridge.store.canonical'
+  local m = C.rg_machine_facts()
+  local cpu = text(m.cpu) or 'unknown'
+  local build = canonical.decode(ffi.string(C.rg_build_facts()))
+  return {
+    machine = { cpu = cpu, isa = text(m.isa), sockets = positive(m.n_sockets),
+      cores = positive(m.n_cores), threads = positive(m.n_threads), l1d = positive(m.l1d_bytes),
+      l2 = positive(m.l2_bytes), l3 = positive(m.l3_bytes), ram = positive(m.ram_bytes),
+      hostname = read_line '/proc/sys/kernel/hostname', os = system_name(),
+      kernel = read_line '/proc/sys/kernel/osrelease', virt = is_virtual() },
+    device = { kind = 'cpu', uuid = 'cpu', name = cpu, mem = positive(m.ram_bytes) },
+    build = { ridge = ffi.string(C.rg_version()), git = build.git, dirty = build.dirty,
+      compiler = build.compiler, flags = build.flags, debug = build.debug, libs = build.libs },
+    env = environment(C),
+  }
+end
+
+return M

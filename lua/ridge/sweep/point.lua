@@ -1,0 +1,212 @@
+-- SPDX-License-Identifier: MIT
+--- One point of a sweep as its recipe sees it: the `m` of `measure(p, c, m)`.
+--
+-- Nothing is timed while the recipe's function runs. It says what is to be timed, and the plans of
+-- a whole block of points are timed together afterwards, their rounds shuffled, so that a drift of
+-- the machine does not fall on one point alone.
+
+local blame = require 'ridge.blame'
+local options = require 'ridge.options'
+local record = require 'ridge.store.record'
+local schema = require 'ridge.store.schema'
+
+local M = {}
+
+local Point = {}
+Point.__index = Point
+
+-- Raised by m:peak when nobody looked at the memory before the setup: the point begins again.
+M.LOOK_FIRST = setmetatable({}, { __tostring = function() return 'memory was not looked at' end })
+
+-- Raised by m:infeasible to leave the recipe's function.
+local Infeasible = { __tostring = function(e) return 'infeasible: ' .. e.reason end }
+
+-- What else a phase puts beside its timing columns.
+local DERIVED = { '_first', '_flops', '_bytes', '_gflops', '_gbps', '_peak_bytes' }
+
+local TIME = { cache = { 'string', choices = { 'warm', 'cold' }, default = 'warm' } }
+local COST = { flops = { 'number', min = 0 }, bytes = { 'number', min = 0 } }
+local METRIC = { unit = { 'string' }, better = { 'string', choices = { 'lower', 'higher' } } }
+local BETTER = { lower = -1, higher = 1 }
+
+--- A point before its recipe has seen it.
+---@param params table
+---@param lab table ridge.sweep.lab
+---@param live_before number|nil bytes live before its setup; nil when nobody looked
+---@return table point
+function M.new(params, lab, live_before)
+  local self = setmetatable({ lab = lab, live_before = live_before, phases = {}, by_phase = {},
+    metrics = {}, taken = {} }, Point)
+  for _, name in ipairs(schema.FIXED) do self.taken[name] = 'a field of every row' end
+  for name in pairs(params) do self.taken[name:lower()] = 'a parameter' end
+  return self
+end
+
+-- Rows are flat: two things of one name would hide each other.
+local function take(self, name, what)
+  local taken = self.taken[name:lower()]
+  if taken then
+    blame.raise(('%s: the name %q is taken by %s'):format(what, name, taken), 'EARG', what)
+  end
+  self.taken[name:lower()] = what == 'm:metric' and 'another metric' or 'a phase'
+end
+
+local function phase_of(self, name, what)
+  if type(name) ~= 'string' or not name:find '^[%a_][%w_]*$' then
+    blame.raise(('%s: a phase is named by letters, digits and "_", not %s'):format(what,
+      type(name) == 'string' and ('%q'):format(name) or type(name)), 'EARG', what)
+  end
+  local phase = self.by_phase[name]
+  if not phase then
+    for _, pair in ipairs(schema.PHASE_COLUMNS) do take(self, name .. pair[1], what) end
+    for _, suffix in ipairs(DERIVED) do take(self, name .. suffix, what) end
+    phase = { name = name }
+    self.by_phase[name] = phase
+    self.phases[#self.phases + 1] = phase
+  end
+  return phase
+end
+
+--- Time a plan under a name.
+-- >> m:time('fwd', ridge.capture(function() return c.net(c.x) end))
+---@param phase string
+---@param plan table from ridge.capture
+---@param opt table|nil cache 'warm' (default) or 'cold'
+function Point:time(phase, plan, opt)
+  opt = options.check(TIME, opt, 'm:time')
+  if plan == nil then
+    blame.raise(('m:time: no plan for the phase %s'):format(tostring(phase)), 'EARG', 'm:time')
+  end
+  local entry = phase_of(self, phase, 'm:time')
+  if entry.plan ~= nil then
+    blame.raise(('m:time: the phase %s has a plan already'):format(phase), 'EARG', 'm:time')
+  end
+  entry.plan, entry.cache = plan, opt.cache
+end
+
+--- What one call of a phase costs at best; with the time it gives `fwd_gflops` and `fwd_gbps`.
+-- >> m:cost('fwd', { flops = 2 * n * k, bytes = 4 * (n + k) })
+---@param phase string
+---@param cost table flops and bytes, both optional
+function Point:cost(phase, cost)
+  cost = options.check(COST, cost, 'm:cost')
+  local entry = phase_of(self, phase, 'm:cost')
+  entry.flops, entry.bytes = cost.flops or entry.flops, cost.bytes or entry.bytes
+end
+
+--- Keep a number of this point.
+-- >> m:metric('rel_err', 0.03, { better = 'lower' })
+---@param name string
+---@param value number NaN is kept as such
+---@param opt table|nil unit (text), better 'lower' or 'higher'
+function Point:metric(name, value, opt)
+  opt = options.check(METRIC, opt, 'm:metric')
+  if type(name) ~= 'string' or name == '' or name:find '[%c"]' or #name > 60 then
+    blame.raise(('m:metric: %s cannot be the name of a metric'):format(tostring(name)), 'EARG',
+      'm:metric')
+  end
+  if type(value) ~= 'number' then
+    blame.raise(('m:metric: %s is %s (%s); expected a number'):format(name, tostring(value),
+      type(value)), 'EARG', 'm:metric')
+  end
+  take(self, name, 'm:metric')
+  self.metrics[#self.metrics + 1] = { name = name, value = value, unit = opt.unit,
+    better = BETTER[opt.better] }
+end
+
+--- Peak memory of a phase, in a pass of its own: everything this point holds, and what the function
+-- needs on top at its highest. Kept as `fwd_peak_bytes`.
+-- >> local bytes = m:peak('fwd', function() return c.net(c.x) end)
+---@param phase string
+---@param fn function run once
+---@return number bytes
+function Point:peak(phase, fn)
+  if type(fn) ~= 'function' then
+    blame.raise(('m:peak: expected a function, got %s'):format(type(fn)), 'EARG', 'm:peak')
+  end
+  local entry = phase_of(self, phase, 'm:peak')
+  if not self.live_before then error(M.LOOK_FIRST, 0) end
+  -- other points of the block are alive too: only what was added since this one began is its own
+  local own = self.lab.live_bytes() - self.live_before
+  entry.peak = math.max(own + self.lab.peak_above(fn), 0)
+  return entry.peak
+end
+
+--- Say that this point cannot exist, and leave. It is kept with the reason, and is no failure.
+-- >> m:infeasible 'equal bytes would need more than full rank'
+---@param reason string
+function Point.infeasible(_, reason)
+  if type(reason) ~= 'string' or reason == '' then
+    blame.raise('m:infeasible: say the reason', 'EARG', 'm:infeasible')
+  end
+  error(setmetatable({ reason = reason }, Infeasible), 0)
+end
+
+--- The reason, when an error came from m:infeasible.
+---@param err any
+---@return string|nil reason
+function M.infeasible(err) return getmetatable(err) == Infeasible and err.reason or nil end
+
+-- After the timing ----------------------------------------------------------------------------
+
+--- The plans to be timed.
+---@param label string what the point is called
+---@return table points each { plan =, label =, cache = }
+function Point:plans(label)
+  local out = {}
+  for _, phase in ipairs(self.phases) do
+    if phase.plan ~= nil then
+      out[#out + 1] = { plan = phase.plan, label = label .. ' ' .. phase.name, cache = phase.cache }
+    end
+  end
+  return out
+end
+
+local function add(list, name, value, unit, better, how)
+  list[#list + 1] = { name = name, value = value, unit = unit, better = better, how = how }
+end
+
+local function phase_metrics(list, phase, med)
+  local name = phase.name
+  if phase.flops then add(list, name .. '_flops', phase.flops, 'flop', nil, 'cost') end
+  if phase.bytes then add(list, name .. '_bytes', phase.bytes, 'byte', nil, 'cost') end
+  if phase.peak then add(list, name .. '_peak_bytes', phase.peak, 'byte', -1, 'allocator') end
+  -- per nanosecond is giga per second
+  if phase.flops and med then
+    add(list, name .. '_gflops', phase.flops / med, 'GFLOP/s', 1, 'flops/median')
+  end
+  if phase.bytes and med then
+    add(list, name .. '_gbps', phase.bytes / med, 'GB/s', 1, 'bytes/median')
+  end
+end
+
+--- What the point came to, ready to be stored.
+---@param results table|nil of ridge.measure.block, in the order of plans(); nil before any timing
+---@param t0 integer when the block began, microseconds since 1970
+---@return table outcome timings, metrics, grade, flags, peak
+function Point:outcome(results, t0)
+  local out = { timings = {}, metrics = {}, flags = '', peak = nil }
+  local flags, i = {}, 0
+  for _, phase in ipairs(self.phases) do
+    local result
+    if results and phase.plan ~= nil then
+      i = i + 1
+      result = results[i]
+      out.timings[i] = { phase = phase.name, clock = result.clock or 'monotonic_raw',
+        cache = phase.cache, t0 = t0, result = result }
+      for _, flag in ipairs(result.flags or {}) do flags[flag] = true end
+      if result.grade and (not out.grade or result.grade > out.grade) then
+        out.grade = result.grade
+      end
+    end
+    phase_metrics(out.metrics, phase, result and result.med)
+    out.peak = phase.peak and math.max(out.peak or 0, phase.peak) or out.peak
+  end
+  for _, metric in ipairs(self.metrics) do out.metrics[#out.metrics + 1] = metric end
+  local names = {}
+  for flag in pairs(flags) do names[#names + 1] = flag end
+  out.flags = record.flags(names)
+  return out
+end
+
+return M

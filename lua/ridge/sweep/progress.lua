@@ -1,0 +1,171 @@
+-- SPDX-License-Identifier: MIT
+--- The progress of a sweep on standard error; standard output carries data only.
+--
+-- On a terminal one line is redrawn in place: done of total, time left, the point under way,
+-- failures by cause. Elsewhere a plain line at each tenth, at most every 30 s, so that a log stays
+-- readable. `RIDGE_PROGRESS` is off, plain or bar. Drawing happens between timed regions only.
+
+local clock = require 'ridge.store.clock'
+local ffi = require 'ffi'
+
+ffi.cdef [[
+int rg_progress_isatty(int) __asm__("isatty");
+int rg_progress_ioctl(int, unsigned long, ...) __asm__("ioctl");
+]]
+
+local TIOCGWINSZ = 0x5413
+local STDERR = 2
+
+-- Seconds over which the rate is averaged, between plain lines, and between redraws.
+local MEMORY, PLAIN_EVERY, REDRAW_EVERY = 30, 30, 0.1
+
+local M = {}
+
+local Progress = {}
+Progress.__index = Progress
+
+local function width()
+  local size = ffi.new 'unsigned short[4]'
+  local ok = ffi.C.rg_progress_ioctl(STDERR, ffi.cast('unsigned long', TIOCGWINSZ), size) == 0
+  return ok and size[1] > 0 and size[1] or 80
+end
+
+local function style(given)
+  if given == false then return 'off' end
+  local wanted = type(given) == 'string' and given or os.getenv 'RIDGE_PROGRESS'
+  if wanted == 'off' or wanted == 'plain' or wanted == 'bar' then return wanted end
+  return ffi.C.rg_progress_isatty(STDERR) == 1 and 'bar' or 'plain'
+end
+
+--- Begin to show a sweep.
+---@param name string
+---@param counts table trials by state, and total
+---@param options table|nil style ('off', 'plain', 'bar', false), out (has write), now (a function),
+---  width (columns); by default standard error as it is
+---@return table progress
+function M.new(name, counts, options)
+  options = options or {}
+  local self = setmetatable({ name = name, out = options.out or io.stderr,
+    now = options.now or clock.seconds, columns = options.width, style = style(options.style),
+    total = counts.total, done = 0, failed = {}, n_failed = 0, shown = 0 }, Progress)
+  for state, n in pairs(counts) do
+    if state ~= 'total' and state ~= 'pending' and state ~= 'running' then
+      self.done = self.done + n
+      self:fail(state, n)
+    end
+  end
+  self.began, self.first = self.now(), self.done
+  self.last, self.rate, self.plain_at, self.drawn_at = self.began, nil, nil, nil
+  self.tenth = math.floor(self.done / math.max(self.total, 1) * 10)
+  return self
+end
+
+--- Count failures of a cause; states that are no failures are ignored.
+---@param state string
+---@param n integer
+function Progress:fail(state, n)
+  if state == 'ok' or state == 'infeasible' then return end
+  self.failed[state] = (self.failed[state] or 0) + n
+  self.n_failed = self.n_failed + n
+end
+
+--- 75 s as "1:15", an hour as "1:00:00".
+---@param s number seconds
+---@return string text
+function M.duration(s)
+  s = math.floor(s + 0.5)
+  if s < 60 then return s .. ' s' end
+  if s < 3600 then return ('%d:%02d'):format(s / 60, s % 60) end
+  return ('%d:%02d:%02d'):format(s / 3600, s / 60 % 60, s % 60)
+end
+
+-- Seconds left, from the mean rate of about the last half minute.
+local function left(self)
+  local rest = self.total - self.done
+  if rest == 0 or not self.rate or self.rate <= 0 then return nil end
+  return rest / self.rate
+end
+
+local function failures(self)
+  if self.n_failed == 0 then return '' end
+  local causes = {}
+  for state in pairs(self.failed) do causes[#causes + 1] = state end
+  table.sort(causes)
+  for i, state in ipairs(causes) do causes[i] = ('%s %d'):format(state, self.failed[state]) end
+  return (' · %d failed (%s)'):format(self.n_failed, table.concat(causes, ', '))
+end
+
+local function line(self, point)
+  local eta = left(self)
+  return ('%s %d/%d'):format(self.name, self.done, self.total)
+    .. (eta and ' · ' .. M.duration(eta) .. ' left' or '') .. failures(self)
+    .. (point and ' · ' .. point or '')
+end
+
+-- Cut to the width of the terminal, in characters, not bytes.
+local function cut(text, columns)
+  local n, at = 0, 1
+  for i in text:gmatch '()[%z\1-\127\194-\244][\128-\191]*' do
+    n = n + 1
+    if n == columns then at = i end
+  end
+  return n < columns and text or text:sub(1, at - 1)
+end
+
+local function draw(self, point, final)
+  local now = self.now()
+  if self.style == 'bar' then
+    if not final and self.drawn_at and now - self.drawn_at < REDRAW_EVERY then return end
+    self.drawn_at = now
+    self.out:write('\r', cut(line(self, point), self.columns or width()), '\27[K')
+    if final then self.out:write '\n' end
+    self.out:flush()
+  elseif self.style == 'plain' then
+    local tenth = math.floor(self.done / math.max(self.total, 1) * 10)
+    local due = tenth > self.tenth and (not self.plain_at or now - self.plain_at >= PLAIN_EVERY)
+    if final or due then
+      self.tenth, self.plain_at = tenth, now
+      self.out:write(line(self, final and point or nil), '\n')
+      self.out:flush()
+    end
+  end
+end
+
+--- Say which point is under way.
+---@param point string
+function Progress:at(point) draw(self, point, false) end
+
+--- Count trials that reached their final state.
+---@param states table list of states
+function Progress:add(states)
+  local now = self.now()
+  local seconds = math.max(now - self.last, 1e-6)
+  local rate = #states / seconds
+  local weight = self.rate and 1 - math.exp(-seconds / MEMORY) or 1
+  self.rate = (self.rate or 0) * (1 - weight) + rate * weight
+  self.last = now
+  self.done = self.done + #states
+  for _, state in ipairs(states) do self:fail(state, 1) end
+  draw(self, nil, false)
+end
+
+--- Trials come back to be measured again.
+---@param n integer
+function Progress:back(n) self.done = self.done - n end
+
+--- Print a line of its own above the progress line.
+---@param text string
+function Progress:note(text)
+  if self.style == 'off' then return end
+  self.out:write(self.style == 'bar' and '\r\27[K' or '', text, '\n')
+  self.out:flush()
+end
+
+--- Leave the last line behind.
+---@param text string|nil said after the counts
+function Progress:finish(text)
+  if self.style == 'off' then return end
+  draw(self, text or ('%s in all'):format(M.duration(self.now() - self.began)), true)
+end
+
+return M
