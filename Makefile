@@ -30,16 +30,24 @@ OBJ     := $(CORE:%.c=$(BUILD)/obj/%.o) \
 HOSTOBJ := $(HOST:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/embedded.o
 CTESTS  := $(sort $(wildcard tests/c/test_*.c))
 CTESTBIN := $(CTESTS:tests/c/%.c=$(BUILD)/tests/%)
+SPECS   := $(wildcard tests/op tests/lua tests/*_spec.lua)
+
+# all processors, unless the command line says how many
+ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
+MAKEFLAGS += -j$(shell nproc)
+endif
 
 .DELETE_ON_ERROR:
 .PHONY: all
-all: ridge $(BUILD)/libridge.so $(BUILD)/ridge.so
+all: ridge $(BUILD)/libridge.so $(BUILD)/ridge.so  ## build the ridge program and the library
 
 # -- what scripts/deps installs must be there before anything compiles ---------
--include $(BUILD)/deps.mk
+ifneq ($(filter-out clean help,$(or $(MAKECMDGOALS),all)),)
+include $(BUILD)/deps.mk
+endif
 $(BUILD)/deps.mk: scripts/deps
-	@mkdir -p $(BUILD)
-	@sh scripts/deps
+	@scripts/deps
+	@mkdir -p $(@D)
 	@touch $@
 
 # -- the core -------------------------------------------------------------------
@@ -88,17 +96,45 @@ $(BUILD)/tests/%: tests/c/%.c $(BUILD)/libridge.so $(wildcard tests/c/*.h)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -Itests/c -MMD -MP -o $@ $< $(OBJ) $(LDLIBS)
 
-.PHONY: test test-c test-op test-lua
-test: test-c test-op test-lua
-test-c: $(CTESTBIN)
-	@set -e; for t in $(CTESTBIN); do echo "# $$t"; $$t; done
-test-op: all
-	busted --lua=luajit tests/op
-test-lua: all
-	busted --lua=luajit tests/lua
+.PHONY: demo test test-c test-op test-lua check format
+demo: all            ## draw this machine's performance landscape, in about five minutes
+	./ridge recipes/landscape.lua
+test: all test-programs        ## run every test
+	@scripts/run_tests $(CTESTBIN) $(SPECS)
+test-c: test-programs          ## run the C tests
+	@scripts/run_tests $(CTESTBIN)
+test-op: all         ## run the operations against the slow reference
+	@scripts/run_tests tests/op
+test-lua: all        ## run the Lua specs
+	@scripts/run_tests tests/lua
+.PHONY: test-programs
+test-programs: $(CTESTBIN)
 
-.PHONY: clean
-clean:
+check: all           ## run what is not a test: layers, exports, docs, map, size, text, format, lint
+	@scripts/deps lint
+	@scripts/run_tests tests/check
+	@CC='$(CC)' CFLAGS='$(CFLAGS)' luajit scripts/check/run.lua
+format:              ## let clang-format write the C files
+	@scripts/deps lint
+	@luajit scripts/check/format.lua --write
+
+# -- long runs, each with a build folder of its own --------------------------------
+.PHONY: nightly asan ubsan tsan memcheck cover
+nightly:             ## run all of the next four, kill runs, fuzzing; keeps results/nightly.md
+	@scripts/nightly.sh
+asan:                ## run every test under AddressSanitizer
+ubsan:               ## run every test under UndefinedBehaviorSanitizer
+tsan:                ## run the C tests under ThreadSanitizer
+memcheck:            ## let the n-th allocation fail, for all n, over the C tests
+asan ubsan tsan memcheck:
+	@scripts/nightly.sh $@
+cover:               ## print what no test reaches
+	@scripts/cover.sh
+
+.PHONY: clean help
+clean:               ## remove what was built
 	rm -rf $(BUILD) ridge
+help:                ## print this
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
 
 -include $(OBJ:.o=.d) $(HOSTOBJ:.o=.d) $(CTESTBIN:=.d)

@@ -51,7 +51,7 @@ for _, path in ipairs(sources) do
 end
 
 -- What a file's own rule in the Makefile adds.
-FLAGS = FLAGS .. " -Ibuild -Itests/c -I/usr/include/luajit-2.1 -DRG_SIMD=base -DRG_FLAGS=0" ..
+FLAGS = FLAGS .. " -Ibuild -Itests/c -I/usr/include/luajit-2.1 -DRG_SIMD=base -DRG_FLAGS=__FILE__" ..
   " -Wno-overlength-strings"
 
 local compiled = tree:matching("^core/.*%.c$", "^lua/.*%.c$", "^tests/c/.*%.c$")
