@@ -91,9 +91,8 @@ function M.autocorrelation(list)
   local n = #list
   if n < 3 then return 0 end
   local m = M.mean(list)
-  local square, product = 0, 0
-  local before = list[1] - m
-  square = before * before
+  local before, product = list[1] - m, 0
+  local square = before * before
   for i = 2, n do
     local d = list[i] - m
     square = square + d * d
@@ -107,8 +106,8 @@ end
 
 --- How many independent samples n correlated ones are worth, n (1 - r1) / (1 + r1).
 --
--- Never more than n, so a negative r1 cannot narrow an interval, and never less than 4 (or n), where
--- the rank interval already spans the whole sample.
+-- Never more than n, so a negative r1 cannot narrow an interval, and never less than 4 (or n),
+-- where the rank interval already spans the whole sample.
 ---@param n integer
 ---@param r1 number  lag-1 autocorrelation
 ---@return number n_eff

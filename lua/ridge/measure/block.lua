@@ -1,0 +1,248 @@
+-- SPDX-License-Identifier: MIT
+--- A block of points measured together: their rounds are shuffled, so that what the machine does in
+--- these seconds falls on all of them alike.
+--
+-- first call -> size of a window -> warm-up -> rounds of all points in random order, until each is
+-- precise or out of budget; after every pass over the points the reference work runs once, the
+-- collector once, and the host's counters are read.  Nothing of that lies inside a window.
+
+local blame = require 'ridge.blame'
+local flags = require 'ridge.measure.flags'
+local host = require 'ridge.measure.host'
+local interval = require 'ridge.measure.interval'
+local protocols = require 'ridge.measure.protocol'
+local random = require 'ridge.measure.random'
+local result = require 'ridge.measure.result'
+local session_of = require('ridge.measure.session').of
+local warmup = require 'ridge.measure.warmup'
+
+local M = {}
+
+-- Marks of a sample.
+local SWITCHED, MIGRATED = 1, 2
+
+local POINT_FIELDS = { plan = true, window = true, label = true, cost = true, zeros = true }
+
+-- -- Points ----------------------------------------------------------------------
+
+local function check_point(given, i)
+  if type(given) ~= 'table' then
+    blame.raise(('measure.block: point %d is a %s, want a table with plan'):format(i, type(given)))
+  end
+  for name in pairs(given) do
+    if not POINT_FIELDS[name] then
+      blame.raise(('measure.block: point %d has an unknown field %s; known: cost, label, plan, '
+        .. 'window, zeros'):format(i, tostring(name)))
+    end
+  end
+  if (given.plan == nil) == (given.window == nil) then
+    blame.raise(('measure.block: point %d wants a plan (or a window), one of them'):format(i))
+  end
+  if given.cost ~= nil and type(given.cost) ~= 'table' then
+    blame.raise(('measure.block: the cost of point %d is a %s, want a table with flops and bytes')
+      :format(i, type(given.cost)))
+  end
+end
+
+local function new_point(given, i, protocol)
+  check_point(given, i)
+  local windows = given.window or require('ridge.measure.native').windows(given.plan)
+  local point = {
+    label = given.label or tostring(i), cost = given.cost or {}, zeros = given.zeros,
+    lua = type(given.plan) == 'function',
+    rounds = {}, samples = {}, at = {}, mark = {}, before = {}, spent = 0,
+    passes = {},   -- numbers of the passes it took part in
+  }
+  point.windows = windows
+  point.take = function(k) return windows(k, 1, false)[1] end
+  point.cold = protocol.cache == 'cold'
+  return point
+end
+
+-- The first call alone: what a user meets who calls once.
+local function first_call(point)
+  point.first_ns = warmup.duration(point.take(1))
+end
+
+local function prepare(point, protocol, session, limits)
+  local shortest = warmup.shortest(protocol, session.clock)
+  local _, per_call = warmup.size(point.take, shortest)
+  local warm = warmup.run(point.take, per_call, protocol, limits.steady)
+  -- the size was found cold: settle it with the warm time
+  local k = 1
+  while k * warm.per_call_ns < shortest do k = k * 2 end
+  point.warm, point.inner = warm, point.cold and 1 or k
+  -- calls so long that the least number of rounds would not fit take fewer samples in each
+  local round_ns = protocol.budget_ns / protocol.min_rounds
+  local fit = math.floor(round_ns / (point.inner * warm.per_call_ns))
+  point.n_samples = math.max(1, math.min(protocol.samples, fit))
+end
+
+-- -- Rounds ----------------------------------------------------------------------
+
+local function mark_of(window)
+  return (window.involuntary > 0 and SWITCHED or 0) + (window.migrations > 0 and MIGRATED or 0)
+end
+
+local function take_round(point, previous)
+  -- one window untimed: the point before left its own data in the caches, the collector too
+  if not point.cold then
+    point.warm.calls = point.warm.calls + point.inner
+    point.take(point.inner)
+  end
+  local windows = point.windows(point.inner, point.n_samples, point.cold)
+  local round = {}
+  point.t0 = point.t0 or windows[1].begin_ns
+  for i, window in ipairs(windows) do
+    local ns = warmup.duration(window)
+    round[i] = ns / window.calls
+    local n = #point.samples + 1
+    point.samples[n] = round[i]
+    point.at[n] = window.begin_ns - point.t0
+    point.mark[n] = mark_of(window)
+    point.spent = point.spent + ns
+  end
+  point.rounds[#point.rounds + 1] = round
+  point.before[#point.rounds] = previous or false
+end
+
+-- Precise, out of budget, or neither (nil).
+local function verdict(point, protocol)
+  local n = #point.rounds
+  if n < 2 then return nil end
+  if n >= protocol.min_rounds then
+    point.ci = interval.of_rounds(point.rounds, protocol.ci_level)
+    if point.ci.half <= protocol.precision then return 'precision' end
+    if n >= protocol.max_rounds or point.spent >= protocol.budget_ns then return 'budget' end
+  elseif point.spent >= 2 * protocol.budget_ns then
+    -- calls far longer than the budget: two rounds are the least that has an interval
+    point.ci = interval.of_rounds(point.rounds, protocol.ci_level)
+    return 'budget'
+  end
+end
+
+local function active_of(points)
+  local active = {}
+  for _, point in ipairs(points) do
+    if not point.stop and not point.error then active[#active + 1] = point end
+  end
+  return active
+end
+
+-- What a point raises ends that point; an interrupt ends everything.
+local function guarded(point, f, ...)
+  local ok, err = pcall(f, ...)
+  if ok then return end
+  if blame.is_error(err) and err.code == 'EINTR' then error(err, 0) end
+  point.error = err
+end
+
+-- -- The block ---------------------------------------------------------------------
+
+local function run(points, protocol, setting)
+  local services, session = setting.services, setting.session
+  local shuffler = random.new(protocol.seed)
+  local before = services.counters()
+  local passes = {}
+  for _, point in ipairs(points) do
+    guarded(point, first_call, point)
+  end
+  for _, point in ipairs(points) do
+    services.check()
+    if not point.error then guarded(point, prepare, point, protocol, session, setting.limits) end
+  end
+  local previous
+  while true do
+    local active = active_of(points)
+    if #active == 0 then break end
+    local number = #passes + 1
+    for _, point in ipairs(shuffler:shuffle(active)) do
+      services.check()
+      guarded(point, take_round, point, previous)
+      point.passes[#point.passes + 1] = number
+      previous = point.label
+    end
+    collectgarbage()
+    passes[number] = { sentinel = services:sentinel(), counters = services.counters() }
+    for _, point in ipairs(active) do
+      if not point.error then
+        point.stop = verdict(point, protocol)
+        if setting.progress then
+          setting.progress(point.label, #point.rounds, point.ci and point.ci.half, point.stop)
+        end
+      end
+    end
+  end
+  local results = {}
+  for i, point in ipairs(points) do
+    if point.error then
+      results[i] = { label = point.label, error = point.error }
+    else
+      local last = passes[point.passes[#point.passes]].counters
+      results[i] = result.of(point, protocol, {
+        session = session, limits = setting.limits, calibration = setting.calibration,
+        passes = passes, host = host.delta(before, last),
+      })
+    end
+  end
+  return results
+end
+
+--- Measure several points together.
+--
+-- A point is { plan =, label =, cost = { flops =, bytes =, dtype = }, zeros = }; `plan` is a plan of
+-- ridge.capture, or a Lua function (flagged LUA).  Four to eight points make a good block: with
+-- more, a round of a point comes back too late to be compared with its neighbours.
+--
+-- What a point raises becomes the `error` of its result, and the others go on; an interrupt (EINTR)
+-- ends the block.  All times are in nanoseconds of one call.
+---@param given table[]              points
+---@param protocol string|table|nil  see measure.protocol
+---@param setting table|nil          calibration (of measure.calibration), progress (a function of
+---  label, rounds, half-width, stop), services (a made-up machine, for tests)
+---@return table[] results           one a point: n, n_eff, rounds, inner, warm_ns, warm_calls,
+---  first_ns, min, p25, med, p75, p95, p99, max, mean, sd, mad, ci_lo, ci_hi, ci_level, ci_how, r1,
+---  drift, sentinel, flags, flag_bits, grade, thresholds, stop, precision, samples, at, mark, host
+-- >> measure.block({{ plan = p }, { plan = q }}, 'quick')[1].med
+function M.block(given, protocol, setting)
+  if type(given) ~= 'table' or #given == 0 then
+    blame.raise('measure.block: a list of one or more points is expected')
+  end
+  protocol = protocols.protocol(protocol)
+  setting = setting or {}
+  for name in pairs(setting) do
+    if name ~= 'calibration' and name ~= 'progress' and name ~= 'services' then
+      blame.raise(('measure.block: unknown setting %s; known: calibration, progress, services')
+        :format(tostring(name)))
+    end
+  end
+  local points = {}
+  for i, point in ipairs(given) do points[i] = new_point(point, i, protocol) end
+  local services = setting.services or require('ridge.measure.native').services()
+  local calibration = setting.calibration
+  local whole = {
+    services = services, progress = setting.progress, calibration = calibration,
+    session = session_of(services, protocol),
+    limits = flags.thresholds(calibration and calibration.noise),
+  }
+  collectgarbage()
+  collectgarbage('stop')
+  local ok, results = pcall(run, points, protocol, whole)
+  collectgarbage('restart')
+  if not ok then error(results, 0) end
+  return results
+end
+
+--- Measure one plan.
+---@param plan table|function  a plan of ridge.capture, or a Lua function (flagged LUA)
+---@param protocol string|table|nil  see measure.protocol
+---@param setting table|nil    see measure.block
+---@return table result        see measure.block
+-- >> measure.point(ridge.capture(function() return x:matmul(w) end)).med
+function M.point(plan, protocol, setting)
+  local only = M.block({ { plan = plan } }, protocol, setting)[1]
+  if only.error then error(only.error, 0) end
+  return only
+end
+
+return M

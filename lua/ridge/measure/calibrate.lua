@@ -1,0 +1,241 @@
+-- SPDX-License-Identifier: MIT
+--- Calibration: the machine's ceilings, and its own noise.
+--
+-- The noise is what this protocol reports when nothing is there to report: identical points,
+-- measured in blocks as any others.  Whatever differs between them, drifts in them or shifts beside
+-- them is the machine; the limits that flags are judged by rise to it (ridge.measure.flags).
+
+local block = require 'ridge.measure.block'
+local interval = require 'ridge.measure.interval'
+local options = require 'ridge.options'
+local protocols = require 'ridge.measure.protocol'
+local random = require 'ridge.measure.random'
+local statistics = require 'ridge.measure.statistics'
+
+local M = {}
+
+local SPEC = {
+  threads = { 'integer|list', doc = 'thread counts; the current one when left out' },
+  quick = { 'boolean', default = false, doc = 'shorter, and without the lower instruction sets' },
+  points = { 'function', doc = 'makes identical points; products of matrices when left out' },
+  ceilings = { 'boolean', default = true, doc = 'measure the ceilings' },
+  noise = { 'boolean', default = true, doc = 'measure the noise' },
+  seed = { 'integer', default = 1, min = 0, doc = 'of the order' },
+  services = { 'table', doc = 'a made-up machine, for tests' },
+  progress = { 'function', doc = 'called with a line of text now and then' },
+}
+
+-- Share of clean points that stay below a limit raised to the noise.
+local QUANTILE = 0.975
+
+local A_A_POINTS = 4
+
+-- -- Ceilings ------------------------------------------------------------------------
+
+-- The widest instruction set is the ceiling of its type; the others keep their suffix.
+local function shorten(found)
+  for _, type_name in ipairs{ 'fma.f32', 'fma.f64' } do
+    for _, isa in ipairs{ 'avx512', 'avx2', 'base' } do
+      local entry = found[type_name .. '.' .. isa]
+      if entry then
+        entry.name = type_name
+        break
+      end
+    end
+  end
+end
+
+local function is_lower(name, available)
+  local type_name, isa = name:match('^(fma%.f%d+)%.(%w+)$')
+  if not type_name or isa == 'avx512' then return false end
+  return available[type_name .. '.avx512'] or (isa == 'base' and available[type_name .. '.avx2'])
+end
+
+local function open_ceilings(threads, quick)
+  local native = require 'ridge.measure.native'
+  local open, available = {}, {}
+  for kind = 0, native.ceilings() - 1 do
+    local ceiling = native.ceiling(kind, threads)
+    if ceiling then
+      open[#open + 1] = ceiling
+      available[ceiling.name] = true
+    end
+  end
+  if not quick then return open end
+  local kept = {}
+  for _, ceiling in ipairs(open) do
+    if is_lower(ceiling.name, available) then ceiling.close() else kept[#kept + 1] = ceiling end
+  end
+  return kept
+end
+
+local function measure_ceilings(threads, opt, list)
+  local rounds, each, run_ns = 10, 3, 1e7
+  if opt.quick then rounds, each, run_ns = 5, 3, 5e6 end
+  local open = open_ceilings(threads, opt.quick)
+  local taken, order, shuffler = {}, {}, random.new(opt.seed)
+  for i, ceiling in ipairs(open) do
+    taken[ceiling] = {}
+    order[i] = ceiling
+  end
+  local ok, err = pcall(function()
+    for r = 1, rounds do
+      for _, ceiling in ipairs(shuffler:shuffle(order)) do
+        local round = {}
+        for i = 1, each do round[i] = ceiling.run(run_ns) end
+        taken[ceiling][r] = round
+      end
+    end
+  end)
+  local found = {}
+  for _, ceiling in ipairs(open) do ceiling.close() end
+  if not ok then error(err, 0) end
+  for _, ceiling in ipairs(open) do
+    local ci = interval.of_rounds(taken[ceiling], 0.95)
+    local entry = { name = ceiling.name, threads = threads, unit = ceiling.unit,
+                    value = ci.med, ci_lo = ci.lo, ci_hi = ci.hi }
+    found[ceiling.name] = entry
+    list[#list + 1] = entry
+  end
+  shorten(found)
+end
+
+-- -- Noise ---------------------------------------------------------------------------
+
+-- Products that take about a millisecond and lie in the second-level cache or a little beyond it.
+local function matrix_points(n)
+  local ridge = require 'ridge'
+  local points = {}
+  for i = 1, n do
+    local x, w = ridge.full({ 128, 512 }, 0.5), ridge.full({ 512, 512 }, 0.25)
+    points[i] = { plan = ridge.capture(function() return x:matmul(w) end),
+                  label = 'A/A ' .. i }
+  end
+  return points
+end
+
+-- Largest but 2.5 %; with few values the largest.
+local function upper(list)
+  return statistics.quantile(statistics.sorted(list), QUANTILE)
+end
+
+local function add_pairs(results, into)
+  for i = 1, #results - 1 do
+    for j = i + 1, #results do
+      into[#into + 1] = math.abs(math.log(results[i].med / results[j].med))
+    end
+  end
+end
+
+--- The noise in the results of identical points.
+---@param blocks table[][]  results of measure.block
+---@return table noise      by the names of ridge.measure.flags' limits, and aa
+---@return number clock_hz  median clock
+function M.noise_of(blocks)
+  local lists = { aa = {}, wide = {}, steady = {}, drift = {}, sentinel = {}, freq = {},
+                  steal = {}, pressure = {} }
+  local clocks, halves = {}, {}
+  for _, results in ipairs(blocks) do
+    add_pairs(results, lists.aa)
+    for _, r in ipairs(results) do
+      local seen = { wide = r.iqr, steady = r.warm_spread, drift = math.abs(r.drift),
+                     sentinel = math.abs(r.sentinel), freq = r.clock_spread,
+                     steal = r.host.steal, pressure = r.host.pressure }
+      for name, value in pairs(seen) do
+        if value == value then table.insert(lists[name], value) end   -- not NaN
+      end
+      clocks[#clocks + 1] = r.clock_hz
+      halves[#halves + 1] = r.precision
+    end
+  end
+  local noise = {}
+  for name, list in pairs(lists) do
+    if #list > 0 then noise[name] = upper(list) end
+  end
+  -- an interval as wide as those of identical points, or as the difference between them, is as
+  -- precise as this machine is
+  noise.precision = math.max(noise.aa, upper(halves))
+  return noise, statistics.median(clocks)
+end
+
+local function measure_noise(threads, opt, list)
+  local make = opt.points or matrix_points
+  local protocol = protocols.protocol{ level = 'demo', seed = opt.seed,
+                                       max_rounds = opt.quick and 10 or 20 }
+  local blocks = {}
+  for b = 1, opt.quick and 3 or 8 do
+    protocol.seed = opt.seed + b
+    local results = block.block(make(A_A_POINTS), protocol, { services = opt.services })
+    for _, r in ipairs(results) do
+      if r.error then error(r.error, 0) end
+    end
+    blocks[b] = results
+  end
+  local noise, clock_hz = M.noise_of(blocks)
+  local names = {}
+  for name in pairs(noise) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    list[#list + 1] = { name = 'noise.' .. name, threads = threads, unit = '1',
+                        value = noise[name] }
+  end
+  list[#list + 1] = { name = 'clock', threads = threads, unit = 'Hz', value = clock_hz }
+end
+
+-- -- Interface -------------------------------------------------------------------------
+
+local function each_thread_count(opt, current, f)
+  local counts = type(opt.threads) == 'table' and opt.threads or { opt.threads or current }
+  for _, n in ipairs(counts) do f(n) end
+end
+
+--- Measure the machine: ceilings and noise, about ten seconds for each thread count when quick.
+---@param given table|nil  threads (a number or a list), quick, ceilings, noise, seed, progress
+---@return table[] list    { name =, threads =, unit =, value =, ci_lo =, ci_hi = } of 'fma.f32',
+---  'bw.l2', ..., 'noise.aa', ..., 'clock'
+-- >> measure.calibrate{ quick = true }
+function M.calibrate(given)
+  local opt = options.check(SPEC, given, 'measure.calibrate')
+  local backend = require 'ridge.backend'
+  local before, list = backend.threads(), {}
+  local say = opt.progress or function() end
+  local ok, err = pcall(each_thread_count, opt, before, function(threads)
+    backend.set_threads(threads)
+    if opt.ceilings then
+      say(('ceilings, %d threads'):format(threads))
+      measure_ceilings(threads, opt, list)
+    end
+    if opt.noise then
+      say(('noise, %d threads'):format(threads))
+      measure_noise(threads, opt, list)
+    end
+  end)
+  backend.set_threads(before)
+  if not ok then error(err, 0) end
+  return list
+end
+
+--- What a block needs of a calibration: the rows of one thread count, by name.
+---@param list table[]     from calibrate, or the same rows read back from a database
+---@param threads integer
+---@return table|nil calibration  ceilings, noise, clock_hz; nil when no row is of that count
+function M.calibration(list, threads)
+  local out, any = { ceilings = {}, noise = nil, clock_hz = nil }, false
+  for _, row in ipairs(list) do
+    if row.threads == threads then
+      any = true
+      local noise = row.name:match('^noise%.(.+)$')
+      if noise then
+        out.noise = out.noise or {}
+        out.noise[noise] = row.value
+      elseif row.name == 'clock' then
+        out.clock_hz = row.value
+      else
+        out.ceilings[row.name] = row
+      end
+    end
+  end
+  return any and out or nil
+end
+
+return M

@@ -1,0 +1,18 @@
+-- SPDX-License-Identifier: MIT
+--- Measuring: what a plan costs, how sure that is, and what was wrong with the machine meanwhile.
+
+local block = require 'ridge.measure.block'
+local calibrate = require 'ridge.measure.calibrate'
+local flags = require 'ridge.measure.flags'
+local protocol = require 'ridge.measure.protocol'
+
+return {
+  block = block.block,
+  point = block.point,
+  protocol = protocol.protocol,
+  calibrate = calibrate.calibrate,
+  calibration = calibrate.calibration,
+  flag = flags.describe,
+  flags = flags.names,
+  flags_from_bits = flags.from_bits,
+}

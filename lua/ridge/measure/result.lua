@@ -1,0 +1,143 @@
+-- SPDX-License-Identifier: MIT
+--- The result of one point: its samples summed up, what disturbed it, the flags and the grade.
+
+local flags = require 'ridge.measure.flags'
+local host = require 'ridge.measure.host'
+local statistics = require 'ridge.measure.statistics'
+local trend = require 'ridge.measure.trend'
+
+local M = {}
+
+-- -- The machine during the point --------------------------------------------------
+
+-- Shift of the reference work against the process's reference: of the two kinds the one that moved
+-- more, as the median over the passes in which the point took part.
+local function sentinel_shift(point, passes, reference)
+  local worst = 0
+  for _, kind in ipairs{ 'compute_ns', 'memory_ns' } do
+    local times = {}
+    for i, number in ipairs(point.passes) do times[i] = passes[number].sentinel[kind] end
+    local shift = statistics.median(times) / reference[kind] - 1
+    if math.abs(shift) > math.abs(worst) then worst = shift end
+  end
+  return worst
+end
+
+-- The clock during the point: its median, and how far the middle 80 % of its readings spread (one
+-- reading takes half a millisecond, so that a single interruption would look like another clock).
+local function clock_of(point, passes)
+  local hz = {}
+  for i, number in ipairs(point.passes) do hz[i] = passes[number].sentinel.clock_hz end
+  local sorted = statistics.sorted(hz)
+  local median = statistics.quantile(sorted, 0.5)
+  local spread = statistics.quantile(sorted, 0.9) - statistics.quantile(sorted, 0.1)
+  return median, spread / median
+end
+
+-- -- The order of the points ---------------------------------------------------------
+
+-- Do rounds after one predecessor take another time than rounds after the others?  Only asked when
+-- at least two predecessors have three rounds each: below that no ranks can say so at p < 0.01.
+local function order_effect(point)
+  local by_label, groups = {}, {}
+  for r, round in ipairs(point.rounds) do
+    local label = point.before[r]
+    if label and label ~= point.label then
+      by_label[label] = by_label[label] or {}
+      table.insert(by_label[label], statistics.median(round))
+    end
+  end
+  for _, group in pairs(by_label) do
+    if #group >= 3 then groups[#groups + 1] = group end
+  end
+  if #groups < 2 then return 1, 0 end
+  return statistics.kruskal_wallis(groups)
+end
+
+-- -- Ceilings ------------------------------------------------------------------------
+
+local ARITHMETIC = { f32 = { 'fma.f32' }, f64 = { 'fma.f64' }, bf16 = { 'amx.bf16', 'dot.bf16' } }
+
+local function highest(ceilings, names)
+  local best
+  for _, name in ipairs(names) do
+    local ceiling = ceilings[name]
+    if ceiling then best = math.max(best or 0, ceiling.ci_hi or ceiling.value) end
+  end
+  return best
+end
+
+-- Rate over the roof, the larger of arithmetic and bytes; nil when nothing is known.  Bytes are
+-- held against the fastest level: a small working set comes from there.
+local function roof_of(point, med, ceilings)
+  local share
+  local flops = ARITHMETIC[point.cost.dtype] and highest(ceilings, ARITHMETIC[point.cost.dtype])
+  if flops and point.cost.flops then share = point.cost.flops / med * 1e9 / flops end
+  local bytes = highest(ceilings, { 'bw.l1', 'bw.l2', 'bw.llc', 'bw.dram', 'triad.l1' })
+  if bytes and point.cost.bytes then
+    share = math.max(share or 0, point.cost.bytes / med * 1e9 / bytes)
+  end
+  return share
+end
+
+-- -- The result -------------------------------------------------------------------------
+
+local function count_marked(marks)
+  local n = 0
+  for _, mark in ipairs(marks) do
+    if mark ~= 0 then n = n + 1 end
+  end
+  return n
+end
+
+--- Sum a point up.
+---@param point table    as ridge.measure.block keeps it
+---@param protocol table
+---@param around table   session, limits, calibration, passes, host (see ridge.measure.host)
+---@return table result  see measure.block
+function M.of(point, protocol, around)
+  local out = statistics.summary(point.samples)
+  local sorted = statistics.sorted(point.samples)
+  local ci, limits, seen = point.ci, around.limits, around.host
+  local calibration = around.calibration
+  out.label = point.label
+  out.n_eff, out.r1 = ci.n_eff, ci.r1
+  out.ci_lo, out.ci_hi, out.ci_level, out.ci_how = ci.lo, ci.hi, protocol.ci_level, ci.how
+  out.precision = ci.half
+  out.rounds, out.inner, out.stop = #point.rounds, point.inner, point.stop
+  out.warm_ns, out.warm_calls = point.warm.ns, point.warm.calls
+  out.warm_spread, out.first_ns = point.warm.spread, point.first_ns
+  out.samples, out.at, out.mark, out.t0_ns = point.samples, point.at, point.mark, point.t0
+  out.cache, out.clock = protocol.cache, around.session.clock.name
+  out.sentinel = sentinel_shift(point, around.passes, around.session.reference)
+  out.clock_hz, out.clock_spread = clock_of(point, around.passes)
+  local drift_p, mode_variance, mode_share, order_p, order
+  out.drift, drift_p = trend.drift(point.at, point.samples)
+  mode_variance, mode_share = statistics.two_means(sorted)
+  order_p, order = order_effect(point)
+  out.iqr = (out.p75 - out.p25) / out.med
+  local facts = {
+    iqr = out.iqr, half = ci.half, target = protocol.precision,
+    steady = point.warm.steady, drift = out.drift, drift_p = drift_p, r1 = out.r1,
+    mode_variance = mode_variance, mode_share = mode_share,
+    marked = count_marked(point.mark) / out.n,
+    foreign = seen.foreign, pressure = seen.pressure, steal = seen.steal,
+    throttled = seen.throttled,
+    freq = out.clock_spread, sentinel = out.sentinel,
+    clock_shift = calibration and calibration.clock_hz and out.clock_hz / calibration.clock_hz - 1,
+    order_p = order_p, order = order,
+    roof = calibration and roof_of(point, out.med, calibration.ceilings),
+    debug = around.session.facts.debug_build or around.session.facts.debugger == 1,
+    lua = point.lua, zeros = point.zeros,
+  }
+  out.marked, out.roof = facts.marked, facts.roof
+  out.flags = flags.judge(facts, limits)
+  out.flag_bits, out.grade = flags.bits(out.flags), flags.grade(out.flags)
+  out.thresholds = limits.how
+  out.host = { foreign = seen.foreign, pressure = seen.pressure, steal = seen.steal,
+               throttled = seen.throttled, hidden = host.hidden(seen) }
+  if seen.pressure > limits.pressure then out.host.cause = flags.pressure_cause(facts, limits) end
+  return out
+end
+
+return M

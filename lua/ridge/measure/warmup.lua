@@ -1,0 +1,94 @@
+-- SPDX-License-Identifier: MIT
+--- Before the samples: the first call, the size of a window, and the warm-up.
+--
+-- A warm-up is a test and not a count: fixed counts are wrong by a third on some machines, and some
+-- programs never settle at all (Barrett et al. 2017, "Virtual machine warmup blows hot and cold").
+
+local statistics = require 'ridge.measure.statistics'
+local trend = require 'ridge.measure.trend'
+local blame = require 'ridge.blame'
+
+local M = {}
+
+-- Steady: so many windows in a row close together, among so many without a trend.
+local CLOSE, TRENDLESS, TREND_P = 3, 8, 0.05
+
+-- 2^40 calls that together take no time are no calls
+local MAX_CALLS = 2 ^ 40
+
+--- Time of one window, in nanoseconds.
+---@param window table
+---@return number ns
+function M.duration(window)
+  return window.end_ns - window.begin_ns
+end
+
+--- The shortest window worth timing: 10^4 times what reading the clock costs, 10^3 of its steps,
+--- and not below what the protocol says.
+---@param protocol table
+---@param clock table  overhead_ns, resolution_ns
+---@return number ns
+function M.shortest(protocol, clock)
+  return math.max(protocol.window_ns, 1e4 * clock.overhead_ns, 1e3 * clock.resolution_ns)
+end
+
+--- Double the number of calls until a window is long enough.
+---@param take fun(k: integer): table  takes one window of k calls
+---@param shortest_ns number
+---@param k integer|nil  where to begin
+---@return integer k
+---@return number per_call_ns
+function M.size(take, shortest_ns, k)
+  k = k or 1
+  while true do
+    local ns = M.duration(take(k))
+    if ns >= shortest_ns then return k, ns / k end
+    k = k * 2
+    if k > MAX_CALLS then
+      blame.raise(('measure: 2^40 calls take %g ns; there is nothing to time'):format(ns), 'EARG')
+    end
+  end
+end
+
+--- Do the last windows say that the time has settled?
+---@param times number[]  time per call of each window
+---@param limit number    how far three may lie apart, relative to their median
+---@param enough integer  how many windows the trend is looked for in
+---@return boolean
+function M.is_steady(times, limit, enough)
+  local n = #times
+  if n < enough then return false end
+  local last = statistics.sorted{ times[n], times[n - 1], times[n - 2] }
+  if (last[CLOSE] - last[1]) / last[2] > limit then return false end
+  local tail = {}
+  for i = math.max(1, n - TRENDLESS + 1), n do tail[#tail + 1] = times[i] end
+  return (trend.mann_kendall(tail)) > TREND_P
+end
+
+--- Warm up until steady.
+---@param take fun(k: integer): table  takes one window of k calls
+---@param per_call_ns number  from M.size
+---@param protocol table
+---@param limit number        the steady limit
+---@return table warm  steady, ns, calls, per_call_ns (median of the last windows), spread (of them)
+function M.run(take, per_call_ns, protocol, limit)
+  local k = math.max(1, math.ceil(protocol.warm_window_ns / math.max(per_call_ns, 1e-3)))
+  k = math.min(k, MAX_CALLS)
+  local times, spent, calls, steady = {}, 0, 0, nil
+  repeat
+    local ns = M.duration(take(k))
+    times[#times + 1] = ns / k
+    spent, calls = spent + ns, calls + k
+    steady = spent >= protocol.warm_min_ns and M.is_steady(times, limit, TRENDLESS)
+  until steady or spent >= protocol.warm_max_ns
+  -- calls so long that the time ran out before eight windows: three that agree are what there is
+  if not steady and #times < TRENDLESS then steady = M.is_steady(times, limit, CLOSE) end
+  local tail = {}
+  for i = math.max(1, #times - CLOSE + 1), #times do tail[#tail + 1] = times[i] end
+  local sorted = statistics.sorted(tail)
+  local median = statistics.quantile(sorted, 0.5)
+  return { steady = steady, ns = spent, calls = calls, per_call_ns = median,
+           spread = (sorted[#sorted] - sorted[1]) / median }
+end
+
+return M
