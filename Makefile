@@ -37,6 +37,9 @@ ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
 
+# each step is one short line; `make V=1` shows the commands
+show = $(if $(V),,@echo "  $(1)";)
+
 .DELETE_ON_ERROR:
 .PHONY: all
 all: ridge $(BUILD)/libridge.so $(BUILD)/ridge.so  ## build the ridge program and the library
@@ -53,19 +56,19 @@ $(BUILD)/deps.mk: scripts/deps
 # -- the core -------------------------------------------------------------------
 $(BUILD)/obj/core/%.o: core/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(call show,cc $<)$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 define SIMD_RULE
 $(BUILD)/obj/simd/%_$(1).o: core/cpu/simd/%.c
 	@mkdir -p $$(@D)
-	$(CC) $(CFLAGS) -fopenmp-simd $(SIMD_$(1)) -DRG_SIMD=$(1) -MMD -MP -c -o $$@ $$<
+	$$(call show,cc $$< $(1))$(CC) $(CFLAGS) -fopenmp-simd $(SIMD_$(1)) -DRG_SIMD=$(1) -MMD -MP -c -o $$@ $$<
 endef
 $(foreach s,$(SIMDS),$(eval $(call SIMD_RULE,$(s))))
 
 # the public headers as LuaJIT reads them, as a C string of the library
 $(BUILD)/ridge.cdef: $(HEADERS)
 	@mkdir -p $(@D)
-	$(CC) -E -P -DRG_CDEF -Icore core/ridge.h > $@
+	@$(CC) -E -P -DRG_CDEF -Icore core/ridge.h > $@
 $(BUILD)/obj/core/cdef.o: $(BUILD)/cdef.inc
 $(BUILD)/cdef.inc: $(BUILD)/ridge.cdef
 	@sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/"/' -e 's/$$/\\n"/' $< > $@
@@ -73,28 +76,28 @@ $(BUILD)/obj/core/cdef.o: CFLAGS += -I$(BUILD) -Wno-overlength-strings
 $(BUILD)/obj/core/ridge.o: CFLAGS += -DRG_FLAGS='"$(OPT)"'
 
 $(BUILD)/libridge.so: $(OBJ)
-	$(CC) -shared -fopenmp $(EXTRA) -o $@ $^ $(LDLIBS)
+	$(call show,ld $@)$(CC) -shared -fopenmp $(EXTRA) -o $@ $^ $(LDLIBS)
 
 # -- the LuaJIT host ------------------------------------------------------------
 $(BUILD)/obj/lua/%.o: lua/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(call show,cc $<)$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
 $(BUILD)/embedded.c: scripts/embed.lua $(LUA) $(sort $(dir $(LUA)))
-	luajit scripts/embed.lua lua > $@
+	@luajit scripts/embed.lua lua > $@
 $(BUILD)/obj/embedded.o: $(BUILD)/embedded.c
-	$(CC) $(CFLAGS) -Wno-overlength-strings -c -o $@ $<
+	@$(CC) $(CFLAGS) -Wno-overlength-strings -c -o $@ $<
 $(BUILD)/ridge: $(OBJ) $(HOSTOBJ)
-	$(CC) -fopenmp $(EXTRA) -rdynamic -o $@ $^ -lluajit-5.1 -ledit $(LDLIBS)
+	$(call show,ld $@)$(CC) -fopenmp $(EXTRA) -rdynamic -o $@ $^ -lluajit-5.1 -ledit $(LDLIBS)
 ridge: $(BUILD)/ridge
 	@ln -sf $(BUILD)/ridge ridge
 # the same objects as a Lua module, for plain luajit
 $(BUILD)/ridge.so: $(OBJ) $(HOSTOBJ)
-	$(CC) -shared -fopenmp $(EXTRA) -o $@ $^ -ledit $(LDLIBS)
+	$(call show,ld $@)$(CC) -shared -fopenmp $(EXTRA) -o $@ $^ -ledit $(LDLIBS)
 
 # -- tests ------------------------------------------------------------------------
 $(BUILD)/tests/%: tests/c/%.c $(BUILD)/libridge.so $(wildcard tests/c/*.h)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -Itests/c -MMD -MP -o $@ $< $(OBJ) $(LDLIBS)
+	$(call show,cc $<)$(CC) $(CFLAGS) -Itests/c -MMD -MP -o $@ $< $(OBJ) $(LDLIBS)
 
 .PHONY: demo test test-c test-op test-lua check format
 demo: all            ## draw this machine's performance landscape, in about five minutes
