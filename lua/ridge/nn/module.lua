@@ -39,7 +39,8 @@ function Module:__call(...)
   return leave(at, self:forward(...))
 end
 
--- -- Parts ------------------------------------------------------------------------------------------
+-- -- Parts
+-- ------------------------------------------------------------------------------------------
 
 --- A module without parameters or children; classes call Module.init(self) first.
 function Module:init()
