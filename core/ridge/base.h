@@ -97,6 +97,16 @@ RG_API void rg_interrupt_clear(void);
 /* 1 while a request stands. */
 RG_API int32_t rg_interrupt_pending(void);
 
+/*
+** Let SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT leave "signal 11\n" in a file before they end the
+** process as they would have: whoever finds it dead then knows that it was its own doing.
+**
+** fd       an open file; below 0 ends it and puts the handlers back that were there
+** at       byte offset of the text, 0 or more
+** RG_EARG, RG_ESYS.
+*/
+RG_API rg_status rg_crash_note(int32_t fd, int64_t at) RG_CHECK;
+
 /* -- Memory ---------------------------------------------------------------- */
 
 /* Bytes of one device.  live: in tensors and scratch; reserved: taken from the system. */

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** The last word of a dying process: which signals leave it, and that they still kill.
+*/
+#include "tap.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "ridge/base.h"
+
+enum { AT = 64 };
+
+static int fd;
+
+static void die_of_null(void)
+{
+  volatile int *volatile nowhere = NULL;
+
+  *nowhere = 1;
+}
+
+static void die_of_abort(void)
+{
+  abort();
+}
+
+static void die_of_kill(void)
+{
+  raise(SIGKILL);
+}
+
+static volatile int forever = 1;
+
+static int deeper(volatile char *above)
+{
+  volatile char here[4096];
+
+  here[0] = above ? above[0] : 0;
+  return forever ? deeper(here) + here[0] : 0;
+}
+
+static void die_of_recursion(void)
+{
+  exit(deeper(NULL));
+}
+
+static void die_after_the_end(void)
+{
+  if (rg_crash_note(-1, 0) != RG_OK) exit(3);
+  die_of_null();
+}
+
+/* What a child that does this leaves behind; returns the signal it died of. */
+static int child(void (*die)(void), char *note, size_t size)
+{
+  int how = 0;
+
+  if (ftruncate(fd, 0) != 0) return -1;
+  fflush(stdout);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    const struct rlimit no_core = { 0, 0 };
+    setrlimit(RLIMIT_CORE, &no_core);
+    if (rg_crash_note(fd, AT) != RG_OK) exit(2);
+    die();
+    exit(4);
+  }
+  waitpid(pid, &how, 0);
+  const ssize_t n = pread(fd, note, size - 1, AT);
+  note[n > 0 ? n : 0] = '\0';
+  return WIFSIGNALED(how) ? WTERMSIG(how) : -1;
+}
+
+int main(void)
+{
+  char path[] = "/tmp/ridge_crash_XXXXXX";
+  char note[64];
+
+  fd = mkstemp(path);
+  unlink(path);
+  is_int(child(die_of_null, note, sizeof note), SIGSEGV, "a bad pointer still kills");
+  ok(strcmp(note, "signal 11\n") == 0, "and leaves a note");
+  is_int(child(die_of_abort, note, sizeof note), SIGABRT, "abort still kills");
+  ok(strcmp(note, "signal 06\n") == 0, "and leaves a note");
+  is_int(child(die_of_recursion, note, sizeof note), SIGSEGV, "a stack overflow still kills");
+  ok(strcmp(note, "signal 11\n") == 0, "and leaves a note, from a stack of its own");
+  is_int(child(die_of_kill, note, sizeof note), SIGKILL, "SIGKILL kills");
+  ok(note[0] == '\0', "and leaves nothing");
+  is_int(child(die_after_the_end, note, sizeof note), SIGSEGV, "after the end a bad pointer kills");
+  ok(note[0] == '\0', "without a note");
+  is_status(rg_crash_note(fd, -1), RG_EARG, "a negative offset is refused");
+  return done();
+}
