@@ -163,7 +163,7 @@ end
 
 --- Write what a block of trials produced, all or nothing.
 ---@param list table each { claim =, outcome = }; an outcome has state, grade, flags, message,
----  trace, peak, timings, metrics, telemetry (ridge.store.record)
+---  trace, peak, timings, metrics (ridge.store.record)
 ---@return integer stale attempts whose trial had been given to another worker
 function Worker:record(list)
   return self.st.db:transaction(function()

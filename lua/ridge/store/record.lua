@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- What one attempt produced: timings with all their samples, metrics, and the host around it.
+-- What one attempt produced: timings with all their samples, and metrics.
 
 local blame = require 'ridge.blame'
 local ffi = require 'ffi'
@@ -46,8 +46,10 @@ end
 
 local TIMING = [[/* insert timing */ INSERT INTO timing(attempt_id,phase,clock,cache,n,n_eff,rounds,
   inner,warm_ns,warm_calls,min,p25,med,p75,p95,p99,max,mean,sd,mad,ci_lo,ci_hi,ci_level,ci_how,r1,
-  drift,sentinel,grade,flags,stop) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,
-  ?)]]
+  drift,sentinel,foreign_share,steal_share,pressure_share,throttled,clock_hz,grade,flags,thresholds,
+  stop) VALUES(]] .. ('?'):rep(36, ',') .. ')'
+local FIRST = [[/* insert first call */ INSERT INTO timing(attempt_id,phase,clock,cache,n,inner,
+  min,med,max,mean) VALUES(?1,?2,?3,'first',1,1,?4,?4,?4,?4)]]
 local SAMPLES = [[/* insert samples */ INSERT INTO samples(timing_id,enc,n,t0,dur,at,mark)
   VALUES((SELECT id FROM timing WHERE attempt_id=? AND phase=? AND clock=? AND cache=?),
   ?,?,?,?,?,?)]]
@@ -55,20 +57,18 @@ local SAMPLES = [[/* insert samples */ INSERT INTO samples(timing_id,enc,n,t0,du
 local function blob_of(kind, list) return list and sqlite.blob(pack(kind, list)) or nil end
 
 local function timing(db, attempt, t)
-  local r, clock, cache = t.result, t.clock, t.cache
+  local r = t.result
+  local clock, cache, host = r.clock or 'monotonic_raw', r.cache or 'warm', r.host or {}
   if not r.med or not r.n or not r.inner then
     blame.raise(('the timing of %s has no median, count or inner count'):format(t.phase), 'EBUG')
   end
   db:run(TIMING, attempt, t.phase, clock, cache, r.n, r.n_eff, r.rounds, r.inner, r.warm_ns,
     r.warm_calls, r.min, r.p25, r.med, r.p75, r.p95, r.p99, r.max, r.mean, r.sd, r.mad, r.ci_lo,
-    r.ci_hi, r.ci_level, r.ci_how, r.r1, r.drift, r.sentinel, r.grade, M.flags(r.flags), r.stop)
-  if r.first_ns then
-    db:run(TIMING, attempt, t.phase, clock, 'first', 1, nil, nil, 1, nil, nil, r.first_ns, nil,
-      r.first_ns, nil, nil, nil, r.first_ns, r.first_ns, nil, nil, nil, nil, nil, nil, nil, nil,
-      nil, nil, '', nil)
-  end
+    r.ci_hi, r.ci_level, r.ci_how, r.r1, r.drift, r.sentinel, host.foreign, host.steal,
+    host.pressure, host.throttled, r.clock_hz, r.grade, M.flags(r.flags), r.thresholds, r.stop)
+  if r.first_ns then db:run(FIRST, attempt, t.phase, clock, r.first_ns) end
   if r.samples and #r.samples > 0 then
-    db:run(SAMPLES, attempt, t.phase, clock, cache, M.ENCODING, #r.samples, t.t0,
+    db:run(SAMPLES, attempt, t.phase, clock, cache, M.ENCODING, #r.samples, r.t0_ns,
       blob_of('dur', r.samples), blob_of('at', r.at), blob_of('mark', r.mark))
   end
 end
@@ -76,8 +76,8 @@ end
 --- Add the rows of an attempt; the caller is inside a transaction.
 ---@param db table
 ---@param attempt integer attempt id
----@param outcome table timings (each phase, clock, cache, t0, result), metrics (each name, value,
----  unit, better, how), telemetry (key to { before =, after = })
+---@param outcome table timings (each phase and the result of ridge.measure.block), metrics (each
+---  name, value, unit, better, how)
 function M.attempt(db, attempt, outcome)
   for _, t in ipairs(outcome.timings or {}) do timing(db, attempt, t) end
   for _, m in ipairs(outcome.metrics or {}) do
@@ -86,10 +86,6 @@ function M.attempt(db, attempt, outcome)
     db:run([[/* insert metric */ INSERT INTO metric(attempt_id,name,value,unit,better,how)
       VALUES(?,?,?,?,?,?)]], attempt, m.name, not nan and m.value or nil, m.unit, m.better,
       nan and 'nan' or m.how)
-  end
-  for key, value in pairs(outcome.telemetry or {}) do
-    db:run([[/* insert telemetry */ INSERT INTO telemetry(attempt_id,key,before,after)
-      VALUES(?,?,?,?)]], attempt, key, value.before, value.after)
   end
 end
 

@@ -122,24 +122,24 @@ CREATE TABLE timing(                          -- one row for each phase, clock a
   n INT NOT NULL, n_eff REAL, rounds INT, inner INT NOT NULL, warm_ns REAL, warm_calls INT,
   min REAL, p25 REAL, med REAL NOT NULL, p75 REAL, p95 REAL, p99 REAL, max REAL,
   mean REAL, sd REAL, mad REAL, ci_lo REAL, ci_hi REAL, ci_level REAL, ci_how TEXT,
-  r1 REAL, drift REAL, sentinel REAL, grade TEXT, flags TEXT NOT NULL DEFAULT '', stop TEXT,
+  r1 REAL, drift REAL, sentinel REAL,
+  foreign_share REAL, steal_share REAL, pressure_share REAL, -- of the time, while it was measured
+  throttled REAL, clock_hz REAL,
+  grade TEXT, flags TEXT NOT NULL DEFAULT '', -- judged by thresholds: 'calibrated' or 'fixed'
+  thresholds TEXT, stop TEXT,
   UNIQUE(attempt_id, phase, clock, cache)) STRICT;
 
 CREATE TABLE samples(                         -- raw data, one BLOB, not one row for each sample
   timing_id INTEGER PRIMARY KEY REFERENCES timing(id) ON DELETE CASCADE,
   enc TEXT NOT NULL,                          -- 'dur:f32ns at:f64ns mark:u8'
-  n INT NOT NULL, t0 INT NOT NULL, dur BLOB NOT NULL, at BLOB, mark BLOB) STRICT;
+  n INT NOT NULL, t0 REAL,                    -- ns on the timing's clock
+  dur BLOB NOT NULL, at BLOB, mark BLOB) STRICT;
 
 CREATE TABLE metric(
   attempt_id INT NOT NULL REFERENCES attempt(id) ON DELETE CASCADE, name TEXT NOT NULL,
   value REAL, unit TEXT, better INT CHECK(better IN (-1,0,1)), how TEXT,
   PRIMARY KEY(attempt_id, name)) STRICT, WITHOUT ROWID;
 CREATE INDEX metric_name ON metric(name, value);
-
-CREATE TABLE telemetry(                       -- the host around an attempt
-  attempt_id INT NOT NULL REFERENCES attempt(id) ON DELETE CASCADE,
-  key TEXT NOT NULL, before REAL, after REAL,
-  PRIMARY KEY(attempt_id, key)) STRICT, WITHOUT ROWID;
 
 -- what people read --------------------------------------------------------------------------
 CREATE VIEW result AS

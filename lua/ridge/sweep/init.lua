@@ -17,6 +17,7 @@ local identity = require 'ridge.store.identity'
 local options = require 'ridge.options'
 local results = require 'ridge.store.results'
 local run = require 'ridge.sweep.run'
+local sha256 = require 'ridge.store.sha256'
 local space = require 'ridge.sweep.space'
 local store = require 'ridge.store'
 
@@ -29,7 +30,7 @@ local SPEC = {
   setup    = { 'function', doc = 'setup(p, m) returns the context c of a point' },
   check    = { 'function', doc = 'check(p, c): false, or nil and why, when c is wrong' },
   measure  = { 'function', required = true, doc = 'measure(p, c, m) says what to time' },
-  protocol = { 'table', doc = 'how to measure (ridge.measure.protocol)' },
+  protocol = { 'table|string', doc = "how to measure: a level ('quick', 'demo', ...) or fields" },
   seed     = { 'integer', default = 0, doc = 'orders the points and seeds their draws' },
   args     = { 'table', doc = 'what the recipe was called with' },
 }
@@ -38,6 +39,7 @@ local RUN = {
   db       = { 'string', doc = 'database file; else RIDGE_DB, else results/ridge.db' },
   new      = { 'boolean', default = false, doc = 'start another sweep of this name' },
   progress = { 'boolean|string', doc = "'bar', 'plain', 'off' or false" },
+  calibrate = { 'boolean', default = true, doc = 'measure ceilings and noise if none are stored' },
   lab      = { 'table', doc = 'ridge.sweep.lab, or what stands in for it' },
 }
 
@@ -71,7 +73,7 @@ local function source_of(fn)
   -- no text to be had: the compiled function stands for itself
   local ok, code = pcall(string.dump, fn, true)
   return info.short_src, ('%s:%d %s'):format(info.source, info.linedefined,
-    ok and canonical.encode(canonical.address(code):byte(1)) or '')
+    ok and sha256.hex(sha256.digest(code)) or '')
 end
 
 -- The text that says what is measured: the files in which the recipe's functions stand.
@@ -110,7 +112,7 @@ function M.sweep(name)
 end
 
 --- Measure what is not measured yet. Killed at any moment, the same call goes on.
----@param opt table|nil db, new, progress, lab
+---@param opt table|nil db, new, progress, calibrate, lab
 ---@return table summary name, path, counts (state to number), failed
 -- Raises an error of code EINTR after Ctrl-C, with everything saved (exit status 130).
 function Sweep:run(opt)
@@ -147,8 +149,8 @@ local function read(self, db, what, fn)
   return result
 end
 
---- All points as plain tables: parameters, phases (`fwd`, `fwd_lo`, `fwd_hi`, `fwd_p95` ..., ns) and
--- metrics by name, with state, grade, flags and reason; also those not measured yet.
+--- All points as plain tables: parameters, phases (`fwd`, `fwd_lo`, `fwd_hi`, `fwd_p95` ..., ns)
+-- and metrics by name, with state, grade, flags and reason; also those not measured yet.
 ---@param opt table|nil db, role 'point' (default) or 'anchor'
 ---@return table rows
 function Sweep:results(opt)
@@ -192,6 +194,18 @@ function Sweep:best(name, n)
     end)
     for i = #rows, (n or 1) + 1, -1 do rows[i] = nil end
     return rows
+  end)
+end
+
+--- The newest measured ceilings and noise of the machine that this sweep ran on.
+---@return table list each name ('fma.f32', 'triad.dram', 'noise.aa' ...), threads, value, unit,
+---  ci_lo, ci_hi
+function Sweep:ceilings()
+  return read(self, nil, 'sw:ceilings', function(st, sweep)
+    local device = st.db:value([[/* device of a sweep */ SELECT e.device_id FROM main.trial t
+      JOIN main.attempt a ON a.id = t.best_attempt JOIN main.env e ON e.id = a.env_id
+      WHERE t.sweep_id = ? ORDER BY a.id DESC LIMIT 1]], sweep.id)
+    return device and st:ceilings(device) or {}
   end)
 end
 

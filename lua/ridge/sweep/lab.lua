@@ -9,13 +9,30 @@ local M = {}
 -- Measuring ----------------------------------------------------------------------------------
 
 --- Time the plans of a block together (ridge.measure.block).
----@param points table list of { plan =, label =, cache = }
+---@param points table list of { plan =, label =, cost =, zeros = }
 ---@param protocol table
----@return table results in the same order
-function M.block(points, protocol) return require('ridge.measure').block(points, protocol) end
+---@param ceilings table rows of calibrate, of this device
+---@param tick function called with (label, rounds) between windows
+---@return table results in the same order; one with `error` could not be measured
+function M.block(points, protocol, ceilings, tick)
+  local measure = require 'ridge.measure'
+  return measure.block(points, protocol,
+    { calibration = measure.calibration(ceilings, M.threads()), progress = tick })
+end
+
+--- Compute threads in use.
+---@return integer n
+function M.threads() return tonumber(require('ridge.ffi.lib').rg_threads()) end
+
+--- Measure the machine's ceilings and noise at the threads in use; about ten seconds.
+---@param say function called with a line now and then
+---@return table rows each name, threads, unit, value, ci_lo, ci_hi
+function M.calibrate(say)
+  return require('ridge.measure').calibrate { quick = true, progress = say }
+end
 
 --- A protocol with all its defaults, as it is stored.
----@param given table what the recipe says
+---@param given table|string what the recipe says
 ---@return table protocol
 function M.protocol(given) return require('ridge.measure').protocol(given) end
 
@@ -56,10 +73,7 @@ function M.seed(seed) require('ridge.ffi.lib').rg_seed(seed) end
 
 --- Whether the user asked to come to an end.
 ---@return boolean
-function M.stopping()
-  local host = package.loaded['ridge.host']
-  return host ~= nil and host.stopping ~= nil and host.stopping()
-end
+function M.stopping() return require('ridge').stopping() end
 
 --- Let a fatal signal leave a note in a file, so that whoever finds this process dead knows that it
 -- died by its own doing.
@@ -67,23 +81,6 @@ end
 ---@param at integer byte offset
 function M.crash_note(fd, at)
   require('ridge.ffi.call').check(require('ridge.ffi.lib').rg_crash_note(fd, at))
-end
-
--- The host around a block ---------------------------------------------------------------------
-
-local COUNTERS = { 'busy_ns', 'own_ns', 'steal_ns', 'pressure_ns', 'throttled_ns' }
-
---- Counters of the host now; the difference of two says who else was running.
----@return table counters name to number; what the machine hides is absent
-function M.telemetry()
-  local ffi, C = require 'ffi', require 'ridge.ffi.lib'
-  local raw, out = ffi.new 'rg_host_counters', {}
-  require('ridge.ffi.call').check(C.rg_host_counters_of(raw))
-  for _, name in ipairs(COUNTERS) do
-    local value = raw[name]
-    if value == value then out[name] = value end
-  end
-  return out
 end
 
 -- Facts --------------------------------------------------------------------------------------

@@ -24,8 +24,11 @@ local Infeasible = { __tostring = function(e) return 'infeasible: ' .. e.reason 
 -- What else a phase puts beside its timing columns.
 local DERIVED = { '_first', '_flops', '_bytes', '_gflops', '_gbps', '_peak_bytes' }
 
-local TIME = { cache = { 'string', choices = { 'warm', 'cold' }, default = 'warm' } }
-local COST = { flops = { 'number', min = 0 }, bytes = { 'number', min = 0 } }
+local TIME = { zeros = { 'boolean', doc = 'the inputs are constant, which some machines notice' } }
+local COST = {
+  flops = { 'number', min = 0 }, bytes = { 'number', min = 0 },
+  dtype = { 'string', doc = 'type the arithmetic is done in: which ceiling it is held against' },
+}
 local METRIC = { unit = { 'string' }, better = { 'string', choices = { 'lower', 'higher' } } }
 local BETTER = { lower = -1, higher = 1 }
 
@@ -71,7 +74,7 @@ end
 -- >> m:time('fwd', ridge.capture(function() return c.net(c.x) end))
 ---@param phase string
 ---@param plan table from ridge.capture
----@param opt table|nil cache 'warm' (default) or 'cold'
+---@param opt table|nil zeros: the inputs are constant (flagged ZEROS)
 function Point:time(phase, plan, opt)
   opt = options.check(TIME, opt, 'm:time')
   if plan == nil then
@@ -81,17 +84,18 @@ function Point:time(phase, plan, opt)
   if entry.plan ~= nil then
     blame.raise(('m:time: the phase %s has a plan already'):format(phase), 'EARG', 'm:time')
   end
-  entry.plan, entry.cache = plan, opt.cache
+  entry.plan, entry.zeros = plan, opt.zeros
 end
 
 --- What one call of a phase costs at best; with the time it gives `fwd_gflops` and `fwd_gbps`.
--- >> m:cost('fwd', { flops = 2 * n * k, bytes = 4 * (n + k) })
+-- >> m:cost('fwd', { flops = 2 * n * k, bytes = 4 * (n + k), dtype = 'f32' })
 ---@param phase string
----@param cost table flops and bytes, both optional
+---@param cost table flops, bytes, dtype; all optional
 function Point:cost(phase, cost)
   cost = options.check(COST, cost, 'm:cost')
   local entry = phase_of(self, phase, 'm:cost')
   entry.flops, entry.bytes = cost.flops or entry.flops, cost.bytes or entry.bytes
+  entry.dtype = cost.dtype or entry.dtype
 end
 
 --- Keep a number of this point.
@@ -151,12 +155,13 @@ function M.infeasible(err) return getmetatable(err) == Infeasible and err.reason
 
 --- The plans to be timed.
 ---@param label string what the point is called
----@return table points each { plan =, label =, cache = }
+---@return table points what ridge.measure.block takes
 function Point:plans(label)
   local out = {}
   for _, phase in ipairs(self.phases) do
     if phase.plan ~= nil then
-      out[#out + 1] = { plan = phase.plan, label = label .. ' ' .. phase.name, cache = phase.cache }
+      out[#out + 1] = { plan = phase.plan, label = label .. ' ' .. phase.name, zeros = phase.zeros,
+        cost = { flops = phase.flops, bytes = phase.bytes, dtype = phase.dtype } }
     end
   end
   return out
@@ -182,9 +187,8 @@ end
 
 --- What the point came to, ready to be stored.
 ---@param results table|nil of ridge.measure.block, in the order of plans(); nil before any timing
----@param t0 integer when the block began, microseconds since 1970
 ---@return table outcome timings, metrics, grade, flags, peak
-function Point:outcome(results, t0)
+function Point:outcome(results)
   local out = { timings = {}, metrics = {}, flags = '', peak = nil }
   local flags, i = {}, 0
   for _, phase in ipairs(self.phases) do
@@ -192,8 +196,7 @@ function Point:outcome(results, t0)
     if results and phase.plan ~= nil then
       i = i + 1
       result = results[i]
-      out.timings[i] = { phase = phase.name, clock = result.clock or 'monotonic_raw',
-        cache = phase.cache, t0 = t0, result = result }
+      out.timings[i] = { phase = phase.name, result = result }
       for _, flag in ipairs(result.flags or {}) do flags[flag] = true end
       if result.grade and (not out.grade or result.grade > out.grade) then
         out.grade = result.grade

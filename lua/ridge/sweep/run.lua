@@ -108,7 +108,7 @@ local function prepare(run, claim)
   if is_interrupt(caught.err) then error(caught.err, 0) end
   item.outcome = outcome_of(caught, item.stage)
   if item.outcome.state == 'infeasible' then
-    local kept = item.point:outcome(nil, clock.now_us())
+    local kept = item.point:outcome(nil)
     item.outcome.metrics, item.outcome.peak = kept.metrics, kept.peak
   end
   item.point, item.context = nil, nil
@@ -116,6 +116,20 @@ local function prepare(run, claim)
 end
 
 -- A block ------------------------------------------------------------------------------------
+
+local function first_error(results)
+  for _, result in ipairs(results) do
+    if result.error then return { err = result.error, trace = tail(tostring(result.error)) } end
+  end
+end
+
+-- The timer calls this between windows: the place to leave at Ctrl-C, and to show a sign of life.
+local function tick_of(run, n)
+  return function(_, rounds)
+    check_stopping(run)
+    run.progress:at(('timing %d points, round %d'):format(n, rounds))
+  end
+end
 
 -- Time all plans of prepared items as one interleaved block and fill in their outcomes.
 local function time_items(run, items)
@@ -125,23 +139,32 @@ local function time_items(run, items)
     for _, p in ipairs(item.point:plans(item.label)) do points[#points + 1] = p end
   end
   run.worker:under_way(#items == 1 and items[1].claim.trial or nil, 'time')
-  local t0 = clock.now_us()
-  local results = #points > 0 and run.lab.block(points, run.spec.protocol) or {}
+  local results = #points > 0
+    and run.lab.block(points, run.spec.protocol, run.ceilings, tick_of(run, #items)) or {}
   if #results ~= #points then
     blame.raise(('the timer gave %d results for %d plans'):format(#results, #points), 'EBUG')
   end
   for i, item in ipairs(items) do
     local own = {}
     for k = first[i] + 1, first[i + 1] or #results do own[#own + 1] = results[k] end
-    item.outcome = item.point:outcome(own, t0)
-    item.outcome.state = 'ok'
+    local caught = first_error(own)
+    item.outcome = caught and outcome_of(caught, 'time') or item.point:outcome(own)
+    item.outcome.state = item.outcome.state or 'ok'
   end
 end
 
 -- Time items together. When that fails nobody knows whose fault it was, so they go one by one.
 local function time_or_blame(run, items, aside)
   local ok, caught = xpcall(time_items, catch, run, items)
-  if ok then return end
+  if ok then
+    for _, item in ipairs(items) do
+      if item.outcome.state == 'oom' and #items > 1 then
+        item.outcome = nil -- the others held memory too
+        aside[#aside + 1] = item.claim
+      end
+    end
+    return
+  end
   if is_interrupt(caught.err) then error(caught.err, 0) end
   for _, item in ipairs(items) do
     if #items == 1 then
@@ -182,15 +205,6 @@ local function work(run, claims, done, aside)
   collectgarbage()
 end
 
-local function with_telemetry(done, before, after)
-  for _, item in ipairs(done) do
-    item.outcome.telemetry = {}
-    for key, value in pairs(before) do
-      item.outcome.telemetry[key] = { before = value, after = after[key] }
-    end
-  end
-end
-
 local function write(run, done)
   if #done == 0 then return end
   run.worker:record(done)
@@ -201,12 +215,10 @@ end
 
 local function block(run, claims)
   local done, aside = {}, {}
-  local before = run.lab.telemetry()
   local ok, err = pcall(function()
     work(run, claims, done, aside)
     for _, claim in ipairs(aside) do work(run, { claim }, done, {}) end
   end)
-  with_telemetry(done, before, run.lab.telemetry())
   if ok then return write(run, done) end
   -- keep what is known, give the rest back
   local final, rest = {}, {}
@@ -244,8 +256,22 @@ local function rows_of(run)
   end)
 end
 
+-- The machine's ceilings and noise, measured once for a device and a number of threads.
+local function calibrate(run)
+  local st, threads = run.store, run.lab.threads()
+  for _, row in ipairs(st:ceilings(run.device_id)) do
+    if row.threads == threads then return st:ceilings(run.device_id) end
+  end
+  local rows = run.lab.calibrate(function(text)
+    run.progress:note(('%s: calibrating this machine, once: %s'):format(run.sweep.name, text))
+  end)
+  st:add_ceilings(run.device_id, rows, clock.now_us())
+  return st:ceilings(run.device_id)
+end
+
 local function loop(run)
   local st, sweep = run.store, run.sweep
+  run.ceilings = run.calibrate and calibrate(run) or {}
   while true do
     local pending = queue.counts(st, sweep.id).pending or 0
     local claims = pending > 0 and run.worker:claim(sweep, block_size(pending), run.env_id) or {}
@@ -325,10 +351,11 @@ end
 --- Run what is left of a sweep.
 ---@param spec table setup, check, measure, protocol
 ---@param wanted table what ridge.store.identity.ensure takes
----@param opt table db, new, progress, lab
+---@param opt table db, new, progress, calibrate, lab
 ---@return table summary name, path, counts (state to number), failed
 function M.run(spec, wanted, opt)
-  local run = { spec = spec, lab = opt.lab, store = store.open(opt.db, 'write') }
+  local run = { spec = spec, lab = opt.lab, calibrate = opt.calibrate,
+    store = store.open(opt.db, 'write') }
   local ok, result = pcall(go, run, wanted, opt)
   run.store:close()
   if not ok then error(result, 0) end

@@ -17,12 +17,14 @@ function M.new()
       p95 = samples[19], p99 = samples[20], max = samples[20], mean = med, sd = 1, mad = 1,
       ci_lo = med * 0.99, ci_hi = med * 1.01, ci_level = 0.95, ci_how = 'order', r1 = 0.1,
       drift = 0, sentinel = 0, flags = lab.flags or {}, grade = lab.grade or 'A',
-      stop = 'precision', samples = samples, at = at, mark = { true } }
+      stop = 'precision', thresholds = 'fixed', t0_ns = 5e12,
+      samples = samples, at = at, mark = { true } }
   end
 
-  function lab.block(points)
+  function lab.block(points, _, _, tick)
     lab.blocks[#lab.blocks + 1] = #points
     local out = {}
+    tick('', 1)
     for i, point in ipairs(points) do out[i] = result_of(point) end
     return out
   end
@@ -40,7 +42,12 @@ function M.new()
   function lab.seed(seed) lab.seeds[#lab.seeds + 1] = seed end
   function lab.stopping() return false end
   function lab.crash_note() end
-  function lab.telemetry() return { busy_ns = 1 } end
+  function lab.threads() return 2 end
+  function lab.calibrate(say)
+    say 'nothing'
+    lab.calibrations = (lab.calibrations or 0) + 1
+    return { { name = 'fma.f32', threads = 2, value = 1e11, unit = 'flop/s' } }
+  end
   function lab.facts()
     return { machine = { cpu = 'test', cores = 2 },
       device = { kind = 'cpu', uuid = 'cpu', name = 'test' },
