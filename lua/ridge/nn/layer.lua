@@ -76,17 +76,8 @@ function Layer:name_parameters()
     local name = ffi.string(p.name)
     local tensor = ref.wrap(C.rg_tensor_retain(p.tensor))
     self.params[i + 1] = { name = name, tensor = tensor, trainable = p.trainable == 1 }
+    self[name] = tensor
   end
-end
-
---- A parameter by name, or nil.
----@param name string
----@return Tensor|nil
-function Layer:param(name)
-  for _, p in ipairs(self.params) do
-    if p.name == name then return p.tensor end
-  end
-  return nil
 end
 
 --- Apply the layer to the last axis.
@@ -110,7 +101,7 @@ end
 
 --- The matrix the layer multiplies by, [n_out x n_in]; for a sketch the effective one.
 ---@return Tensor
-function Layer:weight()
+function Layer:effective_weight()
   call.settle()
   call.check(C.rg_layer_weight(self._l, slot))
   return ref.wrap(slot[0])

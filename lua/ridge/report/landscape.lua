@@ -1,0 +1,234 @@
+-- SPDX-License-Identifier: MIT
+--- What a landscape sweep found, in words and columns: rows ready to draw, a table, a verdict.
+
+local M = {}
+
+local KINDS = { 'dense', 'lowrank', 'sketched' }
+
+--- Rows of the sweep with what the figures and the table need beside the measured numbers:
+-- in_features, out_features, batch, avg_time_ms, peak_memory_mb, throughput, gflops, gbps, k.
+---@param rows table of sw:results()
+---@param shape table n_in, n_out, batch
+---@return table rows the same, filled in
+function M.rows(rows, shape)
+  for _, row in ipairs(rows) do
+    row.in_features, row.out_features, row.batch = shape.n_in, shape.n_out, shape.batch
+    row.k = row.layer == 'sketched' and 2 * row.num_terms * row.low_rank or row.rank
+    if row.fwd then
+      row.avg_time_ms = row.fwd_mean / 1e6
+      row.throughput = shape.batch / (row.fwd / 1e9)
+      row.gflops, row.gbps = row.fwd_gflops, row.fwd_gbps
+    end
+    if row.fwd_peak_bytes then row.peak_memory_mb = row.fwd_peak_bytes / 2 ^ 20 end
+  end
+  return rows
+end
+
+-- -- Comparing ----------------------------------------------------------------------------------
+
+local function measured(row)
+  return row.state == 'ok' and row.fwd ~= nil and row.grade ~= 'D'
+end
+
+local function dense_of(rows, dtype)
+  for _, row in ipairs(rows) do
+    if row.layer == 'dense' and row.dtype == dtype and measured(row) then return row end
+  end
+  return nil
+end
+
+--- 'faster', 'slower' or 'open' by the intervals of two rows; 'open' where they overlap.
+---@param row table
+---@param other table
+---@return string
+function M.against(row, other)
+  if row.fwd_hi < other.fwd_lo then return 'faster' end
+  if row.fwd_lo > other.fwd_hi then return 'slower' end
+  return 'open'
+end
+
+local function types_of(rows)
+  local seen, list = {}, {}
+  for _, row in ipairs(rows) do
+    if not seen[row.dtype] then
+      seen[row.dtype] = true
+      list[#list + 1] = row.dtype
+    end
+  end
+  table.sort(list, function(a, b) return a > b end)
+  return list
+end
+
+-- -- The table
+-- -------------------------------------------------------------------------------------
+
+local COLUMNS = {
+  { 'layer', 8, function(r) return r.layer end, true },
+  { 'dtype', 5, function(r) return r.dtype end, true },
+  { 'T', 3, function(r) return r.num_terms or '' end },
+  { 'R', 4, function(r) return r.low_rank or r.rank or '' end },
+  { 'signs', 6, function(r) return r.form or '' end, true },
+  { 'trained', 8, function(r) return ('%d'):format(r.param_count) end },
+  { 'stored KB', 9, function(r) return ('%.0f'):format(r.stored_bytes / 1024) end },
+  { 'peak MB', 7, function(r) return ('%.2f'):format(r.peak_memory_mb) end },
+  { 'median us', 9, function(r) return ('%.1f'):format(r.fwd / 1e3) end },
+  { '95 % interval', 15, function(r)
+    return ('%.1f .. %.1f'):format(r.fwd_lo / 1e3, r.fwd_hi / 1e3)
+  end },
+  { 'p95', 7, function(r) return ('%.1f'):format(r.fwd_p95 / 1e3) end },
+  { 'p99', 7, function(r) return ('%.1f'):format(r.fwd_p99 / 1e3) end },
+  { 'rows/s', 8, function(r) return ('%.3g'):format(r.throughput) end },
+  { 'GFLOP/s', 7, function(r) return ('%.0f'):format(r.gflops) end },
+  { '% peak', 6, function(r, c)
+    local peak = c and c[r.dtype]
+    return peak and ('%.0f'):format(100 * r.gflops / peak) or '-'
+  end },
+  { 'GB/s', 6, function(r) return ('%.1f'):format(r.gbps) end },
+  { '% DRAM', 6, function(r, c)
+    return c and c.dram and ('%.0f'):format(100 * r.gbps / c.dram) or '-'
+  end },
+  { 'error', 6, function(r) return ('%.3f'):format(r.rel_error) end },
+  { 'grade', 5, function(r) return r.grade end, true },
+  { 'vs dense', 14, function(r, _, dense)
+    if r.layer == 'dense' or not dense then return '' end
+    local word = M.against(r, dense)
+    return ('%.2fx %s'):format(dense.fwd / r.fwd, word)
+  end, true },
+}
+
+--- Peaks to compare with, by element type, and DRAM bandwidth, from a list of ceilings.
+local function peaks(ceilings)
+  local out = {}
+  for _, c in ipairs(ceilings or {}) do
+    if c.name == 'fma.f32' then out.f32 = c.value end
+    if c.name == 'amx.bf16' then out.bf16 = c.value end
+    if c.name == 'bw.dram.read' or c.name == 'bw.dram' then out.dram = c.value end
+  end
+  -- ceilings are kept in operations and bytes a second
+  for key, value in pairs(out) do out[key] = value > 1e6 and value / 1e9 or value end
+  return out
+end
+
+--- Every measured row as one line of a table, fastest first within type and kind; then a line for
+-- each cause of what is missing.
+---@param rows table of M.rows
+---@param ceilings table|nil list of { name =, value = }
+---@return string
+function M.table(rows, ceilings)
+  local c = peaks(ceilings)
+  local lines, head = {}, {}
+  for i, column in ipairs(COLUMNS) do
+    head[i] = ((column[4] and '%-' or '%') .. column[2] .. 's'):format(column[1])
+  end
+  lines[1] = table.concat(head, ' ')
+  for _, dtype in ipairs(types_of(rows)) do
+    local dense = dense_of(rows, dtype)
+    for _, kind in ipairs(KINDS) do
+      local some = {}
+      for _, row in ipairs(rows) do
+        if row.layer == kind and row.dtype == dtype and row.fwd then some[#some + 1] = row end
+      end
+      table.sort(some, function(a, b) return a.fwd < b.fwd end)
+      for _, row in ipairs(some) do
+        local cells = {}
+        for i, column in ipairs(COLUMNS) do
+          local text = tostring(column[3](row, c, dense))
+          cells[i] = ((column[4] and '%-' or '%') .. column[2] .. 's'):format(text)
+        end
+        lines[#lines + 1] = (table.concat(cells, ' '):gsub('%s+$', ''))
+      end
+    end
+  end
+  local missing, causes = {}, {}
+  for _, row in ipairs(rows) do
+    if not row.fwd then
+      local cause = ('%s%s'):format(row.state, row.reason and ': ' .. row.reason:match('[^\n]*')
+        or '')
+      if not missing[cause] then causes[#causes + 1] = cause end
+      missing[cause] = (missing[cause] or 0) + 1
+    end
+  end
+  table.sort(causes)
+  for _, cause in ipairs(causes) do
+    lines[#lines + 1] = ('%d not measured, %s'):format(missing[cause], cause)
+  end
+  return table.concat(lines, '\n')
+end
+
+-- -- The verdict
+-- --------------------------------------------------------------------------------------
+
+--- How many rows of a kind are faster than another row, and what the fast ones have in common.
+local function count_faster(rows, kind, dtype, than)
+  local n, faster, open, highest = 0, 0, 0, 0
+  for _, row in ipairs(rows) do
+    if row.layer == kind and row.dtype == dtype and measured(row) then
+      n = n + 1
+      local word = M.against(row, than)
+      if word == 'faster' then
+        faster = faster + 1
+        highest = math.max(highest, row.k)
+      elseif word == 'open' then
+        open = open + 1
+      end
+    end
+  end
+  return n, faster, open, highest
+end
+
+local function rivals(rows, dtype)
+  local by_k = {}
+  for _, row in ipairs(rows) do
+    if row.layer == 'lowrank' and row.dtype == dtype and measured(row) then by_k[row.k] = row end
+  end
+  local pairs_seen, faster, smaller_error = 0, 0, 0
+  for _, row in ipairs(rows) do
+    if row.layer == 'sketched' and row.dtype == dtype and measured(row) and by_k[row.k] then
+      pairs_seen = pairs_seen + 1
+      if M.against(row, by_k[row.k]) == 'faster' then faster = faster + 1 end
+      if row.rel_error < by_k[row.k].rel_error then smaller_error = smaller_error + 1 end
+    end
+  end
+  return pairs_seen, faster, smaller_error
+end
+
+--- What was found, in sentences; every number in them is a count of rows.
+---@param rows table of M.rows
+---@param shape table n_in, n_out
+---@return string
+function M.verdict(rows, shape)
+  local lines = {}
+  local even = shape.n_in * shape.n_out / (shape.n_in + shape.n_out)
+  for _, dtype in ipairs(types_of(rows)) do
+    local dense = dense_of(rows, dtype)
+    if dense then
+      local n, faster, open, highest = count_faster(rows, 'sketched', dtype, dense)
+      if n > 0 then
+        local where = ''
+        if faster > 0 then
+          where = highest < even
+            and (', all with k = 2*T*R below %.0f'):format(even)
+            or (', up to k = 2*T*R = %d (%.0f is where it stores as much as dense)'):format(
+              highest, even)
+        end
+        lines[#lines + 1] = ('%s: sketched beats dense at %d of %d points%s%s.'):format(dtype,
+          faster, n, where, open > 0 and (' (%d undecided)'):format(open) or '')
+      end
+      local compared, won, better = rivals(rows, dtype)
+      if compared > 0 then
+        lines[#lines + 1] = ('%s: at equal bytes, sketched is faster than low-rank at %d of %d'
+          .. ' points, and nearer to the dense weight at %d.'):format(dtype, won, compared, better)
+      end
+    end
+  end
+  local f32, bf16 = dense_of(rows, 'f32'), dense_of(rows, 'bf16')
+  if f32 and bf16 then
+    local n, faster = count_faster(rows, 'sketched', 'f32', bf16)
+    lines[#lines + 1] = ('dense bf16 takes %.2f of the time of dense f32; %d of %d f32 sketches are'
+      .. ' faster than it.'):format(bf16.fwd / f32.fwd, faster, n)
+  end
+  if #lines == 0 then return 'no dense row to compare with: nothing is claimed.' end
+  return table.concat(lines, '\n')
+end
+
+return M

@@ -1,0 +1,155 @@
+-- SPDX-License-Identifier: MIT
+--- Where do dense, low-rank and sketched linear layers run fast on this machine?
+--
+-- Measures the grid of document 002 (in 1024, out 512, batch 128; terms x rank) for the three kinds
+-- of layer in f32 and bf16, keeps every trial in a database, draws the figures, and says where each
+-- kind wins.  Running it again goes on where it was.
+--
+-- machine: any x86-64 Linux; bf16 is fast where the processor has AMX
+-- time:    about four minutes on two cores; --quick one, --rigorous half an hour
+-- result:  results/ridge.db, results/landscape.png, results/landscape_map.png, a table
+--
+--     ./ridge recipes/landscape.lua [--quick|--rigorous|--smoke] [--terms 2,4 --ranks 16,32 ...]
+
+local ridge = require 'ridge'
+local measure = require 'ridge.measure'
+local nn = ridge.nn
+
+local opt = ridge.args {
+  { 'n-in', 1024, 'inputs of the layer' },
+  { 'n-out', 512, 'outputs of the layer' },
+  { 'batch', 128, 'rows of one call' },
+  { 'terms', { 2, 4, 6, 8, 12, 16 }, 'numbers of terms T' },
+  { 'ranks', { 16, 32, 48, 64, 96, 128 }, 'ranks R of a term' },
+  { 'layers', { 'dense', 'lowrank', 'sketched' }, 'kinds of layer' },
+  { 'dtypes', { 'f32', 'bf16' }, 'element types' },
+  { 'forms', { 'stored' }, 'how fixed signs are kept: stored, bits, or both' },
+  { 'device', 'cpu', 'where to run' },
+  { 'threads', 0, 'compute threads; 0: every processor' },
+  { 'seed', 7, 'seed of weights, signs and order' },
+  { 'db', '', 'database file; RIDGE_DB or results/ridge.db when left out' },
+  { 'out', 'results', 'folder of the figures' },
+  { 'name', '', 'name of the sweep; made from the options when left out' },
+  { 'new', false, 'start a new sweep instead of going on' },
+  { 'quick', false, 'fewer samples, about 3 % precision' },
+  { 'rigorous', false, 'more samples, finer precision' },
+  { 'smoke', false, 'a toy grid in seconds, to see that everything works' },
+}
+
+if opt.smoke then
+  opt.n_in, opt.n_out, opt.batch = 64, 32, 8
+  opt.terms, opt.ranks, opt.dtypes = { 1, 2 }, { 4, 8 }, { 'f32' }
+end
+local I, O, B = opt.n_in, opt.n_out, opt.batch
+ridge.set_num_threads(opt.threads)
+ridge.seed(opt.seed)
+
+local level = opt.smoke and 'quick' or opt.quick and 'quick' or opt.rigorous and 'rigorous'
+  or 'demo'
+
+-- -- The grid
+-- ---------------------------------------------------------------------------------------
+
+--- Ranks at which a low-rank layer stores as many numbers as some sketched one: k = 2TR.
+local function equal_byte_ranks()
+  local seen, list = {}, {}
+  for _, t in ipairs(opt.terms) do
+    for _, r in ipairs(opt.ranks) do
+      if not seen[2 * t * r] then
+        seen[2 * t * r] = true
+        list[#list + 1] = 2 * t * r
+      end
+    end
+  end
+  table.sort(list)
+  return list
+end
+
+local function is_sketched(p) return p.layer == 'sketched' end
+local function is_lowrank(p) return p.layer == 'lowrank' end
+
+local dense = nn.Linear(I, O, { seed = opt.seed })
+local W = dense:effective_weight()
+local W_norm = W:norm():item()
+
+local function make(p)
+  local layer
+  if p.layer == 'dense' then
+    layer = dense:clone()
+  elseif p.layer == 'lowrank' then
+    layer = nn.LowRankLinear.from(dense, { rank = p.rank })
+  else
+    layer = nn.SKLinear.from(dense, { num_terms = p.num_terms, low_rank = p.low_rank,
+                                      seed = opt.seed, form = p.form, warn = false })
+  end
+  return layer:to(p.dtype)
+end
+
+local sw = ridge.sweep(opt.name ~= '' and opt.name
+    or ('landscape-%dx%d-b%d-%s'):format(I, O, B, level)) {
+  space = {
+    layer = ridge.any(opt.layers),
+    dtype = ridge.any(opt.dtypes),
+    num_terms = ridge.when(is_sketched, ridge.any(opt.terms)),
+    low_rank = ridge.when(is_sketched, ridge.any(opt.ranks)),
+    form = ridge.when(is_sketched, ridge.any(opt.forms)),
+    rank = ridge.when(is_lowrank, ridge.any(equal_byte_ranks())),
+  },
+  seed = opt.seed,
+  args = { n_in = I, n_out = O, batch = B, threads = ridge.num_threads(), device = opt.device },
+  protocol = measure.protocol(level),
+
+  setup = function(p, m)
+    if p.layer == 'lowrank' and p.rank > math.min(I, O) then
+      m:infeasible(('rank %d is more than full rank %d'):format(p.rank, math.min(I, O)))
+    end
+    local g = ridge.generator(opt.seed)
+    return { layer = make(p), x = ridge.randn(B, I, { generator = g }):to(p.dtype) }
+  end,
+
+  -- a fast wrong kernel is refused: the layer must agree with its own effective matrix
+  check = function(p, c)
+    local y = c.layer(c.x):to('f32')
+    local expected = c.x:to('f32'):matmul(c.layer:effective_weight():to('f32'):t())
+    if c.layer.bias then expected = expected + c.layer.bias:to('f32') end
+    local off = ((y - expected):norm() / expected:norm()):item()
+    local bound = p.dtype == 'f32' and 1e-4 or 3e-2
+    return off <= bound, ('the output is off by %.2g of its size'):format(off)
+  end,
+
+  measure = function(_, c, m)
+    local facts = c.layer:facts()
+    m:time('fwd', ridge.capture(function() return c.layer(c.x) end))
+    m:cost('fwd', { flops = facts.flops_per_row * B,
+                    bytes = facts.stored_bytes + c.x.bytes + B * O * c.x.bytes / c.x.count })
+    m:peak('fwd', function() return c.layer(c.x) end)
+    m:metric('param_count', facts.trainable_count)
+    m:metric('stored_count', facts.stored_count)
+    m:metric('stored_bytes', facts.stored_bytes, { unit = 'byte', better = 'lower' })
+    m:metric('rel_error', ((c.layer:effective_weight():to('f32') - W):norm() / W_norm):item(),
+      { better = 'lower' })
+  end,
+}
+
+-- -- Measuring
+-- -----------------------------------------------------------------------------------------
+
+local db = opt.db ~= '' and opt.db or nil
+io.stderr:write(ridge.backend.describe(), '\n')
+local calibrated = require('ridge.sweep.calibrated').ensure { db = db, quick = not opt.rigorous }
+local summary = sw:run { db = db, new = opt.new, lab = calibrated.lab }
+
+-- -- What was found -----------------------------------------------------------------------------
+
+local report = require 'ridge.report.landscape'
+local rows = report.rows(sw:results(), { n_in = I, n_out = O, batch = B })
+print(report.table(rows, calibrated.list))
+print(report.verdict(rows, { n_in = I, n_out = O }))
+
+local about = { device = ridge.backend.describe(), sweep = summary.name, db = summary.path }
+for file, draw in pairs { landscape = ridge.plot.landscape, landscape_map = ridge.plot.map } do
+  local path = ('%s/%s.png'):format(opt.out, file)
+  draw(rows, about):save(path)
+  io.stderr:write(path, '\n')
+end
+os.exit(summary.failed > 0 and 2 or 0)
