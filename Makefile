@@ -95,9 +95,12 @@ $(BUILD)/ridge.so: $(OBJ) $(HOSTOBJ)
 	$(call show,ld $@)$(CC) -shared -fopenmp $(EXTRA) -o $@ $^ -ledit $(LDLIBS)
 
 # -- tests ------------------------------------------------------------------------
-$(BUILD)/tests/%: tests/c/%.c $(BUILD)/libridge.so $(wildcard tests/c/*.h)
+$(BUILD)/obj/tests/%.o: tests/%.c
 	@mkdir -p $(@D)
-	$(call show,cc $<)$(CC) $(CFLAGS) -Itests/c -MMD -MP -o $@ $< $(OBJ) $(LDLIBS)
+	$(call show,cc $<)$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
+$(BUILD)/tests/%: $(BUILD)/obj/tests/c/%.o $(OBJ)
+	@mkdir -p $(@D)
+	@$(CC) -fopenmp $(EXTRA) -o $@ $^ $(LDLIBS)
 
 .PHONY: demo test test-c test-op test-lua check format
 demo: all            ## draw this machine's performance landscape, in about five minutes
@@ -113,10 +116,14 @@ test-lua: all        ## run the Lua specs
 .PHONY: test-programs
 test-programs: $(CTESTBIN)
 
-check: all           ## run what is not a test: layers, exports, docs, map, size, text, format, lint
+check: all strict    ## run what is not a test: layers, exports, docs, map, size, text, format, lint
 	@scripts/deps lint
 	@scripts/run_tests tests/check
-	@CC='$(CC)' CFLAGS='$(CFLAGS)' luajit scripts/check/run.lua
+	@CC='$(CC)' luajit scripts/check/run.lua
+.PHONY: strict objects
+strict:              ## compile everything once more with each warning an error
+	@$(MAKE) -s BUILD=build/strict WERROR=-Werror objects
+objects: $(OBJ) $(HOSTOBJ) $(CTESTS:%.c=$(BUILD)/obj/%.o)
 format:              ## let clang-format write the C files
 	@scripts/deps lint
 	@luajit scripts/check/format.lua --write
@@ -140,4 +147,4 @@ clean:               ## remove what was built
 help:                ## print this
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
 
--include $(OBJ:.o=.d) $(HOSTOBJ:.o=.d) $(CTESTBIN:=.d)
+-include $(OBJ:.o=.d) $(HOSTOBJ:.o=.d) $(CTESTS:%.c=$(BUILD)/obj/%.d)

@@ -30,8 +30,8 @@ Tree.quote = quote
 function Tree.open(root)
   root = root or "."
   local self = setmetatable({ root = root, failures = {}, exists = {} }, Tree)
-  local command = "cd " .. quote(root) .. " && if [ -e .git ]; then git ls-files -co --exclude-standard; " ..
-    "else find . -type f | sed 's,^[.]/,,'; fi | sort -u"
+  local command = "cd " .. quote(root) .. " && if [ -e .git ]; then git ls-files -co " ..
+    "--exclude-standard; else find . -type f | sed 's,^[.]/,,'; fi | sort -u"
   self.files = {}
   for _, path in ipairs((Tree.run(command))) do
     local file = io.open(root .. "/" .. path)

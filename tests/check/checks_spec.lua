@@ -217,9 +217,6 @@ end)
 
 describe("lint", function()
   it("accepts clean code", function() accepts("lint") end)
-  it("refuses what the compiler warns of", function()
-    refuses("lint", "core/ridge.c", with("core/ridge.c", "return n;", "int m; return n;"))
-  end)
   it("refuses a Lua global", function()
     refuses("lint", "lua/ridge/blame.lua:2: setting non-standard global variable 'M'",
       with("lua/ridge/blame.lua", "local M", "M"))

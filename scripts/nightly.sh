@@ -1,0 +1,138 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# shellcheck disable=SC2317,SC2046,SC2086  # parts are called by name, lists are split into words
+#
+# nightly.sh: the runs that take too long for every change.
+#
+#   scripts/nightly.sh [part ...]    parts: asan ubsan tsan memcheck kill fuzz lint peers
+#
+# Without a part it runs all and keeps the table, with the commit, in results/nightly.md.  Each
+# sanitizer works in build/<part>, a copy of the tree whose objects stay between runs, so that
+# ./ridge and the library there are the sanitized ones and the tests are the same as ever.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+root=$PWD
+opt='-O1 -g -fno-omit-frame-pointer'
+
+# Make build/$1 the copy of this tree, built with the flags $2.
+build() {
+  scripts/copy_tree "build/$1" && make -s -C "build/$1" OPT="$opt" EXTRA="$2" all test-programs
+}
+
+# What run_tests is given, as paths in a copy.
+programs() { find "build/$1/build/tests" -type f -executable -printf 'build/tests/%f\n' | sort; }
+specs() { (cd "build/$1" && ls -d tests/op tests/lua tests/*_spec.lua 2>/dev/null); }
+totals() { awk '/ passed, / { p += $1; f += $3 } END { printf "%d passed, %d failed\n", p, f }'; }
+
+# Leaks are looked for in the C tests; LuaJIT and busted are not instrumented and end as they like.
+part_asan() {
+  build asan '-fsanitize=address' || return 1
+  local code=0 preload
+  preload=$(cc -print-file-name=libasan.so)
+  cd build/asan || return 1
+  ASAN_OPTIONS=detect_leaks=1 LSAN_OPTIONS=suppressions=$root/scripts/leaks.supp \
+    scripts/run_tests $(cd "$root" && programs asan) || code=1
+  LD_PRELOAD=$preload ASAN_OPTIONS=detect_leaks=0 \
+    scripts/run_tests $(cd "$root" && specs asan) || code=1
+  return $code
+}
+
+part_ubsan() {
+  build ubsan '-fsanitize=undefined -fno-sanitize-recover=all' || return 1
+  UBSAN_OPTIONS=print_stacktrace=1 build/ubsan/scripts/run_tests $(programs ubsan) $(specs ubsan)
+}
+
+# Our own threads only: OpenMP has one thread, and libgomp, which is not instrumented, is named in
+# scripts/threads.supp.  The address space stays where the sanitizer expects it.
+part_tsan() {
+  build tsan '-fsanitize=thread' || return 1
+  OMP_NUM_THREADS=1 OMP_THREAD_LIMIT=1 \
+    TSAN_OPTIONS="suppressions=$root/scripts/threads.supp ignore_noninstrumented_modules=1" \
+    setarch "$(uname -m)" -R build/tsan/scripts/run_tests $(programs tsan)
+}
+
+# Let the n-th allocation fail, for n = 1, 2, ... until a program has passed ten times in a row: then
+# n is beyond its last allocation.  A test may fail; the program may not crash, leak or hang.
+part_memcheck() {
+  build asan '-fsanitize=address' || return 1
+  local name n code clean passed=0 failed=0 log=$root/build/memcheck.log
+  cd build/asan || return 1
+  for name in $(cd "$root" && programs asan); do
+    n=1 clean=0
+    while [ $clean -lt 10 ]; do
+      RIDGE_ALLOC_FAIL=$n ASAN_OPTIONS=detect_leaks=0:exitcode=99:abort_on_error=0 \
+        timeout 300 "$name" >"$log" 2>&1 </dev/null
+      code=$?
+      case $code in
+        0) clean=$((clean + 1)) ;;
+        1) clean=0 ;;
+        *)
+          clean=0 failed=$((failed + 1))
+          echo "not ok $name, allocation $n: exit code $code"
+          grep -m 6 -E 'ERROR|^ +#[0-9]' "$log" | sed 's/^/#   /'
+          ;;
+      esac
+      n=$((n + 1))
+      passed=$((passed + (code == 0 || code == 1)))
+    done
+    echo "# $name: $((n - 11)) allocations"
+  done
+  echo "$passed passed, $failed failed"
+  [ $failed = 0 ]
+}
+
+# Sweeps killed in the middle, resumed and compared row by row.
+part_kill() {
+  [ -x scripts/soak_sweep.sh ] || return 77
+  make -s && scripts/soak_sweep.sh
+}
+
+part_fuzz() {
+  local code=0 script found=0
+  for script in tests/fuzz/*_fuzz.lua; do
+    [ -e "$script" ] || continue
+    found=1
+    make -s && ./ridge "$script" || code=1
+  done
+  [ $found = 1 ] || return 77
+  return $code
+}
+
+part_lint() { scripts/deps lint && make -s all && luajit scripts/check/lint.lua --all; }
+
+part_peers() {
+  [ -e scripts/peers/bench.lua ] && python3 -c 'import torch' 2>/dev/null || return 77
+  make -s && ./ridge scripts/peers/bench.lua
+}
+
+parts=("$@")
+[ $# -gt 0 ] || parts=(asan ubsan tsan memcheck kill fuzz lint peers)
+mkdir -p build
+failed=0 table=
+for part in "${parts[@]}"; do
+  declare -F "part_$part" >/dev/null || { echo "nightly: no part \"$part\"" >&2; exit 2; }
+  echo "# nightly: $part"
+  start=$SECONDS
+  (part_"$part") 2>&1 | tee "build/nightly-$part.log"
+  code=$?
+  case $code in
+    0) result=passed ;;
+    77) result='not run: what it needs is not here' ;;
+    *) result=FAILED failed=1 ;;
+  esac
+  counts=$(totals <"build/nightly-$part.log")
+  [ "$counts" != '0 passed, 0 failed' ] || counts=
+  table+="| $part | $result | $counts | $((SECONDS - start)) s |"$'\n'
+done
+
+{
+  echo '# The last nightly run'
+  echo
+  echo "Commit $(git rev-parse --short=12 HEAD)$(git diff --quiet HEAD || echo ' with changes')," \
+    "$(date -u +%Y-%m-%d), $(nproc) processors."
+  echo
+  printf '| part | result | tests | time |\n|---|---|---|---|\n%s' "$table"
+} >build/nightly.md
+[ $# -gt 0 ] || cp build/nightly.md results/nightly.md
+tail -n +5 build/nightly.md
+exit $failed
