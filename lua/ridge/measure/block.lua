@@ -190,8 +190,8 @@ end
 
 --- Measure several points together.
 --
--- A point is { plan =, label =, cost = { flops =, bytes =, dtype = }, zeros = }; `plan` is a plan of
--- ridge.capture, or a Lua function (flagged LUA).  Four to eight points make a good block: with
+-- A point is { plan =, label =, cost = { flops =, bytes =, dtype = }, zeros = }; `plan` is a plan
+-- of ridge.capture, or a Lua function (flagged LUA).  Four to eight points make a good block: with
 -- more, a round of a point comes back too late to be compared with its neighbours.
 --
 -- What a point raises becomes the `error` of its result, and the others go on; an interrupt (EINTR)

@@ -1,11 +1,11 @@
 -- SPDX-License-Identifier: MIT
 --- Confidence intervals that hold when the samples are correlated and come in rounds.
 --
--- A rank interval alone believes that its samples are independent: with a slowly changing
--- machine it covers the true median in 44 to 65 % of the cases instead of 95 %.  Two corrections are
--- joined: the rank interval uses the effective count of samples, and the spread between rounds gives
--- a t interval of its own; the reported interval is the hull of both.  tests/lua/measure holds this
--- to its coverage by simulation.
+-- A rank interval alone believes that its samples are independent: with a slowly changing machine
+-- it covers the true median in 44 to 65 % of the cases instead of 95 %.  Two corrections join: the
+-- rank interval uses the effective count of samples, and the spread between rounds gives a t
+-- interval of its own; the reported interval is the hull of both.  tests/lua/measure holds this to
+-- its coverage by simulation.
 
 local statistics = require 'ridge.measure.statistics'
 

@@ -74,7 +74,8 @@ end
 function M.run(take, per_call_ns, protocol, limit)
   local k = math.max(1, math.ceil(protocol.warm_window_ns / math.max(per_call_ns, 1e-3)))
   k = math.min(k, MAX_CALLS)
-  local times, spent, calls, steady = {}, 0, 0, nil
+  local times, spent, calls = {}, 0, 0
+  local steady
   repeat
     local ns = M.duration(take(k))
     times[#times + 1] = ns / k

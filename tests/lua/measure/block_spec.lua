@@ -1,0 +1,462 @@
+-- SPDX-License-Identifier: MIT
+-- The protocol on a made-up machine: what each kind of noise does to the numbers, flags and grades.
+
+local here = debug.getinfo(1, 'S').source:match('^@(.*/)')
+local made_up = dofile(here .. 'machine.lua')
+local block = require 'ridge.measure.block'
+local blame = require 'ridge.blame'
+local random = require 'ridge.measure.random'
+
+local CALL_NS = 2e5
+
+local function has(result, flag)
+  for _, name in ipairs(result.flags) do
+    if name == flag then return true end
+  end
+  return false
+end
+
+-- Measure one point with a given noise on a machine with given signals.
+local function measure(noise, setup)
+  setup = setup or {}
+  local machine = made_up.new(setup.signals)
+  local point = { label = 'x', cost = setup.cost, zeros = setup.zeros,
+                  window = machine:window(setup.call_ns or CALL_NS, noise or machine:quiet(),
+                                          setup.event) }
+  local results = block.block({ point }, setup.protocol or 'default',
+                              { services = machine:services(), calibration = setup.calibration })
+  return results[1], machine
+end
+
+describe('a quiet point', function()
+  local r = measure()
+
+  it('is precise, clean, and grade A', function()
+    assert.same({}, r.flags)
+    assert.equal('A', r.grade)
+    assert.equal(0, r.flag_bits)
+    assert.equal('precision', r.stop)
+    assert.is_true(r.precision <= 0.01)
+    assert.equal('fixed', r.thresholds)
+  end)
+
+  it('has its time inside its interval, in ns of one call', function()
+    assert.is_true(math.abs(r.med / CALL_NS - 1) < 1e-3)
+    assert.is_true(r.ci_lo <= r.med and r.med <= r.ci_hi)
+    assert.is_true(r.min <= r.p25 and r.p25 <= r.med and r.med <= r.p75 and r.p75 <= r.p95
+                   and r.p95 <= r.p99 and r.p99 <= r.max)
+    assert.is_true(math.abs(r.first_ns / CALL_NS - 1) < 0.01)
+  end)
+
+  it('took five rounds of ten samples of at least half a millisecond', function()
+    assert.equal(5, r.rounds)
+    assert.equal(50, r.n)
+    assert.equal(50, #r.samples)
+    assert.equal(50, #r.at)
+    assert.equal(50, #r.mark)
+    assert.equal(4, r.inner)   -- 4 x 0.2 ms, the first power of two above 0.5 ms
+    assert.equal(0, r.at[1])
+    for i = 2, 50 do assert.is_true(r.at[i] > r.at[i - 1]) end
+    assert.is_true(r.n_eff <= 50 and r.n_eff >= 4)
+  end)
+
+  it('was warm for at least a tenth of a second', function()
+    assert.is_true(r.warm_ns >= 1e8 and r.warm_ns < 1e9)
+    assert.is_true(r.warm_calls * CALL_NS > 1e8)
+  end)
+end)
+
+describe('a window', function()
+  it('grows for a call of 50 ns until it is worth timing', function()
+    local r = measure(nil, { call_ns = 50 })
+    assert.is_true(r.inner * 50 >= 5e5 and r.inner * 50 < 1e6 * 1.01)
+    assert.is_true(math.abs(r.med / 50 - 1) < 0.01)
+  end)
+
+  it('grows with a clock that is slow to read', function()
+    local machine = made_up.new()
+    machine.clock_facts.overhead_ns = 1000
+    local r = block.block({ { window = machine:window(CALL_NS, machine:quiet()) } }, 'default',
+                          { services = machine:services() })[1]
+    assert.is_true(r.inner * CALL_NS >= 1e7)
+  end)
+
+  it('is one call when that is long, and then the budget holds', function()
+    local r = measure(nil, { call_ns = 1e9 })
+    assert.equal(1, r.inner)
+    assert.equal(5, r.rounds)
+    assert.is_true(r.n <= 15, r.n)
+  end)
+
+  it('of nothing is an error of that point alone', function()
+    local machine = made_up.new()
+    local results = block.block({
+      { label = 'nothing', window = machine:window(0, function() return 0 end) },
+      { label = 'something', window = machine:window(CALL_NS, machine:quiet()) },
+    }, 'quick', { services = machine:services() })
+    assert.truthy(tostring(results[1].error):find('nothing to time', 1, true))
+    assert.equal('A', results[2].grade)
+  end)
+end)
+
+describe('noise', function()
+  it('that is plain and large ends at the budget, and says so', function()
+    local machine = made_up.new()
+    local r = measure(machine:quiet(0.08))
+    assert.equal('budget', r.stop)
+    assert.equal(20, r.rounds)
+    assert.equal(200, r.n)
+    assert.is_true(has(r, 'IMPRECISE'))
+    assert.equal('C', r.grade)
+  end)
+
+  it('that never settles is UNSTEADY after the longest warm-up', function()
+    local r = measure(function(i) return i % 2 == 0 and 0.02 or -0.02 end)
+    assert.is_true(has(r, 'UNSTEADY'))
+    assert.is_true(r.warm_ns >= 3e9 and r.warm_ns < 3.1e9)
+    assert.equal('C', r.grade)
+  end)
+
+  it('that is wide but centred is WIDE, and GROSS when it is very wide', function()
+    local rng = random.new(2)
+    local r = measure(function() return 0.10 * rng:normal() end, { protocol = {
+      precision = 0.2, warm_max_ns = 2e8 } })
+    assert.is_true(has(r, 'WIDE') and not has(r, 'GROSS'))
+    r = measure(function() return 0.9 * rng:uniform() end, { protocol = { precision = 0.9 } })
+    assert.is_true(has(r, 'GROSS') and not has(r, 'WIDE'))
+    assert.equal('C', r.grade)
+  end)
+
+  it('that rises is DRIFT', function()
+    local machine = made_up.new()
+    local quiet = machine:quiet()
+    -- the warm-up's windows pass first: 20 ms each, and eight of them
+    local r = measure(function(i) return 0.001 * math.max(0, i - 12) + quiet() end)
+    assert.is_true(has(r, 'DRIFT'))
+    assert.is_true(r.drift > 0.02)
+    assert.equal('C', r.grade)
+  end)
+
+  it('that remembers is AUTOCORR, and counts for fewer samples', function()
+    local rng, x = random.new(8), 0
+    local r = measure(function()
+      x = 0.9 * x + 0.44 * 0.003 * rng:normal()
+      return x
+    end)
+    assert.is_true(has(r, 'AUTOCORR'))
+    assert.is_true(r.r1 > 0.3)
+    assert.is_true(r.n_eff < r.n / 2)
+    assert.equal('B', r.grade)
+  end)
+
+  it('of two kinds is MODES', function()
+    local rng = random.new(8)
+    local quiet = made_up.new():quiet()
+    -- the warm-up passes first, or it would never be steady
+    local r = measure(function(i)
+      return quiet() + (i > 20 and rng:uniform() < 0.3 and 0.05 or 0)
+    end, { protocol = { precision = 0.05 } })
+    assert.is_true(has(r, 'MODES'))
+    assert.equal('B', r.grade)
+  end)
+
+  it('keeps a spike: it is marked and in the numbers', function()
+    local machine = made_up.new()
+    local quiet = machine:quiet()
+    local r = measure(function(i) return quiet() + (i == 30 and 3 or 0) end,
+                      { event = function(i) return i == 30 and { involuntary = 2 } or nil end })
+    assert.is_true(r.max > 3.5 * CALL_NS)
+    local marked = 0
+    for i = 1, r.n do
+      if r.mark[i] == 1 then
+        marked = marked + 1
+        assert.is_true(r.samples[i] > 3.5 * CALL_NS)
+      end
+    end
+    assert.equal(1, marked)
+    assert.is_false(has(r, 'SWITCHED'))
+  end)
+end)
+
+describe('the machine', function()
+  it('that takes the processor away is SWITCHED', function()
+    local r = measure(nil, { event = function(i)
+      return i % 5 == 0 and { migrations = 1 } or nil
+    end })
+    assert.is_true(has(r, 'SWITCHED'))
+    assert.equal('B', r.grade)
+  end)
+
+  local disturbed = {
+    FOREIGN = { busy_cpus = 0.3 },
+    STEAL = { steal = 0.02 },
+    PRESSURE = { pressure = 0.05 },
+    THROTTLE = { throttled = 20 },
+    SENTINEL = { sentinel = function(run) return run > 6 and 1.05 or 1 end },
+    FREQ = { hz = function(run) return run % 2 == 0 and 3e9 or 3.2e9 end },
+    DEBUG = { debug_build = true },
+  }
+  for flag, signals in pairs(disturbed) do
+    it(('that is disturbed is %s, grade D'):format(flag), function()
+      local r = measure(nil, { signals = signals })
+      assert.is_true(has(r, flag), table.concat(r.flags, ' '))
+      assert.equal('D', r.grade)
+    end)
+  end
+
+  it('under a debugger is DEBUG too', function()
+    assert.is_true(has(measure(nil, { signals = { debugger = 1 } }), 'DEBUG'))
+  end)
+
+  it('says whose fault pressure is', function()
+    assert.equal('own', measure(nil, { signals = { pressure = 0.05 } }).host.cause)
+    assert.equal('neighbour',
+                 measure(nil, { signals = { pressure = 0.05, busy_cpus = 0.5 } }).host.cause)
+    assert.equal('hypervisor',
+                 measure(nil, { signals = { pressure = 0.05, steal = 0.02 } }).host.cause)
+    assert.equal('quota',
+                 measure(nil, { signals = { pressure = 0.05, throttled = 20 } }).host.cause)
+    assert.is_nil(measure().host.cause)
+  end)
+
+  it('that hides its signals is not called clean', function()
+    local r = measure(nil, { signals = {
+      hidden = { 'busy_ns', 'steal_ns', 'pressure_ns', 'n_throttled' } } })
+    assert.same({ 'foreign', 'pressure', 'steal', 'throttled' }, r.host.hidden)
+    assert.is_true(r.host.foreign ~= r.host.foreign)
+    assert.is_true(r.host.steal ~= r.host.steal)
+    assert.same({}, r.flags)
+    assert.same({}, measure().host.hidden)
+  end)
+
+  it('runs the reference work after every pass, five times before', function()
+    local r, machine = measure()
+    assert.equal(1 + 5 + r.rounds, machine.sentinel_runs)
+  end)
+end)
+
+describe('a calibration', function()
+  local function calibrated(noise)
+    return { ceilings = {}, noise = noise, clock_hz = 3e9 }
+  end
+
+  it('raises limits to the noise of the machine, and says that it did', function()
+    local shifted = { sentinel = function(run) return run > 6 and 1.05 or 1 end }
+    local r = measure(nil, { signals = shifted, calibration = calibrated({ sentinel = 0.06 }) })
+    assert.same({}, r.flags)
+    assert.equal('calibrated', r.thresholds)
+    r = measure(nil, { signals = shifted, calibration = calibrated({ sentinel = 0.03 }) })
+    assert.is_true(has(r, 'SENTINEL'))
+  end)
+
+  it('does not excuse everything', function()
+    local r = measure(nil, { signals = { steal = 0.2, busy_cpus = 1 },
+                             calibration = calibrated({ steal = 0.3, foreign = 1 }) })
+    assert.is_true(has(r, 'STEAL') and has(r, 'FOREIGN'))
+  end)
+
+  it('never lowers a limit', function()
+    local r = measure(nil, { calibration = calibrated({ wide = 0, steady = 0, drift = 0 }) })
+    assert.equal('A', r.grade)
+  end)
+
+  it('says what is precise enough, but the rounds still go for what was asked', function()
+    local machine = made_up.new()
+    local r = measure(machine:quiet(0.08), { calibration = calibrated({ precision = 0.05,
+                                             steady = 0.1, wide = 0.2 }) })
+    assert.equal(20, r.rounds)
+    assert.is_false(has(r, 'IMPRECISE'))
+  end)
+
+  it('knows the clock', function()
+    local r = measure(nil, { calibration = { ceilings = {}, noise = {}, clock_hz = 3.5e9 } })
+    assert.is_true(has(r, 'FREQ'))
+  end)
+
+  it('knows the roofs', function()
+    local roofs = { ceilings = { ['fma.f32'] = { value = 1e11, ci_hi = 1.1e11 },
+                                 ['bw.l1'] = { value = 1e11, ci_hi = 1e11 } } }
+    local function roof(cost)
+      return has(measure(nil, { calibration = roofs, cost = cost }), 'ROOF')
+    end
+    -- 0.2 ms at 1.1e11 a second are 2.2e7 operations
+    assert.is_true(roof({ flops = 2.4e7, bytes = 1, dtype = 'f32' }))
+    assert.is_false(roof({ flops = 2.2e7, bytes = 1, dtype = 'f32' }))
+    assert.is_true(roof({ flops = 1, bytes = 2.2e7, dtype = 'f32' }))
+    assert.is_false(roof({ flops = 2.4e7, bytes = 1, dtype = 'f64' }))
+    assert.is_false(roof({}))
+  end)
+end)
+
+-- Garbage that the compiler cannot optimise away.
+local function litter()
+  local list = {}
+  for i = 1, 2000 do list[i] = { i } end
+  return list
+end
+
+describe('a block', function()
+  local function many(n, protocol, noise)
+    local machine, points, log = made_up.new(), {}, {}
+    for i = 1, n do
+      local take = machine:window(CALL_NS * i, noise or machine:quiet())
+      points[i] = { label = 'p' .. i, window = function(k, count)
+        if count > 1 then log[#log + 1] = i end
+        return take(k, count)
+      end }
+    end
+    local results = block.block(points, protocol or 'default', { services = machine:services() })
+    return results, log
+  end
+
+  it('shuffles the rounds of its points together', function()
+    local results, log = many(4)
+    assert.equal(20, #log)
+    local orders = {}
+    for pass = 0, 4 do
+      local seen = {}
+      for i = 1, 4 do seen[log[pass * 4 + i]] = true end
+      for i = 1, 4 do assert.is_true(seen[i], 'every point in every pass') end
+      orders[table.concat(log, ' ', pass * 4 + 1, pass * 4 + 4)] = true
+    end
+    local n = 0
+    for _ in pairs(orders) do n = n + 1 end
+    assert.is_true(n >= 3, 'the order changes from pass to pass')
+    for i, r in ipairs(results) do
+      assert.is_true(math.abs(r.med / (CALL_NS * i) - 1) < 1e-2)
+      assert.equal('p' .. i, r.label)
+    end
+  end)
+
+  it('takes the same order for the same seed, another for another', function()
+    local _, a = many(4, { seed = 5 })
+    local _, b = many(4, { seed = 5 })
+    local _, c = many(4, { seed = 6 })
+    assert.same(a, b)
+    assert.is_false(table.concat(a) == table.concat(c))
+  end)
+
+  it('goes on with those that are not precise yet', function()
+    local machine = made_up.new()
+    local results = block.block({
+      { window = machine:window(CALL_NS, machine:quiet()) },
+      { window = machine:window(CALL_NS, machine:quiet(0.08)) },
+    }, 'default', { services = machine:services() })
+    assert.equal(5, results[1].rounds)
+    assert.equal(20, results[2].rounds)
+  end)
+
+  it('sees that a point depends on what ran before it', function()
+    local machine, last = made_up.new(), nil
+    local quiet = machine:quiet()
+    local function window(name, slow_after)
+      local take = machine:window(CALL_NS, function()
+        return quiet() + (last == slow_after and 0.05 or 0)
+      end)
+      return function(k, n)
+        local out = take(k, n)
+        if n > 1 then last = name end
+        return out
+      end
+    end
+    local results = block.block({
+      { label = 'a', window = window('a', 'b') },
+      { label = 'b', window = window('b', 'none') },
+      { label = 'c', window = window('c', 'none') },
+    }, { min_rounds = 40, max_rounds = 40 }, { services = machine:services() })
+    assert.is_true(has(results[1], 'ORDER'))
+    assert.is_false(has(results[2], 'ORDER'))
+    assert.is_false(has(results[3], 'ORDER'))
+  end)
+
+  it('tells how it gets on', function()
+    local machine, told = made_up.new(), {}
+    block.block({ { label = 'x', window = machine:window(CALL_NS, machine:quiet()) } }, 'quick',
+                { services = machine:services(), progress = function(label, rounds, half, stop)
+                  told[#told + 1] = { label, rounds, half ~= nil, stop }
+                end })
+    assert.same({ { 'x', 1, false }, { 'x', 2, false }, { 'x', 3, true, 'precision' } }, told)
+  end)
+
+  it('keeps the collector out of the windows and sets it going again', function()
+    local machine = made_up.new()
+    local take, grew = machine:window(CALL_NS, machine:quiet()), true
+    block.block({ { window = function(k, n)
+      local before = collectgarbage('count')
+      litter()
+      grew = grew and collectgarbage('count') >= before
+      return take(k, n)
+    end } }, 'quick', { services = machine:services() })
+    assert.is_true(grew)
+    local limit, falls = collectgarbage('count'), false
+    for _ = 1, 200 do
+      litter()
+      local now = collectgarbage('count')
+      falls = falls or now < limit
+      limit = now
+    end
+    assert.is_true(falls, 'it collects again')
+  end)
+end)
+
+describe('an interrupt', function()
+  it('ends the block with EINTR, wherever it comes', function()
+    for at = 1, 8 do
+      local machine = made_up.new({ interrupt_at = at })
+      local ok, err = pcall(block.block, { { window = machine:window(CALL_NS, machine:quiet()) } },
+                            'default', { services = machine:services() })
+      -- the first look is in the wait for a quiet machine, the later ones before warm-up and rounds
+      if at <= 6 then
+        assert.is_false(ok)
+        assert.is_true(blame.is_error(err))
+        assert.equal('EINTR', err.code)
+      end
+    end
+  end)
+
+  it('from inside a window is not taken for a failure of the point', function()
+    local machine, n = made_up.new(), 0
+    local take = machine:window(CALL_NS, machine:quiet())
+    local ok, err = pcall(block.block, { { window = function(k, count)
+      n = n + 1
+      if n == 15 then blame.raise('measure: interrupted', 'EINTR') end
+      return take(k, count)
+    end } }, 'default', { services = machine:services() })
+    assert.is_false(ok)
+    assert.equal('EINTR', err.code)
+  end)
+
+  it('while a failure of one point is its own', function()
+    local machine = made_up.new()
+    local results = block.block({
+      { label = 'bad', window = function() blame.raise('no memory', 'ENOMEM') end },
+      { label = 'good', window = machine:window(CALL_NS, machine:quiet()) },
+    }, 'default', { services = machine:services() })
+    assert.equal('ENOMEM', results[1].error.code)
+    assert.is_nil(results[1].med)
+    assert.equal('A', results[2].grade)
+  end)
+end)
+
+describe('wrong arguments', function()
+  local function fails(text, ...)
+    local ok, err = pcall(...)
+    assert.is_false(ok)
+    assert.truthy(tostring(err):find(text, 1, true), tostring(err))
+  end
+
+  it('are errors with the facts', function()
+    local services = made_up.new():services()
+    local function window() end
+    fails('one or more points', block.block, {})
+    fails('one or more points', block.block, 3)
+    fails('point 1 is a number', block.block, { 3 })
+    fails('unknown field plam', block.block, { { plam = 1 } })
+    fails('wants a plan', block.block, { {} })
+    fails('one of them', block.block, { { plan = {}, window = window } })
+    fails('cost of point 1', block.block, { { window = window, cost = 3 } })
+    fails("'precision'", block.block, { { window = window } }, { precison = 0.1 })
+    fails('unknown setting speed', block.block, { { window = window } }, 'quick',
+          { speed = 1, services = services })
+  end)
+end)

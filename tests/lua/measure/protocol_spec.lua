@@ -1,0 +1,118 @@
+-- SPDX-License-Identifier: MIT
+local protocols = require 'ridge.measure.protocol'
+local flags = require 'ridge.measure.flags'
+local host = require 'ridge.measure.host'
+
+local function fails(text, ...)
+  local ok, err = pcall(...)
+  assert.is_false(ok)
+  assert.truthy(tostring(err):find(text, 1, true), tostring(err))
+end
+
+describe('a protocol', function()
+  it('is a level with the fields that differ', function()
+    local p = protocols.protocol()
+    assert.equal('default', p.level)
+    assert.same({ 5, 20, 10, 0.01, 5e5, 1e8, 3e9 },
+                { p.min_rounds, p.max_rounds, p.samples, p.precision, p.window_ns, p.warm_min_ns,
+                  p.warm_max_ns })
+    p = protocols.protocol('quick')
+    assert.same({ 3, 3, 5, 0.03 }, { p.min_rounds, p.max_rounds, p.samples, p.precision })
+    p = protocols.protocol({ level = 'quick', samples = 8 })
+    assert.same({ 3, 8, 0.03 }, { p.min_rounds, p.samples, p.precision })
+    assert.is_true(protocols.protocol('rigorous').precision < protocols.protocol().precision)
+  end)
+
+  it('is whole: taken again it is the same', function()
+    for _, level in ipairs{ 'quick', 'demo', 'default', 'rigorous' } do
+      local once = protocols.protocol(level)
+      assert.same(once, protocols.protocol(once))
+      for name, value in pairs(once) do
+        assert.is_true(type(value) == 'number' or type(value) == 'string', name)
+      end
+    end
+  end)
+
+  it('keeps its bounds in order', function()
+    assert.equal(30, protocols.protocol({ min_rounds = 30 }).max_rounds)
+  end)
+
+  it('refuses what it does not know', function()
+    fails('quick, demo, default, rigorous', protocols.protocol, 'fast')
+    fails('samples', protocols.protocol, { sampels = 3 })
+    fails('got number', protocols.protocol, 3)
+    fails('min_rounds', protocols.protocol, { min_rounds = 1 })
+    fails('precision', protocols.protocol, { precision = 0 / 0 })
+  end)
+end)
+
+describe('flags', function()
+  it('have a bit each, and come back from them', function()
+    local all = flags.names()
+    assert.equal(2 ^ #all - 1, flags.bits(all))
+    assert.same(all, flags.from_bits(flags.bits(all)))
+    assert.same({ 'GROSS', 'STEAL' }, flags.from_bits(flags.bits({ 'STEAL', 'GROSS' })))
+    assert.same({}, flags.from_bits(0))
+  end)
+
+  it('lead to the worst grade among them', function()
+    assert.equal('A', flags.grade({}))
+    assert.equal('B', flags.grade({ 'WIDE', 'MODES', 'AUTOCORR', 'SWITCHED' }))
+    assert.equal('C', flags.grade({ 'WIDE', 'DRIFT' }))
+    assert.equal('D', flags.grade({ 'WIDE', 'DRIFT', 'STEAL' }))
+    for _, name in ipairs{ 'GROSS', 'IMPRECISE', 'UNSTEADY', 'DRIFT', 'ORDER', 'LUA', 'ZEROS' } do
+      assert.equal('C', flags.describe(name).grade, name)
+    end
+    for _, name in ipairs{ 'THROTTLE', 'FREQ', 'SENTINEL', 'FOREIGN', 'PRESSURE', 'STEAL', 'ROOF',
+                           'DEBUG' } do
+      assert.equal('D', flags.describe(name).grade, name)
+    end
+    assert.is_nil(flags.describe('NONE'))
+  end)
+
+  it('are raised by nothing that is unknown', function()
+    local nan = 0 / 0
+    assert.same({}, flags.judge({ target = 0.01, foreign = nan, steal = nan, pressure = nan,
+                                  sentinel = nan, freq = nan, roof = nan }, flags.thresholds()))
+  end)
+
+  it('of a point given as constant inputs or as Lua', function()
+    local limits = flags.thresholds()
+    assert.same({ 'LUA', 'ZEROS' },
+                flags.judge({ target = 0.01, lua = true, zeros = true }, limits))
+  end)
+end)
+
+describe('the host between two readings', function()
+  local function reading(at, busy, own, steal, pressure, throttled)
+    return { at_ns = at, busy_ns = busy, own_ns = own, steal_ns = steal, pressure_ns = pressure,
+             n_throttled = throttled, n_cpus = 2 }
+  end
+
+  it('gives shares', function()
+    local d = host.delta(reading(0, 0, 0, 0, 0, 1), reading(1e9, 1.2e9, 1e9, 2e7, 3e7, 4))
+    assert.is_true(math.abs(d.foreign - 0.1) < 1e-12)
+    assert.is_true(math.abs(d.steal - 0.01) < 1e-12)
+    assert.is_true(math.abs(d.pressure - 0.03) < 1e-12)
+    assert.equal(3, d.throttled)
+    assert.same({}, host.hidden(d))
+    assert.is_false(host.is_quiet(d, 2))
+    assert.is_true(host.is_quiet(host.delta(reading(0, 0, 0, 0, 0, 0),
+                                            reading(1e9, 1.1e9, 1e9, 0, 0, 0)), 2))
+  end)
+
+  it('does not tell what it cannot know', function()
+    local nan = 0 / 0
+    local d = host.delta(reading(0, nan, 0, nan, nan, nan), reading(1e9, nan, 1e9, nan, nan, nan))
+    assert.same({ 'foreign', 'pressure', 'steal', 'throttled' }, host.hidden(d))
+    assert.is_true(host.is_quiet(d, 2))
+    -- 0.1 s on two processors are 20 steps of the counter
+    d = host.delta(reading(0, 0, 0, 0, 0, 0), reading(1e8, 2e8, 1e8, 0, 0, 0))
+    assert.same({ 'foreign', 'steal' }, host.hidden(d))
+  end)
+
+  it('takes a counter that ran behind for nobody', function()
+    local d = host.delta(reading(0, 0, 0, 0, 0, 0), reading(1e9, 0.9e9, 1e9, 0, 0, 0))
+    assert.equal(0, d.foreign)
+  end)
+end)
