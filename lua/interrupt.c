@@ -31,6 +31,7 @@
 #include <luajit.h>
 
 #include "ridge/base.h"
+#include "ridge/tensor.h"
 
 enum { KIND_NONE, KIND_ONCE, KIND_RECIPE, KIND_SESSION };
 
@@ -182,6 +183,7 @@ static int host_call(lua_State *L)
   static const char *const names[] = { "once", "recipe", "session", NULL };
   const int new_kind = luaL_checkoption(L, 1, NULL, names) + KIND_ONCE;
   const int old_kind = kind;
+  const int32_t depth = rg_scope_depth();
   int status, was_interrupted;
 
   luaL_checkany(L, 2);
@@ -209,6 +211,7 @@ static int host_call(lua_State *L)
     install(old_kind);
   }
   if (status != 0) {
+    if (rg_scope_depth() > depth) rg_scope_leave(depth + 1); /* scopes the error left open */
     lua_pushboolean(L, 0);
     lua_insert(L, -2);
     lua_pushboolean(L, was_interrupted);

@@ -33,6 +33,27 @@ static int host_seed(lua_State *L)
   return 0;
 }
 
+/* host.machine(): the processor's name, threads in use, the instruction set of ridge's kernels. */
+static int host_machine(lua_State *L)
+{
+  static const char *const names[RG_ISA_COUNT] = { "baseline", "AVX2", "AVX-512" };
+  const rg_machine *machine = rg_machine_facts();
+  const int32_t level = rg_isa();
+
+  lua_pushstring(L, machine->cpu[0] ? machine->cpu : "of an unknown kind");
+  lua_pushinteger(L, rg_threads());
+  lua_pushstring(L, level >= 0 && level < RG_ISA_COUNT ? names[level] : "unknown");
+  lua_pushnumber(L, (lua_Number)machine->ram_bytes);
+  return 4;
+}
+
+/* host.seconds(): a clock that only goes forward. */
+static int host_seconds(lua_State *L)
+{
+  lua_pushnumber(L, (lua_Number)rg_clock_ns() * 1e-9);
+  return 1;
+}
+
 /* host.live_bytes(): bytes in live tensors of the CPU. */
 static int host_live_bytes(lua_State *L)
 {
@@ -69,7 +90,8 @@ void rg_host_settings(lua_State *L)
   static const luaL_Reg functions[] = {
     { "set_threads", host_set_threads }, { "seed", host_seed },
     { "live_bytes", host_live_bytes },   { "limit_memory", host_limit_memory },
-    { "ignore_pipes", host_ignore_pipes }, { NULL, NULL },
+    { "seconds", host_seconds },         { "ignore_pipes", host_ignore_pipes },
+    { "machine", host_machine },         { NULL, NULL },
   };
   luaL_register(L, NULL, functions);
 }

@@ -1,0 +1,253 @@
+-- SPDX-License-Identifier: MIT
+--- The options of a recipe, from an ordered list:
+--
+--   local opt = ridge.args {
+--     {'widths', {512, 1024}, 'layer widths'},
+--     {'dtype', 'f32', 'element type', choices = {'f32', 'bf16'}},
+--     {'resume', false, 'go on from the newest checkpoint'},
+--   }
+--
+-- The type of an option is the type of its default. `--name value` or `--name=value`; lists by
+-- comma; `--flag` and `--no-flag`; `_` and `-` in names are the same. `--help` comes for free.
+
+local blame = require 'ridge.blame'
+local near = require 'ridge.near'
+
+local M = {}
+
+---@class ridge.cli.Option
+---@field [1] string name
+---@field [2] number|string|boolean|table default; its type is the option's
+---@field [3] string|nil one line on what it is
+---@field choices? any[] the values it may have, or each item of a list
+---@field min? number smallest number
+---@field max? number largest number
+---@field integer? boolean numbers must be whole
+
+local KINDS = { number = true, string = true, boolean = true, table = true }
+local KEYS = { choices = true, min = true, max = true, integer = true }
+
+local function plain(name) return (name:gsub('%-', '_')) end
+local function flag(name) return '--' .. name:gsub('_', '-') end
+
+--- Options by name; raises on a list that is wrong itself.
+local function check_spec(spec)
+  local options = {}
+  if type(spec) ~= 'table' then blame.raise('args: a list of options is expected') end
+  for key in pairs(spec) do
+    if type(key) ~= 'number' and key ~= 'rest' and key ~= 'about' then
+      blame.raise(("args: unknown key '%s'; known: rest, about"):format(tostring(key)))
+    end
+  end
+  for i, option in ipairs(spec) do
+    local name = type(option) == 'table' and option[1]
+    if type(name) ~= 'string' or not name:find '^%a[%w_%-]*$' then
+      blame.raise(('args: option %d has no name'):format(i))
+    end
+    for key in pairs(option) do
+      if type(key) == 'string' and not KEYS[key] then
+        blame.raise(("args: option '%s' has an unknown key '%s'; known: choices, integer, max, min")
+          :format(name, key))
+      end
+    end
+    if not KINDS[type(option[2])] then
+      blame.raise(("args: the default of '%s' is %s; it is a number, a string, a boolean or a list")
+        :format(name, tostring(option[2])))
+    end
+    if options[plain(name)] then blame.raise(("args: '%s' stands twice"):format(name)) end
+    options[plain(name)] = option
+  end
+  return options
+end
+
+--- One value of a kind from its text; nil and why not.
+local function convert_one(option, kind, text)
+  local value = text
+  if kind == 'number' then
+    value = tonumber(text)
+    if not value or value ~= value then return nil, ("'%s' is not a number"):format(text) end
+    if option.integer and value ~= math.floor(value) then
+      return nil, ("'%s' is not a whole number"):format(text)
+    end
+    if option.min and value < option.min then
+      return nil, ('%s is less than %s'):format(text, tostring(option.min))
+    end
+    if option.max and value > option.max then
+      return nil, ('%s is more than %s'):format(text, tostring(option.max))
+    end
+  end
+  if option.choices then
+    local names = {}
+    for i, choice in ipairs(option.choices) do
+      if choice == value then return value end
+      names[i] = tostring(choice)
+    end
+    return nil, ("'%s' is none of %s%s"):format(text, table.concat(names, ', '),
+      near.hint(text, names))
+  end
+  return value
+end
+
+local function convert(option, text)
+  local default = option[2]
+  if type(default) ~= 'table' then return convert_one(option, type(default), text) end
+  local kind, list = type(default[1]) == 'number' and 'number' or 'string', {}
+  if text == '' then return list end
+  for item in (text .. ','):gmatch '([^,]*),' do
+    local value, reason = convert_one(option, kind, item:match '^%s*(.-)%s*$')
+    if value == nil then return nil, reason end
+    list[#list + 1] = value
+  end
+  return list
+end
+
+local TRUE = { ['true'] = true, yes = true, on = true, ['1'] = true }
+local FALSE = { ['false'] = true, no = true, off = true, ['0'] = true }
+
+local function copy(value)
+  if type(value) ~= 'table' then return value end
+  local list = {}
+  for i, item in ipairs(value) do list[i] = item end
+  return list
+end
+
+--- The option a flag names, and whether it says no; nil and the reason if there is none.
+local function find(options, spec, name)
+  local option = options[plain(name)]
+  if option then return option, false end
+  local positive = name:match '^no[%-_](.+)$'
+  option = positive and options[plain(positive)]
+  if option and type(option[2]) == 'boolean' then return option, true end
+  local names = { 'help' }
+  for _, each in ipairs(spec) do names[#names + 1] = each[1]:gsub('_', '-') end
+  local hint = near.names(plain(name):gsub('_', '-'), names, 1)[1]
+  return nil, ("unknown option '--%s'%s"):format(name,
+    hint and (" (did you mean '--%s'?)"):format(hint) or '')
+end
+
+--- Set a boolean from `--flag`, `--no-flag`, `--flag=yes`.
+local function read_boolean(negative, text)
+  if text == nil then return not negative end
+  if negative then return nil, 'it takes no value' end
+  if TRUE[text] then return true end
+  if FALSE[text] then return false end
+  return nil, ("'%s' is neither true nor false"):format(text)
+end
+
+--- Read a list of arguments. Never ends the program, see `parse`.
+---@param spec ridge.cli.Option[] the options; `rest` says what free arguments are
+---@param argv string[] the arguments
+---@return table|nil values by name; nil if something is wrong or help is asked for
+---@return string[]|string rest the free arguments; 'help', or what is wrong
+function M.read(spec, argv)
+  local options = check_spec(spec)
+  local values, rest = {}, {}
+  for name, option in pairs(options) do values[name] = copy(option[2]) end
+  local host = package.loaded['ridge.host']
+  local device = host and host.settings and host.settings.device
+  if device and options.device then values.device = device end -- ridge --device, before the file
+
+  local i, only_free = 1, false
+  while argv[i] do
+    local word = argv[i]
+    local name, text = word:match '^%-%-([^=]+)=?(.*)$'
+    if not only_free and word == '--' then
+      only_free = true
+    elseif not only_free and (word == '--help' or word == '-h') then
+      return nil, 'help'
+    elseif not only_free and name then
+      local option, negative = find(options, spec, name)
+      if not option then return nil, negative end
+      if not word:find('=', 1, true) then text = nil end
+      local value, reason
+      if type(option[2]) == 'boolean' then
+        value, reason = read_boolean(negative, text)
+      else
+        if text == nil then
+          i = i + 1
+          text = argv[i]
+          if not text or text:find '^%-%-' then
+            return nil, ('%s needs a value'):format(flag(option[1]))
+          end
+        end
+        value, reason = convert(option, text)
+      end
+      if value == nil then return nil, ('%s: %s'):format(flag(option[1]), reason) end
+      values[plain(option[1])] = value
+    elseif not only_free and word:find '^%-%a' then
+      return nil, ("unknown option '%s': options are written with two dashes"):format(word)
+    else
+      rest[#rest + 1] = word
+    end
+    i = i + 1
+  end
+  if #rest > 0 and not spec.rest then
+    return nil, ("unexpected argument '%s': options are written --name value"):format(rest[1])
+  end
+  return values, rest
+end
+
+local function shown(value)
+  if type(value) ~= 'table' then return tostring(value) end
+  local texts = {}
+  for i, item in ipairs(value) do texts[i] = tostring(item) end
+  return table.concat(texts, ',')
+end
+
+--- What --help prints.
+---@param spec ridge.cli.Option[] the options
+---@param program string the name of the recipe
+---@return string text
+function M.help(spec, program)
+  check_spec(spec)
+  local lines = { ('usage: ridge %s [options]%s'):format(program,
+    spec.rest and ' ' .. spec.rest or '') }
+  if spec.about then lines[#lines + 1] = spec.about end
+  lines[#lines + 1] = ''
+  local rows, width = {}, 6
+  for _, option in ipairs(spec) do
+    local default, left = option[2], flag(option[1])
+    if type(default) == 'boolean' then
+      left = default and flag('no_' .. option[1]) or left
+    else
+      left = left .. (type(default) == 'table' and ' A,B,..' or type(default) == 'number' and ' N'
+        or ' TEXT')
+    end
+    local facts = {}
+    if option.choices then facts[1] = shown(option.choices):gsub(',', ' | ') end
+    if type(default) ~= 'boolean' and shown(default) ~= '' then
+      facts[#facts + 1] = 'default ' .. shown(default)
+    end
+    local right = option[3] or ''
+    if #facts > 0 then right = right .. ' (' .. table.concat(facts, '; ') .. ')' end
+    rows[#rows + 1] = { left, right }
+    width = math.max(width, #left)
+  end
+  rows[#rows + 1] = { '--help', 'this text' }
+  for _, row in ipairs(rows) do
+    lines[#lines + 1] = ('  %-' .. width .. 's  %s'):format(row[1], row[2])
+  end
+  return table.concat(lines, '\n')
+end
+
+--- The options of a recipe, from the command line. `--help` prints them and ends the program with
+-- status 0; what cannot be read ends it with status 1 and one sentence.
+---@param spec ridge.cli.Option[] the options, in the order of the help
+---@param argv? string[] the arguments, the command line's if not given
+---@return table values by name
+---@return string[] rest free arguments, if `spec.rest` says that there are any
+-- >> ridge.args { {'epochs', 20, 'passes over the data'} }.epochs
+function M.parse(spec, argv)
+  local given = argv or rawget(_G, 'arg') or {}
+  local values, rest = M.read(spec, given)
+  if values then return values, rest end
+  local program = given[0] or 'recipe'
+  if rest == 'help' then
+    io.stdout:write(M.help(spec, program), '\n')
+    os.exit(0)
+  end
+  io.stderr:write(('%s: %s\ntry: ridge %s --help\n'):format(program, rest, program))
+  os.exit(1)
+end
+
+return M

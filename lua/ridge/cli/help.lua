@@ -1,0 +1,34 @@
+-- SPDX-License-Identifier: MIT
+--- `ridge help [topic]`: commands, or the docstring of a name.
+
+local commands = require 'ridge.cli.commands'
+
+local M = {}
+
+M.summary = 'help on a command or on a name: ridge help ridge.randn'
+M.usage = 'ridge help [topic]'
+
+--- Print help.
+---@param argv string[] the topic, or nothing
+---@return integer status 1 if there is no help on it
+function M.main(argv)
+  local topic = table.concat(argv, ' ')
+  if topic == '' then
+    io.stdout:write(commands.help())
+    return 0
+  end
+  local command = commands.find(topic)
+  if command then
+    io.stdout:write('usage: ', command.usage, '\n', command.summary, '\n')
+    return 0
+  end
+  local text, reason = require('ridge.repl.help').lookup(topic, {})
+  if not text then
+    io.stderr:write('ridge help: ', reason, '\n')
+    return 1
+  end
+  io.stdout:write(text, '\n')
+  return 0
+end
+
+return M

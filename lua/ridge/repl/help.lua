@@ -1,0 +1,277 @@
+-- SPDX-License-Identifier: MIT
+--- Help from the docstrings: `?name` and `name?` at the prompt, `ridge help name` in the shell,
+-- `?"text"` to search. A misspelt name lists near ones.
+
+local annotations = require 'ridge.repl.annotations'
+local colour = require 'ridge.repl.colour'
+local near = require 'ridge.near'
+local sources = require 'ridge.repl.sources'
+local types = require 'ridge.types'
+
+local M = {}
+
+local index -- filled when first asked
+
+--- Read every source once.
+local function read_index()
+  if index then return index end
+  index = { entries = {}, modules = {}, by_name = {}, by_place = {} }
+  for _, path in ipairs(sources.files()) do
+    local module = sources.module_of(path)
+    local entries, text = annotations.parse(sources.text(path))
+    index.modules[module] = { name = module, text = text, entries = entries, path = path }
+    for _, entry in ipairs(entries) do
+      entry.path = path
+      entry.module = module
+      local owner = entry.returned and module or entry.owner or module
+      entry.title = owner .. (entry.method and ':' or '.') .. entry.name
+      index.by_place[path .. ':' .. entry.line] = entry
+      if entry.owner then
+        index.entries[#index.entries + 1] = entry
+        local same = index.by_name[entry.name] or {}
+        same[#same + 1] = entry
+        index.by_name[entry.name] = same
+      end
+    end
+  end
+  return index
+end
+
+-- -- Text -----------------------------------------------------------------------
+
+local function first_sentence(text)
+  local flat = text:gsub('%s+', ' ')
+  return flat:match '^(.-[.:])%s' or flat
+end
+
+local function table_lines(lines, rows)
+  local widths = { 0, 0 }
+  for _, row in ipairs(rows) do
+    for i = 1, 2 do widths[i] = math.max(widths[i], math.min(#row[i], 24)) end
+  end
+  local form = '  %-' .. widths[1] .. 's  %-' .. widths[2] .. 's  %s'
+  for _, row in ipairs(rows) do
+    lines[#lines + 1] = form:format(row[1], row[2], row[3]):gsub('%s+$', '')
+  end
+end
+
+local function indent(lines, text)
+  for line in (text .. '\n'):gmatch '(.-)\n' do lines[#lines + 1] = '  ' .. line end
+end
+
+--- One entry in full.
+local function entry_text(entry, title)
+  local head = (title or entry.title) .. '(' .. entry.parameters .. ')'
+  local place = ('%s:%d'):format(entry.path, entry.line)
+  local lines = { colour.paint('bold', head) .. '  ' .. colour.paint('dim', place) }
+  if entry.text ~= '' then indent(lines, entry.text) end
+  local rows = {}
+  for _, p in ipairs(entry.params) do rows[#rows + 1] = { p.name, p.type, p.text } end
+  for _, r in ipairs(entry.returns) do rows[#rows + 1] = { 'returns', r.type, r.text } end
+  table_lines(lines, rows)
+  for _, example in ipairs(entry.examples) do lines[#lines + 1] = '  >> ' .. example end
+  return table.concat(lines, '\n')
+end
+
+local function list_text(head, rows)
+  local lines, width = { head }, 0
+  for _, row in ipairs(rows) do width = math.max(width, math.min(#row[1], 36)) end
+  for _, row in ipairs(rows) do
+    lines[#lines + 1] = ('  %-' .. width .. 's  %s'):format(row[1], row[2]):gsub('%s+$', '')
+  end
+  return table.concat(lines, '\n')
+end
+
+local function module_text(module)
+  local lines = { colour.paint('bold', module.name) .. '  ' .. colour.paint('dim', module.path) }
+  if module.text ~= '' then indent(lines, module.text) end
+  local rows = {}
+  for _, entry in ipairs(module.entries) do
+    if entry.returned then
+      rows[#rows + 1] = { entry.name .. '(' .. entry.parameters .. ')', first_sentence(entry.text) }
+    end
+  end
+  if #rows == 0 then return table.concat(lines, '\n') end
+  return list_text(table.concat(lines, '\n'), rows)
+end
+
+--- What a registered type can do.
+local function type_text(entry)
+  local rows = {}
+  for _, part in ipairs { { entry.properties, '.' }, { entry.methods, ':' } } do
+    local names = {}
+    for name in pairs(part[1]) do names[#names + 1] = name end
+    table.sort(names)
+    for _, name in ipairs(names) do
+      local text = part[1][name]
+      rows[#rows + 1] = { part[2] .. name, type(text) == 'string' and text or '' }
+    end
+  end
+  return list_text(colour.paint('bold', entry.name), rows)
+end
+
+local OVERVIEW = [[
+ridge: find where neural networks run fast, and tell the truth about it.
+
+at the prompt
+  expression       its value is shown; a `;` behind it keeps quiet
+  local x = 1      stays for the next lines
+  _  _1 _2 _3      the last values, the newest first
+  ?name  name?     help: ?ridge.randn  ?ridge.nn  ?x  ?x.sum
+  ?"words"         help that contains the words
+  TAB              completes names, fields, methods, file names
+  Ctrl-R           searches the history; Ctrl-C stops what runs; Ctrl-D ends
+
+start
+  ?ridge           what the library has
+  x = ridge.randn(3, 4)
+  x:sum(-1)
+
+RIDGE_TRACE=full shows whole tracebacks, NO_COLOR=1 takes the colour away.]]
+
+-- -- Finding --------------------------------------------------------------------------
+
+--- The value of a dotted name, read without calling anybody's code but ridge's own late loading.
+local function resolve(name, env)
+  local value
+  for part in name:gmatch '[^.:]+' do
+    if value == nil then
+      value = env and rawget(env, part)
+      if value == nil then value = rawget(_G, part) end
+      if value == nil and part == 'ridge' then value = require 'ridge' end
+    elseif type(value) == 'table' then
+      local field = rawget(value, part)
+      local meta = debug.getmetatable(value)
+      if field == nil and type(meta) == 'table' then
+        if type(meta.late) == 'table' and meta.late[part] then field = value[part] end
+        local class = rawget(meta, '__index')
+        while field == nil and type(class) == 'table' do
+          field = rawget(class, part)
+          class = (debug.getmetatable(class) or {}).__index
+        end
+      end
+      value = field
+    else
+      return nil
+    end
+    if value == nil then return nil end
+  end
+  return value
+end
+
+local function entry_of_function(f)
+  local info = debug.getinfo(f, 'S')
+  local path = sources.path_of(info.source)
+  return path and read_index().by_place[path .. ':' .. info.linedefined]
+end
+
+local function module_of_value(value)
+  for name, loaded in pairs(package.loaded) do
+    if rawequal(loaded, value) and read_index().modules[name] then
+      return read_index().modules[name]
+    end
+  end
+  return nil
+end
+
+--- Help for a value; nil if nothing is known about it.
+local function value_text(name, value)
+  if type(value) == 'function' then
+    local entry = entry_of_function(value)
+    if entry then return entry_text(entry, name) end
+    local info = debug.getinfo(value, 'S')
+    if info.what == 'C' then return name .. ': a function of Lua itself or of a C library' end
+    return ('%s: a function without a docstring  %s:%d'):format(name, info.short_src,
+      info.linedefined)
+  end
+  local entry = types.of(value)
+  if entry then return type_text(entry) end
+  if type(value) ~= 'table' then return nil end
+  local module = module_of_value(value)
+  if module then return module_text(module) end
+  local init = rawget(value, 'init')
+  if type(init) == 'function' then
+    local found = entry_of_function(init)
+    if found then return entry_text(found, name) end
+  end
+  return nil
+end
+
+--- Help for `x:sum`, where x is a value of a registered type.
+local function member_text(name, env)
+  local object, member = name:match '^(.+)[.:]([%w_]+)$'
+  local value = object and resolve(object, env)
+  local entry = value ~= nil and types.of(value)
+  local text = entry and (entry.methods[member] or entry.properties[member])
+  if not text then return nil end
+  for _, found in ipairs(read_index().by_name[member] or {}) do
+    if found.module:find '^ridge%.tensor' then return entry_text(found, name) end
+  end
+  return name .. ': ' .. tostring(text)
+end
+
+--- Help by the bare name of a function, wherever it is.
+local function by_name(name)
+  local last = name:match '([%w_]+)$'
+  local found = last and read_index().by_name[last]
+  if not found then return nil end
+  if name:find '[.:]' then
+    local exact = {}
+    for _, entry in ipairs(found) do
+      if entry.title == name or entry.title:gsub(':', '.') == name then exact[1] = entry end
+    end
+    found = exact
+  end
+  if #found == 0 then return nil end
+  if #found == 1 then return entry_text(found[1]) end
+  local rows = {}
+  for _, entry in ipairs(found) do rows[#rows + 1] = { entry.title, first_sentence(entry.text) } end
+  return list_text(("several are called '%s':"):format(last), rows)
+end
+
+--- Help that contains some words.
+---@param words string what to look for, in any case
+---@return string text
+function M.search(words)
+  local rows, small = {}, words:lower()
+  for _, entry in ipairs(read_index().entries) do
+    if (entry.title .. ' ' .. entry.text):lower():find(small, 1, true) then
+      rows[#rows + 1] = { entry.title, first_sentence(entry.text) }
+    end
+  end
+  if #rows == 0 then return ("nothing in the help contains '%s'"):format(words) end
+  return list_text(("help that contains '%s':"):format(words), rows)
+end
+
+--- Every name that help knows.
+local function known_names()
+  local names = {}
+  for name in pairs(read_index().by_name) do names[#names + 1] = name end
+  for name in pairs(read_index().modules) do names[#names + 1] = name end
+  for _, entry in ipairs(read_index().entries) do names[#names + 1] = entry.title end
+  return names
+end
+
+--- Help for a name; nil, and a sentence with near names, if there is none.
+---@param topic string a name, 'a.b.c', a word in quotes, or '' for the overview
+---@param env? table where names are looked up first
+---@return string|nil text
+---@return string|nil reason
+function M.lookup(topic, env)
+  topic = topic:match '^%s*(.-)%s*$'
+  if topic == '' or topic == 'help' then return OVERVIEW end
+  local words = topic:match '^"(.*)"$' or topic:match "^'(.*)'$"
+  if words then return M.search(words) end
+  local value = resolve(topic, env)
+  local module = read_index().modules[topic]
+  local text = (value ~= nil and value_text(topic, value)) or member_text(topic, env)
+    or (module and module_text(module)) or by_name(topic)
+  if text then return text end
+  if value ~= nil then return ('%s is a %s'):format(topic, type(value)) end
+  local last = topic:match '([%w_]+)$' or topic
+  local list = near.names(last, known_names(), 5)
+  local hint = #list > 0 and '; near: ' .. table.concat(list, ', ') or ''
+  return nil, ("no help for '%s'%s"):format(topic, hint)
+end
+
+return M

@@ -1,0 +1,169 @@
+-- SPDX-License-Identifier: MIT
+--- The prompt: reads a line, asks for more while it is unfinished, runs it, shows the value.
+--
+-- Nothing typed ends it: each round runs protected, and what it calls between reading and running
+-- are functions kept here, so that a session which has broken its own libraries still has a prompt.
+
+local colour = require 'ridge.repl.colour'
+local complete = require 'ridge.repl.complete'
+local help = require 'ridge.repl.help'
+local history = require 'ridge.repl.history'
+local host = require 'ridge.host'
+local session = require 'ridge.repl.session'
+local summary = require 'ridge.repl.summary'
+
+local M = {}
+
+local SLOW = 0.050         -- seconds from which the time of a line is shown
+local GARBAGE = 64 * 2 ^ 20 -- live bytes more than after the last collection: collect at the prompt
+
+local pcall, tostring, collectgarbage = pcall, tostring, collectgarbage
+
+--- One line: the version, the device, how to get help.
+local function banner()
+  local cpu, threads, isa = host.machine()
+  local parts = { 'ridge ' .. host.version, ('cpu %s, %d threads, %s'):format(cpu, threads, isa),
+    '?help' }
+  return table.concat(parts, ' · ')
+end
+
+--- Time and memory of a slow line, dim, at the right edge.
+local function show_cost(write, seconds, bytes)
+  if seconds < SLOW then return end
+  local text = seconds < 1 and ('%.0f ms'):format(seconds * 1e3)
+    or seconds < 100 and ('%.2f s'):format(seconds) or ('%.0f s'):format(seconds)
+  if math.abs(bytes) >= 2 ^ 20 then
+    text = text .. ' · ' .. (bytes > 0 and '+' or '-') .. summary.bytes(math.abs(bytes))
+  end
+  local pad = math.max(0, summary.columns() - colour.width(text) - 1)
+  write((' '):rep(pad) .. colour.paint('dim', text) .. '\n')
+end
+
+--- `?name` and `name?`: the topic, or nil if the line is no question.
+local function question(text)
+  local topic = text:match '^%s*%?+(.*)$'
+  if topic then return topic end
+  topic = text:match '^%s*([%a_][%w_.:]*)%s*%?%s*$'
+  return topic
+end
+
+---@class ridge.repl.LoopOptions
+---@field terminal boolean input and output are a terminal
+---@field quiet? boolean no banner
+---@field session? table a session that goes on
+
+local Loop = {}
+Loop.__index = Loop
+
+--- Run what is complete, or keep it until it is.
+function Loop:enter(line)
+  local text = self.pending and self.pending .. '\n' .. line or line
+  if not self.pending and question(text) then
+    self:remember(text)
+    local found, reason = help.lookup(question(text), self.session.env)
+    self.write((found or reason) .. '\n')
+    return
+  end
+  local started, live = host.seconds(), host.live_bytes()
+  local outcome = self.session:run(text)
+  if outcome == 'incomplete' then
+    self.pending = text
+    return
+  end
+  self.pending = nil
+  self:remember(text)
+  if outcome == 'failed' then
+    self.failed = true
+    if self.terminal and not self.told then
+      self.told = true
+      self.write(colour.paint('dim', '(?name shows help, ?"words" searches it)') .. '\n')
+    end
+  end
+  if self.terminal then
+    show_cost(self.write, host.seconds() - started, host.live_bytes() - live)
+  end
+end
+
+--- Put an entry into the editor's history and the file.
+function Loop:remember(text)
+  if not self.edited or text:find '^%s*$' then return end
+  if text ~= self.last then
+    host.editor.add(text)
+    history.append(self.history_path, text)
+  end
+  self.last = text
+end
+
+--- While the user thinks: give back what is dead if it is much.
+function Loop:collect()
+  if host.live_bytes() - self.live > GARBAGE or collectgarbage 'count' - self.heap > 65536 then
+    collectgarbage()
+    self.live, self.heap = host.live_bytes(), collectgarbage 'count'
+  end
+end
+
+--- What one line, or its absence, brings; false when the input has ended.
+function Loop:round(line, reason)
+  if line then
+    self:enter(line)
+    return true
+  end
+  if reason == 'interrupted' then
+    self.pending = nil
+    self.write '^C\n'
+    return true
+  end
+  if self.pending then
+    self.session:fail_incomplete(self.pending)
+    self.failed = true
+  end
+  if self.prompt then self.write '\n' end
+  return false
+end
+
+--- Make the editor ready; falls back to plain lines, saying so, where it cannot be started.
+function Loop:open()
+  local plain = not self.terminal or os.getenv 'TERM' == 'dumb' or not os.getenv 'TERM'
+  local ok, reason = host.editor.open(plain)
+  if not ok then
+    io.stderr:write('ridge: ', reason, '; lines are read without editing\n')
+    host.editor.open(true)
+  end
+  self.edited = ok and not plain
+  self.write = host.editor.write
+  if not self.edited then return end
+  self.history_path = history.path()
+  for _, entry in ipairs(history.read(self.history_path)) do host.editor.add(entry) end
+  host.editor.complete(function(before, after)
+    return complete.tab(before, after, self.session.env)
+  end)
+end
+
+--- Read and run until the input ends.
+---@param opts ridge.repl.LoopOptions what the terminal is
+---@return integer status 0; 1 if input that is no terminal held an error
+function M.run(opts)
+  local loop = setmetatable({ terminal = opts.terminal, prompt = opts.terminal }, Loop)
+  loop:open()
+  loop.live, loop.heap = host.live_bytes(), collectgarbage 'count'
+  loop.session = opts.session or session.new { write = loop.write }
+  loop.session.write = loop.write
+  if opts.terminal and not opts.quiet then loop.write(colour.paint('dim', banner()) .. '\n') end
+  host.ignore_pipes()
+  local read, write, round, collect = host.editor.read, host.editor.write, loop.round, loop.collect
+  local fresh, further = loop.prompt and '>> ' or '', loop.prompt and '.. ' or ''
+  while true do
+    local ok, more = pcall(round, loop, read(loop.pending and further or fresh))
+    if not ok then
+      loop.pending = nil
+      pcall(write, 'error: ' .. tostring(more) .. '\n')
+    elseif not more then
+      break
+    end
+    pcall(collect, loop)
+  end
+  host.editor.close()
+  return (loop.failed and not opts.terminal) and 1 or 0
+end
+
+return M

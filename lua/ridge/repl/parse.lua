@@ -1,0 +1,53 @@
+-- SPDX-License-Identifier: MIT
+--- What a typed text is: an expression, statements, the beginning of either, or wrong.
+--
+-- Two parses: as an expression, then as statements. It is incomplete if either error ends in
+-- "near '<eof>'" (`{1,` and `x +` only show it in the first form), except an unfinished string,
+-- which no further line can finish.
+
+local lexer = require 'ridge.repl.lexer'
+local locals = require 'ridge.repl.locals'
+
+local M = {}
+
+local function unfinished(message)
+  return message:find("near '<eof>'$") ~= nil and not message:find('unfinished string', 1, true)
+end
+
+--- Whether a text ends in `;`: its value is not shown then.
+---@param source string what was typed
+---@return boolean silent
+function M.silent(source)
+  local words = lexer.words(source)
+  return #words > 0 and words[#words].text == ';'
+end
+
+---@class ridge.repl.Parsed
+---@field kind 'expression'|'statement'|'incomplete'|'error'
+---@field chunk function|nil returns nil, then the values, for an expression; else its results
+---@field message string|nil the compiler's message of 'error' and 'incomplete'
+
+--- Compile a typed text.
+--
+-- An expression is compiled as `return nil, e`: `return e` alone would be a tail call, which takes
+-- the typed line out of every traceback.
+---@param source string what was typed
+---@param name string the chunk's name in messages, as loadstring takes it
+---@return ridge.repl.Parsed parsed
+function M.compile(source, name)
+  if #lexer.words(source) == 0 then
+    local _, open = lexer.tokens(source)
+    if not open then return { kind = 'statement', chunk = function() end } end
+  end
+  local chunk, as_expression = loadstring('return nil, ' .. source, name)
+  if chunk then return { kind = 'expression', chunk = chunk } end
+  local message
+  chunk, message = loadstring(locals.keep(source), name)
+  if chunk then return { kind = 'statement', chunk = chunk } end
+  if unfinished(as_expression) or unfinished(message) then
+    return { kind = 'incomplete', message = message }
+  end
+  return { kind = 'error', message = message }
+end
+
+return M
