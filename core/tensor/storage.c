@@ -121,3 +121,16 @@ void rg_derived_keep(rg_storage *storage, rg_derived *derived)
   storage->derived = derived;
   derived_leave(storage);
 }
+
+int64_t rg_derived_bytes(rg_storage *storage)
+{
+  uint64_t version = rg_storage_version(storage);
+  int64_t bytes = 0;
+
+  derived_enter(storage);
+  for (const rg_derived *d = storage->derived; d != NULL; d = d->next) {
+    bytes += d->version == version ? d->bytes : 0;
+  }
+  derived_leave(storage);
+  return bytes;
+}

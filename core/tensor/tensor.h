@@ -20,6 +20,7 @@ struct rg_derived {
   rg_derived *next;
   uint64_t key[4];  /* made by the kernel from what the copy is for */
   uint64_t version; /* of the storage when it was made */
+  int64_t bytes;    /* of device memory it takes */
   void (*release)(rg_derived *self);
 };
 
@@ -62,6 +63,9 @@ rg_derived *rg_derived_find(rg_storage *storage, const uint64_t key[4]);
 
 /* Keep a derived copy with the storage, which takes it over; version must be set. */
 void rg_derived_keep(rg_storage *storage, rg_derived *derived);
+
+/* Bytes of the derived copies that exist now and fit the contents. */
+int64_t rg_derived_bytes(rg_storage *storage);
 
 
 /* A view of a storage: shape and strides as given, data at byte offset.  Retains the storage. */
