@@ -1,0 +1,89 @@
+-- SPDX-License-Identifier: MIT
+--
+-- What the columns of a result are called on a figure, in which unit, and which way is better.
+--
+-- A column that is not listed is drawn all the same, under its own name: any column may stand on
+-- any axis. The interval of column `x` is in `x_lo` and `x_hi` where the rows have them.
+
+local blame = require 'ridge.blame'
+
+local M = {}
+
+local COLUMN = {
+  fwd = { label = 'forward time', short = 'time', kind = 'ns', better = 'lower' },
+  fwd_p95 = { label = 'forward time, 95th percentile', short = 'p95', kind = 'ns', better = 'lower' },
+  fwd_p99 = { label = 'forward time, 99th percentile', short = 'p99', kind = 'ns', better = 'lower' },
+  avg_time_ms = { label = 'mean forward time', short = 'time', kind = 'ms', better = 'lower' },
+  peak_memory_mb = { label = 'peak memory', short = 'memory', kind = 'mb', base = 2,
+    better = 'lower' },
+  stored_bytes = { label = 'stored bytes', short = 'bytes', kind = 'bytes', base = 2,
+    better = 'lower' },
+  param_count = { label = 'trainable parameters', short = 'parameters', kind = 'count' },
+  stored_count = { label = 'stored values', short = 'values', kind = 'count' },
+  rel_error = { label = 'relative error of the weight', short = 'error', kind = 'number',
+    better = 'lower' },
+  gflops = { label = 'arithmetic rate', short = 'rate', kind = 'gflops', better = 'higher' },
+  gbps = { label = 'memory rate', short = 'rate', kind = 'gbps', better = 'higher' },
+  num_terms = { label = 'num_terms', kind = 'integer', base = 2 },
+  low_rank = { label = 'low_rank', kind = 'integer', base = 2 },
+  batch = { label = 'batch', kind = 'integer', base = 2 },
+  in_features = { label = 'in_features', kind = 'integer', base = 2 },
+  out_features = { label = 'out_features', kind = 'integer', base = 2 },
+  threads = { label = 'threads', kind = 'integer', base = 2 },
+}
+
+--- What is known about a column.
+---@param name string
+---@return table column label, short, kind, base, better
+function M.about(name)
+  local known = COLUMN[name]
+  if known then
+    known.short = known.short or known.label
+    return known
+  end
+  return { label = name, short = name, kind = 'number' }
+end
+
+-- Edit distance, for "did you mean".
+local function edits(a, b)
+  local previous = {}
+  for j = 0, #b do previous[j] = j end
+  for i = 1, #a do
+    local current = { [0] = i }
+    for j = 1, #b do
+      local change = previous[j - 1] + (a:byte(i) == b:byte(j) and 0 or 1)
+      current[j] = math.min(change, previous[j] + 1, current[j - 1] + 1)
+    end
+    previous = current
+  end
+  return previous[#b]
+end
+
+--- Raise unless some row has the column; the message names the near miss and all columns.
+---@param rows table array of rows
+---@param name string
+---@param who string function that asks, for the message
+function M.require(rows, name, who)
+  local names, seen = {}, {}
+  for _, row in ipairs(rows) do
+    if row[name] ~= nil then return end
+    for key in pairs(row) do
+      if not seen[key] then
+        seen[key] = true
+        names[#names + 1] = tostring(key)
+      end
+    end
+  end
+  table.sort(names)
+  local near, least
+  for _, known in ipairs(names) do
+    local d = edits(name, known)
+    if d <= math.max(2, math.floor(#name / 3)) and (not least or d < least) then
+      near, least = known, d
+    end
+  end
+  blame.raise(("%s: no row has a column '%s'%s (columns: %s)"):format(who, name,
+    near and (", did you mean '" .. near .. "'?") or '', table.concat(names, ', ')), 'EARG')
+end
+
+return M
