@@ -39,7 +39,7 @@ function M.number(x)
     blame.raise(('%s has no place in a stored value'):format(tostring(x)), 'EARG')
   end
   if x == math.floor(x) and x > -EXACT and x < EXACT then
-    return ('%.0f'):format(x + 0) == '-0' and '0' or ('%.0f'):format(x)
+    return x == 0 and '0' or ('%.0f'):format(x) -- not "-0"
   end
   local text
   for digits = 1, 17 do

@@ -1,0 +1,37 @@
+-- SPDX-License-Identifier: MIT
+-- Folders that tests make and take away, and programs they start.
+
+local M = {}
+
+--- A new empty folder below /tmp.
+function M.new()
+  local pipe = io.popen 'mktemp -d /tmp/ridge_test_XXXXXX'
+  local path = pipe:read '*l'
+  pipe:close()
+  return path
+end
+
+--- Take a folder away with all that is in it.
+function M.remove(path)
+  assert(path:find '^/tmp/ridge_test_%w+$')
+  os.execute('rm -rf ' .. path)
+end
+
+--- Run a shell command; what it printed (both streams) and its exit status.
+function M.run(command)
+  local pipe = io.popen('{ ' .. command .. '\n} 2>&1; echo "status $?"')
+  local text = pipe:read '*a'
+  pipe:close()
+  local status = tonumber(text:match 'status (%d+)\n$')
+  return text:gsub('status %d+\n$', ''), status
+end
+
+--- What `ls` of a folder says, joined by spaces.
+function M.list(path)
+  local pipe = io.popen('ls ' .. path)
+  local text = pipe:read '*a'
+  pipe:close()
+  return (text:gsub('\n', ' '):gsub(' $', ''))
+end
+
+return M

@@ -1,0 +1,271 @@
+-- SPDX-License-Identifier: MIT
+-- Opening a results database: whose file it is, where it lies, and what is said when it is bad.
+
+local folders = dofile 'tests/lua/store/folder.lua'
+local place = require 'ridge.store.place'
+local schema = require 'ridge.store.schema'
+local sqlite = require 'ridge.store.sqlite'
+local store = require 'ridge.store'
+
+local LUAJIT = "LUA_PATH='lua/?.lua;lua/?/init.lua;;' luajit "
+
+-- Run as somebody who is not root, for whom permissions count; the sources are copied to where
+-- that somebody can read them.
+local function as_nobody(folder, code)
+  local who = folders.run 'id -u'
+  local drop = who:match '^0' and 'setpriv --reuid=65534 --regid=65534 --clear-groups ' or ''
+  return folders.run(("LUA_PATH='%s/lua/?.lua;%s/lua/?/init.lua;;' %sluajit -e '%s'")
+    :format(folder, folder, drop, code))
+end
+
+local function write_file(path, bytes)
+  local file = assert(io.open(path, 'wb'))
+  file:write(bytes)
+  file:close()
+end
+
+local function read_file(path)
+  local file = assert(io.open(path, 'rb'))
+  local bytes = file:read '*a'
+  file:close()
+  return bytes
+end
+
+local function refused(code, pattern, path, mode)
+  local ok, err = pcall(store.open, path, mode)
+  assert.is_false(ok)
+  assert.equal(code, err.code)
+  assert.matches(pattern, err.message, 1, true)
+end
+
+describe('opening a database', function()
+  local folder, path
+
+  before_each(function()
+    folder = folders.new()
+    path = folder .. '/r.db'
+  end)
+  after_each(function() folders.remove(folder) end)
+
+  local function make()
+    local st = store.open(path, 'write')
+    st:within(function()
+      for i = 1, 300 do st:config { width = i, text = ('x'):rep(200) } end
+    end)
+    st:close()
+  end
+
+  it('makes a new one with our mark, and opens it again', function()
+    make()
+    local db = sqlite.open(path, 'read')
+    assert.equal(schema.APPLICATION_ID, db:value 'PRAGMA application_id')
+    assert.equal(schema.VERSION, db:value 'PRAGMA user_version')
+    assert.equal('wal', db:value 'PRAGMA journal_mode')
+    assert.equal('ok', db:value 'PRAGMA integrity_check')
+    db:close()
+    local st = store.open(path)
+    assert.equal(300, st.db:value 'SELECT count(*) FROM config')
+    st:close()
+  end)
+
+  it('sets what keeps results through a power cut', function()
+    local st = store.open(path, 'write')
+    assert.equal(2, st.db:value 'PRAGMA synchronous')
+    assert.equal(1, st.db:value 'PRAGMA foreign_keys')
+    assert.equal(0, st.db:value 'PRAGMA wal_autocheckpoint')
+    assert.has_error(function() st.db:insert('trial', { sweep_id = 1 }) end)
+    st:close()
+  end)
+
+  it('makes the folder when only that is missing', function()
+    store.open(folder .. '/new/r.db', 'write'):close()
+    assert.is_true(place.exists(folder .. '/new/r.db'))
+    refused('EIO', 'cannot make the folder', folder .. '/a/b/r.db', 'write')
+    refused('EARG', 'not the name', folder .. '/', 'write')
+    refused('EIO', 'no results database', folder .. '/none.db', 'read')
+    assert.is_false(place.exists(folder .. '/none.db'))
+  end)
+
+  it('refuses a file that is no database and leaves it as it was', function()
+    for _, bytes in ipairs { 'hello', ('text '):rep(1000), 'SQLite format 3' } do
+      write_file(path, bytes)
+      refused('EFORMAT', 'no SQLite file', path, 'write')
+      refused('EFORMAT', 'no SQLite file', path, 'read')
+      assert.equal(bytes, read_file(path))
+    end
+    refused('EARG', 'not a file', folder, 'read')
+  end)
+
+  it('takes an empty file for a new database, but not for reading', function()
+    write_file(path, '')
+    refused('EFORMAT', 'is empty', path, 'read')
+    store.open(path, 'write'):close()
+    store.open(path):close()
+  end)
+
+  it("refuses another program's database and leaves it as it was", function()
+    local db = sqlite.open(path, 'write')
+    db:exec 'CREATE TABLE songs(name TEXT)'
+    db:close()
+    local before = read_file(path)
+    refused('EFORMAT', 'another program', path, 'write')
+    refused('EFORMAT', 'another program', path, 'read')
+    assert.equal(before, read_file(path))
+    db = sqlite.open(path, 'write')
+    db:exec 'PRAGMA application_id=12345'
+    db:close()
+    refused('EFORMAT', '0x00003039', path, 'write')
+  end)
+
+  it('reads a newer schema and does not write it', function()
+    make()
+    local db = sqlite.open(path, 'write')
+    db:exec 'PRAGMA user_version=7'
+    db:close()
+    refused('ENOSUP', 'newer ridge (schema 7', path, 'write')
+    local st = store.open(path)
+    assert.equal(300, st.db:value 'SELECT count(*) FROM config')
+    st:close()
+  end)
+
+  it('says of a cut file that it is cut', function()
+    make()
+    local whole = read_file(path)
+    os.remove(path .. '-wal')
+    os.remove(path .. '-shm')
+    write_file(path, whole:sub(1, #whole / 2))
+    refused('EFORMAT', 'cut off', path, 'write')
+    refused('EFORMAT', ('%d bytes of %d'):format(#whole / 2, #whole), path, 'read')
+  end)
+
+  it('says of a damaged file that it is damaged', function()
+    make()
+    local whole = read_file(path)
+    write_file(path, whole:sub(1, 4096) .. ('\255'):rep(#whole - 4096))
+    local ok, err = pcall(function()
+      local st = store.open(path)
+      return st.db:query 'SELECT * FROM config'
+    end)
+    assert.is_false(ok)
+    assert.equal('EFORMAT', err.code)
+    assert.matches('SQLITE_CORRUPT', err.message, 1, true)
+    assert.matches('.recover', err.message, 1, true)
+  end)
+
+  it('refuses to write a read-only file, and reads it', function()
+    make()
+    os.remove(path .. '-wal')
+    os.remove(path .. '-shm')
+    folders.run(('cp -r lua %s/lua; chmod -R a+rX %s/lua; chmod 444 %s; chmod 555 %s')
+      :format(folder, folder, path, folder))
+    local text = as_nobody(folder, ([[print(pcall(require("ridge.store").open, "%s", "write"))]])
+      :format(path))
+    assert.matches('read-only for this user', text, 1, true)
+    text = as_nobody(folder, ([[local st = require("ridge.store").open("%s")
+      print(st.db:value "SELECT count(*) FROM config")]]):format(path))
+    assert.equal('300\n', text)
+    folders.run(('chmod 755 %s; chmod 644 %s'):format(folder, path))
+    text = as_nobody(folder, ([[print(pcall(require("ridge.store").open, "%s", "write"))]]):format(path))
+    assert.matches('read-only for this user', text, 1, true)
+  end)
+
+  it('never changes a database opened for reading', function()
+    make()
+    local st = store.open(path)
+    local ok, err = pcall(st.db.run, st.db, 'DELETE FROM config')
+    assert.is_false(ok)
+    assert.matches('SQLITE_READONLY', err.message, 1, true)
+    assert.has_error(function() st.db:transaction(function() end) end)
+    st:close()
+    assert.equal('r.db r.db-shm r.db-wal r.db.lock', folders.list(folder))
+  end)
+
+  it('knows the file systems on which sharing is not safe', function()
+    assert.equal('NFS', place.refused(0x6969))
+    assert.equal('FUSE', place.refused(0x65735546))
+    assert.equal('9p', place.refused(0x01021997))
+    assert.equal('CIFS', place.refused(0xFF534D42))
+    assert.is_nil(place.refused(0xEF53)) -- ext4
+    assert.is_nil(place.refused(0x01021994)) -- tmpfs
+    place.check_filesystem(path)
+  end)
+
+  it('follows links, so that two names have one lock', function()
+    make()
+    folders.run(('ln -s %s %s/link.db'):format(path, folder))
+    local st = store.open(folder .. '/link.db', 'write')
+    assert.equal(place.real(path), st.path)
+    st:close()
+    assert.is_false(place.exists(folder .. '/link.db.lock'))
+  end)
+
+  it('has SQLite only once a database is opened', function()
+    local text = folders.run(LUAJIT .. [[-e 'require "ridge.store" require "ridge.sweep"
+      for line in io.lines "/proc/self/maps" do
+        if line:find "sqlite" then print "loaded" end
+      end']])
+    assert.equal('', text)
+  end)
+end)
+
+describe('rows by content', function()
+  local folder, st
+
+  before_each(function()
+    folder = folders.new()
+    st = store.open(folder .. '/r.db', 'write')
+  end)
+  after_each(function()
+    st:close()
+    folders.remove(folder)
+  end)
+
+  it('are one row for equal things and two for others', function()
+    local a = st:config { width = 64, kind = 'linear' }
+    assert.equal(a, (st:config { kind = 'linear', width = 64.0 }))
+    assert.not_equal(a, (st:config { kind = 'linear', width = 65 }))
+    assert.same({ { name = 'kind', txt = 'linear' }, { name = 'width', num = 64 } },
+      st.db:query('SELECT name, num, txt FROM param WHERE config_id = ? ORDER BY name', a))
+    assert.equal(st:protocol { a = 1, b = 2 }, (st:protocol { b = 2, a = 1 }))
+    assert.equal(st:recipe('x.lua', 'code'), (st:recipe('y.lua', 'code')))
+  end)
+
+  it('know a machine by its hardware, not by its name or its kernel', function()
+    local facts = { cpu = 'c', cores = 2, hostname = 'a', kernel = '1', ram = 1e9 }
+    local id = st:machine(facts)
+    facts.hostname, facts.kernel, facts.ram = 'b', '2', 1.01e9
+    assert.equal(id, st:machine(facts))
+    facts.cores = 4
+    assert.not_equal(id, st:machine(facts))
+  end)
+
+  it('make another environment of anything that changes a number', function()
+    local machine = st:machine { cpu = 'c' }
+    local device = st:device(machine, { kind = 'cpu', uuid = 'cpu', name = 'c' })
+    assert.equal(device, st:device(machine, { kind = 'cpu', uuid = 'cpu', name = 'c' }))
+    local build = st:build { ridge = '1', debug = false }
+    local function env(over)
+      local facts = { machine_id = machine, device_id = device, build_id = build, turbo = 1,
+        vars = { threads = 2 } }
+      for key, value in pairs(over) do facts[key] = value end
+      return st:env(facts)
+    end
+    local first = env {}
+    assert.equal(first, env {})
+    assert.not_equal(first, env { turbo = 0 })
+    assert.not_equal(first, env { vars = { threads = 1 } })
+    assert.not_equal(first, env { build_id = st:build { ridge = '1', debug = true } })
+  end)
+
+  it('keep the newest ceilings apart from the history', function()
+    local device = st:device(st:machine { cpu = 'c' }, { kind = 'cpu', uuid = 'cpu', name = 'c' })
+    st:add_ceilings(device, { { name = 'fma.f32', threads = 2, value = 1, unit = 'flop/s' } }, 1)
+    st:add_ceilings(device, { { name = 'fma.f32', threads = 2, value = 2, unit = 'flop/s' },
+      { name = 'fma.f32', threads = 1, value = 3, unit = 'flop/s' } }, 2)
+    local list = st:ceilings(device)
+    assert.equal(2, #list)
+    assert.equal(3, list[1].value)
+    assert.equal(2, list[2].value)
+    assert.equal(3, st.db:value 'SELECT count(*) FROM ceiling')
+  end)
+end)
