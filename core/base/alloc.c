@@ -26,14 +26,15 @@ enum {
 /* Cached blocks of one size. */
 typedef struct list {
   void **blocks;
-  int32_t n;
-  int32_t room;
+  int64_t n;
+  int64_t room;
 } list;
 
 struct rg_arena {
   list lists[N_CLASSES];
-  int64_t bytes;  /* taken from the pool or the system, cached and in use */
-  int64_t n_used; /* blocks in use */
+  int64_t n_own[N_CLASSES]; /* blocks of each class, cached and in use */
+  int64_t bytes;            /* the same in bytes */
+  int64_t n_used;           /* blocks in use */
   bool closed;
 };
 
@@ -185,11 +186,11 @@ static void *list_take(list *l)
   return l->n > 0 ? l->blocks[--l->n] : NULL;
 }
 
-/* Keep a block; false when there is no room for even the note. */
-static bool list_put(list *l, void *data)
+/* Make room for n blocks; false when there is none for even the notes. */
+static bool list_reserve(list *l, int64_t n)
 {
-  if (l->n == l->room) {
-    int32_t room = l->room == 0 ? 8 : 2 * l->room;
+  if (n > l->room) {
+    int64_t room = rg_max_i64(8, 2 * n);
     void **blocks = realloc(l->blocks, (size_t)room * sizeof(*blocks));
 
     if (blocks == NULL) {
@@ -198,13 +199,16 @@ static bool list_put(list *l, void *data)
     l->blocks = blocks;
     l->room = room;
   }
-  l->blocks[l->n++] = data;
   return true;
 }
 
 static void pool_put(void *data, int class)
 {
-  if (!list_put(&pool.lists[class], data)) {
+  list *l = &pool.lists[class];
+
+  if (list_reserve(l, l->n + 1)) {
+    l->blocks[l->n++] = data;
+  } else {
     counters.reserved_bytes -= class_bytes(class);
     system_give(data, class_bytes(class));
   }
@@ -231,21 +235,14 @@ static int64_t trim(void)
 
 /* -- Blocks ----------------------------------------------------------------------------------- */
 
-/* From the arena's list, the pool's, or the system (after giving back what is cached). */
-static void *take(rg_arena *arena, int class)
+/* From the pool's list, or the system (after giving back what is cached). */
+static void *pool_take(int class)
 {
   int64_t bytes = class_bytes(class);
-  void *data = list_take(&arena->lists[class]);
+  void *data = list_take(&pool.lists[class]);
 
   if (data != NULL) {
     return data;
-  }
-  if (arena != &pool) {
-    data = list_take(&pool.lists[class]);
-    if (data != NULL) {
-      arena->bytes += bytes;
-      return data;
-    }
   }
   data = system_take(bytes);
   if (data == NULL && trim() > 0) {
@@ -255,7 +252,25 @@ static void *take(rg_arena *arena, int class)
     counters.reserved_bytes += bytes;
     counters.peak_reserved_bytes =
         rg_max_i64(counters.peak_reserved_bytes, counters.reserved_bytes);
-    arena->bytes += bytes;
+  }
+  return data;
+}
+
+/*
+** From the arena's list or the pool.  The note of the block's return is paid for here, because by
+** then it must not fail: a plan's steps go on writing to a block that is not in use.
+*/
+static void *arena_take(rg_arena *arena, int class)
+{
+  list *l = &arena->lists[class];
+  void *data = list_take(l);
+
+  if (data == NULL && list_reserve(l, arena->n_own[class] + 1)) {
+    data = pool_take(class);
+    if (data != NULL) {
+      arena->n_own[class]++;
+      arena->bytes += class_bytes(class);
+    }
   }
   return data;
 }
@@ -285,7 +300,7 @@ static rg_status alloc_from(rg_arena *arena, int32_t device, int64_t bytes, rg_b
     return rg_fail(RG_ENOMEM, "memory: %.4g MB more would pass the limit of %.4g MB (%.4g MB live)",
                    (double)bytes / 1048576, (double)limit / 1048576, (double)live / 1048576);
   }
-  data = take(arena, class);
+  data = arena == &pool ? pool_take(class) : arena_take(arena, class);
   if (data != NULL) {
     arena->n_used++;
     counters.live_bytes += bytes;
@@ -341,8 +356,10 @@ void rg_block_free(rg_block *block)
   counters.live_bytes -= block->bytes;
   counters.n_blocks--;
   arena->n_used--;
-  if (arena == &pool || arena->closed || !list_put(&arena->lists[class], block->data)) {
+  if (arena == &pool || arena->closed) {
     pool_put(block->data, class);
+  } else {
+    arena->lists[class].blocks[arena->lists[class].n++] = block->data;
   }
   if (arena->closed && arena->n_used == 0) {
     ended = arena;

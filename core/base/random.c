@@ -108,10 +108,10 @@ uint64_t rg_generator_take(rg_generator *generator, uint64_t n)
 /* -- The default stream -------------------------------------------------------- */
 
 static rg_generator default_stream = { .refs = 1 };
-static _Atomic int seeded;
 
-/* A seed from the system, 53 bits so that Lua and JSON keep it exactly. */
-static uint64_t system_seed(void)
+/* A seed from the system, 53 bits so that Lua and JSON keep it exactly.  Taken at start, so that no
+** two threads race for it. */
+__attribute__((constructor)) static void seed_from_system(void)
 {
   uint64_t seed = 0;
   struct timespec t;
@@ -120,19 +120,15 @@ static uint64_t system_seed(void)
     clock_gettime(CLOCK_REALTIME, &t);
     seed = (uint64_t)t.tv_nsec * 2654435761u ^ (uint64_t)t.tv_sec;
   }
-  return seed >> 11;
+  rg_seed(seed >> 11);
 }
 
 rg_generator *rg_generator_default(void)
 {
-  if (atomic_load(&seeded) == 0 && atomic_exchange(&seeded, 1) == 0) {
-    atomic_store(&default_stream.seed, system_seed());
-  }
   return &default_stream;
 }
 
 void rg_seed(uint64_t seed)
 {
-  atomic_store(&seeded, 1);
   rg_generator_set(&default_stream, seed, 0);
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <omp.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/base.h"
@@ -13,28 +14,37 @@
 ** million of them (cpu.md, 2+3: at two threads a 32x64x64 product takes four times longer). */
 static const double one_thread_below = 1e6;
 
-static int32_t n_threads;
+static _Atomic int32_t n_threads;
+
+/* What this process was given; read before the first thread is bound, which then sees less. */
+static cpu_set_t given;
+static int32_t n_given;
+
+__attribute__((constructor)) static void read_given(void)
+{
+  if (sched_getaffinity(0, sizeof(given), &given) == 0) {
+    n_given = CPU_COUNT(&given);
+  } else {
+    memset(&given, 0xff, sizeof(given));
+  }
+}
 
 int32_t rg_processors(void)
 {
-  cpu_set_t set;
-  int n;
-
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) {
-    return 1;
-  }
-  n = CPU_COUNT(&set);
-  return n > 0 ? n : 1;
+  return n_given > 0 ? n_given : 1;
 }
 
 int32_t rg_threads(void)
 {
-  if (n_threads == 0) {
+  int32_t n = atomic_load_explicit(&n_threads, memory_order_relaxed);
+
+  if (n == 0) {
     /* OMP_NUM_THREADS where it is set (F203), else every processor there is */
-    int given = omp_get_max_threads();
-    n_threads = given > 0 ? given : rg_processors();
+    n = omp_get_max_threads();
+    n = n > 0 ? n : rg_processors();
+    atomic_store_explicit(&n_threads, n, memory_order_relaxed);
   }
-  return n_threads;
+  return n;
 }
 
 rg_status rg_set_threads(int32_t n)
@@ -42,8 +52,9 @@ rg_status rg_set_threads(int32_t n)
   if (n < 0 || n > 1024) {
     return rg_fail(RG_EARG, "threads: %d is not in 0 .. 1024", n);
   }
-  n_threads = n == 0 ? rg_processors() : n;
-  omp_set_num_threads(n_threads);
+  n = n == 0 ? rg_processors() : n;
+  atomic_store_explicit(&n_threads, n, memory_order_relaxed);
+  omp_set_num_threads(n);
   return RG_OK;
 }
 
@@ -55,6 +66,7 @@ int32_t rg_threads_for(double operations)
 rg_status rg_set_affinity(const int32_t *cpus, int32_t n)
 {
   int32_t refused = -1;
+  int reason = 0;
   int threads = rg_threads();
 
   if (n < 0 || n > 1024 || (n > 0 && cpus == NULL)) {
@@ -68,22 +80,24 @@ rg_status rg_set_affinity(const int32_t *cpus, int32_t n)
 #pragma omp parallel num_threads(threads)
   {
     int me = omp_get_thread_num();
-    cpu_set_t set;
+    cpu_set_t set = given;
 
-    CPU_ZERO(&set);
     if (n > 0) {
+      CPU_ZERO(&set);
       CPU_SET((size_t)cpus[me % n], &set);
-    } else {
-      memset(&set, 0xff, sizeof(set));
     }
     if (sched_setaffinity(0, sizeof(set), &set) != 0) {
+      int why = errno;
 #pragma omp critical(rg_affinity)
-      refused = n > 0 ? cpus[me % n] : 0;
+      {
+        refused = n > 0 ? cpus[me % n] : 0;
+        reason = why;
+      }
     }
   }
   if (refused >= 0) {
     return rg_fail(RG_ESYS, "affinity: the system refused processor %d: %s", refused,
-                   strerror(errno));
+                   strerror(reason));
   }
   return RG_OK;
 }
