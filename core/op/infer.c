@@ -86,8 +86,8 @@ rg_status rg_axis_resolve(const rg_op *op, const rg_tensor *x, int32_t axis, int
   int32_t resolved = axis < 0 ? axis + x->_ndim : axis;
 
   if (resolved < 0 || resolved >= x->_ndim) {
-    return rg_fail(RG_EAXIS, "%s: there is no axis %d in %s", op->name,
-                   axis < 0 ? axis : axis + 1, rg_tensor_text(x, text, sizeof(text)));
+    return rg_fail(RG_EAXIS, "%s: there is no axis %lld in %s", op->name, rg_from_one(axis),
+                   rg_tensor_text(x, text, sizeof(text)));
   }
   *out = resolved;
   return RG_OK;

@@ -31,7 +31,7 @@ enum { RG_MAX_DIMS = 8 };
 
 /*
 ** A tensor.  The fields here are for reading; they begin with an underscore so that in Lua no
-** field hides a method.  Strides count elements.  _data is NULL in an empty or released tensor.
+** field hides a method.  Strides count elements.  _data is NULL in a released tensor.
 */
 typedef struct rg_tensor {
   int32_t _dtype;
@@ -45,6 +45,7 @@ typedef struct rg_tensor {
   struct rg_storage *_storage;
   int64_t _refs;    /* changed atomically */
   int32_t _handles; /* of _refs, those that Lua holds */
+  int32_t _place;   /* in the list of its scope, from 1; 0: in none */
 } rg_tensor;
 
 enum {

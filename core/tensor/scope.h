@@ -10,4 +10,19 @@
 /* List a new tensor in the current scope, which takes a reference. */
 rg_status rg_scope_add(rg_tensor *x) RG_CHECK;
 
+/* Where x stands in the list of its scope; 0: in none. */
+static inline int32_t rg_scope_place(const rg_tensor *x)
+{
+  return __atomic_load_n(&x->_place, __ATOMIC_RELAXED);
+}
+
+/*
+** Take x, which only a list still knows, out of it; true if it was this thread's list, whose
+** reference the caller then gives back.  So memory that is let go inside a scope is free at once.
+**
+** x        not looked into, unless it is in this thread's list: another thread may end its own scope
+** place    rg_scope_place(x), read while x was held
+*/
+bool rg_scope_forget(rg_tensor *x, int32_t place);
+
 #endif

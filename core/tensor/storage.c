@@ -63,6 +63,7 @@ void rg_storage_hold(rg_storage *storage)
 void rg_storage_unhold(rg_storage *storage)
 {
   if (storage != NULL && atomic_fetch_sub(&storage->weak, 1) == 1) {
+    derived_release_all(storage); /* made by a step after the last view had gone */
     rg_host_free(storage);
   }
 }

@@ -103,6 +103,7 @@ static rg_status header_new(rg_tensor **out)
   }
   x->_refs = 1;
   x->_handles = 0;
+  x->_place = 0;
   if (rg_scope_depth() > 0) {
     rg_status status = rg_scope_add(x);
 
@@ -152,7 +153,7 @@ rg_status rg_empty(int32_t dtype, int32_t device, const int64_t *shape, int32_t 
   char text[128];
   int64_t size = rg_dtype_bytes(dtype);
   int64_t count = 1;
-  bool empty = false;
+  int64_t span = 1;
   rg_tensor *x;
   rg_status status;
 
@@ -170,24 +171,21 @@ rg_status rg_empty(int32_t dtype, int32_t device, const int64_t *shape, int32_t 
       return rg_fail(RG_ESHAPE, "tensor: size %lld of axis %d is negative", (long long)shape[i],
                      i + 1);
     }
-    empty = empty || shape[i] == 0;
-  }
-  for (int32_t i = 0; i < ndim && !empty; i++) {
-    if (__builtin_mul_overflow(count, shape[i], &count) || count > INT64_MAX / 16) {
+    if (!rg_count_grows(&span, shape[i])) {
       return rg_fail(RG_ESHAPE, "tensor: %s has too many elements",
                      rg_shape_text(shape, ndim, text, sizeof(text)));
     }
+    count *= shape[i];
   }
-  count = empty ? 0 : count;
   RG_TRY(header_new(&x));
   x->_dtype = dtype;
   x->_device = device;
   x->_ndim = ndim;
   x->_count = count;
   x->_flags = RG_TENSOR_CONTIGUOUS;
-  for (int32_t i = ndim - 1, step = 0; i >= 0; i--, step++) {
+  for (int32_t i = ndim - 1; i >= 0; i--) {
     x->_shape[i] = shape[i];
-    x->_stride[i] = step == 0 ? 1 : x->_stride[i + 1] * rg_max_i64(shape[i + 1], 1);
+    x->_stride[i] = i == ndim - 1 ? 1 : x->_stride[i + 1] * rg_max_i64(shape[i + 1], 1);
   }
   status = rg_storage_new(device, count * size, &x->_storage);
   if (status != RG_OK) {
@@ -223,7 +221,18 @@ void rg_tensor_drop(rg_tensor *x)
 
 void rg_tensor_release(rg_tensor *x)
 {
-  if (x != NULL && __atomic_fetch_sub(&x->_refs, 1, __ATOMIC_ACQ_REL) == 1) {
+  int32_t place;
+  int64_t left;
+
+  if (x == NULL) {
+    return;
+  }
+  place = rg_scope_place(x);
+  left = __atomic_sub_fetch(&x->_refs, 1, __ATOMIC_ACQ_REL);
+  if (left == 1 && rg_scope_forget(x, place)) {
+    left = __atomic_sub_fetch(&x->_refs, 1, __ATOMIC_ACQ_REL);
+  }
+  if (left == 0) {
     rg_tensor_drop(x);
     atomic_fetch_sub_explicit(&n_live, 1, memory_order_relaxed);
     rg_host_free(x);
@@ -406,8 +415,8 @@ rg_status rg_tensor_from_doubles(const double *values, int64_t count, int32_t dt
   rg_tensor *x;
   int64_t size;
 
-  if (values == NULL && count > 0) {
-    return rg_fail(RG_EARG, "tensor: no values");
+  if (out == NULL || (values == NULL && count > 0)) {
+    return rg_fail(RG_EARG, "tensor: %s", out == NULL ? "out is NULL" : "no values");
   }
   if (rg_host_access_refused) {
     return rg_fail(RG_ECAPTURE, "tensor: values given while a plan is captured would be baked into "
@@ -489,7 +498,7 @@ static rg_status element_at(const rg_tensor *x, const int64_t *index, int32_t n,
   for (int32_t i = 0; i < n; i++) {
     if (index[i] < 0 || index[i] >= x->_shape[i]) {
       return rg_fail(RG_EAXIS, "%s: position %lld of axis %d is outside %s", what,
-                     (long long)index[i] + 1, i + 1, rg_tensor_text(x, text, sizeof(text)));
+                     rg_from_one(index[i]), i + 1, rg_tensor_text(x, text, sizeof(text)));
     }
     offset += index[i] * x->_stride[i];
   }

@@ -24,6 +24,18 @@ struct rg_derived {
   void (*release)(rg_derived *self);
 };
 
+/* A tensor of the largest type with so many elements still has a size in bytes. */
+#define RG_MAX_COUNT (INT64_MAX / 16)
+
+/*
+** Multiply the count by one more size; false when it grows too large.  A size of 0 counts as 1: the
+** strides beside it are worked out all the same.
+*/
+static inline bool rg_count_grows(int64_t *count, int64_t size)
+{
+  return !__builtin_mul_overflow(*count, rg_max_i64(size, 1), count) && *count <= RG_MAX_COUNT;
+}
+
 /* Memory that tensors look into.  strong counts views; weak counts who only keeps the struct. */
 typedef struct rg_storage {
   _Atomic int64_t strong;
@@ -63,7 +75,6 @@ rg_derived *rg_derived_find(rg_storage *storage, const uint64_t key[4]);
 
 /* Keep a derived copy with the storage, which takes it over; version must be set. */
 void rg_derived_keep(rg_storage *storage, rg_derived *derived);
-
 /* Bytes of the derived copies that exist now and fit the contents. */
 int64_t rg_derived_bytes(rg_storage *storage);
 
@@ -81,6 +92,12 @@ bool rg_tensor_overlap(const rg_tensor *x, const rg_tensor *y);
 
 /* Do x and y have the same data pointer, shape and strides? */
 bool rg_tensor_same_view(const rg_tensor *x, const rg_tensor *y);
+
+/* An axis or index as messages say it: from 1, negative ones as they are. */
+static inline long long rg_from_one(int64_t index)
+{
+  return index < 0 || index == INT64_MAX ? index : index + 1;
+}
 
 /* "f32[256,784]" into text, for messages; returns text. */
 const char *rg_tensor_text(const rg_tensor *x, char *text, size_t size);

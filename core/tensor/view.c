@@ -11,7 +11,7 @@ static rg_status axis_of(const rg_tensor *x, int32_t axis, int32_t n, const char
   int32_t resolved = axis < 0 ? axis + n : axis;
 
   if (resolved < 0 || resolved >= n) {
-    return rg_fail(RG_EAXIS, "%s: there is no axis %d in %s", what, axis < 0 ? axis : axis + 1,
+    return rg_fail(RG_EAXIS, "%s: there is no axis %lld in %s", what, rg_from_one(axis),
                    rg_tensor_text(x, text, sizeof(text)));
   }
   *out = resolved;
@@ -97,6 +97,7 @@ rg_status rg_view(const rg_tensor *x, const int64_t *shape, int32_t ndim, rg_ten
   int64_t full[RG_MAX_DIMS];
   int64_t stride[RG_MAX_DIMS] = { 0 };
   int64_t count = 1;
+  int64_t span = 1;
   int32_t open = -1;
 
   RG_TRY(check(x, out, "view"));
@@ -107,9 +108,11 @@ rg_status rg_view(const rg_tensor *x, const int64_t *shape, int32_t ndim, rg_ten
     full[i] = shape[i];
     if (shape[i] == -1 && open < 0) {
       open = i;
-    } else if (shape[i] < 0 || __builtin_mul_overflow(count, shape[i], &count)) {
+    } else if (shape[i] < 0 || !rg_count_grows(&span, shape[i])) {
       return rg_fail(RG_ESHAPE, "view: %s is no shape",
                      rg_shape_text(shape, ndim, text, sizeof(text)));
+    } else {
+      count *= shape[i];
     }
   }
   if (open >= 0) {
@@ -185,12 +188,13 @@ rg_status rg_narrow(const rg_tensor *x, int32_t axis, int64_t start, int64_t len
   if (start < 0 || length < 0 || step < 1 || start > x->_shape[axis] ||
       (length > 0 && (length - 1) > (x->_shape[axis] - 1 - start) / step)) {
     return rg_fail(RG_EAXIS, "narrow: %lld elements from %lld by %lld are outside axis %d of %s",
-                   (long long)length, (long long)start + 1, (long long)step, axis + 1,
+                   (long long)length, rg_from_one(start), (long long)step, axis + 1,
                    rg_tensor_text(x, text, sizeof(text)));
   }
   for (int32_t i = 0; i < x->_ndim; i++) {
     shape[i] = i == axis ? length : x->_shape[i];
-    stride[i] = i == axis ? x->_stride[i] * step : x->_stride[i];
+    /* the step of one element leads nowhere, and may be too large to multiply */
+    stride[i] = i == axis && length > 1 ? x->_stride[i] * step : x->_stride[i];
   }
   return make(x, shape, stride, x->_ndim, start * x->_stride[axis], out);
 }
@@ -206,7 +210,7 @@ rg_status rg_select(const rg_tensor *x, int32_t axis, int64_t index, rg_tensor *
   RG_TRY(axis_of(x, axis, x->_ndim, "select", &axis));
   if (index < 0 || index >= x->_shape[axis]) {
     return rg_fail(RG_EAXIS, "select: position %lld of axis %d is outside %s",
-                   (long long)index + 1, axis + 1, rg_tensor_text(x, text, sizeof(text)));
+                   rg_from_one(index), axis + 1, rg_tensor_text(x, text, sizeof(text)));
   }
   for (int32_t i = 0; i < x->_ndim; i++) {
     if (i != axis) {
@@ -222,6 +226,7 @@ rg_status rg_expand(const rg_tensor *x, const int64_t *shape, int32_t ndim, rg_t
   char own[96];
   char text[128];
   int64_t stride[RG_MAX_DIMS];
+  int64_t span = 1;
 
   RG_TRY(check(x, out, "expand"));
   if (ndim < x->_ndim || ndim > RG_MAX_DIMS || (shape == NULL && ndim > 0)) {
@@ -238,6 +243,10 @@ rg_status rg_expand(const rg_tensor *x, const int64_t *shape, int32_t ndim, rg_t
                      rg_shape_text(shape, ndim, text, sizeof(text)));
     }
     stride[i] = axis < 0 || size != shape[i] ? 0 : x->_stride[axis];
+    if (!rg_count_grows(&span, shape[i])) {
+      return rg_fail(RG_ESHAPE, "expand: %s has too many elements",
+                     rg_shape_text(shape, ndim, text, sizeof(text)));
+    }
   }
   return make(x, shape, stride, ndim, 0, out);
 }
