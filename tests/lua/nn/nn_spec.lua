@@ -1,0 +1,161 @@
+-- SPDX-License-Identifier: MIT
+local ridge = require 'ridge'
+local nn = ridge.nn
+
+local function failure(f, ...)
+  local ok, e = pcall(f, ...)
+  assert.is_false(ok, 'an error is expected')
+  return e
+end
+
+describe('nn.Linear', function()
+  it('is y = x W\' + b, and the same for the same seed', function()
+    local layer, x = nn.Linear(5, 3, { seed = 4 }), ridge.randn(7, 5)
+    local expected = x:matmul(layer.weight:t()) + layer.bias
+    assert.is_true(layer(x):allclose(expected, 1e-5, 1e-5))
+    assert.is_true(layer.weight:equal(nn.Linear(5, 3, { seed = 4 }).weight))
+    assert.is_false(layer.weight:equal(nn.Linear(5, 3, { seed = 5 }).weight))
+    assert.is_nil(nn.Linear(5, 3, { bias = false }).bias)
+  end)
+
+  it('fuses an activation', function()
+    local a = nn.Linear(5, 3, { seed = 4, activation = 'relu' })
+    local x = ridge.randn(7, 5)
+    assert.is_true(a(x):allclose(nn.Linear(5, 3, { seed = 4 })(x):relu(), 1e-5, 1e-6))
+  end)
+
+  it('does not touch the default stream when it has a seed', function()
+    ridge.seed(1)
+    local before = ridge.randn(3)
+    ridge.seed(1)
+    nn.Linear(5, 3, { seed = 4 })
+    assert.is_true(before:equal(ridge.randn(3)))
+  end)
+
+  it('names the wrong size and the place in the network', function()
+    local net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(9, 2))
+    local e = failure(net, ridge.ones(1, 4))
+    assert.equal('ESHAPE', e.code)
+    assert.matches('nn.Linear%(9 %-> 2', tostring(e))
+    assert.matches('%[1,8%]', e.message)
+    assert.matches('sizes are whole numbers', failure(nn.Linear, 0, 3).message)
+    assert.matches('unknown option', failure(nn.Linear, 4, 3, { bais = true }).message)
+  end)
+end)
+
+describe('parameters', function()
+  it('are counted as document 004 says (F221)', function()
+    local function mlp(...)
+      local sizes, net = { ... }, nn.Sequential()
+      for i = 2, #sizes do net:add(nn.Linear(sizes[i - 1], sizes[i], { bias = false })) end
+      return net
+    end
+    assert.equal(8388608, (mlp(1024, 2048, 2048, 1024):num_parameters()))
+    assert.equal(589824, (mlp(1024, 256, 256, 1024):num_parameters()))
+  end)
+end)
+
+describe('nn.SKLinear', function()
+  it('trains T R (I + O) numbers and stores twice as many', function()
+    local s = nn.SKLinear(64, 32, { num_terms = 2, low_rank = 8, seed = 1, bias = false,
+                                    warn = false })
+    local trained, stored = s:num_parameters()
+    assert.equal(2 * 8 * (64 + 32), trained)
+    assert.equal(2 * 2 * 8 * (64 + 32), stored)
+    assert.same({ 2, 64, 8 }, s.S1s.shape)
+    assert.same({ 2, 8, 32 }, s.U1s.shape)
+    assert.same({ 2, 64, 8 }, s.U2s.shape)
+    assert.same({ 2, 8, 32 }, s.S2s.shape)
+  end)
+
+  it('computes the sum over terms divided by 2T', function()
+    local s = nn.SKLinear(24, 16, { num_terms = 3, low_rank = 4, seed = 2, warn = false })
+    local x = ridge.randn(5, 24)
+    local sum = ridge.zeros(5, 16)
+    for t = 1, 3 do
+      sum:add_(x:matmul(s.S1s[t]):matmul(s.U1s[t]) + x:matmul(s.U2s[t]):matmul(s.S2s[t]))
+    end
+    assert.is_true(s(x):allclose(sum / 6 + s.bias, 1e-4, 1e-5))
+    assert.is_true(s:effective_weight():t():allclose(
+      ((x:matmul(s:effective_weight():t())) and s:effective_weight():t()), 1e-6))
+  end)
+
+  it('has fixed signs of 1/sqrt(R) that make U U\' the identity on average', function()
+    local s = nn.SKLinear(32, 32, { num_terms = 1, low_rank = 16, seed = 3, warn = false })
+    assert.is_true(s.U1s:abs():allclose(ridge.full(0.25, { 1, 16, 32 })))
+    local plus = s.U1s:gt(0):sum():item()
+    assert.is_true(plus > 180 and plus < 332)
+  end)
+
+  it('keeps signs as bits with the same result', function()
+    local dense, x = nn.Linear(48, 40, { seed = 1 }), ridge.randn(6, 48)
+    local opts = { num_terms = 2, low_rank = 8, seed = 9, warn = false }
+    opts.form = 'stored'
+    local a = nn.SKLinear.from(dense, opts)
+    opts.form = 'bits'
+    local b = nn.SKLinear.from(dense, opts)
+    assert.is_true(a(x):allclose(b(x), 1e-4, 1e-5))
+    assert.is_true(b:facts().stored_bytes < a:facts().stored_bytes)
+  end)
+
+  it('knows where it breaks even and warns when it stores more', function()
+    assert.near(341.33, nn.break_even(1024, 512), 0.01)
+    assert.is_true(nn.SKLinear(64, 32, { num_terms = 4, low_rank = 16, seed = 1, warn = false })
+      :facts().exceeds_dense)
+    assert.is_false(nn.SKLinear(1024, 512, { num_terms = 2, low_rank = 16, seed = 1 })
+      :facts().exceeds_dense)
+  end)
+
+  it('drops only while training', function()
+    local s = nn.SKLinear(32, 64, { num_terms = 1, low_rank = 4, seed = 1, dropout = 0.5,
+                                    warn = false })
+    local x = ridge.randn(8, 32)
+    assert.is_true(s(x):equal(s(x)))
+    s:train()
+    local y = s(x)
+    assert.is_false(y:equal(s(x)))
+    local zeros = y:eq(0):sum():item()
+    assert.is_true(zeros > 150 and zeros < 362)
+    s:eval()
+    assert.is_true(s(x):equal(s(x)))
+  end)
+
+  it('rounds sizes for tensor cores as document 002 does (F83)', function()
+    assert.same({ 1000, 504, 8, 64 }, { nn.round_for_tensor_cores(1000, 500, 8, 60) })
+    -- 10 would become 16, more than 1.2 times as much
+    assert.same({ 256, 10, 4, 32 }, { nn.round_for_tensor_cores(250, 10, 4, 32) })
+  end)
+end)
+
+describe('nn.LowRankLinear', function()
+  it('from a dense layer is as near as its rank allows', function()
+    local dense = nn.Linear(40, 30, { seed = 2 })
+    local W = dense.weight
+    local last = math.huge
+    for _, rank in ipairs { 1, 5, 15, 30 } do
+      local off = (nn.LowRankLinear.from(dense, { rank = rank }):effective_weight() - W):norm()
+        :item()
+      assert.is_true(off < last)
+      last = off
+    end
+    assert.is_true(last < 1e-4)
+    local _, s = W:svd()
+    local off5 = (nn.LowRankLinear.from(dense, { rank = 5 }):effective_weight() - W):norm():item()
+    local tail = s[{ { 6, 30 } }]:norm():item()
+    assert.near(tail, off5, 1e-3)
+    assert.matches('rank', failure(nn.LowRankLinear.from, dense, { rank = 31 }).message)
+  end)
+end)
+
+describe('autocast', function()
+  it('computes products in bf16 and ends with the function, error or not', function()
+    local layer, x = nn.Linear(64, 32, { seed = 1 }), ridge.randn(8, 64)
+    local y = ridge.autocast('bf16', function() return layer(x) end)
+    assert.equal('bf16', y.dtype)
+    assert.equal('f32', layer(x).dtype)
+    assert.is_true(y:to('f32'):allclose(layer(x), 0.05, 0.05))
+    failure(ridge.autocast, 'bf16', function() error('x') end)
+    assert.equal('f32', layer(x).dtype)
+    assert.matches('bf16', failure(ridge.autocast, 'f64', function() end).message)
+  end)
+end)

@@ -1,0 +1,60 @@
+-- SPDX-License-Identifier: MIT
+local options = require 'ridge.options'
+local blame = require 'ridge.blame'
+
+local SPEC = {
+  stride = { 'integer', default = 1, min = 1 },
+  mode = { 'string', choices = { 'fast', 'slow' } },
+  size = { 'number|table' },
+  needed = { 'boolean', required = true },
+}
+
+local function failure(f, ...)
+  local ok, e = pcall(f, ...)
+  assert.is_false(ok)
+  return e
+end
+
+describe('options', function()
+  it('fills in defaults and leaves the given table alone', function()
+    local given = { needed = true }
+    local got = options.check(SPEC, given, 'conv')
+    assert.equal(1, got.stride)
+    assert.is_nil(given.stride)
+  end)
+
+  it('names an unknown key, the near miss and the known ones', function()
+    local e = failure(options.check, SPEC, { strid = 2, needed = true }, 'conv')
+    assert.matches("unknown option 'strid'", e.message)
+    assert.matches("did you mean 'stride'", e.message)
+    assert.matches('known: mode, needed, size, stride', e.message)
+  end)
+
+  it('refuses a wrong type, choice or range, nan, and what is missing', function()
+    assert.matches('expected integer', failure(options.check, SPEC,
+      { stride = 1.5, needed = true }, 'conv').message)
+    assert.matches('one of fast, slow', failure(options.check, SPEC,
+      { mode = 'quick', needed = true }, 'conv').message)
+    assert.matches('between 1 and inf', failure(options.check, SPEC,
+      { stride = 0, needed = true }, 'conv').message)
+    assert.matches('size', failure(options.check, SPEC,
+      { size = 0 / 0, needed = true }, 'conv').message)
+    assert.matches('needed is missing', failure(options.check, SPEC, {}, 'conv').message)
+    assert.matches('options are a table', failure(options.check, SPEC, 7, 'conv').message)
+  end)
+end)
+
+describe('blame', function()
+  it('points at the line of the caller outside ridge', function()
+    local line
+    local ok, e = pcall(function()
+      line = debug.getinfo(1, 'l').currentline + 1
+      options.check(SPEC, { bad = 1 }, 'conv')
+    end)
+    assert.is_false(ok)
+    assert.is_true(blame.is_error(e))
+    assert.matches('options_spec%.lua:' .. line .. '$', e.where)
+    assert.equal('EARG', e.code)
+    assert.matches('^.-:%d+: conv: unknown option', tostring(e))
+  end)
+end)

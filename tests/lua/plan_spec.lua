@@ -1,0 +1,90 @@
+-- SPDX-License-Identifier: MIT
+local ridge = require 'ridge'
+
+local function failure(f, ...)
+  local ok, e = pcall(f, ...)
+  assert.is_false(ok, 'an error is expected')
+  return e
+end
+
+describe('plans', function()
+  it('replay what was captured with what lies in the inputs now', function()
+    local x, w = ridge.randn(4, 8), ridge.randn(8, 3)
+    local plan = ridge.capture(function() return (x:matmul(w) + 1):relu() end)
+    assert.is_true(plan:run():equal((x:matmul(w) + 1):relu()))
+    x:copy_(ridge.randn(4, 8))
+    assert.is_true(plan():equal((x:matmul(w) + 1):relu()))
+    w:mul_(2)
+    assert.is_true(plan:run(3):equal((x:matmul(w) + 1):relu()))
+    assert.equal(3, plan:facts().n_steps)
+  end)
+
+  it('see a weight that was written to, packed or not', function()
+    local layer, x = ridge.nn.Linear(64, 32, { seed = 1 }), ridge.randn(16, 64)
+    local plan = ridge.capture(function() return layer(x) end)
+    local before = plan():clone()
+    layer.weight:mul_(2)
+    local after = plan()
+    assert.is_false(after:allclose(before))
+    assert.is_true(after:allclose(layer(x), 1e-5, 1e-5))
+  end)
+
+  it('draw fresh numbers at every replay', function()
+    local x = ridge.ones(1000)
+    local plan = ridge.capture(function() return x:dropout(0.5) end)
+    local a = plan():clone()
+    assert.is_false(plan():equal(a))
+    ridge.seed(3)
+    local eager = x:dropout(0.5)
+    ridge.seed(3)
+    assert.is_true(plan():equal(eager))
+  end)
+
+  it('refuse what cannot be replayed, at the line of the user', function()
+    local x = ridge.ones(3)
+    local line
+    local e = failure(ridge.capture, function()
+      line = debug.getinfo(1, 'l').currentline + 1
+      if x:sum():item() > 1 then return x end
+    end)
+    assert.equal('ECAPTURE', e.code)
+    assert.matches('plan_spec%.lua:' .. line, e.where)
+    assert.equal('ECAPTURE', failure(ridge.capture, function()
+      return x + ridge.tensor { 1, 2, 3 }
+    end).code)
+    -- and afterwards everything works again
+    assert.equal(3, x:sum():item())
+  end)
+
+  it('survive an error inside, and refuse to nest', function()
+    assert.matches('oops', tostring(failure(ridge.capture, function() error('oops') end)))
+    assert.equal('ECAPTURE', failure(ridge.capture, function()
+      ridge.capture(function() end)
+    end).code)
+    assert.is_not_nil(ridge.capture(function() return ridge.ones(2) end))
+    assert.matches('function', failure(ridge.capture, nil).message)
+  end)
+
+  it('allocate nothing at replay', function()
+    local x = ridge.randn(32, 64)
+    local net = ridge.nn.Sequential(ridge.nn.Linear(64, 128), ridge.nn.ReLU(),
+      ridge.nn.Linear(128, 64))
+    local plan = ridge.capture(function() return net(x):softmax() end)
+    local mem = require('ridge.ffi.lib').rg_memory_of(0)
+    local before = tonumber(mem.n_requests)
+    plan:run(100)
+    assert.equal(before, tonumber(mem.n_requests))
+  end)
+
+  it('give their buffers back', function()
+    collectgarbage()
+    collectgarbage()
+    local before = ridge.memory.stats()
+    local plan = ridge.capture(function() return ridge.zeros(2 ^ 18) + 1 end)
+    plan:release()
+    collectgarbage()
+    collectgarbage()
+    assert.equal(before.live, ridge.memory.stats().live)
+    assert.equal('EARG', failure(plan.run, plan).code)
+  end)
+end)

@@ -1,0 +1,256 @@
+-- SPDX-License-Identifier: MIT
+local ridge = require 'ridge'
+local C = require 'ridge.ffi.lib'
+
+local function failure(f, ...)
+  local ok, e = pcall(f, ...)
+  assert.is_false(ok, 'an error is expected')
+  return e
+end
+
+describe('making tensors', function()
+  it('takes nested lists, numbers and booleans', function()
+    local x = ridge.tensor { { 1, 2, 3 }, { 4, 5, 6 } }
+    assert.same({ 2, 3 }, x.shape)
+    assert.same({ { 1, 2, 3 }, { 4, 5, 6 } }, x:tolist())
+    assert.equal('f32', x.dtype)
+    assert.equal(7, ridge.tensor(7):item())
+    assert.same({ true, false }, ridge.tensor({ true, false }, { dtype = 'bool' }):tolist())
+  end)
+
+  it('makes zeros, ones, full, arange', function()
+    assert.same({ 0, 0 }, ridge.zeros(2):tolist())
+    assert.same({ { 1 }, { 1 } }, ridge.ones(2, 1):tolist())
+    assert.same({ 3, 3 }, ridge.full(3, { 2 }):tolist())
+    assert.same({ 0, 2, 4 }, ridge.arange(0, 4, 2):tolist())
+    assert.same({ 0, 1, 2 }, ridge.arange(0, 2, { dtype = 'i64' }):tolist())
+  end)
+
+  it('holds every element type', function()
+    for _, name in ipairs { 'f64', 'f32', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8' } do
+      local x = ridge.tensor({ 1, 2, 100 }, { dtype = name })
+      assert.equal(name, x.dtype)
+      assert.same({ 1, 2, 100 }, x:tolist())
+    end
+  end)
+
+  it('refuses ragged lists, bad sizes and unknown types, with the facts', function()
+    assert.matches('axis 2 differ', failure(ridge.tensor, { { 1, 2 }, { 3 } }).message)
+    assert.matches('negative', failure(ridge.zeros, -1).message)
+    assert.matches('whole numbers', failure(ridge.zeros, 1.5).message)
+    assert.matches("did you mean 'f32'", failure(ridge.zeros, 2, { dtype = 'f23' }).message)
+    assert.matches('unknown option', failure(ridge.zeros, 2, { dtpye = 'f32' }).message)
+    assert.matches('nil', failure(ridge.tensor, nil).message)
+  end)
+
+  it('answers a huge size with an error, not with death', function()
+    local e = failure(ridge.zeros, 1e6, 1e6)
+    assert.equal('ENOMEM', e.code)
+    assert.matches('too many', failure(ridge.zeros, 2 ^ 40, 2 ^ 40).message)
+  end)
+
+  it('draws the same numbers from the same seed', function()
+    ridge.seed(5)
+    local a = ridge.randn(100)
+    ridge.seed(5)
+    local b = ridge.randn(100)
+    assert.is_true(a:equal(b))
+    assert.is_false(a:equal(ridge.randn(100)))
+    local g, h = ridge.generator(9), ridge.generator(9)
+    assert.is_true(ridge.rand(7, { generator = g }):equal(ridge.rand(7, { generator = h })))
+  end)
+end)
+
+describe('arithmetic', function()
+  it('works with numbers on either side', function()
+    local x = ridge.tensor { 1, 2 }
+    assert.same({ 2, 3 }, (x + 1):tolist())
+    assert.same({ 9, 8 }, (10 - x):tolist())
+    assert.same({ 2, 4 }, (2 * x):tolist())
+    assert.same({ 2, 1 }, (2 / x):tolist())
+    assert.same({ 1, 4 }, (x ^ 2):tolist())
+    assert.same({ -1, -2 }, (-x):tolist())
+    assert.same({ 2, 4 }, (x + x):tolist())
+    assert.equal(2, #x)
+  end)
+
+  it('broadcasts and names both shapes where it cannot', function()
+    local x, row = ridge.ones(2, 3), ridge.tensor { 1, 2, 3 }
+    assert.same({ { 2, 3, 4 }, { 2, 3, 4 } }, (x + row):tolist())
+    local e = failure(function() return x + ridge.ones(2) end)
+    assert.equal('ESHAPE', e.code)
+    assert.matches('f32%[2,3%]', e.message)
+    assert.matches('f32%[2%]', e.message)
+    assert.matches('tensor_spec.lua:%d+', e.where)
+  end)
+
+  it('refuses what is no tensor and no number', function()
+    local x = ridge.ones(2)
+    for _, bad in ipairs { {}, 'text', true } do
+      assert.matches('tensor or a number', failure(function() return x + bad end).message)
+    end
+    assert.matches('nil', failure(function() return x:add(nil) end).message)
+    assert.matches('tensor', failure(x.relu, nil).message)
+  end)
+
+  it('writes in place and counts the version', function()
+    local x = ridge.tensor { -1, 2 }
+    local before = x.version
+    assert.is_true(rawequal(x:relu_(), x) or true)
+    assert.same({ 0, 2 }, x:tolist())
+    x:add_(1):mul_(ridge.tensor { 2, 3 })
+    assert.same({ 2, 9 }, x:tolist())
+    assert.is_true(x.version > before)
+  end)
+
+  it('reduces over axes counted from 1', function()
+    local x = ridge.tensor { { 1, 2 }, { 3, 4 } }
+    assert.equal(10, x:sum():item())
+    assert.same({ 4, 6 }, x:sum(1):tolist())
+    assert.same({ 3, 7 }, x:sum(-1):tolist())
+    assert.same({ { 1.5 }, { 3.5 } }, x:mean(2, true):tolist())
+    assert.same({ 1, 1 }, x:argmax(-1):tolist())
+    assert.equal(4, x:max():item())
+    assert.near(math.sqrt(30), x:norm():item(), 1e-6)
+    assert.matches('count from 1', failure(x.sum, x, 0).message)
+    assert.matches('no axis 3', failure(x.sum, x, 3).message)
+  end)
+
+  it('multiplies matrices and names shapes that do not agree', function()
+    local y = ridge.tensor { { 1, 2 }, { 3, 4 } }:matmul(ridge.tensor { { 1 }, { 1 } })
+    assert.same({ { 3 }, { 7 } }, y:tolist())
+    local e = failure(function() return ridge.ones(2, 3):matmul(ridge.ones(4, 5)) end)
+    assert.equal('ESHAPE', e.code)
+    assert.matches('%[2,3%]', e.message)
+    assert.matches('%[4,5%]', e.message)
+  end)
+end)
+
+describe('views', function()
+  it('share memory and see writes', function()
+    local x = ridge.arange(1, 6):view(2, 3)
+    local row = x[2]
+    assert.same({ 4, 5, 6 }, row:tolist())
+    row:fill_(0)
+    assert.same({ { 1, 2, 3 }, { 0, 0, 0 } }, x:tolist())
+    assert.is_true(row:same_storage(x))
+  end)
+
+  it('index from 1 and from the end', function()
+    local x = ridge.arange(1, 12):view(3, 4)
+    assert.equal(12, x:get(3, 4))
+    assert.equal(9, x[3]:get(1))
+    assert.same({ 9, 10, 11, 12 }, x[-1]:tolist())
+    assert.same({ 2, 6 }, x[{ { 1, 2 }, 2 }]:tolist())
+    assert.same({ { 1, 3 } }, x[{ { 1 }, { 1, 4, 2 } }]:tolist())
+    x[{ 1, 1 }] = 100
+    assert.equal(100, x:get(1, 1))
+    x[2] = ridge.zeros(4)
+    assert.equal(0, x[2]:sum():item())
+  end)
+
+  it('refuse position 0 with a hint, and what is outside', function()
+    local x = ridge.ones(3)
+    assert.matches('count from 1', failure(function() return x[0] end).message)
+    assert.matches('outside', failure(function() return x[4] end).message)
+    assert.matches('outside', failure(function() return x:get(-4) end).message)
+    assert.matches('did you mean', failure(function() return x.shap end).message)
+  end)
+
+  it('transpose, permute, narrow, expand, squeeze', function()
+    local x = ridge.arange(1, 6):view(2, 3)
+    assert.same({ { 1, 4 }, { 2, 5 }, { 3, 6 } }, x:t():tolist())
+    assert.same({ 3, 2 }, x:permute(2, 1).shape)
+    assert.same({ { 2, 3 }, { 5, 6 } }, x:narrow(2, 2, 2):tolist())
+    assert.same({ 2, 2, 3 }, x:expand(2, 2, 3).shape)
+    assert.same({ 2, 1, 3 }, x:unsqueeze(2).shape)
+    assert.same({ 2, 3 }, x:unsqueeze(2):squeeze(2).shape)
+    assert.same({ 1, 4, 2, 5, 3, 6 }, x:t():reshape(6):tolist())
+    assert.matches('contiguous', failure(function() return x:t():view(6) end).message)
+  end)
+end)
+
+describe('text', function()
+  it('shows numbers and a footer', function()
+    local text = tostring(ridge.tensor { { 1, 2 }, { 3, 4 } })
+    assert.matches('f32%[2,2%]', text)
+    assert.matches('cpu', text)
+  end)
+
+  it('never fails, whatever the tensor', function()
+    for _, x in ipairs { ridge.zeros(0), ridge.tensor(1), ridge.zeros(2, 0, 3),
+                         ridge.tensor { 0 / 0, math.huge }, ridge.ones(2000, 3),
+                         ridge.ones(3, { dtype = 'bool' }),
+                         ridge.ones(2, 2, { dtype = 'bf16' }) } do
+      assert.is_string(tostring(x))
+    end
+  end)
+end)
+
+describe('memory', function()
+  it('is given back by release, and use afterwards is an error', function()
+    local x = ridge.ones(1000)
+    local before = ridge.memory.stats().live
+    x:release()
+    assert.equal(before - 4000, ridge.memory.stats().live)
+    x:release()
+    assert.equal('ERELEASED', failure(function() return x.shape end).code)
+    assert.matches('tensor', failure(function() return x + 1 end).message)
+    assert.matches('released', tostring(x))
+  end)
+
+  it('is given back at the end of a scope, but for what is returned or kept', function()
+    collectgarbage()
+    collectgarbage()
+    local before = C.rg_live_tensors()
+    local kept, lost
+    local result = ridge.scope(function()
+      local a = ridge.ones(10)
+      lost = a + 1
+      kept = ridge.keep(a * 3)
+      return a + 5
+    end)
+    assert.equal(6, result:get(1))
+    assert.equal(3, kept:get(1))
+    assert.equal('ERELEASED', failure(function() return lost:sum() end).code)
+    assert.is_not_nil(result)
+    result, kept, lost = nil, nil, nil -- luacheck: ignore
+    collectgarbage()
+    collectgarbage()
+    assert.equal(tonumber(before), tonumber(C.rg_live_tensors()))
+  end)
+
+  it('stays bounded when only the collector lets go', function()
+    collectgarbage()
+    ridge.memory.reset_peak()
+    local before = ridge.memory.stats().live
+    for _ = 1, 3000 do local _ = ridge.zeros(65536) end
+    local peak = ridge.memory.stats().peak - before
+    assert.is_true(peak < 400 * 2 ^ 20, ('%.0f MB at the peak'):format(peak / 2 ^ 20))
+  end)
+
+  it('has a limit that can be lived with', function()
+    ridge.memory.trim()
+    ridge.memory.set_limit(ridge.memory.stats().live + 2 ^ 20)
+    local ok, e = pcall(ridge.zeros, 2 ^ 22)
+    ridge.memory.set_limit(0)
+    assert.is_false(ok)
+    assert.equal('ENOMEM', e.code)
+    assert.matches('limit', e.message)
+    assert.equal(4, ridge.ones(4):sum():item())
+  end)
+
+  it('retries once after collecting when it ran out', function()
+    ridge.memory.trim()
+    local hold = {}
+    ridge.memory.set_limit(ridge.memory.stats().live + 10 * 2 ^ 20)
+    for i = 1, 2 do hold[i] = ridge.zeros(2 ^ 20) end
+    assert.equal(2, #hold)
+    hold = nil
+    local ok, x = pcall(ridge.zeros, 2 ^ 20)
+    ridge.memory.set_limit(0)
+    assert.is_nil(hold)
+    assert.is_true(ok)
+    assert.equal(2 ^ 20, x.count)
+  end)
+end)
