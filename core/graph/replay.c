@@ -35,6 +35,9 @@ rg_status rg_plan_replay(rg_plan *plan, int64_t n)
     return rg_fail(RG_EARG, "plan: %lld runs of %s", (long long)n,
                    plan == NULL ? "no plan" : "a plan");
   }
+  if (rg_capturing()) {
+    return rg_fail(RG_ECAPTURE, "plan: a replay inside a capture would not become part of it");
+  }
   for (int64_t i = 0; i < n; i++) {
     for (step *s = plan->first; s != NULL; s = s->next) {
       if (rg_interrupt_pending()) {

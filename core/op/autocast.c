@@ -19,6 +19,12 @@ int32_t rg_autocast(void)
   return setting;
 }
 
+/* Is input i there, and a number to compute with? */
+static bool counts(const rg_call *call, int32_t i)
+{
+  return call->in[i] != NULL && !(i < 31 && (call->op->as_is >> i & 1) != 0);
+}
+
 int32_t rg_autocast_for(const rg_call *call)
 {
   if (setting < 0 || call->op->amp == RG_AMP_NONE || call->op->amp == RG_AMP_WIDEST) {
@@ -26,7 +32,7 @@ int32_t rg_autocast_for(const rg_call *call)
   }
   if (call->op->amp == RG_AMP_F32) {
     for (int32_t i = 0; i < call->n_in; i++) {
-      if (call->in[i] != NULL && call->in[i]->_dtype == RG_F64) {
+      if (counts(call, i) && call->in[i]->_dtype == RG_F64) {
         return -1;
       }
     }
@@ -34,9 +40,8 @@ int32_t rg_autocast_for(const rg_call *call)
   }
   /* LOWER takes f32, f16 and bf16; f64 was asked for and stays */
   for (int32_t i = 0; i < call->n_in; i++) {
-    const rg_tensor *x = call->in[i];
-
-    if (x != NULL && (x->_dtype == RG_F64 || !rg_dtype_is_float(x->_dtype))) {
+    if (counts(call, i) && (call->in[i]->_dtype == RG_F64 ||
+                            !rg_dtype_is_float(call->in[i]->_dtype))) {
       return -1;
     }
   }

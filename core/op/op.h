@@ -21,7 +21,8 @@ typedef struct rg_call rg_call;
 typedef struct rg_frame rg_frame;
 
 /* A backend's implementation.  out[i] is allocated and has the shape and type of call->out[i]; it
-** is contiguous unless the caller chose to write into a tensor of his own (then any strides). */
+** is contiguous unless the caller chose to write into a tensor of his own (then any strides).
+** A kernel runs no operations: a plan would replay them twice, by themselves and inside it. */
 typedef rg_status rg_kernel(const rg_call *call, rg_tensor *const *out, rg_frame *frame);
 
 /* Type, shape and layout of a tensor to be; outputs are contiguous. */
@@ -37,14 +38,17 @@ typedef struct rg_cost {
   double bytes; /* each tensor crossing memory once */
 } rg_cost;
 
-/* Random numbers of one call: n numbers from offset on. */
+/*
+** Random numbers of one call: n numbers from offset on.  They are others at each replay, so what a
+** gradient has to know of them (dropout's mask) is a hidden result, never the call's copy.
+*/
 typedef struct rg_draw {
   uint64_t seed;
   uint64_t offset;
 } rg_draw;
 
 enum {
-  RG_MAX_OUT = 6,         /* results and hidden results together; inputs have no maximum */
+  RG_MAX_OUT = 8,         /* results and hidden results together; inputs have no maximum */
   RG_SAVE_ALL = INT32_MIN /* in save_in, save_out: every one */
 };
 
@@ -57,8 +61,8 @@ struct rg_call {
   const void *args;       /* the op's own struct, op->args_size bytes, no pointers inside */
   rg_generator *generator; /* for ops that draw: where from; NULL for the default */
   /* filled by infer */
-  int32_t compute;        /* dtype every input is converted to first (but see op->packs); -1: as they
-                          ** are.  Products set it to rg_autocast_for(call) where that is not -1 */
+  int32_t compute;        /* dtype the inputs are converted to first (but see op->as_is and packs);
+                          ** -1: they stay as they are.  Products set it to rg_autocast_for(call) */
   int32_t n_out;          /* results and, behind them, hidden results for the gradient */
   int64_t scratch_bytes;  /* needed while the kernel runs, 64-byte aligned */
   int64_t n_draws;        /* random numbers taken */
@@ -81,7 +85,8 @@ struct rg_memo {
 
 /* What a gradient rule gets: it writes new references into dx for the inputs that need one. */
 typedef struct rg_grad {
-  const rg_call *call;      /* in[i] only where save_in says so */
+  const rg_call *call;      /* in[i] only where save_in says so; out[] as infer filled it */
+  const rg_meta *in;        /* type and shape of every input, saved or not */
   rg_tensor *const *out;    /* only where save_out says so; hidden results always */
   rg_tensor *const *dout;   /* NULL where no gradient flows */
   const bool *needs;        /* n_in of them */
@@ -97,6 +102,8 @@ struct rg_op {
   int32_t amp;     /* RG_AMP_... */
   int32_t save_in; /* bit i: the gradient reads input i */
   int32_t save_out;
+  int32_t as_is; /* bit i: input i is no number to compute with (indices, bits) or is written to:
+                 ** neither call->compute nor autocast touch it */
   int32_t packs; /* bit i: where input i is a weight (RG_TENSOR_PARAM), it comes as it is, whatever
                  ** call->compute says: the kernel packs and converts it once per version */
   uint32_t args_size;
@@ -107,7 +114,8 @@ struct rg_op {
   rg_status (*infer)(rg_call *call);
 
   /* Does the call write into input i (running statistics, optimizer moments)?  NULL: never.
-  ** A call that writes into a tensor the caller names as result needs nothing here. */
+  ** A call that writes into a tensor the caller names as result needs nothing here.  An input that
+  ** is written to and would be converted is refused: the copy would get the write. */
   bool (*writes)(const rg_call *call, int32_t i);
 
   /* The gradient, made of operations; NULL if there is none (yet). */
@@ -142,8 +150,13 @@ rg_status rg_run_into(const rg_op *op, const rg_tensor *const *in, int32_t n_in,
 /* -- Recorders ---------------------------------------------------------------- */
 
 /*
-** Told of every call that ran on this thread, after it ran.  The tape is one (it asks for hidden
-** results), the trace another.  The plan under capture is not: it runs the call itself.
+** Told of every call that ran on this thread, after it ran and its writes were counted.  The tape is
+** one (it asks for hidden results), the trace another.  The plan under capture is not: it runs the
+** call itself.
+**
+** out[i] may be a tensor the call was told to write into, which then shares storage with what was
+** there before (an input, a view of a larger tensor).  Where that overlaps an input in another
+** arrangement, the recorder sees the call write into a fresh tensor and then a copy of that.
 */
 typedef struct rg_recorder rg_recorder;
 struct rg_recorder {

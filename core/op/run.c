@@ -6,8 +6,6 @@
 #include "op/list.h"
 #include "op/op.h"
 
-extern const rg_op rg_op_copy;
-
 _Thread_local rg_capture_hook *rg_capture_active;
 static _Thread_local rg_recorder *recorders;
 
@@ -72,9 +70,8 @@ static rg_status check_inputs(rg_call *call, rg_tensor *const *out)
                      rg_device_name(first->_device), rg_device_name(x->_device));
     }
   }
-  if (first == NULL && out[0] != NULL) {
-    RG_TRY(rg_tensor_check(out[0], call->op->name));
-    first = out[0];
+  if (first == NULL) {
+    first = out[0]; /* checked with the other results */
   }
   call->device = first != NULL ? first->_device : RG_CPU;
   return RG_OK;
@@ -84,11 +81,12 @@ static rg_status check_inputs(rg_call *call, rg_tensor *const *out)
 static bool converts(const rg_call *call, int32_t i)
 {
   const rg_tensor *x = call->in[i];
+  uint32_t bit = i < 31 ? 1u << i : 0;
 
-  if (x == NULL || x->_dtype == call->compute) {
+  if (x == NULL || x->_dtype == call->compute || ((uint32_t)call->op->as_is & bit) != 0) {
     return false;
   }
-  return !(i < 31 && (call->op->packs >> i & 1) && (x->_flags & RG_TENSOR_PARAM) &&
+  return !(((uint32_t)call->op->packs & bit) != 0 && (x->_flags & RG_TENSOR_PARAM) != 0 &&
            rg_dtype_is_float(x->_dtype));
 }
 
@@ -101,6 +99,11 @@ static rg_status convert_inputs(const rg_call *call, const rg_tensor **in, rg_te
   }
   for (int32_t i = 0; i < call->n_in; i++) {
     if (converts(call, i)) {
+      if (call->op->writes != NULL && call->op->writes(call, i)) {
+        return rg_fail(RG_EDTYPE, "%s: input %d is written to and must be %s, not %s",
+                       call->op->name, i + 1, rg_dtype_name(call->compute),
+                       rg_dtype_name(call->in[i]->_dtype));
+      }
       RG_TRY(rg_cast(call->in[i], call->compute, &made[i]));
       in[i] = made[i];
     }
@@ -116,6 +119,12 @@ static rg_status check_result(const rg_call *call, const rg_tensor *x, const rg_
   char b[96];
   bool same = x->_ndim == want->ndim;
 
+  RG_TRY(rg_tensor_check(x, call->op->name));
+  if (x->_device != call->device) {
+    return rg_fail(RG_EDEVICE, "%s: the result is on %s and does not go into %s on %s",
+                   call->op->name, rg_device_name(call->device),
+                   rg_tensor_text(x, b, sizeof(b)), rg_device_name(x->_device));
+  }
   for (int32_t i = 0; same && i < want->ndim; i++) {
     same = x->_shape[i] == want->shape[i];
   }

@@ -30,7 +30,8 @@ RG_API int32_t rg_capturing(void);
 **
 ** plan     plans that share weights may run side by side on several threads; one plan may not
 ** n        0 or more
-** RG_EINTR when a request came between two runs or steps; RG_EARG.
+** RG_EINTR when a request came between two runs or steps; RG_EARG; RG_ECAPTURE while this thread
+** captures.
 */
 RG_API rg_status rg_plan_replay(rg_plan *plan, int64_t n) RG_CHECK;
 
