@@ -61,7 +61,8 @@ $(BUILD)/obj/core/%.o: core/%.c
 define SIMD_RULE
 $(BUILD)/obj/simd/%_$(1).o: core/cpu/simd/%.c
 	@mkdir -p $$(@D)
-	$$(call show,cc $$< $(1))$(CC) $(CFLAGS) -fopenmp-simd $(SIMD_$(1)) -DRG_SIMD=$(1) -MMD -MP -c -o $$@ $$<
+	$$(call show,cc $$< $(1))$(CC) $(CFLAGS) -fopenmp-simd $(SIMD_$(1)) -DRG_SIMD=$(1) -MMD -MP \
+	  -c -o $$@ $$<
 endef
 $(foreach s,$(SIMDS),$(eval $(call SIMD_RULE,$(s))))
 

@@ -18,17 +18,17 @@ local C_ROWS = {
   { "host" },  -- lua/*.c: the LuaJIT program
 }
 local LUA_ROWS = {
-  { "class", "near" },
+  { "host", "class", "near" }, -- host: what the program's C gives to Lua
   { "blame" },
   { "options" },
   { "ffi" },
   { "random", "types" },
   { "tensor" },
   { "backend", "memory", "nn", "plan" },
+  { "init" }, -- require "ridge"; what lies above it is only named there, and loaded late
   { "measure", "plot", "store" },
   { "sweep" },
-  { "init" }, -- require "ridge"
-  { "repl" },
+  { "report", "repl" },
   { "cli" },
   { "recipes" },
 }
