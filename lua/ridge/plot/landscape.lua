@@ -1,0 +1,258 @@
+-- SPDX-License-Identifier: MIT
+--
+-- The 2x2 figure of document 002 (F225): time over parameters, memory over parameters, time over
+-- num_terms for each low_rank, time over low_rank for each num_terms; one element type a figure.
+--
+-- The dense layer is a line across every panel, its interval a band; the low-rank rivals of equal
+-- bytes are open diamonds. The three panels of time share one scale, so that an eye can move
+-- between them.
+
+local axes = require 'ridge.plot.axes'
+local blame = require 'ridge.blame'
+local color = require 'ridge.plot.color'
+local column = require 'ridge.plot.column'
+local figure = require 'ridge.plot.figure'
+local rows_of = require 'ridge.plot.rows'
+local scale = require 'ridge.plot.scale'
+local unit = require 'ridge.plot.unit'
+
+local M = {}
+
+local GAP_X, GAP_Y = 52, 26
+-- Room to the right of the lower panels for the names of the lines.
+local NAMES = 58
+
+-- Axes ----------------------------------------------------------------------------------------
+
+local function values_of(rows, name)
+  local out = {}
+  for _, row in ipairs(rows) do
+    if rows_of.measured(row) and row[name] then
+      local lo, hi = rows_of.interval(row, name)
+      out[#out + 1] = row[name]
+      if lo > 0 then out[#out + 1] = lo end
+      out[#out + 1] = hi
+    end
+  end
+  return out
+end
+
+local function value_axis(rows, name)
+  local about = column.about(name)
+  return { scale = scale.fit(values_of(rows, name), { base = about.base or 10 }),
+    kind = about.kind, label = about.label }
+end
+
+local function parameter_axis(rows, name)
+  local ticks = rows_of.distinct(rows, name)
+  return { scale = scale.fit(ticks, { base = 2, pad = 0.05 }), kind = 'integer', ticks = ticks,
+    label = name, minor = false }
+end
+
+-- Panels --------------------------------------------------------------------------------------
+
+local function draw_dense(panel, dense, name, t)
+  if not dense then return end
+  local lo, hi = rows_of.interval(dense, name)
+  panel:level(dense[name], lo, hi, t.dense, { 6, 3 })
+end
+
+local function name_dense(panel, dense, name, t)
+  if not dense then return end
+  local y = panel:py(dense[name])
+  local places = {}
+  for _, dy in ipairs { -10, 10 } do
+    places[#places + 1] = { panel.x + panel.w - 4, y + dy, 'right' }
+    places[#places + 1] = { panel.x + 6, y + dy, 'left' }
+    places[#places + 1] = { panel.x + panel.w / 2, y + dy, 'center' }
+  end
+  local about = column.about(name)
+  panel:note('dense ' .. unit.format(about.kind, dense[name]), places,
+    { color = t.dense, bold = true })
+end
+
+-- Time or memory over the number of trained parameters.
+local function draw_scatter(panel, data, name, t)
+  draw_dense(panel, data.dense, name, t)
+  for _, row in ipairs(data.lowrank) do
+    if row[name] and row.param_count then
+      local lo, hi = rows_of.interval(row, name)
+      panel:point('diamond', row.param_count, row[name], lo, hi,
+        { color = t.lowrank, open = true })
+    end
+  end
+  for _, row in ipairs(data.sketched) do
+    if row[name] and row.param_count then
+      local lo, hi = rows_of.interval(row, name)
+      panel:point('circle', row.param_count, row[name], lo, hi,
+        { color = data.rank_color[row.low_rank] })
+    end
+  end
+  name_dense(panel, data.dense, name, t)
+end
+
+-- Time over one parameter, one line for each value of the other.
+local function draw_lines(panel, data, x, by, short, t)
+  draw_dense(panel, data.dense, 'fwd', t)
+  local values, labels = rows_of.distinct(data.sketched, by), {}
+  local colors = color.ordered(#values, t.name)
+  for i, value in ipairs(values) do
+    local line = rows_of.select(data.sketched, { [by] = value })
+    table.sort(line, function(a, b) return a[x] < b[x] end)
+    local xs, ys = {}, {}
+    for _, row in ipairs(line) do xs[#xs + 1], ys[#ys + 1] = row[x], row.fwd end
+    panel:path(xs, ys, colors[i])
+    for _, row in ipairs(line) do
+      local lo, hi = rows_of.interval(row, 'fwd')
+      panel:point('circle', row[x], row.fwd, lo, hi, { color = colors[i], radius = 3.6 })
+    end
+    local last = line[#line]
+    labels[i] = { x = panel:px(last[x]), y = panel:py(last.fwd),
+      text = ('%s %d'):format(short, value) }
+  end
+  panel:ends(labels)
+  name_dense(panel, data.dense, 'fwd', t)
+end
+
+-- What the signs mean, in one line under the heading: sketched by rank, low-rank, dense.
+local function draw_key(c, t, data, x, y)
+  local size = t.size.note
+  local function item(text, draw)
+    draw(x + 6)
+    x = x + 18
+    x = x + c:text(x, y, text, { size = size, color = t.text, valign = 'middle' }) + 16
+  end
+  x = x + c:text(x, y, 'sketched, rank', { size = size, color = t.muted, valign = 'middle' }) + 8
+  for _, rank in ipairs(rows_of.distinct(data.sketched, 'low_rank')) do
+    item(tostring(rank), function(at)
+      c:marker('circle', at, y, t.marker, data.rank_color[rank], t.paper, 1)
+    end)
+  end
+  if #data.lowrank > 0 then
+    item('low-rank, equal bytes', function(at)
+      c:marker('diamond', at, y, t.marker, nil, t.lowrank, 1.5)
+    end)
+  end
+  if data.dense then
+    item('dense', function(at) c:line(at - 7, y, at + 9, y, t.dense, 1.4, { 6, 3 }) end)
+  end
+end
+
+local function draw(data)
+  return function(c, t, box)
+    local colors = color.ordered(#data.ranks, t.name)
+    data.rank_color = {}
+    for i, rank in ipairs(data.ranks) do data.rank_color[rank] = colors[i] end
+    draw_key(c, t, data, box.x, box.y + 6)
+    local top = box.y + 26
+    local time, memory = data.time, data.memory
+    local params, terms, ranks = data.params, data.terms_axis, data.ranks_axis
+    local specs = {
+      { title = 'Time over parameters', x = params, y = time },
+      { title = 'Memory over parameters', x = params, y = memory },
+      { title = 'Time over num_terms', x = terms, y = time, right = NAMES },
+      { title = 'Time over low_rank', x = ranks, y = time, right = NAMES },
+    }
+    local height = (box.y + box.h - top - GAP_Y) / 2
+    local width = (box.w - GAP_X) / 2
+    local panels = {}
+    for i, spec in ipairs(specs) do
+      local above, below = axes.margins(t, spec)
+      local h = height - above - below
+      local gutter = axes.gutter(c, t, spec.y, h)
+      local left = box.x + ((i - 1) % 2) * (width + GAP_X)
+      local y = top + math.floor((i - 1) / 2) * (height + GAP_Y) + above
+      spec.gutter = gutter
+      panels[i] = axes.panel(c, t, { x = left + gutter, y = y,
+        w = width - gutter - (spec.right or 0), h = h }, spec)
+      panels[i]:frame()
+    end
+    draw_scatter(panels[1], data, 'fwd', t)
+    draw_scatter(panels[2], data, 'peak_memory_mb', t)
+    draw_lines(panels[3], data, 'num_terms', 'low_rank', 'R', t)
+    draw_lines(panels[4], data, 'low_rank', 'num_terms', 'T', t)
+  end
+end
+
+-- The figure ----------------------------------------------------------------------------------
+
+local function measured(rows, layer)
+  local out = {}
+  for _, row in ipairs(rows) do
+    if row.layer == layer and rows_of.measured(row) and row.fwd then out[#out + 1] = row end
+  end
+  return out
+end
+
+local function finding(data)
+  if not data.dense then return nil end
+  local faster = 0
+  for _, row in ipairs(data.sketched) do
+    if rows_of.verdict(row, data.dense, 'fwd') == 'lower' then faster = faster + 1 end
+  end
+  return ('Sketched is faster than dense at %d of %d points; intervals that touch do not count.')
+    :format(faster, #data.sketched)
+end
+
+--- Sentences under a figure: the statistic, how many samples, grades, what is missing.
+---@param rows table
+---@param name string column shown
+---@return table sentences
+function M.caption(rows, name)
+  local out = { ('Points are medians of %s; bars are 95 %% confidence intervals.'):format(
+    column.about(name).label) }
+  local samples, grades, failures = rows_of.samples(rows), rows_of.grades(rows),
+    rows_of.failures(rows)
+  if samples then out[#out + 1] = samples .. '.' end
+  if grades then out[#out + 1] = 'Grades: ' .. grades .. '.' end
+  out[#out + 1] = failures and ('Missing: ' .. failures .. '.') or 'Nothing is missing.'
+  return out
+end
+
+--- Device, commit and date as one line.
+---@param opt table
+---@param rows table
+---@return string text
+function M.subtitle(opt, rows)
+  local parts = { rows_of.configuration(rows) }
+  for _, name in ipairs { 'device', 'commit', 'date' } do
+    if opt[name] then parts[#parts + 1] = opt[name] end
+  end
+  return (table.concat(parts, '  ·  '):gsub('^  ·  ', ''))
+end
+
+--- The 2x2 figure of document 002 for one element type.
+---@param rows table
+---@param opt table checked options; dtype picks one, else there must be one only
+---@return table figure
+function M.make(rows, opt)
+  local who = 'plot.landscape'
+  rows_of.check(rows, who)
+  local types = rows_of.distinct(rows, 'dtype')
+  if opt.dtype then
+    rows = rows_of.select(rows, { dtype = opt.dtype })
+    if #rows == 0 then
+      blame.raise(('%s: no row has dtype %s; there are %s'):format(who, opt.dtype,
+        table.concat(types, ', ')), 'EARG')
+    end
+  elseif #types > 1 then
+    blame.raise(('%s: the rows have the types %s; choose one with dtype ='):format(who,
+      table.concat(types, ', ')), 'EARG')
+  end
+  for _, name in ipairs { 'fwd', 'param_count', 'peak_memory_mb' } do
+    rows_of.check_numbers(rows, name, who)
+  end
+  local sketched = measured(rows, 'sketched')
+  if #sketched == 0 then blame.raise(who .. ': no sketched row was measured', 'EARG') end
+  local data = { sketched = sketched, lowrank = measured(rows, 'lowrank'),
+    dense = rows_of.dense_for(rows, {}, 'fwd'), ranks = rows_of.distinct(sketched, 'low_rank') }
+  data.time, data.memory = value_axis(rows, 'fwd'), value_axis(rows, 'peak_memory_mb')
+  data.params = value_axis(rows, 'param_count')
+  data.terms_axis = parameter_axis(sketched, 'num_terms')
+  data.ranks_axis = parameter_axis(sketched, 'low_rank')
+  return figure.new { kind = 'landscape', rows = rows, opt = opt, natural = { 1160, 1000 },
+    title = 'Where a sketched linear layer is fast', subtitle = M.subtitle(opt, rows),
+    finding = finding(data), caption = M.caption(rows, 'fwd'), draw = draw(data) }
+end
+
+return M

@@ -1,0 +1,339 @@
+-- SPDX-License-Identifier: MIT
+--
+-- The landscape map (plots.md, plot 1): one cell for each measured point, nothing in between.
+--
+-- Colour is the metric on a logarithmic scale, or the ratio to the dense layer: then colour always
+-- means that the intervals lie apart, and grey that they do not. What is missing is a pattern, one
+-- for each cause, never a colour. The curve where a sketch computes as much as the dense layer runs
+-- between the cells.
+
+local blame = require 'ridge.blame'
+local color = require 'ridge.plot.color'
+local column = require 'ridge.plot.column'
+local figure = require 'ridge.plot.figure'
+local landscape = require 'ridge.plot.landscape'
+local rows_of = require 'ridge.plot.rows'
+local unit = require 'ridge.plot.unit'
+
+local M = {}
+
+local BAR, BAR_GAP, BAR_LABELS = 16, 26, 74
+local HATCH = { oom = 'crossed', timeout = 'level', error = 'falling', crashed = 'falling',
+  infeasible = 'rising', implied = 'upright', pending = 'dots', running = 'dots',
+  missing = 'dots' }
+
+-- Cells ---------------------------------------------------------------------------------------
+
+local function log2(v)
+  return math.log(v) / math.log(2)
+end
+
+-- Where a value lies among the categories, as a cell number: between two of them by logarithm.
+local function place(categories, v)
+  local n = #categories
+  local i = 1
+  while i < n - 1 and v > categories[i + 1] do i = i + 1 end
+  if n == 1 then return 1 + log2(v / categories[1]) end
+  local a, b = categories[i], categories[i + 1]
+  return i + log2(v / a) / log2(b / a)
+end
+
+M.place = place
+
+local function cell_rows(rows, x, y)
+  local cells = {}
+  for _, row in ipairs(rows) do
+    if row[x] and row[y] then
+      local key = row[x] .. ':' .. row[y]
+      cells[key] = cells[key] or {}
+      table.insert(cells[key], row)
+    end
+  end
+  return cells
+end
+
+-- One row for each cell: a measured one if there is any.
+local function cell_of(list, z, better)
+  if not list then return nil, 'missing' end
+  local measured = {}
+  for _, row in ipairs(list) do
+    if rows_of.measured(row) and row[z] then measured[#measured + 1] = row end
+  end
+  if #measured > 0 then return rows_of.pick(measured, z, 'median', better), 'ok' end
+  return list[1], list[1].state or 'missing'
+end
+
+local function limits(facets, ratio)
+  local lo, hi = math.huge, -math.huge
+  for _, facet in ipairs(facets) do
+    for _, cell in pairs(facet.cells) do
+      if cell.value then lo, hi = math.min(lo, cell.value), math.max(hi, cell.value) end
+    end
+  end
+  if lo > hi then return nil end
+  if ratio then
+    local reach = math.max(math.abs(math.log(lo)), math.abs(math.log(hi)), math.log(1.5))
+    return math.exp(-reach), math.exp(reach)
+  end
+  if lo == hi then return lo / 1.5, hi * 1.5 end
+  return lo, hi
+end
+
+-- Drawing -------------------------------------------------------------------------------------
+
+local function paint(data, t, cell)
+  if data.ratio then
+    if cell.verdict == 'open' then return t.neutral end
+    -- the ramp runs from blue (faster) to rust (slower)
+    local at = math.log(cell.value) / math.log(data.hi)
+    return color.ratio(0.5 - at / 2, t.name)
+  end
+  local at = (math.log(cell.value) - math.log(data.lo)) / (math.log(data.hi) - math.log(data.lo))
+  -- good is pale or dark by what is better, so that the eye is drawn to the fast side
+  return color.magnitude(data.better == 'higher' and at or 1 - at, t.name)
+end
+
+local function draw_cell(c, t, data, cell, x, y, w, h)
+  if not cell.value then
+    c:rect(x, y, w, h, t.blank)
+    c:hatch(HATCH[cell.state] or 'falling', x, y, w, h, t.hatch)
+    return
+  end
+  local ground = paint(data, t, cell)
+  c:rect(x, y, w, h, ground)
+  local ink = color.readable(ground, color.hex '#101418', color.hex '#FFFFFF')
+  if cell.grade == 'D' then c:hatch('crossed', x, y, w, h, color.alpha(ink, 0.35), 9) end
+  if cell.grade == 'C' then c:marker('circle', x + w - 7, y + 7, 2.2, ink) end
+  if w >= 38 and h >= 20 then
+    local text = data.ratio and unit.number(cell.value, 2) .. '×'
+      or unit.number(cell.value * data.factor, 3)
+    c:text(x + w / 2, y + h / 2, text, { size = t.size.value, color = ink, align = 'center',
+      valign = 'middle', bold = cell.best })
+  end
+end
+
+-- The ridge: through the best cell of every column.
+local function draw_ridge(c, t, facet, data, at)
+  local xs, ys = {}, {}
+  for i in ipairs(data.xs) do
+    local best
+    for j in ipairs(data.ys) do
+      local cell = facet.cells[i .. ':' .. j]
+      if cell and cell.value and (not best
+        or (data.better == 'higher') == (cell.value > facet.cells[i .. ':' .. best].value)) then
+        best = j
+      end
+    end
+    if best then
+      local x, y, w, h = at(i, best)
+      xs[#xs + 1], ys[#ys + 1] = x + w / 2, y + h - 5
+    end
+  end
+  c:polyline(xs, ys, color.alpha(t.paper, 0.55), 3.4)
+  c:polyline(xs, ys, t.ink, 1.3)
+end
+
+-- Where 2 T R equals k, through the cells' centres by logarithm.
+local function draw_break_even(c, t, data, area, cw, ch)
+  if not data.k then return nil end
+  local xs, ys = {}, {}
+  local n = 240
+  for s = 0, n do
+    local at = 0.5 + s / n * #data.xs
+    local i = math.max(1, math.min(#data.xs - 1, math.floor(at)))
+    local a, b = data.xs[i], data.xs[i + 1] or data.xs[i] * 2
+    local terms = a * (b / a) ^ (at - i)
+    local v = place(data.ys, data.k / (2 * terms))
+    local px, py = area.x + (at - 0.5) * cw, area.y + area.h - (v - 0.5) * ch
+    if py >= area.y - 0.5 and py <= area.y + area.h + 0.5 then
+      xs[#xs + 1], ys[#ys + 1] = px, py
+    end
+  end
+  if #xs < 2 then return nil end
+  c:polyline(xs, ys, color.alpha(t.paper, 0.9), 5)
+  c:polyline(xs, ys, t.warn, 2.4, { 8, 4 })
+  return true
+end
+
+local function draw_facet(c, t, data, facet, box)
+  local nx, ny = #data.xs, #data.ys
+  local labels = 0
+  for _, v in ipairs(data.ys) do
+    labels = math.max(labels, c:measure(unit.format('integer', v), t.size.tick))
+  end
+  local left, top = labels + 12, t.size.panel * 1.5 + t.size.label * 1.6
+  local area = { x = box.x + left, y = box.y + top, w = box.w - left,
+    h = box.h - top - t.size.tick * 1.3 - t.size.label * 2 }
+  local cw, ch = area.w / nx, area.h / ny
+  local function at(i, j)
+    local x, y = area.x + (i - 1) * cw, area.y + (ny - j) * ch
+    return x + 1, y + 1, cw - 2, ch - 2
+  end
+  c:text(box.x, box.y + t.size.panel * 0.8, facet.title, { size = t.size.panel, color = t.ink,
+    bold = true })
+  c:text(box.x, area.y - 9, column.about(data.y).label, { size = t.size.label, color = t.muted })
+  for j, v in ipairs(data.ys) do
+    local _, y, _, h = at(1, j)
+    c:text(area.x - 7, y + h / 2, unit.format('integer', v), { size = t.size.tick, color = t.text,
+      align = 'right', valign = 'middle' })
+  end
+  for i, v in ipairs(data.xs) do
+    local x, _, w = at(i, 1)
+    c:text(x + w / 2, area.y + area.h + 6, unit.format('integer', v), { size = t.size.tick,
+      color = t.text, align = 'center', valign = 'top' })
+  end
+  c:text(area.x + area.w, area.y + area.h + t.size.tick * 1.3 + t.size.label * 1.3,
+    column.about(data.x).label, { size = t.size.label, color = t.muted, align = 'right' })
+  for i = 1, nx do
+    for j = 1, ny do
+      local x, y, w, h = at(i, j)
+      draw_cell(c, t, data, facet.cells[i .. ':' .. j], x, y, w, h)
+    end
+  end
+  c:clipped(area.x, area.y, area.w, area.h, function()
+    draw_ridge(c, t, facet, data, at)
+    draw_break_even(c, t, data, area, cw, ch)
+  end)
+  if facet.best then
+    local x, y, w, h = at(facet.best[1], facet.best[2])
+    c:frame(x + 1, y + 1, w - 2, h - 2, t.paper, 4.5)
+    c:frame(x + 1, y + 1, w - 2, h - 2, t.ink, 2)
+  end
+end
+
+local function draw_bar(c, t, data, x, y, h)
+  local n = 160
+  for i = 0, n - 1 do
+    local v = math.exp(math.log(data.lo) + (i + 0.5) / n * (math.log(data.hi) - math.log(data.lo)))
+    c:rect(x, y + h - (i + 1) * h / n, BAR, h / n + 0.6, paint(data, t, { value = v }))
+  end
+  local last
+  local s = require('ridge.plot.scale').log(data.lo, data.hi, data.ratio and 2 or 10)
+  for _, v in ipairs(s:ticks(9)) do
+    local ty = y + h * (1 - s:at(v))
+    if not last or last - ty > t.size.tick * 1.4 then
+      c:line(x + BAR, c:crisp(ty), x + BAR + 4, c:crisp(ty), t.axis, 1)
+      c:text(x + BAR + 8, ty, data.ratio and unit.number(v) .. '×' or unit.format(data.kind, v),
+        { size = t.size.tick, color = t.text, valign = 'middle' })
+      last = ty
+    end
+  end
+end
+
+-- Signs that are on the map, explained in one line.
+local function draw_key(c, t, data, x, y)
+  local size = t.size.note
+  local function item(text, w, draw)
+    draw(x)
+    x = x + w + 7
+    x = x + c:text(x, y, text, { size = size, color = t.text, valign = 'middle' }) + 18
+  end
+  if data.k then
+    item(('2·T·R = %.0f: computes as much as dense'):format(data.k), 26, function(at)
+      c:line(at, y, at + 26, y, t.warn, 2.4, { 8, 4 })
+    end)
+  end
+  item('best of each column', 22, function(at) c:line(at, y, at + 22, y, t.ink, 1.3) end)
+  item('best', 16, function(at) c:frame(at + 1, y - 7, 14, 14, t.ink, 2) end)
+  if data.ratio then
+    item('undecided', 16, function(at) c:rect(at, y - 7, 16, 14, t.neutral) end)
+  end
+  for _, state in ipairs(rows_of.CAUSES) do
+    if data.states[state] then
+      item(rows_of.CAUSE_WORDS[state], 16, function(at)
+        c:rect(at, y - 7, 16, 14, t.blank)
+        c:hatch(HATCH[state], at, y - 7, 16, 14, t.hatch)
+      end)
+    end
+  end
+end
+
+local function draw(data)
+  return function(c, t, box)
+    draw_key(c, t, data, box.x, box.y + 6)
+    local top = box.y + 30
+    local n = #data.facets
+    local gap = 40
+    local width = (box.w - BAR - BAR_GAP - BAR_LABELS - (n - 1) * gap) / n
+    for i, facet in ipairs(data.facets) do
+      draw_facet(c, t, data, facet, { x = box.x + (i - 1) * (width + gap), y = top, w = width,
+        h = box.y + box.h - top })
+    end
+    local bar_top = top + t.size.panel * 1.5 + t.size.label * 1.6
+    local bar_h = box.y + box.h - bar_top - t.size.tick * 1.3 - t.size.label * 2
+    draw_bar(c, t, data, box.x + box.w - BAR - BAR_LABELS, bar_top, bar_h)
+    c:text(box.x + box.w - BAR - BAR_LABELS, bar_top - 9, data.z_label,
+      { size = t.size.label, color = t.muted })
+  end
+end
+
+-- The figure ----------------------------------------------------------------------------------
+
+local function make_facet(all, rows, data, title)
+  local facet = { title = title, cells = {} }
+  local cells = cell_rows(rows, data.x, data.y)
+  for i, vx in ipairs(data.xs) do
+    for j, vy in ipairs(data.ys) do
+      local row, state = cell_of(cells[vx .. ':' .. vy], data.z, data.better)
+      local cell = { state = state, grade = row and row.grade }
+      if state == 'ok' then
+        local dense = data.ratio and rows_of.dense_for(all, row, data.z)
+        if data.ratio and not dense then
+          blame.raise('plot.map: there is no measured dense row to compare with', 'EARG')
+        end
+        cell.value = data.ratio and dense[data.z] / row[data.z] or row[data.z]
+        cell.verdict = data.ratio and rows_of.verdict(row, dense, data.z) or nil
+        local best = facet.best and facet.cells[facet.best[1] .. ':' .. facet.best[2]]
+        if not best or (data.better == 'higher') == (cell.value > best.value) then
+          facet.best = { i, j }
+        end
+      else
+        data.states[state] = true
+      end
+      facet.cells[i .. ':' .. j] = cell
+    end
+  end
+  return facet
+end
+
+--- The landscape map.
+---@param rows table
+---@param opt table checked options: x, y, z, ratio, facet, layer
+---@return table figure
+function M.make(rows, opt)
+  local who = 'plot.map'
+  rows_of.check(rows, who)
+  local all = rows
+  rows = opt.layer and rows_of.select(rows, { layer = opt.layer }) or rows
+  if #rows == 0 then
+    blame.raise(("%s: no row has layer '%s'"):format(who, opt.layer), 'EARG')
+  end
+  for _, name in ipairs { opt.x, opt.y } do column.require(rows, name, who) end
+  rows_of.check_numbers(rows, opt.z, who)
+  local about = column.about(opt.z)
+  local data = { x = opt.x, y = opt.y, z = opt.z, ratio = opt.ratio, states = {},
+    better = opt.ratio and 'higher' or about.better or 'lower',
+    xs = rows_of.distinct(rows, opt.x), ys = rows_of.distinct(rows, opt.y), facets = {} }
+  for _, value in ipairs(rows_of.distinct(rows, opt.facet)) do
+    data.facets[#data.facets + 1] = make_facet(all, rows_of.select(rows, { [opt.facet] = value }),
+      data, tostring(value))
+  end
+  data.lo, data.hi = limits(data.facets, data.ratio)
+  if not data.lo then blame.raise(('%s: no row was measured'):format(who), 'EARG') end
+  local n_in, n_out = rows_of.common(rows, 'in_features'), rows_of.common(rows, 'out_features')
+  if n_in and n_out and opt.x == 'num_terms' and opt.y == 'low_rank' then
+    data.k = rows_of.break_even(n_in, n_out)
+  end
+  local factor, name = unit.common(about.kind, data.hi)
+  data.factor, data.kind = factor, about.kind
+  data.z_label = opt.ratio and 'speed-up' or name ~= '' and name or about.short
+  local title = opt.ratio and 'Sketched against dense: how much faster'
+    or ('Landscape of %s'):format(about.label)
+  return figure.new { kind = 'map', rows = all, opt = opt,
+    natural = { #data.facets > 1 and 1240 or 760, 660 }, title = title,
+    subtitle = landscape.subtitle(opt, rows), caption = landscape.caption(rows, opt.z),
+    draw = draw(data) }
+end
+
+
+return M
