@@ -30,6 +30,13 @@ local QUANTILE = 0.975
 
 local A_A_POINTS = 4
 
+-- What state the machine was in, as rows beside the ceilings.
+local STATE = {
+  clock_hz = { name = 'clock', unit = 'Hz' },
+  compute_ns = { name = 'sentinel.compute', unit = 'ns' },
+  memory_ns = { name = 'sentinel.memory', unit = 'ns' },
+}
+
 -- -- Ceilings ------------------------------------------------------------------------
 
 -- The widest instruction set is the ceiling of its type; the others keep their suffix.
@@ -130,32 +137,41 @@ end
 --- The noise in the results of identical points.
 ---@param blocks table[][]  results of measure.block
 ---@return table noise      by the names of ridge.measure.flags' limits, and aa
----@return number clock_hz  median clock
+---@return table state      medians of clock_hz and of the reference work: compute_ns, memory_ns
 function M.noise_of(blocks)
   local lists = { aa = {}, wide = {}, steady = {}, drift = {}, sentinel = {}, freq = {},
                   steal = {}, pressure = {} }
-  local clocks, halves = {}, {}
+  local state = { clock_hz = {}, compute_ns = {}, memory_ns = {} }
+  local halves = {}
   for _, results in ipairs(blocks) do
     add_pairs(results, lists.aa)
     for _, r in ipairs(results) do
       local seen = { wide = r.iqr, steady = r.warm_spread, drift = math.abs(r.drift),
-                     sentinel = math.abs(r.sentinel), freq = r.clock_spread,
-                     steal = r.host.steal, pressure = r.host.pressure }
+                     freq = r.clock_spread, steal = r.host.steal, pressure = r.host.pressure }
       for name, value in pairs(seen) do
         if value == value then table.insert(lists[name], value) end   -- not NaN
       end
-      clocks[#clocks + 1] = r.clock_hz
       halves[#halves + 1] = r.precision
+      table.insert(state.clock_hz, r.clock_hz)
+      table.insert(state.compute_ns, r.reference_work.compute_ns)
+      table.insert(state.memory_ns, r.reference_work.memory_ns)
+    end
+  end
+  local medians = {}
+  for name, list in pairs(state) do medians[name] = statistics.median(list) end
+  for _, kind in ipairs{ 'compute_ns', 'memory_ns' } do
+    for _, ns in ipairs(state[kind]) do
+      table.insert(lists.sentinel, math.abs(ns / medians[kind] - 1))
     end
   end
   local noise = {}
   for name, list in pairs(lists) do
     if #list > 0 then noise[name] = upper(list) end
   end
-  -- an interval as wide as those of identical points, or as the difference between them, is as
-  -- precise as this machine is
-  noise.precision = math.max(noise.aa, upper(halves))
-  return noise, statistics.median(clocks)
+  -- an interval as wide as the usual one of identical points, or as the difference between them, is
+  -- as precise as this machine is
+  noise.precision = math.max(noise.aa, statistics.median(halves))
+  return noise, medians
 end
 
 local function measure_noise(threads, opt, list)
@@ -171,7 +187,7 @@ local function measure_noise(threads, opt, list)
     end
     blocks[b] = results
   end
-  local noise, clock_hz = M.noise_of(blocks)
+  local noise, state = M.noise_of(blocks)
   local names = {}
   for name in pairs(noise) do names[#names + 1] = name end
   table.sort(names)
@@ -179,7 +195,9 @@ local function measure_noise(threads, opt, list)
     list[#list + 1] = { name = 'noise.' .. name, threads = threads, unit = '1',
                         value = noise[name] }
   end
-  list[#list + 1] = { name = 'clock', threads = threads, unit = 'Hz', value = clock_hz }
+  for name, row in pairs(STATE) do
+    list[#list + 1] = { name = row.name, threads = threads, unit = row.unit, value = state[name] }
+  end
 end
 
 -- -- Interface -------------------------------------------------------------------------
@@ -192,7 +210,7 @@ end
 --- Measure the machine: ceilings and noise, about ten seconds for each thread count when quick.
 ---@param given table|nil  threads (a number or a list), quick, ceilings, noise, seed, progress
 ---@return table[] list    { name =, threads =, unit =, value =, ci_lo =, ci_hi = } of 'fma.f32',
----  'bw.l2', ..., 'noise.aa', ..., 'clock'
+---  'bw.l2', ..., 'noise.aa', ..., 'clock', 'sentinel.compute', 'sentinel.memory'
 -- >> measure.calibrate{ quick = true }
 function M.calibrate(given)
   local opt = options.check(SPEC, given, 'measure.calibrate')
@@ -218,16 +236,20 @@ end
 --- What a block needs of a calibration: the rows of one thread count, by name.
 ---@param list table[]     from calibrate, or the same rows read back from a database
 ---@param threads integer
----@return table|nil calibration  ceilings, noise, clock_hz; nil when no row is of that count
+---@return table|nil calibration  ceilings, noise, clock_hz, reference (of the reference work); nil
+---  when no row is of that count
 function M.calibration(list, threads)
-  local out, any = { ceilings = {}, noise = nil, clock_hz = nil }, false
+  local out, any = { ceilings = {} }, false
   for _, row in ipairs(list) do
     if row.threads == threads then
       any = true
-      local noise = row.name:match('^noise%.(.+)$')
+      local noise, work = row.name:match('^noise%.(.+)$'), row.name:match('^sentinel%.(.+)$')
       if noise then
         out.noise = out.noise or {}
         out.noise[noise] = row.value
+      elseif work then
+        out.reference = out.reference or {}
+        out.reference[work .. '_ns'] = row.value
       elseif row.name == 'clock' then
         out.clock_hz = row.value
       else

@@ -35,7 +35,7 @@ local LEVELS = {
   quick = { precision = 0.03, min_rounds = 3, max_rounds = 3, samples = 5, window_ns = 5e5,
             warm_min_ns = 5e7, warm_max_ns = 3e8, warm_window_ns = 5e6, budget_ns = 2e9,
             quiet_ns = 1e9 },
-  demo = { precision = 0.02, min_rounds = 5, max_rounds = 20, samples = 10, window_ns = 1e6,
+  demo = { precision = 0.02, min_rounds = 5, max_rounds = 40, samples = 10, window_ns = 1e6,
            warm_min_ns = 1e8, warm_max_ns = 4e8, warm_window_ns = 1e7, budget_ns = 1e9,
            quiet_ns = 2e9 },
   default = { precision = 0.01, min_rounds = 5, max_rounds = 20, samples = 10, window_ns = 5e5,
@@ -48,7 +48,8 @@ local LEVELS = {
 
 --- A whole protocol from a level's name or from the fields that differ from it.
 --
--- quick: 3 rounds of 5 samples.  demo: 5 to 20 rounds of 10 within about 1.5 s a point.
+-- quick: 3 rounds of 5 samples.  demo: 5 to 40 rounds of 10, at most about 1.5 s a point; on the
+-- shared two-core development guest 0.3 to 0.6 s and half-widths of 1 to 3 %, mostly 2 %.
 -- default: the same to 1 % within 10 s.  rigorous: 10 to 60 rounds to 0.5 %.  All of them measure
 -- in one process: what a fresh process would change (where memory lies, the order of pages) is not
 -- in any of these intervals, nor in rigorous's.

@@ -10,17 +10,29 @@ local M = {}
 
 -- -- The machine during the point --------------------------------------------------
 
--- Shift of the reference work against the process's reference: of the two kinds the one that moved
--- more, as the median over the passes in which the point took part.
-local function sentinel_shift(point, passes, reference)
-  local worst = 0
-  for _, kind in ipairs{ 'compute_ns', 'memory_ns' } do
+local KINDS = { 'compute_ns', 'memory_ns' }
+
+-- Time of each kind of reference work: the median over the passes in which the point took part.
+local function reference_work(point, passes)
+  local work = {}
+  for _, kind in ipairs(KINDS) do
     local times = {}
     for i, number in ipairs(point.passes) do times[i] = passes[number].sentinel[kind] end
-    local shift = statistics.median(times) / reference[kind] - 1
-    if math.abs(shift) > math.abs(worst) then worst = shift end
+    work[kind] = statistics.median(times)
   end
-  return worst
+  return work
+end
+
+-- How far the machine was from its reference: the kind that moved more, and the largest moves to
+-- the slow and to the fast side (0 when there was none).
+local function shift_of(work, reference)
+  local worst, slow, fast = 0, 0, 0
+  for _, kind in ipairs(KINDS) do
+    local shift = work[kind] / reference[kind] - 1
+    if math.abs(shift) > math.abs(worst) then worst = shift end
+    slow, fast = math.max(slow, shift), math.min(fast, shift)
+  end
+  return worst, slow, fast
 end
 
 -- The clock during the point: its median, and how far the middle 80 % of its readings spread (one
@@ -91,6 +103,9 @@ local function count_marked(marks)
 end
 
 --- Sum a point up.
+--
+-- `precision` is the half-width that the rounds reached; with a calibration the interval itself is
+-- wider by how far the reference work stood from its calibrated time.
 ---@param point table    as ridge.measure.block keeps it
 ---@param protocol table
 ---@param around table   session, limits, calibration, passes, host (see ridge.measure.host)
@@ -109,7 +124,16 @@ function M.of(point, protocol, around)
   out.warm_spread, out.first_ns = point.warm.spread, point.first_ns
   out.samples, out.at, out.mark, out.t0_ns = point.samples, point.at, point.mark, point.t0
   out.cache, out.clock = protocol.cache, around.session.clock.name
-  out.sentinel = sentinel_shift(point, around.passes, around.session.reference)
+  local reference = calibration and calibration.reference or around.session.reference
+  local slow, fast
+  out.reference_work = reference_work(point, around.passes)
+  out.sentinel, slow, fast = shift_of(out.reference_work, reference)
+  if limits.how == 'calibrated' then
+    -- The limits of a calibrated machine let its moods pass, so the interval has to hold them: it
+    -- reaches to what the point would take at the reference speed.
+    out.ci_lo, out.ci_hi = ci.lo / (1 + slow), ci.hi / (1 + fast)
+    out.ci_how = ci.how .. '+shift'
+  end
   out.clock_hz, out.clock_spread = clock_of(point, around.passes)
   local drift_p, mode_variance, mode_share, order_p, order
   out.drift, drift_p = trend.drift(point.at, point.samples)

@@ -245,8 +245,25 @@ describe('a calibration', function()
     local r = measure(nil, { signals = shifted, calibration = calibrated({ sentinel = 0.06 }) })
     assert.same({}, r.flags)
     assert.equal('calibrated', r.thresholds)
-    r = measure(nil, { signals = shifted, calibration = calibrated({ sentinel = 0.03 }) })
+    -- twice the noise is the limit
+    r = measure(nil, { signals = shifted, calibration = calibrated({ sentinel = 0.02 }) })
     assert.is_true(has(r, 'SENTINEL'))
+  end)
+
+  it('widens the interval to the reference speed of the machine', function()
+    local function with(factor)
+      return measure(nil, { signals = { sentinel = function() return factor end },
+                            calibration = { ceilings = {}, noise = { sentinel = 0.05 },
+                                            reference = { compute_ns = 7e6, memory_ns = 4e6 } } })
+    end
+    local still, slow, fast = with(1), with(1.05), with(0.95)
+    assert.equal('rank+t+shift', still.ci_how)
+    assert.is_true((still.ci_hi - still.ci_lo) / still.med < 0.01)
+    assert.is_true(slow.ci_lo < 0.96 * slow.med and slow.ci_hi < 1.01 * slow.med)
+    assert.is_true(fast.ci_hi > 1.04 * fast.med and fast.ci_lo > 0.99 * fast.med)
+    assert.is_true(slow.precision < 0.01, 'what the rounds reached stays what it is')
+    assert.is_true(math.abs(slow.sentinel - 0.05) < 1e-9)
+    assert.equal('rank+t', measure().ci_how)
   end)
 
   it('does not excuse everything', function()

@@ -1,0 +1,123 @@
+-- SPDX-License-Identifier: MIT
+-- What a calibration makes of results, and that its own blocks then pass its own limits.
+
+local here = debug.getinfo(1, 'S').source:match('^@(.*/)')
+local made_up = dofile(here .. 'machine.lua')
+local block = require 'ridge.measure.block'
+local calibrate = require 'ridge.measure.calibrate'
+local flags = require 'ridge.measure.flags'
+
+-- Identical points on a machine whose speed wanders by some per cent, as a shared guest's does.
+local function guest(wander)
+  local machine = made_up.new()
+  local mood, left = 0, 0
+  local function state()
+    if left == 0 then
+      left = 25
+      mood = wander * machine.random:normal()
+    end
+    left = left - 1
+    return mood
+  end
+  machine.signals.sentinel = function() return 1 + mood end
+  machine.signals.hz = function() return 3e9 * (1 - mood / 2) end
+  local function points(n)
+    local list = {}
+    for i = 1, n do
+      list[i] = { label = 'A/A ' .. i,
+                  window = machine:window(1e6, function()
+                    return state() + 0.003 * machine.random:normal()
+                  end) }
+    end
+    return list
+  end
+  return machine, points
+end
+
+local function blocks_of(wander, n, calibration)
+  local machine, points = guest(wander)
+  local blocks = {}
+  for b = 1, n do
+    blocks[b] = block.block(points(4), { level = 'demo', seed = b },
+                            { services = machine:services(), calibration = calibration })
+  end
+  return blocks
+end
+
+local function share_of_grade(blocks, grade)
+  local n, all = 0, 0
+  for _, results in ipairs(blocks) do
+    for _, r in ipairs(results) do
+      all = all + 1
+      if r.grade == grade then n = n + 1 end
+    end
+  end
+  return n / all
+end
+
+describe('the noise of identical points', function()
+  it('is small on a still machine and leaves the limits alone', function()
+    local noise, state = calibrate.noise_of(blocks_of(0, 3))
+    assert.is_true(noise.aa < 0.005 and noise.sentinel < 0.001 and noise.freq < 0.001)
+    assert.is_true(math.abs(state.clock_hz / 3e9 - 1) < 1e-3)
+    assert.is_true(math.abs(state.compute_ns / 7e6 - 1) < 1e-3)
+    local limits, fixed = flags.thresholds(noise), flags.thresholds()
+    assert.equal('calibrated', limits.how)
+    assert.equal('fixed', fixed.how)
+    assert.equal(fixed.sentinel, limits.sentinel)
+    assert.equal(fixed.drift, limits.drift)
+  end)
+
+  it('turns flags everywhere into wide intervals, on a machine that wanders', function()
+    local before = blocks_of(0.03, 6)
+    assert.is_true(share_of_grade(before, 'D') > 0.5, 'fixed limits hatch everything')
+    local noise, state = calibrate.noise_of(before)
+    local calibration = { ceilings = {}, noise = noise, clock_hz = state.clock_hz,
+                          reference = state }
+    local after = blocks_of(0.03, 6, calibration)
+    assert.is_true(share_of_grade(after, 'D') < 0.1, 'calibrated ones do not')
+    -- and the intervals hold what the points would take at the reference speed, 1 ms
+    local held, all = 0, 0
+    for _, results in ipairs(after) do
+      for _, r in ipairs(results) do
+        all = all + 1
+        if r.ci_lo <= 1e6 and 1e6 <= r.ci_hi then held = held + 1 end
+      end
+    end
+    assert.is_true(held / all >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / all), held / all)
+  end)
+
+  it('is not measured by hidden signals', function()
+    local machine, points = guest(0)
+    machine.signals.hidden = { 'steal_ns', 'pressure_ns' }
+    local noise = calibrate.noise_of({ block.block(points(4), 'demo',
+                                                   { services = machine:services() }) })
+    assert.is_nil(noise.steal)
+    assert.is_nil(noise.pressure)
+    assert.is_true(noise.aa >= 0)
+  end)
+end)
+
+describe('rows of a calibration', function()
+  local rows = {
+    { name = 'fma.f32', threads = 2, value = 4e11, ci_hi = 4.2e11 },
+    { name = 'fma.f32', threads = 1, value = 2e11 },
+    { name = 'noise.aa', threads = 2, value = 0.01 },
+    { name = 'clock', threads = 2, value = 3e9 },
+    { name = 'sentinel.compute', threads = 2, value = 7e6 },
+    { name = 'sentinel.memory', threads = 2, value = 4e6 },
+  }
+
+  it('come back by name, of one thread count', function()
+    local c = calibrate.calibration(rows, 2)
+    assert.equal(4e11, c.ceilings['fma.f32'].value)
+    assert.same({ aa = 0.01 }, c.noise)
+    assert.equal(3e9, c.clock_hz)
+    assert.same({ compute_ns = 7e6, memory_ns = 4e6 }, c.reference)
+    c = calibrate.calibration(rows, 1)
+    assert.equal(2e11, c.ceilings['fma.f32'].value)
+    assert.is_nil(c.noise)
+    assert.is_nil(calibrate.calibration(rows, 4))
+    assert.is_nil(calibrate.calibration({}, 1))
+  end)
+end)
