@@ -32,7 +32,7 @@ function M.new(opt)
   local scale = opt.scale or 1
   local w, h = floor(opt.width * scale + 0.5), floor(opt.height * scale + 0.5)
   if not (w >= 1 and h >= 1 and w <= MAX_SIDE and h <= MAX_SIDE and w * h <= MAX_AREA) then
-    blame.raise(('a figure of %s x %s at scale %s would have %s x %s pixels; a side may have 1 to %d,'
+    blame.raise(('a figure of %s x %s at scale %s would have %s x %s pixels; a side has 1 to %d,'
       .. ' the whole %d'):format(opt.width, opt.height, scale, w, h, MAX_SIDE, MAX_AREA), 'EARG')
   end
   local C = cairo.load()

@@ -114,8 +114,10 @@ function M.distance(p, q)
 end
 
 local DEFICIENCY = {
-  protan = { 0.152286, 1.052583, -0.204868, 0.114503, 0.786281, 0.099216, -0.003882, -0.048116, 1.051998 },
-  deutan = { 0.367322, 0.860646, -0.227968, 0.280085, 0.672501, 0.047413, -0.011820, 0.042940, 0.968881 },
+  protan = { 0.152286, 1.052583, -0.204868, 0.114503, 0.786281, 0.099216,
+    -0.003882, -0.048116, 1.051998 },
+  deutan = { 0.367322, 0.860646, -0.227968, 0.280085, 0.672501, 0.047413,
+    -0.011820, 0.042940, 0.968881 },
 }
 
 --- A colour as somebody without the red ('protan') or green ('deutan') cones sees it.
@@ -124,7 +126,9 @@ local DEFICIENCY = {
 ---@return table color
 function M.simulate(color, kind)
   local m = DEFICIENCY[kind]
-  if not m then blame.raise("color.simulate: '" .. tostring(kind) .. "' is not protan or deutan", 'EARG') end
+  if not m then
+    blame.raise(("color.simulate: '%s' is not protan or deutan"):format(tostring(kind)), 'EARG')
+  end
   local r, g, b = linear(color[1]), linear(color[2]), linear(color[3])
   local function row(i)
     return encoded(min(max(m[i] * r + m[i + 1] * g + m[i + 2] * b, 0), 1))
@@ -226,7 +230,9 @@ local function ramp_table(kind, theme)
   local key = kind .. theme
   if not cache[key] then
     local knots = (kind == 'ratio' and RATIO or MAGNITUDE)[theme]
-    if not knots then blame.raise("color: no theme '" .. tostring(theme) .. "' (has: dark, light)", 'EARG') end
+    if not knots then
+      blame.raise(("color: no theme '%s' (has: dark, light)"):format(tostring(theme)), 'EARG')
+    end
     cache[key] = along(knots, kind == 'ratio' and straight or bent)
   end
   return cache[key]
@@ -274,13 +280,15 @@ end
 -- Okabe and Ito's eight, the strongest on each paper first; the neutral one is the ink of the
 -- theme.
 local CATEGORY = {
-  light = { '#0072B2', '#D55E00', '#009E73', '#CC79A7', '#E69F00', '#56B4E9', '#000000', '#F0E442' },
+  light = { '#0072B2', '#D55E00', '#009E73', '#CC79A7', '#E69F00', '#56B4E9', '#000000',
+    '#F0E442' },
   dark = { '#56B4E9', '#E69F00', '#009E73', '#CC79A7', '#F0E442', '#D55E00', '#FFFFFF', '#0072B2' },
 }
 
 --- Shapes and dashes that go with the categories, so that colour is never alone.
 M.SHAPES = { 'circle', 'diamond', 'square', 'triangle', 'down', 'pentagon', 'cross', 'plus' }
-M.DASHES = { {}, { 6, 3 }, { 2, 2.5 }, { 8, 3, 2, 3 }, { 10, 4 }, { 4, 2 }, { 1, 2 }, { 12, 3, 3, 3 } }
+M.DASHES = { {}, { 6, 3 }, { 2, 2.5 }, { 8, 3, 2, 3 }, { 10, 4 }, { 4, 2 }, { 1, 2 },
+  { 12, 3, 3, 3 } }
 
 --- Category number i as colour, shape and dash pattern; after eight they repeat.
 ---@param i integer from 1

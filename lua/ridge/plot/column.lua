@@ -11,8 +11,10 @@ local M = {}
 
 local COLUMN = {
   fwd = { label = 'forward time', short = 'time', kind = 'ns', better = 'lower' },
-  fwd_p95 = { label = 'forward time, 95th percentile', short = 'p95', kind = 'ns', better = 'lower' },
-  fwd_p99 = { label = 'forward time, 99th percentile', short = 'p99', kind = 'ns', better = 'lower' },
+  fwd_p95 = { label = 'forward time, 95th percentile', short = 'p95', kind = 'ns',
+    better = 'lower' },
+  fwd_p99 = { label = 'forward time, 99th percentile', short = 'p99', kind = 'ns',
+    better = 'lower' },
   avg_time_ms = { label = 'mean forward time', short = 'time', kind = 'ms', better = 'lower' },
   peak_memory_mb = { label = 'peak memory', short = 'memory', kind = 'mb', base = 2,
     better = 'lower' },

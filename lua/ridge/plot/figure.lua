@@ -86,7 +86,9 @@ local function draw_head(self, c, t, width)
   end
   lines(self.title, t.size.title, 5, { bold = true, color = t.ink })
   if self.subtitle ~= '' then lines(self.subtitle, t.size.subtitle, 3, { color = t.muted }) end
-  if self.finding then lines(self.finding, t.size.subtitle, 3, { color = t.accent, bold = true }) end
+  if self.finding then
+    lines(self.finding, t.size.subtitle, 3, { color = t.accent, bold = true })
+  end
   return y + 10
 end
 

@@ -81,7 +81,7 @@ end
 
 -- Drawing -------------------------------------------------------------------------------------
 
-local function paint(data, t, cell)
+local function ground_of(data, t, cell)
   if data.ratio then
     if cell.verdict == 'open' then return t.neutral end
     -- the ramp runs from blue (faster) to rust (slower)
@@ -93,23 +93,32 @@ local function paint(data, t, cell)
   return color.magnitude(data.better == 'higher' and at or 1 - at, t.name)
 end
 
+-- The colour of a cell and of what is written on it.
+local function paint(data, t, cell)
+  local ground = ground_of(data, t, cell)
+  return ground, color.readable(ground, color.hex '#101418', color.hex '#FFFFFF')
+end
+
 local function draw_cell(c, t, data, cell, x, y, w, h)
   if not cell.value then
     c:rect(x, y, w, h, t.blank)
     c:hatch(HATCH[cell.state] or 'falling', x, y, w, h, t.hatch)
     return
   end
-  local ground = paint(data, t, cell)
+  local ground, ink = paint(data, t, cell)
   c:rect(x, y, w, h, ground)
-  local ink = color.readable(ground, color.hex '#101418', color.hex '#FFFFFF')
   if cell.grade == 'D' then c:hatch('crossed', x, y, w, h, color.alpha(ink, 0.35), 9) end
   if cell.grade == 'C' then c:marker('circle', x + w - 7, y + 7, 2.2, ink) end
-  if w >= 38 and h >= 20 then
-    local text = data.ratio and unit.number(cell.value, 2) .. '×'
-      or unit.number(cell.value * data.factor, 3)
-    c:text(x + w / 2, y + h / 2, text, { size = t.size.value, color = ink, align = 'center',
-      valign = 'middle', bold = cell.best })
-  end
+end
+
+-- The number in a cell, over everything else; its ground keeps lines away from the letters.
+local function draw_value(c, t, data, cell, x, y, w, h)
+  if not cell.value or w < 38 or h < 20 then return end
+  local ground, ink = paint(data, t, cell)
+  local text = data.ratio and unit.number(cell.value, 2) .. '×'
+    or unit.number(cell.value * data.factor, 3)
+  c:text(x + w / 2, y + h / 2, text, { size = t.size.value, color = ink, align = 'center',
+    valign = 'middle', halo = ground })
 end
 
 -- The ridge: through the best cell of every column.
@@ -194,6 +203,12 @@ local function draw_facet(c, t, data, facet, box)
     draw_ridge(c, t, facet, data, at)
     draw_break_even(c, t, data, area, cw, ch)
   end)
+  for i = 1, nx do
+    for j = 1, ny do
+      local x, y, w, h = at(i, j)
+      draw_value(c, t, data, facet.cells[i .. ':' .. j], x, y, w, h)
+    end
+  end
   if facet.best then
     local x, y, w, h = at(facet.best[1], facet.best[2])
     c:frame(x + 1, y + 1, w - 2, h - 2, t.paper, 4.5)
@@ -205,7 +220,7 @@ local function draw_bar(c, t, data, x, y, h)
   local n = 160
   for i = 0, n - 1 do
     local v = math.exp(math.log(data.lo) + (i + 0.5) / n * (math.log(data.hi) - math.log(data.lo)))
-    c:rect(x, y + h - (i + 1) * h / n, BAR, h / n + 0.6, paint(data, t, { value = v }))
+    c:rect(x, y + h - (i + 1) * h / n, BAR, h / n + 0.6, ground_of(data, t, { value = v }))
   end
   local last
   local s = require('ridge.plot.scale').log(data.lo, data.hi, data.ratio and 2 or 10)
@@ -314,7 +329,9 @@ function M.make(rows, opt)
   local data = { x = opt.x, y = opt.y, z = opt.z, ratio = opt.ratio, states = {},
     better = opt.ratio and 'higher' or about.better or 'lower',
     xs = rows_of.distinct(rows, opt.x), ys = rows_of.distinct(rows, opt.y), facets = {} }
-  for _, value in ipairs(rows_of.distinct(rows, opt.facet)) do
+  local facets = rows_of.distinct(rows, opt.facet)
+  if opt.facet == 'dtype' then table.sort(facets, function(a, b) return a > b end) end
+  for _, value in ipairs(facets) do
     data.facets[#data.facets + 1] = make_facet(all, rows_of.select(rows, { [opt.facet] = value }),
       data, tostring(value))
   end
@@ -324,9 +341,9 @@ function M.make(rows, opt)
   if n_in and n_out and opt.x == 'num_terms' and opt.y == 'low_rank' then
     data.k = rows_of.break_even(n_in, n_out)
   end
-  local factor, name = unit.common(about.kind, data.hi)
+  local factor, name = unit.common(about.kind, math.sqrt(data.lo * data.hi))
   data.factor, data.kind = factor, about.kind
-  data.z_label = opt.ratio and 'speed-up' or name ~= '' and name or about.short
+  data.z_label = opt.ratio and 'speed-up' or name ~= '' and 'cells in ' .. name or about.short
   local title = opt.ratio and 'Sketched against dense: how much faster'
     or ('Landscape of %s'):format(about.label)
   return figure.new { kind = 'map', rows = all, opt = opt,

@@ -127,7 +127,7 @@ end
 
 local function linear_ticks(lo, hi, n)
   local step = nice_step(hi - lo, n - 1)
-  local out = {}
+  local out
   repeat
     out = {}
     for i = ceil(lo / step - 1e-9), floor(hi / step + 1e-9) do out[#out + 1] = i * step end

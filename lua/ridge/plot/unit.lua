@@ -15,7 +15,8 @@ local MINUS = '−'
 
 -- Each kind: what one of it is in the base unit, and the prefixes {size in the base unit, name}.
 local TIME = { { 1, 'ns' }, { 1e3, 'µs' }, { 1e6, 'ms' }, { 1e9, 's' } }
-local BYTES = { { 1, 'B' }, { 1024, 'KB' }, { 1024 ^ 2, 'MB' }, { 1024 ^ 3, 'GB' }, { 1024 ^ 4, 'TB' } }
+local BYTES = { { 1, 'B' }, { 1024, 'KB' }, { 1024 ^ 2, 'MB' }, { 1024 ^ 3, 'GB' },
+  { 1024 ^ 4, 'TB' } }
 local COUNT = { { 1, '' }, { 1e3, 'k' }, { 1e6, 'M' }, { 1e9, 'G' }, { 1e12, 'T' } }
 local KIND = {
   ns = { 1, TIME }, ms = { 1e6, TIME }, bytes = { 1, BYTES }, mb = { 1024 ^ 2, BYTES },

@@ -1,0 +1,204 @@
+-- SPDX-License-Identifier: MIT
+package.path = 'tests/lua/plot/?.lua;' .. package.path
+local fixture = require 'fixture'
+local color = require 'ridge.plot.color'
+local map = require 'ridge.plot.map'
+local plot = require 'ridge.plot'
+local png = require 'ridge.plot.png'
+local scale = require 'ridge.plot.scale'
+local unit = require 'ridge.plot.unit'
+
+local function failure(f, ...)
+  local ok, e = pcall(f, ...)
+  assert.is_false(ok, 'an error is expected')
+  return e
+end
+
+local function temporary()
+  local path = os.tmpname()
+  os.remove(path)
+  return path .. '.png'
+end
+
+local function about(more)
+  local out = {}
+  for name, value in pairs(fixture.PROVENANCE) do out[name] = value end
+  for name, value in pairs(more or {}) do out[name] = value end
+  return out
+end
+
+describe('colours', function()
+  it('rise in lightness along the magnitude ramp, in both themes', function()
+    for _, theme in ipairs { 'light', 'dark' } do
+      local last
+      for i = 0, 40 do
+        local L = color.lab(color.magnitude(i / 40, theme))
+        assert.is_true(not last or L > last, ('%s at %d: %.2f after %s'):format(theme, i, L, last))
+        last = L
+      end
+    end
+  end)
+
+  it('stay apart for eyes without red or green', function()
+    for _, theme in ipairs { 'light', 'dark' } do
+      for _, kind in ipairs { 'protan', 'deutan' } do
+        for i = 1, 5 do
+          for j = i + 1, 5 do
+            local a = color.simulate((color.category(i, theme)), kind)
+            local b = color.simulate((color.category(j, theme)), kind)
+            assert.is_true(color.distance(a, b) > 8, ('%s %s %d %d: %.1f'):format(theme, kind, i, j,
+              color.distance(a, b)))
+          end
+        end
+      end
+    end
+  end)
+
+  it('of ratios are neutral in the middle and differ at the ends', function()
+    local _, a, b = color.lab(color.ratio(0.5, 'light'))
+    assert.is_true(math.abs(a) + math.abs(b) < 12)
+    assert.is_true(color.distance(color.ratio(0, 'light'), color.ratio(1, 'light')) > 60)
+  end)
+end)
+
+describe('scales', function()
+  it('place values and give ticks people can say', function()
+    local s = scale.log(1, 100, 10)
+    assert.near(0.5, s:at(10), 1e-12)
+    assert.near(10, s:value(0.5), 1e-9)
+    assert.same({ 0, 20, 40, 60, 80, 100 }, scale.linear(0, 100):ticks(6))
+    for _, v in ipairs(scale.log(50, 700, 2):ticks(6)) do
+      assert.near(0, (math.log(v) / math.log(2)) % 1, 1e-9)
+    end
+  end)
+
+  it('are logarithmic where the range is geometric only', function()
+    assert.is_nil(scale.fit { 10, 12 }.base or nil)
+    assert.equal(10, scale.fit { 1, 100 }.base)
+    assert.matches('logarithmic', failure(scale.fit, { -1, 5 }, { log = 10 }).message)
+    assert.matches('nan', failure(scale.fit, { 0 / 0 }).message)
+  end)
+
+  it('print numbers with their unit', function()
+    assert.matches('^1%.25.*ms$', unit.format('ns', 1.25e6))
+    assert.matches('^98%.3.*k$', unit.format('count', 98304))
+    assert.matches('^4.*MB$', unit.format('bytes', 4 * 2 ^ 20))
+  end)
+end)
+
+describe('PNG files', function()
+  it('carry where they come from, and can be drawn again from themselves', function()
+    local path, again = temporary(), temporary()
+    plot.map(fixture.rows(), about()):save(path, { scale = 1 })
+    local texts, info = png.read_texts(path)
+    assert.equal(fixture.PROVENANCE.commit, texts['ridge:commit'])
+    assert.equal(fixture.PROVENANCE.database, texts['ridge:database'])
+    assert.equal('map', texts['ridge:figure'])
+    assert.equal(1240, info.width)
+    plot.replot(path):save(again, { scale = 1 })
+    local a, b = io.open(path, 'rb'):read '*a', io.open(again, 'rb'):read '*a'
+    os.remove(path)
+    os.remove(again)
+    assert.is_true(a == b, 'the figure drawn from its own file differs')
+  end)
+
+  it('that are damaged are refused', function()
+    local path = temporary()
+    plot.landscape(fixture.rows { dtypes = { 'f32' } }, about()):save(path, { scale = 1 })
+    local file = io.open(path, 'rb')
+    local bytes = file:read '*a'
+    file:close()
+    for _, bad in ipairs { bytes:sub(1, 5000), 'no picture', bytes:sub(1, 300) .. '\0' ..
+        bytes:sub(302) } do
+      local out = io.open(path, 'wb')
+      out:write(bad)
+      out:close()
+      assert.is_string(failure(png.read_texts, path).message)
+    end
+    os.remove(path)
+  end)
+
+  it('are refused where they cannot be written, with the path', function()
+    local f = plot.map(fixture.rows(), about())
+    assert.matches('/nowhere/at/all', failure(f.save, f, '/nowhere/at/all/map.png').message)
+    assert.matches('png', failure(f.save, f, 'map.jpg').message)
+  end)
+end)
+
+describe('the map', function()
+  -- a pixel in the middle of a cell's upper left quarter, away from number and lines
+  local function pixels(rows, opt)
+    local f = plot.map(rows, opt)
+    local c = f:render { scale = 1 }
+    local function at(x, y) return c:pixel(x, y) end
+    return at, c
+  end
+
+  it('colours faster cells paler, and hatches what is missing', function()
+    local rows = fixture.rows { dtypes = { 'f32' } }
+    fixture.fail(rows, { layer = 'sketched', num_terms = 16, low_rank = 128 }, 'oom', 'needs 9 GB')
+    local f = plot.map(rows, about())
+    assert.matches('1 out of memory %(needs 9 GB%)', f:text())
+    local at, c = pixels(rows, about())
+    -- one facet of 760 units: corners of the cell area
+    local fast, slow = at(105, 525), at(560, 200)
+    local L_fast, L_slow = color.lab(fast), color.lab(slow)
+    assert.is_true(L_fast > L_slow, ('%.1f against %.1f'):format(L_fast, L_slow))
+    c:close()
+  end)
+
+  it('finds the place of the break-even between the cells', function()
+    local categories = { 16, 32, 48, 64, 96, 128 }
+    assert.equal(1, map.place(categories, 16))
+    assert.equal(4, map.place(categories, 64))
+    assert.near(4 + math.log(341.33 / 4 / 64) / math.log(1.5),
+      map.place(categories, 341.33 / 4), 1e-3)
+    assert.is_true(map.place(categories, 300) > 6)
+  end)
+
+  it('needs a dense row for ratios, and known columns', function()
+    local rows = {}
+    for _, row in ipairs(fixture.rows()) do
+      if row.layer ~= 'dense' then rows[#rows + 1] = row end
+    end
+    assert.matches('dense', failure(plot.map, rows, about { ratio = true }).message)
+    assert.matches("'low_rnk'", failure(plot.map, rows, about { y = 'low_rnk' }).message)
+    assert.matches("low_rank", failure(plot.map, rows, about { y = 'low_rnk' }).message)
+    assert.matches('no rows', failure(plot.map, {}, about()).message)
+    assert.matches('unknown option', failure(plot.map, rows, { colour = 'red' }).message)
+    rows[1].fwd = 0 / 0
+    assert.matches('finite', failure(plot.map, rows, about()).message)
+  end)
+
+  it('is drawn in both themes and sizes', function()
+    local f = plot.map(fixture.rows(), about { ratio = true })
+    for _, theme in ipairs { 'light', 'dark' } do
+      local path = temporary()
+      f:save(path, { theme = theme, scale = 2 })
+      local _, info = png.read_texts(path)
+      assert.equal(2480, info.width)
+      os.remove(path)
+    end
+    assert.matches('too small', failure(f.save, f, temporary(), { size = { 100, 100 } }).message)
+  end)
+end)
+
+describe('the 2x2 figure', function()
+  it('says how many points beat dense, by intervals that do not touch', function()
+    local rows = fixture.rows { dtypes = { 'f32' } }
+    local f = plot.landscape(rows, about())
+    local n = tonumber(f.finding:match('at (%d+) of 36'))
+    assert.is_true(n >= 6 and n <= 10, f.finding)
+    -- intervals made so wide that nothing is certain
+    for _, row in ipairs(rows) do
+      if row.fwd then row.fwd_lo, row.fwd_hi = row.fwd / 100, row.fwd * 100 end
+    end
+    assert.matches('at 0 of 36', plot.landscape(rows, about()).finding)
+  end)
+
+  it('asks for one type where there are several', function()
+    assert.matches('bf16, f32', failure(plot.landscape, fixture.rows(), about()).message)
+    assert.matches('f16', failure(plot.landscape, fixture.rows(),
+      about { dtype = 'f16' }).message)
+  end)
+end)
