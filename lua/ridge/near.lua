@@ -39,7 +39,7 @@ function M.names(word, names, limit)
   local found, seen = {}, {}
   local small = word:lower()
   for _, name in ipairs(names) do
-    if not seen[name] and name ~= word and math.abs(#name - #word) <= math.max(2, #word) then
+    if not seen[name] and name ~= word then
       seen[name] = true
       local slips = M.distance(small, name:lower())
       local begins = #word >= 3 and name:lower():sub(1, #word) == small

@@ -25,7 +25,7 @@ local LISTED = 200 -- candidates shown at most
 function M.place(before)
   local tokens, open = lexer.tokens(before)
   local n = #tokens
-  if open == 'comment' then return { kind = 'none' } end
+  if n > 0 and tokens[n].kind == 'comment' then return { kind = 'none' } end
   if open == 'string' then
     local text = tokens[n].text:gsub('^%[=*%[', ''):gsub('^["\']', '')
     return { kind = 'file', prefix = text }

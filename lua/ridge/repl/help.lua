@@ -138,7 +138,10 @@ local function resolve(name, env)
     if value == nil then
       value = env and rawget(env, part)
       if value == nil then value = rawget(_G, part) end
-      if value == nil and part == 'ridge' then value = require 'ridge' end
+      if value == nil and part == 'ridge' then
+        local ok, loaded = pcall(require, 'ridge') -- help works where the core cannot be loaded
+        value = ok and loaded or nil
+      end
     elseif type(value) == 'table' then
       local field = rawget(value, part)
       local meta = debug.getmetatable(value)

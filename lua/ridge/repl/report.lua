@@ -44,6 +44,14 @@ local function text_at(source, number)
   return text and line_of(text, number)
 end
 
+local floor -- the function below which frames are not the user's, see `set_floor`
+
+--- Name the function that runs typed chunks: frames below it belong to whoever runs the session.
+---@param f function a function that calls the chunk
+function M.set_floor(f)
+  floor = f
+end
+
 ---@class ridge.repl.Report
 ---@field message string what is wrong
 ---@field frames {place: string, text: string|nil}[] the user's lines, the innermost first
@@ -54,8 +62,8 @@ end
 local function user_frames(level)
   local frames = {}
   while #frames <= CALLERS do
-    local info = debug.getinfo(level, 'Sl')
-    if not info then break end
+    local info = debug.getinfo(level, 'Slf')
+    if not info or info.func == floor then break end
     if info.what ~= 'C' and info.currentline > 0 and not blame.is_own(info.source) then
       frames[#frames + 1] = {
         place = info.short_src .. ':' .. info.currentline,

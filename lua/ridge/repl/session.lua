@@ -83,6 +83,7 @@ function Session:evaluate(parsed, silent)
   end
   if values[1] ~= nil then self:keep(values[1]) end
 end
+report.set_floor(Session.evaluate)
 
 --- Run a typed text.
 ---@param text string what was typed so far

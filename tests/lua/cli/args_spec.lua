@@ -1,0 +1,100 @@
+-- SPDX-License-Identifier: MIT
+local args = require 'ridge.cli.args'
+
+local SPEC = {
+  { 'widths', { 512, 1024 }, 'layer widths' },
+  { 'lr', 3e-3, 'learning rate', min = 0 },
+  { 'epochs', 20, 'passes', integer = true },
+  { 'dtype', 'f32', 'element type', choices = { 'f32', 'bf16' } },
+  { 'names', { 'a' }, 'a list of words' },
+  { 'resume', false, 'go on' },
+  { 'shuffle', true, 'in a new order' },
+  { 'bucket_mb', 25, 'bucket' },
+}
+
+local function read(...) return args.read(SPEC, { ... }) end
+local function reason(...)
+  local values, why = read(...)
+  assert.is_nil(values)
+  return why
+end
+
+describe('the options of a recipe', function()
+  it('are their defaults, as copies', function()
+    local values = read()
+    assert.same({ 512, 1024 }, values.widths)
+    assert.equal(3e-3, values.lr)
+    assert.is_false(values.resume)
+    values.widths[1] = 0
+    assert.same({ 512, 1024 }, read().widths)
+  end)
+
+  it('take their type from the default', function()
+    local values = read('--widths', '1,2,3', '--lr=1e-4', '--dtype', 'bf16', '--names', 'x, y',
+      '--epochs', '3')
+    assert.same({ 1, 2, 3 }, values.widths)
+    assert.equal(1e-4, values.lr)
+    assert.equal('bf16', values.dtype)
+    assert.same({ 'x', 'y' }, values.names)
+    assert.same({}, read('--widths', '').widths)
+    assert.equal(7, #read('--widths=1,2,3,4,5,6,7').widths)
+  end)
+
+  it('are switched on and off', function()
+    local values = read('--resume', '--no-shuffle')
+    assert.is_true(values.resume)
+    assert.is_false(values.shuffle)
+    assert.is_false(read('--shuffle=no').shuffle)
+    assert.is_true(read('--resume=true').resume)
+  end)
+
+  it('may be written with - or _', function()
+    assert.equal(8, read('--bucket-mb', '8').bucket_mb)
+    assert.equal(8, read('--bucket_mb=8').bucket_mb)
+  end)
+
+  it('may have negative values', function()
+    assert.equal(-3, (args.read({ { 'x', 0 } }, { '--x', '-3' })).x)
+  end)
+
+  it('that are unknown name the near one', function()
+    assert.equal("unknown option '--widhts' (did you mean '--widths'?)", reason('--widhts', '1'))
+    assert.equal("unknown option '--bucket-md' (did you mean '--bucket-mb'?)", reason '--bucket-md=1')
+  end)
+
+  it('that are wrong say so with the value', function()
+    assert.equal("--lr: 'fast' is not a number", reason('--lr', 'fast'))
+    assert.equal("--lr: 'nan' is not a number", reason('--lr', 'nan'))
+    assert.equal('--lr: -1 is less than 0', reason('--lr=-1'))
+    assert.equal("--epochs: '2.5' is not a whole number", reason('--epochs', '2.5'))
+    assert.equal("--dtype: 'bf61' is none of f32, bf16 (did you mean 'bf16'?)",
+      reason('--dtype', 'bf61'))
+    assert.equal("--widths: 'x' is not a number", reason('--widths', '1,x'))
+    assert.equal('--lr needs a value', reason '--lr')
+    assert.equal('--lr needs a value', reason('--lr', '--resume'))
+    assert.equal("--resume: 'perhaps' is neither true nor false", reason '--resume=perhaps')
+  end)
+
+  it('leave no argument unread', function()
+    assert.truthy(reason('quick'):find("unexpected argument 'quick'", 1, true))
+    local values, rest = args.read({ { 'n', 1 }, rest = 'FILES' }, { 'a', '--n', '2', '--', '--b' })
+    assert.equal(2, values.n)
+    assert.same({ 'a', '--b' }, rest)
+  end)
+
+  it('have a help', function()
+    assert.equal('help', reason '--help')
+    local text = args.help(SPEC, 'x.lua')
+    assert.truthy(text:find('usage: ridge x.lua [options]', 1, true))
+    assert.truthy(text:find '%-%-widths A,B,%.%. +layer widths %(default 512,1024%)')
+    assert.truthy(text:find 'f32 | bf16; default f32')
+    assert.truthy(text:find '%-%-no%-shuffle')
+  end)
+
+  it('are refused when the list itself is wrong', function()
+    for _, spec in ipairs { { { 'x' } }, { { 5, 1 } }, { { 'a', 1 }, { 'a', 2 } },
+      { { 'a', 1, choice = {} } }, { { 'a', 1 }, about = 'x', more = 1 } } do
+      assert.has_error(function() args.read(spec, {}) end)
+    end
+  end)
+end)

@@ -1,0 +1,83 @@
+-- SPDX-License-Identifier: MIT
+local complete = require 'ridge.repl.complete'
+local types = require 'ridge.types'
+
+local function names(before, env)
+  local list = {}
+  for i, item in ipairs((complete.candidates(before, env or {}))) do list[i] = item.name end
+  return list
+end
+
+describe('completion', function()
+  it('finds where the cursor stands', function()
+    assert.same({ kind = 'name', chain = { 'a', 'b' }, mark = ':', prefix = 'c' },
+      complete.place 'x = 1 + a.b:c')
+    assert.equal('none', complete.place('f(x).y').kind)
+    assert.equal('none', complete.place('-- a.b').kind)
+    assert.same({ kind = 'file', prefix = 'dir/fi' }, complete.place 'load("dir/fi')
+  end)
+
+  it('offers variables, globals and keywords', function()
+    assert.same({ 'loss', 'lost' }, names('los', { loss = 1, lost = 2, other = 3 }))
+    assert.same({ 'while' }, names 'whil')
+    assert.same({ 'ridge' }, names 'ridg')
+  end)
+
+  it('walks tables and their __index tables, never a function', function()
+    local base = { inherited = 1 }
+    local env = {
+      a = { b = setmetatable({ own = 1 }, { __index = base }) },
+      trap = setmetatable({ real = 1 }, { __index = function() error 'called' end }),
+    }
+    assert.same({ 'inherited', 'own' }, names('a.b.', env))
+    assert.same({ 'real' }, names('trap.', env))
+    assert.same({}, names('trap.x.y', env))
+  end)
+
+  it('offers methods of strings', function()
+    assert.same({ 'upper' }, names('s:up', { s = '' }))
+    assert.same({ 'upper' }, names '"x".up')
+  end)
+
+  it('offers methods and properties of registered types', function()
+    local mark = {}
+    types.register('Marked', function(v) return type(v) == 'table' and rawget(v, 1) == mark end,
+      { methods = { sum = 'adds' }, properties = { shape = 'sizes' } })
+    local env = { x = { mark } }
+    assert.same({ 'shape', 'sum' }, names('x.', env))
+    assert.same({ 'sum' }, names('x:su', env))
+  end)
+
+  it('hides names that begin with an underscore until one is typed', function()
+    local env = { t = { _hidden = 1, shown = 2 } }
+    assert.same({ 'shown' }, names('t.', env))
+    assert.same({ '_hidden' }, names('t._', env))
+  end)
+
+  it('falls back to letters in order', function()
+    local list, _, fuzzy = complete.candidates('t.sps', { t = { set_params = 1, other = 2 } })
+    assert.is_true(fuzzy)
+    assert.equal('set_params', list[1].name)
+  end)
+
+  it('inserts what is common, a parenthesis after a function', function()
+    local env = { alpha_one = 1, alpha_two = 2, omega = print }
+    assert.equal('pha_', (complete.tab('al', '', env)))
+    assert.equal('ga(', (complete.tab('ome', '', env)))
+    assert.equal('ga', (complete.tab('ome', '(1)', env)))
+    local insert, list = complete.tab('alpha_', '', env)
+    assert.equal('', insert)
+    assert.truthy(list:find 'alpha_one%s+alpha_two')
+  end)
+
+  it('indents at the beginning of a line', function()
+    assert.equal('  ', (complete.tab('', '', {})))
+  end)
+
+  it('survives any text', function()
+    for _, text in ipairs { '.', ':', '..', 'a..', '1.', 'a.b.c.d', '"', '[[', '\255\254', 'nil.',
+      'true.x', 'a:b:c', '...', 'f().' } do
+      assert.has_no.errors(function() complete.tab(text, '', { a = { b = 1 } }) end)
+    end
+  end)
+end)

@@ -1,0 +1,101 @@
+-- SPDX-License-Identifier: MIT
+local annotations = require 'ridge.repl.annotations'
+local help = require 'ridge.repl.help'
+
+local SOURCE = [==[
+-- SPDX-License-Identifier: MIT
+--- What the module is.
+-- More of it.
+
+local M = {}
+
+--- Add two numbers.
+-- It goes on here.
+---@param a number the first
+---@param f fun(x: number, y: number): number what to do
+---@param opts? {deep: boolean, n: integer} how
+---   and more of it
+---@return number|nil sum nil if there is none
+-- >> M.add(1, 2)   --> 3
+function M.add(a, f,
+               opts)
+  return a, f, opts
+end
+
+local hidden = 1 -- not a docstring
+--- A method.
+function M:method() return hidden end
+
+--- Assigned.
+M.other = function(x) return x end
+
+--- Local.
+local function quiet(x) return x end
+
+function M.bare() return quiet() end
+
+return M
+]==]
+
+describe('docstrings', function()
+  local entries, module = annotations.parse(SOURCE)
+
+  it('describe the module and each function', function()
+    assert.equal('What the module is.\nMore of it.', module)
+    local names = {}
+    for i, entry in ipairs(entries) do names[i] = entry.name end
+    assert.same({ 'add', 'method', 'other', 'quiet' }, names)
+    assert.is_true(entries[2].method)
+    assert.is_true(entries[1].returned)
+    assert.is_nil(entries[4].owner)
+  end)
+
+  it('have parameters, types with blanks in them, results and examples', function()
+    local add = entries[1]
+    assert.equal('Add two numbers.\nIt goes on here.', add.text)
+    assert.equal('a, f, opts', add.parameters)
+    assert.same({ name = 'a', type = 'number', text = 'the first' }, add.params[1])
+    assert.equal('fun(x: number, y: number): number', add.params[2].type)
+    assert.equal('what to do', add.params[2].text)
+    assert.equal('{deep: boolean, n: integer}', add.params[3].type)
+    assert.equal('how and more of it', add.params[3].text)
+    assert.equal('number|nil', add.returns[1].type)
+    assert.same({ 'M.add(1, 2)   --> 3' }, add.examples)
+    assert.equal(15, add.line)
+  end)
+end)
+
+describe('help', function()
+  it('shows a function found by the value it is', function()
+    local text = assert(help.lookup('f', { f = require('ridge.near').distance }))
+    assert.truthy(text:find('f(a, b)', 1, true))
+    assert.truthy(text:find('ridge/near.lua', 1, true))
+    assert.truthy(text:find('How many slips', 1, true))
+    assert.truthy(text:find 'returns%s+integer%s+distance')
+  end)
+
+  it('shows a function found by its name, and a module', function()
+    assert.truthy(help.lookup('ridge.near.hint', {}):find('ridge.near.hint(word, names)', 1, true))
+    assert.truthy(help.lookup('ridge.near', {}):find('distance(a, b)', 1, true))
+  end)
+
+  it('lists near names for a misspelt one', function()
+    local text, reason = help.lookup('distnace', {})
+    assert.is_nil(text)
+    assert.truthy(reason:find('distance', 1, true))
+  end)
+
+  it('searches words', function()
+    assert.truthy(help.lookup('"slips of the hand"', {}):find('ridge.near.distance', 1, true))
+    assert.truthy(help.lookup('"no such words at all"', {}):find 'nothing')
+  end)
+
+  it('has an overview, and survives any topic', function()
+    assert.truthy(help.lookup('', {}):find 'Ctrl%-R')
+    for _, topic in ipairs { '.', ':', '..', 'a.b.c', '%', '(', '"', '"(', '1', 'string.format', '_G',
+      'nil', 'x[1]' } do
+      local trap = setmetatable({}, { __index = function() error 'called' end })
+      assert.has_no.errors(function() help.lookup(topic, { a = trap }) end)
+    end
+  end)
+end)
