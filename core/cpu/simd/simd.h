@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Vector loops over contiguous runs, compiled once for each instruction set from the same plain C.
+**
+** Each file of this folder is compiled three times (RG_SIMD = base, avx2, avx512) and every object
+** exports one constant table whose name ends in that word; core/cpu/table.c gathers them and
+** rg_simd() picks by rg_isa().  Loops know six lane types; f16 and bf16 are widened to f32 in tiles
+** around them (core/cpu/tile.c) and bool runs as u8.
+*/
+#ifndef RIDGE_CPU_SIMD_H
+#define RIDGE_CPU_SIMD_H
+
+#include "op/list.h"
+#include "tensor/tensor.h"
+
+/* clang-format off */
+/* name, lower-case name, C type */
+#define RG_LANE_LIST(L)    \
+  L(F32, f32, float)       \
+  L(F64, f64, double)      \
+  L(I64, i64, int64_t)     \
+  L(I32, i32, int32_t)     \
+  L(I8,  i8,  int8_t)      \
+  L(U8,  u8,  uint8_t)
+/* clang-format on */
+
+#define RG_LANE_ENUM(NAME, name, T) RG_LANE_##NAME,
+enum { RG_LANE_LIST(RG_LANE_ENUM) RG_LANE_COUNT };
+#undef RG_LANE_ENUM
+
+/* y[i] = f(a[i], b[i]); b is not read by functions of one input.  y may be a or b. */
+typedef void rg_loop(void *y, const void *a, const void *b, int64_t n);
+
+/* One value out of n. */
+typedef void rg_fold(void *y, const void *x, int64_t n);
+
+/* Which of two inputs is one element for the whole run. */
+enum { RG_FORM_RUN_RUN, RG_FORM_RUN_ONE, RG_FORM_ONE_RUN, RG_FORM_COUNT };
+
+enum {
+  RG_UNARY_COUNT = RG_OP_SOFTPLUS - RG_OP_NEG + 1,
+  RG_BINARY_COUNT = RG_OP_GE - RG_OP_ADD + 1
+};
+
+typedef struct rg_simd_unary {
+  rg_loop *loop[RG_UNARY_COUNT][RG_LANE_COUNT]; /* by op id - RG_OP_NEG; NULL where not defined */
+} rg_simd_unary;
+
+typedef struct rg_simd_binary {
+  rg_loop *loop[RG_BINARY_COUNT][RG_LANE_COUNT][RG_FORM_COUNT]; /* by op id - RG_OP_ADD */
+} rg_simd_binary;
+
+typedef struct rg_simd_cast {
+  rg_loop *loop[RG_LANE_COUNT][RG_LANE_COUNT]; /* from, to; saturates, nan to 0 */
+  rg_loop *to_bool[RG_LANE_COUNT];
+  rg_loop *widen[2];  /* f16, bf16 to f32 */
+  rg_loop *narrow[2]; /* f32 to f16, bf16: to nearest, ties to even */
+} rg_simd_cast;
+
+enum { RG_FOLD_SUM, RG_FOLD_PROD, RG_FOLD_MAX, RG_FOLD_MIN, RG_FOLD_COUNT };
+
+typedef struct rg_simd_reduce {
+  rg_fold *fold[RG_FOLD_COUNT][RG_LANE_COUNT]; /* NULL where not needed: sums of i32, i8, u8 */
+  /* y[i] = exp(a[i] - *b); y may be a */
+  rg_loop *exp_shifted[2]; /* f32, f64 */
+} rg_simd_reduce;
+
+/* Random numbers; see core/cpu/simd/random.c for which number becomes what. */
+typedef struct rg_simd_random {
+  /* numbers first .. first + n - 1 of a stream */
+  void (*numbers)(uint64_t seed, uint64_t first, uint32_t *to, int64_t n);
+  /* [0, 1) from one number (f32), two (f64) */
+  void (*uniform_f32)(float *y, const uint32_t *x, int64_t n);
+  void (*uniform_f64)(double *y, const uint32_t *x, int64_t n);
+  /* standard normal from as many numbers as results (f32), twice as many (f64); n even */
+  void (*normal_f32)(float *y, const uint32_t *x, int64_t n);
+  void (*normal_f64)(double *y, const uint32_t *x, int64_t n);
+} rg_simd_random;
+
+typedef struct rg_simd_tables {
+  const rg_simd_unary *unary;
+  const rg_simd_binary *binary;
+  const rg_simd_cast *cast;
+  const rg_simd_reduce *reduce;
+  const rg_simd_random *random;
+} rg_simd_tables;
+
+/* ORDER: RG_ISA_BASE, RG_ISA_AVX2, RG_ISA_AVX512 */
+extern const rg_simd_tables rg_simd_by_isa[RG_ISA_COUNT];
+
+/* The tables in use now. */
+static inline const rg_simd_tables *rg_simd(void)
+{
+  return &rg_simd_by_isa[rg_isa()];
+}
+
+/* Inside the loops: nothing that one turn writes is read by another one (y may be x, exactly). */
+#define RG_INDEPENDENT _Pragma("GCC ivdep")
+
+/* The name of this object's table. */
+#define RG_SIMD_PASTE(name, isa) name##_##isa
+#define RG_SIMD_NAMED(name, isa) RG_SIMD_PASTE(name, isa)
+#define RG_SIMD_NAME(name) RG_SIMD_NAMED(name, RG_SIMD)
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** The CPU's kernels, one for each line of op/list.h, and its vector loops, one table for each
+** instruction set.
+*/
+#include "cpu/cpu.h"
+#include "cpu/simd/simd.h"
+
+/* -- Kernels ------------------------------------------------------------------------- */
+
+#define RG_OP_LINE(NAME, name) [RG_OP_##NAME] = rg_cpu_##name,
+static rg_kernel *const kernels[RG_OP_COUNT] = { RG_OP_LIST };
+#undef RG_OP_LINE
+
+const rg_backend *rg_cpu_backend(void)
+{
+  static const rg_backend backend = { .name = "cpu", .kernels = kernels };
+
+  return &backend;
+}
+
+/* -- Instruction sets ------------------------------------------------------------------ */
+
+#define DECLARE(isa)                               \
+  extern const rg_simd_unary rg_simd_unary_##isa;   \
+  extern const rg_simd_binary rg_simd_binary_##isa; \
+  extern const rg_simd_cast rg_simd_cast_##isa;     \
+  extern const rg_simd_reduce rg_simd_reduce_##isa; \
+  extern const rg_simd_random rg_simd_random_##isa;
+#define TABLES(isa)                                                                \
+  {                                                                                \
+    .unary = &rg_simd_unary_##isa, .binary = &rg_simd_binary_##isa,                \
+    .cast = &rg_simd_cast_##isa, .reduce = &rg_simd_reduce_##isa,                  \
+    .random = &rg_simd_random_##isa                                                \
+  }
+
+DECLARE(base)
+#ifdef __x86_64__
+DECLARE(avx2)
+DECLARE(avx512)
+#endif
+
+const rg_simd_tables rg_simd_by_isa[RG_ISA_COUNT] = {
+  [RG_ISA_BASE] = TABLES(base),
+#ifdef __x86_64__
+  [RG_ISA_AVX2] = TABLES(avx2),
+  [RG_ISA_AVX512] = TABLES(avx512),
+#endif
+};

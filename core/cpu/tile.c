@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Tiles: short runs of elements of strided tensors, side by side and in a type that loops know.
+** Whatever strides and half types a tensor has, loops see plain arrays.
+*/
+#include <string.h>
+
+#include "cpu/cpu.h"
+#include "tensor/half.h"
+
+/* -- Lanes ----------------------------------------------------------------------- */
+
+int32_t rg_lane_of(int32_t dtype)
+{
+  static const int8_t lanes[RG_DTYPE_COUNT] = {
+    [RG_F32] = RG_LANE_F32, [RG_F64] = RG_LANE_F64, [RG_F16] = RG_LANE_F32,
+    [RG_BF16] = RG_LANE_F32, [RG_I64] = RG_LANE_I64, [RG_I32] = RG_LANE_I32,
+    [RG_I8] = RG_LANE_I8,   [RG_U8] = RG_LANE_U8,   [RG_BOOL] = RG_LANE_U8,
+  };
+
+  return lanes[dtype];
+}
+
+int64_t rg_lane_bytes(int32_t lane)
+{
+#define BYTES(NAME, name, T) [RG_LANE_##NAME] = sizeof(T),
+  static const int8_t bytes[RG_LANE_COUNT] = { RG_LANE_LIST(BYTES) };
+#undef BYTES
+
+  return bytes[lane];
+}
+
+rg_lane_value rg_lane_value_of(int32_t dtype, double value)
+{
+  const rg_simd_cast *cast = rg_simd()->cast;
+  rg_lane_value lane = { .f64 = 0 };
+
+  if (dtype == RG_BOOL) {
+    lane.u8 = value != 0.0;
+    return lane;
+  }
+  cast->loop[RG_LANE_F64][rg_lane_of(dtype)](&lane, &value, NULL, 1);
+  if (rg_is_half(dtype)) {
+    uint16_t half;
+
+    cast->narrow[dtype == RG_BF16](&half, &lane, NULL, 1);
+    cast->widen[dtype == RG_BF16](&lane, &half, NULL, 1);
+  }
+  return lane;
+}
+
+void rg_lanes_narrow(int32_t dtype, void *to, const void *lanes, int64_t n)
+{
+  if (rg_is_half(dtype)) {
+    rg_simd()->cast->narrow[dtype == RG_BF16](to, lanes, NULL, n);
+  } else {
+    memcpy(to, lanes, (size_t)(n * rg_dtype_bytes(dtype)));
+  }
+}
+
+/* -- Strided runs ------------------------------------------------------------------ */
+
+#define STRIDED_COPY(T)                              \
+  for (int64_t i = 0; i < n; i++) {                  \
+    memcpy(to, from, sizeof(T));                     \
+    to += to_step;                                   \
+    from += from_step;                               \
+  }                                                  \
+  break
+
+/* n elements from one place to another, steps in bytes. */
+static void copy_run(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n,
+                     int64_t size)
+{
+  if (to_step == size && from_step == size) {
+    memcpy(to, from, (size_t)(n * size));
+    return;
+  }
+  switch (size) {
+  case 1:
+    STRIDED_COPY(uint8_t);
+  case 2:
+    STRIDED_COPY(uint16_t);
+  case 4:
+    STRIDED_COPY(uint32_t);
+  default:
+    STRIDED_COPY(uint64_t);
+  }
+}
+
+/* Where a walk stands: an index for each axis and the byte offset in one tensor. */
+typedef struct place {
+  int64_t index[RG_MAX_DIMS];
+  int64_t offset;
+} place;
+
+static void locate(const rg_walk *walk, int32_t t, int64_t at, place *p)
+{
+  p->offset = 0;
+  for (int32_t i = walk->ndim - 1; i > 0; i--) {
+    p->index[i] = at % walk->shape[i];
+    at /= walk->shape[i];
+    p->offset += p->index[i] * walk->stride[t][i];
+  }
+  p->index[0] = at;
+  p->offset += at * walk->stride[t][0];
+}
+
+/* Go run elements on along the innermost axis, and to the next row when it ends. */
+static void advance(const rg_walk *walk, int32_t t, place *p, int64_t run)
+{
+  int32_t i = walk->ndim - 1;
+
+  p->index[i] += run;
+  p->offset += run * walk->stride[t][i];
+  while (i > 0 && p->index[i] == walk->shape[i]) {
+    p->offset -= walk->shape[i] * walk->stride[t][i];
+    p->index[i] = 0;
+    i--;
+    p->index[i]++;
+    p->offset += walk->stride[t][i];
+  }
+}
+
+int64_t rg_walk_offset(const rg_walk *walk, int32_t t, int64_t at)
+{
+  place p;
+
+  locate(walk, t, at, &p);
+  return p.offset;
+}
+
+void rg_gather(const rg_walk *walk, int32_t t, int64_t at, int64_t n, int64_t size, void *to)
+{
+  int32_t inner = walk->ndim - 1;
+  char *next = to;
+  place p;
+
+  locate(walk, t, at, &p);
+  while (n > 0) {
+    int64_t run = rg_min_i64(n, walk->shape[inner] - p.index[inner]);
+
+    copy_run(next, size, walk->data[t] + p.offset, walk->stride[t][inner], run, size);
+    next += run * size;
+    n -= run;
+    advance(walk, t, &p, run);
+  }
+}
+
+void rg_scatter(const rg_walk *walk, int32_t t, int64_t at, int64_t n, int64_t size,
+                const void *from)
+{
+  int32_t inner = walk->ndim - 1;
+  const char *next = from;
+  place p;
+
+  locate(walk, t, at, &p);
+  while (n > 0) {
+    int64_t run = rg_min_i64(n, walk->shape[inner] - p.index[inner]);
+
+    copy_run(walk->data[t] + p.offset, walk->stride[t][inner], next, size, run, size);
+    next += run * size;
+    n -= run;
+    advance(walk, t, &p, run);
+  }
+}
+
+/* -- Tiles --------------------------------------------------------------------------- */
+
+/* The elements' own memory if they lie side by side, else NULL. */
+static char *side_by_side(const rg_walk *walk, int32_t t, int64_t at, int64_t n, int64_t size)
+{
+  int32_t inner = walk->ndim - 1;
+  place p;
+
+  if (walk->stride[t][inner] != size) {
+    return NULL;
+  }
+  if (inner == 0) {
+    return walk->data[t] + at * size;
+  }
+  locate(walk, t, at, &p);
+  return p.index[inner] + n <= walk->shape[inner] ? walk->data[t] + p.offset : NULL;
+}
+
+const void *rg_tile_load(const rg_walk *walk, int32_t t, int64_t at, int64_t n, int32_t dtype,
+                         rg_tile *room)
+{
+  int64_t size = rg_dtype_bytes(dtype);
+  bool half = rg_is_half(dtype);
+  const void *raw = side_by_side(walk, t, at, n, size);
+
+  if (raw == NULL) {
+    void *to = half ? room->halves : room->lanes;
+
+    rg_gather(walk, t, at, n, size, to);
+    raw = to;
+  }
+  if (!half) {
+    return raw;
+  }
+  rg_simd()->cast->widen[dtype == RG_BF16](room->lanes, raw, NULL, n);
+  return room->lanes;
+}
+
+void *rg_tile_open(const rg_walk *walk, int32_t t, int64_t at, int64_t n, int32_t dtype,
+                   rg_tile *room)
+{
+  void *own = rg_is_half(dtype) ? NULL : side_by_side(walk, t, at, n, rg_dtype_bytes(dtype));
+
+  return own != NULL ? own : room->lanes;
+}
+
+void rg_tile_close(const rg_walk *walk, int32_t t, int64_t at, int64_t n, int32_t dtype,
+                   rg_tile *room, const void *from)
+{
+  int64_t size = rg_dtype_bytes(dtype);
+
+  if (from != room->lanes) {
+    return; /* computed in place */
+  }
+  if (rg_is_half(dtype)) {
+    char *own = side_by_side(walk, t, at, n, size);
+    void *to = own != NULL ? (void *)own : (void *)room->halves;
+
+    rg_simd()->cast->narrow[dtype == RG_BF16](to, from, NULL, n);
+    if (own != NULL) {
+      return;
+    }
+    from = room->halves;
+  }
+  rg_scatter(walk, t, at, n, size, from);
+}

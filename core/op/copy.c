@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Copies, with broadcasting and conversion: signature, shape rule, cost, public entries.  The kernel
+** is core/cpu/copy.c.
+*/
+#include "op/copy.h"
+#include "op/list.h"
+#include "op/op.h"
+
+extern const rg_op rg_op_copy;
+
+static rg_status copy_infer(rg_call *call)
+{
+  const rg_copy_args *args = call->args;
+  const rg_meta *meta = &args->meta;
+  char a[96];
+  char b[96];
+
+  RG_TRY(rg_check_arity(call, 1));
+  const rg_tensor *x = call->in[0];
+  bool fits = x->_ndim <= meta->ndim;
+
+  for (int32_t i = 0; fits && i < x->_ndim; i++) {
+    fits = x->_shape[i] == 1 || x->_shape[i] == meta->shape[i + meta->ndim - x->_ndim];
+  }
+  if (!fits) {
+    return rg_fail(RG_ESHAPE, "%s: %s does not broadcast to %s", call->op->name,
+                   rg_tensor_text(x, a, sizeof(a)),
+                   rg_shape_text(meta->shape, meta->ndim, b, sizeof(b)));
+  }
+  call->out[0] = *meta;
+  call->n_out = 1;
+  return RG_OK;
+}
+
+static rg_cost copy_cost(const rg_call *call)
+{
+  return rg_cost_of(call, 0.0);
+}
+
+const rg_op rg_op_copy = {
+  .name = "copy",
+  .sig = "copy_(x, y) -> x",
+  .doc = "the elements of another tensor, broadcast and converted",
+  .id = RG_OP_COPY,
+  .amp = RG_AMP_NONE,
+  .args_size = sizeof(rg_copy_args),
+  .infer = copy_infer,
+  .cost = copy_cost,
+};
+
+rg_status rg_copy_(rg_tensor *x, const rg_tensor *y)
+{
+  RG_TRY(rg_tensor_check(x, "copy"));
+  return rg_run_into(&rg_op_copy, (const rg_tensor *const[]){ y }, 1,
+                     &(rg_copy_args){ .meta = rg_meta_of(x) }, x);
+}
+
+rg_status rg_clone(const rg_tensor *x, rg_tensor **out)
+{
+  RG_TRY(rg_tensor_check(x, "clone"));
+  return rg_run1(&rg_op_copy, (const rg_tensor *const[]){ x }, 1,
+                 &(rg_copy_args){ .meta = rg_meta_of(x) }, out);
+}
+
+rg_status rg_contiguous(const rg_tensor *x, rg_tensor **out)
+{
+  RG_TRY(rg_tensor_check(x, "contiguous"));
+  if (!rg_is_contiguous(x)) {
+    return rg_clone(x, out);
+  }
+  if (out == NULL) {
+    return rg_fail(RG_EARG, "contiguous: out is NULL");
+  }
+  *out = rg_tensor_retain((rg_tensor *)x);
+  return RG_OK;
+}

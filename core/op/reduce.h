@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Arguments of reductions, and how their work is cut.
+*/
+#ifndef RIDGE_OP_REDUCE_H
+#define RIDGE_OP_REDUCE_H
+
+#include "op/op.h"
+
+typedef struct rg_reduce_args {
+  uint32_t axes; /* bit i: axis i is reduced */
+  int32_t keep;  /* 1: it stays with size 1 */
+  double p;      /* norm: the exponent */
+} rg_reduce_args;
+
+/*
+** Elements of one output are reduced in chunks that do not depend on the number of threads, so that
+** neither do the results; the chunks' results wait in scratch memory.
+*/
+enum {
+  RG_REDUCE_CHUNK = 65536,    /* along memory */
+  RG_REDUCE_CHUNK_ROWS = 4096 /* across rows, a whole row of outputs at a time */
+};
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** What the kernels of one-input functions need beyond the call.
+*/
+#ifndef RIDGE_OP_UNARY_H
+#define RIDGE_OP_UNARY_H
+
+#include "op/op.h"
+
+/* Nominal arithmetic operations an element of a function (its op id). */
+double rg_unary_flops(int32_t id);
+
+#endif
