@@ -56,11 +56,11 @@ static double weight_f64(const rg_weight *w, int64_t k, int64_t j)
     j -= j >= w->split_n ? w->split_n : 0;
   }
   if (piece->sign > 0) {
-    const uint8_t *bits = (const uint8_t *)piece->tensor->_data + k * piece->row;
+    const uint8_t *bits = (const uint8_t *)piece->data + k * piece->row;
+
     return (bits[(j >> 3) * piece->col] >> (j & 7) & 1) != 0 ? piece->sign : -piece->sign;
   }
-  return rg_element_f64(piece->tensor->_data, piece->tensor->_dtype,
-                        k * piece->row + j * piece->col);
+  return rg_element_f64(piece->data, piece->dtype, k * piece->row + j * piece->col);
 }
 
 static void convert_b(const rg_product *p, void *out)
@@ -114,8 +114,8 @@ rg_status rg_product_blas(const rg_product *p)
   if (p->a_dtype != want || !as_it_lies(p->a, p->a_row, p->a_col, p->m, p->k, &a)) {
     bytes_a = p->m * p->k * size;
   }
-  if (p->b.piece[1].tensor != NULL || whole->sign > 0 || whole->tensor->_dtype != want ||
-      !as_it_lies(whole->tensor->_data, whole->row, whole->col, p->k, p->n, &b)) {
+  if (!rg_weight_whole(&p->b) || whole->dtype != want ||
+      !as_it_lies(whole->data, whole->row, whole->col, p->k, p->n, &b)) {
     bytes_b = p->k * p->n * size;
   }
   bool direct = p->c_dtype == want;

@@ -21,4 +21,13 @@ typedef struct rg_chain {
 rg_status rg_chain_run(const rg_chain *chain, const rg_call *call, rg_tensor *const *out,
                        rg_frame *frame) RG_CHECK;
 
+/* Was this step of a plan run before? */
+static inline bool rg_chain_ready(const rg_frame *frame)
+{
+  return frame->memo != NULL && *frame->memo != NULL;
+}
+
+/* Run it again with what is in its memo. */
+rg_status rg_chain_again(const rg_call *call, rg_frame *frame) RG_CHECK;
+
 #endif

@@ -12,6 +12,9 @@ rg_status rg_cpu_linear(const rg_call *call, rg_tensor *const *out, rg_frame *fr
   const rg_linear_args *args = call->args;
   rg_chain chain = { .n = 1 };
 
+  if (rg_chain_ready(frame)) {
+    return rg_chain_again(call, frame);
+  }
   chain.b[0] = rg_weight_of(call->in[1], true);
   chain.end = (rg_end){ .bias = call->n_in > 2 ? call->in[2] : NULL, .scale = 1, .act = args->act };
   return rg_chain_run(&chain, call, out, frame);

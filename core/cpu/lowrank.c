@@ -13,6 +13,9 @@ rg_status rg_cpu_lowrank_linear(const rg_call *call, rg_tensor *const *out, rg_f
   const rg_linear_args *args = call->args;
   rg_chain chain = { .n = 2 };
 
+  if (rg_chain_ready(frame)) {
+    return rg_chain_again(call, frame);
+  }
   chain.b[0] = rg_weight_of(call->in[1], false);
   chain.b[1] = rg_weight_of(call->in[2], false);
   chain.end = (rg_end){ .bias = call->n_in > 3 ? call->in[3] : NULL, .scale = 1, .act = args->act };

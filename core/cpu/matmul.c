@@ -5,7 +5,7 @@
 */
 #include <string.h>
 
-#include "cpu/product.h"
+#include "cpu/path.h"
 #include "op/product.h"
 
 rg_kernel rg_cpu_matmul;
@@ -152,68 +152,191 @@ static void integer_product(const batch *b, int64_t x0, int64_t y0, int64_t z0)
 
 /* -- Floats ---------------------------------------------------------------------------------- */
 
-static rg_status float_product(const batch *b, int64_t x0, int64_t y0, int64_t z0,
-                               const char **path)
-{
-  int32_t dtype = b->z.tensor->_dtype;
-  int64_t size = rg_dtype_bytes(dtype);
-  rg_tensor y = *b->y.tensor;
-  rg_block block = { 0 };
-  char *z = (char *)b->z.tensor->_data + z0 * size;
-  bool direct = b->z.col == 1 || b->n == 1;
-  rg_product p = { .m = b->m,
-                   .n = b->n,
-                   .k = b->k,
-                   .compute = dtype == RG_F64 ? RG_F64 : dtype == RG_BF16 ? RG_BF16 : RG_F32,
-                   .a = (const char *)b->x.tensor->_data +
-                        x0 * rg_dtype_bytes(b->x.tensor->_dtype),
-                   .a_dtype = b->x.tensor->_dtype,
-                   .a_row = b->x.row,
-                   .a_col = b->x.col,
-                   .c = z,
-                   .c_dtype = dtype,
-                   .c_row = b->z.row,
-                   .end = { .scale = 1 } };
+/* One thread's product, pointed at one matrix of the batch after the other; a step's memo. */
+typedef struct worker {
+  rg_ready ready;
+  rg_block block; /* a result whose columns are not adjacent is made here */
+  void *result;   /* there, or NULL */
+} worker;
 
-  y._data = (char *)y._data + y0 * rg_dtype_bytes(y._dtype);
-  p.b = (rg_weight){ .k = b->k, .n = b->n, .split_k = b->k, .split_n = b->n };
-  p.b.piece[0] = (rg_piece){ .tensor = &y, .row = b->y.row, .col = b->y.col };
-  if (!direct) {
-    RG_TRY(rg_block_alloc(RG_CPU, b->m * b->n * size, &block));
-    p.c = block.data;
-    p.c_row = b->n;
-  }
-  rg_status status = rg_product_run(&p, path);
-  if (!direct) {
-    for (int64_t i = 0; status == RG_OK && i < b->m * b->n; i++) {
-      memcpy(z + (i / b->n * b->z.row + i % b->n * b->z.col) * size,
-             (char *)block.data + i * size, (size_t)size);
+typedef struct state {
+  rg_memo memo;
+  batch b;
+  int32_t n;
+  worker workers[];
+} state;
+
+enum { MOST_WORKERS = 64 };
+
+static void end(state *s)
+{
+  for (int32_t i = 0; i < s->n; i++) {
+    rg_product_end(&s->workers[i].ready);
+    if (s->workers[i].block.data != NULL) {
+      rg_block_free(&s->workers[i].block);
     }
-    rg_block_free(&block);
+  }
+}
+
+static void release(rg_memo *memo)
+{
+  end((state *)memo);
+  rg_host_free(memo);
+}
+
+static rg_status prepare_worker(state *s, worker *w, int32_t n_threads, bool stays)
+{
+  const batch *b = &s->b;
+  const rg_tensor *y = b->y.tensor;
+  int32_t dtype = b->z.tensor->_dtype;
+  bool adjacent = b->z.col == 1 || b->n == 1;
+
+  w->ready.stays = stays;
+  w->ready.p = (rg_product){ .m = b->m,
+                             .n = b->n,
+                             .k = b->k,
+                             .n_threads = n_threads,
+                             .compute = rg_product_compute(dtype),
+                             .a = b->x.tensor->_data,
+                             .a_dtype = b->x.tensor->_dtype,
+                             .a_row = b->x.row,
+                             .a_col = b->x.col,
+                             .c = b->z.tensor->_data,
+                             .c_dtype = dtype,
+                             .c_row = b->z.row,
+                             .end = { .scale = 1 } };
+  w->ready.p.b = (rg_weight){ .k = b->k, .n = b->n, .split_k = b->k, .split_n = b->n };
+  w->ready.p.b.piece[0] =
+      (rg_piece){ .data = y->_data,
+                  .storage = y->_storage,
+                  .dtype = y->_dtype,
+                  .keeps = b->count == 1 && (y->_flags & RG_TENSOR_PARAM) != 0,
+                  .row = b->y.row,
+                  .col = b->y.col };
+  if (!adjacent) {
+    RG_TRY(rg_block_alloc(RG_CPU, b->m * b->n * rg_dtype_bytes(dtype), &w->block));
+    w->result = w->block.data;
+    w->ready.p.c = w->result;
+    w->ready.p.c_row = b->n;
+  }
+  return rg_product_prepare(&w->ready);
+}
+
+/* Product index of the batch. */
+static rg_status run_one(const state *s, worker *w, int64_t index)
+{
+  const batch *b = &s->b;
+  rg_product *p = &w->ready.p;
+  int64_t size = rg_dtype_bytes(p->c_dtype);
+  char *z = (char *)b->z.tensor->_data + offset_of(b, &b->z, index) * size;
+
+  p->a = (const char *)b->x.tensor->_data +
+         offset_of(b, &b->x, index) * rg_dtype_bytes(p->a_dtype);
+  p->b.piece[0].data = (const char *)b->y.tensor->_data +
+                       offset_of(b, &b->y, index) * rg_dtype_bytes(p->b.piece[0].dtype);
+  p->c = w->result != NULL ? w->result : z;
+  RG_TRY(rg_product_go(&w->ready));
+  if (w->result != NULL) {
+    for (int64_t i = 0; i < b->m * b->n; i++) {
+      memcpy(z + (i / b->n * b->z.row + i % b->n * b->z.col) * size,
+             (char *)w->result + i * size, (size_t)size);
+    }
+  }
+  return RG_OK;
+}
+
+static rg_status run(state *s)
+{
+  int64_t count = s->b.count;
+  int32_t n = s->n;
+  rg_status first = RG_OK;
+
+  if (n == 1) {
+    for (int64_t i = 0; i < count; i++) {
+      RG_TRY(run_one(s, &s->workers[0], i));
+    }
+    return RG_OK;
+  }
+#pragma omp parallel for num_threads(n) schedule(static, 1)
+  for (int32_t t = 0; t < n; t++) {
+    rg_status status = RG_OK;
+
+    for (int64_t i = count * t / n; i < count * (t + 1) / n && status == RG_OK; i++) {
+      status = run_one(s, &s->workers[t], i);
+    }
+    if (status != RG_OK) {
+#pragma omp atomic write
+      first = status;
+    }
+  }
+  return first == RG_OK ? RG_OK : rg_fail(first, "matmul: a product of the batch failed");
+}
+
+/* One product for each thread where the batch is large enough to share, else threads share one. */
+static int32_t workers_for(const batch *b)
+{
+  double work = 2.0 * (double)b->m * (double)b->n * (double)b->k;
+  int32_t threads = rg_threads_for(work * (double)b->count);
+
+  if (b->count < 2 * threads) {
+    return 1;
+  }
+  return threads < MOST_WORKERS ? threads : MOST_WORKERS;
+}
+
+static rg_status float_products(const batch *b, rg_frame *frame)
+{
+  int32_t n = workers_for(b);
+  state *s = rg_host_zeroed(sizeof(*s) + (size_t)n * sizeof(worker));
+  bool stays = frame->memo != NULL;
+  rg_status status = RG_OK;
+
+  if (s == NULL) {
+    return rg_fail(RG_ENOMEM, "matmul: no memory for %d products", n);
+  }
+  s->b = *b;
+  s->memo.release = release;
+  s->n = n;
+  for (int32_t i = 0; i < n && status == RG_OK; i++) {
+    status = prepare_worker(s, &s->workers[i], n > 1 ? 1 : 0, stays);
+  }
+  if (status == RG_OK) {
+    frame->path = s->workers[0].ready.path;
+    status = run(s);
+  }
+  if (stays) {
+    *frame->memo = &s->memo;
+    for (int32_t i = n - 1; i >= 0; i--) {
+      rg_product_done(&s->workers[i].ready);
+      if (s->workers[i].block.data != NULL) {
+        rg_block_free(&s->workers[i].block);
+        s->workers[i].block.data = NULL;
+      }
+    }
+  } else {
+    release(&s->memo);
   }
   return status;
 }
 
 rg_status rg_cpu_matmul(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
-  batch b = batch_of(call, out[0]);
-  bool floats = rg_dtype_is_float(out[0]->_dtype);
+  batch b;
 
+  if (frame->memo != NULL && *frame->memo != NULL) {
+    return run((state *)*frame->memo);
+  }
   if (out[0]->_count == 0) {
     return RG_OK;
   }
+  b = batch_of(call, out[0]);
   fold(&b);
+  if (rg_dtype_is_float(out[0]->_dtype)) {
+    return float_products(&b, frame);
+  }
+  frame->path = "loop";
   for (int64_t i = 0; i < b.count; i++) {
-    int64_t x0 = offset_of(&b, &b.x, i);
-    int64_t y0 = offset_of(&b, &b.y, i);
-    int64_t z0 = offset_of(&b, &b.z, i);
-
-    if (floats) {
-      RG_TRY(float_product(&b, x0, y0, z0, &frame->path));
-    } else {
-      integer_product(&b, x0, y0, z0);
-      frame->path = "loop";
-    }
+    integer_product(&b, offset_of(&b, &b.x, i), offset_of(&b, &b.y, i), offset_of(&b, &b.z, i));
   }
   return RG_OK;
 }

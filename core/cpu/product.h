@@ -16,7 +16,10 @@
 
 /* Part of b: a strided matrix, or fixed signs of one bit each. */
 typedef struct rg_piece {
-  const rg_tensor *tensor;
+  const void *data; /* NULL: no such piece */
+  rg_storage *storage;
+  int32_t dtype;
+  bool keeps;  /* a weight: its packed form is worth keeping */
   int64_t row; /* distance of (k, j) and (k + 1, j), in elements; bits: in bytes */
   int64_t col;
   float sign; /* above 0: bits, 1 is +sign, 0 is -sign */
@@ -36,8 +39,11 @@ typedef struct rg_weight {
 /* The weight that is one matrix: rows and columns of x, exchanged if transposed. */
 rg_weight rg_weight_of(const rg_tensor *x, bool transposed);
 
-/* Are all its pieces weights whose packed form is worth keeping? */
+/* Does its packed form stay with its storage? */
 bool rg_weight_keeps(const rg_weight *w);
+
+/* Is it one matrix and no bits? */
+bool rg_weight_whole(const rg_weight *w);
 
 /*
 ** Copy elements [k0 .. k0+kn) x [j0 .. j0+jn) as f32 into out, whose rows are stride apart.
@@ -61,8 +67,8 @@ typedef struct rg_end {
 
 typedef struct rg_product {
   int64_t m, n, k;
-  int32_t compute; /* RG_F32, RG_BF16 (sums in f32) or RG_F64 */
-  int32_t n_threads;
+  int32_t compute;   /* RG_F32, RG_BF16 (sums in f32) or RG_F64 */
+  int32_t n_threads; /* 0: as many as the work is worth */
   const void *a;
   int32_t a_dtype;
   int64_t a_row, a_col; /* strides in elements */
@@ -73,8 +79,11 @@ typedef struct rg_product {
   rg_end end;
 } rg_product;
 
-/* Run it; path, if not NULL, gets the name of the way taken. */
-rg_status rg_product_run(const rg_product *p, const char **path) RG_CHECK;
+/* The type sums are kept in and factors are read in, from the type of the result. */
+static inline int32_t rg_product_compute(int32_t dtype)
+{
+  return dtype == RG_F64 ? RG_F64 : dtype == RG_BF16 ? RG_BF16 : RG_F32;
+}
 
 /* Finish n sums of row i from column j on and store them. */
 void rg_end_row(const rg_product *p, const float *sum, int64_t i, int64_t j, int64_t n);
@@ -84,8 +93,11 @@ void rg_end_row_f64(const rg_product *p, const double *sum, int64_t i, int64_t j
 float rg_element_f32(const void *data, int32_t dtype, int64_t i);
 double rg_element_f64(const void *data, int32_t dtype, int64_t i);
 
-/* -- Ways, each in its own file -------------------------------------------------------------- */
+/* n elements, step apart from element first on, as f32. */
+void rg_run_f32(const void *data, int32_t dtype, int64_t first, int64_t step, int64_t n,
+                float *out);
 
+/* The way through OpenBLAS. */
 rg_status rg_product_blas(const rg_product *p) RG_CHECK;
 
 #endif

@@ -61,6 +61,7 @@ static rg_status take_block(const rg_tensor *x, rg_rows *out)
   int64_t n = x->_shape[x->_ndim - 1];
 
   RG_TRY(rg_block_alloc(RG_CPU, x->_count * rg_dtype_bytes(x->_dtype), &out->block));
+  out->copied = true;
   out->data = out->block.data;
   out->count = n > 0 ? x->_count / n : 0;
   out->row = n;
@@ -73,7 +74,6 @@ rg_status rg_rows_begin(const rg_tensor *x, rg_rows *out)
   *out = (rg_rows){ .tensor = x, .data = x->_data };
   if (!one_matrix(x, out)) {
     RG_TRY(take_block(x, out));
-    copy_rows(x, out->data, false);
   }
   return RG_OK;
 }
@@ -87,12 +87,19 @@ rg_status rg_rows_begin_out(const rg_tensor *x, rg_rows *out)
   return RG_OK;
 }
 
-void rg_rows_end(rg_rows *rows, bool write)
+void rg_rows_read(const rg_rows *rows)
+{
+  copy_rows(rows->tensor, rows->data, false);
+}
+
+void rg_rows_write(const rg_rows *rows)
+{
+  copy_rows(rows->tensor, rows->data, true);
+}
+
+void rg_rows_end(rg_rows *rows)
 {
   if (rows->block.data != NULL) {
-    if (write) {
-      copy_rows(rows->tensor, rows->data, true);
-    }
     rg_block_free(&rows->block);
     rows->block.data = NULL;
   }

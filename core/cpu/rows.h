@@ -13,15 +13,21 @@ typedef struct rg_rows {
   int64_t count; /* rows */
   int64_t row;   /* distance between rows, in elements */
   int64_t col;
-  rg_block block; /* holds a contiguous copy where the strides do not describe one matrix */
+  bool copied;    /* data is a contiguous copy, because the strides do not describe one matrix */
+  rg_block block; /* holds it */
 } rg_rows;
 
-/* The rows of an input.  Release them with rg_rows_end(rows, false). */
+/* The rows of an input. */
 rg_status rg_rows_begin(const rg_tensor *x, rg_rows *out) RG_CHECK;
 
-/* The rows of a result, columns adjacent; rg_rows_end(rows, true) copies them to where they go. */
+/* The rows of a result, columns adjacent. */
 rg_status rg_rows_begin_out(const rg_tensor *x, rg_rows *out) RG_CHECK;
 
-void rg_rows_end(rg_rows *rows, bool write);
+/* Fill the copy from the tensor, or the tensor from the copy. */
+void rg_rows_read(const rg_rows *rows);
+void rg_rows_write(const rg_rows *rows);
+
+/* Give the copy back; its address stays good inside a plan's arena. */
+void rg_rows_end(rg_rows *rows);
 
 #endif

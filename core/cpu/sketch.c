@@ -27,6 +27,9 @@ rg_status rg_cpu_sketched_linear(const rg_call *call, rg_tensor *const *out, rg_
 {
   rg_chain chain = { .n = 2 };
 
+  if (rg_chain_ready(frame)) {
+    return rg_chain_again(call, frame);
+  }
   chain.b[0] = rg_weight_of(call->in[1], false);
   chain.b[1] = rg_weight_of(call->in[2], false);
   chain.end = end_of(call, call->n_in > 3 ? call->in[3] : NULL);
@@ -36,7 +39,11 @@ rg_status rg_cpu_sketched_linear(const rg_call *call, rg_tensor *const *out, rg_
 /* Signs [rows x n] of one bit each. */
 static rg_piece signs_of(const rg_tensor *bits, float sign)
 {
-  return (rg_piece){ .tensor = bits, .row = bits->_stride[0], .col = bits->_stride[1],
+  return (rg_piece){ .data = bits->_data,
+                     .storage = bits->_storage,
+                     .dtype = RG_U8,
+                     .row = bits->_stride[0],
+                     .col = bits->_stride[1],
                      .sign = sign };
 }
 
@@ -50,6 +57,9 @@ rg_status rg_cpu_sketched_linear_bits(const rg_call *call, rg_tensor *const *out
   float sign = half > 0 ? (float)(1.0 / sqrt((double)(half / args->n_terms))) : 1.0f;
   rg_chain chain = { .n = 2 };
 
+  if (rg_chain_ready(frame)) {
+    return rg_chain_again(call, frame);
+  }
   chain.b[0] = rg_weight_of(s1, false);
   chain.b[0].n = 2 * half;
   chain.b[0].piece[1] = signs_of(call->in[3], sign);

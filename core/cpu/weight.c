@@ -2,7 +2,10 @@
 /*
 ** The right factor of a product as its packers see it: numbers in f32, wherever they come from.
 */
-#include "cpu/product.h"
+#include <string.h>
+
+#include "cpu/cpu.h"
+#include "cpu/gemm.h"
 #include "tensor/half.h"
 
 rg_weight rg_weight_of(const rg_tensor *x, bool transposed)
@@ -12,24 +15,26 @@ rg_weight rg_weight_of(const rg_tensor *x, bool transposed)
 
   w.split_k = w.k;
   w.split_n = w.n;
-  w.piece[0] = (rg_piece){ .tensor = x, .row = x->_stride[r], .col = x->_stride[1 - r] };
+  w.piece[0] = (rg_piece){ .data = x->_data,
+                           .storage = x->_storage,
+                           .dtype = x->_dtype,
+                           .keeps = (x->_flags & RG_TENSOR_PARAM) != 0,
+                           .row = x->_stride[r],
+                           .col = x->_stride[1 - r] };
   return w;
+}
+
+bool rg_weight_whole(const rg_weight *w)
+{
+  return w->piece[1].data == NULL && !(w->piece[0].sign > 0);
 }
 
 bool rg_weight_keeps(const rg_weight *w)
 {
-  for (int i = 0; i < RG_WEIGHT_PIECES; i++) {
-    const rg_piece *piece = &w->piece[i];
-
-    if (piece->tensor != NULL &&
-        ((piece->tensor->_flags & RG_TENSOR_PARAM) == 0 || piece->sign > 0)) {
-      return false;
-    }
-  }
-  return true;
+  return w->piece[0].keeps && rg_weight_whole(w);
 }
 
-/* -- One element ------------------------------------------------------------------------ */
+/* -- Elements ----------------------------------------------------------------------------- */
 
 float rg_element_f32(const void *data, int32_t dtype, int64_t i)
 {
@@ -50,22 +55,13 @@ double rg_element_f64(const void *data, int32_t dtype, int64_t i)
   return dtype == RG_F64 ? ((const double *)data)[i] : (double)rg_element_f32(data, dtype, i);
 }
 
-/* -- Blocks ----------------------------------------------------------------------------------- */
-
-/* n elements of one type, step apart, as f32. */
-static void convert_run(const void *data, int32_t dtype, int64_t first, int64_t step, int64_t n,
-                        float *out)
+void rg_run_f32(const void *data, int32_t dtype, int64_t first, int64_t step, int64_t n,
+                float *out)
 {
-  if (dtype == RG_F32) {
-    const float *x = (const float *)data + first;
-    for (int64_t i = 0; i < n; i++) {
-      out[i] = x[i * step];
-    }
-  } else if (dtype == RG_BF16) {
-    const uint16_t *x = (const uint16_t *)data + first;
-    for (int64_t i = 0; i < n; i++) {
-      out[i] = rg_bf16_to_f32(x[i * step]);
-    }
+  if (step == 1 && dtype == RG_F32) {
+    memcpy(out, (const float *)data + first, (size_t)n * sizeof(float));
+  } else if (step == 1 && rg_is_half(dtype)) {
+    rg_simd()->cast->widen[dtype == RG_BF16](out, (const uint16_t *)data + first, NULL, n);
   } else {
     for (int64_t i = 0; i < n; i++) {
       out[i] = rg_element_f32(data, dtype, first + i * step);
@@ -73,24 +69,22 @@ static void convert_run(const void *data, int32_t dtype, int64_t first, int64_t 
   }
 }
 
-static void sign_run(const rg_piece *piece, int64_t k, int64_t j, int64_t n, float *out)
-{
-  const uint8_t *bits = (const uint8_t *)piece->tensor->_data + k * piece->row;
-
-  for (int64_t i = 0; i < n; i++) {
-    int64_t at = j + i;
-    out[i] = (bits[(at >> 3) * piece->col] >> (at & 7) & 1) != 0 ? piece->sign : -piece->sign;
-  }
-}
+/* -- Blocks ----------------------------------------------------------------------------------- */
 
 /* A run of row k inside one piece, whose own indices these are. */
 static void fetch_run(const rg_piece *piece, int64_t k, int64_t j, int64_t n, float *out)
 {
-  if (piece->sign > 0) {
-    sign_run(piece, k, j, n, out);
+  if (!(piece->sign > 0)) {
+    rg_run_f32(piece->data, piece->dtype, k * piece->row + j * piece->col, piece->col, n, out);
+  } else if (piece->col == 1) {
+    rg_gemm_kernels_now()->signs(out, (const uint8_t *)piece->data + k * piece->row, j, n,
+                                 piece->sign);
   } else {
-    convert_run(piece->tensor->_data, piece->tensor->_dtype, k * piece->row + j * piece->col,
-                piece->col, n, out);
+    for (int64_t i = j; i < j + n; i++) {
+      const uint8_t *byte = (const uint8_t *)piece->data + k * piece->row + (i >> 3) * piece->col;
+
+      *out++ = (*byte >> (i & 7) & 1) != 0 ? piece->sign : -piece->sign;
+    }
   }
 }
 

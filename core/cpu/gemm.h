@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** ridge's own products: b packed in panels of 32 columns, sums in registers, the way out over each
+** tile while it is in the first cache.
+**
+** Goto, van de Geijn: Anatomy of High-Performance Matrix Multiplication (TOMS 34, 2008), with b
+** packed once per weight version instead of once per call, and a read where it lies.
+*/
+#ifndef RIDGE_CPU_GEMM_H
+#define RIDGE_CPU_GEMM_H
+
+#include "cpu/product.h"
+
+enum {
+  RG_PANEL = 32,     /* columns of a panel, whatever the instruction set: packed copies outlive it */
+  RG_ROWS_MOST = 14, /* rows of a tile: 14 x 2 sums, 2 factors and a broadcast are 31 registers */
+  RG_AMX_ROWS = 32,  /* two tile registers of 16 rows */
+  RG_AMX_STEP = 32   /* elements of the inner axis one tile instruction takes */
+};
+
+/* c[r, 0..31] (+)= sum_l a[r, l] b[l, 0..31]; strides in elements. */
+typedef void rg_tile_f32(int64_t k, const float *a, int64_t lda, const float *b, float *c,
+                         int64_t ldc, bool add);
+
+/* What each instruction set brings (core/cpu/simd/gemm.c). */
+typedef struct rg_gemm_kernels {
+  rg_tile_f32 *tile[RG_ROWS_MOST + 1]; /* by rows; NULL from rows_most + 1 on */
+  rg_tile_f32 *row;                    /* a product of one row */
+  int32_t rows_most;
+  /* x = x * scale + bias, and max(., 0) if relu, over rows of 32 */
+  void (*affine)(float *x, int64_t rows, int64_t ldx, const float *bias, float scale, bool relu);
+  /* y[i] = bit first + i of bits ? sign : -sign */
+  void (*signs)(float *y, const uint8_t *bits, int64_t first, int64_t n, float sign);
+  /* y[l * 32 + j] = x[j * ldx + l] for j < cols; columns from cols on are 0 */
+  void (*turn)(float *y, const float *x, int64_t ldx, int64_t k, int64_t cols);
+  /* y[j] = sum_l x[l] w[j * ldw + l], both contiguous along l */
+  void (*dots)(float *y, const float *x, const float *w, int64_t ldw, int64_t k, int64_t n);
+  void (*dots_bf16)(float *y, const float *x, const uint16_t *w, int64_t ldw, int64_t k,
+                    int64_t n);
+} rg_gemm_kernels;
+
+/* The kernels of the instruction set in use. */
+const rg_gemm_kernels *rg_gemm_kernels_now(void);
+
+/* -- Packed weights ------------------------------------------------------------------ */
+
+enum { RG_PACK_F32, RG_PACK_BF16 };
+
+/* Elements of the inner axis, as packed: whole steps of the tile instruction for bf16. */
+int64_t rg_pack_depth(int32_t format, int64_t k);
+
+/* Bytes of one packed panel. */
+int64_t rg_pack_panel_bytes(int32_t format, int64_t k);
+
+/* Pack rows k0 .. k0+kn of panel number panel; kn a multiple of the step but at the end of k. */
+void rg_pack_panel(const rg_weight *w, int32_t format, int64_t panel, int64_t k0, int64_t kn,
+                   void *out);
+
+/*
+** The packed form of a weight that is kept, from its storage or made now and kept there.
+**
+** data     out: panels one after the other
+*/
+rg_status rg_pack_get(const rg_weight *w, int32_t format, int32_t n_threads,
+                      const void **data) RG_CHECK;
+
+/* -- Products ------------------------------------------------------------------------- */
+
+/* A product with everything decided. */
+typedef struct rg_gemm {
+  const rg_product *p;
+  const rg_gemm_kernels *kernels;
+  const void *a; /* f32 or bf16, adjacent along k */
+  int64_t lda;
+  const void *b;      /* packed panels, or NULL: packed as they are used, */
+  char *room;         /* each thread in its own place */
+  int64_t room_bytes; /* of one thread */
+  int32_t format;
+  bool split_rows; /* threads share the rows; else the panels */
+} rg_gemm;
+
+/* Most steps of the inner axis that the f32 product packs at once. */
+int64_t rg_gemm_depth(const rg_product *p);
+
+/* Run this thread's part of n. */
+void rg_gemm_f32(const rg_gemm *g, int32_t thread, int32_t n_threads);
+void rg_gemm_amx(const rg_gemm *g, int32_t thread, int32_t n_threads);
+
+/* Can this process run tile instructions on bf16? */
+bool rg_amx_usable(void);
+
+/* Pack with vector instructions, from rows of f32: two rows of 32 become two rows of pairs. */
+void rg_amx_pack_rows(const float *row0, const float *row1, uint16_t *tile0, uint16_t *tile1);
+void rg_amx_convert(const float *x, uint16_t *y, int64_t n);
+
+/* Finish a tile of sums, rows ldx apart, 32 columns wide, and store what lies inside c. */
+void rg_gemm_end(const rg_gemm *g, float *x, int64_t ldx, int64_t i, int64_t rows, int64_t j);
+
+#endif

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Which way a product takes, and making it ready.
+**
+** "auto" is ridge's own kernels wherever the machine has AVX2, because packed panels with the way
+** out fused were ahead of both libraries at every size measured (results/); else oneDNN.  What the
+** wanted way cannot do (f64 anywhere but in OpenBLAS) goes through OpenBLAS; the name of the way
+** taken is in the trace either way.
+*/
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/cpu.h"
+#include "cpu/path.h"
+#include "tensor/half.h"
+
+/* -- The user's choice ---------------------------------------------------------------------- */
+
+enum { PATH_AUTO, PATH_ONEDNN, PATH_OPENBLAS, PATH_OWN, PATH_COUNT };
+
+static const char *const path_names[PATH_COUNT] = { "auto", "onednn", "openblas", "own" };
+static int chosen;
+
+rg_status rg_set_gemm_path(const char *path)
+{
+  for (int i = 0; path != NULL && i < PATH_COUNT; i++) {
+    if (strcmp(path, path_names[i]) == 0) {
+      chosen = i;
+      return RG_OK;
+    }
+  }
+  return rg_fail(RG_EARG, "no way for products called \"%s\" (auto, onednn, openblas, own)",
+                 path == NULL ? "(null)" : path);
+}
+
+const char *rg_gemm_path(void)
+{
+  return path_names[chosen];
+}
+
+__attribute__((constructor)) static void read_environment(void)
+{
+  const char *path = getenv("RIDGE_GEMM");
+
+  for (int i = 0; path != NULL && i < PATH_COUNT; i++) {
+    if (strcmp(path, path_names[i]) == 0) {
+      chosen = i;
+    }
+  }
+}
+
+/* -- Preparing a ------------------------------------------------------------------------------- */
+
+/* Rows begin .. end of p.a, converted into r->a, rows gemm.lda apart and padded with zeros. */
+static bool convert_rows(void *work, int64_t begin, int64_t end)
+{
+  const rg_ready *r = work;
+  const rg_product *p = &r->p;
+  bool pairs = r->format == RG_PACK_BF16;
+  int64_t depth = r->gemm.lda;
+  float some[512];
+
+  for (int64_t i = begin; i < end; i++) {
+    if (!pairs) {
+      rg_run_f32(p->a, p->a_dtype, i * p->a_row, p->a_col, p->k, (float *)r->a + i * depth);
+      continue;
+    }
+    uint16_t *to = (uint16_t *)r->a + i * depth;
+    for (int64_t l = 0; l < p->k; l += 512) {
+      int64_t n = rg_min_i64(512, p->k - l);
+
+      if (p->a_dtype == RG_BF16 && p->a_col == 1) {
+        memcpy(to + l, (const uint16_t *)p->a + i * p->a_row + l, (size_t)n * 2);
+      } else if (p->a_dtype == RG_F32 && p->a_col == 1) {
+        rg_amx_convert((const float *)p->a + i * p->a_row + l, to + l, n);
+      } else {
+        rg_run_f32(p->a, p->a_dtype, i * p->a_row + l * p->a_col, p->a_col, n, some);
+        rg_amx_convert(some, to + l, n);
+      }
+    }
+    memset(to + p->k, 0, (size_t)(depth - p->k) * 2);
+  }
+  return true;
+}
+
+static rg_status convert_a(rg_ready *r)
+{
+  int32_t threads = rg_threads_for((double)r->p.m * (double)r->p.k);
+
+  r->gemm.a = r->a;
+  return rg_parallel(rg_min_i64(threads, r->p.n_threads) > 1 ? r->p.n_threads : 1, r->p.m,
+                     convert_rows, r);
+}
+
+/* -- Own kernels ----------------------------------------------------------------------------------- */
+
+/* The weight may have been written to since it was packed. */
+static rg_status refresh(rg_ready *r)
+{
+  const rg_piece *piece = &r->p.b.piece[0];
+  uint64_t version;
+
+  if (!rg_weight_keeps(&r->p.b)) {
+    return RG_OK;
+  }
+  version = rg_storage_version(piece->storage);
+  if (r->gemm.b == NULL || version != r->version) {
+    RG_TRY(rg_pack_get(&r->p.b, r->format, r->p.n_threads, &r->gemm.b));
+    r->version = version;
+  }
+  return RG_OK;
+}
+
+static rg_status go_own(rg_ready *r)
+{
+  const rg_gemm *g = &r->gemm;
+  void (*run)(const rg_gemm *, int32_t, int32_t) =
+      r->format == RG_PACK_BF16 ? rg_gemm_amx : rg_gemm_f32;
+
+  RG_TRY(refresh(r));
+  if (r->a != NULL) {
+    RG_TRY(convert_a(r));
+  } else {
+    r->gemm.a = r->p.a;
+  }
+  if (r->p.n_threads <= 1) {
+    run(g, 0, 1);
+    return RG_OK;
+  }
+  int32_t n = r->p.n_threads;
+#pragma omp parallel for num_threads(n) schedule(static, 1)
+  for (int32_t t = 0; t < n; t++) {
+    run(g, t, n);
+  }
+  return RG_OK;
+}
+
+static rg_status prepare_own(rg_ready *r)
+{
+  const rg_product *p = &r->p;
+  rg_gemm *g = &r->gemm;
+  bool pairs = p->compute == RG_BF16 && rg_amx_usable();
+  int32_t want = pairs ? RG_BF16 : RG_F32;
+  int64_t bytes_a = 0;
+
+  r->format = pairs ? RG_PACK_BF16 : RG_PACK_F32;
+  r->path = pairs ? "own:amx" : "own";
+  r->go = go_own;
+  *g = (rg_gemm){ .p = p, .kernels = rg_gemm_kernels_now(), .format = r->format };
+  int64_t depth = rg_pack_depth(r->format, p->k);
+  if (p->a_dtype != want || (p->a_col != 1 && p->k > 1) || depth != p->k) {
+    bytes_a = p->m * depth * (pairs ? 2 : 4);
+    bytes_a = (bytes_a + 63) / 64 * 64;
+    g->lda = depth;
+  } else {
+    g->lda = p->a_row;
+  }
+  /* Sharing the panels makes every thread read all of a, sharing the rows all of b; and a panel
+  ** that is not kept is packed by whoever uses it. */
+  g->split_rows = p->n <= 2 * p->m && (rg_weight_keeps(&p->b) || p->n < p->n_threads * RG_PANEL);
+  if (!rg_weight_keeps(&p->b)) {
+    g->room_bytes = rg_pack_panel_bytes(r->format, pairs ? p->k : rg_gemm_depth(p));
+    g->room_bytes = (g->room_bytes + 63) / 64 * 64;
+  }
+  int64_t bytes = bytes_a + g->room_bytes * p->n_threads;
+  if (bytes > 0) {
+    RG_TRY(rg_block_alloc(RG_CPU, bytes, &r->scratch));
+    r->a = bytes_a > 0 ? r->scratch.data : NULL;
+    g->room = (char *)r->scratch.data + bytes_a;
+  }
+  return RG_OK;
+}
+
+/* -- OpenBLAS ---------------------------------------------------------------------------------------- */
+
+static rg_status go_blas(rg_ready *r)
+{
+  return rg_product_blas(&r->p);
+}
+
+/* -- Choosing ------------------------------------------------------------------------------------------ */
+
+static rg_status go_nothing(rg_ready *r)
+{
+  (void)r;
+  return RG_OK;
+}
+
+rg_status rg_product_prepare(rg_ready *r)
+{
+  rg_product *p = &r->p;
+  int way = chosen;
+
+  if (p->n_threads == 0) {
+    p->n_threads = rg_threads_for(2.0 * (double)p->m * (double)p->n * (double)p->k);
+  }
+  if (p->m == 0 || p->n == 0) {
+    r->go = go_nothing;
+    r->path = "";
+    return RG_OK;
+  }
+  if (way == PATH_AUTO) {
+    way = rg_isa() >= RG_ISA_AVX2 ? PATH_OWN : PATH_ONEDNN;
+  }
+  if (p->compute == RG_F64 || p->k == 0) {
+    way = PATH_OPENBLAS;
+  }
+  if (way == PATH_OWN) {
+    return prepare_own(r);
+  }
+  if (way == PATH_ONEDNN) {
+    return rg_product_prepare_dnnl(r);
+  }
+  r->go = go_blas;
+  r->path = "openblas";
+  return RG_OK;
+}
+
+void rg_product_done(rg_ready *r)
+{
+  if (r->scratch.data != NULL) {
+    rg_block_free(&r->scratch);
+    r->scratch.data = NULL;
+  }
+}
+
+void rg_product_end(rg_ready *r)
+{
+  rg_product_done(r);
+  if (r->stays) {
+    rg_dnnl_release(r->dnnl);
+  }
+  r->dnnl = NULL;
+}

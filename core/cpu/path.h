@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** A product made ready and run: the way chosen, the weight packed, scratch taken.  An eager call does
+** it each time; a plan's step keeps what is ready in its memo, so that a replay decides nothing.
+*/
+#ifndef RIDGE_CPU_PATH_H
+#define RIDGE_CPU_PATH_H
+
+#include "cpu/dnnl.h"
+#include "cpu/gemm.h"
+
+typedef struct rg_ready rg_ready;
+struct rg_ready {
+  rg_product p; /* filled by the caller; data pointers and draw may change between runs */
+  rg_status (*go)(rg_ready *r);
+  const char *path; /* its name */
+  rg_gemm gemm;
+  bool stays;       /* set by the caller: kept in a memo and run again */
+  rg_dnnl *dnnl;    /* oneDNN's primitive; one of its own if it stays */
+  const void *packed; /* oneDNN's form of a weight that is kept */
+  bool plain_end;   /* oneDNN does the way out as well */
+  uint64_t version; /* of the weight's storage when it was packed */
+  rg_block scratch;
+  void *a; /* in scratch: p.a converted, or NULL if it is read where it lies */
+  int32_t format;
+};
+
+/* Choose the way and take what it needs. */
+rg_status rg_product_prepare(rg_ready *r) RG_CHECK;
+
+/* The part of it that is oneDNN's (path_dnnl.c). */
+rg_status rg_product_prepare_dnnl(rg_ready *r) RG_CHECK;
+
+/* Run it. */
+static inline rg_status rg_product_go(rg_ready *r)
+{
+  return r->go(r);
+}
+
+/* Give scratch back.  In a plan's arena its address stays good for the step's replays. */
+void rg_product_done(rg_ready *r);
+
+/* Let go of everything; after the last run. */
+void rg_product_end(rg_ready *r);
+
+#endif

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** The way through oneDNN: its primitive found or made, the weight in its packed form, and what it
+** cannot do itself (a scale, dropout, f16) done over its f32 result.
+*/
+#include <string.h>
+
+#include "cpu/cpu.h"
+#include "cpu/path.h"
+#include "tensor/half.h"
+
+/* Where things lie in scratch. */
+typedef struct layout {
+  int64_t a, b, c, own; /* bytes of each; 0: not needed */
+} layout;
+
+static int64_t rounded(int64_t bytes)
+{
+  return (bytes + 63) / 64 * 64;
+}
+
+/* -- Converting ------------------------------------------------------------------------------- */
+
+/* n numbers as the type oneDNN is to read. */
+static void write_run(const float *x, int32_t dtype, void *to, int64_t at, int64_t n)
+{
+  if (dtype == RG_BF16) {
+    rg_simd()->cast->narrow[1]((uint16_t *)to + at, x, NULL, n);
+  } else {
+    memcpy((float *)to + at, x, (size_t)n * sizeof(float));
+  }
+}
+
+static void convert_a(const rg_product *p, int32_t dtype, void *to)
+{
+  float some[256];
+
+  for (int64_t i = 0; i < p->m; i++) {
+    for (int64_t l = 0; l < p->k; l += 256) {
+      int64_t n = rg_min_i64(256, p->k - l);
+
+      rg_run_f32(p->a, p->a_dtype, i * p->a_row + l * p->a_col, p->a_col, n, some);
+      write_run(some, dtype, to, i * p->k + l, n);
+    }
+  }
+}
+
+static void convert_b(const rg_weight *w, int32_t dtype, void *to)
+{
+  float some[256];
+
+  for (int64_t l = 0; l < w->k; l++) {
+    for (int64_t j = 0; j < w->n; j += 256) {
+      int64_t n = rg_min_i64(256, w->n - j);
+
+      rg_weight_fetch(w, l, 1, j, n, some, n);
+      write_run(some, dtype, to, l * w->n + j, n);
+    }
+  }
+}
+
+/* -- The packed weight --------------------------------------------------------------------------- */
+
+typedef struct packed {
+  rg_derived derived;
+  rg_block block;
+} packed;
+
+static void packed_release(rg_derived *derived)
+{
+  packed *self = (packed *)derived;
+
+  if (self->block.data != NULL) {
+    rg_block_free(&self->block);
+  }
+  rg_host_free(self);
+}
+
+static rg_status pack_into(const rg_ready *r, int32_t dtype, void *to)
+{
+  const rg_weight *w = &r->p.b;
+  const rg_piece *piece = &w->piece[0];
+  rg_block plain = { 0 };
+  rg_status status;
+
+  if (piece->dtype == dtype && (piece->row == 1 || piece->col == 1)) {
+    return rg_dnnl_pack(r->dnnl, piece->data, piece->row, piece->col, to);
+  }
+  RG_TRY(rg_block_alloc(RG_CPU, w->k * w->n * rg_dtype_bytes(dtype), &plain));
+  convert_b(w, dtype, plain.data);
+  status = rg_dnnl_pack(r->dnnl, plain.data, w->n, 1, to);
+  rg_block_free(&plain);
+  return status;
+}
+
+static rg_status get_packed(rg_ready *r, int32_t dtype)
+{
+  const rg_weight *w = &r->p.b;
+  const rg_piece *piece = &w->piece[0];
+  int64_t offset = (const char *)piece->data - (const char *)piece->storage->block.data;
+  uint64_t strides = (uint64_t)piece->row << 32 ^ (uint64_t)piece->col;
+  const uint64_t key[4] = { rg_dnnl_packing(r->dnnl), (uint64_t)offset,
+                            (uint64_t)w->k << 32 | (uint64_t)w->n,
+                            strides ^ (uint64_t)piece->dtype << 60 };
+  packed *self = (packed *)rg_derived_find(piece->storage, key);
+
+  if (self == NULL) {
+    rg_status status;
+
+    self = rg_host_zeroed(sizeof(*self));
+    if (self == NULL) {
+      return rg_fail(RG_ENOMEM, "no memory to describe a packed weight");
+    }
+    memcpy(self->derived.key, key, sizeof(key));
+    self->derived.version = rg_storage_version(piece->storage);
+    self->derived.release = packed_release;
+    status = rg_block_alloc_shared(RG_CPU, rg_dnnl_packed_bytes(r->dnnl), &self->block);
+    if (status == RG_OK) {
+      self->derived.bytes = self->block.bytes;
+      status = pack_into(r, dtype, self->block.data);
+    }
+    if (status != RG_OK) {
+      packed_release(&self->derived);
+      return status;
+    }
+    rg_derived_keep(piece->storage, &self->derived);
+  }
+  r->packed = self->block.data;
+  r->version = self->derived.version;
+  return RG_OK;
+}
+
+/* -- Running ------------------------------------------------------------------------------------------ */
+
+static int32_t type_of(const rg_product *p)
+{
+  bool pairs = p->compute == RG_BF16 && rg_machine_facts()->isa_level >= RG_ISA_AVX512;
+
+  return pairs ? RG_BF16 : RG_F32;
+}
+
+static bool reads_a(const rg_product *p, int32_t dtype)
+{
+  return p->a_dtype == dtype && ((p->a_col == 1 && p->a_row >= p->k) ||
+                                 (p->a_row == 1 && p->a_col >= p->m));
+}
+
+static bool reads_b(const rg_weight *w, int32_t dtype)
+{
+  const rg_piece *piece = &w->piece[0];
+
+  return rg_weight_whole(w) && piece->dtype == dtype &&
+         ((piece->col == 1 && piece->row >= w->n) || (piece->row == 1 && piece->col >= w->k));
+}
+
+static bool has_plain_bias(const rg_end *end)
+{
+  return end->bias == NULL || (end->bias->_dtype == RG_F32 && end->bias->_stride[0] == 1);
+}
+
+static layout layout_of(const rg_ready *r)
+{
+  const rg_product *p = &r->p;
+  int32_t dtype = type_of(p);
+  int64_t size = rg_dtype_bytes(dtype);
+  layout l = { 0 };
+
+  l.a = reads_a(p, dtype) ? 0 : rounded(p->m * p->k * size);
+  l.b = rg_weight_keeps(&p->b) || reads_b(&p->b, dtype) ? 0 : rounded(p->k * p->n * size);
+  l.c = r->plain_end || p->c_dtype == RG_F32 ? 0 : rounded(p->m * p->n * 4);
+  l.own = r->dnnl != NULL ? rounded(rg_dnnl_scratch_bytes(r->dnnl)) : 0;
+  return l;
+}
+
+static rg_status go_dnnl(rg_ready *r)
+{
+  const rg_product *p = &r->p;
+  int32_t dtype = type_of(p);
+  layout l = layout_of(r);
+  char *scratch = r->a;
+  const void *a = p->a;
+  const void *b = p->b.piece[0].data;
+  const void *bias = r->plain_end && p->end.bias != NULL ? p->end.bias->_data : NULL;
+  void *c = l.c > 0 ? scratch + l.a + l.b : p->c;
+  int64_t ldc = l.c > 0 ? p->n : p->c_row;
+
+  if (rg_weight_keeps(&p->b)) {
+    if (r->packed == NULL || rg_storage_version(p->b.piece[0].storage) != r->version) {
+      RG_TRY(get_packed(r, dtype));
+    }
+    b = r->packed;
+  }
+  if (l.a > 0) {
+    convert_a(p, dtype, scratch);
+    a = scratch;
+  }
+  if (l.b > 0) {
+    convert_b(&p->b, dtype, scratch + l.a);
+    b = scratch + l.a;
+  }
+  RG_TRY(rg_dnnl_run(r->dnnl, a, b, bias, c, scratch + l.a + l.b + l.c));
+  for (int64_t i = 0; !r->plain_end && i < p->m; i++) {
+    rg_end_row(p, (const float *)c + i * ldc, i, 0, p->n);
+  }
+  return RG_OK;
+}
+
+rg_status rg_product_prepare_dnnl(rg_ready *r)
+{
+  const rg_product *p = &r->p;
+  int32_t dtype = type_of(p);
+  const rg_piece *piece = &p->b.piece[0];
+  bool direct_a = reads_a(p, dtype);
+  rg_dnnl_shape shape;
+
+  r->plain_end = p->end.scale == 1.0 && !(p->end.p > 0) && has_plain_bias(&p->end) &&
+                 (p->c_dtype == RG_F32 || p->c_dtype == dtype);
+  memset(&shape, 0, sizeof(shape)); /* shapes are compared byte by byte */
+  shape.m = p->m;
+  shape.n = p->n;
+  shape.k = p->k;
+  shape.a_row = direct_a ? p->a_row : p->k;
+  shape.a_col = direct_a ? p->a_col : 1;
+  if (!rg_weight_keeps(&p->b)) {
+    bool direct_b = reads_b(&p->b, dtype);
+
+    shape.b_row = direct_b ? piece->row : p->n;
+    shape.b_col = direct_b ? piece->col : 1;
+  }
+  shape.dtype = dtype;
+  shape.c_dtype = r->plain_end ? p->c_dtype : RG_F32;
+  shape.c_row = r->plain_end || p->c_dtype == RG_F32 ? p->c_row : p->n;
+  shape.has_bias = r->plain_end && p->end.bias != NULL;
+  shape.act = r->plain_end ? p->end.act : RG_ACT_NONE;
+  shape.n_threads = p->n_threads;
+  r->path = "onednn";
+  r->go = go_dnnl;
+  if (r->stays) {
+    RG_TRY(rg_dnnl_new(&shape, &r->dnnl));
+  } else {
+    RG_TRY(rg_dnnl_cached(&shape, &r->dnnl));
+  }
+  layout l = layout_of(r);
+  int64_t bytes = l.a + l.b + l.c + l.own;
+  if (bytes > 0) {
+    RG_TRY(rg_block_alloc(RG_CPU, bytes, &r->scratch));
+    r->a = r->scratch.data;
+  }
+  return RG_OK;
+}
