@@ -53,6 +53,12 @@ void rg_loop_fma_l1(int32_t isa, const float *x, int64_t n, int64_t passes);
 */
 uint64_t rg_loop_read(int32_t isa, const void *data, int64_t bytes, int64_t passes);
 
+/*
+** Write bytes (a multiple of 64) past the caches, so that nothing of them is left there; elsewhere
+** than on x86-64 through the caches.
+*/
+void rg_loop_write_past(void *data, int64_t bytes, unsigned char value);
+
 /* a = b + scale c over n floats, n a multiple of 16. */
 void rg_loop_triad(int32_t isa, float *a, const float *b, const float *c, float scale, int64_t n);
 

@@ -8,7 +8,10 @@
 */
 #include "measure/measure.h"
 
+#include <string.h>
+
 #if defined(__x86_64__)
+#include <emmintrin.h>
 #define FOR_AVX2 __attribute__((target("avx2,fma")))
 #define FOR_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
 #endif
@@ -96,6 +99,21 @@ FOR_AVX512 static void triad_avx512(float *a, const float *b, const float *c, fl
 }
 
 #endif
+
+void rg_loop_write_past(void *data, int64_t bytes, unsigned char value)
+{
+#if defined(__x86_64__)
+  const __m128i vector = _mm_set1_epi8((char)value);
+  __m128i *p = data;
+
+  for (int64_t i = 0; i < bytes / (int64_t)sizeof(vector); i++) {
+    _mm_stream_si128(p + i, vector);
+  }
+  _mm_sfence();
+#else
+  memset(data, value, (size_t)bytes);
+#endif
+}
 
 uint64_t rg_loop_read(int32_t isa, const void *data, int64_t bytes, int64_t passes)
 {

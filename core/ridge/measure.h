@@ -87,7 +87,7 @@ typedef struct rg_sentinel rg_sentinel;
 typedef struct rg_sentinel_times {
   double clock_ns;   /* a chain of 2^21 dependent additions: one a cycle, whoever shares the core */
   double compute_ns; /* S1: about 10 ms of multiply-adds over 16 KB in the first-level cache */
-  double memory_ns;  /* S2: one read of 64 MB; fixed, since on shared hosts the cache size lies */
+  double memory_ns;  /* S2: a read of 64 MB from memory; fixed, since a guest's cache size lies */
   double clock_hz;   /* 2^21 additions over clock_ns */
 } rg_sentinel_times;
 
@@ -141,7 +141,7 @@ RG_API rg_status rg_host_facts_of(rg_host_facts *out) RG_CHECK;
 
 /*
 ** The measured roofs.  fma_*: multiply-adds in registers, counted as two operations, for each
-** instruction set; read: a sum over a buffer; triad: a = b + s c, counted as three words an element
+** instruction set; bw: a read over a buffer; triad: a = b + s c, counted as three words an element
 ** (STREAM's counting, without the line that a write fetches).
 */
 /* clang-format off */
@@ -154,10 +154,10 @@ RG_API rg_status rg_host_facts_of(rg_host_facts *out) RG_CHECK;
   X(FMA_F64_AVX512, "fma.f64.avx512", "flop/s") \
   X(DOT_BF16,       "dot.bf16",       "flop/s") \
   X(AMX_BF16,       "amx.bf16",       "flop/s") \
-  X(READ_L1,        "read.l1",        "B/s")    \
-  X(READ_L2,        "read.l2",        "B/s")    \
-  X(READ_LLC,       "read.llc",       "B/s")    \
-  X(READ_DRAM,      "read.dram",      "B/s")    \
+  X(READ_L1,        "bw.l1",          "B/s")    \
+  X(READ_L2,        "bw.l2",          "B/s")    \
+  X(READ_LLC,       "bw.llc",         "B/s")    \
+  X(READ_DRAM,      "bw.dram",        "B/s")    \
   X(TRIAD_L1,       "triad.l1",       "B/s")    \
   X(TRIAD_L2,       "triad.l2",       "B/s")    \
   X(TRIAD_LLC,      "triad.llc",      "B/s")    \

@@ -306,6 +306,9 @@ static void test_loops(void)
     }
     ok(good, "the read sees every word");
   }
+  rg_loop_write_past(words, sizeof(words), 7);
+  ok(words[0] == 0x0707070707070707u && words[255] == 0x0707070707070707u,
+     "what is written past the caches is there");
   is_int(rg_loop_chain(800), 800 + 3 * 800, "the chain adds as often as asked");
 }
 

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Timed windows of a plan: what they count, that they stop for an interrupt, and that they write
+** nothing when they fail.  No test here says how fast anything is.
+*/
+#include "ridge.h"
+#include "tap.h"
+
+enum { N = 4096 };
+
+static rg_tensor *x;
+static rg_tensor *y;
+
+/* A plan of one sum; y is its output. */
+static rg_plan *make_plan(void)
+{
+  const int64_t shape[1] = { N };
+  rg_plan *plan = NULL;
+
+  is_status(rg_empty(RG_F32, RG_CPU, shape, 1, &x), RG_OK, "an input");
+  is_status(rg_fill_(x, 1.5), RG_OK, "of 1.5");
+  is_status(rg_capture_begin(), RG_OK, "a capture begins");
+  is_status(rg_add(x, x, &y), RG_OK, "of one sum");
+  is_status(rg_capture_end(&plan), RG_OK, "and is a plan");
+  return plan;
+}
+
+static void test_window(rg_plan *plan)
+{
+  rg_window window = { .calls = -1 };
+  int64_t before = rg_clock_ns();
+
+  is_status(rg_measure_window(plan, 10, &window), RG_OK, "a window of ten calls");
+  is_int(window.calls, 10, "it says how many");
+  ok(before <= window.begin_ns && window.begin_ns < window.end_ns &&
+       window.end_ns <= rg_clock_ns(), "on the clock of the core");
+  ok(window.own_cpu_ns > 0 && window.n_voluntary >= 0 && window.n_involuntary >= 0,
+     "its counters are differences");
+  ok(window.n_migrations >= -1 && window.n_migrations <= 1, "moved, not moved or hidden");
+}
+
+static void test_windows(rg_plan *plan)
+{
+  rg_window windows[8];
+  bool ordered = true;
+
+  is_status(rg_measure_windows(plan, 3, 8, NULL, windows), RG_OK, "eight windows of three calls");
+  for (int i = 0; i < 8; i++) {
+    ordered = ordered && windows[i].calls == 3 && windows[i].begin_ns < windows[i].end_ns &&
+              (i == 0 || windows[i - 1].end_ns <= windows[i].begin_ns);
+  }
+  ok(ordered, "one after the other");
+}
+
+static void test_cold(rg_plan *plan)
+{
+  rg_flush *flush = NULL;
+  rg_window windows[2];
+
+  is_status(rg_flush_new((int64_t)1 << 20, &flush), RG_OK, "a megabyte to write over");
+  is_status(rg_measure_windows(plan, 1, 2, flush, windows), RG_OK, "two cold windows");
+  is_status(rg_measure_windows(plan, 2, 2, flush, windows), RG_EARG,
+            "the second call would not be cold");
+  rg_flush_release(flush);
+}
+
+static void test_failures(rg_plan *plan)
+{
+  rg_window window = { .calls = -1 };
+
+  is_status(rg_measure_window(NULL, 1, &window), RG_EARG, "no plan");
+  is_status(rg_measure_window(plan, 0, &window), RG_EARG, "no calls");
+  is_status(rg_measure_windows(plan, 1, 0, NULL, &window), RG_EARG, "no windows");
+  rg_interrupt_set();
+  is_status(rg_measure_window(plan, 1, &window), RG_EINTR, "an interrupt stops it");
+  rg_interrupt_clear();
+  rg_alloc_fail_at(1);
+  is_status(rg_measure_window(plan, 1, &window), RG_ENOMEM, "no memory for its notes");
+  rg_alloc_fail_at(0);
+  is_int(window.calls, -1, "nothing is written on failure");
+  is_status(rg_measure_window(plan, 1, &window), RG_OK, "and all works again");
+}
+
+int main(void)
+{
+  rg_plan *plan = make_plan();
+
+  if (plan) {
+    test_window(plan);
+    test_windows(plan);
+    test_cold(plan);
+    test_failures(plan);
+  }
+  rg_plan_release(plan);
+  rg_tensor_release(y);
+  rg_tensor_release(x);
+  return done();
+}

@@ -1,0 +1,148 @@
+-- SPDX-License-Identifier: MIT
+-- The protocol over the real core.  No test here says how fast anything is.
+
+local C = require 'ridge.ffi.lib'
+local ridge = require 'ridge'
+local measure = require 'ridge.measure'
+local native = require 'ridge.measure.native'
+local blame = require 'ridge.blame'
+
+-- As short as a protocol can be.
+local SHORT = { level = 'quick', window_ns = 1e4, warm_min_ns = 0, warm_max_ns = 1e6,
+                warm_window_ns = 1e5, quiet_ns = 0, samples = 3 }
+
+local function with(fields)
+  local protocol = {}
+  for name, value in pairs(SHORT) do protocol[name] = value end
+  for name, value in pairs(fields) do protocol[name] = value end
+  return protocol
+end
+
+local function has(result, flag)
+  for _, name in ipairs(result.flags) do
+    if name == flag then return true end
+  end
+  return false
+end
+
+local function plan(n)
+  local x = ridge.ones(n)
+  return ridge.capture(function() return x + 1 end)
+end
+
+describe('windows of the core', function()
+  it('time a plan', function()
+    local windows = native.windows(plan(1000))(5, 4, false)
+    assert.equal(4, #windows)
+    for _, w in ipairs(windows) do
+      assert.equal(5, w.calls)
+      assert.is_true(w.end_ns > w.begin_ns)
+      assert.is_true(w.involuntary >= 0 and w.migrations <= 1)
+    end
+  end)
+
+  it('time a Lua function call by call', function()
+    local n = 0
+    local windows = native.windows(function() n = n + 1 end)(7, 2, false)
+    assert.equal(14, n)
+    assert.equal(2, #windows)
+  end)
+
+  it('refuse what is neither', function()
+    local ok, err = pcall(native.windows, 3)
+    assert.is_false(ok)
+    assert.truthy(tostring(err):find('ridge.capture makes plans', 1, true))
+  end)
+
+  it('say EINTR when a stop is asked for', function()
+    local take = native.windows(plan(10))
+    C.rg_interrupt_set()
+    local ok, err = pcall(take, 1, 1, false)
+    C.rg_interrupt_clear()
+    assert.is_false(ok)
+    assert.is_true(blame.is_error(err))
+    assert.equal('EINTR', err.code)
+  end)
+end)
+
+describe('a point', function()
+  it('is measured from its first call to its grade', function()
+    local r = measure.point(plan(1000), SHORT)
+    assert.is_true(r.med > 0 and r.ci_lo <= r.med and r.med <= r.ci_hi)
+    assert.equal(9, r.n)
+    assert.equal(3, r.rounds)
+    assert.equal('CLOCK_MONOTONIC_RAW', r.clock)
+    assert.equal('warm', r.cache)
+    assert.truthy(r.grade:match('^[ABCD]$'))
+    assert.equal(r.flag_bits, require('ridge.measure.flags').bits(r.flags))
+    assert.is_true(r.first_ns > 0)
+  end)
+
+  it('that is a Lua function is flagged LUA', function()
+    local r = measure.point(function() end, SHORT)
+    assert.is_true(has(r, 'LUA'))
+    assert.is_true(r.grade >= 'C')
+  end)
+
+  it('with cold caches is one call a sample', function()
+    local r = measure.point(plan(1000), with{ cache = 'cold' })
+    assert.equal(1, r.inner)
+    assert.equal('cold', r.cache)
+    local results = measure.block({ { plan = function() end } }, with{ cache = 'cold' })
+    assert.equal('ENOSUP', results[1].error.code)
+  end)
+
+  it('ends with EINTR when a stop is asked for, and the next one runs', function()
+    local n = 0
+    local ok, err = pcall(measure.point, function()
+      n = n + 1
+      if n == 3 then C.rg_interrupt_set() end
+    end, SHORT)
+    C.rg_interrupt_clear()
+    assert.is_false(ok)
+    assert.equal('EINTR', err.code)
+    assert.is_true(measure.point(plan(10), SHORT).med > 0)
+  end)
+
+  it('leaves the collector running', function()
+    pcall(measure.point, function() error('no') end, SHORT)
+    local before, falls = collectgarbage('count'), false
+    for _ = 1, 200 do
+      local litter = {}
+      for i = 1, 2000 do litter[i] = { i } end
+      assert.equal(2000, #litter)
+      falls = falls or collectgarbage('count') < before
+      before = collectgarbage('count')
+    end
+    assert.is_true(falls)
+  end)
+end)
+
+describe('a calibration of this machine', function()
+  it('has the noise of identical points and the state of the machine', function()
+    local threads, seen = ridge.num_threads(), {}
+    local list = measure.calibrate{ quick = true, ceilings = false }
+    for _, row in ipairs(list) do
+      assert.equal(threads, row.threads)
+      assert.is_true(row.value == row.value and row.value >= 0, row.name)
+      seen[row.name] = true
+    end
+    for _, name in ipairs{ 'noise.aa', 'noise.sentinel', 'noise.precision', 'clock',
+                           'sentinel.compute', 'sentinel.memory' } do
+      assert.is_true(seen[name], name)
+    end
+    local calibration = measure.calibration(list, threads)
+    local r = measure.block({ { plan = plan(100) } }, SHORT, { calibration = calibration })[1]
+    assert.equal('calibrated', r.thresholds)
+  end)
+
+  it('gives the thread count back, whatever happens', function()
+    local before = ridge.num_threads()
+    local ok = pcall(measure.calibrate, { quick = true, ceilings = false, threads = 1,
+                                          points = function() error('no points') end })
+    assert.is_false(ok)
+    assert.equal(before, ridge.num_threads())
+    ok = pcall(measure.calibrate, { quikc = true })
+    assert.is_false(ok)
+  end)
+end)
