@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Layers: their life, their parameters, their facts, and the operation behind forward.
+*/
+#include "layer/layer.h"
+
+/* -- Life ---------------------------------------------------------------------------------- */
+
+rg_status rg_layer_new(int32_t kind, int64_t n_in, int64_t n_out, rg_layer **out)
+{
+  rg_layer *layer = rg_host_zeroed(sizeof(*layer));
+
+  if (layer == NULL) {
+    return rg_fail(RG_ENOMEM, "layer: no memory for it");
+  }
+  atomic_init(&layer->refs, 1);
+  layer->kind = kind;
+  layer->n_in = n_in;
+  layer->n_out = n_out;
+  *out = layer;
+  return RG_OK;
+}
+
+rg_layer *rg_layer_retain(rg_layer *layer)
+{
+  if (layer != NULL) {
+    atomic_fetch_add(&layer->refs, 1);
+  }
+  return layer;
+}
+
+void rg_layer_release(rg_layer *layer)
+{
+  if (layer == NULL || atomic_fetch_sub(&layer->refs, 1) != 1) {
+    return;
+  }
+  for (int32_t i = 0; i < layer->n_params; i++) {
+    rg_tensor_release(layer->param[i].tensor);
+  }
+  for (int32_t i = 0; i < RG_LAYER_PARTS; i++) {
+    rg_tensor_release(layer->part[i]);
+  }
+  rg_tensor_release(layer->bias);
+  rg_host_free(layer);
+}
+
+int32_t rg_layer_parts(const rg_layer *layer)
+{
+  switch (layer->kind) {
+  case RG_LAYER_LINEAR:
+    return 1;
+  case RG_LAYER_LOWRANK:
+    return 2;
+  default:
+    return layer->form == RG_SIGNS_BITS ? 4 : 2;
+  }
+}
+
+rg_status rg_layer_check_sizes(const char *what, int64_t n_in, int64_t n_out)
+{
+  if (n_in < 1 || n_out < 1) {
+    return rg_fail(RG_EARG, "%s: %lld inputs and %lld outputs; both must be at least 1", what,
+                   (long long)n_in, (long long)n_out);
+  }
+  return RG_OK;
+}
+
+/* -- Parameters ------------------------------------------------------------------------------ */
+
+void rg_layer_add_param(rg_layer *layer, const char *name, rg_tensor *x, bool trainable)
+{
+  rg_tensor_set_param(x, 1);
+  layer->param[layer->n_params++] = (rg_param){ .name = name, .tensor = x, .trainable = trainable };
+}
+
+rg_status rg_layer_name_params(rg_layer *layer)
+{
+  for (int32_t i = 0; i < rg_layer_parts(layer); i++) {
+    rg_tensor_set_param(layer->part[i], 1);
+  }
+  switch (layer->kind) {
+  case RG_LAYER_LINEAR:
+    rg_layer_add_param(layer, "weight", rg_tensor_retain(layer->part[0]), true);
+    break;
+  case RG_LAYER_LOWRANK:
+    rg_layer_add_param(layer, "A", rg_tensor_retain(layer->part[0]), true);
+    rg_layer_add_param(layer, "B", rg_tensor_retain(layer->part[1]), true);
+    break;
+  default:
+    RG_TRY(rg_sketch_name_params(layer));
+    break;
+  }
+  if (layer->bias != NULL) {
+    rg_layer_add_param(layer, "bias", rg_tensor_retain(layer->bias), true);
+  }
+  return RG_OK;
+}
+
+int32_t rg_layer_params(const rg_layer *layer)
+{
+  return layer == NULL ? 0 : layer->n_params;
+}
+
+rg_status rg_layer_param(const rg_layer *layer, int32_t index, rg_param *out)
+{
+  if (layer == NULL || out == NULL) {
+    return rg_fail(RG_EARG, "layer: a pointer is NULL");
+  }
+  if (index < 0 || index >= layer->n_params) {
+    return rg_fail(RG_EARG, "layer: there is no parameter %d of %d", index, layer->n_params);
+  }
+  *out = layer->param[index];
+  return RG_OK;
+}
+
+/* -- Copies ------------------------------------------------------------------------------------ */
+
+/* The tensor converted, or copied where it is signs in bits or has the type already. */
+static rg_status copy_part(const rg_tensor *x, int32_t dtype, rg_tensor **out)
+{
+  return x->_dtype == RG_U8 ? rg_clone(x, out) : rg_cast(x, dtype, out);
+}
+
+static rg_status copy_layer(const rg_layer *layer, int32_t dtype, rg_layer **out)
+{
+  rg_layer *copy = NULL;
+  rg_status status;
+
+  RG_TRY(rg_layer_new(layer->kind, layer->n_in, layer->n_out, &copy));
+  copy->form = layer->form;
+  copy->act = layer->act;
+  copy->training = layer->training;
+  copy->n_terms = layer->n_terms;
+  copy->rank = layer->rank;
+  copy->p = layer->p;
+  status = RG_OK;
+  for (int32_t i = 0; i < rg_layer_parts(layer) && status == RG_OK; i++) {
+    status = copy_part(layer->part[i], dtype, &copy->part[i]);
+  }
+  if (status == RG_OK && layer->bias != NULL) {
+    status = copy_part(layer->bias, dtype, &copy->bias);
+  }
+  if (status == RG_OK) {
+    status = rg_layer_name_params(copy);
+  }
+  if (status != RG_OK) {
+    rg_layer_release(copy);
+    return status;
+  }
+  *out = copy;
+  return RG_OK;
+}
+
+rg_status rg_layer_clone(const rg_layer *layer, rg_layer **out)
+{
+  if (layer == NULL || out == NULL) {
+    return rg_fail(RG_EARG, "layer: a pointer is NULL");
+  }
+  return copy_layer(layer, layer->part[0]->_dtype, out);
+}
+
+rg_status rg_layer_to(const rg_layer *layer, int32_t dtype, rg_layer **out)
+{
+  if (layer == NULL || out == NULL) {
+    return rg_fail(RG_EARG, "layer: a pointer is NULL");
+  }
+  if (dtype != RG_F32 && dtype != RG_F64 && dtype != RG_BF16 && dtype != RG_F16) {
+    return rg_fail(RG_EDTYPE, "layer: parameters cannot be %s, only a float type",
+                   rg_dtype_name(dtype));
+  }
+  return copy_layer(layer, dtype, out);
+}
+
+/* -- Use ------------------------------------------------------------------------------------------ */
+
+rg_status rg_layer_forward(const rg_layer *layer, const rg_tensor *x, rg_tensor **out)
+{
+  if (layer == NULL) {
+    return rg_fail(RG_EARG, "layer: it is NULL");
+  }
+  rg_tensor *const *part = layer->part;
+  double p = layer->training ? layer->p : 0;
+  int32_t terms = (int32_t)layer->n_terms;
+
+  switch (layer->kind) {
+  case RG_LAYER_LINEAR:
+    return rg_linear(x, part[0], layer->bias, layer->act, out);
+  case RG_LAYER_LOWRANK:
+    return rg_lowrank_linear(x, part[0], part[1], layer->bias, layer->act, out);
+  default:
+    break;
+  }
+  if (layer->form == RG_SIGNS_BITS) {
+    return rg_sketched_linear_bits(x, part[0], part[1], part[2], part[3], layer->bias, terms,
+                                   layer->act, p, NULL, out);
+  }
+  return rg_sketched_linear(x, part[0], part[1], layer->bias, terms, layer->act, p, NULL, out);
+}
+
+void rg_layer_set_training(rg_layer *layer, int32_t on)
+{
+  if (layer != NULL) {
+    layer->training = on != 0;
+  }
+}
+
+int32_t rg_layer_training(const rg_layer *layer)
+{
+  return layer != NULL && layer->training;
+}
+
+rg_status rg_layer_set_act(rg_layer *layer, int32_t act)
+{
+  if (layer == NULL || act < 0 || act >= RG_ACT_COUNT) {
+    return rg_fail(RG_EARG, "layer: there is no activation %d", act);
+  }
+  layer->act = act;
+  return RG_OK;
+}
+
+/* -- Facts -------------------------------------------------------------------------------------------- */
+
+rg_status rg_layer_facts_of(const rg_layer *layer, rg_layer_facts *out)
+{
+  rg_layer_facts f = { 0 };
+  int64_t weight_bytes = 0;
+
+  if (layer == NULL || out == NULL) {
+    return rg_fail(RG_EARG, "layer: a pointer is NULL");
+  }
+  f.kind = layer->kind;
+  f.dtype = layer->part[0]->_dtype;
+  f.form = layer->form;
+  f.act = layer->act;
+  f.n_in = layer->n_in;
+  f.n_out = layer->n_out;
+  f.num_terms = layer->n_terms;
+  f.low_rank = layer->rank;
+  f.p = layer->p;
+  int64_t both = layer->n_in + layer->n_out;
+  int64_t n_bias = layer->bias != NULL ? layer->n_out : 0;
+  switch (layer->kind) {
+  case RG_LAYER_LINEAR:
+    f.trainable_count = f.stored_count = layer->n_in * layer->n_out;
+    break;
+  case RG_LAYER_LOWRANK:
+    f.trainable_count = f.stored_count = layer->rank * both;
+    break;
+  default:
+    f.trainable_count = layer->n_terms * layer->rank * both;
+    f.stored_count = 2 * f.trainable_count;
+    break;
+  }
+  f.flops_per_row = 2.0 * (double)f.stored_count;
+  f.trainable_count += n_bias;
+  f.stored_count += n_bias;
+  for (int32_t i = 0; i < rg_layer_parts(layer); i++) {
+    weight_bytes += rg_tensor_bytes(layer->part[i]);
+    f.packed_bytes += rg_derived_bytes(layer->part[i]->_storage);
+  }
+  f.stored_bytes = weight_bytes + (layer->bias != NULL ? rg_tensor_bytes(layer->bias) : 0);
+  f.exceeds_dense = weight_bytes > layer->n_in * layer->n_out * rg_dtype_bytes(f.dtype);
+  *out = f;
+  return RG_OK;
+}
+
+/* (x y)' out of x [a x b] and y [b x c], times scale. */
+static rg_status turned_product(const rg_tensor *x, const rg_tensor *y, double scale,
+                                rg_tensor **out)
+{
+  rg_tensor *xt = NULL;
+  rg_tensor *yt = NULL;
+  rg_tensor *made = NULL;
+  rg_status status = rg_transpose(x, 0, 1, &xt);
+
+  if (status == RG_OK) {
+    status = rg_transpose(y, 0, 1, &yt);
+  }
+  if (status == RG_OK) {
+    status = rg_matmul(yt, xt, &made);
+  }
+  if (status == RG_OK && scale != 1.0) {
+    status = rg_mul_scalar_(made, scale);
+  }
+  rg_tensor_release(xt);
+  rg_tensor_release(yt);
+  if (status != RG_OK) {
+    rg_tensor_release(made);
+    return status;
+  }
+  *out = made;
+  return RG_OK;
+}
+
+rg_status rg_layer_weight(const rg_layer *layer, rg_tensor **out)
+{
+  rg_tensor *left, *right;
+  rg_status status;
+
+  if (layer == NULL || out == NULL) {
+    return rg_fail(RG_EARG, "layer: a pointer is NULL");
+  }
+  if (layer->kind == RG_LAYER_LINEAR) {
+    return rg_clone(layer->part[0], out);
+  }
+  if (layer->kind == RG_LAYER_LOWRANK) {
+    return turned_product(layer->part[0], layer->part[1], 1.0, out);
+  }
+  RG_TRY(rg_sketch_factors(layer, &left, &right));
+  status = turned_product(left, right, 1.0 / (2.0 * (double)layer->n_terms), out);
+  rg_tensor_release(left);
+  rg_tensor_release(right);
+  return status;
+}
