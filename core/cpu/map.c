@@ -52,15 +52,12 @@ static inline bool is_run(const rg_tensor *x, int64_t n)
   return x->_count == n && rg_is_contiguous(x);
 }
 
-static rg_status map_run(const rg_map *map, rg_loop *loop, const void *a, int64_t a_size,
-                         const void *b, int64_t b_size)
+static rg_status __attribute__((noinline)) map_long(const rg_map *map, rg_loop *loop, const void *a,
+                                                    int64_t a_size, const void *b,
+                                                    int64_t b_size)
 {
   int64_t n = map->y->_count;
 
-  if (n <= PIECE) {
-    loop(map->y->_data, a, b, n);
-    return RG_OK;
-  }
   return rg_parallel(rg_threads_for(map->weight * (double)n), (n + PIECE - 1) / PIECE, run_job,
                      &(run_work){ .loop = loop,
                                   .y = map->y->_data,
@@ -70,6 +67,16 @@ static rg_status map_run(const rg_map *map, rg_loop *loop, const void *a, int64_
                                   .y_size = rg_dtype_bytes(map->y->_dtype),
                                   .a_size = a_size,
                                   .b_size = b_size });
+}
+
+static inline rg_status map_run(const rg_map *map, rg_loop *loop, const void *a, int64_t a_size,
+                                const void *b, int64_t b_size)
+{
+  if (map->y->_count <= PIECE) {
+    loop(map->y->_data, a, b, map->y->_count);
+    return RG_OK;
+  }
+  return map_long(map, loop, a, a_size, b, b_size);
 }
 
 /* -- Rows ------------------------------------------------------------------------------- */
@@ -223,65 +230,49 @@ static bool tile_job(void *work, int64_t begin, int64_t end)
 
 /* -- Choosing -------------------------------------------------------------------------------- */
 
-/* The first way, if it is open: *done tells. */
-static rg_status try_run(const rg_map *map, bool *done)
+/* The first way, if it is open: *done tells.  Cheap, since most calls are short. */
+static inline rg_status try_run(const rg_map *map, bool *done)
 {
+  const rg_tensor *x = map->a;
+  const rg_tensor *y = map->b;
   int64_t n = map->y->_count;
-  int64_t a_size = rg_dtype_bytes(map->a->_dtype);
-  int64_t b_size = 0;
-  const void *a = map->a->_data;
-  const void *b = map->one;
-  int32_t form = RG_FORM_RUN_RUN;
+  int64_t size;
 
-  *done = false;
-  if (!rg_is_contiguous(map->y) ||
-      (!map->raw && (rg_is_half(map->a->_dtype) || rg_is_half(map->y->_dtype)))) {
-    return RG_OK;
-  }
-  if (map->b == NULL) {
-    if (!is_run(map->a, n)) {
-      return RG_OK;
-    }
-    if (map->one != NULL) {
-      form = map->one_form;
-      if (form == RG_FORM_ONE_RUN) {
-        b = a;
-        b_size = a_size;
-        a = map->one;
-        a_size = 0;
-      }
-    }
-  } else if (is_run(map->a, n) && is_run(map->b, n)) {
-    b = map->b->_data;
-    b_size = rg_dtype_bytes(map->b->_dtype);
-  } else if (is_run(map->a, n) && map->b->_count == 1) {
-    form = RG_FORM_RUN_ONE;
-    b = map->b->_data;
-  } else if (is_run(map->b, n) && map->a->_count == 1) {
-    form = RG_FORM_ONE_RUN;
-    b = map->b->_data;
-    b_size = rg_dtype_bytes(map->b->_dtype);
-    a_size = 0;
-  } else {
-    return RG_OK;
-  }
   *done = true;
-  return map_run(map, map->loops[form], a, a_size, b, b_size);
+  if (!rg_is_contiguous(map->y) ||
+      (!map->raw && (rg_is_half(x->_dtype) || rg_is_half(map->y->_dtype)))) {
+    *done = false;
+    return RG_OK;
+  }
+  size = rg_dtype_bytes(x->_dtype);
+  if (y == NULL && is_run(x, n)) {
+    if (map->one != NULL && map->one_form == RG_FORM_ONE_RUN) {
+      return map_run(map, map->loops[RG_FORM_ONE_RUN], map->one, 0, x->_data, size);
+    }
+    return map_run(map, map->loops[map->one != NULL ? RG_FORM_RUN_ONE : 0], x->_data, size,
+                   map->one, 0);
+  }
+  if (y != NULL && is_run(x, n) && is_run(y, n)) {
+    return map_run(map, map->loops[RG_FORM_RUN_RUN], x->_data, size, y->_data, size);
+  }
+  if (y != NULL && is_run(x, n) && y->_count == 1) {
+    return map_run(map, map->loops[RG_FORM_RUN_ONE], x->_data, size, y->_data, 0);
+  }
+  if (y != NULL && is_run(y, n) && x->_count == 1) {
+    return map_run(map, map->loops[RG_FORM_ONE_RUN], x->_data, 0, y->_data, size);
+  }
+  *done = false;
+  return RG_OK;
 }
 
-rg_status rg_map_run(const rg_map *map)
+/* The other two; apart, so that the first does not pay for their room on the stack. */
+static rg_status __attribute__((noinline)) map_strided(const rg_map *map)
 {
   const rg_tensor *xs[] = { map->y, map->a, map->b };
-  row_work rows = { .map = map };
-  bool done;
+  row_work rows;
+  tile_work tiles;
 
-  if (map->y->_count == 0) {
-    return RG_OK;
-  }
-  RG_TRY(try_run(map, &done));
-  if (done) {
-    return RG_OK;
-  }
+  rows.map = map;
   rg_walk_init(&rows.walk, xs, map->b != NULL ? 3 : 2, map->y->_shape, map->y->_ndim);
   int32_t threads = rg_threads_for(map->weight * (double)rows.walk.count);
 
@@ -294,8 +285,19 @@ rg_status rg_map_run(const rg_map *map)
     return rg_parallel(threads, (rows.rows + rows.group - 1) / rows.group * rows.pieces, row_job,
                        &rows);
   }
-  tile_work tiles = { .map = map, .walk = rows.walk };
-
+  tiles.map = map;
+  tiles.walk = rows.walk;
   return rg_parallel(threads, (rows.walk.count + NARROW_PIECE - 1) / NARROW_PIECE, tile_job,
                      &tiles);
+}
+
+rg_status rg_map_run(const rg_map *map)
+{
+  bool done;
+
+  if (map->y->_count == 0) {
+    return RG_OK;
+  }
+  RG_TRY(try_run(map, &done));
+  return done ? RG_OK : map_strided(map);
 }

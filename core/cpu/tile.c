@@ -10,17 +10,6 @@
 
 /* -- Lanes ----------------------------------------------------------------------- */
 
-int32_t rg_lane_of(int32_t dtype)
-{
-  static const int8_t lanes[RG_DTYPE_COUNT] = {
-    [RG_F32] = RG_LANE_F32, [RG_F64] = RG_LANE_F64, [RG_F16] = RG_LANE_F32,
-    [RG_BF16] = RG_LANE_F32, [RG_I64] = RG_LANE_I64, [RG_I32] = RG_LANE_I32,
-    [RG_I8] = RG_LANE_I8,   [RG_U8] = RG_LANE_U8,   [RG_BOOL] = RG_LANE_U8,
-  };
-
-  return lanes[dtype];
-}
-
 int64_t rg_lane_bytes(int32_t lane)
 {
 #define BYTES(NAME, name, T) [RG_LANE_##NAME] = sizeof(T),
