@@ -5,6 +5,9 @@
 -- Times of day are microseconds since 1970 (they fit a double exactly), durations nanoseconds.
 -- SQL written by users reads only `result` and one wide view for each sweep; columns are added to
 -- views, never taken away.
+--
+-- In tables WITHOUT ROWID the key's columns come first: SQLite 3.40's integrity_check otherwise
+-- reports NULLs that are not there.
 
 local canonical = require 'ridge.store.canonical'
 
@@ -34,8 +37,8 @@ CREATE TABLE device(                          -- the CPU or a GPU of that machin
 
 CREATE TABLE ceiling(                         -- roofline ceilings, measured, dated
   device_id INT NOT NULL REFERENCES device(id), name TEXT NOT NULL,
-  threads INT NOT NULL, value REAL NOT NULL, unit TEXT NOT NULL, ci_lo REAL, ci_hi REAL,
-  at INT NOT NULL,
+  threads INT NOT NULL, at INT NOT NULL, value REAL NOT NULL, unit TEXT NOT NULL,
+  ci_lo REAL, ci_hi REAL,
   PRIMARY KEY(device_id, name, threads, at)) STRICT, WITHOUT ROWID;
 
 CREATE TABLE build(

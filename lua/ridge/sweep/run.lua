@@ -175,19 +175,31 @@ local function time_or_blame(run, items, aside)
   end
 end
 
--- Prepare and time claims together; those that must be alone are put into `aside`.
+local function after(list, i)
+  local out = {}
+  for k = i + 1, #list do out[#out + 1] = list[k] end
+  return out
+end
+
+-- Prepare and time claims together; those that must be alone are put into `aside`. Returns claims
+-- that were not begun.
 local function work(run, claims, done, aside)
+  local left = {}
   run.lab.scoped(function()
     local ready = {}
-    for _, claim in ipairs(claims) do
+    for i, claim in ipairs(claims) do
       check_stopping(run)
       run.progress:at(space.label(claim.params))
       local item = prepare(run, claim)
       if not item.outcome then
         ready[#ready + 1] = item
-      elseif item.outcome.state == 'oom' and #ready > 0 then
+      elseif item.outcome.state == 'oom' and i > 1 then
         -- the others of the block hold memory too; alone it may fit
         aside[#aside + 1] = claim
+      elseif item.outcome.state == 'oom' then
+        -- what it took is only given back with the scope: the others begin anew
+        done[#done + 1], left = item, after(claims, i)
+        return
       else
         done[#done + 1] = item
       end
@@ -203,6 +215,7 @@ local function work(run, claims, done, aside)
   end)
   collectgarbage()
   collectgarbage()
+  return left
 end
 
 local function write(run, done)
@@ -216,7 +229,8 @@ end
 local function block(run, claims)
   local done, aside = {}, {}
   local ok, err = pcall(function()
-    work(run, claims, done, aside)
+    local left = claims
+    while #left > 0 do left = work(run, left, done, aside) end
     for _, claim in ipairs(aside) do work(run, { claim }, done, {}) end
   end)
   if ok then return write(run, done) end

@@ -102,7 +102,7 @@ describe('sqlite', function()
     pipe:close()
   end)
 
-  it('writes the log into the file after 64 commits, not before and not at close of others', function()
+  it('writes the log into the file after 64 commits, not when others close', function()
     db:exec 'PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0'
     local function size(name)
       local file = assert(io.open(name, 'rb'))

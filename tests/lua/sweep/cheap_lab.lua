@@ -46,7 +46,7 @@ function M.new()
   function lab.calibrate(say)
     say 'nothing'
     lab.calibrations = (lab.calibrations or 0) + 1
-    return { { name = 'fma.f32', threads = 2, value = 1e11, unit = 'flop/s' } }
+    return { { name = 'fma.f32', threads = lab.threads(), value = 1e11, unit = 'flop/s' } }
   end
   function lab.facts()
     return { machine = { cpu = 'test', cores = 2 },

@@ -1,0 +1,115 @@
+-- SPDX-License-Identifier: MIT
+-- Kill a sweep at random moments, again and again, and hold what it leaves against a sweep that
+-- nobody killed. Also a program: luajit kill_runs.lua KILLS [SEED], for the nightly.
+
+local folders = dofile 'tests/lua/store/folder.lua'
+local sqlite = require 'ridge.store.sqlite'
+
+local M = {}
+
+local ENV = "LUA_PATH='lua/?.lua;lua/?/init.lua;;' "
+local CHILD = 'luajit tests/lua/sweep/kill_child.lua '
+
+-- Run the child, for a while or to its end; true when it was still running and was killed.
+local function run(seconds, path, points)
+  local stop = seconds and ('timeout -s KILL %.3f '):format(seconds + 0.001) or ''
+  local text, status = folders.run(('%s%s%s%s %d'):format(ENV, stop, CHILD, path, points))
+  assert(status == 137 or status == 0, text)
+  return status == 137
+end
+
+-- What must be equal in two databases of the same sweep, one line for each thing.
+local function rows(db)
+  local out = {}
+  for _, row in ipairs(db:query [[
+      SELECT hex(t.uuid) AS id, c.params, t.state, a.message, g.phase, g.cache, g.med, g.ci_lo,
+        g.n, g.flags, hex(s.dur) AS dur, hex(s.at) AS at,
+        (SELECT group_concat(name || '=' || value, ' ') FROM
+          (SELECT name, value FROM metric WHERE attempt_id = a.id ORDER BY name)) AS metrics
+      FROM trial t JOIN config c ON c.id = t.config_id JOIN attempt a ON a.id = t.best_attempt
+      LEFT JOIN timing g ON g.attempt_id = a.id LEFT JOIN samples s ON s.timing_id = g.id
+      ORDER BY 1, 5, 6]]) do
+    local line = {}
+    for _, name in ipairs { 'id', 'params', 'state', 'message', 'phase', 'cache', 'med', 'ci_lo',
+        'n', 'flags', 'dur', 'at', 'metrics' } do
+      line[#line + 1] = tostring(row[name])
+    end
+    out[#out + 1] = table.concat(line, '|')
+  end
+  return out
+end
+
+local function check(db, points)
+  local function none(sql, what)
+    local n = db:value(sql)
+    assert(n == 0, ('%d %s'):format(n, what))
+  end
+  assert(db:value 'PRAGMA integrity_check' == 'ok', 'the file is damaged')
+  none('SELECT count(*) FROM pragma_foreign_key_check', 'broken references')
+  none("SELECT count(*) FROM trial WHERE state IN ('pending', 'running')", 'unfinished trials')
+  none('SELECT count(*) FROM trial WHERE worker_id IS NOT NULL', 'trials still held')
+  none("SELECT count(*) FROM attempt WHERE outcome IN ('running', 'stale')", 'open attempts')
+  none([[SELECT count(*) FROM (SELECT 1 FROM attempt WHERE outcome <> 'lost'
+    GROUP BY trial_id HAVING count(*) <> 1)]], 'trials completed twice')
+  none('SELECT count(*) FROM worker WHERE ended IS NULL', 'workers without an end')
+  none('SELECT count(*) FROM sweep WHERE state <> \'done\'', 'open sweeps')
+  none([[SELECT count(*) FROM trial t WHERE tries <> (SELECT count(*) FROM attempt
+    WHERE trial_id = t.id)]], 'trials whose tries and attempts differ')
+  assert(db:value 'SELECT count(*) FROM trial' == points, 'trials are missing')
+  assert(db:value 'SELECT count(*) FROM sweep' == 1, 'not one sweep')
+end
+
+--- Kill until so many kills hit a running sweep; raises at the first thing that is wrong.
+---@param kills integer
+---@param seed integer
+---@param points integer
+---@return table facts kills, databases, lost (attempts)
+function M.run(kills, seed, points)
+  local folder = folders.new()
+  local ok, err = pcall(function()
+    local state = seed
+    local function random()
+      state = state * 16807 % 2147483647
+      return state / 2147483647
+    end
+    assert(not run(nil, folder .. '/reference.db', points))
+    local reference = sqlite.open(folder .. '/reference.db', 'read')
+    local expected = rows(reference)
+    reference:close()
+    local facts = { kills = 0, databases = 0, lost = 0 }
+    while facts.kills < kills do
+      facts.databases = facts.databases + 1
+      local path = ('%s/%d.db'):format(folder, facts.databases)
+      -- moments from the first millisecond of the process to about ten blocks later
+      while facts.kills < kills and run(random() ^ 2 * 0.35, path, points) do
+        facts.kills = facts.kills + 1
+      end
+      assert(not run(nil, path, points))
+      local db = sqlite.open(path, 'read')
+      check(db, points)
+      local got = rows(db)
+      assert(#got == #expected, ('%d rows, not %d'):format(#got, #expected))
+      for i = 1, #got do
+        assert(got[i] == expected[i], ('row %d: %s\nnot    %s'):format(i, got[i], expected[i]))
+      end
+      facts.lost = facts.lost + db:value "SELECT count(*) FROM attempt WHERE outcome = 'lost'"
+      db:close()
+      local list = folders.run('ls -A ' .. folder)
+      assert(not list:find 'worker', 'lock files are left: ' .. list)
+    end
+    return facts
+  end)
+  folders.remove(folder)
+  if not ok then error(err, 0) end
+  return err
+end
+
+if arg and arg[0] and arg[0]:find 'kill_runs%.lua$' then
+  local kills, seed = tonumber(arg[1] or 200), tonumber(arg[2] or os.time() % 2147483646 + 1)
+  io.stderr:write(('killing %d times, seed %d\n'):format(kills, seed))
+  local facts = M.run(kills, seed, 120)
+  print(('%d kills in %d databases, %d attempts lost, every row as without kills'):format(
+    facts.kills, facts.databases, facts.lost))
+end
+
+return M

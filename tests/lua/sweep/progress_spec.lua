@@ -1,0 +1,108 @@
+-- SPDX-License-Identifier: MIT
+-- The progress line, with a made-up clock and a made-up terminal.
+
+local progress = require 'ridge.sweep.progress'
+
+local function screen()
+  local out = { text = '' }
+  function out:write(...)
+    self.text = self.text .. table.concat { ... }
+  end
+  function out.flush() end
+  return out
+end
+
+local function many(n, state)
+  local list = {}
+  for i = 1, n do list[i] = state or 'ok' end
+  return list
+end
+
+describe('progress', function()
+  local out, now, p
+
+  local function new(style, counts, width)
+    out, now = screen(), 0
+    p = progress.new('land', counts or { total = 100 }, { style = style, out = out, width = width,
+      now = function() return now end })
+  end
+
+  it('redraws one line on a terminal, cut to its width', function()
+    new('bar', nil, 40)
+    now = 10
+    p:add(many(10))
+    assert.equal('\rland 10/100 · 1:30 left\27[K', out.text)
+    now = 20
+    p:at(('ü'):rep(100))
+    local last = out.text:match '\r([^\r]*)\27%[K$'
+    local characters = select(2, last:gsub('[%z\1-\127\194-\244]', ''))
+    assert.equal(39, characters)
+    assert.is_nil(out.text:find '\n')
+    p:finish()
+    assert.equal('\n', out.text:sub(-1))
+  end)
+
+  it('redraws at most ten times a second', function()
+    new('bar', nil, 80)
+    for i = 1, 100 do
+      now = i / 100
+      p:at('k=' .. i)
+    end
+    assert.is_true(select(2, out.text:gsub('\r', '')) <= 11)
+  end)
+
+  it('writes plain lines at each tenth, not more often than every 30 s', function()
+    new 'plain'
+    for i = 1, 100 do
+      now = i * 10
+      p:add(many(1))
+    end
+    assert.equal(10, select(2, out.text:gsub('\n', '')))
+    assert.is_nil(out.text:find '\r')
+    new 'plain'
+    for i = 1, 100 do
+      now = i / 10
+      p:add(many(1))
+    end
+    assert.equal(1, select(2, out.text:gsub('\n', '')))
+  end)
+
+  it('counts failures by cause; infeasible points are none', function()
+    new('plain', { total = 20, ok = 3, oom = 1, pending = 16 })
+    now = 60
+    p:add { 'ok', 'oom', 'error', 'infeasible' }
+    assert.matches('land 8/20', out.text, 1, true)
+    assert.matches('3 failed (error 1, oom 2)', out.text, 1, true)
+  end)
+
+  it('estimates from the last half minute', function()
+    new('bar', nil, 80)
+    for i = 1, 20 do -- slow: one in 10 s
+      now = i * 10
+      p:add(many(1))
+    end
+    for i = 1, 60 do -- then one a second
+      now = 200 + i
+      p:add(many(1))
+    end
+    local left = out.text:match '80/100 · (%d+) s left\27%[K$'
+    assert.is_true(tonumber(left) >= 19 and tonumber(left) <= 24)
+  end)
+
+  it('is silent when off', function()
+    new(false)
+    now = 100
+    p:add(many(50))
+    p:note 'x'
+    p:finish()
+    assert.equal('', out.text)
+  end)
+
+  it('writes durations as people do', function()
+    assert.equal('0 s', progress.duration(0.2))
+    assert.equal('59 s', progress.duration(59.4))
+    assert.equal('1:00', progress.duration(59.6))
+    assert.equal('12:05', progress.duration(725))
+    assert.equal('2:00:01', progress.duration(7201))
+  end)
+end)

@@ -1,0 +1,142 @@
+-- SPDX-License-Identifier: MIT
+-- Spaces: values, conditions, the grid and its order.
+
+local space = require 'ridge.sweep.space'
+
+local function ks(plan)
+  local out = {}
+  for i, trial in ipairs(plan.trials) do out[i] = trial.params.k end
+  return out
+end
+
+describe('values', function()
+  it('of a range include the end that the step meets', function()
+    assert.same({ 1, 2, 3 }, space.range(1, 3))
+    assert.same({ 128, 256, 384 }, space.range(128, 500, 128))
+    assert.same({ 0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1 }, space.range(0, 1, 0.1))
+    assert.same({ 5 }, space.range(5, 5))
+  end)
+
+  it('of a geometric range include the end', function()
+    assert.same({ 1, 2, 4, 8 }, space.geom(1, 8))
+    assert.same({ 1, 10, 100, 1000 }, space.geom(1, 1000, 10))
+    assert.same({ 0.001, 0.01, 0.1 }, space.geom(1e-3, 0.1, 10))
+    assert.same({ 3, 6 }, space.geom(3, 11))
+  end)
+
+  it('that make no list are refused', function()
+    for _, bad in ipairs { { 3, 1 }, { 1, 3, 0 }, { 1, 3, -1 }, { 1, 1 / 0 }, { 0 / 0, 1 },
+        { '1', 2 }, { 1, 1e9, 1e-3 } } do
+      assert.has_error(function() space.range(bad[1], bad[2], bad[3]) end)
+    end
+    for _, bad in ipairs { { 0, 8 }, { 8, 1 }, { 1, 8, 1 }, { -1, 8 }, { 1, 8, 0.5 } } do
+      assert.has_error(function() space.geom(bad[1], bad[2], bad[3]) end)
+    end
+    assert.has_error(function() space.any {} end)
+    assert.has_error(function() space.any { 1, 1 } end)
+    assert.has_error(function() space.any 'x' end)
+    assert.has_error(function() space.when(true, { 1 }) end)
+  end)
+end)
+
+describe('a space', function()
+  local function refused(pattern, given, where, anchor)
+    local ok, err = pcall(space.expand, given, where, 0, anchor)
+    assert.is_false(ok)
+    assert.matches(pattern, err.message, 1, true)
+  end
+
+  it('is every combination of its values', function()
+    local plan = space.expand({ k = { 1, 2, 3 }, kind = { 'a', 'b' }, n = 64,
+      on = { true, false } }, nil, 0)
+    assert.equal(12, #plan.trials)
+    local seen = {}
+    for i, trial in ipairs(plan.trials) do
+      assert.equal(i, trial.ord)
+      assert.equal(64, trial.params.n)
+      seen[space.label(trial.params)] = true
+    end
+    assert.is_true(seen['k=2 kind=b n=64 on=false'])
+    assert.equal(0, plan.n_rejected)
+  end)
+
+  it('adds up with what where removed', function()
+    local plan = space.expand({ a = space.range(1, 10), b = space.range(1, 10) },
+      function(p) return p.a * p.b <= 20 end, 0)
+    assert.equal(100, #plan.trials + plan.n_rejected)
+    assert.equal(plan.n_points, #plan.trials)
+    for _, trial in ipairs(plan.trials) do assert.is_true(trial.params.a * trial.params.b <= 20) end
+  end)
+
+  it('has parameters only where their condition holds', function()
+    local plan = space.expand({ kind = { 'dense', 'sketched' },
+      k = space.when(function(p) return p.kind == 'sketched' end, { 2, 4, 8 }) }, nil, 0)
+    assert.equal(4, #plan.trials)
+    for _, trial in ipairs(plan.trials) do
+      assert.equal(trial.params.kind == 'sketched', trial.params.k ~= nil)
+    end
+  end)
+
+  it('is in random order, the same for a seed and another for another', function()
+    local given = { k = space.range(1, 50) }
+    local a, b, c = space.expand(given, nil, 1), space.expand(given, nil, 1),
+      space.expand(given, nil, 2)
+    assert.same(ks(a), ks(b))
+    assert.not_same(ks(a), ks(c))
+    assert.not_same(space.range(1, 50), ks(a))
+    table.sort(a.trials, function(x, y) return x.params.k < y.params.k end)
+    assert.same(space.range(1, 50), ks(a))
+    -- what it is does not depend on the order in which it is measured
+    assert.equal(a.text, c.text)
+  end)
+
+  it('keeps the order of the points that stay when others are added', function()
+    local few, many = ks(space.expand({ k = space.range(1, 20) }, nil, 3)),
+      ks(space.expand({ k = space.range(1, 40) }, nil, 3))
+    local left = {}
+    for _, k in ipairs(many) do
+      if k <= 20 then left[#left + 1] = k end
+    end
+    assert.same(few, left)
+  end)
+
+  it('is described by its points: another where with the same source is another space', function()
+    local limit = 3
+    local function where(p) return p.k <= limit end
+    local a = space.expand({ k = { 1, 2, 3, 4 } }, where, 0)
+    limit = 2
+    assert.not_equal(a.text, space.expand({ k = { 1, 2, 3, 4 } }, where, 0).text)
+  end)
+
+  it('measures an anchor before the first point, after every 20, and at the end', function()
+    local plan = space.expand({ k = space.range(1, 45) }, nil, 0, { k = 7 })
+    local at, reps = {}, {}
+    for i, trial in ipairs(plan.trials) do
+      if trial.role == 'anchor' then
+        at[#at + 1], reps[#reps + 1] = i, trial.rep
+        assert.equal(7, trial.params.k)
+      end
+    end
+    assert.same({ 1, 22, 43, 49 }, at)
+    assert.same({ 0, 1, 2, 3 }, reps)
+    refused('says nothing of the parameter k', { k = { 1 }, n = { 2 } }, nil, { n = 2 })
+    refused('a parameter j that', { k = { 1 } }, nil, { k = 1, j = 1 })
+  end)
+
+  it('says what is wrong with it', function()
+    refused('no parameters', {})
+    refused('no values', { k = {} })
+    refused('twice', { k = { 1, 1 } })
+    refused('(table)', { k = { {} } })
+    refused('(function)', { k = print })
+    refused('nan', { k = { 0 / 0 } })
+    refused('cannot be the name', { ['a b'] = { 1 } })
+    refused('cannot be the name', { { 1 } })
+    refused('field of that name', { state = { 1 } })
+    refused('differ only in case', { k = { 1 }, K = { 1 } })
+    refused('none of 2 combinations', { k = { 1, 2 } }, function() return false end)
+    refused('list with holes', { k = { 1, nil, 3 } })
+    refused('the key b', { k = { b = 2 } })
+    refused('more than 1000000', { a = space.range(1, 2000), b = space.range(1, 2000) })
+  end)
+end)
