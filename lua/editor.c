@@ -265,6 +265,9 @@ static int read_edited(lua_State *L)
 
   completing = L;
   catch_signals();
+  /* before the prompt appears, not with the first key as libedit does it: keys that come in between
+  ** would be read by the terminal's own line editing */
+  el_set(editor, EL_PREP_TERM, 1);
   line = el_gets(editor, &n);
   release_signals();
   completing = NULL;
@@ -280,6 +283,7 @@ static int editor_read(lua_State *L)
   snprintf(prompt_text, sizeof prompt_text, "%s", luaL_checkstring(L, 1));
   if (!in) return luaL_error(L, "editor.read before editor.open");
   fflush(stdout);
+  rg_host_listen();
   was_interrupted = 0;
   if (editor ? read_edited(L) : read_plain(L)) return 1;
   lua_pushnil(L);

@@ -36,6 +36,9 @@ void rg_host_interrupt(lua_State *L);
 void rg_host_editor(lua_State *L);
 void rg_host_settings(lua_State *L);
 
+/* From now on a Ctrl-C while nothing runs is kept for the prompt instead of ending the process. */
+void rg_host_listen(void);
+
 /* What rg_host_wait came back for. */
 enum { RG_WAIT_INPUT = 0, RG_WAIT_INTERRUPT = 1, RG_WAIT_SIGNAL = 2, RG_WAIT_FAILED = 3 };
 

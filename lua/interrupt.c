@@ -258,6 +258,11 @@ void rg_host_interrupt(lua_State *L)
   luaL_register(L, NULL, functions);
 }
 
+void rg_host_listen(void)
+{
+  install(KIND_NONE);
+}
+
 /* -- At the prompt --------------------------------------------------------------- */
 
 int rg_host_wait(int fd)
@@ -266,7 +271,6 @@ int rg_host_wait(int fd)
   sigset_t press, before;
   int n, why;
 
-  install(KIND_NONE);
   sigemptyset(&press);
   sigaddset(&press, SIGINT);
   pthread_sigmask(SIG_BLOCK, &press, &before);

