@@ -23,7 +23,7 @@ SIMDS   := base $(if $(filter x86_64,$(ARCH)),avx2 avx512)
 CORE    := $(sort $(shell find core -name '*.c' -not -path 'core/cpu/simd/*'))
 SIMD    := $(sort $(wildcard core/cpu/simd/*.c))
 HOST    := $(sort $(wildcard lua/*.c))
-LUA     := $(sort $(shell find lua/ridge -name '*.lua' 2>/dev/null))
+LUA     := $(sort $(shell find lua/ridge recipes -name '*.lua' 2>/dev/null))
 HEADERS := $(sort $(wildcard core/ridge.h core/ridge/*.h))
 OBJ     := $(CORE:%.c=$(BUILD)/obj/%.o) \
            $(foreach s,$(SIMDS),$(SIMD:core/cpu/simd/%.c=$(BUILD)/obj/simd/%_$(s).o))
@@ -84,16 +84,17 @@ $(BUILD)/obj/lua/%.o: lua/%.c
 	@mkdir -p $(@D)
 	$(call show,cc $<)$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
 $(BUILD)/embedded.c: scripts/embed.lua $(LUA) $(sort $(dir $(LUA)))
-	@luajit scripts/embed.lua lua > $@
+	@luajit scripts/embed.lua lua recipes > $@
 $(BUILD)/obj/embedded.o: $(BUILD)/embedded.c
 	@$(CC) $(CFLAGS) -Wno-overlength-strings -c -o $@ $<
 $(BUILD)/ridge: $(OBJ) $(HOSTOBJ)
 	$(call show,ld $@)$(CC) -fopenmp $(EXTRA) -rdynamic -o $@ $^ -lluajit-5.1 -ledit $(LDLIBS)
 ridge: $(BUILD)/ridge
 	@ln -sf $(BUILD)/ridge ridge
-# the same objects as a Lua module, for plain luajit
-$(BUILD)/ridge.so: $(OBJ) $(HOSTOBJ)
-	$(call show,ld $@)$(CC) -shared -fopenmp $(EXTRA) -o $@ $^ -ledit $(LDLIBS)
+# core and sources as a Lua module, for plain luajit: neither prompt nor signals
+MODULEOBJ := $(BUILD)/obj/lua/embed.o $(BUILD)/obj/lua/terminal.o $(BUILD)/obj/embedded.o
+$(BUILD)/ridge.so: $(OBJ) $(MODULEOBJ)
+	$(call show,ld $@)$(CC) -shared -fopenmp $(EXTRA) -o $@ $^ $(LDLIBS)
 
 # -- tests ------------------------------------------------------------------------
 $(BUILD)/obj/tests/%.o: tests/%.c
