@@ -137,6 +137,13 @@ local function guarded(point, f, ...)
   point.error = err
 end
 
+-- A whole collection, after which none comes by itself: in LuaJIT it sets a new threshold, and so
+-- takes an earlier 'stop' back.
+local function collect()
+  collectgarbage()
+  collectgarbage('stop')
+end
+
 -- -- The block ---------------------------------------------------------------------
 
 local function run(points, protocol, setting)
@@ -162,7 +169,7 @@ local function run(points, protocol, setting)
       point.passes[#point.passes + 1] = number
       previous = point.label
     end
-    collectgarbage()
+    collect()
     passes[number] = { sentinel = services:sentinel(), counters = services.counters() }
     for _, point in ipairs(active) do
       if not point.error then
@@ -225,8 +232,7 @@ function M.block(given, protocol, setting)
     session = session_of(services, protocol),
     limits = flags.thresholds(calibration and calibration.noise),
   }
-  collectgarbage()
-  collectgarbage('stop')
+  collect()
   local ok, results = pcall(run, points, protocol, whole)
   collectgarbage('restart')
   if not ok then error(results, 0) end
