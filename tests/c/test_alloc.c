@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** The allocator: size classes, reuse, exact counters, limit, arenas, refusals, two threads at once.
+*/
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "ridge/graph.h"
+#include "tap.h"
+#include "tensor/tensor.h"
+
+static const rg_memory *memory;
+
+static rg_block take(int64_t bytes)
+{
+  rg_block block = { 0 };
+
+  if (rg_block_alloc(RG_CPU, bytes, &block) != RG_OK) {
+    block.data = NULL;
+  }
+  return block;
+}
+
+/* -- Size classes ------------------------------------------------------------------- */
+
+static void test_classes(void)
+{
+  bool aligned = true;
+  bool wide = true;
+  bool tight = true;
+
+  for (int64_t bytes = 0; bytes < 3 << 20; bytes = bytes < 5000 ? bytes + 1 : bytes * 9 / 8 + 1) {
+    int64_t least = bytes < 1 ? 1 : bytes;
+    int64_t before;
+    int64_t size;
+    rg_block block;
+
+    rg_memory_trim(RG_CPU);
+    before = memory->reserved_bytes;
+    block = take(bytes);
+    size = memory->reserved_bytes - before;
+    aligned = aligned && block.data != NULL && (uintptr_t)block.data % 64 == 0;
+    wide = wide && size >= least && size % 64 == 0;
+    tight = tight && (least <= 1024 ? size < least + 64 : size <= least + least / 8 + 128);
+    memset(block.data, 1, (size_t)size);
+    rg_block_free(&block);
+  }
+  ok(aligned, "blocks are on 64 bytes");
+  ok(wide, "and as large as asked for");
+  ok(tight, "with less than 64 bytes more up to 1 KB, then at most an eighth");
+}
+
+static void test_reuse(void)
+{
+  rg_block a;
+  rg_block b;
+  void *was;
+  int64_t reserved;
+
+  rg_memory_trim(RG_CPU);
+  a = take(1000);
+  was = a.data;
+  reserved = memory->reserved_bytes;
+  rg_block_free(&a);
+  ok(a.data == NULL, "a freed block is forgotten");
+  rg_block_free(&a);
+  is_int(memory->reserved_bytes, reserved, "its memory stays cached");
+  a = take(970);
+  ok(a.data == was, "and serves the next block of its class");
+  b = take(1000);
+  ok(b.data != was, "but only one at a time");
+  rg_block_free(&a);
+  rg_block_free(&b);
+  is_int(rg_memory_trim(RG_CPU), 2 * 1024, "trim gives both back");
+  is_int(rg_memory_trim(RG_CPU), 0, "once");
+}
+
+/* -- Counters -------------------------------------------------------------------------- */
+
+static void test_counters(void)
+{
+  rg_memory before;
+  rg_block a;
+  rg_block b;
+
+  rg_memory_trim(RG_CPU);
+  rg_memory_reset_peak(RG_CPU);
+  before = *memory;
+  a = take(100);
+  b = take(5000);
+  is_int(memory->live_bytes - before.live_bytes, 5100, "live counts what was asked for");
+  is_int(memory->reserved_bytes - before.reserved_bytes, 128 + 5120, "reserved what was taken");
+  is_int(memory->n_blocks - before.n_blocks, 2, "two blocks");
+  is_int(memory->n_requests - before.n_requests, 2, "two requests");
+  is_int(memory->debt_bytes - before.debt_bytes, 5100, "debt grows by what was allocated");
+  rg_block_free(&b);
+  is_int(memory->live_bytes - before.live_bytes, 100, "live falls");
+  is_int(memory->peak_bytes - before.live_bytes, 5100, "its peak does not");
+  is_int(memory->debt_bytes - before.debt_bytes, 5100, "nor does the debt");
+  rg_memory_reset_peak(RG_CPU);
+  is_int(memory->peak_bytes, memory->live_bytes, "until it is reset");
+  rg_block_free(&a);
+  rg_memory_trim(RG_CPU);
+  is_int(memory->peak_reserved_bytes - before.reserved_bytes, 128 + 5120,
+         "the peak of what was reserved");
+  is_int(memory->live_bytes, before.live_bytes, "all is back");
+  is_int(memory->n_blocks, before.n_blocks, "to the last block");
+  ok(rg_memory_of(1) == NULL && rg_memory_of(-1) == NULL, "other devices have no counters");
+  rg_memory_reset_peak(1);
+  is_int(rg_memory_trim(5), 0, "and nothing to give back");
+}
+
+static void test_limit(void)
+{
+  rg_block a;
+  rg_block b = { 0 };
+  char *message;
+
+  is_status(rg_memory_set_limit(RG_CPU, -1), RG_EARG, "no negative limit");
+  is_status(rg_memory_set_limit(1, 100), RG_EDEVICE, "no limit on a device that is not there");
+  is_status(rg_memory_set_limit(RG_CPU, memory->live_bytes + 3000000), RG_OK, "3 MB more");
+  a = take(2000000);
+  is_status(rg_block_alloc(RG_CPU, 1000001, &b), RG_ENOMEM, "one byte above the limit is refused");
+  message = strdup(rg_error_message());
+  ok(strstr(message, "limit of") != NULL, "by name");
+  free(message);
+  ok(b.data == NULL, "and nothing is written");
+  is_status(rg_block_alloc(RG_CPU, 1000000, &b), RG_OK, "up to it is not");
+  rg_block_free(&a);
+  rg_block_free(&b);
+  is_status(rg_memory_set_limit(RG_CPU, 0), RG_OK, "without a limit");
+  a = take(4000000);
+  ok(a.data != NULL, "there is more");
+  rg_block_free(&a);
+}
+
+static void test_sizes(void)
+{
+  static const int64_t bad[] = { -1, INT64_MIN, INT64_MAX, (int64_t)1 << 60, (int64_t)1 << 48,
+                                 ((int64_t)1 << 48) + 1, (int64_t)1 << 46 };
+  rg_memory before = *memory;
+  rg_block block = { 0 };
+
+  for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    is_status(rg_block_alloc(RG_CPU, bad[i], &block), RG_ENOMEM, "a size nobody has is refused");
+  }
+  ok(block.data == NULL, "nothing is written");
+  is_int(memory->live_bytes, before.live_bytes, "nothing is counted");
+  is_status(rg_block_alloc(3, 64, &block), RG_EDEVICE, "nor is there another device");
+  is_status(rg_block_alloc(-1, 64, &block), RG_EDEVICE, "or one below all");
+}
+
+/* -- Arenas ------------------------------------------------------------------------------- */
+
+static void test_arenas(void)
+{
+  rg_arena *arena = NULL;
+  rg_block inside;
+  rg_block shared = { 0 };
+  rg_block outside;
+  void *was;
+  int64_t live = memory->live_bytes;
+
+  rg_memory_trim(RG_CPU);
+  is_status(rg_arena_new(&arena), RG_OK, "an arena");
+  is_int(rg_arena_bytes(arena), 0, "is empty");
+  is_int(rg_arena_bytes(NULL), 0, "as is none");
+  ok(rg_arena_swap(arena) == NULL, "it becomes this thread's");
+  inside = take(500);
+  was = inside.data;
+  is_int(rg_arena_bytes(arena), 512, "a block comes from it");
+  is_status(rg_block_alloc_shared(RG_CPU, 500, &shared), RG_OK, "another from the pool");
+  is_int(rg_arena_bytes(arena), 512, "which is not counted");
+  rg_block_free(&inside);
+  inside = take(500);
+  ok(inside.data == was, "what is freed into it is used again inside it");
+  rg_block_free(&inside);
+  is_int(rg_memory_trim(RG_CPU), 0, "and not given back to the system");
+  ok(rg_arena_swap(NULL) == arena, "it is nobody's any more");
+  outside = take(500);
+  ok(outside.data != was, "nobody outside gets its memory");
+  ok(rg_arena_swap(arena) == NULL, "inside again");
+  inside = take(500);
+  ok(inside.data == was, "it is still there");
+  rg_arena_swap(NULL);
+  rg_block_free(&shared);
+  rg_block_free(&outside);
+  rg_arena_close(arena);
+  memset(inside.data, 1, 500);
+  is_int(memory->live_bytes - live, 500, "a block outlives its arena");
+  rg_block_free(&inside);
+  is_int(memory->live_bytes, live, "and goes back");
+  is_int(rg_memory_trim(RG_CPU), 3 * 512, "to the pool");
+  rg_arena_close(NULL);
+}
+
+/* -- Refusal at every point --------------------------------------------------------------- */
+
+/* Tensors, a view, a scope and a capture: everything that allocates between base and graph. */
+static rg_status work(void)
+{
+  rg_tensor *x = NULL;
+  rg_tensor *y = NULL;
+  rg_generator *generator = NULL;
+  int32_t depth = rg_scope_enter();
+  rg_status status = rg_empty(RG_F32, RG_CPU, (int64_t[]){ 3, 4 }, 2, &x);
+
+  if (status == RG_OK) {
+    status = rg_transpose(x, 0, 1, &y);
+  }
+  if (status == RG_OK) {
+    status = rg_generator_new(1, &generator);
+  }
+  if (status == RG_OK) {
+    status = rg_capture_begin();
+  }
+  if (status == RG_OK) {
+    rg_tensor_release(y);
+    y = NULL;
+    status = rg_empty(RG_F64, RG_CPU, (int64_t[]){ 100 }, 1, &y);
+    rg_capture_cancel();
+  }
+  rg_tensor_release(x);
+  rg_tensor_release(y);
+  rg_generator_release(generator);
+  rg_scope_leave(depth);
+  return status;
+}
+
+static void test_refusals(void)
+{
+  rg_memory before = *memory;
+  int64_t tensors = rg_live_tensors();
+  rg_status status = RG_ENOMEM;
+  bool clean = true;
+  bool named = true;
+  int n = 0;
+
+  while (status != RG_OK && n < 100) {
+    rg_alloc_fail_at(++n);
+    status = work();
+    rg_alloc_fail_at(0);
+    named = named && (status == RG_OK || status == RG_ENOMEM);
+    clean = clean && memory->live_bytes == before.live_bytes &&
+            memory->n_blocks == before.n_blocks && rg_live_tensors() == tensors &&
+            rg_scope_depth() == 0 && !rg_capturing();
+  }
+  printf("# %d allocations were refused in turn\n", n - 1);
+  ok(status == RG_OK && n > 8, "with no allocation left to refuse it works");
+  ok(named, "every refusal comes back as RG_ENOMEM");
+  ok(clean, "and leaves nothing behind");
+}
+
+/* RIDGE_ALLOC_FAIL in a process of its own: 3 is the exit status of a refusal. */
+static void test_environment(void)
+{
+  char path[4096];
+  ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+  int status = -1;
+  pid_t child;
+
+  path[n > 0 ? n : 0] = 0;
+  child = fork();
+  if (child == 0) {
+    setenv("RIDGE_ALLOC_FAIL", "1", 1);
+    execl(path, path, "refused", (char *)NULL);
+    _exit(99);
+  }
+  waitpid(child, &status, 0);
+  ok(WIFEXITED(status) && WEXITSTATUS(status) == 3, "RIDGE_ALLOC_FAIL refuses the first allocation");
+}
+
+/* -- Two threads ---------------------------------------------------------------------------- */
+
+enum { ROUNDS = 20000, HELD = 32 };
+
+/* Take and free at random; a block that two hold would lose its mark.  Returns NULL if none did. */
+static void *hammer(void *seed)
+{
+  uint64_t x = (uint64_t)(uintptr_t)seed;
+  rg_block held[HELD] = { 0 };
+  unsigned char mark = (unsigned char)x;
+  void *bad = NULL;
+
+  for (int i = 0; i < ROUNDS; i++) {
+    rg_block *block;
+
+    x = x * 6364136223846793005u + 1442695040888963407u;
+    block = &held[x >> 40 & (HELD - 1)];
+    if (block->data != NULL) {
+      const unsigned char *bytes = block->data;
+
+      bad = bytes[0] != mark || bytes[block->bytes - 1] != mark ? seed : bad;
+      rg_block_free(block);
+    } else if (rg_block_alloc(RG_CPU, (int64_t)(x >> 50 & 4095) + 1, block) == RG_OK) {
+      memset(block->data, mark, (size_t)block->bytes);
+    } else {
+      bad = seed;
+    }
+  }
+  for (int i = 0; i < HELD; i++) {
+    rg_block_free(&held[i]);
+  }
+  return bad;
+}
+
+static void test_threads(void)
+{
+  pthread_t threads[2];
+  rg_memory before = *memory;
+
+  for (uintptr_t i = 0; i < 2; i++) {
+    pthread_create(&threads[i], NULL, hammer, (void *)(i + 1));
+  }
+  for (int i = 0; i < 2; i++) {
+    void *bad;
+
+    pthread_join(threads[i], &bad);
+    ok(bad == NULL, "every block was one thread's alone");
+  }
+  is_int(memory->live_bytes, before.live_bytes, "live is exact after two threads");
+  is_int(memory->n_blocks, before.n_blocks, "so is the number of blocks");
+}
+
+int main(int argc, char **argv)
+{
+  memory = rg_memory_of(RG_CPU);
+  if (argc > 1 && strcmp(argv[1], "refused") == 0) {
+    rg_block block;
+
+    return rg_block_alloc(RG_CPU, 64, &block) == RG_ENOMEM ? 3 : 4;
+  }
+  test_classes();
+  test_reuse();
+  test_counters();
+  test_limit();
+  test_sizes();
+  test_arenas();
+  test_refusals();
+  test_environment();
+  test_threads();
+  is_int(memory->live_bytes, 0, "no memory is left");
+  return done();
+}

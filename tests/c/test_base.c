@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Status, random numbers, threads, processors, instruction sets, clock.
+*/
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "tap.h"
+
+/* -- Status ---------------------------------------------------------------------- */
+
+static void *fail_elsewhere(void *unused)
+{
+  (void)unused;
+  (void)rg_fail(RG_EIO, "of another thread");
+  return NULL;
+}
+
+static void test_status(void)
+{
+  static const struct {
+    rg_status code;
+    const char *name;
+  } all[] = {
+#define STATUS_ROW(code, number, text) { number, #code },
+    RG_STATUS_LIST(STATUS_ROW)
+#undef STATUS_ROW
+  };
+  char longer[2000];
+  pthread_t thread;
+
+  is_int(sizeof(all) / sizeof(all[0]), RG_STATUS_COUNT, "every status has a row");
+  for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+    ok(strcmp(rg_status_name(all[i].code), all[i].name) == 0, all[i].name);
+    ok(strlen(rg_status_text(all[i].code)) > 4, "has a sentence");
+  }
+  ok(strcmp(rg_status_name(1), "RG_?") == 0, "a positive number is no status");
+  ok(strcmp(rg_status_name(-RG_STATUS_COUNT), "RG_?") == 0, "nor is one past the last");
+  ok(strcmp(rg_status_name(INT32_MIN), "RG_?") == 0, "nor the smallest");
+  ok(strcmp(rg_status_text(7), "not a status") == 0, "and has no sentence");
+
+  is_int(rg_fail(RG_ESHAPE, "sizes %d and %d", 3, 4), RG_ESHAPE, "rg_fail returns its code");
+  ok(strcmp(rg_error_message(), "sizes 3 and 4") == 0, "and keeps the sentence");
+  pthread_create(&thread, NULL, fail_elsewhere, NULL);
+  pthread_join(thread, NULL);
+  ok(strcmp(rg_error_message(), "sizes 3 and 4") == 0, "for this thread alone");
+  memset(longer, 'x', sizeof(longer) - 1);
+  longer[sizeof(longer) - 1] = 0;
+  is_int(rg_fail(RG_EARG, "%s", longer), RG_EARG, "a sentence that is too long");
+  ok(strlen(rg_error_message()) > 200 && strlen(rg_error_message()) < 2000, "is cut");
+  is_int(rg_abi(), RG_ABI, "library and header agree");
+}
+
+/* -- Philox -------------------------------------------------------------------------- */
+
+/* Philox4x32-10 as the paper writes it, with the whole counter; checked below by its own vectors. */
+static void reference(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
+{
+  uint32_t c[4] = { counter[0], counter[1], counter[2], counter[3] };
+  uint32_t k[2] = { key[0], key[1] };
+
+  for (int round = 0; round < 10; round++) {
+    uint64_t a = 0xD2511F53ull * c[0];
+    uint64_t b = 0xCD9E8D57ull * c[2];
+    uint32_t next[4] = { (uint32_t)(b >> 32) ^ c[1] ^ k[0], (uint32_t)b,
+                         (uint32_t)(a >> 32) ^ c[3] ^ k[1], (uint32_t)a };
+
+    memcpy(c, next, sizeof(c));
+    k[0] += 0x9E3779B9u;
+    k[1] += 0xBB67AE85u;
+  }
+  memcpy(out, c, sizeof(c));
+}
+
+/* Known answers of Random123 1.14 (kat_vectors, philox4x32 10). */
+static const struct {
+  uint32_t counter[4];
+  uint32_t key[2];
+  uint32_t want[4];
+} known[] = {
+  { { 0, 0, 0, 0 }, { 0, 0 }, { 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 } },
+  { { 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff },
+    { 0xffffffff, 0xffffffff },
+    { 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd } },
+  { { 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344 },
+    { 0xa4093822, 0x299f31d0 },
+    { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 } },
+};
+
+static void test_philox(void)
+{
+  uint32_t got[4];
+  uint64_t x = 1;
+  bool same = true;
+
+  for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+    reference(known[i].counter, known[i].key, got);
+    ok(memcmp(got, known[i].want, sizeof(got)) == 0, "the test's own philox gives a known answer");
+  }
+  rg_philox(0, 0, got);
+  ok(memcmp(got, known[0].want, sizeof(got)) == 0, "seed 0, block 0 is the published vector");
+  /* the seed's low word is key 0, the block's low word is counter 0, counters 2 and 3 are 0 */
+  for (int i = 0; i < 1000; i++) {
+    uint64_t seed = x *= 6364136223846793005u;
+    uint64_t index = x *= 6364136223846793005u;
+    uint32_t counter[4] = { (uint32_t)index, (uint32_t)(index >> 32), 0, 0 };
+    uint32_t key[2] = { (uint32_t)seed, (uint32_t)(seed >> 32) };
+    uint32_t want[4];
+
+    reference(counter, key, want);
+    rg_philox(seed, index, got);
+    same = same && memcmp(got, want, sizeof(got)) == 0;
+  }
+  ok(same, "so are 1000 others, with both halves of seed and block");
+}
+
+/* -- Streams ----------------------------------------------------------------------------- */
+
+enum { TAKES = 20000 };
+
+static void *take_many(void *generator)
+{
+  for (int i = 0; i < TAKES; i++) {
+    rg_generator_take(generator, 3);
+  }
+  return NULL;
+}
+
+static void test_streams(void)
+{
+  rg_generator *g = NULL;
+  pthread_t threads[2];
+
+  is_status(rg_generator_new(42, &g), RG_OK, "a stream");
+  is_status(rg_generator_new(42, NULL), RG_EARG, "needs a place to go");
+  is_int(rg_generator_seed(g), 42, "has its seed");
+  is_int(rg_generator_offset(g), 0, "and begins at 0");
+  is_int(rg_generator_take(g, 5), 0, "the first take starts there");
+  is_int(rg_generator_take(g, 0), 5, "the next behind it");
+  is_int(rg_generator_take(g, 7), 5, "taking nothing moves nothing");
+  is_int(rg_generator_offset(g), 12, "twelve are taken");
+  rg_generator_set(g, UINT64_MAX, 3);
+  ok(rg_generator_seed(g) == UINT64_MAX && rg_generator_offset(g) == 3, "seed and offset are set");
+  ok(rg_generator_retain(g) == g, "a reference more");
+  rg_generator_release(g);
+  is_int(rg_generator_offset(g), 3, "keeps it");
+  for (int i = 0; i < 2; i++) {
+    pthread_create(&threads[i], NULL, take_many, g);
+  }
+  for (int i = 0; i < 2; i++) {
+    pthread_join(threads[i], NULL);
+  }
+  is_int(rg_generator_offset(g), 3 + 2 * 3 * TAKES, "two threads lose no number");
+  rg_generator_release(g);
+  rg_generator_release(NULL);
+  ok(rg_generator_retain(NULL) == NULL, "no stream may be held");
+  ok(rg_generator_seed(NULL) == 0 && rg_generator_offset(NULL) == 0, "or asked");
+  rg_generator_set(NULL, 1, 1);
+
+  g = rg_generator_default();
+  ok(g != NULL && g == rg_generator_default(), "there is one default stream");
+  ok(rg_generator_seed(g) < (uint64_t)1 << 53, "whose seed a double holds");
+  rg_generator_take(g, 9);
+  rg_seed(11);
+  ok(rg_generator_seed(g) == 11 && rg_generator_offset(g) == 0, "rg_seed starts it again");
+  rg_generator_release(rg_generator_retain(g));
+}
+
+/* -- Machine --------------------------------------------------------------------------------- */
+
+/* The instruction set a new process uses under RIDGE_ISA. */
+static int isa_under(const char *path, const char *wish)
+{
+  int status = -1;
+  pid_t child = fork();
+
+  if (child == 0) {
+    setenv("RIDGE_ISA", wish, 1);
+    execl(path, path, "isa", (char *)NULL);
+    _exit(99);
+  }
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void test_machine(const char *path)
+{
+  const rg_machine *m = rg_machine_facts();
+  int32_t top = m->isa_level;
+
+  ok(m == rg_machine_facts(), "the facts are read once");
+  ok(m->cpu[0] != 0, "the processor has a name");
+  ok(m->n_threads >= 1 && m->n_cores >= 1 && m->n_sockets >= 1, "and processors");
+  ok(m->ram_bytes > (int64_t)1 << 28, "there is memory");
+  ok(top >= RG_ISA_BASE && top < RG_ISA_COUNT, "the level is one of ours");
+  ok(m->l1d_bytes <= m->l2_bytes || m->l2_bytes == 0, "caches grow outwards");
+
+  ok(rg_isa() >= RG_ISA_BASE && rg_isa() <= top, "the level in use is one it has");
+  for (int32_t level = 0; level <= top; level++) {
+    is_status(rg_set_isa(level), RG_OK, "a level it has");
+    is_int(rg_isa(), level, "is taken");
+  }
+  is_status(rg_set_isa(-1), RG_EARG, "a level below all");
+  is_status(rg_set_isa(RG_ISA_COUNT), RG_EARG, "a level above all");
+  for (int32_t level = top + 1; level < RG_ISA_COUNT; level++) {
+    is_status(rg_set_isa(level), RG_ENOSUP, "a level this machine lacks");
+  }
+  is_int(rg_isa(), top, "leave it as it was");
+  is_int(isa_under(path, "base"), RG_ISA_BASE, "RIDGE_ISA=base");
+  is_int(isa_under(path, "avx512"), top, "RIDGE_ISA=avx512 never goes above the machine");
+}
+
+/* -- Threads ------------------------------------------------------------------------------------ */
+
+static void test_threads(void)
+{
+  int32_t before = rg_threads();
+
+  ok(before >= 1, "there is a thread");
+  ok(rg_processors() >= 1, "and a processor");
+  is_status(rg_set_threads(3), RG_OK, "three threads");
+  is_int(rg_threads(), 3, "are three");
+  is_int(rg_threads_for(10), 1, "little work takes one");
+  is_int(rg_threads_for(1e9), 3, "much work all");
+  is_status(rg_set_threads(-1), RG_EARG, "fewer than none");
+  is_status(rg_set_threads(1025), RG_EARG, "too many");
+  is_int(rg_threads(), 3, "change nothing");
+  is_status(rg_set_threads(0), RG_OK, "as many as there are");
+  is_int(rg_threads(), rg_processors(), "one for each processor");
+  is_status(rg_set_threads(before), RG_OK, "back");
+}
+
+static void test_affinity(void)
+{
+  cpu_set_t before;
+  cpu_set_t now;
+  int32_t one = 0;
+  int32_t n = rg_processors();
+
+  sched_getaffinity(0, sizeof(before), &before);
+  while (!CPU_ISSET((size_t)one, &before)) {
+    one++;
+  }
+  is_status(rg_set_affinity(&one, 1), RG_OK, "bound to one processor");
+  sched_getaffinity(0, sizeof(now), &now);
+  ok(CPU_COUNT(&now) == 1 && CPU_ISSET((size_t)one, &now), "is where this thread may run");
+  is_int(rg_processors(), n, "the process still has all of them");
+  is_status(rg_set_affinity((int32_t[]){ CPU_SETSIZE - 1 }, 1), RG_ESYS,
+            "a processor that is not there");
+  ok(strstr(rg_error_message(), "1023") != NULL &&
+         strstr(rg_error_message(), strerror(22)) != NULL,
+     "is named, with the system's reason");
+  is_status(rg_set_affinity((int32_t[]){ -1 }, 1), RG_EARG, "a negative one");
+  is_status(rg_set_affinity((int32_t[]){ CPU_SETSIZE }, 1), RG_EARG, "one past the last");
+  is_status(rg_set_affinity(NULL, 1), RG_EARG, "none given");
+  is_status(rg_set_affinity(&one, -1), RG_EARG, "fewer than none");
+  is_status(rg_set_affinity(NULL, 0), RG_OK, "unbound");
+  sched_getaffinity(0, sizeof(now), &now);
+  ok(CPU_EQUAL(&now, &before), "runs where it did before");
+}
+
+/* -- Clock and interrupt ------------------------------------------------------------------------ */
+
+static void test_clock(void)
+{
+  int64_t last = rg_clock_ns();
+  int64_t begin = last;
+  bool forward = true;
+
+  for (int i = 0; i < 100000; i++) {
+    int64_t now = rg_clock_ns();
+
+    forward = forward && now >= last;
+    last = now;
+  }
+  ok(forward, "the clock never goes back");
+  ok(last > begin, "and goes on");
+}
+
+static void test_interrupt(void)
+{
+  is_int(rg_interrupt_pending(), 0, "no request to stop");
+  rg_interrupt_set();
+  rg_interrupt_set();
+  is_int(rg_interrupt_pending(), 1, "one stands, however often it was made");
+  rg_interrupt_clear();
+  is_int(rg_interrupt_pending(), 0, "until it is taken back");
+}
+
+int main(int argc, char **argv)
+{
+  char path[4096];
+  ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+  if (argc > 1 && strcmp(argv[1], "isa") == 0) {
+    return rg_isa();
+  }
+  path[n > 0 ? n : 0] = 0;
+  test_status();
+  test_philox();
+  test_streams();
+  test_machine(path);
+  test_threads();
+  test_affinity();
+  test_clock();
+  test_interrupt();
+  return done();
+}
