@@ -7,7 +7,7 @@
 --
 -- machine: any x86-64 Linux; bf16 is fast where the processor has AMX
 -- time:    about four minutes on two cores; --quick one, --rigorous half an hour
--- result:  results/ridge.db, results/landscape.png, results/landscape_map.png, a table
+-- result:  results/ridge.db; results/landscape_f32.png, _bf16, _map, _ratio; a table
 --
 --     ./ridge recipes/landscape.lua [--quick|--rigorous|--smoke] [--terms 2,4 --ranks 16,32 ...]
 
@@ -146,10 +146,21 @@ local rows = report.rows(sw:results(), { n_in = I, n_out = O, batch = B })
 print(report.table(rows, calibrated.list))
 print(report.verdict(rows, { n_in = I, n_out = O }))
 
-local about = { device = ridge.backend.describe(), sweep = summary.name, db = summary.path }
-for file, draw in pairs { landscape = ridge.plot.landscape, landscape_map = ridge.plot.map } do
+local about = { device = ridge.backend.describe(), sweep = summary.name, database = summary.path,
+                date = os.date('%Y-%m-%d'), version = ridge.version(), query = summary.name }
+
+local function save(file, draw, more)
+  local given = {}
+  for key, value in pairs(about) do given[key] = value end
+  for key, value in pairs(more) do given[key] = value end
   local path = ('%s/%s.png'):format(opt.out, file)
-  draw(rows, about):save(path)
+  draw(rows, given):save(path)
   io.stderr:write(path, '\n')
 end
+
+for _, dtype in ipairs(opt.dtypes) do
+  save('landscape_' .. dtype, ridge.plot.landscape, { dtype = dtype })
+end
+save('landscape_map', ridge.plot.map, {})
+save('landscape_ratio', ridge.plot.map, { ratio = true })
 os.exit(summary.failed > 0 and 2 or 0)

@@ -52,12 +52,6 @@ rg_status rg_dropout(const rg_tensor *x, double p, rg_generator *generator, rg_t
                    .n_in = 1,
                    .args = &(rg_dropout_args){ .p = p },
                    .generator = generator };
-  rg_tensor *result = NULL;
 
-  if (out == NULL) {
-    return rg_fail(RG_EARG, "dropout: out is NULL");
-  }
-  RG_TRY(rg_run(&call, &result));
-  *out = result;
-  return RG_OK;
+  return rg_run_fresh(&call, out);
 }

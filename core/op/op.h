@@ -139,6 +139,9 @@ struct rg_op {
 */
 rg_status rg_run(rg_call *call, rg_tensor **out) RG_CHECK;
 
+/* Run one call whose visible results are all new; what lies in out before does not matter. */
+rg_status rg_run_fresh(rg_call *call, rg_tensor **out) RG_CHECK;
+
 /* The usual case: n inputs, args, one new result. */
 rg_status rg_run1(const rg_op *op, const rg_tensor *const *in, int32_t n_in, const void *args,
                   rg_tensor **out) RG_CHECK;

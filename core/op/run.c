@@ -336,23 +336,31 @@ rg_status rg_run(rg_call *call, rg_tensor **out)
   return produce(call, out);
 }
 
+rg_status rg_run_fresh(rg_call *call, rg_tensor **out)
+{
+  rg_tensor *result[RG_MAX_OUT] = { 0 };
+
+  if (out == NULL) {
+    return rg_fail(RG_EARG, "%s: out is NULL", call->op->name);
+  }
+  RG_TRY(rg_run(call, result));
+  for (int32_t i = 0; i < RG_MAX_OUT && result[i] != NULL; i++) {
+    out[i] = result[i];
+  }
+  return RG_OK;
+}
+
 rg_status rg_run1(const rg_op *op, const rg_tensor *const *in, int32_t n_in, const void *args,
                   rg_tensor **out)
 {
   rg_call call;
-  rg_tensor *result = NULL;
 
   call.op = op;
   call.in = in;
   call.n_in = n_in;
   call.args = args;
   call.generator = NULL;
-  if (out == NULL) {
-    return rg_fail(RG_EARG, "%s: out is NULL", op->name);
-  }
-  RG_TRY(rg_run(&call, &result));
-  *out = result;
-  return RG_OK;
+  return rg_run_fresh(&call, out);
 }
 
 rg_status rg_run_into(const rg_op *op, const rg_tensor *const *in, int32_t n_in, const void *args,

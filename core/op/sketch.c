@@ -101,7 +101,7 @@ rg_status rg_sketched_linear(const rg_tensor *x, const rg_tensor *left, const rg
                    .args = &args,
                    .generator = generator };
 
-  return rg_run(&call, out);
+  return rg_run_fresh(&call, out);
 }
 
 /* -- One bit a sign ----------------------------------------------------------------------- */
@@ -168,5 +168,5 @@ rg_status rg_sketched_linear_bits(const rg_tensor *x, const rg_tensor *s1,
                    .args = &args,
                    .generator = generator };
 
-  return rg_run(&call, out);
+  return rg_run_fresh(&call, out);
 }
