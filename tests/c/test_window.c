@@ -3,6 +3,9 @@
 ** Timed windows of a plan: what they count, that they stop for an interrupt, and that they write
 ** nothing when they fail.  No test here says how fast anything is.
 */
+#include <signal.h>
+#include <sys/time.h>
+
 #include "ridge.h"
 #include "tap.h"
 
@@ -81,6 +84,27 @@ static void test_failures(rg_plan *plan)
   is_status(rg_measure_window(plan, 1, &window), RG_OK, "and all works again");
 }
 
+static void on_alarm(int number)
+{
+  (void)number;
+  rg_interrupt_set();
+}
+
+/* A window far too long to end by itself: the request comes while the plan runs. */
+static void test_interrupt_inside(rg_plan *plan)
+{
+  const struct itimerval soon = { .it_value = { .tv_usec = 20000 } };
+  rg_window window = { .calls = -1 };
+
+  (void)signal(SIGALRM, on_alarm);
+  (void)setitimer(ITIMER_REAL, &soon, NULL);
+  is_status(rg_measure_window(plan, (int64_t)1 << 50, &window), RG_EINTR,
+            "an interrupt stops a window under way");
+  rg_interrupt_clear();
+  (void)signal(SIGALRM, SIG_DFL);
+  is_int(window.calls, -1, "which is not written");
+}
+
 int main(void)
 {
   rg_plan *plan = make_plan();
@@ -90,6 +114,7 @@ int main(void)
     test_windows(plan);
     test_cold(plan);
     test_failures(plan);
+    test_interrupt_inside(plan);
   }
   rg_plan_release(plan);
   rg_tensor_release(y);
