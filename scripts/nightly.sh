@@ -25,14 +25,16 @@ specs() { (cd "build/$1" && ls -d tests/op tests/lua tests/*_spec.lua 2>/dev/nul
 totals() { awk '/ passed, / { p += $1; f += $3 } END { printf "%d passed, %d failed\n", p, f }'; }
 
 # Leaks are looked for in the C tests; LuaJIT and busted are not instrumented and end as they like.
+# Signals are left to ridge, which tests what it says when it dies of one.
+signals=handle_segv=0:handle_sigbus=0:handle_abort=0:handle_sigill=0:handle_sigfpe=0:use_sigaltstack=0
 part_asan() {
   build asan '-fsanitize=address' || return 1
   local code=0 preload
   preload=$(cc -print-file-name=libasan.so)
   cd build/asan || return 1
-  ASAN_OPTIONS=detect_leaks=1 LSAN_OPTIONS=suppressions=$root/scripts/leaks.supp \
+  ASAN_OPTIONS=detect_leaks=1:$signals LSAN_OPTIONS=suppressions=$root/scripts/leaks.supp \
     scripts/run_tests $(cd "$root" && programs asan) || code=1
-  LD_PRELOAD=$preload ASAN_OPTIONS=detect_leaks=0 \
+  LD_PRELOAD=$preload ASAN_OPTIONS=detect_leaks=0:$signals \
     scripts/run_tests $(cd "$root" && specs asan) || code=1
   return $code
 }
