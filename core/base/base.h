@@ -7,6 +7,9 @@
 
 #include "ridge/base.h"
 
+/* The compiler sees that a failure returns its code, and so which outputs are written where. */
+#define rg_fail(code, ...) ((void)rg_fail(code, __VA_ARGS__), (code))
+
 /* Pass a failure up. */
 #define RG_TRY(expression)               \
   do {                                   \

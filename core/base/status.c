@@ -35,7 +35,7 @@ const char *rg_error_message(void)
   return message;
 }
 
-rg_status rg_fail(rg_status code, const char *format, ...)
+rg_status(rg_fail)(rg_status code, const char *format, ...)
 {
   va_list list;
 
