@@ -143,7 +143,7 @@ local summary = sw:run { db = db, new = opt.new, lab = calibrated.lab }
 
 local report = require 'ridge.report.landscape'
 local rows = report.rows(sw:results(), { n_in = I, n_out = O, batch = B })
-print(report.table(rows, calibrated.list))
+print(report.table(rows, report.ceilings(calibrated.list, ridge.backend.machine())))
 print(report.verdict(rows, { n_in = I, n_out = O }))
 
 local about = { device = ridge.backend.describe(), sweep = summary.name, database = summary.path,

@@ -59,6 +59,48 @@ local function types_of(rows)
   return list
 end
 
+-- -- Roofs ------------------------------------------------------------------------------------
+
+--- The measured ceilings a row is held against: arithmetic of its type in flop/s, and bandwidth of
+-- each cache level in bytes/s with the bytes that fit there.
+---@param ceilings table|nil list of { name =, value = }
+---@param machine table l1d, l2, l3 in bytes
+---@return table|nil
+function M.ceilings(ceilings, machine)
+  if not ceilings or #ceilings == 0 then return nil end
+  local by_name = {}
+  for _, c in ipairs(ceilings) do by_name[c.name] = c.value end
+  return {
+    f32 = by_name['fma.f32'], f64 = by_name['fma.f64'],
+    bf16 = by_name['amx.bf16'] or by_name['dot.bf16'] or by_name['fma.f32'],
+    levels = {
+      { name = 'L1', fits = machine.l1d, value = by_name['bw.l1'] },
+      { name = 'L2', fits = machine.l2, value = by_name['bw.l2'] },
+      { name = 'LLC', fits = machine.l3, value = by_name['bw.llc'] },
+      { name = 'DRAM', fits = math.huge, value = by_name['bw.dram'] },
+    },
+  }
+end
+
+--- The share of the tighter measured roof that a row reaches, and which roof that is.
+---@param row table fwd (ns), fwd_flops, fwd_bytes, dtype
+---@param c table|nil of M.ceilings
+---@return number|nil share 1 is the roof
+---@return string|nil name compute, L1, L2, LLC or DRAM
+function M.roof(row, c)
+  local peak = c and c[row.dtype]
+  if not peak or not row.fwd_flops then return nil end
+  local compute_ns, memory_ns, level = row.fwd_flops / peak * 1e9, 0, nil
+  for _, l in ipairs(c.levels) do
+    if l.value and row.fwd_bytes <= l.fits then
+      memory_ns, level = row.fwd_bytes / l.value * 1e9, l.name
+      break
+    end
+  end
+  if compute_ns >= memory_ns then return compute_ns / row.fwd, 'compute' end
+  return memory_ns / row.fwd, level
+end
+
 -- -- The table
 -- -------------------------------------------------------------------------------------
 
@@ -79,14 +121,12 @@ local COLUMNS = {
   { 'p99', 7, function(r) return ('%.1f'):format(r.fwd_p99 / 1e3) end },
   { 'rows/s', 8, function(r) return ('%.3g'):format(r.throughput) end },
   { 'GFLOP/s', 7, function(r) return ('%.0f'):format(r.gflops) end },
-  { '% peak', 6, function(r, c)
-    local peak = c and c[r.dtype]
-    return peak and ('%.0f'):format(100 * r.gflops / peak) or '-'
-  end },
   { 'GB/s', 6, function(r) return ('%.1f'):format(r.gbps) end },
-  { '% DRAM', 6, function(r, c)
-    return c and c.dram and ('%.0f'):format(100 * r.gbps / c.dram) or '-'
+  { '% roof', 6, function(r, c)
+    local share = M.roof(r, c)
+    return share and ('%.0f'):format(100 * share) or '-'
   end },
+  { 'roof', 7, function(r, c) return (select(2, M.roof(r, c))) or '-' end, true },
   { 'error', 6, function(r) return ('%.3f'):format(r.rel_error) end },
   { 'grade', 5, function(r) return r.grade end, true },
   { 'vs dense', 14, function(r, _, dense)
@@ -96,26 +136,12 @@ local COLUMNS = {
   end, true },
 }
 
---- Peaks to compare with, by element type, and DRAM bandwidth, from a list of ceilings.
-local function peaks(ceilings)
-  local out = {}
-  for _, c in ipairs(ceilings or {}) do
-    if c.name == 'fma.f32' then out.f32 = c.value end
-    if c.name == 'amx.bf16' then out.bf16 = c.value end
-    if c.name == 'bw.dram.read' or c.name == 'bw.dram' then out.dram = c.value end
-  end
-  -- ceilings are kept in operations and bytes a second
-  for key, value in pairs(out) do out[key] = value > 1e6 and value / 1e9 or value end
-  return out
-end
-
 --- Every measured row as one line of a table, fastest first within type and kind; then a line for
 -- each cause of what is missing.
 ---@param rows table of M.rows
----@param ceilings table|nil list of { name =, value = }
+---@param c table|nil of M.ceilings
 ---@return string
-function M.table(rows, ceilings)
-  local c = peaks(ceilings)
+function M.table(rows, c)
   local lines, head = {}, {}
   for i, column in ipairs(COLUMNS) do
     head[i] = ((column[4] and '%-' or '%') .. column[2] .. 's'):format(column[1])
