@@ -99,7 +99,7 @@ rg_status rg_product_blas(const rg_product *p)
   bool wide = p->compute == RG_F64;
   int32_t want = wide ? RG_F64 : RG_F32;
   int64_t size = wide ? 8 : 4;
-  operand a, b;
+  operand a = { 0 }, b = { 0 };
   const rg_piece *whole = &p->b.piece[0];
   rg_block block = { 0 };
   int64_t bytes_a = 0, bytes_b = 0, bytes_c = 0;

@@ -6,6 +6,11 @@
 #include "cpu/path.h"
 #include "cpu/rows.h"
 
+enum {
+  HALF_LEAST = 32, /* columns of a fixed half from which splitting x pays (measured) */
+  ROWS_LEAST = 8
+};
+
 /* Everything a run needs; in a plan it is the step's memo. */
 typedef struct state {
   rg_memo memo;
@@ -13,7 +18,7 @@ typedef struct state {
   rg_rows x;
   rg_rows y;
   rg_block middle;
-  rg_ready part[2];
+  rg_ready part[3];
 } state;
 
 /* -- Making ready ----------------------------------------------------------------------------- */
@@ -33,36 +38,120 @@ static rg_status prepare_rows(state *s, const rg_chain *chain, const rg_call *ca
   return RG_OK;
 }
 
+/* Products one after the other: all of the middle, then all of the result. */
+static rg_status prepare_plain(state *s, const rg_chain *chain, int32_t dtype, void *z)
+{
+  s->n = chain->n;
+  for (int32_t i = 0; i < chain->n; i++) {
+    bool first = i == 0;
+    bool last = i == chain->n - 1;
+
+    s->part[i].p = (rg_product){ .m = s->x.count,
+                                 .n = chain->b[i].n,
+                                 .k = chain->b[i].k,
+                                 .compute = rg_product_compute(dtype),
+                                 .a = first ? s->x.data : z,
+                                 .a_dtype = first ? s->x.tensor->_dtype : dtype,
+                                 .a_row = first ? s->x.row : chain->b[i].k,
+                                 .a_col = first ? s->x.col : 1,
+                                 .b = chain->b[i],
+                                 .c = last ? s->y.data : z,
+                                 .c_dtype = dtype,
+                                 .c_row = last ? s->y.row : chain->b[i].n,
+                                 .end = last ? chain->end : (rg_end){ .scale = 1 } };
+    RG_TRY(rg_product_prepare(&s->part[i]));
+  }
+  return RG_OK;
+}
+
+/*
+** The halves apart, because those of fixed signs have a faster way in f32:
+**
+**   z1 = x S1,  z2 = x U2,  y = end(z1 U1 + z2 S2),   z = [z1|z2].
+*/
+static rg_status prepare_halves(state *s, const rg_chain *chain, float *z)
+{
+  int64_t half = chain->free[0].n;
+  const rg_product x = { .m = s->x.count, .n = half, .compute = RG_F32, .c_dtype = RG_F32,
+                         .c_row = 2 * half, .end = { .scale = 1 } };
+  rg_product *p1 = &s->part[0].p, *p2 = &s->part[1].p, *p3 = &s->part[2].p;
+
+  s->n = 3;
+  *p1 = x;
+  p1->k = chain->free[0].k;
+  p1->a = s->x.data;
+  p1->a_dtype = s->x.tensor->_dtype;
+  p1->a_row = s->x.row;
+  p1->a_col = s->x.col;
+  p1->b = chain->free[0];
+  p1->c = z;
+  *p2 = x;
+  p2->fixed = chain->fixed[0];
+  p2->f = s->x.data;
+  p2->f_dtype = s->x.tensor->_dtype;
+  p2->f_row = s->x.row;
+  p2->f_col = s->x.col;
+  p2->c = z + half;
+  *p3 = x;
+  p3->n = chain->free[1].n;
+  p3->k = half;
+  p3->a = z + half;
+  p3->a_dtype = RG_F32;
+  p3->a_row = 2 * half;
+  p3->a_col = 1;
+  p3->b = chain->free[1];
+  p3->fixed = chain->fixed[1];
+  p3->f = z;
+  p3->f_dtype = RG_F32;
+  p3->f_row = 2 * half;
+  p3->f_col = 1;
+  p3->c = s->y.data;
+  p3->c_row = s->y.row;
+  p3->end = chain->end;
+  for (int32_t i = 0; i < 3; i++) {
+    RG_TRY(rg_product_prepare(&s->part[i]));
+  }
+  return RG_OK;
+}
+
+/* Is the faster way open, and worth it? */
+static rg_status may_halve(const rg_chain *chain, const state *s, int32_t dtype, bool *out)
+{
+  bool both = true;
+
+  *out = false;
+  if (chain->free[0].n < HALF_LEAST || s->x.count < ROWS_LEAST || dtype != RG_F32 ||
+      !rg_product_takes_signs(rg_product_compute(dtype))) {
+    return RG_OK;
+  }
+  for (int i = 0; i < 2 && both; i++) {
+    const rg_weight *w = &chain->fixed[i];
+
+    if (w->piece[0].sign > 0) {
+      continue;
+    }
+    if (!rg_weight_keeps(w)) {
+      return RG_OK;
+    }
+    RG_TRY(rg_product_is_signs(w, &both));
+  }
+  *out = both;
+  return RG_OK;
+}
+
 static rg_status prepare(state *s, const rg_chain *chain, const rg_call *call,
                          rg_tensor *const *out, bool stays)
 {
   int32_t dtype = out[0]->_dtype;
+  bool halves;
   void *z;
 
   RG_TRY(prepare_rows(s, chain, call, out, &z));
-  s->n = chain->n;
-  for (int32_t i = 0; i < chain->n; i++) {
-    rg_ready *r = &s->part[i];
-    bool first = i == 0;
-    bool last = i == chain->n - 1;
-
-    r->stays = stays;
-    r->p = (rg_product){ .m = s->x.count,
-                         .n = chain->b[i].n,
-                         .k = chain->b[i].k,
-                         .compute = rg_product_compute(dtype),
-                         .a = first ? s->x.data : z,
-                         .a_dtype = first ? s->x.tensor->_dtype : dtype,
-                         .a_row = first ? s->x.row : chain->b[i].k,
-                         .a_col = first ? s->x.col : 1,
-                         .b = chain->b[i],
-                         .c = last ? s->y.data : z,
-                         .c_dtype = dtype,
-                         .c_row = last ? s->y.row : chain->b[i].n,
-                         .end = last ? chain->end : (rg_end){ .scale = 1 } };
-    RG_TRY(rg_product_prepare(r));
+  for (int32_t i = 0; i < 3; i++) {
+    s->part[i].stays = stays;
   }
-  return RG_OK;
+  RG_TRY(may_halve(chain, s, dtype, &halves));
+  return halves ? prepare_halves(s, chain, z) : prepare_plain(s, chain, dtype, z);
 }
 
 /* Give back what eager calls hold only while they run; in a plan addresses stay good. */
@@ -103,10 +192,9 @@ static rg_status run(state *s, const rg_call *call)
   if (s->x.copied) {
     rg_rows_read(&s->x);
   }
-  if (s->n == 2) {
-    RG_TRY(rg_product_go(&s->part[0]));
+  for (int32_t i = 0; i < s->n; i++) {
+    RG_TRY(rg_product_go(&s->part[i]));
   }
-  RG_TRY(rg_product_go(last));
   if (s->y.copied) {
     rg_rows_write(&s->y);
   }

@@ -12,6 +12,10 @@ typedef struct rg_chain {
   int32_t n; /* products, 1 or 2 */
   rg_weight b[2];
   rg_end end; /* of the last one */
+  /* A sketched layer's factors once more, as B0 = [free0|fixed0] and B1 = [fixed1;free1], where
+  ** the fixed halves are, or may turn out to be, +-sign everywhere; free[0].n = 0: not one */
+  rg_weight free[2];
+  rg_weight fixed[2];
 } rg_chain;
 
 /*

@@ -64,6 +64,18 @@ void rg_pack_panel(const rg_weight *w, int32_t format, int64_t panel, int64_t k0
 rg_status rg_pack_get(const rg_weight *w, int32_t format, int32_t n_threads,
                       const void **data) RG_CHECK;
 
+/*
+** The packed form of a matrix that is +-sign everywhere, as tiles of +-1 in bf16; kept like the
+** others.
+**
+** sign     out: 0 if the matrix is not of that kind, which is kept as well
+*/
+rg_status rg_pack_get_signs(const rg_weight *w, int32_t n_threads, const void **data,
+                            float *sign) RG_CHECK;
+
+/* One panel of it. */
+void rg_pack_signs(const rg_weight *w, int64_t panel, void *out);
+
 /* -- Products ------------------------------------------------------------------------- */
 
 /* A product with everything decided. */
@@ -77,6 +89,10 @@ typedef struct rg_gemm {
   int64_t room_bytes; /* of one thread */
   int32_t format;
   bool split_rows; /* threads share the rows; else the panels */
+  /* the part with fixed signs */
+  const uint16_t *parts; /* f as three matrices in bf16 that sum to it, one after the other */
+  const void *fixed;     /* packed tiles of +-1, or NULL: expanded as they are used */
+  float sign;
 } rg_gemm;
 
 /* Most steps of the inner axis that the f32 product packs at once. */
@@ -85,6 +101,7 @@ int64_t rg_gemm_depth(const rg_product *p);
 /* Run this thread's part of n. */
 void rg_gemm_f32(const rg_gemm *g, int32_t thread, int32_t n_threads);
 void rg_gemm_amx(const rg_gemm *g, int32_t thread, int32_t n_threads);
+void rg_gemm_signs(const rg_gemm *g, int32_t thread, int32_t n_threads);
 
 /* Can this process run tile instructions on bf16? */
 bool rg_amx_usable(void);
@@ -92,6 +109,13 @@ bool rg_amx_usable(void);
 /* Pack with vector instructions, from rows of f32: two rows of 32 become two rows of pairs. */
 void rg_amx_pack_rows(const float *row0, const float *row1, uint16_t *tile0, uint16_t *tile1);
 void rg_amx_convert(const float *x, uint16_t *y, int64_t n);
+
+/* Tile registers for two tiles of r0 and r1 rows: 0 1 2 3 sums, 4 5 a, 6 7 b.  And back to none. */
+void rg_amx_configure(int64_t r0, int64_t r1);
+void rg_amx_release(void);
+
+/* x as a sum of three numbers in bf16, exactly; they lie part elements apart. */
+void rg_amx_split(const float *x, uint16_t *y, int64_t part, int64_t n);
 
 /* Finish a tile of sums, rows ldx apart, 32 columns wide, and store what lies inside c. */
 void rg_gemm_end(const rg_gemm *g, float *x, int64_t ldx, int64_t i, int64_t rows, int64_t j);

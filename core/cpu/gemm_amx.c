@@ -59,7 +59,7 @@ void rg_amx_convert(const float *x, uint16_t *y, int64_t n)
 /* -- Tiles -------------------------------------------------------------------------------------- */
 
 /* Registers: 0 1 2 3 sums (rows r0: 0 1, rows r1: 2 3), 4 5 a, 6 7 b. */
-static void configure(int64_t r0, int64_t r1)
+void rg_amx_configure(int64_t r0, int64_t r1)
 {
   struct {
     uint8_t palette;
@@ -76,13 +76,21 @@ static void configure(int64_t r0, int64_t r1)
   }
   c.rows[0] = c.rows[1] = c.rows[4] = (uint8_t)r0;
   c.rows[2] = c.rows[3] = c.rows[5] = (uint8_t)(r1 > 0 ? r1 : r0);
+  /* GCC 12's intrinsic says it reads eight bytes: without this the others are never stored */
+  __asm__ volatile("" : : "r"(&c) : "memory");
   _tile_loadconfig(&c);
+}
+
+void rg_amx_release(void)
+{
+  _tile_release();
 }
 
 /* Two tiles of rows. */
 static void block_2(int64_t steps, const uint16_t *a0, const uint16_t *a1, int64_t lda,
                     const uint16_t *b, float *c)
 {
+  __asm__ volatile("" : : : "memory"); /* what the tiles read is stored: their loads do not say so */
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
@@ -113,6 +121,7 @@ static void block_1(int64_t steps, const uint16_t *a, int64_t lda, const uint16_
   float odd[16 * RG_PANEL];
   int64_t l = 0;
 
+  __asm__ volatile("" : : : "memory"); /* what the tiles read is stored: their loads do not say so */
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
@@ -179,7 +188,7 @@ void rg_gemm_amx(const rg_gemm *g, int32_t thread, int32_t n_threads)
   const uint16_t *a = g->a;
 
   if (i0 < whole) {
-    configure(16, 16);
+    rg_amx_configure(16, 16);
   }
   for (int64_t j = j0; j < j1; j++) {
     const uint16_t *b = panel_of(g, j, thread);
@@ -193,7 +202,7 @@ void rg_gemm_amx(const rg_gemm *g, int32_t thread, int32_t n_threads)
     if (whole < i1) { /* the last rows, not a whole block */
       const uint16_t *at = a + whole * RG_AMX_ROWS * g->lda;
 
-      configure(r0, last - r0);
+      rg_amx_configure(r0, last - r0);
       if (last > 16) {
         block_2(steps, at, at + 16 * g->lda, g->lda, b, c);
       } else {
@@ -201,12 +210,12 @@ void rg_gemm_amx(const rg_gemm *g, int32_t thread, int32_t n_threads)
       }
       rg_gemm_end(g, c, RG_PANEL, whole * RG_AMX_ROWS, last, j * RG_PANEL);
       if (i0 < whole) {
-        configure(16, 16);
+        rg_amx_configure(16, 16);
       }
     }
   }
   if (i0 < i1 && j0 < j1) {
-    _tile_release();
+    rg_amx_release();
   }
 }
 
@@ -216,6 +225,16 @@ void rg_gemm_amx(const rg_gemm *g, int32_t thread, int32_t n_threads)
 bool rg_amx_usable(void)
 {
   return false;
+}
+
+void rg_amx_configure(int64_t r0, int64_t r1)
+{
+  (void)r0;
+  (void)r1;
+}
+
+void rg_amx_release(void)
+{
 }
 
 void rg_amx_pack_rows(const float *row0, const float *row1, uint16_t *tile0, uint16_t *tile1)

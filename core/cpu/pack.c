@@ -6,6 +6,7 @@
 ** f32: row l of a panel is 32 numbers.  bf16: 32 steps of the inner axis are two tiles of 16 rows,
 ** for 16 columns each; a row holds pairs of neighbouring steps, as TDPBF16PS reads them.
 */
+#include <math.h>
 #include <string.h>
 
 #include "cpu/cpu.h"
@@ -99,68 +100,182 @@ void rg_pack_panel(const rg_weight *w, int32_t format, int64_t panel, int64_t k0
 typedef struct packed {
   rg_derived derived;
   rg_block block;
+  float sign; /* of a matrix of signs */
 } packed;
 
 static void packed_release(rg_derived *derived)
 {
   packed *self = (packed *)derived;
 
-  rg_block_free(&self->block);
+  if (self->block.data != NULL) {
+    rg_block_free(&self->block);
+  }
   rg_host_free(self);
+}
+
+static void key_of(const rg_weight *w, uint64_t what, uint64_t key[4])
+{
+  const rg_piece *piece = &w->piece[0];
+
+  key[0] = what << 8 | (uint64_t)piece->dtype | 0x7061636b0000u;
+  key[1] = (uint64_t)((const char *)piece->data - (const char *)piece->storage->block.data);
+  key[2] = (uint64_t)w->k << 32 | (uint64_t)w->n;
+  key[3] = (uint64_t)piece->row << 32 ^ (uint64_t)piece->col;
+}
+
+/* Begin a packed form of so many bytes. */
+static rg_status begin(const rg_weight *w, const uint64_t key[4], int64_t bytes, packed **out)
+{
+  packed *self = rg_host_zeroed(sizeof(*self));
+  rg_status status;
+
+  if (self == NULL) {
+    return rg_fail(RG_ENOMEM, "no memory to describe a packed weight");
+  }
+  memcpy(self->derived.key, key, sizeof(self->derived.key));
+  self->derived.version = rg_storage_version(w->piece[0].storage);
+  self->derived.release = packed_release;
+  if (bytes > 0) {
+    status = rg_block_alloc_shared(RG_CPU, bytes, &self->block);
+    if (status != RG_OK) {
+      rg_host_free(self);
+      return status;
+    }
+    self->derived.bytes = self->block.bytes;
+  }
+  *out = self;
+  return RG_OK;
 }
 
 typedef struct packing {
   const rg_weight *w;
   char *out;
   int64_t panel_bytes;
-  int32_t format;
+  int32_t format; /* below 0: signs */
 } packing;
 
-static bool pack_some(void *work, int64_t begin, int64_t end)
+static bool pack_some(void *work, int64_t first, int64_t end)
 {
   const packing *job = work;
 
-  for (int64_t i = begin; i < end; i++) {
-    rg_pack_panel(job->w, job->format, i, 0, job->w->k, job->out + i * job->panel_bytes);
+  for (int64_t i = first; i < end; i++) {
+    if (job->format < 0) {
+      rg_pack_signs(job->w, i, job->out + i * job->panel_bytes);
+    } else {
+      rg_pack_panel(job->w, job->format, i, 0, job->w->k, job->out + i * job->panel_bytes);
+    }
   }
   return true;
 }
 
+/* Pack all panels and keep them. */
+static rg_status fill(const rg_weight *w, int32_t format, int64_t panel_bytes, int32_t n_threads,
+                      packed *self)
+{
+  packing job = { .w = w, .out = self->block.data, .panel_bytes = panel_bytes, .format = format };
+  rg_status status =
+      rg_parallel(n_threads, (w->n + RG_PANEL - 1) / RG_PANEL, pack_some, &job);
+
+  if (status != RG_OK) {
+    packed_release(&self->derived);
+    return status;
+  }
+  rg_derived_keep(w->piece[0].storage, &self->derived);
+  return RG_OK;
+}
+
 rg_status rg_pack_get(const rg_weight *w, int32_t format, int32_t n_threads, const void **data)
 {
-  const rg_piece *piece = &w->piece[0];
-  int64_t offset = (const char *)piece->data - (const char *)piece->storage->block.data;
-  const uint64_t key[4] = { (uint64_t)format << 8 | (uint64_t)piece->dtype | 0x7061636b0000u,
-                            (uint64_t)offset, (uint64_t)w->k << 32 | (uint64_t)w->n,
-                            (uint64_t)piece->row << 32 ^ (uint64_t)piece->col };
-  packed *self = (packed *)rg_derived_find(piece->storage, key);
+  int64_t panels = (w->n + RG_PANEL - 1) / RG_PANEL;
+  int64_t panel_bytes = rg_pack_panel_bytes(format, w->k);
+  uint64_t key[4];
+  packed *self;
 
+  key_of(w, (uint64_t)format, key);
+  self = (packed *)rg_derived_find(w->piece[0].storage, key);
   if (self == NULL) {
-    int64_t panels = (w->n + RG_PANEL - 1) / RG_PANEL;
-    packing job = { .w = w, .panel_bytes = rg_pack_panel_bytes(format, w->k), .format = format };
-    rg_status status;
-
-    self = rg_host_zeroed(sizeof(*self));
-    if (self == NULL) {
-      return rg_fail(RG_ENOMEM, "no memory to describe a packed weight");
-    }
-    memcpy(self->derived.key, key, sizeof(key));
-    self->derived.version = rg_storage_version(piece->storage);
-    self->derived.release = packed_release;
-    status = rg_block_alloc_shared(RG_CPU, rg_max_i64(panels * job.panel_bytes, 1), &self->block);
-    if (status != RG_OK) {
-      rg_host_free(self);
-      return status;
-    }
-    self->derived.bytes = self->block.bytes;
-    job.out = self->block.data;
-    status = rg_parallel(n_threads, panels, pack_some, &job);
-    if (status != RG_OK) {
-      packed_release(&self->derived);
-      return status;
-    }
-    rg_derived_keep(piece->storage, &self->derived);
+    RG_TRY(begin(w, key, rg_max_i64(panels * panel_bytes, 1), &self));
+    RG_TRY(fill(w, format, panel_bytes, n_threads, self));
   }
   *data = self->block.data;
+  return RG_OK;
+}
+
+/* -- Matrices of signs ---------------------------------------------------------------------------- */
+
+/* The one absolute value all elements have, else 0. */
+static float sign_of(const rg_weight *w)
+{
+  float run[256];
+  float sign = 0;
+
+  for (int64_t l = 0; l < w->k; l++) {
+    for (int64_t j = 0; j < w->n; j += 256) {
+      int64_t n = rg_min_i64(256, w->n - j);
+      bool all = true;
+
+      rg_weight_fetch(w, l, 1, j, n, run, n);
+      sign = sign > 0 ? sign : fabsf(run[0]);
+      for (int64_t i = 0; i < n; i++) {
+        all = all & (fabsf(run[i]) == sign);
+      }
+      if (!all || !(sign > 0) || isinf(sign)) {
+        return 0;
+      }
+    }
+  }
+  return sign;
+}
+
+/* Rows l and l + 1 of a panel as +-1, by their sign bits. */
+static void unit_rows(const rg_weight *w, int64_t j, int64_t cols, int64_t l, float rows[2 * RG_PANEL])
+{
+  int64_t n = rg_min_i64(2, w->k - l);
+
+  memset(rows, 0, 2 * RG_PANEL * sizeof(float));
+  rg_weight_fetch(w, l, n, j, cols, rows, RG_PANEL);
+  for (int64_t i = 0; i < n * RG_PANEL; i++) {
+    rows[i] = rows[i] > 0 ? 1.0f : rows[i] < 0 ? -1.0f : 0.0f;
+  }
+}
+
+void rg_pack_signs(const rg_weight *w, int64_t panel, void *out)
+{
+  int64_t depth = rg_pack_depth(RG_PACK_BF16, w->k);
+  int64_t j = panel * RG_PANEL;
+  int64_t cols = rg_min_i64(RG_PANEL, w->n - j);
+  uint16_t *to = out;
+  float rows[2 * RG_PANEL];
+
+  for (int64_t s = 0; s < depth; s += RG_AMX_STEP, to += 2 * RG_AMX_STEP * 16) {
+    for (int64_t r = 0; r < RG_AMX_STEP; r += 2) {
+      unit_rows(w, j, cols, rg_min_i64(s + r, w->k), rows);
+      rg_amx_pack_rows(rows, rows + RG_PANEL, to + r * 16, to + RG_AMX_STEP * 16 + r * 16);
+    }
+  }
+}
+
+rg_status rg_pack_get_signs(const rg_weight *w, int32_t n_threads, const void **data, float *sign)
+{
+  int64_t panels = (w->n + RG_PANEL - 1) / RG_PANEL;
+  int64_t panel_bytes = rg_pack_panel_bytes(RG_PACK_BF16, w->k);
+  uint64_t key[4];
+  packed *self;
+
+  key_of(w, 0x7369676e, key); /* "sign" */
+  self = (packed *)rg_derived_find(w->piece[0].storage, key);
+  if (self == NULL) {
+    float found = sign_of(w);
+
+    RG_TRY(begin(w, key, found > 0 ? panels * panel_bytes : 0, &self));
+    self->sign = found;
+    if (found > 0) {
+      RG_TRY(fill(w, -1, panel_bytes, n_threads, self));
+    } else {
+      rg_derived_keep(w->piece[0].storage, &self->derived);
+    }
+  }
+  *data = self->block.data;
+  *sign = self->sign;
   return RG_OK;
 }

@@ -95,7 +95,7 @@ static rg_status convert_a(rg_ready *r)
 /* -- Own kernels ----------------------------------------------------------------------------------- */
 
 /* The weight may have been written to since it was packed. */
-static rg_status refresh(rg_ready *r)
+rg_status rg_product_refresh(rg_ready *r)
 {
   const rg_piece *piece = &r->p.b.piece[0];
   uint64_t version;
@@ -117,7 +117,7 @@ static rg_status go_own(rg_ready *r)
   void (*run)(const rg_gemm *, int32_t, int32_t) =
       r->format == RG_PACK_BF16 ? rg_gemm_amx : rg_gemm_f32;
 
-  RG_TRY(refresh(r));
+  RG_TRY(rg_product_refresh(r));
   if (r->a != NULL) {
     RG_TRY(convert_a(r));
   } else {
@@ -178,6 +178,13 @@ static rg_status go_blas(rg_ready *r)
   return rg_product_blas(&r->p);
 }
 
+/* -- Fixed signs ------------------------------------------------------------------------------------- */
+
+bool rg_product_takes_signs(int32_t compute)
+{
+  return compute == RG_F32 && (chosen == PATH_AUTO || chosen == PATH_OWN) && rg_amx_usable();
+}
+
 /* -- Choosing ------------------------------------------------------------------------------------------ */
 
 static rg_status go_nothing(rg_ready *r)
@@ -192,7 +199,8 @@ rg_status rg_product_prepare(rg_ready *r)
   int way = chosen;
 
   if (p->n_threads == 0) {
-    p->n_threads = rg_threads_for(2.0 * (double)p->m * (double)p->n * (double)p->k);
+    p->n_threads =
+        rg_threads_for(2.0 * (double)p->m * (double)p->n * (double)(p->k + p->fixed.k));
   }
   if (p->m == 0 || p->n == 0) {
     r->go = go_nothing;
@@ -204,6 +212,9 @@ rg_status rg_product_prepare(rg_ready *r)
   }
   if (p->compute == RG_F64 || p->k == 0) {
     way = PATH_OPENBLAS;
+  }
+  if (p->fixed.n > 0) {
+    return rg_product_prepare_signs(r);
   }
   if (way == PATH_OWN) {
     return prepare_own(r);

@@ -20,6 +20,7 @@ struct rg_ready {
   const void *packed; /* oneDNN's form of a weight that is kept */
   bool plain_end;   /* oneDNN does the way out as well */
   uint64_t version; /* of the weight's storage when it was packed */
+  uint64_t version_fixed;
   rg_block scratch;
   void *a; /* in scratch: p.a converted, or NULL if it is read where it lies */
   int32_t format;
@@ -28,8 +29,18 @@ struct rg_ready {
 /* Choose the way and take what it needs. */
 rg_status rg_product_prepare(rg_ready *r) RG_CHECK;
 
-/* The part of it that is oneDNN's (path_dnnl.c). */
+/* Ways in files of their own: oneDNN's, and the one for products with a part of fixed signs. */
 rg_status rg_product_prepare_dnnl(rg_ready *r) RG_CHECK;
+rg_status rg_product_prepare_signs(rg_ready *r) RG_CHECK;
+
+/* Do own kernels multiply by fixed signs, for results of this type? */
+bool rg_product_takes_signs(int32_t compute);
+
+/* Is this kept matrix one of fixed signs?  Looked at once per version. */
+rg_status rg_product_is_signs(const rg_weight *w, bool *out) RG_CHECK;
+
+/* The weight's packed form as it is now: what a run has to check. */
+rg_status rg_product_refresh(rg_ready *r) RG_CHECK;
 
 /* Run it. */
 static inline rg_status rg_product_go(rg_ready *r)

@@ -39,6 +39,9 @@ typedef struct rg_weight {
 /* The weight that is one matrix: rows and columns of x, exchanged if transposed. */
 rg_weight rg_weight_of(const rg_tensor *x, bool transposed);
 
+/* Rows k0 .. k0+kn and columns j0 .. j0+jn of a weight of one piece. */
+rg_weight rg_weight_part(const rg_weight *w, int64_t k0, int64_t kn, int64_t j0, int64_t jn);
+
 /* Does its packed form stay with its storage? */
 bool rg_weight_keeps(const rg_weight *w);
 
@@ -77,6 +80,11 @@ typedef struct rg_product {
   int32_t c_dtype;
   int64_t c_row; /* columns of c are adjacent */
   rg_end end;
+  /* where the sum has a part whose right factor is fixed signs: c = end(a b + f fixed) */
+  rg_weight fixed; /* [k_fixed x n]; n = 0: no such part */
+  const void *f;
+  int32_t f_dtype;
+  int64_t f_row, f_col;
 } rg_product;
 
 /* The type sums are kept in and factors are read in, from the type of the result. */

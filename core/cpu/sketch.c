@@ -26,12 +26,18 @@ static rg_end end_of(const rg_call *call, const rg_tensor *bias)
 rg_status rg_cpu_sketched_linear(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
   rg_chain chain = { .n = 2 };
+  int64_t half;
 
   if (rg_chain_ready(frame)) {
     return rg_chain_again(call, frame);
   }
   chain.b[0] = rg_weight_of(call->in[1], false);
   chain.b[1] = rg_weight_of(call->in[2], false);
+  half = chain.b[0].n / 2;
+  chain.free[0] = rg_weight_part(&chain.b[0], 0, chain.b[0].k, 0, half);
+  chain.fixed[0] = rg_weight_part(&chain.b[0], 0, chain.b[0].k, half, half);
+  chain.fixed[1] = rg_weight_part(&chain.b[1], 0, half, 0, chain.b[1].n);
+  chain.free[1] = rg_weight_part(&chain.b[1], half, half, 0, chain.b[1].n);
   chain.end = end_of(call, call->n_in > 3 ? call->in[3] : NULL);
   return rg_chain_run(&chain, call, out, frame);
 }
@@ -60,13 +66,19 @@ rg_status rg_cpu_sketched_linear_bits(const rg_call *call, rg_tensor *const *out
   if (rg_chain_ready(frame)) {
     return rg_chain_again(call, frame);
   }
-  chain.b[0] = rg_weight_of(s1, false);
+  chain.free[0] = chain.b[0] = rg_weight_of(s1, false);
+  chain.free[1] = chain.b[1] = rg_weight_of(s2, false);
+  /* packed copies would take what the bits save: S1 and S2 are packed as they are used */
+  chain.free[0].piece[0].keeps = chain.free[1].piece[0].keeps = false;
   chain.b[0].n = 2 * half;
   chain.b[0].piece[1] = signs_of(call->in[3], sign);
-  chain.b[1] = rg_weight_of(s2, false);
   chain.b[1].k = 2 * half;
   chain.b[1].piece[1] = chain.b[1].piece[0];
   chain.b[1].piece[0] = signs_of(call->in[2], sign);
+  chain.fixed[0] = chain.free[0];
+  chain.fixed[0].piece[0] = chain.b[0].piece[1];
+  chain.fixed[1] = chain.free[1];
+  chain.fixed[1].piece[0] = chain.b[1].piece[0];
   chain.end = end_of(call, call->n_in > 5 ? call->in[5] : NULL);
   return rg_chain_run(&chain, call, out, frame);
 }

@@ -24,6 +24,17 @@ rg_weight rg_weight_of(const rg_tensor *x, bool transposed)
   return w;
 }
 
+rg_weight rg_weight_part(const rg_weight *w, int64_t k0, int64_t kn, int64_t j0, int64_t jn)
+{
+  rg_weight part = { .k = kn, .n = jn, .split_k = kn, .split_n = jn };
+  rg_piece *piece = &part.piece[0];
+
+  *piece = w->piece[0];
+  piece->data = (const char *)piece->data +
+                (k0 * piece->row + j0 * piece->col) * rg_dtype_bytes(piece->dtype);
+  return part;
+}
+
 bool rg_weight_whole(const rg_weight *w)
 {
   return w->piece[1].data == NULL && !(w->piece[0].sign > 0);

@@ -149,6 +149,100 @@ static void test_formula(void)
   }
 }
 
+/* Sizes at which the fixed signs have their own way, in every way, form, plan and odd number. */
+static void try_ways(int64_t rows, int64_t n_in, int64_t n_out, int64_t terms, int64_t rank)
+{
+  static const char *const ways[] = { "auto", "onednn", "openblas" };
+  rg_tensor *x = random_matrix(rows, n_in, 6);
+  double scale = 0;
+
+  for (int form = RG_SIGNS_STORED; form <= RG_SIGNS_BITS; form++) {
+    rg_sklinear_options o = { .seed = 8, .bias = 1, .act = RG_ACT_GELU, .form = form };
+    rg_layer *layer = NULL, *bf16 = NULL;
+    rg_tensor *y[3] = { NULL, NULL, NULL }, *yp = NULL, *yh = NULL;
+    rg_plan *plan = NULL;
+
+    is_status(rg_sklinear(n_in, n_out, terms, rank, &o, &layer), RG_OK, "a sketched layer");
+    for (int w = 0; w < 3; w++) {
+      is_status(rg_set_gemm_path(ways[w]), RG_OK, "a way");
+      is_status(rg_layer_forward(layer, x, &y[w]), RG_OK, "forward");
+    }
+    is_status(rg_set_gemm_path("auto"), RG_OK, "back");
+    is_status(rg_capture_begin(), RG_OK, "capture");
+    is_status(rg_layer_forward(layer, x, &yp), RG_OK, "forward");
+    is_status(rg_capture_end(&plan), RG_OK, "a plan");
+    is_status(rg_plan_replay(plan, 3), RG_OK, "replay");
+    scale = norm(y[2]);
+    close_to(distance(y[0], y[2]) / scale, 0, 1e-6, "own kernels agree with OpenBLAS");
+    close_to(distance(y[1], y[2]) / scale, 0, 1e-6, "oneDNN agrees with OpenBLAS");
+    close_to(distance(yp, y[0]), 0, 0, "a plan does the same");
+    is_status(rg_layer_to(layer, RG_BF16, &bf16), RG_OK, "bf16");
+    is_status(rg_layer_forward(bf16, x, &yh), RG_OK, "forward in f32 with bf16 weights");
+    close_to(distance(yh, y[2]) / scale, 0, 0.01, "near");
+    /* S1 is written to: the packed form must follow, the plan's as well */
+    is_status(rg_mul_scalar_(param(layer, "S1s"), 2.0), RG_OK, "write");
+    is_status(rg_plan_replay(plan, 1), RG_OK, "replay");
+    is_status(rg_set_gemm_path("openblas"), RG_OK, "a way");
+    rg_tensor_release(y[2]);
+    y[2] = NULL;
+    is_status(rg_layer_forward(layer, x, &y[2]), RG_OK, "forward");
+    is_status(rg_set_gemm_path("auto"), RG_OK, "back");
+    ok(distance(y[2], y[0]) > 0.01 * scale, "the write is seen");
+    close_to(distance(yp, y[2]) / norm(y[2]), 0, 1e-6, "by the plan, too");
+    rg_plan_release(plan);
+    rg_tensor_release(yp);
+    rg_tensor_release(yh);
+    for (int w = 0; w < 3; w++) {
+      rg_tensor_release(y[w]);
+    }
+    rg_layer_release(layer);
+    rg_layer_release(bf16);
+  }
+  rg_tensor_release(x);
+}
+
+/* An infinity or a nan in x is one in its row of y and nowhere else; tiny numbers survive. */
+static void test_odd_numbers(void)
+{
+  rg_sklinear_options o = { .seed = 8 };
+  rg_layer *layer = NULL;
+  rg_tensor *x = random_matrix(40, 64, 6), *y = NULL, *clean = NULL;
+  bool spread = false, lost = false;
+
+  is_status(rg_sklinear(64, 48, 2, 32, &o, &layer), RG_OK, "a sketched layer");
+  is_status(rg_layer_forward(layer, x, &clean), RG_OK, "forward");
+  is_status(rg_tensor_set(x, (const int64_t[]){ 3, 10 }, 2, INFINITY), RG_OK, "infinity");
+  is_status(rg_tensor_set(x, (const int64_t[]){ 7, 63 }, 2, NAN), RG_OK, "nan");
+  is_status(rg_layer_forward(layer, x, &y), RG_OK, "forward");
+  for (int64_t i = 0; i < 40; i++) {
+    for (int64_t j = 0; j < 48; j++) {
+      bool odd = !isfinite(at2(y, i, j));
+
+      lost = lost || ((i == 3 || i == 7) && !odd);
+      spread = spread || (i != 3 && i != 7 && at2(y, i, j) != at2(clean, i, j));
+    }
+  }
+  ok(!lost, "infinity and nan reach the result");
+  ok(!spread, "of their own rows only");
+  rg_tensor_release(y);
+  y = NULL;
+  rg_tensor *small = NULL;
+  is_status(rg_tensor_set(x, (const int64_t[]){ 3, 10 }, 2, 1), RG_OK, "finite again");
+  is_status(rg_tensor_set(x, (const int64_t[]){ 7, 63 }, 2, 1), RG_OK, "finite again");
+  rg_tensor_release(clean);
+  clean = NULL;
+  is_status(rg_layer_forward(layer, x, &clean), RG_OK, "forward");
+  is_status(rg_mul_scalar(x, 0x1p-90, 0, &small), RG_OK, "small numbers");
+  is_status(rg_layer_forward(layer, small, &y), RG_OK, "forward");
+  is_status(rg_mul_scalar_(y, 0x1p90), RG_OK, "back to size");
+  close_to(distance(y, clean) / norm(clean), 0, 1e-6, "are not lost");
+  rg_tensor_release(small);
+  rg_tensor_release(x);
+  rg_tensor_release(y);
+  rg_tensor_release(clean);
+  rg_layer_release(layer);
+}
+
 /* S1 = W U1', S2 = U2' W, signs of +-1/sqrt(R). */
 static void test_sketch(void)
 {
@@ -457,6 +551,12 @@ int main(void)
   int64_t before = rg_live_tensors();
 
   test_formula();
+  try_ways(40, 75, 45, 3, 17);
+  try_ways(64, 64, 96, 2, 32);
+  try_ways(9, 130, 33, 1, 64);
+  try_ways(133, 96, 64, 4, 16);
+  try_ways(1, 40, 40, 2, 32);
+  test_odd_numbers();
   test_sketch();
   test_error();
   test_seeds();

@@ -225,10 +225,10 @@ static void signs(float *y, const uint8_t *bits, int64_t first, int64_t n, float
   }
 #if defined(__AVX512F__)
   for (; i + 16 <= n; i += 16) {
-    uint16_t mask;
+    uint16_t some;
 
-    memcpy(&mask, bits + ((first + i) >> 3), sizeof(mask));
-    _mm512_storeu_ps(y + i, _mm512_mask_blend_ps(mask, _mm512_set1_ps(-sign),
+    memcpy(&some, bits + ((first + i) >> 3), sizeof(some));
+    _mm512_storeu_ps(y + i, _mm512_mask_blend_ps(some, _mm512_set1_ps(-sign),
                                                  _mm512_set1_ps(sign)));
   }
 #endif
