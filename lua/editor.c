@@ -20,7 +20,7 @@
 
 #include <histedit.h>
 
-static EditLine *editor;  /* NULL in plain mode */
+static EditLine *editor; /* NULL in plain mode */
 static History *entries;
 static FILE *in, *out;
 static lua_State *completing; /* the state that reads a line now */
@@ -49,12 +49,14 @@ static void catch_signals(void)
   memset(&action, 0, sizeof action);
   action.sa_handler = on_signal;
   sigemptyset(&action.sa_mask);
-  for (int i = 0; i < CAUGHT_COUNT; i++) sigaction(caught[i], &action, &before[i]);
+  for (int i = 0; i < CAUGHT_COUNT; i++)
+    sigaction(caught[i], &action, &before[i]);
 }
 
 static void release_signals(void)
 {
-  for (int i = 0; i < CAUGHT_COUNT; i++) sigaction(caught[i], &before[i], NULL);
+  for (int i = 0; i < CAUGHT_COUNT; i++)
+    sigaction(caught[i], &before[i], NULL);
 }
 
 /* Let a signal do what it does, with the terminal as the shell wants it, and come back from it. */
@@ -169,13 +171,13 @@ static char *prompt(EditLine *el)
 static void bind_keys(void)
 {
   static const char *const keys[][2] = {
-    { "^I", "ridge-complete" },        { "^R", "em-inc-search-prev" },
-    { "^W", "ed-delete-prev-word" },   { "^[[A", "ed-search-prev-history" },
+    { "^I", "ridge-complete" },           { "^R", "em-inc-search-prev" },
+    { "^W", "ed-delete-prev-word" },      { "^[[A", "ed-search-prev-history" },
     { "^[OA", "ed-search-prev-history" }, { "^[[B", "ed-search-next-history" },
     { "^[OB", "ed-search-next-history" }, { "^[[3~", "ed-delete-next-char" },
-    { "^[[H", "ed-move-to-beg" },      { "^[[F", "ed-move-to-end" },
-    { "^[[1~", "ed-move-to-beg" },     { "^[[4~", "ed-move-to-end" },
-    { "^[[1;5C", "em-next-word" },     { "^[[1;5D", "ed-prev-word" },
+    { "^[[H", "ed-move-to-beg" },         { "^[[F", "ed-move-to-end" },
+    { "^[[1~", "ed-move-to-beg" },        { "^[[4~", "ed-move-to-end" },
+    { "^[[1;5C", "em-next-word" },        { "^[[1;5D", "ed-prev-word" },
   };
   for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
     el_set(editor, EL_BIND, keys[i][0], keys[i][1], NULL);
@@ -343,8 +345,12 @@ static int editor_close(lua_State *L)
 void rg_host_editor(lua_State *L)
 {
   static const luaL_Reg functions[] = {
-    { "open", editor_open },   { "read", editor_read },         { "add", editor_add },
-    { "write", editor_write }, { "complete", editor_complete }, { "close", editor_close },
+    { "open", editor_open },
+    { "read", editor_read },
+    { "add", editor_add },
+    { "write", editor_write },
+    { "complete", editor_complete },
+    { "close", editor_close },
     { NULL, NULL },
   };
   lua_newtable(L);

@@ -34,7 +34,8 @@ static int host_source(lua_State *L)
 
   if (!file) return 0;
   luaL_buffinit(L, &text);
-  for (const char *const *piece = file->pieces; *piece; piece++) luaL_addstring(&text, *piece);
+  for (const char *const *piece = file->pieces; *piece; piece++)
+    luaL_addstring(&text, *piece);
   luaL_pushresult(&text);
   return 1;
 }
@@ -92,7 +93,8 @@ static int search(lua_State *L)
 
   if (strcmp(module, "ridge") != 0 && strncmp(module, "ridge.", 6) != 0) return 0;
   if (n >= sizeof base) return luaL_error(L, "module name too long: %s", module);
-  for (size_t i = 0; i <= n; i++) base[i] = module[i] == '.' ? '/' : module[i];
+  for (size_t i = 0; i <= n; i++)
+    base[i] = module[i] == '.' ? '/' : module[i];
 
   /* a.lua and a/init.lua, first under RIDGE_LUA, then embedded */
   for (int i = 0; i < 4; i++) {

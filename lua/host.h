@@ -44,7 +44,7 @@ enum { RG_WAIT_INPUT = 0, RG_WAIT_INTERRUPT = 1, RG_WAIT_SIGNAL = 2, RG_WAIT_FAI
 
 /*
 ** Wait for input at the prompt.  A Ctrl-C meanwhile comes back as RG_WAIT_INTERRUPT, once; a
-** signal that other handlers took as RG_WAIT_SIGNAL.  No signal is lost between looking and waiting.
+** signal that other handlers took as RG_WAIT_SIGNAL.  None is lost between looking and waiting.
 */
 int rg_host_wait(int fd);
 

@@ -222,7 +222,7 @@ static int host_call(lua_State *L)
   return lua_gettop(L);
 }
 
-/* host.stopping(): a recipe should come to its end (it stays true after the recipe has returned). */
+/* host.stopping(): a recipe should come to its end; still true after it has returned. */
 static int host_stopping(lua_State *L)
 {
   lua_pushboolean(L, stopping || interrupted);

@@ -83,7 +83,7 @@ static int host_limit_memory(lua_State *L)
 #endif
 }
 
-/* host.ignore_pipes(): a write to a closed pipe is an error for the writer, not the end of ridge. */
+/* host.ignore_pipes(): a write to a closed pipe is the writer's error, not ridge's end. */
 static int host_ignore_pipes(lua_State *L)
 {
   (void)L;

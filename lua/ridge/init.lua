@@ -68,6 +68,7 @@ function M.stopping()
 end
 
 return setmetatable(M, {
+  late = LATE, -- completion and help offer these names before they are loaded
   __index = function(self, key)
     local late = LATE[key]
     if late then

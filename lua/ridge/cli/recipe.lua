@@ -133,7 +133,7 @@ function M.execute(source, name, argv)
       return 130
     end
     complain(result)
-    return 1
+    return type(result) == 'table' and result.code == 'EINTR' and 130 or 1
   end
   if type(result) == 'number' and result >= 0 and result <= 255 and result % 1 == 0 then
     if result ~= 0 then return result end

@@ -56,6 +56,7 @@ local Loop = {}
 Loop.__index = Loop
 
 --- Run what is complete, or keep it until it is.
+---@param line string what was typed
 function Loop:enter(line)
   local text = self.pending and self.pending .. '\n' .. line or line
   if not self.pending and question(text) then
@@ -85,6 +86,7 @@ function Loop:enter(line)
 end
 
 --- Put an entry into the editor's history and the file.
+---@param text string what was typed, all its lines
 function Loop:remember(text)
   if not self.edited or text:find '^%s*$' then return end
   if text ~= self.last then
@@ -103,6 +105,9 @@ function Loop:collect()
 end
 
 --- What one line, or its absence, brings; false when the input has ended.
+---@param line string|nil what was typed
+---@param reason string|nil 'interrupted' or 'end' where there is no line
+---@return boolean more
 function Loop:round(line, reason)
   if line then
     self:enter(line)

@@ -53,6 +53,7 @@ local function bytes_of(value)
 end
 
 --- Make a value the last one: _ is the newest, _1, _2, _3 the ones before it.
+---@param value any not nil
 function Session:keep(value)
   local bytes = bytes_of(value)
   if bytes > KEPT then
@@ -73,6 +74,8 @@ local function results(kind, ...)
 end
 
 --- Run the chunk and show what it gives; all of it may be ended by Ctrl-C.
+---@param parsed ridge.repl.Parsed what to run
+---@param silent boolean show nothing
 function Session:evaluate(parsed, silent)
   local n, values = results(parsed.kind, parsed.chunk())
   if n == 0 then return end
@@ -117,12 +120,15 @@ function Session:run(text)
 end
 
 --- A line for the user that is no value.
+---@param line string without a newline
 function Session:say(line)
   local write = self.complain or self.write
   write(line .. '\n')
 end
 
 --- Say what went wrong; the typed line is not repeated if it is the only one.
+---@param failure any what `report.catch` made
+---@param text string what was typed
 function Session:fail(failure, text)
   if type(failure) ~= 'table' or not failure.frames then -- an error while handling an error
     failure = { message = tostring(failure), frames = {}, traceback = '' }
@@ -134,6 +140,7 @@ function Session:fail(failure, text)
 end
 
 --- Say that a text ended in the middle.
+---@param text string what was typed
 function Session:fail_incomplete(text)
   self:fail(report.syntax(self.message or 'the text ends in the middle'), text)
 end

@@ -178,7 +178,8 @@ describe('ridge', function()
       { { 'none.lua' }, "there is no file 'none.lua'" }, { { '--threads' }, 'needs a value' },
       { { '--threads', 'x' }, 'is no number' }, { { '--threads', '0.5' }, 'is no number' },
       { { '--seed', '-1' }, 'no whole number' }, { { '--device', 'cuda:0' }, 'no device' },
-      { { '-e' }, 'needs code' }, { { '--trace', 'x' }, 'neither' }, { { '/' }, 'there is no file' },
+      { { '-e' }, 'needs code' }, { { '--trace', 'x' }, 'neither' },
+      { { '/' }, 'there is no file' },
     } do
       local status, out, err = run(case[1])
       assert.equal(1, status, case[2])

@@ -92,8 +92,8 @@ describe('help', function()
 
   it('has an overview, and survives any topic', function()
     assert.truthy(help.lookup('', {}):find 'Ctrl%-R')
-    for _, topic in ipairs { '.', ':', '..', 'a.b.c', '%', '(', '"', '"(', '1', 'string.format', '_G',
-      'nil', 'x[1]' } do
+    for _, topic in ipairs { '.', ':', '..', 'a.b.c', '%', '(', '"', '"(', '1', '_G',
+      'string.format', 'nil', 'x[1]' } do
       local trap = setmetatable({}, { __index = function() error 'called' end })
       assert.has_no.errors(function() help.lookup(topic, { a = trap }) end)
     end

@@ -3,7 +3,7 @@ local lexer = require 'ridge.repl.lexer'
 
 local function kinds(source)
   local list = {}
-  for _, token in ipairs(lexer.words(source)) do list[#list + 1] = token.kind .. ':' .. token.text end
+  for i, token in ipairs(lexer.words(source)) do list[i] = token.kind .. ':' .. token.text end
   return list
 end
 
