@@ -275,7 +275,9 @@ static void test_environment(void)
 
 /* -- Two threads ---------------------------------------------------------------------------- */
 
-enum { ROUNDS = 20000, HELD = 32 };
+enum { ROUNDS = 300000, HELD = 32 };
+
+static pthread_barrier_t begin;
 
 /* Take and free at random; a block that two hold would lose its mark.  Returns NULL if none did. */
 static void *hammer(void *seed)
@@ -285,6 +287,7 @@ static void *hammer(void *seed)
   unsigned char mark = (unsigned char)x;
   void *bad = NULL;
 
+  pthread_barrier_wait(&begin);
   for (int i = 0; i < ROUNDS; i++) {
     rg_block *block;
 
@@ -312,6 +315,7 @@ static void test_threads(void)
   pthread_t threads[2];
   rg_memory before = *memory;
 
+  pthread_barrier_init(&begin, NULL, 2);
   for (uintptr_t i = 0; i < 2; i++) {
     pthread_create(&threads[i], NULL, hammer, (void *)(i + 1));
   }
@@ -321,6 +325,7 @@ static void test_threads(void)
     pthread_join(threads[i], &bad);
     ok(bad == NULL, "every block was one thread's alone");
   }
+  pthread_barrier_destroy(&begin);
   is_int(memory->live_bytes, before.live_bytes, "live is exact after two threads");
   is_int(memory->n_blocks, before.n_blocks, "so is the number of blocks");
 }

@@ -172,19 +172,29 @@ static void test_streams(void)
 
 /* -- Machine --------------------------------------------------------------------------------- */
 
-/* The instruction set a new process uses under RIDGE_ISA. */
-static int isa_under(const char *path, const char *wish)
+/* What this program answers when it is started again with one argument. */
+static int answer(const char *path, const char *question)
 {
   int status = -1;
   pid_t child = fork();
 
   if (child == 0) {
-    setenv("RIDGE_ISA", wish, 1);
-    execl(path, path, "isa", (char *)NULL);
+    execl(path, path, question, (char *)NULL);
     _exit(99);
   }
   waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* The instruction set a new process uses under RIDGE_ISA. */
+static int isa_under(const char *path, const char *wish)
+{
+  int got;
+
+  setenv("RIDGE_ISA", wish, 1);
+  got = answer(path, "isa");
+  unsetenv("RIDGE_ISA");
+  return got;
 }
 
 static void test_machine(const char *path)
@@ -234,7 +244,20 @@ static void test_threads(void)
   is_status(rg_set_threads(before), RG_OK, "back");
 }
 
-static void test_affinity(void)
+/* Where a thread may run after it was bound and unbound. */
+static int unbound(void)
+{
+  int32_t cpu = sched_getcpu();
+  cpu_set_t now;
+
+  if (rg_set_affinity(&cpu, 1) != RG_OK || rg_set_affinity(NULL, 0) != RG_OK) {
+    return 98;
+  }
+  sched_getaffinity(0, sizeof(now), &now);
+  return CPU_COUNT(&now);
+}
+
+static void test_affinity(const char *path)
 {
   cpu_set_t before;
   cpu_set_t now;
@@ -261,6 +284,11 @@ static void test_affinity(void)
   is_status(rg_set_affinity(NULL, 0), RG_OK, "unbound");
   sched_getaffinity(0, sizeof(now), &now);
   ok(CPU_EQUAL(&now, &before), "runs where it did before");
+  CPU_ZERO(&now);
+  CPU_SET((size_t)one, &now);
+  sched_setaffinity(0, sizeof(now), &now);
+  is_int(answer(path, "unbound"), 1, "a process that was given one processor stays on it");
+  sched_setaffinity(0, sizeof(before), &before);
 }
 
 /* -- Clock and interrupt ------------------------------------------------------------------------ */
@@ -299,13 +327,16 @@ int main(int argc, char **argv)
   if (argc > 1 && strcmp(argv[1], "isa") == 0) {
     return rg_isa();
   }
+  if (argc > 1 && strcmp(argv[1], "unbound") == 0) {
+    return unbound();
+  }
   path[n > 0 ? n : 0] = 0;
   test_status();
   test_philox();
   test_streams();
   test_machine(path);
   test_threads();
-  test_affinity();
+  test_affinity(path);
   test_clock();
   test_interrupt();
   return done();
