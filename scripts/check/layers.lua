@@ -22,7 +22,7 @@ local LUA_ROWS = {
   { "blame" },
   { "options" },
   { "ffi" },
-  { "random", "types" },
+  { "random", "types", "show" },
   { "tensor" },
   { "backend", "memory", "nn", "plan" },
   { "init" }, -- require "ridge"; what lies above it is only named there, and loaded late

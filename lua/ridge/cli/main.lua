@@ -124,7 +124,7 @@ local function print_version()
 end
 
 local function prompt(current)
-  local colour = require 'ridge.repl.colour'
+  local colour = require 'ridge.show.colour'
   local terminal = host.is_terminal(0) and host.is_terminal(1)
   colour.enabled = colour.wanted(terminal)
   -- a loop typed by mistake that fills memory must end in an error, not with the process

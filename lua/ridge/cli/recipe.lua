@@ -4,7 +4,7 @@
 -- A name is searched as a path; in ./recipes; in each folder of RIDGE_PATH; in the XDG data folder;
 -- among the embedded ones. A recipe runs with strict globals and finds modules beside itself first.
 
-local colour = require 'ridge.repl.colour'
+local colour = require 'ridge.show.colour'
 local environment = require 'ridge.repl.environment'
 local host = require 'ridge.host'
 local near = require 'ridge.near'

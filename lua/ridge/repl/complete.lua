@@ -4,7 +4,7 @@
 
 local environment = require 'ridge.repl.environment'
 local lexer = require 'ridge.repl.lexer'
-local summary = require 'ridge.repl.summary'
+local summary = require 'ridge.show.summary'
 local types = require 'ridge.types'
 
 local M = {}

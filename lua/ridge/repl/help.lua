@@ -3,7 +3,7 @@
 -- `?"text"` to search. A misspelt name lists near ones.
 
 local annotations = require 'ridge.repl.annotations'
-local colour = require 'ridge.repl.colour'
+local colour = require 'ridge.show.colour'
 local near = require 'ridge.near'
 local sources = require 'ridge.repl.sources'
 local types = require 'ridge.types'

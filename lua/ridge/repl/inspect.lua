@@ -2,7 +2,7 @@
 --- Any Lua value as text: tables with sorted keys, limits of depth, width and items, and marks
 -- where a table contains itself. Tables are read raw; only __tostring is ever called.
 
-local colour = require 'ridge.repl.colour'
+local colour = require 'ridge.show.colour'
 local lexer = require 'ridge.repl.lexer'
 
 local M = {}

@@ -4,13 +4,13 @@
 -- Nothing typed ends it: each round runs protected, and what it calls between reading and running
 -- are functions kept here, so that a session which has broken its own libraries still has a prompt.
 
-local colour = require 'ridge.repl.colour'
+local colour = require 'ridge.show.colour'
 local complete = require 'ridge.repl.complete'
 local help = require 'ridge.repl.help'
 local history = require 'ridge.repl.history'
 local host = require 'ridge.host'
 local session = require 'ridge.repl.session'
-local summary = require 'ridge.repl.summary'
+local summary = require 'ridge.show.summary'
 
 local M = {}
 

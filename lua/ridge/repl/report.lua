@@ -6,7 +6,7 @@
 -- are the user's, with what their lines say.
 
 local blame = require 'ridge.blame'
-local colour = require 'ridge.repl.colour'
+local colour = require 'ridge.show.colour'
 local inspect = require 'ridge.repl.inspect'
 
 local M = {}

@@ -2,12 +2,12 @@
 --- A session: an environment that lives from line to line, the last values, and how a typed text is
 -- run and its values are shown. It knows no terminal: text comes in, text goes out.
 
-local colour = require 'ridge.repl.colour'
+local colour = require 'ridge.show.colour'
 local environment = require 'ridge.repl.environment'
 local inspect = require 'ridge.repl.inspect'
 local parse = require 'ridge.repl.parse'
 local report = require 'ridge.repl.report'
-local summary = require 'ridge.repl.summary'
+local summary = require 'ridge.show.summary'
 local types = require 'ridge.types'
 
 local M = {}

@@ -176,7 +176,7 @@ local function text(x)
     local std = n > 1 and math.sqrt(((f - mean):square():sum():item()) / (n - 1)) or 0
     stats = { mean = mean, std = std, min = f:min():item(), max = f:max():item() }
   end
-  return require('ridge.repl.show').tensor {
+  return require('ridge.show').tensor {
     dtype = x.dtype, shape = x.shape, device = x.device, bytes = x.bytes, stats = stats,
     get = function(i) return tonumber(array[i]) end,
   }

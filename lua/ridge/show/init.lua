@@ -10,8 +10,8 @@
 --
 -- Values come through an accessor, so that nothing here knows what a tensor is.
 
-local colour = require 'ridge.repl.colour'
-local summary = require 'ridge.repl.summary'
+local colour = require 'ridge.show.colour'
+local summary = require 'ridge.show.summary'
 
 local M = {}
 
@@ -19,14 +19,14 @@ local THRESHOLD = 1000 -- elements; above, only edges are shown
 local EDGE = 3         -- items at each edge
 local GAP = '  '
 
----@class ridge.repl.Shown
+---@class ridge.show.Tensor
 ---@field dtype string 'f32', 'i64', 'bool', ...
 ---@field shape integer[] sizes, {} for a scalar
 ---@field get fun(flat0: integer): number|boolean the value at a flat index, counted from 0
 ---@field device? string 'cpu' if not given
 ---@field bytes? integer bytes it holds
 ---@field flags? string[] words for the footer, such as 'requires_grad'
----@field stats? ridge.repl.Stats if the caller has computed them; used above 2^20 elements
+---@field stats? ridge.show.Stats if the caller has computed them; used above 2^20 elements
 ---@field width? integer columns, the terminal's if not given
 
 -- -- One format for all ---------------------------------------------------------
@@ -199,7 +199,7 @@ local function matrices(t, lines, edge)
 end
 
 --- A tensor as text: values, then the footer.
----@param t ridge.repl.Shown what it is and how to get its values
+---@param t ridge.show.Tensor what it is and how to get its values
 ---@return string text lines without a newline at the end
 function M.tensor(t)
   t.width = t.width or summary.columns()

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
-local colour = require 'ridge.repl.colour'
-local show = require 'ridge.repl.show'
+local colour = require 'ridge.show.colour'
+local show = require 'ridge.show'
 
 local function tensor(dtype, shape, values, width)
   return show.tensor {
@@ -113,7 +113,7 @@ describe('a tensor as text', function()
 
   it('keeps a small spread around a large mean', function()
     local values = numbers(40, function(i) return 1e8 + i % 2 end)
-    local summary = require('ridge.repl.summary')
+    local summary = require('ridge.show.summary')
     local stats = summary.stats(function(i) return values[i + 1] end, 40)
     assert.is_true(math.abs(stats.std - 0.5063697) < 1e-6)
   end)

@@ -2,7 +2,7 @@
 --- The footer under a tensor: type, shape, device, bytes, mean, spread, and a histogram between the
 -- smallest and the largest value.
 
-local colour = require 'ridge.repl.colour'
+local colour = require 'ridge.show.colour'
 
 local M = {}
 
@@ -11,7 +11,7 @@ local BINS = 24
 local FEW = 8           -- elements up to which everything is seen at a glance anyway
 local ALL = 2 ^ 20      -- elements up to which every one is read; above, evenly spaced ones
 
----@class ridge.repl.Stats
+---@class ridge.show.Stats
 ---@field mean number of the finite values
 ---@field std number their standard deviation (n - 1)
 ---@field min number smallest finite value
@@ -63,7 +63,7 @@ end
 --- Statistics of n values: two passes, so that large means do not swallow small spreads.
 ---@param get fun(flat0: integer): number|boolean the value at a flat index, from 0
 ---@param n integer how many there are
----@return ridge.repl.Stats|nil stats nil if no value is finite
+---@return ridge.show.Stats|nil stats nil if no value is finite
 function M.stats(get, n)
   local step = n > ALL and math.floor(n / ALL) or 1
   local sum, used, nan, inf = 0, 0, 0, 0
@@ -145,7 +145,7 @@ local function spread(t, n)
 end
 
 --- The footer line of a tensor.
----@param t ridge.repl.Shown what it is and how to get its values
+---@param t ridge.show.Tensor what it is and how to get its values
 ---@param n integer its number of elements
 ---@return string line
 function M.footer(t, n)
