@@ -6,6 +6,7 @@
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
+local blame = require 'ridge.blame'
 
 local M = {}
 
@@ -33,6 +34,22 @@ end
 ---@return boolean
 function M.is(value)
   return ffi.istype(ctype, value)
+end
+
+--- Raise unless value is a tensor that still has one behind it: reading a field through an empty
+-- handle would end the process.
+---@param value any
+---@param what string the function asking, for the error
+---@return Tensor value
+function M.need(value, what)
+  if not M.is(value) then
+    blame.raise(('%s: a tensor is expected, got %s'):format(what,
+      value == nil and 'nil' or type(value) .. ' ' .. tostring(value)), 'EARG', what)
+  end
+  if value._t == nil then
+    blame.raise(('%s: the tensor was released'):format(what), 'ERELEASED', what)
+  end
+  return value
 end
 
 --- A place for a C function to put a new tensor.

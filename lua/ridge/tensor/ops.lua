@@ -17,14 +17,7 @@ local methods, docs = M.methods, M.docs
 local slot, wrap, is, settle = ref.slot, ref.wrap, ref.is, call.settle
 local axes_buffer = ffi.new('int32_t[8]')
 
---- Raise unless value is a tensor.
-local function need(value, what)
-  if not is(value) then
-    blame.raise(('%s: a tensor is expected, got %s'):format(what,
-      value == nil and 'nil' or type(value) .. ' ' .. tostring(value)), 'EARG', what)
-  end
-  return value
-end
+local need = ref.need
 
 --- An axis as C counts it: 1 is the first, negative counts from the end.
 ---@param axis number

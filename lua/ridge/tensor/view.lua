@@ -12,15 +12,9 @@ local ops = require 'ridge.tensor.ops'
 local M = { methods = {}, docs = {} }
 
 local methods, docs = M.methods, M.docs
-local slot, wrap, is = ref.slot, ref.wrap, ref.is
+local slot, wrap, need = ref.slot, ref.wrap, ref.need
 local index_buffer = ffi.new('int64_t[8]')
 local order_buffer = ffi.new('int32_t[8]')
-
-local function need(x, what)
-  if not is(x) then
-    blame.raise(('%s: a tensor is expected, got %s'):format(what, type(x)), 'EARG', what)
-  end
-end
 
 --- Position i (from 1, or negative from the end) of an axis, as C counts it.
 local function position(x, axis, i, what)
