@@ -52,8 +52,8 @@ static void read_cpuinfo(void)
 {
   FILE *file = fopen("/proc/cpuinfo", "re");
   char line[4096];
-  int last_socket = -1;
-  int cores = 1;
+  long last_socket = -1;
+  long cores = 1;
 
   while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
     const char *value;
@@ -61,16 +61,18 @@ static void read_cpuinfo(void)
     if (facts.cpu[0] == 0 && (value = value_of(line, "model name")) != NULL) {
       snprintf(facts.cpu, sizeof(facts.cpu), "%.*s", (int)strcspn(value, "\n"), value);
     } else if ((value = value_of(line, "physical id")) != NULL) {
-      last_socket = atoi(value) > last_socket ? atoi(value) : last_socket;
+      long socket = strtol(value, NULL, 10);
+
+      last_socket = socket > last_socket ? socket : last_socket;
     } else if ((value = value_of(line, "cpu cores")) != NULL) {
-      cores = atoi(value);
+      cores = strtol(value, NULL, 10);
     }
   }
   if (file != NULL) {
     fclose(file);
   }
-  facts.n_sockets = last_socket < 0 ? 1 : last_socket + 1;
-  facts.n_cores = cores * facts.n_sockets;
+  facts.n_sockets = last_socket < 0 ? 1 : (int32_t)last_socket + 1;
+  facts.n_cores = (int32_t)cores * facts.n_sockets;
 }
 
 /* -- Instruction sets ----------------------------------------------------------- */

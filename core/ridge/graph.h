@@ -49,7 +49,7 @@ typedef struct rg_plan_facts {
 /* out: filled. */
 RG_API rg_status rg_plan_facts_of(const rg_plan *plan, rg_plan_facts *out) RG_CHECK;
 
-/* Operation name of step i (0-based), NULL past the end. */
+/* Operation name of step index (0-based), NULL past the end. */
 RG_API const char *rg_plan_step_name(const rg_plan *plan, int64_t index);
 
 #endif

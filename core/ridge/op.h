@@ -95,7 +95,7 @@ RG_BINARY_LIST(RG_BINARY_PROTOTYPE)
 
 /* -- Making, copying, converting ---------------------------------------------- */
 
-/* Set every element of x to a number, converted to its type. */
+/* Set every element of x to value, converted to its type. */
 RG_API rg_status rg_fill_(rg_tensor *x, double value) RG_CHECK;
 
 /* x[i] = start + i * step, in row-major order. */
@@ -107,7 +107,7 @@ RG_API rg_status rg_copy_(rg_tensor *x, const rg_tensor *y) RG_CHECK;
 /* A contiguous copy.  x: any; out: new tensor. */
 RG_API rg_status rg_clone(const rg_tensor *x, rg_tensor **out) RG_CHECK;
 
-/* x itself (a new reference) if it is contiguous, else a copy. */
+/* out: x itself (a new reference) if it is contiguous, else a copy. */
 RG_API rg_status rg_contiguous(const rg_tensor *x, rg_tensor **out) RG_CHECK;
 
 /*
@@ -205,6 +205,7 @@ RG_API rg_status rg_norm(const rg_tensor *x, double p, const int32_t *axes, int3
 /*
 ** Position (0-based, i64) of the first largest or smallest element along an axis; nan wins.
 **
+** x        any but bool
 ** axis     -ndim .. ndim-1
 ** keep     1: the axis stays with size 1
 ** out      new tensor, i64
@@ -356,8 +357,9 @@ RG_API int32_t rg_autocast_set(int32_t dtype);
 RG_API int32_t rg_autocast(void);
 
 /*
-** Which library or kernel the CPU uses for products: one of "auto", "onednn", "openblas", "own".
+** Which library or kernel the CPU uses for products.
 **
+** path     "auto", "onednn", "openblas" or "own"
 ** RG_EARG for another name.  The environment's RIDGE_GEMM sets it at start.
 */
 RG_API rg_status rg_set_gemm_path(const char *path) RG_CHECK;
@@ -383,7 +385,7 @@ RG_API rg_status rg_trace_start(int64_t capacity) RG_CHECK;
 /* Stop recording; the events stay readable until the next start.  Returns how many there are. */
 RG_API int64_t rg_trace_stop(void);
 
-/* Event i of the last trace, oldest first (0-based).  out: filled.  RG_EARG. */
+/* Event index of the last trace, oldest first (0-based).  out: filled.  RG_EARG. */
 RG_API rg_status rg_trace_event(int64_t index, rg_event *out) RG_CHECK;
 
 #endif

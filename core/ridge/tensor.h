@@ -151,6 +151,7 @@ RG_API rg_status rg_tensor_set(rg_tensor *x, const int64_t *index, int32_t n,
 /*
 ** The same elements in another shape.
 **
+** x        any
 ** shape    ndim sizes; one may be -1 and is worked out
 ** ndim     0 .. RG_MAX_DIMS
 ** out      new reference to a view
@@ -159,16 +160,18 @@ RG_API rg_status rg_tensor_set(rg_tensor *x, const int64_t *index, int32_t n,
 RG_API rg_status rg_view(const rg_tensor *x, const int64_t *shape, int32_t ndim,
                          rg_tensor **out) RG_CHECK;
 
-/* Axes a and b exchanged; negative ones count from the last.  out: view.  RG_EAXIS. */
+/* Axes a and b of x exchanged; negative ones count from the last.  out: view.  RG_EAXIS. */
 RG_API rg_status rg_transpose(const rg_tensor *x, int32_t a, int32_t b, rg_tensor **out) RG_CHECK;
 
-/* Axes in another order.  order: a permutation of 0 .. ndim-1, n of them; out: view.  RG_EAXIS. */
+/* Axes of x in another order.  order: a permutation of 0 .. ndim-1, n of them; out: view.
+** RG_EAXIS. */
 RG_API rg_status rg_permute(const rg_tensor *x, const int32_t *order, int32_t n,
                             rg_tensor **out) RG_CHECK;
 
 /*
 ** A range of one axis.
 **
+** x        any
 ** axis     -ndim .. ndim-1
 ** start    0 .. size; length 0 .. size - start; step at least 1
 ** length   elements taken
@@ -179,7 +182,7 @@ RG_API rg_status rg_permute(const rg_tensor *x, const int32_t *order, int32_t n,
 RG_API rg_status rg_narrow(const rg_tensor *x, int32_t axis, int64_t start, int64_t length,
                            int64_t step, rg_tensor **out) RG_CHECK;
 
-/* One position of one axis, which goes away.  axis, index: 0-based; out: view.  RG_EAXIS. */
+/* One position of one axis of x, which goes away.  axis, index: 0-based; out: view.  RG_EAXIS. */
 RG_API rg_status rg_select(const rg_tensor *x, int32_t axis, int64_t index,
                            rg_tensor **out) RG_CHECK;
 
@@ -194,13 +197,13 @@ RG_API rg_status rg_select(const rg_tensor *x, int32_t axis, int64_t index,
 RG_API rg_status rg_expand(const rg_tensor *x, const int64_t *shape, int32_t ndim,
                            rg_tensor **out) RG_CHECK;
 
-/* An axis of size 1 put in before axis (0 .. ndim, or negative).  out: view.  RG_EAXIS. */
+/* An axis of size 1 put into x before axis (0 .. ndim, or negative).  out: view.  RG_EAXIS. */
 RG_API rg_status rg_unsqueeze(const rg_tensor *x, int32_t axis, rg_tensor **out) RG_CHECK;
 
-/* An axis of size 1 taken out.  axis: -ndim .. ndim-1; out: view.  RG_EAXIS, RG_ESHAPE. */
+/* An axis of size 1 taken out of x.  axis: -ndim .. ndim-1; out: view.  RG_EAXIS, RG_ESHAPE. */
 RG_API rg_status rg_squeeze(const rg_tensor *x, int32_t axis, rg_tensor **out) RG_CHECK;
 
-/* Mark x as a weight: packed and cast copies of it are kept until it is written to. */
+/* on = 1 marks x as a weight: packed and cast copies of it are kept until it is written to. */
 RG_API void rg_tensor_set_param(rg_tensor *x, int32_t on);
 
 /* -- Scopes ------------------------------------------------------------------ */
