@@ -463,6 +463,31 @@ static void test_no_memory(void)
   rg_tensor_release(x);
 }
 
+/* A capture goes on after a call that got no memory, whatever it asked for. */
+static void test_goes_on(void)
+{
+  rg_tensor *x = filled(100, 1);
+  rg_tensor *y = NULL;
+  rg_plan *plan = NULL;
+  rg_plan_facts facts = { 0 };
+  rg_status status = RG_ENOMEM;
+  int n = 0;
+
+  is_status(rg_capture_begin(), RG_OK, "begin");
+  while (status == RG_ENOMEM && n < 20) {
+    rg_alloc_fail_at(++n);
+    status = plus(x, &y);
+    rg_alloc_fail_at(0);
+  }
+  is_status(rg_capture_end(&plan), RG_OK, "end");
+  ok(status == RG_OK && n > 4, "header, storage, block, step and scratch were refused");
+  is_status(rg_plan_facts_of(plan, &facts), RG_OK, "facts");
+  is_int(facts.n_steps, 1, "only the call that worked is a step");
+  rg_plan_release(plan);
+  rg_tensor_release(x);
+  rg_tensor_release(y);
+}
+
 /* -- Two threads ----------------------------------------------------------------------------------- */
 
 enum { RUNS = 2000 };
@@ -527,6 +552,7 @@ int main(void)
   test_interrupt();
   test_draws();
   test_no_memory();
+  test_goes_on();
   test_threads();
   is_int(rg_live_tensors(), 0, "no tensor is left");
   is_int(live(), 0, "no memory is left");
