@@ -75,10 +75,17 @@ local function field(value, name)
   return nil
 end
 
+--- A function, or a class: a table that can be called.
+local function callable(value)
+  if type(value) ~= 'table' then return type(value) == 'function' end
+  local meta = debug.getmetatable(value)
+  return type(meta) == 'table' and rawget(meta, '__call') ~= nil
+end
+
 local function add(list, seen, name, value)
   if type(name) == 'string' and not seen[name] and name:find '^[%a_][%w_]*$' then
     seen[name] = true
-    list[#list + 1] = { name = name, callable = type(value) == 'function' }
+    list[#list + 1] = { name = name, callable = callable(value) }
   end
 end
 
@@ -87,7 +94,7 @@ local function fields_of(value)
   local list, seen = {}, {}
   local entry = types.of(value)
   if entry then
-    for name in pairs(entry.methods) do add(list, seen, name, print) end
+    for name in pairs(entry.methods) do add(list, seen, name, callable) end
     for name in pairs(entry.properties) do add(list, seen, name) end
   end
   if type(value) == 'string' then value = string end

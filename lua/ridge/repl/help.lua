@@ -39,9 +39,11 @@ end
 
 -- -- Text -----------------------------------------------------------------------
 
+--- The first sentence of a text, cut where a list would wrap.
 local function first_sentence(text)
   local flat = text:gsub('%s+', ' ')
-  return flat:match '^(.-[.:])%s' or flat
+  local sentence = flat:match '^(.-%.)%s' or flat
+  return #sentence <= 100 and sentence or sentence:sub(1, 97):gsub('%s%S*$', '') .. ' ...'
 end
 
 local function table_lines(lines, rows)
@@ -82,15 +84,41 @@ local function list_text(head, rows)
   return table.concat(lines, '\n')
 end
 
-local function module_text(module)
-  local lines = { colour.paint('bold', module.name) .. '  ' .. colour.paint('dim', module.path) }
-  if module.text ~= '' then indent(lines, module.text) end
-  local rows = {}
-  for _, entry in ipairs(module.entries) do
-    if entry.returned then
-      rows[#rows + 1] = { entry.name .. '(' .. entry.parameters .. ')', first_sentence(entry.text) }
+--- What can be called through a module: its own functions, those it hands on, those that come late.
+local function module_rows(module, value)
+  local rows, seen = {}, {}
+  for name, field in next, value or {} do
+    local entry = type(field) == 'function' and M.entry_of(field)
+    if entry and type(name) == 'string' then
+      seen[name] = true
+      rows[#rows + 1] = { name .. '(' .. entry.parameters .. ')', first_sentence(entry.text) }
     end
   end
+  for _, entry in ipairs(module.entries) do
+    if entry.returned and not seen[entry.name] then
+      rows[#rows + 1] = { entry.name .. '(' .. entry.parameters .. ')', first_sentence(entry.text) }
+    end
+    seen[entry.name] = true
+  end
+  local meta = value and debug.getmetatable(value)
+  for name, late in next, type(meta) == 'table' and rawget(meta, 'late') or {} do
+    local path, member = late, nil
+    if type(late) == 'table' then path, member = late[1], late[2] end
+    local other = read_index().modules[path]
+    local about = other and other.text
+    for _, entry in ipairs(member and other and other.entries or {}) do
+      if entry.returned and entry.name == member then about = entry.text end
+    end
+    if about and not seen[name] then rows[#rows + 1] = { name, first_sentence(about) } end
+  end
+  table.sort(rows, function(a, b) return a[1] < b[1] end)
+  return rows
+end
+
+local function module_text(module, value)
+  local lines = { colour.paint('bold', module.name) .. '  ' .. colour.paint('dim', module.path) }
+  if module.text ~= '' then indent(lines, module.text) end
+  local rows = module_rows(module, value)
   if #rows == 0 then return table.concat(lines, '\n') end
   return list_text(table.concat(lines, '\n'), rows)
 end
@@ -162,7 +190,10 @@ local function resolve(name, env)
   return value
 end
 
-local function entry_of_function(f)
+--- The docstring of a function, by the place where it stands; nil if it has none.
+---@param f function any function
+---@return ridge.repl.Entry|nil entry
+function M.entry_of(f)
   local info = debug.getinfo(f, 'S')
   local path = sources.path_of(info.source)
   return path and read_index().by_place[path .. ':' .. info.linedefined]
@@ -180,7 +211,7 @@ end
 --- Help for a value; nil if nothing is known about it.
 local function value_text(name, value)
   if type(value) == 'function' then
-    local entry = entry_of_function(value)
+    local entry = M.entry_of(value)
     if entry then return entry_text(entry, name) end
     local info = debug.getinfo(value, 'S')
     if info.what == 'C' then return name .. ': a function of Lua itself or of a C library' end
@@ -191,10 +222,10 @@ local function value_text(name, value)
   if entry then return type_text(entry) end
   if type(value) ~= 'table' then return nil end
   local module = module_of_value(value)
-  if module then return module_text(module) end
+  if module then return module_text(module, value) end
   local init = rawget(value, 'init')
   if type(init) == 'function' then
-    local found = entry_of_function(init)
+    local found = M.entry_of(init)
     if found then return entry_text(found, name) end
   end
   return nil
