@@ -69,11 +69,12 @@ static rg_status prepare_plain(state *s, const rg_chain *chain, int32_t dtype, v
 **
 **   z1 = x S1,  z2 = x U2,  y = end(z1 U1 + z2 S2),   z = [z1|z2].
 */
-static rg_status prepare_halves(state *s, const rg_chain *chain, float *z)
+static rg_status prepare_halves(state *s, const rg_chain *chain, int32_t dtype, char *z)
 {
   int64_t half = chain->free[0].n;
-  const rg_product x = { .m = s->x.count, .n = half, .compute = RG_F32, .c_dtype = RG_F32,
-                         .c_row = 2 * half, .end = { .scale = 1 } };
+  char *z2 = z + half * rg_dtype_bytes(dtype);
+  const rg_product x = { .m = s->x.count, .n = half, .compute = rg_product_compute(dtype),
+                         .c_dtype = dtype, .c_row = 2 * half, .end = { .scale = 1 } };
   rg_product *p1 = &s->part[0].p, *p2 = &s->part[1].p, *p3 = &s->part[2].p;
 
   s->n = 3;
@@ -91,18 +92,18 @@ static rg_status prepare_halves(state *s, const rg_chain *chain, float *z)
   p2->f_dtype = s->x.tensor->_dtype;
   p2->f_row = s->x.row;
   p2->f_col = s->x.col;
-  p2->c = z + half;
+  p2->c = z2;
   *p3 = x;
   p3->n = chain->free[1].n;
   p3->k = half;
-  p3->a = z + half;
-  p3->a_dtype = RG_F32;
+  p3->a = z2;
+  p3->a_dtype = dtype;
   p3->a_row = 2 * half;
   p3->a_col = 1;
   p3->b = chain->free[1];
   p3->fixed = chain->fixed[1];
   p3->f = z;
-  p3->f_dtype = RG_F32;
+  p3->f_dtype = dtype;
   p3->f_row = 2 * half;
   p3->f_col = 1;
   p3->c = s->y.data;
@@ -120,7 +121,9 @@ static rg_status may_halve(const rg_chain *chain, const state *s, int32_t dtype,
   bool both = true;
 
   *out = false;
-  if (chain->free[0].n < HALF_LEAST || s->x.count < ROWS_LEAST || dtype != RG_F32 ||
+  int64_t half = chain->free[0].n;
+  if (half < HALF_LEAST || s->x.count < ROWS_LEAST || (dtype != RG_F32 && dtype != RG_BF16) ||
+      (dtype == RG_BF16 && half % RG_AMX_STEP != 0) ||
       !rg_product_takes_signs(rg_product_compute(dtype))) {
     return RG_OK;
   }
@@ -151,7 +154,7 @@ static rg_status prepare(state *s, const rg_chain *chain, const rg_call *call,
     s->part[i].stays = stays;
   }
   RG_TRY(may_halve(chain, s, dtype, &halves));
-  return halves ? prepare_halves(s, chain, z) : prepare_plain(s, chain, dtype, z);
+  return halves ? prepare_halves(s, chain, dtype, z) : prepare_plain(s, chain, dtype, z);
 }
 
 /* Give back what eager calls hold only while they run; in a plan addresses stay good. */

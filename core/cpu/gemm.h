@@ -65,16 +65,16 @@ rg_status rg_pack_get(const rg_weight *w, int32_t format, int32_t n_threads,
                       const void **data) RG_CHECK;
 
 /*
-** The packed form of a matrix that is +-sign everywhere, as tiles of +-1 in bf16; kept like the
-** others.
+** The packed form of a matrix that is +-sign everywhere: for each panel and row one word, bit c set
+** where column c is positive.  Kept like the others.
 **
 ** sign     out: 0 if the matrix is not of that kind, which is kept as well
 */
-rg_status rg_pack_get_signs(const rg_weight *w, int32_t n_threads, const void **data,
+rg_status rg_pack_get_signs(const rg_weight *w, int32_t n_threads, const uint32_t **words,
                             float *sign) RG_CHECK;
 
-/* One panel of it. */
-void rg_pack_signs(const rg_weight *w, int64_t panel, void *out);
+/* The words of one panel. */
+void rg_pack_signs(const rg_weight *w, int64_t panel, uint32_t *words);
 
 /* -- Products ------------------------------------------------------------------------- */
 
@@ -90,8 +90,11 @@ typedef struct rg_gemm {
   int32_t format;
   bool split_rows; /* threads share the rows; else the panels */
   /* the part with fixed signs */
-  const uint16_t *parts; /* f as three matrices in bf16 that sum to it, one after the other */
-  const void *fixed;     /* packed tiles of +-1, or NULL: expanded as they are used */
+  const uint16_t *f; /* f as matrices in bf16 that sum to it, part elements apart */
+  int64_t ldf;
+  int64_t part;
+  int32_t n_parts;      /* 3 for f32, 1 for bf16 */
+  const uint32_t *words; /* packed signs, or NULL: collected as they are used */
   float sign;
 } rg_gemm;
 
@@ -103,6 +106,9 @@ void rg_gemm_f32(const rg_gemm *g, int32_t thread, int32_t n_threads);
 void rg_gemm_amx(const rg_gemm *g, int32_t thread, int32_t n_threads);
 void rg_gemm_signs(const rg_gemm *g, int32_t thread, int32_t n_threads);
 
+/* Bytes of room each thread of the last one needs. */
+int64_t rg_gemm_signs_room(const rg_gemm *g);
+
 /* Can this process run tile instructions on bf16? */
 bool rg_amx_usable(void);
 
@@ -113,6 +119,9 @@ void rg_amx_convert(const float *x, uint16_t *y, int64_t n);
 /* Tile registers for two tiles of r0 and r1 rows: 0 1 2 3 sums, 4 5 a, 6 7 b.  And back to none. */
 void rg_amx_configure(int64_t r0, int64_t r1);
 void rg_amx_release(void);
+
+/* Words of signs, one for each of k rows, as packed tiles of +-1 in bf16. */
+void rg_amx_expand(const uint32_t *words, int64_t k, uint16_t *tiles);
 
 /* x as a sum of three numbers in bf16, exactly; they lie part elements apart. */
 void rg_amx_split(const float *x, uint16_t *y, int64_t part, int64_t n);

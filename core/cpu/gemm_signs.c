@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** f32 products with fixed signs on the tile registers of AMX.
+** Products with fixed signs on the tile registers of AMX.
 **
-** Half of a sketched layer's work multiplies by +-1/sqrt(R).  Plus and minus one are exact in bf16,
-** and any f32 number is the exact sum of three numbers in bf16 (24 bits of mantissa, eight in each),
-** so f fixed = sign (f1 + f2 + f3)(+-1): three tile products with sums in f32, with no more error than
-** any f32 product has, at about twice the speed of the f32 units.  What else belongs to the sum
-** comes from the ordinary f32 tiles, into the same tile, before the way out.
+** Half of a sketched layer's work multiplies by +-1/sqrt(R).  The signs are kept as bits and become
+** tiles of +-1 as they are used, which saves most of their way through memory; the factor follows
+** the sum.
+**
+** In f32 there is more to it: plus and minus one are exact in bf16, and any f32 number is the exact
+** sum of three numbers in bf16 (24 bits of mantissa, eight in each), so f fixed is three tile
+** products with sums in f32, with no more error than any f32 product has, at about twice the speed
+** of the f32 units.  What else belongs to the sum follows into the same tile before the way out.
 */
 #include "cpu/gemm.h"
 
@@ -14,10 +17,10 @@ enum { PARTS = 3 };
 
 #if defined(__x86_64__)
 #pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,amx-tile,amx-bf16")
+#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,amx-tile,amx-bf16,bmi2")
 #include <immintrin.h>
 
-/* -- Splitting ------------------------------------------------------------------------------ */
+/* -- Splitting and expanding ------------------------------------------------------------------ */
 
 /* Cut off all but the first eight bits of the mantissas; what is cut stays in x. */
 static __m512i cut(__m512 *x, __mmask16 finite)
@@ -31,6 +34,8 @@ static __m512i cut(__m512 *x, __mmask16 finite)
 
 void rg_amx_split(const float *x, uint16_t *y, int64_t part, int64_t n)
 {
+  const __m512i quiet = _mm512_set1_epi32(0x00400000);
+
   for (int64_t i = 0; i < n; i += 16) {
     __mmask16 lanes = n - i >= 16 ? 0xffff : (__mmask16)((1u << (n - i)) - 1);
     __m512 rest = _mm512_maskz_loadu_ps(lanes, x + i);
@@ -38,9 +43,9 @@ void rg_amx_split(const float *x, uint16_t *y, int64_t part, int64_t n)
     __mmask16 nan = _mm512_cmp_ps_mask(rest, rest, _CMP_UNORD_Q);
     __mmask16 finite = _mm512_cmp_ps_mask(_mm512_abs_ps(rest), _mm512_set1_ps(3.402823466e38f),
                                           _CMP_LE_OQ);
-    rest = _mm512_castsi512_ps(_mm512_mask_or_epi32(_mm512_castps_si512(rest), nan,
-                                                    _mm512_castps_si512(rest),
-                                                    _mm512_set1_epi32(0x00400000)));
+    __m512i bits = _mm512_castps_si512(rest);
+
+    rest = _mm512_castsi512_ps(_mm512_mask_or_epi32(bits, nan, bits, quiet));
     for (int p = 0; p < PARTS; p++) {
       __m512i head = cut(&rest, finite);
 
@@ -49,53 +54,106 @@ void rg_amx_split(const float *x, uint16_t *y, int64_t part, int64_t n)
   }
 }
 
-/* -- Tiles ------------------------------------------------------------------------------------ */
-
-static void block_2(int64_t steps, const uint16_t *f, int64_t ldf, int64_t part,
-                    const uint16_t *b, float *c)
+void rg_amx_expand(const uint32_t *words, int64_t k, uint16_t *tiles)
 {
-  __asm__ volatile("" : : : "memory"); /* what the tiles read is stored: their loads do not say so */
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
-  for (int64_t l = 0; l < steps; l++, f += RG_AMX_STEP, b += 1024) {
-    _tile_loadd(6, b, 64);
-    _tile_loadd(7, b + 512, 64);
-#pragma GCC unroll 3
-    for (int p = 0; p < PARTS; p++) {
-      _tile_loadd(4, f + p * part, ldf * 2);
-      _tile_loadd(5, f + p * part + 16 * ldf, ldf * 2);
-      _tile_dpbf16ps(0, 4, 6);
-      _tile_dpbf16ps(1, 4, 7);
-      _tile_dpbf16ps(2, 5, 6);
-      _tile_dpbf16ps(3, 5, 7);
+  const __m512i minus = _mm512_set1_epi16((short)0xbf80);
+  const __m512i plus = _mm512_set1_epi16(0x3f80);
+
+  /* a row of a tile holds pairs of neighbouring steps: even bits from one word, odd from the next;
+  ** what stands behind the last step is multiplied by zeros */
+  for (int64_t l = 0; l < k; l += RG_AMX_STEP, tiles += 2 * RG_AMX_STEP * 16) {
+    for (int64_t r = 0; r < RG_AMX_STEP && l + r < k; r += 2) {
+      uint32_t even = words[l + r];
+      uint32_t odd = l + r + 1 < k ? words[l + r + 1] : 0;
+      __mmask32 first = _pdep_u32(even, 0x55555555u) | _pdep_u32(odd, 0xaaaaaaaau);
+      __mmask32 second = _pdep_u32(even >> 16, 0x55555555u) | _pdep_u32(odd >> 16, 0xaaaaaaaau);
+
+      _mm512_storeu_si512(tiles + r * 16, _mm512_mask_blend_epi16(first, minus, plus));
+      _mm512_storeu_si512(tiles + RG_AMX_STEP * 16 + r * 16,
+                          _mm512_mask_blend_epi16(second, minus, plus));
+    }
+    for (int64_t r = k - l + ((k - l) & 1); r < RG_AMX_STEP; r += 2) {
+      _mm512_storeu_si512(tiles + r * 16, plus);
+      _mm512_storeu_si512(tiles + RG_AMX_STEP * 16 + r * 16, plus);
     }
   }
-  _tile_stored(0, c, RG_PANEL * 4);
-  _tile_stored(1, c + 16, RG_PANEL * 4);
-  _tile_stored(2, c + 16 * RG_PANEL, RG_PANEL * 4);
-  _tile_stored(3, c + 16 * RG_PANEL + 16, RG_PANEL * 4);
 }
 
-static void block_1(int64_t steps, const uint16_t *f, int64_t ldf, int64_t part,
-                    const uint16_t *b, float *c)
+/* -- Tiles ------------------------------------------------------------------------------------ */
+
+/* c (+)= a b over so many steps, a in parts whose products are summed; two tiles of rows, or one. */
+static inline __attribute__((always_inline)) void block(const int parts, const bool two,
+                                                        int64_t steps, const uint16_t *a,
+                                                        int64_t lda, int64_t part,
+                                                        const uint16_t *b, float *c, bool add)
 {
-  __asm__ volatile("" : : : "memory"); /* what the tiles read is stored: their loads do not say so */
-  _tile_zero(0);
-  _tile_zero(1);
-  for (int64_t l = 0; l < steps; l++, f += RG_AMX_STEP, b += 1024) {
+  /* what the tiles read is stored by now: their loads do not say so to the compiler */
+  __asm__ volatile("" : : : "memory");
+  if (add) {
+    _tile_loadd(0, c, RG_PANEL * 4);
+    _tile_loadd(1, c + 16, RG_PANEL * 4);
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+  }
+  if (two && add) {
+    _tile_loadd(2, c + 16 * RG_PANEL, RG_PANEL * 4);
+    _tile_loadd(3, c + 16 * RG_PANEL + 16, RG_PANEL * 4);
+  } else if (two) {
+    _tile_zero(2);
+    _tile_zero(3);
+  }
+  for (int64_t l = 0; l < steps; l++, a += RG_AMX_STEP, b += 1024) {
     _tile_loadd(6, b, 64);
     _tile_loadd(7, b + 512, 64);
 #pragma GCC unroll 3
-    for (int p = 0; p < PARTS; p++) {
-      _tile_loadd(4, f + p * part, ldf * 2);
+    for (int p = 0; p < parts; p++) {
+      _tile_loadd(4, a + p * part, lda * 2);
       _tile_dpbf16ps(0, 4, 6);
       _tile_dpbf16ps(1, 4, 7);
+      if (two) {
+        _tile_loadd(5, a + p * part + 16 * lda, lda * 2);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+      }
     }
   }
   _tile_stored(0, c, RG_PANEL * 4);
   _tile_stored(1, c + 16, RG_PANEL * 4);
+  if (two) {
+    _tile_stored(2, c + 16 * RG_PANEL, RG_PANEL * 4);
+    _tile_stored(3, c + 16 * RG_PANEL + 16, RG_PANEL * 4);
+  }
+}
+
+static void fixed_block(const rg_gemm *g, int64_t row, int64_t rows, const uint16_t *tiles,
+                        float *c)
+{
+  int64_t steps = rg_pack_depth(RG_PACK_BF16, g->p->fixed.k) / RG_AMX_STEP;
+  const uint16_t *f = g->f + row * g->ldf;
+
+  if (g->n_parts == PARTS && rows > 16) {
+    block(PARTS, true, steps, f, g->ldf, g->part, tiles, c, false);
+  } else if (g->n_parts == PARTS) {
+    block(PARTS, false, steps, f, g->ldf, g->part, tiles, c, false);
+  } else if (rows > 16) {
+    block(1, true, steps, f, g->ldf, 0, tiles, c, false);
+  } else {
+    block(1, false, steps, f, g->ldf, 0, tiles, c, false);
+  }
+}
+
+static void free_block_bf16(const rg_gemm *g, int64_t row, int64_t rows, const uint16_t *b,
+                            float *c)
+{
+  int64_t steps = g->p->k / RG_AMX_STEP;
+  const uint16_t *a = (const uint16_t *)g->a + row * g->lda;
+
+  if (rows > 16) {
+    block(1, true, steps, a, g->lda, 0, b, c, true);
+  } else {
+    block(1, false, steps, a, g->lda, 0, b, c, true);
+  }
 }
 
 #pragma GCC pop_options
@@ -109,52 +167,75 @@ void rg_amx_split(const float *x, uint16_t *y, int64_t part, int64_t n)
   (void)n;
 }
 
-static void block_2(int64_t steps, const uint16_t *f, int64_t ldf, int64_t part,
-                    const uint16_t *b, float *c)
+void rg_amx_expand(const uint32_t *words, int64_t k, uint16_t *tiles)
 {
-  (void)steps;
-  (void)f;
-  (void)ldf;
-  (void)part;
-  (void)b;
+  (void)words;
+  (void)k;
+  (void)tiles;
+}
+
+static void fixed_block(const rg_gemm *g, int64_t row, int64_t rows, const uint16_t *tiles,
+                        float *c)
+{
+  (void)g;
+  (void)row;
+  (void)rows;
+  (void)tiles;
   (void)c;
 }
 
-static void block_1(int64_t steps, const uint16_t *f, int64_t ldf, int64_t part,
-                    const uint16_t *b, float *c)
+static void free_block_bf16(const rg_gemm *g, int64_t row, int64_t rows, const uint16_t *b,
+                            float *c)
 {
-  block_2(steps, f, ldf, part, b, c);
+  fixed_block(g, row, rows, b, c);
 }
 
 #endif
 
 /* -- The product ---------------------------------------------------------------------------------- */
 
-/* Both panels of b, packed now where they are not kept. */
+/* One panel of both right factors, made ready by this thread. */
 typedef struct panels {
-  const uint16_t *fixed;
-  const float *b;
+  const uint16_t *fixed; /* tiles of +-1 */
+  const void *b;         /* NULL: no other part */
 } panels;
+
+int64_t rg_gemm_signs_room(const rg_gemm *g)
+{
+  const rg_product *p = g->p;
+  int64_t bytes = rg_pack_panel_bytes(RG_PACK_BF16, p->fixed.k);
+
+  if (!rg_weight_keeps(&p->fixed)) {
+    bytes += (p->fixed.k * 4 + 63) / 64 * 64;
+  }
+  if (p->k > 0 && !rg_weight_keeps(&p->b)) {
+    bytes += rg_pack_panel_bytes(g->format, p->k);
+  }
+  return bytes;
+}
 
 static panels panels_of(const rg_gemm *g, int64_t j, int32_t thread)
 {
   const rg_product *p = g->p;
   char *room = g->room + thread * g->room_bytes;
-  int64_t fixed_bytes = rg_pack_panel_bytes(RG_PACK_BF16, p->fixed.k);
-  panels both = { NULL, NULL };
+  uint16_t *tiles = (uint16_t *)(void *)room;
+  const uint32_t *words;
+  panels both = { tiles, NULL };
 
-  if (g->fixed != NULL) {
-    both.fixed = (const uint16_t *)((const char *)g->fixed + j * fixed_bytes);
+  room += rg_pack_panel_bytes(RG_PACK_BF16, p->fixed.k);
+  if (g->words != NULL) {
+    words = g->words + j * p->fixed.k;
   } else {
-    rg_pack_signs(&p->fixed, j, room);
-    both.fixed = (const uint16_t *)room;
-    room += fixed_bytes;
+    rg_pack_signs(&p->fixed, j, (uint32_t *)(void *)room);
+    words = (uint32_t *)(void *)room;
+    room += (p->fixed.k * 4 + 63) / 64 * 64;
   }
+  rg_amx_expand(words, p->fixed.k, tiles);
   if (p->k > 0 && g->b != NULL) {
-    both.b = (const float *)g->b + j * p->k * RG_PANEL;
+    both.b = (const char *)g->b + j * rg_pack_panel_bytes(g->format, p->k);
   } else if (p->k > 0) {
-    rg_pack_panel(&p->b, RG_PACK_F32, j, 0, p->k, room);
-    both.b = (const float *)(void *)room;
+    rg_pack_panel(&p->b, g->format, j, 0, p->k, room);
+    both.b = room;
   }
   return both;
 }
@@ -164,23 +245,20 @@ static void run_block(const rg_gemm *g, const panels *b, int64_t row, int64_t ro
 {
   const rg_product *p = g->p;
   _Alignas(64) float c[RG_AMX_ROWS * RG_PANEL];
-  int64_t depth = rg_pack_depth(RG_PACK_BF16, p->fixed.k);
-  const uint16_t *f = g->parts + row * depth;
-  int64_t part = p->m * depth;
   int64_t n = (rows + g->kernels->rows_most - 1) / g->kernels->rows_most;
 
-  if (rows > 16) {
-    block_2(depth / RG_AMX_STEP, f, depth, part, b->fixed, c);
-  } else {
-    block_1(depth / RG_AMX_STEP, f, depth, part, b->fixed, c);
-  }
+  fixed_block(g, row, rows, b->fixed, c);
   g->kernels->affine(c, rows, RG_PANEL, NULL, g->sign, false);
-  for (int64_t i = 0; i < n && b->b != NULL; i++) {
-    int64_t first = rows * i / n;
-    int64_t some = rows * (i + 1) / n - first;
-    const float *a = (const float *)g->a + (row + first) * g->lda;
+  if (b->b != NULL && g->format == RG_PACK_BF16) {
+    free_block_bf16(g, row, rows, b->b, c);
+  } else if (b->b != NULL) {
+    for (int64_t i = 0; i < n; i++) {
+      int64_t first = rows * i / n;
+      int64_t some = rows * (i + 1) / n - first;
+      const float *a = (const float *)g->a + (row + first) * g->lda;
 
-    g->kernels->tile[some](p->k, a, g->lda, b->b, c + first * RG_PANEL, RG_PANEL, true);
+      g->kernels->tile[some](p->k, a, g->lda, b->b, c + first * RG_PANEL, RG_PANEL, true);
+    }
   }
   rg_gemm_end(g, c, RG_PANEL, row, rows, j * RG_PANEL);
 }

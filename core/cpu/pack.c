@@ -160,7 +160,7 @@ static bool pack_some(void *work, int64_t first, int64_t end)
 
   for (int64_t i = first; i < end; i++) {
     if (job->format < 0) {
-      rg_pack_signs(job->w, i, job->out + i * job->panel_bytes);
+      rg_pack_signs(job->w, i, (uint32_t *)(void *)(job->out + i * job->panel_bytes));
     } else {
       rg_pack_panel(job->w, job->format, i, 0, job->w->k, job->out + i * job->panel_bytes);
     }
@@ -227,38 +227,37 @@ static float sign_of(const rg_weight *w)
   return sign;
 }
 
-/* Rows l and l + 1 of a panel as +-1, by their sign bits. */
-static void unit_rows(const rg_weight *w, int64_t j, int64_t cols, int64_t l, float rows[2 * RG_PANEL])
+void rg_pack_signs(const rg_weight *w, int64_t panel, uint32_t *words)
 {
-  int64_t n = rg_min_i64(2, w->k - l);
-
-  memset(rows, 0, 2 * RG_PANEL * sizeof(float));
-  rg_weight_fetch(w, l, n, j, cols, rows, RG_PANEL);
-  for (int64_t i = 0; i < n * RG_PANEL; i++) {
-    rows[i] = rows[i] > 0 ? 1.0f : rows[i] < 0 ? -1.0f : 0.0f;
-  }
-}
-
-void rg_pack_signs(const rg_weight *w, int64_t panel, void *out)
-{
-  int64_t depth = rg_pack_depth(RG_PACK_BF16, w->k);
+  const rg_piece *piece = &w->piece[0];
   int64_t j = panel * RG_PANEL;
   int64_t cols = rg_min_i64(RG_PANEL, w->n - j);
-  uint16_t *to = out;
-  float rows[2 * RG_PANEL];
+  float run[RG_PANEL];
 
-  for (int64_t s = 0; s < depth; s += RG_AMX_STEP, to += 2 * RG_AMX_STEP * 16) {
-    for (int64_t r = 0; r < RG_AMX_STEP; r += 2) {
-      unit_rows(w, j, cols, rg_min_i64(s + r, w->k), rows);
-      rg_amx_pack_rows(rows, rows + RG_PANEL, to + r * 16, to + RG_AMX_STEP * 16 + r * 16);
+  for (int64_t l = 0; l < w->k; l++) {
+    if (piece->sign > 0 && piece->col == 1) { /* bits already, in the same order */
+      const uint8_t *byte = (const uint8_t *)piece->data + l * piece->row + j / 8;
+      uint32_t word = 0;
+
+      for (int64_t i = 0; i < (cols + 7) / 8; i++) {
+        word |= (uint32_t)byte[i] << (8 * i);
+      }
+      words[l] = word;
+      continue;
+    }
+    rg_weight_fetch(w, l, 1, j, cols, run, RG_PANEL);
+    words[l] = 0;
+    for (int64_t c = 0; c < cols; c++) {
+      words[l] |= (uint32_t)(run[c] > 0) << c;
     }
   }
 }
 
-rg_status rg_pack_get_signs(const rg_weight *w, int32_t n_threads, const void **data, float *sign)
+rg_status rg_pack_get_signs(const rg_weight *w, int32_t n_threads, const uint32_t **words,
+                            float *sign)
 {
   int64_t panels = (w->n + RG_PANEL - 1) / RG_PANEL;
-  int64_t panel_bytes = rg_pack_panel_bytes(RG_PACK_BF16, w->k);
+  int64_t panel_bytes = w->k * (int64_t)sizeof(uint32_t);
   uint64_t key[4];
   packed *self;
 
@@ -275,7 +274,7 @@ rg_status rg_pack_get_signs(const rg_weight *w, int32_t n_threads, const void **
       rg_derived_keep(w->piece[0].storage, &self->derived);
     }
   }
-  *data = self->block.data;
+  *words = self->block.data;
   *sign = self->sign;
   return RG_OK;
 }

@@ -182,7 +182,8 @@ static rg_status go_blas(rg_ready *r)
 
 bool rg_product_takes_signs(int32_t compute)
 {
-  return compute == RG_F32 && (chosen == PATH_AUTO || chosen == PATH_OWN) && rg_amx_usable();
+  return (compute == RG_F32 || compute == RG_BF16) &&
+         (chosen == PATH_AUTO || chosen == PATH_OWN) && rg_amx_usable();
 }
 
 /* -- Choosing ------------------------------------------------------------------------------------------ */
