@@ -58,7 +58,8 @@ static rg_status install(void)
   sigfillset(&action.sa_mask);
   for (int i = 0; i < N_FATAL; i++) {
     if (sigaction(fatal[i], &action, &before[i]) == 0) continue;
-    while (i-- > 0) sigaction(fatal[i], &before[i], NULL);
+    while (i-- > 0)
+      sigaction(fatal[i], &before[i], NULL);
     return rg_fail(RG_ESYS, "crash note: the system refused a handler (errno %d)", errno);
   }
   return RG_OK;
@@ -66,7 +67,8 @@ static rg_status install(void)
 
 static void uninstall(void)
 {
-  for (int i = 0; i < N_FATAL; i++) sigaction(fatal[i], &before[i], NULL);
+  for (int i = 0; i < N_FATAL; i++)
+    sigaction(fatal[i], &before[i], NULL);
   if (stack) {
     const stack_t none = { .ss_flags = SS_DISABLE };
     sigaltstack(&none, NULL);

@@ -2,8 +2,7 @@
 --- The machine's ceilings and noise, measured once for a device and thread count, kept in the
 -- database beside what is judged by them.
 
-local lab = require 'ridge.sweep.lab'
-local measure = require 'ridge.measure'
+local clock = require 'ridge.store.clock'
 local options = require 'ridge.options'
 local store = require 'ridge.store'
 
@@ -11,50 +10,45 @@ local M = {}
 
 local SPEC = {
   db = { 'string', doc = 'database file; the default one when left out' },
-  threads = { 'integer', min = 1, doc = 'thread count; the current one when left out' },
   quick = { 'boolean', default = true, doc = 'the short calibration' },
   again = { 'boolean', default = false, doc = 'measure even if there is one' },
 }
 
-local function of_threads(list, threads)
-  local out = {}
-  for _, row in ipairs(list) do
-    if row.threads == threads then out[#out + 1] = row end
+--- The calibration of a device at the threads in use: from the database, or measured now and kept.
+---@param st table store open for writing
+---@param device_id integer
+---@param lab table ridge.sweep.lab
+---@param say function called with a line now and then while it is measured
+---@param opt table quick, again
+---@return table rows each name, threads, unit, value, ci_lo, ci_hi
+---@return boolean measured
+function M.rows(st, device_id, lab, say, opt)
+  local threads, rows = lab.threads(), {}
+  for _, row in ipairs(st:ceilings(device_id)) do
+    if row.threads == threads then rows[#rows + 1] = row end
   end
-  return out
+  if #rows > 0 and not opt.again then return rows, false end
+  rows = lab.calibrate(say, opt.quick)
+  st:add_ceilings(device_id, rows, clock.now_us())
+  return rows, true
 end
 
---- The calibration of this machine: read from the database, or measured now and kept there.
----@param given table|nil db, threads, quick, again
----@return table { list =, calibration =, lab =, measured = }; lab goes to sw:run
--- >> local cal = calibrated.ensure{ quick = true }; sw:run{ lab = cal.lab }
+--- The same for a database by its name, before a sweep; sw:run() does it by itself otherwise.
+-- >> local list = calibrated.ensure{ quick = false }.list
+---@param given table|nil db, quick, again
+---@return table result list (the rows), measured, lab (for sw:run)
 function M.ensure(given)
   local opt = options.check(SPEC, given, 'calibrated.ensure')
-  local threads = opt.threads or require('ridge.backend').threads()
+  local lab = require 'ridge.sweep.lab'
   local st = store.open(opt.db or store.default_path(), 'write')
-  local ok, result = pcall(function()
+  local function say(text) io.stderr:write('calibrating: ', text, '\n') end
+  local ok, list, measured = pcall(function()
     local facts = lab.facts()
-    local device = st:device(st:machine(facts.machine), facts.device)
-    local list = of_threads(st:ceilings(device), threads)
-    local measured = opt.again or #list == 0
-    if measured then
-      list = measure.calibrate {
-        threads = threads, quick = opt.quick,
-        progress = function(text) io.stderr:write('calibrating: ', text, '\n') end,
-      }
-      st:add_ceilings(device, list, require('ridge.store.clock').now_us())
-    end
-    return { list = list, measured = measured,
-             calibration = measure.calibration(list, threads) }
+    return M.rows(st, st:device(st:machine(facts.machine), facts.device), lab, say, opt)
   end)
   st:close()
-  if not ok then error(result, 0) end
-  result.lab = setmetatable({
-    block = function(points, protocol)
-      return measure.block(points, protocol, { calibration = result.calibration })
-    end,
-  }, { __index = lab })
-  return result
+  if not ok then error(list, 0) end
+  return { list = list, measured = measured, lab = lab }
 end
 
 return M

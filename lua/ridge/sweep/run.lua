@@ -6,7 +6,7 @@
 -- point is a row with its reason, not the end of the sweep.
 
 local blame = require 'ridge.blame'
-local clock = require 'ridge.store.clock'
+local calibrated = require 'ridge.sweep.calibrated'
 local identity = require 'ridge.store.identity'
 local point = require 'ridge.sweep.point'
 local progress = require 'ridge.sweep.progress'
@@ -270,22 +270,15 @@ local function rows_of(run)
   end)
 end
 
--- The machine's ceilings and noise, measured once for a device and a number of threads.
-local function calibrate(run)
-  local st, threads = run.store, run.lab.threads()
-  for _, row in ipairs(st:ceilings(run.device_id)) do
-    if row.threads == threads then return st:ceilings(run.device_id) end
-  end
-  local rows = run.lab.calibrate(function(text)
+local function ceilings_of(run)
+  return (calibrated.rows(run.store, run.device_id, run.lab, function(text)
     run.progress:note(('%s: calibrating this machine, once: %s'):format(run.sweep.name, text))
-  end)
-  st:add_ceilings(run.device_id, rows, clock.now_us())
-  return st:ceilings(run.device_id)
+  end, { quick = true }))
 end
 
 local function loop(run)
   local st, sweep = run.store, run.sweep
-  run.ceilings = run.calibrate and calibrate(run) or {}
+  run.ceilings = run.calibrate and ceilings_of(run) or {}
   while true do
     local pending = queue.counts(st, sweep.id).pending or 0
     local claims = pending > 0 and run.worker:claim(sweep, block_size(pending), run.env_id) or {}

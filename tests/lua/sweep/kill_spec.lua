@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- kill -9 in mid-sweep, the same command again, and nothing is lost and nothing done twice; the same
--- for a disk that fills up. The long form is scripts/soak_sweep.sh.
+-- kill -9 in mid-sweep, the same command again, and nothing is lost and nothing done twice; the
+-- same for a disk that fills up. The long form is scripts/soak_sweep.sh.
 
 local folders = dofile 'tests/lua/store/folder.lua'
 local kill_runs = dofile 'tests/lua/sweep/kill_runs.lua'
