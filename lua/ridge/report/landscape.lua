@@ -107,14 +107,15 @@ end
 local COLUMNS = {
   { 'layer', 8, function(r) return r.layer end, true },
   { 'dtype', 5, function(r) return r.dtype end, true },
-  { 'T', 3, function(r) return r.num_terms or '' end },
-  { 'R', 4, function(r) return r.low_rank or r.rank or '' end },
+  { 'num_terms', 9, function(r) return r.num_terms or '' end },
+  { 'low_rank', 8, function(r) return r.low_rank or r.rank or '' end },
   { 'signs', 6, function(r) return r.form or '' end, true },
-  { 'trained', 8, function(r) return ('%d'):format(r.param_count) end },
-  { 'stored KB', 9, function(r) return ('%.0f'):format(r.stored_bytes / 1024) end },
-  { 'peak MB', 7, function(r) return ('%.2f'):format(r.peak_memory_mb) end },
+  { 'param_count', 11, function(r) return ('%d'):format(r.param_count) end },
+  { 'stored_kb', 9, function(r) return ('%.0f'):format(r.stored_bytes / 1024) end },
+  { 'peak_memory_mb', 14, function(r) return ('%.2f'):format(r.peak_memory_mb) end },
+  { 'avg_time_ms', 11, function(r) return ('%.4f'):format(r.avg_time_ms) end },
   { 'median us', 9, function(r) return ('%.1f'):format(r.fwd / 1e3) end },
-  { '95 % interval', 15, function(r)
+  { '95 % interval', 16, function(r)
     return ('%.1f .. %.1f'):format(r.fwd_lo / 1e3, r.fwd_hi / 1e3)
   end },
   { 'p95', 7, function(r) return ('%.1f'):format(r.fwd_p95 / 1e3) end },

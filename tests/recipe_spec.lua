@@ -1,0 +1,83 @@
+-- SPDX-License-Identifier: MIT
+--- The recipes as a user runs them: exit status, rows, pictures, and going on.
+
+local png = require 'ridge.plot.png'
+local sqlite = require 'ridge.store.sqlite'
+
+local function run(command)
+  local out = os.tmpname()
+  local status = os.execute(command .. ' > ' .. out .. ' 2>&1 </dev/null')
+  local file = io.open(out)
+  local text = file:read '*a'
+  file:close()
+  os.remove(out)
+  return status, text
+end
+
+describe('recipes/landscape.lua', function()
+  local folder, db
+
+  setup(function()
+    folder = os.tmpname()
+    os.remove(folder)
+    os.execute('mkdir ' .. folder)
+    db = folder .. '/ridge.db'
+  end)
+
+  teardown(function() os.execute('rm -r ' .. folder) end)
+
+  local function smoke(more)
+    return run(('./ridge recipes/landscape.lua --smoke --db %s --out %s %s'):format(db, folder,
+      more or ''))
+  end
+
+  it('measures the toy grid, keeps every trial, and draws', function()
+    local status, text = smoke()
+    assert.equal(0, status, text)
+    for _, column in ipairs { 'param_count', 'avg_time_ms', 'peak_memory_mb', 'p95', 'p99' } do
+      assert.is_truthy(text:find(column, 1, true), column)
+    end
+    local st = sqlite.open(db, 'read')
+    local rows = st:query [[SELECT c.params, t.state, a.grade, g.med, g.ci_lo, g.ci_hi, g.n
+      FROM trial t JOIN config c ON c.id = t.config_id JOIN attempt a ON a.id = t.best_attempt
+      JOIN timing g ON g.attempt_id = a.id AND g.cache = 'warm']]
+    -- dense, three ranks of low-rank (2TR of the grid), four sketches
+    assert.equal(8, #rows)
+    for _, row in ipairs(rows) do
+      assert.equal('ok', row.state)
+      assert.is_true(row.ci_lo <= row.med and row.med <= row.ci_hi and row.n >= 15, row.params)
+    end
+    local metrics = st:query 'SELECT DISTINCT name FROM metric ORDER BY name'
+    local names = {}
+    for _, row in ipairs(metrics) do names[row.name] = true end
+    for _, name in ipairs { 'param_count', 'stored_count', 'stored_bytes', 'rel_error',
+                            'fwd_gflops', 'fwd_gbps', 'fwd_peak_bytes' } do
+      assert.is_true(names[name], name)
+    end
+    st:close()
+    for _, name in ipairs { 'landscape_f32', 'landscape_map', 'landscape_ratio' } do
+      local texts, info = png.read_texts(('%s/%s.png'):format(folder, name))
+      assert.is_true(info.width >= 1500, name)
+      assert.is_truthy(texts['ridge:rows']:find('num_terms:n', 1, true))
+    end
+  end)
+
+  it('goes on: the same command again measures nothing', function()
+    local function attempts()
+      local st = sqlite.open(db, 'read')
+      local n = st:query('SELECT count(*) AS n FROM attempt')[1].n
+      st:close()
+      return n
+    end
+    local before = attempts()
+    local status, text = smoke()
+    assert.equal(0, status, text)
+    assert.equal(before, attempts())
+  end)
+
+  it('says what it does not know', function()
+    local status, text = smoke('--rnks 4')
+    assert.not_equal(0, status)
+    assert.is_truthy(text:find('ranks', 1, true), text)
+  end)
+end)
