@@ -31,7 +31,8 @@ end
 ---@return table terminal
 function M.prompt(home, env, args)
   local vars = { TERM = 'xterm', HOME = home, PATH = os.getenv 'PATH', NO_COLOR = '1',
-    LANG = 'C.UTF-8', RIDGE_LUA = os.getenv 'RIDGE_LUA' or '' }
+    LANG = 'C.UTF-8', RIDGE_LUA = os.getenv 'RIDGE_LUA' or '',
+    ASAN_OPTIONS = os.getenv 'ASAN_OPTIONS' or '' }
   for name, value in pairs(env or {}) do vars[name] = value end
   return pty.spawn({ M.path, unpack(args or {}) }, vars)
 end
