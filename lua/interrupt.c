@@ -16,6 +16,9 @@
 ** sampled.  Cost: up to 10 %, which is why files run without it.
 **
 ** The hook stays armed until the call returns, so that a user's pcall cannot swallow the press.
+** It spares ridge's own Lua for a second: what ridge does behind a pcall of its own (throw a capture
+** away, roll a transaction back, put a setting back) is not cut off in the middle; the error comes
+** with the first instruction of the user's.
 */
 #include "host.h"
 
@@ -23,6 +26,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
 #include <time.h>
@@ -31,9 +35,12 @@
 #include <luajit.h>
 
 #include "ridge/base.h"
+#include "ridge/graph.h"
+#include "ridge/op.h"
 #include "ridge/tensor.h"
 
 enum { KIND_NONE, KIND_ONCE, KIND_RECIPE, KIND_SESSION };
+enum { TWICE_MS = 2000, GRACE_MS = 1000 };
 
 static lua_State *main_state;
 static pthread_t main_thread;
@@ -54,10 +61,27 @@ static int64_t now_ms(void)
   return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+/* Is this chunk one of ridge's own, embedded or below RIDGE_LUA? */
+static int is_own(const char *source)
+{
+  const char *folder;
+  size_t n;
+
+  if (source[0] != '@') return 0;
+  if (strncmp(source + 1, "ridge/", 6) == 0) return 1;
+  folder = getenv("RIDGE_LUA");
+  n = folder ? strlen(folder) : 0;
+  return n > 0 && strncmp(source + 1, folder, n) == 0 && strncmp(source + 1 + n, "/ridge/", 7) == 0;
+}
+
 /* Runs at the next instruction; stays armed, see above. */
 static void stop_hook(lua_State *L, lua_Debug *record)
 {
-  (void)record;
+  lua_getinfo(L, "S", record);
+  if ((*record->what == 'C' || is_own(record->source)) && now_ms() - last_press_ms < GRACE_MS) {
+    if (kind == KIND_SESSION) raise(SIGPROF); /* a trace entered from here is left again */
+    return;
+  }
   lua_pushliteral(L, "interrupted");
   lua_error(L);
 }
@@ -95,7 +119,7 @@ static void on_press(int number)
     note_stopping();
     return;
   }
-  presses = now - last_press_ms < 2000 ? presses + 1 : 1;
+  presses = now - last_press_ms < TWICE_MS ? presses + 1 : 1;
   last_press_ms = now;
   if (presses > (kind == KIND_SESSION ? 2 : 1)) {
     default_action(number);
@@ -173,17 +197,29 @@ static int on_error(lua_State *L)
 }
 
 /*
+** Put back what the call has left open: scopes, a capture, autocast.  Their functions do it
+** themselves, unless they were cut off.
+*/
+static void restore(int32_t depth, int32_t autocast, int32_t capturing)
+{
+  if (rg_capturing() && !capturing) rg_capture_cancel();
+  if (rg_scope_depth() > depth) rg_scope_leave(depth + 1);
+  rg_autocast_set(autocast);
+}
+
+/*
 ** host.call(kind, f, handler, ...): call f(...).
 **
 ** Returns true and f's results, or false, handler's result (the error itself if handler is nil),
-** and whether Ctrl-C ended it.
+** and whether Ctrl-C ended it; false also if it came to its end behind a Ctrl-C that ridge's own
+** code had caught.
 */
 static int host_call(lua_State *L)
 {
   static const char *const names[] = { "once", "recipe", "session", NULL };
   const int new_kind = luaL_checkoption(L, 1, NULL, names) + KIND_ONCE;
   const int old_kind = kind;
-  const int32_t depth = rg_scope_depth();
+  const int32_t depth = rg_scope_depth(), autocast = rg_autocast(), capturing = rg_capturing();
   int status, was_interrupted;
 
   luaL_checkany(L, 2);
@@ -210,8 +246,13 @@ static int host_call(lua_State *L)
   } else {
     install(old_kind);
   }
+  if (status == 0 && was_interrupted) {
+    lua_settop(L, 0);
+    lua_pushliteral(L, "interrupted");
+    status = LUA_ERRRUN;
+  }
   if (status != 0) {
-    if (rg_scope_depth() > depth) rg_scope_leave(depth + 1); /* scopes the error left open */
+    restore(depth, autocast, capturing);
     lua_pushboolean(L, 0);
     lua_insert(L, -2);
     lua_pushboolean(L, was_interrupted);

@@ -4,7 +4,7 @@
 --
 -- A docstring is a block of comment lines that begins with `---` and stands right above a function:
 -- text, `@param name type meaning`, `@return type meaning`, and examples that begin with `>>`. The
--- first block of a file describes the module.
+-- comment at the head of a file describes the module.
 
 local M = {}
 
@@ -92,12 +92,23 @@ local function read_function(entry, code)
   return true
 end
 
+--- The comment at the head of a file, behind the licence line.
+local function head_of(lines)
+  local text = {}
+  for i = 1, #lines do
+    local line = lines[i]:match '^%-%-+(.*)$'
+    if not line then break end
+    if not line:find 'SPDX%-License' then text[#text + 1] = (line:gsub('^ ', '')) end
+  end
+  return table.concat(text, '\n'):match '^%s*(.-)%s*$'
+end
+
 --- All docstrings of a source.
 ---@param source string text of a Lua file
 ---@return ridge.repl.Entry[] entries the functions, in order
 ---@return string module the module's description
 function M.parse(source)
-  local lines, entries, module = {}, {}, nil
+  local lines, entries = {}, {}
   for line in (source .. '\n'):gmatch '(.-)\r?\n' do lines[#lines + 1] = line end
   local returned = source:match '\nreturn%s+([%w_]+)%s*$'
     or source:match '\nreturn%s+setmetatable%(([%w_]+)'
@@ -119,12 +130,10 @@ function M.parse(source)
         entry.line = number
         entry.returned = entry.owner ~= nil and entry.owner == returned
         entries[#entries + 1] = entry
-      elseif not module then
-        module = entry.text
       end
     end
   end
-  return entries, module or ''
+  return entries, head_of(lines)
 end
 
 return M

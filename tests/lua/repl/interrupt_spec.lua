@@ -23,6 +23,16 @@ local SHAPES = {
     'return setmetatable({}, {__tostring = function() while true do end end})',
 }
 
+-- What ridge itself has open when the press comes must be closed again.
+local OPEN = {
+  ['a capture'] = [[x = ridge.ones(8) while true do
+    pcall(ridge.capture, function() return x + 1 end) end]],
+  ['a scope'] = 'x = ridge.ones(8) ridge.scope(function() while true do x:add(1) end end)',
+  ['autocast'] = [[x = ridge.randn(64, 64)
+    ridge.autocast('bf16', function() while true do x:matmul(x) end end)]],
+  ['a layer'] = 'l = ridge.nn.Linear(8, 8) x = ridge.ones(2, 8) while true do l(x) end',
+}
+
 describe('Ctrl-C at the prompt', function()
   local home, term
 
@@ -37,22 +47,39 @@ describe('Ctrl-C at the prompt', function()
     program.remove(home)
   end)
 
+  --- Run what never ends, press, and see the prompt again.
+  local function press_in(code)
+    -- the text "running" is written by the loop's own chunk, so that the press finds it at work
+    term:send(('io.write("run", "ning\\n") io.flush() %s\r'):format(code:gsub('\n%s*', ' ')))
+    term:expect 'running\n'
+    os.execute 'sleep 0.1'
+    term:send '\3'
+    term:expect 'interrupted\n'
+    term:expect '>> '
+  end
+
+  --- The session still counts, and its memory is the one from before.
+  local function expect_value(code, wanted)
+    term:send(code .. '\r')
+    term:expect(('\n%s\n'):format(wanted))
+    term:expect '>> '
+  end
+
   local n = 100
   for name, code in pairs(SHAPES) do
     it('leaves ' .. name, function()
       n = n + 1
-      -- the text "running" is written by the loop's own chunk, so that the press finds it at work
-      term:send(('io.write("run", "ning\\n") io.flush() %s\r'):format(code:gsub('\n%s*', ' ')))
-      term:expect 'running\n'
-      os.execute 'sleep 0.1'
-      term:send '\3'
-      term:expect 'interrupted\n'
-      term:expect '>> '
-      term:send(('z = %d + 0\r'):format(n))
-      term:expect '>> '
-      term:send 'z\r'
-      term:expect(('\n%d\n'):format(n))
-      term:expect '>> '
+      press_in(code)
+      expect_value(n .. ' + 0', n)
+    end)
+  end
+
+  for name, code in pairs(OPEN) do
+    it('closes ' .. name, function()
+      press_in(code)
+      expect_value('ridge.ones(3):sum():item()', 3)
+      expect_value('ridge.ones(2, 2):matmul(ridge.ones(2, 2)).dtype', "'f32'")
+      expect_value('ridge.memory.depth()', 0)
     end)
   end
 end)
