@@ -156,6 +156,9 @@ static void run_part(const rg_gemm *g, const part *t)
   _Alignas(64) float tile[RG_ROWS_MOST * RG_PANEL];
   int64_t j = t->panel * RG_PANEL;
   bool into_c = !(t->k0 == 0 && t->last); /* a cut product collects in c */
+  /* while this panel is used, the one behind it comes nearer, a share with every tile of rows */
+  const float *next = t->b + (g->b != NULL ? p->k * RG_PANEL : 0);
+  int64_t share = t->kn * RG_PANEL / (t->i1 - t->i0);
 
   for (int64_t i = t->i0; i < t->i1; i++) {
     int64_t row = p->m * i / t->count;
@@ -165,7 +168,8 @@ static void run_part(const rg_gemm *g, const part *t)
     int64_t ldc = into_c ? p->c_row : RG_PANEL;
     rg_tile_f32 *kernel = p->m == 1 ? g->kernels->row : g->kernels->tile[rows];
 
-    kernel(t->kn, a, g->lda, t->b, c, ldc, t->k0 > 0);
+    kernel(t->kn, a, g->lda, t->b, c, ldc, t->k0 > 0, next);
+    next += share;
     if (t->last) {
       rg_gemm_end(g, c, ldc, row, rows, j);
     }

@@ -18,9 +18,10 @@ enum {
   RG_AMX_STEP = 32   /* elements of the inner axis one tile instruction takes */
 };
 
-/* c[r, 0..31] (+)= sum_l a[r, l] b[l, 0..31]; strides in elements. */
+/* c[r, 0..31] (+)= sum_l a[r, l] b[l, 0..31]; strides in elements.  next: what will be read soon, a
+** line of it is fetched into the second cache every four steps (5 to 14 % where b is large). */
 typedef void rg_tile_f32(int64_t k, const float *a, int64_t lda, const float *b, float *c,
-                         int64_t ldc, bool add);
+                         int64_t ldc, bool add, const float *next);
 
 /* What each instruction set brings (core/cpu/simd/gemm.c). */
 typedef struct rg_gemm_kernels {

@@ -252,12 +252,15 @@ static void run_block(const rg_gemm *g, const panels *b, int64_t row, int64_t ro
   if (b->b != NULL && g->format == RG_PACK_BF16) {
     free_block_bf16(g, row, rows, b->b, c);
   } else if (b->b != NULL) {
+    const float *next = (const float *)b->b + (g->b != NULL ? p->k * RG_PANEL : 0);
+
     for (int64_t i = 0; i < n; i++) {
       int64_t first = rows * i / n;
       int64_t some = rows * (i + 1) / n - first;
       const float *a = (const float *)g->a + (row + first) * g->lda;
 
-      g->kernels->tile[some](p->k, a, g->lda, b->b, c + first * RG_PANEL, RG_PANEL, true);
+      g->kernels->tile[some](p->k, a, g->lda, b->b, c + first * RG_PANEL, RG_PANEL, true,
+                             next + (row + first) * p->k * RG_PANEL / p->m);
     }
   }
   rg_gemm_end(g, c, RG_PANEL, row, rows, j * RG_PANEL);

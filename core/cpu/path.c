@@ -180,9 +180,9 @@ static rg_status go_blas(rg_ready *r)
 
 /* -- Fixed signs ------------------------------------------------------------------------------------- */
 
-bool rg_product_takes_signs(int32_t compute)
+bool rg_product_takes_signs(int32_t dtype)
 {
-  return (compute == RG_F32 || compute == RG_BF16) &&
+  return (dtype == RG_F32 || dtype == RG_BF16) &&
          (chosen == PATH_AUTO || chosen == PATH_OWN) && rg_amx_usable();
 }
 

@@ -34,7 +34,7 @@ rg_status rg_product_prepare_dnnl(rg_ready *r) RG_CHECK;
 rg_status rg_product_prepare_signs(rg_ready *r) RG_CHECK;
 
 /* Do own kernels multiply by fixed signs, for results of this type? */
-bool rg_product_takes_signs(int32_t compute);
+bool rg_product_takes_signs(int32_t dtype);
 
 /* Is this kept matrix one of fixed signs?  Looked at once per version. */
 rg_status rg_product_is_signs(const rg_weight *w, bool *out) RG_CHECK;

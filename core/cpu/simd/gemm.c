@@ -88,7 +88,7 @@ ALWAYS_INLINE void store(float *x, vec y)
   } while (0)
 
 ALWAYS_INLINE void strip(const int rows, int64_t k, const float *a, int64_t lda, const float *b,
-                         float *c, int64_t ldc, bool add)
+                         float *c, int64_t ldc, bool add, const float *next)
 {
   vec s[RG_ROWS_MOST][2];
   int64_t ld = lda * 4;
@@ -109,6 +109,8 @@ ALWAYS_INLINE void strip(const int rows, int64_t k, const float *a, int64_t lda,
     STEP(1);
     STEP(2);
     STEP(3);
+    __builtin_prefetch(next, 0, 2);
+    next += 16;
     b += 4 * RG_PANEL;
     p0 += 16;
     p1 += 16;
@@ -139,10 +141,11 @@ ALWAYS_INLINE void strip(const int rows, int64_t k, const float *a, int64_t lda,
 /* A product of one row: the sums of neighbouring steps are independent, or each would wait for the
 ** one before.  Not for the odd row of a taller product: how rows are shared out must not show. */
 static void row(int64_t k, const float *a, int64_t lda, const float *b, float *c, int64_t ldc,
-                   bool add)
+                bool add, const float *next)
 {
   (void)lda;
   (void)ldc;
+  (void)next;
   for (int j = 0; j < RG_PANEL; j += STRIP, b += STRIP) {
     vec s[4][2] = { { { 0 } } };
     int64_t l = 0;
@@ -173,13 +176,13 @@ static void row(int64_t k, const float *a, int64_t lda, const float *b, float *c
   }
 }
 
-#define TILE(rows)                                                                               \
-  static void tile_##rows(int64_t k, const float *a, int64_t lda, const float *b, float *c,      \
-                          int64_t ldc, bool add)                                                 \
-  {                                                                                              \
-    for (int j = 0; j < RG_PANEL; j += STRIP) {                                                  \
-      strip(rows, k, a, lda, b + j, c + j, ldc, add);                                            \
-    }                                                                                            \
+#define TILE(rows)                                                                          \
+  static void tile_##rows(int64_t k, const float *a, int64_t lda, const float *b, float *c, \
+                          int64_t ldc, bool add, const float *next)                         \
+  {                                                                                         \
+    for (int j = 0; j < RG_PANEL; j += STRIP) {                                             \
+      strip(rows, k, a, lda, b + j, c + j, ldc, add, next);                                 \
+    }                                                                                       \
   }
 TILE(1)
 TILE(2)
