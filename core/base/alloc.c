@@ -18,7 +18,7 @@
 enum {
   N_SMALL = 16,
   N_CLASSES = N_SMALL + 8 * 40,
-  MAP_FROM = 1 << 20,       /* blocks from here on are mapped, not malloc'd */
+  MAP_FROM = 1 << 20, /* blocks from here on are mapped, not malloc'd */
   HUGE_PAGE = 2 << 20,
   ASK_SYSTEM_FROM = 64 << 20 /* fresh blocks from here on are compared with what is available */
 };
@@ -86,7 +86,7 @@ void rg_host_free(void *block)
   free(block);
 }
 
-/* -- Size classes ------------------------------------------------------------------ */
+/* -- Size classes ---------------------------------------------------------------- */
 
 static int class_of(int64_t bytes)
 {
@@ -112,7 +112,7 @@ static int64_t class_bytes(int class)
   return ((int64_t)1 << log2) + ((int64_t)((class - N_SMALL) % 8 + 1) << (log2 - 3));
 }
 
-/* -- The system ---------------------------------------------------------------------- */
+/* -- The system ------------------------------------------------------------------ */
 
 static int64_t mapped_bytes(int64_t bytes)
 {
@@ -153,8 +153,8 @@ static void *system_take(int64_t bytes)
   if (bytes >= ASK_SYSTEM_FROM && bytes > available_bytes()) {
     return NULL;
   }
-  base = mmap(NULL, (size_t)(size + HUGE_PAGE), PROT_READ | PROT_WRITE,
-              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  base = mmap(NULL, (size_t)(size + HUGE_PAGE), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+              -1, 0);
   if (base == MAP_FAILED) {
     return NULL;
   }
@@ -179,7 +179,7 @@ static void system_give(void *data, int64_t bytes)
   }
 }
 
-/* -- Lists --------------------------------------------------------------------------------- */
+/* -- Lists ----------------------------------------------------------------------- */
 
 static void *list_take(list *l)
 {
@@ -233,7 +233,7 @@ static int64_t trim(void)
   return given;
 }
 
-/* -- Blocks ----------------------------------------------------------------------------------- */
+/* -- Blocks ---------------------------------------------------------------------- */
 
 /* From the pool's list, or the system (after giving back what is cached). */
 static void *pool_take(int class)
@@ -369,7 +369,7 @@ void rg_block_free(rg_block *block)
   rg_host_free(ended);
 }
 
-/* -- Arenas --------------------------------------------------------------------------------------- */
+/* -- Arenas ---------------------------------------------------------------------- */
 
 rg_status rg_arena_new(rg_arena **out)
 {
@@ -412,7 +412,7 @@ int64_t rg_arena_bytes(const rg_arena *arena)
   return arena == NULL ? 0 : arena->bytes;
 }
 
-/* -- Counters -------------------------------------------------------------------------------------- */
+/* -- Counters -------------------------------------------------------------------- */
 
 rg_memory *rg_memory_of(int32_t device)
 {

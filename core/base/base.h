@@ -11,12 +11,12 @@
 #define rg_fail(code, ...) ((void)rg_fail(code, __VA_ARGS__), (code))
 
 /* Pass a failure up. */
-#define RG_TRY(expression)               \
-  do {                                   \
-    rg_status rg_try_ = (expression);    \
-    if (__builtin_expect(rg_try_, 0)) {  \
-      return rg_try_;                    \
-    }                                    \
+#define RG_TRY(expression)              \
+  do {                                  \
+    rg_status rg_try_ = (expression);   \
+    if (__builtin_expect(rg_try_, 0)) { \
+      return rg_try_;                   \
+    }                                   \
   } while (0)
 
 typedef struct rg_memo rg_memo;
@@ -34,7 +34,7 @@ void rg_host_free(void *block);
 /* True when this allocation is the one that has to fail. */
 bool rg_alloc_injected(void);
 
-/* -- Device memory ---------------------------------------------------------------- */
+/* -- Device memory --------------------------------------------------------------- */
 
 typedef struct rg_arena rg_arena;
 
@@ -68,7 +68,7 @@ rg_arena *rg_arena_swap(rg_arena *arena);
 /* Bytes of system memory the arena holds. */
 int64_t rg_arena_bytes(const rg_arena *arena);
 
-/* -- Threads ------------------------------------------------------------------------ */
+/* -- Threads --------------------------------------------------------------------- */
 
 /*
 ** How many threads a kernel should use for so many elementary operations: one below about a
@@ -76,18 +76,18 @@ int64_t rg_arena_bytes(const rg_arena *arena);
 */
 int32_t rg_threads_for(double operations);
 
-/* -- Random numbers -------------------------------------------------------------------- */
+/* -- Random numbers -------------------------------------------------------------- */
 
 /* Take n numbers: the offset before, after which the stream moves on by n. */
 uint64_t rg_generator_take(rg_generator *generator, uint64_t n);
 
 /*
-** Philox4x32-10 block number index of a seed: four 32-bit numbers.  Key words are the seed's low and
-** high half, counter words the index's low and high half, 0 and 0 (Random123's order).
+** Philox4x32-10 block number index of a seed: four 32-bit numbers.  Key words are the seed's low
+** and high half, counter words the index's low and high half, 0 and 0 (Random123's order).
 */
 void rg_philox(uint64_t seed, uint64_t index, uint32_t out[4]);
 
-/* -- Clamp ------------------------------------------------------------------------------- */
+/* -- Clamp ----------------------------------------------------------------------- */
 
 static inline int64_t rg_min_i64(int64_t a, int64_t b)
 {

@@ -53,8 +53,8 @@ rg_status rg_plan_new(rg_plan **out)
   return RG_OK;
 }
 
-rg_status rg_plan_add(rg_plan *plan, const rg_call *call, rg_kernel *kernel,
-                      rg_tensor *const *out, step **added)
+rg_status rg_plan_add(rg_plan *plan, const rg_call *call, rg_kernel *kernel, rg_tensor *const *out,
+                      step **added)
 {
   size_t n_in = (size_t)call->n_in;
   size_t n_out = (size_t)call->n_out;
@@ -85,8 +85,8 @@ rg_status rg_plan_add(rg_plan *plan, const rg_call *call, rg_kernel *kernel,
     s->out[i] = out[i] != NULL ? freeze(plan, s, out[i]) : NULL;
   }
   if (call->op->draws) {
-    s->generator = rg_generator_retain(
-        call->generator != NULL ? call->generator : rg_generator_default());
+    s->generator =
+        rg_generator_retain(call->generator != NULL ? call->generator : rg_generator_default());
   }
   *plan->last = s;
   plan->last = &s->next;

@@ -40,8 +40,8 @@ struct rg_plan {
 rg_status rg_plan_new(rg_plan **out) RG_CHECK;
 
 /* Copy a call into a new step at the plan's end; the tensors' storage is held. */
-rg_status rg_plan_add(rg_plan *plan, const rg_call *call, rg_kernel *kernel,
-                      rg_tensor *const *out, step **added) RG_CHECK;
+rg_status rg_plan_add(rg_plan *plan, const rg_call *call, rg_kernel *kernel, rg_tensor *const *out,
+                      step **added) RG_CHECK;
 
 /* Take the step that was added last away again. */
 void rg_plan_drop_last(rg_plan *plan);

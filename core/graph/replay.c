@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Replay: the steps of a plan in order, with nothing between them but what a kernel cannot know: the
-** next random numbers, and that something was written.
+** Replay: the steps of a plan in order, with nothing between them but what a kernel cannot know:
+** the next random numbers, and that something was written.
 */
 #include "graph/plan.h"
 

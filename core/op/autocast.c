@@ -40,8 +40,8 @@ int32_t rg_autocast_for(const rg_call *call)
   }
   /* LOWER takes f32, f16 and bf16; f64 was asked for and stays */
   for (int32_t i = 0; i < call->n_in; i++) {
-    if (counts(call, i) && (call->in[i]->_dtype == RG_F64 ||
-                            !rg_dtype_is_float(call->in[i]->_dtype))) {
+    if (counts(call, i) &&
+        (call->in[i]->_dtype == RG_F64 || !rg_dtype_is_float(call->in[i]->_dtype))) {
       return -1;
     }
   }

@@ -4,11 +4,11 @@
 */
 #include "op/op.h"
 
-/* -- Element types ------------------------------------------------------------------ */
+/* -- Element types --------------------------------------------------------------- */
 
 /* bool < u8, i8 < i32 < i64 < f16, bf16 < f32 < f64; two different types of one rank meet above. */
 static const int8_t rank[RG_DTYPE_COUNT] = {
-  [RG_BOOL] = 0, [RG_U8] = 1,  [RG_I8] = 1,  [RG_I32] = 2, [RG_I64] = 3,
+  [RG_BOOL] = 0, [RG_U8] = 1,   [RG_I8] = 1,  [RG_I32] = 2, [RG_I64] = 3,
   [RG_F16] = 4,  [RG_BF16] = 4, [RG_F32] = 5, [RG_F64] = 6,
 };
 
@@ -28,7 +28,7 @@ int32_t rg_promote(int32_t a, int32_t b)
   return rank[a] > rank[b] ? a : b;
 }
 
-/* -- Shapes ----------------------------------------------------------------------------- */
+/* -- Shapes ---------------------------------------------------------------------- */
 
 rg_meta rg_meta_of(const rg_tensor *x)
 {
@@ -93,7 +93,7 @@ rg_status rg_axis_resolve(const rg_op *op, const rg_tensor *x, int32_t axis, int
   return RG_OK;
 }
 
-/* -- Checks --------------------------------------------------------------------------------- */
+/* -- Checks ---------------------------------------------------------------------- */
 
 rg_status rg_check_arity(const rg_call *call, int32_t n)
 {
@@ -117,7 +117,7 @@ rg_status rg_check_float(const rg_call *call, int32_t i)
   return RG_OK;
 }
 
-/* -- Cost ---------------------------------------------------------------------------------------- */
+/* -- Cost ------------------------------------------------------------------------ */
 
 rg_cost rg_cost_of(const rg_call *call, double flops)
 {

@@ -58,14 +58,14 @@ struct rg_call {
   const rg_tensor *const *in; /* optional inputs may be NULL */
   int32_t n_in;
   int32_t device;
-  const void *args;       /* the op's own struct, op->args_size bytes, no pointers inside */
+  const void *args;        /* the op's own struct, op->args_size bytes, no pointers inside */
   rg_generator *generator; /* for ops that draw: where from; NULL for the default */
   /* filled by infer */
-  int32_t compute;        /* dtype the inputs are converted to first (but see op->as_is and packs);
+  int32_t compute;       /* dtype the inputs are converted to first (but see op->as_is and packs);
                           ** -1: they stay as they are.  Products set it to rg_autocast_for(call) */
-  int32_t n_out;          /* results and, behind them, hidden results for the gradient */
-  int64_t scratch_bytes;  /* needed while the kernel runs, 64-byte aligned */
-  int64_t n_draws;        /* random numbers taken */
+  int32_t n_out;         /* results and, behind them, hidden results for the gradient */
+  int64_t scratch_bytes; /* needed while the kernel runs, 64-byte aligned */
+  int64_t n_draws;       /* random numbers taken */
   rg_meta out[RG_MAX_OUT];
   /* filled by the door */
   rg_draw draw;
@@ -85,12 +85,12 @@ struct rg_memo {
 
 /* What a gradient rule gets: it writes new references into dx for the inputs that need one. */
 typedef struct rg_grad {
-  const rg_call *call;      /* in[i] only where save_in says so; out[] as infer filled it */
-  const rg_meta *in;        /* type and shape of every input, saved or not */
-  rg_tensor *const *out;    /* only where save_out says so; hidden results always */
-  rg_tensor *const *dout;   /* NULL where no gradient flows */
-  const bool *needs;        /* n_in of them */
-  rg_tensor **dx;           /* n_in, NULL at first */
+  const rg_call *call;    /* in[i] only where save_in says so; out[] as infer filled it */
+  const rg_meta *in;      /* type and shape of every input, saved or not */
+  rg_tensor *const *out;  /* only where save_out says so; hidden results always */
+  rg_tensor *const *dout; /* NULL where no gradient flows */
+  const bool *needs;      /* n_in of them */
+  rg_tensor **dx;         /* n_in, NULL at first */
 } rg_grad;
 
 /* Everything about an operation that is not a kernel. */
@@ -153,9 +153,9 @@ rg_status rg_run_into(const rg_op *op, const rg_tensor *const *in, int32_t n_in,
 /* -- Recorders ---------------------------------------------------------------- */
 
 /*
-** Told of every call that ran on this thread, after it ran and its writes were counted.  The tape is
-** one (it asks for hidden results), the trace another.  The plan under capture is not: it runs the
-** call itself.
+** Told of every call that ran on this thread, after it ran and its writes were counted.  The tape
+** is one (it asks for hidden results), the trace another.  The plan under capture is not: it runs
+** the call itself.
 **
 ** out[i] may be a tensor the call was told to write into, which then shares storage with what was
 ** there before (an input, a view of a larger tensor).  Where that overlaps an input in another
@@ -199,7 +199,7 @@ rg_kernel *rg_backend_kernel(int32_t device, const rg_op *op);
 /* The records of list.h, by id. */
 extern const rg_op *const rg_ops[];
 
-/* -- For infer functions ---------------------------------------------------------- */
+/* -- For infer functions --------------------------------------------------------- */
 
 /* Type and shape of a tensor. */
 rg_meta rg_meta_of(const rg_tensor *x);

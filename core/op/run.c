@@ -11,7 +11,7 @@ static _Thread_local rg_recorder *recorders;
 
 enum { INLINE_INPUTS = 16 };
 
-/* -- Recorders ---------------------------------------------------------------------- */
+/* -- Recorders ------------------------------------------------------------------- */
 
 void rg_recorder_push(rg_recorder *recorder)
 {
@@ -48,7 +48,7 @@ static rg_status tell(const rg_call *call, rg_tensor *const *out, const rg_frame
   return RG_OK;
 }
 
-/* -- Checking and converting inputs --------------------------------------------------- */
+/* -- Checking and converting inputs ---------------------------------------------- */
 
 static rg_status check_inputs(rg_call *call, rg_tensor *const *out)
 {
@@ -111,7 +111,7 @@ static rg_status convert_inputs(const rg_call *call, const rg_tensor **in, rg_te
   return RG_OK;
 }
 
-/* -- Results ----------------------------------------------------------------------------- */
+/* -- Results --------------------------------------------------------------------- */
 
 static rg_status check_result(const rg_call *call, const rg_tensor *x, const rg_meta *want)
 {
@@ -122,8 +122,8 @@ static rg_status check_result(const rg_call *call, const rg_tensor *x, const rg_
   RG_TRY(rg_tensor_check(x, call->op->name));
   if (x->_device != call->device) {
     return rg_fail(RG_EDEVICE, "%s: the result is on %s and does not go into %s on %s",
-                   call->op->name, rg_device_name(call->device),
-                   rg_tensor_text(x, b, sizeof(b)), rg_device_name(x->_device));
+                   call->op->name, rg_device_name(call->device), rg_tensor_text(x, b, sizeof(b)),
+                   rg_device_name(x->_device));
   }
   for (int32_t i = 0; same && i < want->ndim; i++) {
     same = x->_shape[i] == want->shape[i];
@@ -175,10 +175,9 @@ static void count_writes(const rg_call *call, rg_tensor *const *out)
   }
 }
 
-/* -- Running -------------------------------------------------------------------------------- */
+/* -- Running --------------------------------------------------------------------- */
 
-rg_status rg_execute(const rg_call *call, rg_kernel *kernel, rg_tensor *const *out,
-                     rg_frame *frame)
+rg_status rg_execute(const rg_call *call, rg_kernel *kernel, rg_tensor *const *out, rg_frame *frame)
 {
   rg_block scratch = { 0 };
   rg_status status;
@@ -294,8 +293,8 @@ static rg_status produce_converted(rg_call *call, rg_tensor **out)
   rg_status status = RG_OK;
 
   if (in == NULL || made == NULL) {
-    status = rg_fail(RG_ENOMEM, "%s: no memory for a list of %d tensors", call->op->name,
-                     call->n_in);
+    status =
+        rg_fail(RG_ENOMEM, "%s: no memory for a list of %d tensors", call->op->name, call->n_in);
     n = 0;
   } else {
     status = convert_inputs(call, in, made);

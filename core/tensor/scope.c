@@ -32,7 +32,7 @@ int32_t rg_scope_enter(void)
   return ++depth_now;
 }
 
-/* -- The list ------------------------------------------------------------------------ */
+/* -- The list -------------------------------------------------------------------- */
 
 static void set_place(rg_tensor *x, int32_t place)
 {
@@ -110,7 +110,7 @@ bool rg_scope_forget(rg_tensor *x, int32_t place)
   return true;
 }
 
-/* -- The end of a scope ---------------------------------------------------------------- */
+/* -- The end of a scope ---------------------------------------------------------- */
 
 /* The list's own reference goes; the storage too where only Lua handles are left. */
 static void let_go(rg_tensor *x)
@@ -147,7 +147,7 @@ void rg_scope_leave(int32_t depth)
   }
 }
 
-/* -- Keeping ----------------------------------------------------------------------------- */
+/* -- Keeping --------------------------------------------------------------------- */
 
 void rg_scope_keep(rg_tensor *x)
 {

@@ -20,7 +20,7 @@ static inline int32_t rg_scope_place(const rg_tensor *x)
 ** Take x, which only a list still knows, out of it; true if it was this thread's list, whose
 ** reference the caller then gives back.  So memory that is let go inside a scope is free at once.
 **
-** x        not looked into, unless it is in this thread's list: another thread may end its own scope
+** x        not looked into unless this thread's list has it: another thread may end its scope now
 ** place    rg_scope_place(x), read while x was held
 */
 bool rg_scope_forget(rg_tensor *x, int32_t place);

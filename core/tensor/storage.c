@@ -3,8 +3,9 @@
 ** Storage: reference-counted memory that tensors look into, a count of the writes to it, and the
 ** copies worked out from its contents (packed weights).
 **
-** Two counts: strong ones keep the memory, weak ones only the struct.  A plan's steps keep weak ones
-** of its own buffers, which the plan's arena may hand to a later step as soon as nobody needs them.
+** Two counts: strong ones keep the memory, weak ones only the struct.  A plan's steps keep weak
+** ones of its own buffers, which the plan's arena may hand to a later step as soon as nobody
+** needs them.
 */
 #include "tensor/tensor.h"
 
@@ -93,8 +94,7 @@ rg_derived *rg_derived_find(rg_storage *storage, const uint64_t key[4])
   for (rg_derived **link = &storage->derived; *link != NULL;) {
     rg_derived *d = *link;
 
-    if (d->key[0] != key[0] || d->key[1] != key[1] || d->key[2] != key[2] ||
-        d->key[3] != key[3]) {
+    if (d->key[0] != key[0] || d->key[1] != key[1] || d->key[2] != key[2] || d->key[3] != key[3]) {
       link = &d->next;
     } else if (d->version == version) {
       found = d;

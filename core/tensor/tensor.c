@@ -38,22 +38,22 @@ const char *rg_dtype_name(int32_t dtype)
 const char *rg_device_name(int32_t device)
 {
   static const char *const names[RG_DEVICE_COUNT] = {
-    "cpu",    "cuda:0", "cuda:1", "cuda:2",  "cuda:3",  "cuda:4",  "cuda:5",  "cuda:6",  "cuda:7",
+    "cpu",    "cuda:0", "cuda:1",  "cuda:2",  "cuda:3",  "cuda:4",  "cuda:5",  "cuda:6",  "cuda:7",
     "cuda:8", "cuda:9", "cuda:10", "cuda:11", "cuda:12", "cuda:13", "cuda:14", "cuda:15",
   };
 
   return device >= 0 && device < RG_DEVICE_COUNT ? names[device] : "?";
 }
 
-/* -- Text for messages --------------------------------------------------------------- */
+/* -- Text for messages ----------------------------------------------------------- */
 
 const char *rg_shape_text(const int64_t *shape, int32_t ndim, char *text, size_t size)
 {
   size_t used = (size_t)snprintf(text, size, "[");
 
   for (int32_t i = 0; i < ndim && used + 1 < size; i++) {
-    used += (size_t)snprintf(text + used, size - used, "%s%lld", i > 0 ? "," : "",
-                             (long long)shape[i]);
+    used +=
+        (size_t)snprintf(text + used, size - used, "%s%lld", i > 0 ? "," : "", (long long)shape[i]);
   }
   if (used + 1 < size) {
     snprintf(text + used, size - used, "]");
@@ -76,7 +76,7 @@ const char *rg_tensor_text(const rg_tensor *x, char *text, size_t size)
   return text;
 }
 
-/* -- Making ----------------------------------------------------------------------------- */
+/* -- Making ---------------------------------------------------------------------- */
 
 /* Fill in count, flags and data; shape, stride and storage are set. */
 static void settle(rg_tensor *x, char *data)
@@ -197,7 +197,7 @@ rg_status rg_empty(int32_t dtype, int32_t device, const int64_t *shape, int32_t 
   return RG_OK;
 }
 
-/* -- Holding and releasing ------------------------------------------------------------------ */
+/* -- Holding and releasing ------------------------------------------------------- */
 
 rg_tensor *rg_tensor_retain(rg_tensor *x)
 {
@@ -269,7 +269,7 @@ rg_status rg_tensor_check(const rg_tensor *x, const char *what)
   return RG_OK;
 }
 
-/* -- Facts --------------------------------------------------------------------------------------- */
+/* -- Facts ----------------------------------------------------------------------- */
 
 int64_t rg_tensor_bytes(const rg_tensor *x)
 {
@@ -330,15 +330,14 @@ bool rg_tensor_same_view(const rg_tensor *x, const rg_tensor *y)
     return false;
   }
   for (int32_t i = 0; i < x->_ndim; i++) {
-    if (x->_shape[i] != y->_shape[i] ||
-        (x->_shape[i] > 1 && x->_stride[i] != y->_stride[i])) {
+    if (x->_shape[i] != y->_shape[i] || (x->_shape[i] > 1 && x->_stride[i] != y->_stride[i])) {
       return false;
     }
   }
   return true;
 }
 
-/* -- Elements to and from the host ----------------------------------------------------------------- */
+/* -- Elements to and from the host ----------------------------------------------- */
 
 static double element_get(const void *at, int32_t dtype)
 {
@@ -444,8 +443,9 @@ static rg_status check_transfer(const rg_tensor *x, const void *data, int64_t by
 
   RG_TRY(rg_tensor_check(x, what));
   if (rg_host_access_refused) {
-    return rg_fail(RG_ECAPTURE, "%s: a plan is being captured, and what the host reads or writes now "
-                                "would not happen at replay",
+    return rg_fail(RG_ECAPTURE,
+                   "%s: a plan is being captured, and what the host reads or writes now would not "
+                   "happen at replay",
                    what);
   }
   if (data == NULL && bytes > 0) {
@@ -487,8 +487,8 @@ static rg_status element_at(const rg_tensor *x, const int64_t *index, int32_t n,
 
   RG_TRY(rg_tensor_check(x, what));
   if (rg_host_access_refused) {
-    return rg_fail(RG_ECAPTURE, "%s: an element read or set while a plan is captured would be frozen "
-                                "in it",
+    return rg_fail(RG_ECAPTURE,
+                   "%s: an element read or set while a plan is captured would be frozen in it",
                    what);
   }
   if (n != x->_ndim || (index == NULL && n > 0)) {

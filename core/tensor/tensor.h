@@ -78,7 +78,6 @@ void rg_derived_keep(rg_storage *storage, rg_derived *derived);
 /* Bytes of the derived copies that exist now and fit the contents. */
 int64_t rg_derived_bytes(rg_storage *storage);
 
-
 /* A view of a storage: shape and strides as given, data at byte offset.  Retains the storage. */
 rg_status rg_tensor_view_of(rg_storage *storage, int32_t dtype, const int64_t *shape,
                             const int64_t *stride, int32_t ndim, int64_t offset_bytes,
@@ -106,7 +105,7 @@ const char *rg_shape_text(const int64_t *shape, int32_t ndim, char *text, size_t
 /* Set while a plan is captured: contents may not be read or set from the host. */
 extern _Thread_local bool rg_host_access_refused;
 
-/* -- Walking ------------------------------------------------------------------------- */
+/* -- Walking --------------------------------------------------------------------- */
 
 enum { RG_WALK_MAX = 4 };
 

@@ -28,11 +28,11 @@ static rg_status check(const rg_tensor *x, rg_tensor **out, const char *what)
 }
 
 /* A view of x with other shape and strides, its first element offset elements further. */
-static rg_status make(const rg_tensor *x, const int64_t *shape, const int64_t *stride,
-                      int32_t ndim, int64_t offset, rg_tensor **out)
+static rg_status make(const rg_tensor *x, const int64_t *shape, const int64_t *stride, int32_t ndim,
+                      int64_t offset, rg_tensor **out)
 {
-  int64_t bytes = (char *)x->_data - (char *)x->_storage->block.data +
-                  offset * rg_dtype_bytes(x->_dtype);
+  int64_t bytes =
+      (char *)x->_data - (char *)x->_storage->block.data + offset * rg_dtype_bytes(x->_dtype);
 
   RG_TRY(rg_tensor_view_of(x->_storage, x->_dtype, shape, stride, ndim, bytes, out));
   (*out)->_flags |= x->_flags & RG_TENSOR_PARAM;
@@ -209,8 +209,8 @@ rg_status rg_select(const rg_tensor *x, int32_t axis, int64_t index, rg_tensor *
   RG_TRY(check(x, out, "select"));
   RG_TRY(axis_of(x, axis, x->_ndim, "select", &axis));
   if (index < 0 || index >= x->_shape[axis]) {
-    return rg_fail(RG_EAXIS, "select: position %lld of axis %d is outside %s",
-                   rg_from_one(index), axis + 1, rg_tensor_text(x, text, sizeof(text)));
+    return rg_fail(RG_EAXIS, "select: position %lld of axis %d is outside %s", rg_from_one(index),
+                   axis + 1, rg_tensor_text(x, text, sizeof(text)));
   }
   for (int32_t i = 0; i < x->_ndim; i++) {
     if (i != axis) {
@@ -230,16 +230,15 @@ rg_status rg_expand(const rg_tensor *x, const int64_t *shape, int32_t ndim, rg_t
 
   RG_TRY(check(x, out, "expand"));
   if (ndim < x->_ndim || ndim > RG_MAX_DIMS || (shape == NULL && ndim > 0)) {
-    return rg_fail(RG_ESHAPE, "expand: %s cannot have %d axes",
-                   rg_tensor_text(x, own, sizeof(own)), ndim);
+    return rg_fail(RG_ESHAPE, "expand: %s cannot have %d axes", rg_tensor_text(x, own, sizeof(own)),
+                   ndim);
   }
   for (int32_t i = 0; i < ndim; i++) {
     int32_t axis = i - (ndim - x->_ndim);
     int64_t size = axis < 0 ? 1 : x->_shape[axis];
 
     if (shape[i] < 0 || (size != shape[i] && size != 1)) {
-      return rg_fail(RG_ESHAPE, "expand: %s does not fill %s",
-                     rg_tensor_text(x, own, sizeof(own)),
+      return rg_fail(RG_ESHAPE, "expand: %s does not fill %s", rg_tensor_text(x, own, sizeof(own)),
                      rg_shape_text(shape, ndim, text, sizeof(text)));
     }
     stride[i] = axis < 0 || size != shape[i] ? 0 : x->_stride[axis];

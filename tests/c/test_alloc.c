@@ -24,7 +24,7 @@ static rg_block take(int64_t bytes)
   return block;
 }
 
-/* -- Size classes ------------------------------------------------------------------- */
+/* -- Size classes ---------------------------------------------------------------- */
 
 static void test_classes(void)
 {
@@ -78,7 +78,7 @@ static void test_reuse(void)
   is_int(rg_memory_trim(RG_CPU), 0, "once");
 }
 
-/* -- Counters -------------------------------------------------------------------------- */
+/* -- Counters -------------------------------------------------------------------- */
 
 static void test_counters(void)
 {
@@ -139,8 +139,13 @@ static void test_limit(void)
 
 static void test_sizes(void)
 {
-  static const int64_t bad[] = { -1, INT64_MIN, INT64_MAX, (int64_t)1 << 60, (int64_t)1 << 48,
-                                 ((int64_t)1 << 48) + 1, (int64_t)1 << 46 };
+  static const int64_t bad[] = { -1,
+                                 INT64_MIN,
+                                 INT64_MAX,
+                                 (int64_t)1 << 60,
+                                 (int64_t)1 << 48,
+                                 ((int64_t)1 << 48) + 1,
+                                 (int64_t)1 << 46 };
   rg_memory before = *memory;
   rg_block block = { 0 };
 
@@ -153,7 +158,7 @@ static void test_sizes(void)
   is_status(rg_block_alloc(-1, 64, &block), RG_EDEVICE, "or one below all");
 }
 
-/* -- Arenas ------------------------------------------------------------------------------- */
+/* -- Arenas ---------------------------------------------------------------------- */
 
 static void test_arenas(void)
 {
@@ -197,7 +202,7 @@ static void test_arenas(void)
   rg_arena_close(NULL);
 }
 
-/* -- Refusal at every point --------------------------------------------------------------- */
+/* -- Refusal at every point ------------------------------------------------------ */
 
 /* Tensors, a view, a scope and a capture: everything that allocates between base and graph. */
 static rg_status work(void)
@@ -270,10 +275,10 @@ static void test_environment(void)
     _exit(99);
   }
   waitpid(child, &status, 0);
-  ok(WIFEXITED(status) && WEXITSTATUS(status) == 3, "RIDGE_ALLOC_FAIL refuses the first allocation");
+  ok(WIFEXITED(status) && WEXITSTATUS(status) == 3, "RIDGE_ALLOC_FAIL refuses the first");
 }
 
-/* -- Two threads ---------------------------------------------------------------------------- */
+/* -- Two threads ----------------------------------------------------------------- */
 
 enum { ROUNDS = 300000, HELD = 32 };
 

@@ -55,9 +55,9 @@ static void test_status(void)
   is_int(rg_abi(), RG_ABI, "library and header agree");
 }
 
-/* -- Philox -------------------------------------------------------------------------- */
+/* -- Philox ---------------------------------------------------------------------- */
 
-/* Philox4x32-10 as the paper writes it, with the whole counter; checked below by its own vectors. */
+/* Philox4x32-10 as the paper writes it, with the whole counter; checked by the known answers. */
 static void reference(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
 {
   uint32_t c[4] = { counter[0], counter[1], counter[2], counter[3] };
@@ -118,7 +118,7 @@ static void test_philox(void)
   ok(same, "so are 1000 others, with both halves of seed and block");
 }
 
-/* -- Streams ----------------------------------------------------------------------------- */
+/* -- Streams --------------------------------------------------------------------- */
 
 enum { TAKES = 20000 };
 
@@ -170,7 +170,7 @@ static void test_streams(void)
   rg_generator_release(rg_generator_retain(g));
 }
 
-/* -- Machine --------------------------------------------------------------------------------- */
+/* -- Machine --------------------------------------------------------------------- */
 
 /* What this program answers when it is started again with one argument. */
 static int answer(const char *path, const char *question)
@@ -224,7 +224,7 @@ static void test_machine(const char *path)
   is_int(isa_under(path, "avx512"), top, "RIDGE_ISA=avx512 never goes above the machine");
 }
 
-/* -- Threads ------------------------------------------------------------------------------------ */
+/* -- Threads --------------------------------------------------------------------- */
 
 static void test_threads(void)
 {
@@ -274,8 +274,7 @@ static void test_affinity(const char *path)
   is_int(rg_processors(), n, "the process still has all of them");
   is_status(rg_set_affinity((int32_t[]){ CPU_SETSIZE - 1 }, 1), RG_ESYS,
             "a processor that is not there");
-  ok(strstr(rg_error_message(), "1023") != NULL &&
-         strstr(rg_error_message(), strerror(22)) != NULL,
+  ok(strstr(rg_error_message(), "1023") != NULL && strstr(rg_error_message(), strerror(22)) != NULL,
      "is named, with the system's reason");
   is_status(rg_set_affinity((int32_t[]){ -1 }, 1), RG_EARG, "a negative one");
   is_status(rg_set_affinity((int32_t[]){ CPU_SETSIZE }, 1), RG_EARG, "one past the last");
@@ -291,7 +290,7 @@ static void test_affinity(const char *path)
   sched_setaffinity(0, sizeof(before), &before);
 }
 
-/* -- Clock and interrupt ------------------------------------------------------------------------ */
+/* -- Clock and interrupt --------------------------------------------------------- */
 
 static void test_clock(void)
 {

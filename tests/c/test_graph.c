@@ -35,7 +35,7 @@ static double first(const rg_tensor *x)
   return rg_tensor_get(x, SHAPE(0), 1, &value) == RG_OK ? value : NAN;
 }
 
-/* -- Operations of the test's own --------------------------------------------------------- */
+/* -- Operations of the test's own ------------------------------------------------ */
 
 /* y = x + 1, through scratch; fails when told to; keeps a memo; counts its runs. */
 static bool plus_fails;
@@ -85,18 +85,16 @@ static rg_status plus_kernel(const rg_call *call, rg_tensor *const *out, rg_fram
   return RG_OK;
 }
 
-static const rg_op op_plus = { .name = "plus",
-                               .id = -1,
-                               .infer = plus_infer,
-                               .cost = plus_cost,
-                               .kernel = plus_kernel };
+static const rg_op op_plus = {
+  .name = "plus", .id = -1, .infer = plus_infer, .cost = plus_cost, .kernel = plus_kernel
+};
 
 static rg_status plus(const rg_tensor *x, rg_tensor **out)
 {
   return rg_run1(&op_plus, &x, 1, NULL, out);
 }
 
-/* -- Capture ------------------------------------------------------------------------------- */
+/* -- Capture --------------------------------------------------------------------- */
 
 static void test_steps(void)
 {
@@ -269,7 +267,7 @@ static void test_scope(void)
   rg_tensor_release(y);
 }
 
-/* -- Refused ------------------------------------------------------------------------------------ */
+/* -- Refused --------------------------------------------------------------------- */
 
 static void test_refused(void)
 {
@@ -401,7 +399,7 @@ static void test_draws(void)
   rg_tensor_release(eager);
 }
 
-/* -- Allocation failure at every point ------------------------------------------------------------ */
+/* -- Allocation failure at every point ------------------------------------------- */
 
 static rg_status capture_all(rg_tensor *x, rg_tensor **out, rg_plan **plan)
 {
@@ -488,7 +486,7 @@ static void test_goes_on(void)
   rg_tensor_release(y);
 }
 
-/* -- Two threads ----------------------------------------------------------------------------------- */
+/* -- Two threads ----------------------------------------------------------------- */
 
 enum { RUNS = 2000 };
 
@@ -511,8 +509,7 @@ static void *own_plan(void *weight)
     bad = rg_capture_end(&plan) != RG_OK || status != RG_OK ? weight : NULL;
   }
   for (int i = 0; i < RUNS && bad == NULL; i++) {
-    if (rg_fill_(x, i) != RG_OK || rg_plan_replay(plan, 1) != RG_OK ||
-        first(y) != 4.0 * i) {
+    if (rg_fill_(x, i) != RG_OK || rg_plan_replay(plan, 1) != RG_OK || first(y) != 4.0 * i) {
       bad = weight;
     }
   }

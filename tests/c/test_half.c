@@ -6,7 +6,7 @@
 #include "tap.h"
 #include "tensor/half.h"
 
-/* -- What a pattern means --------------------------------------------------------------- */
+/* -- What a pattern means -------------------------------------------------------- */
 
 /* Sign, exponent and fraction of a small float put together in double: exact. */
 static double value_of(uint16_t h, int fraction_bits, int bias)
@@ -39,7 +39,7 @@ static bool same(double a, double b)
   return (isnan(a) && isnan(b)) || (a == b && signbit(a) == signbit(b));
 }
 
-/* -- All patterns ------------------------------------------------------------------------ */
+/* -- All patterns ---------------------------------------------------------------- */
 
 static void test_patterns(const kind *k)
 {
@@ -69,7 +69,7 @@ static void test_patterns(const kind *k)
   is_int(wrong_nan, 0, what);
 }
 
-/* -- Rounding ------------------------------------------------------------------------------- */
+/* -- Rounding -------------------------------------------------------------------- */
 
 /* The nearest pattern to x, ties to the even one, by looking at both neighbours in double. */
 static uint16_t nearest(double x, uint16_t low, const kind *k)
@@ -116,7 +116,7 @@ static void test_rounding(const kind *k)
   is_int(wrong, 0, what);
 }
 
-/* -- Ends -------------------------------------------------------------------------------------- */
+/* -- Ends ------------------------------------------------------------------------ */
 
 static void test_ends(void)
 {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** The record carries what operations to come need: hidden results, several results, optional and
-** any number of inputs, scratch, state that is written, random draws, writes into a view.  Each kind
-** goes through the record, a small tape, the capture and the replay; nothing here is part of ridge.
+** any number of inputs, scratch, state that is written, random draws, writes into a view.  Each
+** kind goes through the record, a small tape, the capture and the replay; nothing here is part of
+** ridge.
 */
 #include "record/training.h"
 #include "ridge/graph.h"
 
 #define IN(...) ((const rg_tensor *const[]){ __VA_ARGS__ })
 
-/* -- One operation at a time --------------------------------------------------------- */
+/* -- One operation at a time ----------------------------------------------------- */
 
 static rg_status f_linear(rg_tensor *const *in, rg_tensor **out)
 {
@@ -65,10 +66,9 @@ static rg_status f_lstm(rg_tensor *const *in, rg_tensor **out)
 static rg_status f_dropout(rg_tensor *const *in, rg_tensor **out)
 {
   rg_generator *generator;
-  rg_call call = { .op = &t_op_dropout,
-                   .in = IN(in[0]),
-                   .n_in = 1,
-                   .args = &(t_dropout_args){ .p = 0.4f } };
+  rg_call call = {
+    .op = &t_op_dropout, .in = IN(in[0]), .n_in = 1, .args = &(t_dropout_args){ .p = 0.4f }
+  };
   rg_status status;
 
   RG_TRY(rg_generator_new(5, &generator));
@@ -98,12 +98,16 @@ static void test_gradients(void)
     { "batch norm",
       f_norm,
       { G_TENSOR(6, 7, 3), G_TENSOR(7, 3), G_TENSOR(8, 3), G_TENSOR(9, 3), G_TENSOR(10, 3) },
-      2, 1, 0 },
+      2,
+      1,
+      0 },
     { "max-pool", f_pool, { apart(2 * 6 * 3, 2, 6, 3) }, 0, 1, 0 },
     { "attention",
       f_attention,
       { G_TENSOR(13, 2, 4, 3), G_TENSOR(14, 2, 4, 3), G_TENSOR(15, 2, 4, 3) },
-      0, 1, 0 },
+      0,
+      1,
+      0 },
     { "attention of x with itself", f_attention_same, { G_TENSOR(13, 2, 4, 3) }, 0, 1, 0 },
     { "dropout", f_dropout, { G_TENSOR(16, 5, 8) }, 0, 1, 0 },
   };
@@ -111,7 +115,9 @@ static void test_gradients(void)
   g_case fixed = { "batch norm, fixed statistics",
                    f_norm_fixed,
                    { G_TENSOR(6, 7, 3), G_TENSOR(7, 3), G_TENSOR(8, 3), G_TENSOR(9, 3), fixed_var },
-                   2, 1, 0 };
+                   2,
+                   1,
+                   0 };
 
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
     g_check(&cases[i]);
@@ -132,16 +138,18 @@ static void test_lstm(void)
                  f_lstm,
                  { G_TENSOR(21, 2, 3, 2), G_TENSOR(22, 2, 3), G_TENSOR(23, 2, 3),
                    G_TENSOR(24, 12, 2), G_TENSOR(25, 12, 3), G_TENSOR(26, 12), G_TENSOR(27, 12) },
-                 0, 3, unused };
+                 0,
+                 3,
+                 unused };
 
     g_check(&c);
     g_done(&c);
   }
 }
 
-/* -- Writes into a view ----------------------------------------------------------------- */
+/* -- Writes into a view ---------------------------------------------------------- */
 
-/* Columns 1 and 3 of a product get in[2] added, column 0 becomes 2 in[3], then comes relu over all. */
+/* Columns 1 and 3 of a product get in[2] added, column 0 becomes 2 in[3], then relu over all. */
 static rg_status f_view(rg_tensor *const *in, rg_tensor **out)
 {
   rg_tensor *odd = NULL;
@@ -174,7 +182,9 @@ static void test_view(void)
   g_case c = { "into a view",
                f_view,
                { G_TENSOR(31, 3, 2), G_TENSOR(32, 4, 2), G_TENSOR(33, 2), G_TENSOR(34, 3) },
-               0, 1, 0 };
+               0,
+               1,
+               0 };
 
   g_check(&c);
   g_done(&c);
@@ -240,7 +250,7 @@ static void test_overlap(void)
   rg_tensor_release(y);
 }
 
-/* -- What the record says is what the door does -------------------------------------------- */
+/* -- What the record says is what the door does ---------------------------------- */
 
 typedef struct listener {
   rg_recorder recorder;
@@ -307,10 +317,11 @@ static bool t_types_writes(const rg_call *call, int32_t i)
 
 static void test_types(void)
 {
-  static const rg_op numbers = {
-    .name = "t_numbers", .id = -1, .amp = RG_AMP_LOWER, .infer = t_types_infer,
-    .kernel = t_types_kernel
-  };
+  static const rg_op numbers = { .name = "t_numbers",
+                                 .id = -1,
+                                 .amp = RG_AMP_LOWER,
+                                 .infer = t_types_infer,
+                                 .kernel = t_types_kernel };
   rg_op positions = numbers;
   rg_op state = numbers;
   rg_tensor *x = NULL;
@@ -388,7 +399,7 @@ static void test_writes(void)
   }
 }
 
-/* -- A whole training step, captured ------------------------------------------------------- */
+/* -- A whole training step, captured --------------------------------------------- */
 
 enum { STEPS = 1001 };
 
@@ -487,7 +498,7 @@ static void test_training(void)
   is_int(rg_live_tensors(), tensors, "nothing is left behind");
 }
 
-/* -- What a call costs (told, not tested) ---------------------------------------------------- */
+/* -- What a call costs (told, not tested) ---------------------------------------- */
 
 static rg_status time_add(void)
 {

@@ -29,7 +29,7 @@ static bool released(rg_ref ref)
   return (ref._t->_flags & RG_TENSOR_RELEASED) != 0;
 }
 
-/* -- What ends ------------------------------------------------------------------------ */
+/* -- What ends ------------------------------------------------------------------- */
 
 static void test_leave(void)
 {
@@ -95,7 +95,7 @@ static void test_depths(void)
   rg_ref_drop(&c);
 }
 
-/* -- What is let go before ---------------------------------------------------------------- */
+/* -- What is let go before ------------------------------------------------------- */
 
 static void test_let_go(void)
 {
@@ -133,7 +133,7 @@ static void test_let_go(void)
   is_int(rg_live_tensors(), tensors, "no header is left");
 }
 
-/* -- What outlives ----------------------------------------------------------------------------- */
+/* -- What outlives --------------------------------------------------------------- */
 
 static void test_keep(void)
 {
@@ -217,7 +217,7 @@ static void test_many(void)
   }
 }
 
-/* -- Threads ------------------------------------------------------------------------------------- */
+/* -- Threads --------------------------------------------------------------------- */
 
 static void *release_elsewhere(void *x)
 {

@@ -46,7 +46,7 @@ static double at(const rg_tensor *x, int32_t n, const int64_t *index)
   return rg_tensor_get(x, index, n, &value) == RG_OK ? value : NAN;
 }
 
-/* -- Making ------------------------------------------------------------------------- */
+/* -- Making ---------------------------------------------------------------------- */
 
 static void test_empty(void)
 {
@@ -119,7 +119,7 @@ static void test_refused(void)
   ok(x == untouched, "out is written only on success");
 }
 
-/* -- Elements ------------------------------------------------------------------------------ */
+/* -- Elements -------------------------------------------------------------------- */
 
 /* Values in, and what comes out of each type: truncated, saturated, rounded. */
 static void test_elements(void)
@@ -214,7 +214,7 @@ static void test_transfer(void)
   rg_tensor_release(x);
 }
 
-/* -- Holding ------------------------------------------------------------------------------------ */
+/* -- Holding --------------------------------------------------------------------- */
 
 static void test_references(void)
 {

@@ -65,7 +65,7 @@ static bool holds(const rg_tensor *x, int64_t count, const double *want)
   return same;
 }
 
-#define HOLDS(x, ...)                                                      \
+#define HOLDS(x, ...)                                                       \
   holds((x), (int64_t)(sizeof((double[]){ __VA_ARGS__ }) / sizeof(double)), \
         (const double[]){ __VA_ARGS__ })
 
@@ -74,7 +74,7 @@ static bool contiguous(const rg_tensor *x)
   return (x->_flags & RG_TENSOR_CONTIGUOUS) != 0;
 }
 
-/* -- Each kind ----------------------------------------------------------------------------- */
+/* -- Each kind ------------------------------------------------------------------- */
 
 static void test_view(void)
 {
@@ -271,7 +271,7 @@ static void test_squeeze(void)
   rg_tensor_release(x);
 }
 
-/* -- Strides where they do not matter ---------------------------------------------------------- */
+/* -- Strides where they do not matter -------------------------------------------- */
 
 static void test_ones(void)
 {
@@ -325,7 +325,7 @@ static void test_nothing(void)
   rg_tensor_release(x);
 }
 
-/* -- Overlap --------------------------------------------------------------------------------------- */
+/* -- Overlap --------------------------------------------------------------------- */
 
 static void test_overlap(void)
 {
@@ -350,7 +350,7 @@ static void test_overlap(void)
   rg_tensor_release(x);
 }
 
-/* -- Views of views, at random --------------------------------------------------------------------- */
+/* -- Views of views, at random --------------------------------------------------- */
 
 /* A random view; the element of it at any index must be the one a plain list of addresses says. */
 static void test_random(void)

@@ -15,7 +15,7 @@ typedef struct t_adam_args {
   float eps;
 } t_adam_args;
 
-/* Inputs: the learning rate, the step, then n parameters, n gradients, n first and n second moments. */
+/* Inputs: learning rate, step, then n parameters, n gradients, n first and n second moments. */
 enum { T_ADAM_LR, T_ADAM_STEP, T_ADAM_FIRST };
 
 static inline int32_t t_adam_n(const rg_call *call)

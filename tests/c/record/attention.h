@@ -73,7 +73,7 @@ static inline rg_status t_attention_kernel(const rg_call *call, rg_tensor *const
   return RG_OK;
 }
 
-/* -- Gradient: q, k, v, o, log-sum-exp, do to dq, dk, dv ----------------------------------- */
+/* -- Gradient: q, k, v, o, log-sum-exp, do to dq, dk, dv ------------------------- */
 
 static inline rg_status t_attention_back_infer(rg_call *call)
 {
@@ -132,9 +132,8 @@ static const rg_op t_op_attention_back = { .name = "t_attention_back",
 static inline rg_status t_attention_grad(rg_grad *g)
 {
   rg_call back = { .op = &t_op_attention_back,
-                   .in = (const rg_tensor *const[]){ g->call->in[0], g->call->in[1],
-                                                     g->call->in[2], g->out[0], g->out[1],
-                                                     g->dout[0] },
+                   .in = (const rg_tensor *const[]){ g->call->in[0], g->call->in[1], g->call->in[2],
+                                                     g->out[0], g->out[1], g->dout[0] },
                    .n_in = 6,
                    .args = g->call->args };
 

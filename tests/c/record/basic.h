@@ -10,7 +10,7 @@
 #include "op/op.h"
 #include "../tap.h"
 
-/* -- Access ------------------------------------------------------------------------ */
+/* -- Access ---------------------------------------------------------------------- */
 
 /* Element i, row-major in a shape that x broadcasts to. */
 static inline float *t_at(const rg_tensor *x, const rg_meta *shape, int64_t i)
@@ -58,7 +58,7 @@ static inline rg_meta t_meta(int32_t dtype, int32_t ndim, const int64_t *shape)
   return meta;
 }
 
-/* -- Filling and copying --------------------------------------------------------------- */
+/* -- Filling and copying --------------------------------------------------------- */
 
 typedef struct t_fill_args {
   rg_meta meta;
@@ -117,7 +117,7 @@ static inline rg_status t_copy(const rg_tensor *x, rg_tensor **out)
   return rg_run1(&t_op_copy, &x, 1, NULL, out);
 }
 
-/* -- Adding, and the sum that undoes a broadcast ------------------------------------------ */
+/* -- Adding, and the sum that undoes a broadcast --------------------------------- */
 
 static inline rg_status t_sum_to_infer(rg_call *call)
 {
@@ -125,8 +125,7 @@ static inline rg_status t_sum_to_infer(rg_call *call)
   return RG_OK;
 }
 
-static inline rg_status t_sum_to_kernel(const rg_call *call, rg_tensor *const *out,
-                                        rg_frame *frame)
+static inline rg_status t_sum_to_kernel(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
   rg_meta from = rg_meta_of(call->in[0]);
 
@@ -176,18 +175,16 @@ static inline rg_status t_add_grad(rg_grad *g)
   return RG_OK;
 }
 
-static const rg_op t_op_add = { .name = "t_add",
-                                .id = -1,
-                                .infer = t_add_infer,
-                                .grad = t_add_grad,
-                                .kernel = t_add_kernel };
+static const rg_op t_op_add = {
+  .name = "t_add", .id = -1, .infer = t_add_infer, .grad = t_add_grad, .kernel = t_add_kernel
+};
 
 static inline rg_status t_add_(rg_tensor *x, const rg_tensor *y)
 {
   return rg_run_into(&t_op_add, (const rg_tensor *const[]){ x, y }, 2, NULL, x);
 }
 
-/* -- Weighted sum: a loss for tests that has every element matter --------------------------- */
+/* -- Weighted sum: a loss for tests that has every element matter ---------------- */
 
 static inline rg_status t_dot_infer(rg_call *call)
 {
@@ -217,8 +214,7 @@ static inline rg_status t_scale_infer(rg_call *call)
 }
 
 /* The second input has one element. */
-static inline rg_status t_scale_kernel(const rg_call *call, rg_tensor *const *out,
-                                       rg_frame *frame)
+static inline rg_status t_scale_kernel(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
   (void)frame;
   for (int64_t i = 0; i < out[0]->_count; i++) {
@@ -250,7 +246,7 @@ static const rg_op t_op_dot = { .name = "t_dot",
                                 .grad = t_dot_grad,
                                 .kernel = t_dot_kernel };
 
-/* -- Relu ------------------------------------------------------------------------------------- */
+/* -- Relu ------------------------------------------------------------------------ */
 
 static inline rg_status t_relu_kernel(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
@@ -294,7 +290,7 @@ static const rg_op t_op_relu = { .name = "t_relu",
                                  .grad = t_relu_grad,
                                  .kernel = t_relu_kernel };
 
-/* -- Mean squared error ----------------------------------------------------------------------- */
+/* -- Mean squared error ---------------------------------------------------------- */
 
 static inline rg_status t_mse_kernel(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
@@ -332,8 +328,8 @@ static const rg_op t_op_mse_back = {
 static inline rg_status t_mse_grad(rg_grad *g)
 {
   return rg_run1(&t_op_mse_back,
-                 (const rg_tensor *const[]){ g->call->in[0], g->call->in[1], g->dout[0] }, 3,
-                 NULL, &g->dx[0]);
+                 (const rg_tensor *const[]){ g->call->in[0], g->call->in[1], g->dout[0] }, 3, NULL,
+                 &g->dx[0]);
 }
 
 static const rg_op t_op_mse = { .name = "t_mse",

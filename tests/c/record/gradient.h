@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Gradients of the tape against central differences.  The loss is a weighted sum of the results with
-** weights that have nothing to do with each other, so no element can hide behind another.
+** Gradients of the tape against central differences.  The loss is a weighted sum of the results
+** with weights that have nothing to do with each other, so no element can hide behind another.
 */
 #ifndef RIDGE_TESTS_RECORD_GRADIENT_H
 #define RIDGE_TESTS_RECORD_GRADIENT_H
@@ -44,7 +44,7 @@ static inline rg_tensor *g_tensor(uint64_t seed, int32_t ndim, const int64_t *sh
   return x;
 }
 
-#define G_TENSOR(seed, ...)                                                    \
+#define G_TENSOR(seed, ...)                                                         \
   g_tensor((seed), (int32_t)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), \
            (int64_t[]){ __VA_ARGS__ })
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Linear, y = x W' + b over rows of the last axis, with an optional b: the gradient is one operation
-** with three results.
+** Linear, y = x W' + b over rows of the last axis, with an optional b: the gradient is one
+** operation with three results.
 */
 #ifndef RIDGE_TESTS_RECORD_LINEAR_H
 #define RIDGE_TESTS_RECORD_LINEAR_H
@@ -22,8 +22,7 @@ static inline rg_status t_linear_infer(rg_call *call)
   return RG_OK;
 }
 
-static inline rg_status t_linear_kernel(const rg_call *call, rg_tensor *const *out,
-                                        rg_frame *frame)
+static inline rg_status t_linear_kernel(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
   int64_t k = call->in[1]->_shape[1];
   int64_t n = call->in[1]->_shape[0];
@@ -47,7 +46,7 @@ static inline rg_status t_linear_kernel(const rg_call *call, rg_tensor *const *o
   return RG_OK;
 }
 
-/* -- Gradient: x, w, dy to dx, dw, db ------------------------------------------------- */
+/* -- Gradient: x, w, dy to dx, dw, db -------------------------------------------- */
 
 static inline rg_status t_linear_back_infer(rg_call *call)
 {
@@ -88,10 +87,9 @@ static inline rg_status t_linear_back_kernel(const rg_call *call, rg_tensor *con
   return RG_OK;
 }
 
-static const rg_op t_op_linear_back = { .name = "t_linear_back",
-                                        .id = -1,
-                                        .infer = t_linear_back_infer,
-                                        .kernel = t_linear_back_kernel };
+static const rg_op t_op_linear_back = {
+  .name = "t_linear_back", .id = -1, .infer = t_linear_back_infer, .kernel = t_linear_back_kernel
+};
 
 static inline rg_status t_linear_grad(rg_grad *g)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** An LSTM cell over a sequence (Hochreiter and Schmidhuber 1997, with forget gate): optional inputs,
-** three results of which a loss may use any, two hidden ones, and a gradient of seven.
+** An LSTM cell over a sequence (Hochreiter and Schmidhuber 1997, with forget gate): optional
+** inputs, three results of which a loss may use any, two hidden ones, and a gradient of seven.
 */
 #ifndef RIDGE_TESTS_RECORD_LSTM_H
 #define RIDGE_TESTS_RECORD_LSTM_H
@@ -26,8 +26,7 @@ static inline t_lstm_sizes t_lstm_of(const rg_call *call)
 {
   const rg_tensor *x = call->in[T_LSTM_X];
 
-  return (t_lstm_sizes){ x->_shape[0], x->_shape[1], x->_shape[2],
-                         call->in[T_LSTM_U]->_shape[1] };
+  return (t_lstm_sizes){ x->_shape[0], x->_shape[1], x->_shape[2], call->in[T_LSTM_U]->_shape[1] };
 }
 
 static inline rg_status t_lstm_infer(rg_call *call)
@@ -110,7 +109,7 @@ static inline rg_status t_lstm_kernel(const rg_call *call, rg_tensor *const *out
   return RG_OK;
 }
 
-/* -- Gradient ------------------------------------------------------------------------- */
+/* -- Gradient -------------------------------------------------------------------- */
 
 /* Behind the forward inputs: y, gates, cells, then dy, dh_n, dc_n, each of which may be NULL. */
 enum { T_LSTM_Y = T_LSTM_IN, T_LSTM_GATES, T_LSTM_CELLS, T_LSTM_DY, T_LSTM_DH, T_LSTM_DC };
@@ -144,8 +143,8 @@ static inline float t_read(const float *row, int64_t i)
 }
 
 /* The gradient of a step's sums into da; dc becomes that of the cell before. */
-static inline void t_lstm_sums(const float *g, const float *c, const float *before,
-                               const float *dh, float *dc, float *da, int64_t h)
+static inline void t_lstm_sums(const float *g, const float *c, const float *before, const float *dh,
+                               float *dc, float *da, int64_t h)
 {
   for (int64_t i = 0; i < h; i++) {
     float squashed = tanhf(c[i]);
@@ -211,8 +210,8 @@ static inline rg_status t_lstm_back_kernel(const rg_call *call, rg_tensor *const
       int64_t row = n * s.t + t;
       const float *cells = t_row(call->in[T_LSTM_CELLS], row, s.h);
       const float *c_before = t > 0 ? cells - s.h : t_row(call->in[T_LSTM_C0], n, s.h);
-      const float *h_before = t > 0 ? t_row(call->in[T_LSTM_Y], row - 1, s.h)
-                                    : t_row(call->in[T_LSTM_H0], n, s.h);
+      const float *h_before =
+          t > 0 ? t_row(call->in[T_LSTM_Y], row - 1, s.h) : t_row(call->in[T_LSTM_H0], n, s.h);
 
       for (int64_t i = 0; i < s.h; i++) {
         dh[i] += t_read(t_row(call->in[T_LSTM_DY], row, s.h), i);

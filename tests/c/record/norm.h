@@ -85,7 +85,7 @@ static inline bool t_norm_writes(const rg_call *call, int32_t i)
   return i >= 3 && ((const t_norm_args *)call->args)->training;
 }
 
-/* -- Gradient: x, gamma, mean, 1/std, dy to dx, dgamma, dbeta --------------------------- */
+/* -- Gradient: x, gamma, mean, 1/std, dy to dx, dgamma, dbeta -------------------- */
 
 static inline rg_status t_norm_back_infer(rg_call *call)
 {

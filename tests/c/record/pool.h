@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Max-pool over the middle axis of [N x T x C], without overlap: a hidden result of another type (the
-** positions), and a gradient that reads no input, only its shape.
+** Max-pool over the middle axis of [N x T x C], without overlap: a hidden result of another type
+** (the positions), and a gradient that reads no input, only its shape.
 */
 #ifndef RIDGE_TESTS_RECORD_POOL_H
 #define RIDGE_TESTS_RECORD_POOL_H
@@ -77,8 +77,8 @@ static const rg_op t_op_pool_back = { .name = "t_pool_back",
 
 static inline rg_status t_pool_grad(rg_grad *g)
 {
-  return rg_run1(&t_op_pool_back, (const rg_tensor *const[]){ g->dout[0], g->out[1] }, 2,
-                 &g->in[0], &g->dx[0]);
+  return rg_run1(&t_op_pool_back, (const rg_tensor *const[]){ g->dout[0], g->out[1] }, 2, &g->in[0],
+                 &g->dx[0]);
 }
 
 static const rg_op t_op_pool = { .name = "t_pool",

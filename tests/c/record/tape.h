@@ -2,11 +2,11 @@
 /*
 ** A small tape, to prove that the record carries what a tape needs.
 **
-** It differentiates the program as memory sees it: every storage has a gradient of the same layout,
-** a tensor's gradient is the same window into that, and walking back over a write takes the
-** gradient of the place, clears it and hands it to the inputs.  Views and writes through views then
-** need no rule of their own (Griewank and Walther, Evaluating Derivatives, 2nd ed., 4.2: the adjoint
-** of an overwrite).
+** It differentiates the program as memory sees it: every storage has a gradient of the same
+** layout, a tensor's gradient is the same window into that, and walking back over a write takes
+** the gradient of the place, clears it and hands it to the inputs.  Views and writes through
+** views then need no rule of their own (Griewank and Walther, Evaluating Derivatives, 2nd ed.,
+** 4.2: the adjoint of an overwrite).
 */
 #ifndef RIDGE_TESTS_RECORD_TAPE_H
 #define RIDGE_TESTS_RECORD_TAPE_H
@@ -21,9 +21,9 @@ typedef struct place {
   rg_tensor at;        /* type, shape and strides */
   int64_t offset;      /* bytes */
   rg_tensor *saved;
-  uint64_t version;    /* of the storage when it was saved */
-  bool wanted;         /* gradient flows here */
-  bool over;           /* something differentiable was there before */
+  uint64_t version; /* of the storage when it was saved */
+  bool wanted;      /* gradient flows here */
+  bool over;        /* something differentiable was there before */
 } place;
 
 typedef struct tape_call {
@@ -50,7 +50,7 @@ typedef struct tape {
   int64_t saved_bytes;
 } tape;
 
-/* -- Storages the tape knows ------------------------------------------------------- */
+/* -- Storages the tape knows ----------------------------------------------------- */
 
 static inline tape_storage *tape_find(const tape *t, const rg_storage *storage)
 {
@@ -76,7 +76,7 @@ static inline void tape_watch(tape *t, const rg_tensor *x)
   tape_know(t, x->_storage);
 }
 
-/* -- Recording ----------------------------------------------------------------------- */
+/* -- Recording ------------------------------------------------------------------- */
 
 static inline void place_set(tape *t, place *p, const rg_tensor *x, bool save)
 {
@@ -167,7 +167,7 @@ static inline void tape_start(tape *t)
   rg_recorder_push(&t->recorder);
 }
 
-/* -- Walking back ---------------------------------------------------------------------- */
+/* -- Walking back ---------------------------------------------------------------- */
 
 /* The window at p into the gradient of its storage, which is made where there is none yet. */
 static inline rg_status tape_window(tape *t, const place *p, rg_tensor **out)
@@ -240,12 +240,9 @@ static inline rg_status tape_give(tape *t, tape_call *c, rg_tensor *const *dout)
   rg_tensor *out[RG_MAX_OUT] = { 0 };
   rg_tensor **dx = calloc(n, sizeof(rg_tensor *));
   bool *needs = calloc(n, sizeof(bool));
-  rg_grad g = { .call = &c->call,
-                .in = c->in_meta,
-                .out = out,
-                .dout = dout,
-                .needs = needs,
-                .dx = dx };
+  rg_grad g = {
+    .call = &c->call, .in = c->in_meta, .out = out, .dout = dout, .needs = needs, .dx = dx
+  };
   rg_status status = tape_check(c);
 
   for (int32_t i = 0; i < c->call.n_out; i++) {
@@ -317,7 +314,7 @@ static inline rg_status tape_grad(tape *t, const rg_tensor *x, rg_tensor **out)
   return tape_find(t, x->_storage)->grad == NULL ? RG_OK : tape_window(t, &p, out);
 }
 
-/* -- Letting go ------------------------------------------------------------------------------ */
+/* -- Letting go ------------------------------------------------------------------ */
 
 static inline void place_drop(place *p)
 {

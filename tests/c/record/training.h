@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** A small network that has everything in it, and one step of its training: linear, an addition into
-** a view, an LSTM, attention, max-pool, batch norm, relu in place, dropout, two losses, the way back
-** and Adam over all parameters.
+** A small network that has everything in it, and one step of its training: linear, an addition
+** into a view, an LSTM, attention, max-pool, batch norm, relu in place, dropout, two losses, the
+** way back and Adam over all parameters.
 */
 #ifndef RIDGE_TESTS_RECORD_TRAINING_H
 #define RIDGE_TESTS_RECORD_TRAINING_H
@@ -19,8 +19,22 @@
 enum { M_N = 4, M_T = 6, M_D = 3, M_H = 4, M_OUT = 2 };
 
 enum {
-  P_IN_W, P_IN_B, P_PLACE, P_LSTM_W, P_LSTM_U, P_LSTM_BI, P_LSTM_BH, P_Q, P_K, P_V,
-  P_GAMMA, P_BETA, P_OUT_W, P_OUT_B, P_CELL_W, P_COUNT
+  P_IN_W,
+  P_IN_B,
+  P_PLACE,
+  P_LSTM_W,
+  P_LSTM_U,
+  P_LSTM_BI,
+  P_LSTM_BH,
+  P_Q,
+  P_K,
+  P_V,
+  P_GAMMA,
+  P_BETA,
+  P_OUT_W,
+  P_OUT_B,
+  P_CELL_W,
+  P_COUNT
 };
 
 /* What is trained, what is kept between steps, and what comes from outside. */
@@ -50,13 +64,20 @@ static inline rg_tensor *m_filled(float value, const rg_tensor *like)
 
 static inline void model_make(model *m)
 {
-  *m = (model){ .p = { [P_IN_W] = G_TENSOR(1, M_H, M_D), [P_IN_B] = G_TENSOR(2, M_H),
-                       [P_PLACE] = G_TENSOR(3, 2, M_H), [P_LSTM_W] = G_TENSOR(4, 4 * M_H, M_H),
-                       [P_LSTM_U] = G_TENSOR(5, 4 * M_H, M_H), [P_LSTM_BI] = G_TENSOR(6, 4 * M_H),
-                       [P_LSTM_BH] = G_TENSOR(7, 4 * M_H), [P_Q] = G_TENSOR(8, M_H, M_H),
-                       [P_K] = G_TENSOR(9, M_H, M_H), [P_V] = G_TENSOR(10, M_H, M_H),
-                       [P_GAMMA] = G_TENSOR(11, M_H), [P_BETA] = G_TENSOR(12, M_H),
-                       [P_OUT_W] = G_TENSOR(13, M_OUT, M_H), [P_OUT_B] = G_TENSOR(14, M_OUT),
+  *m = (model){ .p = { [P_IN_W] = G_TENSOR(1, M_H, M_D),
+                       [P_IN_B] = G_TENSOR(2, M_H),
+                       [P_PLACE] = G_TENSOR(3, 2, M_H),
+                       [P_LSTM_W] = G_TENSOR(4, 4 * M_H, M_H),
+                       [P_LSTM_U] = G_TENSOR(5, 4 * M_H, M_H),
+                       [P_LSTM_BI] = G_TENSOR(6, 4 * M_H),
+                       [P_LSTM_BH] = G_TENSOR(7, 4 * M_H),
+                       [P_Q] = G_TENSOR(8, M_H, M_H),
+                       [P_K] = G_TENSOR(9, M_H, M_H),
+                       [P_V] = G_TENSOR(10, M_H, M_H),
+                       [P_GAMMA] = G_TENSOR(11, M_H),
+                       [P_BETA] = G_TENSOR(12, M_H),
+                       [P_OUT_W] = G_TENSOR(13, M_OUT, M_H),
+                       [P_OUT_B] = G_TENSOR(14, M_OUT),
                        [P_CELL_W] = G_TENSOR(15, M_OUT, M_H) },
                 .step = G_TENSOR(1, 1),
                 .lr = G_TENSOR(1, 1),
@@ -108,10 +129,29 @@ static inline rg_status model_feed(model *m, int64_t i)
   return rg_tensor_write(m->lr, &lr, sizeof(lr));
 }
 
-/* -- One step ---------------------------------------------------------------------------- */
+/* -- One step -------------------------------------------------------------------- */
 
-enum { M_LINEAR, M_PLACED, M_LSTM_Y, M_LSTM_H, M_LSTM_C, M_Q, M_K, M_V, M_MIXED, M_POOLED,
-       M_ROWS, M_NORM, M_DROPPED, M_RESULT, M_CELL, M_LOSS, M_CELL_LOSS, M_TOTAL, M_COUNT };
+enum {
+  M_LINEAR,
+  M_PLACED,
+  M_LSTM_Y,
+  M_LSTM_H,
+  M_LSTM_C,
+  M_Q,
+  M_K,
+  M_V,
+  M_MIXED,
+  M_POOLED,
+  M_ROWS,
+  M_NORM,
+  M_DROPPED,
+  M_RESULT,
+  M_CELL,
+  M_LOSS,
+  M_CELL_LOSS,
+  M_TOTAL,
+  M_COUNT
+};
 
 static inline rg_status m_attend(model *m, rg_tensor **r)
 {
@@ -132,10 +172,10 @@ static inline rg_status m_regularize(model *m, rg_tensor **r)
                       .args = &(t_dropout_args){ .p = 0.25f },
                       .generator = m->generator };
 
-  RG_TRY(rg_run1(&t_op_norm,
-                 (const rg_tensor *const[]){ r[M_ROWS], m->p[P_GAMMA], m->p[P_BETA], m->run_mean,
-                                             m->run_var },
-                 5, &norm, &r[M_NORM]));
+  RG_TRY(rg_run1(
+      &t_op_norm,
+      (const rg_tensor *const[]){ r[M_ROWS], m->p[P_GAMMA], m->p[P_BETA], m->run_mean, m->run_var },
+      5, &norm, &r[M_NORM]));
   RG_TRY(rg_run_into(&t_op_relu, (const rg_tensor *const[]){ r[M_NORM] }, 1, NULL, r[M_NORM]));
   dropout.in = (const rg_tensor *const[]){ r[M_NORM] };
   return rg_run(&dropout, &r[M_DROPPED]);
