@@ -41,8 +41,8 @@ struct rg_ceiling {
 };
 
 enum {
-  STEPS = 1 << 14,    /* rounds of a register loop between two looks at the repeat count */
-  SMALLEST = 4096,    /* shares are whole multiples: three arrays of whole vectors */
+  STEPS = 1 << 14, /* rounds of a register loop between two looks at the repeat count */
+  SMALLEST = 4096, /* shares are whole multiples: three arrays of whole vectors */
   GRAIN = 3 * SMALLEST
 };
 
@@ -180,8 +180,8 @@ static uint64_t one_repeat(const rg_ceiling *ceiling, unsigned char *share)
   const int64_t third = ceiling->share_bytes / 3;
 
   if (is_triad(ceiling->kind)) {
-    rg_loop_triad(ceiling->isa, (void *)share, (void *)(share + third),
-                  (void *)(share + 2 * third), 0.5f, third / (int64_t)sizeof(float));
+    rg_loop_triad(ceiling->isa, (void *)share, (void *)(share + third), (void *)(share + 2 * third),
+                  0.5f, third / (int64_t)sizeof(float));
     return 0;
   }
   if (is_stream(ceiling->kind)) {
@@ -216,7 +216,7 @@ static int64_t one_pass(rg_ceiling *ceiling, int64_t repeats, int32_t *n_threads
 #pragma omp parallel num_threads(ceiling->threads) reduction(^ : sink)
   {
     unsigned char *share =
-      ceiling->data ? ceiling->data + omp_get_thread_num() * ceiling->share_bytes : NULL;
+        ceiling->data ? ceiling->data + omp_get_thread_num() * ceiling->share_bytes : NULL;
 
 #pragma omp single
     team = omp_get_num_threads();
@@ -304,12 +304,12 @@ rg_status rg_ceiling_run(rg_ceiling *ceiling, int64_t min_ns, double *rate)
     }
     /* towards 1.2 times what is asked for, at most eightfold: the first passes are unreliable */
     ceiling->repeats = 1 + rg_min_i64(8 * ceiling->repeats,
-                                      (int64_t)((double)ceiling->repeats * 1.2 *
-                                                (double)min_ns / (double)rg_max_i64(spent, 1)));
+                                      (int64_t)((double)ceiling->repeats * 1.2 * (double)min_ns /
+                                                (double)rg_max_i64(spent, 1)));
   }
   if (team != ceiling->threads) {
-    return rg_fail(RG_ENOSUP, "ceiling %s: the system gave %d threads of %d",
-                   names[ceiling->kind], (int)team, (int)ceiling->threads);
+    return rg_fail(RG_ENOSUP, "ceiling %s: the system gave %d threads of %d", names[ceiling->kind],
+                   (int)team, (int)ceiling->threads);
   }
   *rate = work_of(ceiling) * (double)ceiling->repeats * ceiling->threads * 1e9 / (double)spent;
   return RG_OK;

@@ -17,7 +17,7 @@
 #include "measure/measure.h"
 
 enum {
-  MAX_CPUS = 1024,     /* of the plain cpu_set_t */
+  MAX_CPUS = 1024, /* of the plain cpu_set_t */
   MAX_PATH = 1024,
   SMALL_TEXT = 4096,
   STAT_TEXT = 1 << 17, /* 1024 processors of up to 120 bytes; the lines after them are not needed */
@@ -214,8 +214,7 @@ static void read_throttling(const char *root, rg_host_counters *out)
     double value;
 
     (void)snprintf(path, sizeof(path), "%s/cpu.stat", at.folder);
-    if (read_text(root, path, text, sizeof(text)) &&
-        rg_parse_key(text, "nr_throttled", &value)) {
+    if (read_text(root, path, text, sizeof(text)) && rg_parse_key(text, "nr_throttled", &value)) {
       out->n_throttled = (isnan(out->n_throttled) ? 0 : out->n_throttled) + value;
       if (rg_parse_key(text, "throttled_usec", &value)) {
         value *= 1e3;
@@ -235,8 +234,12 @@ static void read_throttling(const char *root, rg_host_counters *out)
 rg_status rg_host_counters_from(const char *root, rg_host_counters *out)
 {
   rg_host_counters now = {
-    .busy_ns = (double)NAN, .own_ns = (double)NAN, .steal_ns = (double)NAN,
-    .pressure_ns = (double)NAN, .throttled_ns = (double)NAN, .n_throttled = (double)NAN,
+    .busy_ns = (double)NAN,
+    .own_ns = (double)NAN,
+    .steal_ns = (double)NAN,
+    .pressure_ns = (double)NAN,
+    .throttled_ns = (double)NAN,
+    .n_throttled = (double)NAN,
     .n_cpus = (double)NAN,
   };
   unsigned char allowed[MAX_CPUS];
@@ -335,8 +338,7 @@ static double mhz_of(const char *root, const unsigned char *allowed)
     if (!allowed[i]) {
       continue;
     }
-    (void)snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq",
-                   i);
+    (void)snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", i);
     if (read_number(root, path, &khz)) {
       sum += khz / 1e3;
       found++;

@@ -107,8 +107,7 @@ bool rg_parse_choice(const char *text, char *out, size_t out_bytes);
 bool rg_parse_mhz(const char *text, double *mhz);
 
 /* Write the processors of a set as "0-3,8"; ends in "..." when it does not fit. */
-void rg_format_cpuset(const unsigned char *allowed, int32_t n_allowed, char *out,
-                      size_t out_bytes);
+void rg_format_cpuset(const unsigned char *allowed, int32_t n_allowed, char *out, size_t out_bytes);
 
 /* The public functions over another root folder than "", so that tests can bring their own. */
 rg_status rg_host_counters_from(const char *root, rg_host_counters *out) RG_CHECK;

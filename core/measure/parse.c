@@ -58,8 +58,8 @@ bool rg_parse_stat(const char *text, const unsigned char *allowed, int32_t n_all
     long cpu = -1;
     /* user nice system idle iowait irq softirq steal: proc(5); guest time is inside user */
     double t[8] = { 0 };
-    int n = sscanf(line, "cpu%ld %lf %lf %lf %lf %lf %lf %lf %lf", &cpu, &t[0], &t[1], &t[2],
-                   &t[3], &t[4], &t[5], &t[6], &t[7]);
+    int n = sscanf(line, "cpu%ld %lf %lf %lf %lf %lf %lf %lf %lf", &cpu, &t[0], &t[1], &t[2], &t[3],
+                   &t[4], &t[5], &t[6], &t[7]);
 
     if (n == 9 && cpu >= 0 && cpu < n_allowed && allowed[cpu] && line[3] != ' ') {
       busy += t[0] + t[1] + t[2] + t[5] + t[6];
@@ -209,8 +209,7 @@ bool rg_parse_mhz(const char *text, double *mhz)
   return true;
 }
 
-void rg_format_cpuset(const unsigned char *allowed, int32_t n_allowed, char *out,
-                      size_t out_bytes)
+void rg_format_cpuset(const unsigned char *allowed, int32_t n_allowed, char *out, size_t out_bytes)
 {
   size_t used = 0;
 
@@ -226,9 +225,9 @@ void rg_format_cpuset(const unsigned char *allowed, int32_t n_allowed, char *out
     while (last + 1 < n_allowed && allowed[last + 1]) {
       last++;
     }
-    length = last > i ? snprintf(range, sizeof(range), "%s%d-%d", used ? "," : "", (int)i,
-                                 (int)last)
-                      : snprintf(range, sizeof(range), "%s%d", used ? "," : "", (int)i);
+    length = last > i
+                 ? snprintf(range, sizeof(range), "%s%d-%d", used ? "," : "", (int)i, (int)last)
+                 : snprintf(range, sizeof(range), "%s%d", used ? "," : "", (int)i);
     /* room for this one, the dots and the end */
     if (used + (size_t)length + 4 > out_bytes) {
       memcpy(out + used, "...", 4);

@@ -14,9 +14,9 @@
 #include "measure/measure.h"
 
 enum {
-  CHAIN = 1 << 21,        /* additions: 0.6 ms at 3.5 GHz */
-  L1_FLOATS = 4096,       /* 16 KB, half of the smallest first-level cache in use */
-  L1_VECTORS = 1 << 25,   /* two a cycle: 5 ms at 3.5 GHz, 10 ms where one a cycle is loaded */
+  CHAIN = 1 << 21,      /* additions: 0.6 ms at 3.5 GHz */
+  L1_FLOATS = 4096,     /* 16 KB, half of the smallest first-level cache in use */
+  L1_VECTORS = 1 << 25, /* two a cycle: 5 ms at 3.5 GHz, 10 ms where one a cycle is loaded */
   MEMORY_BYTES = 64 << 20
 };
 

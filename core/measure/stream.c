@@ -12,7 +12,7 @@
 
 #if defined(__x86_64__)
 #include <emmintrin.h>
-#define FOR_AVX2 __attribute__((target("avx2,fma")))
+#define FOR_AVX2   __attribute__((target("avx2,fma")))
 #define FOR_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
 #endif
 
@@ -51,8 +51,7 @@ static inline __attribute__((always_inline)) uint64_t read_body(const void *data
 }
 
 static inline __attribute__((always_inline)) void triad_body(float *a, const float *b,
-                                                             const float *c, float scale,
-                                                             int64_t n)
+                                                             const float *c, float scale, int64_t n)
 {
   f32x16 *pa = (void *)a;
   const f32x16 *pb = (const void *)b;

@@ -107,13 +107,13 @@ RG_API void rg_sentinel_release(rg_sentinel *sentinel);
 */
 typedef struct rg_host_counters {
   double at_ns;
-  double busy_ns;          /* all processors, everybody; steps of 10 ms on most kernels */
-  double own_ns;           /* this process, all threads */
-  double steal_ns;         /* wanted to run, the hypervisor ran others */
-  double pressure_ns;      /* some task waited for a processor (PSI cpu some) */
-  double throttled_ns;     /* this process's group was held back by its quota */
-  double n_throttled;      /* periods in which it was */
-  double n_cpus;           /* processors counted in busy_ns and steal_ns */
+  double busy_ns;      /* all processors, everybody; steps of 10 ms on most kernels */
+  double own_ns;       /* this process, all threads */
+  double steal_ns;     /* wanted to run, the hypervisor ran others */
+  double pressure_ns;  /* some task waited for a processor (PSI cpu some) */
+  double throttled_ns; /* this process's group was held back by its quota */
+  double n_throttled;  /* periods in which it was */
+  double n_cpus;       /* processors counted in busy_ns and steal_ns */
 } rg_host_counters;
 
 /* out: filled; some tens of microseconds, so never inside a window. */
@@ -121,17 +121,17 @@ RG_API rg_status rg_host_counters_of(rg_host_counters *out) RG_CHECK;
 
 /* Settings of the host that change what a number means.  -1, NaN, "": the machine does not tell. */
 typedef struct rg_host_facts {
-  char governor[32];   /* of the first processor this process may run on */
-  char thp[16];        /* transparent huge pages: always, madvise, never */
-  char cpuset[128];    /* processors this process may run on: "0-3,8" */
-  int32_t turbo;       /* 1 on */
-  int32_t smt;         /* 1 when hardware threads share cores */
-  int32_t aslr;        /* kernel.randomize_va_space: 0, 1, 2; 0 when this process has none */
-  int32_t debugger;    /* 1 when traced */
-  int32_t on_battery;  /* 1 when no power supply is online */
-  int32_t n_cpus;      /* processors in cpuset */
-  double quota_cpus;   /* processors' worth of time the group may use; infinite without a quota */
-  double mhz;          /* mean clock the kernel reports; often a constant in guests */
+  char governor[32];  /* of the first processor this process may run on */
+  char thp[16];       /* transparent huge pages: always, madvise, never */
+  char cpuset[128];   /* processors this process may run on: "0-3,8" */
+  int32_t turbo;      /* 1 on */
+  int32_t smt;        /* 1 when hardware threads share cores */
+  int32_t aslr;       /* kernel.randomize_va_space: 0, 1, 2; 0 when this process has none */
+  int32_t debugger;   /* 1 when traced */
+  int32_t on_battery; /* 1 when no power supply is online */
+  int32_t n_cpus;     /* processors in cpuset */
+  double quota_cpus;  /* processors' worth of time the group may use; infinite without a quota */
+  double mhz;         /* mean clock the kernel reports; often a constant in guests */
 } rg_host_facts;
 
 /* out: filled. */
@@ -167,10 +167,10 @@ RG_API rg_status rg_host_facts_of(rg_host_facts *out) RG_CHECK;
 #define RG_CEILING_ENUM(name, text, unit) RG_CEILING_##name,
 enum { RG_CEILING_LIST(RG_CEILING_ENUM) RG_CEILING_COUNT };
 
-/* "fma.f32.avx512"; NULL for a number that is no ceiling. */
+/* The name of a ceiling, "fma.f32.avx512".  kind: RG_CEILING_...; NULL for another number. */
 RG_API const char *rg_ceiling_name(int32_t kind);
 
-/* "flop/s" or "B/s"; NULL for a number that is no ceiling. */
+/* The unit of a ceiling, "flop/s" or "B/s".  kind: RG_CEILING_...; NULL for another number. */
 RG_API const char *rg_ceiling_unit(int32_t kind);
 
 /* A ceiling prepared to be measured: its memory is taken and touched. */

@@ -18,7 +18,8 @@ static void test_pressure(void)
   double ns = -1;
 
   ok(rg_parse_pressure("some avg10=0.00 avg60=0.00 avg300=0.06 total=3316169\n"
-                       "full avg10=0.00 avg60=0.00 avg300=0.00 total=7\n", &ns),
+                       "full avg10=0.00 avg60=0.00 avg300=0.00 total=7\n",
+                       &ns),
      "pressure is found");
   close_to(ns, 3316169e3, 0, "the line some, in nanoseconds");
   ok(rg_parse_pressure("full avg10=0.00 total=7\nsome avg10=0.00 total=9\n", &ns) && ns == 9e3,
@@ -32,13 +33,12 @@ static void test_pressure(void)
   close_to(ns, -1, 0, "nothing is written without a number");
 }
 
-static const char STAT[] =
-  "cpu  5884 0 4261 203528 706 0 104 14 0 0\n"
-  "cpu0 1227 10 717 105052 225 5 16 4 1000 0\n"
-  "cpu1 4656 0 3543 98475 481 0 88 10 0 0\n"
-  "cpu11 1000 0 0 0 0 0 0 1000 0 0\n"
-  "intr 123 0 0\n"
-  "ctxt 1\n";
+static const char STAT[] = "cpu  5884 0 4261 203528 706 0 104 14 0 0\n"
+                           "cpu0 1227 10 717 105052 225 5 16 4 1000 0\n"
+                           "cpu1 4656 0 3543 98475 481 0 88 10 0 0\n"
+                           "cpu11 1000 0 0 0 0 0 0 1000 0 0\n"
+                           "intr 123 0 0\n"
+                           "ctxt 1\n";
 
 static void test_stat(void)
 {
@@ -72,7 +72,8 @@ static void test_small_parsers(void)
   int32_t version = 0;
 
   ok(rg_parse_key("nr_periods 5\nnr_throttled 3\nthrottled_time 17\n", "nr_throttled", &value) &&
-       value == 3, "a key and its number");
+         value == 3,
+     "a key and its number");
   ok(rg_parse_key("Name:\tx\nTracerPid:\t42\n", "TracerPid", &value) && value == 42,
      "a key with a colon");
   value = -1;
@@ -86,24 +87,29 @@ static void test_small_parsers(void)
   ok(!rg_parse_cpu_max("", &value) && !rg_parse_cpu_max("150000\n", &value), "half a quota");
 
   ok(rg_parse_cgroup("9:name=systemd:/\n4:memory:/api/x\n1:cpu:/\n0::/\n", text, sizeof(text),
-                     &version) && version == 1 && strcmp(text, "/cpu") == 0,
+                     &version) &&
+         version == 1 && strcmp(text, "/cpu") == 0,
      "version 1, the top group");
   ok(rg_parse_cgroup("3:cpuset:/a\n2:cpu,cpuacct:/docker/77\n0::/\n", text, sizeof(text),
-                     &version) && version == 1 && strcmp(text, "/cpu,cpuacct/docker/77") == 0,
+                     &version) &&
+         version == 1 && strcmp(text, "/cpu,cpuacct/docker/77") == 0,
      "version 1, cpuset is not cpu");
-  ok(rg_parse_cgroup("0::/user.slice/a b.scope\n", text, sizeof(text), &version) &&
-       version == 2 && strcmp(text, "/user.slice/a b.scope") == 0, "version 2");
+  ok(rg_parse_cgroup("0::/user.slice/a b.scope\n", text, sizeof(text), &version) && version == 2 &&
+         strcmp(text, "/user.slice/a b.scope") == 0,
+     "version 2");
   ok(rg_parse_cgroup("0::/\n", text, sizeof(text), &version) && version == 2 && text[0] == 0,
      "version 2, the top group");
   ok(!rg_parse_cgroup("0::/a/very/long/name\n", text, 8, &version), "a name that does not fit");
   ok(!rg_parse_cgroup("", text, sizeof(text), &version), "no groups at all");
 
   ok(rg_parse_choice("always [madvise] never\n", text, sizeof(text)) &&
-       strcmp(text, "madvise") == 0, "the choice in brackets");
+         strcmp(text, "madvise") == 0,
+     "the choice in brackets");
   ok(!rg_parse_choice("always madvise\n", text, sizeof(text)), "no choice");
   ok(!rg_parse_choice("[madvise]\n", text, 7), "a choice that does not fit");
   ok(rg_parse_mhz("model\t: 1\ncpu MHz\t\t: 2000.5\ncpu MHz\t\t: 2001.5\n", &value) &&
-       value == 2001, "the mean clock");
+         value == 2001,
+     "the mean clock");
   ok(!rg_parse_mhz("processor : 0\nBogoMIPS : 50\n", &value), "an ARM says no clock");
 }
 
@@ -202,13 +208,14 @@ static void test_nothing(void)
 
   is_status(rg_host_facts_from("/nowhere/at/all", &facts), RG_OK, "facts of a machine that hides");
   ok(facts.turbo == -1 && facts.smt == -1 && facts.aslr == -1 && facts.debugger == -1 &&
-       facts.on_battery == -1, "flags are -1");
+         facts.on_battery == -1,
+     "flags are -1");
   ok(isnan(facts.quota_cpus) && isnan(facts.mhz), "numbers are NaN");
   ok(facts.governor[0] == 0 && facts.thp[0] == 0, "texts are empty");
   ok(facts.n_cpus > 0 && facts.cpuset[0] != 0, "the affinity comes from a call, not a file");
   is_status(rg_host_counters_from("/nowhere/at/all", &counters), RG_OK, "counters of it");
   ok(isnan(counters.busy_ns) && isnan(counters.steal_ns) && isnan(counters.pressure_ns) &&
-       isnan(counters.throttled_ns) && isnan(counters.n_throttled) && isnan(counters.n_cpus),
+         isnan(counters.throttled_ns) && isnan(counters.n_throttled) && isnan(counters.n_cpus),
      "counters are NaN");
   ok(counters.own_ns > 0 && counters.at_ns > 0, "our own time is always known");
 }

@@ -4,7 +4,10 @@
 ** nothing when they fail.  No test here says how fast anything is.
 */
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "ridge.h"
 #include "tap.h"
@@ -28,17 +31,38 @@ static rg_plan *make_plan(void)
   return plan;
 }
 
+static int64_t cpu_ns(void)
+{
+  struct timespec used = { 0 };
+
+  (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
+}
+
 static void test_window(rg_plan *plan)
 {
   rg_window window = { .calls = -1 };
-  int64_t before = rg_clock_ns();
+  struct rusage first;
+  struct rusage last;
+  int64_t before;
+  int64_t cpu_before;
 
+  for (int i = 0; i < 5; i++) {
+    (void)usleep(100); /* switches that the window must not count */
+  }
+  (void)getrusage(RUSAGE_SELF, &first);
+  cpu_before = cpu_ns();
+  before = rg_clock_ns();
   is_status(rg_measure_window(plan, 10, &window), RG_OK, "a window of ten calls");
   is_int(window.calls, 10, "it says how many");
-  ok(before <= window.begin_ns && window.begin_ns < window.end_ns &&
-       window.end_ns <= rg_clock_ns(), "on the clock of the core");
-  ok(window.own_cpu_ns > 0 && window.n_voluntary >= 0 && window.n_involuntary >= 0,
-     "its counters are differences");
+  ok(before <= window.begin_ns && window.begin_ns < window.end_ns && window.end_ns <= rg_clock_ns(),
+     "on the clock of the core");
+  (void)getrusage(RUSAGE_SELF, &last);
+  ok(window.n_voluntary >= 0 && window.n_voluntary <= last.ru_nvcsw - first.ru_nvcsw &&
+         window.n_involuntary >= 0 && window.n_involuntary <= last.ru_nivcsw - first.ru_nivcsw,
+     "its switches are those of the window");
+  ok(window.own_cpu_ns > 0 && window.own_cpu_ns <= cpu_ns() - cpu_before,
+     "and so is its processor time");
   ok(window.n_migrations >= -1 && window.n_migrations <= 1, "moved, not moved or hidden");
 }
 

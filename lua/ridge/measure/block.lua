@@ -50,7 +50,8 @@ local function new_point(given, i, protocol)
   local point = {
     label = given.label or tostring(i), cost = given.cost or {}, zeros = given.zeros,
     lua = type(given.plan) == 'function',
-    rounds = {}, samples = {}, at = {}, mark = {}, before = {}, spent = 0,
+    rounds = {}, samples = {}, at = {}, mark = {}, spent = 0, own_cpu = 0,
+    before = {},   -- label of the point that ran before each round
     passes = {},   -- numbers of the passes it took part in
   }
   point.windows = windows
@@ -100,7 +101,7 @@ local function take_round(point, previous)
     point.samples[n] = round[i]
     point.at[n] = window.begin_ns - point.t0
     point.mark[n] = mark_of(window)
-    point.spent = point.spent + ns
+    point.spent, point.own_cpu = point.spent + ns, point.own_cpu + window.own_cpu_ns
   end
   point.rounds[#point.rounds + 1] = round
   point.before[#point.rounds] = previous or false
@@ -209,7 +210,8 @@ end
 ---  label, rounds, half-width, stop), services (a made-up machine, for tests)
 ---@return table[] results           one a point: n, n_eff, rounds, inner, warm_ns, warm_calls,
 ---  first_ns, min, p25, med, p75, p95, p99, max, mean, sd, mad, ci_lo, ci_hi, ci_level, ci_how, r1,
----  drift, sentinel, flags, flag_bits, grade, thresholds, stop, precision, samples, at, mark, host
+---  drift, sentinel, flags, flag_bits, grade, thresholds, stop, precision, samples, at, mark,
+---  cores, host
 -- >> measure.block({{ plan = p }, { plan = q }}, 'quick')[1].med
 function M.block(given, protocol, setting)
   if type(given) ~= 'table' or #given == 0 then

@@ -19,6 +19,7 @@ local SPEC = {
   quick = { 'boolean', default = false, doc = 'shorter, and without the lower instruction sets' },
   points = { 'function', doc = 'makes identical points; products of matrices when left out' },
   ceilings = { 'boolean', default = true, doc = 'measure the ceilings' },
+  kinds = { 'list', doc = "ceilings to measure, by how their names begin: { 'fma.', 'bw.l2' }" },
   noise = { 'boolean', default = true, doc = 'measure the noise' },
   seed = { 'integer', default = 1, min = 0, doc = 'of the order' },
   services = { 'table', doc = 'a made-up machine, for tests' },
@@ -58,17 +59,26 @@ local function is_lower(name, available)
   return available[type_name .. '.avx512'] or (isa == 'base' and available[type_name .. '.avx2'])
 end
 
-local function open_ceilings(threads, quick)
+local function is_wanted(name, kinds)
+  for _, start in ipairs(kinds or { '' }) do
+    if name:sub(1, #start) == start then return true end
+  end
+  return false
+end
+
+-- Those the machine has and the caller wants; when quick, of each type only the widest.
+local function open_ceilings(threads, opt)
   local native = require 'ridge.measure.native'
   local open, available = {}, {}
   for kind = 0, native.ceilings() - 1 do
-    local ceiling = native.ceiling(kind, threads)
+    local wanted = is_wanted(native.ceiling_name(kind), opt.kinds)
+    local ceiling = wanted and native.ceiling(kind, threads)
     if ceiling then
       open[#open + 1] = ceiling
       available[ceiling.name] = true
     end
   end
-  if not quick then return open end
+  if not opt.quick then return open end
   local kept = {}
   for _, ceiling in ipairs(open) do
     if is_lower(ceiling.name, available) then ceiling.close() else kept[#kept + 1] = ceiling end
@@ -79,7 +89,7 @@ end
 local function measure_ceilings(threads, opt, list)
   local rounds, each, run_ns = 10, 3, 1e7
   if opt.quick then rounds, each, run_ns = 5, 3, 5e6 end
-  local open = open_ceilings(threads, opt.quick)
+  local open = open_ceilings(threads, opt)
   local taken, order, shuffler = {}, {}, random.new(opt.seed)
   for i, ceiling in ipairs(open) do
     taken[ceiling] = {}
@@ -109,8 +119,10 @@ end
 
 -- -- Noise ---------------------------------------------------------------------------
 
--- Products that take about a millisecond and lie in the second-level cache or a little beyond it.
-local function matrix_points(n)
+--- Identical points: products of some hundred microseconds, inside the second-level cache.
+---@param n integer
+---@return table[] points
+function M.matrix_points(n)
   local ridge = require 'ridge'
   local points = {}
   local generator = ridge.generator(1)   -- its own: calibrating draws from nobody else's seed
@@ -188,7 +200,7 @@ local function is_disturbed(results)
 end
 
 local function measure_noise(threads, opt, list, say)
-  local make = opt.points or matrix_points
+  local make = opt.points or M.matrix_points
   local protocol = protocols.protocol{ level = 'demo', seed = opt.seed,
                                        max_rounds = opt.quick and 10 or 20 }
   local wanted = opt.quick and 3 or 8

@@ -56,7 +56,7 @@ local function of_function(f)
       local begin_ns = tonumber(C.rg_clock_ns())
       for _ = 1, k do f() end
       local end_ns = tonumber(C.rg_clock_ns())
-      out[i] = { begin_ns = begin_ns, end_ns = end_ns, calls = k, own_cpu_ns = 0,
+      out[i] = { begin_ns = begin_ns, end_ns = end_ns, calls = k, own_cpu_ns = 0 / 0,
                  involuntary = 0, migrations = 0 }
     end
     return out
@@ -145,6 +145,7 @@ function Services.check()
 end
 
 --- Let time pass, in steps short enough to be interrupted.
+---@param ns number
 function Services:pause(ns)
   local until_ns = self.now() + ns
   while self.now() < until_ns do
@@ -201,6 +202,13 @@ function M.ceiling(kind, threads)
       C.rg_ceiling_release(ffi.gc(handle, nil))
     end,
   }
+end
+
+--- The name of a kind of ceiling.
+---@param kind integer  0 ..
+---@return string name
+function M.ceiling_name(kind)
+  return ffi.string(C.rg_ceiling_name(kind))
 end
 
 --- How many kinds of ceiling there are.

@@ -60,6 +60,11 @@ describe('a quiet point', function()
     assert.is_true(r.n_eff <= 50 and r.n_eff >= 4)
   end)
 
+  it('knows how many processors the point kept busy', function()
+    assert.is_true(math.abs(r.cores - 1) < 1e-9)
+    assert.is_true(math.abs(measure(nil, { signals = { cores = 1.9 } }).cores - 1.9) < 1e-9)
+  end)
+
   it('was warm for at least a tenth of a second', function()
     assert.is_true(r.warm_ns >= 1e8 and r.warm_ns < 1e9)
     assert.is_true(r.warm_calls * CALL_NS > 1e8)

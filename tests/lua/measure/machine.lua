@@ -43,7 +43,8 @@ function Machine:window(per_call_ns, time, event)
       local begin_ns = self.time
       self:advance(k * per_call_ns * (1 + time(i)))
       local marks = event and event(i) or {}
-      out[w] = { begin_ns = begin_ns, end_ns = self.time, calls = k, own_cpu_ns = 0,
+      out[w] = { begin_ns = begin_ns, end_ns = self.time, calls = k,
+                 own_cpu_ns = (self.signals.cores or 1) * (self.time - begin_ns),
                  involuntary = marks.involuntary or 0, migrations = marks.migrations or 0 }
     end
     return out

@@ -118,10 +118,25 @@ describe('a point', function()
   end)
 end)
 
-describe('a calibration of this machine', function()
+describe('a calibration', function()
+  local here = debug.getinfo(1, 'S').source:match('^@(.*/)')
+  local made_up = dofile(here .. 'machine.lua')
+
+  -- The noise is that of a made-up machine: this one may be busy with other tests.
+  local function calibrate(signals)
+    local machine, said = made_up.new(signals), {}
+    local list = measure.calibrate{ quick = true, ceilings = false, services = machine:services(),
+      progress = function(line) said[#said + 1] = line end,
+      points = function(n)
+        local points = {}
+        for i = 1, n do points[i] = { window = machine:window(1e6, machine:quiet(0.01)) } end
+        return points
+      end }
+    return list, table.concat(said, '\n')
+  end
+
   it('has the noise of identical points and the state of the machine', function()
-    local threads, seen = ridge.num_threads(), {}
-    local list = measure.calibrate{ quick = true, ceilings = false }
+    local threads, seen, list = ridge.num_threads(), {}, calibrate()
     for _, row in ipairs(list) do
       assert.equal(threads, row.threads)
       assert.is_true(row.value == row.value and row.value >= 0, row.name)
@@ -134,6 +149,33 @@ describe('a calibration of this machine', function()
     local calibration = measure.calibration(list, threads)
     local r = measure.block({ { plan = plan(100) } }, SHORT, { calibration = calibration })[1]
     assert.equal('calibrated', r.thresholds)
+  end)
+
+  it('does not take other processes for the noise of the machine', function()
+    local list, said = calibrate({ busy_cpus = 1 })
+    assert.same({}, list)
+    assert.truthy(said:find('other processes ran in 6 of 6 blocks', 1, true), said)
+  end)
+
+  it('measures products of matrices unless told otherwise', function()
+    local points = require('ridge.measure.calibrate').matrix_points(2)
+    local results = measure.block(points, SHORT)
+    assert.is_nil(results[1].error)
+    assert.is_true(results[1].med > 0 and results[2].med > 0)
+  end)
+
+  it('names the widest instruction set by its type alone', function()
+    local list = measure.calibrate{ quick = true, noise = false, kinds = { 'fma.f64' } }
+    assert.equal(1, #list)
+    assert.equal('fma.f64', list[1].name)
+    assert.is_true(list[1].value > 1e6 and list[1].ci_lo <= list[1].value
+                   and list[1].value <= list[1].ci_hi)
+    local whole, names = measure.calibrate{ noise = false, kinds = { 'fma.f64' } }, {}
+    for _, row in ipairs(whole) do names[row.name] = true end
+    assert.is_true(names['fma.f64'])
+    local n = 0
+    for _ in pairs(names) do n = n + 1 end
+    assert.equal(#whole, n, 'no name twice')
   end)
 
   it('gives the thread count back, whatever happens', function()
