@@ -221,12 +221,13 @@ describe('memory', function()
   end)
 
   it('stays bounded when only the collector lets go', function()
-    collectgarbage()
-    ridge.memory.reset_peak()
-    local before = ridge.memory.stats().live
-    for _ = 1, 3000 do local _ = ridge.zeros(65536) end
-    local peak = ridge.memory.stats().peak - before
-    assert.is_true(peak < 400 * 2 ^ 20, ('%.0f MB at the peak'):format(peak / 2 ^ 20))
+    -- in a process of its own: what is left behind depends on the size of the Lua heap
+    local pipe = io.popen("./ridge -e 'for _ = 1, 3000 do local _ = ridge.zeros(65536) end; "
+      .. "return ridge.memory.stats().peak'")
+    local peak = tonumber(pipe:read '*a')
+    pipe:close()
+    -- 786 MB are asked for in all
+    assert.is_true(peak < 300e6, ('%.0f MB at the peak'):format(peak / 1e6))
   end)
 
   it('has a limit that can be lived with', function()
