@@ -24,25 +24,24 @@ typedef struct best {
 } best;
 
 /* v ~= v finds nan. */
-#define LOOK(NAME, lane, T)                                                                   \
-  static void look_##lane(const search *s, const T *x, int64_t at, int64_t n, best *so_far)   \
-  {                                                                                           \
-    rg_fold *fold =                                                                           \
-        rg_simd()->reduce->fold[s->least ? RG_FOLD_MIN : RG_FOLD_MAX][RG_LANE_##NAME];        \
-    T other = so_far->value.lane;                                                             \
-    T v;                                                                                      \
-                                                                                              \
-    fold(&v, x, n);                                                                           \
-    so_far->final = v != v;                                                                   \
-    if (so_far->at < 0 || so_far->final || (s->least ? v < other : v > other)) {              \
-      int64_t i = 0;                                                                          \
-                                                                                              \
-      while (so_far->final ? x[i] == x[i] : x[i] != v) {                                      \
-        i++;                                                                                  \
-      }                                                                                       \
-      so_far->value.lane = v;                                                                 \
-      so_far->at = at + i;                                                                    \
-    }                                                                                         \
+#define LOOK(NAME, lane, T)                                                                        \
+  static void look_##lane(const search *s, const T *x, int64_t at, int64_t n, best *so_far)        \
+  {                                                                                                \
+    rg_fold *fold = rg_simd()->reduce->fold[s->least ? RG_FOLD_MIN : RG_FOLD_MAX][RG_LANE_##NAME]; \
+    T other = so_far->value.lane;                                                                  \
+    T v;                                                                                           \
+                                                                                                   \
+    fold(&v, x, n);                                                                                \
+    so_far->final = v != v;                                                                        \
+    if (so_far->at < 0 || so_far->final || (s->least ? v < other : v > other)) {                   \
+      int64_t i = 0;                                                                               \
+                                                                                                   \
+      while (so_far->final ? x[i] == x[i] : x[i] != v) {                                           \
+        i++;                                                                                       \
+      }                                                                                            \
+      so_far->value.lane = v;                                                                      \
+      so_far->at = at + i;                                                                         \
+    }                                                                                              \
   }
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wtautological-compare" /* integers are never nan */
@@ -58,9 +57,9 @@ static int64_t position(const search *s, const rg_walk *walk, rg_tile *room)
     const void *x = rg_tile_load(walk, 0, at, n, s->dtype, room);
 
     switch (rg_lane_of(s->dtype)) {
-#define CASE(NAME, lane, T)              \
-  case RG_LANE_##NAME:                   \
-    look_##lane(s, x, at, n, &so_far);   \
+#define CASE(NAME, lane, T)            \
+  case RG_LANE_##NAME:                 \
+    look_##lane(s, x, at, n, &so_far); \
     break;
       RG_LANE_LIST(CASE)
     }

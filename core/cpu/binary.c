@@ -39,10 +39,10 @@ static rg_status binary(const rg_call *call, rg_tensor *y)
   return rg_map_run(&map);
 }
 
-#define KERNEL(NAME, name, help, class)                                              \
+#define KERNEL(NAME, name, help, class)                                                \
   rg_status rg_cpu_##name(const rg_call *call, rg_tensor *const *out, rg_frame *frame) \
-  {                                                                                  \
-    (void)frame;                                                                     \
-    return binary(call, out[0]);                                                     \
+  {                                                                                    \
+    (void)frame;                                                                       \
+    return binary(call, out[0]);                                                       \
   }
 RG_BINARY_LIST(KERNEL)

@@ -75,8 +75,12 @@ static rg_status prepare_halves(state *s, const rg_chain *chain, int32_t dtype, 
 {
   int64_t half = chain->free[0].n;
   char *z2 = z + half * rg_dtype_bytes(dtype);
-  const rg_product x = { .m = s->x.count, .n = half, .compute = rg_product_compute(dtype),
-                         .c_dtype = dtype, .c_row = 2 * half, .end = { .scale = 1 } };
+  const rg_product x = { .m = s->x.count,
+                         .n = half,
+                         .compute = rg_product_compute(dtype),
+                         .c_dtype = dtype,
+                         .c_row = 2 * half,
+                         .end = { .scale = 1 } };
   rg_product *p1 = &s->part[0].p, *p2 = &s->part[1].p, *p3 = &s->part[2].p;
 
   s->n = 3;

@@ -56,13 +56,13 @@ static bool copy_job(void *work, int64_t begin, int64_t end)
 /* -- Exchanged axes -------------------------------------------------------------------- */
 
 /* Copy a block of rows x columns; steps in bytes, y's columns and x's rows side by side. */
-#define SQUARE_COPY(T)                                                               \
-  for (int64_t r = 0; r < rows; r++) {                                               \
-    for (int64_t c = 0; c < columns; c++) {                                          \
-      memcpy(y + r * y_row + c * (int64_t)sizeof(T),                                 \
-             x + r * (int64_t)sizeof(T) + c * x_column, sizeof(T));                  \
-    }                                                                                \
-  }                                                                                  \
+#define SQUARE_COPY(T)                                                                          \
+  for (int64_t r = 0; r < rows; r++) {                                                          \
+    for (int64_t c = 0; c < columns; c++) {                                                     \
+      memcpy(y + r * y_row + c * (int64_t)sizeof(T), x + r * (int64_t)sizeof(T) + c * x_column, \
+             sizeof(T));                                                                        \
+    }                                                                                           \
+  }                                                                                             \
   break
 
 static void square(char *y, int64_t y_row, const char *x, int64_t x_column, int64_t rows,
@@ -165,8 +165,8 @@ rg_status rg_cpu_convert(rg_tensor *y, const rg_tensor *x)
   map.loops = direct_loop(y, x);
   map.raw = map.loops != NULL;
   if (!map.raw) {
-    map.loops = y->_dtype == RG_BOOL ? &cast->to_bool[from]
-                                     : &cast->loop[from][rg_lane_of(y->_dtype)];
+    map.loops =
+        y->_dtype == RG_BOOL ? &cast->to_bool[from] : &cast->loop[from][rg_lane_of(y->_dtype)];
   }
   return rg_map_run(&map);
 }

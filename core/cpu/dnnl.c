@@ -38,12 +38,12 @@ static rg_status failed(const char *what, dnnl_status_t status)
                  (int)status);
 }
 
-#define DNNL_TRY(what, expression)               \
-  do {                                           \
-    dnnl_status_t dnnl_status_ = (expression);   \
-    if (dnnl_status_ != dnnl_success) {          \
-      return failed(what, dnnl_status_);         \
-    }                                            \
+#define DNNL_TRY(what, expression)             \
+  do {                                         \
+    dnnl_status_t dnnl_status_ = (expression); \
+    if (dnnl_status_ != dnnl_success) {        \
+      return failed(what, dnnl_status_);       \
+    }                                          \
   } while (0)
 
 /* -- The engine, one for the process ------------------------------------------------------- */
@@ -95,14 +95,13 @@ static rg_status append_act(dnnl_post_ops_t ops, int32_t act)
                                                       [RG_ACT_SIGMOID] = dnnl_eltwise_logistic };
 
   if (act != RG_ACT_NONE) {
-    DNNL_TRY("an activation", dnnl_post_ops_append_eltwise(
-                                ops, 1.0f, kind[act], act == RG_ACT_SILU ? 1.0f : 0.0f, 0.0f));
+    DNNL_TRY("an activation", dnnl_post_ops_append_eltwise(ops, 1.0f, kind[act],
+                                                           act == RG_ACT_SILU ? 1.0f : 0.0f, 0.0f));
   }
   return RG_OK;
 }
 
-static rg_status describe_primitive(rg_dnnl *self, dnnl_primitive_attr_t attr,
-                                    dnnl_post_ops_t ops)
+static rg_status describe_primitive(rg_dnnl *self, dnnl_primitive_attr_t attr, dnnl_post_ops_t ops)
 {
   const rg_dnnl_shape *s = &self->shape;
   dnnl_memory_desc_t a, b, bias, c;

@@ -15,14 +15,14 @@ typedef struct dropout_work {
   uint32_t threshold;
 } dropout_work;
 
-#define KEEP(T)                                        \
-  T scale = (T)(1.0 / (1.0 - args->p));                \
-  T *to = y;                                           \
-  const T *from = x;                                   \
-                                                       \
-  for (int64_t i = 0; i < n; i++) {                    \
-    T v = from[i] * scale;                             \
-    to[i] = number[i] >= w->threshold ? v : (T)0;      \
+#define KEEP(T)                                   \
+  T scale = (T)(1.0 / (1.0 - args->p));           \
+  T *to = y;                                      \
+  const T *from = x;                              \
+                                                  \
+  for (int64_t i = 0; i < n; i++) {               \
+    T v = from[i] * scale;                        \
+    to[i] = number[i] >= w->threshold ? v : (T)0; \
   }
 
 static void keep(const dropout_work *w, void *y, const void *x, const uint32_t *number, int64_t n)
@@ -78,6 +78,6 @@ rg_status rg_cpu_dropout(const rg_call *call, rg_tensor *const *out, rg_frame *f
   }
   w.threshold = (uint32_t)(args->p * 0x1p32);
   rg_walk_init(&w.walk, xs, 2, y->_shape, y->_ndim);
-  return rg_parallel(rg_threads_for(12.0 * (double)y->_count),
-                     (w.walk.count + PIECE - 1) / PIECE, dropout_job, &w);
+  return rg_parallel(rg_threads_for(12.0 * (double)y->_count), (w.walk.count + PIECE - 1) / PIECE,
+                     dropout_job, &w);
 }

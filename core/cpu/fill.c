@@ -14,7 +14,7 @@ enum { PIECE = 16384 };
 typedef struct fill_work {
   rg_walk walk;
   int64_t size;
-  bool whole;                     /* side by side */
+  bool whole;                      /* side by side */
   _Alignas(64) char pattern[4096]; /* the number, over and over */
 } fill_work;
 

@@ -12,7 +12,7 @@
 #include "cpu/product.h"
 
 enum {
-  RG_PANEL = 32,     /* columns of a panel, whatever the instruction set: packed copies outlive it */
+  RG_PANEL = 32, /* columns of a panel, whatever the instruction set: packed copies outlive it */
   RG_ROWS_MOST = 14, /* rows of a tile: 14 x 2 sums, 2 factors and a broadcast are 31 registers */
   RG_AMX_ROWS = 32,  /* two tile registers of 16 rows */
   RG_AMX_STEP = 32   /* elements of the inner axis one tile instruction takes */
@@ -36,8 +36,7 @@ typedef struct rg_gemm_kernels {
   void (*turn)(float *y, const float *x, int64_t ldx, int64_t k, int64_t cols);
   /* y[j] = sum_l x[l] w[j * ldw + l], both contiguous along l */
   void (*dots)(float *y, const float *x, const float *w, int64_t ldw, int64_t k, int64_t n);
-  void (*dots_bf16)(float *y, const float *x, const uint16_t *w, int64_t ldw, int64_t k,
-                    int64_t n);
+  void (*dots_bf16)(float *y, const float *x, const uint16_t *w, int64_t ldw, int64_t k, int64_t n);
 } rg_gemm_kernels;
 
 /* The kernels of the instruction set in use. */
@@ -94,7 +93,7 @@ typedef struct rg_gemm {
   const uint16_t *f; /* f as matrices in bf16 that sum to it, part elements apart */
   int64_t ldf;
   int64_t part;
-  int32_t n_parts;      /* 3 for f32, 1 for bf16 */
+  int32_t n_parts;       /* 3 for f32, 1 for bf16 */
   const uint32_t *words; /* packed signs, or NULL: collected as they are used */
   float sign;
 } rg_gemm;

@@ -31,11 +31,10 @@ void rg_amx_pack_rows(const float *row0, const float *row1, uint16_t *tile0, uin
                                          8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
 
   for (int half = 0; half < 2; half++) {
-    __m512bh both = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(row1 + 16 * half),
-                                        _mm512_loadu_ps(row0 + 16 * half));
+    __m512bh both =
+        _mm512_cvtne2ps_pbh(_mm512_loadu_ps(row1 + 16 * half), _mm512_loadu_ps(row0 + 16 * half));
 
-    _mm512_storeu_si512(half == 0 ? tile0 : tile1,
-                        _mm512_permutexvar_epi16(pairs, (__m512i)both));
+    _mm512_storeu_si512(half == 0 ? tile0 : tile1, _mm512_permutexvar_epi16(pairs, (__m512i)both));
   }
 }
 
@@ -91,7 +90,10 @@ void rg_amx_release(void)
 static void block_2(int64_t steps, const uint16_t *a0, const uint16_t *a1, int64_t lda,
                     const uint16_t *b, float *c, const char *next, int64_t lines)
 {
-  __asm__ volatile("" : : : "memory"); /* what the tiles read is stored: their loads do not say so */
+  __asm__ volatile(""
+                   :
+                   :
+                   : "memory"); /* what the tiles read is stored: their loads do not say so */
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
@@ -126,7 +128,10 @@ static void block_1(int64_t steps, const uint16_t *a, int64_t lda, const uint16_
   float odd[16 * RG_PANEL];
   int64_t l = 0;
 
-  __asm__ volatile("" : : : "memory"); /* what the tiles read is stored: their loads do not say so */
+  __asm__ volatile(""
+                   :
+                   :
+                   : "memory"); /* what the tiles read is stored: their loads do not say so */
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);

@@ -41,8 +41,8 @@ void rg_amx_split(const float *x, uint16_t *y, int64_t part, int64_t n)
     __m512 rest = _mm512_maskz_loadu_ps(lanes, x + i);
     /* an infinity is its first part alone, and so is a nan, made quiet so that it stays one */
     __mmask16 nan = _mm512_cmp_ps_mask(rest, rest, _CMP_UNORD_Q);
-    __mmask16 finite = _mm512_cmp_ps_mask(_mm512_abs_ps(rest), _mm512_set1_ps(3.402823466e38f),
-                                          _CMP_LE_OQ);
+    __mmask16 finite =
+        _mm512_cmp_ps_mask(_mm512_abs_ps(rest), _mm512_set1_ps(3.402823466e38f), _CMP_LE_OQ);
     __m512i bits = _mm512_castps_si512(rest);
 
     rest = _mm512_castsi512_ps(_mm512_mask_or_epi32(bits, nan, bits, quiet));

@@ -53,8 +53,7 @@ static inline bool is_run(const rg_tensor *x, int64_t n)
 }
 
 static rg_status __attribute__((noinline)) map_long(const rg_map *map, rg_loop *loop, const void *a,
-                                                    int64_t a_size, const void *b,
-                                                    int64_t b_size)
+                                                    int64_t a_size, const void *b, int64_t b_size)
 {
   int64_t n = map->y->_count;
 
@@ -173,8 +172,7 @@ static int32_t row_form(const rg_map *map, const rg_walk *walk)
     int64_t stride = walk->stride[t][inner];
 
     still[t] = t > 0 && stride == 0;
-    if (rg_is_half(xs[t]->_dtype) ||
-        (!still[t] && stride != rg_dtype_bytes(xs[t]->_dtype))) {
+    if (rg_is_half(xs[t]->_dtype) || (!still[t] && stride != rg_dtype_bytes(xs[t]->_dtype))) {
       return -1;
     }
   }

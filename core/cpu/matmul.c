@@ -206,13 +206,12 @@ static rg_status prepare_worker(state *s, worker *w, int32_t n_threads, bool sta
                              .c_row = b->z.row,
                              .end = { .scale = 1 } };
   w->ready.p.b = (rg_weight){ .k = b->k, .n = b->n, .split_k = b->k, .split_n = b->n };
-  w->ready.p.b.piece[0] =
-      (rg_piece){ .data = y->_data,
-                  .storage = y->_storage,
-                  .dtype = y->_dtype,
-                  .keeps = b->count == 1 && (y->_flags & RG_TENSOR_PARAM) != 0,
-                  .row = b->y.row,
-                  .col = b->y.col };
+  w->ready.p.b.piece[0] = (rg_piece){ .data = y->_data,
+                                      .storage = y->_storage,
+                                      .dtype = y->_dtype,
+                                      .keeps = b->count == 1 && (y->_flags & RG_TENSOR_PARAM) != 0,
+                                      .row = b->y.row,
+                                      .col = b->y.col };
   if (!adjacent) {
     RG_TRY(rg_block_alloc(RG_CPU, b->m * b->n * rg_dtype_bytes(dtype), &w->block));
     w->result = w->block.data;
@@ -230,16 +229,15 @@ static rg_status run_one(const state *s, worker *w, int64_t index)
   int64_t size = rg_dtype_bytes(p->c_dtype);
   char *z = (char *)b->z.tensor->_data + offset_of(b, &b->z, index) * size;
 
-  p->a = (const char *)b->x.tensor->_data +
-         offset_of(b, &b->x, index) * rg_dtype_bytes(p->a_dtype);
+  p->a = (const char *)b->x.tensor->_data + offset_of(b, &b->x, index) * rg_dtype_bytes(p->a_dtype);
   p->b.piece[0].data = (const char *)b->y.tensor->_data +
                        offset_of(b, &b->y, index) * rg_dtype_bytes(p->b.piece[0].dtype);
   p->c = w->result != NULL ? w->result : z;
   RG_TRY(rg_product_go(&w->ready));
   if (w->result != NULL) {
     for (int64_t i = 0; i < b->m * b->n; i++) {
-      memcpy(z + (i / b->n * b->z.row + i % b->n * b->z.col) * size,
-             (char *)w->result + i * size, (size_t)size);
+      memcpy(z + (i / b->n * b->z.row + i % b->n * b->z.col) * size, (char *)w->result + i * size,
+             (size_t)size);
     }
   }
   return RG_OK;

@@ -42,8 +42,7 @@ static void pack_turned(const rg_piece *piece, int64_t k0, int64_t kn, int64_t j
     int64_t n = rg_min_i64(CHUNK, kn - l);
 
     for (int64_t c = 0; c < cols; c++) {
-      rg_run_f32(piece->data, piece->dtype, (j + c) * piece->col + k0 + l, 1, n,
-                 rows + c * CHUNK);
+      rg_run_f32(piece->data, piece->dtype, (j + c) * piece->col + k0 + l, 1, n, rows + c * CHUNK);
     }
     kernels->turn(out + l * RG_PANEL, rows, CHUNK, n, cols);
   }
@@ -173,8 +172,7 @@ static rg_status fill(const rg_weight *w, int32_t format, int64_t panel_bytes, i
                       packed *self)
 {
   packing job = { .w = w, .out = self->block.data, .panel_bytes = panel_bytes, .format = format };
-  rg_status status =
-      rg_parallel(n_threads, (w->n + RG_PANEL - 1) / RG_PANEL, pack_some, &job);
+  rg_status status = rg_parallel(n_threads, (w->n + RG_PANEL - 1) / RG_PANEL, pack_some, &job);
 
   if (status != RG_OK) {
     packed_release(&self->derived);

@@ -182,8 +182,8 @@ static rg_status go_blas(rg_ready *r)
 
 bool rg_product_takes_signs(int32_t dtype)
 {
-  return (dtype == RG_F32 || dtype == RG_BF16) &&
-         (chosen == PATH_AUTO || chosen == PATH_OWN) && rg_amx_usable();
+  return (dtype == RG_F32 || dtype == RG_BF16) && (chosen == PATH_AUTO || chosen == PATH_OWN) &&
+         rg_amx_usable();
 }
 
 /* -- Choosing ------------------------------------------------------------------------------------------ */
@@ -200,8 +200,7 @@ rg_status rg_product_prepare(rg_ready *r)
   int way = chosen;
 
   if (p->n_threads == 0) {
-    p->n_threads =
-        rg_threads_for(2.0 * (double)p->m * (double)p->n * (double)(p->k + p->fixed.k));
+    p->n_threads = rg_threads_for(2.0 * (double)p->m * (double)p->n * (double)(p->k + p->fixed.k));
   }
   if (p->m == 0 || p->n == 0) {
     r->go = go_nothing;

@@ -141,8 +141,8 @@ static int32_t type_of(const rg_product *p)
 
 static bool reads_a(const rg_product *p, int32_t dtype)
 {
-  return p->a_dtype == dtype && ((p->a_col == 1 && p->a_row >= p->k) ||
-                                 (p->a_row == 1 && p->a_col >= p->m));
+  return p->a_dtype == dtype &&
+         ((p->a_col == 1 && p->a_row >= p->k) || (p->a_row == 1 && p->a_col >= p->m));
 }
 
 static bool reads_b(const rg_weight *w, int32_t dtype)

@@ -74,8 +74,9 @@ static rg_status refresh_fixed(rg_ready *r)
   if (r->gemm.words == NULL || version != r->version_fixed) {
     RG_TRY(rg_pack_get_signs(w, r->p.n_threads, &r->gemm.words, &sign));
     if (!(sign > 0)) {
-      return rg_fail(RG_ENOSUP, "a plan made for fixed signs of a sketched layer found other numbers "
-                                "in their place; capture it again");
+      return rg_fail(RG_ENOSUP,
+                     "a plan made for fixed signs of a sketched layer found other numbers "
+                     "in their place; capture it again");
     }
     r->gemm.sign = sign;
     r->version_fixed = version;

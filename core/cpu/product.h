@@ -52,8 +52,8 @@ bool rg_weight_whole(const rg_weight *w);
 ** Copy elements [k0 .. k0+kn) x [j0 .. j0+jn) as f32 into out, whose rows are stride apart.
 ** f64 weights have their own way (blas.c).
 */
-void rg_weight_fetch(const rg_weight *w, int64_t k0, int64_t kn, int64_t j0, int64_t jn,
-                     float *out, int64_t stride);
+void rg_weight_fetch(const rg_weight *w, int64_t k0, int64_t kn, int64_t j0, int64_t jn, float *out,
+                     int64_t stride);
 
 /* -- The way out ------------------------------------------------------------------------ */
 

@@ -30,15 +30,15 @@ typedef struct reduction {
   rg_tensor *y;
   rg_walk out; /* over y */
   double p;
-  char *scratch;   /* [n_keep x n_chunks] lanes */
-  int64_t chunk;   /* folded elements in one */
+  char *scratch; /* [n_keep x n_chunks] lanes */
+  int64_t chunk; /* folded elements in one */
   int64_t n_chunks;
-  int64_t tiles;   /* across: in a row of outputs */
-  rg_fold *fold;   /* many to one */
-  rg_loop *join;   /* two rows to one */
+  int64_t tiles;    /* across: in a row of outputs */
+  rg_fold *fold;    /* many to one */
+  rg_loop *join;    /* two rows to one */
   rg_loop *to_lane; /* integers to i64; NULL: they are lanes already */
-  int64_t size;    /* of a lane */
-  int32_t dtype;   /* of x */
+  int64_t size;     /* of a lane */
+  int32_t dtype;    /* of x */
   int32_t lane;
   int32_t before;
   bool mean;
@@ -54,7 +54,8 @@ typedef struct place {
 } place;
 
 /* Lanes to be folded, from loaded ones; scale: NULL or a lane to multiply with first. */
-static const void *prepare(const reduction *r, const void *x, int64_t n, const void *scale, place *room)
+static const void *prepare(const reduction *r, const void *x, int64_t n, const void *scale,
+                           place *room)
 {
   const rg_simd_tables *simd = rg_simd();
   void *to = room->lanes;
@@ -107,8 +108,8 @@ static void fold_run(const reduction *r, const rg_walk *walk, int64_t begin, int
 static bool left_range(const reduction *r, const void *lanes, int64_t n)
 {
   for (int64_t i = 0; i < n; i++) {
-    double v = r->lane == RG_LANE_F64 ? ((const double *)lanes)[i]
-                                      : (double)((const float *)lanes)[i];
+    double v =
+        r->lane == RG_LANE_F64 ? ((const double *)lanes)[i] : (double)((const float *)lanes)[i];
     double low = r->lane == RG_LANE_F64 ? 0x1p-900 : 0x1p-90;
 
     if (isinf(v) || v < low) {
@@ -275,8 +276,8 @@ static bool across_job(void *work, int64_t begin, int64_t end)
       continue;
     }
     for (int64_t o = 0; o < n; o++) {
-      memcpy(r->scratch + ((first + o) * r->n_chunks + chunk) * r->size,
-             result.lanes + o * r->size, (size_t)r->size);
+      memcpy(r->scratch + ((first + o) * r->n_chunks + chunk) * r->size, result.lanes + o * r->size,
+             (size_t)r->size);
     }
   }
   return true;
@@ -448,10 +449,10 @@ static rg_status reduce(const rg_call *call, rg_tensor *y, rg_frame *frame, int3
   return run(&r);
 }
 
-#define KERNEL(name, fold)                                                               \
-  rg_status rg_cpu_##name(const rg_call *call, rg_tensor *const *out, rg_frame *frame)   \
-  {                                                                                      \
-    return reduce(call, out[0], frame, fold, BEFORE_NOTHING);                            \
+#define KERNEL(name, fold)                                                             \
+  rg_status rg_cpu_##name(const rg_call *call, rg_tensor *const *out, rg_frame *frame) \
+  {                                                                                    \
+    return reduce(call, out[0], frame, fold, BEFORE_NOTHING);                          \
   }
 KERNEL(sum, RG_FOLD_SUM)
 KERNEL(mean, RG_FOLD_SUM)

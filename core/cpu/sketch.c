@@ -53,8 +53,7 @@ static rg_piece signs_of(const rg_tensor *bits, float sign)
                      .sign = sign };
 }
 
-rg_status rg_cpu_sketched_linear_bits(const rg_call *call, rg_tensor *const *out,
-                                      rg_frame *frame)
+rg_status rg_cpu_sketched_linear_bits(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
   const rg_sketch_args *args = call->args;
   const rg_tensor *s1 = call->in[1];

@@ -19,9 +19,9 @@ __attribute__((weak)) void sgesdd_(const char *job, const int *m, const int *n, 
                                    const int *ldvt, float *work, const int *lwork, int *iwork,
                                    int *info, size_t job_length);
 __attribute__((weak)) void dgesdd_(const char *job, const int *m, const int *n, double *a,
-                                   const int *lda, double *s, double *u, const int *ldu,
-                                   double *vt, const int *ldvt, double *work, const int *lwork,
-                                   int *iwork, int *info, size_t job_length);
+                                   const int *lda, double *s, double *u, const int *ldu, double *vt,
+                                   const int *ldvt, double *work, const int *lwork, int *iwork,
+                                   int *info, size_t job_length);
 
 typedef struct problem {
   int rows, cols, k; /* of x */

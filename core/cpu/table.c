@@ -21,17 +21,16 @@ const rg_backend *rg_cpu_backend(void)
 
 /* -- Instruction sets ------------------------------------------------------------------ */
 
-#define DECLARE(isa)                               \
+#define DECLARE(isa)                                \
   extern const rg_simd_unary rg_simd_unary_##isa;   \
   extern const rg_simd_binary rg_simd_binary_##isa; \
   extern const rg_simd_cast rg_simd_cast_##isa;     \
   extern const rg_simd_reduce rg_simd_reduce_##isa; \
   extern const rg_simd_random rg_simd_random_##isa;
-#define TABLES(isa)                                                                \
-  {                                                                                \
-    .unary = &rg_simd_unary_##isa, .binary = &rg_simd_binary_##isa,                \
-    .cast = &rg_simd_cast_##isa, .reduce = &rg_simd_reduce_##isa,                  \
-    .random = &rg_simd_random_##isa                                                \
+#define TABLES(isa)                                                                              \
+  {                                                                                              \
+    .unary = &rg_simd_unary_##isa, .binary = &rg_simd_binary_##isa, .cast = &rg_simd_cast_##isa, \
+    .reduce = &rg_simd_reduce_##isa, .random = &rg_simd_random_##isa                             \
   }
 
 DECLARE(base)

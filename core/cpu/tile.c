@@ -49,12 +49,12 @@ void rg_lanes_narrow(int32_t dtype, void *to, const void *lanes, int64_t n)
 
 /* -- Strided runs ------------------------------------------------------------------ */
 
-#define STRIDED_COPY(T)                              \
-  for (int64_t i = 0; i < n; i++) {                  \
-    memcpy(to, from, sizeof(T));                     \
-    to += to_step;                                   \
-    from += from_step;                               \
-  }                                                  \
+#define STRIDED_COPY(T)             \
+  for (int64_t i = 0; i < n; i++) { \
+    memcpy(to, from, sizeof(T));    \
+    to += to_step;                  \
+    from += from_step;              \
+  }                                 \
   break
 
 /* n elements from one place to another, steps in bytes. */

@@ -10,14 +10,14 @@ static rg_status unary(const rg_call *call, rg_tensor *y)
   int32_t id = call->op->id;
   rg_loop *const *loop = &rg_simd()->unary->loop[id - RG_OP_NEG][rg_lane_of(y->_dtype)];
 
-  return rg_map_run(&(rg_map){
-      .loops = loop, .y = y, .a = call->in[0], .weight = 1.0 + rg_unary_flops(id) });
+  return rg_map_run(
+      &(rg_map){ .loops = loop, .y = y, .a = call->in[0], .weight = 1.0 + rg_unary_flops(id) });
 }
 
-#define KERNEL(NAME, name, help, class)                                              \
+#define KERNEL(NAME, name, help, class)                                                \
   rg_status rg_cpu_##name(const rg_call *call, rg_tensor *const *out, rg_frame *frame) \
-  {                                                                                  \
-    (void)frame;                                                                     \
-    return unary(call, out[0]);                                                      \
+  {                                                                                    \
+    (void)frame;                                                                       \
+    return unary(call, out[0]);                                                        \
   }
 RG_UNARY_LIST(KERNEL)

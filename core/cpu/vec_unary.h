@@ -33,38 +33,38 @@ RG_HAS_VECTOR_FORM extern double pow(double, double);
 /* -- Integers: wrap around, as the machine does -------------------------------- */
 
 /* T: the lane; U: an unsigned type at least as wide as int, in which overflow is defined. */
-#define RG_INTEGER_FUNCTIONS(T, U, lane)      \
-  static inline T neg_##lane(T x)             \
-  {                                           \
-    return (T)(0 - (U)x);                     \
-  }                                           \
-  static inline T abs_##lane(T x)             \
-  {                                           \
-    return x < 0 ? neg_##lane(x) : x;         \
-  }                                           \
-  static inline T sign_##lane(T x)            \
-  {                                           \
-    return (T)((x > 0) - (x < 0));            \
-  }                                           \
-  static inline T square_##lane(T x)          \
-  {                                           \
-    return (T)((U)x * (U)x);                  \
-  }                                           \
-  static inline T relu_##lane(T x)            \
-  {                                           \
-    return x < 0 ? 0 : x;                     \
-  }                                           \
-  static inline T floor_##lane(T x)           \
-  {                                           \
-    return x;                                 \
-  }                                           \
-  static inline T ceil_##lane(T x)            \
-  {                                           \
-    return x;                                 \
-  }                                           \
-  static inline T round_##lane(T x)           \
-  {                                           \
-    return x;                                 \
+#define RG_INTEGER_FUNCTIONS(T, U, lane) \
+  static inline T neg_##lane(T x)        \
+  {                                      \
+    return (T)(0 - (U)x);                \
+  }                                      \
+  static inline T abs_##lane(T x)        \
+  {                                      \
+    return x < 0 ? neg_##lane(x) : x;    \
+  }                                      \
+  static inline T sign_##lane(T x)       \
+  {                                      \
+    return (T)((x > 0) - (x < 0));       \
+  }                                      \
+  static inline T square_##lane(T x)     \
+  {                                      \
+    return (T)((U)x * (U)x);             \
+  }                                      \
+  static inline T relu_##lane(T x)       \
+  {                                      \
+    return x < 0 ? 0 : x;                \
+  }                                      \
+  static inline T floor_##lane(T x)      \
+  {                                      \
+    return x;                            \
+  }                                      \
+  static inline T ceil_##lane(T x)       \
+  {                                      \
+    return x;                            \
+  }                                      \
+  static inline T round_##lane(T x)      \
+  {                                      \
+    return x;                            \
   }
 
 #pragma GCC diagnostic push
@@ -160,90 +160,90 @@ static inline double exp_f64(double x)
 /* -- Floats --------------------------------------------------------------------- */
 
 /* T: the lane; f: the suffix of the C library's functions. */
-#define RG_FLOAT_FUNCTIONS(T, lane, f)                                         \
-  static inline T neg_##lane(T x)                                              \
-  {                                                                            \
-    return -x;                                                                 \
-  }                                                                            \
-  static inline T abs_##lane(T x)                                              \
-  {                                                                            \
-    return fabs##f(x);                                                         \
-  }                                                                            \
-  static inline T sign_##lane(T x)                                             \
-  {                                                                            \
-    return x > 0 ? (T)1 : x < 0 ? (T)-1 : x == 0 ? (T)0 : x;                   \
-  }                                                                            \
-  static inline T square_##lane(T x)                                           \
-  {                                                                            \
-    return x * x;                                                              \
-  }                                                                            \
-  static inline T relu_##lane(T x)                                             \
-  {                                                                            \
-    return x < 0 ? (T)0 : x; /* written so that nan goes through */            \
-  }                                                                            \
-  static inline T floor_##lane(T x)                                            \
-  {                                                                            \
-    return floor##f(x);                                                        \
-  }                                                                            \
-  static inline T ceil_##lane(T x)                                             \
-  {                                                                            \
-    return ceil##f(x);                                                         \
-  }                                                                            \
-  static inline T round_##lane(T x)                                            \
-  {                                                                            \
-    return rint##f(x);                                                         \
-  }                                                                            \
-  static inline T sqrt_##lane(T x)                                             \
-  {                                                                            \
-    return sqrt##f(x);                                                         \
-  }                                                                            \
-  static inline T rsqrt_##lane(T x)                                            \
-  {                                                                            \
-    return (T)1 / sqrt##f(x);                                                  \
-  }                                                                            \
-  static inline T reciprocal_##lane(T x)                                       \
-  {                                                                            \
-    return (T)1 / x;                                                           \
-  }                                                                            \
-  static inline T log_##lane(T x)                                              \
-  {                                                                            \
-    return log##f(x);                                                          \
-  }                                                                            \
-  static inline T log1p_##lane(T x)                                            \
-  {                                                                            \
-    return log1p##f(x);                                                        \
-  }                                                                            \
-  static inline T sin_##lane(T x)                                              \
-  {                                                                            \
-    return sin##f(x);                                                          \
-  }                                                                            \
-  static inline T cos_##lane(T x)                                              \
-  {                                                                            \
-    return cos##f(x);                                                          \
-  }                                                                            \
-  static inline T tanh_##lane(T x)                                             \
-  {                                                                            \
-    return tanh##f(x);                                                         \
-  }                                                                            \
-  static inline T erf_##lane(T x)                                              \
-  {                                                                            \
-    return erf##f(x);                                                          \
-  }                                                                            \
-  static inline T sigmoid_##lane(T x)                                          \
-  {                                                                            \
-    return (T)1 / ((T)1 + exp_##lane(-x));                                      \
-  }                                                                            \
-  static inline T gelu_##lane(T x)                                             \
-  {                                                                            \
-    return (T)0.5 * x * ((T)1 + erf##f(x * (T)0.70710678118654752440));        \
-  }                                                                            \
-  static inline T silu_##lane(T x)                                             \
-  {                                                                            \
-    return x / ((T)1 + exp_##lane(-x));                                         \
-  }                                                                            \
+#define RG_FLOAT_FUNCTIONS(T, lane, f)                                            \
+  static inline T neg_##lane(T x)                                                 \
+  {                                                                               \
+    return -x;                                                                    \
+  }                                                                               \
+  static inline T abs_##lane(T x)                                                 \
+  {                                                                               \
+    return fabs##f(x);                                                            \
+  }                                                                               \
+  static inline T sign_##lane(T x)                                                \
+  {                                                                               \
+    return x > 0 ? (T)1 : x < 0 ? (T)-1 : x == 0 ? (T)0 : x;                      \
+  }                                                                               \
+  static inline T square_##lane(T x)                                              \
+  {                                                                               \
+    return x * x;                                                                 \
+  }                                                                               \
+  static inline T relu_##lane(T x)                                                \
+  {                                                                               \
+    return x < 0 ? (T)0 : x; /* written so that nan goes through */               \
+  }                                                                               \
+  static inline T floor_##lane(T x)                                               \
+  {                                                                               \
+    return floor##f(x);                                                           \
+  }                                                                               \
+  static inline T ceil_##lane(T x)                                                \
+  {                                                                               \
+    return ceil##f(x);                                                            \
+  }                                                                               \
+  static inline T round_##lane(T x)                                               \
+  {                                                                               \
+    return rint##f(x);                                                            \
+  }                                                                               \
+  static inline T sqrt_##lane(T x)                                                \
+  {                                                                               \
+    return sqrt##f(x);                                                            \
+  }                                                                               \
+  static inline T rsqrt_##lane(T x)                                               \
+  {                                                                               \
+    return (T)1 / sqrt##f(x);                                                     \
+  }                                                                               \
+  static inline T reciprocal_##lane(T x)                                          \
+  {                                                                               \
+    return (T)1 / x;                                                              \
+  }                                                                               \
+  static inline T log_##lane(T x)                                                 \
+  {                                                                               \
+    return log##f(x);                                                             \
+  }                                                                               \
+  static inline T log1p_##lane(T x)                                               \
+  {                                                                               \
+    return log1p##f(x);                                                           \
+  }                                                                               \
+  static inline T sin_##lane(T x)                                                 \
+  {                                                                               \
+    return sin##f(x);                                                             \
+  }                                                                               \
+  static inline T cos_##lane(T x)                                                 \
+  {                                                                               \
+    return cos##f(x);                                                             \
+  }                                                                               \
+  static inline T tanh_##lane(T x)                                                \
+  {                                                                               \
+    return tanh##f(x);                                                            \
+  }                                                                               \
+  static inline T erf_##lane(T x)                                                 \
+  {                                                                               \
+    return erf##f(x);                                                             \
+  }                                                                               \
+  static inline T sigmoid_##lane(T x)                                             \
+  {                                                                               \
+    return (T)1 / ((T)1 + exp_##lane(-x));                                        \
+  }                                                                               \
+  static inline T gelu_##lane(T x)                                                \
+  {                                                                               \
+    return (T)0.5 * x * ((T)1 + erf##f(x * (T)0.70710678118654752440));           \
+  }                                                                               \
+  static inline T silu_##lane(T x)                                                \
+  {                                                                               \
+    return x / ((T)1 + exp_##lane(-x));                                           \
+  }                                                                               \
   static inline T softplus_##lane(T x) /* the larger part outside: no overflow */ \
-  {                                                                            \
-    return (x < 0 ? (T)0 : x) + log1p##f(exp_##lane(-fabs##f(x)));              \
+  {                                                                               \
+    return (x < 0 ? (T)0 : x) + log1p##f(exp_##lane(-fabs##f(x)));                \
   }
 
 RG_FLOAT_FUNCTIONS(float, f32, f)

@@ -66,8 +66,7 @@ double rg_element_f64(const void *data, int32_t dtype, int64_t i)
   return dtype == RG_F64 ? ((const double *)data)[i] : (double)rg_element_f32(data, dtype, i);
 }
 
-void rg_run_f32(const void *data, int32_t dtype, int64_t first, int64_t step, int64_t n,
-                float *out)
+void rg_run_f32(const void *data, int32_t dtype, int64_t first, int64_t step, int64_t n, float *out)
 {
   if (step == 1 && dtype == RG_F32) {
     memcpy(out, (const float *)data + first, (size_t)n * sizeof(float));
@@ -99,8 +98,8 @@ static void fetch_run(const rg_piece *piece, int64_t k, int64_t j, int64_t n, fl
   }
 }
 
-void rg_weight_fetch(const rg_weight *w, int64_t k0, int64_t kn, int64_t j0, int64_t jn,
-                     float *out, int64_t stride)
+void rg_weight_fetch(const rg_weight *w, int64_t k0, int64_t kn, int64_t j0, int64_t jn, float *out,
+                     int64_t stride)
 {
   for (int64_t k = k0; k < k0 + kn; k++, out += stride) {
     if (k >= w->split_k) {

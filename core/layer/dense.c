@@ -8,8 +8,8 @@
 
 /* -- Draws ------------------------------------------------------------------------------------ */
 
-static rg_status uniform(const int64_t *shape, int32_t ndim, double bound,
-                         rg_generator *generator, rg_tensor **out)
+static rg_status uniform(const int64_t *shape, int32_t ndim, double bound, rg_generator *generator,
+                         rg_tensor **out)
 {
   rg_tensor *x;
   rg_status status;
@@ -53,8 +53,7 @@ static rg_status finish(rg_layer *layer, rg_status status, rg_layer **out)
 
 /* -- Dense -------------------------------------------------------------------------------------- */
 
-rg_status rg_linear_layer(int64_t n_in, int64_t n_out, int32_t bias, uint64_t seed,
-                          rg_layer **out)
+rg_status rg_linear_layer(int64_t n_in, int64_t n_out, int32_t bias, uint64_t seed, rg_layer **out)
 {
   double bound = n_in > 0 ? 1.0 / sqrt((double)n_in) : 0;
   rg_generator *generator;
@@ -114,12 +113,11 @@ rg_status rg_linear_layer_of(rg_tensor *weight, rg_tensor *bias, rg_layer **out)
 
 static rg_status check_rank(int64_t rank)
 {
-  return rank >= 1 ? RG_OK
-                   : rg_fail(RG_EARG, "low-rank layer: a rank of %lld", (long long)rank);
+  return rank >= 1 ? RG_OK : rg_fail(RG_EARG, "low-rank layer: a rank of %lld", (long long)rank);
 }
 
-rg_status rg_lowrank_layer(int64_t n_in, int64_t n_out, int64_t rank, int32_t bias,
-                           uint64_t seed, rg_layer **out)
+rg_status rg_lowrank_layer(int64_t n_in, int64_t n_out, int64_t rank, int32_t bias, uint64_t seed,
+                           rg_layer **out)
 {
   double bound = n_in > 0 ? 1.0 / sqrt((double)n_in) : 0;
   rg_generator *generator;
@@ -137,8 +135,7 @@ rg_status rg_lowrank_layer(int64_t n_in, int64_t n_out, int64_t rank, int32_t bi
     layer->rank = rank;
     status = rg_layer_uniform(n_in, rank, bound, generator, &layer->part[0]);
     if (status == RG_OK) {
-      status = rg_layer_uniform(rank, n_out, sqrt(3.0 / (double)rank), generator,
-                                &layer->part[1]);
+      status = rg_layer_uniform(rank, n_out, sqrt(3.0 / (double)rank), generator, &layer->part[1]);
     }
     if (status == RG_OK) {
       status = rg_layer_bias(n_out, bias != 0, bound, generator, &layer->bias);
@@ -151,8 +148,8 @@ rg_status rg_lowrank_layer(int64_t n_in, int64_t n_out, int64_t rank, int32_t bi
 
 /* The first rank columns of u (or rows of vt), each times the root of its singular value, as
 ** [n x rank] turned or as [rank x n]. */
-static rg_status factor(const rg_tensor *basis, int32_t axis, const rg_tensor *roots,
-                        int64_t rank, bool rank_first, int32_t dtype, rg_tensor **out)
+static rg_status factor(const rg_tensor *basis, int32_t axis, const rg_tensor *roots, int64_t rank,
+                        bool rank_first, int32_t dtype, rg_tensor **out)
 {
   rg_tensor *cut = NULL, *way = NULL, *some = NULL, *line = NULL, *scaled = NULL;
   bool turns = (axis == 0) != rank_first;

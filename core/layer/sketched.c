@@ -103,8 +103,8 @@ static rg_status left_view(const rg_layer *layer, const rg_tensor *left, int64_t
   rg_status status = rg_narrow(left, 1, first, width, 1, &half);
 
   if (status == RG_OK) {
-    status = rg_view(half, (const int64_t[]){ layer->n_in, layer->n_terms, layer->rank }, 3,
-                     &split);
+    status =
+        rg_view(half, (const int64_t[]){ layer->n_in, layer->n_terms, layer->rank }, 3, &split);
   }
   if (status == RG_OK) {
     status = rg_transpose(split, 0, 1, out);
@@ -361,8 +361,8 @@ static int64_t rounded_if_near(int64_t n, int64_t multiple)
   return (double)up > 1.2 * (double)n ? n : up;
 }
 
-rg_status rg_round_for_tensor_cores(int64_t n_in, int64_t n_out, int64_t low_rank,
-                                    int64_t multiple, int64_t out[3])
+rg_status rg_round_for_tensor_cores(int64_t n_in, int64_t n_out, int64_t low_rank, int64_t multiple,
+                                    int64_t out[3])
 {
   RG_TRY(rg_layer_check_sizes("rounding", n_in, n_out));
   if (low_rank < 1 || multiple < 1 || out == NULL) {

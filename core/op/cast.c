@@ -40,6 +40,6 @@ const rg_op rg_op_cast = {
 
 rg_status rg_cast(const rg_tensor *x, int32_t dtype, rg_tensor **out)
 {
-  return rg_run1(&rg_op_cast, (const rg_tensor *const[]){ x }, 1,
-                 &(rg_cast_args){ .dtype = dtype }, out);
+  return rg_run1(&rg_op_cast, (const rg_tensor *const[]){ x }, 1, &(rg_cast_args){ .dtype = dtype },
+                 out);
 }

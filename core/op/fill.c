@@ -41,8 +41,8 @@ const rg_op rg_op_fill = {
 rg_status rg_fill_(rg_tensor *x, double value)
 {
   RG_TRY(rg_tensor_check(x, "fill"));
-  return rg_run_into(&rg_op_fill, NULL, 0,
-                     &(rg_fill_args){ .meta = rg_meta_of(x), .value = value }, x);
+  return rg_run_into(&rg_op_fill, NULL, 0, &(rg_fill_args){ .meta = rg_meta_of(x), .value = value },
+                     x);
 }
 
 /* -- A progression -------------------------------------------------------------------- */

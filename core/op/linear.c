@@ -25,8 +25,8 @@ static rg_status linear_infer(rg_call *call)
 
 static rg_cost linear_cost(const rg_call *call)
 {
-  return rg_cost_of(call, 2.0 * (double)rg_meta_count(&call->out[0]) *
-                            (double)call->in[1]->_shape[1]);
+  return rg_cost_of(call,
+                    2.0 * (double)rg_meta_count(&call->out[0]) * (double)call->in[1]->_shape[1]);
 }
 
 const rg_op rg_op_linear = {

@@ -81,8 +81,8 @@ static rg_cost matmul_cost(const rg_call *call)
   const rg_tensor *x = call->in[0];
 
   /* a multiplication and an addition for each element of the result and of the inner axis */
-  return rg_cost_of(call, 2.0 * (double)rg_meta_count(&call->out[0]) *
-                            (double)x->_shape[x->_ndim - 1]);
+  return rg_cost_of(call,
+                    2.0 * (double)rg_meta_count(&call->out[0]) * (double)x->_shape[x->_ndim - 1]);
 }
 
 /* -- Record and public entry ------------------------------------------------------------ */

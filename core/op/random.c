@@ -79,8 +79,8 @@ const rg_op rg_op_uniform = {
 rg_status rg_uniform_(rg_tensor *x, double lo, double hi, rg_generator *generator)
 {
   RG_TRY(rg_tensor_check(x, "uniform"));
-  return run_into(&rg_op_uniform,
-                  &(rg_uniform_args){ .meta = rg_meta_of(x), .lo = lo, .hi = hi }, generator, x);
+  return run_into(&rg_op_uniform, &(rg_uniform_args){ .meta = rg_meta_of(x), .lo = lo, .hi = hi },
+                  generator, x);
 }
 
 /* -- Normal ------------------------------------------------------------------------------- */
@@ -168,9 +168,8 @@ static rg_status randint_infer(rg_call *call)
                    rg_dtype_name(dtype));
   }
   if (args->lo >= args->hi || args->lo < least[dtype] || args->hi - 1 > most[dtype]) {
-    return rg_fail(RG_EARG, "%s: no integers of type %s from %lld up to below %lld",
-                   call->op->name, rg_dtype_name(dtype), (long long)args->lo,
-                   (long long)args->hi);
+    return rg_fail(RG_EARG, "%s: no integers of type %s from %lld up to below %lld", call->op->name,
+                   rg_dtype_name(dtype), (long long)args->lo, (long long)args->hi);
   }
   call->out[0] = args->meta;
   call->n_out = 1;
@@ -193,6 +192,6 @@ const rg_op rg_op_randint = {
 rg_status rg_randint_(rg_tensor *x, int64_t lo, int64_t hi, rg_generator *generator)
 {
   RG_TRY(rg_tensor_check(x, "randint"));
-  return run_into(&rg_op_randint,
-                  &(rg_randint_args){ .meta = rg_meta_of(x), .lo = lo, .hi = hi }, generator, x);
+  return run_into(&rg_op_randint, &(rg_randint_args){ .meta = rg_meta_of(x), .lo = lo, .hi = hi },
+                  generator, x);
 }

@@ -10,13 +10,14 @@
 #include "op/reduce.h"
 
 #define DECLARE(name) extern const rg_op rg_op_##name;
-DECLARE(sum) DECLARE(mean) DECLARE(prod) DECLARE(max) DECLARE(min) DECLARE(norm)
+DECLARE(sum)
+DECLARE(mean) DECLARE(prod) DECLARE(max) DECLARE(min) DECLARE(norm)
 
-/* -- Shape --------------------------------------------------------------------------- */
+    /* -- Shape --------------------------------------------------------------------------- */
 
-/* The axes as bits; none named means all. */
-static rg_status axes_of(const rg_op *op, const rg_tensor *x, const int32_t *axes, int32_t n,
-                         uint32_t *out)
+    /* The axes as bits; none named means all. */
+    static rg_status
+    axes_of(const rg_op *op, const rg_tensor *x, const int32_t *axes, int32_t n, uint32_t *out)
 {
   uint32_t bits = 0;
 
@@ -234,8 +235,8 @@ const rg_op rg_op_norm = {
 
 /* -- Public entries ------------------------------------------------------------------------------ */
 
-static rg_status reduce(const rg_op *op, const rg_tensor *x, double p, const int32_t *axes, int32_t n,
-                        int32_t keep, rg_tensor **out)
+static rg_status reduce(const rg_op *op, const rg_tensor *x, double p, const int32_t *axes,
+                        int32_t n, int32_t keep, rg_tensor **out)
 {
   rg_reduce_args args = { .keep = keep != 0, .p = p };
 
@@ -243,11 +244,11 @@ static rg_status reduce(const rg_op *op, const rg_tensor *x, double p, const int
   return rg_run1(op, (const rg_tensor *const[]){ x }, 1, &args, out);
 }
 
-#define ENTRY(name)                                                                              \
-  rg_status rg_##name(const rg_tensor *x, const int32_t *axes, int32_t n, int32_t keep,          \
-                      rg_tensor **out)                                                           \
-  {                                                                                              \
-    return reduce(&rg_op_##name, x, 0.0, axes, n, keep, out);                                    \
+#define ENTRY(name)                                                                     \
+  rg_status rg_##name(const rg_tensor *x, const int32_t *axes, int32_t n, int32_t keep, \
+                      rg_tensor **out)                                                  \
+  {                                                                                     \
+    return reduce(&rg_op_##name, x, 0.0, axes, n, keep, out);                           \
   }
 ENTRY(sum)
 ENTRY(mean)

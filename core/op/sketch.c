@@ -155,11 +155,10 @@ const rg_op rg_op_sketched_linear_bits = {
   .cost = sketch_cost,
 };
 
-rg_status rg_sketched_linear_bits(const rg_tensor *x, const rg_tensor *s1,
-                                  const rg_tensor *u1_bits, const rg_tensor *u2_bits,
-                                  const rg_tensor *s2, const rg_tensor *bias, int32_t n_terms,
-                                  int32_t act, double p, rg_generator *generator,
-                                  rg_tensor **out)
+rg_status rg_sketched_linear_bits(const rg_tensor *x, const rg_tensor *s1, const rg_tensor *u1_bits,
+                                  const rg_tensor *u2_bits, const rg_tensor *s2,
+                                  const rg_tensor *bias, int32_t n_terms, int32_t act, double p,
+                                  rg_generator *generator, rg_tensor **out)
 {
   rg_sketch_args args = { .p = p, .n_terms = n_terms, .act = act };
   rg_call call = { .op = &rg_op_sketched_linear_bits,

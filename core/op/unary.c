@@ -96,25 +96,25 @@ static rg_cost cost(const rg_call *call)
 
 #define INFER_EXACT infer_exact
 #define INFER_FLOAT infer_float
-#define RECORD(NAME, lower, help, class)                                                     \
-  extern const rg_op rg_op_##lower;                                                          \
-  const rg_op rg_op_##lower = {                                                              \
-    .name = #lower,                                                                          \
-    .sig = #lower "(x) -> y",                                                                \
-    .doc = help,                                                                             \
-    .id = RG_OP_##NAME,                                                                      \
-    .amp = AMP_##NAME,                                                                       \
-    .save_in = SAVE_IN_##NAME,                                                               \
-    .save_out = SAVE_OUT_##NAME,                                                             \
-    .infer = INFER_##class,                                                                  \
-    .cost = cost,                                                                            \
-  };                                                                                         \
-  rg_status rg_##lower(const rg_tensor *x, rg_tensor **out)                                  \
-  {                                                                                          \
-    return rg_run1(&rg_op_##lower, (const rg_tensor *const[]){ x }, 1, NULL, out);           \
-  }                                                                                          \
-  rg_status rg_##lower##_(rg_tensor *x)                                                      \
-  {                                                                                          \
-    return rg_run_into(&rg_op_##lower, (const rg_tensor *const[]){ x }, 1, NULL, x);         \
+#define RECORD(NAME, lower, help, class)                                             \
+  extern const rg_op rg_op_##lower;                                                  \
+  const rg_op rg_op_##lower = {                                                      \
+    .name = #lower,                                                                  \
+    .sig = #lower "(x) -> y",                                                        \
+    .doc = help,                                                                     \
+    .id = RG_OP_##NAME,                                                              \
+    .amp = AMP_##NAME,                                                               \
+    .save_in = SAVE_IN_##NAME,                                                       \
+    .save_out = SAVE_OUT_##NAME,                                                     \
+    .infer = INFER_##class,                                                          \
+    .cost = cost,                                                                    \
+  };                                                                                 \
+  rg_status rg_##lower(const rg_tensor *x, rg_tensor **out)                          \
+  {                                                                                  \
+    return rg_run1(&rg_op_##lower, (const rg_tensor *const[]){ x }, 1, NULL, out);   \
+  }                                                                                  \
+  rg_status rg_##lower##_(rg_tensor *x)                                              \
+  {                                                                                  \
+    return rg_run_into(&rg_op_##lower, (const rg_tensor *const[]){ x }, 1, NULL, x); \
   }
 RG_UNARY_LIST(RECORD)

@@ -22,7 +22,7 @@
 #else
 #define RG_API __attribute__((visibility("default")))
 #endif
-#define RG_CHECK __attribute__((warn_unused_result))
+#define RG_CHECK        __attribute__((warn_unused_result))
 #define RG_PRINTF(a, b) __attribute__((format(printf, a, b)))
 #endif
 
@@ -191,7 +191,7 @@ typedef struct rg_machine {
   int32_t n_sockets;
   int32_t n_cores;
   int32_t n_threads;
-  int32_t isa_level; /* the highest RG_ISA_... this machine runs */
+  int32_t isa_level;    /* the highest RG_ISA_... this machine runs */
   int32_t has_amx_bf16; /* 1 where the system also lets this process use it */
   int32_t has_avx512_bf16;
   int64_t l1d_bytes;

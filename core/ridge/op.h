@@ -69,7 +69,7 @@
 **          result's type
 ** RG_EDTYPE.
 */
-#define RG_UNARY_PROTOTYPE(NAME, name, help, class)                  \
+#define RG_UNARY_PROTOTYPE(NAME, name, help, class)                         \
   RG_API rg_status rg_##name(const rg_tensor *x, rg_tensor **out) RG_CHECK; \
   RG_API rg_status rg_##name##_(rg_tensor *x) RG_CHECK;
 RG_UNARY_LIST(RG_UNARY_PROTOTYPE)
@@ -85,11 +85,11 @@ RG_UNARY_LIST(RG_UNARY_PROTOTYPE)
 ** out      new tensor; the form with _ writes into x, whose shape and type the result must have
 ** RG_ESHAPE, RG_EDTYPE.
 */
-#define RG_BINARY_PROTOTYPE(NAME, name, help, class)                                         \
+#define RG_BINARY_PROTOTYPE(NAME, name, help, class)                                            \
   RG_API rg_status rg_##name(const rg_tensor *x, const rg_tensor *y, rg_tensor **out) RG_CHECK; \
   RG_API rg_status rg_##name##_(rg_tensor *x, const rg_tensor *y) RG_CHECK;                     \
-  RG_API rg_status rg_##name##_scalar(const rg_tensor *x, double value, int32_t reversed,    \
-                                      rg_tensor **out) RG_CHECK;                             \
+  RG_API rg_status rg_##name##_scalar(const rg_tensor *x, double value, int32_t reversed,       \
+                                      rg_tensor **out) RG_CHECK;                                \
   RG_API rg_status rg_##name##_scalar_(rg_tensor *x, double value) RG_CHECK;
 RG_BINARY_LIST(RG_BINARY_PROTOTYPE)
 
@@ -145,8 +145,7 @@ RG_API rg_status rg_concat(const rg_tensor *const *xs, int32_t n, int32_t axis,
 ** generator NULL: the default stream
 ** RG_EDTYPE, RG_EARG for lo > hi or std < 0.
 */
-RG_API rg_status rg_uniform_(rg_tensor *x, double lo, double hi,
-                             rg_generator *generator) RG_CHECK;
+RG_API rg_status rg_uniform_(rg_tensor *x, double lo, double hi, rg_generator *generator) RG_CHECK;
 RG_API rg_status rg_normal_(rg_tensor *x, double mean, double std,
                             rg_generator *generator) RG_CHECK;
 RG_API rg_status rg_signs_(rg_tensor *x, double scale, rg_generator *generator) RG_CHECK;
@@ -199,8 +198,8 @@ RG_API rg_status rg_min(const rg_tensor *x, const int32_t *axes, int32_t n, int3
 ** axes, n, keep, out: as for rg_sum
 ** RG_EDTYPE, RG_EAXIS, RG_EARG.
 */
-RG_API rg_status rg_norm(const rg_tensor *x, double p, const int32_t *axes, int32_t n,
-                         int32_t keep, rg_tensor **out) RG_CHECK;
+RG_API rg_status rg_norm(const rg_tensor *x, double p, const int32_t *axes, int32_t n, int32_t keep,
+                         rg_tensor **out) RG_CHECK;
 
 /*
 ** Position (0-based, i64) of the first largest or smallest element along an axis; nan wins.
@@ -293,9 +292,9 @@ RG_API rg_status rg_lowrank_linear(const rg_tensor *x, const rg_tensor *a, const
 ** RG_ESHAPE, RG_EDTYPE, RG_EARG.
 */
 RG_API rg_status rg_sketched_linear(const rg_tensor *x, const rg_tensor *left,
-                                    const rg_tensor *right, const rg_tensor *bias,
-                                    int32_t n_terms, int32_t act, double p,
-                                    rg_generator *generator, rg_tensor **out) RG_CHECK;
+                                    const rg_tensor *right, const rg_tensor *bias, int32_t n_terms,
+                                    int32_t act, double p, rg_generator *generator,
+                                    rg_tensor **out) RG_CHECK;
 
 /*
 ** The same with the fixed signs kept as one bit each and expanded in tiles as they are used.
@@ -321,8 +320,7 @@ RG_API rg_status rg_sketched_linear_bits(const rg_tensor *x, const rg_tensor *s1
 ** vt       out: [k x N]
 ** RG_ESHAPE, RG_EDTYPE, RG_EARG for nan or infinity in x, RG_ENOSUP without LAPACK.
 */
-RG_API rg_status rg_svd(const rg_tensor *x, rg_tensor **u, rg_tensor **s,
-                        rg_tensor **vt) RG_CHECK;
+RG_API rg_status rg_svd(const rg_tensor *x, rg_tensor **u, rg_tensor **s, rg_tensor **vt) RG_CHECK;
 
 /* -- Which operations there are --------------------------------------------------- */
 

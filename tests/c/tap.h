@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ridge/base.h"
@@ -16,13 +17,26 @@
 static int tap_run;
 static int tap_failed;
 
+/* Give up: what follows would read what could not be made. */
+static inline void tap_bail(const char *why)
+{
+  printf("Bail out! %s\n", why);
+  exit(1);
+}
+
+/* Is this a run of `make memcheck`, which starts the program once for each of its allocations? */
+static inline bool tap_refusing(void)
+{
+  return getenv("RIDGE_ALLOC_FAIL") != NULL;
+}
+
 /* One test; what says what holds. */
 #define ok(condition, what) tap_ok((condition) ? true : false, what, __FILE__, __LINE__)
 
-#define is_int(got, want, what)                                                            \
+#define is_int(got, want, what) \
   tap_int((long long)(got), (long long)(want), what, __FILE__, __LINE__)
 
-#define close_to(got, want, tolerance, what)                                               \
+#define close_to(got, want, tolerance, what) \
   tap_close((double)(got), (double)(want), (double)(tolerance), what, __FILE__, __LINE__)
 
 /* The call returns that status; the message is printed when it does not. */
@@ -66,6 +80,9 @@ static inline bool tap_status(rg_status got, rg_status want, const char *what, c
   if (!good) {
     printf("#   got %s, want %s: %s\n", rg_status_name(got), rg_status_name(want),
            rg_error_message());
+    if (got == RG_ENOMEM && want == RG_OK) {
+      tap_bail(rg_error_message());
+    }
   }
   return good;
 }

@@ -343,13 +343,13 @@ int main(int argc, char **argv)
 
     return rg_block_alloc(RG_CPU, 64, &block) == RG_ENOMEM ? 3 : 4;
   }
+  test_refusals(); /* ends what RIDGE_ALLOC_FAIL began */
   test_classes();
   test_reuse();
   test_counters();
   test_limit();
   test_sizes();
   test_arenas();
-  test_refusals();
   test_environment();
   test_threads();
   is_int(memory->live_bytes, 0, "no memory is left");

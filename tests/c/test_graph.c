@@ -23,7 +23,7 @@ static rg_tensor *filled(int64_t n, double value)
   rg_tensor *x = NULL;
 
   if (rg_empty(RG_F32, RG_CPU, &n, 1, &x) != RG_OK || rg_fill_(x, value) != RG_OK) {
-    abort();
+    tap_bail(rg_error_message());
   }
   return x;
 }

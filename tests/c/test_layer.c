@@ -36,8 +36,7 @@ static rg_tensor *random_matrix(int64_t rows, int64_t cols, uint64_t seed)
   rg_tensor *x = NULL;
 
   if (rg_empty(RG_F32, RG_CPU, (const int64_t[]){ rows, cols }, 2, &x) != RG_OK ||
-      rg_generator_new(seed, &generator) != RG_OK ||
-      rg_uniform_(x, -1, 1, generator) != RG_OK) {
+      rg_generator_new(seed, &generator) != RG_OK || rg_uniform_(x, -1, 1, generator) != RG_OK) {
     printf("# %s\n", rg_error_message());
     abort();
   }
@@ -281,7 +280,7 @@ static void test_sketch(void)
   close_to(s2_off, 0, 1e-6, "S2 = U2' W");
   close_to(sign_off, 0, 0, "signs are +-1/sqrt(R)");
   ok(rg_tensor_same_storage(s1, u2) && rg_tensor_same_storage(u1, s2) &&
-       !rg_tensor_same_storage(s1, s2),
+         !rg_tensor_same_storage(s1, s2),
      "the parameters are views of two matrices");
   close_to(at(param(layer, "bias"), (const int64_t[]){ 4 }),
            at(param(dense, "bias"), (const int64_t[]){ 4 }), 0, "the bias is the dense layer's");
@@ -302,8 +301,8 @@ static void test_error(void)
     rg_tensor *mean = NULL;
     double sum = 0;
     int draws = 40;
-    double want = sqrt(((double)(n_out - 1) + (double)(n_in - 1)) / (double)rank /
-                       (4.0 * (double)terms));
+    double want =
+        sqrt(((double)(n_out - 1) + (double)(n_in - 1)) / (double)rank / (4.0 * (double)terms));
 
     is_status(rg_linear_layer(n_in, n_out, 0, 11, &dense), RG_OK, "a dense layer");
     const rg_tensor *w = param(dense, "weight");

@@ -185,8 +185,8 @@ static void try_linear(int64_t m, int64_t k, int64_t n, int32_t dtype, bool para
 
 static void test_linear(void)
 {
-  static const int64_t sizes[][3] = { { 1, 64, 64 },  { 1, 37, 19 },  { 2, 5, 3 },   { 17, 33, 31 },
-                                      { 33, 64, 96 }, { 48, 100, 70 }, { 5, 0, 7 },  { 4, 9, 0 },
+  static const int64_t sizes[][3] = { { 1, 64, 64 },  { 1, 37, 19 },   { 2, 5, 3 }, { 17, 33, 31 },
+                                      { 33, 64, 96 }, { 48, 100, 70 }, { 5, 0, 7 }, { 4, 9, 0 },
                                       { 0, 9, 4 },    { 1, 1, 1 } };
 
   for (size_t way = 0; way < 4; way++) {
@@ -571,7 +571,8 @@ static void test_svd(void)
         skew = fmax(skew, fmax(fabs(uu - (a == b)), fabs(vv - (a == b))));
       }
     }
-    close_to(worst, 0, tolerance, text("u diag(s) vt is x [%lld,%lld]", (long long)m, (long long)n));
+    close_to(worst, 0, tolerance,
+             text("u diag(s) vt is x [%lld,%lld]", (long long)m, (long long)n));
     close_to(skew, 0, tolerance, "both bases are orthonormal");
     ok(falling, "singular values fall");
     rg_tensor_release(u);

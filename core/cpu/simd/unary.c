@@ -16,46 +16,46 @@ enum { BLOCK = 16 }; /* elements in the widest vector */
 
 /* -- Loops ------------------------------------------------------------------------ */
 
-#define LOOP(name, lane, T)                                                         \
+#define LOOP(name, lane, T)                                                          \
   static void name##_##lane##_loop(void *y, const void *a, const void *b, int64_t n) \
-  {                                                                                 \
-    T *to = y;                                                                      \
-    const T *x = a;                                                                 \
-                                                                                    \
-    (void)b;                                                                        \
-    RG_INDEPENDENT for (int64_t i = 0; i < n; i++)                                  \
-    {                                                                               \
-      to[i] = name##_##lane(x[i]);                                                  \
-    }                                                                               \
+  {                                                                                  \
+    T *to = y;                                                                       \
+    const T *x = a;                                                                  \
+                                                                                     \
+    (void)b;                                                                         \
+    RG_INDEPENDENT for (int64_t i = 0; i < n; i++)                                   \
+    {                                                                                \
+      to[i] = name##_##lane(x[i]);                                                   \
+    }                                                                                \
   }
 
-#define BLOCK_LOOP(name, lane, T)                                                   \
+#define BLOCK_LOOP(name, lane, T)                                                    \
   static void name##_##lane##_loop(void *y, const void *a, const void *b, int64_t n) \
-  {                                                                                 \
-    T *to = y;                                                                      \
-    const T *x = a;                                                                 \
-    int64_t whole = n & -BLOCK;                                                     \
-                                                                                    \
-    RG_INDEPENDENT for (int64_t i = 0; i < whole; i++)                              \
-    {                                                                               \
-      to[i] = name##_##lane(x[i]);                                                  \
-    }                                                                               \
-    if (whole < n) {                                                                \
-      T rest[BLOCK] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };           \
-      size_t bytes = (size_t)(n - whole) * sizeof(T);                               \
-                                                                                    \
-      memcpy(rest, x + whole, bytes);                                               \
-      name##_##lane##_loop(rest, rest, b, BLOCK);                                   \
-      memcpy(to + whole, rest, bytes);                                              \
-    }                                                                               \
+  {                                                                                  \
+    T *to = y;                                                                       \
+    const T *x = a;                                                                  \
+    int64_t whole = n & -BLOCK;                                                      \
+                                                                                     \
+    RG_INDEPENDENT for (int64_t i = 0; i < whole; i++)                               \
+    {                                                                                \
+      to[i] = name##_##lane(x[i]);                                                   \
+    }                                                                                \
+    if (whole < n) {                                                                 \
+      T rest[BLOCK] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };            \
+      size_t bytes = (size_t)(n - whole) * sizeof(T);                                \
+                                                                                     \
+      memcpy(rest, x + whole, bytes);                                                \
+      name##_##lane##_loop(rest, rest, b, BLOCK);                                    \
+      memcpy(to + whole, rest, bytes);                                               \
+    }                                                                                \
   }
 
-#define DEFINE_EXACT(name)  \
-  LOOP(name, f32, float)    \
-  LOOP(name, f64, double)   \
-  LOOP(name, i64, int64_t)  \
-  LOOP(name, i32, int32_t)  \
-  LOOP(name, i8, int8_t)    \
+#define DEFINE_EXACT(name) \
+  LOOP(name, f32, float)   \
+  LOOP(name, f64, double)  \
+  LOOP(name, i64, int64_t) \
+  LOOP(name, i32, int32_t) \
+  LOOP(name, i8, int8_t)   \
   LOOP(name, u8, uint8_t)
 
 #define DEFINE_FLOAT(name)     \
@@ -67,13 +67,16 @@ RG_UNARY_LIST(DEFINE)
 
 /* -- Table ------------------------------------------------------------------------ */
 
-#define ROW_EXACT(name)                                                           \
-  {                                                                               \
-    [RG_LANE_F32] = name##_f32_loop, [RG_LANE_F64] = name##_f64_loop,             \
-    [RG_LANE_I64] = name##_i64_loop, [RG_LANE_I32] = name##_i32_loop,             \
-    [RG_LANE_I8] = name##_i8_loop, [RG_LANE_U8] = name##_u8_loop                  \
+#define ROW_EXACT(name)                                               \
+  {                                                                   \
+    [RG_LANE_F32] = name##_f32_loop, [RG_LANE_F64] = name##_f64_loop, \
+    [RG_LANE_I64] = name##_i64_loop, [RG_LANE_I32] = name##_i32_loop, \
+    [RG_LANE_I8] = name##_i8_loop, [RG_LANE_U8] = name##_u8_loop      \
   }
-#define ROW_FLOAT(name) { [RG_LANE_F32] = name##_f32_loop, [RG_LANE_F64] = name##_f64_loop }
+#define ROW_FLOAT(name)                                              \
+  {                                                                  \
+    [RG_LANE_F32] = name##_f32_loop, [RG_LANE_F64] = name##_f64_loop \
+  }
 #define ROW(NAME, name, help, class) [RG_OP_##NAME - RG_OP_NEG] = ROW_##class(name),
 
 extern const rg_simd_unary RG_SIMD_NAME(rg_simd_unary);

@@ -92,7 +92,7 @@ static inline void model_make(model *m)
   m->run_var = m_filled(1, m->p[P_GAMMA]);
   *(float *)m->step->_data = 0;
   if (rg_generator_new(77, &m->generator) != RG_OK) {
-    m->generator = NULL;
+    tap_bail(rg_error_message());
   }
 }
 
