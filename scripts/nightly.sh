@@ -4,7 +4,7 @@
 #
 # nightly.sh: the runs that take too long for every change.
 #
-#   scripts/nightly.sh [part ...]    parts: asan ubsan tsan memcheck kill fuzz lint peers
+#   scripts/nightly.sh [part ...]    parts: asan ubsan tsan memcheck kill interrupt fuzz lint peers
 #
 # Without a part it runs all and keeps the table, with the commit, in results/nightly.md.  Each
 # sanitizer works in build/<part>, a copy of the tree whose objects stay between runs, so that
@@ -53,34 +53,9 @@ part_tsan() {
     setarch "$(uname -m)" -R build/tsan/scripts/run_tests $(programs tsan)
 }
 
-# Let the n-th allocation fail, for n = 1, 2, ... until a program has passed ten times in a row: then
-# n is beyond its last allocation.  A test may fail; the program may not crash, leak or hang.
 part_memcheck() {
   build asan '-fsanitize=address' || return 1
-  local name n code clean passed=0 failed=0 log=$root/build/memcheck.log
-  cd build/asan || return 1
-  for name in $(cd "$root" && programs asan); do
-    n=1 clean=0
-    while [ $clean -lt 10 ]; do
-      RIDGE_ALLOC_FAIL=$n ASAN_OPTIONS=detect_leaks=0:exitcode=99:abort_on_error=0 \
-        timeout 300 "$name" >"$log" 2>&1 </dev/null
-      code=$?
-      case $code in
-        0) clean=$((clean + 1)) ;;
-        1) clean=0 ;;
-        *)
-          clean=0 failed=$((failed + 1))
-          echo "not ok $name, allocation $n: exit code $code"
-          grep -m 6 -E 'ERROR|^ +#[0-9]' "$log" | sed 's/^/#   /'
-          ;;
-      esac
-      n=$((n + 1))
-      passed=$((passed + (code == 0 || code == 1)))
-    done
-    echo "# $name: $((n - 11)) allocations"
-  done
-  echo "$passed passed, $failed failed"
-  [ $failed = 0 ]
+  cd build/asan && scripts/memcheck.sh $(cd "$root" && programs asan)
 }
 
 # Sweeps killed in the middle, resumed and compared row by row.
@@ -102,13 +77,18 @@ part_fuzz() {
 
 part_lint() { scripts/deps lint && make -s all && luajit scripts/check/lint.lua --all; }
 
+# Thousands of presses of Ctrl-C at random moments, in one session.
+part_interrupt() {
+  make -s && RIDGE_SOAK=300 scripts/run_tests tests/lua/repl/interrupt_spec.lua
+}
+
 part_peers() {
   [ -e scripts/peers/bench.lua ] && python3 -c 'import torch' 2>/dev/null || return 77
   make -s && ./ridge scripts/peers/bench.lua
 }
 
 parts=("$@")
-[ $# -gt 0 ] || parts=(asan ubsan tsan memcheck kill fuzz lint peers)
+[ $# -gt 0 ] || parts=(asan ubsan tsan memcheck kill interrupt fuzz lint peers)
 mkdir -p build
 failed=0 table=
 for part in "${parts[@]}"; do

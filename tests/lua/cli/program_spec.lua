@@ -31,6 +31,12 @@ describe('ridge -e', function()
     end
   end)
 
+  it('loads nothing of the library that is not named', function()
+    assert.same({ 0, 'nil\n', '' }, { run { '-e', 'package.loaded["ridge.ffi.lib"]' } })
+    assert.same({ 0, 'nil\nnil\n', '' }, { run { '-e', 'ridge.version();',
+      '-e', 'package.loaded["ridge.plot"], package.loaded["ridge.store"]' } })
+  end)
+
   it('ends with 130 when interrupted', function()
     local status, _, err = run { '-e', 'require("ridge.host").interrupt()' }
     assert.equal(130, status)
@@ -248,5 +254,24 @@ describe('ridge -i', function()
     program.remove(folder)
     assert.equal(0, status)
     assert.equal('14\n', out)
+  end)
+end)
+
+describe("require 'ridge' from plain luajit", function()
+  it('finds core and sources in ridge.so alone', function()
+    local out = os.tmpname()
+    local code = [[
+      package.path, package.cpath = "", "build/?.so"
+      local ridge = require "ridge"
+      print(ridge.ones(2, 3):sum():item(), require("ridge.repl.inspect").value {1}, ridge.stopping())
+      print(package.loaded["ridge.host"].executable)]]
+    local status = os.execute(("env -u LUA_PATH -u RIDGE_LUA luajit -e '%s' > %s 2>&1")
+      :format(code, out))
+    local file = io.open(out)
+    local text = file:read '*a'
+    file:close()
+    os.remove(out)
+    assert.equal('6\t{ 1 }\tfalse\nfalse\n', text)
+    assert.equal(0, status)
   end)
 end)

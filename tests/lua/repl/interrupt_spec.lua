@@ -1,6 +1,9 @@
 -- SPDX-License-Identifier: MIT
 -- Ctrl-C leaves every shape of endless loop, and the session goes on.
+-- RIDGE_SOAK=n presses n times in each shape, in the one session: the long run of `make nightly`.
 local program = require 'tests.lua.repl.program'
+
+local ROUNDS = tonumber(os.getenv 'RIDGE_SOAK') or 1
 
 local SHAPES = {
   ['an empty loop'] = 'while true do end',
@@ -52,7 +55,7 @@ describe('Ctrl-C at the prompt', function()
     -- the text "running" is written by the loop's own chunk, so that the press finds it at work
     term:send(('io.write("run", "ning\\n") io.flush() %s\r'):format(code:gsub('\n%s*', ' ')))
     term:expect 'running\n'
-    os.execute 'sleep 0.1'
+    os.execute(ROUNDS > 1 and ('sleep 0.%03d'):format(math.random(100)) or 'sleep 0.1')
     term:send '\3'
     term:expect 'interrupted\n'
     term:expect '>> '
@@ -68,15 +71,17 @@ describe('Ctrl-C at the prompt', function()
   local n = 100
   for name, code in pairs(SHAPES) do
     it('leaves ' .. name, function()
-      n = n + 1
-      press_in(code)
-      expect_value(n .. ' + 0', n)
+      for _ = 1, ROUNDS do
+        n = n + 1
+        press_in(code)
+        expect_value(n .. ' + 0', n)
+      end
     end)
   end
 
   for name, code in pairs(OPEN) do
     it('closes ' .. name, function()
-      press_in(code)
+      for _ = 1, ROUNDS do press_in(code) end
       expect_value('ridge.ones(3):sum():item()', 3)
       expect_value('ridge.ones(2, 2):matmul(ridge.ones(2, 2)).dtype', "'f32'")
       expect_value('ridge.memory.depth()', 0)
