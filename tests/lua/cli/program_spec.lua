@@ -263,7 +263,8 @@ describe("require 'ridge' from plain luajit", function()
     local code = [[
       package.path, package.cpath = "", "build/?.so"
       local ridge = require "ridge"
-      print(ridge.ones(2, 3):sum():item(), require("ridge.repl.inspect").value {1}, ridge.stopping())
+      local inspect = require "ridge.repl.inspect"
+      print(ridge.ones(2, 3):sum():item(), inspect.value {1}, ridge.stopping())
       print(package.loaded["ridge.host"].executable)]]
     local status = os.execute(("env -u LUA_PATH -u RIDGE_LUA luajit -e '%s' > %s 2>&1")
       :format(code, out))

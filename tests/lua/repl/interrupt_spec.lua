@@ -88,3 +88,54 @@ describe('Ctrl-C at the prompt', function()
     end)
   end
 end)
+
+describe('Ctrl-C in a recipe', function()
+  local home, term
+
+  before_each(function() home = program.folder() end)
+  after_each(function()
+    term:stop()
+    program.remove(home)
+  end)
+
+  local function start(code)
+    local path = home .. '/recipe.lua'
+    local file = io.open(path, 'w')
+    file:write('io.write "running\\n" io.flush()\n', code)
+    file:close()
+    term = program.prompt(home, {}, { path })
+    term:expect 'running\n'
+  end
+
+  it('lets it come to its end and save', function()
+    start 'local ridge = require "ridge" while not ridge.stopping() do end print "saved"'
+    os.execute 'sleep 0.1'
+    term:send '\3'
+    term:expect 'stopping at the next good place'
+    term:expect 'saved\n'
+    assert.equal(130, term:wait())
+  end)
+
+  it('is an error at the second press, whatever pcall stands in between', function()
+    start [[local ridge = require 'ridge'
+      local x = ridge.ones(8)
+      while true do pcall(function() x:add(1) end) end]]
+    os.execute 'sleep 0.2'
+    term:send '\3'
+    term:expect 'stopping at the next good place'
+    term:send '\3'
+    term:expect 'interrupted\n'
+    assert.equal(130, term:wait())
+  end)
+
+  it('ends the process at the third press, even in a compiled loop that asks nothing', function()
+    start 'while true do end'
+    os.execute 'sleep 0.1'
+    term:send '\3'
+    term:expect 'stopping at the next good place'
+    term:send '\3'
+    os.execute 'sleep 0.1'
+    term:send '\3'
+    assert.equal(-2, term:wait())
+  end)
+end)
