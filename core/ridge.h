@@ -8,8 +8,8 @@
 ** no inline functions.
 **
 ** Ownership, six rules that hold everywhere:
-**  1. What a _new function or an operation writes to *out is a new reference; the caller releases it.
-**  2. _retain adds one reference, _release drops one; release of NULL does nothing.
+**  1. What a _new function or an operation writes to *out is a new reference; the caller releases
+**  it. 2. _retain adds one reference, _release drops one; release of NULL does nothing.
 **  3. What a getter returns is borrowed: valid while its owner lives, never released.
 **  4. A view holds its storage; a plan holds what its steps read and write.
 **  5. A tensor knows its device, so the order of finalizers cannot matter.

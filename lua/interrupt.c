@@ -16,9 +16,9 @@
 ** sampled.  Cost: up to 10 %, which is why files run without it.
 **
 ** The hook stays armed until the call returns, so that a user's pcall cannot swallow the press.
-** It spares ridge's own Lua for a second: what ridge does behind a pcall of its own (throw a capture
-** away, roll a transaction back, put a setting back) is not cut off in the middle; the error comes
-** with the first instruction of the user's.
+** It spares ridge's own Lua for a second: what ridge does behind a pcall of its own (throw a
+** capture away, roll a transaction back, put a setting back) is not cut off in the middle; the
+** error comes with the first instruction of the user's.
 */
 #include "host.h"
 

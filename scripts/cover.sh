@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # cover.sh: runs every test and prints what none of them reached, line ranges by file, and the
-# percentages.  C is counted by gcov; Lua by a line hook, in every process that loads ridge, with the
-# JIT compiler off.  Works in build/cover, a copy of the tree.
+# percentages.  C is counted by gcov; Lua by a line hook, in every process that loads ridge, with
+# the JIT compiler off.  Works in build/cover, a copy of the tree.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 root=$PWD copy=$PWD/build/cover

@@ -24,8 +24,8 @@ const rg_backend *rg_cpu_backend(void);
 typedef bool rg_job(void *work, int64_t begin, int64_t end);
 
 /*
-** Do n items of work on so many threads (rg_threads_for), each taking one contiguous range.  Without
-** a second thread no OpenMP is involved at all.
+** Do n items of work on so many threads (rg_threads_for), each taking one contiguous range.
+** Without a second thread no OpenMP is involved at all.
 **
 ** RG_EINTR when a job stopped.
 */

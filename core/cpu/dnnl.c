@@ -137,7 +137,7 @@ static uint64_t number_of(const dnnl_memory_desc_t *md)
   return hash;
 }
 
-/* -- Making -------------------------------------------------------------------------------------- */
+/* -- Making ------------------------------------------------------------------------------------ */
 
 static rg_status make_memories(rg_dnnl *self)
 {
@@ -219,7 +219,7 @@ void rg_dnnl_release(rg_dnnl *self)
   rg_host_free(self);
 }
 
-/* -- Cache of a thread ---------------------------------------------------------------------------- */
+/* -- Cache of a thread ------------------------------------------------------------------------- */
 
 enum { CACHE_MOST = 64 };
 
@@ -277,7 +277,7 @@ rg_status rg_dnnl_cached(const rg_dnnl_shape *shape, rg_dnnl **out)
   return RG_OK;
 }
 
-/* -- Using ------------------------------------------------------------------------------------------ */
+/* -- Using ------------------------------------------------------------------------------------- */
 
 int64_t rg_dnnl_scratch_bytes(const rg_dnnl *self)
 {

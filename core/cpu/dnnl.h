@@ -29,7 +29,8 @@ typedef struct rg_dnnl_shape {
 rg_status rg_dnnl_new(const rg_dnnl_shape *shape, rg_dnnl **out) RG_CHECK;
 void rg_dnnl_release(rg_dnnl *self);
 
-/* The primitive for a shape out of this thread's cache, made if it is not there.  Borrowed; the last
+/* The primitive for a shape out of this thread's cache, made if it is not there.  Borrowed; the
+** last
 ** few that were asked for are there. */
 rg_status rg_dnnl_cached(const rg_dnnl_shape *shape, rg_dnnl **out) RG_CHECK;
 

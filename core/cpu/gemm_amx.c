@@ -55,7 +55,7 @@ void rg_amx_convert(const float *x, uint16_t *y, int64_t n)
   }
 }
 
-/* -- Tiles -------------------------------------------------------------------------------------- */
+/* -- Tiles ------------------------------------------------------------------------------------- */
 
 /* Registers: 0 1 2 3 sums (rows r0: 0 1, rows r1: 2 3), 4 5 a, 6 7 b. */
 void rg_amx_configure(int64_t r0, int64_t r1)
@@ -85,7 +85,8 @@ void rg_amx_release(void)
   _tile_release();
 }
 
-/* Two tiles of rows.  With every step so many lines of what is read next come into the second cache:
+/* Two tiles of rows.  With every step so many lines of what is read next come into the second
+** cache:
 ** 10 % where b is large. */
 static void block_2(int64_t steps, const uint16_t *a0, const uint16_t *a1, int64_t lda,
                     const uint16_t *b, float *c, const char *next, int64_t lines)
@@ -166,7 +167,7 @@ static void block_1(int64_t steps, const uint16_t *a, int64_t lda, const uint16_
   }
 }
 
-/* -- The product ----------------------------------------------------------------------------------- */
+/* -- The product ------------------------------------------------------------------------------- */
 
 /* The packed panel, made now if it is not kept. */
 static const uint16_t *panel_of(const rg_gemm *g, int64_t panel, int32_t thread)

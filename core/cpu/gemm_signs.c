@@ -81,7 +81,8 @@ void rg_amx_expand(const uint32_t *words, int64_t k, uint16_t *tiles)
 
 /* -- Tiles ------------------------------------------------------------------------------------ */
 
-/* c (+)= a b over so many steps, a in parts whose products are summed; two tiles of rows, or one. */
+/* c (+)= a b over so many steps, a in parts whose products are summed; two tiles of rows, or
+** one. */
 static inline __attribute__((always_inline)) void block(const int parts, const bool two,
                                                         int64_t steps, const uint16_t *a,
                                                         int64_t lda, int64_t part,
@@ -192,7 +193,7 @@ static void free_block_bf16(const rg_gemm *g, int64_t row, int64_t rows, const u
 
 #endif
 
-/* -- The product ---------------------------------------------------------------------------------- */
+/* -- The product ------------------------------------------------------------------------------- */
 
 /* One panel of both right factors, made ready by this thread. */
 typedef struct panels {

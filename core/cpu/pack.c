@@ -199,7 +199,7 @@ rg_status rg_pack_get(const rg_weight *w, int32_t format, int32_t n_threads, con
   return RG_OK;
 }
 
-/* -- Matrices of signs ---------------------------------------------------------------------------- */
+/* -- Matrices of signs ------------------------------------------------------------------------- */
 
 /* The one absolute value all elements have, else 0. */
 static float sign_of(const rg_weight *w)

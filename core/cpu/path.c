@@ -92,7 +92,7 @@ static rg_status convert_a(rg_ready *r)
                      convert_rows, r);
 }
 
-/* -- Own kernels ----------------------------------------------------------------------------------- */
+/* -- Own kernels ------------------------------------------------------------------------------- */
 
 /* The weight may have been written to since it was packed. */
 rg_status rg_product_refresh(rg_ready *r)
@@ -171,14 +171,14 @@ static rg_status prepare_own(rg_ready *r)
   return RG_OK;
 }
 
-/* -- OpenBLAS ---------------------------------------------------------------------------------------- */
+/* -- OpenBLAS ---------------------------------------------------------------------------------- */
 
 static rg_status go_blas(rg_ready *r)
 {
   return rg_product_blas(&r->p);
 }
 
-/* -- Fixed signs ------------------------------------------------------------------------------------- */
+/* -- Fixed signs ------------------------------------------------------------------------------- */
 
 bool rg_product_takes_signs(int32_t dtype)
 {
@@ -186,7 +186,7 @@ bool rg_product_takes_signs(int32_t dtype)
          rg_amx_usable();
 }
 
-/* -- Choosing ------------------------------------------------------------------------------------------ */
+/* -- Choosing ---------------------------------------------------------------------------------- */
 
 static rg_status go_nothing(rg_ready *r)
 {

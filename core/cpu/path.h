@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** A product made ready and run: the way chosen, the weight packed, scratch taken.  An eager call does
-** it each time; a plan's step keeps what is ready in its memo, so that a replay decides nothing.
+** A product made ready and run: the way chosen, the weight packed, scratch taken.  An eager call
+** does it each time; a plan's step keeps what is ready in its memo, so that a replay decides
+** nothing.
 */
 #ifndef RIDGE_CPU_PATH_H
 #define RIDGE_CPU_PATH_H

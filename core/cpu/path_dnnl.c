@@ -59,7 +59,7 @@ static void convert_b(const rg_weight *w, int32_t dtype, void *to)
   }
 }
 
-/* -- The packed weight --------------------------------------------------------------------------- */
+/* -- The packed weight ------------------------------------------------------------------------- */
 
 typedef struct packed {
   rg_derived derived;
@@ -130,7 +130,7 @@ static rg_status get_packed(rg_ready *r, int32_t dtype)
   return RG_OK;
 }
 
-/* -- Running ------------------------------------------------------------------------------------------ */
+/* -- Running ----------------------------------------------------------------------------------- */
 
 static int32_t type_of(const rg_product *p)
 {

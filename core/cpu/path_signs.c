@@ -59,7 +59,7 @@ static bool convert_rows(void *work, int64_t begin, int64_t end)
   return true;
 }
 
-/* -- Running ------------------------------------------------------------------------------------ */
+/* -- Running ----------------------------------------------------------------------------------- */
 
 static rg_status refresh_fixed(rg_ready *r)
 {

@@ -169,7 +169,7 @@ static void finish(reduction *r, int64_t at, int64_t n, rg_tile *room)
   rg_tile_close(&r->out, 0, at, n, r->y->_dtype, room, room->lanes);
 }
 
-/* -- Along -------------------------------------------------------------------------------------- */
+/* -- Along ------------------------------------------------------------------------------------- */
 
 enum { OUTPUTS = 64 }; /* in one item */
 
@@ -216,7 +216,7 @@ static bool along_chunk_job(void *work, int64_t begin, int64_t end)
   return true;
 }
 
-/* -- Across ------------------------------------------------------------------------------------- */
+/* -- Across ------------------------------------------------------------------------------------ */
 
 /* Join rows begin .. end - 1 of n columns at base into sum. */
 static void join_rows(const reduction *r, const char *base, int64_t n, int64_t begin, int64_t end,
@@ -303,9 +303,10 @@ static bool gather_job(void *work, int64_t begin, int64_t end)
   return true;
 }
 
-/* -- Norms that left the range of their type ------------------------------------------------------ */
+/* -- Norms that left the range of their type --------------------------------------------------- */
 
-/* The largest |x| of one output, then the sum of (|x| s)^p with s a power of two near 1 / largest. */
+/* The largest |x| of one output, then the sum of (|x| s)^p with s a power of two near 1 /
+** largest. */
 static void norm_scaled(reduction *r, const rg_walk *walk, place *room, void *value)
 {
   const rg_simd_tables *simd = rg_simd();
@@ -372,7 +373,7 @@ static bool scaled_job(void *work, int64_t begin, int64_t end)
   return true;
 }
 
-/* -- Kernels ------------------------------------------------------------------------------------- */
+/* -- Kernels ----------------------------------------------------------------------------------- */
 
 static rg_status run(reduction *r)
 {

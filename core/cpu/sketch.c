@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Sketched linear on the CPU: two products, with the scale, the bias, the activation and dropout in
-** the way out of the second.  With one bit a sign the factors are seen as two pieces each, S1 beside
-** U2 and U1 above S2, and the signs are expanded in the tiles that are being multiplied.
+** the way out of the second.  With one bit a sign the factors are seen as two pieces each, S1
+** beside U2 and U1 above S2, and the signs are expanded in the tiles that are being multiplied.
 */
 #include <math.h>
 

@@ -3,11 +3,11 @@
 ** The functions of one element behind the operations of RG_UNARY_LIST, one for each lane type:
 ** exp_f32, neg_i64 and so on.  Plain C; core/cpu/simd/unary.c makes vector loops of them.
 **
-** The exponential is our own: the C library's vector form leaves the vector for arguments that over-
-** or underflow, which masked softmax is full of.  The other transcendental functions are the C
-** library's.  On x86-64 glibc has vector forms of them (libmvec), which GCC calls in loops where the
-** declaration says so; their error is below 4 units in the last place (glibc manual, "Errors in Math
-** Functions").
+** The exponential is our own: the C library's vector form leaves the vector for arguments that
+** over- or underflow, which masked softmax is full of.  The other transcendental functions are the
+** C library's.  On x86-64 glibc has vector forms of them (libmvec), which GCC calls in loops where
+** the declaration says so; their error is below 4 units in the last place (glibc manual, "Errors in
+** Math Functions").
 */
 #ifndef RIDGE_CPU_VEC_UNARY_H
 #define RIDGE_CPU_VEC_UNARY_H
@@ -78,7 +78,8 @@ RG_INTEGER_FUNCTIONS(uint8_t, uint32_t, u8)
 
 /* -- Exponential ------------------------------------------------------------------- */
 
-/* x y + z, rounded once where the processor can; the polynomials below hold their error either way. */
+/* x y + z, rounded once where the processor can; the polynomials below hold their error either
+** way. */
 #ifdef __FMA__
 #define RG_MADD_F32(x, y, z) __builtin_fmaf(x, y, z)
 #define RG_MADD_F64(x, y, z) __builtin_fma(x, y, z)

@@ -51,7 +51,7 @@ static rg_status finish(rg_layer *layer, rg_status status, rg_layer **out)
   return RG_OK;
 }
 
-/* -- Dense -------------------------------------------------------------------------------------- */
+/* -- Dense ------------------------------------------------------------------------------------- */
 
 rg_status rg_linear_layer(int64_t n_in, int64_t n_out, int32_t bias, uint64_t seed, rg_layer **out)
 {
@@ -109,7 +109,7 @@ rg_status rg_linear_layer_of(rg_tensor *weight, rg_tensor *bias, rg_layer **out)
   return finish(layer, RG_OK, out);
 }
 
-/* -- Low rank ------------------------------------------------------------------------------------- */
+/* -- Low rank ---------------------------------------------------------------------------------- */
 
 static rg_status check_rank(int64_t rank)
 {

@@ -171,7 +171,7 @@ rg_status rg_layer_to(const rg_layer *layer, int32_t dtype, rg_layer **out)
   return copy_layer(layer, dtype, out);
 }
 
-/* -- Use ------------------------------------------------------------------------------------------ */
+/* -- Use --------------------------------------------------------------------------------------- */
 
 rg_status rg_layer_forward(const rg_layer *layer, const rg_tensor *x, rg_tensor **out)
 {
@@ -218,7 +218,7 @@ rg_status rg_layer_set_act(rg_layer *layer, int32_t act)
   return RG_OK;
 }
 
-/* -- Facts -------------------------------------------------------------------------------------------- */
+/* -- Facts ------------------------------------------------------------------------------------- */
 
 rg_status rg_layer_facts_of(const rg_layer *layer, rg_layer_facts *out)
 {

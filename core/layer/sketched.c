@@ -92,7 +92,7 @@ rg_status rg_sketch_factors(const rg_layer *layer, rg_tensor **left, rg_tensor *
   return status;
 }
 
-/* -- Parameters ----------------------------------------------------------------------------------- */
+/* -- Parameters -------------------------------------------------------------------------------- */
 
 /* Half of the left factor as [T x n_in x R]: columns from first on. */
 static rg_status left_view(const rg_layer *layer, const rg_tensor *left, int64_t first,
@@ -153,7 +153,7 @@ rg_status rg_sketch_name_params(rg_layer *layer)
   return RG_OK;
 }
 
-/* -- Sketching a weight ---------------------------------------------------------------------------- */
+/* -- Sketching a weight ------------------------------------------------------------------------ */
 
 /* What a sketch is made of, in f32; views of left and right, or tensors of their own for bits. */
 typedef struct sketch {
@@ -261,7 +261,7 @@ static rg_status sketch_weight(rg_layer *layer, const rg_tensor *weight, uint64_
   return status;
 }
 
-/* -- Making ------------------------------------------------------------------------------------------ */
+/* -- Making ------------------------------------------------------------------------------------ */
 
 static rg_status check_options(int64_t num_terms, int64_t low_rank,
                                const rg_sklinear_options *options)
@@ -339,7 +339,7 @@ rg_status rg_sklinear(int64_t n_in, int64_t n_out, int64_t num_terms, int64_t lo
   return status;
 }
 
-/* -- Arithmetic ------------------------------------------------------------------------------------------ */
+/* -- Arithmetic -------------------------------------------------------------------------------- */
 
 double rg_sklinear_break_even(int64_t n_in, int64_t n_out)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Conversion to another element type: signature, cost, public entry.  The kernel is core/cpu/cast.c.
+** Conversion to another element type: signature, cost, public entry.  The kernel is
+** core/cpu/cast.c.
 */
 #include "op/cast.h"
 #include "op/list.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Copies, with broadcasting and conversion: signature, shape rule, cost, public entries.  The kernel
-** is core/cpu/copy.c.
+** Copies, with broadcasting and conversion: signature, shape rule, cost, public entries.  The
+** kernel is core/cpu/copy.c.
 */
 #include "op/copy.h"
 #include "op/list.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Reductions over axes: signatures, shape and type rules, costs, public entries.  The kernels are in
-** core/cpu/reduce.c.
+** Reductions over axes: signatures, shape and type rules, costs, public entries.  The kernels are
+** in core/cpu/reduce.c.
 */
 #include <math.h>
 
@@ -9,15 +9,13 @@
 #include "op/op.h"
 #include "op/reduce.h"
 
-#define DECLARE(name) extern const rg_op rg_op_##name;
-DECLARE(sum)
-DECLARE(mean) DECLARE(prod) DECLARE(max) DECLARE(min) DECLARE(norm)
+extern const rg_op rg_op_sum, rg_op_mean, rg_op_prod, rg_op_max, rg_op_min, rg_op_norm;
 
-    /* -- Shape --------------------------------------------------------------------------- */
+/* -- Shape --------------------------------------------------------------------------- */
 
-    /* The axes as bits; none named means all. */
-    static rg_status
-    axes_of(const rg_op *op, const rg_tensor *x, const int32_t *axes, int32_t n, uint32_t *out)
+/* The axes as bits; none named means all. */
+static rg_status axes_of(const rg_op *op, const rg_tensor *x, const int32_t *axes, int32_t n,
+                         uint32_t *out)
 {
   uint32_t bits = 0;
 
@@ -233,7 +231,7 @@ const rg_op rg_op_norm = {
   .cost = norm_cost,
 };
 
-/* -- Public entries ------------------------------------------------------------------------------ */
+/* -- Public entries ---------------------------------------------------------------------------- */
 
 static rg_status reduce(const rg_op *op, const rg_tensor *x, double p, const int32_t *axes,
                         int32_t n, int32_t keep, rg_tensor **out)

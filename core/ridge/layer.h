@@ -71,7 +71,8 @@ RG_API rg_status rg_lowrank_layer(int64_t n_in, int64_t n_out, int64_t rank, int
                                   uint64_t seed, rg_layer **out) RG_CHECK;
 
 /*
-** A sketched layer (Panther's SKLinear, github.com/FahdSeddik/panther), T = num_terms, R = low_rank:
+** A sketched layer (Panther's SKLinear, github.com/FahdSeddik/panther), T = num_terms, R =
+** low_rank:
 **
 **   y = dropout(act(1/(2T) sum_t [(x S1[t]) U1[t] + (x U2[t]) S2[t]] + b))
 **
@@ -83,9 +84,10 @@ RG_API rg_status rg_lowrank_layer(int64_t n_in, int64_t n_out, int64_t rank, int
 ** low_rank     R, at least 1
 ** options      NULL: all zero
 ** out          new reference; parameters: S1s [T x n_in x R], U1s [T x R x n_out],
-**              U2s [T x n_in x R], S2s [T x R x n_out], bias [n_out].  Stored signs: these are views
-**              of two matrices, left [n_in x 2TR] = [S1|U2] and right [2TR x n_out] = [U1;S2].
-**              Bits: U1s_bits u8 [TR x ceil(n_out/8)] and U2s_bits u8 [n_in x ceil(TR/8)] instead
+**              U2s [T x n_in x R], S2s [T x R x n_out], bias [n_out].  Stored signs: these are
+**              views of two matrices, left [n_in x 2TR] = [S1|U2] and right [2TR x n_out] =
+**              [U1;S2]. Bits: U1s_bits u8 [TR x ceil(n_out/8)] and U2s_bits u8 [n_in x ceil(TR/8)]
+**              instead
 ** RG_EARG.
 */
 RG_API rg_status rg_sklinear(int64_t n_in, int64_t n_out, int64_t num_terms, int64_t low_rank,

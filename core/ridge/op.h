@@ -16,8 +16,8 @@
 
 /* clang-format off */
 /*
-** name, lower-case name, one line of help, class: FLOAT functions turn integers into f32, EXACT ones
-** keep the element type.  The functions themselves are in core/cpu/vec_unary.h.
+** name, lower-case name, one line of help, class: FLOAT functions turn integers into f32, EXACT
+** ones keep the element type.  The functions themselves are in core/cpu/vec_unary.h.
 */
 #define RG_UNARY_LIST(U)                                                \
   U(NEG,        neg,        "-x",                              EXACT)   \
@@ -171,8 +171,8 @@ RG_API rg_status rg_dropout(const rg_tensor *x, double p, rg_generator *generato
 /*
 ** Sum, mean, product, maximum, minimum over axes.
 **
-** x        any; sums of integers and bool are i64, means of them f32; float sums run in f32 (f64 for
-**          f64) by blocks, so that the error grows with the logarithm of the count
+** x        any; sums of integers and bool are i64, means of them f32; float sums run in f32 (f64
+**          for f64) by blocks, so that the error grows with the logarithm of the count
 ** axes     n axes, each -ndim .. ndim-1, none twice; n = 0 means all
 ** n        how many
 ** keep     1: reduced axes stay with size 1

@@ -82,7 +82,7 @@ static double norm(const rg_tensor *x)
   return sqrt(sum);
 }
 
-/* -- The formula ---------------------------------------------------------------------------------- */
+/* -- The formula ------------------------------------------------------------------------------- */
 
 /* 1/(2T) sum_t [(x S1) U1 + (x U2) S2] + b for row i and column j. */
 static double by_terms(const rg_layer *layer, const rg_tensor *x, int64_t i, int64_t j)
@@ -288,9 +288,10 @@ static void test_sketch(void)
   rg_layer_release(layer);
 }
 
-/* -- Statistics ------------------------------------------------------------------------------------ */
+/* -- Statistics -------------------------------------------------------------------------------- */
 
-/* The error of the sketch follows sqrt(((O-1)/R + (I-1)/R) / (4T)); the mean of many is the weight. */
+/* The error of the sketch follows sqrt(((O-1)/R + (I-1)/R) / (4T)); the mean of many is the
+** weight. */
 static void test_error(void)
 {
   static const int64_t sizes[][4] = { { 64, 64, 1, 16 }, { 64, 32, 2, 8 }, { 48, 96, 4, 32 } };
@@ -336,7 +337,7 @@ static void test_error(void)
   }
 }
 
-/* -- Seeds -------------------------------------------------------------------------------------------- */
+/* -- Seeds ------------------------------------------------------------------------------------- */
 
 static void test_seeds(void)
 {
@@ -375,7 +376,7 @@ static void test_seeds(void)
   rg_layer_release(c);
 }
 
-/* -- Dropout ------------------------------------------------------------------------------------------- */
+/* -- Dropout ----------------------------------------------------------------------------------- */
 
 static void test_dropout(void)
 {
@@ -411,7 +412,7 @@ static void test_dropout(void)
   rg_layer_release(layer);
 }
 
-/* -- Low rank -------------------------------------------------------------------------------------------- */
+/* -- Low rank ---------------------------------------------------------------------------------- */
 
 static void test_lowrank(void)
 {
@@ -452,7 +453,7 @@ static void test_lowrank(void)
   rg_layer_release(full);
 }
 
-/* -- Facts, copies, arithmetic ------------------------------------------------------------------------------ */
+/* -- Facts, copies, arithmetic ----------------------------------------------------------------- */
 
 static void test_facts(void)
 {

@@ -162,7 +162,7 @@ static const char *text(const char *format, ...)
 static const char *const ways[] = { "auto", "onednn", "openblas", "own" };
 static const int32_t floats[] = { RG_F32, RG_BF16, RG_F16, RG_F64 };
 
-/* -- Linear ------------------------------------------------------------------------------------- */
+/* -- Linear ------------------------------------------------------------------------------------ */
 
 static void try_linear(int64_t m, int64_t k, int64_t n, int32_t dtype, bool param, int32_t act,
                        const char *what)
@@ -234,7 +234,7 @@ static void test_instruction_sets(void)
   is_status(rg_set_gemm_path("auto"), RG_OK, "back");
 }
 
-/* -- Threads -------------------------------------------------------------------------------------- */
+/* -- Threads ----------------------------------------------------------------------------------- */
 
 static void test_threads(void)
 {
@@ -265,7 +265,7 @@ static void test_threads(void)
   is_status(rg_set_threads(before), RG_OK, "back");
 }
 
-/* -- Matmul ------------------------------------------------------------------------------------------ */
+/* -- Matmul ------------------------------------------------------------------------------------ */
 
 static void try_matmul(rg_tensor *x, rg_tensor *y, const char *what)
 {
@@ -394,7 +394,7 @@ static void test_vectors(void)
   rg_tensor_release(dot);
 }
 
-/* -- Weights that are written to ------------------------------------------------------------------------ */
+/* -- Weights that are written to --------------------------------------------------------------- */
 
 static void test_refresh(void)
 {
@@ -436,7 +436,7 @@ static void test_refresh(void)
   is_status(rg_set_gemm_path("auto"), RG_OK, "back");
 }
 
-/* -- Autocast, mixed types, odd layouts ------------------------------------------------------------------ */
+/* -- Autocast, mixed types, odd layouts -------------------------------------------------------- */
 
 static void test_autocast(void)
 {
@@ -493,7 +493,7 @@ static void test_refused(void)
   rg_tensor_release(i);
 }
 
-/* -- Two products ---------------------------------------------------------------------------------------- */
+/* -- Two products ------------------------------------------------------------------------------ */
 
 static void test_lowrank(void)
 {
@@ -534,7 +534,7 @@ static void test_lowrank(void)
   is_status(rg_set_gemm_path("auto"), RG_OK, "back");
 }
 
-/* -- SVD --------------------------------------------------------------------------------------------------- */
+/* -- SVD --------------------------------------------------------------------------------------- */
 
 static void test_svd(void)
 {

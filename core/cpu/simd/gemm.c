@@ -378,7 +378,7 @@ static float one_bf16(uint16_t x)
 DOTS(dots, float, load, IDENTITY)
 DOTS(dots_bf16, uint16_t, load_bf16, one_bf16)
 
-/* -- Table -------------------------------------------------------------------------------------- */
+/* -- Table ------------------------------------------------------------------------------------- */
 
 extern const rg_gemm_kernels RG_SIMD_NAME(rg_gemm);
 

@@ -7,13 +7,14 @@
 ** Which number becomes what, x[0], x[1], ... being the 32-bit Philox numbers of the run:
 **   uniform f32   y[i] = (x[i] >> 8) 2^-24
 **   uniform f64   y[i] = ((x[2i] >> 5) 2^26 + (x[2i+1] >> 6)) 2^-53
-**   normal        Box and Muller (1958): a pair of results from a radius sqrt(-2 log u) and an angle,
+**   normal        Box and Muller (1958): a pair of results from a radius sqrt(-2 log u) and an
+**   angle,
 **                 y[2k] = r cos a, y[2k+1] = r sin a;
 **                 f32: u = (x[2k] + 1/2) 2^-32, a = 2 pi x[2k+1] 2^-32
 **                 f64: u and a from the 64 bits of x[4k], x[4k+1] and of x[4k+2], x[4k+3]
 **
-** Polynomials: Moshier's Cephes (logf, sinf, cosf) and Sun's fdlibm (log, sin, cos); the normals are
-** within 3 units in the last place of the exact formula for r up to where cos or sin vanish.
+** Polynomials: Moshier's Cephes (logf, sinf, cosf) and Sun's fdlibm (log, sin, cos); the normals
+** are within 3 units in the last place of the exact formula for r up to where cos or sin vanish.
 */
 #include <math.h>
 

@@ -2,8 +2,9 @@
 /*
 ** One value out of a run: sum, product, maximum, minimum; and the exponentials of softmax.
 **
-** Thirty-two partial results stand side by side and are joined pairwise at the end, in an order that
-** depends on the length alone: the same bits from every instruction set and any number of threads.
+** Thirty-two partial results stand side by side and are joined pairwise at the end, in an order
+** that depends on the length alone: the same bits from every instruction set and any number of
+** threads.
 */
 #include <string.h>
 

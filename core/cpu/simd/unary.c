@@ -3,9 +3,9 @@
 ** Loops of the functions of one element.
 **
 ** A function of the C library gives slightly different bits in its vector and its scalar form, and
-** the compiler uses the scalar one for what is left over at the end of a loop.  So that the value of
-** an element does not depend on where it stands, those loops run over whole blocks and the rest is
-** padded to one.
+** the compiler uses the scalar one for what is left over at the end of a loop.  So that the value
+** of an element does not depend on where it stands, those loops run over whole blocks and the rest
+** is padded to one.
 */
 #include <string.h>
 
