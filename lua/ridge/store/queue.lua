@@ -143,15 +143,13 @@ local FENCE = [[/* finish trial */
   UPDATE trial SET state=?, best_attempt=?, worker_id=NULL
   WHERE id=? AND state='running' AND worker_id=? AND tries=?]]
 
+local BEST = '/* best so far */ SELECT best_attempt FROM trial WHERE id=?'
+
 local function finish_one(self, claim, outcome)
   local db = self.st.db
   local state, best = outcome.state, claim.attempt
-  local before = db:row([[/* best so far */ SELECT a.id, a.grade FROM trial t
-    JOIN attempt a ON a.id = t.best_attempt WHERE t.id=?]], claim.trial)
-  if before and (state ~= 'ok' or (outcome.grade or 'A') > (before.grade or 'A')) then
-    -- measured once more and no better: what it had stays
-    best, state = before.id, 'ok'
-  end
+  local before = state ~= 'ok' and db:value(BEST, claim.trial)
+  if before then best, state = before, 'ok' end -- a failed second look takes nothing away
   local mine = db:run(FENCE, state, best, claim.trial, self.id, claim.try) == 1
   db:run([[/* finish attempt */ UPDATE attempt SET outcome=?, ended=?, message=?, trace=?,
     peak_dev=?, grade=?, flags=? WHERE id=?]], mine and outcome.state or 'stale', clock.now_us(),

@@ -219,7 +219,7 @@ describe('the queue', function()
     assert.equal('the machine was restarted', st.db:value 'SELECT how FROM worker')
   end)
 
-  it('measures grade D once more and keeps the better one', function()
+  it('measures grade D once more; a failure then takes nothing away', function()
     local w = queue.start(st, machine, 'a')
     local function measure(n, grade, med, state)
       local list = {}

@@ -2,6 +2,7 @@
 -- Kill a sweep at random moments, again and again, and hold what it leaves against a sweep that
 -- nobody killed. Also a program: luajit kill_runs.lua KILLS [SEED], for the nightly.
 
+local clock = require 'ridge.store.clock'
 local folders = dofile 'tests/lua/store/folder.lua'
 local sqlite = require 'ridge.store.sqlite'
 
@@ -72,7 +73,9 @@ function M.run(kills, seed, points)
       state = state * 16807 % 2147483647
       return state / 2147483647
     end
+    local began = clock.seconds()
     assert(not run(nil, folder .. '/reference.db', points))
+    local whole = clock.seconds() - began
     local reference = sqlite.open(folder .. '/reference.db', 'read')
     local expected = rows(reference)
     reference:close()
@@ -80,8 +83,8 @@ function M.run(kills, seed, points)
     while facts.kills < kills do
       facts.databases = facts.databases + 1
       local path = ('%s/%d.db'):format(folder, facts.databases)
-      -- moments from the first millisecond of the process to about ten blocks later
-      while facts.kills < kills and run(random() ^ 2 * 0.35, path, points) do
+      -- moments from the first millisecond of the process to about its end, early ones more often
+      while facts.kills < kills and run(random() ^ 2 * whole, path, points) do
         facts.kills = facts.kills + 1
       end
       assert(not run(nil, path, points))
