@@ -23,7 +23,7 @@ local opt = ridge.args {
   { 'ranks', { 16, 32, 48, 64, 96, 128 }, 'ranks R of a term' },
   { 'layers', { 'dense', 'lowrank', 'sketched' }, 'kinds of layer' },
   { 'dtypes', { 'f32', 'bf16' }, 'element types' },
-  { 'forms', { 'stored' }, 'how fixed signs are kept: stored, bits, or both' },
+  { 'forms', { 'stored', 'bits' }, 'how fixed signs are kept: stored, bits, or both' },
   { 'device', 'cpu', 'where to run' },
   { 'threads', 0, 'compute threads; 0: every processor' },
   { 'seed', 7, 'seed of weights, signs and order' },
@@ -154,7 +154,7 @@ local function save(file, draw, more)
   for key, value in pairs(about) do given[key] = value end
   for key, value in pairs(more) do given[key] = value end
   local path = ('%s/%s.png'):format(opt.out, file)
-  draw(rows, given):save(path)
+  draw(report.faster_forms(rows), given):save(path)
   io.stderr:write(path, '\n')
 end
 

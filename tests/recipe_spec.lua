@@ -41,8 +41,8 @@ describe('recipes/landscape.lua', function()
     local rows = st:query [[SELECT c.params, t.state, a.grade, g.med, g.ci_lo, g.ci_hi, g.n
       FROM trial t JOIN config c ON c.id = t.config_id JOIN attempt a ON a.id = t.best_attempt
       JOIN timing g ON g.attempt_id = a.id AND g.cache = 'warm']]
-    -- dense, three ranks of low-rank (2TR of the grid), four sketches
-    assert.equal(8, #rows)
+    -- dense, three ranks of low-rank (2TR of the grid), four sketches in two forms
+    assert.equal(12, #rows)
     for _, row in ipairs(rows) do
       assert.equal('ok', row.state)
       assert.is_true(row.ci_lo <= row.med and row.med <= row.ci_hi and row.n >= 15, row.params)

@@ -51,12 +51,16 @@ function M.names()
 end
 
 --- The grade that some flags lead to: the worst of them, A without any.
+--
+-- What the interval already holds disturbs nobody's verdict: such a flag counts as C at most.
 ---@param names string[]
----@return string grade  'A', 'B', 'C' or 'D'
-function M.grade(names)
+---@param held table|nil  names of flags whose effect the interval holds, as keys
+---@return string grade   'A', 'B', 'C' or 'D'
+function M.grade(names, held)
   local worst = 'A'
   for _, name in ipairs(names) do
     local grade = BY_NAME[name].grade
+    if grade == 'D' and held and held[name] then grade = 'C' end
     if grade > worst then worst = grade end
   end
   return worst
@@ -127,6 +131,21 @@ function M.thresholds(noise)
   end
   limits.gross = limits.wide * ALWAYS.gross
   return limits
+end
+
+--- The flags whose effect the interval of a calibrated point holds: it reaches to what the point
+-- would take at the reference speed, so a moved machine makes it wide, not wrong.  Beyond the caps
+-- the machine is disturbed all the same.
+---@param facts table     as in judge
+---@param limits table    from thresholds
+---@return table held     names as keys; empty without a calibration
+function M.held(facts, limits)
+  if limits.how ~= 'calibrated' then return {} end
+  local function within(value, cap) return value == nil or math.abs(value) <= cap end
+  return {
+    SENTINEL = within(facts.sentinel, FIXED.sentinel.cap),
+    FREQ = within(facts.freq, FIXED.freq.cap) and within(facts.clock_shift, FIXED.freq.cap),
+  }
 end
 
 -- -- Judging -------------------------------------------------------------------

@@ -157,7 +157,8 @@ function M.of(point, protocol, around)
   }
   out.marked, out.roof = facts.marked, facts.roof
   out.flags = flags.judge(facts, limits)
-  out.flag_bits, out.grade = flags.bits(out.flags), flags.grade(out.flags)
+  out.flag_bits = flags.bits(out.flags)
+  out.grade = flags.grade(out.flags, flags.held(facts, limits))
   out.thresholds = limits.how
   out.host = { foreign = seen.foreign, pressure = seen.pressure, steal = seen.steal,
                throttled = seen.throttled, hidden = host.hidden(seen) }

@@ -60,6 +60,13 @@ describe('flags', function()
     assert.equal('B', flags.grade({ 'WIDE', 'MODES', 'AUTOCORR', 'SWITCHED' }))
     assert.equal('C', flags.grade({ 'WIDE', 'DRIFT' }))
     assert.equal('D', flags.grade({ 'WIDE', 'DRIFT', 'STEAL' }))
+    assert.equal('C', flags.grade({ 'SENTINEL', 'FREQ' }, { SENTINEL = true, FREQ = true }))
+    assert.equal('D', flags.grade({ 'SENTINEL', 'FREQ' }, { SENTINEL = true }))
+    assert.equal('D', flags.grade({ 'SENTINEL', 'STEAL' }, { SENTINEL = true, STEAL = false }))
+    local calibrated, fixed = flags.thresholds({ sentinel = 0.01 }), flags.thresholds()
+    assert.is_true(flags.held({ sentinel = 0.1, freq = 0.05 }, calibrated).SENTINEL)
+    assert.is_false(flags.held({ sentinel = -0.5, freq = 0.05 }, calibrated).SENTINEL)
+    assert.is_nil(flags.held({ sentinel = 0.1 }, fixed).SENTINEL)
     for _, name in ipairs{ 'GROSS', 'IMPRECISE', 'UNSTEADY', 'DRIFT', 'ORDER', 'LUA', 'ZEROS' } do
       assert.equal('C', flags.describe(name).grade, name)
     end
