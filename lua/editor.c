@@ -253,7 +253,7 @@ static int read_plain(lua_State *L)
     if (n <= 0 && !any) return 0;
     if (n <= 0 || byte == '\n') break;
     any = 1;
-    luaL_addchar(&line, byte);
+    luaL_addlstring(&line, &byte, 1);
   }
   luaL_pushresult(&line);
   return 1;
