@@ -118,11 +118,15 @@ local sw = ridge.sweep(opt.name ~= '' and opt.name
   end,
 
   measure = function(_, c, m)
+    local function forward() return c.layer(c.x) end
+    m:time('fwd', ridge.capture(forward))
     local facts = c.layer:facts()
-    m:time('fwd', ridge.capture(function() return c.layer(c.x) end))
     m:cost('fwd', { flops = facts.flops_per_row * B,
                     bytes = facts.stored_bytes + c.x.bytes + B * O * c.x.bytes / c.x.count })
-    m:peak('fwd', function() return c.layer(c.x) end)
+    -- parameters, their packed copies, the input, and what a call needs on top, in a pass of its
+    -- own
+    m:metric('peak_bytes', facts.stored_bytes + facts.packed_bytes + c.x.bytes
+      + ridge.memory.peak_of(forward), { unit = 'byte', better = 'lower' })
     m:metric('param_count', facts.trainable_count)
     m:metric('stored_count', facts.stored_count)
     m:metric('stored_bytes', facts.stored_bytes, { unit = 'byte', better = 'lower' })

@@ -51,7 +51,7 @@ describe('recipes/landscape.lua', function()
     local names = {}
     for _, row in ipairs(metrics) do names[row.name] = true end
     for _, name in ipairs { 'param_count', 'stored_count', 'stored_bytes', 'rel_error',
-                            'fwd_gflops', 'fwd_gbps', 'fwd_peak_bytes' } do
+                            'fwd_gflops', 'fwd_gbps', 'peak_bytes' } do
       assert.is_true(names[name], name)
     end
     st:close()

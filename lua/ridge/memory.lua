@@ -41,6 +41,21 @@ function M.set_limit(bytes, device)
   call.check(C.rg_memory_set_limit(dtype.device(device, 'memory'), bytes))
 end
 
+--- Bytes that a function needs at its highest point, above what is live before it; what it makes is
+-- released again.
+---@param f function
+---@param device string|nil 'cpu' when left out
+---@return number bytes
+-- >> ridge.memory.peak_of(function() return ridge.ones(1000) + 1 end)
+function M.peak_of(f, device)
+  collectgarbage()
+  collectgarbage()
+  M.reset_peak(device)
+  local before = M.stats(device).live
+  M.scope(function() f() end)
+  return M.stats(device).peak - before
+end
+
 --- Collect what is dead in Lua and give cached blocks back to the system.
 ---@param device string|nil 'cpu' when left out
 ---@return number bytes given back

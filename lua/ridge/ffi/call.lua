@@ -31,8 +31,8 @@ local function pace(heap_kb)
   local want = heap_kb < SMALL_HEAP_KB
   if want ~= eager then
     eager = want
-    collectgarbage('setpause', want and 120 or 200)
-    collectgarbage('setstepmul', want and 400 or 200)
+    collectgarbage('setpause', want and 130 or 200)
+    collectgarbage('setstepmul', want and 600 or 200)
   end
 end
 

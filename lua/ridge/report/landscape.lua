@@ -19,7 +19,7 @@ function M.rows(rows, shape)
       row.throughput = shape.batch / (row.fwd / 1e9)
       row.gflops, row.gbps = row.fwd_gflops, row.fwd_gbps
     end
-    if row.fwd_peak_bytes then row.peak_memory_mb = row.fwd_peak_bytes / 2 ^ 20 end
+    if row.peak_bytes then row.peak_memory_mb = row.peak_bytes / 2 ^ 20 end
   end
   return rows
 end
