@@ -518,6 +518,7 @@ static rg_status time_add(void)
   for (int i = 0; i < N && status == RG_OK; i++) {
     status = rg_add(x, y, &sum);
     rg_tensor_release(sum);
+    sum = NULL;
   }
   middle = rg_clock_ns();
   printf("# add of 64 floats: %.0f ns eager\n", (double)(middle - begin) / N);

@@ -105,7 +105,7 @@ static void test_let_go(void)
   int32_t depth = rg_scope_enter();
   int64_t tensors = rg_live_tensors();
 
-  for (int i = 0; i < (tap_refusing() ? 100 : 100000); i++) {
+  for (int i = 0; i < (tap_refusing() ? 10 : 100000); i++) {
     rg_ref ref = handle(1000);
 
     rg_ref_drop(&ref);
@@ -118,7 +118,7 @@ static void test_let_go(void)
   for (int i = 0; i < 100; i += 2) { /* gaps in the list */
     rg_ref_drop(&kept[i]);
   }
-  for (int i = 0; i < 1000; i++) { /* which are closed when it is full */
+  for (int i = 0; i < (tap_refusing() ? 80 : 1000); i++) { /* which are closed when it is full */
     rg_ref ref = handle(1);
 
     again = handle(1);
@@ -188,17 +188,17 @@ static void test_keep_outward(void)
 /* Many, in every order of keeping and dropping. */
 static void test_many(void)
 {
-  enum { N = 500 };
-  static rg_ref refs[N];
+  static rg_ref refs[500];
+  const int n = tap_refusing() ? 20 : 500;
   int32_t one = rg_scope_enter();
   int32_t two = rg_scope_enter();
   bool right = true;
 
-  for (int i = 0; i < N; i++) {
+  for (int i = 0; i < n; i++) {
     refs[i] = handle(1);
   }
-  for (int i = 0; i < N; i++) {
-    int j = i * 7 % N;
+  for (int i = 0; i < n; i++) {
+    int j = i * 7 % n;
 
     if (j % 3 == 0) {
       rg_scope_keep(refs[j]._t);
@@ -207,13 +207,13 @@ static void test_many(void)
     }
   }
   rg_scope_leave(two);
-  for (int i = 0; i < N; i++) {
+  for (int i = 0; i < n; i++) {
     right = right && (i % 3 == 1 ? refs[i]._t == NULL : released(refs[i]) == (i % 3 == 2));
   }
   ok(right, "each of 500 is kept, dropped or ended as it was told");
   rg_scope_leave(one);
   is_int(live(), 0, "and all ends");
-  for (int i = 0; i < N; i++) {
+  for (int i = 0; i < n; i++) {
     rg_ref_drop(&refs[i]);
   }
 }
