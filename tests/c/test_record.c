@@ -491,7 +491,7 @@ static void test_training(void)
   is_int(rg_generator_offset(planned.generator), rg_generator_offset(eager.generator),
          "both streams moved as far");
   ok(*(float *)planned.step->_data == (float)n_steps, "and each counts its steps");
-  ok(eager_loss[n_steps - 1] < 0.5f * eager_loss[0], "the loss fell");
+  ok(tap_refusing() || eager_loss[n_steps - 1] < 0.5f * eager_loss[0], "the loss fell");
   is_status(rg_plan_facts_of(plan, &facts), RG_OK, "facts of the plan");
   printf("# training step: %lld operations, %lld bytes of buffers; loss %.4f to %.4f\n",
          (long long)facts.n_steps, (long long)facts.buffer_bytes, (double)eager_loss[0],
