@@ -144,7 +144,8 @@ static rg_status prepare_own(rg_ready *r)
   int64_t bytes_a = 0;
 
   r->format = pairs ? RG_PACK_BF16 : RG_PACK_F32;
-  r->path = pairs ? "own:amx" : "own";
+  /* 16-bit floats that no kernel multiplies are computed in f32, and the trace says so */
+  r->path = pairs ? "own:amx" : p->c_dtype == RG_F32 ? "own" : "own:f32";
   r->go = go_own;
   *g = (rg_gemm){ .p = p, .kernels = rg_gemm_kernels_now(), .format = r->format };
   int64_t depth = rg_pack_depth(r->format, p->k);
@@ -223,7 +224,7 @@ rg_status rg_product_prepare(rg_ready *r)
     return rg_product_prepare_dnnl(r);
   }
   r->go = go_blas;
-  r->path = "openblas";
+  r->path = p->c_dtype == RG_F32 || p->c_dtype == RG_F64 ? "openblas" : "openblas:f32";
   return RG_OK;
 }
 

@@ -233,7 +233,7 @@ rg_status rg_product_prepare_dnnl(rg_ready *r)
   shape.has_bias = r->plain_end && p->end.bias != NULL;
   shape.act = r->plain_end ? p->end.act : RG_ACT_NONE;
   shape.n_threads = p->n_threads;
-  r->path = "onednn";
+  r->path = p->c_dtype == dtype ? "onednn" : "onednn:f32";
   r->go = go_dnnl;
   if (r->stays) {
     RG_TRY(rg_dnnl_new(&shape, &r->dnnl));

@@ -436,6 +436,35 @@ static void test_refresh(void)
   is_status(rg_set_gemm_path("auto"), RG_OK, "back");
 }
 
+/* -- The way in the trace ------------------------------------------------------------------------ */
+
+static const char *path_of(int32_t dtype, const char *way)
+{
+  rg_tensor *x = matrix(dtype, 4, 8), *w = matrix(dtype, 8, 8), *y = NULL;
+  rg_event event = { .path = "" };
+
+  is_status(rg_set_gemm_path(way), RG_OK, "the way is known");
+  is_status(rg_trace_start(4), RG_OK, "trace");
+  is_status(rg_linear(x, w, NULL, 0, &y), RG_OK, "linear");
+  rg_trace_stop();
+  is_status(rg_trace_event(0, &event), RG_OK, "its event");
+  is_status(rg_set_gemm_path("auto"), RG_OK, "back");
+  rg_tensor_release(x);
+  rg_tensor_release(w);
+  rg_tensor_release(y);
+  return event.path;
+}
+
+static void test_path(void)
+{
+  ok(strcmp(path_of(RG_F32, "own"), "own") == 0, "own kernels say so");
+  ok(strcmp(path_of(RG_F32, "onednn"), "onednn") == 0, "oneDNN says so");
+  ok(strcmp(path_of(RG_F32, "openblas"), "openblas") == 0, "OpenBLAS says so");
+  ok(strcmp(path_of(RG_F64, "own"), "openblas") == 0, "f64 is OpenBLAS's, whatever was asked");
+  ok(strcmp(path_of(RG_F16, "own"), "own:f32") == 0, "f16 in f32 says so");
+  ok(strcmp(path_of(RG_BF16, "openblas"), "openblas:f32") == 0, "bf16 in f32 says so");
+}
+
 /* -- Autocast, mixed types, odd layouts -------------------------------------------------------- */
 
 static void test_autocast(void)
@@ -548,6 +577,7 @@ int main(void)
   test_integers();
   test_vectors();
   test_refresh();
+  test_path();
   test_autocast();
   test_refused();
   test_lowrank();
