@@ -13,12 +13,13 @@ rm -f "$copy/hits.txt"
 # The first line of a source is its licence: the hook takes its place and no line number moves.
 find "$copy/lua/ridge" -name '*.lua' -exec \
   sed -i "1s|^-- SPDX.*|dofile('$copy/scripts/cover_hook.lua')|" {} +
-make -s -C "$copy" OPT='-O0 -g' EXTRA='--coverage -fprofile-update=atomic' all test-programs || exit 1
+count() { make -s -C "$copy" OPT='-O0 -g' EXTRA='--coverage -fprofile-update=atomic' "$@"; }
+count all test-programs || exit 1
 find "$copy/build" -name '*.gcda' -delete
 
 export RIDGE_COVER=$copy/hits.txt
-(cd "$copy" && make -s OPT='-O0 -g' EXTRA='--coverage -fprofile-update=atomic' test) \
-  >build/cover.log 2>&1 || echo "cover: some tests failed under the hook, see build/cover.log"
+count test >build/cover.log 2>&1 ||
+  echo "cover: some tests failed under the hook, see build/cover.log"
 tail -n 1 build/cover.log
 
 cd "$copy" || exit 1

@@ -4,7 +4,7 @@
 #
 # nightly.sh: the runs that take too long for every change.
 #
-#   scripts/nightly.sh [part ...]    parts: asan ubsan tsan memcheck kill interrupt fuzz lint peers
+#   scripts/nightly.sh [part ...]    parts: asan ubsan tsan memcheck kill interrupt fuzz peers
 #
 # Without a part it runs all and keeps the table, with the commit, in results/nightly.md.  Each
 # sanitizer works in build/<part>, a copy of the tree whose objects stay between runs, so that
@@ -26,7 +26,8 @@ totals() { awk '/ passed, / { p += $1; f += $3 } END { printf "%d passed, %d fai
 
 # Leaks are looked for in the C tests; LuaJIT and busted are not instrumented and end as they like.
 # Signals are left to ridge, which tests what it says when it dies of one.
-signals=handle_segv=0:handle_sigbus=0:handle_abort=0:handle_sigill=0:handle_sigfpe=0:use_sigaltstack=0
+signals=handle_segv=0:handle_sigbus=0:handle_abort=0:handle_sigill=0:handle_sigfpe=0
+signals+=:use_sigaltstack=0
 part_asan() {
   build asan '-fsanitize=address' || return 1
   local code=0 preload
@@ -75,8 +76,6 @@ part_fuzz() {
   return $code
 }
 
-part_lint() { scripts/deps lint && make -s all && luajit scripts/check/lint.lua --all; }
-
 # Thousands of presses of Ctrl-C at random moments, in one session.
 part_interrupt() {
   make -s && RIDGE_SOAK=300 scripts/run_tests tests/lua/repl/interrupt_spec.lua
@@ -88,7 +87,7 @@ part_peers() {
 }
 
 parts=("$@")
-[ $# -gt 0 ] || parts=(asan ubsan tsan memcheck kill interrupt fuzz lint peers)
+[ $# -gt 0 ] || parts=(asan ubsan tsan memcheck kill interrupt fuzz peers)
 mkdir -p build
 failed=0 table=
 for part in "${parts[@]}"; do

@@ -21,6 +21,7 @@ typedef struct rg_dnnl_shape {
   int32_t has_bias; /* f32 */
   int32_t act;
   int32_t n_threads;
+  int32_t zero; /* no padding: shapes are compared byte by byte */
 } rg_dnnl_shape;
 
 /*

@@ -111,8 +111,8 @@ describe("layers", function()
 end)
 
 describe("exports", function()
-  local BUILD = "mkdir build && cc -shared -fPIC -fvisibility=hidden -Icore -o build/libridge.so " ..
-    "core/ridge.c "
+  local BUILD = "mkdir build && cc -shared -fPIC -fvisibility=hidden -Icore " ..
+    "-o build/libridge.so core/ridge.c"
   it("accepts a library with just the declared names", function() accepts("exports", {}, BUILD) end)
   it("refuses a declared name that is missing", function()
     refuses("exports", "rg_stop is declared but not exported",
@@ -202,7 +202,8 @@ describe("text", function()
   end
   it("refuses a tab, a note and a missing licence", function()
     refuses("text", "run.c:2: a tab", { ["core/op/run.c"] = LICENCE_C .. "\tint x;\n" })
-    refuses("text", "run.c:2: TO" .. "DO", { ["core/op/run.c"] = LICENCE_C .. "/* TO" .. "DO */\n" })
+    refuses("text", "run.c:2: TO" .. "DO",
+      { ["core/op/run.c"] = LICENCE_C .. "/* TO" .. "DO */\n" })
     refuses("text", "run.c:1: no SPDX", { ["core/op/run.c"] = "int x;\n" })
   end)
 end)
@@ -225,8 +226,8 @@ describe("lint", function()
     refuses("lint", "arrayIndexOutOfBounds", with("core/ridge.c", "return n;",
       "int a[2] = { n, n };\n  return a[n > 5 ? 2 : 2];"))
   end)
-  it("refuses what clang-tidy finds in a changed file", function()
+  it("refuses what clang-tidy finds", function()
     refuses("lint", "bugprone-branch-clone", with("core/ridge.c", "return n;",
-      "if (n > 3) {\n    return 1;\n  } else {\n    return 1;\n  }"), "git init -q .")
+      "if (n > 3) {\n    return 1;\n  } else {\n    return 1;\n  }"))
   end)
 end)
