@@ -208,6 +208,11 @@ rg_status rg_product_prepare(rg_ready *r)
     r->path = "";
     return RG_OK;
   }
+  if (p->m == 1) {
+    /* one row has no distance to a next one, but libraries check that rows do not overlap */
+    p->a_row = rg_max_i64(p->a_row, p->k * rg_max_i64(p->a_col, 1));
+    p->c_row = rg_max_i64(p->c_row, p->n);
+  }
   if (way == PATH_AUTO) {
     way = rg_isa() >= RG_ISA_AVX2 ? PATH_OWN : PATH_ONEDNN;
   }

@@ -128,7 +128,7 @@ rg_status rg_product_prepare_signs(rg_ready *r)
                   .format = r->format,
                   .lda = p->a_row,
                   .n_parts = pairs ? 1 : 3,
-                  .sign = p->fixed.piece[0].sign };
+                  .sign = (float)p->fixed.piece[0].sign };
   if (pairs && p->f_dtype == RG_BF16 && p->f_col == 1 && depth == p->fixed.k) {
     g->ldf = p->f_row;
   } else {

@@ -22,7 +22,7 @@ typedef struct rg_piece {
   bool keeps;  /* a weight: its packed form is worth keeping */
   int64_t row; /* distance of (k, j) and (k + 1, j), in elements; bits: in bytes */
   int64_t col;
-  float sign; /* above 0: bits, 1 is +sign, 0 is -sign */
+  double sign; /* above 0: bits, 1 is +sign, 0 is -sign */
 } rg_piece;
 
 enum { RG_WEIGHT_PIECES = 2 };

@@ -43,7 +43,7 @@ rg_status rg_cpu_sketched_linear(const rg_call *call, rg_tensor *const *out, rg_
 }
 
 /* Signs [rows x n] of one bit each. */
-static rg_piece signs_of(const rg_tensor *bits, float sign)
+static rg_piece signs_of(const rg_tensor *bits, double sign)
 {
   return (rg_piece){ .data = bits->_data,
                      .storage = bits->_storage,
@@ -59,7 +59,7 @@ rg_status rg_cpu_sketched_linear_bits(const rg_call *call, rg_tensor *const *out
   const rg_tensor *s1 = call->in[1];
   const rg_tensor *s2 = call->in[4];
   int64_t half = s1->_shape[1];
-  float sign = half > 0 ? (float)(1.0 / sqrt((double)(half / args->n_terms))) : 1.0f;
+  double sign = half > 0 ? 1.0 / sqrt((double)(half / args->n_terms)) : 1.0;
   rg_chain chain = { .n = 2 };
 
   if (rg_chain_ready(frame)) {

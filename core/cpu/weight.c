@@ -88,12 +88,12 @@ static void fetch_run(const rg_piece *piece, int64_t k, int64_t j, int64_t n, fl
     rg_run_f32(piece->data, piece->dtype, k * piece->row + j * piece->col, piece->col, n, out);
   } else if (piece->col == 1) {
     rg_gemm_kernels_now()->signs(out, (const uint8_t *)piece->data + k * piece->row, j, n,
-                                 piece->sign);
+                                 (float)piece->sign);
   } else {
     for (int64_t i = j; i < j + n; i++) {
       const uint8_t *byte = (const uint8_t *)piece->data + k * piece->row + (i >> 3) * piece->col;
 
-      *out++ = (*byte >> (i & 7) & 1) != 0 ? piece->sign : -piece->sign;
+      *out++ = (*byte >> (i & 7) & 1) != 0 ? (float)piece->sign : -(float)piece->sign;
     }
   }
 }
