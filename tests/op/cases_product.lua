@@ -1,0 +1,136 @@
+-- SPDX-License-Identifier: MIT
+-- cases_product: sample inputs for the products; see cases.lua for what an entry holds.
+
+local ffi = require 'ffi'
+
+local ESHAPE, EDTYPE, EARG = -1, -2, -4
+
+return function(M, join)
+  local cases, reference, FLOATS = M.cases, M.reference, M.tensors.FLOATS
+
+  cases.matmul = {
+    call = function(C, t, _, out) return C.rg_matmul(t[1], t[2], out) end,
+    reference = reference.matmul,
+    samples = { { { 2, 3 }, { 3, 4 } }, { { 1, 64 }, { 64, 64 } }, { { 3 }, { 3, 4 } },
+      { { 2, 3 }, { 3 } }, { { 3 }, { 3 } }, { { 5, 2, 3 }, { 3, 4 } },
+      { { 5, 2, 3 }, { 5, 3, 4 } },
+      { { 2, 1, 2, 3 }, { 4, 3, 2 } }, { { 0, 3 }, { 3, 4 } }, { { 2, 0 }, { 0, 3 } },
+      { { 2, 3 }, { 3, 0 } }, { { 33, 70 }, { 70, 41 } }, { { 17, 130 }, { 130, 1 } } },
+    dtypes = join(FLOATS, { 'i64', 'i32' }),
+    mixed = { { 'f32', 'bf16' }, { 'f16', 'bf16' } },
+    ulps = 4, by_library = true,
+    large = { { { 200, 300 }, { 300, 250 } } },
+    bad = { { { { 2, 3 }, { 4, 2 } }, { 'f32', 'f32' }, {}, ESHAPE },
+      { { { 2, 2, 3 }, { 3, 3, 2 } }, { 'f32', 'f32' }, {}, ESHAPE },
+      { { {}, { 2, 2 } }, { 'f32', 'f32' }, {}, ESHAPE },
+      { { { 2, 2 }, { 2, 2 } }, { 'bool', 'bool' }, {}, EDTYPE } },
+  }
+
+  cases.linear = {
+    call = function(C, t, a, out) return C.rg_linear(t[1], t[2], t[3] or nil, a.act or 0, out) end,
+    reference = reference.linear,
+    samples = { { { 2, 3 }, { 4, 3 }, { 4 } }, { { 3 }, { 4, 3 }, { 4 } },
+      { { 2, 3 }, { 4, 3 }, false },
+      { { 5, 2, 3 }, { 4, 3 }, { 4 } }, { { 0, 3 }, { 4, 3 }, { 4 } },
+      { { 33, 70 }, { 41, 70 }, { 41 } } },
+    dtypes = FLOATS,
+    ulps = 4, by_library = true, optional = { [3] = true },
+    large = { { { 200, 300 }, { 250, 300 }, { 250 } } },
+    bad = { { { { 2, 3 }, { 4, 2 } }, { 'f32', 'f32' }, {}, ESHAPE },
+      { { { 2, 3 }, { 4, 3 }, { 3 } }, { 'f32', 'f32', 'f32' }, {}, ESHAPE },
+      { { { 2, 3 }, { 4, 3 } }, { 'f32', 'f32' }, { act = 99 }, EARG },
+      { { { 2, 3 }, { 4, 3 } }, { 'i32', 'i32' }, {}, EDTYPE } },
+  }
+  for act = 1, 5 do
+    table.insert(cases.linear.samples, { { 6, 9 }, { 5, 9 }, { 5 }, args = { act = act } })
+  end
+
+  cases.lowrank_linear = {
+    call = function(C, t, a, out)
+      return C.rg_lowrank_linear(t[1], t[2], t[3], t[4] or nil, a.act or 0, out)
+    end,
+    reference = reference.lowrank_linear,
+    samples = { { { 2, 6 }, { 6, 2 }, { 2, 5 }, { 5 } }, { { 6 }, { 6, 2 }, { 2, 5 }, false },
+      { { 3, 2, 6 }, { 6, 3 }, { 3, 5 }, { 5 }, args = { act = 2 } },
+      { { 0, 6 }, { 6, 2 }, { 2, 5 }, { 5 } }, { { 33, 70 }, { 70, 8 }, { 8, 41 }, { 41 } } },
+    dtypes = FLOATS,
+    ulps = 4, by_library = true, optional = { [4] = true },
+    large = { { { 200, 300 }, { 300, 30 }, { 30, 250 }, { 250 } } },
+    bad = { { { { 2, 3 }, { 4, 2 }, { 2, 2 } }, { 'f32', 'f32', 'f32' }, {}, ESHAPE },
+      { { { 2, 3 }, { 3, 2 }, { 3, 2 } }, { 'f32', 'f32', 'f32' }, {}, ESHAPE },
+      { { { 2, 3 }, { 3, 2 }, { 2, 2 } }, { 'i32', 'i32', 'i32' }, {}, EDTYPE } },
+  }
+
+  -- Terms T, rank R: left [n_in x 2TR], right [2TR x n_out].
+  cases.sketched_linear = {
+    call = function(C, t, a, out)
+      return C.rg_sketched_linear(t[1], t[2], t[3], t[4] or nil, a.n_terms, a.act or 0, a.p or 0,
+        a.generator, out)
+    end,
+    draws = true,
+    reference = reference.sketched_linear,
+    samples = { { { 2, 6 }, { 6, 8 }, { 8, 5 }, { 5 }, args = { n_terms = 2 } },
+      { { 6 }, { 6, 8 }, { 8, 5 }, false, args = { n_terms = 1, act = 1 } },
+      { { 3, 2, 6 }, { 6, 12 }, { 12, 5 }, { 5 },
+        args = { n_terms = 3, p = 0.4, seed = 77, offset = 5 } },
+      { { 0, 6 }, { 6, 8 }, { 8, 5 }, { 5 }, args = { n_terms = 2 } },
+      { { 33, 70 }, { 70, 24 }, { 24, 41 }, { 41 },
+        args = { n_terms = 3, act = 2, p = 0.25, seed = 9, offset = 1 } } },
+    dtypes = FLOATS,
+    ulps = 4, by_library = true, optional = { [4] = true },
+    large = { { { 200, 300 }, { 300, 64 }, { 64, 250 }, { 250 }, args = { n_terms = 2 } } },
+    bad = { { { { 2, 6 }, { 6, 8 }, { 6, 5 } }, { 'f32', 'f32', 'f32' }, { n_terms = 2 }, ESHAPE },
+      { { { 2, 6 }, { 6, 8 }, { 8, 5 } }, { 'f32', 'f32', 'f32' }, { n_terms = 3 }, ESHAPE },
+      { { { 2, 6 }, { 6, 8 }, { 8, 5 } }, { 'f32', 'f32', 'f32' }, { n_terms = 0 }, EARG },
+      { { { 2, 6 }, { 6, 8 }, { 8, 5 } }, { 'f32', 'f32', 'f32' }, { n_terms = 2, p = 1 }, EARG },
+      { { { 2, 6 }, { 6, 8 }, { 8, 5 } }, { 'i8', 'i8', 'i8' }, { n_terms = 2 }, EDTYPE } },
+  }
+
+  -- s1 [n_in x TR], u1_bits [TR x ceil(n_out / 8)], u2_bits [n_in x ceil(TR / 8)], s2 [TR x n_out].
+  cases.sketched_linear_bits = {
+    call = function(C, t, a, out)
+      return C.rg_sketched_linear_bits(t[1], t[2], t[3], t[4], t[5], t[6] or nil, a.n_terms,
+        a.act or 0, a.p or 0, a.generator, out)
+    end,
+    draws = true,
+    reference = reference.sketched_linear_bits,
+    inputs = { [3] = 'u8', [4] = 'u8' },
+    samples = { { { 2, 6 }, { 6, 8 }, { 8, 1 }, { 6, 1 }, { 8, 5 }, { 5 }, args = { n_terms = 2 } },
+      { { 6 }, { 6, 9 }, { 9, 2 }, { 6, 2 }, { 9, 13 }, false, args = { n_terms = 3, act = 1 } },
+      { { 3, 2, 6 }, { 6, 12 }, { 12, 1 }, { 6, 2 }, { 12, 5 }, { 5 },
+        args = { n_terms = 3, p = 0.4, seed = 77, offset = 5 } },
+      { { 0, 6 }, { 6, 8 }, { 8, 1 }, { 6, 1 }, { 8, 5 }, { 5 }, args = { n_terms = 2 } },
+      { { 33, 70 }, { 70, 24 }, { 24, 6 }, { 70, 3 }, { 24, 41 }, { 41 },
+        args = { n_terms = 3, act = 2 } } },
+    dtypes = FLOATS,
+    ulps = 4, by_library = true, optional = { [6] = true },
+    large = { { { 200, 300 }, { 300, 64 }, { 64, 32 }, { 300, 8 }, { 64, 250 }, { 250 },
+      args = { n_terms = 2 } } },
+    bad = { { { { 2, 6 }, { 6, 8 }, { 8, 2 }, { 6, 1 }, { 8, 5 } },
+        { 'f32', 'f32', 'u8', 'u8', 'f32' },
+        { n_terms = 2 }, ESHAPE },
+      { { { 2, 6 }, { 6, 8 }, { 8, 1 }, { 6, 1 }, { 8, 5 } }, { 'f32', 'f32', 'i8', 'u8', 'f32' },
+        { n_terms = 2 }, EDTYPE },
+      { { { 2, 6 }, { 6, 8 }, { 8, 1 }, { 6, 1 }, { 8, 5 } }, { 'f32', 'f32', 'u8', 'u8', 'f32' },
+        { n_terms = 0 }, EARG } },
+  }
+
+  local three = ffi.new('rg_tensor *[3]')
+  cases.svd = {
+    call = function(C, t, _, out)
+      for i = 0, 2 do three[i] = out[i] end
+      local status = C.rg_svd(t[1], three, three + 1, three + 2)
+      for i = 0, 2 do out[i] = three[i] end
+      return status
+    end,
+    n_out = 3,
+    reference = reference.svd,
+    check = reference.check_svd,
+    samples = { { { 3, 3 } }, { { 5, 3 } }, { { 3, 7 } }, { { 1, 1 } }, { { 40, 30 } } },
+    dtypes = { 'f32', 'f64' },
+    ulps = 64, by_library = true,
+    large = { { { 60, 50 } } },
+    bad = { { { { 3 } }, { 'f32' }, {}, ESHAPE }, { { { 2, 2, 2 } }, { 'f32' }, {}, ESHAPE },
+      { { { 2, 2 } }, { 'i32' }, {}, EDTYPE } },
+  }
+end

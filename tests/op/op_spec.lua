@@ -1,0 +1,470 @@
+-- SPDX-License-Identifier: MIT
+-- op_spec: what is promised of every operation, one loop over the library's own table of them.
+-- An operation without an entry in cases.lua fails.
+
+-- LuaJIT 2.1.0-beta3 crashes now and then when it takes an array of pointers that never reached C
+-- out
+-- of a compiled loop and then leaves the loop; it does not with that optimisation off.
+require 'jit.opt'.start('-sink')
+
+local ffi = require 'ffi'
+local HERE = debug.getinfo(1, 'S').source:match('^@(.*/)') or './'
+local all = dofile(HERE .. 'cases.lua')
+local cases, reference, tensors = all.cases, all.reference, all.tensors
+local C = tensors.C
+
+local ENOMEM, EARG, EINTR, ERELEASED = -5, -4, -13, -15
+local UNIT = { f32 = 2 ^ -23, f64 = 2 ^ -52, f16 = 2 ^ -10, bf16 = 2 ^ -7 } -- last place of 1
+local LEAST = { f32 = 2 ^ -149, f64 = 2 ^ -1074, f16 = 2 ^ -24, bf16 = 2 ^ -133 }
+local IS_FLOAT = { f32 = true, f64 = true, f16 = true, bf16 = true }
+
+-- -- Inputs ---------------------------------------------------------------------------------------
+
+-- The same numbers in every run: a small linear congruential generator.
+local state = 1
+local function number()
+  state = (state * 1103515245 + 12345) % 2147483648
+  return math.floor(state / 65536)
+end
+
+-- Values that every type holds exactly: eighths up to 4, small integers.
+local function value(dtype)
+  if dtype == 'bool' then return number() % 2 end
+  if dtype == 'u8' then return number() % 10 end
+  if IS_FLOAT[dtype] then return (number() % 65 - 32) / 8 end
+  return number() % 11 - 5
+end
+
+local function input(shape, dtype)
+  local x = reference.new(shape, dtype)
+  for i = 1, reference.count(shape) do x[i] = value(dtype) end
+  return x
+end
+
+local function dtype_for(entry, dtypes, i)
+  return entry.inputs and entry.inputs[i] or type(dtypes) == 'table' and dtypes[i] or dtypes
+end
+
+-- The inputs of a sample as reference tensors; false where one is left out.
+local function inputs_of(entry, sample, dtypes)
+  local list = {}
+  for i, shape in ipairs(sample) do
+    list[i] = shape and input(shape, dtype_for(entry, dtypes, i))
+  end
+  return list
+end
+
+-- Some arguments make sense for some types only.
+local function suits(sample, dtypes)
+  local first = type(dtypes) == 'table' and dtypes[1] or dtypes
+  return not (sample.except and sample.except[first])
+end
+
+local function layouts_for(entry, sample)
+  local fitting = {}
+  for _, layout in ipairs(tensors.LAYOUTS) do
+    local fits = not (layout.reads_only and entry.target)
+    for _, shape in ipairs(sample) do fits = fits and (not shape or layout.fits(shape)) end
+    if fits then fitting[#fitting + 1] = layout end
+  end
+  return fitting
+end
+
+local function make(list, layout)
+  local t = {}
+  for i, x in ipairs(list) do t[i] = x and layout.make(x) end
+  return t
+end
+
+-- -- Calls --------------------------------------------------------------------------------------
+
+local SENTINEL = ffi.cast('rg_tensor *', 0x10)
+local generator = ffi.new('rg_generator *[1]')
+tensors.check(C.rg_generator_new(1, generator))
+
+-- The arguments with a stream that stands where they say.
+local function arguments(sample)
+  local args = { seed = 5, offset = 0, generator = generator[0] }
+  for k, v in pairs(sample.args or {}) do args[k] = v end
+  C.rg_generator_set(generator[0], args.seed, args.offset)
+  return args
+end
+
+-- Run an operation; its results (new references, or the target) or nil and the status.
+local function run(entry, t, args)
+  local n = entry.n_out or 1
+  local out = ffi.new('rg_tensor *[?]', n)
+  for i = 0, n - 1 do out[i] = SENTINEL end
+  local status = entry.call(C, t, args, out)
+  if status ~= 0 then
+    for i = 0, n - 1 do
+      assert.is_true(out[i] == SENTINEL, 'out was written to in spite of failure')
+    end
+    return nil, status
+  end
+  if entry.target then return { t[1] } end
+  local results = {}
+  for i = 1, n do results[i] = tensors.hold(out[i - 1]) end
+  return results
+end
+
+local function results_of(entry, t, args)
+  local results, status = run(entry, t, args)
+  if not results then error(tensors.failure(status), 2) end
+  return results
+end
+
+-- -- Comparing ----------------------------------------------------------------------------------
+
+local function shape_text(shape) return '[' .. table.concat(shape, ',') .. ']' end
+
+-- Is y within so many units in the last place of x, or of what was added up to it?
+local function near(y, x, dtype, ulps, magnitude)
+  if x ~= x or y ~= y then return x ~= x and y ~= y end
+  if y == x then return true end
+  if not IS_FLOAT[dtype] then return false end
+  local rounded = reference.convert(x, dtype)
+  if y == rounded then return true end
+  if ulps == 0 then return false end
+  if math.abs(rounded) == math.huge or math.abs(y) == math.huge then
+    -- at the edge of the range an error of one unit decides
+    return math.abs(x) > 0.99 * (dtype == 'f64' and 1.7e308 or dtype == 'f16' and 65504 or 3.38e38)
+  end
+  local scale = math.max(math.abs(x), magnitude or 0)
+  return math.abs(y - x) <= (ulps + 0.01) * math.max(UNIT[dtype] * scale, LEAST[dtype])
+end
+
+-- Raise unless a result is what the reference says.
+local function compare(entry, result, wanted, what)
+  local got = tensors.read(result)
+  if got.dtype ~= wanted.dtype or shape_text(got.shape) ~= shape_text(wanted.shape) then
+    error(('%s: got %s%s, wanted %s%s'):format(what, got.dtype, shape_text(got.shape), wanted.dtype,
+      shape_text(wanted.shape)), 0)
+  end
+  for i = 1, reference.count(wanted.shape) do
+    local magnitude = wanted.magnitude and wanted.magnitude[i]
+    if not near(got[i], wanted[i], wanted.dtype, entry.ulps, magnitude) then
+      error(('%s: element %d is %.17g, wanted %.17g'):format(what, i, got[i], wanted[i]), 0)
+    end
+  end
+end
+
+local function compare_all(entry, list, args, results, what)
+  local wanted = entry.reference(list, args)
+  if entry.check then
+    local outputs = {}
+    for i, result in ipairs(results) do
+      outputs[i] = tensors.read(result)
+      assert.are.equal(shape_text(wanted[i].shape), shape_text(outputs[i].shape))
+    end
+    for property, distance in pairs(entry.check(list, outputs)) do
+      if not (distance <= entry.ulps * UNIT[list[1].dtype]) then
+        error(('%s: %s: off by %g'):format(what, property, distance), 0)
+      end
+    end
+    return
+  end
+  for i, result in ipairs(results) do compare(entry, result, wanted[i], what) end
+end
+
+local function describe_case(sample, dtypes, layout)
+  local parts = { type(dtypes) == 'table' and table.concat(dtypes, ',') or dtypes, layout }
+  for _, shape in ipairs(sample) do parts[#parts + 1] = shape and shape_text(shape) or 'none' end
+  for k, v in pairs(sample.args or {}) do
+    parts[#parts + 1] = k .. '=' .. (type(v) == 'table' and shape_text(v) or tostring(v))
+  end
+  return table.concat(parts, ' ')
+end
+
+-- One sample in one layout against the reference.
+local function try(entry, sample, dtypes, layout)
+  if not suits(sample, dtypes) then return end
+  local list = inputs_of(entry, sample, dtypes)
+  local t = make(list, layout)
+  local args = arguments(sample)
+  local what = describe_case(sample, dtypes, layout.name)
+  compare_all(entry, list, args, results_of(entry, t, args), what)
+  tensors.release_all()
+end
+
+local function bytes_of(results)
+  local bytes = {}
+  for i, result in ipairs(results) do bytes[i] = tensors.bytes(result) end
+  return table.concat(bytes)
+end
+
+-- -- What memory there is -----------------------------------------------------------------------
+
+local function standing()
+  return { tensors = tonumber(C.rg_live_tensors()),
+    bytes = tonumber(C.rg_memory_of(0).live_bytes) }
+end
+
+-- A sample with elements, to try things on.
+local function ordinary(entry)
+  for _, sample in ipairs(entry.samples) do
+    local n = 1
+    for _, shape in ipairs(sample) do n = n * (shape and reference.count(shape) or 1) end
+    if n > 1 then return sample end
+  end
+end
+
+-- -- The promises -------------------------------------------------------------------------------
+
+local function promises(name, entry)
+  after_each(function()
+    C.rg_alloc_fail_at(0)
+    C.rg_interrupt_clear()
+    C.rg_capture_cancel()
+    tensors.check(C.rg_set_isa(C.rg_machine_facts().isa_level))
+    tensors.check(C.rg_set_threads(0))
+    tensors.release_all()
+  end)
+
+  it('agrees with its definition in every type, layout and shape', function()
+    for _, dtype in ipairs(entry.dtypes) do
+      for _, sample in ipairs(entry.samples) do
+        for _, layout in ipairs(layouts_for(entry, sample)) do try(entry, sample, dtype, layout) end
+      end
+    end
+  end)
+
+  if entry.mixed then
+    it('agrees with its definition for inputs of different types', function()
+      for _, dtypes in ipairs(entry.mixed) do
+        for _, sample in ipairs(entry.samples) do
+          if #sample > 1 then
+            for _, layout in ipairs(layouts_for(entry, sample)) do
+              try(entry, sample, dtypes, layout)
+            end
+          end
+        end
+      end
+    end)
+  end
+
+  if entry.special then
+    it('agrees with its definition for unusual numbers', function()
+      for _, dtype in ipairs { 'f32', 'f64', 'f16', 'bf16' } do
+        for _, sample in ipairs { entry.special_args and { {}, args = entry.special_args } or
+          entry.samples[1], unpack(entry.cast_samples or {}) } do
+          local list = {}
+          local n = #entry.special
+          for i = 1, math.max(#sample, 1) do
+            -- two inputs meet in every pair
+            local shape = #sample > 1 and (i == 1 and { n, 1 } or { n }) or { n }
+            list[i] = reference.new(shape, dtype)
+            for j = 1, n do list[i][j] = reference.convert(entry.special[j], dtype) end
+          end
+          local args = arguments(sample)
+          local results = results_of(entry, make(list, tensors.LAYOUTS[1]), args)
+          compare_all(entry, list, args, results, dtype .. ' unusual')
+        end
+      end
+    end)
+  end
+
+  it('agrees with its definition on every instruction set', function()
+    for level = 0, C.rg_machine_facts().isa_level do
+      tensors.check(C.rg_set_isa(level))
+      for _, dtype in ipairs(entry.dtypes) do
+        for _, sample in ipairs(entry.samples) do try(entry, sample, dtype, tensors.LAYOUTS[1]) end
+      end
+    end
+  end)
+
+  it('gives the same bits with one thread and with two', function()
+    for _, sample in ipairs(entry.large) do
+      local dtype = dtype_for(entry, entry.dtypes, 1)
+      local bytes = {}
+      local t = {}
+      for i, shape in ipairs(sample) do
+        local kind = dtype_for(entry, dtype, i)
+        t[i] = tensors.empty(shape, kind)
+        if IS_FLOAT[kind] then
+          tensors.check(C.rg_uniform_(t[i], -2, 2, nil))
+        else
+          tensors.check(C.rg_arange_(t[i], 0, 0.01))
+        end
+      end
+      for threads = 1, 2 do
+        tensors.check(C.rg_set_threads(threads))
+        bytes[threads] = bytes_of(results_of(entry, t, arguments(sample)))
+      end
+      assert.is_true(bytes[1] == bytes[2] or entry.by_library and #bytes[1] == #bytes[2],
+        describe_case(sample, dtype, ''))
+    end
+  end)
+
+  if entry.into then
+    it('has a form that writes into its first tensor', function()
+      for _, sample in ipairs(entry.samples) do
+        if not (sample.args and sample.args.reversed) then
+          for _, dtype in ipairs(entry.dtypes) do
+            local list = inputs_of(entry, sample, dtype)
+            local wanted = entry.reference(list, sample.args or {})[1]
+            local layouts = suits(sample, dtype) and layouts_for({ target = true }, sample) or {}
+            for _, layout in ipairs(layouts) do
+              local t = make(list, layout)
+              local before = tensors.bytes(t[1])
+              local status = entry.into(C, t, sample.args or {})
+              local what = describe_case(sample, dtype, layout.name)
+              if wanted.dtype == dtype
+                and shape_text(wanted.shape) == shape_text(list[1].shape) then
+                tensors.check(status)
+                compare(entry, t[1], wanted, what)
+              else
+                assert.is_true(status == -1 or status == -2, what)
+                assert.is_true(tensors.bytes(t[1]) == before, what)
+              end
+              tensors.release_all()
+            end
+          end
+        end
+      end
+    end)
+  end
+
+  it('refuses what it cannot do, with a message, and leaves the results alone', function()
+    for i, bad in ipairs(entry.bad) do
+      local t = {}
+      for j, shape in ipairs(bad[1]) do
+        t[j] = tensors.LAYOUTS[1].make(input(shape, bad[2][j]))
+      end
+      local before = standing()
+      local results, status = run(entry, t, arguments { args = bad[3] })
+      assert.is_nil(results, 'bad call ' .. i)
+      assert.are.equal(bad[4], status, 'bad call ' .. i .. ': ' .. (tensors.failure(status) or ''))
+      assert.is_true(#tensors.failure(status) > 10)
+      assert.are.same(before, standing())
+    end
+  end)
+
+  it('refuses tensors that are missing or released', function()
+    local sample = ordinary(entry)
+    for i = 1, #sample do
+      for _, how in ipairs { 'missing', 'released' } do
+        local t = make(inputs_of(entry, sample, entry.dtypes[1]), tensors.LAYOUTS[1])
+        local args = arguments(sample)
+        if how == 'released' and t[i] then
+          C.rg_tensor_drop(t[i])
+          local _, status = run(entry, t, args)
+          assert.are.equal(ERELEASED, status)
+        elseif how == 'missing' and name ~= 'concat'
+          and not (entry.optional and entry.optional[i]) and
+          not args.value then
+          t[i] = ffi.cast('rg_tensor *', nil)
+          local _, status = run(entry, t, args)
+          assert.are.equal(EARG, status)
+        end
+      end
+    end
+  end)
+
+  it('stops for an interrupt and leaves nothing behind', function()
+    local sample = ordinary(entry)
+    local t = make(inputs_of(entry, sample, entry.dtypes[1]), tensors.LAYOUTS[1])
+    local before = standing()
+    C.rg_interrupt_set()
+    local _, status = run(entry, t, arguments(sample))
+    C.rg_interrupt_clear()
+    assert.are.equal(EINTR, status)
+    assert.are.same(before, standing())
+  end)
+
+  it('leaves no tensors and no memory behind, whichever allocation fails', function()
+    local lists = { { entry.dtypes[1], ordinary(entry) } }
+    for _, dtypes in ipairs(entry.mixed or {}) do
+      lists[#lists + 1] = { dtypes, ordinary(entry) }
+    end
+    for _, sample in ipairs(entry.samples) do lists[#lists + 1] = { entry.dtypes[1], sample } end
+    for _, pair in ipairs(lists) do
+      local sample = pair[2]
+      local t = make(inputs_of(entry, sample, pair[1]), tensors.LAYOUTS[1])
+      -- what a library keeps for a shape it has seen is made before the count begins
+      results_of(entry, t, arguments(sample))
+      tensors.release_all()
+      t = make(inputs_of(entry, sample, pair[1]), tensors.LAYOUTS[1])
+      local before = standing()
+      local n, finished = 0, false
+      while not finished do
+        n = n + 1
+        C.rg_alloc_fail_at(n)
+        local out = ffi.new('rg_tensor *[3]', { SENTINEL, SENTINEL, SENTINEL })
+        local status = entry.call(C, t, arguments(sample), out)
+        C.rg_alloc_fail_at(0)
+        finished = status == 0
+        if finished then
+          for i = 0, entry.target and -1 or (entry.n_out or 1) - 1 do
+            C.rg_tensor_release(out[i])
+          end
+        else
+          assert.are.equal(ENOMEM, status)
+          assert.is_true(out[0] == SENTINEL)
+        end
+        assert.are.same(before, standing(), describe_case(sample, pair[1], 'allocation ' .. n))
+        assert.is_true(n < 200)
+      end
+      tensors.release_all()
+    end
+  end)
+
+  it('says what it costs', function()
+    local sample = ordinary(entry)
+    local t = make(inputs_of(entry, sample, entry.dtypes[1]), tensors.LAYOUTS[1])
+    local plan = ffi.new('rg_plan *[1]')
+    local args = arguments(sample)
+    tensors.check(C.rg_capture_begin())
+    results_of(entry, t, args)
+    tensors.check(C.rg_capture_end(plan))
+    local facts = ffi.new('rg_plan_facts')
+    tensors.check(C.rg_plan_facts_of(plan[0], facts))
+    C.rg_plan_release(plan[0])
+    local largest = 0
+    for _, x in ipairs(t) do
+      if x then largest = math.max(largest, tonumber(C.rg_tensor_bytes(x))) end
+    end
+    assert.is_true(facts.bytes >= largest and facts.bytes < 1e6)
+    assert.is_true(facts.flops >= 0 and facts.flops < 1e9)
+    local moves = { fill = true, copy = true, concat = true }
+    assert.is_true(moves[name] or facts.flops > 0)
+  end)
+
+  it('gives the same bits when it is replayed', function()
+    for _, sample in ipairs { ordinary(entry), entry.large[1] } do
+      local t = make(inputs_of(entry, sample, entry.dtypes[1]), tensors.LAYOUTS[1])
+      local eager = bytes_of(results_of(entry, t, arguments(sample)))
+      local plan = ffi.new('rg_plan *[1]')
+      local args = arguments(sample)
+      tensors.check(C.rg_capture_begin())
+      local results = results_of(entry, t, args)
+      tensors.check(C.rg_capture_end(plan))
+      assert.is_true(bytes_of(results) == eager, 'while it was captured')
+      for i = 1, 2 do
+        for _, result in ipairs(results) do tensors.check(C.rg_fill_(result, 1)) end
+        arguments(sample)
+        tensors.check(C.rg_plan_replay(plan[0], 1))
+        assert.is_true(bytes_of(results) == eager, 'replay ' .. i)
+      end
+      tensors.release_all()
+      C.rg_plan_release(plan[0])
+    end
+  end)
+end
+
+for i = 0, C.rg_op_count() - 1 do
+  local facts = ffi.new('rg_op_facts')
+  tensors.check(C.rg_op_facts_of(i, facts))
+  local name = ffi.string(facts.name)
+
+  describe(name, function()
+    local entry = cases[name]
+    it('has an entry, a signature and a line of help', function()
+      assert.is_truthy(entry, 'no entry in tests/op/cases.lua')
+      assert.is_truthy(ffi.string(facts.sig):match('^' .. name .. '_?%(.*%) %-> '))
+      assert.is_true(#ffi.string(facts.doc) > 1)
+      assert.are.equal(entry.draws and 1 or 0, facts.draws)
+    end)
+    if entry then promises(name, entry) end
+  end)
+end

@@ -1,0 +1,545 @@
+-- SPDX-License-Identifier: MIT
+-- reference: what every operation means, in plain loops over Lua numbers.
+--
+-- A tensor here is a table: its elements in row-major order at 1, 2, ..., `shape` (a list of sizes)
+-- and `dtype`.  A function takes the inputs (a list of tensors) and the arguments (a table) and
+-- returns the results.  A result may carry `magnitude`, for each element the size of what was added
+-- up, by which rounding errors are judged.  Random operations read `args.seed` and `args.offset`.
+
+local bit = require 'bit'
+local ffi = require 'ffi'
+
+local HERE = debug.getinfo(1, 'S').source:match('^@(.*/)') or './'
+
+local M = {}
+
+local INF, NAN = math.huge, 0 / 0
+
+-- -- Tensors -------------------------------------------------------------------------------------
+
+local RANK = { bool = 0, u8 = 1, i8 = 1, i32 = 2, i64 = 3, f16 = 4, bf16 = 4, f32 = 5, f64 = 6 }
+local FLOAT = { f32 = true, f64 = true, f16 = true, bf16 = true }
+
+--- The type two types meet at.
+function M.promote(a, b)
+  if a == b then return a end
+  if RANK[a] == RANK[b] then return FLOAT[a] and 'f32' or 'i32' end
+  return RANK[a] > RANK[b] and a or b
+end
+
+--- The number of elements of a shape.
+function M.count(shape)
+  local n = 1
+  for _, size in ipairs(shape) do n = n * size end
+  return n
+end
+
+--- A tensor without elements yet.
+function M.new(shape, dtype)
+  return { shape = shape, dtype = dtype }
+end
+
+--- Call f with every index (a list, from 0) of a shape, in row-major order.
+local function each(shape, f)
+  local index = {}
+  for i = 1, #shape do index[i] = 0 end
+  for _ = 1, M.count(shape) do
+    f(index)
+    for i = #shape, 1, -1 do
+      index[i] = index[i] + 1
+      if index[i] < shape[i] then break end
+      index[i] = 0
+    end
+  end
+end
+
+--- The element of x at an index of a shape that x broadcasts to.
+local function at(x, index)
+  local offset, skip = 0, #index - #x.shape
+  for i, size in ipairs(x.shape) do
+    offset = offset * size + (size == 1 and 0 or index[i + skip])
+  end
+  return x[offset + 1]
+end
+
+--- The shape two shapes broadcast to.
+local function broadcast(a, b)
+  local shape, n = {}, math.max(#a, #b)
+  for i = 1, n do
+    local p, q = a[i - n + #a] or 1, b[i - n + #b] or 1
+    shape[i] = p == 1 and q or p
+  end
+  return shape
+end
+
+-- -- Conversion ---------------------------------------------------------------------------------
+
+local LOW = { i64 = -2 ^ 63, i32 = -2 ^ 31, i8 = -128, u8 = 0 }
+local HIGH = { i64 = 2 ^ 63, i32 = 2 ^ 31 - 1, i8 = 127, u8 = 255 }
+local BITS = { i32 = 32, i8 = 8, u8 = 8 } -- i64 is beyond what a Lua number holds
+
+-- To the nearest number with so many significant bits and no finer than 2^least; ties to even.
+local function round_to(v, bits, least, largest)
+  if v == 0 or v ~= v or v == INF or v == -INF then return v end
+  local _, e = math.frexp(v)
+  local unit = 2 ^ math.max(e - bits, least)
+  local q = v / unit
+  local r = math.floor(q)
+  local rest = q - r
+  if rest > 0.5 or rest == 0.5 and r % 2 == 1 then r = r + 1 end
+  v = r * unit
+  if v > largest then return INF end
+  if v < -largest then return -INF end
+  return v
+end
+
+--- A number as an element of a type: floats rounded, integers truncated and saturated, nan to 0.
+function M.convert(v, dtype)
+  if dtype == 'f64' then return v end
+  if dtype == 'f32' then return tonumber(ffi.new('float', v)) end
+  if dtype == 'f16' then return round_to(tonumber(ffi.new('float', v)), 11, -24, 65504) end
+  if dtype == 'bf16' then
+    return round_to(tonumber(ffi.new('float', v)), 8, -133, 0x1.fep127)
+  end
+  if dtype == 'bool' then return v == 0 and 0 or 1 end
+  if v ~= v then return 0 end
+  v = v < 0 and math.ceil(v) or math.floor(v)
+  return math.max(LOW[dtype], math.min(HIGH[dtype], v)) + 0
+end
+
+-- What is left of an integer beyond its type: it wraps around.
+local function wrap(v, dtype)
+  local bits = BITS[dtype]
+  if not bits then return v end
+  v = v % 2 ^ bits
+  return dtype ~= 'u8' and v >= 2 ^ (bits - 1) and v - 2 ^ bits or v
+end
+
+-- -- Functions of one element ---------------------------------------------------------------------
+
+-- Error function: its series below 2.5, the continued fraction of its complement above.
+local function erf(x)
+  if x ~= x then return x end
+  local a = math.abs(x)
+  local y
+  if a > 6.5 then
+    y = 1
+  elseif a < 2.5 then
+    local term, sum = a, a
+    for n = 1, 100 do
+      term = -term * a * a / n
+      sum = sum + term / (2 * n + 1)
+    end
+    y = 2 / math.sqrt(math.pi) * sum
+  else
+    local f = 0
+    for k = 120, 1, -1 do f = k / 2 / (a + f) end
+    y = 1 - math.exp(-a * a) / math.sqrt(math.pi) / (a + f)
+  end
+  return x < 0 and -y or y
+end
+
+-- log(1 + x) for small x too (Higham, Accuracy and Stability, 1.14.1).
+local function log1p(x)
+  local u = 1 + x
+  if u == 1 then return x end
+  return u == INF and INF or math.log(u) * x / (u - 1)
+end
+
+local function round_even(x)
+  local r = math.floor(x)
+  local rest = x - r
+  if rest ~= rest then return x end
+  return (rest > 0.5 or rest == 0.5 and r % 2 == 1) and r + 1 or r
+end
+
+local function sigmoid(x) return 1 / (1 + math.exp(-x)) end
+
+--- The functions themselves.
+M.unary = {
+  neg = function(x) return -x end,
+  abs = math.abs,
+  sign = function(x) return x > 0 and 1 or x < 0 and -1 or x == 0 and 0 or x end,
+  square = function(x) return x * x end,
+  relu = function(x) return x < 0 and 0 or x end,
+  floor = math.floor,
+  ceil = math.ceil,
+  round = round_even,
+  sqrt = function(x) return x < 0 and NAN or math.sqrt(x) end,
+  rsqrt = function(x) return x < 0 and NAN or 1 / math.sqrt(x) end,
+  reciprocal = function(x) return 1 / x end,
+  exp = math.exp,
+  log = function(x) return x < 0 and NAN or math.log(x) end,
+  log1p = function(x) return x < -1 and NAN or log1p(x) end,
+  sin = math.sin,
+  cos = math.cos,
+  tanh = math.tanh,
+  erf = erf,
+  sigmoid = sigmoid,
+  gelu = function(x) return x * (1 + erf(x / math.sqrt(2))) / 2 end,
+  silu = function(x) return x * sigmoid(x) end,
+  softplus = function(x) return math.max(x, 0) + log1p(math.exp(-math.abs(x))) end,
+}
+
+local EXACT = { neg = true, abs = true, sign = true, square = true, relu = true, floor = true,
+  ceil = true, round = true }
+
+for name, f in pairs(M.unary) do
+  M[name] = function(inputs)
+    local x = inputs[1]
+    local y = M.new(x.shape, (EXACT[name] or FLOAT[x.dtype]) and x.dtype or 'f32')
+    for i = 1, M.count(x.shape) do y[i] = wrap(f(x[i]), y.dtype) end
+    if name == 'gelu' then -- 1 + erf cancels for negative x
+      y.magnitude = {}
+      for i = 1, M.count(x.shape) do y.magnitude[i] = math.abs(x[i]) end
+    end
+    return { y }
+  end
+end
+
+-- -- Functions of two elements ------------------------------------------------------------------
+
+local function truth(condition) return condition and 1 or 0 end
+
+local function power(x, y)
+  if y == 0 or x == 1 then return 1 end
+  if x ~= x or y ~= y then return NAN end
+  return x ^ y
+end
+
+--- The functions themselves; nan ~= nan finds nan.
+M.binary = {
+  add = function(x, y) return x + y end,
+  sub = function(x, y) return x - y end,
+  mul = function(x, y) return x * y end,
+  div = function(x, y) return x / y end,
+  pow = power,
+  maximum = function(x, y) return x ~= x and x or y ~= y and y or math.max(x, y) end,
+  minimum = function(x, y) return x ~= x and x or y ~= y and y or math.min(x, y) end,
+  eq = function(x, y) return truth(x == y) end,
+  ne = function(x, y) return truth(x ~= y) end,
+  lt = function(x, y) return truth(x < y) end,
+  le = function(x, y) return truth(x <= y) end,
+  gt = function(x, y) return truth(x > y) end,
+  ge = function(x, y) return truth(x >= y) end,
+}
+
+local RATIO = { div = true, pow = true }
+local COMPARE = { eq = true, ne = true, lt = true, le = true, gt = true, ge = true }
+
+-- The type a tensor and a number meet at: a fraction makes integers f32.
+local function with_number(dtype, value, name)
+  if FLOAT[dtype] then return dtype end
+  if RATIO[name] then return 'f32' end
+  if value ~= math.floor(value) then return COMPARE[name] and 'f64' or 'f32' end
+  if COMPARE[name] then return M.convert(value, dtype) == value and dtype or 'f64' end
+  return dtype == 'bool' and 'i64' or dtype
+end
+
+for name, f in pairs(M.binary) do
+  -- args.value: a number in the second place, or in the first if args.reversed
+  M[name] = function(inputs, args)
+    local x, y = inputs[1], inputs[2]
+    local dtype
+    if args.value then
+      dtype = with_number(x.dtype, args.value, name)
+      y = { M.convert(args.value, dtype), shape = {}, dtype = dtype }
+    else
+      dtype = M.promote(x.dtype, y.dtype)
+    end
+    if RATIO[name] and not FLOAT[dtype] then dtype = 'f32' end
+    if args.reversed then x, y = y, x end
+    local z = M.new(broadcast(x.shape, y.shape), COMPARE[name] and 'bool' or dtype)
+    each(z.shape, function(index)
+      local v = f(at(x, index), at(y, index))
+      if dtype == 'bool' then v = truth(v ~= 0) end -- true + true is true
+      z[#z + 1] = wrap(v, dtype)
+    end)
+    return { z }
+  end
+end
+
+-- -- Making, copying, converting ----------------------------------------------------------------
+
+--- Every element the same number.
+function M.fill(inputs, args)
+  local y = M.new(inputs[1].shape, inputs[1].dtype)
+  for i = 1, M.count(y.shape) do y[i] = M.convert(args.value, y.dtype) end
+  return { y }
+end
+
+--- start, start + step, ...
+function M.arange(inputs, args)
+  local y = M.new(inputs[1].shape, inputs[1].dtype)
+  for i = 1, M.count(y.shape) do y[i] = M.convert(args.start + (i - 1) * args.step, y.dtype) end
+  return { y }
+end
+
+--- The second input, broadcast to the first one's shape and converted to its type.
+function M.copy(inputs)
+  local x, y = inputs[1], inputs[2]
+  local z = M.new(x.shape, x.dtype)
+  each(z.shape, function(index) z[#z + 1] = M.convert(at(y, index), z.dtype) end)
+  return { z }
+end
+
+function M.cast(inputs, args)
+  local y = M.new(inputs[1].shape, args.dtype)
+  for i = 1, M.count(y.shape) do y[i] = M.convert(inputs[1][i], y.dtype) end
+  return { y }
+end
+
+--- Joined along args.axis, which counts from 0 or, negative, from the end.
+function M.concat(inputs, args)
+  local first = inputs[1]
+  local axis = args.axis < 0 and args.axis + #first.shape + 1 or args.axis + 1
+  local shape, dtype = { unpack(first.shape) }, first.dtype
+  shape[axis] = 0
+  for _, x in ipairs(inputs) do
+    shape[axis] = shape[axis] + x.shape[axis]
+    dtype = M.promote(dtype, x.dtype)
+  end
+  local y = M.new(shape, dtype)
+  each(shape, function(index)
+    local place = { unpack(index) }
+    local i = 1
+    while place[axis] >= inputs[i].shape[axis] do
+      place[axis] = place[axis] - inputs[i].shape[axis]
+      i = i + 1
+    end
+    y[#y + 1] = M.convert(at(inputs[i], place), dtype)
+  end)
+  return { y }
+end
+
+-- -- Random numbers -----------------------------------------------------------------------------
+
+-- High and low half of a 32 x 32 bit product, as numbers.
+local function product(a, b)
+  local p = ffi.cast('uint64_t', a) * ffi.cast('uint64_t', b)
+  return tonumber(bit.rshift(p, 32)), tonumber(bit.band(p, 0xffffffffULL))
+end
+
+local function xor(a, b, c) return bit.bxor(bit.bxor(a, b), c) % 2 ^ 32 end
+
+--- Number i (from 0) of the stream of a seed: Philox4x32-10 (Salmon et al., SC11).
+function M.philox(seed, i)
+  local c0, c1, c2, c3 = math.floor(i / 4) % 2 ^ 32, math.floor(i / 4 / 2 ^ 32), 0, 0
+  local k0, k1 = seed % 2 ^ 32, math.floor(seed / 2 ^ 32)
+  for _ = 1, 10 do
+    local h0, l0 = product(0xD2511F53, c0)
+    local h1, l1 = product(0xCD9E8D57, c2)
+    c0, c1, c2, c3 = xor(h1, c1, k0), l1, xor(h0, c3, k1), l0
+    k0, k1 = (k0 + 0x9E3779B9) % 2 ^ 32, (k1 + 0xBB67AE85) % 2 ^ 32
+  end
+  return ({ c0, c1, c2, c3 })[i % 4 + 1]
+end
+
+-- [0, 1) for element i, from one number, or for f64 from two.
+local function unit(args, i, dtype)
+  if dtype ~= 'f64' then return math.floor(M.philox(args.seed, args.offset + i) / 256) / 2 ^ 24 end
+  local a = math.floor(M.philox(args.seed, args.offset + 2 * i) / 32)
+  local b = math.floor(M.philox(args.seed, args.offset + 2 * i + 1) / 64)
+  return (a * 2 ^ 26 + b) / 2 ^ 53
+end
+
+--- Uniform in [lo, hi).
+function M.uniform(inputs, args)
+  local y = M.new(inputs[1].shape, inputs[1].dtype)
+  y.magnitude = {}
+  for i = 1, M.count(y.shape) do
+    y[i] = args.lo + (args.hi - args.lo) * unit(args, i - 1, y.dtype)
+    y.magnitude[i] = math.abs(args.lo) + math.abs(args.hi)
+  end
+  return { y }
+end
+
+--- Normal, by the method of Box and Muller on pairs of elements.
+function M.normal(inputs, args)
+  local y = M.new(inputs[1].shape, inputs[1].dtype)
+  y.magnitude = {}
+  for i = 1, M.count(y.shape) do
+    local pair = math.floor((i - 1) / 2)
+    local u, turn
+    if y.dtype == 'f64' then
+      local x = {}
+      for j = 0, 3 do x[j] = M.philox(args.seed, args.offset + 4 * pair + j) end
+      u = (x[0] * 2 ^ 21 + math.floor(x[1] / 2 ^ 11) + 0.5) / 2 ^ 53
+      turn = (x[2] + x[3] / 2 ^ 32) / 2 ^ 32
+    else
+      u = (M.philox(args.seed, args.offset + 2 * pair) + 0.5) / 2 ^ 32
+      turn = M.philox(args.seed, args.offset + 2 * pair + 1) / 2 ^ 32
+    end
+    local r, angle = math.sqrt(-2 * math.log(u)), 2 * math.pi * turn
+    y[i] = args.mean + args.std * r * (i % 2 == 1 and math.cos(angle) or math.sin(angle))
+    y.magnitude[i] = math.abs(args.mean) + args.std * r
+  end
+  return { y }
+end
+
+--- +scale where the top bit of the number is set, else -scale.
+function M.signs(inputs, args)
+  local y = M.new(inputs[1].shape, inputs[1].dtype)
+  for i = 1, M.count(y.shape) do
+    local set = M.philox(args.seed, args.offset + i - 1) >= 2 ^ 31
+    y[i] = M.convert(set and args.scale or -args.scale, y.dtype)
+  end
+  return { y }
+end
+
+--- lo + floor(r (hi - lo)), r in [0, 1) from 64 bits; here from the upper 53 or fewer of them.
+function M.randint(inputs, args)
+  local y = M.new(inputs[1].shape, inputs[1].dtype)
+  for i = 1, M.count(y.shape) do
+    local n = args.offset + 2 * (i - 1)
+    local r = (M.philox(args.seed, n) + M.philox(args.seed, n + 1) / 2 ^ 32) / 2 ^ 32
+    y[i] = args.lo + math.floor(r * (args.hi - args.lo))
+  end
+  return { y }
+end
+
+--- 0 where the number is below p 2^32, else x / (1 - p).
+function M.dropout(inputs, args)
+  local x = inputs[1]
+  local y = M.new(x.shape, x.dtype)
+  for i = 1, M.count(x.shape) do
+    local kept = args.p == 0
+      or M.philox(args.seed, args.offset + i - 1) >= math.floor(args.p * 2 ^ 32)
+    y[i] = kept and x[i] / (1 - args.p) or 0
+  end
+  return { y }
+end
+
+-- -- Reductions ---------------------------------------------------------------------------------
+
+-- Call f with each index of the result and the list of elements that are reduced to it.
+-- args.axes: a list from 0 or from the end, nil or empty for all; args.keep.
+local function groups(x, args, f)
+  local reduced, shape = {}, {}
+  for _, axis in ipairs(args.axes or {}) do
+    reduced[axis < 0 and axis + #x.shape + 1 or axis + 1] = true
+  end
+  if not next(reduced) then
+    for i = 1, #x.shape do reduced[i] = true end
+  end
+  local outer, inner = {}, {}
+  for i, size in ipairs(x.shape) do
+    outer[i], inner[i] = reduced[i] and 1 or size, reduced[i] and size or 1
+    if not reduced[i] or args.keep then shape[#shape + 1] = outer[i] end
+  end
+  each(outer, function(o)
+    local list = {}
+    each(inner, function(index)
+      local place = {}
+      for i = 1, #outer do place[i] = o[i] + index[i] end
+      list[#list + 1] = at(x, place)
+    end)
+    f(list)
+  end)
+  return shape
+end
+
+local function reduction(f, dtype_of)
+  return function(inputs, args)
+    local x = inputs[1]
+    local y = M.new(nil, dtype_of(x.dtype))
+    y.magnitude = {}
+    y.shape = groups(x, args, function(list)
+      y[#y + 1], y.magnitude[#y + 1] = f(list, args)
+    end)
+    return { y }
+  end
+end
+
+local function exact_or_i64(dtype) return FLOAT[dtype] and dtype or 'i64' end
+local function exact_or_f32(dtype) return FLOAT[dtype] and dtype or 'f32' end
+local function same(dtype) return dtype end
+
+local function sum(list)
+  local s, magnitude = 0, 0
+  for _, v in ipairs(list) do s, magnitude = s + v, magnitude + math.abs(v) end
+  return s, magnitude
+end
+
+local function extreme(better)
+  return function(list)
+    local best = list[1]
+    for _, v in ipairs(list) do
+      if best == best and (v ~= v or better(v, best)) then best = v end
+    end
+    return best
+  end
+end
+
+M.sum = reduction(sum, exact_or_i64)
+M.mean = reduction(function(list)
+  local s, magnitude = sum(list)
+  return s / #list, magnitude / #list
+end, exact_or_f32)
+M.prod = reduction(function(list)
+  local p = 1
+  for _, v in ipairs(list) do p = p * v end
+  return p, math.abs(p) * #list
+end, exact_or_i64)
+M.max = reduction(extreme(function(a, b) return a > b end), same)
+M.min = reduction(extreme(function(a, b) return a < b end), same)
+
+--- (sum |x|^p)^(1/p); the largest |x| for p = infinity.
+M.norm = reduction(function(list, args)
+  local s, largest = 0, 0
+  for _, v in ipairs(list) do
+    largest = v ~= v and v or math.max(largest, math.abs(v))
+  end
+  if args.p == INF or largest == 0 or largest == INF or largest ~= largest then return largest end
+  for _, v in ipairs(list) do s = s + (math.abs(v) / largest) ^ args.p end
+  return largest * s ^ (1 / args.p)
+end, same)
+
+-- The first position, from 0, of the best element along args.axis; nan wins.
+local function position(better)
+  return function(inputs, args)
+    local y = M.new(nil, 'i64')
+    y.shape = groups(inputs[1], { axes = { args.axis }, keep = args.keep }, function(list)
+      local best = 1
+      for i, v in ipairs(list) do
+        local b = list[best]
+        if b == b and (v ~= v or better(v, b)) then best = i end
+      end
+      y[#y + 1] = best - 1
+    end)
+    return { y }
+  end
+end
+
+M.argmax = position(function(a, b) return a > b end)
+M.argmin = position(function(a, b) return a < b end)
+
+--- exp(x), scaled to sum to one along args.axis.
+function M.softmax(inputs, args)
+  local x = inputs[1]
+  local axis = args.axis < 0 and args.axis + #x.shape + 1 or args.axis + 1
+  local y = M.new(x.shape, x.dtype)
+  each(x.shape, function(index)
+    local place = { unpack(index) }
+    -- c is what the sum lost by rounding (Kahan): the reference has to be better than the kernel
+    local m, s, c = -INF, 0, 0
+    for i = 0, x.shape[axis] - 1 do
+      place[axis] = i
+      local v = at(x, place)
+      m = v ~= v and v or m ~= m and m or math.max(m, v)
+    end
+    for i = 0, x.shape[axis] - 1 do
+      place[axis] = i
+      local term = math.exp(at(x, place) - m) - c
+      local next_s = s + term
+      c, s = (next_s - s) - term, next_s
+    end
+    y[#y + 1] = math.exp(at(x, index) - m) / s
+  end)
+  return { y }
+end
+
+-- The products.
+dofile(HERE .. 'reference_product.lua')(M)
+
+return M

@@ -1,0 +1,180 @@
+-- SPDX-License-Identifier: MIT
+-- tensors: between reference tensors (see reference.lua) and those of the library, by the C
+-- interface
+-- alone, in several layouts; and everything made is let go of again.
+
+local ffi = require 'ffi'
+
+ffi.cdef 'const char *rg_cdef(void);'
+local C = ffi.load(os.getenv('RIDGE_LIB') or 'build/libridge.so')
+ffi.cdef(ffi.string(C.rg_cdef()))
+
+local M = { C = C }
+
+M.NAMES = { [0] = 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 'bool' }
+M.CODES = {}
+for code, name in pairs(M.NAMES) do M.CODES[name] = code end
+M.FLOATS = { 'f32', 'f64', 'f16', 'bf16' }
+M.INTEGERS = { 'i64', 'i32', 'i8', 'u8' }
+M.ALL = { 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 'bool' }
+
+local C_TYPES = { f32 = 'float', f64 = 'double', f16 = 'uint16_t', bf16 = 'uint16_t',
+  i64 = 'int64_t', i32 = 'int32_t', i8 = 'int8_t', u8 = 'uint8_t', bool = 'uint8_t' }
+
+-- -- Letting go ---------------------------------------------------------------------------------
+
+local held = {}
+
+--- Take over a new reference.
+function M.hold(x)
+  held[#held + 1] = x
+  return x
+end
+
+--- Release everything taken over since.
+function M.release_all()
+  for i = #held, 1, -1 do
+    C.rg_tensor_release(held[i])
+    held[i] = nil
+  end
+end
+
+--- The library's message for a status; nil for success.
+function M.failure(status)
+  if status ~= 0 then return ffi.string(C.rg_error_message()) end
+end
+
+--- Raise unless a status is success.
+function M.check(status)
+  local message = M.failure(status)
+  if message then error(message, 2) end
+end
+
+-- -- To the library -----------------------------------------------------------------------------
+
+local slot = ffi.new('rg_tensor *[1]')
+
+local function taken()
+  return M.hold(slot[0])
+end
+
+local function sizes(shape)
+  return ffi.new('int64_t[?]', math.max(#shape, 1), shape)
+end
+
+--- A list of axes as the interface takes it.
+function M.axes(list)
+  return ffi.new('int32_t[?]', math.max(#list, 1), list), #list
+end
+
+--- A new tensor with these elements.
+function M.make(values, shape, dtype)
+  local n = #values
+  M.check(C.rg_tensor_from_doubles(ffi.new('double[?]', math.max(n, 1), values), n,
+    M.CODES[dtype], sizes(shape), #shape, slot))
+  return taken()
+end
+
+--- A new tensor with undefined elements.
+function M.empty(shape, dtype)
+  M.check(C.rg_empty(M.CODES[dtype], 0, sizes(shape), #shape, slot))
+  return taken()
+end
+
+local function transposed(x)
+  local n = #x.shape
+  local rows, columns = x.shape[n - 1], x.shape[n]
+  local shape = { unpack(x.shape) }
+  shape[n - 1], shape[n] = columns, rows
+  local values, matrix = {}, rows * columns
+  for i = 0, #x - 1 do
+    local m, at = math.floor(i / matrix) * matrix, i % matrix
+    values[m + at % columns * rows + math.floor(at / columns) + 1] = x[i + 1]
+  end
+  M.check(C.rg_transpose(M.make(values, shape, x.dtype), -1, -2, slot))
+  return taken()
+end
+
+-- Every second element of rows that begin and end with something else.
+local function stepped(x)
+  local n = #x.shape
+  local row = x.shape[n]
+  local shape = { unpack(x.shape) }
+  shape[n] = 2 * row + 1
+  local values, wide, total = {}, 2 * row + 1, 1
+  for _, size in ipairs(shape) do total = total * size end
+  for i = 1, total do values[i] = 77 end
+  for i = 0, #x - 1 do
+    values[math.floor(i / row) * wide + i % row * 2 + 2] = x[i + 1]
+  end
+  M.check(C.rg_narrow(M.make(values, shape, x.dtype), -1, 1, row, 2, slot))
+  return taken()
+end
+
+-- The first slice of the first axis, repeated; x is changed to say so.
+local function expanded(x)
+  local shape = { unpack(x.shape) }
+  local slice = #x / shape[1]
+  shape[1] = 1
+  for i = slice + 1, #x do x[i] = x[(i - 1) % slice + 1] end
+  local base = M.make({ unpack(x, 1, slice) }, shape, x.dtype)
+  M.check(C.rg_expand(base, sizes(x.shape), #x.shape, slot))
+  return taken()
+end
+
+--- Layouts an input can come in: which shapes have them, and how they are made.
+M.LAYOUTS = {
+  { name = 'contiguous', fits = function() return true end,
+    make = function(x) return M.make(x, x.shape, x.dtype) end },
+  { name = 'transposed', fits = function(shape) return #shape >= 2 end, make = transposed },
+  { name = 'stepped', fits = function(shape) return #shape >= 1 end, make = stepped },
+  { name = 'expanded', reads_only = true, make = expanded,
+    fits = function(shape)
+      local n = 1
+      for _, size in ipairs(shape) do n = n * size end
+      return #shape >= 1 and n > 0 and shape[1] > 1
+    end },
+}
+
+-- -- From the library ---------------------------------------------------------------------------
+
+local function half(bits)
+  local sign = bits >= 0x8000 and -1 or 1
+  local e, m = math.floor(bits / 1024) % 32, bits % 1024
+  if e == 31 then return m == 0 and sign * math.huge or 0 / 0 end
+  return sign * (e == 0 and m * 2 ^ -24 or (1024 + m) * 2 ^ (e - 25))
+end
+
+local word = ffi.new('union { uint32_t bits; float value; }')
+local function brain(bits)
+  word.bits = bits * 65536
+  return tonumber(word.value)
+end
+
+local DECODE = { f16 = half, bf16 = brain }
+
+--- The bytes of a tensor in row-major order, whatever its strides.
+function M.bytes(x)
+  M.check(C.rg_clone(x, slot))
+  local copy = slot[0]
+  local n = tonumber(C.rg_tensor_bytes(copy))
+  local buffer = ffi.new('char[?]', math.max(n, 1))
+  local status = C.rg_tensor_read(copy, buffer, n)
+  C.rg_tensor_release(copy)
+  M.check(status)
+  return ffi.string(buffer, n)
+end
+
+--- A reference tensor with what a tensor of the library holds.
+function M.read(x)
+  local dtype = M.NAMES[x._dtype]
+  local y = { shape = {}, dtype = dtype }
+  for i = 1, x._ndim do y.shape[i] = tonumber(x._shape[i - 1]) end
+  local bytes = M.bytes(x)
+  local elements = ffi.cast('const ' .. C_TYPES[dtype] .. ' *', bytes)
+  local decode = DECODE[dtype] or tonumber
+  for i = 1, tonumber(x._count) do y[i] = decode(elements[i - 1]) end
+  return y
+end
+
+return M
