@@ -151,7 +151,8 @@ print(report.table(rows, report.ceilings(calibrated.list, ridge.backend.machine(
 print(report.verdict(rows, { n_in = I, n_out = O }))
 
 local about = { device = ridge.backend.describe(), sweep = summary.name,
-                database = summary.path:match('[^/]+$'), date = os.date('%Y-%m-%d'), version = ridge.version(), query = summary.name }
+                database = summary.path:match('[^/]+$'), date = os.date('%Y-%m-%d'),
+                version = ridge.version(), query = summary.name }
 
 local function save(file, draw, more)
   local given = {}
