@@ -223,7 +223,7 @@ rg_status rg_product_prepare(rg_ready *r)
     return rg_product_prepare_signs(r);
   }
   if (way == PATH_OWN) {
-    return prepare_own(r);
+    return rg_product_takes_row(p) ? rg_product_prepare_row(r) : prepare_own(r);
   }
   if (way == PATH_ONEDNN) {
     return rg_product_prepare_dnnl(r);

@@ -30,7 +30,11 @@ struct rg_ready {
 /* Choose the way and take what it needs. */
 rg_status rg_product_prepare(rg_ready *r) RG_CHECK;
 
-/* Ways in files of their own: oneDNN's, and the one for products with a part of fixed signs. */
+/* Is it one row times a matrix that is best read as it lies? */
+bool rg_product_takes_row(const rg_product *p);
+
+/* Ways in files of their own: oneDNN's, one row, products with a part of fixed signs. */
+rg_status rg_product_prepare_row(rg_ready *r) RG_CHECK;
 rg_status rg_product_prepare_dnnl(rg_ready *r) RG_CHECK;
 rg_status rg_product_prepare_signs(rg_ready *r) RG_CHECK;
 
