@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** The way of one row times a matrix that is not kept packed and whose columns are adjacent in memory
-** (x W' with W as it lies): dot products, because packing would read and write the matrix once more
-** only to read it once.
+** The way of one row times a matrix that is not kept packed and whose columns are adjacent in
+** memory (x W' with W as it lies): dot products, because packing would read and write the matrix
+** once more only to read it once.
 */
 #include "cpu/cpu.h"
 #include "cpu/path.h"
