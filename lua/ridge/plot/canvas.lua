@@ -506,37 +506,6 @@ function Canvas:pixel(x, y)
   return { floor(v / 65536) % 256 / 255, floor(v / 256) % 256 / 255, v % 256 / 255 }
 end
 
-local function blend(data, at, r, g, b, a)
-  local v = data[at]
-  local vr, vg, vb = floor(v / 65536) % 256, floor(v / 256) % 256, v % 256
-  data[at] = floor(vr + (r - vr) * a + 0.5) * 65536 + floor(vg + (g - vg) * a + 0.5) * 256
-    + floor(vb + (b - vb) * a + 0.5)
-end
-
--- Coverage of a disc at 4 x 4 positions within a pixel, by 8 x 8 samples.
-local PHASES, SAMPLES = 4, 8
-
-local function disc_masks(radius)
-  local side = 2 * math.ceil(radius) + 2
-  local half = side / 2
-  local masks = {}
-  for p = 0, PHASES * PHASES - 1 do
-    local cx, cy = half + (p % PHASES + 0.5) / PHASES, half + (floor(p / PHASES) + 0.5) / PHASES
-    local mask = ffi.new('float[?]', side * side)
-    for i = 0, side * side - 1 do
-      local inside = 0
-      for s = 0, SAMPLES * SAMPLES - 1 do
-        local x = i % side + (s % SAMPLES + 0.5) / SAMPLES - cx
-        local y = floor(i / side) + (floor(s / SAMPLES) + 0.5) / SAMPLES - cy
-        if x * x + y * y <= radius * radius then inside = inside + 1 end
-      end
-      mask[i] = inside / (SAMPLES * SAMPLES)
-    end
-    masks[p] = mask
-  end
-  return masks, side
-end
-
 --- The picture as packed bytes red, green, blue, row by row: what png.lua writes.
 ---@return ffi.cdata* rgb uint8_t[width * height * 3]
 ---@return integer width
