@@ -5,7 +5,9 @@
 -- Python;
 -- the same case replayed from a captured plan has `_plan` behind its name.
 --
---     ./ridge scripts/peers/bench.lua [--threads N] [--only PREFIX,...] [--device cpu]
+--     ./ridge scripts/peers/bench.lua [--threads N] [--only PREFIX,...] [--device cpu] [--plans]
+--
+-- With --plans only the plans run, under the plain names: beside the peer's compiled functions.
 
 local ridge = require 'ridge'
 local C = require 'ridge.ffi.lib'
@@ -15,7 +17,9 @@ local opt = ridge.args {
   { 'threads', 2, 'compute threads' },
   { 'only', '', 'case names that begin with one of these, by comma' },
   { 'device', 'cpu', 'where to run' },
+  { 'plans', false, 'only the plans, under the plain names of the cases' },
 }
+if opt.device ~= 'cpu' then error("device '" .. opt.device .. "' is not there: ridge has cpu", 0) end
 ridge.set_num_threads(opt.threads)
 ridge.seed(0)
 
@@ -70,6 +74,11 @@ end
 -- makes.
 local function case(name, make, windows, target)
   windows, target = windows or 11, target or 0.05
+  if opt.plans then
+    if not wanted(name) then return end
+    local plan = ridge.capture(make())
+    return report(name, function(n) plan:run(n) end, windows, target)
+  end
   if wanted(name) then
     local f = make()
     report(name, function(n) repeated(f, n) end, windows, target)
