@@ -70,7 +70,8 @@ static rg_status matmul_infer(rg_call *call)
     out->shape[out->ndim++] = n;
   }
   call->n_out = 1;
-  call->compute = -1;
+  /* kernels read floats of any type, but an integer beside a float is converted first */
+  call->compute = rg_dtype_is_float(x->_dtype) == rg_dtype_is_float(y->_dtype) ? -1 : out->dtype;
   return RG_OK;
 }
 

@@ -133,6 +133,21 @@ RG_API rg_status rg_tensor_read(const rg_tensor *x, void *data, int64_t bytes) R
 RG_API rg_status rg_tensor_write(rg_tensor *x, const void *data, int64_t bytes) RG_CHECK;
 
 /*
+** All elements as doubles, in row-major order (i64 above 2^53 is rounded).  Every NaN becomes the one
+** that Lua can hold: other NaN bits are types of LuaJIT's own.
+**
+** x        contiguous
+** values   room for count of them
+** count    exactly x's
+** RG_ESHAPE when count differs or x has gaps; RG_ECAPTURE: reading while a plan is captured.
+*/
+RG_API rg_status rg_tensor_to_doubles(const rg_tensor *x, double *values, int64_t count) RG_CHECK;
+
+/* The same for count elements of a type in memory, wherever they come from. */
+RG_API rg_status rg_doubles_from(const void *data, int64_t count, int32_t dtype,
+                                 double *out) RG_CHECK;
+
+/*
 ** One element as a double (i64 above 2^53 is rounded).
 **
 ** index    one 0-based index for each axis; n of them

@@ -178,6 +178,49 @@ static void test_nan(void)
   }
 }
 
+/* LuaJIT reads a double with other NaN bits as a nil or as a pointer. */
+static void test_nan_of_lua(void)
+{
+  static const uint32_t odd[] = { 0xffffffffu, 0xfff12345u, 0x7fc00001u };
+  static const uint64_t odd64 = 0xfffe000012345678u;
+  rg_tensor *x = made(RG_F32, 1, SHAPE(3));
+  double all[3] = { 0 };
+  double one = 0;
+  uint64_t bits;
+
+  is_status(rg_tensor_write(x, odd, sizeof(odd)), RG_OK, "floats with NaN of three kinds");
+  is_status(rg_tensor_to_doubles(x, all, 3), RG_OK, "as doubles");
+  for (int i = 0; i < 3; i++) {
+    memcpy(&bits, &all[i], sizeof(bits));
+    ok(bits == 0x7ff8000000000000u, "each NaN of all is the one of Lua");
+    one = at(x, 1, SHAPE(i));
+    memcpy(&bits, &one, sizeof(bits));
+    ok(bits == 0x7ff8000000000000u, "and when it is read alone");
+  }
+  is_status(rg_doubles_from(&odd64, 1, RG_F64, &one), RG_OK, "bits from anywhere");
+  memcpy(&bits, &one, sizeof(bits));
+  ok(bits == 0x7ff8000000000000u, "are settled too");
+  is_status(rg_tensor_to_doubles(x, all, 2), RG_ESHAPE, "the count must be the tensor's");
+  is_status(rg_doubles_from(&odd64, 1, 99, &one), RG_EARG, "the type must be one");
+  rg_tensor_release(x);
+}
+
+/* A double goes to 16 bits in one rounding, not by way of float. */
+static void test_rounded_once(void)
+{
+  rg_tensor *x = made(RG_F16, 1, SHAPE(1));
+  rg_tensor *y = made(RG_BF16, 1, SHAPE(1));
+
+  is_status(rg_tensor_set(x, SHAPE(0), 1, 1 + 0x1p-11 + 0x1p-40), RG_OK, "just above a tie");
+  ok(at(x, 1, SHAPE(0)) == 1 + 0x1p-10, "goes up in f16");
+  is_status(rg_tensor_set(y, SHAPE(0), 1, 1 + 0x3p-8 - 0x1p-40), RG_OK, "just below a tie");
+  ok(at(y, 1, SHAPE(0)) == 1 + 0x1p-7, "goes down in bf16");
+  is_status(rg_tensor_set(x, SHAPE(0), 1, 1e300), RG_OK, "too large");
+  ok(at(x, 1, SHAPE(0)) == INFINITY, "is infinity");
+  rg_tensor_release(x);
+  rg_tensor_release(y);
+}
+
 static void test_transfer(void)
 {
   rg_tensor *x = counted(2, SHAPE(2, 3));
@@ -290,6 +333,8 @@ int main(void)
   test_refused();
   test_elements();
   test_nan();
+  test_nan_of_lua();
+  test_rounded_once();
   test_transfer();
   test_references();
   test_param();

@@ -3,6 +3,8 @@
 
 local blame = require 'ridge.blame'
 local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
+local call = require 'ridge.ffi.call'
 local sqlite = require 'ridge.store.sqlite'
 
 local M = {}
@@ -12,6 +14,7 @@ local M = {}
 M.ENCODING = 'dur:f32ns at:f64ns mark:u8'
 
 local TYPE = { dur = 'float', at = 'double', mark = 'uint8_t' }
+local CODE = { dur = C.RG_F32, at = C.RG_F64, mark = C.RG_U8 }
 
 local function pack(kind, list)
   local n = #list
@@ -28,9 +31,10 @@ end
 ---@param bytes string
 ---@return table list numbers
 function M.unpack(kind, bytes)
-  local size = ffi.sizeof(TYPE[kind])
-  local array, out = ffi.cast('const ' .. TYPE[kind] .. ' *', bytes), {}
-  for i = 1, #bytes / size do out[i] = tonumber(array[i - 1]) end
+  local n = math.floor(#bytes / ffi.sizeof(TYPE[kind]))
+  local array, out = ffi.new('double[?]', math.max(1, n)), {}
+  call.check(C.rg_doubles_from(bytes, n, CODE[kind], array))
+  for i = 1, n do out[i] = array[i - 1] end
   return out
 end
 

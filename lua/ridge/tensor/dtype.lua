@@ -15,12 +15,6 @@ for code = 0, C.RG_DTYPE_COUNT - 1 do
 end
 local ORDER = { 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 'bool' }
 
-local HOST = {
-  f32 = 'float[?]', f64 = 'double[?]', i64 = 'int64_t[?]', i32 = 'int32_t[?]',
-  i8 = 'int8_t[?]', u8 = 'uint8_t[?]', bool = 'uint8_t[?]',
-}
-for name, declaration in pairs(HOST) do HOST[name] = ffi.typeof(declaration) end
-
 --- The C code of a type name.
 ---@param name string 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8' or 'bool'
 ---@param what string the function asking, for the error
@@ -41,13 +35,6 @@ end
 ---@return string
 function M.name(code)
   return names[code]
-end
-
---- An array type that holds elements of this type on the host; nil for f16 and bf16.
----@param name string
----@return ctype|nil
-function M.host_array(name)
-  return HOST[name]
 end
 
 --- The device number of 'cpu', 'auto' or 'cuda:N'.

@@ -102,14 +102,12 @@ local properties = {
 
 -- -- Elements to Lua ----------------------------------------------------------------------
 
---- Elements in row-major order in a host array, and their number.
+--- Elements in row-major order as an array of doubles, and their number.
 local function elements(x)
-  local name = x.dtype
-  local readable = dtype.host_array(name)
-  local source = (readable and x or x:to('f32')):contiguous()
-  local array = (readable or dtype.host_array('f32'))(math.max(1, x.count))
-  call.check(C.rg_tensor_read(source._t, array, source.bytes))
-  return array, x.count
+  local n = x.count
+  local array = ffi.new('double[?]', math.max(1, n))
+  call.check(C.rg_tensor_to_doubles(x:contiguous()._t, array, n))
+  return array, n
 end
 
 docs.tolist = 'tolist(): the elements as nested lists'
@@ -122,7 +120,7 @@ function methods.tolist(x)
   local at = 0
   local function build(axis)
     if axis > #shape then
-      local value = tonumber(array[at])
+      local value = array[at]
       at = at + 1
       if is_bool then return value ~= 0 end
       return value

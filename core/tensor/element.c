@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Elements to and from the host: one, some or all of them, as numbers or as bytes.
+**
+** A NaN has 52 bits to say why it is none.  LuaJIT keeps its own types in them: a double of Lua
+** whose NaN bits come from a file or from a sum is read as a nil or a pointer.  So every NaN that
+** leaves for Lua becomes the one NaN that Lua knows.
+*/
+#include <math.h>
+#include <string.h>
+
+#include "tensor/half.h"
+#include "tensor/tensor.h"
+
+_Thread_local bool rg_host_access_refused;
+
+/* v with the NaN of Lua for any NaN. */
+static double settled(double v)
+{
+  return isnan(v) ? (double)NAN : v;
+}
+
+static double element_get(const void *at, int32_t dtype)
+{
+  switch (dtype) {
+  case RG_F64:
+    return settled(*(const double *)at);
+  case RG_F32:
+    return settled((double)*(const float *)at);
+  case RG_F16:
+    return settled((double)rg_f16_to_f32(*(const uint16_t *)at));
+  case RG_BF16:
+    return settled((double)rg_bf16_to_f32(*(const uint16_t *)at));
+  case RG_I64:
+    return (double)*(const int64_t *)at;
+  case RG_I32:
+    return *(const int32_t *)at;
+  case RG_I8:
+    return *(const int8_t *)at;
+  default: /* u8 and bool */
+    return *(const uint8_t *)at;
+  }
+}
+
+/*
+** v as a float that rounds on to 16 bits as v itself would: of the two floats around v the odd one
+** (Boldo and Melquiond 2008, "Emulation of FMA and correctly rounded sums").
+*/
+static float to_odd(double v)
+{
+  float f = (float)v;
+
+  if (isnan(v) || (double)f == v || (rg_bits_of_f32(f) & 1) != 0) {
+    return f;
+  }
+  return nextafterf(f, v > (double)f ? INFINITY : -INFINITY);
+}
+
+/* Truncate, saturate, nan to 0: the rule of rg_cast. */
+static int64_t to_integer(double v, double low, double high)
+{
+  if (isnan(v)) {
+    return 0;
+  }
+  v = trunc(v);
+  if (v >= 9223372036854775808.0) {
+    return high >= 9223372036854775807.0 ? INT64_MAX : (int64_t)high;
+  }
+  return (int64_t)(v < low ? low : v > high ? high : v);
+}
+
+static void element_set(void *at, int32_t dtype, double v)
+{
+  switch (dtype) {
+  case RG_F64:
+    *(double *)at = v;
+    break;
+  case RG_F32:
+    *(float *)at = (float)v;
+    break;
+  case RG_F16:
+    *(uint16_t *)at = rg_f16_of_f32(to_odd(v));
+    break;
+  case RG_BF16:
+    *(uint16_t *)at = rg_bf16_of_f32(to_odd(v));
+    break;
+  case RG_I64:
+    *(int64_t *)at = to_integer(v, -9223372036854775808.0, 9223372036854775807.0);
+    break;
+  case RG_I32:
+    *(int32_t *)at = (int32_t)to_integer(v, INT32_MIN, INT32_MAX);
+    break;
+  case RG_I8:
+    *(int8_t *)at = (int8_t)to_integer(v, INT8_MIN, INT8_MAX);
+    break;
+  case RG_U8:
+    *(uint8_t *)at = (uint8_t)to_integer(v, 0, UINT8_MAX);
+    break;
+  default:
+    *(uint8_t *)at = v != 0.0;
+    break;
+  }
+}
+
+rg_status rg_tensor_from_doubles(const double *values, int64_t count, int32_t dtype,
+                                 const int64_t *shape, int32_t ndim, rg_tensor **out)
+{
+  char text[128];
+  rg_tensor *x;
+  int64_t size;
+
+  if (out == NULL || (values == NULL && count > 0)) {
+    return rg_fail(RG_EARG, "tensor: %s", out == NULL ? "out is NULL" : "no values");
+  }
+  if (rg_host_access_refused) {
+    return rg_fail(RG_ECAPTURE, "tensor: values given while a plan is captured would be baked into "
+                                "it; make the tensor before");
+  }
+  RG_TRY(rg_empty(dtype, RG_CPU, shape, ndim, &x));
+  if (x->_count != count) {
+    rg_status status = rg_fail(RG_ESHAPE, "tensor: %lld values do not fill %s", (long long)count,
+                               rg_tensor_text(x, text, sizeof(text)));
+    rg_tensor_release(x);
+    return status;
+  }
+  size = rg_dtype_bytes(dtype);
+  for (int64_t i = 0; i < count; i++) {
+    element_set((char *)x->_data + i * size, dtype, values[i]);
+  }
+  *out = x;
+  return RG_OK;
+}
+
+rg_status rg_doubles_from(const void *data, int64_t count, int32_t dtype, double *out)
+{
+  int64_t size = rg_dtype_bytes(dtype);
+
+  if (size == 0 || count < 0 || (count > 0 && (data == NULL || out == NULL))) {
+    return rg_fail(RG_EARG, "doubles: %lld elements of type %d", (long long)count, dtype);
+  }
+  for (int64_t i = 0; i < count; i++) {
+    out[i] = element_get((const char *)data + i * size, dtype);
+  }
+  return RG_OK;
+}
+
+static rg_status check_transfer(const rg_tensor *x, const void *data, int64_t bytes,
+                                const char *what)
+{
+  char text[96];
+
+  RG_TRY(rg_tensor_check(x, what));
+  if (rg_host_access_refused) {
+    return rg_fail(RG_ECAPTURE,
+                   "%s: a plan is being captured, and what the host reads or writes now would not "
+                   "happen at replay",
+                   what);
+  }
+  if (data == NULL && bytes > 0) {
+    return rg_fail(RG_EARG, "%s: no host memory given", what);
+  }
+  if (!(x->_flags & RG_TENSOR_CONTIGUOUS) || bytes != rg_tensor_bytes(x)) {
+    return rg_fail(RG_ESHAPE, "%s: %lld bytes for %s%s", what, (long long)bytes,
+                   rg_tensor_text(x, text, sizeof(text)),
+                   x->_flags & RG_TENSOR_CONTIGUOUS ? "" : " with gaps");
+  }
+  return RG_OK;
+}
+
+rg_status rg_tensor_read(const rg_tensor *x, void *data, int64_t bytes)
+{
+  RG_TRY(check_transfer(x, data, bytes, "read"));
+  if (bytes > 0) {
+    memcpy(data, x->_data, (size_t)bytes);
+  }
+  return RG_OK;
+}
+
+rg_status rg_tensor_to_doubles(const rg_tensor *x, double *values, int64_t count)
+{
+  RG_TRY(check_transfer(x, values, count * rg_dtype_bytes(x == NULL ? 0 : x->_dtype), "read"));
+  return rg_doubles_from(x->_data, count, x->_dtype, values);
+}
+
+rg_status rg_tensor_write(rg_tensor *x, const void *data, int64_t bytes)
+{
+  RG_TRY(check_transfer(x, data, bytes, "write"));
+  if (bytes > 0) {
+    memcpy(x->_data, data, (size_t)bytes);
+  }
+  rg_storage_wrote(x->_storage);
+  return RG_OK;
+}
+
+/* The address of one element. */
+static rg_status element_at(const rg_tensor *x, const int64_t *index, int32_t n, const char *what,
+                            char **out)
+{
+  char text[96];
+  int64_t offset = 0;
+
+  RG_TRY(rg_tensor_check(x, what));
+  if (rg_host_access_refused) {
+    return rg_fail(RG_ECAPTURE,
+                   "%s: an element read or set while a plan is captured would be frozen in it",
+                   what);
+  }
+  if (n != x->_ndim || (index == NULL && n > 0)) {
+    return rg_fail(RG_EAXIS, "%s: %d indices for %s", what, n,
+                   rg_tensor_text(x, text, sizeof(text)));
+  }
+  for (int32_t i = 0; i < n; i++) {
+    if (index[i] < 0 || index[i] >= x->_shape[i]) {
+      return rg_fail(RG_EAXIS, "%s: position %lld of axis %d is outside %s", what,
+                     rg_from_one(index[i]), i + 1, rg_tensor_text(x, text, sizeof(text)));
+    }
+    offset += index[i] * x->_stride[i];
+  }
+  *out = (char *)x->_data + offset * rg_dtype_bytes(x->_dtype);
+  return RG_OK;
+}
+
+rg_status rg_tensor_get(const rg_tensor *x, const int64_t *index, int32_t n, double *out)
+{
+  char *at;
+
+  if (out == NULL) {
+    return rg_fail(RG_EARG, "get: out is NULL");
+  }
+  RG_TRY(element_at(x, index, n, "get", &at));
+  *out = element_get(at, x->_dtype);
+  return RG_OK;
+}
+
+rg_status rg_tensor_set(rg_tensor *x, const int64_t *index, int32_t n, double value)
+{
+  char *at;
+
+  RG_TRY(element_at(x, index, n, "set", &at));
+  element_set(at, x->_dtype, value);
+  rg_storage_wrote(x->_storage);
+  return RG_OK;
+}
