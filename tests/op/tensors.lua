@@ -151,7 +151,7 @@ local function brain(bits)
   return tonumber(word.value)
 end
 
-local DECODE = { f16 = half, bf16 = brain, i64 = tonumber }
+local DECODE = { f16 = half, bf16 = brain }
 
 --- The bytes of a tensor in row-major order, whatever its strides.
 function M.bytes(x)
@@ -172,14 +172,8 @@ function M.read(x)
   for i = 1, x._ndim do y.shape[i] = tonumber(x._shape[i - 1]) end
   local bytes = M.bytes(x)
   local elements = ffi.cast('const ' .. C_TYPES[dtype] .. ' *', bytes)
-  local decode, n = DECODE[dtype], tonumber(x._count)
-  -- one loop a kind: a single one, calling tonumber for numbers and boxed integers in turn, is
-  -- compiled wrongly by Debian 12's LuaJIT (it gives nil)
-  if decode then
-    for i = 1, n do y[i] = decode(elements[i - 1]) end
-  else
-    for i = 1, n do y[i] = elements[i - 1] end
-  end
+  local decode = DECODE[dtype] or tonumber
+  for i = 1, tonumber(x._count) do y[i] = decode(elements[i - 1]) end
   return y
 end
 
