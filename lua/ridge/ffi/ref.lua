@@ -11,7 +11,7 @@ local blame = require 'ridge.blame'
 local M = {}
 
 --- The metatype's table; ridge.tensor fills it before the first tensor exists.
-M.meta = { __gc = C.rg_ref_drop }
+M.meta = { __gc = (package.loaded['ridge.host'] or {}).drop or C.rg_ref_drop }
 
 local ctype
 
