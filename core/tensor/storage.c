@@ -21,7 +21,7 @@ static void derived_release_all(rg_storage *storage)
 
 rg_status rg_storage_new(int32_t device, int64_t bytes, rg_storage **out)
 {
-  rg_storage *storage = rg_host_alloc(sizeof(*storage));
+  rg_storage *storage = rg_struct_alloc(sizeof(*storage));
   rg_status status;
 
   if (storage == NULL) {
@@ -29,7 +29,7 @@ rg_status rg_storage_new(int32_t device, int64_t bytes, rg_storage **out)
   }
   status = rg_block_alloc(device, bytes, &storage->block);
   if (status != RG_OK) {
-    rg_host_free(storage);
+    rg_struct_free(storage, sizeof(*storage));
     return status;
   }
   atomic_init(&storage->strong, 1);
@@ -65,7 +65,7 @@ void rg_storage_unhold(rg_storage *storage)
 {
   if (storage != NULL && atomic_fetch_sub(&storage->weak, 1) == 1) {
     derived_release_all(storage); /* made by a step after the last view had gone */
-    rg_host_free(storage);
+    rg_struct_free(storage, sizeof(*storage));
   }
 }
 

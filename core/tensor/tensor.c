@@ -11,6 +11,8 @@
 
 static _Atomic int64_t n_live;
 
+_Static_assert(sizeof(rg_tensor) <= 512 && sizeof(rg_storage) <= 512, "rg_struct_alloc");
+
 /* -- Element types -------------------------------------------------------------- */
 
 static const struct {
@@ -93,7 +95,7 @@ static void settle(rg_tensor *x, char *data)
 /* A tensor struct with one reference, listed in the scope. */
 static rg_status header_new(rg_tensor **out)
 {
-  rg_tensor *x = rg_host_alloc(sizeof(*x));
+  rg_tensor *x = rg_struct_alloc(sizeof(*x));
 
   if (x == NULL) {
     return rg_fail(RG_ENOMEM, "tensor: no memory for its header");
@@ -105,7 +107,7 @@ static rg_status header_new(rg_tensor **out)
     rg_status status = rg_scope_add(x);
 
     if (status != RG_OK) {
-      rg_host_free(x);
+      rg_struct_free(x, sizeof(*x));
       return status;
     }
   }
@@ -232,7 +234,7 @@ void rg_tensor_release(rg_tensor *x)
   if (left == 0) {
     rg_tensor_drop(x);
     atomic_fetch_sub_explicit(&n_live, 1, memory_order_relaxed);
-    rg_host_free(x);
+    rg_struct_free(x, sizeof(*x));
   }
 }
 

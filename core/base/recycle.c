@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Structs that come and go with every call (a tensor, its storage), kept for the next call.
+**
+** A collector frees them by thousands, long after they were made; malloc's own caches hold seven of
+** a size, and beyond them it searches and joins free memory.  A list of our own costs a few
+** nanoseconds: x + y on 64 floats takes a seventh less time with it.
+*/
+#include <stdlib.h>
+
+#include "base/base.h"
+
+enum {
+  UNIT = 64,
+  N_SIZES = 8,  /* structs up to 512 bytes */
+  MOST = 16384, /* kept of one size: what one cycle of the collector may free at once */
+  /* an address sanitizer sees nothing of structs that are used again without being freed */
+#ifdef __SANITIZE_ADDRESS__
+  ON = 0
+#else
+  ON = 1
+#endif
+};
+
+typedef struct kept {
+  struct kept *next;
+} kept;
+
+typedef struct list {
+  kept *first;
+  int32_t n;
+} list;
+
+/* Threads that come and go would leave their lists behind: only the one that loads the library,
+** which is the one that runs Lua, keeps any. */
+static _Thread_local list lists[N_SIZES];
+static _Thread_local bool keeps;
+
+__attribute__((constructor)) static void begin(void)
+{
+  keeps = ON;
+}
+
+void *rg_struct_alloc(size_t bytes)
+{
+  list *l = &lists[(bytes - 1) / UNIT];
+  kept *block = l->first;
+
+  if (block == NULL) {
+    return rg_host_alloc((bytes + UNIT - 1) / UNIT * UNIT);
+  }
+  if (rg_alloc_injected()) {
+    return NULL;
+  }
+  l->first = block->next;
+  l->n--;
+  return block;
+}
+
+void rg_struct_free(void *block, size_t bytes)
+{
+  list *l = &lists[(bytes - 1) / UNIT];
+
+  if (!keeps || block == NULL || l->n >= MOST) {
+    rg_host_free(block);
+    return;
+  }
+  ((kept *)block)->next = l->first;
+  l->first = block;
+  l->n++;
+}
