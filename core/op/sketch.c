@@ -148,6 +148,7 @@ const rg_op rg_op_sketched_linear_bits = {
   .amp = RG_AMP_LOWER,
   .save_in = 63,
   .packs = 62,
+  .as_is = 12, /* the bits */
   .n_hidden = 1,
   .draws = true,
   .args_size = sizeof(rg_sketch_args),

@@ -209,6 +209,24 @@ local function ordinary(entry)
   end
 end
 
+-- Is this one of the types an operation is tried with?
+local function takes(entry, dtype)
+  for _, candidate in ipairs(entry.dtypes) do
+    if candidate == dtype then return true end
+  end
+  return false
+end
+
+-- The mixed-precision class an operation's record names.
+local function class_of(name)
+  local facts = ffi.new('rg_op_facts')
+  for i = 0, C.rg_op_count() - 1 do
+    tensors.check(C.rg_op_facts_of(i, facts))
+    if ffi.string(facts.name) == name then return facts.amp end
+  end
+  error('there is no operation ' .. name, 0)
+end
+
 -- -- The promises -------------------------------------------------------------------------------
 
 local function promises(name, entry)
@@ -270,6 +288,25 @@ local function promises(name, entry)
       for _, dtype in ipairs(entry.dtypes) do
         for _, sample in ipairs(entry.samples) do try(entry, sample, dtype, tensors.LAYOUTS[1]) end
       end
+    end
+  end)
+
+  it('computes under autocast in the type of its class', function()
+    -- LOWER in bf16, F32 in f32, WIDEST and NONE as without; what is no number never counts
+    local sample, class = ordinary(entry), class_of(name)
+    local given = class == C.RG_AMP_F32 and 'bf16' or 'f32'
+    if not takes(entry, given) or not suits(sample, given) then return end
+    local t = make(inputs_of(entry, sample, given), tensors.LAYOUTS[1])
+    local plain = results_of(entry, t, arguments(sample))
+    local before = C.rg_autocast_set(C.RG_BF16)
+    local ok, cast = pcall(results_of, entry, t, arguments(sample))
+    C.rg_autocast_set(before)
+    if not ok then error(cast, 0) end
+    for i, result in ipairs(cast) do
+      local want = tensors.NAMES[plain[i]._dtype]
+      if IS_FLOAT[want] and class == C.RG_AMP_LOWER then want = 'bf16' end
+      if IS_FLOAT[want] and class == C.RG_AMP_F32 then want = 'f32' end
+      assert.are.equal(want, tensors.NAMES[result._dtype], 'result ' .. i)
     end
   end)
 
