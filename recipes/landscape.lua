@@ -117,11 +117,12 @@ local sw = ridge.sweep(opt.name ~= '' and opt.name
     return off <= bound, ('the output is off by %.2g of its size'):format(off)
   end,
 
-  measure = function(_, c, m)
+  measure = function(p, c, m)
     local function forward() return c.layer(c.x) end
     m:time('fwd', ridge.capture(forward))
     local facts = c.layer:facts()
-    m:cost('fwd', { flops = facts.flops_per_row * B,
+    m:cost('fwd', { flops = facts.flops_per_row * B, dtype = p.dtype,
+                    sign_flops = 2 * B * (facts.stored_count - facts.trainable_count),
                     bytes = facts.stored_bytes + c.x.bytes + B * O * c.x.bytes / c.x.count })
     -- parameters, their packed copies, the input, and what a call needs on top, in a pass of its
     -- own
@@ -147,7 +148,9 @@ local summary = sw:run { db = db, new = opt.new, lab = calibrated.lab }
 
 local report = require 'ridge.report.landscape'
 local rows = report.rows(sw:results(), { n_in = I, n_out = O, batch = B })
-print(report.table(rows, report.ceilings(calibrated.list, ridge.backend.machine())))
+local machine = ridge.backend.machine()
+machine.ceilings = calibrated.list
+print(report.table(rows, machine))
 print(report.verdict(rows, { n_in = I, n_out = O }))
 
 local about = { device = ridge.backend.describe(), sweep = summary.name,

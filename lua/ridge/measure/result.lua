@@ -3,6 +3,7 @@
 
 local flags = require 'ridge.measure.flags'
 local host = require 'ridge.measure.host'
+local roof = require 'ridge.measure.roof'
 local statistics = require 'ridge.measure.statistics'
 local trend = require 'ridge.measure.trend'
 
@@ -68,30 +69,6 @@ end
 
 -- -- Ceilings ------------------------------------------------------------------------
 
-local ARITHMETIC = { f32 = { 'fma.f32' }, f64 = { 'fma.f64' }, bf16 = { 'amx.bf16', 'dot.bf16' } }
-
-local function highest(ceilings, names)
-  local best
-  for _, name in ipairs(names) do
-    local ceiling = ceilings[name]
-    if ceiling then best = math.max(best or 0, ceiling.ci_hi or ceiling.value) end
-  end
-  return best
-end
-
--- Rate over the roof, the larger of arithmetic and bytes; nil when nothing is known.  Bytes are
--- held against the fastest level: a small working set comes from there.
-local function roof_of(point, med, ceilings)
-  local share
-  local flops = ARITHMETIC[point.cost.dtype] and highest(ceilings, ARITHMETIC[point.cost.dtype])
-  if flops and point.cost.flops then share = point.cost.flops / med * 1e9 / flops end
-  local bytes = highest(ceilings, { 'bw.l1', 'bw.l2', 'bw.llc', 'bw.dram', 'triad.l1' })
-  if bytes and point.cost.bytes then
-    share = math.max(share or 0, point.cost.bytes / med * 1e9 / bytes)
-  end
-  return share
-end
-
 -- -- The result -------------------------------------------------------------------------
 
 local function count_marked(marks)
@@ -151,7 +128,7 @@ function M.of(point, protocol, around)
     freq = out.clock_spread, sentinel = out.sentinel,
     clock_shift = calibration and calibration.clock_hz and out.clock_hz / calibration.clock_hz - 1,
     order_p = order_p, order = order,
-    roof = calibration and roof_of(point, out.med, calibration.ceilings),
+    roof = calibration and roof.share(point.cost, out.med, calibration.ceilings),
     debug = around.session.facts.debug_build or around.session.facts.debugger == 1,
     lua = point.lua, zeros = point.zeros,
   }

@@ -1,6 +1,8 @@
 -- SPDX-License-Identifier: MIT
 --- What a landscape sweep found, in words and columns: rows ready to draw, a table, a verdict.
 
+local roof = require 'ridge.measure.roof'
+
 local M = {}
 
 local KINDS = { 'dense', 'lowrank', 'sketched' }
@@ -102,48 +104,23 @@ end
 
 -- -- Roofs ------------------------------------------------------------------------------------
 
---- The measured ceilings a row is held against: arithmetic of its type in flop/s, and bandwidth of
--- each cache level in bytes/s with the bytes that fit there.
----@param ceilings table|nil list of { name =, value = }
----@param machine table l1d, l2, l3 in bytes
----@return table|nil
-function M.ceilings(ceilings, machine)
-  if not ceilings or #ceilings == 0 then return nil end
-  local by_name = {}
-  for _, c in ipairs(ceilings) do by_name[c.name] = c.value end
-  return {
-    f32 = by_name['fma.f32'], f64 = by_name['fma.f64'],
-    bf16 = by_name['amx.bf16'] or by_name['dot.bf16'] or by_name['fma.f32'],
-    levels = {
-      { name = 'L1', fits = machine.l1d, value = by_name['bw.l1'] },
-      { name = 'L2', fits = machine.l2, value = by_name['bw.l2'] },
-      { name = 'LLC', fits = machine.l3, value = by_name['bw.llc'] },
-      { name = 'DRAM', fits = math.huge, value = by_name['bw.dram'] },
-    },
-  }
-end
-
 --- The share of the tighter measured roof that a row reaches, and which roof that is.
----@param row table fwd (ns), fwd_flops, fwd_bytes, dtype
----@param c table|nil of M.ceilings
+---@param row table fwd (ns), fwd_flops, fwd_sign_flops, fwd_bytes, dtype
+---@param machine table|nil ceilings (a list of { name =, value = }), l1d, l2, l3 in bytes
 ---@return number|nil share 1 is the roof
 ---@return string|nil name compute, L1, L2, LLC or DRAM
-function M.roof(row, c)
-  local peak = c and c[row.dtype]
-  if not peak or not row.fwd_flops then return nil end
-  local compute_ns, memory_ns, level = row.fwd_flops / peak * 1e9, 0, nil
-  for _, l in ipairs(c.levels) do
-    if l.value and row.fwd_bytes <= l.fits then
-      memory_ns, level = row.fwd_bytes / l.value * 1e9, l.name
-      break
-    end
-  end
-  if compute_ns >= memory_ns then return compute_ns / row.fwd, 'compute' end
-  return memory_ns / row.fwd, level
+function M.roof(row, machine)
+  if not machine or not machine.ceilings then return nil end
+  local least, name = roof.least({ flops = row.fwd_flops, sign_flops = row.fwd_sign_flops,
+    bytes = row.fwd_bytes, dtype = row.dtype }, roof.by_name(machine.ceilings), machine)
+  if least then return least / row.fwd, name end
 end
 
 -- -- The table
 -- -------------------------------------------------------------------------------------
+
+-- Microseconds with four digits at least.
+local function us(ns) return (ns < 1e6 and '%.4g' or '%.0f'):format(ns / 1e3) end
 
 local COLUMNS = {
   { 'layer', 8, function(r) return r.layer end, true },
@@ -155,12 +132,12 @@ local COLUMNS = {
   { 'stored_kb', 9, function(r) return ('%.0f'):format(r.stored_bytes / 1024) end },
   { 'peak_memory_mb', 14, function(r) return ('%.2f'):format(r.peak_memory_mb) end },
   { 'avg_time_ms', 11, function(r) return ('%.4f'):format(r.avg_time_ms) end },
-  { 'median us', 9, function(r) return ('%.1f'):format(r.fwd / 1e3) end },
+  { 'median us', 9, function(r) return us(r.fwd) end },
   { '95 % interval', 16, function(r)
-    return ('%.1f .. %.1f'):format(r.fwd_lo / 1e3, r.fwd_hi / 1e3)
+    return us(r.fwd_lo) .. ' .. ' .. us(r.fwd_hi)
   end },
-  { 'p95', 7, function(r) return ('%.1f'):format(r.fwd_p95 / 1e3) end },
-  { 'p99', 7, function(r) return ('%.1f'):format(r.fwd_p99 / 1e3) end },
+  { 'p95', 7, function(r) return us(r.fwd_p95) end },
+  { 'p99', 7, function(r) return us(r.fwd_p99) end },
   { 'rows/s', 8, function(r) return ('%.3g'):format(r.throughput) end },
   { 'GFLOP/s', 7, function(r) return ('%.0f'):format(r.gflops) end },
   { 'GB/s', 6, function(r) return ('%.1f'):format(r.gbps) end },
@@ -181,7 +158,7 @@ local COLUMNS = {
 --- Every measured row as one line of a table, fastest first within type and kind; then a line for
 -- each cause of what is missing.
 ---@param rows table of M.rows
----@param c table|nil of M.ceilings
+---@param c table|nil ceilings and caches, as for M.roof
 ---@return string
 function M.table(rows, c)
   local lines, head = {}, {}
@@ -210,15 +187,20 @@ function M.table(rows, c)
   local missing, causes = {}, {}
   for _, row in ipairs(rows) do
     if not row.fwd then
-      local cause = ('%s%s'):format(row.state, row.reason and ': ' .. row.reason:match('[^\n]*')
-        or '')
-      if not missing[cause] then causes[#causes + 1] = cause end
-      missing[cause] = (missing[cause] or 0) + 1
+      -- reasons that differ in numbers only are one: the first speaks for all
+      local reason = row.reason and row.reason:match('[^\n]*') or ''
+      local cause = row.state .. reason:gsub('%d+', '')
+      if not missing[cause] then
+        missing[cause] = { n = 0, text = row.state .. (reason ~= '' and ': ' .. reason or '') }
+        causes[#causes + 1] = cause
+      end
+      missing[cause].n = missing[cause].n + 1
     end
   end
   table.sort(causes)
   for _, cause in ipairs(causes) do
-    lines[#lines + 1] = ('%d not measured, %s'):format(missing[cause], cause)
+    local m = missing[cause]
+    lines[#lines + 1] = ('%d not measured, %s%s'):format(m.n, m.text, m.n > 1 and ', and so on' or '')
   end
   return table.concat(lines, '\n')
 end

@@ -27,6 +27,7 @@ local DERIVED = { '_first', '_flops', '_bytes', '_gflops', '_gbps', '_peak_bytes
 local TIME = { zeros = { 'boolean', doc = 'the inputs are constant, which some machines notice' } }
 local COST = {
   flops = { 'number', min = 0 }, bytes = { 'number', min = 0 },
+  sign_flops = { 'number', min = 0, doc = 'flops of them that multiply by fixed signs' },
   dtype = { 'string', doc = 'type the arithmetic is done in: which ceiling it is held against' },
 }
 local METRIC = { unit = { 'string' }, better = { 'string', choices = { 'lower', 'higher' } } }
@@ -90,12 +91,14 @@ end
 --- What one call of a phase costs at best; with the time it gives `fwd_gflops` and `fwd_gbps`.
 -- >> m:cost('fwd', { flops = 2 * n * k, bytes = 4 * (n + k), dtype = 'f32' })
 ---@param phase string
----@param cost table flops, bytes, dtype; all optional
+---@param cost table flops, sign_flops (those of them that multiply by fixed signs), bytes, dtype;
+---  all optional
 function Point:cost(phase, cost)
   cost = options.check(COST, cost, 'm:cost')
   local entry = phase_of(self, phase, 'm:cost')
   entry.flops, entry.bytes = cost.flops or entry.flops, cost.bytes or entry.bytes
   entry.dtype = cost.dtype or entry.dtype
+  entry.sign_flops = cost.sign_flops or entry.sign_flops
 end
 
 --- Keep a number of this point.
@@ -161,7 +164,8 @@ function Point:plans(label)
   for _, phase in ipairs(self.phases) do
     if phase.plan ~= nil then
       out[#out + 1] = { plan = phase.plan, label = label .. ' ' .. phase.name, zeros = phase.zeros,
-        cost = { flops = phase.flops, bytes = phase.bytes, dtype = phase.dtype } }
+        cost = { flops = phase.flops, sign_flops = phase.sign_flops, bytes = phase.bytes,
+                 dtype = phase.dtype } }
     end
   end
   return out
@@ -174,6 +178,9 @@ end
 local function phase_metrics(list, phase, med)
   local name = phase.name
   if phase.flops then add(list, name .. '_flops', phase.flops, 'flop', nil, 'cost') end
+  if phase.sign_flops then
+    add(list, name .. '_sign_flops', phase.sign_flops, 'flop', nil, 'cost')
+  end
   if phase.bytes then add(list, name .. '_bytes', phase.bytes, 'byte', nil, 'cost') end
   if phase.peak then add(list, name .. '_peak_bytes', phase.peak, 'byte', -1, 'allocator') end
   -- per nanosecond is giga per second
