@@ -75,6 +75,12 @@ local GENERATIONS = [[/* generations of a sweep */
   FROM sweep s JOIN recipe r ON r.id = s.recipe_id JOIN protocol p ON p.id = s.protocol_id
   WHERE s.base = ? ORDER BY s.generation DESC]]
 
+-- Where a point belongs when machines share a sweep: from its content alone, so that all agree.
+local function shard_of(sha)
+  local a, b, c, d = sha:byte(1, 4)
+  return ((a * 256 + b) * 256 + c) * 256 + d
+end
+
 local function create(st, wanted, generation)
   local name = generation == 1 and wanted.name or ('%s-%d'):format(wanted.name, generation)
   local db = st.db
@@ -88,13 +94,14 @@ local function create(st, wanted, generation)
     generation = generation, recipe_id = st:recipe(wanted.recipe_name, wanted.recipe),
     protocol_id = st:protocol(canonical.decode(wanted.protocol)), args = wanted.args,
     space = wanted.space, strategy = 'grid', seed = wanted.seed,
-    n_rejected = wanted.n_rejected, created = clock.now_us() })
+    n_rejected = wanted.n_rejected, rules = wanted.rules, created = clock.now_us() })
   for _, trial in ipairs(wanted.trials) do
     local config_id, sha = st:config(trial.params)
     -- straight by hand: a table for each of ten thousand trials would be hashed in vain
-    db:run([[/* insert trial */ INSERT INTO trial(uuid,sweep_id,config_id,rep,role,ord)
-      VALUES(?,?,?,?,?,?)]], sqlite.blob(canonical.address(uuid .. sha .. trial.role .. trial.rep)),
-      id, config_id, trial.rep, trial.role, trial.ord)
+    db:run([[/* insert trial */ INSERT INTO trial(uuid,sweep_id,config_id,rep,role,ord,shard)
+      VALUES(?,?,?,?,?,?,?)]],
+      sqlite.blob(canonical.address(uuid .. sha .. trial.role .. trial.rep)),
+      id, config_id, trial.rep, trial.role, trial.ord, shard_of(sha))
   end
   return { id = id, uuid = uuid, name = name, generation = generation, state = 'open' }
 end

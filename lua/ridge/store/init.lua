@@ -7,6 +7,7 @@
 
 local blame = require 'ridge.blame'
 local canonical = require 'ridge.store.canonical'
+local migrate = require 'ridge.store.migrate'
 local place = require 'ridge.store.place'
 local schema = require 'ridge.store.schema'
 local sqlite = require 'ridge.store.sqlite'
@@ -56,6 +57,14 @@ local function check_version(version, path)
   end
 end
 
+local function check_read_version(version, path)
+  if version < schema.VERSION then
+    blame.raise(('%s was written by an older ridge (schema %d, this one reads %d); open it for '
+      .. 'writing once, with `ridge db migrate --db %s` or by measuring into it; a copy of it as '
+      .. 'it is stays beside it'):format(path, version, schema.VERSION, path), 'ENOSUP')
+  end
+end
+
 local function open_write(path)
   path = place.prepare(path)
   place.check_filesystem(path)
@@ -84,6 +93,7 @@ local function open_write(path)
         if examine(db, path) == 'new' then schema.create(db, M.version()) end
       end)
     end
+    migrate.run(db)
   end)
   if not ok then
     db:close()
@@ -102,9 +112,11 @@ local function open_read(path)
   local frozen = not place.writable(place.folder(real)) and not place.exists(real .. '-wal')
   local db = sqlite.open(real, frozen and 'frozen' or 'read')
   local ok, err = pcall(function()
-    if examine(db, real) == 'new' then
+    local version = examine(db, real)
+    if version == 'new' then
       blame.raise(('%s is empty: nothing has been measured into it'):format(real), 'EFORMAT')
     end
+    check_read_version(version, real)
     schema.views(db)
   end)
   if not ok then

@@ -13,7 +13,7 @@ local M = {}
 
 local TRIALS = [[/* rows of a sweep */
   SELECT t.id AS trial, t.role, t.rep, t.state, t.tries, c.params, a.id AS attempt, a.grade,
-    a.flags, a.message AS reason, a.began
+    a.flags, a.message AS reason, a.began, t.reused, t.implied_by
   FROM main.trial t JOIN main.config c ON c.id = t.config_id
   LEFT JOIN main.attempt a ON a.id = t.best_attempt
   WHERE t.sweep_id = ? AND t.role = ? ORDER BY t.ord]]
@@ -32,7 +32,7 @@ local NAN = 0 / 0
 ---@param sweep_id integer
 ---@param role string|nil 'point' (default) or 'anchor'
 ---@return table rows parameters, phases and metrics by name; trial, state, grade, flags, reason,
----  tries, role, rep, began
+---  tries, role, rep, began, reused (1: measured for another sweep), implied_by (a trial)
 function M.rows(st, sweep_id, role)
   role = role or 'point'
   local db, by_attempt = st.db, {}

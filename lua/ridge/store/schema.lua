@@ -17,7 +17,7 @@ local M = {}
 M.APPLICATION_ID = 0x52494447
 
 --- The newest schema this ridge reads and writes.
-M.VERSION = 1
+M.VERSION = 2
 
 M.TABLES = [[
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -77,6 +77,7 @@ CREATE TABLE sweep(
   args TEXT NOT NULL CHECK(json_valid(args)), space TEXT NOT NULL CHECK(json_valid(space)),
   strategy TEXT NOT NULL, seed INT NOT NULL,
   n_rejected INT NOT NULL DEFAULT 0,          -- combinations 'where' removed: the grid adds up
+  rules TEXT NOT NULL DEFAULT '{}' CHECK(json_valid(rules)), -- tries, monotone
   state TEXT NOT NULL DEFAULT 'open' CHECK(state IN ('open','paused','done','cancelled')),
   created INT NOT NULL, UNIQUE(base, generation)) STRICT;
 
@@ -94,6 +95,9 @@ CREATE TABLE trial(
   crashes INT NOT NULL DEFAULT 0,             -- tries lost by its own doing
   again INT NOT NULL DEFAULT 0,               -- 1: a grade D was measured once more
   best_attempt INT REFERENCES attempt(id),
+  shard INT NOT NULL DEFAULT 0,               -- first 4 bytes of config.sha
+  implied_by INT REFERENCES trial(id),        -- whose failure says that this one would fail too
+  reused INT NOT NULL DEFAULT 0,              -- 1: the best attempt was made for another sweep
   UNIQUE(sweep_id, config_id, rep, role)) STRICT;
 CREATE INDEX trial_claim ON trial(sweep_id, prio DESC, ord) WHERE state='pending';
 CREATE INDEX trial_live  ON trial(worker_id)                WHERE state='running';
@@ -113,7 +117,9 @@ CREATE TABLE attempt(                         -- append-only; a retry never over
   began INT NOT NULL, ended INT,
   outcome TEXT NOT NULL DEFAULT 'running' CHECK(outcome IN ('running','ok','infeasible','oom',
     'timeout','error','crashed','lost','stale','pruned')),
-  signal TEXT, message TEXT, trace TEXT, peak_dev INT, seed INT,
+  signal TEXT, message TEXT, trace TEXT,
+  printed TEXT,                               -- the end of what a failed point printed
+  peak_dev INT, seed INT,
   grade TEXT, flags TEXT NOT NULL DEFAULT '', -- worst grade and all flags of its timings
   UNIQUE(trial_id, n)) STRICT;
 CREATE INDEX attempt_live ON attempt(worker_id) WHERE outcome='running';
@@ -156,9 +162,31 @@ LEFT JOIN env e ON e.id = a.env_id LEFT JOIN machine m ON m.id = e.machine_id
 LEFT JOIN device d ON d.id = e.device_id LEFT JOIN build b ON b.id = e.build_id;
 ]]
 
+--- What brings a file of the version before to each version; all of it only adds.
+M.STEPS = {
+  [2] = [[
+    ALTER TABLE sweep ADD COLUMN rules TEXT NOT NULL DEFAULT '{}' CHECK(json_valid(rules));
+    ALTER TABLE trial ADD COLUMN shard INT NOT NULL DEFAULT 0;
+    ALTER TABLE trial ADD COLUMN implied_by INT REFERENCES trial(id);
+    ALTER TABLE trial ADD COLUMN reused INT NOT NULL DEFAULT 0;
+    ALTER TABLE attempt ADD COLUMN printed TEXT;
+    UPDATE trial SET shard = (SELECT
+      (instr('0123456789ABCDEF', substr(h, 1, 1)) - 1) * 268435456 +
+      (instr('0123456789ABCDEF', substr(h, 2, 1)) - 1) * 16777216 +
+      (instr('0123456789ABCDEF', substr(h, 3, 1)) - 1) * 1048576 +
+      (instr('0123456789ABCDEF', substr(h, 4, 1)) - 1) * 65536 +
+      (instr('0123456789ABCDEF', substr(h, 5, 1)) - 1) * 4096 +
+      (instr('0123456789ABCDEF', substr(h, 6, 1)) - 1) * 256 +
+      (instr('0123456789ABCDEF', substr(h, 7, 1)) - 1) * 16 +
+      (instr('0123456789ABCDEF', substr(h, 8, 1)) - 1)
+      FROM (SELECT hex(sha) AS h FROM config WHERE config.id = trial.config_id));
+  ]],
+}
+
 --- Columns every wide view and every row of results has; parameters, phases and metrics have other
 --- names.
-M.FIXED = { 'trial', 'role', 'rep', 'state', 'grade', 'flags', 'reason', 'tries', 'began' }
+M.FIXED = { 'trial', 'role', 'rep', 'state', 'grade', 'flags', 'reason', 'tries', 'began',
+  'reused', 'implied_by' }
 
 --- What a timing adds to a row for a phase `fwd`: `fwd` (the median), `fwd_lo`, `fwd_p95` ...
 M.PHASE_COLUMNS = {
@@ -210,7 +238,7 @@ local METRICS = [[/* names of metrics */ SELECT DISTINCT m.name AS name FROM tri
 ---@return string sql
 function M.wide_view(db, id, name)
   local columns = { 't.id AS trial', 't.role', 't.rep', 't.state', 'a.grade', 'a.flags',
-    'a.message AS reason', 't.tries', 'a.began' }
+    'a.message AS reason', 't.tries', 'a.began', 't.reused', 't.implied_by' }
   local joins, taken = {}, {}
   for _, column in ipairs(M.FIXED) do taken[column] = true end
   local function add(expression, column)

@@ -1,0 +1,61 @@
+-- SPDX-License-Identifier: MIT
+--- Bringing a file of an older schema up to this one.
+--
+-- Each step runs in a transaction of its own that ends with the new version number, so a process
+-- that dies half-way leaves a file of the version before or after, never between. A copy of the
+-- file as it was is made first, because a step cannot be taken back.
+
+local blame = require 'ridge.blame'
+local place = require 'ridge.store.place'
+local schema = require 'ridge.store.schema'
+
+local M = {}
+
+local function version_of(db) return db:value '/* version */ PRAGMA main.user_version' end
+
+local function quoted(path) return "'" .. path:gsub("'", "''") .. "'" end
+
+-- Copy the file as it is, under a name that it gets only when it is whole.
+local function keep(db, version)
+  local copy = ('%s.v%d.bak'):format(db.path, version)
+  db.lock:take()
+  local ok, err = pcall(function()
+    if place.exists(copy) then return end
+    os.remove(copy .. '.part')
+    db:exec('/* keep a copy */ VACUUM INTO ' .. quoted(copy .. '.part'))
+    assert(os.rename(copy .. '.part', copy))
+  end)
+  db.lock:drop()
+  if not ok then
+    os.remove(copy .. '.part')
+    error(err, 0)
+  end
+  return copy
+end
+
+local function step(db, to)
+  db:transaction(function()
+    if version_of(db) >= to then return end -- another process was first
+    db:exec(schema.STEPS[to], ('step to schema %d'):format(to))
+    local broken = db:value '/* check step */ SELECT count(*) FROM pragma_foreign_key_check'
+    if broken > 0 then
+      blame.raise(('%s: the step to schema %d would break %d references; the file is as it was')
+        :format(db.path, to, broken), 'EFORMAT')
+    end
+    db:exec(('PRAGMA user_version=%d'):format(to))
+  end)
+end
+
+--- Take every step from the file's version to the newest; does nothing when it is there.
+---@param db table open for writing
+---@return integer from the version it had
+---@return string|nil copy where the file as it was is kept; nil when nothing was to do
+function M.run(db)
+  local from = version_of(db)
+  if from >= schema.VERSION then return from, nil end
+  local copy = keep(db, from)
+  for to = from + 1, schema.VERSION do step(db, to) end
+  return from, copy
+end
+
+return M

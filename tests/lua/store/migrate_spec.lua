@@ -1,0 +1,78 @@
+-- SPDX-License-Identifier: MIT
+-- Files of older schemas: what was in them is still there, and a step that fails changes nothing.
+
+local folders = dofile 'tests/lua/store/folder.lua'
+local schema = require 'ridge.store.schema'
+local sqlite = require 'ridge.store.sqlite'
+local store = require 'ridge.store'
+
+describe('a file of schema 1', function()
+  local folder, path
+
+  before_each(function()
+    folder = folders.new()
+    path = folder .. '/old.db'
+    local db = sqlite.open(path, 'write')
+    local file = assert(io.open 'tests/lua/store/schema_v1.sql')
+    db:exec(file:read '*a', 'schema 1')
+    file:close()
+    db:exec [[
+      INSERT INTO recipe VALUES(1, x'01', 'r', 'code');
+      INSERT INTO protocol VALUES(1, x'02', '{}');
+      INSERT INTO config VALUES(1, x'fe0102030405060708090a0b0c0d0e0f', '{"k":3}');
+      INSERT INTO param VALUES(1, 'k', 3, NULL);
+      INSERT INTO sweep(id, uuid, name, base, recipe_id, protocol_id, args, space, strategy, seed,
+        created) VALUES(1, x'03', 's', 's', 1, 1, '{}', '{}', 'grid', 0, 0);
+      INSERT INTO trial(id, uuid, sweep_id, config_id, ord) VALUES(1, x'04', 1, 1, 1)]]
+    db:close()
+  end)
+  after_each(function() folders.remove(folder) end)
+
+  it('is brought up when it is opened for writing, and kept as it was', function()
+    local ok, err = pcall(store.open, path)
+    assert.is_false(ok)
+    assert.matches('older ridge (schema 1', err.message, 1, true)
+    store.open(path, 'write'):close()
+    local st = store.open(path)
+    assert.equal(schema.VERSION, st.db:value 'PRAGMA user_version')
+    assert.equal(0xfe010203, st.db:value 'SELECT shard FROM trial')
+    assert.same({ { k = 3, state = 'pending', reused = 0 } },
+      st.db:query 'SELECT k, state, reused FROM "s"')
+    assert.equal('ok', st.db:value 'PRAGMA integrity_check')
+    st:close()
+    local copy = sqlite.open(path .. '.v1.bak', 'read')
+    assert.equal(1, copy:value 'PRAGMA user_version')
+    assert.equal(1, copy:value 'SELECT count(*) FROM trial')
+    copy:close()
+  end)
+
+  it('has the tables that a new file has', function()
+    store.open(path, 'write'):close()
+    store.open(folder .. '/new.db', 'write'):close()
+    local function columns(file)
+      local db = sqlite.open(file, 'read')
+      local rows = db:query [[SELECT m.name || '.' || c.name || ' ' || c.type || ' ' || c."notnull"
+        || ' ' || coalesce(c.dflt_value, '') AS c FROM sqlite_schema m, pragma_table_info(m.name) c
+        WHERE m.type = 'table' ORDER BY 1]]
+      db:close()
+      return rows
+    end
+    assert.same(columns(folder .. '/new.db'), columns(path))
+  end)
+
+  it('stays as it is when a step fails half-way', function()
+    local good = schema.STEPS[2]
+    schema.STEPS[2] = good .. 'INSERT INTO no_such_table VALUES(1);'
+    local ok = pcall(store.open, path, 'write')
+    schema.STEPS[2] = good
+    assert.is_false(ok)
+    local db = sqlite.open(path, 'read')
+    assert.equal(1, db:value 'PRAGMA user_version')
+    assert.equal(0, db:value "SELECT count(*) FROM pragma_table_info('trial') WHERE name='shard'")
+    db:close()
+    store.open(path, 'write'):close()
+    db = sqlite.open(path, 'read')
+    assert.equal(schema.VERSION, db:value 'PRAGMA user_version')
+    db:close()
+  end)
+end)
