@@ -31,12 +31,15 @@ describe('recipes/landscape.lua', function()
       more or ''))
   end
 
-  it('measures the toy grid, keeps every trial, and draws', function()
+  it('measures the toy grid, keeps every trial, and draws (F81, F85, F86, F87, F225)', function()
     local status, text = smoke()
     assert.equal(0, status, text)
     for _, column in ipairs { 'param_count', 'avg_time_ms', 'peak_memory_mb', 'p95', 'p99' } do
       assert.is_truthy(text:find(column, 1, true), column)
     end
+    -- sketched beside dense, in milliseconds; the ratio is left out where dense is of grade D
+    assert.is_truthy(text:match '\ndense    f32 .- %d+%.%d%d%d%d ')
+    assert.is_truthy(text:match '\nsketched f32 .- %d+%.%d%d%d%d ')
     local st = sqlite.open(db, 'read')
     local rows = st:query [[SELECT c.params, t.state, a.grade, g.med, g.ci_lo, g.ci_hi, g.n
       FROM trial t JOIN config c ON c.id = t.config_id JOIN attempt a ON a.id = t.best_attempt

@@ -28,12 +28,23 @@ function M.threads()
   return C.rg_threads()
 end
 
+local bound -- the processors threads are bound to, as text; nil when they are not
+
 --- Bind compute thread i to the i-th listed processor, in turn; {} unbinds.
 ---@param cpus table processor numbers
 function M.set_affinity(cpus)
+  if type(cpus) ~= 'table' then
+    blame.raise('set_affinity: a list of processor numbers is expected, got ' .. type(cpus))
+  end
   local list = ffi.new('int32_t[?]', math.max(1, #cpus))
-  for i, cpu in ipairs(cpus) do list[i - 1] = cpu end
+  for i, cpu in ipairs(cpus) do
+    if type(cpu) ~= 'number' then
+      blame.raise('set_affinity: a processor is a number, got ' .. type(cpu))
+    end
+    list[i - 1] = cpu
+  end
   call.check(C.rg_set_affinity(list, #cpus))
+  bound = #cpus > 0 and table.concat(cpus, ',') or nil
 end
 
 --- Choose the instruction set of ridge's own kernels: 'base', 'avx2', 'avx512'.
@@ -80,11 +91,12 @@ function M.set_default(backend)
   if backend.affinity then M.set_affinity(backend.affinity) end
 end
 
---- What is in force: threads, isa, gemm.
+--- What is in force, as it is recorded with every measurement: threads, isa, gemm, and affinity
+--- ('0,1'; nil where threads run anywhere).
 ---@return table
 function M.now()
   return { threads = C.rg_threads(), isa = ISA_NAME[C.rg_isa()],
-           gemm = ffi.string(C.rg_gemm_path()) }
+           gemm = ffi.string(C.rg_gemm_path()), affinity = bound }
 end
 
 --- Facts of the machine: cpu, isa, sockets, cores, threads, l1d, l2, l3, ram (bytes), amx_bf16.

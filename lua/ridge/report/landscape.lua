@@ -200,7 +200,8 @@ function M.table(rows, c)
   table.sort(causes)
   for _, cause in ipairs(causes) do
     local m = missing[cause]
-    lines[#lines + 1] = ('%d not measured, %s%s'):format(m.n, m.text, m.n > 1 and ', and so on' or '')
+    lines[#lines + 1] = ('%d not measured, %s%s'):format(m.n, m.text,
+      m.n > 1 and ', and so on' or '')
   end
   return table.concat(lines, '\n')
 end

@@ -129,7 +129,7 @@ local function environment(C)
   local ffi = require 'ffi'
   local host = ffi.new 'rg_host_facts'
   require('ridge.ffi.call').check(C.rg_host_facts_of(host))
-  local vars = { threads = tonumber(C.rg_threads()), isa = tonumber(C.rg_isa()) }
+  local vars = require('ridge.backend').now()
   for _, name in ipairs(VARIABLES) do vars[name] = os.getenv(name) end
   local function known(x) return x >= 0 and x or nil end
   return { governor = text(host.governor), thp = text(host.thp), cpuset = text(host.cpuset),

@@ -56,7 +56,7 @@ describe('parameters', function()
 end)
 
 describe('nn.SKLinear', function()
-  it('trains T R (I + O) numbers and stores twice as many', function()
+  it('trains T R (I + O) numbers and stores twice as many (F76, F77, F82)', function()
     local s = nn.SKLinear(64, 32, { num_terms = 2, low_rank = 8, seed = 1, bias = false,
                                     warn = false })
     local trained, stored = s:num_parameters()
@@ -68,7 +68,7 @@ describe('nn.SKLinear', function()
     assert.same({ 2, 8, 32 }, s.S2s.shape)
   end)
 
-  it('computes the sum over terms divided by 2T', function()
+  it('computes the sum over terms divided by 2T (F78, F80)', function()
     local s = nn.SKLinear(24, 16, { num_terms = 3, low_rank = 4, seed = 2, warn = false })
     local x = ridge.randn(5, 24)
     local sum = ridge.zeros(5, 16)
@@ -76,11 +76,12 @@ describe('nn.SKLinear', function()
       sum:add_(x:matmul(s.S1s[t]):matmul(s.U1s[t]) + x:matmul(s.U2s[t]):matmul(s.S2s[t]))
     end
     assert.is_true(s(x):allclose(sum / 6 + s.bias, 1e-4, 1e-5))
-    assert.is_true(s:effective_weight():t():allclose(
-      ((x:matmul(s:effective_weight():t())) and s:effective_weight():t()), 1e-6))
+    local W = ridge.zeros(24, 16)
+    for t = 1, 3 do W:add_(s.S1s[t]:matmul(s.U1s[t]) + s.U2s[t]:matmul(s.S2s[t])) end
+    assert.is_true(s:effective_weight():t():allclose(W / 6, 1e-4, 1e-5))
   end)
 
-  it('has fixed signs of 1/sqrt(R) that make U U\' the identity on average', function()
+  it('has fixed signs of 1/sqrt(R) that make U U\' the identity on average (F77)', function()
     local s = nn.SKLinear(32, 32, { num_terms = 1, low_rank = 16, seed = 3, warn = false })
     assert.is_true(s.U1s:abs():allclose(ridge.full(0.25, { 1, 16, 32 })))
     local plus = s.U1s:gt(0):sum():item()
@@ -106,7 +107,7 @@ describe('nn.SKLinear', function()
       :facts().exceeds_dense)
   end)
 
-  it('drops only while training', function()
+  it('drops only while training (F69)', function()
     local s = nn.SKLinear(32, 64, { num_terms = 1, low_rank = 4, seed = 1, dropout = 0.5,
                                     warn = false })
     local x = ridge.randn(8, 32)
@@ -124,6 +125,20 @@ describe('nn.SKLinear', function()
     assert.same({ 1000, 504, 8, 64 }, { nn.round_for_tensor_cores(1000, 500, 8, 60) })
     -- 10 would become 16, more than 1.2 times as much
     assert.same({ 256, 10, 4, 32 }, { nn.round_for_tensor_cores(250, 10, 4, 32) })
+  end)
+
+  it('stacks with sizes rounded for tensor cores (F84)', function()
+    local net, width = nn.Sequential(), 1000
+    for _, size in ipairs { { 1000, 500, 8, 64 }, { 500, 250, 6, 48 }, { 250, 10, 4, 32 } } do
+      local _, n_out, terms, rank = nn.round_for_tensor_cores(unpack(size))
+      net:add(nn.SKLinear(width, n_out, { num_terms = terms, low_rank = rank, seed = 1,
+                                          warn = false }))
+      net:add(nn.ReLU())
+      width = n_out
+    end
+    local y = net(ridge.randn(4, 1000))
+    assert.same({ 4, 10 }, y.shape)
+    assert.is_true(y:min():item() >= 0)
   end)
 end)
 

@@ -1,0 +1,81 @@
+-- SPDX-License-Identifier: MIT
+local ridge = require 'ridge'
+local backend = require 'ridge.backend'
+
+local function failure(f, ...)
+  local ok, e = pcall(f, ...)
+  assert.is_false(ok, 'an error is expected')
+  return e
+end
+
+describe('the backend', function()
+  local before
+
+  before_each(function() before = backend.now() end)
+  after_each(function()
+    backend.set_affinity {}
+    backend.set_threads(before.threads)
+    backend.set_isa(before.isa)
+    backend.set_gemm(before.gemm)
+  end)
+
+  it('says in one line what the device is (F1)', function()
+    local line = backend.describe()
+    local gb = backend.machine().ram / 1024 ^ 3
+    assert.is_truthy(line:find(backend.machine().cpu, 1, true))
+    assert.is_truthy(line:find((' %.1f GB'):format(gb), 1, true), line)
+  end)
+
+  it('takes threads, instruction set and path as options that are in force (F199, F201)',
+    function()
+      ridge.set_default_backend(backend.cpu { threads = 1, isa = 'base', gemm = 'onednn' })
+      assert.same({ threads = 1, isa = 'base', gemm = 'onednn' }, backend.now())
+      assert.matches("'threads'", failure(backend.cpu, { thread = 1 }).message)
+      assert.matches('base', failure(backend.cpu, { isa = 'neon' }).message)
+      assert.matches('backend.cpu', failure(ridge.set_default_backend, {}).message)
+    end)
+
+  it('computes the same by every path (F21)', function()
+    local x, w = ridge.randn(33, 65), ridge.randn(65, 40)
+    local expected = x:matmul(w)
+    for _, path in ipairs { 'onednn', 'openblas', 'own' } do
+      backend.set_gemm(path)
+      assert.is_true(x:matmul(w):allclose(expected, 1e-4, 1e-4), path)
+    end
+  end)
+
+  it('computes the same by every instruction set the machine has (F20, F204)', function()
+    local x, y = ridge.randn(1001), ridge.randn(1001)
+    local sum = x + y
+    for _, isa in ipairs { 'base', 'avx2', 'avx512' } do
+      if pcall(backend.set_isa, isa) then
+        assert.equal(isa, backend.now().isa)
+        assert.is_true((x + y):equal(sum), isa)
+      end
+    end
+  end)
+
+  it('binds threads, and what is in force is recorded with a measurement (F199)', function()
+    backend.set_affinity { 0 }
+    local vars = require('ridge.sweep.lab').facts().env.vars
+    assert.equal('0', vars.affinity)
+    assert.equal(before.gemm, vars.gemm)
+    assert.equal(before.threads, vars.threads)
+    backend.set_affinity {}
+    assert.is_nil(backend.now().affinity)
+    assert.matches('no processor', failure(backend.set_affinity, { -1 }).message)
+    assert.matches('number', failure(backend.set_affinity, { 'a' }).message)
+  end)
+
+  it("takes 'auto' for the best device there is, and says why another is not (F202)", function()
+    assert.equal('cpu', ridge.zeros(2, { device = 'auto' }).device)
+    assert.matches('CUDA', failure(ridge.zeros, 2, { device = 'cuda' }).message)
+  end)
+
+  it('takes the number of threads from the environment (F203)', function()
+    local pipe = io.popen 'OMP_NUM_THREADS=3 ./ridge -e "return ridge.num_threads()"'
+    local text = pipe:read '*a'
+    pipe:close()
+    assert.matches('3', text)
+  end)
+end)
