@@ -107,6 +107,67 @@ RG_API int32_t rg_interrupt_pending(void);
 */
 RG_API rg_status rg_crash_note(int32_t fd, int64_t at) RG_CHECK;
 
+/* -- Processes ------------------------------------------------------------- */
+
+/* A child process; spawned, never forked: a fork loses the compute threads. */
+typedef struct rg_process rg_process;
+
+/* Descriptor of the channel in the child. */
+enum { RG_PROCESS_CHANNEL = 3 };
+
+typedef struct rg_process_options {
+  int32_t out_fd;    /* becomes the child's standard output; below 0: nothing is kept */
+  int32_t err_fd;    /* the same of its standard error */
+  int32_t own_group; /* 1: a process group of its own, out of reach of the terminal's Ctrl-C */
+} rg_process_options;
+
+/* How a process ended. */
+typedef struct rg_process_end {
+  int32_t running; /* 1: it has not ended */
+  int32_t code;    /* exit status; -1 when it runs or a signal ended it */
+  int32_t signal;  /* the signal that ended it, or 0 */
+} rg_process_end;
+
+/*
+** Start a program with a channel to it as its descriptor 3; its standard input is empty.
+**
+** argv     path of the program and its arguments, NULL at the end
+** extra    "NAME=value" put into its copy of our environment, NULL at the end; NULL for none
+** options  where its output goes, and its group
+** out      new reference
+** RG_EARG, RG_ENOMEM, RG_ESYS when it cannot be started.
+*/
+RG_API rg_status rg_process_new(const char *const *argv, const char *const *extra,
+                                const rg_process_options *options, rg_process **out) RG_CHECK;
+RG_API int32_t rg_process_channel(const rg_process *process);
+
+/* Its number; 0 once it has been waited for. */
+RG_API int64_t rg_process_id(const rg_process *process);
+
+/* Wait at most longest_ns for its end.  out: filled.  RG_EINTR, RG_ESYS. */
+RG_API rg_status rg_process_wait(rg_process *process, int64_t longest_ns,
+                                 rg_process_end *out) RG_CHECK;
+
+/* Send it a signal, SIGTERM or another number; nothing when it has ended.  RG_ESYS. */
+RG_API rg_status rg_process_kill(rg_process *process, int32_t number) RG_CHECK;
+
+/* Kill it if it runs still, wait for it, close the channel. */
+RG_API void rg_process_release(rg_process *process);
+
+/* Send all n bytes over a channel fd.  RG_EIO when the other end is gone; no signal comes. */
+RG_API rg_status rg_channel_send(int32_t fd, const void *bytes, int64_t n) RG_CHECK;
+
+/*
+** Receive what has come, at most n bytes.
+**
+** fd           the channel
+** longest_ns   how long to wait for the first byte
+** got          bytes received; 0: the other end is closed; -1: nothing came in time
+** RG_EINTR, RG_EIO.
+*/
+RG_API rg_status rg_channel_receive(int32_t fd, void *bytes, int64_t n, int64_t longest_ns,
+                                    int64_t *got) RG_CHECK;
+
 /* -- Memory ---------------------------------------------------------------- */
 
 /* Bytes of one device.  live: in tensors and scratch; reserved: taken from the system. */
