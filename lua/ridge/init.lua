@@ -28,6 +28,7 @@ local M = {
 --- Name of the submodule, or {module, field}, behind a name that is loaded late.
 local LATE = {
   memory = 'ridge.memory', backend = 'ridge.backend', types = 'ridge.types', nn = 'ridge.nn',
+  profile = { 'ridge.profile', 'profile' },
   measure = 'ridge.measure', plot = 'ridge.plot', store = 'ridge.store',
   sweep = { 'ridge.sweep', 'sweep' }, args = { 'ridge.cli.args', 'parse' },
   range = { 'ridge.sweep.space', 'range' }, geom = { 'ridge.sweep.space', 'geom' },

@@ -27,6 +27,19 @@ function M.of(value)
   return nil
 end
 
+--- Bytes a value holds, as far as that can be known: strings, tensors, modules.
+---@param value any
+---@return number bytes 0 where it is not known
+function M.bytes(value)
+  if type(value) == 'string' then return #value end
+  local entry = M.of(value)
+  if not entry then return 0 end
+  local ok, bytes = pcall(function()
+    return entry.properties.bytes and value.bytes or entry.methods.num_bytes and value:num_bytes()
+  end)
+  return ok and tonumber(bytes) or 0
+end
+
 --- Every registered entry, for help.
 ---@return table list of entries
 function M.all()

@@ -24,7 +24,7 @@ local LUA_ROWS = {
   { "ffi" },
   { "random", "types", "show" },
   { "tensor" },
-  { "backend", "memory", "nn", "plan", "process" },
+  { "backend", "memory", "nn", "plan", "profile", "process" },
   { "init" }, -- require "ridge"; what lies above it is only named there, and loaded late
   { "measure", "plot", "store" },
   { "sweep" },

@@ -116,7 +116,6 @@ local function names_of(env)
     if value == nil then value = rawget(_G, name) end
     add(list, seen, name, value)
   end
-  add(list, seen, 'ridge')
   for word in pairs(lexer.KEYWORDS) do add(list, seen, word) end
   return list
 end
@@ -129,9 +128,7 @@ local function possible(place, env)
   if type(first) == 'table' then
     value = ''
   else
-    value = rawget(env, first)
-    if value == nil then value = rawget(_G, first) end
-    if value == nil and first == 'ridge' then value = require 'ridge' end
+    value = environment.lookup(env, first)
   end
   for i = 2, #place.chain do value = field(value, place.chain[i]) end
   if value == nil then return {} end

@@ -9,6 +9,34 @@ local near = require 'ridge.near'
 
 local M = {}
 
+-- Names that a session has without being asked for: module, or module and field.
+local GIVEN = { ridge = { 'ridge' }, str = { 'ridge.repl.structure', 'str' },
+  summary = { 'ridge.repl.structure', 'summary' } }
+
+--- What a name means in every session; nil for other names. Modules are loaded when first named.
+---@param name string
+---@return any value
+function M.given(name)
+  local entry = GIVEN[name]
+  if not entry then return nil end
+  local module = require(entry[1])
+  return entry[2] and module[entry[2]] or module
+end
+
+--- What a name means in an environment, read without calling anybody's code but ridge's own.
+---@param env table|nil an environment
+---@param name string
+---@return any value
+function M.lookup(env, name)
+  local value = env and rawget(env, name)
+  if value == nil then value = rawget(_G, name) end
+  if value == nil then
+    local ok, given = pcall(M.given, name) -- help works where the core cannot be loaded
+    value = ok and given or nil
+  end
+  return value
+end
+
 --- Every name that is visible through an environment.
 ---@param env table an environment
 ---@return string[] names
@@ -19,6 +47,7 @@ function M.names(env)
       if type(name) == 'string' then list[#list + 1] = name end
     end
   end
+  for name in pairs(GIVEN) do list[#list + 1] = name end
   return list
 end
 
@@ -52,9 +81,9 @@ function M.session()
     __index = function(_, name)
       local value = rawget(_G, name)
       if value ~= nil then return value end
-      if name == 'ridge' then
-        value = require 'ridge'
-        rawset(env, 'ridge', value)
+      if GIVEN[name] then
+        value = M.given(name)
+        rawset(env, name, value)
         return value
       end
       if not declared[name] then unknown(env, name) end

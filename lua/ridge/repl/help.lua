@@ -4,6 +4,8 @@
 
 local annotations = require 'ridge.repl.annotations'
 local colour = require 'ridge.show.colour'
+local command = require 'ridge.repl.command'
+local environment = require 'ridge.repl.environment'
 local near = require 'ridge.near'
 local sources = require 'ridge.repl.sources'
 local types = require 'ridge.types'
@@ -146,7 +148,10 @@ at the prompt
   local x = 1      stays for the next lines
   _  _1 _2 _3      the last values, the newest first
   ?name  name?     help: ?ridge.randn  ?ridge.nn  ?x  ?x.sum
-  ?"words"         help that contains the words
+  ?"words"         help that contains the words; ??name shows the source
+  %                commands: %bench %time %prof %who %mem %sql %history ...
+  !command         the shell; x = !ls keeps the lines
+  str(x)  summary(x)  what a value is made of, what is in it
   TAB              completes names, fields, methods, file names
   Ctrl-R           searches the history; Ctrl-C stops what runs; Ctrl-D ends
 
@@ -164,12 +169,7 @@ local function resolve(name, env)
   local value
   for part in name:gmatch '[^.:]+' do
     if value == nil then
-      value = env and rawget(env, part)
-      if value == nil then value = rawget(_G, part) end
-      if value == nil and part == 'ridge' then
-        local ok, loaded = pcall(require, 'ridge') -- help works where the core cannot be loaded
-        value = ok and loaded or nil
-      end
+      value = environment.lookup(env, part)
     elseif type(value) == 'table' then
       local field = rawget(value, part)
       local meta = debug.getmetatable(value)
@@ -294,6 +294,12 @@ end
 function M.lookup(topic, env)
   topic = topic:match '^%s*(.-)%s*$'
   if topic == '' or topic == 'help' then return OVERVIEW end
+  local asked = topic:match '^%%%s*(%w*)$'
+  if asked then
+    local text = command.help(asked)
+    if text then return text end
+    return nil, ('there is no command %%%s%s'):format(asked, near.hint(asked, command.names()))
+  end
   local words = topic:match '^"(.*)"$' or topic:match "^'(.*)'$"
   if words then return M.search(words) end
   local value = resolve(topic, env)
@@ -307,5 +313,21 @@ function M.lookup(topic, env)
   local hint = #list > 0 and '; near: ' .. table.concat(list, ', ') or ''
   return nil, ("no help for '%s'%s"):format(topic, hint)
 end
+
+--- Where the function of a name stands in ridge's sources, found by name alone.
+---@param name string 'ridge.near.hint' or 'hint'
+---@return ridge.repl.Entry|nil entry nil if none or several are called so
+function M.place_of(name)
+  local found = read_index().by_name[name:match '([%w_]+)$' or ''] or {}
+  local exact = {}
+  for _, entry in ipairs(found) do
+    if entry.title == name or entry.title:gsub(':', '.') == name then exact[#exact + 1] = entry end
+  end
+  if #exact == 0 and not name:find '[.:]' then exact = found end
+  return #exact == 1 and exact[1] or nil
+end
+
+--- The value of a dotted name, see `lookup`.
+M.resolve = resolve
 
 return M

@@ -10,6 +10,7 @@ local help = require 'ridge.repl.help'
 local history = require 'ridge.repl.history'
 local host = require 'ridge.host'
 local session = require 'ridge.repl.session'
+local source = require 'ridge.repl.source'
 local summary = require 'ridge.show.summary'
 
 local M = {}
@@ -39,12 +40,14 @@ local function show_cost(write, seconds, bytes)
   write((' '):rep(pad) .. colour.paint('dim', text) .. '\n')
 end
 
---- `?name` and `name?`: the topic, or nil if the line is no question.
-local function question(text)
-  local topic = text:match '^%s*%?+(.*)$'
-  if topic then return topic end
-  topic = text:match '^%s*([%a_][%w_.:]*)%s*%?%s*$'
-  return topic
+--- `?name` and `name?`: help on a name; `??name`: its source. nil if the line is no question.
+local function answer(text, env)
+  local topic = text:match '^%s*%?%?+%s*(.-)%s*$'
+  if topic and topic ~= '' then return source.lookup(topic, env) end
+  topic = text:match '^%s*%?+(.*)$' or text:match '^%s*([%a_][%w_.:]*)%s*%?%s*$'
+    or text:match '^%s*(%%%w+)%s*%?%s*$'
+  if topic then return help.lookup(topic, env) end
+  return nil
 end
 
 ---@class ridge.repl.LoopOptions
@@ -59,11 +62,13 @@ Loop.__index = Loop
 ---@param line string what was typed
 function Loop:enter(line)
   local text = self.pending and self.pending .. '\n' .. line or line
-  if not self.pending and question(text) then
-    self:remember(text)
-    local found, reason = help.lookup(question(text), self.session.env)
-    self.write((found or reason) .. '\n')
-    return
+  if not self.pending then
+    local found, reason = answer(text, self.session.env)
+    if found or reason then
+      self:remember(text)
+      self.write((found or reason) .. '\n')
+      return
+    end
   end
   local started, live = host.seconds(), host.live_bytes()
   local outcome = self.session:run(text)
@@ -80,7 +85,7 @@ function Loop:enter(line)
       self.write(colour.paint('dim', '(?name shows help, ?"words" searches it)') .. '\n')
     end
   end
-  if self.terminal then
+  if self.terminal and not text:find '^%s*%%' then -- commands say themselves how long they took
     show_cost(self.write, host.seconds() - started, host.live_bytes() - live)
   end
 end

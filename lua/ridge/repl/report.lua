@@ -8,10 +8,15 @@
 local blame = require 'ridge.blame'
 local colour = require 'ridge.show.colour'
 local inspect = require 'ridge.repl.inspect'
+local types = require 'ridge.types'
 
 local M = {}
 
 local CALLERS = 3 -- lines shown that led to the one where it happened
+local LOCALS = 40 -- locals kept of a frame
+local HEAVY = 2 ^ 20 -- bytes above which a local is not kept
+
+local Report = {} -- the metatable of what `catch` and `syntax` make
 
 local typed = {} -- what was typed at the prompt, by the name of its chunk
 
@@ -20,6 +25,13 @@ local typed = {} -- what was typed at the prompt, by the name of its chunk
 ---@param text string|nil what was typed; nil forgets it
 function M.remember(name, text)
   typed[name] = text
+end
+
+--- The text of a typed chunk; nil where it is not kept any more.
+---@param name string the chunk's name without '='
+---@return string|nil text
+function M.typed(name)
+  return typed[name]
 end
 
 local function line_of(text, number)
@@ -54,9 +66,25 @@ end
 
 ---@class ridge.repl.Report
 ---@field message string what is wrong
----@field frames {place: string, text: string|nil}[] the user's lines, the innermost first
+---@field frames {place: string, text: string|nil, locals: table|nil}[] the user's lines, the
+---  innermost first
 ---@field traceback string all frames
 ---@field code string|nil a status name without RG_
+
+--- The locals of a stack level; what holds much is named only, so that an error keeps no memory.
+local function locals_of(level)
+  local list = {}
+  for i = 1, LOCALS do
+    local name, value = debug.getlocal(level, i)
+    if not name then break end
+    if name:sub(1, 1) ~= '(' then
+      local bytes = types.bytes(value)
+      if bytes > HEAVY then value = ('%s of %d bytes'):format(type(value), bytes) end
+      list[#list + 1] = { name = name, value = value }
+    end
+  end
+  return list
+end
 
 --- The frames that are the user's, from a stack level on.
 local function user_frames(level)
@@ -68,6 +96,7 @@ local function user_frames(level)
       frames[#frames + 1] = {
         place = info.short_src .. ':' .. info.currentline,
         text = text_at(info.source, info.currentline),
+        locals = locals_of(level + 1),
       }
     end
     level = level + 1
@@ -95,14 +124,15 @@ end
 ---@param err any what was raised
 ---@return ridge.repl.Report report
 function M.catch(err)
+  if getmetatable(err) == Report then return err end -- raised again
   local message, where = describe(err)
-  local report = {
+  local report = setmetatable({
     message = message,
     frames = user_frames(3),
     traceback = debug.traceback('', 2):gsub('^\n', ''),
     code = type(err) == 'table' and rawget(err, 'code') or nil,
     value = err,
-  }
+  }, Report)
   -- An error of a coroutine or one that was raised again: its line is not on this stack.
   if where and (not report.frames[1] or report.frames[1].place ~= where) then
     local path, number = where:match '^(.*):(%d+)$'
@@ -127,7 +157,7 @@ function M.syntax(message)
     local source = typed[path] and '=' .. path or '@' .. path
     frames[1] = { place = where, text = text_at(source, tonumber(number)) }
   end
-  return { message = rest, frames = frames, traceback = '' }
+  return setmetatable({ message = rest, frames = frames, traceback = '' }, Report)
 end
 
 --- Whether whole tracebacks are wanted.

@@ -2,7 +2,9 @@
 --- A session: an environment that lives from line to line, the last values, and how a typed text is
 -- run and its values are shown. It knows no terminal: text comes in, text goes out.
 
+local blame = require 'ridge.blame'
 local colour = require 'ridge.show.colour'
+local command = require 'ridge.repl.command'
 local environment = require 'ridge.repl.environment'
 local inspect = require 'ridge.repl.inspect'
 local parse = require 'ridge.repl.parse'
@@ -38,24 +40,14 @@ function M.new(opts)
     write = opts.write, complain = opts.complain,
     call = opts.call or (host and host.call) or plain_call,
     bare = opts.bare, name = opts.name, kind = opts.name and 'once' or 'session',
+    typed = {},
   }, Session)
-end
-
---- Bytes a value holds, as far as that can be known.
-local function bytes_of(value)
-  if type(value) == 'string' then return #value end
-  local entry = types.of(value)
-  if entry and entry.properties.bytes then
-    local ok, bytes = pcall(function() return value.bytes end)
-    return ok and tonumber(bytes) or 0
-  end
-  return 0
 end
 
 --- Make a value the last one: _ is the newest, _1, _2, _3 the ones before it.
 ---@param value any not nil
 function Session:keep(value)
-  local bytes = bytes_of(value)
+  local bytes = types.bytes(value)
   if bytes > KEPT then
     self.write(colour.paint('dim', ('(%s: not kept in _)'):format(summary.bytes(bytes))) .. '\n')
     return
@@ -73,43 +65,35 @@ local function results(kind, ...)
   return select('#', ...), { ... }
 end
 
---- Run the chunk and show what it gives; all of it may be ended by Ctrl-C.
+--- Run a compiled text in the session's environment.
 ---@param parsed ridge.repl.Parsed what to run
----@param silent boolean show nothing
-function Session:evaluate(parsed, silent)
-  local n, values = results(parsed.kind, parsed.chunk())
+---@return integer n how many values it gave
+---@return any[] values
+function Session:values(parsed)
+  setfenv(parsed.chunk, self.env)
+  return results(parsed.kind, parsed.chunk())
+end
+
+--- Show values and keep the first as the last one.
+---@param n integer how many
+---@param values any[]
+---@param text string what was typed: a `;` behind it keeps quiet
+function Session:show(n, values, text)
   if n == 0 then return end
-  for i = 1, n do
-    if not silent then
+  if not parse.silent(text) then
+    for i = 1, n do
       self.write(inspect.value(values[i], { width = summary.columns(), bare = self.bare }) .. '\n')
     end
   end
   if values[1] ~= nil then self:keep(values[1]) end
 end
-report.set_floor(Session.evaluate)
 
---- Run a typed text.
----@param text string what was typed so far
----@return 'done'|'incomplete'|'failed'|'interrupted' outcome
-function Session:run(text)
-  local name = self.name or ('[%d]'):format(self.count + 1)
-  local parsed = parse.compile(text, '=' .. name)
-  if parsed.kind == 'incomplete' then
-    self.message = parsed.message
-    return 'incomplete'
-  end
-  self.count = self.count + 1
-  report.remember(name, text)
-  report.remember(('[%d]'):format(self.count - REMEMBERED), nil)
-  if parsed.kind == 'error' then
-    self:fail(report.syntax(parsed.message), text)
-    return 'failed'
-  end
-  setfenv(parsed.chunk, self.env)
-  local silent = parse.silent(text)
-  local ok, failure, interrupted = self.call(self.kind, function()
-    return self:evaluate(parsed, silent)
-  end, report.catch)
+--- Run a function so that Ctrl-C ends it; say what went wrong.
+---@param f function
+---@param text string what was typed
+---@return 'done'|'failed'|'interrupted' outcome
+function Session:guarded(f, text)
+  local ok, failure, interrupted = self.call(self.kind, f, report.catch)
   if ok then return 'done' end
   if interrupted then
     self:say(colour.paint('error', 'interrupted'))
@@ -117,6 +101,44 @@ function Session:run(text)
   end
   self:fail(failure, text)
   return 'failed'
+end
+report.set_floor(Session.guarded)
+
+--- Do what a line asks for that is no Lua.
+---@param request ridge.repl.Request
+---@param parsed ridge.repl.Parsed|nil the code behind it
+---@param text string what was typed
+---@return 'done'|'failed'|'interrupted' outcome
+function Session:obey(request, parsed, text)
+  request.parsed = parsed
+  return self:guarded(function() command.run(self, request) end, text)
+end
+
+--- Run a typed text.
+---@param text string what was typed so far
+---@return 'done'|'incomplete'|'failed'|'interrupted' outcome
+function Session:run(text)
+  local request = command.read(text)
+  local code = not request and text or request.takes == 'code' and request.rest or nil
+  local name = self.name or ('[%d]'):format(self.count + 1)
+  local parsed = code and parse.compile(code, '=' .. name)
+  if parsed and parsed.kind == 'incomplete' then
+    self.message = parsed.message
+    return 'incomplete'
+  end
+  self.count = self.count + 1
+  report.remember(name, code)
+  report.remember(('[%d]'):format(self.count - REMEMBERED), nil)
+  if not text:find '^%s*$' then self.typed[#self.typed + 1] = text end
+  if parsed and parsed.kind == 'error' then
+    self:fail(report.syntax(parsed.message), text)
+    return 'failed'
+  end
+  if request then return self:obey(request, parsed, text) end
+  return self:guarded(function()
+    local n, values = self:values(parsed)
+    self:show(n, values, text)
+  end, text)
 end
 
 --- A line for the user that is no value.
@@ -145,30 +167,29 @@ function Session:fail_incomplete(text)
   self:fail(report.syntax(self.message or 'the text ends in the middle'), text)
 end
 
---- Run a file as if it were typed: its top-level locals stay as variables of the session.
+--- Run a file as if it were typed: its top-level locals stay as variables of the session. What is
+-- wrong is raised.
+---@param path string the file
+---@param text string|nil what is in it, if it is known
+function Session:execute(path, text)
+  if not text then
+    local file, reason = io.open(path, 'rb')
+    text, reason = file and file:read '*a', reason or path .. ': it cannot be read'
+    if file then file:close() end
+    if not text then blame.raise(reason, 'EIO') end
+  end
+  local chunk, message = loadstring(require('ridge.repl.locals').keep((text:gsub('^#[^\n]*', ''))),
+    '@' .. path)
+  if not chunk then error(report.syntax(message), 0) end
+  setfenv(chunk, self.env)
+  chunk()
+end
+
+--- The same at the start of a session: what is wrong is said.
 ---@param path string the file
 ---@return boolean ok
 function Session:load(path)
-  local file, reason = io.open(path, 'rb')
-  if not file then
-    self:fail({ message = reason, frames = {}, traceback = '' }, '')
-    return false
-  end
-  local text = file:read '*a':gsub('^#[^\n]*', '')
-  file:close()
-  local chunk, message = loadstring(require('ridge.repl.locals').keep(text), '@' .. path)
-  if not chunk then
-    self:fail(report.syntax(message), '\n')
-    return false
-  end
-  setfenv(chunk, self.env)
-  local ok, failure, interrupted = self.call('session', chunk, report.catch)
-  if not ok and interrupted then
-    self:say(colour.paint('error', 'interrupted'))
-  elseif not ok then
-    self:fail(failure, '\n')
-  end
-  return ok
+  return self:guarded(function() self:execute(path) end, '\n') == 'done'
 end
 
 return M

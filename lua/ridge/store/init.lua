@@ -203,6 +203,16 @@ function Store:device(machine_id, facts)
   end)
 end
 
+--- The row of a device that something was measured on; nil where there is none. Changes nothing.
+---@param machine table facts as for `machine`
+---@param device table facts as for `device`
+---@return integer|nil id
+function Store:find_device(machine, device)
+  return self.db:value([[/* find device */ SELECT d.id FROM device d
+    JOIN machine m ON m.id = d.machine_id WHERE m.fp = ? AND d.uuid = ?]],
+    sqlite.blob(canonical.hash(pick(machine, STABLE))), device.uuid)
+end
+
 --- The row of a build of ridge.
 ---@param facts table ridge (version), git, dirty, compiler, flags, debug, libs (a table)
 ---@return integer id

@@ -246,14 +246,16 @@ end
 ---@param sql string one statement; an opening comment is its name in error messages
 ---@param ... any one value for each `?`
 ---@return table rows
+---@return string[] columns their names, in the query's order
 function Database:query(sql, ...)
   local statement, rows, columns = start(self, sql, ...), {}, nil
   while step(self, statement) do
     columns = columns or columns_of(statement)
     rows[#rows + 1] = fetch(statement, columns)
   end
+  columns = columns or columns_of(statement)
   finish(statement)
-  return rows
+  return rows, columns
 end
 
 --- The first row of a query, or nil when there is none.

@@ -33,6 +33,31 @@ function M.rows(st, device_id, lab, say, opt)
   return rows, true
 end
 
+--- The stored calibration of this machine at the threads in use; nil where there is none. Measures
+-- and writes nothing.
+---@param path string|nil database file; the default one when left out
+---@return table|nil rows as `rows` gives them
+-- >> local list = require('ridge.sweep.calibrated').stored()
+function M.stored(path)
+  path = path or store.default_path()
+  local file = io.open(path, 'rb')
+  if not file then return nil end
+  file:close()
+  local lab = require 'ridge.sweep.lab'
+  local st = store.open(path, 'read')
+  local ok, result = pcall(function()
+    local facts, threads, rows = lab.facts(), lab.threads(), {}
+    local device = st:find_device(facts.machine, facts.device)
+    for _, row in ipairs(device and st:ceilings(device) or {}) do
+      if row.threads == threads then rows[#rows + 1] = row end
+    end
+    return #rows > 0 and rows or nil
+  end)
+  st:close()
+  if not ok then error(result, 0) end
+  return result
+end
+
 --- The same for a database by its name, before a sweep; sw:run() does it by itself otherwise.
 -- >> local list = calibrated.ensure{ quick = false }.list
 ---@param given table|nil db, quick, again

@@ -1,0 +1,131 @@
+-- SPDX-License-Identifier: MIT
+--- Where the time of a function goes: operations from the core's trace, lines of Lua by sampling.
+
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
+local blame = require 'ridge.blame'
+local call = require 'ridge.ffi.call'
+
+local M = {}
+
+local CAPACITY = 2 ^ 17 -- calls the trace keeps, the last ones
+local EVERY = 'li1'     -- LuaJIT's profiler: by line, each millisecond of processor time
+local DEPTH = 12        -- frames looked through for a line that is not ridge's own
+
+local function finish(f, ok, ...)
+  f()
+  if not ok then error((...), 0) end
+  return ...
+end
+
+-- -- Operations ------------------------------------------------------------------------
+
+--- Call a function while the core notes every operation.
+---@param f function
+---@param ... any its arguments
+---@return any what f returns
+function M.trace(f, ...)
+  call.check(C.rg_trace_start(CAPACITY))
+  return finish(C.rg_trace_stop, pcall(f, ...))
+end
+
+--- The operations of the last trace, the oldest first; the same table is filled for each.
+---@return fun(): table|nil next op, path, begin_ns, end_ns, flops, bytes
+---@return boolean full earlier ones may be missing
+function M.events()
+  local n, i, event = tonumber(C.rg_trace_stop()), 0, ffi.new 'rg_event'
+  local out = {}
+  return function()
+    if i >= n then return nil end
+    call.check(C.rg_trace_event(i, event))
+    i = i + 1
+    out.op = ffi.string(event.op)
+    out.path = event.path ~= nil and ffi.string(event.path) or ''
+    out.begin_ns, out.end_ns = tonumber(event.begin_ns), tonumber(event.end_ns)
+    out.flops, out.bytes = event.flops, event.bytes
+    return out
+  end, n >= CAPACITY
+end
+
+--- The operations of the last trace summed up by name and path, the longest first.
+local function operations()
+  local next_event, full = M.events()
+  local list, by_key, sum = {}, {}, 0
+  for event in next_event do
+    local key = event.op .. ' ' .. event.path
+    local entry = by_key[key]
+    if not entry then
+      entry = { op = event.op, path = event.path, calls = 0, ns = 0, flops = 0, bytes = 0 }
+      by_key[key] = entry
+      list[#list + 1] = entry
+    end
+    entry.calls, entry.ns = entry.calls + 1, entry.ns + event.end_ns - event.begin_ns
+    entry.flops, entry.bytes = entry.flops + event.flops, entry.bytes + event.bytes
+    sum = sum + event.end_ns - event.begin_ns
+  end
+  table.sort(list, function(a, b) return a.ns > b.ns end)
+  return list, sum, full
+end
+
+-- -- Lines ------------------------------------------------------------------------------
+
+local STATES = { N = 'compiled', I = 'interpreted', C = 'C', G = 'collector', J = 'compiler' }
+
+--- The innermost line of a stack that is not ridge's own.
+local function line_of(stack)
+  local first
+  for frame in stack:gmatch '[^;]+' do
+    local line = frame:match '^(.+:%d+)$'
+    first = first or line
+    if line and not blame.is_own('@' .. frame) then return line end
+  end
+  return first or 'C'
+end
+
+local function sampled(f, ...)
+  local profile = require 'jit.profile'
+  local lines, states, n = {}, {}, 0
+  profile.start(EVERY, function(thread, samples, state)
+    local line = line_of(profile.dumpstack(thread, 'pl;', DEPTH))
+    lines[line] = (lines[line] or 0) + samples
+    states[STATES[state] or state] = (states[STATES[state] or state] or 0) + samples
+    n = n + samples
+  end)
+  local function stop()
+    profile.stop()
+    local host = package.loaded['ridge.host']
+    if host and host.watch then host.watch() end
+  end
+  finish(stop, pcall(f, ...))
+  local list = {}
+  for line, samples in pairs(lines) do list[#list + 1] = { line = line, share = samples / n } end
+  table.sort(list, function(a, b)
+    if a.share ~= b.share then return a.share > b.share end
+    return a.line < b.line
+  end)
+  for state, samples in pairs(states) do states[state] = samples / n end
+  return list, states, n
+end
+
+--- Call a function once and see where its time goes.
+--
+-- Operations are timed one by one; replays of plans are not: time a plan with ridge.measure. Lines
+-- of Lua are found by sampling each millisecond; work below some tens of them says little.
+---@param f function
+---@param ... any its arguments
+---@return table profile ns (all of it), operations { op, path, calls, ns, flops, bytes }, op_ns,
+---  full (earlier operations are missing), lines { line, share }, states (shares), samples
+-- >> ridge.profile(function() return ridge.ones(64, 64):matmul(ridge.ones(64, 64)) end).op_ns
+function M.profile(f, ...)
+  if type(f) ~= 'function' then
+    blame.raise(('profile: a function is expected, got %s'):format(type(f)))
+  end
+  local began = C.rg_clock_ns()
+  local lines, states, samples = M.trace(sampled, f, ...)
+  local out = { ns = tonumber(C.rg_clock_ns() - began), lines = lines, states = states,
+                samples = samples }
+  out.operations, out.op_ns, out.full = operations()
+  return out
+end
+
+return M

@@ -1,0 +1,90 @@
+-- SPDX-License-Identifier: MIT
+--- %prof and %trace: where the time goes, and where the compiler of Lua gives up.
+
+local columns = require 'ridge.show.columns'
+local unit = require 'ridge.plot.unit'
+
+local LINES = 10 -- lines of Lua shown
+
+local function percent(share) return ('%.1f %%'):format(100 * share) end
+
+local function operation_rows(p)
+  local rows = {}
+  for i, op in ipairs(p.operations) do
+    local seconds = op.ns / 1e9
+    rows[i] = { op.op, op.path, op.calls, unit.format('ns', op.ns), percent(op.ns / p.ns),
+      op.flops > 0 and unit.format('gflops', op.flops / seconds / 1e9) or '',
+      op.bytes > 0 and unit.format('gbps', op.bytes / seconds / 1e9) or '' }
+  end
+  rows[#rows + 1] = { 'everything else', '', nil, unit.format('ns', math.max(0, p.ns - p.op_ns)),
+    percent(math.max(0, 1 - p.op_ns / p.ns)) }
+  return rows
+end
+
+local RIGHT = { [4] = true, [5] = true, [6] = true, [7] = true }
+
+local function prof(session, request)
+  local p = require('ridge.profile').profile(function() session:values(request.parsed) end)
+  session.write(columns.text({ 'operation', 'path', 'calls', 'time', 'share', 'rate', 'traffic' },
+    operation_rows(p), { right = RIGHT }) .. '\n')
+  if p.full then session.write '(the first operations are missing: there were too many)\n' end
+  if p.samples == 0 then return end
+  local rows = {}
+  for i = 1, math.min(LINES, #p.lines) do
+    rows[i] = { p.lines[i].line, percent(p.lines[i].share) }
+  end
+  session.write(columns.text({ ('line of Lua (%d samples)'):format(p.samples), 'share' }, rows,
+    { right = { [2] = true } }) .. '\n')
+  local parts = {}
+  for state, share in pairs(p.states) do parts[#parts + 1] = state .. ' ' .. percent(share) end
+  table.sort(parts)
+  session.write(table.concat(parts, ', ') .. '\n')
+end
+
+--- LuaJIT's words for why a trace was given up, with what it was about filled in.
+local function reason_of(code, about)
+  local ok, messages = pcall(function() return require('jit.vmdef').traceerr end)
+  local text = ok and messages[code] or 'reason ' .. tostring(code)
+  if type(about) == 'function' then
+    local info = debug.getinfo(about, 'S')
+    about = info.what == 'C' and 'a C function' or info.short_src .. ':' .. info.linedefined
+  end
+  return (text:gsub('%%[sdp]', (tostring(about):gsub('%%', '%%%%'))))
+end
+
+local function place_of(f, pc)
+  local info = require('jit.util').funcinfo(f, pc)
+  return info.loc or 'C'
+end
+
+local function trace(session, request)
+  local given_up, made = {}, 0
+  local function note(what, _, f, pc, code, about)
+    if what == 'stop' then made = made + 1 end
+    if what ~= 'abort' then return end
+    local key = place_of(f, pc) .. '  ' .. reason_of(code, about)
+    given_up[key] = (given_up[key] or 0) + 1
+  end
+  local jit = require 'jit'
+  jit.attach(note, 'trace')
+  local ok, failure = pcall(session.values, session, request.parsed)
+  jit.attach(note)
+  if not ok then error(failure, 0) end
+  local rows = {}
+  for key, times in pairs(given_up) do rows[#rows + 1] = { times, key } end
+  table.sort(rows, function(a, b) return a[1] > b[1] or (a[1] == b[1] and a[2] < b[2]) end)
+  session.write(('%d traces were compiled, %d given up\n'):format(made, #rows))
+  if #rows > 0 then session.write(columns.text({ 'times', 'where and why' }, rows) .. '\n') end
+end
+
+return {
+  prof = {
+    usage = '%prof CODE', takes = 'code', run = prof,
+    about = 'run CODE once: where its time goes\n'
+      .. 'Operations are timed one by one, lines of Lua sampled each millisecond.',
+  },
+  trace = {
+    usage = '%trace CODE', takes = 'code', run = trace,
+    about = 'run CODE once: where LuaJIT gave up compiling',
+  },
+}
