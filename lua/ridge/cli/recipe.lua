@@ -152,6 +152,7 @@ function M.run(recipe, argv)
     local folder = path:match '^(.*)/[^/]*$' or '.'
     package.path = folder .. '/?.lua;' .. folder .. '/?/init.lua;' .. package.path
   end
+  host.settings.restarts = true -- the same command line again runs the same recipe
   return M.execute(M.text(recipe), '@' .. path, argv)
 end
 

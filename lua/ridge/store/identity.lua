@@ -71,7 +71,7 @@ end
 
 local GENERATIONS = [[/* generations of a sweep */
   SELECT s.id, s.uuid, s.name, s.generation, s.state, s.args, s.space, s.seed, s.n_rejected,
-    r.sha AS recipe_sha, p.json AS protocol
+    s.rules, r.sha AS recipe_sha, p.json AS protocol
   FROM sweep s JOIN recipe r ON r.id = s.recipe_id JOIN protocol p ON p.id = s.protocol_id
   WHERE s.base = ? ORDER BY s.generation DESC]]
 
@@ -124,7 +124,7 @@ end
 --- Find the sweep of this content, or make it with all its trials.
 ---@param st table store open for writing
 ---@param wanted table name, recipe_name, recipe (source), args, space, protocol (canonical JSON),
----  seed, n_rejected, trials (each params, role, rep, ord)
+---  seed, n_rejected, rules (canonical JSON), trials (each params, role, rep, ord)
 ---@param new boolean|nil start another generation instead
 ---@return table sweep id, uuid, name, generation, state
 ---@return boolean made
@@ -135,7 +135,12 @@ function M.ensure(st, wanted, new)
     local rows = st.db:query(GENERATIONS, wanted.name)
     if not new then
       for _, row in ipairs(rows) do
-        if same(row, wanted) then return row, false end
+        if same(row, wanted) then
+          if wanted.rules and row.rules ~= wanted.rules then -- how to go on, not what it is
+            st.db:run('/* new rules */ UPDATE sweep SET rules=? WHERE id=?', wanted.rules, row.id)
+          end
+          return row, false
+        end
       end
       if rows[1] then
         blame.raise(('the sweep %q in %s was made with something else; changed: %s. Give --new (in '
@@ -145,6 +150,23 @@ function M.ensure(st, wanted, new)
     end
     return create(st, wanted, rows[1] and rows[1].generation + 1 or 1), true
   end)
+end
+
+--- For a worker that runs the recipe again: is this sweep the one that it was started for?
+---@param st table
+---@param uuid string of the sweep that is wanted
+---@param wanted table as for `ensure`
+---@return table|nil sweep nil when the recipe has declared another one
+function M.again(st, uuid, wanted)
+  wanted.recipe_sha = canonical.address(wanted.recipe)
+  for _, row in ipairs(st.db:query(GENERATIONS, wanted.name)) do
+    if row.uuid == uuid then
+      if same(row, wanted) then return row end
+      blame.raise(('a worker ran the recipe again, and the sweep %q was another one; changed: %s. '
+        .. 'A recipe with several workers must declare the same each time'):format(row.name,
+        changes(row, wanted)), 'EARG')
+    end
+  end
 end
 
 --- The sweep of a name, or of the newest generation of it; nil when there is none.

@@ -16,12 +16,13 @@ int rg_lock_flock(int, int) __asm__("flock");
 int64_t rg_lock_pwrite(int, const char *, size_t, int64_t) __asm__("pwrite");
 int64_t rg_lock_pread(int, char *, size_t, int64_t) __asm__("pread");
 int rg_lock_unlink(const char *) __asm__("unlink");
+int rg_lock_chmod(int, unsigned) __asm__("fchmod");
 char *rg_lock_strerror(int) __asm__("strerror");
 ]]
 
 local C = ffi.C
-local O_RDWR, O_CREAT, O_CLOEXEC = 2, 64, 524288
-local LOCK_EX, LOCK_NB, LOCK_UN = 2, 4, 8
+local O_RDONLY, O_RDWR, O_CREAT, O_CLOEXEC = 0, 2, 64, 524288
+local LOCK_SH, LOCK_EX, LOCK_NB, LOCK_UN = 1, 2, 4, 8
 local EINTR, ENOENT = 4, 2
 
 local M = {}
@@ -48,15 +49,31 @@ end
 local Lock = {}
 Lock.__index = Lock
 
---- Open a lock file, made when missing, without taking the lock.
----@param path string
----@return table lock take, try, drop, note, close
-function M.open(path)
-  local fd = C.rg_lock_open(path, bit.bor(O_RDWR, O_CREAT, O_CLOEXEC), ffi.cast('int', 420))
+local function new(path, fd)
   if fd < 0 then blame.raise(('cannot open %s: %s'):format(path, reason()), 'EIO') end
   -- a proxy, because LuaJIT's tables have no finalizer
   local anchor = ffi.gc(ffi.new('int[1]', fd), function(slot) C.rg_lock_close(slot[0]) end)
   return setmetatable({ path = path, fd = fd, anchor = anchor }, Lock)
+end
+
+--- Open a lock file, made when missing, without taking the lock.
+---@param path string
+---@return table lock take, try, drop, note, close
+function M.open(path)
+  return new(path, C.rg_lock_open(path, bit.bor(O_RDWR, O_CREAT, O_CLOEXEC), ffi.cast('int', 420)))
+end
+
+--- Open a lock file that users of a machine share; one that another user made is good too.
+---@param path string
+---@return table lock take, try, share, try_share, drop, close
+function M.open_shared(path)
+  -- made only when missing: in a sticky folder O_CREAT refuses other users' files
+  local fd = C.rg_lock_open(path, bit.bor(O_RDONLY, O_CLOEXEC))
+  if fd < 0 then
+    fd = C.rg_lock_open(path, bit.bor(O_RDONLY, O_CREAT, O_CLOEXEC), ffi.cast('int', 438))
+    if fd >= 0 then C.rg_lock_chmod(fd, 438) end -- 0666 whatever the umask
+  end
+  return new(path, fd)
 end
 
 --- Take the lock, waiting for whoever has it.
@@ -78,6 +95,17 @@ function Lock:try()
   held[self.path] = self
   return true
 end
+
+--- Take the lock together with others that share it, waiting for whoever has it alone.
+function Lock:share()
+  if not flock(self.fd, LOCK_SH) then
+    blame.raise(('cannot lock %s: %s'):format(self.path, reason()), 'EIO')
+  end
+end
+
+--- The same, only if nobody has it alone.
+---@return boolean taken
+function Lock:try_share() return flock(self.fd, bit.bor(LOCK_SH, LOCK_NB)) end
 
 --- Give the lock back.
 function Lock:drop()
@@ -125,6 +153,28 @@ function M.is_free(path)
   local text = free and lock:text() or ''
   C.rg_lock_close(fd)
   return free, text
+end
+
+--- What is noted in a lock file now, whoever holds it.
+---@param path string
+---@return string|nil text nil when the file is gone
+function M.peek(path)
+  local fd = C.rg_lock_open(path, bit.bor(O_RDONLY, O_CLOEXEC))
+  if fd < 0 then return nil end
+  local text = Lock.text { fd = fd }
+  C.rg_lock_close(fd)
+  return text
+end
+
+--- Write into a lock file that another process holds.
+---@param path string
+---@param text string
+---@param at integer byte offset
+function M.note(path, text, at)
+  local fd = C.rg_lock_open(path, bit.bor(O_RDWR, O_CLOEXEC))
+  if fd < 0 then return end -- its process has just ended in good order
+  Lock.note({ fd = fd }, text, at)
+  C.rg_lock_close(fd)
 end
 
 --- Remove a lock file nobody needs any more; a missing one is fine.

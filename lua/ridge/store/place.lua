@@ -12,6 +12,7 @@ ffi.cdef [[
 int rg_place_statfs(const char *, void *) __asm__("statfs");
 int rg_place_access(const char *, int) __asm__("access");
 int rg_place_mkdir(const char *, unsigned int) __asm__("mkdir");
+int rg_place_chmod(const char *, unsigned int) __asm__("chmod");
 char *rg_place_realpath(const char *, char *) __asm__("realpath");
 void rg_place_free(void *) __asm__("free");
 char *rg_place_strerror(int) __asm__("strerror");
@@ -76,6 +77,19 @@ function M.writable(path) return C.rg_place_access(path, W_OK) == 0 end
 ---@param path string a real path
 ---@return string folder
 function M.folder(path) return path:match '^(.*)/[^/]*$':gsub('^$', '/') end
+
+--- A folder in which all users of a machine may make files; made when it is missing.
+---@param path string
+---@return string path
+function M.shared_folder(path)
+  -- 01777, as /tmp: only its owner takes a file away; chmod, because mkdir minds the umask
+  if C.rg_place_mkdir(path, 1023) == 0 then
+    C.rg_place_chmod(path, 1023)
+  elseif not M.exists(path) then
+    blame.raise(('cannot make the folder %s: %s'):format(path, reason()), 'EIO')
+  end
+  return path
+end
 
 --- Make the folder of a database when only that last part is missing, and return the real path.
 ---@param path string

@@ -5,47 +5,33 @@
 -- the attempt and fences: a worker whose trial was given away changes no row when it finishes, and
 -- its attempt stays as 'stale'. A worker lives as long as it holds its lock file, which the kernel
 -- drops with the process, so recovery needs no heartbeat and no clock.
---
--- What a dead worker proves. Its trials go back to pending without counting, whether the machine
--- lost power, the user sent SIGKILL or memory ran out elsewhere: none of that is the trial's doing.
--- It is the trial's own doing only when the process left a note that it died of SIGSEGV, SIGBUS,
--- SIGFPE, SIGILL or SIGABRT (rg_crash_note writes it from the handler) while this trial alone was
--- under way, and the machine has not been restarted since. Two of those make it 'crashed'.
--- Suspects are measured last and one by one, so that the rest gets done and the next death has one
--- culprit: all trials of a block that died of such a signal, and those lost twice for any reason.
 
 local blame = require 'ridge.blame'
 local canonical = require 'ridge.store.canonical'
 local clock = require 'ridge.store.clock'
 local lock = require 'ridge.store.lock'
-local place = require 'ridge.store.place'
 local record = require 'ridge.store.record'
+local recovery = require 'ridge.store.recovery'
+local rules = require 'ridge.store.rules'
 local sqlite = require 'ridge.store.sqlite'
 
 local M = {}
 
--- Tries lost by its own doing after which a trial is given up.
-M.CRASHES = 2
-
--- Order of claiming: those measured again for grade D come after all others, suspects last.
-local AGAIN, SUSPECT = -1, -2
-
--- Where in the worker's lock file the two notes are; the crash handler writes at the second.
-M.NOTE_AT, M.CRASH_AT = 0, 64
-
-local SIGNAL = { [4] = 'SIGILL', [6] = 'SIGABRT', [7] = 'SIGBUS', [8] = 'SIGFPE', [11] = 'SIGSEGV' }
+-- Where in the worker's lock file the crash handler writes.
+M.CRASH_AT = recovery.CRASH_AT
 
 -- Workers ------------------------------------------------------------------------------------
 
 local Worker = {}
 Worker.__index = Worker
 
---- Note which trial is under way, for whoever finds this worker dead.
+--- Note what is under way, for whoever watches this worker or finds it dead.
 ---@param trial_id integer|nil nil: none, or several at once
----@param stage string 'setup', 'check', 'measure', 'time'
-function Worker:under_way(trial_id, stage)
-  local text = ('trial %d %s'):format(trial_id or 0, stage)
-  self.lock:note(text .. (' '):rep(M.CRASH_AT - 1 - #text) .. '\n', M.NOTE_AT)
+---@param stage string 'setup', 'check', 'measure', 'time', 'wait'
+---@param n integer|nil trials under way, default 1
+function Worker:under_way(trial_id, stage, n)
+  local text = ('trial %d %s %d %.3f'):format(trial_id or 0, stage, n or 1, clock.seconds())
+  self.lock:note(text .. (' '):rep(M.CRASH_AT - 1 - #text) .. '\n', recovery.NOTE_AT)
 end
 
 --- Begin to work on this database; the worker counts as alive until it ends or its process does.
@@ -71,18 +57,13 @@ function M.start(st, machine_id, argv)
   return self
 end
 
-local LOST = [[/* end lost attempts */
-  UPDATE attempt SET outcome='lost', ended=?1, message=?2 WHERE worker_id=?3 AND outcome='running']]
-local PENDING = [[/* put trials back */
-  UPDATE trial SET state='pending', worker_id=NULL WHERE worker_id=? AND state='running']]
-
 --- End in good order; what is still claimed goes back.
 ---@param how string 'done', 'interrupted', 'error'
 function Worker:finish(how)
   if not self.lock then return end
   self.st.db:transaction(function()
-    self.st.db:run(LOST, clock.now_us(), how, self.id)
-    self.st.db:run(PENDING, self.id)
+    self.st.db:run(recovery.LOST, clock.now_us(), how, self.id)
+    self.st.db:run(recovery.PENDING, self.id)
     self.st.db:run('/* end worker */ UPDATE worker SET ended=?, how=? WHERE id=?', clock.now_us(),
       how, self.id)
     self.lock:close(true)
@@ -98,26 +79,33 @@ end
 
 -- Claim --------------------------------------------------------------------------------------
 
+-- A shard is { i =, n = }, i from 0; anchors are in every one: each machine drifts by itself.
+local function split(shard) return shard and shard.n or 1, shard and shard.i or 0 end
+
 local CLAIM = [[/* claim trials */
   UPDATE trial SET state='running', worker_id=?1, tries=tries+1
   WHERE id IN (SELECT id FROM trial WHERE sweep_id=?2 AND state='pending'
-                 AND prio=?3 ORDER BY ord LIMIT ?4)
+                 AND prio=?3 AND (?5=1 OR role='anchor' OR shard % ?5 = ?6)
+                 ORDER BY ord LIMIT ?4)
   RETURNING id, uuid, config_id, tries, role, rep, ord]]
-local NEXT = [[/* next of queue */ SELECT prio FROM trial WHERE sweep_id=? AND state='pending'
-  ORDER BY prio DESC, ord LIMIT 1]]
+local NEXT = [[/* next of queue */ SELECT prio FROM trial WHERE sweep_id=?1 AND state='pending'
+  AND (?2=1 OR role='anchor' OR shard % ?2 = ?3) ORDER BY prio DESC, ord LIMIT 1]]
 
 --- Take the next trials of a sweep, in their order; none when nothing is pending, one when it is a
 -- suspect.
 ---@param sweep table id, uuid
 ---@param n integer at most this many
 ---@param env_id integer
+---@param shard table|nil only trials of this one
 ---@return table claims each trial, attempt, try, params, role, rep, seed
-function Worker:claim(sweep, n, env_id)
+function Worker:claim(sweep, n, env_id, shard)
   local db = self.st.db
+  local parts, part = split(shard)
   return db:transaction(function()
-    local prio = db:value(NEXT, sweep.id)
+    local prio = db:value(NEXT, sweep.id, parts, part)
     if not prio then return {} end
-    local rows = db:query(CLAIM, self.id, sweep.id, prio, prio == SUSPECT and 1 or n)
+    local rows = db:query(CLAIM, self.id, sweep.id, prio, prio == rules.SUSPECT and 1 or n, parts,
+      part)
     local claims = {}
     table.sort(rows, function(a, b) return a.ord < b.ord end) -- RETURNING has no order
     for i, row in ipairs(rows) do
@@ -140,28 +128,37 @@ end
 -- Finish -------------------------------------------------------------------------------------
 
 local FENCE = [[/* finish trial */
-  UPDATE trial SET state=?, best_attempt=?, worker_id=NULL
+  UPDATE trial SET state=?, best_attempt=?, worker_id=NULL, prio=coalesce(?, prio)
   WHERE id=? AND state='running' AND worker_id=? AND tries=?]]
-
+local ATTEMPT = [[/* finish attempt */
+  UPDATE attempt SET outcome=?, ended=?, message=?, trace=?, printed=?, peak_dev=?, grade=?, flags=?
+  WHERE id=?]]
 local BEST = '/* best so far */ SELECT best_attempt FROM trial WHERE id=?'
+local STALE = "/* too late */ UPDATE attempt SET outcome='stale' WHERE id=?"
 
 local function finish_one(self, claim, outcome)
   local db = self.st.db
-  local state, best = outcome.state, claim.attempt
+  local state, best, prio = outcome.state, claim.attempt, nil
+  db:run(ATTEMPT, state, clock.now_us(), outcome.message, outcome.trace, outcome.printed,
+    outcome.peak, outcome.grade, outcome.flags or '', claim.attempt)
   local before = state ~= 'ok' and db:value(BEST, claim.trial)
-  if before then best, state = before, 'ok' end -- a failed second look takes nothing away
-  local mine = db:run(FENCE, state, best, claim.trial, self.id, claim.try) == 1
-  db:run([[/* finish attempt */ UPDATE attempt SET outcome=?, ended=?, message=?, trace=?,
-    peak_dev=?, grade=?, flags=? WHERE id=?]], mine and outcome.state or 'stale', clock.now_us(),
-    outcome.message, outcome.trace, outcome.peak, outcome.grade, outcome.flags or '',
-    claim.attempt)
+  if before then
+    best, state = before, 'ok' -- a failed second look takes nothing away
+  elseif rules.TRIES[state] and rules.again(db, claim.trial, state) then
+    best, state, prio = nil, 'pending', rules.SUSPECT
+  end
+  local mine = db:run(FENCE, state, best, prio, claim.trial, self.id, claim.try) == 1
+  if not mine then db:run(STALE, claim.attempt) end
   record.attempt(db, claim.attempt, outcome)
+  if mine and state == outcome.state and rules.TRIES[state] then
+    rules.imply(db, claim.trial, state)
+  end
   return mine
 end
 
 --- Write what a block of trials produced, all or nothing.
 ---@param list table each { claim =, outcome = }; an outcome has state, grade, flags, message,
----  trace, peak, timings, metrics (ridge.store.record)
+---  trace, printed, peak, timings, metrics (ridge.store.record)
 ---@return integer stale attempts whose trial had been given to another worker
 function Worker:record(list)
   return self.st.db:transaction(function()
@@ -189,91 +186,49 @@ function Worker:give_back(claims, why)
   end)
 end
 
--- Recover ------------------------------------------------------------------------------------
-
-local SUSPECTS = [[/* put suspects last */
-  UPDATE trial SET prio=?1 WHERE worker_id=?2 AND state='running' AND (?3 OR EXISTS
-    (SELECT 1 FROM attempt WHERE trial_id=trial.id AND outcome='lost'))]]
-local CRASHED = [[/* end crashed attempt */
-  UPDATE attempt SET outcome='crashed', ended=?1, signal=?2, message=?3
-  WHERE trial_id=?4 AND worker_id=?5 AND outcome='running']]
-local COUNT = [[/* count crash */
-  UPDATE trial SET crashes=crashes+1, worker_id=NULL, prio=?1,
-    best_attempt=CASE WHEN best_attempt IS NULL AND crashes+1>=?2 THEN
-      (SELECT id FROM attempt WHERE trial_id=trial.id AND n=trial.tries) ELSE best_attempt END,
-    state=CASE WHEN crashes+1<?2 THEN 'pending' WHEN best_attempt IS NULL THEN 'crashed'
-      ELSE 'ok' END
-  WHERE id=?3 AND worker_id=?4 AND state='running']]
-
--- Put back what a dead worker had; text is what its lock file says.
-local function bury(st, worker, text)
-  local db, now = st.db, clock.now_us()
-  local rebooted = worker.boot_id ~= clock.boot_id()
-  local trial, stage = text:match '^trial (%d+) (%a+)'
-  trial = tonumber(trial) or 0
-  local signal = not rebooted and SIGNAL[tonumber(text:match('^signal (%d+)', M.CRASH_AT + 1))]
-  local how = rebooted and 'the machine was restarted' or signal and 'died of ' .. signal
-    or 'its process was ended from outside'
-  if signal and trial > 0 then
-    db:run(CRASHED, now, signal, ('%s in %s'):format(how, stage), trial, worker.id)
-    db:run(COUNT, SUSPECT, M.CRASHES, trial, worker.id)
-  end
-  if not rebooted then
-    db:run(SUSPECTS, SUSPECT, worker.id, signal ~= nil and trial == 0)
-  end
-  db:run(LOST, now, how, worker.id)
-  local back = db:run(PENDING, worker.id)
-  db:run('/* end dead worker */ UPDATE worker SET ended=?, how=? WHERE id=?', now, how, worker.id)
-  lock.remove(worker.path)
-  return back
-end
-
---- Find workers that died and put their trials back.
----@param st table store open for writing
----@return integer back trials that are pending again
----@return integer dead workers found dead
-function M.recover(st)
-  local db = st.db
-  local open = '/* open workers */ SELECT id, boot_id, lock FROM worker WHERE ended IS NULL'
-  if not db:row(open) then return 0, 0 end
-  return db:transaction(function()
-    local back, dead = 0, 0
-    for _, worker in ipairs(db:query(open)) do
-      worker.path = place.folder(st.path):gsub('/?$', '/') .. worker.lock
-      local free, text = lock.is_free(worker.path)
-      if free then
-        back, dead = back + bury(st, worker, text), dead + 1
-      end
-    end
-    return back, dead
-  end)
-end
+--- Find workers that died and put their trials back (ridge.store.recovery).
+M.recover = recovery.recover
 
 -- Sweeps -------------------------------------------------------------------------------------
 
 --- How many trials of a sweep are in each state.
 ---@param st table
 ---@param sweep_id integer
+---@param shard table|nil only trials of this one
 ---@return table counts state to number, and `total`
-function M.counts(st, sweep_id)
+function M.counts(st, sweep_id, shard)
   local counts = { total = 0 }
   for _, row in ipairs(st.db:query([[/* count states */ SELECT state, count(*) AS n
-      FROM main.trial WHERE sweep_id=? GROUP BY state]], sweep_id)) do
+      FROM main.trial WHERE sweep_id=?1 AND (?2=1 OR role='anchor' OR shard % ?2 = ?3)
+      GROUP BY state]], sweep_id, split(shard))) do
     counts[row.state] = row.n
     counts.total = counts.total + row.n
   end
   return counts
 end
 
+--- How many trials could be claimed now.
+---@param st table
+---@param sweep_id integer
+---@param shard table|nil only trials of this one
+---@return integer n
+function M.claimable(st, sweep_id, shard)
+  return st.db:value([[/* count pending */ SELECT count(*) FROM trial WHERE sweep_id=?1
+    AND state='pending' AND (?2=1 OR role='anchor' OR shard % ?2 = ?3)]], sweep_id, split(shard))
+end
+
 --- Put trials of grade D back once, at the end of a sweep.
 ---@param st table
 ---@param sweep_id integer
+---@param shard table|nil only trials of this one
 ---@return integer n
-function M.again(st, sweep_id)
+function M.again(st, sweep_id, shard)
+  local parts, part = split(shard)
   return st:within(function()
-    return st.db:run([[/* measure D again */ UPDATE trial SET state='pending', again=1, prio=?2
-      WHERE sweep_id=?1 AND state='ok' AND again=0
-        AND best_attempt IN (SELECT id FROM attempt WHERE grade='D')]], sweep_id, AGAIN)
+    return st.db:run([[/* measure D again */ UPDATE trial SET state='pending', again=1, prio=?4
+      WHERE sweep_id=?1 AND state='ok' AND again=0 AND (?2=1 OR role='anchor' OR shard % ?2 = ?3)
+        AND best_attempt IN (SELECT id FROM attempt WHERE grade='D')]], sweep_id, parts, part,
+      rules.AGAIN)
   end)
 end
 

@@ -16,6 +16,8 @@ local canonical = require 'ridge.store.canonical'
 local identity = require 'ridge.store.identity'
 local options = require 'ridge.options'
 local results = require 'ridge.store.results'
+local part = require 'ridge.sweep.part'
+local rules = require 'ridge.store.rules'
 local run = require 'ridge.sweep.run'
 local sha256 = require 'ridge.store.sha256'
 local space = require 'ridge.sweep.space'
@@ -32,6 +34,9 @@ local SPEC = {
   measure  = { 'function', required = true, doc = 'measure(p, c, m) says what to time' },
   protocol = { 'table|string', doc = "how to measure: a level ('quick', 'demo', ...) or fields" },
   seed     = { 'integer', default = 0, doc = 'orders the points and seeds their draws' },
+  timeout  = { 'number', min = 0.001, doc = 'seconds for a point, after which it is killed' },
+  tries    = { 'table', doc = 'tries of a point by how they fail: lost, crashed, oom, timeout' },
+  monotone = { 'table', doc = 'outcome to parameters of which more makes it only worse' },
   args     = { 'table', doc = 'what the recipe was called with' },
 }
 
@@ -40,6 +45,14 @@ local RUN = {
   new      = { 'boolean', default = false, doc = 'start another sweep of this name' },
   progress = { 'boolean|string', doc = "'bar', 'plain', 'off' or false" },
   calibrate = { 'boolean', default = true, doc = 'measure ceilings and noise if none are stored' },
+  workers  = { 'integer', default = 1, min = 1, max = 1024, doc = 'processes that work at once' },
+  isolate  = { 'string', default = 'auto', choices = { 'auto', 'always', 'never' },
+               doc = 'a process for each point: from the first crash on, always, never' },
+  timing   = { 'string', default = 'exclusive', choices = { 'exclusive', 'shared' },
+               doc = 'shared: others may work while this times; flagged SHARED' },
+  budget   = { 'number|string', doc = "seconds, or '90s', '15m', '2h', '1h30m'" },
+  memory   = { 'number', min = 1, doc = 'bytes a worker may allocate' },
+  shard    = { 'string', doc = "'2/8': the second of eight parts; else from SLURM_ARRAY_TASK_ID" },
   lab      = { 'table', doc = 'ridge.sweep.lab, or what stands in for it' },
 }
 
@@ -47,6 +60,11 @@ local RESULTS = {
   db   = { 'string' },
   role = { 'string', choices = { 'point', 'anchor' }, default = 'point' },
 }
+
+local TRIES = {}
+for outcome, n in pairs(rules.TRIES) do
+  TRIES[outcome] = { 'integer', default = n, min = 1, max = 1000 }
+end
 
 local Sweep = {}
 Sweep.__index = Sweep
@@ -94,10 +112,27 @@ end
 
 -- Making -------------------------------------------------------------------------------------
 
+local function check_monotone(monotone, params)
+  for outcome, names in pairs(monotone or {}) do
+    if not rules.TRIES[outcome] or type(names) ~= 'table' then
+      blame.raise(('sweep: monotone has %s; expected oom or timeout and a list of parameters')
+        :format(tostring(outcome)), 'EARG', 'sweep')
+    end
+    for _, name in ipairs(names) do
+      if params[name] == nil then
+        blame.raise(('sweep: monotone names %s, which is no parameter'):format(tostring(name)),
+          'EARG', 'sweep')
+      end
+    end
+  end
+end
+
 local function declare(name, given)
   identity.check_name(name)
   local spec = options.check(SPEC, given, 'sweep')
   spec.protocol = spec.protocol or {}
+  spec.tries = options.check(TRIES, spec.tries or {}, 'sweep: tries')
+  check_monotone(spec.monotone, spec.space)
   local plan = space.expand(spec.space, spec.where, spec.seed, spec.anchor)
   return setmetatable({ name = name, spec = spec, plan = plan }, Sweep)
 end
@@ -112,8 +147,10 @@ function M.sweep(name)
 end
 
 --- Measure what is not measured yet. Killed at any moment, the same call goes on.
----@param opt table|nil db, new, progress, calibrate, lab
----@return table summary name, path, counts (state to number), failed
+-- >> sw:run { workers = 4, budget = '2h' }
+---@param opt table|nil db, new, progress, calibrate, workers, isolate, timing, budget, memory,
+---  shard, lab
+---@return table summary name, path, counts (state to number), failed, stopped ('budget' or nil)
 -- Raises an error of code EINTR after Ctrl-C, with everything saved (exit status 130).
 function Sweep:run(opt)
   opt = options.check(RUN, opt, 'sw:run')
@@ -124,9 +161,11 @@ function Sweep:run(opt)
   local wanted = { name = self.name, recipe_name = name, recipe = text,
     args = canonical.encode(spec.args or {}), space = self.plan.text,
     protocol = canonical.encode(protocol), seed = spec.seed, n_rejected = self.plan.n_rejected,
+    rules = canonical.encode { tries = spec.tries, monotone = spec.monotone },
     trials = self.plan.trials }
+  opt.budget, opt.shard = part.seconds(opt.budget), part.shard(opt.shard)
   local summary = run.run({ setup = spec.setup, check = spec.check, measure = spec.measure,
-    protocol = protocol }, wanted, opt)
+    protocol = protocol, timeout = spec.timeout }, wanted, opt)
   self.db, self.stored_as = summary.path, summary.name
   return summary
 end

@@ -72,6 +72,19 @@ end
 ---@param seed integer
 function M.seed(seed) require('ridge.ffi.lib').rg_seed(seed) end
 
+--- The lease of what is timed here (ridge.sweep.lease).
+---@return table lease
+function M.lease() return require('ridge.sweep.lease').open 'cpu' end
+
+--- How to start this very recipe again in another process; nil where nothing would run it again: at
+--- the prompt, on standard input, under plain luajit.
+---@return table|nil command path, argv
+function M.command()
+  local host = package.loaded['ridge.host']
+  if not (host and host.settings and host.settings.restarts) then return nil end
+  return require('ridge.sweep.process').command()
+end
+
 --- Whether the user asked to come to an end.
 ---@return boolean
 function M.stopping() return require('ridge').stopping() end

@@ -135,18 +135,38 @@ end
 ---@param point string
 function Progress:at(point) draw(self, point, false) end
 
+-- So many more are done; the rate is a mean of about the last half minute.
+local function count(self, n)
+  local now = self.now()
+  local seconds = math.max(now - self.last, 1e-6)
+  local weight = self.rate and 1 - math.exp(-seconds / MEMORY) or 1
+  self.rate = (self.rate or 0) * (1 - weight) + n / seconds * weight
+  self.last = now
+  self.done = self.done + n
+  draw(self, nil, false)
+end
+
 --- Count trials that reached their final state.
 ---@param states table list of states
 function Progress:add(states)
-  local now = self.now()
-  local seconds = math.max(now - self.last, 1e-6)
-  local rate = #states / seconds
-  local weight = self.rate and 1 - math.exp(-seconds / MEMORY) or 1
-  self.rate = (self.rate or 0) * (1 - weight) + rate * weight
-  self.last = now
-  self.done = self.done + #states
   for _, state in ipairs(states) do self:fail(state, 1) end
-  draw(self, nil, false)
+  count(self, #states)
+end
+
+--- Show what the database says, when others do the counting.
+---@param counts table trials by state, and total
+function Progress:update(counts)
+  local done = 0
+  self.failed, self.n_failed, self.total = {}, 0, counts.total
+  for state, n in pairs(counts) do
+    if state ~= 'total' and state ~= 'pending' and state ~= 'running' then
+      done = done + n
+      self:fail(state, n)
+    end
+  end
+  self.done = math.min(self.done, done) -- some may have come back
+  local new = done - self.done
+  if new > 0 then count(self, new) else draw(self, nil, false) end
 end
 
 --- Trials come back to be measured again.

@@ -42,6 +42,8 @@ function M.new()
   function lab.seed(seed) lab.seeds[#lab.seeds + 1] = seed end
   function lab.stopping() return false end
   function lab.crash_note() end
+  function lab.lease() return nil end
+  function lab.command() return nil end
   function lab.threads() return 2 end
   function lab.calibrate(say)
     say 'nothing'

@@ -352,7 +352,7 @@ describe('a sweep', function()
       sweep 'a' { space = { k = 1 }, measure = measure, setu = measure }
     end)
     refused('name of a table', function() sweep 'trial' end)
-    refused('unknown option', function() run(declare(), { workers = 4 }) end)
+    refused('unknown option', function() run(declare(), { worker = 4 }) end)
     local function reason(body)
       db = os.tmpname()
       local sw = declare { space = { k = 1 }, measure = body }

@@ -1,0 +1,64 @@
+-- SPDX-License-Identifier: MIT
+-- A sweep by several workers, to be run by tests: luajit pool_child.lua DB [name=value ...].
+-- Points called by `crash`, `hang`, `oom`, `kill` or `fail` do just that.
+
+local ffi = require 'ffi'
+local lab = dofile 'tests/lua/sweep/cheap_lab.lua'.new()
+local process = require 'ridge.sweep.process'
+local sweep = require 'ridge.sweep'
+
+ffi.cdef 'int usleep(unsigned); int getpid(void); int raise(int);'
+
+local given = { points = 40, workers = 4, us = 1000 }
+for i = 2, #arg do
+  local name, value = arg[i]:match '^(%w+)=(.*)$'
+  given[name] = tonumber(value) or value
+end
+
+local real = require 'ridge.sweep.lab'
+lab.command = process.command
+if pcall(require, 'ridge.ffi.lib') then lab.crash_note = real.crash_note end
+if given.lease then lab.lease = real.lease end
+-- how many time at once: each holds a file while it does
+local block = lab.block
+lab.block = function(points, ...)
+  if given.alone then
+    local path = given.alone .. '/' .. ffi.C.getpid()
+    assert(io.open(path, 'w')):close()
+    ffi.C.usleep(given.us)
+    local pipe = io.popen('ls ' .. given.alone .. ' | wc -l')
+    if tonumber(pipe:read '*a') > 1 then error 'two of them time at once' end
+    pipe:close()
+    os.remove(path)
+  end
+  return block(points, ...)
+end
+
+local sw = sweep 'pool' {
+  space = { k = sweep.range(1, given.points), kind = { 'a', 'b' } },
+  timeout = given.timeout,
+  tries = { lost = given.lost },
+  monotone = given.monotone and { oom = { 'k' }, timeout = { 'k' } } or nil,
+  measure = function(p, _, m)
+    ffi.C.usleep(given.us)
+    if p.k == given.crash then
+      print('last words of', p.k)
+      ffi.cast('int *', 8)[0] = 1
+    end
+    if p.k == given.hang then ffi.C.usleep(1e8) end
+    if p.k == given.kill then ffi.C.raise(9) end
+    if p.k == given.oom then error { code = 'ENOMEM', message = 'out of memory' } end
+    if p.k == given.fail then
+      print 'printed before it failed'
+      error 'bang'
+    end
+    m:time('fwd', function() return p.k * 100 + (p.kind == 'b' and 50 or 0) end)
+    m:metric('pid', ffi.C.getpid())
+  end,
+}
+
+local summary = sw:run { db = arg[1], lab = lab, progress = given.progress or false,
+  workers = given.workers, isolate = given.isolate, timing = given.timing, budget = given.budget,
+  shard = given.shard }
+print(('%d of %d, %d failed%s'):format(summary.counts.ok or 0, summary.counts.total,
+  summary.failed, summary.stopped and ', ' .. summary.stopped or ''))

@@ -1,0 +1,126 @@
+-- SPDX-License-Identifier: MIT
+-- Several workers, the death of some, and points that get a process of their own.
+
+local folders = dofile 'tests/lua/store/folder.lua'
+local sqlite = require 'ridge.store.sqlite'
+
+local ENV = "ulimit -c 0; LUA_PATH='lua/?.lua;lua/?/init.lua;;' "
+
+describe('several workers', function()
+  local folder, path
+
+  before_each(function()
+    folder = folders.new()
+    path = folder .. '/p.db'
+  end)
+  after_each(function() folders.remove(folder) end)
+
+  local function run(args, env)
+    return folders.run(('%s%sluajit tests/lua/sweep/pool_child.lua %s %s'):format(ENV, env or '',
+      path, args or ''))
+  end
+
+  local function query(sql)
+    local db = sqlite.open(path, 'read')
+    assert.equal('ok', db:value 'PRAGMA integrity_check')
+    local rows = db:query(sql)
+    db:close()
+    return rows
+  end
+
+  local FAILED = [[SELECT DISTINCT json_extract(params, '$.k') AS k, state, message, printed, tries
+    FROM trial t JOIN config c ON c.id = config_id LEFT JOIN attempt a ON a.id = best_attempt
+    WHERE state <> 'ok' ORDER BY 1]]
+
+  it('share a sweep: every point once, all of them at work', function()
+    assert.equal('80 of 80, 0 failed\n', (run 'points=40'))
+    assert.equal(80, query('SELECT count(*) AS n FROM attempt')[1].n)
+    assert.equal(4, query("SELECT count(DISTINCT value) AS n FROM metric WHERE name='pid'")[1].n)
+    assert.same({ { how = 'done', n = 4 } },
+      query 'SELECT how, count(*) AS n FROM worker GROUP BY how')
+    assert.equal('done', query('SELECT state FROM sweep')[1].state)
+    assert.equal('p.db p.db-shm p.db-wal p.db.lock', folders.list(folder))
+    assert.equal('80 of 80, 0 failed\n', (run 'points=40')) -- nothing is left to do
+    assert.equal(4, query('SELECT count(*) AS n FROM worker')[1].n)
+  end)
+
+  it('time one at a time', function()
+    local alone = folder .. '/alone'
+    folders.run('mkdir ' .. alone)
+    local locks = ('RIDGE_LOCKS=%s/locks '):format(folder)
+    assert.equal('80 of 80, 0 failed\n', (run('us=2000 lease=1 alone=' .. alone, locks)))
+    assert.same({ { flags = '' } }, query "SELECT DISTINCT flags FROM timing WHERE cache='warm'")
+  end)
+
+  it('say so when they are told to time together', function()
+    local locks = ('RIDGE_LOCKS=%s/locks '):format(folder)
+    assert.equal('80 of 80, 0 failed\n', (run('lease=1 timing=shared', locks)))
+    assert.same({ { flags = 'SHARED' } },
+      query "SELECT DISTINCT flags FROM timing WHERE cache='warm'")
+    assert.equal('p.db p.db-shm p.db-wal p.db.lock', folders.list(folder))
+  end)
+
+  it('survive a point that crashes, which is tried twice and keeps its last words', function()
+    if not pcall(require, 'ridge.ffi.lib') then
+      pending 'the core library is not built'
+      return
+    end
+    assert.equal('78 of 80, 2 failed\n', (run 'crash=3'))
+    assert.same({ { k = 3, state = 'crashed', tries = 2, message = 'died of SIGSEGV in measure',
+      printed = 'last words of\t3\n' } }, query(FAILED))
+  end)
+
+  it('kill a point that hangs', function()
+    assert.equal('78 of 80, 2 failed\n', (run 'hang=3 timeout=0.3'))
+    assert.same({ { k = 3, state = 'timeout', tries = 1,
+      message = 'more than 0.3 s in measure' } }, query(FAILED))
+  end)
+
+  it('give each point its own process once one ran out of memory', function()
+    -- one worker, so that what comes before and after is known
+    assert.equal('78 of 80, 2 failed\n', (run 'workers=1 oom=3'))
+    local rows = query [[SELECT a.worker_id AS id, count(*) AS n, max(a.outcome='oom') AS oom
+      FROM attempt a GROUP BY 1 ORDER BY 1]]
+    local alone = 0
+    for _, row in ipairs(rows) do alone = alone + (row.n == 1 and 1 or 0) end
+    assert.equal(1, rows[1].oom)
+    assert.equal(alone, #rows - 1)
+    assert.equal(80 - rows[1].n, alone)
+  end)
+
+  it('infer what more of a parameter would do', function()
+    assert.matches('^%d+ of 80, 2 failed\n$', (run 'workers=1 oom=8 monotone=1 isolate=never'))
+    local rows = query [[SELECT json_extract(c.params, '$.k') AS k,
+      json_extract(c.params, '$.kind') AS kind, json_extract(f.params, '$.k') AS cause,
+      json_extract(f.params, '$.kind') AS cause_kind
+      FROM trial t JOIN config c ON c.id = t.config_id JOIN trial o ON o.id = t.implied_by
+      JOIN config f ON f.id = o.config_id WHERE t.state = 'implied']]
+    assert.is_true(#rows > 0)
+    for _, row in ipairs(rows) do
+      assert.is_true(row.k > 8)
+      assert.same({ 8, row.kind }, { row.cause, row.cause_kind })
+    end
+    assert.equal(0, query("SELECT count(*) AS n FROM trial WHERE state='implied' AND tries>0")[1].n)
+  end)
+
+  it('give up a point that is killed again and again, and no other', function()
+    assert.equal('18 of 20, 2 failed\n', (run 'points=10 kill=3'))
+    assert.same({ 3, 'crashed', 'killed in measure' }, { query(FAILED)[1].k,
+      query(FAILED)[1].state, query(FAILED)[1].message })
+    for _, row in ipairs(query(FAILED)) do assert.equal(3, row.k) end
+  end)
+
+  it('keep what a failing point printed', function()
+    run 'fail=3'
+    assert.matches('printed before it failed', query(FAILED)[1].printed, 1, true)
+    assert.equal('error', query(FAILED)[1].state)
+  end)
+
+  it('stop when the budget is spent, and go on another time', function()
+    local text = run 'us=20000 budget=0.4'
+    assert.matches('^%d+ of 80, 0 failed, budget\n$', text)
+    assert.equal('open', query('SELECT state FROM sweep')[1].state)
+    assert.equal('80 of 80, 0 failed\n', (run 'us=0'))
+    assert.equal(80, query('SELECT count(*) AS n FROM attempt')[1].n)
+  end)
+end)
