@@ -28,6 +28,8 @@ local LIST = {
   { 'DEBUG', 'D', 'a debug build, or a debugger' },
   { 'LUA', 'C', 'Lua ran inside the timed region' },
   { 'ZEROS', 'C', 'the inputs are constant' },
+  { 'SHARED', 'D', 'other timed work ran on this machine' },
+  { 'AA_FAIL', 'D', 'a candidate differed from itself' },
 }
 
 local BY_NAME = {}
@@ -169,15 +171,15 @@ end
 --- The flags of one point.
 ---@param facts table  iqr (over the median), half, target, steady, drift, drift_p, r1,
 ---  mode_variance, mode_share, marked, foreign, pressure, steal, throttled, freq, clock_shift,
----  sentinel, order_p, order, roof (rate over ceiling), debug, lua, zeros; what is nil or NaN
----  raises nothing
+---  sentinel, order_p, order, roof (rate over ceiling), debug, lua, zeros, shared, aa_fail; what is
+---  nil or NaN raises nothing
 ---@param limits table  from thresholds
 ---@return string[] names  in the order of their bits
 function M.judge(facts, limits)
   local raised = {
     WIDE = above(facts.iqr, limits.wide) and not above(facts.iqr, limits.gross),
     GROSS = above(facts.iqr, limits.gross),
-    IMPRECISE = above(facts.half, math.max(facts.target, limits.precision)),
+    IMPRECISE = above(facts.half, math.max(facts.target or 0, limits.precision)),
     UNSTEADY = facts.steady == false,
     DRIFT = above(facts.drift and math.abs(facts.drift), limits.drift)
       and facts.drift_p < limits.drift_p,
@@ -195,7 +197,8 @@ function M.judge(facts, limits)
     SENTINEL = above(facts.sentinel and math.abs(facts.sentinel), limits.sentinel),
     ORDER = above(facts.order, limits.order) and facts.order_p < limits.order_p,
     ROOF = above(facts.roof, 1 + limits.roof),
-    DEBUG = facts.debug, LUA = facts.lua, ZEROS = facts.zeros,
+    DEBUG = facts.debug, LUA = facts.lua, ZEROS = facts.zeros, SHARED = facts.shared,
+    AA_FAIL = facts.aa_fail,
   }
   local names = {}
   for _, flag in ipairs(LIST) do

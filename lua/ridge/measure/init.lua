@@ -1,12 +1,14 @@
 -- SPDX-License-Identifier: MIT
 --- Measuring: what a plan costs, how sure that is, and what was wrong with the machine meanwhile.
 
+local ab = require 'ridge.measure.ab'
 local block = require 'ridge.measure.block'
 local calibrate = require 'ridge.measure.calibrate'
 local flags = require 'ridge.measure.flags'
 local protocol = require 'ridge.measure.protocol'
 
 return {
+  ab = ab.ab,
   block = block.block,
   point = block.point,
   protocol = protocol.protocol,

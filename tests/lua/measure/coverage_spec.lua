@@ -7,20 +7,10 @@ local interval = require 'ridge.measure.interval'
 local statistics = require 'ridge.measure.statistics'
 local random = require 'ridge.measure.random'
 
+local env = dofile(debug.getinfo(1, 'S').source:match('^@(.*/)') .. 'noise.lua').env
+
 local N = 4000
 local FLOOR = 0.95 - 3 * math.sqrt(0.95 * 0.05 / N)
-
--- relative noise of n samples: drift over them, AR(1) state of the machine, 0.3 % white, spikes
-local function env(r, n, c)
-  local out, x = {}, r:normal() * c.sigma
-  for i = 1, n do
-    x = c.rho * x + math.sqrt(1 - c.rho * c.rho) * c.sigma * r:normal()
-    local v = c.drift * (i - 1) / (n - 1) + x + 0.003 * r:normal()
-    if r:uniform() < c.spike then v = v + 0.05 + 0.2 * r:uniform() end
-    out[i] = 1 + v
-  end
-  return out
-end
 
 local CASES = {
   white = { drift = 0, rho = 0, sigma = 0.01, spike = 0 },

@@ -1,0 +1,244 @@
+-- SPDX-License-Identifier: MIT
+--- Candidates in a process of their own, made there anew: where memory and code lie is drawn again.
+--
+-- The length of the environment moves the stack and with it what shares a cache set (Mytkowicz et
+-- al. 2009, "Producing wrong data without doing anything obviously wrong"), so each process has
+-- another.  A process lives through all looks of a comparison and measures when it is asked to; it
+-- ends when its channel closes.
+--
+-- Lines to the child: `make MODULE SPEC SETTING`, then `take NAME N SEED`.  Lines back:
+-- `ready NAME ...`, `differ NAME WHY`, `blocks ...` or `error CODE MESSAGE`.  Texts are in
+-- hexadecimal.
+
+local agree = require 'ridge.measure.agree'
+local blame = require 'ridge.blame'
+local random = require 'ridge.measure.random'
+
+local M = {}
+
+-- -- Text ------------------------------------------------------------------------------
+
+local function hex(text)
+  return '=' .. text:gsub('.', function(c) return ('%02x'):format(c:byte()) end)
+end
+
+local function unhex(text)
+  return (text:sub(2):gsub('%x%x', function(h) return string.char(tonumber(h, 16)) end))
+end
+
+local function text_of_setting(setting)
+  local parts = {}
+  for name, value in pairs(setting) do parts[#parts + 1] = name .. '=' .. tostring(value) end
+  table.sort(parts)
+  return table.concat(parts, '\n')
+end
+
+local function setting_of(text)
+  local out = {}
+  for name, value in text:gmatch '([^=\n]+)=([^\n]*)' do
+    if value == 'true' or value == 'false' then
+      out[name] = value == 'true'
+    else
+      out[name] = tonumber(value) or value
+    end
+  end
+  return out
+end
+
+local function text_of_blocks(blocks)
+  local parts = {}
+  for i, b in ipairs(blocks) do
+    parts[i] = ('%s,%s,%.17g,%.17g,%.17g,%.17g'):format(b.kind, b.design, unpack(b.times))
+  end
+  return table.concat(parts, ';')
+end
+
+local function blocks_of(text)
+  local blocks = {}
+  for part in text:gmatch '[^;]+' do
+    local kind, design, rest = part:match '^(%l+),(%u+),(.*)$'
+    local times = {}
+    for number in rest:gmatch '[^,]+' do times[#times + 1] = tonumber(number) end
+    blocks[#blocks + 1] = { kind = kind, design = design, times = times }
+  end
+  return blocks
+end
+
+-- -- Candidates in this process ------------------------------------------------------------
+
+local Here = {}
+Here.__index = Here
+
+local function comparable(c) return c.plan ~= nil end
+
+--- Candidates of this process, checked against each other.
+---@param list table[]     each name, a, b (tables with plan, or window for tests)
+---@param setting table    protocol's fields, slot_ns, check, tolerance
+---@param services table   of ridge.measure.native
+---@return table here      names(), take(name, n, seed), close()
+---@return table|nil wrong name and why, when two of them do not compute the same
+function M.here(list, setting, services)
+  local self = setmetatable({ by_name = {}, order = {}, setting = setting, services = services },
+                            Here)
+  for _, each in ipairs(list) do
+    self.by_name[each.name], self.order[#self.order + 1] = { each.a, each.b }, each.name
+    if setting.check and comparable(each.a) and comparable(each.b) then
+      local why = agree.differ(agree.results(each.a.plan), agree.results(each.b.plan),
+                               setting.tolerance)
+      if why then return self, { name = each.name, why = why } end
+    end
+  end
+  return self
+end
+
+function Here:names() return self.order end
+
+function Here:take(name, n, seed)
+  local pair = self.by_name[name]
+  if not pair.slots then
+    local slots = require 'ridge.measure.slots'
+    pair.slots = slots.new(pair[1], pair[2], self.setting, self.setting.slot_ns, self.services)
+  end
+  return pair.slots:take(n, seed)
+end
+
+function Here:close() self.by_name = {} end
+
+-- -- Candidates in another process ------------------------------------------------------------
+
+local There = {}
+There.__index = There
+
+local MOST_PADDING = 4095
+
+-- Other texts than the one wanted: the child's error, or its end.
+local function expect(self, wanted)
+  local line, why = self.process:receive()
+  if not line then
+    local how = self.process:wait()
+    blame.raise(('ab: the process that measures ended (%s)'):format(how.signal > 0
+      and ('signal %d'):format(how.signal) or ('status %d'):format(how.code)),
+      why == 'closed' and how.signal == 2 and 'EINTR' or 'ESYS')
+  end
+  local kind, rest = line:match '^(%l+) ?(.*)$'
+  if kind == 'error' then
+    local code, message = rest:match '^(%S+) (%S+)$'
+    blame.raise(unhex(message), code)
+  end
+  if not wanted[kind] then blame.raise('ab: a line nobody expected: ' .. line, 'EBUG') end
+  return kind, rest
+end
+
+--- Start a process that makes candidates.
+---@param source table   module (with candidates(spec), which returns a list of name, a, b), spec
+---@param setting table  numbers, texts and booleans, see M.here; threads, isa, gemm
+---@param seed integer   of the environment's length
+---@return table there
+function M.start(source, setting, seed)
+  local padding = random.new(seed):integer(MOST_PADDING + 1) - 1
+  local process = require('ridge.process').spawn {
+    module = 'ridge.measure.fresh', out = 2, env = { RIDGE_PADDING = ('x'):rep(padding) },
+  }
+  local self = setmetatable({ process = process }, There)
+  local ok, err = pcall(process.send, process, ('make %s %s %s'):format(source.module,
+    hex(source.spec), hex(text_of_setting(setting))))
+  if not ok then
+    self:close()
+    error(err, 0)
+  end
+  return self
+end
+
+--- Wait until its candidates are made.
+---@return table|nil wrong  name and why, when two of them do not compute the same
+function There:ready()
+  local kind, rest = expect(self, { ready = true, differ = true })
+  if kind == 'differ' then
+    local name, why = rest:match '^(%S+) (%S+)$'
+    return { name = unhex(name), why = unhex(why) }
+  end
+  self.order = {}
+  for name in rest:gmatch '%S+' do self.order[#self.order + 1] = unhex(name) end
+end
+
+function There:names() return self.order end
+
+function There:take(name, n, seed)
+  self.process:send(('take %s %d %d'):format(hex(name), n, seed))
+  local _, rest = expect(self, { blocks = true })
+  return blocks_of(rest)
+end
+
+function There:close() self.process:close() end
+
+-- -- The child ------------------------------------------------------------------------------
+
+local function make(module, spec, setting)
+  local backend = require 'ridge.backend'
+  backend.set_threads(setting.threads)
+  backend.set_isa(setting.isa)
+  backend.set_gemm(setting.gemm)
+  local list = require(module).candidates(spec)
+  return M.here(list, setting, require('ridge.measure.native').services())
+end
+
+local function answer(state, line)
+  local module, spec, setting = line:match '^make (%S+) (%S+) (%S+)$'
+  if module then
+    local wrong
+    state.here, wrong = make(module, unhex(spec), setting_of(unhex(setting)))
+    if wrong then return ('differ %s %s'):format(hex(wrong.name), hex(wrong.why)) end
+    local names = {}
+    for i, name in ipairs(state.here:names()) do names[i] = hex(name) end
+    return 'ready ' .. table.concat(names, ' ')
+  end
+  local name, n, seed = line:match '^take (%S+) (%d+) (%d+)$'
+  return 'blocks ' .. text_of_blocks(state.here:take(unhex(name), tonumber(n), tonumber(seed)))
+end
+
+--- What the child runs: answers lines until its parent is gone.
+---@param channel table
+function M.main(channel)
+  local state = {}
+  while true do
+    local line = channel:receive(9e18)
+    if not line then return end
+    local ok, text = pcall(answer, state, line)
+    if not ok then
+      local code = blame.is_error(text) and text.code or 'EARG'
+      if code == 'EINTR' then return end
+      text = ('error %s %s'):format(code, hex(blame.is_error(text) and text.message
+        or tostring(text)))
+    end
+    channel:send(text)
+  end
+end
+
+-- -- Functions as source ---------------------------------------------------------------------
+
+--- A function that makes two candidates, as a source for other processes.
+---@param f function  returns a and b; it reads no local of its surroundings
+---@return table source
+function M.source(f)
+  local info = debug.getinfo(f, 'uS')
+  if info.nups > 0 then
+    local names = {}
+    for i = 1, info.nups do names[i] = (debug.getupvalue(f, i)) end
+    blame.raise(('ab: setup runs in other processes, where its surroundings are not: it must not '
+      .. 'use the local %s from outside (call require inside)'):format(table.concat(names, ', ')))
+  end
+  return { module = 'ridge.measure.fresh', spec = string.dump(f) }
+end
+
+--- The candidates of a function given to M.source.
+---@param spec string
+---@return table[] list
+function M.candidates(spec)
+  local f = loadstring(spec, '=setup')
+  setfenv(f, setmetatable({ ridge = require 'ridge' }, { __index = _G }))
+  local a, b = f()
+  if a == nil or b == nil then blame.raise('ab: setup returns two candidates, a and b') end
+  return { { name = 'ab', a = { plan = a }, b = { plan = b } } }
+end
+
+return M

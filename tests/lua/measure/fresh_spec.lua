@@ -1,0 +1,80 @@
+-- SPDX-License-Identifier: MIT
+-- Comparisons whose candidates are made anew in fresh processes.
+
+local ab = require 'ridge.measure.ab'
+
+local SHORT = { level = 'quick', quiet_ns = 0, warm_min_ns = 1e6, warm_max_ns = 2e7 }
+
+local function compare(setup, more)
+  local given = { setup = setup, looks = 1, blocks = 6, protocol = SHORT }
+  for name, value in pairs(more or {}) do given[name] = value end
+  return ab.ab(given)
+end
+
+local function message(setup)
+  local ok, err = pcall(compare, setup)
+  assert.is_false(ok)
+  return tostring(err), err
+end
+
+describe('a comparison in fresh processes', function()
+  it('has blocks from each of them, of candidates a factor apart', function()
+    local found = compare(function()
+      local ridge = require 'ridge'
+      local x = ridge.ones(16, 16)
+      local function chain(n)
+        return ridge.capture(function()
+          local y
+          for _ = 1, n do y = x:exp() end
+          return y
+        end)
+      end
+      return chain(10), chain(40)
+    end)
+    assert.equal(3, found.procs)
+    assert.equal(18, found.blocks)
+    assert.is_true(found.ratio > 1.5, found.ratio)
+    for _, process in ipairs(found.processes) do
+      assert.equal(6, #process.effects)
+      assert.equal(2, #process.aa)
+    end
+  end)
+
+  it('has two processes when told, and this process\'s thread count', function()
+    local threads = require('ridge').num_threads()
+    require('ridge').set_num_threads(1)
+    local ok, found = pcall(compare, function()
+      local ridge = require 'ridge'
+      assert(ridge.num_threads() == 1)
+      local x = ridge.ones(4)
+      local p = ridge.capture(function() return x + 1 end)
+      return p, p
+    end, { processes = 2 })
+    require('ridge').set_num_threads(threads)
+    assert.is_true(ok, tostring(found))
+    assert.equal(2, found.procs)
+  end)
+
+  it('tells an error, a wrong result, and an end', function()
+    assert.is_truthy(message(function() error 'nothing works' end):find 'nothing works')
+    assert.is_truthy(message(function()
+      local ridge = require 'ridge'
+      local x = ridge.ones(4)
+      return ridge.capture(function() return x + 1 end), ridge.capture(function() return x end)
+    end):find 'off by')
+    assert.is_truthy(message(function() os.exit(3) end):find 'ended %(status 3%)')
+    assert.is_truthy(message(function() return 1 end):find 'setup returns two')
+  end)
+
+  it('does not take a function with surroundings', function()
+    local outside = 5
+    assert.is_truthy(message(function() return outside end):find 'local outside from outside')
+  end)
+
+  it('leaves no process behind', function()
+    local children = io.popen(("ps --no-headers --ppid %s -o pid,args | grep -c '[s]erve'")
+      :format(io.open('/proc/self/stat'):read('*n')))
+    assert.equal('0\n', children:read '*a')
+    children:close()
+  end)
+end)
