@@ -55,7 +55,8 @@ Process.__index = Process
 local FOREVER_NS = 9e18
 
 local SPAWN = {
-  module = { 'string', required = true, doc = 'Lua module whose main(channel) the child runs' },
+  module = { 'string', doc = 'Lua module whose main(channel) the child runs' },
+  words = { 'list', doc = 'arguments of this program instead, without its name' },
   env = { 'table', doc = 'variables of its environment, name to text' },
   out = { 'integer', default = -1, doc = 'descriptor of its standard output' },
   err = { 'integer', default = 2, doc = 'descriptor of its standard error' },
@@ -81,15 +82,19 @@ end
 local CODE = "local m = require 'ridge.process' m.serve(%q)"
 
 --- Start a copy of this program that runs `require(module).main(channel)`, where channel:send and
---- channel:receive are the other end of this process's.
----@param given table  module, env, out, err, own_group
+--- channel:receive are the other end of this process's; or that has other arguments.
+---@param given table  module or words, env, out, err, own_group
 ---@return ridge.Process process
 -- >> process.spawn{ module = 'ridge.measure.child' }:receive()
 function M.spawn(given)
   local opt = options.check(SPAWN, given, 'process.spawn')
   local extra = { 'LUA_PATH=' .. package.path, 'LUA_CPATH=' .. package.cpath }
   for name, value in pairs(opt.env or {}) do extra[#extra + 1] = name .. '=' .. value end
-  local words = { program(), '-e', CODE:format(opt.module) }
+  if (opt.module == nil) == (opt.words == nil) then
+    blame.raise('process.spawn: either module or words', 'EARG', 'process.spawn')
+  end
+  local words = { program() }
+  for i, word in ipairs(opt.words or { '-e', CODE:format(opt.module) }) do words[i + 1] = word end
   local how = ffi.new('rg_process_options', { opt.out, opt.err, opt.own_group and 1 or 0 })
   local slot = ffi.new('rg_process *[1]')
   call.check(C.rg_process_new(strings(words), strings(extra), how, slot))

@@ -7,7 +7,7 @@
 
 local blame = require 'ridge.blame'
 local point = require 'ridge.sweep.point'
-local process = require 'ridge.sweep.process'
+local child = require 'ridge.sweep.child'
 local space = require 'ridge.sweep.space'
 
 local M = {}
@@ -87,7 +87,7 @@ local function prepare_stages(run, item)
     run.worker:under_way(item.claim.trial, name)
   end
   stage 'setup'
-  if run.order then process.forget_tail() end
+  if run.order then child.forget_tail() end
   run.lab.seed(item.claim.seed)
   if spec.setup then item.context = spec.setup(copy(params), m) end
   if spec.check then
@@ -117,7 +117,7 @@ local function prepare(run, claim)
   end
   if is_interrupt(caught.err) then error(caught.err, 0) end
   item.outcome = outcome_of(caught, item.stage)
-  if run.order then item.outcome.printed = process.own_tail() end
+  if run.order then item.outcome.printed = child.own_tail() end
   if item.outcome.state == 'infeasible' then
     local kept = item.point:outcome(nil)
     item.outcome.metrics, item.outcome.peak = kept.metrics, kept.peak

@@ -78,11 +78,11 @@ function M.lease() return require('ridge.sweep.lease').open 'cpu' end
 
 --- How to start this very recipe again in another process; nil where nothing would run it again: at
 --- the prompt, on standard input, under plain luajit.
----@return table|nil command path, argv
+---@return table|nil words the arguments of this program
 function M.command()
   local host = package.loaded['ridge.host']
   if not (host and host.settings and host.settings.restarts) then return nil end
-  return require('ridge.sweep.process').command()
+  return require('ridge.sweep.child').own_words()
 end
 
 --- Whether the user asked to come to an end.

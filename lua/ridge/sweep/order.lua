@@ -6,7 +6,7 @@
 
 local canonical = require 'ridge.store.canonical'
 local clock = require 'ridge.store.clock'
-local process = require 'ridge.sweep.process'
+local child = require 'ridge.sweep.child'
 
 local M = {}
 
@@ -40,8 +40,8 @@ function M.own()
   if not cached then
     cached = canonical.decode(text)
     cached.sweep = bytes(cached.sweep)
-    process.follow(cached.parent)
-    if cached.memory then process.limit_memory(cached.memory) end
+    child.follow(cached.parent)
+    if cached.memory then child.limit_memory(cached.memory) end
   end
   return cached
 end

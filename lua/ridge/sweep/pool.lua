@@ -9,7 +9,7 @@ local blame = require 'ridge.blame'
 local clock = require 'ridge.store.clock'
 local lock = require 'ridge.store.lock'
 local order = require 'ridge.sweep.order'
-local process = require 'ridge.sweep.process'
+local process = require 'ridge.sweep.child'
 local queue = require 'ridge.store.queue'
 local recovery = require 'ridge.store.recovery'
 

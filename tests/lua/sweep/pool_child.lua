@@ -4,7 +4,7 @@
 
 local ffi = require 'ffi'
 local lab = dofile 'tests/lua/sweep/cheap_lab.lua'.new()
-local process = require 'ridge.sweep.process'
+local child = require 'ridge.sweep.child'
 local sweep = require 'ridge.sweep'
 
 ffi.cdef 'int usleep(unsigned); int getpid(void); int raise(int);'
@@ -16,8 +16,8 @@ for i = 2, #arg do
 end
 
 local real = require 'ridge.sweep.lab'
-lab.command = process.command
-if pcall(require, 'ridge.ffi.lib') then lab.crash_note = real.crash_note end
+lab.command = child.own_words
+lab.crash_note = real.crash_note
 if given.lease then lab.lease = real.lease end
 -- how many time at once: each holds a file while it does
 local block = lab.block

@@ -61,10 +61,6 @@ describe('several workers', function()
   end)
 
   it('survive a point that crashes, which is tried twice and keeps its last words', function()
-    if not pcall(require, 'ridge.ffi.lib') then
-      pending 'the core library is not built'
-      return
-    end
     assert.equal('78 of 80, 2 failed\n', (run 'crash=3'))
     assert.same({ { k = 3, state = 'crashed', tries = 2, message = 'died of SIGSEGV in measure',
       printed = 'last words of\t3\n' } }, query(FAILED))
