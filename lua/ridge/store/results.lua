@@ -26,16 +26,8 @@ local METRICS = [[/* metrics of a sweep */
 
 local NAN = 0 / 0
 
---- All trials of a sweep, measured or not.
--- >> local rows = results.rows(st, sweep.id)
----@param st table
----@param sweep_id integer
----@param role string|nil 'point' (default) or 'anchor'
----@return table rows parameters, phases and metrics by name; trial, state, grade, flags, reason,
----  tries, role, rep, began, reused (1: measured for another sweep), implied_by (a trial)
-function M.rows(st, sweep_id, role)
-  role = role or 'point'
-  local db, by_attempt = st.db, {}
+local function read(db, sweep_id, role)
+  local by_attempt = {}
   local rows = db:query(TRIALS, sweep_id, role)
   for _, row in ipairs(rows) do
     if row.attempt then by_attempt[row.attempt] = row end
@@ -54,6 +46,17 @@ function M.rows(st, sweep_id, role)
     by_attempt[m.attempt_id][m.name] = m.how == 'nan' and NAN or m.value
   end
   return rows
+end
+
+--- All trials of a sweep, measured or not.
+-- >> local rows = results.rows(st, sweep.id)
+---@param st table
+---@param sweep_id integer
+---@param role string|nil 'point' (default) or 'anchor'
+---@return table rows parameters, phases and metrics by name; trial, state, grade, flags, reason,
+---  tries, role, rep, began, reused (1: measured for another sweep), implied_by (a trial)
+function M.rows(st, sweep_id, role)
+  return st.db:snapshot(function() return read(st.db, sweep_id, role or 'point') end)
 end
 
 --- How each name of a sweep's rows is to be read.

@@ -380,6 +380,18 @@ function Database:transaction(fn, after)
   return unpack(results, 1, n)
 end
 
+--- Run a function all of whose queries see one state of the file, whoever writes meanwhile.
+---@param fn function
+---@return any result its first one
+function Database:snapshot(fn)
+  if lib.sqlite3_get_autocommit(self.handle) == 0 then return fn() end
+  self:run '/* begin reading */ BEGIN'
+  local ok, result = pcall(fn)
+  if lib.sqlite3_get_autocommit(self.handle) == 0 then self:run '/* end reading */ COMMIT' end
+  if not ok then error(result, 0) end
+  return result
+end
+
 --- Close the connection; the writer's log is written into the file first. Twice does nothing.
 function Database:close()
   if self.handle == nil then return end

@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- A sweep in a process of its own, to be killed: luajit kill_child.lua DB [POINTS [MICROSECONDS]].
+-- A sweep in a process of its own, to be killed:
+-- luajit kill_child.lua DB [POINTS [MICROSECONDS [WORKERS]]].
 -- Its results depend on the parameters alone, so that two databases can be compared row by row.
 
 local ffi = require 'ffi'
@@ -9,9 +10,12 @@ local sweep = require 'ridge.sweep'
 ffi.cdef 'int usleep(unsigned);'
 
 local db, points, us = arg[1], tonumber(arg[2] or 120), tonumber(arg[3] or 3000)
+local workers = tonumber(arg[4] or 1)
+lab.command = workers > 1 and require('ridge.sweep.child').own_words or lab.command
 
 local sw = sweep 'killed' {
   space = { k = sweep.range(1, points / 2), kind = { 'a', 'b' } },
+  tries = { lost = 1000 }, -- however often it is killed, it is not its own doing
   setup = function(p)
     ffi.C.usleep(us / 2)
     return { time = p.k * 100 + (p.kind == 'b' and 50 or 0) }
@@ -28,5 +32,5 @@ local sw = sweep 'killed' {
   end,
 }
 
-local summary = sw:run { db = db, lab = lab, progress = false }
+local summary = sw:run { db = db, lab = lab, progress = false, workers = workers }
 print(('%d of %d'):format(summary.counts.total, points))

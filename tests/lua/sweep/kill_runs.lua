@@ -1,6 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- Kill a sweep at random moments, again and again, and hold what it leaves against a sweep that
--- nobody killed. Also a program: luajit kill_runs.lua KILLS [SEED], for the nightly.
+-- nobody killed. Killed is one process, the whole group of a sweep with workers, or one worker of it
+-- after the other. Also a program: luajit kill_runs.lua KILLS [SEED [one|group|worker]], for the
+-- nightly.
 
 local clock = require 'ridge.store.clock'
 local folders = dofile 'tests/lua/store/folder.lua'
@@ -11,13 +13,44 @@ local M = {}
 local ENV = "LUA_PATH='lua/?.lua;lua/?/init.lua;;' "
 local CHILD = 'luajit tests/lua/sweep/kill_child.lua '
 
+local WORKERS = 4
+
+-- The command of a sweep; `timeout` makes it a process group and kills all of it.
+local function command(how, path, points)
+  return ('%s%s %d %d %d'):format(CHILD, path, points, how.us, how.workers)
+end
+
 -- Run the child, for a while or to its end; true when it was still running and was killed.
-local function run(seconds, path, points)
+local function run(how, seconds, path, points)
   local stop = seconds and ('timeout -s KILL %.3f '):format(seconds + 0.001) or ''
-  local text, status = folders.run(('%s%s%s%s %d'):format(ENV, stop, CHILD, path, points))
+  local text, status = folders.run(ENV .. stop .. command(how, path, points))
   assert(status == 137 or status == 0, text)
   return status == 137
 end
+
+-- Run the sweep and kill a worker again and again, at most `most` times; how often.
+local function run_killing_workers(how, random, most, path, points)
+  local moments = {}
+  for i = 1, most do
+    moments[i] = ('"%.3f %d"'):format(random() ^ 2 * 0.3, math.floor(random() * WORKERS))
+  end
+  local text, status = folders.run(([[%s%s & boss=$!; n=0
+    for moment in %s; do
+      set -- $moment; sleep $1; which=$2
+      set -- $(cat /proc/$boss/task/$boss/children 2>/dev/null); [ $# -gt 0 ] || break
+      shift $((which %% $#)); kill -9 $1 2>/dev/null && n=$((n + 1))
+    done
+    wait $boss || exit 1
+    echo "kills $n"]]):format(ENV, command(how, path, points), table.concat(moments, ' ')))
+  assert(status == 0, text)
+  return tonumber(text:match 'kills (%d+)')
+end
+
+local KINDS = {
+  one = { workers = 1, us = 3000 },
+  group = { workers = WORKERS, us = 3000 },
+  worker = { workers = WORKERS, us = 3000 },
+}
 
 -- What must be equal in two databases of the same sweep, one line for each thing.
 local function rows(db)
@@ -64,9 +97,11 @@ end
 ---@param kills integer
 ---@param seed integer
 ---@param points integer
+---@param kind string|nil 'one' (default): a sweep in one process; 'group': all processes of one with
+---  workers; 'worker': its workers, one after the other
 ---@return table facts kills, databases, lost (attempts)
-function M.run(kills, seed, points)
-  local folder = folders.new()
+function M.run(kills, seed, points, kind)
+  local how, folder = KINDS[kind or 'one'], folders.new()
   local ok, err = pcall(function()
     local state = seed
     local function random()
@@ -74,7 +109,7 @@ function M.run(kills, seed, points)
       return state / 2147483647
     end
     local began = clock.seconds()
-    assert(not run(nil, folder .. '/reference.db', points))
+    assert(not run(how, nil, folder .. '/reference.db', points))
     local whole = clock.seconds() - began
     local reference = sqlite.open(folder .. '/reference.db', 'read')
     local expected = rows(reference)
@@ -83,11 +118,16 @@ function M.run(kills, seed, points)
     while facts.kills < kills do
       facts.databases = facts.databases + 1
       local path = ('%s/%d.db'):format(folder, facts.databases)
-      -- moments from the first millisecond of the process to about its end, early ones more often
-      while facts.kills < kills and run(random() ^ 2 * whole, path, points) do
-        facts.kills = facts.kills + 1
+      if kind == 'worker' then
+        facts.kills = facts.kills
+          + run_killing_workers(how, random, kills - facts.kills, path, points)
+      else
+        -- moments from the first millisecond of the process to about its end, early ones more often
+        while facts.kills < kills and run(how, random() ^ 2 * whole, path, points) do
+          facts.kills = facts.kills + 1
+        end
+        assert(not run(how, nil, path, points))
       end
-      assert(not run(nil, path, points))
       local db = sqlite.open(path, 'read')
       check(db, points)
       local got = rows(db)
@@ -109,9 +149,10 @@ end
 
 if arg and arg[0] and arg[0]:find 'kill_runs%.lua$' then
   local kills, seed = tonumber(arg[1] or 200), tonumber(arg[2] or os.time() % 2147483646 + 1)
-  io.stderr:write(('killing %d times, seed %d\n'):format(kills, seed))
-  local facts = M.run(kills, seed, 120)
-  print(('%d kills in %d databases, %d attempts lost, every row as without kills'):format(
+  local kind = arg[3] or 'one'
+  io.stderr:write(('killing %d times (%s), seed %d\n'):format(kills, kind, seed))
+  local facts = M.run(kills, seed, kind == 'one' and 120 or 300, kind)
+  print(('%s: %d kills in %d databases, %d attempts lost, every row as without kills'):format(kind,
     facts.kills, facts.databases, facts.lost))
 end
 

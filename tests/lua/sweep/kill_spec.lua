@@ -16,6 +16,20 @@ describe('a sweep that is killed', function()
   end)
 end)
 
+describe('a sweep with four workers', function()
+  it('ends with the same rows when the whole group is killed', function()
+    local facts = kill_runs.run(6, 7, 100, 'group')
+    assert.equal(6, facts.kills)
+    assert.is_true(facts.lost > 0)
+  end)
+
+  it('ends with the same rows when its workers are killed', function()
+    local facts = kill_runs.run(8, 11, 100, 'worker')
+    assert.equal(8, facts.kills)
+    assert.is_true(facts.lost > 0)
+  end)
+end)
+
 describe('a sweep on a full disk', function()
   local folder
 
