@@ -209,7 +209,8 @@ end
 ---  check, tolerance, protocol, seed, labels, progress
 ---@return table result  verdict of b against a ('faster', 'slower', 'equal', 'open'), ratio (time
 ---  of b over time of a), ci_lo, ci_hi, p, floor (what A/A shows), margin, aa, aa_fail, blocks,
----  procs, looks, needed (blocks of a process, when open), a_ns, b_ns, flags, host, processes (raw blocks)
+---  procs, looks, needed (blocks of a process, when open), a_ns, b_ns, flags, host, processes (the
+---  raw blocks)
 -- >> measure.ab{ a = p, b = q }.verdict
 function M.ab(given)
   local opt = M.options(given, 'measure.ab')

@@ -5,6 +5,7 @@
 -- measured in blocks as any others.  Whatever differs between them, drifts in them or shifts beside
 -- them is the machine; the limits that flags are judged by rise to it (ridge.measure.flags).
 
+local blame = require 'ridge.blame'
 local block = require 'ridge.measure.block'
 local interval = require 'ridge.measure.interval'
 local options = require 'ridge.options'
@@ -37,6 +38,22 @@ local STATE = {
   compute_ns = { name = 'sentinel.compute', unit = 'ns' },
   memory_ns = { name = 'sentinel.memory', unit = 'ns' },
 }
+
+-- -- Interrupts ------------------------------------------------------------------------
+
+-- A recipe's first Ctrl-C only asks it to come to an end; nothing of a calibration is worth going
+-- on for, so it ends here and now.
+local function check()
+  if require('ridge').stopping() then blame.raise('calibration was interrupted', 'EINTR') end
+end
+
+-- The machine, looking for that request wherever a block looks for an interrupt.
+local function stoppable(services)
+  return setmetatable({ check = function()
+    check()
+    services.check()
+  end }, { __index = services })
+end
 
 -- -- Ceilings ------------------------------------------------------------------------
 
@@ -99,7 +116,10 @@ local function measure_ceilings(threads, opt, list)
     for r = 1, rounds do
       for _, ceiling in ipairs(shuffler:shuffle(order)) do
         local round = {}
-        for i = 1, each do round[i] = ceiling.run(run_ns) end
+        for i = 1, each do
+          check()
+          round[i] = ceiling.run(run_ns)
+        end
         taken[ceiling][r] = round
       end
     end
@@ -204,11 +224,12 @@ local function measure_noise(threads, opt, list, say)
   local protocol = protocols.protocol{ level = 'demo', seed = opt.seed,
                                        max_rounds = opt.quick and 10 or 20 }
   local wanted = opt.quick and 3 or 8
+  local services = stoppable(opt.services or require('ridge.measure.native').services())
   local blocks, taken = {}, 0
   while #blocks < wanted and taken < 2 * wanted do
     taken = taken + 1
     protocol.seed = opt.seed + taken
-    local results = block.block(make(A_A_POINTS), protocol, { services = opt.services })
+    local results = block.block(make(A_A_POINTS), protocol, { services = services })
     for _, r in ipairs(results) do
       if r.error then error(r.error, 0) end
     end

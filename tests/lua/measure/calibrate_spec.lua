@@ -121,3 +121,33 @@ describe('rows of a calibration', function()
     assert.is_nil(calibrate.calibration({}, 1))
   end)
 end)
+
+describe('a calibration', function()
+  local ridge = require 'ridge'
+
+  -- asked to come to an end after so many looks; how often it looked
+  local function stopped_after(looks, given)
+    local before, seen = ridge.stopping, 0
+    ridge.stopping = function()
+      seen = seen + 1
+      return seen > looks
+    end
+    local ok, err = pcall(calibrate.calibrate, given)
+    ridge.stopping = before
+    assert.is_false(ok)
+    assert.equal('EINTR', err.code)
+    return seen
+  end
+
+  it('ends where it is when it is asked to: among ceilings', function()
+    assert.equal(3, stopped_after(2, { quick = true, noise = false, kinds = { 'fma.f32.base' },
+                                       threads = 1 }))
+  end)
+
+  it('and inside a block of the noise', function()
+    local machine, points = guest(0)
+    assert.equal(6, stopped_after(5, { quick = true, ceilings = false, points = points,
+                                       services = machine:services() }))
+    assert.is_true(machine.time < 3e10)
+  end)
+end)
