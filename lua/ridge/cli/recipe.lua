@@ -141,6 +141,40 @@ function M.execute(source, name, argv)
   return host.stopping() and 130 or 0
 end
 
+-- Where a recipe's modules are looked for, and what it is called.
+local function place(recipe, argv)
+  local path = recipe.path or 'recipes/' .. recipe.name .. '.lua'
+  argv[0] = recipe.path or recipe.name
+  if recipe.path then
+    local folder = path:match '^(.*)/[^/]*$' or '.'
+    package.path = folder .. '/?.lua;' .. folder .. '/?/init.lua;' .. package.path
+  end
+  return path
+end
+
+--- The sweep of a recipe: it is run as far as the first `sw:run`, which runs nothing.
+---@param recipe ridge.cli.Recipe what `find` gave
+---@param argv string[] its arguments
+---@return table sweep
+function M.sweep_of(recipe, argv)
+  local sweep, blame = require 'ridge.sweep', require 'ridge.blame'
+  local path, found, done = place(recipe, argv), nil, {}
+  local chunk, message = loadstring(M.text(recipe):gsub('^#[^\n]*', '', 1), '@' .. path)
+  if not chunk then blame.raise(message) end
+  rawset(_G, 'arg', argv)
+  setfenv(chunk, environment.recipe())
+  sweep.intercept = function(sw)
+    found = sw
+    error(done, 0)
+  end
+  local ok, result = pcall(chunk, unpack(argv))
+  sweep.intercept = nil
+  if not ok and result ~= done then error(result, 0) end
+  found = found or (sweep.is(result) and result) or nil
+  if not found then blame.raise(('the recipe %s runs no sweep'):format(argv[0])) end
+  return found
+end
+
 --- Run a recipe; its own folder comes first in package.path.
 ---@param recipe ridge.cli.Recipe what `find` gave
 ---@param argv string[] its arguments; [0] becomes its path

@@ -177,17 +177,27 @@ function M.with_source(source, opt, f)
   return result
 end
 
-local function in_this_process(opt)
+--- Hand candidates of this process to a function.
+---@param list table[]  each name, a, b (with plan, or window)
+---@param opt table     checked options
+---@param f fun(runners: table[], around: table): any
+---@return any
+function M.with_candidates(list, opt, f)
+  if (opt.processes or 1) > 1 or opt.rigorous then
+    blame.raise('ab: plans cannot go to other processes; give setup, a function that makes and '
+      .. 'returns both, or run a recipe', 'EARG', 'ab')
+  end
   local services = opt.services or require('ridge.measure.native').services()
   local protocol = protocols.protocol(opt.protocol)
-  local a, b = as_candidate(opt.a, 'a'), as_candidate(opt.b, 'b')
-  local runner, wrong = fresh.here({ { name = 'ab', a = a, b = b } }, setting_of(opt, protocol),
-                                   services)
+  local runner, wrong = fresh.here(list, setting_of(opt, protocol), services)
   if wrong then refuse(wrong.why, wrong.name) end
+  local lua = false
+  for _, each in ipairs(list) do
+    lua = lua or type(each.a.plan) == 'function' or type(each.b.plan) == 'function'
+  end
   local session = require('ridge.measure.session').of(services, protocol)
-  local lua = type(a.plan) == 'function' or type(b.plan) == 'function'
-  return M.compare({ runner }, 'ab', opt, { services = services, session = session, lua = lua,
-                                            cache = protocol.cache })
+  return f({ runner }, { services = services, session = session, lua = lua,
+                         cache = protocol.cache })
 end
 
 -- -- Interface ----------------------------------------------------------------------------------
@@ -225,11 +235,10 @@ function M.ab(given)
   if opt.a == nil or opt.b == nil then
     blame.raise('measure.ab: two candidates are needed, a and b', 'EARG', 'measure.ab')
   end
-  if (opt.processes or 1) > 1 or opt.rigorous then
-    blame.raise('measure.ab: plans cannot go to other processes; give setup, a function that makes '
-      .. 'and returns both', 'EARG', 'measure.ab')
-  end
-  return in_this_process(opt)
+  local list = { { name = 'ab', a = as_candidate(opt.a, 'a'), b = as_candidate(opt.b, 'b') } }
+  return M.with_candidates(list, opt, function(runners, around)
+    return M.compare(runners, 'ab', opt, around)
+  end)
 end
 
 return M

@@ -17,7 +17,25 @@ local M = {}
 M.APPLICATION_ID = 0x52494447
 
 --- The newest schema this ridge reads and writes.
-M.VERSION = 2
+M.VERSION = 3
+
+M.COMPARISON = [[
+CREATE TABLE comparison(                      -- two candidates held against each other
+  id INTEGER PRIMARY KEY, uuid BLOB NOT NULL UNIQUE,
+  sweep TEXT, phase TEXT NOT NULL, cache TEXT NOT NULL,
+  a TEXT NOT NULL CHECK(json_valid(a)), b TEXT NOT NULL CHECK(json_valid(b)), -- parameters
+  env_id INT REFERENCES env(id),
+  design TEXT NOT NULL,                       -- 'ABBA'; blocks of four slots, coins for BAAB
+  blocks INT NOT NULL, procs INT NOT NULL, looks INT NOT NULL,
+  a_ns REAL, b_ns REAL,                       -- median time of a call
+  ratio REAL NOT NULL, ci_lo REAL, ci_hi REAL, ci_how TEXT, p REAL, q REAL,
+  floor REAL, margin REAL, aa REAL,           -- what a candidate makes of itself
+  verdict TEXT NOT NULL CHECK(verdict IN ('faster','slower','equal','open')), -- b against a
+  needed INT, flags TEXT NOT NULL DEFAULT '', foreign_share REAL, steal_share REAL,
+  pressure_share REAL, slots BLOB,            -- f64ns of four slots for each block, in order
+  designs TEXT,                               -- one letter a block: a ABBA, b BAAB, A and B: A/A
+  at INT NOT NULL) STRICT;
+]]
 
 M.TABLES = [[
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -150,6 +168,8 @@ CREATE TABLE metric(
   PRIMARY KEY(attempt_id, name)) STRICT, WITHOUT ROWID;
 CREATE INDEX metric_name ON metric(name, value);
 
+]] .. M.COMPARISON .. [[
+
 -- what people read --------------------------------------------------------------------------
 CREATE VIEW result AS
 SELECT s.name AS sweep, t.id AS trial, t.role, t.state, c.params, a.id AS attempt, a.grade,
@@ -181,6 +201,7 @@ M.STEPS = {
       (instr('0123456789ABCDEF', substr(h, 8, 1)) - 1)
       FROM (SELECT hex(sha) AS h FROM config WHERE config.id = trial.config_id));
   ]],
+  [3] = M.COMPARISON,
 }
 
 --- Columns every wide view and every row of results has; parameters, phases and metrics have other

@@ -153,6 +153,7 @@ end
 ---@return table summary name, path, counts (state to number), failed, stopped ('budget' or nil)
 -- Raises an error of code EINTR after Ctrl-C, with everything saved (exit status 130).
 function Sweep:run(opt)
+  if M.intercept then M.intercept(self) end
   opt = options.check(RUN, opt, 'sw:run')
   opt.db, opt.lab = opt.db or store.default_path(), opt.lab or require 'ridge.sweep.lab'
   local spec = self.spec
@@ -168,6 +169,43 @@ function Sweep:run(opt)
     protocol = protocol, timeout = spec.timeout }, wanted, opt)
   self.db, self.stored_as = summary.path, summary.name
   return summary
+end
+
+-- Comparing ----------------------------------------------------------------------------------
+
+--- Called with a sweep instead of running it, by who only wants the sweep of a recipe.
+M.intercept = nil
+
+--- Is this value a sweep?
+---@param value any
+---@return boolean
+function M.is(value) return getmetatable(value) == Sweep end
+
+-- What runs this recipe again in other processes; nil at the prompt and on standard input.
+local function origin()
+  local argv = rawget(_G, 'arg')
+  local path = argv and argv[0]
+  local file = path and path:find '%.lua$' and io.open(path, 'rb')
+  if not file then return nil end
+  file:close()
+  local words = canonical.list {}
+  for i, word in ipairs(argv) do words[i] = word end
+  return { name = path, path = path, argv = words }
+end
+
+--- Hold the points that `a` describes against those that `b` describes, pair by pair, in paired
+-- blocks timed now; in fresh processes when a recipe runs, else in this one.
+-- >> sw:ab { a = { impl = 'naive' }, b = { impl = 'blocked' }, match = { 'batch', 'width' } }
+---@param opt table a, b, match, phases, db, keep, progress; and processes, rigorous, blocks, looks,
+---  margin, slot_ns, check, tolerance, protocol of measure.ab
+---@return table results as of measure.ab, with pair, phase and q (corrected for their number)
+function Sweep:ab(opt)
+  if M.intercept then M.intercept(self) end
+  local given = {}
+  for name, value in pairs(opt or {}) do given[name] = value end
+  if given.processes ~= 1 and not given.lab then given.origin = given.origin or origin() end
+  given.db = given.db or self.db
+  return require('ridge.sweep.ab').run(self, given)
 end
 
 -- Reading ------------------------------------------------------------------------------------

@@ -1,0 +1,227 @@
+-- SPDX-License-Identifier: MIT
+--- `ridge ab`: two kinds of points of a sweep held against each other, timed anew in fresh
+--- processes.
+
+local args = require 'ridge.cli.args'
+local canonical = require 'ridge.store.canonical'
+
+local M = {}
+
+M.summary = 'which of two kinds of points is faster: ridge ab mlp.lua --a k=1 --b k=2'
+M.usage = 'ridge ab RECIPE|SWEEP --a impl=naive --b impl=blocked [options] [-- recipe arguments]'
+
+local SPEC = {
+  about = [[
+Times pairs of points of a recipe's sweep in paired blocks, several processes each, beside an A/A
+control. Says of b against a: faster, slower, equal or open.
+
+    ridge ab mlp.lua --a impl=naive --b impl=blocked --match batch,width --fail-on 'slower>2%'
+
+Exit status: 0; 3 when --fail-on holds for a pair; 4 with --strict when a pair is open.]],
+  rest = 'RECIPE|SWEEP [-- recipe arguments]',
+  { 'a', {}, 'parameters of a: name=value,...' },
+  { 'b', {}, 'parameters of b' },
+  { 'match', {}, 'parameters in which a pair agrees; all others when left out' },
+  { 'phases', {}, 'phases to compare; all when left out' },
+  { 'fail_on', '', "'slower', 'slower>2%', 'faster' ...: status 3 when a pair is that" },
+  { 'strict', false, 'status 4 when a pair stays open' },
+  { 'processes', 3, 'fresh processes', integer = true, min = 1, max = 64 },
+  { 'rigorous', false, 'six processes' },
+  { 'blocks', 12, 'blocks of a process in a look', integer = true, min = 6 },
+  { 'looks', 5, 'looks at most', integer = true, min = 1, max = 20 },
+  { 'margin', 0.01, 'what is less is equal', min = 0, max = 1 },
+  { 'cold', false, 'write over the caches before every slot' },
+  { 'check', true, 'take candidates that compute something else too' },
+  { 'tolerance', 0, 'how far results may differ, relative; 0: by their types', min = 0 },
+  { 'db', '', 'database file; RIDGE_DB or results/ridge.db when left out' },
+  { 'keep', true, 'print only, store nothing' },
+  { 'as', 'text', 'what is printed', choices = { 'text', 'json' } },
+}
+
+-- -- Reading the command line ------------------------------------------------------------
+
+local function value_of(text)
+  if text == 'true' or text == 'false' then return text == 'true' end
+  return tonumber(text) or text
+end
+
+local function params_of(list, flag)
+  local out = {}
+  for _, item in ipairs(list) do
+    local name, text = item:match '^([^=]+)=(.*)$'
+    if not name then return nil, ("--%s: '%s' is not name=value"):format(flag, item) end
+    out[name] = value_of(text)
+  end
+  if next(out) == nil then return nil, ('--%s name=value is missing'):format(flag) end
+  return out
+end
+
+-- 'slower>2%' as a function of a result.
+local function condition_of(text)
+  if text == '' then return function() return false end end
+  local verdict, percent = text:match '^(%l+)>([%d.]+)%%$'
+  verdict = verdict or text
+  if verdict ~= 'slower' and verdict ~= 'faster' and verdict ~= 'equal' and verdict ~= 'open' then
+    return nil, ("--fail-on: '%s' is not like slower, slower>2%% or open"):format(text)
+  end
+  local least = percent and math.log(1 + tonumber(percent) / 100) or 0
+  return function(found)
+    return found.verdict == verdict and math.abs(math.log(found.ratio)) >= least
+  end
+end
+
+local function list_or_nil(list) return #list > 0 and list or nil end
+
+-- -- The sweep ------------------------------------------------------------------------------
+
+-- What other processes run: the text of a recipe, where it is from, its arguments.
+local function origin_of(name, argv, db)
+  local recipe = require 'ridge.cli.recipe'
+  local found, reason = recipe.find(name)
+  if found then return { name = found.name, path = found.path, argv = argv } end
+  local store = require 'ridge.store'
+  local path = db or store.default_path()
+  local file = io.open(path, 'rb')
+  if not file then return nil, reason end
+  file:close()
+  local st = store.open(path, 'read')
+  local row = st.db:row([[/* recipe of a sweep */ SELECT s.base, s.args, s.space, r.source, r.name
+    FROM main.sweep s JOIN main.recipe r ON r.id = s.recipe_id WHERE s.name = ?1 OR s.base = ?1
+    ORDER BY (s.name = ?1) DESC, s.generation DESC LIMIT 1]], name)
+  st:close()
+  if not row then return nil, ('%s, and no sweep of that name in %s'):format(reason, path) end
+  return { name = row.name, source = row.source, argv = argv, sweep = row.base, args = row.args,
+           space = row.space }
+end
+
+local function sweep_of(origin)
+  local recipe = require 'ridge.cli.recipe'
+  local argv = {}
+  for i, word in ipairs(origin.argv) do argv[i] = word end
+  return recipe.sweep_of({ name = origin.name, path = origin.path, source = origin.source }, argv)
+end
+
+-- A stored sweep is the recipe with the arguments it had.
+local function same_sweep(sw, origin)
+  if not origin.source then return true end
+  local args_now = canonical.encode(sw.spec.args or {})
+  if sw.plan.text == origin.space and args_now == origin.args then return true end
+  return nil, ('the stored sweep was made with other arguments (%s, now %s); give them after --')
+    :format(origin.args, args_now)
+end
+
+--- The candidates of a pair, in a process that was started for them.
+---@param spec string  canonical JSON: origin, sweep, a, b, phases
+---@return table[] list
+function M.candidates(spec)
+  local order = canonical.decode(spec)
+  local sw = sweep_of(order.origin)
+  return require('ridge.sweep.ab').candidates(sw, order, require 'ridge.sweep.lab', order.phases)
+end
+
+-- -- Printing --------------------------------------------------------------------------------
+
+local function percent(x) return ('%+.2f %%'):format(100 * (x - 1)) end
+
+local function time(ns)
+  for _, unit in ipairs { { 1e9, 's' }, { 1e6, 'ms' }, { 1e3, 'us' } } do
+    if ns >= unit[1] then return ('%.4g %s'):format(ns / unit[1], unit[2]) end
+  end
+  return ('%.4g ns'):format(ns)
+end
+
+local function print_text(results)
+  local space = require 'ridge.sweep.space'
+  local rows, widths = { { 'pair', 'phase', 'verdict', 'b/a', '95 %', 'a', 'b', 'note' } }, {}
+  for _, found in ipairs(results) do
+    local note = ''
+    if found.aa_fail then
+      note = ('a against itself: %s'):format(percent(found.aa))
+    elseif found.verdict == 'open' then
+      note = ('about %d blocks in each process would decide'):format(found.needed)
+    end
+    rows[#rows + 1] = { space.label(found.pair), found.phase, found.verdict, percent(found.ratio),
+      ('%s .. %s'):format(percent(found.ci_lo), percent(found.ci_hi)), time(found.a_ns),
+      time(found.b_ns), note }
+  end
+  for _, row in ipairs(rows) do
+    for i, cell in ipairs(row) do widths[i] = math.max(widths[i] or 0, #cell) end
+  end
+  for _, row in ipairs(rows) do
+    local line = {}
+    for i, cell in ipairs(row) do line[i] = cell .. (' '):rep(widths[i] - #cell) end
+    io.stdout:write((table.concat(line, '  '):gsub('%s+$', '')), '\n')
+  end
+end
+
+local JSON = { 'phase', 'verdict', 'ratio', 'ci_lo', 'ci_hi', 'p', 'q', 'floor', 'margin', 'aa',
+  'aa_fail', 'a_ns', 'b_ns', 'blocks', 'procs', 'looks', 'needed', 'cache', 'flags' }
+
+local function print_json(results)
+  local list = {}
+  for i, found in ipairs(results) do
+    local row = { a = found.params.a, b = found.params.b, match = found.pair }
+    for _, name in ipairs(JSON) do row[name] = found[name] end
+    row.flags = canonical.list(row.flags)
+    list[i] = row
+  end
+  io.stdout:write(canonical.encode { version = 1, comparisons = canonical.list(list) }, '\n')
+end
+
+-- -- The command --------------------------------------------------------------------------------
+
+local function fail(reason)
+  io.stderr:write('ridge ab: ', reason, '\ntry: ridge ab --help\n')
+  return 1
+end
+
+local function options_of(opt)
+  local a, why_a = params_of(opt.a, 'a')
+  local b, why_b = params_of(opt.b, 'b')
+  if not (a and b) then return nil, why_a or why_b end
+  return {
+    a = a, b = b, match = list_or_nil(opt.match), phases = list_or_nil(opt.phases),
+    db = opt.db ~= '' and opt.db or nil, keep = opt.keep, rigorous = opt.rigorous,
+    processes = not opt.rigorous and opt.processes or nil, blocks = opt.blocks,
+    looks = opt.looks, margin = opt.margin, check = opt.check,
+    tolerance = opt.tolerance > 0 and opt.tolerance or nil,
+    protocol = { level = 'quick', cache = opt.cold and 'cold' or 'warm' },
+    progress = function(text) io.stderr:write(text, '\n') end,
+  }
+end
+
+--- Compare and print.
+---@param argv string[]
+---@return integer status
+function M.main(argv)
+  local opt, rest = args.read(SPEC, argv)
+  if not opt and rest == 'help' then
+    io.stdout:write(args.help(SPEC, 'ab'), '\n')
+    return 0
+  elseif not opt then
+    return fail(rest)
+  end
+  local name = table.remove(rest, 1)
+  if not name then return fail 'a recipe or a sweep is missing' end
+  local given, reason = options_of(opt)
+  if not given then return fail(reason) end
+  local condition, wrong = condition_of(opt.fail_on)
+  if not condition then return fail(wrong) end
+  local origin, why = origin_of(name, rest, given.db)
+  if not origin then return fail(why) end
+  local sw = sweep_of(origin)
+  local same, differs = same_sweep(sw, origin)
+  if not same then return fail(differs) end
+  given.origin = { name = origin.name, path = origin.path, source = origin.source,
+                   argv = canonical.list(origin.argv) }
+  local results = require('ridge.sweep.ab').run(sw, given)
+  if opt.as == 'json' then print_json(results) else print_text(results) end
+  local status = 0
+  for _, found in ipairs(results) do
+    if condition(found) then return 3 end
+    if opt.strict and found.verdict == 'open' then status = 4 end
+  end
+  return status
+end
+
+return M

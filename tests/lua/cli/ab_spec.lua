@@ -1,0 +1,83 @@
+-- SPDX-License-Identifier: MIT
+-- `ridge ab` as a user runs it: fresh processes, statuses, what is printed and kept.
+
+local canonical = require 'ridge.store.canonical'
+local folders = dofile 'tests/lua/store/folder.lua'
+local program = require 'tests.lua.repl.program'
+
+local RECIPE = [[
+--- Short and long chains of calls.
+local ridge = require 'ridge'
+local opt = ridge.args { { 'rows', 8, 'rows' } }
+print 'the recipe talks'
+local sw = ridge.sweep 'chains' {
+  space = { impl = { 'short', 'long' }, k = { 1 } },
+  args = { rows = opt.rows },
+  setup = function() return { x = ridge.randn(opt.rows, 16) } end,
+  measure = function(p, c, m)
+    m:time('fwd', ridge.capture(function()
+      local y
+      for _ = 1, p.impl == 'long' and 40 or 10 do y = c.x:exp() end
+      return y
+    end))
+  end,
+}
+sw:run { db = '%s', calibrate = false }
+error 'nothing behind the sweep is run'
+]]
+
+describe('ridge ab', function()
+  local folder, recipe, db
+  setup(function()
+    folder = folders.new()
+    recipe, db = folder .. '/chains.lua', folder .. '/chains.db'
+    local file = assert(io.open(recipe, 'w'))
+    file:write((RECIPE:format(db)))
+    file:close()
+  end)
+  teardown(function() folders.remove(folder) end)
+
+  local function ab(...)
+    return program.run { 'ab', recipe, '--db', db, '--looks', '1', '--blocks', '6', ... }
+  end
+
+  it('compares in three processes, prints rows, keeps them', function()
+    local status, out, err = ab('--a', 'impl=short', '--b', 'impl=long', '--as', 'json',
+      '--fail-on', 'slower>20%', '--processes', '2')
+    local row = canonical.decode(out:match '{.*').comparisons[1]
+    assert.equal(row.verdict == 'slower' and 3 or 0, status, err)
+    assert.equal(2, row.procs)
+    assert.equal(12, row.blocks)
+    assert.is_true(row.ratio > 1.5)
+    assert.same({ impl = 'long', k = 1 }, row.b)
+    assert.truthy(err:find 'k=1 fwd: look 1 of 1')
+  end)
+
+  it('ends with 0, or with 4 when it is strict and nothing was decided', function()
+    for _, margin in ipairs { '0.01', '1' } do
+      local status, out = ab('--a', 'impl=long', '--b', 'impl=short', '--fail-on', 'slower',
+        '--strict', '--processes', '1', '--no-keep', '--margin', margin)
+      local verdict = out:match 'k=1%s+fwd%s+(%l+)%s+%-'
+      assert.truthy(verdict, out)
+      assert.equal(verdict == 'open' and 4 or 0, status)
+    end
+  end)
+
+  it('says what is wrong, with status 1', function()
+    local function wrong(...)
+      local status, _, err = program.run { 'ab', ... }
+      assert.equal(1, status)
+      return err
+    end
+    assert.truthy(wrong():find 'a recipe or a sweep is missing')
+    assert.truthy(wrong(recipe, '--a', 'impl'):find "'impl' is not name=value")
+    assert.truthy(wrong(recipe, '--a', 'impl=short'):find '%-%-b name=value is missing')
+    assert.truthy(wrong(recipe, '--a', 'imp=1', '--b', 'impl=1'):find "did you mean 'impl'")
+    assert.truthy(wrong(recipe, '--a', 'impl=1', '--b', 'impl=2', '--fail-on', 'worse')
+      :find "'worse' is not like slower")
+    assert.truthy(wrong(folder .. '/none.lua', '--a', 'k=1', '--b', 'k=2', '--db', db)
+      :find 'no sweep of that name')
+    assert.truthy(wrong(recipe, '--a', 'impl=short', '--b', 'impl=long', '--', '--row', '3')
+      :find '%-%-row')
+  end)
+end)
