@@ -4,7 +4,7 @@
 #
 # nightly.sh: the runs that take too long for every change.
 #
-#   scripts/nightly.sh [part ...]    parts: asan ubsan tsan memcheck kill interrupt fuzz peers
+#   scripts/nightly.sh [part ...]    parts: asan ubsan tsan memcheck kill interrupt fuzz ab peers
 #
 # Without a part it runs all and keeps the table, with the commit, in results/nightly.md.  Each
 # sanitizer works in build/<part>, a copy of the tree whose objects stay between runs, so that
@@ -81,13 +81,18 @@ part_interrupt() {
   make -s && RIDGE_SOAK=300 scripts/run_tests tests/lua/repl/interrupt_spec.lua
 }
 
+# Comparisons of identical candidates and of some 5 % apart, while another process loads one core.
+part_ab() {
+  make -s && ./ridge scripts/ab_trials.lua
+}
+
 part_peers() {
   [ -e scripts/peers/bench.lua ] && python3 -c 'import torch' 2>/dev/null || return 77
   make -s && ./ridge scripts/peers/bench.lua
 }
 
 parts=("$@")
-[ $# -gt 0 ] || parts=(asan ubsan tsan memcheck kill interrupt fuzz peers)
+[ $# -gt 0 ] || parts=(asan ubsan tsan memcheck kill interrupt fuzz ab peers)
 mkdir -p build
 failed=0 table=
 for part in "${parts[@]}"; do

@@ -44,8 +44,7 @@ local function check_point(given, i)
   end
 end
 
-local function new_point(given, i, protocol)
-  check_point(given, i)
+local function new_point(given, i, cache)
   local windows = given.window or require('ridge.measure.native').windows(given.plan)
   local point = {
     label = given.label or tostring(i), cost = given.cost or {}, zeros = given.zeros,
@@ -56,8 +55,24 @@ local function new_point(given, i, protocol)
   }
   point.windows = windows
   point.take = function(k) return windows(k, 1, false)[1] end
-  point.cold = protocol.cache == 'cold'
+  point.cache, point.cold = cache, cache == 'cold'
+  if point.cold then point.label = point.label .. ' cold' end
   return point
+end
+
+-- The points of a block; a given one becomes two when both cache modes are asked for.
+local function new_points(given, protocol)
+  local points = {}
+  local first = protocol.cache == 'cold' and 'cold' or 'warm'
+  for i, each in ipairs(given) do
+    check_point(each, i)
+    points[#points + 1] = new_point(each, i, first)
+    if protocol.cache == 'warm+cold' then
+      points[#points + 1] = new_point(each, i, 'cold')
+      points[#points].beside = points[#points - 1]
+    end
+  end
+  return points
 end
 
 -- The first call alone: what a user meets who calls once.
@@ -153,7 +168,7 @@ local function run(points, protocol, setting)
   local before = services.counters()
   local passes = {}
   for _, point in ipairs(points) do
-    guarded(point, first_call, point)
+    if not point.beside then guarded(point, first_call, point) end
   end
   for _, point in ipairs(points) do
     services.check()
@@ -182,15 +197,20 @@ local function run(points, protocol, setting)
     end
   end
   local results = {}
-  for i, point in ipairs(points) do
-    if point.error then
-      results[i] = { label = point.label, error = point.error }
-    else
+  for _, point in ipairs(points) do
+    local found = { label = point.label, error = point.error }
+    if not point.error then
       local last = passes[point.passes[#point.passes]].counters
-      results[i] = result.of(point, protocol, {
+      found = result.of(point, protocol, {
         session = session, limits = setting.limits, calibration = setting.calibration,
         passes = passes, host = host.delta(before, last),
       })
+    end
+    if point.beside then
+      local warm = results[#results]
+      warm.cold, warm.error = found, warm.error or found.error
+    else
+      results[#results + 1] = found
     end
   end
   return results
@@ -201,6 +221,9 @@ end
 -- A point is { plan =, label =, cost = { flops =, bytes =, dtype = }, zeros = }; `plan` is a plan
 -- of ridge.capture, or a Lua function (flagged LUA).  Four to eight points make a good block: with
 -- more, a round of a point comes back too late to be compared with its neighbours.
+--
+-- With the protocol's cache = { 'warm', 'cold' } each result has its `cold` one beside it; their
+-- rounds are shuffled together with all others.
 --
 -- What a point raises becomes the `error` of its result, and the others go on; an interrupt (EINTR)
 -- ends the block.  All times are in nanoseconds of one call.
@@ -225,8 +248,7 @@ function M.block(given, protocol, setting)
         :format(tostring(name)))
     end
   end
-  local points = {}
-  for i, point in ipairs(given) do points[i] = new_point(point, i, protocol) end
+  local points = new_points(given, protocol)
   local services = setting.services or require('ridge.measure.native').services()
   local calibration = setting.calibration
   local whole = {

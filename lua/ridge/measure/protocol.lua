@@ -12,8 +12,9 @@ local M = {}
 local SPEC = {
   level = { 'string', default = 'default', choices = { 'quick', 'demo', 'default', 'rigorous' },
             doc = 'the level that the other fields start from' },
-  cache = { 'string', default = 'warm', choices = { 'warm', 'cold' },
-            doc = 'cold: the caches are written over before every sample, one call a sample' },
+  cache = { 'string', default = 'warm', choices = { 'warm', 'cold', 'warm+cold' },
+            doc = 'cold: the caches are written over before every sample, one call a sample; or '
+              .. 'both, as a list' },
   precision = { 'number', min = 1e-4, max = 1, doc = 'half-width of the interval to stop at' },
   min_rounds = { 'integer', min = 2, max = 1000, doc = 'rounds before it may stop' },
   max_rounds = { 'integer', min = 2, max = 1000, doc = 'rounds after which it must stop' },
@@ -46,6 +47,21 @@ local LEVELS = {
                quiet_ns = 1e10 },
 }
 
+-- { 'warm', 'cold' } in any order is 'warm+cold': what is stored is words, and equal things are
+-- equal.
+local function cache_modes(list)
+  local has = {}
+  for _, mode in ipairs(list) do
+    if mode ~= 'warm' and mode ~= 'cold' then
+      blame.raise(("measure.protocol: cache lists %s; it is made of 'warm' and 'cold'")
+        :format(tostring(mode)))
+    end
+    has[mode] = true
+  end
+  if has.warm and has.cold then return 'warm+cold' end
+  return list[1] or blame.raise 'measure.protocol: cache is an empty list'
+end
+
 --- A whole protocol from a level's name or from the fields that differ from it.
 --
 -- quick: 3 rounds of 5 samples.  demo: 5 to 40 rounds of 10, at most about 1.5 s a point; on the
@@ -55,7 +71,7 @@ local LEVELS = {
 -- in any of these intervals, nor in rigorous's.
 ---@param given string|table|nil  a level, or fields with an optional level
 ---@return table protocol         every field filled in
--- >> measure.protocol{ level = 'quick', samples = 8 }
+-- >> measure.protocol{ level = 'quick', samples = 8, cache = { 'warm', 'cold' } }
 function M.protocol(given)
   if type(given) == 'string' then given = { level = given } end
   if given ~= nil and type(given) ~= 'table' then
@@ -65,6 +81,7 @@ function M.protocol(given)
   local filled = {}
   for name, value in pairs(LEVELS[level] or {}) do filled[name] = value end
   for name, value in pairs(given or {}) do filled[name] = value end
+  if type(filled.cache) == 'table' then filled.cache = cache_modes(filled.cache) end
   local protocol = options.check(SPEC, filled, 'measure.protocol')
   protocol.max_rounds = math.max(protocol.max_rounds, protocol.min_rounds)
   protocol.warm_max_ns = math.max(protocol.warm_max_ns, protocol.warm_min_ns)

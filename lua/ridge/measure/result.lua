@@ -101,7 +101,7 @@ function M.of(point, protocol, around)
   out.cores = point.own_cpu / point.spent   -- processors kept busy: what the threads really did
   out.warm_spread, out.first_ns = point.warm.spread, point.first_ns
   out.samples, out.at, out.mark, out.t0_ns = point.samples, point.at, point.mark, point.t0
-  out.cache, out.clock = protocol.cache, around.session.clock.name
+  out.cache, out.clock = point.cache, around.session.clock.name
   local reference = calibration and calibration.reference or around.session.reference
   local slow, fast
   out.reference_work = reference_work(point, around.passes)

@@ -3,7 +3,8 @@
 --
 -- A phase `fwd` gives fwd (median, ns), fwd_lo and fwd_hi (its interval), fwd_min, fwd_p25,
 -- fwd_p75, fwd_p95, fwd_p99, fwd_max, fwd_mean, fwd_sd, fwd_mad, fwd_n, fwd_grade, fwd_flags and
--- fwd_first (call number one). The same names are the columns of the sweep's wide view.
+-- fwd_first (call number one), fwd_cold (with fwd_cold_lo and _hi) where both cache modes were
+-- timed. The same names are the columns of the sweep's wide view.
 
 local canonical = require 'ridge.store.canonical'
 local record = require 'ridge.store.record'
@@ -40,6 +41,8 @@ local function read(db, sweep_id, role)
       row[g.phase .. '_first'] = g.med
     elseif row[g.phase] == nil then
       for _, pair in ipairs(schema.PHASE_COLUMNS) do row[g.phase .. pair[1]] = g[pair[2]] end
+    elseif g.cache == 'cold' then
+      for _, pair in ipairs(schema.COLD_COLUMNS) do row[g.phase .. pair[1]] = g[pair[2]] end
     end
   end
   for _, m in ipairs(db:query(METRICS, sweep_id, role)) do
@@ -73,7 +76,7 @@ function M.directions(st, sweep_id)
   for _, row in ipairs(st.db:query([[/* phases */ SELECT DISTINCT g.phase FROM main.timing g
       JOIN main.trial t ON t.best_attempt = g.attempt_id WHERE t.sweep_id = ?]], sweep_id)) do
     for _, pair in ipairs(schema.PHASE_COLUMNS) do out[row.phase .. pair[1]] = -1 end
-    out[row.phase .. '_first'] = -1
+    out[row.phase .. '_first'], out[row.phase .. '_cold'] = -1, -1
   end
   return out
 end

@@ -217,6 +217,9 @@ M.PHASE_COLUMNS = {
   { '_flags', 'flags' },
 }
 
+--- What the timing with cold caches adds where there is a warm one too.
+M.COLD_COLUMNS = { { '_cold', 'med' }, { '_cold_lo', 'ci_lo' }, { '_cold_hi', 'ci_hi' } }
+
 --- Names of all tables and views of ours, which a sweep cannot have: its view would hide them.
 ---@return table set name to true
 function M.reserved()
@@ -249,6 +252,9 @@ local PARAMS = [[/* names of params */ SELECT DISTINCT p.name AS name FROM trial
   JOIN param p ON p.config_id = t.config_id WHERE t.sweep_id = ? ORDER BY 1]]
 local PHASES = [[/* names of phases */ SELECT DISTINCT g.phase AS name FROM trial t
   JOIN timing g ON g.attempt_id = t.best_attempt WHERE t.sweep_id = ? ORDER BY 1]]
+local COLD = [[/* phases timed warm and cold */ SELECT g.phase AS name FROM trial t
+  JOIN timing g ON g.attempt_id = t.best_attempt WHERE t.sweep_id = ? GROUP BY g.phase
+  HAVING max(g.cache = 'warm') AND max(g.cache = 'cold') ORDER BY 1]]
 local METRICS = [[/* names of metrics */ SELECT DISTINCT m.name AS name FROM trial t
   JOIN metric m ON m.attempt_id = t.best_attempt WHERE t.sweep_id = ? ORDER BY 1]]
 
@@ -279,6 +285,12 @@ function M.wide_view(db, id, name)
     end
     add(("(SELECT med FROM main.timing WHERE attempt_id = a.id AND phase = %s AND cache = 'first')")
       :format(literal(phase)), phase .. '_first')
+  end
+  for _, phase in ipairs(names(db, COLD, id)) do
+    for _, pair in ipairs(M.COLD_COLUMNS) do
+      add(("(SELECT %s FROM main.timing WHERE attempt_id = a.id AND phase = %s AND cache = 'cold')")
+        :format(pair[2], literal(phase)), phase .. pair[1])
+    end
   end
   for _, metric in ipairs(names(db, METRICS, id)) do
     add(('(SELECT value FROM main.metric WHERE attempt_id = a.id AND name = %s)')

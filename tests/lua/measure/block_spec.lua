@@ -486,3 +486,45 @@ describe('wrong arguments', function()
           { speed = 1, services = services })
   end)
 end)
+
+describe('both cache modes', function()
+  local function both(protocol)
+    local machine = made_up.new()
+    local warm, cold = machine:window(CALL_NS, machine:quiet()),
+      machine:window(3 * CALL_NS, machine:quiet())
+    local asked = { warm = 0, cold = 0, inner = {} }
+    local function window(k, n, is_cold)
+      asked[is_cold and 'cold' or 'warm'] = asked[is_cold and 'cold' or 'warm'] + 1
+      if is_cold then asked.inner[k] = true end
+      return (is_cold and cold or warm)(k, n)
+    end
+    local results = block.block({ { label = 'x', window = window } }, protocol,
+                                { services = machine:services() })
+    return results, asked
+  end
+
+  it('are results of their own, cold with one call a sample', function()
+    local results, asked = both { cache = { 'cold', 'warm' } }
+    assert.equal(1, #results)
+    local r = results[1]
+    assert.same({ 'warm', 'cold' }, { r.cache, r.cold.cache })
+    assert.is_true(math.abs(r.med / CALL_NS - 1) < 1e-3)
+    assert.is_true(math.abs(r.cold.med / (3 * CALL_NS) - 1) < 1e-3)
+    assert.is_true(r.inner > 1)
+    assert.equal(1, r.cold.inner)
+    assert.same({ [1] = true }, asked.inner)
+    assert.is_truthy(r.first_ns)
+    assert.is_nil(r.cold.first_ns)
+    assert.is_nil(both('default')[1].cold)
+    assert.equal('cold', both({ cache = 'cold' })[1].cache)
+  end)
+
+  it('are one word in the protocol', function()
+    local protocol = require 'ridge.measure.protocol'.protocol
+    assert.equal('warm+cold', protocol({ cache = { 'cold', 'warm' } }).cache)
+    assert.equal('warm+cold', protocol({ cache = { 'warm', 'cold', 'warm' } }).cache)
+    assert.equal('cold', protocol({ cache = { 'cold' } }).cache)
+    assert.has_error(function() protocol { cache = { 'lukewarm' } } end)
+    assert.has_error(function() protocol { cache = {} } end)
+  end)
+end)

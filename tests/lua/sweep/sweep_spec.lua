@@ -273,6 +273,31 @@ describe('a sweep', function()
     assert.equal(3, lab.calibrations)
   end)
 
+  it('keeps what was timed with cold caches beside the warm', function()
+    local before = lab.block
+    lab.block = function(...)
+      local results = before(...)
+      for _, r in ipairs(results) do
+        local cold = {}
+        for name, value in pairs(r) do cold[name] = value end
+        cold.cache, cold.med, cold.first_ns, cold.grade = 'cold', 2 * r.med, nil, 'C'
+        r.cold = cold
+      end
+      return results
+    end
+    local sw = declare()
+    run(sw)
+    for _, row in ipairs(sw:results()) do
+      assert.equal(2 * row.fwd, row.fwd_cold)
+      assert.equal('C', row.grade)
+      assert.truthy(row.fwd_cold_lo and row.fwd_first)
+    end
+    local st = require('ridge.store').open(sw.db, 'read')
+    assert.equal(0, st.db:value(('SELECT count(*) FROM "%s" WHERE fwd_cold <> 2 * fwd')
+      :format(sw.name)))
+    st:close()
+  end)
+
   it('computes rates from costs', function()
     local sw = declare { measure = function(p, _, m)
       m:time('fwd', function() return 100 end)
