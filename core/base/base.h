@@ -83,6 +83,12 @@ int64_t rg_arena_bytes(const rg_arena *arena);
 */
 int32_t rg_threads_for(double operations);
 
+/*
+** Call f on the processors that this process was given, wherever the calling thread is bound: a
+** child would inherit the binding.
+*/
+void rg_as_given(void (*f)(void *), void *argument);
+
 /* -- Random numbers -------------------------------------------------------------- */
 
 /* Take n numbers: the offset before, after which the stream moves on by n. */

@@ -98,6 +98,29 @@ static int set_attributes(posix_spawnattr_t *attributes, int32_t own_group)
   return st == 0 ? posix_spawnattr_setflags(attributes, flags) : st;
 }
 
+struct start {
+  pid_t *pid;
+  const char *path;
+  const posix_spawn_file_actions_t *actions;
+  const posix_spawnattr_t *attributes;
+  char *const *words;
+  char **env;
+  int status;
+};
+
+static void start_now(void *argument)
+{
+  struct start *s = argument;
+
+  s->status = posix_spawn(s->pid, s->path, s->actions, s->attributes, s->words, s->env);
+}
+
+static int start(struct start *s)
+{
+  rg_as_given(start_now, s);
+  return s->status;
+}
+
 static int spawn(const char *const *argv, char **env, const rg_process_options *options,
                  int channel, pid_t *pid)
 {
@@ -112,7 +135,7 @@ static int spawn(const char *const *argv, char **env, const rg_process_options *
     memcpy(&words, &argv, sizeof words);
     st = add_descriptors(&actions, options->out_fd, options->err_fd, channel);
     if (st == 0) st = set_attributes(&attributes, options->own_group);
-    if (st == 0) st = posix_spawn(pid, argv[0], &actions, &attributes, words, env);
+    if (st == 0) st = start(&(struct start){ pid, argv[0], &actions, &attributes, words, env, 0 });
     posix_spawnattr_destroy(&attributes);
   }
   posix_spawn_file_actions_destroy(&actions);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Compute threads: OpenMP's pool, how many of it to use, and where they run.
+** Compute threads: OpenMP's pool, how many of it to use, where they run, and before whom.
 */
+#include <dirent.h>
 #include <errno.h>
 #include <omp.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/base.h"
 
@@ -98,6 +101,49 @@ rg_status rg_set_affinity(const int32_t *cpus, int32_t n)
   if (refused >= 0) {
     return rg_fail(RG_ESYS, "affinity: the system refused processor %d: %s", refused,
                    strerror(reason));
+  }
+  return RG_OK;
+}
+
+void rg_as_given(void (*f)(void *), void *argument)
+{
+  cpu_set_t mine;
+  const int known = sched_getaffinity(0, sizeof(mine), &mine) == 0;
+
+  if (known) sched_setaffinity(0, sizeof(given), &given);
+  f(argument);
+  if (known) sched_setaffinity(0, sizeof(mine), &mine);
+}
+
+/* -- Priority ---------------------------------------------------------------- */
+
+int32_t rg_priority(void)
+{
+  return getpriority(PRIO_PROCESS, 0);
+}
+
+/* On Linux a priority is a thread's, so each of them gets it; later ones inherit it. */
+rg_status rg_set_priority(int32_t nice)
+{
+  const struct dirent *entry;
+  int why = 0;
+
+  if (nice < -20 || nice > 19) {
+    return rg_fail(RG_EARG, "priority: %d is not in -20 .. 19", nice);
+  }
+  DIR *tasks = opendir("/proc/self/task");
+  if (!tasks) {
+    return rg_fail(RG_ESYS, "priority: /proc/self/task: %s", strerror(errno));
+  }
+  while ((entry = readdir(tasks)) != NULL) {
+    const long id = strtol(entry->d_name, NULL, 10);
+
+    if (id > 0 && setpriority(PRIO_PROCESS, (id_t)id, nice) != 0 && errno != ESRCH) why = errno;
+  }
+  closedir(tasks);
+  if (why != 0) {
+    return rg_fail(RG_ESYS, "priority: the system refused %d: %s%s", nice, strerror(why),
+                   why == EACCES || why == EPERM ? " (raising it needs CAP_SYS_NICE)" : "");
   }
   return RG_OK;
 }

@@ -237,6 +237,17 @@ RG_API int32_t rg_processors(void);
 */
 RG_API rg_status rg_set_affinity(const int32_t *cpus, int32_t n) RG_CHECK;
 
+/* Priority of this process: -20 before all others .. 19 behind them. */
+RG_API int32_t rg_priority(void);
+
+/*
+** Set the priority of all threads.
+**
+** nice     -20 .. 19; less than now needs a privilege
+** RG_EARG, RG_ESYS.
+*/
+RG_API rg_status rg_set_priority(int32_t nice) RG_CHECK;
+
 /* CLOCK_MONOTONIC_RAW in nanoseconds. */
 RG_API int64_t rg_clock_ns(void);
 

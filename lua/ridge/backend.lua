@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
---- How work is done: threads, affinity, instruction set, the path of products (F199, F201, F203,
--- F204), and what the devices are (F1, F202).  Every choice is an option, and `now()` says what
+--- How work is done: threads, affinity, priority (F24), instruction set, the path of products (F199,
+-- F201, F203, F204), and what the devices are (F1, F202).  Every choice is an option, and `now()` says what
 -- is in
 -- force so that it can be recorded.
 
@@ -47,6 +47,24 @@ function M.set_affinity(cpus)
   bound = #cpus > 0 and table.concat(cpus, ',') or nil
 end
 
+--- Set the priority of this process and of the processes it starts: -20 before all others, 0 as
+--- usual, 19 behind all others.  Less than now needs a privilege (CAP_SYS_NICE).
+---@param nice number
+-- >> ridge.backend.set_priority(5)
+function M.set_priority(nice)
+  if type(nice) ~= 'number' or nice ~= math.floor(nice) then
+    blame.raise('set_priority: a whole number from -20 to 19 is expected, got ' .. tostring(nice))
+  end
+  call.check(C.rg_set_priority(nice))
+end
+
+--- The priority of this process, -20 .. 19.  It is not part of what makes numbers comparable: where
+--- nobody else runs it changes nothing, and where somebody does, the flags say so.
+---@return number nice
+function M.priority()
+  return C.rg_priority()
+end
+
 --- Choose the instruction set of ridge's own kernels: 'base', 'avx2', 'avx512'.
 ---@param name string
 function M.set_isa(name)
@@ -65,12 +83,13 @@ end
 local CPU = {
   threads = { 'integer', min = 0, max = 1024, doc = 'compute threads; 0: all processors' },
   affinity = { 'table', doc = 'processor numbers, one for each thread in turn' },
+  priority = { 'integer', min = -20, max = 19, doc = 'priority; less is before others' },
   isa = { 'string', choices = { 'base', 'avx2', 'avx512' }, doc = 'instruction set' },
   gemm = { 'string', choices = { 'auto', 'onednn', 'openblas', 'own' }, doc = 'path of products' },
 }
 
 --- A CPU backend with these options; ridge.set_default_backend puts it in force.
----@param opts table|nil {threads =, affinity =, isa =, gemm =}
+---@param opts table|nil {threads =, affinity =, priority =, isa =, gemm =}
 ---@return table
 -- >> ridge.set_default_backend(ridge.backend.cpu{threads = 1})
 function M.cpu(opts)
@@ -89,6 +108,7 @@ function M.set_default(backend)
   if backend.isa then M.set_isa(backend.isa) end
   if backend.gemm then M.set_gemm(backend.gemm) end
   if backend.affinity then M.set_affinity(backend.affinity) end
+  if backend.priority then M.set_priority(backend.priority) end
 end
 
 --- What is in force, as it is recorded with every measurement: threads, isa, gemm, and affinity

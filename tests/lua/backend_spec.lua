@@ -35,6 +35,30 @@ describe('the backend', function()
       assert.matches('backend.cpu', failure(ridge.set_default_backend, {}).message)
     end)
 
+  it('takes a priority, which its children have too (F24)', function()
+    local now = backend.priority()
+    local lower = math.min(19, now + 1)
+    backend.set_priority(lower)   -- there is no way back without a privilege
+    assert.equal(lower, backend.priority())
+    local pipe = io.popen 'nice'
+    assert.equal(lower, tonumber(pipe:read '*a'))
+    pipe:close()
+    assert.matches('-20 .. 19', failure(backend.set_priority, 20).message, 1, true)
+    assert.matches('whole number', failure(backend.set_priority, 'low').message)
+    if now >= 0 then pcall(backend.set_priority, now) end
+  end)
+
+  it('starts children on all processors, wherever its own threads are bound', function()
+    local pipe = io.popen 'nproc'
+    local n = tonumber(pipe:read '*a')
+    pipe:close()
+    backend.set_affinity { 0 }
+    local child = require('ridge.process').spawn { module = 'tests.lua.nproc_child' }
+    local text = child:receive()
+    child:close()
+    assert.equal(n, tonumber(text))
+  end)
+
   it('computes the same by every path (F21)', function()
     local x, w = ridge.randn(33, 65), ridge.randn(65, 40)
     local expected = x:matmul(w)

@@ -59,6 +59,42 @@ function FLAGS.device(text)
   return true
 end
 
+-- '0-3,8' as a list
+local function processors(text)
+  local list = {}
+  for item in text:gmatch '[^,]+' do
+    local first, last = item:match '^(%d+)%-?(%d*)$'
+    first, last = tonumber(first), tonumber(last) or tonumber(first)
+    if not first or last < first or last > 4095 then return nil end
+    for cpu = first, last do list[#list + 1] = cpu end
+  end
+  return #list > 0 and list or nil
+end
+
+function FLAGS.affinity(text)
+  local list = processors(text)
+  if not list then return nil, ("--affinity: '%s' is no list like 0-3,8"):format(text) end
+  host.settings.affinity = list
+  return true
+end
+
+-- Binding is last: it binds the threads that --threads asked for.
+local function bind()
+  if not host.settings.affinity then return true end
+  local ok, err = pcall(require('ridge.backend').set_affinity, host.settings.affinity)
+  if not ok then return nil, '--affinity: ' .. tostring(err) end
+  return true
+end
+
+function FLAGS.priority(text)
+  local n = tonumber(text)
+  if not n then return nil, ("--priority: '%s' is no number"):format(text) end
+  local ok, err = pcall(require('ridge.backend').set_priority, n)
+  if not ok then return nil, '--priority: ' .. tostring(err) end
+  host.settings.priority = n
+  return true
+end
+
 function FLAGS.trace(text)
   if text ~= 'full' and text ~= 'short' then
     return nil, ("--trace: '%s' is neither full nor short"):format(text)
@@ -110,6 +146,8 @@ local function read(argv)
     end
     i = i + 1
   end
+  local ok, reason = bind()
+  if not ok then return nil, reason end
   plan.target = argv[i]
   plan.args = { unpack(argv, i + 1) }
   return plan

@@ -178,6 +178,11 @@ local function make(module, spec, setting)
   backend.set_threads(setting.threads)
   backend.set_isa(setting.isa)
   backend.set_gemm(setting.gemm)
+  if setting.affinity then
+    local cpus = {}
+    for cpu in tostring(setting.affinity):gmatch '%d+' do cpus[#cpus + 1] = tonumber(cpu) end
+    backend.set_affinity(cpus)
+  end
   local list = require(module).candidates(spec)
   return M.here(list, setting, require('ridge.measure.native').services())
 end

@@ -44,6 +44,21 @@ describe('ridge -e', function()
   end)
 end)
 
+describe('where and before whom the program runs', function()
+  it('is a flag (F24)', function()
+    assert.same({ 0, '0\n19\n', '' }, { run { '--affinity', '0', '--threads', '2', '--priority',
+      '19', '-e', 'ridge.backend.now().affinity, ridge.backend.priority()' } })
+    assert.same({ 0, '0,0,0\n', '' }, { run { '--affinity', '0-0,0,0', '-e',
+      'ridge.backend.now().affinity' } })
+    for _, wrong in ipairs { { '--affinity', 'x' }, { '--affinity', '3-1' },
+                             { '--priority', '20' }, { '--priority', 'high' } } do
+      local status, _, err = run { wrong[1], wrong[2], '-e', '1' }
+      assert.equal(1, status)
+      assert.truthy(err:find(wrong[1], 1, true))
+    end
+  end)
+end)
+
 describe('ridge file', function()
   local folder
   local function file(name, text)
