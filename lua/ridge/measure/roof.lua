@@ -81,8 +81,8 @@ function M.least(cost, ceilings, machine)
   return memory, level
 end
 
---- Rate over the roof that nothing can pass, as the flag ROOF judges it: upper ends of the ceilings'
---- intervals, and bytes against the fastest level, because a small working set comes from there.
+--- Rate over the roof that nothing can pass, as the flag ROOF judges it: the upper end of each
+--- ceiling's interval, and bytes against the fastest level, where a small working set lives.
 ---@param cost table flops, sign_flops, bytes, dtype
 ---@param ns number the time of a call
 ---@param ceilings table by name
