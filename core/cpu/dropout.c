@@ -10,13 +10,14 @@ enum { PIECE = 8192 };
 
 typedef struct dropout_work {
   rg_walk walk; /* 0: y, 1: x */
-  const rg_call *call;
+  double p;
+  rg_draw draw;
   int32_t dtype;
   uint32_t threshold;
 } dropout_work;
 
 #define KEEP(T)                                   \
-  T scale = (T)(1.0 / (1.0 - args->p));           \
+  T scale = (T)(1.0 / (1.0 - w->p));              \
   T *to = y;                                      \
   const T *from = x;                              \
                                                   \
@@ -27,8 +28,6 @@ typedef struct dropout_work {
 
 static void keep(const dropout_work *w, void *y, const void *x, const uint32_t *number, int64_t n)
 {
-  const rg_dropout_args *args = w->call->args;
-
   if (w->dtype == RG_F64) {
     KEEP(double)
   } else {
@@ -39,7 +38,6 @@ static void keep(const dropout_work *w, void *y, const void *x, const uint32_t *
 static bool dropout_job(void *work, int64_t begin, int64_t end)
 {
   const dropout_work *w = work;
-  const rg_draw *draw = &w->call->draw;
   uint32_t number[RG_TILE];
   rg_tile room[2];
 
@@ -54,7 +52,7 @@ static bool dropout_job(void *work, int64_t begin, int64_t end)
       void *y = rg_tile_open(&w->walk, 0, at, n, w->dtype, &room[0]);
       const void *x = rg_tile_load(&w->walk, 1, at, n, w->dtype, &room[1]);
 
-      rg_simd()->random->numbers(draw->seed, draw->offset + (uint64_t)at, number, n);
+      rg_simd()->random->numbers(w->draw.seed, w->draw.offset + (uint64_t)at, number, n);
       keep(w, y, x, number, n);
       rg_tile_close(&w->walk, 0, at, n, w->dtype, &room[0], y);
     }
@@ -62,22 +60,47 @@ static bool dropout_job(void *work, int64_t begin, int64_t end)
   return true;
 }
 
-rg_status rg_cpu_dropout(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+static rg_status apply(rg_tensor *y, const rg_tensor *x, double p, rg_draw draw)
 {
-  const rg_dropout_args *args = call->args;
-  rg_tensor *y = out[0];
-  const rg_tensor *xs[] = { y, call->in[0] };
-  dropout_work w = { .call = call, .dtype = y->_dtype };
+  const rg_tensor *xs[] = { y, x };
+  dropout_work w = { .p = p, .draw = draw, .dtype = y->_dtype };
 
-  (void)frame;
   if (y->_count == 0) {
     return RG_OK;
   }
-  if (args->p == 0) {
-    return rg_cpu_convert(y, call->in[0]);
+  if (p == 0) {
+    return rg_cpu_convert(y, x);
   }
-  w.threshold = (uint32_t)(args->p * 0x1p32);
+  w.threshold = (uint32_t)(p * 0x1p32);
   rg_walk_init(&w.walk, xs, 2, y->_shape, y->_ndim);
   return rg_parallel(rg_threads_for(12.0 * (double)y->_count), (w.walk.count + PIECE - 1) / PIECE,
                      dropout_job, &w);
+}
+
+void rg_cpu_keep_draw(const rg_call *call, int32_t i, rg_tensor *const *out)
+{
+  if (call->n_out > i) {
+    uint64_t *kept = out[i]->_data;
+
+    kept[0] = call->draw.seed;
+    kept[1] = call->draw.offset;
+  }
+}
+
+rg_status rg_cpu_dropout(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  const rg_dropout_args *args = call->args;
+
+  (void)frame;
+  rg_cpu_keep_draw(call, 1, out);
+  return apply(out[0], call->in[0], args->p, call->draw);
+}
+
+rg_status rg_cpu_dropout_back(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  const rg_dropout_args *args = call->args;
+  const uint64_t *kept = call->in[1]->_data;
+
+  (void)frame;
+  return apply(out[0], call->in[0], args->p, (rg_draw){ .seed = kept[0], .offset = kept[1] });
 }

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "cpu/chain.h"
+#include "cpu/cpu.h"
 #include "op/product.h"
 
 rg_kernel rg_cpu_sketched_linear;
@@ -28,6 +29,7 @@ rg_status rg_cpu_sketched_linear(const rg_call *call, rg_tensor *const *out, rg_
   rg_chain chain = { .n = 2 };
   int64_t half;
 
+  rg_cpu_keep_draw(call, 2, out);
   if (rg_chain_ready(frame)) {
     return rg_chain_again(call, frame);
   }
@@ -62,6 +64,7 @@ rg_status rg_cpu_sketched_linear_bits(const rg_call *call, rg_tensor *const *out
   double sign = half > 0 ? 1.0 / sqrt((double)(half / args->n_terms)) : 1.0;
   rg_chain chain = { .n = 2 };
 
+  rg_cpu_keep_draw(call, 2, out);
   if (rg_chain_ready(frame)) {
     return rg_chain_again(call, frame);
   }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "layer/layer.h"
+#include "op/signs.h"
 
 /* Signs begin at this number of the seed's stream, so that they do not depend on whether a weight
 ** was drawn before them. */
@@ -36,33 +37,11 @@ static rg_status to_bits(const rg_tensor *signs, rg_tensor **out)
   return RG_OK;
 }
 
-static rg_status from_bits(const rg_tensor *bits, int64_t cols, float sign, int32_t dtype,
-                           rg_tensor **out)
-{
-  int64_t rows = bits->_shape[0];
-  int64_t row_bytes = bits->_shape[1];
-  const uint8_t *from = bits->_data;
-  rg_tensor *x;
-  rg_status status;
-
-  RG_TRY(rg_empty(RG_F32, RG_CPU, (const int64_t[]){ rows, cols }, 2, &x));
-  for (int64_t i = 0; i < rows; i++) {
-    for (int64_t j = 0; j < cols; j++) {
-      bool up = (from[i * row_bytes + (j >> 3)] >> (j & 7) & 1) != 0;
-
-      ((float *)x->_data)[i * cols + j] = up ? sign : -sign;
-    }
-  }
-  status = rg_cast(x, dtype, out);
-  rg_tensor_release(x);
-  return status;
-}
-
 rg_status rg_sketch_factors(const rg_layer *layer, rg_tensor **left, rg_tensor **right)
 {
   int64_t width = layer->n_terms * layer->rank;
   int32_t dtype = layer->part[0]->_dtype;
-  float sign = (float)(1.0 / sqrt((double)layer->rank));
+  double sign = 1.0 / sqrt((double)layer->rank);
   rg_tensor *u1 = NULL, *u2 = NULL;
   rg_status status;
 
@@ -73,9 +52,9 @@ rg_status rg_sketch_factors(const rg_layer *layer, rg_tensor **left, rg_tensor *
   }
   *left = NULL;
   *right = NULL;
-  status = from_bits(layer->part[1], layer->n_out, sign, dtype, &u1);
+  status = rg_expand_signs(layer->part[1], layer->n_out, sign, dtype, &u1);
   if (status == RG_OK) {
-    status = from_bits(layer->part[2], width, sign, dtype, &u2);
+    status = rg_expand_signs(layer->part[2], width, sign, dtype, &u2);
   }
   if (status == RG_OK) {
     status = rg_concat((const rg_tensor *const[]){ layer->part[0], u2 }, 2, 1, left);

@@ -118,6 +118,9 @@ static rg_cost cost(const rg_call *call)
 
 /* -- Records and entries ----------------------------------------------------------------- */
 
+/* comparisons have none: their results are no numbers */
+#define GRAD_OF(class) (class == COMPARE ? NULL : rg_binary_grad)
+
 #define RECORD(NAME, lower, help, class)                                                          \
   extern const rg_op rg_op_##lower;                                                               \
   const rg_op rg_op_##lower = {                                                                   \
@@ -130,6 +133,8 @@ static rg_cost cost(const rg_call *call)
     .save_out = SAVE_OUT_##NAME,                                                                  \
     .args_size = sizeof(rg_binary_args),                                                          \
     .infer = infer,                                                                               \
+    .grad = GRAD_OF(class),                                                                       \
+    .save = rg_binary_save,                                                                       \
     .cost = cost,                                                                                 \
   };                                                                                              \
   rg_status rg_##lower(const rg_tensor *x, const rg_tensor *y, rg_tensor **out)                   \

@@ -17,4 +17,7 @@ typedef struct rg_binary_args {
 /* Nominal arithmetic operations an element of a function (its op id). */
 double rg_binary_flops(int32_t id);
 
+rg_status rg_binary_grad(rg_grad *g);
+void rg_binary_save(const rg_call *call, int32_t *in, int32_t *out);
+
 #endif

@@ -5,7 +5,7 @@
 */
 #include "op/cast.h"
 #include "op/list.h"
-#include "op/op.h"
+#include "op/rule.h"
 
 extern const rg_op rg_op_cast;
 
@@ -28,6 +28,14 @@ static rg_cost cast_cost(const rg_call *call)
   return rg_cost_of(call, (double)call->in[0]->_count);
 }
 
+static rg_status cast_grad(rg_grad *g)
+{
+  rg_rule r = rg_rule_of(g);
+
+  rg_rule_give(&r, 0, r.dy);
+  return rg_rule_end(&r);
+}
+
 const rg_op rg_op_cast = {
   .name = "cast",
   .sig = "cast(x, dtype) -> y",
@@ -36,6 +44,7 @@ const rg_op rg_op_cast = {
   .amp = RG_AMP_NONE,
   .args_size = sizeof(rg_cast_args),
   .infer = cast_infer,
+  .grad = cast_grad,
   .cost = cast_cost,
 };
 

@@ -5,7 +5,7 @@
 */
 #include "op/concat.h"
 #include "op/list.h"
-#include "op/op.h"
+#include "op/rule.h"
 
 extern const rg_op rg_op_concat;
 
@@ -51,6 +51,26 @@ static rg_cost concat_cost(const rg_call *call)
   return rg_cost_of(call, 0.0);
 }
 
+/* Each input's part of what arrives.  Parts are views: as many steps as there are inputs would not
+** fit into one rule. */
+static rg_status concat_grad(rg_grad *g)
+{
+  const rg_concat_args *args = g->call->args;
+  int64_t at = 0;
+
+  for (int32_t i = 0; i < g->call->n_in; i++) {
+    rg_rule r = rg_rule_of(g);
+    int64_t size = g->in[i].shape[args->axis];
+
+    if (g->needs[i]) {
+      rg_rule_give(&r, i, rg_rule_narrow(&r, r.dy, args->axis, at, size));
+    }
+    RG_TRY(rg_rule_end(&r));
+    at += size;
+  }
+  return RG_OK;
+}
+
 const rg_op rg_op_concat = {
   .name = "concat",
   .sig = "concat(xs, axis=-1) -> y",
@@ -59,6 +79,7 @@ const rg_op rg_op_concat = {
   .amp = RG_AMP_WIDEST,
   .args_size = sizeof(rg_concat_args),
   .infer = concat_infer,
+  .grad = concat_grad,
   .cost = concat_cost,
 };
 

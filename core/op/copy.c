@@ -5,7 +5,7 @@
 */
 #include "op/copy.h"
 #include "op/list.h"
-#include "op/op.h"
+#include "op/rule.h"
 
 extern const rg_op rg_op_copy;
 
@@ -38,6 +38,14 @@ static rg_cost copy_cost(const rg_call *call)
   return rg_cost_of(call, 0.0);
 }
 
+static rg_status copy_grad(rg_grad *g)
+{
+  rg_rule r = rg_rule_of(g);
+
+  rg_rule_give(&r, 0, r.dy);
+  return rg_rule_end(&r);
+}
+
 const rg_op rg_op_copy = {
   .name = "copy",
   .sig = "copy_(x, y) -> x",
@@ -46,6 +54,7 @@ const rg_op rg_op_copy = {
   .amp = RG_AMP_NONE,
   .args_size = sizeof(rg_copy_args),
   .infer = copy_infer,
+  .grad = copy_grad,
   .cost = copy_cost,
 };
 

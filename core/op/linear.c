@@ -36,9 +36,12 @@ const rg_op rg_op_linear = {
   .id = RG_OP_LINEAR,
   .amp = RG_AMP_LOWER,
   .save_in = 7,
+  .save_out = 1,
   .packs = 6,
   .args_size = sizeof(rg_linear_args),
   .infer = linear_infer,
+  .grad = rg_linear_grad,
+  .save = rg_linear_save,
   .cost = linear_cost,
 };
 

@@ -25,6 +25,7 @@
   RG_OP_LINE(SIGNS,       signs)            \
   RG_OP_LINE(RANDINT,     randint)          \
   RG_OP_LINE(DROPOUT,     dropout)          \
+  RG_OP_LINE(DROPOUT_BACK, dropout_back)    \
   RG_OP_LINE(SUM,         sum)              \
   RG_OP_LINE(MEAN,        mean)             \
   RG_OP_LINE(PROD,        prod)             \
@@ -39,6 +40,7 @@
   RG_OP_LINE(LOWRANK_LINEAR,       lowrank_linear)        \
   RG_OP_LINE(SKETCHED_LINEAR,      sketched_linear)       \
   RG_OP_LINE(SKETCHED_LINEAR_BITS, sketched_linear_bits)  \
+  RG_OP_LINE(EXPAND_SIGNS, expand_signs)    \
   RG_OP_LINE(SVD,         svd)
 /* clang-format on */
 

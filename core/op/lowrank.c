@@ -46,10 +46,13 @@ const rg_op rg_op_lowrank_linear = {
   .id = RG_OP_LOWRANK_LINEAR,
   .amp = RG_AMP_LOWER,
   .save_in = 15,
+  .save_out = 1,
   .packs = 14,
   .n_hidden = 1,
   .args_size = sizeof(rg_linear_args),
   .infer = lowrank_infer,
+  .grad = rg_lowrank_grad,
+  .save = rg_lowrank_save,
   .cost = lowrank_cost,
 };
 

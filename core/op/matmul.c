@@ -97,6 +97,7 @@ const rg_op rg_op_matmul = {
   .save_in = 3,
   .packs = 3,
   .infer = matmul_infer,
+  .grad = rg_matmul_grad,
   .cost = matmul_cost,
 };
 

@@ -60,6 +60,7 @@ struct rg_call {
   int32_t device;
   const void *args;        /* the op's own struct, op->args_size bytes, no pointers inside */
   rg_generator *generator; /* for ops that draw: where from; NULL for the default */
+  bool tracked;            /* the tape will be told: filled by the door */
   /* filled by infer */
   int32_t compute;       /* dtype the inputs are converted to first (but see op->as_is and packs);
                           ** -1: they stay as they are.  Products set it to rg_autocast_for(call) */
@@ -121,6 +122,10 @@ struct rg_op {
   /* The gradient, made of operations; NULL if there is none (yet). */
   rg_status (*grad)(rg_grad *g);
 
+  /* Where it depends on the arguments what the gradient reads: takes bits out of the masks, which
+  ** come as save_in and save_out say.  NULL: it does not depend. */
+  void (*save)(const rg_call *call, int32_t *in, int32_t *out);
+
   rg_cost (*cost)(const rg_call *call);
 
   /* For operations outside list.h only. */
@@ -172,6 +177,17 @@ struct rg_recorder {
 
 void rg_recorder_push(rg_recorder *recorder);
 void rg_recorder_pop(rg_recorder *recorder);
+
+/*
+** The tape registers itself, so that op does not need to know what one is.  check: may the call run,
+** given its results?  ran: as a recorder's, for calls that gradient flows through.
+*/
+typedef struct rg_tape_hooks {
+  rg_status (*check)(const rg_call *call, rg_tensor *const *out);
+  rg_status (*ran)(const rg_call *call, rg_tensor *const *out);
+} rg_tape_hooks;
+
+extern const rg_tape_hooks *rg_tape;
 
 /*
 ** A capture runs the call inside a new step: set while one is under way on this thread.  Graph

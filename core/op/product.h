@@ -46,4 +46,14 @@ rg_status rg_product_rows(const rg_call *call, int64_t n_in, int64_t n_out, int3
 
 rg_status rg_product_act(const rg_call *call, int32_t act) RG_CHECK;
 
+/* Gradients, and what they read by the activation. */
+rg_status rg_matmul_grad(rg_grad *g);
+rg_status rg_linear_grad(rg_grad *g);
+rg_status rg_lowrank_grad(rg_grad *g);
+rg_status rg_sketched_grad(rg_grad *g);
+rg_status rg_sketched_bits_grad(rg_grad *g);
+void rg_sketched_save(const rg_call *call, int32_t *in, int32_t *out);
+void rg_linear_save(const rg_call *call, int32_t *in, int32_t *out);
+void rg_lowrank_save(const rg_call *call, int32_t *in, int32_t *out);
+
 #endif

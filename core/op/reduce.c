@@ -165,6 +165,7 @@ const rg_op rg_op_sum = {
   .amp = RG_AMP_F32,
   .args_size = sizeof(rg_reduce_args),
   .infer = sum_infer,
+  .grad = rg_sum_grad,
   .cost = cost,
 };
 
@@ -176,6 +177,7 @@ const rg_op rg_op_mean = {
   .amp = RG_AMP_F32,
   .args_size = sizeof(rg_reduce_args),
   .infer = mean_infer,
+  .grad = rg_mean_grad,
   .cost = cost,
 };
 
@@ -189,6 +191,7 @@ const rg_op rg_op_prod = {
   .save_out = 1,
   .args_size = sizeof(rg_reduce_args),
   .infer = sum_infer,
+  .grad = rg_prod_grad,
   .cost = cost,
 };
 
@@ -202,6 +205,7 @@ const rg_op rg_op_max = {
   .save_out = 1,
   .args_size = sizeof(rg_reduce_args),
   .infer = extreme_infer,
+  .grad = rg_extreme_grad,
   .cost = cost,
 };
 
@@ -215,6 +219,7 @@ const rg_op rg_op_min = {
   .save_out = 1,
   .args_size = sizeof(rg_reduce_args),
   .infer = extreme_infer,
+  .grad = rg_extreme_grad,
   .cost = cost,
 };
 
@@ -228,6 +233,7 @@ const rg_op rg_op_norm = {
   .save_out = 1,
   .args_size = sizeof(rg_reduce_args),
   .infer = norm_infer,
+  .grad = rg_norm_grad,
   .cost = norm_cost,
 };
 

@@ -22,4 +22,10 @@ enum {
   RG_REDUCE_CHUNK_ROWS = 4096 /* across rows, a whole row of outputs at a time */
 };
 
+rg_status rg_sum_grad(rg_grad *g);
+rg_status rg_mean_grad(rg_grad *g);
+rg_status rg_prod_grad(rg_grad *g);
+rg_status rg_extreme_grad(rg_grad *g);
+rg_status rg_norm_grad(rg_grad *g);
+
 #endif

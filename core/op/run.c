@@ -5,8 +5,11 @@
 */
 #include "op/list.h"
 #include "op/op.h"
+#include "ridge/grad.h"
 
 _Thread_local rg_capture_hook *rg_capture_active;
+const rg_tape_hooks *rg_tape;
+static _Thread_local int32_t grad_off;
 static _Thread_local rg_recorder *recorders;
 
 enum { INLINE_INPUTS = 16 };
@@ -46,6 +49,37 @@ static rg_status tell(const rg_call *call, rg_tensor *const *out, const rg_frame
     RG_TRY(r->ran(r, call, out, frame, begin_ns));
   }
   return RG_OK;
+}
+
+/* -- Gradients ------------------------------------------------------------------- */
+
+int32_t rg_grad_mode(int32_t on)
+{
+  int32_t before = !grad_off;
+
+  grad_off = !on;
+  return before;
+}
+
+/* Does gradient flow into an input, or through what is written to? */
+static bool flows(const rg_call *call, rg_tensor *const *out)
+{
+  int32_t n_out = call->n_out - call->op->n_hidden;
+
+  if (grad_off || rg_tape == NULL) {
+    return false;
+  }
+  for (int32_t i = 0; i < call->n_in; i++) {
+    if (call->in[i] != NULL && rg_tensor_tracked(call->in[i])) {
+      return true;
+    }
+  }
+  for (int32_t i = 0; i < n_out; i++) {
+    if (out[i] != NULL && rg_tensor_tracked(out[i])) {
+      return true;
+    }
+  }
+  return false;
 }
 
 /* -- Checking and converting inputs ---------------------------------------------- */
@@ -217,6 +251,9 @@ static rg_status perform(rg_call *call, rg_tensor *const *out)
     RG_TRY(rg_execute(call, kernel, out, &frame));
   }
   count_writes(call, out);
+  if (call->tracked) {
+    RG_TRY(rg_tape->ran(call, out));
+  }
   return recorders != NULL ? tell(call, out, &frame, begin_ns) : RG_OK;
 }
 
@@ -253,7 +290,7 @@ static rg_status produce(rg_call *call, rg_tensor **out)
   bool aside = false;
   rg_status status = RG_OK;
 
-  if (call->op->n_hidden > 0 && !hidden_wanted()) {
+  if (call->op->n_hidden > 0 && !call->tracked && !hidden_wanted()) {
     call->n_out = n_visible;
   }
   for (int32_t i = 0; i < call->n_out && status == RG_OK; i++) {
@@ -325,6 +362,10 @@ rg_status rg_run(rg_call *call, rg_tensor **out)
   }
   RG_TRY(check_inputs(call, out));
   RG_TRY(call->op->infer(call));
+  call->tracked = flows(call, out);
+  if (call->tracked) {
+    RG_TRY(rg_tape->check(call, out));
+  }
   if (call->compute >= 0) {
     for (int32_t i = 0; i < call->n_in; i++) {
       if (converts(call, i)) {

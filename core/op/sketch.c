@@ -8,6 +8,7 @@
 ** because the sum over terms is the inner sum of the second product.  The kernel is
 ** core/cpu/sketch.c.
 */
+#include "op/dropout.h"
 #include "op/list.h"
 #include "op/op.h"
 #include "op/product.h"
@@ -38,7 +39,8 @@ static rg_status fill_out(rg_call *call, int64_t n_in, int64_t width, int64_t n_
   RG_TRY(rg_product_rows(call, n_in, n_out, dtype, &call->out[0]));
   RG_TRY(rg_product_bias(call, bias, n_out));
   RG_TRY(rg_product_rows(call, n_in, width, dtype, &call->out[1]));
-  call->n_out = 2;
+  call->out[2] = rg_draw_meta();
+  call->n_out = 3;
   call->compute = -1;
   call->n_draws = args->p > 0 ? rg_meta_count(&call->out[0]) : 0;
   return RG_OK;
@@ -82,11 +84,14 @@ const rg_op rg_op_sketched_linear = {
   .id = RG_OP_SKETCHED_LINEAR,
   .amp = RG_AMP_LOWER,
   .save_in = 15,
+  .save_out = 1,
   .packs = 14,
-  .n_hidden = 1,
+  .n_hidden = 2,
   .draws = true,
   .args_size = sizeof(rg_sketch_args),
   .infer = sketched_infer,
+  .grad = rg_sketched_grad,
+  .save = rg_sketched_save,
   .cost = sketch_cost,
 };
 
@@ -147,12 +152,15 @@ const rg_op rg_op_sketched_linear_bits = {
   .id = RG_OP_SKETCHED_LINEAR_BITS,
   .amp = RG_AMP_LOWER,
   .save_in = 63,
+  .save_out = 1,
   .packs = 62,
   .as_is = 12, /* the bits */
-  .n_hidden = 1,
+  .n_hidden = 2,
   .draws = true,
   .args_size = sizeof(rg_sketch_args),
   .infer = bits_infer,
+  .grad = rg_sketched_bits_grad,
+  .save = rg_sketched_save,
   .cost = sketch_cost,
 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Softmax along one axis: its signature, type rule and cost.  The kernel is core/cpu/softmax.c.
+** Softmax along one axis: its signature, type rule, gradient and cost.  The kernel is core/cpu/softmax.c.
 */
 #include "op/list.h"
-#include "op/op.h"
+#include "op/rule.h"
 #include "op/softmax.h"
 
 extern const rg_op rg_op_softmax;
@@ -18,6 +18,18 @@ static rg_status softmax_infer(rg_call *call)
     call->out[0].dtype = rg_autocast_for(call); /* the kernel reads half types as they are */
   }
   return RG_OK;
+}
+
+/* y (dy - sum(dy y)) */
+static rg_status softmax_grad(rg_grad *g)
+{
+  const rg_softmax_args *args = g->call->args;
+  rg_rule r = rg_rule_of(g);
+  rg_value weighted = rg_rule_mul(&r, r.dy, r.y);
+  rg_value sum = rg_rule_sum(&r, weighted, &args->axis, 1, true);
+
+  rg_rule_give(&r, 0, rg_rule_sub(&r, weighted, rg_rule_mul(&r, r.y, sum)));
+  return rg_rule_end(&r);
 }
 
 /* Maximum, difference, exponential (10, see op/unary.c), sum, product. */
@@ -35,6 +47,7 @@ const rg_op rg_op_softmax = {
   .save_out = 1,
   .args_size = sizeof(rg_softmax_args),
   .infer = softmax_infer,
+  .grad = softmax_grad,
   .cost = softmax_cost,
 };
 

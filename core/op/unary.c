@@ -107,6 +107,7 @@ static rg_cost cost(const rg_call *call)
     .save_in = SAVE_IN_##NAME,                                                       \
     .save_out = SAVE_OUT_##NAME,                                                     \
     .infer = INFER_##class,                                                          \
+    .grad = rg_unary_grad,                                                           \
     .cost = cost,                                                                    \
   };                                                                                 \
   rg_status rg_##lower(const rg_tensor *x, rg_tensor **out)                          \

@@ -10,4 +10,7 @@
 /* Nominal arithmetic operations an element of a function (its op id). */
 double rg_unary_flops(int32_t id);
 
+/* dx = f'(x) dy, for all of them. */
+rg_status rg_unary_grad(rg_grad *g);
+
 #endif

@@ -166,6 +166,17 @@ RG_API rg_status rg_randint_(rg_tensor *x, int64_t lo, int64_t hi,
 RG_API rg_status rg_dropout(const rg_tensor *x, double p, rg_generator *generator,
                             rg_tensor **out) RG_CHECK;
 
+/*
+** The gradient of dropout: the same elements set to 0, the others scaled.
+**
+** dy       float
+** draw     i64 [2]: seed and offset of the numbers that dropout took
+** p, out   as above
+** RG_EDTYPE, RG_ESHAPE, RG_EARG.
+*/
+RG_API rg_status rg_dropout_back(const rg_tensor *dy, const rg_tensor *draw, double p,
+                                 rg_tensor **out) RG_CHECK;
+
 /* -- Reductions ---------------------------------------------------------------- */
 
 /*
@@ -310,6 +321,17 @@ RG_API rg_status rg_sketched_linear_bits(const rg_tensor *x, const rg_tensor *s1
                                          const rg_tensor *s2, const rg_tensor *bias,
                                          int32_t n_terms, int32_t act, double p,
                                          rg_generator *generator, rg_tensor **out) RG_CHECK;
+
+/*
+** Signs kept as bits as numbers: +sign for a bit that is set, -sign for another.
+**
+** bits     u8 [rows x ceil(cols / 8)]: bit j of a row is column j
+** dtype    a float type
+** out      new tensor [rows x cols]
+** RG_ESHAPE, RG_EDTYPE.
+*/
+RG_API rg_status rg_expand_signs(const rg_tensor *bits, int64_t cols, double sign, int32_t dtype,
+                                 rg_tensor **out) RG_CHECK;
 
 /*
 ** Singular value decomposition x = U diag(s) V' of a matrix (LAPACK gesdd).

@@ -51,7 +51,8 @@ typedef struct rg_tensor {
 enum {
   RG_TENSOR_CONTIGUOUS = 1, /* row-major without gaps */
   RG_TENSOR_PARAM = 2,      /* a weight: packed copies of it are worth keeping */
-  RG_TENSOR_RELEASED = 4    /* a scope ended; the storage is gone */
+  RG_TENSOR_RELEASED = 4,   /* a scope ended; the storage is gone */
+  RG_TENSOR_DETACHED = 8    /* no gradient flows through this view, whatever flows through others */
 };
 
 /* Bytes an element of a dtype takes; 0 for a number that is no dtype. */

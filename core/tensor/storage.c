@@ -36,8 +36,10 @@ rg_status rg_storage_new(int32_t device, int64_t bytes, rg_storage **out)
   atomic_init(&storage->weak, 1);
   atomic_init(&storage->version, 0);
   atomic_init(&storage->derived_lock, 0);
+  atomic_init(&storage->saved, 0);
   storage->bytes = bytes;
   storage->derived = NULL;
+  storage->tracking = NULL;
   *out = storage;
   return RG_OK;
 }
@@ -49,10 +51,25 @@ void rg_storage_retain(rg_storage *storage)
 
 void rg_storage_release(rg_storage *storage)
 {
-  if (storage != NULL && atomic_fetch_sub(&storage->strong, 1) == 1) {
+  rg_tracking *tracking;
+  int64_t left;
+
+  if (storage == NULL) {
+    return;
+  }
+  tracking = storage->tracking; /* read while the reference still holds the struct */
+  left = atomic_fetch_sub(&storage->strong, 1) - 1;
+  if (left == 0) {
     derived_release_all(storage);
     rg_block_free(&storage->block);
+    storage->tracking = NULL;
+    if (tracking != NULL) {
+      tracking->release(tracking);
+    }
     rg_storage_unhold(storage);
+  } else if (tracking != NULL && left == atomic_load_explicit(&storage->saved,
+                                                              memory_order_relaxed)) {
+    tracking->forget(tracking);
   }
 }
 

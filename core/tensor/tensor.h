@@ -36,6 +36,14 @@ static inline bool rg_count_grows(int64_t *count, int64_t size)
   return !__builtin_mul_overflow(*count, rg_max_i64(size, 1), count) && *count <= RG_MAX_COUNT;
 }
 
+/* What the tape keeps with a storage (core/grad/node.h); forget is called when only the tape itself
+** still holds the memory. */
+typedef struct rg_tracking rg_tracking;
+struct rg_tracking {
+  void (*forget)(rg_tracking *self);
+  void (*release)(rg_tracking *self);
+};
+
 /* Memory that tensors look into.  strong counts views; weak counts who only keeps the struct. */
 typedef struct rg_storage {
   _Atomic int64_t strong;
@@ -45,6 +53,8 @@ typedef struct rg_storage {
   int64_t bytes; /* asked for */
   rg_derived *derived;
   _Atomic int32_t derived_lock;
+  _Atomic int64_t saved; /* of the strong ones, those of the tape's saved tensors */
+  rg_tracking *tracking; /* NULL: no gradient flows here */
 } rg_storage;
 
 rg_status rg_storage_new(int32_t device, int64_t bytes, rg_storage **out) RG_CHECK;
@@ -85,6 +95,13 @@ rg_status rg_tensor_view_of(rg_storage *storage, int32_t dtype, const int64_t *s
 
 /* RG_OK if x is a tensor that still has its storage; else RG_EARG or RG_ERELEASED naming what. */
 rg_status rg_tensor_check(const rg_tensor *x, const char *what) RG_CHECK;
+
+/* Does gradient flow through x? */
+static inline bool rg_tensor_tracked(const rg_tensor *x)
+{
+  return x->_storage != NULL && x->_storage->tracking != NULL &&
+         (x->_flags & RG_TENSOR_DETACHED) == 0;
+}
 
 /* Do the memory ranges of two tensors touch? */
 bool rg_tensor_overlap(const rg_tensor *x, const rg_tensor *y);

@@ -35,7 +35,7 @@ static rg_status make(const rg_tensor *x, const int64_t *shape, const int64_t *s
       (char *)x->_data - (char *)x->_storage->block.data + offset * rg_dtype_bytes(x->_dtype);
 
   RG_TRY(rg_tensor_view_of(x->_storage, x->_dtype, shape, stride, ndim, bytes, out));
-  (*out)->_flags |= x->_flags & RG_TENSOR_PARAM;
+  (*out)->_flags |= x->_flags & (RG_TENSOR_PARAM | RG_TENSOR_DETACHED);
   return RG_OK;
 }
 

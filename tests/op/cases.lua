@@ -15,6 +15,7 @@
 -- bad        calls that must fail: shapes, dtypes, arguments, status
 -- check      how far outputs are from what they should be, where there is no reference to compare
 
+local ffi = require 'ffi'
 local HERE = debug.getinfo(1, 'S').source:match('^@(.*/)') or './'
 local reference = dofile(HERE .. 'reference.lua')
 local tensors = dofile(HERE .. 'tensors.lua')
@@ -190,7 +191,6 @@ for _, to in ipairs(ALL) do
   end
 end
 
-local ffi = require 'ffi'
 cases.concat = {
   call = function(C, t, a, out)
     return C.rg_concat(ffi.new('const rg_tensor *[?]', #t, t), #t, a.axis, out)
@@ -265,6 +265,28 @@ cases.dropout = {
   large = { { { 1100, 1000 }, args = { p = 0.5 } } },
   bad = { { { { 2 } }, { 'i32' }, { p = 0.5 }, EDTYPE }, { { { 2 } }, { 'f32' }, { p = 1 }, EARG },
     { { { 2 } }, { 'f32' }, { p = -0.1 }, EARG }, { { { 2 } }, { 'f32' }, { p = NAN }, EARG } },
+}
+
+-- The draw that a mask is made from again; kept, because a plan refuses numbers from the host.
+local draws = {}
+local function draw_of(C, a)
+  local key = a.seed .. ' ' .. a.offset
+  if not draws[key] then
+    local slot = ffi.new('rg_tensor *[1]')
+    tensors.check(C.rg_tensor_from_doubles(ffi.new('double[2]', a.seed, a.offset), 2, C.RG_I64,
+      ffi.new('int64_t[1]', 2), 1, slot))
+    draws[key] = slot[0]
+  end
+  return draws[key]
+end
+
+cases.dropout_back = {
+  call = function(C, t, a, out) return C.rg_dropout_back(t[1], draw_of(C, a), a.p, out) end,
+  reference = reference.dropout,
+  samples = join(drawn { p = 0.3 }, drawn { p = 0 }, drawn { p = 0.9 }),
+  dtypes = FLOATS, ulps = 1,
+  large = { { { 1100, 1000 }, args = { p = 0.5 } } },
+  bad = { { { { 2 } }, { 'i32' }, { p = 0.5 }, EDTYPE }, { { { 2 } }, { 'f32' }, { p = 1 }, EARG } },
 }
 
 -- -- Reductions ---------------------------------------------------------------------------------

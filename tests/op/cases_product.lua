@@ -6,7 +6,8 @@ local ffi = require 'ffi'
 local ESHAPE, EDTYPE, EARG = -1, -2, -4
 
 return function(M, join)
-  local cases, reference, FLOATS = M.cases, M.reference, M.tensors.FLOATS
+  local cases, reference, tensors = M.cases, M.reference, M.tensors
+  local FLOATS = tensors.FLOATS
 
   cases.matmul = {
     call = function(C, t, _, out) return C.rg_matmul(t[1], t[2], out) end,
@@ -87,6 +88,22 @@ return function(M, join)
   }
 
   -- s1 [n_in x TR], u1_bits [TR x ceil(n_out / 8)], u2_bits [n_in x ceil(TR / 8)], s2 [TR x n_out].
+  cases.expand_signs = {
+    call = function(C, t, a, out)
+      return C.rg_expand_signs(t[1], a.cols, a.sign, tensors.CODES[a.dtype or 'f32'], out)
+    end,
+    reference = reference.expand_signs,
+    samples = { { { 3, 1 }, args = { cols = 8, sign = 0.5 } },
+      { { 5, 2 }, args = { cols = 11, sign = 0.25, dtype = 'bf16' } },
+      { { 2, 3 }, args = { cols = 17, sign = 2, dtype = 'f64' } },
+      { { 0, 2 }, args = { cols = 9, sign = 1 } } },
+    dtypes = { 'u8' }, ulps = 0,
+    large = { { { 300, 40 }, args = { cols = 317, sign = 0.125 } } },
+    bad = { { { { 3, 1 } }, { 'u8' }, { cols = 9, sign = 1 }, ESHAPE },
+      { { { 3, 1 } }, { 'i8' }, { cols = 8, sign = 1 }, ESHAPE },
+      { { { 3, 1 } }, { 'u8' }, { cols = 8, sign = 1, dtype = 'i32' }, EDTYPE } },
+  }
+
   cases.sketched_linear_bits = {
     call = function(C, t, a, out)
       return C.rg_sketched_linear_bits(t[1], t[2], t[3], t[4], t[5], t[6] or nil, a.n_terms,

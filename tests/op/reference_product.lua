@@ -171,6 +171,13 @@ return function(M) -- M: the rest of the reference
     return signs
   end
 
+  --- +sign where a bit is set, -sign elsewhere.
+  function M.expand_signs(inputs, args)
+    local y = expand(inputs[1], args.cols, args.sign)
+    y.shape, y.dtype = { inputs[1].shape[1], args.cols }, args.dtype or 'f32'
+    return { y }
+  end
+
   --- The same with U1 and U2 as bits: 1 is +1 / sqrt(rank), 0 is -1 / sqrt(rank).
   function M.sketched_linear_bits(inputs, args)
     local x, s1, s2 = inputs[1], inputs[2], inputs[5]

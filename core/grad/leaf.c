@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Tensors that want a gradient, and what has arrived at them.
+*/
+#include "grad/node.h"
+
+rg_status rg_require_grad(rg_tensor *x, int32_t on)
+{
+  char text[96];
+  track *t;
+
+  RG_TRY(rg_tensor_check(x, "require_grad"));
+  if (on && !rg_dtype_is_float(x->_dtype)) {
+    return rg_fail(RG_EDTYPE, "require_grad: %s is not of a float type",
+                   rg_tensor_text(x, text, sizeof(text)));
+  }
+  t = (track *)x->_storage->tracking;
+  if (t != NULL && t->writer != NULL) {
+    if (on) {
+      return RG_OK; /* gradient flows through it already */
+    }
+    return rg_fail(RG_EARG,
+                   "require_grad: %s was computed from tensors that want a gradient; detach it",
+                   rg_tensor_text(x, text, sizeof(text)));
+  }
+  if (!on) {
+    if (t != NULL) {
+      x->_storage->tracking = NULL;
+      t->hooks.release(&t->hooks);
+    }
+    return RG_OK;
+  }
+  RG_TRY(rg_track_of(x->_storage, &t));
+  t->leaf = true;
+  x->_flags &= ~(uint32_t)RG_TENSOR_DETACHED;
+  return RG_OK;
+}
+
+int32_t rg_requires_grad(const rg_tensor *x)
+{
+  return x != NULL && rg_tensor_tracked(x) && rg_dtype_is_float(x->_dtype);
+}
+
+rg_status rg_detach(const rg_tensor *x, rg_tensor **out)
+{
+  RG_TRY(rg_tensor_check(x, "detach"));
+  if (out == NULL) {
+    return rg_fail(RG_EARG, "detach: out is NULL");
+  }
+  RG_TRY(rg_tensor_view_of(x->_storage, x->_dtype, x->_shape, x->_stride, x->_ndim,
+                           (char *)x->_data - (char *)x->_storage->block.data, out));
+  (*out)->_flags |= (x->_flags & RG_TENSOR_PARAM) | RG_TENSOR_DETACHED;
+  return RG_OK;
+}
+
+rg_status rg_grad_of(const rg_tensor *x, rg_tensor **out)
+{
+  const track *t;
+
+  RG_TRY(rg_tensor_check(x, "grad"));
+  if (out == NULL) {
+    return rg_fail(RG_EARG, "grad: out is NULL");
+  }
+  t = (const track *)x->_storage->tracking;
+  if (t == NULL || t->grad == NULL) {
+    *out = NULL;
+    return RG_OK;
+  }
+  return rg_tensor_view_of(t->grad->_storage, x->_dtype, x->_shape, x->_stride, x->_ndim,
+                           (char *)x->_data - (char *)x->_storage->block.data, out);
+}
+
+rg_status rg_zero_grad(rg_tensor *x, int32_t set)
+{
+  track *t;
+
+  RG_TRY(rg_tensor_check(x, "zero_grad"));
+  t = (track *)x->_storage->tracking;
+  if (t == NULL || t->grad == NULL) {
+    return RG_OK;
+  }
+  if (set) {
+    return rg_fill_(t->grad, 0);
+  }
+  rg_tensor_release(t->grad);
+  t->grad = NULL;
+  return RG_OK;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** A recorded call, and what the tape knows of a storage.
+**
+** Gradients follow memory: a storage has one gradient with the storage's own layout, a tensor's
+** gradient is the same window into it, and going back over a write takes the gradient of the place,
+** clears it and hands it on.  Views and writes through views need no rule of their own then
+** (Griewank and Walther, Evaluating Derivatives, 2nd ed., 4.2: the adjoint of an overwrite).
+**
+** Who holds whom: a storage its track, a track the node that wrote it last, a node the tracks of its
+** inputs and results, the nodes that wrote its inputs, and the memory that its gradient reads.
+** rg_storage.saved counts the latter; when only nodes hold a storage, its track lets go of its
+** writer, so that nothing goes round in circles.
+*/
+#ifndef RIDGE_GRAD_NODE_H
+#define RIDGE_GRAD_NODE_H
+
+#include "op/op.h"
+#include "ridge/grad.h"
+
+typedef struct node node;
+
+/* A storage as the tape sees it. */
+typedef struct track {
+  rg_tracking hooks;
+  int64_t refs;
+  node *writer;    /* the last recorded call that wrote here; NULL: none */
+  bool leaf;       /* a tensor that wants a gradient */
+  rg_tensor *grad; /* of a leaf: what has arrived; as many elements as the storage, without gaps */
+  /* on the way back */
+  rg_tensor *flow; /* what has arrived at this storage so far; likewise */
+  bool flow_own;   /* nobody else sees flow: it may be added to */
+  int64_t seen;    /* the last way back that listed this leaf */
+} track;
+
+/* Where a tensor of a call lies, and its memory where its contents are needed. */
+typedef struct place {
+  track *track; /* NULL: no gradient flows here */
+  rg_tensor at; /* type, shape, strides; _storage is held where saved */
+  int64_t storage_bytes;
+  int64_t offset; /* bytes */
+  uint64_t version;
+  bool saved;
+  bool wanted;  /* inputs: gradient flows here */
+  bool over;    /* results: something tracked was there before */
+  node *writer; /* inputs and results: who wrote there before this call */
+} place;
+
+struct node {
+  int64_t refs;
+  int64_t order; /* calls are numbered as they run */
+  int64_t seen;
+  rg_call call; /* in, args: copies */
+  bool spent;   /* passed, and what it had saved is gone */
+  bool spoiled; /* overwrote an input its own gradient reads */
+  int32_t n_visible;
+  place *in;
+  rg_meta *in_meta;
+  const rg_tensor **saved_in;
+  place out[RG_MAX_OUT];
+};
+
+/* The track of a storage, made if there is none; a borrowed reference. */
+rg_status rg_track_of(rg_storage *storage, track **out) RG_CHECK;
+void rg_track_release(track *t);
+void rg_node_release(node *n);
+
+/* Let go of the memory a node keeps for its gradient. */
+void rg_node_unsave(node *n);
+
+#endif

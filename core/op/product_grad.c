@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Gradients of the products.  A product in a lower type (autocast) goes back in that type: weights,
+** which come as they are, are converted first.
+*/
+#include <string.h>
+
+#include "op/list.h"
+#include "op/product.h"
+#include "op/rule.h"
+
+static rg_value in_type(rg_rule *r, rg_value x)
+{
+  return r->status == RG_OK ? rg_rule_cast(r, x, r->dy->_dtype) : NULL;
+}
+
+/* x' y of two matrices. */
+static rg_value inner(rg_rule *r, rg_value x, rg_value y)
+{
+  return rg_rule_matmul(r, rg_rule_transposed(r, x), y);
+}
+
+/* -- Matrix product ----------------------------------------------------------------------- */
+
+/* An input as the matrix it stood for: a vector is one row (left) or one column (right). */
+static rg_value as_matrix(rg_rule *r, int32_t i)
+{
+  rg_value x = in_type(r, rg_rule_in(r, i));
+  int64_t shape[2] = { 1, 1 };
+
+  if (r->status != RG_OK || x->_ndim > 1) {
+    return x;
+  }
+  shape[i == 0 ? 1 : 0] = x->_shape[0];
+  return rg_rule_shaped(r, x, shape, 2);
+}
+
+rg_status rg_matmul_grad(rg_grad *g)
+{
+  rg_rule r = rg_rule_of(g);
+  rg_value x = as_matrix(&r, 0);
+  rg_value y = as_matrix(&r, 1);
+  rg_value dz = r.dy;
+  int64_t shape[RG_MAX_DIMS];
+  int32_t n = dz->_ndim;
+
+  if (r.status != RG_OK) {
+    return rg_rule_end(&r);
+  }
+  memcpy(shape, dz->_shape, sizeof(shape));
+  if (g->in[0].ndim == 1 || g->in[1].ndim == 1) { /* put the axes of vectors back */
+    n -= g->in[1].ndim > 1 ? 1 : 0;
+    n -= g->in[0].ndim > 1 ? 1 : 0;
+    shape[n] = x->_shape[x->_ndim - 2];
+    shape[n + 1] = y->_shape[y->_ndim - 1];
+    n += 2;
+    dz = rg_rule_shaped(&r, dz, shape, n);
+  }
+  if (rg_rule_needs(&r, 0)) {
+    rg_rule_give(&r, 0, rg_rule_matmul(&r, dz, rg_rule_transposed(&r, y)));
+  }
+  if (rg_rule_needs(&r, 1)) {
+    if (y->_ndim == 2) { /* one sum over batch and rows */
+      x = rg_rule_rows(&r, x);
+      dz = rg_rule_rows(&r, dz);
+    }
+    x = inner(&r, x, dz);
+    if (g->in[1].ndim == 1) { /* a column again */
+      x = rg_rule_shaped(&r, x, g->in[1].shape, 1);
+    }
+    rg_rule_give(&r, 1, x);
+  }
+  return rg_rule_end(&r);
+}
+
+/* -- Linear ---------------------------------------------------------------------------------- */
+
+/* x w + b as a matrix, for activations whose result does not say their slope. */
+static rg_value before_act(rg_rule *r, rg_value x, rg_value w, double scale, rg_value bias)
+{
+  rg_value z = rg_rule_matmul(r, x, w);
+
+  if (scale != 1) {
+    z = rg_rule_times(r, z, scale);
+  }
+  return bias != NULL ? rg_rule_add(r, z, bias) : z;
+}
+
+static rg_value bias_sum(rg_rule *r, rg_value dz)
+{
+  return rg_rule_sum(r, dz, (const int32_t[]){ 0 }, 1, false);
+}
+
+rg_status rg_linear_grad(rg_grad *g)
+{
+  const rg_linear_args *args = g->call->args;
+  rg_rule r = rg_rule_of(g);
+  rg_value w = in_type(&r, rg_rule_in(&r, 1));
+  rg_value x = rg_rule_in(&r, 0);
+  rg_value dz = rg_rule_rows(&r, r.dy);
+  rg_value z = NULL;
+
+  x = x != NULL ? rg_rule_rows(&r, in_type(&r, x)) : NULL;
+  if (args->act != RG_ACT_NONE) {
+    bool result = rg_rule_act_reads_result(args->act);
+
+    if (!result) {
+      z = before_act(&r, x, rg_rule_transposed(&r, w), 1, rg_rule_in(&r, 2));
+    }
+    dz = rg_rule_act(&r, args->act, result ? rg_rule_rows(&r, r.y) : NULL, z, dz);
+  }
+  if (rg_rule_needs(&r, 0)) {
+    rg_value dx = rg_rule_matmul(&r, dz, w);
+
+    rg_rule_give(&r, 0, rg_rule_shaped(&r, dx, g->in[0].shape, g->in[0].ndim));
+  }
+  if (rg_rule_needs(&r, 1)) {
+    rg_rule_give(&r, 1, inner(&r, dz, x));
+  }
+  if (rg_rule_needs(&r, 2)) {
+    rg_rule_give(&r, 2, bias_sum(&r, dz));
+  }
+  return rg_rule_end(&r);
+}
+
+void rg_linear_save(const rg_call *call, int32_t *in, int32_t *out)
+{
+  const rg_linear_args *args = call->args;
+
+  *out = args->act != RG_ACT_NONE && rg_rule_act_reads_result(args->act) ? 1 : 0;
+  if (args->act == RG_ACT_NONE || *out != 0) {
+    *in &= 3; /* the bias only makes what went into the activation again */
+  }
+}
+
+/* -- Low-rank ---------------------------------------------------------------------------------- */
+
+rg_status rg_lowrank_grad(rg_grad *g)
+{
+  const rg_linear_args *args = g->call->args;
+  rg_rule r = rg_rule_of(g);
+  rg_value x = rg_rule_rows(&r, in_type(&r, rg_rule_in(&r, 0)));
+  rg_value a = in_type(&r, rg_rule_in(&r, 1));
+  rg_value b = in_type(&r, rg_rule_in(&r, 2));
+  rg_value middle = rg_rule_rows(&r, g->out[1]);
+  rg_value dz = rg_rule_rows(&r, r.dy);
+  bool result = rg_rule_act_reads_result(args->act);
+  rg_value z = result ? NULL : before_act(&r, middle, b, 1, rg_rule_in(&r, 3));
+
+  dz = rg_rule_act(&r, args->act, r.y != NULL ? rg_rule_rows(&r, r.y) : NULL, z, dz);
+  if (rg_rule_needs(&r, 2)) {
+    rg_rule_give(&r, 2, inner(&r, middle, dz));
+  }
+  if (rg_rule_needs(&r, 3)) {
+    rg_rule_give(&r, 3, bias_sum(&r, dz));
+  }
+  if (rg_rule_needs(&r, 0) || rg_rule_needs(&r, 1)) {
+    rg_value dmiddle = rg_rule_matmul(&r, dz, rg_rule_transposed(&r, b));
+
+    if (rg_rule_needs(&r, 1)) {
+      rg_rule_give(&r, 1, inner(&r, x, dmiddle));
+    }
+    if (rg_rule_needs(&r, 0)) {
+      rg_value dx = rg_rule_matmul(&r, dmiddle, rg_rule_transposed(&r, a));
+
+      rg_rule_give(&r, 0, rg_rule_shaped(&r, dx, g->in[0].shape, g->in[0].ndim));
+    }
+  }
+  return rg_rule_end(&r);
+}
+
+void rg_lowrank_save(const rg_call *call, int32_t *in, int32_t *out)
+{
+  const rg_linear_args *args = call->args;
+
+  *out = args->act != RG_ACT_NONE && rg_rule_act_reads_result(args->act) ? 1 : 0;
+  if (args->act == RG_ACT_NONE || *out != 0) {
+    *in &= 7;
+  }
+}

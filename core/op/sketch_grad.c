@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Gradients of sketched layers (definitions.md 1.1).  With z = x [S1|U2], which is a hidden result,
+** and v what arrives behind dropout and activation, scaled by 1/(2T):
+**
+**   dS1 = x' (v U1')    dS2 = (x U2)' v    dx = (v U1') S1' + (v S2') U2'    dbias = sum 2T v
+**
+** The signs are fixed: their halves of the stored factors get zeros, which cost no product.
+*/
+#include <math.h>
+
+#include "op/dropout.h"
+#include "op/list.h"
+#include "op/product.h"
+#include "op/signs.h"
+
+/* The pieces of a call of either form, in the type that dy has, and z and v beside them. */
+typedef struct sketch {
+  rg_value x, s1, u1, u2, s2, bias;
+  int32_t at_bias;
+  int64_t half;
+  rg_value z1, z2; /* x S1 and x U2 */
+  rg_value v;      /* 1/(2T) of what arrives before the bias is added */
+} sketch;
+
+static rg_value typed(rg_rule *r, rg_value x)
+{
+  return r->status == RG_OK ? rg_rule_cast(r, x, r->dy->_dtype) : NULL;
+}
+
+static rg_value turned(rg_rule *r, rg_value x, rg_value y)
+{
+  return rg_rule_matmul(r, x, rg_rule_transposed(r, y));
+}
+
+static rg_value inner(rg_rule *r, rg_value x, rg_value y)
+{
+  return rg_rule_matmul(r, rg_rule_transposed(r, x), y);
+}
+
+/* What arrived, back through dropout and activation; gives the bias its part. */
+static void go_back(rg_rule *r, sketch *s)
+{
+  const rg_sketch_args *args = r->g->call->args;
+  double scale = 1.0 / (2.0 * args->n_terms);
+  rg_value v = rg_rule_rows(r, rg_rule_dropped(r, r->dy, r->g->out[2], args->p));
+  rg_value y = NULL;
+  rg_value before = NULL;
+
+  if (!rg_rule_act_reads_result(args->act)) {
+    before = rg_rule_add(r, rg_rule_matmul(r, s->z1, s->u1), rg_rule_matmul(r, s->z2, s->s2));
+    before = rg_rule_times(r, before, scale);
+    before = s->bias != NULL ? rg_rule_add(r, before, s->bias) : before;
+  } else if (args->act != RG_ACT_NONE) {
+    y = rg_rule_rows(r, r->y);
+    y = args->p > 0 ? rg_rule_times(r, y, 1 - args->p) : y; /* as it was before dropout */
+  }
+  v = rg_rule_act(r, args->act, y, before, v);
+  if (rg_rule_needs(r, s->at_bias)) {
+    rg_rule_give(r, s->at_bias, rg_rule_sum(r, v, (const int32_t[]){ 0 }, 1, false));
+  }
+  s->v = rg_rule_times(r, v, scale);
+}
+
+static void split_z(rg_rule *r, sketch *s)
+{
+  rg_value z = rg_rule_rows(r, r->g->out[1]);
+
+  s->z1 = rg_rule_narrow(r, z, 1, 0, s->half);
+  s->z2 = rg_rule_narrow(r, z, 1, s->half, s->half);
+}
+
+static void give_x(rg_rule *r, const sketch *s)
+{
+  if (rg_rule_needs(r, 0)) {
+    rg_value dx = rg_rule_add(r, turned(r, turned(r, s->v, s->u1), s->s1),
+                              turned(r, turned(r, s->v, s->s2), s->u2));
+
+    rg_rule_give(r, 0, rg_rule_shaped(r, dx, r->g->in[0].shape, r->g->in[0].ndim));
+  }
+}
+
+/* -- Stored signs ------------------------------------------------------------------------- */
+
+static rg_value zeros(rg_rule *r, int64_t rows, int64_t cols)
+{
+  rg_tensor *out = NULL;
+  rg_status status = r->status;
+
+  if (status == RG_OK) {
+    status = rg_empty(r->dy->_dtype, r->dy->_device, (const int64_t[]){ rows, cols }, 2, &out);
+  }
+  if (status == RG_OK) {
+    status = rg_fill_(out, 0);
+  }
+  return rg_rule_took(r, status, out);
+}
+
+static rg_value joined(rg_rule *r, rg_value a, rg_value b, int32_t axis)
+{
+  rg_tensor *out = NULL;
+  rg_status status = r->status;
+
+  if (status == RG_OK) {
+    status = rg_concat((const rg_tensor *const[]){ a, b }, 2, axis, &out);
+  }
+  return rg_rule_took(r, status, out);
+}
+
+rg_status rg_sketched_grad(rg_grad *g)
+{
+  rg_rule r = rg_rule_of(g);
+  sketch s = { .half = g->in[1].shape[1] / 2, .at_bias = 3, .bias = rg_rule_in(&r, 3) };
+  rg_value left = typed(&r, rg_rule_in(&r, 1));
+  rg_value right = typed(&r, rg_rule_in(&r, 2));
+  int64_t n_in = g->in[1].shape[0];
+  int64_t n_out = g->in[2].shape[1];
+
+  s.x = rg_rule_rows(&r, typed(&r, rg_rule_in(&r, 0)));
+  s.s1 = rg_rule_narrow(&r, left, 1, 0, s.half);
+  s.u2 = rg_rule_narrow(&r, left, 1, s.half, s.half);
+  s.u1 = rg_rule_narrow(&r, right, 0, 0, s.half);
+  s.s2 = rg_rule_narrow(&r, right, 0, s.half, s.half);
+  split_z(&r, &s);
+  go_back(&r, &s);
+  if (rg_rule_needs(&r, 1)) {
+    rg_value ds1 = inner(&r, s.x, turned(&r, s.v, s.u1));
+
+    rg_rule_give(&r, 1, joined(&r, ds1, zeros(&r, n_in, s.half), 1));
+  }
+  if (rg_rule_needs(&r, 2)) {
+    rg_rule_give(&r, 2, joined(&r, zeros(&r, s.half, n_out), inner(&r, s.z2, s.v), 0));
+  }
+  give_x(&r, &s);
+  return rg_rule_end(&r);
+}
+
+/* -- One bit a sign ------------------------------------------------------------------------- */
+
+static rg_value expanded(rg_rule *r, int32_t i, int64_t cols, double sign)
+{
+  rg_tensor *out = NULL;
+  rg_status status = r->status;
+
+  if (status == RG_OK) {
+    status = rg_expand_signs(rg_rule_in(r, i), cols, sign, r->dy->_dtype, &out);
+  }
+  return rg_rule_took(r, status, out);
+}
+
+rg_status rg_sketched_bits_grad(rg_grad *g)
+{
+  const rg_sketch_args *args = g->call->args;
+  rg_rule r = rg_rule_of(g);
+  sketch s = { .half = g->in[1].shape[1], .at_bias = 5, .bias = rg_rule_in(&r, 5) };
+  double sign = s.half > 0 ? 1.0 / sqrt((double)(s.half / args->n_terms)) : 1.0;
+
+  s.x = rg_rule_rows(&r, typed(&r, rg_rule_in(&r, 0)));
+  s.s1 = typed(&r, rg_rule_in(&r, 1));
+  s.s2 = typed(&r, rg_rule_in(&r, 4));
+  s.u1 = expanded(&r, 2, g->in[4].shape[1], sign);
+  s.u2 = expanded(&r, 3, s.half, sign);
+  split_z(&r, &s);
+  go_back(&r, &s);
+  if (rg_rule_needs(&r, 1)) {
+    rg_rule_give(&r, 1, inner(&r, s.x, turned(&r, s.v, s.u1)));
+  }
+  if (rg_rule_needs(&r, 4)) {
+    rg_rule_give(&r, 4, inner(&r, s.z2, s.v));
+  }
+  give_x(&r, &s);
+  return rg_rule_end(&r);
+}
+
+void rg_sketched_save(const rg_call *call, int32_t *in, int32_t *out)
+{
+  const rg_sketch_args *args = call->args;
+
+  (void)in;
+  *out = args->act != RG_ACT_NONE && rg_rule_act_reads_result(args->act) ? 1 : 0;
+}

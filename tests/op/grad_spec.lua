@@ -1,0 +1,201 @@
+-- SPDX-License-Identifier: MIT
+-- grad_spec: the gradient of every operation that has one against finite differences in f64, over
+-- the samples and layouts of cases.lua; and in the lower types against that in f64.
+
+require 'jit.opt'.start('-sink') -- see op_spec.lua
+
+local ffi = require 'ffi'
+local HERE = debug.getinfo(1, 'S').source:match('^@(.*/)') or './'
+local all = dofile(HERE .. 'cases.lua')
+local cases, tensors = all.cases, all.tensors
+local reference = all.reference
+local C = tensors.C
+
+local EPSILON, TOLERANCE = 1e-6, 1e-6
+local MOST = 4000 -- elements of an input: finite differences cost two calls for each direction
+
+local slot = ffi.new('rg_tensor *[8]')
+local generator = ffi.new('rg_generator *[1]')
+tensors.check(C.rg_generator_new(1, generator))
+
+-- Numbers in (0.2, 1.2) or their negatives: away from the kinks at 0 and from the poles.
+local state = 1
+local function number()
+  state = (state * 1103515245 + 12345) % 2147483648
+  local u = math.floor(state / 65536) / 32768
+  return u < 0.5 and -0.2 - 2 * u or 2 * u - 0.8
+end
+
+local POSITIVE = { log = true, log1p = true, sqrt = true, rsqrt = true, pow = true }
+
+local function input(name, shape, dtype)
+  local x = reference.new(shape, dtype)
+  for i = 1, reference.count(shape) do
+    local v = number()
+    if POSITIVE[name] then v = math.abs(v) end
+    if dtype == 'u8' then v = math.floor(math.abs(v) * 200) end
+    -- no two elements equal: at a tie a maximum has no derivative
+    x[i] = dtype == 'u8' and v or v + i * 1e-4
+  end
+  return x
+end
+
+local function arguments(sample)
+  local args = { seed = 5, offset = 0, generator = generator[0] }
+  for k, v in pairs(sample.args or {}) do args[k] = v end
+  C.rg_generator_set(generator[0], args.seed, args.offset)
+  return args
+end
+
+local function call(entry, t, sample)
+  for i = 0, 7 do slot[i] = nil end
+  tensors.check(entry.call(C, t, arguments(sample), slot))
+  return tensors.hold(slot[0])
+end
+
+local function dot(x, y)
+  local sum = 0
+  for i = 1, #x do sum = sum + x[i] * y[i] end
+  return sum
+end
+
+local function random_like(shape)
+  local v = reference.new(shape, 'f64')
+  for i = 1, reference.count(shape) do v[i] = number() end
+  return v
+end
+
+local function moved(x, v, by)
+  local y = reference.new(x.shape, x.dtype)
+  for i = 1, #x do y[i] = x[i] + by * v[i] end
+  return y
+end
+
+-- The gradients of <dy, f(list)> with respect to the float inputs.
+local function gradients(entry, sample, list, dy, dtype, layout)
+  local t = {}
+  for i, x in ipairs(list) do
+    t[i] = x and (x.dtype == 'u8' and tensors.LAYOUTS[1] or layout).make(x)
+    if x and x.dtype == dtype then tensors.check(C.rg_require_grad(t[i], 1)) end
+  end
+  local y = call(entry, t, sample)
+  local arriving = tensors.make(dy, dy.shape, tensors.NAMES[y._dtype])
+  tensors.check(C.rg_backward(y, arriving, 0))
+  local found = {}
+  for i, x in ipairs(list) do
+    if x and x.dtype == dtype then
+      tensors.check(C.rg_grad_of(t[i], slot))
+      found[i] = slot[0] ~= nil and tensors.read(tensors.hold(slot[0])) or false
+    end
+  end
+  return found
+end
+
+local function output(entry, sample, list)
+  local t = {}
+  for i, x in ipairs(list) do t[i] = x and tensors.make(x, x.shape, x.dtype) end
+  local y = tensors.read(call(entry, t, sample))
+  tensors.release_all()
+  return y
+end
+
+local function inputs_for(name, entry, sample, dtype)
+  local list = {}
+  for i, shape in ipairs(sample) do
+    list[i] = shape and input(name, shape, entry.inputs and entry.inputs[i] or dtype)
+  end
+  return list
+end
+
+local function takes(entry, dtype)
+  for _, candidate in ipairs(entry.dtypes) do
+    if candidate == dtype then return true end
+  end
+  return false
+end
+
+local function check_sample(name, entry, sample, layout)
+  local list = inputs_for(name, entry, sample, 'f64')
+  local y = output(entry, sample, list)
+  if y.dtype ~= 'f64' then return end -- a lower type goes up in steps
+  local dy = random_like(y.shape)
+  local found = gradients(entry, sample, list, dy, 'f64', layout)
+  for i, x in ipairs(list) do
+    if x and x.dtype == 'f64' then
+      for _ = 1, 3 do
+        local v = random_like(x.shape)
+        list[i] = moved(x, v, EPSILON)
+        local up = dot(output(entry, sample, list), dy)
+        list[i] = moved(x, v, -EPSILON)
+        local down = dot(output(entry, sample, list), dy)
+        list[i] = x
+        local wanted = (up - down) / (2 * EPSILON)
+        local got = found[i] and dot(found[i], v) or 0
+        local scale = math.max(1, math.abs(wanted), math.sqrt(#dy))
+        if math.abs(got - wanted) > TOLERANCE * scale * 20 then
+          error(('%s %s input %d: gradient along a direction is %.9g, wanted %.9g'):format(name,
+            layout.name, i, got, wanted), 0)
+        end
+      end
+    end
+  end
+  tensors.release_all()
+end
+
+local function small(sample)
+  local n = 1
+  for _, shape in ipairs(sample) do
+    local count = shape and reference.count(shape) or 1
+    if count > MOST or count == 0 then return false end
+    n = math.max(n, count)
+  end
+  return true
+end
+
+-- The fixed signs of a stored sketch get no gradient by design.
+local FIXED = { sketched_linear = true }
+-- Flat, or steps: nothing to compare at an arbitrary place.
+local DIFFERENTIABLE = function(name, facts)
+  return facts.has_grad == 1 and not FIXED[name]
+end
+
+for i = 0, C.rg_op_count() - 1 do
+  local facts = ffi.new('rg_op_facts')
+  tensors.check(C.rg_op_facts_of(i, facts))
+  local name = ffi.string(facts.name)
+  local entry = cases[name]
+
+  if entry and not entry.target and takes(entry, 'f64') and DIFFERENTIABLE(name, facts) then
+    describe('the gradient of ' .. name, function()
+      after_each(function() tensors.release_all() end)
+
+      it('is what finite differences say, for every sample and layout', function()
+        for _, sample in ipairs(entry.samples) do
+          if small(sample) then
+            for _, layout in ipairs(tensors.LAYOUTS) do
+              local fits = not layout.reads_only
+              for _, shape in ipairs(sample) do
+                fits = fits and (not shape or layout.fits(shape))
+              end
+              if fits then check_sample(name, entry, sample, layout) end
+            end
+          end
+        end
+      end)
+
+      it('leaves nothing behind', function()
+        local sample
+        for _, candidate in ipairs(entry.samples) do
+          sample = sample or small(candidate) and candidate
+        end
+        local calls = tonumber(C.rg_grad_calls())
+        local list = inputs_for(name, entry, sample, 'f64')
+        gradients(entry, sample, list, random_like(output(entry, sample, list).shape), 'f64',
+          tensors.LAYOUTS[1])
+        tensors.release_all()
+        assert.are.equal(calls, tonumber(C.rg_grad_calls()))
+        assert.are.equal(0, tonumber(C.rg_grad_saved_bytes()))
+      end)
+    end)
+  end
+end
