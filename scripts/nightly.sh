@@ -50,7 +50,7 @@ part_ubsan() {
 part_tsan() {
   build tsan '-fsanitize=thread' || return 1
   OMP_NUM_THREADS=1 OMP_THREAD_LIMIT=1 \
-    TSAN_OPTIONS="suppressions=$root/scripts/threads.supp ignore_noninstrumented_modules=1" \
+    TSAN_OPTIONS="suppressions=$root/scripts/threads.supp ignore_noninstrumented_modules=1:$signals" \
     setarch "$(uname -m)" -R build/tsan/scripts/run_tests $(programs tsan)
 }
 

@@ -239,8 +239,9 @@ enum { INLINE_INPUTS = 8 };
 static rg_status run_rule(node *n, rg_tensor *const *dout, rg_tensor **dx, bool *needs)
 {
   rg_tensor *out[RG_MAX_OUT] = { 0 };
-  rg_grad g = { .call = &n->call, .in = n->in_meta, .out = out, .dout = dout, .needs = needs,
-                .dx = dx };
+  rg_grad g = {
+    .call = &n->call, .in = n->in_meta, .out = out, .dout = dout, .needs = needs, .dx = dx
+  };
 
   RG_TRY(check_node(n));
   for (int32_t i = 0; i < n->call.n_out; i++) {
@@ -269,8 +270,8 @@ static rg_status hand_on(node *n, rg_tensor *const *dout)
   rg_status status;
 
   if (dx == NULL || needs == NULL) {
-    status = rg_fail(RG_ENOMEM, "%s: no memory for %lld gradients", n->call.op->name,
-                     (long long)count);
+    status =
+        rg_fail(RG_ENOMEM, "%s: no memory for %lld gradients", n->call.op->name, (long long)count);
     count = 0;
   } else {
     status = run_rule(n, dout, dx, needs);
@@ -330,8 +331,7 @@ static rg_status keep(track *t)
     rg_tensor *grad = NULL;
 
     /* a gradient is written to by whoever clips or zeroes it: it must be the leaf's alone */
-    if (t->flow_own || (t->flow->_refs == 1 &&
-                        atomic_load(&t->flow->_storage->strong) == 1)) {
+    if (t->flow_own || (t->flow->_refs == 1 && atomic_load(&t->flow->_storage->strong) == 1)) {
       grad = rg_tensor_retain(t->flow);
     } else {
       status = rg_clone(t->flow, &grad);
@@ -385,7 +385,9 @@ static void clear(way *w)
 static rg_status seed(const rg_tensor *y, const rg_tensor *dy)
 {
   track *t = (track *)y->_storage->tracking;
-  place end = { .track = t, .at = *y, .storage_bytes = y->_storage->bytes,
+  place end = { .track = t,
+                .at = *y,
+                .storage_bytes = y->_storage->bytes,
                 .offset = (char *)y->_data - (char *)y->_storage->block.data };
   rg_tensor *at;
   rg_status status;
@@ -408,7 +410,8 @@ static rg_status check_end(const rg_tensor *y, const rg_tensor *dy)
                    rg_tensor_text(y, a, sizeof(a)));
   }
   if (dy == NULL && y->_count != 1) {
-    return rg_fail(RG_ESHAPE, "backward: %s has %lld elements; give the gradient that arrives there",
+    return rg_fail(RG_ESHAPE,
+                   "backward: %s has %lld elements; give the gradient that arrives there",
                    rg_tensor_text(y, a, sizeof(a)), (long long)y->_count);
   }
   if (dy != NULL) {

@@ -261,8 +261,8 @@ static rg_status set_outputs(node *self, const rg_call *call, rg_tensor *const *
   for (int32_t i = 0; i < call->n_out; i++) {
     place *p = &self->out[i];
     bool visible = i < self->n_visible;
-    bool follow = visible && rg_dtype_is_float(out[i]->_dtype) &&
-                  !(out[i]->_flags & RG_TENSOR_DETACHED);
+    bool follow =
+        visible && rg_dtype_is_float(out[i]->_dtype) && !(out[i]->_flags & RG_TENSOR_DETACHED);
 
     if (follow) {
       track *t;

@@ -13,8 +13,8 @@
 /* 1 where x wins, a half where both are equal: the mean of the derivatives on either side. */
 static rg_value winner(rg_rule *r, rg_binary_entry *wins, rg_value x, rg_value y)
 {
-  rg_value ties = rg_rule_times(
-      r, rg_rule_cast(r, rg_rule_binary(r, rg_eq, x, y), r->dy->_dtype), 0.5);
+  rg_value ties =
+      rg_rule_times(r, rg_rule_cast(r, rg_rule_binary(r, rg_eq, x, y), r->dy->_dtype), 0.5);
 
   return rg_rule_add(r, rg_rule_binary(r, wins, x, y), ties);
 }
@@ -23,8 +23,7 @@ static rg_value winner(rg_rule *r, rg_binary_entry *wins, rg_value x, rg_value y
 static void power(rg_rule *r, rg_value x, rg_value y, rg_value z)
 {
   if (rg_rule_needs(r, 0)) {
-    rg_value slope =
-        rg_rule_mul(r, y, rg_rule_binary(r, rg_pow, x, rg_rule_plus(r, y, -1)));
+    rg_value slope = rg_rule_mul(r, y, rg_rule_binary(r, rg_pow, x, rg_rule_plus(r, y, -1)));
 
     rg_rule_give(r, 0, rg_rule_mul(r, r->dy, slope));
   }
@@ -73,12 +72,10 @@ static void both(rg_rule *r, int32_t id)
     break;
   default: /* maximum, minimum */
     if (rg_rule_needs(r, 0)) {
-      rg_rule_give(r, 0,
-                   rg_rule_mul(r, dy, winner(r, id == RG_OP_MAXIMUM ? rg_gt : rg_lt, x, y)));
+      rg_rule_give(r, 0, rg_rule_mul(r, dy, winner(r, id == RG_OP_MAXIMUM ? rg_gt : rg_lt, x, y)));
     }
     if (rg_rule_needs(r, 1)) {
-      rg_rule_give(r, 1,
-                   rg_rule_mul(r, dy, winner(r, id == RG_OP_MAXIMUM ? rg_gt : rg_lt, y, x)));
+      rg_rule_give(r, 1, rg_rule_mul(r, dy, winner(r, id == RG_OP_MAXIMUM ? rg_gt : rg_lt, y, x)));
     }
     break;
   }
@@ -110,7 +107,8 @@ static rg_value with_number(rg_rule *r, int32_t id, double v, bool reversed)
     }
     return rg_rule_times(r, rg_rule_mul(r, dy, rg_rule_number(r, rg_pow_scalar, x, v - 1)), v);
   default: /* maximum, minimum */
-    ties = rg_rule_times(r, rg_rule_cast(r, rg_rule_number(r, rg_eq_scalar, x, v), dy->_dtype), 0.5);
+    ties =
+        rg_rule_times(r, rg_rule_cast(r, rg_rule_number(r, rg_eq_scalar, x, v), dy->_dtype), 0.5);
     return rg_rule_mul(
         r, dy,
         rg_rule_add(r, rg_rule_number(r, id == RG_OP_MAXIMUM ? rg_gt_scalar : rg_lt_scalar, x, v),

@@ -186,8 +186,7 @@ rg_value rg_rule_rows(rg_rule *r, rg_value x)
 rg_value rg_rule_narrow(rg_rule *r, rg_value x, int32_t axis, int64_t start, int64_t length)
 {
   rg_tensor *out = NULL;
-  rg_status status =
-      r->status == RG_OK ? rg_narrow(x, axis, start, length, 1, &out) : r->status;
+  rg_status status = r->status == RG_OK ? rg_narrow(x, axis, start, length, 1, &out) : r->status;
 
   return rg_rule_took(r, status, out);
 }

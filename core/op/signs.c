@@ -24,8 +24,8 @@ static rg_status expand_infer(rg_call *call)
     return rg_fail(RG_EDTYPE, "%s: signs are of a float type, not %s", call->op->name,
                    rg_dtype_name(args->dtype));
   }
-  call->out[0] = (rg_meta){ .dtype = args->dtype, .ndim = 2,
-                            .shape = { bits->_shape[0], args->cols } };
+  call->out[0] =
+      (rg_meta){ .dtype = args->dtype, .ndim = 2, .shape = { bits->_shape[0], args->cols } };
   call->n_out = 1;
   return RG_OK;
 }

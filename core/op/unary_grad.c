@@ -27,8 +27,8 @@ static rg_value derivative(rg_rule *r, int32_t id)
   case RG_OP_SQRT: /* 1 / (2 y) */
     return rg_rule_times(r, rg_rule_div(r, dy, y), 0.5);
   case RG_OP_RSQRT: /* -y^3 / 2 */
-    return rg_rule_times(
-        r, rg_rule_mul(r, dy, rg_rule_mul(r, y, rg_rule_unary(r, rg_square, y))), -0.5);
+    return rg_rule_times(r, rg_rule_mul(r, dy, rg_rule_mul(r, y, rg_rule_unary(r, rg_square, y))),
+                         -0.5);
   case RG_OP_RECIPROCAL:
     return rg_rule_unary(r, rg_neg, rg_rule_mul(r, dy, rg_rule_unary(r, rg_square, y)));
   case RG_OP_EXP:

@@ -67,8 +67,8 @@ void rg_storage_release(rg_storage *storage)
       tracking->release(tracking);
     }
     rg_storage_unhold(storage);
-  } else if (tracking != NULL && left == atomic_load_explicit(&storage->saved,
-                                                              memory_order_relaxed)) {
+  } else if (tracking != NULL &&
+             left == atomic_load_explicit(&storage->saved, memory_order_relaxed)) {
     tracking->forget(tracking);
   }
 }

@@ -8,6 +8,7 @@ local blame = require 'ridge.blame'
 require 'ridge.tensor'
 local make = require 'ridge.tensor.make'
 local ops = require 'ridge.tensor.ops'
+local grad = require 'ridge.tensor.grad'
 local random = require 'ridge.random'
 local plan = require 'ridge.plan'
 local memory = require 'ridge.memory'
@@ -23,6 +24,7 @@ local M = {
   set_num_threads = backend.set_threads, num_threads = backend.threads,
   set_default_backend = backend.set_default,
   is_tensor = require('ridge.tensor').is,
+  no_grad = grad.no_grad, enable_grad = grad.enable_grad, grad_stats = grad.stats,
 }
 
 --- Name of the submodule, or {module, field}, behind a name that is loaded late.

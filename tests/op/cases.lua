@@ -286,7 +286,8 @@ cases.dropout_back = {
   samples = join(drawn { p = 0.3 }, drawn { p = 0 }, drawn { p = 0.9 }),
   dtypes = FLOATS, ulps = 1,
   large = { { { 1100, 1000 }, args = { p = 0.5 } } },
-  bad = { { { { 2 } }, { 'i32' }, { p = 0.5 }, EDTYPE }, { { { 2 } }, { 'f32' }, { p = 1 }, EARG } },
+  bad = { { { { 2 } }, { 'i32' }, { p = 0.5 }, EDTYPE },
+    { { { 2 } }, { 'f32' }, { p = 1 }, EARG } },
 }
 
 -- -- Reductions ---------------------------------------------------------------------------------

@@ -123,12 +123,18 @@ function Layer:facts()
   }
 end
 
---- Training mode on or off.
+--- Training mode on or off.  On, the trainable parameters want gradients; off, they keep wanting
+--- them: ridge.no_grad is what saves memory while evaluating.
 ---@param on boolean|nil true when left out
 ---@return table self
 function Layer:train(on)
   self.training = on ~= false
   C.rg_layer_set_training(self._l, self.training and 1 or 0)
+  if self.training then
+    for _, p in ipairs(self.params) do
+      if p.trainable then p.tensor:requires_grad_() end
+    end
+  end
   return self
 end
 

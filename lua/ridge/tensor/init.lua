@@ -10,11 +10,12 @@ local types = require 'ridge.types'
 local dtype = require 'ridge.tensor.dtype'
 local ops = require 'ridge.tensor.ops'
 local view = require 'ridge.tensor.view'
+local grad = require 'ridge.tensor.grad'
 
 local M = {}
 
 local methods, docs = {}, {}
-for _, source in ipairs { ops, view } do
+for _, source in ipairs { ops, view, grad } do
   for name, f in pairs(source.methods) do methods[name] = f end
   for name, doc in pairs(source.docs) do docs[name] = doc end
 end
@@ -99,6 +100,8 @@ local properties = {
   version = { function(t) return tonumber(C.rg_tensor_version(t)) end,
               'how often the storage was written' },
 }
+
+for name, entry in pairs(grad.properties) do properties[name] = entry end
 
 -- -- Elements to Lua ----------------------------------------------------------------------
 

@@ -1,0 +1,121 @@
+-- SPDX-License-Identifier: MIT
+--- Gradients as tensor methods and properties, and the functions that switch recording off.
+
+local C = require 'ridge.ffi.lib'
+local call = require 'ridge.ffi.call'
+local ref = require 'ridge.ffi.ref'
+local blame = require 'ridge.blame'
+local options = require 'ridge.options'
+
+local M = { methods = {}, docs = {}, properties = {} }
+
+local methods, docs, properties = M.methods, M.docs, M.properties
+local slot, need = ref.slot, ref.need
+
+docs.requires_grad_ = 'requires_grad_(on): let gradient flow into this tensor'
+--- Let gradient flow into this tensor; what is computed from it is remembered until nobody can ask
+--- for its gradient any more.
+---@param x Tensor float
+---@param on boolean|nil true when left out
+---@return Tensor x
+-- >> ridge.ones(2):requires_grad_().requires_grad
+function methods.requires_grad_(x, on)
+  need(x, 'requires_grad_')
+  call.check(C.rg_require_grad(x._t, on == false and 0 or 1))
+  return x
+end
+
+local BACKWARD = {
+  retain = { 'boolean', default = false, doc = 'keep what was saved: to go the same way again' },
+}
+
+docs.backward = 'backward(dy, {retain = false}): add the gradient of this to .grad of its origins'
+--- Add the gradient of this tensor to the `.grad` of every tensor it came from that wants one.
+---@param y Tensor one element, unless dy is given
+---@param dy Tensor|nil what arrives here, of this shape; 1 when left out
+---@param opts table|nil {retain = false}
+-- >> x = ridge.ones(3):requires_grad_()
+-- >> (x * x):sum():backward()
+-- >> x.grad
+function methods.backward(y, dy, opts)
+  need(y, 'backward')
+  if dy ~= nil and not ref.is(dy) and type(dy) == 'table' and opts == nil then
+    dy, opts = nil, dy
+  end
+  opts = options.check(BACKWARD, opts, 'backward')
+  if dy ~= nil then need(dy, 'backward') end
+  call.settle()
+  call.check(C.rg_backward(y._t, dy and dy._t or nil, opts.retain and 1 or 0))
+end
+
+docs.detach = 'detach(): the same elements, through which no gradient flows'
+--- The same elements, through which no gradient flows.
+---@param x Tensor
+---@return Tensor view
+function methods.detach(x)
+  need(x, 'detach')
+  call.check(C.rg_detach(x._t, slot))
+  return ref.wrap(slot[0])
+end
+
+local ZERO = { set = { 'boolean', default = false, doc = 'fill with zeros; else it is forgotten' } }
+
+docs.zero_grad = 'zero_grad{set = false}: forget the gradient, or fill it with zeros'
+--- Forget the gradient, or fill it with zeros, so that its memory stays.
+---@param x Tensor
+---@param opts table|nil {set = false}
+---@return Tensor x
+function methods.zero_grad(x, opts)
+  need(x, 'zero_grad')
+  opts = options.check(ZERO, opts, 'zero_grad')
+  call.check(C.rg_zero_grad(x._t, opts.set and 1 or 0))
+  return x
+end
+
+properties.requires_grad = { function(t) return C.rg_requires_grad(t) == 1 end,
+  'does gradient flow into it or through it?' }
+properties.grad = { function(t)
+  call.check(C.rg_grad_of(t, slot))
+  return slot[0] ~= nil and ref.wrap(slot[0]) or nil
+end, 'the gradient that has arrived, or nil' }
+
+-- -- Recording ------------------------------------------------------------------------------
+
+local function in_mode(mode, what, f, ...)
+  if type(f) ~= 'function' then
+    blame.raise(('%s: a function is expected, got %s'):format(what, type(f)))
+  end
+  local before = C.rg_grad_mode(mode)
+  local function finish(ok, ...)
+    C.rg_grad_mode(before)
+    if not ok then error((...), 0) end
+    return ...
+  end
+  return finish(pcall(f, ...))
+end
+
+--- Call a function in which nothing is remembered for gradients.
+---@param f function
+---@param ... any its arguments
+---@return any what f returns
+-- >> x = ridge.ones(2):requires_grad_()
+-- >> ridge.no_grad(function() return (x + 1).requires_grad end)
+function M.no_grad(f, ...)
+  return in_mode(0, 'no_grad', f, ...)
+end
+
+--- Call a function in which gradients are remembered, inside ridge.no_grad.
+---@param f function
+---@param ... any its arguments
+---@return any what f returns
+function M.enable_grad(f, ...)
+  return in_mode(1, 'enable_grad', f, ...)
+end
+
+--- How many calls are remembered, and the bytes they keep for their gradients.
+---@return table {calls =, saved_bytes =}
+function M.stats()
+  return { calls = tonumber(C.rg_grad_calls()), saved_bytes = tonumber(C.rg_grad_saved_bytes()) }
+end
+
+return M

@@ -1,0 +1,234 @@
+-- SPDX-License-Identifier: MIT
+local ridge = require 'ridge'
+local nn = ridge.nn
+
+local function failure(f, ...)
+  local ok, e = pcall(f, ...)
+  assert.is_false(ok, 'an error is expected')
+  return e
+end
+
+local function close(a, b) assert.is_true(a:allclose(b, 1e-4, 1e-5), a .. '\n' .. b) end
+
+describe('gradients', function()
+  it('arrive at what wants them, and add up', function()
+    local x = ridge.tensor({ 1, 2, 3 }):requires_grad_()
+    local y = ridge.tensor { 4, 5, 6 }
+    ;(x * x + y):sum():backward()
+    close(x.grad, ridge.tensor { 2, 4, 6 })
+    assert.is_nil(y.grad)
+    ;(x * y):sum():backward()
+    close(x.grad, ridge.tensor { 6, 9, 12 })
+    x:zero_grad { set = true }
+    close(x.grad, ridge.zeros(3))
+    assert.is_nil(x:zero_grad().grad)
+  end)
+
+  it('flow through views, and through writes into views', function()
+    local x = ridge.tensor({ { 1, 2 }, { 3, 4 } }):requires_grad_()
+    x:t()[1]:sum():backward()
+    close(x.grad, ridge.tensor { { 1, 0 }, { 1, 0 } })
+    x:zero_grad()
+    local y = ridge.zeros(3, 2)
+    y:narrow(1, 2, 2):copy_(x * 2)
+    y[2]:mul_(3)
+    y[1]:fill_(7)
+    y:sum():backward()
+    -- rows 2 and 3 came from x, row 2 times three; the first row's past was overwritten
+    close(x.grad, ridge.tensor { { 6, 6 }, { 2, 2 } })
+  end)
+
+  it('of what was used twice are the sum', function()
+    local x = ridge.tensor({ 2 }):requires_grad_()
+    local y = x * 3
+    ;(y + y * y):sum():backward()
+    close(x.grad, ridge.tensor { 3 + 2 * 6 * 3 })
+  end)
+
+  it('do not flow through detached views, nor where nothing is remembered', function()
+    local x = ridge.tensor({ 2 }):requires_grad_()
+    assert.is_false((x:detach() * 3).requires_grad)
+    assert.is_false(ridge.no_grad(function() return x * 3 end).requires_grad)
+    assert.is_true(ridge.no_grad(function()
+      return ridge.enable_grad(function() return x * 3 end)
+    end).requires_grad)
+    failure(ridge.no_grad, function() error 'x' end)
+    assert.is_true((x * 3).requires_grad)
+    ;(x * x:detach()):sum():backward()
+    close(x.grad, ridge.tensor { 2 })
+  end)
+
+  it('go the same way again only when asked to keep what was saved', function()
+    local x = ridge.tensor({ 3 }):requires_grad_()
+    local y = (x * x):sum()
+    y:backward { retain = true }
+    y:backward()
+    close(x.grad, ridge.tensor { 12 })
+    assert.matches('retain', failure(y.backward, y).message)
+  end)
+
+  it('refuse what would be wrong, with the facts', function()
+    local x = ridge.ones(2):requires_grad_()
+    assert.matches('no_grad', failure(x.add_, x, 1).message)
+    local y = x:exp()
+    y:add_(1)
+    local e = failure(function() y:sum():backward() end)
+    assert.matches('exp: f32%[2%], which its gradient reads, was written to since', e.message)
+    assert.matches('2 elements', failure(y.backward, y).message)
+    assert.matches('does not fit', failure(y.backward, y, ridge.ones(3)).message)
+    assert.matches('no gradient flows', failure(ridge.ones(1).backward, ridge.ones(1)).message)
+    assert.equal('EDTYPE', failure(ridge.ones(2):to('i32').requires_grad_,
+      ridge.ones(2):to('i32')).code)
+    local u = x:reshape(1, 2):svd()
+    assert.matches('svd: has no gradient', failure(function() u:sum():backward() end).message)
+    assert.is_true((ridge.ones(2):requires_grad_(false) + 1):equal(ridge.full(2, { 2 })))
+  end)
+
+  it('of what nobody can ask for are forgotten at once', function()
+    collectgarbage()
+    collectgarbage()
+    local before = ridge.grad_stats().calls
+    local x = ridge.ones(4):requires_grad_()
+    ridge.scope(function()
+      local y = x
+      for _ = 1, 1000 do y = (y * 1.001):tanh() end
+      assert.equal(before + 2000, ridge.grad_stats().calls)
+    end)
+    assert.equal(before, ridge.grad_stats().calls)
+    assert.equal(0, ridge.grad_stats().saved_bytes)
+  end)
+
+  it('of long chains do not exhaust the stack', function()
+    local x = ridge.ones(1):requires_grad_()
+    local y = x
+    for _ = 1, 200000 do y = y + 1 end
+    y:backward()
+    close(x.grad, ridge.ones(1))
+  end)
+
+  it('keep the memory of a training step where it was', function()
+    local net = nn.Sequential(nn.Linear(8, 16, { activation = 'relu' }), nn.Linear(16, 4)):train()
+    local x = ridge.randn(5, 8)
+    local function step()
+      ridge.scope(function()
+        local loss = net(x):square():mean()
+        loss:backward()
+        ridge.no_grad(function()
+          for _, p in ipairs(net:parameters()) do
+            p.tensor:sub_(p.tensor.grad * 0.01)
+            p.tensor:zero_grad()
+          end
+        end)
+      end)
+    end
+    local function live()
+      collectgarbage()
+      collectgarbage()
+      return ridge.memory.stats().live
+    end
+    for _ = 1, 10 do step() end
+    local before = live()
+    for _ = 1, 200 do step() end
+    assert.equal(before, live())
+  end)
+end)
+
+describe('gradients of layers', function()
+  -- against the layer written out with tensors
+  local function agree(layer, written, names)
+    layer:train()
+    local x = ridge.randn(6, 24):requires_grad_()
+    local arriving = ridge.randn(6, 16)
+    layer(x):backward(arriving)
+    local copies, dx = {}, x.grad:clone()
+    for _, p in ipairs(layer:parameters()) do
+      copies[p.name] = p.tensor:detach():clone()
+      if p.trainable then copies[p.name]:requires_grad_() end
+    end
+    x:zero_grad()
+    written(x, copies):backward(arriving)
+    close(dx, x.grad)
+    for _, name in ipairs(names) do
+      close(layer[name].grad, copies[name].grad)
+    end
+  end
+
+  for _, act in ipairs { 'none', 'relu', 'gelu', 'silu', 'tanh', 'sigmoid' } do
+    local function after(y) return act == 'none' and y or y[act](y) end
+
+    it('are right for a dense layer with ' .. act, function()
+      agree(nn.Linear(24, 16, { seed = 1, activation = act }), function(x, p)
+        return after(x:matmul(p.weight:t()) + p.bias)
+      end, { 'weight', 'bias' })
+    end)
+
+    for _, form in ipairs { 'stored', 'bits' } do
+      it(('are right for a sketched layer with %s and its signs %s (F77, F79)'):format(act, form),
+        function()
+          local layer = nn.SKLinear(24, 16, { num_terms = 3, low_rank = 4, seed = 2, form = form,
+                                              activation = act, warn = false })
+          local stored = nn.SKLinear(24, 16, { num_terms = 3, low_rank = 4, seed = 2,
+                                               form = 'stored', warn = false })
+          agree(layer, function(x, p)
+            local sum = ridge.zeros(6, 16)
+            for t = 1, 3 do
+              sum = sum + x:matmul(p.S1s[t]):matmul(stored.U1s[t])
+                + x:matmul(stored.U2s[t]):matmul(p.S2s[t])
+            end
+            return after(sum / 6 + p.bias)
+          end, { 'S1s', 'S2s', 'bias' })
+        end)
+    end
+  end
+
+  it('leave the fixed signs alone', function()
+    local layer = nn.SKLinear(24, 16, { num_terms = 2, low_rank = 4, seed = 2, form = 'stored',
+                                        warn = false }):train()
+    layer(ridge.randn(3, 24)):sum():backward()
+    assert.equal(0, layer.U1s.grad:abs():max():item())
+    assert.equal(0, layer.U2s.grad:abs():max():item())
+    assert.is_true(layer.S1s.grad:abs():max():item() > 0)
+  end)
+
+  it('go back through the same mask of dropout', function()
+    local x = ridge.ones(1000):requires_grad_()
+    local y = x:dropout(0.3)
+    y:sum():backward()
+    close(x.grad, y:detach())
+  end)
+
+  it('are those of a lower type under autocast, in the type of the parameter', function()
+    local layer = nn.Linear(64, 32, { seed = 3 }):train()
+    local x = ridge.randn(16, 64)
+    layer(x):square():mean():backward()
+    local full = layer.weight.grad:clone()
+    layer.weight:zero_grad()
+    ridge.autocast('bf16', function() layer(x):square():mean():backward() end)
+    assert.equal('f32', layer.weight.grad.dtype)
+    assert.is_true(((layer.weight.grad - full):norm() / full:norm()):item() < 0.02)
+  end)
+
+  it('work in a captured step, with fresh dropout at each replay', function()
+    local layer = nn.Linear(8, 8, { seed = 3 }):train()
+    local x, dy = ridge.ones(4, 8), ridge.ones(4, 8)
+    layer(x):backward(dy)
+    local plan = ridge.capture(function()
+      layer.bias:zero_grad { set = true }
+      local y = layer(x):dropout(0.5)
+      y:backward(dy)
+      return y
+    end)
+    local seen = {}
+    for _ = 1, 5 do
+      plan()
+      -- what is left of a column is what its bias moves: 2 for each element that was kept
+      local sums = layer.bias.grad:tolist()
+      for i = 1, 8 do
+        assert.is_true(sums[i] % 2 == 0 and sums[i] <= 8)
+        seen[#seen + 1] = sums[i]
+      end
+    end
+    local first = table.concat(seen, ' ', 1, 8)
+    assert.not_equal(first, table.concat(seen, ' ', 9, 16))
+  end)
+end)
