@@ -1,8 +1,7 @@
 -- SPDX-License-Identifier: MIT
---- How work is done: threads, affinity, priority (F24), instruction set, the path of products (F199,
--- F201, F203, F204), and what the devices are (F1, F202).  Every choice is an option, and `now()` says what
--- is in
--- force so that it can be recorded.
+--- How work is done: threads, affinity, priority (F24), instruction set, the path of products
+--- (F199, F201, F203, F204), and what the devices are (F1, F202).  Every choice is an option, and
+--- `now()` says what is in force so that it can be recorded.
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'

@@ -1,13 +1,24 @@
 -- SPDX-License-Identifier: MIT
---- `ridge doctor`: what this program is, what it found, what it did not find.
+--- `ridge doctor`: what this program is, what it found and did not find, what disturbs measuring on
+--- this machine and what to do about it.
 
+local args = require 'ridge.cli.args'
 local ffi = require 'ffi'
 local host = require 'ridge.host'
 
 local M = {}
 
-M.summary = 'what this machine and this build have, and what is missing'
-M.usage = 'ridge doctor'
+M.summary = 'what this build has, what disturbs measuring here, what to do'
+M.usage = 'ridge doctor [--seconds 1] [--db FILE]'
+
+local SPEC = {
+  about = [[
+What this program is and was built with; what disturbs measuring on this machine, and what to do.
+
+    ridge doctor --seconds 5]],
+  { 'seconds', 1, 'how long to look at the machine', min = 0.1, max = 60 },
+  { 'db', '', 'database with the calibration; RIDGE_DB or results/ridge.db when left out' },
+}
 
 local function row(name, value)
   io.stdout:write(('%-10s %s\n'):format(name, value))
@@ -36,9 +47,53 @@ end
 
 local function gigabytes(bytes) return ('%.1f GB'):format(tonumber(bytes) / 2 ^ 30) end
 
+-- System SQLite below 3.51.3 can lose a log that two connections reset at once; ridge's own lock
+-- around writes and checkpoints keeps that from happening among ridge processes.
+local function sqlite()
+  local db = require('ridge.store.sqlite').open(':memory:', 'read')
+  local version = db:value 'SELECT sqlite_version()'
+  db:close()
+  return version .. ', writes and checkpoints under one lock'
+end
+
+-- What was measured of this machine's noise; nil where nothing is stored.
+local function stored_noise(path)
+  local ok, rows = pcall(require('ridge.sweep.calibrated').stored, path)
+  if not (ok and rows) then return nil end
+  local measure = require 'ridge.measure'
+  local calibration = measure.calibration(rows, require('ridge.backend').threads())
+  return calibration and calibration.noise
+end
+
+local MARK = { good = ' ', warning = '!', unavailable = '?' }
+
+local function print_findings(opt)
+  io.stdout:write '\nmeasuring\n'
+  local warnings = 0
+  local findings = require('ridge.measure').doctor { seconds = opt.seconds,
+    noise = stored_noise(opt.db ~= '' and opt.db or nil) }
+  for _, f in ipairs(findings) do
+    io.stdout:write(('%s %-10s %s\n'):format(MARK[f.state], f.name, f.value))
+    if f.advice and f.state == 'warning' then
+      warnings = warnings + 1
+      io.stdout:write((' '):rep(13), f.advice, '\n')
+    end
+  end
+  io.stdout:write(('%d warning%s; ? is a signal that this machine hides, and that nothing calls '
+    .. 'clean\n'):format(warnings, warnings == 1 and '' or 's'))
+end
+
 --- Print the facts.
+---@param argv string[]
 ---@return integer status 1 if the core cannot be used
-function M.main()
+function M.main(argv)
+  local opt, rest = args.read(SPEC, argv or {})
+  if not opt then
+    local help = rest == 'help'
+    io[help and 'stdout' or 'stderr']:write(help and args.help(SPEC, 'doctor')
+      or 'ridge doctor: ' .. rest, '\n')
+    return help and 0 or 1
+  end
   row('ridge', ('%s, %s'):format(host.version, require('jit').version))
   local ok, C = pcall(require, 'ridge.ffi.lib')
   if not ok then
@@ -55,11 +110,13 @@ function M.main()
   row('memory', gigabytes(machine.ram_bytes))
   library('oneDNN', onednn)
   library('OpenBLAS', openblas)
+  library('SQLite', sqlite)
   row('GPU', 'none: this build has no GPU backend')
   row('terminal', ('%s, %s columns, TERM=%s'):format(host.is_terminal(1) and 'yes' or 'no',
     host.columns() or '?', os.getenv 'TERM' or '(not set)'))
   row('history', require('ridge.repl.history').path() or 'not kept: there is no home folder')
   row('RIDGE_LUA', os.getenv 'RIDGE_LUA' or 'not set: the embedded sources are used')
+  print_findings(opt)
   return 0
 end
 

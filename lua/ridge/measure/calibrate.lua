@@ -273,11 +273,11 @@ function M.calibrate(given)
   local ok, err = pcall(each_thread_count, opt, before, function(threads)
     backend.set_threads(threads)
     if opt.ceilings then
-      say(('ceilings, %d threads'):format(threads))
+      say(('ceilings, threads = %d'):format(threads))
       measure_ceilings(threads, opt, list)
     end
     if opt.noise then
-      say(('noise, %d threads'):format(threads))
+      say(('noise, threads = %d'):format(threads))
       measure_noise(threads, opt, list, say)
     end
   end)

@@ -4,6 +4,7 @@
 local ab = require 'ridge.measure.ab'
 local block = require 'ridge.measure.block'
 local calibrate = require 'ridge.measure.calibrate'
+local doctor = require 'ridge.measure.doctor'
 local flags = require 'ridge.measure.flags'
 local protocol = require 'ridge.measure.protocol'
 
@@ -14,6 +15,7 @@ return {
   protocol = protocol.protocol,
   calibrate = calibrate.calibrate,
   calibration = calibrate.calibration,
+  doctor = doctor.look,
   flag = flags.describe,
   flags = flags.names,
   flags_from_bits = flags.from_bits,

@@ -14,14 +14,12 @@ local SPEC = {
   again = { 'boolean', default = false, doc = 'measure even if there is one' },
 }
 
--- A busy machine's calibration has ceilings and no noise: they are good, the rest is still to do.
-local function what_is_there(rows)
-  local ceilings, noise = false, false
+-- Without noise the machine was busy, and what it did at best meanwhile is no ceiling either.
+local function is_whole(rows)
   for _, row in ipairs(rows) do
-    if row.name == 'noise.aa' then noise = true end
-    if not row.name:find '^noise%.' then ceilings = true end
+    if row.name == 'noise.aa' then return true end
   end
-  return ceilings, noise
+  return false
 end
 
 local function newest(st, device_id, threads)
@@ -33,7 +31,7 @@ local function newest(st, device_id, threads)
 end
 
 --- The calibration of a device at the threads in use: from the database, or measured now and kept.
--- Where the noise could not be measured, because other processes ran, it is tried again each time.
+-- Where the noise could not be measured, because other processes ran, all is tried again each time.
 ---@param st table store open for writing
 ---@param device_id integer
 ---@param lab table ridge.sweep.lab
@@ -44,9 +42,8 @@ end
 function M.rows(st, device_id, lab, say, opt)
   local threads = lab.threads()
   local rows = newest(st, device_id, threads)
-  local ceilings, noise = what_is_there(rows)
-  if noise and not opt.again then return rows, false end
-  local found = lab.calibrate(say, opt.quick, ceilings and not opt.again)
+  if is_whole(rows) and not opt.again then return rows, false end
+  local found = lab.calibrate(say, opt.quick)
   st:add_ceilings(device_id, found, clock.now_us())
   return newest(st, device_id, threads), true
 end
@@ -74,6 +71,58 @@ function M.stored(path)
   st:close()
   if not ok then error(result, 0) end
   return result
+end
+
+local MEASURE = {
+  db = SPEC.db,
+  quick = { 'boolean', default = false, doc = 'the short calibration' },
+  threads = { 'table', doc = 'thread counts; the current one when left out' },
+  say = { 'function', doc = 'called with a line now and then' },
+}
+
+-- The newest rows of this machine, of all thread counts.
+local function rows_of(st)
+  local facts = require('ridge.sweep.lab').facts()
+  local device = st:find_device(facts.machine, facts.device)
+  return device and st:ceilings(device) or {}
+end
+
+--- Everything stored about this machine: the newest row of each name and thread count, dated.
+---@param path string|nil database file; the default one when left out
+---@return table rows each name, threads, unit, value, ci_lo, ci_hi, at (microseconds since 1970)
+function M.all(path)
+  local st = store.open(path or store.default_path(), 'read')
+  local ok, rows = pcall(rows_of, st)
+  st:close()
+  if not ok then error(rows, 0) end
+  return rows
+end
+
+--- Calibrate now, for several thread counts, and keep what was found: `ridge calibrate`.
+-- >> local rows = require('ridge.sweep.calibrated').measure { threads = { 1, 2 }, quick = true }
+---@param given table|nil db, quick, threads, say
+---@return table rows as `all` gives them
+function M.measure(given)
+  local opt = options.check(MEASURE, given, 'calibrated.measure')
+  local backend, lab = require 'ridge.backend', require 'ridge.sweep.lab'
+  local before, lease = backend.threads(), lab.lease()
+  local function note(text) io.stderr:write('calibrating: ', text, '\n') end
+  local st = store.open(opt.db or store.default_path(), 'write')
+  local ok, rows = pcall(function()
+    local facts = lab.facts()
+    local device = st:device(st:machine(facts.machine), facts.device)
+    if lease then lease:exclusive() end
+    for _, n in ipairs(opt.threads or { before }) do
+      backend.set_threads(n)
+      M.rows(st, device, lab, opt.say or note, { quick = opt.quick, again = true })
+    end
+    return rows_of(st)
+  end)
+  backend.set_threads(before)
+  if lease then lease:close() end
+  st:close()
+  if not ok then error(rows, 0) end
+  return rows
 end
 
 --- The same for a database by its name, before a sweep; sw:run() does it by itself otherwise.

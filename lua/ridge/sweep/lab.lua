@@ -27,11 +27,9 @@ function M.threads() return tonumber(require('ridge.ffi.lib').rg_threads()) end
 --- Measure the machine's ceilings and noise at the threads in use; about ten seconds when quick.
 ---@param say function called with a line now and then
 ---@param quick boolean
----@param only_noise boolean|nil without the ceilings, which are known
 ---@return table rows each name, threads, unit, value, ci_lo, ci_hi
-function M.calibrate(say, quick, only_noise)
-  return require('ridge.measure').calibrate { quick = quick, progress = say,
-    ceilings = not only_noise }
+function M.calibrate(say, quick)
+  return require('ridge.measure').calibrate { quick = quick, progress = say }
 end
 
 --- A protocol with all its defaults, as it is stored.

@@ -1,0 +1,50 @@
+-- SPDX-License-Identifier: MIT
+-- `ridge calibrate` on stored rows, and what it refuses; measuring is tested in measure/.
+
+local canonical = require 'ridge.store.canonical'
+local folders = dofile 'tests/lua/store/folder.lua'
+local lab = require 'ridge.sweep.lab'
+local program = require 'tests.lua.repl.program'
+local store = require 'ridge.store'
+
+describe('ridge calibrate', function()
+  local folder, db
+  setup(function()
+    folder = folders.new()
+    db = folder .. '/c.db'
+    local st, facts = store.open(db, 'write'), lab.facts()
+    local device = st:device(st:machine(facts.machine), facts.device)
+    local function rows(value)
+      return { { name = 'fma.f32', threads = 2, unit = 'flop/s', value = value, ci_lo = value / 2,
+                 ci_hi = 2 * value },
+               { name = 'noise.aa', threads = 2, unit = '1', value = 0.0123 } }
+    end
+    st:add_ceilings(device, rows(1e11), 1e15)
+    st:add_ceilings(device, rows(2e11), 2e15)
+    st:close()
+  end)
+  teardown(function() folders.remove(folder) end)
+
+  it('shows the newest of what is stored, dated', function()
+    local status, out = program.run { 'calibrate', '--show', '--db', db }
+    assert.equal(0, status)
+    assert.truthy(out:find('fma.f32 +2 threads +200.0 Gflop/s %[100.0 .. 400.0%] +2033%-05%-18'))
+    assert.truthy(out:find('noise.aa +2 threads +1.23 %%'))
+    assert.is_nil(out:find '100.0 Gflop')
+    status, out = program.run { 'calibrate', '--show', '--as', 'json', '--db', db }
+    assert.equal(0, status)
+    local list = canonical.decode(out).ceilings
+    assert.same({ 2, 2e11, 2e15 }, { #list, list[1].value, list[1].at })
+  end)
+
+  it('says what is wrong, with status 1', function()
+    local status, _, err = program.run { 'calibrate', '--threads', '0' }
+    assert.equal(1, status)
+    assert.truthy(err:find("'0' is no number of threads", 1, true))
+    status, _, err = program.run { 'calibrate', '--show', '--db', folder .. '/none.db' }
+    assert.equal(1, status)
+    assert.truthy(err:find('no results database', 1, true))
+    status = program.run { 'calibrate', '--help' }
+    assert.equal(0, status)
+  end)
+end)

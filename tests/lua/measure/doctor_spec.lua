@@ -1,0 +1,73 @@
+-- SPDX-License-Identifier: MIT
+-- What is said of a machine: good, a warning with what to do, or that it is hidden.
+
+local here = debug.getinfo(1, 'S').source:match('^@(.*/)')
+local made_up = dofile(here .. 'machine.lua')
+local doctor = require 'ridge.measure.doctor'
+
+local function look(signals, facts, more)
+  local machine = made_up.new(signals)
+  local services = machine:services()
+  local before = services.facts
+  services.facts = function()
+    local out = before()
+    for name, value in pairs { smt = 0, turbo = 0, on_battery = 0, thp = 'madvise',
+                               quota_cpus = math.huge } do
+      out[name] = value
+    end
+    for name, value in pairs(facts or {}) do out[name] = value end
+    return out
+  end
+  local given = { services = services, noise = { aa = 0.004 } }
+  for name, value in pairs(more or {}) do given[name] = value end
+  local by_name = {}
+  for _, f in ipairs(doctor.look(given)) do by_name[f.name] = f end
+  return by_name
+end
+
+describe('the doctor', function()
+  it('has nothing to say about a quiet machine', function()
+    for name, f in pairs(look()) do
+      assert.equal('good', f.state, name)
+      assert.is_nil(f.advice)
+    end
+  end)
+
+  it('names what disturbs, and what to do', function()
+    for name, case in pairs {
+      others = { { busy_cpus = 1 } }, pressure = { { pressure = 0.1 } },
+      steal = { { steal = 0.1 } }, throttled = { { throttled = 5 } },
+      governor = { { governor = 'powersave' } }, turbo = { {}, { turbo = 1 } },
+      smt = { {}, { smt = 1 } }, battery = { {}, { on_battery = 1 } },
+      debugger = { { debugger = 1 } }, build = { { debug_build = true } },
+      quota = { {}, { quota_cpus = 1.5 } },
+      compute = { { sentinel = function(i) return 1 + 0.1 * (i % 2) end } },
+      noise = { {}, {}, { noise = {} } },
+    } do
+      local found = look(case[1], case[2], case[3])
+      for each, f in pairs(found) do
+        assert.equal(each == name and 'warning' or 'good', f.state, name .. ': ' .. each)
+      end
+      assert.is_truthy(found[name].advice, name)
+    end
+  end)
+
+  it('calls what it cannot see unavailable, not good', function()
+    local found = look({ hidden = { 'busy_ns', 'steal_ns', 'pressure_ns', 'n_throttled' },
+                         governor = '' },
+                       { turbo = -1, smt = -1, on_battery = -1, quota_cpus = 0 / 0, thp = '' })
+    for _, name in ipairs { 'others', 'steal', 'pressure', 'throttled', 'governor', 'turbo', 'smt',
+                            'battery', 'quota', 'huge pages' } do
+      assert.equal('unavailable', found[name].state, name)
+    end
+  end)
+
+  it('looks at this machine', function()
+    local list = require('ridge.measure').doctor { seconds = 0.1 }
+    assert.equal('timer', list[1].name)
+    for _, f in ipairs(list) do
+      assert.is_truthy(({ good = 1, warning = 1, unavailable = 1 })[f.state])
+      assert.equal(f.state == 'good', f.advice == nil, f.name)
+    end
+  end)
+end)
