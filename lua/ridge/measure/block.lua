@@ -80,14 +80,22 @@ local function first_call(point)
   point.first_ns = warmup.duration(point.take(1))
 end
 
+local function warmed(point, protocol, shortest, limits)
+  if protocol.warm_calls then -- the user insists on a count
+    return warmup.count(point.take, protocol.warm_calls, limits.steady)
+  end
+  local _, per_call = warmup.size(point.take, shortest)
+  return warmup.run(point.take, per_call, protocol, limits.steady)
+end
+
 local function prepare(point, protocol, session, limits)
   local shortest = warmup.shortest(protocol, session.clock)
-  local _, per_call = warmup.size(point.take, shortest)
-  local warm = warmup.run(point.take, per_call, protocol, limits.steady)
+  local warm = warmed(point, protocol, shortest, limits)
+  warm.per_call_ns = math.max(warm.per_call_ns or point.first_ns, 1e-3)
   -- the size was found cold: settle it with the warm time
   local k = 1
   while k * warm.per_call_ns < shortest do k = k * 2 end
-  point.warm, point.inner = warm, point.cold and 1 or k
+  point.warm, point.inner = warm, point.cold and 1 or protocol.calls or k
   -- calls so long that the least number of rounds would not fit take fewer samples in each
   local round_ns = protocol.budget_ns / protocol.min_rounds
   local fit = math.floor(round_ns / (point.inner * warm.per_call_ns))

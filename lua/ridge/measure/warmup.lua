@@ -65,6 +65,26 @@ function M.is_steady(times, limit, enough)
   return (trend.mann_kendall(tail)) > TREND_P
 end
 
+--- Warm up by a fixed number of calls, one at a time. A count says nothing of whether the time has
+--- settled: that is looked at all the same, at the windows there are.
+---@param take fun(k: integer): table  takes one window of k calls
+---@param calls integer
+---@param limit number        the steady limit
+---@return table warm         as M.run gives it; per_call_ns is nil after no calls
+function M.count(take, calls, limit)
+  local times, spent = {}, 0
+  for i = 1, calls do
+    times[i] = M.duration(take(1))
+    spent = spent + times[i]
+  end
+  local tail = {}
+  for i = math.max(1, calls - CLOSE + 1), calls do tail[#tail + 1] = times[i] end
+  local median = calls > 0 and statistics.median(tail) or nil
+  local sorted = statistics.sorted(tail)
+  return { steady = M.is_steady(times, limit, CLOSE), ns = spent, calls = calls,
+           per_call_ns = median, spread = median and (sorted[#sorted] - sorted[1]) / median }
+end
+
 --- Warm up until steady.
 ---@param take fun(k: integer): table  takes one window of k calls
 ---@param per_call_ns number  from M.size

@@ -528,3 +528,35 @@ describe('both cache modes', function()
     assert.has_error(function() protocol { cache = {} } end)
   end)
 end)
+
+describe('fixed numbers of calls', function()
+  local function counted(over)
+    local protocol = { warm_calls = 7, calls = 1, samples = 4, min_rounds = 5, max_rounds = 5,
+                       precision = 1e-4, budget_ns = 1e13 }
+    for name, value in pairs(over or {}) do protocol[name] = value end
+    local asked, machine = {}, made_up.new()
+    local window = machine:window(CALL_NS, machine:quiet())
+    local r = block.block({ { label = 'x', window = function(k, n, cold)
+      asked[#asked + 1] = k * n
+      return window(k, n, cold)
+    end } }, protocol, { services = machine:services() })[1]
+    local sum = 0
+    for _, n in ipairs(asked) do sum = sum + n end
+    return r, sum
+  end
+
+  it('are kept to: the first call, the warm-up, one call before a round, the samples', function()
+    local r, calls = counted()
+    assert.same({ 20, 1, 5 }, { r.n, r.inner, r.rounds })
+    assert.equal(7 + 5, r.warm_calls)
+    assert.equal(1 + 7 + 5 + 20, calls)
+    r, calls = counted { warm_calls = 0, calls = 3 }
+    assert.same({ 20, 3, 5 * 3 }, { r.n, r.inner, r.warm_calls })
+    assert.equal(1 + 15 + 60, calls)
+  end)
+
+  it('say UNSTEADY when the warm-up was too short to know', function()
+    assert.is_true(has(counted { warm_calls = 2 }, 'UNSTEADY'))
+    assert.is_false(has(counted { warm_calls = 20 }, 'UNSTEADY'))
+  end)
+end)
