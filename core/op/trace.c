@@ -28,6 +28,7 @@ static rg_status record(rg_recorder *self, const rg_call *call, rg_tensor *const
     .end_ns = rg_clock_ns(),
     .flops = cost.flops,
     .bytes = cost.bytes,
+    .live_bytes = rg_memory_of(call->device) != NULL ? rg_memory_of(call->device)->live_bytes : 0,
     .device = call->device,
     .n_threads = rg_threads_for(cost.flops),
   };

@@ -395,6 +395,7 @@ typedef struct rg_event {
   int64_t end_ns;
   double flops;
   double bytes;
+  int64_t live_bytes; /* of its device, when it had ended: inputs and results, without scratch */
   int32_t device;
   int32_t n_threads;
 } rg_event;

@@ -30,7 +30,7 @@ function M.trace(f, ...)
 end
 
 --- The operations of the last trace, the oldest first; the same table is filled for each.
----@return fun(): table|nil next op, path, begin_ns, end_ns, flops, bytes
+---@return fun(): table|nil next op, path, begin_ns, end_ns, flops, bytes, live_bytes (at its end)
 ---@return boolean full earlier ones may be missing
 function M.events()
   local n, i, event = tonumber(C.rg_trace_stop()), 0, ffi.new 'rg_event'
@@ -43,6 +43,7 @@ function M.events()
     out.path = event.path ~= nil and ffi.string(event.path) or ''
     out.begin_ns, out.end_ns = tonumber(event.begin_ns), tonumber(event.end_ns)
     out.flops, out.bytes = event.flops, event.bytes
+    out.live_bytes = tonumber(event.live_bytes)
     return out
   end, n >= CAPACITY
 end
