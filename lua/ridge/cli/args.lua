@@ -8,7 +8,8 @@
 --   }
 --
 -- The type of an option is the type of its default. `--name value` or `--name=value`; lists by
--- comma; `--flag` and `--no-flag`; `_` and `-` in names are the same. `--help` comes for free.
+-- comma; `--flag` and `--no-flag`; `_` and `-` in names are the same. `--help` comes for free. An
+-- option with a `short` letter may be written `-P value`, and one with `each` stands several times.
 
 local blame = require 'ridge.blame'
 local near = require 'ridge.near'
@@ -23,9 +24,11 @@ local M = {}
 ---@field min? number smallest number
 ---@field max? number largest number
 ---@field integer? boolean numbers must be whole
+---@field short? string one letter that means the same: -P
+---@field each? boolean a list with one item each time the option stands there, commas and all
 
 local KINDS = { number = true, string = true, boolean = true, table = true }
-local KEYS = { choices = true, min = true, max = true, integer = true }
+local KEYS = { choices = true, min = true, max = true, integer = true, short = true, each = true }
 
 local function plain(name) return (name:gsub('%-', '_')) end
 local function flag(name) return '--' .. name:gsub('_', '-') end
@@ -46,8 +49,8 @@ local function check_spec(spec)
     end
     for key in pairs(option) do
       if type(key) == 'string' and not KEYS[key] then
-        blame.raise(("args: option '%s' has an unknown key '%s'; known: choices, integer, max, min")
-          :format(name, key))
+        blame.raise(("args: option '%s' has an unknown key '%s'; known: choices, each, integer, "
+          .. 'max, min, short'):format(name, key))
       end
     end
     if not KINDS[type(option[2])] then
@@ -90,7 +93,9 @@ end
 
 local function convert(option, text)
   local default = option[2]
-  if type(default) ~= 'table' then return convert_one(option, type(default), text) end
+  if type(default) ~= 'table' or option.each then
+    return convert_one(option, option.each and 'string' or type(default), text)
+  end
   local kind, list = type(default[1]) == 'number' and 'number' or 'string', {}
   if text == '' then return list end
   for item in (text .. ','):gmatch '([^,]*),' do
@@ -125,6 +130,19 @@ local function find(options, spec, name)
     hint and (" (did you mean '--%s'?)"):format(hint) or '')
 end
 
+--- The word `-P value` or `-Pvalue` as `--name=value`; nil when no option has the letter.
+local function long_form(spec, word, following)
+  for _, option in ipairs(spec) do
+    if option.short and option.short == word:sub(2, 2) then
+      if type(option[2]) == 'boolean' then
+        return #word == 2 and '--' .. option[1] or nil, false
+      end
+      local text = #word > 2 and word:sub(3) or following
+      return text and ('--%s=%s'):format(option[1], text) or '--' .. option[1], #word == 2
+    end
+  end
+end
+
 --- Set a boolean from `--flag`, `--no-flag`, `--flag=yes`.
 local function read_boolean(negative, text)
   if text == nil then return not negative end
@@ -150,6 +168,10 @@ function M.read(spec, argv)
   local i, only_free = 1, false
   while argv[i] do
     local word = argv[i]
+    if not only_free and word:find '^%-%a' and word ~= '-h' then
+      local long, took_next = long_form(spec, word, argv[i + 1])
+      if long then word, i = long, took_next and i + 1 or i end
+    end
     local name, text = word:match '^%-%-([^=]+)=?(.*)$'
     if not only_free and word == '--' then
       only_free = true
@@ -173,7 +195,11 @@ function M.read(spec, argv)
         value, reason = convert(option, text)
       end
       if value == nil then return nil, ('%s: %s'):format(flag(option[1]), reason) end
-      values[plain(option[1])] = value
+      if option.each then
+        table.insert(values[plain(option[1])], value)
+      else
+        values[plain(option[1])] = value
+      end
     elseif not only_free and word:find '^%-%a' then
       return nil, ("unknown option '%s': options are written with two dashes"):format(word)
     else
@@ -210,9 +236,10 @@ function M.help(spec, program)
     if type(default) == 'boolean' then
       left = default and flag('no_' .. option[1]) or left
     else
-      left = left .. (type(default) == 'table' and ' A,B,..' or type(default) == 'number' and ' N'
-        or ' TEXT')
+      left = left .. (type(default) == 'table' and not option.each and ' A,B,..'
+        or type(default) == 'number' and ' N' or ' TEXT')
     end
+    if option.short then left = ('-%s, %s'):format(option.short, left) end
     local facts = {}
     if option.choices then facts[1] = shown(option.choices):gsub(',', ' | ') end
     if type(default) ~= 'boolean' and shown(default) ~= '' then

@@ -82,6 +82,21 @@ describe('the options of a recipe', function()
     assert.same({ 'a', '--b' }, rest)
   end)
 
+  it('may have one letter, and stand several times', function()
+    local spec = { { 'param', {}, 'values', short = 'P', each = true }, { 'jobs', 1, short = 'j' },
+      { 'quiet', false, short = 'q' }, rest = 'FILES' }
+    local values, rest = args.read(spec, { '-P', 'a=1,2', 'x', '-Pb=3', '--param', 'c=', '-j4',
+      '-q', '--', '-P' })
+    assert.same({ 'a=1,2', 'b=3', 'c=' }, values.param)
+    assert.same({ 4, true }, { values.jobs, values.quiet })
+    assert.same({ 'x', '-P' }, rest)
+    assert.same({ {}, 1 }, { args.read(spec, {}).param, args.read(spec, {}).jobs })
+    for _, words in ipairs { { '-P' }, { '-x' }, { '-qq' }, { '-jx' } } do
+      assert.is_nil((args.read(spec, words)))
+    end
+    assert.truthy(args.help(spec, 'x'):find '%-P, %-%-param TEXT')
+  end)
+
   it('have a help', function()
     assert.equal('help', reason '--help')
     local text = args.help(SPEC, 'x.lua')
