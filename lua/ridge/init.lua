@@ -31,7 +31,7 @@ local M = {
 local LATE = {
   memory = 'ridge.memory', backend = 'ridge.backend', types = 'ridge.types', nn = 'ridge.nn',
   profile = { 'ridge.profile', 'profile' },
-  measure = 'ridge.measure', plot = 'ridge.plot', store = 'ridge.store',
+  measure = 'ridge.measure', bench = 'ridge.bench', plot = 'ridge.plot', store = 'ridge.store',
   sweep = { 'ridge.sweep', 'sweep' }, args = { 'ridge.cli.args', 'parse' },
   range = { 'ridge.sweep.space', 'range' }, geom = { 'ridge.sweep.space', 'geom' },
   any = { 'ridge.sweep.space', 'any' }, when = { 'ridge.sweep.space', 'when' },

@@ -28,7 +28,7 @@ local LUA_ROWS = {
   { "init" }, -- require "ridge"; what lies above it is only named there, and loaded late
   { "measure", "plot", "store" },
   { "sweep" },
-  { "report", "repl" },
+  { "bench", "report", "repl" },
   { "cli" },
   { "recipes" },
 }

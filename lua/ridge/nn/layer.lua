@@ -10,6 +10,7 @@ local class = require('ridge.class').class
 local dtype = require 'ridge.tensor.dtype'
 local options = require 'ridge.options'
 local Module = require 'ridge.nn.module'
+require 'ridge.tensor' -- parameters are tensors, whoever comes first
 
 local M = {}
 

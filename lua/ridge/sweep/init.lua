@@ -85,6 +85,10 @@ local function source_of(fn)
       file:close()
       return info.short_src:match '[^/]+$', text
     end
+    -- ridge's own, embedded in the program
+    local host = package.loaded['ridge.host']
+    local embedded = host and host.source and host.source(info.source:sub(2))
+    if embedded then return info.short_src:match '[^/]+$', embedded end
   elseif first ~= '=' then
     return 'typed', info.source
   end

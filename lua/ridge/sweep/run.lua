@@ -29,8 +29,8 @@ local function block_size(pending, workers)
 end
 
 local function command_line()
-  local words = {}
-  for i = 0, #(_G.arg or {}) do words[#words + 1] = tostring(_G.arg[i]) end
+  local words, given = {}, rawget(_G, 'arg') or {}
+  for i = 0, #given do words[#words + 1] = tostring(given[i] or 'ridge') end
   return table.concat(words, ' ')
 end
 

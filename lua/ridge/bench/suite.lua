@@ -1,0 +1,146 @@
+-- SPDX-License-Identifier: MIT
+--- The benchmark suite of document 003: models over batch sizes, one or several compared.
+--
+-- What is compared is measured in one block, its rounds shuffled: what the machine does meanwhile
+-- falls on all of them alike. Nothing here times anything itself.
+
+local blame = require 'ridge.blame'
+local configs = require 'ridge.bench.config'
+local layer = require 'ridge.bench.layer'
+local memory = require 'ridge.memory'
+local metrics = require 'ridge.bench.metrics'
+local report = require 'ridge.bench.report'
+local subject = require 'ridge.bench.subject'
+
+local M = {}
+
+-- More than these in one block, and a round of a point comes back too late (ridge.measure.block).
+local MOST = 8
+
+--- A model from what a user gives: a module, a function of the input, or a text.
+---@param given any
+---@param seed integer
+---@return table|function module
+function M.module(given, seed)
+  if type(given) == 'string' then return (layer.build(layer.parse(given), seed)) end
+  if type(given) == 'function' or type(given) == 'table' and given.forward then return given end
+  blame.raise(('bench: a model is a module, a function of the input, or a text like '
+    .. 'linear{1024,4096}; got %s'):format(type(given)), 'EARG', 'bench')
+end
+
+-- Models as { name =, module = }, the baseline first.
+local function named(given, opt)
+  local list = {}
+  if type(given) ~= 'table' or given.forward then given = { given } end
+  for _, value in ipairs(given) do
+    local name = type(value) == 'string' and value or tostring(value):match '[^\n]*'
+    list[#list + 1] = { name = name, module = M.module(value, opt.seed) }
+  end
+  local keys = {}
+  for key in pairs(given) do
+    if type(key) == 'string' then keys[#keys + 1] = key end
+  end
+  table.sort(keys)
+  for _, key in ipairs(keys) do
+    list[#list + 1] = { name = key, module = M.module(given[key], opt.seed) }
+  end
+  if #list == 0 or #list > MOST then
+    blame.raise(('bench: 1 to %d models at once, not %d'):format(MOST, #list), 'EARG', 'bench')
+  end
+  local seen = {}
+  for i, model in ipairs(list) do
+    if seen[model.name] then model.name = ('%s (%d)'):format(model.name, i) end
+    seen[model.name] = true
+  end
+  return list
+end
+
+local function entry_of(model, batch, s, result, opt)
+  return { model = model.name, batch = batch, samples = result.samples, inner = result.inner,
+    warm_calls = result.warm_calls, ci_lo = result.ci_lo, ci_hi = result.ci_hi,
+    first_ns = result.first_ns, peak = s.peak, average = s.average, flops = s.cost.flops,
+    grade = result.grade, flags = table.concat(result.flags, ' '), stop = result.stop,
+    rounds = result.rounds, clock_hz = result.clock_hz,
+    config = { cache = opt.cache, dtype = s.cost.dtype,
+               threads = require('ridge.backend').threads(), seed = opt.seed } }
+end
+
+-- All models at one batch size, in one block.
+local function at_batch(models, batch, opt, calibration, entries)
+  local subjects, points = {}, {}
+  for i, model in ipairs(models) do
+    subjects[i] = subject.new(model.module, { shape = opt.input_shape, batch = batch,
+      dtype = opt.dtype, seed = opt.seed })
+    points[i] = { plan = subjects[i].plan, label = ('%s b%d'):format(model.name, batch),
+                  cost = subjects[i].cost }
+  end
+  local results = require('ridge.measure').block(points, opt.protocol,
+    { calibration = calibration, services = opt.services })
+  for i, result in ipairs(results) do
+    if result.error then error(result.error, 0) end
+    entries[#entries + 1] = entry_of(models[i], batch, subjects[i], result, opt)
+    subjects[i].plan:release()
+  end
+end
+
+-- The stored noise and ceilings of this machine, for grades; nil where nobody calibrated.
+local function calibration_of(opt)
+  if opt.services then return nil end
+  local stored = require('ridge.sweep.calibrated').stored()
+  return stored and require('ridge.measure').calibration(stored,
+    require('ridge.sweep.lab').threads()) or nil
+end
+
+--- Benchmark one model or compare several over batch sizes.
+-- >> print(ridge.bench.model('linear{64,32}', { batch_sizes = { 1, 8 }, protocol = 'quick' }))
+---@param models any a module, a function of the input, a text like 'linear{64,32}'; or a table of
+---  them, by name or in order, of which the first is what the others are compared with
+---@param config table|nil see bench.config
+---@return table report results (batch to metrics; of the first model), models (name to the same),
+---  comparison, entries; json(), save(folder), tostring
+function M.run(models, config)
+  local opt = configs.config(config)
+  local list, entries = named(models, opt), {}
+  local calibration = calibration_of(opt)
+  for _, batch in ipairs(opt.batch_sizes) do
+    local depth = memory.depth()
+    local ok, err = pcall(memory.scope, at_batch, list, batch, opt, calibration, entries)
+    if not ok then
+      memory.unwind(depth)
+      error(err, 0)
+    end
+  end
+  return report.new(entries, require('ridge.sweep.lab').facts())
+end
+
+--- Memory of models by batch size (F6), without any timing: MB, MB a sample, and what the others
+-- save against the first.
+-- >> ridge.bench.memory({ 'linear{64,32}', 'sketched{64,32,1,4}' })[1].peak_mb
+---@param models any as for bench.model
+---@param config table|nil batch_sizes (32, 64, 128, 256 when left out), input_shape, dtype, seed
+---@return table rows each model, batch, peak_mb, avg_mb, mb_per_sample, savings_percent
+function M.memory(models, config)
+  local given = { batch_sizes = { 32, 64, 128, 256 } }
+  for name, value in pairs(config or {}) do given[name] = value end
+  local opt, rows = configs.config(given), {}
+  local list = named(models, opt)
+  for _, batch in ipairs(opt.batch_sizes) do
+    local base
+    for _, model in ipairs(list) do
+      local peak, average
+      memory.scope(function()
+        local s = subject.new(model.module, { shape = opt.input_shape, batch = batch,
+          dtype = opt.dtype, seed = opt.seed })
+        peak, average = s.peak, s.average
+        s.plan:release()
+      end)
+      base = base or peak
+      rows[#rows + 1] = { model = model.name, batch = batch, peak_mb = peak / 2 ^ 20,
+        avg_mb = average / 2 ^ 20, mb_per_sample = peak / 2 ^ 20 / batch,
+        savings_percent = metrics.savings(base, peak) }
+    end
+  end
+  return rows
+end
+
+return M
