@@ -49,8 +49,9 @@ part_ubsan() {
 # scripts/threads.supp.  The address space stays where the sanitizer expects it.
 part_tsan() {
   build tsan '-fsanitize=thread' || return 1
+  local options=$signals:ignore_noninstrumented_modules=1
   OMP_NUM_THREADS=1 OMP_THREAD_LIMIT=1 \
-    TSAN_OPTIONS="suppressions=$root/scripts/threads.supp ignore_noninstrumented_modules=1:$signals" \
+    TSAN_OPTIONS="suppressions=$root/scripts/threads.supp $options" \
     setarch "$(uname -m)" -R build/tsan/scripts/run_tests $(programs tsan)
 }
 

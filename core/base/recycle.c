@@ -14,7 +14,7 @@ enum {
   UNIT = 64,
   N_SIZES = 8,  /* structs up to 512 bytes */
   MOST = 16384, /* kept of one size: what one cycle of the collector may free at once */
-  /* an address sanitizer sees nothing of structs that are used again without being freed */
+/* an address sanitizer sees nothing of structs that are used again without being freed */
 #ifdef __SANITIZE_ADDRESS__
   ON = 0
 #else

@@ -442,7 +442,9 @@ rg_status rg_backward(const rg_tensor *y, const rg_tensor *dy, int32_t retain)
   cast = rg_autocast_set(-1); /* the types were settled on the way here */
   status = collect(&w, (track *)y->_storage->tracking);
   if (status == RG_OK) {
-    qsort(w.nodes, (size_t)w.n, sizeof(node *), later_first);
+    if (w.n > 0) {
+      qsort(w.nodes, (size_t)w.n, sizeof(node *), later_first);
+    }
     status = seed(y, dy);
   }
   for (int64_t i = 0; i < w.n && status == RG_OK; i++) {

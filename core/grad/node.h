@@ -7,10 +7,10 @@
 ** clears it and hands it on.  Views and writes through views need no rule of their own then
 ** (Griewank and Walther, Evaluating Derivatives, 2nd ed., 4.2: the adjoint of an overwrite).
 **
-** Who holds whom: a storage its track, a track the node that wrote it last, a node the tracks of its
-** inputs and results, the nodes that wrote its inputs, and the memory that its gradient reads.
+** Who holds whom: a storage its track, a track the node that wrote it last, a node the tracks of
+** its inputs and results, the nodes that wrote its inputs, and the memory that its gradient reads.
 ** rg_storage.saved counts the latter; when only nodes hold a storage, its track lets go of its
-** writer, so that nothing goes round in circles.
+** writer, so that nothing goes round in circles.  All of it belongs to one thread.
 */
 #ifndef RIDGE_GRAD_NODE_H
 #define RIDGE_GRAD_NODE_H
@@ -63,9 +63,9 @@ struct node {
 /* The track of a storage, made if there is none; a borrowed reference. */
 rg_status rg_track_of(rg_storage *storage, track **out) RG_CHECK;
 void rg_track_release(track *t);
-void rg_node_release(node *n);
+void rg_node_release(node *self);
 
 /* Let go of the memory a node keeps for its gradient. */
-void rg_node_unsave(node *n);
+void rg_node_unsave(node *self);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Dropout (Srivastava et al., 2014), scaled while training: signature, numbers taken, gradient, cost,
-** public entry.  The kernel is core/cpu/dropout.c.
+** Dropout (Srivastava et al., 2014), scaled while training: signature, numbers taken, gradient,
+** cost, public entry.  The kernel is core/cpu/dropout.c.
 **
 ** The mask is a function of the call's draw, which is a hidden result of two integers: the gradient
 ** makes the same mask again from it, in a replayed plan too.

@@ -179,8 +179,8 @@ void rg_recorder_push(rg_recorder *recorder);
 void rg_recorder_pop(rg_recorder *recorder);
 
 /*
-** The tape registers itself, so that op does not need to know what one is.  check: may the call run,
-** given its results?  ran: as a recorder's, for calls that gradient flows through.
+** The tape registers itself, so that op does not need to know what one is.  check: may the call
+** run, given its results?  ran: as a recorder's, for calls that gradient flows through.
 */
 typedef struct rg_tape_hooks {
   rg_status (*check)(const rg_call *call, rg_tensor *const *out);

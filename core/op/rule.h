@@ -4,14 +4,15 @@
 **
 **   static rg_status sigmoid_grad(rg_grad *g)   dx = dy y (1 - y)
 **   {
-**     rule r = rule_of(g);
+**     rg_rule r = rg_rule_of(g);
+**     rg_value slope = rg_rule_mul(&r, r.y, rg_rule_from(&r, 1, r.y));
 **
-**     rule_give(&r, 0, rule_mul(&r, r.dy, rule_mul(&r, r.y, rule_from(&r, 1, r.y))));
-**     return rule_end(&r);
+**     rg_rule_give(&r, 0, rg_rule_mul(&r, r.dy, slope));
+**     return rg_rule_end(&r);
 **   }
 **
-** Every step is an operation.  Its result lives until rule_end; after a failure the further steps do
-** nothing and rule_end says what it was.
+** Every step is an operation.  Its result lives until rule_end; after a failure the further steps
+** do nothing and rule_end says what it was.
 */
 #ifndef RIDGE_OP_RULE_H
 #define RIDGE_OP_RULE_H

@@ -5,7 +5,6 @@
 */
 #include "op/list.h"
 #include "op/op.h"
-#include "ridge/grad.h"
 
 _Thread_local rg_capture_hook *rg_capture_active;
 const rg_tape_hooks *rg_tape;

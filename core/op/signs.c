@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Signs kept as bits become numbers again: what a gradient of fixed signs multiplies by.  The kernel
-** is core/cpu/expand.c.
+** Signs kept as bits become numbers again: what a gradient of fixed signs multiplies by.  The
+** kernel is core/cpu/expand.c.
 */
 #include "op/signs.h"
 #include "op/list.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Softmax along one axis: its signature, type rule, gradient and cost.  The kernel is core/cpu/softmax.c.
+** Softmax along one axis: its signature, type rule, gradient and cost.  The kernel is
+** core/cpu/softmax.c.
 */
 #include "op/list.h"
 #include "op/rule.h"

@@ -23,10 +23,7 @@ RG_API rg_status rg_require_grad(rg_tensor *x, int32_t on) RG_CHECK;
 /* 1 if gradient flows into x or through it. */
 RG_API int32_t rg_requires_grad(const rg_tensor *x);
 
-/* Record calls of this thread (1, as at the start) or not (0); returns what was before. */
-RG_API int32_t rg_grad_mode(int32_t on);
-
-/* The same elements, through which no gradient flows.  out: view. */
+/* The same elements, through which no gradient flows.  x: any; out: view. */
 RG_API rg_status rg_detach(const rg_tensor *x, rg_tensor **out) RG_CHECK;
 
 /*

@@ -366,6 +366,14 @@ RG_API int32_t rg_op_count(void);
 RG_API rg_status rg_op_facts_of(int32_t index, rg_op_facts *out) RG_CHECK;
 
 /*
+** Remember this thread's calls for gradients (ridge/grad.h), as at the start, or not.
+**
+** on       0 or 1
+** Returns what was before.
+*/
+RG_API int32_t rg_grad_mode(int32_t on);
+
+/*
 ** Autocast on this thread: operations of class LOWER convert f32 inputs to dtype.
 **
 ** dtype    RG_BF16, RG_F16, or -1 for off

@@ -134,8 +134,8 @@ RG_API rg_status rg_tensor_read(const rg_tensor *x, void *data, int64_t bytes) R
 RG_API rg_status rg_tensor_write(rg_tensor *x, const void *data, int64_t bytes) RG_CHECK;
 
 /*
-** All elements as doubles, in row-major order (i64 above 2^53 is rounded).  Every NaN becomes the one
-** that Lua can hold: other NaN bits are types of LuaJIT's own.
+** All elements as doubles, in row-major order (i64 above 2^53 is rounded).  Every NaN becomes the
+** one that Lua can hold: other NaN bits are types of LuaJIT's own.
 **
 ** x        contiguous
 ** values   room for count of them
@@ -144,7 +144,13 @@ RG_API rg_status rg_tensor_write(rg_tensor *x, const void *data, int64_t bytes) 
 */
 RG_API rg_status rg_tensor_to_doubles(const rg_tensor *x, double *values, int64_t count) RG_CHECK;
 
-/* The same for count elements of a type in memory, wherever they come from. */
+/*
+** The same for numbers in memory, wherever they come from.
+**
+** data     count elements of the type dtype
+** out      room for count doubles
+** RG_EARG.
+*/
 RG_API rg_status rg_doubles_from(const void *data, int64_t count, int32_t dtype,
                                  double *out) RG_CHECK;
 

@@ -19,7 +19,9 @@ local opt = ridge.args {
   { 'device', 'cpu', 'where to run' },
   { 'plans', false, 'only the plans, under the plain names of the cases' },
 }
-if opt.device ~= 'cpu' then error("device '" .. opt.device .. "' is not there: ridge has cpu", 0) end
+if opt.device ~= 'cpu' then
+  error("device '" .. opt.device .. "' is not there: ridge has cpu", 0)
+end
 ridge.set_num_threads(opt.threads)
 ridge.seed(0)
 

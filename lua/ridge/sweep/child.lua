@@ -61,7 +61,9 @@ end
 ---@return table words without the program's name
 function M.own_words()
   local words = {}
-  for word in (read_file '/proc/self/cmdline' or ''):gmatch '(%Z*)%z' do words[#words + 1] = word end
+  for word in (read_file '/proc/self/cmdline' or ''):gmatch '(%Z*)%z' do
+    words[#words + 1] = word
+  end
   table.remove(words, 1)
   return words
 end

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Kill a sweep at random moments, again and again, and hold what it leaves against a sweep that
--- nobody killed. Killed is one process, the whole group of a sweep with workers, or one worker of it
--- after the other. Also a program: luajit kill_runs.lua KILLS [SEED [one|group|worker]], for the
+-- nobody killed. Killed is one process, the whole group of a sweep with workers, or one worker of
+-- it after the other. Also a program: luajit kill_runs.lua KILLS [SEED [one|group|worker]], for the
 -- nightly.
 
 local clock = require 'ridge.store.clock'
@@ -97,8 +97,8 @@ end
 ---@param kills integer
 ---@param seed integer
 ---@param points integer
----@param kind string|nil 'one' (default): a sweep in one process; 'group': all processes of one with
----  workers; 'worker': its workers, one after the other
+---@param kind string|nil 'one' (default): a sweep in one process; 'group': all processes of one
+---  with workers; 'worker': its workers, one after the other
 ---@return table facts kills, databases, lost (attempts)
 function M.run(kills, seed, points, kind)
   local how, folder = KINDS[kind or 'one'], folders.new()
