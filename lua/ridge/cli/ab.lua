@@ -4,6 +4,7 @@
 
 local args = require 'ridge.cli.args'
 local canonical = require 'ridge.store.canonical'
+local verdicts = require 'ridge.cli.verdicts'
 
 local M = {}
 
@@ -54,20 +55,6 @@ local function params_of(list, flag)
   end
   if next(out) == nil then return nil, ('--%s name=value is missing'):format(flag) end
   return out
-end
-
--- 'slower>2%' as a function of a result.
-local function condition_of(text)
-  if text == '' then return function() return false end end
-  local verdict, percent = text:match '^(%l+)>([%d.]+)%%$'
-  verdict = verdict or text
-  if verdict ~= 'slower' and verdict ~= 'faster' and verdict ~= 'equal' and verdict ~= 'open' then
-    return nil, ("--fail-on: '%s' is not like slower, slower>2%% or open"):format(text)
-  end
-  local least = percent and math.log(1 + tonumber(percent) / 100) or 0
-  return function(found)
-    return found.verdict == verdict and math.abs(math.log(found.ratio)) >= least
-  end
 end
 
 local function list_or_nil(list) return #list > 0 and list or nil end
@@ -121,37 +108,18 @@ end
 
 -- -- Printing --------------------------------------------------------------------------------
 
-local function percent(x) return ('%+.2f %%'):format(100 * (x - 1)) end
-
-local function time(ns)
-  for _, unit in ipairs { { 1e9, 's' }, { 1e6, 'ms' }, { 1e3, 'us' } } do
-    if ns >= unit[1] then return ('%.4g %s'):format(ns / unit[1], unit[2]) end
+local function note_of(found)
+  if found.aa_fail then
+    return ('a against itself: %s'):format(verdicts.percent(found.aa))
+  elseif found.verdict == 'open' then
+    return ('about %d blocks in each process would decide'):format(found.needed)
   end
-  return ('%.4g ns'):format(ns)
+  return ''
 end
 
 local function print_text(results)
   local space = require 'ridge.sweep.space'
-  local rows, widths = { { 'pair', 'phase', 'verdict', 'b/a', '95 %', 'a', 'b', 'note' } }, {}
-  for _, found in ipairs(results) do
-    local note = ''
-    if found.aa_fail then
-      note = ('a against itself: %s'):format(percent(found.aa))
-    elseif found.verdict == 'open' then
-      note = ('about %d blocks in each process would decide'):format(found.needed)
-    end
-    rows[#rows + 1] = { space.label(found.pair), found.phase, found.verdict, percent(found.ratio),
-      ('%s .. %s'):format(percent(found.ci_lo), percent(found.ci_hi)), time(found.a_ns),
-      time(found.b_ns), note }
-  end
-  for _, row in ipairs(rows) do
-    for i, cell in ipairs(row) do widths[i] = math.max(widths[i] or 0, #cell) end
-  end
-  for _, row in ipairs(rows) do
-    local line = {}
-    for i, cell in ipairs(row) do line[i] = cell .. (' '):rep(widths[i] - #cell) end
-    io.stdout:write((table.concat(line, '  '):gsub('%s+$', '')), '\n')
-  end
+  verdicts.print(results, function(found) return space.label(found.pair) end, note_of)
 end
 
 local JSON = { 'phase', 'verdict', 'ratio', 'ci_lo', 'ci_hi', 'p', 'q', 'floor', 'margin', 'aa',
@@ -205,7 +173,7 @@ function M.main(argv)
   if not name then return fail 'a recipe or a sweep is missing' end
   local given, reason = options_of(opt)
   if not given then return fail(reason) end
-  local condition, wrong = condition_of(opt.fail_on)
+  local condition, wrong = verdicts.condition(opt.fail_on)
   if not condition then return fail(wrong) end
   local origin, why = origin_of(name, rest, given.db)
   if not origin then return fail(why) end
@@ -216,12 +184,7 @@ function M.main(argv)
                    argv = canonical.list(origin.argv) }
   local results = require('ridge.sweep.ab').run(sw, given)
   if opt.as == 'json' then print_json(results) else print_text(results) end
-  local status = 0
-  for _, found in ipairs(results) do
-    if condition(found) then return 3 end
-    if opt.strict and found.verdict == 'open' then status = 4 end
-  end
-  return status
+  return verdicts.status(results, condition, opt.strict)
 end
 
 return M

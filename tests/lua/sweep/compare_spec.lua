@@ -1,0 +1,128 @@
+-- SPDX-License-Identifier: MIT
+-- Stored results against stored results: when a verdict is allowed, and what forbids it.
+
+local cheap_lab = dofile 'tests/lua/sweep/cheap_lab.lua'
+local compare = require 'ridge.sweep.compare'
+local folders = dofile 'tests/lua/store/folder.lua'
+local program = require 'tests.lua.repl.program'
+local sweep = require 'ridge.sweep'
+
+describe('stored results', function()
+  local folder
+  before_each(function() folder = folders.new() end)
+  after_each(function() folders.remove(folder) end)
+
+  -- A database of two points whose time is `time`; `change` may alter the lab that measured it.
+  local function measured(name, time, change)
+    local lab = cheap_lab.new()
+    lab.sentinel = 0
+    if change then change(lab) end
+    local block = lab.block
+    lab.block = function(...)
+      local results = block(...)
+      for _, r in ipairs(results) do
+        r.sentinel = lab.sentinel
+        r.ci_lo, r.ci_hi = r.med * (1 - (lab.half or 0.005)), r.med * (1 + (lab.half or 0.005))
+      end
+      return results
+    end
+    local path = folder .. '/' .. name .. '.db'
+    sweep 'both' {
+      space = { k = { 1, 2 }, impl = { 'x' } },
+      measure = function(p, _, m) m:time('fwd', function() return time * p.k end) end,
+    }:run { db = path, lab = lab, progress = false, calibrate = false }
+    return path
+  end
+
+  local function verdict(time, change, opt)
+    local results = compare.databases(measured('a', 1000), measured('b', time, change), opt)
+    assert.equal(2, #results)
+    return results[1].verdict, results[1]
+  end
+
+  it('of the same environment may be called', function()
+    local said, found = verdict(1100)
+    assert.equal('slower', said)
+    assert.equal('unpaired', found.design)
+    assert.is_true(math.abs(found.ratio - 1.1) < 1e-9)
+    assert.is_true(found.ci_lo < 1.1 and 1.1 < found.ci_hi)
+    assert.same({ k = 1, impl = 'x' }, found.match)
+    assert.is_nil(found.reason)
+  end)
+
+  it('of another build may, too: that is what is compared', function()
+    assert.equal('faster', (verdict(900, function(lab)
+      local facts = lab.facts
+      lab.facts = function()
+        local out = facts()
+        out.build = { ridge = '0', git = 'another', debug = false }
+        return out
+      end
+    end)))
+  end)
+
+  it('are equal when both intervals say so, and open when they are wide', function()
+    assert.equal('equal', (verdict(1001)))
+    folders.remove(folder)
+    folder = folders.new()
+    local said, found = verdict(1050, function(lab) lab.half = 0.1 end)
+    assert.equal('open', said)
+    assert.truthy(found.reason:find 'too wide')
+  end)
+
+  it('are open across environments, speeds and disturbances', function()
+    local function because(text, change)
+      local said, found = verdict(1500, change)
+      assert.equal('open', said)
+      assert.truthy(found.reason:find(text, 1, true), found.reason)
+      folders.remove(folder)
+      folder = folders.new()
+    end
+    because('governor: none -> fast', function(lab)
+      local facts = lab.facts
+      lab.facts = function()
+        local out = facts()
+        out.env.governor = 'fast'
+        return out
+      end
+    end)
+    because('another machine', function(lab)
+      local facts = lab.facts
+      lab.facts = function()
+        local out = facts()
+        out.machine.cpu = 'other'
+        return out
+      end
+    end)
+    because('moved by +3.0 %', function(lab) lab.sentinel = 0.03 end)
+    because('nobody watched', function(lab) lab.sentinel = nil end)
+    because('grade D', function(lab) lab.grade = 'D' end)
+  end)
+
+  it('are matched in all or in some parameters, and nothing is matched twice', function()
+    local a, b = measured('a', 1000), measured('b', 1000)
+    assert.equal(2, #compare.databases(a, b, { match = { 'k' } }))
+    local ok, err = pcall(compare.databases, a, b, { match = { 'impl' } })
+    assert.is_false(ok)
+    assert.truthy(tostring(err):find 'several points of')
+    ok, err = pcall(compare.databases, a, b, { sweep = 'none' })
+    assert.is_false(ok)
+    assert.truthy(tostring(err):find 'no point in common')
+  end)
+
+  it('are printed by ridge compare, with its statuses', function()
+    local a, b = measured('a', 1000), measured('b', 1100)
+    local status, out = program.run { 'compare', a, b, '--match-all' }
+    assert.equal(0, status)
+    assert.truthy(out:find 'both impl=x k=1%s+fwd%s+slower%s+%+10.00 %%')
+    assert.truthy(out:find 'unpaired')
+    assert.equal(3, (program.run { 'compare', a, b, '--match-all', '--fail-on', 'slower>5%' }))
+    assert.equal(0, (program.run { 'compare', a, b, '--match-all', '--fail-on', 'slower>15%' }))
+    assert.equal(0, (program.run { 'compare', a, a, '--match', 'k', '--strict' }))
+    local status_wrong, _, err = program.run { 'compare', a, b }
+    assert.equal(1, status_wrong)
+    assert.truthy(err:find '%-%-match%-all')
+    assert.equal(1, (program.run { 'compare', a, '--match-all' }))
+    assert.equal(1, (program.run { 'compare', a, folder .. '/none.db', '--match-all' }))
+  end)
+end)
