@@ -17,8 +17,10 @@ local ISA_NAME = { [0] = 'base', 'avx2', 'avx512' }
 --- Set the number of compute threads; 0 means one for each processor.
 ---@param n number
 function M.set_threads(n)
-  if type(n) ~= 'number' then blame.raise('set_threads: a number is expected, got ' .. type(n)) end
-  call.check(C.rg_set_threads(n))
+  if type(n) ~= 'number' or n ~= math.floor(n) or math.abs(n) > 2 ^ 31 - 1 then
+    blame.raise(('set_threads: a whole number is expected, got %s'):format(blame.show(n)))
+  end
+  call.check(C.rg_set_threads(n), 'set_threads')
 end
 
 --- Compute threads in use.
@@ -33,6 +35,16 @@ local bound -- the processors threads are bound to, as text; nil when they are n
 ---@param cpus table processor numbers
 function M.set_affinity(cpus)
   if type(cpus) ~= 'table' then
+    blame.raise(('set_affinity: a list of processor numbers is expected, got %s'):format(
+      blame.show(cpus)))
+  end
+  for i, cpu in ipairs(cpus) do
+    if type(cpu) ~= 'number' or cpu ~= math.floor(cpu) or cpu < 0 or cpu > 65535 then
+      blame.raise(('set_affinity: processor %d of the list is %s; processors are whole numbers '
+        .. 'from 0'):format(i, blame.show(cpu)))
+    end
+  end
+  if type(cpus) ~= 'table' then
     blame.raise('set_affinity: a list of processor numbers is expected, got ' .. type(cpus))
   end
   local list = ffi.new('int32_t[?]', math.max(1, #cpus))
@@ -42,7 +54,7 @@ function M.set_affinity(cpus)
     end
     list[i - 1] = cpu
   end
-  call.check(C.rg_set_affinity(list, #cpus))
+  call.check(C.rg_set_affinity(list, #cpus), 'set_affinity')
   bound = #cpus > 0 and table.concat(cpus, ',') or nil
 end
 
@@ -68,7 +80,7 @@ end
 ---@param name string
 function M.set_isa(name)
   if not ISA[name] then
-    blame.raise(("set_isa: '%s' is not one of base, avx2, avx512"):format(tostring(name)))
+    blame.raise(('set_isa: %s is not one of base, avx2, avx512'):format(blame.show(name)))
   end
   call.check(C.rg_set_isa(ISA[name]))
 end
@@ -76,7 +88,13 @@ end
 --- Choose who computes products: 'auto', 'onednn', 'openblas' or 'own'.
 ---@param path string
 function M.set_gemm(path)
-  call.check(C.rg_set_gemm_path(tostring(path)))
+  if type(path) ~= 'string' then
+    blame.raise(('set_gemm: the name of a path is expected, got %s'):format(blame.show(path)))
+  end
+  if C.rg_set_gemm_path(path) ~= 0 then
+    blame.raise(('set_gemm: there is no way for products called %s; known: auto, onednn, openblas, '
+      .. 'own'):format(blame.show(path)))
+  end
 end
 
 local CPU = {

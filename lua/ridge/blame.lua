@@ -74,6 +74,48 @@ function M.raise(message, code, op)
   error(M.object(message, code, op), 0)
 end
 
+local function renamed(name, ok, ...)
+  if ok then return ... end
+  local err = ...
+  if M.is_error(err) then
+    err.message = name .. ': ' .. err.message:gsub('^[%w_.%[%]{}]+: ', '')
+    err.op = name
+  end
+  error(err, 0)
+end
+
+--- Call a function that is made of others: what they raise is about the whole, by its name.
+---@param name string the function the user called
+---@param f function
+---@return any what f returns
+function M.within(name, f)
+  return renamed(name, pcall(f))
+end
+
+local LONGEST = 60 -- bytes shown of a value
+
+--- A value in a few words, for messages: never its contents, never more than a line.
+---@param value any
+---@return string
+function M.show(value)
+  local kind = type(value)
+  if kind == 'string' then
+    local text = value:gsub('%c', ' ')
+    return #text > LONGEST and ("'%s...'"):format(text:sub(1, LONGEST)) or ("'%s'"):format(text)
+  end
+  if kind == 'nil' or kind == 'number' or kind == 'boolean' then return tostring(value) end
+  if kind == 'cdata' then
+    local ok, text = pcall(function() return value:describe() end)
+    return ok and 'the tensor ' .. text or 'a cdata'
+  end
+  if kind == 'table' then
+    local meta = debug.getmetatable(value)
+    local name = type(meta) == 'table' and rawget(meta, '__name')
+    return type(name) == 'string' and 'a ' .. name or 'a table'
+  end
+  return 'a ' .. kind
+end
+
 --- The name in a list that was probably meant, or nil.
 ---@param name any what was typed
 ---@param known table list of names

@@ -16,7 +16,7 @@ local M = {}
 ---@return table
 -- >> ridge.memory.stats().live
 function M.stats(device)
-  local m = C.rg_memory_of(dtype.device(device, 'memory'))
+  local m = C.rg_memory_of(dtype.device(device, 'memory.stats'))
   return {
     live = tonumber(m.live_bytes), peak = tonumber(m.peak_bytes),
     reserved = tonumber(m.reserved_bytes), peak_reserved = tonumber(m.peak_reserved_bytes),
@@ -28,7 +28,7 @@ end
 --- Start a new peak: from now on the largest number of live bytes is kept.
 ---@param device string|nil 'cpu' when left out
 function M.reset_peak(device)
-  C.rg_memory_reset_peak(dtype.device(device, 'memory'))
+  C.rg_memory_reset_peak(dtype.device(device, 'memory.reset_peak'))
 end
 
 --- Refuse allocations that would bring the live bytes above a limit.
@@ -36,9 +36,10 @@ end
 ---@param device string|nil 'cpu' when left out
 function M.set_limit(bytes, device)
   if type(bytes) ~= 'number' or bytes < 0 or bytes > 2 ^ 53 then
-    blame.raise(('memory.set_limit: bytes are a number from 0, got %s'):format(tostring(bytes)))
+    blame.raise(('memory.set_limit: bytes are a number from 0, got %s'):format(blame.show(bytes)))
   end
-  call.check(C.rg_memory_set_limit(dtype.device(device, 'memory'), bytes))
+  call.check(C.rg_memory_set_limit(dtype.device(device, 'memory.set_limit'), bytes),
+    'memory.set_limit')
 end
 
 --- Bytes that a function needs at its highest point, above what is live before it; what it makes is
@@ -48,6 +49,10 @@ end
 ---@return number bytes
 -- >> ridge.memory.peak_of(function() return ridge.ones(1000) + 1 end)
 function M.peak_of(f, device)
+  if type(f) ~= 'function' then
+    blame.raise(('memory.peak_of: a function is expected, got %s'):format(blame.show(f)))
+  end
+  dtype.device(device, 'memory.peak_of')
   collectgarbage()
   collectgarbage()
   M.reset_peak(device)
@@ -62,7 +67,7 @@ end
 function M.trim(device)
   collectgarbage()
   collectgarbage()
-  return tonumber(C.rg_memory_trim(dtype.device(device, 'memory')))
+  return tonumber(C.rg_memory_trim(dtype.device(device, 'memory.trim')))
 end
 
 --- The line of F2: allocated, reserved and peak in GB with two decimals; then the peak starts anew.
@@ -126,6 +131,9 @@ end
 --- End the scopes that an error left open.
 ---@param depth number what depth() said before
 function M.unwind(depth)
+  if type(depth) ~= 'number' then
+    blame.raise(('memory.unwind: a depth is a number, got %s'):format(blame.show(depth)))
+  end
   if C.rg_scope_depth() > depth then C.rg_scope_leave(depth + 1) end
 end
 

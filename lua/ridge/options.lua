@@ -32,9 +32,7 @@ local function fits(value, types)
   return false
 end
 
-local function show(value)
-  return type(value) == 'string' and ("'%s'"):format(value) or tostring(value)
-end
+local show = blame.show
 
 local function check_value(name, value, rule, what)
   if not fits(value, rule[1]) then

@@ -76,8 +76,10 @@ end
 
 --- Raise what the last C call said.
 ---@param status number the status it returned
-function M.fail(status)
+---@param as string|nil the function the user called, where C knows it by another name
+function M.fail(status, as)
   local message = ffi.string(C.rg_error_message())
+  if as then message = message:gsub('^[%w_.]+:', as .. ':') end
   if message == '' then message = ffi.string(C.rg_status_text(status)) end
   blame.raise(message, M.code(status), message:match('^([%w_.]+):'))
 end
@@ -99,8 +101,9 @@ end
 
 --- Raise unless the status is RG_OK.
 ---@param status number
-function M.check(status)
-  if status ~= 0 then M.fail(status) end
+---@param as string|nil see fail
+function M.check(status, as)
+  if status ~= 0 then M.fail(status, as) end
 end
 
 return M

@@ -36,6 +36,17 @@ function M.is(value)
   return ffi.istype(ctype, value)
 end
 
+-- What released handles held, so that errors can say it.
+local released = setmetatable({}, { __mode = 'k' })
+
+--- Empty a handle before it is collected.
+---@param value Tensor
+---@param text string what it holds
+function M.release(value, text)
+  released[value] = text
+  C.rg_ref_drop(value)
+end
+
 --- Raise unless value is a tensor that still has one behind it: reading a field through an empty
 -- handle would end the process.
 ---@param value any
@@ -43,11 +54,12 @@ end
 ---@return Tensor value
 function M.need(value, what)
   if not M.is(value) then
-    blame.raise(('%s: a tensor is expected, got %s'):format(what,
-      value == nil and 'nil' or type(value) .. ' ' .. tostring(value)), 'EARG', what)
+    blame.raise(('%s: a tensor is expected, got %s'):format(what, blame.show(value)), 'EARG', what)
   end
   if value._t == nil then
-    blame.raise(('%s: the tensor was released'):format(what), 'ERELEASED', what)
+    local text = released[value]
+    blame.raise(('%s: the tensor %swas released'):format(what, text and text .. ' ' or ''),
+      'ERELEASED', what)
   end
   return value
 end

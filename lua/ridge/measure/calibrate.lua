@@ -292,9 +292,13 @@ end
 ---@return table|nil calibration  ceilings, noise, clock_hz, reference (of the reference work); nil
 ---  when no row is of that count
 function M.calibration(list, threads)
+  if type(list) ~= 'table' then
+    blame.raise(('measure.calibration: rows of measure.calibrate are expected, got %s'):format(
+      blame.show(list)))
+  end
   local out, any = { ceilings = {} }, false
   for _, row in ipairs(list) do
-    if row.threads == threads then
+    if type(row) == 'table' and row.threads == threads then
       any = true
       local noise, work = row.name:match('^noise%.(.+)$'), row.name:match('^sentinel%.(.+)$')
       if noise then

@@ -5,6 +5,8 @@
 -- precise and clean, B has a peculiar distribution, C must not be leaned on, D was disturbed from
 -- outside and takes part in no verdict.
 
+local blame = require 'ridge.blame'
+
 local M = {}
 
 -- The place in this list is the flag's bit in flag_bits, so new ones go to the end.
@@ -81,6 +83,9 @@ end
 ---@param bits number
 ---@return string[] names
 function M.from_bits(bits)
+  if type(bits) ~= 'number' then
+    blame.raise(('measure.flags_from_bits: a number is expected, got %s'):format(blame.show(bits)))
+  end
   local names = {}
   for i, flag in ipairs(LIST) do
     if math.floor(bits / 2 ^ (i - 1)) % 2 == 1 then names[#names + 1] = flag[1] end

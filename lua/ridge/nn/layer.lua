@@ -51,7 +51,7 @@ local function sizes(what, ...)
     local n = select(i, ...)
     if type(n) ~= 'number' or n ~= math.floor(n) or n < 1 or n > 2 ^ 40 then
       blame.raise(('%s: size %d is %s; sizes are whole numbers from 1'):format(what, i,
-        tostring(n)))
+        blame.show(n)))
     end
   end
 end
@@ -60,16 +60,8 @@ end
 
 local Layer = class('nn.Layer', Module)
 
---- Take over the layer in the slot.
-function Layer:adopt()
-  self._l = ffi.gc(layer_slot[0], C.rg_layer_release)
-  Module.init(self)
-  self:name_parameters()
-  return self
-end
-
 --- Parameters as fields: self.weight, self.bias, self.S1s ...
-function Layer:name_parameters()
+local function name_parameters(self)
   local p = ffi.new('rg_param')
   self.params = {}
   for i = 0, C.rg_layer_params(self._l) - 1 do
@@ -81,16 +73,25 @@ function Layer:name_parameters()
   end
 end
 
+--- Take over the layer in the slot.
+local function adopt(self)
+  self._l = ffi.gc(layer_slot[0], C.rg_layer_release)
+  Module.init(self)
+  name_parameters(self)
+  return self
+end
+
 --- Apply the layer to the last axis.
 ---@param x Tensor [... x n_in]
 ---@return Tensor [... x n_out]
 function Layer:forward(x)
-  if not ref.is(x) then
-    blame.raise(('%s: a tensor is expected, got %s'):format(getmetatable(self).__name, type(x)))
-  end
+  if not ref.is(x) then ref.need(x, getmetatable(self).__name) end
   call.settle()
   local st = C.rg_layer_forward(self._l, x._t, slot)
-  if st ~= 0 then call.again(st, C.rg_layer_forward, self._l, x._t, slot) end
+  if st ~= 0 then
+    ref.need(x, getmetatable(self).__name)
+    call.again(st, C.rg_layer_forward, self._l, x._t, slot)
+  end
   return ref.wrap(slot[0])
 end
 
@@ -145,7 +146,7 @@ end
 function Layer:to(name)
   call.check(C.rg_layer_to(self._l, dtype.code(name, 'to'), layer_slot))
   self._l = ffi.gc(layer_slot[0], C.rg_layer_release)
-  self:name_parameters()
+  name_parameters(self)
   return self
 end
 
@@ -153,7 +154,7 @@ end
 ---@return table
 function Layer:clone()
   call.check(C.rg_layer_clone(self._l, layer_slot))
-  return setmetatable({}, getmetatable(self)):adopt()
+  return adopt(setmetatable({}, getmetatable(self)))
 end
 
 function Layer:__tostring()
@@ -188,7 +189,7 @@ function Linear:init(n_in, n_out, opts)
   sizes('nn.Linear', n_in, n_out)
   opts = options.check(LINEAR, opts, 'nn.Linear')
   call.check(C.rg_linear_layer(n_in, n_out, opts.bias and 1 or 0, seed_of(opts.seed), layer_slot))
-  set_activation(self:adopt(), opts.activation)
+  set_activation(adopt(self), opts.activation)
 end
 
 -- -- Low rank -------------------------------------------------------------------------------------
@@ -207,7 +208,7 @@ function LowRankLinear:init(n_in, n_out, opts)
   opts = options.check(LOWRANK, opts, 'nn.LowRankLinear')
   call.check(C.rg_lowrank_layer(n_in, n_out, opts.rank, opts.bias and 1 or 0, seed_of(opts.seed),
     layer_slot))
-  set_activation(self:adopt(), opts.activation)
+  set_activation(adopt(self), opts.activation)
 end
 
 local function need_dense(dense, what)
@@ -224,7 +225,7 @@ function LowRankLinear.from(dense, opts)
   need_dense(dense, 'nn.LowRankLinear.from')
   opts = options.check(LOWRANK_FROM, opts, 'nn.LowRankLinear.from')
   call.check(C.rg_lowrank_from(dense._l, opts.rank, layer_slot))
-  return setmetatable({}, LowRankLinear):adopt()
+  return adopt(setmetatable({}, LowRankLinear))
 end
 
 -- -- Sketched
@@ -275,7 +276,7 @@ function SKLinear:init(n_in, n_out, opts)
   opts = options.check(SKETCH, opts, 'nn.SKLinear')
   call.check(C.rg_sklinear(n_in, n_out, opts.num_terms, opts.low_rank, fill_options(opts),
     layer_slot))
-  warn_if_larger(self:adopt(), opts)
+  warn_if_larger(adopt(self), opts)
 end
 
 --- The sketch of a dense layer.
@@ -287,7 +288,7 @@ function SKLinear.from(dense, opts)
   opts = options.check(SKETCH, opts, 'nn.SKLinear.from')
   call.check(C.rg_sklinear_from(dense._l, opts.num_terms, opts.low_rank, fill_options(opts),
     layer_slot))
-  return warn_if_larger(setmetatable({}, SKLinear):adopt(), opts)
+  return warn_if_larger(adopt(setmetatable({}, SKLinear)), opts)
 end
 
 --- k = n_in n_out / (n_in + n_out): a sketch with 2TR below it is smaller than the dense layer.

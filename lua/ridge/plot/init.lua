@@ -60,6 +60,9 @@ end
 ---@param opt table|nil options that replace those in the file
 ---@return table figure
 function M.replot(path, opt)
+  if type(path) ~= 'string' then
+    blame.raise(('plot.replot: the path of a figure is expected, got %s'):format(blame.show(path)))
+  end
   local texts = require('ridge.plot.png').read_texts(path)
   local kind, rows, own = require('ridge.plot.record').restore(texts, path)
   for name, value in pairs(opt or {}) do own[name] = value end

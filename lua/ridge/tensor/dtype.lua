@@ -24,7 +24,7 @@ function M.code(name, what)
   if not code then
     local near = type(name) == 'string' and blame.near(name, ORDER)
     blame.raise(('%s: there is no element type %s%s; known: %s'):format(what,
-      type(name) == 'string' and ("'%s'"):format(name) or tostring(name),
+      blame.show(name),
       near and (" (did you mean '%s'?)"):format(near) or '', table.concat(ORDER, ', ')), 'EDTYPE')
   end
   return code
@@ -47,7 +47,7 @@ function M.device(name, what)
     blame.raise(('%s: there is no device %s: ridge has no CUDA backend yet'):format(what, name),
       'EDEVICE')
   end
-  blame.raise(("%s: there is no device %s; known: 'cpu'"):format(what, tostring(name)), 'EDEVICE')
+  blame.raise(("%s: there is no device %s; known: 'cpu'"):format(what, blame.show(name)), 'EDEVICE')
 end
 
 return M

@@ -22,9 +22,9 @@ end
 
 -- -- Facts --------------------------------------------------------------------------------
 
-local function alive(x)
-  if x._t == nil then blame.raise('the tensor was released', 'ERELEASED') end
-  return x._t
+--- What is behind a handle that a method was given; anything else is an error.
+local function inside(x, what)
+  return ref.need(x, what)._t
 end
 
 local function shape_list(t)
@@ -39,7 +39,7 @@ docs.size = 'size(axis): the size of one axis; of all as a list without it'
 ---@param axis number|nil
 ---@return number|table
 function methods.size(x, axis)
-  local t = alive(x)
+  local t = inside(x, 'size')
   if axis == nil then return shape_list(t) end
   local i = ops.axis(axis, 'size')
   if i < 0 then i = i + t._ndim end
@@ -54,7 +54,7 @@ docs.describe = 'describe(): type and shape, "f32[2,3]"'
 ---@param x Tensor
 ---@return string
 function methods.describe(x)
-  local t = alive(x)
+  local t = inside(x, 'describe')
   return ('%s[%s]'):format(dtype.name(t._dtype), table.concat(shape_list(t), ','))
 end
 
@@ -62,7 +62,8 @@ docs.release = 'release(): give the memory back now; using the tensor afterwards
 --- Give the memory back now.
 ---@param x Tensor
 function methods.release(x)
-  C.rg_ref_drop(x)
+  if ref.is(x) and x._t == nil then return end -- twice does no harm
+  ref.release(x, methods.describe(ref.need(x, 'release')))
 end
 
 docs.set_param = 'set_param(on): mark as a weight, of which packed copies are kept'
@@ -71,7 +72,7 @@ docs.set_param = 'set_param(on): mark as a weight, of which packed copies are ke
 ---@param on boolean|nil true when left out
 ---@return Tensor x
 function methods.set_param(x, on)
-  C.rg_tensor_set_param(alive(x), on == false and 0 or 1)
+  C.rg_tensor_set_param(inside(x, 'set_param'), on == false and 0 or 1)
   return x
 end
 
@@ -81,7 +82,7 @@ docs.same_storage = 'same_storage(y): do both look into the same memory?'
 ---@param y Tensor
 ---@return boolean
 function methods.same_storage(x, y)
-  return C.rg_tensor_same_storage(alive(x), alive(y)) == 1
+  return C.rg_tensor_same_storage(inside(x, 'same_storage'), inside(y, 'same_storage')) == 1
 end
 
 local properties = {
@@ -118,6 +119,7 @@ docs.tolist = 'tolist(): the elements as nested lists'
 ---@param x Tensor
 ---@return table|number
 function methods.tolist(x)
+  ref.need(x, 'tolist')
   local array = elements(x)
   local shape, is_bool = x.shape, x.dtype == 'bool'
   local at = 0
@@ -143,10 +145,18 @@ docs.allclose = 'allclose(y, rtol, atol): are all elements close?'
 ---@param atol number|nil 1e-8 when left out
 ---@return boolean
 function methods.allclose(x, y, rtol, atol)
-  if x.count == 0 and y.count == 0 then return true end
-  local a, b = x:to('f64'), y:to('f64')
-  local bound = (b:abs() * (rtol or 1e-5)) + (atol or 1e-8)
-  return (a - b):abs():le(bound):min():item() == 1
+  inside(x, 'allclose')
+  inside(y, 'allclose')
+  rtol, atol = rtol or 1e-5, atol or 1e-8
+  if type(rtol) ~= 'number' or type(atol) ~= 'number' then
+    blame.raise(('allclose: rtol and atol are numbers, got %s and %s'):format(blame.show(rtol),
+      blame.show(atol)), 'EARG', 'allclose')
+  end
+  return blame.within('allclose', function()
+    local a, b = x:to('f64'), y:to('f64')
+    local off = (a - b):abs()
+    return off.count == 0 or off:le(b:abs() * rtol + atol):min():item() == 1
+  end)
 end
 
 docs.equal = 'equal(y): same shape and equal elements?'
@@ -155,12 +165,12 @@ docs.equal = 'equal(y): same shape and equal elements?'
 ---@param y Tensor
 ---@return boolean
 function methods.equal(x, y)
-  local a, b = x.shape, y.shape
+  local a, b = shape_list(inside(x, 'equal')), shape_list(inside(y, 'equal'))
   if #a ~= #b then return false end
   for i = 1, #a do
     if a[i] ~= b[i] then return false end
   end
-  return x.count == 0 or x:eq(y):min():item() == 1
+  return x.count == 0 or blame.within('equal', function() return x:eq(y):min():item() == 1 end)
 end
 
 -- -- Text ---------------------------------------------------------------------------------
@@ -196,9 +206,9 @@ function meta.__index(x, key)
   local method = methods[key]
   if method then return method end
   local property = properties[key]
-  if property then return property[1](alive(x)) end
+  if property then return property[1](inside(x, key)) end
   if type(key) == 'number' or type(key) == 'table' then
-    alive(x)
+    inside(x, 'x[i]')
     return view.index(x, key)
   end
   local near = type(key) == 'string' and blame.near(key, names)
@@ -210,15 +220,15 @@ function meta.__newindex(x, key, value)
   if type(key) ~= 'number' and type(key) ~= 'table' then
     blame.raise(('a tensor has no settable field %s'):format(tostring(key)))
   end
-  alive(x)
-  view.index(x, key):copy_(value)
+  inside(x, 'x[i] = y')
+  blame.within('x[i] = y', function() view.index(x, key):copy_(value) end)
 end
 
 meta.__add, meta.__sub = methods.add, methods.sub
 meta.__mul, meta.__div, meta.__pow = methods.mul, methods.div, methods.pow
 function meta.__unm(x) return methods.neg(x) end
 function meta.__len(x)
-  local t = alive(x)
+  local t = inside(x, '#')
   return t._ndim > 0 and tonumber(t._shape[0]) or 0
 end
 meta.__tostring = text

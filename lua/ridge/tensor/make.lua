@@ -28,8 +28,9 @@ local DRAW = {
 --- Fill the shape buffer from a list of sizes; returns the number of axes.
 ---@param sizes table
 ---@param what string the function asking, for errors
+---@param least number|nil the smallest size
 ---@return number
-function M.shape(sizes, what)
+function M.shape(sizes, what, least)
   local n = #sizes
   if n > MAX_DIMS then
     blame.raise(('%s: %d axes; at most %d are possible'):format(what, n, MAX_DIMS), 'ESHAPE')
@@ -37,8 +38,11 @@ function M.shape(sizes, what)
   for i = 1, n do
     local size = sizes[i]
     if type(size) ~= 'number' or size ~= math.floor(size) or math.abs(size) > 2 ^ 53 then
-      blame.raise(('%s: size %d is %s; sizes are whole numbers'):format(what, i, tostring(size)),
-        'ESHAPE')
+      blame.raise(('%s: size %d is %s; sizes are whole numbers'):format(what, i,
+        blame.show(size)), 'ESHAPE')
+    end
+    if least and size < least then
+      blame.raise(('%s: size %d is %d; the least is %d'):format(what, i, size, least), 'ESHAPE')
     end
     shape_buffer[i - 1] = size
   end
@@ -73,10 +77,14 @@ end
 --- A new tensor with undefined elements.
 local function empty(what, sizes, opts)
   local code, device = dtype.code(opts.dtype, what), dtype.device(opts.device, what)
-  local ndim = M.shape(sizes, what)
+  local ndim = M.shape(sizes, what, 0)
   call.settle()
   local st = C.rg_empty(code, device, shape_buffer, ndim, slot)
-  if st ~= 0 then call.again(st, C.rg_empty, code, device, shape_buffer, ndim, slot) end
+  if st == C.RG_ENOMEM then
+    call.again(st, C.rg_empty, code, device, shape_buffer, ndim, slot)
+  elseif st ~= 0 then
+    call.fail(st, what)
+  end
   return wrap(slot[0])
 end
 

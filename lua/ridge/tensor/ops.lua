@@ -79,8 +79,21 @@ local function bind_unary(name, doc)
 end
 
 local function bad_operand(name, value)
-  blame.raise(('%s: a tensor or a number is expected, got %s'):format(name,
-    value == nil and 'nil' or type(value)), 'EARG', name)
+  blame.raise(('%s: a tensor or a number is expected, got %s'):format(name, blame.show(value)),
+    'EARG', name)
+end
+
+--- A failed call of two operands: of an empty handle C only knows that it is nothing.
+local function check_operands(name, x, y)
+  if is(x) then need(x, name) end
+  if is(y) then need(y, name) end
+end
+
+local function number(value, name, what)
+  if type(value) ~= 'number' then
+    blame.raise(('%s: %s is a number, got %s'):format(name, what, blame.show(value)), 'EARG', name)
+  end
+  return value
 end
 
 local function bind_binary(name, doc)
@@ -91,16 +104,25 @@ local function bind_binary(name, doc)
     if is(x) then
       if is(y) then
         local st = tt(x._t, y._t, slot)
-        if st ~= 0 then call.again(st, tt, x._t, y._t, slot) end
+        if st ~= 0 then
+          check_operands(name, x, y)
+          call.again(st, tt, x._t, y._t, slot)
+        end
       elseif type(y) == 'number' then
         local st = ts(x._t, y, 0, slot)
-        if st ~= 0 then call.again(st, ts, x._t, y, 0, slot) end
+        if st ~= 0 then
+          check_operands(name, x, y)
+          call.again(st, ts, x._t, y, 0, slot)
+        end
       else
         bad_operand(name, y)
       end
     elseif type(x) == 'number' and is(y) then
       local st = ts(y._t, x, 1, slot)
-      if st ~= 0 then call.again(st, ts, y._t, x, 1, slot) end
+      if st ~= 0 then
+        check_operands(name, x, y)
+        call.again(st, ts, y._t, x, 1, slot)
+      end
     else
       bad_operand(name, x)
     end
@@ -110,7 +132,10 @@ local function bind_binary(name, doc)
     need(x, name .. '_')
     if is(y) then
       local st = tt_(x._t, y._t)
-      if st ~= 0 then call.again(st, tt_, x._t, y._t) end
+      if st ~= 0 then
+        check_operands(name .. '_', x, y)
+        call.again(st, tt_, x._t, y._t)
+      end
     elseif type(y) == 'number' then
       local st = ts_(x._t, y)
       if st ~= 0 then call.again(st, ts_, x._t, y) end
@@ -158,7 +183,7 @@ docs.norm = 'norm(p, axes, keep): the p-norm, p = 2 when left out'
 function methods.norm(x, p, axes, keep)
   need(x, 'norm')
   p = p or 2
-  if type(p) ~= 'number' then blame.raise('norm: p is a number', 'EARG', 'norm') end
+  number(p, 'norm', 'p')
   settle()
   local n = axes_of(axes, 'norm')
   local st = C.rg_norm(x._t, p, axes_buffer, n, keep and 1 or 0, slot)
@@ -268,7 +293,7 @@ function methods.copy_(x, y)
   need(x, 'copy_')
   if type(y) == 'number' then return x:fill_(y) end
   need(y, 'copy_')
-  call.check(C.rg_copy_(x._t, y._t))
+  call.check(C.rg_copy_(x._t, y._t), 'copy_')
   return x
 end
 
@@ -280,17 +305,20 @@ docs.fill_ = 'fill_(value): set every element'
 function methods.fill_(x, value)
   need(x, 'fill_')
   if type(value) ~= 'number' then bad_operand('fill_', value) end
-  call.check(C.rg_fill_(x._t, value))
+  call.check(C.rg_fill_(x._t, value), 'fill_')
   return x
 end
-methods.zero_ = function(x) return methods.fill_(x, 0) end
+methods.zero_ = function(x)
+  return methods.fill_(need(x, 'zero_'), 0)
+end
 docs.zero_ = 'zero_(): set every element to 0'
 
 for name, defaults in pairs { uniform_ = { 0, 1 }, normal_ = { 0, 1 } } do
   local f = C['rg_' .. name]
   methods[name] = function(x, a, b, generator)
     need(x, name)
-    call.check(f(x._t, a or defaults[1], b or defaults[2], random.pointer(generator, name)))
+    a, b = number(a or defaults[1], name, 'the first'), number(b or defaults[2], name, 'the second')
+    call.check(f(x._t, a, b, random.pointer(generator, name)), name)
     return x
   end
 end
@@ -305,8 +333,9 @@ docs.dropout = 'dropout(p, generator): zeros with probability p, the rest scaled
 ---@return Tensor
 function methods.dropout(x, p, generator)
   need(x, 'dropout')
+  p = number(p or 0.5, 'dropout', 'p')
   settle()
-  call.check(C.rg_dropout(x._t, p or 0.5, random.pointer(generator, 'dropout'), slot))
+  call.check(C.rg_dropout(x._t, p, random.pointer(generator, 'dropout'), slot))
   return wrap(slot[0])
 end
 

@@ -61,7 +61,7 @@ function methods.reshape(x, ...)
   local sizes = sizes_of(...)
   local ndim = make.shape(sizes, 'reshape')
   if C.rg_view(x._t, make.shape_buffer, ndim, slot) == 0 then return wrap(slot[0]) end
-  return x:contiguous():view(sizes)
+  return blame.within('reshape', function() return x:contiguous():view(sizes) end)
 end
 
 docs.transpose = 'transpose(a, b): two axes exchanged'
