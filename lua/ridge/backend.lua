@@ -40,8 +40,8 @@ function M.set_affinity(cpus)
   end
   for i, cpu in ipairs(cpus) do
     if type(cpu) ~= 'number' or cpu ~= math.floor(cpu) or cpu < 0 or cpu > 65535 then
-      blame.raise(('set_affinity: processor %d of the list is %s; processors are whole numbers '
-        .. 'from 0'):format(i, blame.show(cpu)))
+      blame.raise(('set_affinity: number %d of the list is %s, which is no processor'):format(i,
+        blame.show(cpu)))
     end
   end
   if type(cpus) ~= 'table' then

@@ -2,7 +2,9 @@
 --- Activations and dropout as modules, for containers.
 
 local class = require('ridge.class').class
+local blame = require 'ridge.blame'
 local options = require 'ridge.options'
+local ref = require 'ridge.ffi.ref'
 local Module = require 'ridge.nn.module'
 
 local M = {}
@@ -18,7 +20,7 @@ for name, method in pairs { ReLU = 'relu', GELU = 'gelu', SiLU = 'silu', Tanh = 
     self.method = opts.inplace and method .. '_' or method
   end
   function Activation:forward(x)
-    return x[self.method](x)
+    return ref.need(x, 'nn.' .. name)[self.method](x)
   end
   M[name] = Activation
 end
@@ -29,13 +31,18 @@ local Dropout = class('nn.Dropout', Module)
 ---@param p number|nil 0.5 when left out
 function Dropout:init(p)
   Module.init(self)
-  self.p = p or 0.5
+  p = p or 0.5
+  if type(p) ~= 'number' or not (p >= 0 and p < 1) then
+    blame.raise(('nn.Dropout: p lies from 0 to 1, 1 excluded; got %s'):format(blame.show(p)))
+  end
+  self.p = p
 end
 
 --- Apply it.
 ---@param x Tensor
 ---@return Tensor
 function Dropout:forward(x)
+  ref.need(x, 'nn.Dropout')
   return self.training and self.p > 0 and x:dropout(self.p) or x
 end
 

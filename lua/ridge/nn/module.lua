@@ -53,6 +53,10 @@ end
 ---@param module table
 ---@return table module
 function Module:child(name, module)
+  if type(module) ~= 'table' or type(module.forward) ~= 'function' then
+    blame.raise(('%s: a module is expected as child, got %s'):format(getmetatable(self).__name,
+      blame.show(module)))
+  end
   self.children[#self.children + 1] = { name = tostring(name), module = module }
   return module
 end

@@ -21,7 +21,7 @@ docs.requires_grad_ = 'requires_grad_(on): let gradient flow into this tensor'
 -- >> ridge.ones(2):requires_grad_().requires_grad
 function methods.requires_grad_(x, on)
   need(x, 'requires_grad_')
-  call.check(C.rg_require_grad(x._t, on == false and 0 or 1))
+  call.check(C.rg_require_grad(x._t, on == false and 0 or 1), 'requires_grad_')
   return x
 end
 

@@ -120,7 +120,7 @@ docs.tolist = 'tolist(): the elements as nested lists'
 ---@return table|number
 function methods.tolist(x)
   ref.need(x, 'tolist')
-  local array = elements(x)
+  local array = blame.within('tolist', function() return elements(x) end)
   local shape, is_bool = x.shape, x.dtype == 'bool'
   local at = 0
   local function build(axis)
@@ -218,7 +218,7 @@ end
 
 function meta.__newindex(x, key, value)
   if type(key) ~= 'number' and type(key) ~= 'table' then
-    blame.raise(('a tensor has no settable field %s'):format(tostring(key)))
+    blame.raise(('a tensor has no settable field %s'):format(blame.show(key)))
   end
   inside(x, 'x[i] = y')
   blame.within('x[i] = y', function() view.index(x, key):copy_(value) end)

@@ -28,9 +28,9 @@ local DRAW = {
 --- Fill the shape buffer from a list of sizes; returns the number of axes.
 ---@param sizes table
 ---@param what string the function asking, for errors
----@param least number|nil the smallest size
+---@param negative boolean|nil C works out what a negative size means
 ---@return number
-function M.shape(sizes, what, least)
+function M.shape(sizes, what, negative)
   local n = #sizes
   if n > MAX_DIMS then
     blame.raise(('%s: %d axes; at most %d are possible'):format(what, n, MAX_DIMS), 'ESHAPE')
@@ -41,8 +41,8 @@ function M.shape(sizes, what, least)
       blame.raise(('%s: size %d is %s; sizes are whole numbers'):format(what, i,
         blame.show(size)), 'ESHAPE')
     end
-    if least and size < least then
-      blame.raise(('%s: size %d is %d; the least is %d'):format(what, i, size, least), 'ESHAPE')
+    if size < 0 and not negative then
+      blame.raise(('%s: size %d is %d; none is negative here'):format(what, i, size), 'ESHAPE')
     end
     shape_buffer[i - 1] = size
   end
@@ -77,7 +77,7 @@ end
 --- A new tensor with undefined elements.
 local function empty(what, sizes, opts)
   local code, device = dtype.code(opts.dtype, what), dtype.device(opts.device, what)
-  local ndim = M.shape(sizes, what, 0)
+  local ndim = M.shape(sizes, what)
   call.settle()
   local st = C.rg_empty(code, device, shape_buffer, ndim, slot)
   if st == C.RG_ENOMEM then
@@ -186,7 +186,7 @@ end
 -- >> ridge.tensor{{1, 2}, {3, 4}}
 function M.tensor(values, opts)
   opts = options.check(MAKE, opts, 'tensor')
-  if ref.is(values) then return values:to(opts.dtype) end
+  if ref.is(values) then return ref.need(values, 'tensor'):to(opts.dtype) end
   if type(values) ~= 'number' and type(values) ~= 'table' and type(values) ~= 'boolean' then
     blame.raise(('tensor: a number or lists of numbers are expected, got %s'):format(type(values)))
   end

@@ -291,7 +291,10 @@ docs.copy_ = 'copy_(y): write y, broadcast and converted, into this tensor'
 ---@return Tensor x
 function methods.copy_(x, y)
   need(x, 'copy_')
-  if type(y) == 'number' then return x:fill_(y) end
+  if type(y) == 'number' then
+    call.check(C.rg_fill_(x._t, y), 'copy_')
+    return x
+  end
   need(y, 'copy_')
   call.check(C.rg_copy_(x._t, y._t), 'copy_')
   return x
@@ -309,7 +312,8 @@ function methods.fill_(x, value)
   return x
 end
 methods.zero_ = function(x)
-  return methods.fill_(need(x, 'zero_'), 0)
+  call.check(C.rg_fill_(need(x, 'zero_')._t, 0), 'zero_')
+  return x
 end
 docs.zero_ = 'zero_(): set every element to 0'
 

@@ -35,8 +35,8 @@ local function sizes_of(...)
   return type(first) == 'table' and first or { ... }
 end
 
-local function take(st)
-  if st ~= 0 then call.fail(st) end
+local function take(st, what)
+  if st ~= 0 then call.fail(st, what) end
   return wrap(slot[0])
 end
 
@@ -47,7 +47,7 @@ docs.view = 'view(sizes...): the same elements in another shape; -1 is worked ou
 ---@return Tensor
 function methods.view(x, ...)
   need(x, 'view')
-  local ndim = make.shape(sizes_of(...), 'view')
+  local ndim = make.shape(sizes_of(...), 'view', true)
   return take(C.rg_view(x._t, make.shape_buffer, ndim, slot))
 end
 
@@ -59,7 +59,7 @@ docs.reshape = 'reshape(sizes...): as view, copying first where the strides need
 function methods.reshape(x, ...)
   need(x, 'reshape')
   local sizes = sizes_of(...)
-  local ndim = make.shape(sizes, 'reshape')
+  local ndim = make.shape(sizes, 'reshape', true)
   if C.rg_view(x._t, make.shape_buffer, ndim, slot) == 0 then return wrap(slot[0]) end
   return blame.within('reshape', function() return x:contiguous():view(sizes) end)
 end
@@ -107,10 +107,27 @@ docs.narrow = 'narrow(axis, start, length, step): a range of one axis'
 ---@return Tensor
 function methods.narrow(x, axis, start, length, step)
   need(x, 'narrow')
-  if type(start) ~= 'number' or type(length) ~= 'number' or start < 1 then
-    blame.raise('narrow: start (from 1) and length are numbers', 'EAXIS', 'narrow')
+  step = step or 1
+  for name, value in pairs { start = start or false, length = length or false, step = step } do
+    if type(value) ~= 'number' or value ~= math.floor(value) or math.abs(value) > 2 ^ 53 then
+      blame.raise(('narrow: %s is a whole number, got %s'):format(name, blame.show(value)), 'EAXIS',
+        'narrow')
+    end
   end
-  return take(C.rg_narrow(x._t, ops.axis(axis, 'narrow'), start - 1, length, step or 1, slot))
+  if start < 1 then
+    blame.raise(('narrow: start counts from 1, got %d'):format(start), 'EAXIS', 'narrow')
+  end
+  return take(C.rg_narrow(x._t, ops.axis(axis, 'narrow'), start - 1, length, step, slot))
+end
+
+local function select_at(x, axis, i, what)
+  need(x, what)
+  axis = ops.axis(axis, what)
+  if axis < 0 then axis = axis + x._t._ndim end
+  if axis < 0 or axis >= x._t._ndim then
+    blame.raise(('%s: there is no such axis in %s'):format(what, x:describe()), 'EAXIS', what)
+  end
+  return take(C.rg_select(x._t, axis, position(x, axis, i, what), slot), what)
 end
 
 docs.select = 'select(axis, position): one position of an axis, which goes away'
@@ -120,13 +137,7 @@ docs.select = 'select(axis, position): one position of an axis, which goes away'
 ---@param i number position, from 1; negative from the end
 ---@return Tensor
 function methods.select(x, axis, i)
-  need(x, 'select')
-  axis = ops.axis(axis, 'select')
-  if axis < 0 then axis = axis + x._t._ndim end
-  if axis < 0 or axis >= x._t._ndim then
-    blame.raise(('select: there is no such axis in %s'):format(x:describe()), 'EAXIS', 'select')
-  end
-  return take(C.rg_select(x._t, axis, position(x, axis, i, 'select'), slot))
+  return select_at(x, axis, i, 'select')
 end
 
 docs.expand = 'expand(sizes...): axes of size 1 repeated without copying'
@@ -136,7 +147,7 @@ docs.expand = 'expand(sizes...): axes of size 1 repeated without copying'
 ---@return Tensor
 function methods.expand(x, ...)
   need(x, 'expand')
-  local ndim = make.shape(sizes_of(...), 'expand')
+  local ndim = make.shape(sizes_of(...), 'expand', true)
   return take(C.rg_expand(x._t, make.shape_buffer, ndim, slot))
 end
 
@@ -170,7 +181,7 @@ end
 function M.index(x, key)
   if type(key) == 'number' then
     if x._t._ndim == 0 then blame.raise('x[i]: a scalar has no positions; use :item()', 'EAXIS') end
-    return methods.select(x, 1, key)
+    return select_at(x, 1, key, 'x[i]')
   end
   local view, axis = x, 1
   for n, part in ipairs(key) do
@@ -178,7 +189,7 @@ function M.index(x, key)
       blame.raise(('x[{...}]: %d parts for %s'):format(#key, x:describe()), 'EAXIS')
     end
     if type(part) == 'number' then
-      view = methods.select(view, axis, part)
+      view = select_at(view, axis, part, 'x[{...}]')
     elseif type(part) == 'table' then
       if #part > 0 then
         local first = position(view, axis - 1, part[1], 'x[{...}]')
