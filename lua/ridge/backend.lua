@@ -77,7 +77,7 @@ function M.priority()
 end
 
 --- Choose the instruction set of ridge's own kernels: 'base', 'avx2', 'avx512'.
----@param name string
+---@param name string 'base', 'avx2' or 'avx512'
 function M.set_isa(name)
   if not ISA[name] then
     blame.raise(('set_isa: %s is not one of base, avx2, avx512'):format(blame.show(name)))
@@ -86,7 +86,7 @@ function M.set_isa(name)
 end
 
 --- Choose who computes products: 'auto', 'onednn', 'openblas' or 'own'.
----@param path string
+---@param path string 'auto', 'onednn', 'openblas' or 'own'
 function M.set_gemm(path)
   if type(path) ~= 'string' then
     blame.raise(('set_gemm: the name of a path is expected, got %s'):format(blame.show(path)))

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- Options tables, checked against a spec.
 --
--- A spec is { key = { types, default =, required =, choices =, min =, max =, doc = } }; types are
+-- A spec is { key = { types, default =, required =, choices =, min =, max =, names =, doc = } }; types are
 -- Lua type names joined by '|', with 'integer' and 'list' besides.  One spec serves checking,
 -- defaults, help and completion.
 

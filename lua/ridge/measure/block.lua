@@ -273,7 +273,7 @@ end
 
 --- Measure one plan.
 ---@param plan table|function  a plan of ridge.capture, or a Lua function (flagged LUA)
----@param protocol string|table|nil  see measure.protocol
+---@param protocol string|table|nil  'quick', 'demo', 'default' or 'rigorous'; see measure.protocol
 ---@param setting table|nil    see measure.block
 ---@return table result        see measure.block
 -- >> measure.point(ridge.capture(function() return x:matmul(w) end)).med

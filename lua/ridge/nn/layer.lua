@@ -141,7 +141,7 @@ function Layer:train(on)
 end
 
 --- Convert the parameters to another element type, in place.
----@param name string
+---@param name string 'f32', 'f64', 'bf16' or 'f16'
 ---@return table self
 function Layer:to(name)
   call.check(C.rg_layer_to(self._l, dtype.code(name, 'to'), layer_slot))

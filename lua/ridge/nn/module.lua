@@ -110,7 +110,7 @@ function Module:eval()
 end
 
 --- Convert the children to another element type, in place.
----@param dtype string
+---@param dtype string 'f32', 'f64', 'bf16' or 'f16'
 ---@return table self
 function Module:to(dtype)
   for _, c in ipairs(self.children) do c.module:to(dtype) end

@@ -2,12 +2,17 @@
 --- What TAB offers: names, fields, methods of tables and of ridge's own types, keywords, and file
 -- names inside strings. Tables are walked raw: no user's __index function is ever called.
 
+local argument = require 'ridge.repl.argument'
+local commands = require 'ridge.repl.command'
 local environment = require 'ridge.repl.environment'
 local lexer = require 'ridge.repl.lexer'
+local table_text = require('ridge.show.columns').text
 local summary = require 'ridge.show.summary'
 local types = require 'ridge.types'
 
 local M = {}
+
+local function by_name(a, b) return a.name < b.name end
 
 local LISTED = 200 -- candidates shown at most
 
@@ -162,19 +167,57 @@ local function files(prefix)
   return list, begin
 end
 
--- -- Candidates ------------------------------------------------------------------------
+-- -- Arguments and commands -------------------------------------------------------------
 
-local function by_name(a, b) return a.name < b.name end
+local function beginning_with(list, prefix)
+  local kept = {}
+  for _, item in ipairs(list) do
+    if item.name:sub(1, #prefix) == prefix then kept[#kept + 1] = item end
+  end
+  return kept
+end
+
+--- What the call around the cursor takes there; nil if it says nothing about it.
+local function from_call(before, env)
+  local site = argument.site(before)
+  if not site then return nil end
+  local list = beginning_with(argument.options(site, env), site.prefix)
+  if #list == 0 then
+    list = beginning_with(argument.words(site, env), site.prefix)
+    for _, item in ipairs(list) do item.suffix = site.quote end
+  end
+  if #list == 0 then return nil end
+  table.sort(list, by_name)
+  return list, site.prefix
+end
+
+local function commands_of(prefix)
+  local list = {}
+  for _, name in ipairs(commands.names()) do list[#list + 1] = { name = name, suffix = ' ' } end
+  return beginning_with(list, prefix)
+end
+
+-- -- Candidates ------------------------------------------------------------------------
 
 --- What may stand at the cursor.
 ---@param before string the text before the cursor
 ---@param env table the session's environment
----@return {name: string, callable: boolean}[] candidates sorted
+---@return table[] candidates sorted: name, callable, suffix (behind it), hint (what it is)
 ---@return string prefix what is written of it so far
 ---@return boolean fuzzy no candidate begins with the prefix; these contain its letters
 function M.candidates(before, env)
+  local command, rest = before:match '^%s*%%([%w_]*)(.*)$'
+  if command then
+    if rest == '' then return commands_of(command), command, false end
+    if commands.takes(command) == 'file' then
+      return files(rest:match '%S*$')
+    end
+    before = rest
+  end
   local place = M.place(before)
   if place.kind == 'none' then return {}, '', false end
+  local called, written = from_call(before, env)
+  if called then return called, written, false end
   local list, prefix = {}, place.prefix
   if place.kind == 'file' then
     list, prefix = files(prefix)
@@ -206,6 +249,11 @@ end
 
 --- Names in columns, as wide as the terminal.
 local function columns(list)
+  if list[1].hint then
+    local rows = {}
+    for i, item in ipairs(list) do rows[i] = { item.name, item.hint } end
+    return table_text({ 'option', '' }, rows)
+  end
   local width, lines = 0, {}
   for _, item in ipairs(list) do width = math.max(width, #item.name + 2) end
   local per_line = math.max(1, math.floor(summary.columns() / width))
@@ -235,7 +283,8 @@ function M.tab(before, after, env)
   if fuzzy then return '', columns(list) end
   local insert = common(list):sub(#prefix + 1)
   if #list == 1 then
-    if list[1].callable and after:sub(1, 1) ~= '(' then insert = insert .. '(' end
+    local suffix = list[1].callable and '(' or list[1].suffix or ''
+    if after:sub(1, 1) ~= suffix:sub(1, 1) or suffix == '' then insert = insert .. suffix end
     return insert, nil
   end
   if insert ~= '' then return insert, nil end

@@ -164,6 +164,23 @@ RIDGE_TRACE=full shows whole tracebacks, NO_COLOR=1 takes the colour away.]]
 
 -- -- Finding --------------------------------------------------------------------------
 
+--- A field of a table, read raw through what it inherits from; ridge's late modules are loaded.
+---@param value table
+---@param name string
+---@return any field
+function M.member(value, name)
+  local found = rawget(value, name)
+  local meta = debug.getmetatable(value)
+  if found ~= nil or type(meta) ~= 'table' then return found end
+  if type(meta.late) == 'table' and meta.late[name] then found = value[name] end
+  local class = rawget(meta, '__index')
+  while found == nil and type(class) == 'table' do
+    found = rawget(class, name)
+    class = (debug.getmetatable(class) or {}).__index
+  end
+  return found
+end
+
 --- The value of a dotted name, read without calling anybody's code but ridge's own late loading.
 local function resolve(name, env)
   local value
@@ -171,17 +188,7 @@ local function resolve(name, env)
     if value == nil then
       value = environment.lookup(env, part)
     elseif type(value) == 'table' then
-      local field = rawget(value, part)
-      local meta = debug.getmetatable(value)
-      if field == nil and type(meta) == 'table' then
-        if type(meta.late) == 'table' and meta.late[part] then field = value[part] end
-        local class = rawget(meta, '__index')
-        while field == nil and type(class) == 'table' do
-          field = rawget(class, part)
-          class = (debug.getmetatable(class) or {}).__index
-        end
-      end
-      value = field
+      value = M.member(value, part)
     else
       return nil
     end

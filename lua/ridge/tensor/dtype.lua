@@ -15,6 +15,9 @@ for code = 0, C.RG_DTYPE_COUNT - 1 do
 end
 local ORDER = { 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 'bool' }
 
+--- The names of all types.
+M.names = ORDER
+
 --- The C code of a type name.
 ---@param name string 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8' or 'bool'
 ---@param what string the function asking, for the error

@@ -17,12 +17,17 @@ local shape_buffer = ffi.new('int64_t[8]')
 local MAX_DIMS = C.RG_MAX_DIMS
 
 local MAKE = {
-  dtype = { 'string', default = 'f32', doc = 'element type' },
-  device = { 'string', default = 'cpu', doc = 'where it lives' },
+  dtype = { 'string', default = 'f32', names = dtype.names, doc = 'element type' },
+  device = { 'string', default = 'cpu', names = { 'cpu' }, doc = 'where it lives' },
 }
 local DRAW = {
   dtype = MAKE.dtype, device = MAKE.device,
   generator = { 'table|cdata', doc = 'a random stream made by ridge.generator' },
+}
+
+local DRAW_WHOLE = {
+  dtype = { 'string', default = 'i64', names = dtype.names, doc = 'element type' },
+  device = MAKE.device, generator = DRAW.generator,
 }
 
 --- Fill the shape buffer from a list of sizes; returns the number of axes.
@@ -235,12 +240,10 @@ end
 ---@return Tensor
 -- >> ridge.randint(0, 10, 5)
 function M.randint(low, high, ...)
-  local spec = { dtype = { 'string', default = 'i64' }, device = DRAW.device,
-                 generator = DRAW.generator }
   if type(low) ~= 'number' or type(high) ~= 'number' then
     blame.raise('randint: low and high are numbers')
   end
-  local sizes, opts = parse('randint', spec, ...)
+  local sizes, opts = parse('randint', DRAW_WHOLE, ...)
   local x = empty('randint', sizes, opts)
   call.check(C.rg_randint_(x._t, low, high, random.pointer(opts.generator, 'randint')))
   return x

@@ -74,9 +74,41 @@ describe('completion', function()
     assert.equal('  ', (complete.tab('', '', {})))
   end)
 
+  it('offers the options that a function takes, less those that are there', function()
+    local env = { ridge = require 'ridge' }
+    assert.same({ 'device', 'dtype', 'generator' }, names('ridge.randn(2, 3, {', env))
+    assert.same({ 'device', 'generator' }, names("ridge.randn(2, {dtype = 'f32', ", env))
+    assert.same({ 'activation' }, names('layer = ridge.nn.Linear(3, 4, {bias = true, ac', env))
+    assert.equal('ype = ', (complete.tab('ridge.zeros(2, {dt', '', env)))
+    local _, list = complete.tab('ridge.nn.Linear(3, 4, {', '', env)
+    assert.truthy(list:find 'bias%s+add a bias, default true')
+    assert.is_nil(names('ridge.zeros({2, ', env)[1] == 'dtype' or nil)
+  end)
+
+  it('offers what an option or an argument may be', function()
+    local ridge = require 'ridge'
+    local env = { ridge = ridge, x = ridge.ones(1), layer = ridge.nn.Linear(1, 1) }
+    assert.same({ 'bf16', 'bool' }, names("ridge.ones(2, {dtype = 'b", env))
+    assert.same({ 'none', 'relu' }, (function()
+      local list = names("ridge.nn.Linear(1, 1, {activation = '", env)
+      return { list[2], list[3] }
+    end)())
+    assert.same({ 'bf16', 'bool' }, names("x:to('b", env))
+    assert.same({ 'f64' }, names("layer:to 'f6", env))
+    assert.equal("16'", (complete.tab("x:to('bf", '', env)))
+    assert.equal('16', (complete.tab("x:to('bf", "')", env)))
+  end)
+
+  it('offers commands, and what stands behind them', function()
+    assert.same({ 'bench' }, names '%ben')
+    assert.equal('nch ', (complete.tab('%be', '', {})))
+    assert.same({ 'alpha' }, names('%time al', { alpha = 1 }))
+  end)
+
   it('survives any text', function()
     for _, text in ipairs { '.', ':', '..', 'a..', '1.', 'a.b.c.d', '"', '[[', '\255\254', 'nil.',
-      'true.x', 'a:b:c', '...', 'f().' } do
+      'true.x', 'a:b:c', '...', 'f().', 'f({', 'f({{', 'f(,{', '({', 'a.b{', "f'", "f({a='", "a:b({x=", '%', '%%',
+      '%run', '%time', '%time {', 'f(}{', '}{', ')(' } do
       assert.has_no.errors(function() complete.tab(text, '', { a = { b = 1 } }) end)
     end
   end)
