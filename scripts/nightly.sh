@@ -66,14 +66,15 @@ part_kill() {
   make -s && scripts/soak_sweep.sh
 }
 
+# Random texts and keys at the prompt, wrong values to every function, in other orders each.
 part_fuzz() {
-  local code=0 script found=0
-  for script in tests/fuzz/*_fuzz.lua; do
-    [ -e "$script" ] || continue
-    found=1
-    make -s && ./ridge "$script" || code=1
+  local code=0 seed
+  make -s || return 1
+  for seed in 1 2 3 4 5 6 7 8 9 10; do
+    echo "# seed $seed"
+    RIDGE_SEED=$seed RIDGE_SOAK=20 scripts/run_tests tests/lua/repl/fuzz_spec.lua \
+      tests/lua/hostile_spec.lua || code=1
   done
-  [ $found = 1 ] || return 77
   return $code
 }
 

@@ -1,9 +1,9 @@
 -- SPDX-License-Identifier: MIT
 --- Options tables, checked against a spec.
 --
--- A spec is { key = { types, default =, required =, choices =, min =, max =, names =, doc = } }; types are
--- Lua type names joined by '|', with 'integer' and 'list' besides.  One spec serves checking,
--- defaults, help and completion.
+-- A spec is { key = { types, default =, required =, choices =, min =, max =, names =, doc = } };
+-- types are Lua type names joined by '|', with 'integer' and 'list' besides.  One spec serves
+-- checking, defaults, help and completion, for which `names` are words that it may be.
 
 local blame = require 'ridge.blame'
 

@@ -268,8 +268,8 @@ end
 docs.to = "to('bf16') or to{dtype =, device =}: converted; itself when nothing changes"
 --- Convert to another element type or device.
 ---@param x Tensor
----@param target string|table 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 'bool', 'cpu', or
----  {dtype =, device =}
+---@param target string|table 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 'bool',
+---  'cpu', or {dtype =, device =}
 ---@return Tensor
 function methods.to(x, target)
   need(x, 'to')
