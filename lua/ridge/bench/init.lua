@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- Benchmarks: models over batch sizes, what they cost in time and memory, and the best batch size.
 
+local batch_size = require 'ridge.bench.batch_size'
 local configs = require 'ridge.bench.config'
 local layer = require 'ridge.bench.layer'
 local sweeps = require 'ridge.bench.sweep'
@@ -13,6 +14,7 @@ local M = {
   memory = suite.memory,
   sweep = sweeps.sweep,
   report = sweeps.report,
+  batch_size = batch_size.find,
   parse = layer.parse,
 }
 

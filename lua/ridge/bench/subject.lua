@@ -109,7 +109,9 @@ function M.new(module, opt)
   end
   local holder = is_function and {} or module
   local x = M.input(M.shape(holder, opt.shape), opt.batch, opt.dtype or M.dtype(holder), opt.seed)
-  local function forward() return module(x) end
+  local no_grad = require('ridge').no_grad -- inference: nothing is remembered for a way back
+  local function call() return module(x) end
+  local function forward() return no_grad(call) end
   local compiled = plan.capture(forward)
   local held = M.held(holder, x)
   local peak, average = M.memory(forward, held)

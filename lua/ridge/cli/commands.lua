@@ -30,7 +30,8 @@ end
 ---@param name string as typed
 ---@return table|nil module
 function M.find(name)
-  if not name:find '^%l[%w_]*$' then return nil end
+  if not name:find '^%l[%w_-]*$' then return nil end
+  name = name:gsub('%-', '_')
   local ok, module = pcall(require, 'ridge.cli.' .. name)
   if ok then return is_command(module) and module or nil end
   if not tostring(module):find(("module 'ridge.cli.%s' not found"):format(name), 1, true) then
@@ -45,7 +46,7 @@ function M.names()
   local names = {}
   for _, path in ipairs(require('ridge.repl.sources').files()) do
     local name = path:match '^ridge/cli/([%w_]+)%.lua$'
-    if name and M.find(name) then names[#names + 1] = name end
+    if name and M.find(name) then names[#names + 1] = (name:gsub('_', '-')) end
   end
   return names
 end

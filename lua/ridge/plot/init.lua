@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --
--- Pictures from rows: plot.map, plot.landscape, and replot, which draws a figure again from its
--- own file.
+-- Pictures from rows: plot.map, plot.landscape, plot.batch, and replot, which draws a figure again
+-- from its own file.
 
 local blame = require 'ridge.blame'
 local options = require 'ridge.options'
@@ -36,6 +36,12 @@ local MAP = spec {
   facet = { 'string', default = 'dtype', doc = 'column with one panel a value' },
   layer = { 'string', default = 'sketched', doc = 'kind of layer that is mapped' },
 }
+local BATCH = spec {
+  best = { 'integer', doc = 'the batch that was found' },
+  budget = { 'number', doc = 'bytes that may be used' },
+  reason = { 'string', doc = 'why the search stopped' },
+  model = { 'string', doc = 'what was measured' },
+}
 local LANDSCAPE = spec { dtype = { 'string', doc = 'element type that is drawn' } }
 
 --- The landscape map: one cell for each measured point.
@@ -55,6 +61,14 @@ function M.landscape(rows, opt)
     'plot.landscape'))
 end
 
+--- Memory, and samples a second where they were measured, over the batch size.
+---@param rows table batch, peak_bytes, samples_per_s with _lo and _hi, state
+---@param opt table|nil best, budget (bytes), reason, model; device, commit, date, ...
+---@return table figure with save(path, {theme =, scale =, size =})
+function M.batch(rows, opt)
+  return require('ridge.plot.batch').make(rows, options.check(BATCH, opt, 'plot.batch'))
+end
+
 --- Draw a figure again from its own file.
 ---@param path string a PNG that a figure was saved to
 ---@param opt table|nil options that replace those in the file
@@ -66,7 +80,7 @@ function M.replot(path, opt)
   local texts = require('ridge.plot.png').read_texts(path)
   local kind, rows, own = require('ridge.plot.record').restore(texts, path)
   for name, value in pairs(opt or {}) do own[name] = value end
-  if kind ~= 'map' and kind ~= 'landscape' then
+  if kind ~= 'map' and kind ~= 'landscape' and kind ~= 'batch' then
     blame.raise(("%s: a figure of the kind '%s' cannot be drawn by this ridge"):format(path, kind),
       'EFORMAT')
   end

@@ -244,6 +244,21 @@ function Store:env(facts)
   end)
 end
 
+--- The rows of who measures, where, and under what conditions.
+---@param facts table of ridge.sweep.lab: machine, device, build, env
+---@return table ids machine_id, device_id, build_id, env_id
+function Store:environment(facts)
+  return self:within(function()
+    local env = {}
+    for name, value in pairs(facts.env) do env[name] = value end
+    env.machine_id = self:machine(facts.machine)
+    env.device_id = self:device(env.machine_id, facts.device)
+    env.build_id = self:build(facts.build)
+    return { machine_id = env.machine_id, device_id = env.device_id, build_id = env.build_id,
+             env_id = self:env(env) }
+  end)
+end
+
 --- The row of a recipe's source text.
 ---@param name string
 ---@param source string

@@ -35,16 +35,8 @@ local function command_line()
 end
 
 local function rows_of(run)
-  local st, facts = run.store, run.lab.facts()
-  st:within(function()
-    run.machine_id = st:machine(facts.machine)
-    run.device_id = st:device(run.machine_id, facts.device)
-    local env = {}
-    for name, value in pairs(facts.env) do env[name] = value end
-    env.machine_id, env.device_id = run.machine_id, run.device_id
-    env.build_id = st:build(facts.build)
-    run.env_id = st:env(env)
-  end)
+  local ids = run.store:environment(run.lab.facts())
+  run.machine_id, run.device_id, run.env_id = ids.machine_id, ids.device_id, ids.env_id
 end
 
 -- Calibrating is timing: nobody else works meanwhile.

@@ -1,0 +1,136 @@
+-- SPDX-License-Identifier: MIT
+-- F104-F107: the best batch size of real models: memory as the allocator counts it, out of memory
+-- and back, what is kept.
+
+local bench = require 'ridge.bench'
+local blame = require 'ridge.blame'
+local folders = dofile 'tests/lua/store/folder.lua'
+local ridge = require 'ridge'
+local store = require 'ridge.store'
+
+local FEW = { level = 'quick', quiet_ns = 0, warm_min_ns = 0, warm_max_ns = 1e6, window_ns = 1,
+  samples = 2 }
+
+describe('the best batch size', function()
+  local folder, db
+  before_each(function()
+    folder = folders.new()
+    db = folder .. '/b.db'
+  end)
+  after_each(function() folders.remove(folder) end)
+
+  local function sweep_row(name)
+    local st = store.open(db)
+    local row = st.db:row('SELECT args, state FROM sweep WHERE name = ?', name)
+    local trials = st.db:query([[SELECT t.state, c.params, a.message FROM trial t
+      JOIN config c ON c.id = t.config_id JOIN attempt a ON a.id = t.best_attempt]])
+    st:close()
+    return require('ridge.store.canonical').decode(row.args), row.state, trials
+  end
+
+  it('for inference is the largest whose pass stays within 0.9 of the memory', function()
+    local I, O = 64, 32
+    local net = ridge.nn.Linear(I, O, { seed = 1 })
+    net(ridge.ones(1, I)) -- whatever it packs it has packed
+    collectgarbage()
+    collectgarbage()
+    local live, total = ridge.memory.stats().live, ridge.memory.stats().live + 2 ^ 20
+    local found = bench.batch_size(net, { memory = total, db = db })
+    assert.equal(math.floor(0.9 * total), found.budget)
+    -- each sample needs its input and its output
+    local expected = math.floor((found.budget - live) / (4 * (I + O)))
+    assert.is_true(math.abs(found.best - expected) <= 2, found.best .. ' is not ' .. expected)
+    assert.equal('memory', found.stop)
+    assert.truthy(found.reason:find(('a batch of %d '):format(found.best + 1), 1, true))
+    local refused = 0
+    for _, try in ipairs(found.tries) do
+      assert.equal(try.batch <= found.best, try.fits)
+      if try.oom then refused = refused + 1 else assert.is_true(try.peak <= found.budget) end
+    end
+    assert.is_true(refused > 0)
+  end)
+
+  it('leaves limit and memory as they were, and works after an out-of-memory', function()
+    local net = ridge.nn.Linear(64, 32, { seed = 1 })
+    net(ridge.ones(1, 64))
+    collectgarbage()
+    collectgarbage()
+    local before, depth = ridge.memory.stats(), ridge.memory.depth()
+    ridge.memory.set_limit(before.live + 2 ^ 22)
+    bench.batch_size(net, { memory = before.live + 2 ^ 19, db = db })
+    assert.equal(before.live + 2 ^ 22, ridge.memory.stats().limit)
+    assert.equal(depth, ridge.memory.depth())
+    ridge.memory.set_limit(before.limit)
+    collectgarbage()
+    collectgarbage()
+    assert.is_true(ridge.memory.stats().live <= before.live)
+    assert.equal(2, net(ridge.ones(2, 64)).shape[1])
+  end)
+
+  it('is kept with every try, the limit, and the reason it stopped', function()
+    local found = bench.batch_size('linear{64,32}', { memory = ridge.memory.stats().live + 2 ^ 18,
+      db = db, share = 0.5 })
+    local args, state, trials = sweep_row(found.kept.name)
+    assert.equal('done', state)
+    assert.equal(#found.tries, #trials)
+    assert.same({ found.best, found.reason, 'inference', 'linear{64,32}', 0.5, found.budget },
+      { args.best, args.reason, args.kind, args.model, args.share, args.budget })
+    local oom = 0
+    for _, trial in ipairs(trials) do
+      if trial.state == 'oom' then
+        oom = oom + 1
+        assert.truthy(trial.message:find 'limit')
+      end
+    end
+    assert.is_true(oom > 0)
+    -- another search is another generation
+    local again = bench.batch_size('linear{64,32}', { max = 4, db = db })
+    assert.equal(found.kept.name .. '-2', again.kept.name)
+  end)
+
+  it('for throughput is measured, with samples that are kept', function()
+    local found = bench.batch_size('linear{16,8}', { kind = 'throughput', max = 4, protocol = FEW,
+      db = db })
+    assert.equal(3, #found.tries)
+    local st = store.open(db)
+    assert.equal(3, st.db:value 'SELECT count(*) FROM samples')
+    local med = st.db:value [[SELECT g.med FROM timing g JOIN attempt a ON a.id = g.attempt_id
+      JOIN trial t ON t.id = a.trial_id JOIN config c ON c.id = t.config_id
+      WHERE g.cache <> 'first' AND json_extract(c.params, '$.batch') = 4]]
+    st:close()
+    assert.equal(med, found.tries[3].result.med)
+    assert.equal(4e9 / med, found:rows()[3].samples_per_s)
+    assert.truthy(tostring(found):find 'best throughput: %d+\nstopped because ')
+  end)
+
+  it('for training is refused in so many words, and pretends nothing', function()
+    local ok, err = pcall(bench.batch_size, 'linear{16,8}', { kind = 'training', db = db })
+    assert.is_false(ok)
+    assert.equal('ENOSUP', err.code)
+    assert.truthy(tostring(err):find 'no optimizer')
+    assert.equal('', folders.list(folder))
+  end)
+
+  it('raises what is not a lack of memory', function()
+    local ok, err = pcall(bench.batch_size, ridge.nn.Linear(16, 8), { input_shape = 3, db = db })
+    assert.is_false(ok)
+    assert.is_true(blame.is_error(err))
+    assert.equal(0, ridge.memory.stats().limit)
+  end)
+
+  it('is drawn as a curve that can be drawn again', function()
+    local found = bench.batch_size('linear{64,32}', { memory = ridge.memory.stats().live + 2 ^ 18,
+      db = db })
+    local path = folder .. '/fit.png'
+    found:plot({ device = 'a machine' }):save(path, { scale = 1 })
+    local again = ridge.plot.replot(path)
+    assert.equal('batch', again.kind)
+    assert.equal(#found.tries, #again.rows)
+    assert.truthy(again.finding:find(found.reason, 1, true))
+    assert.equal(found.best, again.opt.best)
+    local timed = bench.batch_size('linear{16,8}', { kind = 'throughput', max = 2, protocol = FEW,
+      db = db })
+    timed:plot():save(folder .. '/t.png', { scale = 1, theme = 'dark' })
+    assert.has_error(function() ridge.plot.batch({ { batch = 1, state = 'oom' } }) end)
+  end)
+end)
