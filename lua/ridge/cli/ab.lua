@@ -65,7 +65,7 @@ local function list_or_nil(list) return #list > 0 and list or nil end
 local function origin_of(name, argv, db)
   local recipe = require 'ridge.cli.recipe'
   local found, reason = recipe.find(name)
-  if found then return { name = found.name, path = found.path, argv = argv } end
+  if found then return { name = name, argv = argv } end
   local store = require 'ridge.store'
   local path = db or store.default_path()
   local file = io.open(path, 'rb')
@@ -81,13 +81,6 @@ local function origin_of(name, argv, db)
            space = row.space }
 end
 
-local function sweep_of(origin)
-  local recipe = require 'ridge.cli.recipe'
-  local argv = {}
-  for i, word in ipairs(origin.argv) do argv[i] = word end
-  return recipe.sweep_of({ name = origin.name, path = origin.path, source = origin.source }, argv)
-end
-
 -- A stored sweep is the recipe with the arguments it had.
 local function same_sweep(sw, origin)
   if not origin.source then return true end
@@ -95,15 +88,6 @@ local function same_sweep(sw, origin)
   if sw.plan.text == origin.space and args_now == origin.args then return true end
   return nil, ('the stored sweep was made with other arguments (%s, now %s); give them after --')
     :format(origin.args, args_now)
-end
-
---- The candidates of a pair, in a process that was started for them.
----@param spec string  canonical JSON: origin, sweep, a, b, phases
----@return table[] list
-function M.candidates(spec)
-  local order = canonical.decode(spec)
-  local sw = sweep_of(order.origin)
-  return require('ridge.sweep.ab').candidates(sw, order, require 'ridge.sweep.lab', order.phases)
 end
 
 -- -- Printing --------------------------------------------------------------------------------
@@ -177,11 +161,10 @@ function M.main(argv)
   if not condition then return fail(wrong) end
   local origin, why = origin_of(name, rest, given.db)
   if not origin then return fail(why) end
-  local sw = sweep_of(origin)
+  local sw = require('ridge.cli.remote').sweep_of(origin)
   local same, differs = same_sweep(sw, origin)
   if not same then return fail(differs) end
-  given.origin = { name = origin.name, path = origin.path, source = origin.source,
-                   argv = canonical.list(origin.argv) }
+  given.origin = { name = origin.name, source = origin.source, argv = canonical.list(origin.argv) }
   local results = require('ridge.sweep.ab').run(sw, given)
   if opt.as == 'json' then print_json(results) else print_text(results) end
   return verdicts.status(results, condition, opt.strict)

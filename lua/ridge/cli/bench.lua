@@ -65,7 +65,8 @@ end
 
 -- Protocol and sweep options from the command line; nil and why not.
 local function settings(opt)
-  local protocol = { level = opt.rigorous and 'rigorous' or opt.quick and 'quick' or 'default' }
+  local protocol = { level = opt.rigorous and 'rigorous' or opt.quick and 'quick' or 'default',
+    processes = 1 }
   if opt.precision ~= '' then
     local share, reason = M.share(opt.precision)
     if not share then return nil, '--precision: ' .. reason end

@@ -6,12 +6,13 @@
 -- another.  A process lives through all looks of a comparison and measures when it is asked to; it
 -- ends when its channel closes.
 --
--- Lines to the child: `make MODULE SPEC SETTING`, then `take NAME N SEED`.  Lines back:
--- `ready NAME ...`, `differ NAME WHY`, `blocks ...` or `error CODE MESSAGE`.  Texts are in
--- hexadecimal.
+-- Lines to the child: `make MODULE SPEC SETTING`, then `take NAME N SEED` or `time CALIBRATION`.
+-- Lines back: `ready NAME ...`, `differ NAME WHY`, `blocks ...`, `timed RESULTS` or `error CODE
+-- MESSAGE`.  Texts are in hexadecimal.
 
 local agree = require 'ridge.measure.agree'
 local blame = require 'ridge.blame'
+local literal = require 'ridge.measure.literal'
 local random = require 'ridge.measure.random'
 
 local M = {}
@@ -82,7 +83,7 @@ function M.here(list, setting, services)
                             Here)
   for _, each in ipairs(list) do
     self.by_name[each.name], self.order[#self.order + 1] = { each.a, each.b }, each.name
-    if setting.check and comparable(each.a) and comparable(each.b) then
+    if setting.check and each.b and comparable(each.a) and comparable(each.b) then
       local why = agree.differ(agree.results(each.a.plan), agree.results(each.b.plan),
                                setting.tolerance)
       if why then return self, { name = each.name, why = why } end
@@ -95,11 +96,25 @@ function Here:names() return self.order end
 
 function Here:take(name, n, seed)
   local pair = self.by_name[name]
+  if not pair[2] then blame.raise('ab: setup returns two candidates, a and b') end
   if not pair.slots then
     local slots = require 'ridge.measure.slots'
     pair.slots = slots.new(pair[1], pair[2], self.setting, self.setting.slot_ns, self.services)
   end
   return pair.slots:take(n, seed)
+end
+
+-- The first candidates as points of one block, in the order of names().
+function Here:time(calibration)
+  local points, protocol = {}, {}
+  for i, name in ipairs(self.order) do
+    local a = self.by_name[name][1]
+    points[i] = { plan = a.plan, label = name, cost = a.cost, zeros = a.zeros }
+  end
+  for name in pairs(require('ridge.measure.protocol').protocol()) do
+    protocol[name] = self.setting[name]
+  end
+  return require('ridge.measure.block').block(points, protocol, { calibration = calibration })
 end
 
 function Here:close() self.by_name = {} end
@@ -169,6 +184,12 @@ function There:take(name, n, seed)
   return blocks_of(rest)
 end
 
+function There:time(calibration)
+  self.process:send('time ' .. hex(literal.encode(calibration or {})))
+  local _, rest = expect(self, { timed = true })
+  return literal.decode(unhex(rest))
+end
+
 function There:close() self.process:close() end
 
 -- -- The child ------------------------------------------------------------------------------
@@ -197,6 +218,15 @@ local function answer(state, line)
     for i, name in ipairs(state.here:names()) do names[i] = hex(name) end
     return 'ready ' .. table.concat(names, ' ')
   end
+  local calibration = line:match '^time (%S+)$'
+  if calibration then
+    calibration = literal.decode(unhex(calibration))
+    local results = state.here:time(next(calibration) and calibration or nil)
+    for _, r in ipairs(results) do
+      if r.error then error(r.error, 0) end
+    end
+    return 'timed ' .. hex(literal.encode(results))
+  end
   local name, n, seed = line:match '^take (%S+) (%d+) (%d+)$'
   return 'blocks ' .. text_of_blocks(state.here:take(unhex(name), tonumber(n), tonumber(seed)))
 end
@@ -219,6 +249,45 @@ function M.main(channel)
   end
 end
 
+-- -- One point in several processes ----------------------------------------------------------------
+
+--- Measure what a source makes in several fresh processes, one after the other, and join what they
+--- found.
+---@param source table       module and spec, see M.start
+---@param protocol table     of measure.protocol, with processes
+---@param calibration table|nil
+---@param progress (fun(i: integer, n: integer))|nil
+---@return string[] names
+---@return table[] results  one a name, with procs
+function M.points(source, protocol, calibration, progress)
+  local setting, taken, names = { check = false }, {}, nil
+  for name, value in pairs(require('ridge.backend').now()) do setting[name] = value end
+  for name, value in pairs(protocol) do setting[name] = value end
+  setting.processes = nil
+  for i = 1, protocol.processes do
+    local child = M.start(source, setting, protocol.seed + i)
+    local ok, err = pcall(function()
+      child:ready()
+      names = child:names()
+      for k, result in ipairs(child:time(calibration)) do
+        taken[k] = taken[k] or {}
+        taken[k][i] = result
+      end
+    end)
+    child:close()
+    if not ok then error(err, 0) end
+    if progress then progress(i, protocol.processes) end
+  end
+  local merge, results = require 'ridge.measure.merge', {}
+  for k, list in ipairs(taken) do
+    results[k] = #list > 1 and merge.processes(list, protocol) or list[1]
+    local cold = {}
+    for i, r in ipairs(list) do cold[i] = r.cold end
+    if #cold > 1 then results[k].cold = merge.processes(cold, protocol) end
+  end
+  return names, results
+end
+
 -- -- Functions as source ---------------------------------------------------------------------
 
 --- A function that makes two candidates, as a source for other processes.
@@ -229,7 +298,7 @@ function M.source(f)
   if info.nups > 0 then
     local names = {}
     for i = 1, info.nups do names[i] = (debug.getupvalue(f, i)) end
-    blame.raise(('ab: setup runs in other processes, where its surroundings are not: it must not '
+    blame.raise(('setup runs in other processes, where its surroundings are not: it must not '
       .. 'use the local %s from outside (call require inside)'):format(table.concat(names, ', ')))
   end
   return { module = 'ridge.measure.fresh', spec = string.dump(f) }
@@ -242,8 +311,8 @@ function M.candidates(spec)
   local f = loadstring(spec, '=setup')
   setfenv(f, setmetatable({ ridge = require 'ridge' }, { __index = _G }))
   local a, b = f()
-  if a == nil or b == nil then blame.raise('ab: setup returns two candidates, a and b') end
-  return { { name = 'ab', a = { plan = a }, b = { plan = b } } }
+  if a == nil then blame.raise('setup returns nothing to be measured') end
+  return { { name = 'ab', a = { plan = a }, b = b ~= nil and { plan = b } or nil } }
 end
 
 return M

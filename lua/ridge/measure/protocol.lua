@@ -30,6 +30,7 @@ local SPEC = {
   budget_ns = { 'number', min = 1, max = 1e13, doc = 'time for the rounds of a point' },
   quiet_ns = { 'number', min = 0, max = 1e12, doc = 'how long to wait for a quiet machine' },
   ci_level = { 'number', default = 0.95, min = 0.5, max = 0.999, doc = 'level of the interval' },
+  processes = { 'integer', min = 1, max = 64, doc = 'fresh processes a point is measured in' },
   seed = { 'integer', default = 1, min = 0, doc = 'of the order of the rounds' },
 }
 
@@ -46,9 +47,9 @@ local LEVELS = {
   default = { precision = 0.01, min_rounds = 5, max_rounds = 20, samples = 10, window_ns = 5e5,
               warm_min_ns = 1e8, warm_max_ns = 3e9, warm_window_ns = 2e7, budget_ns = 1e10,
               quiet_ns = 1e10 },
-  rigorous = { precision = 0.005, min_rounds = 10, max_rounds = 60, samples = 10, window_ns = 1e6,
-               warm_min_ns = 3e8, warm_max_ns = 5e9, warm_window_ns = 2e7, budget_ns = 3e10,
-               quiet_ns = 1e10 },
+  rigorous = { precision = 0.005, min_rounds = 5, max_rounds = 20, samples = 10, window_ns = 1e6,
+               warm_min_ns = 1e8, warm_max_ns = 3e9, warm_window_ns = 2e7, budget_ns = 1e10,
+               quiet_ns = 1e10, processes = 5 },
 }
 
 -- { 'warm', 'cold' } in any order is 'warm+cold': what is stored is words, and equal things are
@@ -70,9 +71,10 @@ end
 --
 -- quick: 3 rounds of 5 samples.  demo: 5 to 40 rounds of 10, at most about 1.5 s a point; on the
 -- shared two-core development guest 0.3 to 0.6 s and half-widths of 1 to 3 %, mostly 2 %.
--- default: the same to 1 % within 10 s.  rigorous: 10 to 60 rounds to 0.5 %.  All of them measure
--- in one process: what a fresh process would change (where memory lies, the order of pages) is not
--- in any of these intervals, nor in rigorous's.
+-- default: the same to 1 % within 10 s.  rigorous: that to 0.5 % in each of five fresh processes,
+-- which a sweep of a recipe and measure.fresh start; measure.block and measure.point measure in
+-- this process alone, and what a fresh one would change (where memory lies, the order of pages) is
+-- not in their intervals.
 ---@param given string|table|nil  a level, or fields with an optional level
 ---@return table protocol         every field filled in
 -- >> measure.protocol{ level = 'quick', samples = 8, cache = { 'warm', 'cold' } }

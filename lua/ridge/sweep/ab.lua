@@ -148,10 +148,10 @@ local function copy(params)
   return out
 end
 
--- Set up a point as the sweep would; its plans by phase.
-local function make(sw, params, lab)
+-- Set up a point as the sweep would; what is to be timed, by phase.
+local function make(sw, params, lab, seed)
   local spec, m = sw.spec, point.new(params, lab, lab.live_bytes())
-  lab.seed(spec.seed)
+  lab.seed(seed)
   local ok, err = pcall(function()
     local context = spec.setup and spec.setup(copy(params), m)
     if spec.check then
@@ -169,11 +169,29 @@ local function make(sw, params, lab)
     if reason then blame.raise(('%s: infeasible: %s'):format(space.label(params), reason)) end
     error(err, 0)
   end
-  local plans = {}
+  local list, timed = {}, m:plans ''
   for _, phase in ipairs(m.phases) do
-    if phase.plan ~= nil then plans[#plans + 1] = { name = phase.name, plan = phase.plan } end
+    if phase.plan ~= nil then
+      local given = timed[#list + 1]
+      list[#list + 1] = { name = phase.name, plan = given.plan, cost = given.cost,
+                          zeros = given.zeros }
+    end
   end
-  return plans, m
+  return list, m
+end
+
+--- What is to be timed of one point, made here: what ridge.measure.fresh takes.
+---@param sw table
+---@param params table
+---@param lab table    ridge.sweep.lab
+---@param seed integer of its draws
+---@return table[] list  name (phase), a (plan, cost, zeros)
+function M.single(sw, params, lab, seed)
+  local list = { keep = {} }
+  local made, keep = make(sw, params, lab, seed)
+  for i, each in ipairs(made) do list[i] = { name = each.name, a = each } end
+  list.keep = keep
+  return list
 end
 
 --- Make the candidates of a pair: one for each phase that both have.
@@ -183,8 +201,8 @@ end
 ---@param phases string[]|nil  only these
 ---@return table[] list  what ridge.measure.fresh takes: name, a, b
 function M.candidates(sw, pair, lab, phases)
-  local as, keep_a = make(sw, pair.a, lab)
-  local bs, keep_b = make(sw, pair.b, lab)
+  local as, keep_a = make(sw, pair.a, lab, sw.spec.seed)
+  local bs, keep_b = make(sw, pair.b, lab, sw.spec.seed)
   local wanted, list = {}, {}
   for _, name in ipairs(phases or {}) do wanted[name] = true end
   for _, a in ipairs(as) do
@@ -210,7 +228,7 @@ local function here(sw, pair, own, forward, f)
 end
 
 local function elsewhere(sw, pair, own, forward, f)
-  local source = { module = 'ridge.cli.ab', spec = canonical.encode { origin = own.origin,
+  local source = { module = 'ridge.cli.remote', spec = canonical.encode { origin = own.origin,
     sweep = sw.name, a = pair.a, b = pair.b, phases = own.phases and canonical.list(own.phases) } }
   return measure.with_source(source, forward, f)
 end

@@ -8,6 +8,7 @@
 local blame = require 'ridge.blame'
 local point = require 'ridge.sweep.point'
 local child = require 'ridge.sweep.child'
+local rigorous = require 'ridge.sweep.rigorous'
 local space = require 'ridge.sweep.space'
 
 local M = {}
@@ -159,8 +160,12 @@ local function time_items(run, items)
   end
   lease(run, 'exclusive')
   run.worker:under_way(#items == 1 and items[1].claim.trial or nil, 'time', #items)
-  local results = #points > 0
-    and run.lab.block(points, run.spec.protocol, run.ceilings, tick_of(run, #items)) or {}
+  local tick, results = tick_of(run, #items), {}
+  if #points > 0 and rigorous.is_asked(run.spec.protocol) then
+    results = rigorous.results(run, items, tick)
+  elseif #points > 0 then
+    results = run.lab.block(points, run.spec.protocol, run.ceilings, tick)
+  end
   if #results ~= #points then
     blame.raise(('the timer gave %d results for %d plans'):format(#results, #points), 'EBUG')
   end

@@ -150,6 +150,18 @@ function M.sweep(name)
   return function(given) return declare(name, given) end
 end
 
+-- What runs this recipe again in other processes: its name or path and its arguments; nil where
+-- nothing would, as in lab.command.
+local function origin()
+  local host, argv = package.loaded['ridge.host'], rawget(_G, 'arg')
+  if not (host and host.settings and host.settings.restarts and argv and argv[0]) then
+    return nil
+  end
+  local words = canonical.list {}
+  for i, word in ipairs(argv) do words[i] = word end
+  return { name = argv[0], argv = words }
+end
+
 --- Measure what is not measured yet. Killed at any moment, the same call goes on.
 -- >> sw:run { workers = 4, budget = '2h' }
 ---@param opt table|nil db, new, progress, calibrate, workers, isolate, timing, budget, memory,
@@ -170,7 +182,7 @@ function Sweep:run(opt)
     trials = self.plan.trials }
   opt.budget, opt.shard = part.seconds(opt.budget), part.shard(opt.shard)
   local summary = run.run({ setup = spec.setup, check = spec.check, measure = spec.measure,
-    protocol = protocol, timeout = spec.timeout }, wanted, opt)
+    protocol = protocol, timeout = spec.timeout, origin = origin() }, wanted, opt)
   self.db, self.stored_as = summary.path, summary.name
   return summary
 end
@@ -184,18 +196,6 @@ M.intercept = nil
 ---@param value any
 ---@return boolean
 function M.is(value) return getmetatable(value) == Sweep end
-
--- What runs this recipe again in other processes; nil at the prompt and on standard input.
-local function origin()
-  local argv = rawget(_G, 'arg')
-  local path = argv and argv[0]
-  local file = path and path:find '%.lua$' and io.open(path, 'rb')
-  if not file then return nil end
-  file:close()
-  local words = canonical.list {}
-  for i, word in ipairs(argv) do words[i] = word end
-  return { name = path, path = path, argv = words }
-end
 
 --- Hold the points that `a` describes against those that `b` describes, pair by pair, in paired
 -- blocks timed now; in fresh processes when a recipe runs, else in this one.

@@ -20,6 +20,19 @@ function M.block(points, protocol, ceilings, tick)
     { calibration = measure.calibration(ceilings, M.threads()), progress = tick })
 end
 
+--- Time what a source makes in several fresh processes (ridge.measure.fresh).
+---@param source table module, spec
+---@param protocol table
+---@param ceilings table rows of calibrate, of this device
+---@param tick function called with (process, of how many)
+---@return table names
+---@return table results one a name
+function M.fresh(source, protocol, ceilings, tick)
+  local measure = require 'ridge.measure'
+  return require('ridge.measure.fresh').points(source, protocol,
+    measure.calibration(ceilings, M.threads()), tick)
+end
+
 --- Compute threads in use.
 ---@return integer n
 function M.threads() return tonumber(require('ridge.ffi.lib').rg_threads()) end

@@ -71,6 +71,24 @@ describe('a comparison in fresh processes', function()
     assert.is_truthy(message(function() return outside end):find 'local outside from outside')
   end)
 
+  it('measures one point in several processes, too', function()
+    local fresh, protocols = require 'ridge.measure.fresh', require 'ridge.measure.protocol'
+    local protocol = protocols.protocol { level = 'quick', processes = 2, quiet_ns = 0,
+      warm_min_ns = 1e6, warm_max_ns = 2e7, cache = { 'warm', 'cold' } }
+    local seen = {}
+    local names, results = fresh.points(fresh.source(function()
+      local ridge = require 'ridge'
+      local x = ridge.ones(16, 16)
+      return ridge.capture(function() return x:exp() end)
+    end), protocol, nil, function(i, n) seen[#seen + 1] = i .. '/' .. n end)
+    assert.same({ 'ab' }, names)
+    assert.same({ '1/2', '2/2' }, seen)
+    assert.same({ 2, 30, 6, 'warm' }, { results[1].procs, results[1].n, results[1].rounds,
+                                        results[1].cache })
+    assert.same({ 2, 'cold' }, { results[1].cold.procs, results[1].cold.cache })
+    assert.is_truthy(results[1].first_ns)
+  end)
+
   it('leaves no process behind', function()
     local children = io.popen(("ps --no-headers --ppid %s -o pid,args | grep -c '[s]erve'")
       :format(io.open('/proc/self/stat'):read('*n')))

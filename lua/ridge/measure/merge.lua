@@ -1,0 +1,125 @@
+-- SPDX-License-Identifier: MIT
+--- One result of several: the same point measured in fresh processes.
+--
+-- What a process draws once (where memory lies, the order of pages) is the same in all its rounds,
+-- so their interval knows nothing of it.  The interval here is the hull of that of all rounds and of
+-- Student's interval of the medians of the processes (Kalibera and Jones 2013: repeat at the level
+-- where the variance is).
+
+local flags = require 'ridge.measure.flags'
+local interval = require 'ridge.measure.interval'
+local statistics = require 'ridge.measure.statistics'
+
+local M = {}
+
+local function rounds_of(result)
+  local rounds, each = {}, #result.samples / result.rounds
+  for r = 1, result.rounds do
+    local round = {}
+    for i = 1, each do round[i] = result.samples[(r - 1) * each + i] end
+    rounds[r] = round
+  end
+  return rounds
+end
+
+local function list_of(results, name)
+  local list = {}
+  for i, r in ipairs(results) do list[i] = r[name] end
+  return list
+end
+
+-- The largest by size; hidden ones (NaN) count only when all are.
+local function worst(list)
+  local out = 0 / 0
+  for _, value in ipairs(list) do
+    if value == value and not (math.abs(value) <= math.abs(out)) then out = value end
+  end
+  return out
+end
+
+local function append(out, results)
+  out.samples, out.at, out.mark = {}, {}, {}
+  local begin = results[1].t0_ns
+  for _, r in ipairs(results) do
+    for i, ns in ipairs(r.samples) do
+      local n = #out.samples + 1
+      out.samples[n], out.mark[n] = ns, r.mark[i]
+      out.at[n] = r.t0_ns - begin + r.at[i]
+    end
+  end
+end
+
+local function hosts(results)
+  local out, hidden = { hidden = {} }, {}
+  for _, name in ipairs { 'foreign', 'steal', 'pressure', 'throttled' } do
+    local list = {}
+    for i, r in ipairs(results) do list[i] = r.host[name] end
+    out[name] = worst(list)
+  end
+  for _, r in ipairs(results) do
+    for _, name in ipairs(r.host.hidden) do hidden[name] = true end
+  end
+  for name in pairs(hidden) do out.hidden[#out.hidden + 1] = name end
+  table.sort(out.hidden)
+  return out
+end
+
+-- Flags of any of them; whether it is precise is asked of the whole.
+local function judge(results, half, target)
+  local raised, names, grade = {}, {}, 'A'
+  for _, r in ipairs(results) do
+    for _, name in ipairs(r.flags) do raised[name] = name ~= 'IMPRECISE' or nil end
+    if r.grade > grade then grade = r.grade end
+  end
+  raised.IMPRECISE = half > target or nil
+  for _, name in ipairs(flags.names()) do
+    if raised[name] then names[#names + 1] = name end
+  end
+  -- C by being imprecise alone is no longer so when the whole is precise
+  if grade == 'C' then grade = flags.grade(names) end
+  if raised.IMPRECISE and grade < 'C' then grade = 'C' end
+  return names, grade
+end
+
+--- Results of one point in several processes as one.
+---@param results table[]  of measure.block, one a process; two or more
+---@param protocol table   the one they were measured by
+---@return table result    as of measure.block, with procs
+function M.processes(results, protocol)
+  local rounds = {}
+  for _, r in ipairs(results) do
+    for _, round in ipairs(rounds_of(r)) do rounds[#rounds + 1] = round end
+  end
+  local ci = interval.of_rounds(rounds, protocol.ci_level)
+  local t_lo, t_hi = interval.student(list_of(results, 'med'), protocol.ci_level)
+  local lo, hi = math.min(ci.lo, t_lo), math.max(ci.hi, t_hi)
+  local out = { label = results[1].label, procs = #results }
+  append(out, results)
+  for name, value in pairs(statistics.summary(out.samples)) do out[name] = value end
+  out.precision = (hi - lo) / (2 * out.med)
+  -- what the intervals of the processes hold besides: how far the machine stood from its reference
+  out.ci_lo = math.min(lo, statistics.median(list_of(results, 'ci_lo')))
+  out.ci_hi = math.max(hi, statistics.median(list_of(results, 'ci_hi')))
+  out.ci_level, out.ci_how = protocol.ci_level, results[1].ci_how .. '+processes'
+  out.n_eff, out.r1, out.rounds, out.inner = ci.n_eff, ci.r1, #rounds, results[1].inner
+  out.iqr = (out.p75 - out.p25) / out.med
+  for _, name in ipairs { 'drift', 'sentinel', 'clock_spread', 'warm_spread', 'marked' } do
+    out[name] = worst(list_of(results, name))
+  end
+  out.warm_ns, out.warm_calls = 0, 0
+  for _, r in ipairs(results) do
+    out.warm_ns, out.warm_calls = out.warm_ns + r.warm_ns, out.warm_calls + r.warm_calls
+  end
+  for _, name in ipairs { 'first_ns', 'clock_hz', 'cores' } do
+    local list = list_of(results, name)
+    if #list == #results then out[name] = statistics.median(list) end
+  end
+  out.cache, out.clock, out.t0_ns = results[1].cache, results[1].clock, results[1].t0_ns
+  out.thresholds, out.host = results[1].thresholds, hosts(results)
+  out.flags, out.grade = judge(results, out.precision, protocol.precision)
+  out.flag_bits = flags.bits(out.flags)
+  out.stop = out.precision <= protocol.precision and 'precision' or 'budget'
+  return out
+end
+
+return M
