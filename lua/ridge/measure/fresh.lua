@@ -249,7 +249,7 @@ function M.main(channel)
   end
 end
 
--- -- One point in several processes ----------------------------------------------------------------
+-- -- One point in several processes ------------------------------------------------------------
 
 --- Measure what a source makes in several fresh processes, one after the other, and join what they
 --- found.

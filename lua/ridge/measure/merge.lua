@@ -2,9 +2,9 @@
 --- One result of several: the same point measured in fresh processes.
 --
 -- What a process draws once (where memory lies, the order of pages) is the same in all its rounds,
--- so their interval knows nothing of it.  The interval here is the hull of that of all rounds and of
--- Student's interval of the medians of the processes (Kalibera and Jones 2013: repeat at the level
--- where the variance is).
+-- so their interval knows nothing of it.  The interval here is the hull of that of all rounds and
+-- of Student's interval of the medians of the processes (Kalibera and Jones 2013: repeat at the
+-- level where the variance is).
 
 local flags = require 'ridge.measure.flags'
 local interval = require 'ridge.measure.interval'
