@@ -133,7 +133,8 @@ local FENCE = [[/* finish trial */
 local ATTEMPT = [[/* finish attempt */
   UPDATE attempt SET outcome=?, ended=?, message=?, trace=?, printed=?, peak_dev=?, grade=?, flags=?
   WHERE id=?]]
-local BEST = '/* best so far */ SELECT best_attempt FROM trial WHERE id=?'
+local BEST = [[/* best so far */ SELECT t.best_attempt FROM trial t
+  JOIN attempt a ON a.id = t.best_attempt WHERE t.id=? AND a.outcome='ok']]
 local STALE = "/* too late */ UPDATE attempt SET outcome='stale' WHERE id=?"
 
 local function finish_one(self, claim, outcome)

@@ -1,0 +1,124 @@
+-- SPDX-License-Identifier: MIT
+--- `ridge db`: look after a results database.
+
+local stored = require 'ridge.cli.stored'
+
+local M = {}
+
+M.summary = 'look after a database: ridge db info|check|backup|migrate'
+M.usage = 'ridge db info|check|backup|migrate [FILE] [--db FILE]'
+
+local SPEC = {
+  about = [[
+info      version of the schema, sweeps, rows, bytes
+check     SQLite's integrity check and ours; status 1 when something is wrong
+backup    a consistent copy into FILE, while others go on measuring
+migrate   bring a file of an older ridge up to this one; a copy of it stays beside it
+
+    ridge db backup copy.db]],
+  rest = 'info|check|backup|migrate [FILE]',
+  stored.DB,
+}
+
+local TABLES = { 'sweep', 'trial', 'attempt', 'timing', 'samples', 'metric', 'comparison',
+  'machine', 'build', 'env', 'ceiling' }
+
+local function path_of(opt)
+  return opt.db ~= '' and opt.db or require('ridge.store').default_path()
+end
+
+local function with(path, mode, fn)
+  local st = require('ridge.store').open(path, mode)
+  local ok, result = pcall(fn, st)
+  st:close()
+  if not ok then error(result, 0) end
+  return result
+end
+
+local function info(st)
+  local size = st.db:value '/* pages */ PRAGMA page_count'
+    * st.db:value '/* page size */ PRAGMA page_size'
+  io.stdout:write(('%s: schema %d, %.1f MB\n'):format(st.path,
+    st.db:value '/* version */ PRAGMA user_version', size / 2 ^ 20))
+  for _, name in ipairs(TABLES) do
+    io.stdout:write(('%10d %s\n'):format(st.db:value(
+      ('/* rows */ SELECT count(*) FROM main.%s'):format(name)), name))
+  end
+end
+
+-- What SQLite cannot know: a point that is done has the attempt that says so.
+local RULES = {
+  { 'points called ok without a finished attempt', [[SELECT count(*) FROM trial t
+    LEFT JOIN attempt a ON a.id = t.best_attempt WHERE t.state = 'ok'
+    AND (a.outcome IS NULL OR a.outcome <> 'ok')]] },
+  { 'attempts of no trial', [[SELECT count(*) FROM attempt a LEFT JOIN trial t
+    ON t.id = a.trial_id WHERE t.id IS NULL]] },
+  { 'samples of no timing', [[SELECT count(*) FROM samples s LEFT JOIN timing g
+    ON g.id = s.timing_id WHERE g.id IS NULL]] },
+  { 'sample lists of another length than they say', [[SELECT count(*) FROM samples
+    WHERE length(dur) <> 4 * n OR (at IS NOT NULL AND length(at) <> 8 * n)]] },
+}
+
+local function check(st)
+  local wrong = 0
+  local function say(what)
+    wrong = wrong + 1
+    io.stdout:write(what, '\n')
+  end
+  for _, row in ipairs(st.db:query '/* integrity */ PRAGMA main.integrity_check') do
+    if row.integrity_check ~= 'ok' then say(row.integrity_check) end
+  end
+  for _, row in ipairs(st.db:query '/* foreign keys */ PRAGMA main.foreign_key_check') do
+    say(('%s %s points to a row of %s that is not there'):format(row.table,
+      tostring(row.rowid), row.parent))
+  end
+  for _, rule in ipairs(RULES) do
+    local n = st.db:value('/* rule */ ' .. rule[2])
+    if n > 0 then say(('%d %s'):format(n, rule[1])) end
+  end
+  io.stdout:write(wrong == 0 and st.path .. ': ok\n' or '')
+  return wrong == 0 and 0 or 1
+end
+
+local function backup(st, to)
+  local file = io.open(to, 'rb')
+  if file then
+    file:close()
+    require('ridge.blame').raise(to .. ' is there already; it is not written over', 'EARG')
+  end
+  st.db:run('/* backup */ VACUUM INTO ?', to)
+  io.stdout:write(('%s: copied to %s\n'):format(st.path, to))
+end
+
+local function migrate(path)
+  require('ridge.store.place').header(path) -- it must be there: writing would make one
+  with(path, 'write', function(st)
+    io.stdout:write(('%s: schema %d\n'):format(st.path,
+      st.db:value '/* version */ PRAGMA user_version'))
+  end)
+end
+
+--- Do what the first word says.
+---@param argv string[]
+---@return integer status
+function M.main(argv)
+  return stored.run('db', SPEC, argv, nil, function(opt, rest)
+    local what, path = rest[1], path_of(opt)
+    if what == 'info' then
+      with(path, 'read', info)
+    elseif what == 'check' then
+      return with(path, 'read', check)
+    elseif what == 'backup' then
+      if not rest[2] then return stored.fail('db', 'backup: the name of the copy is missing') end
+      with(path, 'read', function(st) backup(st, rest[2]) end)
+    elseif what == 'migrate' then
+      migrate(path)
+    else
+      return stored.fail('db', what and ("'%s' is none of info, check, backup, migrate%s"):format(
+        what, require('ridge.near').hint(what, { 'info', 'check', 'backup', 'migrate' }))
+        or 'info, check, backup or migrate is missing')
+    end
+  end)
+end
+
+return M

@@ -1,0 +1,55 @@
+-- SPDX-License-Identifier: MIT
+--- `ridge export`: all rows of a sweep, or its raw samples, as a file.
+
+local stored = require 'ridge.cli.stored'
+
+local M = {}
+
+M.summary = 'all rows of a sweep as a file: ridge export widths --as csv -o widths.csv'
+M.usage = 'ridge export SWEEP [--as csv|json|jsonl|md] [--samples] [-o FILE]'
+
+local SPEC = {
+  about = [[
+Every column of every point, all digits; with --samples one line for each sample instead.
+
+    ridge export widths --as csv -o widths.csv
+    ridge export widths --samples --as jsonl]],
+  rest = 'SWEEP',
+  { 'samples', false, 'the raw samples, in the order they were taken' },
+  { 'o', '', 'file to write, whole or not at all; standard output when left out', short = 'o' },
+  { 'as', 'csv', 'form', choices = { 'csv', 'json', 'jsonl', 'md', 'table' } },
+  stored.DB,
+}
+
+local function samples(st, sweep)
+  local results = require 'ridge.store.results'
+  local found = { titles = { 'trial', 'phase', 'i', 'at_ns', 'ns', 'mark' }, lines = {} }
+  for _, row in ipairs(st.db:query([[/* timed phases */ SELECT t.id AS trial, g.phase
+      FROM main.trial t JOIN main.timing g ON g.attempt_id = t.best_attempt
+      WHERE t.sweep_id = ? AND g.cache <> 'first' ORDER BY t.id, g.id]], sweep.id)) do
+    local s = results.samples(st, row.trial, row.phase)
+    for i = 1, s and #s.dur or 0 do
+      found.lines[#found.lines + 1] = { row.trial, row.phase, i, s.at and s.at[i], s.dur[i],
+        s.mark and s.mark[i] }
+    end
+  end
+  return found
+end
+
+--- Write the file.
+---@param argv string[]
+---@return integer status
+function M.main(argv)
+  return stored.run('export', SPEC, argv, 'read', function(opt, rest, st)
+    local query = require 'ridge.store.query'
+    if not rest[1] then return stored.fail('export', 'a sweep is missing') end
+    local sweep = query.sweep(st, rest[1])
+    if opt.samples then
+      stored.show(samples(st, sweep), opt)
+    else
+      stored.show(query.all(st, sweep.name), opt)
+    end
+  end)
+end
+
+return M

@@ -1,0 +1,143 @@
+-- SPDX-License-Identifier: MIT
+--- `ridge show`: everything that is known of one trial.
+
+local stored = require 'ridge.cli.stored'
+
+local M = {}
+
+M.summary = 'everything that is known of one trial: ridge show 4711'
+M.usage = 'ridge show TRIAL [--db FILE]'
+
+local SPEC = {
+  about = [[
+Parameters, timings with their intervals and flags, metrics, where and with what it ran, earlier
+tries, what a failed one printed, and its samples in the order they were taken. Numbers of trials
+are in `ridge top` and `ridge query SWEEP trial`.
+
+    ridge show 4711]],
+  rest = 'TRIAL',
+  stored.DB,
+}
+
+local BARS = { '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█' }
+
+--- Numbers as a line of bars, at most `width` of them: means of neighbours.
+---@param list number[]
+---@param width integer
+---@return string
+function M.sparkline(list, width)
+  local n = math.min(width, #list)
+  local means, low, high = {}, math.huge, -math.huge
+  for i = 1, n do
+    local from, to = math.floor((i - 1) * #list / n) + 1, math.floor(i * #list / n)
+    local sum = 0
+    for k = from, to do sum = sum + list[k] end
+    means[i] = sum / (to - from + 1)
+    low, high = math.min(low, means[i]), math.max(high, means[i])
+  end
+  local out = {}
+  for i, v in ipairs(means) do
+    local share = high > low and (v - low) / (high - low) or 0
+    out[i] = BARS[math.min(#BARS, math.floor(share * #BARS) + 1)]
+  end
+  return table.concat(out)
+end
+
+local function time(ns)
+  if not ns then return '-' end
+  if ns < 1e3 then return ('%.4g ns'):format(ns) end
+  if ns < 1e6 then return ('%.4g us'):format(ns / 1e3) end
+  if ns < 1e9 then return ('%.4g ms'):format(ns / 1e6) end
+  return ('%.4g s'):format(ns / 1e9)
+end
+
+local function sorted_pairs(t)
+  local keys = {}
+  for k in pairs(t) do keys[#keys + 1] = k end
+  table.sort(keys)
+  local i = 0
+  return function()
+    i = i + 1
+    return keys[i], t[keys[i]]
+  end
+end
+
+local TRIAL = [[/* trial */ SELECT t.*, s.name AS sweep, c.params FROM trial t
+  JOIN sweep s ON s.id = t.sweep_id JOIN config c ON c.id = t.config_id WHERE t.id = ?]]
+local ATTEMPTS = [[/* attempts */ SELECT * FROM attempt WHERE trial_id = ? ORDER BY n]]
+local ENV = [[/* where */ SELECT m.cpu, m.os, m.kernel, m.virt, b.ridge, b.git, b.compiler, b.flags,
+  e.governor, e.cpuset, e.vars FROM env e JOIN machine m ON m.id = e.machine_id
+  JOIN build b ON b.id = e.build_id WHERE e.id = ?]]
+
+local function timings(st, say, trial)
+  local results = require 'ridge.store.results'
+  for _, g in ipairs(st.db:query(
+      '/* timings */ SELECT * FROM timing WHERE attempt_id = ? ORDER BY id', trial.best_attempt)) do
+    if g.cache == 'first' then
+      say(g.phase .. ' first', time(g.med) .. ', the very first call')
+    else
+      say(('%s %s'):format(g.phase, g.cache), ('%s  [%s .. %s]  p95 %s  p99 %s  %s%s'):format(
+        time(g.med), time(g.ci_lo), time(g.ci_hi), time(g.p95), time(g.p99), 'grade ' .. (g.grade
+        or '-'), g.flags ~= '' and ' (' .. g.flags .. ')' or ''))
+      say('', ('%d samples of %d calls in %s rounds, %s; limits %s'):format(g.n, g.inner,
+        g.rounds or '?', g.stop and 'stopped by ' .. g.stop or 'no reason kept',
+        g.thresholds or '-'))
+      local s = results.samples(st, trial.id, g.phase)
+      if s and #s.dur > 0 then say('', M.sparkline(s.dur, 60)) end
+    end
+  end
+end
+
+local function print_trial(st, id)
+  local canonical = require 'ridge.store.canonical'
+  local trial = st.db:row(TRIAL, id)
+  if not trial then
+    require('ridge.blame').raise(('there is no trial %d in %s'):format(id, st.path), 'EARG')
+  end
+  local function say(key, value)
+    io.stdout:write((('%-16s %s'):format(key, value):gsub('%s+$', '')), '\n')
+  end
+  say('trial', ('%d of %s, %s%s'):format(trial.id, trial.sweep, trial.state,
+    trial.reused == 1 and ', measured for another sweep' or ''))
+  for name, value in sorted_pairs(canonical.decode(trial.params)) do
+    say('  ' .. name, tostring(value))
+  end
+  if trial.implied_by then say('implied by', 'trial ' .. trial.implied_by) end
+  if trial.best_attempt then
+    timings(st, say, trial)
+    for _, m in ipairs(st.db:query(
+        '/* metrics */ SELECT * FROM metric WHERE attempt_id = ? ORDER BY name',
+        trial.best_attempt)) do
+      say(m.name, ('%s%s'):format(m.value and ('%.6g'):format(m.value) or 'nan',
+        m.unit and ' ' .. m.unit or ''))
+    end
+  end
+  for _, a in ipairs(st.db:query(ATTEMPTS, id)) do
+    say('try ' .. a.n, ('%s, %s%s'):format(a.outcome, os.date('%Y-%m-%d %H:%M:%S', a.began / 1e6),
+      a.ended and (', %.2f s'):format((a.ended - a.began) / 1e6) or ''))
+    if a.message then say('', a.message) end
+    if a.printed and a.printed ~= '' then say('', a.printed:gsub('\n', '\n' .. (' '):rep(17))) end
+    local env = a.env_id and a.id == trial.best_attempt and st.db:row(ENV, a.env_id)
+    if env then
+      say('on', ('%s, %s, %s'):format(env.cpu, env.os or '?', env.kernel or '?'))
+      say('with', ('ridge %s%s, %s, %s'):format(env.ridge, env.git and ' ' .. env.git or '',
+        env.compiler or '?', env.vars))
+    end
+  end
+end
+
+--- Print a trial.
+---@param argv string[]
+---@return integer status
+function M.main(argv)
+  return stored.run('show', SPEC, argv, 'read', function(_, rest, st)
+    local id = tonumber(rest[1])
+    if not id or id ~= math.floor(id) then
+      return stored.fail('show', rest[1] and ("'%s' is no number of a trial"):format(rest[1])
+        or 'the number of a trial is missing')
+    end
+    print_trial(st, id)
+  end)
+end
+
+return M

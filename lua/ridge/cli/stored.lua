@@ -1,0 +1,81 @@
+-- SPDX-License-Identifier: MIT
+--- What the commands that read a results database share: options, opening, printing, failing.
+
+local args = require 'ridge.cli.args'
+
+local M = {}
+
+--- The options every one of them has.
+M.DB = { 'db', '', 'database file; RIDGE_DB or results/ridge.db when left out' }
+M.AS = { 'as', 'table', 'what is printed', choices = { 'table', 'csv', 'json', 'jsonl', 'md' } }
+
+--- Say what is wrong on standard error.
+---@param name string the command
+---@param message string
+---@return integer status 1
+function M.fail(name, message)
+  io.stderr:write(('ridge %s: %s\ntry: ridge %s --help\n'):format(name, message, name))
+  return 1
+end
+
+local function message_of(err)
+  return type(err) == 'table' and err.message or tostring(err)
+end
+
+--- Read the options and call a function with the open database; close it whatever happens.
+---@param name string the command
+---@param spec table options
+---@param argv string[]
+---@param mode string|nil 'read', 'write', or nil: the function opens what it needs
+---@param fn function fn(opt, rest, store) returns the status, 0 when it returns nothing
+---@return integer status
+function M.run(name, spec, argv, mode, fn)
+  local opt, rest = args.read(spec, argv)
+  if not opt and rest == 'help' then
+    io.stdout:write(args.help(spec, name), '\n')
+    return 0
+  elseif not opt then
+    return M.fail(name, rest)
+  end
+  local st
+  local ok, result = pcall(function()
+    local store = require 'ridge.store'
+    if mode then st = store.open(opt.db ~= '' and opt.db or store.default_path(), mode) end
+    return fn(opt, rest, st) or 0
+  end)
+  if st then st:close() end
+  if ok then return result end
+  if type(result) == 'table' and result.code == 'EINTR' then error(result, 0) end
+  return M.fail(name, message_of(result))
+end
+
+--- Write a whole file or nothing: beside it first, then over it.
+---@param path string
+---@param text string
+function M.write_file(path, text)
+  local blame = require 'ridge.blame'
+  local aside = ('%s.%d.part'):format(path, math.random(1, 2 ^ 30))
+  local file, reason = io.open(aside, 'wb')
+  if not file then blame.raise(('%s cannot be written: %s'):format(path, reason), 'EIO') end
+  local ok, why = file:write(text)
+  local closed, why_closed = file:close()
+  if ok and closed then ok, why = os.rename(aside, path) end
+  if not (ok and closed) then
+    os.remove(aside)
+    blame.raise(('%s cannot be written: %s'):format(path, why or why_closed), 'EIO')
+  end
+end
+
+--- Print rows, or write them to a file.
+---@param found table titles, lines
+---@param opt table as, and o: a file
+function M.show(found, opt)
+  local text = require('ridge.store.format').text(found, opt.as)
+  if opt.o and opt.o ~= '' then
+    M.write_file(opt.o, text)
+  else
+    io.stdout:write(text)
+  end
+end
+
+return M

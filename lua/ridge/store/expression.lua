@@ -1,0 +1,291 @@
+-- SPDX-License-Identifier: MIT
+--- The little language of filters and columns: `batch*width <= 2^20 and kind = 'linear'`.
+--
+-- Names, numbers, strings in single or double quotes, comparisons (= == <> != ~= < <= > >=), and,
+-- or, not, + - * / ^, brackets, and the functions min, max, log2, abs. Nothing else: there are no
+-- calls of anything, so a filter typed on the command line can never be SQL or Lua. It is parsed
+-- once, and then either becomes SQL with bound values or is evaluated over a Lua table.
+
+local blame = require 'ridge.blame'
+local near = require 'ridge.near'
+
+local M = {}
+
+local FUNCTIONS = { min = true, max = true, log2 = true, abs = true }
+
+-- -- Words -----------------------------------------------------------
+
+local OPERATORS = { '==', '~=', '!=', '<>', '<=', '>=', '=', '<', '>', '+', '-', '*', '/', '^',
+  '(', ')', ',' }
+local SAME = { ['=='] = '=', ['!='] = '~=', ['<>'] = '~=' }
+local WORDS = { ['and'] = true, ['or'] = true, ['not'] = true }
+
+local function fail(text, at, message)
+  blame.raise(("%s at character %d of '%s'"):format(message, at, text), 'EARG')
+end
+
+local function operator_at(text, at)
+  for _, op in ipairs(OPERATORS) do
+    if text:sub(at, at + #op - 1) == op then return op end
+  end
+end
+
+local function tokens_of(text)
+  local tokens, at = {}, 1
+  local function add(kind, value, length)
+    tokens[#tokens + 1] = { kind = kind, value = value, at = at }
+    at = at + length
+  end
+  while at <= #text do
+    local space = text:match('^%s+', at)
+    local number = text:match('^%d+%.?%d*[eE][+-]?%d+', at) or text:match('^%d+%.?%d*', at)
+      or text:match('^%.%d+', at)
+    local name = text:match('^[%a_][%w_]*', at)
+    local quote = text:match('^[\'"]', at)
+    if space then
+      at = at + #space
+    elseif number then
+      add('number', tonumber(number), #number)
+    elseif name then
+      -- fwd.gflops is fwd_gflops
+      local field = text:match('^%.[%a_][%w_]*', at + #name) or ''
+      local whole = name .. field:gsub('%.', '_')
+      add(WORDS[name:lower()] and name:lower() or 'name', whole, #name + #field)
+    elseif quote then
+      local stop = text:find(quote, at + 1, true)
+      if not stop then fail(text, at, 'a string is not closed') end
+      add('string', text:sub(at + 1, stop - 1), stop - at + 1)
+    else
+      local op = operator_at(text, at)
+      if not op then fail(text, at, ("'%s' is not understood"):format(text:sub(at, at))) end
+      add(SAME[op] or op, op, #op)
+    end
+  end
+  tokens[#tokens + 1] = { kind = 'end', value = 'the end', at = #text + 1 }
+  return tokens
+end
+
+-- -- Parsing -----------------------------------------------------------
+
+-- Binding powers, as in Lua; comparisons do not chain.
+local POWER = { ['or'] = 1, ['and'] = 2, ['='] = 4, ['~='] = 4, ['<'] = 4, ['<='] = 4, ['>'] = 4,
+  ['>='] = 4, ['+'] = 5, ['-'] = 5, ['*'] = 6, ['/'] = 6, ['^'] = 8 }
+local UNARY = { ['not'] = 3, ['-'] = 7 }
+local DEEPEST = 100
+
+local function parser(text)
+  local p = { text = text, tokens = tokens_of(text), i = 1, depth = 0 }
+
+  function p:peek() return self.tokens[self.i] end
+
+  function p:take(kind)
+    local token = self:peek()
+    if kind and token.kind ~= kind then
+      fail(text, token.at, ("'%s' is expected instead of %s"):format(kind,
+        token.kind == 'end' and 'the end' or ("'%s'"):format(token.value)))
+    end
+    self.i = self.i + 1
+    return token
+  end
+
+  return p
+end
+
+local expression
+
+local function call(p, name)
+  if not FUNCTIONS[name.value] and not p.aggregates[name.value] then
+    local known = {}
+    for f in pairs(FUNCTIONS) do known[#known + 1] = f end
+    for f in pairs(p.aggregates) do known[#known + 1] = f end
+    table.sort(known)
+    fail(p.text, name.at, ("there is no function %s%s; known: %s"):format(name.value,
+      near.hint(name.value, known), table.concat(known, ', ')))
+  end
+  p:take '('
+  local arguments = {}
+  if p:peek().kind ~= ')' then
+    repeat arguments[#arguments + 1] = expression(p, 0) until p:peek().kind ~= ',' or not p:take ','
+  end
+  p:take ')'
+  return { kind = 'call', name = name.value, at = name.at, unpack(arguments) }
+end
+
+local function primary(p)
+  local token = p:take()
+  if token.kind == 'number' or token.kind == 'string' then
+    return { kind = 'value', value = token.value }
+  elseif token.kind == 'name' then
+    local lower = token.value:lower()
+    if lower == 'true' or lower == 'false' then
+      return { kind = 'value', value = lower == 'true' }
+    end
+    if p:peek().kind == '(' then return call(p, token) end
+    return { kind = 'name', name = token.value, at = token.at }
+  elseif token.kind == '(' then
+    local inner = expression(p, 0)
+    p:take ')'
+    return inner
+  elseif UNARY[token.kind] then
+    return { kind = 'unary', op = token.kind, expression(p, UNARY[token.kind]) }
+  end
+  fail(p.text, token.at, ('a name, a number or a string is expected instead of %s'):format(
+    token.kind == 'end' and 'the end' or ("'%s'"):format(token.value)))
+end
+
+function expression(p, least)
+  p.depth = p.depth + 1
+  if p.depth > DEEPEST then fail(p.text, p:peek().at, 'too many brackets inside one another') end
+  local left = primary(p)
+  while true do
+    local op = p:peek().kind
+    local power = POWER[op]
+    if not power or power <= least then break end
+    p:take()
+    -- a power binds to its right: 2^3^2 is 2^9
+    left = { kind = 'binary', op = op, left, expression(p, op == '^' and power - 1 or power) }
+  end
+  p.depth = p.depth - 1
+  return left
+end
+
+--- Parse an expression.
+---@param text string
+---@param aggregates table|nil set of further function names: median, count ...
+---@return table tree for `sql`, `evaluate` and `names`
+-- Raises EARG with the place of what is not understood.
+-- >> expression.parse "batch >= 64 and kind = 'linear'"
+function M.parse(text, aggregates)
+  if type(text) ~= 'string' then
+    blame.raise(('an expression is a text, got %s'):format(type(text)), 'EARG')
+  end
+  local p = parser(text)
+  p.aggregates = aggregates or {}
+  local tree = expression(p, 0)
+  if p:peek().kind ~= 'end' then
+    fail(text, p:peek().at, ("'%s' is too much"):format(p:peek().value))
+  end
+  tree.text = text
+  return tree
+end
+
+--- Call f with each name of a tree and its node.
+---@param tree table
+---@param f function
+function M.names(tree, f)
+  if tree.kind == 'name' then f(tree.name, tree) end
+  for _, child in ipairs(tree) do M.names(child, f) end
+end
+
+--- Raise unless every name of a tree is known.
+---@param tree table
+---@param known table set of names
+---@param what string for the error: 'the sweep widths'
+function M.check(tree, known, what)
+  M.names(tree, function(name)
+    if not known[name] then
+      local list = {}
+      for each in pairs(known) do list[#list + 1] = each end
+      table.sort(list)
+      blame.raise(('%s has no %s%s'):format(what, name, near.hint(name, list)), 'EARG')
+    end
+  end)
+end
+
+-- -- SQL -----------------------------------------------------------
+
+local SQL = { ['~='] = '<>', ['and'] = 'AND', ['or'] = 'OR' }
+
+local function sql(tree, values)
+  if tree.kind == 'value' then
+    values[#values + 1] = tree.value
+    return '?'
+  elseif tree.kind == 'name' then
+    return '"' .. tree.name .. '"' -- letters, digits and _ only
+  elseif tree.kind == 'unary' then
+    return ('(%s %s)'):format(tree.op == 'not' and 'NOT' or '-', sql(tree[1], values))
+  elseif tree.kind == 'binary' then
+    local a, b = sql(tree[1], values), sql(tree[2], values)
+    if tree.op == '^' then return ('power(%s, %s)'):format(a, b) end
+    if tree.op == '/' then return ('(1.0 * %s / %s)'):format(a, b) end
+    return ('(%s %s %s)'):format(a, SQL[tree.op] or tree.op, b)
+  end
+  local arguments = {}
+  for i, child in ipairs(tree) do arguments[i] = sql(child, values) end
+  return ('%s(%s)'):format(tree.name, table.concat(arguments, ', '))
+end
+
+--- A tree as SQL and the values to bind, in order.
+---@param tree table
+---@return string text
+---@return table values
+function M.sql(tree)
+  local values = {}
+  return sql(tree, values), values
+end
+
+-- -- Lua -----------------------------------------------------------
+
+local function truth(v) return v ~= nil and v ~= false and v ~= 0 end
+
+local function comparable(a, b) return type(a) == type(b) and (type(a) ~= 'boolean') end
+
+local BINARY = {
+  ['='] = function(a, b) return a == b end, ['~='] = function(a, b) return a ~= b end,
+  ['<'] = function(a, b) return comparable(a, b) and a < b end,
+  ['<='] = function(a, b) return comparable(a, b) and a <= b end,
+  ['>'] = function(a, b) return comparable(a, b) and a > b end,
+  ['>='] = function(a, b) return comparable(a, b) and a >= b end,
+}
+local ARITHMETIC = {
+  ['+'] = function(a, b) return a + b end, ['-'] = function(a, b) return a - b end,
+  ['*'] = function(a, b) return a * b end, ['/'] = function(a, b) return a / b end,
+  ['^'] = function(a, b) return a ^ b end,
+}
+local CALLS = {
+  min = math.min, max = math.max, abs = math.abs,
+  log2 = function(x) return math.log(x) / math.log(2) end,
+}
+
+local function evaluate(tree, row)
+  if tree.kind == 'value' then return tree.value end
+  if tree.kind == 'name' then return row[tree.name] end
+  if tree.kind == 'unary' then
+    local v = evaluate(tree[1], row)
+    if tree.op == 'not' then return not truth(v) end
+    return type(v) == 'number' and -v or nil
+  end
+  if tree.kind == 'binary' then
+    local a, b = evaluate(tree[1], row), evaluate(tree[2], row)
+    if tree.op == 'and' then return truth(a) and truth(b) end
+    if tree.op == 'or' then return truth(a) or truth(b) end
+    if BINARY[tree.op] then return a ~= nil and b ~= nil and BINARY[tree.op](a, b) end
+    if type(a) ~= 'number' or type(b) ~= 'number' then return nil end
+    return ARITHMETIC[tree.op](a, b)
+  end
+  local values = {}
+  for i, child in ipairs(tree) do
+    values[i] = evaluate(child, row)
+    if type(values[i]) ~= 'number' then return nil end
+  end
+  return #values > 0 and CALLS[tree.name](unpack(values)) or nil
+end
+
+--- The value of a tree over a row; what is absent makes comparisons false and sums absent.
+---@param tree table
+---@param row table values by name
+---@return any value
+-- >> expression.evaluate(expression.parse '2 * k', { k = 3 })
+function M.evaluate(tree, row)
+  return evaluate(tree, row)
+end
+
+--- Does a row fulfil a condition?
+---@param tree table
+---@param row table
+---@return boolean
+function M.holds(tree, row)
+  return truth(evaluate(tree, row))
+end
+
+return M

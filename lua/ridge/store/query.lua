@@ -1,0 +1,342 @@
+-- SPDX-License-Identifier: MIT
+--- Questions to one sweep: filter, columns, groups, aggregates, order.
+--
+-- The filter runs in SQLite over the sweep's wide view, with bound values; groups and aggregates
+-- are counted here, because SQLite knows no medians.
+
+local blame = require 'ridge.blame'
+local expression = require 'ridge.store.expression'
+local identity = require 'ridge.store.identity'
+local near = require 'ridge.near'
+local schema = require 'ridge.store.schema'
+
+local M = {}
+
+-- -- Aggregates -----------------------------------------------------------
+
+local function quantile(q)
+  return function(sorted)
+    if #sorted == 0 then return nil end
+    local at = (#sorted - 1) * q + 1
+    local low = math.floor(at)
+    local a, b = sorted[low], sorted[math.min(low + 1, #sorted)]
+    return a + (b - a) * (at - low)
+  end
+end
+
+local function sum(list)
+  local s = 0
+  for _, v in ipairs(list) do s = s + v end
+  return s
+end
+
+-- Each gets the sorted numbers of a group.
+local AGGREGATES = {
+  count = function(list) return #list end,
+  min = function(list) return list[1] end,
+  max = function(list) return list[#list] end,
+  sum = sum,
+  mean = function(list) return #list > 0 and sum(list) / #list or nil end,
+  median = quantile(0.5),
+}
+for _, p in ipairs { 1, 5, 10, 25, 75, 90, 95, 99 } do AGGREGATES['p' .. p] = quantile(p / 100) end
+
+-- -- Columns -----------------------------------------------------------
+
+-- Split at commas that stand outside brackets and quotes.
+local function split(text)
+  local parts, depth, quote, start = {}, 0, nil, 1
+  for i = 1, #text do
+    local c = text:sub(i, i)
+    if quote then
+      if c == quote then quote = nil end
+    elseif c == '"' or c == "'" then
+      quote = c
+    elseif c == '(' then
+      depth = depth + 1
+    elseif c == ')' then
+      depth = depth - 1
+    elseif c == ',' and depth == 0 then
+      parts[#parts + 1] = text:sub(start, i - 1)
+      start = i + 1
+    end
+  end
+  parts[#parts + 1] = text:sub(start)
+  for i, part in ipairs(parts) do parts[i] = part:match '^%s*(.-)%s*$' end
+  return parts
+end
+
+-- min and max of one column are aggregates; of several they are functions of a row.
+local function is_aggregate(tree)
+  return tree.kind == 'call' and AGGREGATES[tree.name] ~= nil and #tree <= 1
+end
+
+local function column_of(text)
+  local name, body = text:match '^([%a_][%w_]*)%s*:=%s*(.+)$'
+  local tree = expression.parse(body or text, AGGREGATES)
+  local title = name or (text:gsub('%s+', ' '))
+  if is_aggregate(tree) then
+    if tree.name ~= 'count' and not tree[1] then
+      blame.raise(('%s needs a column: %s(fwd)'):format(tree.name, tree.name), 'EARG')
+    end
+    return { title = title, aggregate = AGGREGATES[tree.name], tree = tree[1] }
+  end
+  return { title = title, tree = tree }
+end
+
+-- -- The view -----------------------------------------------------------
+
+--- Columns of a sweep's wide view, in order.
+---@param st table
+---@param name string of the sweep
+---@return string[] list
+function M.columns(st, name)
+  local list = {}
+  for i, row in ipairs(st.db:query(('/* columns */ PRAGMA temp.table_info("%s")'):format(
+      (name:gsub('"', '""'))))) do
+    list[i] = row.name
+  end
+  return list
+end
+
+--- A sweep by name; raises EARG with the near miss.
+---@param st table
+---@param name string
+---@return table sweep id, name ...
+function M.sweep(st, name)
+  local sweep = identity.find(st, name)
+  if not sweep then
+    local names = {}
+    for i, row in ipairs(st.db:query '/* names */ SELECT name FROM sweep ORDER BY id DESC') do
+      names[i] = row.name
+    end
+    blame.raise(('there is no sweep %s in %s%s%s'):format(name, st.path, near.hint(name, names),
+      #names > 0 and '; it has ' .. table.concat(names, ', ') or ''), 'EARG')
+  end
+  return sweep
+end
+
+local function set_of(list)
+  local set = {}
+  for _, name in ipairs(list) do set[name] = true end
+  return set
+end
+
+local function fetch(st, sweep, needed, where)
+  local columns, sql, values = {}, 'role = ?', {}
+  for i, name in ipairs(needed) do columns[i] = '"' .. name .. '"' end
+  if where then
+    local text, bound = expression.sql(where)
+    sql, values = sql .. ' AND ' .. text, bound
+  end
+  return st.db:query(('/* query */ SELECT %s FROM temp."%s" WHERE %s'):format(
+    #columns > 0 and table.concat(columns, ', ') or '1', (sweep.name:gsub('"', '""')), sql),
+    'point', unpack(values))
+end
+
+-- -- Groups -----------------------------------------------------------
+
+local function key_of(row, by)
+  local parts = {}
+  for i, name in ipairs(by) do parts[i] = type(row[name]) .. ':' .. tostring(row[name]) end
+  return table.concat(parts, '\1')
+end
+
+local function groups_of(rows, by)
+  local groups, order = {}, {}
+  for _, row in ipairs(rows) do
+    local key = key_of(row, by)
+    local group = groups[key]
+    if not group then
+      group = {}
+      groups[key] = group
+      order[#order + 1] = group
+    end
+    group[#group + 1] = row
+  end
+  return order
+end
+
+local function aggregate(column, group)
+  local list = {}
+  for _, row in ipairs(group) do
+    local value = true
+    if column.tree then value = expression.evaluate(column.tree, row) end
+    if type(value) == 'number' and value == value then
+      list[#list + 1] = value
+    elseif value ~= nil and column.aggregate == AGGREGATES.count then
+      list[#list + 1] = 1
+    end
+  end
+  table.sort(list)
+  return column.aggregate(list)
+end
+
+local function grouped(rows, columns, by)
+  local out = {}
+  for _, group in ipairs(groups_of(rows, by)) do
+    local line = {}
+    for i, column in ipairs(columns) do
+      if column.aggregate then
+        line[i] = aggregate(column, group)
+      else
+        line[i] = expression.evaluate(column.tree, group[1])
+      end
+    end
+    out[#out + 1] = line
+  end
+  return out
+end
+
+local function plain(rows, columns)
+  local out = {}
+  for r, row in ipairs(rows) do
+    local line = {}
+    for i, column in ipairs(columns) do line[i] = expression.evaluate(column.tree, row) end
+    out[r] = line
+  end
+  return out
+end
+
+-- -- Order -----------------------------------------------------------
+
+local function before(a, b)
+  if a == nil or b == nil then return a ~= nil end
+  if type(a) ~= type(b) then return type(a) < type(b) end
+  if type(a) == 'boolean' then return a and not b end
+  return a < b
+end
+
+-- '2' or 'width' rising, '-2' or '-width' falling.
+local function order(lines, columns, by)
+  local place, falling = tonumber(by) and math.abs(tonumber(by)), by:sub(1, 1) == '-'
+  if not place then
+    local name = by:gsub('^%-', ''):gsub('%.', '_')
+    for i, column in ipairs(columns) do
+      if column.title:gsub('%.', '_') == name then place = i end
+    end
+  end
+  if not place or not columns[place] then
+    blame.raise(("--sort: there is no column '%s'"):format(by), 'EARG')
+  end
+  local at = {}
+  for i, line in ipairs(lines) do at[line] = i end
+  table.sort(lines, function(a, b)
+    local x, y = a[place], b[place]
+    if x == y then return at[a] < at[b] end
+    if x == nil or y == nil then return x ~= nil end -- what is absent comes last either way
+    if falling then return before(y, x) end
+    return before(x, y)
+  end)
+end
+
+-- -- The question -----------------------------------------------------------
+
+local function needed_of(columns, by, where, known, what)
+  local needed, list = {}, {}
+  local function need(name)
+    if not needed[name] then
+      needed[name] = true
+      list[#list + 1] = name
+    end
+  end
+  for _, column in ipairs(columns) do
+    if column.tree then
+      expression.check(column.tree, known, what)
+      expression.names(column.tree, need)
+    end
+  end
+  for _, name in ipairs(by) do
+    expression.check({ kind = 'name', name = name }, known, what)
+    need(name)
+  end
+  if where then expression.check(where, known, what) end
+  return list
+end
+
+-- What is shown when nobody names columns: parameters, phases, metrics; not their small print.
+local SMALL = { '_lo$', '_hi$', '_min$', '_p25$', '_p75$', '_p95$', '_p99$', '_max$', '_mean$',
+  '_sd$', '_mad$', '_n$', '_grade$', '_flags$', '_first$', '_flops$', '_bytes$' }
+local function usual(list)
+  local fixed, out = set_of(schema.FIXED), {}
+  for _, name in ipairs(list) do
+    local small = fixed[name]
+    for _, pattern in ipairs(SMALL) do small = small or name:find(pattern) end
+    if not small then out[#out + 1] = name end
+  end
+  out[#out + 1] = 'grade'
+  return out
+end
+
+--- Ask a sweep.
+-- >> query.ask(st, 'widths', { columns = 'width, median(fwd)', group = 'width', sort = '-2' })
+---@param st table an open store
+---@param name string the sweep
+---@param opt table columns (text: expressions by comma, `name := expression`), where (text), group
+---  (names by comma), sort ('2', '-fwd'), limit
+---@return table found titles (list), lines (list of lists; what is absent is nil)
+function M.ask(st, name, opt)
+  local sweep = M.sweep(st, name)
+  schema.views(st.db)
+  local all = M.columns(st, sweep.name)
+  local known = set_of(all)
+  local columns, by, has_aggregate = {}, {}, false
+  for i, text in ipairs(opt.columns and split(opt.columns) or usual(all)) do
+    columns[i] = column_of(text)
+    has_aggregate = has_aggregate or columns[i].aggregate ~= nil
+  end
+  for _, text in ipairs(opt.group and split(opt.group) or {}) do
+    by[#by + 1] = (text:gsub('%.', '_'))
+  end
+  local where = opt.where and expression.parse(opt.where)
+  local needed = needed_of(columns, by, where, known, 'the sweep ' .. sweep.name)
+  local rows = fetch(st, sweep, needed, where)
+  local found = { titles = {} }
+  for i, column in ipairs(columns) do found.titles[i] = column.title end
+  if has_aggregate or #by > 0 then
+    found.lines = grouped(rows, columns, by)
+  else
+    found.lines = plain(rows, columns)
+  end
+  if opt.sort then order(found.lines, columns, opt.sort) end
+  for i = #found.lines, (opt.limit or math.huge) + 1, -1 do found.lines[i] = nil end
+  return found
+end
+
+--- Does a sweep's view have a column?
+---@param st table
+---@param sweep table
+---@param name string
+---@return boolean
+function M.has(st, sweep, name)
+  schema.views(st.db)
+  return set_of(M.columns(st, sweep.name))[name] == true
+end
+
+--- Every column of every point.
+---@param st table
+---@param name string the sweep
+---@return table found titles, lines
+function M.all(st, name)
+  local sweep = M.sweep(st, name)
+  return M.sql(st, ('/* all rows */ SELECT * FROM "%s" ORDER BY trial'):format(
+    (sweep.name:gsub('"', '""'))))
+end
+
+--- Any SELECT over the views, in a database that is open for reading only.
+---@param st table
+---@param sql string
+---@return table found titles, lines
+function M.sql(st, sql)
+  schema.views(st.db)
+  local rows, titles = st.db:query(sql)
+  local found = { titles = titles, lines = {} }
+  for r, row in ipairs(rows) do
+    local line = {}
+    for i, title in ipairs(titles) do line[i] = row[title] end
+    found.lines[r] = line
+  end
+  return found
+end
+
+return M

@@ -1,0 +1,130 @@
+-- SPDX-License-Identifier: MIT
+-- The commands that read a database, as typed: what they print where, and their exit status.
+
+local folders = dofile 'tests/lua/store/folder.lua'
+
+local RECIPE = [[
+local ridge = require 'ridge'
+ridge.sweep 'squares' {
+  space = { k = { 1, 2, 3, 4 } },
+  measure = function(p, _, m)
+    if p.k == 3 then error('three is not measured') end
+    m:metric('square', p.k * p.k, { better = 'lower' })
+  end,
+}:run { calibrate = false, progress = 'off' }
+]]
+
+describe('the command', function()
+  local folder, db
+
+  local function ridge(words)
+    return folders.run(('RIDGE_DB=%s ./ridge %s'):format(db, words))
+  end
+
+  setup(function()
+    folder = folders.new()
+    db = folder .. '/s.db'
+    local file = io.open(folder .. '/squares.lua', 'w')
+    file:write(RECIPE)
+    file:close()
+    ridge(folder .. '/squares.lua')
+  end)
+  teardown(function() folders.remove(folder) end)
+
+  it('sweeps lists what there is', function()
+    local text, status = ridge 'sweeps'
+    assert.equal(0, status)
+    assert.matches('squares%s+3%s+4%s+0%s+1 error', text)
+  end)
+
+  it('query prints rows, and one sentence for what is wrong', function()
+    local text, status = ridge "query squares 'k, square' --where 'k < 3' --sort -k --as csv"
+    assert.equal(0, status)
+    assert.equal('k,square\n2,4\n1,1\n', text)
+    text, status = ridge "query squares 'sqare'"
+    assert.equal(1, status)
+    assert.matches("did you mean 'square'", text)
+    text, status = ridge "query --sql 'DROP TABLE trial'"
+    assert.equal(1, status)
+    assert.matches('read%-only', text)
+    text, status = ridge 'query'
+    assert.equal(1, status)
+    assert.matches('a sweep is missing', text)
+    assert.equal(3, (select(2, (ridge "query --sql 'SELECT square FROM \"squares\" WHERE square'")
+      :gsub('%d+', ''))))
+  end)
+
+  it('top knows which way is better', function()
+    local text, status = ridge 'top squares --by square -n 2 --as csv'
+    assert.equal(0, status)
+    assert.matches('^trial,k,square,grade\n%d+,1,1,\n%d+,2,4,\n$', text)
+  end)
+
+  it('show tells all of a trial, failed ones too', function()
+    local id = ridge "query squares trial --where \"state = 'error'\" --as csv":match '(%d+)\n$'
+    local text, status = ridge('show ' .. id)
+    assert.equal(0, status)
+    assert.matches('squares, error', text)
+    assert.matches('three is not measured', text)
+    text, status = ridge 'show 4711'
+    assert.equal(1, status)
+    assert.matches('no trial 4711', text)
+    assert.equal(1, (select(2, ridge 'show x')))
+  end)
+
+  it('export writes a whole file or none', function()
+    local text, status = ridge(('export squares -o %s/out.csv'):format(folder))
+    assert.equal(0, status, text)
+    local file = io.open(folder .. '/out.csv')
+    assert.equal(5, select(2, file:read('*a'):gsub('\n', '')))
+    file:close()
+    text, status = ridge 'export squares -o /nowhere/out.csv'
+    assert.equal(1, status)
+    assert.matches('cannot be written', text)
+  end)
+
+  it('retry puts failed points back', function()
+    local text, status = ridge 'retry squares --state error'
+    assert.equal(0, status)
+    assert.matches('1 points of squares', text)
+    assert.matches('squares%s+3%s+4%s+0%s+%d', (ridge 'sweeps'))
+    ridge(folder .. '/squares.lua')
+    assert.matches('1 error', (ridge 'sweeps')) -- it failed again, and both tries are on record
+    assert.equal('n\n2\n', (ridge("query --as csv --sql \"SELECT count(*) AS n FROM attempt a "
+      .. "JOIN trial t ON t.id = a.trial_id WHERE t.state = 'error'\"")))
+  end)
+
+  it('db checks, copies, and finds damage', function()
+    assert.equal(0, (select(2, ridge 'db check')))
+    assert.matches('4 trial', (ridge 'db info'))
+    local copy = folder .. '/copy.db'
+    assert.equal(0, (select(2, ridge('db backup ' .. copy))))
+    assert.equal(1, (select(2, ridge('db backup ' .. copy))))
+    folders.run(([[sqlite3 %s "UPDATE trial SET state = 'ok'" 2>/dev/null ||
+      ./ridge -e 'local s = require("ridge.store").open("%s", "write")
+      s:within(function() s.db:run("UPDATE trial SET state = \"ok\"") end) s:close()']]):format(
+      copy, copy))
+    local text, status = folders.run('./ridge db check --db ' .. copy)
+    assert.equal(1, status)
+    assert.matches('without a finished attempt', text)
+    text, status = ridge 'db chek'
+    assert.equal(1, status)
+    assert.matches("did you mean 'check'", text)
+  end)
+
+  it('merge makes one of two', function()
+    local text, status = folders.run(('./ridge merge %s/all.db %s && ./ridge sweeps --db %s/all.db')
+      :format(folder, db, folder))
+    assert.equal(0, status, text)
+    assert.matches('squares%s+3%s+4', text)
+    assert.equal(1, (select(2, folders.run('./ridge merge x.db'))))
+  end)
+
+  it('has help with an example', function()
+    for _, name in ipairs { 'query', 'top', 'show', 'sweeps', 'export', 'retry', 'merge', 'db' } do
+      local text, status = ridge(name .. ' --help')
+      assert.equal(0, status)
+      assert.matches('    ridge ' .. name, text)
+    end
+  end)
+end)

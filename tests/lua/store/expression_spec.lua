@@ -1,0 +1,86 @@
+-- SPDX-License-Identifier: MIT
+-- The language of filters: the same value from SQL and from Lua, and nothing that is not in it.
+
+local expression = require 'ridge.store.expression'
+local folders = dofile 'tests/lua/store/folder.lua'
+local sqlite = require 'ridge.store.sqlite'
+
+local function failure(f, ...)
+  local ok, e = pcall(f, ...)
+  assert.is_false(ok, 'an error is expected')
+  return e.message
+end
+
+describe('an expression', function()
+  local ROW = { batch = 64, width = 128, kind = 'linear', fwd_gflops = 2.5 }
+
+  local function value(text) return expression.evaluate(expression.parse(text), ROW) end
+
+  it('has the precedence of Lua', function()
+    assert.equal(14, value '2 + 3 * 4')
+    assert.equal(512, value '2 ^ 3 ^ 2')
+    assert.equal(-4, value '-2 ^ 2')
+    assert.equal(20, value '(2 + 3) * 4')
+    assert.is_true(value 'not 1 = 2')
+    assert.is_true(value '1 = 2 or 2 = 2 and 3 = 3')
+    assert.equal(8192, value 'batch*width')
+    assert.equal(7, value 'log2(width)')
+    assert.equal(64, value 'min(batch, width)')
+  end)
+
+  it('reads names, dots, strings and numbers', function()
+    assert.is_true(value "kind = 'linear'")
+    assert.is_true(value 'kind == "linear" and kind != \'conv\' and kind ~= "x" and kind <> "y"')
+    assert.equal(2.5, value 'fwd.gflops')
+    assert.equal(1500, value '1.5e3')
+    assert.equal(0.5, value '.5')
+  end)
+
+  it('makes comparisons with what is absent false, and sums absent', function()
+    assert.is_false(value 'rank < 3')
+    assert.is_nil(value 'rank + 3')
+    assert.is_false(value 'kind < 3')
+  end)
+
+  it('means the same in SQL', function()
+    local folder = folders.new()
+    local db = sqlite.open(folder .. '/e.db', 'write')
+    db:exec('CREATE TABLE t(batch INT, width INT, kind TEXT, fwd_gflops REAL, rank INT)')
+    db:insert('t', ROW)
+    for _, text in ipairs { '2 + 3 * 4', '2 ^ 3 ^ 2', '-2 ^ 2', 'batch * width <= 2^13',
+      "kind = 'linear' and not batch > 64", 'rank < 3', 'rank + 3', 'batch / width', '1 / 2',
+      'log2(width)', 'abs(-3)', 'max(batch, width)', "kind = 'it''s'" } do
+      local ok, tree = pcall(expression.parse, text)
+      if ok then
+        local sql, values = expression.sql(tree)
+        local from_sql = db:value('SELECT ' .. sql .. ' FROM t', unpack(values))
+        local from_lua = expression.evaluate(tree, ROW)
+        if type(from_lua) == 'boolean' then
+          from_lua, from_sql = from_lua, from_sql ~= nil and from_sql ~= 0
+        end
+        assert.equal(from_lua, from_sql, text)
+      end
+    end
+    db:close()
+    folders.remove(folder)
+  end)
+
+  it('can be neither SQL nor Lua', function()
+    for _, text in ipairs { "1; DROP TABLE trial", 'os.execute("x")', "(SELECT 1)",
+      'x[1]', "'a' || 'b'", 'load_extension(1)', 'a b', '', '(', '1 +', "'open" } do
+      assert.is_string(failure(expression.parse, text), text)
+    end
+    local sql, values = expression.sql(expression.parse "kind = '\"); DROP TABLE t; --'")
+    assert.equal('("kind" = ?)', sql)
+    assert.same({ '"); DROP TABLE t; --' }, values)
+    failure(expression.parse, ('('):rep(10000))
+  end)
+
+  it('says where it is wrong, and the near miss', function()
+    assert.matches("at character 4 of '1 %+'", failure(expression.parse, '1 +'))
+    assert.matches("did you mean 'log2'", failure(expression.parse, 'log(3)'))
+    assert.matches("did you mean 'width'", failure(function()
+      expression.check(expression.parse 'widht > 3', { width = true }, 'the sweep')
+    end))
+  end)
+end)

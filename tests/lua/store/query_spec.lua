@@ -1,0 +1,162 @@
+-- SPDX-License-Identifier: MIT
+-- Questions to a sweep, files in every form, merging: over sweeps measured by a made-up laboratory.
+
+local cheap = dofile 'tests/lua/sweep/cheap_lab.lua'
+local folders = dofile 'tests/lua/store/folder.lua'
+local format = require 'ridge.store.format'
+local merge = require 'ridge.store.merge'
+local query = require 'ridge.store.query'
+local ridge = require 'ridge'
+local store = require 'ridge.store'
+
+local function failure(f, ...)
+  local ok, e = pcall(f, ...)
+  assert.is_false(ok, 'an error is expected')
+  return e.message
+end
+
+local function measure(path, opt)
+  local sw = ridge.sweep 'asked' {
+    space = { width = { 1, 2, 4 }, kind = { 'a', 'b' } },
+    args = opt and opt.args,
+    measure = function(p, _, m)
+      if p.width == 4 and p.kind == 'b' and not (opt and opt.heal) then error('no luck') end
+      m:time('fwd', function() return p.width * (p.kind == 'a' and 100 or 300) end)
+      m:metric('score', p.width, { better = 'higher' })
+    end,
+  }
+  sw:run { db = path, calibrate = false, progress = 'off', lab = cheap.new(),
+           shard = opt and opt.shard }
+end
+
+describe('a question', function()
+  local folder, path, st
+
+  setup(function()
+    folder = folders.new()
+    path = folder .. '/q.db'
+    measure(path)
+    st = store.open(path, 'read')
+  end)
+  teardown(function()
+    st:close()
+    folders.remove(folder)
+  end)
+
+  it('has the usual columns when none are named', function()
+    local found = query.ask(st, 'asked', { sort = 'fwd' })
+    assert.same({ 'kind', 'width', 'fwd', 'score', 'grade' }, found.titles)
+    assert.equal(6, #found.lines)
+    assert.same({ 'a', 1, 100, 1, 'A' }, found.lines[1])
+    assert.is_nil(found.lines[6][3]) -- what failed has no time, and comes last
+  end)
+
+  it('filters, groups, aggregates, sorts and ends', function()
+    local found = query.ask(st, 'asked', { columns = 'kind, count(fwd), n := count(), median(fwd),'
+      .. ' max(fwd), mean(score)', where = 'width >= 2', group = 'kind', sort = '-4' })
+    assert.same({ 'kind', 'count(fwd)', 'n', 'median(fwd)', 'max(fwd)', 'mean(score)' },
+      found.titles)
+    assert.same({ 'b', 1, 2, 600, 600, 2 }, found.lines[1])
+    assert.same({ 'a', 2, 2, 300, 400, 3 }, found.lines[2])
+    assert.equal(2, #query.ask(st, 'asked', { limit = 2 }).lines)
+    assert.same({ { 200 } }, query.ask(st, 'asked', { columns = 'width * 100',
+      where = "kind = 'b' and width = 2" }).lines)
+  end)
+
+  it('names what is not there', function()
+    assert.matches("did you mean 'width'", failure(query.ask, st, 'asked', { columns = 'widht' }))
+    assert.matches("did you mean 'asked'", failure(query.ask, st, 'aksed', {}))
+    assert.matches('no column', failure(query.ask, st, 'asked', { sort = '9' }))
+    assert.matches('needs a column', failure(query.ask, st, 'asked', { columns = 'median()' }))
+  end)
+
+  it('comes in every form', function()
+    local found = { titles = { 'k', 'text' }, lines = { { 0.1, 'a,"b"' }, { nil, 'c|d' } } }
+    assert.equal('k,text\n0.1,"a,""b"""\n,c|d\n', format.text(found, 'csv'))
+    assert.equal('  k  text\n0.1  a,"b"\n     c|d\n', format.text(found, 'table'))
+    assert.matches('c\\|d', format.text(found, 'md'))
+    assert.equal('{"k":0.1,"text":"a,\\"b\\""}\n{"text":"c|d"}\n', format.text(found, 'jsonl'))
+    assert.matches('"version":1', format.text(found, 'json'))
+  end)
+
+  it('may be any SELECT, and changes nothing', function()
+    local found = query.sql(st, 'SELECT kind, max(fwd) AS t FROM "asked" GROUP BY kind')
+    assert.same({ 'kind', 't' }, found.titles)
+    assert.same({ 'b', 600 }, found.lines[2])
+    assert.matches('read%-only', failure(query.sql, st, 'DELETE FROM trial'))
+  end)
+end)
+
+describe('merging', function()
+  local folder
+
+  before_each(function() folder = folders.new() end)
+  after_each(function() folders.remove(folder) end)
+
+  local function into(...)
+    local st = store.open(folder .. '/all.db', 'write')
+    local last
+    for _, name in ipairs { ... } do last = merge.take(st, folder .. '/' .. name) end
+    return st, last
+  end
+
+  local function points(st)
+    return st.db:value "SELECT count(*) FROM trial WHERE state = 'ok'",
+      st.db:value 'SELECT count(*) FROM trial', st.db:value 'SELECT count(*) FROM attempt'
+  end
+
+  it('unites shards, and does nothing the second time', function()
+    for i = 1, 4 do
+      measure(('%s/%d.db'):format(folder, i), { shard = i .. '/4', heal = true })
+    end
+    local st = into('1.db', '2.db', '3.db', '4.db')
+    assert.same({ 6, 6, 6 }, { points(st) })
+    assert.equal('done', st.db:value 'SELECT state FROM sweep')
+    assert.equal('ok', st.db:value 'PRAGMA integrity_check')
+    assert.is_nil(st.db:value 'PRAGMA foreign_key_check')
+    st:close()
+    local again, counts = into('3.db')
+    for _, c in ipairs(counts) do assert.equal(0, c.n, c.name) end
+    assert.same({ 6, 6, 6 }, { points(again) })
+    -- times and samples came along
+    local found = query.ask(again, 'asked', { columns = 'fwd', where = 'width = 4', sort = '1' })
+    assert.same({ { 400 }, { 1200 } }, found.lines)
+    assert.equal(6, again.db:value 'SELECT count(*) FROM samples')
+    again:close()
+  end)
+
+  it('keeps every try of a point that two files have', function()
+    measure(folder .. '/a.db')
+    measure(folder .. '/b.db')
+    local st = into('a.db', 'b.db')
+    local ok, all, attempts = points(st)
+    assert.same({ 5, 6 }, { ok, all })
+    assert.is_true(attempts >= 12)
+    assert.equal(attempts,
+      st.db:value 'SELECT count(*) FROM (SELECT DISTINCT trial_id, n FROM attempt)')
+    assert.equal(1, st.db:value 'SELECT count(*) FROM sweep')
+    st:close()
+  end)
+
+  it('gives another sweep of the same name the next number', function()
+    measure(folder .. '/a.db')
+    measure(folder .. '/b.db', { args = { other = 1 } })
+    local st = into('a.db', 'b.db')
+    local names = st.db:query 'SELECT name FROM sweep ORDER BY id'
+    assert.same({ { name = 'asked' }, { name = 'asked-2' } }, names)
+    assert.equal(6, #query.ask(st, 'asked-2', {}).lines)
+    st:close()
+  end)
+
+  it('refuses what is no database, and itself', function()
+    measure(folder .. '/a.db')
+    local file = io.open(folder .. '/junk.db', 'wb')
+    file:write(('x'):rep(5000))
+    file:close()
+    local st = store.open(folder .. '/all.db', 'write')
+    assert.matches('not a results database', failure(merge.take, st, folder .. '/junk.db'))
+    assert.matches('merged into', failure(merge.take, st, folder .. '/all.db'))
+    merge.take(st, folder .. '/a.db') -- and goes on afterwards
+    st:close()
+  end)
+end)
