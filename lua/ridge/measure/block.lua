@@ -124,6 +124,7 @@ local function take_round(point, previous)
     point.samples[n] = round[i]
     point.at[n] = window.begin_ns - point.t0
     point.mark[n] = mark_of(window)
+    if window.migrations < 0 then point.migrations_hidden = true end
     point.spent, point.own_cpu = point.spent + ns, point.own_cpu + window.own_cpu_ns
   end
   point.rounds[#point.rounds + 1] = round

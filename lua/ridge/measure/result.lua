@@ -139,6 +139,7 @@ function M.of(point, protocol, around)
   out.thresholds = limits.how
   out.host = { foreign = seen.foreign, pressure = seen.pressure, steal = seen.steal,
                throttled = seen.throttled, hidden = host.hidden(seen) }
+  if point.migrations_hidden then table.insert(out.host.hidden, 'migrations') end
   if seen.pressure > limits.pressure then out.host.cause = flags.pressure_cause(facts, limits) end
   return out
 end

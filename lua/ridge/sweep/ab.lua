@@ -233,11 +233,19 @@ local function elsewhere(sw, pair, own, forward, f)
   return measure.with_source(source, forward, f)
 end
 
--- All phases of one pair; the machine is ours alone meanwhile.
-local function compare_pair(sw, pair, own, forward, results)
+-- The machine is ours alone while a pair is timed; between pairs others may have it.
+local function take(own, lease)
+  if not lease then return end
+  if own.progress and not lease:try_shared() then
+    own.progress 'waiting: another process times on this machine'
+  end
+  lease:exclusive()
+end
+
+-- All phases of one pair.
+local function compare_pair(sw, pair, own, forward, results, lease)
   local way = own.origin and elsewhere or here
-  local lease = own.lab.lease()
-  if lease then lease:exclusive() end
+  take(own, lease)
   local ok, err = pcall(way, sw, pair, own, forward, function(runners, around)
     for _, name in ipairs(runners[1]:names()) do
       local label = space.label(pair.match)
@@ -294,18 +302,18 @@ end
 function M.run(sw, given)
   local own, forward = split(given)
   own.lab = own.lab or require 'ridge.sweep.lab'
-  local results, interrupted = {}, nil
+  local results, interrupted, lease = {}, nil, own.lab.lease()
   for _, pair in ipairs(M.pairs(sw, own.a, own.b, own.match)) do
-    local ok, err = pcall(compare_pair, sw, pair, own, forward, results)
+    local ok, err = pcall(compare_pair, sw, pair, own, forward, results, lease)
     if not ok then
-      if #results == 0 or not own.keep then error(err, 0) end
       interrupted = err
       break
     end
   end
+  if lease then lease:close() end
   correct(results)
   -- what was compared before an interrupt or an error is kept
-  if own.keep then keep(sw, own, results) end
+  if own.keep and #results > 0 then keep(sw, own, results) end
   if interrupted then error(interrupted, 0) end
   return results
 end

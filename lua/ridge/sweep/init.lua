@@ -212,6 +212,15 @@ function Sweep:ab(opt)
   return require('ridge.sweep.ab').run(self, given)
 end
 
+--- Hold the stored results of two databases against each other: unpaired, see ridge.sweep.compare.
+-- >> for _, found in ipairs((ridge.sweep.compare('main.db', 'pr.db'))) do print(found.verdict) end
+---@param a string database file
+---@param b string database file
+---@param opt table|nil sweep, match, margin
+---@return table results
+---@return integer alone timings that only one of them has
+function M.compare(a, b, opt) return require('ridge.sweep.compare').databases(a, b, opt) end
+
 -- Reading ------------------------------------------------------------------------------------
 
 local function read(self, db, what, fn)

@@ -124,6 +124,24 @@ describe('a comparison with five looks', function()
     end)
   end
 
+  it('has intervals that all five hold the truth together, in 95 %', function()
+    local r, missed, n = random.new(41), 0, 1000
+    for _ = 1, n do
+      local all = { effects = {}, aa = {} }
+      for _ = 1, 5 do
+        for _, d in ipairs(process(r, 12, CASES.white, 0).effects) do
+          table.insert(all.effects, d)
+        end
+        local found = verdict.of({ all }, 0, 5).log
+        if found.lo > 0 or found.hi < 0 then
+          missed = missed + 1
+          break
+        end
+      end
+    end
+    assert.is_true(missed / n <= 0.05 + tolerance(0.05, n), missed / n)
+  end)
+
   it('does not take what differs between processes for a difference of the candidates', function()
     -- in each process memory lies elsewhere, which is worth 2 % one way or the other
     local r, called, n = random.new(99), 0, 300
@@ -229,6 +247,19 @@ describe('measure.ab', function()
     assert.is_true(found.needed > 60)
     assert.is_true(tostring(found):find('blocks in each process would decide', 1, true) ~= nil)
     assert.equal(2, run(0.05, { margin = 0.08, looks = 2 }, nil, 0.02).looks)
+  end)
+
+  it('is not moved by a processor that is taken away in one window of eight', function()
+    local machine = made_up.new()
+    local function noise_of()
+      return machine.random:uniform() < 0.125 and 6 or 1e-3 * machine.random:normal()
+    end
+    local found = ab.ab { a = { window = machine:window(1e5, noise_of) },
+                          b = { window = machine:window(1.05e5, noise_of) },
+                          services = machine:services() }
+    assert.equal('slower', found.verdict)
+    assert.is_true(math.abs(found.ratio - 1.05) < 0.01)
+    assert.is_true(found.ci_hi / found.ci_lo < 1.05, found.ci_hi / found.ci_lo)
   end)
 
   it('takes the same coins for the same seed, and both designs', function()

@@ -37,6 +37,12 @@ describe('processes that differ', function()
     assert.equal('rank+t+processes', out.ci_how)
   end)
 
+  it('are not made up for by many rounds: two of them 1 % apart say little', function()
+    local out = merge.processes(processes { 2e5, 2.02e5 }, protocols.protocol())
+    -- Student's factor of one degree of freedom is 12.7
+    assert.is_true(math.abs(out.precision - 12.706 * 0.005 / 1.005) < 0.005, out.precision)
+  end)
+
   it('and that agree are one clean result with all samples in order', function()
     local results = processes { 2e5, 2e5, 2e5 }
     local out = merge.processes(results, protocols.protocol())

@@ -28,6 +28,14 @@ describe('the centre', function()
     assert.equal(3.75, found.estimate)
   end)
 
+  it('of twelve values lies between the 14th and the 65th average', function()
+    local values, r = {}, random.new(8)
+    for i = 1, 12 do values[i] = r:normal() end
+    local averages, found = paired.walsh(values), paired.location(values, 0.95)
+    assert.equal(78, #averages)
+    assert.same({ averages[14], averages[65] }, { found.lo, found.hi })
+  end)
+
   it('of too few values has their range, and says so', function()
     local found = paired.location({ 3, 1, 2 }, 0.95)
     assert.is_false(found.attained)
