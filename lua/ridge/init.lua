@@ -33,6 +33,8 @@ local LATE = {
   profile = { 'ridge.profile', 'profile' },
   measure = 'ridge.measure', bench = 'ridge.bench', plot = 'ridge.plot', store = 'ridge.store',
   sweep = { 'ridge.sweep', 'sweep' }, args = { 'ridge.cli.args', 'parse' },
+  query = { 'ridge.store.ask', 'query' }, sql = { 'ridge.store.ask', 'sql' },
+  sweeps = { 'ridge.store.ask', 'sweeps' }, merge = { 'ridge.store.ask', 'merge' },
   range = { 'ridge.sweep.space', 'range' }, geom = { 'ridge.sweep.space', 'geom' },
   any = { 'ridge.sweep.space', 'any' }, when = { 'ridge.sweep.space', 'when' },
 }

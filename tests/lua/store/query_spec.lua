@@ -79,6 +79,20 @@ describe('a question', function()
     assert.matches('"version":1', format.text(found, 'json'))
   end)
 
+  it('is a call of ridge too', function()
+    local rows = ridge.query('asked', { columns = 'kind, n := count()', group = 'kind',
+                                        sort = 'kind', db = path })
+    assert.same({ { kind = 'a', n = 3 }, { kind = 'b', n = 3 } }, rows)
+    assert.same({ { n = 6 } }, ridge.sql('SELECT count(*) AS n FROM "asked"', { db = path }))
+    local sweeps = ridge.sweeps { db = path }
+    assert.same({ 'asked', 5, 6, '1 error' },
+      { sweeps[1].sweep, sweeps[1].done, sweeps[1].points, sweeps[1].failed })
+    local all = folder .. '/merged.db'
+    assert.equal(6, ridge.merge(all, path)[1].trial)
+    assert.equal(0, ridge.merge(all, path)[1].trial)
+    assert.matches("'where'", failure(ridge.query, 'asked', { wher = 'x' }))
+  end)
+
   it('may be any SELECT, and changes nothing', function()
     local found = query.sql(st, 'SELECT kind, max(fwd) AS t FROM "asked" GROUP BY kind')
     assert.same({ 'kind', 't' }, found.titles)

@@ -1,0 +1,84 @@
+-- SPDX-License-Identifier: MIT
+--- The commands over stored results as calls: ridge.query, ridge.sql, ridge.sweeps, ridge.merge.
+--
+-- Rows come back as plain tables by column, for the prompt and for recipes.
+
+local options = require 'ridge.options'
+local query = require 'ridge.store.query'
+local store = require 'ridge.store'
+
+local M = {}
+
+local DB = { 'string', doc = 'database file; else RIDGE_DB, else results/ridge.db' }
+
+local function with(path, mode, fn)
+  local st = store.open(path or store.default_path(), mode)
+  local ok, result = pcall(fn, st)
+  st:close()
+  if not ok then error(result, 0) end
+  return result
+end
+
+local function rows_of(found)
+  local rows = {}
+  for r, line in ipairs(found.lines) do
+    local row = {}
+    for i, title in ipairs(found.titles) do row[title] = line[i] end
+    rows[r] = row
+  end
+  return rows
+end
+
+local QUERY = {
+  columns = { 'string', doc = "expressions by comma: 'width, median(fwd)'" },
+  where = { 'string', doc = "condition: 'batch >= 64 and kind = \"linear\"'" },
+  group = { 'string', doc = 'columns that make a group, by comma' },
+  sort = { 'string', doc = "a column by number or name, '-2' the largest first" },
+  limit = { 'integer', min = 1, doc = 'rows at most' },
+  db = DB,
+}
+
+--- Rows of a stored sweep, filtered, grouped, sorted; `ridge query` as a call.
+---@param sweep string its name
+---@param opt table|nil {columns =, where =, group =, sort =, limit =, db =}
+---@return table[] rows each keyed by column
+-- Raises EARG for a sweep or a column that is not there, with the near miss.
+function M.query(sweep, opt)
+  opt = options.check(QUERY, opt, 'query')
+  return with(opt.db, 'read', function(st) return rows_of(query.ask(st, tostring(sweep), opt)) end)
+end
+
+--- Rows of any SELECT; sweeps are views of their names. Read-only.
+---@param text string
+---@param opt table|nil {db =}
+---@return table[] rows
+function M.sql(text, opt)
+  opt = options.check({ db = DB }, opt, 'sql')
+  return with(opt.db, 'read', function(st) return rows_of(query.sql(st, tostring(text))) end)
+end
+
+--- What sweeps a database has: sweep, done, points, running, failed, grades, last.
+---@param opt table|nil {db =}
+---@return table[] rows the newest first
+function M.sweeps(opt)
+  opt = options.check({ db = DB }, opt, 'sweeps')
+  return with(opt.db, 'read', function(st) return rows_of(query.sweeps(st)) end)
+end
+
+--- Take all rows of other databases into one; the same points of the same sweep unite.
+---@param into string file, made when it is not there
+---@param ... string the others
+---@return table counts for each of them, table name to number of new rows
+function M.merge(into, ...)
+  local merge, others, out = require 'ridge.store.merge', { ... }, {}
+  for _, path in ipairs(others) do store.open(path, 'read'):close() end
+  with(into, 'write', function(st)
+    for i, path in ipairs(others) do
+      out[i] = {}
+      for _, c in ipairs(merge.take(st, path)) do out[i][c.name] = c.n end
+    end
+  end)
+  return out
+end
+
+return M
