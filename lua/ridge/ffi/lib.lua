@@ -19,8 +19,8 @@ local function open()
   if not path then
     error('ridge: the core library is not found; set RIDGE_LIBRARY to the path of libridge.so', 0)
   end
-  -- Finalizers are functions of the library, so it must not be unloaded before the last of them ran:
-  -- not even where this module is forgotten and loaded again, as busted does between files.
+  -- Finalizers are functions of the library, so it must not be unloaded before the last of them
+  -- ran: not even where this module is forgotten and loaded again, as busted does between files.
   local library = ffi.load(path)
   debug.getregistry()['ridge core'] = library
   return library

@@ -105,13 +105,15 @@ end
 function M.compare(runners, name, opt, around)
   local processes = {}
   for i in ipairs(runners) do processes[i] = { effects = {}, aa = {}, blocks = {} } end
-  local before, look = around.services.counters(), 0
+  local steps, look = {}, 0
   local found
   repeat
     look = look + 1
     for i, runner in ipairs(runners) do
       around.services.check()
-      add(processes[i], runner:take(name, opt.blocks, opt.seed + 1009 * look + 31 * i))
+      local blocks, step = runner:take(name, opt.blocks, opt.seed + 1009 * look + 31 * i)
+      add(processes[i], blocks)
+      steps[#steps + 1] = step
     end
     found = verdict.of(processes, opt.margin, opt.looks)
     if opt.progress then
@@ -121,7 +123,7 @@ function M.compare(runners, name, opt, around)
   until found.verdict ~= 'open' or look == opt.looks
   found.name, found.looks, found.processes = name, look, processes
   found.a_ns, found.b_ns = times_of(processes)
-  found.host = host.delta(before, around.services.counters())
+  found.host = host.over(steps)
   found.host.hidden = host.hidden(found.host)
   found.flags = flags_of(found, found.host, around.session, around)
   found.labels, found.design = opt.labels or { a = 'a', b = 'b' }, 'ABBA'

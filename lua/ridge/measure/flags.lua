@@ -176,10 +176,10 @@ end
 --- The flags of one point.
 ---@param facts table  iqr (over the median), half, target, steady, drift, drift_p, r1,
 ---  mode_variance, mode_share, marked, foreign, pressure, steal, throttled, freq, clock_shift,
----  sentinel, order_p, order, roof (rate over ceiling), debug, lua, zeros, shared, aa_fail; what is
----  nil or NaN raises nothing
+---  sentinel, order_p, order, roof (rate over ceiling), debug, lua, zeros, aa_fail; what is nil or
+---  NaN raises nothing
 ---@param limits table  from thresholds
----@return string[] names  in the order of their bits
+---@return string[] names  in the order of their bits; SHARED is raised by who lets others work
 function M.judge(facts, limits)
   local raised = {
     WIDE = above(facts.iqr, limits.wide) and not above(facts.iqr, limits.gross),
@@ -202,7 +202,7 @@ function M.judge(facts, limits)
     SENTINEL = above(facts.sentinel and math.abs(facts.sentinel), limits.sentinel),
     ORDER = above(facts.order, limits.order) and facts.order_p < limits.order_p,
     ROOF = above(facts.roof, 1 + limits.roof),
-    DEBUG = facts.debug, LUA = facts.lua, ZEROS = facts.zeros, SHARED = facts.shared,
+    DEBUG = facts.debug, LUA = facts.lua, ZEROS = facts.zeros,
     AA_FAIL = facts.aa_fail,
   }
   local names = {}

@@ -12,6 +12,7 @@
 
 local agree = require 'ridge.measure.agree'
 local blame = require 'ridge.blame'
+local host = require 'ridge.measure.host'
 local literal = require 'ridge.measure.literal'
 local random = require 'ridge.measure.random'
 
@@ -101,7 +102,9 @@ function Here:take(name, n, seed)
     local slots = require 'ridge.measure.slots'
     pair.slots = slots.new(pair[1], pair[2], self.setting, self.setting.slot_ns, self.services)
   end
-  return pair.slots:take(n, seed)
+  local before = self.services.counters()
+  local blocks = pair.slots:take(n, seed)
+  return blocks, host.step(before, self.services.counters())
 end
 
 -- The first candidates as points of one block, in the order of names().
@@ -181,7 +184,8 @@ function There:names() return self.order end
 function There:take(name, n, seed)
   self.process:send(('take %s %d %d'):format(hex(name), n, seed))
   local _, rest = expect(self, { blocks = true })
-  return blocks_of(rest)
+  local seen, blocks = rest:match '^(%S+) (.*)$'
+  return blocks_of(blocks), literal.decode(unhex(seen))
 end
 
 function There:time(calibration)
@@ -228,7 +232,8 @@ local function answer(state, line)
     return 'timed ' .. hex(literal.encode(results))
   end
   local name, n, seed = line:match '^take (%S+) (%d+) (%d+)$'
-  return 'blocks ' .. text_of_blocks(state.here:take(unhex(name), tonumber(n), tonumber(seed)))
+  local blocks, seen = state.here:take(unhex(name), tonumber(n), tonumber(seed))
+  return ('blocks %s %s'):format(hex(literal.encode(seen)), text_of_blocks(blocks))
 end
 
 --- What the child runs: answers lines until its parent is gone.
@@ -313,6 +318,27 @@ function M.candidates(spec)
   local a, b = f()
   if a == nil then blame.raise('setup returns nothing to be measured') end
   return { { name = 'ab', a = { plan = a }, b = b ~= nil and { plan = b } or nil } }
+end
+
+--- Measure a plan in several fresh processes, each of which makes it anew.
+-- >> measure.fresh(function()
+-- >>   local ridge = require 'ridge'
+-- >>   local x = ridge.ones(64, 64)
+-- >>   return ridge.capture(function() return x:matmul(x) end)
+-- >> end, { processes = 2 }).med
+---@param setup function  returns the plan; it reads no local of its surroundings
+---@param protocol string|table|nil  see measure.protocol; 'rigorous' (five processes) by default
+---@param setting table|nil  calibration, progress (process, of how many)
+---@return table result     as of measure.point, with procs
+function M.point(setup, protocol, setting)
+  if type(setup) ~= 'function' then
+    blame.raise(('measure.fresh: a function is expected, got %s'):format(type(setup)))
+  end
+  protocol = require('ridge.measure.protocol').protocol(protocol or 'rigorous')
+  protocol.processes = protocol.processes or 1
+  setting = setting or {}
+  local _, results = M.points(M.source(setup), protocol, setting.calibration, setting.progress)
+  return results[1]
 end
 
 return M

@@ -34,6 +34,31 @@ function M.delta(before, after)
   return delta
 end
 
+local COUNTERS = { 'at_ns', 'busy_ns', 'own_ns', 'steal_ns', 'pressure_ns', 'n_throttled' }
+
+--- How far the counters went on between two readings, as a reading of its own that began at 0.
+---@param before table
+---@param after table
+---@return table step
+function M.step(before, after)
+  local step = { n_cpus = after.n_cpus }
+  for _, name in ipairs(COUNTERS) do step[name] = after[name] - before[name] end
+  return step
+end
+
+--- Shares of the time over several steps, taken by one process or by several in turn: each counts
+--- only itself as own.
+---@param steps table[]  from step
+---@return table delta   as of delta
+function M.over(steps)
+  local zero, sum = {}, { n_cpus = steps[1].n_cpus }
+  for _, name in ipairs(COUNTERS) do
+    zero[name], sum[name] = 0, 0
+    for _, step in ipairs(steps) do sum[name] = sum[name] + step[name] end
+  end
+  return M.delta(zero, sum)
+end
+
 --- The signals that a delta could not tell.
 ---@param delta table
 ---@return string[] names

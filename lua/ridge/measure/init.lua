@@ -5,6 +5,7 @@ local ab = require 'ridge.measure.ab'
 local block = require 'ridge.measure.block'
 local calibrate = require 'ridge.measure.calibrate'
 local doctor = require 'ridge.measure.doctor'
+local fresh = require 'ridge.measure.fresh'
 local flags = require 'ridge.measure.flags'
 local protocol = require 'ridge.measure.protocol'
 
@@ -16,6 +17,7 @@ return {
   calibrate = calibrate.calibrate,
   calibration = calibrate.calibration,
   doctor = doctor.look,
+  fresh = fresh.point,
   flag = flags.describe,
   flags = flags.names,
   flags_from_bits = flags.from_bits,

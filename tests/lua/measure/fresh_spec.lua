@@ -87,6 +87,12 @@ describe('a comparison in fresh processes', function()
                                         results[1].cache })
     assert.same({ 2, 'cold' }, { results[1].cold.procs, results[1].cold.cache })
     assert.is_truthy(results[1].first_ns)
+    local one = require('ridge.measure').fresh(function()
+      local ridge = require 'ridge'
+      local x = ridge.ones(4)
+      return ridge.capture(function() return x + 1 end)
+    end, { level = 'quick', quiet_ns = 0, warm_min_ns = 1e6, warm_max_ns = 1e7 })
+    assert.equal(15, one.n)
   end)
 
   it('leaves no process behind', function()

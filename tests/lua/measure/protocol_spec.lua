@@ -123,3 +123,22 @@ describe('the host between two readings', function()
     assert.equal(0, d.foreign)
   end)
 end)
+
+describe('shares of the host over several processes', function()
+  it('count each process as own in its own steps', function()
+    local host = require 'ridge.measure.host'
+    local function reading(at, busy, own)
+      return { at_ns = at, busy_ns = busy, own_ns = own, steal_ns = 0, pressure_ns = 0 / 0,
+               n_throttled = 0, n_cpus = 2 }
+    end
+    local steps = {}
+    for i = 1, 2 do
+      steps[i] = host.step(reading(5e9 * i, 9e9, 100 * i), reading(5e9 * i + 1e9, 9e9 + 1.1e9,
+        100 * i + 1e9))
+    end
+    local delta = host.over(steps)
+    assert.equal(2e9, delta.wall_ns)
+    assert.is_true(math.abs(delta.foreign - 0.2e9 / 4e9) < 1e-9)
+    assert.same({ 'pressure' }, host.hidden(delta))
+  end)
+end)
