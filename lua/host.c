@@ -34,6 +34,7 @@ static int run(lua_State *L)
   rg_host_interrupt(L);
   rg_host_editor(L);
   rg_host_settings(L);
+  rg_host_sample(L);
   lua_settop(L, 0);
 
   lua_getglobal(L, "require");

@@ -2,7 +2,8 @@
 /*
 ** What the C files of the host share.  They build one Lua table, package.loaded["ridge.host"], each
 ** file its own part of it: embed.c the sources, terminal.c what the terminal is, interrupt.c
-** Ctrl-C, editor.c the line editor, settings.c the flags of the command line.  The last three exist
+** Ctrl-C, editor.c the line editor, settings.c the flags of the command line, sample.c where Lua
+** is.  The last four exist
 ** in the program only; embed.c and terminal.c are also linked into ridge.so, the module that plain
 ** luajit loads.
 */
@@ -35,6 +36,10 @@ void rg_host_terminal(lua_State *L);
 void rg_host_interrupt(lua_State *L);
 void rg_host_editor(lua_State *L);
 void rg_host_settings(lua_State *L);
+void rg_host_sample(lua_State *L);
+
+/* After the profiler served other ends: in a session, let Ctrl-C stop compiled loops again. */
+void rg_host_watch(lua_State *L);
 
 /* From now on a Ctrl-C while nothing runs is kept for the prompt instead of ending the process. */
 void rg_host_listen(void);

@@ -168,7 +168,14 @@ static void ignore_sample(void *data, lua_State *L, int samples, int vmstate)
   (void)vmstate;
 }
 
-static int profiling; /* a session has started the profiler */
+/* Is LuaJIT's profiler on?  Whoever used it for his own ends has switched it off behind him. */
+static int is_profiling(void)
+{
+  struct sigaction now;
+
+  return sigaction(SIGPROF, NULL, &now) == 0 && now.sa_handler != SIG_DFL &&
+         now.sa_handler != SIG_IGN;
+}
 
 /* The profiler puts SIGPROF back as it found it when it stops: ignored, so that a press of Ctrl-C
 ** is no death after somebody has used the profiler for his own ends. */
@@ -176,8 +183,7 @@ static void start_profiler(lua_State *L)
 {
   const struct itimerval never = { { 0, 0 }, { 0, 0 } };
 
-  if (!profiling) signal(SIGPROF, SIG_IGN);
-  profiling = 1;
+  if (!is_profiling()) signal(SIGPROF, SIG_IGN);
   luaJIT_profile_start(L, "li1000000", ignore_sample, NULL);
   setitimer(ITIMER_PROF, &never, NULL);
 }
@@ -231,7 +237,7 @@ static int host_call(lua_State *L)
   lua_pushcclosure(L, on_error, 1);
   lua_replace(L, 1); /* handler closure, f, handler, arguments */
   lua_remove(L, 3);
-  if (new_kind == KIND_SESSION && !profiling) start_profiler(L);
+  if (new_kind == KIND_SESSION && !is_profiling()) start_profiler(L);
   install(new_kind);
   if (old_kind == KIND_NONE) {
     stopping = 0;
@@ -280,11 +286,9 @@ static int host_interrupted(lua_State *L)
   return 1;
 }
 
-/* host.watch(): after the profiler served other ends, let Ctrl-C stop compiled loops again. */
-static int host_watch(lua_State *L)
+void rg_host_watch(lua_State *L)
 {
-  if (profiling) start_profiler(L);
-  return 0;
+  if (kind == KIND_SESSION && !is_profiling()) start_profiler(L);
 }
 
 /* host.interrupt(): what a press of Ctrl-C does, for tests and for programs that embed. */
@@ -302,7 +306,6 @@ void rg_host_interrupt(lua_State *L)
     { "stopping", host_stopping },
     { "interrupted", host_interrupted },
     { "interrupt", host_interrupt },
-    { "watch", host_watch },
     { NULL, NULL },
   };
   main_state = L;

@@ -83,21 +83,16 @@ local function line_of(stack)
   return first or 'C'
 end
 
-local function sampled(f, ...)
-  local profile = require 'jit.profile'
+--- Samples as text, a line each, summed up by line and by state.
+local function sum_up(text)
   local lines, states, n = {}, {}, 0
-  profile.start(EVERY, function(thread, samples, state)
-    local line = line_of(profile.dumpstack(thread, 'pl;', DEPTH))
+  for samples, state, stack in text:gmatch '(%d+) (%a) ([^\n]*)\n' do
+    samples = tonumber(samples)
+    local line = line_of(stack)
     lines[line] = (lines[line] or 0) + samples
     states[STATES[state] or state] = (states[STATES[state] or state] or 0) + samples
     n = n + samples
-  end)
-  local function stop()
-    profile.stop()
-    local host = package.loaded['ridge.host']
-    if host and host.watch then host.watch() end
   end
-  finish(stop, pcall(f, ...))
   local list = {}
   for line, samples in pairs(lines) do list[#list + 1] = { line = line, share = samples / n } end
   table.sort(list, function(a, b)
@@ -108,10 +103,23 @@ local function sampled(f, ...)
   return list, states, n
 end
 
+local function sampled(f, ...)
+  local host = package.loaded['ridge.host']
+  if not host or not host.sample_start then -- under plain luajit there is nobody to sample
+    f(...)
+    return {}, {}, 0
+  end
+  host.sample_start(EVERY)
+  local text
+  finish(function() text = host.sample_stop() end, pcall(f, ...))
+  return sum_up(text)
+end
+
 --- Call a function once and see where its time goes.
 --
 -- Operations are timed one by one; replays of plans are not: time a plan with ridge.measure. Lines
--- of Lua are found by sampling each millisecond; work below some tens of them says little.
+-- of Lua are found by sampling each millisecond, in the ridge program only; work below some tens of
+-- them says little.
 ---@param f function
 ---@param ... any its arguments
 ---@return table profile ns (all of it), operations { op, path, calls, ns, flops, bytes }, op_ns,

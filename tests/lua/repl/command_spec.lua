@@ -101,6 +101,14 @@ describe('a command of the prompt', function()
     assert.equal('1\n', run '1')
   end)
 
+  it('%prof finds the line of Lua that takes long', function()
+    local program = require 'tests.lua.repl.program'
+    local status, out = program.run({}, { input = 'function slow()\n  local s = ""\n'
+      .. '  for i = 1, 2e6 do s = tostring(i) end\nend\n%prof slow()\n' })
+    assert.equal(0, status)
+    assert.truthy(out:find '%[1%]:3%s+[%d.]+ %%')
+  end)
+
   it('%trace names what could not be compiled', function()
     local run = new()
     local text = run '%trace for i = 1, 1000 do local t = {} for k in pairs(t) do t[k] = 1 end end'

@@ -107,8 +107,8 @@ describe('completion', function()
 
   it('survives any text', function()
     for _, text in ipairs { '.', ':', '..', 'a..', '1.', 'a.b.c.d', '"', '[[', '\255\254', 'nil.',
-      'true.x', 'a:b:c', '...', 'f().', 'f({', 'f({{', 'f(,{', '({', 'a.b{', "f'", "f({a='", "a:b({x=", '%', '%%',
-      '%run', '%time', '%time {', 'f(}{', '}{', ')(' } do
+      'true.x', 'a:b:c', '...', 'f().', 'f({', 'f({{', 'f(,{', '({', 'a.b{', "f'",
+      "f({a='", "a:b({x='", '%', '%%', '%run', '%time', '%time {', 'f(}{', '}{', ')(' } do
       assert.has_no.errors(function() complete.tab(text, '', { a = { b = 1 } }) end)
     end
   end)

@@ -13,15 +13,17 @@ local function pick(n)
 end
 
 -- No word with which a text could run for ever, or write where it should not.
-local WORDS = { 'ridge', 'x', 'y', 'f', '.', ':', '(', ')', '{', '}', '[', ']', ',', ';', '=', '==',
-  '..', '...', '+', '-', '*', '/', '^', '%', '#', '<', '~=', '"', "'", '[[', ']]', '--', '--[[', '?',
-  '??', '%time', '%bench --quick', '%prof', '%who', '%mem', '%sql', '%tb', '%set', '%debug', '%seed',
-  '%history', '%trace', '%run', '%nothing', 'function', 'end', 'do', 'then', 'if', 'else', 'return',
-  'local', 'not', 'and', 'or', 'nil', 'true', 'in', 'for', 'break', '1', '2', '3', '0', '-1', '1e308',
-  '0/0', '0x', '5LL', '2i', 'ones', 'zeros', 'randn', 'tensor', 'nn', 'Linear', 'capture', 'scope',
-  'shape', 'sum', 'release', 'item', 'matmul', 'dtype', "'f32'", "'bf16'", '_', '_1', 'str', 'summary',
-  'pcall', 'error', 'setmetatable', 'tostring', 'string.rep', 'table.concat', 'coroutine.wrap', '\\',
-  '\0', '\255', '\226\130', '\t', 'ö' }
+local WORDS = {
+  'ridge', 'x', 'y', 'f', '.', ':', '(', ')', '{', '}', '[', ']', ',', ';', '=', '==', '..',
+  '...', '+', '-', '*', '/', '^', '%', '#', '<', '~=', '"', "'", '[[', ']]', '--', '--[[', '?',
+  '??', '%time', '%bench --quick', '%prof', '%who', '%mem', '%sql', '%tb', '%set', '%debug',
+  '%seed', '%history', '%trace', '%run', '%nothing', 'function', 'end', 'do', 'then', 'if',
+  'else', 'return', 'local', 'not', 'and', 'or', 'nil', 'true', 'in', 'for', 'break', '1', '2',
+  '3', '0', '-1', '1e308', '0/0', '0x', '5LL', '2i', 'ones', 'zeros', 'randn', 'tensor', 'nn',
+  'Linear', 'capture', 'scope', 'shape', 'sum', 'release', 'item', 'matmul', 'dtype', "'f32'",
+  "'bf16'", '_', '_1', 'str', 'summary', 'pcall', 'error', 'setmetatable', 'tostring',
+  'string.rep', 'table.concat', 'coroutine.wrap', '\\', '\0', '\255', '\226\130', '\t', 'ö',
+}
 
 local GOOD = { 'x = ridge.randn(2, 3)', 'x:softmax():sum(-1)', 'y = x:matmul(x:t())', '%time x + x',
   'net = ridge.nn.Sequential(ridge.nn.Linear(3, 8), ridge.nn.ReLU())', 'net(x)', 'str(net)',

@@ -36,12 +36,26 @@ local OPEN = {
   ['a layer'] = 'l = ridge.nn.Linear(8, 8) x = ridge.ones(2, 8) while true do l(x) end',
 }
 
+-- What takes long inside ridge, and inside what it starts.
+local LONG = {
+  ['a calibration'] = 'ridge.measure.calibrate{}',
+  ['a measurement'] = [[x = ridge.ones(400, 400)
+    while true do ridge.measure.point(function() return x:matmul(x) end, 'rigorous') end]],
+  ['a replay'] = [[p = ridge.capture(function() return ridge.ones(8) + 1 end) p(2^50)]],
+  ['a sweep'] = [[ridge.sweep 'endless' { space = { i = ridge.range(1, 500) },
+    setup = function() return { x = ridge.randn(64, 64) } end, measure = function(p, c, m)
+    m:time('fwd', ridge.capture(function() return c.x:matmul(c.x) end)) end }:run()]],
+}
+
+-- Commands of the prompt that run what they are given.
+local COMMANDS = { 'time', 'prof', 'trace', 'bench --eager' }
+
 describe('Ctrl-C at the prompt', function()
   local home, term
 
   setup(function()
     home = program.folder()
-    term = program.prompt(home)
+    term = program.prompt(home, { RIDGE_DB = home .. '/results.db' })
     term:expect '>> '
   end)
 
@@ -51,9 +65,10 @@ describe('Ctrl-C at the prompt', function()
   end)
 
   --- Run what never ends, press, and see the prompt again.
-  local function press_in(code)
+  local function press_in(code, command)
     -- the text "running" is written by the loop's own chunk, so that the press finds it at work
-    term:send(('io.write("run", "ning\\n") io.flush() %s\r'):format(code:gsub('\n%s*', ' ')))
+    term:send(('%sio.write("run", "ning\\n") io.flush() %s\r'):format(command or '',
+      (code:gsub('\n%s*', ' '))))
     term:expect 'running\n'
     os.execute(ROUNDS > 1 and ('sleep 0.%03d'):format(math.random(100)) or 'sleep 0.1')
     term:send '\3'
@@ -78,6 +93,37 @@ describe('Ctrl-C at the prompt', function()
       end
     end)
   end
+
+  for name, code in pairs(LONG) do
+    it('leaves ' .. name, function()
+      press_in(code)
+      expect_value('ridge.memory.depth()', 0)
+      expect_value('ridge.ones(3):sum():item()', 3)
+    end)
+  end
+
+  for _, name in ipairs(COMMANDS) do
+    it('leaves %' .. name, function()
+      press_in('while true do end', '%' .. name .. ' ')
+      expect_value('6 * 7', 42)
+    end)
+  end
+
+  it('ends what the shell runs', function()
+    term:send '!echo run"ning"; exec sleep 1000\r'
+    term:expect 'running\n'
+    term:send '\3'
+    term:expect '(ended by signal 2)'
+    term:expect '>> '
+    expect_value('6 * 7', 42)
+  end)
+
+  it('still works after the profiler was used', function()
+    term:send 'require("jit.profile").start("li1", print) require("jit.profile").stop()\r'
+    term:expect '>> '
+    press_in 'while true do end'
+    expect_value('6 * 7', 42)
+  end)
 
   for name, code in pairs(OPEN) do
     it('closes ' .. name, function()
@@ -125,6 +171,15 @@ describe('Ctrl-C in a recipe', function()
     term:expect 'stopping at the next good place'
     term:send '\3'
     term:expect 'interrupted\n'
+    assert.equal(130, term:wait())
+  end)
+
+  it('ends a calibration with the second press', function()
+    start 'require "ridge".measure.calibrate{}'
+    os.execute 'sleep 0.3'
+    term:send '\3'
+    term:expect 'stopping at the next good place'
+    term:send '\3'
     assert.equal(130, term:wait())
   end)
 
