@@ -70,8 +70,12 @@ function M.main(argv)
       -- what was not timed has no grade
       if line[#columns] ~= 'D' and #best < opt.n then best[#best + 1] = line end
     end
+    local n = #found.lines
     found.lines = best
     stored.show(found, opt)
+    if #best == 0 and n > 0 then
+      io.stderr:write(('all %d points are of grade D, disturbed; they have no say\n'):format(n))
+    end
   end)
 end
 
