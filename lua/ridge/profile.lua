@@ -10,7 +10,6 @@ local M = {}
 
 local CAPACITY = 2 ^ 17 -- calls the trace keeps, the last ones
 local EVERY = 'li1'     -- LuaJIT's profiler: by line, each millisecond of processor time
-local DEPTH = 12        -- frames looked through for a line that is not ridge's own
 
 local function finish(f, ok, ...)
   f()

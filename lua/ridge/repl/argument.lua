@@ -221,7 +221,7 @@ function M.words(site, env)
   local entry = help.entry_of(f)
   if not entry then return list end
   -- methods of tensors are functions whose first parameter is the tensor
-  local shift = site.method and not entry.method and 1 or 0
+  local shift = site.method and (entry.of_tensor or not entry.method) and 1 or 0
   local parameter = entry.params[site.argument + shift]
   if parameter then quoted_in(parameter.type .. ' ' .. parameter.text, list) end
   return list

@@ -114,6 +114,9 @@ local function fields_of(value)
   return list
 end
 
+--- What stands behind the dot of a value: name and callable of each.
+M.fields = fields_of
+
 local function names_of(env)
   local list, seen = {}, {}
   for _, name in ipairs(environment.names(env)) do

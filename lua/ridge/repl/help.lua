@@ -26,6 +26,9 @@ local function read_index()
       entry.path = path
       entry.module = module
       local owner = entry.returned and module or entry.owner or module
+      if owner == 'methods' and module:find '^ridge%.tensor' then
+        owner, entry.method, entry.of_tensor = 'Tensor', true, true
+      end
       entry.title = owner .. (entry.method and ':' or '.') .. entry.name
       index.by_place[path .. ':' .. entry.line] = entry
       if entry.owner then

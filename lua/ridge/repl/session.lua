@@ -7,6 +7,7 @@ local colour = require 'ridge.show.colour'
 local command = require 'ridge.repl.command'
 local environment = require 'ridge.repl.environment'
 local inspect = require 'ridge.repl.inspect'
+local missing = require 'ridge.repl.missing'
 local parse = require 'ridge.repl.parse'
 local report = require 'ridge.repl.report'
 local summary = require 'ridge.show.summary'
@@ -155,6 +156,8 @@ function Session:fail(failure, text)
   if type(failure) ~= 'table' or not failure.frames then -- an error while handling an error
     failure = { message = tostring(failure), frames = {}, traceback = '' }
   end
+  local frame = failure.frames[1]
+  failure.message = failure.message .. missing.hint(failure.message, frame and frame.text, self.env)
   local short = not self.name and not text:find('\n', 1, true)
     and #failure.frames == 1 and failure.frames[1].place:find '^%[%d+%]:1$' ~= nil
   self:say(report.text(failure, { one_line = short }))

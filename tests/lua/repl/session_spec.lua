@@ -53,6 +53,16 @@ describe('a session', function()
     assert.equal('nil\n', run 'weight')
   end)
 
+  it('names the near miss of a field that is nil', function()
+    local _, run = new()
+    run 'ridge'
+    assert.truthy(run('ridge.nn.Linaer(2, 3)'):find("(did you mean 'Linear'?)", 1, true))
+    run 'net = ridge.nn.Sequential()'
+    assert.truthy(run('net:prameters()'):find("(did you mean 'parameters'?)", 1, true))
+    assert.truthy(run('exit'):find('Ctrl-D ends the session', 1, true))
+    assert.is_nil(run('t = {} t.x()'):find('did you mean', 1, true))
+  end)
+
   it('asks for more while a text is incomplete', function()
     local _, run = new()
     assert.equal('incomplete', select(2, run 'for i = 1, 3 do'))
