@@ -89,6 +89,9 @@ local function open_ceilings(threads, opt)
   local open, available = {}, {}
   for kind = 0, native.ceilings() - 1 do
     local wanted = is_wanted(native.ceiling_name(kind), opt.kinds)
+    -- the memory of the large ones takes a second or two to touch; what is open is let go of by the
+    -- collector
+    if wanted then check() end
     local ceiling = wanted and native.ceiling(kind, threads)
     if ceiling then
       open[#open + 1] = ceiling

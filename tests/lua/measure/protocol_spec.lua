@@ -126,7 +126,6 @@ end)
 
 describe('shares of the host over several processes', function()
   it('count each process as own in its own steps', function()
-    local host = require 'ridge.measure.host'
     local function reading(at, busy, own)
       return { at_ns = at, busy_ns = busy, own_ns = own, steal_ns = 0, pressure_ns = 0 / 0,
                n_throttled = 0, n_cpus = 2 }
