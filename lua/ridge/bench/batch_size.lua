@@ -37,6 +37,7 @@ local SPEC = {
   cache = { 'string', default = 'warm', choices = { 'warm', 'cold' } },
   db = { 'string', doc = 'database file; else RIDGE_DB, else results/ridge.db' },
   name = { 'string', doc = 'of the sweep that keeps what was measured' },
+  lab = { 'table', doc = 'ridge.sweep.lab, or what stands in for it' },
   say = { 'function', doc = 'called with a line for each batch tried' },
 }
 
@@ -89,7 +90,7 @@ end
 -- Throughput ---------------------------------------------------------------------------------
 
 -- Measures a batch in one block with the best so far.
-local function measure_pair(module, shape, opt, protocol, budget)
+local function measure_pair(module, shape, opt, protocol, budget, lease)
   local function make(batch)
     return subject.new(module, { shape = shape, batch = batch, dtype = opt.dtype, seed = opt.seed })
   end
@@ -101,7 +102,9 @@ local function measure_pair(module, shape, opt, protocol, budget)
         points[i] = { plan = s.plan, cost = s.cost,
                       label = ('b%d'):format(i == 1 and batch or best) }
       end
+      if lease then lease:exclusive() end -- nobody else times, here or in another process
       local results = require('ridge.measure').block(points, protocol)
+      if lease then lease:drop() end
       for i, s in ipairs(subjects) do
         s.plan:release()
         if results[i].error then error(results[i].error, 0) end
@@ -150,7 +153,7 @@ local function keep(found, opt, protocol)
     args = { model = found.model, kind = opt.kind, dtype = opt.dtype or 'f32', share = opt.share,
       memory = found.total, budget = found.budget, best = found.best or canonical.null,
       stop = found.stop, reason = found.reason, threads = require('ridge.backend').threads() } },
-    points, { db = opt.db })
+    points, { db = opt.db, lab = opt.lab })
 end
 
 -- Reading ------------------------------------------------------------------------------------
@@ -221,6 +224,17 @@ local function speaking(opt, fn)
   end
 end
 
+local function search_throughput(module, shape, opt, protocol, budget)
+  local lease = opt.lab.lease()
+  local ok, found = pcall(throughput.search,
+    speaking(opt, measure_pair(module, shape, opt, protocol, budget, lease)),
+    { min = opt.min, max = opt.max, step = opt.step, budget = budget, least = opt.least,
+      seconds = part.seconds(opt.budget), now = clock.seconds })
+  if lease then lease:close() end
+  if not ok then error(found, 0) end
+  return found
+end
+
 --- Find the best batch size of a model by measuring.
 --
 -- 'inference': the largest batch whose forward pass stays within `share` of the memory.
@@ -229,7 +243,7 @@ end
 -- >> print(ridge.bench.batch_size('linear{64,32}', { memory = 2^20, db = '/tmp/x.db' }))
 ---@param model any a module, a function of the input, or a text like 'linear{64,32}'
 ---@param given table|nil kind, share, memory, min, max, step, least, budget, input_shape, dtype,
----  seed, protocol, cache, db, name, say
+---  seed, protocol, cache, db, name, lab, say
 ---@return table found best (nil: none fits), stop, reason, tries, budget, kept (the sweep);
 ---  text(), rows(), plot()
 function M.find(model, given)
@@ -239,6 +253,7 @@ function M.find(model, given)
       .. 'also holds gradients and the state of an optimizer, and this ridge has no optimizer. '
       .. "kind = 'inference' measures the forward pass", 'ENOSUP', 'bench.batch_size')
   end
+  opt.lab = opt.lab or require 'ridge.sweep.lab'
   opt.max = opt.max or (opt.kind == 'throughput' and 4096 or 65536)
   if opt.max < opt.min then
     blame.raise(('bench.batch_size: max %d is less than min %d'):format(opt.max, opt.min), 'EARG',
@@ -254,9 +269,7 @@ function M.find(model, given)
   local protocol, found
   if opt.kind == 'throughput' then
     protocol = configs.protocol { protocol = opt.protocol, cache = opt.cache, seed = opt.seed }
-    found = throughput.search(speaking(opt, measure_pair(module, shape, opt, protocol, budget)),
-      { min = opt.min, max = opt.max, step = opt.step, budget = budget, least = opt.least,
-        seconds = part.seconds(opt.budget), now = clock.seconds })
+    found = search_throughput(module, shape, opt, protocol, budget)
   else
     found = fit.search(speaking(opt, try_forward(module, shape, opt, budget)),
       { min = opt.min, max = opt.max, budget = budget })

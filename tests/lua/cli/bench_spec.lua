@@ -12,7 +12,7 @@ describe('ridge bench', function()
   local function bench(...)
     local words = { 'bench', '--db', folder .. '/b.db', '--no-calibrate', '--quick', '--iterations',
       '20', '--warmup', '2', ... }
-    return program.run(words)
+    return program.run(words, { env = 'RIDGE_LOCKS=' .. folder })
   end
 
   it('prints a table, data on standard output and talk on standard error', function()
