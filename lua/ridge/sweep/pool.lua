@@ -29,7 +29,7 @@ end
 
 local function isolated(pool)
   if pool.isolate ~= 'auto' then return pool.isolate == 'always' end
-  return M.has_failed(pool.store, pool.sweep.id)
+  return M.has_failed(pool)
 end
 
 local function start(pool)
@@ -167,14 +167,27 @@ local function watch(pool)
   show(pool)
 end
 
---- Whether a point of a sweep has ended a process, run out of memory or hung.
----@param st table
----@param sweep_id integer
+-- Attempts before the oldest one under way have their outcome for good. Asked of an index that
+-- holds those under way and nothing else; the planner would rather read the table from its start.
+local SETTLED = [[/* settled attempts */ SELECT coalesce(
+  (SELECT min(id) FROM attempt INDEXED BY attempt_live WHERE outcome='running'),
+  (SELECT max(id) + 1 FROM attempt), 0)]]
+local FAILED = [[/* has failed */ SELECT EXISTS(SELECT 1 FROM attempt a
+  CROSS JOIN trial t ON t.id = a.trial_id WHERE a.id >= ? AND t.sweep_id = ?
+  AND (a.outcome IN ('crashed','oom','timeout') OR a.signal IS NOT NULL))]]
+
+--- Whether a point of a sweep has ended a process, run out of memory or hung. Asked before each
+--- block: what was seen to be well is not looked at again, or every block would cost more than the
+--- one before.
+---@param run table store, sweep; keeps `settled` and `failed`
 ---@return boolean
-function M.has_failed(st, sweep_id)
-  return st.db:value([[/* has failed */ SELECT EXISTS(SELECT 1 FROM attempt a
-    JOIN trial t ON t.id = a.trial_id WHERE t.sweep_id = ?
-    AND (a.outcome IN ('crashed','oom','timeout') OR a.signal IS NOT NULL))]], sweep_id) == 1
+function M.has_failed(run)
+  if run.failed then return true end
+  local db = run.store.db
+  local settled = db:value(SETTLED)
+  run.failed = db:value(FAILED, run.settled or 0, run.sweep.id) == 1
+  run.settled = settled
+  return run.failed
 end
 
 --- Let worker processes do what is left of a sweep; returns when nothing is, or when asked to stop.

@@ -58,7 +58,7 @@ local function out_of_time(run) return run.deadline and clock.seconds() >= run.d
 
 -- A point needs a process of its own from now on, and can have one.
 local function must_isolate(run)
-  return run.command and run.opt.isolate == 'auto' and pool.has_failed(run.store, run.sweep.id)
+  return run.command and run.opt.isolate == 'auto' and pool.has_failed(run)
 end
 
 -- Work until nothing is left, or only what this process should not do; says which.
