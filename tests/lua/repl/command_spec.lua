@@ -230,6 +230,26 @@ describe('%sql', function()
   end)
 end)
 
+describe('%plot', function()
+  it('draws a vector from its smallest to its largest value', function()
+    local run = new()
+    local text = run '%plot {0, 1, 2, 3, 4, 5, 6, 7}'
+    local lines = {}
+    for line in text:gmatch '[^\n]+' do lines[#lines + 1] = line end
+    assert.equal(8, #lines)
+    assert.equal('7        █', lines[1])
+    assert.equal('0 ▁███████', lines[8])
+  end)
+
+  it('draws a matrix in shades, and refuses the rest', function()
+    local run = new()
+    assert.equal("  ██\n██  \n' ' 0 .. █ 1\n", run '%plot {{0, 1}, {1, 0}}')
+    assert.truthy(run('%plot ridge.ones(2, 2, 2)'):find('a vector or a matrix', 1, true))
+    assert.truthy(run('%plot "x"'):find('a tensor or a list', 1, true))
+    assert.truthy(run('%plot {0/0}'):find('nothing finite', 1, true))
+  end)
+end)
+
 describe('str and summary', function()
   local structure = require 'ridge.repl.structure'
   local ridge = require 'ridge'
