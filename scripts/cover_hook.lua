@@ -9,7 +9,8 @@ if path and not package.loaded["ridge.cover"] then
   jit.off()
 
   -- Appended line by line, so that processes do not mix and a killed one loses nothing.
-  local file = assert(io.open(path, "a"))
+  local file = io.open(path, "a")
+  if not file then return end -- a test that runs as another user
   file:setvbuf("line")
 
   local getinfo = debug.getinfo

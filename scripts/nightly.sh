@@ -28,6 +28,7 @@ totals() { awk '/ passed, / { p += $1; f += $3 } END { printf "%d passed, %d fai
 # Signals are left to ridge, which tests what it says when it dies of one.
 signals=handle_segv=0:handle_sigbus=0:handle_abort=0:handle_sigill=0:handle_sigfpe=0
 signals+=:use_sigaltstack=0
+export signals # memcheck.sh runs a program that dies of some
 part_asan() {
   build asan '-fsanitize=address' || return 1
   local code=0 preload

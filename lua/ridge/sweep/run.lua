@@ -110,7 +110,6 @@ local function work_here(run)
   if run.lease then run.lease:drop() end
   if not ok then give_up(run, result) end
   run.worker:finish 'done'
-  queue.close(run.store, run.sweep.id)
   return result
 end
 
@@ -191,7 +190,9 @@ local function go(run, wanted)
       :format(run.sweep.name, back))
   end
   announce(run, pending, counts, made)
-  return summary(run, pending > 0 and work_through(run) or nil)
+  local how = pending > 0 and work_through(run) or nil
+  queue.close(st, run.sweep.id) -- also after one that died between its last point and this
+  return summary(run, how)
 end
 
 -- As a worker: work on the sweep that this process was started for, and end.
