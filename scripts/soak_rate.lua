@@ -1,13 +1,13 @@
 -- SPDX-License-Identifier: MIT
--- What a sweep costs beside what it measures: 10,000 trials (or the first argument) that only record
--- a number, and how the rate of the last tenth stands to that of the first.
+-- What a sweep costs beside what it measures: 10,000 trials (or the first argument) that only
+-- record a number, and how the rate of the last tenth stands to that of the first.
 --
 --     ./ridge scripts/soak_rate.lua [TRIALS [FOLDER]]
 --
 -- FOLDER is where the database lies for so long (/tmp when left out). The time is that of the whole
 -- run between two trials: claims, commits, collections; a lease is taken, but not the one for which
--- others on this machine wait. Ends with 1 when a trial costs more than
--- 2 ms in the first or the last tenth; a shared disk can be the reason, so look at it in /dev/shm too.
+-- others on this machine wait. Ends with 1 when a trial costs more than 2 ms in the first or the
+-- last tenth; a shared disk can be the reason, so look at it in /dev/shm too.
 
 local clock = require 'ridge.store.clock'
 local lease = require 'ridge.sweep.lease'

@@ -70,6 +70,9 @@ local function cells(entry, several)
   return row
 end
 
+-- Below this a single call is too short for the clock around it.
+local SHORT_MS = 0.01
+
 local HEADS = { 'batch', 'median', '95 % interval', 'mean', 'P95', 'P99', 'samples/s', 'batches/s',
   'peak MB', 'avg MB', 'grade' }
 
@@ -97,15 +100,19 @@ function Report:text()
   end
   for i, entry in ipairs(self.entries) do rows[i] = cells(entry, several) end
   local parts = { columns.text(heads, rows, { width = 200, right = right }) }
-  local inner, flagged = {}, {}
+  local inner, flagged, short = {}, {}, false
   for _, entry in ipairs(self.entries) do
     inner[#inner + 1] = entry.inner
+    short = short or entry.inner == 1 and entry.metrics.latency.median_ms < SHORT_MS
     for flag in (entry.flags or ''):gmatch '%S+' do flagged[flag] = true end
   end
   local lo, hi = math.min(unpack(inner)), math.max(unpack(inner))
   parts[2] = lo == 1 and hi == 1 and 'percentiles of single calls'
     or ('percentiles of samples; a sample is %s calls'):format(lo == hi and lo
       or lo .. ' to ' .. hi)
+  if short then
+    parts[3] = 'single calls below 10 µs carry the clock itself, some tens of nanoseconds'
+  end
   for _, name in ipairs(require('ridge.measure').flags()) do
     if flagged[name] then
       parts[#parts + 1] = ('%s: %s'):format(name, require('ridge.measure').flag(name).text)

@@ -27,9 +27,11 @@ local SPEC = {
 
 local function space_of(texts, nodes, given)
   local space, needed = {}, { batch = true }
-  for name, values in pairs(given or {}) do space[name] = values end
+  for name, values in pairs(given or {}) do
+    space[name] = type(values) == 'table' and values or { values }
+  end
   if space.batch == nil then space.batch = { unpack(configs.BATCH_SIZES) } end
-  space.batch = configs.batches(type(space.batch) == 'table' and space.batch or { space.batch })
+  configs.batches(space.batch)
   for _, node in ipairs(nodes) do
     for _, name in ipairs(layer.parameters(node)) do
       needed[name] = true
@@ -112,6 +114,24 @@ local function label_of(row, space)
   return #parts > 0 and ('%s %s'):format(row.model, table.concat(parts, ' ')) or row.model
 end
 
+-- By the order in which models were given, then by the parameters, then by the batch.
+local function before(a, b)
+  if a.rank ~= b.rank then return a.rank < b.rank end
+  local names = {}
+  for name in pairs(a.params) do
+    if name ~= 'batch' and name ~= 'model' then names[#names + 1] = name end
+  end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    local x, y = a.params[name], b.params[name]
+    if x ~= y then
+      if type(x) == 'number' and type(y) == 'number' then return x < y end
+      return tostring(x) < tostring(y)
+    end
+  end
+  return a.batch < b.batch
+end
+
 --- The report of a benchmark that has run, from the rows and samples in its database.
 ---@param sw table from M.sweep, after sw:run
 ---@return table report see ridge.bench.report
@@ -130,17 +150,14 @@ function M.report(sw)
         samples = kept.dur, inner = kept.inner, ci_lo = row.fwd_lo, ci_hi = row.fwd_hi,
         first_ns = row.fwd_first, peak = row.peak_bytes, average = row.avg_bytes,
         flops = row.fwd_flops, grade = row.grade, flags = row.flags, rank = rank[row.model],
+        warm_calls = sw.spec.protocol.warm_calls,
         config = { cache = sw.spec.protocol.cache, dtype = args.dtype, threads = args.threads,
                    seed = args.seed, sweep = sw.stored_as or sw.name, trial = row.trial } }
     else
       missing[#missing + 1] = row
     end
   end
-  table.sort(entries, function(a, b)
-    if a.rank ~= b.rank then return a.rank < b.rank end
-    if a.model ~= b.model then return a.model < b.model end
-    return a.batch < b.batch
-  end)
+  table.sort(entries, before)
   return report.new(entries, require('ridge.sweep.lab').facts()), missing
 end
 

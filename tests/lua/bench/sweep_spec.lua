@@ -60,7 +60,7 @@ describe('a benchmark as a sweep', function()
 
   it('is reported from the samples that are stored', function()
     local sw, summary = run({ 'linear{16,8}', 'lowrank{16,8,r}' },
-      { space = { batch = { 1, 4 }, r = { 2 } }, num_iterations = 10, warmup_iterations = 2 })
+      { space = { batch = { 1, 4 }, r = 2 }, num_iterations = 10, warmup_iterations = 2 })
     assert.equal(4, summary.counts.ok)
     local report, missing = bench.report(sw)
     assert.same({}, missing)
@@ -70,6 +70,7 @@ describe('a benchmark as a sweep', function()
       local m = report.models[name][row.batch]
       local kept = sw:samples(row, 'fwd').dur
       assert.equal(10, #kept)
+      assert.same({ 10, 2 }, { m.config.num_iterations, m.config.warmup_iterations })
       assert.equal(statistics.mean(kept) * 1e-6, m.latency.mean_ms)
       assert.equal(row.peak_bytes / 2 ^ 20, m.memory.peak_mb)
       assert.is_true(m.memory.avg_mb <= m.memory.peak_mb)
@@ -77,6 +78,13 @@ describe('a benchmark as a sweep', function()
     end
     assert.equal(2, #report.comparison)
     assert.equal('lowrank{16,8,r} r=2', report.comparison[1].model_name)
+  end)
+
+  it('is held against the first model with its least parameters', function()
+    local sw = run('linear{16,w}', { space = { w = { 16, 8, 128 }, batch = { 1 } },
+      num_iterations = 10, warmup_iterations = 0 })
+    assert.same({ 'linear{16,w} w=8', 'linear{16,w} w=16', 'linear{16,w} w=128' },
+      bench.report(sw).names)
   end)
 
   it('lists what failed with its reason', function()
