@@ -197,10 +197,11 @@ end
 --- Sentences under a figure: the statistic, how many samples, grades, what is missing.
 ---@param rows table
 ---@param name string column shown
+---@param shown string|nil what is drawn, with its intervals
 ---@return table sentences
-function M.caption(rows, name)
-  local out = { ('Points are medians of %s; bars are 95 %% confidence intervals.'):format(
-    column.about(name).label) }
+function M.caption(rows, name, shown)
+  shown = shown or 'Points are medians of %s; bars are 95 %% confidence intervals.'
+  local out = { shown:format(column.about(name).label) }
   local samples, grades, failures = rows_of.samples(rows), rows_of.grades(rows),
     rows_of.failures(rows)
   if samples then out[#out + 1] = samples .. '.' end

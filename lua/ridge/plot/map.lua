@@ -235,6 +235,10 @@ local function draw_bar(c, t, data, x, y, h)
   end
 end
 
+local MEDIANS = 'Cells are medians of %s.'
+local RATIOS = 'Cells are ratios of medians of %s; they have a colour where the 95 %% confidence '
+  .. 'intervals do not touch.'
+
 -- Signs that are on the map, explained in one line.
 local function draw_key(c, t, data, x, y)
   local size = t.size.note
@@ -252,6 +256,15 @@ local function draw_key(c, t, data, x, y)
   item('best', 16, function(at) c:frame(at + 1, y - 7, 14, 14, t.ink, 2) end)
   if data.ratio then
     item('undecided', 16, function(at) c:rect(at, y - 7, 16, 14, t.neutral) end)
+  end
+  if data.grades.C then
+    item('grade C', 6, function(at) c:marker('circle', at + 3, y, 2.6, t.ink) end)
+  end
+  if data.grades.D then
+    item('grade D, disturbed', 16, function(at)
+      c:rect(at, y - 7, 16, 14, t.blank)
+      c:hatch('crossed', at, y - 7, 16, 14, color.alpha(t.ink, 0.5), 7)
+    end)
   end
   for _, state in ipairs(rows_of.CAUSES) do
     if data.states[state] then
@@ -305,6 +318,7 @@ local function make_facet(all, rows, data, title)
       else
         data.states[state] = true
       end
+      if cell.value and cell.grade then data.grades[cell.grade] = true end
       facet.cells[i .. ':' .. j] = cell
     end
   end
@@ -327,6 +341,7 @@ function M.make(rows, opt)
   rows_of.check_numbers(rows, opt.z, who)
   local about = column.about(opt.z)
   local data = { x = opt.x, y = opt.y, z = opt.z, ratio = opt.ratio, states = {},
+    grades = {},
     better = opt.ratio and 'higher' or about.better or 'lower',
     xs = rows_of.distinct(rows, opt.x), ys = rows_of.distinct(rows, opt.y), facets = {} }
   local facets = rows_of.distinct(rows, opt.facet)
@@ -348,7 +363,8 @@ function M.make(rows, opt)
     or ('Landscape of %s'):format(about.label)
   return figure.new { kind = 'map', rows = all, opt = opt,
     natural = { #data.facets > 1 and 1240 or 760, 660 }, title = title,
-    subtitle = landscape.subtitle(opt, rows), caption = landscape.caption(rows, opt.z),
+    subtitle = landscape.subtitle(opt, rows),
+    caption = landscape.caption(rows, opt.z, opt.ratio and RATIOS or MEDIANS),
     draw = draw(data) }
 end
 
