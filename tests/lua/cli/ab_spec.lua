@@ -37,13 +37,8 @@ describe('ridge ab', function()
   end)
   teardown(function() folders.remove(folder) end)
 
-  -- leases of our own: whoever else measures on this machine is not waited for
-  local function run(words)
-    return program.run(words, { env = ('RIDGE_LOCKS=%s/locks'):format(folder) })
-  end
-
   local function ab(...)
-    return run { 'ab', recipe, '--db', db, '--looks', '1', '--blocks', '6', ... }
+    return program.run { 'ab', recipe, '--db', db, '--looks', '1', '--blocks', '6', ... }
   end
 
   it('compares in three processes, prints rows, keeps them', function()
@@ -83,11 +78,11 @@ sw:run { db = '%s', calibrate = false, progress = false }
 for _, row in ipairs(sw:results()) do print(row.k, row.state, row.fwd_n) end
 ]]):format(folder .. '/rigorous.db'))
     file:close()
-    local status, out, err = run { path }
+    local status, out, err = program.run { path }
     assert.equal(0, status, err)
     assert.truthy(out:find '1\tok\t30' and out:find '2\tok\t30')
     -- and says so where a recipe cannot be run again
-    status, out = run { '-e', ([[local sw = ridge.sweep 'here' { space = { k = { 1 } },
+    status, out = program.run { '-e', ([[local sw = ridge.sweep 'here' { space = { k = { 1 } },
       protocol = { level = 'quick', processes = 2, quiet_ns = 0 },
       measure = function(_, _, m) local x = ridge.ones(2)
         m:time('f', ridge.capture(function() return x + 1 end)) end }

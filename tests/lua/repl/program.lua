@@ -39,7 +39,8 @@ end
 
 local function quote(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
 
---- Run the program to its end.
+--- Run the program to its end. Its leases are its own: whoever else measures on this machine is not
+--- waited for.
 ---@param args string[] arguments
 ---@param opts? {input: string, env: string} standard input; variables in front, as the shell reads
 ---@return integer status
@@ -53,8 +54,9 @@ function M.run(args, opts)
   local input = assert(io.open(folder .. '/in', 'w'))
   input:write(opts.input or '')
   input:close()
-  local status = os.execute(('env HOME=%s NO_COLOR=1 %s %s < %s/in > %s/out 2> %s/err'):format(
-    folder, opts.env or '', table.concat(words, ' '), folder, folder, folder))
+  local settings = ('HOME=%s NO_COLOR=1 RIDGE_LOCKS=%s/locks'):format(folder, folder)
+  local status = os.execute(('env %s %s %s < %s/in > %s/out 2> %s/err'):format(settings,
+    opts.env or '', table.concat(words, ' '), folder, folder, folder))
   local texts = {}
   for i, name in ipairs { 'out', 'err' } do
     local file = assert(io.open(folder .. '/' .. name))
