@@ -4,7 +4,8 @@
 #
 # nightly.sh: the runs that take too long for every change.
 #
-#   scripts/nightly.sh [part ...]    parts: asan ubsan tsan memcheck kill interrupt fuzz ab peers
+#   scripts/nightly.sh [part ...]    parts: asan ubsan tsan memcheck kill interrupt fuzz ab rate
+#                             peers
 #
 # Without a part it runs all and keeps the table, with the commit, in results/nightly.md.  Each
 # sanitizer works in build/<part>, a copy of the tree whose objects stay between runs, so that
@@ -89,13 +90,19 @@ part_ab() {
   make -s && ./ridge scripts/ab_trials.lua
 }
 
+# What 10,000 trials cost beside what they measure; in memory where the disk is somebody else's.
+part_rate() {
+  make -s || return 1
+  ./ridge scripts/soak_rate.lua || ./ridge scripts/soak_rate.lua 10000 /dev/shm
+}
+
 part_peers() {
   [ -e scripts/peers/bench.lua ] && python3 -c 'import torch' 2>/dev/null || return 77
   make -s && ./ridge scripts/peers/bench.lua
 }
 
 parts=("$@")
-[ $# -gt 0 ] || parts=(asan ubsan tsan memcheck kill interrupt fuzz ab peers)
+[ $# -gt 0 ] || parts=(asan ubsan tsan memcheck kill interrupt fuzz ab rate peers)
 mkdir -p build
 failed=0 table=
 for part in "${parts[@]}"; do

@@ -152,7 +152,7 @@ local function keep(found, opt, protocol)
     protocol = protocol or {}, seed = opt.seed,
     args = { model = found.model, kind = opt.kind, dtype = opt.dtype or 'f32', share = opt.share,
       memory = found.total, budget = found.budget, best = found.best or canonical.null,
-      stop = found.stop, reason = found.reason, threads = require('ridge.backend').threads() } },
+      highest = found.highest, undecided = found.unsure, stop = found.stop, reason = found.reason, threads = require('ridge.backend').threads() } },
     points, { db = opt.db, lab = opt.lab })
 end
 
@@ -182,7 +182,7 @@ end
 ---@param opt table|nil device, commit, date, theme
 ---@return table figure with save(path)
 function Found:plot(opt)
-  local given = { best = self.best, budget = self.budget, reason = self.reason,
+  local given = { best = self.best, undecided = self.unsure, budget = self.budget, reason = self.reason,
                   model = self.model, sweep = self.kept and self.kept.name,
                   database = self.kept and self.kept.path }
   for name, value in pairs(opt or {}) do given[name] = value end
@@ -204,8 +204,13 @@ function Found:text()
   end
   local text = columns.text({ 'batch', 'peak', 'samples/s', '95 % interval', '', 'grade' }, rows,
     { width = 200, right = { [2] = true, [3] = true, [4] = true } })
+  local note = ''
+  if self.highest and self.highest ~= self.best and self.unsure then
+    note = (' shown; the highest median has %d, undecided'):format(self.highest)
+  end
   local title = self.kind == 'throughput' and 'best throughput' or 'largest that fits'
-  return ('%s\n%s: %s\nstopped because %s'):format(text, title, self.best or 'none', self.reason)
+  return ('%s\n%s: %s%s\nstopped because %s'):format(text, title, self.best or 'none', note,
+    self.reason)
 end
 
 Found.__tostring = Found.text

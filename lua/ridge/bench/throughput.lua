@@ -49,7 +49,8 @@ end
 ---@param measure fun(best: integer|nil, batch: integer): table, table|nil  both in one block:
 ---  what the batch came to (result, or oom and message; peak) and the result of the best
 ---@param opt table min, max, step, budget (bytes), least (share), seconds, now (a clock)
----@return table found best, stop ('no gain', 'memory', 'max', 'time'), reason, tries (each batch,
+---@return table found best (the last one whose gain was shown), highest (by the medians alone,
+---  which decide nothing), unsure, stop ('no gain', 'memory', 'max', 'time'), reason, tries (each batch,
 ---  result, rate, peak, verdict, most; in the order tried)
 function M.search(measure, opt)
   local next_batch, tries = M.ladder(opt), {}
@@ -98,14 +99,18 @@ function M.search(measure, opt)
     out.stop = 'max'
     out.reason = ('%d is the largest batch that was asked for'):format(opt.max)
   end
-  local unsure = 0
+  local unsure, highest = 0, nil
   for _, found in ipairs(tries) do
+    if found.rate and (not highest or found.rate.value > highest.rate.value) then
+      highest = found
+    end
     if found.verdict == 'open' or found.verdict == 'disturbed' then unsure = unsure + 1 end
   end
-  if unsure > 0 then
+  out.unsure = unsure > 0
+  if out.unsure then
     out.reason = ('%s; %d batches were too noisy to tell'):format(out.reason, unsure)
   end
-  out.best, out.tries = best and best.batch, tries
+  out.best, out.tries, out.highest = best and best.batch, tries, highest and highest.batch
   return out
 end
 

@@ -86,6 +86,7 @@ local function json(found)
   local canonical = require 'ridge.store.canonical'
   return canonical.encode { format = 'ridge-batch-size', version = 1, model = found.model,
     kind = found.kind, best = found.best or canonical.null, stop = found.stop,
+    highest = found.highest, undecided = found.unsure,
     reason = found.reason, budget_bytes = found.budget, memory_bytes = found.total,
     sweep = found.kept.name, tries = canonical.list(found:rows()) }
 end

@@ -59,7 +59,7 @@ local function draw_curve(panel, rows, name, color, t)
       -- an end below the axis would be drawn below the panel
       local floor = panel.opt.y.scale.lo
       panel:point('circle', row.batch, row[name], lo and math.max(lo, floor), hi,
-        { color = color, open = row.grade == 'D', radius = t.marker * 0.8 })
+        { color = color, open = name ~= 'peak_bytes' and row.grade == 'D', radius = t.marker * 0.8 })
     end
   end
 end
@@ -164,7 +164,8 @@ function M.make(rows, opt)
   -- a limit far above everything measured would press the curve to the ground
   local shown = { best = opt.best, budget = opt.budget,
                   show_budget = opt.budget and opt.budget <= largest * 64 }
-  local found = opt.best and ('Best: %d.'):format(opt.best) or 'No batch fits.'
+  local found = opt.best and ('%s: %d.'):format(opt.undecided and 'Best shown, undecided' or 'Best',
+    opt.best) or 'No batch fits.'
   return figure.new { kind = 'batch', rows = rows, opt = opt,
     natural = { 960, timed and 860 or 640 },
     title = timed and 'Throughput by batch size' or 'The largest batch that fits',

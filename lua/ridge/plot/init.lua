@@ -38,6 +38,7 @@ local MAP = spec {
 }
 local BATCH = spec {
   best = { 'integer', doc = 'the batch that was found' },
+  undecided = { 'boolean', doc = 'larger batches were too noisy to tell' },
   budget = { 'number', doc = 'bytes that may be used' },
   reason = { 'string', doc = 'why the search stopped' },
   model = { 'string', doc = 'what was measured' },

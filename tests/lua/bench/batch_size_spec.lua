@@ -102,7 +102,7 @@ describe('the best batch size', function()
     st:close()
     assert.equal(med, found.tries[3].result.med)
     assert.equal(4e9 / med, found:rows()[3].samples_per_s)
-    assert.truthy(tostring(found):find 'best throughput: %d+\nstopped because ')
+    assert.truthy(tostring(found):find 'best throughput: %d+[^\n]*\nstopped because ')
   end)
 
   it('for training is refused in so many words, and pretends nothing', function()

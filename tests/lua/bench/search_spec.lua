@@ -120,7 +120,7 @@ describe('the best throughput', function()
 
   it('lets disturbed points decide nothing', function()
     local found = search((machine(saturating, 0.002, { grade = function() return 'D' end })))
-    assert.same({ 1, 'max' }, { found.best, found.stop })
+    assert.same({ 1, 'max', 16, true }, { found.best, found.stop, found.highest, found.unsure })
     found = search((machine(saturating, 0.002, { grade = function(b)
       return b == 4 and 'D' or 'A'
     end })))
