@@ -448,8 +448,7 @@ static const char *path_of(int32_t dtype, const char *way)
   is_status(rg_linear(x, w, NULL, 0, &y), RG_OK, "linear");
   rg_trace_stop();
   is_status(rg_trace_event(0, &event), RG_OK, "its event");
-  ok(event.live_bytes == rg_memory_of(RG_CPU_DEVICE)->live_bytes,
-     "it knows what was live at its end");
+  ok(event.live_bytes == rg_memory_of(RG_CPU)->live_bytes, "it knows what was live at its end");
   is_status(rg_set_gemm_path("auto"), RG_OK, "back");
   rg_tensor_release(x);
   rg_tensor_release(w);
