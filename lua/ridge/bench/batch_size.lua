@@ -152,7 +152,8 @@ local function keep(found, opt, protocol)
     protocol = protocol or {}, seed = opt.seed,
     args = { model = found.model, kind = opt.kind, dtype = opt.dtype or 'f32', share = opt.share,
       memory = found.total, budget = found.budget, best = found.best or canonical.null,
-      highest = found.highest, undecided = found.unsure, stop = found.stop, reason = found.reason, threads = require('ridge.backend').threads() } },
+      highest = found.highest, undecided = found.unsure, stop = found.stop,
+      reason = found.reason, threads = require('ridge.backend').threads() } },
     points, { db = opt.db, lab = opt.lab })
 end
 
@@ -182,7 +183,8 @@ end
 ---@param opt table|nil device, commit, date, theme
 ---@return table figure with save(path)
 function Found:plot(opt)
-  local given = { best = self.best, undecided = self.unsure, budget = self.budget, reason = self.reason,
+  local given = { best = self.best, undecided = self.unsure, budget = self.budget,
+                  reason = self.reason,
                   model = self.model, sweep = self.kept and self.kept.name,
                   database = self.kept and self.kept.path }
   for name, value in pairs(opt or {}) do given[name] = value end

@@ -50,8 +50,8 @@ end
 ---  what the batch came to (result, or oom and message; peak) and the result of the best
 ---@param opt table min, max, step, budget (bytes), least (share), seconds, now (a clock)
 ---@return table found best (the last one whose gain was shown), highest (by the medians alone,
----  which decide nothing), unsure, stop ('no gain', 'memory', 'max', 'time'), reason, tries (each batch,
----  result, rate, peak, verdict, most; in the order tried)
+---  which decide nothing), unsure, stop ('no gain', 'memory', 'max', 'time'), reason, tries (each
+---  batch, result, rate, peak, verdict, most; in the order tried)
 function M.search(measure, opt)
   local next_batch, tries = M.ladder(opt), {}
   local best, idle, idle_most, out = nil, 0, -1, {}

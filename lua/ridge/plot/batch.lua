@@ -59,7 +59,8 @@ local function draw_curve(panel, rows, name, color, t)
       -- an end below the axis would be drawn below the panel
       local floor = panel.opt.y.scale.lo
       panel:point('circle', row.batch, row[name], lo and math.max(lo, floor), hi,
-        { color = color, open = name ~= 'peak_bytes' and row.grade == 'D', radius = t.marker * 0.8 })
+        { color = color, radius = t.marker * 0.8,
+          open = name ~= 'peak_bytes' and row.grade == 'D' })
     end
   end
 end
