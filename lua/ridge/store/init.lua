@@ -39,9 +39,12 @@ end
 
 -- Whose file it is: 'new' for one without any table, else the version of its schema.
 local function examine(db, path)
-  local id = db:value '/* read application_id */ PRAGMA application_id'
-  local version = db:value '/* read user_version */ PRAGMA user_version'
-  local tables = db:value '/* count tables */ SELECT count(*) FROM main.sqlite_schema'
+  local id, version, tables
+  db:snapshot(function() -- another process may be making the tables
+    id = db:value '/* read application_id */ PRAGMA application_id'
+    version = db:value '/* read user_version */ PRAGMA user_version'
+    tables = db:value '/* count tables */ SELECT count(*) FROM main.sqlite_schema'
+  end)
   if id == 0 and tables == 0 then return 'new' end
   if id ~= schema.APPLICATION_ID then
     blame.raise(('%s belongs to another program (application_id 0x%08x, %d tables); ridge leaves '
