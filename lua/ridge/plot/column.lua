@@ -6,6 +6,7 @@
 -- any axis. The interval of column `x` is in `x_lo` and `x_hi` where the rows have them.
 
 local blame = require 'ridge.blame'
+local near = require 'ridge.near'
 
 local M = {}
 
@@ -38,6 +39,10 @@ local COLUMN = {
   threads = { label = 'threads', kind = 'integer', base = 2 },
 }
 
+-- What a phase of any name brings along: `step_gflops` is read as `gflops`.
+local ENDINGS = { { '_gflops', 'gflops' }, { '_gbps', 'gbps' }, { '_p95', 'fwd_p95' },
+  { '_p99', 'fwd_p99' }, { '_per_s', 'samples_per_s' } }
+
 --- What is known about a column.
 ---@param name string
 ---@return table column label, short, kind, base, better
@@ -47,22 +52,15 @@ function M.about(name)
     known.short = known.short or known.label
     return known
   end
-  return { label = name, short = name, kind = 'number' }
-end
-
--- Edit distance, for "did you mean".
-local function edits(a, b)
-  local previous = {}
-  for j = 0, #b do previous[j] = j end
-  for i = 1, #a do
-    local current = { [0] = i }
-    for j = 1, #b do
-      local change = previous[j - 1] + (a:byte(i) == b:byte(j) and 0 or 1)
-      current[j] = math.min(change, previous[j] + 1, current[j - 1] + 1)
+  for _, ending in ipairs(ENDINGS) do
+    local phase = name:match('^(.+)' .. ending[1] .. '$')
+    if phase then
+      local like = COLUMN[ending[2]]
+      return { label = ('%s of %s'):format(like.label, phase), short = like.short,
+               kind = like.kind, better = like.better, base = like.base }
     end
-    previous = current
   end
-  return previous[#b]
+  return { label = name, short = name, kind = 'number' }
 end
 
 --- Raise unless some row has the column; the message names the near miss and all columns.
@@ -81,15 +79,8 @@ function M.require(rows, name, who)
     end
   end
   table.sort(names)
-  local near, least
-  for _, known in ipairs(names) do
-    local d = edits(name, known)
-    if d <= math.max(2, math.floor(#name / 3)) and (not least or d < least) then
-      near, least = known, d
-    end
-  end
   blame.raise(("%s: no row has a column '%s'%s (columns: %s)"):format(who, name,
-    near and (", did you mean '" .. near .. "'?") or '', table.concat(names, ', ')), 'EARG')
+    near.hint(name, names), table.concat(names, ', ')), 'EARG')
 end
 
 return M

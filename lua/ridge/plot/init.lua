@@ -34,7 +34,8 @@ local MAP = spec {
   z = { 'string', default = 'fwd', doc = 'column that colours' },
   ratio = { 'boolean', default = false, doc = 'colour is the speed-up over dense' },
   facet = { 'string', default = 'dtype', doc = 'column with one panel a value' },
-  layer = { 'string', default = 'sketched', doc = 'kind of layer that is mapped' },
+  better = { 'string', choices = { 'lower', 'higher' }, doc = 'which way is better' },
+  layer = { 'string', doc = 'kind of layer that is mapped; sketched where there are any' },
 }
 local BATCH = spec {
   best = { 'integer', doc = 'the batch that was found' },

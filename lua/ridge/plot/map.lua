@@ -333,7 +333,10 @@ function M.make(rows, opt)
   local who = 'plot.map'
   rows_of.check(rows, who)
   local all = rows
-  rows = opt.layer and rows_of.select(rows, { layer = opt.layer }) or rows
+  -- a sweep of sketched layers beside others is mapped for them unless somebody says otherwise
+  local layer = opt.layer
+    or #rows_of.select(rows, { layer = 'sketched' }) > 0 and 'sketched' or nil
+  rows = layer and rows_of.select(rows, { layer = layer }) or rows
   if #rows == 0 then
     blame.raise(("%s: no row has layer '%s'"):format(who, opt.layer), 'EARG')
   end
@@ -342,7 +345,7 @@ function M.make(rows, opt)
   local about = column.about(opt.z)
   local data = { x = opt.x, y = opt.y, z = opt.z, ratio = opt.ratio, states = {},
     grades = {},
-    better = opt.ratio and 'higher' or about.better or 'lower',
+    better = opt.ratio and 'higher' or opt.better or about.better or 'lower',
     xs = rows_of.distinct(rows, opt.x), ys = rows_of.distinct(rows, opt.y), facets = {} }
   local facets = rows_of.distinct(rows, opt.facet)
   if opt.facet == 'dtype' then table.sort(facets, function(a, b) return a > b end) end
@@ -350,6 +353,7 @@ function M.make(rows, opt)
     data.facets[#data.facets + 1] = make_facet(all, rows_of.select(rows, { [opt.facet] = value }),
       data, tostring(value))
   end
+  if #facets == 0 then data.facets[1] = make_facet(all, rows, data, '') end
   data.lo, data.hi = limits(data.facets, data.ratio)
   if not data.lo then blame.raise(('%s: no row was measured'):format(who), 'EARG') end
   local n_in, n_out = rows_of.common(rows, 'in_features'), rows_of.common(rows, 'out_features')

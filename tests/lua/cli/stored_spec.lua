@@ -120,8 +120,38 @@ describe('the command', function()
     assert.equal(1, (select(2, folders.run('./ridge merge x.db'))))
   end)
 
+  it('plot draws a stored sweep, and replot its file', function()
+    local png = require 'ridge.plot.png'
+    local file = io.open(folder .. '/grid.lua', 'w')
+    file:write [[
+      local ridge = require 'ridge'
+      ridge.sweep 'grid' { space = { k = { 1, 2, 4 }, n = { 8, 16 } },
+        measure = function(p, _, m) m:metric('rate', p.k * p.n, { better = 'higher' }) end,
+      }:run { calibrate = false, progress = 'off' }]]
+    file:close()
+    ridge(folder .. '/grid.lua')
+    local path = folder .. '/map.png'
+    local text, status = ridge('plot map grid -x k -y n -z rate -o ' .. path)
+    assert.equal(0, status, text)
+    local _, info = png.read_texts(path)
+    assert.is_true(info.width > 500)
+    text, status = ridge(('replot %s --theme dark --size 900x800 -o %s/dark.png'):format(path,
+      folder))
+    assert.equal(0, status, text)
+    local _, dark = png.read_texts(folder .. '/dark.png')
+    assert.same({ 900, 800 }, { dark.width, dark.height })
+    for words, says in pairs { ['plot mapp grid'] = "did you mean 'map'", ['plot map'] = 'a sweep',
+        ['plot map grid -x kk -y n'] = 'column', ['plot map squares'] = 'two parameters',
+        ['replot ' .. db] = 'PNG', ['replot ' .. path .. ' --size big'] = '2400x1500' } do
+      text, status = ridge(words)
+      assert.equal(1, status, words)
+      assert.is_truthy(text:find(says, 1, true), words .. ': ' .. text)
+    end
+  end)
+
   it('has help with an example', function()
-    for _, name in ipairs { 'query', 'top', 'show', 'sweeps', 'export', 'retry', 'merge', 'db' } do
+    for _, name in ipairs { 'plot', 'replot', 'query', 'top', 'show', 'sweeps', 'export', 'retry',
+        'merge', 'db' } do
       local text, status = ridge(name .. ' --help')
       assert.equal(0, status)
       assert.matches('    ridge ' .. name, text)

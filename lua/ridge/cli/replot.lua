@@ -1,0 +1,44 @@
+-- SPDX-License-Identifier: MIT
+--- `ridge replot`: a figure drawn again from its own file.
+
+local stored = require 'ridge.cli.stored'
+
+local M = {}
+
+M.summary = 'a figure drawn again from its own file: ridge replot map.png --theme dark'
+M.usage = 'ridge replot FIGURE.png [--theme dark] [--size 2400x1500] [-o FILE]'
+
+local SPEC = {
+  about = [[
+A figure of ridge carries its rows. Draws it again, in another look or size, over itself or into
+another file.
+
+    ridge replot map.png --theme dark --size 2400x1500 -o dark.png]],
+  rest = 'FIGURE.png',
+  { 'theme', 'light', 'look', choices = { 'light', 'dark' } },
+  { 'size', '', 'pixels, such as 2400x1500; as it was made when left out' },
+  { 'o', '', 'file to write; the figure itself when left out', short = 'o' },
+}
+
+--- Draw again.
+---@param argv string[]
+---@return integer status
+function M.main(argv)
+  return stored.run('replot', SPEC, argv, nil, function(opt, rest)
+    if not rest[1] then return stored.fail('replot', 'a figure is missing') end
+    local size
+    if opt.size ~= '' then
+      local w, h = opt.size:match '^(%d+)x(%d+)$'
+      if not w then
+        return stored.fail('replot', ("--size: '%s' is not like 2400x1500"):format(opt.size))
+      end
+      size = { tonumber(w) / 2, tonumber(h) / 2 } -- figures are written at 2x
+    end
+    local path = opt.o ~= '' and opt.o or rest[1]
+    require('ridge.plot').replot(rest[1], { theme = opt.theme }):save(path,
+      { theme = opt.theme, size = size })
+    io.stdout:write(path, '\n')
+  end)
+end
+
+return M
