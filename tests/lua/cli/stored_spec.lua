@@ -135,11 +135,11 @@ describe('the command', function()
     assert.equal(0, status, text)
     local _, info = png.read_texts(path)
     assert.is_true(info.width > 500)
-    text, status = ridge(('replot %s --theme dark --size 900x800 -o %s/dark.png'):format(path,
+    text, status = ridge(('replot %s --theme dark --size 1200x900 -o %s/dark.png'):format(path,
       folder))
     assert.equal(0, status, text)
     local _, dark = png.read_texts(folder .. '/dark.png')
-    assert.same({ 900, 800 }, { dark.width, dark.height })
+    assert.same({ 1200, 900 }, { dark.width, dark.height })
     for words, says in pairs { ['plot mapp grid'] = "did you mean 'map'", ['plot map'] = 'a sweep',
         ['plot map grid -x kk -y n'] = 'column', ['plot map squares'] = 'two parameters',
         ['replot ' .. db] = 'PNG', ['replot ' .. path .. ' --size big'] = '2400x1500' } do
