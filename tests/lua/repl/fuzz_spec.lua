@@ -123,8 +123,8 @@ describe('the program survives', function()
       -- out of whatever was begun: a search, a text of several lines, a loop, a quoted key
       term:send '\r\3\3'
       os.execute 'sleep 0.05'
-      term:send(('\3\21print("round " .. %d + 0 .. " done")\r'):format(round))
-      term:expect(('round %d done\n'):format(round))
+      term:insist(('\3\21print("round " .. %d + 0 .. " done")\r'):format(round),
+        ('round %d done\n'):format(round))
     end
     term:send '\4'
     local status = term:wait()

@@ -60,11 +60,16 @@ function Terminal:send(text)
   assert(ffi.C.write(self.fd, text, #text) == #text, 'the terminal takes no keys')
 end
 
---- Read what is there, waiting for something; false when the program has closed the terminal.
-function Terminal:pump()
+-- Has something come, or does it within so many milliseconds?
+local function has_come(self, ms)
   local poll = ffi.new('struct rg_test_pollfd[1]')
   poll[0].fd, poll[0].events = self.fd, 1
-  if ffi.C.poll(poll, 1, PATIENCE_MS) <= 0 then
+  return ffi.C.poll(poll, 1, ms) > 0
+end
+
+--- Read what is there, waiting for something; false when the program has closed the terminal.
+function Terminal:pump()
+  if not has_come(self, PATIENCE_MS) then
     error('nothing came; so far:\n' .. self.output, 2)
   end
   local buffer = ffi.new('char[4096]')
@@ -91,6 +96,24 @@ function Terminal:expect(wanted)
       error(("ended before '%s' came; so far:\n%s"):format(wanted, text), 2)
     end
   end
+end
+
+--- Send keys until a text has come: what is typed while the line editor changes the terminal's mode
+--- is lost, as it is for people.
+function Terminal:insist(keys, wanted)
+  for _ = 1, 20 do
+    self:send(keys)
+    while has_come(self, 3000) do
+      if not self:pump() then error('ended before ' .. wanted .. ' came', 2) end
+      local text = clean(self.output)
+      local _, last = text:find(wanted, 1, true)
+      if last then
+        self.output = text:sub(last + 1)
+        return
+      end
+    end
+  end
+  error(("'%s' never came; so far:\n%s"):format(wanted, self.output), 2)
 end
 
 --- Wait for the end: its exit status, or -signal.
