@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** oneDNN's matrix product: the only file that includes its headers.
+** oneDNN: the only file that includes its headers.
 **
 ** Written for 2.6 (Debian 12).  What 3.x changes is all here: descriptions of memory become opaque
-** (dnnl_memory_desc_create_with_strides, _with_tag, _destroy, _get_blob for the packing number) and
-** dnnl_matmul_desc_init with dnnl_primitive_desc_create becomes dnnl_matmul_primitive_desc_create.
+** (dnnl_memory_desc_create_with_strides, _with_tag, _destroy, _get_blob for the packing number,
+** dnnl_memory_desc_equal on pointers) and each dnnl_..._desc_init with dnnl_primitive_desc_create
+** becomes one dnnl_..._primitive_desc_create.
 **
 ** Scratch is in user mode, so that it comes from our allocator and is counted.
 */
@@ -15,16 +16,29 @@
 
 #include "cpu/dnnl.h"
 
-enum { A, B, BIAS, C, SCRATCH, N_ARGS };
+enum { N = RG_DNNL_ARRAYS };
+
+/* The way between an array as it lies and as the primitive sees it. */
+typedef struct conversion {
+  dnnl_primitive_desc_t description;
+  dnnl_primitive_t primitive; /* NULL: none is needed */
+  dnnl_memory_t plain;
+  dnnl_memory_t scratch;
+  int64_t bytes; /* of the array as the primitive sees it */
+  int64_t scratch_bytes;
+} conversion;
 
 struct rg_dnnl {
-  rg_dnnl_shape shape;
+  rg_dnnl_spec spec;
   rg_dnnl *next; /* in the thread's cache */
   dnnl_primitive_desc_t description;
   dnnl_primitive_t primitive;
   dnnl_stream_t stream;
-  dnnl_memory_t memory[N_ARGS];
-  int64_t scratch_bytes;
+  dnnl_memory_t memory[N];
+  dnnl_memory_t scratch;
+  conversion way[N];
+  int64_t own_bytes;     /* scratch of the primitive itself */
+  int64_t scratch_bytes; /* of all */
   int64_t packed_bytes;
   uint64_t packing;
 };
@@ -70,19 +84,61 @@ static dnnl_data_type_t type_of(int32_t dtype)
   return dtype == RG_BF16 ? dnnl_bf16 : dnnl_f32;
 }
 
-static rg_status describe(dnnl_memory_desc_t *out, int64_t rows, int64_t cols, int32_t dtype,
-                          int64_t row, int64_t col)
+/* Which arrays a primitive writes. */
+static bool is_result(int32_t kind, int i)
 {
-  const dnnl_dims_t sizes = { rows, cols };
-  const dnnl_dims_t strides = { row, col };
-
-  if (row == 0 && col == 0) {
-    DNNL_TRY("a description",
-             dnnl_memory_desc_init_by_tag(out, 2, sizes, type_of(dtype), dnnl_format_tag_any));
-  } else {
-    DNNL_TRY("a description",
-             dnnl_memory_desc_init_by_strides(out, 2, sizes, type_of(dtype), strides));
+  switch (kind) {
+  case RG_DNNL_CONV_DATA:
+    return i == RG_DNNL_SRC;
+  case RG_DNNL_CONV_WEIGHT:
+    return i == RG_DNNL_WEIGHT || i == RG_DNNL_BIAS;
+  default:
+    return i == RG_DNNL_DST;
   }
+}
+
+/* oneDNN's name of array i: results of gradients have their own. */
+static int number_of(int32_t kind, int i)
+{
+  static const int plain[N] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST };
+  static const int diff[N] = { DNNL_ARG_DIFF_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS,
+                               DNNL_ARG_DIFF_DST };
+  bool is_gradient = kind == RG_DNNL_CONV_DATA || kind == RG_DNNL_CONV_WEIGHT;
+
+  return is_gradient && (is_result(kind, i) || i == RG_DNNL_DST) ? diff[i] : plain[i];
+}
+
+/* oneDNN's lists of sizes are longer than ours. */
+static void dims_of(dnnl_dims_t out, const int64_t *list, int32_t n)
+{
+  memset(out, 0, sizeof(dnnl_dims_t));
+  memcpy(out, list, (size_t)n * sizeof(*list));
+}
+
+/* As it lies. */
+static rg_status describe(dnnl_memory_desc_t *out, const rg_dnnl_array *array)
+{
+  dnnl_dims_t size, stride;
+
+  dims_of(size, array->size, array->ndim);
+  dims_of(stride, array->stride, array->ndim);
+  DNNL_TRY("a description",
+           dnnl_memory_desc_init_by_strides(out, array->ndim, size, type_of(array->dtype), stride));
+  return RG_OK;
+}
+
+/* As the primitive is to see it; what it chooses itself is asked for afterwards. */
+static rg_status describe_inner(dnnl_memory_desc_t *out, const rg_dnnl_array *array)
+{
+  if (array->form == RG_DNNL_AS_IS) {
+    return describe(out, array);
+  }
+  dnnl_dims_t size;
+
+  dims_of(size, array->size, array->ndim);
+  DNNL_TRY("a description",
+           dnnl_memory_desc_init_by_tag(out, array->ndim, size, type_of(array->inner),
+                                        dnnl_format_tag_any));
   return RG_OK;
 }
 
@@ -101,32 +157,85 @@ static rg_status append_act(dnnl_post_ops_t ops, int32_t act)
   return RG_OK;
 }
 
-static rg_status describe_primitive(rg_dnnl *self, dnnl_primitive_attr_t attr, dnnl_post_ops_t ops)
+static rg_status describe_matmul(rg_dnnl *self, const dnnl_memory_desc_t *md,
+                                 dnnl_primitive_attr_t attr)
 {
-  const rg_dnnl_shape *s = &self->shape;
-  dnnl_memory_desc_t a, b, bias, c;
+  bool has_bias = self->spec.array[RG_DNNL_BIAS].ndim > 0;
   dnnl_matmul_desc_t matmul;
 
-  RG_TRY(append_act(ops, s->act));
-  DNNL_TRY("attributes", dnnl_primitive_attr_set_post_ops(attr, ops));
-  DNNL_TRY("attributes", dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user));
-  RG_TRY(describe(&a, s->m, s->k, s->dtype, s->a_row, s->a_col));
-  RG_TRY(describe(&b, s->k, s->n, s->dtype, s->b_row, s->b_col));
-  RG_TRY(describe(&bias, 1, s->n, RG_F32, s->n, 1));
-  RG_TRY(describe(&c, s->m, s->n, s->c_dtype, s->c_row, 1));
-  DNNL_TRY("a product", dnnl_matmul_desc_init(&matmul, &a, &b, s->has_bias ? &bias : NULL, &c));
+  DNNL_TRY("a product",
+           dnnl_matmul_desc_init(&matmul, &md[RG_DNNL_SRC], &md[RG_DNNL_WEIGHT],
+                                 has_bias ? &md[RG_DNNL_BIAS] : NULL, &md[RG_DNNL_DST]));
   DNNL_TRY("a product",
            dnnl_primitive_desc_create(&self->description, &matmul, attr, engine, NULL));
   return RG_OK;
 }
 
-static const dnnl_memory_desc_t *md_of(const rg_dnnl *self, dnnl_query_t what)
+/* A gradient is made with the convolution it belongs to as a hint. */
+static rg_status describe_conv(rg_dnnl *self, const dnnl_memory_desc_t *md,
+                               dnnl_primitive_attr_t attr)
 {
-  return dnnl_primitive_desc_query_md(self->description, what, 0);
+  const rg_dnnl_spec *s = &self->spec;
+  const dnnl_dims_t holes = { s->dilation[0] - 1, s->dilation[1] - 1 };
+  const dnnl_dims_t stride = { s->stride[0], s->stride[1] };
+  const dnnl_dims_t low = { s->pad_low[0], s->pad_low[1] };
+  const dnnl_dims_t high = { s->pad_high[0], s->pad_high[1] };
+  const dnnl_memory_desc_t *bias = s->array[RG_DNNL_BIAS].ndim > 0 ? &md[RG_DNNL_BIAS] : NULL;
+  dnnl_primitive_desc_t forward = NULL;
+  dnnl_convolution_desc_t conv;
+  dnnl_status_t status;
+
+  DNNL_TRY("a convolution",
+           dnnl_dilated_convolution_forward_desc_init(
+               &conv, s->kind == RG_DNNL_CONV ? dnnl_forward_inference : dnnl_forward_training,
+               dnnl_convolution_direct, &md[RG_DNNL_SRC], &md[RG_DNNL_WEIGHT], bias,
+               &md[RG_DNNL_DST], stride, holes, low, high));
+  DNNL_TRY("a convolution", dnnl_primitive_desc_create(&forward, &conv, attr, engine, NULL));
+  if (s->kind == RG_DNNL_CONV) {
+    self->description = forward;
+    return RG_OK;
+  }
+  if (s->kind == RG_DNNL_CONV_DATA) {
+    status = dnnl_dilated_convolution_backward_data_desc_init(
+        &conv, dnnl_convolution_direct, &md[RG_DNNL_SRC], &md[RG_DNNL_WEIGHT], &md[RG_DNNL_DST],
+        stride, holes, low, high);
+  } else {
+    status = dnnl_dilated_convolution_backward_weights_desc_init(
+        &conv, dnnl_convolution_direct, &md[RG_DNNL_SRC], &md[RG_DNNL_WEIGHT], bias,
+        &md[RG_DNNL_DST], stride, holes, low, high);
+  }
+  if (status == dnnl_success) {
+    status = dnnl_primitive_desc_create(&self->description, &conv, attr, engine, forward);
+  }
+  dnnl_primitive_desc_destroy(forward);
+  return status == dnnl_success ? RG_OK : failed("a convolution's gradient", status);
+}
+
+static rg_status describe_primitive(rg_dnnl *self, dnnl_primitive_attr_t attr, dnnl_post_ops_t ops)
+{
+  dnnl_memory_desc_t md[N] = { 0 };
+
+  RG_TRY(append_act(ops, self->spec.act));
+  DNNL_TRY("attributes", dnnl_primitive_attr_set_post_ops(attr, ops));
+  DNNL_TRY("attributes", dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user));
+  for (int i = 0; i < N; i++) {
+    if (self->spec.array[i].ndim > 0) {
+      RG_TRY(describe_inner(&md[i], &self->spec.array[i]));
+    }
+  }
+  return self->spec.kind == RG_DNNL_MATMUL ? describe_matmul(self, md, attr)
+                                           : describe_conv(self, md, attr);
+}
+
+/* Array i as the primitive sees it. */
+static const dnnl_memory_desc_t *md_of(const rg_dnnl *self, int i)
+{
+  return dnnl_primitive_desc_query_md(self->description, dnnl_query_exec_arg_md,
+                                      number_of(self->spec.kind, i));
 }
 
 /* FNV-1a over the description, which 2.x zero-fills. */
-static uint64_t number_of(const dnnl_memory_desc_t *md)
+static uint64_t hash_of(const dnnl_memory_desc_t *md)
 {
   const unsigned char *byte = (const unsigned char *)md;
   uint64_t hash = 14695981039346656037u;
@@ -139,21 +248,89 @@ static uint64_t number_of(const dnnl_memory_desc_t *md)
 
 /* -- Making ------------------------------------------------------------------------------------ */
 
+static int64_t rounded(int64_t bytes)
+{
+  return (bytes + 63) / 64 * 64;
+}
+
+static int64_t scratch_of(const_dnnl_primitive_desc_t description)
+{
+  return rounded((int64_t)dnnl_memory_desc_get_size(
+      dnnl_primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0)));
+}
+
+static rg_status make_memory(const_dnnl_primitive_desc_t description, dnnl_memory_t *out)
+{
+  DNNL_TRY("a memory object",
+           dnnl_memory_create(
+               out, dnnl_primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0), engine,
+               DNNL_MEMORY_NONE));
+  return RG_OK;
+}
+
+/* A reorder between two descriptions. */
+static rg_status make_reorder(conversion *way, const dnnl_memory_desc_t *from,
+                              const dnnl_memory_desc_t *to)
+{
+  dnnl_primitive_attr_t attr = NULL;
+  dnnl_status_t status = dnnl_primitive_attr_create(&attr);
+
+  if (status == dnnl_success) {
+    status = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
+  }
+  if (status == dnnl_success) {
+    status = dnnl_reorder_primitive_desc_create(&way->description, from, engine, to, engine, attr);
+  }
+  if (status == dnnl_success) {
+    status = dnnl_primitive_create(&way->primitive, way->description);
+  }
+  dnnl_primitive_attr_destroy(attr);
+  if (status != dnnl_success) {
+    return failed("a conversion", status);
+  }
+  way->scratch_bytes = scratch_of(way->description);
+  return make_memory(way->description, &way->scratch);
+}
+
+static void end_conversion(conversion *way)
+{
+  dnnl_memory_destroy(way->plain);
+  dnnl_memory_destroy(way->scratch);
+  dnnl_primitive_destroy(way->primitive);
+  dnnl_primitive_desc_destroy(way->description);
+}
+
+static rg_status make_conversion(rg_dnnl *self, int i)
+{
+  const rg_dnnl_array *array = &self->spec.array[i];
+  const dnnl_memory_desc_t *inner = md_of(self, i);
+  conversion *way = &self->way[i];
+  dnnl_memory_desc_t plain;
+
+  if (array->form != RG_DNNL_CONVERTED) {
+    return RG_OK;
+  }
+  RG_TRY(describe(&plain, array));
+  if (dnnl_memory_desc_equal(&plain, inner)) {
+    return RG_OK;
+  }
+  way->bytes = rounded((int64_t)dnnl_memory_desc_get_size(inner));
+  DNNL_TRY("a memory object", dnnl_memory_create(&way->plain, &plain, engine, DNNL_MEMORY_NONE));
+  return is_result(self->spec.kind, i) ? make_reorder(way, inner, &plain)
+                                       : make_reorder(way, &plain, inner);
+}
+
 static rg_status make_memories(rg_dnnl *self)
 {
-  static const dnnl_query_t query[N_ARGS] = { [A] = dnnl_query_src_md,
-                                              [B] = dnnl_query_weights_md,
-                                              [C] = dnnl_query_dst_md,
-                                              [SCRATCH] = dnnl_query_scratchpad_md };
-
-  for (int i = 0; i < N_ARGS; i++) {
-    const dnnl_memory_desc_t *md =
-        i == BIAS ? dnnl_primitive_desc_query_md(self->description, dnnl_query_weights_md, 1)
-                  : md_of(self, query[i]);
-
-    if (i != BIAS || self->shape.has_bias) {
+  self->own_bytes = scratch_of(self->description);
+  self->scratch_bytes = self->own_bytes;
+  RG_TRY(make_memory(self->description, &self->scratch));
+  for (int i = 0; i < N; i++) {
+    if (self->spec.array[i].ndim > 0) {
       DNNL_TRY("a memory object",
-               dnnl_memory_create(&self->memory[i], md, engine, DNNL_MEMORY_NONE));
+               dnnl_memory_create(&self->memory[i], md_of(self, i), engine, DNNL_MEMORY_NONE));
+      RG_TRY(make_conversion(self, i));
+      self->scratch_bytes += self->way[i].bytes + self->way[i].scratch_bytes;
     }
   }
   return RG_OK;
@@ -174,15 +351,14 @@ static rg_status make(rg_dnnl *self)
   dnnl_post_ops_destroy(ops);
   dnnl_primitive_attr_destroy(attr);
   RG_TRY(status);
-  DNNL_TRY("a product", dnnl_primitive_create(&self->primitive, self->description));
+  DNNL_TRY("a primitive", dnnl_primitive_create(&self->primitive, self->description));
   DNNL_TRY("a stream", dnnl_stream_create(&self->stream, engine, dnnl_stream_default_flags));
-  self->scratch_bytes = (int64_t)dnnl_memory_desc_get_size(md_of(self, dnnl_query_scratchpad_md));
-  self->packed_bytes = (int64_t)dnnl_memory_desc_get_size(md_of(self, dnnl_query_weights_md));
-  self->packing = number_of(md_of(self, dnnl_query_weights_md));
+  self->packed_bytes = (int64_t)dnnl_memory_desc_get_size(md_of(self, RG_DNNL_WEIGHT));
+  self->packing = hash_of(md_of(self, RG_DNNL_WEIGHT));
   return make_memories(self);
 }
 
-rg_status rg_dnnl_new(const rg_dnnl_shape *shape, rg_dnnl **out)
+rg_status rg_dnnl_new(const rg_dnnl_spec *spec, rg_dnnl **out)
 {
   rg_dnnl *self;
   int threads = omp_get_max_threads();
@@ -191,10 +367,10 @@ rg_status rg_dnnl_new(const rg_dnnl_shape *shape, rg_dnnl **out)
   RG_TRY(engine_ready());
   self = rg_host_zeroed(sizeof(*self));
   if (self == NULL) {
-    return rg_fail(RG_ENOMEM, "oneDNN: no memory for a product");
+    return rg_fail(RG_ENOMEM, "oneDNN: no memory for a primitive");
   }
-  self->shape = *shape;
-  omp_set_num_threads(shape->n_threads); /* a primitive is planned for the threads it sees */
+  self->spec = *spec;
+  omp_set_num_threads(spec->n_threads); /* a primitive is planned for the threads it sees */
   status = make(self);
   omp_set_num_threads(threads);
   if (status != RG_OK) {
@@ -210,9 +386,11 @@ void rg_dnnl_release(rg_dnnl *self)
   if (self == NULL) {
     return;
   }
-  for (int i = 0; i < N_ARGS; i++) {
+  for (int i = 0; i < N; i++) {
     dnnl_memory_destroy(self->memory[i]);
+    end_conversion(&self->way[i]);
   }
+  dnnl_memory_destroy(self->scratch);
   dnnl_stream_destroy(self->stream);
   dnnl_primitive_destroy(self->primitive);
   dnnl_primitive_desc_destroy(self->description);
@@ -245,7 +423,7 @@ static void make_cache_key(void)
   pthread_key_create(&cache_key, drop_cache);
 }
 
-rg_status rg_dnnl_cached(const rg_dnnl_shape *shape, rg_dnnl **out)
+rg_status rg_dnnl_cached(const rg_dnnl_spec *spec, rg_dnnl **out)
 {
   int n = 0;
 
@@ -253,7 +431,7 @@ rg_status rg_dnnl_cached(const rg_dnnl_shape *shape, rg_dnnl **out)
   for (rg_dnnl **link = &cache; *link != NULL; link = &(*link)->next) {
     rg_dnnl *self = *link;
 
-    if (memcmp(&self->shape, shape, sizeof(*shape)) == 0) {
+    if (memcmp(&self->spec, spec, sizeof(*spec)) == 0) {
       *link = self->next;
       self->next = cache;
       cache = self;
@@ -271,7 +449,7 @@ rg_status rg_dnnl_cached(const rg_dnnl_shape *shape, rg_dnnl **out)
     pthread_setspecific(cache_key, &cache_watched);
     cache_watched = true;
   }
-  RG_TRY(rg_dnnl_new(shape, out));
+  RG_TRY(rg_dnnl_new(spec, out));
   (*out)->next = cache;
   cache = *out;
   return RG_OK;
@@ -294,77 +472,106 @@ uint64_t rg_dnnl_packing(const rg_dnnl *self)
   return self->packing;
 }
 
-static rg_status reorder(const rg_dnnl *self, dnnl_memory_t from, dnnl_memory_t to)
+/* Run a conversion from one memory object to another. */
+static rg_status convert(const rg_dnnl *self, const conversion *way, dnnl_memory_t from,
+                         dnnl_memory_t to, void *scratch)
 {
-  dnnl_primitive_desc_t description = NULL;
-  dnnl_primitive_t primitive = NULL;
-  dnnl_exec_arg_t args[2] = { { DNNL_ARG_FROM, from }, { DNNL_ARG_TO, to } };
-  const dnnl_memory_desc_t *md_from, *md_to;
-  dnnl_status_t status;
+  const dnnl_exec_arg_t args[3] = { { DNNL_ARG_FROM, from },
+                                    { DNNL_ARG_TO, to },
+                                    { DNNL_ARG_SCRATCHPAD, way->scratch } };
 
-  DNNL_TRY("packing", dnnl_memory_get_memory_desc(from, &md_from));
-  DNNL_TRY("packing", dnnl_memory_get_memory_desc(to, &md_to));
-  DNNL_TRY("packing",
-           dnnl_reorder_primitive_desc_create(&description, md_from, engine, md_to, engine, NULL));
-  status = dnnl_primitive_create(&primitive, description);
-  if (status == dnnl_success) {
-    status = dnnl_primitive_execute(primitive, self->stream, 2, args);
-  }
-  if (status == dnnl_success) {
-    status = dnnl_stream_wait(self->stream);
-  }
-  dnnl_primitive_destroy(primitive);
-  dnnl_primitive_desc_destroy(description);
-  return status == dnnl_success ? RG_OK : failed("packing", status);
+  DNNL_TRY("a memory object", dnnl_memory_set_data_handle(way->scratch, scratch));
+  DNNL_TRY("a conversion", dnnl_primitive_execute(way->primitive, self->stream, 3, args));
+  return RG_OK;
 }
 
-rg_status rg_dnnl_pack(const rg_dnnl *self, const void *b, int64_t b_row, int64_t b_col,
-                       void *packed)
+/* Made for once: a weight is packed when it has changed. */
+static rg_status pack(const rg_dnnl *self, conversion *way, const rg_dnnl_array *plain,
+                      const void *from, void *packed)
 {
   dnnl_memory_desc_t md;
-  dnnl_memory_t from = NULL;
   dnnl_memory_t to = NULL;
-  dnnl_status_t made;
+  rg_block scratch = { 0 };
   rg_status status;
 
-  RG_TRY(describe(&md, self->shape.k, self->shape.n, self->shape.dtype, b_row, b_col));
-  made = dnnl_memory_create(&from, &md, engine, (void *)(uintptr_t)b);
-  if (made == dnnl_success) {
-    made = dnnl_memory_create(&to, md_of(self, dnnl_query_weights_md), engine, packed);
+  RG_TRY(describe(&md, plain));
+  RG_TRY(make_reorder(way, &md, md_of(self, RG_DNNL_WEIGHT)));
+  DNNL_TRY("a memory object",
+           dnnl_memory_create(&way->plain, &md, engine, (void *)(uintptr_t)from));
+  DNNL_TRY("a memory object", dnnl_memory_create(&to, md_of(self, RG_DNNL_WEIGHT), engine, packed));
+  status = rg_block_alloc(RG_CPU, way->scratch_bytes + 64, &scratch);
+  if (status == RG_OK) {
+    status = convert(self, way, way->plain, to, scratch.data);
+    if (dnnl_stream_wait(self->stream) != dnnl_success && status == RG_OK) {
+      status = rg_fail(RG_EBUG, "oneDNN: packing failed");
+    }
+    rg_block_free(&scratch);
   }
-  status = made == dnnl_success ? reorder(self, from, to) : failed("a memory object", made);
-  dnnl_memory_destroy(from);
   dnnl_memory_destroy(to);
   return status;
 }
 
-rg_status rg_dnnl_run(rg_dnnl *self, const void *a, const void *b, const void *bias, void *c,
-                      void *scratch)
+rg_status rg_dnnl_pack(const rg_dnnl *self, const rg_dnnl_array *plain, const void *from,
+                       void *packed)
 {
-  const void *data[N_ARGS] = { a, b, bias, c, scratch };
-  static const int number[N_ARGS] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST,
-                                      DNNL_ARG_SCRATCHPAD };
-  dnnl_exec_arg_t args[N_ARGS];
-  int n = 0;
-  int threads = omp_get_max_threads();
-  dnnl_status_t status;
+  conversion way = { 0 };
+  rg_status status = pack(self, &way, plain, from, packed);
 
-  for (int i = 0; i < N_ARGS; i++) {
-    if (self->memory[i] != NULL) {
-      DNNL_TRY("a memory object",
-               dnnl_memory_set_data_handle(self->memory[i], (void *)(uintptr_t)data[i]));
-      args[n++] = (dnnl_exec_arg_t){ number[i], self->memory[i] };
+  end_conversion(&way);
+  return status;
+}
+
+/* Scratch is cut in order: the primitive's, then each array's copy and its conversion's own. */
+static rg_status execute(rg_dnnl *self, void *const data[N], char *scratch)
+{
+  dnnl_exec_arg_t args[N + 1] = { { DNNL_ARG_SCRATCHPAD, self->scratch } };
+  void *room[N] = { 0 };
+  int n = 1;
+
+  DNNL_TRY("a memory object", dnnl_memory_set_data_handle(self->scratch, scratch));
+  scratch += self->own_bytes;
+  for (int i = 0; i < N; i++) {
+    const conversion *way = &self->way[i];
+    bool converts = way->primitive != NULL;
+
+    if (self->memory[i] == NULL) {
+      continue;
+    }
+    DNNL_TRY("a memory object",
+             dnnl_memory_set_data_handle(self->memory[i], converts ? scratch : data[i]));
+    if (converts) {
+      DNNL_TRY("a memory object", dnnl_memory_set_data_handle(way->plain, data[i]));
+      room[i] = scratch + way->bytes;
+      if (!is_result(self->spec.kind, i)) {
+        RG_TRY(convert(self, way, way->plain, self->memory[i], room[i]));
+      }
+      scratch += way->bytes + way->scratch_bytes;
+    }
+    args[n++] = (dnnl_exec_arg_t){ number_of(self->spec.kind, i), self->memory[i] };
+  }
+  DNNL_TRY("a primitive", dnnl_primitive_execute(self->primitive, self->stream, n, args));
+  for (int i = 0; i < N; i++) {
+    if (self->way[i].primitive != NULL && is_result(self->spec.kind, i)) {
+      RG_TRY(convert(self, &self->way[i], self->memory[i], self->way[i].plain, room[i]));
     }
   }
-  if (threads != self->shape.n_threads) {
-    omp_set_num_threads(self->shape.n_threads);
+  return RG_OK;
+}
+
+rg_status rg_dnnl_run(rg_dnnl *self, void *const data[RG_DNNL_ARRAYS], void *scratch)
+{
+  int threads = omp_get_max_threads();
+  rg_status status;
+
+  if (threads != self->spec.n_threads) {
+    omp_set_num_threads(self->spec.n_threads);
   }
-  status = dnnl_primitive_execute(self->primitive, self->stream, n, args);
-  if (status == dnnl_success) {
-    status = dnnl_stream_wait(self->stream);
+  status = execute(self, data, scratch);
+  if (dnnl_stream_wait(self->stream) != dnnl_success && status == RG_OK) {
+    status = rg_fail(RG_EBUG, "oneDNN: a primitive failed");
   }
-  if (threads != self->shape.n_threads) {
+  if (threads != self->spec.n_threads) {
     omp_set_num_threads(threads);
   }
-  return status == dnnl_success ? RG_OK : failed("a product", status);
+  return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** oneDNN's matrix product, seen without its headers.
+** oneDNN's products and convolutions, seen without its headers.
 */
 #ifndef RIDGE_CPU_DNNL_H
 #define RIDGE_CPU_DNNL_H
@@ -10,30 +10,56 @@
 /* A primitive of one shape, with the memory descriptions it works on. */
 typedef struct rg_dnnl rg_dnnl;
 
-/* What a primitive is made for. */
-typedef struct rg_dnnl_shape {
-  int64_t m, n, k;
-  int64_t a_row, a_col; /* strides in elements */
-  int64_t b_row, b_col; /* 0, 0: packed the way oneDNN likes it */
-  int64_t c_row;
-  int32_t dtype; /* of a and b: RG_F32 or RG_BF16 */
-  int32_t c_dtype;
-  int32_t has_bias; /* f32 */
-  int32_t act;
+/* What a primitive does.  A convolution's gradients have the arrays of the convolution. */
+enum { RG_DNNL_MATMUL, RG_DNNL_CONV, RG_DNNL_CONV_DATA, RG_DNNL_CONV_WEIGHT };
+
+/* What it works on; all but the bias have to be there. */
+enum { RG_DNNL_SRC, RG_DNNL_WEIGHT, RG_DNNL_BIAS, RG_DNNL_DST, RG_DNNL_ARRAYS };
+
+/* How the primitive sees an array. */
+enum {
+  RG_DNNL_AS_IS,     /* where and as it lies */
+  RG_DNNL_CONVERTED, /* the way oneDNN likes it best: brought there and back in scratch */
+  RG_DNNL_PACKED     /* likewise, and the caller brings it there once (rg_dnnl_pack) */
+};
+
+typedef struct rg_dnnl_array {
+  int64_t size[5];
+  int64_t stride[5]; /* in elements */
+  int32_t ndim;      /* 0: there is none */
+  int32_t form;      /* RG_DNNL_AS_IS ... */
+  int32_t dtype;     /* RG_F32 or RG_BF16, as it lies */
+  int32_t inner;     /* the same as the primitive sees it */
+} rg_dnnl_array;
+
+/*
+** What a primitive is made for; begin with memset, because specs are compared byte by byte.
+**
+**   MATMUL   src [m x k], weight [k x n], bias [1 x n], dst [m x n]
+**   CONV     src [n x c x h x w], weight [o x c x kh x kw] or, in groups, [g x o/g x c/g x kh x kw],
+**            bias [o], dst [n x o x oh x ow]
+*/
+typedef struct rg_dnnl_spec {
+  rg_dnnl_array array[RG_DNNL_ARRAYS];
+  int64_t stride[2];
+  int64_t dilation[2]; /* 1: none */
+  int64_t pad_low[2];
+  int64_t pad_high[2];
+  int32_t kind;
+  int32_t act; /* not for gradients */
   int32_t n_threads;
-  int32_t zero; /* no padding: shapes are compared byte by byte */
-} rg_dnnl_shape;
+  int32_t zero;
+} rg_dnnl_spec;
 
 /*
 ** A primitive of one's own: it may be used by one thread at a time.  A plan's step keeps one.
 */
-rg_status rg_dnnl_new(const rg_dnnl_shape *shape, rg_dnnl **out) RG_CHECK;
+rg_status rg_dnnl_new(const rg_dnnl_spec *spec, rg_dnnl **out) RG_CHECK;
 void rg_dnnl_release(rg_dnnl *self);
 
-/* The primitive for a shape out of this thread's cache, made if it is not there.  Borrowed; the
-** last
-** few that were asked for are there. */
-rg_status rg_dnnl_cached(const rg_dnnl_shape *shape, rg_dnnl **out) RG_CHECK;
+/* The primitive for a spec out of this thread's cache, made if it is not there.  Borrowed; the
+** last few that were asked for are there. */
+rg_status rg_dnnl_cached(const rg_dnnl_spec *spec, rg_dnnl **out) RG_CHECK;
 
 /* Bytes it needs while it runs, and bytes of the packed weight. */
 int64_t rg_dnnl_scratch_bytes(const rg_dnnl *self);
@@ -42,11 +68,11 @@ int64_t rg_dnnl_packed_bytes(const rg_dnnl *self);
 /* A number that is the same for primitives whose packed weights are interchangeable. */
 uint64_t rg_dnnl_packing(const rg_dnnl *self);
 
-/* Bring a weight of the shape's type and the given strides into the packed form. */
-rg_status rg_dnnl_pack(const rg_dnnl *self, const void *b, int64_t b_row, int64_t b_col,
+/* Bring a weight that lies as plain says into the packed form. */
+rg_status rg_dnnl_pack(const rg_dnnl *self, const rg_dnnl_array *plain, const void *from,
                        void *packed) RG_CHECK;
 
-rg_status rg_dnnl_run(rg_dnnl *self, const void *a, const void *b, const void *bias, void *c,
-                      void *scratch) RG_CHECK;
+/* data[i]: where array i lies.  scratch: 64-byte aligned. */
+rg_status rg_dnnl_run(rg_dnnl *self, void *const data[RG_DNNL_ARRAYS], void *scratch) RG_CHECK;
 
 #endif

@@ -76,19 +76,29 @@ static void packed_release(rg_derived *derived)
   rg_host_free(self);
 }
 
+/* A matrix as it lies. */
+static rg_dnnl_array matrix(int64_t rows, int64_t cols, int64_t row, int64_t col, int32_t dtype)
+{
+  return (rg_dnnl_array){
+    .size = { rows, cols }, .stride = { row, col }, .ndim = 2, .dtype = dtype, .inner = dtype
+  };
+}
+
 static rg_status pack_into(const rg_ready *r, int32_t dtype, void *to)
 {
   const rg_weight *w = &r->p.b;
   const rg_piece *piece = &w->piece[0];
+  rg_dnnl_array lies = matrix(w->k, w->n, piece->row, piece->col, dtype);
   rg_block plain = { 0 };
   rg_status status;
 
   if (piece->dtype == dtype && (piece->row == 1 || piece->col == 1)) {
-    return rg_dnnl_pack(r->dnnl, piece->data, piece->row, piece->col, to);
+    return rg_dnnl_pack(r->dnnl, &lies, piece->data, to);
   }
   RG_TRY(rg_block_alloc(RG_CPU, w->k * w->n * rg_dtype_bytes(dtype), &plain));
   convert_b(w, dtype, plain.data);
-  status = rg_dnnl_pack(r->dnnl, plain.data, w->n, 1, to);
+  lies = matrix(w->k, w->n, w->n, 1, dtype);
+  status = rg_dnnl_pack(r->dnnl, &lies, plain.data, to);
   rg_block_free(&plain);
   return status;
 }
@@ -198,47 +208,62 @@ static rg_status go_dnnl(rg_ready *r)
     convert_b(&p->b, dtype, scratch + l.a);
     b = scratch + l.a;
   }
-  RG_TRY(rg_dnnl_run(r->dnnl, a, b, bias, c, scratch + l.a + l.b + l.c));
+  void *const data[] = { [RG_DNNL_SRC] = (void *)(uintptr_t)a,
+                         [RG_DNNL_WEIGHT] = (void *)(uintptr_t)b,
+                         [RG_DNNL_BIAS] = (void *)(uintptr_t)bias,
+                         [RG_DNNL_DST] = c };
+
+  RG_TRY(rg_dnnl_run(r->dnnl, data, scratch + l.a + l.b + l.c));
   for (int64_t i = 0; !r->plain_end && i < p->m; i++) {
     rg_end_row(p, (const float *)c + i * ldc, i, 0, p->n);
   }
   return RG_OK;
 }
 
+/* The product as oneDNN is told of it. */
+static void spec_of(const rg_ready *r, int32_t dtype, rg_dnnl_spec *spec)
+{
+  const rg_product *p = &r->p;
+  const rg_piece *piece = &p->b.piece[0];
+  bool direct_a = reads_a(p, dtype);
+  bool direct_b = reads_b(&p->b, dtype);
+  int32_t c_dtype = r->plain_end ? p->c_dtype : RG_F32;
+  int64_t c_row = r->plain_end || p->c_dtype == RG_F32 ? p->c_row : p->n;
+
+  memset(spec, 0, sizeof(*spec)); /* specs are compared byte by byte */
+  spec->kind = RG_DNNL_MATMUL;
+  spec->act = r->plain_end ? p->end.act : RG_ACT_NONE;
+  spec->n_threads = p->n_threads;
+  spec->array[RG_DNNL_SRC] =
+      matrix(p->m, p->k, direct_a ? p->a_row : p->k, direct_a ? p->a_col : 1, dtype);
+  if (rg_weight_keeps(&p->b)) {
+    spec->array[RG_DNNL_WEIGHT] = matrix(p->k, p->n, 0, 0, dtype);
+    spec->array[RG_DNNL_WEIGHT].form = RG_DNNL_PACKED;
+  } else {
+    spec->array[RG_DNNL_WEIGHT] =
+        matrix(p->k, p->n, direct_b ? piece->row : p->n, direct_b ? piece->col : 1, dtype);
+  }
+  if (r->plain_end && p->end.bias != NULL) {
+    spec->array[RG_DNNL_BIAS] = matrix(1, p->n, p->n, 1, RG_F32);
+  }
+  spec->array[RG_DNNL_DST] = matrix(p->m, p->n, c_row, 1, c_dtype);
+}
+
 rg_status rg_product_prepare_dnnl(rg_ready *r)
 {
   const rg_product *p = &r->p;
   int32_t dtype = type_of(p);
-  const rg_piece *piece = &p->b.piece[0];
-  bool direct_a = reads_a(p, dtype);
-  rg_dnnl_shape shape;
+  rg_dnnl_spec spec;
 
   r->plain_end = p->end.scale == 1.0 && !(p->end.p > 0) && has_plain_bias(&p->end) &&
                  (p->c_dtype == RG_F32 || p->c_dtype == dtype);
-  memset(&shape, 0, sizeof(shape)); /* shapes are compared byte by byte */
-  shape.m = p->m;
-  shape.n = p->n;
-  shape.k = p->k;
-  shape.a_row = direct_a ? p->a_row : p->k;
-  shape.a_col = direct_a ? p->a_col : 1;
-  if (!rg_weight_keeps(&p->b)) {
-    bool direct_b = reads_b(&p->b, dtype);
-
-    shape.b_row = direct_b ? piece->row : p->n;
-    shape.b_col = direct_b ? piece->col : 1;
-  }
-  shape.dtype = dtype;
-  shape.c_dtype = r->plain_end ? p->c_dtype : RG_F32;
-  shape.c_row = r->plain_end || p->c_dtype == RG_F32 ? p->c_row : p->n;
-  shape.has_bias = r->plain_end && p->end.bias != NULL;
-  shape.act = r->plain_end ? p->end.act : RG_ACT_NONE;
-  shape.n_threads = p->n_threads;
+  spec_of(r, dtype, &spec);
   r->path = p->c_dtype == dtype ? "onednn" : "onednn:f32";
   r->go = go_dnnl;
   if (r->stays) {
-    RG_TRY(rg_dnnl_new(&shape, &r->dnnl));
+    RG_TRY(rg_dnnl_new(&spec, &r->dnnl));
   } else {
-    RG_TRY(rg_dnnl_cached(&shape, &r->dnnl));
+    RG_TRY(rg_dnnl_cached(&spec, &r->dnnl));
   }
   layout l = layout_of(r);
   int64_t bytes = l.a + l.b + l.c + l.own;
