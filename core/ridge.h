@@ -24,6 +24,7 @@
 #include "ridge/base.h"
 #include "ridge/tensor.h"
 #include "ridge/op.h"
+#include "ridge/image.h"
 #include "ridge/grad.h"
 #include "ridge/graph.h"
 #include "ridge/layer.h"

@@ -467,6 +467,11 @@ int64_t rg_dnnl_packed_bytes(const rg_dnnl *self)
   return self->packed_bytes;
 }
 
+int32_t rg_dnnl_packed_dtype(const rg_dnnl *self)
+{
+  return self->spec.array[RG_DNNL_WEIGHT].inner;
+}
+
 uint64_t rg_dnnl_packing(const rg_dnnl *self)
 {
   return self->packing;

@@ -65,6 +65,9 @@ rg_status rg_dnnl_cached(const rg_dnnl_spec *spec, rg_dnnl **out) RG_CHECK;
 int64_t rg_dnnl_scratch_bytes(const rg_dnnl *self);
 int64_t rg_dnnl_packed_bytes(const rg_dnnl *self);
 
+/* The element type of the packed weight. */
+int32_t rg_dnnl_packed_dtype(const rg_dnnl *self);
+
 /* A number that is the same for primitives whose packed weights are interchangeable. */
 uint64_t rg_dnnl_packing(const rg_dnnl *self);
 

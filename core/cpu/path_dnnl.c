@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cpu/cpu.h"
+#include "cpu/kept.h"
 #include "cpu/path.h"
 #include "tensor/half.h"
 
@@ -61,21 +62,6 @@ static void convert_b(const rg_weight *w, int32_t dtype, void *to)
 
 /* -- The packed weight ------------------------------------------------------------------------- */
 
-typedef struct packed {
-  rg_derived derived;
-  rg_block block;
-} packed;
-
-static void packed_release(rg_derived *derived)
-{
-  packed *self = (packed *)derived;
-
-  if (self->block.data != NULL) {
-    rg_block_free(&self->block);
-  }
-  rg_host_free(self);
-}
-
 /* A matrix as it lies. */
 static rg_dnnl_array matrix(int64_t rows, int64_t cols, int64_t row, int64_t col, int32_t dtype)
 {
@@ -84,60 +70,36 @@ static rg_dnnl_array matrix(int64_t rows, int64_t cols, int64_t row, int64_t col
   };
 }
 
-static rg_status pack_into(const rg_ready *r, int32_t dtype, void *to)
+static rg_status pack_into(void *context, const rg_dnnl *dnnl, void *to)
 {
-  const rg_weight *w = &r->p.b;
+  const rg_weight *w = context;
+  int32_t dtype = rg_dnnl_packed_dtype(dnnl);
   const rg_piece *piece = &w->piece[0];
   rg_dnnl_array lies = matrix(w->k, w->n, piece->row, piece->col, dtype);
   rg_block plain = { 0 };
   rg_status status;
 
   if (piece->dtype == dtype && (piece->row == 1 || piece->col == 1)) {
-    return rg_dnnl_pack(r->dnnl, &lies, piece->data, to);
+    return rg_dnnl_pack(dnnl, &lies, piece->data, to);
   }
   RG_TRY(rg_block_alloc(RG_CPU, w->k * w->n * rg_dtype_bytes(dtype), &plain));
   convert_b(w, dtype, plain.data);
   lies = matrix(w->k, w->n, w->n, 1, dtype);
-  status = rg_dnnl_pack(r->dnnl, &lies, plain.data, to);
+  status = rg_dnnl_pack(dnnl, &lies, plain.data, to);
   rg_block_free(&plain);
   return status;
 }
 
-static rg_status get_packed(rg_ready *r, int32_t dtype)
+static rg_status get_packed(rg_ready *r)
 {
-  const rg_weight *w = &r->p.b;
+  rg_weight *w = &r->p.b;
   const rg_piece *piece = &w->piece[0];
   int64_t offset = (const char *)piece->data - (const char *)piece->storage->block.data;
   uint64_t strides = (uint64_t)piece->row << 32 ^ (uint64_t)piece->col;
-  const uint64_t key[4] = { rg_dnnl_packing(r->dnnl), (uint64_t)offset,
-                            (uint64_t)w->k << 32 | (uint64_t)w->n,
-                            strides ^ (uint64_t)piece->dtype << 60 };
-  packed *self = (packed *)rg_derived_find(piece->storage, key);
+  uint64_t key[4] = { 0, (uint64_t)offset, (uint64_t)w->k << 32 | (uint64_t)w->n,
+                      strides ^ (uint64_t)piece->dtype << 60 };
 
-  if (self == NULL) {
-    rg_status status;
-
-    self = rg_host_zeroed(sizeof(*self));
-    if (self == NULL) {
-      return rg_fail(RG_ENOMEM, "no memory to describe a packed weight");
-    }
-    memcpy(self->derived.key, key, sizeof(key));
-    self->derived.version = rg_storage_version(piece->storage);
-    self->derived.release = packed_release;
-    status = rg_block_alloc_shared(RG_CPU, rg_dnnl_packed_bytes(r->dnnl), &self->block);
-    if (status == RG_OK) {
-      self->derived.bytes = self->block.bytes;
-      status = pack_into(r, dtype, self->block.data);
-    }
-    if (status != RG_OK) {
-      packed_release(&self->derived);
-      return status;
-    }
-    rg_derived_keep(piece->storage, &self->derived);
-  }
-  r->packed = self->block.data;
-  r->version = self->derived.version;
-  return RG_OK;
+  return rg_kept_get(piece->storage, key, r->dnnl, pack_into, w, &r->packed, &r->version);
 }
 
 /* -- Running ----------------------------------------------------------------------------------- */
@@ -196,7 +158,7 @@ static rg_status go_dnnl(rg_ready *r)
 
   if (rg_weight_keeps(&p->b)) {
     if (r->packed == NULL || rg_storage_version(p->b.piece[0].storage) != r->version) {
-      RG_TRY(get_packed(r, dtype));
+      RG_TRY(get_packed(r));
     }
     b = r->packed;
   }

@@ -41,6 +41,9 @@
   RG_OP_LINE(SKETCHED_LINEAR,      sketched_linear)       \
   RG_OP_LINE(SKETCHED_LINEAR_BITS, sketched_linear_bits)  \
   RG_OP_LINE(EXPAND_SIGNS, expand_signs)    \
+  RG_OP_LINE(CONV2D,      conv2d)           \
+  RG_OP_LINE(CONV2D_BACK_DATA,     conv2d_back_data)      \
+  RG_OP_LINE(CONV2D_BACK_WEIGHT,   conv2d_back_weight)    \
   RG_OP_LINE(SVD,         svd)
 /* clang-format on */
 

@@ -385,5 +385,7 @@ cases.softmax = {
 
 -- The products.
 dofile(HERE .. 'cases_product.lua')(M, join)
+-- Images.
+dofile(HERE .. 'cases_image.lua')(M)
 
 return M

@@ -47,10 +47,12 @@ local function arguments(sample)
   return args
 end
 
-local function call(entry, t, sample)
+-- Result k of a call.
+local function call(entry, t, sample, k)
   for i = 0, 7 do slot[i] = nil end
   tensors.check(entry.call(C, t, arguments(sample), slot))
-  return tensors.hold(slot[0])
+  for i = 0, (entry.n_out or 1) - 1 do tensors.hold(slot[i]) end
+  return slot[k - 1]
 end
 
 local function dot(x, y)
@@ -71,14 +73,14 @@ local function moved(x, v, by)
   return y
 end
 
--- The gradients of <dy, f(list)> with respect to the float inputs.
-local function gradients(entry, sample, list, dy, dtype, layout)
+-- The gradients of <dy, result k of f(list)> with respect to the float inputs.
+local function gradients(entry, sample, list, dy, dtype, layout, k)
   local t = {}
   for i, x in ipairs(list) do
     t[i] = x and (x.dtype == 'u8' and tensors.LAYOUTS[1] or layout).make(x)
     if x and x.dtype == dtype then tensors.check(C.rg_require_grad(t[i], 1)) end
   end
-  local y = call(entry, t, sample)
+  local y = call(entry, t, sample, k or 1)
   local arriving = tensors.make(dy, dy.shape, tensors.NAMES[y._dtype])
   tensors.check(C.rg_backward(y, arriving, 0))
   local found = {}
@@ -91,10 +93,10 @@ local function gradients(entry, sample, list, dy, dtype, layout)
   return found
 end
 
-local function output(entry, sample, list)
+local function output(entry, sample, list, k)
   local t = {}
   for i, x in ipairs(list) do t[i] = x and tensors.make(x, x.shape, x.dtype) end
-  local y = tensors.read(call(entry, t, sample))
+  local y = tensors.read(call(entry, t, sample, k or 1))
   tensors.release_all()
   return y
 end
@@ -114,20 +116,20 @@ local function takes(entry, dtype)
   return false
 end
 
-local function check_sample(name, entry, sample, layout)
+local function check_result(name, entry, sample, layout, k)
   local list = inputs_for(name, entry, sample, 'f64')
-  local y = output(entry, sample, list)
+  local y = output(entry, sample, list, k)
   if y.dtype ~= 'f64' then return end -- a lower type goes up in steps
   local dy = random_like(y.shape)
-  local found = gradients(entry, sample, list, dy, 'f64', layout)
+  local found = gradients(entry, sample, list, dy, 'f64', layout, k)
   for i, x in ipairs(list) do
     if x and x.dtype == 'f64' then
       for _ = 1, 3 do
         local v = random_like(x.shape)
         list[i] = moved(x, v, EPSILON)
-        local up = dot(output(entry, sample, list), dy)
+        local up = dot(output(entry, sample, list, k), dy)
         list[i] = moved(x, v, -EPSILON)
-        local down = dot(output(entry, sample, list), dy)
+        local down = dot(output(entry, sample, list, k), dy)
         list[i] = x
         local wanted = (up - down) / (2 * EPSILON)
         local got = found[i] and dot(found[i], v) or 0
@@ -140,6 +142,10 @@ local function check_sample(name, entry, sample, layout)
     end
   end
   tensors.release_all()
+end
+
+local function check_sample(name, entry, sample, layout)
+  for k = 1, entry.n_out or 1 do check_result(name, entry, sample, layout, k) end
 end
 
 local function small(sample)

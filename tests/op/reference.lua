@@ -541,5 +541,7 @@ end
 
 -- The products.
 dofile(HERE .. 'reference_product.lua')(M)
+-- Images.
+dofile(HERE .. 'reference_image.lua')(M)
 
 return M

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Convolutions in f64: loops as the formulas say them.  Gradients are checked against these; nobody
+** trains in f64.  Each result element is one sum by one thread, so that results do not depend on
+** the number of threads.
+*/
+#include <math.h>
+
+#include "cpu/conv.h"
+#include "cpu/cpu.h"
+#include "cpu/gemm.h"
+
+/* A tensor's numbers by batch, channel, row, column, or by those of a kernel. */
+typedef struct grid {
+  const rg_tensor *tensor;
+  int64_t step[4];
+} grid;
+
+typedef struct direct {
+  rg_conv2d_sizes s;
+  const rg_conv2d_options *o;
+  grid x, w, y;
+  const rg_tensor *b; /* bias, or its gradient */
+} direct;
+
+static grid images(const rg_tensor *x, int32_t layout)
+{
+  int32_t rows = rg_rows_axis(layout);
+
+  return (grid){ x,
+                 { x->_stride[0], x->_stride[rg_channels_axis(layout)], x->_stride[rows],
+                   x->_stride[rows + 1] } };
+}
+
+static grid kernels(const rg_tensor *w)
+{
+  return (grid){ w, { w->_stride[0], w->_stride[1], w->_stride[2], w->_stride[3] } };
+}
+
+static double get(const grid *g, int64_t a, int64_t b, int64_t c, int64_t d)
+{
+  return rg_element_f64(g->tensor->_data, g->tensor->_dtype,
+                        a * g->step[0] + b * g->step[1] + c * g->step[2] + d * g->step[3]);
+}
+
+static void put(const grid *g, int64_t a, int64_t b, int64_t c, int64_t d, double value)
+{
+  ((double *)g->tensor->_data)[a * g->step[0] + b * g->step[1] + c * g->step[2] + d * g->step[3]] =
+      value;
+}
+
+/* -- Forward ------------------------------------------------------------------------------- */
+
+/* Row p of the kernel at row i of the result: which row of x, or -1 outside. */
+static int64_t row_of(const direct *d, int axis, int64_t i, int64_t p)
+{
+  int64_t at = i * d->o->stride[axis] + p * d->o->dilation[axis] - d->o->pad_low[axis];
+
+  return at >= 0 && at < d->s.x[axis] ? at : -1;
+}
+
+static double activate(int32_t act, double z)
+{
+  switch (act) {
+  case RG_ACT_RELU:
+    return z > 0 || z != z ? z : 0;
+  case RG_ACT_GELU:
+    return z * (1 + erf(z / sqrt(2.0))) / 2;
+  case RG_ACT_SILU:
+    return z / (1 + exp(-z));
+  case RG_ACT_TANH:
+    return tanh(z);
+  case RG_ACT_SIGMOID:
+    return 1 / (1 + exp(-z));
+  default:
+    return z;
+  }
+}
+
+static double forward_sum(const direct *d, int64_t n, int64_t o, int64_t i, int64_t j)
+{
+  int64_t in_group = d->s.c / d->s.groups;
+  int64_t first = o / (d->s.o / d->s.groups) * in_group;
+  double sum = 0;
+
+  for (int64_t p = 0; p < d->s.w[0]; p++) {
+    int64_t row = row_of(d, 0, i, p);
+
+    for (int64_t q = 0; row >= 0 && q < d->s.w[1]; q++) {
+      int64_t column = row_of(d, 1, j, q);
+
+      for (int64_t c = 0; column >= 0 && c < in_group; c++) {
+        sum += get(&d->x, n, first + c, row, column) * get(&d->w, o, c, p, q);
+      }
+    }
+  }
+  return sum;
+}
+
+static bool forward_job(void *work, int64_t begin, int64_t end)
+{
+  const direct *d = work;
+
+  for (int64_t at = begin; at < end; at++) {
+    int64_t n = at / d->s.o;
+    int64_t o = at % d->s.o;
+    double bias =
+        d->b != NULL ? rg_element_f64(d->b->_data, d->b->_dtype, o * d->b->_stride[0]) : 0;
+
+    if (rg_interrupt_pending()) {
+      return false;
+    }
+    for (int64_t i = 0; i < d->s.y[0]; i++) {
+      for (int64_t j = 0; j < d->s.y[1]; j++) {
+        put(&d->y, n, o, i, j, activate(d->o->act, forward_sum(d, n, o, i, j) + bias));
+      }
+    }
+  }
+  return true;
+}
+
+/* -- For x ----------------------------------------------------------------------------------- */
+
+/* Which row of dy row p of the kernel brings to this row of x; -1: none. */
+static int64_t row_from(const direct *d, int axis, int64_t row, int64_t p)
+{
+  int64_t at = row + d->o->pad_low[axis] - p * d->o->dilation[axis];
+
+  if (at < 0 || at % d->o->stride[axis] != 0 || at / d->o->stride[axis] >= d->s.y[axis]) {
+    return -1;
+  }
+  return at / d->o->stride[axis];
+}
+
+static double data_sum(const direct *d, int64_t n, int64_t c, int64_t row, int64_t column)
+{
+  int64_t in_group = d->s.c / d->s.groups;
+  int64_t out_group = d->s.o / d->s.groups;
+  int64_t first = c / in_group * out_group;
+  double sum = 0;
+
+  for (int64_t p = 0; p < d->s.w[0]; p++) {
+    int64_t i = row_from(d, 0, row, p);
+
+    for (int64_t q = 0; i >= 0 && q < d->s.w[1]; q++) {
+      int64_t j = row_from(d, 1, column, q);
+
+      for (int64_t o = first; j >= 0 && o < first + out_group; o++) {
+        sum += get(&d->y, n, o, i, j) * get(&d->w, o, c % in_group, p, q);
+      }
+    }
+  }
+  return sum;
+}
+
+static bool data_job(void *work, int64_t begin, int64_t end)
+{
+  const direct *d = work;
+
+  for (int64_t at = begin; at < end; at++) {
+    int64_t n = at / d->s.c;
+    int64_t c = at % d->s.c;
+
+    if (rg_interrupt_pending()) {
+      return false;
+    }
+    for (int64_t i = 0; i < d->s.x[0]; i++) {
+      for (int64_t j = 0; j < d->s.x[1]; j++) {
+        put(&d->x, n, c, i, j, data_sum(d, n, c, i, j));
+      }
+    }
+  }
+  return true;
+}
+
+/* -- For w and b -------------------------------------------------------------------------------- */
+
+static double weight_sum(const direct *d, int64_t o, int64_t c, int64_t p, int64_t q)
+{
+  int64_t first = o / (d->s.o / d->s.groups) * (d->s.c / d->s.groups);
+  double sum = 0;
+
+  for (int64_t i = 0; i < d->s.y[0]; i++) {
+    int64_t row = row_of(d, 0, i, p);
+
+    for (int64_t j = 0; row >= 0 && j < d->s.y[1]; j++) {
+      int64_t column = row_of(d, 1, j, q);
+
+      for (int64_t n = 0; column >= 0 && n < d->s.n; n++) {
+        sum += get(&d->x, n, first + c, row, column) * get(&d->y, n, o, i, j);
+      }
+    }
+  }
+  return sum;
+}
+
+static double bias_sum(const direct *d, int64_t o)
+{
+  double sum = 0;
+
+  for (int64_t n = 0; n < d->s.n; n++) {
+    for (int64_t i = 0; i < d->s.y[0]; i++) {
+      for (int64_t j = 0; j < d->s.y[1]; j++) {
+        sum += get(&d->y, n, o, i, j);
+      }
+    }
+  }
+  return sum;
+}
+
+static bool weight_job(void *work, int64_t begin, int64_t end)
+{
+  const direct *d = work;
+
+  for (int64_t o = begin; o < end; o++) {
+    if (rg_interrupt_pending()) {
+      return false;
+    }
+    for (int64_t c = 0; c < d->s.c / d->s.groups; c++) {
+      for (int64_t p = 0; p < d->s.w[0]; p++) {
+        for (int64_t q = 0; q < d->s.w[1]; q++) {
+          put(&d->w, o, c, p, q, weight_sum(d, o, c, p, q));
+        }
+      }
+    }
+    ((double *)d->b->_data)[o * d->b->_stride[0]] = bias_sum(d, o);
+  }
+  return true;
+}
+
+/* -- All three ---------------------------------------------------------------------------------- */
+
+rg_status rg_conv2d_direct(const rg_call *call, rg_tensor *const *out)
+{
+  const rg_conv2d_args *args = call->args;
+  int32_t threads = rg_threads_for(call->op->cost(call).flops * 4);
+  direct d = { .s = rg_conv2d_sizes_of(call), .o = &args->o };
+
+  switch (call->op->id) {
+  case RG_OP_CONV2D:
+    d.x = images(call->in[0], d.o->layout);
+    d.w = kernels(call->in[1]);
+    d.y = images(out[0], d.o->layout);
+    d.b = call->n_in > 2 ? call->in[2] : NULL;
+    return rg_parallel(threads, d.s.n * d.s.o, forward_job, &d);
+  case RG_OP_CONV2D_BACK_DATA:
+    d.y = images(call->in[0], d.o->layout);
+    d.w = kernels(call->in[1]);
+    d.x = images(out[0], d.o->layout);
+    return rg_parallel(threads, d.s.n * d.s.c, data_job, &d);
+  default:
+    d.x = images(call->in[0], d.o->layout);
+    d.y = images(call->in[1], d.o->layout);
+    d.w = kernels(out[0]);
+    d.b = out[1];
+    return rg_parallel(threads, d.s.o, weight_job, &d);
+  }
+}

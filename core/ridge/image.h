@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Operations on images: convolutions and pooling.  What is said in ridge/op.h of all operations
+** holds here.
+*/
+#ifndef RIDGE_IMAGE_H
+#define RIDGE_IMAGE_H
+
+#include "ridge/op.h"
+
+/* The order of an image's axes: batch, channels, rows, columns, or the channels last. */
+enum { RG_NCHW, RG_NHWC };
+
+/* What a convolution can be told; all zero: step 1, no padding, one group, no activation. */
+typedef struct rg_conv2d_options {
+  int64_t stride[2];   /* over rows, over columns; 0 is 1 */
+  int64_t dilation[2]; /* distance between a kernel's elements; 0 is 1 */
+  int64_t pad_low[2];  /* rows of zeros above, columns of them on the left */
+  int64_t pad_high[2]; /* below, on the right */
+  int64_t groups;      /* channels fall into so many groups that do not see each other; 0 is 1 */
+  int32_t layout;      /* RG_NCHW, RG_NHWC */
+  int32_t act;         /* RG_ACT_... */
+} rg_conv2d_options;
+
+/*
+** Two-dimensional convolution (cross-correlation):
+**
+**   y[n,o,i,j] = act(b[o] + sum_{c,p,q} x[n, c, i s + p d - top, j s + q d - left] w[o,c,p,q])
+**
+** x        [n x c x h x w] or, with RG_NHWC, [n x h x w x c]; float
+** w        [o x c/groups x kh x kw] in either layout; packed once per version where it is a weight
+** b        [o] or NULL
+** options  NULL: all zero
+** out      new tensor [n x o x oh x ow] or [n x oh x ow x o],
+**          oh = (h + top + bottom - d (kh - 1) - 1) / s + 1, rounded down
+** f64 runs a plain loop of our own, all else in oneDNN; f16 computes in f32.
+** RG_ESHAPE, RG_EDTYPE, RG_EARG.
+*/
+RG_API rg_status rg_conv2d(const rg_tensor *x, const rg_tensor *w, const rg_tensor *b,
+                           const rg_conv2d_options *options, rg_tensor **out) RG_CHECK;
+
+/*
+** Transposed convolution: the gradient of rg_conv2d for x, given that for y.
+**
+** dy             as rg_conv2d's result
+** w              as there
+** rows, columns  of x: strides above 1 leave several possible
+** options        as there; the activation is not part of it
+** out            new tensor, as x
+** RG_ESHAPE, RG_EDTYPE, RG_EARG.
+*/
+RG_API rg_status rg_conv2d_back_data(const rg_tensor *dy, const rg_tensor *w, int64_t rows,
+                                     int64_t columns, const rg_conv2d_options *options,
+                                     rg_tensor **out) RG_CHECK;
+
+/*
+** The gradients of rg_conv2d for w and b, given that for y.
+**
+** x, dy          as rg_conv2d's input and result
+** rows, columns  of the kernel
+** options        as there; the activation is not part of it
+** dw             out: new tensor [o x c/groups x rows x columns]
+** db             out: new tensor [o]
+** RG_ESHAPE, RG_EDTYPE, RG_EARG.
+*/
+RG_API rg_status rg_conv2d_back_weight(const rg_tensor *x, const rg_tensor *dy, int64_t rows,
+                                       int64_t columns, const rg_conv2d_options *options,
+                                       rg_tensor **dw, rg_tensor **db) RG_CHECK;
+
+#endif

@@ -1,0 +1,125 @@
+-- SPDX-License-Identifier: MIT
+-- cases_image: sample inputs for operations on images; see cases.lua for what an entry holds.
+
+local ffi = require 'ffi'
+
+local ESHAPE, EDTYPE, EARG = -1, -2, -4
+
+return function(M)
+  local cases, reference, tensors = M.cases, M.reference, M.tensors
+  local FLOATS = tensors.FLOATS
+
+  local function options(a)
+    local o = ffi.new('rg_conv2d_options')
+    for i = 1, 2 do
+      o.stride[i - 1] = (a.stride or { 0, 0 })[i]
+      o.dilation[i - 1] = (a.dilation or { 0, 0 })[i]
+      o.pad_low[i - 1] = (a.pad or { 0, 0 })[i]
+      o.pad_high[i - 1] = (a.pad or { 0, 0, 0, 0 })[i + 2]
+    end
+    o.groups, o.layout, o.act = a.groups or 0, a.nhwc and 1 or 0, a.act or 0
+    return o
+  end
+
+  -- x, w, arguments; the sizes of y and dy follow.
+  local GEOMETRIES = {
+    { { 2, 3, 5, 6 }, { 4, 3, 3, 3 }, {} },
+    { { 1, 1, 4, 4 }, { 2, 1, 2, 3 }, { stride = { 2, 1 } } },
+    { { 2, 2, 6, 5 }, { 3, 2, 3, 2 }, { pad = { 1, 0, 2, 1 } } },
+    { { 1, 2, 7, 8 }, { 2, 2, 2, 3 }, { dilation = { 2, 3 }, pad = { 1, 1, 1, 1 } } },
+    { { 2, 4, 4, 5 }, { 6, 2, 2, 2 }, { groups = 2, stride = { 1, 2 } } },
+    { { 1, 3, 5, 5 }, { 3, 1, 3, 3 }, { groups = 3, pad = { 1, 1, 1, 1 } } },
+    { { 2, 3, 1, 1 }, { 5, 3, 1, 1 }, {} },
+    { { 1, 17, 4, 4 }, { 19, 17, 3, 3 }, { pad = { 1, 1, 1, 1 } } },
+  }
+
+  local function last(shape) return { shape[1], shape[3], shape[4], shape[2] } end
+
+  local function merged(a, b)
+    local all = {}
+    for k, v in pairs(a) do all[k] = v end
+    for k, v in pairs(b) do all[k] = v end
+    return all
+  end
+
+  local function zeros(shape)
+    local x = reference.new(shape, 'f64')
+    for i = 1, reference.count(shape) do x[i] = 0 end
+    return x
+  end
+
+  local function y_shape(x, w, a)
+    return reference.conv2d({ zeros(x), zeros(w) }, a)[1].shape
+  end
+
+  local forward, data, weight = {}, {}, {}
+  for i, g in ipairs(GEOMETRIES) do
+    local x, w, a = g[1], g[2], g[3]
+    for _, nhwc in ipairs { false, true } do
+      local args = merged(a, { nhwc = nhwc or nil })
+      local xs = nhwc and last(x) or x
+      local ys = y_shape(xs, w, args)
+      forward[#forward + 1] = { xs, w, i % 2 == 1 and { w[1] } or false, args = args }
+      data[#data + 1] = { ys, w, args = merged(args, { rows = x[3], columns = x[4] }) }
+      weight[#weight + 1] = { xs, ys, args = merged(args, { rows = w[3], columns = w[4] }) }
+    end
+  end
+  for act = 1, 5 do
+    forward[#forward + 1] = { { 1, 2, 4, 5 }, { 3, 2, 2, 2 }, { 3 }, args = { act = act } }
+  end
+  forward[#forward + 1] = { { 0, 2, 4, 5 }, { 3, 2, 2, 2 }, { 3 }, args = {} }
+  data[#data + 1] = { { 0, 3, 3, 4 }, { 3, 2, 2, 2 }, args = { rows = 4, columns = 5 } }
+  weight[#weight + 1] = { { 0, 2, 4, 5 }, { 0, 3, 3, 4 }, args = { rows = 2, columns = 2 } }
+
+  local F2, F3 = { 'f32', 'f32' }, { 'f32', 'f32', 'f32' }
+
+  cases.conv2d = {
+    call = function(C, t, a, out) return C.rg_conv2d(t[1], t[2], t[3] or nil, options(a), out) end,
+    reference = reference.conv2d,
+    samples = forward,
+    dtypes = FLOATS, mixed = { { 'f32', 'bf16', 'f32' }, { 'f16', 'f32', 'f16' } },
+    ulps = 4, by_library = true, optional = { [3] = true },
+    large = { { { 8, 16, 30, 30 }, { 24, 16, 3, 3 }, { 24 }, args = {} } },
+    bad = { { { { 2, 3, 5 }, { 4, 3, 3, 3 } }, F2, {}, ESHAPE },
+      { { { 2, 3, 5, 5 }, { 4, 2, 3, 3 } }, F2, {}, ESHAPE },
+      { { { 2, 3, 5, 5 }, { 4, 3, 6, 3 } }, F2, {}, ESHAPE },
+      { { { 2, 3, 5, 5 }, { 4, 3, 3, 3 }, { 3 } }, F3, {}, ESHAPE },
+      { { { 2, 4, 5, 5 }, { 3, 2, 3, 3 } }, F2, { groups = 2 }, ESHAPE },
+      { { { 2, 3, 5, 5 }, { 4, 3, 3, 3 } }, F2, { stride = { -1, 1 } }, EARG },
+      { { { 2, 3, 5, 5 }, { 4, 3, 3, 3 } }, F2, { pad = { 0, -1, 0, 0 } }, EARG },
+      { { { 2, 3, 5, 5 }, { 4, 3, 3, 3 } }, F2, { groups = -1 }, EARG },
+      { { { 2, 3, 5, 5 }, { 4, 3, 3, 3 } }, F2, { act = 77 }, EARG },
+      { { { 2, 3, 5, 5 }, { 4, 3, 3, 3 } }, { 'i32', 'i32' }, {}, EDTYPE } },
+  }
+
+  cases.conv2d_back_data = {
+    call = function(C, t, a, out)
+      return C.rg_conv2d_back_data(t[1], t[2], a.rows, a.columns, options(a), out)
+    end,
+    reference = reference.conv2d_back_data,
+    samples = data,
+    dtypes = FLOATS, ulps = 4, by_library = true,
+    large = { { { 8, 24, 28, 28 }, { 24, 16, 3, 3 }, args = { rows = 30, columns = 30 } } },
+    bad = { { { { 2, 4, 3, 3 }, { 4, 3, 3, 3 } }, F2, { rows = 9, columns = 5 }, ESHAPE },
+      { { { 2, 5, 3, 3 }, { 4, 3, 3, 3 } }, F2, { rows = 5, columns = 5 }, ESHAPE },
+      { { { 2, 4, 3, 3 }, { 4, 3, 3, 3 } }, { 'i8', 'i8' }, { rows = 5, columns = 5 }, EDTYPE } },
+  }
+
+  local two = ffi.new('rg_tensor *[2]')
+  cases.conv2d_back_weight = {
+    call = function(C, t, a, out)
+      local status = C.rg_conv2d_back_weight(t[1], t[2], a.rows, a.columns, options(a), two,
+        two + 1)
+      if status == 0 then out[0], out[1] = two[0], two[1] end
+      return status
+    end,
+    n_out = 2,
+    reference = reference.conv2d_back_weight,
+    samples = weight,
+    dtypes = FLOATS, ulps = 4, by_library = true,
+    large = { { { 8, 16, 30, 30 }, { 8, 24, 28, 28 }, args = { rows = 3, columns = 3 } } },
+    bad = { { { { 2, 3, 5, 5 }, { 2, 4, 3, 3 } }, F2, { rows = 2, columns = 3 }, ESHAPE },
+      { { { 2, 3, 5, 5 }, { 1, 4, 3, 3 } }, F2, { rows = 3, columns = 3 }, ESHAPE },
+      { { { 2, 3, 5, 5 }, { 2, 4, 3, 3 } }, { 'i8', 'i8' }, { rows = 3, columns = 3 }, EDTYPE } },
+  }
+end

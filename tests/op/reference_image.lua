@@ -1,0 +1,131 @@
+-- SPDX-License-Identifier: MIT
+-- reference_image: what operations on images mean, in plain loops over Lua numbers.  See
+-- reference.lua for what a tensor is here.  Results carry the magnitude of what was added up.
+
+return function(M) -- M: the rest of the reference
+  local ACTIVATIONS = { [0] = function(v) return v end, M.unary.relu, M.unary.gelu, M.unary.silu,
+    M.unary.tanh, M.unary.sigmoid }
+
+  local function dtype_of(inputs)
+    local dtype
+    for _, x in ipairs(inputs) do
+      if x then dtype = dtype and M.promote(dtype, x.dtype) or x.dtype end
+    end
+    return dtype
+  end
+
+  -- Batch, channels, rows, columns of a shape in a layout, and where an element is, from 0.
+  local function images(shape, nhwc)
+    if nhwc then
+      local n, h, w, c = unpack(shape)
+      return n, c, h, w, function(i, j, k, l) return ((i * h + k) * w + l) * c + j + 1 end
+    end
+    local n, c, h, w = unpack(shape)
+    return n, c, h, w, function(i, j, k, l) return ((i * c + j) * h + k) * w + l + 1 end
+  end
+
+  local function shape_of(nhwc, n, c, h, w)
+    return nhwc and { n, h, w, c } or { n, c, h, w }
+  end
+
+  -- Call f for every product of a convolution: places in x, w and y.
+  local function products(a, x_shape, w_shape, y_shape, f)
+    local n, _, h, w, at_x = images(x_shape, a.nhwc)
+    local _, o, oh, ow, at_y = images(y_shape, a.nhwc)
+    local in_group, kh, kw = w_shape[2], w_shape[3], w_shape[4]
+    local out_group = o / (a.groups or 1)
+    local stride, dilation = a.stride or { 1, 1 }, a.dilation or { 1, 1 }
+    local pad = a.pad or { 0, 0, 0, 0 } -- top, left, bottom, right
+    for b = 0, n - 1 do
+      for j = 0, o - 1 do
+        local first = math.floor(j / out_group) * in_group
+        for r = 0, oh - 1 do
+          for s = 0, ow - 1 do
+            for p = 0, kh - 1 do
+              for q = 0, kw - 1 do
+                local row = r * stride[1] + p * dilation[1] - pad[1]
+                local column = s * stride[2] + q * dilation[2] - pad[2]
+                if row >= 0 and row < h and column >= 0 and column < w then
+                  for c = 0, in_group - 1 do
+                    f(at_x(b, first + c, row, column),
+                      ((j * in_group + c) * kh + p) * kw + q + 1, at_y(b, j, r, s))
+                  end
+                end
+              end
+            end
+          end
+        end
+      end
+    end
+  end
+
+  -- A tensor of zeros that says what was added up to its elements.
+  local function sums(shape, dtype)
+    local t = M.new(shape, dtype)
+    t.magnitude = {}
+    for i = 1, M.count(shape) do t[i], t.magnitude[i] = 0, 0 end
+    return t
+  end
+
+  local function add(t, i, v)
+    t[i] = t[i] + v
+    t.magnitude[i] = t.magnitude[i] + math.abs(v)
+  end
+
+  local function size_after(a, i, size, kernel)
+    local pad = a.pad or { 0, 0, 0, 0 }
+    local reach = ((a.dilation or { 1, 1 })[i]) * (kernel - 1) + 1
+    return math.floor((size + pad[i] + pad[i + 2] - reach) / (a.stride or { 1, 1 })[i]) + 1
+  end
+
+  --- Convolution with bias and activation.
+  function M.conv2d(inputs, a)
+    local x, w, bias = inputs[1], inputs[2], inputs[3]
+    local n, _, h, width = images(x.shape, a.nhwc)
+    local y = sums(shape_of(a.nhwc, n, w.shape[1], size_after(a, 1, h, w.shape[3]),
+      size_after(a, 2, width, w.shape[4])), dtype_of(inputs))
+    products(a, x.shape, w.shape, y.shape, function(i, j, k) add(y, k, x[i] * w[j]) end)
+    local rows, o, oh, ow, at = images(y.shape, a.nhwc)
+    for b = 0, rows - 1 do
+      for j = 0, o - 1 do
+        for r = 0, oh - 1 do
+          for s = 0, ow - 1 do
+            local i = at(b, j, r, s)
+            if bias then add(y, i, bias[j + 1]) end
+            y[i] = ACTIVATIONS[a.act or 0](y[i])
+          end
+        end
+      end
+    end
+    return { y }
+  end
+
+  --- Its gradient for x.
+  function M.conv2d_back_data(inputs, a)
+    local dy, w = inputs[1], inputs[2]
+    local n = images(dy.shape, a.nhwc)
+    local dx = sums(shape_of(a.nhwc, n, w.shape[2] * (a.groups or 1), a.rows, a.columns),
+      dtype_of(inputs))
+    products(a, dx.shape, w.shape, dy.shape, function(i, j, k) add(dx, i, dy[k] * w[j]) end)
+    return { dx }
+  end
+
+  --- Its gradients for w and b.
+  function M.conv2d_back_weight(inputs, a)
+    local x, dy = inputs[1], inputs[2]
+    local _, c = images(x.shape, a.nhwc)
+    local n, o, oh, ow, at = images(dy.shape, a.nhwc)
+    local dtype = dtype_of(inputs)
+    local dw = sums({ o, c / (a.groups or 1), a.rows, a.columns }, dtype)
+    local db = sums({ o }, dtype)
+    products(a, x.shape, dw.shape, dy.shape, function(i, j, k) add(dw, j, x[i] * dy[k]) end)
+    for b = 0, n - 1 do
+      for j = 0, o - 1 do
+        for r = 0, oh - 1 do
+          for s = 0, ow - 1 do add(db, j + 1, dy[at(b, j, r, s)]) end
+        end
+      end
+    end
+    return { dw, db }
+  end
+end
