@@ -36,7 +36,7 @@ typedef struct rg_dnnl_array {
 ** What a primitive is made for; begin with memset, because specs are compared byte by byte.
 **
 **   MATMUL   src [m x k], weight [k x n], bias [1 x n], dst [m x n]
-**   CONV     src [n x c x h x w], weight [o x c x kh x kw] or, in groups, [g x o/g x c/g x kh x kw],
+**   CONV     src [n x c x h x w], weight [o x c x kh x kw] or [g x o/g x c/g x kh x kw] in groups,
 **            bias [o], dst [n x o x oh x ow]
 */
 typedef struct rg_dnnl_spec {

@@ -18,7 +18,7 @@ enum { MOST = 1 << 30 }; /* of strides, dilations, paddings: products of two sti
 
 extern const rg_op rg_op_conv2d;
 
-/* -- Arguments ---------------------------------------------------------------------------------- */
+/* -- Arguments ---------------------------------------------------------------------------- */
 
 static rg_status check_options(const rg_call *call)
 {
@@ -107,7 +107,7 @@ static rg_status check_kernel(const rg_call *call, int64_t c, int64_t n_out)
   return RG_OK;
 }
 
-/* -- Forward --------------------------------------------------------------------------------------- */
+/* -- Forward ------------------------------------------------------------------------------ */
 
 static rg_status conv2d_infer(rg_call *call)
 {
@@ -147,7 +147,7 @@ static rg_cost conv2d_cost(const rg_call *call)
                               (double)(s.w[0] * s.w[1]) * (double)(s.y[0] * s.y[1]));
 }
 
-/* -- Backward -------------------------------------------------------------------------------------- */
+/* -- Backward ----------------------------------------------------------------------------- */
 
 static rg_status back_data_infer(rg_call *call)
 {
@@ -222,7 +222,7 @@ static rg_status back_weight_infer(rg_call *call)
   return RG_OK;
 }
 
-/* -- Sizes --------------------------------------------------------------------------------------- */
+/* -- Sizes -------------------------------------------------------------------------------- */
 
 rg_conv2d_sizes rg_conv2d_sizes_of(const rg_call *call)
 {
@@ -249,7 +249,7 @@ rg_conv2d_sizes rg_conv2d_sizes_of(const rg_call *call)
   return s;
 }
 
-/* -- Records ---------------------------------------------------------------------------------------- */
+/* -- Records ------------------------------------------------------------------------------ */
 
 const rg_op rg_op_conv2d = {
   .name = "conv2d",
@@ -294,7 +294,7 @@ const rg_op rg_op_conv2d_back_weight = {
   .cost = conv2d_cost,
 };
 
-/* -- Public ------------------------------------------------------------------------------------------- */
+/* -- Public ------------------------------------------------------------------------------- */
 
 /* Zeros become what they stand for. */
 static rg_conv2d_args args_of(const rg_conv2d_options *options)

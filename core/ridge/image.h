@@ -67,4 +67,47 @@ RG_API rg_status rg_conv2d_back_weight(const rg_tensor *x, const rg_tensor *dy, 
                                        int64_t columns, const rg_conv2d_options *options,
                                        rg_tensor **dw, rg_tensor **db) RG_CHECK;
 
+/* -- Pooling --------------------------------------------------------------------- */
+
+/* What a pooling can be told. */
+typedef struct rg_pool2d_options {
+  int64_t size[2];     /* rows and columns of the window, at least 1 */
+  int64_t stride[2];   /* 0: the size, so that windows stand side by side */
+  int64_t pad_low[2];  /* above, on the left; less than the size */
+  int64_t pad_high[2]; /* below, on the right */
+  int32_t layout;      /* RG_NCHW, RG_NHWC */
+  int32_t skip_pad;    /* avg_pool2d: 1 divides by what lies in the image, 0 by the window's size */
+} rg_pool2d_options;
+
+/*
+** The largest, or the average, of each window.
+**
+** x        [n x c x h x w] or, with RG_NHWC, [n x h x w x c]; float
+** options  there must be some
+** out      new tensor [n x c x oh x ow] or [n x oh x ow x c],
+**          oh = (h + top + bottom - size) / stride + 1, rounded down
+** Padding is never the largest, and 0 in averages; nan wins.
+** RG_ESHAPE, RG_EDTYPE, RG_EARG.
+*/
+RG_API rg_status rg_max_pool2d(const rg_tensor *x, const rg_pool2d_options *options,
+                               rg_tensor **out) RG_CHECK;
+RG_API rg_status rg_avg_pool2d(const rg_tensor *x, const rg_pool2d_options *options,
+                               rg_tensor **out) RG_CHECK;
+
+/*
+** The gradients of the above for x.
+**
+** dy             as their result
+** index          i32, as dy: where each maximum was, row * columns + column
+** rows, columns  of x
+** options        as there
+** out            new tensor, as x
+** RG_ESHAPE, RG_EDTYPE, RG_EARG.
+*/
+RG_API rg_status rg_max_pool2d_back(const rg_tensor *dy, const rg_tensor *index, int64_t rows,
+                                    int64_t columns, const rg_pool2d_options *options,
+                                    rg_tensor **out) RG_CHECK;
+RG_API rg_status rg_avg_pool2d_back(const rg_tensor *dy, int64_t rows, int64_t columns,
+                                    const rg_pool2d_options *options, rg_tensor **out) RG_CHECK;
+
 #endif

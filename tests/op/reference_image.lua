@@ -128,4 +128,107 @@ return function(M) -- M: the rest of the reference
     end
     return { dw, db }
   end
+
+  -- -- Pooling ----------------------------------------------------------------------------------
+
+  -- Call f(place in y, list of places in x) for every window, whose size is known by the options.
+  local function windows(a, x_shape, y_shape, f)
+    local n, c, h, w, at_x = images(x_shape, a.nhwc)
+    local _, _, oh, ow, at_y = images(y_shape, a.nhwc)
+    local stride, pad = a.stride or a.size, a.pad or { 0, 0, 0, 0 }
+    for b = 0, n - 1 do
+      for j = 0, c - 1 do
+        for r = 0, oh - 1 do
+          for s = 0, ow - 1 do
+            local places, cells = {}, {}
+            for p = 0, a.size[1] - 1 do
+              for q = 0, a.size[2] - 1 do
+                local row, column = r * stride[1] + p - pad[1], s * stride[2] + q - pad[2]
+                if row >= 0 and row < h and column >= 0 and column < w then
+                  places[#places + 1] = at_x(b, j, row, column)
+                  cells[#cells + 1] = row * w + column
+                end
+              end
+            end
+            f(at_y(b, j, r, s), places, cells)
+          end
+        end
+      end
+    end
+  end
+
+  local function pooled(x, a)
+    local n, c, h, w = images(x.shape, a.nhwc)
+    local b = { stride = a.stride or a.size, pad = a.pad }
+    return sums(shape_of(a.nhwc, n, c, size_after(b, 1, h, a.size[1]),
+      size_after(b, 2, w, a.size[2])), x.dtype)
+  end
+
+  --- The largest of each window; nan wins.
+  function M.max_pool2d(inputs, a)
+    local x = inputs[1]
+    local y = pooled(x, a)
+    windows(a, x.shape, y.shape, function(i, places)
+      y[i] = x[places[1]]
+      for _, place in ipairs(places) do
+        if x[place] > y[i] or x[place] ~= x[place] then y[i] = x[place] end
+      end
+    end)
+    return { y }
+  end
+
+  --- The average of each window.
+  function M.avg_pool2d(inputs, a)
+    local x = inputs[1]
+    local y = pooled(x, a)
+    windows(a, x.shape, y.shape, function(i, places)
+      local count = a.skip_pad and #places or a.size[1] * a.size[2]
+      for _, place in ipairs(places) do add(y, i, x[place] / count) end
+    end)
+    return { y }
+  end
+
+  --- Where the k-th element of each window is, as the index of max_pool2d_back, from 0.
+  function M.pool_index(y_shape, a)
+    local _, c = images(y_shape, a.nhwc)
+    local x_shape = shape_of(a.nhwc, y_shape[1], c, a.rows, a.columns)
+    local index, k = {}, 0
+    windows(a, x_shape, y_shape, function(i, _, cells)
+      k = k + 1
+      index[i] = cells[k % #cells + 1]
+    end)
+    return index, x_shape
+  end
+
+  --- Each dy to where its index points.
+  function M.max_pool2d_back(inputs, a)
+    local dy = inputs[1]
+    local index, x_shape = M.pool_index(dy.shape, a)
+    local dx = sums(x_shape, dy.dtype)
+    local n, c, oh, ow, at = images(dy.shape, a.nhwc)
+    local _, _, _, w, at_x = images(x_shape, a.nhwc)
+    for b = 0, n - 1 do
+      for j = 0, c - 1 do
+        for r = 0, oh - 1 do
+          for s = 0, ow - 1 do
+            local i = at(b, j, r, s)
+            add(dx, at_x(b, j, math.floor(index[i] / w), index[i] % w), dy[i])
+          end
+        end
+      end
+    end
+    return { dx }
+  end
+
+  --- Each dy spread over its window.
+  function M.avg_pool2d_back(inputs, a)
+    local dy = inputs[1]
+    local _, x_shape = M.pool_index(dy.shape, a)
+    local dx = sums(x_shape, dy.dtype)
+    windows(a, x_shape, dy.shape, function(i, places)
+      local count = a.skip_pad and #places or a.size[1] * a.size[2]
+      for _, place in ipairs(places) do add(dx, place, dy[i] / count) end
+    end)
+    return { dx }
+  end
 end
