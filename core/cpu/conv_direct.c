@@ -228,7 +228,7 @@ static bool weight_job(void *work, int64_t begin, int64_t end)
   return true;
 }
 
-/* -- All three ---------------------------------------------------------------------------------- */
+/* -- All three ------------------------------------------------------------------------ */
 
 rg_status rg_conv2d_direct(const rg_call *call, rg_tensor *const *out)
 {

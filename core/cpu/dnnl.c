@@ -111,14 +111,14 @@ static int number_of(int32_t kind, int i)
 /* oneDNN's lists of sizes are longer than ours. */
 static void dims_of(dnnl_dims_t out, const int64_t *list, int32_t n)
 {
-  memset(out, 0, sizeof(dnnl_dims_t));
   memcpy(out, list, (size_t)n * sizeof(*list));
 }
 
 /* As it lies. */
 static rg_status describe(dnnl_memory_desc_t *out, const rg_dnnl_array *array)
 {
-  dnnl_dims_t size, stride;
+  dnnl_dims_t size = { 0 };
+  dnnl_dims_t stride = { 0 };
 
   dims_of(size, array->size, array->ndim);
   dims_of(stride, array->stride, array->ndim);
@@ -133,7 +133,7 @@ static rg_status describe_inner(dnnl_memory_desc_t *out, const rg_dnnl_array *ar
   if (array->form == RG_DNNL_AS_IS) {
     return describe(out, array);
   }
-  dnnl_dims_t size;
+  dnnl_dims_t size = { 0 };
 
   dims_of(size, array->size, array->ndim);
   DNNL_TRY("a description",

@@ -36,6 +36,8 @@ local LATE = {
   query = { 'ridge.store.ask', 'query' }, sql = { 'ridge.store.ask', 'sql' },
   sweeps = { 'ridge.store.ask', 'sweeps' }, merge = { 'ridge.store.ask', 'merge' },
   range = { 'ridge.sweep.space', 'range' }, geom = { 'ridge.sweep.space', 'geom' },
+  between = { 'ridge.sweep.space', 'between' }, logs = { 'ridge.sweep.space', 'logs' },
+  probe = { 'ridge.sweep.space', 'probe' }, random = { 'ridge.sweep.space', 'random' },
   any = { 'ridge.sweep.space', 'any' }, when = { 'ridge.sweep.space', 'when' },
 }
 

@@ -115,8 +115,10 @@ end
 ---@param source string its text
 ---@param name string its name, as loadstring takes it
 ---@param argv string[] arg of the chunk, with the name at 0
+---@param hooks table|nil after: called with what the chunk returns; stop: raised to end it in good
+---  order
 ---@return integer status for the shell
-function M.execute(source, name, argv)
+function M.execute(source, name, argv, hooks)
   local chunk, message = loadstring(source:gsub('^#[^\n]*', '', 1), name)
   if not chunk then
     complain(report.syntax(message))
@@ -125,7 +127,10 @@ function M.execute(source, name, argv)
   rawset(_G, 'arg', argv)
   setfenv(chunk, environment.recipe())
   local kind = name == '=stdin' and 'once' or 'recipe'
-  local ok, result, interrupted = host.call(kind, chunk, report.catch, unpack(argv))
+  local body = chunk
+  if hooks then body = function(...) return hooks.after(chunk(...)) end end
+  local ok, result, interrupted = host.call(kind, body, report.catch, unpack(argv))
+  if not ok and hooks and type(result) == 'table' and result.value == hooks.stop then return 0 end
   if not ok then
     if interrupted then
       io.stdout:flush()
@@ -178,16 +183,12 @@ end
 --- Run a recipe; its own folder comes first in package.path.
 ---@param recipe ridge.cli.Recipe what `find` gave
 ---@param argv string[] its arguments; [0] becomes its path
+---@param hooks table|nil as of `execute`
 ---@return integer status for the shell
-function M.run(recipe, argv)
-  local path = recipe.path or 'recipes/' .. recipe.name .. '.lua'
-  argv[0] = recipe.path or recipe.name
-  if recipe.path then
-    local folder = path:match '^(.*)/[^/]*$' or '.'
-    package.path = folder .. '/?.lua;' .. folder .. '/?/init.lua;' .. package.path
-  end
+function M.run(recipe, argv, hooks)
+  local path = place(recipe, argv)
   host.settings.restarts = true -- the same command line again runs the same recipe
-  return M.execute(M.text(recipe), '@' .. path, argv)
+  return M.execute(M.text(recipe), '@' .. path, argv, hooks)
 end
 
 return M

@@ -19,6 +19,8 @@ function M.sweep_of(origin)
     found, reason = recipe.find(origin.name)
     if not found then blame.raise(reason, 'EIO') end
   end
+  local override = require 'ridge.sweep.override'
+  override.given = origin.override -- what the command line that started all this had changed
   return recipe.sweep_of(found, argv)
 end
 

@@ -93,7 +93,7 @@ local function create(st, wanted, generation)
   local id = db:insert('sweep', { uuid = sqlite.blob(uuid), name = name, base = wanted.name,
     generation = generation, recipe_id = st:recipe(wanted.recipe_name, wanted.recipe),
     protocol_id = st:protocol(canonical.decode(wanted.protocol)), args = wanted.args,
-    space = wanted.space, strategy = 'grid', seed = wanted.seed,
+    space = wanted.space, strategy = wanted.strategy or 'grid', seed = wanted.seed,
     n_rejected = wanted.n_rejected, rules = wanted.rules, created = clock.now_us() })
   for _, trial in ipairs(wanted.trials) do
     local config_id, sha = st:config(trial.params)
@@ -124,7 +124,7 @@ end
 --- Find the sweep of this content, or make it with all its trials.
 ---@param st table store open for writing
 ---@param wanted table name, recipe_name, recipe (source), args, space, protocol (canonical JSON),
----  seed, n_rejected, rules (canonical JSON), trials (each params, role, rep, ord)
+---  seed, strategy, n_rejected, rules (canonical JSON), trials (each params, role, rep, ord)
 ---@param new boolean|nil start another generation instead
 ---@return table sweep id, uuid, name, generation, state
 ---@return boolean made

@@ -15,6 +15,7 @@ local blame = require 'ridge.blame'
 local canonical = require 'ridge.store.canonical'
 local identity = require 'ridge.store.identity'
 local options = require 'ridge.options'
+local override = require 'ridge.sweep.override'
 local results = require 'ridge.store.results'
 local part = require 'ridge.sweep.part'
 local rules = require 'ridge.store.rules'
@@ -23,11 +24,13 @@ local sha256 = require 'ridge.store.sha256'
 local space = require 'ridge.sweep.space'
 local store = require 'ridge.store'
 
-local M = { range = space.range, geom = space.geom, any = space.any, when = space.when }
+local M = { range = space.range, geom = space.geom, between = space.between, logs = space.logs,
+  probe = space.probe, random = space.random, any = space.any, when = space.when }
 
 local SPEC = {
   space    = { 'table', required = true, doc = 'parameter name to its values' },
-  where    = { 'function', doc = 'keeps a combination when it returns true' },
+  where    = { 'function|string', doc = "keeps a combination: a function, or 'a * b <= 2^20'" },
+  samples  = { 'integer', min = 1, max = 1e6, doc = 'random points instead of the whole grid' },
   anchor   = { 'table', doc = 'a point measured again after every 20 others' },
   setup    = { 'function', doc = 'setup(p, m) returns the context c of a point' },
   check    = { 'function', doc = 'check(p, c): false, or nil and why, when c is wrong' },
@@ -43,6 +46,7 @@ local SPEC = {
 local RUN = {
   db       = { 'string', doc = 'database file; else RIDGE_DB, else results/ridge.db' },
   new      = { 'boolean', default = false, doc = 'start another sweep of this name' },
+  reuse    = { 'boolean', default = true, doc = 'take what another space of it has measured' },
   progress = { 'boolean|string', doc = "'bar', 'plain', 'off' or false" },
   calibrate = { 'boolean', default = true, doc = 'measure ceilings and noise if none are stored' },
   workers  = { 'integer', default = 1, min = 1, max = 1024, doc = 'processes that work at once' },
@@ -99,10 +103,12 @@ local function source_of(fn)
 end
 
 -- The text that says what is measured: the files in which the recipe's functions stand.
-local function recipe_of(spec)
+local function recipe_of(sw)
+  local spec = { measure = sw.spec.measure, setup = sw.spec.setup, check = sw.spec.check,
+    where = sw.recipe_where }
   local seen, texts, name = {}, {}, nil
   for _, key in ipairs { 'measure', 'setup', 'check', 'where' } do
-    if spec[key] then
+    if type(spec[key]) == 'function' then
       local from, text = source_of(spec[key])
       name = name or from
       if not seen[text] then
@@ -133,12 +139,14 @@ end
 
 local function declare(name, given)
   identity.check_name(name)
-  local spec = options.check(SPEC, given, 'sweep')
+  local own = options.check(SPEC, given, 'sweep')
+  local spec = override.apply(own)
   spec.protocol = spec.protocol or {}
   spec.tries = options.check(TRIES, spec.tries or {}, 'sweep: tries')
   check_monotone(spec.monotone, spec.space)
-  local plan = space.expand(spec.space, spec.where, spec.seed, spec.anchor)
-  return setmetatable({ name = name, spec = spec, plan = plan }, Sweep)
+  local plan = space.expand(spec.space, spec.where, spec.seed, spec.anchor, spec.samples)
+  -- the recipe's own condition is part of its text; one that was typed shows in the points
+  return setmetatable({ name = name, spec = spec, plan = plan, recipe_where = own.where }, Sweep)
 end
 
 --- Declare a sweep; nothing is measured and no file is touched before `run`.
@@ -159,7 +167,28 @@ local function origin()
   end
   local words = canonical.list {}
   for i, word in ipairs(argv) do words[i] = word end
-  return { name = argv[0], argv = words }
+  return { name = argv[0], argv = words, override = override.given }
+end
+
+-- What the store knows a sweep by.
+local function wanted_of(sw, protocol)
+  local spec = sw.spec
+  local name, text = recipe_of(sw)
+  return { name = sw.name, recipe_name = name, recipe = text,
+    args = canonical.encode(spec.args or {}), space = sw.plan.text,
+    protocol = canonical.encode(protocol), seed = spec.seed, n_rejected = sw.plan.n_rejected,
+    strategy = spec.samples and 'random' or 'grid',
+    rules = canonical.encode { tries = spec.tries, monotone = spec.monotone },
+    trials = sw.plan.trials }
+end
+
+local function run_options(opt)
+  local all = {}
+  for key, value in pairs(opt or {}) do all[key] = value end
+  for key, value in pairs(override.run or {}) do all[key] = value end
+  opt = options.check(RUN, all, 'sw:run')
+  opt.db, opt.lab = opt.db or store.default_path(), opt.lab or require 'ridge.sweep.lab'
+  return opt
 end
 
 --- Measure what is not measured yet. Killed at any moment, the same call goes on.
@@ -170,21 +199,29 @@ end
 -- Raises an error of code EINTR after Ctrl-C, with everything saved (exit status 130).
 function Sweep:run(opt)
   if M.intercept then M.intercept(self) end
-  opt = options.check(RUN, opt, 'sw:run')
-  opt.db, opt.lab = opt.db or store.default_path(), opt.lab or require 'ridge.sweep.lab'
+  if override.instead then return override.instead(self, opt) end
+  opt = run_options(opt)
   local spec = self.spec
   local protocol = opt.lab.protocol(spec.protocol)
-  local name, text = recipe_of(spec)
-  local wanted = { name = self.name, recipe_name = name, recipe = text,
-    args = canonical.encode(spec.args or {}), space = self.plan.text,
-    protocol = canonical.encode(protocol), seed = spec.seed, n_rejected = self.plan.n_rejected,
-    rules = canonical.encode { tries = spec.tries, monotone = spec.monotone },
-    trials = self.plan.trials }
+  local wanted = wanted_of(self, protocol)
   opt.budget, opt.shard = part.seconds(opt.budget), part.shard(opt.shard)
   local summary = run.run({ setup = spec.setup, check = spec.check, measure = spec.measure,
     protocol = protocol, timeout = spec.timeout, origin = origin() }, wanted, opt)
   self.db, self.stored_as = summary.path, summary.name
+  if override.ended then override.ended(summary) end
   return summary
+end
+
+--- What `run` would do, without doing it; no file is made or changed.
+-- >> sw:dry_run().to_run
+---@param opt table|nil as for `run`
+---@return table facts grid (all combinations), removed (by where), points, done, reused, to_run,
+---  seconds (a guess from what is stored; nil where nothing is), text
+function Sweep:dry_run(opt)
+  opt = run_options(opt)
+  opt.shard = part.shard(opt.shard)
+  return require('ridge.sweep.dry').run(self.plan, wanted_of(self,
+    opt.lab.protocol(self.spec.protocol)), opt)
 end
 
 -- Comparing ----------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ local order = require 'ridge.sweep.order'
 local pool = require 'ridge.sweep.pool'
 local progress = require 'ridge.sweep.progress'
 local queue = require 'ridge.store.queue'
+local reuse = require 'ridge.store.reuse'
 local store = require 'ridge.store'
 
 local M = {}
@@ -162,8 +163,18 @@ local function announce(run, pending, counts, made)
   end
 end
 
+-- What another space of this recipe has measured here is not measured again.
+local function take_stored(run)
+  local n = run.opt.reuse and reuse.take(run.store, run.sweep.id, run.env_id) or 0
+  if n == 0 then return end
+  run.progress:note(('%s: %d points were measured before under the same conditions'):format(
+    run.sweep.name, n))
+  run.progress:update(queue.counts(run.store, run.sweep.id, run.shard))
+end
+
 local function work_through(run)
   rows_of(run)
+  take_stored(run)
   local how = not needs_children(run) and work_here(run) or 'isolate'
   if how == 'isolate' then work_by_children(run) end
   local left = queue.claimable(run.store, run.sweep.id, run.shard)

@@ -2,87 +2,29 @@
 --- The space of a sweep: which values each parameter takes, which combinations count, what order.
 --
 -- A grid is expanded before anything is measured, so that resuming, progress and the size of the
--- whole are plain facts. The order is random, by a hash of the seed and the point: a drift of the
--- machine over an hour then does not look like an effect of a parameter, and the order of the
--- points that stay does not change when others are added.
+-- whole are plain facts. Coarse points come first (ridge.sweep.coarse), so that a sweep stopped at
+-- any moment has seen the whole space; among equally coarse ones the order is random, by a hash of
+-- the seed and the point: a drift of the machine over an hour then does not look like an effect of
+-- a parameter.
 
 local blame = require 'ridge.blame'
 local canonical = require 'ridge.store.canonical'
 local schema = require 'ridge.store.schema'
+local coarse = require 'ridge.sweep.coarse'
+local sample = require 'ridge.sweep.sample'
 local sha256 = require 'ridge.store.sha256'
+local values_of = require 'ridge.sweep.values'
 
-local M = {}
+local M = { range = values_of.range, geom = values_of.geom, between = values_of.between,
+  logs = values_of.logs, probe = values_of.probe, random = values_of.random }
 
 -- Combinations beyond which a grid is a mistake of the recipe rather than a plan.
-local MOST = 1e6
+local MOST = values_of.MOST
 
 -- An anchor is measured again after this many points (storage.md, section 7).
 M.ANCHOR_EVERY = 20
 
 -- Values -------------------------------------------------------------------------------------
-
--- Values computed by adding or multiplying are cut to 12 digits: 0.1 + 0.2 is 0.3 for a person.
-local function clean(x) return tonumber(('%.12g'):format(x)) end
-
-local function finite(what, name, x)
-  if type(x) ~= 'number' or x ~= x or math.abs(x) == math.huge then
-    blame.raise(('%s: %s is %s; expected a finite number'):format(what, name, tostring(x)), 'EARG',
-      what)
-  end
-end
-
-local function check_length(what, n)
-  if n > MOST then
-    blame.raise(('%s: %.0f values are more than %d'):format(what, n, MOST), 'EARG', what)
-  end
-end
-
---- Numbers from a to b in equal steps, both ends included where the step meets them.
--- >> ridge.range(128, 512, 128)
----@param a number first
----@param b number last, not below a
----@param step number|nil above 0, default 1
----@return table list
-function M.range(a, b, step)
-  step = step or 1
-  finite('range', 'the first number', a)
-  finite('range', 'the last number', b)
-  finite('range', 'the step', step)
-  if step <= 0 or b < a then
-    blame.raise(('range(%s, %s, %s) is empty: it goes up by a step above 0'):format(a, b, step),
-      'EARG', 'range')
-  end
-  -- a step that meets b but for rounding still counts
-  local n = math.floor((b - a) / step + 1e-9)
-  check_length('range', n)
-  local list = {}
-  for i = 0, n do list[i + 1] = clean(a + i * step) end
-  return list
-end
-
---- Numbers from a to b, each `factor` times the one before.
--- >> ridge.geom(1, 64, 4)
----@param a number first, above 0
----@param b number last, not below a
----@param factor number|nil above 1, default 2
----@return table list
-function M.geom(a, b, factor)
-  factor = factor or 2
-  finite('geom', 'the first number', a)
-  finite('geom', 'the last number', b)
-  finite('geom', 'the factor', factor)
-  if a <= 0 or b < a or factor <= 1 then
-    blame.raise(('geom(%s, %s, %s) is empty: it starts above 0 and grows by a factor above 1')
-      :format(a, b, factor), 'EARG', 'geom')
-  end
-  check_length('geom', math.log(b / a) / math.log(factor))
-  local list, x = {}, a
-  while x <= b * (1 + 1e-9) do
-    list[#list + 1] = clean(x)
-    x = x * factor
-  end
-  return list
-end
 
 local function check_value(name, value)
   local kind = type(value)
@@ -160,6 +102,7 @@ local function check_name(name)
 end
 
 local function as_list(name, values)
+  if values_of.is_random(values) then return values end
   if type(values) == 'table' then return check_list(name, values) end
   check_value(name, values)
   return { values }
@@ -224,7 +167,47 @@ local function combinations(axes)
   return points
 end
 
-local function by_key(a, b) return a.key < b.key end
+local function by_turn(a, b)
+  if a.rung ~= b.rung then return a.rung < b.rung end
+  return a.key < b.key
+end
+
+local function check_samples(axes, samples)
+  for _, axis in ipairs(axes) do
+    if not samples and values_of.is_random(axis.values) then
+      blame.raise(('sweep: parameter %s is drawn at random (%s); samples says how many points')
+        :format(axis.name, tostring(axis.values)), 'EARG', 'sweep')
+    end
+  end
+end
+
+-- The points of a space that `where` keeps, each with its key, and how many it removed.
+local function points_of(axes, where, seed, samples)
+  local points, rejected = {}, 0
+  local function add(params)
+    if where and not where(copy(params)) then
+      rejected = rejected + 1
+      return
+    end
+    local json = canonical.encode(params)
+    points[#points + 1] = { params = params, json = json,
+      key = sha256.digest(('%s\n%s'):format(canonical.number(seed), json)) }
+  end
+  if samples and sample.is_continuous(axes) then
+    rejected = sample.draw(axes, where, seed, samples, add)
+  else
+    for _, params in ipairs(combinations(axes)) do add(params) end
+  end
+  if #points == 0 then
+    blame.raise(('sweep: none of %d combinations is left by where'):format(rejected), 'EARG',
+      'sweep')
+  end
+  table.sort(points, function(a, b) return a.key < b.key end)
+  if samples then -- of a grid: a part of it, by the same random order
+    for i = #points, samples + 1, -1 do points[i] = nil end
+  end
+  return points, rejected
+end
 
 local function anchor_of(axes, anchor)
   local known = {}
@@ -250,29 +233,19 @@ end
 ---@param where function|nil keeps a point when it returns true
 ---@param seed integer orders the points
 ---@param anchor table|nil a point measured again after every 20 others
+---@param samples integer|nil so many random points instead of the grid
 ---@return table plan trials (each params, role, rep, ord), n_rejected, and `text`: the canonical
 ---  description that is part of what the sweep is
-function M.expand(space, where, seed, anchor)
+function M.expand(space, where, seed, anchor, samples)
   local axes = M.axes(space)
-  local points, rejected = {}, 0
-  for _, params in ipairs(combinations(axes)) do
-    if where and not where(copy(params)) then
-      rejected = rejected + 1
-    else
-      local json = canonical.encode(params)
-      points[#points + 1] = { params = params, json = json,
-        key = sha256.digest(('%s\n%s'):format(canonical.number(seed), json)) }
-    end
-  end
-  if #points == 0 then
-    blame.raise(('sweep: none of %d combinations is left by where'):format(rejected), 'EARG',
-      'sweep')
-  end
+  check_samples(axes, samples)
+  local points, rejected = points_of(axes, where, seed, samples)
   -- the set of points, in an order that does not depend on the seed
   table.sort(points, function(a, b) return a.json < b.json end)
   local all = {}
   for i, point in ipairs(points) do all[i] = point.json end
-  table.sort(points, by_key)
+  coarse.rank(axes, points)
+  table.sort(points, by_turn)
 
   local trials = {}
   local function add(params, role, rep)
@@ -289,11 +262,13 @@ function M.expand(space, where, seed, anchor)
 
   local params, conditional = {}, canonical.list {}
   for _, axis in ipairs(axes) do
-    params[axis.name] = canonical.list(copy(axis.values))
+    params[axis.name] = values_of.is_random(axis.values) and tostring(axis.values)
+      or canonical.list(copy(axis.values))
     if axis.condition then conditional[#conditional + 1] = axis.name end
   end
   local text = canonical.encode { params = params, conditional = conditional, points = #points,
-    anchor = anchor, digest = sha256.hex(canonical.address(table.concat(all, '\n'))) }
+    anchor = anchor, samples = samples,
+    digest = sha256.hex(canonical.address(table.concat(all, '\n'))) }
   return { trials = trials, n_rejected = rejected, text = text, n_points = #points }
 end
 

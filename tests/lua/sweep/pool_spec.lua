@@ -28,7 +28,8 @@ describe('several workers', function()
     return rows
   end
 
-  local FAILED = [[SELECT DISTINCT json_extract(params, '$.k') AS k, state, message, printed, tries
+  local FAILED = [[SELECT DISTINCT json_extract(params, '$.k') AS k, state, message, printed,
+    max(crashes, 1) AS crashes
     FROM trial t JOIN config c ON c.id = config_id LEFT JOIN attempt a ON a.id = best_attempt
     WHERE state <> 'ok' ORDER BY 1]]
 
@@ -62,13 +63,13 @@ describe('several workers', function()
 
   it('survive a point that crashes, which is tried twice and keeps its last words', function()
     assert.equal('78 of 80, 2 failed\n', (run 'crash=3'))
-    assert.same({ { k = 3, state = 'crashed', tries = 2, message = 'died of SIGSEGV in measure',
+    assert.same({ { k = 3, state = 'crashed', crashes = 2, message = 'died of SIGSEGV in measure',
       printed = 'last words of\t3\n' } }, query(FAILED))
   end)
 
   it('kill a point that hangs', function()
     assert.equal('78 of 80, 2 failed\n', (run 'hang=3 timeout=0.3'))
-    assert.same({ { k = 3, state = 'timeout', tries = 1,
+    assert.same({ { k = 3, state = 'timeout', crashes = 1,
       message = 'more than 0.3 s in measure' } }, query(FAILED))
   end)
 

@@ -24,6 +24,36 @@ describe('values', function()
     assert.same({ 3, 6 }, space.geom(3, 11))
   end)
 
+  it('in equal distances or ratios are as many as wanted', function()
+    assert.same({ 0, 0.25, 0.5, 0.75, 1 }, space.between(0, 1, 5))
+    assert.same({ 0.0001, 0.001, 0.01, 0.1 }, space.logs(1e-4, 1e-1, 4))
+    for _, bad in ipairs { { 1, 1, 3 }, { 0, 1, 1 }, { 0, 1, 2.5 }, { 0, 1, 1e9 } } do
+      assert.has_error(function() space.between(bad[1], bad[2], bad[3]) end)
+      assert.has_error(function() space.logs(bad[1] + 1, bad[2], bad[3]) end)
+    end
+    assert.has_error(function() space.logs(0, 1, 3) end)
+  end)
+
+  it('that probe stand on the edges of tiles and beside them', function()
+    local list, seen = space.probe(60, 300), {}
+    for i, k in ipairs(list) do
+      seen[k] = true
+      assert.is_true(i == 1 or k > list[i - 1])
+    end
+    for _, k in ipairs { 60, 63, 64, 65, 95, 96, 97, 127, 128, 129, 255, 256, 257, 300 } do
+      assert.is_true(seen[k], k)
+    end
+    local odd = 0
+    for _, k in ipairs(list) do
+      if k % 2 == 1 and k % 16 ~= 1 and k % 16 ~= 15 then odd = odd + 1 end
+    end
+    assert.is_true(odd >= 3, 'odd ones between the edges')
+    assert.has_error(function() space.probe(0, 8) end)
+    assert.has_error(function() space.probe(8, 8) end)
+    assert.has_error(function() space.probe(1.5, 8) end)
+    assert.has_error(function() space.probe(1, 1e300) end)
+  end)
+
   it('that make no list are refused', function()
     for _, bad in ipairs { { 3, 1 }, { 1, 3, 0 }, { 1, 3, -1 }, { 1, 1 / 0 }, { 0 / 0, 1 },
         { '1', 2 }, { 1, 1e9, 1e-3 } } do
@@ -90,14 +120,60 @@ describe('a space', function()
     assert.equal(a.text, c.text)
   end)
 
-  it('keeps the order of the points that stay when others are added', function()
-    local few, many = ks(space.expand({ k = space.range(1, 20) }, nil, 3)),
-      ks(space.expand({ k = space.range(1, 40) }, nil, 3))
-    local left = {}
-    for _, k in ipairs(many) do
-      if k <= 20 then left[#left + 1] = k end
+  it('is measured coarsely first: wherever it stops, the whole of it has been seen', function()
+    local list = ks(space.expand({ k = space.range(1, 65) }, nil, 3))
+    local function first(n)
+      local part = { unpack(list, 1, n) }
+      table.sort(part)
+      return part
     end
-    assert.same(few, left)
+    assert.same({ 1, 33, 65 }, first(3))
+    assert.same({ 1, 17, 33, 49, 65 }, first(5))
+    assert.same({ 1, 9, 17, 25, 33, 41, 49, 57, 65 }, first(9))
+    -- of two parameters: ends and middles of both, words all at once
+    local plan = space.expand({ a = space.geom(1, 64), b = space.range(1, 9),
+      kind = { 'x', 'y' } }, nil, 0)
+    local seen = {}
+    for i = 1, 18 do
+      local p = plan.trials[i].params
+      assert.truthy((p.a == 1 or p.a == 8 or p.a == 64) and (p.b == 1 or p.b == 5 or p.b == 9))
+      seen[space.label(p)] = true
+    end
+    assert.is_true(seen['a=64 b=5 kind=y'])
+    assert.not_same({ 1, 33, 65 }, { unpack(list, 1, 3) }) -- within a rung the order is random
+  end)
+
+  it('is as many random points as are wanted, the same for a seed', function()
+    local given = { lr = space.random(1e-4, 1e-1, { log = true }), k = space.random(1, 8),
+      kind = { 'a', 'b' } }
+    local plan = space.expand(given, nil, 5, nil, 300)
+    assert.equal(300, #plan.trials)
+    local below, ks_seen = 0, {}
+    for _, trial in ipairs(plan.trials) do
+      local p = trial.params
+      assert.is_true(p.lr >= 1e-4 and p.lr <= 1e-1)
+      if p.lr < 10 ^ -2.5 then below = below + 1 end
+      ks_seen[p.k] = (ks_seen[p.k] or 0) + 1
+    end
+    assert.is_true(below > 110 and below < 190, 'half of them lie in the lower half of the decades')
+    for k = 1, 8 do assert.is_true(ks_seen[k] > 15, 'whole numbers, the ends as often') end
+    assert.is_nil(ks_seen[9])
+    assert.equal(plan.text, space.expand(given, nil, 5, nil, 300).text)
+    assert.not_equal(plan.text, space.expand(given, nil, 6, nil, 300).text)
+    -- a part of a grid has no point twice
+    local part = space.expand({ k = space.range(1, 50) }, nil, 0, nil, 20)
+    local once = {}
+    for _, k in ipairs(ks(part)) do once[k] = (once[k] or 0) + 1 end
+    assert.equal(20, #part.trials)
+    for _, n in pairs(once) do assert.equal(1, n) end
+    refused('samples says how many', { k = space.random(1, 8) })
+    local ok, err = pcall(space.expand, { k = space.random(1, 8) }, nil, 0, nil, 9)
+    assert.is_false(ok)
+    assert.matches('only 8 of 9', err.message, 1, true)
+    local function never() return false end
+    ok, err = pcall(space.expand, { k = space.random(1, 8) }, never, 0, nil, 3)
+    assert.is_false(ok)
+    assert.matches('where refused 8', err.message, 1, true)
   end)
 
   it('is described by its points: another where with the same source is another space', function()

@@ -1,0 +1,125 @@
+-- SPDX-License-Identifier: MIT
+--- `ridge sweep RECIPE`: run the sweep of a recipe with other values, conditions and workers than
+--- it says itself.
+
+local args = require 'ridge.cli.args'
+local stored = require 'ridge.cli.stored'
+
+local M = {}
+
+M.summary = 'run the sweep of a recipe: ridge sweep mlp.lua -P batch=1..256*2 -j 4'
+M.usage = "ridge sweep RECIPE [-P name=values] [--where CONDITION] [options] [-- recipe's own]"
+
+local SPEC = {
+  about = [[
+Runs the sweep that a recipe declares. The same command again goes on where it was; other values
+under the same name are an error that says what changed, and --new starts another beside it.
+
+    ridge sweep mlp.lua -P batch=1..1024*2 -P width=128..4096+128 --where 'batch*width <= 2^20' -j 4
+    ridge sweep mlp.lua --dry-run
+    ridge sweep mlp.lua -P lr=~log:1e-4..1e-1 --samples 50 --budget 2h
+    ridge sweep mlp.lua --shard 2/8 --db part2.db       then: ridge merge all.db part*.db
+
+Values: 64   1,8,32   {relu,gelu}   1..10   128..512+128 (steps)   1..256*2 (factors)
+        0..1/5 (five numbers)   log:1e-4..1e-1/9   probe:64..4096 (tile edges and beside them)
+        ~1..100   ~log:1e-4..1e-1 (drawn at random, with --samples)
+
+A recipe may run its sweep itself or return it. What stands after -- are the recipe's own options.
+Exit status: 0; 2 when points failed; 130 after Ctrl-C, with everything saved.]],
+  rest = 'RECIPE [-- options of the recipe]',
+  { 'param', {}, 'values of a parameter', short = 'P', each = true },
+  { 'where', '', "keep combinations for which this holds: 'batch*width <= 2^20'" },
+  { 'samples', 0, 'so many random points; 0: the whole grid', integer = true, min = 0, max = 1e6 },
+  { 'dry_run', false, 'say what would be measured, and measure nothing' },
+  { 'jobs', 1, 'worker processes; they never time at once', short = 'j', integer = true, min = 1,
+    max = 1024 },
+  { 'budget', '', 'stop after 90s, 15m, 2h' },
+  { 'shard', '', '2/8: the second of eight parts; SLURM_ARRAY_TASK_ID says it too' },
+  { 'quick', false, 'three rounds a point' },
+  { 'rigorous', false, 'five fresh processes a point' },
+  { 'isolate', 'auto', 'a process for each point', choices = { 'auto', 'always', 'never' } },
+  { 'new', false, 'start another sweep beside one of the same name' },
+  { 'reuse', true, 'measure again what another space of this recipe has measured' },
+  { 'calibrate', true, 'take no calibration of this machine, not even a stored one' },
+  { 'progress', '', 'bar, plain or off', choices = { '', 'bar', 'plain', 'off' } },
+  stored.DB,
+}
+
+-- The words before "--" are ours, those behind it the recipe's.
+local function split(argv)
+  local ours, own = {}, {}
+  local into = ours
+  for _, word in ipairs(argv) do
+    if word == '--' and into == ours then into = own else into[#into + 1] = word end
+  end
+  return ours, own
+end
+
+local function set(text) return text ~= '' and text or nil end
+
+-- What is changed of the recipe's sweep.
+local function changes(opt)
+  local space = require('ridge.sweep.written').parameters(opt.param)
+  return { space = next(space) and space or nil, where = set(opt.where),
+    samples = opt.samples > 0 and opt.samples or nil,
+    level = opt.rigorous and 'rigorous' or opt.quick and 'quick' or nil }
+end
+
+-- What is changed of how it runs.
+local function manner(opt)
+  return { workers = opt.jobs > 1 and opt.jobs or nil, budget = set(opt.budget),
+    shard = set(opt.shard), isolate = opt.isolate ~= 'auto' and opt.isolate or nil,
+    new = opt.new or nil, db = set(opt.db), progress = set(opt.progress),
+    reuse = opt.reuse, calibrate = opt.calibrate }
+end
+
+local function dry(sw, opt)
+  local facts = sw:dry_run(opt)
+  io.stdout:write(('%s: %s\n'):format(sw.name, facts.text))
+end
+
+--- Run the sweep of the recipe that is named.
+---@param argv string[]
+---@return integer status
+function M.main(argv)
+  local ours, own = split(argv)
+  local opt, rest = args.read(SPEC, ours)
+  if not opt and rest == 'help' then
+    io.stdout:write(args.help(SPEC, 'sweep'), '\n')
+    return 0
+  end
+  if not opt then return stored.fail('sweep', rest) end
+  if not rest[1] then return stored.fail('sweep', 'a recipe is missing') end
+  if rest[2] then
+    return stored.fail('sweep', ("'%s' is too much; options of the recipe stand after --"):format(
+      rest[2]))
+  end
+  if opt.quick and opt.rigorous then
+    return stored.fail('sweep', 'it is one of --quick and --rigorous')
+  end
+  local recipe, override = require 'ridge.cli.recipe', require 'ridge.sweep.override'
+  local found, reason = recipe.find(rest[1])
+  if not found then return stored.fail('sweep', reason) end
+  override.given, override.run = changes(opt), manner(opt)
+  local ran, failed, stop = false, 0, {}
+  function override.ended(summary) ran, failed = true, failed + summary.failed end
+  if opt.dry_run then
+    function override.instead(sw, given)
+      ran = true
+      dry(sw, given)
+      error(stop, 0)
+    end
+  end
+  local status = recipe.run(found, own, { stop = stop, after = function(result)
+    local sweep = require 'ridge.sweep'
+    if not ran and sweep.is(result) then result:run() end
+  end })
+  if status ~= 0 then return status end
+  if not ran then
+    return stored.fail('sweep', ('the recipe %s neither runs a sweep nor returns one'):format(
+      rest[1]))
+  end
+  return failed > 0 and 2 or 0
+end
+
+return M

@@ -1,0 +1,111 @@
+-- SPDX-License-Identifier: MIT
+-- `ridge sweep` as typed: other values, conditions, workers and shards than the recipe's own.
+
+local folders = dofile 'tests/lua/store/folder.lua'
+
+local RECIPE = [[
+local ridge = require 'ridge'
+local opt = ridge.args { { 'power', 2, 'of k' } }
+return ridge.sweep 'powers' {
+  space = { k = { 1, 2, 3, 4 }, kind = { 'a', 'b' } },
+  args = { power = opt.power },
+  measure = function(p, _, m)
+    if p.k == 99 then error('not this one') end
+    m:metric('value', p.k ^ opt.power, { better = 'lower' })
+  end,
+}
+]]
+
+describe('ridge sweep', function()
+  local folder, db
+
+  local function ridge(words, env)
+    return folders.run(('%s RIDGE_DB=%s RIDGE_PROGRESS=off ./ridge %s'):format(env or '', db,
+      words))
+  end
+  local function sweep(words, env)
+    return ridge(('sweep %s/powers.lua --no-calibrate %s'):format(folder, words), env)
+  end
+  local function values()
+    return (ridge "query powers 'k, kind, value' --where \"state = 'ok'\" --sort k --as csv"
+      :gsub('\n', ' '))
+  end
+
+  before_each(function()
+    folder = folders.new()
+    db = folder .. '/s.db'
+    local file = io.open(folder .. '/powers.lua', 'w')
+    file:write(RECIPE)
+    file:close()
+  end)
+  after_each(function() folders.remove(folder) end)
+
+  it('runs a sweep that a recipe returns, with values, a condition and arguments', function()
+    local text, status = sweep "-P k=1..8*2 -P kind=a --where 'k <> 4' -- --power 3"
+    assert.equal(0, status, text)
+    assert.equal('k,kind,value 1,a,1 2,a,8 8,a,512 ', values())
+    assert.same({ '', 0 }, { sweep "-P k=1..8*2 -P kind=a --where 'k <> 4' -- --power 3" })
+  end)
+
+  it('says what it would do, and does not', function()
+    local text, status = sweep "--dry-run --where \"kind = 'a'\""
+    assert.equal(0, status)
+    assert.matches('powers: 8 in the grid, 4 removed by where, 4 to run', text)
+    assert.is_nil((io.open(db)))
+  end)
+
+  it('runs with several workers, that know what was typed', function()
+    local text, status = sweep '-j 3 -P k=1..40 -P kind=b'
+    assert.equal(0, status, text)
+    assert.equal('40\n', (ridge 'query powers "count(k)" --as csv':match '\n(%d+\n)'))
+  end)
+
+  it('refuses another space under the name, and starts it beside with --new', function()
+    sweep '-P kind=a'
+    local text, status = sweep '-P kind=a -P k=5,6'
+    assert.equal(1, status)
+    assert.matches('changed: the space %(k: %[1,2,3,4%] %-> %[5,6%]%)', text)
+    text, status = sweep '-P kind=a -P k=4,5 --new'
+    assert.equal(0, status, text)
+    assert.matches('powers%-2 +2', (ridge 'sweeps'))
+  end)
+
+  it('ends with one sentence and status 1 for what is wrong, with 2 for points that failed',
+  function()
+    for words, pattern in pairs {
+      ['-P kk=3'] = "no parameter of that name %(did you mean 'k'%?%)",
+      ['-P k=3..1'] = 'empty', ['-P k'] = 'is not like batch',
+      ["--where 'k > 9'"] = 'none of 8 combinations', ["--where 'j > 9'"] = 'has no j',
+      ["--where 'k >'"] = 'at character', ['-P k=~1..9'] = 'samples says how many',
+      ['--shard 9/8'] = 'shard', ['--budget soon'] = 'no duration', ['extra'] = 'too much',
+      ['--quick --rigorous'] = 'one of', ['-- --pwer 3'] = 'pwer',
+    } do
+      local text, status = sweep(words)
+      assert.equal(1, status, words)
+      assert.matches(pattern, text)
+      assert.is_nil(text:find 'traceback', words)
+    end
+    assert.is_nil((io.open(db)))
+    local text, status = sweep '-P k=1,99 -P kind=a'
+    assert.equal(2, status, text)
+    text, status = ridge('sweep ' .. folder .. '/nothing.lua')
+    assert.equal(1, status)
+    assert.matches('there is no file', text)
+  end)
+
+  it('does one part of an array job in each of four tasks, and merge unites them', function()
+    local env = 'SLURM_ARRAY_TASK_COUNT=4 SLURM_SUBMIT_DIR=. RIDGE=./ridge OUT=' .. folder
+    for task = 0, 3 do
+      local text, status = folders.run(('%s RIDGE_PROGRESS=off SLURM_ARRAY_TASK_ID=%d bash '
+        .. 'scripts/sweep.sbatch %s/powers.lua --no-calibrate -P k=1..20'):format(env, task,
+        folder))
+      assert.equal(0, status, text)
+    end
+    local text, status = ridge(('merge %s %s/part-*.db'):format(db, folder))
+    assert.equal(0, status, text)
+    assert.matches('\n40\n', (ridge 'query powers "count(value)" --as csv'))
+    local one = folders.run(('./ridge query powers "count(value)" --as csv --db %s/part-1.db')
+      :format(folder)):match '\n(%d+)\n'
+    assert.is_true(tonumber(one) > 0 and tonumber(one) < 40)
+  end)
+end)

@@ -1,0 +1,102 @@
+-- SPDX-License-Identifier: MIT
+-- What was measured before under the same conditions is not measured again, and is seen to be so.
+
+local cheap_lab = dofile 'tests/lua/sweep/cheap_lab.lua'
+local folders = dofile 'tests/lua/store/folder.lua'
+local store = require 'ridge.store'
+local sweep = require 'ridge.sweep'
+
+describe('another space of a recipe', function()
+  local folder, db, lab, calls
+
+  before_each(function()
+    folder = folders.new()
+    db, lab, calls = folder .. '/s.db', cheap_lab.new(), {}
+  end)
+  after_each(function() folders.remove(folder) end)
+
+  local function measure(p, _, m)
+    calls[#calls + 1] = p.k
+    m:time('fwd', function() return p.k * 10 end)
+  end
+
+  local function declare(space, over)
+    local spec = { space = space, measure = measure }
+    for key, value in pairs(over or {}) do spec[key] = value end
+    return sweep 'land'(spec)
+  end
+
+  local function run(sw, over)
+    local opt = { db = db, lab = lab, progress = false }
+    for key, value in pairs(over or {}) do opt[key] = value end
+    return sw:run(opt)
+  end
+
+  it('takes the points that both have', function()
+    run(declare { k = { 1, 2, 3 } })
+    calls = {}
+    local sw = declare { k = { 2, 3, 4 } }
+    local facts = sw:dry_run { db = db, lab = lab, new = true }
+    assert.same({ 3, 2, 1 }, { facts.points, facts.reused, facts.to_run })
+    assert.is_number(facts.seconds)
+    assert.same({ ok = 3, total = 3 }, run(sw, { new = true }).counts)
+    assert.same({ 4 }, calls)
+    local reused = {}
+    for _, row in ipairs(sw:results()) do
+      reused[row.k] = row.reused
+      assert.equal(row.k * 10, row.fwd)
+    end
+    assert.same({ [2] = 1, [3] = 1, [4] = 0 }, reused)
+  end)
+
+  it('measures again where it is told to, or where the same space is started anew', function()
+    run(declare { k = { 1, 2 } })
+    calls = {}
+    run(declare { k = { 1, 2 } }, { new = true })
+    assert.equal(2, #calls)
+    run(declare { k = { 2, 3 } }, { new = true, reuse = false })
+    assert.equal(4, #calls)
+  end)
+
+  it('measures again under another protocol, other arguments, another environment', function()
+    run(declare { k = { 1, 2 } })
+    calls = {}
+    run(declare({ k = { 1, 3 } }, { protocol = { precision = 0.02 } }), { new = true })
+    run(declare({ k = { 1, 4 } }, { args = { n = 1 } }), { new = true })
+    local facts = lab.facts
+    function lab.facts()
+      local out = facts()
+      out.env = { governor = 'other', vars = { threads = 1 } }
+      return out
+    end
+    run(declare { k = { 2, 5 } }, { new = true })
+    table.sort(calls)
+    assert.same({ 1, 1, 2, 3, 4, 5 }, calls)
+  end)
+
+  it('leaves points alone that were disturbed', function()
+    lab.grade = 'D'
+    run(declare { k = { 1, 2 } })
+    lab.grade, calls = 'A', {}
+    run(declare { k = { 1, 3 } }, { new = true })
+    table.sort(calls)
+    assert.same({ 1, 3 }, calls)
+  end)
+
+  it('is looked at without a trace', function()
+    local facts = declare({ k = { 1, 2, 3, 4 } }, { where = 'k <> 2' }):dry_run { db = db,
+      lab = lab }
+    assert.same({ 4, 1, 3 }, { facts.grid, facts.removed, facts.to_run })
+    assert.matches('^4 in the grid, 1 removed by where, 3 to run, for how long nobody knows',
+      facts.text)
+    assert.is_nil((io.open(db)))
+    run(declare { k = { 1, 2 } })
+    declare { k = { 3 } }:dry_run { db = db, lab = lab, new = true }
+    local st = store.open(db)
+    assert.equal(1, st.db:value 'SELECT count(*) FROM sweep')
+    st:close()
+    local ok, err = pcall(function() declare { k = { 3 } }:dry_run { db = db, lab = lab } end)
+    assert.is_false(ok)
+    assert.matches('Give %-%-new', err.message)
+  end)
+end)
