@@ -30,7 +30,7 @@ typedef struct state {
   void *room; /* scratch; in a plan's arena it stays good */
 } state;
 
-/* -- What oneDNN reads ------------------------------------------------------------------------ */
+/* -- What oneDNN reads -------------------------------------------------------------------- */
 
 static bool readable(int32_t dtype)
 {
@@ -79,7 +79,7 @@ static bool keeps(const side *s)
   return !s->copied && (s->tensor->_flags & RG_TENSOR_PARAM) != 0 && !s->is_result;
 }
 
-/* -- The primitive ------------------------------------------------------------------------------- */
+/* -- The primitive ------------------------------------------------------------------------ */
 
 /* Images as batch, channels, rows, columns, however they lie. */
 static rg_dnnl_array images(const rg_tensor *x, int32_t layout, int32_t inner)
@@ -205,7 +205,7 @@ static void done(state *s)
   }
 }
 
-/* -- Running ------------------------------------------------------------------------------------- */
+/* -- Running ------------------------------------------------------------------------------ */
 
 /* A kept weight's own description. */
 typedef struct plain_weight {

@@ -49,7 +49,7 @@ static void put(const grid *g, int64_t a, int64_t b, int64_t c, int64_t d, doubl
       value;
 }
 
-/* -- Forward ------------------------------------------------------------------------------- */
+/* -- Forward ------------------------------------------------------------------------------ */
 
 /* Row p of the kernel at row i of the result: which row of x, or -1 outside. */
 static int64_t row_of(const direct *d, int axis, int64_t i, int64_t p)
@@ -119,7 +119,7 @@ static bool forward_job(void *work, int64_t begin, int64_t end)
   return true;
 }
 
-/* -- For x ----------------------------------------------------------------------------------- */
+/* -- For x -------------------------------------------------------------------------------- */
 
 /* Which row of dy row p of the kernel brings to this row of x; -1: none. */
 static int64_t row_from(const direct *d, int axis, int64_t row, int64_t p)
@@ -173,7 +173,7 @@ static bool data_job(void *work, int64_t begin, int64_t end)
   return true;
 }
 
-/* -- For w and b -------------------------------------------------------------------------------- */
+/* -- For w and b -------------------------------------------------------------------------- */
 
 static double weight_sum(const direct *d, int64_t o, int64_t c, int64_t p, int64_t q)
 {
@@ -228,7 +228,7 @@ static bool weight_job(void *work, int64_t begin, int64_t end)
   return true;
 }
 
-/* -- All three ------------------------------------------------------------------------ */
+/* -- All three ---------------------------------------------------------------------------- */
 
 rg_status rg_conv2d_direct(const rg_call *call, rg_tensor *const *out)
 {
