@@ -126,8 +126,7 @@ describe('the program survives', function()
       term:insist(('\3\21print("round " .. %d + 0 .. " done")\r'):format(round),
         ('round %d done\n'):format(round))
     end
-    term:send '\4'
-    local status = term:wait()
+    local status = term:leave()
     program.remove(home)
     assert.equal(0, status)
   end)

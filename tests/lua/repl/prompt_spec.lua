@@ -27,8 +27,7 @@ describe('the prompt', function()
     enter('6*7', '\n42\n')
     enter("'a' .. 'b'", "\n'ab'\n")
     enter('6*7;', '6*7;\n')
-    term:send '\4'
-    assert.equal(0, term:wait())
+    assert.equal(0, term:leave())
   end)
 
   it('greets with one line', function()
@@ -146,8 +145,7 @@ describe('the prompt', function()
     enter('1', '\n1\n')
     enter 'string.find = nil'
     enter 'table.concat = nil'
-    term:send '\4'
-    assert.equal(0, term:wait())
+    assert.equal(0, term:leave())
   end)
 
   it('survives a write to a closed pipe', function()
@@ -185,8 +183,7 @@ describe('the prompt', function()
     term:send '\3'
     term:expect 'interrupted'
     enter('1', '1\n')
-    term:send '\4'
-    assert.equal(0, term:wait())
+    assert.equal(0, term:leave())
   end)
 
   it('has colour only where the terminal takes it', function()

@@ -116,6 +116,18 @@ function Terminal:insist(keys, wanted)
   error(("'%s' never came; so far:\n%s"):format(wanted, self.output), 2)
 end
 
+--- Press Ctrl-D until the program ends, for one may be lost like any key: its exit status, or
+--- -signal.
+function Terminal:leave()
+  for _ = 1, 20 do
+    self:send '\4'
+    while has_come(self, 3000) do
+      if not self:pump() then return self:wait() end
+    end
+  end
+  error('it does not end; so far:\n' .. self.output, 2)
+end
+
 --- Wait for the end: its exit status, or -signal.
 function Terminal:wait()
   while self:pump() do end -- luacheck: ignore 542
