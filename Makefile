@@ -74,7 +74,13 @@ $(BUILD)/obj/core/cdef.o: $(BUILD)/cdef.inc
 $(BUILD)/cdef.inc: $(BUILD)/ridge.cdef
 	@sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/"/' -e 's/$$/\\n"/' $< > $@
 $(BUILD)/obj/core/cdef.o: CFLAGS += -I$(BUILD) -Wno-overlength-strings
-$(BUILD)/obj/core/ridge.o: CFLAGS += -DRG_FLAGS='"$(OPT)"'
+$(BUILD)/obj/core/ridge.o: CFLAGS += -DRG_FLAGS='"$(OPT)"' -include $(BUILD)/git.h
+$(BUILD)/obj/core/ridge.o: $(BUILD)/git.h
+# every measurement says which commit measured, and whether the tree was changed since
+$(BUILD)/git.h: .PHONY_git
+	@mkdir -p $(@D)
+	@scripts/git_facts >$@.new && { cmp -s $@.new $@ || cp $@.new $@; }; rm -f $@.new
+.PHONY: .PHONY_git
 
 $(BUILD)/libridge.so: $(OBJ)
 	$(call show,ld $@)$(CC) -shared -fopenmp $(EXTRA) -o $@ $^ $(LDLIBS)
@@ -104,9 +110,11 @@ $(BUILD)/tests/%: $(BUILD)/obj/tests/c/%.o $(OBJ)
 	@mkdir -p $(@D)
 	@$(CC) -fopenmp $(EXTRA) -o $@ $^ $(LDLIBS)
 
-.PHONY: demo test test-c test-op test-lua check format
+.PHONY: demo gallery test test-c test-op test-lua check format
 demo: all            ## draw this machine's performance landscape, in about five minutes
 	./ridge recipes/landscape.lua
+gallery: all         ## one picture of every kind, from sweeps measured for it
+	./ridge recipes/gallery.lua --out results/kept/gallery
 test: all test-programs        ## run every test
 	@scripts/run_tests $(CTESTBIN) $(SPECS)
 test-c: test-programs          ## run the C tests

@@ -28,7 +28,7 @@ const char *rg_build_facts(void)
 #else
          "true"
 #endif
-         "}";
+         RG_GIT "}";
 }
 
 /* Nothing is opened or initialised here: backends only say which kernels they have. */

@@ -84,3 +84,43 @@ describe('recipes/landscape.lua', function()
     assert.is_truthy(text:find('ranks', 1, true), text)
   end)
 end)
+
+describe('recipes/gallery.lua', function()
+  it('draws every kind from what it has measured, which the shell can draw as well', function()
+    local folder = os.tmpname()
+    os.remove(folder)
+    os.execute('mkdir ' .. folder)
+    local status, text = run(('./ridge recipes/gallery.lua --quick --runs 2 --db %s/g.db --out %s')
+      :format(folder, folder))
+    assert.equal(0, status, text)
+    for _, kind in ipairs(require('ridge.plot.kinds').NAMES) do
+      -- efficiency needs ceilings, which a quick run does not measure; the last two have recipes
+      if kind ~= 'efficiency' and kind ~= 'landscape' and kind ~= 'batch' then
+        local texts = png.read_texts(('%s/%s.png'):format(folder, kind))
+        assert.equal(kind, texts['ridge:figure'])
+        assert.matches('^gallery%-', texts['ridge:sweep'])
+      end
+    end
+    local function plot(words)
+      return run(('./ridge plot %s --db %s/g.db -o %s/x.png'):format(words, folder, folder))
+    end
+    for _, words in ipairs { 'map gallery-layers -z fwd.gflops', 'steps gallery-steps',
+        'slices gallery-layers', 'effects gallery-layers', 'threads gallery-threads',
+        'history gallery-history', 'samples gallery-layers --trials 1,2',
+        'ratio gallery-layers --a dtype=f32 --b dtype=bf16 --theme dark --size 1200x1100' } do
+      status, text = plot(words)
+      assert.equal(0, status, words .. ': ' .. text)
+    end
+    for words, pattern in pairs { ['mop gallery-layers'] = "did you mean 'map'",
+        ['map gallery-layer'] = "did you mean 'gallery%-layers'", ['map'] = 'a sweep is missing',
+        ['efficiency gallery-layers'] = 'ridge calibrate',
+        ['forest gallery-steps'] = 'nothing of gallery%-steps was compared',
+        ['map gallery-steps'] = 'two parameters', ['ratio gallery-layers'] = 'written like',
+        ['pareto gallery-layers -x nothing -y fwd'] = 'nothing' } do
+      status, text = plot(words)
+      assert.equal(256, status, words)
+      assert.matches(pattern, text)
+    end
+    os.execute('rm -r ' .. folder)
+  end)
+end)

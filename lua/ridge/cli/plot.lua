@@ -6,90 +6,101 @@ local stored = require 'ridge.cli.stored'
 local M = {}
 
 M.summary = 'a picture of a sweep: ridge plot map widths -x width -y batch -z fwd'
-M.usage = 'ridge plot map|landscape SWEEP [-x COLUMN] [-y COLUMN] [-z COLUMN] [-o FILE]'
+M.usage = 'ridge plot KIND SWEEP [-x COLUMN] [-y COLUMN] [-z COLUMN] [-o FILE]'
 
-local SPEC = {
-  about = [[
-map        one cell for each measured point, coloured by a phase or metric; --ratio against dense
-landscape  the 2x2 figure of time and memory over parameters, terms and rank, of one type
+local ABOUT = [[
+Kinds:
 
-Only rows are drawn, and the picture carries them: `ridge replot` draws it again.
+%s
 
-    ridge plot map widths -x width -y batch -z fwd.gflops -o map.png]],
-  rest = 'map|landscape SWEEP',
-  { 'x', '', 'column across', short = 'x' },
-  { 'y', '', 'column upwards', short = 'y' },
-  { 'z', 'fwd', 'column that colours', short = 'z' },
-  { 'facet', 'dtype', 'column with one panel a value' },
-  { 'ratio', false, 'colour is the speed-up over dense' },
-  { 'dtype', '', 'landscape: the element type' },
-  { 'theme', 'light', 'look', choices = { 'light', 'dark' } },
-  { 'o', '', 'PNG file; the sweep and kind when left out', short = 'o' },
-  stored.DB,
-}
+Columns are parameters, phases (fwd) and metrics (fwd.gflops); those that are left out are found in
+the sweep. Only rows are drawn, and the picture carries them: `ridge replot` draws it again.
 
-local KINDS = { 'map', 'landscape' }
+    ridge plot map widths -x width -y batch -z fwd.gflops -o map.png
+    ridge plot ratio widths --a dtype=f32 --b dtype=bf16
+    ridge plot slices widths -x width -y fwd --by batch --facet dtype --theme dark]]
 
-local function column(text) return (text:gsub('%.', '_')) end
+-- What each option of a kind is called on the command line, beside x, y and z.
+local TEXTS = { 'facet', 'by', 'a', 'b', 'from', 'to', 'trials', 'label', 'params', 'dtype',
+  'layer', 'better', 'better_x', 'better_y' }
 
--- What rows are drawn across and upwards when nobody says: parameters with several numbers.
-local function axes_of(rows, params, opt)
-  local names = {}
-  for _, name in ipairs(params) do
-    local seen, n = {}, 0
-    for _, row in ipairs(rows) do
-      local v = row[name]
-      if type(v) == 'number' and not seen[v] then
-        seen[v] = true
-        n = n + 1
-      end
-    end
-    if n > 1 then names[#names + 1] = name end
+local function spec()
+  local kinds = require 'ridge.plot.kinds'
+  local lines = {}
+  for i, name in ipairs(kinds.NAMES) do
+    lines[i] = ('  %-13s %s'):format(name, kinds.find(name).summary)
   end
-  local x = opt.x ~= '' and column(opt.x) or names[1]
-  local y = opt.y ~= '' and column(opt.y) or names[1] == x and names[2] or names[1]
-  if not x or not y or x == y then
-    require('ridge.blame').raise('a map needs two parameters with several numbers; name them with '
-      .. '-x and -y; parameters: ' .. table.concat(params, ', '), 'EARG')
-  end
-  return x, y
+  return {
+    about = ABOUT:format(table.concat(lines, '\n')),
+    rest = 'KIND SWEEP',
+    { 'x', '', 'column across', short = 'x' },
+    { 'y', '', 'column upwards, or the phase', short = 'y' },
+    { 'z', '', 'column that colours', short = 'z' },
+    { 'by', '', 'a line or a colour a value' },
+    { 'facet', '', 'a panel a value' },
+    { 'a', '', 'ratio: the one, as dtype=f32' },
+    { 'b', '', 'ratio: the other, as dtype=bf16' },
+    { 'from', '', 'roofline: arrows start here, as impl=naive' },
+    { 'to', '', 'roofline: and end here' },
+    { 'ratio', false, 'map: colour is the speed-up over dense' },
+    { 'trials', '', 'samples, distribution: which trials, by comma' },
+    { 'histogram', false, 'distribution: bars' },
+    { 'tile', 0, 'steps: a hair line at each multiple', integer = true, min = 0 },
+    { 'label', '', 'pareto: columns that name a point' },
+    { 'params', '', 'effects: parameters, by comma' },
+    { 'dtype', '', 'landscape: the element type' },
+    { 'layer', '', 'kind of layer that is drawn' },
+    { 'better', '', 'lower or higher' },
+    { 'better_x', '', 'pareto: which way is better across' },
+    { 'better_y', '', 'pareto: and upwards' },
+    { 'theme', 'light', 'look', choices = { 'light', 'dark' } },
+    { 'size', '', 'pixels, such as 2400x1500' },
+    { 'o', '', 'PNG file; the sweep and kind when left out', short = 'o' },
+    stored.DB,
+  }
 end
 
-local function figure(kind, st, sweep, opt)
-  local plot, results = require 'ridge.plot', require 'ridge.store.results'
-  local rows = results.rows(st, sweep.id)
-  local about = { sweep = sweep.name, database = st.path:match '[^/]+$', query = sweep.name,
-    version = require('ridge').version(), device = st.db:value([[/* device of a sweep */
-      SELECT m.cpu FROM main.trial t JOIN main.attempt a ON a.id = t.best_attempt
-      JOIN main.env e ON e.id = a.env_id JOIN main.machine m ON m.id = e.machine_id
-      WHERE t.sweep_id = ? LIMIT 1]], sweep.id) }
-  if kind == 'landscape' then
-    about.dtype = opt.dtype ~= '' and opt.dtype or nil
-    return plot.landscape(rows, about)
+-- What was given, for the kind.
+local function given(opt)
+  local out = {}
+  for _, name in ipairs { 'x', 'y', 'z', unpack(TEXTS) } do
+    if opt[name] ~= '' then out[name] = opt[name] end
   end
-  about.x, about.y = axes_of(rows, results.params(st, sweep.id), opt)
-  about.z, about.facet, about.ratio = column(opt.z), opt.facet, opt.ratio
-  local direction = results.directions(st, sweep.id)[about.z]
-  about.better = direction == 1 and 'higher' or direction == -1 and 'lower' or nil
-  return plot.map(rows, about)
+  out.ratio, out.histogram = opt.ratio or nil, opt.histogram or nil
+  out.tile = opt.tile > 1 and opt.tile or nil
+  return out
+end
+
+--- Pixels from '2400x1500' as units at twice the size; nil and why not.
+---@param text string
+---@return table|nil size
+---@return string|nil reason
+function M.size(text)
+  if text == '' then return nil end
+  local w, h = text:match '^(%d+)x(%d+)$'
+  if not w then return nil, ("--size: '%s' is not like 2400x1500"):format(text) end
+  return { tonumber(w) / 2, tonumber(h) / 2 } -- figures are written at 2x
 end
 
 --- Draw.
 ---@param argv string[]
 ---@return integer status
 function M.main(argv)
-  return stored.run('plot', SPEC, argv, 'read', function(opt, rest, st)
-    local kind = rest[1]
-    if kind ~= 'map' and kind ~= 'landscape' then
-      return stored.fail('plot', kind and ("'%s' is neither map nor landscape%s"):format(kind,
-        require('ridge.near').hint(kind, KINDS)) or 'map or landscape is missing')
+  return stored.run('plot', spec(), argv, 'read', function(opt, rest, st)
+    local size, reason = M.size(opt.size)
+    if reason then return stored.fail('plot', reason) end
+    if not rest[1] then
+      return stored.fail('plot', 'a kind is missing: ' .. table.concat(
+        require('ridge.plot.kinds').NAMES, ', '))
     end
+    require('ridge.plot.kinds').find(rest[1])
     if not rest[2] then
       return stored.fail('plot', 'a sweep is missing; ridge sweeps lists them')
     end
     local sweep = require('ridge.store.query').sweep(st, rest[2])
-    local path = opt.o ~= '' and opt.o or ('%s-%s.png'):format(sweep.name, kind)
-    figure(kind, st, sweep, opt):save(path, { theme = opt.theme })
+    local path = opt.o ~= '' and opt.o or ('%s-%s.png'):format(sweep.name, rest[1])
+    require('ridge.sweep.picture').figure(rest[1], st, sweep, given(opt)):save(path,
+      { theme = opt.theme, size = size })
     io.stdout:write(path, '\n')
   end)
 end

@@ -26,14 +26,8 @@ another file.
 function M.main(argv)
   return stored.run('replot', SPEC, argv, nil, function(opt, rest)
     if not rest[1] then return stored.fail('replot', 'a figure is missing') end
-    local size
-    if opt.size ~= '' then
-      local w, h = opt.size:match '^(%d+)x(%d+)$'
-      if not w then
-        return stored.fail('replot', ("--size: '%s' is not like 2400x1500"):format(opt.size))
-      end
-      size = { tonumber(w) / 2, tonumber(h) / 2 } -- figures are written at 2x
-    end
+    local size, reason = require('ridge.cli.plot').size(opt.size)
+    if reason then return stored.fail('replot', reason) end
     local path = opt.o ~= '' and opt.o or rest[1]
     require('ridge.plot').replot(rest[1], { theme = opt.theme }):save(path,
       { theme = opt.theme, size = size })

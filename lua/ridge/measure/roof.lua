@@ -52,17 +52,29 @@ function M.compute_ns(cost, ceilings, key)
   return math.max((cost.flops - signs) / rate, SIGN_PRODUCTS * signs / tiles) * 1e9
 end
 
---- The least nanoseconds a call's compulsory bytes take from the smallest level that holds them.
+--- The least nanoseconds a call's compulsory bytes take: each from the fastest level that can hold
+--- it, for a roof is what nothing can pass. Private caches (L1, L2) count once for each thread.
 ---@param cost table bytes
 ---@param ceilings table by name
----@param machine table l1d, l2, l3 in bytes
+---@param machine table l1d, l2, l3 in bytes; threads that measured the ceilings, 1 when left out
 ---@return number|nil ns
----@return string|nil level L1, L2, LLC or DRAM
+---@return string|nil level L1, L2, LLC or DRAM: the one that takes longest
 function M.memory_ns(cost, ceilings, machine)
-  for _, level in ipairs(cost.bytes and LEVELS or {}) do
+  local rest, held, ns, slowest, name = cost.bytes, 0, 0, 0, nil
+  if not rest then return nil end
+  for _, level in ipairs(LEVELS) do
     local ceiling, holds = ceilings[level[2]], level[3] and machine[level[3]] or math.huge
-    if ceiling and cost.bytes <= holds then return cost.bytes / ceiling.value * 1e9, level[1] end
+    if level[3] == 'l1d' or level[3] == 'l2' then holds = holds * (machine.threads or 1) end
+    local part = ceiling and math.max(0, math.min(rest, holds - held)) or 0
+    if part > 0 then
+      local took = part / ceiling.value * 1e9
+      if took >= slowest then slowest, name = took, level[1] end
+      ns, rest, held = ns + took, rest - part, held + part
+    end
   end
+  -- what no measured level holds comes from the last one
+  if not name or rest > 0 then return nil end
+  return ns, name
 end
 
 --- The least nanoseconds a call takes, and the roof that says so.

@@ -13,7 +13,15 @@ local rows_of = require 'ridge.plot.rows'
 local scale = require 'ridge.plot.scale'
 local unit = require 'ridge.plot.unit'
 
-local M = {}
+local M = { summary = 'memory and throughput over the batch size' }
+
+M.OPTIONS = {
+  best = { 'integer', doc = 'the batch that was found' },
+  undecided = { 'boolean', doc = 'larger batches were too noisy to tell' },
+  budget = { 'number', doc = 'bytes that may be used' },
+  reason = 'why the search stopped',
+  model = 'what was measured',
+}
 
 local GAP, RIGHT = 22, 16
 

@@ -16,7 +16,10 @@ local rows_of = require 'ridge.plot.rows'
 local scale = require 'ridge.plot.scale'
 local unit = require 'ridge.plot.unit'
 
-local M = {}
+local M = { summary = 'the 2x2 figure of time and memory over parameters, terms and rank' }
+
+M.OPTIONS = { dtype = 'element type that is drawn' }
+
 
 local GAP_X, GAP_Y = 52, 26
 -- Room to the right of the lower panels for the names of the lines.

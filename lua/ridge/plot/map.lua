@@ -15,7 +15,15 @@ local landscape = require 'ridge.plot.landscape'
 local rows_of = require 'ridge.plot.rows'
 local unit = require 'ridge.plot.unit'
 
-local M = {}
+local M = { summary = 'one cell for each measured point, coloured by a phase or metric' }
+
+M.OPTIONS = {
+  x = { 'string', default = 'num_terms', doc = 'column across' },
+  y = { 'string', default = 'low_rank', doc = 'column upwards' },
+  z = { 'string', default = 'fwd', doc = 'column that colours' },
+  ratio = { 'boolean', default = false, doc = 'colour is the speed-up over dense' },
+  facet = { 'string', default = 'dtype', doc = 'column with one panel a value' },
+}
 
 local BAR, BAR_GAP, BAR_LABELS = 16, 26, 74
 local HATCH = { oom = 'crossed', timeout = 'level', error = 'falling', crashed = 'falling',
@@ -63,7 +71,7 @@ local function cell_of(list, z, better)
   return list[1], list[1].state or 'missing'
 end
 
-local function limits(facets, ratio)
+local function limits(facets, data)
   local lo, hi = math.huge, -math.huge
   for _, facet in ipairs(facets) do
     for _, cell in pairs(facet.cells) do
@@ -71,11 +79,12 @@ local function limits(facets, ratio)
     end
   end
   if lo > hi then return nil end
-  if ratio then
+  if data.share then return 0, math.max(hi, 100) end
+  if data.ratio then
     local reach = math.max(math.abs(math.log(lo)), math.abs(math.log(hi)), math.log(1.5))
     return math.exp(-reach), math.exp(reach)
   end
-  if lo == hi then return lo / 1.5, hi * 1.5 end
+  if hi / lo < 1.0001 then return lo / 1.5, hi * 1.5 end
   return lo, hi
 end
 
@@ -88,7 +97,8 @@ local function ground_of(data, t, cell)
     local at = math.log(cell.value) / math.log(data.hi)
     return color.ratio(0.5 - at / 2, t.name)
   end
-  local at = (math.log(cell.value) - math.log(data.lo)) / (math.log(data.hi) - math.log(data.lo))
+  local at = data.share and cell.value / data.hi
+    or (math.log(cell.value) - math.log(data.lo)) / (math.log(data.hi) - math.log(data.lo))
   -- good is pale or dark by what is better, so that the eye is drawn to the fast side
   return color.magnitude(data.better == 'higher' and at or 1 - at, t.name)
 end
@@ -107,6 +117,7 @@ local function draw_cell(c, t, data, cell, x, y, w, h)
   end
   local ground, ink = paint(data, t, cell)
   c:rect(x, y, w, h, ground)
+  if w < 8 or h < 8 then return end -- no room for marks; the caption counts the grades
   if cell.grade == 'D' then c:hatch('crossed', x, y, w, h, color.alpha(ink, 0.35), 9) end
   if cell.grade == 'C' then c:marker('circle', x + w - 7, y + 7, 2.2, ink) end
 end
@@ -116,7 +127,8 @@ local function draw_value(c, t, data, cell, x, y, w, h)
   if not cell.value or w < 38 or h < 20 then return end
   local ground, ink = paint(data, t, cell)
   local text = data.ratio and unit.number(cell.value, 2) .. '×'
-    or unit.number(cell.value * data.factor, 3)
+    or data.share and ('%.0f%%'):format(cell.value)
+    or unit.number(cell.value * data.factor, 3) .. (data.kind == 'percent' and '%' or '')
   c:text(x + w / 2, y + h / 2, text, { size = t.size.value, color = ink, align = 'center',
     valign = 'middle', halo = ground })
 end
@@ -164,11 +176,43 @@ local function draw_break_even(c, t, data, area, cw, ch)
   return true
 end
 
+-- Between cells that the arithmetic holds back and cells that memory does.
+local function draw_bounds(c, t, data, facet, area, cw, ch)
+  local function bound(i, j)
+    local cell = facet.cells[i .. ':' .. j]
+    return cell and cell.bound and (cell.bound == 'compute' and 'compute' or 'memory')
+  end
+  local function edge(x1, y1, x2, y2)
+    c:line(x1, y1, x2, y2, color.alpha(t.paper, 0.9), 5)
+    c:line(x1, y1, x2, y2, t.warn, 2.4)
+  end
+  for i = 1, #data.xs do
+    for j = 1, #data.ys do
+      local here, right, up = bound(i, j), bound(i + 1, j), bound(i, j + 1)
+      local x, y = area.x + i * cw, area.y + area.h - j * ch
+      if here and right and here ~= right then edge(x, y, x, y + ch) end
+      if here and up and here ~= up then edge(x - cw, y, x, y) end
+    end
+  end
+end
+
+-- A value of a parameter as a tick says it.
+local function value_name(v)
+  if type(v) ~= 'number' then return tostring(v) end
+  return v % 1 == 0 and math.abs(v) < 1e15 and unit.format('integer', v) or unit.number(v)
+end
+
+-- Every how many-th of n labels of a size finds room.
+local function every(n, room, size) return math.max(1, math.ceil(size / (room / n))) end
+
 local function draw_facet(c, t, data, facet, box)
   local nx, ny = #data.xs, #data.ys
-  local labels = 0
+  local labels, widest = 0, 0
   for _, v in ipairs(data.ys) do
-    labels = math.max(labels, c:measure(unit.format('integer', v), t.size.tick))
+    labels = math.max(labels, c:measure(value_name(v), t.size.tick))
+  end
+  for _, v in ipairs(data.xs) do
+    widest = math.max(widest, c:measure(value_name(v), t.size.tick))
   end
   local left, top = labels + 12, t.size.panel * 1.5 + t.size.label * 1.6
   local area = { x = box.x + left, y = box.y + top, w = box.w - left,
@@ -176,19 +220,22 @@ local function draw_facet(c, t, data, facet, box)
   local cw, ch = area.w / nx, area.h / ny
   local function at(i, j)
     local x, y = area.x + (i - 1) * cw, area.y + (ny - j) * ch
-    return x + 1, y + 1, cw - 2, ch - 2
+    local gap = math.min(cw, ch) > 6 and 1 or 0 -- small cells touch
+    return x + gap, y + gap, cw - 2 * gap, ch - 2 * gap
   end
   c:text(box.x, box.y + t.size.panel * 0.8, facet.title, { size = t.size.panel, color = t.ink,
     bold = true })
   c:text(box.x, area.y - 9, column.about(data.y).label, { size = t.size.label, color = t.muted })
-  for j, v in ipairs(data.ys) do
+  local step = every(ny, area.h, t.size.tick * 1.25)
+  for j = 1, ny, step do
     local _, y, _, h = at(1, j)
-    c:text(area.x - 7, y + h / 2, unit.format('integer', v), { size = t.size.tick, color = t.text,
+    c:text(area.x - 7, y + h / 2, value_name(data.ys[j]), { size = t.size.tick, color = t.text,
       align = 'right', valign = 'middle' })
   end
-  for i, v in ipairs(data.xs) do
+  step = every(nx, area.w, widest + 10)
+  for i = 1, nx, step do
     local x, _, w = at(i, 1)
-    c:text(x + w / 2, area.y + area.h + 6, unit.format('integer', v), { size = t.size.tick,
+    c:text(x + w / 2, area.y + area.h + 6, value_name(data.xs[i]), { size = t.size.tick,
       color = t.text, align = 'center', valign = 'top' })
   end
   c:text(area.x + area.w, area.y + area.h + t.size.tick * 1.3 + t.size.label * 1.3,
@@ -200,9 +247,10 @@ local function draw_facet(c, t, data, facet, box)
     end
   end
   c:clipped(area.x, area.y, area.w, area.h, function()
-    draw_ridge(c, t, facet, data, at)
+    if not data.plain then draw_ridge(c, t, facet, data, at) end
     draw_break_even(c, t, data, area, cw, ch)
   end)
+  if data.bounds then draw_bounds(c, t, data, facet, area, cw, ch) end
   for i = 1, nx do
     for j = 1, ny do
       local x, y, w, h = at(i, j)
@@ -218,17 +266,20 @@ end
 
 local function draw_bar(c, t, data, x, y, h)
   local n = 160
+  local scales = require 'ridge.plot.scale'
+  local s = data.share and scales.linear(data.lo, data.hi)
+    or scales.log(data.lo, data.hi, data.ratio and 2 or 10)
   for i = 0, n - 1 do
-    local v = math.exp(math.log(data.lo) + (i + 0.5) / n * (math.log(data.hi) - math.log(data.lo)))
+    local v = s:value((i + 0.5) / n)
     c:rect(x, y + h - (i + 1) * h / n, BAR, h / n + 0.6, ground_of(data, t, { value = v }))
   end
   local last
-  local s = require('ridge.plot.scale').log(data.lo, data.hi, data.ratio and 2 or 10)
   for _, v in ipairs(s:ticks(9)) do
     local ty = y + h * (1 - s:at(v))
     if not last or last - ty > t.size.tick * 1.4 then
       c:line(x + BAR, c:crisp(ty), x + BAR + 4, c:crisp(ty), t.axis, 1)
-      c:text(x + BAR + 8, ty, data.ratio and unit.number(v) .. '×' or unit.format(data.kind, v),
+      c:text(x + BAR + 8, ty, data.ratio and unit.number(v) .. '×'
+        or unit.format(data.share and 'percent' or data.kind, v),
         { size = t.size.tick, color = t.text, valign = 'middle' })
       last = ty
     end
@@ -252,8 +303,15 @@ local function draw_key(c, t, data, x, y)
       c:line(at, y, at + 26, y, t.warn, 2.4, { 8, 4 })
     end)
   end
-  item('best of each column', 22, function(at) c:line(at, y, at + 22, y, t.ink, 1.3) end)
-  item('best', 16, function(at) c:frame(at + 1, y - 7, 14, 14, t.ink, 2) end)
+  if data.bounds then
+    item('arithmetic is the limit on one side, memory on the other', 22, function(at)
+      c:line(at, y, at + 22, y, t.warn, 2.4)
+    end)
+  end
+  if not data.plain then
+    item('best of each column', 22, function(at) c:line(at, y, at + 22, y, t.ink, 1.3) end)
+  end
+  item(data.best_word or 'best', 16, function(at) c:frame(at + 1, y - 7, 14, 14, t.ink, 2) end)
   if data.ratio then
     item('undecided', 16, function(at) c:rect(at, y - 7, 16, 14, t.neutral) end)
   end
@@ -305,12 +363,8 @@ local function make_facet(all, rows, data, title)
       local row, state = cell_of(cells[vx .. ':' .. vy], data.z, data.better)
       local cell = { state = state, grade = row and row.grade }
       if state == 'ok' then
-        local dense = data.ratio and rows_of.dense_for(all, row, data.z)
-        if data.ratio and not dense then
-          blame.raise('plot.map: there is no measured dense row to compare with', 'EARG')
-        end
-        cell.value = data.ratio and dense[data.z] / row[data.z] or row[data.z]
-        cell.verdict = data.ratio and rows_of.verdict(row, dense, data.z) or nil
+        cell.value, cell.verdict = data.value(row, all)
+        cell.bound = data.bounds and row[data.bounds]
         local best = facet.best and facet.cells[facet.best[1] .. ':' .. facet.best[2]]
         if not best or (data.better == 'higher') == (cell.value > best.value) then
           facet.best = { i, j }
@@ -325,12 +379,27 @@ local function make_facet(all, rows, data, title)
   return facet
 end
 
---- The landscape map.
+-- How much faster than the dense layer that belongs to it.
+local function against_dense(z)
+  return function(row, all)
+    local dense = rows_of.dense_for(all, row, z)
+    if not dense then
+      blame.raise('plot.map: there is no measured dense row to compare with', 'EARG')
+    end
+    return dense[z] / row[z], rows_of.verdict(row, dense, z)
+  end
+end
+
+--- A map of what is worked out from cells.
 ---@param rows table
----@param opt table checked options: x, y, z, ratio, facet, layer
+---@param opt table x, y, z, facet, layer; device, commit, date ...
+---@param own table kind, title, caption, better, and what is special: value(row, rows) with the
+---  verdict of a ratio; ratio, share (percent of a whole), bounds (column with the limiting roof),
+---  plain (no ridge line), label (over the colour bar), unit (kind of number), of (column that the
+---  caption names)
 ---@return table figure
-function M.make(rows, opt)
-  local who = 'plot.map'
+function M.compose(rows, opt, own)
+  local who = 'plot.' .. own.kind
   rows_of.check(rows, who)
   local all = rows
   -- a sweep of sketched layers beside others is mapped for them unless somebody says otherwise
@@ -343,34 +412,47 @@ function M.make(rows, opt)
   for _, name in ipairs { opt.x, opt.y } do column.require(rows, name, who) end
   rows_of.check_numbers(rows, opt.z, who)
   local about = column.about(opt.z)
-  local data = { x = opt.x, y = opt.y, z = opt.z, ratio = opt.ratio, states = {},
-    grades = {},
-    better = opt.ratio and 'higher' or opt.better or about.better or 'lower',
-    xs = rows_of.distinct(rows, opt.x), ys = rows_of.distinct(rows, opt.y), facets = {} }
-  local facets = rows_of.distinct(rows, opt.facet)
+  local data = { x = opt.x, y = opt.y, z = opt.z, states = {}, grades = {},
+    xs = rows_of.distinct(rows, opt.x), ys = rows_of.distinct(rows, opt.y), facets = {},
+    better = own.better, ratio = own.ratio, share = own.share, bounds = own.bounds,
+    plain = own.plain, best_word = own.best_word,
+    value = own.value or function(row) return row[opt.z] end }
+  local facets = opt.facet and rows_of.distinct(rows, opt.facet) or {}
   if opt.facet == 'dtype' then table.sort(facets, function(a, b) return a > b end) end
   for _, value in ipairs(facets) do
     data.facets[#data.facets + 1] = make_facet(all, rows_of.select(rows, { [opt.facet] = value }),
       data, tostring(value))
   end
   if #facets == 0 then data.facets[1] = make_facet(all, rows, data, '') end
-  data.lo, data.hi = limits(data.facets, data.ratio)
+  data.lo, data.hi = limits(data.facets, data)
   if not data.lo then blame.raise(('%s: no row was measured'):format(who), 'EARG') end
   local n_in, n_out = rows_of.common(rows, 'in_features'), rows_of.common(rows, 'out_features')
   if n_in and n_out and opt.x == 'num_terms' and opt.y == 'low_rank' then
     data.k = rows_of.break_even(n_in, n_out)
   end
-  local factor, name = unit.common(about.kind, math.sqrt(data.lo * data.hi))
-  data.factor, data.kind = factor, about.kind
-  data.z_label = opt.ratio and 'speed-up' or name ~= '' and 'cells in ' .. name or about.short
-  local title = opt.ratio and 'Sketched against dense: how much faster'
-    or ('Landscape of %s'):format(about.label)
-  return figure.new { kind = 'map', rows = all, opt = opt,
-    natural = { #data.facets > 1 and 1240 or 760, 660 }, title = title,
-    subtitle = landscape.subtitle(opt, rows),
-    caption = landscape.caption(rows, opt.z, opt.ratio and RATIOS or MEDIANS),
-    draw = draw(data) }
+  data.kind = own.unit or about.kind
+  local factor, name = unit.common(data.kind, math.sqrt(math.max(data.lo, 1e-300) * data.hi))
+  data.factor = factor
+  data.z_label = own.label or name ~= '' and 'cells in ' .. name or about.short
+  return figure.new { kind = own.kind, rows = all, opt = opt,
+    natural = { #data.facets > 1 and 1240 or 760, 660 }, title = own.title,
+    subtitle = landscape.subtitle(opt, rows), finding = own.finding,
+    caption = landscape.caption(rows, own.of or opt.z, own.caption), draw = draw(data) }
 end
 
+--- The landscape map.
+---@param rows table
+---@param opt table checked options: x, y, z, ratio, facet, layer
+---@return table figure
+function M.make(rows, opt)
+  local about = column.about(opt.z)
+  if opt.ratio then
+    return M.compose(rows, opt, { kind = 'map', ratio = true, value = against_dense(opt.z),
+      better = 'higher', label = 'speed-up', caption = RATIOS,
+      title = 'Sketched against dense: how much faster' })
+  end
+  return M.compose(rows, opt, { kind = 'map', better = opt.better or about.better or 'lower',
+    caption = MEDIANS, title = ('Landscape of %s'):format(about.label) })
+end
 
 return M

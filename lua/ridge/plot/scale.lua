@@ -32,8 +32,8 @@ local function make(lo, hi, base)
     blame.raise(('a logarithmic scale cannot start at %g'):format(lo), 'EARG')
   end
   if lo > hi then lo, hi = hi, lo end
-  if lo == hi then
-    -- One value only: make room around it, so that it lies in the middle.
+  if hi - lo <= 1e-9 * max(math.abs(lo), math.abs(hi)) then
+    -- One value only, but for rounding: make room around it, so that it lies in the middle.
     if base then lo, hi = lo / 2, hi * 2 else
       local room = lo == 0 and 1 or math.abs(lo) / 2
       lo, hi = lo - room, hi + room

@@ -106,7 +106,7 @@ end
 
 --- The share of the tighter measured roof that a row reaches, and which roof that is.
 ---@param row table fwd (ns), fwd_flops, fwd_sign_flops, fwd_bytes, dtype
----@param machine table|nil ceilings (a list of { name =, value = }), l1d, l2, l3 in bytes
+---@param machine table|nil ceilings (a list of { name =, value = }), l1d, l2, l3 in bytes, threads
 ---@return number|nil share 1 is the roof
 ---@return string|nil name compute, L1, L2, LLC or DRAM
 function M.roof(row, machine)

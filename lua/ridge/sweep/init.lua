@@ -336,6 +336,17 @@ function Sweep:ceilings()
   end)
 end
 
+--- A picture of what is stored.
+-- >> sw:plot('map', { x = 'batch', y = 'width', z = 'fwd.gflops' }):save 'map.png'
+---@param kind string 'map', 'slices', 'roofline', 'pareto' ...: `ridge plot --help` lists them
+---@param opt table|nil of the kind; what is left out is found in the sweep
+---@return table figure with save(path, {theme =, scale =, size =})
+function Sweep:plot(kind, opt)
+  return read(self, nil, 'sw:plot', function(st, sweep)
+    return require('ridge.sweep.picture').figure(kind, st, sweep, opt)
+  end)
+end
+
 --- The raw samples of a phase of a point.
 ---@param row table from results()
 ---@param phase string

@@ -15,11 +15,19 @@ describe('the roof', function()
     assert.same({ 10, 'compute' }, { least { flops = 1000, bytes = 100, dtype = 'f32' } })
   end)
 
-  it('is the smallest level that holds the bytes, else', function()
+  it('is each byte from the fastest level that can hold it, else', function()
     assert.same({ 2, 'L1' }, { least { flops = 100, bytes = 800, dtype = 'f32' } })
-    assert.same({ 40, 'L2' }, { least { flops = 100, bytes = 8000, dtype = 'f32' } })
+    -- a thousand bytes lie in L1
+    assert.same({ 2.5 + 35, 'L2' }, { least { flops = 100, bytes = 8000, dtype = 'f32' } })
     -- the last level was not measured: memory it is
-    assert.same({ 2000, 'DRAM' }, { least { flops = 100, bytes = 20000, dtype = 'f32' } })
+    assert.same({ 2.5 + 45 + 1000, 'DRAM' }, { least { flops = 100, bytes = 20000,
+      dtype = 'f32' } })
+  end)
+
+  it('counts private caches once for each thread', function()
+    local two = { l1d = 1000, l2 = 10000, l3 = 100000, threads = 2 }
+    assert.same({ 5 + 90, 'L2' }, { roof.least({ flops = 100, bytes = 20000, dtype = 'f32' },
+      CEILINGS, two) })
   end)
 
   it('is that of f32 where the machine has no units of the type', function()

@@ -85,8 +85,7 @@ describe('the prompt', function()
     term:send 'if true then\r'
     term:expect '.. '
     enter 'x = 5 end'
-    term:send '\4'
-    term:wait()
+    term:leave()
     term = program.prompt(home)
     term:expect '>> '
     enter('x', "undeclared variable 'x'")

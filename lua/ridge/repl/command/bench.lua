@@ -108,6 +108,7 @@ end
 local function roof_lines(session, cost, ns)
   local ceilings = ceilings_of(session)
   local machine = require('ridge.backend').machine()
+  machine.threads = ceilings.threads
   local least, name = least_of(cost, ceilings, machine)
   if least and least > ns and not ceilings.raised then
     raise_ceilings(session, ceilings)

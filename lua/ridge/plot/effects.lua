@@ -1,0 +1,140 @@
+-- SPDX-License-Identifier: MIT
+--
+-- Main effects: a small panel for each parameter, with the median over all others at each of its
+-- values and the spread; which parameter matters at all, before any map.
+
+local blame = require 'ridge.blame'
+local column = require 'ridge.plot.column'
+local figure = require 'ridge.plot.figure'
+local landscape = require 'ridge.plot.landscape'
+local rows_of = require 'ridge.plot.rows'
+local scale = require 'ridge.plot.scale'
+local series = require 'ridge.plot.series'
+
+local M = { summary = 'which parameter matters: median and spread over all others' }
+
+M.OPTIONS = { y = 'column upwards', params = 'parameters, by comma' }
+
+local MOST = 12 -- panels
+
+local function quantile(list, share)
+  local at = 1 + share * (#list - 1)
+  local low = math.floor(at)
+  local high = math.min(low + 1, #list)
+  return list[low] + (list[high] - list[low]) * (at - low)
+end
+
+-- Median and quarters of y at each value of a parameter.
+local function levels(rows, name, y)
+  local out = {}
+  for _, value in ipairs(rows_of.distinct(rows, name)) do
+    local list = {}
+    for _, row in ipairs(rows_of.select(rows, { [name] = value })) do
+      if rows_of.measured(row) and row[y] then list[#list + 1] = row[y] end
+    end
+    if #list > 0 then
+      table.sort(list)
+      out[#out + 1] = { value = value, n = #list, median = quantile(list, 0.5),
+        low = quantile(list, 0.25), high = quantile(list, 0.75), least = list[1],
+        most = list[#list] }
+    end
+  end
+  return out
+end
+
+--- Parameters by how far their medians lie apart, largest first.
+---@param rows table
+---@param params table names
+---@param y string column
+---@return table effects each name, levels, reach (largest over smallest median)
+function M.effects(rows, params, y)
+  local out = {}
+  for _, name in ipairs(params) do
+    local list = levels(rows, name, y)
+    local least, most = math.huge, -math.huge
+    for _, level in ipairs(list) do
+      least, most = math.min(least, level.median), math.max(most, level.median)
+    end
+    if #list > 1 then
+      out[#out + 1] = { name = name, levels = list,
+        reach = least > 0 and most / least or most - least }
+    end
+  end
+  table.sort(out, function(a, b)
+    if a.reach ~= b.reach then return a.reach > b.reach end
+    return a.name < b.name
+  end)
+  return out
+end
+
+local function categories(effect)
+  local axis = { scale = scale.linear(0.5, #effect.levels + 0.5), ticks = {}, categories = {},
+    minor = false }
+  for i, level in ipairs(effect.levels) do
+    axis.ticks[i] = i
+    axis.categories[i] = type(level.value) == 'number' and ('%.6g'):format(level.value)
+      or tostring(level.value)
+  end
+  return axis
+end
+
+local function draw(data)
+  return function(c, t, box)
+    local specs = {}
+    local y = series.axis(data.rows, data.y)
+    for i, effect in ipairs(data.effects) do
+      specs[i] = { title = ('%s  %.3g×'):format(effect.name, effect.reach), x = categories(effect),
+        y = { scale = y.scale, kind = y.kind, label = i == 1 and y.label or ' ' } }
+    end
+    for i, panel in ipairs(series.grid(c, t, box, specs, math.min(#specs, 3))) do
+      local xs, ys = {}, {}
+      for k, level in ipairs(data.effects[i].levels) do
+        xs[k], ys[k] = k, level.median
+        local x = panel:px(k)
+        c:line(x, panel:py(level.most), x, panel:py(level.least), t.rule, 1.2)
+        local top, bottom = panel:py(level.high), panel:py(level.low)
+        c:rect(x - 5, top, 10, math.max(bottom - top, 1), { t.sketched[1], t.sketched[2],
+          t.sketched[3], 0.28 }, 2)
+      end
+      panel:path(xs, ys, t.sketched)
+      for k, level in ipairs(data.effects[i].levels) do
+        panel:point('circle', k, level.median, nil, nil, { color = t.sketched })
+      end
+    end
+  end
+end
+
+--- Main effects.
+---@param rows table
+---@param opt table checked options: y, params (names by comma; those with several values when left
+---  out)
+---@return table figure
+function M.make(rows, opt)
+  local who = 'plot.effects'
+  rows_of.check(rows, who)
+  rows_of.check_numbers(rows, opt.y, who)
+  local params = {}
+  for name in (opt.params or ''):gmatch '[^,%s]+' do
+    column.require(rows, name, who)
+    params[#params + 1] = name
+  end
+  if #params == 0 then blame.raise(who .. ': params names no parameter', 'EARG') end
+  local effects = M.effects(rows, params, opt.y)
+  if #effects == 0 then
+    blame.raise(who .. ': no parameter has several values that were measured', 'EARG')
+  end
+  for i = #effects, MOST + 1, -1 do effects[i] = nil end
+  local lines = math.ceil(#effects / 3)
+  local least = effects[#effects]
+  return figure.new { kind = 'effects', rows = rows, opt = opt,
+    natural = { #effects > 1 and 1160 or 620, 260 + 290 * lines },
+    title = ('What matters for %s'):format(column.about(opt.y).label),
+    subtitle = landscape.subtitle(opt, rows),
+    finding = ('%s moves the median by %.3g times%s.'):format(effects[1].name, effects[1].reach,
+      #effects > 1 and (', %s by %.3g'):format(least.name, least.reach) or ''),
+    caption = landscape.caption(rows, opt.y, 'Points are medians of %s over all other parameters, '
+      .. 'boxes the middle half, lines the range; sorted by largest over smallest median.'),
+    draw = draw { rows = rows, y = opt.y, effects = effects } }
+end
+
+return M

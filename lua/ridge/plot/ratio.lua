@@ -1,0 +1,88 @@
+-- SPDX-License-Identifier: MIT
+--
+-- The ratio map of two kinds of points: who wins where. Colour always means that the intervals lie
+-- apart; where they touch a cell is grey.
+
+local blame = require 'ridge.blame'
+local column = require 'ridge.plot.column'
+local landscape = require 'ridge.plot.landscape'
+local map = require 'ridge.plot.map'
+local rows_of = require 'ridge.plot.rows'
+
+local M = { summary = 'who wins where: --a dtype=f32 --b dtype=bf16' }
+
+M.OPTIONS = { x = 'column across', y = 'column upwards', z = 'phase', a = 'the one, as dtype=f32',
+  b = 'the other, as dtype=bf16', facet = 'a panel a value' }
+
+--- Columns and values from 'dtype=f32,impl=own'.
+---@param text string
+---@param who string for errors
+---@return table where
+function M.side(text, who)
+  local where = {}
+  for name, value in (text or ''):gmatch '([%w_]+)%s*=%s*([^,]+)' do
+    value = value:match '^(.-)%s*$'
+    where[name] = value == 'true' or (value ~= 'false' and (tonumber(value) or value))
+  end
+  if not next(where) then
+    blame.raise(("%s: a and b are written like dtype=f32, got '%s'"):format(who, tostring(text)),
+      'EARG')
+  end
+  return where
+end
+
+-- Rows of b by the place that they share with one of a.
+local function by_place(rows, names)
+  local out = {}
+  for _, row in ipairs(rows) do
+    local key = {}
+    for i, name in ipairs(names) do key[i] = tostring(row[name]) end
+    out[table.concat(key, '\0')] = row
+  end
+  return out
+end
+
+--- The ratio map.
+---@param rows table
+---@param opt table checked options: x, y, z, a, b, facet
+---@return table figure
+function M.make(rows, opt)
+  local who = 'plot.ratio'
+  local wa, wb = M.side(opt.a, who), M.side(opt.b, who)
+  for name in pairs(wa) do column.require(rows, name, who) end
+  for name in pairs(wb) do column.require(rows, name, who) end
+  local names = { opt.x, opt.y, opt.facet and not (wa[opt.facet] or wb[opt.facet]) and opt.facet
+    or nil }
+  local left, right = rows_of.select(rows, wa), by_place(rows_of.select(rows, wb), names)
+  if #left == 0 or not next(right) then
+    blame.raise(('%s: no row is %s'):format(who, #left == 0 and opt.a or opt.b), 'EARG')
+  end
+  local counts = { a = 0, b = 0, open = 0 }
+  local lower = (column.about(opt.z).better or opt.better or 'lower') == 'lower'
+  local function value(row)
+    local key = {}
+    for i, name in ipairs(names) do key[i] = tostring(row[name]) end
+    local other = right[table.concat(key, '\0')]
+    if not (other and rows_of.measured(other) and other[opt.z]) then return nil end
+    local verdict = rows_of.verdict(other, row, opt.z)
+    local b_wins = verdict == (lower and 'lower' or 'higher')
+    local who_wins = verdict == 'open' and 'open' or b_wins and 'b' or 'a'
+    counts[who_wins] = counts[who_wins] + 1
+    return lower and row[opt.z] / other[opt.z] or other[opt.z] / row[opt.z], verdict
+  end
+  local inner = {}
+  for name, given in pairs(opt) do inner[name] = given end
+  inner.facet = names[3]
+  local figure = map.compose(left, inner, { kind = 'ratio', ratio = true, better = 'higher',
+    plain = true, value = value, label = 'ratio',
+    title = ('%s against %s: how much %s'):format(opt.b, opt.a,
+      lower and 'faster' or 'higher'),
+    caption = 'Cells are ratios of medians of %s; they have a colour where the 95 %% confidence '
+      .. 'intervals do not touch. Stored results, unpaired.' })
+  figure.finding = ('%s wins in %d cells, %s in %d; %d are undecided.'):format(opt.b, counts.b,
+    opt.a, counts.a, counts.open)
+  figure.rows, figure.opt, figure.subtitle = rows, opt, landscape.subtitle(opt, rows)
+  return figure
+end
+
+return M

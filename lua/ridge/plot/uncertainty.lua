@@ -1,0 +1,44 @@
+-- SPDX-License-Identifier: MIT
+--
+-- The uncertainty map: half the width of each cell's interval as percent of its value; where the
+-- other maps may not be trusted, and where more samples would help.
+
+local column = require 'ridge.plot.column'
+local map = require 'ridge.plot.map'
+local rows_of = require 'ridge.plot.rows'
+
+local M = { summary = "half-width of each cell's interval, in percent" }
+
+M.OPTIONS = { x = 'column across', y = 'column upwards', z = 'phase', facet = 'a panel a value' }
+
+--- Half the width of an interval in percent of the value.
+---@param row table
+---@param z string
+---@return number|nil percent
+function M.half_width(row, z)
+  local lo, hi = row[z .. '_lo'], row[z .. '_hi']
+  if not (row[z] and lo and hi and row[z] ~= 0) then return nil end
+  return math.abs((hi - lo) / 2 / row[z]) * 100
+end
+
+--- The uncertainty map.
+---@param rows table
+---@param opt table checked options
+---@return table figure
+function M.make(rows, opt)
+  column.require(rows, opt.z .. '_lo', 'plot.uncertainty')
+  local widths = {}
+  for _, row in ipairs(rows) do
+    if rows_of.measured(row) then widths[#widths + 1] = M.half_width(row, opt.z) end
+  end
+  table.sort(widths)
+  return map.compose(rows, opt, { kind = 'uncertainty', better = 'lower', plain = true,
+    unit = 'percent', best_word = 'narrowest', label = 'half-width',
+    value = function(row) return math.max(M.half_width(row, opt.z) or 0, 1e-3) end,
+    finding = #widths > 0 and ('Half of the cells are known to %.2g %%, the worst to %.2g %%.')
+      :format(widths[math.ceil(#widths / 2)], widths[#widths]) or nil,
+    title = ('How well it is known: %s'):format(column.about(opt.z).label),
+    caption = 'Cells are half the width of the 95 %% confidence interval of the median, of %s.' })
+end
+
+return M

@@ -1,0 +1,282 @@
+-- SPDX-License-Identifier: MIT
+--- Pictures of a stored sweep: which rows each kind draws, what is drawn across and upwards when
+--- nobody says, and what figures say of where they come from.
+
+local blame = require 'ridge.blame'
+local comparison = require 'ridge.store.comparison'
+local kinds = require 'ridge.plot.kinds'
+local plot = require 'ridge.plot'
+local results = require 'ridge.store.results'
+local roof = require 'ridge.measure.roof'
+
+local M = {}
+
+-- -- Where it comes from ----------------------------------------------------------------------
+
+local ORIGIN = [[/* origin of a sweep */ SELECT m.cpu, m.l1d, m.l2, m.l3, b.git, b.dirty,
+    e.device_id, a.began FROM main.trial t
+  JOIN main.attempt a ON a.id = t.best_attempt JOIN main.env e ON e.id = a.env_id
+  JOIN main.machine m ON m.id = e.machine_id JOIN main.build b ON b.id = e.build_id
+  WHERE t.sweep_id = ? ORDER BY a.id DESC LIMIT 1]]
+
+local function day(us) return os.date('!%Y-%m-%d', us / 1e6) end
+
+local function about(st, sweep)
+  local row = st.db:row(ORIGIN, sweep.id) or {}
+  return { sweep = sweep.name, database = st.path:match '[^/]+$', query = sweep.name,
+    version = require('ridge').version(), device = row.cpu,
+    commit = row.git and row.git:sub(1, 12) .. (row.dirty == 1 and ' with changes' or '') or nil,
+    date = row.began and day(row.began) or nil, l1d = row.l1d, l2 = row.l2, l3 = row.l3 },
+    row.device_id
+end
+
+-- -- What is drawn when nobody says -------------------------------------------------------------
+
+-- Parameters with several values, those with most numbers first.
+local function varying(rows, params)
+  local list = {}
+  for _, name in ipairs(params) do
+    local seen, n, numbers = {}, 0, true
+    for _, row in ipairs(rows) do
+      local v = row[name]
+      if v ~= nil and not seen[v] then
+        seen[v] = true
+        n = n + 1
+        numbers = numbers and type(v) == 'number'
+      end
+    end
+    if n > 1 then list[#list + 1] = { name = name, n = n, numbers = numbers } end
+  end
+  return list
+end
+
+local function default_axes(opt, list, who)
+  local names = {}
+  for _, p in ipairs(list) do if p.numbers then names[#names + 1] = p.name end end
+  opt.x = opt.x or (names[1] ~= opt.y and names[1] or names[2])
+  opt.y = opt.y or (names[1] ~= opt.x and names[1] or names[2])
+  if not opt.x or not opt.y or opt.x == opt.y then
+    blame.raise(('%s needs two parameters with several numbers; name them with x and y'):format(
+      who), 'EARG')
+  end
+end
+
+-- The parameter with most numbers, then what a line and a panel stand for.
+local function default_lines(opt, list)
+  local numbers, taken = {}, {}
+  for _, p in ipairs(list) do if p.numbers then numbers[#numbers + 1] = p end end
+  table.sort(numbers, function(a, b) return a.n > b.n end)
+  opt.x = opt.x or (numbers[1] and numbers[1].name)
+  if not opt.x then
+    blame.raise('a line needs a parameter with several numbers; name it with x', 'EARG')
+  end
+  taken[opt.x] = true
+  if opt.by then taken[opt.by] = true end
+  if opt.facet then taken[opt.facet] = true end
+  for _, key in ipairs { 'by', 'facet' } do
+    for _, p in ipairs(list) do
+      if not opt[key] and not taken[p.name] then
+        opt[key] = p.name
+        taken[p.name] = true
+      end
+    end
+  end
+end
+
+-- The first phase that was timed, else the first metric.
+local function default_column(st, sweep)
+  return st.db:value([[/* first phase */ SELECT g.phase FROM main.timing g
+      JOIN main.trial t ON t.best_attempt = g.attempt_id WHERE t.sweep_id = ? ORDER BY g.id LIMIT 1
+    ]], sweep.id) or st.db:value([[/* first metric */ SELECT m.name FROM main.metric m
+      JOIN main.trial t ON t.best_attempt = m.attempt_id WHERE t.sweep_id = ? ORDER BY m.name
+      LIMIT 1
+    ]], sweep.id) or 'fwd'
+end
+
+-- -- Rows ---------------------------------------------------------------------------------------
+
+local function ceilings_of(st, device)
+  return device and st:ceilings(device) or {}
+end
+
+-- Add the share of the roof that each row reaches, in percent, and which roof it is.
+local function add_roof(rows, phase, ceilings, machine)
+  local by_name, threads = roof.by_name(ceilings), 1
+  for _, c in ipairs(ceilings) do threads = math.max(threads, c.threads or 1) end
+  machine = { l1d = machine.l1d, l2 = machine.l2, l3 = machine.l3, threads = threads }
+  for _, row in ipairs(rows) do
+    local cost = { flops = row[phase .. '_flops'], bytes = row[phase .. '_bytes'],
+      sign_flops = row[phase .. '_sign_flops'], dtype = row.dtype or 'f32' }
+    local least, bound = roof.least(cost, by_name, machine)
+    if least and row[phase] then
+      row[phase .. '_roof'], row[phase .. '_bound'] = least / row[phase] * 100, bound
+    end
+  end
+end
+
+local function need_roof(rows, phase, ceilings)
+  for _, row in ipairs(rows) do if row[phase .. '_roof'] then return end end
+  blame.raise(#ceilings == 0
+    and 'this machine has no stored ceilings; ridge calibrate measures them'
+    or ('no point says what %s costs; m:cost does'):format(phase), 'EARG')
+end
+
+local GATHER = {}
+
+function GATHER.efficiency(rows, opt, from)
+  local ceilings = ceilings_of(from.st, from.device)
+  add_roof(rows, opt.z, ceilings, opt)
+  need_roof(rows, opt.z, ceilings)
+  return rows
+end
+
+-- Ceilings are rows of their own, so that the picture carries them.
+function GATHER.roofline(rows, opt, from)
+  local ceilings = ceilings_of(from.st, from.device)
+  add_roof(rows, opt.y, ceilings, opt)
+  for _, c in ipairs(ceilings) do
+    rows[#rows + 1] = { roof = c.name, value = c.value, value_lo = c.ci_lo, value_hi = c.ci_hi,
+      threads = c.threads, state = 'ceiling' }
+  end
+  return rows
+end
+
+-- One row a comparison; its pair as words.
+function GATHER.forest(_, _, from)
+  local rows = {}
+  local function words(params)
+    return require('ridge.sweep.space').label(params)
+  end
+  for _, found in ipairs(comparison.rows(from.st, from.sweep.name)) do
+    local shared, a, b = {}, {}, {}
+    for name, value in pairs(found.a) do
+      if found.b[name] == value then shared[name] = value else a[name] = value end
+    end
+    for name, value in pairs(found.b) do if shared[name] == nil then b[name] = value end end
+    rows[#rows + 1] = { pair = words(shared), a = words(a), b = words(b), phase = found.phase,
+      ratio = found.ratio, ratio_lo = found.ci_lo, ratio_hi = found.ci_hi,
+      verdict = found.verdict, margin = found.margin, aa = found.aa, floor = found.floor,
+      blocks = found.blocks, at = tonumber(found.at), state = 'ok' }
+  end
+  if #rows == 0 then
+    blame.raise(('nothing of %s was compared; ridge ab %s does'):format(from.sweep.name,
+      from.sweep.name), 'EARG')
+  end
+  return rows
+end
+
+-- Samples of points, one row each: of the trials that are named, or of the one worth a look.
+function GATHER.samples(rows, opt, from)
+  local out, wanted, phase = {}, {}, opt.y
+  for id in tostring(opt.trials or ''):gmatch '%d+' do wanted[tonumber(id)] = true end
+  if not next(wanted) then
+    local worst -- the one whose spread is largest
+    for _, row in ipairs(rows) do
+      local spread = row[phase] and row[phase .. '_p95'] and row[phase .. '_p95'] / row[phase]
+      if spread and (not worst or spread > worst.spread) then
+        worst = { spread = spread, trial = row.trial }
+      end
+    end
+    if worst then wanted[worst.trial] = true end
+  end
+  local params = results.params(from.st, from.sweep.id)
+  for _, row in ipairs(rows) do
+    local s = wanted[row.trial] and results.samples(from.st, row.trial, phase)
+    local words = {}
+    for _, name in ipairs(params) do words[name] = row[name] end
+    for i = 1, s and #s.dur or 0 do
+      out[#out + 1] = { trial = row.trial, point = require('ridge.sweep.space').label(words),
+        sample = i, ns = s.dur[i], at = s.at and s.at[i] or nil,
+        disturbed = s.mark and s.mark[i] ~= 0 or nil,
+        grade = row.grade, flags = row.flags, state = 'ok' }
+    end
+  end
+  if #out == 0 then blame.raise(('no samples of %s are stored'):format(phase), 'EARG') end
+  return out
+end
+GATHER.distribution = GATHER.samples
+
+-- Every generation of the sweep's name, each point with its day and commit.
+function GATHER.history(_, _, from)
+  local rows = {}
+  for _, s in ipairs(from.st.db:query([[/* generations */ SELECT id, name FROM main.sweep
+      WHERE base = (SELECT base FROM main.sweep WHERE id = ?) ORDER BY generation]],
+      from.sweep.id)) do
+    local origin = from.st.db:row(ORIGIN, s.id) or {}
+    for _, row in ipairs(results.rows(from.st, s.id)) do
+      row.run, row.commit = s.name, origin.git and origin.git:sub(1, 9) or '?'
+      row.env = tostring(origin.cpu)
+      if row.began then rows[#rows + 1] = row end
+    end
+  end
+  return rows
+end
+
+-- -- Figures --------------------------------------------------------------------------------------
+
+local MAPS = { map = true, efficiency = true, ratio = true, uncertainty = true }
+local LINES = { slices = true, steps = true, threads = true }
+
+local function fill(kind, opt, rows, params, st, sweep)
+  local list = varying(rows, params)
+  if MAPS[kind] then
+    opt.z = opt.z or default_column(st, sweep)
+    default_axes(opt, list, 'a map')
+    if kind ~= 'map' and not opt.facet then
+      for _, p in ipairs(list) do
+        local fixed = kind == 'ratio' and ((opt.a or ''):find(p.name, 1, true))
+        if p.name ~= opt.x and p.name ~= opt.y and not fixed then
+          opt.facet = opt.facet or p.name
+        end
+      end
+    end
+  elseif LINES[kind] then
+    if kind == 'threads' then opt.x = opt.x or 'threads' end
+    opt.y = opt.y or default_column(st, sweep)
+    if kind == 'steps' and rows[1] and not opt.given_y then
+      local rate = opt.y .. '_gflops'
+      for _, row in ipairs(rows) do if row[rate] then opt.y = rate break end end
+    end
+    default_lines(opt, list)
+  elseif kind == 'effects' then
+    opt.y = opt.y or default_column(st, sweep)
+    local names = {}
+    for i, p in ipairs(list) do names[i] = p.name end
+    opt.params = opt.params or table.concat(names, ',')
+  elseif kind ~= 'landscape' and kind ~= 'batch' then
+    opt.y = opt.y or default_column(st, sweep)
+  end
+end
+
+-- What a kind has no use for is left out.
+local function only_known(kind, opt)
+  local spec, out = kinds.options(kind), {}
+  for name, value in pairs(opt) do if spec[name] then out[name] = value end end
+  return out
+end
+
+--- A picture of a stored sweep.
+---@param kind string
+---@param st table store
+---@param sweep table id, name
+---@param given table|nil options of the kind; what is left out is found in the sweep
+---@return table figure
+function M.figure(kind, st, sweep, given)
+  kinds.find(kind)
+  local opt, device = about(st, sweep)
+  for name, value in pairs(given or {}) do
+    opt[name] = type(value) == 'string' and #name == 1 and value:gsub('%.', '_') or value
+  end
+  opt.given_y = given and given.y
+  local rows, params = results.rows(st, sweep.id), results.params(st, sweep.id)
+  fill(kind, opt, rows, params, st, sweep)
+  local z = MAPS[kind] and opt.z or opt.y
+  local direction = z and results.directions(st, sweep.id)[z]
+  opt.better = opt.better or direction == 1 and 'higher' or direction == -1 and 'lower' or nil
+  local gather = GATHER[kind]
+  if gather then rows = gather(rows, opt, { st = st, sweep = sweep, device = device }) end
+  return plot.draw(kind, rows, only_known(kind, opt))
+end
+
+
+return M

@@ -1,0 +1,132 @@
+-- SPDX-License-Identifier: MIT
+--- One picture of every kind, from sweeps that this recipe measures itself.
+--
+-- Small sweeps of linear layers, each for the picture that it can show: a grid over batch and
+-- width, sizes in steps of one, threads, sketches by time and error, a comparison in paired blocks,
+-- and the same few points measured several times.  Running it again goes on where it was.
+--
+-- machine: any; the pictures say which
+-- time:    about three minutes on two cores
+-- result:  results/gallery.db, and a PNG of each kind in the folder `out`
+--
+--     ./ridge recipes/gallery.lua [--quick] [--theme dark] [--out results/kept/gallery]
+
+local ridge = require 'ridge'
+local nn = ridge.nn
+
+local opt = ridge.args {
+  { 'db', 'results/gallery.db', 'database file' },
+  { 'out', 'results/gallery', 'folder of the pictures' },
+  { 'theme', 'light', 'look', choices = { 'light', 'dark' } },
+  { 'scale', 1, 'pixels a unit: 1, or 2 for fine screens', min = 0.5, max = 4 },
+  { 'runs', 3, 'how often the points of the history are measured', integer = true, min = 2 },
+  { 'quick', false, 'toy grids in seconds, to see that everything works' },
+}
+os.execute(('mkdir -p "%s"'):format(opt.out))
+
+local RUN = { db = opt.db, calibrate = not opt.quick }
+local level = opt.quick and 'quick' or 'demo'
+
+-- -- Sweeps ---------------------------------------------------------------------------------
+
+-- A linear layer over a batch; cost as 2 * batch * n_in * n_out operations, each array read once.
+local function setup(p)
+  local n_in, n_out = p.width or 512, p.n_out or p.width or 512
+  if p.threads then ridge.set_num_threads(p.threads) end
+  local layer = nn.Linear(n_in, n_out, { seed = 1 }):to(p.dtype or 'f32')
+  local x = ridge.randn(p.batch or 64, n_in):to(p.dtype or 'f32')
+  local c = { plan = ridge.capture(function() return layer(x) end), layer = layer, x = x,
+    flops = 2 * (p.batch or 64) * n_in * n_out,
+    bytes = ((p.batch or 64) * (n_in + n_out) + n_in * n_out) * (p.dtype == 'bf16' and 2 or 4) }
+  if p.threads then ridge.set_num_threads(0) end
+  return c
+end
+
+local function measure(p, c, m)
+  m:time('fwd', c.plan)
+  m:cost('fwd', { flops = c.flops, bytes = c.bytes, dtype = p.dtype or 'f32' })
+end
+
+local layers = ridge.sweep 'gallery-layers' {
+  space = { batch = opt.quick and { 1, 8 } or ridge.geom(1, 256, 4),
+    width = opt.quick and { 32, 64, 128, 256 } or ridge.geom(64, 2048), dtype = { 'f32', 'bf16' } },
+  protocol = level, setup = setup, measure = measure,
+}
+layers:run(RUN)
+
+local steps = ridge.sweep 'gallery-steps' {
+  space = { n_out = opt.quick and ridge.range(60, 70) or ridge.range(160, 292) },
+  protocol = 'quick', setup = setup, measure = measure,
+}
+steps:run(RUN)
+
+local threads, most = { 1 }, ridge.num_threads()
+while threads[#threads] < most do
+  threads[#threads + 1] = math.min(most, threads[#threads] * 2)
+end
+local scaling = ridge.sweep 'gallery-threads' {
+  space = { threads = threads, width = opt.quick and { 256 } or { 512, 1024, 2048 } },
+  protocol = level, setup = setup, measure = measure,
+}
+scaling:run(RUN)
+
+local W = nn.Linear(512, 512, { bias = false, seed = 1 })
+local sketches = ridge.sweep 'gallery-sketches' {
+  space = { terms = opt.quick and { 1, 2 } or { 1, 2, 4, 8 },
+    rank = opt.quick and { 8, 16 } or { 8, 16, 32, 64, 128 } },
+  protocol = level,
+  setup = function(p)
+    local x = ridge.randn(64, 512)
+    local layer = nn.SKLinear.from(W, { num_terms = p.terms, low_rank = p.rank, seed = 2,
+      warn = false })
+    return { layer = layer, plan = ridge.capture(function() return layer(x) end) }
+  end,
+  measure = function(_, c, m)
+    m:time('fwd', c.plan)
+    local wanted = W:effective_weight()
+    m:metric('rel_error', ((c.layer:effective_weight() - wanted):norm() / wanted:norm()):item(),
+      { better = 'lower' })
+  end,
+}
+sketches:run(RUN)
+
+local history
+for run = 1, opt.runs do
+  history = ridge.sweep 'gallery-history' {
+    space = { width = opt.quick and { 64 } or { 256, 512, 1024 } },
+    args = { run = run }, protocol = level, setup = setup, measure = measure,
+  }
+  history:run { db = opt.db, calibrate = not opt.quick, new = run > 1 }
+end
+
+-- -- Pictures -------------------------------------------------------------------------------
+
+local function save(name, figure)
+  local path = ('%s/%s.png'):format(opt.out, name)
+  figure:save(path, { theme = opt.theme, scale = opt.scale })
+  print(path)
+end
+
+save('map', layers:plot('map', { x = 'width', y = 'batch', z = 'fwd_gflops' }))
+if not opt.quick then
+  save('efficiency', layers:plot('efficiency', { x = 'width', y = 'batch', z = 'fwd' }))
+end
+save('ratio', layers:plot('ratio', { x = 'width', y = 'batch', z = 'fwd', a = 'dtype=f32',
+  b = 'dtype=bf16' }))
+save('uncertainty', layers:plot('uncertainty', { x = 'width', y = 'batch', z = 'fwd' }))
+save('slices', layers:plot('slices', { x = 'width', y = 'fwd', by = 'batch', facet = 'dtype' }))
+save('steps', steps:plot('steps', { x = 'n_out', y = 'fwd_gflops' }))
+save('effects', layers:plot('effects', { y = 'fwd' }))
+save('roofline', layers:plot('roofline', { y = 'fwd', by = 'dtype' }))
+save('pareto', sketches:plot('pareto', { x = 'fwd', y = 'rel_error', label = 'terms,rank' }))
+save('samples', layers:plot('samples', { y = 'fwd' }))
+save('distribution', layers:plot('distribution', { y = 'fwd' }))
+save('threads', scaling:plot('threads', { y = 'fwd', by = 'width' }))
+save('history', history:plot('history', { y = 'fwd', by = 'width' }))
+
+-- The comparison is timed anew, in fresh processes, each time.
+layers:ab { a = { dtype = 'f32', batch = opt.quick and 8 or 64 },
+  b = { dtype = 'bf16', batch = opt.quick and 8 or 64 }, match = { 'width' }, db = opt.db,
+  processes = opt.quick and 1 or nil, blocks = opt.quick and 8 or nil,
+  looks = opt.quick and 1 or nil }
+save('forest', layers:plot('forest'))

@@ -1,0 +1,275 @@
+-- SPDX-License-Identifier: MIT
+-- Every kind of picture: drawn in both looks, again from its own file, and from ugly rows; and what
+-- each says of its rows.
+
+local folders = dofile 'tests/lua/store/folder.lua'
+local kinds = require 'ridge.plot.kinds'
+local plot = require 'ridge.plot'
+local png = require 'ridge.plot.png'
+
+-- Rows of a grid in which bf16 takes a third of the time, and at width 64 just as long.
+local function grid()
+  local rows, trial = {}, 0
+  for _, dtype in ipairs { 'f32', 'bf16' } do
+    for _, width in ipairs { 64, 128, 256, 512 } do
+      for _, batch in ipairs { 1, 8, 64 } do
+        trial = trial + 1
+        local share = dtype == 'bf16' and width > 64 and 1 / 3 or 1
+        local ns = 300 * width * width / 4096 * batch ^ 0.9 * share
+        local flops = 2 * batch * width * width
+        rows[trial] = { trial = trial, state = 'ok', grade = trial % 5 == 0 and 'D' or 'A',
+          flags = '',
+          dtype = dtype, width = width, batch = batch, fwd = ns, fwd_lo = ns * 0.97,
+          fwd_hi = ns * 1.03, fwd_flops = flops, fwd_bytes = 4 * width * width + 8 * batch * width,
+          fwd_gflops = flops / ns, error = 1 / width, fwd_roof = 50,
+          fwd_bound = batch > 8 and 'compute' or 'DRAM', began = 1.7e15 + trial * 1e6, n = 50 }
+      end
+    end
+  end
+  rows[7].state, rows[7].fwd, rows[7].reason = 'oom', nil, 'needs 9 GB'
+  rows[7].fwd_gflops, rows[7].fwd_roof, rows[7].fwd_flops = nil, nil, nil
+  return rows
+end
+
+local function ceilings(rows)
+  for name, value in pairs { ['fma.f32'] = 5e11, ['amx.bf16'] = 5e12, ['bw.l2'] = 3e11,
+      ['bw.dram'] = 3e10 } do
+    rows[#rows + 1] = { roof = name, value = value, value_lo = value * 0.98,
+      value_hi = value * 1.02, state = 'ceiling', threads = 2 }
+  end
+  return rows
+end
+
+local function samples(n)
+  local rows = {}
+  for i = 1, n or 60 do
+    rows[i] = { trial = 3, point = 'batch=1', sample = i, ns = 1000 + (i % 7) * 10
+      + (i == 30 and 4000 or 0), at = i * 1e5 + (i > 30 and 1e9 or 0), disturbed = i == 30,
+      grade = 'B', flags = 'SWITCH', state = 'ok' }
+  end
+  return rows
+end
+
+local function sizes()
+  local rows = {}
+  for n = 1, 130 do
+    local rate = 100 * n / (math.ceil(n / 32) * 32) -- tiles of 32
+    rows[n] = { trial = n, state = 'ok', n = n, rate = rate, rate_lo = rate * 0.99,
+      rate_hi = rate * 1.01 }
+  end
+  return rows
+end
+
+local function threads()
+  local rows = {}
+  for i, n in ipairs { 1, 2, 4, 8 } do
+    local ns = 1e6 * (0.1 + 0.9 / n) -- a tenth is serial
+    rows[i] = { trial = i, state = 'ok', threads = n, fwd = ns, fwd_lo = ns * 0.99,
+      fwd_hi = ns * 1.01, grade = 'A' }
+  end
+  return rows
+end
+
+local function history()
+  local rows = {}
+  for run = 1, 4 do
+    for _, width in ipairs { 64, 128 } do
+      local ns = 100 * width * (run == 3 and width == 64 and 1.5 or 1)
+      rows[#rows + 1] = { trial = #rows + 1, state = 'ok', run = 'r' .. run, width = width,
+        fwd = ns, fwd_lo = ns * 0.98, fwd_hi = ns * 1.02, began = 1.7e15 + run * 8.64e10,
+        grade = 'A',
+        commit = run > 2 and 'bbbbbbbbb' or 'aaaaaaaaa', env = run == 4 and 'other' or 'one' }
+    end
+  end
+  return rows
+end
+
+local function compared()
+  local rows = {}
+  for i, ratio in ipairs { 0.5, 1.01, 1.4 } do
+    rows[i] = { pair = 'width=' .. i, a = 'impl=a', b = 'impl=b', ratio = ratio,
+      ratio_lo = ratio * 0.97, ratio_hi = ratio * 1.03, margin = 0.03, floor = 0.02, state = 'ok',
+      verdict = ratio < 0.9 and 'faster' or ratio > 1.1 and 'slower' or 'equal', phase = 'fwd' }
+  end
+  return rows
+end
+
+local MAP = { x = 'width', y = 'batch', z = 'fwd', facet = 'dtype', device = 'a device',
+  commit = 'abc', date = '2026-01-02', sweep = 's' }
+local function with(base, more)
+  local out = {}
+  for name, value in pairs(base) do out[name] = value end
+  for name, value in pairs(more or {}) do out[name] = value end
+  return out
+end
+
+local CASES = {
+  map = { grid, MAP }, efficiency = { grid, MAP }, uncertainty = { grid, MAP },
+  ratio = { grid, with(MAP, { a = 'dtype=f32', b = 'dtype=bf16' }) },
+  slices = { grid, { x = 'width', y = 'fwd', by = 'batch', facet = 'dtype', l2 = 65536 } },
+  steps = { sizes, { x = 'n', y = 'rate', better = 'higher' } },
+  effects = { grid, { y = 'fwd', params = 'width,batch,dtype' } },
+  roofline = { function() return ceilings(grid()) end, { y = 'fwd', from = 'dtype=f32',
+    to = 'dtype=bf16' } },
+  pareto = { grid, { x = 'fwd', y = 'error', label = 'width,batch' } },
+  forest = { compared, {} }, samples = { samples, { y = 'fwd' } },
+  distribution = { samples, { y = 'fwd' } },
+  threads = { threads, { x = 'threads', y = 'fwd' } },
+  history = { history, { y = 'fwd', by = 'width' } },
+}
+
+describe('the picture', function()
+  local folder
+  setup(function() folder = folders.new() end)
+  teardown(function() folders.remove(folder) end)
+
+  for _, kind in ipairs(kinds.NAMES) do
+    local case = CASES[kind]
+    if case then
+      it(kind .. ' is drawn in both looks, and again from its own file, to the pixel', function()
+        for _, theme in ipairs { 'light', 'dark' } do
+          local path = ('%s/%s-%s.png'):format(folder, kind, theme)
+          local figure = plot.draw(kind, case[1](), with(case[2], { theme = theme }))
+          figure:save(path, { scale = 1 })
+          local texts = png.read_texts(path)
+          assert.equal(kind, texts['ridge:figure'])
+          assert.is_true(#texts.Description > 20)
+          local again = plot.replot(path)
+          local one, two = figure:render { scale = 1 }, again:render { scale = 1 }
+          local a, b = one:rgb(), two:rgb()
+          assert.is_true(a == b or require('ffi').string(a, 3000) == require('ffi').string(b, 3000))
+          one:close()
+          two:close()
+        end
+      end)
+
+      it(kind .. ' draws one row, and says so where nothing was measured', function()
+        local one = { case[1]()[1] }
+        local ok, err = pcall(function() plot.draw(kind, one, case[2]):render { scale = 1 } end)
+        -- one row may be too little; then one sentence says what is missing
+        assert.is_true(ok or type(err) == 'table' and #err.message > 10, tostring(err))
+        local none = case[1]()
+        for _, row in ipairs(none) do
+          if row.state == 'ok' then row.state = 'error' end
+        end
+        ok, err = pcall(function() plot.draw(kind, none, case[2]):render { scale = 1 } end)
+        assert.is_true(ok or type(err) == 'table' and #err.message > 10, tostring(err))
+        ok, err = pcall(plot.draw, kind, {}, case[2])
+        assert.is_false(ok)
+        assert.equal('EARG', err.code)
+      end)
+    end
+  end
+
+  it('of a kind that is none names the near one', function()
+    local ok, err = pcall(plot.draw, 'slice', {}, {})
+    assert.is_false(ok)
+    assert.matches("did you mean 'slices'", err.message)
+  end)
+
+  it('ratio is grey where intervals touch, and counts who wins', function()
+    local figure = plot.draw('ratio', grid(), CASES.ratio[2])
+    -- width 64 is undecided in three cells, one cell was not measured
+    assert.equal('dtype=bf16 wins in 8 cells, dtype=f32 in 0; 3 are undecided.', figure.finding)
+    local t = require('ridge.plot.theme').get 'light'
+    local canvas, grey, blue = figure:render { scale = 1 }, 0, 0
+    for y = 150, 600, 3 do
+      for x = 60, 640, 3 do
+        local r, _, b = canvas:pixel(x, y)
+        if math.abs(r - t.neutral[1]) < 0.01 and math.abs(b - t.neutral[3]) < 0.01 then
+          grey = grey + 1
+        end
+        if b > r + 0.25 and b > 0.4 then blue = blue + 1 end
+      end
+    end
+    assert.is_true(grey > 500 and blue > 1500, grey .. ' ' .. blue)
+    canvas:close()
+  end)
+
+  it('uncertainty is half the interval in percent', function()
+    assert.near(3, require('ridge.plot.uncertainty').half_width({ fwd = 100, fwd_lo = 97,
+      fwd_hi = 103 }, 'fwd'), 1e-9)
+    assert.equal('Half of the cells are known to 3 %, the worst to 3 %.',
+      plot.draw('uncertainty', grid(), MAP).finding)
+  end)
+
+  it('slices fits exponents with their error, and none where none fits', function()
+    local fit = require('ridge.plot.slices').fit
+    local points = {}
+    for i = 1, 8 do points[i] = { x = 2 ^ i, y = 3 * (2 ^ i) ^ 2 * (1 + 0.02 * (-1) ^ i) } end
+    local slope, err, residual = fit(points)
+    assert.near(2, slope, 0.02)
+    assert.is_true(err > 0 and err < 0.02 and residual < 0.05)
+    assert.is_nil(fit { points[1], points[2], points[3] })
+  end)
+
+  it('steps finds the tile', function()
+    local figure = plot.draw('steps', sizes(), CASES.steps[2])
+    assert.matches('multiple of 32 costs', figure.finding)
+    local flat = sizes()
+    for _, row in ipairs(flat) do row.rate, row.rate_lo, row.rate_hi = 100, 99, 101 end
+    assert.equal('No size of tile stands out.', plot.draw('steps', flat, CASES.steps[2]).finding)
+  end)
+
+  it('effects puts first what moves the median most', function()
+    local effects = require('ridge.plot.effects').effects(grid(), { 'dtype', 'batch', 'width' },
+      'fwd')
+    assert.equal('dtype', effects[3].name)
+    assert.is_true(effects[1].reach >= effects[2].reach and effects[2].reach > effects[3].reach)
+    assert.near(3, effects[3].reach, 1)
+  end)
+
+  it('roofline says which points no roof allows', function()
+    local rows = ceilings(grid())
+    assert.is_nil(plot.draw('roofline', rows, { y = 'fwd' }).finding)
+    rows[1].fwd, rows[1].fwd_lo, rows[1].fwd_hi = 0.001, 0.001, 0.001
+    assert.matches('^1 points lie above every roof', plot.draw('roofline', rows,
+      { y = 'fwd' }).finding)
+  end)
+
+  it('pareto calls dominated only what is beaten beyond doubt', function()
+    local rows = {
+      { state = 'ok', a = 1, a_lo = 0.9, a_hi = 1.1, e = 1 },
+      { state = 'ok', a = 1.05, a_lo = 0.95, a_hi = 1.15, e = 2 }, -- worse, but intervals touch
+      { state = 'ok', a = 3, a_lo = 2.9, a_hi = 3.1, e = 2 },
+      { state = 'ok', a = 4, a_lo = 3.9, a_hi = 4.1, e = 0.5 } }
+    assert.equal('2 of 4 points are on the front; 1 is beaten in both beyond doubt.',
+      plot.draw('pareto', rows, { x = 'a', y = 'e' }).finding)
+    assert.matches('^3 of 4', plot.draw('pareto', rows, { x = 'a', y = 'e',
+      better_y = 'higher' }).finding:gsub('^2', '3'))
+  end)
+
+  it('threads fits the serial share', function()
+    local points = {}
+    for i, n in ipairs { 1, 2, 4, 8 } do points[i] = { x = n, y = 1 / (0.1 + 0.9 / n) } end
+    assert.near(0.1, require('ridge.plot.threads').serial(points), 1e-9)
+    assert.matches('At most 4.71 times faster, with 8 threads',
+      plot.draw('threads', threads(), CASES.threads[2]).finding)
+  end)
+
+  it('history marks moves beyond the intervals, and none across machines', function()
+    -- width 64 moves up at run 3; what run 4 does was on another machine
+    assert.equal('4 runs; 1 times a point moved by more than its interval.',
+      plot.draw('history', history(), CASES.history[2]).finding)
+  end)
+
+  it('distribution bins hold every sample', function()
+    local list = {}
+    for i = 1, 500 do list[i] = 100 + i end
+    local n = 0
+    for _, bin in ipairs(require('ridge.plot.distribution').bins(list)) do n = n + bin.n end
+    assert.equal(500, n)
+    plot.draw('distribution', samples(), { y = 'fwd', histogram = true }):render { scale = 1 }
+  end)
+
+  it('of many points stays one of a second or so', function()
+    plot.draw('samples', samples(100000), { y = 'fwd' }):render { scale = 1 }
+    plot.draw('distribution', samples(100000), { y = 'fwd' }):render { scale = 1 }
+    local rows = {}
+    for i = 1, 10000 do
+      rows[i] = { trial = i, state = 'ok', a = i % 100 + 1, b = math.ceil(i / 100), fwd = i,
+        fwd_lo = i * 0.9, fwd_hi = i * 1.1, grade = 'A' }
+    end
+    plot.draw('map', rows, { x = 'a', y = 'b', z = 'fwd' }):render { scale = 1 }
+  end)
+end)
