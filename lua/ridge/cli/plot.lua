@@ -17,7 +17,7 @@ Columns are parameters, phases (fwd) and metrics (fwd.gflops); those that are le
 the sweep. Only rows are drawn, and the picture carries them: `ridge replot` draws it again.
 
     ridge plot map widths -x width -y batch -z fwd.gflops -o map.png
-    ridge plot ratio widths --a dtype=f32 --b dtype=bf16
+    ridge plot ratio widths --a dtype=f32 --b dtype=bf16 --inline
     ridge plot slices widths -x width -y fwd --by batch --facet dtype --theme dark]]
 
 -- What each option of a kind is called on the command line, beside x, y and z.
@@ -56,6 +56,7 @@ local function spec()
     { 'theme', 'light', 'look', choices = { 'light', 'dark' } },
     { 'size', '', 'pixels, such as 2400x1500' },
     { 'o', '', 'PNG file; the sweep and kind when left out', short = 'o' },
+    { 'inline', false, 'into the terminal instead of a file' },
     stored.DB,
   }
 end
@@ -99,9 +100,13 @@ function M.main(argv)
     end
     local sweep = require('ridge.store.query').sweep(st, rest[2])
     local path = opt.o ~= '' and opt.o or ('%s-%s.png'):format(sweep.name, rest[1])
-    require('ridge.sweep.picture').figure(rest[1], st, sweep, given(opt)):save(path,
-      { theme = opt.theme, size = size })
-    io.stdout:write(path, '\n')
+    local figure = require('ridge.sweep.picture').figure(rest[1], st, sweep, given(opt))
+    if opt.inline then
+      figure:show()
+    else
+      figure:save(path, { theme = opt.theme, size = size })
+      io.stdout:write(path, '\n')
+    end
   end)
 end
 

@@ -41,7 +41,7 @@ Exit status: 0; 2 when points failed; 130 after Ctrl-C, with everything saved.]]
   { 'new', false, 'start another sweep beside one of the same name' },
   { 'reuse', true, 'measure again what another space of this recipe has measured' },
   { 'calibrate', true, 'take no calibration of this machine, not even a stored one' },
-  { 'progress', '', 'bar, plain or off', choices = { '', 'bar', 'plain', 'off' } },
+  { 'progress', '', 'live, bar, plain or off', choices = { '', 'live', 'bar', 'plain', 'off' } },
   stored.DB,
 }
 

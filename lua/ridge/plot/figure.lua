@@ -124,6 +124,17 @@ function Figure:render(opt)
   return c
 end
 
+--- Show the figure in the terminal.
+-- >> sw:plot('map', { x = 'batch', y = 'width' }):show()
+---@return table figure itself
+function Figure:show()
+  local host = package.loaded['ridge.host']
+  io.stdout:write(require('ridge.plot.terminal').show(self, {
+    is_terminal = host ~= nil and host.is_terminal(1),
+    columns = host and host.columns and host.columns() or 80 }))
+  return self
+end
+
 --- Draw the figure into a PNG file, with its provenance and rows in text chunks.
 -- >> fig:save('landscape.png', { theme = 'dark', scale = 2 })
 ---@param path string ends in .png

@@ -103,6 +103,13 @@ local function ground_of(data, t, cell)
   return color.magnitude(data.better == 'higher' and at or 1 - at, t.name)
 end
 
+--- The colour of a measured cell.
+---@param data table of a map
+---@param t table theme
+---@param cell table value, verdict
+---@return table color
+M.ground = ground_of
+
 -- The colour of a cell and of what is written on it.
 local function paint(data, t, cell)
   local ground = ground_of(data, t, cell)
@@ -437,7 +444,8 @@ function M.compose(rows, opt, own)
   return figure.new { kind = own.kind, rows = all, opt = opt,
     natural = { #data.facets > 1 and 1240 or 760, 660 }, title = own.title,
     subtitle = landscape.subtitle(opt, rows), finding = own.finding,
-    caption = landscape.caption(rows, own.of or opt.z, own.caption), draw = draw(data) }
+    caption = landscape.caption(rows, own.of or opt.z, own.caption), data = data,
+    draw = draw(data) }
 end
 
 --- The landscape map.

@@ -7,6 +7,7 @@ ffi.cdef [[
 typedef struct { long s, ns; } rg_store_time;
 int rg_store_clock(int, rg_store_time *) __asm__("clock_gettime");
 int rg_store_pid(void) __asm__("getpid");
+int rg_store_sleep(const rg_store_time *, rg_store_time *) __asm__("nanosleep");
 ]]
 
 local REALTIME, MONOTONIC = 0, 1
@@ -26,6 +27,13 @@ end
 function M.seconds()
   ffi.C.rg_store_clock(MONOTONIC, slot)
   return tonumber(slot.s) + tonumber(slot.ns) * 1e-9
+end
+
+--- Do nothing for a while; a signal ends it early.
+---@param s number seconds
+function M.sleep(s)
+  slot.s, slot.ns = math.floor(s), (s % 1) * 1e9
+  ffi.C.rg_store_sleep(slot, nil)
 end
 
 --- This process's number.

@@ -47,7 +47,7 @@ local RUN = {
   db       = { 'string', doc = 'database file; else RIDGE_DB, else results/ridge.db' },
   new      = { 'boolean', default = false, doc = 'start another sweep of this name' },
   reuse    = { 'boolean', default = true, doc = 'take what another space of it has measured' },
-  progress = { 'boolean|string', doc = "'bar', 'plain', 'off' or false" },
+  progress = { 'boolean|string', doc = "'live', 'bar', 'plain', 'off' or false" },
   calibrate = { 'boolean', default = true, doc = 'measure ceilings and noise if none are stored' },
   workers  = { 'integer', default = 1, min = 1, max = 1024, doc = 'processes that work at once' },
   isolate  = { 'string', default = 'auto', choices = { 'auto', 'always', 'never' },

@@ -2,8 +2,9 @@
 --- The progress of a sweep on standard error; standard output carries data only.
 --
 -- On a terminal one line is redrawn in place: done of total, time left, the point under way,
--- failures by cause. Elsewhere a plain line at each tenth, at most every 30 s, so that a log stays
--- readable. `RIDGE_PROGRESS` is off, plain or bar. Drawing happens between timed regions only.
+-- failures by cause; above it, where the terminal has colours and room, the map as it fills in
+-- (live). Elsewhere a plain line at each tenth, at most every 30 s, so that a log stays readable.
+-- `RIDGE_PROGRESS` is off, plain, bar or live. Drawing happens between timed regions only.
 
 local clock = require 'ridge.store.clock'
 local ffi = require 'ffi'
@@ -16,38 +17,49 @@ int rg_progress_ioctl(int, unsigned long, ...) __asm__("ioctl");
 local TIOCGWINSZ = 0x5413
 local STDERR = 2
 
--- Seconds over which the rate is averaged, between plain lines, and between redraws.
-local MEMORY, PLAIN_EVERY, REDRAW_EVERY = 30, 30, 0.1
+-- Seconds over which the rate is averaged, between plain lines, between redraws, and between looks
+-- at the whole sweep.
+local MEMORY, PLAIN_EVERY, REDRAW_EVERY, LOOK_EVERY = 30, 30, 0.1, 2
 
 local M = {}
 
 local Progress = {}
 Progress.__index = Progress
 
-local function width()
+--- How large the terminal is.
+---@param fd integer|nil 2, standard error, when left out
+---@return table size lines, columns; 24 and 80 where nobody says
+function M.size(fd)
   local size = ffi.new 'unsigned short[4]'
-  local ok = ffi.C.rg_progress_ioctl(STDERR, ffi.cast('unsigned long', TIOCGWINSZ), size) == 0
-  return ok and size[1] > 0 and size[1] or 80
+  local ok = ffi.C.rg_progress_ioctl(fd or STDERR, ffi.cast('unsigned long', TIOCGWINSZ), size) == 0
+  return { lines = ok and size[0] > 0 and size[0] or 24, columns = ok and size[1] > 0 and size[1]
+    or 80 }
 end
+
+local function width() return M.size().columns end
 
 local function style(given)
   if given == false then return 'off' end
   local wanted = type(given) == 'string' and given or os.getenv 'RIDGE_PROGRESS'
-  if wanted == 'off' or wanted == 'plain' or wanted == 'bar' then return wanted end
-  return ffi.C.rg_progress_isatty(STDERR) == 1 and 'bar' or 'plain'
+  if wanted == 'off' or wanted == 'plain' or wanted == 'bar' or wanted == 'live' then
+    return wanted
+  end
+  return ffi.C.rg_progress_isatty(STDERR) == 1 and 'live' or 'plain'
 end
 
 --- Begin to show a sweep.
 ---@param name string
 ---@param counts table trials by state, and total
----@param options table|nil style ('off', 'plain', 'bar', false), out (has write), now (a function),
----  width (columns); by default standard error as it is
+---@param options table|nil style ('off', 'plain', 'bar', 'live', false), out (has write), now (a
+---  function), width (columns), view (gives the lines above the bar); by default standard error as
+---  it is
 ---@return table progress
 function M.new(name, counts, options)
   options = options or {}
   local self = setmetatable({ name = name, out = options.out or io.stderr,
     now = options.now or clock.seconds, columns = options.width, style = style(options.style),
-    total = counts.total, done = 0, failed = {}, n_failed = 0, shown = 0 }, Progress)
+    total = counts.total, done = 0, failed = {}, n_failed = 0, shown = 0, height = 0 }, Progress)
+  if self.style == 'live' then self.style, self.view = 'bar', options.view end
   for state, n in pairs(counts) do
     if state ~= 'total' and state ~= 'pending' and state ~= 'running' then
       self.done = self.done + n
@@ -112,11 +124,28 @@ local function cut(text, columns)
   return n < columns and text or text:sub(1, at - 1)
 end
 
+-- Take away what stands above the bar.
+local function clear(self)
+  if self.height > 0 then self.out:write(('\r\27[%dA\27[J'):format(self.height)) end
+  self.height = 0
+end
+
+-- The map again, at most every so often: a look costs a few milliseconds.
+local function look(self, now, final)
+  if not self.view or not final and self.looked and now - self.looked < LOOK_EVERY then return end
+  local lines = self.view()
+  self.looked = self.now() -- a slow look is not followed by the next one
+  clear(self)
+  if #lines > 0 then self.out:write('\r\27[J', table.concat(lines, '\n'), '\n') end
+  self.height = #lines
+end
+
 local function draw(self, point, final)
   local now = self.now()
   if self.style == 'bar' then
     if not final and self.drawn_at and now - self.drawn_at < REDRAW_EVERY then return end
     self.drawn_at = now
+    if not point or final then look(self, now, final) end
     self.out:write('\r', cut(line(self, point), self.columns or width()), '\27[K')
     if final then self.out:write '\n' end
     self.out:flush()
@@ -177,6 +206,8 @@ function Progress:back(n) self.done = self.done - n end
 ---@param text string
 function Progress:note(text)
   if self.style == 'off' then return end
+  clear(self)
+  self.looked = nil
   self.out:write(self.style == 'bar' and '\r\27[K' or '', text, '\n')
   self.out:flush()
 end

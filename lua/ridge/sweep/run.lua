@@ -188,6 +188,16 @@ local function work_through(run)
   return spent and 'budget' or nil
 end
 
+-- The map of the sweep for a terminal with colours; a failure to draw is no failure of the sweep.
+local function view(run)
+  local size = progress.size()
+  local depth = require('ridge.plot.terminal').depth(true)
+  if depth == 'none' or size.lines < 16 then return {} end
+  local ok, lines = pcall(require('ridge.sweep.live').map, run.store, run.sweep,
+    { columns = size.columns, lines = math.floor((size.lines - 8) / 2), depth = depth })
+  return ok and #lines < size.lines - 2 and lines or {}
+end
+
 local function go(run, wanted)
   local st, opt = run.store, run.opt
   local made
@@ -195,7 +205,8 @@ local function go(run, wanted)
   run.sweep, made = identity.ensure(st, wanted, opt.new)
   local counts = queue.counts(st, run.sweep.id, run.shard)
   local pending = (counts.pending or 0) + queue.again(st, run.sweep.id, run.shard)
-  run.progress = progress.new(run.sweep.name, counts, { style = opt.progress })
+  run.progress = progress.new(run.sweep.name, counts, { style = opt.progress,
+    view = function() return view(run) end })
   if back > 0 then
     run.progress:note(('%s: %d points were under way when a run was ended; they are measured again')
       :format(run.sweep.name, back))

@@ -89,6 +89,29 @@ describe('progress', function()
     assert.is_true(tonumber(left) >= 19 and tonumber(left) <= 24)
   end)
 
+  it('shows the whole above the line now and then, and takes it away for a note', function()
+    local looks = 0
+    out, now = screen(), 0
+    p = progress.new('land', { total = 100 }, { style = 'live', out = out, width = 40,
+      now = function() return now end, view = function()
+        looks = looks + 1
+        return { 'row one', 'row two' }
+      end })
+    for i = 1, 50 do
+      now = i / 10 -- five seconds
+      p:add(many(1))
+    end
+    assert.equal(3, looks)
+    -- two lines up and everything below is gone before it is drawn again
+    assert.equal(2, select(2, out.text:gsub('\r\27%[2A\27%[J\r\27%[Jrow one\nrow two\n', '')))
+    out.text = ''
+    p:note 'a note'
+    assert.equal('\r\27[2A\27[J\r\27[Ka note\n', out.text)
+    p:finish()
+    assert.equal(4, looks)
+    assert.matches('row two\n\rland 50/100', out.text, 1, true)
+  end)
+
   it('is silent when off', function()
     new(false)
     now = 100

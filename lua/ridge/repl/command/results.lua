@@ -69,6 +69,11 @@ local function every(n, limit) return math.max(1, math.ceil(n / limit)) end
 local function plot(session, request)
   local n, values = session:values(request.parsed)
   if n == 0 then blame.raise '%plot: an expression is expected' end
+  if type(values[1]) == 'table' and type(values[1].draw) == 'function' and values[1].kind then
+    session.write(require('ridge.plot.terminal').show(values[1], { columns = summary.columns(),
+      is_terminal = colour.enabled }))
+    return
+  end
   local x, shape = drawable(values[1])
   local width = summary.columns()
   if #shape == 1 then
@@ -88,7 +93,7 @@ end
 return {
   plot = {
     usage = '%plot EXPRESSION', takes = 'code', run = plot,
-    about = 'draw a vector or a matrix in characters',
+    about = "draw a vector, a matrix, or a picture such as sw:plot 'map'",
   },
   sql = {
     usage = '%sql [--db FILE] [QUERY]', takes = 'words', run = sql,

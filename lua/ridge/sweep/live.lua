@@ -1,0 +1,72 @@
+-- SPDX-License-Identifier: MIT
+--- What a sweep looks like at this moment, as lines of a terminal: a table of how far it is, and
+--- the map filling in. Read from the database; nothing is written, nothing timed is disturbed:
+--- callers draw between timed regions, or in another process.
+
+local kinds = require 'ridge.sweep.picture'
+local queue = require 'ridge.store.queue'
+local results = require 'ridge.store.results'
+local terminal = require 'ridge.plot.terminal'
+
+local M = {}
+
+-- Points beyond which a look costs more than a block of them.
+local MOST = 4000
+
+local ORDER = { 'ok', 'infeasible', 'implied', 'oom', 'timeout', 'error', 'crashed', 'running',
+  'pending' }
+
+local GRADES = [[/* grades of a sweep */ SELECT coalesce(a.grade, '-') AS grade, count(*) AS n
+  FROM main.trial t JOIN main.attempt a ON a.id = t.best_attempt
+  WHERE t.sweep_id = ? AND t.state = 'ok' GROUP BY 1 ORDER BY 1]]
+
+--- How far a sweep is, in one line.
+---@param st table store
+---@param sweep table id, name
+---@return string text
+---@return table counts trials by state, and total
+function M.summary(st, sweep)
+  local counts, parts = queue.counts(st, sweep.id), {}
+  for _, state in ipairs(ORDER) do
+    if counts[state] then parts[#parts + 1] = ('%d %s'):format(counts[state], state) end
+  end
+  local grades = {}
+  for _, row in ipairs(st.db:query(GRADES, sweep.id)) do
+    grades[#grades + 1] = ('%d %s'):format(row.n, row.grade)
+  end
+  return ('%s  %s of %d%s'):format(sweep.name, table.concat(parts, ', '), counts.total,
+    #grades > 0 and '   grades ' .. table.concat(grades, ', ') or ''), counts
+end
+
+--- The map as it is now; no lines where there is nothing to draw.
+---@param st table
+---@param sweep table
+---@param opt table columns, lines, depth, and x, y, z of the map
+---@return table lines
+function M.map(st, sweep, opt)
+  local n = st.db:value('/* points */ SELECT count(*) FROM main.trial WHERE sweep_id = ?', sweep.id)
+  if n > MOST then return {} end
+  -- one parameter, or nothing measured yet: that is no failure of the sweep
+  local ok, figure = pcall(kinds.figure, 'map', st, sweep, { x = opt.x, y = opt.y, z = opt.z })
+  if not ok then return {} end
+  return terminal.lines(figure, opt)
+end
+
+--- The last points that failed, with their reasons.
+---@param st table
+---@param sweep table
+---@param n integer at most
+---@return table lines
+function M.failures(st, sweep, n)
+  local out = {}
+  for _, row in ipairs(results.rows(st, sweep.id)) do
+    if row.state ~= 'ok' and row.state ~= 'pending' and row.state ~= 'running'
+        and row.state ~= 'implied' and #out < n then
+      out[#out + 1] = ('trial %d: %s: %s'):format(row.trial, row.state,
+        ((row.reason or ''):gsub('%s+', ' ')))
+    end
+  end
+  return out
+end
+
+return M
