@@ -175,7 +175,8 @@ describe('the picture', function()
     local canvas, grey, blue = figure:render { scale = 1 }, 0, 0
     for y = 150, 600, 3 do
       for x = 60, 640, 3 do
-        local r, _, b = canvas:pixel(x, y)
+        local p = canvas:pixel(x, y)
+        local r, b = p[1], p[3]
         if math.abs(r - t.neutral[1]) < 0.01 and math.abs(b - t.neutral[3]) < 0.01 then
           grey = grey + 1
         end

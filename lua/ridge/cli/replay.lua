@@ -1,0 +1,74 @@
+-- SPDX-License-Identifier: MIT
+--- `ridge replay TRIAL`: a stored point measured once more by its stored recipe.
+
+local stored = require 'ridge.cli.stored'
+
+local M = {}
+
+M.summary = 'measure a stored point again: ridge replay 17'
+M.usage = "ridge replay TRIAL [--db FILE] [-- recipe's own options]"
+
+local SPEC = {
+  about = [[
+Runs the recipe that the database holds, not the file on the disk, sets the point up in fresh
+processes, and says whether the times still agree. Nothing is stored. A recipe is code: replay only
+databases that you would run.
+
+    ridge replay 17
+    ridge replay 17 --db theirs.db -- --quick
+
+Exit status: 0 when it agrees or is faster; 3 when it is slower.]],
+  rest = 'TRIAL [-- options of the recipe]',
+  stored.DB,
+}
+
+local function time(ns)
+  return (require('ridge.plot.unit').format('ns', ns):gsub('\226\128\175', ' '))
+end
+
+local function print_found(found)
+  local slower = false
+  for _, f in ipairs(found) do
+    io.stdout:write(('%-12s then %s [%s .. %s]   now %s [%s .. %s]   %.3fx  %s%s\n'):format(f.phase,
+      time(f.before.med), time(f.before.ci_lo), time(f.before.ci_hi), time(f.now.med),
+      time(f.now.ci_lo), time(f.now.ci_hi), f.ratio, f.verdict,
+      f.verdict == 'open' and ', this measurement was disturbed (grade D)' or ''))
+    slower = slower or f.verdict == 'slower'
+  end
+  return slower and 3 or 0
+end
+
+-- The words before "--" are ours.
+local function split(argv)
+  local ours, own = {}, {}
+  local into = ours
+  for _, word in ipairs(argv) do
+    if word == '--' and into == ours then into = own else into[#into + 1] = word end
+  end
+  return ours, own
+end
+
+--- Measure again.
+---@param argv string[]
+---@return integer status
+function M.main(argv)
+  local ours, own = split(argv)
+  return stored.run('replay', SPEC, ours, 'read', function(_, rest, st)
+    local id = tonumber(rest[1])
+    if not id or id ~= math.floor(id) then
+      return stored.fail('replay', rest[1] and ("'%s' is no number of a trial"):format(rest[1])
+        or 'the number of a trial is missing')
+    end
+    local replay, canonical = require 'ridge.sweep.replay', require 'ridge.store.canonical'
+    local trial, words = replay.trial(st, id), canonical.list {}
+    for i, word in ipairs(own) do words[i] = word end
+    local origin = { name = trial.recipe, source = trial.source, argv = words }
+    local sw = require('ridge.cli.remote').sweep_of(origin)
+    io.stderr:write(('trial %d of %s, measured on %s%s\n'):format(id, trial.sweep,
+      trial.cpu or '?', trial.git and ', commit ' .. trial.git or ''))
+    return print_found(replay.run(trial, origin, sw, { lab = require 'ridge.sweep.lab',
+      progress = function(text) io.stderr:write('replay: ', text, '\n') end }))
+  end)
+end
+
+return M
