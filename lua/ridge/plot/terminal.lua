@@ -80,6 +80,16 @@ local function line_of(top, bottom, width, depth, text)
   return table.concat(out)
 end
 
+--- A text in a colour, where there are any.
+---@param text string
+---@param c table color
+---@param depth string 'true', '256' or 'none'
+---@return string text
+function M.tint(text, c, depth)
+  if depth == 'none' then return text end
+  return ('\27[%sm%s\27[0m'):format(sequence('3', c, depth), text)
+end
+
 -- -- Maps -------------------------------------------------------------------------------------
 
 local function name_of(v)

@@ -41,6 +41,23 @@ local AGGREGATES = {
 }
 for _, p in ipairs { 1, 5, 10, 25, 75, 90, 95, 99 } do AGGREGATES['p' .. p] = quantile(p / 100) end
 
+--- An aggregate of numbers: count, min, max, sum, mean, median, p95 ...
+---@param name string
+---@param numbers table
+---@return number|nil value
+function M.aggregate(name, numbers)
+  local fn = AGGREGATES[name]
+  if not fn then
+    local names = {}
+    for known in pairs(AGGREGATES) do names[#names + 1] = known end
+    table.sort(names)
+    blame.raise(("there is no aggregate '%s'%s; there are %s"):format(tostring(name),
+      near.hint(tostring(name), names), table.concat(names, ', ')), 'EARG')
+  end
+  table.sort(numbers)
+  return fn(numbers)
+end
+
 -- -- Columns -----------------------------------------------------------
 
 -- Split at commas that stand outside brackets and quotes.

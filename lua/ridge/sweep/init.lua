@@ -17,7 +17,9 @@ local identity = require 'ridge.store.identity'
 local options = require 'ridge.options'
 local override = require 'ridge.sweep.override'
 local results = require 'ridge.store.results'
+local analysis = require 'ridge.sweep.analysis'
 local part = require 'ridge.sweep.part'
+local rows_of = require 'ridge.sweep.rows'
 local rules = require 'ridge.store.rules'
 local run = require 'ridge.sweep.run'
 local sha256 = require 'ridge.store.sha256'
@@ -63,6 +65,7 @@ local RUN = {
 local RESULTS = {
   db   = { 'string' },
   role = { 'string', choices = { 'point', 'anchor' }, default = 'point' },
+  grade = { 'string', choices = { 'A', 'B', 'C', 'D' }, doc = 'at least this one' },
 }
 
 local TRIES = {}
@@ -278,13 +281,46 @@ end
 
 --- All points as plain tables: parameters, phases (`fwd`, `fwd_lo`, `fwd_hi`, `fwd_p95` ..., ns)
 -- and metrics by name, with state, grade, flags and reason; also those not measured yet.
----@param opt table|nil db, role 'point' (default) or 'anchor'
----@return table rows
+---@param opt table|nil db; role 'point' (default) or 'anchor'; grade: measured at least so well
+---@return table rows a list, with where, group, agg, sort, head, pivot (ridge.sweep.rows)
+-- >> sw:results{ grade = 'B' }:where 'batch >= 64':sort '-fwd.gflops':head(5)
 function Sweep:results(opt)
   opt = options.check(RESULTS, opt, 'sw:results')
   return read(self, opt.db, 'sw:results', function(st, sweep)
-    return results.rows(st, sweep.id, opt.role)
+    local rows = rows_of.new(results.rows(st, sweep.id, opt.role))
+    if not opt.grade then return rows end
+    return rows:where(function(row) return row.grade ~= nil and row.grade <= opt.grade end)
   end)
+end
+
+--- The points that none beats in all of these measures by more than the intervals.
+-- >> sw:pareto{ min = { 'fwd', 'peak_bytes' }, max = { 'accuracy' } }
+---@param opt table min, max: columns
+---@return table rows
+function Sweep:pareto(opt)
+  opt = options.check({ min = { 'table|string' }, max = { 'table|string' } }, opt, 'sw:pareto')
+  return rows_of.new(analysis.pareto(self:results(), opt))
+end
+
+--- How a time grows with a parameter: the exponent with two standard errors, and where it changes.
+-- >> sw:exponent('fwd', 'width', { by = 'batch' })[1].text
+---@param y string a phase or metric
+---@param x string a parameter
+---@param opt table|nil by: a column, one answer for each of its values; where: which rows
+---@return table list each exponent, err, from, to, n, text; at a break: at, before, after, cause
+function Sweep:exponent(y, x, opt)
+  opt = options.check({ by = { 'string' }, where = { 'string|table' } }, opt, 'sw:exponent')
+  local machine = read(self, nil, 'sw:exponent', function(st, sweep)
+    return st.db:row([[/* machine of a sweep */ SELECT m.l1d, m.l2, m.l3 FROM main.trial t
+      JOIN main.attempt a ON a.id = t.best_attempt JOIN main.env e ON e.id = a.env_id
+      JOIN main.machine m ON m.id = e.machine_id WHERE t.sweep_id = ? LIMIT 1]], sweep.id) or {}
+  end)
+  machine.by = opt.by
+  local rows = self:results()
+  rows = opt.where and rows:where(opt.where) or rows
+  local list = analysis.exponent(rows, (y:gsub('%.', '_')), x, machine)
+  for _, found in ipairs(list) do found.text = analysis.words(found) end
+  return list
 end
 
 --- The best points by a phase or metric; points of grade D have no say.
@@ -355,6 +391,59 @@ function Sweep:samples(row, phase)
   return read(self, nil, 'sw:samples', function(st)
     return results.samples(st, row.trial, phase)
   end)
+end
+
+-- Stored databases -------------------------------------------------------------------------
+
+local Stored = {}
+Stored.__index = Stored
+
+--- A results database, for reading.
+-- >> ridge.open 'old.db':sweep 'widths':best('fwd_gflops')
+---@param path string
+---@return table database sweeps(), sweep(name)
+function M.open(path)
+  if type(path) ~= 'string' then
+    blame.raise(('open: the path of a database is expected, got %s'):format(blame.show(path)),
+      'EARG', 'open')
+  end
+  store.open(path, 'read'):close() -- what is wrong with the file is said now
+  return setmetatable({ path = path }, Stored)
+end
+
+--- What sweeps there are, the newest first.
+---@return table rows
+function Stored:sweeps() return require('ridge.store.ask').sweeps { db = self.path } end
+
+--- A stored sweep: everything of a sweep that reads (results, best, pareto, exponent, plot,
+--- samples, ceilings, compare), nothing that measures.
+---@param name string
+---@return table sweep
+function Stored:sweep(name)
+  local st = store.open(self.path, 'read')
+  local ok, found = pcall(require('ridge.store.query').sweep, st, name)
+  st:close()
+  if not ok then error(found, 0) end
+  return setmetatable({ name = found.name, stored_as = found.name, db = self.path }, {
+    __index = function(_, key)
+      if key == 'run' or key == 'ab' or key == 'dry_run' then
+        blame.raise(('%s reads a stored sweep; sw:%s needs the recipe that declares it'):format(
+          'ridge.open', key), 'EARG')
+      end
+      return Sweep[key]
+    end,
+    __tostring = function(sw) return ('stored sweep %s in %s'):format(sw.name, sw.db) end })
+end
+
+--- Hold the stored results against those of another sweep's database, unpaired.
+-- >> ridge.open 'old.db':sweep 'widths':compare(ridge.open 'new.db':sweep 'widths')
+---@param other table a sweep that has run, or a stored one
+---@return table results as of ridge.sweep.compare
+function Sweep:compare(other)
+  if not (type(other) == 'table' and other.db and self.db) then
+    blame.raise('sw:compare: two sweeps that have run are needed', 'EARG', 'sw:compare')
+  end
+  return (M.compare(self.db, other.db, { sweep = self.stored_as or self.name }))
 end
 
 return setmetatable(M, { __call = function(_, name) return M.sweep(name) end })

@@ -1,0 +1,170 @@
+-- SPDX-License-Identifier: MIT
+-- Rows as a value, fronts, exponents, and stored sweeps without their recipe.
+
+local analysis = require 'ridge.sweep.analysis'
+local cheap_lab = dofile 'tests/lua/sweep/cheap_lab.lua'
+local folders = dofile 'tests/lua/store/folder.lua'
+local rows_of = require 'ridge.sweep.rows'
+local sweep = require 'ridge.sweep'
+
+local function some()
+  local list = {}
+  for _, kind in ipairs { 'a', 'b' } do
+    for _, batch in ipairs { 1, 8, 64 } do
+      list[#list + 1] = { trial = #list + 1, kind = kind, batch = batch, state = 'ok', grade = 'A',
+        fwd = batch * (kind == 'a' and 10 or 20), fwd_lo = 1, fwd_hi = 2, fwd_gflops = 5 }
+    end
+  end
+  list[3].fwd = nil
+  return rows_of.new(list)
+end
+
+local function column(rows, name)
+  local out = {}
+  for i, row in ipairs(rows) do out[i] = row[name] or 'none' end
+  return out
+end
+
+describe('rows', function()
+  it('are filtered by values, lists, limits, texts and functions', function()
+    local rows = some()
+    assert.same({ 1, 2, 3 }, column(rows:where { kind = 'a' }, 'trial'))
+    assert.same({ 2, 3, 5, 6 }, column(rows:where { batch = { ge = 8 } }, 'trial'))
+    assert.same({ 2, 5 }, column(rows:where { batch = { gt = 1, lt = 64 } }, 'trial'))
+    assert.same({ 1, 3 }, column(rows:where { kind = 'a', batch = { 1, 64 } }, 'trial'))
+    assert.same({ 5, 6 }, column(rows:where 'batch >= 8 and kind = "b"', 'trial'))
+    assert.same({ 1 }, column(rows:where(function(r) return r.fwd == 10 end), 'trial'))
+    assert.equal(6, #rows)
+    for wrong, pattern in pairs { ['batsh > 1'] = "did you mean 'batch'",
+        ['batch >'] = 'character' } do
+      local ok, err = pcall(rows.where, rows, wrong)
+      assert.is_false(ok)
+      assert.matches(pattern, err.message)
+    end
+    assert.has_error(function() rows:where { batch = { above = 3 } } end)
+    assert.has_error(function() rows:where(3) end)
+  end)
+
+  it('are sorted, what has no value last, and cut', function()
+    assert.same({ 10, 20, 80, 160, 1280, 'none' }, column(some():sort 'fwd', 'fwd'))
+    assert.same({ 1280, 160, 80, 20, 10, 'none' }, column(some():sort '-fwd', 'fwd'))
+    assert.same({ 6, 5 }, column(some():sort '-fwd':head(2), 'trial'))
+    assert.equal(6, #some():head(99))
+  end)
+
+  it('are grouped and aggregated', function()
+    local rows = some():group 'kind':agg { t = 'median fwd', n = 'count fwd', g = 'max fwd.gflops' }
+    assert.same({ 'a', 'b' }, column(rows, 'kind'))
+    assert.same({ 45, 160 }, column(rows, 't'))
+    assert.same({ 2, 3 }, column(rows, 'n'))
+    assert.same({ 1280 }, column(some():agg { most = 'max fwd' }, 'most'))
+    local ok, err = pcall(function() some():group 'kind':agg { t = 'medium fwd' } end)
+    assert.is_false(ok)
+    assert.matches("did you mean 'median'", err.message)
+    assert.has_error(function() some():group 'kind':agg { t = 'fwd' } end)
+  end)
+
+  it('print as a table, the first twenty', function()
+    local text = tostring(some())
+    assert.matches('batch', text)
+    assert.matches('%f[%d]1280%f[%D]', text)
+    assert.is_nil(text:find '\27')
+    local many = {}
+    for i = 1, 50 do many[i] = { k = i } end
+    assert.matches('%.%.%. 30 rows more$', tostring(rows_of.new(many)))
+    assert.equal('no rows', tostring(rows_of.new {}))
+  end)
+
+  it('stand against each other in a table', function()
+    local pivot = some():pivot { rows = 'kind', cols = 'batch', cell = 'fwd' }
+    assert.same({ 'a', 'b' }, pivot.rows)
+    assert.same({ 20, 160, 1280 }, pivot.cells[2])
+    assert.is_nil(pivot.cells[1][3])
+    assert.matches('a +10 +80 +%-', pivot:text())
+    assert.truthy(pivot:text 'true':find '\27%[38;2;')
+  end)
+end)
+
+describe('a front', function()
+  it('keeps what nothing beats beyond doubt', function()
+    local rows = {
+      { n = 1, t = 10, t_lo = 9, t_hi = 11, acc = 0.9 },
+      { n = 2, t = 10.5, t_lo = 9.5, t_hi = 11.5, acc = 0.8 }, -- worse, but the intervals touch
+      { n = 3, t = 20, t_lo = 19, t_hi = 21, acc = 0.8 },
+      { n = 4, t = 30, t_lo = 29, t_hi = 31, acc = 0.95 },
+      { n = 5, t = 5, t_lo = 4, t_hi = 6, acc = 0.99, grade = 'D' } }
+    assert.same({ 1, 2, 4 }, column(analysis.pareto(rows, { min = { 't' }, max = { 'acc' } }), 'n'))
+    assert.same({ 1, 2 }, column(analysis.pareto(rows, { min = 't' }), 'n'))
+    assert.has_error(function() analysis.pareto(rows, {}) end)
+  end)
+end)
+
+describe('an exponent', function()
+  local function grown(power, noise)
+    local rows = {}
+    for i = 4, 13 do
+      local x = 2 ^ i
+      rows[#rows + 1] = { x = x, fwd = 3 * x ^ power(x) * (1 + (noise or 0) * (-1) ^ i),
+        fwd_bytes = 4 * x * x, b = 1 }
+    end
+    return rows
+  end
+
+  it('is that of a power law, with its error', function()
+    local found = analysis.exponent(grown(function() return 2 end, 0.03), 'fwd', 'x')[1]
+    assert.near(2, found.exponent, 0.02)
+    assert.is_true(found.err > 0.005 and found.err < 0.05)
+    assert.is_nil(found.at)
+    assert.matches('^%d%.%d%d ± %d%.%d%d on 16%.%.8192$', analysis.words(found))
+    local by = analysis.exponent(grown(function() return 2 end), 'fwd', 'x', { by = 'b' })
+    assert.equal(1, by[1].by)
+  end)
+
+  it('breaks where it changes, and says which cache is left there', function()
+    local rows = grown(function() return 1 end)
+    for _, row in ipairs(rows) do
+      if row.x > 256 then row.fwd = 3 * 256 * (row.x / 256) ^ 2.5 end
+    end
+    local found = analysis.exponent(rows, 'fwd', 'x', { l1d = 1000, l2 = 4 * 300 * 300 })[1]
+    assert.near(1, found.before, 0.05)
+    assert.near(2.5, found.after, 0.1)
+    assert.is_true(found.at > 200 and found.at < 600)
+    assert.equal('L2', found.cause)
+    assert.matches('working set = L2', analysis.words(found))
+  end)
+
+  it('needs three points', function()
+    assert.has_error(function() analysis.exponent({ { x = 1, fwd = 1 } }, 'fwd', 'x') end)
+  end)
+end)
+
+describe('a stored sweep', function()
+  it('is read without its recipe', function()
+    local folder = folders.new()
+    local db = folder .. '/s.db'
+    local sw = sweep 'land' { space = { k = sweep.geom(1, 64) }, measure = function(p, _, m)
+      m:time('fwd', function() return p.k * 10 end)
+      m:metric('error', 1 / p.k, { better = 'lower' })
+    end }
+    sw:run { db = db, lab = cheap_lab.new(), progress = false }
+    assert.equal(7, #sw:results { grade = 'A' })
+    assert.equal(7, #sw:pareto { min = { 'fwd', 'error' } })
+    assert.near(1, sw:exponent('fwd', 'k')[1].exponent, 1e-6)
+    local stored = require('ridge').open(db)
+    assert.equal('land', stored:sweeps()[1].sweep)
+    local old = stored:sweep 'land'
+    assert.equal(7, #old:results())
+    assert.equal(1, old:best('fwd')[1].k)
+    assert.equal('samples', old:plot('samples', { y = 'fwd' }).kind)
+    assert.equal(7, #old:compare(sw))
+    local ok, err = pcall(function() old:run() end)
+    assert.is_false(ok)
+    assert.matches('needs the recipe', err.message)
+    ok, err = pcall(stored.sweep, stored, 'lend')
+    assert.is_false(ok)
+    assert.matches("did you mean 'land'", err.message)
+    assert.has_error(function() require('ridge').open(folder .. '/none.db') end)
+    assert.has_error(function() require('ridge').open(3) end)
+    folders.remove(folder)
+  end)
+end)
