@@ -9,6 +9,9 @@
 #ifndef RG_FLAGS
 #define RG_FLAGS ""
 #endif
+#ifndef RG_GIT /* build/git.h: the commit, as another field */
+#define RG_GIT ""
+#endif
 
 int32_t rg_abi(void)
 {
@@ -28,7 +31,7 @@ const char *rg_build_facts(void)
 #else
          "true"
 #endif
-         RG_GIT "}";
+      RG_GIT "}";
 }
 
 /* Nothing is opened or initialised here: backends only say which kernels they have. */

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 #include <wchar.h>
 
@@ -80,6 +81,19 @@ static void handle_signals(EditLine *el)
 
 /* -- Reading keys ----------------------------------------------------------------- */
 
+enum { CTRL_D = 4 };
+
+/* Keys that were typed before the prompt, while the terminal was in its own line mode: a Ctrl-D
+** among them is a zero byte by now. */
+static int typed_ahead;
+
+static void count_ahead(void)
+{
+  int n = 0;
+
+  typed_ahead = ioctl(fileno(in), FIONREAD, &n) == 0 ? n : 0;
+}
+
 /* One character of the terminal, decoded; libedit's own reader loses a Ctrl-C. */
 static int read_key(EditLine *el, wchar_t *key)
 {
@@ -108,6 +122,10 @@ static int read_key(EditLine *el, wchar_t *key)
     if (n < 0) {
       if (errno == EINTR || errno == EAGAIN) continue;
       return -1;
+    }
+    if (typed_ahead > 0) {
+      typed_ahead--;
+      if (byte == '\0') byte = CTRL_D;
     }
     used = mbrtowc(key, &byte, 1, &decoding);
     if (used == (size_t)-2) continue;
@@ -171,13 +189,21 @@ static char *prompt(EditLine *el)
 static void bind_keys(void)
 {
   static const char *const keys[][2] = {
-    { "^I", "ridge-complete" },           { "^R", "em-inc-search-prev" },
-    { "^W", "ed-delete-prev-word" },      { "^[[A", "ed-search-prev-history" },
-    { "^[OA", "ed-search-prev-history" }, { "^[[B", "ed-search-next-history" },
-    { "^[OB", "ed-search-next-history" }, { "^[[3~", "ed-delete-next-char" },
-    { "^[[H", "ed-move-to-beg" },         { "^[[F", "ed-move-to-end" },
-    { "^[[1~", "ed-move-to-beg" },        { "^[[4~", "ed-move-to-end" },
-    { "^[[1;5C", "em-next-word" },        { "^[[1;5D", "ed-prev-word" },
+    { "^I", "ridge-complete" },
+    { "^R", "em-inc-search-prev" },
+    { "^W", "ed-delete-prev-word" },
+    { "^[[A", "ed-search-prev-history" },
+    { "^[OA", "ed-search-prev-history" },
+    { "^[[B", "ed-search-next-history" },
+    { "^[OB", "ed-search-next-history" },
+    { "^[[3~", "ed-delete-next-char" },
+    { "^[[H", "ed-move-to-beg" },
+    { "^[[F", "ed-move-to-end" },
+    { "^[[1~", "ed-move-to-beg" },
+    { "^[[4~", "ed-move-to-end" },
+    { "^[[1;5C", "em-next-word" },
+    { "^[[1;5D", "ed-prev-word" },
+    { "^@", "ed-unassigned" }, /* Ctrl-Space: would take the next key as it is, Ctrl-C too */
   };
   for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
     el_set(editor, EL_BIND, keys[i][0], keys[i][1], NULL);
@@ -270,6 +296,7 @@ static int read_edited(lua_State *L)
   /* before the prompt appears, not with the first key as libedit does it: keys that come in between
   ** would be read by the terminal's own line editing */
   el_set(editor, EL_PREP_TERM, 1);
+  count_ahead();
   line = el_gets(editor, &n);
   release_signals();
   completing = NULL;

@@ -30,6 +30,25 @@ describe('the prompt', function()
     assert.equal(0, term:leave())
   end)
 
+  it('ends with a Ctrl-D that was pressed before the prompt came', function()
+    -- the terminal's own line mode turns it into a zero byte
+    for _ = 1, 8 do
+      local again = program.prompt(home)
+      again:expect '>> '
+      again:send 'print("a" .. "b")\r'
+      again:expect 'ab\n'
+      again:send '\4'
+      assert.equal(0, again:wait())
+    end
+  end)
+
+  it('does not take Ctrl-Space for the beginning of something', function()
+    enter('6*7', '42\n')
+    term:send '\0'
+    term:send '\4'
+    assert.equal(0, term:wait())
+  end)
+
   it('greets with one line', function()
     local again = program.prompt(home)
     local text = again:expect '>> '
