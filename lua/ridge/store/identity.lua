@@ -112,9 +112,13 @@ local reserved
 ---@param name string
 function M.check_name(name)
   reserved = reserved or schema.reserved()
-  if type(name) ~= 'string' or not name:find '^[%w_][%w_.%-]*$' or #name > 60 then
-    blame.raise(('a sweep is named by letters, digits, "_", "-" and ".", not %s')
-      :format(type(name) == 'string' and ('%q'):format(name) or type(name)), 'EARG')
+  if type(name) ~= 'string' then
+    blame.raise(("the name comes first: ridge.sweep 'widths' { space = ..., measure = ... }; here "
+      .. 'is a %s in its place'):format(type(name)), 'EARG')
+  end
+  if not name:find '^[%w_][%w_.%-]*$' or #name > 60 then
+    blame.raise(('a sweep is named by letters, digits, "_", "-" and ".", not %q'):format(name),
+      'EARG')
   end
   if reserved[name:lower()] or name:lower():find '^sqlite_' then
     blame.raise(('%q is the name of a table; call the sweep something else'):format(name), 'EARG')

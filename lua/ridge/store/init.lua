@@ -56,7 +56,8 @@ end
 local function check_version(version, path)
   if version ~= 'new' and version > schema.VERSION then
     blame.raise(('%s was written by a newer ridge (schema %d, this one writes %d); it can be read '
-      .. 'but not written here'):format(path, version, schema.VERSION), 'ENOSUP')
+      .. 'but not written here; update ridge, or measure into another file with --db')
+      :format(path, version, schema.VERSION), 'ENOSUP')
   end
 end
 
@@ -74,12 +75,14 @@ local function open_write(path)
   if place.exists(path) then
     check_file(path)
     if not place.writable(path) then
-      blame.raise(('%s is read-only for this user'):format(path), 'EIO')
+      blame.raise(('%s is read-only for this user; make it writable, or name another with --db or '
+        .. 'RIDGE_DB'):format(path), 'EIO')
     end
   end
   if not place.writable(place.folder(path)) then
-    blame.raise(('the folder of %s is read-only for this user; the log and the lock live there too')
-      :format(path), 'EIO')
+    blame.raise(('the folder of %s is read-only for this user, and the log and the lock live there '
+      .. 'too; make it writable, or name a database elsewhere with --db or RIDGE_DB'):format(path),
+      'EIO')
   end
   local db = sqlite.open(path, 'write')
   local ok, err = pcall(function()

@@ -68,7 +68,8 @@ local MEANING = {
   [10] = { 'SQLITE_IOERR', 'EIO', 'reading or writing failed' },
   [11] = { 'SQLITE_CORRUPT', 'EFORMAT', 'the file is damaged; keep a copy and try '
     .. '`sqlite3 FILE .recover`' },
-  [13] = { 'SQLITE_FULL', 'EIO', 'the disk is full' },
+  [13] = { 'SQLITE_FULL', 'EIO', 'the disk is full; what was saved is '
+    .. 'safe, and the same command goes on when there is space' },
   [14] = { 'SQLITE_CANTOPEN', 'EIO', 'it cannot be opened' },
   [19] = { 'SQLITE_CONSTRAINT', 'EARG', 'a rule of the schema is broken' },
   [26] = { 'SQLITE_NOTADB', 'EFORMAT', 'it is not a database' },

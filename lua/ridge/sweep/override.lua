@@ -43,6 +43,19 @@ function M.condition(text, space)
   return function(p) return expression.holds(tree, p) end
 end
 
+-- A word where the recipe has numbers is a slip of the fingers, not a point to be measured.
+local function check_types(name, own, values)
+  if type(own) ~= 'table' or own[1] == nil or type(values) ~= 'table' then return end
+  local known = {}
+  for _, value in ipairs(own) do known[type(value)] = true end
+  for _, value in ipairs(values) do
+    if not known[type(value)] then
+      blame.raise(("-P %s: %s is a %s; the recipe's values are %ss, as %s"):format(name,
+        tostring(value), type(value), type(own[1]), tostring(own[1])), 'EARG', 'sweep')
+    end
+  end
+end
+
 --- A sweep's declaration with the changes in it.
 ---@param spec table what the recipe declares: space, where, protocol, samples
 ---@return table spec
@@ -62,6 +75,7 @@ function M.apply(spec)
         near and (" (did you mean '%s'?)"):format(near)
         or '; it has ' .. table.concat(names_of(spec.space), ', ')), 'EARG', 'sweep')
     end
+    check_types(name, spec.space[name], values)
     spec.space[name] = values
   end
   if given.where then

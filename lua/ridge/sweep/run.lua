@@ -188,6 +188,19 @@ local function work_through(run)
   return spent and 'budget' or nil
 end
 
+local CAUSES = [[/* causes */ SELECT min(t.id) AS trial, count(*) AS n, t.state, a.message AS reason
+  FROM trial t JOIN attempt a ON a.id = t.best_attempt WHERE t.sweep_id = ?
+  AND t.state IN ('oom', 'error', 'crashed', 'timeout') GROUP BY t.state, a.message
+  ORDER BY n DESC, trial LIMIT 3]]
+
+-- The commonest reasons of the failures, each with a trial to look at.
+local function tell_causes(run)
+  for _, row in ipairs(run.store.db:query(CAUSES, run.sweep.id)) do
+    run.progress:note(('%d x %s%s · ridge show %d'):format(row.n, row.state,
+      row.reason and ': ' .. row.reason:gsub('%s+', ' ') or '', row.trial))
+  end
+end
+
 -- The map of the sweep for a terminal with colours; a failure to draw is no failure of the sweep.
 local function view(run)
   local size = progress.size()
@@ -214,6 +227,7 @@ local function go(run, wanted)
   announce(run, pending, counts, made)
   local how = pending > 0 and work_through(run) or nil
   queue.close(st, run.sweep.id) -- also after one that died between its last point and this
+  tell_causes(run)
   return summary(run, how)
 end
 
