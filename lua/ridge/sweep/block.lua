@@ -148,6 +148,7 @@ local function flag_shared(result)
   local flags = { 'SHARED' }
   for _, flag in ipairs(result.flags or {}) do flags[#flags + 1] = flag end
   result.flags = flags
+  if result.grade then result.grade = 'D' end
   return result
 end
 

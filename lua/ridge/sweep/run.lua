@@ -62,6 +62,12 @@ local function must_isolate(run)
   return run.command and run.opt.isolate == 'auto' and pool.has_failed(run)
 end
 
+-- Points of grade D come back once. Those that were timed while others worked are D because of that,
+-- and would be again.
+local function put_back(run)
+  return run.shared and 0 or queue.again(run.store, run.sweep.id, run.shard)
+end
+
 -- Work until nothing is left, or only what this process should not do; says which.
 local function loop(run)
   local st, sweep = run.store, run.sweep
@@ -76,7 +82,7 @@ local function loop(run)
       block.work(run, claims)
       if run.one then return 'one' end
     elseif run.order or queue.recover(st) == 0 then -- what a worker's brothers lost is its parent's
-      local again = queue.again(st, sweep.id, run.shard)
+      local again = put_back(run)
       if again == 0 then return 'done' end
       run.progress:back(again)
       run.progress:note(('%s: measuring %d points of grade D once more'):format(sweep.name, again))
@@ -217,7 +223,7 @@ local function go(run, wanted)
   local back = queue.recover(st)
   run.sweep, made = identity.ensure(st, wanted, opt.new)
   local counts = queue.counts(st, run.sweep.id, run.shard)
-  local pending = (counts.pending or 0) + queue.again(st, run.sweep.id, run.shard)
+  local pending = (counts.pending or 0) + put_back(run)
   run.progress = progress.new(run.sweep.name, counts, { style = opt.progress,
     view = function() return view(run) end })
   if back > 0 then
