@@ -382,12 +382,28 @@ local GRADES = [[/* grades */ SELECT a.grade AS k, count(*) AS n FROM trial t
 local LAST = [[/* last activity */ SELECT max(coalesce(a.ended, a.began)) FROM attempt a
   JOIN trial t ON t.id = a.trial_id WHERE t.sweep_id = ?]]
 
---- The sweeps of an open database, the newest first, and how far each is.
+-- Points that ended last, and the time from the first beginning to the last end of them.
+local RATE = [[/* rate */ SELECT count(*) AS n, max(ended) - min(began) AS us FROM (
+  SELECT a.began, a.ended FROM attempt a JOIN trial t ON t.id = a.trial_id
+  WHERE t.sweep_id = ? AND a.ended IS NOT NULL ORDER BY a.ended DESC LIMIT 64)]]
+
+-- Seconds that a sweep under way still needs, at the rate of its last points; '' when none is.
+local function left(st, sweep, states)
+  local rest = (states.pending or 0) + (states.running or 0)
+  if (states.running or 0) == 0 then return '' end
+  local rate = st.db:query(RATE, sweep.id)[1]
+  if rate.n == 0 or (rate.us or 0) <= 0 then return '' end
+  local s = math.ceil(rest * rate.us / 1e6 / rate.n)
+  return ('%d:%02d:%02d'):format(s / 3600, s / 60 % 60, s % 60)
+end
+
+--- The sweeps of an open database, the newest first, and how far each is: points done and running,
+--- the time that is left at the rate of its last 64 points, failures by cause, grades.
 ---@param st table
 ---@return table found titles, lines
 function M.sweeps(st)
-  local found = { titles = { 'sweep', 'done', 'points', 'running', 'failed', 'grades', 'last' },
-    lines = {} }
+  local found = { lines = {}, titles = { 'sweep', 'done', 'points', 'running', 'left', 'failed',
+    'grades', 'last' } }
   for i, sweep in ipairs(st.db:query '/* sweeps */ SELECT id, name FROM sweep ORDER BY id DESC') do
     local states, all, done = by_key(st, STATES, sweep.id), 0, 0
     for state, n in pairs(states) do
@@ -395,7 +411,7 @@ function M.sweeps(st)
       if DONE[state] then done = done + n end
     end
     local last = st.db:value(LAST, sweep.id)
-    found.lines[i] = { sweep.name, done, all, states.running or 0,
+    found.lines[i] = { sweep.name, done, all, states.running or 0, left(st, sweep, states),
       counted(states, { 'oom', 'timeout', 'error', 'crashed', 'cancelled' }),
       counted(by_key(st, GRADES, sweep.id), { 'A', 'B', 'C', 'D' }),
       last and os.date('%Y-%m-%d %H:%M', last / 1e6) or nil }

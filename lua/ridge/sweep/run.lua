@@ -62,8 +62,8 @@ local function must_isolate(run)
   return run.command and run.opt.isolate == 'auto' and pool.has_failed(run)
 end
 
--- Points of grade D come back once. Those that were timed while others worked are D because of that,
--- and would be again.
+-- Points of grade D come back once. Those that were timed while others worked are D because of
+-- that, and would be again.
 local function put_back(run)
   return run.shared and 0 or queue.again(run.store, run.sweep.id, run.shard)
 end

@@ -2,6 +2,7 @@
 -- The commands that read a database, as typed: what they print where, and their exit status.
 
 local folders = dofile 'tests/lua/store/folder.lua'
+local sqlite = require 'ridge.store.sqlite'
 
 local RECIPE = [[
 local ridge = require 'ridge'
@@ -35,6 +36,16 @@ describe('the command', function()
     local text, status = ridge 'sweeps'
     assert.equal(0, status)
     assert.matches('squares%s+3%s+4%s+0%s+1 error', text)
+  end)
+
+  it('sweeps says how long one under way still takes, from its last points', function()
+    local st = sqlite.open(db, 'write')
+    st:exec [[UPDATE attempt SET began = 5000000 * id, ended = 5000000 * (id + 1);
+      UPDATE trial SET state = 'running' WHERE state = 'error']]
+    local text = ridge 'sweeps'
+    st:exec "UPDATE trial SET state = 'error' WHERE state = 'running'"
+    assert.matches('squares%s+3%s+4%s+1%s+0:00:05', text)
+    st:close()
   end)
 
   it('query prints rows, and one sentence for what is wrong', function()
