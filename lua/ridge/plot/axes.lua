@@ -27,11 +27,11 @@ local LABEL_SPACE, LABEL_HEIGHT = 12, 30
 ---@return table ticks array of {value=, text=}
 ---@return string|nil name of the unit, if the texts do not carry it
 function M.ticks(axis, n)
-  local values = {}
-  for _, v in ipairs(axis.ticks or axis.scale:ticks(n)) do
+  local values, out, kind = {}, {}, axis.kind or 'number'
+  local factor, name = unit.common(kind, max(abs(axis.scale.lo), abs(axis.scale.hi)))
+  for _, v in ipairs(axis.ticks or axis.scale:ticks(n, 1 / factor)) do
     if axis.scale:holds(v) then values[#values + 1] = v end
   end
-  local out, kind = {}, axis.kind or 'number'
   if axis.categories then
     for _, v in ipairs(values) do out[#out + 1] = { value = v, text = axis.categories[v] } end
     return out
@@ -44,7 +44,6 @@ function M.ticks(axis, n)
     for i, v in ipairs(values) do out[i] = { value = v, text = unit.number(v) } end
     return out
   end
-  local factor, name = unit.common(kind, max(abs(axis.scale.lo), abs(axis.scale.hi)))
   local scaled = {}
   for i, v in ipairs(values) do scaled[i] = v * factor end
   for i, text in ipairs(unit.decimals(scaled)) do out[i] = { value = values[i], text = text } end

@@ -125,12 +125,14 @@ local function nice_step(span, n)
   return 10 * power
 end
 
-local function linear_ticks(lo, hi, n)
+-- Round multiples of `unit`: 20 KB is round, its 20480 bytes are not.
+local function linear_ticks(lo, hi, n, unit)
+  lo, hi = lo / unit, hi / unit
   local step = nice_step(hi - lo, n - 1)
   local out
   repeat
     out = {}
-    for i = ceil(lo / step - 1e-9), floor(hi / step + 1e-9) do out[#out + 1] = i * step end
+    for i = ceil(lo / step - 1e-9), floor(hi / step + 1e-9) do out[#out + 1] = i * step * unit end
     step = nice_step(step * 1.01, 1)
   until #out <= n
   return out
@@ -177,15 +179,16 @@ end
 
 --- Values for ticks, at most n of them.
 ---@param n integer
+---@param one number|nil what ticks are round multiples of, where they are not powers; default 1
 ---@return table ticks rising array
-function Scale:ticks(n)
+function Scale:ticks(n, one)
   n = max(n, 2)
   local out
   if self.base == 2 then out = power_ticks(self, n)
   elseif self.base then out = decade_ticks(self, n) end
   -- Less than about a decade: round numbers of a linear axis, at their logarithmic places.
   if not out or #out < 3 then
-    local plain = linear_ticks(self.lo, self.hi, n)
+    local plain = linear_ticks(self.lo, self.hi, n, one or 1)
     if not out or #plain > #out then out = plain end
   end
   return out

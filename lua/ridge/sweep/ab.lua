@@ -113,6 +113,20 @@ local function by_match(sw, wanted, match, which)
   return found, order
 end
 
+-- Numbers by size, words by the alphabet, one parameter after the other.
+local function before(match)
+  return function(x, y)
+    for _, name in ipairs(match) do
+      local u, v = x.match[name], y.match[name]
+      if u ~= v then
+        if type(u) == 'number' and type(v) == 'number' then return u < v end
+        return tostring(u) < tostring(v)
+      end
+    end
+    return false
+  end
+end
+
 --- The pairs of points that two descriptions make.
 ---@param sw table  a declared sweep
 ---@param a table   parameters and their values
@@ -129,10 +143,10 @@ function M.pairs(sw, a, b, match)
   local out = {}
   for _, key in ipairs(order) do
     if bs[key] then
-      out[#out + 1] = { a = as[key], b = bs[key], match = pick(as[key], match), key = key }
+      out[#out + 1] = { a = as[key], b = bs[key], match = pick(as[key], match) }
     end
   end
-  table.sort(out, function(x, y) return x.key < y.key end)
+  table.sort(out, before(match))
   if #out == 0 then
     blame.raise(('sw:ab: no point with %s has a partner with %s'):format(space.label(a),
       space.label(b)), 'EARG', 'sw:ab')

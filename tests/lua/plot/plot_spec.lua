@@ -70,6 +70,7 @@ describe('scales', function()
     for _, v in ipairs(scale.log(50, 700, 2):ticks(6)) do
       assert.near(0, (math.log(v) / math.log(2)) % 1, 1e-9)
     end
+    assert.same({ 20480, 40960, 61440, 81920 }, scale.linear(20000, 90000):ticks(5, 1024))
   end)
 
   it('are logarithmic where the range is geometric only', function()

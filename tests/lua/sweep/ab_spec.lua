@@ -57,6 +57,12 @@ describe('the pairs of a sweep', function()
     assert.same({}, one[1].match)
   end)
 
+  it('stand in the order of their sizes', function()
+    local many = declare { space = { impl = { 'short', 'long' }, k = { 16, 4, 128 } } }
+    local found = ab.pairs(many, { impl = 'short' }, { impl = 'long' })
+    for i, k in ipairs { 4, 16, 128 } do assert.same({ k = k }, found[i].match) end
+  end)
+
   it('leave out what has no partner', function()
     local sw = declare { where = function(p) return p.k == 4 or p.impl == 'short' end }
     assert.equal(1, #ab.pairs(sw, { impl = 'short' }, { impl = 'long' }))
