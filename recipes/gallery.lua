@@ -6,7 +6,7 @@
 -- and the same few points measured several times.  Running it again goes on where it was.
 --
 -- machine: any; the pictures say which
--- time:    about three minutes on two cores
+-- time:    about two minutes on two cores
 -- result:  results/gallery.db, and a PNG of each kind in the folder `out`
 --
 --     ./ridge recipes/gallery.lua [--quick] [--theme dark] [--out results/kept/gallery]
