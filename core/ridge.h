@@ -25,6 +25,7 @@
 #include "ridge/tensor.h"
 #include "ridge/op.h"
 #include "ridge/image.h"
+#include "ridge/loss.h"
 #include "ridge/grad.h"
 #include "ridge/graph.h"
 #include "ridge/layer.h"

@@ -35,6 +35,8 @@
   RG_OP_LINE(ARGMAX,      argmax)           \
   RG_OP_LINE(ARGMIN,      argmin)           \
   RG_OP_LINE(SOFTMAX,     softmax)          \
+  RG_OP_LINE(CROSS_ENTROPY,        cross_entropy)         \
+  RG_OP_LINE(CROSS_ENTROPY_BACK,   cross_entropy_back)    \
   RG_OP_LINE(MATMUL,      matmul)           \
   RG_OP_LINE(LINEAR,      linear)           \
   RG_OP_LINE(LOWRANK_LINEAR,       lowrank_linear)        \

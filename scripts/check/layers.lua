@@ -17,6 +17,8 @@ local C_ROWS = {
   { "ridge" }, -- core/ridge.h, core/*.c
   { "host" },  -- lua/*.c
 }
+-- Public headers of op, which has more than one family.
+local OF_OP = { image = true, loss = true, step = true }
 local LUA_ROWS = {
   { "host", "class", "near" }, -- host: what the program's C gives to Lua
   { "blame" },
@@ -51,7 +53,7 @@ for rank, row in ipairs(C_ROWS) do for _, room in ipairs(row) do C_RANK[room] = 
 for rank, row in ipairs(LUA_ROWS) do for _, room in ipairs(row) do LUA_RANK[room] = rank end end
 
 local function c_room(path)
-  if path == "core/ridge/image.h" then return "op" end -- it is of op, which has two headers
+  if OF_OP[path:match "^core/ridge/(%w+)%.h$"] then return "op" end
   return path:match("^core/ridge/([%w_]+)%.h$") or path:match("^core/([%w_]+)/") or
     path:match("^core/[^/]+$") and "ridge" or path:match("^(gpu)/") or
     path:match("^lua/[^/]+$") and "host"

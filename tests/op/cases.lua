@@ -387,5 +387,6 @@ cases.softmax = {
 dofile(HERE .. 'cases_product.lua')(M, join)
 -- Images.
 dofile(HERE .. 'cases_image.lua')(M)
+dofile(HERE .. 'cases_train.lua')(M)
 
 return M

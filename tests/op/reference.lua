@@ -543,5 +543,7 @@ end
 dofile(HERE .. 'reference_product.lua')(M)
 -- Images.
 dofile(HERE .. 'reference_image.lua')(M)
+-- Training.
+dofile(HERE .. 'reference_train.lua')(M)
 
 return M

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Cross entropy of scores with labels, softmax included: signature, shape rule, gradient, cost,
+** public entries.  The kernels are in core/cpu/loss.c.
+**
+** The logarithm of the sum of exponentials is a hidden result: with it the gradient is one pass,
+** softmax(x) - target, that needs no maximum.
+*/
+#include "op/list.h"
+#include "op/loss.h"
+#include "op/rule.h"
+
+extern const rg_op rg_op_cross_entropy;
+extern const rg_op rg_op_cross_entropy_back;
+
+/* The type losses have: that of f64 scores, else f32. */
+static int32_t loss_dtype(const rg_tensor *x)
+{
+  return x->_dtype == RG_F64 ? RG_F64 : RG_F32;
+}
+
+/* Scores, labels of their rows and, where there is one, the weight of each class. */
+static rg_status check_inputs(const rg_call *call, int32_t x_at, int32_t weight_at)
+{
+  const rg_cross_entropy_args *args = call->args;
+  const rg_tensor *x = call->in[x_at];
+  const rg_tensor *labels = call->in[x_at + 1];
+  const rg_tensor *weight = call->n_in > weight_at ? call->in[weight_at] : NULL;
+  const char *name = call->op->name;
+  char a[96];
+  char b[96];
+
+  RG_TRY(rg_check_float(call, x_at));
+  if (x->_ndim < 1 || x->_shape[x->_ndim - 1] < 1) {
+    return rg_fail(RG_ESHAPE, "%s: the scores are %s, wanted a last axis of classes", name,
+                   rg_tensor_text(x, a, sizeof(a)));
+  }
+  bool same = labels->_ndim == x->_ndim - 1;
+
+  for (int32_t i = 0; same && i < labels->_ndim; i++) {
+    same = labels->_shape[i] == x->_shape[i];
+  }
+  if (!same) {
+    return rg_fail(RG_ESHAPE, "%s: the labels are %s, wanted one for each row of %s", name,
+                   rg_tensor_text(labels, a, sizeof(a)), rg_tensor_text(x, b, sizeof(b)));
+  }
+  if (rg_dtype_is_float(labels->_dtype) || labels->_dtype == RG_BOOL) {
+    return rg_fail(RG_EDTYPE, "%s: the labels are %s, wanted whole numbers (i64, i32, i8, u8)",
+                   name, rg_tensor_text(labels, a, sizeof(a)));
+  }
+  if (weight != NULL) {
+    RG_TRY(rg_check_float(call, weight_at));
+    if (weight->_ndim != 1 || weight->_shape[0] != x->_shape[x->_ndim - 1]) {
+      return rg_fail(RG_ESHAPE, "%s: the weight is %s, wanted one number for each of %lld classes",
+                     name, rg_tensor_text(weight, a, sizeof(a)),
+                     (long long)x->_shape[x->_ndim - 1]);
+    }
+  }
+  if (!(args->o.smoothing >= 0 && args->o.smoothing <= 1)) {
+    return rg_fail(RG_EARG, "%s: smoothing is %g and not in [0, 1]", name, args->o.smoothing);
+  }
+  if (args->o.reduction < 0 || args->o.reduction >= RG_LOSS_COUNT) {
+    return rg_fail(RG_EARG, "%s: there is no reduction %d", name, args->o.reduction);
+  }
+  return RG_OK;
+}
+
+static rg_status check_present(const rg_call *call, int32_t n)
+{
+  for (int32_t i = 0; i < n; i++) {
+    RG_TRY(rg_tensor_check(call->in[i], call->op->name));
+  }
+  return RG_OK;
+}
+
+static rg_meta rows_of(const rg_tensor *x)
+{
+  rg_meta rows = { .dtype = loss_dtype(x), .ndim = x->_ndim - 1 };
+
+  for (int32_t i = 0; i < rows.ndim; i++) {
+    rows.shape[i] = x->_shape[i];
+  }
+  return rows;
+}
+
+static rg_status infer(rg_call *call)
+{
+  const rg_cross_entropy_args *args = call->args;
+
+  RG_TRY(check_present(call, 2));
+  RG_TRY(check_inputs(call, 0, 2));
+  const rg_tensor *x = call->in[0];
+
+  call->out[0] = rows_of(x);
+  call->out[1] = call->out[0];
+  call->out[2] = (rg_meta){ .dtype = loss_dtype(x), .ndim = 1, .shape = { 1 } };
+  if (args->o.reduction != RG_LOSS_NONE) {
+    call->out[0].ndim = 0;
+  }
+  call->n_out = 3;
+  /* the loss and the weight of each row, to be added up in their order */
+  call->scratch_bytes = 2 * (int64_t)sizeof(double) * rg_meta_count(&call->out[1]);
+  return RG_OK;
+}
+
+static rg_status grad(rg_grad *g)
+{
+  const rg_cross_entropy_args *args = g->call->args;
+  rg_rule r = rg_rule_of(g);
+  rg_tensor *out = NULL;
+  rg_status status = r.status;
+
+  if (g->call->n_in > 2 && g->needs[2]) {
+    return rg_fail(RG_ENOSUP, "cross_entropy: has no gradient for the weight of the classes");
+  }
+  if (status == RG_OK) {
+    status = rg_cross_entropy_back(r.dy, rg_rule_in(&r, 0), rg_rule_in(&r, 1), g->out[1], g->out[2],
+                                   g->call->n_in > 2 ? rg_rule_in(&r, 2) : NULL, &args->o, &out);
+  }
+  rg_rule_give(&r, 0, rg_rule_took(&r, status, out));
+  return rg_rule_end(&r);
+}
+
+/* As softmax, and the logarithm. */
+static rg_cost cost(const rg_call *call)
+{
+  return rg_cost_of(call, 13.0 * (double)call->in[0]->_count);
+}
+
+const rg_op rg_op_cross_entropy = {
+  .name = "cross_entropy",
+  .sig = "cross_entropy(x, labels, weight=nil, options=nil) -> loss",
+  .doc = "mean over rows of log(sum(exp(x))) - x[label]",
+  .id = RG_OP_CROSS_ENTROPY,
+  .amp = RG_AMP_F32,
+  .save_in = 7,
+  .n_hidden = 2,
+  .as_is = 7,
+  .args_size = sizeof(rg_cross_entropy_args),
+  .infer = infer,
+  .grad = grad,
+  .cost = cost,
+};
+
+rg_status rg_cross_entropy(const rg_tensor *x, const rg_tensor *labels, const rg_tensor *weight,
+                           const rg_cross_entropy_options *options, rg_tensor **out)
+{
+  rg_cross_entropy_args args = { .o = { .ignore = -1 } };
+
+  if (options != NULL) {
+    args.o = *options;
+  }
+  return rg_run1(&rg_op_cross_entropy, (const rg_tensor *const[]){ x, labels, weight },
+                 weight != NULL ? 3 : 2, &args, out);
+}
+
+/* -- Back -------------------------------------------------------------------------------- */
+
+static rg_status back_infer(rg_call *call)
+{
+  const rg_cross_entropy_args *args = call->args;
+  char a[96];
+
+  RG_TRY(check_present(call, RG_CEB_WEIGHT));
+  RG_TRY(check_inputs(call, RG_CEB_X, RG_CEB_WEIGHT));
+  const rg_tensor *x = call->in[RG_CEB_X];
+  const rg_tensor *dy = call->in[RG_CEB_DY];
+  const rg_tensor *lse = call->in[RG_CEB_LSE];
+  const rg_tensor *total = call->in[RG_CEB_TOTAL];
+  rg_meta rows = rows_of(x);
+  bool fits = args->o.reduction == RG_LOSS_NONE ? dy->_ndim == rows.ndim : dy->_ndim == 0;
+  bool like_rows = lse->_ndim == rows.ndim && lse->_dtype == rows.dtype;
+
+  for (int32_t i = 0; i < rows.ndim; i++) {
+    fits = fits && (dy->_ndim == 0 || dy->_shape[i] == rows.shape[i]);
+    like_rows = like_rows && lse->_shape[i] == rows.shape[i];
+  }
+  RG_TRY(rg_check_float(call, RG_CEB_DY));
+  if (!fits) {
+    return rg_fail(RG_ESHAPE, "%s: the gradient %s is not of the loss's shape", call->op->name,
+                   rg_tensor_text(dy, a, sizeof(a)));
+  }
+  if (!like_rows || total->_count != 1 || total->_dtype != rows.dtype) {
+    return rg_fail(RG_ESHAPE, "%s: lse is %s, wanted %s for each row, and total one of them",
+                   call->op->name, rg_tensor_text(lse, a, sizeof(a)), rg_dtype_name(rows.dtype));
+  }
+  call->out[0] = rg_meta_of(x);
+  call->n_out = 1;
+  return RG_OK;
+}
+
+/* Difference, exponential, product, the label's. */
+static rg_cost back_cost(const rg_call *call)
+{
+  return rg_cost_of(call, 13.0 * (double)call->in[RG_CEB_X]->_count);
+}
+
+const rg_op rg_op_cross_entropy_back = {
+  .name = "cross_entropy_back",
+  .sig = "cross_entropy_back(dy, x, labels, lse, total, weight=nil, options=nil) -> dx",
+  .doc = "the gradient of cross_entropy: softmax(x) less the target",
+  .id = RG_OP_CROSS_ENTROPY_BACK,
+  .amp = RG_AMP_NONE,
+  .as_is = 63,
+  .args_size = sizeof(rg_cross_entropy_args),
+  .infer = back_infer,
+  .cost = back_cost,
+};
+
+rg_status rg_cross_entropy_back(const rg_tensor *dy, const rg_tensor *x, const rg_tensor *labels,
+                                const rg_tensor *lse, const rg_tensor *total,
+                                const rg_tensor *weight, const rg_cross_entropy_options *options,
+                                rg_tensor **out)
+{
+  rg_cross_entropy_args args = { .o = { .ignore = -1 } };
+
+  if (options != NULL) {
+    args.o = *options;
+  }
+  return rg_run1(&rg_op_cross_entropy_back,
+                 (const rg_tensor *const[]){ dy, x, labels, lse, total, weight },
+                 weight != NULL ? 6 : 5, &args, out);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Losses.  What is said in ridge/op.h of all operations holds here.
+*/
+#ifndef RIDGE_LOSS_H
+#define RIDGE_LOSS_H
+
+#include "ridge/op.h"
+
+/* What becomes of the losses of single rows. */
+enum { RG_LOSS_MEAN, RG_LOSS_SUM, RG_LOSS_NONE, RG_LOSS_COUNT };
+
+/* What a cross entropy can be told; RG_LOSS_MEAN and no row ignored is { .ignore = -1 }. */
+typedef struct rg_cross_entropy_options {
+  int64_t ignore;    /* rows with this label do not count */
+  double smoothing;  /* 0 .. 1: so much of the target is spread evenly over all classes (Szegedy et
+                     ** al., 2016, section 7) */
+  int32_t reduction; /* RG_LOSS_... */
+  int32_t _pad;
+} rg_cross_entropy_options;
+
+/*
+** Cross entropy of scores with class labels, log-softmax included.  With p = softmax(x) of a row,
+** its label t, C classes, weights w (1 without) and smoothing s, the loss of the row is
+**
+**   -(1 - s) w[t] log p[t] - s/C sum_c w[c] log p[c]
+**
+** x        [... x C], float: scores, not probabilities
+** labels   [...], an integer type: 0 .. C-1
+** weight   [C], float, or NULL
+** options  NULL: the mean over all rows, no smoothing, no row ignored
+** out      new tensor, f64 for f64 scores and f32 for all others: [] (the sum, or the sum divided
+**          by the sum of w[t] over the rows that count: nan where none does) or [...]
+** RG_ESHAPE, RG_EDTYPE, RG_EARG (options, a label that is no class).
+*/
+RG_API rg_status rg_cross_entropy(const rg_tensor *x, const rg_tensor *labels,
+                                  const rg_tensor *weight, const rg_cross_entropy_options *options,
+                                  rg_tensor **out) RG_CHECK;
+
+/*
+** The gradient of rg_cross_entropy for x.
+**
+** dy       the gradient that arrives at the loss, of its shape; float
+** x, labels, weight, options
+**          as there
+** lse      [...]: log(sum(exp(x))) of each row
+** total    [1], the type of lse: what a mean divides by
+** out      new tensor, as x
+** RG_ESHAPE, RG_EDTYPE, RG_EARG.
+*/
+RG_API rg_status rg_cross_entropy_back(const rg_tensor *dy, const rg_tensor *x,
+                                       const rg_tensor *labels, const rg_tensor *lse,
+                                       const rg_tensor *total, const rg_tensor *weight,
+                                       const rg_cross_entropy_options *options,
+                                       rg_tensor **out) RG_CHECK;
+
+#endif
