@@ -17,8 +17,6 @@ local C_ROWS = {
   { "ridge" }, -- core/ridge.h, core/*.c
   { "host" },  -- lua/*.c
 }
--- Public headers of op, which has more than one family.
-local OF_OP = { image = true, loss = true, step = true }
 local LUA_ROWS = {
   { "host", "class", "near" }, -- host: what the program's C gives to Lua
   { "blame" },
@@ -53,10 +51,10 @@ for rank, row in ipairs(C_ROWS) do for _, room in ipairs(row) do C_RANK[room] = 
 for rank, row in ipairs(LUA_ROWS) do for _, room in ipairs(row) do LUA_RANK[room] = rank end end
 
 local function c_room(path)
-  if OF_OP[path:match "^core/ridge/(%w+)%.h$"] then return "op" end
-  return path:match("^core/ridge/([%w_]+)%.h$") or path:match("^core/([%w_]+)/") or
-    path:match("^core/[^/]+$") and "ridge" or path:match("^(gpu)/") or
-    path:match("^lua/[^/]+$") and "host"
+  local header = path:match "^core/ridge/(%w+)%.h$" -- op has several, one a family
+  if header and ("image loss step "):find(header .. " ", 1, true) then return "op" end
+  return header or path:match("^core/([%w_]+)/") or path:match("^core/[^/]+$") and "ridge" or
+    path:match("^(gpu)/") or path:match("^lua/[^/]+$") and "host"
 end
 
 local function lua_room(path) return path:match("^lua/ridge/([%w_]+)") or path:match("^recipes") end
