@@ -37,6 +37,10 @@
   RG_OP_LINE(SOFTMAX,     softmax)          \
   RG_OP_LINE(CROSS_ENTROPY,        cross_entropy)         \
   RG_OP_LINE(CROSS_ENTROPY_BACK,   cross_entropy_back)    \
+  RG_OP_LINE(SGD_STEP,    sgd_step)         \
+  RG_OP_LINE(ADAM_STEP,   adam_step)        \
+  RG_OP_LINE(LION_STEP,   lion_step)        \
+  RG_OP_LINE(TOTAL_NORM,  total_norm)       \
   RG_OP_LINE(MATMUL,      matmul)           \
   RG_OP_LINE(LINEAR,      linear)           \
   RG_OP_LINE(LOWRANK_LINEAR,       lowrank_linear)        \

@@ -140,4 +140,148 @@ return function(M)
       weight_of(bad[3])
     end
   end
+
+  -- -- Steps ------------------------------------------------------------------------------------
+
+  local OPTIONS = {
+    sgd_step = function(a)
+      return ffi.new('rg_sgd_options', { a.momentum, a.dampening, a.weight_decay,
+        a.nesterov and 1 or 0, 0 })
+    end,
+    adam_step = function(a)
+      return ffi.new('rg_adam_options', { a.beta1, a.beta2, a.eps, a.weight_decay,
+        a.decoupled and 1 or 0, a.amsgrad and 1 or 0 })
+    end,
+    lion_step = function(a)
+      return ffi.new('rg_lion_options', { a.beta1, a.beta2, a.weight_decay })
+    end,
+  }
+  local slot = ffi.new('rg_tensor *[1]')
+
+  -- Two parameters alike, copies of the first input with copies of the states: the call may be
+  -- made again.  The results are those of the second one.  Second moments are squares.
+  local function step_call(name)
+    return function(_, t, a, out)
+      local made, status = {}, 0
+      local function copy(x)
+        if status ~= 0 then return nil end
+        status = C.rg_clone(x, slot)
+        if status == 0 then made[#made + 1] = slot[0] end
+        return status == 0 and slot[0] or nil
+      end
+      local pairs_of = {}
+      for i, x in ipairs(t) do
+        if i ~= 2 then
+          local two = ffi.new('rg_tensor *[2]', { copy(x), copy(x) })
+          for k = 0, i > 3 and 1 or -1 do
+            if status == 0 then status = C.rg_square_(two[k]) end
+          end
+          pairs_of[#pairs_of + 1] = two
+        end
+      end
+      local count = copy(constant({ a.count }, { 1 }, 'f64'))
+      if status == 0 then
+        local inputs = ffi.new('rg_step_inputs')
+        local grads = ffi.new('const rg_tensor *[2]', { t[2], t[2] })
+        inputs.n, inputs.param, inputs.grad = 2, pairs_of[1], grads
+        for k = 0, 2 do inputs.state[k] = pairs_of[k + 2] end
+        if a.plain then inputs.state[0] = nil end
+        inputs.rate, inputs.count = constant({ a.rate }, {}, 'f32'), count
+        inputs.scale = a.scale and constant({ a.scale }, {}, 'f64') or nil
+        status = C['rg_' .. name](inputs, OPTIONS[name](a))
+      end
+      local results = {}
+      if status == 0 then
+        results = { pairs_of[1][1], pairs_of[2][1] }
+        if name == 'adam_step' then results[3] = pairs_of[a.amsgrad and 4 or 3][1] end
+        for i, x in ipairs(results) do out[i - 1] = C.rg_tensor_retain(x) end
+      end
+      for _, x in ipairs(made) do C.rg_tensor_release(x) end
+      return status
+    end
+  end
+
+  local function merged(base, more)
+    local all = {}
+    for k, v in pairs(base) do all[k] = v end
+    for k, v in pairs(more) do all[k] = v end
+    return all
+  end
+
+  -- The arguments in every shape; the numbers are exact in f32.
+  local function step_samples(inputs, base, variants)
+    local list = {}
+    local function add(shape, more)
+      local sample = { args = merged(base, more) }
+      for i = 1, more.amsgrad and inputs + 1 or inputs do sample[i] = shape end
+      list[#list + 1] = sample
+    end
+    for _, more in ipairs(variants) do add({ 5, 7 }, more) end
+    for _, shape in ipairs { {}, { 20000 }, { 2, 3, 5 }, { 0 } } do add(shape, {}) end
+    return list
+  end
+
+  local function add_step(name, inputs, base, variants, wrong)
+    local two = { { 3 }, { 3 }, { 3 }, { 3 } }
+    local same = { 'f32', 'f32', 'f32', 'f32' }
+    local bad = {
+      { { { 3 }, { 4 }, { 3 }, { 3 } }, same, base, ESHAPE },
+      { { { 3 }, { 3 }, { 4 }, { 3 } }, same, base, ESHAPE },
+      { two, { 'i32', 'f32', 'f32', 'f32' }, base, EDTYPE },
+      { two, { 'f32', 'f64', 'f32', 'f32' }, base, EDTYPE },
+      { two, { 'f32', 'f32', 'f64', 'f32' }, base, EDTYPE },
+    }
+    for _, more in ipairs(wrong) do bad[#bad + 1] = { two, same, merged(base, more), EARG } end
+    for _, each in ipairs(bad) do
+      each[1] = { unpack(each[1], 1, inputs) }
+      each[2] = { unpack(each[2], 1, inputs) }
+    end
+    local large = { args = base }
+    for i = 1, inputs do large[i] = { 300, 1000 } end
+    cases[name] = {
+      call = step_call(name), n_out = name == 'adam_step' and 3 or 2,
+      reference = reference[name],
+      samples = step_samples(inputs, base, variants),
+      dtypes = { 'f32', 'f64' }, ulps = 8,
+      -- half parameters and gradients keep their states in f32
+      mixed = { { 'bf16', 'bf16', 'f32', 'f32', 'f32' }, { 'f16', 'f32', 'f32', 'f32', 'f32' } },
+      large = { large },
+      bad = bad,
+    }
+    for _, sample in ipairs(cases[name].samples) do
+      local a = sample.args
+      constant({ a.rate }, {}, 'f32')
+      constant({ a.count }, { 1 }, 'f64')
+      if a.scale then constant({ a.scale }, {}, 'f64') end
+    end
+  end
+
+  add_step('sgd_step', 3,
+    { rate = 0.125, count = 4, momentum = 0.5, dampening = 0, weight_decay = 0 },
+    { {}, { count = 0 }, { nesterov = true }, { weight_decay = 0.25, dampening = 0.25 },
+      { count = 0, dampening = 0.5 }, { scale = 0.5 }, { scale = 0 / 0 } },
+    { { momentum = 1 }, { momentum = -0.5 }, { weight_decay = -1 }, { plain = true } })
+  add_step('adam_step', 4,
+    { rate = 0.125, count = 4, beta1 = 0.875, beta2 = 0.75, eps = 0.0625, weight_decay = 0 },
+    { {}, { count = 0 }, { weight_decay = 0.25 }, { weight_decay = 0.25, decoupled = true },
+      { amsgrad = true }, { scale = 0.5 }, { scale = math.huge } },
+    { { beta1 = 1 }, { beta2 = -0.1 }, { eps = -1 }, { weight_decay = 0 / 0 } })
+  add_step('lion_step', 3,
+    { rate = 0.125, count = 4, beta1 = 0.875, beta2 = 0.75, weight_decay = 0 },
+    { {}, { weight_decay = 0.25 }, { scale = -2 }, { scale = 0 / 0 } },
+    { { beta1 = 1 }, { weight_decay = -1 }, { plain = true } })
+
+  cases.total_norm = {
+    call = function(_, t, _, out)
+      local n = #t
+      return C.rg_total_norm(ffi.new('const rg_tensor *[?]', math.max(n, 1), t), n, out)
+    end,
+    reference = reference.total_norm,
+    samples = { { { 5 } }, { { 3, 4 }, { 7 } }, { { 0 }, { 2 } }, { {}, { 40, 50 }, { 3 } },
+      { { 17000 }, { 3 } } },
+    dtypes = FLOATS, ulps = 8,
+    mixed = { { 'f32', 'bf16', 'f64' } },
+    large = { { { 300, 1000 }, { 70000 } } },
+    bad = { { { { 3 }, { 2 } }, { 'f32', 'i32' }, {}, EDTYPE } },
+  }
 end

@@ -85,4 +85,101 @@ return function(M) -- M: the rest of the reference
     end
     return { dx }
   end
+
+  -- -- Steps ------------------------------------------------------------------------------------
+
+  -- The same shape and type, with magnitudes.
+  local function like(x, dtype)
+    local y = M.new(x.shape, dtype or x.dtype)
+    y.magnitude = {}
+    return y
+  end
+
+  local function put(y, i, value, size)
+    y[i] = value
+    y.magnitude[i] = math.max(math.abs(value), size or 0)
+  end
+
+  -- Parameter, gradient and first state, as they are before the step; the scale not finite: nil.
+  local function begin(inputs, a)
+    local p, g, m = inputs[1], inputs[2], inputs[3]
+    local scale = a.scale or 1
+    if scale ~= scale or math.abs(scale) == math.huge then return nil, p, m end
+    return scale, p, g, m
+  end
+
+  --- Gradient descent: p and b after a step.
+  function M.sgd_step(inputs, a)
+    local scale, p, g, b = begin(inputs, a)
+    if not scale then return { p, g } end
+    local out_p, out_b = like(p), like(b)
+    for i = 1, M.count(p.shape) do
+      local d = scale * g[i] + a.weight_decay * p[i]
+      local size = math.abs(scale * g[i]) + math.abs(a.weight_decay * p[i])
+      local keep, take = a.momentum, 1 - a.dampening
+      if a.count == 0 then keep, take = 0, 1 end
+      local now = keep * b[i] + take * d
+      size = math.abs(keep * b[i]) + take * size
+      put(out_b, i, now, size)
+      local step = a.nesterov and d + a.momentum * now or now
+      put(out_p, i, p[i] - a.rate * step, math.abs(p[i]) + a.rate * 2 * size)
+    end
+    return { out_p, out_b }
+  end
+
+  --- Adam: p, m and v (the largest v with a.amsgrad) after a step; inputs[4] is the root of v.
+  function M.adam_step(inputs, a)
+    local scale, p, g, m = begin(inputs, a)
+    local root, top = inputs[4], inputs[5]
+    local v, most = like(root), top and like(top)
+    for i = 1, M.count(p.shape) do
+      v[i] = root[i] * root[i]
+      if top then most[i] = top[i] * top[i] end
+    end
+    if not scale then return { p, g, most or v } end
+    local out_p, out_m, out_v = like(p), like(m), like(v)
+    local t = a.count + 1
+    for i = 1, M.count(p.shape) do
+      local d = scale * g[i] + (a.decoupled and 0 or a.weight_decay * p[i])
+      local size = math.abs(scale * g[i]) + math.abs(a.weight_decay * p[i])
+      local first = a.beta1 * m[i] + (1 - a.beta1) * d
+      local second = a.beta2 * v[i] + (1 - a.beta2) * d * d
+      local largest = most and math.max(most[i], second) or second
+      put(out_m, i, first, math.abs(m[i]) + size)
+      put(out_v, i, most and largest or second, v[i] + size * size)
+      local by = math.sqrt(largest) / math.sqrt(1 - a.beta2 ^ t) + a.eps
+      local rate = a.rate / (1 - a.beta1 ^ t)
+      local start = a.decoupled and (1 - a.rate * a.weight_decay) * p[i] or p[i]
+      put(out_p, i, start - rate * first / by,
+        math.abs(p[i]) + rate * (math.abs(m[i]) + size) / by * 2)
+    end
+    return { out_p, out_m, out_v }
+  end
+
+  --- Lion: p and m after a step.
+  function M.lion_step(inputs, a)
+    local scale, p, g, m = begin(inputs, a)
+    if not scale then return { p, g } end
+    local out_p, out_m = like(p), like(m)
+    for i = 1, M.count(p.shape) do
+      local d = scale * g[i]
+      local way = a.beta1 * m[i] + (1 - a.beta1) * d
+      local sign = way > 0 and 1 or way < 0 and -1 or 0
+      put(out_p, i, (1 - a.rate * a.weight_decay) * p[i] - a.rate * sign,
+        math.abs(p[i]) + a.rate)
+      put(out_m, i, a.beta2 * m[i] + (1 - a.beta2) * d, math.abs(m[i]) + math.abs(d))
+    end
+    return { out_p, out_m }
+  end
+
+  --- The norm of all elements of all inputs.
+  function M.total_norm(inputs)
+    local sum = 0
+    for _, x in ipairs(inputs) do
+      for i = 1, M.count(x.shape) do sum = sum + x[i] * x[i] end
+    end
+    local y = M.new({}, 'f64')
+    y[1] = math.sqrt(sum)
+    return { y }
+  end
 end

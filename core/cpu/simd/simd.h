@@ -77,12 +77,40 @@ typedef struct rg_simd_random {
   void (*normal_f64)(double *y, const uint32_t *x, int64_t n);
 } rg_simd_random;
 
+/* The numbers of one optimizer step, the same for all elements. */
+typedef struct rg_step_numbers {
+  double scale;  /* of the gradients */
+  double decay;  /* times the parameter, added to the gradient */
+  double shrink; /* times the parameter, before the step */
+  double rate;
+  double beta1; /* of the first moment; of momentum */
+  double beta2; /* of the second moment; what momentum takes in of the gradient */
+  double root;  /* times the root of the second moment */
+  double eps;
+  double ahead; /* Nesterov's momentum */
+  bool nesterov;
+} rg_step_numbers;
+
+/* A step over n elements of a parameter; unused states are NULL. */
+typedef void rg_step_loop(void *param, const void *grad, void *const *state,
+                          const rg_step_numbers *numbers, int64_t n);
+typedef double rg_square_sum(const void *x, int64_t n);
+
+/* By type: f32, f64. */
+typedef struct rg_simd_step {
+  rg_step_loop *sgd[2];
+  rg_step_loop *adam[2];
+  rg_step_loop *lion[2];
+  rg_square_sum *square_sum[2];
+} rg_simd_step;
+
 typedef struct rg_simd_tables {
   const rg_simd_unary *unary;
   const rg_simd_binary *binary;
   const rg_simd_cast *cast;
   const rg_simd_reduce *reduce;
   const rg_simd_random *random;
+  const rg_simd_step *step;
 } rg_simd_tables;
 
 /* ORDER: RG_ISA_BASE, RG_ISA_AVX2, RG_ISA_AVX512 */

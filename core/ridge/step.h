@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Steps of optimizers, each over any number of parameters in one call, and what bounds a gradient.
+** What is said in ridge/op.h of all operations holds here.
+**
+** What changes from step to step comes as tensors, so that a replayed plan sees it.  No gradient
+** flows through a step, and parameters that want one may be stepped.
+*/
+#ifndef RIDGE_STEP_H
+#define RIDGE_STEP_H
+
+#include "ridge/op.h"
+
+/* What every step takes. */
+typedef struct rg_step_inputs {
+  int32_t n; /* parameters, at least 1 */
+  int32_t _pad;
+  rg_tensor *const *param;      /* n, float, any strides; written to */
+  const rg_tensor *const *grad; /* n, each of its parameter's shape; float */
+  rg_tensor *const *state[3];   /* n each, of their parameter's shape, f64 for f64 parameters and
+                                 ** f32 for all others; written to; NULL where a step has fewer */
+  const rg_tensor *rate;        /* one element, float: the learning rate */
+  const rg_tensor *scale;       /* one element, float: gradients are multiplied by it; where it is
+                                 ** not finite the whole step is left out; NULL: 1 */
+  rg_tensor *count;             /* [1], f64: steps taken so far; the step adds 1 */
+} rg_step_inputs;
+
+/* What gradient descent can be told. */
+typedef struct rg_sgd_options {
+  double momentum;     /* 0: there is no state */
+  double dampening;    /* of what momentum takes in */
+  double weight_decay; /* added to the gradient: g + weight_decay p */
+  int32_t nesterov;    /* 1: Nesterov's momentum */
+  int32_t _pad;
+} rg_sgd_options;
+
+/*
+** Gradient descent, with momentum as Sutskever et al. (2013) and PyTorch have it:
+** b = momentum b + (1 - dampening) g (b = g in the first step), p -= rate b, or with Nesterov
+** p -= rate (g + momentum b).
+**
+** inputs   state[0]: b, where momentum is not 0
+** options  NULL: all zero
+** RG_ESHAPE, RG_EDTYPE, RG_EARG.
+*/
+RG_API rg_status rg_sgd_step(const rg_step_inputs *inputs, const rg_sgd_options *options) RG_CHECK;
+
+/* What Adam can be told; rg_adam_step takes them as they are, 0 included. */
+typedef struct rg_adam_options {
+  double beta1;
+  double beta2;
+  double eps;
+  double weight_decay;
+  int32_t decoupled; /* 1: p -= rate weight_decay p (AdamW); 0: added to the gradient */
+  int32_t amsgrad;   /* 1: divide by the largest second moment so far (Reddi et al., 2018) */
+} rg_adam_options;
+
+/*
+** Adam (Kingma and Ba, 2015) and AdamW (Loshchilov and Hutter, 2019), step t:
+** m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g g,
+** p -= rate m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps).
+**
+** inputs   state: m, v and, with amsgrad, the largest v
+** options  must be given
+** RG_ESHAPE, RG_EDTYPE, RG_EARG.
+*/
+RG_API rg_status rg_adam_step(const rg_step_inputs *inputs,
+                              const rg_adam_options *options) RG_CHECK;
+
+/* What Lion can be told. */
+typedef struct rg_lion_options {
+  double beta1;
+  double beta2;
+  double weight_decay; /* decoupled */
+} rg_lion_options;
+
+/*
+** Lion (Chen et al., 2023): p -= rate (sign(beta1 m + (1 - beta1) g) + weight_decay p), then
+** m = beta2 m + (1 - beta2) g.
+**
+** inputs   state[0]: m
+** options  must be given
+** RG_ESHAPE, RG_EDTYPE, RG_EARG.
+*/
+RG_API rg_status rg_lion_step(const rg_step_inputs *inputs,
+                              const rg_lion_options *options) RG_CHECK;
+
+/*
+** The Euclidean norm of all elements of all tensors, added up in f64: nan or inf where one of them
+** is.
+**
+** xs       n, float, any shapes and types
+** n        at least 1
+** out      new tensor [], f64
+** RG_EDTYPE, RG_EARG.
+*/
+RG_API rg_status rg_total_norm(const rg_tensor *const *xs, int32_t n, rg_tensor **out) RG_CHECK;
+
+#endif
