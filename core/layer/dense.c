@@ -37,20 +37,6 @@ rg_status rg_layer_bias(int64_t n, bool wanted, double bound, rg_generator *gene
   return wanted ? uniform(&n, 1, bound, generator, out) : RG_OK;
 }
 
-/* Name the parameters and hand the layer out, or let go of it. */
-static rg_status finish(rg_layer *layer, rg_status status, rg_layer **out)
-{
-  if (status == RG_OK) {
-    status = rg_layer_name_params(layer);
-  }
-  if (status != RG_OK) {
-    rg_layer_release(layer);
-    return status;
-  }
-  *out = layer;
-  return RG_OK;
-}
-
 /* -- Dense ------------------------------------------------------------------------------------- */
 
 rg_status rg_linear_layer(int64_t n_in, int64_t n_out, int32_t bias, uint64_t seed, rg_layer **out)
@@ -71,7 +57,7 @@ rg_status rg_linear_layer(int64_t n_in, int64_t n_out, int32_t bias, uint64_t se
     if (status == RG_OK) {
       status = rg_layer_bias(n_out, bias != 0, bound, generator, &layer->bias);
     }
-    status = finish(layer, status, out);
+    status = rg_layer_finish(layer, status, out);
   }
   rg_generator_release(generator);
   return status;
@@ -106,7 +92,7 @@ rg_status rg_linear_layer_of(rg_tensor *weight, rg_tensor *bias, rg_layer **out)
   RG_TRY(rg_layer_new(RG_LAYER_LINEAR, weight->_shape[1], weight->_shape[0], &layer));
   layer->part[0] = rg_tensor_retain(weight);
   layer->bias = bias != NULL ? rg_tensor_retain(bias) : NULL;
-  return finish(layer, RG_OK, out);
+  return rg_layer_finish(layer, RG_OK, out);
 }
 
 /* -- Low rank ---------------------------------------------------------------------------------- */
@@ -140,7 +126,7 @@ rg_status rg_lowrank_layer(int64_t n_in, int64_t n_out, int64_t rank, int32_t bi
     if (status == RG_OK) {
       status = rg_layer_bias(n_out, bias != 0, bound, generator, &layer->bias);
     }
-    status = finish(layer, status, out);
+    status = rg_layer_finish(layer, status, out);
   }
   rg_generator_release(generator);
   return status;
@@ -225,5 +211,5 @@ rg_status rg_lowrank_from(const rg_layer *dense, int64_t rank, rg_layer **out)
   if (status == RG_OK && dense->bias != NULL) {
     status = rg_clone(dense->bias, &layer->bias);
   }
-  return finish(layer, status, out);
+  return rg_layer_finish(layer, status, out);
 }

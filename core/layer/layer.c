@@ -44,10 +44,24 @@ void rg_layer_release(rg_layer *layer)
   rg_host_free(layer);
 }
 
+rg_status rg_layer_finish(rg_layer *layer, rg_status status, rg_layer **out)
+{
+  if (status == RG_OK) {
+    status = rg_layer_name_params(layer);
+  }
+  if (status != RG_OK) {
+    rg_layer_release(layer);
+    return status;
+  }
+  *out = layer;
+  return RG_OK;
+}
+
 int32_t rg_layer_parts(const rg_layer *layer)
 {
   switch (layer->kind) {
   case RG_LAYER_LINEAR:
+  case RG_LAYER_CONV2D:
     return 1;
   case RG_LAYER_LOWRANK:
     return 2;
@@ -80,6 +94,7 @@ rg_status rg_layer_name_params(rg_layer *layer)
   }
   switch (layer->kind) {
   case RG_LAYER_LINEAR:
+  case RG_LAYER_CONV2D:
     rg_layer_add_param(layer, "weight", rg_tensor_retain(layer->part[0]), true);
     break;
   case RG_LAYER_LOWRANK:
@@ -133,6 +148,7 @@ static rg_status copy_layer(const rg_layer *layer, int32_t dtype, rg_layer **out
   copy->n_terms = layer->n_terms;
   copy->rank = layer->rank;
   copy->p = layer->p;
+  copy->conv = layer->conv;
   status = RG_OK;
   for (int32_t i = 0; i < rg_layer_parts(layer) && status == RG_OK; i++) {
     status = copy_part(layer->part[i], dtype, &copy->part[i]);
@@ -140,15 +156,7 @@ static rg_status copy_layer(const rg_layer *layer, int32_t dtype, rg_layer **out
   if (status == RG_OK && layer->bias != NULL) {
     status = copy_part(layer->bias, dtype, &copy->bias);
   }
-  if (status == RG_OK) {
-    status = rg_layer_name_params(copy);
-  }
-  if (status != RG_OK) {
-    rg_layer_release(copy);
-    return status;
-  }
-  *out = copy;
-  return RG_OK;
+  return rg_layer_finish(copy, status, out);
 }
 
 rg_status rg_layer_clone(const rg_layer *layer, rg_layer **out)
@@ -187,6 +195,12 @@ rg_status rg_layer_forward(const rg_layer *layer, const rg_tensor *x, rg_tensor 
     return rg_linear(x, part[0], layer->bias, layer->act, out);
   case RG_LAYER_LOWRANK:
     return rg_lowrank_linear(x, part[0], part[1], layer->bias, layer->act, out);
+  case RG_LAYER_CONV2D: {
+    rg_conv2d_options options = layer->conv;
+
+    options.act = layer->act;
+    return rg_conv2d(x, part[0], layer->bias, &options, out);
+  }
   default:
     break;
   }
@@ -246,6 +260,9 @@ rg_status rg_layer_facts_of(const rg_layer *layer, rg_layer_facts *out)
   case RG_LAYER_LOWRANK:
     f.trainable_count = f.stored_count = layer->rank * both;
     break;
+  case RG_LAYER_CONV2D:
+    f.trainable_count = f.stored_count = layer->part[0]->_count;
+    break;
   default:
     f.trainable_count = layer->n_terms * layer->rank * both;
     f.stored_count = 2 * f.trainable_count;
@@ -259,7 +276,8 @@ rg_status rg_layer_facts_of(const rg_layer *layer, rg_layer_facts *out)
     f.packed_bytes += rg_derived_bytes(layer->part[i]->_storage);
   }
   f.stored_bytes = weight_bytes + (layer->bias != NULL ? rg_tensor_bytes(layer->bias) : 0);
-  f.exceeds_dense = weight_bytes > layer->n_in * layer->n_out * rg_dtype_bytes(f.dtype);
+  f.exceeds_dense = layer->kind != RG_LAYER_CONV2D &&
+                    weight_bytes > layer->n_in * layer->n_out * rg_dtype_bytes(f.dtype);
   *out = f;
   return RG_OK;
 }
@@ -300,7 +318,7 @@ rg_status rg_layer_weight(const rg_layer *layer, rg_tensor **out)
   if (layer == NULL || out == NULL) {
     return rg_fail(RG_EARG, "layer: a pointer is NULL");
   }
-  if (layer->kind == RG_LAYER_LINEAR) {
+  if (layer->kind == RG_LAYER_LINEAR || layer->kind == RG_LAYER_CONV2D) {
     return rg_clone(layer->part[0], out);
   }
   if (layer->kind == RG_LAYER_LOWRANK) {

@@ -24,6 +24,7 @@ struct rg_layer {
   int64_t n_terms;
   int64_t rank;
   double p;
+  rg_conv2d_options conv; /* of a convolution */
   /* what the operation takes: weight | a, b | left, right | s1, u1_bits, u2_bits, s2 */
   rg_tensor *part[RG_LAYER_PARTS];
   rg_tensor *bias; /* or NULL */
@@ -53,6 +54,9 @@ rg_status rg_layer_uniform(int64_t rows, int64_t cols, double bound, rg_generato
 /* The same, a vector, or NULL if not wanted. */
 rg_status rg_layer_bias(int64_t n, bool wanted, double bound, rg_generator *generator,
                         rg_tensor **out) RG_CHECK;
+
+/* Name the parameters and hand the layer out; where status is none, let go of it. */
+rg_status rg_layer_finish(rg_layer *layer, rg_status status, rg_layer **out) RG_CHECK;
 
 /* Both factors of a sketched layer, [n_in x 2TR] and [2TR x n_out], whatever its form. */
 rg_status rg_sketch_factors(const rg_layer *layer, rg_tensor **left, rg_tensor **right) RG_CHECK;

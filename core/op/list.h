@@ -20,6 +20,8 @@
   RG_OP_LINE(COPY,        copy)             \
   RG_OP_LINE(CAST,        cast)             \
   RG_OP_LINE(CONCAT,      concat)           \
+  RG_OP_LINE(TAKE,        take)             \
+  RG_OP_LINE(TAKE_BACK,   take_back)        \
   RG_OP_LINE(UNIFORM,     uniform)          \
   RG_OP_LINE(NORMAL,      normal)           \
   RG_OP_LINE(SIGNS,       signs)            \

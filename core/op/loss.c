@@ -145,7 +145,7 @@ const rg_op rg_op_cross_entropy = {
 rg_status rg_cross_entropy(const rg_tensor *x, const rg_tensor *labels, const rg_tensor *weight,
                            const rg_cross_entropy_options *options, rg_tensor **out)
 {
-  rg_cross_entropy_args args = { .o = { .ignore = -1 } };
+  rg_cross_entropy_args args = { .o = { .ignore = -100 } };
 
   if (options != NULL) {
     args.o = *options;
@@ -212,7 +212,7 @@ rg_status rg_cross_entropy_back(const rg_tensor *dy, const rg_tensor *x, const r
                                 const rg_tensor *weight, const rg_cross_entropy_options *options,
                                 rg_tensor **out)
 {
-  rg_cross_entropy_args args = { .o = { .ignore = -1 } };
+  rg_cross_entropy_args args = { .o = { .ignore = -100 } };
 
   if (options != NULL) {
     args.o = *options;

@@ -198,7 +198,7 @@ const rg_op rg_op_lion_step = {
   .cost = lion_cost,
 };
 
-/* -- Entries ------------------------------------------------------------------------------------ */
+/* -- Entries ---------------------------------------------------------------------------------- */
 
 static rg_status check_inputs(const rg_op *op, const rg_step_inputs *inputs, int64_t states)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Layers: named parameters and the operation that uses them.  Dense, low-rank, sketched.
+** Layers: named parameters and the operation that uses them.  Dense, low-rank, sketched,
+** convolution.
 **
 ** A layer is made in f32 on the CPU from an explicit seed; making one never touches the default
 ** random stream.  Its parameters are marked as weights (rg_tensor_set_param), so that packed copies
@@ -9,12 +10,13 @@
 #ifndef RIDGE_LAYER_H
 #define RIDGE_LAYER_H
 
+#include "ridge/image.h"
 #include "ridge/op.h"
 
 typedef struct rg_layer rg_layer;
 
 /* Kinds of layers. */
-enum { RG_LAYER_LINEAR, RG_LAYER_LOWRANK, RG_LAYER_SKLINEAR, RG_LAYER_KIND_COUNT };
+enum { RG_LAYER_LINEAR, RG_LAYER_LOWRANK, RG_LAYER_SKLINEAR, RG_LAYER_CONV2D, RG_LAYER_KIND_COUNT };
 
 /* How a sketched layer keeps its fixed signs: as numbers (stored), or one bit each (bits), expanded
 ** in tiles as they are used.  AUTO is STORED, the faster one where it was measured (results/). */
@@ -122,6 +124,23 @@ RG_API rg_status rg_sklinear_from(const rg_layer *dense, int64_t num_terms, int6
 */
 RG_API rg_status rg_lowrank_from(const rg_layer *dense, int64_t rank, rg_layer **out) RG_CHECK;
 
+/*
+** A convolution, y = act(conv2d(x, w) + b), initialised like PyTorch's: both uniform in
+** +-1/sqrt(c_in / groups * rows * columns).
+**
+** c_in, c_out    channels, at least 1, multiples of the groups
+** rows, columns  of the kernel, at least 1
+** options        as for rg_conv2d; the activation is the layer's; NULL: all zero
+** bias           1: with one
+** seed           of the draws
+** out            new reference; parameters: weight [c_out x c_in/groups x rows x columns],
+**                bias [c_out]
+** RG_EARG.
+*/
+RG_API rg_status rg_conv2d_layer(int64_t c_in, int64_t c_out, int64_t rows, int64_t columns,
+                                 const rg_conv2d_options *options, int32_t bias, uint64_t seed,
+                                 rg_layer **out) RG_CHECK;
+
 RG_API rg_layer *rg_layer_retain(rg_layer *layer);
 RG_API void rg_layer_release(rg_layer *layer);
 
@@ -140,10 +159,10 @@ RG_API rg_status rg_layer_to(const rg_layer *layer, int32_t dtype, rg_layer **ou
 /* -- Using --------------------------------------------------------------------- */
 
 /*
-** Apply a layer to the last axis.
+** Apply a layer: to the last axis or, a convolution, to images.
 **
-** x        [... x n_in], float
-** out      new tensor [... x n_out]
+** x        [... x n_in], float; images as rg_conv2d takes them
+** out      new tensor [... x n_out], or images
 ** RG_ESHAPE, RG_EDTYPE.
 */
 RG_API rg_status rg_layer_forward(const rg_layer *layer, const rg_tensor *x,
@@ -186,7 +205,7 @@ typedef struct rg_layer_facts {
   int64_t stored_count; /* values, signs included, however they are kept */
   int64_t stored_bytes; /* of the parameters */
   int64_t packed_bytes; /* of the packed copies that exist now */
-  double flops_per_row;
+  double flops_per_row; /* of a convolution: for each place of the result, all channels */
   double p;
   int32_t exceeds_dense; /* 1: its weights take more bytes than a dense layer's of the same type */
   int32_t _pad;
@@ -197,7 +216,7 @@ RG_API rg_status rg_layer_facts_of(const rg_layer *layer, rg_layer_facts *out) R
 
 /*
 ** The matrix the layer multiplies by, such that rg_linear(x, w, bias) is its forward pass: the
-** weight itself, (A B)', or (1/(2T) sum_t [S1 U1 + U2 S2])'.
+** weight itself, (A B)', or (1/(2T) sum_t [S1 U1 + U2 S2])'.  Of a convolution its weight.
 **
 ** out      new tensor [n_out x n_in]
 */

@@ -10,7 +10,7 @@
 /* What becomes of the losses of single rows. */
 enum { RG_LOSS_MEAN, RG_LOSS_SUM, RG_LOSS_NONE, RG_LOSS_COUNT };
 
-/* What a cross entropy can be told; RG_LOSS_MEAN and no row ignored is { .ignore = -1 }. */
+/* What a cross entropy can be told; all zero but { .ignore = -100 } is PyTorch's default. */
 typedef struct rg_cross_entropy_options {
   int64_t ignore;    /* rows with this label do not count */
   double smoothing;  /* 0 .. 1: so much of the target is spread evenly over all classes (Szegedy et
@@ -28,7 +28,7 @@ typedef struct rg_cross_entropy_options {
 ** x        [... x C], float: scores, not probabilities
 ** labels   [...], an integer type: 0 .. C-1
 ** weight   [C], float, or NULL
-** options  NULL: the mean over all rows, no smoothing, no row ignored
+** options  NULL: the mean over all rows, no smoothing, ignore -100
 ** out      new tensor, f64 for f64 scores and f32 for all others: [] (the sum, or the sum divided
 **          by the sum of w[t] over the rows that count: nan where none does) or [...]
 ** RG_ESHAPE, RG_EDTYPE, RG_EARG (options, a label that is no class).

@@ -133,6 +133,28 @@ RG_API rg_status rg_cast(const rg_tensor *x, int32_t dtype, rg_tensor **out) RG_
 RG_API rg_status rg_concat(const rg_tensor *const *xs, int32_t n, int32_t axis,
                            rg_tensor **out) RG_CHECK;
 
+/*
+** Rows of a table by their numbers.
+**
+** x        [rows x ...], any type
+** index    [...], an integer type: numbers from 0
+** out      new tensor [... of index x ... of a row]
+** RG_ESHAPE, RG_EDTYPE, RG_EARG (a number that is no row).
+*/
+RG_API rg_status rg_take(const rg_tensor *x, const rg_tensor *index, rg_tensor **out) RG_CHECK;
+
+/*
+** The gradient of rg_take: rows added up at their numbers.
+**
+** dy       [... of index x ... of a row], float
+** index    as there
+** rows     of the table
+** out      new tensor [rows x ...]
+** RG_ESHAPE, RG_EDTYPE, RG_EARG (a number that is no row).
+*/
+RG_API rg_status rg_take_back(const rg_tensor *dy, const rg_tensor *index, int64_t rows,
+                              rg_tensor **out) RG_CHECK;
+
 /* -- Random numbers ------------------------------------------------------------ */
 
 /*

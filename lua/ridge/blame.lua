@@ -92,6 +92,15 @@ function M.within(name, f)
   return renamed(name, pcall(f))
 end
 
+--- Can this value be called: a function, or a module?
+---@param value any
+---@return boolean
+function M.callable(value)
+  if type(value) == 'function' then return true end
+  local meta = type(value) == 'table' and getmetatable(value)
+  return type(meta) == 'table' and meta.__call ~= nil
+end
+
 local LONGEST = 60 -- bytes shown of a value
 
 --- A value in a few words, for messages: never its contents, never more than a line.

@@ -30,6 +30,7 @@ local M = {
 --- Name of the submodule, or {module, field}, behind a name that is loaded late.
 local LATE = {
   memory = 'ridge.memory', backend = 'ridge.backend', types = 'ridge.types', nn = 'ridge.nn',
+  optim = 'ridge.optim', data = 'ridge.data',
   profile = { 'ridge.profile', 'profile' },
   measure = 'ridge.measure', bench = 'ridge.bench', plot = 'ridge.plot', store = 'ridge.store',
   sweep = { 'ridge.sweep', 'sweep' }, open = { 'ridge.sweep', 'open' },
@@ -52,7 +53,7 @@ function M.autocast(dtype, f, ...)
   if code ~= C.RG_BF16 and code ~= C.RG_F16 then
     blame.raise(("autocast: '%s' is not a smaller type; known: bf16, f16"):format(dtype))
   end
-  if type(f) ~= 'function' then blame.raise('autocast: a function is expected, got ' .. type(f)) end
+  if not blame.callable(f) then blame.raise('autocast: a function is expected, got ' .. type(f)) end
   local before = C.rg_autocast_set(code)
   local function finish(ok, ...)
     C.rg_autocast_set(before)
@@ -60,6 +61,12 @@ function M.autocast(dtype, f, ...)
     return ...
   end
   return finish(pcall(f, ...))
+end
+
+--- Seconds on a clock that only goes forward.
+---@return number s
+function M.clock()
+  return tonumber(C.rg_clock_ns()) / 1e9
 end
 
 --- The version of ridge.

@@ -117,7 +117,7 @@ end
 ---@return any what it returns
 -- >> ridge.scope(function() return ridge.ones(2):sum():item() end)
 function M.scope(f, ...)
-  if type(f) ~= 'function' then blame.raise('scope: a function is expected, got ' .. type(f)) end
+  if not blame.callable(f) then blame.raise('scope: a function is expected, got ' .. type(f)) end
   local depth = C.rg_scope_enter()
   return leave(depth, f(...))
 end

@@ -87,7 +87,7 @@ end
 ---@return table plan; plan() replays it and returns what f returned
 -- >> local x = ridge.ones(3); local p = ridge.capture(function() return x + 1 end)
 function M.capture(f, ...)
-  if type(f) ~= 'function' then blame.raise('capture: a function is expected, got ' .. type(f)) end
+  if not blame.callable(f) then blame.raise('capture: a function is expected, got ' .. type(f)) end
   call.settle()
   call.check(C.rg_capture_begin())
   return finish(pcall(f, ...))

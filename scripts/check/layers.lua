@@ -24,7 +24,7 @@ local LUA_ROWS = {
   { "ffi" },
   { "random", "types", "show" },
   { "tensor" },
-  { "backend", "memory", "nn", "plan", "profile", "process" },
+  { "backend", "data", "memory", "nn", "optim", "plan", "profile", "process" },
   { "init" }, -- require "ridge": what lies above it is loaded late
   { "measure", "plot", "store" },
   { "sweep" },

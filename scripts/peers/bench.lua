@@ -141,3 +141,53 @@ for _, terms in ipairs { 2, 4, 6, 8, 12, 16 } do
     end
   end
 end
+
+-- -- Training -------------------------------------------------------------------------------------
+
+local function mlp_step(make_optimizer)
+  return function()
+    local net = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64)):train()
+    local x, y = ridge.randn(32, 64), ridge.randn(32, 64)
+    local optimizer = make_optimizer(net)
+    return function()
+      optimizer:zero_grad()
+      nn.mse_loss(net(x), y):backward()
+      optimizer:step()
+    end
+  end
+end
+
+case('mlp_sgd_b32', mlp_step(function(net) return ridge.optim.SGD(net, { lr = 1e-3 }) end))
+case('mlp_adam_b32', mlp_step(function(net) return ridge.optim.Adam(net, { lr = 1e-3 }) end))
+
+case('lenet_sgd_b64', function()
+  local net = nn.Sequential(
+    nn.Conv2d(1, 6, 5, { padding = 2 }), nn.ReLU(), nn.MaxPool2d(2),
+    nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+    nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10)):train()
+  local x, y = ridge.randn(64, 1, 28, 28), ridge.randint(0, 10, 64)
+  local optimizer = ridge.optim.SGD(net, { lr = 1e-2, momentum = 0.9 })
+  return function()
+    optimizer:zero_grad()
+    nn.cross_entropy(net(x), y):backward()
+    optimizer:step()
+  end
+end)
+
+-- Forward and back, with the gradient of the input.
+local function linear_fb(dtype)
+  return function()
+    local layer, x = nn.Linear(2048, 1024):train(), ridge.randn(256, 2048):requires_grad_()
+    local dy = ridge.randn(256, 1024):to(dtype)
+    return function()
+      layer.weight:zero_grad()
+      layer.bias:zero_grad()
+      x:zero_grad()
+      local y = dtype == 'f32' and layer(x) or ridge.autocast(dtype, layer, x)
+      y:backward(dy)
+    end
+  end
+end
+
+case('linear_f32_fb', linear_fb 'f32')
+case('linear_bf16_fb', linear_fb 'bf16')

@@ -141,6 +141,61 @@ return function(M)
     end
   end
 
+  -- -- Rows by their numbers ----------------------------------------------------------------------
+
+  local function index_of(a) return constant(a.index, a.shape, a.type or 'i64') end
+  local many = {}
+  for i = 1, 60000 do many[i] = i * 7 % 300 end
+
+  cases.take = {
+    call = function(_, t, a, out) return C.rg_take(t[1], index_of(a), out) end,
+    reference = reference.take,
+    samples = {
+      { { 5, 3 }, args = { index = { 4, 0, 0, 2 }, shape = { 4 } } },
+      { { 3, 2, 2 }, args = { index = { 2 }, shape = {}, type = 'i32' } },
+      { { 4 }, args = { index = { 3, 1, 0, 2, 3, 3 }, shape = { 2, 3 }, type = 'u8' } },
+      { { 2, 700 }, args = { index = { 1, 0, 1 }, shape = { 3, 1 }, type = 'i8' } },
+      { { 3, 0 }, args = { index = { 1 }, shape = { 1 } } },
+      { { 3, 2 }, args = { index = {}, shape = { 0 } } },
+    },
+    dtypes = tensors.ALL, ulps = 0,
+    large = { { { 300, 20 }, args = { index = many, shape = { 60000 } } } },
+    bad = {
+      { { { 3, 2 } }, { 'f32' }, { index = { 3 }, shape = { 1 } }, EARG },
+      { { { 3, 2 } }, { 'f32' }, { index = { 0, -1 }, shape = { 2 } }, EARG },
+      { { { 3, 2 } }, { 'f32' }, { index = { 0 }, shape = { 1 }, type = 'f32' }, EDTYPE },
+      { { {} }, { 'f32' }, { index = { 0 }, shape = { 1 } }, ESHAPE },
+    },
+  }
+
+  cases.take_back = {
+    call = function(_, t, a, out) return C.rg_take_back(t[1], index_of(a), a.rows, out) end,
+    reference = reference.take_back,
+    samples = {
+      { { 4, 3 }, args = { index = { 4, 0, 0, 2 }, shape = { 4 }, rows = 5 } },
+      { { 2, 2 }, args = { index = { 2 }, shape = {}, rows = 3, type = 'i32' } },
+      { { 2, 3 }, args = { index = { 3, 1, 0, 3, 3, 3 }, shape = { 2, 3 }, rows = 4,
+        type = 'u8' } },
+      { { 3, 1, 700 }, args = { index = { 1, 0, 1 }, shape = { 3, 1 }, rows = 2, type = 'i8' } },
+      { { 0, 2 }, args = { index = {}, shape = { 0 }, rows = 3 } },
+      { { 1, 0 }, args = { index = { 1 }, shape = { 1 }, rows = 3 } },
+    },
+    dtypes = FLOATS, ulps = 2,
+    large = { { { 60000, 20 }, args = { index = many, shape = { 60000 }, rows = 300 } } },
+    bad = {
+      { { { 1, 2 } }, { 'f32' }, { index = { 3 }, shape = { 1 }, rows = 3 }, EARG },
+      { { { 1, 0 } }, { 'f32' }, { index = { 3 }, shape = { 1 }, rows = 3 }, EARG },
+      { { { 2, 2 } }, { 'f32' }, { index = { 0 }, shape = { 1 }, rows = 3 }, ESHAPE },
+      { { { 1, 2 } }, { 'i32' }, { index = { 0 }, shape = { 1 }, rows = 3 }, EDTYPE },
+      { { { 1, 2 } }, { 'f32' }, { index = { 0 }, shape = { 1 }, rows = -1 }, EARG },
+    },
+  }
+  for _, name in ipairs { 'take', 'take_back' } do
+    for _, sample in ipairs(cases[name].samples) do index_of(sample.args) end
+    for _, bad in ipairs(cases[name].bad) do index_of(bad[3]) end
+    index_of(cases[name].large[1].args)
+  end
+
   -- -- Steps ------------------------------------------------------------------------------------
 
   local OPTIONS = {

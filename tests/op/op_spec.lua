@@ -463,7 +463,7 @@ local function promises(name, entry)
     end
     assert.is_true(facts.bytes >= largest and facts.bytes < 1e6)
     assert.is_true(facts.flops >= 0 and facts.flops < 1e9)
-    local moves = { fill = true, copy = true, concat = true }
+    local moves = { fill = true, copy = true, concat = true, take = true }
     assert.is_true(moves[name] or facts.flops > 0)
   end)
 

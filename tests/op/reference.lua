@@ -539,6 +539,42 @@ function M.softmax(inputs, args)
   return { y }
 end
 
+local function row_of(shape, from)
+  local n = 1
+  for i = from, #shape do n = n * shape[i] end
+  return n
+end
+
+--- Rows of x by the numbers in args.index, whose shape is args.shape.
+function M.take(inputs, args)
+  local x = inputs[1]
+  local shape, row = { unpack(args.shape) }, row_of(x.shape, 2)
+  for i = 2, #x.shape do shape[#shape + 1] = x.shape[i] end
+  local y = M.new(shape, x.dtype)
+  for i, number in ipairs(args.index) do
+    for k = 1, row do y[(i - 1) * row + k] = x[number * row + k] end
+  end
+  return { y }
+end
+
+--- Rows of dy added up at the numbers in args.index; a table of args.rows.
+function M.take_back(inputs, args)
+  local dy = inputs[1]
+  local shape, row = { args.rows }, row_of(dy.shape, #args.shape + 1)
+  for i = #args.shape + 1, #dy.shape do shape[#shape + 1] = dy.shape[i] end
+  local dx = M.new(shape, dy.dtype)
+  dx.magnitude = {}
+  for i = 1, args.rows * row do dx[i], dx.magnitude[i] = 0, 0 end
+  for i, number in ipairs(args.index) do
+    for k = 1, row do
+      local at, v = number * row + k, dy[(i - 1) * row + k]
+      dx[at] = dx[at] + v
+      dx.magnitude[at] = dx.magnitude[at] + math.abs(v)
+    end
+  end
+  return { dx }
+end
+
 -- The products.
 dofile(HERE .. 'reference_product.lua')(M)
 -- Images.

@@ -321,4 +321,9 @@ end
 
 M.Linear, M.LowRankLinear, M.SKLinear = Linear, LowRankLinear, SKLinear
 
+--- For the files that make other layers: the class, taking over what is in `slot`, and the options
+--- that layers have in common.
+M.base = { Layer = Layer, adopt = adopt, slot = layer_slot, seed_of = seed_of, sizes = sizes,
+  set_activation = set_activation, BIAS = BIAS, SEED = SEED, ACTIVATION = ACTIVATION }
+
 return M

@@ -82,7 +82,7 @@ end, 'the gradient that has arrived, or nil' }
 -- -- Recording ------------------------------------------------------------------------------
 
 local function in_mode(mode, what, f, ...)
-  if type(f) ~= 'function' then
+  if not blame.callable(f) then
     blame.raise(('%s: a function is expected, got %s'):format(what, type(f)))
   end
   local before = C.rg_grad_mode(mode)

@@ -11,11 +11,12 @@ local dtype = require 'ridge.tensor.dtype'
 local ops = require 'ridge.tensor.ops'
 local view = require 'ridge.tensor.view'
 local grad = require 'ridge.tensor.grad'
+local image = require 'ridge.tensor.image'
 
 local M = {}
 
 local methods, docs = {}, {}
-for _, source in ipairs { ops, view, grad } do
+for _, source in ipairs { ops, view, grad, image } do
   for name, f in pairs(source.methods) do methods[name] = f end
   for name, doc in pairs(source.docs) do docs[name] = doc end
 end

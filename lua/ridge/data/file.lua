@@ -1,0 +1,74 @@
+-- SPDX-License-Identifier: MIT
+--- Bytes of a file, plain or packed by gzip, through zlib; never more than is asked for.
+
+local ffi = require 'ffi'
+local blame = require 'ridge.blame'
+
+ffi.cdef [[
+typedef struct gzFile_s *gzFile;
+gzFile gzopen(const char *path, const char *mode);
+int gzread(gzFile file, void *buf, unsigned len);
+const char *gzerror(gzFile file, int *errnum);
+int gzclose(gzFile file);
+]]
+
+local M = {}
+
+local lib
+
+local function zlib()
+  if not lib then
+    local ok, found = pcall(ffi.load, 'libz.so.1')
+    if not ok then ok, found = pcall(ffi.load, 'z') end
+    if not ok then blame.raise('data: zlib is not installed (Debian: zlib1g)', 'ENOSUP') end
+    lib = found
+  end
+  return lib
+end
+
+local File = {}
+File.__index = File
+
+--- Open a file for reading; gzip is recognised by its content.
+---@param path string
+---@return table file
+function M.open(path)
+  if type(path) ~= 'string' then
+    blame.raise(('data: a path is expected, got %s'):format(blame.show(path)))
+  end
+  local plain, why = io.open(path, 'rb')
+  if not plain then blame.raise(('data: %s'):format(why), 'EIO') end
+  local readable = plain:read(0) or plain:seek 'end' == 0 -- a folder opens, and cannot be read
+  plain:close()
+  if not readable then blame.raise(('data: %s is no file'):format(path), 'EIO') end
+  local handle = zlib().gzopen(path, 'rb')
+  if handle == nil then blame.raise(('data: %s cannot be opened'):format(path), 'EIO') end
+  return setmetatable({ path = path, handle = ffi.gc(handle, lib.gzclose) }, File)
+end
+
+--- So many bytes, fewer at the end; a damaged gzip file is an error.
+---@param buffer any where to, uint8_t *
+---@param n number
+---@return number read
+function File:read(buffer, n)
+  local done = 0
+  while done < n do
+    local got = lib.gzread(self.handle, buffer + done, math.min(n - done, 2 ^ 28))
+    if got < 0 then
+      local code = ffi.new 'int[1]'
+      blame.raise(('data: %s is damaged: %s'):format(self.path,
+        ffi.string(lib.gzerror(self.handle, code))), 'EFORMAT')
+    end
+    if got == 0 then break end
+    done = done + got
+  end
+  return done
+end
+
+--- Close it.
+function File:close()
+  lib.gzclose(ffi.gc(self.handle, nil))
+  self.handle = nil
+end
+
+return M

@@ -1,0 +1,104 @@
+-- SPDX-License-Identifier: MIT
+--- IDX files, the format of MNIST (yann.lecun.com/exdb/mnist): two zero bytes, a type, the number of
+--- axes, the sizes as big-endian 32-bit numbers, then the elements, big-endian.
+
+local ffi = require 'ffi'
+local bit = require 'bit'
+local C = require 'ridge.ffi.lib'
+local call = require 'ridge.ffi.call'
+local blame = require 'ridge.blame'
+local make = require 'ridge.tensor.make'
+local file = require 'ridge.data.file'
+
+local M = {}
+
+-- Type byte: name of the element type, bytes, and whether they have to be turned round.
+local TYPE = { [0x08] = { 'u8', 1 }, [0x09] = { 'i8', 1 }, [0x0C] = { 'i32', 4 },
+  [0x0D] = { 'f32', 4 }, [0x0E] = { 'f64', 8 } }
+local MOST = 2 ^ 36 -- bytes: more in a header is a damaged one
+local CHUNK = 2 ^ 20
+
+local function wrong(path, text, ...)
+  blame.raise(('data.idx: %s %s'):format(path, text:format(...)), 'EFORMAT')
+end
+
+-- The sizes and the type that a header says.
+local function header(f, path)
+  local start = ffi.new 'uint8_t[4]'
+  if f:read(start, 4) < 4 then wrong(path, 'is cut off in its header') end
+  if start[0] ~= 0 or start[1] ~= 0 then
+    wrong(path, 'is no IDX file: it begins with %02x %02x, not with 00 00', start[0], start[1])
+  end
+  local kind = TYPE[start[2]]
+  if not kind then wrong(path, 'has elements of type %02x, which ridge does not read', start[2]) end
+  local ndim = start[3]
+  if ndim < 1 or ndim > 8 then wrong(path, 'has %d axes; 1 to 8 are possible', ndim) end
+  local raw = ffi.new('uint8_t[?]', 4 * ndim)
+  if f:read(raw, 4 * ndim) < 4 * ndim then wrong(path, 'is cut off in its header') end
+  local shape, count = {}, 1
+  for i = 1, ndim do
+    local at = raw + 4 * (i - 1)
+    shape[i] = ((at[0] * 256 + at[1]) * 256 + at[2]) * 256 + at[3]
+    count = count * shape[i]
+  end
+  if count * kind[2] > MOST then
+    wrong(path, 'says that it holds %s elements', table.concat(shape, ' x '))
+  end
+  return shape, count, kind
+end
+
+local function turn(buffer, n, size)
+  if size == 4 then
+    local words = ffi.cast('uint32_t *', buffer)
+    for i = 0, n / 4 - 1 do words[i] = bit.bswap(words[i]) end
+  elseif size == 8 then
+    local words = ffi.cast('uint64_t *', buffer)
+    for i = 0, n / 8 - 1 do words[i] = bit.bswap(words[i]) end
+  end
+end
+
+-- The elements. Room grows with what is really there: a damaged header takes no memory.
+local function elements(f, path, bytes, size)
+  local parts, got = {}, 0
+  while got < bytes do
+    local n = math.min(CHUNK, bytes - got)
+    local part = ffi.new('uint8_t[?]', n)
+    local read = f:read(part, n)
+    got = got + read
+    parts[#parts + 1] = { part, read }
+    if read < n then wrong(path, 'is cut off: %d of %d bytes are there', got, bytes) end
+  end
+  if f:read(ffi.new 'uint8_t[1]', 1) > 0 then
+    wrong(path, 'goes on behind its %d elements', bytes / size)
+  end
+  return parts
+end
+
+--- The tensor an IDX file holds; plain or packed by gzip.
+---@param path string
+---@return Tensor u8, i8, i32, f32 or f64
+function M.read(path)
+  local f = file.open(path)
+  local ok, result = pcall(function()
+    local shape, count, kind = header(f, path)
+    local bytes = count * kind[2]
+    local parts = elements(f, path, bytes, kind[2])
+    local all = ffi.new('uint8_t[?]', math.max(bytes, 1))
+    local at = 0
+    for _, part in ipairs(parts) do
+      ffi.copy(all + at, part[1], part[2])
+      at = at + part[2]
+    end
+    turn(all, bytes, kind[2])
+    local sizes = { unpack(shape) }
+    sizes[#sizes + 1] = { dtype = kind[1] }
+    local x = make.empty(unpack(sizes))
+    call.check(C.rg_tensor_write(x._t, all, bytes))
+    return x
+  end)
+  f:close()
+  if not ok then error(result, 0) end
+  return result
+end
+
+return M

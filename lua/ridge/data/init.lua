@@ -1,0 +1,45 @@
+-- SPDX-License-Identifier: MIT
+--- Data sets: files of numbers, and batches of them.
+
+local blame = require 'ridge.blame'
+local idx = require 'ridge.data.idx'
+local loader = require 'ridge.data.loader'
+local segments = require 'ridge.data.segments'
+
+local M = { idx = idx.read, Loader = loader.Loader, segments = segments.segments }
+
+local function exists(path)
+  local f = io.open(path, 'rb')
+  if f then f:close() end
+  return f ~= nil
+end
+
+-- A file of MNIST's own name, packed or not.
+local function find(folder, name)
+  for _, path in ipairs { folder .. '/' .. name, folder .. '/' .. name .. '.gz' } do
+    if exists(path) then return path end
+  end
+  blame.raise(('data.mnist: there is no %s, packed or not, in %s'):format(name, folder), 'EIO')
+end
+
+--- The images and labels of a folder with the four files of MNIST (or one that is named alike).
+---@param folder string
+---@return table sets train and test, each with images u8 [n x rows x columns] and labels u8 [n]
+function M.mnist(folder)
+  if type(folder) ~= 'string' then
+    blame.raise(('data.mnist: a folder is expected, got %s'):format(blame.show(folder)))
+  end
+  local out = {}
+  for name, start in pairs { train = 'train', test = 't10k' } do
+    local images = idx.read(find(folder, start .. '-images-idx3-ubyte'))
+    local labels = idx.read(find(folder, start .. '-labels-idx1-ubyte'))
+    if #images:size() ~= 3 or #labels:size() ~= 1 or images:size(1) ~= labels:size(1) then
+      blame.raise(('data.mnist: %s images and %s labels in %s do not belong together'):format(
+        images:describe(), labels:describe(), folder), 'ESHAPE')
+    end
+    out[name] = { images = images, labels = labels }
+  end
+  return out
+end
+
+return M

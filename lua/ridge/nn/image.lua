@@ -1,0 +1,96 @@
+-- SPDX-License-Identifier: MIT
+--- Layers for images: convolution, pooling, and the step from images to rows.
+
+local C = require 'ridge.ffi.lib'
+local call = require 'ridge.ffi.call'
+local ref = require 'ridge.ffi.ref'
+local class = require('ridge.class').class
+local image = require 'ridge.tensor.image'
+local base = require('ridge.nn.layer').base
+local options = require 'ridge.options'
+local Module = require 'ridge.nn.module'
+
+local M = {}
+
+-- -- Convolution --------------------------------------------------------------------------------
+
+local Conv2d = class('nn.Conv2d', base.Layer)
+local CONV = { bias = base.BIAS, seed = base.SEED, activation = base.ACTIVATION }
+for name, rule in pairs(image.CONV) do CONV[name] = rule end
+
+--- A convolution, y = act(conv2d(x, w) + b).
+---@param c_in number channels in
+---@param c_out number channels out
+---@param kernel number|table rows and columns: one number, or {rows, columns}
+---@param opts table|nil {stride = 1, padding = 0, dilation = 1, groups = 1, layout = 'nchw',
+---  bias = true, seed =, activation = 'none'}
+-- >> ridge.nn.Conv2d(1, 6, 5, {padding = 2})(ridge.ones(2, 1, 28, 28)).shape
+function Conv2d:init(c_in, c_out, kernel, opts)
+  base.sizes('nn.Conv2d', c_in, c_out)
+  opts = options.check(CONV, opts, 'nn.Conv2d')
+  local rows, columns = image.pair(kernel, 'nn.Conv2d', 'the kernel', 1)
+  local o = image.conv_options(opts, rows, columns, 'nn.Conv2d')
+  call.check(C.rg_conv2d_layer(c_in, c_out, rows, columns, o, opts.bias and 1 or 0,
+    base.seed_of(opts.seed), base.slot))
+  self.kernel, self.layout = { rows, columns }, opts.layout
+  base.set_activation(base.adopt(self), opts.activation)
+end
+
+--- A layer with copies of the parameters.
+---@return table
+function Conv2d:clone()
+  local copy = base.Layer.clone(self)
+  copy.kernel, copy.layout = self.kernel, self.layout
+  return copy
+end
+
+function Conv2d:__tostring()
+  local f = self:facts()
+  return ('nn.Conv2d(%d -> %d, %dx%d%s, %s, %d parameters)'):format(f.n_in, f.n_out, self.kernel[1],
+    self.kernel[2], f.activation ~= 'none' and ', ' .. f.activation or '', f.dtype,
+    f.trainable_count)
+end
+
+M.Conv2d = Conv2d
+
+-- -- Pooling ------------------------------------------------------------------------------------
+
+for name, method in pairs { MaxPool2d = 'max_pool2d', AvgPool2d = 'avg_pool2d' } do
+  local what = 'nn.' .. name
+  local Pool = class(what, Module)
+  local spec = method == 'avg_pool2d' and image.AVG_POOL or image.POOL
+
+  --- The largest, or the average, of each window.
+  function Pool:init(size, opts)
+    Module.init(self)
+    opts = options.check(spec, opts, what)
+    self.options = image.pool_options(size, opts, what)
+    self.rows, self.columns = image.pair(size, what, 'the size', 1)
+  end
+
+  function Pool:forward(x) return image.pool(x, method, self.options) end
+
+  function Pool:__tostring() return ('%s(%dx%d)'):format(what, self.rows, self.columns) end
+
+  M[name] = Pool
+end
+
+-- -- Rows ---------------------------------------------------------------------------------------
+
+local Flatten = class('nn.Flatten', Module)
+
+--- All axes but the first as one.
+---@param x Tensor [n x ...]
+---@return Tensor [n x the rest]
+function Flatten:forward(x)
+  ref.need(x, 'nn.Flatten')
+  local t = x._t
+  local n = t._ndim > 0 and tonumber(t._shape[0]) or 1
+  local rest = 1
+  for i = 1, t._ndim - 1 do rest = rest * tonumber(t._shape[i]) end
+  return x:reshape(n, rest)
+end
+
+M.Flatten = Flatten
+
+return M

@@ -1,0 +1,151 @@
+-- SPDX-License-Identifier: MIT
+--- Losses: how far what a network says is from what it should say. Each is a function, and a module
+--- of the same name in capitals that keeps its options.
+
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
+local call = require 'ridge.ffi.call'
+local ref = require 'ridge.ffi.ref'
+local blame = require 'ridge.blame'
+local class = require('ridge.class').class
+local options = require 'ridge.options'
+local Module = require 'ridge.nn.module'
+
+local M = {}
+
+local slot, need = ref.slot, ref.need
+
+local REDUCTION = { mean = C.RG_LOSS_MEAN, sum = C.RG_LOSS_SUM, none = C.RG_LOSS_NONE }
+local REDUCE = { 'string', default = 'mean', choices = { 'mean', 'sum', 'none' },
+  doc = 'what becomes of the losses of single rows, or elements' }
+
+local function reduced(loss, opts)
+  if opts.reduction == 'none' then return loss end
+  return opts.reduction == 'sum' and loss:sum() or loss:mean()
+end
+
+-- Prediction and target have one shape: broadcasting here is a mistake that trains nothing.
+local function both(x, y, what)
+  need(x, what)
+  need(y, what)
+  local a, b = x._t, y._t
+  local same = a._ndim == b._ndim
+  for i = 0, same and a._ndim - 1 or -1 do same = same and a._shape[i] == b._shape[i] end
+  if not same then
+    blame.raise(('%s: the prediction is %s and the target %s; they have one shape'):format(what,
+      x:describe(), y:describe()), 'ESHAPE', what)
+  end
+end
+
+-- -- Classes ------------------------------------------------------------------------------------
+
+local SPECS = {}
+
+SPECS.cross_entropy = {
+  weight = { 'any', doc = 'a number for each class, as a tensor' },
+  ignore = { 'integer', default = -100, doc = 'rows with this label do not count' },
+  smoothing = { 'number', default = 0, min = 0, max = 1,
+    doc = 'so much of the target is spread over all classes' },
+  reduction = REDUCE,
+}
+
+local cross = ffi.new('rg_cross_entropy_options')
+
+--- Cross entropy of scores with labels; softmax is part of it.
+---@param x Tensor [... x classes], scores
+---@param labels Tensor [...], whole numbers from 0
+---@param opts table|nil {weight = Tensor, ignore = -100, smoothing = 0, reduction = 'mean'}
+---@return Tensor loss one number, or with reduction = 'none' one for each row
+-- >> ridge.nn.cross_entropy(ridge.zeros(2, 4), ridge.tensor({1, 3}, {dtype = 'i64'}))
+function M.cross_entropy(x, labels, opts)
+  need(x, 'cross_entropy')
+  need(labels, 'cross_entropy')
+  opts = options.check(SPECS.cross_entropy, opts, 'cross_entropy')
+  local weight = opts.weight ~= nil and need(opts.weight, 'cross_entropy')._t or nil
+  cross.ignore, cross.smoothing = opts.ignore, opts.smoothing
+  cross.reduction = REDUCTION[opts.reduction]
+  call.settle()
+  local st = C.rg_cross_entropy(x._t, labels._t, weight, cross, slot)
+  if st ~= 0 then call.again(st, C.rg_cross_entropy, x._t, labels._t, weight, cross, slot) end
+  return ref.wrap(slot[0])
+end
+
+SPECS.bce_with_logits = {
+  pos_weight = { 'any', doc = 'how much a target of 1 counts; a tensor or a number' },
+  reduction = REDUCE,
+}
+
+--- Binary cross entropy of scores: -y log(sigmoid(x)) - (1 - y) log(1 - sigmoid(x)), which is
+--- softplus(x) - x y, and finite for every finite score.
+---@param x Tensor any shape, scores
+---@param y Tensor the same shape, from 0 to 1
+---@param opts table|nil {pos_weight =, reduction = 'mean'}
+---@return Tensor loss
+function M.bce_with_logits(x, y, opts)
+  both(x, y, 'bce_with_logits')
+  opts = options.check(SPECS.bce_with_logits, opts, 'bce_with_logits')
+  if opts.pos_weight == nil then return reduced(x:softplus() - x * y, opts) end
+  local count = y * (opts.pos_weight - 1) + 1
+  return reduced(x * (1 - y) + count * (-x):softplus(), opts)
+end
+
+-- -- Numbers ------------------------------------------------------------------------------------
+
+SPECS.mse_loss = { reduction = REDUCE }
+
+--- The squared difference.
+---@param x Tensor
+---@param y Tensor the same shape
+---@param opts table|nil {reduction = 'mean'}
+---@return Tensor loss
+-- >> ridge.nn.mse_loss(ridge.zeros(3), ridge.ones(3))
+function M.mse_loss(x, y, opts)
+  both(x, y, 'mse_loss')
+  return reduced((x - y):square(), options.check(SPECS.mse_loss, opts, 'mse_loss'))
+end
+
+SPECS.l1_loss = { reduction = REDUCE }
+
+--- The magnitude of the difference.
+---@param x Tensor
+---@param y Tensor the same shape
+---@param opts table|nil {reduction = 'mean'}
+---@return Tensor loss
+function M.l1_loss(x, y, opts)
+  both(x, y, 'l1_loss')
+  return reduced((x - y):abs(), options.check(SPECS.l1_loss, opts, 'l1_loss'))
+end
+
+SPECS.huber_loss = {
+  delta = { 'number', default = 1, min = 1e-30, doc = 'where the parabola becomes a line' },
+  reduction = REDUCE,
+}
+
+--- Half the square of small differences, and a line from delta on (Huber, 1964).
+---@param x Tensor
+---@param y Tensor the same shape
+---@param opts table|nil {delta = 1, reduction = 'mean'}
+---@return Tensor loss
+function M.huber_loss(x, y, opts)
+  both(x, y, 'huber_loss')
+  opts = options.check(SPECS.huber_loss, opts, 'huber_loss')
+  local far = (x - y):abs()
+  local near = far:minimum(opts.delta)
+  return reduced(near * (far - near * 0.5), opts)
+end
+
+-- -- Modules ------------------------------------------------------------------------------------
+
+for name, f in pairs { CrossEntropyLoss = 'cross_entropy', BCEWithLogitsLoss = 'bce_with_logits',
+                       MSELoss = 'mse_loss', L1Loss = 'l1_loss', HuberLoss = 'huber_loss' } do
+  local Loss = class('nn.' .. name, Module)
+  function Loss:init(opts)
+    Module.init(self)
+    options.check(SPECS[f], opts, 'nn.' .. name)
+    self.options = opts
+  end
+  function Loss:forward(x, y) return M[f](x, y, self.options) end
+  M[name] = Loss
+end
+
+return M

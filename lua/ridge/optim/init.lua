@@ -1,0 +1,112 @@
+-- SPDX-License-Identifier: MIT
+--- Optimizers under PyTorch's names. Each step is one call of the core over all parameters.
+
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
+local blame = require 'ridge.blame'
+local class = require('ridge.class').class
+local Optimizer = require 'ridge.optim.optimizer'
+
+local M = { Optimizer = Optimizer }
+
+local DECAY = { 'number', default = 0, min = 0, max = 1e300, doc = 'pull towards 0' }
+
+local function rate(default)
+  return { 'number', default = default, min = 0, max = 1e30, doc = 'learning rate' }
+end
+
+local function betas(first, second)
+  return { 'table', default = { first, second }, doc = 'how much moments keep: {first, second}' }
+end
+
+-- Both shares, each in [0, 1).
+local function both(given, what)
+  local a, b = given[1], given[2]
+  for _, v in ipairs { a or -1, b or -1 } do
+    if type(v) ~= 'number' or not (v >= 0 and v < 1) then
+      blame.raise(('%s: betas are two numbers in [0, 1), got %s'):format(what, blame.show(v)),
+        'EARG', what)
+    end
+  end
+  return a, b
+end
+
+-- -- Gradient descent ---------------------------------------------------------------------------
+
+local SGD = class('optim.SGD', Optimizer)
+SGD.spec = {
+  lr = rate(1e-3), weight_decay = DECAY,
+  momentum = { 'number', default = 0, min = 0, max = 0.999999999, doc = 'of earlier steps' },
+  dampening = { 'number', default = 0, min = 0, max = 1, doc = 'of what momentum takes in' },
+  nesterov = { 'boolean', default = false, doc = "Nesterov's momentum" },
+}
+SGD.step_of = function(inputs, core) return C.rg_sgd_step(inputs, core) end
+
+function SGD.n_states(o) return o.momentum > 0 and 1 or 0 end
+
+function SGD.core_options(o)
+  if o.nesterov and (o.momentum == 0 or o.dampening ~= 0) then
+    blame.raise("optim.SGD: Nesterov's momentum wants a momentum, and no dampening", 'EARG')
+  end
+  return ffi.new('rg_sgd_options', { o.momentum, o.dampening, o.weight_decay,
+    o.nesterov and 1 or 0, 0 })
+end
+
+--- Gradient descent, with momentum if you like.
+---@param params any a module, a list of tensors, or of groups {params =, lr =, ...}
+---@param opts table|nil {lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0, nesterov = false}
+-- >> net = ridge.nn.Linear(4, 2, {seed = 1})
+-- >> ridge.optim.SGD(net, {lr = 0.1, momentum = 0.9})
+function SGD:init(params, opts) Optimizer.init(self, params, opts) end
+
+M.SGD = SGD
+
+-- -- Adam ---------------------------------------------------------------------------------------
+
+for name, decoupled in pairs { Adam = false, AdamW = true } do
+  local what = 'optim.' .. name
+  local Adam = class(what, Optimizer)
+  Adam.spec = {
+    lr = rate(1e-3), betas = betas(0.9, 0.999),
+    eps = { 'number', default = 1e-8, min = 0, max = 1e300, doc = 'added to the root' },
+    weight_decay = { 'number', default = decoupled and 0.01 or 0, min = 0, max = 1e300,
+      doc = decoupled and 'pull towards 0, beside the step' or 'added to the gradient' },
+    amsgrad = { 'boolean', default = false, doc = 'divide by the largest second moment so far' },
+  }
+  Adam.step_of = function(inputs, core) return C.rg_adam_step(inputs, core) end
+
+  function Adam.n_states(o) return o.amsgrad and 3 or 2 end
+
+  function Adam.core_options(o)
+    local a, b = both(o.betas, what)
+    return ffi.new('rg_adam_options', { a, b, o.eps, o.weight_decay, decoupled and 1 or 0,
+      o.amsgrad and 1 or 0 })
+  end
+
+  --- Adam (Kingma and Ba, 2015); AdamW decays weights beside the step.
+  function Adam:init(params, opts) Optimizer.init(self, params, opts) end
+
+  M[name] = Adam
+end
+
+-- -- Lion ---------------------------------------------------------------------------------------
+
+local Lion = class('optim.Lion', Optimizer)
+Lion.spec = { lr = rate(1e-4), betas = betas(0.9, 0.99), weight_decay = DECAY }
+Lion.step_of = function(inputs, core) return C.rg_lion_step(inputs, core) end
+
+function Lion.n_states() return 1 end
+
+function Lion.core_options(o)
+  local a, b = both(o.betas, 'optim.Lion')
+  return ffi.new('rg_lion_options', { a, b, o.weight_decay })
+end
+
+--- Lion (Chen et al., 2023): steps of one size, by the sign of a moment.
+---@param params any a module, a list of tensors, or of groups
+---@param opts table|nil {lr = 1e-4, betas = {0.9, 0.99}, weight_decay = 0}
+function Lion:init(params, opts) Optimizer.init(self, params, opts) end
+
+M.Lion = Lion
+
+return M
