@@ -114,6 +114,9 @@ bool rg_amx_usable(void);
 
 /* Pack with vector instructions, from rows of f32: two rows of 32 become two rows of pairs. */
 void rg_amx_pack_rows(const float *row0, const float *row1, uint16_t *tile0, uint16_t *tile1);
+/* Two rows of 32 numbers in bf16 already. */
+void rg_amx_pack_pairs(const uint16_t *row0, const uint16_t *row1, uint16_t *tile0,
+                       uint16_t *tile1);
 void rg_amx_convert(const float *x, uint16_t *y, int64_t n);
 
 /* Tile registers for two tiles of r0 and r1 rows: 0 1 2 3 sums, 4 5 a, 6 7 b.  And back to none. */

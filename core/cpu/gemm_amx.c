@@ -38,6 +38,18 @@ void rg_amx_pack_rows(const float *row0, const float *row1, uint16_t *tile0, uin
   }
 }
 
+void rg_amx_pack_pairs(const uint16_t *row0, const uint16_t *row1, uint16_t *tile0, uint16_t *tile1)
+{
+  const __m512i first = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40,
+                                         8, 39, 7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+  const __m512i second = _mm512_add_epi16(first, _mm512_set1_epi16(16));
+  __m512i a = _mm512_loadu_si512(row0);
+  __m512i b = _mm512_loadu_si512(row1);
+
+  _mm512_storeu_si512(tile0, _mm512_permutex2var_epi16(a, first, b));
+  _mm512_storeu_si512(tile1, _mm512_permutex2var_epi16(a, second, b));
+}
+
 void rg_amx_convert(const float *x, uint16_t *y, int64_t n)
 {
   int64_t i = 0;
@@ -85,11 +97,16 @@ void rg_amx_release(void)
   _tile_release();
 }
 
-/* Two tiles of rows.  With every step so many lines of what is read next come into the second
-** cache:
-** 10 % where b is large. */
+/* What is read next: so many lines of 64 bytes with every step. */
+typedef struct ahead {
+  const char *at;
+  int64_t lines;
+} ahead;
+
+/* Two tiles of rows.  With every step some of what is read next comes into the second cache: 10 %
+** where b is large. */
 static void block_2(int64_t steps, const uint16_t *a0, const uint16_t *a1, int64_t lda,
-                    const uint16_t *b, float *c, const char *next, int64_t lines)
+                    const uint16_t *b, float *c, ahead next)
 {
   __asm__ volatile(""
                    :
@@ -100,8 +117,8 @@ static void block_2(int64_t steps, const uint16_t *a0, const uint16_t *a1, int64
   _tile_zero(2);
   _tile_zero(3);
   for (int64_t l = 0; l < steps; l++) {
-    for (int64_t q = 0; q < lines; q++, next += 64) {
-      _mm_prefetch(next, _MM_HINT_T1);
+    for (int64_t q = 0; q < next.lines; q++, next.at += 64) {
+      _mm_prefetch(next.at, _MM_HINT_T1);
     }
     /* loads between products: 7 % faster than all loads first (measured) */
     _tile_loadd(4, a0, lda * 2);
@@ -167,6 +184,21 @@ static void block_1(int64_t steps, const uint16_t *a, int64_t lda, const uint16_
   }
 }
 
+/* Bring the places of a block of the result nearer while it is computed: where it leaves the caches
+** between calls, its stores would wait. */
+static void touch(const rg_product *p, int64_t i, int64_t j)
+{
+  int64_t size = p->c_dtype == RG_F32 ? 4 : 2;
+  const char *c = (const char *)p->c + (i * p->c_row + j) * size;
+
+  for (int64_t r = 0; r < RG_AMX_ROWS; r++, c += p->c_row * size) {
+    __builtin_prefetch(c, 1, 2);
+    if (size == 4) {
+      __builtin_prefetch(c + 64, 1, 2);
+    }
+  }
+}
+
 /* -- The product ------------------------------------------------------------------------------- */
 
 /* The packed panel, made now if it is not kept. */
@@ -180,6 +212,18 @@ static const uint16_t *panel_of(const rg_gemm *g, int64_t panel, int32_t thread)
   char *room = g->room + thread * g->room_bytes;
   rg_pack_panel(&g->p->b, RG_PACK_BF16, panel, 0, g->p->k, room);
   return (const uint16_t *)room;
+}
+
+/* The packed panel behind the one at hand, which is to come nearer within so many steps. */
+static ahead behind(const rg_gemm *g, const uint16_t *b, int64_t steps)
+{
+  int64_t lines = rg_pack_panel_bytes(RG_PACK_BF16, g->p->k) / 64;
+  ahead next = { .at = (const char *)b + lines * 64 };
+
+  if (g->b != NULL && steps > 0) {
+    next.lines = rg_min_i64(8, (lines + steps - 1) / steps);
+  }
+  return next;
 }
 
 void rg_gemm_amx(const rg_gemm *g, int32_t thread, int32_t n_threads)
@@ -197,21 +241,20 @@ void rg_gemm_amx(const rg_gemm *g, int32_t thread, int32_t n_threads)
   int64_t last = p->m % RG_AMX_ROWS;
   int64_t r0 = rg_min_i64(last, 16);
   const uint16_t *a = g->a;
-  /* the panel behind this one comes nearer, a share with every block: 32 lines a step in all */
-  int64_t lines = g->b == NULL || i0 >= i1 ? 0 : rg_min_i64(8, (31 + i1 - i0) / (i1 - i0));
 
   if (i0 < whole) {
     rg_amx_configure(16, 16);
   }
   for (int64_t j = j0; j < j1; j++) {
     const uint16_t *b = panel_of(g, j, thread);
-    const char *next = (const char *)b + rg_pack_panel_bytes(RG_PACK_BF16, p->k);
+    ahead next = behind(g, b, (i1 - i0) * steps);
 
     for (int64_t i = i0; i < whole; i++) {
       const uint16_t *at = a + i * RG_AMX_ROWS * g->lda;
 
-      block_2(steps, at, at + 16 * g->lda, g->lda, b, c, next, lines);
-      next += steps * lines * 64;
+      touch(p, i * RG_AMX_ROWS, j * RG_PANEL);
+      block_2(steps, at, at + 16 * g->lda, g->lda, b, c, next);
+      next.at += steps * next.lines * 64;
       rg_gemm_end(g, c, RG_PANEL, i * RG_AMX_ROWS, RG_AMX_ROWS, j * RG_PANEL);
     }
     if (whole < i1) { /* the last rows, not a whole block */
@@ -219,7 +262,7 @@ void rg_gemm_amx(const rg_gemm *g, int32_t thread, int32_t n_threads)
 
       rg_amx_configure(r0, last - r0);
       if (last > 16) {
-        block_2(steps, at, at + 16 * g->lda, g->lda, b, c, NULL, 0);
+        block_2(steps, at, at + 16 * g->lda, g->lda, b, c, (ahead){ .lines = 0 });
       } else {
         block_1(steps, at, g->lda, b, c, last);
       }
@@ -253,6 +296,14 @@ void rg_amx_release(void)
 }
 
 void rg_amx_pack_rows(const float *row0, const float *row1, uint16_t *tile0, uint16_t *tile1)
+{
+  (void)row0;
+  (void)row1;
+  (void)tile0;
+  (void)tile1;
+}
+
+void rg_amx_pack_pairs(const uint16_t *row0, const uint16_t *row1, uint16_t *tile0, uint16_t *tile1)
 {
   (void)row0;
   (void)row1;

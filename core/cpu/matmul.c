@@ -23,6 +23,7 @@ typedef struct batch {
   int32_t ndim;
   int64_t shape[RG_MAX_DIMS];
   side x, y, z;
+  int32_t compute; /* the type factors are read in; -1: that of the result */
 } batch;
 
 /* Rows and columns of the last two axes; a vector is one row (is_row) or one column. */
@@ -50,7 +51,9 @@ static batch batch_of(const rg_call *call, const rg_tensor *z)
   const rg_tensor *x = call->in[0];
   const rg_tensor *y = call->in[1];
   int32_t tail = (x->_ndim > 1) + (y->_ndim > 1);
-  batch b = { .count = 1, .ndim = z->_ndim - tail };
+  batch b = { .count = 1,
+              .ndim = z->_ndim - tail,
+              .compute = ((const rg_matmul_args *)call->args)->compute };
 
   for (int32_t i = 0; i < b.ndim; i++) {
     b.shape[i] = z->_shape[i];
@@ -196,7 +199,7 @@ static rg_status prepare_worker(state *s, worker *w, int32_t n_threads, bool sta
                              .n = b->n,
                              .k = b->k,
                              .n_threads = n_threads,
-                             .compute = rg_product_compute(dtype),
+                             .compute = b->compute >= 0 ? b->compute : rg_product_compute(dtype),
                              .a = b->x.tensor->_data,
                              .a_dtype = b->x.tensor->_dtype,
                              .a_row = b->x.row,

@@ -65,10 +65,71 @@ static void pack_f32(const rg_weight *w, int64_t panel, int64_t k0, int64_t kn, 
   }
 }
 
+enum { TILE_STEP = 2 * RG_AMX_STEP * 16 }; /* numbers in the two tiles of one step */
+
+/* bf16 that is adjacent along the columns: two rows at a time become pairs. */
+static void pack_pairs(const rg_piece *piece, int64_t k0, int64_t kn, int64_t j, uint16_t *out)
+{
+  static const uint16_t zeros[RG_PANEL];
+  const uint16_t *row = (const uint16_t *)piece->data + k0 * piece->row + j;
+  int64_t padded = rg_pack_depth(RG_PACK_BF16, kn);
+
+  for (int64_t l = 0; l < padded; l += 2, row += 2 * piece->row) {
+    uint16_t *to = out + l / RG_AMX_STEP * TILE_STEP + l % RG_AMX_STEP * 16;
+
+    rg_amx_pack_pairs(l < kn ? row : zeros, l + 1 < kn ? row + piece->row : zeros, to,
+                      to + TILE_STEP / 2);
+  }
+}
+
+/* bf16 that is adjacent along k: neighbours are pairs already, which are turned as whole words. */
+static void pack_words(const rg_piece *piece, int64_t k0, int64_t kn, int64_t j, uint16_t *out)
+{
+  const rg_gemm_kernels *kernels = rg_gemm_kernels_now();
+  const uint16_t *from = (const uint16_t *)piece->data + j * piece->col + k0;
+  float turned[RG_AMX_STEP / 2 * RG_PANEL];
+
+  for (int64_t l = 0; l < kn; l += RG_AMX_STEP, out += TILE_STEP) {
+    int64_t words = rg_min_i64(RG_AMX_STEP, kn - l) / 2;
+
+    kernels->turn(turned, (const float *)(const void *)(from + l), piece->col / 2, words, RG_PANEL);
+    if (words < RG_AMX_STEP / 2) {
+      memset(out, 0, TILE_STEP * sizeof(*out));
+    }
+    for (int64_t r = 0; r < words; r++) {
+      memcpy(out + r * 32, turned + r * RG_PANEL, 64);
+      memcpy(out + TILE_STEP / 2 + r * 32, turned + r * RG_PANEL + 16, 64);
+    }
+  }
+}
+
+/* Whole panels of bf16 need no detour through f32. */
+static bool pack_direct(const rg_weight *w, int64_t panel, int64_t k0, int64_t kn, uint16_t *out)
+{
+  const rg_piece *piece = &w->piece[0];
+  int64_t j = panel * RG_PANEL;
+
+  if (!rg_weight_whole(w) || piece->dtype != RG_BF16 || j + RG_PANEL > w->n) {
+    return false;
+  }
+  if (piece->col == 1) {
+    pack_pairs(piece, k0, kn, j, out);
+    return true;
+  }
+  if (piece->row == 1 && piece->col % 2 == 0 && kn % 2 == 0) {
+    pack_words(piece, k0, kn, j, out);
+    return true;
+  }
+  return false;
+}
+
 static void pack_bf16(const rg_weight *w, int64_t panel, int64_t k0, int64_t kn, uint16_t *out)
 {
   float rows[CHUNK * RG_PANEL];
 
+  if (pack_direct(w, panel, k0, kn, out)) {
+    return;
+  }
   for (int64_t l = 0; l < kn; l += CHUNK) {
     int64_t n = rg_min_i64(CHUNK, kn - l);
     int64_t padded = rg_pack_depth(RG_PACK_BF16, n);

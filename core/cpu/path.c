@@ -51,6 +51,44 @@ __attribute__((constructor)) static void read_environment(void)
 
 /* -- Preparing a ------------------------------------------------------------------------------- */
 
+enum { TURN = 64 }; /* rows turned together: 32 lines of 64 numbers stay in the first cache */
+
+/* The same for an a that is adjacent across its rows: 32 columns of it at a time, turned. */
+static void convert_turned(const rg_ready *r, int64_t begin, int64_t end)
+{
+  const rg_product *p = &r->p;
+  const rg_gemm_kernels *kernels = rg_gemm_kernels_now();
+  bool pairs = r->format == RG_PACK_BF16;
+  int64_t depth = r->gemm.lda;
+  float lines[RG_PANEL * TURN];
+  float turned[TURN * RG_PANEL];
+
+  for (int64_t i = begin; i < end; i += TURN) {
+    int64_t rows = rg_min_i64(TURN, end - i);
+
+    for (int64_t l = 0; l < p->k; l += RG_PANEL) {
+      int64_t n = rg_min_i64(RG_PANEL, p->k - l);
+
+      for (int64_t k = 0; k < n; k++) {
+        rg_run_f32(p->a, p->a_dtype, i + (l + k) * p->a_col, 1, rows, lines + k * TURN);
+      }
+      kernels->turn(turned, lines, TURN, rows, n);
+      for (int64_t k = 0; k < rows; k++) {
+        int64_t at = (i + k) * depth + l;
+
+        if (pairs) {
+          rg_amx_convert(turned + k * RG_PANEL, (uint16_t *)r->a + at, n);
+        } else {
+          memcpy((float *)r->a + at, turned + k * RG_PANEL, (size_t)n * sizeof(float));
+        }
+      }
+    }
+    for (int64_t k = 0; pairs && k < rows; k++) {
+      memset((uint16_t *)r->a + (i + k) * depth + p->k, 0, (size_t)(depth - p->k) * 2);
+    }
+  }
+}
+
 /* Rows begin .. end of p.a, converted into r->a, rows gemm.lda apart and padded with zeros. */
 static bool convert_rows(void *work, int64_t begin, int64_t end)
 {
@@ -60,6 +98,10 @@ static bool convert_rows(void *work, int64_t begin, int64_t end)
   int64_t depth = r->gemm.lda;
   float some[512];
 
+  if (p->a_row == 1 && p->a_col != 1) {
+    convert_turned(r, begin, end);
+    return true;
+  }
   for (int64_t i = begin; i < end; i++) {
     if (!pairs) {
       rg_run_f32(p->a, p->a_dtype, i * p->a_row, p->a_col, p->k, (float *)r->a + i * depth);

@@ -22,6 +22,7 @@ static void matrix_of(const rg_tensor *x, bool is_left, int64_t *rows, int64_t *
 
 static rg_status matmul_infer(rg_call *call)
 {
+  const rg_matmul_args *args = call->args;
   rg_meta *out = &call->out[0];
   int64_t m, k, k2, n;
   int64_t batch[RG_MAX_DIMS];
@@ -36,6 +37,9 @@ static rg_status matmul_infer(rg_call *call)
                    rg_tensor_text(x, a, sizeof(a)), rg_tensor_text(y, b, sizeof(b)));
   }
   RG_TRY(rg_product_dtype(call, 0, false, &out->dtype));
+  if (args->compute >= 0) {
+    out->dtype = args->dtype;
+  }
   matrix_of(x, true, &m, &k);
   matrix_of(y, false, &k2, &n);
   if (k != k2) {
@@ -96,6 +100,7 @@ const rg_op rg_op_matmul = {
   .amp = RG_AMP_LOWER,
   .save_in = 3,
   .packs = 3,
+  .args_size = sizeof(rg_matmul_args),
   .infer = matmul_infer,
   .grad = rg_matmul_grad,
   .cost = matmul_cost,
@@ -103,5 +108,12 @@ const rg_op rg_op_matmul = {
 
 rg_status rg_matmul(const rg_tensor *x, const rg_tensor *y, rg_tensor **out)
 {
-  return rg_run1(&rg_op_matmul, (const rg_tensor *const[]){ x, y }, 2, NULL, out);
+  return rg_run1(&rg_op_matmul, (const rg_tensor *const[]){ x, y }, 2,
+                 &(rg_matmul_args){ .compute = -1 }, out);
+}
+
+rg_status rg_matmul_bf16(const rg_tensor *x, const rg_tensor *y, int32_t dtype, rg_tensor **out)
+{
+  return rg_run1(&rg_op_matmul, (const rg_tensor *const[]){ x, y }, 2,
+                 &(rg_matmul_args){ .compute = RG_BF16, .dtype = dtype }, out);
 }

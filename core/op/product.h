@@ -8,6 +8,17 @@
 
 #include "op/op.h"
 
+/* matmul */
+typedef struct rg_matmul_args {
+  int32_t compute; /* RG_BF16: factors are read in bf16 and the result is dtype; -1: as they are */
+  int32_t dtype;
+} rg_matmul_args;
+
+/* A matrix product in bf16 of factors of any float type, with the result in a type of its own: what
+** is to be f32 is not rounded on the way. */
+rg_status rg_matmul_bf16(const rg_tensor *x, const rg_tensor *y, int32_t dtype,
+                         rg_tensor **out) RG_CHECK;
+
 /* linear, lowrank_linear */
 typedef struct rg_linear_args {
   int32_t act; /* RG_ACT_... */

@@ -20,6 +20,22 @@ static rg_value inner(rg_rule *r, rg_value x, rg_value y)
   return rg_rule_matmul(r, rg_rule_transposed(r, x), y);
 }
 
+/* x y in the type that comes back, with the result as `dtype`. In bf16 the factors are read as they
+** lie, which spares converted copies, and a gradient of f32 is never rounded to bf16. */
+static rg_value product(rg_rule *r, rg_value x, rg_value y, int32_t dtype)
+{
+  rg_tensor *out = NULL;
+  rg_status status = r->status;
+
+  if (status == RG_OK && r->dy->_dtype != RG_BF16) {
+    return rg_rule_matmul(r, in_type(r, x), in_type(r, y));
+  }
+  if (status == RG_OK) {
+    status = rg_matmul_bf16(x, y, dtype == RG_F32 ? RG_F32 : RG_BF16, &out);
+  }
+  return rg_rule_took(r, status, out);
+}
+
 /* -- Matrix product ----------------------------------------------------------------------- */
 
 /* An input as the matrix it stood for: a vector is one row (left) or one column (right). */
@@ -78,7 +94,7 @@ rg_status rg_matmul_grad(rg_grad *g)
 /* x w + b as a matrix, for activations whose result does not say their slope. */
 static rg_value before_act(rg_rule *r, rg_value x, rg_value w, double scale, rg_value bias)
 {
-  rg_value z = rg_rule_matmul(r, x, w);
+  rg_value z = product(r, x, w, RG_BF16);
 
   if (scale != 1) {
     z = rg_rule_times(r, z, scale);
@@ -95,12 +111,12 @@ rg_status rg_linear_grad(rg_grad *g)
 {
   const rg_linear_args *args = g->call->args;
   rg_rule r = rg_rule_of(g);
-  rg_value w = in_type(&r, rg_rule_in(&r, 1));
+  rg_value w = rg_rule_in(&r, 1);
   rg_value x = rg_rule_in(&r, 0);
   rg_value dz = rg_rule_rows(&r, r.dy);
   rg_value z = NULL;
 
-  x = x != NULL ? rg_rule_rows(&r, in_type(&r, x)) : NULL;
+  x = x != NULL ? rg_rule_rows(&r, x) : NULL;
   if (args->act != RG_ACT_NONE) {
     bool result = rg_rule_act_reads_result(args->act);
 
@@ -110,12 +126,12 @@ rg_status rg_linear_grad(rg_grad *g)
     dz = rg_rule_act(&r, args->act, result ? rg_rule_rows(&r, r.y) : NULL, z, dz);
   }
   if (rg_rule_needs(&r, 0)) {
-    rg_value dx = rg_rule_matmul(&r, dz, w);
+    rg_value dx = product(&r, dz, w, g->in[0].dtype);
 
     rg_rule_give(&r, 0, rg_rule_shaped(&r, dx, g->in[0].shape, g->in[0].ndim));
   }
   if (rg_rule_needs(&r, 1)) {
-    rg_rule_give(&r, 1, inner(&r, dz, x));
+    rg_rule_give(&r, 1, product(&r, rg_rule_transposed(&r, dz), x, g->in[1].dtype));
   }
   if (rg_rule_needs(&r, 2)) {
     rg_rule_give(&r, 2, bias_sum(&r, dz));
