@@ -2,8 +2,8 @@
 --- A convolutional network of LeNet's size, trained on images of digits.
 --
 -- The images are those of a folder with MNIST's four IDX files, packed or not, or, where none is
--- named, digits of seven strokes that the recipe makes itself (easier than handwriting). With --dtype
--- bf16 products and convolutions compute in bf16 while the weights stay in f32 (autocast).
+-- named, digits of seven strokes that the recipe makes itself (easier than handwriting). With
+-- --dtype bf16 products and convolutions compute in bf16 while the weights stay in f32 (autocast).
 --
 -- machine: any
 -- time:    MNIST's 7,000 images: a second or two an epoch on two cores

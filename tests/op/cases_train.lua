@@ -245,9 +245,8 @@ return function(M)
         inputs.scale = a.scale and constant({ a.scale }, {}, 'f64') or nil
         status = C['rg_' .. name](inputs, OPTIONS[name](a))
       end
-      local results = {}
       if status == 0 then
-        results = { pairs_of[1][1], pairs_of[2][1] }
+        local results = { pairs_of[1][1], pairs_of[2][1] }
         if name == 'adam_step' then results[3] = pairs_of[a.amsgrad and 4 or 3][1] end
         for i, x in ipairs(results) do out[i - 1] = C.rg_tensor_retain(x) end
       end
@@ -291,8 +290,8 @@ return function(M)
       each[1] = { unpack(each[1], 1, inputs) }
       each[2] = { unpack(each[2], 1, inputs) }
     end
-    local large = { args = base }
-    for i = 1, inputs do large[i] = { 300, 1000 } end
+    local wide = { args = base }
+    for i = 1, inputs do wide[i] = { 300, 1000 } end
     cases[name] = {
       call = step_call(name), n_out = name == 'adam_step' and 3 or 2,
       reference = reference[name],
@@ -300,7 +299,7 @@ return function(M)
       dtypes = { 'f32', 'f64' }, ulps = 8,
       -- half parameters and gradients keep their states in f32
       mixed = { { 'bf16', 'bf16', 'f32', 'f32', 'f32' }, { 'f16', 'f32', 'f32', 'f32', 'f32' } },
-      large = { large },
+      large = { wide },
       bad = bad,
     }
     for _, sample in ipairs(cases[name].samples) do

@@ -567,9 +567,9 @@ function M.take_back(inputs, args)
   for i = 1, args.rows * row do dx[i], dx.magnitude[i] = 0, 0 end
   for i, number in ipairs(args.index) do
     for k = 1, row do
-      local at, v = number * row + k, dy[(i - 1) * row + k]
-      dx[at] = dx[at] + v
-      dx.magnitude[at] = dx.magnitude[at] + math.abs(v)
+      local place, v = number * row + k, dy[(i - 1) * row + k]
+      dx[place] = dx[place] + v
+      dx.magnitude[place] = dx.magnitude[place] + math.abs(v)
     end
   end
   return { dx }

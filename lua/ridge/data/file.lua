@@ -15,6 +15,8 @@ int gzclose(gzFile file);
 local M = {}
 
 local lib
+local code = ffi.new 'int[1]'
+local TRUNCATED = -5 -- Z_BUF_ERROR: the end came too early, which the reader sees by itself
 
 local function zlib()
   if not lib then
@@ -53,13 +55,15 @@ end
 function File:read(buffer, n)
   local done = 0
   while done < n do
-    local got = lib.gzread(self.handle, buffer + done, math.min(n - done, 2 ^ 28))
-    if got < 0 then
-      local code = ffi.new 'int[1]'
-      blame.raise(('data: %s is damaged: %s'):format(self.path,
-        ffi.string(lib.gzerror(self.handle, code))), 'EFORMAT')
+    local asked = math.min(n - done, 2 ^ 28)
+    local got = lib.gzread(self.handle, buffer + done, asked)
+    if got < asked then -- what came before the damage is given out first, without a word
+      local text = ffi.string(lib.gzerror(self.handle, code))
+      if got < 0 or (code[0] < 0 and code[0] ~= TRUNCATED) then
+        blame.raise(('data: %s is damaged: %s'):format(self.path, text), 'EFORMAT')
+      end
     end
-    if got == 0 then break end
+    if got <= 0 then break end
     done = done + got
   end
   return done

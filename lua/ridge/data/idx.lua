@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
---- IDX files, the format of MNIST (yann.lecun.com/exdb/mnist): two zero bytes, a type, the number of
---- axes, the sizes as big-endian 32-bit numbers, then the elements, big-endian.
+--- IDX files, the format of MNIST (yann.lecun.com/exdb/mnist): two zero bytes, a type, the number
+--- of axes, the sizes as big-endian 32-bit numbers, then the elements, big-endian.
 
 local ffi = require 'ffi'
 local bit = require 'bit'

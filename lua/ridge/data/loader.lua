@@ -51,7 +51,9 @@ function Loader:init(tensors, opts)
       .. 'leaves none'):format(opts.batch, self.rows), 'EARG')
   end
   self.tensors, self.batch, self.drop_last = tensors, opts.batch, opts.drop_last
-  if opts.shuffle then self.generator = random.generator(opts.seed) end
+  if opts.shuffle then
+    self.generator = random.generator(opts.seed or make.randint(0, 2 ^ 31, 1):item())
+  end
 end
 
 --- How many batches an epoch has.

@@ -36,10 +36,11 @@ local function draw(to, digit, u)
   local left, top = 3 + (19 - width) * u(3), 3 + (19 - 2 * height) * u(4)
   local slant, thick, ink = 0.5 * (u(5) - 0.5), 0.8 + 1.1 * u(6), 150 + 105 * u(7)
   local turn = 0.4 * (u(8) - 0.5)
+  local cos, sin = math.cos(turn), math.sin(turn)
   for row = 0, SIZE - 1 do
     for column = 0, SIZE - 1 do
       local x, y = column - 14, row - 14
-      x, y = x * math.cos(turn) - y * math.sin(turn) + 14, x * math.sin(turn) + y * math.cos(turn) + 14
+      x, y = x * cos - y * sin + 14, x * sin + y * cos + 14
       local least = 99
       for stroke in DIGIT[digit]:gmatch '.' do
         local s = STROKE[tonumber(stroke)]

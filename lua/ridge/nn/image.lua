@@ -82,7 +82,7 @@ local Flatten = class('nn.Flatten', Module)
 --- All axes but the first as one.
 ---@param x Tensor [n x ...]
 ---@return Tensor [n x the rest]
-function Flatten:forward(x)
+function Flatten.forward(_, x)
   ref.need(x, 'nn.Flatten')
   local t = x._t
   local n = t._ndim > 0 and tonumber(t._shape[0]) or 1

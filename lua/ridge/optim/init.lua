@@ -54,7 +54,8 @@ end
 
 --- Gradient descent, with momentum if you like.
 ---@param params any a module, a list of tensors, or of groups {params =, lr =, ...}
----@param opts table|nil {lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0, nesterov = false}
+---@param opts table|nil {lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0,
+---  nesterov = false}
 -- >> net = ridge.nn.Linear(4, 2, {seed = 1})
 -- >> ridge.optim.SGD(net, {lr = 0.1, momentum = 0.9})
 function SGD:init(params, opts) Optimizer.init(self, params, opts) end

@@ -114,8 +114,8 @@ local function let_go(group, n)
 end
 
 --- Take a step with the gradients that have arrived. Parameters without one stay as they are.
----@param opts table|nil {scale = Tensor}: gradients are multiplied by it; where it is not finite the
----  step is left out
+---@param opts table|nil {scale = Tensor}: gradients are multiplied by it; where it is not finite
+---  the step is left out
 ---@return table self
 function Optimizer:step(opts)
   local what = getmetatable(self).__name
@@ -149,10 +149,10 @@ function Optimizer:zero_grad(opts)
   return self
 end
 
---- The Euclidean norm of all gradients together, as a tensor of one number; nil before there is one.
+--- The Euclidean norm of all gradients together, as a tensor of one number; nil where none is.
 ---@return Tensor|nil
 function Optimizer:grad_norm()
-  local held, list, n = {}, nil, 0
+  local held, n = {}, 0
   for _, group in ipairs(self.groups) do
     for _, p in ipairs(group.params) do
       call.check(C.rg_grad_of(p._t, slot))
@@ -163,7 +163,7 @@ function Optimizer:grad_norm()
     end
   end
   if n == 0 then return nil end
-  list = ffi.new('const rg_tensor *[?]', n, held)
+  local list = ffi.new('const rg_tensor *[?]', n, held)
   call.settle()
   local st = C.rg_total_norm(list, n, slot)
   for i = 1, n do C.rg_tensor_release(held[i]) end

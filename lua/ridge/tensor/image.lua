@@ -47,8 +47,8 @@ function M.padding(value, what)
   if type(value) == 'table' and #value == 4 then
     for i = 1, 4 do
       if not whole(value[i], 0) then
-        blame.raise(('%s: padding is {top, left, bottom, right}, whole numbers from 0'):format(what),
-          'EARG', what)
+        blame.raise(('%s: padding is {top, left, bottom, right}, whole numbers from 0')
+          :format(what), 'EARG', what)
       end
     end
     return value

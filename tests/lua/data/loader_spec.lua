@@ -1,0 +1,79 @@
+-- SPDX-License-Identifier: MIT
+-- Batches: every row once an epoch, in an order that the seed says.
+local ridge = require 'ridge'
+local Loader = ridge.data.Loader
+
+local function message(f, ...)
+  local ok, err = pcall(f, ...)
+  assert.is_false(ok)
+  return tostring(err)
+end
+
+local function rows(loader)
+  local out = {}
+  for x, y in loader:each() do
+    assert.same(x:size(1), y:size(1))
+    for i, v in ipairs(x:tolist()) do
+      out[#out + 1] = v[1]
+      assert.equal(v[1] * 2, y:tolist()[i]) -- what belongs together stays together
+    end
+  end
+  return out
+end
+
+describe('a loader', function()
+  local x = ridge.arange(0, 9):reshape(10, 1)
+  local y = ridge.arange(0, 9) * 2
+
+  it('gives every row once, in another order each epoch, the same for the same seed', function()
+    local one = Loader({ x, y }, { batch = 3, seed = 5 })
+    local two = Loader({ x, y }, { batch = 4, seed = 5 })
+    local first, second = rows(one), rows(one)
+    assert.same(first, rows(two))
+    assert.is_false(table.concat(first, ' ') == table.concat(second, ' '))
+    table.sort(second)
+    assert.same({ 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 }, second)
+    assert.equal(4, one:len())
+  end)
+
+  it('keeps the order when it is not to shuffle, and drops what is left over when told', function()
+    assert.same({ 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 }, rows(Loader({ x, y }, { batch = 4,
+      shuffle = false })))
+    local dropping = Loader({ x, y }, { batch = 4, shuffle = false, drop_last = true })
+    assert.equal(2, dropping:len())
+    assert.equal(8, #rows(dropping))
+  end)
+
+  it('puts every row in every place about equally often', function()
+    local seen, loader = {}, Loader({ x, y }, { batch = 10, seed = 1 })
+    for _ = 1, 2000 do
+      for place, v in ipairs(rows(loader)) do
+        local key = place .. ':' .. v
+        seen[key] = (seen[key] or 0) + 1
+      end
+    end
+    for key, n in pairs(seen) do assert.near(200, n, 75, key) end -- five standard deviations
+  end)
+
+  it('says what is wrong', function()
+    assert.matches('tensor 2 has 9 rows and the first 10', message(Loader, { x, ridge.zeros(9) }))
+    assert.matches('the data set is empty', message(Loader, { ridge.zeros(0, 2) }))
+    assert.matches('a batch of 11 is larger than the 10 rows', message(Loader, { x },
+      { batch = 11, drop_last = true }))
+    assert.matches('batch is 0', message(Loader, { x }, { batch = 0 }))
+    assert.matches('a list of tensors', message(Loader, {}))
+    assert.equal(1, #{ Loader({ x }, { batch = 100 }):each()() })
+  end)
+end)
+
+describe('digits of seven strokes', function()
+  it('are the same for the same seed, and every digit comes', function()
+    local images, labels = ridge.data.segments(60, { seed = 4 })
+    local again = ridge.data.segments(60, { seed = 4 })
+    assert.is_true(images:equal(again))
+    assert.same({ 60, 28, 28 }, images:size())
+    local seen = {}
+    for _, v in ipairs(labels:tolist()) do seen[v] = true end
+    for digit = 0, 9 do assert.is_true(seen[digit], digit) end
+  end)
+end)

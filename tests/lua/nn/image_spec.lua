@@ -1,0 +1,103 @@
+-- SPDX-License-Identifier: MIT
+-- Layers for images, as a user makes them; the operations themselves are in tests/op.
+local ridge = require 'ridge'
+local nn = ridge.nn
+
+local function message(f, ...)
+  local ok, err = pcall(f, ...)
+  assert.is_false(ok)
+  return tostring(err)
+end
+
+describe('nn.Conv2d', function()
+  it('is conv2d with its weight and bias, and the same for the same seed', function()
+    local layer = nn.Conv2d(3, 4, { 3, 2 }, { stride = 2, padding = { 1, 0 }, seed = 4 })
+    local x = ridge.randn(2, 3, 7, 6)
+    local y = x:conv2d(layer.weight, { bias = layer.bias, stride = 2, padding = { 1, 0 } })
+    assert.same({ 2, 4, 4, 3 }, y:size())
+    assert.is_true(layer(x):equal(y))
+    assert.is_true(layer.weight:equal(nn.Conv2d(3, 4, { 3, 2 }, { seed = 4 }).weight))
+    assert.is_nil(nn.Conv2d(1, 1, 1, { bias = false }).bias)
+  end)
+
+  it('begins as PyTorch does: uniform in 1 over the root of what flows into a place', function()
+    local weight = nn.Conv2d(16, 64, 3, { seed = 1 }).weight
+    local bound = 1 / math.sqrt(16 * 9)
+    assert.is_true(weight:abs():max():item() <= bound)
+    assert.near(bound / math.sqrt(3), weight:square():mean():sqrt():item(), 0.03 * bound)
+  end)
+
+  it("keeps the size with padding 'same', for odd and even kernels and dilations", function()
+    for _, kernel in ipairs { 1, 2, 3, 4, 5 } do
+      local layer = nn.Conv2d(1, 2, kernel, { padding = 'same', dilation = 2 })
+      assert.same({ 1, 2, 9, 8 }, layer(ridge.randn(1, 1, 9, 8)):size())
+    end
+  end)
+
+  it('takes groups, and channels last', function()
+    local layer = nn.Conv2d(4, 8, 3, { groups = 4, seed = 1, activation = 'relu' })
+    assert.same({ 8, 1, 3, 3 }, layer.weight:size())
+    local x = ridge.randn(2, 4, 6, 5)
+    local last = nn.Conv2d(4, 8, 3, { groups = 4, seed = 1, activation = 'relu',
+      layout = 'nhwc' })
+    local y = last(x:permute(1, 3, 4, 2)):permute(1, 4, 2, 3)
+    assert.is_true(layer(x):allclose(y, 1e-5, 1e-6))
+  end)
+
+  it('trains, clones and converts', function()
+    local layer = nn.Conv2d(2, 3, 3):train()
+    layer(ridge.randn(1, 2, 5, 5)):sum():backward()
+    assert.same({ 3, 2, 3, 3 }, layer.weight.grad:size())
+    assert.same({ 9, 9, 9 }, layer.bias.grad:tolist())
+    local copy = layer:clone()
+    copy.weight:zero_()
+    assert.is_false(layer.weight:equal(copy.weight))
+    assert.matches('nn.Conv2d%(2 %-> 3, 3x3, bf16, 57 parameters%)', tostring(copy:to 'bf16'))
+    assert.equal(57, (nn.Sequential(layer):num_parameters()))
+  end)
+
+  it('says what does not fit', function()
+    assert.matches('the kernel is 0', message(nn.Conv2d, 1, 1, 0))
+    assert.matches('do not fall into 2 groups', message(nn.Conv2d, 3, 4, 1, { groups = 2 }))
+    assert.matches("the only word for it is 'same'", message(nn.Conv2d, 1, 1, 3,
+      { padding = 'valid' }))
+    assert.matches('in nn.Conv2d', message(nn.Conv2d(3, 4, 3), ridge.randn(1, 2, 5, 5)))
+  end)
+end)
+
+describe('pooling', function()
+  it('takes the largest or the average of windows, and gives the gradient to where it was',
+  function()
+    local x = ridge.tensor({ { { { 1, 2 }, { 4, 3 } } } }):requires_grad_()
+    assert.equal(4, nn.MaxPool2d(2)(x):item())
+    assert.equal(2.5, nn.AvgPool2d(2)(x):item())
+    nn.MaxPool2d(2)(x):backward()
+    assert.same({ { { { 0, 0 }, { 1, 0 } } } }, x.grad:tolist())
+  end)
+
+  it('steps by its size unless told otherwise', function()
+    assert.same({ 1, 1, 2, 3 }, nn.MaxPool2d({ 3, 2 })(ridge.randn(1, 1, 6, 6)):size())
+    assert.same({ 1, 1, 4, 4 }, nn.MaxPool2d(3, { stride = 1 })(ridge.randn(1, 1, 6, 6)):size())
+    assert.matches('the size is 0', message(nn.MaxPool2d, 0))
+  end)
+
+  it('is followed by rows', function()
+    assert.same({ 2, 12 }, nn.Flatten()(ridge.randn(2, 3, 2, 2)):size())
+  end)
+end)
+
+describe('under autocast', function()
+  it('a gradient of f32 is not rounded to bf16 on its way', function()
+    local layer, x = nn.Linear(64, 64, { seed = 1 }):train(), ridge.randn(32, 64):requires_grad_()
+    ridge.autocast('bf16', layer, x):square():sum():backward()
+    local lower, dx = layer.weight.grad:clone(), x.grad:clone()
+    layer.weight:zero_grad()
+    x:zero_grad()
+    layer(x):square():sum():backward()
+    for _, pair in ipairs { { lower, layer.weight.grad }, { dx, x.grad } } do
+      local off = (pair[1] - pair[2]):norm():item() / pair[2]:norm():item()
+      assert.is_true(off > 0 and off < 0.01, off)
+      assert.is_false(pair[1]:equal(pair[1]:to('bf16'):to('f32')))
+    end
+  end)
+end)

@@ -1,0 +1,153 @@
+-- SPDX-License-Identifier: MIT
+-- Optimizers as a user has them; the steps themselves are checked in tests/op.
+local ridge = require 'ridge'
+local nn, optim = ridge.nn, ridge.optim
+
+local function message(f, ...)
+  local ok, err = pcall(f, ...)
+  assert.is_false(ok)
+  return tostring(err)
+end
+
+-- Loss of a small net before and after some steps of an optimizer.
+local function trained(make, steps)
+  ridge.seed(3)
+  local net = nn.Sequential(nn.Linear(4, 16, { seed = 1 }), nn.Tanh(),
+    nn.Linear(16, 3, { seed = 2 }))
+  local x = ridge.randn(64, 4)
+  local labels = x:argmax(2):minimum(2)
+  local optimizer, first, last = make(net:train()), nil, nil
+  for _ = 1, steps do
+    optimizer:zero_grad()
+    local loss = nn.cross_entropy(net(x), labels)
+    loss:backward()
+    optimizer:step()
+    last = loss:item()
+    first = first or last
+  end
+  return first, last, net, optimizer
+end
+
+describe('an optimizer', function()
+  it('brings the loss down, whichever it is', function()
+    for name, opts in pairs { SGD = { lr = 0.5, momentum = 0.9, nesterov = true },
+        Adam = { lr = 0.02, amsgrad = true }, AdamW = { lr = 0.02 }, Lion = { lr = 0.01 } } do
+      local first, last, _, optimizer = trained(function(net) return optim[name](net, opts) end, 60)
+      assert.is_true(last < 0.4 * first, ('%s: %g to %g'):format(name, first, last))
+      assert.equal(60, optimizer:steps())
+    end
+  end)
+
+  it('steps every parameter that has a gradient once, and no other', function()
+    local a, b = ridge.ones(2), ridge.ones(3)
+    local optimizer = optim.SGD({ a, b, a }, { lr = 0.25 })
+    a:sum():backward()
+    optimizer:step()
+    assert.same({ 0.75, 0.75 }, a:tolist())
+    assert.same({ 1, 1, 1 }, b:tolist())
+    assert.equal('optim.SGD(lr 0.25, 5 parameters)', tostring(optimizer))
+  end)
+
+  it('has groups with options of their own', function()
+    local a, b = ridge.ones(1), ridge.ones(1)
+    local optimizer = optim.SGD({ { params = a, lr = 0.5 }, { params = { b } } }, { lr = 0.25 });
+    (a + b):sum():backward()
+    optimizer:step()
+    assert.equal(0.5, a:item())
+    assert.equal(0.75, b:item())
+    optimizer:lr(0.125)
+    optimizer:step()
+    assert.equal(0.375, a:item())
+  end)
+
+  it('clips the norm of all gradients together', function()
+    local a, b = ridge.zeros(1), ridge.zeros(1)
+    local optimizer = optim.SGD({ a, b }, { lr = 1 });
+    (a * 3 + b * 4):sum():backward()
+    local scale, norm = optimizer:clip(1)
+    assert.near(5, norm:item(), 1e-9)
+    optimizer:step { scale = scale }
+    assert.near(-0.6, a:item(), 1e-5)
+    assert.near(-0.8, b:item(), 1e-5)
+    assert.near(1, optimizer:clip(10):item(), 1e-9) -- what is short enough stays
+  end)
+
+  it('leaves out a step whose gradients are not finite, moments included (SKIP skips)', function()
+    for _, bad in ipairs { 1 / 0, 0 / 0 } do
+      local a = ridge.ones(2)
+      local optimizer = optim.Adam({ a }, { lr = 0.5 })
+      a:sum():backward()
+      optimizer:step { scale = optimizer:clip(1) }
+      local kept = a:tolist()
+      optimizer:zero_grad();
+      (a * ridge.tensor { 1, bad }):sum():backward()
+      optimizer:step { scale = optimizer:clip(1) }
+      assert.same(kept, a:tolist())
+      assert.equal(1, optimizer:steps())
+    end
+  end)
+
+  it('gives the same weights when its step is replayed from a plan', function()
+    local function step_of(net, optimizer, x, y)
+      return function()
+        optimizer:zero_grad()
+        local loss = nn.mse_loss(net(x), y)
+        loss:backward()
+        optimizer:step { scale = optimizer:clip(0.5) }
+        return loss
+      end
+    end
+    local x, y = ridge.randn(8, 4), ridge.randn(8, 2)
+    local nets = {}
+    for i = 1, 2 do
+      nets[i] = nn.Sequential(nn.Linear(4, 8, { seed = 1 }), nn.ReLU(),
+        nn.Linear(8, 2, { seed = 2 }))
+      local step = step_of(nets[i]:train(), optim.AdamW(nets[i], { lr = 0.05 }), x, y)
+      if i == 1 then
+        for _ = 1, 20 do step() end
+      else
+        local plan = ridge.capture(step) -- runs once
+        plan:run(19)
+      end
+    end
+    for i, p in ipairs(nets[1]:parameters()) do
+      assert.is_true(p.tensor:equal(nets[2]:parameters()[i].tensor), p.name)
+    end
+  end)
+
+  it('leaves no memory behind', function()
+    local before
+    local first, last, net, optimizer = trained(function(n) return optim.Adam(n) end, 3)
+    assert.is_true(last <= first)
+    local x, labels = ridge.randn(8, 4), ridge.zeros(8):to 'i64'
+    for i = 1, 400 do
+      ridge.scope(function()
+        optimizer:zero_grad()
+        nn.cross_entropy(net(x), labels):backward()
+        optimizer:step { scale = optimizer:clip(1) }
+      end)
+      if i == 100 then
+        collectgarbage()
+        collectgarbage()
+        before = ridge.memory.stats().live_bytes
+      end
+    end
+    collectgarbage()
+    collectgarbage()
+    assert.equal(before, ridge.memory.stats().live_bytes)
+  end)
+
+  it('says what is wrong', function()
+    local net = nn.Linear(2, 2)
+    assert.matches('lr is nan', message(optim.SGD, net, { lr = 0 / 0 }))
+    assert.matches('lr is %-1', message(optim.Adam, net, { lr = -1 }))
+    assert.matches('betas are two numbers in %[0, 1%), got 1', message(optim.Adam, net,
+      { betas = { 0.9, 1 } }))
+    assert.matches('no parameters to train', message(optim.SGD, nn.ReLU()))
+    assert.matches('parameters are a module', message(optim.SGD, 3))
+    assert.matches('wants a momentum', message(optim.SGD, net, { nesterov = true }))
+    assert.matches('a number from 0', message(optim.SGD(net).lr, optim.SGD(net), 0 / 0))
+    assert.matches('largest norm is a number above 0', message(optim.SGD(net).clip,
+      optim.SGD(net), 0))
+  end)
+end)
