@@ -1,8 +1,9 @@
 -- SPDX-License-Identifier: MIT
---- The same 200 steps as curve.py's: a LeNet on MNIST's images in their order, SGD with momentum. It
+--- The same 200 steps as curve.py: a LeNet on the images of MNIST in their order, with momentum. It
 --- writes the weights it began with (f32, one parameter after the other) and the loss of each step.
 --
---     ./ridge scripts/peers/curve.lua --data DIR --out DIR && python3 scripts/peers/curve.py DIR DIR
+--     ./ridge scripts/peers/curve.lua --data DIR --out OUT
+--     python3 scripts/peers/curve.py DIR OUT
 
 local ffi = require 'ffi'
 local ridge = require 'ridge'

@@ -20,9 +20,15 @@ local throughput = require 'ridge.bench.throughput'
 local M = {}
 
 M.KINDS = { 'inference', 'training', 'throughput' }
+M.OPTIMIZERS = { 'sgd', 'adam', 'adamw', 'lion' }
+
+local OPTIMIZER = { sgd = { 'SGD', { momentum = 0.9 } }, adam = { 'Adam', {} },
+  adamw = { 'AdamW', { weight_decay = 0 } }, lion = { 'Lion', {} } }
 
 local SPEC = {
   kind = { 'string', default = 'inference', choices = M.KINDS },
+  optimizer = { 'string', default = 'adam', choices = M.OPTIMIZERS,
+                doc = 'whose state a training step holds; sgd has momentum' },
   share = { 'number', default = 0.9, min = 0.01, max = 1, doc = 'of the memory that may be used' },
   memory = { 'number', min = 1, doc = "bytes there are; the device's limit, else what is free" },
   min = { 'integer', default = 1, min = 1 },
@@ -83,6 +89,44 @@ local function try_forward(module, shape, opt, budget)
       return {}
     end)
     if not found.oom then found.peak = memory.stats().peak end
+    return found
+  end
+end
+
+-- Parameters, and whether they wanted gradients before.
+local function trained_of(module)
+  local list = {}
+  for _, p in ipairs(module:parameters()) do
+    if p.trainable then list[#list + 1] = { tensor = p.tensor, wanted = p.tensor.requires_grad } end
+  end
+  return list
+end
+
+-- One training step at a batch size: forward, a loss, back, and the optimizer, whose state is made
+-- anew so that it counts. Its rate is 0: the weights stay as they are.
+local function try_training(module, shape, opt, budget)
+  local name, more = unpack(OPTIMIZER[opt.optimizer])
+  local kept = trained_of(module)
+  local function step(batch)
+    local given = { lr = 0 }
+    for key, value in pairs(more) do given[key] = value end
+    local optimizer = require('ridge.optim')[name](module, given)
+    module(subject.input(shape, batch, opt.dtype, opt.seed)):square():mean():backward()
+    optimizer:step()
+  end
+  return function(batch)
+    collectgarbage()
+    collectgarbage()
+    memory.reset_peak()
+    local before = module.training
+    module:train()
+    local found = within(budget, function()
+      step(batch)
+      return {}
+    end)
+    if not found.oom then found.peak = memory.stats().peak end
+    module:train(before)
+    for _, p in ipairs(kept) do p.tensor:zero_grad():requires_grad_(p.wanted) end
     return found
   end
 end
@@ -150,7 +194,8 @@ local function keep(found, opt, protocol)
   return log.keep({ name = opt.name or ('batch-%s-%s'):format(opt.kind, words),
     recipe_name = 'batch_size', recipe = ('batch size, %s: %s'):format(opt.kind, found.model),
     protocol = protocol or {}, seed = opt.seed,
-    args = { model = found.model, kind = opt.kind, dtype = opt.dtype or 'f32', share = opt.share,
+    args = { model = found.model, kind = opt.kind,
+      optimizer = opt.kind == 'training' and opt.optimizer or canonical.null, dtype = opt.dtype or 'f32', share = opt.share,
       memory = found.total, budget = found.budget, best = found.best or canonical.null,
       highest = found.highest, undecided = found.unsure, stop = found.stop,
       reason = found.reason, threads = require('ridge.backend').threads() } },
@@ -245,20 +290,19 @@ end
 --- Find the best batch size of a model by measuring.
 --
 -- 'inference': the largest batch whose forward pass stays within `share` of the memory.
--- 'throughput': the batch with the most samples a second, within the same share. 'training' needs
--- an optimizer's state and is refused until there is one.
+-- 'training': the same for a whole step: forward, back, gradients, and the optimizer's state.
+-- 'throughput': the batch with the most samples a second, within the same share.
 -- >> print(ridge.bench.batch_size('linear{64,32}', { memory = 2^20, db = '/tmp/x.db' }))
 ---@param model any a module, a function of the input, or a text like 'linear{64,32}'
----@param given table|nil kind, share, memory, min, max, step, least, budget, input_shape, dtype,
+---@param given table|nil kind, optimizer, share, memory, min, max, step, least, budget, input_shape, dtype,
 ---  seed, protocol, cache, db, name, lab, say
 ---@return table found best (nil: none fits), stop, reason, tries, budget, kept (the sweep);
 ---  text(), rows(), plot()
 function M.find(model, given)
   local opt = options.check(SPEC, given, 'bench.batch_size')
-  if opt.kind == 'training' then
-    blame.raise('bench.batch_size: the largest batch for training cannot be found yet: training '
-      .. 'also holds gradients and the state of an optimizer, and this ridge has no optimizer. '
-      .. "kind = 'inference' measures the forward pass", 'ENOSUP', 'bench.batch_size')
+  if opt.kind == 'training' and type(model) == 'function' then
+    blame.raise("bench.batch_size: kind = 'training' needs a module, whose parameters are trained; "
+      .. 'this is a function', 'EARG', 'bench.batch_size')
   end
   opt.lab = opt.lab or require 'ridge.sweep.lab'
   opt.max = opt.max or (opt.kind == 'throughput' and 4096 or 65536)
@@ -278,7 +322,8 @@ function M.find(model, given)
     protocol = configs.protocol { protocol = opt.protocol, cache = opt.cache, seed = opt.seed }
     found = search_throughput(module, shape, opt, protocol, budget)
   else
-    found = fit.search(speaking(opt, try_forward(module, shape, opt, budget)),
+    local try = opt.kind == 'training' and try_training or try_forward
+    found = fit.search(speaking(opt, try(module, shape, opt, budget)),
       { min = opt.min, max = opt.max, budget = budget })
   end
   found.kind, found.budget, found.total = opt.kind, budget, total

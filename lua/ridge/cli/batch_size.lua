@@ -11,8 +11,9 @@ M.usage = 'ridge batch-size MODEL [--kind inference|throughput|training] [option
 
 local SPEC = {
   about = [[
-Tries batches for real: doubled until one does not fit and then bisected (inference), or until their
-intervals say that there is nothing to gain (throughput). Prints the curve and why it stopped, keeps
+Tries batches for real: doubled until one does not fit and then bisected (inference; training: with
+gradients and the state of an optimizer), or until their intervals say that there is nothing to gain
+(throughput). Prints the curve and why it stopped, keeps
 it in the database, draws it with --out.
 
     ridge batch-size 'linear{1024,4096}' --memory 2GB --out fit.png
@@ -22,6 +23,8 @@ Exit status: 0; 2 when not even the least batch fits.]],
   rest = 'MODEL',
   { 'kind', 'inference', 'what is looked for',
     choices = { 'inference', 'throughput', 'training' } },
+  { 'optimizer', 'adam', 'whose state a training step holds; sgd has momentum',
+    choices = { 'sgd', 'adam', 'adamw', 'lion' } },
   { 'share', '90%', 'of the memory that may be used' },
   { 'memory', '', 'how much there is: 512MB, 2GB; what is free when left out' },
   { 'min', 1, 'least batch', integer = true, min = 1 },
@@ -74,7 +77,8 @@ local function settings(opt)
     memory, why = M.bytes(opt.memory)
     if not memory then return nil, '--memory: ' .. why end
   end
-  return { kind = opt.kind, share = share, least = least, memory = memory, min = opt.min,
+  return { kind = opt.kind, optimizer = opt.optimizer, share = share, least = least,
+    memory = memory, min = opt.min,
     max = opt.max > 0 and opt.max or nil, step = opt.step > 0 and opt.step or nil,
     budget = opt.budget ~= '' and opt.budget or nil, dtype = opt.dtype, seed = opt.seed,
     protocol = opt.rigorous and 'rigorous' or opt.quick and 'quick' or 'demo',

@@ -105,11 +105,34 @@ describe('the best batch size', function()
     assert.truthy(tostring(found):find 'best throughput: %d+[^\n]*\nstopped because ')
   end)
 
-  it('for training is refused in so many words, and pretends nothing', function()
-    local ok, err = pcall(bench.batch_size, 'linear{16,8}', { kind = 'training', db = db })
+  it('for training counts gradients and the state of the optimizer, and changes nothing', function()
+    local net = ridge.nn.Linear(256, 256, { seed = 1 })
+    local weight, own = net.weight:clone(), net:num_bytes()
+    local most = ridge.memory.stats().live + 2 ^ 22
+    local found = {}
+    for _, optimizer in ipairs { 'sgd', 'adam' } do
+      found[optimizer] = bench.batch_size(net, { kind = 'training', optimizer = optimizer,
+        memory = most, db = db })
+    end
+    found.inference = bench.batch_size(net, { memory = most, db = db })
+    local live = ridge.memory.stats().live
+    local function first(kind) return found[kind].tries[1].peak - live end
+    -- beside the weights: their packed form, gradients, and one momentum or two moments
+    assert.is_true(first 'sgd' > 2.9 * own and first 'sgd' < 3.5 * own, first 'sgd' / own)
+    assert.near(own, first 'adam' - first 'sgd', 0.2 * own)
+    assert.is_true(found.adam.best < found.sgd.best and found.sgd.best < found.inference.best)
+    assert.truthy(tostring(found.adam):find 'stopped because a batch of %d+ ran out of memory')
+    assert.is_true(weight:equal(net.weight))
+    assert.is_false(net.weight.requires_grad)
+    assert.is_false(net.training)
+    assert.is_nil(net.weight.grad)
+  end)
+
+  it('for training needs a module', function()
+    local ok, err = pcall(bench.batch_size, function(x) return x end, { kind = 'training',
+      input_shape = 4, db = db })
     assert.is_false(ok)
-    assert.equal('ENOSUP', err.code)
-    assert.truthy(tostring(err):find 'no optimizer')
+    assert.truthy(tostring(err):find 'needs a module')
     assert.equal('', folders.list(folder))
   end)
 

@@ -33,7 +33,7 @@ describe('ridge batch-size', function()
 
   it('says in a sentence what is wrong, with status 1', function()
     for pattern, words in pairs {
-      ['no optimizer'] = { 'linear{8,4}', '--kind', 'training' },
+      ['is none of sgd, adam, adamw, lion'] = { 'linear{8,4}', '--optimizer', 'x' },
       ["is none of inference, throughput, training"] = { 'linear{8,4}', '--kind', 'x' },
       ["'lots' is not like 512MB"] = { 'linear{8,4}', '--memory', 'lots' },
       ['end in .png'] = { 'linear{8,4}', '--out', 'x.jpg' },
