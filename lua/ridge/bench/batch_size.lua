@@ -195,7 +195,8 @@ local function keep(found, opt, protocol)
     recipe_name = 'batch_size', recipe = ('batch size, %s: %s'):format(opt.kind, found.model),
     protocol = protocol or {}, seed = opt.seed,
     args = { model = found.model, kind = opt.kind,
-      optimizer = opt.kind == 'training' and opt.optimizer or canonical.null, dtype = opt.dtype or 'f32', share = opt.share,
+      optimizer = opt.kind == 'training' and opt.optimizer or canonical.null,
+      dtype = opt.dtype or 'f32', share = opt.share,
       memory = found.total, budget = found.budget, best = found.best or canonical.null,
       highest = found.highest, undecided = found.unsure, stop = found.stop,
       reason = found.reason, threads = require('ridge.backend').threads() } },
@@ -294,8 +295,8 @@ end
 -- 'throughput': the batch with the most samples a second, within the same share.
 -- >> print(ridge.bench.batch_size('linear{64,32}', { memory = 2^20, db = '/tmp/x.db' }))
 ---@param model any a module, a function of the input, or a text like 'linear{64,32}'
----@param given table|nil kind, optimizer, share, memory, min, max, step, least, budget, input_shape, dtype,
----  seed, protocol, cache, db, name, lab, say
+---@param given table|nil kind, optimizer, share, memory, min, max, step, least, budget,
+---  input_shape, dtype, seed, protocol, cache, db, name, lab, say
 ---@return table found best (nil: none fits), stop, reason, tries, budget, kept (the sweep);
 ---  text(), rows(), plot()
 function M.find(model, given)
