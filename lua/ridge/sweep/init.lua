@@ -18,6 +18,7 @@ local options = require 'ridge.options'
 local override = require 'ridge.sweep.override'
 local results = require 'ridge.store.results'
 local analysis = require 'ridge.sweep.analysis'
+local drift = require 'ridge.sweep.drift'
 local part = require 'ridge.sweep.part'
 local rows_of = require 'ridge.sweep.rows'
 local rules = require 'ridge.store.rules'
@@ -291,6 +292,14 @@ function Sweep:results(opt)
     if not opt.grade then return rows end
     return rows:where(function(row) return row.grade ~= nil and row.grade <= opt.grade end)
   end)
+end
+
+--- What the machine did to a phase while the sweep ran, by the anchor, and the points without it.
+-- >> print(sw:drift('fwd').text)
+---@param phase string
+---@return table|nil drift see ridge.sweep.drift; nil without an anchor that was measured twice
+function Sweep:drift(phase)
+  return drift.of(self:results(), self:results { role = 'anchor' }, phase)
 end
 
 --- The points that none beats in all of these measures by more than the intervals.

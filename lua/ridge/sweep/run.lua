@@ -8,11 +8,13 @@ local blame = require 'ridge.blame'
 local block = require 'ridge.sweep.block'
 local calibrated = require 'ridge.sweep.calibrated'
 local clock = require 'ridge.store.clock'
+local drift = require 'ridge.sweep.drift'
 local identity = require 'ridge.store.identity'
 local order = require 'ridge.sweep.order'
 local pool = require 'ridge.sweep.pool'
 local progress = require 'ridge.sweep.progress'
 local queue = require 'ridge.store.queue'
+local results = require 'ridge.store.results'
 local reuse = require 'ridge.store.reuse'
 local store = require 'ridge.store'
 
@@ -207,6 +209,17 @@ local function tell_causes(run)
   end
 end
 
+-- What the anchor says of the machine meanwhile.
+local function tell_drift(run)
+  local anchors = results.rows(run.store, run.sweep.id, 'anchor')
+  if #anchors < 2 then return end
+  local points = results.rows(run.store, run.sweep.id)
+  for _, phase in ipairs(drift.phases(anchors)) do
+    local found = drift.of(points, anchors, phase)
+    if found then run.progress:note(found.text) end
+  end
+end
+
 -- The map of the sweep for a terminal with colours; a failure to draw is no failure of the sweep.
 local function view(run)
   local size = progress.size()
@@ -234,6 +247,7 @@ local function go(run, wanted)
   local how = pending > 0 and work_through(run) or nil
   queue.close(st, run.sweep.id) -- also after one that died between its last point and this
   tell_causes(run)
+  if pending > 0 then tell_drift(run) end
   return summary(run, how)
 end
 
