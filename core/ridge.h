@@ -25,6 +25,7 @@
 #include "ridge/tensor.h"
 #include "ridge/op.h"
 #include "ridge/image.h"
+#include "ridge/norm.h"
 #include "ridge/loss.h"
 #include "ridge/step.h"
 #include "ridge/grad.h"

@@ -60,8 +60,9 @@ static rg_status check_numbers(const take_work *w)
   if (i == w->n) {
     return RG_OK;
   }
-  return rg_fail(RG_EARG, "%s: number %lld (the %lldth) is no row of %lld", w->call->op->name,
-                 (long long)number_at(w, i), (long long)i + 1, (long long)w->rows);
+  return rg_fail(RG_EARG, "%s: number %lld at place %lld is no row; they go from 0 to %lld",
+                 w->call->op->name, (long long)number_at(w, i), (long long)i + 1,
+                 (long long)w->rows - 1);
 }
 
 /* Where rows are empty there is nothing to move, but numbers to check. */

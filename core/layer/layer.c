@@ -62,7 +62,10 @@ int32_t rg_layer_parts(const rg_layer *layer)
   switch (layer->kind) {
   case RG_LAYER_LINEAR:
   case RG_LAYER_CONV2D:
+  case RG_LAYER_EMBEDDING:
     return 1;
+  case RG_LAYER_NORM:
+    return layer->part[0] != NULL;
   case RG_LAYER_LOWRANK:
     return 2;
   default:
@@ -95,7 +98,11 @@ rg_status rg_layer_name_params(rg_layer *layer)
   switch (layer->kind) {
   case RG_LAYER_LINEAR:
   case RG_LAYER_CONV2D:
-    rg_layer_add_param(layer, "weight", rg_tensor_retain(layer->part[0]), true);
+  case RG_LAYER_EMBEDDING:
+  case RG_LAYER_NORM:
+    if (layer->part[0] != NULL) {
+      rg_layer_add_param(layer, "weight", rg_tensor_retain(layer->part[0]), true);
+    }
     break;
   case RG_LAYER_LOWRANK:
     rg_layer_add_param(layer, "A", rg_tensor_retain(layer->part[0]), true);
@@ -149,6 +156,8 @@ static rg_status copy_layer(const rg_layer *layer, int32_t dtype, rg_layer **out
   copy->rank = layer->rank;
   copy->p = layer->p;
   copy->conv = layer->conv;
+  copy->eps = layer->eps;
+  copy->rms = layer->rms;
   status = RG_OK;
   for (int32_t i = 0; i < rg_layer_parts(layer) && status == RG_OK; i++) {
     status = copy_part(layer->part[i], dtype, &copy->part[i]);
@@ -159,12 +168,20 @@ static rg_status copy_layer(const rg_layer *layer, int32_t dtype, rg_layer **out
   return rg_layer_finish(copy, status, out);
 }
 
+/* The type of the parameters; f32 where there are none. */
+static int32_t dtype_of(const rg_layer *layer)
+{
+  const rg_tensor *first = layer->part[0] != NULL ? layer->part[0] : layer->bias;
+
+  return first != NULL ? first->_dtype : RG_F32;
+}
+
 rg_status rg_layer_clone(const rg_layer *layer, rg_layer **out)
 {
   if (layer == NULL || out == NULL) {
     return rg_fail(RG_EARG, "layer: a pointer is NULL");
   }
-  return copy_layer(layer, layer->part[0]->_dtype, out);
+  return copy_layer(layer, dtype_of(layer), out);
 }
 
 rg_status rg_layer_to(const rg_layer *layer, int32_t dtype, rg_layer **out)
@@ -195,6 +212,10 @@ rg_status rg_layer_forward(const rg_layer *layer, const rg_tensor *x, rg_tensor 
     return rg_linear(x, part[0], layer->bias, layer->act, out);
   case RG_LAYER_LOWRANK:
     return rg_lowrank_linear(x, part[0], part[1], layer->bias, layer->act, out);
+  case RG_LAYER_NORM:
+    return rg_layer_norm(x, part[0], layer->bias, layer->eps, layer->rms, out);
+  case RG_LAYER_EMBEDDING:
+    return rg_take(part[0], x, out);
   case RG_LAYER_CONV2D: {
     rg_conv2d_options options = layer->conv;
 
@@ -243,7 +264,7 @@ rg_status rg_layer_facts_of(const rg_layer *layer, rg_layer_facts *out)
     return rg_fail(RG_EARG, "layer: a pointer is NULL");
   }
   f.kind = layer->kind;
-  f.dtype = layer->part[0]->_dtype;
+  f.dtype = dtype_of(layer);
   f.form = layer->form;
   f.act = layer->act;
   f.n_in = layer->n_in;
@@ -261,7 +282,9 @@ rg_status rg_layer_facts_of(const rg_layer *layer, rg_layer_facts *out)
     f.trainable_count = f.stored_count = layer->rank * both;
     break;
   case RG_LAYER_CONV2D:
-    f.trainable_count = f.stored_count = layer->part[0]->_count;
+  case RG_LAYER_EMBEDDING:
+  case RG_LAYER_NORM:
+    f.trainable_count = f.stored_count = layer->part[0] != NULL ? layer->part[0]->_count : 0;
     break;
   default:
     f.trainable_count = layer->n_terms * layer->rank * both;
@@ -269,6 +292,9 @@ rg_status rg_layer_facts_of(const rg_layer *layer, rg_layer_facts *out)
     break;
   }
   f.flops_per_row = 2.0 * (double)f.stored_count;
+  if (layer->kind == RG_LAYER_NORM || layer->kind == RG_LAYER_EMBEDDING) {
+    f.flops_per_row = layer->kind == RG_LAYER_NORM ? 8.0 * (double)layer->n_in : 0;
+  }
   f.trainable_count += n_bias;
   f.stored_count += n_bias;
   for (int32_t i = 0; i < rg_layer_parts(layer); i++) {
@@ -276,7 +302,7 @@ rg_status rg_layer_facts_of(const rg_layer *layer, rg_layer_facts *out)
     f.packed_bytes += rg_derived_bytes(layer->part[i]->_storage);
   }
   f.stored_bytes = weight_bytes + (layer->bias != NULL ? rg_tensor_bytes(layer->bias) : 0);
-  f.exceeds_dense = layer->kind != RG_LAYER_CONV2D &&
+  f.exceeds_dense = layer->kind <= RG_LAYER_SKLINEAR &&
                     weight_bytes > layer->n_in * layer->n_out * rg_dtype_bytes(f.dtype);
   *out = f;
   return RG_OK;
@@ -318,7 +344,10 @@ rg_status rg_layer_weight(const rg_layer *layer, rg_tensor **out)
   if (layer == NULL || out == NULL) {
     return rg_fail(RG_EARG, "layer: a pointer is NULL");
   }
-  if (layer->kind == RG_LAYER_LINEAR || layer->kind == RG_LAYER_CONV2D) {
+  if (layer->kind == RG_LAYER_NORM && layer->part[0] == NULL) {
+    return rg_fail(RG_EARG, "layer: this normalisation has no weight");
+  }
+  if (layer->kind != RG_LAYER_LOWRANK && layer->kind != RG_LAYER_SKLINEAR) {
     return rg_clone(layer->part[0], out);
   }
   if (layer->kind == RG_LAYER_LOWRANK) {

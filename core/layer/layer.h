@@ -25,6 +25,8 @@ struct rg_layer {
   int64_t rank;
   double p;
   rg_conv2d_options conv; /* of a convolution */
+  double eps;             /* of a normalisation */
+  int32_t rms;
   /* what the operation takes: weight | a, b | left, right | s1, u1_bits, u2_bits, s2 */
   rg_tensor *part[RG_LAYER_PARTS];
   rg_tensor *bias; /* or NULL */

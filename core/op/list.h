@@ -15,6 +15,7 @@
 #define RG_OP_LIST                          \
   RG_UNARY_LIST(RG_OP_OF_LIST)              \
   RG_BINARY_LIST(RG_OP_OF_LIST)             \
+  RG_OP_LINE(ACT_BACK,    act_back)         \
   RG_OP_LINE(FILL,        fill)             \
   RG_OP_LINE(ARANGE,      arange)           \
   RG_OP_LINE(COPY,        copy)             \
@@ -37,6 +38,8 @@
   RG_OP_LINE(ARGMAX,      argmax)           \
   RG_OP_LINE(ARGMIN,      argmin)           \
   RG_OP_LINE(SOFTMAX,     softmax)          \
+  RG_OP_LINE(LAYER_NORM,  layer_norm)       \
+  RG_OP_LINE(LAYER_NORM_BACK,      layer_norm_back)       \
   RG_OP_LINE(CROSS_ENTROPY,        cross_entropy)         \
   RG_OP_LINE(CROSS_ENTROPY_BACK,   cross_entropy_back)    \
   RG_OP_LINE(SGD_STEP,    sgd_step)         \

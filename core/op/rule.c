@@ -250,26 +250,14 @@ bool rg_rule_act_reads_result(int32_t act)
 
 rg_value rg_rule_act(rg_rule *r, int32_t act, rg_value y, rg_value z, rg_value dy)
 {
-  rg_value s;
+  rg_tensor *out = NULL;
+  rg_status status = r->status;
 
-  switch (act) {
-  case RG_ACT_RELU:
-    return rg_rule_mul(r, dy, rg_rule_number(r, rg_gt_scalar, y, 0));
-  case RG_ACT_TANH: /* 1 - y^2 */
-    return rg_rule_mul(r, dy, rg_rule_from(r, 1, rg_rule_unary(r, rg_square, y)));
-  case RG_ACT_SIGMOID: /* y (1 - y) */
-    return rg_rule_mul(r, dy, rg_rule_mul(r, y, rg_rule_from(r, 1, y)));
-  case RG_ACT_SILU: /* s (1 + z (1 - s)), s the sigmoid */
-    s = rg_rule_unary(r, rg_sigmoid, z);
-    return rg_rule_mul(
-        r, dy, rg_rule_mul(r, s, rg_rule_plus(r, rg_rule_mul(r, z, rg_rule_from(r, 1, s)), 1)));
-  case RG_ACT_GELU: /* (1 + erf(z / sqrt 2)) / 2 + z exp(-z^2 / 2) / sqrt(2 pi) */
-    s = rg_rule_plus(r, rg_rule_unary(r, rg_erf, rg_rule_times(r, z, M_SQRT1_2)), 1);
-    s = rg_rule_times(r, s, 0.5);
-    z = rg_rule_mul(
-        r, z, rg_rule_unary(r, rg_exp, rg_rule_times(r, rg_rule_unary(r, rg_square, z), -0.5)));
-    return rg_rule_mul(r, dy, rg_rule_add(r, s, rg_rule_times(r, z, M_2_SQRTPI * M_SQRT1_2 / 2)));
-  default:
+  if (act == RG_ACT_NONE) {
     return dy;
   }
+  if (status == RG_OK) {
+    status = rg_act_back(dy, rg_rule_act_reads_result(act) ? y : z, act, &out);
+  }
+  return rg_rule_took(r, status, out);
 }

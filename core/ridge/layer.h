@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Layers: named parameters and the operation that uses them.  Dense, low-rank, sketched,
-** convolution.
+** convolution, normalisation, embedding.
 **
 ** A layer is made in f32 on the CPU from an explicit seed; making one never touches the default
 ** random stream.  Its parameters are marked as weights (rg_tensor_set_param), so that packed copies
@@ -11,12 +11,21 @@
 #define RIDGE_LAYER_H
 
 #include "ridge/image.h"
+#include "ridge/norm.h"
 #include "ridge/op.h"
 
 typedef struct rg_layer rg_layer;
 
 /* Kinds of layers. */
-enum { RG_LAYER_LINEAR, RG_LAYER_LOWRANK, RG_LAYER_SKLINEAR, RG_LAYER_CONV2D, RG_LAYER_KIND_COUNT };
+enum {
+  RG_LAYER_LINEAR,
+  RG_LAYER_LOWRANK,
+  RG_LAYER_SKLINEAR,
+  RG_LAYER_CONV2D,
+  RG_LAYER_NORM,
+  RG_LAYER_EMBEDDING,
+  RG_LAYER_KIND_COUNT
+};
 
 /* How a sketched layer keeps its fixed signs: as numbers (stored), or one bit each (bits), expanded
 ** in tiles as they are used.  AUTO is STORED, the faster one where it was measured (results/). */
@@ -141,6 +150,37 @@ RG_API rg_status rg_conv2d_layer(int64_t c_in, int64_t c_out, int64_t rows, int6
                                  const rg_conv2d_options *options, int32_t bias, uint64_t seed,
                                  rg_layer **out) RG_CHECK;
 
+/* What a normalisation can be told. */
+typedef struct rg_norm_options {
+  double eps;
+  int32_t rms;    /* 1: by the root of the mean square, without taking the mean off */
+  int32_t weight; /* 1: with one, which begins as ones */
+  int32_t bias;   /* 1: with one, which begins as zeros */
+  int32_t _pad;
+} rg_norm_options;
+
+/*
+** A normalisation over the last axis: rg_layer_norm with a weight and a bias of its own.
+**
+** n        size of the axis, at least 1
+** options  must be given
+** out      new reference; parameters: weight [n], bias [n], as far as they are wanted
+** RG_EARG.
+*/
+RG_API rg_status rg_norm_layer(int64_t n, const rg_norm_options *options, rg_layer **out) RG_CHECK;
+
+/*
+** A table of vectors that are looked up by number (rg_take), initialised like PyTorch's: normal.
+**
+** rows     how many there are, at least 1
+** n        size of each, at least 1
+** seed     of the draws
+** out      new reference; parameters: weight [rows x n]
+** RG_EARG.
+*/
+RG_API rg_status rg_embedding_layer(int64_t rows, int64_t n, uint64_t seed,
+                                    rg_layer **out) RG_CHECK;
+
 RG_API rg_layer *rg_layer_retain(rg_layer *layer);
 RG_API void rg_layer_release(rg_layer *layer);
 
@@ -159,9 +199,9 @@ RG_API rg_status rg_layer_to(const rg_layer *layer, int32_t dtype, rg_layer **ou
 /* -- Using --------------------------------------------------------------------- */
 
 /*
-** Apply a layer: to the last axis or, a convolution, to images.
+** Apply a layer: to the last axis or, a convolution, to images or, an embedding, to numbers.
 **
-** x        [... x n_in], float; images as rg_conv2d takes them
+** x        [... x n_in], float; images as rg_conv2d takes them; [...] of an integer type
 ** out      new tensor [... x n_out], or images
 ** RG_ESHAPE, RG_EDTYPE.
 */

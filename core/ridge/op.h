@@ -272,6 +272,19 @@ enum {
 };
 
 /*
+** The derivative of an activation times what arrives at its result.
+**
+** dy       float
+** x        the result of the activation or, for RG_ACT_GELU and RG_ACT_SILU, what went into it; float,
+**          of the shape of dy
+** act      RG_ACT_..., not RG_ACT_NONE
+** out      new tensor of the type both meet at
+** RG_ESHAPE, RG_EDTYPE, RG_EARG.
+*/
+RG_API rg_status rg_act_back(const rg_tensor *dy, const rg_tensor *x, int32_t act,
+                             rg_tensor **out) RG_CHECK;
+
+/*
 ** Matrix product, batched.
 **
 ** x        [... x M x K], or [K] for one row

@@ -174,6 +174,17 @@ case('lenet_sgd_b64', function()
   end
 end)
 
+case('block_adamw_b8', function()
+  local net = nn.TransformerBlock(256, { heads = 4, causal = true }):train()
+  local x, y = ridge.randn(8, 128, 256), ridge.randn(8, 128, 256)
+  local optimizer = ridge.optim.AdamW(net, { lr = 1e-3 })
+  return function()
+    optimizer:zero_grad()
+    nn.mse_loss(net(x), y):backward()
+    optimizer:step()
+  end
+end)
+
 -- Forward and back, with the gradient of the input.
 local function linear_fb(dtype)
   return function()

@@ -338,4 +338,90 @@ return function(M)
     large = { { { 300, 1000 }, { 70000 } } },
     bad = { { { { 3 }, { 2 } }, { 'f32', 'i32' }, {}, EDTYPE } },
   }
+
+  -- -- Normalisation ------------------------------------------------------------------------------
+
+  cases.layer_norm = {
+    call = function(_, t, a, out)
+      return C.rg_layer_norm(t[1], t[2] or nil, t[3] or nil, a.eps, a.rms and 1 or 0, out)
+    end,
+    reference = reference.layer_norm,
+    samples = {
+      { { 3, 5 }, { 5 }, { 5 }, args = { eps = 0.25 } },
+      { { 2, 3, 7 }, { 7 }, false, args = { eps = 0.25, rms = true } },
+      { { 7 }, false, false, args = { eps = 0.25 } },
+      { { 2, 1300 }, { 1300 }, { 1300 }, args = { eps = 0.25 } },
+      { { 2, 64 }, false, { 64 }, args = { eps = 0.25, rms = true } },
+      { { 0, 4 }, { 4 }, { 4 }, args = { eps = 0 } },
+      { { 40, 33 }, { 33 }, { 33 }, args = { eps = 0.25 } },
+    },
+    dtypes = FLOATS, ulps = 16, optional = { [2] = true, [3] = true },
+    mixed = { { 'bf16', 'f32', 'f32' }, { 'f32', 'f64', 'f16' }, { 'f64', 'f32', 'bf16' } },
+    large = { { { 3000, 200 }, { 200 }, { 200 }, args = { eps = 1e-5 } } },
+    bad = {
+      { { { 2, 3 }, { 4 } }, { 'f32', 'f32' }, { eps = 0 }, ESHAPE },
+      { { { 2, 3 }, { 3 }, { 1, 3 } }, { 'f32', 'f32', 'f32' }, { eps = 0 }, ESHAPE },
+      { { {} }, { 'f32' }, { eps = 0 }, ESHAPE },
+      { { { 2, 0 } }, { 'f32' }, { eps = 0 }, ESHAPE },
+      { { { 2, 3 } }, { 'i32' }, { eps = 0 }, EDTYPE },
+      { { { 2, 3 }, { 3 } }, { 'f32', 'i32' }, { eps = 0 }, EDTYPE },
+      { { { 2, 3 } }, { 'f32' }, { eps = -1 }, EARG },
+    },
+  }
+
+  local three = ffi.new('rg_tensor *[3]')
+  cases.layer_norm_back = {
+    call = function(_, t, a, out)
+      local status = C.rg_layer_norm_back(t[1], t[2], t[3] or nil, t[4], t[5], a.rms and 1 or 0,
+        three, three + 1, three + 2)
+      if status == 0 then out[0], out[1], out[2] = three[0], three[1], three[2] end
+      return status
+    end,
+    n_out = 3,
+    reference = reference.layer_norm_back,
+    samples = {
+      { { 3, 5 }, { 3, 5 }, { 5 }, { 3 }, { 3 }, args = {} },
+      { { 2, 3, 7 }, { 2, 3, 7 }, { 7 }, { 2, 3 }, { 2, 3 }, args = { rms = true } },
+      { { 7 }, { 7 }, false, {}, {}, args = {} },
+      { { 2, 1300 }, { 2, 1300 }, { 1300 }, { 2 }, { 2 }, args = {} },
+      { { 0, 4 }, { 0, 4 }, { 4 }, { 0 }, { 0 }, args = {} },
+      { { 300, 3 }, { 300, 3 }, { 3 }, { 300 }, { 300 }, args = {} },
+    },
+    dtypes = { 'f32', 'f64' }, ulps = 16, optional = { [3] = true },
+    mixed = { { 'bf16', 'bf16', 'f32', 'f32', 'f32' }, { 'f32', 'f16', 'bf16', 'f32', 'f32' } },
+    large = { { { 3000, 200 }, { 3000, 200 }, { 200 }, { 3000 }, { 3000 }, args = {} } },
+    bad = {
+      { { { 2, 3 }, { 2, 4 }, { 4 }, { 2 }, { 2 } }, { 'f32', 'f32', 'f32', 'f32', 'f32' }, {},
+        ESHAPE },
+      { { { 2, 3 }, { 2, 3 }, { 4 }, { 2 }, { 2 } }, { 'f32', 'f32', 'f32', 'f32', 'f32' }, {},
+        ESHAPE },
+      { { { 2, 3 }, { 2, 3 }, { 3 }, { 3 }, { 2 } }, { 'f32', 'f32', 'f32', 'f32', 'f32' }, {},
+        ESHAPE },
+      { { { 2, 3 }, { 2, 3 }, { 3 }, { 2 }, { 2 } }, { 'f32', 'f32', 'f32', 'f64', 'f32' }, {},
+        ESHAPE },
+    },
+  }
+
+  -- -- Activations --------------------------------------------------------------------------------
+
+  local slopes = {}
+  for act = 1, 5 do
+    slopes[#slopes + 1] = { { 4, 5 }, { 4, 5 }, args = { act = act } }
+    slopes[#slopes + 1] = { { 2, 650 }, { 2, 650 }, args = { act = act } }
+  end
+  slopes[#slopes + 1] = { {}, {}, args = { act = 2 } }
+  slopes[#slopes + 1] = { { 0, 3 }, { 0, 3 }, args = { act = 1 } }
+
+  cases.act_back = {
+    call = function(_, t, a, out) return C.rg_act_back(t[1], t[2], a.act, out) end,
+    reference = reference.act_back,
+    samples = slopes,
+    dtypes = FLOATS, ulps = 8,
+    mixed = { { 'f32', 'bf16' }, { 'f16', 'bf16' }, { 'f64', 'f32' } },
+    large = { { { 1100, 1000 }, { 1100, 1000 }, args = { act = 2 } } },
+    bad = { { { { 2, 3 }, { 3 } }, { 'f32', 'f32' }, { act = 1 }, ESHAPE },
+      { { { 2 }, { 2 } }, { 'f32', 'i32' }, { act = 1 }, EDTYPE },
+      { { { 2 }, { 2 } }, { 'f32', 'f32' }, { act = 0 }, EARG },
+      { { { 2 }, { 2 } }, { 'f32', 'f32' }, { act = 6 }, EARG } },
+  }
 end

@@ -182,4 +182,95 @@ return function(M) -- M: the rest of the reference
     y[1] = math.sqrt(sum)
     return { y }
   end
+
+  -- -- Normalisation ----------------------------------------------------------------------------
+
+  local function row_facts(x, row, n, a)
+    local mean, sum = 0, 0
+    for i = 1, n do mean = mean + x[row * n + i] / n end
+    if a.rms then mean = 0 end
+    for i = 1, n do sum = sum + (x[row * n + i] - mean) ^ 2 end
+    return mean, 1 / math.sqrt(sum / n + a.eps)
+  end
+
+  --- Rows of the last axis with mean 0 and variance 1, times a weight, plus a bias.
+  function M.layer_norm(inputs, a)
+    local x, w, b = inputs[1], inputs[2], inputs[3]
+    local n = x.shape[#x.shape]
+    local y = M.new(x.shape, x.dtype)
+    y.magnitude = {}
+    for row = 0, M.count(x.shape) / n - 1 do
+      local mean, scale = row_facts(x, row, n, a)
+      for i = 1, n do
+        local at = row * n + i
+        local factor = scale * (w and w[i] or 1)
+        y[at] = (x[at] - mean) * factor + (b and b[i] or 0)
+        y.magnitude[at] = (math.abs(x[at]) + math.abs(mean)) * math.abs(factor)
+          + (b and math.abs(b[i]) or 0) + math.abs(y[at]) * 2
+      end
+    end
+    return { y }
+  end
+
+  --- Its gradients, of dy, x, a weight, and mean and scale of each row.
+  function M.layer_norm_back(inputs, a)
+    local dy, x, w, mean, scale = unpack(inputs, 1, 5)
+    local n = x.shape[#x.shape]
+    local kind = loss_dtype(x)
+    local dx, dw, db = M.new(x.shape, x.dtype), M.new({ n }, kind), M.new({ n }, kind)
+    for _, t in ipairs { dx, dw, db } do t.magnitude = {} end
+    for i = 1, n do
+      dw[i], db[i], dw.magnitude[i], db.magnitude[i] = 0, 0, 0, 0
+    end
+    for row = 0, M.count(x.shape) / n - 1 do
+      local m, s = mean[row + 1], scale[row + 1]
+      local first, second, size1, size2 = 0, 0, 0, 0
+      for i = 1, n do
+        local at = row * n + i
+        local z, g = (x[at] - m) * s, dy[at] * (w and w[i] or 1)
+        local wide = (math.abs(x[at]) + math.abs(m)) * math.abs(s)
+        first, second = first + g, second + g * z
+        size1, size2 = size1 + math.abs(g), size2 + math.abs(g) * wide
+        dw[i], db[i] = dw[i] + dy[at] * z, db[i] + dy[at]
+        dw.magnitude[i] = dw.magnitude[i] + math.abs(dy[at]) * wide
+        db.magnitude[i] = db.magnitude[i] + math.abs(dy[at])
+      end
+      for i = 1, n do
+        local at = row * n + i
+        local z, g = (x[at] - m) * s, dy[at] * (w and w[i] or 1)
+        local wide = (math.abs(x[at]) + math.abs(m)) * math.abs(s)
+        dx[at] = s * (g - (a.rms and 0 or first / n) - z * second / n)
+        dx.magnitude[at] = math.abs(s) * (math.abs(g) + size1 / n + wide * size2 / n)
+      end
+    end
+    return { dx, dw, db }
+  end
+
+  -- -- Activations ------------------------------------------------------------------------------
+
+  local SLOPE = {
+    function(y) return y > 0 and 1 or 0 end,
+    function(z)
+      local density = math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+      return 0.5 * (1 + M.unary.erf(z / math.sqrt(2))) + z * density
+    end,
+    function(z)
+      local s = 1 / (1 + math.exp(-z))
+      return s * (1 + z * (1 - s))
+    end,
+    function(y) return 1 - y * y end,
+    function(y) return y * (1 - y) end,
+  }
+
+  --- dy times the derivative of activation args.act at x.
+  function M.act_back(inputs, args)
+    local dy, x = inputs[1], inputs[2]
+    local dx = M.new(dy.shape, M.promote(dy.dtype, x.dtype))
+    dx.magnitude = {}
+    for i = 1, M.count(dy.shape) do
+      dx[i] = dy[i] * SLOPE[args.act](x[i])
+      dx.magnitude[i] = math.abs(dy[i]) * (1 + x[i] * x[i])
+    end
+    return { dx }
+  end
 end

@@ -104,6 +104,24 @@ typedef struct rg_simd_step {
   rg_square_sum *square_sum[2];
 } rg_simd_step;
 
+/* Runs of a row in layer normalisation, by type: f32, f64. */
+typedef struct rg_simd_norm {
+  double (*sum[2])(const void *x, int64_t n);
+  double (*squares[2])(const void *x, double mean, int64_t n); /* of x - mean */
+  void (*apply[2])(void *y, const void *x, double mean, double scale, const void *weight,
+                   const void *bias, int64_t n);
+  /* adds to dw, db and sums: of dy w, and of that times (x - mean) scale */
+  void (*back_sums[2])(const void *dy, const void *x, double mean, double scale, const void *weight,
+                       void *dw, void *db, double sums[2], int64_t n);
+  void (*back_apply[2])(void *dx, const void *dy, const void *x, double mean, double scale,
+                        const void *weight, double a, double b, int64_t n);
+} rg_simd_norm;
+
+/* Derivatives of activations times what arrives: by RG_ACT_..., type (f32, f64) and form. */
+typedef struct rg_simd_act {
+  rg_loop *back[RG_ACT_COUNT][2][RG_FORM_COUNT];
+} rg_simd_act;
+
 typedef struct rg_simd_tables {
   const rg_simd_unary *unary;
   const rg_simd_binary *binary;
@@ -111,6 +129,8 @@ typedef struct rg_simd_tables {
   const rg_simd_reduce *reduce;
   const rg_simd_random *random;
   const rg_simd_step *step;
+  const rg_simd_norm *norm;
+  const rg_simd_act *act;
 } rg_simd_tables;
 
 /* ORDER: RG_ISA_BASE, RG_ISA_AVX2, RG_ISA_AVX512 */

@@ -33,19 +33,20 @@ File.__index = File
 
 --- Open a file for reading; gzip is recognised by its content.
 ---@param path string
+---@param what string the function asking, for errors
 ---@return table file
-function M.open(path)
+function M.open(path, what)
   if type(path) ~= 'string' then
-    blame.raise(('data: a path is expected, got %s'):format(blame.show(path)))
+    blame.raise(('%s: a path is expected, got %s'):format(what, blame.show(path)), 'EARG', what)
   end
   local plain, why = io.open(path, 'rb')
-  if not plain then blame.raise(('data: %s'):format(why), 'EIO') end
+  if not plain then blame.raise(('%s: %s'):format(what, why), 'EIO', what) end
   local readable = plain:read(0) or plain:seek 'end' == 0 -- a folder opens, and cannot be read
   plain:close()
-  if not readable then blame.raise(('data: %s is no file'):format(path), 'EIO') end
+  if not readable then blame.raise(('%s: %s is no file'):format(what, path), 'EIO', what) end
   local handle = zlib().gzopen(path, 'rb')
-  if handle == nil then blame.raise(('data: %s cannot be opened'):format(path), 'EIO') end
-  return setmetatable({ path = path, handle = ffi.gc(handle, lib.gzclose) }, File)
+  if handle == nil then blame.raise(('%s: %s cannot be opened'):format(what, path), 'EIO', what) end
+  return setmetatable({ path = path, what = what, handle = ffi.gc(handle, lib.gzclose) }, File)
 end
 
 --- So many bytes, fewer at the end; a damaged gzip file is an error.
@@ -60,7 +61,8 @@ function File:read(buffer, n)
     if got < asked then -- what came before the damage is given out first, without a word
       local text = ffi.string(lib.gzerror(self.handle, code))
       if got < 0 or (code[0] < 0 and code[0] ~= TRUNCATED) then
-        blame.raise(('data: %s is damaged: %s'):format(self.path, text), 'EFORMAT')
+        blame.raise(('%s: %s is damaged: %s'):format(self.what, self.path, text), 'EFORMAT',
+          self.what)
       end
     end
     if got <= 0 then break end

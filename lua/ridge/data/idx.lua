@@ -78,7 +78,7 @@ end
 ---@param path string
 ---@return Tensor u8, i8, i32, f32 or f64
 function M.read(path)
-  local f = file.open(path)
+  local f = file.open(path, 'data.idx')
   local ok, result = pcall(function()
     local shape, count, kind = header(f, path)
     local bytes = count * kind[2]

@@ -3,6 +3,7 @@
 
 local C = require 'ridge.ffi.lib'
 local call = require 'ridge.ffi.call'
+local blame = require 'ridge.blame'
 local ref = require 'ridge.ffi.ref'
 local class = require('ridge.class').class
 local image = require 'ridge.tensor.image'
@@ -88,7 +89,7 @@ function Flatten.forward(_, x)
   local n = t._ndim > 0 and tonumber(t._shape[0]) or 1
   local rest = 1
   for i = 1, t._ndim - 1 do rest = rest * tonumber(t._shape[i]) end
-  return x:reshape(n, rest)
+  return blame.within('nn.Flatten', function() return x:reshape(n, rest) end)
 end
 
 M.Flatten = Flatten

@@ -13,7 +13,8 @@ local M = {
   Linear = layer.Linear, LowRankLinear = layer.LowRankLinear, SKLinear = layer.SKLinear,
   break_even = layer.break_even, round_for_tensor_cores = layer.round_for_tensor_cores,
 }
-for _, part in ipairs { activation, require 'ridge.nn.image', require 'ridge.nn.loss' } do
+for _, part in ipairs { activation, require 'ridge.nn.image', require 'ridge.nn.loss',
+                       require 'ridge.nn.norm', require 'ridge.nn.attention' } do
   for name, value in pairs(part) do M[name] = value end
 end
 

@@ -84,9 +84,11 @@ SPECS.bce_with_logits = {
 function M.bce_with_logits(x, y, opts)
   both(x, y, 'bce_with_logits')
   opts = options.check(SPECS.bce_with_logits, opts, 'bce_with_logits')
-  if opts.pos_weight == nil then return reduced(x:softplus() - x * y, opts) end
-  local count = y * (opts.pos_weight - 1) + 1
-  return reduced(x * (1 - y) + count * (-x):softplus(), opts)
+  return blame.within('bce_with_logits', function()
+    if opts.pos_weight == nil then return reduced(x:softplus() - x * y, opts) end
+    local count = y * (opts.pos_weight - 1) + 1
+    return reduced(x * (1 - y) + count * (-x):softplus(), opts)
+  end)
 end
 
 -- -- Numbers ------------------------------------------------------------------------------------
@@ -101,7 +103,8 @@ SPECS.mse_loss = { reduction = REDUCE }
 -- >> ridge.nn.mse_loss(ridge.zeros(3), ridge.ones(3))
 function M.mse_loss(x, y, opts)
   both(x, y, 'mse_loss')
-  return reduced((x - y):square(), options.check(SPECS.mse_loss, opts, 'mse_loss'))
+  opts = options.check(SPECS.mse_loss, opts, 'mse_loss')
+  return blame.within('mse_loss', function() return reduced((x - y):square(), opts) end)
 end
 
 SPECS.l1_loss = { reduction = REDUCE }
@@ -113,7 +116,8 @@ SPECS.l1_loss = { reduction = REDUCE }
 ---@return Tensor loss
 function M.l1_loss(x, y, opts)
   both(x, y, 'l1_loss')
-  return reduced((x - y):abs(), options.check(SPECS.l1_loss, opts, 'l1_loss'))
+  opts = options.check(SPECS.l1_loss, opts, 'l1_loss')
+  return blame.within('l1_loss', function() return reduced((x - y):abs(), opts) end)
 end
 
 SPECS.huber_loss = {
@@ -129,9 +133,11 @@ SPECS.huber_loss = {
 function M.huber_loss(x, y, opts)
   both(x, y, 'huber_loss')
   opts = options.check(SPECS.huber_loss, opts, 'huber_loss')
-  local far = (x - y):abs()
-  local near = far:minimum(opts.delta)
-  return reduced(near * (far - near * 0.5), opts)
+  return blame.within('huber_loss', function()
+    local far = (x - y):abs()
+    local near = far:minimum(opts.delta)
+    return reduced(near * (far - near * 0.5), opts)
+  end)
 end
 
 -- -- Modules ------------------------------------------------------------------------------------

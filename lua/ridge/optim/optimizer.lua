@@ -36,7 +36,7 @@ local function tensors_of(given, what)
       .. ':' .. tostring(ffi.cast('uintptr_t', ffi.cast('void *', tensor._t._data)))
     if wanted and not seen[key] then -- shared weights are stepped once
       seen[key] = true
-      list[#list + 1] = tensor:requires_grad_()
+      list[#list + 1] = blame.within(what, function() return tensor:requires_grad_() end)
     end
   end
   if #list == 0 then blame.raise(what .. ': there are no parameters to train', 'EARG', what) end

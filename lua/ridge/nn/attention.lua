@@ -1,0 +1,134 @@
+-- SPDX-License-Identifier: MIT
+--- Multi-head attention (Vaswani et al., 2017), and the transformer block around it.
+
+local blame = require 'ridge.blame'
+local class = require('ridge.class').class
+local make = require 'ridge.tensor.make'
+local options = require 'ridge.options'
+local ref = require 'ridge.ffi.ref'
+local Module = require 'ridge.nn.module'
+local activation = require 'ridge.nn.activation'
+local layer = require 'ridge.nn.layer'
+local norm = require 'ridge.nn.norm'
+
+local M = {}
+
+local SEED = layer.base.SEED
+
+-- Seeds of parts: each its own where one is given.
+local function seeds(seed)
+  local n = 0
+  return function()
+    n = n + 1
+    return seed and seed + n or nil
+  end
+end
+
+-- -- Attention ----------------------------------------------------------------------------------
+
+local Attention = class('nn.MultiHeadAttention', Module)
+local ATTENTION = {
+  heads = { 'integer', default = 1, min = 1, doc = 'that attend side by side' },
+  causal = { 'boolean', default = false, doc = 'no place sees those behind it' },
+  bias = { 'boolean', default = true, doc = 'of both layers' },
+  dropout = { 'number', default = 0, min = 0, max = 0.999, doc = 'of the weights, while training' },
+  seed = SEED,
+}
+
+--- Attention of a sequence to itself: softmax(q k' / sqrt(size of a head)) v in each head. Takes
+--- memory as the square of the length.
+---@param n number size of a place's vector, a multiple of the heads
+---@param opts table|nil {heads = 1, causal = false, bias = true, dropout = 0, seed =}
+-- >> ridge.nn.MultiHeadAttention(8, {heads = 2, causal = true})(ridge.randn(2, 5, 8)).shape
+function Attention:init(n, opts)
+  Module.init(self)
+  opts = options.check(ATTENTION, opts, 'nn.MultiHeadAttention')
+  layer.base.sizes('nn.MultiHeadAttention', n)
+  if n % opts.heads ~= 0 then
+    blame.raise(('nn.MultiHeadAttention: %d numbers do not fall into %d heads'):format(n,
+      opts.heads), 'EARG')
+  end
+  local seed = seeds(opts.seed)
+  self.n, self.heads, self.causal, self.p = n, opts.heads, opts.causal, opts.dropout
+  self.qkv = self:child('qkv', layer.Linear(n, 3 * n, { bias = opts.bias, seed = seed() }))
+  self.out = self:child('out', layer.Linear(n, n, { bias = opts.bias, seed = seed() }))
+end
+
+-- 0 where a place may look, -inf behind it; kept for the length it was made for.
+local function mask_of(self, length, kind)
+  if self.mask and self.mask_length == length and self.mask.dtype == kind then return self.mask end
+  local mask = make.zeros(length, length)
+  for i = 1, length - 1 do mask:narrow(1, i, 1):narrow(2, i + 1, length - i):fill_(-math.huge) end
+  self.mask, self.mask_length = mask:to(kind), length
+  return self.mask
+end
+
+--- Attend.
+---@param x Tensor [batch x length x n]
+---@return Tensor [batch x length x n]
+function Attention:forward(x)
+  ref.need(x, 'nn.MultiHeadAttention')
+  local shape = x:size()
+  if #shape ~= 3 or shape[3] ~= self.n then
+    blame.raise(('nn.MultiHeadAttention: x is %s, wanted [batch, length, %d]'):format(x:describe(),
+      self.n), 'ESHAPE')
+  end
+  local batch, length, size = shape[1], shape[2], self.n / self.heads
+  local all = self.qkv(x):reshape(batch, length, 3, self.heads, size)
+  local function part(i) return all:select(3, i):transpose(2, 3) end -- [batch heads length size]
+  local scores = part(1):matmul(part(2):transpose(3, 4)) * (1 / math.sqrt(size))
+  if self.causal then scores = scores + mask_of(self, length, scores.dtype) end
+  local weights = scores:softmax(-1)
+  if self.training and self.p > 0 then weights = weights:dropout(self.p) end
+  local y = weights:matmul(part(3)):transpose(2, 3):reshape(batch, length, self.n)
+  return self.out(y)
+end
+
+function Attention:__tostring()
+  return ('nn.MultiHeadAttention(%d, %d heads%s)'):format(self.n, self.heads,
+    self.causal and ', causal' or '')
+end
+
+M.MultiHeadAttention = Attention
+
+-- -- Block --------------------------------------------------------------------------------------
+
+local Block = class('nn.TransformerBlock', Module)
+local BLOCK = {
+  heads = ATTENTION.heads, causal = ATTENTION.causal, dropout = ATTENTION.dropout, seed = SEED,
+  hidden = { 'integer', min = 1, doc = 'inner size of the feed-forward part; 4 n when left out' },
+  eps = { 'number', default = 1e-5, min = 0, max = 1e300, doc = 'of the normalisations' },
+}
+
+--- A block with normalisation first (Xiong et al., 2020): x + attention(norm(x)), then
+--- x + down(gelu(up(norm(x)))).
+---@param n number size of a place's vector
+---@param opts table|nil {heads = 1, causal = false, hidden = 4 * n, dropout = 0, eps = 1e-5, seed =}
+-- >> ridge.nn.TransformerBlock(8, {heads = 2, causal = true})(ridge.randn(1, 3, 8)).shape
+function Block:init(n, opts)
+  Module.init(self)
+  opts = options.check(BLOCK, opts, 'nn.TransformerBlock')
+  layer.base.sizes('nn.TransformerBlock', n)
+  local seed = seeds(opts.seed and opts.seed * 2 ^ 10 % 2 ^ 52)
+  local hidden = opts.hidden or 4 * n
+  self.norm1 = self:child('norm1', norm.LayerNorm(n, { eps = opts.eps }))
+  self.attention = self:child('attention', Attention(n, { heads = opts.heads, causal = opts.causal,
+    dropout = opts.dropout, seed = opts.seed and seed() * 2 % 2 ^ 52 }))
+  self.norm2 = self:child('norm2', norm.LayerNorm(n, { eps = opts.eps }))
+  self.up = self:child('up', layer.Linear(n, hidden, { seed = seed() }))
+  self.down = self:child('down', layer.Linear(hidden, n, { seed = seed() }))
+  self.drop = self:child('drop', activation.Dropout(opts.dropout))
+end
+
+--- Apply it.
+---@param x Tensor [batch x length x n]
+---@return Tensor [batch x length x n]
+function Block:forward(x)
+  x = x + self.drop(self.attention(self.norm1(x)))
+  -- not fused: the gradient of gelu reads what went into it, which would be computed again
+  return x + self.drop(self.down(self.up(self.norm2(x)):gelu()))
+end
+
+M.TransformerBlock = Block
+
+return M
