@@ -163,10 +163,13 @@ static void run_part(const rg_gemm *g, const part *t)
   for (int64_t i = t->i0; i < t->i1; i++) {
     int64_t row = p->m * i / t->count;
     int64_t rows = p->m * (i + 1) / t->count - row;
-    const float *a = (const float *)g->a + row * g->lda + t->k0;
+    const float *a =
+        (const float *)g->a + (g->across ? row + t->k0 * g->lda : row * g->lda + t->k0);
     float *c = into_c ? (float *)p->c + row * p->c_row + j : tile;
     int64_t ldc = into_c ? p->c_row : RG_PANEL;
-    rg_tile_f32 *kernel = p->m == 1 ? g->kernels->row : g->kernels->tile[rows];
+    rg_tile_f32 *kernel = g->across   ? g->kernels->across[rows]
+                          : p->m == 1 ? g->kernels->row
+                                      : g->kernels->tile[rows];
 
     kernel(t->kn, a, g->lda, t->b, c, ldc, t->k0 > 0, next);
     next += share;

@@ -25,8 +25,9 @@ typedef void rg_tile_f32(int64_t k, const float *a, int64_t lda, const float *b,
 
 /* What each instruction set brings (core/cpu/simd/gemm.c). */
 typedef struct rg_gemm_kernels {
-  rg_tile_f32 *tile[RG_ROWS_MOST + 1]; /* by rows; NULL from rows_most + 1 on */
-  rg_tile_f32 *row;                    /* a product of one row */
+  rg_tile_f32 *tile[RG_ROWS_MOST + 1];   /* by rows; NULL from rows_most + 1 on */
+  rg_tile_f32 *across[RG_ROWS_MOST + 1]; /* a[r + l * lda]: rows of a side by side */
+  rg_tile_f32 *row;                      /* a product of one row */
   int32_t rows_most;
   /* x = x * scale + bias, and max(., 0) if relu, over rows of 32 */
   void (*affine)(float *x, int64_t rows, int64_t ldx, const float *bias, float scale, bool relu);
@@ -82,8 +83,9 @@ void rg_pack_signs(const rg_weight *w, int64_t panel, uint32_t *words);
 typedef struct rg_gemm {
   const rg_product *p;
   const rg_gemm_kernels *kernels;
-  const void *a; /* f32 or bf16, adjacent along k */
-  int64_t lda;
+  const void *a;      /* f32 or bf16, adjacent along k */
+  int64_t lda;        /* distance of rows, or of steps where rows lie side by side */
+  bool across;        /* they do (f32 only) */
   const void *b;      /* packed panels, or NULL: packed as they are used, */
   char *room;         /* each thread in its own place */
   int64_t room_bytes; /* of one thread */

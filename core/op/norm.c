@@ -50,10 +50,13 @@ static rg_status check_x(const rg_call *call, int32_t i)
 }
 
 /* A vector with a number for each element of a row, or none. */
-static rg_status check_vector(const rg_call *call, int32_t i, const char *what, int64_t n)
+static rg_status check_vector(const rg_call *call, int32_t i, const char *what,
+                              const rg_tensor *rows)
 {
   const rg_tensor *x = call->in[i];
+  int64_t n = rows->_shape[rows->_ndim - 1];
   char text[96];
+  char rows_text[96];
 
   if (x == NULL) {
     return RG_OK;
@@ -61,8 +64,9 @@ static rg_status check_vector(const rg_call *call, int32_t i, const char *what, 
   RG_TRY(rg_tensor_check(x, call->op->name));
   RG_TRY(rg_check_float(call, i));
   if (x->_ndim != 1 || x->_shape[0] != n) {
-    return rg_fail(RG_ESHAPE, "%s: the %s is %s, wanted [%lld]", call->op->name, what,
-                   rg_tensor_text(x, text, sizeof(text)), (long long)n);
+    return rg_fail(RG_ESHAPE, "%s: the %s is %s, wanted [%lld] for rows of %s", call->op->name,
+                   what, rg_tensor_text(x, text, sizeof(text)), (long long)n,
+                   rg_tensor_text(rows, rows_text, sizeof(rows_text)));
   }
   return RG_OK;
 }
@@ -75,8 +79,8 @@ static rg_status infer(rg_call *call)
   const rg_tensor *x = call->in[0];
   int64_t n = x->_shape[x->_ndim - 1];
 
-  RG_TRY(check_vector(call, 1, "weight", n));
-  RG_TRY(check_vector(call, 2, "bias", n));
+  RG_TRY(check_vector(call, 1, "weight", x));
+  RG_TRY(check_vector(call, 2, "bias", x));
   if (!(args->eps >= 0 && args->eps < 1e300)) {
     return rg_fail(RG_EARG, "%s: eps is %g; a number from 0 is wanted", call->op->name, args->eps);
   }
@@ -180,7 +184,7 @@ static rg_status back_infer(rg_call *call)
                    call->op->name, rg_tensor_text(call->in[RG_LNB_MEAN], a, sizeof(a)),
                    rg_tensor_text(call->in[RG_LNB_SCALE], b, sizeof(b)), rg_dtype_name(rows.dtype));
   }
-  RG_TRY(check_vector(call, RG_LNB_WEIGHT, "weight", n));
+  RG_TRY(check_vector(call, RG_LNB_WEIGHT, "weight", x));
   call->out[0] = rg_meta_of(x);
   call->out[1] = (rg_meta){ .dtype = rows.dtype, .ndim = 1, .shape = { n } };
   call->out[2] = call->out[1];

@@ -275,8 +275,8 @@ enum {
 ** The derivative of an activation times what arrives at its result.
 **
 ** dy       float
-** x        the result of the activation or, for RG_ACT_GELU and RG_ACT_SILU, what went into it; float,
-**          of the shape of dy
+** x        the result of the activation or, for RG_ACT_GELU and RG_ACT_SILU, what went into it;
+**          float, of the shape of dy
 ** act      RG_ACT_..., not RG_ACT_NONE
 ** out      new tensor of the type both meet at
 ** RG_ESHAPE, RG_EDTYPE, RG_EARG.

@@ -138,6 +138,48 @@ ALWAYS_INLINE void strip(const int rows, int64_t k, const float *a, int64_t lda,
   }
 }
 
+/* The same where a is adjacent across its rows, which then come side by side with every step. Its
+** lines lie far apart, and no prefetcher of the machine follows them. */
+ALWAYS_INLINE void strip_across(const int rows, int64_t k, const float *a, int64_t lda,
+                                const float *b, float *c, int64_t ldc, bool add, const float *next)
+{
+  vec s[RG_ROWS_MOST][2];
+
+#pragma GCC unroll 14
+  for (int r = 0; r < rows; r++) {
+    s[r][0] = (vec){ 0 };
+    s[r][1] = (vec){ 0 };
+  }
+  for (int64_t l = 0; l < k; l++, a += lda, b += RG_PANEL) {
+    vec b0 = load(b);
+    vec b1 = load(b + LANES);
+
+    __builtin_prefetch(a + 12 * lda, 0, 3);
+    if (l % 4 == 0) {
+      __builtin_prefetch(next, 0, 2);
+      next += 16;
+    }
+#pragma GCC unroll 14
+    for (int r = 0; r < rows; r++) {
+      vec x = splat(a[r]);
+
+      s[r][0] = fused(x, b0, s[r][0]);
+      s[r][1] = fused(x, b1, s[r][1]);
+    }
+  }
+#pragma GCC unroll 14
+  for (int r = 0; r < rows; r++) {
+    float *to = c + r * ldc;
+
+    if (add) {
+      s[r][0] += load(to);
+      s[r][1] += load(to + LANES);
+    }
+    store(to, s[r][0]);
+    store(to + LANES, s[r][1]);
+  }
+}
+
 /* A product of one row: the sums of neighbouring steps are independent, or each would wait for the
 ** one before.  Not for the odd row of a taller product: how rows are shared out must not show. */
 static void row(int64_t k, const float *a, int64_t lda, const float *b, float *c, int64_t ldc,
@@ -176,13 +218,20 @@ static void row(int64_t k, const float *a, int64_t lda, const float *b, float *c
   }
 }
 
-#define TILE(rows)                                                                          \
-  static void tile_##rows(int64_t k, const float *a, int64_t lda, const float *b, float *c, \
-                          int64_t ldc, bool add, const float *next)                         \
-  {                                                                                         \
-    for (int j = 0; j < RG_PANEL; j += STRIP) {                                             \
-      strip(rows, k, a, lda, b + j, c + j, ldc, add, next);                                 \
-    }                                                                                       \
+#define TILE(rows)                                                                            \
+  static void tile_##rows(int64_t k, const float *a, int64_t lda, const float *b, float *c,   \
+                          int64_t ldc, bool add, const float *next)                           \
+  {                                                                                           \
+    for (int j = 0; j < RG_PANEL; j += STRIP) {                                               \
+      strip(rows, k, a, lda, b + j, c + j, ldc, add, next);                                   \
+    }                                                                                         \
+  }                                                                                           \
+  static void across_##rows(int64_t k, const float *a, int64_t lda, const float *b, float *c, \
+                            int64_t ldc, bool add, const float *next)                         \
+  {                                                                                           \
+    for (int j = 0; j < RG_PANEL; j += STRIP) {                                               \
+      strip_across(rows, k, a, lda, b + j, c + j, ldc, add, next);                            \
+    }                                                                                         \
   }
 TILE(1)
 TILE(2)
@@ -386,6 +435,11 @@ const rg_gemm_kernels RG_SIMD_NAME(rg_gemm) = {
   .tile = { NULL, tile_1, tile_2, tile_3, tile_4, tile_5, tile_6,
 #if defined(__AVX512F__)
             tile_7, tile_8, tile_9, tile_10, tile_11, tile_12, tile_13, tile_14
+#endif
+  },
+  .across = { NULL, across_1, across_2, across_3, across_4, across_5, across_6,
+#if defined(__AVX512F__)
+              across_7, across_8, across_9, across_10, across_11, across_12, across_13, across_14
 #endif
   },
   .row = row,

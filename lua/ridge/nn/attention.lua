@@ -103,7 +103,8 @@ local BLOCK = {
 --- A block with normalisation first (Xiong et al., 2020): x + attention(norm(x)), then
 --- x + down(gelu(up(norm(x)))).
 ---@param n number size of a place's vector
----@param opts table|nil {heads = 1, causal = false, hidden = 4 * n, dropout = 0, eps = 1e-5, seed =}
+---@param opts table|nil {heads = 1, causal = false, hidden = 4 * n, dropout = 0, eps = 1e-5,
+---  seed =}
 -- >> ridge.nn.TransformerBlock(8, {heads = 2, causal = true})(ridge.randn(1, 3, 8)).shape
 function Block:init(n, opts)
   Module.init(self)

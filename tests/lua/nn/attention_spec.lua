@@ -1,0 +1,131 @@
+-- SPDX-License-Identifier: MIT
+-- Normalisation, embeddings, attention and the transformer block, against their formulas.
+local ridge = require 'ridge'
+local nn = ridge.nn
+
+local function message(f, ...)
+  local ok, err = pcall(f, ...)
+  assert.is_false(ok)
+  return tostring(err)
+end
+
+describe('normalisation', function()
+  it('takes off the mean and divides by the deviation, then scales and shifts', function()
+    local layer, x = nn.LayerNorm(6), ridge.randn(4, 6) * 3 + 2
+    local centred = x - x:mean(2, true)
+    local plain = centred / (centred:square():mean(2, true) + 1e-5):sqrt()
+    assert.is_true(layer(x):allclose(plain, 1e-5, 1e-5))
+    layer.weight:fill_(2)
+    layer.bias:fill_(-1)
+    assert.is_true(layer(x):allclose(plain * 2 - 1, 1e-5, 1e-5))
+    assert.equal(12, (layer:num_parameters()))
+    assert.equal(0, (nn.LayerNorm(6, { affine = false }):num_parameters()))
+    assert.equal(6, (nn.RMSNorm(6):num_parameters()))
+  end)
+
+  it('by the root of the mean square keeps the mean', function()
+    local x = ridge.randn(3, 5) + 4
+    local wanted = x / (x:square():mean(2, true) + 1e-5):sqrt()
+    assert.is_true(nn.RMSNorm(5)(x):allclose(wanted, 1e-5, 1e-5))
+  end)
+
+  it('clones, converts and names itself', function()
+    local layer = nn.LayerNorm(4, { eps = 0.5 })
+    local copy = layer:clone()
+    copy.weight:zero_()
+    assert.same({ 1, 1, 1, 1 }, layer.weight:tolist())
+    assert.equal('nn.LayerNorm(4, eps 0.5)', tostring(copy:to 'bf16'))
+    assert.equal('bf16', copy.weight.dtype)
+    assert.matches('the weight is f32%[4%], wanted %[3%] for rows of f32%[2,3%]', message(layer,
+      ridge.ones(2, 3)))
+    assert.matches('eps is %-1', message(nn.RMSNorm, 4, { eps = -1 }))
+  end)
+end)
+
+describe('an embedding', function()
+  it('looks rows up, and its gradient adds up at them', function()
+    local table_ = nn.Embedding(5, 2, { seed = 1 }):train()
+    local y = table_(ridge.tensor({ { 1, 1 }, { 4, 0 } }, { dtype = 'i64' }))
+    assert.same({ 2, 2, 2 }, y:size())
+    assert.same(table_.weight:tolist()[5], y:tolist()[2][1])
+    y:sum():backward()
+    assert.same({ { 1, 1 }, { 2, 2 }, { 0, 0 }, { 0, 0 }, { 1, 1 } }, table_.weight.grad:tolist())
+    assert.matches('number 5 at place 1 is no row; they go from 0 to 4', message(table_,
+      ridge.tensor({ 5 }, { dtype = 'i64' })))
+  end)
+end)
+
+describe('attention', function()
+  -- The same by the formula, one head and one sequence after the other.
+  local function plain(layer, x, causal)
+    local batch, length, n = unpack(x:size())
+    local size = n / layer.heads
+    local all = layer.qkv(x)
+    local out = {}
+    for b = 1, batch do
+      local heads = {}
+      for h = 1, layer.heads do
+        local function part(k)
+          return all:select(1, b):narrow(2, (k - 1) * n + (h - 1) * size + 1, size)
+        end
+        local scores = part(1):matmul(part(2):t()) / math.sqrt(size)
+        local list = scores:tolist()
+        for i = 1, length do
+          for j = i + 1, length do
+            if causal then list[i][j] = -math.huge end
+          end
+        end
+        heads[h] = ridge.tensor(list):softmax():matmul(part(3))
+      end
+      out[b] = ridge.concat(heads, 2):reshape(1, length, n)
+    end
+    return layer.out(ridge.concat(out, 1))
+  end
+
+  it('is softmax(q k\' / sqrt(size)) v in each head, and sees nothing behind if causal', function()
+    for _, causal in ipairs { false, true } do
+      local layer = nn.MultiHeadAttention(12, { heads = 3, causal = causal, seed = 2 })
+      local x = ridge.randn(2, 5, 12)
+      assert.is_true(layer(x):allclose(plain(layer, x, causal), 1e-5, 1e-5))
+    end
+  end)
+
+  it('has no gradient from places behind', function()
+    local layer = nn.MultiHeadAttention(8, { heads = 2, causal = true, seed = 1 })
+    local x = ridge.randn(1, 4, 8):requires_grad_()
+    layer(x):narrow(2, 2, 1):sum():backward()
+    local reach = x.grad:abs():sum({ 1, 3 }):tolist()
+    assert.is_true(reach[1] > 0 and reach[2] > 0)
+    assert.same({ 0, 0 }, { reach[3], reach[4] })
+  end)
+
+  it('says what does not fit', function()
+    assert.matches('10 numbers do not fall into 3 heads', message(nn.MultiHeadAttention, 10,
+      { heads = 3 }))
+    assert.matches('wanted %[batch, length, 8%]', message(nn.MultiHeadAttention(8),
+      ridge.randn(2, 8)))
+  end)
+
+  it('in a block learns to copy what came before', function()
+    ridge.seed(1)
+    local places = nn.Embedding(12, 32, { seed = 5 })
+    local words = nn.Embedding(8, 32, { seed = 6 })
+    local block = nn.TransformerBlock(32, { heads = 4, causal = true, seed = 7 })
+    local out = nn.Linear(32, 8, { seed = 8 })
+    local all = nn.Sequential(places, words, block, out):train()
+    local optimizer = ridge.optim.AdamW(all, { lr = 3e-3 })
+    local where = ridge.arange(0, 11):to 'i64'
+    local first, last
+    for _ = 1, 150 do
+      local x = ridge.randint(0, 8, 16, 12)
+      optimizer:zero_grad()
+      local y = out(block(words(x) + places(where)))
+      local loss = nn.cross_entropy(y:narrow(2, 2, 11), x:narrow(2, 1, 11):contiguous())
+      loss:backward()
+      optimizer:step { scale = optimizer:clip(1) }
+      last = loss:item()
+      first = first or last
+    end
+    assert.is_true(first > 1.8 and last < 0.3, ('%g to %g'):format(first, last))
+  end)
+end)
