@@ -110,4 +110,9 @@ function Lion:init(params, opts) Optimizer.init(self, params, opts) end
 
 M.Lion = Lion
 
+-- -- What goes with them ------------------------------------------------------------------------
+
+M.GradScaler = require 'ridge.optim.scaler'
+for name, value in pairs(require 'ridge.optim.schedule') do M[name] = value end
+
 return M

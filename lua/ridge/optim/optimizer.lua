@@ -52,7 +52,8 @@ end
 -- One group: its tensors, its states, and the core's structure that names them.
 local function group_of(self, params, opts)
   local n = #params
-  local group = { params = params, options = opts, states = {}, rate = filled(opts.lr, 'f64', {}),
+  local group = { params = params, options = opts, base = opts.lr, states = {},
+    rate = filled(opts.lr, 'f64', {}),
     count = filled(0, 'f64', { 1 }), inputs = ffi.new('rg_step_inputs'),
     param = ffi.new('rg_tensor *[?]', n), grad = ffi.new('const rg_tensor *[?]', n),
     state = {}, held = {} }
@@ -195,11 +196,22 @@ function Optimizer:lr(value)
       blame.raise(('lr: a learning rate is a number from 0, got %s'):format(blame.show(value)))
     end
     for _, group in ipairs(self.groups) do
-      group.options.lr = value
+      group.options.lr, group.base = value, value
       group.rate:fill_(value)
     end
   end
   return self.groups[1].options.lr
+end
+
+--- Multiply the rates that the groups began with: what schedules do.
+---@param factor number
+---@return table self
+function Optimizer:scale_lr(factor)
+  for _, group in ipairs(self.groups) do
+    group.options.lr = group.base * factor
+    group.rate:fill_(group.options.lr)
+  end
+  return self
 end
 
 --- Steps taken so far.
