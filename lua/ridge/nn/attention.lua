@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- Multi-head attention (Vaswani et al., 2017), and the transformer block around it.
 
+local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local class = require('ridge.class').class
 local make = require 'ridge.tensor.make'
@@ -59,8 +60,10 @@ local function mask_of(self, length, kind)
   if self.mask and self.mask_length == length and self.mask.dtype == kind then return self.mask end
   local mask = make.zeros(length, length)
   for i = 1, length - 1 do mask:narrow(1, i, 1):narrow(2, i + 1, length - i):fill_(-math.huge) end
-  self.mask, self.mask_length = mask:to(kind), length
-  return self.mask
+  mask = mask:to(kind)
+  C.rg_scope_keep(mask._t) -- it outlives the scope of the call it was made in
+  self.mask, self.mask_length = mask, length
+  return mask
 end
 
 --- Attend.

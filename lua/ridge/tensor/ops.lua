@@ -330,6 +330,21 @@ end
 docs.uniform_ = 'uniform_(lo, hi, generator): random numbers in [lo, hi)'
 docs.normal_ = 'normal_(mean, std, generator): normal random numbers'
 
+docs.take = 'take(index): rows by their numbers, from 0'
+--- Rows by their numbers.
+---@param x Tensor [rows x ...]
+---@param index Tensor [...] of an integer type, numbers from 0
+---@return Tensor [... of index x ... of a row]
+-- >> ridge.arange(0, 5):reshape(3, 2):take(ridge.tensor({2, 0}, {dtype = 'i64'}))
+function methods.take(x, index)
+  need(x, 'take')
+  need(index, 'take')
+  settle()
+  local st = C.rg_take(x._t, index._t, slot)
+  if st ~= 0 then call.again(st, C.rg_take, x._t, index._t, slot) end
+  return wrap(slot[0])
+end
+
 docs.dropout = 'dropout(p, generator): zeros with probability p, the rest scaled by 1/(1-p)'
 --- Zero elements at random and scale the others.
 ---@param x Tensor

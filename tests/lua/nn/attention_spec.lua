@@ -99,6 +99,11 @@ describe('attention', function()
     assert.same({ 0, 0 }, { reach[3], reach[4] })
   end)
 
+  it('keeps its mask beyond the scope of a call', function()
+    local layer = nn.MultiHeadAttention(8, { causal = true })
+    for _ = 1, 3 do ridge.scope(function() layer(ridge.randn(1, 4, 8)) end) end
+  end)
+
   it('says what does not fit', function()
     assert.matches('10 numbers do not fall into 3 heads', message(nn.MultiHeadAttention, 10,
       { heads = 3 }))

@@ -1,0 +1,46 @@
+-- SPDX-License-Identifier: MIT
+--- The recipes that train, as a user runs them: what they learn, and what they say of wrong input.
+
+local function run(command)
+  local pipe = io.popen(command .. ' 2>&1 </dev/null; echo "status $?"')
+  local text = pipe:read '*a'
+  pipe:close()
+  return tonumber(text:match 'status (%d+)\n$'), text
+end
+
+describe('recipes/train_cnn.lua', function()
+  it('learns digits, in f32 and with products in bf16', function()
+    for _, dtype in ipairs { 'f32', 'bf16' } do
+      local status, text = run('./ridge --threads 1 recipes/train_cnn.lua --smoke --epochs 15 '
+        .. '--batch 16 --dtype ' .. dtype)
+      assert.equal(0, status, text)
+      assert.is_true(tonumber(text:match 'test accuracy (%d%.%d%d%d%d)\n') > 0.8, text)
+    end
+  end)
+
+  it('says which file is missing', function()
+    local status, text = run './ridge recipes/train_cnn.lua --data /nowhere'
+    assert.equal(1, status)
+    assert.matches('data.mnist: there is no [%w%-]+%-ubyte, packed or not, in /nowhere', text)
+  end)
+end)
+
+describe('recipes/train_charlm.lua', function()
+  it('learns letters, writes, and says what it tests', function()
+    local status, text = run './ridge --threads 1 recipes/train_charlm.lua --smoke --steps 30'
+    assert.equal(0, status, text)
+    local first = tonumber(text:match 'step +%d+  loss (%d+%.%d+)')
+    local last, entropy =
+      text:match 'test loss (%d+%.%d+) bits a letter %(by frequency alone (%S+)%)'
+    assert.is_true(tonumber(last) < first - 0.3, text)
+    assert.is_true(tonumber(entropy) > 3 and tonumber(entropy) < 7)
+  end)
+
+  it('says when there is too little text', function()
+    local path = os.tmpname()
+    local status, text = run('./ridge recipes/train_charlm.lua --text ' .. path)
+    os.remove(path)
+    assert.equal(1, status)
+    assert.matches('the text has 0 letters; at least 2560 are wanted', text)
+  end)
+end)
