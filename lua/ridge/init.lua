@@ -31,6 +31,8 @@ local M = {
 local LATE = {
   memory = 'ridge.memory', backend = 'ridge.backend', types = 'ridge.types', nn = 'ridge.nn',
   optim = 'ridge.optim', data = 'ridge.data',
+  save = { 'ridge.train.file', 'save' }, load = { 'ridge.train.file', 'load' },
+  Trainer = { 'ridge.train.trainer', 'Trainer' },
   profile = { 'ridge.profile', 'profile' },
   measure = 'ridge.measure', bench = 'ridge.bench', plot = 'ridge.plot', store = 'ridge.store',
   sweep = { 'ridge.sweep', 'sweep' }, open = { 'ridge.sweep', 'open' },

@@ -28,7 +28,7 @@ local LUA_ROWS = {
   { "init" }, -- require "ridge": what lies above it is loaded late
   { "measure", "plot", "store" },
   { "sweep" },
-  { "bench", "report", "repl" },
+  { "bench", "report", "repl", "train" },
   { "cli" },
   { "recipes" },
 }

@@ -100,6 +100,24 @@ function Loader:each()
   end
 end
 
+--- Where its orders stand: give it to `go_on` of a loader of the same data, and the epochs that
+--- follow are the same.
+---@return table state seed, offset; empty without shuffling
+function Loader:state()
+  local g = self.generator
+  return g and { seed = g:seed(), offset = g:offset() } or {}
+end
+
+--- Go on where another one was.
+---@param state table as `state` gives it
+---@return table self
+function Loader:go_on(state)
+  if self.generator and state.seed then
+    C.rg_generator_set(self.generator._g, state.seed, state.offset)
+  end
+  return self
+end
+
 function Loader:__tostring()
   return ('data.Loader(%d rows in %d batches of %d)'):format(self.rows, self:len(), self.batch)
 end

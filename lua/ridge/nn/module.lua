@@ -4,6 +4,7 @@
 
 local class = require('ridge.class').class
 local blame = require 'ridge.blame'
+local in_no_grad = require('ridge.tensor.grad').no_grad
 
 local Module = class('nn.Module')
 
@@ -114,6 +115,48 @@ end
 ---@return table self
 function Module:to(dtype)
   for _, c in ipairs(self.children) do c.module:to(dtype) end
+  return self
+end
+
+--- The parameters by name: what a checkpoint holds of the module.
+---@return table tensors name to tensor
+function Module:state()
+  local out = {}
+  for _, p in ipairs(self:parameters()) do out[p.name] = p.tensor end
+  return out
+end
+
+--- Take the parameters from tensors by name. All of them fit, or nothing is changed.
+---@param tensors table name to tensor, as `state` gives them
+---@return table self
+function Module:load_state(tensors)
+  local what = getmetatable(self).__name .. ':load_state'
+  if type(tensors) ~= 'table' then
+    blame.raise(('%s: a table of tensors is expected, got %s'):format(what, blame.show(tensors)),
+      'EARG')
+  end
+  local own, rest = self:state(), {}
+  for name in pairs(tensors) do rest[name] = true end
+  for name, x in pairs(own) do
+    local given = tensors[name]
+    if given == nil then
+      blame.raise(('%s: %s is missing: the tensors are of another model'):format(what, name),
+        'EARG')
+    end
+    if given:describe() ~= x:describe() then
+      blame.raise(('%s: %s is %s, and here %s: the tensors are of another model'):format(what, name,
+        given:describe(), x:describe()), 'ESHAPE')
+    end
+    rest[name] = nil
+  end
+  local more = next(rest)
+  if more then
+    blame.raise(('%s: there is no %s here: the tensors are of another model'):format(what,
+      tostring(more)), 'EARG')
+  end
+  in_no_grad(function()
+    for name, x in pairs(own) do x:copy_(tensors[name]) end
+  end)
   return self
 end
 

@@ -220,6 +220,48 @@ function Optimizer:steps()
   return self.groups[1].count:item()
 end
 
+--- What a step depends on beside the parameters: moments, counts and rates, as tensors by name.
+---@return table tensors name to tensor
+function Optimizer:state()
+  local out = {}
+  for g, group in ipairs(self.groups) do
+    out[g .. '.rate'] = group.rate
+    out[g .. '.base'] = filled(group.base, 'f64', {})
+    out[g .. '.count'] = group.count
+    for k, states in ipairs(group.states) do
+      for i, x in ipairs(states) do out[('%d.%d.%d'):format(g, k, i)] = x end
+    end
+  end
+  return out
+end
+
+--- Take the state of an optimizer of the same kind for the same parameters. All of it fits, or
+--- nothing is changed.
+---@param tensors table name to tensor, as `state` gives them
+---@return table self
+function Optimizer:load_state(tensors)
+  local what = getmetatable(self).__name .. ':load_state'
+  local own, n = self:state(), 0
+  for name, x in pairs(own) do
+    local given = tensors[name]
+    if given == nil or given:describe() ~= x:describe() then
+      blame.raise(('%s: %s is %s, and here %s: the state is of another optimizer'):format(what,
+        name, given and given:describe() or 'missing', x:describe()), 'EARG')
+    end
+    n = n + 1
+  end
+  for _ in pairs(tensors) do n = n - 1 end
+  if n ~= 0 then
+    blame.raise(('%s: %d tensors are left over: the state is of another optimizer'):format(what,
+      -n), 'EARG')
+  end
+  for name, x in pairs(own) do x:copy_(tensors[name]) end
+  for g, group in ipairs(self.groups) do
+    group.options.lr, group.base = group.rate:item(), tensors[g .. '.base']:item()
+  end
+  return self
+end
+
 function Optimizer:__tostring()
   local n = 0
   for _, group in ipairs(self.groups) do

@@ -1,0 +1,206 @@
+-- SPDX-License-Identifier: MIT
+--- Tensors in a file, in the safetensors format (github.com/huggingface/safetensors): eight bytes
+--- with the length of a header, the header as JSON (name to dtype, shape and place), the elements.
+--- Reading one runs nothing, and takes no more memory than the file has bytes.
+
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
+local blame = require 'ridge.blame'
+local call = require 'ridge.ffi.call'
+local canonical = require 'ridge.store.canonical'
+local make = require 'ridge.tensor.make'
+local ref = require 'ridge.ffi.ref'
+
+ffi.cdef [[
+int rg_train_fsync(int) __asm__("fsync");
+int rg_train_fileno(void *) __asm__("fileno");
+]]
+
+local M = {}
+
+local NAME = { f64 = 'F64', f32 = 'F32', f16 = 'F16', bf16 = 'BF16', i64 = 'I64', i32 = 'I32',
+  i8 = 'I8', u8 = 'U8', bool = 'BOOL' }
+local DTYPE, SIZE = {}, { F64 = 8, F32 = 4, F16 = 2, BF16 = 2, I64 = 8, I32 = 4, I8 = 1, U8 = 1,
+  BOOL = 1 }
+for dtype, name in pairs(NAME) do DTYPE[name] = dtype end
+
+local LONGEST = 2 ^ 24 -- bytes of a header: more is a damaged one
+
+-- -- Writing --------------------------------------------------------------------------------------
+
+local function sorted(tensors)
+  local names = {}
+  for name, x in pairs(tensors) do
+    if type(name) ~= 'string' or name == '__metadata__' then
+      blame.raise(('save: a tensor is named by a text, not %s'):format(blame.show(name)), 'EARG')
+    end
+    ref.need(x, 'save')
+    names[#names + 1] = name
+  end
+  table.sort(names)
+  return names
+end
+
+local function header_of(tensors, names, notes)
+  local header, at = {}, 0
+  for _, name in ipairs(names) do
+    local x = tensors[name]
+    local bytes = tonumber(x.bytes)
+    header[name] = { dtype = NAME[x.dtype], shape = canonical.list(x:size()),
+      data_offsets = canonical.list { at, at + bytes } }
+    at = at + bytes
+  end
+  if notes and next(notes) then header.__metadata__ = notes end
+  local text = canonical.encode(header)
+  return text .. (' '):rep(-(#text + 8) % 8) -- the elements begin at a multiple of 8
+end
+
+local function write_all(file, tensors, names, header)
+  local length = ffi.new('uint64_t[1]', #header)
+  local ok, why = file:write(ffi.string(length, 8), header)
+  for _, name in ipairs(names) do
+    if not ok then return ok, why end
+    local x = tensors[name]:contiguous()
+    local bytes = tonumber(x.bytes)
+    local buffer = ffi.new('uint8_t[?]', math.max(bytes, 1))
+    call.check(C.rg_tensor_read(x._t, buffer, bytes), 'save')
+    ok, why = file:write(ffi.string(buffer, bytes))
+  end
+  if ok then ok, why = file:flush() end
+  if ok and ffi.C.rg_train_fsync(ffi.C.rg_train_fileno(file)) ~= 0 then
+    return nil, 'it did not reach the disk'
+  end
+  return ok, why
+end
+
+--- Write tensors to a file: either all of it is there under its name, or what was there before.
+---@param path string
+---@param tensors table name to tensor
+---@param notes table|nil texts by name, kept in the header
+-- >> ridge.save('/tmp/x.safetensors', {w = ridge.ones(2)})
+function M.save(path, tensors, notes)
+  if type(path) ~= 'string' or type(tensors) ~= 'table' then
+    blame.raise('save: a path and a table of tensors are expected', 'EARG', 'save')
+  end
+  for name, text in pairs(notes or {}) do
+    if type(name) ~= 'string' or type(text) ~= 'string' then
+      blame.raise('save: notes are texts by name', 'EARG', 'save')
+    end
+  end
+  local names = sorted(tensors)
+  local header = header_of(tensors, names, notes)
+  local beside = path .. '.part'
+  local file, why = io.open(beside, 'wb')
+  if not file then blame.raise('save: ' .. why, 'EIO', 'save') end
+  local done, ok, reason = pcall(write_all, file, tensors, names, header)
+  local closed, close_reason = file:close()
+  if done and ok and closed then ok, reason = os.rename(beside, path) end
+  if not (done and ok and closed) then
+    os.remove(beside)
+    if not done then error(ok, 0) end
+    blame.raise(('save: %s cannot be written: %s'):format(path, tostring(reason or close_reason)),
+      'EIO', 'save')
+  end
+end
+
+-- -- Reading --------------------------------------------------------------------------------------
+
+local function wrong(path, text, ...)
+  blame.raise(('load: %s %s'):format(path, text:format(...)), 'EFORMAT', 'load')
+end
+
+local function read_header(file, path, size)
+  local first = file:read(8)
+  if not first or #first < 8 then wrong(path, 'is cut off: it has no header') end
+  local length = ffi.new 'uint64_t[1]'
+  ffi.copy(length, first, 8)
+  local n = tonumber(length[0])
+  if n > LONGEST then wrong(path, 'is no safetensors file: its header would have %.0f bytes', n) end
+  if n + 8 > size then
+    wrong(path, 'is cut off: %d of %d bytes of its header are there', size - 8, n)
+  end
+  local text = n > 0 and file:read(n) or ''
+  local ok, header = pcall(canonical.decode, text)
+  if not ok or type(header) ~= 'table' then
+    wrong(path, 'is no safetensors file: its header is no JSON')
+  end
+  return header, n + 8
+end
+
+-- Places of the tensors, in their order; every byte belongs to one.
+local function places_of(header, path, bytes)
+  local list = {}
+  for name, entry in pairs(header) do
+    if name ~= '__metadata__' then
+      local offsets = type(entry) == 'table' and entry.data_offsets
+      local shape = type(entry) == 'table' and entry.shape
+      if type(offsets) ~= 'table' or type(shape) ~= 'table' or not SIZE[entry.dtype] then
+        wrong(path, 'has no tensor that ridge can read under %q', tostring(name))
+      end
+      local count = SIZE[entry.dtype]
+      for i = 1, #shape do
+        if type(shape[i]) ~= 'number' or shape[i] < 0 or shape[i] ~= math.floor(shape[i]) then
+          wrong(path, 'has a size that is none in %q', name)
+        end
+        count = count * shape[i]
+      end
+      if #shape > 8 or type(offsets[1]) ~= 'number' or offsets[2] ~= offsets[1] + count then
+        wrong(path, 'says of %q a place that is not that of its shape', name)
+      end
+      list[#list + 1] = { name = name, dtype = DTYPE[entry.dtype], shape = shape, at = offsets[1],
+        bytes = count }
+    end
+  end
+  table.sort(list, function(a, b) return a.at < b.at or a.at == b.at and a.bytes < b.bytes end)
+  local at = 0
+  for _, place in ipairs(list) do
+    if place.at ~= at then wrong(path, 'has a gap or an overlap before %q', place.name) end
+    at = at + place.bytes
+  end
+  if at ~= bytes then wrong(path, 'is cut off: %.0f of %.0f bytes are there', bytes, at) end
+  return list
+end
+
+local function read_tensor(file, place, path)
+  local data = place.bytes > 0 and file:read(place.bytes) or ''
+  if not data or #data < place.bytes then wrong(path, 'is cut off in %q', place.name) end
+  local sizes = {}
+  for i = 1, #place.shape do sizes[i] = place.shape[i] end
+  sizes[#sizes + 1] = { dtype = place.dtype }
+  local x = make.empty(unpack(sizes))
+  call.check(C.rg_tensor_write(x._t, data, place.bytes), 'load')
+  return x
+end
+
+--- The tensors of a file, and its notes.
+---@param path string
+---@return table tensors name to tensor
+---@return table notes texts by name
+-- >> ridge.save('/tmp/x.safetensors', {w = ridge.ones(2)})
+-- >> ridge.load('/tmp/x.safetensors').w
+function M.load(path)
+  if type(path) ~= 'string' then
+    blame.raise(('load: a path is expected, got %s'):format(blame.show(path)), 'EARG', 'load')
+  end
+  local file, why = io.open(path, 'rb')
+  if not file then blame.raise('load: ' .. why, 'EIO', 'load') end
+  local ok, tensors, notes = pcall(function()
+    local size = file:seek 'end'
+    if not size or size > 2 ^ 62 or not file:seek 'set' then wrong(path, 'is no file') end
+    local header, start = read_header(file, path, size)
+    local out = {}
+    for _, place in ipairs(places_of(header, path, size - start)) do
+      out[place.name] = read_tensor(file, place, path)
+    end
+    local found = {}
+    for name, text in pairs(type(header.__metadata__) == 'table' and header.__metadata__ or {}) do
+      if type(text) == 'string' then found[name] = text end
+    end
+    return out, found
+  end)
+  file:close()
+  if not ok then error(tensors, 0) end
+  return tensors, notes
+end
+
+return M

@@ -1,0 +1,265 @@
+-- SPDX-License-Identifier: MIT
+--- A trainer: epochs over a loader, validation, history, checkpoints that are written whole or not
+--- at all, and going on from them with the same bits.
+
+local C = require 'ridge.ffi.lib'
+local blame = require 'ridge.blame'
+local canonical = require 'ridge.store.canonical'
+local class = require('ridge.class').class
+local file = require 'ridge.train.file'
+local grad = require 'ridge.tensor.grad'
+local memory = require 'ridge.memory'
+local nn = require 'ridge.nn'
+local options = require 'ridge.options'
+
+local M = {}
+
+local Trainer = class 'Trainer'
+
+local SPEC = {
+  optimizer = { 'table', required = true, doc = 'one of ridge.optim' },
+  loss = { 'function|table', doc = 'of output and target; cross entropy when left out' },
+  schedule = { 'table', doc = 'stepped after every step of the optimizer' },
+  clip = { 'number', min = 1e-30, doc = 'largest norm of all gradients' },
+  accumulate = { 'integer', default = 1, min = 1, doc = 'batches whose gradients make one step' },
+  autocast = { 'string', choices = { 'bf16', 'f16' }, doc = 'compute products in' },
+  scaler = { 'table', doc = 'a GradScaler, for f16' },
+  folder = { 'string', doc = 'for checkpoints: last and best' },
+  patience = { 'integer', min = 1, doc = 'epochs without a better loss before it stops' },
+  say = { 'function', doc = 'called with a line for each epoch; print when left out' },
+}
+
+--- Set up.
+---@param model table a module
+---@param opts table {optimizer =, loss =, schedule =, clip =, accumulate = 1, autocast =, scaler =,
+---  folder =, patience =, say =}
+-- >> net = ridge.nn.Linear(3, 2, {seed = 1})
+-- >> trainer = ridge.Trainer(net, {optimizer = ridge.optim.Adam(net)})
+function Trainer:init(model, opts)
+  if not nn.is_module(model) then
+    blame.raise(('Trainer: a module is expected, got %s'):format(blame.show(model)), 'EARG')
+  end
+  self.options = options.check(SPEC, opts, 'Trainer')
+  self.model, self.optimizer = model, self.options.optimizer
+  self.loss = self.options.loss or nn.cross_entropy
+  if not blame.callable(self.loss) then
+    blame.raise('Trainer: the loss is a function of output and target, or a module', 'EARG')
+  end
+  self.history, self.epoch, self.best, self.waited = {}, 0, math.huge, 0
+  self.say = self.options.say or print
+end
+
+-- -- One epoch ------------------------------------------------------------------------------------
+
+local function forward(self, x)
+  local kind = self.options.autocast
+  if not kind then return self.model(x) end
+  return require('ridge').autocast(kind, self.model, x)
+end
+
+-- Take the step that a group of batches has made.
+local function step(self)
+  local o = self.options
+  if o.scaler then
+    o.scaler:step(self.optimizer, { clip = o.clip })
+  else
+    self.optimizer:step { scale = o.clip and self.optimizer:clip(o.clip) or nil }
+  end
+  if o.schedule then o.schedule:step() end
+  self.optimizer:zero_grad()
+end
+
+-- Batches of one group share a step: each loss counts by its part of the group's batches, of the
+-- last group too, which may be smaller.
+local function train(self, loader)
+  local o = self.options
+  local sum, rows, done, all = 0, 0, 0, loader:len()
+  self.model:train()
+  self.optimizer:zero_grad()
+  for x, y in loader:each() do
+    local group = math.min(o.accumulate, all - math.floor(done / o.accumulate) * o.accumulate)
+    local value = memory.scope(function()
+      local loss = self.loss(forward(self, x), y)
+      local found = loss:item()
+      if found ~= found and not o.scaler then -- before it reaches the parameters
+        blame.raise(('Trainer: the loss of batch %d in epoch %d is nan'):format(done + 1,
+          self.epoch + 1), 'EARG')
+      end
+      local part = group > 1 and loss * (1 / group) or loss
+      part = o.scaler and o.scaler:scale(part) or part
+      part:backward()
+      return found
+    end)
+    done = done + 1
+    if done % o.accumulate == 0 or done == all then step(self) end
+    sum, rows = sum + value * x:size(1), rows + x:size(1)
+  end
+  return sum / rows, rows
+end
+
+--- The mean loss over a loader, and the share of rows whose largest score is at their label where
+--- labels are whole numbers.
+---@param loader table ridge.data.Loader
+---@return number loss
+---@return number|nil accuracy
+function Trainer:validate(loader)
+  self.model:eval()
+  local sum, rows, right = 0, 0, nil
+  for x, y in loader:each() do
+    grad.no_grad(memory.scope, function()
+      local output = forward(self, x)
+      sum = sum + self.loss(output, y):item() * x:size(1)
+      rows = rows + x:size(1)
+      if y.dtype == 'u8' or y.dtype == 'i64' or y.dtype == 'i32' then
+        local axes = #output:size()
+        if axes == #y:size() + 1 then
+          local hits = output:argmax(axes):eq(y):to('f32'):mean():item()
+          right = (right or 0) + hits * x:size(1)
+        end
+      end
+    end)
+  end
+  return sum / rows, right and right / rows
+end
+
+-- -- Checkpoints ----------------------------------------------------------------------------------
+
+-- A row as JSON can hold it: what is not finite is left out.
+local function finite(row)
+  local out = {}
+  for name, v in pairs(row) do
+    if type(v) ~= 'number' or (v == v and math.abs(v) < math.huge) then out[name] = v end
+  end
+  return out
+end
+
+-- Where the default random stream stands, which dropout draws from.
+local function stream()
+  local g = C.rg_generator_default()
+  return { seed = ('%.0f'):format(tonumber(C.rg_generator_seed(g))),
+    offset = ('%.0f'):format(tonumber(C.rg_generator_offset(g))) }
+end
+
+local function path_of(self, name)
+  return ('%s/%s.safetensors'):format(self.options.folder, name)
+end
+
+--- Write a checkpoint: the model, the optimizer, the history, and where the loader's orders are.
+---@param name string 'last' or 'best'
+---@param loader table|nil
+function Trainer:save(name, loader)
+  if not self.options.folder then
+    blame.raise('Trainer: save wants a folder: Trainer(net, { folder = ... })', 'EARG')
+  end
+  local tensors = {}
+  for key, x in pairs(self.model:state()) do tensors['model.' .. key] = x end
+  for key, x in pairs(self.optimizer:state()) do tensors['optimizer.' .. key] = x end
+  local o, history = self.options, canonical.list {}
+  for i, row in ipairs(self.history) do history[i] = finite(row) end
+  file.save(path_of(self, name), tensors, { ridge = canonical.encode {
+    epoch = self.epoch, best = self.best < math.huge and self.best or canonical.null,
+    waited = self.waited, history = history,
+    loader = loader and loader.state and loader:state() or {}, stream = stream(),
+    schedule = o.schedule and o.schedule.t or canonical.null,
+    scale = o.scaler and o.scaler.factor or canonical.null,
+    good = o.scaler and o.scaler.good or canonical.null } })
+end
+
+local function split(tensors, prefix)
+  local out = {}
+  for name, x in pairs(tensors) do
+    if name:sub(1, #prefix) == prefix then out[name:sub(#prefix + 1)] = x end
+  end
+  return out
+end
+
+--- Go on from a checkpoint, if there is one: what follows has the same bits as without the break.
+---@param loader table|nil whose orders go on too
+---@param name string|nil 'last' when left out
+---@return boolean found
+function Trainer:resume(loader, name)
+  local path = path_of(self, name or 'last')
+  local there = io.open(path, 'rb')
+  if not there then return false end
+  there:close()
+  local tensors, notes = file.load(path)
+  local ok, facts = pcall(canonical.decode, notes.ridge or '')
+  if not ok or type(facts) ~= 'table' or type(facts.epoch) ~= 'number' then
+    blame.raise(('Trainer: %s is no checkpoint of a trainer'):format(path), 'EFORMAT')
+  end
+  self.model:load_state(split(tensors, 'model.'))
+  self.optimizer:load_state(split(tensors, 'optimizer.'))
+  local o = self.options
+  self.epoch, self.waited, self.history = facts.epoch, facts.waited, facts.history
+  self.best = facts.best ~= canonical.null and facts.best or math.huge
+  if o.schedule and facts.schedule ~= canonical.null then o.schedule.t = facts.schedule end
+  if o.scaler and facts.scale ~= canonical.null then
+    o.scaler.factor, o.scaler.good = facts.scale, facts.good
+  end
+  local seed, offset = tonumber(facts.stream.seed), tonumber(facts.stream.offset)
+  if seed and offset then C.rg_generator_set(C.rg_generator_default(), seed, offset) end
+  if loader and loader.go_on then loader:go_on(facts.loader) end
+  return true
+end
+
+-- -- All of them ----------------------------------------------------------------------------------
+
+local FIT = {
+  epochs = { 'integer', required = true, min = 1, doc = 'in all, those before a break included' },
+  validate = { 'table', doc = 'a loader of what is not trained on' },
+}
+
+local function line_of(row, epochs)
+  local text = ('epoch %d/%d  loss %.4f'):format(row.epoch, epochs, row.loss)
+  if row.val_loss then text = text .. ('  test %.4f'):format(row.val_loss) end
+  if row.accuracy then text = text .. ('  accuracy %.4f'):format(row.accuracy) end
+  return text .. ('  %.1f s, %.0f rows/s, peak %.1f MB'):format(row.seconds, row.rows_per_s,
+    row.peak_bytes / 2 ^ 20)
+end
+
+-- Keep what this epoch came to; true when it was one too many without a better loss.
+local function keep(self, row, loader)
+  local value = row.val_loss or row.loss
+  local better = value < self.best
+  self.best = better and value or self.best
+  self.waited = better and 0 or self.waited + 1
+  if self.options.folder then
+    if better then self:save('best', loader) end
+    self:save('last', loader)
+  end
+  return self.options.patience and self.waited >= self.options.patience
+end
+
+--- Train until so many epochs are done, the loss has stopped falling, or Ctrl-C: then the epoch
+--- under way is finished and saved first.
+---@param loader table ridge.data.Loader
+---@param opts table {epochs =, validate = loader}
+---@return table history a row for each epoch: epoch, loss, val_loss, accuracy, seconds, rows_per_s,
+---  peak_bytes, lr
+---@return string|nil stopped 'patience' or 'interrupt'
+function Trainer:fit(loader, opts)
+  opts = options.check(FIT, opts, 'Trainer:fit')
+  if type(loader) ~= 'table' or type(loader.each) ~= 'function' then
+    blame.raise(('Trainer:fit: a loader is expected, got %s'):format(blame.show(loader)), 'EARG')
+  end
+  local stopped
+  while self.epoch < opts.epochs and not stopped do
+    memory.reset_peak()
+    local began = tonumber(C.rg_clock_ns())
+    local loss, rows = train(self, loader)
+    local seconds = (tonumber(C.rg_clock_ns()) - began) / 1e9
+    local row = { epoch = self.epoch + 1, loss = loss, seconds = seconds,
+      rows_per_s = rows / seconds, peak_bytes = memory.stats().peak, lr = self.optimizer:lr() }
+    if opts.validate then row.val_loss, row.accuracy = self:validate(opts.validate) end
+    self.epoch = row.epoch
+    self.history[row.epoch] = row
+    local enough = keep(self, row, loader)
+    self.say(line_of(row, opts.epochs))
+    stopped = enough and 'patience' or require('ridge').stopping() and 'interrupt' or nil
+  end
+  return self.history, stopped
+end
+
+M.Trainer = Trainer
+
+return M

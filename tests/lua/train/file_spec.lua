@@ -1,0 +1,124 @@
+-- SPDX-License-Identifier: MIT
+-- Tensors in files: every type comes back, and every damage is a sentence.
+local ridge = require 'ridge'
+local blame = require 'ridge.blame'
+local folders = dofile 'tests/lua/store/folder.lua'
+
+local function message(f, ...)
+  local ok, err = pcall(f, ...)
+  assert.is_false(ok)
+  assert.is_true(blame.is_error(err), tostring(err))
+  return tostring(err)
+end
+
+describe('a file of tensors', function()
+  local folder, path
+
+  before_each(function()
+    folder = folders.new()
+    path = folder .. '/x.safetensors'
+  end)
+  after_each(function() folders.remove(folder) end)
+
+  local function read(name)
+    local file = assert(io.open(name, 'rb'))
+    local text = file:read '*a'
+    file:close()
+    return text
+  end
+
+  local function write(text)
+    local file = assert(io.open(path, 'wb'))
+    file:write(text)
+    file:close()
+  end
+
+  it('gives back what was saved, in every type, strides and notes included', function()
+    local given = { empty = ridge.zeros(0, 3), scalar = ridge.full(2.5),
+      turned = ridge.randn(3, 4):t() }
+    for _, dtype in ipairs { 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 'bool' } do
+      given['a.' .. dtype] = (ridge.arange(0, 5) - 2):to(dtype):reshape(2, 3)
+    end
+    ridge.save(path, given, { who = 'ü "quoted"' })
+    local found, notes = ridge.load(path)
+    assert.same({ who = 'ü "quoted"' }, notes)
+    for name, x in pairs(given) do
+      assert.equal(x:describe(), found[name]:describe())
+      assert.is_true(found[name]:equal(x), name)
+    end
+    assert.equal('x.safetensors', folders.list(folder))
+  end)
+
+  it('is what the format says: a length, JSON, the elements side by side', function()
+    ridge.save(path, { b = ridge.tensor { 1.5 }, a = ridge.tensor({ 7 }, { dtype = 'u8' }) })
+    local text = read(path)
+    local n = text:byte(1) + 256 * text:byte(2)
+    assert.equal(0, (n + 8) % 8)
+    assert.equal('{"a":{"data_offsets":[0,1],"dtype":"U8","shape":[1]},'
+      .. '"b":{"data_offsets":[1,5],"dtype":"F32","shape":[1]}}',
+      (text:sub(9, 8 + n):gsub(' +$', '')))
+    assert.equal('\7\0\0\192\63', text:sub(9 + n))
+  end)
+
+  it('cut off anywhere is a sentence', function()
+    ridge.save(path, { a = ridge.randn(5), b = ridge.ones(2, 2) })
+    local whole = read(path)
+    for n = 0, #whole - 1 do
+      write(whole:sub(1, n))
+      assert.matches('is cut off', message(ridge.load, path))
+    end
+    write(whole .. 'x')
+    assert.matches('is cut off: %d+ of %d+ bytes', message(ridge.load, path)) -- more is as wrong
+  end)
+
+  it('with a header that lies is a sentence, and takes no memory', function()
+    local function lie(header, data)
+      write(string.char(#header % 256, math.floor(#header / 256), 0, 0, 0, 0, 0, 0) .. header
+        .. (data or ''))
+      return message(ridge.load, path)
+    end
+    assert.matches('its header is no JSON', lie '{"a":')
+    assert.matches('its header is no JSON', lie(('['):rep(60000)))
+    assert.matches('no tensor that ridge can read under "a"', lie '{"a":3}')
+    assert.matches('no tensor that ridge can read',
+      lie('{"a":{"dtype":"X9","shape":[],"data_offsets":[0,1]}}', 'x'))
+    assert.matches('a place that is not that of its shape',
+      lie('{"a":{"dtype":"U8","shape":[9],"data_offsets":[0,1]}}', 'x'))
+    assert.matches('a gap or an overlap',
+      lie('{"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}', 'xy'))
+    assert.matches('a size that is none',
+      lie('{"a":{"dtype":"U8","shape":[-1],"data_offsets":[0,1]}}', 'x'))
+    assert.matches('is cut off', lie(
+      '{"a":{"dtype":"F64","shape":[1099511627776],"data_offsets":[0,8796093022208]}}', 'x'))
+    write('\255\255\255\255\255\255\255\127' .. ('x'):rep(20))
+    assert.matches('is no safetensors file', message(ridge.load, path))
+  end)
+
+  it('of any bytes is a tensor or a sentence', function()
+    ridge.save(path, { a = ridge.randn(3), b = ridge.ones(1) })
+    local whole = read(path)
+    math.randomseed(3)
+    for _ = 1, 2000 do
+      local bytes = { whole:byte(1, -1) }
+      for _ = 1, math.random(1, 3) do bytes[math.random(#bytes)] = math.random(0, 255) end
+      for i, b in ipairs(bytes) do bytes[i] = string.char(b) end
+      write(table.concat(bytes))
+      local ok, err = pcall(ridge.load, path)
+      assert.is_true(ok or blame.is_error(err), tostring(err))
+    end
+  end)
+
+  it('that cannot be written leaves what was there', function()
+    ridge.save(path, { a = ridge.ones(1) })
+    local before = read(path)
+    assert.matches('No such file', message(ridge.save, folder .. '/none/x', { a = ridge.ones(1) }))
+    assert.matches('a tensor is expected', message(ridge.save, path, { a = 3 }))
+    assert.matches('notes are texts', message(ridge.save, path, {}, { a = 3 }))
+    local text, status = folders.run(("trap '' XFSZ; ulimit -f 20; ./ridge -e "
+      .. "'ridge.save(\"%s\", {a = ridge.ones(100000)})'"):format(path))
+    assert.equal(1, status)
+    assert.matches('cannot be written', text)
+    assert.equal(before, read(path))
+    assert.equal('x.safetensors', folders.list(folder))
+  end)
+end)
