@@ -102,6 +102,9 @@ void rg_scatter(const rg_walk *walk, int32_t t, int64_t at, int64_t n, int64_t s
 /* Byte offset of element at (row-major) of tensor t. */
 int64_t rg_walk_offset(const rg_walk *walk, int32_t t, int64_t at);
 
+/* Element at (row-major) of tensor t, of an integer type. */
+int64_t rg_integer_at(const rg_walk *walk, int32_t t, int64_t at, int32_t dtype);
+
 /* -- Elementwise ---------------------------------------------------------------------- */
 
 /* One loop over whole tensors: y[i] = loop(a[i], b[i]), inputs broadcast to y. */

@@ -61,18 +61,9 @@ static double number_at(const rg_walk *walk, int32_t t, int64_t at, int32_t dtyp
 
 static int64_t label_at(const loss_work *w, int64_t row)
 {
-  const char *at = w->labels.data[0] + rg_walk_offset(&w->labels, 0, row);
+  const rg_tensor *labels = w->call->in[w->x.n > 1 ? RG_CEB_LABELS : 1];
 
-  switch (w->call->in[w->x.n > 1 ? RG_CEB_LABELS : 1]->_dtype) {
-  case RG_I64:
-    return *(const int64_t *)at;
-  case RG_I32:
-    return *(const int32_t *)at;
-  case RG_I8:
-    return *(const int8_t *)at;
-  default:
-    return *(const uint8_t *)at;
-  }
+  return rg_integer_at(&w->labels, 0, row, labels->_dtype);
 }
 
 static double weight_at(const loss_work *w, int64_t label, loss_room *room)

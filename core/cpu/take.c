@@ -26,18 +26,7 @@ typedef struct take_work {
 
 static int64_t number_at(const take_work *w, int64_t i)
 {
-  const char *at = w->index.data[0] + rg_walk_offset(&w->index, 0, i);
-
-  switch (w->numbers->_dtype) {
-  case RG_I64:
-    return *(const int64_t *)at;
-  case RG_I32:
-    return *(const int32_t *)at;
-  case RG_I8:
-    return *(const int8_t *)at;
-  default:
-    return *(const uint8_t *)at;
-  }
+  return rg_integer_at(&w->index, 0, i, w->numbers->_dtype);
 }
 
 static bool is_row(take_work *w, int64_t i, int64_t number)

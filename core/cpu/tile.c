@@ -154,6 +154,22 @@ void rg_scatter(const rg_walk *walk, int32_t t, int64_t at, int64_t n, int64_t s
   }
 }
 
+int64_t rg_integer_at(const rg_walk *walk, int32_t t, int64_t at, int32_t dtype)
+{
+  const char *element = walk->data[t] + rg_walk_offset(walk, t, at);
+
+  switch (dtype) {
+  case RG_I64:
+    return *(const int64_t *)element;
+  case RG_I32:
+    return *(const int32_t *)element;
+  case RG_I8:
+    return *(const int8_t *)element;
+  default:
+    return *(const uint8_t *)element;
+  }
+}
+
 /* -- Tiles --------------------------------------------------------------------------- */
 
 /* The elements' own memory if they lie side by side, else NULL. */
