@@ -5,7 +5,7 @@
 # nightly.sh: the runs that take too long for every change.
 #
 #   scripts/nightly.sh [part ...]    parts: asan ubsan tsan memcheck kill interrupt fuzz ab rate
-#                             peers
+#                             train peers
 #
 # Without a part it runs all and keeps the table, with the commit, in results/nightly.md.  Each
 # sanitizer works in build/<part>, a copy of the tree whose objects stay between runs, so that
@@ -96,13 +96,18 @@ part_rate() {
   ./ridge scripts/soak_rate.lua || ./ridge scripts/soak_rate.lua 10000 /dev/shm
 }
 
+# Training as typed at the prompt leaves nothing behind.
+part_train() {
+  make -s && ./ridge scripts/soak_train.lua
+}
+
 part_peers() {
   [ -e scripts/peers/bench.lua ] && python3 -c 'import torch' 2>/dev/null || return 77
   make -s && ./ridge scripts/peers/bench.lua
 }
 
 parts=("$@")
-[ $# -gt 0 ] || parts=(asan ubsan tsan memcheck kill interrupt fuzz ab rate peers)
+[ $# -gt 0 ] || parts=(asan ubsan tsan memcheck kill interrupt fuzz ab rate train peers)
 mkdir -p build
 failed=0 table=
 for part in "${parts[@]}"; do
