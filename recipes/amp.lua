@@ -7,8 +7,8 @@
 --
 -- machine: any; without AMX or AVX-512 BF16 nothing is gained, and that is what it says
 -- time:    about a minute on two cores
--- result:  the ratio of the two steps with its interval and a verdict, for several widths, peak memory
---          of both, and the accuracy of both on digits made here
+-- result:  the ratio of the two steps with its interval and a verdict, for several widths, peak
+--          memory of both, and the accuracy of both on digits made here
 --
 --     ./ridge recipes/amp.lua [--widths 256,1024] [--batch 256] [--smoke]
 
@@ -59,8 +59,8 @@ for word in opt.widths:gmatch '%d+' do
   end
   local found = ridge.measure.ab { a = sides.f32.plan, b = sides.bf16.plan,
     labels = { a = 'f32', b = 'bf16' }, protocol = opt.quick and 'quick' or 'demo' }
-  print(('width %4d: f32 %.3f ms, bf16 %.3f ms: %s, %.2f times as fast [%.2f .. %.2f]; a step takes '
-    .. '%.1f and %.1f MB'):format(width, found.a_ns / 1e6, found.b_ns / 1e6,
+  print(('width %4d: f32 %.3f ms, bf16 %.3f ms: %s, %.2f times as fast [%.2f .. %.2f]; a step '
+    .. 'takes %.1f and %.1f MB'):format(width, found.a_ns / 1e6, found.b_ns / 1e6,
     found.verdict == 'open' and 'undecided' or 'bf16 ' .. found.verdict, 1 / found.ratio,
     1 / found.ci_hi, 1 / found.ci_lo, sides.f32.peak / 2 ^ 20, sides.bf16.peak / 2 ^ 20))
 end

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
---- Three linear layers learn digits with the trainer: validation, a schedule, checkpoints, and going
---- on where a break was. Run it again with --folder and more epochs, and it goes on.
+--- Three linear layers learn digits with the trainer: validation, a schedule, checkpoints, and
+--- going on where a break was. Run it again with --folder and more epochs, and it goes on.
 --
 -- machine: any
 -- time:    MNIST's 7,000 images: less than half a second an epoch on two cores
@@ -59,7 +59,9 @@ if folder then os.execute(('mkdir -p "%s"'):format(folder)) end
 local trainer = ridge.Trainer(net, { optimizer = optimizer, accumulate = opt.accumulate, clip = 1,
   schedule = ridge.optim.CosineLR(optimizer, { steps = steps, warmup = math.floor(steps / 20) }),
   folder = folder, patience = opt.patience > 0 and opt.patience or nil })
-if folder and trainer:resume(train) then print(('going on after epoch %d'):format(trainer.epoch)) end
+if folder and trainer:resume(train) then
+  print(('going on after epoch %d'):format(trainer.epoch))
+end
 
 local history, stopped = trainer:fit(train, { epochs = opt.epochs, validate = test })
 if stopped then print('stopped: ' .. stopped) end
