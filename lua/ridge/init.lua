@@ -37,6 +37,7 @@ local LATE = {
   measure = 'ridge.measure', bench = 'ridge.bench', plot = 'ridge.plot', store = 'ridge.store',
   sweep = { 'ridge.sweep', 'sweep' }, open = { 'ridge.sweep', 'open' },
   args = { 'ridge.cli.args', 'parse' },
+  compare = { 'ridge.sweep', 'compare' }, calibrate = { 'ridge.sweep.calibrated', 'measure' },
   query = { 'ridge.store.ask', 'query' }, sql = { 'ridge.store.ask', 'sql' },
   sweeps = { 'ridge.store.ask', 'sweeps' }, merge = { 'ridge.store.ask', 'merge' },
   range = { 'ridge.sweep.space', 'range' }, geom = { 'ridge.sweep.space', 'geom' },
@@ -44,6 +45,10 @@ local LATE = {
   probe = { 'ridge.sweep.space', 'probe' }, random = { 'ridge.sweep.space', 'random' },
   any = { 'ridge.sweep.space', 'any' }, when = { 'ridge.sweep.space', 'when' },
 }
+for _, name in ipairs { 'top', 'show', 'retry', 'export', 'watch', 'replay', 'db', 'replot',
+                        'doctor' } do
+  LATE[name] = { 'ridge.cli.call', name }
+end
 
 --- Compute in a smaller type inside a function: products convert their f32 inputs.
 ---@param dtype string 'bf16' or 'f16'

@@ -9,11 +9,15 @@ local M = {}
 M.DB = { 'db', '', 'database file; RIDGE_DB or results/ridge.db when left out' }
 M.AS = { 'as', 'table', 'what is printed', choices = { 'table', 'csv', 'json', 'jsonl', 'md' } }
 
+--- What is done with a mistake instead of printing it (ridge.cli.call raises it); nil: printed.
+M.fails = nil
+
 --- Say what is wrong on standard error.
 ---@param name string the command
 ---@param message string
 ---@return integer status 1
 function M.fail(name, message)
+  if M.fails then return M.fails(name, message) end
   io.stderr:write(('ridge %s: %s\ntry: ridge %s --help\n'):format(name, message, name))
   return 1
 end

@@ -94,6 +94,30 @@ describe('the command', function()
     assert.matches('cannot be written', text)
   end)
 
+  it('every command is a call too, whose mistakes are errors at the line', function()
+    local file = io.open(folder .. '/calls.lua', 'w')
+    file:write(([[
+      local ridge = require 'ridge'
+      local db = %q
+      ridge.top('squares', { by = 'square', n = 1, db = db })
+      ridge.export('squares', { as = 'csv', db = db })
+      ridge.show(1, { db = db })
+      ridge.db('check', { db = db })
+      ridge.watch('squares', { once = true, db = db })
+      for _, name in ipairs { 'retry', 'replay', 'replot', 'doctor', 'compare', 'calibrate' } do
+        assert(type(ridge[name]) == 'function', name)
+      end
+      ridge.show(999, { db = db })]]):format(db))
+    file:close()
+    local text, status = ridge(folder .. '/calls.lua')
+    assert.equal(1, status)
+    assert.matches('trial%s+k%s+square', text)
+    assert.matches('\ntrial,role,', text)
+    assert.matches('1 of squares, error', text)
+    assert.matches('error: show: there is no trial 999 in .*\n   at .*calls.lua:11', text)
+    os.remove(folder .. '/calls.lua')
+  end)
+
   it('retry puts failed points back', function()
     local text, status = ridge 'retry squares --state error'
     assert.equal(0, status)
