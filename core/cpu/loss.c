@@ -132,8 +132,9 @@ static double log_sum_exp(const loss_work *w, int64_t row, loss_room *room)
   const rg_simd_reduce *reduce = rg_simd()->reduce;
   rg_lane_value most = most_of(w, row, room);
   double sum = 0;
+  int64_t at = 0;
 
-  for (int64_t at = 0; at < w->classes; at += RG_TILE) {
+  do {
     int64_t n = rg_min_i64(RG_TILE, w->classes - at);
     rg_lane_value part;
 
@@ -141,7 +142,8 @@ static double log_sum_exp(const loss_work *w, int64_t row, loss_room *room)
                                                 n);
     reduce->fold[RG_FOLD_SUM][w->lane](&part, room->y.lanes, n);
     sum += lane_at(w->lane, &part, 0);
-  }
+    at += RG_TILE;
+  } while (at < w->classes);
   return lane_at(w->lane, &most, 0) + log(sum);
 }
 
