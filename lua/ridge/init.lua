@@ -11,6 +11,7 @@ local ops = require 'ridge.tensor.ops'
 local grad = require 'ridge.tensor.grad'
 local random = require 'ridge.random'
 local plan = require 'ridge.plan'
+local late = require 'ridge.late'
 local memory = require 'ridge.memory'
 local backend = require 'ridge.backend'
 
@@ -89,20 +90,4 @@ function M.stopping()
   return host and host.stopping and host.stopping() or C.rg_interrupt_pending() == 1
 end
 
-return setmetatable(M, {
-  late = LATE, -- completion and help offer these names before they are loaded
-  __index = function(self, key)
-    local late = LATE[key]
-    if late then
-      local value = type(late) == 'table' and require(late[1])[late[2]] or require(late)
-      rawset(self, key, value)
-      return value
-    end
-    local names = {}
-    for name in pairs(M) do names[#names + 1] = name end
-    for name in pairs(LATE) do names[#names + 1] = name end
-    local near = type(key) == 'string' and blame.near(key, names)
-    blame.raise(('ridge has no %s%s'):format(tostring(key),
-      near and (" (did you mean '%s'?)"):format(near) or ''))
-  end,
-})
+return late.namespace(M, LATE, 'ridge')

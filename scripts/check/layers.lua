@@ -20,7 +20,7 @@ local C_ROWS = {
 local LUA_ROWS = {
   { "host", "class", "near" }, -- host: what the program's C gives to Lua
   { "blame" },
-  { "options" },
+  { "late", "options" },
   { "ffi" },
   { "random", "types", "show" },
   { "tensor" },

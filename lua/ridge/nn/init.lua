@@ -3,6 +3,7 @@
 
 local activation = require 'ridge.nn.activation'
 local class = require('ridge.class')
+local late = require 'ridge.late'
 local layer = require 'ridge.nn.layer'
 local types = require 'ridge.types'
 local Module = require 'ridge.nn.module'
@@ -13,9 +14,18 @@ local M = {
   Linear = layer.Linear, LowRankLinear = layer.LowRankLinear, SKLinear = layer.SKLinear,
   break_even = layer.break_even, round_for_tensor_cores = layer.round_for_tensor_cores,
 }
-for _, part in ipairs { activation, require 'ridge.nn.image', require 'ridge.nn.loss',
-                       require 'ridge.nn.norm', require 'ridge.nn.attention' } do
-  for name, value in pairs(part) do M[name] = value end
+for name, value in pairs(activation) do M[name] = value end
+
+--- Where the others are, loaded when they are first used.
+local LATE = {}
+for part, names in pairs {
+  image = { 'Conv2d', 'MaxPool2d', 'AvgPool2d', 'Flatten' },
+  loss = { 'cross_entropy', 'bce_with_logits', 'mse_loss', 'l1_loss', 'huber_loss',
+           'CrossEntropyLoss', 'BCEWithLogitsLoss', 'MSELoss', 'L1Loss', 'HuberLoss' },
+  norm = { 'LayerNorm', 'RMSNorm', 'Embedding' },
+  attention = { 'MultiHeadAttention', 'TransformerBlock' },
+} do
+  for _, name in ipairs(names) do LATE[name] = { 'ridge.nn.' .. part, name } end
 end
 
 --- Is this value a module?
@@ -35,4 +45,4 @@ types.register('Module', M.is_module, {
   },
 })
 
-return M
+return late.namespace(M, LATE, 'nn')
