@@ -164,9 +164,11 @@ static rg_status arrive(const place *p, rg_tensor *dx)
     }
     return status;
   }
+  bool first = t->flow == NULL;
+
   RG_TRY(own_flow(p));
   RG_TRY(window(p, &at));
-  status = rg_add_(at, dx);
+  status = first ? rg_copy_(at, dx) : rg_add_(at, dx); /* zeros lie around, or what came before */
   rg_tensor_release(at);
   return status;
 }

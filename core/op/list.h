@@ -38,6 +38,7 @@
   RG_OP_LINE(ARGMAX,      argmax)           \
   RG_OP_LINE(ARGMIN,      argmin)           \
   RG_OP_LINE(SOFTMAX,     softmax)          \
+  RG_OP_LINE(SOFTMAX_BACK, softmax_back)    \
   RG_OP_LINE(LAYER_NORM,  layer_norm)       \
   RG_OP_LINE(LAYER_NORM_BACK,      layer_norm_back)       \
   RG_OP_LINE(CROSS_ENTROPY,        cross_entropy)         \

@@ -8,6 +8,7 @@
 #include "op/softmax.h"
 
 extern const rg_op rg_op_softmax;
+extern const rg_op rg_op_softmax_back;
 
 static rg_status softmax_infer(rg_call *call)
 {
@@ -21,15 +22,17 @@ static rg_status softmax_infer(rg_call *call)
   return RG_OK;
 }
 
-/* y (dy - sum(dy y)) */
 static rg_status softmax_grad(rg_grad *g)
 {
   const rg_softmax_args *args = g->call->args;
   rg_rule r = rg_rule_of(g);
-  rg_value weighted = rg_rule_mul(&r, r.dy, r.y);
-  rg_value sum = rg_rule_sum(&r, weighted, &args->axis, 1, true);
+  rg_tensor *out = NULL;
+  rg_status status = r.status;
 
-  rg_rule_give(&r, 0, rg_rule_sub(&r, weighted, rg_rule_mul(&r, r.y, sum)));
+  if (status == RG_OK) {
+    status = rg_softmax_back(r.dy, r.y, args->axis, &out);
+  }
+  rg_rule_give(&r, 0, rg_rule_took(&r, status, out));
   return rg_rule_end(&r);
 }
 
@@ -59,4 +62,58 @@ rg_status rg_softmax(const rg_tensor *x, int32_t axis, rg_tensor **out)
   RG_TRY(rg_tensor_check(x, "softmax"));
   RG_TRY(rg_axis_resolve(&rg_op_softmax, x, axis, &args.axis));
   return rg_run1(&rg_op_softmax, (const rg_tensor *const[]){ x }, 1, &args, out);
+}
+
+/* -- Back -------------------------------------------------------------------------------- */
+
+static rg_status back_infer(rg_call *call)
+{
+  char a[96];
+  char b[96];
+
+  RG_TRY(rg_check_arity(call, 2));
+  RG_TRY(rg_check_float(call, 0));
+  RG_TRY(rg_check_float(call, 1));
+  const rg_tensor *dy = call->in[0];
+  const rg_tensor *y = call->in[1];
+  bool same = dy->_ndim == y->_ndim;
+
+  for (int32_t i = 0; same && i < y->_ndim; i++) {
+    same = dy->_shape[i] == y->_shape[i];
+  }
+  if (!same) {
+    return rg_fail(RG_ESHAPE, "%s: the gradient is %s, and the result %s", call->op->name,
+                   rg_tensor_text(dy, a, sizeof(a)), rg_tensor_text(y, b, sizeof(b)));
+  }
+  call->out[0] = rg_meta_of(dy);
+  call->out[0].dtype = rg_promote(dy->_dtype, y->_dtype);
+  call->compute = call->out[0].dtype;
+  call->n_out = 1;
+  return RG_OK;
+}
+
+/* Two products, a sum, a difference. */
+static rg_cost back_cost(const rg_call *call)
+{
+  return rg_cost_of(call, 4.0 * (double)call->in[0]->_count);
+}
+
+const rg_op rg_op_softmax_back = {
+  .name = "softmax_back",
+  .sig = "softmax_back(dy, y, axis=-1) -> dx",
+  .doc = "the gradient of softmax, y (dy - sum(dy y)), from its result",
+  .id = RG_OP_SOFTMAX_BACK,
+  .amp = RG_AMP_NONE,
+  .args_size = sizeof(rg_softmax_args),
+  .infer = back_infer,
+  .cost = back_cost,
+};
+
+rg_status rg_softmax_back(const rg_tensor *dy, const rg_tensor *y, int32_t axis, rg_tensor **out)
+{
+  rg_softmax_args args;
+
+  RG_TRY(rg_tensor_check(y, "softmax_back"));
+  RG_TRY(rg_axis_resolve(&rg_op_softmax_back, y, axis, &args.axis));
+  return rg_run1(&rg_op_softmax_back, (const rg_tensor *const[]){ dy, y }, 2, &args, out);
 }

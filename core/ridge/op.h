@@ -258,6 +258,17 @@ RG_API rg_status rg_argmin(const rg_tensor *x, int32_t axis, int32_t keep,
 */
 RG_API rg_status rg_softmax(const rg_tensor *x, int32_t axis, rg_tensor **out) RG_CHECK;
 
+/*
+** The gradient of rg_softmax.
+**
+** dy, y    the gradient that arrives at its result, and the result; float, of one shape
+** axis     as there
+** out      new tensor of the type both meet at
+** RG_ESHAPE, RG_EDTYPE, RG_EAXIS.
+*/
+RG_API rg_status rg_softmax_back(const rg_tensor *dy, const rg_tensor *y, int32_t axis,
+                                 rg_tensor **out) RG_CHECK;
+
 /* -- Products ------------------------------------------------------------------- */
 
 /* What follows a product, element by element. */

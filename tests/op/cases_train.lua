@@ -424,4 +424,22 @@ return function(M)
       { { { 2 }, { 2 } }, { 'f32', 'f32' }, { act = 0 }, EARG },
       { { { 2 }, { 2 } }, { 'f32', 'f32' }, { act = 6 }, EARG } },
   }
+
+  cases.softmax_back = {
+    call = function(_, t, a, out) return C.rg_softmax_back(t[1], t[2], a.axis, out) end,
+    reference = reference.softmax_back,
+    samples = {
+      { { 3, 5 }, { 3, 5 }, args = { axis = -1 } }, { { 3, 5 }, { 3, 5 }, args = { axis = 0 } },
+      { { 2, 4, 3 }, { 2, 4, 3 }, args = { axis = 1 } }, { { 7 }, { 7 }, args = { axis = 0 } },
+      { { 2, 1100 }, { 2, 1100 }, args = { axis = 1 } },
+      { { 1100, 2 }, { 1100, 2 }, args = { axis = 0 } },
+      { { 0, 3 }, { 0, 3 }, args = { axis = 1 } }, { { 3, 0 }, { 3, 0 }, args = { axis = 1 } },
+    },
+    dtypes = FLOATS, ulps = 12,
+    mixed = { { 'f32', 'bf16' }, { 'f16', 'f32' } },
+    large = { { { 3000, 200 }, { 3000, 200 }, args = { axis = 1 } } },
+    bad = { { { { 2, 3 }, { 3 } }, { 'f32', 'f32' }, { axis = 0 }, ESHAPE },
+      { { { 2, 3 }, { 2, 3 } }, { 'f32', 'f32' }, { axis = 2 }, -3 },
+      { { { 2 }, { 2 } }, { 'i32', 'f32' }, { axis = 0 }, EDTYPE } },
+  }
 end

@@ -273,4 +273,26 @@ return function(M) -- M: the rest of the reference
     end
     return { dx }
   end
+
+  --- The gradient of softmax along args.axis (from 0) from dy and its result y.
+  function M.softmax_back(inputs, args)
+    local dy, y = inputs[1], inputs[2]
+    local axis = args.axis < 0 and args.axis + #y.shape + 1 or args.axis + 1
+    local dx = M.new(y.shape, M.promote(dy.dtype, y.dtype))
+    dx.magnitude = {}
+    local n, inner = y.shape[axis], 1
+    for i = axis + 1, #y.shape do inner = inner * y.shape[i] end
+    for at = 1, M.count(y.shape) do
+      local place = math.floor((at - 1) / inner) % n
+      local first = at - place * inner
+      local sum, size = 0, 0
+      for i = 0, n - 1 do
+        local product = dy[first + i * inner] * y[first + i * inner]
+        sum, size = sum + product, size + math.abs(product)
+      end
+      dx[at] = y[at] * (dy[at] - sum)
+      dx.magnitude[at] = math.abs(y[at]) * (math.abs(dy[at]) + size)
+    end
+    return { dx }
+  end
 end

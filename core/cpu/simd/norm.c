@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Runs of one row in layer normalisation. Sums are kept in lanes side by side and joined in their
+** Runs of one row in layer normalisation and in the gradient of softmax. Sums are kept in lanes side by side and joined in their
 ** order, so that they depend on the length alone.
 */
 #include "cpu/simd/simd.h"
@@ -126,6 +126,39 @@ enum { WIDTH = 16 };
     }                                                                                            \
   }
 
+/* The sum of a b; dx = y (dy - sum) */
+#define SOFTMAX_BACK(lane, T)                                                                 \
+  static double dot_##lane(const void *first, const void *second, int64_t n)                  \
+  {                                                                                           \
+    const T *a = first, *b = second;                                                          \
+    T part[WIDTH] = { 0 };                                                                    \
+    int64_t whole = n & -WIDTH;                                                               \
+                                                                                              \
+    for (int64_t i = 0; i < whole; i += WIDTH) {                                              \
+      for (int64_t l = 0; l < WIDTH; l++) {                                                   \
+        part[l] += a[i + l] * b[i + l];                                                       \
+      }                                                                                       \
+    }                                                                                         \
+    for (int64_t i = whole; i < n; i++) {                                                     \
+      part[i - whole] += a[i] * b[i];                                                         \
+    }                                                                                         \
+    JOINED(T, part)                                                                           \
+    return (double)sum;                                                                       \
+  }                                                                                           \
+                                                                                              \
+  static void softmax_back_##lane(void *to, const void *grad, const void *result, double sum, \
+                                  int64_t n)                                                  \
+  {                                                                                           \
+    const T *dy = grad, *y = result;                                                          \
+    const T s = (T)sum;                                                                       \
+    T *dx = to;                                                                               \
+                                                                                              \
+    RG_INDEPENDENT for (int64_t i = 0; i < n; i++)                                            \
+    {                                                                                         \
+      dx[i] = y[i] * (dy[i] - s);                                                             \
+    }                                                                                         \
+  }
+
 #define BOTH(WHAT) \
   WHAT(f32, float) \
   WHAT(f64, double)
@@ -134,6 +167,7 @@ BOTH(SUMS)
 BOTH(APPLY)
 BOTH(BACK_SUMS)
 BOTH(BACK_APPLY)
+BOTH(SOFTMAX_BACK)
 
 /* -- Table ------------------------------------------------------------------------------- */
 
@@ -144,4 +178,6 @@ const rg_simd_norm RG_SIMD_NAME(rg_simd_norm) = {
   .apply = { apply_f32, apply_f64 },
   .back_sums = { back_sums_f32, back_sums_f64 },
   .back_apply = { back_apply_f32, back_apply_f64 },
+  .dot = { dot_f32, dot_f64 },
+  .softmax_back = { softmax_back_f32, softmax_back_f64 },
 };

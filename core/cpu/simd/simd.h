@@ -104,7 +104,7 @@ typedef struct rg_simd_step {
   rg_square_sum *square_sum[2];
 } rg_simd_step;
 
-/* Runs of a row in layer normalisation, by type: f32, f64. */
+/* Runs of a row in layer normalisation and softmax, by type: f32, f64. */
 typedef struct rg_simd_norm {
   double (*sum[2])(const void *x, int64_t n);
   double (*squares[2])(const void *x, double mean, int64_t n); /* of x - mean */
@@ -115,6 +115,8 @@ typedef struct rg_simd_norm {
                        void *dw, void *db, double sums[2], int64_t n);
   void (*back_apply[2])(void *dx, const void *dy, const void *x, double mean, double scale,
                         const void *weight, double a, double b, int64_t n);
+  double (*dot[2])(const void *a, const void *b, int64_t n);
+  void (*softmax_back[2])(void *dx, const void *dy, const void *y, double sum, int64_t n);
 } rg_simd_norm;
 
 /* Derivatives of activations times what arrives: by RG_ACT_..., type (f32, f64) and form. */
