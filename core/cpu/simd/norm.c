@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Runs of one row in layer normalisation and in the gradient of softmax. Sums are kept in lanes side
-** by side and joined in their order, so that they depend on the length alone.
+** Runs of one row in layer normalisation and in the gradient of softmax. Sums are kept in lanes
+** side by side and joined in their order, so that they depend on the length alone.
 */
 #include "cpu/simd/simd.h"
 

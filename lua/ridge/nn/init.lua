@@ -22,6 +22,7 @@ for part, names in pairs {
   image = { 'Conv2d', 'MaxPool2d', 'AvgPool2d', 'Flatten' },
   loss = { 'cross_entropy', 'bce_with_logits', 'mse_loss', 'l1_loss', 'huber_loss',
            'CrossEntropyLoss', 'BCEWithLogitsLoss', 'MSELoss', 'L1Loss', 'HuberLoss' },
+  batchnorm = { 'BatchNorm' },
   norm = { 'LayerNorm', 'RMSNorm', 'Embedding' },
   attention = { 'MultiHeadAttention', 'TransformerBlock' },
 } do
