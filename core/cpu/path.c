@@ -69,10 +69,14 @@ static void convert_turned(const rg_ready *r, int64_t begin, int64_t end)
     for (int64_t l = 0; l < p->k; l += RG_PANEL) {
       int64_t n = rg_min_i64(RG_PANEL, p->k - l);
 
-      for (int64_t k = 0; k < n; k++) {
-        rg_run_f32(p->a, p->a_dtype, i + (l + k) * p->a_col, 1, rows, lines + k * TURN);
+      if (p->a_dtype == RG_F32) {
+        kernels->turn(turned, (const float *)p->a + i + l * p->a_col, p->a_col, rows, n);
+      } else {
+        for (int64_t k = 0; k < n; k++) {
+          rg_run_f32(p->a, p->a_dtype, i + (l + k) * p->a_col, 1, rows, lines + k * TURN);
+        }
+        kernels->turn(turned, lines, TURN, rows, n);
       }
-      kernels->turn(turned, lines, TURN, rows, n);
       for (int64_t k = 0; k < rows; k++) {
         int64_t at = (i + k) * depth + l;
 
