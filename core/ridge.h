@@ -26,6 +26,7 @@
 #include "ridge/op.h"
 #include "ridge/image.h"
 #include "ridge/norm.h"
+#include "ridge/attention.h"
 #include "ridge/loss.h"
 #include "ridge/step.h"
 #include "ridge/grad.h"

@@ -125,6 +125,11 @@ void rg_amx_convert(const float *x, uint16_t *y, int64_t n);
 void rg_amx_configure(int64_t r0, int64_t r1);
 void rg_amx_release(void);
 
+/* c, [32 x 32], (+)= 32 rows of a times a packed panel: so many steps of 32.  Tiles of 16 and 16
+** rows are configured. */
+void rg_amx_block(int64_t steps, const uint16_t *a, int64_t lda, const uint16_t *b, float *c,
+                  int64_t ldc, bool add);
+
 /* Words of signs, one for each of k rows, as packed tiles of +-1 in bf16. */
 void rg_amx_expand(const uint32_t *words, int64_t k, uint16_t *tiles);
 

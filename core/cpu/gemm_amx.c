@@ -184,6 +184,46 @@ static void block_1(int64_t steps, const uint16_t *a, int64_t lda, const uint16_
   }
 }
 
+void rg_amx_block(int64_t steps, const uint16_t *a, int64_t lda, const uint16_t *b, float *c,
+                  int64_t ldc, bool add)
+{
+  const uint16_t *a1 = a + 16 * lda;
+
+  __asm__ volatile(""
+                   :
+                   :
+                   : "memory"); /* what the tiles read is stored: their loads do not say so */
+  if (add) {
+    _tile_loadd(0, c, ldc * 4);
+    _tile_loadd(1, c + 16, ldc * 4);
+    _tile_loadd(2, c + 16 * ldc, ldc * 4);
+    _tile_loadd(3, c + 16 * ldc + 16, ldc * 4);
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+  }
+  for (int64_t l = 0; l < steps; l++) {
+    _tile_loadd(4, a, lda * 2);
+    _tile_loadd(6, b, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_loadd(7, b + 512, 64);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_loadd(5, a1, lda * 2);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+    a += RG_AMX_STEP;
+    a1 += RG_AMX_STEP;
+    b += 1024;
+  }
+  _tile_stored(0, c, ldc * 4);
+  _tile_stored(1, c + 16, ldc * 4);
+  _tile_stored(2, c + 16 * ldc, ldc * 4);
+  _tile_stored(3, c + 16 * ldc + 16, ldc * 4);
+  __asm__ volatile("" : : : "memory");
+}
+
 /* Bring the places of a block of the result nearer while it is computed: where it leaves the caches
 ** between calls, its stores would wait. */
 static void touch(const rg_product *p, int64_t i, int64_t j)
@@ -316,6 +356,18 @@ void rg_amx_convert(const float *x, uint16_t *y, int64_t n)
   (void)x;
   (void)y;
   (void)n;
+}
+
+void rg_amx_block(int64_t steps, const uint16_t *a, int64_t lda, const uint16_t *b, float *c,
+                  int64_t ldc, bool add)
+{
+  (void)ldc;
+  (void)add;
+  (void)steps;
+  (void)a;
+  (void)lda;
+  (void)b;
+  (void)c;
 }
 
 void rg_gemm_amx(const rg_gemm *g, int32_t thread, int32_t n_threads)

@@ -202,3 +202,24 @@ end
 
 case('linear_f32_fb', linear_fb 'f32')
 case('linear_bf16_fb', linear_fb 'bf16')
+
+local function attention(dtype, back)
+  return function()
+    local q, k, v, dy = unpack((function()
+      local list = {}
+      for i = 1, 4 do list[i] = ridge.randn(4, 8, 1024, 64):to(dtype) end
+      return list
+    end)())
+    if not back then return function() return nn.attention(q, k, v) end end
+    for _, x in ipairs { q, k, v } do x:requires_grad_() end
+    return function()
+      for _, x in ipairs { q, k, v } do x:zero_grad() end
+      nn.attention(q, k, v):backward(dy)
+    end
+  end
+end
+
+for _, dtype in ipairs { 'f32', 'bf16' } do
+  case('attention_' .. dtype, attention(dtype, false), 7)
+  case('attention_' .. dtype .. '_fb', attention(dtype, true), 5)
+end

@@ -388,5 +388,6 @@ dofile(HERE .. 'cases_product.lua')(M, join)
 -- Images.
 dofile(HERE .. 'cases_image.lua')(M)
 dofile(HERE .. 'cases_train.lua')(M)
+dofile(HERE .. 'cases_attention.lua')(M)
 
 return M

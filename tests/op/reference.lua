@@ -581,5 +581,6 @@ dofile(HERE .. 'reference_product.lua')(M)
 dofile(HERE .. 'reference_image.lua')(M)
 -- Training.
 dofile(HERE .. 'reference_train.lua')(M)
+dofile(HERE .. 'reference_attention.lua')(M)
 
 return M

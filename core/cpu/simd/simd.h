@@ -124,6 +124,19 @@ typedef struct rg_simd_act {
   rg_loop *back[RG_ACT_COUNT][2][RG_FORM_COUNT];
 } rg_simd_act;
 
+/* A tile of scores in attention, in f32. */
+typedef struct rg_simd_attention {
+  /* One more tile of each row: most is the largest so far, sum that of exp(x scale - most), shrink
+  ** what sums made before are to be multiplied by; x becomes those exponentials */
+  void (*soften)(float *x, int64_t ldx, int64_t rows, int64_t n, float scale, float *most,
+                 float *sum, float *shrink);
+  /* x = exp(x scale - lse[column]) */
+  void (*weights)(float *x, int64_t rows, int64_t n, float scale, const float *lse);
+  /* dx = weight (dx - sum[column]) scale */
+  void (*slopes)(float *dx, const float *weight, int64_t rows, int64_t n, float scale,
+                 const float *sum);
+} rg_simd_attention;
+
 typedef struct rg_simd_tables {
   const rg_simd_unary *unary;
   const rg_simd_binary *binary;
@@ -133,6 +146,7 @@ typedef struct rg_simd_tables {
   const rg_simd_step *step;
   const rg_simd_norm *norm;
   const rg_simd_act *act;
+  const rg_simd_attention *attention;
 } rg_simd_tables;
 
 /* ORDER: RG_ISA_BASE, RG_ISA_AVX2, RG_ISA_AVX512 */

@@ -1,8 +1,10 @@
 -- SPDX-License-Identifier: MIT
 --- Multi-head attention (Vaswani et al., 2017), and the transformer block around it.
 
+local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
+local call = require 'ridge.ffi.call'
 local class = require('ridge.class').class
 local make = require 'ridge.tensor.make'
 local options = require 'ridge.options'
@@ -23,6 +25,37 @@ local function seeds(seed)
     n = n + 1
     return seed and seed + n or nil
   end
+end
+
+-- -- Of tensors ---------------------------------------------------------------------------------
+
+local given = ffi.new('rg_attention_options')
+local OF = {
+  scale = { 'number', min = -1e30, max = 1e30, doc = 'of the scores; 1 / sqrt(d) when left out' },
+  causal = { 'boolean', default = false, doc = 'query i sees keys 1 .. i' },
+  mask = { 'any', doc = 'which blocks of scores there are, a bool for each; the others cost nothing' },
+  block = { 'integer', default = 64, min = 1, max = 2 ^ 30, doc = 'side of a block of the mask' },
+}
+
+--- Scaled dot-product attention, softmax(scale q k') v, a tile at a time: memory grows with the
+--- length (Dao et al., FlashAttention, 2022), forward and back.
+---@param q Tensor [... x n x d]
+---@param k Tensor [... x m x d], leading axes as those of q
+---@param v Tensor [... x m x e]
+---@param opts table|nil {scale = 1 / sqrt(d), causal = false, mask = Tensor, block = 64}; the mask,
+---  bool [n / block x m / block] rounded up, says which blocks of scores there are
+---@return Tensor y [... x n x e]
+-- >> local q = ridge.randn(2, 5, 4); return ridge.nn.attention(q, q, q, {causal = true}).shape
+function M.attention(q, k, v, opts)
+  ref.need(q, 'nn.attention')
+  ref.need(k, 'nn.attention')
+  ref.need(v, 'nn.attention')
+  opts = options.check(OF, opts, 'nn.attention')
+  if opts.mask ~= nil then ref.need(opts.mask, 'nn.attention: the mask') end
+  given.scale, given.causal, given.block = opts.scale or 0, opts.causal and 1 or 0, opts.block
+  call.settle()
+  call.check(C.rg_attention(q._t, k._t, v._t, opts.mask and opts.mask._t, given, ref.slot))
+  return ref.wrap(ref.slot[0])
 end
 
 -- -- Attention ----------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ for part, names in pairs {
            'CrossEntropyLoss', 'BCEWithLogitsLoss', 'MSELoss', 'L1Loss', 'HuberLoss' },
   batchnorm = { 'BatchNorm' },
   norm = { 'LayerNorm', 'RMSNorm', 'Embedding' },
-  attention = { 'MultiHeadAttention', 'TransformerBlock' },
+  attention = { 'attention', 'MultiHeadAttention', 'TransformerBlock' },
 } do
   for _, name in ipairs(names) do LATE[name] = { 'ridge.nn.' .. part, name } end
 end

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** What attention does to a tile of scores between two products.  Rows are whole blocks of 32.
+*/
+#include <math.h>
+#include <string.h>
+
+#include "cpu/simd/simd.h"
+#include "cpu/vec_unary.h"
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
+enum { WIDTH = 32 };
+
+/* One of the 32 results that stand side by side, joined by halves. */
+static inline float largest_of(float *part)
+{
+#if defined(__AVX512F__)
+  return _mm512_reduce_max_ps(_mm512_max_ps(_mm512_loadu_ps(part), _mm512_loadu_ps(part + 16)));
+#else
+  for (int64_t width = WIDTH / 2; width > 0; width /= 2) {
+    for (int64_t l = 0; l < width; l++) {
+      part[l] = part[l + width] > part[l] ? part[l + width] : part[l];
+    }
+  }
+  return part[0];
+#endif
+}
+
+static inline float sum_of(float *part)
+{
+#if defined(__AVX512F__)
+  return _mm512_reduce_add_ps(_mm512_add_ps(_mm512_loadu_ps(part), _mm512_loadu_ps(part + 16)));
+#else
+  for (int64_t width = WIDTH / 2; width > 0; width /= 2) {
+    for (int64_t l = 0; l < width; l++) {
+      part[l] += part[l + width];
+    }
+  }
+  return part[0];
+#endif
+}
+
+static float largest(const float *x, int64_t n, float scale)
+{
+  float part[WIDTH];
+
+  for (int64_t l = 0; l < WIDTH; l++) {
+    part[l] = -INFINITY;
+  }
+  for (int64_t i = 0; i < n; i += WIDTH) {
+    for (int64_t l = 0; l < WIDTH; l++) {
+      float y = x[i + l] * scale;
+
+      part[l] = y > part[l] ? y : part[l];
+    }
+  }
+  return largest_of(part);
+}
+
+/*
+** e^x for x that is not above 0 by more than rounding: what exp_f32 does less the cases of large
+** arguments; below -87 it is 0, where exp_f32 goes on to numbers below the normal range.
+*/
+static inline float exp_below(float x)
+{
+  float c = x < -87.0f ? 0.0f : x;
+  uint32_t bits;
+  float scale;
+
+  float k = RG_MADD_F32(c, 1.44269504f, 0x1.8p23f);
+  memcpy(&bits, &k, sizeof(bits));
+  k -= 0x1.8p23f;
+  float r = RG_MADD_F32(k, -0.693359375f, c);
+  r = RG_MADD_F32(k, 2.12194440e-4f, r);
+  float p = 1.9875691500e-4f;
+  p = RG_MADD_F32(p, r, 1.3981999507e-3f);
+  p = RG_MADD_F32(p, r, 8.3334519073e-3f);
+  p = RG_MADD_F32(p, r, 4.1665795894e-2f);
+  p = RG_MADD_F32(p, r, 1.6666665459e-1f);
+  p = RG_MADD_F32(p, r, 5.0000001201e-1f);
+  p = RG_MADD_F32(p * r, r, r) + 1.0f;
+  uint32_t power = (bits - 0x4b400000u + 127) << 23;
+  memcpy(&scale, &power, sizeof(scale));
+  return x < -87.0f ? 0.0f : p * scale;
+}
+
+/* x = exp(x scale - shift); their sum. */
+static float exponentials(float *x, int64_t n, float scale, float shift)
+{
+  float part[WIDTH] = { 0 };
+
+  RG_INDEPENDENT for (int64_t i = 0; i < n; i++)
+  {
+    x[i] = exp_below(x[i] * scale - shift);
+  }
+  for (int64_t i = 0; i < n; i += WIDTH) {
+    for (int64_t l = 0; l < WIDTH; l++) {
+      part[l] += x[i + l];
+    }
+  }
+  return sum_of(part);
+}
+
+/* A nan is never the largest, but its exponential is one. */
+static void soften(float *x, int64_t ldx, int64_t rows, int64_t n, float scale, float *most,
+                   float *sum, float *shrink)
+{
+  for (int64_t r = 0; r < rows; r++) {
+    shrink[r] = largest(x + r * ldx, n, scale);
+  }
+  RG_INDEPENDENT for (int64_t r = 0; r < rows; r++)
+  {
+    float now = shrink[r] > most[r] ? shrink[r] : most[r];
+
+    /* nothing seen before: there is nothing to shrink, and no difference of infinities */
+    shrink[r] = most[r] > -INFINITY ? exp_below(most[r] - now) : 0;
+    most[r] = now;
+  }
+  for (int64_t r = 0; r < rows; r++) {
+    float shift = most[r] > -INFINITY ? most[r] : 0; /* still nothing: exponentials of -inf */
+
+    sum[r] = sum[r] * shrink[r] + exponentials(x + r * ldx, n, scale, shift);
+  }
+}
+
+static void weights(float *x, int64_t rows, int64_t n, float scale, const float *lse)
+{
+  for (int64_t r = 0; r < rows; r++, x += n) {
+    RG_INDEPENDENT for (int64_t i = 0; i < n; i++)
+    {
+      x[i] = exp_f32(x[i] * scale - lse[i]);
+    }
+  }
+}
+
+static void slopes(float *dx, const float *weight, int64_t rows, int64_t n, float scale,
+                   const float *sum)
+{
+  for (int64_t r = 0; r < rows; r++, dx += n, weight += n) {
+    RG_INDEPENDENT for (int64_t i = 0; i < n; i++)
+    {
+      dx[i] = weight[i] * (dx[i] - sum[i]) * scale;
+    }
+  }
+}
+
+extern const rg_simd_attention RG_SIMD_NAME(rg_simd_attention);
+const rg_simd_attention RG_SIMD_NAME(rg_simd_attention) = {
+  .soften = soften,
+  .weights = weights,
+  .slopes = slopes,
+};

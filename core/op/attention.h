@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Arguments of attention, and how its work is cut.
+*/
+#ifndef RIDGE_OP_ATTENTION_H
+#define RIDGE_OP_ATTENTION_H
+
+#include "op/op.h"
+#include "ridge/attention.h"
+
+/* Inputs of attention and attention_back; the mask may be NULL. */
+enum { RG_ATT_Q, RG_ATT_K, RG_ATT_V, RG_ATT_MASK, RG_ATT_Y, RG_ATT_LSE, RG_ATT_DY };
+
+typedef struct rg_attention_args {
+  double scale; /* never 0 */
+  int32_t causal;
+  int32_t block;
+} rg_attention_args;
+
+/* Sizes of one call. */
+typedef struct rg_attention_sizes {
+  int64_t heads; /* all leading axes together */
+  int64_t n;     /* queries */
+  int64_t m;     /* keys */
+  int64_t d;     /* of a query and of a key */
+  int64_t e;     /* of a value */
+} rg_attention_sizes;
+
+rg_attention_sizes rg_attention_sizes_of(const rg_call *call);
+
+enum {
+  /* of a tile of scores; measured, forward: 32 x 256 is 5 % faster in f32 and 15 % in bf16 than
+  ** 64 x 128, which is 10 % faster than 64 x 64 */
+  RG_ATT_QUERIES = 32,
+  RG_ATT_KEYS = 256,
+  RG_ATT_KEYS_MASKED = 64, /* where a mask may leave out a part of them */
+  RG_ATT_BACK_QUERIES = 64,
+  RG_ATT_BACK_KEYS = 128,
+  RG_ATT_GROUP = 512 /* queries that share one pass over the keys */
+};
+
+/* Bytes one thread works in. */
+int64_t rg_attention_room(const rg_attention_sizes *s);
+int64_t rg_attention_back_room(const rg_attention_sizes *s);
+
+#endif

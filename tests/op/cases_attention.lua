@@ -1,0 +1,104 @@
+-- SPDX-License-Identifier: MIT
+-- cases_attention: sample inputs for attention; see cases.lua for what an entry holds.  Lengths on
+-- both sides of what a tile holds, masks that leave out whole tiles, parts of them and whole rows.
+
+local ffi = require 'ffi'
+
+local ESHAPE, EDTYPE, EARG = -1, -2, -4
+
+return function(M)
+  local cases, reference, tensors = M.cases, M.reference, M.tensors
+  local FLOATS, C = tensors.FLOATS, tensors.C
+
+  local kept = {} -- a plan refuses numbers from the host
+  local function mask_of(a)
+    if not a.mask then return nil end
+    local key = table.concat(a.mask, ',') .. ':' .. table.concat(a.grid, ',') .. (a.type or '')
+    if not kept[key] then
+      local slot = ffi.new('rg_tensor *[1]')
+      tensors.check(C.rg_tensor_from_doubles(ffi.new('double[?]', #a.mask, a.mask), #a.mask,
+        tensors.CODES[a.type or 'bool'], ffi.new('int64_t[8]', a.grid), #a.grid, slot))
+      kept[key] = slot[0]
+    end
+    return kept[key]
+  end
+
+  local function options(a)
+    return ffi.new('rg_attention_options', { a.scale or 0, a.causal and 1 or 0, a.block or 0 })
+  end
+
+  local function shapes(lead, n, m, d, e)
+    local function of(rows, cols)
+      local shape = { unpack(lead) }
+      shape[#shape + 1], shape[#shape + 2] = rows, cols
+      return shape
+    end
+    return of(n, d), of(m, d), of(m, e), of(n, e)
+  end
+
+  local list = {
+    { {}, 3, 5, 4, 6 }, { { 2 }, 1, 1, 1, 1 }, { { 2, 2 }, 7, 7, 5, 5, causal = true },
+    { {}, 70, 130, 8, 33 }, { {}, 130, 70, 33, 8, causal = true }, { { 1 }, 5, 9, 3, 2, scale = -1.5 },
+    { {}, 0, 3, 2, 2 }, { {}, 3, 0, 2, 2 }, { {}, 3, 3, 0, 2 }, { {}, 3, 3, 2, 0 }, { { 0 }, 3, 3, 2, 2 },
+    { {}, 40, 40, 64, 64, causal = true }, { {}, 600, 3, 2, 2 },
+    { {}, 150, 140, 4, 4, mask = { 1, 0, 0, 1, 1, 0, 0, 0, 1 }, grid = { 3, 3 } },
+    { {}, 20, 20, 3, 3, mask = { 1, 0, 0, 1 }, grid = { 2, 2 }, block = 10, causal = true },
+    { { 2 }, 9, 7, 3, 3, mask = { 0, 0, 0, 1, 0, 1 }, grid = { 3, 2 }, block = 4 },
+  }
+  local samples, back = {}, {}
+  for i, each in ipairs(list) do
+    local q, k, v, y = shapes(unpack(each, 1, 5))
+    samples[i] = { q, k, v, args = each }
+    back[i] = { q, k, v, y, { unpack(q, 1, #q - 1) }, y, args = each }
+    mask_of(each)
+  end
+  local ALL = { 'f32', 'f32', 'f32', 'f32', 'f32', 'f32' }
+  local wide = { shapes({ 4 }, 128, 128, 16, 16) }
+
+  cases.attention = {
+    call = function(_, t, a, out)
+      return C.rg_attention(t[1], t[2], t[3], mask_of(a), options(a), out)
+    end,
+    reference = reference.attention,
+    samples = samples, dtypes = FLOATS, ulps = 8,
+    mixed = { { 'f32', 'bf16', 'f16' }, { 'f64', 'f32', 'f32' } },
+    large = { { wide[1], wide[2], wide[3], args = { causal = true } } },
+    bad = {
+      { { { 3, 4 }, { 5, 3 }, { 5, 4 } }, { 'f32', 'f32', 'f32' }, {}, ESHAPE },
+      { { { 3, 4 }, { 5, 4 }, { 6, 4 } }, { 'f32', 'f32', 'f32' }, {}, ESHAPE },
+      { { { 2, 3, 4 }, { 3, 5, 4 }, { 3, 5, 4 } }, { 'f32', 'f32', 'f32' }, {}, ESHAPE },
+      { { { 4 }, { 4 }, { 4 } }, { 'f32', 'f32', 'f32' }, {}, ESHAPE },
+      { { { 3, 4 }, { 5, 4 }, { 5, 4 } }, { 'f32', 'i32', 'f32' }, {}, EDTYPE },
+      { { { 3, 4 }, { 5, 4 }, { 5, 4 } }, { 'f32', 'f32', 'f32' }, { scale = 0 / 0 }, EARG },
+      { { { 3, 4 }, { 5, 4 }, { 5, 4 } }, { 'f32', 'f32', 'f32' }, { block = -1 }, EARG },
+      { { { 3, 4 }, { 5, 4 }, { 5, 4 } }, { 'f32', 'f32', 'f32' },
+        { mask = { 1, 1 }, grid = { 1, 2 } }, ESHAPE },
+      { { { 3, 4 }, { 5, 4 }, { 5, 4 } }, { 'f32', 'f32', 'f32' },
+        { mask = { 1 }, grid = { 1, 1 }, type = 'i32' }, EDTYPE },
+    },
+  }
+
+  for _, bad in ipairs(cases.attention.bad) do mask_of(bad[3]) end
+
+  -- Any numbers do for the result and the logarithms of the sums.
+  cases.attention_back = {
+    call = function(_, t, a, out)
+      return C.rg_attention_back(t[6], t[1], t[2], t[3], t[4], t[5], mask_of(a), options(a), out,
+        out + 1, out + 2)
+    end,
+    n_out = 3,
+    reference = reference.attention_back,
+    samples = back, dtypes = { 'f32', 'f64' }, ulps = 8,
+    mixed = { { 'bf16', 'bf16', 'bf16', 'bf16', 'f32', 'bf16' },
+      { 'f16', 'f16', 'f16', 'f16', 'f32', 'f32' } },
+    large = { { wide[1], wide[2], wide[3], wide[4], { 4, 128 }, wide[4], args = { causal = true } } },
+    bad = {
+      { { { 3, 4 }, { 5, 4 }, { 5, 4 }, { 3, 4 }, { 2 }, { 3, 4 } }, ALL, {}, ESHAPE },
+      { { { 3, 4 }, { 5, 4 }, { 5, 4 }, { 3, 4 }, { 3 }, { 3, 5 } }, ALL, {}, ESHAPE },
+      { { { 3, 4 }, { 5, 4 }, { 5, 4 }, { 2, 4 }, { 3 }, { 3, 4 } }, ALL, {}, ESHAPE },
+      { { { 3, 4 }, { 5, 3 }, { 5, 4 }, { 3, 4 }, { 3 }, { 3, 4 } }, ALL, {}, ESHAPE },
+      { { { 3, 4 }, { 5, 4 }, { 5, 4 }, { 3, 4 }, { 3 }, { 3, 4 } },
+        { 'f32', 'f32', 'f32', 'f32', 'f64', 'f32' }, {}, ESHAPE },
+    },
+  }
+end
