@@ -14,8 +14,7 @@
 
 #include "cpu/block.h"
 
-/* -- Which scores there are ----------------------------------------------------------------------
- */
+/* -- Which scores there are ------------------------------------------------------------------- */
 
 rg_att rg_att_of(const rg_call *call)
 {
@@ -95,8 +94,7 @@ int64_t rg_att_keys(const rg_att *w, int64_t most)
   return w->mask != NULL ? rg_min_i64(most, RG_ATT_KEYS_MASKED) : most;
 }
 
-/* -- Forward --------------------------------------------------------------------------------------
- */
+/* -- Forward ---------------------------------------------------------------------------------- */
 
 typedef struct forward {
   rg_att att;

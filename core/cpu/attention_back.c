@@ -96,7 +96,7 @@ static room room_of(back *w)
   return r;
 }
 
-/* -- A head's queries --------------------------------------------------------------------------- */
+/* -- A head's queries ------------------------------------------------------------------------- */
 
 /* Bytes of what is packed of a tile of queries with so many numbers each. */
 static int64_t tile_bytes(const back *w, int64_t numbers)
@@ -160,7 +160,7 @@ static void begin_head(const back *w, const room *r, int64_t head)
   memset(r->dq, 0, (size_t)(all_queries(s) * padded(s->d)) * sizeof(float));
 }
 
-/* -- Tiles ---------------------------------------------------------------------------------------- */
+/* -- Tiles ------------------------------------------------------------------------------------ */
 
 static void tile(const back *w, const room *r, const rg_att_tile *t, int32_t cover)
 {

@@ -43,7 +43,7 @@ static void clear(rg_matrix x, int64_t rows, int64_t cols)
   }
 }
 
-/* -- Forward ------------------------------------------------------------------------------------ */
+/* -- Forward ---------------------------------------------------------------------------------- */
 
 typedef struct work {
   const rg_att *att;
@@ -108,16 +108,16 @@ static bool forward_job(void *job, int64_t begin, int64_t end)
   return true;
 }
 
-rg_status rg_attention_direct(const rg_att *att, rg_tensor *const *out)
+rg_status rg_attention_direct(const rg_att *w, rg_tensor *const *out)
 {
-  work w = { att, out };
-  double operations = (double)att->s.heads * (double)att->s.n * (double)att->s.m;
+  work job = { w, out };
+  double operations = (double)w->s.heads * (double)w->s.n * (double)w->s.m;
 
-  return rg_parallel(rg_threads_for(operations * (double)(3 * att->s.d + att->s.e)), att->s.heads,
-                     forward_job, &w);
+  return rg_parallel(rg_threads_for(operations * (double)(3 * w->s.d + w->s.e)), w->s.heads,
+                     forward_job, &job);
 }
 
-/* -- Back ----------------------------------------------------------------------------------------- */
+/* -- Back ------------------------------------------------------------------------------------- */
 
 static bool back_job(void *job, int64_t begin, int64_t end)
 {
@@ -163,11 +163,11 @@ static bool back_job(void *job, int64_t begin, int64_t end)
   return true;
 }
 
-rg_status rg_attention_back_direct(const rg_att *att, rg_tensor *const *out)
+rg_status rg_attention_back_direct(const rg_att *w, rg_tensor *const *out)
 {
-  work w = { att, out };
-  double operations = (double)att->s.heads * (double)att->s.n * (double)att->s.m;
+  work job = { w, out };
+  double operations = (double)w->s.heads * (double)w->s.n * (double)w->s.m;
 
-  return rg_parallel(rg_threads_for(operations * (double)(6 * att->s.d + 4 * att->s.e)),
-                     att->s.heads, back_job, &w);
+  return rg_parallel(rg_threads_for(operations * (double)(6 * w->s.d + 4 * w->s.e)), w->s.heads,
+                     back_job, &job);
 }

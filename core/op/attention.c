@@ -63,8 +63,7 @@ int64_t rg_attention_back_room(const rg_attention_sizes *s)
   return floats * 4;
 }
 
-/* -- Checks --------------------------------------------------------------------------------------
- */
+/* -- Checks ----------------------------------------------------------------------------------- */
 
 static rg_status check_shapes(const rg_call *call)
 {
@@ -155,7 +154,7 @@ static rg_meta rows_of(const rg_tensor *q, int32_t dtype)
   return rows;
 }
 
-/* -- Forward ------------------------------------------------------------------------------------ */
+/* -- Forward ---------------------------------------------------------------------------------- */
 
 static rg_status infer(rg_call *call)
 {
@@ -263,7 +262,7 @@ rg_status rg_attention(const rg_tensor *q, const rg_tensor *k, const rg_tensor *
   return rg_run1(&rg_op_attention, (const rg_tensor *const[]){ q, k, v, mask }, 4, &args, out);
 }
 
-/* -- Back ---------------------------------------------------------------------------------------- */
+/* -- Back ------------------------------------------------------------------------------------- */
 
 static bool is_meta(const rg_tensor *x, const rg_meta *meta, bool dtype)
 {

@@ -22,9 +22,9 @@ typedef struct rg_attention_options {
 ** q        [... x n x d], float
 ** k        [... x m x d], the leading axes those of q
 ** v        [... x m x e]
-** mask     which blocks of scores there are, the same for all leading axes: [n / block x m / block],
-**          rounded up, bool; NULL: all.  Blocks that are not there cost nothing (Child et al.,
-**          Sparse Transformers, 2019); a query that sees no key has zeros as its result.
+** mask     which blocks of scores there are, the same for all leading axes: bool,
+**          [n / block x m / block] rounded up; NULL: all.  Blocks that are not there cost nothing
+**          (Child et al., Sparse Transformers, 2019); a query that sees no key gets zeros.
 ** options  NULL: the defaults
 ** out      [... x n x e], of the type the inputs meet at (bf16 or f16 under autocast); sums are
 **          kept in f32, or f64 for f64
@@ -37,6 +37,8 @@ RG_API rg_status rg_attention(const rg_tensor *q, const rg_tensor *k, const rg_t
 /*
 ** The gradients of rg_attention for q, k and v, the scores computed again tile by tile.
 **
+** q, k, v, mask, options
+**          as there
 ** dy, y    as its result
 ** lse      [... x n], f64 for f64 and f32 for all others: log(sum(exp(scale q k'))) of each query;
 **          inf for one that sees no key

@@ -52,7 +52,8 @@ for rank, row in ipairs(LUA_ROWS) do for _, room in ipairs(row) do LUA_RANK[room
 
 local function c_room(path)
   local header = path:match "^core/ridge/(%w+)%.h$" -- op has several, one a family
-  if header and ("image loss norm step "):find(header .. " ", 1, true) then return "op" end
+  local of_op = "attention image loss norm step "
+  if header and of_op:find(header .. " ", 1, true) then return "op" end
   return header or path:match("^core/([%w_]+)/") or path:match("^core/[^/]+$") and "ridge" or
     path:match("^(gpu)/") or path:match("^lua/[^/]+$") and "host"
 end

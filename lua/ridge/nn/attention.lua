@@ -11,6 +11,7 @@ local options = require 'ridge.options'
 local ref = require 'ridge.ffi.ref'
 local Module = require 'ridge.nn.module'
 local activation = require 'ridge.nn.activation'
+local feature = require 'ridge.nn.feature_attention'
 local layer = require 'ridge.nn.layer'
 local norm = require 'ridge.nn.norm'
 
@@ -33,7 +34,7 @@ local given = ffi.new('rg_attention_options')
 local OF = {
   scale = { 'number', min = -1e30, max = 1e30, doc = 'of the scores; 1 / sqrt(d) when left out' },
   causal = { 'boolean', default = false, doc = 'query i sees keys 1 .. i' },
-  mask = { 'any', doc = 'which blocks of scores there are, a bool for each; the others cost nothing' },
+  mask = { 'any', doc = 'which blocks of scores there are, a bool each; the others cost nothing' },
   block = { 'integer', default = 64, min = 1, max = 2 ^ 30, doc = 'side of a block of the mask' },
 }
 
@@ -66,13 +67,36 @@ local ATTENTION = {
   causal = { 'boolean', default = false, doc = 'no place sees those behind it' },
   bias = { 'boolean', default = true, doc = 'of both layers' },
   dropout = { 'number', default = 0, min = 0, max = 0.999, doc = 'of the weights, while training' },
+  kind = { 'string', default = 'tiles', choices = { 'tiles', 'matrix', 'features' },
+    doc = 'a tile of weights at a time, all of them, or an estimate by random features' },
+  mask = OF.mask, block = OF.block,
+  features = { 'integer', default = 64, min = 1, max = 2 ^ 20, doc = 'random ones of a head' },
+  kernel = { 'string', default = 'softmax', choices = { 'softmax', 'relu' },
+    doc = 'what the random features are of' },
   seed = SEED,
 }
 
---- Attention of a sequence to itself: softmax(q k' / sqrt(size of a head)) v in each head. Takes
---- memory as the square of the length.
+-- What the kinds cannot do.
+local function check_kind(opts)
+  if opts.mask ~= nil and opts.kind ~= 'tiles' then
+    blame.raise(("nn.MultiHeadAttention: a mask of blocks goes with kind = 'tiles', not '%s'")
+      :format(opts.kind), 'EARG')
+  end
+  if opts.dropout > 0 and (opts.mask ~= nil or opts.kind == 'features') then
+    blame.raise('nn.MultiHeadAttention: dropout of the weights takes the whole matrix of them; '
+      .. (opts.mask ~= nil and 'a mask of blocks' or 'random features') .. ' and it exclude '
+      .. 'each other', 'EARG')
+  end
+end
+
+--- Attention of a sequence to itself: softmax(q k' / sqrt(size of a head)) v in each head.
+---
+--- kind 'tiles' takes memory as the length (nn.attention), 'matrix' as its square, 'features' takes
+--- time as the length as well and is an estimate (nn.feature_attention). Dropout of the weights
+--- needs all of them: while training with dropout, 'tiles' computes as 'matrix' does.
 ---@param n number size of a place's vector, a multiple of the heads
----@param opts table|nil {heads = 1, causal = false, bias = true, dropout = 0, seed =}
+---@param opts table|nil {heads = 1, causal = false, bias = true, dropout = 0, kind = 'tiles',
+---  mask = Tensor, block = 64, features = 64, kernel = 'softmax', seed =}
 -- >> ridge.nn.MultiHeadAttention(8, {heads = 2, causal = true})(ridge.randn(2, 5, 8)).shape
 function Attention:init(n, opts)
   Module.init(self)
@@ -82,10 +106,17 @@ function Attention:init(n, opts)
     blame.raise(('nn.MultiHeadAttention: %d numbers do not fall into %d heads'):format(n,
       opts.heads), 'EARG')
   end
+  check_kind(opts)
   local seed = seeds(opts.seed)
   self.n, self.heads, self.causal, self.p = n, opts.heads, opts.causal, opts.dropout
+  self.kind, self.kernel = opts.kind, opts.kernel
+  self.of = { causal = opts.causal, mask = opts.mask, block = opts.block }
   self.qkv = self:child('qkv', layer.Linear(n, 3 * n, { bias = opts.bias, seed = seed() }))
   self.out = self:child('out', layer.Linear(n, n, { bias = opts.bias, seed = seed() }))
+  if opts.kind == 'features' then
+    self.omega = self:buffer('omega', feature.random_features(opts.features, n / opts.heads,
+      seed()))
+  end
 end
 
 -- 0 where a place may look, -inf behind it; kept for the length it was made for.
@@ -97,6 +128,24 @@ local function mask_of(self, length, kind)
   C.rg_scope_keep(mask._t) -- it outlives the scope of the call it was made in
   self.mask, self.mask_length = mask, length
   return mask
+end
+
+local function by_matrix(self, q, k, v)
+  local scores = q:matmul(k:transpose(3, 4)) * (1 / math.sqrt(q.shape[4]))
+  if self.causal then scores = scores + mask_of(self, q.shape[3], scores.dtype) end
+  local weights = scores:softmax(-1)
+  if self.training and self.p > 0 then weights = weights:dropout(self.p) end
+  return weights:matmul(v)
+end
+
+local function attend(self, q, k, v)
+  if self.kind == 'features' then
+    return feature.feature_attention(q, k, v, self.omega, { kernel = self.kernel,
+      causal = self.causal })
+  elseif self.kind == 'matrix' or self.training and self.p > 0 then
+    return by_matrix(self, q, k, v)
+  end
+  return M.attention(q, k, v, self.of)
 end
 
 --- Attend.
@@ -112,17 +161,14 @@ function Attention:forward(x)
   local batch, length, size = shape[1], shape[2], self.n / self.heads
   local all = self.qkv(x):reshape(batch, length, 3, self.heads, size)
   local function part(i) return all:select(3, i):transpose(2, 3) end -- [batch heads length size]
-  local scores = part(1):matmul(part(2):transpose(3, 4)) * (1 / math.sqrt(size))
-  if self.causal then scores = scores + mask_of(self, length, scores.dtype) end
-  local weights = scores:softmax(-1)
-  if self.training and self.p > 0 then weights = weights:dropout(self.p) end
-  local y = weights:matmul(part(3)):transpose(2, 3):reshape(batch, length, self.n)
+  local y = attend(self, part(1), part(2), part(3))
+  y = y:transpose(2, 3):reshape(batch, length, self.n)
   return self.out(y)
 end
 
 function Attention:__tostring()
-  return ('nn.MultiHeadAttention(%d, %d heads%s)'):format(self.n, self.heads,
-    self.causal and ', causal' or '')
+  return ('nn.MultiHeadAttention(%d, %d heads%s%s)'):format(self.n, self.heads,
+    self.causal and ', causal' or '', self.kind ~= 'tiles' and ', by ' .. self.kind or '')
 end
 
 M.MultiHeadAttention = Attention
@@ -132,6 +178,8 @@ M.MultiHeadAttention = Attention
 local Block = class('nn.TransformerBlock', Module)
 local BLOCK = {
   heads = ATTENTION.heads, causal = ATTENTION.causal, dropout = ATTENTION.dropout, seed = SEED,
+  kind = ATTENTION.kind, mask = OF.mask, block = OF.block, features = ATTENTION.features,
+  kernel = ATTENTION.kernel,
   hidden = { 'integer', min = 1, doc = 'inner size of the feed-forward part; 4 n when left out' },
   eps = { 'number', default = 1e-5, min = 0, max = 1e300, doc = 'of the normalisations' },
 }
@@ -140,7 +188,7 @@ local BLOCK = {
 --- x + down(gelu(up(norm(x)))).
 ---@param n number size of a place's vector
 ---@param opts table|nil {heads = 1, causal = false, hidden = 4 * n, dropout = 0, eps = 1e-5,
----  seed =}
+---  seed =}, and kind, mask, block, features and kernel of nn.MultiHeadAttention
 -- >> ridge.nn.TransformerBlock(8, {heads = 2, causal = true})(ridge.randn(1, 3, 8)).shape
 function Block:init(n, opts)
   Module.init(self)

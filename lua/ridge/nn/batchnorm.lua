@@ -32,44 +32,12 @@ function BatchNorm:init(n, opts)
   base.sizes('nn.BatchNorm', n)
   opts = options.check(SPEC, opts, 'nn.BatchNorm')
   self.n, self.eps, self.momentum, self.layout = n, opts.eps, opts.momentum, opts.layout
-  self.running_mean, self.running_var = make.zeros(n), make.ones(n)
-  self.params = {
-    { name = 'running_mean', tensor = self.running_mean, trainable = false },
-    { name = 'running_var', tensor = self.running_var, trainable = false },
-  }
   if opts.affine then
-    self.weight, self.bias = make.ones(n), make.zeros(n)
-    table.insert(self.params, 1, { name = 'weight', tensor = self.weight, trainable = true })
-    table.insert(self.params, 2, { name = 'bias', tensor = self.bias, trainable = true })
+    self:param('weight', make.ones(n))
+    self:param('bias', make.zeros(n))
   end
-end
-
---- Parameters: a list of {name =, tensor =, trainable =}; the running ones are not trained.
----@return table
-function BatchNorm:parameters() return self.params end
-
---- Training mode on or off.
----@param on boolean|nil true when left out
----@return table self
-function BatchNorm:train(on)
-  self.training = on ~= false
-  if self.training then
-    for _, p in ipairs(self.params) do
-      if p.trainable then p.tensor:requires_grad_() end
-    end
-  end
-  return self
-end
-
---- Convert the parameters to another element type, in place.
----@param name string 'f32', 'f64', 'bf16' or 'f16'
----@return table self
-function BatchNorm:to(name)
-  for _, p in ipairs(self.params) do
-    p.tensor = p.tensor:to(name)
-    self[p.name] = p.tensor
-  end
-  return self
+  self:buffer('running_mean', make.zeros(n))
+  self:buffer('running_var', make.ones(n))
 end
 
 -- The channels' axis, the others, and the shape of one number a channel beside x.

@@ -2,7 +2,8 @@
 --- Layers and containers under PyTorch's names.
 
 local activation = require 'ridge.nn.activation'
-local class = require('ridge.class')
+local blame = require 'ridge.blame'
+local class = require 'ridge.class'
 local late = require 'ridge.late'
 local layer = require 'ridge.nn.layer'
 local types = require 'ridge.types'
@@ -24,6 +25,7 @@ for part, names in pairs {
            'CrossEntropyLoss', 'BCEWithLogitsLoss', 'MSELoss', 'L1Loss', 'HuberLoss' },
   batchnorm = { 'BatchNorm' },
   norm = { 'LayerNorm', 'RMSNorm', 'Embedding' },
+  feature_attention = { 'feature_attention', 'random_features' },
   attention = { 'attention', 'MultiHeadAttention', 'TransformerBlock' },
 } do
   for _, name in ipairs(names) do LATE[name] = { 'ridge.nn.' .. part, name } end
@@ -36,6 +38,29 @@ function M.is_module(value)
   return class.is_a(value, Module)
 end
 
+--- A new kind of layer. Give it a function init, which makes parameters (self:param), buffers and
+--- children, and a function forward; the rest (gradients, saving, converting, summary) follows.
+---@param name string what tostring and errors call it
+---@param parent table|nil a module class; nn.Module when left out
+---@return table class
+-- >> local Scale = ridge.nn.class 'Scale'
+-- >> function Scale:init(n) self:param('weight', ridge.ones(n)) end
+-- >> function Scale:forward(x) return x * self.weight end
+-- >> return Scale(3)(ridge.ones(2, 3))
+function M.class(name, parent)
+  if type(name) ~= 'string' then
+    blame.raise('nn.class: a name is expected, got ' .. blame.show(name), 'EARG')
+  end
+  local made = class.class(name, parent or Module)
+  getmetatable(made).__call = function(self, ...)
+    local object = setmetatable({}, self)
+    Module.init(object) -- before the user's own init, which need not know of it
+    object:init(...)
+    return object
+  end
+  return made
+end
+
 types.register('Module', M.is_module, {
   methods = {
     parameters = 'parameters(): list of {name, tensor, trainable}',
@@ -43,6 +68,9 @@ types.register('Module', M.is_module, {
     num_bytes = 'num_bytes(): bytes of what is stored',
     train = 'train(on): training mode', eval = 'eval(): evaluation mode',
     to = "to('bf16'): convert in place",
+    param = "param('weight', tensor): make a tensor a parameter of this module",
+    buffer = "buffer('mean', tensor): make a tensor part of its state",
+    freeze = 'freeze(on): out of training, or back into it',
   },
 })
 

@@ -63,12 +63,15 @@ local Layer = class('nn.Layer', Module)
 --- Parameters as fields: self.weight, self.bias, self.S1s ...
 local function name_parameters(self)
   local p = ffi.new('rg_param')
+  local frozen = {}
+  for _, before in ipairs(self.params) do frozen[before.name] = before.frozen end
   self.params = {}
   for i = 0, C.rg_layer_params(self._l) - 1 do
     call.check(C.rg_layer_param(self._l, i, p))
     local name = ffi.string(p.name)
     local tensor = ref.wrap(C.rg_tensor_retain(p.tensor))
-    self.params[i + 1] = { name = name, tensor = tensor, trainable = p.trainable == 1 }
+    self.params[i + 1] = { name = name, tensor = tensor,
+      trainable = p.trainable == 1 and not frozen[name], frozen = frozen[name] }
     self[name] = tensor
   end
 end
@@ -95,12 +98,6 @@ function Layer:forward(x)
   return ref.wrap(slot[0])
 end
 
---- Parameters: a list of {name =, tensor =, trainable =}.
----@return table
-function Layer:parameters()
-  return self.params
-end
-
 --- The matrix the layer multiplies by, [n_out x n_in]; for a sketch the effective one.
 ---@return Tensor
 function Layer:effective_weight()
@@ -125,19 +122,12 @@ function Layer:facts()
   }
 end
 
---- Training mode on or off.  On, the trainable parameters want gradients; off, they keep wanting
---- them: ridge.no_grad is what saves memory while evaluating.
+--- Training mode on or off, in the core as well.
 ---@param on boolean|nil true when left out
 ---@return table self
 function Layer:train(on)
-  self.training = on ~= false
-  C.rg_layer_set_training(self._l, self.training and 1 or 0)
-  if self.training then
-    for _, p in ipairs(self.params) do
-      if p.trainable then p.tensor:requires_grad_() end
-    end
-  end
-  return self
+  C.rg_layer_set_training(self._l, on ~= false and 1 or 0)
+  return Module.train(self, on)
 end
 
 --- Convert the parameters to another element type, in place.

@@ -2,11 +2,15 @@
 --- What every layer and container is: parameters by name, children, a mode, a call that knows where
 -- in the network it is.
 
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
 local class = require('ridge.class').class
 local blame = require 'ridge.blame'
+local ref = require 'ridge.ffi.ref'
 local in_no_grad = require('ridge.tensor.grad').no_grad
 
 local Module = class('nn.Module')
+local FLOAT = { f64 = true, f32 = true, f16 = true, bf16 = true }
 
 -- -- Where we are, for errors -----------------------------------------------------------------
 
@@ -46,7 +50,37 @@ end
 --- A module without parameters or children; classes call Module.init(self) first.
 function Module:init()
   self.children = {}
+  self.params = {}
   self.training = false
+end
+
+local function add_own(self, name, tensor, trainable)
+  local what = getmetatable(self).__name
+  if type(name) ~= 'string' or not name:match('^[%a_][%w_]*$') then
+    blame.raise(('%s: a parameter has a name such as weight, got %s'):format(what,
+      blame.show(name)))
+  end
+  ref.need(tensor, what .. ': parameter ' .. name)
+  C.rg_scope_keep(tensor._t) -- it outlives the scope it was made in
+  self.params[#self.params + 1] = { name = name, tensor = tensor, trainable = trainable }
+  self[name] = tensor
+  return tensor
+end
+
+--- Make a tensor a parameter: it is self[name], it is trained, saved and converted with the module.
+---@param name string
+---@param tensor Tensor
+---@return Tensor tensor
+function Module:param(name, tensor)
+  return add_own(self, name, tensor, true)
+end
+
+--- Make a tensor part of the module's state that is not trained (running statistics, fixed draws).
+---@param name string
+---@param tensor Tensor
+---@return Tensor tensor
+function Module:buffer(name, tensor)
+  return add_own(self, name, tensor, false)
 end
 
 --- Add a child module under a name; it counts in parameters, to, train and summary.
@@ -62,15 +96,21 @@ function Module:child(name, module)
   return module
 end
 
---- Parameters of the module and its children: a list of {name =, tensor =, trainable =}.
+--- Parameters of the module and its children: a list of {name =, tensor =, trainable =}. What is
+--- used in two places is there once, under its first name.
 ---@return table
 function Module:parameters()
-  local list = {}
-  for _, c in ipairs(self.children) do
-    for _, p in ipairs(c.module:parameters()) do
-      list[#list + 1] = { name = c.name .. '.' .. p.name, tensor = p.tensor,
-                          trainable = p.trainable }
+  local list, seen = {}, {}
+  local function add(name, p)
+    local id = tonumber(ffi.cast('intptr_t', p.tensor._t))
+    if not seen[id] then
+      seen[id] = true
+      list[#list + 1] = { name = name, tensor = p.tensor, trainable = p.trainable }
     end
+  end
+  for _, p in ipairs(self.params) do add(p.name, p) end
+  for _, c in ipairs(self.children) do
+    for _, p in ipairs(c.module:parameters()) do add(c.name .. '.' .. p.name, p) end
   end
   return list
 end
@@ -95,12 +135,40 @@ function Module:num_bytes()
   return bytes
 end
 
---- Training mode on or off, here and below.
+-- The trained ones want gradients.
+local function want_gradients(self)
+  for _, p in ipairs(self.params) do
+    if p.trainable then p.tensor:requires_grad_() end
+  end
+end
+
+--- Training mode on or off, here and below. On, what is trained wants gradients; off, it keeps
+--- wanting them: ridge.no_grad is what saves memory while evaluating.
 ---@param on boolean|nil true when left out
 ---@return table self
 function Module:train(on)
   self.training = on ~= false
+  if self.training then want_gradients(self) end
   for _, c in ipairs(self.children) do c.module:train(on) end
+  return self
+end
+
+--- Take the parameters, here and below, out of training, or back into it: frozen ones get no
+--- gradient and optimizers leave them alone.
+---@param on boolean|nil true (frozen) when left out
+---@return table self
+function Module:freeze(on)
+  local frozen = on ~= false
+  for _, p in ipairs(self.params) do
+    if frozen and p.trainable then
+      p.frozen, p.trainable = true, false
+      p.tensor:requires_grad_(false)
+    elseif not frozen and p.frozen then
+      p.frozen, p.trainable = nil, true
+    end
+  end
+  if self.training then want_gradients(self) end
+  for _, c in ipairs(self.children) do c.module:freeze(on) end
   return self
 end
 
@@ -110,10 +178,17 @@ function Module:eval()
   return self:train(false)
 end
 
---- Convert the children to another element type, in place.
+--- Convert the parameters to another element type, in place; whole numbers stay.
 ---@param dtype string 'f32', 'f64', 'bf16' or 'f16'
 ---@return table self
 function Module:to(dtype)
+  for _, p in ipairs(self.params) do
+    if FLOAT[p.tensor.dtype] then
+      p.tensor = p.tensor:to(dtype)
+      C.rg_scope_keep(p.tensor._t)
+      self[p.name] = p.tensor
+    end
+  end
   for _, c in ipairs(self.children) do c.module:to(dtype) end
   return self
 end

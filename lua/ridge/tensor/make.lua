@@ -62,7 +62,7 @@ local function parse(what, spec, ...)
   local n = select('#', ...)
   local opts
   local last = given[n]
-  if type(last) == 'table' and (n > 1 or #last == 0) and next(last) ~= nil then
+  if type(last) == 'table' and (n > 1 or #last == 0 and next(last) ~= nil) then
     opts = last
     given[n] = nil
     n = n - 1

@@ -1,0 +1,172 @@
+-- SPDX-License-Identifier: MIT
+-- The kinds of attention: by tiles, with a mask of blocks, by random features; and what a module
+-- owns itself.
+
+local ridge = require 'ridge'
+local nn = ridge.nn
+
+local function message(f, ...)
+  local ok, err = pcall(f, ...)
+  assert.is_false(ok)
+  return tostring(err)
+end
+
+local function error_of(x, y) return (x - y):norm():item() / y:norm():item() end
+
+describe('attention by tiles', function()
+  it('is what the whole matrix gives, with its gradients', function()
+    for _, causal in ipairs { false, true } do
+      local tiles = nn.MultiHeadAttention(24, { heads = 3, causal = causal, seed = 4 }):train()
+      local matrix = nn.MultiHeadAttention(24, { heads = 3, causal = causal, seed = 4,
+        kind = 'matrix' }):train()
+      local x = ridge.randn(2, 90, 24)
+      local a, b = x:clone():requires_grad_(), x:clone():requires_grad_()
+      local ya, yb = tiles(a), matrix(b)
+      assert.is_true(ya:allclose(yb, 1e-5, 1e-5))
+      local dy = ridge.randn(2, 90, 24)
+      ya:backward(dy)
+      yb:backward(dy)
+      assert.is_true(error_of(a.grad, b.grad) < 1e-5)
+      assert.is_true(error_of(tiles.qkv.weight.grad, matrix.qkv.weight.grad) < 1e-5)
+    end
+  end)
+
+  it('takes memory as the length, not as its square', function()
+    local function peak(kind, length)
+      local layer = nn.MultiHeadAttention(16, { heads = 1, kind = kind, seed = 1 })
+      local x = ridge.randn(1, length, 16)
+      return ridge.no_grad(ridge.memory.peak_of, function() layer(x) end)
+    end
+    local tiles = peak('tiles', 4096) / peak('tiles', 1024)
+    local matrix = peak('matrix', 4096) / peak('matrix', 1024)
+    assert.is_true(tiles < 5, ('tiles grew by %g'):format(tiles))
+    assert.is_true(matrix > 9, ('the matrix grew by %g'):format(matrix))
+  end)
+
+  it('does not touch blocks that a mask leaves out', function()
+    -- a nan among the values would show in every query that multiplies it, even by 0
+    local q, k, v = ridge.randn(1, 256, 8), ridge.randn(1, 256, 8), ridge.randn(1, 256, 8)
+    v:narrow(2, 129, 64):fill_(0 / 0)
+    local mask = ridge.ones(4, 4)
+    mask:narrow(2, 3, 1):fill_(0)
+    local y = nn.attention(q, k, v, { mask = mask:to 'bool' })
+    local some = ridge.concat({ k:narrow(2, 1, 128), k:narrow(2, 193, 64) }, 2)
+    local values = ridge.concat({ v:narrow(2, 1, 128), v:narrow(2, 193, 64) }, 2)
+    assert.is_true(y:allclose(nn.attention(q, some, values), 1e-5, 1e-5))
+    local all = nn.attention(q, k, v):sum():item()
+    assert.is_true(all ~= all)
+  end)
+
+  it('says what does not go together', function()
+    local mask = ridge.ones(1, 1):to 'bool'
+    assert.matches("goes with kind = 'tiles', not 'matrix'", message(nn.MultiHeadAttention, 8,
+      { kind = 'matrix', mask = mask }))
+    assert.matches('exclude each other', message(nn.MultiHeadAttention, 8,
+      { kind = 'features', dropout = 0.1 }))
+    assert.matches('wanted %[1,1%] for 5 queries', message(nn.attention, ridge.ones(5, 4),
+      ridge.ones(5, 4), ridge.ones(5, 4), { mask = ridge.ones(2, 2):to 'bool' }))
+    assert.matches('a tensor is expected, got nil', message(nn.attention, ridge.ones(5, 4)))
+  end)
+end)
+
+describe('attention by random features', function()
+  local function inputs()
+    ridge.seed(3)
+    return ridge.randn(2, 300, 16) * 0.5, ridge.randn(2, 300, 16) * 0.5, ridge.randn(2, 300, 8)
+  end
+
+  it('comes nearer with more features, causal or not', function()
+    for _, causal in ipairs { false, true } do
+      local q, k, v = inputs()
+      local exact = nn.attention(q, k, v, { causal = causal })
+      local last = 1
+      for _, n in ipairs { 16, 256, 4096 } do
+        local y = nn.feature_attention(q, k, v, nn.random_features(n, 16, 1), { causal = causal })
+        local e = error_of(y, exact)
+        assert.is_true(e < 0.75 * last, ('%d features: %g'):format(n, e))
+        last = e
+      end
+      assert.is_true(last < 0.08)
+    end
+  end)
+
+  it('is causal to the bit, across its chunks', function()
+    local q, k, v = inputs()
+    local omega = nn.random_features(32, 16, 1)
+    for _, kernel in ipairs { 'softmax', 'relu' } do
+      local opts = { causal = true, kernel = kernel }
+      local x = v:clone():requires_grad_()
+      nn.feature_attention(q, k, x, omega, opts):narrow(2, 150, 1):sum():backward()
+      local reach = x.grad:abs():sum({ 1, 3 }):tolist()
+      for i = 1, 300 do assert.are.equal(i <= 150, reach[i] > 0) end
+    end
+  end)
+
+  it('has features that are orthogonal in blocks, of a seed of their own', function()
+    ridge.seed(9)
+    local before = ridge.randn(4):tolist()
+    ridge.seed(9)
+    local omega = nn.random_features(10, 4, 5)
+    assert.same(before, ridge.randn(4):tolist()) -- the default stream did not move
+    assert.is_true(omega:equal(nn.random_features(10, 4, 5)))
+    local dots = omega:narrow(1, 5, 4):matmul(omega:narrow(1, 5, 4):t()):tolist()
+    for i = 1, 4 do
+      for j = 1, 4 do
+        assert.is_true(i == j and dots[i][j] > 0 or i ~= j and math.abs(dots[i][j]) < 1e-5)
+      end
+    end
+  end)
+
+  it('says what does not fit', function()
+    assert.matches('wanted .*with n = m', message(nn.feature_attention, ridge.ones(3, 4),
+      ridge.ones(5, 4), ridge.ones(5, 4), nn.random_features(4, 4), { causal = true }))
+  end)
+end)
+
+describe('a module', function()
+  it('of ten lines has parameters that train, save and convert', function()
+    local Scale = ridge.nn.class 'Scale'
+    function Scale:init(n)
+      self:param('weight', ridge.ones(n))
+      self:buffer('calls', ridge.zeros(1))
+    end
+    function Scale:forward(x)
+      self.calls:add_(1)
+      return x * self.weight
+    end
+    local net = nn.Sequential(nn.Linear(3, 4, { seed = 1 }), Scale(4)):train()
+    local names = {}
+    for _, p in ipairs(net:parameters()) do names[#names + 1] = p.name end
+    assert.same({ '1.weight', '1.bias', '2.weight', '2.calls' }, names)
+    net(ridge.randn(2, 3)):sum():backward()
+    assert.is_true(net.children[2].module.weight.grad ~= nil)
+    net:to 'bf16'
+    assert.are.equal('bf16', net.children[2].module.weight.dtype)
+  end)
+
+  it('is frozen and thawed', function()
+    local net = nn.Sequential(nn.Linear(3, 4, { seed = 1 }), nn.Linear(4, 2, { seed = 2 })):train()
+    net.children[1].module:freeze()
+    net(ridge.randn(2, 3)):sum():backward()
+    assert.is_nil(net.children[1].module.weight.grad)
+    assert.is_true(net.children[2].module.weight.grad ~= nil)
+    assert.are.equal(10, (net:num_parameters()))
+    net:to 'bf16'
+    assert.is_false(net.children[1].module:parameters()[1].trainable)
+    net:freeze(false)
+    assert.are.equal(26, (net:num_parameters()))
+  end)
+
+  it('that is used twice is trained once', function()
+    local shared = nn.Linear(3, 3, { seed = 1 })
+    local net = nn.Sequential(shared, nn.ReLU(), shared):train()
+    assert.are.equal(2, #net:parameters())
+    assert.are.equal(12, (net:num_parameters()))
+    local optimizer = ridge.optim.SGD(net, { lr = 1 })
+    local before = shared.weight:clone()
+    net(ridge.ones(1, 3)):sum():backward()
+    local grad = shared.weight.grad:clone()
+    optimizer:step()
+    assert.is_true((before - shared.weight):detach():allclose(grad, 1e-6, 1e-6))
+  end)
+end)
