@@ -32,7 +32,7 @@ local LUA_ROWS = {
   { "cli" },
   { "recipes" },
 }
-
+local OF_OP = { attention = 1, image = 1, loss = 1, norm = 1, step = 1 }
 -- Headers by the beginning of their name, and who may include them.
 local OWNERS = {
   { "dnnl", "^core/cpu/dnnl%.c$" },
@@ -52,8 +52,7 @@ for rank, row in ipairs(LUA_ROWS) do for _, room in ipairs(row) do LUA_RANK[room
 
 local function c_room(path)
   local header = path:match "^core/ridge/(%w+)%.h$" -- op has several, one a family
-  local of_op = "attention image loss norm step "
-  if header and of_op:find(header .. " ", 1, true) then return "op" end
+  if header and OF_OP[header] then return "op" end
   return header or path:match("^core/([%w_]+)/") or path:match("^core/[^/]+$") and "ridge" or
     path:match("^(gpu)/") or path:match("^lua/[^/]+$") and "host"
 end
