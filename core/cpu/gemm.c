@@ -150,12 +150,20 @@ typedef struct part {
   bool last;
 } part;
 
+/* May a panel's sums go straight to c?  What follows is then done there.  A product that is cut
+** collects in c; functions of one element are faster over a tile without gaps. */
+static bool straight(const rg_product *p, int64_t panel)
+{
+  return p->c_dtype == RG_F32 && (panel + 1) * RG_PANEL <= p->n &&
+         (p->k > DEPTH_MOST || p->end.act == RG_ACT_NONE || p->end.act == RG_ACT_RELU);
+}
+
 static void run_part(const rg_gemm *g, const part *t)
 {
   const rg_product *p = g->p;
   _Alignas(64) float tile[RG_ROWS_MOST * RG_PANEL];
   int64_t j = t->panel * RG_PANEL;
-  bool into_c = !(t->k0 == 0 && t->last); /* a cut product collects in c */
+  bool into_c = straight(p, t->panel);
   /* while this panel is used, the one behind it comes nearer, a share with every tile of rows */
   const float *next = t->b + (g->b != NULL ? p->k * RG_PANEL : 0);
   int64_t share = t->kn * RG_PANEL / (t->i1 - t->i0);
@@ -185,10 +193,95 @@ static bool cuts(const rg_product *p, int64_t panel)
   return p->k > DEPTH_MOST && p->c_dtype == RG_F32 && (panel + 1) * RG_PANEL <= p->n;
 }
 
+/* Can those of all panels? */
+static bool cuts_all(const rg_product *p)
+{
+  return p->n % RG_PANEL == 0 && cuts(p, 0);
+}
+
 int64_t rg_gemm_depth(const rg_product *p)
 {
-  return p->n % RG_PANEL == 0 && cuts(p, 0) ? DEPTH_MOST : p->k;
+  return cuts_all(p) ? DEPTH_MOST : p->k;
 }
+
+/* -- Rows that lie side by side ---------------------------------------------------------------- */
+
+enum { BLOCK = 64 }; /* rows copied together: four lines of each step */
+
+int64_t rg_gemm_block_bytes(const rg_product *p)
+{
+  return (cuts_all(p) ? DEPTH_CUT + 1 : p->k) * BLOCK * (int64_t)sizeof(float);
+}
+
+/* Steps k0 .. k0+kn of rows row .. row+rows, BLOCK apart. */
+static void copy_block(const rg_gemm *g, int64_t row, int64_t rows, int64_t k0, int64_t kn,
+                       float *to)
+{
+  const float *from = (const float *)g->a + row + k0 * g->lda;
+
+  for (int64_t l = 0; l < kn; l++, from += g->lda, to += BLOCK) {
+    for (int64_t i = 0; i < rows; i += 16) { /* no prefetcher of the machine follows the lines */
+      __builtin_prefetch(from + 8 * g->lda + i, 0, 3);
+    }
+    memcpy(to, from, (size_t)rows * sizeof(float));
+  }
+}
+
+/* A block of rows, copied, times all panels of this thread. */
+static void run_block(const rg_gemm *g, part *t, int64_t row, int64_t rows, const float *a,
+                      int64_t j0, int64_t j1)
+{
+  const rg_product *p = g->p;
+  _Alignas(64) float tile[RG_ROWS_MOST * RG_PANEL];
+  int64_t count = (rows + g->kernels->rows_most - 1) / g->kernels->rows_most;
+
+  for (int64_t panel = j0; panel < j1; panel++) {
+    bool into_c = straight(p, panel);
+    const float *b = (const float *)g->b + (panel * p->k + t->k0) * RG_PANEL;
+
+    for (int64_t i = 0; i < count; i++) {
+      int64_t first = rows * i / count;
+      int64_t n = rows * (i + 1) / count - first;
+      int64_t j = panel * RG_PANEL;
+      float *c = into_c ? (float *)p->c + (row + first) * p->c_row + j : tile;
+      int64_t ldc = into_c ? p->c_row : RG_PANEL;
+
+      g->kernels->across[n](t->kn, a + first, BLOCK, b, c, ldc, t->k0 > 0, b);
+      if (t->last) {
+        rg_gemm_end(g, c, ldc, row + first, n, j);
+      }
+    }
+  }
+}
+
+/* All panels are packed; which rows make a block and a tile depends on the sizes alone. */
+static void run_blocks(const rg_gemm *g, int32_t thread, int32_t n_threads)
+{
+  const rg_product *p = g->p;
+  int64_t panels = (p->n + RG_PANEL - 1) / RG_PANEL;
+  int64_t count = (p->m + BLOCK - 1) / BLOCK;
+  int64_t j0 = g->split_rows ? 0 : panels * thread / n_threads;
+  int64_t j1 = g->split_rows ? panels : panels * (thread + 1) / n_threads;
+  int64_t i0 = g->split_rows ? count * thread / n_threads : 0;
+  int64_t i1 = g->split_rows ? count * (thread + 1) / n_threads : count;
+  int64_t n_cuts = cuts_all(p) ? (p->k + DEPTH_CUT - 1) / DEPTH_CUT : 1;
+  float *room = (float *)(void *)(g->room + thread * g->room_bytes);
+
+  for (int64_t i = i0; i < i1; i++) {
+    int64_t row = p->m * i / count;
+    int64_t rows = p->m * (i + 1) / count - row;
+
+    for (int64_t cut = 0; cut < n_cuts; cut++) {
+      part t = { .k0 = p->k * cut / n_cuts, .last = cut == n_cuts - 1 };
+
+      t.kn = p->k * (cut + 1) / n_cuts - t.k0;
+      copy_block(g, row, rows, t.k0, t.kn, room);
+      run_block(g, &t, row, rows, room, j0, j1);
+    }
+  }
+}
+
+/* -- One thread's part ------------------------------------------------------------------------- */
 
 void rg_gemm_f32(const rg_gemm *g, int32_t thread, int32_t n_threads)
 {
@@ -199,6 +292,10 @@ void rg_gemm_f32(const rg_gemm *g, int32_t thread, int32_t n_threads)
   int64_t j1 = g->split_rows ? panels : panels * (thread + 1) / n_threads;
   int64_t n_cuts = (p->k + DEPTH_CUT - 1) / DEPTH_CUT;
 
+  if (g->blocks) {
+    run_blocks(g, thread, n_threads);
+    return;
+  }
   t.i0 = g->split_rows ? t.count * thread / n_threads : 0;
   t.i1 = g->split_rows ? t.count * (thread + 1) / n_threads : t.count;
   if (t.i0 >= t.i1) {

@@ -86,6 +86,7 @@ typedef struct rg_gemm {
   const void *a;      /* f32 or bf16, adjacent along k */
   int64_t lda;        /* distance of rows, or of steps where rows lie side by side */
   bool across;        /* they do (f32 only) */
+  bool blocks;        /* and are so many steps long that they are copied, a block of rows at once */
   const void *b;      /* packed panels, or NULL: packed as they are used, */
   char *room;         /* each thread in its own place */
   int64_t room_bytes; /* of one thread */
@@ -102,6 +103,9 @@ typedef struct rg_gemm {
 
 /* Most steps of the inner axis that the f32 product packs at once. */
 int64_t rg_gemm_depth(const rg_product *p);
+
+/* Bytes each thread needs for its block of rows. */
+int64_t rg_gemm_block_bytes(const rg_product *p);
 
 /* Run this thread's part of n. */
 void rg_gemm_f32(const rg_gemm *g, int32_t thread, int32_t n_threads);

@@ -48,11 +48,28 @@ static void pack_turned(const rg_piece *piece, int64_t k0, int64_t kn, int64_t j
   }
 }
 
+/* The usual case: rows of a whole panel as they lie. */
+static void pack_rows(const rg_piece *piece, int64_t k0, int64_t kn, int64_t j, float *out)
+{
+  const float *from = (const float *)piece->data + k0 * piece->row + j;
+
+  for (int64_t l = 0; l < kn; l++, from += piece->row, out += RG_PANEL) {
+    __builtin_prefetch(from + 8 * piece->row, 0, 3);
+    __builtin_prefetch(from + 8 * piece->row + 16, 0, 3);
+    memcpy(out, from, RG_PANEL * sizeof(float));
+  }
+}
+
 static void pack_f32(const rg_weight *w, int64_t panel, int64_t k0, int64_t kn, float *out)
 {
   int64_t j = panel * RG_PANEL;
   int64_t cols = rg_min_i64(RG_PANEL, w->n - j);
 
+  if (rg_weight_whole(w) && w->piece[0].dtype == RG_F32 && w->piece[0].col == 1 &&
+      cols == RG_PANEL) {
+    pack_rows(&w->piece[0], k0, kn, j, out);
+    return;
+  }
   if (rg_weight_whole(w) && w->piece[0].row == 1 && w->piece[0].col != 1) {
     pack_turned(&w->piece[0], k0, kn, j, cols, out);
     return;

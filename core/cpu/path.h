@@ -24,6 +24,7 @@ struct rg_ready {
   uint64_t version_fixed;
   rg_block scratch;
   void *a; /* in scratch: p.a converted, or NULL if it is read where it lies */
+  void *b; /* in scratch: p.b packed for all threads, or NULL */
   int32_t format;
 };
 
