@@ -4,198 +4,7 @@
 */
 #include <stdlib.h>
 
-#include "grad/node.h"
-
-static int64_t last_way;
-
-/* What one way back has to do. */
-typedef struct way {
-  int64_t number;
-  node **nodes; /* reachable ones */
-  int64_t n;
-  int64_t room;
-  track **leaves;
-  int64_t n_leaves;
-  int64_t leaf_room;
-} way;
-
-/* -- What is on the way --------------------------------------------------------------- */
-
-static rg_status grow(void **list, int64_t n, int64_t *room, size_t size)
-{
-  int64_t more = *room == 0 ? 64 : 2 * *room;
-  void *grown;
-
-  if (n < *room) {
-    return RG_OK;
-  }
-  grown = rg_alloc_injected() ? NULL : realloc(*list, (size_t)more * size);
-  if (grown == NULL) {
-    return rg_fail(RG_ENOMEM, "backward: no memory for a list of %lld calls", (long long)more);
-  }
-  *list = grown;
-  *room = more;
-  return RG_OK;
-}
-
-static rg_status add_node(way *w, node *n)
-{
-  if (n == NULL || n->seen == w->number) {
-    return RG_OK;
-  }
-  RG_TRY(grow((void **)&w->nodes, w->n, &w->room, sizeof(node *)));
-  n->seen = w->number;
-  n->refs++;
-  w->nodes[w->n++] = n;
-  return RG_OK;
-}
-
-static rg_status add_leaf(way *w, track *t)
-{
-  if (t == NULL || !t->leaf || t->seen == w->number) {
-    return RG_OK;
-  }
-  RG_TRY(grow((void **)&w->leaves, w->n_leaves, &w->leaf_room, sizeof(track *)));
-  t->seen = w->number;
-  t->refs++;
-  w->leaves[w->n_leaves++] = t;
-  return RG_OK;
-}
-
-/* Every call that what is asked for came from; the list grows while it is read. */
-static rg_status collect(way *w, track *end)
-{
-  RG_TRY(add_leaf(w, end));
-  RG_TRY(add_node(w, end->writer));
-  for (int64_t i = 0; i < w->n; i++) {
-    node *n = w->nodes[i];
-
-    for (int32_t k = 0; k < n->call.n_in; k++) {
-      if (n->in[k].wanted) {
-        RG_TRY(add_leaf(w, n->in[k].track));
-        RG_TRY(add_node(w, n->in[k].writer));
-      }
-    }
-    for (int32_t k = 0; k < n->n_visible; k++) {
-      if (n->out[k].over) {
-        RG_TRY(add_leaf(w, n->out[k].track));
-        RG_TRY(add_node(w, n->out[k].writer));
-      }
-    }
-  }
-  return RG_OK;
-}
-
-static int later_first(const void *a, const void *b)
-{
-  int64_t x = (*(node *const *)a)->order;
-  int64_t y = (*(node *const *)b)->order;
-
-  return x < y ? 1 : x > y ? -1 : 0;
-}
-
-/* -- What flows ------------------------------------------------------------------------- */
-
-/* The window at p into what has arrived at its storage. */
-static rg_status window(const place *p, rg_tensor **out)
-{
-  return rg_tensor_view_of(p->track->flow->_storage, p->at._dtype, p->at._shape, p->at._stride,
-                           p->at._ndim, p->offset, out);
-}
-
-static bool fills_storage(const place *p)
-{
-  return p->offset == 0 && (p->at._flags & RG_TENSOR_CONTIGUOUS) != 0 &&
-         p->at._count * rg_dtype_bytes(p->at._dtype) == p->storage_bytes;
-}
-
-static void set_flow(track *t, rg_tensor *flow, bool own)
-{
-  rg_tensor_release(t->flow);
-  t->flow = flow;
-  t->flow_own = own;
-}
-
-/* Make sure that flow is there and may be written to. */
-static rg_status own_flow(const place *p)
-{
-  track *t = p->track;
-  rg_tensor *flow = NULL;
-
-  if (t->flow == NULL) {
-    int64_t n = p->storage_bytes / rg_dtype_bytes(p->at._dtype);
-
-    RG_TRY(rg_empty(p->at._dtype, p->at._device, &n, 1, &flow));
-    set_flow(t, flow, true);
-    return rg_fill_(flow, 0);
-  }
-  if (!t->flow_own) {
-    RG_TRY(rg_clone(t->flow, &flow));
-    set_flow(t, flow, true);
-  }
-  return RG_OK;
-}
-
-/* Could dx serve as the gradient of the whole storage at p? */
-static bool may_take(const place *p, const rg_tensor *dx)
-{
-  return fills_storage(p) && rg_is_contiguous(dx) && dx->_dtype == p->at._dtype &&
-         dx->_storage->bytes == p->storage_bytes && dx->_data == dx->_storage->block.data;
-}
-
-/* Add dx to what has arrived at p. */
-static rg_status arrive(const place *p, rg_tensor *dx)
-{
-  track *t = p->track;
-  rg_tensor *at;
-  rg_tensor *sum;
-  rg_status status;
-
-  if (t->flow == NULL && may_take(p, dx)) {
-    set_flow(t, rg_tensor_retain(dx), false);
-    return RG_OK;
-  }
-  if (t->flow != NULL && !t->flow_own && fills_storage(p)) {
-    RG_TRY(window(p, &at));
-    status = rg_add(at, dx, &sum);
-    rg_tensor_release(at);
-    if (status == RG_OK) {
-      set_flow(t, sum, true);
-    }
-    return status;
-  }
-  bool first = t->flow == NULL;
-
-  RG_TRY(own_flow(p));
-  RG_TRY(window(p, &at));
-  status = first ? rg_copy_(at, dx) : rg_add_(at, dx); /* zeros lie around, or what came before */
-  rg_tensor_release(at);
-  return status;
-}
-
-/* Take what has arrived at a result; NULL where nothing has. */
-static rg_status take(const place *p, rg_tensor **out)
-{
-  track *t = p->track;
-  rg_tensor *at;
-  rg_status status;
-
-  *out = NULL;
-  if (t == NULL || t->flow == NULL) {
-    return RG_OK;
-  }
-  if (!p->over) {
-    return window(p, out);
-  }
-  RG_TRY(own_flow(p)); /* what was there before was overwritten: nothing goes on from here */
-  RG_TRY(window(p, &at));
-  status = rg_clone(at, out);
-  if (status == RG_OK) {
-    status = rg_fill_(at, 0);
-  }
-  rg_tensor_release(at);
-  return status;
-}
+#include "grad/way.h"
 
 /* -- One call ----------------------------------------------------------------------------- */
 
@@ -237,13 +46,62 @@ static rg_status check_node(const node *n)
 
 enum { INLINE_INPUTS = 8 };
 
-/* Run the rule and hand on what it gives. */
-static rg_status run_rule(node *n, rg_tensor *const *dout, rg_tensor **dx, bool *needs)
+/*
+** When only calls hold what they saved, the storage has let go of the call that wrote it, or
+** they would hold each other.  A gradient that is to have a gradient reads it as what it is: the
+** result of that call.  While the rule runs the storage knows it again.
+*/
+static void know_writers(node *n, bool *known)
 {
+  for (int32_t i = 0; i < n->call.n_in + n->call.n_out; i++) {
+    bool is_in = i < n->call.n_in;
+    place *p = is_in ? &n->in[i] : &n->out[i - n->call.n_in];
+    node *writer = is_in ? p->writer : n;
+
+    known[i] = p->saved && p->track != NULL && p->track->writer == NULL && writer != NULL;
+    if (known[i]) {
+      p->track->writer = writer;
+      writer->refs++;
+    }
+  }
+}
+
+static void forget_writers(node *n, const bool *known)
+{
+  for (int32_t i = 0; i < n->call.n_in + n->call.n_out; i++) {
+    place *p = i < n->call.n_in ? &n->in[i] : &n->out[i - n->call.n_in];
+
+    if (known[i]) {
+      node *writer = p->track->writer;
+
+      p->track->writer = NULL;
+      rg_node_release(writer);
+    }
+  }
+}
+
+/* What the rule gave goes to where the inputs came from. */
+static rg_status arrive_all(node *n, rg_tensor *const *dx)
+{
+  for (int32_t i = 0; i < n->call.n_in; i++) {
+    if (dx[i] != NULL && n->in[i].wanted) {
+      RG_TRY(rg_flow_arrive(&n->in[i], dx[i]));
+    }
+  }
+  return RG_OK;
+}
+
+/* Run the rule and hand on what it gives. */
+static rg_status run_rule(node *n, rg_tensor *const *dout, rg_tensor **dx, bool *needs, bool create)
+{
+  bool known_inline[INLINE_INPUTS + RG_MAX_OUT];
+  size_t count = (size_t)(n->call.n_in + n->call.n_out);
+  bool *known = known_inline;
   rg_tensor *out[RG_MAX_OUT] = { 0 };
   rg_grad g = {
     .call = &n->call, .in = n->in_meta, .out = out, .dout = dout, .needs = needs, .dx = dx
   };
+  rg_status status;
 
   RG_TRY(check_node(n));
   for (int32_t i = 0; i < n->call.n_out; i++) {
@@ -252,16 +110,29 @@ static rg_status run_rule(node *n, rg_tensor *const *dout, rg_tensor **dx, bool 
   for (int32_t i = 0; i < n->call.n_in; i++) {
     needs[i] = n->in[i].wanted;
   }
-  RG_TRY(n->call.op->grad(&g));
-  for (int32_t i = 0; i < n->call.n_in; i++) {
-    if (dx[i] != NULL && n->in[i].wanted) {
-      RG_TRY(arrive(&n->in[i], dx[i]));
+  if (create && n->call.n_in > INLINE_INPUTS) {
+    known = rg_host_zeroed(count * sizeof(*known));
+    if (known == NULL) {
+      return rg_fail(RG_ENOMEM, "%s: no memory for a list of its tensors", n->call.op->name);
     }
   }
-  return RG_OK;
+  if (create) {
+    know_writers(n, known);
+  }
+  status = n->call.op->grad(&g);
+  if (status == RG_OK) {
+    status = arrive_all(n, dx);
+  }
+  if (create) {
+    forget_writers(n, known);
+  }
+  if (known != known_inline) {
+    rg_host_free(known);
+  }
+  return status;
 }
 
-static rg_status hand_on(node *n, rg_tensor *const *dout)
+static rg_status hand_on(node *n, rg_tensor *const *dout, bool create)
 {
   rg_tensor *dx_inline[INLINE_INPUTS] = { 0 };
   bool needs_inline[INLINE_INPUTS] = { 0 };
@@ -276,7 +147,7 @@ static rg_status hand_on(node *n, rg_tensor *const *dout)
         rg_fail(RG_ENOMEM, "%s: no memory for %lld gradients", n->call.op->name, (long long)count);
     count = 0;
   } else {
-    status = run_rule(n, dout, dx, needs);
+    status = run_rule(n, dout, dx, needs, create);
   }
   for (size_t i = 0; i < count; i++) {
     rg_tensor_release(dx[i]);
@@ -288,9 +159,24 @@ static rg_status hand_on(node *n, rg_tensor *const *dout)
   return status;
 }
 
-static rg_status pass(node *n, bool retain)
+/* Does what the gradients read stay? */
+static bool keeps(const way *w)
 {
-  rg_tensor *dout[RG_MAX_OUT] = { 0 };
+  return (w->flags & (RG_BACKWARD_RETAIN | RG_BACKWARD_CREATE)) != 0;
+}
+
+static void drop_dout(way *w)
+{
+  for (int32_t i = 0; i < RG_MAX_OUT; i++) {
+    rg_tensor_release(w->dout[i]);
+    w->dout[i] = NULL;
+  }
+}
+
+/* Pass one call, or stop before it because its gradient is the caller's to compute. */
+static rg_status pass(way *w, node *n)
+{
+  bool create = (w->flags & RG_BACKWARD_CREATE) != 0;
   rg_status status = RG_OK;
   bool any = false;
   bool wanted = false;
@@ -299,21 +185,27 @@ static rg_status pass(node *n, bool retain)
     wanted = wanted || n->in[i].wanted;
   }
   for (int32_t i = 0; i < n->n_visible && status == RG_OK; i++) {
-    status = take(&n->out[i], &dout[i]);
-    any = any || dout[i] != NULL;
+    status = rg_flow_take(&n->out[i], &w->dout[i]);
+    any = any || w->dout[i] != NULL;
   }
   for (int32_t i = 0; i < n->n_visible; i++) {
     if (n->out[i].track != NULL && !n->out[i].over) {
-      set_flow(n->out[i].track, NULL, false); /* dout holds what is left of it */
+      rg_flow_set(n->out[i].track, NULL, false); /* dout holds what is left of it */
     }
   }
   if (status == RG_OK && any && wanted) {
-    status = hand_on(n, dout);
+    if (n->function != 0) {
+      status = check_node(n);
+      w->asks = status == RG_OK;
+      return status;
+    }
+    status = hand_on(n, w->dout, create);
+    if (status == RG_ENAN) {
+      w->where = n->where;
+    }
   }
-  for (int32_t i = 0; i < n->n_visible; i++) {
-    rg_tensor_release(dout[i]);
-  }
-  if (!retain && status == RG_OK) {
+  drop_dout(w);
+  if (!keeps(w) && status == RG_OK) {
     rg_node_unsave(n);
   }
   return status;
@@ -357,33 +249,6 @@ static rg_status keep(track *t)
   return status;
 }
 
-static void clear(way *w)
-{
-  for (int64_t i = 0; i < w->n; i++) {
-    node *n = w->nodes[i];
-
-    for (int32_t k = 0; k < n->call.n_in; k++) {
-      if (n->in[k].track != NULL) {
-        set_flow(n->in[k].track, NULL, false);
-      }
-    }
-    for (int32_t k = 0; k < n->n_visible; k++) {
-      if (n->out[k].track != NULL) {
-        set_flow(n->out[k].track, NULL, false);
-      }
-    }
-  }
-  for (int64_t i = 0; i < w->n_leaves; i++) {
-    set_flow(w->leaves[i], NULL, false);
-    rg_track_release(w->leaves[i]);
-  }
-  for (int64_t i = 0; i < w->n; i++) {
-    rg_node_release(w->nodes[i]);
-  }
-  free(w->nodes);
-  free(w->leaves);
-}
-
 static rg_status seed(const rg_tensor *y, const rg_tensor *dy)
 {
   track *t = (track *)y->_storage->tracking;
@@ -394,8 +259,8 @@ static rg_status seed(const rg_tensor *y, const rg_tensor *dy)
   rg_tensor *at;
   rg_status status;
 
-  RG_TRY(own_flow(&end));
-  RG_TRY(window(&end, &at));
+  RG_TRY(rg_flow_own(&end));
+  RG_TRY(rg_flow_window(&end, &at));
   status = dy != NULL ? rg_copy_(at, dy) : rg_fill_(at, 1);
   rg_tensor_release(at);
   return status;
@@ -431,35 +296,191 @@ static rg_status check_end(const rg_tensor *y, const rg_tensor *dy)
   return RG_OK;
 }
 
-rg_status rg_backward(const rg_tensor *y, const rg_tensor *dy, int32_t retain)
+/* -- The way, stop by stop -------------------------------------------------------------------- */
+
+/* Ways that wait for a function's gradient on this thread, and of those the ones that only hand
+** gradients out. */
+static _Thread_local int32_t waiting;
+static _Thread_local int32_t waiting_to_hand_out;
+
+static void count_waiting(const way *w, int32_t by)
 {
-  way w = { 0 };
-  int32_t mode;
-  int32_t cast;
+  waiting += by;
+  waiting_to_hand_out += (w->flags & RG_BACKWARD_HAND_OUT) != 0 ? by : 0;
+}
+
+rg_status rg_backward_begin(const rg_tensor *y, const rg_tensor *dy, int32_t flags, rg_way **out)
+{
+  way *w;
   rg_status status;
+  int32_t mode;
 
   RG_TRY(check_end(y, dy));
-  w.number = __atomic_add_fetch(&last_way, 1, __ATOMIC_RELAXED);
-  mode = rg_grad_mode(0);
-  cast = rg_autocast_set(-1); /* the types were settled on the way here */
-  status = collect(&w, (track *)y->_storage->tracking);
+  if (waiting_to_hand_out > 0 && (flags & RG_BACKWARD_HAND_OUT) == 0) {
+    return rg_fail(RG_ENOSUP,
+                   "backward: recomputed parts add to .grad, and gradients that are handed out "
+                   "leave that alone; use backward");
+  }
+  w = rg_host_zeroed(sizeof(*w));
+  if (w == NULL) {
+    return rg_fail(RG_ENOMEM, "backward: no memory to begin");
+  }
+  w->number = rg_way_number();
+  w->flags = flags;
+  w->end = rg_tensor_retain((rg_tensor *)(uintptr_t)y);
+  status = rg_way_collect(w, (track *)y->_storage->tracking);
   if (status == RG_OK) {
-    if (w.n > 0) {
-      qsort(w.nodes, (size_t)w.n, sizeof(node *), later_first);
-    }
+    rg_way_sort(w);
+    mode = rg_grad_mode((flags & RG_BACKWARD_CREATE) != 0);
     status = seed(y, dy);
+    rg_grad_mode(mode);
   }
-  for (int64_t i = 0; i < w.n && status == RG_OK; i++) {
-    status = pass(w.nodes[i], retain != 0);
+  if (status != RG_OK) {
+    rg_backward_end(w);
+    return status;
   }
-  for (int64_t i = 0; i < w.n_leaves && status == RG_OK; i++) {
-    status = keep(w.leaves[i]);
+  *out = w;
+  return RG_OK;
+}
+
+rg_status rg_backward_go(rg_way *w)
+{
+  int32_t mode = rg_grad_mode((w->flags & RG_BACKWARD_CREATE) != 0);
+  int32_t cast = rg_autocast_set(-1); /* the types were settled on the way here */
+  rg_status status = RG_OK;
+
+  if (w->asks) {
+    status = rg_fail(RG_EARG, "backward: it waits for the gradient of a function");
   }
-  clear(&w);
-  if (w.n == 0) {
-    set_flow((track *)y->_storage->tracking, NULL, false);
+  while (w->at < w->n && status == RG_OK) {
+    status = pass(w, w->nodes[w->at]);
+    if (w->asks) {
+      status = RG_ENEEDLUA;
+      count_waiting(w, 1);
+      break;
+    }
+    w->at += status == RG_OK;
+  }
+  for (int64_t i = 0; i < w->n_leaves && status == RG_OK; i++) {
+    if ((w->flags & RG_BACKWARD_HAND_OUT) == 0) {
+      status = keep(w->leaves[i]);
+    }
   }
   rg_autocast_set(cast);
   rg_grad_mode(mode);
+  return status;
+}
+
+int64_t rg_backward_asks(rg_way *w, rg_tensor **dout)
+{
+  if (!w->asks) {
+    return 0;
+  }
+  for (int32_t i = 0; i < RG_MAX_OUT; i++) {
+    dout[i] = w->dout[i] != NULL ? rg_tensor_retain(w->dout[i]) : NULL;
+  }
+  return w->nodes[w->at]->function;
+}
+
+static rg_status check_given(const node *n, rg_tensor *const *dx, int32_t count)
+{
+  char a[96];
+
+  if (count != n->call.n_in) {
+    return rg_fail(RG_EARG, "backward: a function of %d inputs got %d gradients", n->call.n_in,
+                   count);
+  }
+  for (int32_t i = 0; i < count; i++) {
+    const rg_meta *meta = &n->in_meta[i];
+    bool same = dx[i] == NULL || (dx[i]->_ndim == meta->ndim && dx[i]->_dtype == meta->dtype);
+
+    for (int32_t k = 0; dx[i] != NULL && same && k < meta->ndim; k++) {
+      same = dx[i]->_shape[k] == meta->shape[k];
+    }
+    if (!same) {
+      return rg_fail(RG_ESHAPE, "backward: gradient %d of a function is %s, which its input is not",
+                     i + 1, rg_tensor_text(dx[i], a, sizeof(a)));
+    }
+  }
+  return RG_OK;
+}
+
+rg_status rg_backward_give(rg_way *w, rg_tensor *const *dx, int32_t count)
+{
+  node *n;
+  int32_t mode;
+  rg_status status;
+
+  if (!w->asks) {
+    return rg_fail(RG_EARG, "backward: it does not wait for a gradient");
+  }
+  n = w->nodes[w->at];
+  RG_TRY(check_given(n, dx, count));
+  mode = rg_grad_mode((w->flags & RG_BACKWARD_CREATE) != 0);
+  status = arrive_all(n, dx);
+  rg_grad_mode(mode);
+  if (status == RG_OK) {
+    w->asks = false;
+    count_waiting(w, -1);
+    w->at++;
+    drop_dout(w);
+    if (!keeps(w)) {
+      rg_node_unsave(n);
+    }
+  }
+  return status;
+}
+
+rg_status rg_backward_take(rg_way *w, const rg_tensor *x, rg_tensor **out)
+{
+  track *t;
+
+  RG_TRY(rg_tensor_check(x, "grad"));
+  t = (track *)x->_storage->tracking;
+  if (w->asks || w->at < w->n || t == NULL || t->flow == NULL) {
+    *out = NULL;
+    return RG_OK;
+  }
+  return rg_tensor_view_of(t->flow->_storage, x->_dtype, x->_shape, x->_stride, x->_ndim,
+                           (char *)x->_data - (char *)x->_storage->block.data, out);
+}
+
+int64_t rg_backward_where(const rg_way *w)
+{
+  return w->where;
+}
+
+void rg_backward_end(rg_way *w)
+{
+  track *t;
+
+  if (w == NULL) {
+    return;
+  }
+  if (w->asks) {
+    count_waiting(w, -1);
+  }
+  t = (track *)w->end->_storage->tracking;
+  if (t != NULL && w->n == 0) {
+    rg_flow_set(t, NULL, false);
+  }
+  drop_dout(w);
+  rg_way_clear(w);
+  rg_tensor_release(w->end);
+  rg_host_free(w);
+}
+
+rg_status rg_backward(const rg_tensor *y, const rg_tensor *dy, int32_t retain)
+{
+  way *w;
+  rg_status status;
+
+  RG_TRY(rg_backward_begin(y, dy, retain != 0 ? RG_BACKWARD_RETAIN : 0, &w));
+  status = rg_backward_go(w);
+  if (status == RG_ENEEDLUA) {
+    status = rg_fail(RG_ENEEDLUA, "backward: a gradient on the way is a function's, which whoever "
+                                  "recorded it has to compute: rg_backward_begin");
+  }
+  rg_backward_end(w);
   return status;
 }

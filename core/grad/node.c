@@ -191,6 +191,7 @@ void rg_node_release(node *self)
     for (int32_t i = 0; i < n->call.n_out; i++) {
       place_drop(&n->out[i]);
     }
+    rg_function_gone(n->function);
     rg_host_free(n);
     atomic_fetch_sub(&n_calls, 1);
   }
@@ -291,7 +292,12 @@ static void sign(node *self)
 
 static rg_status tape_ran(const rg_call *call, rg_tensor *const *out)
 {
-  int32_t save_in = call->op->save_in;
+  return rg_node_record(call, out, call->op->save_in, 0);
+}
+
+rg_status rg_node_record(const rg_call *call, rg_tensor *const *out, int32_t save_in,
+                         int64_t function)
+{
   int32_t save_out = call->op->save_out;
   node *self;
   rg_status status;
@@ -305,6 +311,8 @@ static rg_status tape_ran(const rg_call *call, rg_tensor *const *out)
   if (call->op->save != NULL) {
     call->op->save(call, &save_in, &save_out);
   }
+  self->function = function;
+  self->where = *rg_grad_where();
   any = set_inputs(self, call, out, save_in);
   status = set_outputs(self, call, out, save_out, any);
   if (status == RG_OK) {

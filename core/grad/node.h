@@ -50,9 +50,11 @@ struct node {
   int64_t refs;
   int64_t order; /* calls are numbered as they run */
   int64_t seen;
-  rg_call call; /* in, args: copies */
-  bool spent;   /* passed, and what it had saved is gone */
-  bool spoiled; /* overwrote an input its own gradient reads */
+  rg_call call;     /* in, args: copies */
+  bool spent;       /* passed, and what it had saved is gone */
+  bool spoiled;     /* overwrote an input its own gradient reads */
+  int64_t function; /* whose gradient the caller computes: his number for it; else 0 */
+  int64_t where;    /* rg_grad_where when it ran */
   int32_t n_visible;
   place *in;
   rg_meta *in_meta;
@@ -60,10 +62,34 @@ struct node {
   place out[RG_MAX_OUT];
 };
 
+/* -- What flows (flow.c) --------------------------------------------------------------------- */
+
+/* The window at p into what has arrived at its storage. */
+rg_status rg_flow_window(const place *p, rg_tensor **out) RG_CHECK;
+void rg_flow_set(track *t, rg_tensor *flow, bool own);
+
+/* Make sure that flow is there and may be written to. */
+rg_status rg_flow_own(const place *p) RG_CHECK;
+
+/* Add dx to what has arrived at p. */
+rg_status rg_flow_arrive(const place *p, rg_tensor *dx) RG_CHECK;
+
+/* Take what has arrived at a result; NULL where nothing has. */
+rg_status rg_flow_take(const place *p, rg_tensor **out) RG_CHECK;
+
+/* -- Tracks and nodes -------------------------------------------------------------------------- */
+
 /* The track of a storage, made if there is none; a borrowed reference. */
 rg_status rg_track_of(rg_storage *storage, track **out) RG_CHECK;
 void rg_track_release(track *t);
 void rg_node_release(node *self);
+
+/* Remember a call, as one of the caller's functions if it has a number. */
+rg_status rg_node_record(const rg_call *call, rg_tensor *const *out, int32_t save_in,
+                         int64_t function) RG_CHECK;
+
+/* The call of a function is gone (function.c); nothing for 0. */
+void rg_function_gone(int64_t function);
 
 /* Let go of the memory a node keeps for its gradient. */
 void rg_node_unsave(node *self);

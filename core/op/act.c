@@ -4,7 +4,11 @@
 ** public entry.  The kernel is core/cpu/act.c.
 */
 #include "op/act.h"
+
+#include <math.h>
+
 #include "op/list.h"
+#include "op/rule.h"
 
 extern const rg_op rg_op_act_back;
 
@@ -38,6 +42,48 @@ static rg_status infer(rg_call *call)
   return RG_OK;
 }
 
+/* The second derivative: of relu none, of tanh and sigmoid by their results, of gelu and silu by
+** what goes in. */
+static rg_value curve(rg_rule *r, int32_t act, rg_value x)
+{
+  rg_value s;
+
+  switch (act) {
+  case RG_ACT_TANH: /* 1 - y^2 */
+    return rg_rule_times(r, x, -2);
+  case RG_ACT_SIGMOID: /* y (1 - y) */
+    return rg_rule_from(r, 1, rg_rule_times(r, x, 2));
+  case RG_ACT_SILU: /* s (1 - s) (2 + x (1 - 2 s)), s the sigmoid */
+    s = rg_rule_unary(r, rg_sigmoid, x);
+    return rg_rule_mul(
+        r, rg_rule_mul(r, s, rg_rule_from(r, 1, s)),
+        rg_rule_plus(r, rg_rule_mul(r, x, rg_rule_from(r, 1, rg_rule_times(r, s, 2))), 2));
+  case RG_ACT_GELU: /* (2 - x^2) exp(-x^2 / 2) / sqrt(2 pi) */
+    s = rg_rule_unary(r, rg_square, x);
+    return rg_rule_mul(r, rg_rule_from(r, 2, s),
+                       rg_rule_times(r, rg_rule_unary(r, rg_exp, rg_rule_times(r, s, -0.5)),
+                                     M_2_SQRTPI * M_SQRT1_2 / 2));
+  default:
+    return rg_rule_times(r, x, 0);
+  }
+}
+
+static rg_status grad(rg_grad *g)
+{
+  const rg_act_args *args = g->call->args;
+  rg_rule r = rg_rule_of(g);
+  rg_value dy = rg_rule_in(&r, 0);
+  rg_value x = rg_rule_in(&r, 1);
+
+  if (rg_rule_needs(&r, 0)) {
+    rg_rule_give(&r, 0, rg_rule_act(&r, args->act, x, x, r.dy));
+  }
+  if (rg_rule_needs(&r, 1)) {
+    rg_rule_give(&r, 1, rg_rule_mul(&r, rg_rule_mul(&r, r.dy, dy), curve(&r, args->act, x)));
+  }
+  return rg_rule_end(&r);
+}
+
 static rg_cost cost(const rg_call *call)
 {
   const rg_act_args *args = call->args;
@@ -53,8 +99,10 @@ const rg_op rg_op_act_back = {
       "the derivative of an activation times dy, from its result, or for gelu and silu its input",
   .id = RG_OP_ACT_BACK,
   .amp = RG_AMP_NONE,
+  .save_in = 3,
   .args_size = sizeof(rg_act_args),
   .infer = infer,
+  .grad = grad,
   .cost = cost,
 };
 

@@ -215,6 +215,9 @@ rg_kernel *rg_backend_kernel(int32_t device, const rg_op *op);
 /* The records of list.h, by id. */
 extern const rg_op *const rg_ops[];
 
+/* While rg_grad_anomaly is on: RG_ENAN for a call that made the first number that is not finite. */
+rg_status rg_check_finite(const rg_call *call, rg_tensor *const *out) RG_CHECK;
+
 /* -- For infer functions --------------------------------------------------------- */
 
 /* Type and shape of a tensor. */

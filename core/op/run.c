@@ -250,6 +250,7 @@ static rg_status perform(rg_call *call, rg_tensor *const *out)
     RG_TRY(rg_execute(call, kernel, out, &frame));
   }
   count_writes(call, out);
+  RG_TRY(rg_check_finite(call, out));
   if (call->tracked) {
     RG_TRY(rg_tape->ran(call, out));
   }

@@ -92,6 +92,32 @@ static rg_status back_infer(rg_call *call)
   return RG_OK;
 }
 
+/* dx = y (dy - sum(dy y)): linear in dy, with itself as its transpose; and with s the sums,
+** dz (dy - s(dy y)) - dy s(dz y) for y. */
+static rg_status back_grad(rg_grad *g)
+{
+  const rg_softmax_args *args = g->call->args;
+  rg_rule r = rg_rule_of(g);
+  rg_value dy = rg_rule_in(&r, 0);
+  rg_value y = rg_rule_in(&r, 1);
+  rg_tensor *out = NULL;
+  rg_status status = r.status;
+
+  if (rg_rule_needs(&r, 0)) {
+    status = rg_softmax_back(r.dy, y, args->axis, &out);
+    rg_rule_give(&r, 0, rg_rule_took(&r, status, out));
+  }
+  if (rg_rule_needs(&r, 1)) {
+    rg_value flat = rg_rule_sum(&r, rg_rule_mul(&r, dy, y), &args->axis, 1, true);
+    rg_value sums = rg_rule_sum(&r, rg_rule_mul(&r, r.dy, y), &args->axis, 1, true);
+
+    rg_rule_give(&r, 1,
+                 rg_rule_sub(&r, rg_rule_mul(&r, r.dy, rg_rule_sub(&r, dy, flat)),
+                             rg_rule_mul(&r, dy, sums)));
+  }
+  return rg_rule_end(&r);
+}
+
 /* Two products, a sum, a difference. */
 static rg_cost back_cost(const rg_call *call)
 {
@@ -104,8 +130,10 @@ const rg_op rg_op_softmax_back = {
   .doc = "the gradient of softmax, y (dy - sum(dy y)), from its result",
   .id = RG_OP_SOFTMAX_BACK,
   .amp = RG_AMP_NONE,
+  .save_in = 3,
   .args_size = sizeof(rg_softmax_args),
   .infer = back_infer,
+  .grad = back_grad,
   .cost = back_cost,
 };
 

@@ -37,6 +37,71 @@ RG_API rg_status rg_detach(const rg_tensor *x, rg_tensor **out) RG_CHECK;
 */
 RG_API rg_status rg_backward(const rg_tensor *y, const rg_tensor *dy, int32_t retain) RG_CHECK;
 
+/* -- The way back, stop by stop --------------------------------------------------------------- */
+
+/*
+** What rg_backward does, for whoever records functions of his own (rg_grad_record), or wants
+** gradients handed to him:
+**
+**   rg_backward_begin(y, dy, flags, &way);
+**   while ((status = rg_backward_go(way)) == RG_ENEEDLUA) {
+**     id = rg_backward_asks(way, dout);     compute dx from dout
+**     rg_backward_give(way, dx, n);
+**   }
+**   rg_backward_take(way, x, &dx);          with RG_BACKWARD_HAND_OUT
+**   rg_backward_end(way);
+*/
+typedef struct rg_way rg_way;
+
+enum {
+  RG_BACKWARD_RETAIN = 1,  /* keep what the gradients read */
+  RG_BACKWARD_CREATE = 2,  /* gradients are recorded themselves, and what they read is kept */
+  RG_BACKWARD_HAND_OUT = 4 /* nothing is added to any tensor's gradient */
+};
+
+/* y, dy: as in rg_backward; flags: RG_BACKWARD_... or 0; out: to be ended by rg_backward_end. */
+RG_API rg_status rg_backward_begin(const rg_tensor *y, const rg_tensor *dy, int32_t flags,
+                                   rg_way **out) RG_CHECK;
+
+/* Go on along way: RG_OK at the end, RG_ENEEDLUA where a function's gradient is asked for. */
+RG_API rg_status rg_backward_go(rg_way *way) RG_CHECK;
+
+/* The number of the function that way asks for, 0 if none.  dout: filled, 8 places: new references
+** to what arrives at its results, NULL where nothing does. */
+RG_API int64_t rg_backward_asks(rg_way *way, rg_tensor **dout);
+
+/* Give way its gradients.  dx: count of them, one for each input, NULL for none.  RG_ESHAPE,
+** RG_EARG. */
+RG_API rg_status rg_backward_give(rg_way *way, rg_tensor *const *dx, int32_t count) RG_CHECK;
+
+/* At the end of way: what has arrived at x, which wants a gradient; out: NULL where nothing has. */
+RG_API rg_status rg_backward_take(rg_way *way, const rg_tensor *x, rg_tensor **out) RG_CHECK;
+
+/* After RG_ENAN on way: rg_grad_where when the call ran whose gradient it is; else 0. */
+RG_API int64_t rg_backward_where(const rg_way *way);
+
+/* Let go of way, wherever it stands. */
+RG_API void rg_backward_end(rg_way *way);
+
+/*
+** Record a function whose gradient the caller computes: from now on out came from in.
+**
+** in       n tensors
+** out      n_out tensors, computed from them while nothing was recorded
+** id       above 0, the caller's number for it; rg_grad_dead says when it is needed no more
+** save     1: the inputs are kept, and writing into them is an error on the way back
+** recorded out: 0 if no input wants a gradient: the number is free at once
+** RG_EARG.
+*/
+RG_API rg_status rg_grad_record(const rg_tensor *const *in, int32_t n, rg_tensor *const *out,
+                                int32_t n_out, int64_t id, int32_t save,
+                                int32_t *recorded) RG_CHECK;
+
+/* Numbers of functions nobody can ask for any more.  ids: filled, up to n.  Returns how many. */
+RG_API int64_t rg_grad_dead(int64_t *ids, int64_t n);
+
+/* -- What has arrived ------------------------------------------------------------------------- */
+
 /*
 ** The gradient that has arrived at x so far.
 **
@@ -47,6 +112,25 @@ RG_API rg_status rg_grad_of(const rg_tensor *x, rg_tensor **out) RG_CHECK;
 
 /* Forget x's gradient (set = 0) or fill it with zeros (set = 1: its memory stays). */
 RG_API rg_status rg_zero_grad(rg_tensor *x, int32_t set) RG_CHECK;
+
+/* Something a recorded call keeps because its gradient reads it. */
+typedef struct rg_saved {
+  const char *op;
+  int64_t where;  /* rg_grad_where when the call ran */
+  int64_t bytes;  /* of the memory it lies in */
+  int64_t memory; /* the same number for the same memory */
+  int32_t index;  /* input 1, 2, ...; result -1, -2, ... */
+  int32_t param;  /* 1: a layer's parameter, which is there anyway */
+} rg_saved;
+
+/*
+** What is kept for the way back from y.
+**
+** list     filled, up to room entries; the last calls first
+** count    out: how many there are
+*/
+RG_API rg_status rg_grad_saved(const rg_tensor *y, rg_saved *list, int64_t room,
+                               int64_t *count) RG_CHECK;
 
 /* Bytes that recorded calls keep alive for their gradients, and how many calls there are. */
 RG_API int64_t rg_grad_saved_bytes(void);

@@ -420,6 +420,21 @@ RG_API rg_status rg_op_facts_of(int32_t index, rg_op_facts *out) RG_CHECK;
 RG_API int32_t rg_grad_mode(int32_t on);
 
 /*
+** Let every operation on this thread fail with RG_ENAN that makes a nan or an infinity from finite
+** inputs, forward or on the way back.
+**
+** on       0 or 1
+** Returns what was before.
+*/
+RG_API int32_t rg_grad_anomaly(int32_t on);
+
+/* A number that calls recorded from now on remember, for rg_backward_where.  Where it is kept. */
+RG_API int64_t *rg_grad_where(void);
+
+/* 1 if all elements of x are finite, or it is of no float type. */
+RG_API int32_t rg_is_finite(const rg_tensor *x);
+
+/*
 ** Autocast on this thread: operations of class LOWER convert f32 inputs to dtype.
 **
 ** dtype    RG_BF16, RG_F16, or -1 for off

@@ -26,6 +26,7 @@ local M = {
   set_default_backend = backend.set_default,
   is_tensor = require('ridge.tensor').is,
   no_grad = grad.no_grad, enable_grad = grad.enable_grad, grad_stats = grad.stats,
+  grad_saved = grad.saved,
 }
 
 --- Name of the submodule, or {module, field}, behind a name that is loaded late.
@@ -34,6 +35,10 @@ local LATE = {
   optim = 'ridge.optim', data = 'ridge.data',
   save = { 'ridge.train.file', 'save' }, load = { 'ridge.train.file', 'load' },
   Trainer = { 'ridge.train.trainer', 'Trainer' },
+  Function = { 'ridge.tensor.function', 'Function' }, hook = { 'ridge.tensor.function', 'hook' },
+  grad = { 'ridge.tensor.function', 'grad' },
+  recompute = { 'ridge.tensor.recompute', 'recompute' },
+  anomaly = { 'ridge.tensor.anomaly', 'anomaly' },
   profile = { 'ridge.profile', 'profile' },
   measure = 'ridge.measure', bench = 'ridge.bench', plot = 'ridge.plot', store = 'ridge.store',
   sweep = { 'ridge.sweep', 'sweep' }, open = { 'ridge.sweep', 'open' },

@@ -4,6 +4,7 @@
 local blame = require 'ridge.blame'
 local class = require('ridge.class').class
 local grad = require 'ridge.tensor.grad'
+local recompute = require 'ridge.tensor.recompute'
 local make = require 'ridge.tensor.make'
 local options = require 'ridge.options'
 local ref = require 'ridge.ffi.ref'
@@ -87,7 +88,7 @@ function BatchNorm:forward(x)
     local mean = x:mean(others, true)
     local centred = x - mean
     local var = centred:square():mean(others, true)
-    keep(self, mean, var, count)
+    if not recompute.again then keep(self, mean, var, count) end -- once a step
     y = centred * (var + self.eps):rsqrt()
   else
     y = (x - self.running_mean:reshape(unpack(wide)))

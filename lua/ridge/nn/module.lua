@@ -8,6 +8,7 @@ local class = require('ridge.class').class
 local blame = require 'ridge.blame'
 local ref = require 'ridge.ffi.ref'
 local in_no_grad = require('ridge.tensor.grad').no_grad
+local recompute = require 'ridge.tensor.recompute'
 
 local Module = class('nn.Module')
 local FLOAT = { f64 = true, f32 = true, f16 = true, bf16 = true }
@@ -41,7 +42,19 @@ function Module:__call(...)
   local at = depth
   depth = at + 1
   stack[depth] = self
+  if self.recomputes and self.training then
+    return leave(at, recompute.recompute(self.recomputes, ...))
+  end
   return leave(at, self:forward(...))
+end
+
+--- Keep only the module's input for the way back, which computes it once more (ridge.recompute):
+--- less memory, more time. Nothing changes in evaluation mode.
+---@param on boolean|nil true when left out
+---@return table self
+function Module:recompute(on)
+  self.recomputes = on ~= false and function(...) return self:forward(...) end or nil
+  return self
 end
 
 -- -- Parts

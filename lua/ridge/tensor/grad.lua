@@ -1,11 +1,13 @@
 -- SPDX-License-Identifier: MIT
 --- Gradients as tensor methods and properties, and the functions that switch recording off.
 
+local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local call = require 'ridge.ffi.call'
 local ref = require 'ridge.ffi.ref'
 local blame = require 'ridge.blame'
 local options = require 'ridge.options'
+local way = require 'ridge.tensor.backward'
 
 local M = { methods = {}, docs = {}, properties = {} }
 
@@ -44,8 +46,7 @@ function methods.backward(y, dy, opts)
   end
   opts = options.check(BACKWARD, opts, 'backward')
   if dy ~= nil then need(dy, 'backward') end
-  call.settle()
-  call.check(C.rg_backward(y._t, dy and dy._t or nil, opts.retain and 1 or 0))
+  way.run(y, dy, opts.retain and C.RG_BACKWARD_RETAIN or 0)
 end
 
 docs.detach = 'detach(): the same elements, through which no gradient flows'
@@ -112,10 +113,53 @@ function M.enable_grad(f, ...)
   return in_mode(1, 'enable_grad', f, ...)
 end
 
+--- Are calls remembered for gradients here?
+---@return boolean
+function M.recording()
+  local on = C.rg_grad_mode(1)
+  C.rg_grad_mode(on)
+  return on == 1
+end
+
 --- How many calls are remembered, and the bytes they keep for their gradients.
 ---@return table {calls =, saved_bytes =}
 function M.stats()
   return { calls = tonumber(C.rg_grad_calls()), saved_bytes = tonumber(C.rg_grad_saved_bytes()) }
+end
+
+local SAVED = 4096 -- entries asked for at first
+
+--- What is kept for the way back from a tensor, and which operation's gradient reads it: one entry
+--- for each piece of memory, the largest first.
+---@param y Tensor
+---@return table list of {bytes =, op =, what = 'input 1' or 'result 1', param = boolean, times =}
+-- >> local x = ridge.ones(1000):requires_grad_()
+-- >> return ridge.grad_saved((x * x):exp())
+function M.saved(y)
+  need(y, 'grad_saved')
+  local count = ffi.new('int64_t[1]')
+  local room = SAVED
+  local list = ffi.new('rg_saved[?]', room)
+  call.check(C.rg_grad_saved(y._t, list, room, count))
+  if count[0] > room then
+    room = tonumber(count[0])
+    list = ffi.new('rg_saved[?]', room)
+    call.check(C.rg_grad_saved(y._t, list, room, count))
+  end
+  local found, by = {}, {}
+  for i = 0, tonumber(count[0]) - 1 do
+    local s = list[i]
+    local id = tonumber(s.memory)
+    local entry = by[id]
+    if not entry then
+      entry = { bytes = tonumber(s.bytes), op = ffi.string(s.op), param = s.param == 1, times = 0,
+        what = s.index > 0 and 'input ' .. s.index or 'result ' .. -s.index }
+      by[id], found[#found + 1] = entry, entry
+    end
+    entry.times = entry.times + 1
+  end
+  table.sort(found, function(a, b) return a.bytes > b.bytes end)
+  return found
 end
 
 return M

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** What is on a way back.
+*/
+#include <stdlib.h>
+
+#include "grad/way.h"
+
+static int64_t last_way;
+
+int64_t rg_way_number(void)
+{
+  return __atomic_add_fetch(&last_way, 1, __ATOMIC_RELAXED);
+}
+
+/* -- What is on the way --------------------------------------------------------------- */
+
+static rg_status grow(void **list, int64_t n, int64_t *room, size_t size)
+{
+  int64_t more = *room == 0 ? 64 : 2 * *room;
+  void *grown;
+
+  if (n < *room) {
+    return RG_OK;
+  }
+  grown = rg_alloc_injected() ? NULL : realloc(*list, (size_t)more * size);
+  if (grown == NULL) {
+    return rg_fail(RG_ENOMEM, "backward: no memory for a list of %lld calls", (long long)more);
+  }
+  *list = grown;
+  *room = more;
+  return RG_OK;
+}
+
+static rg_status add_node(way *w, node *n)
+{
+  if (n == NULL || n->seen == w->number) {
+    return RG_OK;
+  }
+  RG_TRY(grow((void **)&w->nodes, w->n, &w->room, sizeof(node *)));
+  n->seen = w->number;
+  n->refs++;
+  w->nodes[w->n++] = n;
+  return RG_OK;
+}
+
+static rg_status add_leaf(way *w, track *t)
+{
+  if (t == NULL || !t->leaf || t->seen == w->number) {
+    return RG_OK;
+  }
+  RG_TRY(grow((void **)&w->leaves, w->n_leaves, &w->leaf_room, sizeof(track *)));
+  t->seen = w->number;
+  t->refs++;
+  w->leaves[w->n_leaves++] = t;
+  return RG_OK;
+}
+
+/* The list grows while it is read. */
+rg_status rg_way_collect(way *w, track *end)
+{
+  RG_TRY(add_leaf(w, end));
+  RG_TRY(add_node(w, end->writer));
+  for (int64_t i = 0; i < w->n; i++) {
+    node *n = w->nodes[i];
+
+    for (int32_t k = 0; k < n->call.n_in; k++) {
+      if (n->in[k].wanted) {
+        RG_TRY(add_leaf(w, n->in[k].track));
+        RG_TRY(add_node(w, n->in[k].writer));
+      }
+    }
+    for (int32_t k = 0; k < n->n_visible; k++) {
+      if (n->out[k].over) {
+        RG_TRY(add_leaf(w, n->out[k].track));
+        RG_TRY(add_node(w, n->out[k].writer));
+      }
+    }
+  }
+  return RG_OK;
+}
+
+static int later_first(const void *a, const void *b)
+{
+  int64_t x = (*(node *const *)a)->order;
+  int64_t y = (*(node *const *)b)->order;
+
+  return x < y ? 1 : x > y ? -1 : 0;
+}
+
+void rg_way_sort(way *w)
+{
+  if (w->n > 0) {
+    qsort(w->nodes, (size_t)w->n, sizeof(node *), later_first);
+  }
+}
+
+void rg_way_clear(way *w)
+{
+  for (int64_t i = 0; i < w->n; i++) {
+    node *n = w->nodes[i];
+
+    for (int32_t k = 0; k < n->call.n_in; k++) {
+      if (n->in[k].track != NULL) {
+        rg_flow_set(n->in[k].track, NULL, false);
+      }
+    }
+    for (int32_t k = 0; k < n->n_visible; k++) {
+      if (n->out[k].track != NULL) {
+        rg_flow_set(n->out[k].track, NULL, false);
+      }
+    }
+  }
+  for (int64_t i = 0; i < w->n_leaves; i++) {
+    rg_flow_set(w->leaves[i], NULL, false);
+    rg_track_release(w->leaves[i]);
+  }
+  for (int64_t i = 0; i < w->n; i++) {
+    rg_node_release(w->nodes[i]);
+  }
+  free(w->nodes);
+  free(w->leaves);
+}
+
+/* -- What is kept, and why -------------------------------------------------------------------- */
+
+static void note(const node *n, const place *p, int32_t index, rg_saved *list, int64_t room,
+                 int64_t *count)
+{
+  if (!p->saved) {
+    return;
+  }
+  if (*count < room) {
+    list[*count] = (rg_saved){ .op = n->call.op->name,
+                               .where = n->where,
+                               .bytes = p->at._storage->bytes,
+                               .memory = (int64_t)(intptr_t)p->at._storage,
+                               .index = index,
+                               .param = (p->at._flags & RG_TENSOR_PARAM) != 0 };
+  }
+  ++*count;
+}
+
+rg_status rg_grad_saved(const rg_tensor *y, rg_saved *list, int64_t room, int64_t *count)
+{
+  way w = { 0 };
+  rg_status status;
+
+  RG_TRY(rg_tensor_check(y, "grad_saved"));
+  *count = 0;
+  if (y->_storage->tracking == NULL) {
+    return RG_OK;
+  }
+  w.number = rg_way_number();
+  status = rg_way_collect(&w, (track *)y->_storage->tracking);
+  for (int64_t i = 0; i < w.n && status == RG_OK; i++) {
+    node *n = w.nodes[i];
+
+    for (int32_t k = 0; k < n->call.n_in; k++) {
+      note(n, &n->in[k], k + 1, list, room, count);
+    }
+    for (int32_t k = 0; k < n->call.n_out; k++) {
+      note(n, &n->out[k], -(k + 1), list, room, count);
+    }
+  }
+  for (int64_t i = 0; i < w.n_leaves; i++) {
+    rg_track_release(w.leaves[i]);
+  }
+  for (int64_t i = 0; i < w.n; i++) {
+    rg_node_release(w.nodes[i]);
+  }
+  free(w.nodes);
+  free(w.leaves);
+  return status;
+}

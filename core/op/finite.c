@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Which operation makes the first number that is not finite: the door asks after every kernel while
+** the mode is on.
+*/
+#include <stdatomic.h>
+#include <string.h>
+
+#include "op/list.h"
+#include "op/op.h"
+#include "tensor/tensor.h"
+
+static _Thread_local bool on;
+static _Thread_local int64_t where;
+
+int64_t *rg_grad_where(void)
+{
+  return &where;
+}
+
+int32_t rg_grad_anomaly(int32_t value)
+{
+  int32_t before = on;
+
+  on = value != 0;
+  return before;
+}
+
+/* All bits of the exponent set: infinity or nan. */
+static bool is_finite(const void *x, int32_t dtype)
+{
+  uint64_t wide;
+  uint32_t word;
+  uint16_t half;
+
+  switch (dtype) {
+  case RG_F64:
+    memcpy(&wide, x, sizeof(wide));
+    return (wide & 0x7ff0000000000000u) != 0x7ff0000000000000u;
+  case RG_F32:
+    memcpy(&word, x, sizeof(word));
+    return (word & 0x7f800000u) != 0x7f800000u;
+  case RG_BF16:
+    memcpy(&half, x, sizeof(half));
+    return (half & 0x7f80u) != 0x7f80u;
+  case RG_F16:
+    memcpy(&half, x, sizeof(half));
+    return (half & 0x7c00u) != 0x7c00u;
+  default:
+    return true;
+  }
+}
+
+/* Elements of x along its last axes, from byte offset on; the first that is not finite. */
+static bool scan(const rg_tensor *x, int32_t axis, const char *at)
+{
+  int64_t size = rg_dtype_bytes(x->_dtype);
+
+  if (axis == x->_ndim) {
+    return is_finite(at, x->_dtype);
+  }
+  for (int64_t i = 0; i < x->_shape[axis]; i++) {
+    if (!scan(x, axis + 1, at + i * x->_stride[axis] * size)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+int32_t rg_is_finite(const rg_tensor *x)
+{
+  int64_t size = rg_dtype_bytes(x->_dtype);
+  bool finite = true;
+
+  if (!rg_dtype_is_float(x->_dtype)) {
+    return 1;
+  }
+  if (!rg_is_contiguous(x)) {
+    return scan(x, 0, x->_data);
+  }
+  for (int64_t i = 0; i < x->_count && finite; i++) {
+    finite = is_finite((const char *)x->_data + i * size, x->_dtype);
+  }
+  return finite;
+}
+
+rg_status rg_check_finite(const rg_call *call, rg_tensor *const *out)
+{
+  char text[96];
+
+  if (!on || call->op->id == RG_OP_FILL) {
+    return RG_OK;
+  }
+  for (int32_t i = 0; i < call->n_out - call->op->n_hidden; i++) {
+    if (out[i] == NULL || rg_is_finite(out[i])) {
+      continue;
+    }
+    for (int32_t k = 0; k < call->n_in; k++) {
+      if (call->in[k] != NULL && !rg_is_finite(call->in[k])) {
+        return RG_OK; /* not the first one: it may be meant, as -inf in a mask */
+      }
+    }
+    return rg_fail(RG_ENAN, "%s: made a nan or an infinity in %s from finite inputs",
+                   call->op->name, rg_tensor_text(out[i], text, sizeof(text)));
+  }
+  return RG_OK;
+}

@@ -1,0 +1,124 @@
+-- SPDX-License-Identifier: MIT
+--- The way back where functions in Lua lie on it: it stops there and asks, Lua computes and gives
+--- (a loop, no callbacks).
+
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
+local blame = require 'ridge.blame'
+local call = require 'ridge.ffi.call'
+local ref = require 'ridge.ffi.ref'
+
+local M = {}
+
+local MOST = 64 -- inputs of a function
+local way_slot = ffi.new('rg_way *[1]')
+local arriving = ffi.new('rg_tensor *[8]')
+local given = ffi.new('rg_tensor *[?]', MOST)
+local list_in = ffi.new('const rg_tensor *[?]', MOST)
+local list_out = ffi.new('rg_tensor *[8]')
+local dead = ffi.new('int64_t[64]')
+local recorded = ffi.new('int32_t[1]')
+
+-- Functions by number; what the core says is gone goes.
+local functions, last, count = {}, 0, 0
+
+local function drain()
+  repeat
+    local n = tonumber(C.rg_grad_dead(dead, 64))
+    for i = 0, n - 1 do
+      if functions[tonumber(dead[i])] then count = count - 1 end
+      functions[tonumber(dead[i])] = nil
+    end
+  until n < 64
+end
+
+--- How many functions the tape still knows.
+---@return number
+function M.functions()
+  drain()
+  return count
+end
+
+--- From now on the results came from the inputs, and `gradient` says how: it gets a list of what
+--- arrives at the results (false where nothing does) and gives a list of gradients of the inputs
+--- (false or nil for none).
+---@param inputs table list of Tensor
+---@param results table list of Tensor, computed while nothing was recorded
+---@param gradient function
+---@param save boolean keep the inputs, and refuse that they are written to
+---@return boolean recorded false: nothing wants a gradient
+function M.record(inputs, results, gradient, save)
+  drain()
+  if #inputs > MOST or #results > 8 then
+    blame.raise(('function: %d inputs and %d results; %d and 8 are the most'):format(#inputs,
+      #results, MOST))
+  end
+  for i, x in ipairs(inputs) do list_in[i - 1] = x._t end
+  for i, y in ipairs(results) do list_out[i - 1] = y._t end
+  last = last + 1
+  call.check(C.rg_grad_record(list_in, #inputs, list_out, #results, last, save and 1 or 0,
+    recorded))
+  if recorded[0] == 0 then return false end
+  functions[last], count = { gradient = gradient, n = #inputs, m = #results }, count + 1
+  return true
+end
+
+-- Answer one question of the way.
+local function answer(way)
+  local id = tonumber(C.rg_backward_asks(way, arriving))
+  local f = functions[id]
+  local dout = {}
+  for i = 1, f.m do
+    dout[i] = arriving[i - 1] ~= nil and ref.wrap(arriving[i - 1]) or false
+  end
+  local dx = f.gradient(dout)
+  if type(dx) ~= 'table' then
+    blame.raise('backward: a function gives a list of gradients, one for each input, got '
+      .. blame.show(dx))
+  end
+  for i = 1, f.n do
+    local x = dx[i]
+    if x then ref.need(x, ('backward: gradient %d of a function'):format(i)) end
+    given[i - 1] = x and x._t or nil
+  end
+  call.check(C.rg_backward_give(way, given, f.n))
+end
+
+local function drive(way)
+  while true do
+    local status = C.rg_backward_go(way)
+    if status == 0 then return end
+    if status ~= C.RG_ENEEDLUA then
+      if M.explain and status == C.RG_ENAN then M.explain(tonumber(C.rg_backward_where(way))) end
+      call.fail(status)
+    end
+    answer(way)
+  end
+end
+
+--- Go back from y.
+---@param y Tensor
+---@param dy Tensor|nil
+---@param flags number RG_BACKWARD_...
+---@param taking table|nil list of Tensor whose gradients are handed out
+---@return table|nil gradients one for each of them, false where none arrived
+function M.run(y, dy, flags, taking)
+  call.settle()
+  if count == 0 and not taking and not M.explain then -- nothing to ask: one call does it all
+    call.check(C.rg_backward(y._t, dy and dy._t or nil, flags))
+    return nil
+  end
+  call.check(C.rg_backward_begin(y._t, dy and dy._t or nil, flags, way_slot), 'backward')
+  local way = way_slot[0]
+  local ok, err = pcall(drive, way)
+  local out = {}
+  for i, x in ipairs(ok and taking or {}) do
+    local status = C.rg_backward_take(way, x._t, ref.slot)
+    out[i] = status == 0 and ref.slot[0] ~= nil and ref.wrap(ref.slot[0])
+  end
+  C.rg_backward_end(way)
+  if not ok then error(err, 0) end
+  return taking and out
+end
+
+return M

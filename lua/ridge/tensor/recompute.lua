@@ -1,0 +1,127 @@
+-- SPDX-License-Identifier: MIT
+--- Recomputation (Chen et al., Training Deep Nets with Sublinear Memory Cost, 2016): a part of a
+--- network keeps its inputs alone; the way back computes it once more, with the same random
+--- numbers, and goes through that.
+
+local C = require 'ridge.ffi.lib'
+local backward = require 'ridge.tensor.backward'
+local blame = require 'ridge.blame'
+local grad = require 'ridge.tensor.grad'
+local make = require 'ridge.tensor.make'
+local ref = require 'ridge.ffi.ref'
+
+local M = {}
+
+--- True while a part is computed once more: what a layer counts or averages was counted already.
+M.again = false
+
+-- Inputs of no gradient (data) must not keep the part from being recorded: its parameters want one.
+local anchor
+
+local function anchored()
+  if not anchor then
+    anchor = make.zeros(1)
+    C.rg_scope_keep(anchor._t)
+    anchor:requires_grad_()
+  end
+  return anchor
+end
+
+local function standing()
+  local g = C.rg_generator_default()
+  return C.rg_generator_seed(g), C.rg_generator_offset(g)
+end
+
+-- Run f with the random numbers and the mixed precision of another time.
+local function as_then(seed, offset, cast, f)
+  local g = C.rg_generator_default()
+  local now_seed, now_offset = standing()
+  local now_cast = C.rg_autocast_set(cast)
+  C.rg_generator_set(g, seed, offset)
+  M.again = true
+  local ok, err = pcall(f)
+  M.again = false
+  C.rg_generator_set(g, now_seed, now_offset)
+  C.rg_autocast_set(now_cast)
+  if not ok then error(err, 0) end
+end
+
+-- Compute again from copies of the inputs and go back through that.
+local function gradients(f, args, inputs, state, dout)
+  local again, copies = { unpack(args, 1, args.n) }, {}
+  local dx = { false }
+  as_then(state.seed, state.offset, state.cast, function()
+    for at, x in pairs(inputs) do
+      local copy = x:detach():clone()
+      if state.wants[at] then copy:requires_grad_() end
+      again[at], copies[at] = copy, copy
+    end
+    local results = grad.enable_grad(function() return { f(unpack(again, 1, args.n)) } end)
+    local last
+    for i = 1, #dout do
+      if dout[i] and results[i].requires_grad then last = i end
+    end
+    for i = 1, last or 0 do
+      if dout[i] and results[i].requires_grad then
+        backward.run(results[i], dout[i], i < last and C.RG_BACKWARD_RETAIN or 0)
+      end
+    end
+  end)
+  local n = 1
+  for at = 1, args.n do
+    if inputs[at] then
+      n = n + 1
+      dx[n] = state.wants[at] and copies[at].grad or false
+    end
+  end
+  return dx
+end
+
+--- Call a function of tensors and keep only its inputs for the way back, which computes it again.
+--- Gradients are those of the plain call, bit for bit. Where nothing is recorded for gradients it
+--- is the plain call.
+---
+--- The function may write into what it made itself, not into its inputs.
+---@param f function of tensors, or a module
+---@param ... any its arguments; tensors among them are kept
+---@return any what f returns
+-- >> local net = ridge.nn.Linear(4, 4):train()
+-- >> ridge.recompute(net, ridge.randn(2, 4)):sum():backward()
+function M.recompute(f, ...)
+  if not blame.callable(f) then
+    blame.raise('recompute: a function is expected, got ' .. blame.show(f))
+  end
+  if not grad.recording() then return f(...) end
+  local args, inputs, list, versions = { n = select('#', ...), ... }, {}, { anchored() }, {}
+  local seed, offset = standing()
+  local state = { seed = seed, offset = offset, cast = C.rg_autocast(), wants = {} }
+  for at = 1, args.n do
+    if ref.is(args[at]) then
+      local x = ref.need(args[at], 'recompute: argument ' .. at)
+      inputs[at], list[#list + 1] = x, x
+      versions[at] = C.rg_tensor_version(x._t)
+      state.wants[at] = x.requires_grad
+    end
+  end
+  local results = { grad.no_grad(f, ...) }
+  for at, x in pairs(inputs) do
+    if C.rg_tensor_version(x._t) ~= versions[at] then
+      blame.raise(('recompute: argument %d, %s, was written to: computing it again would begin '
+        .. 'from other numbers; write into a copy'):format(at, x:describe()))
+    end
+  end
+  for i, y in ipairs(results) do
+    ref.need(y, 'recompute: result ' .. i)
+    for _, x in pairs(inputs) do
+      if y._t._storage == x._t._storage then
+        results[i] = grad.no_grad(function() return y:clone() end)
+      end
+    end
+  end
+  backward.record(list, results, function(dout)
+    return gradients(f, args, inputs, state, dout)
+  end, true)
+  return unpack(results)
+end
+
+return M

@@ -1,0 +1,282 @@
+-- SPDX-License-Identifier: MIT
+-- Functions with a gradient of their own, gradients of gradients, hooks, recomputation, anomalies.
+
+local ridge = require 'ridge'
+local nn = ridge.nn
+local backward = require 'ridge.tensor.backward'
+
+local function message(f, ...)
+  local ok, err = pcall(f, ...)
+  assert.is_false(ok)
+  return tostring(err)
+end
+
+local function near(x, y) return x:allclose(y, 1e-5, 1e-6) end
+
+describe('a function with its own gradient', function()
+  it('is asked on the way back, wherever it stands', function()
+    local asked = 0
+    local cube = ridge.Function {
+      forward = function(c, x)
+        c.x = x:detach()
+        return x * x * x
+      end,
+      backward = function(c, dy)
+        asked = asked + 1
+        return dy * 3 * c.x * c.x
+      end,
+    }
+    local x = ridge.randn(5):requires_grad_()
+    local y = cube(x * 2) + cube(x)
+    y:sum():backward()
+    assert.are.equal(2, asked)
+    assert.is_true(near(x.grad, (x * x * 27):detach()))
+  end)
+
+  it('has several inputs and results, of which some get nothing', function()
+    local both = ridge.Function {
+      forward = function(_, x, y) return x + y, x * 2 end,
+      backward = function(_, ds, dt)
+        assert.is_nil(dt)
+        return ds, nil
+      end,
+    }
+    local x, y = ridge.ones(2):requires_grad_(), ridge.ones(2):requires_grad_()
+    both(x, y):sum():backward()
+    assert.same({ 1, 1 }, x.grad:tolist())
+    assert.is_nil(y.grad)
+  end)
+
+  it('is forgotten when nobody can ask for it', function()
+    local id = ridge.Function {
+      forward = function(_, x) return x * 1 end,
+      backward = function(_, dy) return dy end,
+    }
+    local x = ridge.ones(2):requires_grad_()
+    collectgarbage()
+    local before = backward.functions()
+    for _ = 1, 100 do ridge.scope(function() id(x):sum():backward() end) end
+    collectgarbage()
+    collectgarbage()
+    assert.are.equal(before, backward.functions())
+    id(ridge.ones(2)) -- wants no gradient: it is never recorded
+    assert.are.equal(before, backward.functions())
+  end)
+
+  it('says what is wrong with what it gives, and leaves the tape usable', function()
+    local function bad(result)
+      local f = ridge.Function {
+        forward = function(_, x) return x * 1 end, backward = function() return result end,
+      }
+      local x = ridge.ones(3):requires_grad_()
+      return message(function() f(x):sum():backward() end)
+    end
+    assert.matches('gradient 1 of a function is f32%[2%]', bad(ridge.ones(2)))
+    assert.matches('gradient 1 of a function: a tensor is expected, got 7', bad(7))
+    local f = ridge.Function {
+      forward = function(_, x) return x * 1 end, backward = function() error('no luck') end,
+    }
+    local x = ridge.ones(3):requires_grad_()
+    assert.matches('no luck', message(function() f(x):sum():backward() end))
+    assert.matches('result 1.*wants a gradient', message(ridge.Function {
+      forward = function() return x end, backward = function() end }, x))
+    x:sum():backward()
+    assert.same({ 1, 1, 1 }, x.grad:tolist())
+  end)
+end)
+
+describe('gradients of gradients', function()
+  it('of a cube are what calculus says, to the third', function()
+    local x = ridge.tensor({ 2, -1 }):requires_grad_()
+    local g = ridge.grad((x * x * x):sum(), x, { create = true })
+    assert.same({ 12, 3 }, g:detach():tolist())
+    local h = ridge.grad(g:sum(), x, { create = true })
+    assert.same({ 12, -6 }, h:detach():tolist())
+    assert.same({ 6, 6 }, ridge.grad(h:sum(), x):tolist())
+    assert.is_nil(x.grad)
+  end)
+
+  it('of a network agree with finite differences', function()
+    for _, act in ipairs { 'tanh', 'gelu', 'silu', 'sigmoid' } do
+      local net = nn.Sequential(nn.Linear(3, 5, { seed = 1 }), nn.Linear(5, 1, { seed = 2 }))
+        :to 'f64':train()
+      local first, second = net.children[1].module, net.children[2].module
+      local x = ridge.randn(4, 3):to 'f64':requires_grad_()
+      local function penalty()
+        local y = second(first(x)[act](first(x)))
+        local g = ridge.grad(y:sum(), x, { create = true })
+        return (g * g):sum()
+      end
+      local dw = ridge.grad(penalty(), first.weight)
+      local w = first.weight
+      for i = 1, 3 do
+        local e = 1e-6
+        local at = w:detach():reshape(15):narrow(1, i * 4, 1)
+        local before = at:item()
+        at:fill_(before + e)
+        local up = penalty():item()
+        at:fill_(before - e)
+        local down = penalty():item()
+        at:fill_(before)
+        local wanted = (up - down) / (2 * e)
+        local got = dw:reshape(15):narrow(1, i * 4, 1):item()
+        assert.is_true(math.abs(got - wanted) < 1e-6 * math.max(1, math.abs(wanted)),
+          ('%s: %g, wanted %g'):format(act, got, wanted))
+      end
+    end
+  end)
+
+  it('say which operation has none', function()
+    local x = ridge.randn(2, 3):requires_grad_()
+    local loss = nn.cross_entropy(x, ridge.tensor({ 0, 1 }, { dtype = 'i64' }))
+    local g = ridge.grad(loss, x, { create = true })
+    assert.matches('cross_entropy_back: has no gradient', message(ridge.grad, g:sum(), x))
+  end)
+
+  it('are asked for of what wants one', function()
+    assert.matches('tensor 1, f32%[2%].*wants no gradient', message(ridge.grad,
+      ridge.ones(2):requires_grad_():sum(), ridge.ones(2)))
+  end)
+end)
+
+describe('a hook', function()
+  it('sees and changes what flows back', function()
+    local x = ridge.ones(2):requires_grad_()
+    local seen
+    ridge.hook(x * 3, function(g)
+      seen = g:tolist()
+      return g * 10
+    end):sum():backward()
+    assert.same({ 1, 1 }, seen)
+    assert.same({ 30, 30 }, x.grad:tolist())
+  end)
+end)
+
+describe('recomputation', function()
+  local function net()
+    local blocks = nn.Sequential()
+    for i = 1, 4 do
+      blocks:add(nn.TransformerBlock(16, { heads = 2, causal = true, dropout = 0.2, seed = i }))
+    end
+    return blocks:train()
+  end
+
+  local function step(model, x)
+    ridge.seed(5)
+    local y = model(x)
+    local saved = ridge.grad_stats().saved_bytes
+    y:square():mean():backward()
+    return y, saved
+  end
+
+  it('gives the gradients of the plain run bit for bit, and keeps less', function()
+    local x = ridge.randn(2, 9, 16)
+    local plain = net()
+    local y, most = step(plain, x)
+    for segments = 1, 4 do
+      local again = net():recompute(segments)
+      local z, saved = step(again, x)
+      assert.is_true(y:equal(z))
+      assert.is_true(saved < most / 8, ('%d of %d bytes'):format(saved, most))
+      local p, q = plain:parameters(), again:parameters()
+      for i = 1, #p do assert.is_true(p[i].tensor.grad:equal(q[i].tensor.grad), p[i].name) end
+    end
+  end)
+
+  it('of single modules, under autocast, with gradients of the input', function()
+    local function run(on)
+      local layer = nn.Sequential(nn.Linear(6, 8, { seed = 1 }), nn.GELU(), nn.Dropout(0.3)):train()
+      if on then layer.children[1].module:recompute() end
+      ridge.seed(3)
+      local x = ridge.ones(4, 6):requires_grad_()
+      ridge.autocast('bf16', layer, x):sum():backward()
+      return x.grad, layer.children[1].module.weight.grad
+    end
+    local x, w = run(false)
+    local x2, w2 = run(true)
+    assert.is_true(x:equal(x2) and w:equal(w2))
+  end)
+
+  it('is off where nothing is recorded, and in evaluation mode', function()
+    local calls = 0
+    local function f(x)
+      calls = calls + 1
+      return x * 2
+    end
+    ridge.no_grad(ridge.recompute, f, ridge.ones(2))
+    assert.are.equal(1, calls)
+    local model = net():recompute(2):eval()
+    local x = ridge.randn(1, 3, 16)
+    assert.is_true(model(x):equal(net():eval()(x)))
+  end)
+
+  it('leaves running statistics as one pass does', function()
+    local function run(on)
+      local norm = nn.BatchNorm(3):train():recompute(on)
+      local x = (ridge.arange(0, 11):reshape(4, 3) * 0.5):requires_grad_()
+      norm(x):square():sum():backward()
+      return norm.running_mean, norm.running_var
+    end
+    local mean, var = run(false)
+    local mean2, var2 = run(true)
+    assert.is_true(mean:equal(mean2) and var:equal(var2))
+  end)
+
+  it('writes into what the part made itself, not into its inputs', function()
+    local x = ridge.ones(3):requires_grad_()
+    ridge.recompute(function(a) return (a * 2):add_(1):mul_(3) end, x):sum():backward()
+    assert.same({ 6, 6, 6 }, x.grad:tolist())
+    assert.matches('argument 1, f32%[3%].*was written to', message(ridge.recompute,
+      function(a) return a:add_(1) end, ridge.ones(3)))
+  end)
+
+  it('refuses that its input changes before the way back', function()
+    local x = ridge.ones(3)
+    local w = ridge.ones(3):requires_grad_()
+    local y = ridge.recompute(function(a) return a * w end, x):sum()
+    x:add_(1)
+    assert.matches('was written to since', message(function() y:backward() end))
+  end)
+end)
+
+describe('what is kept', function()
+  it('is listed with the operation whose gradient reads it', function()
+    local x = ridge.ones(1000):requires_grad_()
+    local list = ridge.grad_saved((x * x):exp())
+    assert.are.equal(2, #list)
+    local by = {}
+    for _, e in ipairs(list) do by[e.op] = e end
+    assert.are.equal('result 1', by.exp.what)
+    assert.are.equal('input 1', by.mul.what)
+    assert.are.equal(2, by.mul.times)
+    assert.is_true(by.exp.bytes >= 4000)
+  end)
+end)
+
+describe('anomaly mode', function()
+  it('names the operation, the line and the module of the first nan', function()
+    local Bad = nn.class 'Bad'
+    function Bad.forward(_, x) return (x - 5):log() end
+    local net = nn.Sequential(nn.ReLU(), Bad())
+    local text = message(ridge.anomaly, net, ridge.ones(2))
+    assert.matches('log: made a nan', text)
+    assert.matches('function_spec.lua:%d+', text)
+    assert.matches('in nn.Sequential > Bad', text)
+  end)
+
+  it('names the line whose gradient it was', function()
+    local text = message(ridge.anomaly, function()
+      local x = ridge.zeros(2):requires_grad_()
+      local y = x:sqrt() -- this line
+      y:sum():backward()
+    end)
+    assert.matches('the gradient of the call at tests/lua/tensor/function_spec.lua:%d+: div', text)
+  end)
+
+  it('lets infinities through that were there before, and ends with the call', function()
+    local mask = ridge.zeros(2):fill_(-math.huge)
+    ridge.anomaly(function() return ridge.ones(2) + mask end)
+    local x = ridge.tensor({ -1 }):log():item()
+    assert.is_true(x ~= x)
+  end)
+end)
