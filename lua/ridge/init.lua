@@ -35,6 +35,7 @@ local LATE = {
   optim = 'ridge.optim', data = 'ridge.data',
   save = { 'ridge.train.file', 'save' }, load = { 'ridge.train.file', 'load' },
   Trainer = { 'ridge.train.trainer', 'Trainer' },
+  Stability = { 'ridge.train.stability', 'Stability' },
   Function = { 'ridge.tensor.function', 'Function' }, hook = { 'ridge.tensor.function', 'hook' },
   grad = { 'ridge.tensor.function', 'grad' },
   recompute = { 'ridge.tensor.recompute', 'recompute' },

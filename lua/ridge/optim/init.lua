@@ -113,6 +113,8 @@ M.Lion = Lion
 -- -- What goes with them ------------------------------------------------------------------------
 
 M.GradScaler = require 'ridge.optim.scaler'
+M.Clip = require 'ridge.optim.clip'
+M.Guard = require 'ridge.optim.guard'
 for name, value in pairs(require 'ridge.optim.schedule') do M[name] = value end
 
 return M

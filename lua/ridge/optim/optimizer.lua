@@ -17,7 +17,8 @@ local slot = ref.slot
 
 -- -- Parameters ---------------------------------------------------------------------------------
 
--- The tensors of a module, of a list of {tensor =}, or of tensors; each once, trainable ones.
+-- The tensors of a module, of a list of {tensor =}, or of tensors; each once, trainable ones. And
+-- their names, where they have any.
 local function tensors_of(given, what)
   if type(given) == 'table' and type(given.parameters) == 'function' then
     given = given:parameters()
@@ -27,20 +28,21 @@ local function tensors_of(given, what)
     blame.raise(('%s: parameters are a module, or a list of tensors, got %s'):format(what,
       blame.show(given)), 'EARG', what)
   end
-  local list, seen = {}, {}
+  local list, names, seen = {}, {}, {}
   for _, p in ipairs(given) do
-    local tensor, wanted = p, true
-    if type(p) == 'table' then tensor, wanted = p.tensor, p.trainable ~= false end
+    local tensor, wanted, name = p, true, nil
+    if type(p) == 'table' then tensor, wanted, name = p.tensor, p.trainable ~= false, p.name end
     ref.need(tensor, what)
     local key = tostring(ffi.cast('uintptr_t', ffi.cast('void *', tensor._t._storage)))
       .. ':' .. tostring(ffi.cast('uintptr_t', ffi.cast('void *', tensor._t._data)))
     if wanted and not seen[key] then -- shared weights are stepped once
       seen[key] = true
       list[#list + 1] = blame.within(what, function() return tensor:requires_grad_() end)
+      names[#list] = name
     end
   end
   if #list == 0 then blame.raise(what .. ': there are no parameters to train', 'EARG', what) end
-  return list
+  return list, names
 end
 
 local function filled(value, dtype, shape)
@@ -50,9 +52,9 @@ local function filled(value, dtype, shape)
 end
 
 -- One group: its tensors, its states, and the core's structure that names them.
-local function group_of(self, params, opts)
+local function group_of(self, params, names, opts)
   local n = #params
-  local group = { params = params, options = opts, base = opts.lr, states = {},
+  local group = { params = params, names = names, options = opts, base = opts.lr, states = {},
     rate = filled(opts.lr, 'f64', {}),
     count = filled(0, 'f64', { 1 }), inputs = ffi.new('rg_step_inputs'),
     param = ffi.new('rg_tensor *[?]', n), grad = ffi.new('const rg_tensor *[?]', n),
@@ -85,7 +87,8 @@ function Optimizer:init(given, opts)
     for name, value in pairs(each) do
       if name ~= 'params' then own[name] = value end
     end
-    self.groups[#self.groups + 1] = group_of(self, tensors_of(each.params, what),
+    local params, names = tensors_of(each.params, what)
+    self.groups[#self.groups + 1] = group_of(self, params, names,
       options.check(self.spec, own, what))
   end
 end

@@ -1,0 +1,116 @@
+-- SPDX-License-Identifier: MIT
+--- Steps that are looked at: what is not finite is dealt with, gradients are clipped, and every step
+--- gets a score. The manager of document 001, with its result fields.
+
+local C = require 'ridge.ffi.lib'
+local blame = require 'ridge.blame'
+local class = require('ridge.class').class
+local memory = require 'ridge.memory'
+local optim = require 'ridge.optim'
+local options = require 'ridge.options'
+local ref = require 'ridge.ffi.ref'
+
+local M = {}
+
+local Stability = class 'Stability'
+
+local SPEC = {
+  clip = { 'table', doc = 'options of optim.Clip; no clipping when left out' },
+  guard = { 'table', doc = 'options of optim.Guard; detecting alone when left out' },
+  loss_checking = { 'boolean', default = true,
+    doc = 'a loss that is not finite leaves the step out' },
+  history = { 'integer', default = 10000, min = 0, doc = 'rows that are kept' },
+}
+
+--- Look after the steps of an optimizer.
+---@param optimizer table one of ridge.optim
+---@param opts table|nil {clip = {...}, guard = {...}, loss_checking = true, history = 10000}
+-- >> net = ridge.nn.Linear(3, 2):train()
+-- >> watch = ridge.Stability(ridge.optim.Adam(net), {clip = {max_norm = 1}, guard = {kind = 'skip'}})
+function Stability:init(optimizer, opts)
+  if type(optimizer) ~= 'table' or type(optimizer.step) ~= 'function' then
+    blame.raise('Stability: an optimizer is expected, got ' .. blame.show(optimizer))
+  end
+  self.options = options.check(SPEC, opts, 'Stability')
+  self.optimizer = optimizer
+  self.guard = optim.Guard(self.options.guard)
+  self.clip = self.options.clip and optim.Clip(self.options.clip)
+  self.history, self.steps, self.taken = {}, 0, 0
+end
+
+-- 1 - 0.3 nan - 0.2 inf - 0.1 overflow - 0.1 clipping ratio, at least 0.
+local function score(nan, clipping)
+  local value = 1
+  if nan.nan_detected then value = value - 0.3 end
+  if nan.inf_detected then value = value - 0.2 end
+  if nan.overflow_detected then value = value - 0.1 end
+  return math.max(0, value - 0.1 * (clipping.clipping_ratio or 0))
+end
+
+local function machine()
+  local ram = tonumber(C.rg_machine_facts().ram_bytes)
+  local stats = memory.stats()
+  return { memory_usage_percent = ram > 0 and 100 * stats.live / ram or 0,
+    memory_mb = stats.live / 2 ^ 20, peak_memory_mb = stats.peak / 2 ^ 20 }
+end
+
+-- A loss that is nan or infinite: gradients made from it are not looked at.
+local function bad_loss(self, loss)
+  if loss == nil or not self.options.loss_checking then return false end
+  local value = ref.is(loss) and loss:item() or loss
+  return value ~= value or math.abs(value) == math.huge, value
+end
+
+--- Deal with the gradients that have arrived, and take the step unless it is to be left out.
+---@param loss Tensor|number|nil looked at first, if given
+---@return table result nan_stats (see optim.Guard), clipping_stats (see optim.Clip),
+---  stability_score, performance_metrics (memory_usage_percent, memory_mb, peak_memory_mb, step_ms),
+---  stepped, loss
+function Stability:step(loss)
+  local began = tonumber(C.rg_clock_ns())
+  local bad, value = bad_loss(self, loss)
+  local nan, clipping = nil, {}
+  local stepped = false
+  if bad then
+    nan = { nan_detected = value ~= value, inf_detected = value == value, overflow_detected = false,
+      handling_action = 'skipped', step = false, total_nan = self.guard.totals.nan,
+      total_inf = self.guard.totals.inf, total_overflow = self.guard.totals.overflow }
+  else
+    nan = self.guard:apply(self.optimizer)
+    if nan.step then
+      if self.clip then clipping = self.clip:apply(self.optimizer) end
+      self.optimizer:step()
+      stepped = true
+    end
+  end
+  self.steps, self.taken = self.steps + 1, self.taken + (stepped and 1 or 0)
+  local result = { nan_stats = nan, clipping_stats = clipping, stepped = stepped, loss = value,
+    stability_score = score(nan, clipping), performance_metrics = machine() }
+  result.performance_metrics.step_ms = (tonumber(C.rg_clock_ns()) - began) / 1e6
+  if #self.history < self.options.history then
+    self.history[#self.history + 1] = { step = self.steps, loss = value, stepped = stepped,
+      gradient_norm = clipping.gradient_norm, clipped_norm = clipping.clipped_norm,
+      clipping_ratio = clipping.clipping_ratio, nan = nan.nan, inf = nan.inf,
+      overflow = nan.overflow, action = nan.handling_action, score = result.stability_score }
+  end
+  return result
+end
+
+--- Steps seen and taken, and what was found in all.
+---@return table {steps, taken, total_nan, total_inf, total_overflow, mean_score}
+function Stability:summary()
+  local sum = 0
+  for _, row in ipairs(self.history) do sum = sum + row.score end
+  local t = self.guard.totals
+  return { steps = self.steps, taken = self.taken, total_nan = t.nan, total_inf = t.inf,
+    total_overflow = t.overflow, mean_score = #self.history > 0 and sum / #self.history or 1 }
+end
+
+function Stability:__tostring()
+  return ('Stability(%s, %s; %d of %d steps taken)'):format(tostring(self.guard),
+    self.clip and tostring(self.clip) or 'no clipping', self.taken, self.steps)
+end
+
+M.Stability = Stability
+
+return M

@@ -1,0 +1,214 @@
+-- SPDX-License-Identifier: MIT
+-- Clipping in seven ways, numbers that are not finite in seven ways, and the manager over both.
+
+local ridge = require 'ridge'
+local nn, optim = ridge.nn, ridge.optim
+
+local INF, NAN = math.huge, 0 / 0
+
+-- Two parameters whose gradients are these numbers.
+local function made(a, b, kind)
+  local net = nn.class 'Two'()
+  net:param('a', ridge.ones(#a))
+  net:param('b', ridge.ones(#b))
+  net:train()
+  local optimizer = (optim[kind or 'SGD'])(net, { lr = 1 })
+  local function arrive(x, y)
+    optimizer:zero_grad()
+    local u, v = net.a * 1, net.b * 1
+    u:backward(ridge.tensor(x))
+    v:backward(ridge.tensor(y))
+  end
+  arrive(a, b)
+  return net, optimizer, arrive
+end
+
+local function near(x, y) return math.abs(x - y) <= 1e-5 * math.max(1, math.abs(y)) end
+
+describe('clipping', function()
+  it('by norm brings the norm of all gradients down, or leaves it', function()
+    for _, kind in ipairs { 'norm', 'global_norm' } do
+      local net, optimizer = made({ 3, 0 }, { 0, 4 })
+      local found = optim.Clip { kind = kind, max_norm = 1 }:apply(optimizer)
+      assert.is_true(near(found.gradient_norm, 5) and near(found.clipped_norm, 1))
+      assert.is_true(near(found.clipping_ratio, 0.8))
+      assert.is_true(near(net.b.grad:tolist()[2], 0.8))
+      found = optim.Clip { kind = kind, max_norm = 10 }:apply(optimizer)
+      assert.are.equal(0, found.clipping_ratio)
+    end
+  end)
+
+  it('by value clamps every element', function()
+    local net, optimizer = made({ 3, -0.2 }, { -4 })
+    optim.Clip { kind = 'value', max_value = 0.5 }:apply(optimizer)
+    assert.is_true(net.a.grad:allclose(ridge.tensor { 0.5, -0.2 }))
+    assert.same({ -0.5 }, net.b.grad:tolist())
+  end)
+
+  it('adaptively takes the threshold from the norms before', function()
+    local _, optimizer, arrive = made({ 3 }, { 4 })
+    local clip = optim.Clip { kind = 'adaptive' }
+    assert.is_true(near(clip:apply(optimizer).adaptive_threshold, 0.1))
+    arrive({ 6 }, { 8 })
+    local found = clip:apply(optimizer)
+    assert.is_true(near(found.adaptive_threshold, 10) and near(found.gradient_norm, 10))
+    arrive({ 60 }, { 80 })
+    found = clip:apply(optimizer)
+    assert.is_true(near(found.adaptive_threshold, 15) and near(found.clipped_norm, 15))
+  end)
+
+  it('by layer has a threshold for each', function()
+    local net, optimizer = made({ 3, 4 }, { 0.5 })
+    local found = optim.Clip { kind = 'layer_wise', max_norm = 1,
+      layer_norm_thresholds = { a = 2.5 } }:apply(optimizer)
+    assert.is_true(near(net.a.grad:norm():item(), 2.5))
+    assert.same({ 0.5 }, net.b.grad:tolist())
+    assert.is_true(near(found.layer_clipping_ratios.a, 0.5))
+    assert.are.equal(0, found.layer_clipping_ratios.b)
+  end)
+
+  it('by percentile clamps at the value that so many are below', function()
+    local list = {}
+    for i = 1, 90 do list[i] = i * (i % 2 == 0 and 1 or -1) end
+    local net, optimizer = made(list, { 91, 92, 93, 94, 95, 96, 97, 98, 99, 100 })
+    local found = optim.Clip { kind = 'percentile', percentile_threshold = 95 }:apply(optimizer)
+    assert.is_true(near(found.percentile_threshold, 95))
+    assert.is_true(near(net.b.grad:max():item(), 95))
+    assert.are.equal(-89, net.a.grad:min():item())
+  end)
+
+  it('exponentially lets the threshold follow the norm', function()
+    local _, optimizer, arrive = made({ 3 }, { 4 })
+    local clip = optim.Clip { kind = 'exponential', max_norm = 1 }
+    assert.is_true(near(clip:apply(optimizer).exp_threshold, 0.9 + 0.5))
+    arrive({ 0 }, { 0 })
+    for _ = 1, 60 do clip:apply(optimizer) end
+    assert.is_true(near(clip:apply(optimizer).exp_threshold, 0.1))
+  end)
+end)
+
+describe('what is not finite', function()
+  local function look(kind, opts)
+    local net, optimizer = made({ 1, NAN, 2 }, { INF, -INF, 3e6, -4 }, opts and opts.with)
+    local guard = optim.Guard { kind = kind }
+    return net, optimizer, guard:apply(optimizer), guard
+  end
+
+  it('is counted by kind', function()
+    local _, _, found = look 'detect'
+    assert.are.equal('detected', found.handling_action)
+    assert.is_true(found.nan_detected and found.inf_detected and found.overflow_detected)
+    assert.same({ 1, 2, 1 }, { found.total_nan, found.total_inf, found.total_overflow })
+    local _, optimizer = made({ 1 }, { 2 })
+    local fine = optim.Guard():apply(optimizer)
+    assert.are.equal('none', fine.handling_action)
+    assert.is_true(fine.step)
+  end)
+
+  it('is replaced with its sign', function()
+    local net, optimizer, found = look 'replace'
+    assert.are.equal('replaced', found.handling_action)
+    assert.same({ 1, 0, 2 }, net.a.grad:tolist())
+    assert.same({ 1e6, -1e6, 1e6, -4 }, net.b.grad:tolist())
+    optimizer:step()
+    assert.are.equal(1, net.a:tolist()[2])
+  end)
+
+  it('leaves the step out when skipping, the moments of Adam too', function()
+    local net, optimizer = made({ 1, 2 }, { 3 }, 'Adam')
+    optimizer:step()
+    local watch = ridge.Stability(optimizer, { guard = { kind = 'skip' } })
+    net.a.grad:fill_(NAN)
+    local before = optimizer:state()['1.1.1']:clone()
+    local params = net.a:detach():clone()
+    local result = watch:step()
+    assert.is_false(result.stepped)
+    assert.are.equal('skipped', result.nan_stats.handling_action)
+    assert.are.equal(1, optimizer:steps())
+    assert.is_true(optimizer:state()['1.1.1']:equal(before) and net.a:detach():equal(params))
+  end)
+
+  it('is undone by restoring: parameters and moments of the last good step', function()
+    local net, optimizer, arrive = made({ 1, 2 }, { 3 }, 'Adam')
+    local watch = ridge.Stability(optimizer, { guard = { kind = 'restore' } })
+    for _ = 1, 3 do
+      arrive({ 1, 2 }, { 3 })
+      assert.is_true(watch:step().stepped)
+    end
+    arrive({ 1, 2 }, { 3 })
+    local good = net.a:detach():clone()
+    watch:step()
+    ridge.no_grad(function() net.a:fill_(NAN) end) -- something went wrong in between
+    arrive({ NAN, 1 }, { 3 })
+    local result = watch:step()
+    assert.are.equal('restored', result.nan_stats.handling_action)
+    assert.is_true(net.a:detach():equal(good)) -- as before the last good step
+    assert.are.equal(3, optimizer:steps())
+    arrive({ 1, 2 }, { 3 })
+    assert.is_true(watch:step().stepped)
+    -- at the first step there is nothing to undo
+    local other, second = made({ NAN }, { 1 })
+    assert.are.equal('restored', optim.Guard { kind = 'restore' }:apply(second).handling_action)
+    assert.same({ 1 }, other.a:tolist())
+  end)
+
+  it('is zeroed with its tensor, or with everything, or alone and the rest scaled', function()
+    local net, _, found = look 'gradient_zeroing'
+    assert.are.equal('gradients_zeroed', found.handling_action)
+    assert.same({ 0, 0, 0 }, net.a.grad:tolist())
+    net, _, found = look 'adaptive'
+    assert.are.equal('adaptive_zeroed_high', found.handling_action)
+    assert.same({ 0, 0, 0, 0 }, net.b.grad:tolist())
+    net, _, found = look 'gradient_scaling'
+    assert.are.equal('scaled_0.1', found.handling_action)
+    assert.is_true(net.a.grad:allclose(ridge.tensor { 0.1, 0, 0.2 }))
+    assert.is_true(net.b.grad:allclose(ridge.tensor { 0, 0, 0, -0.4 }))
+  end)
+
+  it('is dealt with by how much there is', function()
+    local function many(n, bad)
+      local list = {}
+      for i = 1, n do list[i] = i <= bad and NAN or 1 end
+      return made(list, { 1 })
+    end
+    local net, optimizer = many(399, 10)
+    assert.are.equal('adaptive_replaced_medium',
+      optim.Guard { kind = 'adaptive' }:apply(optimizer).handling_action)
+    assert.are.equal(389, net.a.grad:sum():item())
+    net, optimizer = many(399, 1)
+    assert.are.equal('adaptive_scaled_low',
+      optim.Guard { kind = 'adaptive' }:apply(optimizer).handling_action)
+    assert.is_true(near(net.a.grad:sum():item(), 39.8))
+    _, optimizer = many(399, 10)
+    assert.are.equal('scaled_0.3',
+      optim.Guard { kind = 'gradient_scaling' }:apply(optimizer).handling_action)
+    _, optimizer = many(399, 1)
+    assert.are.equal('scaled_0.7',
+      optim.Guard { kind = 'gradient_scaling' }:apply(optimizer).handling_action)
+  end)
+end)
+
+describe('the manager', function()
+  it('scores a step as document 001 does', function()
+    local _, optimizer = made({ 3 }, { 4 })
+    local watch = ridge.Stability(optimizer, { clip = { max_norm = 1 },
+      guard = { kind = 'replace' } })
+    local fine = watch:step(0.5)
+    assert.is_true(near(fine.stability_score, 1 - 0.1 * 0.8))
+    assert.are.equal(0.5, fine.loss)
+    assert.is_true(fine.performance_metrics.memory_usage_percent > 0)
+    local _, second = made({ NAN, INF }, { 2e6 })
+    local bad = ridge.Stability(second, { guard = { kind = 'replace' } }):step()
+    assert.is_true(near(bad.stability_score, 0.4) and bad.stepped)
+    assert.are.equal(1, #watch.history)
+  end)
+
+  it('leaves the step out for a loss that is not finite', function()
+    local net, optimizer = made({ 3 }, { 4 })
+    local watch = ridge.Stability(optimizer)
+    assert.is_false(watch:step(NAN).stepped)
+    assert.same({ 1 }, net.a:tolist())
+    local s = watch:summary()
+    assert.same({ 1, 0 }, { s.steps, s.taken })
+  end)
+end)
