@@ -36,6 +36,7 @@ local LATE = {
   save = { 'ridge.train.file', 'save' }, load = { 'ridge.train.file', 'load' },
   Trainer = { 'ridge.train.trainer', 'Trainer' },
   Stability = { 'ridge.train.stability', 'Stability' },
+  level = { 'ridge.train.level', 'apply' }, profiles = { 'ridge.train.level', 'profile' },
   Function = { 'ridge.tensor.function', 'Function' }, hook = { 'ridge.tensor.function', 'hook' },
   grad = { 'ridge.tensor.function', 'grad' },
   recompute = { 'ridge.tensor.recompute', 'recompute' },

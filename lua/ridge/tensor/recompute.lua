@@ -104,6 +104,10 @@ function M.recompute(f, ...)
     end
   end
   local results = { grad.no_grad(f, ...) }
+  if C.rg_capturing() == 1 and select(2, standing()) ~= offset then
+    blame.raise('recompute: a plan draws new random numbers each time, and both passes of a part '
+      .. 'need the same; leave out dropout, recompute or capture')
+  end
   for at, x in pairs(inputs) do
     if C.rg_tensor_version(x._t) ~= versions[at] then
       blame.raise(('recompute: argument %d, %s, was written to: computing it again would begin '

@@ -6,8 +6,11 @@ local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local canonical = require 'ridge.store.canonical'
 local class = require('ridge.class').class
+local Batch = require 'ridge.train.batch'
+local Stability = require('ridge.train.stability').Stability
 local file = require 'ridge.train.file'
 local grad = require 'ridge.tensor.grad'
+local level = require 'ridge.train.level'
 local memory = require 'ridge.memory'
 local nn = require 'ridge.nn'
 local options = require 'ridge.options'
@@ -15,6 +18,8 @@ local options = require 'ridge.options'
 local M = {}
 
 local Trainer = class 'Trainer'
+
+local function seconds_now() return tonumber(C.rg_clock_ns()) / 1e9 end
 
 local SPEC = {
   optimizer = { 'table', required = true, doc = 'one of ridge.optim' },
@@ -24,6 +29,11 @@ local SPEC = {
   accumulate = { 'integer', default = 1, min = 1, doc = 'batches whose gradients make one step' },
   autocast = { 'string', choices = { 'bf16', 'f16' }, doc = 'compute products in' },
   scaler = { 'table', doc = 'a GradScaler, for f16' },
+  compile = { 'boolean', doc = 'forward and back of a batch as a plan' },
+  split = { 'boolean', default = false,
+    doc = 'work a batch off in parts when memory does not suffice' },
+  level = { 'string', doc = 'basic, advanced, ultra: switches what it names, and says so' },
+  stability = { 'table', doc = 'options of ridge.Stability, which then takes the steps' },
   folder = { 'string', doc = 'for checkpoints: last and best' },
   patience = { 'integer', min = 1, doc = 'epochs without a better loss before it stops' },
   say = { 'function', doc = 'called with a line for each epoch; print when left out' },
@@ -32,41 +42,58 @@ local SPEC = {
 --- Set up.
 ---@param model table a module
 ---@param opts table {optimizer =, loss =, schedule =, clip =, accumulate = 1, autocast =, scaler =,
----  folder =, patience =, say =}
+---  compile =, split = false, level =, stability =, folder =, patience =, say =}
 -- >> net = ridge.nn.Linear(3, 2, {seed = 1})
 -- >> trainer = ridge.Trainer(net, {optimizer = ridge.optim.Adam(net)})
 function Trainer:init(model, opts)
   if not nn.is_module(model) then
     blame.raise(('Trainer: a module is expected, got %s'):format(blame.show(model)), 'EARG')
   end
-  self.options = options.check(SPEC, opts, 'Trainer')
-  self.model, self.optimizer = model, self.options.optimizer
-  self.loss = self.options.loss or nn.cross_entropy
+  local o = options.check(SPEC, opts, 'Trainer')
+  self.options, self.model, self.optimizer = o, model, o.optimizer
+  self.loss = o.loss or nn.cross_entropy
   if not blame.callable(self.loss) then
     blame.raise('Trainer: the loss is a function of output and target, or a module', 'EARG')
   end
   self.history, self.epoch, self.best, self.waited = {}, 0, math.huge, 0
-  self.say = self.options.say or print
+  self.curve, self.trained_s = {}, 0
+  self.say = o.say or print
+  if o.level then
+    for name, value in pairs((level.apply(model, o.level, nil, self.say))) do
+      if not opts[name] then o[name] = value end -- what the user says wins
+    end
+  end
+  if o.stability and (o.scaler or o.clip) then
+    blame.raise('Trainer: with stability, clipping is an option of it, and a scaler has its own '
+      .. 'way with what is not finite', 'EARG')
+  end
+  self.stability = o.stability and Stability(o.optimizer, o.stability)
+  self.batch = Batch(model, self.loss, { autocast = o.autocast, scaler = o.scaler,
+    compile = o.compile, split = o.split, say = self.say })
 end
 
 -- -- One epoch ------------------------------------------------------------------------------------
 
-local function forward(self, x)
-  local kind = self.options.autocast
-  if not kind then return self.model(x) end
-  return require('ridge').autocast(kind, self.model, x)
-end
-
 -- Take the step that a group of batches has made.
-local function step(self)
+local function step(self, loss)
   local o = self.options
-  if o.scaler then
+  if self.stability then
+    self.stability:step(loss)
+  elseif o.scaler then
     o.scaler:step(self.optimizer, { clip = o.clip })
   else
     self.optimizer:step { scale = o.clip and self.optimizer:clip(o.clip) or nil }
   end
   if o.schedule then o.schedule:step() end
-  self.optimizer:zero_grad()
+  self.optimizer:zero_grad { set = o.compile } -- a plan adds to gradients that are there
+end
+
+-- A loss that is nan must not reach the parameters; who looks after that is asked first.
+local function check(self, loss, batch)
+  if loss ~= loss and not self.options.scaler and not self.stability then
+    blame.raise(('Trainer: the loss of batch %d in epoch %d is nan'):format(batch,
+      self.epoch + 1), 'EARG')
+  end
 end
 
 -- Batches of one group share a step: each loss counts by its part of the group's batches, of the
@@ -74,26 +101,29 @@ end
 local function train(self, loader)
   local o = self.options
   local sum, rows, done, all = 0, 0, 0, loader:len()
+  local began = seconds_now()
   self.model:train()
   self.optimizer:zero_grad()
   for x, y in loader:each() do
     local group = math.min(o.accumulate, all - math.floor(done / o.accumulate) * o.accumulate)
-    local value = memory.scope(function()
-      local loss = self.loss(forward(self, x), y)
-      local found = loss:item()
-      if found ~= found and not o.scaler then -- before it reaches the parameters
-        blame.raise(('Trainer: the loss of batch %d in epoch %d is nan'):format(done + 1,
-          self.epoch + 1), 'EARG')
+    local at_begin = done % o.accumulate == 0
+    local loss = self.batch:run(x, y, 1 / group, function()
+      if not at_begin then
+        blame.raise('Trainer: memory does not suffice for a batch, and what came before it in the '
+          .. 'same step cannot be kept apart; use smaller batches with accumulate', 'ENOMEM')
       end
-      local part = group > 1 and loss * (1 / group) or loss
-      part = o.scaler and o.scaler:scale(part) or part
-      part:backward()
-      return found
+      self.optimizer:zero_grad()
     end)
+    check(self, loss, done + 1)
     done = done + 1
-    if done % o.accumulate == 0 or done == all then step(self) end
-    sum, rows = sum + value * x:size(1), rows + x:size(1)
+    if done % o.accumulate == 0 or done == all then
+      memory.scope(function() step(self, loss) end)
+      self.curve[#self.curve + 1] = { step = #self.curve + 1, loss = loss,
+        seconds = self.trained_s + seconds_now() - began }
+    end
+    sum, rows = sum + loss * x:size(1), rows + x:size(1)
   end
+  self.trained_s = self.trained_s + seconds_now() - began
   return sum / rows, rows
 end
 
@@ -107,7 +137,7 @@ function Trainer:validate(loader)
   local sum, rows, right = 0, 0, nil
   for x, y in loader:each() do
     grad.no_grad(memory.scope, function()
-      local output = forward(self, x)
+      local output = self.batch:forward(x)
       sum = sum + self.loss(output, y):item() * x:size(1)
       rows = rows + x:size(1)
       if y.dtype == 'u8' or y.dtype == 'i64' or y.dtype == 'i32' then
