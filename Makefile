@@ -82,7 +82,7 @@ $(BUILD)/git.h: .PHONY_git
 	@scripts/git_facts >$@.new && { cmp -s $@.new $@ || cp $@.new $@; }; rm -f $@.new
 .PHONY: .PHONY_git
 
-$(BUILD)/libridge.so: $(OBJ)
+$(BUILD)/libridge.so: $(OBJ) $(BUILD)/obj/lua/worker.o
 	$(call show,ld $@)$(CC) -shared -fopenmp $(EXTRA) -o $@ $^ $(LDLIBS)
 
 # -- the LuaJIT host ------------------------------------------------------------
@@ -98,7 +98,8 @@ $(BUILD)/ridge: $(OBJ) $(HOSTOBJ)
 ridge: $(BUILD)/ridge
 	@ln -sf $(BUILD)/ridge ridge
 # core and sources as a Lua module, for plain luajit: neither prompt nor signals
-MODULEOBJ := $(BUILD)/obj/lua/embed.o $(BUILD)/obj/lua/terminal.o $(BUILD)/obj/embedded.o
+MODULEOBJ := $(BUILD)/obj/lua/embed.o $(BUILD)/obj/lua/terminal.o $(BUILD)/obj/lua/worker.o \
+  $(BUILD)/obj/embedded.o
 $(BUILD)/ridge.so: $(OBJ) $(MODULEOBJ)
 	$(call show,ld $@)$(CC) -shared -fopenmp $(EXTRA) -o $@ $^ $(LDLIBS)
 

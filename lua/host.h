@@ -3,9 +3,9 @@
 ** What the C files of the host share.  They build one Lua table, package.loaded["ridge.host"], each
 ** file its own part of it: embed.c the sources, terminal.c what the terminal is, interrupt.c
 ** Ctrl-C, editor.c the line editor, settings.c the flags of the command line, sample.c where Lua
-** is.  The last four exist
-** in the program only; embed.c and terminal.c are also linked into ridge.so, the module that plain
-** luajit loads.
+** is.  The last four exist in the program only; embed.c and terminal.c are also linked into
+** ridge.so, the module that plain luajit loads.  worker.c has nothing to do with this table and is
+** part of the library.
 */
 #ifndef RIDGE_HOST_H
 #define RIDGE_HOST_H

@@ -71,6 +71,70 @@ function File:read(buffer, n)
   return done
 end
 
+local CHUNK = 2 ^ 20
+
+--- Exactly so many bytes, and then the end of the file. Room grows with what is really there: a
+--- damaged header takes no memory.
+---@param bytes number
+---@param elements string what they are, for errors: 'its 12 elements'
+---@return any buffer uint8_t[?]
+function File:exactly(bytes, elements)
+  local parts, got = {}, 0
+  while got < bytes do
+    local n = math.min(CHUNK, bytes - got)
+    local part = ffi.new('uint8_t[?]', n)
+    local read = self:read(part, n)
+    got = got + read
+    parts[#parts + 1] = { part, read }
+    if read < n then
+      blame.raise(('%s: %s is cut off: %d of %d bytes are there'):format(self.what, self.path, got,
+        bytes), 'EFORMAT', self.what)
+    end
+  end
+  if self:read(ffi.new 'uint8_t[1]', 1) > 0 then
+    blame.raise(('%s: %s goes on behind %s'):format(self.what, self.path, elements), 'EFORMAT',
+      self.what)
+  end
+  local all, at = ffi.new('uint8_t[?]', math.max(bytes, 1)), 0
+  for _, part in ipairs(parts) do
+    ffi.copy(all + at, part[1], part[2])
+    at = at + part[2]
+  end
+  return all
+end
+
+--- Everything there is, as a string; more than `most` bytes is an error.
+---@param most number
+---@return string
+function File:text(most)
+  local buffer, parts, got = ffi.new('uint8_t[?]', CHUNK), {}, 0
+  repeat
+    local n = self:read(buffer, CHUNK)
+    got = got + n
+    if got > most then
+      blame.raise(('%s: %s has more than %d bytes'):format(self.what, self.path, most), 'EFORMAT',
+        self.what)
+    end
+    parts[#parts + 1] = ffi.string(buffer, n)
+  until n < CHUNK
+  return table.concat(parts)
+end
+
+--- Call f with an open file, which is closed whatever happens.
+---@param path string
+---@param what string the function asking, for errors
+---@param f function
+---@return any what f returns
+function M.with(path, what, f)
+  local file = M.open(path, what)
+  local function finish(ok, ...)
+    file:close()
+    if not ok then error((...), 0) end
+    return ...
+  end
+  return finish(pcall(f, file))
+end
+
 --- Close it.
 function File:close()
   lib.gzclose(ffi.gc(self.handle, nil))

@@ -16,7 +16,6 @@ local M = {}
 local TYPE = { [0x08] = { 'u8', 1 }, [0x09] = { 'i8', 1 }, [0x0C] = { 'i32', 4 },
   [0x0D] = { 'f32', 4 }, [0x0E] = { 'f64', 8 } }
 local MOST = 2 ^ 36 -- bytes: more in a header is a damaged one
-local CHUNK = 2 ^ 20
 
 local function wrong(path, text, ...)
   blame.raise(('data.idx: %s %s'):format(path, text:format(...)), 'EFORMAT')
@@ -57,38 +56,14 @@ local function turn(buffer, n, size)
   end
 end
 
--- The elements. Room grows with what is really there: a damaged header takes no memory.
-local function elements(f, path, bytes, size)
-  local parts, got = {}, 0
-  while got < bytes do
-    local n = math.min(CHUNK, bytes - got)
-    local part = ffi.new('uint8_t[?]', n)
-    local read = f:read(part, n)
-    got = got + read
-    parts[#parts + 1] = { part, read }
-    if read < n then wrong(path, 'is cut off: %d of %d bytes are there', got, bytes) end
-  end
-  if f:read(ffi.new 'uint8_t[1]', 1) > 0 then
-    wrong(path, 'goes on behind its %d elements', bytes / size)
-  end
-  return parts
-end
-
 --- The tensor an IDX file holds; plain or packed by gzip.
 ---@param path string
 ---@return Tensor u8, i8, i32, f32 or f64
 function M.read(path)
-  local f = file.open(path, 'data.idx')
-  local ok, result = pcall(function()
+  return file.with(path, 'data.idx', function(f)
     local shape, count, kind = header(f, path)
     local bytes = count * kind[2]
-    local parts = elements(f, path, bytes, kind[2])
-    local all = ffi.new('uint8_t[?]', math.max(bytes, 1))
-    local at = 0
-    for _, part in ipairs(parts) do
-      ffi.copy(all + at, part[1], part[2])
-      at = at + part[2]
-    end
+    local all = f:exactly(bytes, ('its %d elements'):format(count))
     turn(all, bytes, kind[2])
     local sizes = { unpack(shape) }
     sizes[#sizes + 1] = { dtype = kind[1] }
@@ -96,9 +71,6 @@ function M.read(path)
     call.check(C.rg_tensor_write(x._t, all, bytes))
     return x
   end)
-  f:close()
-  if not ok then error(result, 0) end
-  return result
 end
 
 return M

@@ -3,10 +3,18 @@
 
 local blame = require 'ridge.blame'
 local idx = require 'ridge.data.idx'
+local late = require 'ridge.late'
 local loader = require 'ridge.data.loader'
+local rows = require 'ridge.data.rows'
 local segments = require 'ridge.data.segments'
 
-local M = { idx = idx.read, Loader = loader.Loader, segments = segments.segments }
+local M = { idx = idx.read, Loader = loader.Loader, rows = rows.rows,
+  segments = segments.segments }
+
+local LATE = {
+  npy = { 'ridge.data.npy', 'read' }, csv = { 'ridge.data.csv', 'read' },
+  cifar = { 'ridge.data.cifar', 'read' }, text = { 'ridge.data.text', 'read' },
+}
 
 local function exists(path)
   local f = io.open(path, 'rb')
@@ -42,4 +50,4 @@ function M.mnist(folder)
   return out
 end
 
-return M
+return late.namespace(M, LATE, 'data')

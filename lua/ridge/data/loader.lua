@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- Batches of tensors, in another order each epoch.
 
+local ffi = require 'ffi'
 local call = require 'ridge.ffi.call'
 local ref = require 'ridge.ffi.ref'
 local C = require 'ridge.ffi.lib'
@@ -8,7 +9,9 @@ local blame = require 'ridge.blame'
 local class = require('ridge.class').class
 local make = require 'ridge.tensor.make'
 local options = require 'ridge.options'
+local Pool = require 'ridge.data.pool'
 local random = require 'ridge.random'
+local rows = require 'ridge.data.rows'
 
 local M = {}
 
@@ -22,38 +25,68 @@ local SPEC = {
   seed = { 'integer', min = 0, max = 2 ^ 53,
     doc = 'of the orders; one from the default stream when left out' },
   drop_last = { 'boolean', default = false, doc = 'leave out a last batch that is not full' },
+  workers = { 'integer', default = 0, min = 0, max = 256,
+    doc = 'threads that gather batches; they stay from epoch to epoch' },
+  prefetch = { 'integer', default = 2, min = 1, max = 16, doc = 'batches ahead, for each thread' },
+  transform = { 'function', doc = 'f(number, row, ...) that changes each row, in the threads' },
 }
 
-local function rows_of(x) return x._t._ndim > 0 and tonumber(x._t._shape[0]) or 0 end
+local function rows_of(x)
+  if not ref.is(x) then return x.rows end
+  return x._t._ndim > 0 and tonumber(x._t._shape[0]) or 0
+end
 
---- Batches over the first axis of some tensors.
----@param tensors Tensor[] each with the same number of rows
----@param opts table|nil {batch = 32, shuffle = true, seed =, drop_last = false}
--- >> loader = ridge.data.Loader({ridge.randn(10, 3), ridge.zeros(10)}, {batch = 4, seed = 1})
--- >> for x, y in loader:each() do print(x:describe(), y:describe()) end
-function Loader:init(tensors, opts)
-  opts = options.check(SPEC, opts, 'data.Loader')
-  if ref.is(tensors) then tensors = { tensors } end
-  if type(tensors) ~= 'table' or #tensors == 0 then
-    blame.raise('data.Loader: a list of tensors is expected', 'EARG')
-  end
-  for i, x in ipairs(tensors) do
-    ref.need(x, 'data.Loader')
-    if rows_of(x) ~= rows_of(tensors[1]) then
+local function check_sources(list)
+  for i, x in ipairs(list) do
+    if not rows.is(x) then ref.need(x, 'data.Loader') end
+    if rows_of(x) ~= rows_of(list[1]) then
       blame.raise(('data.Loader: tensor %d has %d rows and the first %d'):format(i, rows_of(x),
-        rows_of(tensors[1])), 'ESHAPE')
+        rows_of(list[1])), 'ESHAPE')
     end
   end
-  self.rows = rows_of(tensors[1])
+end
+
+--- Batches over the first axis of some tensors, or of rows in files (ridge.data.rows).
+---
+--- With workers, threads gather the batches ahead while others compute; `transform` runs there, in
+--- a Lua state for each: it sees nothing of this one, gets the number of the row (from 0) and a
+--- pointer to the row's numbers in each source, and writes what it likes. Which batches there are
+--- does not depend on the number of threads.
+---@param sources Tensor[] each with the same number of rows
+---@param opts table|nil {batch = 32, shuffle = true, seed =, drop_last = false, workers = 0,
+---  prefetch = 2, transform =}
+-- >> loader = ridge.data.Loader({ridge.randn(10, 3), ridge.zeros(10)}, {batch = 4, seed = 1})
+-- >> for x, y in loader:each() do print(x:describe(), y:describe()) end
+function Loader:init(sources, opts)
+  opts = options.check(SPEC, opts, 'data.Loader')
+  if ref.is(sources) or rows.is(sources) then sources = { sources } end
+  if type(sources) ~= 'table' or #sources == 0 then
+    blame.raise('data.Loader: a list of tensors is expected', 'EARG')
+  end
+  check_sources(sources)
+  self.rows = rows_of(sources[1])
   if self.rows == 0 then blame.raise('data.Loader: the data set is empty', 'EARG') end
   if opts.drop_last and opts.batch > self.rows then
     blame.raise(('data.Loader: a batch of %d is larger than the %d rows there are, and drop_last '
       .. 'leaves none'):format(opts.batch, self.rows), 'EARG')
   end
-  self.tensors, self.batch, self.drop_last = tensors, opts.batch, opts.drop_last
+  self.sources, self.batch, self.drop_last = sources, opts.batch, opts.drop_last
+  local files = false
+  for _, x in ipairs(sources) do files = files or rows.is(x) end
+  if opts.workers > 0 or opts.transform or files then
+    self.pool = Pool(sources, opts.workers, opts.prefetch, opts.transform)
+  end
   if opts.shuffle then
     self.generator = random.generator(opts.seed or make.randint(0, 2 ^ 31, 1):item())
   end
+end
+
+--- Let threads gather the batches from the next epoch on, where none do yet.
+---@param workers number
+---@return table self
+function Loader:start(workers)
+  if not self.pool and workers > 0 then self.pool = Pool(self.sources, workers, 2) end
+  return self
 end
 
 --- How many batches an epoch has.
@@ -65,14 +98,16 @@ end
 
 -- All row numbers in a random order (Fisher and Yates; Durstenfeld, 1964).
 local function shuffled(self)
-  local n, list = self.rows, {}
-  for i = 1, n do list[i] = i - 1 end
-  local draws = make.rand(n, { generator = self.generator, dtype = 'f64' }):tolist()
-  for i = n, 2, -1 do
-    local j = math.floor(draws[i] * i) + 1
+  local n = self.rows
+  local list = ffi.new('int64_t[?]', n)
+  for i = 0, n - 1 do list[i] = i end
+  local draws = make.rand(n, { generator = self.generator, dtype = 'f64' })
+  local u = ffi.cast('const double *', draws._t._data)
+  for i = n - 1, 1, -1 do
+    local j = math.floor(u[i] * (i + 1))
     list[i], list[j] = list[j], list[i]
   end
-  return make.tensor(list, { dtype = 'i64' })
+  return list
 end
 
 local function taken(x, index)
@@ -81,18 +116,43 @@ local function taken(x, index)
   return ref.wrap(slot[0])
 end
 
+-- Numbers of rows first .. first + n - 1 of an order, as a tensor.
+local function part_of(order, first, n)
+  local index = make.empty(n, { dtype = 'i64' })
+  call.check(C.rg_tensor_write(index._t, order + first, n * 8))
+  return index
+end
+
+-- Batches that threads gathered: as many are ordered ahead as there is room for.
+local function from_pool(self, order)
+  local pool, n, all = self.pool, self.rows, self:len()
+  local at, ordered, taken_ = 0, 0, 0
+  pool:clear()
+  return function()
+    while ordered < all and pool:has_room() do
+      local size = math.min(self.batch, n - at)
+      pool:order(order, at, size)
+      at, ordered = at + size, ordered + 1
+    end
+    if taken_ == all then return nil end
+    taken_ = taken_ + 1
+    return pool:next()
+  end
+end
+
 --- One epoch: for x, y in loader:each() do ... end. In an order of its own each time.
 ---@return function iterator
 function Loader:each()
   local order = self.generator and shuffled(self)
+  if self.pool then return from_pool(self, order) end
   local at, n, all = 0, self.rows, self:len()
   local done = 0
   return function()
     if done == all then return nil end
     local size = math.min(self.batch, n - at)
     local out = {}
-    local index = order and order:narrow(1, at + 1, size)
-    for i, x in ipairs(self.tensors) do
+    local index = order and part_of(order, at, size)
+    for i, x in ipairs(self.sources) do
       out[i] = index and taken(x, index) or x:narrow(1, at + 1, size)
     end
     at, done = at + size, done + 1
@@ -119,7 +179,8 @@ function Loader:go_on(state)
 end
 
 function Loader:__tostring()
-  return ('data.Loader(%d rows in %d batches of %d)'):format(self.rows, self:len(), self.batch)
+  return ('data.Loader(%d rows in %d batches of %d%s)'):format(self.rows, self:len(), self.batch,
+    self.pool and (', %d threads'):format(self.pool.workers) or '')
 end
 
 M.Loader = Loader

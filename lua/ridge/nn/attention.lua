@@ -198,7 +198,9 @@ function Block:init(n, opts)
   local hidden = opts.hidden or 4 * n
   self.norm1 = self:child('norm1', norm.LayerNorm(n, { eps = opts.eps }))
   self.attention = self:child('attention', Attention(n, { heads = opts.heads, causal = opts.causal,
-    dropout = opts.dropout, seed = opts.seed and seed() * 2 % 2 ^ 52 }))
+    dropout = opts.dropout, kind = opts.kind, mask = opts.mask, block = opts.block,
+    features = opts.features, kernel = opts.kernel,
+    seed = opts.seed and seed() * 2 % 2 ^ 52 }))
   self.norm2 = self:child('norm2', norm.LayerNorm(n, { eps = opts.eps }))
   self.up = self:child('up', layer.Linear(n, hidden, { seed = seed() }))
   self.down = self:child('down', layer.Linear(hidden, n, { seed = seed() }))

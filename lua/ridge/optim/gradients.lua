@@ -23,6 +23,7 @@ end
 
 --- Call f while nothing is remembered for gradients.
 ---@param f function
+---@param ... any its arguments
 ---@return any
 function M.quietly(f, ...)
   return grad.no_grad(f, ...)

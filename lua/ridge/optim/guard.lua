@@ -168,8 +168,8 @@ end
 --- Look at the gradients that an optimizer is about to use, and deal with what is not finite.
 ---@param optimizer table
 ---@return table found nan_detected, inf_detected, overflow_detected, handling_action ('none' or
----  what was done), nan, inf and overflow elements now, total_nan, total_inf, total_overflow so far,
----  step (may the step be taken?)
+---  what was done), nan, inf and overflow elements now, total_nan, total_inf, total_overflow so
+---  far, step (may the step be taken?)
 function Guard:apply(optimizer)
   if type(optimizer) ~= 'table' or type(optimizer.groups) ~= 'table' then
     blame.raise('optim.Guard: an optimizer is expected, got ' .. blame.show(optimizer))

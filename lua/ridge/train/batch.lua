@@ -41,7 +41,7 @@ end
 
 -- Gradients that are there already are added to in place, which a plan can do again and again: the
 -- first batch of a shape therefore runs by itself.
-local function by_plan(self, x, y, share)
+local function by_plan(self, x, y, share, again)
   local key = ('%s|%s|%g'):format(x:describe(), y:describe(), share)
   local known = self.plans[key]
   if known then
@@ -61,8 +61,10 @@ local function by_plan(self, x, y, share)
     self.options.compile = false
     self.options.say('no plan of the step, it goes on without: ' .. (blame.is_error(found)
       and found.message or tostring(found)))
-    error(found, 0)
+    again() -- what was added before it failed
+    return nil
   end
+  C.rg_scope_keep(found.results[1]._t) -- it outlives the scope of this batch
   made.plan = found
   self.plans[key] = made
   return found.results[1]:item()
@@ -97,7 +99,7 @@ end
 ---@return number loss
 function Batch:run(x, y, share, again)
   if self.options.compile then
-    local loss = memory.scope(function() return by_plan(self, x, y, share) end)
+    local loss = memory.scope(function() return by_plan(self, x, y, share, again) end)
     if loss then return loss end
   end
   while true do

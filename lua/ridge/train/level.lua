@@ -82,7 +82,7 @@ function SWITCH.recompute(model)
       end
     end
   end
-  if n == 0 then return nil, 'the model has no chain of blocks that could keep only their inputs' end
+  if n == 0 then return nil, 'the model has no chain of blocks to keep only the inputs of' end
   return ('%d blocks keep their input alone'):format(n)
 end
 

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
---- Steps that are looked at: what is not finite is dealt with, gradients are clipped, and every step
---- gets a score. The manager of document 001, with its result fields.
+--- Steps that are looked at: what is not finite is dealt with, gradients are clipped, and every
+--- step gets a score. The manager of document 001, with its result fields.
 
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
@@ -26,7 +26,7 @@ local SPEC = {
 ---@param optimizer table one of ridge.optim
 ---@param opts table|nil {clip = {...}, guard = {...}, loss_checking = true, history = 10000}
 -- >> net = ridge.nn.Linear(3, 2):train()
--- >> watch = ridge.Stability(ridge.optim.Adam(net), {clip = {max_norm = 1}, guard = {kind = 'skip'}})
+-- >> watch = ridge.Stability(ridge.optim.Adam(net), {guard = {kind = 'skip'}})
 function Stability:init(optimizer, opts)
   if type(optimizer) ~= 'table' or type(optimizer.step) ~= 'function' then
     blame.raise('Stability: an optimizer is expected, got ' .. blame.show(optimizer))
@@ -64,16 +64,18 @@ end
 --- Deal with the gradients that have arrived, and take the step unless it is to be left out.
 ---@param loss Tensor|number|nil looked at first, if given
 ---@return table result nan_stats (see optim.Guard), clipping_stats (see optim.Clip),
----  stability_score, performance_metrics (memory_usage_percent, memory_mb, peak_memory_mb, step_ms),
----  stepped, loss
+---  stability_score, performance_metrics (memory_usage_percent, memory_mb, peak_memory_mb,
+---  step_ms), stepped, loss
 function Stability:step(loss)
   local began = tonumber(C.rg_clock_ns())
   local bad, value = bad_loss(self, loss)
-  local nan, clipping = nil, {}
+  local nan
+  local clipping = {}
   local stepped = false
   if bad then
-    nan = { nan_detected = value ~= value, inf_detected = value == value, overflow_detected = false,
-      handling_action = 'skipped', step = false, total_nan = self.guard.totals.nan,
+    nan = { nan_detected = value ~= value, inf_detected = value == value,
+      overflow_detected = false, handling_action = 'skipped', step = false,
+      total_nan = self.guard.totals.nan,
       total_inf = self.guard.totals.inf, total_overflow = self.guard.totals.overflow }
   else
     nan = self.guard:apply(self.optimizer)

@@ -30,6 +30,7 @@ local SPEC = {
   autocast = { 'string', choices = { 'bf16', 'f16' }, doc = 'compute products in' },
   scaler = { 'table', doc = 'a GradScaler, for f16' },
   compile = { 'boolean', doc = 'forward and back of a batch as a plan' },
+  workers = { 'integer', min = 0, doc = 'threads that the level gives to a loader' },
   split = { 'boolean', default = false,
     doc = 'work a batch off in parts when memory does not suffice' },
   level = { 'string', doc = 'basic, advanced, ultra: switches what it names, and says so' },
@@ -103,7 +104,7 @@ local function train(self, loader)
   local sum, rows, done, all = 0, 0, 0, loader:len()
   local began = seconds_now()
   self.model:train()
-  self.optimizer:zero_grad()
+  self.optimizer:zero_grad { set = o.compile } -- what plans add to stays where it is
   for x, y in loader:each() do
     local group = math.min(o.accumulate, all - math.floor(done / o.accumulate) * o.accumulate)
     local at_begin = done % o.accumulate == 0
@@ -112,7 +113,7 @@ local function train(self, loader)
         blame.raise('Trainer: memory does not suffice for a batch, and what came before it in the '
           .. 'same step cannot be kept apart; use smaller batches with accumulate', 'ENOMEM')
       end
-      self.optimizer:zero_grad()
+      self.optimizer:zero_grad { set = o.compile }
     end)
     check(self, loss, done + 1)
     done = done + 1
@@ -272,6 +273,7 @@ function Trainer:fit(loader, opts)
   if type(loader) ~= 'table' or type(loader.each) ~= 'function' then
     blame.raise(('Trainer:fit: a loader is expected, got %s'):format(blame.show(loader)), 'EARG')
   end
+  if self.options.workers and loader.start then loader:start(self.options.workers) end
   local stopped
   while self.epoch < opts.epochs and not stopped do
     memory.reset_peak()

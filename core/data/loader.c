@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Threads that gather the rows of batches.
+**
+** Batches stand in a ring: ordered by one thread, gathered by any, taken in their order.  A thread
+** gathers a whole batch, so that what it does to it needs no other; how many there are shows in
+** nothing but the time.
+*/
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "ridge/data.h"
+#include "tensor/tensor.h"
+
+enum { FIELDS = 8, MESSAGE = 256, WORKERS = 256, ROOM = 4096 };
+
+typedef enum stage { FREE, ORDERED, UNDER_WAY, DONE, FAILED } stage;
+
+typedef struct batch {
+  stage stage;
+  int64_t *index;
+  int64_t count;
+  int64_t index_room;
+  rg_tensor *out[FIELDS];
+  rg_status status;
+  char message[MESSAGE];
+} batch;
+
+struct rg_loader {
+  rg_field field[FIELDS];
+  int32_t n;
+  rg_transform transform;
+  bool transforms;
+  pthread_mutex_t lock;
+  pthread_cond_t ordered;
+  pthread_cond_t done;
+  bool ending;
+  batch *ring;
+  int32_t room;
+  int64_t first; /* the oldest batch that was not taken */
+  int64_t next;  /* the next one to be ordered */
+  int64_t work;  /* the next one to be gathered */
+  int32_t workers;
+  pthread_t thread[WORKERS];
+  /* without threads: the caller's own */
+  void *own;
+  bool own_open;
+  char *own_row;
+};
+
+/* -- Rows ------------------------------------------------------------------------------------- */
+
+static rg_status read_row(const rg_field *f, int64_t row, char *to, char *message)
+{
+  int64_t bytes = f->numbers * rg_dtype_bytes(f->dtype);
+  int64_t got = 0;
+
+  while (got < bytes) {
+    ssize_t n =
+        pread(f->file, to + got, (size_t)(bytes - got), (off_t)(f->offset + row * bytes + got));
+
+    if (n < 0 && errno == EINTR) {
+      continue;
+    }
+    if (n < 0) {
+      (void)snprintf(message, MESSAGE, "row %lld cannot be read: %s", (long long)row,
+                     strerror(errno));
+      return RG_EIO;
+    }
+    if (n == 0) {
+      (void)snprintf(message, MESSAGE, "row %lld is cut off: %lld of %lld bytes are there",
+                     (long long)row, (long long)got, (long long)bytes);
+      return RG_EFORMAT;
+    }
+    got += n;
+  }
+  return RG_OK;
+}
+
+#define CONVERT(T)                                       \
+  for (int64_t i = 0; i < n; i++) {                      \
+    to[i] = (float)((const T *)from)[i] * scale + shift; \
+  }                                                      \
+  break
+
+/* The caller checked the type. */
+static void convert(const rg_field *f, const void *from, float *to)
+{
+  float scale = (float)f->scale;
+  float shift = (float)f->shift;
+  int64_t n = f->numbers;
+
+  switch (f->dtype) {
+  case RG_U8:
+    CONVERT(uint8_t);
+  case RG_I8:
+    CONVERT(int8_t);
+  case RG_I32:
+    CONVERT(int32_t);
+  case RG_I64:
+    CONVERT(int64_t);
+  case RG_F64:
+    CONVERT(double);
+  default:
+    CONVERT(float);
+  }
+}
+
+static bool converts(const rg_field *f)
+{
+  return f->out != f->dtype || f->scale != 1 || f->shift != 0;
+}
+
+/* room: for a row as it lies in the file. */
+static rg_status gather_field(const rg_field *f, const batch *b, char *to, char *room,
+                              char *message)
+{
+  int64_t bytes = f->numbers * rg_dtype_bytes(f->dtype);
+  int64_t step = f->numbers * rg_dtype_bytes(f->out);
+
+  for (int64_t i = 0; i < b->count; i++, to += step) {
+    const char *from = (const char *)f->data + b->index[i] * bytes;
+
+    if (f->data == NULL) {
+      from = converts(f) ? room : to;
+      RG_TRY(read_row(f, b->index[i], converts(f) ? room : to, message));
+    }
+    if (converts(f)) {
+      convert(f, from, (float *)(void *)to);
+    } else if (from != to) {
+      memcpy(to, from, (size_t)bytes);
+    }
+  }
+  return RG_OK;
+}
+
+static int64_t row_bytes(const rg_loader *self)
+{
+  int64_t most = 1;
+
+  for (int32_t i = 0; i < self->n; i++) {
+    most = rg_max_i64(most, self->field[i].numbers * rg_dtype_bytes(self->field[i].dtype));
+  }
+  return most;
+}
+
+static rg_status gather(const rg_loader *self, batch *b, void *state, char *room)
+{
+  void *fields[FIELDS];
+
+  for (int32_t i = 0; i < self->n; i++) {
+    fields[i] = b->out[i]->_data;
+    RG_TRY(gather_field(&self->field[i], b, fields[i], room, b->message));
+  }
+  if (self->transforms &&
+      self->transform.run(state, fields, b->index, b->count, b->message, MESSAGE) != 0) {
+    return RG_EARG;
+  }
+  return RG_OK;
+}
+
+/* -- Threads ---------------------------------------------------------------------------------- */
+
+static rg_status open_state(const rg_loader *self, void **state, char *message)
+{
+  if (self->transforms && self->transform.open(self->transform.given, state, message, MESSAGE)) {
+    return RG_EARG;
+  }
+  return RG_OK;
+}
+
+static void *worker(void *argument)
+{
+  rg_loader *self = argument;
+  void *state = NULL;
+  char why[MESSAGE] = "no memory for a row";
+  char *room = malloc((size_t)row_bytes(self));
+  rg_status opened = room == NULL ? RG_ENOMEM : open_state(self, &state, why);
+
+  pthread_mutex_lock(&self->lock);
+  for (;;) {
+    while (!self->ending && self->work == self->next) {
+      pthread_cond_wait(&self->ordered, &self->lock);
+    }
+    if (self->ending) {
+      break;
+    }
+    batch *b = &self->ring[self->work++ % self->room];
+    b->stage = UNDER_WAY;
+    pthread_mutex_unlock(&self->lock);
+    if (opened == RG_OK) {
+      b->status = gather(self, b, state, room);
+    } else {
+      b->status = opened;
+      memcpy(b->message, why, MESSAGE);
+    }
+    pthread_mutex_lock(&self->lock);
+    b->stage = b->status == RG_OK ? DONE : FAILED;
+    pthread_cond_signal(&self->done);
+  }
+  pthread_mutex_unlock(&self->lock);
+  if (self->transforms && opened == RG_OK) {
+    self->transform.close(state);
+  }
+  free(room);
+  return NULL;
+}
+
+/* Ctrl-C and its kind are for the thread that waits. */
+static rg_status start(rg_loader *self, int32_t workers)
+{
+  sigset_t all;
+  sigset_t before;
+  int why = 0;
+
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  for (; self->workers < workers && why == 0; self->workers += why == 0) {
+    why = pthread_create(&self->thread[self->workers], NULL, worker, self);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (why != 0) {
+    return rg_fail(RG_ESYS, "loader: thread %d of %d cannot be started: %s", self->workers + 1,
+                   workers, strerror(why));
+  }
+  return RG_OK;
+}
+
+/* -- Making ----------------------------------------------------------------------------------- */
+
+static rg_status check(const rg_field *fields, int32_t n, int32_t workers, int32_t room)
+{
+  if (n < 1 || n > FIELDS) {
+    return rg_fail(RG_EARG, "loader: %d fields; 1 to %d are possible", n, FIELDS);
+  }
+  if (workers < 0 || workers > WORKERS || room < 1 || room > ROOM) {
+    return rg_fail(RG_EARG, "loader: %d threads with room for %d batches; up to %d and 1 to %d",
+                   workers, room, WORKERS, ROOM);
+  }
+  for (int32_t i = 0; i < n; i++) {
+    const rg_field *f = &fields[i];
+
+    if (f->rows != fields[0].rows || f->numbers < 0) {
+      return rg_fail(RG_EARG, "loader: field %d has %lld rows and the first %lld", i + 1,
+                     (long long)f->rows, (long long)fields[0].rows);
+    }
+    if (converts(f) &&
+        (f->out != RG_F32 || f->dtype == RG_F16 || f->dtype == RG_BF16 || f->dtype == RG_BOOL)) {
+      return rg_fail(RG_EDTYPE,
+                     "loader: field %d cannot become %s from %s; f32 from f32, f64 and "
+                     "whole numbers is possible",
+                     i + 1, rg_dtype_name(f->out), rg_dtype_name(f->dtype));
+    }
+  }
+  return RG_OK;
+}
+
+rg_status rg_loader_new(const rg_field *fields, int32_t n, int32_t workers, int32_t room,
+                        const rg_transform *transform, rg_loader **out)
+{
+  rg_loader *self;
+  rg_status status = RG_OK;
+
+  RG_TRY(check(fields, n, workers, room));
+  self = rg_host_zeroed(sizeof(*self));
+  if (self == NULL) {
+    return rg_fail(RG_ENOMEM, "loader: no memory to begin");
+  }
+  memcpy(self->field, fields, (size_t)n * sizeof(*fields));
+  self->n = n;
+  self->room = room;
+  self->transforms = transform != NULL;
+  self->transform = transform != NULL ? *transform : (rg_transform){ 0 };
+  pthread_mutex_init(&self->lock, NULL);
+  pthread_cond_init(&self->ordered, NULL);
+  pthread_cond_init(&self->done, NULL);
+  self->ring = rg_host_zeroed((size_t)room * sizeof(*self->ring));
+  self->own_row = workers == 0 ? rg_host_alloc((size_t)row_bytes(self)) : NULL;
+  if (self->ring == NULL || (workers == 0 && self->own_row == NULL)) {
+    status = rg_fail(RG_ENOMEM, "loader: no memory for a ring of %d batches", room);
+  }
+  if (status == RG_OK) {
+    status = start(self, workers);
+  }
+  if (status != RG_OK) {
+    rg_loader_release(self);
+    return status;
+  }
+  *out = self;
+  return RG_OK;
+}
+
+void rg_loader_release(rg_loader *self)
+{
+  if (self == NULL) {
+    return;
+  }
+  pthread_mutex_lock(&self->lock);
+  self->ending = true;
+  pthread_cond_broadcast(&self->ordered);
+  pthread_mutex_unlock(&self->lock);
+  for (int32_t i = 0; i < self->workers; i++) {
+    pthread_join(self->thread[i], NULL);
+  }
+  for (int32_t i = 0; self->ring != NULL && i < self->room; i++) {
+    for (int32_t k = 0; k < self->n; k++) {
+      rg_tensor_release(self->ring[i].out[k]);
+    }
+    rg_host_free(self->ring[i].index);
+  }
+  if (self->own_open && self->transforms) {
+    self->transform.close(self->own);
+  }
+  pthread_cond_destroy(&self->done);
+  pthread_cond_destroy(&self->ordered);
+  pthread_mutex_destroy(&self->lock);
+  rg_host_free(self->own_row);
+  rg_host_free(self->ring);
+  rg_host_free(self);
+}
+
+/* -- Ordering and taking ---------------------------------------------------------------------- */
+
+static rg_status check_order(const rg_loader *self, const int64_t *index, int64_t count,
+                             rg_tensor *const *out)
+{
+  char text[96];
+
+  if (self->next - self->first == self->room) {
+    return rg_fail(RG_EARG, "loader: %d batches wait to be taken already", self->room);
+  }
+  for (int64_t i = 0; i < count; i++) {
+    if (index[i] < 0 || index[i] >= self->field[0].rows) {
+      return rg_fail(RG_EARG, "loader: there is no row %lld; they go from 0 to %lld",
+                     (long long)index[i], (long long)self->field[0].rows - 1);
+    }
+  }
+  for (int32_t k = 0; k < self->n; k++) {
+    RG_TRY(rg_tensor_check(out[k], "loader"));
+    if (out[k]->_dtype != self->field[k].out || out[k]->_device != RG_CPU ||
+        out[k]->_count != count * self->field[k].numbers ||
+        (out[k]->_flags & RG_TENSOR_CONTIGUOUS) == 0) {
+      return rg_fail(RG_ESHAPE, "loader: field %d of %lld rows does not fit %s", k + 1,
+                     (long long)count, rg_tensor_text(out[k], text, sizeof(text)));
+    }
+  }
+  return RG_OK;
+}
+
+/* Nobody else looks at a free batch. */
+static rg_status fill(const rg_loader *self, batch *b, const int64_t *index, int64_t count,
+                      rg_tensor *const *out)
+{
+  if (count > b->index_room) {
+    int64_t *grown = rg_host_alloc((size_t)count * sizeof(*grown));
+
+    if (grown == NULL) {
+      return rg_fail(RG_ENOMEM, "loader: no memory for the numbers of %lld rows", (long long)count);
+    }
+    rg_host_free(b->index);
+    b->index = grown;
+    b->index_room = count;
+  }
+  if (count > 0) {
+    memcpy(b->index, index, (size_t)count * sizeof(*index));
+  }
+  b->count = count;
+  for (int32_t k = 0; k < self->n; k++) {
+    b->out[k] = rg_tensor_retain(out[k]);
+  }
+  return RG_OK;
+}
+
+rg_status rg_loader_order(rg_loader *self, const int64_t *index, int64_t count,
+                          rg_tensor *const *out)
+{
+  batch *b;
+
+  RG_TRY(check_order(self, index, count, out));
+  b = &self->ring[self->next % self->room];
+  RG_TRY(fill(self, b, index, count, out));
+  pthread_mutex_lock(&self->lock);
+  b->stage = ORDERED;
+  self->next++;
+  pthread_cond_signal(&self->ordered);
+  pthread_mutex_unlock(&self->lock);
+  return RG_OK;
+}
+
+/* Without threads: now, here. */
+static void gather_here(rg_loader *self, batch *b)
+{
+  b->status = RG_OK;
+  if (!self->own_open) {
+    b->status = open_state(self, &self->own, b->message);
+    self->own_open = b->status == RG_OK;
+  }
+  if (b->status == RG_OK) {
+    b->status = gather(self, b, self->own, self->own_row);
+  }
+  self->work++;
+  b->stage = b->status == RG_OK ? DONE : FAILED;
+}
+
+/* A tenth of a second at most, so that Ctrl-C is seen. */
+static void wait_some(rg_loader *self)
+{
+  struct timespec until;
+
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_nsec += 100000000;
+  if (until.tv_nsec >= 1000000000) {
+    until.tv_nsec -= 1000000000;
+    until.tv_sec++;
+  }
+  pthread_cond_timedwait(&self->done, &self->lock, &until);
+}
+
+rg_status rg_loader_next(rg_loader *self, rg_tensor **out)
+{
+  batch *b = &self->ring[self->first % self->room];
+  rg_status status;
+
+  if (self->first == self->next) {
+    return rg_fail(RG_EARG, "loader: no batch was ordered");
+  }
+  if (self->workers == 0) {
+    gather_here(self, b);
+  }
+  pthread_mutex_lock(&self->lock);
+  while (b->stage != DONE && b->stage != FAILED && !rg_interrupt_pending()) {
+    wait_some(self);
+  }
+  bool ready = b->stage == DONE || b->stage == FAILED;
+  pthread_mutex_unlock(&self->lock);
+  if (!ready) {
+    return rg_fail(RG_EINTR, "interrupted");
+  }
+  status = b->status;
+  self->first++;
+  b->stage = FREE;
+  for (int32_t k = 0; k < self->n; k++) {
+    if (status == RG_OK) {
+      out[k] = b->out[k];
+    } else {
+      rg_tensor_release(b->out[k]);
+    }
+    b->out[k] = NULL;
+  }
+  return status == RG_OK ? RG_OK : rg_fail(status, "loader: %s", b->message);
+}
+
+int32_t rg_loader_waiting(const rg_loader *self)
+{
+  return (int32_t)(self->next - self->first);
+}

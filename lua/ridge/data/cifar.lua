@@ -1,0 +1,70 @@
+-- SPDX-License-Identifier: MIT
+--- CIFAR in its binary form (cs.toronto.edu/~kriz/cifar.html): for each image one label byte (two
+--- for CIFAR-100, coarse and fine), then 32 x 32 bytes of red, of green and of blue.
+
+local C = require 'ridge.ffi.lib'
+local blame = require 'ridge.blame'
+local call = require 'ridge.ffi.call'
+local file = require 'ridge.data.file'
+local make = require 'ridge.tensor.make'
+local ops = require 'ridge.tensor.ops'
+
+local M = {}
+
+local PIXELS = 3 * 32 * 32
+local MOST = 2 ^ 31
+
+-- One file: rows of labels and pixels, as bytes.
+local function rows_of(path, labels)
+  return file.with(path, 'data.cifar', function(f)
+    local text = f:text(MOST)
+    local one = labels + PIXELS
+    if #text == 0 or #text % one ~= 0 then
+      blame.raise(('data.cifar: %s has %d bytes, which is %.2f images of %d'):format(path, #text,
+        #text / one, one), 'EFORMAT')
+    end
+    local x = make.empty(#text / one, one, { dtype = 'u8' })
+    call.check(C.rg_tensor_write(x._t, text, #text))
+    return x
+  end)
+end
+
+local function set_of(paths, labels)
+  local list = {}
+  for i, path in ipairs(paths) do list[i] = rows_of(path, labels) end
+  local all = #list == 1 and list[1] or ops.concat(list, 1)
+  local n = all:size(1)
+  return { images = all:narrow(2, labels + 1, PIXELS):contiguous():reshape(n, 3, 32, 32),
+    labels = all:narrow(2, labels, 1):contiguous():reshape(n) }
+end
+
+local function exists(path)
+  local f = io.open(path, 'rb')
+  if f then f:close() end
+  return f ~= nil
+end
+
+--- The images and labels of a folder with CIFAR-10's files (data_batch_1.bin .., test_batch.bin) or
+--- CIFAR-100's (train.bin, test.bin; the fine labels).
+---@param folder string
+---@return table sets train and test, each with images u8 [n x 3 x 32 x 32] and labels u8 [n]
+function M.read(folder)
+  if type(folder) ~= 'string' then
+    blame.raise(('data.cifar: a folder is expected, got %s'):format(blame.show(folder)))
+  end
+  if exists(folder .. '/train.bin') then
+    return { train = set_of({ folder .. '/train.bin' }, 2), test = set_of({ folder .. '/test.bin' },
+      2) }
+  end
+  local parts = {}
+  for i = 1, 5 do
+    local path = ('%s/data_batch_%d.bin'):format(folder, i)
+    if exists(path) then parts[#parts + 1] = path end
+  end
+  if #parts == 0 then
+    blame.raise('data.cifar: there is neither data_batch_1.bin nor train.bin in ' .. folder, 'EIO')
+  end
+  return { train = set_of(parts, 1), test = set_of({ folder .. '/test_batch.bin' }, 1) }
+end
+
+return M

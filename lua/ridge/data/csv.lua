@@ -1,0 +1,87 @@
+-- SPDX-License-Identifier: MIT
+--- Numbers in lines of text, by comma or another sign (RFC 4180, without quoted line breaks).
+
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
+local blame = require 'ridge.blame'
+local call = require 'ridge.ffi.call'
+local file = require 'ridge.data.file'
+local make = require 'ridge.tensor.make'
+local options = require 'ridge.options'
+
+local M = {}
+
+local SPEC = {
+  separator = { 'string', default = ',', doc = 'one sign between two numbers' },
+  header = { 'boolean', doc = 'the first line names the columns; found out when left out' },
+  dtype = { 'string', default = 'f32', doc = 'of the tensor' },
+  missing = { 'number', doc = 'what an empty field is; an error when left out' },
+}
+local MOST = 2 ^ 32
+
+local function fields_of(line, separator)
+  local list, from = {}, 1
+  while true do
+    local at = line:find(separator, from, true)
+    local field = line:sub(from, at and at - 1 or #line)
+    list[#list + 1] = field:match '^%s*"?(.-)"?%s*$'
+    if not at then return list end
+    from = at + 1
+  end
+end
+
+local function is_header(fields)
+  for _, field in ipairs(fields) do
+    if field ~= '' and not tonumber(field) then return true end
+  end
+  return false
+end
+
+local function number_of(field, opts, path, line, column)
+  local value = tonumber(field)
+  if value then return value end
+  if field == '' and opts.missing then return opts.missing end
+  blame.raise(('data.csv: %s line %d, column %d: %s is no number'):format(path, line, column,
+    field == '' and 'an empty field' or blame.show(field)), 'EFORMAT')
+end
+
+--- The numbers of a CSV file as a matrix; plain or packed by gzip.
+---@param path string
+---@param opts table|nil {separator = ',', header =, dtype = 'f32', missing =}
+---@return Tensor x [lines x columns]
+---@return table|nil names of the columns
+function M.read(path, opts)
+  opts = options.check(SPEC, opts, 'data.csv')
+  if #opts.separator ~= 1 then blame.raise('data.csv: the separator is one sign') end
+  local text = file.with(path, 'data.csv', function(f) return f:text(MOST) end)
+  local names, columns, rows, number = nil, nil, {}, 0
+  for line in (text:gsub('^\239\187\191', '') .. '\n'):gmatch '(.-)\r?\n' do
+    number = number + 1
+    if line:find '%S' then
+      local fields = fields_of(line, opts.separator)
+      columns = columns or #fields
+      if #fields ~= columns then
+        blame.raise(('data.csv: %s line %d has %d fields, the first has %d'):format(path, number,
+          #fields, columns), 'EFORMAT')
+      end
+      if #rows == 0 and not names and (opts.header or opts.header == nil and is_header(fields)) then
+        names = fields
+      else
+        for i, field in ipairs(fields) do
+          fields[i] = number_of(field, opts, path, number, i)
+        end
+        rows[#rows + 1] = fields
+      end
+    end
+  end
+  if #rows == 0 then blame.raise(('data.csv: %s has no numbers'):format(path), 'EFORMAT') end
+  local all = ffi.new('double[?]', #rows * columns)
+  for r, fields in ipairs(rows) do
+    for i, value in ipairs(fields) do all[(r - 1) * columns + i - 1] = value end
+  end
+  local x = make.empty(#rows, columns, { dtype = 'f64' })
+  call.check(C.rg_tensor_write(x._t, all, #rows * columns * 8))
+  return opts.dtype == 'f64' and x or x:to(opts.dtype), names
+end
+
+return M

@@ -1,0 +1,76 @@
+-- SPDX-License-Identifier: MIT
+--- NumPy's .npy files (numpy.org, NEP 1): a magic word, a header that is a Python dictionary with
+--- the type, the order and the shape, then the elements. The header is read as text, never run.
+
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
+local blame = require 'ridge.blame'
+local call = require 'ridge.ffi.call'
+local file = require 'ridge.data.file'
+local make = require 'ridge.tensor.make'
+
+local M = {}
+
+-- NumPy's name without its byte order: element type and bytes.
+local TYPE = { f2 = { 'f16', 2 }, f4 = { 'f32', 4 }, f8 = { 'f64', 8 }, i1 = { 'i8', 1 },
+  i4 = { 'i32', 4 }, i8 = { 'i64', 8 }, u1 = { 'u8', 1 }, b1 = { 'bool', 1 } }
+local MOST = 2 ^ 36 -- bytes: more in a header is a damaged one
+
+local function wrong(path, text, ...)
+  blame.raise(('data.npy: %s %s'):format(path, text:format(...)), 'EFORMAT')
+end
+
+local function header(f, path)
+  local start = ffi.new 'uint8_t[12]'
+  if f:read(start, 10) < 10 then wrong(path, 'is cut off in its header') end
+  if ffi.string(start, 6) ~= '\147NUMPY' then wrong(path, 'is no .npy file') end
+  local length = start[8] + 256 * start[9]
+  if start[6] >= 2 then
+    if f:read(start + 10, 2) < 2 then wrong(path, 'is cut off in its header') end
+    length = length + 65536 * start[10] + 16777216 * start[11]
+  end
+  if length > 65536 then wrong(path, 'has a header of %d bytes', length) end
+  local raw = ffi.new('uint8_t[?]', length)
+  if f:read(raw, length) < length then wrong(path, 'is cut off in its header') end
+  local text = ffi.string(raw, length)
+  local order, name = text:match "'descr'%s*:%s*'([<>|=])(%w%d+)'"
+  local fortran = text:match "'fortran_order'%s*:%s*(%a+)"
+  local sizes = text:match "'shape'%s*:%s*%(([%d%s,]*)%)"
+  local kind = name and TYPE[name]
+  if not (fortran and sizes and name) then
+    wrong(path, 'has a header that says: %s', text:sub(1, 80))
+  end
+  if not kind then wrong(path, 'has elements of type %s, which ridge does not have', name) end
+  if order == '>' and kind[2] > 1 then wrong(path, 'is big-endian; save it as little-endian') end
+  return kind, fortran == 'True', sizes
+end
+
+--- The tensor a .npy file holds; plain or packed by gzip.
+---@param path string
+---@return Tensor f16, f32, f64, i8, i32, i64, u8 or bool
+function M.read(path)
+  return file.with(path, 'data.npy', function(f)
+    local kind, fortran, text = header(f, path)
+    local shape, count = {}, 1
+    for n in text:gmatch '%d+' do
+      shape[#shape + 1] = tonumber(n)
+      count = count * tonumber(n)
+    end
+    if #shape > 8 then wrong(path, 'has %d axes; 8 are the most', #shape) end
+    if count * kind[2] > MOST then wrong(path, 'says that it holds (%s) elements', text) end
+    local bytes = count * kind[2]
+    local all = f:exactly(bytes, ('its %d elements'):format(count))
+    -- column by column: the axes the other way round
+    local stored = {}
+    for i, n in ipairs(shape) do stored[fortran and #shape + 1 - i or i] = n end
+    stored[#stored + 1] = { dtype = kind[1] }
+    local x = make.empty(unpack(stored))
+    call.check(C.rg_tensor_write(x._t, all, bytes))
+    if not fortran or #shape < 2 then return x end
+    local axes = {}
+    for i = 1, #shape do axes[i] = #shape + 1 - i end
+    return x:permute(unpack(axes)):contiguous()
+  end)
+end
+
+return M

@@ -1,0 +1,137 @@
+-- SPDX-License-Identifier: MIT
+--- The loader's threads: sources, what is done to each row, and the ring of batches under way.
+
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
+local blame = require 'ridge.blame'
+local call = require 'ridge.ffi.call'
+local class = require 'ridge.class'
+local dtype = require 'ridge.tensor.dtype'
+local make = require 'ridge.tensor.make'
+local ref = require 'ridge.ffi.ref'
+
+local Pool = class.class 'data.pool'
+
+local slot = ffi.new('rg_loader *[1]')
+local transform_slot = ffi.new('rg_transform *[1]')
+local out = ffi.new('rg_tensor *[8]')
+
+local TYPE = { f32 = 'float', f64 = 'double', i64 = 'int64_t', i32 = 'int32_t', i8 = 'int8_t',
+  u8 = 'uint8_t', bool = 'uint8_t', f16 = 'uint16_t', bf16 = 'uint16_t' }
+
+-- One source as the core sees it; what has to stay alive goes into held.
+local function fill(field, x, held)
+  if ref.is(x) then
+    local flat = x:detach():contiguous()
+    C.rg_scope_keep(flat._t)
+    C.rg_tensor_retain(flat._t)
+    held[#held + 1] = flat
+    local shape = flat:size()
+    field.data, field.rows = flat._t._data, shape[1]
+    field.numbers = shape[1] > 0 and flat.count / shape[1] or 0
+    field.dtype, field.out, field.file = flat._t._dtype, flat._t._dtype, -1
+    field.scale, field.shift = 1, 0
+    return { dtype = flat.dtype, shape = { unpack(shape, 2) } }
+  end
+  held[#held + 1] = x
+  field.file, field.offset, field.rows, field.numbers = x.fd[0], x.offset, x.rows, x.numbers
+  field.dtype, field.out = dtype.code(x.dtype, 'data.rows'), dtype.code(x.out, 'data.rows')
+  field.scale, field.shift = x.scale, x.shift
+  return { dtype = x.out, shape = x.shape }
+end
+
+-- A function as bytecode that needs nothing of this state.
+local function bytecode(f)
+  local name = debug.getupvalue(f, 1)
+  if name then
+    blame.raise(('data.Loader: the transform uses %s from outside; each thread has a Lua state of '
+      .. 'its own: write the value into the function, or require what it needs there'):format(name))
+  end
+  return string.dump(f)
+end
+
+--- Start the threads.
+---@param sources table list of Tensor and data.rows
+---@param workers number
+---@param prefetch number batches ahead, for each thread
+---@param transform function|nil
+function Pool:init(sources, workers, prefetch, transform)
+  local n = #sources
+  if n > 8 then blame.raise(('data.Loader: %d tensors; 8 are the most'):format(n)) end
+  local fields = ffi.new('rg_field[?]', n)
+  local types = {}
+  self.held, self.of, self.workers = {}, {}, workers
+  self.room = math.max(1, workers * prefetch)
+  for i, x in ipairs(sources) do
+    self.of[i] = fill(fields[i - 1], x, self.held)
+    types[i] = ('%s %d;'):format(TYPE[self.of[i].dtype], tonumber(fields[i - 1].numbers))
+  end
+  local given
+  if transform then
+    local code = bytecode(transform)
+    call.check(C.rg_transform_new(code, #code, table.concat(types), transform_slot))
+    given = transform_slot[0]
+  end
+  local st = C.rg_loader_new(fields, n, workers, self.room, given, slot)
+  local sources_held = self.held
+  local function let_go()
+    if given then C.rg_transform_release(given) end
+    for _, x in ipairs(sources_held) do
+      if ref.is(x) then C.rg_tensor_release(x._t) end
+    end
+  end
+  if st ~= 0 then let_go() end
+  call.check(st, 'data.Loader')
+  -- the threads end before what they run and read goes, also when the whole state is closed
+  self.loader = ffi.gc(slot[0], function(loader)
+    C.rg_loader_release(loader)
+    let_go()
+  end)
+end
+
+--- May another batch be ordered?
+---@return boolean
+function Pool:has_room()
+  return C.rg_loader_waiting(self.loader) < self.room
+end
+
+--- Order a batch.
+---@param order cdata|nil int64_t numbers of rows; the rows as they lie when left out
+---@param first number where it begins, from 0
+---@param n number rows
+function Pool:order(order, first, n)
+  local tensors = {}
+  for i, each in ipairs(self.of) do
+    local sizes = { n, unpack(each.shape) }
+    sizes[#sizes + 1] = { dtype = each.dtype }
+    tensors[i] = make.empty(unpack(sizes))
+    C.rg_scope_keep(tensors[i]._t)
+    out[i - 1] = tensors[i]._t
+  end
+  local index = order and order + first or ffi.new('int64_t[?]', n)
+  if not order then
+    for i = 0, n - 1 do index[i] = first + i end
+  end
+  call.check(C.rg_loader_order(self.loader, index, n, out), 'data.Loader')
+end
+
+--- The oldest batch.
+---@return Tensor ... one for each source
+function Pool:next()
+  call.settle()
+  call.check(C.rg_loader_next(self.loader, out), 'data.Loader')
+  local list = {}
+  for i = 1, #self.of do list[i] = ref.wrap(out[i - 1]) end
+  return unpack(list)
+end
+
+--- Take what an epoch that was left half-way has under way.
+function Pool:clear()
+  while C.rg_loader_waiting(self.loader) > 0 do
+    if C.rg_loader_next(self.loader, out) == 0 then
+      for i = 1, #self.of do C.rg_tensor_release(out[i - 1]) end
+    end
+  end
+end
+
+return Pool

@@ -1,0 +1,92 @@
+-- SPDX-License-Identifier: MIT
+--- Rows that stay in their file and are read when a batch wants them: data sets larger than memory.
+
+local ffi = require 'ffi'
+local blame = require 'ridge.blame'
+local class = require 'ridge.class'
+local dtype = require 'ridge.tensor.dtype'
+local options = require 'ridge.options'
+
+ffi.cdef [[
+int open(const char *path, int flags, ...);
+int close(int fd);
+]]
+
+local M = {}
+
+local Rows = class.class 'data.rows'
+
+local BYTES = { f64 = 8, f32 = 4, f16 = 2, bf16 = 2, i64 = 8, i32 = 4, i8 = 1, u8 = 1, bool = 1 }
+
+local SPEC = {
+  dtype = { 'string', default = 'f32', doc = 'of the numbers in the file' },
+  shape = { 'table', required = true, doc = 'sizes of a row, {} for one number' },
+  offset = { 'integer', default = 0, min = 0, doc = 'bytes before the first row' },
+  rows = { 'integer', min = 0, doc = 'how many; all that are there when left out' },
+  to = { 'string', choices = { 'f32' }, doc = 'turned into f32 as it is read' },
+  scale = { 'number', default = 1, doc = 'times, as it is turned' },
+  shift = { 'number', default = 0, doc = 'plus, as it is turned' },
+}
+
+local function size_of(path)
+  local f, why = io.open(path, 'rb')
+  if not f then blame.raise('data.rows: ' .. why, 'EIO') end
+  local bytes = f:seek 'end'
+  f:close()
+  return bytes
+end
+
+--- Rows of numbers in a file, side by side, in this machine's byte order.
+---@param path string
+---@param opts table {shape = {...}, dtype = 'f32', offset = 0, rows =, to = 'f32', scale = 1,
+---  shift = 0}
+-- >> images = ridge.data.rows('images.bin', {shape = {28, 28}, dtype = 'u8', to = 'f32',
+-- >>   scale = 1 / 255})
+function Rows:init(path, opts)
+  if type(path) ~= 'string' then
+    blame.raise('data.rows: a path is expected, got ' .. blame.show(path))
+  end
+  opts = options.check(SPEC, opts, 'data.rows')
+  dtype.code(opts.dtype, 'data.rows')
+  local numbers = 1
+  for _, n in ipairs(opts.shape) do
+    if type(n) ~= 'number' or n < 1 or n ~= math.floor(n) then
+      blame.raise('data.rows: sizes of a row are whole numbers from 1, got ' .. blame.show(n))
+    end
+    numbers = numbers * n
+  end
+  local bytes = size_of(path) - opts.offset
+  local one = numbers * BYTES[opts.dtype]
+  local there = math.floor(bytes / one)
+  if bytes < 0 or not opts.rows and bytes % one ~= 0 or opts.rows and there < opts.rows then
+    blame.raise(('data.rows: %s has %d bytes behind the first %d: that is %g rows of %d bytes%s')
+      :format(path, math.max(0, bytes), opts.offset, math.max(0, bytes) / one, one,
+      opts.rows and (', and %d are wanted'):format(opts.rows) or ''), 'EFORMAT')
+  end
+  local fd = ffi.C.open(path, 0)
+  if fd < 0 then blame.raise(('data.rows: %s cannot be opened'):format(path), 'EIO') end
+  -- a number that closes its file when nobody holds it any more
+  self.fd = ffi.gc(ffi.new('int[1]', fd), function(p) ffi.C.close(p[0]) end)
+  self.path, self.shape, self.numbers = path, opts.shape, numbers
+  self.rows, self.dtype, self.offset = opts.rows or there, opts.dtype, opts.offset
+  self.out, self.scale, self.shift = opts.to or opts.dtype, opts.scale, opts.shift
+  if (opts.scale ~= 1 or opts.shift ~= 0) and self.out ~= 'f32' then
+    blame.raise("data.rows: scale and shift need to = 'f32'")
+  end
+end
+
+function Rows:__tostring()
+  return ('data.rows(%s: %d of %s[%s]%s)'):format(self.path, self.rows, self.dtype,
+    table.concat(self.shape, ','), self.out ~= self.dtype and ' as ' .. self.out or '')
+end
+
+--- Is this value one of them?
+---@param value any
+---@return boolean
+function M.is(value)
+  return class.is_a(value, Rows)
+end
+
+M.rows = Rows
+
+return M

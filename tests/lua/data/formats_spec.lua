@@ -1,0 +1,160 @@
+-- SPDX-License-Identifier: MIT
+-- Files of numbers: whole ones, every way of cutting them off, and what is said about it.
+local ridge = require 'ridge'
+local ffi = require 'ffi'
+local folders = dofile 'tests/lua/store/folder.lua'
+
+local function message(f, ...)
+  local ok, err = pcall(f, ...)
+  assert.is_false(ok)
+  return tostring(err)
+end
+
+describe('a file', function()
+  local folder, path
+
+  before_each(function()
+    folder = folders.new()
+    path = folder .. '/x'
+  end)
+  after_each(function() folders.remove(folder) end)
+
+  local function write(text, name)
+    local file = assert(io.open(name and folder .. '/' .. name or path, 'wb'))
+    file:write(text)
+    file:close()
+  end
+
+  local function bytes(list, kind)
+    return ffi.string(ffi.new(kind .. '[?]', #list, list), #list * ffi.sizeof(kind))
+  end
+
+  -- Cut off at every byte it is an error, never a crash and never a tensor.
+  local function cut_everywhere(text, read)
+    for n = 0, #text - 1 do
+      write(text:sub(1, n))
+      assert.is_false((pcall(read, path)), 'cut at ' .. n)
+    end
+    write(text .. 'x')
+    assert.is_false((pcall(read, path)))
+  end
+
+  -- Any byte changed: an answer or an error, never a crash.
+  local function change_everywhere(text, read)
+    for i = 1, #text do
+      for _, byte in ipairs { 0, 39, 127, 255 } do
+        write(text:sub(1, i - 1) .. string.char(byte) .. text:sub(i + 1))
+        pcall(read, path)
+      end
+    end
+  end
+
+  describe('of NumPy', function()
+    local function npy(descr, shape, elements, fortran)
+      local head = ("{'descr': '%s', 'fortran_order': %s, 'shape': %s, }"):format(descr,
+        fortran and 'True' or 'False', shape)
+      head = head .. (' '):rep(64 - (10 + #head + 1) % 64) .. '\n'
+      return '\147NUMPY\1\0' .. string.char(#head % 256, math.floor(#head / 256)) .. head
+        .. elements
+    end
+
+    it('is a tensor of its type', function()
+      write(npy('<f4', '(2, 3)', bytes({ 1, 2, 3, 4, 5, 6 }, 'float')))
+      local x = ridge.data.npy(path)
+      assert.are.equal('f32', x.dtype)
+      assert.same({ { 1, 2, 3 }, { 4, 5, 6 } }, x:tolist())
+      write(npy('<i8', '(3,)', bytes({ -1, 0, 7 }, 'int64_t')))
+      assert.same({ -1, 0, 7 }, ridge.data.npy(path):tolist())
+      write(npy('|u1', '()', '\9'))
+      assert.are.equal(9, ridge.data.npy(path):item())
+      write(npy('<f8', '(2, 3)', bytes({ 1, 4, 2, 5, 3, 6 }, 'double'), true))
+      assert.same({ { 1, 2, 3 }, { 4, 5, 6 } }, ridge.data.npy(path):tolist())
+    end)
+
+    it('that is damaged is an error', function()
+      local text = npy('<f4', '(2, 3)', bytes({ 1, 2, 3, 4, 5, 6 }, 'float'))
+      cut_everywhere(text, ridge.data.npy)
+      change_everywhere(text, ridge.data.npy)
+      write(npy('>f4', '(1,)', '\0\0\0\0'))
+      assert.matches('is big%-endian', message(ridge.data.npy, path))
+      write(npy('<c8', '(1,)', ('\0'):rep(8)))
+      assert.matches('type c8, which ridge does not have', message(ridge.data.npy, path))
+      write(npy('<f4', '(99999999, 99999999)', ''))
+      assert.matches('says that it holds', message(ridge.data.npy, path))
+      assert.matches('no such file', message(ridge.data.npy, folder .. '/none'):lower())
+    end)
+  end)
+
+  describe('of lines', function()
+    it('is a matrix, with the names of its columns', function()
+      write 'a,b\n1,2.5\n-3, 4e1 \n\n'
+      local x, names = ridge.data.csv(path)
+      assert.same({ { 1, 2.5 }, { -3, 40 } }, x:tolist())
+      assert.same({ 'a', 'b' }, names)
+      write '\239\187\1911;2\r\n3;4\r\n'
+      x, names = ridge.data.csv(path, { separator = ';', dtype = 'f64' })
+      assert.same({ { 1, 2 }, { 3, 4 } }, x:tolist())
+      assert.is_nil(names)
+      write '"1","2"\n3,\n'
+      assert.same({ { 1, 2 }, { 3, -1 } }, ridge.data.csv(path, { missing = -1 }):tolist())
+    end)
+
+    it('says which line is wrong', function()
+      write '1,2\n3\n'
+      assert.matches('line 2 has 1 fields, the first has 2', message(ridge.data.csv, path))
+      write '1,2\n3,x\n'
+      assert.matches("line 2, column 2: 'x' is no number", message(ridge.data.csv, path))
+      write '1,2\n3,\n'
+      assert.matches('column 2: an empty field is no number', message(ridge.data.csv, path))
+      write ''
+      assert.matches('has no numbers', message(ridge.data.csv, path))
+      change_everywhere('a,b\n1,2\n3,4\n', ridge.data.csv)
+    end)
+  end)
+
+  it('of CIFAR is images and labels, for ten classes and for a hundred', function()
+    local function image(label, value) return label .. string.char(value):rep(3072) end
+    write(image('\3', 7) .. image('\9', 8), 'data_batch_1.bin')
+    write(image('\1', 5), 'data_batch_2.bin')
+    write(image('\0', 1), 'test_batch.bin')
+    local sets = ridge.data.cifar(folder)
+    assert.same({ 3, 3, 32, 32 }, sets.train.images:size())
+    assert.same({ 3, 9, 1 }, sets.train.labels:tolist())
+    assert.are.equal(8, sets.train.images:select(1, 2):max():item())
+    assert.same({ 0 }, sets.test.labels:tolist())
+    write(image('\3', 7):sub(1, 3000), 'data_batch_2.bin')
+    assert.matches('3000 bytes, which is 0.98 images of 3073', message(ridge.data.cifar, folder))
+    write(image('\2\42', 7), 'train.bin')
+    write(image('\2\43', 7), 'test.bin')
+    assert.same({ 42 }, ridge.data.cifar(folder).train.labels:tolist())
+    assert.matches('neither data_batch_1.bin nor train.bin', message(ridge.data.cifar, '/'))
+  end)
+
+  it('of text is a number for each byte, and back', function()
+    write 'abba\0z'
+    local text = ridge.data.text(path)
+    assert.same({ 1, 2, 2, 1, 0, 3 }, text.tokens:tolist())
+    assert.same({ 1, 2, 2, 1 }, text.counts)
+    assert.are.equal('zab', text.decode { 3, 1, 2 })
+    write ''
+    assert.matches('is empty', message(ridge.data.text, path))
+  end)
+
+  it('of rows is read where it lies, and says what does not fit', function()
+    write('head' .. bytes({ 1, 2, 3, 4, 5, 6 }, 'float'))
+    local rows = ridge.data.rows(path, { shape = { 2 }, offset = 4 })
+    assert.are.equal(3, rows.rows)
+    local loader = ridge.data.Loader(rows, { batch = 2, shuffle = false })
+    local list = {}
+    for x in loader:each() do list[#list + 1] = x:tolist() end
+    assert.same({ { { 1, 2 }, { 3, 4 } }, { { 5, 6 } } }, list)
+    assert.matches('that is 3.5 rows of 8 bytes', message(ridge.data.rows, path, { shape = { 2 } }))
+    assert.matches('and 4 are wanted', message(ridge.data.rows, path, { shape = { 2 }, rows = 4 }))
+    assert.matches('sizes of a row', message(ridge.data.rows, path, { shape = { 0 } }))
+    -- it is cut off after it was opened
+    write('head' .. bytes({ 1, 2, 3 }, 'float'))
+    assert.matches('row 1 is cut off: 4 of 8 bytes', message(function()
+      for _ in loader:each() do end
+    end))
+  end)
+end)

@@ -1,0 +1,159 @@
+-- SPDX-License-Identifier: MIT
+-- Levels that switch what they name, batches as plans, batches in parts.
+local ridge = require 'ridge'
+local nn = ridge.nn
+
+local function message(f, ...)
+  local ok, err = pcall(f, ...)
+  assert.is_false(ok)
+  return tostring(err)
+end
+
+local function silent() end
+
+local function blocks(kind)
+  local net = nn.Sequential()
+  for i = 1, 3 do
+    net:add(nn.TransformerBlock(8, { heads = 2, causal = true, kind = kind, seed = i }))
+  end
+  return net
+end
+
+describe('a level', function()
+  it('switches what it names, and says what it could not', function()
+    local lines = {}
+    local net = blocks 'matrix'
+    local out, report = ridge.level(net, 'ULTRA', nil, function(l) lines[#lines + 1] = l end)
+    local on = {}
+    for _, r in ipairs(report) do on[r.name] = r.on end
+    assert.is_true(on.compile and on.recompute and on.flash_attention and on.accumulate)
+    assert.is_false(on.memory_format)
+    assert.are.equal(8, out.accumulate)
+    assert.are.equal(8, out.workers)
+    assert.is_true(out.compile)
+    for _, c in ipairs(net.children) do
+      assert.are.equal('tiles', c.module.attention.kind)
+      assert.is_function(c.module.recomputes)
+    end
+    assert.matches('memory_format +off +not switched: the model has no images',
+      table.concat(lines, '\n'))
+  end)
+
+  it('basic switches nothing, custom what is given', function()
+    local net = blocks 'matrix'
+    local out, report = ridge.level(net, 'basic', nil, silent)
+    assert.same({}, out)
+    assert.same({}, report)
+    out, report = ridge.level(net, 'custom', { accumulate = 4 }, silent)
+    assert.same({ accumulate = 4 }, out)
+    assert.are.equal(1, #report)
+    out = ridge.level(net, 'ultra', { compile = false, recompute = false }, silent)
+    assert.is_nil(out.compile)
+    assert.is_nil(net.children[1].module.recomputes)
+    local _, none = ridge.level(nn.Linear(2, 2), 'ultra', nil, silent)
+    for _, r in ipairs(none) do
+      if r.name == 'recompute' or r.name == 'flash_attention' then assert.is_false(r.on) end
+    end
+    assert.matches("'best' is none; there are basic, advanced", message(ridge.level, net, 'best'))
+  end)
+
+  it('knows the profiles of document 000', function()
+    assert.are.equal(256, ridge.profiles('fast_training').batch)
+    assert.are.equal(1, ridge.profiles('fast_training').clip)
+    assert.is_false(ridge.profiles('memory_constrained').amp)
+    assert.are.equal(8, ridge.profiles('high_throughput').workers)
+    assert.matches('there are fast_training', message(ridge.profiles, 'slow'))
+  end)
+end)
+
+describe('a trainer', function()
+  local x, y
+
+  before_each(function()
+    ridge.seed(7)
+    x = ridge.randn(70, 6)
+    y = x:argmax(2)
+  end)
+
+  local function fit(opts, batch, epochs)
+    local net = nn.Sequential(nn.Linear(6, 16, { seed = 1 }), nn.ReLU(),
+      nn.Linear(16, 6, { seed = 2 }))
+    local given = { optimizer = ridge.optim.SGD(net, { lr = 0.1, momentum = 0.9 }), say = silent }
+    for key, value in pairs(opts or {}) do given[key] = value end
+    local trainer = ridge.Trainer(net, given)
+    trainer:fit(ridge.data.Loader({ x, y }, { batch = batch or 16, seed = 5 }), {
+      epochs = epochs or 5 })
+    return net, trainer
+  end
+
+  local function near(a, b)
+    for i, p in ipairs(a:parameters()) do
+      assert.is_true(p.tensor:detach():allclose(b:parameters()[i].tensor:detach(), 1e-4, 1e-5),
+        p.name)
+    end
+  end
+
+  it('as plans learns what it learns without, bit for bit', function()
+    for _, accumulate in ipairs { 1, 3 } do
+      local plain = fit { accumulate = accumulate }
+      local planned, trainer = fit { accumulate = accumulate, compile = true }
+      local n = 0
+      for _ in pairs(trainer.batch.plans) do n = n + 1 end
+      assert.is_true(n >= 1)
+      for i, p in ipairs(plain:parameters()) do
+        assert.is_true(p.tensor:equal(planned:parameters()[i].tensor), p.name)
+      end
+    end
+  end)
+
+  it('says why there is no plan', function()
+    local lines = {}
+    local net = nn.Sequential(nn.Linear(6, 6, { seed = 1 }))
+    local trainer = ridge.Trainer(net, { optimizer = ridge.optim.SGD(net), compile = true,
+      loss = function(o, t)
+        if o:sum():item() > 1e9 then error('never') end
+        return nn.cross_entropy(o, t)
+      end, say = function(l) lines[#lines + 1] = l end })
+    local history = trainer:fit(ridge.data.Loader({ x, y }, { batch = 10 }), { epochs = 1 })
+    assert.are.equal(1, #history) -- it went on without
+    assert.matches('no plan of the step', table.concat(lines, '\n'))
+  end)
+
+  it('in parts takes the gradients of the whole batch', function()
+    local plain = fit()
+    local lines = {}
+    local net = nn.Sequential(nn.Linear(6, 16, { seed = 1 }), nn.ReLU(),
+      nn.Linear(16, 6, { seed = 2 }))
+    local first = true
+    local trainer = ridge.Trainer(net, { split = true,
+      optimizer = ridge.optim.SGD(net, { lr = 0.1, momentum = 0.9 }),
+      loss = function(o, t)
+        if first then -- the first batch does not fit
+          first = false
+          ridge.memory.set_limit(ridge.memory.stats().live + 64)
+          local ok, err = pcall(function() return ridge.zeros(100000) end)
+          ridge.memory.set_limit(0)
+          if not ok then error(err, 0) end
+        end
+        return nn.cross_entropy(o, t)
+      end, say = function(l) lines[#lines + 1] = l end })
+    trainer:fit(ridge.data.Loader({ x, y }, { batch = 16, seed = 5 }), { epochs = 5 })
+    assert.are.equal(2, trainer.batch.parts)
+    assert.matches('out of memory: batches are worked off in 2 parts', lines[1])
+    near(plain, net)
+  end)
+
+  it('lets the manager take the steps', function()
+    local _, trainer = fit({ stability = { clip = { max_norm = 1 }, guard = { kind = 'skip' } } })
+    assert.are.equal(25, trainer.stability.steps)
+    assert.is_true(trainer.stability:summary().mean_score > 0.8)
+    assert.matches('clipping is an option of it', message(fit, { stability = {}, clip = 1 }))
+  end)
+
+  it('keeps the loss of every step with the seconds', function()
+    local _, trainer = fit({}, 16, 2)
+    assert.are.equal(10, #trainer.curve)
+    assert.is_true(trainer.curve[10].seconds > trainer.curve[1].seconds)
+    assert.are.equal(10, trainer.curve[10].step)
+  end)
+end)
