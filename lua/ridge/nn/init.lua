@@ -23,8 +23,10 @@ for part, names in pairs {
   image = { 'Conv2d', 'MaxPool2d', 'AvgPool2d', 'Flatten' },
   loss = { 'cross_entropy', 'bce_with_logits', 'mse_loss', 'l1_loss', 'huber_loss',
            'CrossEntropyLoss', 'BCEWithLogitsLoss', 'MSELoss', 'L1Loss', 'HuberLoss' },
+  sketched_image = { 'SKConv2d', 'SeparableConv2d' },
+  recurrent = { 'LSTM', 'GRU' },
   batchnorm = { 'BatchNorm' },
-  norm = { 'LayerNorm', 'RMSNorm', 'Embedding' },
+  norm = { 'LayerNorm', 'RMSNorm', 'GroupNorm', 'Embedding' },
   feature_attention = { 'feature_attention', 'random_features' },
   attention = { 'attention', 'MultiHeadAttention', 'TransformerBlock' },
 } do

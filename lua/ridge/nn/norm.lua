@@ -6,7 +6,11 @@ local C = require 'ridge.ffi.lib'
 local call = require 'ridge.ffi.call'
 local class = require('ridge.class').class
 local base = require('ridge.nn.layer').base
+local blame = require 'ridge.blame'
+local make_tensor = require 'ridge.tensor.make'
 local options = require 'ridge.options'
+local ref = require 'ridge.ffi.ref'
+local Module = require 'ridge.nn.module'
 
 local M = {}
 
@@ -57,6 +61,59 @@ local RMS = { eps = EPS, affine = AFFINE }
 M.RMSNorm = normal('nn.RMSNorm', function(self, n, opts)
   make(self, 'nn.RMSNorm', n, options.check(RMS, opts, 'nn.RMSNorm'), true)
 end)
+
+-- -- Groups of channels ---------------------------------------------------------------------------
+
+local GroupNorm = class('nn.GroupNorm', Module)
+local GROUP = { eps = EPS, affine = AFFINE }
+
+--- Group normalisation (Wu and He, 2018): the channels of an image fall into groups, each of which
+--- gets mean 0 and variance 1 by itself.
+---@param groups number
+---@param n number channels, a multiple of the groups
+---@param opts table|nil {eps = 1e-5, affine = true}
+-- >> ridge.nn.GroupNorm(2, 4)(ridge.randn(3, 4, 5, 5)).shape
+function GroupNorm:init(groups, n, opts)
+  Module.init(self)
+  base.sizes('nn.GroupNorm', groups, n)
+  opts = options.check(GROUP, opts, 'nn.GroupNorm')
+  if n % groups ~= 0 then
+    blame.raise(('nn.GroupNorm: %d channels do not fall into %d groups'):format(n, groups))
+  end
+  self.groups, self.n, self.eps = groups, n, opts.eps
+  if opts.affine then
+    self:param('weight', make_tensor.ones(n))
+    self:param('bias', make_tensor.zeros(n))
+  end
+end
+
+--- Normalise.
+---@param x Tensor [batch x channels x ...]
+---@return Tensor
+function GroupNorm:forward(x)
+  ref.need(x, 'nn.GroupNorm')
+  local shape = x:size()
+  if #shape < 2 or shape[2] ~= self.n then
+    blame.raise(('nn.GroupNorm: x is %s, wanted %d channels on axis 2'):format(x:describe(),
+      self.n), 'ESHAPE')
+  end
+  local rest, wide = 1, { self.n }
+  for i = 3, #shape do rest, wide[i - 1] = rest * shape[i], 1 end
+  local flat = x:reshape(shape[1], self.groups, self.n / self.groups * rest)
+  call.settle()
+  call.check(C.rg_layer_norm(flat._t, nil, nil, self.eps, 0, ref.slot))
+  local y = ref.wrap(ref.slot[0]):reshape(shape)
+  if not self.weight then return y end
+  return y * self.weight:reshape(wide) + self.bias:reshape(wide)
+end
+
+function GroupNorm:__tostring()
+  return ('nn.GroupNorm(%d groups of %d, eps %g)'):format(self.groups, self.n, self.eps)
+end
+
+M.GroupNorm = GroupNorm
+
+-- -- Embedding ------------------------------------------------------------------------------------
 
 local Embedding = class('nn.Embedding', base.Layer)
 local EMBEDDING = { seed = base.SEED }

@@ -1,0 +1,179 @@
+-- SPDX-License-Identifier: MIT
+--- Recurrent layers: LSTM (Hochreiter and Schmidhuber, 1997; Gers et al., 2000) and GRU (Cho et
+--- al., 2014), with PyTorch's order of gates and two biases.
+---
+--- What comes in is multiplied for all places at once; what goes from place to place follows one
+--- after the other. A plan (ridge.capture) of the whole takes the cost of Lua away.
+
+local blame = require 'ridge.blame'
+local class = require('ridge.class').class
+local layer = require 'ridge.nn.layer'
+local make = require 'ridge.tensor.make'
+local ops = require 'ridge.tensor.ops'
+local options = require 'ridge.options'
+local ref = require 'ridge.ffi.ref'
+local Module = require 'ridge.nn.module'
+
+local M = {}
+
+local SPEC = {
+  layers = { 'integer', default = 1, min = 1, doc = 'one on top of the other' },
+  bidirectional = { 'boolean', default = false, doc = 'a second one from the end to the begin' },
+  dropout = { 'number', default = 0, min = 0, max = 0.999, doc = 'between layers, while training' },
+  bias = layer.base.BIAS, seed = layer.base.SEED,
+}
+
+-- -- One step -----------------------------------------------------------------------------------
+
+local CELL = {}
+
+-- Gates i, f, g, o: c' = f c + i g, h' = o tanh(c').
+function CELL.lstm(zx, hidden, cell, n)
+  local z = zx + cell.recurrent(hidden[1])
+  local gates = z:narrow(2, 1, 2 * n):sigmoid()
+  local o = z:narrow(2, 3 * n + 1, n):sigmoid()
+  local g = z:narrow(2, 2 * n + 1, n):tanh()
+  local c = gates:narrow(2, n + 1, n) * hidden[2] + gates:narrow(2, 1, n) * g
+  return { o * c:tanh(), c }
+end
+
+-- Gates r, z, n: n = tanh(x + r (W h + b)), h' = (1 - z) n + z h.
+function CELL.gru(zx, hidden, cell, n)
+  local h = hidden[1]
+  local zh = cell.recurrent(h)
+  local gates = (zx:narrow(2, 1, 2 * n) + zh:narrow(2, 1, 2 * n)):sigmoid()
+  local r, z = gates:narrow(2, 1, n), gates:narrow(2, n + 1, n)
+  local new = (zx:narrow(2, 2 * n + 1, n) + r * zh:narrow(2, 2 * n + 1, n)):tanh()
+  return { new + z * (h - new) }
+end
+
+-- -- A sequence ---------------------------------------------------------------------------------
+
+-- One layer in one direction: all outputs and the last state.
+local function run(self, cell, x, state)
+  local batch, length = x:size(1), x:size(2)
+  local zx = cell.input(x) -- [batch x length x gates n]
+  local out = {}
+  for i = 1, length do
+    local at = cell.backwards and length + 1 - i or i
+    state = self.step(zx:narrow(2, at, 1):reshape(batch, zx:size(3)), state, cell, self.hidden)
+    out[at] = state[1]:reshape(batch, 1, self.hidden)
+  end
+  return ops.concat(out, 2), state
+end
+
+local function zeros(self, x)
+  local state = {}
+  for i = 1, self.states do
+    state[i] = make.zeros(x:size(1), self.hidden, { dtype = x.dtype })
+  end
+  return state
+end
+
+-- States come and go as [layers x directions, batch, hidden], as in PyTorch.
+local function state_of(self, given, k, x)
+  if not given then return zeros(self, x) end
+  local state = {}
+  for i = 1, self.states do
+    state[i] = given[i]:narrow(1, k, 1):reshape(x:size(1), self.hidden)
+  end
+  return state
+end
+
+local function check(self, x, given, what)
+  ref.need(x, what)
+  if #x:size() ~= 3 or x:size(3) ~= self.n_in then
+    blame.raise(('%s: x is %s, wanted [batch, length, %d]'):format(what, x:describe(), self.n_in),
+      'ESHAPE')
+  end
+  if x:size(2) == 0 then blame.raise(what .. ': the sequence is empty', 'ESHAPE') end
+  if given == nil then return end
+  if ref.is(given) then given = { given } end
+  for i = 1, self.states do
+    local h = ref.need(given[i], what .. ': state ' .. i)
+    local size = h:size()
+    if #size ~= 3 or size[1] ~= #self.cells or size[2] ~= x:size(1) or size[3] ~= self.hidden then
+      blame.raise(('%s: state %d is %s, wanted [%d,%d,%d]'):format(what, i, h:describe(),
+        #self.cells, x:size(1), self.hidden), 'ESHAPE')
+    end
+  end
+  return given
+end
+
+local function forward(self, x, given)
+  local what = getmetatable(self).__name
+  given = check(self, x, given, what)
+  local per, last = self.directions, {}
+  for l = 1, self.layers do
+    local out = {}
+    for d = 1, per do
+      local k = (l - 1) * per + d
+      out[d], last[k] = run(self, self.cells[k], x, state_of(self, given, k, x))
+    end
+    x = per == 1 and out[1] or ops.concat(out, 3)
+    if self.training and self.p > 0 and l < self.layers then x = x:dropout(self.p) end
+  end
+  local states = {}
+  for i = 1, self.states do
+    local list = {}
+    for k, state in ipairs(last) do
+      list[k] = state[i]:reshape(1, state[i]:size(1), self.hidden)
+    end
+    states[i] = #list == 1 and list[1] or ops.concat(list, 1)
+  end
+  return x, unpack(states)
+end
+
+-- -- The classes --------------------------------------------------------------------------------
+
+local function recurrent(name, step, gates, states)
+  local what = 'nn.' .. name
+  local R = class(what, Module)
+
+  --- A recurrent layer.
+  function R:init(n_in, hidden, opts)
+    Module.init(self)
+    layer.base.sizes(what, n_in, hidden)
+    opts = options.check(SPEC, opts, what)
+    self.n_in, self.hidden, self.layers, self.p = n_in, hidden, opts.layers, opts.dropout
+    self.directions = opts.bidirectional and 2 or 1
+    self.step, self.states, self.cells = step, states, {}
+    local seed, bound = opts.seed, hidden ^ -0.5
+    for l = 1, opts.layers do
+      for d = 1, self.directions do
+        local size = l == 1 and n_in or hidden * self.directions
+        local cell = { backwards = d == 2 }
+        for _, each in ipairs { { 'input', size }, { 'recurrent', hidden } } do
+          local part, from = each[1], each[2]
+          seed = seed and seed + 1
+          local made = layer.Linear(from, gates * hidden, { bias = opts.bias, seed = seed })
+          -- all weights from one range, that of the hidden size
+          for _, p in ipairs(made:parameters()) do p.tensor:mul_(bound * from ^ 0.5) end
+          cell[part] = self:child(('%d%s.%s'):format(l, d == 2 and 'b' or '', part), made)
+        end
+        self.cells[#self.cells + 1] = cell
+      end
+    end
+  end
+
+  R.forward = forward
+
+  function R:__tostring()
+    return ('%s(%d -> %d%s%s, %d parameters)'):format(what, self.n_in, self.hidden,
+      self.layers > 1 and (', %d layers'):format(self.layers) or '',
+      self.directions == 2 and ', both ways' or '', (self:num_parameters()))
+  end
+
+  return R
+end
+
+--- LSTM. forward(x, {h, c}) of x [batch x length x n_in] gives y [batch x length x hidden], and the
+--- last h and c, [layers x batch x hidden].
+-- >> ridge.nn.LSTM(3, 5, {seed = 1})(ridge.ones(2, 7, 3)).shape
+M.LSTM = recurrent('LSTM', CELL.lstm, 4, 2)
+
+--- GRU. forward(x, h) gives y and the last h.
+-- >> ridge.nn.GRU(3, 5, {seed = 1})(ridge.ones(2, 7, 3)).shape
+M.GRU = recurrent('GRU', CELL.gru, 3, 1)
+
+return M

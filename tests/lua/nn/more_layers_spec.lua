@@ -1,0 +1,143 @@
+-- SPDX-License-Identifier: MIT
+-- Recurrent layers, sketched and separable convolutions, group normalisation: shapes, states, what
+-- they learn, what does not fit. Their numbers are held against PyTorch's in fixtures_spec.lua.
+local ridge = require 'ridge'
+local nn = ridge.nn
+
+local function message(f, ...)
+  local ok, err = pcall(f, ...)
+  assert.is_false(ok)
+  return tostring(err)
+end
+
+describe('a recurrent layer', function()
+  it('goes on from the state it gave', function()
+    for _, class in ipairs { nn.LSTM, nn.GRU } do
+      local layer = class(3, 4, { layers = 2, seed = 1 })
+      local x = ridge.randn(2, 6, 3)
+      local whole, h, c = layer(x)
+      local first, h1, c1 = layer(x:narrow(2, 1, 4))
+      local rest, h2, c2 = layer(x:narrow(2, 5, 2), c1 and { h1, c1 } or { h1 })
+      assert.is_true(ridge.concat({ first, rest }, 2):allclose(whole, 1e-6, 1e-6))
+      assert.same({ 2, 2, 4 }, h:size())
+      assert.is_true(h2:allclose(h, 1e-6, 1e-6))
+      if c then assert.is_true(c2:allclose(c, 1e-6, 1e-6)) end
+    end
+  end)
+
+  it('sees the future only when it goes both ways', function()
+    for _, both in ipairs { false, true } do
+      local layer = nn.GRU(2, 3, { bidirectional = both, seed = 1 })
+      local x = ridge.randn(1, 5, 2):requires_grad_()
+      layer(x):narrow(2, 2, 1):sum():backward()
+      local reach = x.grad:abs():sum({ 1, 3 }):tolist()
+      assert.is_true(reach[1] > 0)
+      assert.are.equal(both, reach[5] > 0)
+    end
+  end)
+
+  it('remembers: the first of five symbols', function()
+    ridge.seed(3)
+    local net = nn.LSTM(4, 16, { seed = 1 })
+    local out = nn.Linear(16, 4, { seed = 2 })
+    local all = nn.Sequential(net, out):train()
+    local optimizer = ridge.optim.Adam(all, { lr = 0.02 })
+    local one_hot = nn.Embedding(4, 4)
+    for i = 0, 3 do
+      for j = 0, 3 do
+        one_hot.weight:narrow(1, i + 1, 1):narrow(2, j + 1, 1):fill_(i == j and 1 or 0)
+      end
+    end
+    local loss
+    for _ = 1, 250 do
+      local symbols = ridge.randint(0, 4, 32, 5)
+      local y = net(one_hot(symbols)):narrow(2, 5, 1):reshape(32, 16)
+      optimizer:zero_grad()
+      loss = nn.cross_entropy(out(y), symbols:narrow(2, 1, 1):reshape(32):contiguous())
+      loss:backward()
+      optimizer:step { scale = optimizer:clip(1) }
+    end
+    assert.is_true(loss:item() < 0.1, tostring(loss:item()))
+  end)
+
+  it('as a plan gives the same', function()
+    local layer = nn.LSTM(3, 4, { seed = 1 })
+    local x = ridge.randn(2, 5, 3)
+    local plan = ridge.capture(function() return (layer(x)) end)
+    x:copy_(ridge.randn(2, 5, 3))
+    assert.is_true(plan():equal((layer(x))))
+  end)
+
+  it('counts its parameters, and says what does not fit', function()
+    -- PyTorch's numbers
+    assert.are.equal(4 * 5 * (3 + 5) + 2 * 4 * 5, (nn.LSTM(3, 5):num_parameters()))
+    assert.are.equal(3 * 5 * (3 + 5) + 2 * 3 * 5, (nn.GRU(3, 5):num_parameters()))
+    assert.matches('wanted %[batch, length, 3%]', message(nn.LSTM(3, 5), ridge.ones(2, 3)))
+    assert.matches('state 1 is f32%[1,2,4%].*wanted %[1,2,5%]', message(nn.GRU(3, 5),
+      ridge.ones(2, 4, 3), ridge.ones(1, 2, 4)))
+    assert.matches('the sequence is empty', message(nn.GRU(3, 5), ridge.ones(2, 0, 3)))
+  end)
+end)
+
+describe('a sketched convolution', function()
+  it('is the convolution with its effective weight', function()
+    local layer = nn.SKConv2d(3, 8, 3, { num_terms = 2, low_rank = 4, stride = 2, padding = 1,
+      seed = 1, warn = false })
+    local x = ridge.randn(2, 3, 9, 7)
+    local plain = x:conv2d(layer:effective_weight(), { bias = layer.bias, stride = 2,
+      padding = 1 })
+    assert.is_true(layer(x):allclose(plain, 1e-4, 1e-4))
+    local trained, stored = layer:num_parameters()
+    assert.are.equal(16 * 3 * 9 + 8, trained) -- S1s and the bias, not the signs
+    assert.are.equal(16 * 3 * 9 + 8 + 16 * 8, stored)
+  end)
+
+  it('of a dense one errs as the formula says, without bias', function()
+    local dense = nn.Conv2d(4, 64, 3, { seed = 1 })
+    local sum = 0
+    for seed = 1, 5 do
+      local w = nn.SKConv2d.from(dense, { num_terms = 2, low_rank = 16, seed = seed,
+        warn = false }):effective_weight()
+      sum = sum + ((w - dense.weight:detach()):norm():item() / dense.weight:norm():item()) ^ 2
+    end
+    local wanted = math.sqrt(63 / (16 * 4)) -- sqrt((c_out - 1) / (2 T R))
+    assert.is_true(math.abs(math.sqrt(sum / 5) / wanted - 1) < 0.15)
+  end)
+
+  it('trains its sketch and leaves the signs', function()
+    local layer = nn.SKConv2d(2, 3, 3, { num_terms = 1, low_rank = 2, seed = 1, warn = false })
+      :train()
+    layer(ridge.randn(1, 2, 5, 5)):sum():backward()
+    assert.is_true(layer.S1s.grad:abs():sum():item() > 0)
+    assert.is_nil(layer.U1s.grad)
+    assert.is_false(layer.U1s.requires_grad)
+    assert.matches('has groups', message(nn.SKConv2d.from, nn.Conv2d(4, 4, 3, { groups = 2 })))
+  end)
+end)
+
+describe('a separable convolution', function()
+  it('has the parameters that document 004 counts (F222)', function()
+    assert.are.equal(294912, (nn.Conv2d(128, 256, 3, { bias = false }):num_parameters()))
+    assert.are.equal(33920, (nn.SeparableConv2d(128, 256, 3, { bias = false }):num_parameters()))
+  end)
+
+  it('mixes channels in its second part alone', function()
+    local layer = nn.SeparableConv2d(3, 5, 3, { padding = 1, seed = 1 })
+    local x = ridge.randn(2, 3, 6, 6)
+    assert.same({ 2, 5, 6, 6 }, layer(x):size())
+    local one = x:clone():requires_grad_()
+    layer.depthwise(one):narrow(2, 1, 1):sum():backward()
+    assert.are.equal(0, one.grad:narrow(2, 2, 2):abs():sum():item())
+  end)
+end)
+
+describe('group normalisation', function()
+  it('of one group is over all, of as many as channels over each', function()
+    local x = ridge.randn(2, 4, 3, 3) * 3 + 1
+    local y = nn.GroupNorm(4, 4)(x):reshape(8, 9)
+    assert.is_true(y:mean(2):abs():max():item() < 1e-5)
+    y = nn.GroupNorm(1, 4)(x):reshape(2, 36)
+    assert.is_true((y:square():mean(2) - 1):abs():max():item() < 1e-3)
+    assert.matches('5 channels do not fall into 2 groups', message(nn.GroupNorm, 2, 5))
+  end)
+end)
