@@ -21,7 +21,8 @@ for name, value in pairs(activation) do M[name] = value end
 local LATE = {}
 for part, names in pairs {
   image = { 'Conv2d', 'MaxPool2d', 'AvgPool2d', 'Flatten' },
-  loss = { 'cross_entropy', 'bce_with_logits', 'mse_loss', 'l1_loss', 'huber_loss',
+  loss = { 'cross_entropy', 'distillation_loss', 'bce_with_logits', 'mse_loss', 'l1_loss',
+           'huber_loss',
            'CrossEntropyLoss', 'BCEWithLogitsLoss', 'MSELoss', 'L1Loss', 'HuberLoss' },
   sketched_image = { 'SKConv2d', 'SeparableConv2d' },
   recurrent = { 'LSTM', 'GRU' },

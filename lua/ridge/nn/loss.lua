@@ -91,6 +91,40 @@ function M.bce_with_logits(x, y, opts)
   end)
 end
 
+SPECS.distillation_loss = {
+  temperature = { 'number', default = 4, min = 1e-6, max = 1e6, doc = 'softens both sides' },
+  alpha = { 'number', default = 0.5, min = 0, max = 1, doc = 'share of the teacher' },
+}
+
+-- The logarithm of softmax along the last axis.
+local function log_softmax(x)
+  local shifted = x - x:detach():max(-1, true)
+  return shifted - shifted:exp():sum(-1, true):log()
+end
+
+--- What a student should say (Hinton et al., Distilling the Knowledge in a Neural Network, 2015):
+--- alpha T^2 KL(softmax(teacher / T) || softmax(student / T)) + (1 - alpha) cross entropy with the
+--- labels. The mean over the rows; no gradient reaches the teacher.
+---@param student Tensor [... x classes], scores
+---@param teacher Tensor the same shape, scores
+---@param labels Tensor|nil [...], whole numbers from 0; not read when alpha is 1
+---@param opts table|nil {temperature = 4, alpha = 0.5}
+---@return Tensor loss one number
+-- >> ridge.nn.distillation_loss(ridge.zeros(1, 3), ridge.ones(1, 3), ridge.tensor({2},
+-- >>   {dtype = 'i64'}))
+function M.distillation_loss(student, teacher, labels, opts)
+  both(student, teacher, 'distillation_loss')
+  opts = options.check(SPECS.distillation_loss, opts, 'distillation_loss')
+  if opts.alpha < 1 then need(labels, 'distillation_loss') end
+  return blame.within('distillation_loss', function()
+    local t = opts.temperature
+    local soft = log_softmax(teacher:detach() * (1 / t))
+    local apart = (soft:exp() * (soft - log_softmax(student * (1 / t)))):sum(-1):mean()
+    if opts.alpha == 1 then return apart * (t * t) end
+    return apart * (opts.alpha * t * t) + M.cross_entropy(student, labels) * (1 - opts.alpha)
+  end)
+end
+
 -- -- Numbers ------------------------------------------------------------------------------------
 
 SPECS.mse_loss = { reduction = REDUCE }

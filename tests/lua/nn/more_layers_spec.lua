@@ -141,3 +141,51 @@ describe('group normalisation', function()
     assert.matches('5 channels do not fall into 2 groups', message(nn.GroupNorm, 2, 5))
   end)
 end)
+
+describe('distillation', function()
+  local labels = ridge.tensor({ 2, 0 }, { dtype = 'i64' })
+
+  -- KL of softened softmax by hand.
+  local function by_hand(s, t, temperature)
+    local sum = 0
+    for i = 1, #s do
+      local function soft(row)
+        local list, all = {}, 0
+        for k, v in ipairs(row) do
+          list[k] = math.exp(v / temperature)
+          all = all + list[k]
+        end
+        for k in ipairs(list) do list[k] = list[k] / all end
+        return list
+      end
+      local p, q = soft(t[i]), soft(s[i])
+      for k in ipairs(p) do sum = sum + p[k] * math.log(p[k] / q[k]) end
+    end
+    return sum / #s
+  end
+
+  it('is the formula, and not 0 (F60)', function()
+    local s, t = ridge.randn(2, 3), ridge.randn(2, 3)
+    local kl = by_hand(s:tolist(), t:tolist(), 4)
+    assert.is_true(kl > 1e-3)
+    local ce = nn.cross_entropy(s, labels):item()
+    local got = nn.distillation_loss(s, t, labels, { temperature = 4, alpha = 0.3 }):item()
+    assert.is_true(math.abs(got - (0.3 * 16 * kl + 0.7 * ce)) < 1e-5)
+    assert.is_true(math.abs(nn.distillation_loss(s, s, nil, { alpha = 1 }):item()) < 1e-6)
+  end)
+
+  it('has T^2 (softmax(s/T) - softmax(t/T)) / (n T) as gradient, none for the teacher', function()
+    local s, t = ridge.randn(2, 3):requires_grad_(), ridge.randn(2, 3):requires_grad_()
+    nn.distillation_loss(s, t, nil, { temperature = 2, alpha = 1 }):backward()
+    local wanted = ((s / 2):softmax() - (t / 2):softmax()):detach() -- 2^2 / (2 * 2) = 1
+    assert.is_true(s.grad:allclose(wanted, 1e-5, 1e-6))
+    assert.is_nil(t.grad)
+  end)
+
+  it('stays finite for large scores, and wants one shape', function()
+    local s, t = ridge.tensor { { 1e4, 0, -1e4 } }, ridge.tensor { { -1e4, 0, 1e4 } }
+    local loss = nn.distillation_loss(s, t, nil, { alpha = 1 }):item()
+    assert.is_true(loss > 0 and loss < math.huge)
+    assert.matches('they have one shape', message(nn.distillation_loss, s, ridge.ones(1, 2)))
+  end)
+end)
