@@ -2,9 +2,9 @@
 --- What a small network gains from a large one: a student trained by the labels alone, beside the
 --- same student trained by the labels and by what a teacher says (softened by a temperature).
 --
--- Both students begin with the same weights and see the same batches; there are few labelled images,
--- which is where a teacher could help.  Several seeds, because one run says nothing: document 004
--- shows distillation with a loss that is always 0.
+-- Both students begin with the same weights and see the same batches; there are few labelled
+-- images, which is where a teacher could help.  Several seeds, because one run says nothing:
+-- document 004 shows distillation with a loss that is always 0.
 --
 -- machine: any
 -- time:    a few seconds on two cores

@@ -99,6 +99,25 @@ for run = 1, opt.runs do
   history:run { db = opt.db, calibrate = not opt.quick, new = run > 1 }
 end
 
+-- What a network learns in the same few seconds, by its width and its element type.
+local training = ridge.sweep 'gallery-training' {
+  space = { width = opt.quick and { 8, 16 } or { 16, 64, 256 }, dtype = { 'f32', 'bf16' } },
+  protocol = level,
+  measure = function(p, _, m)
+    local images, labels = ridge.data.segments(opt.quick and 200 or 3000, { seed = 1, noise = 60 })
+    local n = images:size(1)
+    local x = (images:to 'f32' / 255):reshape(n, 784)
+    local net = nn.Sequential(nn.Linear(784, p.width, { seed = 1, activation = 'relu' }),
+      nn.Linear(p.width, 10, { seed = 2 }))
+    local trainer = ridge.Trainer(net, { optimizer = ridge.optim.Adam(net), say = function() end,
+      autocast = p.dtype ~= 'f32' and p.dtype or nil })
+    trainer:fit(ridge.data.Loader({ x, labels }, { batch = 50, seed = 1 }), {
+      epochs = opt.quick and 2 or 8 })
+    m:curve('loss', trainer.curve)
+  end,
+}
+training:run(RUN)
+
 -- -- Pictures -------------------------------------------------------------------------------
 
 local function save(name, figure)
@@ -122,6 +141,7 @@ save('pareto', sketches:plot('pareto', { x = 'fwd', y = 'rel_error', label = 'te
 save('samples', layers:plot('samples', { y = 'fwd' }))
 save('distribution', layers:plot('distribution', { y = 'fwd' }))
 save('threads', scaling:plot('threads', { y = 'fwd', by = 'width' }))
+save('training', training:plot('training', { y = 'loss' }))
 save('history', history:plot('history', { y = 'fwd', by = 'width' }))
 
 -- The comparison is timed anew, in fresh processes, each time.

@@ -20,7 +20,7 @@ migrate   bring a file of an older ridge up to this one; a copy of it stays besi
   stored.DB,
 }
 
-local TABLES = { 'sweep', 'trial', 'attempt', 'timing', 'samples', 'metric', 'comparison',
+local TABLES = { 'sweep', 'trial', 'attempt', 'timing', 'samples', 'metric', 'curve', 'comparison',
   'machine', 'build', 'env', 'ceiling' }
 
 local function path_of(opt)

@@ -9,7 +9,8 @@ local M = {}
 
 --- All of them, in the order in which help lists them.
 M.NAMES = { 'map', 'efficiency', 'ratio', 'uncertainty', 'slices', 'steps', 'effects', 'roofline',
-  'pareto', 'forest', 'samples', 'distribution', 'threads', 'history', 'landscape', 'batch' }
+  'pareto', 'forest', 'samples', 'distribution', 'threads', 'history', 'landscape', 'batch',
+  'training' }
 
 -- What every figure says about where it comes from.
 local ABOUT = {

@@ -27,6 +27,7 @@ local TABLES = {
   { 'timing', { 'attempt_id', 'phase', 'clock', 'cache' }, { attempt_id = 'attempt' } },
   { 'samples', nil, { timing_id = 'timing' } },
   { 'metric', nil, { attempt_id = 'attempt' } },
+  { 'curve', nil, { attempt_id = 'attempt' } },
   { 'comparison', { 'uuid' }, { env_id = 'env' } },
 }
 

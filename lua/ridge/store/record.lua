@@ -81,7 +81,7 @@ end
 ---@param db table
 ---@param attempt integer attempt id
 ---@param outcome table timings (each phase and the result of ridge.measure.block), metrics (each
----  name, value, unit, better, how)
+---  name, value, unit, better, how), curves (each name, points: step, value, t_ns)
 function M.attempt(db, attempt, outcome)
   for _, t in ipairs(outcome.timings or {}) do timing(db, attempt, t) end
   for _, m in ipairs(outcome.metrics or {}) do
@@ -90,6 +90,13 @@ function M.attempt(db, attempt, outcome)
     db:run([[/* insert metric */ INSERT INTO metric(attempt_id,name,value,unit,better,how)
       VALUES(?,?,?,?,?,?)]], attempt, m.name, not nan and m.value or nil, m.unit, m.better,
       nan and 'nan' or m.how)
+  end
+  for _, c in ipairs(outcome.curves or {}) do
+    for _, p in ipairs(c.points) do
+      local finite = p.value == p.value and math.abs(p.value) < math.huge
+      db:run([[/* insert curve */ INSERT INTO curve(attempt_id,name,step,value,t_ns)
+        VALUES(?,?,?,?,?)]], attempt, c.name, p.step, finite and p.value or nil, p.t_ns)
+    end
   end
 end
 

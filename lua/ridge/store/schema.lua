@@ -17,7 +17,14 @@ local M = {}
 M.APPLICATION_ID = 0x52494447
 
 --- The newest schema this ridge reads and writes.
-M.VERSION = 3
+M.VERSION = 4
+
+M.CURVE = [[
+CREATE TABLE curve(                           -- a value over the steps of a training
+  attempt_id INT NOT NULL REFERENCES attempt(id) ON DELETE CASCADE, name TEXT NOT NULL,
+  step INT NOT NULL, value REAL, t_ns INT,    -- trained until then; value NULL: not finite
+  PRIMARY KEY(attempt_id, name, step)) STRICT, WITHOUT ROWID;
+]]
 
 M.COMPARISON = [[
 CREATE TABLE comparison(                      -- two candidates held against each other
@@ -168,7 +175,7 @@ CREATE TABLE metric(
   PRIMARY KEY(attempt_id, name)) STRICT, WITHOUT ROWID;
 CREATE INDEX metric_name ON metric(name, value);
 
-]] .. M.COMPARISON .. [[
+]] .. M.CURVE .. M.COMPARISON .. [[
 
 -- what people read --------------------------------------------------------------------------
 CREATE VIEW result AS
@@ -202,6 +209,7 @@ M.STEPS = {
       FROM (SELECT hex(sha) AS h FROM config WHERE config.id = trial.config_id));
   ]],
   [3] = M.COMPARISON,
+  [4] = M.CURVE,
 }
 
 --- Columns every wide view and every row of results has; parameters, phases and metrics have other

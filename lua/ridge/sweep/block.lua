@@ -100,8 +100,9 @@ local function prepare_stages(run, item)
   end
   stage 'measure'
   spec.measure(copy(params), item.context, m)
-  if #m.phases == 0 and #m.metrics == 0 then
-    blame.raise('measure registered nothing: no m:time, no m:metric', 'EARG', 'measure')
+  if #m.phases == 0 and #m.metrics == 0 and #m.curves == 0 then
+    blame.raise('measure registered nothing: no m:time, no m:metric, no m:curve', 'EARG',
+      'measure')
   end
 end
 

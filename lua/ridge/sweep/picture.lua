@@ -196,6 +196,30 @@ function GATHER.samples(rows, opt, from)
 end
 GATHER.distribution = GATHER.samples
 
+-- A row for each step of each point's curve.
+function GATHER.training(rows, opt, from)
+  local out, words = {}, {}
+  local params = results.params(from.st, from.sweep.id)
+  local varied = {}
+  for _, p in ipairs(varying(rows, params)) do varied[p.name] = true end
+  for _, row in ipairs(rows) do
+    local own = {}
+    for _, name in ipairs(params) do own[name] = varied[name] and row[name] or nil end
+    words[row.trial] = { label = require('ridge.sweep.space').label(own), row = row }
+  end
+  for _, c in ipairs(results.curves(from.st, from.sweep.id, opt.y)) do
+    local of = words[c.trial]
+    local one = of and { trial = c.trial, point = of.label, step = c.step, seconds = c.seconds,
+      [opt.y] = c.value, state = 'ok' }
+    for _, name in ipairs(one and params or {}) do one[name] = of.row[name] end
+    out[#out + 1] = one
+  end
+  if #out == 0 then
+    blame.raise(('no curve %s is stored; m:curve does'):format(opt.y), 'EARG')
+  end
+  return out
+end
+
 -- Every generation of the sweep's name, each point with its day and commit.
 function GATHER.history(_, _, from)
   local rows = {}
@@ -243,6 +267,8 @@ local function fill(kind, opt, rows, params, st, sweep)
     local names = {}
     for i, p in ipairs(list) do names[i] = p.name end
     opt.params = opt.params or table.concat(names, ',')
+  elseif kind == 'training' then
+    opt.y = opt.y or 'loss'
   elseif kind ~= 'landscape' and kind ~= 'batch' then
     opt.y = opt.y or default_column(st, sweep)
   end

@@ -41,7 +41,7 @@ local BETTER = { lower = -1, higher = 1 }
 ---@return table point
 function M.new(params, lab, live_before)
   local self = setmetatable({ lab = lab, live_before = live_before, phases = {}, by_phase = {},
-    metrics = {}, taken = {} }, Point)
+    metrics = {}, curves = {}, taken = {} }, Point)
   for _, name in ipairs(schema.FIXED) do self.taken[name] = 'a field of every row' end
   for name in pairs(params) do self.taken[name:lower()] = 'a parameter' end
   return self
@@ -122,6 +122,38 @@ function Point:metric(name, value, opt)
     better = BETTER[opt.better] }
 end
 
+--- Keep a value over the steps of a training: `Trainer.curve`, or a list of your own.
+-- >> m:curve('loss', trainer.curve)
+---@param name string
+---@param list table rows with step (1, 2, ...), seconds trained until then, and the value under
+---  the curve's name
+function Point:curve(name, list)
+  if type(name) ~= 'string' or not name:find '^[%a_][%w_]*$' then
+    blame.raise(('m:curve: %s cannot be the name of a curve'):format(tostring(name)), 'EARG',
+      'm:curve')
+  end
+  if type(list) ~= 'table' or #list == 0 then
+    blame.raise(('m:curve: %s has no steps'):format(name), 'EARG', 'm:curve')
+  end
+  for _, c in ipairs(self.curves) do
+    if c.name == name then
+      blame.raise(('m:curve: there is a curve %s already'):format(name), 'EARG', 'm:curve')
+    end
+  end
+  local points, last = {}, 0
+  for i, row in ipairs(list) do
+    local step, value = row.step or i, row[name]
+    if type(value) ~= 'number' or type(row.seconds) ~= 'number' or type(step) ~= 'number'
+      or step <= last then
+      blame.raise(('m:curve: row %d of %s wants a rising step, seconds and %s'):format(i, name,
+        name), 'EARG', 'm:curve')
+    end
+    last = step
+    points[i] = { step = step, value = value, t_ns = math.floor(row.seconds * 1e9) }
+  end
+  self.curves[#self.curves + 1] = { name = name, points = points }
+end
+
 --- Peak memory of a phase, in a pass of its own: everything this point holds, and what the function
 -- needs on top at its highest. Kept as `fwd_peak_bytes`.
 -- >> local bytes = m:peak('fwd', function() return c.net(c.x) end)
@@ -197,7 +229,7 @@ end
 ---@param results table|nil of ridge.measure.block, in the order of plans(); nil before any timing
 ---@return table outcome timings, metrics, grade, flags, peak
 function Point:outcome(results)
-  local out = { timings = {}, metrics = {}, flags = '', peak = nil }
+  local out = { timings = {}, metrics = {}, curves = self.curves, flags = '', peak = nil }
   local flags, i = {}, 0
   for _, phase in ipairs(self.phases) do
     local result

@@ -94,6 +94,19 @@ local function compared()
   return rows
 end
 
+-- Two networks: one that falls fast to 0.5, one that takes longer and comes to 0.1.
+local function curves()
+  local rows = {}
+  for _, line in ipairs { { 'small', 0.01, 0.5 }, { 'large', 0.04, 0.1 } } do
+    for step = 1, 300 do
+      local noise = (step * 7919 % 100) / 1000
+      rows[#rows + 1] = { trial = #rows + 1, point = line[1], step = step, state = 'ok',
+        seconds = step * line[2], loss = line[3] + 2 * math.exp(-step / 40) + noise * line[3] }
+    end
+  end
+  return rows
+end
+
 local MAP = { x = 'width', y = 'batch', z = 'fwd', facet = 'dtype', device = 'a device',
   commit = 'abc', date = '2026-01-02', sweep = 's' }
 local function with(base, more)
@@ -116,6 +129,7 @@ local CASES = {
   distribution = { samples, { y = 'fwd' } },
   threads = { threads, { x = 'threads', y = 'fwd' } },
   history = { history, { y = 'fwd', by = 'width' } },
+  training = { curves, { y = 'loss', by = 'point' } },
 }
 
 describe('the picture', function()
@@ -252,6 +266,22 @@ describe('the picture', function()
     -- width 64 moves up at run 3; what run 4 does was on another machine
     assert.equal('4 runs; 1 times a point moved by more than its interval.',
       plot.draw('history', history(), CASES.history[2]).finding)
+  end)
+
+  it('training means neighbouring steps, and says who is first where the last one ends', function()
+    local training = require 'ridge.plot.training'
+    local list = {}
+    for i = 1, 10 do list[i] = { seconds = i, loss = i == 4 and 0 / 0 or i } end
+    local points = training.smoothed(list, 'loss', 5)
+    assert.equal(2, #points)
+    assert.equal((1 + 2 + 3 + 5) / 4, points[1].y) -- the nan is left out
+    assert.same({ 6, 10, 8 }, { points[2].lo, points[2].hi, points[2].y })
+    local falling = { { x = 1, y = 3 }, { x = 2, y = 1 }, { x = 3, y = 2 }, { x = 4, y = 1 } }
+    assert.equal(4, training.reaches(falling, 1.5)) -- not at 2, where it did not stay
+    assert.is_nil(training.reaches(falling, 0.5))
+    local finding = plot.draw('training', curves(), CASES.training[2]).finding
+    assert.matches('Least in the end: 0%.10%d* %(large%)', finding)
+    assert.matches('First to come to 0%.5%d*, where the last one ends: small, after 1', finding)
   end)
 
   it('distribution bins hold every sample', function()

@@ -430,6 +430,39 @@ describe('a sweep', function()
     assert.equal('ok', sw:results()[1].state)
   end)
 
+  it('keeps curves, which pictures and merged files have too', function()
+    local function rows(scale)
+      local list = {}
+      for i = 1, 5 do
+        list[i] = { step = i, seconds = i * 0.5, loss = i == 3 and 0 / 0 or scale / i }
+      end
+      return list
+    end
+    local sw = declare { space = { k = { 1, 2 } }, measure = function(p, _, m)
+      m:curve('loss', rows(p.k))
+    end }
+    run(sw)
+    assert.equal(10, query('SELECT count(*) AS n FROM curve')[1].n)
+    assert.equal(2, query('SELECT count(*) AS n FROM curve WHERE value IS NULL')[1].n)
+    local finding = sw:plot('training', { y = 'loss' }).finding
+    assert.matches('Least in the end: 0%.2 %(k=1%)', finding)
+    local all = folder .. '/all.db'
+    require('ridge').merge(all, db)
+    local st = store.open(all)
+    assert.equal(10, st.db:value 'SELECT count(*) FROM curve')
+    st:close()
+    local function reason(list)
+      local bad = declare { space = { k = 1 }, measure = function(_, _, m)
+        m:curve('loss', list)
+      end }
+      run(bad, { new = true })
+      return bad:results()[1].reason
+    end
+    assert.matches('loss has no steps', reason {})
+    assert.matches('row 2 of loss wants a rising step', reason {
+      { step = 2, seconds = 0, loss = 1 }, { step = 1, seconds = 1, loss = 1 } })
+  end)
+
   it('reads its own results only', function()
     local ok, err = pcall(declare().results, declare(), { db = db })
     assert.is_false(ok)
