@@ -50,12 +50,16 @@ local function run(name)
     loss = nn.mse_loss, level = name, say = print })
   -- as many sequences in a step at each level: where batches are gathered they are smaller
   local batch = opt.batch / (trainer.options.accumulate or 1)
-  local before = ridge.memory.stats().live
+  collectgarbage()
+  collectgarbage()
+  local before = ridge.memory.stats().live -- data, weights, moments
   local history = trainer:fit(ridge.data.Loader({ x, y }, { batch = batch, seed = 1 }),
     { epochs = opt.epochs })
-  local last = history[#history]
-  return { name = name, peak = (last.peak_bytes - before) / 2 ^ 20, rows = last.rows_per_s,
-    loss = last.loss, weights = net:num_bytes() / 2 ^ 20 }
+  local last, most = history[#history], 0
+  for _, row in ipairs(history) do most = math.max(most, row.peak_bytes) end
+  -- with the buffers of plans
+  return { name = name, peak = (last.peak_bytes - before) / 2 ^ 20, most = (most - before) / 2 ^ 20,
+    rows = last.rows_per_s, loss = last.loss, weights = net:num_bytes() / 2 ^ 20 }
 end
 
 local basic, found = nil, {}
@@ -66,8 +70,9 @@ end
 
 print(('\n%d blocks, width %d, %d sequences of %d places in a step, AdamW; weights %.1f MB'):format(
   opt.blocks, opt.width, opt.batch, opt.length, basic.weights))
-print 'level      peak MB above the model   of BASIC   sequences/s   of BASIC   loss'
+print 'peak memory above data, weights and moments, in MB; the first epoch has the capture in it'
+print 'level      last epoch   of BASIC   any epoch   sequences/s   of BASIC   loss'
 for _, r in ipairs(found) do
-  print(('%-9s  %23.1f  %9.2f  %12.1f  %9.2f   %.4f'):format(r.name, r.peak, r.peak / basic.peak,
-    r.rows, r.rows / basic.rows, r.loss))
+  print(('%-9s  %10.1f  %9.2f  %10.1f  %12.1f  %9.2f   %.4f'):format(r.name, r.peak,
+    r.peak / basic.peak, r.most, r.rows, r.rows / basic.rows, r.loss))
 end

@@ -70,7 +70,7 @@ local sw = ridge.sweep 'recompute' {
     m:metric('kept_mb', saved / 2 ^ 20, { unit = 'MB', better = 'lower' })
   end,
 }
-sw:run { db = opt.db }
+sw:run { db = opt.db, calibrate = not opt.smoke }
 
 local rows, plain = sw:results { db = opt.db }, nil
 for _, row in ipairs(rows) do if row.segments == 0 then plain = row end end

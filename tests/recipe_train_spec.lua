@@ -69,3 +69,41 @@ describe('recipes/amp.lua', function()
     assert.matches('bf16 learns: test accuracy 0%.%d+', text)
   end)
 end)
+
+describe('recipes/distill.lua', function()
+  it('sets students with and without a teacher side by side', function()
+    local status, text = run './ridge --threads 1 recipes/distill.lua --smoke'
+    assert.equal(0, status, text)
+    assert.matches('seed  2: labels alone 0%.%d+, with the teacher 0%.%d+, difference', text)
+    assert.matches('the teacher makes [+-]0%.%d+ of test accuracy %[', text)
+  end)
+end)
+
+describe('recipes/recompute.lua', function()
+  it('keeps less with segments, and says what that takes', function()
+    local db = os.tmpname()
+    os.remove(db)
+    local status, text = run('./ridge --threads 1 recipes/recompute.lua --smoke --db ' .. db)
+    os.remove(db)
+    assert.equal(0, status, text)
+    local kept = {}
+    for segments, mb in text:gmatch '\n +(%w+) +%d+%.%d+ +%d+%.%d+ +(%d+%.%d+)' do
+      kept[segments] = tonumber(mb)
+    end
+    assert.is_true(kept['4'] < kept.none, text)
+  end)
+end)
+
+describe('recipes/levels.lua', function()
+  it('learns the same at each level, and says what each switched', function()
+    local status, text = run './ridge --threads 1 recipes/levels.lua --smoke --length 64'
+    assert.equal(0, status, text)
+    local peak, loss = {}, {}
+    for name, mb, last in text:gmatch '\n(%l+) +(%d+%.%d+) +%d+%.%d+ +%S+ +%S+ +%d+%.%d+ +(%d%S+)' do
+      peak[name], loss[name] = tonumber(mb), tonumber(last)
+    end
+    assert.is_true(peak.basic > 0 and peak.ultra > 0, text)
+    assert.matches('flash_attention +on +2 layers of attention go by tiles now', text)
+    assert.is_true(math.abs(loss.ultra - loss.basic) < 0.01, text)
+  end)
+end)

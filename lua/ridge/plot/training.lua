@@ -140,8 +140,8 @@ function M.make(rows, opt)
       string.upper)),
     subtitle = landscape.subtitle(opt, rows),
     finding = ('Least in the end: %.4g (%s).%s'):format(best.last, best.name,
-      #lines > 1 and first and (' First to come to %.3g, where the last one ends: %s, after %.3g s.')
-      :format(level, first.name, first.at) or ''),
+      #lines > 1 and first and (' First to come to %.3g, where the last one ends: %s, after '
+      .. '%.3g s.'):format(level, first.name, first.at) or ''),
     caption = text, draw = draw { lines = lines, y = opt.y } }
 end
 

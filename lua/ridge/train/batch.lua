@@ -90,6 +90,15 @@ local function in_parts(self, x, y, share)
   return sum
 end
 
+--- Bytes of the plans' buffers: they are the plans' own, and the allocator counts them as reserved,
+--- not as live.
+---@return number bytes
+function Batch:plan_bytes()
+  local sum = 0
+  for _, made in pairs(self.plans) do sum = sum + made.plan:facts().buffer_bytes end
+  return sum
+end
+
 --- Forward and back; gradients are added to what is there.
 ---@param x Tensor
 ---@param y Tensor

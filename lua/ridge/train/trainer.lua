@@ -281,7 +281,7 @@ function Trainer:fit(loader, opts)
     local loss, rows = train(self, loader)
     local seconds = (tonumber(C.rg_clock_ns()) - began) / 1e9
     local row = { epoch = self.epoch + 1, loss = loss, seconds = seconds,
-      rows_per_s = rows / seconds, peak_bytes = memory.stats().peak, lr = self.optimizer:lr() }
+      rows_per_s = rows / seconds, peak_bytes = memory.stats().peak + self.batch:plan_bytes(), lr = self.optimizer:lr() }
     if opts.validate then row.val_loss, row.accuracy = self:validate(opts.validate) end
     self.epoch = row.epoch
     self.history[row.epoch] = row
