@@ -99,7 +99,8 @@ describe('recipes/levels.lua', function()
     local status, text = run './ridge --threads 1 recipes/levels.lua --smoke --length 64'
     assert.equal(0, status, text)
     local peak, loss = {}, {}
-    for name, mb, last in text:gmatch '\n(%l+) +(%d+%.%d+) +%d+%.%d+ +%S+ +%S+ +%d+%.%d+ +(%d%S+)' do
+    local row = '\n(%l+) +(%d+%.%d+) +%d+%.%d+ +%S+ +%S+ +%d+%.%d+ +(%d%S+)'
+    for name, mb, last in text:gmatch(row) do
       peak[name], loss[name] = tonumber(mb), tonumber(last)
     end
     assert.is_true(peak.basic > 0 and peak.ultra > 0, text)

@@ -209,7 +209,8 @@ rg_status rg_layer_forward(const rg_layer *layer, const rg_tensor *x, rg_tensor 
 
   switch (layer->kind) {
   case RG_LAYER_LINEAR:
-    return rg_linear(x, part[0], layer->bias, layer->act, out);
+    return p > 0 ? rg_linear_dropout(x, part[0], layer->bias, layer->act, p, NULL, out)
+                 : rg_linear(x, part[0], layer->bias, layer->act, out);
   case RG_LAYER_LOWRANK:
     return rg_lowrank_linear(x, part[0], part[1], layer->bias, layer->act, out);
   case RG_LAYER_NORM:
@@ -250,6 +251,18 @@ rg_status rg_layer_set_act(rg_layer *layer, int32_t act)
     return rg_fail(RG_EARG, "layer: there is no activation %d", act);
   }
   layer->act = act;
+  return RG_OK;
+}
+
+rg_status rg_layer_set_dropout(rg_layer *layer, double p)
+{
+  if (layer == NULL || !(p >= 0 && p < 1)) {
+    return rg_fail(RG_EARG, "layer: the dropout probability %g is not in [0, 1)", p);
+  }
+  if (layer->kind != RG_LAYER_LINEAR && layer->kind != RG_LAYER_SKLINEAR) {
+    return rg_fail(RG_ENOSUP, "layer: dropout in the same pass is of dense and sketched layers");
+  }
+  layer->p = p;
   return RG_OK;
 }
 

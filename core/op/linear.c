@@ -2,6 +2,7 @@
 /*
 ** Linear, y = act(x W' + b): its signature, shape rule and cost.  The kernel is core/cpu/linear.c.
 */
+#include "op/dropout.h"
 #include "op/list.h"
 #include "op/op.h"
 #include "op/product.h"
@@ -20,6 +21,22 @@ static rg_status linear_infer(rg_call *call)
   RG_TRY(rg_product_bias(call, 2, w->_shape[0]));
   call->n_out = 1;
   call->compute = -1;
+  return RG_OK;
+}
+
+/* The same with the draw of the dropout as hidden result. */
+static rg_status dropout_infer(rg_call *call)
+{
+  const rg_linear_args *args = call->args;
+
+  RG_TRY(linear_infer(call));
+  if (!(args->p >= 0.0 && args->p < 1.0)) {
+    return rg_fail(RG_EARG, "%s: the dropout probability %g is not in [0, 1)", call->op->name,
+                   args->p);
+  }
+  call->out[1] = rg_draw_meta();
+  call->n_out = 2;
+  call->n_draws = args->p > 0 ? rg_meta_count(&call->out[0]) : 0;
   return RG_OK;
 }
 
@@ -45,9 +62,39 @@ const rg_op rg_op_linear = {
   .cost = linear_cost,
 };
 
+const rg_op rg_op_linear_dropout = {
+  .name = "linear_dropout",
+  .sig = "linear_dropout(x, w, b=nil, act=none, p=0.5, generator=nil) -> y",
+  .doc = "linear, and dropout in the same pass",
+  .id = RG_OP_LINEAR_DROPOUT,
+  .amp = RG_AMP_LOWER,
+  .save_in = 7,
+  .save_out = 1,
+  .packs = 6,
+  .n_hidden = 1,
+  .draws = true,
+  .args_size = sizeof(rg_linear_args),
+  .infer = dropout_infer,
+  .grad = rg_linear_grad,
+  .save = rg_linear_save,
+  .cost = linear_cost,
+};
+
 rg_status rg_linear(const rg_tensor *x, const rg_tensor *w, const rg_tensor *b, int32_t act,
                     rg_tensor **out)
 {
   return rg_run1(&rg_op_linear, (const rg_tensor *const[]){ x, w, b }, 3,
                  &(rg_linear_args){ .act = act }, out);
+}
+
+rg_status rg_linear_dropout(const rg_tensor *x, const rg_tensor *w, const rg_tensor *b, int32_t act,
+                            double p, rg_generator *generator, rg_tensor **out)
+{
+  rg_call call = { .op = &rg_op_linear_dropout,
+                   .in = (const rg_tensor *const[]){ x, w, b },
+                   .n_in = 3,
+                   .args = &(rg_linear_args){ .act = act, .p = p },
+                   .generator = generator };
+
+  return rg_run_fresh(&call, out);
 }

@@ -51,6 +51,7 @@
   RG_OP_LINE(TOTAL_NORM,  total_norm)       \
   RG_OP_LINE(MATMUL,      matmul)           \
   RG_OP_LINE(LINEAR,      linear)           \
+  RG_OP_LINE(LINEAR_DROPOUT,       linear_dropout)        \
   RG_OP_LINE(LOWRANK_LINEAR,       lowrank_linear)        \
   RG_OP_LINE(SKETCHED_LINEAR,      sketched_linear)       \
   RG_OP_LINE(SKETCHED_LINEAR_BITS, sketched_linear_bits)  \

@@ -19,9 +19,11 @@ typedef struct rg_matmul_args {
 rg_status rg_matmul_bf16(const rg_tensor *x, const rg_tensor *y, int32_t dtype,
                          rg_tensor **out) RG_CHECK;
 
-/* linear, lowrank_linear */
+/* linear, linear_dropout, lowrank_linear */
 typedef struct rg_linear_args {
+  double p;    /* of linear_dropout */
   int32_t act; /* RG_ACT_... */
+  int32_t _pad;
 } rg_linear_args;
 
 /* sketched_linear, sketched_linear_bits */

@@ -5,6 +5,7 @@
 */
 #include <string.h>
 
+#include "op/dropout.h"
 #include "op/list.h"
 #include "op/product.h"
 #include "op/rule.h"
@@ -113,17 +114,20 @@ rg_status rg_linear_grad(rg_grad *g)
   rg_rule r = rg_rule_of(g);
   rg_value w = rg_rule_in(&r, 1);
   rg_value x = rg_rule_in(&r, 0);
-  rg_value dz = rg_rule_rows(&r, r.dy);
+  rg_value dy = args->p > 0 ? rg_rule_dropped(&r, r.dy, g->out[1], args->p) : r.dy;
+  rg_value dz = rg_rule_rows(&r, dy);
+  rg_value y = NULL;
   rg_value z = NULL;
 
   x = x != NULL ? rg_rule_rows(&r, x) : NULL;
   if (args->act != RG_ACT_NONE) {
-    bool result = rg_rule_act_reads_result(args->act);
-
-    if (!result) {
+    if (rg_rule_act_reads_result(args->act)) {
+      y = rg_rule_rows(&r, r.y);
+      y = args->p > 0 ? rg_rule_times(&r, y, 1 - args->p) : y; /* as it was before dropout */
+    } else {
       z = before_act(&r, x, rg_rule_transposed(&r, w), 1, rg_rule_in(&r, 2));
     }
-    dz = rg_rule_act(&r, args->act, result ? rg_rule_rows(&r, r.y) : NULL, z, dz);
+    dz = rg_rule_act(&r, args->act, y, z, dz);
   }
   if (rg_rule_needs(&r, 0)) {
     rg_value dx = product(&r, dz, w, g->in[0].dtype);

@@ -215,6 +215,10 @@ RG_API int32_t rg_layer_training(const rg_layer *layer);
 /* The activation that follows the layer.  act: RG_ACT_...; RG_EARG. */
 RG_API rg_status rg_layer_set_act(rg_layer *layer, int32_t act) RG_CHECK;
 
+/* Dropout behind the layer while training, in the same pass: dense and sketched layers.  p: 0 <= p
+** < 1; RG_EARG, RG_ENOSUP for other layers. */
+RG_API rg_status rg_layer_set_dropout(rg_layer *layer, double p) RG_CHECK;
+
 /* -- Looking in ------------------------------------------------------------------ */
 
 /* One parameter. */

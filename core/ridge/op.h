@@ -319,6 +319,22 @@ RG_API rg_status rg_linear(const rg_tensor *x, const rg_tensor *w, const rg_tens
                            rg_tensor **out) RG_CHECK;
 
 /*
+** y = dropout(act(x W' + b)): bias, activation and dropout in one pass over the result, while it is
+** in the first cache.  The mask is rg_dropout's on the same tensor.
+**
+** x, w, b, act
+**          as in rg_linear
+** p        probability of 0, 0 <= p < 1; the rest is scaled by 1 / (1 - p)
+** generator
+**          NULL: the default stream
+** out      [... x n_out]
+** RG_ESHAPE, RG_EDTYPE, RG_EARG.
+*/
+RG_API rg_status rg_linear_dropout(const rg_tensor *x, const rg_tensor *w, const rg_tensor *b,
+                                   int32_t act, double p, rg_generator *generator,
+                                   rg_tensor **out) RG_CHECK;
+
+/*
 ** y = act((x A) B + b): a dense layer of rank k.
 **
 ** x        [... x n_in], float

@@ -48,6 +48,24 @@ return function(M, join)
     table.insert(cases.linear.samples, { { 6, 9 }, { 5, 9 }, { 5 }, args = { act = act } })
   end
 
+  cases.linear_dropout = {
+    call = function(C, t, a, out)
+      return C.rg_linear_dropout(t[1], t[2], t[3] or nil, a.act or 0, a.p, a.generator, out)
+    end,
+    draws = true,
+    reference = reference.linear_dropout,
+    samples = { { { 2, 3 }, { 4, 3 }, { 4 }, args = { p = 0.5, act = 1, seed = 3, offset = 2 } },
+      { { 3 }, { 4, 3 }, false, args = { p = 0 } },
+      { { 5, 2, 3 }, { 4, 3 }, { 4 }, args = { p = 0.25, act = 2, seed = 9, offset = 1 } },
+      { { 0, 3 }, { 4, 3 }, { 4 }, args = { p = 0.5 } },
+      { { 33, 70 }, { 41, 70 }, { 41 }, args = { p = 0.75, act = 4, seed = 77, offset = 5 } } },
+    dtypes = FLOATS, ulps = 4, by_library = true, optional = { [3] = true },
+    large = { { { 200, 300 }, { 250, 300 }, { 250 }, args = { p = 0.5, act = 1 } } },
+    bad = { { { { 2, 3 }, { 4, 2 } }, { 'f32', 'f32' }, { p = 0.5 }, ESHAPE },
+      { { { 2, 3 }, { 4, 3 } }, { 'f32', 'f32' }, { p = 1 }, EARG },
+      { { { 2, 3 }, { 4, 3 } }, { 'f32', 'f32' }, { p = -1 }, EARG } },
+  }
+
   cases.lowrank_linear = {
     call = function(C, t, a, out)
       return C.rg_lowrank_linear(t[1], t[2], t[3], t[4] or nil, a.act or 0, out)

@@ -148,6 +148,11 @@ return function(M) -- M: the rest of the reference
     return outputs
   end
 
+  --- Linear, then dropout.
+  function M.linear_dropout(inputs, args)
+    return drop(M.linear(inputs, args), args)
+  end
+
   --- y = dropout(act(1 / (2T) sum_t (x S1_t U1_t + x U2_t S2_t) + bias)), the terms side by side in
   --- left = [S1|U2] and one below the other in right = [U1;S2].
   function M.sketched_linear(inputs, args)

@@ -168,18 +168,21 @@ end
 -- -- Dense --------------------------------------------------------------------------------------
 
 local Linear = class('nn.Linear', Layer)
-local LINEAR = { bias = BIAS, seed = SEED, activation = ACTIVATION }
+local LINEAR = { bias = BIAS, seed = SEED, activation = ACTIVATION,
+  dropout = { 'number', default = 0, min = 0, max = 0.999999,
+    doc = 'while training, in the same pass' } }
 
---- A dense layer, y = act(x W' + b).
+--- A dense layer, y = dropout(act(x W' + b)) in one pass.
 ---@param n_in number
 ---@param n_out number
----@param opts table|nil {bias = true, seed =, activation = 'none'}
+---@param opts table|nil {bias = true, seed =, activation = 'none', dropout = 0}
 -- >> ridge.nn.Linear(8, 4)(ridge.ones(2, 8)).shape
 function Linear:init(n_in, n_out, opts)
   sizes('nn.Linear', n_in, n_out)
   opts = options.check(LINEAR, opts, 'nn.Linear')
   call.check(C.rg_linear_layer(n_in, n_out, opts.bias and 1 or 0, seed_of(opts.seed), layer_slot))
   set_activation(adopt(self), opts.activation)
+  if opts.dropout > 0 then call.check(C.rg_layer_set_dropout(self._l, opts.dropout)) end
 end
 
 -- -- Low rank -------------------------------------------------------------------------------------

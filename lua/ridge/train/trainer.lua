@@ -57,7 +57,7 @@ function Trainer:init(model, opts)
     blame.raise('Trainer: the loss is a function of output and target, or a module', 'EARG')
   end
   self.history, self.epoch, self.best, self.waited = {}, 0, math.huge, 0
-  self.curve, self.trained_s = {}, 0
+  self.curve, self.trained_s, self.metrics = {}, 0, {}
   self.say = o.say or print
   if o.level then
     for name, value in pairs((level.apply(model, o.level, nil, self.say))) do
@@ -240,10 +240,25 @@ local FIT = {
   validate = { 'table', doc = 'a loader of what is not trained on' },
 }
 
-local function line_of(row, epochs)
+local FELL = 0.01 -- of accuracy, since its best epoch: worth a word
+
+-- The epoch with the best accuracy so far.
+local function best_of(history)
+  local best
+  for _, row in ipairs(history) do
+    if row.accuracy and (not best or row.accuracy > best.accuracy) then best = row end
+  end
+  return best
+end
+
+local function line_of(row, epochs, history)
   local text = ('epoch %d/%d  loss %.4f'):format(row.epoch, epochs, row.loss)
   if row.val_loss then text = text .. ('  test %.4f'):format(row.val_loss) end
   if row.accuracy then text = text .. ('  accuracy %.4f'):format(row.accuracy) end
+  local best = row.accuracy and best_of(history)
+  if best and best.accuracy - row.accuracy > FELL then
+    text = text .. (' (%.4f below epoch %d)'):format(best.accuracy - row.accuracy, best.epoch)
+  end
   return text .. ('  %.1f s, %.0f rows/s, peak %.1f MB'):format(row.seconds, row.rows_per_s,
     row.peak_bytes / 2 ^ 20)
 end
@@ -281,15 +296,84 @@ function Trainer:fit(loader, opts)
     local loss, rows = train(self, loader)
     local seconds = (tonumber(C.rg_clock_ns()) - began) / 1e9
     local row = { epoch = self.epoch + 1, loss = loss, seconds = seconds,
-      rows_per_s = rows / seconds, peak_bytes = memory.stats().peak + self.batch:plan_bytes(), lr = self.optimizer:lr() }
+      rows_per_s = rows / seconds, lr = self.optimizer:lr(),
+      peak_bytes = memory.stats().peak + self.batch:plan_bytes() }
     if opts.validate then row.val_loss, row.accuracy = self:validate(opts.validate) end
     self.epoch = row.epoch
     self.history[row.epoch] = row
     local enough = keep(self, row, loader)
-    self.say(line_of(row, opts.epochs))
+    self.say(line_of(row, opts.epochs, self.history))
     stopped = enough and 'patience' or require('ridge').stopping() and 'interrupt' or nil
   end
   return self.history, stopped
+end
+
+-- -- What there is to know ------------------------------------------------------------------------
+
+--- Keep numbers of your own beside the losses.
+---@param metrics table name to number
+---@param at number|nil the step; those taken so far when left out
+---@return table self
+-- >> trainer:record({custom_metric = 0.95})
+function Trainer:record(metrics, at)
+  if type(metrics) ~= 'table' then
+    blame.raise('Trainer:record: a table of numbers is expected, got ' .. blame.show(metrics))
+  end
+  local row = { step = at or #self.curve, seconds = self.trained_s }
+  for name, value in pairs(metrics) do
+    if type(name) ~= 'string' or type(value) ~= 'number' then
+      blame.raise(('Trainer:record: %s is %s; names and numbers are expected'):format(
+        tostring(name), blame.show(value)))
+    end
+    row[name] = value
+  end
+  self.metrics[#self.metrics + 1] = row
+  return self
+end
+
+--- Steps and their times, and memory.
+---@return table total_steps, total_time, average_step_time, min_step_time, max_step_time (seconds),
+---  memory_mb, peak_memory_mb
+function Trainer:summary()
+  local n, least, most, last = #self.curve, math.huge, 0, 0
+  for _, row in ipairs(self.curve) do
+    least, most = math.min(least, row.seconds - last), math.max(most, row.seconds - last)
+    last = row.seconds
+  end
+  local stats = memory.stats()
+  return { total_steps = n, total_time = self.trained_s,
+    average_step_time = n > 0 and self.trained_s / n or 0, min_step_time = n > 0 and least or 0,
+    max_step_time = most, memory_mb = stats.live / 2 ^ 20, peak_memory_mb = stats.peak / 2 ^ 20 }
+end
+
+--- What is switched on, and how far it is: what is really in force, not what was asked for.
+---@return table config (mixed_precision, compile_enabled, plans, accumulate, parts, clip,
+---  stability, level), epoch, steps, best
+function Trainer:status()
+  local o, plans = self.options, 0
+  for _ in pairs(self.batch.plans) do plans = plans + 1 end
+  return { epoch = self.epoch, steps = #self.curve, best = self.best,
+    config = { mixed_precision = o.autocast or false,
+      compile_enabled = self.batch.options.compile or false, plans = plans,
+      accumulate = o.accumulate, parts = self.batch.parts, clip = o.clip or false,
+      stability = self.stability and tostring(self.stability) or false,
+      level = o.level or false } }
+end
+
+--- Summary and status as text.
+---@return string
+function Trainer:report()
+  local s, at = self:summary(), self:status()
+  local lines = { ('%d steps in %d epochs, %.1f s: %.4f s a step [%.4f .. %.4f]'):format(
+    s.total_steps, at.epoch, s.total_time, s.average_step_time, s.min_step_time, s.max_step_time),
+    ('memory %.1f MB, at most %.1f MB'):format(s.memory_mb, s.peak_memory_mb) }
+  local names = {}
+  for name in pairs(at.config) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    lines[#lines + 1] = ('%-16s %s'):format(name, tostring(at.config[name]))
+  end
+  return table.concat(lines, '\n')
 end
 
 M.Trainer = Trainer

@@ -150,6 +150,36 @@ describe('a trainer', function()
     assert.matches('clipping is an option of it', message(fit, { stability = {}, clip = 1 }))
   end)
 
+  it('says what is in force and how long steps take (F153, F155 to F157)', function()
+    local _, trainer = fit { compile = true }
+    trainer:record({ custom_metric = 0.95 }):record({ custom_metric = 0.97 }, 100)
+    assert.are.equal(0.97, trainer.metrics[2].custom_metric)
+    assert.are.equal(100, trainer.metrics[2].step)
+    local s = trainer:summary()
+    assert.are.equal(25, s.total_steps)
+    assert.is_true(s.min_step_time > 0 and s.min_step_time <= s.average_step_time)
+    assert.is_true(s.average_step_time <= s.max_step_time)
+    assert.is_true(math.abs(s.average_step_time * 25 - s.total_time) < 1e-9)
+    local c = trainer:status().config
+    assert.is_true(c.compile_enabled)
+    assert.is_true(c.plans > 0)
+    assert.is_false(c.mixed_precision)
+    assert.matches('25 steps in 5 epochs', trainer:report())
+    assert.matches('compile_enabled +true', trainer:report())
+    assert.matches('names and numbers are expected', message(trainer.record, trainer, { a = 'b' }))
+  end)
+
+  it('says when accuracy falls (F161)', function()
+    local lines = {}
+    local _, trainer = fit { say = function(l) lines[#lines + 1] = l end }
+    local net = trainer.model
+    ridge.no_grad(function() for _, p in ipairs(net:parameters()) do p.tensor:mul_(-1) end end)
+    trainer.history[1].accuracy = 0.99
+    trainer:fit(ridge.data.Loader({ x, y }, { batch = 70, seed = 5 }), { epochs = 6,
+      validate = ridge.data.Loader({ x, y }, { batch = 70 }) })
+    assert.matches('%(0%.%d+ below epoch 1%)', lines[#lines])
+  end)
+
   it('keeps the loss of every step with the seconds', function()
     local _, trainer = fit({}, 16, 2)
     assert.are.equal(10, #trainer.curve)
