@@ -79,7 +79,8 @@ for _, dtype in ipairs { 'f32', 'bf16' } do
   local trainer = ridge.Trainer(side.net, { optimizer = side.optimizer, say = function() end,
     autocast = dtype ~= 'f32' and dtype or nil })
   local history = trainer:fit(ridge.data.Loader(train, { batch = 64, seed = 1 }), {
-    epochs = opt.epochs, validate = ridge.data.Loader(test, { batch = 250, shuffle = false }) })
+    epochs = opt.epochs, validate = ridge.data.Loader(test, { batch = math.min(250, n_test),
+    shuffle = false }) })
   print(('%-4s learns: test accuracy %.4f after %d epochs'):format(dtype,
     history[#history].accuracy, #history))
 end

@@ -80,7 +80,7 @@ end
 local function accuracy()
   net:eval()
   local right = 0
-  for x, y in ridge.data.Loader({ test.x, test.y }, { batch = 500, shuffle = false }):each() do
+  for x, y in ridge.data.Loader({ test.x, test.y }, { batch = math.min(500, n_test), shuffle = false }):each() do
     ridge.no_grad(function()
       right = right + scores(x):argmax(2):eq(y):to('f32'):sum():item()
     end)

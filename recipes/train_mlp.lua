@@ -40,7 +40,8 @@ end
 local function loader(set, batch, shuffle)
   local n, rows, columns = set.images:size(1), set.images:size(2), set.images:size(3)
   local x = (set.images:to 'f32' / 255):reshape(n, rows * columns)
-  return ridge.data.Loader({ x, set.labels }, { batch = batch, shuffle = shuffle, seed = 1 }),
+  return ridge.data.Loader({ x, set.labels }, { batch = math.min(batch, n), shuffle = shuffle,
+    seed = 1 }),
     rows * columns
 end
 

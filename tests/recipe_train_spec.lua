@@ -108,3 +108,15 @@ describe('recipes/levels.lua', function()
     assert.is_true(math.abs(loss.ultra - loss.basic) < 0.01, text)
   end)
 end)
+
+describe('a loader', function()
+  it('says when a batch is larger than the data, and goes on', function()
+    local status, text = run([[./ridge -e 'local n = 0
+      for x in ridge.data.Loader({ ridge.ones(3) }, { batch = 10 }):each() do n = n + x.count end
+      return n']])
+    assert.equal(0, status, text)
+    assert.matches('a batch of 10 is larger than the 3 rows there are: each epoch is one batch of 3',
+      text)
+    assert.matches('\n3\n', text)
+  end)
+end)

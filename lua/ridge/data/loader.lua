@@ -53,12 +53,12 @@ end
 --- pointer to the row's numbers in each source, and writes what it likes. Which batches there are
 --- does not depend on the number of threads.
 ---@param sources Tensor[] each with the same number of rows
----@param opts table|nil {batch = 32, shuffle = true, seed =, drop_last = false, workers = 0,
+---@param given table|nil {batch = 32, shuffle = true, seed =, drop_last = false, workers = 0,
 ---  prefetch = 2, transform =}
 -- >> loader = ridge.data.Loader({ridge.randn(10, 3), ridge.zeros(10)}, {batch = 4, seed = 1})
 -- >> for x, y in loader:each() do print(x:describe(), y:describe()) end
-function Loader:init(sources, opts)
-  opts = options.check(SPEC, opts, 'data.Loader')
+function Loader:init(sources, given)
+  local opts = options.check(SPEC, given, 'data.Loader')
   if ref.is(sources) or rows.is(sources) then sources = { sources } end
   if type(sources) ~= 'table' or #sources == 0 then
     blame.raise('data.Loader: a list of tensors is expected', 'EARG')
@@ -69,6 +69,12 @@ function Loader:init(sources, opts)
   if opts.drop_last and opts.batch > self.rows then
     blame.raise(('data.Loader: a batch of %d is larger than the %d rows there are, and drop_last '
       .. 'leaves none'):format(opts.batch, self.rows), 'EARG')
+  end
+  if opts.batch > self.rows and given and given.batch then -- what somebody typed, not the default
+    local where = blame.where()
+    io.stderr:write(('%sdata.Loader: a batch of %d is larger than the %d rows there are: each epoch '
+      .. 'is one batch of %d\n'):format(where and where .. ': ' or '', opts.batch, self.rows,
+      self.rows))
   end
   self.sources, self.batch, self.drop_last = sources, opts.batch, opts.drop_last
   local files = false

@@ -31,8 +31,10 @@ local SPEC = {
 local function size_of(path)
   local f, why = io.open(path, 'rb')
   if not f then blame.raise('data.rows: ' .. why, 'EIO') end
-  local bytes = f:seek 'end'
+  local readable = f:read(0) or f:seek 'end' == 0 -- a folder opens, and cannot be read
+  local bytes = readable and f:seek 'end'
   f:close()
+  if not readable then blame.raise(('data.rows: %s is no file'):format(path), 'EIO') end
   return bytes
 end
 
