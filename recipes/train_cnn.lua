@@ -80,7 +80,9 @@ end
 local function accuracy()
   net:eval()
   local right = 0
-  for x, y in ridge.data.Loader({ test.x, test.y }, { batch = math.min(500, n_test), shuffle = false }):each() do
+  local rest = ridge.data.Loader({ test.x, test.y }, { batch = math.min(500, n_test),
+    shuffle = false })
+  for x, y in rest:each() do
     ridge.no_grad(function()
       right = right + scores(x):argmax(2):eq(y):to('f32'):sum():item()
     end)

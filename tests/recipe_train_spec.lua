@@ -115,8 +115,8 @@ describe('a loader', function()
       for x in ridge.data.Loader({ ridge.ones(3) }, { batch = 10 }):each() do n = n + x.count end
       return n']])
     assert.equal(0, status, text)
-    assert.matches('a batch of 10 is larger than the 3 rows there are: each epoch is one batch of 3',
-      text)
+    assert.matches('a batch of 10 is larger than the 3 rows there are: each epoch is one batch '
+      .. 'of 3', text)
     assert.matches('\n3\n', text)
   end)
 end)

@@ -72,8 +72,8 @@ function Loader:init(sources, given)
   end
   if opts.batch > self.rows and given and given.batch then -- what somebody typed, not the default
     local where = blame.where()
-    io.stderr:write(('%sdata.Loader: a batch of %d is larger than the %d rows there are: each epoch '
-      .. 'is one batch of %d\n'):format(where and where .. ': ' or '', opts.batch, self.rows,
+    io.stderr:write(('%sdata.Loader: a batch of %d is larger than the %d rows there are: each '
+      .. 'epoch is one batch of %d\n'):format(where and where .. ': ' or '', opts.batch, self.rows,
       self.rows))
   end
   self.sources, self.batch, self.drop_last = sources, opts.batch, opts.drop_last
