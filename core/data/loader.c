@@ -35,24 +35,24 @@ typedef struct batch {
 
 struct rg_loader {
   rg_field field[FIELDS];
-  int32_t n;
   rg_transform transform;
-  bool transforms;
   pthread_mutex_t lock;
   pthread_cond_t ordered;
   pthread_cond_t done;
-  bool ending;
+  pthread_t thread[WORKERS];
   batch *ring;
-  int32_t room;
   int64_t first; /* the oldest batch that was not taken */
   int64_t next;  /* the next one to be ordered */
   int64_t work;  /* the next one to be gathered */
-  int32_t workers;
-  pthread_t thread[WORKERS];
   /* without threads: the caller's own */
   void *own;
-  bool own_open;
   char *own_row;
+  int32_t n;
+  int32_t room;
+  int32_t workers;
+  bool own_open;
+  bool transforms;
+  bool ending;
 };
 
 /* -- Rows ------------------------------------------------------------------------------------- */
@@ -126,9 +126,11 @@ static rg_status gather_field(const rg_field *f, const batch *b, char *to, char 
   int64_t step = f->numbers * rg_dtype_bytes(f->out);
 
   for (int64_t i = 0; i < b->count; i++, to += step) {
-    const char *from = (const char *)f->data + b->index[i] * bytes;
+    const char *from;
 
-    if (f->data == NULL) {
+    if (f->data != NULL) {
+      from = (const char *)f->data + b->index[i] * bytes;
+    } else {
       from = converts(f) ? room : to;
       RG_TRY(read_row(f, b->index[i], converts(f) ? room : to, message));
     }
