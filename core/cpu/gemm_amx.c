@@ -103,19 +103,11 @@ typedef struct ahead {
   int64_t lines;
 } ahead;
 
-/* Two tiles of rows.  With every step some of what is read next comes into the second cache: 10 %
-** where b is large. */
-static void block_2(int64_t steps, const uint16_t *a0, const uint16_t *a1, int64_t lda,
-                    const uint16_t *b, float *c, ahead next)
+/* Two tiles of rows and two of columns onto the sums.  With every step some of what is read next
+** comes into the second cache: 10 % where b is large. */
+static inline void multiply(int64_t steps, const uint16_t *a0, const uint16_t *a1, int64_t lda,
+                            const uint16_t *b, ahead next)
 {
-  __asm__ volatile(""
-                   :
-                   :
-                   : "memory"); /* what the tiles read is stored: their loads do not say so */
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
   for (int64_t l = 0; l < steps; l++) {
     for (int64_t q = 0; q < next.lines; q++, next.at += 64) {
       _mm_prefetch(next.at, _MM_HINT_T1);
@@ -133,10 +125,37 @@ static void block_2(int64_t steps, const uint16_t *a0, const uint16_t *a1, int64
     a1 += RG_AMX_STEP;
     b += 1024;
   }
-  _tile_stored(0, c, RG_PANEL * 4);
-  _tile_stored(1, c + 16, RG_PANEL * 4);
-  _tile_stored(2, c + 16 * RG_PANEL, RG_PANEL * 4);
-  _tile_stored(3, c + 16 * RG_PANEL + 16, RG_PANEL * 4);
+}
+
+/* Tile loads do not say that they read memory: what they read is stored before this. */
+static inline void settle(void)
+{
+  __asm__ volatile("" : : : "memory");
+}
+
+static inline void zero_sums(void)
+{
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+}
+
+static inline void store_sums(float *c, int64_t ldc)
+{
+  _tile_stored(0, c, ldc * 4);
+  _tile_stored(1, c + 16, ldc * 4);
+  _tile_stored(2, c + 16 * ldc, ldc * 4);
+  _tile_stored(3, c + 16 * ldc + 16, ldc * 4);
+}
+
+static void block_2(int64_t steps, const uint16_t *a0, const uint16_t *a1, int64_t lda,
+                    const uint16_t *b, float *c, ahead next)
+{
+  settle();
+  zero_sums();
+  multiply(steps, a0, a1, lda, b, next);
+  store_sums(c, RG_PANEL);
 }
 
 /* One tile of rows: odd steps have sums of their own, so that they need not wait for even ones. */
@@ -146,14 +165,8 @@ static void block_1(int64_t steps, const uint16_t *a, int64_t lda, const uint16_
   float odd[16 * RG_PANEL];
   int64_t l = 0;
 
-  __asm__ volatile(""
-                   :
-                   :
-                   : "memory"); /* what the tiles read is stored: their loads do not say so */
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
+  settle();
+  zero_sums();
   for (; l + 2 <= steps; l += 2) {
     _tile_loadd(4, a, lda * 2);
     _tile_loadd(6, b, 64);
@@ -187,41 +200,18 @@ static void block_1(int64_t steps, const uint16_t *a, int64_t lda, const uint16_
 void rg_amx_block(int64_t steps, const uint16_t *a, int64_t lda, const uint16_t *b, float *c,
                   int64_t ldc, bool add)
 {
-  const uint16_t *a1 = a + 16 * lda;
-
-  __asm__ volatile(""
-                   :
-                   :
-                   : "memory"); /* what the tiles read is stored: their loads do not say so */
+  settle();
   if (add) {
     _tile_loadd(0, c, ldc * 4);
     _tile_loadd(1, c + 16, ldc * 4);
     _tile_loadd(2, c + 16 * ldc, ldc * 4);
     _tile_loadd(3, c + 16 * ldc + 16, ldc * 4);
   } else {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
+    zero_sums();
   }
-  for (int64_t l = 0; l < steps; l++) {
-    _tile_loadd(4, a, lda * 2);
-    _tile_loadd(6, b, 64);
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_loadd(7, b + 512, 64);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_loadd(5, a1, lda * 2);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
-    a += RG_AMX_STEP;
-    a1 += RG_AMX_STEP;
-    b += 1024;
-  }
-  _tile_stored(0, c, ldc * 4);
-  _tile_stored(1, c + 16, ldc * 4);
-  _tile_stored(2, c + 16 * ldc, ldc * 4);
-  _tile_stored(3, c + 16 * ldc + 16, ldc * 4);
-  __asm__ volatile("" : : : "memory");
+  multiply(steps, a, a + 16 * lda, lda, b, (ahead){ .lines = 0 });
+  store_sums(c, ldc);
+  settle();
 }
 
 /* Bring the places of a block of the result nearer while it is computed: where it leaves the caches

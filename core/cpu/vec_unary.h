@@ -95,13 +95,10 @@ RG_INTEGER_FUNCTIONS(uint8_t, uint32_t, u8)
 ** is computed from 0 instead: producing an underflow takes the processor a hundred cycles.  Error
 ** below 1 unit in the last place (in the normal range); nan goes through the comparisons.
 */
-static inline float exp_f32(float x)
+static inline float exp_rest_f32(float c, int32_t *n) /* e^r; n: for 2^n */
 {
-  float c = x < -104.0f ? 0.0f : x;
   uint32_t bits;
-  float scale[2];
 
-  c = c > 89.0f ? 89.0f : c;
   float k = RG_MADD_F32(c, 1.44269504f, 0x1.8p23f);
   memcpy(&bits, &k, sizeof(bits));
   k -= 0x1.8p23f;
@@ -113,8 +110,18 @@ static inline float exp_f32(float x)
   p = RG_MADD_F32(p, r, 4.1665795894e-2f);
   p = RG_MADD_F32(p, r, 1.6666665459e-1f);
   p = RG_MADD_F32(p, r, 5.0000001201e-1f);
-  p = RG_MADD_F32(p * r, r, r) + 1.0f;
-  int32_t n = (int32_t)(bits - 0x4b400000u);
+  *n = (int32_t)(bits - 0x4b400000u);
+  return RG_MADD_F32(p * r, r, r) + 1.0f;
+}
+
+static inline float exp_f32(float x)
+{
+  float c = x < -104.0f ? 0.0f : x;
+  int32_t n;
+  float scale[2];
+
+  c = c > 89.0f ? 89.0f : c;
+  float p = exp_rest_f32(c, &n);
   int32_t half = n >> 1;
   uint32_t low = (uint32_t)(half + 127) << 23;
   uint32_t high = (uint32_t)(n - half + 127) << 23;

@@ -66,23 +66,11 @@ static float largest(const float *x, int64_t n, float scale)
 */
 static inline float exp_below(float x)
 {
-  float c = x < -87.0f ? 0.0f : x;
-  uint32_t bits;
+  int32_t n;
   float scale;
+  float p = exp_rest_f32(x < -87.0f ? 0.0f : x, &n);
+  uint32_t power = (uint32_t)(n + 127) << 23;
 
-  float k = RG_MADD_F32(c, 1.44269504f, 0x1.8p23f);
-  memcpy(&bits, &k, sizeof(bits));
-  k -= 0x1.8p23f;
-  float r = RG_MADD_F32(k, -0.693359375f, c);
-  r = RG_MADD_F32(k, 2.12194440e-4f, r);
-  float p = 1.9875691500e-4f;
-  p = RG_MADD_F32(p, r, 1.3981999507e-3f);
-  p = RG_MADD_F32(p, r, 8.3334519073e-3f);
-  p = RG_MADD_F32(p, r, 4.1665795894e-2f);
-  p = RG_MADD_F32(p, r, 1.6666665459e-1f);
-  p = RG_MADD_F32(p, r, 5.0000001201e-1f);
-  p = RG_MADD_F32(p * r, r, r) + 1.0f;
-  uint32_t power = (bits - 0x4b400000u + 127) << 23;
   memcpy(&scale, &power, sizeof(scale));
   return x < -87.0f ? 0.0f : p * scale;
 }

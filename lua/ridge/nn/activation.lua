@@ -22,6 +22,7 @@ for name, method in pairs { ReLU = 'relu', GELU = 'gelu', SiLU = 'silu', Tanh = 
   function Activation:forward(x)
     return ref.need(x, 'nn.' .. name)[self.method](x)
   end
+  Activation.__doc = ('%s({inplace = false}): %s of each element.'):format(name, method)
   M[name] = Activation
 end
 

@@ -73,6 +73,8 @@ for name, method in pairs { MaxPool2d = 'max_pool2d', AvgPool2d = 'avg_pool2d' }
 
   function Pool:__tostring() return ('%s(%dx%d)'):format(what, self.rows, self.columns) end
 
+  Pool.__doc = ('%s(size, {stride = size, padding = 0}): the %s of each window of an image.')
+    :format(name, method == 'avg_pool2d' and 'average' or 'largest')
   M[name] = Pool
 end
 

@@ -185,6 +185,7 @@ for name, f in pairs { CrossEntropyLoss = 'cross_entropy', BCEWithLogitsLoss = '
     self.options = opts
   end
   function Loss:forward(x, y) return M[f](x, y, self.options) end
+  Loss.__doc = ('%s(options): ridge.nn.%s with options that stay.'):format(name, f)
   M[name] = Loss
 end
 

@@ -53,6 +53,8 @@ local LAYER = { eps = EPS, affine = AFFINE,
 M.LayerNorm = normal('nn.LayerNorm', function(self, n, opts)
   make(self, 'nn.LayerNorm', n, options.check(LAYER, opts, 'nn.LayerNorm'), false)
 end)
+M.LayerNorm.__doc = 'LayerNorm(n, {eps = 1e-5, affine = true, bias = true}): rows of the last axis '
+  .. 'with mean 0 and variance 1 (Ba et al., 2016), times a weight, plus a bias.'
 
 local RMS = { eps = EPS, affine = AFFINE }
 
@@ -61,6 +63,8 @@ local RMS = { eps = EPS, affine = AFFINE }
 M.RMSNorm = normal('nn.RMSNorm', function(self, n, opts)
   make(self, 'nn.RMSNorm', n, options.check(RMS, opts, 'nn.RMSNorm'), true)
 end)
+M.RMSNorm.__doc = 'RMSNorm(n, {eps = 1e-5, affine = true}): rows of the last axis by the root of '
+  .. 'their mean square (Zhang and Sennrich, 2019), times a weight.'
 
 -- -- Groups of channels ---------------------------------------------------------------------------
 

@@ -167,13 +167,14 @@ local function recurrent(name, step, gates, states)
   return R
 end
 
---- LSTM. forward(x, {h, c}) of x [batch x length x n_in] gives y [batch x length x hidden], and the
---- last h and c, [layers x batch x hidden].
--- >> ridge.nn.LSTM(3, 5, {seed = 1})(ridge.ones(2, 7, 3)).shape
 M.LSTM = recurrent('LSTM', CELL.lstm, 4, 2)
+M.LSTM.__doc = 'LSTM(n_in, hidden, {layers = 1, bidirectional = false, dropout = 0, bias = true, '
+  .. 'seed =}): called with x [batch x length x n_in] and, if there is one, the state {h, c}, it '
+  .. 'gives y [batch x length x hidden], and the last h and c, [layers x batch x hidden].'
 
---- GRU. forward(x, h) gives y and the last h.
--- >> ridge.nn.GRU(3, 5, {seed = 1})(ridge.ones(2, 7, 3)).shape
 M.GRU = recurrent('GRU', CELL.gru, 3, 1)
+M.GRU.__doc = 'GRU(n_in, hidden, {layers = 1, bidirectional = false, dropout = 0, bias = true, '
+  .. 'seed =}): called with x [batch x length x n_in] and, if there is one, the state h, it gives '
+  .. 'y [batch x length x hidden] and the last h, [layers x batch x hidden].'
 
 return M

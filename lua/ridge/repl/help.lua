@@ -238,6 +238,8 @@ local function value_text(name, value)
     local found = M.entry_of(init)
     if found then return entry_text(found, name) end
   end
+  local about = rawget(value, '__doc') -- of classes that a function made
+  if type(about) == 'string' then return colour.paint('bold', name) .. '\n  ' .. about end
   return nil
 end
 
@@ -313,6 +315,10 @@ function M.lookup(topic, env)
   local words = topic:match '^"(.*)"$' or topic:match "^'(.*)'$"
   if words then return M.search(words) end
   local value = resolve(topic, env)
+  if value == nil and resolve('ridge.' .. topic, env) ~= nil then -- nn.Linear is ridge.nn.Linear
+    topic = 'ridge.' .. topic
+    value = resolve(topic, env)
+  end
   local module = read_index().modules[topic]
   local text = (value ~= nil and value_text(topic, value)) or member_text(topic, env)
     or (module and module_text(module)) or by_name(topic)

@@ -85,6 +85,13 @@ describe('help', function()
     assert.truthy(reason:find('distance', 1, true))
   end)
 
+  it('knows classes that a function made, and names without ridge before them', function()
+    local env = { ridge = require 'ridge' }
+    assert.truthy(help.lookup('ridge.nn.LSTM', env):find('the state {h, c}', 1, true))
+    assert.truthy(help.lookup('nn.ReLU', env):find('relu of each element', 1, true))
+    assert.truthy(help.lookup('nn.cross_entropy', env):find('Cross entropy of scores', 1, true))
+  end)
+
   it('searches words', function()
     assert.truthy(help.lookup('"slips of the hand"', {}):find('ridge.near.distance', 1, true))
     assert.truthy(help.lookup('"no such words at all"', {}):find 'nothing')
