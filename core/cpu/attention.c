@@ -234,17 +234,12 @@ static void finish(const forward *w, const room *r, int64_t head, int64_t g0, in
   }
 }
 
-static int64_t groups_of(const rg_attention_sizes *s)
-{
-  return (s->n + RG_ATT_GROUP - 1) / RG_ATT_GROUP;
-}
-
 static bool forward_job(void *work, int64_t begin, int64_t end)
 {
   forward *w = work;
   const rg_attention_sizes *s = &w->att.s;
   room r = room_of(w);
-  int64_t groups = groups_of(s);
+  int64_t groups = (s->n + RG_ATT_GROUP - 1) / RG_ATT_GROUP;
   int64_t e = padded(s->e);
   bool done = true;
 
@@ -287,5 +282,5 @@ rg_status rg_cpu_attention(const rg_call *call, rg_tensor *const *out, rg_frame 
   int32_t threads =
       rg_threads_for(2.0 * (double)s->heads * (double)s->n * (double)s->m * (double)(s->d + s->e));
   threads = (int32_t)rg_min_i64(threads, call->scratch_bytes / w.room_bytes);
-  return rg_parallel(threads, s->heads * groups_of(s), forward_job, &w);
+  return rg_parallel(threads, rg_attention_items(s), forward_job, &w);
 }

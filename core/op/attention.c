@@ -36,6 +36,17 @@ rg_attention_sizes rg_attention_sizes_of(const rg_call *call)
   return s;
 }
 
+int64_t rg_attention_items(const rg_attention_sizes *s)
+{
+  return s->heads * ((s->n + RG_ATT_GROUP - 1) / RG_ATT_GROUP);
+}
+
+/* Threads that find something to do: each needs a room. */
+static int64_t workers(int64_t items)
+{
+  return rg_max_i64(1, rg_min_i64(rg_threads(), items));
+}
+
 static int64_t padded(int64_t n)
 {
   return (n + 31) / 32 * 32;
@@ -171,7 +182,8 @@ static rg_status infer(rg_call *call)
   call->out[0].shape[q->_ndim - 1] = s.e;
   call->out[1] = rows_of(q, dtype);
   call->n_out = 2;
-  call->scratch_bytes = dtype == RG_F64 ? 0 : rg_threads() * rg_attention_room(&s);
+  call->scratch_bytes =
+      dtype == RG_F64 ? 0 : workers(rg_attention_items(&s)) * rg_attention_room(&s);
   return RG_OK;
 }
 
@@ -308,7 +320,7 @@ static rg_status back_infer(rg_call *call)
     call->out[i].dtype = dtype;
   }
   call->n_out = 3;
-  call->scratch_bytes = dtype == RG_F64 ? 0 : rg_threads() * rg_attention_back_room(&s);
+  call->scratch_bytes = dtype == RG_F64 ? 0 : workers(s.heads) * rg_attention_back_room(&s);
   return RG_OK;
 }
 

@@ -39,6 +39,9 @@ enum {
   RG_ATT_GROUP = 512 /* queries that share one pass over the keys */
 };
 
+/* Pieces that threads share forward: groups of queries of a head.  Back it is heads. */
+int64_t rg_attention_items(const rg_attention_sizes *s);
+
 /* Bytes one thread works in. */
 int64_t rg_attention_room(const rg_attention_sizes *s);
 int64_t rg_attention_back_room(const rg_attention_sizes *s);
