@@ -58,6 +58,7 @@ function Trainer:init(model, opts)
   end
   self.history, self.epoch, self.best, self.waited = {}, 0, math.huge, 0
   self.curve, self.trained_s, self.metrics = {}, 0, {}
+  self.steps_before, self.began_s = 0, 0 -- those of the checkpoint that this goes on from
   self.say = o.say or print
   if o.level then
     for name, value in pairs((level.apply(model, o.level, nil, self.say))) do
@@ -119,7 +120,7 @@ local function train(self, loader)
     done = done + 1
     if done % o.accumulate == 0 or done == all then
       memory.scope(function() step(self, loss) end)
-      self.curve[#self.curve + 1] = { step = #self.curve + 1, loss = loss,
+      self.curve[#self.curve + 1] = { step = self.steps_before + #self.curve + 1, loss = loss,
         seconds = self.trained_s + seconds_now() - began }
     end
     sum, rows = sum + loss * x:size(1), rows + x:size(1)
@@ -190,6 +191,7 @@ function Trainer:save(name, loader)
   file.save(path_of(self, name), tensors, { ridge = canonical.encode {
     epoch = self.epoch, best = self.best < math.huge and self.best or canonical.null,
     waited = self.waited, history = history,
+    trained = { steps = self.steps_before + #self.curve, seconds = self.trained_s },
     loader = loader and loader.state and loader:state() or {}, stream = stream(),
     schedule = o.schedule and o.schedule.t or canonical.null,
     scale = o.scaler and o.scaler.factor or canonical.null,
@@ -223,6 +225,10 @@ function Trainer:resume(loader, name)
   local o = self.options
   self.epoch, self.waited, self.history = facts.epoch, facts.waited, facts.history
   self.best = facts.best ~= canonical.null and facts.best or math.huge
+  local trained = type(facts.trained) == 'table' and facts.trained or {}
+  self.curve, self.steps_before = {}, tonumber(trained.steps) or 0
+  self.trained_s = tonumber(trained.seconds) or 0
+  self.began_s = self.trained_s
   if o.schedule and facts.schedule ~= canonical.null then o.schedule.t = facts.schedule end
   if o.scaler and facts.scale ~= canonical.null then
     o.scaler.factor, o.scaler.good = facts.scale, facts.good
@@ -335,14 +341,15 @@ end
 ---@return table total_steps, total_time, average_step_time, min_step_time, max_step_time (seconds),
 ---  memory_mb, peak_memory_mb
 function Trainer:summary()
-  local n, least, most, last = #self.curve, math.huge, 0, 0
+  local n, least, most = self.steps_before + #self.curve, math.huge, 0
+  local last = #self.curve > 0 and self.began_s or 0
   for _, row in ipairs(self.curve) do
     least, most = math.min(least, row.seconds - last), math.max(most, row.seconds - last)
     last = row.seconds
   end
   local stats = memory.stats()
   return { total_steps = n, total_time = self.trained_s,
-    average_step_time = n > 0 and self.trained_s / n or 0, min_step_time = n > 0 and least or 0,
+    average_step_time = n > 0 and self.trained_s / n or 0, min_step_time = least < math.huge and least or 0,
     max_step_time = most, memory_mb = stats.live / 2 ^ 20, peak_memory_mb = stats.peak / 2 ^ 20 }
 end
 
@@ -352,7 +359,7 @@ end
 function Trainer:status()
   local o, plans = self.options, 0
   for _ in pairs(self.batch.plans) do plans = plans + 1 end
-  return { epoch = self.epoch, steps = #self.curve, best = self.best,
+  return { epoch = self.epoch, steps = self.steps_before + #self.curve, best = self.best,
     config = { mixed_precision = o.autocast or false,
       compile_enabled = self.batch.options.compile or false, plans = plans,
       accumulate = o.accumulate, parts = self.batch.parts, clip = o.clip or false,

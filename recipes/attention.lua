@@ -1,0 +1,115 @@
+-- SPDX-License-Identifier: MIT
+--- Where which attention runs fast: the whole matrix of weights, a tile at a time, a mask that leaves
+-- out three blocks of four, and random features, over the length of the sequence; time and memory,
+-- and how far the estimate by features is from the exact result.
+--
+-- machine: any
+-- time:    about two minutes on two cores
+-- result:  a table, in results/ridge.db as sweep attention, and a figure beside it
+--
+--     ./ridge recipes/attention.lua [--lengths 256,1024,4096] [--causal] [--dtype bf16] [--smoke]
+
+local ridge = require 'ridge'
+local nn = ridge.nn
+
+local opt = ridge.args {
+  { 'lengths', '256,512,1024,2048,4096', 'of the sequence, by comma' },
+  { 'heads', 8, 'each with its own queries, keys and values', integer = true, min = 1 },
+  { 'size', 64, 'of a head', integer = true, min = 1 },
+  { 'features', 64, 'random ones of a head', integer = true, min = 1 },
+  { 'causal', false, 'no place sees those behind it' },
+  { 'dtype', 'f32', 'of queries, keys and values', choices = { 'f32', 'bf16' } },
+  { 'db', 'results/ridge.db', 'database file' },
+  { 'out', 'results/attention.png', 'PNG file of the figure' },
+  { 'quick', false, 'fewer rounds' },
+  { 'smoke', false, 'toy sizes, to see that everything works' },
+}
+if opt.smoke then opt.lengths, opt.heads, opt.quick = '64,256', 2, true end
+
+local lengths = {}
+for word in opt.lengths:gmatch '%d+' do lengths[#lengths + 1] = tonumber(word) end
+
+-- One block of four in each row: the one on the diagonal, then every fourth.
+local function quarter(n)
+  local blocks = math.ceil(n / 64)
+  local mask = ridge.zeros(blocks, blocks)
+  for i = 1, blocks do
+    for j = i % 4 == 0 and 4 or i % 4, blocks, 4 do
+      mask:narrow(1, i, 1):narrow(2, j, 1):fill_(1)
+    end
+  end
+  return mask:to 'bool'
+end
+
+local KIND = {}
+
+function KIND.matrix(q, k, v)
+  local n, hidden = q:size(3), nil
+  if opt.causal then
+    local row, column = ridge.arange(0, n - 1):reshape(n, 1), ridge.arange(0, n - 1)
+    hidden = column:gt(row):to(q.dtype) * -1e9
+  end
+  return function()
+    local scores = q:matmul(k:transpose(3, 4)) * opt.size ^ -0.5
+    return (hidden and scores + hidden or scores):softmax(-1):matmul(v)
+  end
+end
+
+function KIND.tiles(q, k, v)
+  return function() return nn.attention(q, k, v, { causal = opt.causal }) end
+end
+
+function KIND.quarter(q, k, v)
+  local mask = quarter(q:size(3))
+  return function() return nn.attention(q, k, v, { causal = opt.causal, mask = mask }) end
+end
+
+function KIND.features(q, k, v)
+  local omega = nn.random_features(opt.features, opt.size, 1):to(opt.dtype)
+  return function() return nn.feature_attention(q, k, v, omega, { causal = opt.causal }) end
+end
+
+local sw = ridge.sweep 'attention' {
+  space = { length = lengths, kind = { 'matrix', 'tiles', 'quarter', 'features' } },
+  args = { heads = opt.heads, size = opt.size, features = opt.features, causal = opt.causal,
+    dtype = opt.dtype },
+  protocol = opt.quick and 'quick' or 'demo',
+  setup = function(p)
+    ridge.seed(1)
+    local function made() -- scores of about 1: with larger ones the estimate is worse
+      return (ridge.randn(1, opt.heads, p.length, opt.size) * 0.35):to(opt.dtype)
+    end
+    local q, k, v = made(), made(), made()
+    local f = KIND[p.kind](q, k, v)
+    return { f = f, plan = ridge.capture(f), exact = nn.attention(q, k, v,
+      { causal = opt.causal }) }
+  end,
+  measure = function(p, c, m)
+    m:time('fwd', c.plan)
+    m:peak('fwd', c.f)
+    if p.kind ~= 'quarter' then
+      local y = c.f()
+      m:metric('error', ((y - c.exact):norm() / c.exact:norm()):item(), { better = 'lower' })
+    end
+  end,
+}
+sw:run { db = opt.db, calibrate = not opt.smoke }
+
+local by = {}
+for _, row in ipairs(sw:results { db = opt.db }) do
+  by[row.length] = by[row.length] or {}
+  by[row.length][row.kind] = row
+end
+print(('%d heads of %d, %s%s; forward, ms (peak MB)'):format(opt.heads, opt.size, opt.dtype,
+  opt.causal and ', causal' or ''))
+print 'length            matrix              tiles     a quarter of it           features   error'
+for _, n in ipairs(lengths) do
+  local function cell(kind)
+    local row = by[n][kind]
+    return row.fwd and ('%8.2f (%7.1f)'):format(row.fwd / 1e6, row.fwd_peak_bytes / 2 ^ 20)
+      or row.state
+  end
+  print(('%6d  %18s %18s %18s  %18s  %6.3f'):format(n, cell 'matrix', cell 'tiles',
+    cell 'quarter', cell 'features', by[n].features.error or 0 / 0))
+end
+sw:plot('slices', { x = 'length', y = 'fwd', by = 'kind' }):save(opt.out)
