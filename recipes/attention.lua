@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- Where which attention runs fast: the whole matrix of weights, a tile at a time, a mask that
--- leaves out three blocks of four, and random features, over the length of the sequence; time and memory,
--- and how far the estimate by features is from the exact result.
+-- leaves out three blocks of four, and random features, over the length of the sequence; time and
+-- memory, and how far the estimate by features is from the exact result.
 --
 -- machine: any
 -- time:    about two minutes on two cores

@@ -350,7 +350,8 @@ function Trainer:summary()
   local stats = memory.stats()
   return { total_steps = n, total_time = self.trained_s,
     average_step_time = n > 0 and self.trained_s / n or 0,
-    min_step_time = least < math.huge and least or 0, max_step_time = most, memory_mb = stats.live / 2 ^ 20, peak_memory_mb = stats.peak / 2 ^ 20 }
+    min_step_time = least < math.huge and least or 0, max_step_time = most,
+    memory_mb = stats.live / 2 ^ 20, peak_memory_mb = stats.peak / 2 ^ 20 }
 end
 
 --- What is switched on, and how far it is: what is really in force, not what was asked for.
