@@ -68,8 +68,8 @@ for word in opt.widths:gmatch '%d+' do
     1 / found.ci_hi, 1 / found.ci_lo, sides.f32.peak / 2 ^ 20, sides.bf16.peak / 2 ^ 20))
 end
 
-print(('claimed: 20 to 40 %% faster (000), 2 times (001), 2 to 3 times (003, 004); measured: %.2f to '
-  .. '%.2f times'):format(least, most))
+print(('claimed: 20 to 40 %% faster (000), 2 times (001), 2 to 3 times (003, 004); measured: '
+  .. '%.2f to %.2f times'):format(least, most))
 
 -- -- Learning -----------------------------------------------------------------------------------
 
