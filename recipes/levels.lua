@@ -78,7 +78,7 @@ for _, r in ipairs(found) do
 end
 
 print(('\nclaimed by document 001: half the memory and twice the speed by mixed precision, up to '
-  .. '80 %% less memory by recomputation\nmeasured, all of a level together: ADVANCED %+.0f %% memory '
-  .. 'and %.2f times the speed, ULTRA %+.0f %% and %.2f times'):format(
+  .. '80 %% less memory by recomputation\nmeasured, all of a level together: ADVANCED %+.0f %% '
+  .. 'memory and %.2f times the speed, ULTRA %+.0f %% and %.2f times'):format(
   100 * (found[2].peak / basic.peak - 1), found[2].rows / basic.rows,
   100 * (found[3].peak / basic.peak - 1), found[3].rows / basic.rows))

@@ -95,7 +95,8 @@ for _, row in ipairs(rows) do
 end
 if plain and plain.step and least then
   print(('\nclaimed: 30 to 40 %% less memory for 10 to 15 %% more time (000), up to 80 %% less '
-    .. 'memory (001)\nmeasured: %.0f %% less memory for %.0f %% more time, with %d segments'):format(
+    .. 'memory (001)\nmeasured: %.0f %% less memory for %.0f %% more time, with %d segments')
+    :format(
     100 * (1 - least.step_peak_bytes / plain.step_peak_bytes), 100 * (least.step / plain.step - 1),
     least.segments))
 end
