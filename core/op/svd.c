@@ -5,6 +5,7 @@
 #include "op/list.h"
 #include "op/op.h"
 #include "op/product.h"
+#include "op/rule.h"
 
 static rg_status svd_infer(rg_call *call)
 {
@@ -23,6 +24,104 @@ static rg_status svd_infer(rg_call *call)
   call->n_out = 3;
   call->compute = -1;
   return RG_OK;
+}
+
+/* -- Gradient --------------------------------------------------------------------------------- */
+
+/* Ones on the diagonal of [k x k], and zeros. */
+static rg_value unit(rg_rule *r, rg_value like, int64_t k)
+{
+  int64_t shape[2] = { k, k };
+  int64_t stride = k + 1;
+  rg_tensor *all = NULL;
+  rg_tensor *diagonal = NULL;
+  rg_status status = r->status;
+
+  if (status == RG_OK) {
+    status = rg_empty(like->_dtype, like->_device, shape, 2, &all);
+  }
+  if (status == RG_OK) {
+    rg_rule_took(r, RG_OK, all);
+    status = rg_fill_(all, 0);
+  }
+  if (status == RG_OK) {
+    status = rg_tensor_view_of(all->_storage, all->_dtype, &k, &stride, 1, 0, &diagonal);
+  }
+  if (status == RG_OK) {
+    rg_rule_took(r, RG_OK, diagonal);
+    status = rg_fill_(diagonal, 1);
+  }
+  if (r->status == RG_OK) {
+    r->status = status;
+  }
+  return all;
+}
+
+static rg_value inner(rg_rule *r, rg_value x, rg_value y)
+{
+  return rg_rule_matmul(r, rg_rule_transposed(r, x), y);
+}
+
+/* F x + (F x)', elementwise. */
+static rg_value both_ways(rg_rule *r, rg_value f, rg_value x)
+{
+  rg_value j = rg_rule_mul(r, f, x);
+
+  return rg_rule_add(r, j, rg_rule_transposed(r, j));
+}
+
+/* What of x lies outside the columns of q. */
+static rg_value outside(rg_rule *r, rg_value q, rg_value x)
+{
+  return rg_rule_sub(r, x, rg_rule_matmul(r, q, inner(r, q, x)));
+}
+
+/*
+** Townsend: Differentiating the Singular Value Decomposition (2016).  With F[i,j] = 1 / (s_j^2 -
+** s_i^2) off the diagonal and 0 on it, and v = vt':
+**
+**   dx = u [(F u'du + (F u'du)') s + s (F v'dv + (F v'dv)') + diag(ds)] vt
+**        + (1 - u u') du / s vt + u / s dv' (1 - v v')
+**
+** Not finite where singular values are equal, or 0 beside gradients of u and vt: there is none.
+*/
+static rg_status svd_grad(rg_grad *g)
+{
+  rg_rule r = rg_rule_of(g);
+  rg_value u = g->out[0];
+  rg_value s = g->out[1];
+  rg_value v = rg_rule_transposed(&r, g->out[2]);
+  rg_value du = g->dout[0];
+  rg_value dv = g->dout[2] != NULL ? rg_rule_transposed(&r, g->dout[2]) : NULL;
+  int64_t k = s->_shape[0];
+  rg_value one = unit(&r, s, k);
+  rg_value row = rg_rule_shaped(&r, s, (const int64_t[]){ k, 1 }, 2);
+  rg_value squares = rg_rule_unary(&r, rg_square, s);
+  rg_value apart = rg_rule_sub(&r, squares, rg_rule_unary(&r, rg_square, row));
+  rg_value f = rg_rule_mul(&r, rg_rule_unary(&r, rg_reciprocal, rg_rule_add(&r, apart, one)),
+                           rg_rule_from(&r, 1, one));
+  rg_value middle =
+      g->dout[1] != NULL ? rg_rule_mul(&r, one, g->dout[1]) : rg_rule_times(&r, one, 0);
+
+  if (du != NULL) {
+    middle = rg_rule_add(&r, middle, rg_rule_mul(&r, both_ways(&r, f, inner(&r, u, du)), s));
+  }
+  if (dv != NULL) {
+    middle = rg_rule_add(&r, middle, rg_rule_mul(&r, row, both_ways(&r, f, inner(&r, v, dv))));
+  }
+  rg_value dx = rg_rule_matmul(&r, rg_rule_matmul(&r, u, middle), rg_rule_transposed(&r, v));
+  if (du != NULL && u->_shape[0] > k) {
+    rg_value rest = rg_rule_div(&r, outside(&r, u, du), s);
+
+    dx = rg_rule_add(&r, dx, rg_rule_matmul(&r, rest, rg_rule_transposed(&r, v)));
+  }
+  if (dv != NULL && g->out[2]->_shape[1] > k) {
+    rg_value rest = rg_rule_div(&r, outside(&r, v, dv), s);
+
+    dx = rg_rule_add(&r, dx, rg_rule_matmul(&r, u, rg_rule_transposed(&r, rest)));
+  }
+  rg_rule_give(&r, 0, dx);
+  return rg_rule_end(&r);
 }
 
 static rg_cost svd_cost(const rg_call *call)
@@ -44,6 +143,7 @@ const rg_op rg_op_svd = {
   .amp = RG_AMP_NONE,
   .save_out = 7,
   .infer = svd_infer,
+  .grad = svd_grad,
   .cost = svd_cost,
 };
 

@@ -4,6 +4,7 @@
 ** core/cpu/total.c.
 */
 #include "op/list.h"
+#include "op/rule.h"
 #include "ridge/step.h"
 #include "op/total.h"
 
@@ -32,6 +33,27 @@ static rg_status infer(rg_call *call)
   return RG_OK;
 }
 
+/* dx = x dy / y for each of them; where all is 0, so is the gradient.  There may be more inputs than
+** a rule has steps. */
+static rg_status grad(rg_grad *g)
+{
+  rg_rule r = rg_rule_of(g);
+  rg_value factor = rg_rule_div(&r, r.dy, rg_rule_number(&r, rg_maximum_scalar, r.y, 1e-300));
+
+  for (int32_t i = 0; i < g->call->n_in && r.status == RG_OK; i++) {
+    rg_tensor *wide = NULL;
+
+    if (g->needs[i]) {
+      r.status = rg_mul(g->call->in[i], factor, &wide);
+    }
+    if (wide != NULL) {
+      r.status = rg_cast(wide, g->in[i].dtype, &g->dx[i]);
+    }
+    rg_tensor_release(wide);
+  }
+  return rg_rule_end(&r);
+}
+
 static rg_cost cost(const rg_call *call)
 {
   double n = 0;
@@ -48,7 +70,10 @@ const rg_op rg_op_total_norm = {
   .doc = "the Euclidean norm of all elements of all tensors",
   .id = RG_OP_TOTAL_NORM,
   .amp = RG_AMP_NONE,
+  .save_in = RG_SAVE_ALL,
+  .save_out = 1,
   .infer = infer,
+  .grad = grad,
   .cost = cost,
 };
 

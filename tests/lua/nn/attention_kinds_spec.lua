@@ -14,6 +14,20 @@ end
 local function error_of(x, y) return (x - y):norm():item() / y:norm():item() end
 
 describe('attention by tiles', function()
+  it('lets a nan go to its own query, and that of a key to all', function()
+    for _, kind in ipairs { 'f32', 'bf16', 'f64' } do
+      local function made(n) return ridge.randn(n, 8):to(kind) end
+      local q, k, v = made(40), made(300), made(300)
+      q:narrow(1, 3, 1):fill_(0 / 0)
+      local function bad(y) return y:ne(y):to('f32'):sum(2):tolist() end
+      local rows = bad(nn.attention(q, k, v))
+      for i = 1, 40 do assert.are.equal(i == 3 and 8 or 0, rows[i]) end
+      k:narrow(1, 280, 1):fill_(0 / 0)
+      rows = bad(nn.attention(made(40), k, v))
+      for i = 1, 40 do assert.are.equal(8, rows[i]) end
+    end
+  end)
+
   it('is what the whole matrix gives, with its gradients', function()
     for _, causal in ipairs { false, true } do
       local tiles = nn.MultiHeadAttention(24, { heads = 3, causal = causal, seed = 4 }):train()
