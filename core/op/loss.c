@@ -6,8 +6,11 @@
 ** The logarithm of the sum of exponentials is a hidden result: with it the gradient is one pass,
 ** softmax(x) - target, that needs no maximum.
 */
-#include "op/list.h"
 #include "op/loss.h"
+
+#include <math.h>
+
+#include "op/list.h"
 #include "op/rule.h"
 
 extern const rg_op rg_op_cross_entropy;
@@ -103,18 +106,44 @@ static rg_status infer(rg_call *call)
   return RG_OK;
 }
 
+/* log(sum(exp(x))) of each row by operations: a gradient that is recorded itself depends on x
+** through this as well. */
+static rg_value recorded_lse(rg_rule *r, rg_value x)
+{
+  int32_t last = x->_ndim - 1;
+  rg_tensor *most = NULL;
+  int32_t mode = rg_grad_mode(0); /* the result does not depend on what is taken off */
+  rg_status status = r->status == RG_OK ? rg_max(x, &last, 1, true, &most) : r->status;
+  rg_value m = rg_rule_took(r, status, most);
+  rg_value sum;
+
+  rg_grad_mode(mode);
+  sum = rg_rule_sum(r, rg_rule_unary(r, rg_exp, rg_rule_sub(r, x, m)), &last, 1, true);
+  sum = rg_rule_add(r, rg_rule_unary(r, rg_log, sum), m);
+  return r->status == RG_OK ? rg_rule_shaped(r, sum, x->_shape, last) : NULL;
+}
+
+static bool recording(void)
+{
+  int32_t mode = rg_grad_mode(1);
+
+  rg_grad_mode(mode);
+  return mode != 0;
+}
+
 static rg_status grad(rg_grad *g)
 {
   const rg_cross_entropy_args *args = g->call->args;
   rg_rule r = rg_rule_of(g);
   rg_tensor *out = NULL;
   rg_status status = r.status;
+  rg_value lse = recording() ? recorded_lse(&r, rg_rule_in(&r, 0)) : g->out[1];
 
   if (g->call->n_in > 2 && g->needs[2]) {
     return rg_fail(RG_ENOSUP, "cross_entropy: has no gradient for the weight of the classes");
   }
   if (status == RG_OK) {
-    status = rg_cross_entropy_back(r.dy, rg_rule_in(&r, 0), rg_rule_in(&r, 1), g->out[1], g->out[2],
+    status = rg_cross_entropy_back(r.dy, rg_rule_in(&r, 0), rg_rule_in(&r, 1), lse, g->out[2],
                                    g->call->n_in > 2 ? rg_rule_in(&r, 2) : NULL, &args->o, &out);
   }
   rg_rule_give(&r, 0, rg_rule_took(&r, status, out));
@@ -189,6 +218,64 @@ static rg_status back_infer(rg_call *call)
   return RG_OK;
 }
 
+static rg_status again(rg_grad *g, rg_value dy, rg_value lse, rg_tensor **out)
+{
+  const rg_cross_entropy_args *args = g->call->args;
+  const rg_tensor *const *in = g->call->in;
+
+  return rg_cross_entropy_back(dy, in[RG_CEB_X], in[RG_CEB_LABELS], lse, in[RG_CEB_TOTAL],
+                               g->call->n_in > RG_CEB_WEIGHT ? in[RG_CEB_WEIGHT] : NULL, &args->o,
+                               out);
+}
+
+/*
+** With p = exp(x - lse), a row is dx = a p - t, where t, the target times what arrives, sums to a:
+** what comes out where p is 0.  So for dz, which arrives at dx:
+**
+**   d(x) = a p dz    d(lse) = -sum(a p dz)    d(dy) = sum(dz dx) at dy = 1
+*/
+static rg_status back_grad(rg_grad *g)
+{
+  const rg_cross_entropy_args *args = g->call->args;
+  rg_rule r = rg_rule_of(g);
+  rg_value x = rg_rule_in(&r, RG_CEB_X);
+  rg_value lse = rg_rule_in(&r, RG_CEB_LSE);
+  rg_value dy = rg_rule_in(&r, RG_CEB_DY);
+  int32_t last = x->_ndim - 1;
+  int64_t column[RG_MAX_DIMS];
+  rg_tensor *out = NULL;
+  rg_status status;
+
+  for (int32_t i = 0; i < last; i++) {
+    column[i] = x->_shape[i];
+  }
+  column[last] = 1;
+  status = again(g, dy, rg_rule_plus(&r, lse, INFINITY), &out);
+  rg_value a =
+      rg_rule_times(&r, rg_rule_sum(&r, rg_rule_took(&r, status, out), &last, 1, true), -1);
+  rg_value p =
+      rg_rule_unary(&r, rg_exp, rg_rule_sub(&r, x, rg_rule_shaped(&r, lse, column, x->_ndim)));
+  rg_value dx = rg_rule_mul(&r, rg_rule_mul(&r, a, p), r.dy);
+
+  rg_rule_give(&r, RG_CEB_X, dx);
+  if (rg_rule_needs(&r, RG_CEB_LSE)) {
+    rg_rule_give(&r, RG_CEB_LSE, rg_rule_times(&r, rg_rule_sum(&r, dx, &last, 1, false), -1));
+  }
+  if (rg_rule_needs(&r, RG_CEB_DY)) {
+    rg_value one = rg_rule_plus(&r, rg_rule_times(&r, dy, 0), 1);
+
+    out = NULL;
+    status = r.status == RG_OK ? again(g, one, lse, &out) : r.status;
+    rg_value at_one = rg_rule_mul(&r, rg_rule_took(&r, status, out), r.dy);
+    bool rows = args->o.reduction == RG_LOSS_NONE;
+
+    rg_rule_give(&r, RG_CEB_DY,
+                 rows ? rg_rule_sum(&r, at_one, &last, 1, false)
+                      : rg_rule_sum(&r, at_one, NULL, 0, false));
+  }
+  return rg_rule_end(&r);
+}
+
 /* Difference, exponential, product, the label's. */
 static rg_cost back_cost(const rg_call *call)
 {
@@ -201,9 +288,11 @@ const rg_op rg_op_cross_entropy_back = {
   .doc = "the gradient of cross_entropy: softmax(x) less the target",
   .id = RG_OP_CROSS_ENTROPY_BACK,
   .amp = RG_AMP_NONE,
+  .save_in = 63,
   .as_is = 63,
   .args_size = sizeof(rg_cross_entropy_args),
   .infer = back_infer,
+  .grad = back_grad,
   .cost = back_cost,
 };
 

@@ -33,8 +33,8 @@ static rg_status infer(rg_call *call)
   return RG_OK;
 }
 
-/* dx = x dy / y for each of them; where all is 0, so is the gradient.  There may be more inputs than
-** a rule has steps. */
+/* dx = x dy / y for each of them; where all is 0, so is the gradient.  There may be more inputs
+** than a rule has steps. */
 static rg_status grad(rg_grad *g)
 {
   rg_rule r = rg_rule_of(g);
