@@ -42,6 +42,10 @@ end
 -- Gradients that are there already are added to in place, which a plan can do again and again: the
 -- first batch of a shape therefore runs by itself.
 local function by_plan(self, x, y, share, again)
+  local scaler = self.options.scaler
+  if scaler and scaler.factor ~= self.factor then -- a plan has the number it was captured with
+    self.plans, self.seen, self.factor = {}, {}, scaler.factor
+  end
   local key = ('%s|%s|%g'):format(x:describe(), y:describe(), share)
   local known = self.plans[key]
   if known then

@@ -106,6 +106,14 @@ describe('a trainer', function()
     end
   end)
 
+  it('as plans follows a loss scale that changes', function()
+    local plain = fit { scaler = ridge.optim.GradScaler { scale = 64, interval = 4 } }
+    local scaler = ridge.optim.GradScaler { scale = 64, interval = 4 }
+    local planned = fit { scaler = scaler, compile = true }
+    assert.is_true(scaler.factor > 64)
+    near(plain, planned)
+  end)
+
   it('says why there is no plan', function()
     local lines = {}
     local net = nn.Sequential(nn.Linear(6, 6, { seed = 1 }))
