@@ -38,9 +38,10 @@ local function as_then(seed, offset, cast, f)
   local now_seed, now_offset = standing()
   local now_cast = C.rg_autocast_set(cast)
   C.rg_generator_set(g, seed, offset)
+  local before = M.again -- parts may lie in parts
   M.again = true
   local ok, err = pcall(f)
-  M.again = false
+  M.again = before
   C.rg_generator_set(g, now_seed, now_offset)
   C.rg_autocast_set(now_cast)
   if not ok then error(err, 0) end

@@ -214,6 +214,28 @@ describe('recomputation', function()
     assert.is_true(x:equal(x2) and w:equal(w2))
   end)
 
+  it('of parts within parts is the plain run too', function()
+    local function run(on)
+      local inner = nn.Sequential(nn.Linear(4, 6, { seed = 1 }), nn.BatchNorm(6), nn.Dropout(0.5))
+      local outer = nn.Sequential(inner, nn.Linear(6, 3, { seed = 2 }), nn.Dropout(0.3),
+        nn.BatchNorm(3)):train()
+      if on then
+        inner:recompute(2)
+        outer:recompute(2)
+      end
+      ridge.seed(8)
+      local x = ridge.arange(0, 19):reshape(5, 4):requires_grad_()
+      outer(x):square():sum():backward()
+      local list = { x.grad }
+      for _, p in ipairs(outer:parameters()) do
+        list[#list + 1] = p.trainable and p.tensor.grad or p.tensor
+      end
+      return list
+    end
+    local plain, again = run(false), run(true)
+    for i = 1, #plain do assert.is_true(plain[i]:equal(again[i]), 'tensor ' .. i) end
+  end)
+
   it('is off where nothing is recorded, and in evaluation mode', function()
     local calls = 0
     local function f(x)
