@@ -63,8 +63,8 @@ function M.record(inputs, results, gradient, save)
   return true
 end
 
--- Answer one question of the way.
-local function answer(way)
+-- Answer one question of the way. What passed and is not kept lets go of what it held.
+local function answer(way, keeps)
   local id = tonumber(C.rg_backward_asks(way, arriving))
   local f = functions[id]
   local dout = {}
@@ -82,9 +82,10 @@ local function answer(way)
     given[i - 1] = x and x._t or nil
   end
   call.check(C.rg_backward_give(way, given, f.n))
+  if not keeps then f.gradient = nil end
 end
 
-local function drive(way)
+local function drive(way, keeps)
   while true do
     local status = C.rg_backward_go(way)
     if status == 0 then return end
@@ -92,7 +93,7 @@ local function drive(way)
       if M.explain and status == C.RG_ENAN then M.explain(tonumber(C.rg_backward_where(way))) end
       call.fail(status)
     end
-    answer(way)
+    answer(way, keeps)
   end
 end
 
@@ -110,7 +111,7 @@ function M.run(y, dy, flags, taking)
   end
   call.check(C.rg_backward_begin(y._t, dy and dy._t or nil, flags, way_slot), 'backward')
   local way = way_slot[0]
-  local ok, err = pcall(drive, way)
+  local ok, err = pcall(drive, way, flags % 4 ~= 0) -- RG_BACKWARD_RETAIN or CREATE
   local out = {}
   for i, x in ipairs(ok and taking or {}) do
     local status = C.rg_backward_take(way, x._t, ref.slot)

@@ -63,6 +63,29 @@ describe('a function with its own gradient', function()
     assert.are.equal(before, backward.functions())
   end)
 
+  it('lets go of what it held when it was passed, and says so when it is asked again', function()
+    local weak = setmetatable({}, { __mode = 'v' })
+    local f = ridge.Function {
+      forward = function(c, x)
+        c.kept = {}
+        weak[1] = c.kept
+        return x * 2
+      end,
+      backward = function(c, dy) return c.kept and dy * 2 end,
+    }
+    local x = ridge.ones(2):requires_grad_()
+    local y = f(x):sum()
+    y:backward({ retain = true })
+    collectgarbage()
+    assert.is_not_nil(weak[1])
+    y:backward()
+    collectgarbage()
+    collectgarbage()
+    assert.is_nil(weak[1])
+    assert.same({ 4, 4 }, x.grad:tolist())
+    assert.matches('backward has passed here', message(function() y:backward() end))
+  end)
+
   it('says what is wrong with what it gives, and leaves the tape usable', function()
     local function bad(result)
       local f = ridge.Function {
