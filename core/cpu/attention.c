@@ -175,7 +175,8 @@ static void add_tile(const forward *w, const room *r, int64_t q, const rg_att_ti
   if (cover == RG_ATT_SOME) {
     rg_att_hide(&w->att, t, r->x, keys, false, hidden);
   }
-  loops->soften(r->x, keys, t->nq, keys, scale, r->most + q, r->sum + q, r->shrink + q);
+  loops->soften(r->x, keys, t->nq, keys, scale, w->form.format == RG_PACK_BF16, r->most + q,
+                r->sum + q, r->shrink + q);
   for (int64_t i = 0; i < t->nq; i++) {
     float shrink = r->shrink[q + i];
     float *sums = r->sums + (q + i) * e;
