@@ -127,8 +127,8 @@ typedef struct rg_simd_act {
 /* A tile of scores in attention, in f32. */
 typedef struct rg_simd_attention {
   /* One more tile of each row: most is the largest so far, sum that of exp(x scale - most), shrink
-  ** what sums made before are to be multiplied by; x becomes those exponentials, with coarse to 8e-5
-  ** of their value */
+  ** what sums made before are to be multiplied by; x becomes those exponentials, with coarse to
+  ** 8e-5 of their value */
   void (*soften)(float *x, int64_t ldx, int64_t rows, int64_t n, float scale, bool coarse,
                  float *most, float *sum, float *shrink);
   /* x = exp(x scale - lse[column]) */
