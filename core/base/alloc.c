@@ -71,6 +71,20 @@ __attribute__((constructor)) static void read_environment(void)
 
 /* -- Host structures ------------------------------------------------------------ */
 
+/*
+** glibc hands the top of its heap back to the system as soon as 128 KB of it are free.  A training
+** step frees its records at once: where they happen to lie at the top, every step gives the pages
+** back and faults them in again, a fifth of a small step.  Freeing one large block, never touched,
+** raises that bound to twice its size (mallopt(3), "dynamic mmap threshold"); mallopt itself would
+** end the adjusting.  Who sets MALLOC_TRIM_THRESHOLD_ has ended it already and keeps what was set.
+*/
+__attribute__((constructor)) static void keep_the_top(void)
+{
+  void *volatile block = malloc(16 << 20);
+
+  free(block);
+}
+
 void *rg_host_alloc(size_t bytes)
 {
   return rg_alloc_injected() ? NULL : malloc(bytes > 0 ? bytes : 1);

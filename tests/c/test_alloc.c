@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** The allocator: size classes, reuse, exact counters, limit, arenas, refusals, two threads at once.
+** The allocator: size classes, reuse, exact counters, limit, arenas, refusals, the heap below it,
+** two threads at once.
 */
 #include <pthread.h>
 #include <stdlib.h>
@@ -335,6 +336,30 @@ static void test_threads(void)
   is_int(memory->n_blocks, before.n_blocks, "so is the number of blocks");
 }
 
+/* -- The heap below -------------------------------------------------------------- */
+
+/* What a training step does: small structures, all freed before the next.  glibc would give the
+** top of the heap back and ask for it again each time. */
+static void test_heap(void)
+{
+  static void *block[64];
+  char *top = NULL;
+  int moved = 0;
+
+  for (int round = 0; round < 4; round++) {
+    for (int i = 0; i < 64; i++) {
+      block[i] = rg_host_alloc(16 << 10);
+    }
+    moved += round > 0 && (char *)sbrk(0) != top;
+    top = (char *)sbrk(0);
+    for (int i = 0; i < 64; i++) {
+      rg_host_free(block[i]);
+    }
+    moved += (char *)sbrk(0) != top;
+  }
+  is_int(moved, 0, "the heap's end stays while a megabyte comes and goes");
+}
+
 int main(int argc, char **argv)
 {
   memory = rg_memory_of(RG_CPU);
@@ -344,6 +369,7 @@ int main(int argc, char **argv)
     return rg_block_alloc(RG_CPU, 64, &block) == RG_ENOMEM ? 3 : 4;
   }
   test_refusals(); /* ends what RIDGE_ALLOC_FAIL began */
+  test_heap();     /* before larger blocks raise glibc's bounds by themselves */
   test_classes();
   test_reuse();
   test_counters();
