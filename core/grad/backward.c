@@ -282,13 +282,8 @@ static rg_status check_end(const rg_tensor *y, const rg_tensor *dy)
                    rg_tensor_text(y, a, sizeof(a)), (long long)y->_count);
   }
   if (dy != NULL) {
-    bool same = dy->_ndim == y->_ndim;
-
     RG_TRY(rg_tensor_check(dy, "backward"));
-    for (int32_t i = 0; same && i < y->_ndim; i++) {
-      same = y->_shape[i] == dy->_shape[i];
-    }
-    if (!same) {
+    if (!rg_tensor_shaped(dy, y->_shape, y->_ndim)) {
       return rg_fail(RG_ESHAPE, "backward: the gradient %s does not fit %s",
                      rg_tensor_text(dy, a, sizeof(a)), rg_tensor_text(y, b, sizeof(b)));
     }

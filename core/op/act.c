@@ -23,12 +23,8 @@ static rg_status infer(rg_call *call)
   RG_TRY(rg_check_float(call, 1));
   const rg_tensor *dy = call->in[0];
   const rg_tensor *x = call->in[1];
-  bool same = dy->_ndim == x->_ndim;
 
-  for (int32_t i = 0; same && i < x->_ndim; i++) {
-    same = dy->_shape[i] == x->_shape[i];
-  }
-  if (!same) {
+  if (!rg_tensor_shaped(dy, x->_shape, x->_ndim)) {
     return rg_fail(RG_ESHAPE, "%s: the gradient is %s, and the activation's %s", call->op->name,
                    rg_tensor_text(dy, a, sizeof(a)), rg_tensor_text(x, b, sizeof(b)));
   }

@@ -278,12 +278,7 @@ rg_status rg_attention(const rg_tensor *q, const rg_tensor *k, const rg_tensor *
 
 static bool is_meta(const rg_tensor *x, const rg_meta *meta, bool dtype)
 {
-  bool same = x->_ndim == meta->ndim && (!dtype || x->_dtype == meta->dtype);
-
-  for (int32_t i = 0; same && i < meta->ndim; i++) {
-    same = x->_shape[i] == meta->shape[i];
-  }
-  return same;
+  return (!dtype || x->_dtype == meta->dtype) && rg_tensor_shaped(x, meta->shape, meta->ndim);
 }
 
 static rg_status back_infer(rg_call *call)

@@ -38,12 +38,7 @@ static rg_status check_inputs(const rg_call *call, int32_t x_at, int32_t weight_
     return rg_fail(RG_ESHAPE, "%s: the scores are %s, wanted a last axis of classes", name,
                    rg_tensor_text(x, a, sizeof(a)));
   }
-  bool same = labels->_ndim == x->_ndim - 1;
-
-  for (int32_t i = 0; same && i < labels->_ndim; i++) {
-    same = labels->_shape[i] == x->_shape[i];
-  }
-  if (!same) {
+  if (!rg_tensor_shaped(labels, x->_shape, x->_ndim - 1)) {
     return rg_fail(RG_ESHAPE, "%s: the labels are %s, wanted one for each row of %s", name,
                    rg_tensor_text(labels, a, sizeof(a)), rg_tensor_text(x, b, sizeof(b)));
   }

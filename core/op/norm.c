@@ -148,12 +148,7 @@ rg_status rg_layer_norm(const rg_tensor *x, const rg_tensor *weight, const rg_te
 
 static bool is_rows(const rg_tensor *x, const rg_meta *rows)
 {
-  bool same = x->_ndim == rows->ndim && x->_dtype == rows->dtype;
-
-  for (int32_t i = 0; same && i < rows->ndim; i++) {
-    same = x->_shape[i] == rows->shape[i];
-  }
-  return same;
+  return x->_dtype == rows->dtype && rg_tensor_shaped(x, rows->shape, rows->ndim);
 }
 
 static rg_status back_infer(rg_call *call)
@@ -168,12 +163,8 @@ static rg_status back_infer(rg_call *call)
   RG_TRY(rg_check_float(call, RG_LNB_DY));
   int64_t n = x->_shape[x->_ndim - 1];
   rg_meta rows = rows_of(x);
-  bool same = dy->_ndim == x->_ndim && row_dtype(dy->_dtype) == rows.dtype;
 
-  for (int32_t i = 0; same && i < x->_ndim; i++) {
-    same = dy->_shape[i] == x->_shape[i];
-  }
-  if (!same) {
+  if (row_dtype(dy->_dtype) != rows.dtype || !rg_tensor_shaped(dy, x->_shape, x->_ndim)) {
     return rg_fail(RG_ESHAPE, "%s: the gradient is %s, and x is %s", call->op->name,
                    rg_tensor_text(dy, a, sizeof(a)), rg_tensor_text(x, b, sizeof(b)));
   }

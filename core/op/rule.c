@@ -212,16 +212,6 @@ static rg_value reduced(rg_rule *r, rg_value x, const rg_meta *meta)
   return n == 0 ? x : rg_rule_sum(r, x, axes, n, true);
 }
 
-static bool is_shape(rg_value x, const rg_meta *meta)
-{
-  bool same = x->_ndim == meta->ndim;
-
-  for (int32_t i = 0; same && i < meta->ndim; i++) {
-    same = x->_shape[i] == meta->shape[i];
-  }
-  return same;
-}
-
 void rg_rule_give(rg_rule *r, int32_t i, rg_value x)
 {
   const rg_meta *meta = &r->g->in[i];
@@ -230,7 +220,7 @@ void rg_rule_give(rg_rule *r, int32_t i, rg_value x)
     return;
   }
   x = reduced(r, x, meta);
-  if (r->status == RG_OK && !is_shape(x, meta)) {
+  if (r->status == RG_OK && !rg_tensor_shaped(x, meta->shape, meta->ndim)) {
     x = rg_rule_shaped(r, x, meta->shape, meta->ndim);
   }
   if (r->status == RG_OK) {

@@ -150,7 +150,6 @@ static rg_status check_result(const rg_call *call, const rg_tensor *x, const rg_
 {
   char a[96];
   char b[96];
-  bool same = x->_ndim == want->ndim;
 
   RG_TRY(rg_tensor_check(x, call->op->name));
   if (x->_device != call->device) {
@@ -158,10 +157,7 @@ static rg_status check_result(const rg_call *call, const rg_tensor *x, const rg_
                    call->op->name, rg_device_name(call->device), rg_tensor_text(x, b, sizeof(b)),
                    rg_device_name(x->_device));
   }
-  for (int32_t i = 0; same && i < want->ndim; i++) {
-    same = x->_shape[i] == want->shape[i];
-  }
-  if (!same) {
+  if (!rg_tensor_shaped(x, want->shape, want->ndim)) {
     return rg_fail(RG_ESHAPE, "%s: the result has the shape %s and does not fit into %s",
                    call->op->name, rg_shape_text(want->shape, want->ndim, a, sizeof(a)),
                    rg_tensor_text(x, b, sizeof(b)));

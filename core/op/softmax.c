@@ -76,12 +76,8 @@ static rg_status back_infer(rg_call *call)
   RG_TRY(rg_check_float(call, 1));
   const rg_tensor *dy = call->in[0];
   const rg_tensor *y = call->in[1];
-  bool same = dy->_ndim == y->_ndim;
 
-  for (int32_t i = 0; same && i < y->_ndim; i++) {
-    same = dy->_shape[i] == y->_shape[i];
-  }
-  if (!same) {
+  if (!rg_tensor_shaped(dy, y->_shape, y->_ndim)) {
     return rg_fail(RG_ESHAPE, "%s: the gradient is %s, and the result %s", call->op->name,
                    rg_tensor_text(dy, a, sizeof(a)), rg_tensor_text(y, b, sizeof(b)));
   }

@@ -26,16 +26,6 @@ static rg_status check_number(const rg_call *call, int32_t i, const char *what)
   return RG_OK;
 }
 
-static bool same_shape(const rg_tensor *x, const rg_tensor *y)
-{
-  bool same = x->_ndim == y->_ndim;
-
-  for (int32_t i = 0; same && i < x->_ndim; i++) {
-    same = x->_shape[i] == y->_shape[i];
-  }
-  return same;
-}
-
 /* A gradient, or a state, of a parameter. */
 static rg_status check_beside(const rg_call *call, int64_t i, int32_t at, bool state)
 {
@@ -46,7 +36,7 @@ static rg_status check_beside(const rg_call *call, int64_t i, int32_t at, bool s
   char b[96];
 
   RG_TRY(rg_tensor_check(x, call->op->name));
-  if (!same_shape(x, p)) {
+  if (!rg_tensor_shaped(x, p->_shape, p->_ndim)) {
     return rg_fail(RG_ESHAPE, "%s: the %s of parameter %lld is %s, and the parameter %s",
                    call->op->name, what, (long long)i + 1, rg_tensor_text(x, a, sizeof(a)),
                    rg_tensor_text(p, b, sizeof(b)));

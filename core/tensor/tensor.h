@@ -106,6 +106,17 @@ static inline bool rg_tensor_tracked(const rg_tensor *x)
 /* Do the memory ranges of two tensors touch? */
 bool rg_tensor_overlap(const rg_tensor *x, const rg_tensor *y);
 
+/* Has x exactly this shape? */
+static inline bool rg_tensor_shaped(const rg_tensor *x, const int64_t *shape, int32_t ndim)
+{
+  bool same = x->_ndim == ndim;
+
+  for (int32_t i = 0; same && i < ndim; i++) {
+    same = x->_shape[i] == shape[i];
+  }
+  return same;
+}
+
 /* Do x and y have the same data pointer, shape and strides? */
 bool rg_tensor_same_view(const rg_tensor *x, const rg_tensor *y);
 
