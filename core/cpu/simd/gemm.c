@@ -87,6 +87,22 @@ ALWAYS_INLINE void store(float *x, vec y)
     ROW(13, p3, ld)                             \
   } while (0)
 
+/* The sums of a strip go to c, or on top of what is there. */
+ALWAYS_INLINE void strip_end(const int rows, vec s[][2], float *c, int64_t ldc, bool add)
+{
+#pragma GCC unroll 14
+  for (int r = 0; r < rows; r++) {
+    float *to = c + r * ldc;
+
+    if (add) {
+      s[r][0] += load(to);
+      s[r][1] += load(to + LANES);
+    }
+    store(to, s[r][0]);
+    store(to + LANES, s[r][1]);
+  }
+}
+
 ALWAYS_INLINE void strip(const int rows, int64_t k, const float *a, int64_t lda, const float *b,
                          float *c, int64_t ldc, bool add, const float *next)
 {
@@ -125,17 +141,7 @@ ALWAYS_INLINE void strip(const int rows, int64_t k, const float *a, int64_t lda,
     p2 += 4;
     p3 += 4;
   }
-#pragma GCC unroll 14
-  for (int r = 0; r < rows; r++) {
-    float *to = c + r * ldc;
-
-    if (add) {
-      s[r][0] += load(to);
-      s[r][1] += load(to + LANES);
-    }
-    store(to, s[r][0]);
-    store(to + LANES, s[r][1]);
-  }
+  strip_end(rows, s, c, ldc, add);
 }
 
 /* The same where a is adjacent across its rows, which then come side by side with every step. Its
@@ -167,17 +173,7 @@ ALWAYS_INLINE void strip_across(const int rows, int64_t k, const float *a, int64
       s[r][1] = fused(x, b1, s[r][1]);
     }
   }
-#pragma GCC unroll 14
-  for (int r = 0; r < rows; r++) {
-    float *to = c + r * ldc;
-
-    if (add) {
-      s[r][0] += load(to);
-      s[r][1] += load(to + LANES);
-    }
-    store(to, s[r][0]);
-    store(to + LANES, s[r][1]);
-  }
+  strip_end(rows, s, c, ldc, add);
 }
 
 /* A product of one row: the sums of neighbouring steps are independent, or each would wait for the
