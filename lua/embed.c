@@ -138,18 +138,6 @@ static int host_never(lua_State *L)
   return 1;
 }
 
-/*
-** host.drop(handle): rg_ref_drop as a function of the state.  Every tensor is finalized once, and a
-** finalizer called through ffi costs more: with this one x + y on 64 floats takes a tenth less.
-*/
-static int host_drop(lua_State *L)
-{
-  enum { CDATA = 10 }; /* LuaJIT's type of what ffi makes; lua.h has no name for it */
-
-  if (lua_type(L, 1) == CDATA) rg_ref_drop((rg_ref *)(uintptr_t)lua_topointer(L, 1));
-  return 0;
-}
-
 void rg_host_embed(lua_State *L, int executable, const char *library)
 {
   add_searcher(L);
@@ -170,8 +158,6 @@ void rg_host_embed(lua_State *L, int executable, const char *library)
   lua_setfield(L, -2, "stopping");
   lua_pushcfunction(L, host_never);
   lua_setfield(L, -2, "interrupted");
-  lua_pushcfunction(L, host_drop);
-  lua_setfield(L, -2, "drop");
   lua_newtable(L);
   lua_setfield(L, -2, "settings");
 

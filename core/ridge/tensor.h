@@ -105,10 +105,31 @@ RG_API void rg_tensor_drop(rg_tensor *x);
 */
 typedef struct rg_ref {
   rg_tensor *_t; /* NULL once released */
+  int32_t _slot; /* where the state's rg_handles notes the reference, from 1 */
 } rg_ref;
 
-/* The handle's finalizer: release the tensor, once.  ref: may be empty. */
-RG_API void rg_ref_drop(rg_ref *ref);
+/*
+** The references that the handles of one Lua state hold, a slot each.  A handle that dies leaves
+** its slot behind, which Lua finds in a weak table; handles need no finalizers.  All zero is none.
+*/
+typedef struct rg_handles {
+  rg_tensor **_tensors; /* by slot; NULL: released, or nobody's slot */
+  int32_t *_free;       /* a stack of nobody's slots */
+  int32_t _n_free;
+  int32_t _n; /* slots, the last one's number */
+} rg_handles;
+
+/* n slots, more than there are; the new ones are free.  RG_ENOMEM, and nothing has changed. */
+RG_API rg_status rg_handles_grow(rg_handles *handles, int32_t n) RG_CHECK;
+
+/* Release the tensors of the slots that were pushed to _free last.  n: how many. */
+RG_API void rg_handles_reap(rg_handles *handles, int32_t n);
+
+/* Release a handle's tensor now, once; the slot stays the handle's.  ref: may be empty. */
+RG_API void rg_handles_drop(rg_handles *handles, rg_ref *ref);
+
+/* Release everything; what is left is all zero. */
+RG_API void rg_handles_close(rg_handles *handles);
 
 /* Live tensors of this process, for leak tests. */
 RG_API int64_t rg_live_tensors(void);

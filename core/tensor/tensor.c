@@ -238,17 +238,6 @@ void rg_tensor_release(rg_tensor *x)
   }
 }
 
-void rg_ref_drop(rg_ref *ref)
-{
-  rg_tensor *x = ref != NULL ? ref->_t : NULL;
-
-  if (x != NULL) {
-    ref->_t = NULL;
-    __atomic_fetch_sub(&x->_handles, 1, __ATOMIC_RELAXED);
-    rg_tensor_release(x);
-  }
-}
-
 int64_t rg_live_tensors(void)
 {
   return atomic_load(&n_live);

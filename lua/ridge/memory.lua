@@ -11,7 +11,8 @@ local dtype = require 'ridge.tensor.dtype'
 
 local M = {}
 
---- Bytes of a device now: live, peak, reserved, peak_reserved, limit (0: none), blocks, tensors.
+--- Bytes of a device now: live, peak, reserved, peak_reserved, limit (0: none), blocks, tensors,
+-- and the handles by which this Lua state knows tensors.
 ---@param device string|nil 'cpu' when left out
 ---@return table
 -- >> ridge.memory.stats().live
@@ -21,7 +22,7 @@ function M.stats(device)
     live = tonumber(m.live_bytes), peak = tonumber(m.peak_bytes),
     reserved = tonumber(m.reserved_bytes), peak_reserved = tonumber(m.peak_reserved_bytes),
     limit = tonumber(m.limit_bytes), blocks = tonumber(m.n_blocks),
-    tensors = tonumber(C.rg_live_tensors()),
+    tensors = tonumber(C.rg_live_tensors()), handles = ref.count(),
   }
 end
 

@@ -1,17 +1,19 @@
 -- SPDX-License-Identifier: MIT
---- The tensor handle: one place makes handles, so that one place counts them.
+--- The tensor handle: one place makes handles, so that one place knows which have died.
 --
--- The finalizer is a C function: it cannot raise, and it empties the handle, so that an early
--- release and a late collection together do no harm.
+-- A handle has no finalizer, which would cost more than a small operation (core/tensor/handle.c).
+-- Each has a slot in a weak table instead; what the collector clears there is released by one
+-- finalizer for each of its cycles.
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
+local new_table = require 'table.new'
 
 local M = {}
 
 --- The metatype's table; ridge.tensor fills it before the first tensor exists.
-M.meta = { __gc = (package.loaded['ridge.host'] or {}).drop or C.rg_ref_drop }
+M.meta = {}
 
 local ctype
 
@@ -21,12 +23,86 @@ function M.finish()
   M.ctype = ctype
 end
 
+-- -- Slots --------------------------------------------------------------------------------
+
+local handles = ffi.new('rg_handles')
+local weak = { __mode = 'v' }
+
+-- By slot: the handle; nil when it has died since the last reaping; false when it is nobody's.
+local alive = setmetatable({}, weak)
+
+--- Release what the handles held that have died.  Between finding a slot and giving it back nothing
+-- may allocate: the collector could come round and reap in the middle of it.
+local function reap()
+  local free = handles._free
+  local before = handles._n_free
+  local n = before
+  for slot = 1, handles._n do
+    if alive[slot] == nil then
+      alive[slot] = false
+      free[n] = slot
+      n = n + 1
+    end
+  end
+  handles._n_free = n
+  if n > before then C.rg_handles_reap(handles, n - before) end
+end
+
+--- More slots, for a new reference that is lost if there is no memory for them.
+local function grow(t)
+  local n = handles._n
+  local more = math.max(64, 2 * n)
+  local table = setmetatable(new_table(more, 0), weak)
+  local status = C.rg_handles_grow(handles, more)
+  if status ~= 0 then
+    local message = ffi.string(C.rg_error_message())
+    C.rg_tensor_release(t)
+    blame.raise(message, 'ENOMEM')
+  end
+  for slot = 1, n do table[slot] = alive[slot] end
+  for slot = n + 1, more do table[slot] = false end
+  alive = table
+end
+
+--- A userdata that nobody holds is finalized at the end of each cycle, after weak tables were
+-- cleared.
+local watch = newproxy(true)
+getmetatable(watch).__gc = function(self)
+  reap()
+  newproxy(self) -- for the next cycle
+end
+
+--- One that is held is finalized when the state ends.
+M.anchor = newproxy(true)
+getmetatable(M.anchor).__gc = function()
+  for slot = 1, handles._n do
+    if alive[slot] then alive[slot]._t = nil end
+  end
+  C.rg_handles_close(handles)
+end
+
 --- Take over a new reference in a handle.
 ---@param t cdata rg_tensor pointer
 ---@return Tensor
 function M.wrap(t)
+  if handles._n_free == 0 then grow(t) end
+  local free, tensors = handles._free, handles._tensors
+  local handle = ctype(t)
+  -- from here on nothing allocates, see reap
+  local n = handles._n_free - 1
+  local slot = free[n]
+  handles._n_free = n
+  handle._slot = slot
+  alive[slot] = handle
+  tensors[slot] = t
   t._handles = t._handles + 1
-  return ctype(t)
+  return handle
+end
+
+--- Handles of this Lua state that have a slot: those alive, and those not reaped yet.
+---@return number
+function M.count()
+  return handles._n - handles._n_free
 end
 
 --- Is this value a tensor handle?
@@ -44,7 +120,7 @@ local released = setmetatable({}, { __mode = 'k' })
 ---@param text string what it holds
 function M.release(value, text)
   released[value] = text
-  C.rg_ref_drop(value)
+  C.rg_handles_drop(handles, value)
 end
 
 --- Raise unless value is a tensor that still has one behind it: reading a field through an empty

@@ -1,0 +1,82 @@
+-- SPDX-License-Identifier: MIT
+local ridge = require 'ridge'
+local memory = require 'ridge.memory'
+
+local function tensors()
+  collectgarbage()
+  collectgarbage()
+  return memory.stats().tensors
+end
+
+describe('a handle', function()
+  it('that dies is released by the next full collection', function()
+    local before = tensors()
+    local kept = {}
+    for i = 1, 5000 do kept[i] = ridge.ones(2) end
+    assert.equal(before + 5000, memory.stats().tensors)
+    for i = 1, 5000, 2 do kept[i] = nil end
+    collectgarbage()
+    assert.equal(before + 2500, memory.stats().tensors)
+    for i = 2, 5000, 2 do assert.equal(2, kept[i]:sum():item()) end
+    kept = nil -- luacheck: ignore 311
+    assert.equal(before, tensors())
+  end)
+
+  it('is released once, whether early or late', function()
+    local before = tensors()
+    local function twice()
+      local x = ridge.ones(3)
+      local y = x:reshape(3)
+      x:release()
+      x:release()
+      assert.equal(3, y:sum():item())
+    end
+    twice()
+    for _ = 1, 100 do ridge.ones(1):release() end
+    assert.equal(before, tensors())
+  end)
+
+  for _, mode in ipairs { 'on', 'off' } do
+    it('lives exactly as long as it is known, whenever the collector comes (jit ' .. mode .. ')',
+      function()
+        local pipe = assert(io.popen('./ridge tests/lua/handle_child.lua ' .. mode .. ' 2>&1'))
+        local text = pipe:read('*a')
+        assert.is_truthy(pipe:close(), text)
+        local n, in_c, handles = text:match('^(%d+)\t(%d+)\t(%d+)\n$')
+        assert.is_truthy(n, text)
+        assert.same({ n, n }, { in_c, handles })
+      end)
+  end
+
+  it("is whole in the finalizer of what held it", function()
+    local before = tensors()
+    local sum
+    local function make()
+      local held = ridge.ones(4)
+      getmetatable(newproxy(true)).__gc = function() sum = held:sum():item() end
+    end
+    make()
+    assert.equal(before, tensors())
+    assert.equal(4, sum)
+  end)
+
+  it('ends with its Lua state, before what was made before ridge and after what was made later',
+    function()
+      local pipe = assert(io.popen([[luajit -e '
+        package.cpath = "build/?.so"
+        kept = {}
+        local function told(name)
+          kept[name] = newproxy(true)
+          getmetatable(kept[name]).__gc = function()
+            print(name, select(2, pcall(function() return kept[1]:sum():item() end)))
+          end
+        end
+        told "made before:"
+        local ridge = require "ridge"
+        for i = 1, 100 do kept[i] = ridge.ones(2) end
+        told "made later:"' 2>&1]]))
+      local text = pipe:read('*a')
+      assert.is_truthy(pipe:close())
+      assert.is_truthy(text:match('^made later:\t2\nmade before:\t[^\n]*tensor was released\n$'), text)
+    end)
+end)
