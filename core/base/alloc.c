@@ -4,10 +4,8 @@
 ** cpu.md section 1), so blocks go back to lists by size and large ones are mapped in huge pages.
 **
 ** Size classes: multiples of 64 bytes up to 1 KB, then eight steps a doubling, so at most an eighth
-** is wasted.  One mutex guards everything; uncontended it costs less than a tensor's bookkeeping.
+** is wasted.  One lock guards everything; uncontended it costs less than a tensor's bookkeeping.
 */
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +36,7 @@ struct rg_arena {
   bool closed;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static rg_spin lock;
 static rg_arena pool;
 static rg_memory counters;
 static _Thread_local rg_arena *current;
@@ -197,7 +195,12 @@ static void system_give(void *data, int64_t bytes)
 
 static void *list_take(list *l)
 {
-  return l->n > 0 ? l->blocks[--l->n] : NULL;
+  void *data = l->n > 0 ? l->blocks[--l->n] : NULL;
+
+  if (l->n > 0) {
+    __builtin_prefetch(l->blocks[l->n - 1], 1);
+  }
+  return data;
 }
 
 /* Make room for n blocks; false when there is none for even the notes. */
@@ -306,11 +309,11 @@ static rg_status alloc_from(rg_arena *arena, int32_t device, int64_t bytes, rg_b
     return rg_fail(RG_ENOMEM, "memory: %lld bytes refused on request", (long long)bytes);
   }
   class = class_of(bytes);
-  pthread_mutex_lock(&lock);
+  rg_spin_enter(&lock);
   live = counters.live_bytes;
   limit = counters.limit_bytes;
   if (limit > 0 && live + bytes > limit) {
-    pthread_mutex_unlock(&lock);
+    rg_spin_leave(&lock);
     return rg_fail(RG_ENOMEM, "memory: %.4g MB more would pass the limit of %.4g MB (%.4g MB live)",
                    (double)bytes / 1048576, (double)limit / 1048576, (double)live / 1048576);
   }
@@ -323,7 +326,7 @@ static rg_status alloc_from(rg_arena *arena, int32_t device, int64_t bytes, rg_b
     counters.n_requests++;
     counters.debt_bytes += bytes;
   }
-  pthread_mutex_unlock(&lock);
+  rg_spin_leave(&lock);
   if (data == NULL) {
     return rg_fail(RG_ENOMEM, "memory: the system has no %.4g MB left (%.4g MB live)",
                    (double)bytes / 1048576, (double)live / 1048576);
@@ -366,7 +369,7 @@ void rg_block_free(rg_block *block)
     return;
   }
   class = class_of(block->bytes);
-  pthread_mutex_lock(&lock);
+  rg_spin_enter(&lock);
   counters.live_bytes -= block->bytes;
   counters.n_blocks--;
   arena->n_used--;
@@ -378,7 +381,7 @@ void rg_block_free(rg_block *block)
   if (arena->closed && arena->n_used == 0) {
     ended = arena;
   }
-  pthread_mutex_unlock(&lock);
+  rg_spin_leave(&lock);
   block->data = NULL;
   rg_host_free(ended);
 }
@@ -403,11 +406,11 @@ void rg_arena_close(rg_arena *arena)
   if (arena == NULL) {
     return;
   }
-  pthread_mutex_lock(&lock);
+  rg_spin_enter(&lock);
   arena_empty(arena);
   arena->closed = true;
   ended = arena->n_used == 0;
-  pthread_mutex_unlock(&lock);
+  rg_spin_leave(&lock);
   if (ended) {
     rg_host_free(arena);
   }
@@ -436,10 +439,10 @@ rg_memory *rg_memory_of(int32_t device)
 void rg_memory_reset_peak(int32_t device)
 {
   if (device == RG_CPU_DEVICE) {
-    pthread_mutex_lock(&lock);
+    rg_spin_enter(&lock);
     counters.peak_bytes = counters.live_bytes;
     counters.peak_reserved_bytes = counters.reserved_bytes;
-    pthread_mutex_unlock(&lock);
+    rg_spin_leave(&lock);
   }
 }
 
@@ -451,9 +454,9 @@ rg_status rg_memory_set_limit(int32_t device, int64_t bytes)
   if (bytes < 0) {
     return rg_fail(RG_EARG, "memory: a limit of %lld bytes", (long long)bytes);
   }
-  pthread_mutex_lock(&lock);
+  rg_spin_enter(&lock);
   counters.limit_bytes = bytes;
-  pthread_mutex_unlock(&lock);
+  rg_spin_leave(&lock);
   return RG_OK;
 }
 
@@ -462,9 +465,9 @@ int64_t rg_memory_trim(int32_t device)
   int64_t given = 0;
 
   if (device == RG_CPU_DEVICE) {
-    pthread_mutex_lock(&lock);
+    rg_spin_enter(&lock);
     given = trim();
-    pthread_mutex_unlock(&lock);
+    rg_spin_leave(&lock);
   }
   return given;
 }

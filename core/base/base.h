@@ -5,6 +5,8 @@
 #ifndef RIDGE_BASE_BASE_H
 #define RIDGE_BASE_BASE_H
 
+#include <stdatomic.h>
+
 #include "ridge/base.h"
 
 /* The compiler sees that a failure returns its code, and so which outputs are written where. */
@@ -37,6 +39,15 @@ void rg_host_free(void *block);
 */
 void *rg_struct_alloc(size_t bytes);
 void rg_struct_free(void *block, size_t bytes);
+
+/* Count such structs: the thread that runs Lua counts for itself, without an atomic operation. */
+typedef struct rg_tally {
+  _Atomic int64_t own;
+  _Atomic int64_t others;
+} rg_tally;
+
+void rg_tally_add(rg_tally *tally, int64_t n);
+int64_t rg_tally_read(const rg_tally *tally);
 
 /* True when this allocation is the one that has to fail. */
 bool rg_alloc_injected(void);
@@ -88,6 +99,26 @@ int32_t rg_threads_for(double operations);
 ** child would inherit the binding.
 */
 void rg_as_given(void (*f)(void *), void *argument);
+
+/*
+** A lock for a few instructions that two threads hardly ever want at once: one atomic operation,
+** where a mutex takes two and a call.  Whoever has to wait longer lets others run.
+*/
+typedef _Atomic int32_t rg_spin;
+
+void rg_spin_wait(rg_spin *lock);
+
+static inline void rg_spin_enter(rg_spin *lock)
+{
+  if (atomic_exchange_explicit(lock, 1, memory_order_acquire) != 0) {
+    rg_spin_wait(lock);
+  }
+}
+
+static inline void rg_spin_leave(rg_spin *lock)
+{
+  atomic_store_explicit(lock, 0, memory_order_release);
+}
 
 /* -- Random numbers -------------------------------------------------------------- */
 

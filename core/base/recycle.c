@@ -34,11 +34,11 @@ typedef struct list {
 /* Threads that come and go would leave their lists behind: only the one that loads the library,
 ** which is the one that runs Lua, keeps any. */
 static _Thread_local list lists[N_SIZES];
-static _Thread_local bool keeps;
+static _Thread_local bool runs_lua;
 
 __attribute__((constructor)) static void begin(void)
 {
-  keeps = ON;
+  runs_lua = true;
 }
 
 void *rg_struct_alloc(size_t bytes)
@@ -54,6 +54,7 @@ void *rg_struct_alloc(size_t bytes)
   }
   l->first = block->next;
   l->n--;
+  __builtin_prefetch(l->first, 1); /* released long ago, the next one is in no near cache */
   return block;
 }
 
@@ -61,11 +62,29 @@ void rg_struct_free(void *block, size_t bytes)
 {
   list *l = &lists[(bytes - 1) / UNIT];
 
-  if (!keeps || block == NULL || l->n >= MOST) {
+  if (!ON || !runs_lua || block == NULL || l->n >= MOST) {
     rg_host_free(block);
     return;
   }
   ((kept *)block)->next = l->first;
   l->first = block;
   l->n++;
+}
+
+/* -- Counting them ------------------------------------------------------------------ */
+
+void rg_tally_add(rg_tally *tally, int64_t n)
+{
+  if (runs_lua) {
+    int64_t now = atomic_load_explicit(&tally->own, memory_order_relaxed);
+
+    atomic_store_explicit(&tally->own, now + n, memory_order_relaxed);
+  } else {
+    atomic_fetch_add_explicit(&tally->others, n, memory_order_relaxed);
+  }
+}
+
+int64_t rg_tally_read(const rg_tally *tally)
+{
+  return atomic_load(&tally->own) + atomic_load(&tally->others);
 }

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <omp.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -35,6 +34,15 @@ __attribute__((constructor)) static void read_given(void)
 int32_t rg_processors(void)
 {
   return n_given > 0 ? n_given : 1;
+}
+
+void rg_spin_wait(rg_spin *lock)
+{
+  for (int32_t n = 1; atomic_exchange_explicit(lock, 1, memory_order_acquire) != 0; n++) {
+    if (n % 64 == 0) {
+      sched_yield(); /* it may hold memory of the system's just now, or not be running */
+    }
+  }
 }
 
 int32_t rg_threads(void)

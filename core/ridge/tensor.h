@@ -39,13 +39,13 @@ typedef struct rg_tensor {
   int32_t _ndim;
   uint32_t _flags; /* RG_TENSOR_... */
   int64_t _count;  /* elements */
-  int64_t _shape[8];
-  int64_t _stride[8];
-  void *_data; /* first element */
+  void *_data;     /* first element */
   struct rg_storage *_storage;
   int64_t _refs;    /* changed atomically */
   int32_t _handles; /* of _refs, those that Lua holds */
   int32_t _place;   /* in the list of its scope, from 1; 0: in none */
+  int64_t _shape[8];
+  int64_t _stride[8];
 } rg_tensor;
 
 enum {
@@ -116,7 +116,8 @@ typedef struct rg_handles {
   rg_tensor **_tensors; /* by slot; NULL: released, or nobody's slot */
   int32_t *_free;       /* a stack of nobody's slots */
   int32_t _n_free;
-  int32_t _n; /* slots, the last one's number */
+  int32_t _n;   /* slots, the last one's number */
+  int32_t _due; /* 1: handles have died since the slots were looked through */
 } rg_handles;
 
 /* n slots, more than there are; the new ones are free.  RG_ENOMEM, and nothing has changed. */

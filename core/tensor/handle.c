@@ -2,9 +2,9 @@
 /*
 ** The references that Lua's handles hold.
 **
-** A finalizer for every handle costs LuaJIT 160 ns: an entry in its table of finalizers, a protected
-** call, and a second cycle before the handle itself is free.  A slot in a weak table costs ten, so
-** the handles of a cycle are found there together and released in one call.
+** A finalizer for every handle costs LuaJIT 157 ns: an entry in its table of finalizers, a
+** protected call, and a second cycle before the handle itself is free.  A slot in a weak table
+** costs ten, so the dead handles of a cycle are found there together and released in one call.
 */
 #include "tensor/tensor.h"
 
@@ -40,12 +40,26 @@ rg_status rg_handles_grow(rg_handles *handles, int32_t n)
   return RG_OK;
 }
 
-/* A handle's reference goes. */
+/* A handle's reference goes; the last one's is not counted down, because the tensor goes too. */
 static void release(rg_tensor *x)
 {
   if (x != NULL) {
-    __atomic_fetch_sub(&x->_handles, 1, __ATOMIC_RELAXED);
+    if (__atomic_load_n(&x->_refs, __ATOMIC_RELAXED) > 1) {
+      __atomic_fetch_sub(&x->_handles, 1, __ATOMIC_RELAXED);
+    }
     rg_tensor_release(x);
+  }
+}
+
+/* Fetch what releasing the tensor in a slot begins with, which was last touched long ago. */
+static void prefetch(const rg_handles *handles, int32_t i, bool storage)
+{
+  const rg_tensor *x = i < handles->_n_free ? handles->_tensors[handles->_free[i]] : NULL;
+
+  if (x != NULL && storage) {
+    __builtin_prefetch(x->_storage, 1);
+  } else if (x != NULL) {
+    __builtin_prefetch(&x->_storage, 1);
   }
 }
 
@@ -55,6 +69,8 @@ void rg_handles_reap(rg_handles *handles, int32_t n)
     int32_t slot = handles->_free[i];
     rg_tensor *x = handles->_tensors[slot];
 
+    prefetch(handles, i + 8, false);
+    prefetch(handles, i + 4, true);
     handles->_tensors[slot] = NULL;
     release(x);
   }

@@ -49,6 +49,16 @@ void rg_storage_retain(rg_storage *storage)
   atomic_fetch_add_explicit(&storage->strong, 1, memory_order_relaxed);
 }
 
+/* One less; whoever holds the last one is alone with the count. */
+static int64_t drop_one(_Atomic int64_t *count)
+{
+  if (atomic_load_explicit(count, memory_order_acquire) == 1) {
+    atomic_store_explicit(count, 0, memory_order_relaxed);
+    return 0;
+  }
+  return atomic_fetch_sub(count, 1) - 1;
+}
+
 void rg_storage_release(rg_storage *storage)
 {
   rg_tracking *tracking;
@@ -58,7 +68,7 @@ void rg_storage_release(rg_storage *storage)
     return;
   }
   tracking = storage->tracking; /* read while the reference still holds the struct */
-  left = atomic_fetch_sub(&storage->strong, 1) - 1;
+  left = drop_one(&storage->strong);
   if (left == 0) {
     derived_release_all(storage);
     rg_block_free(&storage->block);
@@ -80,7 +90,7 @@ void rg_storage_hold(rg_storage *storage)
 
 void rg_storage_unhold(rg_storage *storage)
 {
-  if (storage != NULL && atomic_fetch_sub(&storage->weak, 1) == 1) {
+  if (storage != NULL && drop_one(&storage->weak) == 0) {
     derived_release_all(storage); /* made by a step after the last view had gone */
     rg_struct_free(storage, sizeof(*storage));
   }
@@ -88,26 +98,13 @@ void rg_storage_unhold(rg_storage *storage)
 
 /* -- Derived copies ------------------------------------------------------------- */
 
-/* Held for a few instructions only, and hardly ever wanted by two threads. */
-static void derived_enter(rg_storage *storage)
-{
-  while (atomic_exchange_explicit(&storage->derived_lock, 1, memory_order_acquire) != 0) {
-    /* spin */
-  }
-}
-
-static void derived_leave(rg_storage *storage)
-{
-  atomic_store_explicit(&storage->derived_lock, 0, memory_order_release);
-}
-
 rg_derived *rg_derived_find(rg_storage *storage, const uint64_t key[4])
 {
   uint64_t version = rg_storage_version(storage);
   rg_derived *stale = NULL;
   rg_derived *found = NULL;
 
-  derived_enter(storage);
+  rg_spin_enter(&storage->derived_lock);
   for (rg_derived **link = &storage->derived; *link != NULL;) {
     rg_derived *d = *link;
 
@@ -122,7 +119,7 @@ rg_derived *rg_derived_find(rg_storage *storage, const uint64_t key[4])
       stale = d;
     }
   }
-  derived_leave(storage);
+  rg_spin_leave(&storage->derived_lock);
   while (stale != NULL) {
     rg_derived *next = stale->next;
 
@@ -134,10 +131,10 @@ rg_derived *rg_derived_find(rg_storage *storage, const uint64_t key[4])
 
 void rg_derived_keep(rg_storage *storage, rg_derived *derived)
 {
-  derived_enter(storage);
+  rg_spin_enter(&storage->derived_lock);
   derived->next = storage->derived;
   storage->derived = derived;
-  derived_leave(storage);
+  rg_spin_leave(&storage->derived_lock);
 }
 
 int64_t rg_derived_bytes(rg_storage *storage)
@@ -145,10 +142,10 @@ int64_t rg_derived_bytes(rg_storage *storage)
   uint64_t version = rg_storage_version(storage);
   int64_t bytes = 0;
 
-  derived_enter(storage);
+  rg_spin_enter(&storage->derived_lock);
   for (const rg_derived *d = storage->derived; d != NULL; d = d->next) {
     bytes += d->version == version ? d->bytes : 0;
   }
-  derived_leave(storage);
+  rg_spin_leave(&storage->derived_lock);
   return bytes;
 }

@@ -9,7 +9,7 @@
 #include "tensor/scope.h"
 #include "tensor/tensor.h"
 
-static _Atomic int64_t n_live;
+static rg_tally n_live;
 
 _Static_assert(sizeof(rg_tensor) <= 512 && sizeof(rg_storage) <= 512, "rg_struct_alloc");
 
@@ -111,7 +111,7 @@ static rg_status header_new(rg_tensor **out)
       return status;
     }
   }
-  atomic_fetch_add_explicit(&n_live, 1, memory_order_relaxed);
+  rg_tally_add(&n_live, 1);
   *out = x;
   return RG_OK;
 }
@@ -218,6 +218,15 @@ void rg_tensor_drop(rg_tensor *x)
   }
 }
 
+/* One reference less; whoever holds the last one is alone with the count. */
+static int64_t drop_one(int64_t *refs)
+{
+  if (__atomic_load_n(refs, __ATOMIC_ACQUIRE) == 1) {
+    return 0;
+  }
+  return __atomic_sub_fetch(refs, 1, __ATOMIC_ACQ_REL);
+}
+
 void rg_tensor_release(rg_tensor *x)
 {
   int32_t place;
@@ -227,20 +236,20 @@ void rg_tensor_release(rg_tensor *x)
     return;
   }
   place = rg_scope_place(x);
-  left = __atomic_sub_fetch(&x->_refs, 1, __ATOMIC_ACQ_REL);
+  left = drop_one(&x->_refs);
   if (left == 1 && rg_scope_forget(x, place)) {
-    left = __atomic_sub_fetch(&x->_refs, 1, __ATOMIC_ACQ_REL);
+    left = drop_one(&x->_refs);
   }
   if (left == 0) {
     rg_tensor_drop(x);
-    atomic_fetch_sub_explicit(&n_live, 1, memory_order_relaxed);
+    rg_tally_add(&n_live, -1);
     rg_struct_free(x, sizeof(*x));
   }
 }
 
 int64_t rg_live_tensors(void)
 {
-  return atomic_load(&n_live);
+  return rg_tally_read(&n_live);
 }
 
 rg_status rg_tensor_check(const rg_tensor *x, const char *what)

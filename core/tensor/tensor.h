@@ -52,7 +52,7 @@ typedef struct rg_storage {
   rg_block block;
   int64_t bytes; /* asked for */
   rg_derived *derived;
-  _Atomic int32_t derived_lock;
+  rg_spin derived_lock;
   _Atomic int64_t saved; /* of the strong ones, those of the tape's saved tensors */
   rg_tracking *tracking; /* NULL: no gradient flows here */
 } rg_storage;
@@ -65,10 +65,16 @@ void rg_storage_release(rg_storage *storage);
 void rg_storage_hold(rg_storage *storage);
 void rg_storage_unhold(rg_storage *storage);
 
-/* Count a write. */
+/* Count a write.  Only a storage that several tensors look into can be written to side by side. */
 static inline void rg_storage_wrote(rg_storage *storage)
 {
-  atomic_fetch_add_explicit(&storage->version, 1, memory_order_relaxed);
+  if (atomic_load_explicit(&storage->strong, memory_order_relaxed) == 1) {
+    uint64_t version = atomic_load_explicit(&storage->version, memory_order_relaxed);
+
+    atomic_store_explicit(&storage->version, version + 1, memory_order_relaxed);
+  } else {
+    atomic_fetch_add_explicit(&storage->version, 1, memory_order_relaxed);
+  }
 }
 
 static inline uint64_t rg_storage_version(const rg_storage *storage)

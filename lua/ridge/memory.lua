@@ -18,6 +18,7 @@ local M = {}
 -- >> ridge.memory.stats().live
 function M.stats(device)
   local m = C.rg_memory_of(dtype.device(device, 'memory.stats'))
+  ref.reap()
   return {
     live = tonumber(m.live_bytes), peak = tonumber(m.peak_bytes),
     reserved = tonumber(m.reserved_bytes), peak_reserved = tonumber(m.peak_reserved_bytes),
@@ -54,8 +55,7 @@ function M.peak_of(f, device)
     blame.raise(('memory.peak_of: a function is expected, got %s'):format(blame.show(f)))
   end
   dtype.device(device, 'memory.peak_of')
-  collectgarbage()
-  collectgarbage()
+  ref.collect()
   M.reset_peak(device)
   local before = M.stats(device).live
   M.scope(function() f() end)
@@ -66,8 +66,7 @@ end
 ---@param device string|nil 'cpu' when left out
 ---@return number bytes given back
 function M.trim(device)
-  collectgarbage()
-  collectgarbage()
+  ref.collect()
   return tonumber(C.rg_memory_trim(dtype.device(device, 'memory.trim')))
 end
 

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- Run by handle_spec in a heap of its own, which the collector goes round hundreds of times: tensors
--- come and go in and out of order, and their number, that of the handles and the values are right.
+-- Run by handle_spec in a heap of its own, which the collector goes round hundreds of times:
+-- tensors come and go in and out of order; their number, that of the handles and the values hold.
 local ridge = require 'ridge'
 
 local mode = arg[1]

@@ -12,6 +12,7 @@ local layer = require 'ridge.bench.layer'
 local log = require 'ridge.sweep.log'
 local memory = require 'ridge.memory'
 local options = require 'ridge.options'
+local ref = require 'ridge.ffi.ref'
 local part = require 'ridge.sweep.part'
 local subject = require 'ridge.bench.subject'
 local suite = require 'ridge.bench.suite'
@@ -69,8 +70,7 @@ local function within(budget, fn)
   local oom = blame.is_error(result) and result.code == 'ENOMEM'
     or type(result) == 'string' and result:find('not enough memory', 1, true)
   if not oom then error(result, 0) end
-  collectgarbage()
-  collectgarbage()
+  ref.collect()
   return { oom = true, message = blame.is_error(result)
     and result.message:match '[^\n]*':gsub('^memory: ', '')
     or tostring(result) }
@@ -80,8 +80,7 @@ end
 local function try_forward(module, shape, opt, budget)
   local no_grad = require('ridge').no_grad
   return function(batch)
-    collectgarbage()
-    collectgarbage()
+    ref.collect()
     memory.reset_peak()
     local found = within(budget, function()
       local x = subject.input(shape, batch, opt.dtype, opt.seed)
@@ -115,8 +114,7 @@ local function try_training(module, shape, opt, budget)
     optimizer:step()
   end
   return function(batch)
-    collectgarbage()
-    collectgarbage()
+    ref.collect()
     memory.reset_peak()
     local before = module.training
     module:train()

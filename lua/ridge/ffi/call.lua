@@ -5,6 +5,7 @@
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
+local ref = require 'ridge.ffi.ref'
 local blame = require 'ridge.blame'
 
 local M = {}
@@ -55,9 +56,8 @@ local function pay()
     quantum = budget / 16
   end
   local limit = tonumber(mem.limit_bytes)
-  if limit > 0 and tonumber(mem.live_bytes) > limit / 2 then
-    collectgarbage()
-  end
+  ref.reap()
+  if limit > 0 and tonumber(mem.live_bytes) > limit / 2 then ref.collect() end
 end
 
 --- Called first by every function that may allocate; costs one comparison.
@@ -90,8 +90,7 @@ end
 ---@param ... any its arguments
 function M.again(status, f, ...)
   if status == ENOMEM then
-    collectgarbage()
-    collectgarbage()
+    ref.collect()
     C.rg_memory_trim(0)
     status = f(...)
     if status == 0 then return end

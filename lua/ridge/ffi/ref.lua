@@ -2,8 +2,7 @@
 --- The tensor handle: one place makes handles, so that one place knows which have died.
 --
 -- A handle has no finalizer, which would cost more than a small operation (core/tensor/handle.c).
--- Each has a slot in a weak table instead; what the collector clears there is released by one
--- finalizer for each of its cycles.
+-- Each has a slot in a weak table instead; what the collector clears there is released together.
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
@@ -31,8 +30,6 @@ local weak = { __mode = 'v' }
 -- By slot: the handle; nil when it has died since the last reaping; false when it is nobody's.
 local alive = setmetatable({}, weak)
 
---- Release what the handles held that have died.  Between finding a slot and giving it back nothing
--- may allocate: the collector could come round and reap in the middle of it.
 local function reap()
   local free = handles._free
   local before = handles._n_free
@@ -45,7 +42,20 @@ local function reap()
     end
   end
   handles._n_free = n
+  handles._due = 0
   if n > before then C.rg_handles_reap(handles, n - before) end
+end
+
+--- Release what died with its handle in the collector's last cycle; wrap does it by itself.
+function M.reap()
+  if handles._due ~= 0 then reap() end
+end
+
+--- Collect everything that is dead, and release it now.
+function M.collect()
+  collectgarbage()
+  collectgarbage() -- what the finalizers of the first let go
+  M.reap()
 end
 
 --- More slots, for a new reference that is lost if there is no memory for them.
@@ -64,17 +74,17 @@ local function grow(t)
   alive = table
 end
 
---- A userdata that nobody holds is finalized at the end of each cycle, after weak tables were
--- cleared.
-local watch = newproxy(true)
-getmetatable(watch).__gc = function(self)
-  reap()
+-- A userdata that nobody holds is finalized at the end of each cycle, after the weak tables were
+-- cleared.  It only leaves word: nothing is compiled in a finalizer, and reap is a loop.
+getmetatable(newproxy(true)).__gc = function(self)
+  handles._due = 1
   newproxy(self) -- for the next cycle
 end
 
---- One that is held is finalized when the state ends.
-M.anchor = newproxy(true)
-getmetatable(M.anchor).__gc = function()
+-- One that the state holds is finalized when the state ends.
+local anchor = newproxy(true)
+debug.getregistry()[anchor] = true
+getmetatable(anchor).__gc = function()
   for slot = 1, handles._n do
     if alive[slot] then alive[slot]._t = nil end
   end
@@ -85,10 +95,10 @@ end
 ---@param t cdata rg_tensor pointer
 ---@return Tensor
 function M.wrap(t)
+  if handles._due ~= 0 then reap() end
   if handles._n_free == 0 then grow(t) end
   local free, tensors = handles._free, handles._tensors
   local handle = ctype(t)
-  -- from here on nothing allocates, see reap
   local n = handles._n_free - 1
   local slot = free[n]
   handles._n_free = n

@@ -12,6 +12,7 @@ local host = require 'ridge.measure.host'
 local interval = require 'ridge.measure.interval'
 local protocols = require 'ridge.measure.protocol'
 local random = require 'ridge.measure.random'
+local ref = require 'ridge.ffi.ref'
 local result = require 'ridge.measure.result'
 local session_of = require('ridge.measure.session').of
 local warmup = require 'ridge.measure.warmup'
@@ -166,6 +167,7 @@ end
 -- takes an earlier 'stop' back.
 local function collect()
   collectgarbage()
+  ref.reap() -- not in the first call that is timed
   collectgarbage('stop')
 end
 

@@ -11,6 +11,7 @@
 local blame = require 'ridge.blame'
 local paired = require 'ridge.measure.paired'
 local random = require 'ridge.measure.random'
+local ref = require 'ridge.ffi.ref'
 local statistics = require 'ridge.measure.statistics'
 local warmup = require 'ridge.measure.warmup'
 
@@ -94,6 +95,7 @@ end
 function Slots:take(n, seed)
   local coin, blocks = random.new(seed), {}
   collectgarbage()
+  ref.reap()
   collectgarbage 'stop'
   local ok, err = pcall(function()
     for i = 1, n do

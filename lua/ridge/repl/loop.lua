@@ -104,7 +104,7 @@ end
 --- While the user thinks: give back what is dead if it is much.
 function Loop:collect()
   if host.live_bytes() - self.live > GARBAGE or collectgarbage 'count' - self.heap > 65536 then
-    collectgarbage()
+    require('ridge.ffi.ref').collect()
     self.live, self.heap = host.live_bytes(), collectgarbage 'count'
   end
 end

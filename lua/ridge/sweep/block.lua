@@ -243,8 +243,7 @@ local function work(run, claims, done, aside)
       if item.outcome then done[#done + 1] = item end
     end
   end)
-  collectgarbage()
-  collectgarbage()
+  require('ridge.ffi.ref').collect()
   return left
 end
 

@@ -65,8 +65,7 @@ end
 --- Bytes live on the device now, after what is dead was collected.
 ---@return number bytes
 function M.live_bytes()
-  collectgarbage()
-  collectgarbage()
+  require('ridge.ffi.ref').collect()
   return require('ridge.memory').stats().live
 end
 

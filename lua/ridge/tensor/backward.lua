@@ -35,6 +35,7 @@ end
 --- How many functions the tape still knows.
 ---@return number
 function M.functions()
+  ref.reap()
   drain()
   return count
 end

@@ -124,6 +124,7 @@ end
 --- How many calls are remembered, and the bytes they keep for their gradients.
 ---@return table {calls =, saved_bytes =}
 function M.stats()
+  ref.reap()
   return { calls = tonumber(C.rg_grad_calls()), saved_bytes = tonumber(C.rg_grad_saved_bytes()) }
 end
 

@@ -52,8 +52,7 @@ local function who(session, request)
 end
 
 local function mem(session)
-  collectgarbage()
-  collectgarbage()
+  require('ridge.ffi.ref').collect()
   local memory = require 'ridge.memory'
   local s, process = memory.stats(), memory.process()
   local bytes = summary.bytes
