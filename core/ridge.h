@@ -32,6 +32,7 @@
 #include "ridge/grad.h"
 #include "ridge/graph.h"
 #include "ridge/layer.h"
+#include "ridge/compound.h"
 #include "ridge/data.h"
 #include "ridge/measure.h"
 

@@ -32,9 +32,9 @@ local LUA_ROWS = {
   { "cli" },
   { "recipes" },
 }
-local OF_OP = { attention = 1, image = 1, loss = 1, norm = 1, step = 1 }
--- Headers by the beginning of their name, and who may include them.
-local OWNERS = {
+local FAMILY = { attention = "op", image = "op", loss = "op", norm = "op", step = "op",
+  compound = "layer" }
+local OWNERS = { -- headers by the beginning of their name, and who may include them
   { "dnnl", "^core/cpu/dnnl%.c$" },
   { "oneapi/", "^core/cpu/dnnl%.c$" },
   { "cblas", "^core/cpu/" },
@@ -51,10 +51,10 @@ for rank, row in ipairs(C_ROWS) do for _, room in ipairs(row) do C_RANK[room] = 
 for rank, row in ipairs(LUA_ROWS) do for _, room in ipairs(row) do LUA_RANK[room] = rank end end
 
 local function c_room(path)
-  local header = path:match "^core/ridge/(%w+)%.h$" -- op has several, one a family
-  if header and OF_OP[header] then return "op" end
-  return header or path:match("^core/([%w_]+)/") or path:match("^core/[^/]+$") and "ridge" or
-    path:match("^(gpu)/") or path:match("^lua/[^/]+$") and "host"
+  local header = path:match "^core/ridge/(%w+)%.h$"
+  return FAMILY[header] or header or path:match("^core/([%w_]+)/") or
+    path:match("^core/[^/]+$") and "ridge" or path:match("^(gpu)/") or
+    path:match("^lua/[^/]+$") and "host"
 end
 
 local function lua_room(path) return path:match("^lua/ridge/([%w_]+)") or path:match("^recipes") end

@@ -98,6 +98,29 @@ function M.again(status, f, ...)
   M.fail(status)
 end
 
+--- Call a function, once more if memory ran out, or raise.  What its pointers point to has to be in
+-- variables of the caller, with no condition between them and the call: compiled code forgets a
+-- variable at the first condition behind its last use.
+---@param as string the function the user called
+---@param f cdata the C function
+---@param ... any its arguments
+function M.run(as, f, ...)
+  local status = f(...)
+  if status == ENOMEM then
+    ref.collect()
+    C.rg_memory_trim(0)
+    status = f(...)
+  end
+  M.check(status, as)
+end
+
+--- A tensor's pointer, NULL for nil.
+---@param x Tensor|nil
+---@return cdata|nil
+function M.pointer(x)
+  return x and x._t or nil
+end
+
 --- Raise unless the status is RG_OK.
 ---@param status number
 ---@param as string|nil see fail

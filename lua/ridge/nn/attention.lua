@@ -6,7 +6,6 @@ local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
 local class = require('ridge.class').class
-local make = require 'ridge.tensor.make'
 local options = require 'ridge.options'
 local ref = require 'ridge.ffi.ref'
 local Module = require 'ridge.nn.module'
@@ -76,6 +75,9 @@ local ATTENTION = {
   seed = SEED,
 }
 
+local KIND = { tiles = C.RG_HEADS_TILES, matrix = C.RG_HEADS_MATRIX,
+  features = C.RG_HEADS_FEATURES }
+
 -- What the kinds cannot do.
 local function check_kind(opts)
   if opts.mask ~= nil and opts.kind ~= 'tiles' then
@@ -109,43 +111,15 @@ function Attention:init(n, opts)
   check_kind(opts)
   local seed = seeds(opts.seed)
   self.n, self.heads, self.causal, self.p = n, opts.heads, opts.causal, opts.dropout
-  self.kind, self.kernel = opts.kind, opts.kernel
-  self.of = { causal = opts.causal, mask = opts.mask, block = opts.block }
+  self.kind, self.mask = opts.kind, opts.mask
+  self.of = ffi.new('rg_heads_options', { heads = opts.heads, kind = KIND[opts.kind],
+    causal = opts.causal and 1 or 0, block = opts.block, kernel = feature.KERNEL[opts.kernel] })
   self.qkv = self:child('qkv', layer.Linear(n, 3 * n, { bias = opts.bias, seed = seed() }))
   self.out = self:child('out', layer.Linear(n, n, { bias = opts.bias, seed = seed() }))
   if opts.kind == 'features' then
     self.omega = self:buffer('omega', feature.random_features(opts.features, n / opts.heads,
       seed()))
   end
-end
-
--- 0 where a place may look, -inf behind it; kept for the length it was made for.
-local function mask_of(self, length, kind)
-  if self.mask and self.mask_length == length and self.mask.dtype == kind then return self.mask end
-  local mask = make.zeros(length, length)
-  for i = 1, length - 1 do mask:narrow(1, i, 1):narrow(2, i + 1, length - i):fill_(-math.huge) end
-  mask = mask:to(kind)
-  C.rg_scope_keep(mask._t) -- it outlives the scope of the call it was made in
-  self.mask, self.mask_length = mask, length
-  return mask
-end
-
-local function by_matrix(self, q, k, v)
-  local scores = q:matmul(k:transpose(3, 4)) * (1 / math.sqrt(q.shape[4]))
-  if self.causal then scores = scores + mask_of(self, q.shape[3], scores.dtype) end
-  local weights = scores:softmax(-1)
-  if self.training and self.p > 0 then weights = weights:dropout(self.p) end
-  return weights:matmul(v)
-end
-
-local function attend(self, q, k, v)
-  if self.kind == 'features' then
-    return feature.feature_attention(q, k, v, self.omega, { kernel = self.kernel,
-      causal = self.causal })
-  elseif self.kind == 'matrix' or self.training and self.p > 0 then
-    return by_matrix(self, q, k, v)
-  end
-  return M.attention(q, k, v, self.of)
 end
 
 --- Attend.
@@ -158,12 +132,12 @@ function Attention:forward(x)
     blame.raise(('nn.MultiHeadAttention: x is %s, wanted [batch, length, %d]'):format(x:describe(),
       self.n), 'ESHAPE')
   end
-  local batch, length, size = shape[1], shape[2], self.n / self.heads
-  local all = self.qkv(x):reshape(batch, length, 3, self.heads, size)
-  local function part(i) return all:select(3, i):transpose(2, 3) end -- [batch heads length size]
-  local y = attend(self, part(1), part(2), part(3))
-  y = y:transpose(2, 3):reshape(batch, length, self.n)
-  return self.out(y)
+  local o, all = self.of, self.qkv(x)
+  o.p = self.training and self.p or 0
+  local mask, omega = call.pointer(self.mask), call.pointer(self.omega)
+  call.settle()
+  call.run('nn.MultiHeadAttention', C.rg_heads, all._t, mask, omega, o, ref.slot)
+  return self.out(ref.wrap(ref.slot[0]))
 end
 
 function Attention:__tostring()

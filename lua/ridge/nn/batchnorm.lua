@@ -1,9 +1,10 @@
 -- SPDX-License-Identifier: MIT
---- Batch normalisation (Ioffe and Szegedy, 2015), made of operations.
+--- Batch normalisation (Ioffe and Szegedy, 2015).
 
-local blame = require 'ridge.blame'
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
+local call = require 'ridge.ffi.call'
 local class = require('ridge.class').class
-local grad = require 'ridge.tensor.grad'
 local recompute = require 'ridge.tensor.recompute'
 local make = require 'ridge.tensor.make'
 local options = require 'ridge.options'
@@ -12,6 +13,8 @@ local base = require('ridge.nn.layer').base
 local Module = require 'ridge.nn.module'
 
 local M = {}
+
+local given = ffi.new('rg_batch_norm_options')
 
 local BatchNorm = class('nn.BatchNorm', Module)
 local SPEC = {
@@ -41,61 +44,19 @@ function BatchNorm:init(n, opts)
   self:buffer('running_var', make.ones(n))
 end
 
--- The channels' axis, the others, and the shape of one number a channel beside x.
-local function axes_of(self, x)
-  local shape = x:size()
-  local channel = self.layout == 'nhwc' and #shape or 2
-  if #shape < 2 or shape[channel] ~= self.n then
-    blame.raise(('nn.BatchNorm: x is %s, wanted %d channels on axis %d'):format(x:describe(),
-      self.n, channel), 'ESHAPE')
-  end
-  local others, wide, count = {}, {}, 1
-  for i, size in ipairs(shape) do
-    wide[i] = i == channel and size or 1
-    if i ~= channel then
-      others[#others + 1] = i
-      count = count * size
-    end
-  end
-  return others, wide, count
-end
-
--- The batch's mean and variance go into the running ones.
-local function keep(self, mean, var, count)
-  local m = self.momentum
-  local function into(running, value, share)
-    value = value:detach():reshape(self.n):to(running.dtype)
-    running:mul_(1 - m):add_(value * share)
-  end
-  grad.no_grad(function()
-    into(self.running_mean, mean, m)
-    into(self.running_var, var, m * count / (count - 1))
-  end)
-end
-
 --- Normalise.
 ---@param x Tensor [n x c], [n x c x ...] or, with layout = 'nhwc', [n x ... x c]
 ---@return Tensor
 function BatchNorm:forward(x)
   ref.need(x, 'nn.BatchNorm')
-  local others, wide, count = axes_of(self, x)
-  local y
-  if self.training then
-    if count < 2 then
-      blame.raise(('nn.BatchNorm: one value a channel in %s has no variance; train with more rows')
-        :format(x:describe()), 'EARG')
-    end
-    local mean = x:mean(others, true)
-    local centred = x - mean
-    local var = centred:square():mean(others, true)
-    if not recompute.again then keep(self, mean, var, count) end -- once a step
-    y = centred * (var + self.eps):rsqrt()
-  else
-    y = (x - self.running_mean:reshape(unpack(wide)))
-      * (self.running_var + self.eps):rsqrt():reshape(unpack(wide))
-  end
-  if not self.weight then return y end
-  return y * self.weight:reshape(unpack(wide)) + self.bias:reshape(unpack(wide))
+  given.eps, given.momentum, given.axis = self.eps, self.momentum, self.layout == 'nhwc' and -1 or 1
+  given.batch = self.training and 1 or 0
+  given.keep = self.training and not recompute.again and 1 or 0 -- once a step
+  call.settle()
+  -- not tried again when memory runs out: the batch may be in the running mean already
+  call.check(C.rg_batch_norm(x._t, self.weight and self.weight._t, self.bias and self.bias._t,
+    self.running_mean._t, self.running_var._t, given, ref.slot), 'nn.BatchNorm')
+  return ref.wrap(ref.slot[0])
 end
 
 function BatchNorm:__tostring()

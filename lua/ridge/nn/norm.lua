@@ -101,14 +101,10 @@ function GroupNorm:forward(x)
     blame.raise(('nn.GroupNorm: x is %s, wanted %d channels on axis 2'):format(x:describe(),
       self.n), 'ESHAPE')
   end
-  local rest, wide = 1, { self.n }
-  for i = 3, #shape do rest, wide[i - 1] = rest * shape[i], 1 end
-  local flat = x:reshape(shape[1], self.groups, self.n / self.groups * rest)
+  local weight, bias = call.pointer(self.weight), call.pointer(self.bias)
   call.settle()
-  call.check(C.rg_layer_norm(flat._t, nil, nil, self.eps, 0, ref.slot))
-  local y = ref.wrap(ref.slot[0]):reshape(shape)
-  if not self.weight then return y end
-  return y * self.weight:reshape(wide) + self.bias:reshape(wide)
+  call.run('nn.GroupNorm', C.rg_group_norm, x._t, weight, bias, self.groups, self.eps, ref.slot)
+  return ref.wrap(ref.slot[0])
 end
 
 function GroupNorm:__tostring()

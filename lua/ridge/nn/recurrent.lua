@@ -3,18 +3,21 @@
 --- al., 2014), with PyTorch's order of gates and two biases.
 ---
 --- What comes in is multiplied for all places at once; what goes from place to place follows one
---- after the other. A plan (ridge.capture) of the whole takes the cost of Lua away.
+--- after the other, in the core.
 
+local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
+local call = require 'ridge.ffi.call'
 local class = require('ridge.class').class
 local layer = require 'ridge.nn.layer'
-local make = require 'ridge.tensor.make'
 local ops = require 'ridge.tensor.ops'
 local options = require 'ridge.options'
 local ref = require 'ridge.ffi.ref'
 local Module = require 'ridge.nn.module'
 
 local M = {}
+
+local slot = ref.slot
 
 local SPEC = {
   layers = { 'integer', default = 1, min = 1, doc = 'one on top of the other' },
@@ -23,61 +26,24 @@ local SPEC = {
   bias = layer.base.BIAS, seed = layer.base.SEED,
 }
 
--- -- One step -----------------------------------------------------------------------------------
-
-local CELL = {}
-
--- Gates i, f, g, o: c' = f c + i g, h' = o tanh(c').
-function CELL.lstm(zx, hidden, cell, n)
-  local z = zx + cell.recurrent(hidden[1])
-  local gates = z:narrow(2, 1, 2 * n):sigmoid()
-  local o = z:narrow(2, 3 * n + 1, n):sigmoid()
-  local g = z:narrow(2, 2 * n + 1, n):tanh()
-  local c = gates:narrow(2, n + 1, n) * hidden[2] + gates:narrow(2, 1, n) * g
-  return { o * c:tanh(), c }
-end
-
--- Gates r, z, n: n = tanh(x + r (W h + b)), h' = (1 - z) n + z h.
-function CELL.gru(zx, hidden, cell, n)
-  local h = hidden[1]
-  local zh = cell.recurrent(h)
-  local gates = (zx:narrow(2, 1, 2 * n) + zh:narrow(2, 1, 2 * n)):sigmoid()
-  local r, z = gates:narrow(2, 1, n), gates:narrow(2, n + 1, n)
-  local new = (zx:narrow(2, 2 * n + 1, n) + r * zh:narrow(2, 2 * n + 1, n)):tanh()
-  return { new + z * (h - new) }
-end
-
 -- -- A sequence ---------------------------------------------------------------------------------
 
+-- State i of direction k: [layers x directions, batch, hidden] come and go, as in PyTorch.
+local function state_of(self, given, i, k, x)
+  return given and given[i] and given[i]:narrow(1, k, 1):reshape(x:size(1), self.hidden) or nil
+end
+
 -- One layer in one direction: all outputs and the last state.
-local function run(self, cell, x, state)
-  local batch, length = x:size(1), x:size(2)
+local function run(self, cell, x, h, c)
   local zx = cell.input(x) -- [batch x length x gates n]
-  local out = {}
-  for i = 1, length do
-    local at = cell.backwards and length + 1 - i or i
-    state = self.step(zx:narrow(2, at, 1):reshape(batch, zx:size(3)), state, cell, self.hidden)
-    out[at] = state[1]:reshape(batch, 1, self.hidden)
-  end
-  return ops.concat(out, 2), state
-end
-
-local function zeros(self, x)
-  local state = {}
-  for i = 1, self.states do
-    state[i] = make.zeros(x:size(1), self.hidden, { dtype = x.dtype })
-  end
-  return state
-end
-
--- States come and go as [layers x directions, batch, hidden], as in PyTorch.
-local function state_of(self, given, k, x)
-  if not given then return zeros(self, x) end
-  local state = {}
-  for i = 1, self.states do
-    state[i] = given[i]:narrow(1, k, 1):reshape(x:size(1), self.hidden)
-  end
-  return state
+  local weight, bias = cell.recurrent.weight, call.pointer(cell.recurrent.bias)
+  local what, backwards = getmetatable(self).__name, cell.backwards and 1 or 0
+  call.settle()
+  call.run(what, C.rg_recurrent, zx._t, call.pointer(h), call.pointer(c), weight._t, bias,
+    self.kind, backwards, slot, slot + 1, slot + 2)
+  local y, state = ref.wrap(slot[0]), { ref.wrap(slot[1]) }
+  if self.states == 2 then state[2] = ref.wrap(slot[2]) end
+  return y, state
 end
 
 local function check(self, x, given, what)
@@ -108,7 +74,8 @@ local function forward(self, x, given)
     local out = {}
     for d = 1, per do
       local k = (l - 1) * per + d
-      out[d], last[k] = run(self, self.cells[k], x, state_of(self, given, k, x))
+      out[d], last[k] = run(self, self.cells[k], x, state_of(self, given, 1, k, x),
+        state_of(self, given, 2, k, x))
     end
     x = per == 1 and out[1] or ops.concat(out, 3)
     if self.training and self.p > 0 and l < self.layers then x = x:dropout(self.p) end
@@ -126,7 +93,7 @@ end
 
 -- -- The classes --------------------------------------------------------------------------------
 
-local function recurrent(name, step, gates, states)
+local function recurrent(name, kind, gates, states)
   local what = 'nn.' .. name
   local R = class(what, Module)
 
@@ -137,7 +104,7 @@ local function recurrent(name, step, gates, states)
     opts = options.check(SPEC, opts, what)
     self.n_in, self.hidden, self.layers, self.p = n_in, hidden, opts.layers, opts.dropout
     self.directions = opts.bidirectional and 2 or 1
-    self.step, self.states, self.cells = step, states, {}
+    self.kind, self.states, self.cells = kind, states, {}
     local seed, bound = opts.seed, hidden ^ -0.5
     for l = 1, opts.layers do
       for d = 1, self.directions do
@@ -167,12 +134,12 @@ local function recurrent(name, step, gates, states)
   return R
 end
 
-M.LSTM = recurrent('LSTM', CELL.lstm, 4, 2)
+M.LSTM = recurrent('LSTM', C.RG_CELL_LSTM, 4, 2)
 M.LSTM.__doc = 'LSTM(n_in, hidden, {layers = 1, bidirectional = false, dropout = 0, bias = true, '
   .. 'seed =}): called with x [batch x length x n_in] and, if there is one, the state {h, c}, it '
   .. 'gives y [batch x length x hidden], and the last h and c, [layers x batch x hidden].'
 
-M.GRU = recurrent('GRU', CELL.gru, 3, 1)
+M.GRU = recurrent('GRU', C.RG_CELL_GRU, 3, 1)
 M.GRU.__doc = 'GRU(n_in, hidden, {layers = 1, bidirectional = false, dropout = 0, bias = true, '
   .. 'seed =}): called with x [batch x length x n_in] and, if there is one, the state h, it gives '
   .. 'y [batch x length x hidden] and the last h, [layers x batch x hidden].'

@@ -47,7 +47,8 @@ local function begin(self, kernel, bias, opts)
   local u = signs(k, c_out, opts.low_rank, base.seed_of(opts.seed))
   self.c_in, self.c_out, self.kernel, self.k = c_in, c_out, { rows, columns }, k
   self.num_terms, self.low_rank = opts.num_terms, opts.low_rank
-  self.options = { stride = opts.stride, padding = opts.padding }
+  self.options = image.conv_options(options.check(image.CONV, { stride = opts.stride,
+    padding = opts.padding }, 'nn.SKConv2d'), rows, columns, 'nn.SKConv2d')
   local flat = kernel:detach():to('f32'):reshape(c_out, c_in * rows * columns)
   self:param('S1s', u:matmul(flat):reshape(k, c_in, rows, columns))
   if bias then self:param('bias', bias:detach():clone()) end
@@ -107,9 +108,11 @@ end
 ---@return Tensor [n x c_out x ...]
 function Sketched:forward(x)
   ref.need(x, 'nn.SKConv2d')
-  local z = x:conv2d(self.S1s, self.options)
-  local u = (self.U1s:t() * (0.5 / self.num_terms)):contiguous()
-  return z:conv2d(u:to(z.dtype):reshape(self.c_out, self.k, 1, 1), { bias = self.bias })
+  local bias = call.pointer(self.bias)
+  call.settle()
+  call.run('nn.SKConv2d', C.rg_sketched_conv2d, x._t, self.S1s._t, self.U1s._t, bias,
+    self.num_terms, self.options, ref.slot)
+  return ref.wrap(ref.slot[0])
 end
 
 function Sketched:__tostring()

@@ -36,7 +36,7 @@ local function recurrent(class)
       local w, u, b, c = unpack(list, at + 1, at + 4)
       at = at + 4
       cell.input = function(z) return z:matmul(w:t()) + b end
-      cell.recurrent = function(z) return z:matmul(u:t()) + c end
+      cell.recurrent = { weight = u, bias = c }
     end
     return (m(x))
   end

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Group and batch normalisation: the mean and variance of channels.
+*/
+#include "layer/compose.h"
+#include "ridge/compound.h"
+#include "ridge/norm.h"
+
+/* x weight + bias, a number for each channel. */
+static rg_tensor *affine(rg_compose *k, rg_tensor *x, const rg_tensor *weight,
+                         const rg_tensor *bias, int32_t axis)
+{
+  int32_t ndim = x != NULL ? x->_ndim : 0;
+
+  if (weight != NULL) {
+    x = rg_k_mul(k, x, rg_k_along(k, weight, axis, ndim));
+  }
+  return bias != NULL ? rg_k_add(k, x, rg_k_along(k, bias, axis, ndim)) : x;
+}
+
+/* Is y, where it is given, one number for each of n channels? */
+static rg_status check_channels(const char *what, const char *name, const rg_tensor *y, int64_t n)
+{
+  char text[128];
+
+  if (y == NULL) {
+    return RG_OK;
+  }
+  RG_TRY(rg_tensor_check(y, what));
+  if (!rg_tensor_shaped(y, &n, 1)) {
+    return rg_fail(RG_ESHAPE, "%s: the %s is %s, wanted [%lld]", what, name,
+                   rg_tensor_text(y, text, sizeof(text)), (long long)n);
+  }
+  return RG_OK;
+}
+
+/* -- Groups -------------------------------------------------------------------------- */
+
+static rg_status check_groups(const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias,
+                              int64_t groups)
+{
+  char text[128];
+
+  RG_TRY(rg_tensor_check(x, "group_norm"));
+  if (x->_ndim < 2 || groups < 1 || x->_shape[1] % groups != 0) {
+    return rg_fail(RG_ESHAPE, "group_norm: x is %s, whose channels do not fall into %lld groups",
+                   rg_tensor_text(x, text, sizeof(text)), (long long)groups);
+  }
+  RG_TRY(check_channels("group_norm", "weight", weight, x->_shape[1]));
+  return check_channels("group_norm", "bias", bias, x->_shape[1]);
+}
+
+rg_status rg_group_norm(const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias,
+                        int64_t groups, double eps, rg_tensor **out)
+{
+  rg_compose k = { 0 };
+  rg_tensor **y;
+
+  if (out == NULL) {
+    return rg_fail(RG_EARG, "group_norm: out is NULL");
+  }
+  RG_TRY(check_groups(x, weight, bias, groups));
+  int64_t rows = x->_shape[0];
+  int64_t flat[] = { rows, groups, rows > 0 ? x->_count / rows / groups : 0 };
+  rg_tensor *rest = rg_k_reshape(&k, x, flat, 3);
+
+  y = rg_compose_next(&k);
+  if (k.status == RG_OK) {
+    rg_compose_note(&k, rg_layer_norm(rest, NULL, NULL, eps, 0, y));
+  }
+  return rg_compose_end(&k, affine(&k, rg_k_reshape(&k, *y, x->_shape, x->_ndim), weight, bias, 1),
+                        out);
+}
+
+/* -- Batches ------------------------------------------------------------------------- */
+
+static rg_tensor *mean_of(rg_compose *k, const rg_tensor *x, const int32_t *axes, int32_t n)
+{
+  RG_COMPOSED(rg_mean(x, axes, n, 1, out));
+}
+
+/* running = (1 - share) running + share factor value */
+static void blend(rg_compose *k, rg_tensor *running, const rg_tensor *value, double share,
+                  double factor)
+{
+  rg_tensor *flat = rg_k_reshape(k, rg_k_detach(k, value), running->_shape, 1);
+  rg_tensor *part = rg_k_times(k, rg_k_cast(k, flat, running->_dtype), share * factor);
+
+  if (k->status == RG_OK) {
+    rg_compose_note(k, rg_mul_scalar_(running, 1 - share));
+  }
+  if (k->status == RG_OK) {
+    rg_compose_note(k, rg_add_(running, part));
+  }
+}
+
+/* By the batch's own mean and variance. */
+static rg_tensor *by_batch(rg_compose *k, const rg_tensor *x, rg_tensor *mean, rg_tensor *var,
+                           const rg_batch_norm_options *o, int32_t axis)
+{
+  int32_t others[RG_MAX_DIMS];
+  int32_t n = 0;
+  double count = (double)x->_count / (double)x->_shape[axis];
+
+  for (int32_t i = 0; i < x->_ndim; i++) {
+    if (i != axis) {
+      others[n++] = i;
+    }
+  }
+  rg_tensor *middle = mean_of(k, x, others, n);
+  rg_tensor *centred = rg_k_sub(k, x, middle);
+  rg_tensor *spread = mean_of(k, rg_k_square(k, centred), others, n);
+
+  if (o->keep && k->status == RG_OK) {
+    int32_t before = rg_grad_mode(0);
+
+    blend(k, mean, middle, o->momentum, 1);
+    blend(k, var, spread, o->momentum, count / (count - 1));
+    (void)rg_grad_mode(before);
+  }
+  return rg_k_mul(k, centred, rg_k_rsqrt(k, rg_k_plus(k, spread, o->eps)));
+}
+
+static rg_tensor *by_running(rg_compose *k, const rg_tensor *x, const rg_tensor *mean,
+                             const rg_tensor *var, double eps, int32_t axis)
+{
+  rg_tensor *centred = rg_k_sub(k, x, rg_k_along(k, mean, axis, x->_ndim));
+  rg_tensor *scale = rg_k_rsqrt(k, rg_k_plus(k, var, eps));
+
+  return rg_k_mul(k, centred, rg_k_along(k, scale, axis, x->_ndim));
+}
+
+static rg_status check_batch(const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias,
+                             const rg_tensor *mean, const rg_tensor *var,
+                             const rg_batch_norm_options *o, int32_t *axis)
+{
+  char text[128];
+
+  RG_TRY(rg_tensor_check(x, "batch_norm"));
+  RG_TRY(rg_tensor_check(mean, "batch_norm"));
+  RG_TRY(rg_tensor_check(var, "batch_norm"));
+  *axis = o->axis < 0 ? o->axis + x->_ndim : o->axis;
+  if (x->_ndim < 2 || *axis < 0 || *axis >= x->_ndim || x->_shape[*axis] != mean->_count) {
+    return rg_fail(RG_ESHAPE, "batch_norm: x is %s, wanted %lld channels on axis %d",
+                   rg_tensor_text(x, text, sizeof(text)), (long long)mean->_count,
+                   o->axis < 0 ? o->axis : o->axis + 1);
+  }
+  RG_TRY(check_channels("batch_norm", "running mean", mean, x->_shape[*axis]));
+  RG_TRY(check_channels("batch_norm", "running variance", var, x->_shape[*axis]));
+  RG_TRY(check_channels("batch_norm", "weight", weight, x->_shape[*axis]));
+  RG_TRY(check_channels("batch_norm", "bias", bias, x->_shape[*axis]));
+  if (o->batch && x->_count < 2 * x->_shape[*axis]) {
+    return rg_fail(RG_EARG,
+                   "batch_norm: one value a channel in %s has no variance; train with more rows",
+                   rg_tensor_text(x, text, sizeof(text)));
+  }
+  return RG_OK;
+}
+
+rg_status rg_batch_norm(const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias,
+                        rg_tensor *mean, rg_tensor *var, const rg_batch_norm_options *options,
+                        rg_tensor **out)
+{
+  rg_compose k = { 0 };
+  int32_t axis;
+  rg_tensor *y;
+
+  if (options == NULL || out == NULL) {
+    return rg_fail(RG_EARG, "batch_norm: a pointer is NULL");
+  }
+  RG_TRY(check_batch(x, weight, bias, mean, var, options, &axis));
+  y = options->batch ? by_batch(&k, x, mean, var, options, axis)
+                     : by_running(&k, x, mean, var, options->eps, axis);
+  return rg_compose_end(&k, affine(&k, y, weight, bias, axis), out);
+}

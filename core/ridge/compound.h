@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Layers made of several operations, as functions of their weights: group and batch normalisation,
+** sketched convolution, the heads of an attention, attention by random features, a recurrent layer
+** over a sequence.  Each operation goes through the door, so that gradients, autocast and plans are
+** theirs; what is said in ridge/op.h of all operations holds here.
+*/
+#ifndef RIDGE_COMPOUND_H
+#define RIDGE_COMPOUND_H
+
+#include "ridge/attention.h"
+#include "ridge/image.h"
+#include "ridge/op.h"
+
+/* -- Normalisation ------------------------------------------------------------------- */
+
+/*
+** Group normalisation (Wu and He, 2018): the channels fall into groups, each of which gets mean 0
+** and variance 1 in each row by itself.
+**
+** x        [n x c x ...], float
+** weight, bias
+**          [c] or NULL
+** groups   at least 1; c is a multiple of it
+** eps      added to the variance
+** out      new tensor, as x
+** RG_ESHAPE, RG_EDTYPE, RG_EARG.
+*/
+RG_API rg_status rg_group_norm(const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias,
+                               int64_t groups, double eps, rg_tensor **out) RG_CHECK;
+
+/* What a batch normalisation can be told. */
+typedef struct rg_batch_norm_options {
+  double eps;      /* added to the variance */
+  double momentum; /* how much of a batch goes into the running mean and variance */
+  int32_t axis;    /* of the channels; negative ones count from the end */
+  int32_t batch;   /* 1: normalise by the batch's mean and variance, 0: by the running ones */
+  int32_t keep;    /* 1: and let the batch go into the running ones */
+  int32_t _pad;
+} rg_batch_norm_options;
+
+/*
+** Batch normalisation (Ioffe and Szegedy, 2015): each channel with mean 0 and variance 1.
+**
+** x        float, at least two axes, c channels on one of them
+** weight, bias
+**          [c] or NULL
+** mean, var
+**          [c], running; the variance that goes into var is the unbiased one
+** options  must be given
+** out      new tensor, as x
+** RG_ESHAPE, RG_EDTYPE; RG_EARG where the variance of one value is asked for.
+*/
+RG_API rg_status rg_batch_norm(const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias,
+                               rg_tensor *mean, rg_tensor *var,
+                               const rg_batch_norm_options *options, rg_tensor **out) RG_CHECK;
+
+/* -- Convolution --------------------------------------------------------------------- */
+
+/*
+** A sketched convolution (Panther's SKConv2d, github.com/FahdSeddik/panther; definitions.md 1.3):
+** y = 1/(2T) U' conv2d(x, S) + b.
+**
+** x        [n x c x h x w], float
+** s        [2TR x c x kh x kw], trained
+** u        [2TR x o], signs of +-1/sqrt(R)
+** b        [o] or NULL
+** terms    T, at least 1
+** options  of the convolution with s, without groups; NULL: all zero
+** out      new tensor [n x o x oh x ow]
+** RG_ESHAPE, RG_EDTYPE, RG_EARG.
+*/
+RG_API rg_status rg_sketched_conv2d(const rg_tensor *x, const rg_tensor *s, const rg_tensor *u,
+                                    const rg_tensor *b, int64_t terms,
+                                    const rg_conv2d_options *options, rg_tensor **out) RG_CHECK;
+
+/* -- Attention ----------------------------------------------------------------------- */
+
+/* How a head attends: a tile of weights at a time (rg_attention), by the whole matrix of them, or
+** by random features (rg_feature_attention). */
+enum { RG_HEADS_TILES, RG_HEADS_MATRIX, RG_HEADS_FEATURES, RG_HEADS_COUNT };
+
+/* Of which kernel random features are: exp(q k'), or relu(omega q)' relu(omega k). */
+enum { RG_FEATURES_SOFTMAX, RG_FEATURES_RELU, RG_FEATURES_COUNT };
+
+/* What the heads can be told. */
+typedef struct rg_heads_options {
+  double p;       /* dropout of the weights; above 0 it takes the whole matrix */
+  int64_t heads;  /* that attend side by side */
+  int32_t kind;   /* RG_HEADS_... */
+  int32_t causal; /* 1: no place sees those behind it */
+  int32_t block;  /* side of a block of the mask; 0: 64 */
+  int32_t kernel; /* RG_FEATURES_... */
+} rg_heads_options;
+
+/*
+** What stands between the two linear layers of a multi-head attention (Vaswani et al., 2017): in
+** each head softmax(q k' / sqrt(n / heads)) v.
+**
+** qkv      [batch x length x 3n]: q, k and v of every head side by side, in this order
+** mask     of rg_attention, or NULL; with RG_HEADS_TILES only
+** omega    [features x n / heads] for RG_HEADS_FEATURES, else NULL
+** options  must be given
+** out      new tensor [batch x length x n]
+** RG_ESHAPE, RG_EDTYPE, RG_EARG.
+*/
+RG_API rg_status rg_heads(const rg_tensor *qkv, const rg_tensor *mask, const rg_tensor *omega,
+                          const rg_heads_options *options, rg_tensor **out) RG_CHECK;
+
+/*
+** Directions of random features: blocks of orthogonal rows as long as normal rows are (Choromanski
+** et al., Rethinking Attention with Performers, 2021).
+**
+** features   how many, at least 1
+** size       numbers in a row, at least 1
+** generator  NULL: the default stream
+** out        new tensor [features x size], f32
+** RG_EARG.
+*/
+RG_API rg_status rg_random_features(int64_t features, int64_t size, rg_generator *generator,
+                                    rg_tensor **out) RG_CHECK;
+
+/*
+** Attention by random features (as there): the estimate phi(q) (phi(k)' v) / (phi(q) sum(phi(k))),
+** in time and memory that grow with the length.
+**
+** q        [... x n x d], float
+** k        [... x m x d]; n as m if causal
+** v        [... x m x e]
+** omega    [features x d]
+** kernel   RG_FEATURES_...
+** causal   1: no place sees those behind it
+** out      new tensor [... x n x e]
+** RG_ESHAPE, RG_EDTYPE, RG_EARG.
+*/
+RG_API rg_status rg_feature_attention(const rg_tensor *q, const rg_tensor *k, const rg_tensor *v,
+                                      const rg_tensor *omega, int32_t kernel, int32_t causal,
+                                      rg_tensor **out) RG_CHECK;
+
+/* -- Recurrence ---------------------------------------------------------------------- */
+
+/* Cells, with PyTorch's order of gates: i, f, g, o (Hochreiter and Schmidhuber, 1997; Gers et al.,
+** 2000) and r, z, n (Cho et al., 2014). */
+enum { RG_CELL_LSTM, RG_CELL_GRU, RG_CELL_COUNT };
+
+/*
+** One recurrent layer over a sequence, in one direction.
+**
+** zx       [batch x length x gates n]: what comes in, already multiplied by its weight; length at
+**          least 1; 4 gates or 3
+** h, c     [batch x n]: the state before; c NULL for a GRU; both NULL: zeros
+** w, b     [gates n x n], and [gates n] or NULL, of what goes from place to place
+** cell     RG_CELL_...
+** backwards
+**          1: from the last place to the first
+** y        out: new tensor [batch x length x n], the h of each place
+** h_last, c_last
+**          out: the state after; c_last NULL for a GRU
+** RG_ESHAPE, RG_EDTYPE, RG_EARG.
+*/
+RG_API rg_status rg_recurrent(const rg_tensor *zx, const rg_tensor *h, const rg_tensor *c,
+                              const rg_tensor *w, const rg_tensor *b, int32_t cell,
+                              int32_t backwards, rg_tensor **y, rg_tensor **h_last,
+                              rg_tensor **c_last) RG_CHECK;
+
+#endif

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Layers made of several operations: what they refuse, and that nothing is left when memory runs
+** out anywhere on the way.  Their numbers are compared with PyTorch's in tests/lua/nn.
+*/
+#include "ridge.h"
+
+#include "base/base.h"
+#include "tap.h"
+
+enum { BATCH = 2, LENGTH = 130, N = 6, CHANNELS = 4 }; /* more places than one chunk has */
+
+static rg_generator *generator;
+
+static rg_tensor *drawn(int32_t ndim, const int64_t *shape)
+{
+  rg_tensor *x;
+
+  if (rg_empty(RG_F32, RG_CPU, shape, ndim, &x) != RG_OK ||
+      rg_normal_(x, 0, 1, generator) != RG_OK) {
+    tap_bail(rg_error_message());
+  }
+  return x;
+}
+
+#define DRAWN(...)                                                             \
+  drawn((int32_t)(sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), \
+        (const int64_t[]){ __VA_ARGS__ })
+
+/* -- Calls --------------------------------------------------------------------------- */
+
+static rg_tensor *image, *one, *mean, *var;         /* normalisations */
+static rg_tensor *kernel, *signs;                   /* sketched convolution */
+static rg_tensor *qkv, *omega;                      /* attention */
+static rg_tensor *zx4, *zx3, *state, *w4, *w3, *b4; /* recurrence */
+
+static void make(void)
+{
+  image = DRAWN(BATCH, CHANNELS, 5, 5);
+  one = DRAWN(CHANNELS);
+  mean = DRAWN(CHANNELS);
+  var = DRAWN(CHANNELS);
+  kernel = DRAWN(8, CHANNELS, 3, 3);
+  signs = DRAWN(8, 3);
+  qkv = DRAWN(BATCH, LENGTH, 3 * N);
+  omega = DRAWN(5, N / 2);
+  zx4 = DRAWN(BATCH, 3, 4 * N);
+  zx3 = DRAWN(BATCH, 3, 3 * N);
+  state = DRAWN(BATCH, N);
+  w4 = DRAWN(4 * N, N);
+  w3 = DRAWN(3 * N, N);
+  b4 = DRAWN(4 * N);
+}
+
+static void unmake(void)
+{
+  rg_tensor *all[] = {
+    image, one, mean, var, kernel, signs, qkv, omega, zx4, zx3, state, w4, w3, b4
+  };
+
+  for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+    rg_tensor_release(all[i]);
+  }
+}
+
+static rg_status group(rg_tensor **out)
+{
+  return rg_group_norm(image, one, one, 2, 1e-5, out);
+}
+
+static rg_status batch(rg_tensor **out)
+{
+  const rg_batch_norm_options o = {
+    .eps = 1e-5, .momentum = 0.1, .axis = 1, .batch = 1, .keep = 1
+  };
+
+  return rg_batch_norm(image, one, one, mean, var, &o, out);
+}
+
+static rg_status running(rg_tensor **out)
+{
+  const rg_batch_norm_options o = { .eps = 1e-5, .axis = 1 };
+
+  return rg_batch_norm(image, one, NULL, mean, var, &o, out);
+}
+
+static rg_status sketched(rg_tensor **out)
+{
+  return rg_sketched_conv2d(image, kernel, signs, NULL, 2, NULL, out);
+}
+
+static rg_status heads(int32_t kind, double p, int32_t causal, rg_tensor **out)
+{
+  const rg_heads_options o = { .heads = 2, .kind = kind, .p = p, .causal = causal };
+
+  return rg_heads(qkv, NULL, kind == RG_HEADS_FEATURES ? omega : NULL, &o, out);
+}
+
+static rg_status tiles(rg_tensor **out)
+{
+  return heads(RG_HEADS_TILES, 0, 1, out);
+}
+
+static rg_status matrix(rg_tensor **out)
+{
+  return heads(RG_HEADS_MATRIX, 0.5, 1, out);
+}
+
+static rg_status features(rg_tensor **out)
+{
+  return heads(RG_HEADS_FEATURES, 0, 1, out);
+}
+
+static rg_status directions(rg_tensor **out)
+{
+  return rg_random_features(5, 3, generator, out);
+}
+
+static rg_status lstm(rg_tensor **out)
+{
+  return rg_recurrent(zx4, state, NULL, w4, b4, RG_CELL_LSTM, 1, out, out + 1, out + 2);
+}
+
+static rg_status gru(rg_tensor **out)
+{
+  return rg_recurrent(zx3, NULL, NULL, w3, NULL, RG_CELL_GRU, 0, out, out + 1, NULL);
+}
+
+static const struct {
+  const char *name;
+  rg_status (*run)(rg_tensor **out);
+} calls[] = {
+  { "group_norm", group },
+  { "batch_norm", batch },
+  { "batch_norm, running", running },
+  { "sketched conv", sketched },
+  { "heads, tiles", tiles },
+  { "heads, matrix", matrix },
+  { "heads, features", features },
+  { "random features", directions },
+  { "lstm", lstm },
+  { "gru", gru },
+};
+
+/* -- Memory -------------------------------------------------------------------------- */
+
+static void release(rg_tensor *out[3])
+{
+  for (int32_t i = 0; i < 3; i++) {
+    rg_tensor_release(out[i]);
+    out[i] = NULL;
+  }
+}
+
+/* Refuse allocation after allocation until the call needs no more. */
+static void test_memory(void)
+{
+  for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
+    rg_tensor *out[3] = { NULL };
+    int64_t before = rg_live_tensors();
+    int64_t refused = 0;
+    rg_status status = calls[i].run(out); /* what is kept for ever is made */
+
+    is_status(status, RG_OK, calls[i].name);
+    release(out);
+    do {
+      rg_alloc_fail_at(++refused);
+      status = calls[i].run(out);
+      rg_alloc_fail_at(0);
+      if (status != RG_OK && (status != RG_ENOMEM || out[0] != NULL)) {
+        break;
+      }
+      release(out);
+    } while (status != RG_OK && refused < 10000);
+    ok(status == RG_OK && refused > 1, calls[i].name);
+    is_int(rg_live_tensors(), before, "no tensor is left");
+  }
+}
+
+/* -- Refusals ------------------------------------------------------------------------ */
+
+static void says(rg_status got, rg_status want, const char *words)
+{
+  is_status(got, want, words);
+  ok(strstr(rg_error_message(), words) != NULL, rg_error_message());
+}
+
+static void test_refusals(void)
+{
+  rg_tensor *out[3] = { NULL };
+  rg_batch_norm_options norm = { .axis = 2, .batch = 1 };
+  rg_heads_options o = { .heads = 4 };
+  rg_conv2d_options grouped = { .groups = 2 };
+  rg_tensor *single = DRAWN(1, CHANNELS);
+
+  says(rg_group_norm(image, one, one, 3, 0, out), RG_ESHAPE, "do not fall into 3 groups");
+  says(rg_group_norm(image, state, NULL, 2, 0, out), RG_ESHAPE,
+       "the weight is f32[2,6], wanted [4]");
+  says(rg_group_norm(NULL, NULL, NULL, 2, 0, out), RG_EARG, "a tensor is expected");
+  says(rg_batch_norm(image, NULL, NULL, mean, var, &norm, out), RG_ESHAPE, "4 channels on axis 3");
+  norm.axis = 1;
+  says(rg_batch_norm(single, NULL, NULL, mean, var, &norm, out), RG_EARG, "has no variance");
+  says(rg_sketched_conv2d(image, kernel, w4, NULL, 1, NULL, out), RG_ESHAPE, "u f32[24,6]");
+  says(rg_sketched_conv2d(image, kernel, signs, NULL, 0, NULL, out), RG_EARG, "0 terms");
+  says(rg_sketched_conv2d(image, kernel, signs, NULL, 1, &grouped, out), RG_EARG, "no groups");
+  says(rg_heads(qkv, NULL, NULL, &o, out), RG_ESHAPE, "n a multiple of 4");
+  o.heads = 2;
+  says(rg_heads(qkv, NULL, omega, &o, out), RG_EARG, "omega is for random features");
+  o.kind = RG_HEADS_MATRIX;
+  says(rg_heads(qkv, one, NULL, &o, out), RG_EARG, "goes with tiles");
+  says(rg_feature_attention(state, state, state, omega, 0, 0, out), RG_ESHAPE, "omega f32[5,3]");
+  says(rg_feature_attention(state, state, state, omega, 7, 0, out), RG_EARG, "no kernel 7");
+  says(rg_random_features(0, 3, NULL, out), RG_EARG, "0 features");
+  says(rg_recurrent(zx3, NULL, NULL, w4, NULL, RG_CELL_LSTM, 0, out, out + 1, out + 2), RG_ESHAPE,
+       "[4n,n]");
+  says(rg_recurrent(zx3, w3, NULL, w3, NULL, RG_CELL_GRU, 0, out, out + 1, NULL), RG_ESHAPE,
+       "h is f32[18,6], wanted [2,6]");
+  says(rg_recurrent(zx4, NULL, NULL, w4, NULL, RG_CELL_LSTM, 0, out, out + 1, NULL), RG_EARG,
+       "NULL");
+  ok(out[0] == NULL && out[1] == NULL && out[2] == NULL, "nothing is written on failure");
+  rg_tensor_release(single);
+}
+
+int main(void)
+{
+  int64_t tensors = rg_live_tensors();
+
+  if (rg_generator_new(1, &generator) != RG_OK) {
+    tap_bail(rg_error_message());
+  }
+  make();
+  test_memory();
+  test_refusals();
+  unmake();
+  rg_generator_release(generator);
+  is_int(rg_live_tensors(), tensors, "no tensor is left");
+  return done();
+}
