@@ -120,6 +120,14 @@ static inline void rg_spin_leave(rg_spin *lock)
   atomic_store_explicit(lock, 0, memory_order_release);
 }
 
+/* -- Mapped files ---------------------------------------------------------------- */
+
+/*
+** Call f(argument), which reads mapped files: false where a page of one was not there any more, and
+** f did not come to its end.  f holds no lock and makes nothing that would be lost.
+*/
+bool rg_guarded(void (*f)(void *), void *argument);
+
 /* -- Random numbers -------------------------------------------------------------- */
 
 /* Take n numbers: the offset before, after which the stream moves on by n. */

@@ -6,17 +6,14 @@
 ** gathers a whole batch, so that what it does to it needs no other; how many there are shows in
 ** nothing but the time.
 */
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/base.h"
-#include "ridge/data.h"
+#include "data/data.h"
 #include "tensor/tensor.h"
 
 enum { FIELDS = 8, MESSAGE = 256, WORKERS = 256, ROOM = 4096 };
@@ -46,7 +43,6 @@ struct rg_loader {
   int64_t work;  /* the next one to be gathered */
   /* without threads: the caller's own */
   void *own;
-  char *own_row;
   int32_t n;
   int32_t room;
   int32_t workers;
@@ -57,41 +53,17 @@ struct rg_loader {
 
 /* -- Rows ------------------------------------------------------------------------------------- */
 
-static rg_status read_row(const rg_field *f, int64_t row, char *to, char *message)
-{
-  int64_t bytes = f->numbers * rg_dtype_bytes(f->dtype);
-  int64_t got = 0;
-
-  while (got < bytes) {
-    ssize_t n =
-        pread(f->file, to + got, (size_t)(bytes - got), (off_t)(f->offset + row * bytes + got));
-
-    if (n < 0 && errno == EINTR) {
-      continue;
-    }
-    if (n < 0) {
-      (void)snprintf(message, MESSAGE, "row %lld cannot be read: %s", (long long)row,
-                     strerror(errno));
-      return RG_EIO;
-    }
-    if (n == 0) {
-      (void)snprintf(message, MESSAGE, "row %lld is cut off: %lld of %lld bytes are there",
-                     (long long)row, (long long)got, (long long)bytes);
-      return RG_EFORMAT;
-    }
-    got += n;
-  }
-  return RG_OK;
-}
-
-#define CONVERT(T)                                       \
-  for (int64_t i = 0; i < n; i++) {                      \
-    to[i] = (float)((const T *)from)[i] * scale + shift; \
-  }                                                      \
+/* rows of a file need not lie as numbers of their type do */
+#define CONVERT(T)                                        \
+  for (int64_t i = 0; i < n; i++) {                       \
+    T x;                                                  \
+    memcpy(&x, from + i * (int64_t)sizeof(x), sizeof(x)); \
+    to[i] = (float)x * scale + shift;                     \
+  }                                                       \
   break
 
 /* The caller checked the type. */
-static void convert(const rg_field *f, const void *from, float *to)
+static void convert(const rg_field *f, const char *from, float *to)
 {
   float scale = (float)f->scale;
   float shift = (float)f->shift;
@@ -118,48 +90,89 @@ static bool converts(const rg_field *f)
   return f->out != f->dtype || f->scale != 1 || f->shift != 0;
 }
 
-/* room: for a row as it lies in the file. */
-static rg_status gather_field(const rg_field *f, const batch *b, char *to, char *room,
-                              char *message)
+/* A field's part of a batch, and how far it has come. */
+typedef struct part {
+  const rg_field *f;
+  const batch *b;
+  char *to;
+  volatile int64_t done;
+} part;
+
+static void gather_rows(void *argument)
 {
+  part *p = argument;
+  const rg_field *f = p->f;
   int64_t bytes = f->numbers * rg_dtype_bytes(f->dtype);
-  int64_t step = f->numbers * rg_dtype_bytes(f->out);
+  char *to = p->to;
 
-  for (int64_t i = 0; i < b->count; i++, to += step) {
-    const char *from;
+  for (int64_t i = 0; i < p->b->count; i++, to += f->numbers * rg_dtype_bytes(f->out)) {
+    const char *from = (const char *)f->data + p->b->index[i] * bytes;
 
-    if (f->data != NULL) {
-      from = (const char *)f->data + b->index[i] * bytes;
-    } else {
-      from = converts(f) ? room : to;
-      RG_TRY(read_row(f, b->index[i], converts(f) ? room : to, message));
-    }
+    p->done = i;
     if (converts(f)) {
       convert(f, from, (float *)(void *)to);
-    } else if (from != to) {
+    } else {
       memcpy(to, from, (size_t)bytes);
     }
+  }
+}
+
+/* The first of a batch's rows that its file does not hold any more, or -1. */
+static int64_t missing(const part *p, rg_status *status)
+{
+  const rg_field *f = p->f;
+  int64_t bytes = f->numbers * rg_dtype_bytes(f->dtype);
+  int64_t last = -1;
+
+  for (int64_t i = 0; i < p->b->count; i++) {
+    last = rg_max_i64(last, p->b->index[i]);
+  }
+  *status = rg_map_check(f->file, f->offset + (last + 1) * bytes);
+  for (int64_t i = 0; i < p->b->count && *status != RG_OK; i++) {
+    rg_status of_row = rg_map_check(f->file, f->offset + (p->b->index[i] + 1) * bytes);
+
+    if (of_row != RG_OK) {
+      *status = of_row;
+      return p->b->index[i];
+    }
+  }
+  return -1;
+}
+
+/* The rows of a file that has become shorter are zeros as far as its last page goes, and behind it
+** a fault: its size is asked for when they have been read. */
+static rg_status gather_mapped(part *p, char *message)
+{
+  bool whole = rg_guarded(gather_rows, p);
+  rg_status status;
+  int64_t row = missing(p, &status);
+
+  if (row >= 0) {
+    (void)snprintf(message, MESSAGE, "row %lld is %s", (long long)row, rg_error_message());
+    return status;
+  }
+  if (!whole) {
+    (void)snprintf(message, MESSAGE, "row %lld cannot be read from its disk",
+                   (long long)p->b->index[p->done]);
+    return RG_EIO;
   }
   return RG_OK;
 }
 
-static int64_t row_bytes(const rg_loader *self)
-{
-  int64_t most = 1;
-
-  for (int32_t i = 0; i < self->n; i++) {
-    most = rg_max_i64(most, self->field[i].numbers * rg_dtype_bytes(self->field[i].dtype));
-  }
-  return most;
-}
-
-static rg_status gather(const rg_loader *self, batch *b, void *state, char *room)
+static rg_status gather(const rg_loader *self, batch *b, void *state)
 {
   void *fields[FIELDS];
 
   for (int32_t i = 0; i < self->n; i++) {
-    fields[i] = b->out[i]->_data;
-    RG_TRY(gather_field(&self->field[i], b, fields[i], room, b->message));
+    const rg_field *f = &self->field[i];
+    part p = { .f = f, .b = b, .to = b->out[i]->_data };
+
+    fields[i] = p.to;
+    if (f->file >= 0) {
+      RG_TRY(gather_mapped(&p, b->message));
+    } else {
+      gather_rows(&p);
+    }
   }
   if (self->transforms &&
       self->transform.run(state, fields, b->index, b->count, b->message, MESSAGE) != 0) {
@@ -182,9 +195,8 @@ static void *worker(void *argument)
 {
   rg_loader *self = argument;
   void *state = NULL;
-  char why[MESSAGE] = "no memory for a row";
-  char *room = malloc((size_t)row_bytes(self));
-  rg_status opened = room == NULL ? RG_ENOMEM : open_state(self, &state, why);
+  char why[MESSAGE] = "";
+  rg_status opened = open_state(self, &state, why);
 
   pthread_mutex_lock(&self->lock);
   for (;;) {
@@ -198,7 +210,7 @@ static void *worker(void *argument)
     b->stage = UNDER_WAY;
     pthread_mutex_unlock(&self->lock);
     if (opened == RG_OK) {
-      b->status = gather(self, b, state, room);
+      b->status = gather(self, b, state);
     } else {
       b->status = opened;
       memcpy(b->message, why, MESSAGE);
@@ -211,11 +223,10 @@ static void *worker(void *argument)
   if (self->transforms && opened == RG_OK) {
     self->transform.close(state);
   }
-  free(room);
   return NULL;
 }
 
-/* Ctrl-C and its kind are for the thread that waits. */
+/* Ctrl-C and its kind are for the thread that waits; a fault is for the one whose it is. */
 static rg_status start(rg_loader *self, int32_t workers)
 {
   sigset_t all;
@@ -223,6 +234,10 @@ static rg_status start(rg_loader *self, int32_t workers)
   int why = 0;
 
   sigfillset(&all);
+  sigdelset(&all, SIGBUS);
+  sigdelset(&all, SIGSEGV);
+  sigdelset(&all, SIGFPE);
+  sigdelset(&all, SIGILL);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   for (; self->workers < workers && why == 0; self->workers += why == 0) {
     why = pthread_create(&self->thread[self->workers], NULL, worker, self);
@@ -284,8 +299,7 @@ rg_status rg_loader_new(const rg_field *fields, int32_t n, int32_t workers, int3
   pthread_cond_init(&self->ordered, NULL);
   pthread_cond_init(&self->done, NULL);
   self->ring = rg_host_zeroed((size_t)room * sizeof(*self->ring));
-  self->own_row = workers == 0 ? rg_host_alloc((size_t)row_bytes(self)) : NULL;
-  if (self->ring == NULL || (workers == 0 && self->own_row == NULL)) {
+  if (self->ring == NULL) {
     status = rg_fail(RG_ENOMEM, "loader: no memory for a ring of %d batches", room);
   }
   if (status == RG_OK) {
@@ -323,7 +337,6 @@ void rg_loader_release(rg_loader *self)
   pthread_cond_destroy(&self->done);
   pthread_cond_destroy(&self->ordered);
   pthread_mutex_destroy(&self->lock);
-  rg_host_free(self->own_row);
   rg_host_free(self->ring);
   rg_host_free(self);
 }
@@ -405,7 +418,7 @@ static void gather_here(rg_loader *self, batch *b)
     self->own_open = b->status == RG_OK;
   }
   if (b->status == RG_OK) {
-    b->status = gather(self, b, self->own, self->own_row);
+    b->status = gather(self, b, self->own);
   }
   self->work++;
   b->stage = b->status == RG_OK ? DONE : FAILED;

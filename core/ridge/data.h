@@ -1,21 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Loading: threads that gather the rows of batches while others compute.
+** Loading: files as memory, and threads that gather the rows of batches while others compute.
 */
 #ifndef RIDGE_DATA_H
 #define RIDGE_DATA_H
 
 #include "ridge/tensor.h"
 
-/* Rows of numbers: in memory, or in a file, which is read row by row. */
+/* A file that is mapped into memory, for reading. */
+typedef struct rg_map {
+  const char *_data;
+  int64_t _bytes; /* when it was opened */
+  int32_t _file;  /* descriptor */
+  int32_t _pad;
+} rg_map;
+
+/* Map a file.  path: of a regular file; out: to be released.  RG_EIO, RG_ENOMEM. */
+RG_API rg_status rg_map_open(const char *path, rg_map **out) RG_CHECK;
+RG_API rg_map *rg_map_retain(rg_map *map);
+RG_API void rg_map_release(rg_map *map);
+
+/* Rows of numbers side by side, in memory or in a mapped file, which may become shorter. */
 typedef struct rg_field {
-  const void *data; /* the first row, rows side by side; NULL: in the file */
-  int64_t offset;   /* of the first row in the file, bytes */
+  const void *data; /* the first row */
+  int64_t offset;   /* of it in the file, bytes */
   int64_t rows;
   int64_t numbers; /* in a row */
   double scale;    /* out = number * scale + shift, where out is of another type */
   double shift;
-  int32_t file; /* descriptor; the caller keeps it open, and data in place */
+  int32_t file; /* descriptor of the mapped file, below 0: none; the caller keeps data in place */
   int32_t dtype;
   int32_t out; /* type in a batch: dtype, or f32 */
   int32_t _pad;

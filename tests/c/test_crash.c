@@ -6,11 +6,12 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "ridge/base.h"
+#include "base/base.h"
 
 enum { AT = 64 };
 
@@ -55,6 +56,25 @@ static void die_after_the_end(void)
   die_of_null();
 }
 
+/* A mapped file that became shorter, read by who expects it, is no death; then a real one. */
+static void touch(void *page)
+{
+  *(volatile char *)page = *(volatile char *)page;
+}
+
+static void die_after_a_guard(void)
+{
+  char path[] = "/tmp/ridge_crash_XXXXXX";
+  int file = mkstemp(path);
+
+  unlink(path);
+  if (ftruncate(file, 4096) != 0) exit(5);
+  char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (page == MAP_FAILED || !rg_guarded(touch, page)) exit(6);
+  if (ftruncate(file, 0) != 0 || rg_guarded(touch, page) || rg_guarded(touch, page)) exit(7);
+  touch(page);
+}
+
 /* What a child that does this leaves behind; returns the signal it died of. */
 static int child(void (*die)(void), char *note, size_t size)
 {
@@ -93,6 +113,8 @@ int main(void)
   ok(note[0] == '\0', "and leaves nothing");
   is_int(child(die_after_the_end, note, sizeof note), SIGSEGV, "after the end a bad pointer kills");
   ok(note[0] == '\0', "without a note");
+  is_int(child(die_after_a_guard, note, sizeof note), SIGBUS, "a guarded fault does not kill");
+  ok(strcmp(note, "signal 07\n") == 0, "an unguarded one does, and leaves a note");
   is_status(rg_crash_note(fd, -1), RG_EARG, "a negative offset is refused");
   return done();
 }

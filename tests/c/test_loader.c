@@ -122,37 +122,95 @@ static void test_refused(void)
   is_status(rg_loader_new(fields, 1, 1, 0, NULL, &other), RG_EARG, "room for a batch at least");
 }
 
-static void test_file(void)
+/* -- Files ---------------------------------------------------------------------------- */
+
+enum { PAGES = 4, PAGE = 4096 };
+
+/* A file of PAGES pages, byte i being i % 251. */
+static int file_of(char *path)
 {
-  char path[] = "/tmp/ridge_loader_XXXXXX";
-  unsigned char bytes[ROWS];
+  static unsigned char bytes[PAGES * PAGE];
   int fd = mkstemp(path);
-  rg_field f = {
-    .rows = ROWS, .numbers = 1, .scale = 2, .shift = 1, .file = fd, .dtype = RG_U8, .out = RG_F32
-  };
-  rg_loader *loader = NULL;
+
+  for (int i = 0; i < PAGES * PAGE; i++) {
+    bytes[i] = (unsigned char)(i % 251);
+  }
+  ok(fd >= 0 && write(fd, bytes, sizeof bytes) == sizeof bytes, "a file");
+  return fd;
+}
+
+/* One row through a loader, as the number it is or what became of it. */
+static rg_status row_of(rg_loader *loader, int64_t row, double *value)
+{
   rg_tensor *out[8] = { NULL };
   rg_tensor *x = NULL;
+  rg_status status;
+
+  is_status(rg_empty(RG_F32, RG_CPU, (const int64_t[]){ 1 }, 1, &x), RG_OK, "a place");
+  is_status(rg_loader_order(loader, &row, 1, &x), RG_OK, "a row is ordered");
+  status = rg_loader_next(loader, out);
+  if (status == RG_OK) {
+    status = rg_tensor_get(out[0], (const int64_t[]){ 0 }, 1, value);
+    rg_tensor_release(out[0]);
+  }
+  rg_tensor_release(x);
+  return status;
+}
+
+static void test_file(int32_t workers)
+{
+  char path[] = "/tmp/ridge_loader_XXXXXX";
+  int fd = file_of(path);
+  rg_map *map = NULL;
+  rg_loader *loader = NULL;
   double value = 0;
 
-  for (int i = 0; i < ROWS; i++) {
-    bytes[i] = (unsigned char)i;
-  }
-  ok(fd >= 0 && write(fd, bytes, ROWS) == ROWS, "a file");
+  is_status(rg_map_open(path, &map), RG_OK, "is mapped");
   (void)unlink(path);
-  is_status(rg_loader_new(&f, 1, 2, 2, NULL, &loader), RG_OK, "a loader over it");
-  is_status(rg_empty(RG_F32, RG_CPU, (const int64_t[]){ 1 }, 1, &x), RG_OK, "a place");
-  is_status(rg_loader_order(loader, (const int64_t[]){ 7 }, 1, &x), RG_OK, "row 7");
-  is_status(rg_loader_next(loader, out), RG_OK, "comes");
-  is_status(rg_tensor_get(out[0], (const int64_t[]){ 0 }, 1, &value), RG_OK, "and is read");
-  close_to(value, 15, 0, "scaled and shifted");
-  ok(ftruncate(fd, 20) == 0, "the file becomes shorter");
-  is_status(rg_loader_order(loader, (const int64_t[]){ 30 }, 1, out), RG_OK, "row 30");
-  rg_tensor_release(out[0]);
-  is_status(rg_loader_next(loader, out), RG_EFORMAT, "is cut off");
-  ok(strstr(rg_error_message(), "row 30") != NULL, "and it says which");
-  rg_tensor_release(x);
+  is_int(map->_bytes, PAGES * PAGE, "all of it");
+  /* numbers of 4 bytes from byte 1 on: nothing lies as its type does */
+  rg_field f = { .data = map->_data + 1,
+                 .offset = 1,
+                 .rows = (PAGES * PAGE - 1) / 4,
+                 .numbers = 1,
+                 .scale = 2,
+                 .shift = 1,
+                 .file = map->_file,
+                 .dtype = RG_I32,
+                 .out = RG_F32 };
+
+  is_status(rg_loader_new(&f, 1, workers, 2, NULL, &loader), RG_OK, "a loader over it");
+  is_status(row_of(loader, 0, &value), RG_OK, "row 0 comes");
+  close_to(value, 2.0 * (1 + 256 * (2 + 256 * (3 + 256 * 4.0))) + 1, 8, "scaled and shifted");
+  ok(ftruncate(fd, 3 * PAGE + 20) == 0, "the file becomes shorter within its last page");
+  is_status(row_of(loader, f.rows - 1, &value), RG_EFORMAT, "its last row is not there any more");
+  ok(strstr(rg_error_message(), "cut off: 12308 bytes are there") != NULL, rg_error_message());
+  ok(ftruncate(fd, PAGE) == 0, "and by pages");
+  is_status(row_of(loader, f.rows - 2, &value), RG_EFORMAT, "the same, not a signal");
+  ok(strstr(rg_error_message(), "row 4093 is cut off: 4096 bytes") != NULL, rg_error_message());
+  is_status(row_of(loader, 0, &value), RG_OK, "what is there is read as before");
   rg_loader_release(loader);
+  ok(rg_map_retain(map) == map, "a map is counted");
+  rg_map_release(map);
+  is_int(map->_data[1], 1, "and stays as long as somebody holds it");
+  rg_map_release(map);
+  (void)close(fd);
+}
+
+static void test_no_file(void)
+{
+  char path[] = "/tmp/ridge_loader_XXXXXX";
+  int fd = mkstemp(path);
+  rg_map *map = NULL;
+
+  is_status(rg_map_open("/tmp", &map), RG_EIO, "a folder is not mapped");
+  is_status(rg_map_open("/tmp/ridge/no/such/file", &map), RG_EIO, "nor what is not there");
+  is_status(rg_map_open("/dev/null", &map), RG_EIO, "nor a device");
+  is_status(rg_map_open(path, &map), RG_OK, "an empty file is");
+  is_int(map->_bytes, 0, "as nothing");
+  rg_map_release(map);
+  rg_map_release(NULL);
+  (void)unlink(path);
   (void)close(fd);
 }
 
@@ -241,7 +299,9 @@ int main(void)
   }
   test_batches();
   test_refused();
-  test_file();
+  test_file(0);
+  test_file(2);
+  test_no_file();
   test_transform();
   if (!tap_refusing()) {
     test_refusals();

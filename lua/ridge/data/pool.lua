@@ -19,13 +19,13 @@ local out = ffi.new('rg_tensor *[8]')
 local TYPE = { f32 = 'float', f64 = 'double', i64 = 'int64_t', i32 = 'int32_t', i8 = 'int8_t',
   u8 = 'uint8_t', bool = 'uint8_t', f16 = 'uint16_t', bf16 = 'uint16_t' }
 
--- One source as the core sees it; what has to stay alive goes into held.
+-- One source as the core sees it; what has to stay alive goes into held, as references of the
+-- core's own: when a Lua state ends, its handles are empty before the loader is released.
 local function fill(field, x, held)
   if ref.is(x) then
     local flat = x:detach():contiguous()
     C.rg_scope_keep(flat._t)
-    C.rg_tensor_retain(flat._t)
-    held[#held + 1] = flat
+    held[#held + 1] = { C.rg_tensor_retain(flat._t), C.rg_tensor_release }
     local shape = flat:size()
     field.data, field.rows = flat._t._data, shape[1]
     field.numbers = shape[1] > 0 and flat.count / shape[1] or 0
@@ -33,8 +33,9 @@ local function fill(field, x, held)
     field.scale, field.shift = 1, 0
     return { dtype = flat.dtype, shape = { unpack(shape, 2) } }
   end
-  held[#held + 1] = x
-  field.file, field.offset, field.rows, field.numbers = x.fd[0], x.offset, x.rows, x.numbers
+  held[#held + 1] = { C.rg_map_retain(x.map), C.rg_map_release }
+  field.data, field.file, field.offset = x.map._data + x.offset, x.map._file, x.offset
+  field.rows, field.numbers = x.rows, x.numbers
   field.dtype, field.out = dtype.code(x.dtype, 'data.rows'), dtype.code(x.out, 'data.rows')
   field.scale, field.shift = x.scale, x.shift
   return { dtype = x.out, shape = x.shape }
@@ -76,9 +77,7 @@ function Pool:init(sources, workers, prefetch, transform)
   local sources_held = self.held
   local function let_go()
     if given then C.rg_transform_release(given) end
-    for _, x in ipairs(sources_held) do
-      if ref.is(x) then C.rg_tensor_release(x._t) end
-    end
+    for _, each in ipairs(sources_held) do each[2](each[1]) end
   end
   if st ~= 0 then let_go() end
   call.check(st, 'data.Loader')

@@ -1,18 +1,18 @@
 -- SPDX-License-Identifier: MIT
---- Rows that stay in their file and are read when a batch wants them: data sets larger than memory.
+--- Rows that stay in their file, mapped into memory, and are read when a batch wants them: data
+--- sets larger than memory.
 
 local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
+local call = require 'ridge.ffi.call'
 local class = require 'ridge.class'
 local dtype = require 'ridge.tensor.dtype'
 local options = require 'ridge.options'
 
-ffi.cdef [[
-int open(const char *path, int flags, ...);
-int close(int fd);
-]]
-
 local M = {}
+
+local slot = ffi.new('rg_map *[1]')
 
 local Rows = class.class 'data.rows'
 
@@ -28,14 +28,10 @@ local SPEC = {
   shift = { 'number', default = 0, doc = 'plus, as it is turned' },
 }
 
-local function size_of(path)
-  local f, why = io.open(path, 'rb')
-  if not f then blame.raise('data.rows: ' .. why, 'EIO') end
-  local readable = f:read(0) or f:seek 'end' == 0 -- a folder opens, and cannot be read
-  local bytes = readable and f:seek 'end'
-  f:close()
-  if not readable then blame.raise(('data.rows: %s is no file'):format(path), 'EIO') end
-  return bytes
+-- The file as memory, which goes when nobody holds it any more.
+local function map(path)
+  call.check(C.rg_map_open(path, slot), 'data.rows')
+  return ffi.gc(slot[0], C.rg_map_release)
 end
 
 --- Rows of numbers in a file, side by side, in this machine's byte order.
@@ -57,7 +53,8 @@ function Rows:init(path, opts)
     end
     numbers = numbers * n
   end
-  local bytes = size_of(path) - opts.offset
+  self.map = map(path)
+  local bytes = tonumber(self.map._bytes) - opts.offset
   local one = numbers * BYTES[opts.dtype]
   local there = math.floor(bytes / one)
   if bytes < 0 or not opts.rows and bytes % one ~= 0 or opts.rows and there < opts.rows then
@@ -65,10 +62,6 @@ function Rows:init(path, opts)
       :format(path, math.max(0, bytes), opts.offset, math.max(0, bytes) / one, one,
       opts.rows and (', and %d are wanted'):format(opts.rows) or ''), 'EFORMAT')
   end
-  local fd = ffi.C.open(path, 0)
-  if fd < 0 then blame.raise(('data.rows: %s cannot be opened'):format(path), 'EIO') end
-  -- a number that closes its file when nobody holds it any more
-  self.fd = ffi.gc(ffi.new('int[1]', fd), function(p) ffi.C.close(p[0]) end)
   self.path, self.shape, self.numbers = path, opts.shape, numbers
   self.rows, self.dtype, self.offset = opts.rows or there, opts.dtype, opts.offset
   self.out, self.scale, self.shift = opts.to or opts.dtype, opts.scale, opts.shift

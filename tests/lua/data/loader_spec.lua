@@ -55,6 +55,24 @@ describe('a loader', function()
     for key, n in pairs(seen) do assert.near(200, n, 75, key) end -- five standard deviations
   end)
 
+  it('ends with its Lua state, whatever is under way', function()
+    local path = os.tmpname()
+    local file = assert(io.open(path, 'wb'))
+    file:write(('x'):rep(784 * 20000))
+    file:close()
+    local pipe = assert(io.popen(([[luajit -e '
+      package.cpath = "build/?.so"
+      local ridge = require "ridge"
+      local rows = ridge.data.rows(%q, { shape = { 784 }, dtype = "u8", to = "f32" })
+      kept = ridge.data.Loader({ rows, ridge.zeros(20000) }, { batch = 2000, workers = 2 })
+      print(kept:each()():size(1))' 2>&1]]):format(path)))
+    local text = pipe:read('*a')
+    local ended = pipe:close()
+    os.remove(path)
+    assert.equal('2000\n', text)
+    assert.is_truthy(ended)
+  end)
+
   it('says what is wrong', function()
     assert.matches('tensor 2 has 9 rows and the first 10', message(Loader, { x, ridge.zeros(9) }))
     assert.matches('the data set is empty', message(Loader, { ridge.zeros(0, 2) }))
