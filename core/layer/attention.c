@@ -4,61 +4,82 @@
 */
 #include <math.h>
 
-#include "layer/compose.h"
-#include "ridge/compound.h"
+#include "layer/compound.h"
+
+/* -- Who sees whom ------------------------------------------------------------------- */
+
+static rg_value places(rg_formula *f, int64_t n, int32_t device)
+{
+  rg_tensor *x = rg_f_empty(f, RG_F32, device, &n, 1);
+
+  if (f->status == RG_OK) {
+    rg_f_note(f, rg_arange_(x, 0, 1));
+  }
+  return x;
+}
+
+rg_value rg_lower(rg_formula *f, int64_t n, rg_value like)
+{
+  if (f->status != RG_OK) {
+    return NULL;
+  }
+  rg_value at = places(f, n, like->_device);
+
+  return rg_f_cast(f, rg_f_binary(f, rg_le, at, rg_f_along(f, at, 0, 2)), like->_dtype);
+}
 
 /* -- Kinds --------------------------------------------------------------------------- */
 
 /* No place sees those behind it: -1e30, or what that is in the scores' type, is never the largest
 ** and its weight is 0. */
-static rg_tensor *masked(rg_compose *k, rg_tensor *scores, int64_t length)
+static rg_value masked(rg_formula *f, rg_value scores, int64_t length)
 {
-  rg_tensor *hidden = rg_k_plus(k, rg_k_lower(k, length, scores), -1); /* 0 or -1 */
+  rg_value hidden = rg_f_plus(f, rg_lower(f, length, scores), -1); /* 0 or -1 */
 
-  return rg_k_add(k, scores, rg_k_times(k, hidden, 1e30));
+  return rg_f_add(f, scores, rg_f_times(f, hidden, 1e30));
 }
 
-static rg_tensor *softmaxed(rg_compose *k, const rg_tensor *x)
+static rg_value softmaxed(rg_formula *f, rg_value x)
 {
-  RG_COMPOSED(rg_softmax(x, -1, out));
+  RG_F_STEP(rg_softmax(x, -1, &out));
 }
 
-static rg_tensor *dropped(rg_compose *k, const rg_tensor *x, double p)
+static rg_value dropped(rg_formula *f, rg_value x, double p)
 {
-  RG_COMPOSED(rg_dropout(x, p, NULL, out));
+  RG_F_STEP(rg_dropout(x, p, NULL, &out));
 }
 
-static rg_tensor *by_matrix(rg_compose *k, const rg_tensor *q, const rg_tensor *key,
-                            const rg_tensor *v, const rg_heads_options *o)
+static rg_value by_matrix(rg_formula *f, rg_value q, rg_value key, rg_value v,
+                          const rg_heads_options *o)
 {
-  rg_tensor *scores = rg_k_matmul(k, q, rg_k_transpose(k, key, 2, 3));
-  rg_tensor *weights;
+  rg_value scores = rg_f_matmul(f, q, rg_f_swapped(f, key, 2, 3));
+  rg_value weights;
 
-  if (k->status != RG_OK) {
+  if (f->status != RG_OK) {
     return NULL;
   }
-  scores = rg_k_times(k, scores, 1 / sqrt((double)q->_shape[3]));
+  scores = rg_f_times(f, scores, 1 / sqrt((double)q->_shape[3]));
   if (o->causal) {
-    scores = masked(k, scores, q->_shape[2]);
+    scores = masked(f, scores, q->_shape[2]);
   }
-  weights = softmaxed(k, scores);
+  weights = softmaxed(f, scores);
   if (o->p > 0) {
-    weights = dropped(k, weights, o->p);
+    weights = dropped(f, weights, o->p);
   }
-  return rg_k_matmul(k, weights, v);
+  return rg_f_matmul(f, weights, v);
 }
 
-static rg_tensor *by_features(rg_compose *k, const rg_tensor *q, const rg_tensor *key,
-                              const rg_tensor *v, const rg_tensor *omega, const rg_heads_options *o)
+static rg_value by_features(rg_formula *f, rg_value q, rg_value key, rg_value v, rg_value omega,
+                            const rg_heads_options *o)
 {
-  RG_COMPOSED(rg_feature_attention(q, key, v, omega, o->kernel, o->causal, out));
+  RG_F_STEP(rg_feature_attention(q, key, v, omega, o->kernel, o->causal, &out));
 }
 
-static rg_tensor *by_tiles(rg_compose *k, const rg_tensor *q, const rg_tensor *key,
-                           const rg_tensor *v, const rg_tensor *mask, const rg_heads_options *o)
+static rg_value by_tiles(rg_formula *f, rg_value q, rg_value key, rg_value v, rg_value mask,
+                         const rg_heads_options *o)
 {
   rg_attention_options options = { .causal = o->causal, .block = o->block };
-  RG_COMPOSED(rg_attention(q, key, v, mask, &options, out));
+  RG_F_STEP(rg_attention(q, key, v, mask, &options, &out));
 }
 
 /* -- Heads --------------------------------------------------------------------------- */
@@ -87,16 +108,16 @@ static rg_status check(const rg_tensor *qkv, const rg_tensor *mask, const rg_ten
 }
 
 /* Of all [batch x length x 3 x heads x size], part i as [batch x heads x length x size]. */
-static rg_tensor *part(rg_compose *k, const rg_tensor *all, int64_t i)
+static rg_value part(rg_formula *f, rg_value all, int64_t i)
 {
-  return rg_k_transpose(k, rg_k_select(k, all, 2, i), 1, 2);
+  return rg_f_swapped(f, rg_f_select(f, all, 2, i), 1, 2);
 }
 
 rg_status rg_heads(const rg_tensor *qkv, const rg_tensor *mask, const rg_tensor *omega,
                    const rg_heads_options *options, rg_tensor **out)
 {
-  rg_compose k = { 0 };
-  rg_tensor *y;
+  rg_formula f = { .what = "heads" };
+  rg_value y;
 
   if (options == NULL || out == NULL) {
     return rg_fail(RG_EARG, "heads: a pointer is NULL");
@@ -105,17 +126,17 @@ rg_status rg_heads(const rg_tensor *qkv, const rg_tensor *mask, const rg_tensor 
   int64_t n = qkv->_shape[2] / 3;
   int64_t split[] = { qkv->_shape[0], qkv->_shape[1], 3, options->heads, n / options->heads };
   int64_t joined[] = { qkv->_shape[0], qkv->_shape[1], n };
-  rg_tensor *all = rg_k_reshape(&k, qkv, split, 5);
-  rg_tensor *q = part(&k, all, 0);
-  rg_tensor *key = part(&k, all, 1);
-  rg_tensor *v = part(&k, all, 2);
+  rg_value all = rg_f_shaped(&f, qkv, split, 5);
+  rg_value q = part(&f, all, 0);
+  rg_value key = part(&f, all, 1);
+  rg_value v = part(&f, all, 2);
 
   if (options->kind == RG_HEADS_FEATURES) {
-    y = by_features(&k, q, key, v, omega, options);
+    y = by_features(&f, q, key, v, omega, options);
   } else if (options->kind == RG_HEADS_MATRIX || options->p > 0) {
-    y = by_matrix(&k, q, key, v, options);
+    y = by_matrix(&f, q, key, v, options);
   } else {
-    y = by_tiles(&k, q, key, v, mask, options);
+    y = by_tiles(&f, q, key, v, mask, options);
   }
-  return rg_compose_end(&k, rg_k_reshape(&k, rg_k_transpose(&k, y, 1, 2), joined, 3), out);
+  return rg_f_give(&f, rg_f_shaped(&f, rg_f_swapped(&f, y, 1, 2), joined, 3), out);
 }

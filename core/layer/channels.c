@@ -2,20 +2,18 @@
 /*
 ** Group and batch normalisation: the mean and variance of channels.
 */
-#include "layer/compose.h"
-#include "ridge/compound.h"
+#include "layer/compound.h"
 #include "ridge/norm.h"
 
 /* x weight + bias, a number for each channel. */
-static rg_tensor *affine(rg_compose *k, rg_tensor *x, const rg_tensor *weight,
-                         const rg_tensor *bias, int32_t axis)
+static rg_value affine(rg_formula *f, rg_value x, rg_value weight, rg_value bias, int32_t axis)
 {
   int32_t ndim = x != NULL ? x->_ndim : 0;
 
   if (weight != NULL) {
-    x = rg_k_mul(k, x, rg_k_along(k, weight, axis, ndim));
+    x = rg_f_mul(f, x, rg_f_along(f, weight, axis, ndim));
   }
-  return bias != NULL ? rg_k_add(k, x, rg_k_along(k, bias, axis, ndim)) : x;
+  return bias != NULL ? rg_f_add(f, x, rg_f_along(f, bias, axis, ndim)) : x;
 }
 
 /* Is y, where it is given, one number for each of n channels? */
@@ -50,11 +48,15 @@ static rg_status check_groups(const rg_tensor *x, const rg_tensor *weight, const
   return check_channels("group_norm", "bias", bias, x->_shape[1]);
 }
 
+static rg_value normalised(rg_formula *f, rg_value x, double eps)
+{
+  RG_F_STEP(rg_layer_norm(x, NULL, NULL, eps, 0, &out));
+}
+
 rg_status rg_group_norm(const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias,
                         int64_t groups, double eps, rg_tensor **out)
 {
-  rg_compose k = { 0 };
-  rg_tensor **y;
+  rg_formula f = { .what = "group_norm" };
 
   if (out == NULL) {
     return rg_fail(RG_EARG, "group_norm: out is NULL");
@@ -62,41 +64,36 @@ rg_status rg_group_norm(const rg_tensor *x, const rg_tensor *weight, const rg_te
   RG_TRY(check_groups(x, weight, bias, groups));
   int64_t rows = x->_shape[0];
   int64_t flat[] = { rows, groups, rows > 0 ? x->_count / rows / groups : 0 };
-  rg_tensor *rest = rg_k_reshape(&k, x, flat, 3);
+  rg_value y = normalised(&f, rg_f_shaped(&f, x, flat, 3), eps);
 
-  y = rg_compose_next(&k);
-  if (k.status == RG_OK) {
-    rg_compose_note(&k, rg_layer_norm(rest, NULL, NULL, eps, 0, y));
-  }
-  return rg_compose_end(&k, affine(&k, rg_k_reshape(&k, *y, x->_shape, x->_ndim), weight, bias, 1),
-                        out);
+  y = rg_f_shaped(&f, y, x->_shape, x->_ndim);
+  return rg_f_give(&f, affine(&f, y, weight, bias, 1), out);
 }
 
 /* -- Batches ------------------------------------------------------------------------- */
 
-static rg_tensor *mean_of(rg_compose *k, const rg_tensor *x, const int32_t *axes, int32_t n)
+static rg_value mean_of(rg_formula *f, rg_value x, const int32_t *axes, int32_t n)
 {
-  RG_COMPOSED(rg_mean(x, axes, n, 1, out));
+  RG_F_STEP(rg_mean(x, axes, n, 1, &out));
 }
 
 /* running = (1 - share) running + share factor value */
-static void blend(rg_compose *k, rg_tensor *running, const rg_tensor *value, double share,
-                  double factor)
+static void blend(rg_formula *f, rg_tensor *running, rg_value value, double share, double factor)
 {
-  rg_tensor *flat = rg_k_reshape(k, rg_k_detach(k, value), running->_shape, 1);
-  rg_tensor *part = rg_k_times(k, rg_k_cast(k, flat, running->_dtype), share * factor);
+  rg_value flat = rg_f_shaped(f, rg_f_unary(f, rg_detach, value), running->_shape, 1);
+  rg_value part = rg_f_times(f, rg_f_cast(f, flat, running->_dtype), share * factor);
 
-  if (k->status == RG_OK) {
-    rg_compose_note(k, rg_mul_scalar_(running, 1 - share));
+  if (f->status == RG_OK) {
+    rg_f_note(f, rg_mul_scalar_(running, 1 - share));
   }
-  if (k->status == RG_OK) {
-    rg_compose_note(k, rg_add_(running, part));
+  if (f->status == RG_OK) {
+    rg_f_note(f, rg_add_(running, part));
   }
 }
 
 /* By the batch's own mean and variance. */
-static rg_tensor *by_batch(rg_compose *k, const rg_tensor *x, rg_tensor *mean, rg_tensor *var,
-                           const rg_batch_norm_options *o, int32_t axis)
+static rg_value by_batch(rg_formula *f, rg_value x, rg_tensor *mean, rg_tensor *var,
+                         const rg_batch_norm_options *o, int32_t axis)
 {
   int32_t others[RG_MAX_DIMS];
   int32_t n = 0;
@@ -107,27 +104,27 @@ static rg_tensor *by_batch(rg_compose *k, const rg_tensor *x, rg_tensor *mean, r
       others[n++] = i;
     }
   }
-  rg_tensor *middle = mean_of(k, x, others, n);
-  rg_tensor *centred = rg_k_sub(k, x, middle);
-  rg_tensor *spread = mean_of(k, rg_k_square(k, centred), others, n);
+  rg_value middle = mean_of(f, x, others, n);
+  rg_value centred = rg_f_sub(f, x, middle);
+  rg_value spread = mean_of(f, rg_f_unary(f, rg_square, centred), others, n);
 
-  if (o->keep && k->status == RG_OK) {
+  if (o->keep && f->status == RG_OK) {
     int32_t before = rg_grad_mode(0);
 
-    blend(k, mean, middle, o->momentum, 1);
-    blend(k, var, spread, o->momentum, count / (count - 1));
+    blend(f, mean, middle, o->momentum, 1);
+    blend(f, var, spread, o->momentum, count / (count - 1));
     (void)rg_grad_mode(before);
   }
-  return rg_k_mul(k, centred, rg_k_rsqrt(k, rg_k_plus(k, spread, o->eps)));
+  return rg_f_mul(f, centred, rg_f_unary(f, rg_rsqrt, rg_f_plus(f, spread, o->eps)));
 }
 
-static rg_tensor *by_running(rg_compose *k, const rg_tensor *x, const rg_tensor *mean,
-                             const rg_tensor *var, double eps, int32_t axis)
+static rg_value by_running(rg_formula *f, rg_value x, rg_value mean, rg_value var, double eps,
+                           int32_t axis)
 {
-  rg_tensor *centred = rg_k_sub(k, x, rg_k_along(k, mean, axis, x->_ndim));
-  rg_tensor *scale = rg_k_rsqrt(k, rg_k_plus(k, var, eps));
+  rg_value centred = rg_f_sub(f, x, rg_f_along(f, mean, axis, x->_ndim));
+  rg_value scale = rg_f_unary(f, rg_rsqrt, rg_f_plus(f, var, eps));
 
-  return rg_k_mul(k, centred, rg_k_along(k, scale, axis, x->_ndim));
+  return rg_f_mul(f, centred, rg_f_along(f, scale, axis, x->_ndim));
 }
 
 static rg_status check_batch(const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias,
@@ -161,15 +158,15 @@ rg_status rg_batch_norm(const rg_tensor *x, const rg_tensor *weight, const rg_te
                         rg_tensor *mean, rg_tensor *var, const rg_batch_norm_options *options,
                         rg_tensor **out)
 {
-  rg_compose k = { 0 };
+  rg_formula f = { .what = "batch_norm" };
   int32_t axis;
-  rg_tensor *y;
+  rg_value y;
 
   if (options == NULL || out == NULL) {
     return rg_fail(RG_EARG, "batch_norm: a pointer is NULL");
   }
   RG_TRY(check_batch(x, weight, bias, mean, var, options, &axis));
-  y = options->batch ? by_batch(&k, x, mean, var, options, axis)
-                     : by_running(&k, x, mean, var, options->eps, axis);
-  return rg_compose_end(&k, affine(&k, y, weight, bias, axis), out);
+  y = options->batch ? by_batch(&f, x, mean, var, options, axis)
+                     : by_running(&f, x, mean, var, options->eps, axis);
+  return rg_f_give(&f, affine(&f, y, weight, bias, axis), out);
 }

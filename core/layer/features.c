@@ -6,8 +6,7 @@
 */
 #include <math.h>
 
-#include "layer/compose.h"
-#include "ridge/compound.h"
+#include "layer/compound.h"
 
 enum { CHUNK = 128 }; /* places that see each other by a masked product; before them is one sum */
 
@@ -15,39 +14,37 @@ static const double eps = 1e-5; /* added to each feature, so that no sum is 0 */
 
 /* -- Directions ---------------------------------------------------------------------- */
 
-static rg_tensor *normal(rg_compose *k, int64_t rows, int64_t columns, rg_generator *generator)
+static rg_value normal(rg_formula *f, int64_t rows, int64_t columns, rg_generator *generator)
 {
-  rg_tensor **out = rg_compose_next(k);
+  rg_tensor *x = rg_f_empty(f, RG_F32, RG_CPU, (const int64_t[]){ rows, columns }, 2);
 
-  if (k->status == RG_OK) {
-    rg_compose_note(k, rg_empty(RG_F32, RG_CPU, (const int64_t[]){ rows, columns }, 2, out));
+  if (f->status == RG_OK) {
+    rg_f_note(f, rg_normal_(x, 0, 1, generator));
   }
-  if (k->status == RG_OK) {
-    rg_compose_note(k, rg_normal_(*out, 0, 1, generator));
-  }
-  return *out;
+  return x;
 }
 
 /* Rows that are orthogonal to each other, uniform among all such: the left singular vectors of a
 ** normal matrix. */
-static rg_tensor *orthogonal(rg_compose *k, int64_t n, rg_generator *generator)
+static rg_value orthogonal(rg_formula *f, int64_t n, rg_generator *generator)
 {
-  rg_tensor *x = normal(k, n, n, generator);
-  rg_tensor **u = rg_compose_next(k);
-  rg_tensor **s = rg_compose_next(k);
-  rg_tensor **vt = rg_compose_next(k);
+  rg_value x = normal(f, n, n, generator);
+  rg_tensor *u = NULL, *s = NULL, *vt = NULL;
 
-  if (k->status == RG_OK) {
-    rg_compose_note(k, rg_svd(x, u, s, vt));
+  if (f->status == RG_OK) {
+    rg_f_note(f, rg_svd(x, &u, &s, &vt));
   }
-  return *u;
+  (void)rg_f_took(f, f->status, s);
+  (void)rg_f_took(f, f->status, vt);
+  return rg_f_took(f, f->status, u);
 }
 
 /* Length of each row of normal numbers. */
-static rg_tensor *lengths(rg_compose *k, int64_t rows, int64_t size, rg_generator *generator)
+static rg_value lengths(rg_formula *f, int64_t rows, int64_t size, rg_generator *generator)
 {
-  rg_tensor *x = normal(k, rows, size, generator);
-  RG_COMPOSED(rg_norm(x, 2, (const int32_t[]){ 1 }, 1, 1, out));
+  rg_value x = normal(f, rows, size, generator);
+
+  RG_F_STEP(rg_norm(x, 2, (const int32_t[]){ 1 }, 1, 1, &out));
 }
 
 rg_status rg_random_features(int64_t features, int64_t size, rg_generator *generator,
@@ -63,18 +60,19 @@ rg_status rg_random_features(int64_t features, int64_t size, rg_generator *gener
   }
   RG_TRY(rg_empty(RG_F32, RG_CPU, shape, 2, &omega));
   for (int64_t first = 0; first < features && status == RG_OK; first += size) {
-    rg_compose k = { 0 };
+    rg_formula f = { .what = "random_features" };
     int64_t rows = rg_min_i64(size, features - first);
-    rg_tensor *scale = lengths(&k, rows, size, generator);
-    rg_tensor *block = rg_k_narrow(&k, orthogonal(&k, size, generator), 0, 0, rows);
-    rg_tensor *place = rg_k_narrow(&k, omega, 0, first, rows);
+    rg_value scale = lengths(&f, rows, size, generator);
+    rg_value block = rg_f_narrow(&f, orthogonal(&f, size, generator), 0, 0, rows);
+    rg_tensor *place = NULL;
 
-    block = rg_k_mul(&k, block, scale);
-    if (k.status == RG_OK) {
-      rg_compose_note(&k, rg_copy_(place, block));
+    block = rg_f_mul(&f, block, scale);
+    rg_f_note(&f, rg_narrow(omega, 0, first, rows, 1, &place));
+    if (f.status == RG_OK) {
+      rg_f_note(&f, rg_copy_(place, block));
     }
-    rg_compose_back(&k, 0);
-    status = k.status;
+    rg_tensor_release(place);
+    status = rg_f_end(&f);
   }
   if (status != RG_OK) {
     rg_tensor_release(omega);
@@ -86,45 +84,44 @@ rg_status rg_random_features(int64_t features, int64_t size, rg_generator *gener
 
 /* -- Features ------------------------------------------------------------------------ */
 
-static rg_tensor *largest(rg_compose *k, const rg_tensor *x, const int32_t *axes, int32_t n)
+static rg_value largest(rg_formula *f, rg_value x, const int32_t *axes, int32_t n)
 {
-  RG_COMPOSED(rg_max(x, axes, n, 1, out));
+  RG_F_STEP(rg_max(x, axes, n, 1, &out));
 }
 
-static rg_tensor *sum_of_rows(rg_compose *k, const rg_tensor *x)
+static rg_value sum_of_rows(rg_formula *f, rg_value x)
 {
-  RG_COMPOSED(rg_sum(x, (const int32_t[]){ -1 }, 1, 1, out));
+  RG_F_STEP(rg_sum(x, (const int32_t[]){ -1 }, 1, 1, &out));
 }
 
 /* exp(omega x - |x|^2 / 2), which no common factor changes: the largest exponent is taken off, for
 ** a query (one axis) its own, for keys (two) that of the sequence. */
-static rg_tensor *features(rg_compose *k, const rg_tensor *x, const rg_tensor *omega,
-                           int32_t kernel, int32_t n_axes)
+static rg_value features(rg_formula *f, rg_value x, rg_value omega, int32_t kernel, int32_t n_axes)
 {
   static const int32_t axes[] = { -1, -2 };
   double d = (double)x->_shape[x->_ndim - 1];
   double scale = 1 / sqrt((double)omega->_shape[0]);
-  rg_tensor *turned = rg_k_transpose(k, omega, 0, 1);
+  rg_value turned = rg_f_swapped(f, omega, 0, 1);
 
   if (kernel == RG_FEATURES_RELU) {
-    rg_tensor *z = rg_k_times(k, rg_k_matmul(k, x, turned), scale);
+    rg_value z = rg_f_times(f, rg_f_matmul(f, x, turned), scale);
 
-    return rg_k_plus(k, rg_k_relu(k, z), eps);
+    return rg_f_plus(f, rg_f_unary(f, rg_relu, z), eps);
   }
-  rg_tensor *scaled = rg_k_times(k, x, pow(d, -0.25));
-  rg_tensor *z = rg_k_matmul(k, scaled, turned);
-  rg_tensor *most = largest(k, rg_k_detach(k, z), axes, n_axes);
-  rg_tensor *squares = rg_k_times(k, sum_of_rows(k, rg_k_mul(k, scaled, scaled)), 0.5);
-  rg_tensor *exponent = rg_k_sub(k, rg_k_sub(k, z, squares), most);
+  rg_value scaled = rg_f_times(f, x, pow(d, -0.25));
+  rg_value z = rg_f_matmul(f, scaled, turned);
+  rg_value most = largest(f, rg_f_unary(f, rg_detach, z), axes, n_axes);
+  rg_value squares = rg_f_times(f, sum_of_rows(f, rg_f_mul(f, scaled, scaled)), 0.5);
+  rg_value exponent = rg_f_sub(f, rg_f_sub(f, z, squares), most);
 
-  return rg_k_times(k, rg_k_plus(k, rg_k_exp(k, exponent), eps), scale);
+  return rg_f_times(f, rg_f_plus(f, rg_f_unary(f, rg_exp, exponent), eps), scale);
 }
 
 /* -- Sums ---------------------------------------------------------------------------- */
 
-static rg_tensor *joined(rg_compose *k, const rg_tensor *const *xs, int32_t n, int32_t axis)
+static rg_value joined(rg_formula *f, const rg_tensor *const *xs, int32_t n, int32_t axis)
 {
-  RG_COMPOSED(rg_concat(xs, n, axis, out));
+  RG_F_STEP(rg_concat(xs, n, axis, &out));
 }
 
 /* A chunk's places: sum over j <= i of (q_i k_j') v_j, within it by a masked product, before it by
@@ -133,49 +130,48 @@ static rg_status chunk(const rg_tensor *q, const rg_tensor *key, const rg_tensor
                        const rg_tensor *mask, int64_t first, int64_t n, rg_tensor **before,
                        rg_tensor **out)
 {
-  rg_compose k = { 0 };
+  rg_formula f = { .what = "feature_attention" };
   int32_t axis = q->_ndim - 2;
-  rg_tensor *qs = rg_k_narrow(&k, q, axis, first, n);
-  rg_tensor *ks = rg_k_transpose(&k, rg_k_narrow(&k, key, axis, first, n), axis, axis + 1);
-  rg_tensor *vs = rg_k_narrow(&k, v, axis, first, n);
-  rg_tensor *corner = rg_k_narrow(&k, rg_k_narrow(&k, mask, 0, 0, n), 1, 0, n);
-  rg_tensor *here = rg_k_matmul(&k, rg_k_mul(&k, rg_k_matmul(&k, qs, ks), corner), vs);
-  rg_tensor *sum = rg_k_matmul(&k, ks, vs);
+  rg_value qs = rg_f_narrow(&f, q, axis, first, n);
+  rg_value ks = rg_f_swapped(&f, rg_f_narrow(&f, key, axis, first, n), axis, axis + 1);
+  rg_value vs = rg_f_narrow(&f, v, axis, first, n);
+  rg_value corner = rg_f_narrow(&f, rg_f_narrow(&f, mask, 0, 0, n), 1, 0, n);
+  rg_value here = rg_f_matmul(&f, rg_f_mul(&f, rg_f_matmul(&f, qs, ks), corner), vs);
+  rg_value sum = rg_f_matmul(&f, ks, vs);
 
   if (*before != NULL) {
-    here = rg_k_add(&k, here, rg_k_matmul(&k, qs, *before));
-    sum = rg_k_add(&k, sum, *before);
+    here = rg_f_add(&f, here, rg_f_matmul(&f, qs, *before));
+    sum = rg_f_add(&f, sum, *before);
   }
-  if (k.status == RG_OK) {
+  if (f.status == RG_OK) {
     rg_tensor_release(*before);
-    *before = rg_tensor_retain(sum);
+    *before = rg_f_hold(sum);
   }
-  return rg_compose_end(&k, here, out);
+  return rg_f_give(&f, here, out);
 }
 
 /* Time grows with the length: a chunk's masked product, and one matrix for all before it. */
-static rg_tensor *causal_sums(rg_compose *k, const rg_tensor *q, const rg_tensor *key,
-                              const rg_tensor *v)
+static rg_value causal_sums(rg_formula *f, rg_value q, rg_value key, rg_value v)
 {
   int32_t axis = q->_ndim - 2;
   int64_t length = q->_shape[axis];
   int64_t n_chunks = (length + CHUNK - 1) / CHUNK;
-  rg_tensor *mask = rg_k_lower(k, rg_min_i64(CHUNK, length), q);
+  rg_value mask = rg_lower(f, rg_min_i64(CHUNK, length), q);
   rg_tensor **parts = rg_host_zeroed((size_t)rg_max_i64(n_chunks, 1) * sizeof(rg_tensor *));
   rg_tensor *before = NULL;
-  rg_tensor *y = NULL;
+  rg_value y;
 
   if (parts == NULL) {
-    rg_compose_note(k, rg_fail(RG_ENOMEM, "feature_attention: no memory for a list of %lld parts",
-                               (long long)n_chunks));
+    rg_f_note(f, rg_fail(RG_ENOMEM, "feature_attention: no memory for a list of %lld parts",
+                         (long long)n_chunks));
     return NULL;
   }
-  for (int64_t i = 0; i < n_chunks && k->status == RG_OK; i++) {
+  for (int64_t i = 0; i < n_chunks && f->status == RG_OK; i++) {
     int64_t n = rg_min_i64(CHUNK, length - i * CHUNK);
 
-    rg_compose_note(k, chunk(q, key, v, mask, i * CHUNK, n, &before, &parts[i]));
+    rg_f_note(f, chunk(q, key, v, mask, i * CHUNK, n, &before, &parts[i]));
   }
-  y = joined(k, (const rg_tensor *const *)parts, (int32_t)n_chunks, axis);
+  y = joined(f, (const rg_tensor *const *)parts, (int32_t)n_chunks, axis);
   for (int64_t i = 0; i < n_chunks; i++) {
     rg_tensor_release(parts[i]);
   }
@@ -184,12 +180,11 @@ static rg_tensor *causal_sums(rg_compose *k, const rg_tensor *q, const rg_tensor
   return y;
 }
 
-static rg_tensor *all_sums(rg_compose *k, const rg_tensor *q, const rg_tensor *key,
-                           const rg_tensor *v)
+static rg_value all_sums(rg_formula *f, rg_value q, rg_value key, rg_value v)
 {
   int32_t last = key->_ndim - 1;
 
-  return rg_k_matmul(k, q, rg_k_matmul(k, rg_k_transpose(k, key, last - 1, last), v));
+  return rg_f_matmul(f, q, rg_f_matmul(f, rg_f_swapped(f, key, last - 1, last), v));
 }
 
 /* -- Attention ----------------------------------------------------------------------- */
@@ -225,7 +220,7 @@ rg_status rg_feature_attention(const rg_tensor *q, const rg_tensor *k, const rg_
                                const rg_tensor *omega, int32_t kernel, int32_t causal,
                                rg_tensor **out)
 {
-  rg_compose c = { 0 };
+  rg_formula f = { .what = "feature_attention" };
 
   if (out == NULL) {
     return rg_fail(RG_EARG, "feature_attention: out is NULL");
@@ -233,17 +228,17 @@ rg_status rg_feature_attention(const rg_tensor *q, const rg_tensor *k, const rg_
   RG_TRY(check(q, k, v, omega, kernel, causal));
   int32_t last = q->_ndim - 1;
   int64_t e = v->_shape[last];
-  rg_tensor *pq = features(&c, q, omega, kernel, 1);
-  rg_tensor *pk = features(&c, k, omega, kernel, 2);
+  rg_value pq = features(&f, q, omega, kernel, 1);
+  rg_value pk = features(&f, k, omega, kernel, 2);
   /* a last column of ones makes the denominator beside the numerator */
-  rg_tensor *column = rg_k_narrow(&c, rg_k_detach(&c, v), last, 0, 1);
-  rg_tensor *ones = rg_k_plus(&c, rg_k_times(&c, column, 0), 1);
-  rg_tensor *both = joined(&c, (const rg_tensor *const[]){ v, ones }, 2, last);
-  rg_tensor *sums = NULL;
+  rg_value column = rg_f_narrow(&f, rg_f_unary(&f, rg_detach, v), last, 0, 1);
+  rg_value ones = rg_f_plus(&f, rg_f_times(&f, column, 0), 1);
+  rg_value both = joined(&f, (const rg_tensor *const[]){ v, ones }, 2, last);
+  rg_value sums = NULL;
 
-  if (c.status == RG_OK) {
-    sums = causal ? causal_sums(&c, pq, pk, both) : all_sums(&c, pq, pk, both);
+  if (f.status == RG_OK) {
+    sums = causal ? causal_sums(&f, pq, pk, both) : all_sums(&f, pq, pk, both);
   }
-  return rg_compose_end(
-      &c, rg_k_div(&c, rg_k_narrow(&c, sums, last, 0, e), rg_k_narrow(&c, sums, last, e, 1)), out);
+  return rg_f_give(
+      &f, rg_f_div(&f, rg_f_narrow(&f, sums, last, 0, e), rg_f_narrow(&f, sums, last, e, 1)), out);
 }

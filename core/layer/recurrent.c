@@ -3,8 +3,7 @@
 ** Recurrent layers: what comes in was multiplied for all places at once; here one place follows the
 ** other.
 */
-#include "layer/compose.h"
-#include "ridge/compound.h"
+#include "layer/compound.h"
 
 /* What every place shares. */
 typedef struct cell {
@@ -16,40 +15,40 @@ typedef struct cell {
 
 /* -- One place ----------------------------------------------------------------------- */
 
-static rg_tensor *recurrent(rg_compose *k, const cell *own, const rg_tensor *h)
+static rg_value recurrent(rg_formula *f, const cell *own, rg_value h)
 {
-  RG_COMPOSED(rg_linear(h, own->w, own->b, RG_ACT_NONE, out));
+  RG_F_STEP(rg_linear(h, own->w, own->b, RG_ACT_NONE, &out));
 }
 
 /* Gates first .. first + count - 1 of z [batch x gates n]. */
-static rg_tensor *gates(rg_compose *k, const rg_tensor *z, const cell *own, int64_t first,
-                        int64_t count)
+static rg_value gates(rg_formula *f, rg_value z, const cell *own, int64_t first, int64_t count)
 {
-  return rg_k_narrow(k, z, 1, first * own->n, count * own->n);
+  return rg_f_narrow(f, z, 1, first * own->n, count * own->n);
 }
 
 /* Gates i, f, g, o: c' = f c + i g, h' = o tanh(c'). */
-static void lstm(rg_compose *k, const cell *own, const rg_tensor *zx, rg_tensor **h, rg_tensor **c)
+static void lstm(rg_formula *f, const cell *own, rg_value zx, rg_value *h, rg_value *c)
 {
-  rg_tensor *z = rg_k_add(k, zx, recurrent(k, own, *h));
-  rg_tensor *both = rg_k_sigmoid(k, gates(k, z, own, 0, 2));
-  rg_tensor *g = rg_k_tanh(k, gates(k, z, own, 2, 1));
-  rg_tensor *o = rg_k_sigmoid(k, gates(k, z, own, 3, 1));
-  rg_tensor *kept = rg_k_mul(k, gates(k, both, own, 1, 1), *c);
+  rg_value z = rg_f_add(f, zx, recurrent(f, own, *h));
+  rg_value both = rg_f_unary(f, rg_sigmoid, gates(f, z, own, 0, 2));
+  rg_value g = rg_f_unary(f, rg_tanh, gates(f, z, own, 2, 1));
+  rg_value o = rg_f_unary(f, rg_sigmoid, gates(f, z, own, 3, 1));
+  rg_value kept = rg_f_mul(f, gates(f, both, own, 1, 1), *c);
 
-  *c = rg_k_add(k, kept, rg_k_mul(k, gates(k, both, own, 0, 1), g));
-  *h = rg_k_mul(k, o, rg_k_tanh(k, *c));
+  *c = rg_f_add(f, kept, rg_f_mul(f, gates(f, both, own, 0, 1), g));
+  *h = rg_f_mul(f, o, rg_f_unary(f, rg_tanh, *c));
 }
 
 /* Gates r, z, n: n = tanh(x + r (W h + b)), h' = (1 - z) n + z h. */
-static void gru(rg_compose *k, const cell *own, const rg_tensor *zx, rg_tensor **h)
+static void gru(rg_formula *f, const cell *own, rg_value zx, rg_value *h)
 {
-  rg_tensor *zh = recurrent(k, own, *h);
-  rg_tensor *both = rg_k_sigmoid(k, rg_k_add(k, gates(k, zx, own, 0, 2), gates(k, zh, own, 0, 2)));
-  rg_tensor *reset = rg_k_mul(k, gates(k, both, own, 0, 1), gates(k, zh, own, 2, 1));
-  rg_tensor *new = rg_k_tanh(k, rg_k_add(k, gates(k, zx, own, 2, 1), reset));
+  rg_value zh = recurrent(f, own, *h);
+  rg_value both =
+      rg_f_unary(f, rg_sigmoid, rg_f_add(f, gates(f, zx, own, 0, 2), gates(f, zh, own, 0, 2)));
+  rg_value reset = rg_f_mul(f, gates(f, both, own, 0, 1), gates(f, zh, own, 2, 1));
+  rg_value new = rg_f_unary(f, rg_tanh, rg_f_add(f, gates(f, zx, own, 2, 1), reset));
 
-  *h = rg_k_add(k, new, rg_k_mul(k, gates(k, both, own, 1, 1), rg_k_sub(k, *h, new)));
+  *h = rg_f_add(f, new, rg_f_mul(f, gates(f, both, own, 1, 1), rg_f_sub(f, *h, new)));
 }
 
 /* -- A sequence ---------------------------------------------------------------------- */
@@ -61,43 +60,42 @@ typedef struct run {
   rg_tensor **y;
 } run;
 
-static void replace(rg_tensor **held, rg_tensor *x)
+static void replace(rg_tensor **held, rg_value x)
 {
   rg_tensor *before = *held;
 
-  *held = rg_tensor_retain(x);
+  *held = rg_f_hold(x);
   rg_tensor_release(before);
 }
 
 /* From the state before to that after place `at`, whose output is kept with an axis for it. */
 static rg_status place(const cell *own, const rg_tensor *zx, int64_t at, run *r)
 {
-  rg_compose k = { 0 };
-  rg_tensor *h = r->h;
-  rg_tensor *c = r->c;
-  const rg_tensor *z = rg_k_select(&k, zx, 1, at);
+  rg_formula f = { .what = "recurrent" };
+  rg_value h = r->h;
+  rg_value c = r->c;
+  rg_value z = rg_f_select(&f, zx, 1, at);
 
   if (own->kind == RG_CELL_LSTM) {
-    lstm(&k, own, z, &h, &c);
+    lstm(&f, own, z, &h, &c);
   } else {
-    gru(&k, own, z, &h);
+    gru(&f, own, z, &h);
   }
-  if (k.status == RG_OK) {
-    rg_compose_note(&k, rg_unsqueeze(h, 1, &r->y[at]));
+  if (f.status == RG_OK) {
+    rg_f_note(&f, rg_unsqueeze(h, 1, &r->y[at]));
   }
-  if (k.status == RG_OK) {
+  if (f.status == RG_OK) {
     replace(&r->h, h);
     replace(&r->c, c);
   }
-  rg_compose_back(&k, 0);
-  return k.status;
+  return rg_f_end(&f);
 }
 
 /* A state of zeros where none is given. */
 static rg_status begin(const rg_tensor *given, const rg_tensor *zx, int64_t n, rg_tensor **out)
 {
   if (given != NULL) {
-    *out = rg_tensor_retain((rg_tensor *)given);
+    *out = rg_f_hold(given);
     return RG_OK;
   }
   RG_TRY(rg_empty(zx->_dtype, zx->_device, (const int64_t[]){ zx->_shape[0], n }, 2, out));

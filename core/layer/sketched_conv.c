@@ -2,8 +2,7 @@
 /*
 ** Sketched convolutions: into 2TR channels by a trained kernel, from there by fixed signs.
 */
-#include "layer/compose.h"
-#include "ridge/compound.h"
+#include "layer/compound.h"
 
 static rg_status check(const rg_tensor *x, const rg_tensor *s, const rg_tensor *u, int64_t terms,
                        const rg_conv2d_options *options)
@@ -27,29 +26,29 @@ static rg_status check(const rg_tensor *x, const rg_tensor *s, const rg_tensor *
   return RG_OK;
 }
 
-static rg_tensor *convolved(rg_compose *k, const rg_tensor *x, const rg_tensor *w,
-                            const rg_tensor *b, const rg_conv2d_options *options)
+static rg_value convolved(rg_formula *f, rg_value x, rg_value w, rg_value b,
+                          const rg_conv2d_options *options)
 {
-  RG_COMPOSED(rg_conv2d(x, w, b, options, out));
+  RG_F_STEP(rg_conv2d(x, w, b, options, &out));
 }
 
 rg_status rg_sketched_conv2d(const rg_tensor *x, const rg_tensor *s, const rg_tensor *u,
                              const rg_tensor *b, int64_t terms, const rg_conv2d_options *options,
                              rg_tensor **out)
 {
-  rg_compose k = { 0 };
+  rg_formula f = { .what = "sketched_conv2d" };
 
   if (out == NULL) {
     return rg_fail(RG_EARG, "sketched_conv2d: out is NULL");
   }
   RG_TRY(check(x, s, u, terms, options));
-  rg_tensor *z = convolved(&k, x, s, NULL, options);
-  rg_tensor *turned = rg_k_times(&k, rg_k_transpose(&k, u, 0, 1), 0.5 / (double)terms);
+  rg_value z = convolved(&f, x, s, NULL, options);
+  rg_value turned = rg_f_times(&f, rg_f_swapped(&f, u, 0, 1), 0.5 / (double)terms);
   int64_t shape[] = { u->_shape[1], u->_shape[0], 1, 1 };
-  rg_tensor *w = rg_k_reshape(&k, turned, shape, 4);
+  rg_value w = rg_f_shaped(&f, turned, shape, 4);
 
   if (z != NULL) {
-    w = rg_k_cast(&k, w, z->_dtype);
+    w = rg_f_cast(&f, w, z->_dtype);
   }
-  return rg_compose_end(&k, convolved(&k, z, w, b, NULL), out);
+  return rg_f_give(&f, convolved(&f, z, w, b, NULL), out);
 }

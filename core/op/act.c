@@ -46,21 +46,21 @@ static rg_value curve(rg_rule *r, int32_t act, rg_value x)
 
   switch (act) {
   case RG_ACT_TANH: /* 1 - y^2 */
-    return rg_rule_times(r, x, -2);
+    return rg_f_times(&r->f, x, -2);
   case RG_ACT_SIGMOID: /* y (1 - y) */
-    return rg_rule_from(r, 1, rg_rule_times(r, x, 2));
+    return rg_f_from(&r->f, 1, rg_f_times(&r->f, x, 2));
   case RG_ACT_SILU: /* s (1 - s) (2 + x (1 - 2 s)), s the sigmoid */
-    s = rg_rule_unary(r, rg_sigmoid, x);
-    return rg_rule_mul(
-        r, rg_rule_mul(r, s, rg_rule_from(r, 1, s)),
-        rg_rule_plus(r, rg_rule_mul(r, x, rg_rule_from(r, 1, rg_rule_times(r, s, 2))), 2));
+    s = rg_f_unary(&r->f, rg_sigmoid, x);
+    return rg_f_mul(
+        &r->f, rg_f_mul(&r->f, s, rg_f_from(&r->f, 1, s)),
+        rg_f_plus(&r->f, rg_f_mul(&r->f, x, rg_f_from(&r->f, 1, rg_f_times(&r->f, s, 2))), 2));
   case RG_ACT_GELU: /* (2 - x^2) exp(-x^2 / 2) / sqrt(2 pi) */
-    s = rg_rule_unary(r, rg_square, x);
-    return rg_rule_mul(r, rg_rule_from(r, 2, s),
-                       rg_rule_times(r, rg_rule_unary(r, rg_exp, rg_rule_times(r, s, -0.5)),
-                                     M_2_SQRTPI * M_SQRT1_2 / 2));
+    s = rg_f_unary(&r->f, rg_square, x);
+    return rg_f_mul(&r->f, rg_f_from(&r->f, 2, s),
+                    rg_f_times(&r->f, rg_f_unary(&r->f, rg_exp, rg_f_times(&r->f, s, -0.5)),
+                               M_2_SQRTPI * M_SQRT1_2 / 2));
   default:
-    return rg_rule_times(r, x, 0);
+    return rg_f_times(&r->f, x, 0);
   }
 }
 
@@ -75,7 +75,7 @@ static rg_status grad(rg_grad *g)
     rg_rule_give(&r, 0, rg_rule_act(&r, args->act, x, x, r.dy));
   }
   if (rg_rule_needs(&r, 1)) {
-    rg_rule_give(&r, 1, rg_rule_mul(&r, rg_rule_mul(&r, r.dy, dy), curve(&r, args->act, x)));
+    rg_rule_give(&r, 1, rg_f_mul(&r.f, rg_f_mul(&r.f, r.dy, dy), curve(&r, args->act, x)));
   }
   return rg_rule_end(&r);
 }

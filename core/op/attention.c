@@ -192,7 +192,7 @@ static rg_status grad(rg_grad *g)
   const rg_attention_args *args = g->call->args;
   rg_rule r = rg_rule_of(g);
   rg_tensor *out[3] = { NULL, NULL, NULL };
-  rg_status status = r.status;
+  rg_status status = r.f.status;
 
   if (status == RG_OK) {
     status =
@@ -203,7 +203,7 @@ static rg_status grad(rg_grad *g)
                           &out[0], &out[1], &out[2]);
   }
   for (int32_t i = 0; i < 3; i++) {
-    rg_rule_give(&r, i, rg_rule_took(&r, status, out[i]));
+    rg_rule_give(&r, i, rg_f_took(&r.f, status, out[i]));
   }
   return rg_rule_end(&r);
 }

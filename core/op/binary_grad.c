@@ -14,24 +14,24 @@
 static rg_value winner(rg_rule *r, rg_binary_entry *wins, rg_value x, rg_value y)
 {
   rg_value ties =
-      rg_rule_times(r, rg_rule_cast(r, rg_rule_binary(r, rg_eq, x, y), r->dy->_dtype), 0.5);
+      rg_f_times(&r->f, rg_f_cast(&r->f, rg_f_binary(&r->f, rg_eq, x, y), r->dy->_dtype), 0.5);
 
-  return rg_rule_add(r, rg_rule_binary(r, wins, x, y), ties);
+  return rg_f_add(&r->f, rg_f_binary(&r->f, wins, x, y), ties);
 }
 
 /* z = x^y: y x^(y-1) and z log(x), which is 0 where x is 0 */
 static void power(rg_rule *r, rg_value x, rg_value y, rg_value z)
 {
   if (rg_rule_needs(r, 0)) {
-    rg_value slope = rg_rule_mul(r, y, rg_rule_binary(r, rg_pow, x, rg_rule_plus(r, y, -1)));
+    rg_value slope = rg_f_mul(&r->f, y, rg_f_binary(&r->f, rg_pow, x, rg_f_plus(&r->f, y, -1)));
 
-    rg_rule_give(r, 0, rg_rule_mul(r, r->dy, slope));
+    rg_rule_give(r, 0, rg_f_mul(&r->f, r->dy, slope));
   }
   if (rg_rule_needs(r, 1)) {
-    rg_value zero = rg_rule_number(r, rg_eq_scalar, x, 0);
-    rg_value slope = rg_rule_mul(r, z, rg_rule_unary(r, rg_log, rg_rule_add(r, x, zero)));
+    rg_value zero = rg_f_number(&r->f, rg_eq_scalar, x, 0);
+    rg_value slope = rg_f_mul(&r->f, z, rg_f_unary(&r->f, rg_log, rg_f_add(&r->f, x, zero)));
 
-    rg_rule_give(r, 1, rg_rule_mul(r, r->dy, slope));
+    rg_rule_give(r, 1, rg_f_mul(&r->f, r->dy, slope));
   }
 }
 
@@ -49,22 +49,22 @@ static void both(rg_rule *r, int32_t id)
   case RG_OP_SUB:
     rg_rule_give(r, 0, dy);
     if (rg_rule_needs(r, 1)) {
-      rg_rule_give(r, 1, rg_rule_unary(r, rg_neg, dy));
+      rg_rule_give(r, 1, rg_f_unary(&r->f, rg_neg, dy));
     }
     break;
   case RG_OP_MUL:
     if (rg_rule_needs(r, 0)) {
-      rg_rule_give(r, 0, rg_rule_mul(r, dy, y));
+      rg_rule_give(r, 0, rg_f_mul(&r->f, dy, y));
     }
     if (rg_rule_needs(r, 1)) {
-      rg_rule_give(r, 1, rg_rule_mul(r, dy, x));
+      rg_rule_give(r, 1, rg_f_mul(&r->f, dy, x));
     }
     break;
   case RG_OP_DIV: /* 1 / y and -x / y^2 */
-    dy = rg_rule_div(r, dy, y);
+    dy = rg_f_div(&r->f, dy, y);
     rg_rule_give(r, 0, dy);
     if (rg_rule_needs(r, 1)) {
-      rg_rule_give(r, 1, rg_rule_unary(r, rg_neg, rg_rule_mul(r, dy, rg_rule_div(r, x, y))));
+      rg_rule_give(r, 1, rg_f_unary(&r->f, rg_neg, rg_f_mul(&r->f, dy, rg_f_div(&r->f, x, y))));
     }
     break;
   case RG_OP_POW:
@@ -72,10 +72,10 @@ static void both(rg_rule *r, int32_t id)
     break;
   default: /* maximum, minimum */
     if (rg_rule_needs(r, 0)) {
-      rg_rule_give(r, 0, rg_rule_mul(r, dy, winner(r, id == RG_OP_MAXIMUM ? rg_gt : rg_lt, x, y)));
+      rg_rule_give(r, 0, rg_f_mul(&r->f, dy, winner(r, id == RG_OP_MAXIMUM ? rg_gt : rg_lt, x, y)));
     }
     if (rg_rule_needs(r, 1)) {
-      rg_rule_give(r, 1, rg_rule_mul(r, dy, winner(r, id == RG_OP_MAXIMUM ? rg_gt : rg_lt, y, x)));
+      rg_rule_give(r, 1, rg_f_mul(&r->f, dy, winner(r, id == RG_OP_MAXIMUM ? rg_gt : rg_lt, y, x)));
     }
     break;
   }
@@ -93,26 +93,26 @@ static rg_value with_number(rg_rule *r, int32_t id, double v, bool reversed)
   case RG_OP_ADD:
     return dy;
   case RG_OP_SUB:
-    return reversed ? rg_rule_unary(r, rg_neg, dy) : dy;
+    return reversed ? rg_f_unary(&r->f, rg_neg, dy) : dy;
   case RG_OP_MUL:
-    return rg_rule_times(r, dy, v);
+    return rg_f_times(&r->f, dy, v);
   case RG_OP_DIV: /* v / x: -v / x^2 */
     if (!reversed) {
-      return rg_rule_number(r, rg_div_scalar, dy, v);
+      return rg_f_number(&r->f, rg_div_scalar, dy, v);
     }
-    return rg_rule_times(r, rg_rule_div(r, dy, rg_rule_unary(r, rg_square, x)), -v);
+    return rg_f_times(&r->f, rg_f_div(&r->f, dy, rg_f_unary(&r->f, rg_square, x)), -v);
   case RG_OP_POW: /* v^x: z log v */
     if (reversed) {
-      return rg_rule_times(r, rg_rule_mul(r, dy, r->y), v > 0 ? log(v) : 0);
+      return rg_f_times(&r->f, rg_f_mul(&r->f, dy, r->y), v > 0 ? log(v) : 0);
     }
-    return rg_rule_times(r, rg_rule_mul(r, dy, rg_rule_number(r, rg_pow_scalar, x, v - 1)), v);
+    return rg_f_times(&r->f, rg_f_mul(&r->f, dy, rg_f_number(&r->f, rg_pow_scalar, x, v - 1)), v);
   default: /* maximum, minimum */
-    ties =
-        rg_rule_times(r, rg_rule_cast(r, rg_rule_number(r, rg_eq_scalar, x, v), dy->_dtype), 0.5);
-    return rg_rule_mul(
-        r, dy,
-        rg_rule_add(r, rg_rule_number(r, id == RG_OP_MAXIMUM ? rg_gt_scalar : rg_lt_scalar, x, v),
-                    ties));
+    ties = rg_f_times(&r->f, rg_f_cast(&r->f, rg_f_number(&r->f, rg_eq_scalar, x, v), dy->_dtype),
+                      0.5);
+    return rg_f_mul(
+        &r->f, dy,
+        rg_f_add(&r->f, rg_f_number(&r->f, id == RG_OP_MAXIMUM ? rg_gt_scalar : rg_lt_scalar, x, v),
+                 ties));
   }
 }
 

@@ -63,7 +63,7 @@ static rg_status concat_grad(rg_grad *g)
     int64_t size = g->in[i].shape[args->axis];
 
     if (g->needs[i]) {
-      rg_rule_give(&r, i, rg_rule_narrow(&r, r.dy, args->axis, at, size));
+      rg_rule_give(&r, i, rg_f_narrow(&r.f, r.dy, args->axis, at, size));
     }
     RG_TRY(rg_rule_end(&r));
     at += size;

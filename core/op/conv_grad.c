@@ -10,7 +10,7 @@
 
 static rg_value in_type(rg_rule *r, rg_value x)
 {
-  return r->status == RG_OK ? rg_rule_cast(r, x, r->dy->_dtype) : NULL;
+  return r->f.status == RG_OK ? rg_f_cast(&r->f, x, r->dy->_dtype) : NULL;
 }
 
 /* The options without the activation, which is not part of a product. */
@@ -25,21 +25,21 @@ static rg_conv2d_options linear_part(const rg_grad *g)
 static rg_value conv(rg_rule *r, rg_value x, rg_value w, rg_value b, const rg_conv2d_options *o)
 {
   rg_tensor *out = NULL;
-  rg_status status = r->status == RG_OK ? rg_conv2d(x, w, b, o, &out) : r->status;
+  rg_status status = r->f.status == RG_OK ? rg_conv2d(x, w, b, o, &out) : r->f.status;
 
-  return rg_rule_took(r, status, out);
+  return rg_f_took(&r->f, status, out);
 }
 
 static rg_value back_data(rg_rule *r, rg_value dy, rg_value w, const int64_t size[2],
                           const rg_conv2d_options *o)
 {
   rg_tensor *out = NULL;
-  rg_status status = r->status;
+  rg_status status = r->f.status;
 
   if (status == RG_OK) {
     status = rg_conv2d_back_data(dy, w, size[0], size[1], o, &out);
   }
-  return rg_rule_took(r, status, out);
+  return rg_f_took(&r->f, status, out);
 }
 
 /* dw and, where db is not NULL, the sum over everything but the channels. */
@@ -47,17 +47,17 @@ static rg_value back_weight(rg_rule *r, rg_value x, rg_value dy, const int64_t s
                             const rg_conv2d_options *o, rg_value *db)
 {
   rg_tensor *out[2] = { NULL, NULL };
-  rg_status status = r->status;
+  rg_status status = r->f.status;
   rg_value sum;
 
   if (status == RG_OK) {
     status = rg_conv2d_back_weight(x, dy, size[0], size[1], o, &out[0], &out[1]);
   }
-  sum = rg_rule_took(r, status, out[1]);
+  sum = rg_f_took(&r->f, status, out[1]);
   if (db != NULL) {
     *db = sum;
   }
-  return rg_rule_took(r, status, out[0]);
+  return rg_f_took(&r->f, status, out[0]);
 }
 
 /* -- Forward --------------------------------------------------------------------------------- */
@@ -138,7 +138,7 @@ rg_status rg_conv2d_back_weight_grad(rg_grad *g)
     rg_value dy = rg_rule_in(&r, 1);
 
     if (g_w != NULL) {
-      rg_rule_give(&r, 0, back_data(&r, rg_rule_cast(&r, dy, g_w->_dtype), g_w, x_size, &o));
+      rg_rule_give(&r, 0, back_data(&r, rg_f_cast(&r.f, dy, g_w->_dtype), g_w, x_size, &o));
     }
   }
   if (rg_rule_needs(&r, 1)) {
@@ -146,13 +146,13 @@ rg_status rg_conv2d_back_weight_grad(rg_grad *g)
     rg_value sum = NULL;
 
     if (g_w != NULL) {
-      sum = conv(&r, rg_rule_cast(&r, x, g_w->_dtype), g_w, g_b, &o);
+      sum = conv(&r, rg_f_cast(&r.f, x, g_w->_dtype), g_w, g_b, &o);
     } else if (g_b != NULL) {
       int64_t one[4] = { 1, 1, 1, 1 };
 
       one[rg_channels_axis(o.layout)] = g_b->_count;
-      sum = rg_rule_shaped(&r, g_b, one, 4);
-      sum = rg_rule_expanded(&r, sum, g->in[1].shape, 4);
+      sum = rg_f_shaped(&r.f, g_b, one, 4);
+      sum = rg_f_expanded(&r.f, sum, g->in[1].shape, 4);
     }
     if (sum != NULL) {
       rg_rule_give(&r, 1, sum);

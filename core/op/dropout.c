@@ -44,7 +44,7 @@ static rg_cost dropout_cost(const rg_call *call)
 rg_value rg_rule_dropped(rg_rule *r, rg_value dy, rg_value draw, double p)
 {
   rg_tensor *out = NULL;
-  rg_status status = r->status;
+  rg_status status = r->f.status;
 
   if (status == RG_OK && p == 0) {
     return dy;
@@ -52,7 +52,7 @@ rg_value rg_rule_dropped(rg_rule *r, rg_value dy, rg_value draw, double p)
   if (status == RG_OK) {
     status = rg_dropout_back(dy, draw, p, &out);
   }
-  return rg_rule_took(r, status, out);
+  return rg_f_took(&r->f, status, out);
 }
 
 static rg_status dropout_grad(rg_grad *g)

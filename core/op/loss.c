@@ -108,14 +108,14 @@ static rg_value recorded_lse(rg_rule *r, rg_value x)
   int32_t last = x->_ndim - 1;
   rg_tensor *most = NULL;
   int32_t mode = rg_grad_mode(0); /* the result does not depend on what is taken off */
-  rg_status status = r->status == RG_OK ? rg_max(x, &last, 1, true, &most) : r->status;
-  rg_value m = rg_rule_took(r, status, most);
+  rg_status status = r->f.status == RG_OK ? rg_max(x, &last, 1, true, &most) : r->f.status;
+  rg_value m = rg_f_took(&r->f, status, most);
   rg_value sum;
 
   rg_grad_mode(mode);
-  sum = rg_rule_sum(r, rg_rule_unary(r, rg_exp, rg_rule_sub(r, x, m)), &last, 1, true);
-  sum = rg_rule_add(r, rg_rule_unary(r, rg_log, sum), m);
-  return r->status == RG_OK ? rg_rule_shaped(r, sum, x->_shape, last) : NULL;
+  sum = rg_f_sum(&r->f, rg_f_unary(&r->f, rg_exp, rg_f_sub(&r->f, x, m)), &last, 1, true);
+  sum = rg_f_add(&r->f, rg_f_unary(&r->f, rg_log, sum), m);
+  return r->f.status == RG_OK ? rg_f_shaped(&r->f, sum, x->_shape, last) : NULL;
 }
 
 static bool recording(void)
@@ -131,7 +131,7 @@ static rg_status grad(rg_grad *g)
   const rg_cross_entropy_args *args = g->call->args;
   rg_rule r = rg_rule_of(g);
   rg_tensor *out = NULL;
-  rg_status status = r.status;
+  rg_status status = r.f.status;
   rg_value lse = recording() ? recorded_lse(&r, rg_rule_in(&r, 0)) : g->out[1];
 
   if (g->call->n_in > 2 && g->needs[2]) {
@@ -141,7 +141,7 @@ static rg_status grad(rg_grad *g)
     status = rg_cross_entropy_back(r.dy, rg_rule_in(&r, 0), rg_rule_in(&r, 1), lse, g->out[2],
                                    g->call->n_in > 2 ? rg_rule_in(&r, 2) : NULL, &args->o, &out);
   }
-  rg_rule_give(&r, 0, rg_rule_took(&r, status, out));
+  rg_rule_give(&r, 0, rg_f_took(&r.f, status, out));
   return rg_rule_end(&r);
 }
 
@@ -245,28 +245,27 @@ static rg_status back_grad(rg_grad *g)
     column[i] = x->_shape[i];
   }
   column[last] = 1;
-  status = again(g, dy, rg_rule_plus(&r, lse, INFINITY), &out);
-  rg_value a =
-      rg_rule_times(&r, rg_rule_sum(&r, rg_rule_took(&r, status, out), &last, 1, true), -1);
+  status = again(g, dy, rg_f_plus(&r.f, lse, INFINITY), &out);
+  rg_value a = rg_f_times(&r.f, rg_f_sum(&r.f, rg_f_took(&r.f, status, out), &last, 1, true), -1);
   rg_value p =
-      rg_rule_unary(&r, rg_exp, rg_rule_sub(&r, x, rg_rule_shaped(&r, lse, column, x->_ndim)));
-  rg_value dx = rg_rule_mul(&r, rg_rule_mul(&r, a, p), r.dy);
+      rg_f_unary(&r.f, rg_exp, rg_f_sub(&r.f, x, rg_f_shaped(&r.f, lse, column, x->_ndim)));
+  rg_value dx = rg_f_mul(&r.f, rg_f_mul(&r.f, a, p), r.dy);
 
   rg_rule_give(&r, RG_CEB_X, dx);
   if (rg_rule_needs(&r, RG_CEB_LSE)) {
-    rg_rule_give(&r, RG_CEB_LSE, rg_rule_times(&r, rg_rule_sum(&r, dx, &last, 1, false), -1));
+    rg_rule_give(&r, RG_CEB_LSE, rg_f_times(&r.f, rg_f_sum(&r.f, dx, &last, 1, false), -1));
   }
   if (rg_rule_needs(&r, RG_CEB_DY)) {
-    rg_value one = rg_rule_plus(&r, rg_rule_times(&r, dy, 0), 1);
+    rg_value one = rg_f_plus(&r.f, rg_f_times(&r.f, dy, 0), 1);
 
     out = NULL;
-    status = r.status == RG_OK ? again(g, one, lse, &out) : r.status;
-    rg_value at_one = rg_rule_mul(&r, rg_rule_took(&r, status, out), r.dy);
+    status = r.f.status == RG_OK ? again(g, one, lse, &out) : r.f.status;
+    rg_value at_one = rg_f_mul(&r.f, rg_f_took(&r.f, status, out), r.dy);
     bool rows = args->o.reduction == RG_LOSS_NONE;
 
     rg_rule_give(&r, RG_CEB_DY,
-                 rows ? rg_rule_sum(&r, at_one, &last, 1, false)
-                      : rg_rule_sum(&r, at_one, NULL, 0, false));
+                 rows ? rg_f_sum(&r.f, at_one, &last, 1, false)
+                      : rg_f_sum(&r.f, at_one, NULL, 0, false));
   }
   return rg_rule_end(&r);
 }

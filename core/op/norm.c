@@ -100,14 +100,14 @@ static rg_status grad(rg_grad *g)
   const rg_layer_norm_args *args = g->call->args;
   rg_rule r = rg_rule_of(g);
   rg_tensor *out[3] = { NULL, NULL, NULL };
-  rg_status status = r.status;
+  rg_status status = r.f.status;
 
   if (status == RG_OK) {
     status = rg_layer_norm_back(r.dy, rg_rule_in(&r, 0), rg_rule_in(&r, 1), g->out[1], g->out[2],
                                 args->rms, &out[0], &out[1], &out[2]);
   }
   for (int32_t i = 0; i < 3; i++) {
-    rg_value d = rg_rule_took(&r, status, out[i]);
+    rg_value d = rg_f_took(&r.f, status, out[i]);
 
     if (g->needs[i]) {
       rg_rule_give(&r, i, d);

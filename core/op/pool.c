@@ -134,7 +134,7 @@ static rg_status max_grad(rg_grad *g)
   rg_tensor *out = NULL;
   rg_status status = rg_max_pool2d_back(r.dy, g->out[1], size[0], size[1], &args->o, &out);
 
-  rg_rule_give(&r, 0, rg_rule_took(&r, status, out));
+  rg_rule_give(&r, 0, rg_f_took(&r.f, status, out));
   return rg_rule_end(&r);
 }
 
@@ -146,7 +146,7 @@ static rg_status avg_grad(rg_grad *g)
   rg_tensor *out = NULL;
   rg_status status = rg_avg_pool2d_back(r.dy, size[0], size[1], &args->o, &out);
 
-  rg_rule_give(&r, 0, rg_rule_took(&r, status, out));
+  rg_rule_give(&r, 0, rg_f_took(&r.f, status, out));
   return rg_rule_end(&r);
 }
 
@@ -196,7 +196,7 @@ static rg_status avg_back_grad(rg_grad *g)
   rg_tensor *out = NULL;
   rg_status status = rg_avg_pool2d(r.dy, &args->o, &out);
 
-  rg_rule_give(&r, 0, rg_rule_took(&r, status, out));
+  rg_rule_give(&r, 0, rg_f_took(&r.f, status, out));
   return rg_rule_end(&r);
 }
 

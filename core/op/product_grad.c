@@ -12,13 +12,13 @@
 
 static rg_value in_type(rg_rule *r, rg_value x)
 {
-  return r->status == RG_OK ? rg_rule_cast(r, x, r->dy->_dtype) : NULL;
+  return r->f.status == RG_OK ? rg_f_cast(&r->f, x, r->dy->_dtype) : NULL;
 }
 
 /* x' y of two matrices. */
 static rg_value inner(rg_rule *r, rg_value x, rg_value y)
 {
-  return rg_rule_matmul(r, rg_rule_transposed(r, x), y);
+  return rg_f_matmul(&r->f, rg_f_transposed(&r->f, x), y);
 }
 
 /* x y in the type that comes back, with the result as `dtype`. In bf16 the factors are read as they
@@ -26,15 +26,15 @@ static rg_value inner(rg_rule *r, rg_value x, rg_value y)
 static rg_value product(rg_rule *r, rg_value x, rg_value y, int32_t dtype)
 {
   rg_tensor *out = NULL;
-  rg_status status = r->status;
+  rg_status status = r->f.status;
 
   if (status == RG_OK && r->dy->_dtype != RG_BF16) {
-    return rg_rule_matmul(r, in_type(r, x), in_type(r, y));
+    return rg_f_matmul(&r->f, in_type(r, x), in_type(r, y));
   }
   if (status == RG_OK) {
     status = rg_matmul_bf16(x, y, dtype == RG_F32 ? RG_F32 : RG_BF16, &out);
   }
-  return rg_rule_took(r, status, out);
+  return rg_f_took(&r->f, status, out);
 }
 
 /* -- Matrix product ----------------------------------------------------------------------- */
@@ -45,11 +45,11 @@ static rg_value as_matrix(rg_rule *r, int32_t i)
   rg_value x = in_type(r, rg_rule_in(r, i));
   int64_t shape[2] = { 1, 1 };
 
-  if (r->status != RG_OK || x->_ndim > 1) {
+  if (r->f.status != RG_OK || x->_ndim > 1) {
     return x;
   }
   shape[i == 0 ? 1 : 0] = x->_shape[0];
-  return rg_rule_shaped(r, x, shape, 2);
+  return rg_f_shaped(&r->f, x, shape, 2);
 }
 
 rg_status rg_matmul_grad(rg_grad *g)
@@ -61,7 +61,7 @@ rg_status rg_matmul_grad(rg_grad *g)
   int64_t shape[RG_MAX_DIMS];
   int32_t n = dz->_ndim;
 
-  if (r.status != RG_OK) {
+  if (r.f.status != RG_OK) {
     return rg_rule_end(&r);
   }
   memcpy(shape, dz->_shape, sizeof(shape));
@@ -71,19 +71,19 @@ rg_status rg_matmul_grad(rg_grad *g)
     shape[n] = x->_shape[x->_ndim - 2];
     shape[n + 1] = y->_shape[y->_ndim - 1];
     n += 2;
-    dz = rg_rule_shaped(&r, dz, shape, n);
+    dz = rg_f_shaped(&r.f, dz, shape, n);
   }
   if (rg_rule_needs(&r, 0)) {
-    rg_rule_give(&r, 0, rg_rule_matmul(&r, dz, rg_rule_transposed(&r, y)));
+    rg_rule_give(&r, 0, rg_f_matmul(&r.f, dz, rg_f_transposed(&r.f, y)));
   }
   if (rg_rule_needs(&r, 1)) {
     if (y->_ndim == 2) { /* one sum over batch and rows */
-      x = rg_rule_rows(&r, x);
-      dz = rg_rule_rows(&r, dz);
+      x = rg_f_rows(&r.f, x);
+      dz = rg_f_rows(&r.f, dz);
     }
     x = inner(&r, x, dz);
     if (g->in[1].ndim == 1) { /* a column again */
-      x = rg_rule_shaped(&r, x, g->in[1].shape, 1);
+      x = rg_f_shaped(&r.f, x, g->in[1].shape, 1);
     }
     rg_rule_give(&r, 1, x);
   }
@@ -98,14 +98,14 @@ static rg_value before_act(rg_rule *r, rg_value x, rg_value w, double scale, rg_
   rg_value z = product(r, x, w, RG_BF16);
 
   if (scale != 1) {
-    z = rg_rule_times(r, z, scale);
+    z = rg_f_times(&r->f, z, scale);
   }
-  return bias != NULL ? rg_rule_add(r, z, bias) : z;
+  return bias != NULL ? rg_f_add(&r->f, z, bias) : z;
 }
 
 static rg_value bias_sum(rg_rule *r, rg_value dz)
 {
-  return rg_rule_sum(r, dz, (const int32_t[]){ 0 }, 1, false);
+  return rg_f_sum(&r->f, dz, (const int32_t[]){ 0 }, 1, false);
 }
 
 rg_status rg_linear_grad(rg_grad *g)
@@ -115,27 +115,27 @@ rg_status rg_linear_grad(rg_grad *g)
   rg_value w = rg_rule_in(&r, 1);
   rg_value x = rg_rule_in(&r, 0);
   rg_value dy = args->p > 0 ? rg_rule_dropped(&r, r.dy, g->out[1], args->p) : r.dy;
-  rg_value dz = rg_rule_rows(&r, dy);
+  rg_value dz = rg_f_rows(&r.f, dy);
   rg_value y = NULL;
   rg_value z = NULL;
 
-  x = x != NULL ? rg_rule_rows(&r, x) : NULL;
+  x = x != NULL ? rg_f_rows(&r.f, x) : NULL;
   if (args->act != RG_ACT_NONE) {
     if (rg_rule_act_reads_result(args->act)) {
-      y = rg_rule_rows(&r, r.y);
-      y = args->p > 0 ? rg_rule_times(&r, y, 1 - args->p) : y; /* as it was before dropout */
+      y = rg_f_rows(&r.f, r.y);
+      y = args->p > 0 ? rg_f_times(&r.f, y, 1 - args->p) : y; /* as it was before dropout */
     } else {
-      z = before_act(&r, x, rg_rule_transposed(&r, w), 1, rg_rule_in(&r, 2));
+      z = before_act(&r, x, rg_f_transposed(&r.f, w), 1, rg_rule_in(&r, 2));
     }
     dz = rg_rule_act(&r, args->act, y, z, dz);
   }
   if (rg_rule_needs(&r, 0)) {
     rg_value dx = product(&r, dz, w, g->in[0].dtype);
 
-    rg_rule_give(&r, 0, rg_rule_shaped(&r, dx, g->in[0].shape, g->in[0].ndim));
+    rg_rule_give(&r, 0, rg_f_shaped(&r.f, dx, g->in[0].shape, g->in[0].ndim));
   }
   if (rg_rule_needs(&r, 1)) {
-    rg_rule_give(&r, 1, product(&r, rg_rule_transposed(&r, dz), x, g->in[1].dtype));
+    rg_rule_give(&r, 1, product(&r, rg_f_transposed(&r.f, dz), x, g->in[1].dtype));
   }
   if (rg_rule_needs(&r, 2)) {
     rg_rule_give(&r, 2, bias_sum(&r, dz));
@@ -159,15 +159,15 @@ rg_status rg_lowrank_grad(rg_grad *g)
 {
   const rg_linear_args *args = g->call->args;
   rg_rule r = rg_rule_of(g);
-  rg_value x = rg_rule_rows(&r, in_type(&r, rg_rule_in(&r, 0)));
+  rg_value x = rg_f_rows(&r.f, in_type(&r, rg_rule_in(&r, 0)));
   rg_value a = in_type(&r, rg_rule_in(&r, 1));
   rg_value b = in_type(&r, rg_rule_in(&r, 2));
-  rg_value middle = rg_rule_rows(&r, g->out[1]);
-  rg_value dz = rg_rule_rows(&r, r.dy);
+  rg_value middle = rg_f_rows(&r.f, g->out[1]);
+  rg_value dz = rg_f_rows(&r.f, r.dy);
   bool result = rg_rule_act_reads_result(args->act);
   rg_value z = result ? NULL : before_act(&r, middle, b, 1, rg_rule_in(&r, 3));
 
-  dz = rg_rule_act(&r, args->act, r.y != NULL ? rg_rule_rows(&r, r.y) : NULL, z, dz);
+  dz = rg_rule_act(&r, args->act, r.y != NULL ? rg_f_rows(&r.f, r.y) : NULL, z, dz);
   if (rg_rule_needs(&r, 2)) {
     rg_rule_give(&r, 2, inner(&r, middle, dz));
   }
@@ -175,15 +175,15 @@ rg_status rg_lowrank_grad(rg_grad *g)
     rg_rule_give(&r, 3, bias_sum(&r, dz));
   }
   if (rg_rule_needs(&r, 0) || rg_rule_needs(&r, 1)) {
-    rg_value dmiddle = rg_rule_matmul(&r, dz, rg_rule_transposed(&r, b));
+    rg_value dmiddle = rg_f_matmul(&r.f, dz, rg_f_transposed(&r.f, b));
 
     if (rg_rule_needs(&r, 1)) {
       rg_rule_give(&r, 1, inner(&r, x, dmiddle));
     }
     if (rg_rule_needs(&r, 0)) {
-      rg_value dx = rg_rule_matmul(&r, dmiddle, rg_rule_transposed(&r, a));
+      rg_value dx = rg_f_matmul(&r.f, dmiddle, rg_f_transposed(&r.f, a));
 
-      rg_rule_give(&r, 0, rg_rule_shaped(&r, dx, g->in[0].shape, g->in[0].ndim));
+      rg_rule_give(&r, 0, rg_f_shaped(&r.f, dx, g->in[0].shape, g->in[0].ndim));
     }
   }
   return rg_rule_end(&r);

@@ -18,14 +18,14 @@ static rg_value kept(rg_rule *r, rg_value v)
   for (int32_t i = 0; i < meta->ndim; i++) {
     shape[i] = (args->axes >> i & 1) != 0 ? 1 : meta->shape[i];
   }
-  return rg_rule_shaped(r, v, shape, meta->ndim);
+  return rg_f_shaped(&r->f, v, shape, meta->ndim);
 }
 
 static rg_value spread(rg_rule *r, rg_value v)
 {
   const rg_meta *meta = &r->g->in[0];
 
-  return rg_rule_expanded(r, kept(r, v), meta->shape, meta->ndim);
+  return rg_f_expanded(&r->f, kept(r, v), meta->shape, meta->ndim);
 }
 
 typedef rg_status reduction(const rg_tensor *x, const int32_t *axes, int32_t n, int32_t keep,
@@ -38,7 +38,7 @@ static rg_value over(rg_rule *r, reduction *f, rg_value v)
   int32_t axes[RG_MAX_DIMS];
   int32_t n = 0;
   rg_tensor *out = NULL;
-  rg_status status = r->status;
+  rg_status status = r->f.status;
 
   for (int32_t i = 0; i < r->g->in[0].ndim; i++) {
     if ((args->axes >> i & 1) != 0) {
@@ -49,7 +49,7 @@ static rg_value over(rg_rule *r, reduction *f, rg_value v)
     return v;
   }
   status = status == RG_OK ? f(v, axes, n, 1, &out) : status;
-  return rg_rule_took(r, status, out);
+  return rg_f_took(&r->f, status, out);
 }
 
 static rg_value total(rg_rule *r, rg_value v)
@@ -61,7 +61,7 @@ rg_status rg_sum_grad(rg_grad *g)
 {
   rg_rule r = rg_rule_of(g);
 
-  rg_rule_give(&r, 0, rg_rule_unary(&r, rg_clone, spread(&r, r.dy)));
+  rg_rule_give(&r, 0, rg_f_unary(&r.f, rg_clone, spread(&r, r.dy)));
   return rg_rule_end(&r);
 }
 
@@ -70,7 +70,7 @@ rg_status rg_mean_grad(rg_grad *g)
   rg_rule r = rg_rule_of(g);
   double n = (double)rg_meta_count(&g->in[0]) / (double)rg_meta_count(&g->call->out[0]);
 
-  rg_rule_give(&r, 0, rg_rule_unary(&r, rg_clone, spread(&r, rg_rule_times(&r, r.dy, 1 / n))));
+  rg_rule_give(&r, 0, rg_f_unary(&r.f, rg_clone, spread(&r, rg_f_times(&r.f, r.dy, 1 / n))));
   return rg_rule_end(&r);
 }
 
@@ -83,33 +83,33 @@ rg_status rg_prod_grad(rg_grad *g)
   rg_rule r = rg_rule_of(g);
   rg_value x = rg_rule_in(&r, 0);
   int32_t dtype = g->in[0].dtype;
-  rg_value zero = rg_rule_cast(&r, rg_rule_number(&r, rg_eq_scalar, x, 0), dtype);
+  rg_value zero = rg_f_cast(&r.f, rg_f_number(&r.f, rg_eq_scalar, x, 0), dtype);
   rg_value zeros = total(&r, zero);
-  rg_value none = rg_rule_cast(&r, rg_rule_number(&r, rg_eq_scalar, zeros, 0), dtype);
-  rg_value one = rg_rule_cast(&r, rg_rule_number(&r, rg_eq_scalar, zeros, 1), dtype);
-  rg_value filled = rg_rule_add(&r, x, zero);
+  rg_value none = rg_f_cast(&r.f, rg_f_number(&r.f, rg_eq_scalar, zeros, 0), dtype);
+  rg_value one = rg_f_cast(&r.f, rg_f_number(&r.f, rg_eq_scalar, zeros, 1), dtype);
+  rg_value filled = rg_f_add(&r.f, x, zero);
   rg_value product = over(&r, rg_prod, filled);
 
-  product = rg_rule_div(&r, rg_rule_mul(&r, kept(&r, r.dy), product), filled);
-  one = rg_rule_mul(&r, zero, one);
-  none = rg_rule_mul(&r, rg_rule_from(&r, 1, zero), none);
-  rg_rule_give(&r, 0, rg_rule_mul(&r, product, rg_rule_add(&r, one, none)));
+  product = rg_f_div(&r.f, rg_f_mul(&r.f, kept(&r, r.dy), product), filled);
+  one = rg_f_mul(&r.f, zero, one);
+  none = rg_f_mul(&r.f, rg_f_from(&r.f, 1, zero), none);
+  rg_rule_give(&r, 0, rg_f_mul(&r.f, product, rg_f_add(&r.f, one, none)));
   return rg_rule_end(&r);
 }
 
 /* The largest share what arrives, in equal parts. */
 static rg_value shares(rg_rule *r, rg_value x, rg_value y)
 {
-  rg_value mask = rg_rule_cast(r, rg_rule_binary(r, rg_eq, x, kept(r, y)), r->g->in[0].dtype);
+  rg_value mask = rg_f_cast(&r->f, rg_f_binary(&r->f, rg_eq, x, kept(r, y)), r->g->in[0].dtype);
 
-  return rg_rule_div(r, mask, total(r, mask));
+  return rg_f_div(&r->f, mask, total(r, mask));
 }
 
 rg_status rg_extreme_grad(rg_grad *g)
 {
   rg_rule r = rg_rule_of(g);
 
-  rg_rule_give(&r, 0, rg_rule_mul(&r, kept(&r, r.dy), shares(&r, rg_rule_in(&r, 0), r.y)));
+  rg_rule_give(&r, 0, rg_f_mul(&r.f, kept(&r, r.dy), shares(&r, rg_rule_in(&r, 0), r.y)));
   return rg_rule_end(&r);
 }
 
@@ -119,20 +119,20 @@ rg_status rg_norm_grad(rg_grad *g)
   const rg_reduce_args *args = g->call->args;
   rg_rule r = rg_rule_of(g);
   rg_value x = rg_rule_in(&r, 0);
-  rg_value sign = rg_rule_unary(&r, rg_sign, x);
+  rg_value sign = rg_f_unary(&r.f, rg_sign, x);
   rg_value y = r.y;
   rg_value slope;
 
   if (isinf(args->p)) {
-    slope = rg_rule_mul(&r, sign, shares(&r, rg_rule_unary(&r, rg_abs, x), y));
+    slope = rg_f_mul(&r.f, sign, shares(&r, rg_f_unary(&r.f, rg_abs, x), y));
   } else {
-    y = rg_rule_add(&r, y, rg_rule_number(&r, rg_eq_scalar, y, 0));
-    slope = rg_rule_div(&r, rg_rule_unary(&r, rg_abs, x), kept(&r, y));
+    y = rg_f_add(&r.f, y, rg_f_number(&r.f, rg_eq_scalar, y, 0));
+    slope = rg_f_div(&r.f, rg_f_unary(&r.f, rg_abs, x), kept(&r, y));
     if (args->p != 2) {
-      slope = rg_rule_number(&r, rg_pow_scalar, slope, args->p - 1);
+      slope = rg_f_number(&r.f, rg_pow_scalar, slope, args->p - 1);
     }
-    slope = rg_rule_mul(&r, sign, slope);
+    slope = rg_f_mul(&r.f, sign, slope);
   }
-  rg_rule_give(&r, 0, rg_rule_mul(&r, kept(&r, r.dy), slope));
+  rg_rule_give(&r, 0, rg_f_mul(&r.f, kept(&r, r.dy), slope));
   return rg_rule_end(&r);
 }

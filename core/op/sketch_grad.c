@@ -25,17 +25,17 @@ typedef struct sketch {
 
 static rg_value typed(rg_rule *r, rg_value x)
 {
-  return r->status == RG_OK ? rg_rule_cast(r, x, r->dy->_dtype) : NULL;
+  return r->f.status == RG_OK ? rg_f_cast(&r->f, x, r->dy->_dtype) : NULL;
 }
 
 static rg_value turned(rg_rule *r, rg_value x, rg_value y)
 {
-  return rg_rule_matmul(r, x, rg_rule_transposed(r, y));
+  return rg_f_matmul(&r->f, x, rg_f_transposed(&r->f, y));
 }
 
 static rg_value inner(rg_rule *r, rg_value x, rg_value y)
 {
-  return rg_rule_matmul(r, rg_rule_transposed(r, x), y);
+  return rg_f_matmul(&r->f, rg_f_transposed(&r->f, x), y);
 }
 
 /* What arrived, back through dropout and activation; gives the bias its part. */
@@ -43,40 +43,40 @@ static void go_back(rg_rule *r, sketch *s)
 {
   const rg_sketch_args *args = r->g->call->args;
   double scale = 1.0 / (2.0 * args->n_terms);
-  rg_value v = rg_rule_rows(r, rg_rule_dropped(r, r->dy, r->g->out[2], args->p));
+  rg_value v = rg_f_rows(&r->f, rg_rule_dropped(r, r->dy, r->g->out[2], args->p));
   rg_value y = NULL;
   rg_value before = NULL;
 
   if (!rg_rule_act_reads_result(args->act)) {
-    before = rg_rule_add(r, rg_rule_matmul(r, s->z1, s->u1), rg_rule_matmul(r, s->z2, s->s2));
-    before = rg_rule_times(r, before, scale);
-    before = s->bias != NULL ? rg_rule_add(r, before, s->bias) : before;
+    before = rg_f_add(&r->f, rg_f_matmul(&r->f, s->z1, s->u1), rg_f_matmul(&r->f, s->z2, s->s2));
+    before = rg_f_times(&r->f, before, scale);
+    before = s->bias != NULL ? rg_f_add(&r->f, before, s->bias) : before;
   } else if (args->act != RG_ACT_NONE) {
-    y = rg_rule_rows(r, r->y);
-    y = args->p > 0 ? rg_rule_times(r, y, 1 - args->p) : y; /* as it was before dropout */
+    y = rg_f_rows(&r->f, r->y);
+    y = args->p > 0 ? rg_f_times(&r->f, y, 1 - args->p) : y; /* as it was before dropout */
   }
   v = rg_rule_act(r, args->act, y, before, v);
   if (rg_rule_needs(r, s->at_bias)) {
-    rg_rule_give(r, s->at_bias, rg_rule_sum(r, v, (const int32_t[]){ 0 }, 1, false));
+    rg_rule_give(r, s->at_bias, rg_f_sum(&r->f, v, (const int32_t[]){ 0 }, 1, false));
   }
-  s->v = rg_rule_times(r, v, scale);
+  s->v = rg_f_times(&r->f, v, scale);
 }
 
 static void split_z(rg_rule *r, sketch *s)
 {
-  rg_value z = rg_rule_rows(r, r->g->out[1]);
+  rg_value z = rg_f_rows(&r->f, r->g->out[1]);
 
-  s->z1 = rg_rule_narrow(r, z, 1, 0, s->half);
-  s->z2 = rg_rule_narrow(r, z, 1, s->half, s->half);
+  s->z1 = rg_f_narrow(&r->f, z, 1, 0, s->half);
+  s->z2 = rg_f_narrow(&r->f, z, 1, s->half, s->half);
 }
 
 static void give_x(rg_rule *r, const sketch *s)
 {
   if (rg_rule_needs(r, 0)) {
-    rg_value dx = rg_rule_add(r, turned(r, turned(r, s->v, s->u1), s->s1),
-                              turned(r, turned(r, s->v, s->s2), s->u2));
+    rg_value dx = rg_f_add(&r->f, turned(r, turned(r, s->v, s->u1), s->s1),
+                           turned(r, turned(r, s->v, s->s2), s->u2));
 
-    rg_rule_give(r, 0, rg_rule_shaped(r, dx, r->g->in[0].shape, r->g->in[0].ndim));
+    rg_rule_give(r, 0, rg_f_shaped(&r->f, dx, r->g->in[0].shape, r->g->in[0].ndim));
   }
 }
 
@@ -85,7 +85,7 @@ static void give_x(rg_rule *r, const sketch *s)
 static rg_value zeros(rg_rule *r, int64_t rows, int64_t cols)
 {
   rg_tensor *out = NULL;
-  rg_status status = r->status;
+  rg_status status = r->f.status;
 
   if (status == RG_OK) {
     status = rg_empty(r->dy->_dtype, r->dy->_device, (const int64_t[]){ rows, cols }, 2, &out);
@@ -93,18 +93,18 @@ static rg_value zeros(rg_rule *r, int64_t rows, int64_t cols)
   if (status == RG_OK) {
     status = rg_fill_(out, 0);
   }
-  return rg_rule_took(r, status, out);
+  return rg_f_took(&r->f, status, out);
 }
 
 static rg_value joined(rg_rule *r, rg_value a, rg_value b, int32_t axis)
 {
   rg_tensor *out = NULL;
-  rg_status status = r->status;
+  rg_status status = r->f.status;
 
   if (status == RG_OK) {
     status = rg_concat((const rg_tensor *const[]){ a, b }, 2, axis, &out);
   }
-  return rg_rule_took(r, status, out);
+  return rg_f_took(&r->f, status, out);
 }
 
 rg_status rg_sketched_grad(rg_grad *g)
@@ -116,11 +116,11 @@ rg_status rg_sketched_grad(rg_grad *g)
   int64_t n_in = g->in[1].shape[0];
   int64_t n_out = g->in[2].shape[1];
 
-  s.x = rg_rule_rows(&r, typed(&r, rg_rule_in(&r, 0)));
-  s.s1 = rg_rule_narrow(&r, left, 1, 0, s.half);
-  s.u2 = rg_rule_narrow(&r, left, 1, s.half, s.half);
-  s.u1 = rg_rule_narrow(&r, right, 0, 0, s.half);
-  s.s2 = rg_rule_narrow(&r, right, 0, s.half, s.half);
+  s.x = rg_f_rows(&r.f, typed(&r, rg_rule_in(&r, 0)));
+  s.s1 = rg_f_narrow(&r.f, left, 1, 0, s.half);
+  s.u2 = rg_f_narrow(&r.f, left, 1, s.half, s.half);
+  s.u1 = rg_f_narrow(&r.f, right, 0, 0, s.half);
+  s.s2 = rg_f_narrow(&r.f, right, 0, s.half, s.half);
   split_z(&r, &s);
   go_back(&r, &s);
   if (rg_rule_needs(&r, 1)) {
@@ -140,12 +140,12 @@ rg_status rg_sketched_grad(rg_grad *g)
 static rg_value expanded(rg_rule *r, int32_t i, int64_t cols, double sign)
 {
   rg_tensor *out = NULL;
-  rg_status status = r->status;
+  rg_status status = r->f.status;
 
   if (status == RG_OK) {
     status = rg_expand_signs(rg_rule_in(r, i), cols, sign, r->dy->_dtype, &out);
   }
-  return rg_rule_took(r, status, out);
+  return rg_f_took(&r->f, status, out);
 }
 
 rg_status rg_sketched_bits_grad(rg_grad *g)
@@ -155,7 +155,7 @@ rg_status rg_sketched_bits_grad(rg_grad *g)
   sketch s = { .half = g->in[1].shape[1], .at_bias = 5, .bias = rg_rule_in(&r, 5) };
   double sign = s.half > 0 ? 1.0 / sqrt((double)(s.half / args->n_terms)) : 1.0;
 
-  s.x = rg_rule_rows(&r, typed(&r, rg_rule_in(&r, 0)));
+  s.x = rg_f_rows(&r.f, typed(&r, rg_rule_in(&r, 0)));
   s.s1 = typed(&r, rg_rule_in(&r, 1));
   s.s2 = typed(&r, rg_rule_in(&r, 4));
   s.u1 = expanded(&r, 2, g->in[4].shape[1], sign);

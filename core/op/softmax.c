@@ -27,12 +27,12 @@ static rg_status softmax_grad(rg_grad *g)
   const rg_softmax_args *args = g->call->args;
   rg_rule r = rg_rule_of(g);
   rg_tensor *out = NULL;
-  rg_status status = r.status;
+  rg_status status = r.f.status;
 
   if (status == RG_OK) {
     status = rg_softmax_back(r.dy, r.y, args->axis, &out);
   }
-  rg_rule_give(&r, 0, rg_rule_took(&r, status, out));
+  rg_rule_give(&r, 0, rg_f_took(&r.f, status, out));
   return rg_rule_end(&r);
 }
 
@@ -97,19 +97,19 @@ static rg_status back_grad(rg_grad *g)
   rg_value dy = rg_rule_in(&r, 0);
   rg_value y = rg_rule_in(&r, 1);
   rg_tensor *out = NULL;
-  rg_status status = r.status;
+  rg_status status = r.f.status;
 
   if (rg_rule_needs(&r, 0)) {
     status = rg_softmax_back(r.dy, y, args->axis, &out);
-    rg_rule_give(&r, 0, rg_rule_took(&r, status, out));
+    rg_rule_give(&r, 0, rg_f_took(&r.f, status, out));
   }
   if (rg_rule_needs(&r, 1)) {
-    rg_value flat = rg_rule_sum(&r, rg_rule_mul(&r, dy, y), &args->axis, 1, true);
-    rg_value sums = rg_rule_sum(&r, rg_rule_mul(&r, r.dy, y), &args->axis, 1, true);
+    rg_value flat = rg_f_sum(&r.f, rg_f_mul(&r.f, dy, y), &args->axis, 1, true);
+    rg_value sums = rg_f_sum(&r.f, rg_f_mul(&r.f, r.dy, y), &args->axis, 1, true);
 
-    rg_rule_give(&r, 1,
-                 rg_rule_sub(&r, rg_rule_mul(&r, r.dy, rg_rule_sub(&r, dy, flat)),
-                             rg_rule_mul(&r, dy, sums)));
+    rg_rule_give(
+        &r, 1,
+        rg_f_sub(&r.f, rg_f_mul(&r.f, r.dy, rg_f_sub(&r.f, dy, flat)), rg_f_mul(&r.f, dy, sums)));
   }
   return rg_rule_end(&r);
 }

@@ -35,45 +35,45 @@ static rg_value unit(rg_rule *r, rg_value like, int64_t k)
   int64_t stride = k + 1;
   rg_tensor *all = NULL;
   rg_tensor *diagonal = NULL;
-  rg_status status = r->status;
+  rg_status status = r->f.status;
 
   if (status == RG_OK) {
     status = rg_empty(like->_dtype, like->_device, shape, 2, &all);
   }
   if (status == RG_OK) {
-    rg_rule_took(r, RG_OK, all);
+    rg_f_took(&r->f, RG_OK, all);
     status = rg_fill_(all, 0);
   }
   if (status == RG_OK) {
     status = rg_tensor_view_of(all->_storage, all->_dtype, &k, &stride, 1, 0, &diagonal);
   }
   if (status == RG_OK) {
-    rg_rule_took(r, RG_OK, diagonal);
+    rg_f_took(&r->f, RG_OK, diagonal);
     status = rg_fill_(diagonal, 1);
   }
-  if (r->status == RG_OK) {
-    r->status = status;
+  if (r->f.status == RG_OK) {
+    r->f.status = status;
   }
   return all;
 }
 
 static rg_value inner(rg_rule *r, rg_value x, rg_value y)
 {
-  return rg_rule_matmul(r, rg_rule_transposed(r, x), y);
+  return rg_f_matmul(&r->f, rg_f_transposed(&r->f, x), y);
 }
 
 /* F x + (F x)', elementwise. */
 static rg_value both_ways(rg_rule *r, rg_value f, rg_value x)
 {
-  rg_value j = rg_rule_mul(r, f, x);
+  rg_value j = rg_f_mul(&r->f, f, x);
 
-  return rg_rule_add(r, j, rg_rule_transposed(r, j));
+  return rg_f_add(&r->f, j, rg_f_transposed(&r->f, j));
 }
 
 /* What of x lies outside the columns of q. */
 static rg_value outside(rg_rule *r, rg_value q, rg_value x)
 {
-  return rg_rule_sub(r, x, rg_rule_matmul(r, q, inner(r, q, x)));
+  return rg_f_sub(&r->f, x, rg_f_matmul(&r->f, q, inner(r, q, x)));
 }
 
 /*
@@ -90,35 +90,34 @@ static rg_status svd_grad(rg_grad *g)
   rg_rule r = rg_rule_of(g);
   rg_value u = g->out[0];
   rg_value s = g->out[1];
-  rg_value v = rg_rule_transposed(&r, g->out[2]);
+  rg_value v = rg_f_transposed(&r.f, g->out[2]);
   rg_value du = g->dout[0];
-  rg_value dv = g->dout[2] != NULL ? rg_rule_transposed(&r, g->dout[2]) : NULL;
+  rg_value dv = g->dout[2] != NULL ? rg_f_transposed(&r.f, g->dout[2]) : NULL;
   int64_t k = s->_shape[0];
   rg_value one = unit(&r, s, k);
-  rg_value row = rg_rule_shaped(&r, s, (const int64_t[]){ k, 1 }, 2);
-  rg_value squares = rg_rule_unary(&r, rg_square, s);
-  rg_value apart = rg_rule_sub(&r, squares, rg_rule_unary(&r, rg_square, row));
-  rg_value f = rg_rule_mul(&r, rg_rule_unary(&r, rg_reciprocal, rg_rule_add(&r, apart, one)),
-                           rg_rule_from(&r, 1, one));
-  rg_value middle =
-      g->dout[1] != NULL ? rg_rule_mul(&r, one, g->dout[1]) : rg_rule_times(&r, one, 0);
+  rg_value row = rg_f_shaped(&r.f, s, (const int64_t[]){ k, 1 }, 2);
+  rg_value squares = rg_f_unary(&r.f, rg_square, s);
+  rg_value apart = rg_f_sub(&r.f, squares, rg_f_unary(&r.f, rg_square, row));
+  rg_value f = rg_f_mul(&r.f, rg_f_unary(&r.f, rg_reciprocal, rg_f_add(&r.f, apart, one)),
+                        rg_f_from(&r.f, 1, one));
+  rg_value middle = g->dout[1] != NULL ? rg_f_mul(&r.f, one, g->dout[1]) : rg_f_times(&r.f, one, 0);
 
   if (du != NULL) {
-    middle = rg_rule_add(&r, middle, rg_rule_mul(&r, both_ways(&r, f, inner(&r, u, du)), s));
+    middle = rg_f_add(&r.f, middle, rg_f_mul(&r.f, both_ways(&r, f, inner(&r, u, du)), s));
   }
   if (dv != NULL) {
-    middle = rg_rule_add(&r, middle, rg_rule_mul(&r, row, both_ways(&r, f, inner(&r, v, dv))));
+    middle = rg_f_add(&r.f, middle, rg_f_mul(&r.f, row, both_ways(&r, f, inner(&r, v, dv))));
   }
-  rg_value dx = rg_rule_matmul(&r, rg_rule_matmul(&r, u, middle), rg_rule_transposed(&r, v));
+  rg_value dx = rg_f_matmul(&r.f, rg_f_matmul(&r.f, u, middle), rg_f_transposed(&r.f, v));
   if (du != NULL && u->_shape[0] > k) {
-    rg_value rest = rg_rule_div(&r, outside(&r, u, du), s);
+    rg_value rest = rg_f_div(&r.f, outside(&r, u, du), s);
 
-    dx = rg_rule_add(&r, dx, rg_rule_matmul(&r, rest, rg_rule_transposed(&r, v)));
+    dx = rg_f_add(&r.f, dx, rg_f_matmul(&r.f, rest, rg_f_transposed(&r.f, v)));
   }
   if (dv != NULL && g->out[2]->_shape[1] > k) {
-    rg_value rest = rg_rule_div(&r, outside(&r, v, dv), s);
+    rg_value rest = rg_f_div(&r.f, outside(&r, v, dv), s);
 
-    dx = rg_rule_add(&r, dx, rg_rule_matmul(&r, u, rg_rule_transposed(&r, rest)));
+    dx = rg_f_add(&r.f, dx, rg_f_matmul(&r.f, u, rg_f_transposed(&r.f, rest)));
   }
   rg_rule_give(&r, 0, dx);
   return rg_rule_end(&r);

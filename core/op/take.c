@@ -54,12 +54,12 @@ static rg_status grad(rg_grad *g)
 {
   rg_rule r = rg_rule_of(g);
   rg_tensor *out = NULL;
-  rg_status status = r.status;
+  rg_status status = r.f.status;
 
   if (status == RG_OK) {
     status = rg_take_back(r.dy, rg_rule_in(&r, 1), g->in[0].shape[0], &out);
   }
-  rg_rule_give(&r, 0, rg_rule_took(&r, status, out));
+  rg_rule_give(&r, 0, rg_f_took(&r.f, status, out));
   return rg_rule_end(&r);
 }
 
@@ -133,12 +133,12 @@ static rg_status back_grad(rg_grad *g)
 {
   rg_rule r = rg_rule_of(g);
   rg_tensor *out = NULL;
-  rg_status status = r.status;
+  rg_status status = r.f.status;
 
   if (status == RG_OK) {
     status = rg_take(r.dy, rg_rule_in(&r, 1), &out);
   }
-  rg_rule_give(&r, 0, rg_rule_took(&r, status, out));
+  rg_rule_give(&r, 0, rg_f_took(&r.f, status, out));
   return rg_rule_end(&r);
 }
 

@@ -38,16 +38,16 @@ static rg_status infer(rg_call *call)
 static rg_status grad(rg_grad *g)
 {
   rg_rule r = rg_rule_of(g);
-  rg_value factor = rg_rule_div(&r, r.dy, rg_rule_number(&r, rg_maximum_scalar, r.y, 1e-300));
+  rg_value factor = rg_f_div(&r.f, r.dy, rg_f_number(&r.f, rg_maximum_scalar, r.y, 1e-300));
 
-  for (int32_t i = 0; i < g->call->n_in && r.status == RG_OK; i++) {
+  for (int32_t i = 0; i < g->call->n_in && r.f.status == RG_OK; i++) {
     rg_tensor *wide = NULL;
 
     if (g->needs[i]) {
-      r.status = rg_mul(g->call->in[i], factor, &wide);
+      r.f.status = rg_mul(g->call->in[i], factor, &wide);
     }
     if (wide != NULL) {
-      r.status = rg_cast(wide, g->in[i].dtype, &g->dx[i]);
+      r.f.status = rg_cast(wide, g->in[i].dtype, &g->dx[i]);
     }
     rg_tensor_release(wide);
   }

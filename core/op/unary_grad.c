@@ -17,35 +17,35 @@ static rg_value derivative(rg_rule *r, int32_t id)
 
   switch (id) {
   case RG_OP_NEG:
-    return rg_rule_unary(r, rg_neg, dy);
+    return rg_f_unary(&r->f, rg_neg, dy);
   case RG_OP_ABS:
-    return rg_rule_mul(r, dy, rg_rule_unary(r, rg_sign, x));
+    return rg_f_mul(&r->f, dy, rg_f_unary(&r->f, rg_sign, x));
   case RG_OP_SQUARE:
-    return rg_rule_mul(r, dy, rg_rule_times(r, x, 2));
+    return rg_f_mul(&r->f, dy, rg_f_times(&r->f, x, 2));
   case RG_OP_RELU:
     return rg_rule_act(r, RG_ACT_RELU, y, NULL, dy);
   case RG_OP_SQRT: /* 1 / (2 y) */
-    return rg_rule_times(r, rg_rule_div(r, dy, y), 0.5);
+    return rg_f_times(&r->f, rg_f_div(&r->f, dy, y), 0.5);
   case RG_OP_RSQRT: /* -y^3 / 2 */
-    return rg_rule_times(r, rg_rule_mul(r, dy, rg_rule_mul(r, y, rg_rule_unary(r, rg_square, y))),
-                         -0.5);
+    return rg_f_times(
+        &r->f, rg_f_mul(&r->f, dy, rg_f_mul(&r->f, y, rg_f_unary(&r->f, rg_square, y))), -0.5);
   case RG_OP_RECIPROCAL:
-    return rg_rule_unary(r, rg_neg, rg_rule_mul(r, dy, rg_rule_unary(r, rg_square, y)));
+    return rg_f_unary(&r->f, rg_neg, rg_f_mul(&r->f, dy, rg_f_unary(&r->f, rg_square, y)));
   case RG_OP_EXP:
-    return rg_rule_mul(r, dy, y);
+    return rg_f_mul(&r->f, dy, y);
   case RG_OP_LOG:
-    return rg_rule_div(r, dy, x);
+    return rg_f_div(&r->f, dy, x);
   case RG_OP_LOG1P:
-    return rg_rule_div(r, dy, rg_rule_plus(r, x, 1));
+    return rg_f_div(&r->f, dy, rg_f_plus(&r->f, x, 1));
   case RG_OP_SIN:
-    return rg_rule_mul(r, dy, rg_rule_unary(r, rg_cos, x));
+    return rg_f_mul(&r->f, dy, rg_f_unary(&r->f, rg_cos, x));
   case RG_OP_COS:
-    return rg_rule_unary(r, rg_neg, rg_rule_mul(r, dy, rg_rule_unary(r, rg_sin, x)));
+    return rg_f_unary(&r->f, rg_neg, rg_f_mul(&r->f, dy, rg_f_unary(&r->f, rg_sin, x)));
   case RG_OP_TANH:
     return rg_rule_act(r, RG_ACT_TANH, y, NULL, dy);
   case RG_OP_ERF: /* 2 / sqrt(pi) exp(-x^2) */
-    x = rg_rule_unary(r, rg_exp, rg_rule_unary(r, rg_neg, rg_rule_unary(r, rg_square, x)));
-    return rg_rule_times(r, rg_rule_mul(r, dy, x), M_2_SQRTPI);
+    x = rg_f_unary(&r->f, rg_exp, rg_f_unary(&r->f, rg_neg, rg_f_unary(&r->f, rg_square, x)));
+    return rg_f_times(&r->f, rg_f_mul(&r->f, dy, x), M_2_SQRTPI);
   case RG_OP_SIGMOID:
     return rg_rule_act(r, RG_ACT_SIGMOID, y, NULL, dy);
   case RG_OP_GELU:
@@ -53,9 +53,9 @@ static rg_value derivative(rg_rule *r, int32_t id)
   case RG_OP_SILU:
     return rg_rule_act(r, RG_ACT_SILU, NULL, x, dy);
   case RG_OP_SOFTPLUS:
-    return rg_rule_mul(r, dy, rg_rule_unary(r, rg_sigmoid, x));
+    return rg_f_mul(&r->f, dy, rg_f_unary(&r->f, rg_sigmoid, x));
   default: /* sign, floor, ceil, round are flat */
-    return rg_rule_times(r, dy, 0);
+    return rg_f_times(&r->f, dy, 0);
   }
 }
 
