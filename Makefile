@@ -20,7 +20,7 @@ SIMD_avx2   := -march=x86-64-v3
 SIMD_avx512 := -march=x86-64-v4 -mprefer-vector-width=512
 SIMDS   := base $(if $(filter x86_64,$(ARCH)),avx2 avx512)
 
-CORE    := $(sort $(shell find core -name '*.c' -not -path 'core/cpu/simd/*'))
+CORE    := $(sort $(shell find core -name '*.c' -not -path 'core/cpu/simd/*') $(wildcard gpu/*.c))
 SIMD    := $(sort $(wildcard core/cpu/simd/*.c))
 HOST    := $(sort $(wildcard lua/*.c))
 LUA     := $(sort $(shell find lua/ridge recipes -name '*.lua' 2>/dev/null))
@@ -57,6 +57,10 @@ $(BUILD)/deps.mk: scripts/deps
 $(BUILD)/obj/core/%.o: core/%.c
 	@mkdir -p $(@D)
 	$(call show,cc $<)$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
+# what opens a GPU is in every build; the kernels are a library of their own
+$(BUILD)/obj/gpu/%.o: gpu/%.c
+	@mkdir -p $(@D)
+	$(call show,cc $<)$(CC) $(CFLAGS) -I. -MMD -MP -c -o $@ $<
 
 define SIMD_RULE
 $(BUILD)/obj/simd/%_$(1).o: core/cpu/simd/%.c
@@ -74,7 +78,7 @@ $(BUILD)/obj/core/cdef.o: $(BUILD)/cdef.inc
 $(BUILD)/cdef.inc: $(BUILD)/ridge.cdef
 	@sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/"/' -e 's/$$/\\n"/' $< > $@
 $(BUILD)/obj/core/cdef.o: CFLAGS += -I$(BUILD) -Wno-overlength-strings
-$(BUILD)/obj/core/ridge.o: CFLAGS += -DRG_FLAGS='"$(OPT)"' -include $(BUILD)/git.h
+$(BUILD)/obj/core/ridge.o: CFLAGS += -I. -DRG_FLAGS='"$(OPT)"' -include $(BUILD)/git.h
 $(BUILD)/obj/core/ridge.o: $(BUILD)/git.h
 # every measurement says which commit measured, and whether the tree was changed since
 $(BUILD)/git.h: .PHONY_git
@@ -103,6 +107,54 @@ MODULEOBJ := $(BUILD)/obj/lua/embed.o $(BUILD)/obj/lua/terminal.o $(BUILD)/obj/l
 $(BUILD)/ridge.so: $(OBJ) $(MODULEOBJ)
 	$(call show,ld $@)$(CC) -shared -fopenmp $(EXTRA) -o $@ $^ $(LDLIBS)
 
+# -- the GPU's kernels ------------------------------------------------------------
+# A library of its own, where nvcc is found: on the PATH, in CUDA_HOME or in its usual place.  The
+# same sources once more, by the C++ compiler against tests/sim, are what the tests run.
+NVCC    := $(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) $(shell command -v nvcc) \
+             $(wildcard /usr/local/cuda/bin/nvcc))
+CUDA    := $(patsubst %/bin/nvcc,%,$(NVCC))
+GPU_ARCH ?= 80 90
+KERNELS := $(sort $(wildcard gpu/*.cu))
+GPU_INC := -Igpu/c -Icore -I.
+GPU_DEP := $(wildcard gpu/*.cuh gpu/*.h gpu/c/*.h core/op/*.h core/ridge/*.h)
+SIM     := $(sort $(wildcard tests/sim/cudasim*.cpp tests/sim/fakecuda*.cpp))
+SIMOBJ  := $(KERNELS:gpu/%.cu=$(BUILD)/obj/sim/%.o) $(SIM:tests/sim/%.cpp=$(BUILD)/obj/sim/%.o)
+GPU_GEN := $(foreach a,$(GPU_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
+           -gencode arch=compute_$(lastword $(GPU_ARCH)),code=compute_$(lastword $(GPU_ARCH))
+
+$(BUILD)/obj/nvcc/%.o: gpu/%.cu $(GPU_DEP)
+	@mkdir -p $(@D)
+	$(call show,nvcc $<)$(NVCC) -std=c++17 -O3 $(if $(filter %/random.o,$@),-fmad=false) $(GPU_GEN) \
+	  -Xcompiler -fPIC,-fvisibility=hidden $(GPU_INC) -c -o $@ $<
+$(BUILD)/libridge_gpu.so: $(KERNELS:gpu/%.cu=$(BUILD)/obj/nvcc/%.o)
+	$(call show,ld $@)$(NVCC) -shared -cudart static -o $@ $^
+$(BUILD)/obj/sim/%.o: gpu/%.cu $(GPU_DEP) $(wildcard tests/sim/*.h)
+	@mkdir -p $(@D)
+	$(call show,sim $<)$(CXX) -std=c++17 -O2 -g -Wall -Wextra -Wno-unknown-pragmas -ffp-contract=off \
+	  -fPIC -fvisibility=hidden $(EXTRA) $(GPU_INC) -I$(CUDA)/include -x c++ \
+	  -include tests/sim/cudasim.h -c -o $@ $<
+$(BUILD)/obj/sim/%.o: tests/sim/%.cpp $(wildcard tests/sim/*.h)
+	@mkdir -p $(@D)
+	$(call show,sim $<)$(CXX) -std=c++17 -O2 -g -Wall -Wextra -fPIC -fvisibility=hidden \
+	  -I$(CUDA)/include -c -o $@ $<
+$(BUILD)/libridge_gpusim.so: $(SIMOBJ)
+	$(call show,ld $@)$(CXX) -shared $(EXTRA) -o $@ $^ -lpthread
+.PHONY: gpu
+gpu: $(BUILD)/libridge_gpu.so  ## build the GPU's kernels with nvcc
+# the simulator by itself, then every operation on it
+$(BUILD)/tests/test_sim: $(SIM:tests/sim/%.cpp=$(BUILD)/obj/sim/%.o) $(BUILD)/obj/sim/test_sim.o \
+  $(BUILD)/obj/sim/test_sim_main.o $(BUILD)/obj/sim/test_sim_work.o
+	@mkdir -p $(@D)
+	@$(CXX) $(EXTRA) -o $@ $^ -lpthread
+$(BUILD)/obj/sim/test_sim.o: tests/sim/test_sim.cu gpu/launch.cuh $(wildcard tests/sim/*.h)
+	@mkdir -p $(@D)
+	$(call show,sim $<)$(CXX) -std=c++17 -O2 -g -Wall -Wextra -Wno-unknown-pragmas $(EXTRA) \
+	  $(GPU_INC) -Igpu -I$(CUDA)/include -x c++ -include tests/sim/cudasim.h -c -o $@ $<
+.PHONY: test-gpusim
+test-gpusim: all $(BUILD)/libridge_gpusim.so $(BUILD)/tests/test_sim  ## run the simulated GPU
+	@scripts/run_tests $(BUILD)/tests/test_sim
+	@RIDGE_GPU=$(BUILD)/libridge_gpusim.so RIDGE_TEST_DEVICE=1 scripts/run_tests tests/op/op_spec.lua
+
 # -- tests ------------------------------------------------------------------------
 $(BUILD)/obj/tests/%.o: tests/%.c
 	@mkdir -p $(@D)
@@ -116,8 +168,9 @@ demo: all            ## draw this machine's performance landscape, in about five
 	./ridge recipes/landscape.lua
 gallery: all         ## one picture of every kind, from sweeps measured for it
 	./ridge recipes/gallery.lua --out results/kept/gallery
-test: all test-programs        ## run every test
+test: all test-programs $(if $(NVCC),$(BUILD)/libridge_gpusim.so)  ## run every test
 	@scripts/run_tests $(CTESTBIN) $(SPECS)
+	$(if $(NVCC),@$(MAKE) --no-print-directory test-gpusim)
 test-c: test-programs          ## run the C tests
 	@scripts/run_tests $(CTESTBIN)
 test-op: all         ## run the operations against the slow reference

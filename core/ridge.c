@@ -4,6 +4,7 @@
 */
 #include "base/base.h"
 #include "cpu/cpu.h"
+#include "gpu/plugin.h"
 #include "op/op.h"
 
 #ifndef RG_FLAGS
@@ -38,4 +39,5 @@ const char *rg_build_facts(void)
 __attribute__((constructor)) static void start(void)
 {
   rg_backend_register(RG_CPU, rg_cpu_backend());
+  rg_device_on_open(rg_gpu_open);
 }

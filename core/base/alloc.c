@@ -28,17 +28,23 @@ typedef struct list {
   int64_t room;
 } list;
 
-struct rg_arena {
+/* What an arena has of one device's memory. */
+typedef struct part {
   list lists[N_CLASSES];
   int64_t n_own[N_CLASSES]; /* blocks of each class, cached and in use */
-  int64_t bytes;            /* the same in bytes */
-  int64_t n_used;           /* blocks in use */
+} part;
+
+struct rg_arena {
+  part *parts[RG_DEVICES]; /* made when they are needed first */
+  int64_t bytes;           /* of all its blocks */
+  int64_t n_used;          /* blocks in use */
   bool closed;
 };
 
 static rg_spin lock;
+static part pool_parts[RG_DEVICES];
 static rg_arena pool;
-static rg_memory counters;
+static rg_memory memories[RG_DEVICES];
 static _Thread_local rg_arena *current;
 
 /* -- Failure injection --------------------------------------------------------- */
@@ -153,7 +159,7 @@ static int64_t available_bytes(void)
 ** The system hands out more than it has and kills later: a fresh large block is refused here when
 ** it does not fit into what is available.
 */
-static void *system_take(int64_t bytes)
+static void *host_take(int64_t bytes)
 {
   char *base;
   int64_t size = mapped_bytes(bytes);
@@ -182,9 +188,22 @@ static void *system_take(int64_t bytes)
   return base + skip;
 }
 
-static void system_give(void *data, int64_t bytes)
+static void *system_take(int32_t device, int64_t bytes)
 {
-  if (bytes < MAP_FROM) {
+  const rg_driver *driver = rg_driver_of(device);
+  void *data = NULL;
+
+  if (device == RG_CPU_DEVICE) {
+    return host_take(bytes);
+  }
+  return driver->take(device, bytes, &data) == RG_OK ? data : NULL;
+}
+
+static void system_give(int32_t device, void *data, int64_t bytes)
+{
+  if (device != RG_CPU_DEVICE) {
+    rg_driver_of(device)->give(device, data);
+  } else if (bytes < MAP_FROM) {
     free(data);
   } else {
     munmap(data, (size_t)mapped_bytes(bytes));
@@ -219,56 +238,57 @@ static bool list_reserve(list *l, int64_t n)
   return true;
 }
 
-static void pool_put(void *data, int class)
+static void pool_put(int32_t device, void *data, int class)
 {
-  list *l = &pool.lists[class];
+  list *l = &pool_parts[device].lists[class];
 
   if (list_reserve(l, l->n + 1)) {
     l->blocks[l->n++] = data;
   } else {
-    counters.reserved_bytes -= class_bytes(class);
-    system_give(data, class_bytes(class));
+    memories[device].reserved_bytes -= class_bytes(class);
+    system_give(device, data, class_bytes(class));
   }
 }
 
 /* Caller holds the lock. */
-static int64_t trim(void)
+static int64_t trim(int32_t device)
 {
+  list *lists = pool_parts[device].lists;
   int64_t given = 0;
 
   for (int c = 0; c < N_CLASSES; c++) {
     void *data;
 
-    while ((data = list_take(&pool.lists[c])) != NULL) {
-      system_give(data, class_bytes(c));
+    while ((data = list_take(&lists[c])) != NULL) {
+      system_give(device, data, class_bytes(c));
       given += class_bytes(c);
     }
-    free(pool.lists[c].blocks);
-    pool.lists[c] = (list){ 0 };
+    free(lists[c].blocks);
+    lists[c] = (list){ 0 };
   }
-  counters.reserved_bytes -= given;
+  memories[device].reserved_bytes -= given;
   return given;
 }
 
 /* -- Blocks ---------------------------------------------------------------------- */
 
 /* From the pool's list, or the system (after giving back what is cached). */
-static void *pool_take(int class)
+static void *pool_take(int32_t device, int class)
 {
   int64_t bytes = class_bytes(class);
-  void *data = list_take(&pool.lists[class]);
+  rg_memory *m = &memories[device];
+  void *data = list_take(&pool_parts[device].lists[class]);
 
   if (data != NULL) {
     return data;
   }
-  data = system_take(bytes);
-  if (data == NULL && trim() > 0) {
-    data = system_take(bytes);
+  data = system_take(device, bytes);
+  if (data == NULL && trim(device) > 0) {
+    data = system_take(device, bytes);
   }
   if (data != NULL) {
-    counters.reserved_bytes += bytes;
-    counters.peak_reserved_bytes =
-        rg_max_i64(counters.peak_reserved_bytes, counters.reserved_bytes);
+    m->reserved_bytes += bytes;
+    m->peak_reserved_bytes = rg_max_i64(m->peak_reserved_bytes, m->reserved_bytes);
   }
   return data;
 }
@@ -277,30 +297,35 @@ static void *pool_take(int class)
 ** From the arena's list or the pool.  The note of the block's return is paid for here, because by
 ** then it must not fail: a plan's steps go on writing to a block that is not in use.
 */
-static void *arena_take(rg_arena *arena, int class)
+static void *arena_take(rg_arena *arena, int32_t device, int class)
 {
-  list *l = &arena->lists[class];
-  void *data = list_take(l);
+  part *own = arena->parts[device];
+  list *l;
+  void *data;
 
-  if (data == NULL && list_reserve(l, arena->n_own[class] + 1)) {
-    data = pool_take(class);
+  if (own == NULL) {
+    own = arena->parts[device] = rg_host_zeroed(sizeof(*own));
+  }
+  if (own == NULL) {
+    return NULL;
+  }
+  l = &own->lists[class];
+  data = list_take(l);
+  if (data == NULL && list_reserve(l, own->n_own[class] + 1)) {
+    data = pool_take(device, class);
     if (data != NULL) {
-      arena->n_own[class]++;
+      own->n_own[class]++;
       arena->bytes += class_bytes(class);
     }
   }
   return data;
 }
 
-static rg_status alloc_from(rg_arena *arena, int32_t device, int64_t bytes, rg_block *out)
+/* Whether the request can be had at all; a device is opened when it is asked for first. */
+static rg_status check_request(int32_t device, int64_t bytes)
 {
-  int class;
-  void *data;
-  int64_t live;
-  int64_t limit;
-
   if (device != RG_CPU_DEVICE) {
-    return rg_fail(RG_EDEVICE, "memory: there is no device %d", device);
+    RG_TRY(rg_device_open(device));
   }
   if (bytes < 0 || bytes > ((int64_t)1 << 48)) {
     return rg_fail(RG_ENOMEM, "memory: %.3g GB cannot be had", (double)bytes / 1e9);
@@ -308,28 +333,41 @@ static rg_status alloc_from(rg_arena *arena, int32_t device, int64_t bytes, rg_b
   if (rg_alloc_injected()) {
     return rg_fail(RG_ENOMEM, "memory: %lld bytes refused on request", (long long)bytes);
   }
+  return RG_OK;
+}
+
+static rg_status alloc_from(rg_arena *arena, int32_t device, int64_t bytes, rg_block *out)
+{
+  rg_memory *m = &memories[device];
+  int class;
+  void *data;
+  int64_t live;
+  int64_t limit;
+
+  RG_TRY(check_request(device, bytes));
   class = class_of(bytes);
   rg_spin_enter(&lock);
-  live = counters.live_bytes;
-  limit = counters.limit_bytes;
+  live = m->live_bytes;
+  limit = m->limit_bytes;
   if (limit > 0 && live + bytes > limit) {
     rg_spin_leave(&lock);
     return rg_fail(RG_ENOMEM, "memory: %.4g MB more would pass the limit of %.4g MB (%.4g MB live)",
                    (double)bytes / 1048576, (double)limit / 1048576, (double)live / 1048576);
   }
-  data = arena == &pool ? pool_take(class) : arena_take(arena, class);
+  data = arena == &pool ? pool_take(device, class) : arena_take(arena, device, class);
   if (data != NULL) {
     arena->n_used++;
-    counters.live_bytes += bytes;
-    counters.peak_bytes = rg_max_i64(counters.peak_bytes, counters.live_bytes);
-    counters.n_blocks++;
-    counters.n_requests++;
-    counters.debt_bytes += bytes;
+    m->live_bytes += bytes;
+    m->peak_bytes = rg_max_i64(m->peak_bytes, m->live_bytes);
+    m->n_blocks++;
+    m->n_requests++;
+    m->debt_bytes += bytes;
   }
   rg_spin_leave(&lock);
   if (data == NULL) {
-    return rg_fail(RG_ENOMEM, "memory: the system has no %.4g MB left (%.4g MB live)",
-                   (double)bytes / 1048576, (double)live / 1048576);
+    return rg_fail(RG_ENOMEM, "memory: %s has no %.4g MB left (%.4g MB live)",
+                   device == RG_CPU_DEVICE ? "the system" : "the device", (double)bytes / 1048576,
+                   (double)live / 1048576);
   }
   *out = (rg_block){ .data = data, .bytes = bytes, .arena = arena, .device = device };
   return RG_OK;
@@ -348,20 +386,26 @@ rg_status rg_block_alloc_shared(int32_t device, int64_t bytes, rg_block *out)
 /* Caller holds the lock: everything the arena still caches goes to the pool. */
 static void arena_empty(rg_arena *arena)
 {
-  for (int c = 0; c < N_CLASSES; c++) {
-    void *data;
+  for (int32_t device = 0; device < RG_DEVICES; device++) {
+    part *own = arena->parts[device];
 
-    while ((data = list_take(&arena->lists[c])) != NULL) {
-      pool_put(data, c);
+    for (int c = 0; own != NULL && c < N_CLASSES; c++) {
+      void *data;
+
+      while ((data = list_take(&own->lists[c])) != NULL) {
+        pool_put(device, data, c);
+      }
+      free(own->lists[c].blocks);
     }
-    free(arena->lists[c].blocks);
-    arena->lists[c] = (list){ 0 };
+    rg_host_free(own);
+    arena->parts[device] = NULL;
   }
 }
 
 void rg_block_free(rg_block *block)
 {
   rg_arena *arena = block->arena;
+  rg_memory *m = &memories[block->device];
   rg_arena *ended = NULL;
   int class;
 
@@ -370,13 +414,15 @@ void rg_block_free(rg_block *block)
   }
   class = class_of(block->bytes);
   rg_spin_enter(&lock);
-  counters.live_bytes -= block->bytes;
-  counters.n_blocks--;
+  m->live_bytes -= block->bytes;
+  m->n_blocks--;
   arena->n_used--;
   if (arena == &pool || arena->closed) {
-    pool_put(block->data, class);
+    pool_put(block->device, block->data, class);
   } else {
-    arena->lists[class].blocks[arena->lists[class].n++] = block->data;
+    list *l = &arena->parts[block->device]->lists[class];
+
+    l->blocks[l->n++] = block->data;
   }
   if (arena->closed && arena->n_used == 0) {
     ended = arena;
@@ -433,29 +479,29 @@ int64_t rg_arena_bytes(const rg_arena *arena)
 
 rg_memory *rg_memory_of(int32_t device)
 {
-  return device == RG_CPU_DEVICE ? &counters : NULL;
+  return device == RG_CPU_DEVICE || rg_driver_of(device) != NULL ? &memories[device] : NULL;
 }
 
 void rg_memory_reset_peak(int32_t device)
 {
-  if (device == RG_CPU_DEVICE) {
+  rg_memory *m = rg_memory_of(device);
+
+  if (m != NULL) {
     rg_spin_enter(&lock);
-    counters.peak_bytes = counters.live_bytes;
-    counters.peak_reserved_bytes = counters.reserved_bytes;
+    m->peak_bytes = m->live_bytes;
+    m->peak_reserved_bytes = m->reserved_bytes;
     rg_spin_leave(&lock);
   }
 }
 
 rg_status rg_memory_set_limit(int32_t device, int64_t bytes)
 {
-  if (device != RG_CPU_DEVICE) {
-    return rg_fail(RG_EDEVICE, "memory: there is no device %d", device);
-  }
+  RG_TRY(rg_device_open(device));
   if (bytes < 0) {
     return rg_fail(RG_EARG, "memory: a limit of %lld bytes", (long long)bytes);
   }
   rg_spin_enter(&lock);
-  counters.limit_bytes = bytes;
+  memories[device].limit_bytes = bytes;
   rg_spin_leave(&lock);
   return RG_OK;
 }
@@ -464,9 +510,9 @@ int64_t rg_memory_trim(int32_t device)
 {
   int64_t given = 0;
 
-  if (device == RG_CPU_DEVICE) {
+  if (rg_memory_of(device) != NULL) {
     rg_spin_enter(&lock);
-    given = trim();
+    given = trim(device);
     rg_spin_leave(&lock);
   }
   return given;

@@ -24,7 +24,7 @@
 typedef struct rg_memo rg_memo;
 
 /* The CPU is device 0; tensor.h calls it RG_CPU. */
-enum { RG_CPU_DEVICE = 0 };
+enum { RG_CPU_DEVICE = 0, RG_DEVICES = 17 };
 
 /* -- Host memory ---------------------------------------------------------------- */
 
@@ -51,6 +51,34 @@ int64_t rg_tally_read(const rg_tally *tally);
 
 /* True when this allocation is the one that has to fail. */
 bool rg_alloc_injected(void);
+
+/* -- Devices ------------------------------------------------------------------- */
+
+/* What a device beside the CPU brings, apart from kernels. */
+typedef struct rg_driver {
+  /* Memory of the device's, 256-byte aligned; RG_ENOMEM. */
+  rg_status (*take)(int32_t device, int64_t bytes, void **out);
+  void (*give)(int32_t device, void *data);
+  /* Bytes between two devices, one of which is this driver's, behind what was asked of it before.
+  ** Done when it returns, if one of them is the CPU. */
+  rg_status (*copy)(int32_t to_device, void *to, int32_t from_device, const void *from,
+                    int64_t bytes);
+  /* Wait until everything that was asked of it is done. */
+  rg_status (*wait)(int32_t device);
+  rg_status (*facts)(int32_t device, rg_device_facts *out);
+} rg_driver;
+
+void rg_driver_register(int32_t device, const rg_driver *driver);
+
+/* A device's driver; NULL for the CPU, and for a device that was not opened. */
+const rg_driver *rg_driver_of(int32_t device);
+
+/* Who opens devices: called once for each that is asked for and has no driver, until it has one. */
+void rg_device_on_open(rg_status (*open)(int32_t device));
+
+/* Bytes between any two devices; done when it returns, if one of them is the CPU. */
+rg_status rg_device_copy(int32_t to_device, void *to, int32_t from_device, const void *from,
+                         int64_t bytes) RG_CHECK;
 
 /* -- Device memory --------------------------------------------------------------- */
 

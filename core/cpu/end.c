@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "cpu/product.h"
+#include "op/draw.h"
 #include "tensor/half.h"
 
 static double activate(int32_t act, double x)
@@ -50,7 +51,7 @@ static bool kept(const rg_end *end, uint64_t at)
   uint64_t d = end->draw.offset + at;
 
   rg_philox(end->draw.seed, d >> 2, word);
-  return (double)(word[d & 3] >> 8) * 0x1p-24 >= end->p;
+  return rg_draw_keeps(word[d & 3], end->p);
 }
 
 static void store(const rg_product *p, int64_t i, int64_t j, double y)

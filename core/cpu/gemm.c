@@ -10,6 +10,7 @@
 #include "cpu/cpu.h"
 #include "cpu/gemm.h"
 #include "tensor/half.h"
+#include "op/draw.h"
 
 enum {
   /* Above this the inner axis is cut, so that a panel of b and the rows of a stay in the second
@@ -79,7 +80,7 @@ static void drop(const rg_product *p, float *x, int64_t i, int64_t j, int64_t co
       block = number >> 2;
       rg_philox(p->end.draw.seed, block, word);
     }
-    x[l] = (double)(word[number & 3] >> 8) * 0x1p-24 >= p->end.p ? x[l] * scale : 0;
+    x[l] = rg_draw_keeps(word[number & 3], p->end.p) ? x[l] * scale : 0;
   }
 }
 

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "cpu/cpu.h"
+#include "op/draw.h"
 #include "op/random.h"
 #include "tensor/half.h"
 
@@ -217,10 +218,6 @@ rg_status rg_cpu_signs(const rg_call *call, rg_tensor *const *out, rg_frame *fra
 
 /* -- Integers ------------------------------------------------------------------------------- */
 
-/*
-** lo + floor(r (hi - lo) / 2^64), r the 64 bits of two numbers: of the hi - lo results none is more
-** likely than another by more than (hi - lo) / 2^64 of its probability.
-*/
 static void draw_randint(const random_work *w, int64_t at, int64_t n, void *lanes)
 {
   const rg_randint_args *args = w->call->args;
@@ -230,14 +227,7 @@ static void draw_randint(const random_work *w, int64_t at, int64_t n, void *lane
 
   numbers(w, at, n, 2, x);
   for (int64_t i = 0; i < n; i++) {
-    uint64_t r = (uint64_t)x[2 * i] << 32 | x[2 * i + 1];
-    /* the high half of the 128-bit product, by halves: 128-bit integers are not C11 */
-    uint64_t low = (r & 0xffffffffu) * (range & 0xffffffffu);
-    uint64_t middle = (r >> 32) * (range & 0xffffffffu) + (low >> 32);
-    uint64_t cross = (r & 0xffffffffu) * (range >> 32) + (middle & 0xffffffffu);
-    uint64_t high = (r >> 32) * (range >> 32) + (middle >> 32) + (cross >> 32);
-
-    value[i] = (int64_t)((uint64_t)args->lo + high);
+    value[i] = rg_draw_integer(x[2 * i], x[2 * i + 1], args->lo, range);
   }
   rg_simd()->cast->loop[RG_LANE_I64][rg_lane_of(w->y->_dtype)](lanes, value, NULL, n);
 }

@@ -3,6 +3,7 @@
 ** Layers: their life, their parameters, their facts, and the operation behind forward.
 */
 #include "layer/layer.h"
+#include "ridge/grad.h"
 
 /* -- Life ---------------------------------------------------------------------------------- */
 
@@ -138,12 +139,28 @@ rg_status rg_layer_param(const rg_layer *layer, int32_t index, rg_param *out)
 /* -- Copies ------------------------------------------------------------------------------------ */
 
 /* The tensor converted, or copied where it is signs in bits or has the type already. */
-static rg_status copy_part(const rg_tensor *x, int32_t dtype, rg_tensor **out)
+static rg_status copy_part(const rg_tensor *x, int32_t dtype, int32_t device, rg_tensor **out)
 {
-  return x->_dtype == RG_U8 ? rg_clone(x, out) : rg_cast(x, dtype, out);
+  rg_tensor *here = NULL;
+  rg_tensor *plain = NULL;
+  rg_status status;
+
+  if (x->_device == device) {
+    return x->_dtype == RG_U8 ? rg_clone(x, out) : rg_cast(x, dtype, out);
+  }
+  status = rg_detach(x, &plain); /* a parameter is moved as what it is now */
+  if (status == RG_OK && x->_dtype != RG_U8 && x->_dtype != dtype) {
+    status = rg_cast(plain, dtype, &here);
+  }
+  if (status == RG_OK) {
+    status = rg_to_device(here != NULL ? here : plain, device, out);
+  }
+  rg_tensor_release(plain);
+  rg_tensor_release(here);
+  return status;
 }
 
-static rg_status copy_layer(const rg_layer *layer, int32_t dtype, rg_layer **out)
+static rg_status copy_layer(const rg_layer *layer, int32_t dtype, int32_t device, rg_layer **out)
 {
   rg_layer *copy = NULL;
   rg_status status;
@@ -160,20 +177,28 @@ static rg_status copy_layer(const rg_layer *layer, int32_t dtype, rg_layer **out
   copy->rms = layer->rms;
   status = RG_OK;
   for (int32_t i = 0; i < rg_layer_parts(layer) && status == RG_OK; i++) {
-    status = copy_part(layer->part[i], dtype, &copy->part[i]);
+    status = copy_part(layer->part[i], dtype, device, &copy->part[i]);
   }
   if (status == RG_OK && layer->bias != NULL) {
-    status = copy_part(layer->bias, dtype, &copy->bias);
+    status = copy_part(layer->bias, dtype, device, &copy->bias);
   }
   return rg_layer_finish(copy, status, out);
+}
+
+static const rg_tensor *first_of(const rg_layer *layer)
+{
+  return layer->part[0] != NULL ? layer->part[0] : layer->bias;
 }
 
 /* The type of the parameters; f32 where there are none. */
 static int32_t dtype_of(const rg_layer *layer)
 {
-  const rg_tensor *first = layer->part[0] != NULL ? layer->part[0] : layer->bias;
+  return first_of(layer) != NULL ? first_of(layer)->_dtype : RG_F32;
+}
 
-  return first != NULL ? first->_dtype : RG_F32;
+static int32_t device_of(const rg_layer *layer)
+{
+  return first_of(layer) != NULL ? first_of(layer)->_device : RG_CPU;
 }
 
 rg_status rg_layer_clone(const rg_layer *layer, rg_layer **out)
@@ -181,7 +206,7 @@ rg_status rg_layer_clone(const rg_layer *layer, rg_layer **out)
   if (layer == NULL || out == NULL) {
     return rg_fail(RG_EARG, "layer: a pointer is NULL");
   }
-  return copy_layer(layer, dtype_of(layer), out);
+  return copy_layer(layer, dtype_of(layer), device_of(layer), out);
 }
 
 rg_status rg_layer_to(const rg_layer *layer, int32_t dtype, rg_layer **out)
@@ -193,7 +218,16 @@ rg_status rg_layer_to(const rg_layer *layer, int32_t dtype, rg_layer **out)
     return rg_fail(RG_EDTYPE, "layer: parameters cannot be %s, only a float type",
                    rg_dtype_name(dtype));
   }
-  return copy_layer(layer, dtype, out);
+  return copy_layer(layer, dtype, device_of(layer), out);
+}
+
+rg_status rg_layer_to_device(const rg_layer *layer, int32_t device, rg_layer **out)
+{
+  if (layer == NULL || out == NULL) {
+    return rg_fail(RG_EARG, "layer: a pointer is NULL");
+  }
+  RG_TRY(rg_device_open(device));
+  return copy_layer(layer, dtype_of(layer), device, out);
 }
 
 /* -- Use --------------------------------------------------------------------------------------- */

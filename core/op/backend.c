@@ -45,6 +45,12 @@ void rg_backend_register(int32_t device, const rg_backend *backend)
   backends[device] = backend;
 }
 
+int32_t rg_op_runs_on(int32_t index, int32_t device)
+{
+  return index >= 0 && index < RG_OP_COUNT && device >= 0 && device < RG_DEVICE_COUNT &&
+         backends[device] != NULL && backends[device]->kernels[index] != NULL;
+}
+
 rg_kernel *rg_backend_kernel(int32_t device, const rg_op *op)
 {
   if (op->id < 0) {

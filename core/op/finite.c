@@ -67,21 +67,43 @@ static bool scan(const rg_tensor *x, int32_t axis, const char *at)
   return true;
 }
 
-int32_t rg_is_finite(const rg_tensor *x)
+/* The same, x's first element being at `at`. */
+static bool finite_at(const rg_tensor *x, const char *at)
 {
   int64_t size = rg_dtype_bytes(x->_dtype);
   bool finite = true;
 
+  if (!rg_is_contiguous(x)) {
+    return scan(x, 0, at);
+  }
+  for (int64_t i = 0; i < x->_count && finite; i++) {
+    finite = is_finite(at + i * size, x->_dtype);
+  }
+  return finite;
+}
+
+/* Of a tensor elsewhere: all that its storage has is brought here.  What cannot be asked is finite:
+** the operation itself will have said what is wrong with the device. */
+static bool finite_there(const rg_tensor *x)
+{
+  const rg_block *block = &x->_storage->block;
+  char *here = rg_host_alloc((size_t)block->bytes);
+  bool finite = true;
+
+  if (here != NULL &&
+      rg_device_copy(RG_CPU, here, x->_device, block->data, block->bytes) == RG_OK) {
+    finite = finite_at(x, here + ((const char *)x->_data - (const char *)block->data));
+  }
+  rg_host_free(here);
+  return finite;
+}
+
+int32_t rg_is_finite(const rg_tensor *x)
+{
   if (!rg_dtype_is_float(x->_dtype)) {
     return 1;
   }
-  if (!rg_is_contiguous(x)) {
-    return scan(x, 0, x->_data);
-  }
-  for (int64_t i = 0; i < x->_count && finite; i++) {
-    finite = is_finite((const char *)x->_data + i * size, x->_dtype);
-  }
-  return finite;
+  return x->_device == RG_CPU ? finite_at(x, x->_data) : finite_there(x);
 }
 
 rg_status rg_check_finite(const rg_call *call, rg_tensor *const *out)

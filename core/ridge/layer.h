@@ -196,6 +196,9 @@ RG_API rg_status rg_layer_clone(const rg_layer *layer, rg_layer **out) RG_CHECK;
 */
 RG_API rg_status rg_layer_to(const rg_layer *layer, int32_t dtype, rg_layer **out) RG_CHECK;
 
+/* A layer with copies of the parameters on a device.  out: new reference.  RG_EDEVICE. */
+RG_API rg_status rg_layer_to_device(const rg_layer *layer, int32_t device, rg_layer **out) RG_CHECK;
+
 /* -- Using --------------------------------------------------------------------- */
 
 /*

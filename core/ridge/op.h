@@ -107,6 +107,15 @@ RG_API rg_status rg_copy_(rg_tensor *x, const rg_tensor *y) RG_CHECK;
 /* A contiguous copy.  x: any; out: new tensor. */
 RG_API rg_status rg_clone(const rg_tensor *x, rg_tensor **out) RG_CHECK;
 
+/*
+** A tensor on another device; x itself (a new reference) where it is there already.
+**
+** device   RG_CPU ...; opened where it was not
+** out      contiguous
+** RG_EDEVICE; RG_ENOSUP where gradient flows through x; RG_ECAPTURE.
+*/
+RG_API rg_status rg_to_device(const rg_tensor *x, int32_t device, rg_tensor **out) RG_CHECK;
+
 /* out: x itself (a new reference) if it is contiguous, else a copy. */
 RG_API rg_status rg_contiguous(const rg_tensor *x, rg_tensor **out) RG_CHECK;
 
@@ -426,6 +435,9 @@ RG_API int32_t rg_op_count(void);
 
 /* The facts of operation index (0-based).  out: filled.  RG_EARG. */
 RG_API rg_status rg_op_facts_of(int32_t index, rg_op_facts *out) RG_CHECK;
+
+/* 1: a device has a kernel for operation index; a device that was not opened has none. */
+RG_API int32_t rg_op_runs_on(int32_t index, int32_t device);
 
 /*
 ** Remember this thread's calls for gradients (ridge/grad.h), as at the start, or not.

@@ -7,7 +7,6 @@
 ** leaves for Lua becomes the one NaN that Lua knows.
 */
 #include <math.h>
-#include <string.h>
 
 #include "tensor/half.h"
 #include "tensor/tensor.h"
@@ -170,24 +169,35 @@ static rg_status check_transfer(const rg_tensor *x, const void *data, int64_t by
 rg_status rg_tensor_read(const rg_tensor *x, void *data, int64_t bytes)
 {
   RG_TRY(check_transfer(x, data, bytes, "read"));
-  if (bytes > 0) {
-    memcpy(data, x->_data, (size_t)bytes);
-  }
-  return RG_OK;
+  return rg_device_copy(RG_CPU, data, x->_device, x->_data, bytes);
 }
 
 rg_status rg_tensor_to_doubles(const rg_tensor *x, double *values, int64_t count)
 {
-  RG_TRY(check_transfer(x, values, count * rg_dtype_bytes(x == NULL ? 0 : x->_dtype), "read"));
-  return rg_doubles_from(x->_data, count, x->_dtype, values);
+  int64_t bytes = count * rg_dtype_bytes(x == NULL ? 0 : x->_dtype);
+  rg_status status;
+  void *here;
+
+  RG_TRY(check_transfer(x, values, bytes, "read"));
+  if (x->_device == RG_CPU) {
+    return rg_doubles_from(x->_data, count, x->_dtype, values);
+  }
+  here = rg_host_alloc((size_t)bytes);
+  if (here == NULL) {
+    return rg_fail(RG_ENOMEM, "read: no memory for %lld bytes", (long long)bytes);
+  }
+  status = rg_device_copy(RG_CPU, here, x->_device, x->_data, bytes);
+  if (status == RG_OK) {
+    status = rg_doubles_from(here, count, x->_dtype, values);
+  }
+  rg_host_free(here);
+  return status;
 }
 
 rg_status rg_tensor_write(rg_tensor *x, const void *data, int64_t bytes)
 {
   RG_TRY(check_transfer(x, data, bytes, "write"));
-  if (bytes > 0) {
-    memcpy(x->_data, data, (size_t)bytes);
-  }
+  RG_TRY(rg_device_copy(x->_device, x->_data, RG_CPU, data, bytes));
   rg_storage_wrote(x->_storage);
   return RG_OK;
 }
@@ -223,11 +233,16 @@ static rg_status element_at(const rg_tensor *x, const int64_t *index, int32_t n,
 rg_status rg_tensor_get(const rg_tensor *x, const int64_t *index, int32_t n, double *out)
 {
   char *at;
+  uint64_t room = 0; /* an element of any type */
 
   if (out == NULL) {
     return rg_fail(RG_EARG, "get: out is NULL");
   }
   RG_TRY(element_at(x, index, n, "get", &at));
+  if (x->_device != RG_CPU) {
+    RG_TRY(rg_device_copy(RG_CPU, &room, x->_device, at, rg_dtype_bytes(x->_dtype)));
+    at = (char *)&room;
+  }
   *out = element_get(at, x->_dtype);
   return RG_OK;
 }
@@ -235,9 +250,15 @@ rg_status rg_tensor_get(const rg_tensor *x, const int64_t *index, int32_t n, dou
 rg_status rg_tensor_set(rg_tensor *x, const int64_t *index, int32_t n, double value)
 {
   char *at;
+  uint64_t room = 0;
 
   RG_TRY(element_at(x, index, n, "set", &at));
-  element_set(at, x->_dtype, value);
+  if (x->_device == RG_CPU) {
+    element_set(at, x->_dtype, value);
+  } else {
+    element_set(&room, x->_dtype, value);
+    RG_TRY(rg_device_copy(x->_device, at, RG_CPU, &room, rg_dtype_bytes(x->_dtype)));
+  }
   rg_storage_wrote(x->_storage);
   return RG_OK;
 }

@@ -269,19 +269,17 @@ cases.dropout = {
 
 -- The draw that a mask is made from again; kept, because a plan refuses numbers from the host.
 local draws = {}
-local function draw_of(C, a)
+local function draw_of(a)
   local key = a.seed .. ' ' .. a.offset
   if not draws[key] then
-    local slot = ffi.new('rg_tensor *[1]')
-    tensors.check(C.rg_tensor_from_doubles(ffi.new('double[2]', a.seed, a.offset), 2, C.RG_I64,
-      ffi.new('int64_t[1]', 2), 1, slot))
-    draws[key] = slot[0]
+    draws[key] = tensors.constant({ a.seed, a.offset }, { 2 }, 'i64')
   end
   return draws[key]
 end
+draw_of { seed = 5, offset = 0 } -- before anything is counted
 
 cases.dropout_back = {
-  call = function(C, t, a, out) return C.rg_dropout_back(t[1], draw_of(C, a), a.p, out) end,
+  call = function(C, t, a, out) return C.rg_dropout_back(t[1], draw_of(a), a.p, out) end,
   reference = reference.dropout,
   samples = join(drawn { p = 0.3 }, drawn { p = 0 }, drawn { p = 0.9 }),
   dtypes = FLOATS, ulps = 1,

@@ -15,10 +15,7 @@ return function(M)
     if not a.mask then return nil end
     local key = table.concat(a.mask, ',') .. ':' .. table.concat(a.grid, ',') .. (a.type or '')
     if not kept[key] then
-      local slot = ffi.new('rg_tensor *[1]')
-      tensors.check(C.rg_tensor_from_doubles(ffi.new('double[?]', #a.mask, a.mask), #a.mask,
-        tensors.CODES[a.type or 'bool'], ffi.new('int64_t[8]', a.grid), #a.grid, slot))
-      kept[key] = slot[0]
+      kept[key] = tensors.constant(a.mask, a.grid, a.type or 'bool')
     end
     return kept[key]
   end

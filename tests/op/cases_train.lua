@@ -15,10 +15,7 @@ return function(M)
   local function constant(list, shape, dtype)
     local key = dtype .. table.concat(shape, ',') .. ':' .. table.concat(list, ',')
     if not kept[key] then
-      local slot = ffi.new('rg_tensor *[1]')
-      tensors.check(C.rg_tensor_from_doubles(ffi.new('double[?]', math.max(#list, 1), list), #list,
-        tensors.CODES[dtype], ffi.new('int64_t[8]', shape), #shape, slot))
-      kept[key] = slot[0]
+      kept[key] = tensors.constant(list, shape, dtype)
     end
     return kept[key]
   end

@@ -11,6 +11,9 @@ ffi.cdef(ffi.string(C.rg_cdef()))
 
 local M = { C = C }
 
+--- Where the operations run: the CPU, or the device that RIDGE_TEST_DEVICE numbers.
+M.DEVICE = tonumber(os.getenv('RIDGE_TEST_DEVICE') or 0)
+
 M.NAMES = { [0] = 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 'bool' }
 M.CODES = {}
 for code, name in pairs(M.NAMES) do M.CODES[name] = code end
@@ -67,17 +70,27 @@ function M.axes(list)
   return ffi.new('int32_t[?]', math.max(#list, 1), list), #list
 end
 
---- A new tensor with these elements.
-function M.make(values, shape, dtype)
+--- A new tensor with these elements that is not let go of: what many cases share.
+function M.constant(values, shape, dtype)
   local n = #values
   M.check(C.rg_tensor_from_doubles(ffi.new('double[?]', math.max(n, 1), values), n,
     M.CODES[dtype], sizes(shape), #shape, slot))
-  return taken()
+  if M.DEVICE == 0 then return slot[0] end
+  local here = slot[0]
+  local status = C.rg_to_device(here, M.DEVICE, slot)
+  C.rg_tensor_release(here)
+  M.check(status)
+  return slot[0]
+end
+
+--- A new tensor with these elements.
+function M.make(values, shape, dtype)
+  return M.hold(M.constant(values, shape, dtype))
 end
 
 --- A new tensor with undefined elements.
 function M.empty(shape, dtype)
-  M.check(C.rg_empty(M.CODES[dtype], 0, sizes(shape), #shape, slot))
+  M.check(C.rg_empty(M.CODES[dtype], M.DEVICE, sizes(shape), #shape, slot))
   return taken()
 end
 

@@ -130,11 +130,15 @@ function Layer:train(on)
   return Module.train(self, on)
 end
 
---- Convert the parameters to another element type, in place.
----@param name string 'f32', 'f64', 'bf16' or 'f16'
+--- Convert the parameters to another element type or bring them to another device, in place.
+---@param name string 'f32', 'f64', 'bf16', 'f16', 'cpu' or 'cuda:0'
 ---@return table self
 function Layer:to(name)
-  call.check(C.rg_layer_to(self._l, dtype.code(name, 'to'), layer_slot))
+  if dtype.is_device(name) then
+    call.check(C.rg_layer_to_device(self._l, dtype.device(name, 'to'), layer_slot))
+  else
+    call.check(C.rg_layer_to(self._l, dtype.code(name, 'to'), layer_slot))
+  end
   self._l = ffi.gc(layer_slot[0], C.rg_layer_release)
   name_parameters(self)
   return self

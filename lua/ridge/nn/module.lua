@@ -7,6 +7,7 @@ local C = require 'ridge.ffi.lib'
 local class = require('ridge.class').class
 local blame = require 'ridge.blame'
 local ref = require 'ridge.ffi.ref'
+local dtype = require 'ridge.tensor.dtype'
 local in_no_grad = require('ridge.tensor.grad').no_grad
 local recompute = require 'ridge.tensor.recompute'
 
@@ -191,18 +192,26 @@ function Module:eval()
   return self:train(false)
 end
 
---- Convert the parameters to another element type, in place; whole numbers stay.
----@param dtype string 'f32', 'f64', 'bf16' or 'f16'
+-- A parameter on another device; what wanted gradients there wants them here.
+local function moved(tensor, device)
+  local there = tensor:detach():to(device)
+  return tensor.requires_grad and there:requires_grad_() or there
+end
+
+--- Convert the parameters to another element type, where whole numbers stay, or bring them to
+--- another device, in place.
+---@param name string 'f32', 'f64', 'bf16', 'f16', 'cpu' or 'cuda:0'
 ---@return table self
-function Module:to(dtype)
+function Module:to(name)
+  local is_device = dtype.is_device(name)
   for _, p in ipairs(self.params) do
-    if FLOAT[p.tensor.dtype] then
-      p.tensor = p.tensor:to(dtype)
+    if is_device or FLOAT[p.tensor.dtype] then
+      p.tensor = is_device and moved(p.tensor, name) or p.tensor:to(name)
       C.rg_scope_keep(p.tensor._t)
       self[p.name] = p.tensor
     end
   end
-  for _, c in ipairs(self.children) do c.module:to(dtype) end
+  for _, c in ipairs(self.children) do c.module:to(name) end
   return self
 end
 

@@ -40,17 +40,32 @@ function M.name(code)
   return names[code]
 end
 
---- The device number of 'cpu', 'auto' or 'cuda:N'.
+--- The device number of 'cpu', 'auto' or 'cuda:N', which is opened where it was not.
 ---@param name string|nil
 ---@param what string the function asking, for the error
 ---@return number
 function M.device(name, what)
   if name == nil or name == 'cpu' or name == 'auto' then return 0 end
-  if type(name) == 'string' and name:match('^cuda:?%d*$') then
-    blame.raise(('%s: there is no device %s: ridge has no CUDA backend yet'):format(what, name),
+  local index = type(name) == 'string' and name:match('^cuda:?(%d*)$')
+  if not index then
+    blame.raise(("%s: there is no device %s; known: 'cpu', 'cuda:0' ..."):format(what,
+      blame.show(name)), 'EDEVICE')
+  end
+  local number = (tonumber(index) or 0) + 1
+  if number >= C.RG_DEVICE_COUNT or C.rg_device_open(number) ~= 0 then
+    local why = number >= C.RG_DEVICE_COUNT and 'devices end at cuda:' .. C.RG_DEVICE_COUNT - 2
+      or ffi.string(C.rg_error_message())
+    blame.raise(('%s: there is no device %s: %s'):format(what, name, (why:gsub('^cuda:%d+: ', ''))),
       'EDEVICE')
   end
-  blame.raise(("%s: there is no device %s; known: 'cpu'"):format(what, blame.show(name)), 'EDEVICE')
+  return number
+end
+
+--- Is this the name of a device?
+---@param name any
+---@return boolean
+function M.is_device(name)
+  return type(name) == 'string' and (name == 'cpu' or name:match('^cuda:?%d*$') ~= nil)
 end
 
 return M

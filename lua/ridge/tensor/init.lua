@@ -180,10 +180,11 @@ local function text(x)
   if x._t == nil then return 'tensor (released)' end
   if bit.band(x._t._flags, 4) ~= 0 then return 'tensor (released with its scope)' end
   if C.rg_capturing() == 1 then return 'tensor ' .. x:describe() .. ' (being captured)' end
-  local array, n = elements(x)
+  local here = x:detach():to 'cpu'
+  local array, n = elements(here)
   local stats
   if n > 0 and x.dtype ~= 'bool' then
-    local f = x:to('f64')
+    local f = here:to('f64')
     local mean = f:mean():item()
     local std = n > 1 and math.sqrt(((f - mean):square():sum():item()) / (n - 1)) or 0
     stats = { mean = mean, std = std, min = f:min():item(), max = f:max():item() }

@@ -203,10 +203,11 @@ function M.tensor(values, opts)
   if count > 0 then flatten(values, 1, sizes, buffer, 0) end
   local ndim = M.shape(sizes, 'tensor')
   local code = dtype.code(opts.dtype, 'tensor')
-  dtype.device(opts.device, 'tensor')
+  local device = dtype.device(opts.device, 'tensor')
   call.settle()
   call.check(C.rg_tensor_from_doubles(buffer, count, code, shape_buffer, ndim, slot))
-  return wrap(slot[0])
+  local made = wrap(slot[0])
+  return device == 0 and made or made:to(opts.device)
 end
 
 -- -- Random -------------------------------------------------------------------------------

@@ -265,24 +265,40 @@ for _, name in ipairs { 'clone', 'contiguous' } do
   end
 end
 
-docs.to = "to('bf16') or to{dtype =, device =}: converted; itself when nothing changes"
---- Convert to another element type or device.
----@param x Tensor
----@param target string|table 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 'bool',
----  'cpu', or {dtype =, device =}
----@return Tensor
-function methods.to(x, target)
-  need(x, 'to')
-  local name = type(target) == 'table' and target.dtype or target
-  if type(target) == 'table' then dtype.device(target.device, 'to') end
-  if name == 'cpu' or name == nil or name == 'auto' then return x end
-  if type(name) == 'string' and name:match('^cuda') then dtype.device(name, 'to') end
-  local code = dtype.code(name, 'to')
-  if code == x._t._dtype then return x end
+docs.to = "to('bf16'), to('cuda:0') or to{dtype =, device =}: converted and moved; itself when "
+  .. 'nothing changes'
+
+local function moved(x, device)
+  if x._t._device == device then return x end
+  settle()
+  local st = C.rg_to_device(x._t, device, slot)
+  if st ~= 0 then call.again(st, C.rg_to_device, x._t, device, slot) end
+  return wrap(slot[0])
+end
+
+local function converted(x, code)
+  if x._t._dtype == code then return x end
   settle()
   local st = C.rg_cast(x._t, code, slot)
   if st ~= 0 then call.again(st, C.rg_cast, x._t, code, slot) end
   return wrap(slot[0])
+end
+
+--- Convert to another element type, or bring to another device.
+---@param x Tensor
+---@param target string|table 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 'bool',
+---  'cpu', 'cuda:0', or {dtype =, device =}
+---@return Tensor
+function methods.to(x, target)
+  need(x, 'to')
+  local name, place = target, nil
+  if type(target) == 'table' then
+    name, place = target.dtype, target.device
+  elseif dtype.is_device(target) then
+    name, place = nil, target
+  end
+  if name ~= nil and name ~= 'auto' then x = converted(x, dtype.code(name, 'to')) end
+  return place ~= nil and moved(x, dtype.device(place, 'to')) or x
 end
 
 docs.copy_ = 'copy_(y): write y, broadcast and converted, into this tensor'

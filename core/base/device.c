@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Devices: who brings their memory and their copies.  Kernels are the backend's (op/backend.c).
+*/
+#include <stdio.h>
+#include <string.h>
+
+#include "base/base.h"
+
+static const rg_driver *drivers[RG_DEVICES];
+static rg_status (*opener)(int32_t device);
+
+void rg_driver_register(int32_t device, const rg_driver *driver)
+{
+  drivers[device] = driver;
+}
+
+const rg_driver *rg_driver_of(int32_t device)
+{
+  return device > RG_CPU_DEVICE && device < RG_DEVICES ? drivers[device] : NULL;
+}
+
+void rg_device_on_open(rg_status (*open)(int32_t device))
+{
+  opener = open;
+}
+
+rg_status rg_device_open(int32_t device)
+{
+  if (device == RG_CPU_DEVICE || rg_driver_of(device) != NULL) {
+    return RG_OK;
+  }
+  if (device < 0 || device >= RG_DEVICES || opener == NULL) {
+    return rg_fail(RG_EDEVICE, "device: there is no device %d", device);
+  }
+  return opener(device);
+}
+
+rg_status rg_device_facts_of(int32_t device, rg_device_facts *out)
+{
+  if (out == NULL) {
+    return rg_fail(RG_EARG, "device: out is NULL");
+  }
+  RG_TRY(rg_device_open(device));
+  if (device != RG_CPU_DEVICE) {
+    return rg_driver_of(device)->facts(device, out);
+  }
+  const rg_machine *machine = rg_machine_facts();
+
+  *out = (rg_device_facts){ .memory_bytes = machine->ram_bytes,
+                            .free_bytes = machine->ram_bytes,
+                            .units = rg_processors() };
+  snprintf(out->name, sizeof(out->name), "%s", machine->cpu);
+  return RG_OK;
+}
+
+rg_status rg_device_wait(int32_t device)
+{
+  RG_TRY(rg_device_open(device));
+  return device == RG_CPU_DEVICE ? RG_OK : rg_driver_of(device)->wait(device);
+}
+
+rg_status rg_device_copy(int32_t to_device, void *to, int32_t from_device, const void *from,
+                         int64_t bytes)
+{
+  const rg_driver *driver = rg_driver_of(to_device != RG_CPU_DEVICE ? to_device : from_device);
+
+  if (bytes <= 0) {
+    return RG_OK;
+  }
+  if (driver != NULL) {
+    return driver->copy(to_device, to, from_device, from, bytes);
+  }
+  memmove(to, from, (size_t)bytes);
+  return RG_OK;
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** What the kernels share: element types and the lanes they compute in, views of tensors, and how a
+** kernel is launched over so many elements.
+**
+** Half types are loaded and stored; all arithmetic is in float (or double, or the integer's own
+** type), as on the CPU.
+*/
+#ifndef RIDGE_GPU_DEVICE_CUH
+#define RIDGE_GPU_DEVICE_CUH
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+extern "C" {
+#include "gpu/plugin.h"
+}
+#include "gpu/launch.cuh"
+
+/* -- The plugin's state (plugin.cu) ----------------------------------------------------- */
+
+extern const rg_gpu_host *rg_gpu; /* what ridge gave */
+
+/* The stream of a device's work; makes the device current. */
+cudaStream_t rg_gpu_stream(int32_t device);
+
+/* A few hundred bytes of a device's memory, for what one call's kernels tell each other; NULL where
+** there are none to be had. */
+void *rg_gpu_room(int32_t device);
+
+/* Room for one call's intermediate result, until the next one asks; NULL where there is none. */
+void *rg_gpu_workspace(int32_t device, int64_t bytes);
+
+/* RG_OK, or a sentence with the error's name. */
+rg_status rg_gpu_status(const char *what, cudaError_t error);
+
+#define RG_CUDA(what, call) RG_TRY(rg_gpu_status(what, call))
+
+/* -- Element types ---------------------------------------------------------------------- */
+
+struct rg_bool {
+  uint8_t v;
+};
+
+/* D(code, type) for each. */
+#define RG_HALVES(D)   D(RG_F16, __half) D(RG_BF16, __nv_bfloat16)
+#define RG_FLOATS(D)   D(RG_F32, float) D(RG_F64, double) RG_HALVES(D)
+#define RG_INTEGERS(D) D(RG_I64, int64_t) D(RG_I32, int32_t) D(RG_I8, int8_t) D(RG_U8, uint8_t)
+#define RG_TYPES(D)    RG_FLOATS(D) RG_INTEGERS(D) D(RG_BOOL, rg_bool)
+
+/* The type an element is computed in. */
+template <class T> struct rg_lane {
+  typedef T type;
+};
+template <> struct rg_lane<__half> {
+  typedef float type;
+};
+template <> struct rg_lane<__nv_bfloat16> {
+  typedef float type;
+};
+template <> struct rg_lane<rg_bool> {
+  typedef uint8_t type;
+};
+
+template <class T> __device__ inline typename rg_lane<T>::type rg_get(T x)
+{
+  return x;
+}
+template <> __device__ inline float rg_get(__half x)
+{
+  return __half2float(x);
+}
+template <> __device__ inline float rg_get(__nv_bfloat16 x)
+{
+  return __bfloat162float(x);
+}
+template <> __device__ inline uint8_t rg_get(rg_bool x)
+{
+  return x.v;
+}
+
+/* A lane's value as an element. */
+template <class T> struct rg_element {
+  static __device__ inline T of(typename rg_lane<T>::type x)
+  {
+    return x;
+  }
+};
+template <> struct rg_element<__half> {
+  static __device__ inline __half of(float x)
+  {
+    return __float2half_rn(x);
+  }
+};
+template <> struct rg_element<__nv_bfloat16> {
+  static __device__ inline __nv_bfloat16 of(float x)
+  {
+    return __float2bfloat16_rn(x);
+  }
+};
+template <> struct rg_element<rg_bool> {
+  static __device__ inline rg_bool of(uint8_t x)
+  {
+    return rg_bool{ x };
+  }
+};
+
+/* -- Conversion --------------------------------------------------------------------------- */
+
+/* A number of any element type, without loss: integers as themselves, floats as double. */
+struct rg_number {
+  double d;
+  int64_t k;
+  bool whole;
+};
+
+__device__ inline rg_number rg_number_of(const void *data, int32_t dtype, int64_t at)
+{
+  switch (dtype) {
+  case RG_F32:
+    return rg_number{ ((const float *)data)[at], 0, false };
+  case RG_F64:
+    return rg_number{ ((const double *)data)[at], 0, false };
+  case RG_F16:
+    return rg_number{ __half2float(((const __half *)data)[at]), 0, false };
+  case RG_BF16:
+    return rg_number{ __bfloat162float(((const __nv_bfloat16 *)data)[at]), 0, false };
+  case RG_I64:
+    return rg_number{ 0, ((const int64_t *)data)[at], true };
+  case RG_I32:
+    return rg_number{ 0, ((const int32_t *)data)[at], true };
+  case RG_I8:
+    return rg_number{ 0, ((const int8_t *)data)[at], true };
+  default:
+    return rg_number{ 0, ((const uint8_t *)data)[at], true };
+  }
+}
+
+/* Truncate, saturate, nan to 0 (rg_cast). */
+__device__ inline int64_t rg_truncated(double x, double low, double high)
+{
+  if (x != x) {
+    return 0;
+  }
+  if (x >= 9223372036854775808.0) {
+    return high >= 9223372036854775807.0 ? INT64_MAX : (int64_t)high;
+  }
+  return (int64_t)(x < low ? low : x > high ? high : x);
+}
+
+/* A whole number brought into a range. */
+__device__ inline int64_t rg_clamped(int64_t x, int64_t low, int64_t high)
+{
+  return x < low ? low : x > high ? high : x;
+}
+
+template <class T> struct rg_converted {
+  static __device__ inline T of(rg_number x);
+};
+template <> __device__ inline float rg_converted<float>::of(rg_number x)
+{
+  return x.whole ? (float)x.k : (float)x.d;
+}
+template <> __device__ inline double rg_converted<double>::of(rg_number x)
+{
+  return x.whole ? (double)x.k : x.d;
+}
+template <> __device__ inline __half rg_converted<__half>::of(rg_number x)
+{
+  return __double2half(x.whole ? (double)x.k : x.d);
+}
+template <> __device__ inline __nv_bfloat16 rg_converted<__nv_bfloat16>::of(rg_number x)
+{
+  return __double2bfloat16(x.whole ? (double)x.k : x.d);
+}
+template <> __device__ inline int64_t rg_converted<int64_t>::of(rg_number x)
+{
+  return x.whole ? x.k : rg_truncated(x.d, -9223372036854775808.0, 9223372036854775807.0);
+}
+template <> __device__ inline int32_t rg_converted<int32_t>::of(rg_number x)
+{
+  return (int32_t)(x.whole ? rg_clamped(x.k, INT32_MIN, INT32_MAX)
+                           : rg_truncated(x.d, -2147483648.0, 2147483647.0));
+}
+template <> __device__ inline int8_t rg_converted<int8_t>::of(rg_number x)
+{
+  return (int8_t)(x.whole ? rg_clamped(x.k, -128, 127) : rg_truncated(x.d, -128, 127));
+}
+template <> __device__ inline uint8_t rg_converted<uint8_t>::of(rg_number x)
+{
+  return (uint8_t)(x.whole ? rg_clamped(x.k, 0, 255) : rg_truncated(x.d, 0, 255));
+}
+template <> __device__ inline rg_bool rg_converted<rg_bool>::of(rg_number x)
+{
+  return rg_bool{ (uint8_t)(x.whole ? x.k != 0 : x.d != 0) };
+}
+
+/* -- Activations ------------------------------------------------------------------------------ */
+
+template <class L> __device__ inline L rg_activated(int32_t act, L x)
+{
+  switch (act) {
+  case RG_ACT_RELU:
+    return x < 0 ? (L)0 : x; /* nan stays nan */
+  case RG_ACT_GELU:
+    return (L)0.5 * x * ((L)1 + erf(x * (L)0.70710678118654752440));
+  case RG_ACT_SILU:
+    return x / ((L)1 + exp(-x));
+  case RG_ACT_TANH:
+    return tanh(x);
+  case RG_ACT_SIGMOID:
+    return (L)1 / ((L)1 + exp(-x));
+  default:
+    return x;
+  }
+}
+
+/* -- Views ---------------------------------------------------------------------------------- */
+
+/* A tensor as a kernel sees it, broadcast to a shape. */
+struct rg_strided {
+  char *data;
+  int64_t shape[RG_MAX_DIMS];
+  int64_t stride[RG_MAX_DIMS]; /* elements; 0 where it is repeated */
+  int32_t ndim;
+  int32_t flat; /* 1: element i is at i; 2: there is one element for all */
+};
+
+inline rg_strided rg_view_as(const rg_tensor *x, const int64_t *shape, int32_t ndim)
+{
+  rg_strided v = {};
+  bool same = x->_ndim == ndim;
+  int32_t more = ndim - x->_ndim;
+
+  v.data = (char *)x->_data;
+  v.ndim = ndim;
+  for (int32_t i = 0; i < ndim; i++) {
+    int64_t size = i < more ? 1 : x->_shape[i - more];
+
+    v.shape[i] = shape[i];
+    v.stride[i] = size == 1 ? 0 : x->_stride[i - more];
+    same = same && size == shape[i];
+  }
+  v.flat = x->_count == 1 ? 2 : same && (x->_flags & RG_TENSOR_CONTIGUOUS) != 0 ? 1 : 0;
+  return v;
+}
+
+inline rg_strided rg_view_of(const rg_tensor *x)
+{
+  return rg_view_as(x, x->_shape, x->_ndim);
+}
+
+/* Where element i is, in elements from the first. */
+__device__ inline int64_t rg_at(const rg_strided &v, int64_t i)
+{
+  int64_t at = 0;
+
+  if (v.flat) {
+    return v.flat == 1 ? i : 0;
+  }
+  for (int32_t d = v.ndim - 1; d >= 0; d--) {
+    at += i % v.shape[d] * v.stride[d];
+    i /= v.shape[d];
+  }
+  return at;
+}
+
+/* -- Launching ------------------------------------------------------------------------------ */
+
+enum { RG_BLOCK = 256 };
+
+/* The first element of a thread, and how far it is to its next. */
+#define RG_FIRST ((int64_t)blockIdx.x * blockDim.x + threadIdx.x)
+#define RG_NEXT  ((int64_t)gridDim.x * blockDim.x)
+
+/* Blocks for n elements, each thread in a loop where there are very many. */
+inline rg_launch_cfg rg_over(int64_t n, cudaStream_t stream)
+{
+  int64_t blocks = (n + RG_BLOCK - 1) / RG_BLOCK;
+
+  return rg_launch_cfg{ dim3((unsigned)(blocks < 1       ? 1
+                                        : blocks > 65535 ? 65535
+                                                         : blocks)),
+                        dim3(RG_BLOCK), 0, stream };
+}
+
+#endif

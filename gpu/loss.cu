@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Cross entropy and its gradient: a row of scores at a time, then the sum over rows.
+*/
+#include <math.h>
+
+#include "gpu/kernels.cuh"
+#include "gpu/numbers.cuh"
+#include "gpu/team.cuh"
+
+extern "C" {
+#include "op/loss.h"
+}
+
+struct loss_work {
+  rg_strided x;
+  rg_strided y;  /* of rows, or dx */
+  rg_strided dy; /* of rows */
+  rg_strided lse;
+  rg_numbers labels;
+  const void *weight; /* of classes; NULL: all are 1 */
+  const void *total;
+  int64_t weight_step;
+  int64_t rows;
+  int64_t classes;
+  double smoothing;
+  int32_t weight_type;
+  int32_t dy_type;
+  int32_t y_by_row; /* the losses of rows are the result */
+  int32_t mean;
+  int32_t width;
+  double *loss; /* of each row */
+  double *part; /* its share of what a mean divides by */
+};
+
+__device__ inline double weight_of(const loss_work &w, int64_t c)
+{
+  return w.weight != NULL ? rg_number_of(w.weight, w.weight_type, c * w.weight_step).d : 1;
+}
+
+template <class T> __global__ void k_loss(loss_work w)
+{
+  typedef typename rg_lane<T>::type L;
+  RG_SHARED(L, room, RG_WARPS);
+  RG_SHARED(double, sums, RG_WARPS);
+  const int64_t step = rg_step(w.x);
+  const int32_t lane = (int32_t)threadIdx.x % w.width;
+  const double s = w.smoothing;
+
+  for (int64_t row = RG_TEAM(w.width); row < w.rows; row += RG_TEAMS(w.width)) {
+    const T *x = (const T *)w.x.data + rg_at(w.x, row * w.classes);
+    int64_t label = rg_number_at(w.labels, row);
+    bool counts = label != w.labels.ignore && rg_in_range(w.labels, label);
+    L most = -(L)INFINITY;
+    L sum = 0;
+    double weights = 0; /* sum_c w[c], sum_c w[c] x[c] */
+    double drawn = 0;
+
+    for (int64_t c = lane; c < w.classes; c += w.width) {
+      L v = rg_get(x[c * step]);
+
+      most = v > most ? v : most;
+    }
+    most = rg_team_max(most, w.width, room);
+    for (int64_t c = lane; c < w.classes; c += w.width) {
+      sum += exp(rg_get(x[c * step]) - most);
+    }
+    sum = rg_team_sum(sum, w.width, room);
+    if (s > 0) {
+      for (int64_t c = lane; c < w.classes; c += w.width) {
+        weights += weight_of(w, c);
+        drawn += weight_of(w, c) * (double)rg_get(x[c * step]);
+      }
+      weights = rg_team_sum(weights, w.width, sums);
+      drawn = rg_team_sum(drawn, w.width, sums);
+    }
+    if (lane == 0) {
+      double lse = (double)most + log((double)sum);
+      double weight = counts ? weight_of(w, label) : 0;
+      double loss = counts ? (1 - s) * weight * (lse - (double)rg_get(x[label * step])) : 0;
+
+      loss += counts && s > 0 ? s / (double)w.classes * (weights * lse - drawn) : 0;
+      if (w.lse.data != NULL) {
+        ((L *)w.lse.data)[row] = (L)lse;
+      }
+      if (w.y_by_row != 0) {
+        ((L *)w.y.data)[rg_at(w.y, row)] = (L)loss;
+      }
+      w.loss[row] = loss;
+      w.part[row] = weight;
+    }
+  }
+}
+
+/* The sum over all rows, by one block. */
+template <class L> __global__ void k_loss_sum(loss_work w, L *total)
+{
+  RG_SHARED(double, room, RG_WARPS);
+  double loss = 0;
+  double all = 0;
+
+  for (int64_t row = threadIdx.x; row < w.rows; row += RG_BLOCK) {
+    loss += w.loss[row];
+    all += w.part[row];
+  }
+  loss = rg_team_sum(loss, RG_BLOCK, room);
+  all = rg_team_sum(all, RG_BLOCK, room);
+  all = w.mean != 0 ? all : 1;
+  if (threadIdx.x == 0) {
+    if (w.y_by_row == 0) {
+      *(L *)w.y.data = (L)(loss / all);
+    }
+    if (total != NULL) {
+      *total = (L)all;
+    }
+  }
+}
+
+/* scale ((w (1 - s) + s/C sum_c w[c]) p[c] - s/C w[c]), and less scale w (1 - s) for the label. */
+template <class T> __global__ void k_loss_back(loss_work w)
+{
+  typedef typename rg_lane<T>::type L;
+  RG_SHARED(double, sums, RG_WARPS);
+  const int64_t step = rg_step(w.x);
+  const int64_t dx_step = rg_step(w.y);
+  const int32_t lane = (int32_t)threadIdx.x % w.width;
+  const double s = w.smoothing;
+
+  for (int64_t row = RG_TEAM(w.width); row < w.rows; row += RG_TEAMS(w.width)) {
+    const T *x = (const T *)w.x.data + rg_at(w.x, row * w.classes);
+    T *dx = (T *)w.y.data + rg_at(w.y, row * w.classes);
+    int64_t label = rg_number_at(w.labels, row);
+    bool counts = label != w.labels.ignore && rg_in_range(w.labels, label);
+    double total = w.mean != 0 ? (double)*(const L *)w.total : 1;
+    double scale = rg_number_of(w.dy.data, w.dy_type, rg_at(w.dy, row)).d / total;
+    double own = counts ? weight_of(w, label) * (1 - s) : 0;
+    double even = scale * s / (double)w.classes;
+    double weights = 0;
+    L lse = ((const L *)w.lse.data)[rg_at(w.lse, row)];
+
+    for (int64_t c = lane; s > 0 && c < w.classes; c += w.width) {
+      weights += weight_of(w, c);
+    }
+    weights = s > 0 ? rg_team_sum(weights, w.width, sums) : 0;
+    L factor = (L)(scale * (own + weights * s / (double)w.classes));
+
+    for (int64_t c = lane; c < w.classes; c += w.width) {
+      L v = counts ? exp(rg_get(x[c * step]) - lse) * factor : 0;
+
+      if (counts && even != 0) {
+        v = (L)((double)v - even * weight_of(w, c));
+      }
+      if (counts && c == label) {
+        v = (L)((double)v - scale * own);
+      }
+      dx[c * dx_step] = rg_element<T>::of(v);
+    }
+  }
+}
+
+static rg_status check_labels(const rg_call *call, const loss_work *w)
+{
+  int64_t row;
+  int64_t label;
+
+  RG_TRY(rg_first_wrong(call, w->labels, &row, &label));
+  if (row < 0) {
+    return RG_OK;
+  }
+  return rg_gpu->fail(RG_EARG, "%s: label %lld in row %lld is no class; they go from 0 to %lld",
+                      call->op->name, (long long)label, (long long)row + 1,
+                      (long long)w->classes - 1);
+}
+
+static loss_work work_of(const rg_call *call, int32_t x_at, int32_t weight_at, rg_tensor *y)
+{
+  const rg_cross_entropy_options *o = &((const rg_cross_entropy_args *)call->args)->o;
+  const rg_tensor *x = call->in[x_at];
+  const rg_tensor *weight = call->n_in > weight_at ? call->in[weight_at] : NULL;
+  loss_work w = {};
+
+  w.x = rg_view_of(x);
+  w.y = rg_view_of(y);
+  w.classes = x->_shape[x->_ndim - 1];
+  w.rows = x->_count / w.classes;
+  w.labels = rg_numbers_of(call->in[x_at + 1], w.classes);
+  w.labels.ignore = o->ignore;
+  w.labels.ignores = 1;
+  w.smoothing = o->smoothing;
+  w.mean = o->reduction == RG_LOSS_MEAN;
+  w.width = rg_team_width(&w.x, w.classes, w.rows);
+  if (weight != NULL) {
+    w.weight = weight->_data;
+    w.weight_type = weight->_dtype;
+    w.weight_step = weight->_stride[0];
+  }
+  return w;
+}
+
+template <class T>
+static rg_status loss(const rg_call *call, const loss_work &w, rg_tensor *const *out)
+{
+  typedef typename rg_lane<T>::type L;
+  cudaStream_t stream = rg_gpu_stream(call->device);
+  const rg_launch_cfg one = { dim3(1), dim3(RG_BLOCK), 0, stream };
+
+  if (w.rows > 0) {
+    RG_CUDA(call->op->name, rg_launch(k_loss<T>, rg_over(w.rows * w.width, stream), w));
+  }
+  if (w.y_by_row != 0 && call->n_out < 3) {
+    return RG_OK;
+  }
+  return rg_gpu_status(call->op->name, rg_launch(k_loss_sum<L>, one, w,
+                                                 (L *)(call->n_out > 2 ? out[2]->_data : NULL)));
+}
+
+rg_status rg_gpu_cross_entropy(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  loss_work w = work_of(call, 0, 2, out[0]);
+
+  w.y_by_row = ((const rg_cross_entropy_args *)call->args)->o.reduction == RG_LOSS_NONE;
+  w.loss = (double *)frame->scratch;
+  w.part = w.loss + w.rows;
+  if (call->n_out > 1) {
+    w.lse = rg_view_of(out[1]);
+  }
+  RG_TRY(check_labels(call, &w));
+  switch (call->in[0]->_dtype) {
+#define CASE(code, T) \
+  case code:          \
+    return loss<T>(call, w, out);
+    RG_FLOATS(CASE)
+#undef CASE
+  default:
+    return rg_gpu->fail(RG_EDTYPE, "%s: no kernel for this type", call->op->name);
+  }
+}
+
+rg_status rg_gpu_cross_entropy_back(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  const rg_tensor *dy = call->in[RG_CEB_DY];
+  const rg_tensor *labels = call->in[RG_CEB_LABELS];
+  loss_work w = work_of(call, RG_CEB_X, RG_CEB_WEIGHT, out[0]);
+  rg_launch_cfg cfg = rg_over(w.rows * w.width, rg_gpu_stream(call->device));
+
+  (void)frame;
+  if (w.rows == 0) {
+    return RG_OK;
+  }
+  w.dy = rg_view_as(dy, labels->_shape, labels->_ndim);
+  w.dy_type = dy->_dtype;
+  w.lse = rg_view_of(call->in[RG_CEB_LSE]);
+  w.total = call->in[RG_CEB_TOTAL]->_data;
+  RG_TRY(check_labels(call, &w));
+  switch (out[0]->_dtype) {
+#define CASE(code, T) \
+  case code:          \
+    return rg_gpu_status(call->op->name, rg_launch(k_loss_back<T>, cfg, w));
+    RG_FLOATS(CASE)
+#undef CASE
+  default:
+    return rg_gpu->fail(RG_EDTYPE, "%s: no kernel for this type", call->op->name);
+  }
+}

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** What is made of many elements or many tensors, part by part: the position of an extreme element,
+** joining tensors, derivatives of activations, the norm of many tensors together.
+*/
+#include <math.h>
+
+#include "gpu/kernels.cuh"
+#include "gpu/team.cuh"
+
+extern "C" {
+#include "op/act.h"
+#include "op/argmax.h"
+#include "op/concat.h"
+#include "op/total.h"
+}
+
+/* -- Positions --------------------------------------------------------------------------------- */
+
+/* Is v, at i, better than w, at j?  The first nan wins, else the first of equals; -1: none. */
+template <class L> __device__ inline bool beats(int32_t least, L v, int64_t i, L w, int64_t j)
+{
+  if (i < 0 || j < 0) {
+    return i >= 0;
+  }
+  if (v != v || w != w) {
+    return v != v && (w == w || i < j);
+  }
+  return v == w ? i < j : least ? v < w : v > w;
+}
+
+/* A block has `width` rows of the axis that x was turned to end with, and so many threads less for
+** each; neighbours are threads of a row, or where rows lie side by side (across), rows. */
+template <class T>
+__global__ void k_position(rg_strided y, rg_strided x, int64_t rows, int64_t n, int32_t width,
+                           int32_t across, int32_t least)
+{
+  typedef typename rg_lane<T>::type L;
+  RG_SHARED(L, value, RG_BLOCK);
+  RG_SHARED(int64_t, place, RG_BLOCK);
+  const int32_t t = (int32_t)threadIdx.x;
+  const int32_t lanes = RG_BLOCK / width;
+  const int32_t lane = across ? t / width : t % lanes;
+  const int32_t apart = across ? width : 1;
+  const int64_t step = x.stride[x.ndim - 1];
+
+  for (int64_t first = (int64_t)blockIdx.x * width; first < rows;
+       first += (int64_t)gridDim.x * width) {
+    int64_t row = first + (across ? t % width : t / lanes);
+    const T *from = (const T *)x.data + (row < rows ? rg_at(x, row * n) : 0);
+    L best = 0;
+    int64_t at = -1;
+
+    for (int64_t i = lane; row < rows && i < n; i += lanes) {
+      L v = rg_get(from[i * step]);
+
+      if (beats(least, v, i, best, at)) {
+        best = v;
+        at = i;
+      }
+    }
+    value[t] = best;
+    place[t] = at;
+    __syncthreads();
+    for (int32_t half = lanes / 2; half > 0; half /= 2) {
+      int32_t other = t + half * apart;
+
+      if (lane < half && beats(least, value[other], place[other], value[t], place[t])) {
+        value[t] = value[other];
+        place[t] = place[other];
+      }
+      __syncthreads();
+    }
+    if (lane == 0 && row < rows) {
+      ((int64_t *)y.data)[rg_at(y, row)] = place[t];
+    }
+  }
+}
+
+static rg_status position(const rg_call *call, rg_tensor *y, int32_t least)
+{
+  const int32_t axis = ((const rg_argmax_args *)call->args)->axis;
+  const rg_tensor *x = call->in[0];
+  const int64_t n = x->_shape[axis];
+  const int64_t rows = y->_count;
+  rg_strided from = rg_turned(x, axis);
+  int32_t across = from.ndim > 1 && from.stride[from.ndim - 1] > from.stride[from.ndim - 2];
+  int32_t width = n >= 1024 ? 1 : n >= 64 ? 8 : RG_BLOCK;
+
+  if (rows == 0) {
+    return RG_OK;
+  }
+  width = across && n >= 32 ? 32 : width;
+  while (across && width / 2 >= rows) {
+    width /= 2;
+  }
+  rg_launch_cfg cfg = rg_over((rows + width - 1) / width * RG_BLOCK, rg_gpu_stream(call->device));
+
+  switch (x->_dtype) {
+#define CASE(code, T)                                                                             \
+  case code:                                                                                      \
+    return rg_gpu_status(call->op->name, rg_launch(k_position<T>, cfg, rg_view_of(y), from, rows, \
+                                                   n, width, across, least));
+    RG_TYPES(CASE)
+#undef CASE
+  default:
+    return rg_gpu->fail(RG_EDTYPE, "%s: no kernel for type %d", call->op->name, x->_dtype);
+  }
+}
+
+rg_status rg_gpu_argmax(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  (void)frame;
+  return position(call, out[0], 0);
+}
+
+rg_status rg_gpu_argmin(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  (void)frame;
+  return position(call, out[0], 1);
+}
+
+/* -- Joining ----------------------------------------------------------------------------------- */
+
+enum { JOINED = 8 }; /* tensors in one launch: what a launch can be told is 4 KiB */
+
+struct joined {
+  rg_strided from[JOINED];
+  rg_strided to[JOINED]; /* windows into the result */
+  int64_t count[JOINED];
+  int32_t dtype[JOINED];
+};
+
+template <class T> __global__ void k_concat(joined j, int32_t dtype)
+{
+  const rg_strided &from = j.from[blockIdx.y];
+  const rg_strided &to = j.to[blockIdx.y];
+  const int32_t type = j.dtype[blockIdx.y];
+
+  for (int64_t i = RG_FIRST; i < j.count[blockIdx.y]; i += RG_NEXT) {
+    int64_t at = rg_at(from, i);
+
+    ((T *)to.data)[rg_at(to, i)] = type == dtype
+                                       ? ((const T *)from.data)[at] /* bits stay as they are */
+                                       : rg_converted<T>::of(rg_number_of(from.data, type, at));
+  }
+}
+
+/* One launch, of n tensors, the largest of so many elements. */
+static rg_status join(const rg_call *call, const joined &j, int32_t n, int64_t most, int32_t dtype)
+{
+  rg_launch_cfg cfg = rg_over(most, rg_gpu_stream(call->device));
+
+  if (most == 0) {
+    return RG_OK;
+  }
+  cfg.grid.y = (unsigned)n;
+  switch (dtype) {
+#define CASE(code, T) \
+  case code:          \
+    return rg_gpu_status(call->op->name, rg_launch(k_concat<T>, cfg, j, dtype));
+    RG_TYPES(CASE)
+#undef CASE
+  default:
+    return rg_gpu->fail(RG_EDTYPE, "%s: no kernel for type %d", call->op->name, dtype);
+  }
+}
+
+/* The part of y that x goes to, which begins at `begin` along the axis. */
+static rg_strided window(const rg_tensor *y, const rg_tensor *x, int32_t axis, int64_t begin)
+{
+  rg_tensor part = *y;
+  int64_t outer = 1;
+  rg_strided v;
+
+  for (int32_t i = 0; i < axis; i++) {
+    outer *= y->_shape[i];
+  }
+  part._shape[axis] = x->_shape[axis];
+  part._count = x->_count;
+  if (outer != 1) {
+    part._flags &= ~(uint32_t)RG_TENSOR_CONTIGUOUS; /* gaps, unless nothing lies outside the axis */
+  }
+  v = rg_view_of(&part);
+  switch (y->_dtype) {
+#define CASE(code, T)                                            \
+  case code:                                                     \
+    v.data = (char *)((T *)y->_data + begin * y->_stride[axis]); \
+    break;
+    RG_TYPES(CASE)
+#undef CASE
+  }
+  return v;
+}
+
+rg_status rg_gpu_concat(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  const int32_t axis = ((const rg_concat_args *)call->args)->axis;
+  const rg_tensor *y = out[0];
+  int64_t begin = 0;
+
+  (void)frame;
+  for (int32_t i = 0; i < call->n_in;) {
+    joined j = {};
+    int64_t most = 0;
+    int32_t n = 0;
+
+    for (; n < JOINED && i < call->n_in; i++) {
+      const rg_tensor *x = call->in[i];
+
+      j.from[n] = rg_view_of(x);
+      j.to[n] = window(y, x, axis, begin);
+      j.count[n] = x->_count;
+      j.dtype[n] = x->_dtype;
+      most = x->_count > most ? x->_count : most;
+      begin += x->_shape[axis];
+      n++;
+    }
+    RG_TRY(join(call, j, n, most, y->_dtype));
+  }
+  return RG_OK;
+}
+
+/* -- Derivatives of activations ---------------------------------------------------------------- */
+
+/* By the result of the activation or, for gelu and silu, by what went into it. */
+template <class L> __device__ inline L slope(int32_t act, L x)
+{
+  L s;
+
+  switch (act) {
+  case RG_ACT_RELU:
+    return x > 0 ? (L)1 : (L)0;
+  case RG_ACT_TANH:
+    return 1 - x * x;
+  case RG_ACT_SIGMOID:
+    return x * (1 - x);
+  case RG_ACT_SILU:
+    s = (L)1 / ((L)1 + exp(-x));
+    return s * (1 + x * (1 - s));
+  default: /* gelu: (1 + erf(x / sqrt 2)) / 2 + x exp(-x^2 / 2) / sqrt(2 pi) */
+    return (L)0.5 * (1 + erf(x * (L)0.70710678118654752440)) +
+           x * (L)0.39894228040143267794 * exp((L)-0.5 * x * x);
+  }
+}
+
+template <class T>
+__global__ void k_act_back(rg_strided dx, rg_strided dy, rg_strided x, int32_t act, int64_t n)
+{
+  for (int64_t i = RG_FIRST; i < n; i += RG_NEXT) {
+    ((T *)dx.data)[rg_at(dx, i)] =
+        rg_element<T>::of(rg_get(((const T *)dy.data)[rg_at(dy, i)]) *
+                          slope(act, rg_get(((const T *)x.data)[rg_at(x, i)])));
+  }
+}
+
+rg_status rg_gpu_act_back(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  const int32_t act = ((const rg_act_args *)call->args)->act;
+  const rg_tensor *dx = out[0];
+  rg_launch_cfg cfg = rg_over(dx->_count, rg_gpu_stream(call->device));
+
+  (void)frame;
+  if (dx->_count == 0) {
+    return RG_OK;
+  }
+  switch (dx->_dtype) {
+#define CASE(code, T)                                                                           \
+  case code:                                                                                    \
+    return rg_gpu_status(call->op->name,                                                        \
+                         rg_launch(k_act_back<T>, cfg, rg_view_of(dx), rg_view_of(call->in[0]), \
+                                   rg_view_of(call->in[1]), act, dx->_count));
+    RG_FLOATS(CASE)
+#undef CASE
+  default:
+    return rg_gpu->fail(RG_EDTYPE, "%s: no kernel for type %d", call->op->name, dx->_dtype);
+  }
+}
+
+/* -- The norm of many tensors together --------------------------------------------------------- */
+
+enum { SUMMED = 24 }; /* tensors in one launch, as above */
+
+struct summed {
+  rg_strided x[SUMMED];
+  int64_t first[SUMMED + 1]; /* piece of each tensor */
+  int32_t dtype[SUMMED];
+  int32_t n;
+};
+
+/* Every thread of the block comes here; the first one gets the sum. */
+__device__ inline double block_sum(double v, double *room)
+{
+  const int32_t t = (int32_t)threadIdx.x;
+
+  room[t] = v;
+  __syncthreads();
+  for (int32_t step = RG_BLOCK / 2; step > 0; step /= 2) {
+    if (t < step) {
+      room[t] += room[t + step];
+    }
+    __syncthreads();
+  }
+  return room[t];
+}
+
+template <class T> __device__ inline double squares(const rg_strided &x, int64_t begin, int64_t end)
+{
+  double sum = 0;
+
+  for (int64_t i = begin + threadIdx.x; i < end; i += RG_BLOCK) {
+    double v = (double)rg_get(((const T *)x.data)[rg_at(x, i)]);
+
+    sum += v * v;
+  }
+  return sum;
+}
+
+/* Squares of one piece of one tensor are added up in f64 by each block. */
+__global__ void k_squares(summed s, double *sums)
+{
+  RG_SHARED(double, room, RG_BLOCK);
+  const int64_t piece = blockIdx.x;
+  int32_t i = 0;
+  int64_t count = 1;
+  double sum = 0;
+
+  while (s.first[i + 1] <= piece) {
+    i++;
+  }
+  for (int32_t d = 0; d < s.x[i].ndim; d++) {
+    count *= s.x[i].shape[d];
+  }
+  int64_t begin = (piece - s.first[i]) * RG_TOTAL_PIECE;
+  int64_t end = begin + RG_TOTAL_PIECE < count ? begin + RG_TOTAL_PIECE : count;
+
+  switch (s.dtype[i]) {
+#define CASE(code, T)                     \
+  case code:                              \
+    sum = squares<T>(s.x[i], begin, end); \
+    break;
+    RG_FLOATS(CASE)
+#undef CASE
+  }
+  sum = block_sum(sum, room);
+  if (threadIdx.x == 0) {
+    sums[piece] = sum;
+  }
+}
+
+__global__ void k_total(double *y, const double *sums, int64_t n)
+{
+  RG_SHARED(double, room, RG_BLOCK);
+  double sum = 0;
+
+  for (int64_t i = threadIdx.x; i < n; i += RG_BLOCK) {
+    sum += sums[i];
+  }
+  sum = block_sum(sum, room);
+  if (threadIdx.x == 0) {
+    *y = sqrt(sum);
+  }
+}
+
+rg_status rg_gpu_total_norm(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  cudaStream_t stream = rg_gpu_stream(call->device);
+  const rg_launch_cfg one = { dim3(1), dim3(RG_BLOCK), 0, stream };
+  double *sums = (double *)frame->scratch;
+  int64_t all = 0;
+
+  for (int32_t i = 0; i < call->n_in;) {
+    summed s = {};
+
+    for (; s.n < SUMMED && i < call->n_in; i++) {
+      const rg_tensor *x = call->in[i];
+
+      s.x[s.n] = rg_view_of(x);
+      s.dtype[s.n] = x->_dtype;
+      s.first[s.n + 1] = s.first[s.n] + (x->_count + RG_TOTAL_PIECE - 1) / RG_TOTAL_PIECE;
+      s.n++;
+    }
+    int64_t pieces = s.first[s.n];
+    const rg_launch_cfg cfg = { dim3((unsigned)pieces), dim3(RG_BLOCK), 0, stream };
+
+    if (pieces > 0) {
+      RG_CUDA(call->op->name, rg_launch(k_squares, cfg, s, sums + all));
+    }
+    all += pieces;
+  }
+  return rg_gpu_status(call->op->name, rg_launch(k_total, one, (double *)out[0]->_data, sums, all));
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Between ridge and the library that holds the GPU's kernels: what each gives to the other.  The
+** library has one exported function, rg_gpu_plugin; it links nothing of ridge.
+*/
+#ifndef RIDGE_GPU_PLUGIN_H
+#define RIDGE_GPU_PLUGIN_H
+
+#include "op/op.h"
+
+enum { RG_GPU_ABI = 1 };
+
+/* What the plugin may call. */
+typedef struct rg_gpu_host {
+  int32_t abi;      /* RG_GPU_ABI */
+  int32_t core_abi; /* RG_ABI */
+  int32_t n_ops;    /* RG_OP_COUNT: both were built from the same list */
+  int32_t _pad;
+  rg_status (*fail)(rg_status code, const char *format, ...);
+} rg_gpu_host;
+
+/* What it brings: devices 1 .. count of ridge are its 0 .. count - 1. */
+typedef struct rg_gpu_offer {
+  int32_t count;
+  int32_t _pad;
+  const rg_driver *driver;
+  const rg_backend *backend;
+} rg_gpu_offer;
+
+typedef rg_status rg_gpu_entry(const rg_gpu_host *host, rg_gpu_offer *out);
+
+/* Open the device, the driver and the plugin first where they were not (rg_device_on_open). */
+rg_status rg_gpu_open(int32_t device);
+
+#endif

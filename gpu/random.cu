@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Random fills and dropout: the CPU's own numbers (op/draw.h), element by element.
+*/
+#include "gpu/kernels.cuh"
+
+extern "C" {
+#include "op/draw.h"
+#include "op/random.h"
+}
+
+struct dropout_args { /* of op/dropout.h, which is about gradients too */
+  double p;
+};
+
+/* The number first + i of a seed. */
+__device__ static inline uint32_t number(uint64_t seed, uint64_t at)
+{
+  uint32_t x[4];
+
+  rg_draw_block(seed, (uint32_t)(at / 4), (uint32_t)(at / 4 >> 32), 0, x);
+  return x[at % 4];
+}
+
+/* -- Uniform --------------------------------------------------------------------------------- */
+
+/* What rounding to a half type must not reach is checked behind the rounding. */
+template <class T> __device__ inline bool reaches(T y, double hi)
+{
+  return (double)rg_get(y) >= hi;
+}
+
+/* The number of type T below y, whose bits are ordered as the numbers of one sign are. */
+template <class T, class U> __device__ inline T below(T y)
+{
+  U bits;
+
+  memcpy(&bits, &y, sizeof(bits));
+  float v = (float)rg_get(y);
+  bits = (U)(v > 0 ? bits - 1 : v < 0 ? bits + 1 : ((U)1 << (8 * sizeof(U) - 1)) + 1);
+  memcpy((void *)&y, &bits, sizeof(bits));
+  return y;
+}
+
+template <class T, class U>
+__global__ void k_uniform(rg_strided y, double lo, double hi, rg_draw draw, int64_t n)
+{
+  for (int64_t i = RG_FIRST; i < n; i += RG_NEXT) {
+    T v;
+
+    if (sizeof(T) == 8) {
+      uint64_t at = draw.offset + 2 * (uint64_t)i;
+      double u = rg_draw_uniform_f64(number(draw.seed, at), number(draw.seed, at + 1));
+
+      v = (T)(lo + (hi - lo) * u);
+    } else {
+      float u = rg_draw_uniform_f32(number(draw.seed, draw.offset + (uint64_t)i));
+      float single = (float)lo + (float)(hi - lo) * u;
+
+      v = rg_element<T>::of((typename rg_lane<T>::type)single);
+    }
+    if (lo < hi && reaches(v, hi)) {
+      v = rg_converted<T>::of(rg_number{ hi, 0, false });
+      v = reaches(v, hi) ? below<T, U>(v) : v;
+    }
+    ((T *)y.data)[rg_at(y, i)] = v;
+  }
+}
+
+rg_status rg_gpu_uniform(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  const rg_uniform_args *a = (const rg_uniform_args *)call->args;
+  rg_tensor *y = out[0];
+  rg_launch_cfg cfg = rg_over(y->_count, rg_gpu_stream(call->device));
+  rg_strided to = rg_view_of(y);
+
+  (void)frame;
+  if (y->_count == 0) {
+    return RG_OK;
+  }
+#define RUN(T, U) \
+  rg_gpu_status("uniform", rg_launch(k_uniform<T, U>, cfg, to, a->lo, a->hi, call->draw, y->_count))
+  switch (y->_dtype) {
+  case RG_F64:
+    return RUN(double, uint64_t);
+  case RG_F16:
+    return RUN(__half, uint16_t);
+  case RG_BF16:
+    return RUN(__nv_bfloat16, uint16_t);
+  default:
+    return RUN(float, uint32_t);
+  }
+#undef RUN
+}
+
+/* -- Normal ---------------------------------------------------------------------------------- */
+
+/* A thread makes a pair; an odd end draws its partner too. */
+template <class T>
+__global__ void k_normal(rg_strided y, double mean, double std, rg_draw draw, int64_t n)
+{
+  for (int64_t k = RG_FIRST; 2 * k < n; k += RG_NEXT) {
+    T v[2];
+
+    if (sizeof(T) == 8) {
+      uint64_t at = draw.offset + 4 * (uint64_t)k;
+      uint64_t x[4];
+      double pair[2];
+
+      for (int j = 0; j < 4; j++) {
+        x[j] = number(draw.seed, at + (uint64_t)j);
+      }
+      rg_draw_normal_f64(x[0] << 32 | x[1], x[2] << 32 | x[3], pair);
+      v[0] = (T)(mean + std * pair[0]);
+      v[1] = (T)(mean + std * pair[1]);
+    } else {
+      uint64_t at = draw.offset + 2 * (uint64_t)k;
+      float pair[2];
+
+      rg_draw_normal_f32(number(draw.seed, at), number(draw.seed, at + 1), pair);
+      v[0] = rg_element<T>::of((typename rg_lane<T>::type)((float)mean + (float)std * pair[0]));
+      v[1] = rg_element<T>::of((typename rg_lane<T>::type)((float)mean + (float)std * pair[1]));
+    }
+    for (int j = 0; j < 2 && 2 * k + j < n; j++) {
+      ((T *)y.data)[rg_at(y, 2 * k + j)] = v[j];
+    }
+  }
+}
+
+rg_status rg_gpu_normal(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  const rg_normal_args *a = (const rg_normal_args *)call->args;
+  rg_tensor *y = out[0];
+  rg_launch_cfg cfg = rg_over((y->_count + 1) / 2, rg_gpu_stream(call->device));
+
+  (void)frame;
+  if (y->_count == 0) {
+    return RG_OK;
+  }
+  switch (y->_dtype) {
+#define CASE(code, T)                                                                          \
+  case code:                                                                                   \
+    return rg_gpu_status("normal", rg_launch(k_normal<T>, cfg, rg_view_of(y), a->mean, a->std, \
+                                             call->draw, y->_count));
+    RG_FLOATS(CASE)
+#undef CASE
+  default:
+    return rg_gpu->fail(RG_EDTYPE, "normal: no kernel for type %d", y->_dtype);
+  }
+}
+
+/* -- Signs and whole numbers ------------------------------------------------------------------ */
+
+/* The top bit decides; it is set for +scale. */
+template <class T> __global__ void k_signs(rg_strided y, double scale, rg_draw draw, int64_t n)
+{
+  for (int64_t i = RG_FIRST; i < n; i += RG_NEXT) {
+    typename rg_lane<T>::type s = (typename rg_lane<T>::type)scale;
+    bool plus = number(draw.seed, draw.offset + (uint64_t)i) >> 31 != 0;
+
+    ((T *)y.data)[rg_at(y, i)] = rg_element<T>::of(plus ? s : -s);
+  }
+}
+
+rg_status rg_gpu_signs(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  const rg_signs_args *a = (const rg_signs_args *)call->args;
+  rg_tensor *y = out[0];
+  rg_launch_cfg cfg = rg_over(y->_count, rg_gpu_stream(call->device));
+
+  (void)frame;
+  if (y->_count == 0) {
+    return RG_OK;
+  }
+  switch (y->_dtype) {
+#define CASE(code, T)     \
+  case code:              \
+    return rg_gpu_status( \
+        "signs", rg_launch(k_signs<T>, cfg, rg_view_of(y), a->scale, call->draw, y->_count));
+    RG_FLOATS(CASE)
+#undef CASE
+  default:
+    return rg_gpu->fail(RG_EDTYPE, "signs: no kernel for type %d", y->_dtype);
+  }
+}
+
+template <class T>
+__global__ void k_randint(rg_strided y, int64_t lo, uint64_t range, rg_draw draw, int64_t n)
+{
+  for (int64_t i = RG_FIRST; i < n; i += RG_NEXT) {
+    uint64_t at = draw.offset + 2 * (uint64_t)i;
+    int64_t v = rg_draw_integer(number(draw.seed, at), number(draw.seed, at + 1), lo, range);
+
+    ((T *)y.data)[rg_at(y, i)] = rg_converted<T>::of(rg_number{ 0, v, true });
+  }
+}
+
+rg_status rg_gpu_randint(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  const rg_randint_args *a = (const rg_randint_args *)call->args;
+  rg_tensor *y = out[0];
+  rg_launch_cfg cfg = rg_over(y->_count, rg_gpu_stream(call->device));
+  uint64_t range = (uint64_t)a->hi - (uint64_t)a->lo;
+
+  (void)frame;
+  if (y->_count == 0) {
+    return RG_OK;
+  }
+  switch (y->_dtype) {
+#define CASE(code, T)                                                                         \
+  case code:                                                                                  \
+    return rg_gpu_status("randint", rg_launch(k_randint<T>, cfg, rg_view_of(y), a->lo, range, \
+                                              call->draw, y->_count));
+    RG_TYPES(CASE)
+#undef CASE
+  default:
+    return rg_gpu->fail(RG_EDTYPE, "randint: no kernel for type %d", y->_dtype);
+  }
+}
+
+/* -- Dropout ---------------------------------------------------------------------------------- */
+
+/* Element i is kept as its number says, and then scaled.  kept: where the draw is read from; keep:
+** where it is written to by the first thread. */
+template <class T>
+__global__ void k_dropout(rg_strided y, rg_strided x, double p, rg_draw draw, const uint64_t *kept,
+                          uint64_t *keep, int64_t n)
+{
+  typedef typename rg_lane<T>::type lane;
+  lane scale = (lane)(1.0 / (1.0 - p));
+
+  if (kept != NULL) {
+    draw.seed = kept[0];
+    draw.offset = kept[1];
+  }
+  if (keep != NULL && RG_FIRST == 0) {
+    keep[0] = draw.seed;
+    keep[1] = draw.offset;
+  }
+  for (int64_t i = RG_FIRST; i < n; i += RG_NEXT) {
+    lane v = rg_get(((const T *)x.data)[rg_at(x, i)]) * scale;
+    bool stays = rg_draw_keeps(number(draw.seed, draw.offset + (uint64_t)i), p);
+
+    ((T *)y.data)[rg_at(y, i)] = rg_element<T>::of(stays ? v : (lane)0);
+  }
+}
+
+static rg_status dropout(const rg_call *call, rg_tensor *y, const uint64_t *kept, uint64_t *keep)
+{
+  const rg_tensor *x = call->in[0];
+  double p = ((const dropout_args *)call->args)->p;
+  rg_launch_cfg cfg = rg_over(y->_count, rg_gpu_stream(call->device));
+  rg_strided from = rg_view_as(x, y->_shape, y->_ndim);
+
+  switch (y->_dtype) {
+#define CASE(code, T)                                                                         \
+  case code:                                                                                  \
+    return rg_gpu_status(call->op->name, rg_launch(k_dropout<T>, cfg, rg_view_of(y), from, p, \
+                                                   call->draw, kept, keep, y->_count));
+    RG_FLOATS(CASE)
+#undef CASE
+  default:
+    return rg_gpu->fail(RG_EDTYPE, "dropout: no kernel for type %d", y->_dtype);
+  }
+}
+
+rg_status rg_gpu_dropout(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  (void)frame;
+  return dropout(call, out[0], NULL, call->n_out > 1 ? (uint64_t *)out[1]->_data : NULL);
+}
+
+rg_status rg_gpu_dropout_back(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  (void)frame;
+  return dropout(call, out[0], (const uint64_t *)call->in[1]->_data, NULL);
+}

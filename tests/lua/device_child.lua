@@ -1,0 +1,73 @@
+-- SPDX-License-Identifier: MIT
+-- Run by device_spec with RIDGE_GPU naming the simulated GPU: tensors, layers and plans there give
+-- what they give on the CPU.
+local ridge = require 'ridge'
+local C = require 'ridge.ffi.lib'
+local memory = ridge.memory
+
+local function check(what, ok, why)
+  if not ok then print('not ok ' .. what .. ': ' .. tostring(why)) end
+end
+
+local function refused(what, words, f, ...)
+  local ok, err = pcall(f, ...)
+  check(what, not ok and tostring(err):find(words, 1, true), ok and 'it was allowed' or err)
+end
+
+-- what is drawn there is what is drawn here
+for _, name in ipairs { 'randn', 'rand' } do
+  ridge.seed(5)
+  local here = ridge[name](33, 7)
+  ridge.seed(5)
+  local there = ridge[name](33, 7, { device = 'cuda:0' })
+  check(name, there.device == 'cuda:0' and there:to('cpu'):equal(here), there)
+end
+
+-- there and back, in every type, with gaps too
+for _, dtype in ipairs { 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 'bool' } do
+  local x = ridge.tensor({ { 1, 0, 3 }, { 4, 5, 0 } }, { dtype = dtype })
+  local there = x:to 'cuda:0'
+  check('to ' .. dtype, there:to('cpu'):equal(x) and there:t():to('cpu'):equal(x:t()), there)
+  check('element of ' .. dtype, there:get(2, 1) == x:get(2, 1) and #there:tolist() == 2)
+end
+
+-- a chain of operations, eager and as a plan
+local w = ridge.randn(7, 5)
+local x = ridge.randn(4, 7)
+local function f(a, b) return (a:matmul(b) * 0.5):tanh() + 1 end
+local wanted = f(x, w)
+local wg, xg = w:to 'cuda:0', x:to 'cuda:0'
+check('a chain', f(xg, wg):to('cpu'):allclose(wanted, 1e-5, 1e-6))
+local plan = ridge.capture(function() return f(xg, wg) end)
+plan:run(3)
+check('a plan', plan.results[1]:to('cpu'):allclose(wanted, 1e-5, 1e-6))
+
+-- a layer, and its gradients
+local layer = ridge.nn.Linear(7, 3, { seed = 1 })
+local y = layer(x)
+layer:to 'cuda:0'
+check('a layer', layer.weight.device == 'cuda:0' and layer(xg):to('cpu'):allclose(y, 1e-5, 1e-6))
+
+-- what is refused says why
+refused('two devices', 'tensors on cuda:0 and on cpu', function() return xg + x end)
+refused('another GPU', 'there is 1 GPU', ridge.zeros, 2, { device = 'cuda:1' })
+local tracked = ridge.ones(2):requires_grad_()
+refused('gradients over devices', 'gradients do not flow', function()
+  return (tracked * 2):to 'cuda:0'
+end)
+refused('moving in a plan', 'a plan stays on one device', ridge.capture, function()
+  return x:to 'cuda:0'
+end)
+
+-- memory is counted by device, and given back
+local before = memory.stats('cuda:0').live
+local big = ridge.zeros(1000, { device = 'cuda:0' })
+check('memory', memory.stats('cuda:0').live == before + 4000, memory.stats('cuda:0').live)
+big:release()
+check('memory again', memory.stats('cuda:0').live == before)
+memory.set_limit(before + 100, 'cuda:0')
+refused('a limit', 'would pass the limit', ridge.zeros, 1000, { device = 'cuda:0' })
+memory.set_limit(0, 'cuda:0')
+check('print', tostring(xg):find('cuda:0', 1, true), tostring(xg))
+check('wait', C.rg_device_wait(1) == 0)
+print 'done'

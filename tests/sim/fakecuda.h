@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+//
+// What the parts of the stand-in for the CUDA runtime share: the lock, errors, and pending work.
+#ifndef RIDGE_SIM_FAKECUDA_H
+#define RIDGE_SIM_FAKECUDA_H
+
+#include <cuda_runtime_api.h>
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+namespace fake
+{
+
+// -- Lock and errors (fakecuda.cpp) -----------------------------------------------------
+
+// Every function of the runtime holds it from beginning to end; pending work runs under it.
+extern std::mutex mutex;
+struct Lock {
+  std::lock_guard<std::mutex> guard{ mutex };
+};
+
+// Remembers an error for cudaGetLastError, and gives it back.
+cudaError_t error(cudaError_t e);
+
+// The same, and says on stderr what is wrong: for what a correct program never does.
+__attribute__((format(printf, 2, 3))) cudaError_t misuse(cudaError_t e, const char *format, ...);
+
+// Work has gone wrong after its call returned: from now on every call fails, as on the device.
+__attribute__((format(printf, 2, 3))) void fault(cudaError_t e, const char *format, ...);
+
+// What makes every call fail: the error of fault(), or no device at all; else success.
+cudaError_t broken(void);
+
+int device_count(void);
+int current_device(void);
+size_t memory_total(void);
+
+// -- Pending work (fakecuda_work.cpp) ------------------------------------------------------
+
+struct Node;
+typedef std::shared_ptr<Node> Work;
+
+struct Node {
+  std::function<void()> run; // may be empty: a point in the order of things
+  std::vector<Work> after;   // what has to be done first; emptied when done
+  int device = 0;
+  bool done = false;
+};
+
+struct Capture {
+  CUstream_st *origin = nullptr;
+  std::vector<Work> nodes; // in the order of the calls, so each one's `after` comes before it
+  std::set<CUstream_st *> streams;
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+  std::thread::id thread;
+  bool active = true, invalid = false;
+};
+
+// Puts work at the end of a stream; while the stream is captured, into its graph.
+cudaError_t enqueue(cudaStream_t stream, std::function<void()> run, Work *node = nullptr);
+
+// Work that is in no stream, with nothing but its dependencies.
+Work enqueue_after(std::vector<Work> after, int device, std::function<void()> run);
+
+// What the next work of this stream will come after.
+std::vector<Work> before_next(CUstream_st *s);
+
+// Runs pending work until this is done; which work, and how much more of it, is up to the order.
+void wait(const Work &work);
+void wait_all(const std::vector<Work> &work);
+void wait_device(int device);
+void wait_everything(void);
+
+// Runs one piece of pending work, as time goes by on a real device.
+void progress(void);
+
+// For calls that a capture forbids: an error, and the capture is lost.
+cudaError_t forbid_in_capture(void);
+cudaError_t forbid_in_capture_of(CUstream_st *s);
+
+// The stream that a handle means, or null after a report.
+CUstream_st *stream_of(cudaStream_t handle);
+
+size_t live_streams_and_events(void);
+size_t live_graphs(void);
+
+} // namespace fake
+
+struct CUstream_st {
+  std::vector<fake::Work> last;    // what the next work comes after
+  std::vector<fake::Work> outside; // the same, put aside while a capture goes on
+  std::shared_ptr<fake::Capture> capture;
+  int device = 0;
+  bool blocking = true; // it and the legacy stream wait for each other
+};
+
+struct CUevent_st {
+  std::vector<fake::Work> at;
+  std::shared_ptr<fake::Capture> capture; // the capture that it was recorded in
+  std::shared_ptr<double> time;           // seconds; negative until the device passes it
+  int device = 0;
+  bool recorded = false, timing = true;
+};
+
+// The stand-in's own questions, for tests.
+#define RGSIM_API __attribute__((visibility("default")))
+extern "C" {
+RGSIM_API size_t rgsim_live_allocations(void); // device and pinned memory
+RGSIM_API size_t rgsim_live_handles(void);     // streams, events, graphs
+}
+
+#endif
