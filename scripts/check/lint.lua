@@ -5,7 +5,7 @@ package.path = "scripts/check/?.lua;" .. package.path
 local Tree = require "tree"
 local tree = Tree.open(arg[1])
 
-local FLAGS = "-std=c11 -D_GNU_SOURCE -fopenmp -Icore -Ibuild -I/usr/include/luajit-2.1 " ..
+local FLAGS = "-std=c11 -D_GNU_SOURCE -fopenmp -Icore -I. -Ibuild -I/usr/include/luajit-2.1 " ..
   "-DRG_SIMD=base -DRG_FLAGS=__FILE__"
 local AT = "cd " .. Tree.quote(tree.root) .. " && "
 local HERE = Tree.run(AT .. "pwd")[1]:gsub("%p", "%%%0")
@@ -31,14 +31,14 @@ local function lint(tool, files, pattern)
   end
 end
 
-local sources = tree:matching("^core/.*%.c$", "^lua/.*%.c$")
+local sources = tree:matching("^core/.*%.c$", "^gpu/.*%.c$", "^lua/.*%.c$")
 local plain = {} -- cppcheck knows no vector types, and takes minutes to say so
 for _, path in ipairs(sources) do
   if not path:find("^core/cpu/simd/") then plain[#plain + 1] = path end
 end
 lint("luacheck -q --no-color --no-max-line-length --formatter plain", tree:matching("%.lua$"))
 lint("cppcheck --quiet --enable=warning,performance,portability" ..
-  " --suppress=invalidPointerCast --inline-suppr --std=c11 -Icore" ..
+  " --suppress=invalidPointerCast --inline-suppr --std=c11 -Icore -I." ..
   " -Ibuild --error-exitcode=1 --template='{file}:{line}:1: {message} ({id})'", plain)
 lint("sh -c 'clang-tidy --quiet \"$@\" -- " .. FLAGS .. "' clang-tidy", sources, "error")
 
