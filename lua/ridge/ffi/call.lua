@@ -84,18 +84,23 @@ function M.fail(status, as)
   blame.raise(message, M.code(status), message:match('^([%w_.]+):'))
 end
 
+-- A failed call once more if memory ran out and collecting may help; else, or if it fails again,
+-- raise.
+local function retry(as, status, f, ...)
+  if status == ENOMEM then
+    ref.collect()
+    C.rg_memory_trim(0)
+    status = f(...)
+  end
+  if status ~= 0 then M.fail(status, as) end
+end
+
 --- After a failed call: once more if memory ran out and collecting may help, else raise.
 ---@param status number what the call returned
 ---@param f cdata the C function
 ---@param ... any its arguments
 function M.again(status, f, ...)
-  if status == ENOMEM then
-    ref.collect()
-    C.rg_memory_trim(0)
-    status = f(...)
-    if status == 0 then return end
-  end
-  M.fail(status)
+  retry(nil, status, f, ...)
 end
 
 --- Call a function, once more if memory ran out, or raise.  What its pointers point to has to be in
@@ -106,12 +111,7 @@ end
 ---@param ... any its arguments
 function M.run(as, f, ...)
   local status = f(...)
-  if status == ENOMEM then
-    ref.collect()
-    C.rg_memory_trim(0)
-    status = f(...)
-  end
-  M.check(status, as)
+  if status ~= 0 then retry(as, status, f, ...) end
 end
 
 --- A tensor's pointer, NULL for nil.
