@@ -6,12 +6,9 @@
 
 extern "C" {
 #include "op/draw.h"
+#include "op/dropout.h"
 #include "op/random.h"
 }
-
-struct dropout_args { /* of op/dropout.h, which is about gradients too */
-  double p;
-};
 
 /* The number first + i of a seed. */
 __device__ static inline uint32_t number(uint64_t seed, uint64_t at)
@@ -248,7 +245,7 @@ __global__ void k_dropout(rg_strided y, rg_strided x, double p, rg_draw draw, co
 static rg_status dropout(const rg_call *call, rg_tensor *y, const uint64_t *kept, uint64_t *keep)
 {
   const rg_tensor *x = call->in[0];
-  double p = ((const dropout_args *)call->args)->p;
+  double p = ((const rg_dropout_args *)call->args)->p;
   rg_launch_cfg cfg = rg_over(y->_count, rg_gpu_stream(call->device));
   rg_strided from = rg_view_as(x, y->_shape, y->_ndim);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Dropout on the CPU: element i is kept if number offset + i is at least p 2^32, and then scaled by
-** 1 / (1 - p).
+** Dropout on the CPU: element i is kept if number offset + i says so (op/draw.h), and then scaled
+** by 1 / (1 - p).
 */
 #include "cpu/cpu.h"
+#include "op/draw.h"
 #include "op/dropout.h"
 
 enum { PIECE = 8192 };
@@ -13,17 +14,17 @@ typedef struct dropout_work {
   double p;
   rg_draw draw;
   int32_t dtype;
-  uint32_t threshold;
 } dropout_work;
 
-#define KEEP(T)                                   \
-  T scale = (T)(1.0 / (1.0 - w->p));              \
-  T *to = y;                                      \
-  const T *from = x;                              \
-                                                  \
-  for (int64_t i = 0; i < n; i++) {               \
-    T v = from[i] * scale;                        \
-    to[i] = number[i] >= w->threshold ? v : (T)0; \
+#define KEEP(T)                                     \
+  const double p = w->p;                            \
+  T scale = (T)(1.0 / (1.0 - p));                   \
+  T *to = y;                                        \
+  const T *from = x;                                \
+                                                    \
+  for (int64_t i = 0; i < n; i++) {                 \
+    T v = from[i] * scale;                          \
+    to[i] = rg_draw_keeps(number[i], p) ? v : (T)0; \
   }
 
 static void keep(const dropout_work *w, void *y, const void *x, const uint32_t *number, int64_t n)
@@ -71,7 +72,6 @@ static rg_status apply(rg_tensor *y, const rg_tensor *x, double p, rg_draw draw)
   if (p == 0) {
     return rg_cpu_convert(y, x);
   }
-  w.threshold = (uint32_t)(p * 0x1p32);
   rg_walk_init(&w.walk, xs, 2, y->_shape, y->_ndim);
   return rg_parallel(rg_threads_for(12.0 * (double)y->_count), (w.walk.count + PIECE - 1) / PIECE,
                      dropout_job, &w);
