@@ -84,9 +84,11 @@ static void beside(char *path, size_t size)
 
 static int32_t load(const char *path)
 {
-  const rg_gpu_host host = {
-    .abi = RG_GPU_ABI, .core_abi = RG_ABI, .n_ops = RG_OP_COUNT, .fail = (rg_fail)
-  };
+  const rg_gpu_host host = { .abi = RG_GPU_ABI,
+                             .core_abi = RG_ABI,
+                             .n_ops = RG_OP_COUNT,
+                             .fail = (rg_fail),
+                             .modes = rg_device_modes_now() };
   rg_gpu_offer offer = { 0 };
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   rg_gpu_entry *entry;

@@ -17,6 +17,7 @@ typedef struct rg_gpu_host {
   int32_t n_ops;    /* RG_OP_COUNT: both were built from the same list */
   int32_t _pad;
   rg_status (*fail)(rg_status code, const char *format, ...);
+  const rg_device_modes *modes;
 } rg_gpu_host;
 
 /* What it brings: devices 1 .. count of ridge are its 0 .. count - 1. */

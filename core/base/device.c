@@ -9,6 +9,7 @@
 
 static const rg_driver *drivers[RG_DEVICES];
 static rg_status (*opener)(int32_t device);
+static rg_device_modes modes = { .vendor = 1, .autotune = 1 };
 
 void rg_driver_register(int32_t device, const rg_driver *driver)
 {
@@ -34,6 +35,11 @@ rg_status rg_device_open(int32_t device)
     return rg_fail(RG_EDEVICE, "device: there is no device %d", device);
   }
   return opener(device);
+}
+
+rg_device_modes *rg_device_modes_now(void)
+{
+  return &modes;
 }
 
 rg_status rg_device_facts_of(int32_t device, rg_device_facts *out)

@@ -119,6 +119,19 @@ typedef struct rg_device_facts {
   int32_t units;      /* multiprocessors; processors of the CPU */
 } rg_device_facts;
 
+/* How a device's kernels are chosen: settings of the process that every call reads. */
+typedef struct rg_device_modes {
+  int32_t vendor;        /* 1 (default): libraries of the device's maker where they have a kernel;
+                         ** 0: ridge's own kernels only */
+  int32_t autotune;      /* 1 (default): candidates of a library are timed once for each shape;
+                         ** 0: its own first choice */
+  int32_t deterministic; /* 1: only kernels that give the same bits each time; default 0 */
+  int32_t tf32;          /* 1: products of f32 may round their factors to 10 bits; default 0 */
+} rg_device_modes;
+
+/* The modes, to be read and written. */
+RG_API rg_device_modes *rg_device_modes_now(void);
+
 /* Make sure that a device can be used; the CPU always can.  RG_EDEVICE: why not, in a sentence. */
 RG_API rg_status rg_device_open(int32_t device) RG_CHECK;
 
