@@ -22,6 +22,7 @@
 #define RIDGE_H
 
 #include "ridge/base.h"
+#include "ridge/device.h"
 #include "ridge/tensor.h"
 #include "ridge/op.h"
 #include "ridge/image.h"

@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** The library of the GPU's kernels as ridge sees it: devices, their memory, their streams, and the
-** table of kernels.
-**
-** All work of a device is on one stream, in the order in which it was asked for; so memory that was
-** given back may be used by the next call, as on the CPU.
+** The library of the GPU's kernels as ridge sees it: devices, their memory, and the table of
+** kernels.
 */
 #include <mutex>
 
 #include "gpu/kernels.cuh"
+#include "gpu/stream.cuh"
 
 const rg_gpu_host *rg_gpu;
 
 static rg_gpu_host host;
-static cudaStream_t streams[RG_DEVICES];
 static void *rooms[RG_DEVICES];
 static void *workspaces[RG_DEVICES];
 static int64_t workspace_bytes[RG_DEVICES];
@@ -34,21 +31,7 @@ rg_status rg_gpu_status(const char *what, cudaError_t error)
                       cudaGetErrorName(error));
 }
 
-/* -- Streams ----------------------------------------------------------------------------------- */
-
-cudaStream_t rg_gpu_stream(int32_t device)
-{
-  (void)cudaSetDevice(device - 1);
-  if (streams[device] == NULL) {
-    std::lock_guard<std::mutex> held(lock);
-
-    if (streams[device] == NULL &&
-        cudaStreamCreateWithFlags(&streams[device], cudaStreamNonBlocking) != cudaSuccess) {
-      streams[device] = NULL; /* the default one works as well, only slower beside others */
-    }
-  }
-  return streams[device];
-}
+/* -- Room ------------------------------------------------------------------------------------- */
 
 void *rg_gpu_room(int32_t device)
 {
@@ -68,7 +51,7 @@ void *rg_gpu_workspace(int32_t device, int64_t bytes)
 
   (void)cudaSetDevice(device - 1);
   if (workspace_bytes[device] < bytes) {
-    (void)cudaStreamSynchronize(streams[device]);
+    (void)cudaDeviceSynchronize();
     (void)cudaFree(workspaces[device]);
     workspaces[device] = NULL;
     workspace_bytes[device] = 0;
@@ -96,8 +79,44 @@ static void give(int32_t device, void *data)
   (void)cudaFree(data);
 }
 
+static rg_status pin(int64_t bytes, void **out)
+{
+  return rg_gpu_status("pinned memory", cudaMallocHost(out, (size_t)bytes));
+}
+
+static void unpin(void *data)
+{
+  (void)cudaFreeHost(data);
+}
+
+/* Between two GPUs: each comes behind what the other was asked for. */
+static rg_status copy_across(int32_t to_device, void *to, int32_t from_device, const void *from,
+                             int64_t bytes)
+{
+  void *mark;
+  rg_status status;
+
+  RG_TRY(rg_gpu_mark_new(from_device, &mark));
+  status = rg_gpu_mark_set(from_device, mark);
+  if (status == RG_OK) {
+    status = rg_gpu_mark_follow(to_device, mark);
+  }
+  rg_gpu_mark_free(from_device, mark);
+  RG_TRY(status);
+  RG_CUDA("copy",
+          cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, rg_gpu_stream(to_device)));
+  RG_TRY(rg_gpu_mark_new(to_device, &mark));
+  status = rg_gpu_mark_set(to_device, mark);
+  if (status == RG_OK) {
+    status = rg_gpu_mark_follow(from_device, mark);
+  }
+  rg_gpu_mark_free(to_device, mark);
+  return status;
+}
+
+/* What is not pinned has been read when the runtime's call returns, and has been written. */
 static rg_status copy(int32_t to_device, void *to, int32_t from_device, const void *from,
-                      int64_t bytes)
+                      int64_t bytes, bool behind)
 {
   int32_t device = to_device != RG_CPU ? to_device : from_device;
   cudaStream_t stream = rg_gpu_stream(device);
@@ -106,11 +125,10 @@ static rg_status copy(int32_t to_device, void *to, int32_t from_device, const vo
                                                 : cudaMemcpyDeviceToDevice;
 
   if (to_device != RG_CPU && from_device != RG_CPU && to_device != from_device) {
-    RG_CUDA("copy", cudaStreamSynchronize(rg_gpu_stream(from_device)));
-    (void)rg_gpu_stream(device);
+    return copy_across(to_device, to, from_device, from, bytes);
   }
   RG_CUDA("copy", cudaMemcpyAsync(to, from, (size_t)bytes, kind, stream));
-  if (kind != cudaMemcpyDeviceToDevice || to_device != from_device) {
+  if (kind != cudaMemcpyDeviceToDevice && !behind) {
     RG_CUDA("copy", cudaStreamSynchronize(stream));
   }
   return RG_OK;
@@ -118,7 +136,8 @@ static rg_status copy(int32_t to_device, void *to, int32_t from_device, const vo
 
 static rg_status wait(int32_t device)
 {
-  return rg_gpu_status("wait", cudaStreamSynchronize(rg_gpu_stream(device)));
+  RG_CUDA("wait", cudaSetDevice(device - 1));
+  return rg_gpu_status("wait", cudaDeviceSynchronize());
 }
 
 static rg_status facts(int32_t device, rg_device_facts *out)
@@ -141,7 +160,27 @@ static rg_status facts(int32_t device, rg_device_facts *out)
 
 /* -- What ridge gets --------------------------------------------------------------------------- */
 
-static const rg_driver driver = { take, give, copy, wait, facts };
+static const rg_driver driver = {
+  take,
+  give,
+  pin,
+  unpin,
+  copy,
+  wait,
+  facts,
+  rg_gpu_enter,
+  rg_gpu_join,
+  rg_gpu_mark_new,
+  rg_gpu_mark_free,
+  rg_gpu_mark_set,
+  rg_gpu_mark_follow,
+  rg_gpu_mark_wait,
+  rg_gpu_mark_between,
+  rg_gpu_graph_begin,
+  rg_gpu_graph_end,
+  rg_gpu_graph_run,
+  rg_gpu_graph_free,
+};
 static rg_kernel *kernels[RG_OP_COUNT];
 static rg_backend backend;
 

@@ -28,7 +28,7 @@ typedef struct list {
   int64_t room;
 } list;
 
-/* What an arena has of one device's memory. */
+/* What an arena has of one device's memory, or the pool of one stream's. */
 typedef struct part {
   list lists[N_CLASSES];
   int64_t n_own[N_CLASSES]; /* blocks of each class, cached and in use */
@@ -38,13 +38,14 @@ struct rg_arena {
   part *parts[RG_DEVICES]; /* made when they are needed first */
   int64_t bytes;           /* of all its blocks */
   int64_t n_used;          /* blocks in use */
+  uint32_t streams;        /* that a plan ran on, a bit each */
   bool closed;
 };
 
 static rg_spin lock;
-static part pool_parts[RG_DEVICES];
+static part pool_parts[RG_DEVICES + 1][RG_STREAMS]; /* the CPU's and the pinned: of stream 0 */
 static rg_arena pool;
-static rg_memory memories[RG_DEVICES];
+static rg_memory memories[RG_DEVICES + 1];
 static _Thread_local rg_arena *current;
 
 /* -- Failure injection --------------------------------------------------------- */
@@ -190,18 +191,22 @@ static void *host_take(int64_t bytes)
 
 static void *system_take(int32_t device, int64_t bytes)
 {
-  const rg_driver *driver = rg_driver_of(device);
   void *data = NULL;
+  rg_status status;
 
   if (device == RG_CPU_DEVICE) {
     return host_take(bytes);
   }
-  return driver->take(device, bytes, &data) == RG_OK ? data : NULL;
+  status = device == RG_PINNED ? rg_driver_that_pins()->pin(bytes, &data)
+                               : rg_driver_of(device)->take(device, bytes, &data);
+  return status == RG_OK ? data : NULL;
 }
 
 static void system_give(int32_t device, void *data, int64_t bytes)
 {
-  if (device != RG_CPU_DEVICE) {
+  if (device == RG_PINNED) {
+    rg_driver_that_pins()->unpin(data);
+  } else if (device != RG_CPU_DEVICE) {
     rg_driver_of(device)->give(device, data);
   } else if (bytes < MAP_FROM) {
     free(data);
@@ -238,9 +243,9 @@ static bool list_reserve(list *l, int64_t n)
   return true;
 }
 
-static void pool_put(int32_t device, void *data, int class)
+static void pool_put(int32_t device, int32_t stream, void *data, int class)
 {
-  list *l = &pool_parts[device].lists[class];
+  list *l = &pool_parts[device][stream].lists[class];
 
   if (list_reserve(l, l->n + 1)) {
     l->blocks[l->n++] = data;
@@ -253,18 +258,19 @@ static void pool_put(int32_t device, void *data, int class)
 /* Caller holds the lock. */
 static int64_t trim(int32_t device)
 {
-  list *lists = pool_parts[device].lists;
   int64_t given = 0;
 
-  for (int c = 0; c < N_CLASSES; c++) {
+  for (int i = 0; i < RG_STREAMS * N_CLASSES; i++) {
+    int c = i % N_CLASSES;
+    list *l = &pool_parts[device][i / N_CLASSES].lists[c];
     void *data;
 
-    while ((data = list_take(&lists[c])) != NULL) {
+    while ((data = list_take(l)) != NULL) {
       system_give(device, data, class_bytes(c));
       given += class_bytes(c);
     }
-    free(lists[c].blocks);
-    lists[c] = (list){ 0 };
+    free(l->blocks);
+    *l = (list){ 0 };
   }
   memories[device].reserved_bytes -= given;
   return given;
@@ -272,12 +278,18 @@ static int64_t trim(int32_t device)
 
 /* -- Blocks ---------------------------------------------------------------------- */
 
+/* The stream whose blocks this thread takes. */
+static int32_t stream_of(int32_t device)
+{
+  return device == RG_CPU_DEVICE ? 0 : rg_stream_now(device);
+}
+
 /* From the pool's list, or the system (after giving back what is cached). */
 static void *pool_take(int32_t device, int class)
 {
   int64_t bytes = class_bytes(class);
   rg_memory *m = &memories[device];
-  void *data = list_take(&pool_parts[device].lists[class]);
+  void *data = list_take(&pool_parts[device][stream_of(device)].lists[class]);
 
   if (data != NULL) {
     return data;
@@ -324,7 +336,10 @@ static void *arena_take(rg_arena *arena, int32_t device, int class)
 /* Whether the request can be had at all; a device is opened when it is asked for first. */
 static rg_status check_request(int32_t device, int64_t bytes)
 {
-  if (device != RG_CPU_DEVICE) {
+  if (device == RG_PINNED && rg_driver_that_pins() == NULL) {
+    return rg_fail(RG_EDEVICE, "memory: pinned memory is a GPU's, and none was opened");
+  }
+  if (device != RG_CPU_DEVICE && device != RG_PINNED) {
     RG_TRY(rg_device_open(device));
   }
   if (bytes < 0 || bytes > ((int64_t)1 << 48)) {
@@ -370,6 +385,10 @@ static rg_status alloc_from(rg_arena *arena, int32_t device, int64_t bytes, rg_b
                    (double)live / 1048576);
   }
   *out = (rg_block){ .data = data, .bytes = bytes, .arena = arena, .device = device };
+  if (device != RG_CPU_DEVICE) {
+    out->stream = out->writer = (uint8_t)stream_of(device);
+    out->seen = out->users = (uint8_t)(1u << out->stream);
+  }
   return RG_OK;
 }
 
@@ -393,12 +412,30 @@ static void arena_empty(rg_arena *arena)
       void *data;
 
       while ((data = list_take(&own->lists[c])) != NULL) {
-        pool_put(device, data, c);
+        pool_put(device, 0, data, c);
       }
       free(own->lists[c].blocks);
     }
     rg_host_free(own);
     arena->parts[device] = NULL;
+  }
+}
+
+/* What other streams and copies under way still do with a block comes before whoever has it next.
+** A driver that cannot order them has lost its device. */
+static void settle(rg_block *block)
+{
+  uint32_t others = block->users & ~(1u << block->stream);
+
+  if (block->behind != NULL) {
+    rg_status ended = rg_event_wait(block->behind);
+
+    (void)ended;
+    rg_event_release(block->behind);
+    block->behind = NULL;
+  }
+  if (others != 0 && block->device != RG_PINNED) {
+    (void)rg_driver_of(block->device)->join(block->device, block->stream, others);
   }
 }
 
@@ -412,13 +449,16 @@ void rg_block_free(rg_block *block)
   if (block->data == NULL) {
     return;
   }
+  if (block->device != RG_CPU_DEVICE) {
+    settle(block);
+  }
   class = class_of(block->bytes);
   rg_spin_enter(&lock);
   m->live_bytes -= block->bytes;
   m->n_blocks--;
   arena->n_used--;
   if (arena == &pool || arena->closed) {
-    pool_put(block->device, block->data, class);
+    pool_put(block->device, block->stream, block->data, class);
   } else {
     list *l = &arena->parts[block->device]->lists[class];
 
@@ -452,6 +492,11 @@ void rg_arena_close(rg_arena *arena)
   if (arena == NULL) {
     return;
   }
+  for (int32_t device = 1; device < RG_DEVICES && arena->streams > 1; device++) {
+    if (arena->parts[device] != NULL) {
+      (void)rg_driver_of(device)->join(device, 0, arena->streams & ~1u);
+    }
+  }
   rg_spin_enter(&lock);
   arena_empty(arena);
   arena->closed = true;
@@ -470,6 +515,16 @@ rg_arena *rg_arena_swap(rg_arena *arena)
   return before;
 }
 
+rg_arena *rg_arena_current(void)
+{
+  return current;
+}
+
+void rg_arena_ran(rg_arena *arena, int32_t stream)
+{
+  arena->streams |= 1u << stream;
+}
+
 int64_t rg_arena_bytes(const rg_arena *arena)
 {
   return arena == NULL ? 0 : arena->bytes;
@@ -479,7 +534,10 @@ int64_t rg_arena_bytes(const rg_arena *arena)
 
 rg_memory *rg_memory_of(int32_t device)
 {
-  return device == RG_CPU_DEVICE || rg_driver_of(device) != NULL ? &memories[device] : NULL;
+  bool there = device == RG_CPU_DEVICE || rg_driver_of(device) != NULL ||
+               (device == RG_PINNED && rg_driver_that_pins() != NULL);
+
+  return there ? &memories[device] : NULL;
 }
 
 void rg_memory_reset_peak(int32_t device)
@@ -496,7 +554,9 @@ void rg_memory_reset_peak(int32_t device)
 
 rg_status rg_memory_set_limit(int32_t device, int64_t bytes)
 {
-  RG_TRY(rg_device_open(device));
+  if (device != RG_PINNED) {
+    RG_TRY(rg_device_open(device));
+  }
   if (bytes < 0) {
     return rg_fail(RG_EARG, "memory: a limit of %lld bytes", (long long)bytes);
   }

@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-#include "ridge/base.h"
+#include "ridge/device.h"
 
 /* The compiler sees that a failure returns its code, and so which outputs are written where. */
 #define rg_fail(code, ...) ((void)rg_fail(code, __VA_ARGS__), (code))
@@ -23,7 +23,8 @@
 
 typedef struct rg_memo rg_memo;
 
-/* The CPU is device 0; tensor.h calls it RG_CPU. */
+/* The CPU is device 0; tensor.h calls it RG_CPU.  Pinned memory comes from a pool of its own, as if
+** from one more device. */
 enum { RG_CPU_DEVICE = 0, RG_DEVICES = 17 };
 
 /* -- Host memory ---------------------------------------------------------------- */
@@ -54,18 +55,44 @@ bool rg_alloc_injected(void);
 
 /* -- Devices ------------------------------------------------------------------- */
 
-/* What a device beside the CPU brings, apart from kernels. */
+/*
+** What a device beside the CPU brings, apart from kernels.  What is asked of it goes to the stream
+** that this thread entered last; marks and graphs are the driver's own handles.
+*/
 typedef struct rg_driver {
   /* Memory of the device's, 256-byte aligned; RG_ENOMEM. */
   rg_status (*take)(int32_t device, int64_t bytes, void **out);
   void (*give)(int32_t device, void *data);
+  /* Host memory that the device's copies reach by themselves; RG_ENOMEM. */
+  rg_status (*pin)(int64_t bytes, void **out);
+  void (*unpin)(void *data);
   /* Bytes between two devices, one of which is this driver's, behind what was asked of it before.
-  ** Done when it returns, if one of them is the CPU. */
+  ** Host memory has been read and written when it returns, unless `behind` allows it to be later:
+  ** then only memory from pin is still in use. */
   rg_status (*copy)(int32_t to_device, void *to, int32_t from_device, const void *from,
-                    int64_t bytes);
-  /* Wait until everything that was asked of it is done. */
+                    int64_t bytes, bool behind);
+  /* Wait until everything that was asked of the device is done, on every stream. */
   rg_status (*wait)(int32_t device);
   rg_status (*facts)(int32_t device, rg_device_facts *out);
+
+  /* This thread's stream. */
+  void (*enter)(int32_t device, int32_t stream);
+  /* Let stream `to` come behind all that the streams of a mask were asked for. */
+  rg_status (*join)(int32_t device, int32_t to, uint32_t streams);
+
+  rg_status (*mark_new)(int32_t device, void **mark);
+  void (*mark_free)(int32_t device, void *mark);
+  rg_status (*mark_set)(int32_t device, void *mark);
+  rg_status (*mark_follow)(int32_t device, void *mark);
+  rg_status (*mark_wait)(int32_t device, void *mark);
+  rg_status (*mark_between)(int32_t device, void *from, void *to, double *ns);
+
+  /* What is asked for between begin and end is not done but noted; end gives the note, or NULL and
+  ** why it cannot be had.  Nothing in between may wait or take memory. */
+  rg_status (*graph_begin)(int32_t device);
+  rg_status (*graph_end)(int32_t device, void **graph);
+  rg_status (*graph_run)(int32_t device, void *graph);
+  void (*graph_free)(int32_t device, void *graph);
 } rg_driver;
 
 void rg_driver_register(int32_t device, const rg_driver *driver);
@@ -76,20 +103,36 @@ const rg_driver *rg_driver_of(int32_t device);
 /* Who opens devices: called once for each that is asked for and has no driver, until it has one. */
 void rg_device_on_open(rg_status (*open)(int32_t device));
 
-/* Bytes between any two devices; done when it returns, if one of them is the CPU. */
+/* The streams of a device that anybody ever entered, a bit each; 0 is always one of them. */
+uint32_t rg_streams_used(int32_t device);
+
+/* Bytes between any two devices; behind: see rg_driver. */
 rg_status rg_device_copy(int32_t to_device, void *to, int32_t from_device, const void *from,
-                         int64_t bytes) RG_CHECK;
+                         int64_t bytes, bool behind) RG_CHECK;
+
+/* The driver that has pinned memory: that of the device that was opened first; NULL: none was. */
+const rg_driver *rg_driver_that_pins(void);
 
 /* -- Device memory --------------------------------------------------------------- */
 
 typedef struct rg_arena rg_arena;
 
-/* A block of device memory, 64-byte aligned. */
+/*
+** A block of device memory, 64-byte aligned.
+**
+** It is used again on the stream it was taken on; whoever uses it on another one says so (turn.c),
+** and the first comes behind that when the block is given back.
+*/
 typedef struct rg_block {
   void *data;
   int64_t bytes;   /* the size class, at least what was asked for */
   rg_arena *arena; /* where it goes back to */
-  int32_t device;
+  int32_t device;  /* or RG_PINNED */
+  uint8_t stream;
+  uint8_t writer;        /* the stream that wrote it last */
+  _Atomic uint8_t seen;  /* streams that come behind that write, a bit each */
+  _Atomic uint8_t users; /* streams that used it since */
+  rg_event *behind;      /* pinned: a copy that may still be under way */
 } rg_block;
 
 /* Take a block: from this thread's arena while a plan is captured, else from the device's pool. */
@@ -110,6 +153,10 @@ void rg_arena_close(rg_arena *arena);
 
 /* Make an arena this thread's (NULL: none); returns the one before. */
 rg_arena *rg_arena_swap(rg_arena *arena);
+rg_arena *rg_arena_current(void);
+
+/* A plan ran on a stream: its blocks are free when that is done. */
+void rg_arena_ran(rg_arena *arena, int32_t stream);
 
 /* Bytes of system memory the arena holds. */
 int64_t rg_arena_bytes(const rg_arena *arena);

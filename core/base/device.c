@@ -16,6 +16,16 @@ void rg_driver_register(int32_t device, const rg_driver *driver)
   drivers[device] = driver;
 }
 
+const rg_driver *rg_driver_that_pins(void)
+{
+  const rg_driver *found = NULL;
+
+  for (int32_t i = RG_CPU_DEVICE + 1; i < RG_DEVICES && found == NULL; i++) {
+    found = drivers[i];
+  }
+  return found;
+}
+
 const rg_driver *rg_driver_of(int32_t device)
 {
   return device > RG_CPU_DEVICE && device < RG_DEVICES ? drivers[device] : NULL;
@@ -67,7 +77,7 @@ rg_status rg_device_wait(int32_t device)
 }
 
 rg_status rg_device_copy(int32_t to_device, void *to, int32_t from_device, const void *from,
-                         int64_t bytes)
+                         int64_t bytes, bool behind)
 {
   const rg_driver *driver = rg_driver_of(to_device != RG_CPU_DEVICE ? to_device : from_device);
 
@@ -75,7 +85,7 @@ rg_status rg_device_copy(int32_t to_device, void *to, int32_t from_device, const
     return RG_OK;
   }
   if (driver != NULL) {
-    return driver->copy(to_device, to, from_device, from, bytes);
+    return driver->copy(to_device, to, from_device, from, bytes, behind);
   }
   memmove(to, from, (size_t)bytes);
   return RG_OK;

@@ -6,6 +6,7 @@
 ** needs it, in the same order at every replay.  Any other storage (inputs, weights) is held for as
 ** long as the plan lives.
 */
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/plan.h"
@@ -44,6 +45,7 @@ rg_status rg_plan_new(rg_plan **out)
   }
   atomic_init(&plan->refs, 1);
   plan->last = &plan->first;
+  plan->device = -1;
   status = rg_arena_new(&plan->arena);
   if (status != RG_OK) {
     rg_host_free(plan);
@@ -91,6 +93,12 @@ rg_status rg_plan_add(rg_plan *plan, const rg_call *call, rg_kernel *kernel, rg_
   *plan->last = s;
   plan->last = &s->next;
   plan->n_steps++;
+  plan->several = plan->several || (plan->n_steps > 1 && plan->device != call->device);
+  plan->device = plan->several ? -1 : call->device;
+  for (int32_t i = 0; i < s->n_tensors; i++) {
+    plan->pinned = plan->pinned || (s->tensors[i]._flags & RG_TENSOR_PINNED) != 0;
+  }
+  rg_arena_ran(plan->arena, rg_stream_now(call->device));
   *added = s;
   return RG_OK;
 }
@@ -141,6 +149,7 @@ void rg_plan_release(rg_plan *plan)
   if (plan == NULL || atomic_fetch_sub(&plan->refs, 1) != 1) {
     return;
   }
+  rg_note_release(plan);
   while (plan->first != NULL) {
     step *next = plan->first->next;
 
@@ -159,7 +168,10 @@ rg_status rg_plan_facts_of(const rg_plan *plan, rg_plan_facts *out)
   *out = (rg_plan_facts){ .n_steps = plan->n_steps,
                           .buffer_bytes = rg_arena_bytes(plan->arena),
                           .flops = plan->flops,
-                          .bytes = plan->bytes };
+                          .bytes = plan->bytes,
+                          .device = plan->device,
+                          .noted = plan->note.graph != NULL };
+  (void)snprintf(out->why, sizeof(out->why), "%s", plan->note.why);
   return RG_OK;
 }
 

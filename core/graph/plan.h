@@ -26,12 +26,27 @@ typedef struct step {
   int32_t n_tensors;
 } step;
 
+/* What a device keeps of a plan to do all of it at one word (note.c). */
+typedef struct rg_note {
+  void *graph;     /* the driver's; NULL: not yet, or it cannot be had */
+  int32_t stream;  /* that it was noted on and runs on */
+  bool refused;    /* it cannot be had: steps run one by one */
+  int64_t n_draws; /* steps that draw */
+  rg_block draws;  /* on the device: each one's numbers at the next replay */
+  rg_draw *next;   /* here: the same */
+  char why[160];   /* it was refused */
+} rg_note;
+
 struct rg_plan {
   _Atomic int64_t refs;
   step *first;
   step **last;
   int64_t n_steps;
   rg_arena *arena; /* what the steps write into */
+  int32_t device;  /* of all steps; -1: of several, or none yet */
+  bool several;    /* devices */
+  bool pinned;     /* some tensor is, and copies into it may be under way */
+  rg_note note;
   double flops;
   double bytes;
 };
@@ -42,6 +57,20 @@ rg_status rg_plan_new(rg_plan **out) RG_CHECK;
 /* Copy a call into a new step at the plan's end; the tensors' storage is held. */
 rg_status rg_plan_add(rg_plan *plan, const rg_call *call, rg_kernel *kernel, rg_tensor *const *out,
                       step **added) RG_CHECK;
+
+/* What a kernel cannot know of a run: the next random numbers. */
+void rg_step_draw(step *s);
+
+/* And that something was written. */
+void rg_step_wrote(const step *s);
+
+/* Can the plan be done at one word?  Noted first where it was not. */
+bool rg_plan_noted(rg_plan *plan);
+
+/* Run it so, once. */
+rg_status rg_note_run(rg_plan *plan) RG_CHECK;
+
+void rg_note_release(rg_plan *plan);
 
 /* Take the step that was added last away again. */
 void rg_plan_drop_last(rg_plan *plan);

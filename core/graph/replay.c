@@ -1,36 +1,90 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Replay: the steps of a plan in order, with nothing between them but what a kernel cannot know:
-** the next random numbers, and that something was written.
+** the next random numbers, and that something was written.  A device that can note what it is asked
+** for does all of it at one word (note.c).
 */
 #include "graph/plan.h"
 
-static rg_status run_step(step *s)
+void rg_step_draw(step *s)
 {
-  const rg_op *op = s->call.op;
+  s->call.draw.seed = rg_generator_seed(s->generator);
+  s->call.draw.offset = rg_generator_take(s->generator, (uint64_t)s->call.n_draws);
+}
 
-  if (op->draws) {
-    s->call.draw.seed = rg_generator_seed(s->generator);
-    s->call.draw.offset = rg_generator_take(s->generator, (uint64_t)s->call.n_draws);
-  }
-  RG_TRY(s->kernel(&s->call, s->out, &s->frame));
+void rg_step_wrote(const step *s)
+{
   for (int32_t i = 0; i < s->call.n_out; i++) {
     if (s->out[i] != NULL) {
       rg_storage_wrote(s->out[i]->_storage);
     }
   }
-  if (op->writes != NULL) {
+  if (s->call.op->writes != NULL) {
     for (int32_t i = 0; i < s->call.n_in; i++) {
-      if (s->call.in[i] != NULL && op->writes(&s->call, i)) {
+      if (s->call.in[i] != NULL && s->call.op->writes(&s->call, i)) {
         rg_storage_wrote(s->call.in[i]->_storage);
       }
     }
+  }
+}
+
+static rg_status run_step(step *s)
+{
+  if (s->call.op->draws) {
+    rg_step_draw(s);
+  }
+  RG_TRY(s->kernel(&s->call, s->out, &s->frame));
+  rg_step_wrote(s);
+  return RG_OK;
+}
+
+/* Copies that go into pinned memory have come, and other streams are waited for. */
+static rg_status wait_turns(const rg_plan *plan)
+{
+  bool shared = plan->device > RG_CPU && (rg_streams_used(plan->device) & ~1u) != 0;
+
+  if (!shared && !plan->pinned && !plan->several) {
+    return RG_OK;
+  }
+  for (const step *s = plan->first; s != NULL; s = s->next) {
+    for (int32_t i = 0; i < s->call.n_in; i++) {
+      const rg_tensor *x = s->call.in[i];
+
+      if (x != NULL && (x->_flags & RG_TENSOR_PINNED) != 0) {
+        RG_TRY(rg_tensor_arrived(x));
+      }
+      if (x != NULL) {
+        RG_TRY(rg_tensor_turn(x, s->call.op->writes != NULL && s->call.op->writes(&s->call, i)));
+      }
+    }
+    for (int32_t i = 0; i < s->call.n_out; i++) {
+      if (s->out[i] != NULL) {
+        RG_TRY(rg_tensor_turn(s->out[i], true));
+      }
+    }
+  }
+  if (plan->device > RG_CPU) {
+    rg_arena_ran(plan->arena, rg_stream_now(plan->device));
+  }
+  return RG_OK;
+}
+
+static rg_status run_steps(rg_plan *plan)
+{
+  for (step *s = plan->first; s != NULL; s = s->next) {
+    if (rg_interrupt_pending()) {
+      return rg_fail(RG_EINTR, "interrupted");
+    }
+    RG_TRY(run_step(s));
   }
   return RG_OK;
 }
 
 rg_status rg_plan_replay(rg_plan *plan, int64_t n)
 {
+  int32_t before = 0;
+  rg_status status;
+
   if (plan == NULL || n < 0) {
     return rg_fail(RG_EARG, "plan: %lld runs of %s", (long long)n,
                    plan == NULL ? "no plan" : "a plan");
@@ -38,13 +92,21 @@ rg_status rg_plan_replay(rg_plan *plan, int64_t n)
   if (rg_capturing()) {
     return rg_fail(RG_ECAPTURE, "plan: a replay inside a capture would not become part of it");
   }
-  for (int64_t i = 0; i < n; i++) {
-    for (step *s = plan->first; s != NULL; s = s->next) {
-      if (rg_interrupt_pending()) {
-        return rg_fail(RG_EINTR, "interrupted");
-      }
-      RG_TRY(run_step(s));
-    }
+  bool noted = n > 0 && plan->device > RG_CPU && rg_plan_noted(plan);
+
+  if (noted) {
+    RG_TRY(rg_stream_enter(plan->device, plan->note.stream, &before));
   }
-  return RG_OK;
+  status = n > 0 ? wait_turns(plan) : RG_OK;
+  for (int64_t i = 0; i < n && status == RG_OK; i++) {
+    status = rg_interrupt_pending() ? rg_fail(RG_EINTR, "interrupted")
+             : noted                ? rg_note_run(plan)
+                                    : run_steps(plan);
+  }
+  if (noted) {
+    rg_status back = rg_stream_enter(plan->device, before, NULL);
+
+    status = status != RG_OK ? status : back;
+  }
+  return status;
 }

@@ -61,6 +61,10 @@ const rg_op rg_op_copy = {
 rg_status rg_copy_(rg_tensor *x, const rg_tensor *y)
 {
   RG_TRY(rg_tensor_check(x, "copy"));
+  RG_TRY(rg_tensor_check(y, "copy"));
+  if (x->_device != y->_device) {
+    return rg_copy_across(x, y);
+  }
   return rg_run_into(&rg_op_copy, (const rg_tensor *const[]){ y }, 1,
                      &(rg_copy_args){ .meta = rg_meta_of(x) }, x);
 }

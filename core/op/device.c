@@ -10,7 +10,7 @@ static rg_status moved(const rg_tensor *x, int32_t device, rg_tensor **out)
   rg_status status;
 
   RG_TRY(rg_empty(x->_dtype, device, x->_shape, x->_ndim, &y));
-  status = rg_device_copy(device, y->_data, x->_device, x->_data, rg_tensor_bytes(x));
+  status = rg_tensor_transfer(y, x);
   if (status != RG_OK) {
     rg_tensor_release(y);
     return status;
@@ -36,11 +36,13 @@ rg_status rg_to_device(const rg_tensor *x, int32_t device, rg_tensor **out)
     return rg_fail(RG_EARG, "to: out is NULL");
   }
   RG_TRY(rg_tensor_check(x, "to"));
-  if (x->_device == device) {
+  if (x->_device == device || (device == RG_PINNED && (x->_flags & RG_TENSOR_PINNED) != 0)) {
     *out = rg_tensor_retain((rg_tensor *)x);
     return RG_OK;
   }
-  RG_TRY(rg_device_open(device));
+  if (device != RG_PINNED) {
+    RG_TRY(rg_device_open(device));
+  }
   if (rg_host_access_refused) {
     return rg_fail(RG_ECAPTURE, "to: a plan stays on one device; move tensors before");
   }
@@ -51,5 +53,32 @@ rg_status rg_to_device(const rg_tensor *x, int32_t device, rg_tensor **out)
   RG_TRY(rg_contiguous(x, &whole));
   status = moved(whole, device, out);
   rg_tensor_release(whole);
+  return status;
+}
+
+/* Can the bytes of y be those of x as they are, with nobody to tell of it? */
+static bool goes_straight(const rg_tensor *x, const rg_tensor *y)
+{
+  return x->_dtype == y->_dtype && rg_is_contiguous(x) && rg_is_contiguous(y) &&
+         rg_tensor_shaped(x, y->_shape, y->_ndim) &&
+         !(recording() && (rg_tensor_tracked(x) || rg_tensor_tracked(y)));
+}
+
+rg_status rg_copy_across(rg_tensor *x, const rg_tensor *y)
+{
+  rg_tensor *there;
+  rg_status status;
+
+  if (rg_host_access_refused) {
+    return rg_fail(RG_ECAPTURE, "copy: a plan stays on one device; copy before");
+  }
+  if (goes_straight(x, y)) {
+    RG_TRY(rg_tensor_transfer(x, y));
+    rg_storage_wrote(x->_storage);
+    return RG_OK;
+  }
+  RG_TRY(rg_to_device(y, x->_device, &there));
+  status = rg_copy_(x, there);
+  rg_tensor_release(there);
   return status;
 }

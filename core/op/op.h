@@ -70,6 +70,7 @@ struct rg_call {
   rg_meta out[RG_MAX_OUT];
   /* filled by the door */
   rg_draw draw;
+  const rg_draw *draw_at; /* where a kernel of a device finds it instead, in its memory; or NULL */
 };
 
 /* What a kernel gets beside the call. */
@@ -217,6 +218,9 @@ extern const rg_op *const rg_ops[];
 
 /* While rg_grad_anomaly is on: RG_ENAN for a call that made the first number that is not finite. */
 rg_status rg_check_finite(const rg_call *call, rg_tensor *const *out) RG_CHECK;
+
+/* Copy y into x, which is on another device (device.c). */
+rg_status rg_copy_across(rg_tensor *x, const rg_tensor *y) RG_CHECK;
 
 /* -- For infer functions --------------------------------------------------------- */
 

@@ -93,8 +93,8 @@ static rg_status check_inputs(rg_call *call, rg_tensor *const *out)
     if (x == NULL) {
       continue; /* infer knows which may be missing */
     }
-    if ((x->_flags & RG_TENSOR_RELEASED) != 0) {
-      return rg_tensor_check(x, call->op->name);
+    if ((x->_flags & (RG_TENSOR_RELEASED | RG_TENSOR_PINNED)) != 0) {
+      RG_TRY(rg_tensor_check(x, call->op->name));
     }
     if (first == NULL) {
       first = x;
@@ -206,6 +206,24 @@ static void count_writes(const rg_call *call, rg_tensor *const *out)
 
 /* -- Running --------------------------------------------------------------------- */
 
+/* On a device: this thread's stream comes behind others that use the same tensors. */
+static rg_status wait_turns(const rg_call *call, rg_tensor *const *out)
+{
+  for (int32_t i = 0; i < call->n_in; i++) {
+    if (call->in[i] != NULL) {
+      bool writes = call->op->writes != NULL && call->op->writes(call, i);
+
+      RG_TRY(rg_tensor_turn(call->in[i], writes));
+    }
+  }
+  for (int32_t i = 0; i < call->n_out; i++) {
+    if (out[i] != NULL) {
+      RG_TRY(rg_tensor_turn(out[i], true));
+    }
+  }
+  return RG_OK;
+}
+
 rg_status rg_execute(const rg_call *call, rg_kernel *kernel, rg_tensor *const *out, rg_frame *frame)
 {
   rg_block scratch = { 0 };
@@ -233,6 +251,9 @@ static rg_status perform(rg_call *call, rg_tensor *const *out)
   if (kernel == NULL) {
     return rg_fail(RG_ENOSUP, "%s: %s has no kernel for it", call->op->name,
                    rg_device_name(call->device));
+  }
+  if (call->device != RG_CPU) {
+    RG_TRY(wait_turns(call, out));
   }
   if (call->op->draws) {
     rg_generator *g = call->generator != NULL ? call->generator : rg_generator_default();
@@ -353,6 +374,7 @@ rg_status rg_run(rg_call *call, rg_tensor **out)
   call->n_out = 0;
   call->scratch_bytes = 0;
   call->n_draws = 0;
+  call->draw_at = NULL;
   if (rg_interrupt_pending()) {
     return rg_fail(RG_EINTR, "interrupted");
   }

@@ -108,39 +108,6 @@ RG_API int32_t rg_interrupt_pending(void);
 */
 RG_API rg_status rg_crash_note(int32_t fd, int64_t at) RG_CHECK;
 
-/* -- Devices --------------------------------------------------------------- */
-
-/* What a device is. */
-typedef struct rg_device_facts {
-  char name[128];
-  int64_t memory_bytes;
-  int64_t free_bytes;
-  int32_t capability; /* 90 for 9.0; 0 for the CPU */
-  int32_t units;      /* multiprocessors; processors of the CPU */
-} rg_device_facts;
-
-/* How a device's kernels are chosen: settings of the process that every call reads. */
-typedef struct rg_device_modes {
-  int32_t vendor;        /* 1 (default): libraries of the device's maker where they have a kernel;
-                         ** 0: ridge's own kernels only */
-  int32_t autotune;      /* 1 (default): candidates of a library are timed once for each shape;
-                         ** 0: its own first choice */
-  int32_t deterministic; /* 1: only kernels that give the same bits each time; default 0 */
-  int32_t tf32;          /* 1: products of f32 may round their factors to 10 bits; default 0 */
-} rg_device_modes;
-
-/* The modes, to be read and written. */
-RG_API rg_device_modes *rg_device_modes_now(void);
-
-/* Make sure that a device can be used; the CPU always can.  RG_EDEVICE: why not, in a sentence. */
-RG_API rg_status rg_device_open(int32_t device) RG_CHECK;
-
-/* device: opened first where it was not.  out: filled.  RG_EDEVICE, RG_EARG. */
-RG_API rg_status rg_device_facts_of(int32_t device, rg_device_facts *out) RG_CHECK;
-
-/* Wait until everything that was asked of a device is done.  RG_EDEVICE; what its work ended in. */
-RG_API rg_status rg_device_wait(int32_t device) RG_CHECK;
-
 /* -- Processes ------------------------------------------------------------- */
 
 /* A child process; spawned, never forked: a fork loses the compute threads. */

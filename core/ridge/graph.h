@@ -44,6 +44,10 @@ typedef struct rg_plan_facts {
   int64_t buffer_bytes; /* reserved by the plan for what its steps write */
   double flops;         /* of one replay, by the records' cost */
   double bytes;
+  int32_t device; /* of all steps; -1: of several, or there are none */
+  int32_t noted; /* 1: its device does all of it at one word (a CUDA graph); 0: step by step, or not
+                  ** replayed yet */
+  char why[160]; /* it cannot be noted; empty where nobody tried */
 } rg_plan_facts;
 
 /* out: filled. */

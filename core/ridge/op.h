@@ -101,7 +101,7 @@ RG_API rg_status rg_fill_(rg_tensor *x, double value) RG_CHECK;
 /* x[i] = start + i * step, in row-major order. */
 RG_API rg_status rg_arange_(rg_tensor *x, double start, double step) RG_CHECK;
 
-/* Copy y, broadcast to x's shape and converted to its type, into x.  RG_ESHAPE. */
+/* Copy y, broadcast to x's shape and converted to its type, into x, from any device.  RG_ESHAPE. */
 RG_API rg_status rg_copy_(rg_tensor *x, const rg_tensor *y) RG_CHECK;
 
 /* A contiguous copy.  x: any; out: new tensor. */
@@ -110,7 +110,8 @@ RG_API rg_status rg_clone(const rg_tensor *x, rg_tensor **out) RG_CHECK;
 /*
 ** A tensor on another device; x itself (a new reference) where it is there already.
 **
-** device   RG_CPU ...; opened where it was not
+** device   RG_CPU ..., opened where it was not; RG_PINNED: a tensor of the CPU's in pinned memory,
+**          which may arrive later: reading it waits
 ** out      contiguous
 ** RG_EDEVICE; RG_ENOSUP where gradient flows through x; RG_ECAPTURE.
 */

@@ -5,7 +5,7 @@
 #ifndef RIDGE_TENSOR_H
 #define RIDGE_TENSOR_H
 
-#include "ridge/base.h"
+#include "ridge/device.h"
 
 /* clang-format off */
 /* name, bytes an element, printed name */
@@ -52,7 +52,8 @@ enum {
   RG_TENSOR_CONTIGUOUS = 1, /* row-major without gaps */
   RG_TENSOR_PARAM = 2,      /* a weight: packed copies of it are worth keeping */
   RG_TENSOR_RELEASED = 4,   /* a scope ended; the storage is gone */
-  RG_TENSOR_DETACHED = 8    /* no gradient flows through this view, whatever flows through others */
+  RG_TENSOR_DETACHED = 8,   /* no gradient flows through this view, whatever flows through others */
+  RG_TENSOR_PINNED = 16     /* in host memory that a GPU's copies reach by themselves */
 };
 
 /* Bytes an element of a dtype takes; 0 for a number that is no dtype. */
@@ -68,7 +69,7 @@ RG_API const char *rg_device_name(int32_t device);
 ** A new tensor with undefined elements, contiguous.
 **
 ** dtype    RG_F32 ...
-** device   RG_CPU ...
+** device   RG_CPU ..., or RG_PINNED for a tensor of the CPU's in pinned memory
 ** shape    ndim sizes, each 0 or more
 ** ndim     0 .. RG_MAX_DIMS; 0 is a scalar
 ** out      new reference

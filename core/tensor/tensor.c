@@ -134,7 +134,7 @@ rg_status rg_tensor_view_of(rg_storage *storage, int32_t dtype, const int64_t *s
   RG_TRY(header_new(&x));
   rg_storage_retain(storage);
   x->_dtype = dtype;
-  x->_device = storage->block.device;
+  x->_device = storage->block.device == RG_PINNED ? RG_CPU : storage->block.device;
   x->_ndim = ndim;
   x->_storage = storage;
   for (int32_t i = 0; i < ndim; i++) {
@@ -142,6 +142,7 @@ rg_status rg_tensor_view_of(rg_storage *storage, int32_t dtype, const int64_t *s
     x->_stride[i] = stride[i];
   }
   settle(x, (char *)storage->block.data + offset_bytes);
+  x->_flags |= storage->block.device == RG_PINNED ? RG_TENSOR_PINNED : 0;
   *out = x;
   return RG_OK;
 }
@@ -178,10 +179,10 @@ rg_status rg_empty(int32_t dtype, int32_t device, const int64_t *shape, int32_t 
   }
   RG_TRY(header_new(&x));
   x->_dtype = dtype;
-  x->_device = device;
+  x->_device = device == RG_PINNED ? RG_CPU : device;
   x->_ndim = ndim;
   x->_count = count;
-  x->_flags = RG_TENSOR_CONTIGUOUS;
+  x->_flags = RG_TENSOR_CONTIGUOUS | (device == RG_PINNED ? RG_TENSOR_PINNED : 0);
   for (int32_t i = ndim - 1; i >= 0; i--) {
     x->_shape[i] = shape[i];
     x->_stride[i] = i == ndim - 1 ? 1 : x->_stride[i + 1] * rg_max_i64(shape[i + 1], 1);
@@ -263,7 +264,7 @@ rg_status rg_tensor_check(const rg_tensor *x, const char *what)
     return rg_fail(RG_ERELEASED, "%s: the tensor %s was released", what,
                    rg_tensor_text(x, text, sizeof(text)));
   }
-  return RG_OK;
+  return (x->_flags & RG_TENSOR_PINNED) != 0 ? rg_tensor_arrived(x) : RG_OK;
 }
 
 /* -- Facts ----------------------------------------------------------------------- */

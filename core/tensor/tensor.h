@@ -99,8 +99,28 @@ rg_status rg_tensor_view_of(rg_storage *storage, int32_t dtype, const int64_t *s
                             const int64_t *stride, int32_t ndim, int64_t offset_bytes,
                             rg_tensor **out) RG_CHECK;
 
-/* RG_OK if x is a tensor that still has its storage; else RG_EARG or RG_ERELEASED naming what. */
+/* RG_OK if x is a tensor that still has its storage; else RG_EARG or RG_ERELEASED naming what.  A
+** copy into or out of pinned memory is done after this. */
 rg_status rg_tensor_check(const rg_tensor *x, const char *what) RG_CHECK;
+
+/* -- Turns (turn.c) -------------------------------------------------------------- */
+
+/* Let this thread's stream come behind what other streams do with x: behind who wrote it and, to
+** write, behind who used it.  RG_EDEVICE. */
+rg_status rg_tensor_turn_there(const rg_tensor *x, bool writes) RG_CHECK;
+
+static inline rg_status rg_tensor_turn(const rg_tensor *x, bool writes)
+{
+  return x->_device == RG_CPU ? RG_OK : rg_tensor_turn_there(x, writes);
+}
+
+/* All of a tensor's bytes, without gaps, into another of the same size on any device: behind what
+** both have to wait for.  Between pinned memory and a GPU it may still be under way when this
+** returns. */
+rg_status rg_tensor_transfer(rg_tensor *to, const rg_tensor *from) RG_CHECK;
+
+/* Wait for a copy into or out of pinned memory. */
+rg_status rg_tensor_arrived(const rg_tensor *x) RG_CHECK;
 
 /* Does gradient flow through x? */
 static inline bool rg_tensor_tracked(const rg_tensor *x)

@@ -32,8 +32,8 @@ local LUA_ROWS = {
   { "cli" },
   { "recipes" },
 }
-local FAMILY = { attention = "op", image = "op", loss = "op", norm = "op", step = "op",
-  compound = "layer" }
+local FAMILY = { device = "base", attention = "op", image = "op", loss = "op", norm = "op",
+  step = "op", compound = "layer" }
 local OWNERS = { -- headers by the beginning of their name, and who may include them
   { "dnnl", "^core/cpu/dnnl%.c$" },
   { "oneapi/", "^core/cpu/dnnl%.c$" },

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Devices beside the CPU: what they are, their streams of work, and events that mark how far a
+** stream has come.
+**
+** A stream is a queue: its work is done in the order in which it was asked for, beside that of
+** other streams.  Each thread asks on the stream it entered last, 0 at first.  Nobody has to order
+** streams for the sake of a tensor: a call that needs what another stream is still writing comes
+** behind it by itself.  The CPU has streams and events too, which cost nothing and are always done.
+*/
+#ifndef RIDGE_DEVICE_H
+#define RIDGE_DEVICE_H
+
+#include "ridge/base.h"
+
+/* -- Devices --------------------------------------------------------------- */
+
+/* In place of a device, for a tensor of the CPU's whose memory a GPU's copies reach by themselves:
+** nobody has to wait for them.  Whoever reads or writes it on the host waits for its own. */
+enum { RG_PINNED = 17 };
+
+/* What a device is. */
+typedef struct rg_device_facts {
+  char name[128];
+  int64_t memory_bytes;
+  int64_t free_bytes;
+  int32_t capability; /* 90 for 9.0; 0 for the CPU */
+  int32_t units;      /* multiprocessors; processors of the CPU */
+} rg_device_facts;
+
+/* How a device's kernels are chosen: settings of the process that every call reads. */
+typedef struct rg_device_modes {
+  int32_t vendor;        /* 1 (default): libraries of the device's maker where they have a kernel;
+                         ** 0: ridge's own kernels only */
+  int32_t autotune;      /* 1 (default): candidates of a library are timed once for each shape;
+                         ** 0: its own first choice */
+  int32_t deterministic; /* 1: only kernels that give the same bits each time; default 0 */
+  int32_t tf32;          /* 1: products of f32 may round their factors to 10 bits; default 0 */
+} rg_device_modes;
+
+/* The modes, to be read and written. */
+RG_API rg_device_modes *rg_device_modes_now(void);
+
+/* Make sure that a device can be used; the CPU always can.  RG_EDEVICE: why not, in a sentence. */
+RG_API rg_status rg_device_open(int32_t device) RG_CHECK;
+
+/* device: opened first where it was not.  out: filled.  RG_EDEVICE, RG_EARG. */
+RG_API rg_status rg_device_facts_of(int32_t device, rg_device_facts *out) RG_CHECK;
+
+/* Wait until everything that was asked of a device is done.  RG_EDEVICE; what its work ended in. */
+RG_API rg_status rg_device_wait(int32_t device) RG_CHECK;
+
+/* -- Streams --------------------------------------------------------------- */
+
+/* Streams of each device. */
+enum { RG_STREAMS = 8 };
+
+/*
+** Let this thread's calls for a device go to one of its streams from now on.
+**
+** device   opened first where it was not
+** stream   0 .. RG_STREAMS - 1
+** before   the one until now; NULL: nobody asks
+** RG_EDEVICE, RG_EARG; RG_ECAPTURE while this thread captures a plan, whose work is of one stream.
+*/
+RG_API rg_status rg_stream_enter(int32_t device, int32_t stream, int32_t *before) RG_CHECK;
+
+/* The stream this thread's calls for a device go to. */
+RG_API int32_t rg_stream_now(int32_t device);
+
+/* -- Events ---------------------------------------------------------------- */
+
+/* A mark in a stream. */
+typedef struct rg_event rg_event;
+
+/* A mark that was not set yet.  device: opened first; out: new.  RG_EDEVICE, RG_ENOMEM. */
+RG_API rg_status rg_event_new(int32_t device, rg_event **out) RG_CHECK;
+RG_API void rg_event_release(rg_event *event);
+
+/* Set the mark behind everything that this thread's stream was asked for.  RG_EDEVICE. */
+RG_API rg_status rg_event_set(rg_event *event) RG_CHECK;
+
+/* Let this thread's stream wait for the mark; the caller does not.  One that was not set holds
+** nobody up.  RG_EDEVICE. */
+RG_API rg_status rg_event_follow(const rg_event *event) RG_CHECK;
+
+/* Wait until the work before the mark is done.  RG_EDEVICE; what the work ended in. */
+RG_API rg_status rg_event_wait(const rg_event *event) RG_CHECK;
+
+/*
+** Time from one mark to another, as their device saw it; waits for both.
+**
+** ns       a GPU's clock ticks about every 500 ns
+** RG_EARG when one was not set or they are of two devices; RG_EDEVICE.
+*/
+RG_API rg_status rg_event_between(const rg_event *from, const rg_event *to, double *ns) RG_CHECK;
+
+#endif

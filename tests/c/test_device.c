@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Streams and events: of the CPU, and of a device whose driver only writes down what it is asked
+** for, so that it shows who waits for whom.
+*/
+#include <stdlib.h>
+#include <string.h>
+
+#include "tap.h"
+#include "tensor/tensor.h"
+
+/* -- A driver that writes down ---------------------------------------------------- */
+
+enum { DEVICE = 3 };
+
+static char told[512]; /* "join 0 2;wait;" */
+
+static void tell(const char *what, int32_t a, uint32_t b)
+{
+  size_t used = strlen(told);
+
+  snprintf(told + used, sizeof(told) - used, "%s %d %u;", what, a, b);
+}
+
+static rg_status take(int32_t device, int64_t bytes, void **out)
+{
+  *out = aligned_alloc(256, (size_t)((bytes + 255) / 256 * 256));
+  return *out != NULL ? RG_OK : rg_fail(RG_ENOMEM, "device %d", device);
+}
+
+static void give(int32_t device, void *data)
+{
+  (void)device;
+  free(data);
+}
+
+static rg_status pin(int64_t bytes, void **out)
+{
+  return take(DEVICE, bytes, out);
+}
+
+static rg_status copy(int32_t to_device, void *to, int32_t from_device, const void *from,
+                      int64_t bytes, bool behind)
+{
+  (void)from_device;
+  tell(behind ? "copy_behind" : "copy", to_device, (uint32_t)bytes);
+  memcpy(to, from, (size_t)bytes);
+  return RG_OK;
+}
+
+static rg_status wait(int32_t device)
+{
+  tell("wait", device, 0);
+  return RG_OK;
+}
+
+static void enter(int32_t device, int32_t stream)
+{
+  (void)device;
+  tell("enter", stream, 0);
+}
+
+static rg_status join(int32_t device, int32_t to, uint32_t streams)
+{
+  (void)device;
+  tell("join", to, streams);
+  return RG_OK;
+}
+
+static rg_status mark_new(int32_t device, void **mark)
+{
+  (void)device;
+  *mark = malloc(1);
+  return RG_OK;
+}
+
+static void mark_free(int32_t device, void *mark)
+{
+  (void)device;
+  free(mark);
+}
+
+static rg_status mark_set(int32_t device, void *mark)
+{
+  (void)mark;
+  tell("set", device, 0);
+  return RG_OK;
+}
+
+static rg_status mark_follow(int32_t device, void *mark)
+{
+  (void)mark;
+  tell("follow", device, 0);
+  return RG_OK;
+}
+
+static rg_status mark_wait(int32_t device, void *mark)
+{
+  (void)mark;
+  tell("mark_wait", device, 0);
+  return RG_OK;
+}
+
+static const rg_driver driver = { .take = take,
+                                  .give = give,
+                                  .pin = pin,
+                                  .unpin = free,
+                                  .copy = copy,
+                                  .wait = wait,
+                                  .enter = enter,
+                                  .join = join,
+                                  .mark_new = mark_new,
+                                  .mark_free = mark_free,
+                                  .mark_set = mark_set,
+                                  .mark_follow = mark_follow,
+                                  .mark_wait = mark_wait };
+
+/* What the driver was told since the last time is `want`. */
+static void is_told(const char *want, const char *what)
+{
+  ok(strcmp(told, want) == 0, what);
+  if (strcmp(told, want) != 0) {
+    printf("# told: %s\n# want: %s\n", told, want);
+  }
+  told[0] = 0;
+}
+
+static void enters(int32_t stream)
+{
+  is_status(rg_stream_enter(DEVICE, stream, NULL), RG_OK, "a stream is entered");
+  told[0] = 0;
+}
+
+static rg_tensor *made(int32_t device)
+{
+  rg_tensor *x = NULL;
+
+  is_status(rg_empty(RG_F32, device, (int64_t[]){ 8 }, 1, &x), RG_OK, "a tensor");
+  return x;
+}
+
+/* -- Tests ------------------------------------------------------------------------ */
+
+static void test_cpu(void)
+{
+  rg_event *a = NULL;
+  rg_event *b = NULL;
+  double ns = -1;
+  int32_t before = -1;
+
+  is_status(rg_stream_enter(RG_CPU, 2, &before), RG_OK, "the CPU has streams");
+  is_int(before, 0, "one is in the first at first");
+  is_int(rg_stream_now(RG_CPU), 2, "and now in another");
+  is_status(rg_stream_enter(RG_CPU, RG_STREAMS, NULL), RG_EARG, "which end somewhere");
+  is_status(rg_stream_enter(RG_CPU, -1, NULL), RG_EARG, "and begin at 0");
+  is_status(rg_stream_enter(RG_CPU, 0, NULL), RG_OK, "back");
+  is_status(rg_event_new(RG_CPU, &a), RG_OK, "an event");
+  is_status(rg_event_new(RG_CPU, &b), RG_OK, "another one");
+  is_status(rg_event_between(a, b, &ns), RG_EARG, "between marks that were not set is no time");
+  is_status(rg_event_set(a), RG_OK, "set");
+  is_status(rg_event_set(b), RG_OK, "and set");
+  is_status(rg_event_between(a, b, &ns), RG_OK, "time passes");
+  ok(ns >= 0, "forward");
+  is_status(rg_event_wait(b), RG_OK, "and is over");
+  is_status(rg_event_set(NULL), RG_EARG, "no event is no crash");
+  rg_event_release(a);
+  rg_event_release(b);
+  is_status(rg_empty(RG_F32, RG_PINNED, (int64_t[]){ 8 }, 1, &(rg_tensor *){ NULL }), RG_EDEVICE,
+            "no pinned memory without a device that has it");
+}
+
+static void test_turns(void)
+{
+  rg_tensor *x;
+
+  enters(1);
+  x = made(DEVICE);
+  is_status(rg_tensor_turn(x, true), RG_OK, "written on stream 1");
+  is_told("", "by its first user, who waits for nobody");
+  enters(0);
+  is_status(rg_tensor_turn(x, false), RG_OK, "read on stream 0");
+  is_told("join 0 2;", "behind the writer");
+  is_status(rg_tensor_turn(x, false), RG_OK, "read again");
+  is_told("", "behind it already");
+  enters(2);
+  is_status(rg_tensor_turn(x, true), RG_OK, "written on stream 2");
+  is_told("join 2 3;", "behind the writer and the reader");
+  enters(1);
+  is_status(rg_tensor_turn(x, false), RG_OK, "read by who wrote it before");
+  is_told("join 1 4;", "behind the new writer");
+  rg_tensor_release(x);
+  is_told("join 1 4;", "given back to stream 1 behind the other user");
+  enters(0);
+  rg_tensor_release(made(DEVICE));
+  is_told("", "what one stream used alone waits for nobody");
+}
+
+static void test_pinned(void)
+{
+  rg_tensor *there = made(DEVICE);
+  rg_tensor *here = made(RG_PINNED);
+  rg_tensor *plain = made(RG_CPU);
+  rg_tensor *view = NULL;
+  float values[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+
+  told[0] = 0;
+  is_int(here->_device, RG_CPU, "a pinned tensor is the CPU's");
+  is_status(rg_tensor_write(here, values, 32), RG_OK, "and written by it");
+  told[0] = 0;
+  is_status(rg_tensor_transfer(there, here), RG_OK, "from pinned memory");
+  is_told("copy_behind 3 32;set 3 0;", "nobody waits for the copy");
+  is_status(rg_transpose(here, 0, 0, &view), RG_OK, "a view of it");
+  told[0] = 0;
+  is_status(rg_tensor_read(view, values, 32), RG_OK, "whoever reads the view waits");
+  is_told("mark_wait 3 0;", "for the copy");
+  is_status(rg_tensor_transfer(here, there), RG_OK, "and back");
+  is_told("mark_wait 3 0;copy_behind 0 32;follow 3 0;set 3 0;", "behind the first copy");
+  is_status(rg_tensor_transfer(plain, there), RG_OK, "into memory that is not pinned");
+  is_told("copy 0 32;", "it is waited for");
+  is_status(rg_tensor_transfer(there, plain), RG_OK, "out of it");
+  is_told("copy_behind 3 32;", "it has been read when the call returns");
+  rg_tensor_release(view);
+  told[0] = 0;
+  rg_tensor_release(here);
+  is_told("mark_wait 3 0;", "memory is not given back under a copy");
+  rg_tensor_release(there);
+  rg_tensor_release(plain);
+  (void)rg_memory_trim(RG_PINNED);
+}
+
+int main(void)
+{
+  test_cpu();
+  rg_driver_register(DEVICE, &driver);
+  test_turns();
+  test_pinned();
+  return done();
+}
