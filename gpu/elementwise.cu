@@ -4,203 +4,11 @@
 ** threads answer alike: reading and writing memory takes the time, and one kernel a type is less to
 ** load than one a function.
 */
+#include "gpu/functions.cuh"
 #include "gpu/kernels.cuh"
 
 extern "C" {
 #include "op/binary.h"
-#include "op/list.h"
-}
-
-/* -- Functions of one ----------------------------------------------------------------------- */
-
-template <class T> __device__ inline T exact(int32_t id, T x)
-{
-  switch (id) {
-  case RG_OP_NEG:
-    return (T)(0 - x);
-  case RG_OP_ABS:
-    return x < 0 ? (T)(0 - x) : x;
-  case RG_OP_SIGN:
-    return (T)((x > 0) - (x < 0));
-  case RG_OP_SQUARE:
-    return (T)(x * x);
-  case RG_OP_RELU:
-    return x < 0 ? (T)0 : x;
-  default:
-    return x; /* floor, ceil, round of a whole number */
-  }
-}
-
-/* log(1 + e^x) and its kind in the lane's own precision */
-template <class T> __device__ inline T real(int32_t id, T x)
-{
-  switch (id) {
-  case RG_OP_NEG:
-    return -x;
-  case RG_OP_ABS:
-    return fabs(x);
-  case RG_OP_SIGN:
-    return x > 0 ? (T)1 : x < 0 ? (T)-1 : x == 0 ? (T)0 : x;
-  case RG_OP_SQUARE:
-    return x * x;
-  case RG_OP_RELU:
-    return x < 0 ? (T)0 : x; /* nan goes through */
-  case RG_OP_FLOOR:
-    return floor(x);
-  case RG_OP_CEIL:
-    return ceil(x);
-  case RG_OP_ROUND:
-    return rint(x);
-  case RG_OP_SQRT:
-    return sqrt(x);
-  case RG_OP_RSQRT:
-    return (T)1 / sqrt(x);
-  case RG_OP_RECIPROCAL:
-    return (T)1 / x;
-  case RG_OP_EXP:
-    return exp(x);
-  case RG_OP_LOG:
-    return log(x);
-  case RG_OP_LOG1P:
-    return log1p(x);
-  case RG_OP_SIN:
-    return sin(x);
-  case RG_OP_COS:
-    return cos(x);
-  case RG_OP_TANH:
-    return tanh(x);
-  case RG_OP_ERF:
-    return erf(x);
-  case RG_OP_SIGMOID:
-    return (T)1 / ((T)1 + exp(-x));
-  case RG_OP_GELU:
-    return (T)0.5 * x * ((T)1 + erf(x * (T)0.70710678118654752440));
-  case RG_OP_SILU:
-    return x / ((T)1 + exp(-x));
-  default:
-    return (x < 0 ? (T)0 : x) + log1p(exp(-fabs(x))); /* softplus */
-  }
-}
-
-__device__ inline float one(int32_t id, float x)
-{
-  return real(id, x);
-}
-__device__ inline double one(int32_t id, double x)
-{
-  return real(id, x);
-}
-/* unsigned inside, where overflow wraps around */
-__device__ inline int64_t one(int32_t id, int64_t x)
-{
-  return id == RG_OP_SQUARE                              ? (int64_t)((uint64_t)x * (uint64_t)x)
-         : id == RG_OP_NEG || (id == RG_OP_ABS && x < 0) ? (int64_t)(0 - (uint64_t)x)
-                                                         : exact(id, x);
-}
-__device__ inline int32_t one(int32_t id, int32_t x)
-{
-  return id == RG_OP_SQUARE                              ? (int32_t)((uint32_t)x * (uint32_t)x)
-         : id == RG_OP_NEG || (id == RG_OP_ABS && x < 0) ? (int32_t)(0 - (uint32_t)x)
-                                                         : exact(id, x);
-}
-__device__ inline int8_t one(int32_t id, int8_t x)
-{
-  return (int8_t)exact(id, (int)x);
-}
-__device__ inline uint8_t one(int32_t id, uint8_t x)
-{
-  return id == RG_OP_NEG ? (uint8_t)(0 - x) : (uint8_t)exact(id, (int)x);
-}
-
-/* -- Functions of two ------------------------------------------------------------------------ */
-
-template <class T> __device__ inline bool compared(int32_t id, T x, T y)
-{
-  switch (id) {
-  case RG_OP_EQ:
-    return x == y;
-  case RG_OP_NE:
-    return x != y;
-  case RG_OP_LT:
-    return x < y;
-  case RG_OP_LE:
-    return x <= y;
-  case RG_OP_GT:
-    return x > y;
-  default:
-    return x >= y;
-  }
-}
-
-/* x != x finds nan, which wins on either side. */
-template <class T> __device__ inline T larger(T x, T y)
-{
-  return x != x ? x : x > y ? x : y;
-}
-template <class T> __device__ inline T smaller(T x, T y)
-{
-  return x != x ? x : x < y ? x : y;
-}
-
-template <class T> __device__ inline T two_real(int32_t id, T x, T y)
-{
-  switch (id) {
-  case RG_OP_ADD:
-    return x + y;
-  case RG_OP_SUB:
-    return x - y;
-  case RG_OP_MUL:
-    return x * y;
-  case RG_OP_DIV:
-    return x / y;
-  case RG_OP_POW:
-    return y == (T)2 ? x * x : pow(x, y);
-  case RG_OP_MAXIMUM:
-    return larger(x, y);
-  default:
-    return smaller(x, y);
-  }
-}
-
-template <class T, class U> __device__ inline T two_whole(int32_t id, T x, T y)
-{
-  switch (id) {
-  case RG_OP_ADD:
-    return (T)((U)x + (U)y);
-  case RG_OP_SUB:
-    return (T)((U)x - (U)y);
-  case RG_OP_MUL:
-    return (T)((U)x * (U)y);
-  case RG_OP_MAXIMUM:
-    return x > y ? x : y;
-  default:
-    return x < y ? x : y;
-  }
-}
-
-__device__ inline float two(int32_t id, float x, float y)
-{
-  return two_real(id, x, y);
-}
-__device__ inline double two(int32_t id, double x, double y)
-{
-  return two_real(id, x, y);
-}
-__device__ inline int64_t two(int32_t id, int64_t x, int64_t y)
-{
-  return two_whole<int64_t, uint64_t>(id, x, y);
-}
-__device__ inline int32_t two(int32_t id, int32_t x, int32_t y)
-{
-  return two_whole<int32_t, uint32_t>(id, x, y);
-}
-__device__ inline int8_t two(int32_t id, int8_t x, int8_t y)
-{
-  return two_whole<int8_t, uint32_t>(id, x, y);
-}
-__device__ inline uint8_t two(int32_t id, uint8_t x, uint8_t y)
-{
-  return two_whole<uint8_t, uint32_t>(id, x, y);
 }
 
 /* -- Kernels --------------------------------------------------------------------------------- */
@@ -208,7 +16,7 @@ __device__ inline uint8_t two(int32_t id, uint8_t x, uint8_t y)
 template <class T> __global__ void k_unary(int32_t id, rg_strided y, rg_strided x, int64_t n)
 {
   for (int64_t i = RG_FIRST; i < n; i += RG_NEXT) {
-    ((T *)y.data)[rg_at(y, i)] = rg_element<T>::of(one(id, rg_get(((T *)x.data)[rg_at(x, i)])));
+    ((T *)y.data)[rg_at(y, i)] = rg_element<T>::of(rg_one(id, rg_get(((T *)x.data)[rg_at(x, i)])));
   }
 }
 
@@ -217,7 +25,7 @@ __global__ void k_binary(int32_t id, rg_strided z, rg_strided x, rg_strided y, i
 {
   for (int64_t i = RG_FIRST; i < n; i += RG_NEXT) {
     ((T *)z.data)[rg_at(z, i)] = rg_element<T>::of(
-        two(id, rg_get(((T *)x.data)[rg_at(x, i)]), rg_get(((T *)y.data)[rg_at(y, i)])));
+        rg_two(id, rg_get(((T *)x.data)[rg_at(x, i)]), rg_get(((T *)y.data)[rg_at(y, i)])));
   }
 }
 
@@ -226,7 +34,7 @@ __global__ void k_compare(int32_t id, rg_strided z, rg_strided x, rg_strided y, 
 {
   for (int64_t i = RG_FIRST; i < n; i += RG_NEXT) {
     ((uint8_t *)z.data)[rg_at(z, i)] =
-        compared(id, rg_get(((T *)x.data)[rg_at(x, i)]), rg_get(((T *)y.data)[rg_at(y, i)]));
+        rg_compared(id, rg_get(((T *)x.data)[rg_at(x, i)]), rg_get(((T *)y.data)[rg_at(y, i)]));
   }
 }
 
@@ -247,9 +55,9 @@ __global__ void k_scalar(int32_t id, rg_strided z, rg_strided x, double value, i
     lane q = reversed ? a : v;
 
     if (compares) {
-      ((uint8_t *)z.data)[rg_at(z, i)] = compared(id, p, q);
+      ((uint8_t *)z.data)[rg_at(z, i)] = rg_compared(id, p, q);
     } else {
-      ((T *)z.data)[rg_at(z, i)] = rg_element<T>::of(two(id, p, q));
+      ((T *)z.data)[rg_at(z, i)] = rg_element<T>::of(rg_two(id, p, q));
     }
   }
 }

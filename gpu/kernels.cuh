@@ -69,6 +69,7 @@ extern "C" {
 RG_UNARY_LIST(RG_GPU_DECLARE4)
 RG_BINARY_LIST(RG_GPU_DECLARE4)
 RG_GPU_LIST(RG_GPU_DECLARE)
+rg_status rg_gpu_chain(const rg_call *call, rg_tensor *const *out, rg_frame *frame);
 #undef RG_GPU_DECLARE4
 #undef RG_GPU_DECLARE
 

@@ -5,6 +5,7 @@
 */
 #include <math.h>
 
+#include "gpu/functions.cuh"
 #include "gpu/kernels.cuh"
 #include "gpu/team.cuh"
 
@@ -223,34 +224,13 @@ rg_status rg_gpu_concat(const rg_call *call, rg_tensor *const *out, rg_frame *fr
 
 /* -- Derivatives of activations ---------------------------------------------------------------- */
 
-/* By the result of the activation or, for gelu and silu, by what went into it. */
-template <class L> __device__ inline L slope(int32_t act, L x)
-{
-  L s;
-
-  switch (act) {
-  case RG_ACT_RELU:
-    return x > 0 ? (L)1 : (L)0;
-  case RG_ACT_TANH:
-    return 1 - x * x;
-  case RG_ACT_SIGMOID:
-    return x * (1 - x);
-  case RG_ACT_SILU:
-    s = (L)1 / ((L)1 + exp(-x));
-    return s * (1 + x * (1 - s));
-  default: /* gelu: (1 + erf(x / sqrt 2)) / 2 + x exp(-x^2 / 2) / sqrt(2 pi) */
-    return (L)0.5 * (1 + erf(x * (L)0.70710678118654752440)) +
-           x * (L)0.39894228040143267794 * exp((L)-0.5 * x * x);
-  }
-}
-
 template <class T>
 __global__ void k_act_back(rg_strided dx, rg_strided dy, rg_strided x, int32_t act, int64_t n)
 {
   for (int64_t i = RG_FIRST; i < n; i += RG_NEXT) {
     ((T *)dx.data)[rg_at(dx, i)] =
         rg_element<T>::of(rg_get(((const T *)dy.data)[rg_at(dy, i)]) *
-                          slope(act, rg_get(((const T *)x.data)[rg_at(x, i)])));
+                          rg_slope(act, rg_get(((const T *)x.data)[rg_at(x, i)])));
   }
 }
 

@@ -72,7 +72,14 @@ rg_status rg_capture_end(rg_plan **out)
   if (capturing == NULL || out == NULL) {
     return rg_fail(RG_ECAPTURE, "capture: none is under way");
   }
-  *out = stop();
+  rg_plan *plan = stop();
+  rg_status status = rg_plan_fuse(plan);
+
+  if (status != RG_OK) {
+    rg_plan_release(plan);
+    return status;
+  }
+  *out = plan;
   return RG_OK;
 }
 

@@ -103,7 +103,7 @@ rg_status rg_plan_add(rg_plan *plan, const rg_call *call, rg_kernel *kernel, rg_
   return RG_OK;
 }
 
-static void step_release(rg_plan *plan, step *s)
+void rg_plan_drop(rg_plan *plan, step *s)
 {
   if (s->memo != NULL) {
     s->memo->release(s->memo);
@@ -119,6 +119,7 @@ static void step_release(rg_plan *plan, step *s)
   }
   rg_generator_release(s->generator);
   rg_host_free(s);
+  plan->n_steps--;
 }
 
 void rg_plan_drop_last(rg_plan *plan)
@@ -129,10 +130,9 @@ void rg_plan_drop_last(rg_plan *plan)
     link = &(*link)->next;
   }
   if (*link != NULL) {
-    step_release(plan, *link);
+    rg_plan_drop(plan, *link);
     *link = NULL;
     plan->last = link;
-    plan->n_steps--;
   }
 }
 
@@ -153,7 +153,7 @@ void rg_plan_release(rg_plan *plan)
   while (plan->first != NULL) {
     step *next = plan->first->next;
 
-    step_release(plan, plan->first);
+    rg_plan_drop(plan, plan->first);
     plan->first = next;
   }
   rg_arena_close(plan->arena);

@@ -208,10 +208,12 @@ rg_status rg_execute(const rg_call *call, rg_kernel *kernel, rg_tensor *const *o
 typedef struct rg_backend {
   const char *name;
   rg_kernel *const *kernels;
+  rg_kernel *chain; /* of op/chain.h; NULL: it has none, and plans make no chains */
 } rg_backend;
 
 void rg_backend_register(int32_t device, const rg_backend *backend);
 rg_kernel *rg_backend_kernel(int32_t device, const rg_op *op);
+rg_kernel *rg_backend_chain(int32_t device);
 
 /* The records of list.h, by id. */
 extern const rg_op *const rg_ops[];

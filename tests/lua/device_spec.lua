@@ -35,4 +35,14 @@ describe('a device', function()
     assert.equal('done\n', output('RIDGE_GPU=' .. SIMULATED
       .. ' ./ridge tests/lua/device_child.lua'))
   end)
+
+  it('joins functions of elements in plans, without a changed bit', function()
+    local file = io.open(SIMULATED)
+    if not file then return pending 'no nvcc: the simulated GPU was not built' end
+    file:close()
+    for _, order in ipairs { 'fwd', 'rev', 'rand:3' } do
+      assert.equal('done\n', output('RG_SIM_ORDER=' .. order .. ' RIDGE_GPU=' .. SIMULATED
+        .. ' ./ridge tests/lua/chain_child.lua'))
+    end
+  end)
 end)

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** The record of chains.  Nobody calls one: a plan's steps become it, with shapes long known.
+*/
+#include "op/chain.h"
+
+static rg_status infer(rg_call *call)
+{
+  return rg_fail(RG_ENOSUP, "%s: made by plans only", call->op->name);
+}
+
+const rg_op rg_op_chain = {
+  .name = "chain",
+  .sig = "chain(x, ...) -> y",
+  .doc = "functions of elements, one after the other in one pass",
+  .id = -1,
+  .amp = RG_AMP_NONE,
+  .args_size = sizeof(rg_chain_args),
+  .infer = infer,
+};

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Functions of one element and of two, by the id of their operation, in the type they are computed
+** in: what the kernels of one function and those of a chain of them share.
+*/
+#ifndef RIDGE_GPU_FUNCTIONS_CUH
+#define RIDGE_GPU_FUNCTIONS_CUH
+
+#include "gpu/device.cuh"
+
+extern "C" {
+#include "op/list.h"
+}
+
+/* -- Functions of one ----------------------------------------------------------------------- */
+
+template <class T> __device__ inline T rg_exact(int32_t id, T x)
+{
+  switch (id) {
+  case RG_OP_NEG:
+    return (T)(0 - x);
+  case RG_OP_ABS:
+    return x < 0 ? (T)(0 - x) : x;
+  case RG_OP_SIGN:
+    return (T)((x > 0) - (x < 0));
+  case RG_OP_SQUARE:
+    return (T)(x * x);
+  case RG_OP_RELU:
+    return x < 0 ? (T)0 : x;
+  default:
+    return x; /* floor, ceil, round of a whole number */
+  }
+}
+
+/* log(1 + e^x) and its kind in the lane's own precision */
+template <class T> __device__ inline T rg_real(int32_t id, T x)
+{
+  switch (id) {
+  case RG_OP_NEG:
+    return -x;
+  case RG_OP_ABS:
+    return fabs(x);
+  case RG_OP_SIGN:
+    return x > 0 ? (T)1 : x < 0 ? (T)-1 : x == 0 ? (T)0 : x;
+  case RG_OP_SQUARE:
+    return x * x;
+  case RG_OP_RELU:
+    return x < 0 ? (T)0 : x; /* nan goes through */
+  case RG_OP_FLOOR:
+    return floor(x);
+  case RG_OP_CEIL:
+    return ceil(x);
+  case RG_OP_ROUND:
+    return rint(x);
+  case RG_OP_SQRT:
+    return sqrt(x);
+  case RG_OP_RSQRT:
+    return (T)1 / sqrt(x);
+  case RG_OP_RECIPROCAL:
+    return (T)1 / x;
+  case RG_OP_EXP:
+    return exp(x);
+  case RG_OP_LOG:
+    return log(x);
+  case RG_OP_LOG1P:
+    return log1p(x);
+  case RG_OP_SIN:
+    return sin(x);
+  case RG_OP_COS:
+    return cos(x);
+  case RG_OP_TANH:
+    return tanh(x);
+  case RG_OP_ERF:
+    return erf(x);
+  case RG_OP_SIGMOID:
+    return (T)1 / ((T)1 + exp(-x));
+  case RG_OP_GELU:
+    return (T)0.5 * x * ((T)1 + erf(x * (T)0.70710678118654752440));
+  case RG_OP_SILU:
+    return x / ((T)1 + exp(-x));
+  default:
+    return (x < 0 ? (T)0 : x) + log1p(exp(-fabs(x))); /* softplus */
+  }
+}
+
+__device__ inline float rg_one(int32_t id, float x)
+{
+  return rg_real(id, x);
+}
+__device__ inline double rg_one(int32_t id, double x)
+{
+  return rg_real(id, x);
+}
+/* unsigned inside, where overflow wraps around */
+__device__ inline int64_t rg_one(int32_t id, int64_t x)
+{
+  return id == RG_OP_SQUARE                              ? (int64_t)((uint64_t)x * (uint64_t)x)
+         : id == RG_OP_NEG || (id == RG_OP_ABS && x < 0) ? (int64_t)(0 - (uint64_t)x)
+                                                         : rg_exact(id, x);
+}
+__device__ inline int32_t rg_one(int32_t id, int32_t x)
+{
+  return id == RG_OP_SQUARE                              ? (int32_t)((uint32_t)x * (uint32_t)x)
+         : id == RG_OP_NEG || (id == RG_OP_ABS && x < 0) ? (int32_t)(0 - (uint32_t)x)
+                                                         : rg_exact(id, x);
+}
+__device__ inline int8_t rg_one(int32_t id, int8_t x)
+{
+  return (int8_t)rg_exact(id, (int)x);
+}
+__device__ inline uint8_t rg_one(int32_t id, uint8_t x)
+{
+  return id == RG_OP_NEG ? (uint8_t)(0 - x) : (uint8_t)rg_exact(id, (int)x);
+}
+
+/* -- Functions of two ------------------------------------------------------------------------ */
+
+template <class T> __device__ inline bool rg_compared(int32_t id, T x, T y)
+{
+  switch (id) {
+  case RG_OP_EQ:
+    return x == y;
+  case RG_OP_NE:
+    return x != y;
+  case RG_OP_LT:
+    return x < y;
+  case RG_OP_LE:
+    return x <= y;
+  case RG_OP_GT:
+    return x > y;
+  default:
+    return x >= y;
+  }
+}
+
+/* x != x finds nan, which wins on either side. */
+template <class T> __device__ inline T rg_larger(T x, T y)
+{
+  return x != x ? x : x > y ? x : y;
+}
+template <class T> __device__ inline T rg_smaller(T x, T y)
+{
+  return x != x ? x : x < y ? x : y;
+}
+
+template <class T> __device__ inline T rg_two_real(int32_t id, T x, T y)
+{
+  switch (id) {
+  case RG_OP_ADD:
+    return x + y;
+  case RG_OP_SUB:
+    return x - y;
+  case RG_OP_MUL:
+    return x * y;
+  case RG_OP_DIV:
+    return x / y;
+  case RG_OP_POW:
+    return y == (T)2 ? x * x : pow(x, y);
+  case RG_OP_MAXIMUM:
+    return rg_larger(x, y);
+  default:
+    return rg_smaller(x, y);
+  }
+}
+
+template <class T, class U> __device__ inline T rg_two_whole(int32_t id, T x, T y)
+{
+  switch (id) {
+  case RG_OP_ADD:
+    return (T)((U)x + (U)y);
+  case RG_OP_SUB:
+    return (T)((U)x - (U)y);
+  case RG_OP_MUL:
+    return (T)((U)x * (U)y);
+  case RG_OP_MAXIMUM:
+    return x > y ? x : y;
+  default:
+    return x < y ? x : y;
+  }
+}
+
+__device__ inline float rg_two(int32_t id, float x, float y)
+{
+  return rg_two_real(id, x, y);
+}
+__device__ inline double rg_two(int32_t id, double x, double y)
+{
+  return rg_two_real(id, x, y);
+}
+__device__ inline int64_t rg_two(int32_t id, int64_t x, int64_t y)
+{
+  return rg_two_whole<int64_t, uint64_t>(id, x, y);
+}
+__device__ inline int32_t rg_two(int32_t id, int32_t x, int32_t y)
+{
+  return rg_two_whole<int32_t, uint32_t>(id, x, y);
+}
+__device__ inline int8_t rg_two(int32_t id, int8_t x, int8_t y)
+{
+  return rg_two_whole<int8_t, uint32_t>(id, x, y);
+}
+__device__ inline uint8_t rg_two(int32_t id, uint8_t x, uint8_t y)
+{
+  return rg_two_whole<uint8_t, uint32_t>(id, x, y);
+}
+
+/* -- Derivatives of activations ---------------------------------------------------------------- */
+
+/* By the result of the activation or, for gelu and silu, by what went into it. */
+template <class L> __device__ inline L rg_slope(int32_t act, L x)
+{
+  L s;
+
+  switch (act) {
+  case RG_ACT_RELU:
+    return x > 0 ? (L)1 : (L)0;
+  case RG_ACT_TANH:
+    return 1 - x * x;
+  case RG_ACT_SIGMOID:
+    return x * (1 - x);
+  case RG_ACT_SILU:
+    s = (L)1 / ((L)1 + exp(-x));
+    return s * (1 + x * (1 - s));
+  default: /* gelu: (1 + erf(x / sqrt 2)) / 2 + x exp(-x^2 / 2) / sqrt(2 pi) */
+    return (L)0.5 * (1 + erf(x * (L)0.70710678118654752440)) +
+           x * (L)0.39894228040143267794 * exp((L)-0.5 * x * x);
+  }
+}
+
+#endif
