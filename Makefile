@@ -117,7 +117,8 @@ GPU_ARCH ?= 80 90
 KERNELS := $(sort $(wildcard gpu/*.cu))
 GPU_INC := -Igpu/c -Icore -I.
 GPU_DEP := $(wildcard gpu/*.cuh gpu/*.h gpu/c/*.h core/op/*.h core/ridge/*.h)
-SIM     := $(sort $(wildcard tests/sim/cudasim*.cpp tests/sim/fakecuda*.cpp))
+SIM     := $(sort $(wildcard tests/sim/cudasim*.cpp tests/sim/fakecuda*.cpp \
+             tests/sim/fakeblas*.cpp))
 SIMOBJ  := $(KERNELS:gpu/%.cu=$(BUILD)/obj/sim/%.o) $(SIM:tests/sim/%.cpp=$(BUILD)/obj/sim/%.o)
 GPU_GEN := $(foreach a,$(GPU_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
            -gencode arch=compute_$(lastword $(GPU_ARCH)),code=compute_$(lastword $(GPU_ARCH))
@@ -127,7 +128,8 @@ $(BUILD)/obj/nvcc/%.o: gpu/%.cu $(GPU_DEP)
 	$(call show,nvcc $<)$(NVCC) -std=c++17 -O3 $(if $(filter %/random.o,$@),-fmad=false) $(GPU_GEN) \
 	  -Xcompiler -fPIC,-fvisibility=hidden $(GPU_INC) -c -o $@ $<
 $(BUILD)/libridge_gpu.so: $(KERNELS:gpu/%.cu=$(BUILD)/obj/nvcc/%.o)
-	$(call show,ld $@)$(NVCC) -shared -cudart static -o $@ $^
+	$(call show,ld $@)$(NVCC) -shared -cudart static -o $@ $^ -L$(CUDA)/lib64 \
+	  -lcublasLt -Xlinker -rpath=$(CUDA)/lib64
 $(BUILD)/obj/sim/%.o: gpu/%.cu $(GPU_DEP) $(wildcard tests/sim/*.h)
 	@mkdir -p $(@D)
 	$(call show,sim $<)$(CXX) -std=c++17 -O2 -g -Wall -Wextra -Wno-unknown-pragmas -ffp-contract=off \

@@ -402,7 +402,7 @@ template <class T> static rg_status back(const rg_call *call, attention w)
     w.delta.flat = 1;
     w.delta.data = (char *)rg_gpu_workspace(call->device, queries * 8); /* or 4 */
     if (w.delta.data == NULL) {
-      return rg_gpu->fail(RG_ENOMEM, "%s: the GPU has no memory left", call->op->name);
+      return rg_gpu_no_room(call->device, call->op->name, queries * 8);
     }
     RG_TRY(rg_gpu_status(call->op->name, rg_launch(k_delta<T>, cfg, w)));
   }

@@ -29,8 +29,31 @@ cudaStream_t rg_gpu_stream(int32_t device);
 ** there are none to be had. */
 void *rg_gpu_room(int32_t device);
 
-/* Room for one call's intermediate result, until the next one asks; NULL where there is none. */
+/*
+** Room for one call's intermediate result, until the next one asks; NULL where there is none.
+**
+** While the device's stream is being captured the room does not grow (NULL), because a capture
+** cannot wait for the work that uses it: run the call once before.  What a capture was given is
+** never freed, because the graph holds its address.
+*/
 void *rg_gpu_workspace(int32_t device, int64_t bytes);
+
+/* The same of one call's several intermediate results, each of a part of its own. */
+enum {
+  RG_PART_CALL, /* rg_gpu_workspace */
+  RG_PART_LEFT, /* factors of a product, brought into form */
+  RG_PART_RIGHT,
+  RG_PART_BIAS,
+  RG_PART_SUM, /* a product before its end */
+  RG_PARTS
+};
+void *rg_gpu_workspace_part(int32_t device, int32_t part, int64_t bytes);
+
+/* Is the device's stream being captured? */
+bool rg_gpu_captures(int32_t device);
+
+/* RG_ENOMEM and a sentence: the part of a workspace that a call needs is not to be had. */
+rg_status rg_gpu_no_room(int32_t device, const char *what, int64_t bytes);
 
 /* RG_OK, or a sentence with the error's name. */
 rg_status rg_gpu_status(const char *what, cudaError_t error);

@@ -12,8 +12,14 @@ const rg_gpu_host *rg_gpu;
 
 static rg_gpu_host host;
 static void *rooms[RG_DEVICES];
-static void *workspaces[RG_DEVICES];
-static int64_t workspace_bytes[RG_DEVICES];
+
+/* A buffer of a stream, that grows. */
+static struct {
+  void *data;
+  int64_t bytes;
+  bool baked; /* a graph may hold its address */
+} workspaces[RG_DEVICES][RG_STREAMS][RG_PARTS];
+
 static std::mutex lock;
 
 /* -- Errors ------------------------------------------------------------------------------------ */
@@ -45,24 +51,62 @@ void *rg_gpu_room(int32_t device)
   return rooms[device];
 }
 
+bool rg_gpu_captures(int32_t device)
+{
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+
+  return cudaStreamIsCapturing(rg_gpu_stream(device), &status) == cudaSuccess &&
+         status != cudaStreamCaptureStatusNone;
+}
+
+void *rg_gpu_workspace_part(int32_t device, int32_t part, int64_t bytes)
+{
+  bool captures = rg_gpu_captures(device);
+  std::lock_guard<std::mutex> held(lock);
+  auto &w = workspaces[device][rg_gpu_stream_now(device)][part];
+
+  if (w.bytes < bytes && captures) {
+    return NULL;
+  }
+  if (w.bytes < bytes) {
+    int64_t size = w.bytes + w.bytes / 2; /* few growths, however slowly the wishes grow */
+
+    if (!w.baked) { /* else it stays until the process ends */
+      (void)cudaStreamSynchronize(rg_gpu_stream(device));
+      (void)cudaFree(w.data);
+    }
+    w = {};
+    size = size > bytes ? size : bytes;
+    if (cudaMalloc(&w.data, (size_t)size) != cudaSuccess) {
+      (void)cudaGetLastError();
+      size = bytes;
+      if (cudaMalloc(&w.data, (size_t)size) != cudaSuccess) {
+        (void)cudaGetLastError();
+        w.data = NULL;
+        return NULL;
+      }
+    }
+    w.bytes = size;
+  }
+  w.baked = w.baked || captures;
+  return w.data;
+}
+
 void *rg_gpu_workspace(int32_t device, int64_t bytes)
 {
-  std::lock_guard<std::mutex> held(lock);
+  return rg_gpu_workspace_part(device, RG_PART_CALL, bytes);
+}
 
-  (void)cudaSetDevice(device - 1);
-  if (workspace_bytes[device] < bytes) {
-    (void)cudaDeviceSynchronize();
-    (void)cudaFree(workspaces[device]);
-    workspaces[device] = NULL;
-    workspace_bytes[device] = 0;
-    if (cudaMalloc(&workspaces[device], (size_t)bytes) == cudaSuccess) {
-      workspace_bytes[device] = bytes;
-    } else {
-      workspaces[device] = NULL;
-      (void)cudaGetLastError();
-    }
+rg_status rg_gpu_no_room(int32_t device, const char *what, int64_t bytes)
+{
+  if (rg_gpu_captures(device)) {
+    return rg_gpu->fail(RG_ENOMEM,
+                        "%s: %lld bytes of workspace cannot be allocated while a graph is captured;"
+                        " run the call once before",
+                        what, (long long)bytes);
   }
-  return workspaces[device];
+  return rg_gpu->fail(RG_ENOMEM, "%s: the GPU has no memory left for %lld bytes of workspace", what,
+                      (long long)bytes);
 }
 
 /* -- Memory ------------------------------------------------------------------------------------ */

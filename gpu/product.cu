@@ -4,146 +4,42 @@
 ** bias, activation, dropout, conversion.  A block makes a square tile; both factors come through
 ** shared memory in the type they are computed in.
 **
-** This is the plain kernel, for what cublasLt does not take.
+** This is the plain kernel, for what cublasLt does not take (fit.cu).
 */
 #include "gpu/kernels.cuh"
+#include "gpu/product.cuh"
 
 extern "C" {
-#include "op/draw.h"
 #include "op/product.h"
 }
 
 enum { TILE = 16 };
 
-/* A factor or the result: element [i, j] of matrix b. */
-struct matrix {
-  char *data;
-  int64_t row, col;
-  int64_t step[RG_MAX_DIMS]; /* along each axis of the batch */
-  int32_t dtype;
-};
-
-/* Signs of one bit each as a part of the right factor (sketched layers): the columns from `split`
-** on, or the rows before it. */
-enum { NO_SIGNS, SIGN_COLUMNS, SIGN_ROWS };
-
-struct signs {
-  const uint8_t *data;
-  int64_t row, col; /* bytes */
-  int64_t split;
-  double sign; /* what a 1 stands for */
-  int32_t where;
-};
-
-struct product {
-  int64_t m, n, k;
-  int64_t shape[RG_MAX_DIMS]; /* of the batch */
-  int32_t ndim;
-  int32_t compute; /* the type the factors are read in */
-  matrix a, b, c;
-  signs s;          /* of b */
-  const void *bias; /* or NULL */
-  int64_t bias_step;
-  int32_t bias_dtype;
-  int32_t act;
-  double scale;
-  double p; /* dropout */
-  rg_draw draw;
-};
+typedef rg_matrix matrix;
+typedef rg_signs signs;
+typedef rg_product product;
 
 /* -- Elements ---------------------------------------------------------------------------------- */
-
-template <class L> __device__ inline L value_of(rg_number x)
-{
-  return x.whole ? (L)x.k : (L)x.d;
-}
-
-/* As the kernel computes: what is wider is rounded to the type of the product. */
-template <class L> __device__ inline L rounded(L v, int32_t compute)
-{
-  if (sizeof(L) == 8) {
-    return v;
-  }
-  return compute == RG_BF16  ? (L)__bfloat162float(__float2bfloat16_rn((float)v))
-         : compute == RG_F16 ? (L)__half2float(__float2half_rn((float)v))
-                             : v;
-}
-
-template <class L> __device__ inline L factor(const matrix &f, int64_t at, int32_t compute)
-{
-  L v = value_of<L>(rg_number_of(f.data, f.dtype, at));
-
-  return f.dtype == compute ? v : rounded(v, compute);
-}
 
 /* Element [k, j] of the right factor, where signs may be a part of it. */
 template <class L> __device__ inline L right(const product &p, int64_t b0, int64_t k, int64_t j)
 {
   int64_t at_k = k;
   int64_t at_j = j;
-  bool is_sign = p.s.where == SIGN_COLUMNS ? j >= p.s.split
-                 : p.s.where == SIGN_ROWS  ? k < p.s.split
-                                           : false;
+  bool is_sign = p.s.where == RG_SIGN_COLUMNS ? j >= p.s.split
+                 : p.s.where == RG_SIGN_ROWS  ? k < p.s.split
+                                              : false;
 
   if (is_sign) {
-    at_j = p.s.where == SIGN_COLUMNS ? j - p.s.split : j;
+    at_j = p.s.where == RG_SIGN_COLUMNS ? j - p.s.split : j;
     uint8_t byte = p.s.data[k * p.s.row + (at_j >> 3) * p.s.col];
 
-    return rounded((L)((byte >> (at_j & 7) & 1) != 0 ? p.s.sign : -p.s.sign), p.compute);
+    return rg_rounded((L)((byte >> (at_j & 7) & 1) != 0 ? p.s.sign : -p.s.sign), p.compute);
   }
-  if (p.s.where == SIGN_ROWS) {
+  if (p.s.where == RG_SIGN_ROWS) {
     at_k = k - p.s.split;
   }
-  return factor<L>(p.b, b0 + at_k * p.b.row + at_j * p.b.col, p.compute);
-}
-
-template <class L> __device__ inline void store(const matrix &c, int64_t at, L x)
-{
-  switch (c.dtype) {
-  case RG_F32:
-    ((float *)c.data)[at] = (float)x;
-    break;
-  case RG_F64:
-    ((double *)c.data)[at] = (double)x;
-    break;
-  case RG_F16:
-    ((__half *)c.data)[at] = __float2half_rn((float)x);
-    break;
-  default:
-    ((__nv_bfloat16 *)c.data)[at] = __float2bfloat16_rn((float)x);
-    break;
-  }
-}
-
-/* row, j: counted over the whole batch, as dropout's numbers are. */
-template <class L> __device__ inline L ended(const product &p, L sum, int64_t row, int64_t j)
-{
-  L y = sum * (L)p.scale;
-
-  if (p.bias != NULL) {
-    y += value_of<L>(rg_number_of(p.bias, p.bias_dtype, j * p.bias_step));
-  }
-  y = rg_activated(p.act, y);
-  if (p.p > 0) {
-    uint64_t at = p.draw.offset + (uint64_t)(row * p.n + j);
-    uint32_t word[4];
-
-    rg_draw_block(p.draw.seed, (uint32_t)(at / 4), (uint32_t)(at / 4 >> 32), 0, word);
-    y = rg_draw_keeps(word[at % 4], p.p) ? y * (L)(1.0 / (1.0 - p.p)) : (L)0;
-  }
-  return y;
-}
-
-/* Where matrix `index` of the batch begins. */
-__device__ inline int64_t start(const product &p, const matrix &x, int64_t index)
-{
-  int64_t at = 0;
-
-  for (int32_t d = p.ndim - 1; d >= 0; d--) {
-    at += index % p.shape[d] * x.step[d];
-    index /= p.shape[d];
-  }
-  return at;
+  return rg_factor<L>(p.b, b0 + at_k * p.b.row + at_j * p.b.col, p.compute);
 }
 
 /* -- Kernels ----------------------------------------------------------------------------------- */
@@ -153,8 +49,8 @@ template <class L> __global__ void k_product(product p, int64_t first)
   RG_SHARED(L, a, TILE * TILE);
   RG_SHARED(L, b, TILE * (TILE + 1));
   int64_t index = first + blockIdx.z;
-  int64_t a0 = start(p, p.a, index);
-  int64_t b0 = start(p, p.b, index);
+  int64_t a0 = rg_start(p, p.a, index);
+  int64_t b0 = rg_start(p, p.b, index);
   int x = (int)threadIdx.x % TILE;
   int y = (int)threadIdx.x / TILE;
   int64_t i = (int64_t)blockIdx.y * TILE + y;
@@ -166,7 +62,7 @@ template <class L> __global__ void k_product(product p, int64_t first)
     bool b_there = k0 + y < p.k && j < p.n;
 
     a[y * TILE + x] =
-        a_there ? factor<L>(p.a, a0 + i * p.a.row + (k0 + x) * p.a.col, p.compute) : (L)0;
+        a_there ? rg_factor<L>(p.a, a0 + i * p.a.row + (k0 + x) * p.a.col, p.compute) : (L)0;
     b[y * (TILE + 1) + x] = b_there ? right<L>(p, b0, k0 + y, j) : (L)0;
     __syncthreads();
     for (int l = 0; l < TILE; l++) {
@@ -175,9 +71,9 @@ template <class L> __global__ void k_product(product p, int64_t first)
     __syncthreads();
   }
   if (i < p.m && j < p.n) {
-    int64_t at = start(p, p.c, index) + i * p.c.row + j * p.c.col;
+    int64_t at = rg_start(p, p.c, index) + i * p.c.row + j * p.c.col;
 
-    store(p.c, at, ended(p, sum, index * p.m + i, j));
+    rg_store(p.c, at, rg_ended(p, sum, index * p.m + i, j));
   }
 }
 
@@ -192,14 +88,14 @@ template <class T> __global__ void k_whole(product p, int64_t first)
   if (i >= p.m || j >= p.n) {
     return;
   }
-  int64_t a0 = start(p, p.a, index) + i * p.a.row;
-  int64_t b0 = start(p, p.b, index) + j * p.b.col;
+  int64_t a0 = rg_start(p, p.a, index) + i * p.a.row;
+  int64_t b0 = rg_start(p, p.b, index) + j * p.b.col;
 
   for (int64_t l = 0; l < p.k; l++) {
     sum += (uint64_t)rg_number_of(p.a.data, p.a.dtype, a0 + l * p.a.col).k *
            (uint64_t)rg_number_of(p.b.data, p.b.dtype, b0 + l * p.b.row).k;
   }
-  ((T *)p.c.data)[start(p, p.c, index) + i * p.c.row + j * p.c.col] = (T)sum;
+  ((T *)p.c.data)[rg_start(p, p.c, index) + i * p.c.row + j * p.c.col] = (T)sum;
 }
 
 /* -- Launching --------------------------------------------------------------------------------- */
@@ -222,16 +118,22 @@ static cudaError_t launch(const product &p, rg_launch_cfg cfg, int64_t first)
   }
 }
 
-static rg_status run(const rg_call *call, const product &p)
+static rg_status run(const rg_call *call, const product &p, rg_frame *frame)
 {
   const int64_t most = 65535; /* blocks along the second and third axis of a grid */
   int64_t count = 1;
+  bool taken = false;
   rg_launch_cfg cfg = { dim3(1), dim3(TILE * TILE), 0, rg_gpu_stream(call->device) };
 
   for (int32_t d = 0; d < p.ndim; d++) {
     count *= p.shape[d];
   }
   if (p.m == 0 || p.n == 0 || count == 0) {
+    return RG_OK;
+  }
+  RG_TRY(rg_gpu_fit(call, &p, &taken));
+  frame->path = taken ? "cublasLt" : "tiles";
+  if (taken) {
     return RG_OK;
   }
   if ((p.m + TILE - 1) / TILE > most) {
@@ -276,6 +178,27 @@ static matrix operand(const rg_tensor *x, bool is_row, const product &p)
   return f;
 }
 
+/* Leading axes become rows where they lie so and the right factor is the same for all of them:
+** fewer, taller products. */
+static void join(product &p)
+{
+  while (p.ndim > 0) {
+    int32_t d = p.ndim - 1;
+
+    if (p.shape[d] != 1) {
+      if (p.m == 1) {
+        p.a.row = p.a.step[d];
+        p.c.row = p.c.step[d];
+      }
+      if (p.b.step[d] != 0 || p.a.step[d] != p.a.row * p.m || p.c.step[d] != p.c.row * p.m) {
+        return;
+      }
+    }
+    p.m *= p.shape[d];
+    p.ndim = d;
+  }
+}
+
 static int32_t compute_of(int32_t dtype)
 {
   if (dtype == RG_F64 || dtype == RG_BF16) {
@@ -293,7 +216,6 @@ rg_status rg_gpu_matmul(const rg_call *call, rg_tensor *const *out, rg_frame *fr
   product p = {};
   int32_t tail = (x->_ndim > 1) + (y->_ndim > 1);
 
-  (void)frame;
   p.ndim = z->_ndim - tail;
   p.m = x->_ndim > 1 ? x->_shape[x->_ndim - 2] : 1;
   p.k = x->_shape[x->_ndim - 1];
@@ -311,7 +233,8 @@ rg_status rg_gpu_matmul(const rg_call *call, rg_tensor *const *out, rg_frame *fr
   }
   p.c.row = x->_ndim > 1 ? z->_stride[p.ndim] : 0;
   p.c.col = y->_ndim > 1 ? z->_stride[z->_ndim - 1] : 0;
-  return run(call, p);
+  join(p);
+  return run(call, p, frame);
 }
 
 /* -- Linear layers ----------------------------------------------------------------------------- */
@@ -337,20 +260,6 @@ static void rows_of(product &p, const rg_tensor *x, const rg_tensor *y)
   }
   p.n = y->_shape[last];
   p.scale = 1;
-}
-
-/* Leading axes become rows where they lie so: fewer, taller products. */
-static void join(product &p)
-{
-  while (p.ndim > 0) {
-    int32_t d = p.ndim - 1;
-
-    if (p.shape[d] != 1 && (p.a.step[d] != p.a.row * p.m || p.c.step[d] != p.c.row * p.m)) {
-      return;
-    }
-    p.m *= p.shape[d];
-    p.ndim = d;
-  }
 }
 
 static void bias_of(product &p, const rg_tensor *bias)
@@ -392,7 +301,7 @@ static rg_status keep_draw(const rg_call *call, rg_tensor *kept)
   return rg_gpu_status(call->op->name, rg_launch(k_keep, cfg, (uint64_t *)kept->_data, call->draw));
 }
 
-static rg_status linear(const rg_call *call, rg_tensor *y, double drop)
+static rg_status linear(const rg_call *call, rg_tensor *y, double drop, rg_frame *frame)
 {
   const rg_linear_args *args = (const rg_linear_args *)call->args;
   product p = {};
@@ -405,22 +314,20 @@ static rg_status linear(const rg_call *call, rg_tensor *y, double drop)
   p.act = args->act;
   p.p = drop;
   p.draw = call->draw;
-  return run(call, p);
+  return run(call, p, frame);
 }
 
 rg_status rg_gpu_linear(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
-  (void)frame;
-  return linear(call, out[0], 0);
+  return linear(call, out[0], 0, frame);
 }
 
 rg_status rg_gpu_linear_dropout(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
-  (void)frame;
   if (call->n_out > 1) {
     RG_TRY(keep_draw(call, out[1]));
   }
-  return linear(call, out[0], ((const rg_linear_args *)call->args)->p);
+  return linear(call, out[0], ((const rg_linear_args *)call->args)->p, frame);
 }
 
 /* -- Two products ------------------------------------------------------------------------------ */
@@ -428,7 +335,7 @@ rg_status rg_gpu_linear_dropout(const rg_call *call, rg_tensor *const *out, rg_f
 /* z = x b[0] goes into the hidden result where the call has one, else into room of the plugin's;
 ** then y = end(z b[1]). */
 static rg_status chain(const rg_call *call, rg_tensor *const *out, const product b[2],
-                       const product &end)
+                       const product &end, rg_frame *frame)
 {
   const rg_tensor *x = call->in[0];
   int32_t last = x->_ndim - 1;
@@ -446,16 +353,18 @@ static rg_status chain(const rg_call *call, rg_tensor *const *out, const product
       z._stride[i] = z._count;
       z._count *= z._shape[i];
     }
-    z._data = rg_gpu_workspace(call->device, z._count * (z._dtype == RG_F64 ? 8 : 4));
+    int64_t bytes = z._count * (z._dtype == RG_F64 ? 8 : 4);
+
+    z._data = rg_gpu_workspace(call->device, bytes);
     if (z._data == NULL) {
-      return rg_gpu->fail(RG_ENOMEM, "%s: the GPU has no memory left", call->op->name);
+      return rg_gpu_no_room(call->device, call->op->name, bytes);
     }
   }
   p = b[0];
   rows_of(p, x, &z);
   join(p);
   p.compute = compute_of(out[0]->_dtype);
-  RG_TRY(run(call, p));
+  RG_TRY(run(call, p, frame));
   p = b[1];
   rows_of(p, &z, out[0]);
   join(p);
@@ -467,7 +376,7 @@ static rg_status chain(const rg_call *call, rg_tensor *const *out, const product
   p.act = end.act;
   p.p = end.p;
   p.draw = call->draw;
-  return run(call, p);
+  return run(call, p, frame);
 }
 
 rg_status rg_gpu_lowrank_linear(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
@@ -475,14 +384,13 @@ rg_status rg_gpu_lowrank_linear(const rg_call *call, rg_tensor *const *out, rg_f
   product b[2] = {};
   product end = {};
 
-  (void)frame;
   straight(b[0], call->in[1]);
   straight(b[1], call->in[2]);
   b[0].n = call->in[1]->_shape[1];
   end.scale = 1;
   end.act = ((const rg_linear_args *)call->args)->act;
   bias_of(end, call->n_in > 3 ? call->in[3] : NULL);
-  return chain(call, out, b, end);
+  return chain(call, out, b, end, frame);
 }
 
 static product end_of(const rg_call *call, int32_t bias)
@@ -501,14 +409,13 @@ rg_status rg_gpu_sketched_linear(const rg_call *call, rg_tensor *const *out, rg_
 {
   product b[2] = {};
 
-  (void)frame;
   if (call->n_out > 2) {
     RG_TRY(keep_draw(call, out[2]));
   }
   straight(b[0], call->in[1]);
   straight(b[1], call->in[2]);
   b[0].n = call->in[1]->_shape[1];
-  return chain(call, out, b, end_of(call, 3));
+  return chain(call, out, b, end_of(call, 3), frame);
 }
 
 static signs signs_of(const rg_tensor *bits, int32_t where, int64_t split, double sign)
@@ -526,14 +433,13 @@ rg_status rg_gpu_sketched_linear_bits(const rg_call *call, rg_tensor *const *out
   double sign = 1.0 / sqrt((double)half / args->n_terms);
   product b[2] = {};
 
-  (void)frame;
   if (call->n_out > 2) {
     RG_TRY(keep_draw(call, out[2]));
   }
   straight(b[0], call->in[1]);
   straight(b[1], call->in[4]);
   b[0].n = 2 * half;
-  b[0].s = signs_of(call->in[3], SIGN_COLUMNS, half, sign);
-  b[1].s = signs_of(call->in[2], SIGN_ROWS, half, sign);
-  return chain(call, out, b, end_of(call, 5));
+  b[0].s = signs_of(call->in[3], RG_SIGN_COLUMNS, half, sign);
+  b[1].s = signs_of(call->in[2], RG_SIGN_ROWS, half, sign);
+  return chain(call, out, b, end_of(call, 5), frame);
 }

@@ -12,7 +12,6 @@
 static cudaStream_t streams[RG_DEVICES][RG_STREAMS];
 static std::mutex lock;
 static thread_local uint8_t now[RG_DEVICES];
-static thread_local bool noting;
 
 /* -- Streams ----------------------------------------------------------------------------------- */
 
@@ -32,6 +31,11 @@ static cudaStream_t stream_of(int32_t device, int32_t index)
     }
   }
   return *at;
+}
+
+int32_t rg_gpu_stream_now(int32_t device)
+{
+  return now[device];
 }
 
 cudaStream_t rg_gpu_stream(int32_t device)
@@ -111,15 +115,9 @@ rg_status rg_gpu_mark_between(int32_t device, void *from, void *to, double *ns)
 
 /* -- Graphs ------------------------------------------------------------------------------------ */
 
-bool rg_gpu_noting(void)
-{
-  return noting;
-}
-
 rg_status rg_gpu_graph_begin(int32_t device)
 {
   RG_CUDA("graph", cudaStreamBeginCapture(rg_gpu_stream(device), cudaStreamCaptureModeThreadLocal));
-  noting = true;
   return RG_OK;
 }
 
@@ -129,7 +127,6 @@ rg_status rg_gpu_graph_end(int32_t device, void **graph)
   cudaGraphExec_t made = NULL;
   cudaError_t error = cudaStreamEndCapture(rg_gpu_stream(device), &noted);
 
-  noting = false;
   *graph = NULL;
   if (error == cudaSuccess) {
     error = cudaGraphInstantiate(&made, noted, 0);

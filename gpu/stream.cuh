@@ -7,6 +7,9 @@
 
 #include "gpu/device.cuh"
 
+/* The number of this thread's stream of a device. */
+int32_t rg_gpu_stream_now(int32_t device);
+
 void rg_gpu_enter(int32_t device, int32_t stream);
 rg_status rg_gpu_join(int32_t device, int32_t to, uint32_t streams);
 
@@ -21,8 +24,5 @@ rg_status rg_gpu_graph_begin(int32_t device);
 rg_status rg_gpu_graph_end(int32_t device, void **graph);
 rg_status rg_gpu_graph_run(int32_t device, void *graph);
 void rg_gpu_graph_free(int32_t device, void *graph);
-
-/* Is what is asked for now only noted for a graph?  Then nothing may wait or take memory. */
-bool rg_gpu_noting(void);
 
 #endif

@@ -40,6 +40,9 @@ int device_count(void);
 int current_device(void);
 size_t memory_total(void);
 
+// Does a range lie inside one allocation of device memory? (fakecuda_memory.cpp)
+bool in_device_memory(const void *p, size_t bytes);
+
 // -- Pending work (fakecuda_work.cpp) ------------------------------------------------------
 
 struct Node;

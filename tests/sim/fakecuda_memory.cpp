@@ -54,6 +54,11 @@ static Kind kind_of(const void *p, size_t n)
   return a->pinned ? PINNED : DEVICE;
 }
 
+bool in_device_memory(const void *p, size_t bytes)
+{
+  return kind_of(p, bytes) == DEVICE;
+}
+
 static bool must_fail(void)
 {
   static auto &setting = *new std::string;

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Products by cublasLt.  Its matrices are columns that lie one after the other, ours are rows: what
+** it is asked for is c' = b' a', and its m is our n.
+**
+** Which of its algorithms runs: its heuristic names up to eight; where the modes allow it each is
+** timed once for each kind of product and the fastest stays (tuned.cu), else it is the first that
+** runs.  Partial sums of a split product are added in the type of the sums, never in a half type.
+** A mode that wants the same bits each time also forbids adding in place, and times nothing: two
+** processes could choose otherwise.
+**
+** What is believed of the library, and where each belief is tested: tests/sim/README.md.
+*/
+#include "gpu/blas.cuh"
+
+#include <mutex>
+
+#include "gpu/tuned.cuh"
+
+enum {
+  WORKSPACE = 32 << 20, /* bytes, what NVIDIA advises for compute capability 9.0 */
+  CANDIDATES = 8,
+  ALIGNED = 16,    /* bytes: its kernels gain nothing from more */
+  LONG_ENOUGH = 2, /* milliseconds: one run is measure enough */
+  RUNS = 3         /* of shorter ones; the shortest counts */
+};
+
+/* A GPU's library.  Neither is ever freed or moved: graphs hold both addresses. */
+struct card {
+  cublasLtHandle_t handle;
+  void *workspace; /* or NULL: there was no memory */
+  int64_t bytes;
+  int64_t version, identity;
+};
+
+static card cards[RG_DEVICES];
+static std::mutex lock;
+
+/* A product as cublasLt sees it. */
+struct problem {
+  cublasLtMatmulDescOpaque_t desc;
+  cublasLtMatrixLayoutOpaque_t a, b, c; /* its a is our b */
+  const void *a_data, *b_data;
+  void *c_data;
+  union {
+    float f;
+    double d;
+  } alpha, beta;
+  cublasComputeType_t compute;
+  uint32_t schemes; /* of reduction, that are allowed */
+  const card *on;
+  cudaStream_t stream;
+};
+
+/* -- Starting ---------------------------------------------------------------------------------- */
+
+static const char *name_of(cublasStatus_t status)
+{
+  switch (status) {
+  case CUBLAS_STATUS_NOT_INITIALIZED:
+    return "not initialized";
+  case CUBLAS_STATUS_ALLOC_FAILED:
+    return "no memory";
+  case CUBLAS_STATUS_ARCH_MISMATCH:
+    return "not for this GPU";
+  case CUBLAS_STATUS_EXECUTION_FAILED:
+    return "execution failed";
+  case CUBLAS_STATUS_NOT_SUPPORTED:
+    return "not supported";
+  default:
+    return "error";
+  }
+}
+
+/* What tells one kind of GPU from another. */
+static int64_t identity_of(int32_t device)
+{
+  cudaDeviceProp p;
+  uint64_t h = 14695981039346656037u;
+
+  if (cudaGetDeviceProperties(&p, device - 1) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return 0;
+  }
+  for (const char *c = p.name; *c != '\0'; c++) {
+    h = (h ^ (uint8_t)*c) * 1099511628211u;
+  }
+  h = (h ^ (uint64_t)(10 * p.major + p.minor)) * 1099511628211u;
+  return (int64_t)((h ^ (uint64_t)p.multiProcessorCount) * 1099511628211u);
+}
+
+static rg_status start(int32_t device, const char *what, const card **out)
+{
+  bool captures = rg_gpu_captures(device);
+  std::lock_guard<std::mutex> held(lock);
+  card *c = &cards[device];
+  cublasStatus_t status;
+
+  *out = c;
+  if (c->handle != NULL) {
+    return RG_OK;
+  }
+  if (captures) {
+    return rg_gpu->fail(RG_EDEVICE,
+                        "%s: cublasLt cannot be started while a graph is captured;"
+                        " run the call once before",
+                        what);
+  }
+  status = cublasLtCreate(&c->handle);
+  if (status != CUBLAS_STATUS_SUCCESS) {
+    c->handle = NULL;
+    return rg_gpu->fail(RG_EDEVICE, "%s: cublasLt does not start on cuda:%d: %s (%d)", what,
+                        device - 1, name_of(status), (int)status);
+  }
+  c->version = (int64_t)cublasLtGetVersion();
+  c->identity = identity_of(device);
+  c->bytes = WORKSPACE;
+  if (cudaMalloc(&c->workspace, WORKSPACE) != cudaSuccess) {
+    (void)cudaGetLastError();
+    c->workspace = NULL;
+    c->bytes = 0;
+  }
+  return RG_OK;
+}
+
+/* -- Describing -------------------------------------------------------------------------------- */
+
+static cudaDataType_t type_of(int32_t dtype)
+{
+  return dtype == RG_F64    ? CUDA_R_64F
+         : dtype == RG_F32  ? CUDA_R_32F
+         : dtype == RG_BF16 ? CUDA_R_16BF
+                            : CUDA_R_16F;
+}
+
+#define TRY(call)                        \
+  do {                                   \
+    cublasStatus_t try_ = (call);        \
+    if (try_ != CUBLAS_STATUS_SUCCESS) { \
+      return try_;                       \
+    }                                    \
+  } while (0)
+
+template <class T>
+static cublasStatus_t set(problem *q, cublasLtMatmulDescAttributes_t attribute, T value)
+{
+  return cublasLtMatmulDescSetAttribute(&q->desc, attribute, &value, sizeof(value));
+}
+
+/* rows, cols: of the matrix as it lies in memory, by columns. */
+static cublasStatus_t lay(cublasLtMatrixLayoutOpaque_t *l, int32_t dtype, int64_t rows,
+                          int64_t cols, const rg_gemm_side &side, int64_t count)
+{
+  int32_t n = (int32_t)count;
+
+  TRY(cublasLtMatrixLayoutInit(l, type_of(dtype), (uint64_t)rows, (uint64_t)cols, side.ld));
+  if (count == 1) {
+    return CUBLAS_STATUS_SUCCESS;
+  }
+  TRY(cublasLtMatrixLayoutSetAttribute(l, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &n, sizeof(n)));
+  return cublasLtMatrixLayoutSetAttribute(l, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                          &side.step, sizeof(side.step));
+}
+
+static cublasStatus_t describe(problem *q, const rg_gemm *g)
+{
+  bool is_double = g->factor == RG_F64;
+  bool is_half = g->factor == RG_F16 || g->factor == RG_BF16;
+  int32_t epilogue = g->bias != NULL && g->relu ? CUBLASLT_EPILOGUE_RELU_BIAS
+                     : g->bias != NULL          ? CUBLASLT_EPILOGUE_BIAS
+                     : g->relu                  ? CUBLASLT_EPILOGUE_RELU
+                                                : CUBLASLT_EPILOGUE_DEFAULT;
+
+  q->compute = is_double                         ? CUBLAS_COMPUTE_64F
+               : !is_half && rg_gpu->modes->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                 : CUBLAS_COMPUTE_32F;
+  q->alpha.d = q->beta.d = 0;
+  if (is_double) {
+    q->alpha.d = g->scale;
+  } else {
+    q->alpha.f = (float)g->scale;
+  }
+  q->a_data = g->b.data;
+  q->b_data = g->a.data;
+  q->c_data = g->c.data;
+  q->schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  if (g->result != RG_F16 && g->result != RG_BF16 && !rg_gpu->modes->deterministic) {
+    q->schemes |= CUBLASLT_REDUCTION_SCHEME_INPLACE;
+  }
+  TRY(cublasLtMatmulDescInit(&q->desc, q->compute, is_double ? CUDA_R_64F : CUDA_R_32F));
+  TRY(set(q, CUBLASLT_MATMUL_DESC_TRANSA, (int32_t)(g->b.turned ? CUBLAS_OP_T : CUBLAS_OP_N)));
+  TRY(set(q, CUBLASLT_MATMUL_DESC_TRANSB, (int32_t)(g->a.turned ? CUBLAS_OP_T : CUBLAS_OP_N)));
+  TRY(set(q, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));
+  if (g->bias != NULL) {
+    TRY(set(q, CUBLASLT_MATMUL_DESC_BIAS_POINTER, g->bias));
+    TRY(set(q, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, (int32_t)type_of(g->result)));
+  }
+  TRY(lay(&q->a, g->factor, g->b.turned ? g->k : g->n, g->b.turned ? g->n : g->k, g->b, g->count));
+  TRY(lay(&q->b, g->factor, g->a.turned ? g->m : g->k, g->a.turned ? g->k : g->m, g->a, g->count));
+  return lay(&q->c, g->result, g->n, g->m, g->c, g->count);
+}
+
+/* What an address is a multiple of. */
+static uint32_t alignment_of(const void *data)
+{
+  uintptr_t at = (uintptr_t)data | ALIGNED;
+
+  return (uint32_t)(at & -at);
+}
+
+static rg_tuned_key key_of(const problem *q, const rg_gemm *g)
+{
+  const rg_device_modes *modes = rg_gpu->modes;
+  rg_tuned_key key = {};
+  int64_t *f = key.field;
+  bool many = g->count > 1;
+
+  f[RG_TUNED_LIBRARY] = q->on->version;
+  f[RG_TUNED_CARD] = q->on->identity;
+  f[RG_TUNED_M] = g->m;
+  f[RG_TUNED_N] = g->n;
+  f[RG_TUNED_K] = g->k;
+  f[RG_TUNED_COUNT] = g->count;
+  f[RG_TUNED_LD_A] = g->a.ld;
+  f[RG_TUNED_LD_B] = g->b.ld;
+  f[RG_TUNED_LD_C] = g->c.ld;
+  f[RG_TUNED_STEP_A] = many ? g->a.step : 0;
+  f[RG_TUNED_STEP_B] = many ? g->b.step : 0;
+  f[RG_TUNED_STEP_C] = many ? g->c.step : 0;
+  f[RG_TUNED_TYPES] = g->factor | g->result << 8 | (int64_t)q->compute << 16 |
+                      (int64_t)g->a.turned << 32 | (int64_t)g->b.turned << 33;
+  f[RG_TUNED_END] = (g->bias != NULL) | g->relu << 1;
+  f[RG_TUNED_ALIGNED] =
+      alignment_of(g->a.data) | alignment_of(g->b.data) << 8 | alignment_of(g->c.data) << 16;
+  f[RG_TUNED_WORKSPACE] = q->on->bytes;
+  f[RG_TUNED_SCHEMES] = q->schemes;
+  f[RG_TUNED_MODES] = (modes->autotune != 0) | (modes->deterministic != 0) << 1;
+  return key;
+}
+
+/* -- Algorithms -------------------------------------------------------------------------------- */
+
+static bool runs(problem *q, const cublasLtMatmulAlgo_t *algo)
+{
+  return cublasLtMatmul(q->on->handle, &q->desc, &q->alpha, q->a_data, &q->a, q->b_data, &q->b,
+                        &q->beta, q->c_data, &q->c, q->c_data, &q->c, algo, q->on->workspace,
+                        (size_t)q->on->bytes, q->stream) == CUBLAS_STATUS_SUCCESS;
+}
+
+/* Is the way this algorithm adds up the parts of a split sum an allowed one? */
+static bool allowed(const problem *q, const cublasLtMatmulAlgo_t *algo)
+{
+  uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_NONE;
+  size_t written = 0;
+
+  if (cublasLtMatmulAlgoConfigGetAttribute(algo, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &scheme,
+                                           sizeof(scheme), &written) != CUBLAS_STATUS_SUCCESS) {
+    return false;
+  }
+  return (scheme & ~q->schemes) == 0;
+}
+
+template <class T>
+static cublasStatus_t prefer(cublasLtMatmulPreferenceOpaque_t *p,
+                             cublasLtMatmulPreferenceAttributes_t attribute, T value)
+{
+  return cublasLtMatmulPreferenceSetAttribute(p, attribute, &value, sizeof(value));
+}
+
+static cublasStatus_t ask(problem *q, cublasLtMatmulHeuristicResult_t *result, int *n)
+{
+  cublasLtMatmulPreferenceOpaque_t p;
+  uint32_t c = alignment_of(q->c_data);
+
+  TRY(cublasLtMatmulPreferenceInit(&p));
+  TRY(prefer(&p, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, (uint64_t)q->on->bytes));
+  TRY(prefer(&p, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, q->schemes));
+  TRY(prefer(&p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(q->a_data)));
+  TRY(prefer(&p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(q->b_data)));
+  TRY(prefer(&p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, c));
+  TRY(prefer(&p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, c));
+  return cublasLtMatmulAlgoGetHeuristic(q->on->handle, &q->desc, &q->a, &q->b, &q->c, &q->c, &p,
+                                        CANDIDATES, result, n);
+}
+
+/* What the library would take, its best first; how many. */
+static int candidates_of(problem *q, cublasLtMatmulAlgo_t *algo)
+{
+  cublasLtMatmulHeuristicResult_t result[CANDIDATES];
+  int given = 0;
+  int n = 0;
+
+  if (ask(q, result, &given) != CUBLAS_STATUS_SUCCESS) {
+    return 0;
+  }
+  for (int i = 0; i < given; i++) {
+    if (result[i].state == CUBLAS_STATUS_SUCCESS &&
+        (int64_t)result[i].workspaceSize <= q->on->bytes && allowed(q, &result[i].algo)) {
+      algo[n++] = result[i].algo;
+    }
+  }
+  return n;
+}
+
+/* Does the library, as it is now, agree to an algorithm that a file names? */
+static bool agrees(problem *q, const cublasLtMatmulAlgo_t *algo)
+{
+  cublasLtMatmulHeuristicResult_t result = {};
+
+  return cublasLtMatmulAlgoCheck(q->on->handle, &q->desc, &q->a, &q->b, &q->c, &q->c, algo,
+                                 &result) == CUBLAS_STATUS_SUCCESS &&
+         (int64_t)result.workspaceSize <= q->on->bytes && allowed(q, algo);
+}
+
+/* -- Timing ------------------------------------------------------------------------------------ */
+
+/* Milliseconds of a run; negative where it does not run or cannot be timed. */
+static float time_of(problem *q, const cublasLtMatmulAlgo_t *algo, cudaEvent_t begin,
+                     cudaEvent_t end)
+{
+  float best = -1;
+
+  if (!runs(q, algo)) { /* the first run also loads the kernel */
+    return -1;
+  }
+  for (int i = 0; i < RUNS && best < LONG_ENOUGH; i++) {
+    float ms = 0;
+
+    if (cudaEventRecord(begin, q->stream) != cudaSuccess || !runs(q, algo) ||
+        cudaEventRecord(end, q->stream) != cudaSuccess ||
+        cudaEventSynchronize(end) != cudaSuccess ||
+        cudaEventElapsedTime(&ms, begin, end) != cudaSuccess) {
+      (void)cudaGetLastError();
+      return -1;
+    }
+    best = best < 0 || ms < best ? ms : best;
+  }
+  return best;
+}
+
+/* The fastest of n, or -1 where none could be timed. */
+static int fastest(problem *q, const cublasLtMatmulAlgo_t *algo, int n)
+{
+  cudaEvent_t begin = NULL;
+  cudaEvent_t end = NULL;
+  float least = -1;
+  int best = -1;
+
+  if (cudaEventCreate(&begin) == cudaSuccess && cudaEventCreate(&end) == cudaSuccess) {
+    for (int i = 0; i < n; i++) {
+      float ms = time_of(q, &algo[i], begin, end);
+
+      if (ms >= 0 && (best < 0 || ms < least)) {
+        best = i;
+        least = ms;
+      }
+    }
+  }
+  if (begin != NULL) {
+    (void)cudaEventDestroy(begin);
+  }
+  if (end != NULL) {
+    (void)cudaEventDestroy(end);
+  }
+  return best;
+}
+
+/* -- Choosing ---------------------------------------------------------------------------------- */
+
+/* Run by an algorithm that is not known yet, and remember it. */
+static bool run_new(problem *q, const rg_tuned_key *key, bool times)
+{
+  cublasLtMatmulAlgo_t algo[CANDIDATES];
+  int n = candidates_of(q, algo);
+  int best = times ? fastest(q, algo, n) : -1;
+
+  if (best >= 0 && runs(q, &algo[best])) {
+    rg_tuned_keep(key, RG_TUNED_BEST, &algo[best]);
+    return true;
+  }
+  for (int i = 0; i < n; i++) {
+    if (runs(q, &algo[i])) {
+      rg_tuned_keep(key, RG_TUNED_FIRST, &algo[i]);
+      return true;
+    }
+  }
+  rg_tuned_keep(key, RG_TUNED_NONE, NULL);
+  return false;
+}
+
+rg_status rg_blas_run(int32_t device, const char *what, const rg_gemm *g, bool *taken)
+{
+  const rg_device_modes *modes = rg_gpu->modes;
+  bool times = modes->autotune && !modes->deterministic && !rg_gpu_captures(device);
+  cublasLtMatmulAlgo_t algo;
+  rg_tuned_key key;
+  problem q = {};
+  int32_t state;
+
+  *taken = false;
+  RG_TRY(start(device, what, &q.on));
+  q.stream = rg_gpu_stream(device);
+  if (g->count > INT32_MAX || describe(&q, g) != CUBLAS_STATUS_SUCCESS) {
+    return RG_OK;
+  }
+  key = key_of(&q, g);
+  state = rg_tuned_find(&key, &algo);
+  if (state == RG_TUNED_NONE) {
+    return RG_OK;
+  }
+  if (state == RG_TUNED_LOADED && agrees(&q, &algo)) {
+    state = RG_TUNED_CHECKED;
+    rg_tuned_keep(&key, state, &algo);
+  }
+  if (state == RG_TUNED_BEST || state == RG_TUNED_CHECKED || (state == RG_TUNED_FIRST && !times)) {
+    *taken = runs(&q, &algo);
+  }
+  if (!*taken) {
+    *taken = run_new(&q, &key, times);
+  }
+  return RG_OK;
+}

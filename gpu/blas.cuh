@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Products by cublasLt: the one function that calls it, and the form it takes them in.
+*/
+#ifndef RIDGE_GPU_BLAS_CUH
+#define RIDGE_GPU_BLAS_CUH
+
+#include "gpu/device.cuh"
+
+/* A matrix of rows that lie one after the other, or (turned) of columns that do. */
+typedef struct rg_gemm_side {
+  void *data;
+  int64_t ld;   /* elements from one row (turned: column) to the next */
+  int64_t step; /* elements from one matrix of the batch to the next; 0: it is the same */
+  bool turned;
+} rg_gemm_side;
+
+/*
+** c = relu(scale a b + bias), count times.
+**
+** a [m x k], b [k x n], c [m x n]; bias [n] of c's type, aligned to 16 bytes, of a count of 1, or
+** NULL.  factor and result are RG_F32, RG_F64, RG_F16 or RG_BF16: result is factor, or RG_F32 for
+** factors of a half type.  Sums are f32, those of f64 are f64.  With RG_F64 there is neither bias
+** nor relu.  c is not turned.
+*/
+typedef struct rg_gemm {
+  int64_t m, n, k, count;
+  rg_gemm_side a, b, c;
+  int32_t factor, result;
+  const void *bias;
+  bool relu;
+  double scale;
+} rg_gemm;
+
+/*
+** Run it on the device's stream, by the algorithm the modes ask for (rg_device_modes).
+**
+** what   names the operation in messages
+** taken  false: cublasLt has no algorithm for it, and nothing was written
+**
+** RG_EDEVICE: cublasLt cannot be started, or not while a graph is captured.
+*/
+rg_status rg_blas_run(int32_t device, const char *what, const rg_gemm *g, bool *taken);
+
+#endif

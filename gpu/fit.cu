@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** A product brought into the form that cublasLt takes: batch axes joined, factors copied where
+** their types or strides do not fit, and what it cannot do after the sum done by one more pass.
+**
+** Types.  Factors that differ from the type of the product are rounded to it: with a result in f16
+** both are f16, with one in f32 both may be of one half type.  The bias is rounded to the type of
+** the result where it goes into cublasLt.  An activation other than relu, and dropout, are computed
+** here from sums in f32 (f64 for f64), so that a result in a half type is rounded once, at the end.
+** cublasLt's gelu is the approximation by tanh, ours is the exact one: it is not used.
+*/
+#include "gpu/blas.cuh"
+#include "gpu/product.cuh"
+
+/* -- Kernels ----------------------------------------------------------------------------------- */
+
+/* A factor without gaps, in order of its rows, or (turned) of its columns. */
+struct packing {
+  rg_product p; /* the batch */
+  rg_matrix from;
+  int64_t outer, inner; /* lines of a matrix, elements of a line */
+  int64_t next, line;   /* elements in `from` from one element, one line to the next */
+  int64_t lines;        /* of all matrices */
+};
+
+template <class T, class S> __global__ void k_pack(packing w, T *to)
+{
+  int64_t step = (int64_t)gridDim.x * blockDim.x;
+
+  for (int64_t l = blockIdx.y; l < w.lines; l += gridDim.y) {
+    const S *from =
+        (const S *)w.from.data + rg_start(w.p, w.from, l / w.outer) + l % w.outer * w.line;
+
+    for (int64_t i = RG_FIRST; i < w.inner; i += step) {
+      to[l * w.inner + i] = rg_element<T>::of((typename rg_lane<T>::type)rg_get(from[i * w.next]));
+    }
+  }
+}
+
+/* What follows the sums; they may lie where the result goes.  A thread makes RUN elements of a
+** row, because dropout's numbers come four at a time. */
+static const int64_t RUN = 4;
+
+template <class L> __global__ void k_end(rg_product p, const L *sums, int64_t rows, int64_t ld)
+{
+  int64_t step = (int64_t)gridDim.x * blockDim.x * RUN;
+
+  for (int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
+    int64_t to = rg_start(p, p.c, row / p.m) + row % p.m * p.c.row;
+    int64_t from = ld > 0 ? row * ld : to;
+
+    for (int64_t j0 = RG_FIRST * RUN; j0 < p.n; j0 += step) {
+      int64_t most = p.n - j0 < RUN ? p.n - j0 : RUN;
+      uint64_t have = UINT64_MAX;
+      uint32_t word[4];
+
+      for (int64_t j = j0; j < j0 + most; j++) {
+        L y = rg_through(p, sums[from + j], j);
+
+        if (p.p > 0) {
+          uint64_t at = p.draw.offset + (uint64_t)(row * p.n + j);
+
+          if (at / 4 != have) {
+            have = at / 4;
+            rg_draw_block(p.draw.seed, (uint32_t)have, (uint32_t)(have >> 32), 0, word);
+          }
+          y = rg_draw_keeps(word[at % 4], p.p) ? y * (L)(1.0 / (1.0 - p.p)) : (L)0;
+        }
+        rg_store(p.c, to + j, y);
+      }
+    }
+  }
+}
+
+/* Blocks over lines of n elements, each thread making `run` of them at a time. */
+static rg_launch_cfg over_lines(int64_t lines, int64_t n, int64_t run, cudaStream_t stream)
+{
+  int64_t threads = (n + run - 1) / run;
+  int32_t block = threads <= 64 ? 64 : threads <= 128 ? 128 : 256;
+  int64_t blocks = (threads + block - 1) / block;
+
+  return rg_launch_cfg{ dim3((unsigned)(blocks < 65535 ? blocks : 65535),
+                             (unsigned)(lines < 65535 ? lines : 65535)),
+                        dim3((unsigned)block), 0, stream };
+}
+
+/* -- Factors ----------------------------------------------------------------------------------- */
+
+/* How a matrix lies; false where neither its rows nor its columns are without gaps. */
+static bool lies(const rg_matrix &x, int64_t rows, int64_t cols, rg_gemm_side *out)
+{
+  out->data = x.data;
+  if ((x.col == 1 || cols == 1) && (x.row >= cols || rows == 1)) {
+    out->turned = false;
+    out->ld = rows == 1 ? cols : x.row;
+    return true;
+  }
+  if ((x.row == 1 || rows == 1) && (x.col >= rows || cols == 1)) {
+    out->turned = true;
+    out->ld = cols == 1 ? rows : x.col;
+    return true;
+  }
+  return false;
+}
+
+/* Is the whole batch one stride? */
+static bool one_step(const rg_product &p, const rg_matrix &x, int64_t *step)
+{
+  int64_t next = 0; /* the step that the next axis must have */
+  bool first = true;
+
+  *step = 0;
+  for (int32_t d = p.ndim - 1; d >= 0; d--) {
+    if (p.shape[d] == 1) {
+      continue;
+    }
+    if (first) {
+      *step = x.step[d];
+      first = false;
+    } else if (x.step[d] != next) {
+      return false;
+    }
+    next = x.step[d] * p.shape[d];
+  }
+  return *step >= 0;
+}
+
+static int64_t count_of(const rg_product &p)
+{
+  int64_t n = 1;
+
+  for (int32_t d = 0; d < p.ndim; d++) {
+    n *= p.shape[d];
+  }
+  return n;
+}
+
+template <class T> static cudaError_t pack_as(const packing &w, void *to, cudaStream_t stream)
+{
+  rg_launch_cfg cfg = over_lines(w.lines, w.inner, 1, stream);
+
+  switch (w.from.dtype) {
+#define PACK(CODE, S) \
+  case CODE:          \
+    return rg_launch(k_pack<T, S>, cfg, w, (T *)to);
+    RG_FLOATS(PACK)
+#undef PACK
+  default:
+    return cudaErrorInvalidValue;
+  }
+}
+
+/* A copy of a factor, in a part of the workspace. */
+static rg_status pack(const rg_call *call, const rg_product &p, const rg_matrix &x, int64_t rows,
+                      int64_t cols, int32_t dtype, int32_t part, rg_gemm_side *out)
+{
+  cudaStream_t stream = rg_gpu_stream(call->device);
+  int64_t size = dtype == RG_F64 ? 8 : dtype == RG_F32 ? 4 : 2;
+  bool turned = (x.row < x.col && rows > 1) || cols == 1; /* read in the order of the memory */
+  bool is_still = true;                                   /* one matrix for the whole batch */
+  packing w = {};
+  int64_t bytes;
+
+  for (int32_t d = 0; d < p.ndim; d++) {
+    is_still = is_still && (p.shape[d] == 1 || x.step[d] == 0);
+    w.p.shape[d] = p.shape[d];
+  }
+  w.p.ndim = is_still ? 0 : p.ndim;
+  w.from = x;
+  w.outer = turned ? cols : rows;
+  w.inner = turned ? rows : cols;
+  w.next = turned ? x.row : x.col;
+  w.line = turned ? x.col : x.row;
+  w.lines = w.outer * count_of(w.p);
+  bytes = w.lines * w.inner * size;
+  *out = rg_gemm_side{ rg_gpu_workspace_part(call->device, part, bytes), w.inner,
+                       is_still ? 0 : rows * cols, turned };
+  if (out->data == NULL) {
+    return rg_gpu_no_room(call->device, call->op->name, bytes);
+  }
+  return rg_gpu_status(call->op->name, dtype == RG_F64   ? pack_as<double>(w, out->data, stream)
+                                       : dtype == RG_F32 ? pack_as<float>(w, out->data, stream)
+                                       : dtype == RG_BF16
+                                           ? pack_as<__nv_bfloat16>(w, out->data, stream)
+                                           : pack_as<__half>(w, out->data, stream));
+}
+
+/* A factor as cublasLt can read it: as it is, or copied. */
+static rg_status side_of(const rg_call *call, const rg_product &p, const rg_matrix &x, int64_t rows,
+                         int64_t cols, int32_t dtype, int32_t part, rg_gemm_side *out)
+{
+  if (x.dtype == dtype && lies(x, rows, cols, out) && one_step(p, x, &out->step)) {
+    return RG_OK;
+  }
+  return pack(call, p, x, rows, cols, dtype, part, out);
+}
+
+/* The bias in the result's type, without gaps, at an aligned address. */
+static rg_status bias_of(const rg_call *call, const rg_product &p, rg_gemm *g)
+{
+  const rg_product none = {};
+  rg_gemm_side side;
+  rg_matrix bias = {};
+
+  g->bias = p.bias;
+  if (p.bias_dtype == g->result && (p.bias_step == 1 || p.n == 1) &&
+      ((uintptr_t)p.bias & 15) == 0) {
+    return RG_OK;
+  }
+  bias.data = (char *)p.bias;
+  bias.dtype = p.bias_dtype;
+  bias.col = p.bias_step;
+  RG_TRY(pack(call, none, bias, 1, p.n, g->result, RG_PART_BIAS, &side));
+  g->bias = side.data;
+  return RG_OK;
+}
+
+/* -- Fitting ----------------------------------------------------------------------------------- */
+
+/* The type of both factors, or -1 where cublasLt has no such product. */
+static int32_t factor_of(const rg_product &p)
+{
+  int32_t result = p.c.dtype;
+  bool is_half = p.a.dtype == RG_F16 || p.a.dtype == RG_BF16;
+
+  if (p.compute == RG_BF16) {
+    return result == RG_BF16 || result == RG_F32 ? RG_BF16 : -1;
+  }
+  if (result == RG_F32 && is_half && p.a.dtype == p.b.dtype) {
+    return p.a.dtype;
+  }
+  return result == RG_F64 || result == RG_F32 || result == RG_F16 ? result : -1;
+}
+
+/* Does cublasLt do all that follows the sum? */
+static bool is_whole(const rg_product &p, const rg_gemm &g)
+{
+  bool is_plain = p.bias == NULL && p.act == RG_ACT_NONE;
+
+  return p.p == 0 && (p.act == RG_ACT_NONE || p.act == RG_ACT_RELU) &&
+         (is_plain || g.factor != RG_F64) && (p.bias == NULL || g.count == 1);
+}
+
+/* The rest of a product whose sums are there. */
+static rg_status end(const rg_call *call, const rg_product &p, const rg_gemm &g)
+{
+  int64_t rows = g.count * g.m;
+  int64_t ld = g.c.data == p.c.data ? 0 : g.n;
+  rg_launch_cfg cfg = over_lines(rows, g.n, RUN, rg_gpu_stream(call->device));
+  cudaError_t e = g.result == RG_F64
+                      ? rg_launch(k_end<double>, cfg, p, (const double *)g.c.data, rows, ld)
+                      : rg_launch(k_end<float>, cfg, p, (const float *)g.c.data, rows, ld);
+
+  return rg_gpu_status(call->op->name, e);
+}
+
+/* Where the sums go. */
+static rg_status sums_of(const rg_call *call, rg_gemm *g)
+{
+  int64_t bytes = g->count * g->m * g->n * 4;
+
+  g->c = rg_gemm_side{ rg_gpu_workspace_part(call->device, RG_PART_SUM, bytes), g->n, g->m * g->n,
+                       false };
+  return g->c.data != NULL ? RG_OK : rg_gpu_no_room(call->device, call->op->name, bytes);
+}
+
+rg_status rg_gpu_fit(const rg_call *call, const rg_product *p, bool *taken)
+{
+  rg_gemm g = {};
+  bool whole;
+
+  *taken = false;
+  g.factor = factor_of(*p);
+  g.result = p->c.dtype;
+  if (!rg_gpu->modes->vendor || p->s.where != RG_SIGN_NONE || p->k == 0 || g.factor < 0 ||
+      !lies(p->c, p->m, p->n, &g.c) || g.c.turned || !one_step(*p, p->c, &g.c.step)) {
+    return RG_OK;
+  }
+  g.m = p->m;
+  g.n = p->n;
+  g.k = p->k;
+  g.count = count_of(*p);
+  whole = is_whole(*p, g);
+  g.scale = whole ? p->scale : 1;
+  g.relu = whole && p->act == RG_ACT_RELU;
+  if (!whole && g.result != RG_F32 && g.result != RG_F64) {
+    g.result = RG_F32;
+    RG_TRY(sums_of(call, &g));
+  }
+  if (whole && p->bias != NULL) {
+    RG_TRY(bias_of(call, *p, &g));
+  }
+  RG_TRY(side_of(call, *p, p->a, p->m, p->k, g.factor, RG_PART_LEFT, &g.a));
+  RG_TRY(side_of(call, *p, p->b, p->k, p->n, g.factor, RG_PART_RIGHT, &g.b));
+  RG_TRY(rg_blas_run(call->device, call->op->name, &g, taken));
+  return *taken && !whole ? end(call, *p, g) : RG_OK;
+}
