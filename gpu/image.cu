@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "gpu/kernels.cuh"
+#include "gpu/late.cuh"
 
 extern "C" {
 #include "op/conv.h"
@@ -285,6 +286,7 @@ struct pool_work {
   image_side index; /* where each maximum was: row * columns + column */
   int64_t size[2], stride[2], pad[2];
   int32_t skip_pad, is_max;
+  rg_late_for late; /* back of a maximum: indices are anybody's numbers */
 };
 
 /* Rows, or columns: from the first to one behind the last. */
@@ -319,7 +321,7 @@ __device__ inline L window_scale(const pool_work &v, const pool_span &r, const p
                                     : (double)v.size[0] * (double)v.size[1]));
 }
 
-/* The first of equal elements is the largest; nan wins.  Of an image without elements it is 0. */
+/* The first of equal elements is the largest; nan wins. */
 template <class L> __global__ void k_pool2d(pool_work v, int64_t n)
 {
   for (int64_t k = RG_FIRST; k < n; k += RG_NEXT) {
@@ -349,7 +351,7 @@ template <class L> __global__ void k_pool2d(pool_work v, int64_t n)
 }
 
 /* What a window that holds an element gives to it.  An index outside its window is none that ridge
-** made: to refuse it would be to wait for the GPU in every step, so it gives nan. */
+** made: it gives nothing, and is complained about. */
 template <class L>
 __device__ inline L share_of(const pool_work &v, const image_spot &window, const image_spot &to)
 {
@@ -365,7 +367,11 @@ __device__ inline L share_of(const pool_work &v, const image_spot &window, const
   int64_t column = at % v.big.size[3];
 
   if (row < rows.from || row >= rows.to || column < columns.from || column >= columns.to) {
-    return (L)NAN;
+    bool inside = at >= 0 && at < v.big.size[2] * v.big.size[3];
+
+    rg_late_tell(v.late, inside ? RG_LATE_WINDOW : RG_LATE_RANGE, at,
+                 v.big.size[2] * v.big.size[3]);
+    return 0;
   }
   return row == to.row && column == to.column ? dy : (L)0;
 }
@@ -417,6 +423,7 @@ rg_status rg_gpu_max_pool2d_back(const rg_call *call, rg_tensor *const *out, rg_
 {
   pool_work v = pool_of(call, out[0], call->in[0], call->in[1], true);
 
+  RG_TRY(rg_late_begin(call, &v.late));
   return RUN(k_pool2d_back, v, out[0]->_count, 1);
 }
 

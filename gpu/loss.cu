@@ -50,7 +50,8 @@ template <class T> __global__ void k_loss(loss_work w)
   for (int64_t row = RG_TEAM(w.width); row < w.rows; row += RG_TEAMS(w.width)) {
     const T *x = (const T *)w.x.data + rg_at(w.x, row * w.classes);
     int64_t label = rg_number_at(w.labels, row);
-    bool counts = label != w.labels.ignore && rg_in_range(w.labels, label);
+    bool counts = label != w.labels.ignore &&
+                  (lane == 0 ? rg_checked(w.labels, label) : rg_in_range(w.labels, label));
     L most = -(L)INFINITY;
     L sum = 0;
     double weights = 0; /* sum_c w[c], sum_c w[c] x[c] */
@@ -130,7 +131,8 @@ template <class T> __global__ void k_loss_back(loss_work w)
     const T *x = (const T *)w.x.data + rg_at(w.x, row * w.classes);
     T *dx = (T *)w.y.data + rg_at(w.y, row * w.classes);
     int64_t label = rg_number_at(w.labels, row);
-    bool counts = label != w.labels.ignore && rg_in_range(w.labels, label);
+    bool counts = label != w.labels.ignore &&
+                  (lane == 0 ? rg_checked(w.labels, label) : rg_in_range(w.labels, label));
     double total = w.mean != 0 ? (double)*(const L *)w.total : 1;
     double scale = rg_number_of(w.dy.data, w.dy_type, rg_at(w.dy, row)).d / total;
     double own = counts ? weight_of(w, label) * (1 - s) : 0;
@@ -158,21 +160,8 @@ template <class T> __global__ void k_loss_back(loss_work w)
   }
 }
 
-static rg_status check_labels(const rg_call *call, const loss_work *w)
-{
-  int64_t row;
-  int64_t label;
-
-  RG_TRY(rg_first_wrong(call, w->labels, &row, &label));
-  if (row < 0) {
-    return RG_OK;
-  }
-  return rg_gpu->fail(RG_EARG, "%s: label %lld in row %lld is no class; they go from 0 to %lld",
-                      call->op->name, (long long)label, (long long)row + 1,
-                      (long long)w->classes - 1);
-}
-
-static loss_work work_of(const rg_call *call, int32_t x_at, int32_t weight_at, rg_tensor *y)
+static rg_status work_of(const rg_call *call, int32_t x_at, int32_t weight_at, rg_tensor *y,
+                         loss_work *out)
 {
   const rg_cross_entropy_options *o = &((const rg_cross_entropy_args *)call->args)->o;
   const rg_tensor *x = call->in[x_at];
@@ -183,7 +172,7 @@ static loss_work work_of(const rg_call *call, int32_t x_at, int32_t weight_at, r
   w.y = rg_view_of(y);
   w.classes = x->_shape[x->_ndim - 1];
   w.rows = x->_count / w.classes;
-  w.labels = rg_numbers_of(call->in[x_at + 1], w.classes);
+  RG_TRY(rg_numbers_of(call, call->in[x_at + 1], w.classes, &w.labels));
   w.labels.ignore = o->ignore;
   w.labels.ignores = 1;
   w.smoothing = o->smoothing;
@@ -194,7 +183,8 @@ static loss_work work_of(const rg_call *call, int32_t x_at, int32_t weight_at, r
     w.weight_type = weight->_dtype;
     w.weight_step = weight->_stride[0];
   }
-  return w;
+  *out = w;
+  return RG_OK;
 }
 
 template <class T>
@@ -216,15 +206,15 @@ static rg_status loss(const rg_call *call, const loss_work &w, rg_tensor *const 
 
 rg_status rg_gpu_cross_entropy(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
-  loss_work w = work_of(call, 0, 2, out[0]);
+  loss_work w;
 
+  RG_TRY(work_of(call, 0, 2, out[0], &w));
   w.y_by_row = ((const rg_cross_entropy_args *)call->args)->o.reduction == RG_LOSS_NONE;
   w.loss = (double *)frame->scratch;
   w.part = w.loss + w.rows;
   if (call->n_out > 1) {
     w.lse = rg_view_of(out[1]);
   }
-  RG_TRY(check_labels(call, &w));
   switch (call->in[0]->_dtype) {
 #define CASE(code, T) \
   case code:          \
@@ -240,10 +230,12 @@ rg_status rg_gpu_cross_entropy_back(const rg_call *call, rg_tensor *const *out, 
 {
   const rg_tensor *dy = call->in[RG_CEB_DY];
   const rg_tensor *labels = call->in[RG_CEB_LABELS];
-  loss_work w = work_of(call, RG_CEB_X, RG_CEB_WEIGHT, out[0]);
-  rg_launch_cfg cfg = rg_over(w.rows * w.width, rg_gpu_stream(call->device));
+  loss_work w;
 
   (void)frame;
+  RG_TRY(work_of(call, RG_CEB_X, RG_CEB_WEIGHT, out[0], &w));
+  rg_launch_cfg cfg = rg_over(w.rows * w.width, rg_gpu_stream(call->device));
+
   if (w.rows == 0) {
     return RG_OK;
   }
@@ -251,7 +243,6 @@ rg_status rg_gpu_cross_entropy_back(const rg_call *call, rg_tensor *const *out, 
   w.dy_type = dy->_dtype;
   w.lse = rg_view_of(call->in[RG_CEB_LSE]);
   w.total = call->in[RG_CEB_TOTAL]->_data;
-  RG_TRY(check_labels(call, &w));
   switch (out[0]->_dtype) {
 #define CASE(code, T) \
   case code:          \

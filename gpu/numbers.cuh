@@ -5,7 +5,7 @@
 #ifndef RIDGE_GPU_NUMBERS_CUH
 #define RIDGE_GPU_NUMBERS_CUH
 
-#include "gpu/device.cuh"
+#include "gpu/late.cuh"
 
 /* Whole numbers of any type. */
 struct rg_numbers {
@@ -15,17 +15,19 @@ struct rg_numbers {
   int64_t ignore; /* and this one, where `ignores` */
   int32_t dtype;
   int32_t ignores;
+  rg_late_for late;
 };
 
-inline rg_numbers rg_numbers_of(const rg_tensor *x, int64_t limit)
+/* Into *k; RG_ENOMEM. */
+inline rg_status rg_numbers_of(const rg_call *call, const rg_tensor *x, int64_t limit,
+                               rg_numbers *k)
 {
-  rg_numbers k = {};
-
-  k.at = rg_view_of(x);
-  k.n = x->_count;
-  k.limit = limit;
-  k.dtype = x->_dtype;
-  return k;
+  *k = rg_numbers{};
+  k->at = rg_view_of(x);
+  k->n = x->_count;
+  k->limit = limit;
+  k->dtype = x->_dtype;
+  return rg_late_begin(call, &k->late);
 }
 
 __device__ inline int64_t rg_number_at(const rg_numbers &k, int64_t i)
@@ -38,8 +40,15 @@ __device__ inline bool rg_in_range(const rg_numbers &k, int64_t number)
   return number >= 0 && number < k.limit;
 }
 
-/* The first one out of range and its place, -1: none is (take.cu).  Waits for the answer,
-** so that a wrong number is an error of the call that was given it. */
-rg_status rg_first_wrong(const rg_call *call, const rg_numbers &k, int64_t *place, int64_t *value);
+/* Is a number in range?  One that is not, nor ignored, is complained about (late.cuh). */
+__device__ inline bool rg_checked(const rg_numbers &k, int64_t number)
+{
+  bool fits = rg_in_range(k, number);
+
+  if (!fits && !(k.ignores != 0 && number == k.ignore)) {
+    rg_late_tell(k.late, RG_LATE_RANGE, number, k.limit);
+  }
+  return fits;
+}
 
 #endif

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "gpu/kernels.cuh"
+#include "gpu/late.cuh"
 #include "gpu/stream.cuh"
 
 const rg_gpu_host *rg_gpu;
@@ -175,13 +176,14 @@ static rg_status copy(int32_t to_device, void *to, int32_t from_device, const vo
   if (kind != cudaMemcpyDeviceToDevice && !behind) {
     RG_CUDA("copy", cudaStreamSynchronize(stream));
   }
-  return RG_OK;
+  return to_device == RG_CPU && !behind ? rg_late_told(device) : RG_OK;
 }
 
 static rg_status wait(int32_t device)
 {
   RG_CUDA("wait", cudaSetDevice(device - 1));
-  return rg_gpu_status("wait", cudaDeviceSynchronize());
+  RG_CUDA("wait", cudaDeviceSynchronize());
+  return rg_late_told(device);
 }
 
 static rg_status facts(int32_t device, rg_device_facts *out)

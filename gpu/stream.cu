@@ -7,6 +7,7 @@
 */
 #include <mutex>
 
+#include "gpu/late.cuh"
 #include "gpu/stream.cuh"
 
 static cudaStream_t streams[RG_DEVICES][RG_STREAMS];
@@ -21,6 +22,7 @@ static cudaStream_t stream_of(int32_t device, int32_t index)
 
   (void)cudaSetDevice(device - 1);
   if (__atomic_load_n(at, __ATOMIC_ACQUIRE) == NULL) {
+    (void)rg_late_of(device); /* now, because no capture may allocate it */
     std::lock_guard<std::mutex> held(lock);
     cudaStream_t made = NULL;
 
@@ -100,7 +102,8 @@ rg_status rg_gpu_mark_follow(int32_t device, void *mark)
 rg_status rg_gpu_mark_wait(int32_t device, void *mark)
 {
   RG_CUDA("event", cudaSetDevice(device - 1));
-  return rg_gpu_status("event", cudaEventSynchronize((cudaEvent_t)mark));
+  RG_CUDA("event", cudaEventSynchronize((cudaEvent_t)mark));
+  return rg_late_told(device);
 }
 
 rg_status rg_gpu_mark_between(int32_t device, void *from, void *to, double *ns)

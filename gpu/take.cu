@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Rows of a table by their numbers, and numbers that are none of a row or a class.
+** Rows of a table by their numbers.
 */
-#include <mutex>
-
 #include "gpu/kernels.cuh"
 #include "gpu/numbers.cuh"
 #include "gpu/team.cuh"
@@ -12,59 +10,12 @@ extern "C" {
 #include "op/take.h"
 }
 
-/* -- Numbers out of range ---------------------------------------------------------------------- */
-
-/* The least place of a wrong number goes to *found. */
-__global__ void k_search(rg_numbers k, unsigned long long *found)
+/* Numbers that no row is made of or comes from are looked at all the same. */
+__global__ void k_look(rg_numbers k)
 {
   for (int64_t i = RG_FIRST; i < k.n; i += RG_NEXT) {
-    int64_t v = rg_number_at(k, i);
-
-    if (!rg_in_range(k, v) && !(k.ignores != 0 && v == k.ignore)) {
-      atomicMin(found, (unsigned long long)i);
-    }
+    (void)rg_checked(k, rg_number_at(k, i));
   }
-}
-
-__global__ void k_tell(rg_numbers k, unsigned long long *found)
-{
-  found[1] = (unsigned long long)rg_number_at(k, (int64_t)found[0]);
-}
-
-static std::mutex lock; /* of the answers' places, one on each device */
-static unsigned long long *places[RG_DEVICES];
-
-rg_status rg_first_wrong(const rg_call *call, const rg_numbers &k, int64_t *place, int64_t *value)
-{
-  cudaStream_t stream = rg_gpu_stream(call->device);
-  std::lock_guard<std::mutex> held(lock);
-  unsigned long long *&found = places[call->device];
-  const rg_launch_cfg one = { dim3(1), dim3(1), 0, stream };
-  const char *name = call->op->name;
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  unsigned long long answer[2];
-
-  *place = -1;
-  RG_CUDA(name, cudaStreamIsCapturing(stream, &capture));
-  if (k.n == 0 || capture != cudaStreamCaptureStatusNone) { /* nothing is answered while it runs */
-    return RG_OK;
-  }
-  if (found == NULL) {
-    RG_CUDA(name, cudaMalloc((void **)&found, sizeof(answer)));
-  }
-  RG_CUDA(name, cudaMemsetAsync(found, 0xff, sizeof(*found), stream));
-  RG_CUDA(name, rg_launch(k_search, rg_over(k.n, stream), k, found));
-  RG_CUDA(name, cudaMemcpyAsync(answer, found, sizeof(*found), cudaMemcpyDeviceToHost, stream));
-  RG_CUDA(name, cudaStreamSynchronize(stream));
-  if (answer[0] == ~0ull) {
-    return RG_OK;
-  }
-  RG_CUDA(name, rg_launch(k_tell, one, k, found));
-  RG_CUDA(name, cudaMemcpyAsync(answer, found, sizeof(answer), cudaMemcpyDeviceToHost, stream));
-  RG_CUDA(name, cudaStreamSynchronize(stream));
-  *place = (int64_t)answer[0];
-  *value = (int64_t)answer[1];
-  return RG_OK;
 }
 
 /* -- Taking and adding up ---------------------------------------------------------------------- */
@@ -77,10 +28,11 @@ __global__ void k_take(rg_strided y, rg_strided x, rg_numbers index, int64_t n, 
 
   for (int64_t row = RG_TEAM(width); row < index.n; row += RG_TEAMS(width)) {
     int64_t from = rg_number_at(index, row);
+    bool fits = lane == 0 ? rg_checked(index, from) : rg_in_range(index, from);
 
     for (int64_t i = lane; i < n; i += width) {
       ((T *)y.data)[rg_at(y, row * n + i)] =
-          rg_in_range(index, from) ? ((const T *)x.data)[rg_at(x, from * n + i)] : T();
+          fits ? ((const T *)x.data)[rg_at(x, from * n + i)] : T();
     }
   }
 }
@@ -101,15 +53,19 @@ __global__ void k_take_back(T *dx, rg_strided dy, rg_numbers index, int64_t n, i
 
   for (int64_t w = RG_FIRST / RG_WARP; w < warps; w += RG_NEXT / RG_WARP) {
     int64_t mine = by_row ? w : rg_number_at(index, w);
-    bool seen = !rg_in_range(index, mine);
+    bool seen = !(by_row || blockIdx.y > 0 ? rg_in_range(index, mine) : rg_checked(index, mine));
     L sum[DEPTH] = {};
 
     for (int64_t i = 0; !by_row && !seen && i < w; i += RG_WARP) {
       seen = __any_sync(0xffffffffu, i + lane < w && rg_number_at(index, i + lane) == mine) != 0;
     }
     for (int64_t i = by_row ? 0 : w; !seen && i < index.n; i += RG_WARP) {
-      bool same = i + lane < index.n && rg_number_at(index, i + lane) == mine;
+      int64_t number = i + lane < index.n ? rg_number_at(index, i + lane) : -1;
+      bool same = i + lane < index.n && number == mine;
 
+      if (by_row && w == 0 && blockIdx.y == 0 && i + lane < index.n) {
+        (void)rg_checked(index, number); /* the first warp sees them all */
+      }
       for (unsigned left = __ballot_sync(0xffffffffu, same); left != 0; left &= left - 1) {
         int64_t row = i + __ffs((int)left) - 1;
 
@@ -126,20 +82,6 @@ __global__ void k_take_back(T *dx, rg_strided dy, rg_numbers index, int64_t n, i
       }
     }
   }
-}
-
-static rg_status check_rows(const rg_call *call, const rg_numbers &index)
-{
-  int64_t place;
-  int64_t value;
-
-  RG_TRY(rg_first_wrong(call, index, &place, &value));
-  if (place < 0) {
-    return RG_OK;
-  }
-  return rg_gpu->fail(RG_EARG, "%s: number %lld at place %lld is no row; they go from 0 to %lld",
-                      call->op->name, (long long)value, (long long)place + 1,
-                      (long long)index.limit - 1);
 }
 
 static int64_t size_of(int32_t dtype)
@@ -159,7 +101,9 @@ rg_status rg_gpu_take(const rg_call *call, rg_tensor *const *out, rg_frame *fram
 {
   const rg_tensor *x = call->in[0];
   rg_tensor *y = out[0];
-  rg_numbers index = rg_numbers_of(call->in[1], x->_shape[0]);
+  rg_numbers index;
+
+  RG_TRY(rg_numbers_of(call, call->in[1], x->_shape[0], &index));
   int64_t n = index.n > 0 ? y->_count / index.n : 0;
   int32_t width = n <= 8 ? 1 : n <= 1024 ? (int32_t)RG_WARP : (int32_t)RG_BLOCK;
   rg_launch_cfg cfg = rg_over(index.n * width, rg_gpu_stream(call->device));
@@ -168,9 +112,11 @@ rg_status rg_gpu_take(const rg_call *call, rg_tensor *const *out, rg_frame *fram
   cudaError_t error;
 
   (void)frame;
-  RG_TRY(check_rows(call, index));
-  if (n == 0) {
+  if (index.n == 0) {
     return RG_OK;
+  }
+  if (n == 0) {
+    return rg_gpu_status(call->op->name, rg_launch(k_look, cfg, index));
   }
   switch (size_of(x->_dtype)) {
   case 1:
@@ -193,21 +139,26 @@ rg_status rg_gpu_take_back(const rg_call *call, rg_tensor *const *out, rg_frame 
 {
   const rg_tensor *dy = call->in[0];
   rg_tensor *dx = out[0];
-  rg_numbers index = rg_numbers_of(call->in[1], dx->_shape[0]);
+  rg_numbers index;
+
+  RG_TRY(rg_numbers_of(call, call->in[1], dx->_shape[0], &index));
   int64_t n = index.n > 0 ? dy->_count / index.n : 0;
   cudaStream_t stream = rg_gpu_stream(call->device);
   bool by_row = index.limit <= index.n; /* fewer warps then, and each row is written */
   rg_launch_cfg cfg = rg_over((by_row ? index.limit : index.n) * RG_WARP, stream);
 
   (void)frame;
-  RG_TRY(check_rows(call, index));
   cfg.grid.y = (unsigned)((n + COLUMNS - 1) / COLUMNS);
   if (dx->_count > 0 && !(by_row && n > 0)) {
     RG_CUDA(call->op->name,
             cudaMemsetAsync(dx->_data, 0, (size_t)(dx->_count * size_of(dx->_dtype)), stream));
   }
-  if (n == 0) {
+  if (index.n == 0) {
     return RG_OK;
+  }
+  if (n == 0 || index.limit == 0) {
+    cfg = rg_over(index.n, stream);
+    return rg_gpu_status(call->op->name, rg_launch(k_look, cfg, index));
   }
   switch (dx->_dtype) {
 #define CASE(code, T)                                                                   \

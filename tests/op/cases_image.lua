@@ -193,11 +193,15 @@ return function(M)
   local LARGE = { { 16, 8, 30, 30 }, args = { size = { 2, 2 }, rows = 60, columns = 60,
     shape = { 16, 8, 30, 30 } } }
   for _, sample in ipairs(back) do index_of(sample[1], sample.args) end
+  local function outside(at)
+    return { { { 1, 1, 1, 2 } }, { 'f32' }, { size = { 2, 2 }, rows = 2, columns = 4,
+      given = tensors.constant({ at, 2 }, { 1, 1, 1, 2 }, 'i32') }, EARG }
+  end
   index_of(LARGE[1], LARGE.args)
 
   cases.max_pool2d_back = {
     call = function(C, t, a, out)
-      local index = a.wrong and t[1] or index_of(a.shape, a)
+      local index = a.given or a.wrong and t[1] or index_of(a.shape, a)
       return C.rg_max_pool2d_back(t[1], index, a.rows, a.columns, window(a), out)
     end,
     reference = reference.max_pool2d_back,
@@ -207,7 +211,7 @@ return function(M)
     bad = { { { { 2, 3, 2, 2 } }, { 'f32' }, { size = { 2, 2 }, rows = 9, columns = 4,
         wrong = true }, ESHAPE },
       { { { 2, 3, 2, 2 } }, { 'f32' }, { size = { 2, 2 }, rows = 4, columns = 4, wrong = true },
-        ESHAPE } },
+        ESHAPE }, outside(8), outside(-1) },
   }
   cases.avg_pool2d_back = {
     call = function(C, t, a, out)

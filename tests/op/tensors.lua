@@ -42,6 +42,11 @@ function M.release_all()
   end
 end
 
+--- No longer hold the last n: they were released.
+function M.forget(n)
+  for _ = 1, n do held[#held] = nil end
+end
+
 --- The library's message for a status; nil for success.
 function M.failure(status)
   if status ~= 0 then return ffi.string(C.rg_error_message()) end

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Complaints of kernels, and the sentences they become.
+*/
+#include <mutex>
+
+#include "gpu/late.cuh"
+
+extern "C" {
+#include "op/list.h"
+}
+
+static rg_late *records[RG_DEVICES];
+static std::mutex lock;
+
+#define RG_OP_LINE(NAME, name) #name,
+static const char *const names[] = { RG_OP_LIST };
+#undef RG_OP_LINE
+
+rg_late *rg_late_of(int32_t device)
+{
+  std::lock_guard<std::mutex> held(lock);
+  void *room = NULL;
+
+  if (records[device] == NULL && cudaSetDevice(device - 1) == cudaSuccess &&
+      cudaMallocHost(&room, sizeof(rg_late)) == cudaSuccess) {
+    records[device] = (rg_late *)room;
+    *records[device] = rg_late{};
+  }
+  if (records[device] == NULL) {
+    (void)cudaGetLastError();
+  }
+  return records[device];
+}
+
+rg_status rg_late_begin(const rg_call *call, rg_late_for *out)
+{
+  *out = rg_late_for{ rg_late_of(call->device), call->op->id, 0 };
+  return out->to != NULL ? RG_OK
+                         : rg_gpu->fail(RG_ENOMEM, "%s: no pinned memory left", call->op->name);
+}
+
+static rg_status sentence(const rg_late &c)
+{
+  const char *op = names[c.op - 1];
+  const char *what =
+      c.op - 1 == RG_OP_CROSS_ENTROPY || c.op - 1 == RG_OP_CROSS_ENTROPY_BACK ? "label" : "index";
+  static const char when[] = "(found when its device was waited for)";
+
+  switch (c.kind) {
+  case RG_LATE_WINDOW:
+    return rg_gpu->fail(RG_EARG, "%s: index %lld does not lie in its window %s", op,
+                        (long long)c.value, when);
+  case RG_LATE_FINITE:
+    return rg_gpu->fail(RG_EARG, "%s: x holds nan or infinity %s", op, when);
+  case RG_LATE_SWEEPS:
+    return rg_gpu->fail(RG_EARG, "%s: %lld sweeps were not enough %s", op, (long long)c.limit,
+                        when);
+  default:
+    return rg_gpu->fail(RG_EARG, "%s: %s %lld is outside 0 .. %lld %s", op, what,
+                        (long long)c.value, (long long)c.limit - 1, when);
+  }
+}
+
+rg_status rg_late_told(int32_t device)
+{
+  std::lock_guard<std::mutex> held(lock);
+  rg_late *at = records[device];
+
+  if (at == NULL || *(volatile int32_t *)&at->op == 0) {
+    return RG_OK;
+  }
+  rg_late c = *at;
+
+  *at = rg_late{};
+  return sentence(c);
+}
