@@ -25,10 +25,6 @@ extern const rg_gpu_host *rg_gpu; /* what ridge gave */
 /* The stream of a device's work; makes the device current. */
 cudaStream_t rg_gpu_stream(int32_t device);
 
-/* A few hundred bytes of a device's memory, for what one call's kernels tell each other; NULL where
-** there are none to be had. */
-void *rg_gpu_room(int32_t device);
-
 /*
 ** Room for one call's intermediate result, until the next one asks; NULL where there is none.
 **
@@ -54,6 +50,15 @@ bool rg_gpu_captures(int32_t device);
 
 /* RG_ENOMEM and a sentence: the part of a workspace that a call needs is not to be had. */
 rg_status rg_gpu_no_room(int32_t device, const char *what, int64_t bytes);
+
+/* How many blocks a device runs side by side, at least: its multiprocessors. */
+inline int32_t rg_gpu_units(int32_t device)
+{
+  int units = 0;
+  cudaError_t error = cudaDeviceGetAttribute(&units, cudaDevAttrMultiProcessorCount, device - 1);
+
+  return error == cudaSuccess && units > 0 ? units : 1;
+}
 
 /* RG_OK, or a sentence with the error's name. */
 rg_status rg_gpu_status(const char *what, cudaError_t error);
@@ -173,7 +178,7 @@ __device__ inline int64_t rg_truncated(double x, double low, double high)
 }
 
 /* A whole number brought into a range. */
-__device__ inline int64_t rg_clamped(int64_t x, int64_t low, int64_t high)
+__host__ __device__ inline int64_t rg_clamped(int64_t x, int64_t low, int64_t high)
 {
   return x < low ? low : x > high ? high : x;
 }

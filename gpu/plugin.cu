@@ -12,8 +12,6 @@
 const rg_gpu_host *rg_gpu;
 
 static rg_gpu_host host;
-static void *rooms[RG_DEVICES];
-
 /* A buffer of a stream, that grows. */
 static struct {
   void *data;
@@ -39,18 +37,6 @@ rg_status rg_gpu_status(const char *what, cudaError_t error)
 }
 
 /* -- Room ------------------------------------------------------------------------------------- */
-
-void *rg_gpu_room(int32_t device)
-{
-  std::lock_guard<std::mutex> held(lock);
-
-  if (rooms[device] == NULL && (cudaSetDevice(device - 1) != cudaSuccess ||
-                                cudaMalloc(&rooms[device], 512) != cudaSuccess)) {
-    rooms[device] = NULL;
-    (void)cudaGetLastError();
-  }
-  return rooms[device];
-}
 
 bool rg_gpu_captures(int32_t device)
 {

@@ -5,25 +5,43 @@
 ** replay.
 */
 #include "gpu/kernels.cuh"
+#include "gpu/pack.cuh"
+#include "gpu/team.cuh"
 
 extern "C" {
 #include "op/step.h"
 }
 
-/* In double, as the CPU works them out; the loops take them in their lane. */
-struct numbers {
-  double scale, rate, decay, shrink, beta1, beta2, ahead, eps, root;
+enum { SGD, ADAM, LION };
+enum {
+  FOUR = 4,     /* elements of a thread at a time */
+  TABLE = 64,   /* parameters in one launch: what a launch can be told is 4 KiB */
+  LEAST = 2048, /* elements of a block */
+  MOST = 65536, /* where there are enough of them to keep the device busy */
+  BLOCKS_OF_A_UNIT = 8
+};
+
+/* -- Numbers ----------------------------------------------------------------------------------- */
+
+/* Where they come from. */
+struct step_source {
+  rg_step_args args;
+  double *count;
+  const void *rate;
+  const void *scale; /* NULL: 1 */
+  int32_t rate_type, scale_type;
+};
+
+/* What the loops take, in their lane; worked out in double, as on the CPU. */
+template <class L> struct step_numbers {
+  L scale, rate, decay, shrink, beta1, rest1, beta2, rest2, ahead, eps, root;
   int32_t nesterov;
   int32_t taken; /* 0: the scale says that there is no step */
 };
 
-enum { SGD, ADAM, LION };
-
-/* -- Numbers ----------------------------------------------------------------------------------- */
-
-__device__ static inline double number_of(const void *x, int32_t dtype)
+__device__ static inline double scale_of(const step_source &from)
 {
-  return rg_number_of(x, dtype, 0).d;
+  return from.scale != NULL ? rg_number_of(from.scale, from.scale_type, 0).d : 1;
 }
 
 __device__ static inline bool is_finite(double x)
@@ -31,176 +49,372 @@ __device__ static inline bool is_finite(double x)
   return x - x == 0;
 }
 
-/* One thread counts the step and works out its numbers. */
-__global__ void k_begin(numbers *to, int32_t kind, rg_step_args args, double *count,
-                        const void *rate, int32_t rate_dtype, const void *scale,
-                        int32_t scale_dtype)
+/* The step is counted before any block reads the count. */
+__global__ void k_count(step_source from)
 {
-  numbers c = {};
-
-  c.scale = scale != NULL ? number_of(scale, scale_dtype) : 1;
-  c.rate = number_of(rate, rate_dtype);
-  c.shrink = 1;
-  c.taken = is_finite(c.scale);
-  if (c.taken) {
-    *count += 1;
-    if (kind == SGD) {
-      bool first = *count == 1;
-
-      c.decay = args.o.sgd.weight_decay;
-      c.beta1 = first ? 0 : args.o.sgd.momentum;
-      c.beta2 = first ? 1 : 1 - args.o.sgd.dampening;
-      c.ahead = args.o.sgd.momentum;
-      c.nesterov = args.o.sgd.nesterov != 0;
-    } else if (kind == ADAM) {
-      if (args.o.adam.decoupled != 0) {
-        c.shrink = 1 - c.rate * args.o.adam.weight_decay;
-      } else {
-        c.decay = args.o.adam.weight_decay;
-      }
-      c.beta1 = args.o.adam.beta1;
-      c.beta2 = args.o.adam.beta2;
-      c.eps = args.o.adam.eps;
-      c.rate /= 1 - pow(args.o.adam.beta1, *count);
-      c.root = 1 / sqrt(1 - pow(args.o.adam.beta2, *count));
-    } else {
-      c.shrink = 1 - c.rate * args.o.lion.weight_decay;
-      c.beta1 = args.o.lion.beta1;
-      c.beta2 = args.o.lion.beta2;
-    }
+  if (is_finite(scale_of(from))) {
+    *from.count += 1;
   }
-  *to = c;
+}
+
+template <class L, int KIND>
+__device__ static inline step_numbers<L> numbers_of(const step_source &from)
+{
+  const double scale = scale_of(from);
+  const double count = *from.count;
+  double rate = rg_number_of(from.rate, from.rate_type, 0).d;
+  step_numbers<L> c = {};
+
+  c.taken = is_finite(scale);
+  c.scale = (L)scale;
+  c.shrink = 1;
+  if (KIND == SGD) {
+    const rg_sgd_options &o = from.args.o.sgd;
+
+    c.decay = (L)o.weight_decay;
+    c.beta1 = (L)(count == 1 ? 0 : o.momentum);
+    c.beta2 = (L)(count == 1 ? 1 : 1 - o.dampening);
+    c.ahead = (L)o.momentum;
+    c.nesterov = o.nesterov != 0;
+  } else if (KIND == ADAM) {
+    const rg_adam_options &o = from.args.o.adam;
+
+    if (o.decoupled != 0) {
+      c.shrink = (L)(1 - rate * o.weight_decay);
+    } else {
+      c.decay = (L)o.weight_decay;
+    }
+    c.rest1 = (L)(1 - o.beta1);
+    c.beta2 = (L)o.beta2;
+    c.rest2 = (L)(1 - o.beta2);
+    c.eps = (L)o.eps;
+    rate /= 1 - pow(o.beta1, count);
+    c.root = (L)(1 / sqrt(1 - pow(o.beta2, count)));
+  } else {
+    const rg_lion_options &o = from.args.o.lion;
+
+    c.shrink = (L)(1 - rate * o.weight_decay);
+    c.rest1 = (L)(1 - o.beta1);
+    c.rest2 = (L)(1 - o.beta2);
+  }
+  c.rate = (L)rate;
+  return c;
+}
+
+/* Each block works them out for itself: no memory is shared between calls. */
+template <class L, int KIND>
+__device__ static inline step_numbers<L> block_numbers(const step_source &from)
+{
+  RG_SHARED(step_numbers<L>, room, 1);
+
+  if (threadIdx.x == 0) {
+    room[0] = numbers_of<L, KIND>(from);
+  }
+  __syncthreads();
+  return room[0];
 }
 
 /* -- Elements ---------------------------------------------------------------------------------- */
 
-/* The new value of a parameter; the states are written. */
-template <class L>
-__device__ static inline L stepped(int32_t kind, const numbers &c, L p, L g, L *s0, L *s1, L *s2)
+/* The new value of a parameter; s: its states, of which there are n. */
+template <class L, int KIND>
+__device__ static inline L stepped(const step_numbers<L> &c, L p, L g, L *s, int32_t n)
 {
-  g = (L)c.scale * g;
-  if (kind == LION) {
-    L m = *s0;
-    L way = m + (L)(1 - c.beta1) * (g - m);
+  g = c.scale * g;
+  if (KIND == LION) {
+    L m = s[0];
+    L way = m + c.rest1 * (g - m);
     L sign = (L)((way > 0) - (way < 0));
 
-    *s0 = m + (L)(1 - c.beta2) * (g - m);
-    return (L)c.shrink * p - (L)c.rate * (way == way ? sign : way); /* nan has to show */
+    s[0] = m + c.rest2 * (g - m);
+    return c.shrink * p - c.rate * (way == way ? sign : way); /* nan has to show */
   }
-  g = g + (L)c.decay * p;
-  if (kind == SGD) {
-    L m = g;
-
-    if (s0 == NULL) {
-      return p - (L)c.rate * g;
+  g = g + c.decay * p;
+  if (KIND == SGD) {
+    if (n == 0) {
+      return p - c.rate * g;
     }
-    m = (L)c.beta1 * *s0 + (L)c.beta2 * g;
-    *s0 = m;
-    return p - (L)c.rate * (c.nesterov ? g + (L)c.ahead * m : m);
+    L m = c.beta1 * s[0] + c.beta2 * g;
+
+    s[0] = m;
+    return p - c.rate * (c.nesterov ? g + c.ahead * m : m);
   }
-  L a = *s0 + (L)(1 - c.beta1) * (g - *s0);
-  L b = (L)c.beta2 * *s1 + (L)(1 - c.beta2) * g * g;
+  L a = s[0] + c.rest1 * (g - s[0]);
+  L b = c.beta2 * s[1] + c.rest2 * g * g;
   L top = b;
 
-  *s0 = a;
-  *s1 = b;
-  if (s2 != NULL) {
-    top = *s2 > b ? *s2 : b;
-    *s2 = top;
+  s[0] = a;
+  s[1] = b;
+  if (n > 2) {
+    top = s[2] > b ? s[2] : b;
+    s[2] = top;
   }
-  return (L)c.shrink * p - (L)c.rate * (a / (sqrt(top) * (L)c.root + (L)c.eps));
+  return c.shrink * p - c.rate * (a / (sqrt(top) * c.root + c.eps));
 }
 
-template <class T, class L>
-__global__ void k_step(int32_t kind, const numbers *c, rg_strided p, rg_strided g,
-                       int32_t grad_dtype, rg_strided s0, rg_strided s1, rg_strided s2, int64_t n)
+/* -- Many parameters in one launch ------------------------------------------------------------- */
+
+/* One parameter, everything of it side by side. */
+struct step_tensor {
+  char *p;
+  const char *g;
+  char *state[3]; /* of the lane's type */
+  int64_t n;
+};
+
+struct step_table {
+  step_source from;
+  step_tensor x[TABLE];
+  int32_t first[TABLE + 1]; /* block of each */
+  int8_t p_type[TABLE], g_type[TABLE];
+  int8_t wide[TABLE]; /* four at a time */
+  int32_t n;
+  int32_t chunk; /* elements of a block */
+  int32_t states;
+};
+
+static_assert(sizeof(step_table) <= 4096, "what a launch can be told");
+
+/* N elements from i on. */
+template <class L, int KIND, int N>
+__device__ static inline void some(const step_table &t, int32_t x, const step_numbers<L> &c,
+                                   int64_t i)
 {
-  if (!c->taken) {
+  const step_tensor &to = t.x[x];
+  L p[N] = {};
+  L g[N] = {};
+  L s[3][N] = {};
+
+  rg_load_pack<N>(to.p, t.p_type[x], i, p);
+  rg_load_pack<N>(to.g, t.g_type[x], i, g);
+#pragma unroll
+  for (int k = 0; k < 3; k++) {
+    if (k < t.states) {
+      rg_unpack<L, N>(to.state[k], i, s[k]);
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < N; j++) {
+    L own[3] = { s[0][j], s[1][j], s[2][j] };
+
+    p[j] = stepped<L, KIND>(c, p[j], g[j], own, t.states);
+    s[0][j] = own[0];
+    s[1][j] = own[1];
+    s[2][j] = own[2];
+  }
+  rg_store_pack<N>(to.p, t.p_type[x], i, p);
+#pragma unroll
+  for (int k = 0; k < 3; k++) {
+    if (k < t.states) {
+      rg_pack_into<L, N>(to.state[k], i, s[k]);
+    }
+  }
+}
+
+template <class L, int KIND> __global__ void k_steps(const __grid_constant__ step_table t)
+{
+  const step_numbers<L> c = block_numbers<L, KIND>(t.from);
+  const int32_t block = (int32_t)blockIdx.x;
+  int32_t x = 0;
+
+  if (c.taken == 0) {
     return;
   }
-  for (int64_t i = RG_FIRST; i < n; i += RG_NEXT) {
-    T *at = (T *)p.data + rg_at(p, i);
-    L *m = s0.data != NULL ? (L *)s0.data + rg_at(s0, i) : NULL;
-    L *v = s1.data != NULL ? (L *)s1.data + rg_at(s1, i) : NULL;
-    L *most = s2.data != NULL ? (L *)s2.data + rg_at(s2, i) : NULL;
-    L grad = (L)rg_number_of(g.data, grad_dtype, rg_at(g, i)).d;
+  for (int32_t half = TABLE / 2; half > 0; half /= 2) { /* the last that begins here or before */
+    x += x + half < t.n && t.first[x + half] <= block ? half : 0;
+  }
+  int64_t begin = (int64_t)(block - t.first[x]) * t.chunk;
+  int64_t end = begin + t.chunk < t.x[x].n ? begin + t.chunk : t.x[x].n;
 
-    *at = rg_element<T>::of(
-        (typename rg_lane<T>::type)stepped<L>(kind, *c, (L)rg_get(*at), grad, m, v, most));
+  for (int64_t i = begin + FOUR * threadIdx.x; i < end; i += FOUR * RG_BLOCK) {
+    if (t.wide[x] != 0 && i + FOUR <= end) {
+      some<L, KIND, FOUR>(t, x, c, i);
+    } else {
+      for (int64_t j = i; j < i + FOUR && j < end; j++) {
+        some<L, KIND, 1>(t, x, c, j);
+      }
+    }
+  }
+}
+
+/* -- One parameter of any strides -------------------------------------------------------------- */
+
+struct step_views {
+  step_source from;
+  rg_strided p, g, state[3];
+  int64_t n;
+  int32_t p_type, g_type, states;
+};
+
+template <class L, int KIND> __global__ void k_step(const __grid_constant__ step_views t)
+{
+  const step_numbers<L> c = block_numbers<L, KIND>(t.from);
+
+  for (int64_t i = RG_FIRST; c.taken != 0 && i < t.n; i += RG_NEXT) {
+    int64_t at = rg_at(t.p, i);
+    L s[3] = {};
+
+#pragma unroll
+    for (int k = 0; k < 3; k++) {
+      s[k] = k < t.states ? ((const L *)t.state[k].data)[rg_at(t.state[k], i)] : (L)0;
+    }
+    rg_store(t.p.data, t.p_type, at,
+             stepped<L, KIND>(c, rg_load<L>(t.p.data, t.p_type, at),
+                              rg_load<L>(t.g.data, t.g_type, rg_at(t.g, i)), s, t.states));
+#pragma unroll
+    for (int k = 0; k < 3; k++) {
+      if (k < t.states) {
+        ((L *)t.state[k].data)[rg_at(t.state[k], i)] = s[k];
+      }
+    }
   }
 }
 
 /* -- Calls ------------------------------------------------------------------------------------- */
 
-static rg_status one(const rg_call *call, int32_t kind, const numbers *c, int64_t i)
+static step_source source_of(const rg_call *call)
+{
+  const rg_tensor *rate = call->in[RG_STEP_RATE];
+  const rg_tensor *scale = call->in[RG_STEP_SCALE];
+  step_source s = {};
+
+  s.args = *(const rg_step_args *)call->args;
+  s.count = (double *)call->in[RG_STEP_COUNT]->_data;
+  s.rate = rate->_data;
+  s.rate_type = rate->_dtype;
+  s.scale = scale != NULL ? scale->_data : NULL;
+  s.scale_type = scale != NULL ? scale->_dtype : 0;
+  return s;
+}
+
+static bool side_by_side(const rg_call *call, int64_t i)
+{
+  const rg_step_args *args = (const rg_step_args *)call->args;
+  bool all = rg_is_contiguous(call->in[rg_step_param(i)]) &&
+             rg_is_contiguous(call->in[rg_step_grad(args, i)]);
+
+  for (int64_t k = 0; k < args->states; k++) {
+    all = all && rg_is_contiguous(call->in[rg_step_state(args, k, i)]);
+  }
+  return all;
+}
+
+/* Parameter i as the next one of a table. */
+static void add(const rg_call *call, step_table *t, int64_t i)
 {
   const rg_step_args *args = (const rg_step_args *)call->args;
   const rg_tensor *p = call->in[rg_step_param(i)];
   const rg_tensor *g = call->in[rg_step_grad(args, i)];
-  rg_strided state[3] = {};
-  rg_launch_cfg cfg = rg_over(p->_count, rg_gpu_stream(call->device));
+  step_tensor *x = &t->x[t->n];
+  bool wide = rg_aligned(p->_data, rg_bytes_of(p->_dtype), FOUR) &&
+              rg_aligned(g->_data, rg_bytes_of(g->_dtype), FOUR);
 
-  if (p->_count == 0) {
-    return RG_OK;
+  *x = step_tensor{ (char *)p->_data, (const char *)g->_data, {}, p->_count };
+  for (int32_t k = 0; k < t->states; k++) {
+    const rg_tensor *s = call->in[rg_step_state(args, k, i)];
+
+    x->state[k] = (char *)s->_data;
+    wide = wide && rg_aligned(s->_data, rg_bytes_of(s->_dtype), FOUR);
   }
-  for (int64_t k = 0; k < args->states && k < 3; k++) {
-    state[k] = rg_view_of(call->in[rg_step_state(args, k, i)]);
-  }
-#define RUN(T, L)                                                                                  \
-  rg_gpu_status(call->op->name, rg_launch(k_step<T, L>, cfg, kind, c, rg_view_of(p),               \
-                                          rg_view_as(g, p->_shape, p->_ndim), g->_dtype, state[0], \
-                                          state[1], state[2], p->_count))
-  switch (p->_dtype) {
-  case RG_F64:
-    return RUN(double, double);
-  case RG_F16:
-    return RUN(__half, float);
-  case RG_BF16:
-    return RUN(__nv_bfloat16, float);
-  default:
-    return RUN(float, float);
-  }
-#undef RUN
+  t->p_type[t->n] = (int8_t)p->_dtype;
+  t->g_type[t->n] = (int8_t)g->_dtype;
+  t->wide[t->n] = wide;
+  t->first[t->n + 1] = t->first[t->n] + (int32_t)((p->_count + t->chunk - 1) / t->chunk);
+  t->n++;
 }
 
-static rg_status step(const rg_call *call, int32_t kind)
+template <class L, int KIND> static rg_status launch_table(const rg_call *call, step_table *t)
+{
+  rg_launch_cfg cfg = { dim3((unsigned)t->first[t->n]), dim3(RG_BLOCK), 0,
+                        rg_gpu_stream(call->device) };
+
+  if (t->n == 0) {
+    return RG_OK;
+  }
+  RG_CUDA(call->op->name, rg_launch(k_steps<L, KIND>, cfg, *t));
+  t->n = 0;
+  return RG_OK;
+}
+
+template <class L, int KIND> static rg_status launch_one(const rg_call *call, int64_t i)
 {
   const rg_step_args *args = (const rg_step_args *)call->args;
-  const rg_tensor *rate = call->in[RG_STEP_RATE];
-  const rg_tensor *scale = call->in[RG_STEP_SCALE];
-  numbers *c = (numbers *)rg_gpu_room(call->device);
-  rg_launch_cfg cfg = { dim3(1), dim3(1), 0, rg_gpu_stream(call->device) };
+  const rg_tensor *p = call->in[rg_step_param(i)];
+  const rg_tensor *g = call->in[rg_step_grad(args, i)];
+  step_views t = {};
 
-  if (c == NULL) {
-    return rg_gpu->fail(RG_ENOMEM, "%s: the GPU has no memory left", call->op->name);
+  t.from = source_of(call);
+  t.p = rg_view_of(p);
+  t.g = rg_view_as(g, p->_shape, p->_ndim);
+  t.n = p->_count;
+  t.p_type = p->_dtype;
+  t.g_type = g->_dtype;
+  t.states = (int32_t)args->states;
+  for (int32_t k = 0; k < t.states; k++) {
+    t.state[k] = rg_view_of(call->in[rg_step_state(args, k, i)]);
   }
-  RG_CUDA(call->op->name,
-          rg_launch(k_begin, cfg, c, kind, *args, (double *)call->in[RG_STEP_COUNT]->_data,
-                    rate->_data, rate->_dtype, scale != NULL ? scale->_data : NULL,
-                    scale != NULL ? scale->_dtype : 0));
+  return rg_gpu_status(call->op->name,
+                       rg_launch(k_step<L, KIND>, rg_over(t.n, rg_gpu_stream(call->device)), t));
+}
+
+/* All parameters that are computed in L. */
+template <class L, int KIND> static rg_status steps(const rg_call *call)
+{
+  const rg_step_args *args = (const rg_step_args *)call->args;
+  const int64_t blocks = (int64_t)BLOCKS_OF_A_UNIT * rg_gpu_units(call->device);
+  step_table t = {};
+  int64_t all = 0;
+
   for (int64_t i = 0; i < args->n; i++) {
-    RG_TRY(one(call, kind, c, i));
+    all += call->in[rg_step_param(i)]->_count;
   }
-  return RG_OK;
+  t.from = source_of(call);
+  t.states = (int32_t)args->states;
+  t.chunk = (int32_t)rg_clamped((all / blocks + LEAST - 1) / LEAST * LEAST, LEAST, MOST);
+  for (int64_t i = 0; i < args->n; i++) {
+    const rg_tensor *p = call->in[rg_step_param(i)];
+
+    if (p->_count == 0 || (p->_dtype == RG_F64) != (sizeof(L) == 8)) {
+      continue;
+    }
+    if (!side_by_side(call, i)) {
+      RG_TRY((launch_one<L, KIND>(call, i)));
+      continue;
+    }
+    if (t.n == TABLE) {
+      RG_TRY((launch_table<L, KIND>(call, &t)));
+    }
+    add(call, &t, i);
+  }
+  return launch_table<L, KIND>(call, &t);
+}
+
+template <int KIND> static rg_status step(const rg_call *call)
+{
+  const rg_launch_cfg one = { dim3(1), dim3(1), 0, rg_gpu_stream(call->device) };
+
+  RG_CUDA(call->op->name, rg_launch(k_count, one, source_of(call)));
+  RG_TRY((steps<float, KIND>(call)));
+  return steps<double, KIND>(call);
 }
 
 rg_status rg_gpu_sgd_step(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
   (void)out;
   (void)frame;
-  return step(call, SGD);
+  return step<SGD>(call);
 }
 
 rg_status rg_gpu_adam_step(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
   (void)out;
   (void)frame;
-  return step(call, ADAM);
+  return step<ADAM>(call);
 }
 
 rg_status rg_gpu_lion_step(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
   (void)out;
   (void)frame;
-  return step(call, LION);
+  return step<LION>(call);
 }

@@ -210,41 +210,60 @@ return function(M)
   }
   local slot = ffi.new('rg_tensor *[1]')
 
-  -- Two parameters alike, copies of the first input with copies of the states: the call may be
-  -- made again.  The results are those of the second one.  Second moments are squares.
+  -- Parameters alike, copies of the first input with copies of the states: the call may be made
+  -- again.  There are two, or args.many, which then are the rows of one tensor and so begin anywhere
+  -- in memory.  The results are those of the second, or args.pick.  Second moments are squares.
   local function step_call(name)
     return function(_, t, a, out)
       local made, status = {}, 0
-      local function copy(x)
-        if status ~= 0 then return nil end
-        status = C.rg_clone(x, slot)
+      local n = a.many or 2
+      local function took(result)
+        status = result
         if status == 0 then made[#made + 1] = slot[0] end
         return status == 0 and slot[0] or nil
       end
-      local pairs_of = {}
+      local function copy(x) return status == 0 and took(C.rg_clone(x, slot)) or nil end
+      local function copies(x)
+        local list, all = ffi.new('rg_tensor *[?]', n), nil
+        if a.many then
+          local shape = ffi.new('int64_t[2]', { n, tonumber(x._count) })
+          local wide = status == 0 and took(C.rg_expand(x, shape, 2, slot))
+          all = copy(wide)
+        end
+        for i = 0, n - 1 do
+          if not a.many then
+            list[i] = copy(x)
+          elseif status == 0 then
+            list[i] = took(C.rg_narrow(all, 0, i, 1, 1, slot))
+          end
+        end
+        return list
+      end
+      local lists = {}
       for i, x in ipairs(t) do
         if i ~= 2 then
-          local two = ffi.new('rg_tensor *[2]', { copy(x), copy(x) })
-          for k = 0, i > 3 and 1 or -1 do
-            if status == 0 then status = C.rg_square_(two[k]) end
+          local list = copies(x)
+          for k = 0, i > 3 and n - 1 or -1 do
+            if status == 0 then status = C.rg_square_(list[k]) end
           end
-          pairs_of[#pairs_of + 1] = two
+          lists[#lists + 1] = list
         end
       end
       local count = copy(constant({ a.count }, { 1 }, 'f64'))
       if status == 0 then
         local inputs = ffi.new('rg_step_inputs')
-        local grads = ffi.new('const rg_tensor *[2]', { t[2], t[2] })
-        inputs.n, inputs.param, inputs.grad = 2, pairs_of[1], grads
-        for k = 0, 2 do inputs.state[k] = pairs_of[k + 2] end
+        local grads = ffi.new('const rg_tensor *[?]', n)
+        for i = 0, n - 1 do grads[i] = t[2] end
+        inputs.n, inputs.param, inputs.grad = n, lists[1], grads
+        for k = 0, 2 do inputs.state[k] = lists[k + 2] end
         if a.plain then inputs.state[0] = nil end
         inputs.rate, inputs.count = constant({ a.rate }, {}, 'f32'), count
         inputs.scale = a.scale and constant({ a.scale }, {}, 'f64') or nil
         status = C['rg_' .. name](inputs, OPTIONS[name](a))
       end
       if status == 0 then
-        local results = { pairs_of[1][1], pairs_of[2][1] }
-        if name == 'adam_step' then results[3] = pairs_of[a.amsgrad and 4 or 3][1] end
+        local results = { lists[1][a.pick or 1], lists[2][a.pick or 1] }
+        if name == 'adam_step' then results[3] = lists[a.amsgrad and 4 or 3][a.pick or 1] end
         for i, x in ipairs(results) do out[i - 1] = C.rg_tensor_retain(x) end
       end
       for _, x in ipairs(made) do C.rg_tensor_release(x) end
@@ -269,6 +288,7 @@ return function(M)
     end
     for _, more in ipairs(variants) do add({ 5, 7 }, more) end
     for _, shape in ipairs { {}, { 20000 }, { 2, 3, 5 }, { 0 } } do add(shape, {}) end
+    for _, pick in ipairs { 0, 63, 64, 66 } do add({ 1, 35 }, { many = 67, pick = pick }) end
     return list
   end
 

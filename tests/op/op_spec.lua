@@ -464,7 +464,7 @@ local function promises(name, entry)
           assert.is_true(out[0] == SENTINEL)
         end
         assert.are.same(before, standing(), describe_case(sample, pair[1], 'allocation ' .. n))
-        assert.is_true(n < 200)
+        assert.is_true(n < 1000)
       end
       tensors.release_all()
     end
