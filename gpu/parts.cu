@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** What is made of many elements or many tensors, part by part: the position of an extreme element,
-** joining tensors, derivatives of activations, the norm of many tensors together.
+** joining tensors, derivatives of activations.
 */
-#include <math.h>
-
 #include "gpu/functions.cuh"
 #include "gpu/kernels.cuh"
 #include "gpu/team.cuh"
@@ -13,7 +11,6 @@ extern "C" {
 #include "op/act.h"
 #include "op/argmax.h"
 #include "op/concat.h"
-#include "op/total.h"
 }
 
 /* -- Positions --------------------------------------------------------------------------------- */
@@ -255,118 +252,4 @@ rg_status rg_gpu_act_back(const rg_call *call, rg_tensor *const *out, rg_frame *
   default:
     return rg_gpu->fail(RG_EDTYPE, "%s: no kernel for type %d", call->op->name, dx->_dtype);
   }
-}
-
-/* -- The norm of many tensors together --------------------------------------------------------- */
-
-enum { SUMMED = 24 }; /* tensors in one launch, as above */
-
-struct summed {
-  rg_strided x[SUMMED];
-  int64_t first[SUMMED + 1]; /* piece of each tensor */
-  int32_t dtype[SUMMED];
-  int32_t n;
-};
-
-/* Every thread of the block comes here; the first one gets the sum. */
-__device__ inline double block_sum(double v, double *room)
-{
-  const int32_t t = (int32_t)threadIdx.x;
-
-  room[t] = v;
-  __syncthreads();
-  for (int32_t step = RG_BLOCK / 2; step > 0; step /= 2) {
-    if (t < step) {
-      room[t] += room[t + step];
-    }
-    __syncthreads();
-  }
-  return room[t];
-}
-
-template <class T> __device__ inline double squares(const rg_strided &x, int64_t begin, int64_t end)
-{
-  double sum = 0;
-
-  for (int64_t i = begin + threadIdx.x; i < end; i += RG_BLOCK) {
-    double v = (double)rg_get(((const T *)x.data)[rg_at(x, i)]);
-
-    sum += v * v;
-  }
-  return sum;
-}
-
-/* Squares of one piece of one tensor are added up in f64 by each block. */
-__global__ void k_squares(summed s, double *sums)
-{
-  RG_SHARED(double, room, RG_BLOCK);
-  const int64_t piece = blockIdx.x;
-  int32_t i = 0;
-  int64_t count = 1;
-  double sum = 0;
-
-  while (s.first[i + 1] <= piece) {
-    i++;
-  }
-  for (int32_t d = 0; d < s.x[i].ndim; d++) {
-    count *= s.x[i].shape[d];
-  }
-  int64_t begin = (piece - s.first[i]) * RG_TOTAL_PIECE;
-  int64_t end = begin + RG_TOTAL_PIECE < count ? begin + RG_TOTAL_PIECE : count;
-
-  switch (s.dtype[i]) {
-#define CASE(code, T)                     \
-  case code:                              \
-    sum = squares<T>(s.x[i], begin, end); \
-    break;
-    RG_FLOATS(CASE)
-#undef CASE
-  }
-  sum = block_sum(sum, room);
-  if (threadIdx.x == 0) {
-    sums[piece] = sum;
-  }
-}
-
-__global__ void k_total(double *y, const double *sums, int64_t n)
-{
-  RG_SHARED(double, room, RG_BLOCK);
-  double sum = 0;
-
-  for (int64_t i = threadIdx.x; i < n; i += RG_BLOCK) {
-    sum += sums[i];
-  }
-  sum = block_sum(sum, room);
-  if (threadIdx.x == 0) {
-    *y = sqrt(sum);
-  }
-}
-
-rg_status rg_gpu_total_norm(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
-{
-  cudaStream_t stream = rg_gpu_stream(call->device);
-  const rg_launch_cfg one = { dim3(1), dim3(RG_BLOCK), 0, stream };
-  double *sums = (double *)frame->scratch;
-  int64_t all = 0;
-
-  for (int32_t i = 0; i < call->n_in;) {
-    summed s = {};
-
-    for (; s.n < SUMMED && i < call->n_in; i++) {
-      const rg_tensor *x = call->in[i];
-
-      s.x[s.n] = rg_view_of(x);
-      s.dtype[s.n] = x->_dtype;
-      s.first[s.n + 1] = s.first[s.n] + (x->_count + RG_TOTAL_PIECE - 1) / RG_TOTAL_PIECE;
-      s.n++;
-    }
-    int64_t pieces = s.first[s.n];
-    const rg_launch_cfg cfg = { dim3((unsigned)pieces), dim3(RG_BLOCK), 0, stream };
-
-    if (pieces > 0) {
-      RG_CUDA(call->op->name, rg_launch(k_squares, cfg, s, sums + all));
-    }
-    all += pieces;
-  }
-  return rg_gpu_status(call->op->name, rg_launch(k_total, one, (double *)out[0]->_data, sums, all));
 }

@@ -211,8 +211,9 @@ return function(M)
   local slot = ffi.new('rg_tensor *[1]')
 
   -- Parameters alike, copies of the first input with copies of the states: the call may be made
-  -- again.  There are two, or args.many, which then are the rows of one tensor and so begin anywhere
-  -- in memory.  The results are those of the second, or args.pick.  Second moments are squares.
+  -- again.  There are two, or args.many, which then are the rows of one tensor and so begin
+  -- anywhere in memory.  The results are those of the second, or args.pick.  Second moments are
+  -- squares.
   local function step_call(name)
     return function(_, t, a, out)
       local made, status = {}, 0
@@ -342,6 +343,12 @@ return function(M)
     { {}, { weight_decay = 0.25 }, { scale = -2 }, { scale = 0 / 0 } },
     { { beta1 = 1 }, { weight_decay = -1 }, { plain = true } })
 
+  local function many_vectors(n)
+    local list = {}
+    for i = 1, n do list[i] = { i % 9 + 1 } end
+    return list
+  end
+
   cases.total_norm = {
     call = function(_, t, _, out)
       local n = #t
@@ -349,7 +356,7 @@ return function(M)
     end,
     reference = reference.total_norm,
     samples = { { { 5 } }, { { 3, 4 }, { 7 } }, { { 0 }, { 2 } }, { {}, { 40, 50 }, { 3 } },
-      { { 17000 }, { 3 } } },
+      { { 17000 }, { 3 } }, many_vectors(170) },
     dtypes = FLOATS, ulps = 8,
     mixed = { { 'f32', 'bf16', 'f64' } },
     large = { { { 300, 1000 }, { 70000 } } },
