@@ -155,7 +155,8 @@ $(BUILD)/obj/sim/test_sim.o: tests/sim/test_sim.cu gpu/launch.cuh $(wildcard tes
 .PHONY: test-gpusim
 test-gpusim: all $(BUILD)/libridge_gpusim.so $(BUILD)/tests/test_sim  ## run the simulated GPU
 	@scripts/run_tests $(BUILD)/tests/test_sim
-	@RIDGE_GPU=$(BUILD)/libridge_gpusim.so RIDGE_TEST_DEVICE=1 scripts/run_tests tests/op/op_spec.lua
+	@RIDGE_GPU=$(BUILD)/libridge_gpusim.so RIDGE_TEST_DEVICE=1 scripts/run_tests tests/op/op_spec.lua \
+	  tests/op/device_spec.lua
 
 # -- tests ------------------------------------------------------------------------
 $(BUILD)/obj/tests/%.o: tests/%.c

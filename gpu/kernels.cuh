@@ -61,7 +61,8 @@ extern "C" {
   K(MAX_POOL2D, max_pool2d)                     \
   K(MAX_POOL2D_BACK, max_pool2d_back)           \
   K(AVG_POOL2D, avg_pool2d)                     \
-  K(AVG_POOL2D_BACK, avg_pool2d_back)
+  K(AVG_POOL2D_BACK, avg_pool2d_back)           \
+  K(SVD, svd)
 
 #define RG_GPU_DECLARE(NAME, name) \
   rg_status rg_gpu_##name(const rg_call *call, rg_tensor *const *out, rg_frame *frame);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Singular value decomposition: its signature, shape rule and cost.  The kernel is core/cpu/svd.c.
+** Singular value decomposition: its signature, shape rule and cost.  The CPU's kernel is
+** core/cpu/svd.c.
 */
 #include "op/list.h"
 #include "op/op.h"
 #include "op/product.h"
 #include "op/rule.h"
+#include "op/svd.h"
 
 static rg_status svd_infer(rg_call *call)
 {
@@ -23,6 +25,9 @@ static rg_status svd_infer(rg_call *call)
   call->out[2] = (rg_meta){ .dtype = x->_dtype, .ndim = 2, .shape = { k, n } };
   call->n_out = 3;
   call->compute = -1;
+  if (x->_device != RG_CPU) {
+    call->scratch_bytes = rg_svd_room_of(m, n, rg_dtype_bytes(x->_dtype)).bytes;
+  }
   return RG_OK;
 }
 

@@ -42,7 +42,7 @@ local function input(shape, dtype)
 end
 
 local function dtype_for(entry, dtypes, i)
-  return entry.inputs and entry.inputs[i] or 
+  return entry.inputs and entry.inputs[i] or
     type(dtypes) == 'table' and dtypes[(i - 1) % #dtypes + 1] or dtypes
 end
 
