@@ -97,7 +97,8 @@ static rg_status pool_infer(rg_call *call)
   call->out[0] = rg_meta_of(x);
   for (int i = 0; i < 2; i++) {
     call->out[0].shape[rows + i] = size_after(o, i, x->_shape[rows + i]);
-    if (call->out[0].shape[rows + i] < 1) {
+    /* of padding alone there is no largest element, and an image without rows has nothing else */
+    if (call->out[0].shape[rows + i] < 1 || x->_shape[rows + i] < 1) {
       return rg_fail(RG_ESHAPE, "%s: a window of %lld %s does not fit into %s", call->op->name,
                      (long long)o->size[i], i == 0 ? "rows" : "columns",
                      rg_tensor_text(x, text, sizeof(text)));

@@ -71,6 +71,15 @@ return function(M)
   data[#data + 1] = { { 0, 3, 3, 4 }, { 3, 2, 2, 2 }, args = { rows = 4, columns = 5 } }
   weight[#weight + 1] = { { 0, 2, 4, 5 }, { 0, 3, 3, 4 }, args = { rows = 2, columns = 2 } }
 
+  -- Images of padding alone.
+  local padded = { pad = { 1, 1, 1, 1 } }
+  forward[#forward + 1] = { { 2, 2, 0, 4 }, { 3, 2, 2, 2 }, { 3 },
+    args = merged(padded, { act = 2 }) }
+  data[#data + 1] = { { 2, 3, 1, 5 }, { 3, 2, 2, 2 },
+    args = merged(padded, { rows = 0, columns = 4 }) }
+  weight[#weight + 1] = { { 2, 2, 0, 4 }, { 2, 3, 1, 5 },
+    args = merged(padded, { rows = 2, columns = 2 }) }
+
   local F2, F3 = { 'f32', 'f32' }, { 'f32', 'f32', 'f32' }
 
   cases.conv2d = {
@@ -163,6 +172,7 @@ return function(M)
 
   local BAD = { { { { 2, 3, 4 } }, { 'f32' }, { size = { 2, 2 } }, ESHAPE },
     { { { 2, 3, 4, 4 } }, { 'f32' }, { size = { 5, 2 } }, ESHAPE },
+    { { { 2, 3, 0, 4 } }, { 'f32' }, { size = { 2, 2 }, pad = { 1, 1, 1, 1 } }, ESHAPE },
     { { { 2, 3, 4, 4 } }, { 'f32' }, { size = { 0, 2 } }, EARG },
     { { { 2, 3, 4, 4 } }, { 'f32' }, { size = { 2, 2 }, stride = { -1, 1 } }, EARG },
     { { { 2, 3, 4, 4 } }, { 'f32' }, { size = { 2, 2 }, pad = { 2, 0, 0, 0 } }, EARG },
