@@ -224,6 +224,25 @@ template <> __device__ inline rg_bool rg_converted<rg_bool>::of(rg_number x)
   return rg_bool{ (uint8_t)(x.whole ? x.k != 0 : x.d != 0) };
 }
 
+/* -- Random numbers -------------------------------------------------------------------------- */
+
+/* Where the random numbers of a call begin: given by the host or, where `at` is not NULL, read from
+** the device's memory (what an earlier call drew, what a replay draws). */
+struct rg_drawn {
+  rg_draw given;
+  const rg_draw *at;
+};
+
+inline rg_drawn rg_drawn_by(const rg_call *call)
+{
+  return rg_drawn{ call->draw, call->draw_at };
+}
+
+__device__ inline rg_draw rg_draw_now(const rg_drawn &d)
+{
+  return d.at != NULL ? *d.at : d.given;
+}
+
 /* -- Activations ------------------------------------------------------------------------------ */
 
 template <class L> __device__ inline L rg_activated(int32_t act, L x)

@@ -44,6 +44,7 @@ static const int64_t RUN = 4;
 template <class L> __global__ void k_end(rg_product p, const L *sums, int64_t rows, int64_t ld)
 {
   int64_t step = (int64_t)gridDim.x * blockDim.x * RUN;
+  rg_draw draw = rg_draw_now(p.draw);
 
   for (int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
     int64_t to = rg_start(p, p.c, row / p.m) + row % p.m * p.c.row;
@@ -58,11 +59,11 @@ template <class L> __global__ void k_end(rg_product p, const L *sums, int64_t ro
         L y = rg_through(p, sums[from + j], j);
 
         if (p.p > 0) {
-          uint64_t at = p.draw.offset + (uint64_t)(row * p.n + j);
+          uint64_t at = draw.offset + (uint64_t)(row * p.n + j);
 
           if (at / 4 != have) {
             have = at / 4;
-            rg_draw_block(p.draw.seed, (uint32_t)have, (uint32_t)(have >> 32), 0, word);
+            rg_draw_block(draw.seed, (uint32_t)have, (uint32_t)(have >> 32), 0, word);
           }
           y = rg_draw_keeps(word[at % 4], p.p) ? y * (L)(1.0 / (1.0 - p.p)) : (L)0;
         }

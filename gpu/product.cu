@@ -288,17 +288,17 @@ static void straight(product &p, const rg_tensor *w)
 }
 
 /* The seed and offset of the call's numbers, for its gradient. */
-__global__ void k_keep(uint64_t *kept, rg_draw draw)
+__global__ void k_keep(rg_draw *kept, rg_drawn draw)
 {
-  kept[0] = draw.seed;
-  kept[1] = draw.offset;
+  *kept = rg_draw_now(draw);
 }
 
 static rg_status keep_draw(const rg_call *call, rg_tensor *kept)
 {
   rg_launch_cfg cfg = { dim3(1), dim3(1), 0, rg_gpu_stream(call->device) };
 
-  return rg_gpu_status(call->op->name, rg_launch(k_keep, cfg, (uint64_t *)kept->_data, call->draw));
+  return rg_gpu_status(call->op->name,
+                       rg_launch(k_keep, cfg, (rg_draw *)kept->_data, rg_drawn_by(call)));
 }
 
 static rg_status linear(const rg_call *call, rg_tensor *y, double drop, rg_frame *frame)
@@ -313,7 +313,7 @@ static rg_status linear(const rg_call *call, rg_tensor *y, double drop, rg_frame
   p.compute = compute_of(y->_dtype);
   p.act = args->act;
   p.p = drop;
-  p.draw = call->draw;
+  p.draw = rg_drawn_by(call);
   return run(call, p, frame);
 }
 
@@ -375,7 +375,7 @@ static rg_status chain(const rg_call *call, rg_tensor *const *out, const product
   p.bias_step = end.bias_step;
   p.act = end.act;
   p.p = end.p;
-  p.draw = call->draw;
+  p.draw = rg_drawn_by(call);
   return run(call, p, frame);
 }
 

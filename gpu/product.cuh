@@ -46,7 +46,7 @@ struct rg_product {
   int32_t act;
   double scale;
   double p; /* dropout */
-  rg_draw draw;
+  rg_drawn draw;
 };
 
 /* -- Elements ---------------------------------------------------------------------------------- */
@@ -109,10 +109,11 @@ template <class L> __device__ inline L rg_ended(const rg_product &p, L sum, int6
   L y = rg_through(p, sum, j);
 
   if (p.p > 0) {
-    uint64_t at = p.draw.offset + (uint64_t)(row * p.n + j);
+    rg_draw draw = rg_draw_now(p.draw);
+    uint64_t at = draw.offset + (uint64_t)(row * p.n + j);
     uint32_t word[4];
 
-    rg_draw_block(p.draw.seed, (uint32_t)(at / 4), (uint32_t)(at / 4 >> 32), 0, word);
+    rg_draw_block(draw.seed, (uint32_t)(at / 4), (uint32_t)(at / 4 >> 32), 0, word);
     y = rg_draw_keeps(word[at % 4], p.p) ? y * (L)(1.0 / (1.0 - p.p)) : (L)0;
   }
   return y;

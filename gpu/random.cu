@@ -40,8 +40,10 @@ template <class T, class U> __device__ inline T below(T y)
 }
 
 template <class T, class U>
-__global__ void k_uniform(rg_strided y, double lo, double hi, rg_draw draw, int64_t n)
+__global__ void k_uniform(rg_strided y, double lo, double hi, rg_drawn drawn, int64_t n)
 {
+  rg_draw draw = rg_draw_now(drawn);
+
   for (int64_t i = RG_FIRST; i < n; i += RG_NEXT) {
     T v;
 
@@ -75,8 +77,9 @@ rg_status rg_gpu_uniform(const rg_call *call, rg_tensor *const *out, rg_frame *f
   if (y->_count == 0) {
     return RG_OK;
   }
-#define RUN(T, U) \
-  rg_gpu_status("uniform", rg_launch(k_uniform<T, U>, cfg, to, a->lo, a->hi, call->draw, y->_count))
+#define RUN(T, U)          \
+  rg_gpu_status("uniform", \
+                rg_launch(k_uniform<T, U>, cfg, to, a->lo, a->hi, rg_drawn_by(call), y->_count))
   switch (y->_dtype) {
   case RG_F64:
     return RUN(double, uint64_t);
@@ -94,8 +97,10 @@ rg_status rg_gpu_uniform(const rg_call *call, rg_tensor *const *out, rg_frame *f
 
 /* A thread makes a pair; an odd end draws its partner too. */
 template <class T>
-__global__ void k_normal(rg_strided y, double mean, double std, rg_draw draw, int64_t n)
+__global__ void k_normal(rg_strided y, double mean, double std, rg_drawn drawn, int64_t n)
 {
+  rg_draw draw = rg_draw_now(drawn);
+
   for (int64_t k = RG_FIRST; 2 * k < n; k += RG_NEXT) {
     T v[2];
 
@@ -138,7 +143,7 @@ rg_status rg_gpu_normal(const rg_call *call, rg_tensor *const *out, rg_frame *fr
 #define CASE(code, T)                                                                          \
   case code:                                                                                   \
     return rg_gpu_status("normal", rg_launch(k_normal<T>, cfg, rg_view_of(y), a->mean, a->std, \
-                                             call->draw, y->_count));
+                                             rg_drawn_by(call), y->_count));
     RG_FLOATS(CASE)
 #undef CASE
   default:
@@ -149,8 +154,10 @@ rg_status rg_gpu_normal(const rg_call *call, rg_tensor *const *out, rg_frame *fr
 /* -- Signs and whole numbers ------------------------------------------------------------------ */
 
 /* The top bit decides; it is set for +scale. */
-template <class T> __global__ void k_signs(rg_strided y, double scale, rg_draw draw, int64_t n)
+template <class T> __global__ void k_signs(rg_strided y, double scale, rg_drawn drawn, int64_t n)
 {
+  rg_draw draw = rg_draw_now(drawn);
+
   for (int64_t i = RG_FIRST; i < n; i += RG_NEXT) {
     typename rg_lane<T>::type s = (typename rg_lane<T>::type)scale;
     bool plus = number(draw.seed, draw.offset + (uint64_t)i) >> 31 != 0;
@@ -170,10 +177,10 @@ rg_status rg_gpu_signs(const rg_call *call, rg_tensor *const *out, rg_frame *fra
     return RG_OK;
   }
   switch (y->_dtype) {
-#define CASE(code, T)     \
-  case code:              \
-    return rg_gpu_status( \
-        "signs", rg_launch(k_signs<T>, cfg, rg_view_of(y), a->scale, call->draw, y->_count));
+#define CASE(code, T)                                                                 \
+  case code:                                                                          \
+    return rg_gpu_status("signs", rg_launch(k_signs<T>, cfg, rg_view_of(y), a->scale, \
+                                            rg_drawn_by(call), y->_count));
     RG_FLOATS(CASE)
 #undef CASE
   default:
@@ -182,8 +189,10 @@ rg_status rg_gpu_signs(const rg_call *call, rg_tensor *const *out, rg_frame *fra
 }
 
 template <class T>
-__global__ void k_randint(rg_strided y, int64_t lo, uint64_t range, rg_draw draw, int64_t n)
+__global__ void k_randint(rg_strided y, int64_t lo, uint64_t range, rg_drawn drawn, int64_t n)
 {
+  rg_draw draw = rg_draw_now(drawn);
+
   for (int64_t i = RG_FIRST; i < n; i += RG_NEXT) {
     uint64_t at = draw.offset + 2 * (uint64_t)i;
     int64_t v = rg_draw_integer(number(draw.seed, at), number(draw.seed, at + 1), lo, range);
@@ -207,7 +216,7 @@ rg_status rg_gpu_randint(const rg_call *call, rg_tensor *const *out, rg_frame *f
 #define CASE(code, T)                                                                         \
   case code:                                                                                  \
     return rg_gpu_status("randint", rg_launch(k_randint<T>, cfg, rg_view_of(y), a->lo, range, \
-                                              call->draw, y->_count));
+                                              rg_drawn_by(call), y->_count));
     RG_TYPES(CASE)
 #undef CASE
   default:
@@ -217,22 +226,18 @@ rg_status rg_gpu_randint(const rg_call *call, rg_tensor *const *out, rg_frame *f
 
 /* -- Dropout ---------------------------------------------------------------------------------- */
 
-/* Element i is kept as its number says, and then scaled.  kept: where the draw is read from; keep:
-** where it is written to by the first thread. */
+/* Element i is kept as its number says, and then scaled.  keep: where the first thread writes the
+** draw to. */
 template <class T>
-__global__ void k_dropout(rg_strided y, rg_strided x, double p, rg_draw draw, const uint64_t *kept,
-                          uint64_t *keep, int64_t n)
+__global__ void k_dropout(rg_strided y, rg_strided x, double p, rg_drawn drawn, rg_draw *keep,
+                          int64_t n)
 {
   typedef typename rg_lane<T>::type lane;
+  rg_draw draw = rg_draw_now(drawn);
   lane scale = (lane)(1.0 / (1.0 - p));
 
-  if (kept != NULL) {
-    draw.seed = kept[0];
-    draw.offset = kept[1];
-  }
   if (keep != NULL && RG_FIRST == 0) {
-    keep[0] = draw.seed;
-    keep[1] = draw.offset;
+    *keep = draw;
   }
   for (int64_t i = RG_FIRST; i < n; i += RG_NEXT) {
     lane v = rg_get(((const T *)x.data)[rg_at(x, i)]) * scale;
@@ -242,7 +247,7 @@ __global__ void k_dropout(rg_strided y, rg_strided x, double p, rg_draw draw, co
   }
 }
 
-static rg_status dropout(const rg_call *call, rg_tensor *y, const uint64_t *kept, uint64_t *keep)
+static rg_status dropout(const rg_call *call, rg_tensor *y, const rg_drawn &drawn, rg_draw *keep)
 {
   const rg_tensor *x = call->in[0];
   double p = ((const rg_dropout_args *)call->args)->p;
@@ -253,7 +258,7 @@ static rg_status dropout(const rg_call *call, rg_tensor *y, const uint64_t *kept
 #define CASE(code, T)                                                                         \
   case code:                                                                                  \
     return rg_gpu_status(call->op->name, rg_launch(k_dropout<T>, cfg, rg_view_of(y), from, p, \
-                                                   call->draw, kept, keep, y->_count));
+                                                   drawn, keep, y->_count));
     RG_FLOATS(CASE)
 #undef CASE
   default:
@@ -264,11 +269,12 @@ static rg_status dropout(const rg_call *call, rg_tensor *y, const uint64_t *kept
 rg_status rg_gpu_dropout(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
   (void)frame;
-  return dropout(call, out[0], NULL, call->n_out > 1 ? (uint64_t *)out[1]->_data : NULL);
+  return dropout(call, out[0], rg_drawn_by(call),
+                 call->n_out > 1 ? (rg_draw *)out[1]->_data : NULL);
 }
 
 rg_status rg_gpu_dropout_back(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
   (void)frame;
-  return dropout(call, out[0], (const uint64_t *)call->in[1]->_data, NULL);
+  return dropout(call, out[0], rg_drawn{ {}, (const rg_draw *)call->in[1]->_data }, NULL);
 }

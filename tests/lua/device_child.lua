@@ -42,6 +42,37 @@ local plan = ridge.capture(function() return f(xg, wg) end)
 plan:run(3)
 check('a plan', plan.results[1]:to('cpu'):allclose(wanted, 1e-5, 1e-6))
 
+-- a plan that draws goes on drawing, as one graph, what the CPU draws
+local C_facts = require('ffi').new 'rg_plan_facts'
+local function noted(p)
+  C.rg_plan_facts_of(p:handle(), C_facts)
+  return C_facts.noted == 1
+end
+local some, w16 = ridge.ones(64, 33), ridge.randn(33, 16)
+for name, draws in pairs {
+  dropout = function(v) return v:dropout(0.3) end,
+  rand = function(v) return ridge.rand(5, 7, { device = v.device }) end,
+  randn = function(v) return ridge.randn(9, { device = v.device }) end,
+  both = function(v) return v:dropout(0.5):matmul(w16:to(v.device)) end,
+} do
+  local want, got, there = {}, {}, some:to 'cuda:0'
+  ridge.seed(7)
+  for i = 1, 4 do want[i] = draws(some):clone() end
+  ridge.seed(7)
+  local drawing
+  if name ~= 'both' then
+    drawing = ridge.capture(draws, there)
+    got[1] = drawing.results[1]:to 'cpu'
+    for i = 2, 4 do got[i] = drawing:run():to 'cpu' end
+    check('one graph of ' .. name, noted(drawing))
+  else
+    for i = 1, 4 do got[i] = draws(there):to 'cpu' end
+  end
+  for i = 1, 4 do
+    check(name .. ' drawn ' .. i, got[i]:allclose(want[i], 1e-5, 1e-5), got[i])
+  end
+end
+
 -- a layer, and its gradients
 local layer = ridge.nn.Linear(7, 3, { seed = 1 })
 local y = layer(x)
