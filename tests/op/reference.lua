@@ -514,27 +514,36 @@ end
 M.argmax = position(function(a, b) return a > b end)
 M.argmin = position(function(a, b) return a < b end)
 
+-- The largest of a row of x along an axis, and the sum of exp(x - largest). c is what the sum lost
+-- by rounding (Kahan): the reference has to be better than the kernel.
+local function softmax_row(x, place, axis)
+  local m, s, c = -INF, 0, 0
+  for i = 0, x.shape[axis] - 1 do
+    place[axis] = i
+    local v = at(x, place)
+    m = v ~= v and v or m ~= m and m or math.max(m, v)
+  end
+  for i = 0, x.shape[axis] - 1 do
+    place[axis] = i
+    local term = math.exp(at(x, place) - m) - c
+    local next_s = s + term
+    c, s = (next_s - s) - term, next_s
+  end
+  return { m = m, s = s }
+end
+
 --- exp(x), scaled to sum to one along args.axis.
 function M.softmax(inputs, args)
   local x = inputs[1]
   local axis = args.axis < 0 and args.axis + #x.shape + 1 or args.axis + 1
-  local y = M.new(x.shape, x.dtype)
+  local y, rows = M.new(x.shape, x.dtype), {}
   each(x.shape, function(index)
     local place = { unpack(index) }
-    -- c is what the sum lost by rounding (Kahan): the reference has to be better than the kernel
-    local m, s, c = -INF, 0, 0
-    for i = 0, x.shape[axis] - 1 do
-      place[axis] = i
-      local v = at(x, place)
-      m = v ~= v and v or m ~= m and m or math.max(m, v)
-    end
-    for i = 0, x.shape[axis] - 1 do
-      place[axis] = i
-      local term = math.exp(at(x, place) - m) - c
-      local next_s = s + term
-      c, s = (next_s - s) - term, next_s
-    end
-    y[#y + 1] = math.exp(at(x, index) - m) / s
+    place[axis] = 0
+    local key = table.concat(place, ',')
+    local row = rows[key] or softmax_row(x, place, axis)
+    rows[key] = row
+    y[#y + 1] = math.exp(at(x, index) - row.m) / row.s
   end)
   return { y }
 end
