@@ -119,7 +119,6 @@ GPU_INC := -Igpu/c -Icore -I.
 GPU_DEP := $(wildcard gpu/*.cuh gpu/*.h gpu/c/*.h core/op/*.h core/ridge/*.h)
 SIM     := $(sort $(wildcard tests/sim/cudasim*.cpp tests/sim/fakecuda*.cpp \
              tests/sim/fakeblas*.cpp))
-SIMOBJ  := $(KERNELS:gpu/%.cu=$(BUILD)/obj/sim/%.o) $(SIM:tests/sim/%.cpp=$(BUILD)/obj/sim/%.o)
 GPU_GEN := $(foreach a,$(GPU_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
            -gencode arch=compute_$(lastword $(GPU_ARCH)),code=compute_$(lastword $(GPU_ARCH))
 
@@ -130,33 +129,64 @@ $(BUILD)/obj/nvcc/%.o: gpu/%.cu $(GPU_DEP)
 $(BUILD)/libridge_gpu.so: $(KERNELS:gpu/%.cu=$(BUILD)/obj/nvcc/%.o)
 	$(call show,ld $@)$(NVCC) -shared -cudart static -o $@ $^ -L$(CUDA)/lib64 \
 	  -lcublasLt -Xlinker -rpath=$(CUDA)/lib64
-$(BUILD)/obj/sim/%.o: gpu/%.cu $(GPU_DEP) $(wildcard tests/sim/*.h)
+# The kernels on the simulator, once for each way of watching them: plainly, under sanitizers,
+# counting lines.  The simulator's own objects are the same in all of them, never instrumented.
+SIM_FLAGS := -std=c++17 -g -Wall -Wextra -Wno-unknown-pragmas -ffp-contract=off -fPIC \
+             -fvisibility=hidden $(GPU_INC) -Igpu -I$(CUDA)/include
+SIM_WAYS  := sim simasan simtsan simcov
+SIM_DEP   := $(wildcard tests/sim/*.h)
+SIM_sim     := -O2 $(EXTRA)
+SIM_simasan := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined \
+               -fno-sanitize-recover=undefined
+SIM_simtsan := -O1 -fno-omit-frame-pointer -fsanitize=thread
+SIM_simcov  := -O0 --coverage
+SIMOBJ    := $(SIM:tests/sim/%.cpp=$(BUILD)/obj/simulator/%.o)
+SIMTEST   := test_sim test_sim_main test_sim_work
+$(BUILD)/obj/simulator/%.o: tests/sim/%.cpp $(SIM_DEP)
 	@mkdir -p $(@D)
-	$(call show,sim $<)$(CXX) -std=c++17 -O2 -g -Wall -Wextra -Wno-unknown-pragmas -ffp-contract=off \
-	  -fPIC -fvisibility=hidden $(EXTRA) $(GPU_INC) -I$(CUDA)/include -x c++ \
-	  -include tests/sim/cudasim.h -c -o $@ $<
-$(BUILD)/obj/sim/%.o: tests/sim/%.cpp $(wildcard tests/sim/*.h)
-	@mkdir -p $(@D)
-	$(call show,sim $<)$(CXX) -std=c++17 -O2 -g -Wall -Wextra -fPIC -fvisibility=hidden \
-	  -I$(CUDA)/include -c -o $@ $<
-$(BUILD)/libridge_gpusim.so: $(SIMOBJ)
-	$(call show,ld $@)$(CXX) -shared $(EXTRA) -o $@ $^ -lpthread
+	$(call show,sim $<)$(CXX) $(SIM_FLAGS) -O2 -c -o $@ $<
+define SIM_RULES
+$(BUILD)/obj/$(1)/%.o: gpu/%.cu $(GPU_DEP) $(SIM_DEP)
+	@mkdir -p $$(@D)
+	$$(call show,$(1) $$<)$(CXX) $(SIM_FLAGS) $(SIM_$(1)) -x c++ -include tests/sim/cudasim.h \
+	  -c -o $$@ $$<
+$(BUILD)/obj/$(1)/%.o: tests/sim/%.cu gpu/launch.cuh $(SIM_DEP)
+	@mkdir -p $$(@D)
+	$$(call show,$(1) $$<)$(CXX) $(SIM_FLAGS) $(SIM_$(1)) -x c++ -include tests/sim/cudasim.h \
+	  -c -o $$@ $$<
+$(BUILD)/obj/$(1)/%.o: tests/sim/%.cpp $(SIM_DEP)
+	@mkdir -p $$(@D)
+	$$(call show,$(1) $$<)$(CXX) $(SIM_FLAGS) $(SIM_$(1)) -c -o $$@ $$<
+$(BUILD)/libridge_gpu$(1).so: $(KERNELS:gpu/%.cu=$(BUILD)/obj/$(1)/%.o) $(SIMOBJ)
+	$$(call show,ld $$@)$(CXX) -shared $(SIM_$(1)) -o $$@ $$^ -lpthread
+$(BUILD)/tests/test_$(1): $(SIMTEST:%=$(BUILD)/obj/$(1)/%.o) $(SIMOBJ)
+	@mkdir -p $$(@D)
+	@$(CXX) $(SIM_$(1)) -o $$@ $$^ -lpthread
+endef
+$(foreach w,$(SIM_WAYS),$(eval $(call SIM_RULES,$(w))))
 .PHONY: gpu
 gpu: $(BUILD)/libridge_gpu.so  ## build the GPU's kernels with nvcc
-# the simulator by itself, then every operation on it
-$(BUILD)/tests/test_sim: $(SIM:tests/sim/%.cpp=$(BUILD)/obj/sim/%.o) $(BUILD)/obj/sim/test_sim.o \
-  $(BUILD)/obj/sim/test_sim_main.o $(BUILD)/obj/sim/test_sim_work.o
+# what ptxas says of every kernel, for the last of the architectures; another: CHECK_ARCH=80
+CHECK_ARCH ?= $(lastword $(GPU_ARCH))
+PTX     := $(BUILD)/obj/ptx$(CHECK_ARCH)
+$(PTX)/%.ptx: gpu/%.cu $(GPU_DEP)
 	@mkdir -p $(@D)
-	@$(CXX) $(EXTRA) -o $@ $^ -lpthread
-$(BUILD)/obj/sim/test_sim.o: tests/sim/test_sim.cu gpu/launch.cuh $(wildcard tests/sim/*.h)
-	@mkdir -p $(@D)
-	$(call show,sim $<)$(CXX) -std=c++17 -O2 -g -Wall -Wextra -Wno-unknown-pragmas $(EXTRA) \
-	  $(GPU_INC) -Igpu -I$(CUDA)/include -x c++ -include tests/sim/cudasim.h -c -o $@ $<
-.PHONY: test-gpusim
-test-gpusim: all $(BUILD)/libridge_gpusim.so $(BUILD)/tests/test_sim  ## run the simulated GPU
-	@scripts/run_tests $(BUILD)/tests/test_sim
-	@RIDGE_GPU=$(BUILD)/libridge_gpusim.so RIDGE_TEST_DEVICE=1 scripts/run_tests tests/op/op_spec.lua \
-	  tests/op/device_spec.lua
+	$(call show,ptx $<)$(NVCC) -std=c++17 -O3 $(if $(filter %/random.ptx,$@),-fmad=false) \
+	  -arch=compute_$(CHECK_ARCH) $(GPU_INC) -ptx -o $@ $<
+$(PTX)/%.log: $(PTX)/%.ptx
+	@$(CUDA)/bin/ptxas -v -O3 -arch=sm_$(CHECK_ARCH) -o $(@:.log=.cubin) $< 2>$@ || { cat $@; exit 1; }
+.PHONY: check-gpu
+check-gpu: $(if $(NVCC),$(foreach x,ptx log,$(KERNELS:gpu/%.cu=$(PTX)/%.$x)))  ## spills of kernels
+	@luajit scripts/gpu/kernels.lua $(if $(NVCC),$(PTX))
+# every operation on it: in three orders, under sanitizers; each with the simulator's own tests,
+# which plant what has to be found
+.PHONY: test-gpusim test-gpusim-builds gpu-archs
+test-gpusim-builds: all $(foreach w,sim simasan simtsan,$(BUILD)/libridge_gpu$w.so \
+  $(BUILD)/tests/test_$w)
+test-gpusim: test-gpusim-builds  ## run the simulated GPU
+	@scripts/gpu/sim.sh test rev rand:3 asan tsan:20
+gpu-archs:
+	@echo $(GPU_ARCH)
 
 # -- tests ------------------------------------------------------------------------
 $(BUILD)/obj/tests/%.o: tests/%.c

@@ -5,7 +5,7 @@
 # nightly.sh: the runs that take too long for every change.
 #
 #   scripts/nightly.sh [part ...]    parts: asan ubsan tsan memcheck kill interrupt fuzz ab rate
-#                             train peers
+#                             train peers gpusim gpukernels
 #
 # Without a part it runs all and keeps the table, with the commit, in results/nightly.md.  Each
 # sanitizer works in build/<part>, a copy of the tree whose objects stay between runs, so that
@@ -106,8 +106,24 @@ part_peers() {
   make -s && ./ridge scripts/peers/bench.lua
 }
 
+# Every operation on the simulated GPU, in every order and under both sanitizers, nothing left out.
+part_gpusim() {
+  local seed=$((RANDOM * 32768 + RANDOM)) # in its name: the log says which order it was
+  command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ] || return 77
+  make -s test-gpusim-builds && scripts/gpu/sim.sh test fwd rev rand:1 rand:2 "rand:$seed" asan tsan
+}
+
+# Registers and spills for every architecture that is built.
+part_gpukernels() {
+  local arch code=0
+  command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ] || return 77
+  for arch in $(make -s gpu-archs); do make -s check-gpu CHECK_ARCH="$arch" || code=1; done
+  return $code
+}
+
 parts=("$@")
-[ $# -gt 0 ] || parts=(asan ubsan tsan memcheck kill interrupt fuzz ab rate train peers)
+[ $# -gt 0 ] || parts=(asan ubsan tsan memcheck kill interrupt fuzz ab rate train peers gpusim
+  gpukernels)
 mkdir -p build
 failed=0 table=
 for part in "${parts[@]}"; do

@@ -1,0 +1,63 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+#
+# sim.sh: every operation on the simulated GPU, in other orders and under sanitizers.
+#
+#   scripts/gpu/sim.sh test fwd rev rand:SEED asan[:EVERY] tsan[:EVERY]
+#
+# The simulator's own tests (test) plant mistakes that have to be found; each sanitizer begins with
+# them. With :EVERY only every n-th sample of the op suite is tried.  `make test-gpusim` builds what
+# it needs.  The last line is `N passed, N failed` over all ways.
+set -uo pipefail
+cd "$(dirname "$0")/../.." || exit 1
+build=${BUILD:-build}
+
+runtime() { ${CXX:-g++} -print-file-name="lib$1.so"; }
+
+# Only kernels are instrumented, so only their leaks could be told apart; LuaJIT keeps what it has.
+export ASAN_OPTIONS=detect_leaks=0:handle_segv=0:use_sigaltstack=0
+export UBSAN_OPTIONS=print_stacktrace=1
+export TSAN_OPTIONS=ignore_noninstrumented_modules=1
+
+suite() {
+  RIDGE_GPU=$build/libridge_gpu$1.so RIDGE_TEST_DEVICE=1 RIDGE_TEST_EVERY=$2 \
+    scripts/run_tests tests/op/op_spec.lua
+}
+
+run() {
+  local way=${1%%:*} every=${1#*:}
+  [ "$every" != "$1" ] || every=1
+  case $way in
+    test) # sets its own orders
+      scripts/run_tests "$build/tests/test_sim"
+      ;;
+    fwd | rev | rand)
+      RG_SIM_ORDER=$1 suite sim 1
+      ;;
+    asan)
+      scripts/run_tests "$build/tests/test_simasan"
+      LD_PRELOAD="$(runtime asan) $(runtime ubsan)" suite simasan "$every"
+      ;;
+    tsan) # wants its own address space, and cannot start busted's second process
+      setarch "$(uname -m)" -R scripts/run_tests "$build/tests/test_simtsan"
+      local busted
+      busted="setarch $(uname -m) -R env LD_PRELOAD=$(runtime tsan)"
+      busted+=" luajit $(command -v busted) --ignore-lua"
+      RIDGE_BUSTED=$busted OMP_NUM_THREADS=1 suite simtsan "$every"
+      ;;
+    *)
+      echo "sim.sh: no way '$1'; known: test fwd rev rand:SEED asan[:EVERY] tsan[:EVERY]" >&2
+      echo '0 passed, 1 failed'
+      ;;
+  esac
+}
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+for way in "$@"; do
+  echo "# the simulated GPU: $way"
+  # a total of each part is not a total of the run
+  run "$way" 2>&1 | tee -a "$log" | sed -E 's/^([0-9]+ passed, [0-9]+ failed)$/# \1/'
+done
+awk '/^[0-9]+ passed, [0-9]+ failed$/ { p += $1; f += $3; runs++ }
+  END { if (!runs) f = 1; printf "%d passed, %d failed\n", p, f; exit f > 0 }' "$log"
