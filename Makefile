@@ -185,6 +185,9 @@ test-gpusim-builds: all $(foreach w,sim simasan simtsan,$(BUILD)/libridge_gpu$w.
   $(BUILD)/tests/test_$w)
 test-gpusim: test-gpusim-builds  ## run the simulated GPU
 	@scripts/gpu/sim.sh test rev rand:3 asan tsan:20
+.PHONY: cover-gpu
+cover-gpu: all $(BUILD)/libridge_gpusimcov.so  ## print the lines of kernels that no test runs
+	@scripts/gpu/cover.sh
 gpu-archs:
 	@echo $(GPU_ARCH)
 

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- Prints which lines no test reached: luajit scripts/cover.lua ROOT GCOV-TEXT LUA-HITS
--- (scripts/cover.sh runs the tests and calls this).
+-- Prints which lines no test reached: luajit scripts/cover.lua ROOT GCOV-TEXT [LUA-HITS]
+-- (scripts/cover.sh and scripts/gpu/cover.sh run the tests and call this).
 
 local jutil = require "jit.util"
 local root, gcov_path, hits_path = arg[1], arg[2], arg[3]
@@ -21,7 +21,8 @@ local function read_gcov(path)
   for text in io.lines(path) do
     local source = text:match("^%s*%-:%s*0:Source:(.+)$")
     if source then
-      lines = (source:find("^core/") or source:find("^lua/")) and lines_of(source)
+      lines = (source:find("^core/") or source:find("^lua/") or source:find("^gpu/")) and
+        lines_of(source)
     elseif lines then
       local count, line = text:match("^%s*([%d#=]+)%*?:%s*(%d+):")
       if count then lines[tonumber(line)] = lines[tonumber(line)] or count:find("^%d") ~= nil end
@@ -83,17 +84,19 @@ local function ranges(lines)
 end
 
 read_gcov(gcov_path)
-read_hits(hits_path)
+if hits_path then read_hits(hits_path) end
 table.sort(order)
-local totals = { C = { 0, 0 }, Lua = { 0, 0 } }
+local totals = { C = { 0, 0 }, CUDA = { 0, 0 }, Lua = { 0, 0 } }
 for _, path in ipairs(order) do
   local missed, reached, all = ranges(files[path])
-  local total = totals[path:find("%.lua$") and "Lua" or "C"]
+  local total = totals[path:find("%.lua$") and "Lua" or path:find("%.cuh?$") and "CUDA" or "C"]
   total[1], total[2] = total[1] + reached, total[2] + all
   if reached < all then print(("%5.1f %%  %s: %s"):format(100 * reached / all, path, missed)) end
 end
-for _, language in ipairs { "C", "Lua" } do
+for _, language in ipairs { "C", "CUDA", "Lua" } do
   local reached, all = unpack(totals[language])
-  print(("%s: %d of %d lines reached, %.1f %%"):format(language, reached, all,
-    all > 0 and 100 * reached / all or 0))
+  if all > 0 then
+    print(("%s: %d of %d lines reached, %.1f %%"):format(language, reached, all,
+      100 * reached / all))
+  end
 end

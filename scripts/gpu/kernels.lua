@@ -19,14 +19,14 @@ end
 
 -- All kernels of a folder: file, symbol, registers, stack, spill.
 local function kernels_of(folder)
-  local list, by_symbol = {}, {}
+  local list = {}
   for _, path in ipairs(lines('ls ' .. folder .. '/*.log')) do
     local kernel
     for line in io.lines(path) do
       local symbol = line:match "Compiling entry function '([^']+)'"
       if symbol then
         kernel = { file = path:match '([^/]+)%.log$', symbol = symbol }
-        list[#list + 1], by_symbol[symbol] = kernel, kernel
+        list[#list + 1] = kernel
       end
       -- properties of a function that was not inlined name the function; it is nobody's own
       local stack, stores, loads =

@@ -21,7 +21,7 @@ export TSAN_OPTIONS=ignore_noninstrumented_modules=1
 
 suite() {
   RIDGE_GPU=$build/libridge_gpu$1.so RIDGE_TEST_DEVICE=1 RIDGE_TEST_EVERY=$2 \
-    scripts/run_tests tests/op/op_spec.lua
+    scripts/run_tests tests/op/op_spec.lua tests/op/grad_spec.lua
 }
 
 run() {

@@ -345,6 +345,7 @@ reduction('norm', FLOATS, 4, join(reduced(REDUCED, { p = 2 }), reduced(REDUCED, 
   { { { 2 } }, { 'f32' }, { p = NAN }, EARG },
   { { { 2, 3 } }, { 'f32' }, { p = 2, axes = { 2 } }, EAXIS } })
 for _, sample in ipairs(cases.norm.large) do sample.args.p = 2 end
+cases.norm.special, cases.norm.special_args = { 3e30, -4e30, 1e-3 }, { axes = {}, p = 2 } -- squared
 
 for _, name in ipairs { 'argmax', 'argmin' } do
   cases[name] = {
