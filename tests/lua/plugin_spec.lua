@@ -2,6 +2,7 @@
 -- What is said where the driver, the library of the GPU's kernels, or something that it needs is
 -- missing or another: one sentence each time, never a crash. Drivers and libraries are made here.
 local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
 
 local REAL, SIMULATED = 'build/libridge_gpu.so', 'build/libridge_gpusim.so'
 local STUB = '/usr/local/cuda/lib64/stubs/libcuda.so'
@@ -116,12 +117,16 @@ describe('the plugin of the GPU', function()
         return code
       end)
       local header = assert(io.open 'gpu/plugin.h'):read '*a'
-      local abi = tonumber(header:match 'RG_GPU_ABI = (%d+)')
-      local host = ffi.new('struct plugin_host', { abi = abi + 1, fail = fail })
-      local offer = ffi.new 'struct plugin_offer'
-      assert.equal(-6, ffi.load('./' .. path).rg_gpu_plugin(host, offer))
-      assert.equal("the GPU's kernels were built for another ridge", said)
-      assert.equal(0, offer.count)
+      local right = { abi = tonumber(header:match 'RG_GPU_ABI = (%d+)'), core_abi = C.RG_ABI,
+        n_ops = C.rg_op_count() }
+      local entry = ffi.load('./' .. path).rg_gpu_plugin
+      for name in pairs(right) do
+        local host, offer = ffi.new('struct plugin_host', right), ffi.new 'struct plugin_offer'
+        host[name], host.fail, said = host[name] + 1, fail, nil
+        assert.equal(-6, entry(host, offer), name)
+        assert.equal("the GPU's kernels were built for another ridge", said)
+        assert.equal(0, offer.count)
+      end
       fail:free()
     end)
   end
