@@ -178,11 +178,16 @@ $(PTX)/%.log: $(PTX)/%.ptx
 .PHONY: check-gpu
 check-gpu: $(if $(NVCC),$(foreach x,ptx log,$(KERNELS:gpu/%.cu=$(PTX)/%.$x)))  ## spills of kernels
 	@luajit scripts/gpu/kernels.lua $(if $(NVCC),$(PTX))
+# products by cublasLt, with all of the plugin
+$(BUILD)/tests/test_blas: $(KERNELS:gpu/%.cu=$(BUILD)/obj/sim/%.o) $(SIMOBJ) \
+  $(BUILD)/obj/sim/test_blas.o
+	@mkdir -p $(@D)
+	@$(CXX) $(EXTRA) -o $@ $^ -lpthread
 # every operation on it: in three orders, under sanitizers; each with the simulator's own tests,
 # which plant what has to be found
 .PHONY: test-gpusim test-gpusim-builds gpu-archs
 test-gpusim-builds: all $(foreach w,sim simasan simtsan,$(BUILD)/libridge_gpu$w.so \
-  $(BUILD)/tests/test_$w)
+  $(BUILD)/tests/test_$w) $(BUILD)/tests/test_blas
 test-gpusim: test-gpusim-builds  ## run the simulated GPU
 	@scripts/gpu/sim.sh test rev rand:3 asan tsan:20
 .PHONY: cover-gpu

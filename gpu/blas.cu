@@ -25,7 +25,8 @@ enum {
   RUNS = 3         /* of shorter ones; the shortest counts */
 };
 
-/* A GPU's library.  Neither is ever freed or moved: graphs hold both addresses. */
+/* A GPU's library.  The workspace is never freed or moved, because graphs hold its address; all
+** work of a device is on one stream, so that one is enough. */
 struct card {
   cublasLtHandle_t handle;
   void *workspace; /* or NULL: there was no memory */
@@ -91,7 +92,6 @@ static int64_t identity_of(int32_t device)
 
 static rg_status start(int32_t device, const char *what, const card **out)
 {
-  bool captures = rg_gpu_captures(device);
   std::lock_guard<std::mutex> held(lock);
   card *c = &cards[device];
   cublasStatus_t status;
@@ -100,7 +100,7 @@ static rg_status start(int32_t device, const char *what, const card **out)
   if (c->handle != NULL) {
     return RG_OK;
   }
-  if (captures) {
+  if (rg_gpu_captures(device)) {
     return rg_gpu->fail(RG_EDEVICE,
                         "%s: cublasLt cannot be started while a graph is captured;"
                         " run the call once before",
@@ -390,12 +390,11 @@ static bool run_new(problem *q, const rg_tuned_key *key, bool times)
 
 rg_status rg_blas_run(int32_t device, const char *what, const rg_gemm *g, bool *taken)
 {
-  const rg_device_modes *modes = rg_gpu->modes;
-  bool times = modes->autotune && !modes->deterministic && !rg_gpu_captures(device);
   cublasLtMatmulAlgo_t algo;
   rg_tuned_key key;
   problem q = {};
   int32_t state;
+  bool times;
 
   *taken = false;
   RG_TRY(start(device, what, &q.on));
@@ -412,11 +411,13 @@ rg_status rg_blas_run(int32_t device, const char *what, const rg_gemm *g, bool *
     state = RG_TUNED_CHECKED;
     rg_tuned_keep(&key, state, &algo);
   }
-  if (state == RG_TUNED_BEST || state == RG_TUNED_CHECKED || (state == RG_TUNED_FIRST && !times)) {
+  if (state == RG_TUNED_BEST || state == RG_TUNED_CHECKED) {
     *taken = runs(&q, &algo);
+    if (*taken) {
+      return RG_OK;
+    }
   }
-  if (!*taken) {
-    *taken = run_new(&q, &key, times);
-  }
+  times = rg_gpu->modes->autotune && !rg_gpu->modes->deterministic && !rg_gpu_captures(device);
+  *taken = (state == RG_TUNED_FIRST && !times && runs(&q, &algo)) || run_new(&q, &key, times);
   return RG_OK;
 }

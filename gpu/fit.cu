@@ -7,7 +7,8 @@
 ** both are f16, with one in f32 both may be of one half type.  The bias is rounded to the type of
 ** the result where it goes into cublasLt.  An activation other than relu, and dropout, are computed
 ** here from sums in f32 (f64 for f64), so that a result in a half type is rounded once, at the end.
-** cublasLt's gelu is the approximation by tanh, ours is the exact one: it is not used.
+** cublasLt's gelu is the approximation by tanh, ours is the exact one: it is not used.  Integers
+** wrap around in their own type, which it does not do.
 */
 #include "gpu/blas.cuh"
 #include "gpu/product.cuh"

@@ -109,20 +109,20 @@ static void put(const rg_tuned_key *key, int32_t state, const cublasLtMatmulAlgo
 
 /* -- The file ---------------------------------------------------------------------------------- */
 
-/* The file's path; made is true where the folders are to be made.  False: there is none. */
-static bool path_of(char *path, size_t room, bool made)
+/* The file's path; make: make its folders too.  False: there is none. */
+static bool path_of(char *path, size_t room, bool make)
 {
   const char *cache = getenv("XDG_CACHE_HOME");
+#ifdef RG_SIM
+  const char *home = NULL; /* tests leave nothing in the user's folder */
+#else
   const char *home = getenv("HOME");
+#endif
   char folder[3072];
   int n;
 
   if (cache != NULL && cache[0] == '/') {
     n = snprintf(folder, sizeof(folder), "%s", cache);
-#ifdef RG_SIM
-  } else if (true) { /* tests leave nothing in the user's folder */
-    return false;
-#endif
   } else if (home != NULL && home[0] == '/') {
     n = snprintf(folder, sizeof(folder), "%s/.cache", home);
   } else {
@@ -131,11 +131,11 @@ static bool path_of(char *path, size_t room, bool made)
   if (n < 0 || (size_t)n + 64 > sizeof(folder) || (size_t)n + 64 > room) {
     return false;
   }
-  if (made) {
+  if (make) {
     (void)mkdir(folder, 0700);
   }
   (void)snprintf(path, room, "%.*s/ridge", n, folder);
-  if (made) {
+  if (make) {
     (void)mkdir(path, 0700);
   }
   (void)snprintf(path, room, "%.*s/ridge/cublaslt.txt", n, folder);

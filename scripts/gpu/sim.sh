@@ -20,8 +20,9 @@ export UBSAN_OPTIONS=print_stacktrace=1
 export TSAN_OPTIONS=ignore_noninstrumented_modules=1
 
 suite() {
-  RIDGE_GPU=$build/libridge_gpu$1.so RIDGE_TEST_DEVICE=1 RIDGE_TEST_EVERY=$2 \
-    scripts/run_tests tests/op/op_spec.lua tests/op/grad_spec.lua
+  XDG_CACHE_HOME= RIDGE_GPU=$build/libridge_gpu$1.so RIDGE_TEST_DEVICE=1 RIDGE_TEST_EVERY=$2 \
+    scripts/run_tests tests/op/op_spec.lua tests/op/device_spec.lua \
+      tests/op/grad_spec.lua
 }
 
 run() {
@@ -29,7 +30,7 @@ run() {
   [ "$every" != "$1" ] || every=1
   case $way in
     test) # sets its own orders
-      scripts/run_tests "$build/tests/test_sim"
+      scripts/run_tests "$build/tests/test_sim" "$build/tests/test_blas"
       ;;
     fwd | rev | rand)
       RG_SIM_ORDER=$1 suite sim 1

@@ -14,8 +14,8 @@ local function output(command)
 end
 
 local function child(words, environment)
-  return output(('RIDGE_GPU=%s %s ./ridge tests/lua/blas_child.lua %s'):format(SIMULATED,
-    environment or '', words))
+  return output(('env -u XDG_CACHE_HOME RIDGE_GPU=%s %s ./ridge tests/lua/blas_child.lua %s')
+    :format(SIMULATED, environment or '', words))
 end
 
 local function case(name, f)
@@ -90,8 +90,17 @@ describe('the file of algorithms', function()
   case('keeps what another process put there', function()
     write(path, kept:gsub('\n[^\n]*\n$', '\n'))
     assert.equal('heuristics 1, checks 2, algorithm 4\ndone\n', child('file', environment))
+    assert.equal(kept:len(), read(path):len())
+    local other = folder .. '/other.txt'
+    write(other, kept)
+    os.remove(path)
+    assert.equal('done\n', child('meanwhile ' .. other, environment))
     local lines = {}
-    for line in read(path):gmatch '[^\n]+' do lines[line] = true end
+    for line in read(path):gmatch '[^\n]+' do
+      lines[line] = true
+      lines[#lines + 1] = line
+    end
+    assert.equal(5, #lines)
     for line in kept:gmatch '[^\n]+' do assert.is_true(lines[line]) end
   end)
 

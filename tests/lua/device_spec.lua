@@ -28,6 +28,18 @@ describe('a device', function()
       .. "'return ridge.ones(2):to \"cuda\"'"))
   end)
 
+  it('whose kernels need a library that is missing names it', function()
+    local folder = os.tmpname()
+    os.remove(folder)
+    output(('mkdir %s; cd %s; cc -shared -o libgone.so -x c /dev/null; '
+      .. 'cc -shared -o plugin.so -x c /dev/null -L. -Wl,--no-as-needed -lgone; rm libgone.so')
+      :format(folder, folder))
+    local said = output('RIDGE_GPU=' .. folder .. "/plugin.so ./ridge -e "
+      .. "'return ridge.zeros(2, { device = \"cuda\" })'")
+    output('rm -r ' .. folder)
+    assert.matches("the GPU's kernels are not there: libgone.so: cannot open shared object", said)
+  end)
+
   it('that is simulated computes what the CPU computes', function()
     local file = io.open(SIMULATED)
     if not file then return pending 'no nvcc: the simulated GPU was not built' end

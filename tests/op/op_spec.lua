@@ -520,6 +520,24 @@ local function promises(name, entry)
   end)
 end
 
+-- On the simulated GPU the products of these go to the stand-in for cublasLt, which counts them
+-- (CALLS) and what a correct program never asks of it (MISUSES).
+local BY_VENDOR = { matmul = true, linear = true, linear_dropout = true, lowrank_linear = true,
+  sketched_linear = true }
+local CALLS, MISUSES = 0, 5
+
+local function through_vendor(name)
+  if tensors.DEVICE == 0 or not (os.getenv 'RIDGE_GPU' or ''):find 'sim' then return end
+  ffi.cdef 'size_t rgsim_blas_counted(int what);'
+  local blas = ffi.load(os.getenv 'RIDGE_GPU')
+  local before
+  setup(function() before = blas.rgsim_blas_counted(CALLS) end)
+  it('went to cublasLt, in forms that it takes', function()
+    assert.is_true(blas.rgsim_blas_counted(CALLS) > before, name .. ' did not')
+    assert.are.equal(0, tonumber(blas.rgsim_blas_counted(MISUSES)))
+  end)
+end
+
 tensors.check(C.rg_device_open(tensors.DEVICE))
 for i = 0, C.rg_op_count() - 1 do
   local facts = ffi.new('rg_op_facts')
@@ -537,5 +555,6 @@ for i = 0, C.rg_op_count() - 1 do
       assert.are.equal(entry.draws and 1 or 0, facts.draws)
     end)
     if entry then promises(name, entry) end
+    if BY_VENDOR[name] then through_vendor(name) end
   end) end
 end
