@@ -12,6 +12,7 @@
 ** What is believed of the library, and where each belief is tested: tests/sim/README.md.
 */
 #include "gpu/blas.cuh"
+#include "gpu/stream.cuh"
 
 #include <mutex>
 
@@ -25,8 +26,8 @@ enum {
   RUNS = 3         /* of shorter ones; the shortest counts */
 };
 
-/* A GPU's library.  The workspace is never freed or moved, because graphs hold its address; all
-** work of a device is on one stream, so that one is enough. */
+/* The library of one stream of a GPU.  The workspace is never freed or moved, because graphs hold
+** its address; streams run side by side, so each has its own. */
 struct card {
   cublasLtHandle_t handle;
   void *workspace; /* or NULL: there was no memory */
@@ -34,7 +35,7 @@ struct card {
   int64_t version, identity;
 };
 
-static card cards[RG_DEVICES];
+static card cards[RG_DEVICES][RG_STREAMS];
 static std::mutex lock;
 
 /* A product as cublasLt sees it. */
@@ -93,7 +94,7 @@ static int64_t identity_of(int32_t device)
 static rg_status start(int32_t device, const char *what, const card **out)
 {
   std::lock_guard<std::mutex> held(lock);
-  card *c = &cards[device];
+  card *c = &cards[device][rg_gpu_stream_now(device)];
   cublasStatus_t status;
 
   *out = c;
