@@ -8,6 +8,7 @@
 */
 #include <math.h>
 
+#include "gpu/dnn.h"
 #include "gpu/kernels.cuh"
 
 extern "C" {
@@ -425,9 +426,11 @@ static rg_status by_type(const rg_call *call, int32_t dtype, const attention &w,
 
 rg_status rg_gpu_attention(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
+  if (rg_dnn_attention(call, out, frame) == RG_DNN_DONE) {
+    return RG_OK;
+  }
   attention w = attention_of(call);
 
-  (void)frame;
   w.y = rg_view_of(out[0]);
   if (call->n_out > 1) {
     w.lse = rg_view_of(out[1]);
@@ -437,9 +440,11 @@ rg_status rg_gpu_attention(const rg_call *call, rg_tensor *const *out, rg_frame 
 
 rg_status rg_gpu_attention_back(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
+  if (rg_dnn_attention_back(call, out, frame) == RG_DNN_DONE) {
+    return RG_OK;
+  }
   attention w = attention_of(call);
 
-  (void)frame;
   w.y = rg_view_of(call->in[RG_ATT_Y]);
   w.lse = rg_view_of(call->in[RG_ATT_LSE]);
   w.dy = rg_view_of(call->in[RG_ATT_DY]);

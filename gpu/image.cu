@@ -4,10 +4,11 @@
 ** what belongs to it, in a fixed order, so that no result depends on which thread ran first.  Any
 ** layout and any strides.
 **
-** These are the plain kernels, for what cuDNN does not take.
+** These are the plain kernels, for what cuDNN (dnn_image.cu) does not take.
 */
 #include <math.h>
 
+#include "gpu/dnn.h"
 #include "gpu/kernels.cuh"
 #include "gpu/late.cuh"
 
@@ -171,6 +172,17 @@ template <class L> __global__ void k_conv2d(conv_work v, int64_t n)
   }
 }
 
+/* What follows a convolution whose sums are there. */
+template <class L> __global__ void k_conv2d_end(conv_work v, int64_t n)
+{
+  for (int64_t k = RG_FIRST; k < n; k += RG_NEXT) {
+    image_spot s = spot_of(v.y, k);
+    L b = v.b.data != NULL ? side_get<L>(v.b, image_spot{ s.c, 0, 0, 0 }) : (L)0;
+
+    side_put(v.y, s, rg_activated(v.act, side_get<L>(v.y, s) + b));
+  }
+}
+
 template <class L> __global__ void k_conv2d_back_data(conv_work v, int64_t n)
 {
   for (int64_t k = RG_FIRST; k < n; k += RG_NEXT) {
@@ -260,12 +272,18 @@ rg_status rg_gpu_conv2d(const rg_call *call, rg_tensor *const *out, rg_frame *fr
 {
   const rg_tensor *b = call->n_in > 2 ? call->in[2] : NULL;
   conv_work v = conv_of(call, call->in[0], call->in[1], b, out[0], out[0]->_dtype);
+  int32_t done = rg_dnn_conv2d(call, out, frame);
 
-  return RUN(k_conv2d, v, out[0]->_count, 1);
+  return done == RG_DNN_DONE  ? RG_OK
+         : done == RG_DNN_SUM ? RUN(k_conv2d_end, v, out[0]->_count, 1)
+                              : RUN(k_conv2d, v, out[0]->_count, 1);
 }
 
 rg_status rg_gpu_conv2d_back_data(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
+  if (rg_dnn_conv2d_back_data(call, out, frame) == RG_DNN_DONE) {
+    return RG_OK;
+  }
   conv_work v = conv_of(call, out[0], call->in[1], NULL, call->in[0], out[0]->_dtype);
 
   return RUN(k_conv2d_back_data, v, out[0]->_count, 1);
@@ -273,6 +291,9 @@ rg_status rg_gpu_conv2d_back_data(const rg_call *call, rg_tensor *const *out, rg
 
 rg_status rg_gpu_conv2d_back_weight(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
+  if (rg_dnn_conv2d_back_weight(call, out, frame) == RG_DNN_DONE) {
+    return RG_OK;
+  }
   conv_work v = conv_of(call, call->in[0], out[0], out[1], call->in[1], out[0]->_dtype);
 
   return RUN(k_conv2d_back_weight, v, out[0]->_count + out[1]->_count, WARP);

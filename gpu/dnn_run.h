@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Running cuDNN's graphs on a device: a job is looked for among those that were planned, planned
+** where it is new, and then run.
+*/
+#ifndef RIDGE_GPU_DNN_RUN_H
+#define RIDGE_GPU_DNN_RUN_H
+
+#include <mutex>
+
+#include "gpu/device.cuh"
+#include "gpu/dnn_graph.h"
+
+#if RG_HAS_DNN
+
+/* A graph to be: who builds it, and of what.  Jobs with equal bytes in `what` are the same job. */
+struct rg_dnn_job {
+  void (*build)(rg_dnn_graph *g, const void *what);
+  const void *what;
+  int64_t size; /* of what, in bytes */
+  rg_dnn_rules rules;
+  int64_t room; /* bytes the caller wants for itself, beside cuDNN's workspace */
+};
+
+struct rg_dnn_entry;
+struct rg_dnn_station;
+
+/* A job that is about to run.  It holds the lock of all cuDNN's work until it ends. */
+struct rg_dnn_turn {
+  std::unique_lock<std::mutex> held;
+  rg_dnn_entry *entry;
+  rg_dnn_station *station;
+  char *room; /* what the job asked for, 256-byte aligned */
+};
+
+/* Plan and reserve.  False: cuDNN does not do it.  While the stream is captured only what is ready
+** is taken: compiling and allocating do not belong into a graph. */
+bool rg_dnn_ready(int32_t device, const rg_dnn_job &job, rg_dnn_turn *turn);
+
+/* Put the work on the device's stream.  The first time, with rg_device_modes.autotune and outside
+** of captures, all candidates are timed and the fastest stays; so outputs must not be inputs.
+** False: cuDNN refused; what the outputs hold then is undefined. */
+bool rg_dnn_run(rg_dnn_turn *turn, const rg_dnn_bind *bind, int32_t n);
+
+#endif
+#endif
