@@ -183,11 +183,17 @@ $(BUILD)/tests/test_blas: $(KERNELS:gpu/%.cu=$(BUILD)/obj/sim/%.o) $(SIMOBJ) \
   $(BUILD)/obj/sim/test_blas.o
 	@mkdir -p $(@D)
 	@$(CXX) $(EXTRA) -o $@ $^ -lpthread
+# cuDNN's graphs, planned for a described device: ridge's own sources of them, without a simulator
+DNN     := $(addprefix gpu/dnn_,library.cu graph.cu plan.cu conv.cu attention.cu)
+$(BUILD)/tests/test_dnn: tests/gpu/test_dnn.cpp $(DNN) $(GPU_DEP)
+	@mkdir -p $(@D)
+	$(call show,cxx $@)$(CXX) -std=c++17 -O1 -g -Wall -Wextra $(EXTRA) $(GPU_INC) -I$(CUDA)/include \
+	  -DCUDA_STUB='"$(CUDA)/lib64/stubs/libcuda.so"' -o $@ -x c++ $< $(DNN) -ldl
 # every operation on it: in three orders, under sanitizers; each with the simulator's own tests,
 # which plant what has to be found
 .PHONY: test-gpusim test-gpusim-builds gpu-archs
 test-gpusim-builds: all $(foreach w,sim simasan simtsan,$(BUILD)/libridge_gpu$w.so \
-  $(BUILD)/tests/test_$w) $(BUILD)/tests/test_blas
+  $(BUILD)/tests/test_$w) $(BUILD)/tests/test_blas $(BUILD)/tests/test_dnn
 test-gpusim: test-gpusim-builds  ## run the simulated GPU
 	@scripts/gpu/sim.sh test rev rand:3 asan tsan:20
 .PHONY: cover-gpu

@@ -75,11 +75,11 @@ void rg_dnn_sdpa_build(rg_dnn_graph *g, const void *what)
   e = rg_dnn_point(g, CUDNN_POINTWISE_EXP, e, NULL, rg_dnn_between(g, z.scores));
   rg_dnn_desc total = rg_dnn_reduce(g, CUDNN_REDUCE_TENSOR_ADD, e, rg_dnn_between(g, z.rows));
 
-  if (a->lse.shape[0] != 0) {
-    rg_dnn_desc log = rg_dnn_point(g, CUDNN_POINTWISE_LOG, total, NULL, rg_dnn_between(g, z.rows));
+  rg_dnn_desc log = rg_dnn_point(g, CUDNN_POINTWISE_LOG, total, NULL, rg_dnn_between(g, z.rows));
 
-    (void)rg_dnn_point(g, CUDNN_POINTWISE_ADD, most, log, rg_dnn_given(g, RG_DNN_LSE, a->lse));
-  }
+  (void)rg_dnn_point(g, CUDNN_POINTWISE_ADD, most, log,
+                     a->lse.shape[0] != 0 ? rg_dnn_given(g, RG_DNN_LSE, a->lse)
+                                          : rg_dnn_between(g, z.rows));
   rg_dnn_desc p =
       rg_dnn_point(g, CUDNN_POINTWISE_DIV, e, total, rg_dnn_between(g, typed(z.scores, type)));
 
@@ -95,7 +95,8 @@ static rg_dnn_desc across(rg_dnn_graph *g, const sizes &z, cudnnDataType_t type,
 /*
 ** The gradient of q is a sum over blocks of keys, whose order is not fixed where they add to the
 ** same memory in f32.  Where the same bits are asked for, ds lies in the workspace instead and the
-** product is made afterwards: that is what makes cuDNN take its other way.
+** product is made afterwards: that is what makes cuDNN take its other way.  No note on an engine
+** tells the two apart (9.19), so the graph has to.
 */
 void rg_dnn_sdpa_back_build(rg_dnn_graph *g, const void *what)
 {

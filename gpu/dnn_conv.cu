@@ -40,7 +40,7 @@ void rg_dnn_conv_build(rg_dnn_graph *g, const void *what)
   rg_dnn_desc x = rg_dnn_given(g, RG_DNN_X, c->x);
   rg_dnn_desc w = rg_dnn_given(g, RG_DNN_W, c->w);
   rg_dnn_desc y = rg_dnn_given(g, RG_DNN_Y, c->y);
-  cudnnPointwiseMode_t mode;
+  cudnnPointwiseMode_t mode = CUDNN_POINTWISE_IDENTITY;
   bool acts = c->kind == RG_DNN_FORWARD && activation(c->act, &mode);
   bool adds = c->kind == RG_DNN_FORWARD && c->bias != 0;
   rg_dnn_layout sum = c->y;

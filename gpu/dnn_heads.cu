@@ -82,7 +82,7 @@ static bool begin(const rg_call *call, int32_t dtype, rg_dnn_sdpa *a)
 
 static rg_dnn_job job_of(void (*build)(rg_dnn_graph *, const void *), const rg_dnn_sdpa *a)
 {
-  return rg_dnn_job{ build, a, sizeof(*a), { a->deterministic != 0, true, false }, 0 };
+  return rg_dnn_job{ build, a, sizeof(*a), { a->deterministic != 0, true, false }, 0, 2 };
 }
 
 int32_t rg_dnn_attention(const rg_call *call, rg_tensor *const *out, rg_frame *frame)

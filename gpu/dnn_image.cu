@@ -194,7 +194,8 @@ static rg_dnn_job job_of(const work *v, int64_t room)
                      &v->conv,
                      sizeof(v->conv),
                      { modes->deterministic != 0, !loose, single && !loose },
-                     room };
+                     room,
+                     v->conv.bias != 0 || v->conv.act != RG_ACT_NONE ? 3 : RG_DNN_CHOICES };
 }
 
 /* Run what is ready: copies, cuDNN, and the result's copy back. */

@@ -133,7 +133,7 @@ static bool same(const rg_dnn_entry *e, uint64_t hash, int32_t device, const rg_
 static void plan(rg_dnn_entry *e, const rg_dnn_target &target)
 {
   rg_dnn_choice proposed[RG_DNN_CHOICES];
-  int32_t most = rg_gpu->modes->autotune != 0 ? RG_DNN_CHOICES : 1;
+  int32_t most = rg_gpu->modes->autotune != 0 ? e->job.most : 1;
 
   e->job.build(e->graph, e->what);
   rg_dnn_close(e->graph, target);

@@ -20,6 +20,7 @@ struct rg_dnn_job {
   int64_t size; /* of what, in bytes */
   rg_dnn_rules rules;
   int64_t room; /* bytes the caller wants for itself, beside cuDNN's workspace */
+  int32_t most; /* candidates to be timed: some take a second to compile */
 };
 
 struct rg_dnn_entry;

@@ -30,7 +30,9 @@ run() {
   [ "$every" != "$1" ] || every=1
   case $way in
     test) # sets its own orders
-      scripts/run_tests "$build/tests/test_sim" "$build/tests/test_blas"
+      scripts/run_tests "$build/tests/test_sim" "$build/tests/test_blas" "$build/tests/test_dnn"
+      RIDGE_GPU=$build/libridge_gpusim.so RIDGE_TEST_DEVICE=1 RIDGE_CUDNN=simulated \
+        scripts/run_tests tests/sim/dnn_spec.lua
       ;;
     fwd | rev | rand)
       RG_SIM_ORDER=$1 suite sim 1
