@@ -10,12 +10,9 @@ extern "C" {
 #include "op/op.h"
 }
 
-#if defined(__has_include)
 #if __has_include(<cudnn_graph.h>)
 #define RG_HAS_DNN 1
-#endif
-#endif
-#ifndef RG_HAS_DNN
+#else
 #define RG_HAS_DNN 0
 #endif
 

@@ -25,6 +25,9 @@ static bool layout_of(const rg_tensor *x, rg_dnn_layout *l)
 {
   int32_t n = x->_ndim;
 
+  if (x->_count > INT32_MAX) { /* engines count in 32 bits */
+    return false;
+  }
   l->shape[0] = l->shape[1] = 1;
   l->shape[2] = x->_shape[n - 2];
   l->shape[3] = x->_shape[n - 1];

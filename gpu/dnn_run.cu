@@ -129,11 +129,13 @@ static bool same(const rg_dnn_entry *e, uint64_t hash, int32_t device, const rg_
          memcmp(e->what, job.what, (size_t)job.size) == 0;
 }
 
-/* Plan the proposals: one, or all that will be timed.  Those that fail or want too much go. */
+/* Plan the proposals: one, or all that will be timed.  Those that fail or want too much go.  Where
+** the same bits are asked for, what was faster this time is no reason to take another engine. */
 static void plan(rg_dnn_entry *e, const rg_dnn_target &target)
 {
   rg_dnn_choice proposed[RG_DNN_CHOICES];
-  int32_t most = rg_gpu->modes->autotune != 0 ? e->job.most : 1;
+  bool times = rg_gpu->modes->autotune != 0 && !e->job.rules.deterministic;
+  int32_t most = times ? e->job.most : 1;
 
   e->job.build(e->graph, e->what);
   rg_dnn_close(e->graph, target);
@@ -328,8 +330,7 @@ bool rg_dnn_run(rg_dnn_turn *turn, const rg_dnn_bind *bind, int32_t n)
           CUDNN_STATUS_SUCCESS &&
       pack(turn, bind, n, into) == CUDNN_STATUS_SUCCESS &&
       cudaStreamIsCapturing(turn->station->stream, &status) == cudaSuccess) {
-    if (!e->tuned && e->n > 1 && rg_gpu->modes->autotune != 0 &&
-        status == cudaStreamCaptureStatusNone) {
+    if (!e->tuned && e->n > 1 && status == cudaStreamCaptureStatusNone) {
       tune(turn, into);
     }
     ran = dnn->BackendExecute(turn->station->handle, e->choice[e->now].plan, into) ==

@@ -8,7 +8,6 @@
 // used, memory lies as aligned as it was promised, numbers by value are read at the call, the
 // workspace is written to.  It has two engines, of which the first says that its bits differ from
 // run to run, and takes no bias or activation after a convolution with channels first.
-#if defined(__has_include)
 #if __has_include(<cudnn_graph.h>)
 
 #include "fakecuda.h"
@@ -135,14 +134,9 @@ struct Tensor {
 
 double load(const void *data, int64_t at, int32_t type)
 {
-  switch (type) {
-  case CUDNN_DATA_FLOAT:
-    return static_cast<double>(static_cast<const float *>(data)[at]);
-  case CUDNN_DATA_HALF:
-    return static_cast<double>(__half2float(static_cast<const __half *>(data)[at]));
-  default:
-    return static_cast<double>(__bfloat162float(static_cast<const __nv_bfloat16 *>(data)[at]));
-  }
+  if (type == CUDNN_DATA_FLOAT) return static_cast<const float *>(data)[at];
+  if (type == CUDNN_DATA_HALF) return __half2float(static_cast<const __half *>(data)[at]);
+  return __bfloat162float(static_cast<const __nv_bfloat16 *>(data)[at]);
 }
 
 void store(void *data, int64_t at, int32_t type, double x)
@@ -603,5 +597,4 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
              : CUDNN_STATUS_EXECUTION_FAILED;
 }
 
-#endif
 #endif
