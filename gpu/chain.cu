@@ -135,7 +135,7 @@ __device__ inline void put(const operand &o, int64_t i, int32_t many, const floa
 
 /* -- A link ------------------------------------------------------------------------------------ */
 
-__device__ inline void apply(const rg_link &l, float v[EIGHT], float w[EIGHT])
+__device__ inline void apply(const rg_link &l, float (&v)[EIGHT], float (&w)[EIGHT])
 {
   if (l.turned) {
 #pragma unroll
@@ -146,28 +146,15 @@ __device__ inline void apply(const rg_link &l, float v[EIGHT], float w[EIGHT])
       w[j] = x;
     }
   }
-  switch (l.id) {
-#define EACH(expression)                            \
-  _Pragma("unroll") for (int j = 0; j < EIGHT; j++) \
-  {                                                 \
-    v[j] = expression;                              \
-  }                                                 \
-  break;
-#define ONE(NAME, name, help, class) \
-  case RG_OP_##NAME:                 \
-    EACH(rg_one((int32_t)RG_OP_##NAME, v[j]))
-#define TWO(NAME, name, help, class) \
-  case RG_OP_##NAME:                 \
-    EACH(rg_two((int32_t)RG_OP_##NAME, v[j], w[j]))
-    RG_UNARY_LIST(ONE)
-    RG_BINARY_LIST(TWO)
-  case RG_OP_ACT_BACK:
-    EACH(v[j] * rg_slope(l.act, w[j]))
-#undef ONE
-#undef TWO
-#undef EACH
-  default:
-    break;
+  if (l.id == RG_OP_ACT_BACK) {
+#pragma unroll
+    for (int j = 0; j < EIGHT; j++) {
+      v[j] *= rg_slope(l.act, w[j]);
+    }
+  } else if (l.id >= 0 && l.with == RG_CHAIN_NONE) {
+    rg_ones(l.id, v);
+  } else if (l.id >= 0) {
+    rg_twos(l.id, v, w);
   }
 }
 

@@ -306,11 +306,15 @@ __device__ inline int64_t rg_at(const rg_strided &v, int64_t i)
   if (v.flat) {
     return v.flat == 1 ? i : 0;
   }
-  for (int32_t d = v.ndim - 1; d >= 0; d--) {
-    at += i % v.shape[d] * v.stride[d];
-    i /= v.shape[d];
+  for (int32_t d = v.ndim - 1; d > 0; d--) {
+    int64_t size = v.shape[d];
+    bool narrow = (uint64_t)(i | size) >> 32 == 0; /* divisions by 32 bits take a tenth */
+    int64_t outer = narrow ? (int64_t)((uint32_t)i / (uint32_t)size) : i / size;
+
+    at += (i - outer * size) * v.stride[d];
+    i = outer;
   }
-  return at;
+  return at + i * v.stride[0];
 }
 
 /* -- Launching ------------------------------------------------------------------------------ */

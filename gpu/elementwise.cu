@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Functions of one element and of two.  Which function it is is asked inside the kernel, where all
-** threads answer alike: reading and writing memory takes the time, and one kernel a type is less to
-** load than one a function.
+** Functions of one element and of two.  Which function it is is asked inside the kernel, once for
+** what a thread loads together and where all threads answer alike: reading and writing memory takes
+** the time, and one kernel a type is less to load than one a function.
 */
 #include "gpu/functions.cuh"
 #include "gpu/kernels.cuh"
+#include "gpu/pack.cuh"
 
 extern "C" {
 #include "op/binary.h"
@@ -13,52 +14,76 @@ extern "C" {
 
 /* -- Kernels --------------------------------------------------------------------------------- */
 
-template <class T> __global__ void k_unary(int32_t id, rg_strided y, rg_strided x, int64_t n)
+/* What a call is about; a number stands in the place of y, or of x (reversed). */
+struct pair_work {
+  rg_strided z, x, y;
+  int64_t n;
+  double value;
+  int32_t id;
+  int32_t scalar, reversed, wide;
+};
+
+template <class T>
+__global__ void k_unary(int32_t id, const __grid_constant__ rg_strided y,
+                        const __grid_constant__ rg_strided x, int64_t n, int32_t wide)
 {
-  for (int64_t i = RG_FIRST; i < n; i += RG_NEXT) {
-    ((T *)y.data)[rg_at(y, i)] = rg_element<T>::of(rg_one(id, rg_get(((T *)x.data)[rg_at(x, i)])));
+  for (rg_some<rg_pack_size<T>> at(n, wide != 0); at.more(); at.next()) {
+    typename rg_lane<T>::type v[rg_pack_size<T>];
+
+    rg_read<T>(x, at, v);
+    rg_ones(id, v);
+    rg_write<T>(y, at, v);
   }
 }
 
-template <class T>
-__global__ void k_binary(int32_t id, rg_strided z, rg_strided x, rg_strided y, int64_t n)
+/* Both of a thread's operands, the second one in q. */
+template <class T, int N, class L>
+__device__ inline void operands(const pair_work &w, const rg_some<N> &at, L (&p)[N], L (&q)[N])
 {
-  for (int64_t i = RG_FIRST; i < n; i += RG_NEXT) {
-    ((T *)z.data)[rg_at(z, i)] = rg_element<T>::of(
-        rg_two(id, rg_get(((T *)x.data)[rg_at(x, i)]), rg_get(((T *)y.data)[rg_at(y, i)])));
-  }
-}
-
-template <class T>
-__global__ void k_compare(int32_t id, rg_strided z, rg_strided x, rg_strided y, int64_t n)
-{
-  for (int64_t i = RG_FIRST; i < n; i += RG_NEXT) {
-    ((uint8_t *)z.data)[rg_at(z, i)] =
-        rg_compared(id, rg_get(((T *)x.data)[rg_at(x, i)]), rg_get(((T *)y.data)[rg_at(y, i)]));
-  }
-}
-
-/* With a number in the place of x (reversed) or of y. */
-template <class T>
-__global__ void k_scalar(int32_t id, rg_strided z, rg_strided x, double value, int32_t reversed,
-                         int32_t compares, int64_t n)
-{
-  typedef typename rg_lane<T>::type lane;
-  lane v = rg_get(rg_converted<T>::of(rg_number{ value, 0, false }));
+  L v = rg_get(rg_converted<T>::of(rg_number{ w.value, 0, false }));
 
   if (sizeof(T) == 2) {
-    v = (lane)value; /* half types compute with the number itself, as a float */
+    v = (L)w.value; /* half types compute with the number itself, as a float */
   }
-  for (int64_t i = RG_FIRST; i < n; i += RG_NEXT) {
-    lane a = rg_get(((T *)x.data)[rg_at(x, i)]);
-    lane p = reversed ? v : a;
-    lane q = reversed ? a : v;
+  rg_read<T>(w.x, at, p);
+  if (w.scalar == 0) {
+    rg_read<T>(w.y, at, q);
+    return;
+  }
+#pragma unroll
+  for (int k = 0; k < N; k++) {
+    L x = p[k];
 
-    if (compares) {
-      ((uint8_t *)z.data)[rg_at(z, i)] = rg_compared(id, p, q);
-    } else {
-      ((T *)z.data)[rg_at(z, i)] = rg_element<T>::of(rg_two(id, p, q));
+    p[k] = w.reversed != 0 ? v : x;
+    q[k] = w.reversed != 0 ? x : v;
+  }
+}
+
+template <class T> __global__ void k_binary(const __grid_constant__ pair_work w)
+{
+  for (rg_some<rg_pack_size<T>> at(w.n, w.wide != 0); at.more(); at.next()) {
+    typename rg_lane<T>::type p[rg_pack_size<T>];
+    typename rg_lane<T>::type q[rg_pack_size<T>];
+
+    operands<T>(w, at, p, q);
+    rg_twos(w.id, p, q);
+    rg_write<T>(w.z, at, p);
+  }
+}
+
+template <class T> __global__ void k_compare(const __grid_constant__ pair_work w)
+{
+  for (rg_some<rg_pack_size<T>> at(w.n, w.wide != 0); at.more(); at.next()) {
+    typename rg_lane<T>::type p[rg_pack_size<T>];
+    typename rg_lane<T>::type q[rg_pack_size<T>];
+    uint8_t z[rg_pack_size<T>];
+
+    operands<T>(w, at, p, q);
+#pragma unroll
+    for (int k = 0; k < rg_pack_size<T>; k++) {
+      z[k] = rg_compared(w.id, p[k], q[k]);
     }
+    rg_write<uint8_t>(w.z, at, z);
   }
 }
 
@@ -67,17 +92,21 @@ __global__ void k_scalar(int32_t id, rg_strided z, rg_strided x, double value, i
 static rg_status unary(const rg_call *call, rg_tensor *y)
 {
   const rg_tensor *x = call->in[0];
-  rg_launch_cfg cfg = rg_over(y->_count, rg_gpu_stream(call->device));
+  const int64_t n = 16 / rg_bytes_of(y->_dtype);
 
   if (y->_count == 0) {
     return RG_OK;
   }
+  rg_strided to = rg_view_of(y);
+  rg_strided from = rg_view_as(x, y->_shape, y->_ndim);
+  int32_t wide = rg_packs(to, y->_dtype, n) && rg_packs(from, x->_dtype, n);
+  rg_launch_cfg cfg = rg_filling(y->_count, n, call);
+
   switch (y->_dtype) {
-#define CASE(code, T)                                                            \
-  case code:                                                                     \
-    return rg_gpu_status(call->op->name,                                         \
-                         rg_launch(k_unary<T>, cfg, call->op->id, rg_view_of(y), \
-                                   rg_view_as(x, y->_shape, y->_ndim), y->_count));
+#define CASE(code, T)                    \
+  case code:                             \
+    return rg_gpu_status(call->op->name, \
+                         rg_launch(k_unary<T>, cfg, call->op->id, to, from, y->_count, wide));
     RG_TYPES(CASE)
 #undef CASE
   default:
@@ -90,28 +119,31 @@ static rg_status binary(const rg_call *call, rg_tensor *z)
   const rg_binary_args *args = (const rg_binary_args *)call->args;
   const rg_tensor *x = call->in[0];
   const rg_tensor *y = args->scalar ? NULL : call->in[1];
-  int32_t id = call->op->id;
-  bool compares = id >= RG_OP_EQ && id <= RG_OP_GE;
-  rg_launch_cfg cfg = rg_over(z->_count, rg_gpu_stream(call->device));
+  const int32_t id = call->op->id;
+  const bool compares = id >= RG_OP_EQ && id <= RG_OP_GE;
+  const int64_t n = 16 / rg_bytes_of(x->_dtype);
+  pair_work w = {};
 
   if (z->_count == 0) {
     return RG_OK;
   }
-  if (x->_dtype == RG_BOOL && id == RG_OP_ADD) {
-    id = RG_OP_MAXIMUM; /* true + true is true */
-  }
-  rg_strided to = rg_view_of(z);
-  rg_strided a = rg_view_as(x, z->_shape, z->_ndim);
-  rg_strided b = y != NULL ? rg_view_as(y, z->_shape, z->_ndim) : a;
+  w.z = rg_view_of(z);
+  w.x = rg_view_as(x, z->_shape, z->_ndim);
+  w.y = y != NULL ? rg_view_as(y, z->_shape, z->_ndim) : w.x;
+  w.n = z->_count;
+  w.value = args->value;
+  w.id = x->_dtype == RG_BOOL && id == RG_OP_ADD ? RG_OP_MAXIMUM : id; /* true + true is true */
+  w.scalar = y == NULL;
+  w.reversed = args->reversed;
+  w.wide =
+      rg_packs(w.z, z->_dtype, n) && rg_packs(w.x, x->_dtype, n) && rg_packs(w.y, x->_dtype, n);
+  rg_launch_cfg cfg = rg_filling(w.n, n, call);
 
   switch (x->_dtype) {
-#define CASE(code, T)                                                                         \
-  case code:                                                                                  \
-    return rg_gpu_status(call->op->name,                                                      \
-                         y == NULL  ? rg_launch(k_scalar<T>, cfg, id, to, a, args->value,     \
-                                                args->reversed, (int32_t)compares, z->_count) \
-                         : compares ? rg_launch(k_compare<T>, cfg, id, to, a, b, z->_count)   \
-                                    : rg_launch(k_binary<T>, cfg, id, to, a, b, z->_count));
+#define CASE(code, T)                                                               \
+  case code:                                                                        \
+    return rg_gpu_status(call->op->name, compares ? rg_launch(k_compare<T>, cfg, w) \
+                                                  : rg_launch(k_binary<T>, cfg, w));
     RG_TYPES(CASE)
 #undef CASE
   default:

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Functions of one element and of two, by the id of their operation, in the type they are computed
-** in: what the kernels of one function and those of a chain of them share.
+** in: what the kernels of one function and those of a chain of them share.  Which function it is, is
+** asked once for all elements that a thread has together.
 */
 #ifndef RIDGE_GPU_FUNCTIONS_CUH
 #define RIDGE_GPU_FUNCTIONS_CUH
+
+#include <type_traits>
 
 #include "gpu/device.cuh"
 
@@ -32,65 +35,69 @@ template <class T> __device__ inline T rg_exact(int32_t id, T x)
   }
 }
 
-/* log(1 + e^x) and its kind in the lane's own precision */
-template <class T> __device__ inline T rg_real(int32_t id, T x)
+/* f of each */
+template <class L, int N, class F> __device__ inline void rg_each(L (&v)[N], F f)
 {
-  switch (id) {
-  case RG_OP_NEG:
-    return -x;
-  case RG_OP_ABS:
-    return fabs(x);
-  case RG_OP_SIGN:
-    return x > 0 ? (T)1 : x < 0 ? (T)-1 : x == 0 ? (T)0 : x;
-  case RG_OP_SQUARE:
-    return x * x;
-  case RG_OP_RELU:
-    return x < 0 ? (T)0 : x; /* nan goes through */
-  case RG_OP_FLOOR:
-    return floor(x);
-  case RG_OP_CEIL:
-    return ceil(x);
-  case RG_OP_ROUND:
-    return rint(x);
-  case RG_OP_SQRT:
-    return sqrt(x);
-  case RG_OP_RSQRT:
-    return (T)1 / sqrt(x);
-  case RG_OP_RECIPROCAL:
-    return (T)1 / x;
-  case RG_OP_EXP:
-    return exp(x);
-  case RG_OP_LOG:
-    return log(x);
-  case RG_OP_LOG1P:
-    return log1p(x);
-  case RG_OP_SIN:
-    return sin(x);
-  case RG_OP_COS:
-    return cos(x);
-  case RG_OP_TANH:
-    return tanh(x);
-  case RG_OP_ERF:
-    return erf(x);
-  case RG_OP_SIGMOID:
-    return (T)1 / ((T)1 + exp(-x));
-  case RG_OP_GELU:
-    return (T)0.5 * x * ((T)1 + erf(x * (T)0.70710678118654752440));
-  case RG_OP_SILU:
-    return x / ((T)1 + exp(-x));
-  default:
-    return (x < 0 ? (T)0 : x) + log1p(exp(-fabs(x))); /* softplus */
+#pragma unroll
+  for (int k = 0; k < N; k++) {
+    v[k] = f(v[k]);
   }
 }
 
-__device__ inline float rg_one(int32_t id, float x)
+#define EACH(expression) return rg_each(v, [](T x) { return (T)(expression); })
+
+/* log(1 + e^x) and its kind in the lane's own precision */
+template <class T, int N> __device__ inline void rg_real(int32_t id, T (&v)[N])
 {
-  return rg_real(id, x);
+  switch (id) {
+  case RG_OP_NEG:
+    EACH(-x);
+  case RG_OP_ABS:
+    EACH(fabs(x));
+  case RG_OP_SIGN:
+    EACH(x > 0 ? (T)1 : x < 0 ? (T)-1 : x == 0 ? (T)0 : x);
+  case RG_OP_SQUARE:
+    EACH(x * x);
+  case RG_OP_RELU:
+    EACH(x < 0 ? (T)0 : x); /* nan goes through */
+  case RG_OP_FLOOR:
+    EACH(floor(x));
+  case RG_OP_CEIL:
+    EACH(ceil(x));
+  case RG_OP_ROUND:
+    EACH(rint(x));
+  case RG_OP_SQRT:
+    EACH(sqrt(x));
+  case RG_OP_RSQRT:
+    EACH((T)1 / sqrt(x));
+  case RG_OP_RECIPROCAL:
+    EACH((T)1 / x);
+  case RG_OP_EXP:
+    EACH(exp(x));
+  case RG_OP_LOG:
+    EACH(log(x));
+  case RG_OP_LOG1P:
+    EACH(log1p(x));
+  case RG_OP_SIN:
+    EACH(sin(x));
+  case RG_OP_COS:
+    EACH(cos(x));
+  case RG_OP_TANH:
+    EACH(tanh(x));
+  case RG_OP_ERF:
+    EACH(erf(x));
+  case RG_OP_SIGMOID:
+    EACH((T)1 / ((T)1 + exp(-x)));
+  case RG_OP_GELU:
+    EACH((T)0.5 * x * ((T)1 + erf(x * (T)0.70710678118654752440)));
+  case RG_OP_SILU:
+    EACH(x / ((T)1 + exp(-x)));
+  default: /* softplus */
+    EACH((x < 0 ? (T)0 : x) + log1p(exp(-fabs(x))));
+  }
 }
-__device__ inline double rg_one(int32_t id, double x)
-{
-  return rg_real(id, x);
-}
+#undef EACH
+
 /* unsigned inside, where overflow wraps around */
 __device__ inline int64_t rg_one(int32_t id, int64_t x)
 {
@@ -111,6 +118,15 @@ __device__ inline int8_t rg_one(int32_t id, int8_t x)
 __device__ inline uint8_t rg_one(int32_t id, uint8_t x)
 {
   return id == RG_OP_NEG ? (uint8_t)(0 - x) : (uint8_t)rg_exact(id, (int)x);
+}
+
+template <class L, int N> __device__ inline void rg_ones(int32_t id, L (&v)[N])
+{
+  if constexpr (std::is_floating_point<L>::value) {
+    rg_real(id, v);
+  } else {
+    rg_each(v, [id](L x) { return rg_one(id, x); });
+  }
 }
 
 /* -- Functions of two ------------------------------------------------------------------------ */
@@ -143,25 +159,38 @@ template <class T> __device__ inline T rg_smaller(T x, T y)
   return x != x ? x : x < y ? x : y;
 }
 
-template <class T> __device__ inline T rg_two_real(int32_t id, T x, T y)
+/* x = f(x, y) of each */
+template <class L, int N, class F>
+__device__ inline void rg_each_two(L (&x)[N], const L (&y)[N], F f)
+{
+#pragma unroll
+  for (int k = 0; k < N; k++) {
+    x[k] = f(x[k], y[k]);
+  }
+}
+
+#define EACH(expression) return rg_each_two(p, q, [](T x, T y) { return (T)(expression); })
+
+template <class T, int N> __device__ inline void rg_two_real(int32_t id, T (&p)[N], const T (&q)[N])
 {
   switch (id) {
   case RG_OP_ADD:
-    return x + y;
+    EACH(x + y);
   case RG_OP_SUB:
-    return x - y;
+    EACH(x - y);
   case RG_OP_MUL:
-    return x * y;
+    EACH(x * y);
   case RG_OP_DIV:
-    return x / y;
+    EACH(x / y);
   case RG_OP_POW:
-    return y == (T)2 ? x * x : pow(x, y);
+    EACH(y == (T)2 ? x * x : pow(x, y));
   case RG_OP_MAXIMUM:
-    return rg_larger(x, y);
+    EACH(rg_larger(x, y));
   default:
-    return rg_smaller(x, y);
+    EACH(rg_smaller(x, y));
   }
 }
+#undef EACH
 
 template <class T, class U> __device__ inline T rg_two_whole(int32_t id, T x, T y)
 {
@@ -179,14 +208,6 @@ template <class T, class U> __device__ inline T rg_two_whole(int32_t id, T x, T 
   }
 }
 
-__device__ inline float rg_two(int32_t id, float x, float y)
-{
-  return rg_two_real(id, x, y);
-}
-__device__ inline double rg_two(int32_t id, double x, double y)
-{
-  return rg_two_real(id, x, y);
-}
 __device__ inline int64_t rg_two(int32_t id, int64_t x, int64_t y)
 {
   return rg_two_whole<int64_t, uint64_t>(id, x, y);
@@ -202,6 +223,15 @@ __device__ inline int8_t rg_two(int32_t id, int8_t x, int8_t y)
 __device__ inline uint8_t rg_two(int32_t id, uint8_t x, uint8_t y)
 {
   return rg_two_whole<uint8_t, uint32_t>(id, x, y);
+}
+
+template <class L, int N> __device__ inline void rg_twos(int32_t id, L (&x)[N], const L (&y)[N])
+{
+  if constexpr (std::is_floating_point<L>::value) {
+    rg_two_real(id, x, y);
+  } else {
+    rg_each_two(x, y, [id](L a, L b) { return rg_two(id, a, b); });
+  }
 }
 
 /* -- Derivatives of activations ---------------------------------------------------------------- */

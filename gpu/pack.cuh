@@ -35,10 +35,33 @@ inline int64_t rg_bytes_of(int32_t dtype)
   }
 }
 
-/* Can n elements at a time of a view be moved together, or are they all one? */
+/* Can n elements at a time of a view be moved together?  Where the last axis lies side by side and n
+** divides it, and where all along it are one element, which is read only. */
 inline bool rg_packs(const rg_strided &v, int32_t dtype, int64_t n)
 {
-  return v.flat == 2 || (v.flat == 1 && rg_aligned(v.data, rg_bytes_of(dtype), n));
+  const int32_t last = v.ndim - 1;
+  bool fits = rg_aligned(v.data, rg_bytes_of(dtype), n);
+
+  if (v.flat != 0) {
+    return v.flat == 2 || fits;
+  }
+  if (v.shape[last] % n != 0 || v.stride[last] == 0) {
+    return v.shape[last] % n == 0;
+  }
+  for (int32_t i = 0; i < last; i++) {
+    fits = fits && v.stride[i] % n == 0;
+  }
+  return fits && v.stride[last] == 1;
+}
+
+/* Blocks for n elements, so many at a time: as many as a device runs side by side. */
+inline rg_launch_cfg rg_filling(int64_t n, int64_t at_a_time, const rg_call *call)
+{
+  const int64_t most = 8 * (int64_t)rg_gpu_units(call->device);
+  const int64_t wanted = (n + RG_BLOCK * at_a_time - 1) / (RG_BLOCK * at_a_time);
+
+  return rg_launch_cfg{ dim3((unsigned)rg_clamped(wanted, 1, most)), dim3(RG_BLOCK), 0,
+                        rg_gpu_stream(call->device) };
 }
 
 template <class T, int N, class L>
@@ -62,6 +85,78 @@ __device__ inline void rg_pack_into(void *data, int64_t at, const L (&v)[N])
     p.v[k] = rg_element<T>::of((typename rg_lane<T>::type)v[k]);
   }
   *(rg_pack<T, N> *)((T *)data + at) = p;
+}
+
+/*
+** The elements that a thread takes at a time, N of n: side by side where all views pack (wide),
+** otherwise as far apart as there are threads, so that neighbours of a warp stay neighbours.
+**
+**   for (rg_some<N> at(n, wide); at.more(); at.next()) {
+**     rg_read<T>(x, at, v); ... rg_write<T>(y, at, v);
+*/
+template <int N> struct rg_some {
+  int64_t i;
+  int64_t n;
+  bool wide;
+
+  __device__ inline rg_some(int64_t n_, bool wide_)
+      : i(RG_FIRST * (wide_ ? N : 1)), n(n_), wide(wide_)
+  {
+  }
+  __device__ inline bool more() const
+  {
+    return i < n;
+  }
+  __device__ inline void next()
+  {
+    i += RG_NEXT * N;
+  }
+  __device__ inline bool whole() const
+  {
+    return wide && i + N <= n;
+  }
+  __device__ inline int64_t at(int k) const
+  {
+    return i + k * (wide ? 1 : RG_NEXT);
+  }
+};
+
+/* What is behind the end is 0. */
+template <class T, int N, class L>
+__device__ inline void rg_read(const rg_strided &x, const rg_some<N> &at, L (&v)[N])
+{
+  const T *from = (const T *)x.data;
+
+  if (!at.whole()) {
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+      v[k] = at.at(k) < at.n ? (L)rg_get(from[rg_at(x, at.at(k))]) : (L)0;
+    }
+  } else if (x.flat == 2 || (x.flat == 0 && x.stride[x.ndim - 1] == 0)) {
+    const L one = (L)rg_get(from[rg_at(x, at.i)]);
+
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+      v[k] = one;
+    }
+  } else {
+    rg_unpack<T, N>(from, rg_at(x, at.i), v);
+  }
+}
+
+template <class T, int N, class L>
+__device__ inline void rg_write(const rg_strided &y, const rg_some<N> &at, const L (&v)[N])
+{
+  if (at.whole()) {
+    rg_pack_into<T, N>(y.data, rg_at(y, at.i), v);
+    return;
+  }
+#pragma unroll
+  for (int k = 0; k < N; k++) {
+    if (at.at(k) < at.n) {
+      ((T *)y.data)[rg_at(y, at.at(k))] = rg_element<T>::of((typename rg_lane<T>::type)v[k]);
+    }
+  }
 }
 
 /* The same for floats of a type that is known when the kernel runs; all threads answer alike. */

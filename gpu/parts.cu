@@ -5,6 +5,7 @@
 */
 #include "gpu/functions.cuh"
 #include "gpu/kernels.cuh"
+#include "gpu/pack.cuh"
 #include "gpu/team.cuh"
 
 extern "C" {
@@ -222,34 +223,49 @@ rg_status rg_gpu_concat(const rg_call *call, rg_tensor *const *out, rg_frame *fr
 /* -- Derivatives of activations ---------------------------------------------------------------- */
 
 template <class T>
-__global__ void k_act_back(rg_strided dx, rg_strided dy, rg_strided x, int32_t act, int64_t n)
+__global__ void
+k_act_back(const __grid_constant__ rg_strided dx, const __grid_constant__ rg_strided dy,
+           const __grid_constant__ rg_strided x, int32_t act, int64_t n, int32_t wide)
 {
-  for (int64_t i = RG_FIRST; i < n; i += RG_NEXT) {
-    ((T *)dx.data)[rg_at(dx, i)] =
-        rg_element<T>::of(rg_get(((const T *)dy.data)[rg_at(dy, i)]) *
-                          rg_slope(act, rg_get(((const T *)x.data)[rg_at(x, i)])));
+  for (rg_some<rg_pack_size<T>> at(n, wide != 0); at.more(); at.next()) {
+    typename rg_lane<T>::type v[rg_pack_size<T>];
+    typename rg_lane<T>::type d[rg_pack_size<T>];
+
+    rg_read<T>(x, at, v);
+    rg_read<T>(dy, at, d);
+#pragma unroll
+    for (int k = 0; k < rg_pack_size<T>; k++) {
+      d[k] *= rg_slope(act, v[k]);
+    }
+    rg_write<T>(dx, at, d);
   }
 }
 
 rg_status rg_gpu_act_back(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
   const int32_t act = ((const rg_act_args *)call->args)->act;
-  const rg_tensor *dx = out[0];
-  rg_launch_cfg cfg = rg_over(dx->_count, rg_gpu_stream(call->device));
+  const rg_tensor *y = out[0];
+  const int64_t n = 16 / rg_bytes_of(y->_dtype);
 
   (void)frame;
-  if (dx->_count == 0) {
+  if (y->_count == 0) {
     return RG_OK;
   }
-  switch (dx->_dtype) {
-#define CASE(code, T)                                                                           \
-  case code:                                                                                    \
-    return rg_gpu_status(call->op->name,                                                        \
-                         rg_launch(k_act_back<T>, cfg, rg_view_of(dx), rg_view_of(call->in[0]), \
-                                   rg_view_of(call->in[1]), act, dx->_count));
+  rg_strided dx = rg_view_of(y);
+  rg_strided dy = rg_view_of(call->in[0]);
+  rg_strided x = rg_view_of(call->in[1]);
+  int32_t wide =
+      rg_packs(dx, y->_dtype, n) && rg_packs(dy, y->_dtype, n) && rg_packs(x, y->_dtype, n);
+  rg_launch_cfg cfg = rg_filling(y->_count, n, call);
+
+  switch (y->_dtype) {
+#define CASE(code, T)                    \
+  case code:                             \
+    return rg_gpu_status(call->op->name, \
+                         rg_launch(k_act_back<T>, cfg, dx, dy, x, act, y->_count, wide));
     RG_FLOATS(CASE)
 #undef CASE
   default:
-    return rg_gpu->fail(RG_EDTYPE, "%s: no kernel for type %d", call->op->name, dx->_dtype);
+    return rg_gpu->fail(RG_EDTYPE, "%s: no kernel for type %d", call->op->name, y->_dtype);
   }
 }
