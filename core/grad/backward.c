@@ -396,6 +396,10 @@ static rg_status check_given(const node *n, rg_tensor *const *dx, int32_t count)
       return rg_fail(RG_ESHAPE, "backward: gradient %d of a function is %s, which its input is not",
                      i + 1, rg_tensor_text(dx[i], a, sizeof(a)));
     }
+    if (dx[i] != NULL && n->in[i].wanted && dx[i]->_device != n->in[i].at._device) {
+      return rg_fail(RG_EDEVICE, "backward: gradient %d of a function is on %s, its input on %s",
+                     i + 1, rg_device_name(dx[i]->_device), rg_device_name(n->in[i].at._device));
+    }
   }
   return RG_OK;
 }

@@ -112,8 +112,8 @@ RG_API rg_status rg_clone(const rg_tensor *x, rg_tensor **out) RG_CHECK;
 **
 ** device   RG_CPU ..., opened where it was not; RG_PINNED: a tensor of the CPU's in pinned memory,
 **          which may arrive later: reading it waits
-** out      contiguous
-** RG_EDEVICE; RG_ENOSUP where gradient flows through x; RG_ECAPTURE.
+** out      contiguous; what arrives there as gradient goes back to x's device
+** RG_EDEVICE; RG_ECAPTURE: a plan stays on one device.
 */
 RG_API rg_status rg_to_device(const rg_tensor *x, int32_t device, rg_tensor **out) RG_CHECK;
 

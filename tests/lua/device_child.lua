@@ -82,10 +82,6 @@ check('a layer', layer.weight.device == 'cuda:0' and layer(xg):to('cpu'):allclos
 -- what is refused says why
 refused('two devices', 'tensors on cuda:0 and on cpu', function() return xg + x end)
 refused('another GPU', 'there is 1 GPU', ridge.zeros, 2, { device = 'cuda:1' })
-local tracked = ridge.ones(2):requires_grad_()
-refused('gradients over devices', 'gradients do not flow', function()
-  return (tracked * 2):to 'cuda:0'
-end)
 refused('moving in a plan', 'a plan stays on one device', ridge.capture, function()
   return x:to 'cuda:0'
 end)

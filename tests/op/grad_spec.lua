@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- grad_spec: the gradient of every operation that has one against finite differences in f64, over
--- the samples and layouts of cases.lua; and in the lower types against that in f64.
+-- the samples and layouts of cases.lua; and in the lower types against that in f64.  With
+-- RIDGE_TEST_DEVICE on that device, for the operations that have a kernel there.
 
 require 'jit.opt'.start('-sink') -- see op_spec.lua
 
@@ -162,6 +163,47 @@ local function small(sample)
   return true
 end
 
+-- Gradients in a lower type beside those in f64, of the same numbers.
+local UNIT = { f32 = 2 ^ -23, f16 = 2 ^ -10, bf16 = 2 ^ -7 }
+
+-- The gradient of svd divides by the gaps between singular values, and errors with it.
+local ONLY_F64 = { svd = true }
+
+local function check_lower(name, entry, sample, dtype)
+  if sample.except and sample.except[dtype] then return end
+  local list, wide = inputs_for(name, entry, sample, dtype), {}
+  for i, x in ipairs(list) do
+    wide[i] = x and reference.new(x.shape, x.dtype == dtype and 'f64' or x.dtype)
+    for j = 1, x and #x or 0 do
+      x[j] = reference.convert(x[j], x.dtype)
+      wide[i][j] = x[j]
+    end
+  end
+  local y = output(entry, sample, wide, 1)
+  if y.dtype ~= 'f64' then return end
+  local dy = random_like(y.shape)
+  for i = 1, #dy do dy[i] = reference.convert(dy[i], dtype) end
+  local wanted = gradients(entry, sample, wide, dy, 'f64', tensors.LAYOUTS[1], 1)
+  local found = gradients(entry, sample, list, dy, dtype, tensors.LAYOUTS[1], 1)
+  for i = 1, #list do
+    local most = 1
+    local n = wanted[i] and #wanted[i] or 0
+    for j = 1, n do
+      local size = math.abs(wanted[i][j])
+      if size < math.huge then most = math.max(most, size) end
+    end
+    for j = 1, n do
+      local got, want = found[i][j], wanted[i][j]
+      local same = got == want or got ~= got and want ~= want
+      if not same and not (math.abs(got - want) <= 64 * UNIT[dtype] * most) then
+        error(('%s %s input %d: gradient %d is %.9g, wanted %.9g'):format(name, dtype, i, j, got,
+          want), 0)
+      end
+    end
+  end
+  tensors.release_all()
+end
+
 -- The fixed signs of a stored sketch get no gradient by design.
 local FIXED = { sketched_linear = true }
 -- Flat, or steps: nothing to compare at an arbitrary place.
@@ -170,6 +212,7 @@ local DIFFERENTIABLE = function(name, facts)
 end
 
 tensors.check(C.rg_device_open(tensors.DEVICE))
+
 for i = 0, C.rg_op_count() - 1 do
   local facts = ffi.new('rg_op_facts')
   tensors.check(C.rg_op_facts_of(i, facts))
@@ -197,18 +240,29 @@ for i = 0, C.rg_op_count() - 1 do
         end
       end)
 
+      it('is in lower types that in f64, as far as they reach', function()
+        for _, dtype in ipairs { 'f32', 'f16', 'bf16' } do
+          for _, sample in ipairs(takes(entry, dtype) and not ONLY_F64[name]
+            and entry.samples or {}) do
+            if small(sample) then check_lower(name, entry, sample, dtype) end
+          end
+        end
+      end)
+
       it('leaves nothing behind', function()
         local sample
         for _, candidate in ipairs(entry.samples) do
           sample = sample or small(candidate) and candidate
         end
         local calls = tonumber(C.rg_grad_calls())
+        local bytes = tonumber(C.rg_memory_of(tensors.DEVICE).live_bytes)
         local list = inputs_for(name, entry, sample, 'f64')
         gradients(entry, sample, list, random_like(output(entry, sample, list).shape), 'f64',
           tensors.LAYOUTS[1])
         tensors.release_all()
         assert.are.equal(calls, tonumber(C.rg_grad_calls()))
         assert.are.equal(0, tonumber(C.rg_grad_saved_bytes()))
+        assert.are.equal(bytes, tonumber(C.rg_memory_of(tensors.DEVICE).live_bytes))
       end)
     end)
   end

@@ -204,7 +204,8 @@ end
 
 local function standing()
   return { tensors = tonumber(C.rg_live_tensors()),
-    bytes = tonumber(C.rg_memory_of(0).live_bytes) }
+    bytes = tonumber(C.rg_memory_of(0).live_bytes),
+    there = tonumber(C.rg_memory_of(tensors.DEVICE).live_bytes) }
 end
 
 -- A sample with elements, to try things on.
@@ -254,7 +255,7 @@ end
 
 -- -- The promises -------------------------------------------------------------------------------
 
--- Promises about the CPU's instruction sets and threads; a simulated device would take minutes.
+-- Promises about the CPU's instruction sets and threads, which another device has not.
 local function it_on_cpu(what, f)
   if tensors.DEVICE == 0 then it(what, f) end
 end
