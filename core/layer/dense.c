@@ -195,6 +195,7 @@ rg_status rg_lowrank_from(const rg_layer *dense, int64_t rank, rg_layer **out)
 {
   rg_layer *layer;
   rg_status status;
+  int32_t mode;
 
   if (dense == NULL || out == NULL || dense->kind != RG_LAYER_LINEAR) {
     return rg_fail(RG_EARG, "low-rank layer: a dense layer is wanted to make it from");
@@ -207,9 +208,11 @@ rg_status rg_lowrank_from(const rg_layer *dense, int64_t rank, rg_layer **out)
   RG_TRY(rg_layer_new(RG_LAYER_LOWRANK, dense->n_in, dense->n_out, &layer));
   layer->rank = rank;
   layer->act = dense->act;
+  mode = rg_grad_mode(0); /* its parameters come from nothing */
   status = factorise(dense->part[0], layer);
   if (status == RG_OK && dense->bias != NULL) {
     status = rg_clone(dense->bias, &layer->bias);
   }
+  rg_grad_mode(mode);
   return rg_layer_finish(layer, status, out);
 }

@@ -141,29 +141,38 @@ rg_status rg_layer_param(const rg_layer *layer, int32_t index, rg_param *out)
 /* The tensor converted, or copied where it is signs in bits or has the type already. */
 static rg_status copy_part(const rg_tensor *x, int32_t dtype, int32_t device, rg_tensor **out)
 {
+  bool converts = x->_dtype != RG_U8 && x->_dtype != dtype;
   rg_tensor *here = NULL;
-  rg_tensor *plain = NULL;
   rg_status status;
 
   if (x->_device == device) {
-    return x->_dtype == RG_U8 ? rg_clone(x, out) : rg_cast(x, dtype, out);
+    return converts ? rg_cast(x, dtype, out) : rg_clone(x, out);
   }
-  status = rg_detach(x, &plain); /* a parameter is moved as what it is now */
-  if (status == RG_OK && x->_dtype != RG_U8 && x->_dtype != dtype) {
-    status = rg_cast(plain, dtype, &here);
+  if (converts) {
+    RG_TRY(rg_cast(x, dtype, &here));
   }
-  if (status == RG_OK) {
-    status = rg_to_device(here != NULL ? here : plain, device, out);
-  }
-  rg_tensor_release(plain);
+  status = rg_to_device(here != NULL ? here : x, device, out);
   rg_tensor_release(here);
   return status;
 }
 
-static rg_status copy_layer(const rg_layer *layer, int32_t dtype, int32_t device, rg_layer **out)
+/* How the parts of a copy are made. */
+typedef struct copying {
+  int32_t dtype;
+  int32_t device;
+  bool flows; /* gradients flow back from the copy; the type stays */
+} copying;
+
+static rg_status make_part(const rg_tensor *x, const copying *how, rg_tensor **out)
+{
+  return how->flows ? rg_to_device(x, how->device, out) : copy_part(x, how->dtype, how->device, out);
+}
+
+static rg_status copy_layer(const rg_layer *layer, const copying *how, rg_layer **out)
 {
   rg_layer *copy = NULL;
   rg_status status;
+  int32_t mode;
 
   RG_TRY(rg_layer_new(layer->kind, layer->n_in, layer->n_out, &copy));
   copy->form = layer->form;
@@ -175,13 +184,16 @@ static rg_status copy_layer(const rg_layer *layer, int32_t dtype, int32_t device
   copy->conv = layer->conv;
   copy->eps = layer->eps;
   copy->rms = layer->rms;
+  mode = rg_grad_mode(0); /* parameters of its own come from nothing */
+  rg_grad_mode(how->flows ? mode : 0);
   status = RG_OK;
   for (int32_t i = 0; i < rg_layer_parts(layer) && status == RG_OK; i++) {
-    status = copy_part(layer->part[i], dtype, device, &copy->part[i]);
+    status = make_part(layer->part[i], how, &copy->part[i]);
   }
   if (status == RG_OK && layer->bias != NULL) {
-    status = copy_part(layer->bias, dtype, device, &copy->bias);
+    status = make_part(layer->bias, how, &copy->bias);
   }
+  rg_grad_mode(mode);
   return rg_layer_finish(copy, status, out);
 }
 
@@ -206,7 +218,7 @@ rg_status rg_layer_clone(const rg_layer *layer, rg_layer **out)
   if (layer == NULL || out == NULL) {
     return rg_fail(RG_EARG, "layer: a pointer is NULL");
   }
-  return copy_layer(layer, dtype_of(layer), device_of(layer), out);
+  return copy_layer(layer, &(copying){ dtype_of(layer), device_of(layer), false }, out);
 }
 
 rg_status rg_layer_to(const rg_layer *layer, int32_t dtype, rg_layer **out)
@@ -218,7 +230,7 @@ rg_status rg_layer_to(const rg_layer *layer, int32_t dtype, rg_layer **out)
     return rg_fail(RG_EDTYPE, "layer: parameters cannot be %s, only a float type",
                    rg_dtype_name(dtype));
   }
-  return copy_layer(layer, dtype, device_of(layer), out);
+  return copy_layer(layer, &(copying){ dtype, device_of(layer), false }, out);
 }
 
 rg_status rg_layer_to_device(const rg_layer *layer, int32_t device, rg_layer **out)
@@ -227,7 +239,16 @@ rg_status rg_layer_to_device(const rg_layer *layer, int32_t device, rg_layer **o
     return rg_fail(RG_EARG, "layer: a pointer is NULL");
   }
   RG_TRY(rg_device_open(device));
-  return copy_layer(layer, dtype_of(layer), device, out);
+  return copy_layer(layer, &(copying){ dtype_of(layer), device, false }, out);
+}
+
+rg_status rg_layer_replica(const rg_layer *layer, int32_t device, rg_layer **out)
+{
+  if (layer == NULL || out == NULL) {
+    return rg_fail(RG_EARG, "layer: a pointer is NULL");
+  }
+  RG_TRY(rg_device_open(device));
+  return copy_layer(layer, &(copying){ .device = device, .flows = true }, out);
 }
 
 /* -- Use --------------------------------------------------------------------------------------- */

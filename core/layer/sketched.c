@@ -271,6 +271,7 @@ rg_status rg_sklinear_from(const rg_layer *dense, int64_t num_terms, int64_t low
   rg_layer *layer;
   rg_layer *converted = NULL;
   rg_status status;
+  int32_t mode;
 
   if (dense == NULL || out == NULL || dense->kind != RG_LAYER_LINEAR) {
     return rg_fail(RG_EARG, "sketched layer: a dense layer is wanted to make it from");
@@ -282,10 +283,12 @@ rg_status rg_sklinear_from(const rg_layer *dense, int64_t num_terms, int64_t low
   layer->act = o->act;
   layer->p = o->p;
   layer->form = o->form == RG_SIGNS_AUTO ? RG_SIGNS_STORED : o->form;
+  mode = rg_grad_mode(0); /* its parameters come from nothing */
   status = sketch_weight(layer, dense->part[0], o->seed);
   if (status == RG_OK && dense->bias != NULL) {
     status = rg_cast(dense->bias, RG_F32, &layer->bias);
   }
+  rg_grad_mode(mode);
   if (status == RG_OK) {
     status = rg_layer_name_params(layer);
   }

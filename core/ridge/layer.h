@@ -199,6 +199,15 @@ RG_API rg_status rg_layer_to(const rg_layer *layer, int32_t dtype, rg_layer **ou
 /* A layer with copies of the parameters on a device.  out: new reference.  RG_EDEVICE. */
 RG_API rg_status rg_layer_to_device(const rg_layer *layer, int32_t device, rg_layer **out) RG_CHECK;
 
+/*
+** The layer as it is now, on another device, for one pass: gradients of what it computes there go
+** back to the layer's own parameters.
+**
+** out          new reference
+** RG_EDEVICE, RG_EARG; RG_ECAPTURE: a plan stays on one device.
+*/
+RG_API rg_status rg_layer_replica(const rg_layer *layer, int32_t device, rg_layer **out) RG_CHECK;
+
 /* -- Using --------------------------------------------------------------------- */
 
 /*

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- simulated: opens the simulated GPU of tests/sim in the process of a spec, with two devices.  Each
--- file of specs is a process of its own, so no other spec sees them.  Where there is no nvcc they are
--- not built, and the spec says so with a pending test.
+-- file of specs is a process of its own, so no other spec sees them.  Where there is no nvcc they
+-- are not built, and the spec says so with a pending test.
 
 local ffi = require 'ffi'
 

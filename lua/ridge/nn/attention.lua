@@ -6,6 +6,7 @@ local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
 local class = require('ridge.class').class
+local dtype = require 'ridge.tensor.dtype'
 local options = require 'ridge.options'
 local ref = require 'ridge.ffi.ref'
 local Module = require 'ridge.nn.module'
@@ -133,11 +134,23 @@ function Attention:forward(x)
       self.n), 'ESHAPE')
   end
   local o, all = self.of, self.qkv(x)
-  o.p = self.training and self.p or 0
+  o.p, o.kind = self.training and self.p or 0, KIND[self.kind]
   local mask, omega = call.pointer(self.mask), call.pointer(self.omega)
   call.settle()
   call.run('nn.MultiHeadAttention', C.rg_heads, all._t, mask, omega, o, ref.slot)
   return self.out(ref.wrap(ref.slot[0]))
+end
+
+--- Convert or move it, the mask of blocks included.
+---@param name string 'f32', 'f64', 'bf16', 'f16', 'cpu' or 'cuda:0'
+---@param made table|nil as for every module
+---@return table self
+function Attention:to(name, made)
+  if self.mask and dtype.is_device(name) then
+    self.mask = self.mask:to(name)
+    C.rg_scope_keep(self.mask._t)
+  end
+  return Module.to(self, name, made)
 end
 
 function Attention:__tostring()

@@ -30,6 +30,7 @@ for part, names in pairs {
   norm = { 'LayerNorm', 'RMSNorm', 'GroupNorm', 'Embedding' },
   feature_attention = { 'feature_attention', 'random_features' },
   attention = { 'attention', 'MultiHeadAttention', 'TransformerBlock' },
+  parallel = { 'DataParallel' },
 } do
   for _, name in ipairs(names) do LATE[name] = { 'ridge.nn.' .. part, name } end
 end
@@ -70,7 +71,7 @@ types.register('Module', M.is_module, {
     num_parameters = 'num_parameters(): trained and stored numbers',
     num_bytes = 'num_bytes(): bytes of what is stored',
     train = 'train(on): training mode', eval = 'eval(): evaluation mode',
-    to = "to('bf16'): convert in place",
+    to = "to('bf16') or to('cuda:0'): convert or move in place; optimizers are made behind it",
     param = "param('weight', tensor): make a tensor a parameter of this module",
     buffer = "buffer('mean', tensor): make a tensor part of its state",
     freeze = 'freeze(on): out of training, or back into it',

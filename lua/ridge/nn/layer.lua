@@ -130,18 +130,42 @@ function Layer:train(on)
   return Module.train(self, on)
 end
 
---- Convert the parameters to another element type or bring them to another device, in place.
----@param name string 'f32', 'f64', 'bf16', 'f16', 'cpu' or 'cuda:0'
----@return table self
-function Layer:to(name)
+-- Copies of the parameters, which come from nothing.
+local function convert(self, name)
   if dtype.is_device(name) then
     call.check(C.rg_layer_to_device(self._l, dtype.device(name, 'to'), layer_slot))
   else
     call.check(C.rg_layer_to(self._l, dtype.code(name, 'to'), layer_slot))
   end
+end
+
+--- Convert the parameters to another element type or bring them to another device, in place. They
+--- are other tensors then: an optimizer is made behind this.
+---@param name string 'f32', 'f64', 'bf16', 'f16', 'cpu' or 'cuda:0'
+---@return table self
+function Layer:to(name)
+  local wanted = {}
+  for _, p in ipairs(self.params) do wanted[p.name] = p.tensor.requires_grad end
+  convert(self, name)
   self._l = ffi.gc(layer_slot[0], C.rg_layer_release)
   name_parameters(self)
+  for _, p in ipairs(self.params) do
+    if wanted[p.name] then p.tensor:requires_grad_() end
+  end
   return self
+end
+
+--- The layer as it is now, on another device, for one pass: gradients go back to its parameters.
+--- What DataParallel computes with.
+---@param device string
+---@return table
+function Layer:replica(device)
+  call.check(C.rg_layer_replica(self._l, dtype.device(device, 'replica'), layer_slot))
+  local copy = {}
+  for name, value in pairs(self) do copy[name] = value end
+  copy._l = ffi.gc(layer_slot[0], C.rg_layer_release)
+  name_parameters(setmetatable(copy, getmetatable(self)))
+  return copy
 end
 
 --- A layer with copies of the parameters.
@@ -215,14 +239,18 @@ local function need_dense(dense, what)
 end
 
 --- The best layer of a rank for a dense one, by its singular value decomposition.
+--- It is worked out on the CPU, as every layer is made there, and goes to where the dense one is.
 ---@param dense table nn.Linear
 ---@param opts table {rank =}
 ---@return table nn.LowRankLinear
 function LowRankLinear.from(dense, opts)
   need_dense(dense, 'nn.LowRankLinear.from')
   opts = options.check(LOWRANK_FROM, opts, 'nn.LowRankLinear.from')
-  call.check(C.rg_lowrank_from(dense._l, opts.rank, layer_slot))
-  return adopt(setmetatable({}, LowRankLinear))
+  local device = dense.weight.device
+  local here = device == 'cpu' and dense or dense:clone():to 'cpu'
+  call.check(C.rg_lowrank_from(here._l, opts.rank, layer_slot))
+  local made = adopt(setmetatable({}, LowRankLinear))
+  return device == 'cpu' and made or made:to(device)
 end
 
 -- -- Sketched
@@ -276,16 +304,19 @@ function SKLinear:init(n_in, n_out, opts)
   warn_if_larger(adopt(self), opts)
 end
 
---- The sketch of a dense layer.
+--- The sketch of a dense layer, made on the CPU, for where the dense one is.
 ---@param dense table nn.Linear
 ---@param opts table|nil as for nn.SKLinear
 ---@return table nn.SKLinear
 function SKLinear.from(dense, opts)
   need_dense(dense, 'nn.SKLinear.from')
   opts = options.check(SKETCH, opts, 'nn.SKLinear.from')
-  call.check(C.rg_sklinear_from(dense._l, opts.num_terms, opts.low_rank, fill_options(opts),
+  local device = dense.weight.device
+  local here = device == 'cpu' and dense or dense:clone():to 'cpu'
+  call.check(C.rg_sklinear_from(here._l, opts.num_terms, opts.low_rank, fill_options(opts),
     layer_slot))
-  return warn_if_larger(adopt(setmetatable({}, SKLinear)), opts)
+  local made = warn_if_larger(adopt(setmetatable({}, SKLinear)), opts)
+  return device == 'cpu' and made or made:to(device)
 end
 
 --- k = n_in n_out / (n_in + n_out): a sketch with 2TR below it is smaller than the dense layer.

@@ -8,6 +8,7 @@ local call = require 'ridge.ffi.call'
 local ref = require 'ridge.ffi.ref'
 local blame = require 'ridge.blame'
 local class = require('ridge.class').class
+local dtype = require 'ridge.tensor.dtype'
 local options = require 'ridge.options'
 local Module = require 'ridge.nn.module'
 
@@ -182,7 +183,18 @@ for name, f in pairs { CrossEntropyLoss = 'cross_entropy', BCEWithLogitsLoss = '
   function Loss:init(opts)
     Module.init(self)
     options.check(SPECS[f], opts, 'nn.' .. name)
-    self.options = opts
+    self.options = {}
+    for key, value in pairs(opts or {}) do self.options[key] = value end
+  end
+  --- Bring weights among the options to another device; types stay.
+  function Loss:to(where)
+    for key, value in pairs(dtype.is_device(where) and self.options or {}) do
+      if ref.is(value) then
+        self.options[key] = value:to(where)
+        C.rg_scope_keep(self.options[key]._t)
+      end
+    end
+    return self
   end
   function Loss:forward(x, y) return M[f](x, y, self.options) end
   Loss.__doc = ('%s(options): ridge.nn.%s with options that stay.'):format(name, f)

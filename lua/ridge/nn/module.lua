@@ -192,26 +192,30 @@ function Module:eval()
   return self:train(false)
 end
 
--- A parameter on another device; what wanted gradients there wants them here.
-local function moved(tensor, device)
-  local there = tensor:detach():to(device)
+-- A parameter elsewhere or of another type; what wanted gradients there wants them here.
+local function moved(tensor, name)
+  local there = tensor:detach():to(name)
   return tensor.requires_grad and there:requires_grad_() or there
 end
 
 --- Convert the parameters to another element type, where whole numbers stay, or bring them to
---- another device, in place.
+--- another device, in place. They are other tensors then: an optimizer is made behind this.
 ---@param name string 'f32', 'f64', 'bf16', 'f16', 'cpu' or 'cuda:0'
+---@param made table|nil what was converted already: shared parameters stay shared
 ---@return table self
-function Module:to(name)
+function Module:to(name, made)
+  made = made or {}
   local is_device = dtype.is_device(name)
   for _, p in ipairs(self.params) do
     if is_device or FLOAT[p.tensor.dtype] then
-      p.tensor = is_device and moved(p.tensor, name) or p.tensor:to(name)
+      local key = tonumber(ffi.cast('intptr_t', p.tensor._t))
+      made[key] = made[key] or { moved(p.tensor, name), p.tensor } -- the key stays taken
+      p.tensor = made[key][1]
       C.rg_scope_keep(p.tensor._t)
       self[p.name] = p.tensor
     end
   end
-  for _, c in ipairs(self.children) do c.module:to(name) end
+  for _, c in ipairs(self.children) do c.module:to(name, made) end
   return self
 end
 

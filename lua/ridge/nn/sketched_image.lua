@@ -44,7 +44,7 @@ end
 local function begin(self, kernel, bias, opts)
   local c_out, c_in, rows, columns = unpack(kernel:size())
   local k = 2 * opts.num_terms * opts.low_rank
-  local u = signs(k, c_out, opts.low_rank, base.seed_of(opts.seed))
+  local u = signs(k, c_out, opts.low_rank, base.seed_of(opts.seed)):to(kernel.device)
   self.c_in, self.c_out, self.kernel, self.k = c_in, c_out, { rows, columns }, k
   self.num_terms, self.low_rank = opts.num_terms, opts.low_rank
   self.options = image.conv_options(options.check(image.CONV, { stride = opts.stride,

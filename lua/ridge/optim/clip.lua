@@ -42,12 +42,8 @@ function Clip:init(opts)
 end
 
 local function norm_of(list)
-  local sum = 0
-  for _, each in ipairs(list) do
-    local n = each.grad:to('f64'):norm():item()
-    sum = sum + n * n
-  end
-  return math.sqrt(sum)
+  local norm = gradients.norm(list)
+  return norm and norm:item() or 0
 end
 
 local function scale_all(list, factor)

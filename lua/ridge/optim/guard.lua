@@ -155,7 +155,7 @@ local function keep(self, optimizer)
     for _, states in ipairs(group.states) do
       for _, x in ipairs(states) do list[#list + 1] = x end
     end
-    list[#list + 1] = group.count
+    for _, place in ipairs(group.places) do list[#list + 1] = place.count end
   end
   if not self.kept then
     self.kept = {}

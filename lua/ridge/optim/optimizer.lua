@@ -8,6 +8,7 @@ local call = require 'ridge.ffi.call'
 local ref = require 'ridge.ffi.ref'
 local blame = require 'ridge.blame'
 local class = require('ridge.class').class
+local gradients = require 'ridge.optim.gradients'
 local make = require 'ridge.tensor.make'
 local options = require 'ridge.options'
 
@@ -45,25 +46,41 @@ local function tensors_of(given, what)
   return list, names
 end
 
-local function filled(value, dtype, shape)
+local function filled(value, dtype, shape, device)
   local args = { unpack(shape) }
-  args[#args + 1] = { dtype = dtype }
+  args[#args + 1] = { dtype = dtype, device = device }
   return make.full(value, unpack(args))
 end
 
--- One group: its tensors, its states, and the core's structure that names them.
-local function group_of(self, params, names, opts)
-  local n = #params
-  local group = { params = params, names = names, options = opts, base = opts.lr, states = {},
-    rate = filled(opts.lr, 'f64', {}),
-    count = filled(0, 'f64', { 1 }), inputs = ffi.new('rg_step_inputs'),
+-- What one call of the core steps: the group's parameters on one device, beside the rate and the
+-- count of steps there, which nobody has to bring from elsewhere.
+local function place_of(device, opts, n_states, n)
+  local place = { device = device, at = {}, rate = filled(opts.lr, 'f64', {}, device),
+    count = filled(0, 'f64', { 1 }, device), inputs = ffi.new('rg_step_inputs'),
     param = ffi.new('rg_tensor *[?]', n), grad = ffi.new('const rg_tensor *[?]', n),
     state = {}, held = {} }
-  for k = 1, self.n_states(opts) do
-    group.states[k], group.state[k] = {}, ffi.new('rg_tensor *[?]', n)
+  for k = 1, n_states do place.state[k] = ffi.new('rg_tensor *[?]', n) end
+  return place
+end
+
+-- One group: its tensors, their states, and a place for each device that they are on.
+local function group_of(self, params, names, opts)
+  local n, n_states = #params, self.n_states(opts)
+  local group = { params = params, names = names, options = opts, base = opts.lr, states = {},
+    places = {} }
+  local by = {}
+  for i, p in ipairs(params) do
+    local device = p.device
+    if not by[device] then
+      by[device] = place_of(device, opts, n_states, n)
+      table.insert(group.places, by[device])
+    end
+    table.insert(by[device].at, i)
+  end
+  for k = 1, n_states do
+    group.states[k] = {}
     for i, p in ipairs(params) do
-      local dtype = p.dtype == 'f64' and 'f64' or 'f32'
-      group.states[k][i] = filled(0, dtype, p:size())
+      group.states[k][i] = filled(0, p.dtype == 'f64' and 'f64' or 'f32', p:size(), p.device)
     end
   end
   group.core = self.core_options(opts)
@@ -96,24 +113,25 @@ end
 -- -- Stepping -----------------------------------------------------------------------------------
 
 -- Parameters at which a gradient has arrived, with their states, side by side; how many.
-local function gather(group)
+local function gather(group, place)
   local n = 0
-  for i, p in ipairs(group.params) do
+  for _, i in ipairs(place.at) do
+    local p = group.params[i]
     call.check(C.rg_grad_of(p._t, slot))
     if slot[0] ~= nil then
-      group.held[n + 1] = slot[0]
-      group.param[n], group.grad[n] = p._t, slot[0]
-      for k, states in ipairs(group.states) do group.state[k][n] = states[i]._t end
+      place.held[n + 1] = slot[0]
+      place.param[n], place.grad[n] = p._t, slot[0]
+      for k, states in ipairs(group.states) do place.state[k][n] = states[i]._t end
       n = n + 1
     end
   end
   return n
 end
 
-local function let_go(group, n)
+local function let_go(place, n)
   for i = 1, n do
-    C.rg_tensor_release(group.held[i])
-    group.held[i] = nil
+    C.rg_tensor_release(place.held[i])
+    place.held[i] = nil
   end
 end
 
@@ -127,16 +145,19 @@ function Optimizer:step(opts)
   if scale ~= nil then ref.need(scale, what) end
   call.settle()
   for _, group in ipairs(self.groups) do
-    local n = gather(group)
-    if n > 0 then
-      local inputs = group.inputs
-      inputs.n, inputs.param, inputs.grad = n, group.param, group.grad
-      for k = 1, #group.states do inputs.state[k - 1] = group.state[k] end
-      inputs.rate, inputs.count = group.rate._t, group.count._t
-      inputs.scale = scale and scale._t or nil
-      local st = self.step_of(inputs, group.core)
-      let_go(group, n)
-      call.check(st, what)
+    for _, place in ipairs(group.places) do
+      local here = scale and (scale.device == place.device and scale or scale:to(place.device))
+      local n = gather(group, place)
+      if n > 0 then
+        local inputs = place.inputs
+        inputs.n, inputs.param, inputs.grad = n, place.param, place.grad
+        for k = 1, #group.states do inputs.state[k - 1] = place.state[k] end
+        inputs.rate, inputs.count = place.rate._t, place.count._t
+        inputs.scale = here and here._t or nil
+        local st = self.step_of(inputs, group.core)
+        let_go(place, n)
+        call.check(st, what)
+      end
     end
   end
   return self
@@ -153,26 +174,11 @@ function Optimizer:zero_grad(opts)
   return self
 end
 
---- The Euclidean norm of all gradients together, as a tensor of one number; nil where none is.
+--- The Euclidean norm of all gradients together, as a tensor of one number on the device of the
+--- first one; nil where none is.
 ---@return Tensor|nil
 function Optimizer:grad_norm()
-  local held, n = {}, 0
-  for _, group in ipairs(self.groups) do
-    for _, p in ipairs(group.params) do
-      call.check(C.rg_grad_of(p._t, slot))
-      if slot[0] ~= nil then
-        n = n + 1
-        held[n] = slot[0]
-      end
-    end
-  end
-  if n == 0 then return nil end
-  local list = ffi.new('const rg_tensor *[?]', n, held)
-  call.settle()
-  local st = C.rg_total_norm(list, n, slot)
-  for i = 1, n do C.rg_tensor_release(held[i]) end
-  call.check(st, 'grad_norm')
-  return ref.wrap(slot[0])
+  return gradients.norm_of(self)
 end
 
 --- What gradients are multiplied by so that their norm is at most `most`; give it to step.
@@ -200,7 +206,7 @@ function Optimizer:lr(value)
     end
     for _, group in ipairs(self.groups) do
       group.options.lr, group.base = value, value
-      group.rate:fill_(value)
+      for _, place in ipairs(group.places) do place.rate:fill_(value) end
     end
   end
   return self.groups[1].options.lr
@@ -212,7 +218,7 @@ end
 function Optimizer:scale_lr(factor)
   for _, group in ipairs(self.groups) do
     group.options.lr = group.base * factor
-    group.rate:fill_(group.options.lr)
+    for _, place in ipairs(group.places) do place.rate:fill_(group.options.lr) end
   end
   return self
 end
@@ -220,7 +226,7 @@ end
 --- Steps taken so far.
 ---@return number
 function Optimizer:steps()
-  return self.groups[1].count:item()
+  return self.groups[1].places[1].count:item()
 end
 
 --- What a step depends on beside the parameters: moments, counts and rates, as tensors by name.
@@ -228,9 +234,9 @@ end
 function Optimizer:state()
   local out = {}
   for g, group in ipairs(self.groups) do
-    out[g .. '.rate'] = group.rate
+    out[g .. '.rate'] = group.places[1].rate
     out[g .. '.base'] = filled(group.base, 'f64', {})
-    out[g .. '.count'] = group.count
+    out[g .. '.count'] = group.places[1].count
     for k, states in ipairs(group.states) do
       for i, x in ipairs(states) do out[('%d.%d.%d'):format(g, k, i)] = x end
     end
@@ -238,8 +244,8 @@ function Optimizer:state()
   return out
 end
 
---- Take the state of an optimizer of the same kind for the same parameters. All of it fits, or
---- nothing is changed.
+--- Take the state of an optimizer of the same kind for the same parameters, wherever either lies.
+--- All of it fits, or nothing is changed.
 ---@param tensors table name to tensor, as `state` gives them
 ---@return table self
 function Optimizer:load_state(tensors)
@@ -260,7 +266,11 @@ function Optimizer:load_state(tensors)
   end
   for name, x in pairs(own) do x:copy_(tensors[name]) end
   for g, group in ipairs(self.groups) do
-    group.options.lr, group.base = group.rate:item(), tensors[g .. '.base']:item()
+    for k = 2, #group.places do
+      group.places[k].rate:copy_(group.places[1].rate)
+      group.places[k].count:copy_(group.places[1].count)
+    end
+    group.options.lr, group.base = tensors[g .. '.rate']:item(), tensors[g .. '.base']:item()
   end
   return self
 end

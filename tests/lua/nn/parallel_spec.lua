@@ -1,0 +1,207 @@
+-- SPDX-License-Identifier: MIT
+-- Data parallel over simulated devices and the CPU: what one device computes, from every part.
+local ridge = require 'ridge'
+local C = require 'ridge.ffi.lib'
+local nn = ridge.nn
+local simulated = dofile 'tests/lua/simulated.lua'
+
+local LISTS = { { 'cuda:0', 'cuda:1' }, { 'cuda:0' }, { 'cpu', 'cuda:0' }, { 'cuda:1', 'cpu' },
+  { 'cpu' }, { 'cuda:0', 'cuda:1', 'cuda:1' } }
+
+local function failure(f, ...)
+  local ok, e = pcall(f, ...)
+  assert.is_false(ok, 'an error is expected')
+  return tostring(e)
+end
+
+local function data(rows)
+  local g = ridge.generator(3)
+  return ridge.randn(rows, 6, { generator = g }),
+    ridge.randint(0, 4, rows, { generator = g })
+end
+
+local function text(list) return table.concat(list, ' ') end
+
+describe('data parallel', function()
+  if not simulated.open() then
+    return it('wants simulated devices', function() pending 'no nvcc: they were not built' end)
+  end
+
+  local function deep()
+    return nn.Sequential(nn.Linear(6, 8, { seed = 1, activation = 'gelu' }),
+      nn.SKLinear(8, 8, { num_terms = 1, low_rank = 2, seed = 2, form = 'bits', warn = false }),
+      nn.LayerNorm(8), nn.Residual(nn.Linear(8, 8, { seed = 3 })), nn.Linear(8, 4, { seed = 4 }))
+  end
+
+  -- Loss, output and gradients of a pass; the batch begins on the CPU.
+  local function pass(net, x, y)
+    net:train()
+    local out = net(x)
+    local loss = nn.cross_entropy(out, y:to(out.device))
+    loss:backward()
+    local grads = {}
+    for _, p in ipairs(net:parameters()) do
+      local g = p.trainable and p.tensor.grad
+      if g then grads[p.name:gsub('^module%.', '')] = g:to 'cpu' end
+    end
+    return loss:item(), out:detach():to 'cpu', grads
+  end
+
+  it('gives what one device gives, whatever the batch and the devices', function()
+    for _, rows in ipairs { 8, 7, 3, 2, 1 } do
+      local x, y = data(rows)
+      local loss, out, grads = pass(deep(), x, y)
+      for _, devices in ipairs(LISTS) do
+        local net = nn.DataParallel(deep(), { devices = devices })
+        local here, there, found = pass(net, x, y)
+        local what = rows .. ' rows on ' .. text(devices)
+        assert.near(loss, here, 1e-5, what)
+        assert.is_true(there:allclose(out, 1e-4, 1e-5), what)
+        for name, g in pairs(grads) do
+          assert.is_true(found[name] and found[name]:allclose(g, 1e-4, 1e-5), what .. ' ' .. name)
+        end
+        for _, p in ipairs(net:parameters()) do assert.equal(devices[1], p.tensor.device) end
+        assert.equal(devices[1], net(x).device)
+      end
+    end
+  end)
+
+  it('trains to the same parameters', function()
+    local x, y = data(9)
+    local function train(net)
+      local optimizer = ridge.optim.AdamW(net, { lr = 0.01 })
+      for _ = 1, 10 do
+        optimizer:zero_grad()
+        pass(net, x, y)
+        optimizer:step { scale = optimizer:clip(1) }
+      end
+      return net
+    end
+    local one = train(deep()):parameters()
+    local two = train(nn.DataParallel(deep(), { devices = LISTS[1] })):parameters()
+    for i, p in ipairs(one) do
+      assert.is_true(two[i].tensor:to('cpu'):allclose(p.tensor, 1e-3, 1e-5), p.name)
+    end
+  end)
+
+  it('draws dropout for the parts one after the other, on every device the same', function()
+    local x = data(5)
+    local net = nn.Sequential(nn.Linear(6, 50, { seed = 1 }), nn.Dropout(0.5),
+      nn.Linear(50, 9, { seed = 2, dropout = 0.3 })):train()
+    ridge.seed(7)
+    local wanted = ridge.concat({ net(x:narrow(1, 1, 2)), net(x:narrow(1, 3, 3)) }, 1)
+    net:to 'cuda:0'
+    ridge.seed(7)
+    local found = nn.DataParallel(net, { devices = LISTS[1] })(x)
+    assert.is_true(found:to('cpu'):allclose(wanted, 1e-5, 1e-6))
+    net:eval()
+    assert.is_true(nn.DataParallel(net, { devices = LISTS[1] })(x):allclose(net(x:to 'cuda:0'),
+      1e-5, 1e-6))
+  end)
+
+  it('takes modules as they come: shared parts, own classes, several inputs and results',
+    function()
+      local Odd = nn.class 'Odd'
+      function Odd:init()
+        self.inner = self:child('inner', nn.Linear(6, 6, { seed = 1 }))
+        self.again = self:child('again', self.inner)
+        self.parts = { a = self.inner, list = { self.inner } }
+        self:param('scale', ridge.full(0.5, 6))
+        self:buffer('shift', ridge.ones(6))
+        self.plain = ridge.full(2, 6)
+      end
+      function Odd:forward(a, b, k)
+        local y = self.parts.list[1](self.again(a)) * self.scale + self.shift * k
+        return y, { sum = y + self.plain, b = { b * 2 } }, 'word'
+      end
+      local x = data(5)
+      local function run(net)
+        net:train()
+        local y, more, word = net(x:to(net.devices and 'cpu' or 'cpu'), x * 3, 2)
+        y:sum():backward()
+        return y:to 'cpu', more.sum:to 'cpu', more.b[1]:to 'cpu', word,
+          (net.module or net).inner.weight.grad:to 'cpu', (net.module or net).scale.grad:to 'cpu'
+      end
+      local wanted = { run(Odd()) }
+      local found = { run(nn.DataParallel(Odd(), { devices = { 'cpu', 'cuda:0', 'cuda:1' } })) }
+      for i, x0 in ipairs(wanted) do
+        assert.is_true(x0 == found[i] or found[i]:allclose(x0, 1e-4, 1e-5), i)
+      end
+      assert.equal('word', found[4])
+    end)
+
+  it('recomputes, keeps running statistics of the first part, and goes under autocast', function()
+    local x, y = data(6)
+    local function net(recomputes)
+      local m = nn.Sequential(nn.Linear(6, 8, { seed = 1 }), nn.Tanh(), nn.Linear(8, 4,
+        { seed = 2 }))
+      if recomputes then m:recompute(2) end
+      return nn.DataParallel(m, { devices = LISTS[1] })
+    end
+    local _, _, plain = pass(net(false), x, y)
+    local _, _, again = pass(net(true), x, y)
+    for name, g in pairs(plain) do assert.is_true(again[name]:allclose(g, 1e-5, 1e-6), name) end
+    local norm = nn.BatchNorm(6):train()
+    local alone = nn.BatchNorm(6):train()
+    nn.DataParallel(norm, { devices = LISTS[1] })(x)
+    alone(x:narrow(1, 1, 3))
+    assert.is_true(norm.running_mean:to('cpu'):allclose(alone.running_mean, 1e-5, 1e-6))
+    assert.equal('bf16', ridge.autocast('bf16', net(false), x).dtype)
+  end)
+
+  it('lets go of everything it made on the other devices', function()
+    local x, y = data(6)
+    local net = nn.DataParallel(deep(), { devices = LISTS[1] })
+    pass(net, x, y)
+    local function live()
+      collectgarbage()
+      collectgarbage()
+      return ridge.memory.stats('cuda:1').live
+    end
+    local before = live()
+    collectgarbage 'stop'
+    for _ = 1, 5 do
+      ridge.scope(function() nn.cross_entropy(net(x), y:to 'cuda:0'):backward() end)
+      -- without the collector: what is left are no weights, of which a replica has 1,200 bytes
+      assert.equal(before, ridge.memory.stats('cuda:1').live)
+    end
+    collectgarbage 'restart'
+    pass(net, x, y)
+    assert.equal(before, live())
+    assert.equal(0, ridge.grad_stats().calls)
+  end)
+
+  it('gives each device its part, before any of them computes', function()
+    local order = {}
+    local Spy = nn.class 'Spy'
+    function Spy:init() self:param('w', ridge.ones(1)) end
+    function Spy:forward(x)
+      order[#order + 1] = ('%s %d %s'):format(x.device, x:size(1), self.w.device)
+      return x * self.w
+    end
+    nn.DataParallel(Spy(), { devices = { 'cuda:0', 'cuda:1', 'cpu' } })(ridge.ones(8, 2))
+    assert.same({ 'cuda:0 2 cuda:0', 'cuda:1 3 cuda:1', 'cpu 3 cpu' }, order)
+  end)
+
+  it('says what is wrong', function()
+    local net = nn.Linear(3, 2)
+    assert.matches('a module is expected', failure(nn.DataParallel, 3, { devices = { 'cpu' } }))
+    assert.matches('option devices is missing', failure(nn.DataParallel, net, {}))
+    assert.matches('is empty', failure(nn.DataParallel, net, { devices = {} }))
+    assert.matches('there is no device', failure(nn.DataParallel, net, { devices = { 'tpu' } }))
+    assert.matches('there is no device cuda:7', failure(nn.DataParallel, net,
+      { devices = { 'cuda:7' } }))
+    local two = nn.DataParallel(net, { devices = LISTS[1] })
+    assert.matches('no tensor was given', failure(two, 3))
+    assert.matches('argument 2 is f32%[3%]', failure(two, ridge.ones(4, 3), ridge.ones(3)))
+    assert.matches('the first of its devices', failure(two.to, two, 'cuda:1'))
+    local Sum = nn.class 'Sum'
+    function Sum:init() self:param('w', ridge.ones(3)) end
+    function Sum:forward(x) return (x * self.w):sum() end
+    assert.matches('result 1 is f32%[%], which has no axis 1', failure(nn.DataParallel(Sum(),
+      { devices = LISTS[1] }), ridge.ones(4, 3)))
+    assert.matches('a plan stays on one device', failure(ridge.capture, two, ridge.ones(4, 3,
+      { device = 'cuda:0' })))
+    C.rg_capture_cancel()
+  end)
+end)
