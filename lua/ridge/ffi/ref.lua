@@ -150,6 +150,14 @@ function M.need(value, what)
   return value
 end
 
+--- Let a tensor outlive every scope that is open, not only the one it was made in.
+---@param x Tensor
+---@return Tensor x
+function M.outlive(x)
+  for _ = 1, C.rg_scope_depth() do C.rg_scope_keep(x._t) end
+  return x
+end
+
 --- A place for a C function to put a new tensor.
 M.slot = ffi.new('rg_tensor *[6]')
 

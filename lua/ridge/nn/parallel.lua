@@ -131,7 +131,7 @@ local function joined(self, list, what)
     local there = {}
     for i, x in ipairs(list) do
       if not ref.is(x) or x._t._ndim < self.axis then
-        blame.raise(('%s: %s is %s, which has no axis %d to join the parts along'):format(WHAT, what,
+        blame.raise(('%s: %s is %s, which has no axis %d to join parts along'):format(WHAT, what,
           ref.is(x) and x:describe() or blame.show(x), self.axis), 'ESHAPE')
       end
       there[i] = x:to(self.devices[1])

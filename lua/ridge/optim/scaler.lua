@@ -3,10 +3,9 @@
 --- f16 are kept apart from 0 by a large factor, which is taken off before the step.
 ---
 --- The factor and what is counted are tensors beside the gradients, and whether a step is taken is
---- decided there: the host waits for nothing, and a captured step goes on scaling at replay. Reading
---- `factor`, `good` or `skipped` waits.
+--- decided there: the host waits for nothing, and a captured step goes on scaling at replay.
+--- Reading `factor`, `good` or `skipped` waits.
 
-local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local class = require('ridge.class').class
 local gradients = require 'ridge.optim.gradients'
@@ -28,12 +27,6 @@ local NUMBERS = { 'factor', 'good', 'skipped', 'overflowed' }
 local IS_NUMBER = {}
 for _, name in ipairs(NUMBERS) do IS_NUMBER[name] = true end
 
-local function kept(value, device)
-  local x = make.full(value, { dtype = 'f64', device = device })
-  C.rg_scope_keep(x._t)
-  return x
-end
-
 function Scaler.__index(self, name)
   if IS_NUMBER[name] then return rawget(self, 'numbers')[name]:item() end
   return Scaler[name]
@@ -53,7 +46,8 @@ end
 function Scaler:init(opts)
   self.options, self.numbers, self.unscaled = options.check(SPEC, opts, 'optim.GradScaler'), {}, {}
   for _, name in ipairs(NUMBERS) do
-    self.numbers[name] = kept(name == 'factor' and self.options.scale or 0, 'cpu')
+    self.numbers[name] = ref.outlive(make.full(name == 'factor' and self.options.scale or 0,
+      { dtype = 'f64' }))
   end
 end
 
@@ -61,10 +55,7 @@ end
 local function here(self, device)
   local numbers = self.numbers
   if numbers.factor.device ~= device then
-    for name, x in pairs(numbers) do
-      numbers[name] = x:to(device)
-      C.rg_scope_keep(numbers[name]._t)
-    end
+    for name, x in pairs(numbers) do numbers[name] = ref.outlive(x:to(device)) end
   end
   return numbers
 end

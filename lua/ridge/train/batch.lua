@@ -1,11 +1,18 @@
 -- SPDX-License-Identifier: MIT
 --- One batch forward and back: under autocast, as a plan, or in parts when memory does not suffice.
+---
+--- Batches go to where the model's parameters are. What the loss was is read from the CPU at once;
+--- from a device it comes by itself while the next batch is computed (see `value`).
 
+local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
+local call = require 'ridge.ffi.call'
 local class = require('ridge.class').class
+local grad = require 'ridge.tensor.grad'
 local memory = require 'ridge.memory'
 local plan = require 'ridge.plan'
+local ref = require 'ridge.ffi.ref'
 
 local Batch = class 'train.Batch'
 
@@ -17,6 +24,59 @@ function Batch:init(model, loss, opts)
   self.model, self.loss, self.options = model, loss, opts
   self.plans, self.seen = {}, {}
   self.parts = 1 -- pieces that a batch is cut into
+  self.landing, self.landed = {}, 0
+  self:place()
+end
+
+--- Look where the model is: the device of its first parameter.
+---@return string device
+function Batch:place()
+  local first = self.model:parameters()[1]
+  self.device = first and first.tensor.device or 'cpu'
+  return self.device
+end
+
+--- A tensor of the loader's where the model is.
+---@param x Tensor
+---@return Tensor
+function Batch:here(x)
+  return x.device == self.device and x or x:to(self.device)
+end
+
+-- -- What the loss was ----------------------------------------------------------------------------
+
+local one = ffi.new('int64_t[1]', 1)
+
+-- Pinned memory for a number that is under way; two take turns, because the one before is read
+-- while the next one comes.
+local function landing(self)
+  self.landed = self.landed % 2 + 1
+  if not self.landing[self.landed] then
+    call.run('Trainer', C.rg_empty, C.RG_F32, C.RG_PINNED, one, 1, ref.slot)
+    self.landing[self.landed] = ref.outlive(ref.wrap(ref.slot[0]))
+  end
+  return self.landing[self.landed]
+end
+
+-- What a batch came to: {value =}, or on a device {coming =, bad =}, where bad is 0 or, where the
+-- loss is nan, nan.
+local function lands(self, loss)
+  if self.device == 'cpu' then return { value = loss:item() } end
+  return grad.no_grad(function()
+    local found = { coming = landing(self),
+      bad = loss:to('f64'):reshape(1):maximum(-1):minimum(1) * 0 }
+    found.coming:copy_(loss:to('f32'):reshape(1))
+    return found
+  end)
+end
+
+--- The loss of a batch as a number; waits for it where it is still under way. It is lost with the
+--- second batch after it.
+---@param found table what `run` gave
+---@return number
+function Batch.value(found)
+  if not found.value then found.value, found.coming = found.coming:item(), nil end
+  return found.value
 end
 
 --- The model's output.
@@ -42,24 +102,20 @@ end
 -- Gradients that are there already are added to in place, which a plan can do again and again: the
 -- first batch of a shape therefore runs by itself.
 local function by_plan(self, x, y, share, again)
-  local scaler = self.options.scaler
-  if scaler and scaler.factor ~= self.factor then -- a plan has the number it was captured with
-    self.plans, self.seen, self.factor = {}, {}, scaler.factor
-  end
   local key = ('%s|%s|%g'):format(x:describe(), y:describe(), share)
   local known = self.plans[key]
   if known then
     known.x:copy_(x)
     known.y:copy_(y)
-    return known.plan:run():item()
+    return lands(self, (known.plan:run()))
   end
   if not self.seen[key] then
     self.seen[key] = true
     return nil
   end
-  local made = { x = x:clone(), y = y:clone() }
-  C.rg_scope_keep(made.x._t)
-  C.rg_scope_keep(made.y._t)
+  local made = { x = x:to(self.device):clone(), y = y:to(self.device):clone() }
+  ref.outlive(made.x)
+  ref.outlive(made.y)
   local ok, found = pcall(plan.capture, function() return go(self, made.x, made.y, share) end)
   if not ok then
     self.options.compile = false
@@ -68,10 +124,10 @@ local function by_plan(self, x, y, share, again)
     again() -- what was added before it failed
     return nil
   end
-  C.rg_scope_keep(found.results[1]._t) -- it outlives the scope of this batch
+  ref.outlive(found.results[1]) -- and the scope of this batch
   made.plan = found
   self.plans[key] = made
-  return found.results[1]:item()
+  return lands(self, found.results[1])
 end
 
 -- -- In parts -------------------------------------------------------------------------------------
@@ -81,17 +137,19 @@ local function out_of_memory(err)
 end
 
 local function in_parts(self, x, y, share)
-  local n, sum = x:size(1), 0
+  local n, sum = x:size(1), nil
   local parts = math.min(self.parts, n)
   for i = 1, parts do
     local first, last = math.floor(n * (i - 1) / parts), math.floor(n * i / parts)
     local rows = last - first
-    sum = sum + rows / n * memory.scope(function()
-      return go(self, x:narrow(1, first + 1, rows), y:narrow(1, first + 1, rows),
-        share * rows / n):item()
+    sum = memory.scope(function()
+      local loss = go(self, self:here(x:narrow(1, first + 1, rows)),
+        self:here(y:narrow(1, first + 1, rows)), share * rows / n)
+      local part = loss:detach():to 'f64' * (rows / n)
+      return sum and sum + part or part
     end)
   end
-  return sum
+  return lands(self, sum)
 end
 
 --- Bytes of the plans' buffers: they are the plans' own, and the allocator counts them as reserved,
@@ -109,20 +167,20 @@ end
 ---@param share number the loss counts by it
 ---@param again function called before a batch that ran out of memory begins anew: it takes back the
 ---  gradients of the part that was done
----@return number loss
+---@return table loss for `value`; bad: a tensor, nan where the loss is
 function Batch:run(x, y, share, again)
   if self.options.compile then
-    local loss = memory.scope(function() return by_plan(self, x, y, share, again) end)
-    if loss then return loss end
+    local found = memory.scope(function() return by_plan(self, x, y, share, again) end)
+    if found then return found end
   end
   while true do
-    local ok, found = pcall(in_parts, self, x, y, share)
+    local ok, found = pcall(memory.scope, in_parts, self, x, y, share)
     if ok then return found end
     if not (self.options.split and out_of_memory(found)) or self.parts >= x:size(1) then
       error(found, 0)
     end
     self.parts = self.parts * 2
-    memory.trim()
+    memory.trim(self.device)
     self.options.say(('out of memory: batches are worked off in %d parts from here on'):format(
       self.parts))
     again()

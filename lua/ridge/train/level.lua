@@ -2,10 +2,13 @@
 --- The configuration levels of document 001 and the profiles of document 000: what they name is
 --- switched, and what cannot be is said with the reason.
 
+local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local attention = require 'ridge.nn.attention'
 local blame = require 'ridge.blame'
+local call = require 'ridge.ffi.call'
 local class = require 'ridge.class'
+local dtype = require 'ridge.tensor.dtype'
 local nn = require 'ridge.nn'
 local options = require 'ridge.options'
 
@@ -48,7 +51,15 @@ local function modules_of(model)
   return list
 end
 
-local function has_bf16()
+-- Has the device that the model is on products in bf16?
+local function has_bf16(model)
+  local first = model:parameters()[1]
+  local device = dtype.device(first and first.tensor.device or 'cpu', 'level')
+  if device ~= 0 then
+    local facts = ffi.new 'rg_device_facts'
+    call.check(C.rg_device_facts_of(device, facts))
+    return facts.capability >= 80
+  end
   local f = C.rg_machine_facts()
   return f.has_amx_bf16 ~= 0 or f.has_avx512_bf16 ~= 0
 end
@@ -56,8 +67,8 @@ end
 -- Each switches one thing: what it says when done, or nil and why not.
 local SWITCH = {}
 
-function SWITCH.amp(_, out)
-  if not has_bf16() then
+function SWITCH.amp(model, out)
+  if not has_bf16(model) then
     return nil, 'this processor has no products in bf16; computing in it would only round'
   end
   out.autocast = 'bf16'

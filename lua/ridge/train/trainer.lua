@@ -40,6 +40,19 @@ local SPEC = {
   say = { 'function', doc = 'called with a line for each epoch; print when left out' },
 }
 
+-- A model that was moved or converted has other parameters than the optimizer was made for.
+local function check_optimizer(model, optimizer)
+  local own = {}
+  for _, p in ipairs(model:parameters()) do own[tostring(p.tensor._t)] = true end
+  for _, group in ipairs(optimizer.groups or {}) do
+    for _, p in ipairs(group.params) do
+      if own[tostring(p._t)] then return end
+    end
+  end
+  blame.raise('Trainer: the optimizer steps no parameter of the model: make it behind the moves '
+    .. 'and conversions of the model', 'EARG')
+end
+
 --- Set up.
 ---@param model table a module
 ---@param opts table {optimizer =, loss =, schedule =, clip =, accumulate = 1, autocast =, scaler =,
@@ -65,6 +78,7 @@ function Trainer:init(model, opts)
       if not opts[name] then o[name] = value end -- what the user says wins
     end
   end
+  check_optimizer(model, o.optimizer)
   if o.stability and (o.scaler or o.clip) then
     blame.raise('Trainer: with stability, clipping is an option of it, and a scaler has its own '
       .. 'way with what is not finite', 'EARG')
@@ -76,15 +90,18 @@ end
 
 -- -- One epoch ------------------------------------------------------------------------------------
 
--- Take the step that a group of batches has made.
-local function step(self, loss)
+-- Take the step that a group of batches has made. bad: 0, or nan on a device that has seen a loss
+-- that is nan and that nobody has read yet; the step is left out there.
+local function step(self, loss, bad)
   local o = self.options
   if self.stability then
     self.stability:step(loss)
   elseif o.scaler then
     o.scaler:step(self.optimizer, { clip = o.clip })
   else
-    self.optimizer:step { scale = o.clip and self.optimizer:clip(o.clip) or nil }
+    local scale = o.clip and self.optimizer:clip(o.clip) or nil
+    if bad then scale = scale and scale + bad or bad + 1 end
+    self.optimizer:step { scale = scale }
   end
   if o.schedule then o.schedule:step() end
   self.optimizer:zero_grad { set = o.compile } -- a plan adds to gradients that are there
@@ -98,35 +115,54 @@ local function check(self, loss, batch)
   end
 end
 
+-- Read what a batch came to, and note it.
+local function settle(self, at)
+  if at and not at.read then
+    at.read = true
+    at.loss = Batch.value(at.found)
+    check(self, at.loss, at.batch)
+    if at.row then at.row.loss = at.loss end
+    self.sum = self.sum + at.loss * at.rows
+  end
+end
+
 -- Batches of one group share a step: each loss counts by its part of the group's batches, of the
--- last group too, which may be smaller.
+-- last group too, which may be smaller. On a device the loss of a batch is read when the next one
+-- was asked for, so that the device need not wait for the host.
 local function train(self, loader)
   local o = self.options
-  local sum, rows, done, all = 0, 0, 0, loader:len()
+  local rows, done, all, bad, last = 0, 0, loader:len(), nil, nil
   local began = seconds_now()
+  self.sum = 0
   self.model:train()
+  self.batch:place()
   self.optimizer:zero_grad { set = o.compile } -- what plans add to stays where it is
   for x, y in loader:each() do
     local group = math.min(o.accumulate, all - math.floor(done / o.accumulate) * o.accumulate)
     local at_begin = done % o.accumulate == 0
-    local loss = self.batch:run(x, y, 1 / group, function()
+    local found = self.batch:run(x, y, 1 / group, function()
       if not at_begin then
         blame.raise('Trainer: memory does not suffice for a batch, and what came before it in the '
           .. 'same step cannot be kept apart; use smaller batches with accumulate', 'ENOMEM')
       end
       self.optimizer:zero_grad { set = o.compile }
     end)
-    check(self, loss, done + 1)
     done = done + 1
+    settle(self, last)
+    last = { found = found, rows = x:size(1), batch = done }
+    if found.value or self.stability then settle(self, last) end
+    bad = found.bad and (at_begin and found.bad or bad + found.bad) or nil
+    rows = rows + last.rows
     if done % o.accumulate == 0 or done == all then
-      memory.scope(function() step(self, loss) end)
-      self.curve[#self.curve + 1] = { step = self.steps_before + #self.curve + 1, loss = loss,
+      memory.scope(function() step(self, last.loss, bad) end)
+      last.row = { step = self.steps_before + #self.curve + 1, loss = last.loss,
         seconds = self.trained_s + seconds_now() - began }
+      self.curve[#self.curve + 1] = last.row
     end
-    sum, rows = sum + loss * x:size(1), rows + x:size(1)
   end
+  settle(self, last)
   self.trained_s = self.trained_s + seconds_now() - began
-  return sum / rows, rows
+  return self.sum / rows, rows
 end
 
 --- The mean loss over a loader, and the share of rows whose largest score is at their label where
@@ -136,22 +172,27 @@ end
 ---@return number|nil accuracy
 function Trainer:validate(loader)
   self.model:eval()
-  local sum, rows, right = 0, 0, nil
+  self.batch:place()
+  local rows, sums = 0, {} -- sums of losses and of hits, where the model is: read once, at the end
+  local function add(i, x)
+    sums[i] = sums[i] and sums[i] + x or x
+  end
   for x, y in loader:each() do
     grad.no_grad(memory.scope, function()
+      x, y = self.batch:here(x), self.batch:here(y)
       local output = self.batch:forward(x)
-      sum = sum + self.loss(output, y):item() * x:size(1)
+      add(1, self.loss(output, y):to('f64') * x:size(1))
       rows = rows + x:size(1)
       if y.dtype == 'u8' or y.dtype == 'i64' or y.dtype == 'i32' then
         local axes = #output:size()
         if axes == #y:size() + 1 then
-          local hits = output:argmax(axes):eq(y):to('f32'):mean():item()
-          right = (right or 0) + hits * x:size(1)
+          add(2, output:argmax(axes):eq(y):to('f64'):mean() * x:size(1))
         end
       end
+      return sums
     end)
   end
-  return sum / rows, right and right / rows
+  return sums[1]:item() / rows, sums[2] and sums[2]:item() / rows
 end
 
 -- -- Checkpoints ----------------------------------------------------------------------------------
@@ -297,13 +338,14 @@ function Trainer:fit(loader, opts)
   if self.options.workers and loader.start then loader:start(self.options.workers) end
   local stopped
   while self.epoch < opts.epochs and not stopped do
-    memory.reset_peak()
+    local device = self.batch:place()
+    memory.reset_peak(device)
     local began = tonumber(C.rg_clock_ns())
     local loss, rows = train(self, loader)
     local seconds = (tonumber(C.rg_clock_ns()) - began) / 1e9
     local row = { epoch = self.epoch + 1, loss = loss, seconds = seconds,
       rows_per_s = rows / seconds, lr = self.optimizer:lr(),
-      peak_bytes = memory.stats().peak + self.batch:plan_bytes() }
+      peak_bytes = memory.stats(device).peak + self.batch:plan_bytes() }
     if opts.validate then row.val_loss, row.accuracy = self:validate(opts.validate) end
     self.epoch = row.epoch
     self.history[row.epoch] = row
@@ -339,7 +381,7 @@ end
 
 --- Steps and their times, and memory.
 ---@return table total_steps, total_time, average_step_time, min_step_time, max_step_time (seconds),
----  memory_mb, peak_memory_mb
+---  memory_mb, peak_memory_mb (of the device that the model is on)
 function Trainer:summary()
   local n, least, most = self.steps_before + #self.curve, math.huge, 0
   local last = #self.curve > 0 and self.began_s or 0
@@ -347,7 +389,7 @@ function Trainer:summary()
     least, most = math.min(least, row.seconds - last), math.max(most, row.seconds - last)
     last = row.seconds
   end
-  local stats = memory.stats()
+  local stats = memory.stats(self.batch:place())
   return { total_steps = n, total_time = self.trained_s,
     average_step_time = n > 0 and self.trained_s / n or 0,
     min_step_time = least < math.huge and least or 0, max_step_time = most,
