@@ -10,7 +10,7 @@
 -- result:  the ratio of the two steps with its interval and a verdict, for several widths, peak
 --          memory of both, and the accuracy of both on digits made here
 --
---     ./ridge recipes/amp.lua [--widths 256,1024] [--batch 256] [--smoke]
+--     ./ridge recipes/amp.lua [--widths 256,1024] [--batch 256] [--device cuda:0] [--smoke]
 
 local ridge = require 'ridge'
 local nn = ridge.nn
@@ -19,6 +19,7 @@ local opt = ridge.args {
   { 'widths', '256,1024,2048', 'of the two hidden layers, by comma' },
   { 'batch', 256, 'rows in a step', integer = true, min = 1 },
   { 'epochs', 3, 'of the training', integer = true, min = 1 },
+  { 'device', 'cpu', "where it trains: 'cpu', 'cuda:0'" },
   { 'quick', false, 'fewer blocks' },
   { 'smoke', false, 'toy sizes, to see that everything works' },
 }
@@ -28,6 +29,7 @@ if opt.smoke then opt.widths, opt.batch, opt.epochs, opt.quick = '32', 16, 1, tr
 local function make(width, dtype, x, y)
   local net = nn.Sequential(nn.Linear(784, width, { seed = 1, activation = 'relu' }),
     nn.Linear(width, width, { seed = 2, activation = 'relu' }), nn.Linear(width, 10, { seed = 3 }))
+    :to(opt.device)
   local optimizer = ridge.optim.Adam(net:train(), { lr = 1e-3 })
   local function forward(input)
     if dtype == 'f32' then return net(input) end
@@ -49,12 +51,13 @@ print(('batch %d, three layers, Adam; the whole step as a plan'):format(opt.batc
 local least, most = math.huge, 0
 for word in opt.widths:gmatch '%d+' do
   local width = tonumber(word)
-  local x, y = ridge.randn(opt.batch, 784), ridge.randint(0, 10, opt.batch)
+  local there = { device = opt.device }
+  local x, y = ridge.randn(opt.batch, 784, there), ridge.randint(0, 10, opt.batch, there)
   local sides = {}
   for _, dtype in ipairs { 'f32', 'bf16' } do
     local side = make(width, dtype, x, y)
     side.step()
-    side.peak = ridge.memory.peak_of(side.step)
+    side.peak = ridge.memory.peak_of(side.step, opt.device)
     side.plan = ridge.capture(side.step)
     sides[dtype] = side
   end

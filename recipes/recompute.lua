@@ -9,7 +9,8 @@
 -- time:    about two minutes on two cores
 -- result:  a table of segments, time and peak memory, both in results/ridge.db as sweep recompute
 --
---     ./ridge recipes/recompute.lua [--blocks 12] [--width 128] [--quick] [--smoke]
+--     ./ridge recipes/recompute.lua [--blocks 12] [--width 128] [--device cuda:0] [--quick]
+--       [--smoke]
 
 local ridge = require 'ridge'
 local nn = ridge.nn
@@ -20,6 +21,7 @@ local opt = ridge.args {
   { 'heads', 4, 'of attention', integer = true, min = 1 },
   { 'length', 128, 'places of a sequence', integer = true, min = 1 },
   { 'batch', 16, 'sequences', integer = true, min = 1 },
+  { 'device', 'cpu', "where it trains: 'cpu', 'cuda:0'" },
   { 'db', 'results/ridge.db', 'database file' },
   { 'quick', false, 'fewer rounds' },
   { 'smoke', false, 'toy sizes, to see that everything works' },
@@ -39,10 +41,11 @@ local function setup(p)
   for i = 1, opt.blocks do
     net:add(nn.TransformerBlock(opt.width, { heads = opt.heads, causal = true, seed = i }))
   end
-  net:train()
+  net:train():to(opt.device)
   if p.segments > 0 then net:recompute(p.segments) end
-  local x, y = ridge.randn(opt.batch, opt.length, opt.width),
-    ridge.randn(opt.batch, opt.length, opt.width)
+  local there = { device = opt.device }
+  local x, y = ridge.randn(opt.batch, opt.length, opt.width, there),
+    ridge.randn(opt.batch, opt.length, opt.width, there)
   local optimizer = ridge.optim.AdamW(net, { lr = 1e-3 })
   local function step()
     optimizer:zero_grad { set = true }
@@ -56,7 +59,7 @@ end
 local sw = ridge.sweep 'recompute' {
   space = { segments = segments },
   args = { blocks = opt.blocks, width = opt.width, heads = opt.heads, length = opt.length,
-    batch = opt.batch },
+    batch = opt.batch, device = opt.device },
   protocol = opt.quick and 'quick' or 'demo',
   setup = setup,
   measure = function(_, c, m)

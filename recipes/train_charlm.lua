@@ -9,7 +9,7 @@
 -- time:    about a minute on two cores
 -- result:  a line now and then, a sample of what it writes, and at the end the test loss
 --
---     ./ridge recipes/train_charlm.lua [--text FILE] [--steps 800] [--dtype bf16]
+--     ./ridge recipes/train_charlm.lua [--text FILE] [--steps 800] [--dtype bf16] [--device cuda:0]
 
 local ridge = require 'ridge'
 local nn = ridge.nn
@@ -25,6 +25,7 @@ local opt = ridge.args {
   { 'lr', 2e-3, 'learning rate, behind a warm-up, falling as a cosine', min = 0 },
   { 'dtype', 'f32', 'compute products in', choices = { 'f32', 'bf16' } },
   { 'seed', 1, 'of weights and pieces', integer = true, min = 0 },
+  { 'device', 'cpu', "where it trains: 'cpu', 'cuda:0'" },
   { 'smoke', false, 'a few steps of a tiny model, to see that everything works' },
 }
 if opt.smoke then
@@ -72,7 +73,7 @@ for i = 1, #text do
   counts[number] = (counts[number] or 0) + 1
 end
 local letters = #byte_of
-local all = ridge.tensor(list, { dtype = 'u8' })
+local all = ridge.tensor(list, { dtype = 'u8', device = opt.device })
 local n_train = math.floor(#text * 0.9)
 local entropy = 0
 for _, n in pairs(counts) do entropy = entropy - n / #text * math.log(n / #text) / math.log(2) end
@@ -92,21 +93,23 @@ Writer.out = nn.Linear(opt.width, letters, { seed = opt.seed + 3 })
 Writer.letter.weight:copy_(Writer.letter.weight * 0.1)
 Writer.place.weight:copy_(Writer.place.weight * 0.1)
 local net = nn.Sequential(Writer.letter, Writer.place, Writer.blocks, Writer.norm, Writer.out)
+  :to(opt.device)
 
 local function scores(x)
   local length = x:size(2)
-  local places = ridge.arange(0, length - 1):to 'i64'
+  local places = ridge.arange(0, length - 1, { device = opt.device }):to 'i64'
   return Writer.out(Writer.norm(Writer.blocks(Writer.letter(x) + Writer.place(places))))
 end
 
 -- -- Pieces -----------------------------------------------------------------------------------
 
 local stream = ridge.generator(opt.seed)
-local steps_of = ridge.arange(0, opt.length):reshape(1, opt.length + 1)
+local steps_of = ridge.arange(0, opt.length, { device = opt.device }):reshape(1, opt.length + 1)
 
 --- Pieces of the text from random places, one letter longer than the model reads.
 local function pieces(first, last, n)
-  local starts = (ridge.rand(n, 1, { generator = stream }) * (last - first - opt.length) + first)
+  local starts = ridge.rand(n, 1, { generator = stream, device = opt.device })
+    * (last - first - opt.length) + first
   return all:take((starts:floor() + steps_of):to 'i64')
 end
 
@@ -146,13 +149,14 @@ for step = 1, opt.steps do
     local loss = loss_of(pieces(0, n_train, opt.batch))
     loss:backward()
     optimizer:step { scale = optimizer:clip(1) }
-    return loss:item()
+    return loss:detach() -- to read it would wait at each step
   end)
   schedule:step()
   if step % every == 0 or step == opt.steps then
+    local bits = loss:item() / math.log(2) -- when this is there, all steps are done
     local seconds = ridge.clock() - began
-    print(('step %4d  loss %.3f  test %.3f bits  %.0f letters/s'):format(step, loss / math.log(2),
-      test(), step * opt.batch * opt.length / seconds))
+    print(('step %4d  loss %.3f  test %.3f bits  %.0f letters/s'):format(step, bits, test(),
+      step * opt.batch * opt.length / seconds))
   end
 end
 
@@ -166,7 +170,7 @@ local function write(start, n)
   net:eval()
   for _ = 1, n do
     local from = math.max(1, #known - opt.length + 1)
-    local x = ridge.tensor({ { unpack(known, from) } }, { dtype = 'u8' })
+    local x = ridge.tensor({ { unpack(known, from) } }, { dtype = 'u8', device = opt.device })
     local p = ridge.no_grad(function()
       return scores(x):narrow(2, x:size(2), 1):reshape(letters):softmax()
     end)

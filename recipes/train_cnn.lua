@@ -9,7 +9,7 @@
 -- time:    MNIST's 7,000 images: a second or two an epoch on two cores
 -- result:  a line for each epoch, and at the end the share of test images it names rightly
 --
---     ./ridge recipes/train_cnn.lua [--data DIR] [--epochs 15] [--dtype bf16]
+--     ./ridge recipes/train_cnn.lua [--data DIR] [--epochs 15] [--dtype bf16] [--device cuda:0]
 
 local ridge = require 'ridge'
 local nn = ridge.nn
@@ -21,6 +21,7 @@ local opt = ridge.args {
   { 'lr', 0.02, 'learning rate; falls to 0 as a cosine', min = 0 },
   { 'dtype', 'f32', 'compute products in', choices = { 'f32', 'bf16' } },
   { 'seed', 1, 'of weights and orders', integer = true, min = 0 },
+  { 'device', 'cpu', "where it trains: 'cpu', 'cuda:0'" },
   { 'smoke', false, 'a few hundred images, to see that everything works' },
 }
 
@@ -70,6 +71,7 @@ local side = math.floor((math.floor(train.x:size(3) / 2) - 4) / 2)
 local other = math.floor((math.floor(train.x:size(4) / 2) - 4) / 2)
 local net = nn.Sequential(conv(1, 6, 2), nn.MaxPool2d(2), conv(6, 16, 0), nn.MaxPool2d(2),
   nn.Flatten(), linear(16 * side * other, 120, 'relu'), linear(120, 84, 'relu'), linear(84, 10))
+  :to(opt.device)
 
 local function scores(x)
   if opt.dtype == 'f32' then return net(x) end
@@ -79,15 +81,14 @@ end
 --- The share of test images whose largest score is at their label.
 local function accuracy()
   net:eval()
-  local right = 0
+  local right = ridge.zeros({ device = opt.device })
   local rest = ridge.data.Loader({ test.x, test.y }, { batch = math.min(500, n_test),
     shuffle = false })
   for x, y in rest:each() do
-    ridge.no_grad(function()
-      right = right + scores(x):argmax(2):eq(y):to('f32'):sum():item()
-    end)
+    x, y = x:to(opt.device), y:to(opt.device)
+    ridge.no_grad(function() right:add_(scores(x):argmax(2):eq(y):to('f32'):sum()) end)
   end
-  return right / n_test
+  return right:item() / n_test
 end
 
 -- -- Training -------------------------------------------------------------------------------
@@ -96,26 +97,29 @@ local loader = ridge.data.Loader({ train.x, train.y }, { batch = opt.batch, seed
 local optimizer = ridge.optim.SGD(net, { lr = opt.lr, momentum = 0.9 })
 local steps, total = 0, opt.epochs * loader:len()
 
+-- The loss stays on the device: reading it would wait at each step.
 local function step(x, y)
+  x, y = x:to(opt.device), y:to(opt.device)
   optimizer:lr(opt.lr * 0.5 * (1 + math.cos(math.pi * steps / total)))
   optimizer:zero_grad()
   local loss = nn.cross_entropy(scores(x), y)
   loss:backward()
   optimizer:step()
   steps = steps + 1
-  return loss:item()
+  return loss:detach()
 end
 
 print(('%d training and %d test images, %d parameters, %s'):format(n_train, n_test,
   net:num_parameters(), opt.dtype))
 for epoch = 1, opt.epochs do
   net:train()
-  local sum, began = 0, ridge.clock()
+  local sum, began = ridge.zeros({ device = opt.device }), ridge.clock()
   for x, y in loader:each() do
-    sum = sum + ridge.scope(step, x, y)
+    ridge.scope(function() sum:add_(step(x, y)) end)
   end
+  local loss = sum:item() / loader:len()
   local seconds = ridge.clock() - began
   print(('epoch %2d  loss %.4f  test %.4f  %.1f s, %.0f images/s'):format(epoch,
-    sum / loader:len(), accuracy(), seconds, n_train / seconds))
+    loss, accuracy(), seconds, n_train / seconds))
 end
 print(('test accuracy %.4f'):format(accuracy()))

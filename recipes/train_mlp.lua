@@ -7,6 +7,7 @@
 -- result:  a line for each epoch, and the accuracy on test images of the best one
 --
 --     ./ridge recipes/train_mlp.lua [--data DIR] [--epochs 10] [--folder results/mlp]
+--       [--device cuda:0]
 
 local ridge = require 'ridge'
 local nn = ridge.nn
@@ -20,6 +21,7 @@ local opt = ridge.args {
   { 'patience', 0, 'epochs without a better loss before it stops; 0: never', integer = true,
     min = 0 },
   { 'folder', '', 'for checkpoints; none when left out' },
+  { 'device', 'cpu', "where it trains: 'cpu', 'cuda:0'" },
   { 'smoke', false, 'a few hundred images, to see that everything works' },
 }
 
@@ -50,9 +52,10 @@ local test = loader(sets.test, 500, false)
 
 -- -- Training ---------------------------------------------------------------------------------
 
+ridge.seed(1) -- of dropout
 local net = nn.Sequential(nn.Linear(inputs, 256, { seed = 1, activation = 'relu' }),
   nn.Linear(256, 128, { seed = 2, activation = 'relu' }), nn.Dropout(0.1),
-  nn.Linear(128, 10, { seed = 3 }))
+  nn.Linear(128, 10, { seed = 3 })):to(opt.device)
 local optimizer = ridge.optim.AdamW(net, { lr = opt.lr })
 local steps = opt.epochs * math.ceil(train:len() / opt.accumulate)
 local folder = opt.folder ~= '' and opt.folder or nil

@@ -8,6 +8,48 @@ local function run(command)
   return tonumber(text:match 'status (%d+)\n$'), text
 end
 
+-- The same recipe on the CPU and on the simulated GPU, or nil where that was not built.
+local SIMULATED = 'build/libridge_gpusim.so'
+local function both(command)
+  local file = io.open(SIMULATED)
+  if not file then return nil end
+  file:close()
+  local texts = {}
+  for _, device in ipairs { 'cpu', 'cuda:0' } do
+    local status, text = run(('RIDGE_GPU=%s ./ridge --threads 1 recipes/%s --smoke --device %s')
+      :format(SIMULATED, command, device))
+    assert.equal(0, status, text)
+    texts[#texts + 1] = text
+  end
+  return unpack(texts)
+end
+
+describe('a recipe on a simulated device', function()
+  -- what a pattern finds in both is nearly one number
+  local function agrees(pattern, within, here, there)
+    local a, b = here:match(pattern), there:match(pattern)
+    assert.is_true(a and b and math.abs(a - b) <= within, here .. there)
+  end
+
+  it('trains as on the CPU', function()
+    local here, there = both 'train_mlp.lua --epochs 1'
+    if not here then return pending 'no nvcc: the simulated GPU was not built' end
+    agrees('epoch 1/1  loss (%S+)', 2e-4, here, there)
+    agrees('epoch 1/1  loss %S+  test (%S+)', 2e-4, here, there)
+    here, there = both 'train_cnn.lua --epochs 1'
+    agrees('epoch  1  loss (%S+)', 2e-4, here, there)
+    here, there = both 'train_charlm.lua --steps 2 --batch 4'
+    agrees('step    2  loss (%S+)', 2e-3, here, there)
+    agrees('test loss (%S+) bits', 2e-3, here, there)
+  end)
+
+  it('says that there is none', function()
+    local status, text = run './ridge recipes/train_mlp.lua --smoke --device cuda:99'
+    assert.equal(1, status)
+    assert.matches('there is no device cuda:99', text)
+  end)
+end)
+
 describe('recipes/train_cnn.lua', function()
   it('learns digits, in f32 and with products in bf16', function()
     for _, dtype in ipairs { 'f32', 'bf16' } do

@@ -20,8 +20,7 @@ local anchor
 
 local function anchored()
   if not anchor then
-    anchor = make.zeros(1)
-    C.rg_scope_keep(anchor._t)
+    anchor = ref.outlive(make.zeros(1))
     anchor:requires_grad_()
   end
   return anchor

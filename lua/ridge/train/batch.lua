@@ -149,7 +149,7 @@ local function in_parts(self, x, y, share)
       return sum and sum + part or part
     end)
   end
-  return lands(self, sum)
+  return memory.scope(lands, self, sum)
 end
 
 --- Bytes of the plans' buffers: they are the plans' own, and the allocator counts them as reserved,
@@ -174,7 +174,7 @@ function Batch:run(x, y, share, again)
     if found then return found end
   end
   while true do
-    local ok, found = pcall(memory.scope, in_parts, self, x, y, share)
+    local ok, found = pcall(in_parts, self, x, y, share)
     if ok then return found end
     if not (self.options.split and out_of_memory(found)) or self.parts >= x:size(1) then
       error(found, 0)

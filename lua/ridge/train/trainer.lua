@@ -4,10 +4,12 @@
 
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
+local call = require 'ridge.ffi.call'
 local canonical = require 'ridge.store.canonical'
 local class = require('ridge.class').class
 local Batch = require 'ridge.train.batch'
 local Stability = require('ridge.train.stability').Stability
+local dtype = require 'ridge.tensor.dtype'
 local file = require 'ridge.train.file'
 local grad = require 'ridge.tensor.grad'
 local level = require 'ridge.train.level'
@@ -128,7 +130,8 @@ end
 
 -- Batches of one group share a step: each loss counts by its part of the group's batches, of the
 -- last group too, which may be smaller. On a device the loss of a batch is read when the next one
--- was asked for, so that the device need not wait for the host.
+-- was asked for, so that the device need not wait for the host; the seconds of the curve are then
+-- those at which a step was asked for.
 local function train(self, loader)
   local o = self.options
   local rows, done, all, bad, last = 0, 0, loader:len(), nil, nil
@@ -161,6 +164,7 @@ local function train(self, loader)
     end
   end
   settle(self, last)
+  call.check(C.rg_device_wait(dtype.device(self.batch.device, 'Trainer'))) -- the last step as well
   self.trained_s = self.trained_s + seconds_now() - began
   return self.sum / rows, rows
 end

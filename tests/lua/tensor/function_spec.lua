@@ -193,6 +193,17 @@ describe('a hook', function()
 end)
 
 describe('recomputation', function()
+  it('works on after scopes in scopes, in which it began', function()
+    local pipe = io.popen([[./ridge -e 'local net = ridge.nn.Linear(3, 2, { seed = 1 }):train()
+      local function go() return ridge.recompute(net, ridge.ones(1, 3)):sum():backward() end
+      ridge.scope(ridge.scope, go)
+      go()
+      return net.bias.grad:get(1)' 2>&1]])
+    local text = pipe:read '*a'
+    pipe:close()
+    assert.equal('2\n', text)
+  end)
+
   local function net()
     local blocks = nn.Sequential()
     for i = 1, 4 do
