@@ -546,11 +546,43 @@ static void test_given(void)
   rg_layer_release(layer);
 }
 
+/* A clone's gradients are its own; a replica's are its layer's. */
+static void test_copies_in_training(void)
+{
+  rg_layer *layer = NULL, *copies[2] = { NULL, NULL };
+  rg_tensor *x = random_matrix(2, 4, 4);
+
+  is_status(rg_linear_layer(4, 3, 1, 1, &layer), RG_OK, "a layer");
+  is_status(rg_require_grad(param(layer, "weight"), 1), RG_OK, "in training");
+  is_status(rg_layer_clone(layer, &copies[0]), RG_OK, "a clone");
+  is_status(rg_layer_replica(layer, RG_CPU, &copies[1]), RG_OK, "a replica");
+  ok(!rg_requires_grad(param(copies[0], "weight")), "a clone comes from nothing");
+  for (int i = 0; i < 2; i++) {
+    rg_tensor *y = NULL, *sum = NULL, *grad = NULL;
+
+    is_status(rg_require_grad(param(copies[i], "weight"), 1), RG_OK, "train the copy");
+    is_status(rg_layer_forward(copies[i], x, &y), RG_OK, "forward");
+    is_status(rg_sum(y, NULL, 0, 0, &sum), RG_OK, "a loss");
+    is_status(rg_backward(sum, NULL, 0), RG_OK, "back");
+    is_status(rg_grad_of(param(layer, "weight"), &grad), RG_OK, "the layer's gradient");
+    ok((grad != NULL) == (i == 1), "arrives from a replica alone");
+    rg_tensor_release(y);
+    rg_tensor_release(sum);
+    rg_tensor_release(grad);
+    rg_layer_release(copies[i]);
+  }
+  is_status(rg_layer_replica(NULL, RG_CPU, &layer), RG_EARG, "no layer");
+  is_status(rg_layer_replica(layer, -3, &copies[0]), RG_EDEVICE, "no device");
+  rg_layer_release(layer);
+  rg_tensor_release(x);
+}
+
 int main(void)
 {
   int64_t before = rg_live_tensors();
 
   test_formula();
+  test_copies_in_training();
   try_ways(40, 75, 45, 3, 17);
   try_ways(64, 64, 96, 2, 32);
   try_ways(9, 130, 33, 1, 64);

@@ -2,9 +2,12 @@
 --- Steps that are looked at: what is not finite is dealt with, gradients are clipped, and every
 --- step gets a score. The manager of document 001, with its result fields.
 
+local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
+local call = require 'ridge.ffi.call'
 local class = require('ridge.class').class
+local dtype = require 'ridge.tensor.dtype'
 local memory = require 'ridge.memory'
 local optim = require 'ridge.optim'
 local options = require 'ridge.options'
@@ -47,10 +50,16 @@ local function score(nan, clipping)
   return math.max(0, value - 0.1 * (clipping.clipping_ratio or 0))
 end
 
-local function machine()
-  local ram = tonumber(C.rg_machine_facts().ram_bytes)
-  local stats = memory.stats()
-  return { memory_usage_percent = ram > 0 and 100 * stats.live / ram or 0,
+-- Memory where the first parameter is; how much there is at all is asked once.
+local function machine(self)
+  local device = self.optimizer.groups[1].params[1].device
+  if not self.all_bytes then
+    local facts = ffi.new 'rg_device_facts'
+    call.check(C.rg_device_facts_of(dtype.device(device, 'Stability'), facts))
+    self.all_bytes = tonumber(facts.memory_bytes)
+  end
+  local all, stats = self.all_bytes, memory.stats(device)
+  return { memory_usage_percent = all > 0 and 100 * stats.live / all or 0,
     memory_mb = stats.live / 2 ^ 20, peak_memory_mb = stats.peak / 2 ^ 20 }
 end
 
@@ -87,7 +96,7 @@ function Stability:step(loss)
   end
   self.steps, self.taken = self.steps + 1, self.taken + (stepped and 1 or 0)
   local result = { nan_stats = nan, clipping_stats = clipping, stepped = stepped, loss = value,
-    stability_score = score(nan, clipping), performance_metrics = machine() }
+    stability_score = score(nan, clipping), performance_metrics = machine(self) }
   result.performance_metrics.step_ms = (tonumber(C.rg_clock_ns()) - began) / 1e6
   if #self.history < self.options.history then
     self.history[#self.history + 1] = { step = self.steps, loss = value, stepped = stepped,

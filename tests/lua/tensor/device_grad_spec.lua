@@ -2,6 +2,7 @@
 -- Gradients from device to device: a move is a function like others, and its gradient moves back.
 local ridge = require 'ridge'
 local C = require 'ridge.ffi.lib'
+local ref = require 'ridge.ffi.ref'
 local simulated = dofile 'tests/lua/simulated.lua'
 
 local GPU, OTHER = 'cuda:0', 'cuda:1'
@@ -109,6 +110,25 @@ describe('gradients from device to device', function()
     local pinned = ridge.ones(3, { device = GPU }):requires_grad_()
     pinned:to('cpu'):sum():backward()
     assert.equal(GPU, pinned.grad.device)
+  end)
+
+  it('flow through pinned memory', function()
+    for _, device in ipairs { 'cpu', GPU } do
+      local x = ridge.full(3, 4, { device = device }):requires_grad_()
+      assert.equal(0, C.rg_to_device(x._t, C.RG_PINNED, ref.slot))
+      local pinned = ref.wrap(ref.slot[0])
+      assert.equal(0, C.rg_to_device(pinned._t, 1, ref.slot)) -- and on to the GPU
+      local there = ref.wrap(ref.slot[0])
+      local y = (pinned * pinned):sum() + (there * there):sum():to 'cpu'
+      y:backward()
+      assert.equal(device, x.grad.device)
+      assert.same({ 12, 12, 12, 12 }, x.grad:tolist())
+    end
+  end)
+
+  it('say which operation made the first number that is not finite', function()
+    local x = ridge.zeros(2, { device = GPU }):requires_grad_()
+    assert.matches('log', failure(ridge.anomaly, function() return (x:log():to 'cpu'):sum() end))
   end)
 
   it('refuse a gradient that a function gives on the wrong device', function()

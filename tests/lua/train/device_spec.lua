@@ -418,6 +418,21 @@ describe('training on a device', function()
     end
   end)
 
+  it('writes tensors of a device into files, and reads files into them', function()
+    local path = os.tmpname()
+    for _, dtype in ipairs { 'f64', 'f32', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 'bool' } do
+      local x = ridge.tensor({ { 1, 0, 3 }, { 4, 5, 0 } }, { dtype = dtype })
+      ridge.save(path, { x = x:to(GPU):t() })
+      assert.is_true(ridge.load(path).x:equal(x:t()), dtype)
+    end
+    local one, two = network():to(GPU), nn.Sequential(nn.Linear(6, 16), nn.LayerNorm(16),
+      nn.Dropout(0), nn.Linear(16, 6)):to 'cuda:1'
+    ridge.save(path, one:state())
+    two:load_state(ridge.load(path))
+    same(one, two, 'from a file', 0, 0)
+    os.remove(path)
+  end)
+
   it('keeps a scale over a break', function()
     local folder = folders.new()
     local function opts() return { folder = folder, scaler = optim.GradScaler { scale = 64,
