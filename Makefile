@@ -141,7 +141,7 @@ SIM_simasan := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined \
 SIM_simtsan := -O1 -fno-omit-frame-pointer -fsanitize=thread
 SIM_simcov  := -O0 --coverage
 SIMOBJ    := $(SIM:tests/sim/%.cpp=$(BUILD)/obj/simulator/%.o)
-SIMTEST   := test_sim test_sim_main test_sim_work
+SIMTEST   := test_sim test_sim_main test_sim_work test_sim_tensor test_sim_mma
 $(BUILD)/obj/simulator/%.o: tests/sim/%.cpp $(SIM_DEP)
 	@mkdir -p $(@D)
 	$(call show,sim $<)$(CXX) $(SIM_FLAGS) -O2 -c -o $@ $<

@@ -5,15 +5,13 @@
 ** there is never more than a tile.  The gradients of queries and of keys are two kernels that both
 ** compute the scores again: no block adds to what another makes, and so the bits are always the
 ** same.  Dao: FlashAttention-2 (2023).
+**
+** What tensor cores take goes to attention_mma.cu and attention_mma_back.cu.
 */
 #include <math.h>
 
+#include "gpu/attention.cuh"
 #include "gpu/dnn.h"
-#include "gpu/kernels.cuh"
-
-extern "C" {
-#include "op/attention.h"
-}
 
 enum {
   TILE = 32,        /* a warp's lanes are a row of scores */
@@ -22,17 +20,6 @@ enum {
   OWN = TILE * TILE / RG_BLOCK, /* rows of a tile that a warp computes */
   PARTS = 4,                    /* of TILE columns each, that a block keeps sums of */
   COLUMNS = PARTS * TILE        /* wider heads are done by several blocks, each with its scores */
-};
-
-struct attention {
-  rg_attention_sizes s;
-  rg_strided q, k, v, y, dy, dq, dk, dv; /* [... x rows x columns] */
-  rg_strided lse;                        /* [... x n]; no data: nobody wants it */
-  rg_strided delta;                      /* sum(dy y) of each query, in the type of sums */
-  const uint8_t *mask;                   /* or NULL */
-  int64_t mask_row, mask_col, block;
-  double scale;
-  int32_t causal;
 };
 
 /* One head of a tensor. */
@@ -431,9 +418,14 @@ rg_status rg_gpu_attention(const rg_call *call, rg_tensor *const *out, rg_frame 
   }
   attention w = attention_of(call);
 
+  frame->path = "tiles";
   w.y = rg_view_of(out[0]);
   if (call->n_out > 1) {
     w.lse = rg_view_of(out[1]);
+  }
+  if (rg_gpu_attention_fits(w, out[0]->_dtype, false)) {
+    frame->path = "tensor cores";
+    return rg_gpu_attention_mma(call, out[0]->_dtype, w);
   }
   return by_type(call, out[0]->_dtype, w, false);
 }
@@ -445,11 +437,16 @@ rg_status rg_gpu_attention_back(const rg_call *call, rg_tensor *const *out, rg_f
   }
   attention w = attention_of(call);
 
+  frame->path = "tiles";
   w.y = rg_view_of(call->in[RG_ATT_Y]);
   w.lse = rg_view_of(call->in[RG_ATT_LSE]);
   w.dy = rg_view_of(call->in[RG_ATT_DY]);
   w.dq = rg_view_of(out[0]);
   w.dk = rg_view_of(out[1]);
   w.dv = rg_view_of(out[2]);
+  if (rg_gpu_attention_fits(w, out[0]->_dtype, true)) {
+    frame->path = "tensor cores";
+    return rg_gpu_attention_mma_back(call, out[0]->_dtype, w);
+  }
   return by_type(call, out[0]->_dtype, w, true);
 }

@@ -6,8 +6,10 @@
 **
 ** This is the plain kernel, for what cublasLt does not take (fit.cu).
 */
+#include "gpu/gemm_mma.cuh"
 #include "gpu/kernels.cuh"
 #include "gpu/product.cuh"
+#include "gpu/sketch.cuh"
 
 extern "C" {
 #include "op/product.h"
@@ -132,7 +134,12 @@ static rg_status run(const rg_call *call, const product &p, rg_frame *frame)
     return RG_OK;
   }
   RG_TRY(rg_gpu_fit(call, &p, &taken));
-  frame->path = taken ? "cublasLt" : "tiles";
+  if (taken) {
+    frame->path = "cublasLt";
+    return RG_OK;
+  }
+  RG_TRY(rg_gpu_gemm(call, rg_gemm_of(p), &taken));
+  frame->path = taken ? "mma" : "tiles";
   if (taken) {
     return RG_OK;
   }
@@ -435,6 +442,9 @@ rg_status rg_gpu_sketched_linear_bits(const rg_call *call, rg_tensor *const *out
 
   if (call->n_out > 2) {
     RG_TRY(keep_draw(call, out[2]));
+  }
+  if (rg_gpu_sketch_fits(call, out)) {
+    return rg_gpu_sketch(call, out);
   }
   straight(b[0], call->in[1]);
   straight(b[1], call->in[4]);

@@ -10,6 +10,7 @@
 -- target     the first input is written into (a function ending in _)
 -- into       the form that writes into its first tensor: (C, t, a)
 -- inputs     element types of inputs that keep theirs
+-- prepare    (inputs, sample): change inputs that must fit each other
 -- special    elements worth trying in f32 and f64
 -- large      a sample big enough for two threads
 -- bad        calls that must fail: shapes, dtypes, arguments, status

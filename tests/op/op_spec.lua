@@ -52,6 +52,7 @@ local function inputs_of(entry, sample, dtypes)
   for i, shape in ipairs(sample) do
     list[i] = shape and input(shape, dtype_for(entry, dtypes, i))
   end
+  if entry.prepare then entry.prepare(list, sample) end
   return list
 end
 

@@ -42,7 +42,7 @@ return function(M) -- M: the rest of the reference
       sum = sum + x[j]
     end
     for j = 0, m - 1 do x[j] = sum > 0 and x[j] / sum or 0 end
-    return x, size + 1
+    return x, size + 1, sum > 0 and most + math.log(sum) or math.huge
   end
 
   local function zeros(shape, dtype)
@@ -78,6 +78,18 @@ return function(M) -- M: the rest of the reference
       end
     end
     return { y }
+  end
+
+  --- log(sum(exp(scale q k'))) of each query, a plain list; inf where it sees no key.
+  function M.lse(inputs, a)
+    local heads, n, m, d = sizes(inputs[1], inputs[3])
+    local all = {}
+    for head = 0, heads - 1 do
+      for i = 0, n - 1 do
+        all[#all + 1] = select(3, weights(inputs[1], inputs[2], a, head, i, n, m, d))
+      end
+    end
+    return all
   end
 
   --- Its gradients, of q, k, v, y, the log of each query's sum, and dy; with any numbers for y and

@@ -23,6 +23,7 @@ Thread *current;
 
 static const rgsim_job *job;
 static Order grid_order;
+static bool grid_ahead;
 static int turns[MAX_THREADS]; // the order of threads in this round
 static int turn;
 static Thread *starting;            // what the next fiber to be entered at its top shall run
@@ -91,6 +92,7 @@ static void begin_round(void)
 static Thread *next_thread(void)
 {
   if (!block.alive) return nullptr;
+  if (grid_ahead) turn = 0;
   for (int rounds = 0; rounds < 2; rounds++) {
     while (turn < block.n) {
       Thread *t = &block.threads[turns[turn++]];
@@ -163,6 +165,7 @@ static void run_thread(Thread *t, Fiber *self)
   tsan_acquire(&grid_starts);
   job->call(job->closure);
   tsan_release(&grid_ends);
+  copies_thread_ended(*t);
   t->state = DONE;
   block.alive--;
   warp_lane_ended(*t);
@@ -266,6 +269,7 @@ void rgsim_run(const rgsim_job *what)
   using namespace sim;
   job = what;
   grid_order = order();
+  grid_ahead = order_is_ahead();
   rgsim_here.grid = job->grid;
   rgsim_here.block = job->block;
   number_threads(job->block);

@@ -6,6 +6,8 @@
 // the host, blocks run one after the other.
 //
 //   RG_SIM_ORDER=fwd|rev|rand:SEED   the order of blocks, of lanes and of pending work
+//   RG_SIM_ORDER=ahead|ahead:rev     the first (or last) thread that can go on always does, so that
+//                                    a warp is ahead of the others as far as the barriers let it
 #ifndef RIDGE_SIM_CUDASIM_H
 #define RIDGE_SIM_CUDASIM_H
 
@@ -57,7 +59,11 @@ enum rgsim_warp_op {
   RGSIM_MIN_UNSIGNED,
   RGSIM_BIT_AND,
   RGSIM_BIT_OR,
-  RGSIM_BIT_XOR
+  RGSIM_BIT_XOR,
+  RGSIM_TILES,
+  RGSIM_TILES_TURNED,
+  RGSIM_MMA_BF16,
+  RGSIM_MMA_F16
 };
 
 // A launch: what to run, and how to be rid of it.
@@ -294,5 +300,6 @@ inline void __trap(RGSIM_PLACE)
 }
 
 #include "cudasim_math.h"
+#include "cudasim_tensor.h"
 
 #endif

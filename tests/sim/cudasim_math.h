@@ -159,6 +159,17 @@ inline long long __double_as_longlong(double x)
   return rgsim_cast<long long>(x);
 }
 
+// Byte i of the result is byte (choice >> 4 i) % 8 of low and high together.
+inline unsigned __byte_perm(unsigned low, unsigned high, unsigned choice)
+{
+  uint64_t both = static_cast<uint64_t>(high) << 32 | low;
+  unsigned r = 0;
+  for (int i = 0; i < 4; i++) {
+    unsigned byte = static_cast<unsigned>(both >> (choice >> (4 * i) & 7) * 8) & 0xffu;
+    r |= byte << (8 * i);
+  }
+  return r;
+}
 inline int __popc(unsigned x)
 {
   return __builtin_popcount(x);

@@ -19,8 +19,11 @@ Order order(void)
   const char *s = getenv("RG_SIM_ORDER");
   if (!s || !*s || !strcmp(s, "fwd")) return FORWARD;
   if (!strcmp(s, "rev")) return REVERSE;
+  if (!strcmp(s, "ahead")) return FORWARD;
+  if (!strcmp(s, "ahead:rev")) return REVERSE;
   if (strncmp(s, "rand", 4)) {
-    fprintf(stderr, "cudasim: RG_SIM_ORDER is fwd, rev or rand:SEED, not '%s'\n", s);
+    fprintf(stderr, "cudasim: RG_SIM_ORDER is fwd, rev, ahead, ahead:rev or rand:SEED, not '%s'\n",
+            s);
     abort();
   }
   // A new seed starts a new sequence; the same one goes on, and does not repeat itself.
@@ -29,6 +32,12 @@ Order order(void)
     state = (s[4] == ':' ? strtoull(s + 5, nullptr, 10) : 0) * 0x9e3779b97f4a7c15u + 1;
   }
   return RANDOM;
+}
+
+bool order_is_ahead(void)
+{
+  const char *s = getenv("RG_SIM_ORDER");
+  return s && !strncmp(s, "ahead", 5);
 }
 
 // splitmix64

@@ -106,6 +106,12 @@ static void complete(int op)
   case RGSIM_MATCH_ALL:
     match(true);
     break;
+  case RGSIM_TILES:
+  case RGSIM_TILES_TURNED:
+  case RGSIM_MMA_BF16:
+  case RGSIM_MMA_F16:
+    tensor(group.lanes, op);
+    break;
   default: {
     uint64_t value = combine(op);
     for (int i = 0; i < group.n; i++)

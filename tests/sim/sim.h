@@ -97,6 +97,14 @@ void park(void);
 // A thread has ended: no other may still wait for it.
 void warp_lane_ended(const Thread &t);
 
+// -- Tiles and copies (cudasim_tensor.cpp) ------------------------------------------------
+
+// All 32 lanes of a warp have arrived at an operation on tiles.
+void tensor(Thread *const *lanes, int op);
+
+// A thread has ended: nothing that it copies may be under way.
+void copies_thread_ended(const Thread &t);
+
 // -- Shared memory (cudasim_shared.cpp) ---------------------------------------------------
 
 void shared_begin_grid(size_t dynamic_bytes);
@@ -110,6 +118,9 @@ enum Order { FORWARD, REVERSE, RANDOM };
 // Asked again for every grid and every wait, so that a test can change RG_SIM_ORDER.
 Order order(void);
 uint64_t order_random(uint64_t below);
+
+// Does the first thread of the order go on as long as it can?
+bool order_is_ahead(void);
 
 } // namespace sim
 

@@ -324,6 +324,6 @@ cudaError_t test_mistake(int which, float *y, cudaStream_t s)
   case WARP_RACE:
     return rg_launch(k_warp_race, warp, y);
   default:
-    return cudaErrorInvalidValue;
+    return test_tensor_mistake(which, y, s);
   }
 }

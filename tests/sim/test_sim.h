@@ -26,6 +26,17 @@ cudaError_t test_histogram(int *bins, float *sum, const int *x, int n, cudaStrea
 cudaError_t test_indices(int *y, dim3 grid, dim3 block, cudaStream_t s);
 cudaError_t test_nothing(dim3 grid, dim3 block, size_t smem, cudaStream_t s);
 
+// Tensor cores (test_sim_mma.cu). a [16 x 16] b [16 x 8] into c, numbers that bf16 and f16 hold.
+// How the factors come into registers:
+enum { BY_LAYOUT, BY_TILES, BY_TURNED_TILES };
+cudaError_t test_product(float *c, const float *a, const float *b, bool brain, int how,
+                         cudaStream_t s);
+// What ldmatrix gives of four 8 x 8 matrices of the numbers 0 .. 255: [32 lanes x 4] registers.
+cudaError_t test_tiles(unsigned *r, bool turned, cudaStream_t s);
+// y = x doubled, n a multiple of 512, through two buffers that copies fill in turn; wrong without
+// the wait, or without the barrier before a buffer is filled anew.
+cudaError_t test_pipeline(float *y, const float *x, int n, bool wait, bool barrier, cudaStream_t s);
+
 // Kernels that are wrong, each in its own way.
 enum mistake {
   HALF_AT_BARRIER, // the others at a warp operation: a deadlock
@@ -38,8 +49,14 @@ enum mistake {
   PAST_SHARED,      // for the address sanitizer
   PAST_GLOBAL,      // for the address sanitizer
   RACE,             // for the thread sanitizer
-  WARP_RACE         // for the thread sanitizer: right in every order, but no __syncwarp
+  WARP_RACE,        // for the thread sanitizer: right in every order, but no __syncwarp
+  HALF_A_PRODUCT,   // the other lanes are elsewhere
+  TWO_PRODUCTS,     // some lanes load tiles while others multiply
+  CROOKED_TILE,     // a row at no multiple of 16 bytes
+  CROOKED_COPY,     // likewise
+  FORGOTTEN_COPY    // the thread ends without a wait
 };
 cudaError_t test_mistake(int which, float *y, cudaStream_t s);
+cudaError_t test_tensor_mistake(int which, float *y, cudaStream_t s);
 
 #endif

@@ -282,6 +282,11 @@ static void test_reports(void)
   dies(mistake_body<ENDED_LANE>, "has ended", "a mask that names an ended lane");
   dies(mistake_body<TWO_OPERATIONS>, "different warp operations", "two operations under one mask");
   dies(mistake_body<STATIC_TOO_LARGE>, "48 KiB", "too much static shared memory");
+  dies(mistake_body<HALF_A_PRODUCT>, "deadlock", "half a warp in a product");
+  dies(mistake_body<TWO_PRODUCTS>, "different warp operations", "a product beside a load of tiles");
+  dies(mistake_body<CROOKED_TILE>, "multiple of 16", "a row of a tile at an odd place");
+  dies(mistake_body<CROOKED_COPY>, "multiple of as many", "a copy to an odd place");
+  dies(mistake_body<FORGOTTEN_COPY>, "without a wait", "a thread that ends before its copies");
   dies(copy_into_freed_body, "that is gone", "a graph that outlives its memory");
 }
 
@@ -311,6 +316,7 @@ static void test_planted(void)
   dies([] { softmax_error(false); }, "data race", "softmax without its barrier");
 #else
   test_missing_barrier();
+  test_tensor_planted();
 #endif
   test_missing_wait();
 }
@@ -324,6 +330,10 @@ int main(void)
     test_kernels(in);
     test_streams(in);
     test_graph(in);
+    for (const char *when : { "early", "late" }) {
+      setenv("RG_SIM_CP", when, 1);
+      test_tensor(in + ", copies " + when);
+    }
   }
   test_planted();
   test_configurations();

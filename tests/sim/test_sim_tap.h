@@ -31,7 +31,7 @@ inline bool gives(cudaError_t got, cudaError_t expected, const std::string &what
 
 // -- Helpers -----------------------------------------------------------------------------
 
-inline const char *const ORDERS[] = { "fwd", "rev", "rand:1", "rand:2", "rand:3" };
+inline const char *const ORDERS[] = { "fwd", "rev", "ahead", "ahead:rev", "rand:1", "rand:2" };
 
 inline void set_order(const char *s)
 {
@@ -112,7 +112,7 @@ inline bool all_equal(const std::vector<float> &v, float x)
   return true;
 }
 
-// -- The parts (test_sim_main.cpp, test_sim_work.cpp) --------------------------------------
+// -- The parts (test_sim_main.cpp, test_sim_work.cpp, test_sim_tensor.cpp) -----------------
 
 double add_error(cudaStream_t s);
 double softmax_error(bool barrier);
@@ -120,6 +120,9 @@ double softmax_error(bool barrier);
 // In the order that is set; `in` names it.
 void test_streams(const std::string &in);
 void test_graph(const std::string &in);
+
+void test_tensor(const std::string &in);
+void test_tensor_planted(void);
 
 void test_missing_wait(void);
 void test_capture_rules(void);

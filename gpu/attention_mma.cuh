@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Tiles of attention on tensor cores: heads in half types, brought into shared memory by copies
+** that go on beside the products.
+**
+** A block is four warps, each with 16 of the block's 64 rows.  Heads are padded with zeros to the
+** D columns that a kernel is made for, and 8 more keep the rows of a tile in different banks.
+*/
+#ifndef RIDGE_GPU_ATTENTION_MMA_CUH
+#define RIDGE_GPU_ATTENTION_MMA_CUH
+
+#include <math.h>
+
+#include "gpu/attention.cuh"
+#include "gpu/mma.cuh"
+
+enum { RG_ATT_WARPS = 4, RG_ATT_THREADS = 128, RG_ATT_ROWS = 64 };
+
+/* Of a tile's row, in elements. */
+#define RG_ATT_PITCH(D) ((D) + 8)
+
+#define RG_LOG2E 1.44269504088896341f
+
+/* One head of a tensor: rows of `cols` neighbouring elements, `row` elements apart. */
+template <class T> struct rg_att_head {
+  T *data;
+  int64_t row;
+  int rows, cols;
+};
+
+template <class T>
+static __device__ inline rg_att_head<T> rg_att_head_of(const rg_strided &x, int64_t head)
+{
+  int32_t n = x.ndim;
+  int64_t at = 0;
+
+  for (int32_t d = n - 3; d >= 0; d--) {
+    at += head % x.shape[d] * x.stride[d];
+    head /= x.shape[d];
+  }
+  return rg_att_head<T>{ (T *)x.data + at, x.stride[n - 2], (int)x.shape[n - 2],
+                         (int)x.shape[n - 1] };
+}
+
+/* ROWS rows from row0 on, zeros where x has ended; the copies are a part of the open group. */
+template <int D, int ROWS, class T>
+static __device__ inline void rg_att_bring(T *to, const rg_att_head<const T> &x, int row0)
+{
+#pragma unroll
+  for (int c = (int)threadIdx.x; c < ROWS * D / 8; c += RG_ATT_THREADS) {
+    int row = c / (D / 8), col = c % (D / 8) * 8;
+    bool there = row0 + row < x.rows && col < x.cols;
+
+    rg_copy16(to + row * RG_ATT_PITCH(D) + col,
+              there ? x.data + (row0 + row) * x.row + col : x.data, there);
+  }
+}
+
+/* sum[COLS / 8 tiles of 16 x 8] = a b' for the 16 rows that `a` begins with and COLS rows of b.
+** STEPS of the inner sum are written out side by side: more of them want more registers. */
+template <int D, int COLS, int STEPS, class T>
+static __device__ inline void rg_att_multiply(const T *a, const T *b, float sum[COLS / 8][4])
+{
+#pragma unroll
+  for (int j = 0; j < COLS / 8; j++) {
+    sum[j][0] = sum[j][1] = sum[j][2] = sum[j][3] = 0;
+  }
+#pragma unroll(STEPS)
+  for (int l = 0; l < D / 16; l++) {
+    uint32_t left[4];
+
+    rg_left<false>(left, a + l * 16, RG_ATT_PITCH(D));
+#pragma unroll
+    for (int j = 0; j < COLS / 16; j++) {
+      uint32_t right[4];
+
+      rg_right<true>(right, b + j * 16 * RG_ATT_PITCH(D) + l * 16, RG_ATT_PITCH(D));
+      rg_mma(T(), sum[2 * j], left, right);
+      rg_mma(T(), sum[2 * j + 1], left, right + 2);
+    }
+  }
+}
+
+/* Sixteen columns of weights, two tiles of a product, as the left factor of the next one. */
+template <class T>
+static __device__ inline void rg_att_left(uint32_t a[4], const float x[4], const float y[4])
+{
+  a[0] = rg_pair(T(), x[0], x[1]);
+  a[1] = rg_pair(T(), x[2], x[3]);
+  a[2] = rg_pair(T(), y[0], y[1]);
+  a[3] = rg_pair(T(), y[2], y[3]);
+}
+
+/* sum[D / 8 tiles] += weights[16 x COLS] times COLS rows of x. */
+template <int D, int COLS, class T>
+static __device__ inline void rg_att_add(const float weights[COLS / 8][4], const T *x,
+                                         float sum[D / 8][4])
+{
+#pragma unroll
+  for (int l = 0; l < COLS / 16; l++) {
+    uint32_t left[4];
+
+    rg_att_left<T>(left, weights[2 * l], weights[2 * l + 1]);
+#pragma unroll
+    for (int j = 0; j < D / 16; j++) {
+      uint32_t right[4];
+
+      rg_right<false>(right, x + l * 16 * RG_ATT_PITCH(D) + j * 16, RG_ATT_PITCH(D));
+      rg_mma(T(), sum[2 * j], left, right);
+      rg_mma(T(), sum[2 * j + 1], left, right + 2);
+    }
+  }
+}
+
+/* A warp's 16 rows into y from row0 on, by way of shared memory that no other warp touches, so that
+** 16 bytes go out at a time. */
+template <int D, class T>
+static __device__ inline void rg_att_store(T *room, const float sum[D / 8][4],
+                                           const rg_att_head<T> &y, int row0)
+{
+  int lane = RG_MMA_LANE;
+  T *to = room + lane / 4 * RG_ATT_PITCH(D) + lane % 4 * 2;
+
+  __syncwarp();
+#pragma unroll
+  for (int j = 0; j < D / 8; j++) {
+    *(uint32_t *)(to + j * 8) = rg_pair(T(), sum[j][0], sum[j][1]);
+    *(uint32_t *)(to + 8 * RG_ATT_PITCH(D) + j * 8) = rg_pair(T(), sum[j][2], sum[j][3]);
+  }
+  __syncwarp();
+#pragma unroll
+  for (int c = lane; c < 16 * D / 8; c += 32) {
+    int row = c / (D / 8), col = c % (D / 8) * 8;
+
+    if (row0 + row < y.rows && col < y.cols) {
+      *(uint4 *)(y.data + (row0 + row) * y.row + col) =
+          *(const uint4 *)(room + row * RG_ATT_PITCH(D) + col);
+    }
+  }
+}
+
+/* -- Launching ------------------------------------------------------------------------------- */
+
+/* A block for each 64 rows of each head, with so much shared memory. */
+template <class... P>
+static inline rg_status rg_att_over(const rg_call *call, void (*kernel)(attention, P...),
+                                    const attention &w, int64_t rows, size_t bytes, P... more)
+{
+  int64_t blocks = (rows + RG_ATT_ROWS - 1) / RG_ATT_ROWS * w.s.heads;
+  cudaStream_t stream = rg_gpu_stream(call->device);
+
+  if (blocks > INT32_MAX) {
+    return rg_gpu->fail(RG_ENOSUP, "%s: %lld heads of %lld rows are more than this kernel takes",
+                        call->op->name, (long long)w.s.heads, (long long)rows);
+  }
+  RG_CUDA(call->op->name,
+          cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               (int)bytes));
+  rg_launch_cfg cfg = { dim3((unsigned)blocks), dim3(RG_ATT_THREADS), bytes, stream };
+
+  return rg_gpu_status(call->op->name, rg_launch(kernel, cfg, w, more...));
+}
+
+#endif

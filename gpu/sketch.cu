@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Sketched layers with one bit a sign, as two products that expand the signs in registers:
+**
+**   z = x [S1|U2],   y = end(z [U1;S2]),   U = +-sign.
+**
+** In bf16 and f16 on tensor cores (tile.cuh).  In f32 a block makes 128 x 64 of the result and a
+** thread 8 x 8 of that: a byte of bits is a row of what it multiplies with.
+*/
+#include <math.h>
+
+#include "gpu/sketch.cuh"
+#include "gpu/tile.cuh"
+
+extern "C" {
+#include "op/product.h"
+}
+
+/* -- Half types -------------------------------------------------------------------------------- */
+
+template <class T> __global__ void __launch_bounds__(RG_TILE_THREADS, 3) k_sketch_halves(rg_tiled w)
+{
+  RG_DYN_SHARED(T, room);
+
+  rg_tile_product<false, false>(room, w);
+}
+
+/* -- f32 --------------------------------------------------------------------------------------- */
+
+enum { THREADS = 128, ROWS = 128, COLS = 64, STEP = 16, PITCH = ROWS + 4 };
+
+/* What a thread brings of the next step, while the one before is multiplied. */
+struct coming {
+  float a[STEP]; /* of row threadIdx.x */
+  float b[8];    /* columns 8 (threadIdx.x % 8) .. of step threadIdx.x / 8 */
+  uint32_t bits; /* or their signs */
+};
+
+/* n <= 8 numbers, then zeros. */
+static __device__ inline void bring_eight(float to[8], const float *from, int n)
+{
+  if (n >= 8 && (uintptr_t)from % 16 == 0) {
+    float4 x = ((const float4 *)from)[0], y = ((const float4 *)from)[1];
+
+    to[0] = x.x, to[1] = x.y, to[2] = x.z, to[3] = x.w;
+    to[4] = y.x, to[5] = y.y, to[6] = y.z, to[7] = y.w;
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < 8; i++) {
+    to[i] = i < n ? from[i] : 0.0f;
+  }
+}
+
+static __device__ inline void bring(const rg_tiled &w, coming &next, int64_t row0, int col0, int k0,
+                                    bool is_signs)
+{
+  int k = is_signs ? w.k_fixed : w.k;
+  int64_t row = row0 + (int)threadIdx.x;
+  const float *a =
+      (const float *)w.a + (row < w.m ? row : 0) * w.a_row + (is_signs ? w.f_at : w.a_at) + k0;
+  int step = k0 + (int)threadIdx.x / 8, col = col0 + (int)threadIdx.x % 8 * 8;
+  bool there = step < k && col < w.n;
+
+  bring_eight(next.a, a, row < w.m ? k - k0 : 0);
+  bring_eight(next.a + 8, a + 8, row < w.m ? k - k0 - 8 : 0);
+  next.bits = there && is_signs ? w.bits[step * w.bits_row + col / 8] : 0;
+  bring_eight(next.b, (const float *)w.b + (there && !is_signs ? step * w.b_row + col : 0),
+              there && !is_signs ? w.n - col : 0);
+}
+
+static __device__ inline void put(const coming &next, float *a, float *b, uint8_t *bits)
+{
+#pragma unroll
+  for (int l = 0; l < STEP; l++) {
+    a[l * PITCH + (int)threadIdx.x] = next.a[l];
+  }
+  float4 *to = (float4 *)(b + (int)threadIdx.x / 8 * COLS + (int)threadIdx.x % 8 * 8);
+
+  to[0] = float4{ next.b[0], next.b[1], next.b[2], next.b[3] };
+  to[1] = float4{ next.b[4], next.b[5], next.b[6], next.b[7] };
+  bits[threadIdx.x] = (uint8_t)next.bits;
+}
+
+/* Eight numbers of shared memory. */
+static __device__ inline void eight(float to[8], const float *from)
+{
+  float4 x = ((const float4 *)from)[0], y = ((const float4 *)from)[1];
+
+  to[0] = x.x, to[1] = x.y, to[2] = x.z, to[3] = x.w;
+  to[4] = y.x, to[5] = y.y, to[6] = y.z, to[7] = y.w;
+}
+
+template <bool SIGNS>
+static __device__ inline void multiply(const float *a, const float *b, const uint8_t *bits,
+                                       float sum[8][8])
+{
+  int row = (int)threadIdx.x / 8 * 8, col = (int)threadIdx.x % 8;
+
+#pragma unroll 4
+  for (int l = 0; l < STEP; l++) {
+    float x[8], y[8];
+
+    eight(x, a + l * PITCH + row);
+    if (SIGNS) {
+      uint32_t byte = ~(uint32_t)bits[l * 8 + col];
+
+#pragma unroll
+      for (int j = 0; j < 8; j++) {
+        y[j] = __uint_as_float(0x3f800000u | (byte << (31 - j) & 0x80000000u));
+      }
+    } else {
+      eight(y, b + l * COLS + col * 8);
+    }
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+#pragma unroll
+      for (int j = 0; j < 8; j++) {
+        sum[i][j] += x[i] * y[j];
+      }
+    }
+  }
+}
+
+/* Blocks as of rg_tile_product. */
+__global__ void __launch_bounds__(THREADS, 3) k_sketch_f32(rg_tiled w)
+{
+  RG_SHARED(float, a, STEP *PITCH);
+  RG_SHARED(float, b, STEP *COLS);
+  RG_SHARED(uint8_t, bits, THREADS);
+  int tiles = (w.n + COLS - 1) / COLS;
+  bool second = (int)blockIdx.y >= tiles; /* by `split` alone */
+  int col0 = ((int)blockIdx.y - (second ? tiles : 0)) * COLS;
+  int64_t row0 = (int64_t)blockIdx.x * ROWS;
+  int n_fixed = w.split != 0 && !second ? 0 : (w.k_fixed + STEP - 1) / STEP;
+  int steps = n_fixed + (second ? 0 : (w.k + STEP - 1) / STEP);
+  coming next;
+  float sum[8][8] = {};
+
+  if (steps > 0) {
+    bring(w, next, row0, col0, 0, n_fixed > 0);
+  }
+  for (int s = 0; s < steps; s++) {
+    __syncthreads(); /* all are done with the step before */
+    put(next, a, b, bits);
+    __syncthreads();
+    if (s + 1 < steps) {
+      bool is_signs = s + 1 < n_fixed;
+
+      bring(w, next, row0, col0, (is_signs ? s + 1 : s + 1 - n_fixed) * STEP, is_signs);
+    }
+    if (s < n_fixed) {
+      multiply<true>(a, b, bits, sum);
+    } else {
+      multiply<false>(a, b, bits, sum);
+    }
+    if (s + 1 == n_fixed) {
+#pragma unroll
+      for (int i = 0; i < 64; i++) {
+        sum[i / 8][i % 8] *= w.sign;
+      }
+    }
+  }
+  int col = col0 + (int)threadIdx.x % 8 * 8;
+
+#pragma unroll
+  for (int i = 0; i < 8; i++) {
+    int64_t row = row0 + (int)threadIdx.x / 8 * 8 + i;
+
+    if (row < w.m && col < w.n) {
+      rg_end_eight(w.end, row, (second ? w.n : 0) + col, w.n - col < 8 ? w.n - col : 8, sum[i]);
+    }
+  }
+}
+
+/* -- Which ------------------------------------------------------------------------------------- */
+
+/* All axes but the last as rows, so far apart; false where they do not lie so. */
+static bool rows_of(const rg_tensor *x, int64_t *rows, int64_t *step)
+{
+  int32_t last = x->_ndim - 1;
+
+  *rows = 1;
+  *step = x->_shape[last];
+  for (int32_t d = last - 1; d >= 0; d--) {
+    if (x->_shape[d] != 1 && *rows == 1) {
+      *step = x->_stride[d];
+    } else if (x->_shape[d] != 1 && x->_stride[d] != *rows * *step) {
+      return false;
+    }
+    *rows *= x->_shape[d];
+  }
+  return x->_shape[last] == 1 || x->_stride[last] == 1;
+}
+
+/* In half types a kernel brings eight elements at a time. */
+static bool is_aligned(const rg_tensor *x, int64_t step)
+{
+  return (uintptr_t)x->_data % 16 == 0 && step % 8 == 0 && x->_shape[x->_ndim - 1] % 8 == 0;
+}
+
+static bool is_matrix(const rg_tensor *x, int32_t dtype)
+{
+  return x->_dtype == dtype && (x->_shape[1] == 1 || x->_stride[1] == 1);
+}
+
+bool rg_gpu_sketch_fits(const rg_call *call, rg_tensor *const *out)
+{
+  const rg_tensor *x = call->in[0], *s1 = call->in[1], *s2 = call->in[4];
+  int32_t dtype = out[0]->_dtype;
+  bool halves = dtype == RG_BF16 || dtype == RG_F16;
+  const int64_t most = 1 << 28;
+  int64_t m, x_row, y_row, z_row;
+  bool fits = (halves || dtype == RG_F32) && x->_dtype == dtype && is_matrix(s1, dtype) &&
+              is_matrix(s2, dtype) && is_matrix(call->in[2], RG_U8) &&
+              is_matrix(call->in[3], RG_U8) && rows_of(x, &m, &x_row) &&
+              rows_of(out[0], &m, &y_row) && m > 0 && m <= most && s1->_shape[0] > 0 &&
+              s1->_shape[0] <= most && s1->_shape[1] > 0 && s1->_shape[1] <= 1 << 20 &&
+              s2->_shape[1] > 0 && s2->_shape[1] <= 1 << 20;
+
+  if (fits && call->n_out > 1) {
+    fits = out[1]->_dtype == dtype && rows_of(out[1], &m, &z_row) &&
+           (!halves || is_aligned(out[1], z_row));
+  }
+  return fits && (!halves || (is_aligned(x, x_row) && is_aligned(s1, s1->_stride[0]) &&
+                              is_aligned(s2, s2->_stride[0])));
+}
+
+/* -- Launching --------------------------------------------------------------------------------- */
+
+static rg_status launch(const rg_call *call, const rg_tiled &w, int32_t dtype)
+{
+  bool halves = dtype != RG_F32;
+  int64_t rows = halves ? (int)RG_TILE_ROWS : (int)ROWS;
+  int64_t cols = halves ? (int)RG_TILE_COLS : (int)COLS;
+  int64_t tiles = (w.n + cols - 1) / cols * (w.split != 0 ? 2 : 1);
+  rg_launch_cfg cfg = { dim3((unsigned)((w.m + rows - 1) / rows), (unsigned)tiles),
+                        dim3(halves ? (unsigned)RG_TILE_THREADS : (unsigned)THREADS),
+                        halves ? (size_t)RG_TILE_BYTES : 0, rg_gpu_stream(call->device) };
+
+  return rg_gpu_status(call->op->name,
+                       dtype == RG_BF16  ? rg_launch(k_sketch_halves<__nv_bfloat16>, cfg, w)
+                       : dtype == RG_F16 ? rg_launch(k_sketch_halves<__half>, cfg, w)
+                                         : rg_launch(k_sketch_f32, cfg, w));
+}
+
+/* The factors of both products: `free` beside or below the signs. */
+static rg_tiled product_of(const rg_tensor *factor, const rg_tensor *bits, float sign)
+{
+  rg_tiled w = {};
+
+  w.b = factor->_data;
+  w.b_row = factor->_stride[0];
+  w.n = (int)factor->_shape[1];
+  w.k = w.k_fixed = (int)factor->_shape[0];
+  w.bits = (const uint8_t *)bits->_data;
+  w.bits_row = bits->_stride[0];
+  w.sign = sign;
+  w.end.scale = 1;
+  return w;
+}
+
+rg_status rg_gpu_sketch(const rg_call *call, rg_tensor *const *out)
+{
+  const rg_sketch_args *args = (const rg_sketch_args *)call->args;
+  const rg_tensor *bias = call->n_in > 5 ? call->in[5] : NULL;
+  int64_t half = call->in[1]->_shape[1];
+  float sign = (float)(1.0 / sqrt((double)half / args->n_terms));
+  int32_t dtype = out[0]->_dtype;
+  rg_tiled first = product_of(call->in[1], call->in[3], sign);
+  rg_tiled second = product_of(call->in[4], call->in[2], sign);
+
+  (void)rows_of(call->in[0], &first.m, &first.a_row);
+  first.a = call->in[0]->_data;
+  first.split = 1;
+  first.end.dtype = dtype;
+  first.end.cols = first.end.row = 2 * half;
+  if (call->n_out > 1) {
+    (void)rows_of(out[1], &first.m, &first.end.row);
+    first.end.data = out[1]->_data;
+  } else {
+    first.end.data = rg_gpu_workspace(call->device, first.m * 2 * half * (dtype == RG_F32 ? 4 : 2));
+  }
+  if (first.end.data == NULL) {
+    return rg_gpu->fail(RG_ENOMEM, "%s: the GPU has no memory left", call->op->name);
+  }
+  second.a = first.end.data;
+  second.a_row = first.end.row;
+  second.f_at = 0;
+  second.a_at = half;
+  second.end.dtype = dtype;
+  second.end.data = out[0]->_data;
+  second.end.cols = second.n;
+  (void)rows_of(out[0], &second.m, &second.end.row);
+  second.end.scale = (float)(1.0 / (2.0 * args->n_terms));
+  second.end.act = args->act;
+  second.end.p = args->p;
+  second.end.draw = rg_drawn_by(call);
+  if (bias != NULL) {
+    second.end.bias = bias->_data;
+    second.end.bias_step = bias->_stride[0];
+    second.end.bias_dtype = bias->_dtype;
+  }
+  RG_TRY(launch(call, first, dtype));
+  return launch(call, second, dtype);
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** What follows a product in the same pass, for kernels that hand out eight neighbouring columns at
+** a time: scale, bias, activation, dropout with the CPU's own numbers, conversion, one store of 16
+** bytes (two in f32).
+*/
+#ifndef RIDGE_GPU_TILE_END_CUH
+#define RIDGE_GPU_TILE_END_CUH
+
+#include "gpu/kernels.cuh"
+
+extern "C" {
+#include "op/draw.h"
+}
+
+/* The end of a product whose result has rows `row` elements apart. */
+struct rg_end {
+  void *data;
+  int64_t row;
+  int64_t cols; /* of the whole result: dropout's numbers are counted over it */
+  double p;     /* dropout */
+  rg_drawn draw;
+  uint64_t ahead;   /* numbers of the matrices before this one */
+  const void *bias; /* or NULL */
+  int64_t bias_step;
+  float scale;
+  int32_t bias_dtype, dtype, act;
+};
+
+template <int ACT> static __device__ inline void rg_end_act(float v[8])
+{
+#pragma unroll
+  for (int c = 0; c < 8; c++) {
+    v[c] = rg_activated(ACT, v[c]);
+  }
+}
+
+/* Zeros where dropout says so, for elements at .. at + 7 of the stream. */
+static __device__ inline void rg_end_drop(const rg_end &e, uint64_t seed, uint64_t at, float v[8])
+{
+  uint32_t x[12];
+  float grown = (float)(1.0 / (1.0 - e.p));
+  int skip = (int)(at % 4);
+
+#pragma unroll
+  for (int b = 0; b < 3; b++) {
+    uint64_t block = at / 4 + b;
+
+    if (b < 2 || skip > 0) {
+      rg_draw_block(seed, (uint32_t)block, (uint32_t)(block >> 32), 0, x + 4 * b);
+    } else {
+      x[4 * b] = x[4 * b + 1] = x[4 * b + 2] = x[4 * b + 3] = 0;
+    }
+  }
+#pragma unroll
+  for (int c = 0; c < 8; c++) { /* no index that is known only here: x stays in registers */
+    uint32_t number = skip == 0 ? x[c] : skip == 1 ? x[c + 1] : skip == 2 ? x[c + 2] : x[c + 3];
+
+    v[c] = rg_draw_keeps(number, e.p) ? v[c] * grown : 0.0f;
+  }
+}
+
+template <class T>
+static __device__ inline void rg_end_store(const rg_end &e, int64_t row, int64_t col, int n,
+                                           const float v[8])
+{
+  union {
+    uint4 bits[sizeof(T) / 2];
+    T x[8];
+  } all;
+  T *to = (T *)e.data + row * e.row + col;
+
+#pragma unroll
+  for (int c = 0; c < 8; c++) {
+    all.x[c] = rg_element<T>::of(v[c]);
+  }
+  if (n == 8 && (uintptr_t)to % 16 == 0) {
+#pragma unroll
+    for (int i = 0; i < (int)sizeof(T) / 2; i++) {
+      ((uint4 *)to)[i] = all.bits[i];
+    }
+    return;
+  }
+#pragma unroll
+  for (int c = 0; c < 8; c++) {
+    if (c < n) {
+      to[c] = all.x[c];
+    }
+  }
+}
+
+/* n <= 8 sums of one row become the result's columns from col on. */
+static __device__ inline void rg_end_eight(const rg_end &e, int64_t row, int64_t col, int n,
+                                           float v[8])
+{
+#pragma unroll
+  for (int c = 0; c < 8; c++) {
+    v[c] *= e.scale;
+    if (e.bias != NULL && c < n) {
+      rg_number x = rg_number_of(e.bias, e.bias_dtype, (col + c) * e.bias_step);
+
+      v[c] += x.whole ? (float)x.k : (float)x.d;
+    }
+  }
+  switch (e.act) {
+  case RG_ACT_RELU:
+    rg_end_act<RG_ACT_RELU>(v);
+    break;
+  case RG_ACT_GELU:
+    rg_end_act<RG_ACT_GELU>(v);
+    break;
+  case RG_ACT_SILU:
+    rg_end_act<RG_ACT_SILU>(v);
+    break;
+  case RG_ACT_TANH:
+    rg_end_act<RG_ACT_TANH>(v);
+    break;
+  case RG_ACT_SIGMOID:
+    rg_end_act<RG_ACT_SIGMOID>(v);
+    break;
+  default:
+    break;
+  }
+  if (e.p > 0) {
+    rg_draw draw = rg_draw_now(e.draw);
+
+    rg_end_drop(e, draw.seed, draw.offset + e.ahead + (uint64_t)(row * e.cols + col), v);
+  }
+  switch (e.dtype) {
+  case RG_BF16:
+    rg_end_store<__nv_bfloat16>(e, row, col, n, v);
+    break;
+  case RG_F16:
+    rg_end_store<__half>(e, row, col, n, v);
+    break;
+  default:
+    rg_end_store<float>(e, row, col, n, v);
+    break;
+  }
+}
+
+#endif

@@ -1,0 +1,116 @@
+-- SPDX-License-Identifier: MIT
+-- attention_spec: attention and its gradients in half types through the tape, so that the sums
+-- which the forward kernel keeps are what the gradients are computed from; heads of the widths that
+-- tensor cores take, and lengths on both sides of their tiles.
+
+require 'jit.opt'.start('-sink') -- see op_spec.lua
+
+local ffi = require 'ffi'
+local HERE = debug.getinfo(1, 'S').source:match('^@(.*/)') or './'
+local all = dofile(HERE .. 'cases.lua')
+local reference, tensors = all.reference, all.tensors
+local C = tensors.C
+
+local UNIT = { f16 = 2 ^ -10, bf16 = 2 ^ -7 }
+local ULPS = 2
+local slot = ffi.new('rg_tensor *[2]')
+
+local state = 1
+local function input(shape, dtype)
+  local x = reference.new(shape, dtype)
+  for i = 1, reference.count(shape) do
+    state = (state * 1103515245 + 12345) % 2147483648
+    x[i] = (math.floor(state / 65536) % 33 - 16) / 32
+  end
+  return x
+end
+
+local function of(lead, rows, cols)
+  local shape = { unpack(lead) }
+  shape[#shape + 1], shape[#shape + 2] = rows, cols
+  return shape
+end
+
+local function near(result, wanted, unit, what)
+  local got = tensors.read(result)
+  for i = 1, #wanted do
+    local size = math.max(wanted.magnitude[i], math.abs(wanted[i]))
+    if not (math.abs(got[i] - wanted[i]) <= (ULPS + 0.01) * unit * size) then
+      error(('%s: element %d is %.9g, wanted %.9g'):format(what, i, got[i], wanted[i]), 0)
+    end
+  end
+end
+
+-- Forward, then back; y, dq, dk, dv as tensors.
+local function pass(list, dy, args)
+  local t = {}
+  for i, x in ipairs(list) do
+    t[i] = tensors.LAYOUTS[1].make(x)
+    tensors.check(C.rg_require_grad(t[i], 1))
+  end
+  local options = ffi.new('rg_attention_options', { args.scale or 0, args.causal and 1 or 0, 0 })
+  tensors.check(C.rg_attention(t[1], t[2], t[3], nil, options, slot))
+  local results = { tensors.hold(slot[0]) }
+  tensors.check(C.rg_backward(results[1], tensors.LAYOUTS[1].make(dy), 0))
+  for i = 1, 3 do
+    tensors.check(C.rg_grad_of(t[i], slot))
+    results[i + 1] = tensors.hold(slot[0])
+  end
+  return results
+end
+
+local CASES = {
+  { { 2 }, 70, 75, 64, 64 }, { { 2 }, 129, 65, 64, 64, causal = true },
+  { { 1, 2 }, 65, 130, 128, 128, causal = true }, { {}, 40, 33, 96, 96 },
+  { { 2 }, 17, 17, 32, 24, causal = true, scale = 0.5 }, { {}, 1, 1, 8, 8 },
+}
+
+describe('attention in half types', function()
+  after_each(function() tensors.release_all() end)
+
+  for _, case in ipairs(CASES) do
+    local lead, n, m, d, e = unpack(case, 1, 5)
+    for _, dtype in ipairs { 'bf16', 'f16' } do
+      local what = ('%s, %d heads, %d x %d, %d and %d wide%s'):format(dtype,
+        reference.count(lead), n, m, d, e, case.causal and ', causal' or '')
+      it('has the gradients of its own forward pass: ' .. what, function()
+        local list = { input(of(lead, n, d), dtype), input(of(lead, m, d), dtype),
+          input(of(lead, m, e), dtype) }
+        local dy = input(of(lead, n, e), dtype)
+        local results = pass(list, dy, case)
+        local y, lse = reference.attention(list, case)[1], reference.lse(list, case)
+        near(results[1], y, UNIT[dtype], 'y')
+        local wanted = reference.attention_back({ list[1], list[2], list[3], y, lse, dy }, case)
+        for i, name in ipairs { 'dq', 'dk', 'dv' } do
+          near(results[i + 1], wanted[i], UNIT[dtype], name)
+        end
+      end)
+    end
+  end
+
+  it('has gradients where all scores are far below zero', function()
+    local list, y = {}, 0.5
+    for i = 1, 3 do
+      list[i] = reference.new({ 33, 64 }, 'bf16')
+      for j = 1, 33 * 64 do list[i][j] = i == 1 and 2 or i == 2 and -2 or y end
+    end
+    local dy = input({ 33, 64 }, 'bf16')
+    -- scores of -256: equal weights, and so no dq, dk
+    for i, result in ipairs(pass(list, dy, { scale = 1 })) do
+      local got = tensors.read(result)
+      for j = 1, 33 * 64 do
+        if i == 1 then assert.are.equal(y, got[j]) end
+        if i == 2 or i == 3 then assert.is_true(math.abs(got[j]) < 1e-2) end
+        if i == 4 then assert.are.equal(got[(j - 1) % 64 + 1], got[j]) end
+      end
+    end
+  end)
+
+  it('gives the same bits every time', function()
+    local list = { input({ 2, 70, 64 }, 'bf16'), input({ 2, 70, 64 }, 'bf16'),
+      input({ 2, 70, 64 }, 'bf16') }
+    local dy = input({ 2, 70, 64 }, 'bf16')
+    local first, second = pass(list, dy, {}), pass(list, dy, {})
+    for i = 1, 4 do assert.is_true(tensors.bytes(first[i]) == tensors.bytes(second[i])) end
+  end)
+end)

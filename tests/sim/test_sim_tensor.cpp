@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+//
+// Tests of the simulator's tensor cores and asynchronous copies.
+#include "test_sim_tap.h"
+
+// Small whole numbers, whose products and sums every type holds.
+static std::vector<float> whole(int n, unsigned state)
+{
+  std::vector<float> v(static_cast<size_t>(n));
+  for (float &x : v) {
+    state = state * 1664525u + 1013904223u;
+    x = static_cast<float>(state >> 24) / 16.0f - 8.0f;
+    x = std::floor(x);
+  }
+  return v;
+}
+
+static double product_error(bool brain, int how)
+{
+  std::vector<float> a = whole(256, 1), b = whole(128, 2);
+  std::vector<double> expected(128, 0.0);
+  for (size_t i = 0; i < 128; i++) {
+    for (size_t k = 0; k < 16; k++)
+      expected[i] += static_cast<double>(a[i / 8 * 16 + k]) * static_cast<double>(b[k * 8 + i % 8]);
+  }
+  Array<float> da(a), db(b), dc(128);
+  test_product(dc.p, da.p, db.p, brain, how, nullptr);
+  return distance(dc.host(), expected);
+}
+
+static bool tiles_right(bool turned)
+{
+  Array<unsigned> r(128);
+  test_tiles(r.p, turned, nullptr);
+  std::vector<unsigned> got = r.host();
+  for (unsigned lane = 0; lane < 32; lane++) {
+    for (unsigned i = 0; i < 4; i++) {
+      unsigned row = lane / 4, col = lane % 4 * 2; // of matrix i
+      unsigned low = i * 64 + (turned ? col * 8 + row : row * 8 + col);
+      unsigned high = low + (turned ? 8 : 1);
+      if (got[lane * 4 + i] != (low | high << 16)) return false;
+    }
+  }
+  return true;
+}
+
+static double pipeline_error(bool wait, bool barrier)
+{
+  enum { N = 512 * 5 };
+  std::vector<float> x = numbers(N);
+  std::vector<double> expected(x.begin(), x.end());
+  for (double &e : expected)
+    e *= 2;
+  Array<float> dx(x), dy(N);
+  test_pipeline(dy.p, dx.p, N, wait, barrier, nullptr);
+  return distance(dy.host(), expected);
+}
+
+void test_tensor(const std::string &in)
+{
+  for (bool brain : { true, false }) {
+    std::string what = std::string(brain ? "bf16" : "f16") + in;
+    ok(product_error(brain, BY_LAYOUT) == 0, "a product of tiles by the layout, " + what);
+    ok(product_error(brain, BY_TILES) == 0, "with factors from ldmatrix, " + what);
+    ok(product_error(brain, BY_TURNED_TILES) == 0, "with both turned, " + what);
+  }
+  ok(tiles_right(false) && tiles_right(true), "ldmatrix, and turned" + in);
+  ok(pipeline_error(true, true) == 0, "two buffers in turn" + in);
+}
+
+void test_tensor_planted(void)
+{
+  setenv("RG_SIM_CP", "late", 1);
+  set_order("fwd");
+  ok(pipeline_error(false, true) >= 1e6, "a missing wait for a copy reads NaN");
+  int wrong = 0;
+  for (const char *when : { "early", "late" }) {
+    setenv("RG_SIM_CP", when, 1);
+    for (const char *order : ORDERS) {
+      set_order(order);
+      wrong += pipeline_error(true, false) > 1e-3;
+    }
+  }
+  ok(wrong > 0, "a buffer that is filled while others read it is wrong in some order");
+  setenv("RG_SIM_CP", "late", 1);
+}
