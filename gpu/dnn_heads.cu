@@ -68,7 +68,7 @@ static bool layout_of(const rg_tensor *x, rg_dnn_layout *l)
 static bool begin(const rg_call *call, int32_t dtype, rg_dnn_sdpa *a)
 {
   const rg_attention_args *args = (const rg_attention_args *)call->args;
-  const rg_dnn_library *dnn = rg_gpu->modes->vendor != 0 ? rg_dnn_open() : NULL;
+  const rg_dnn_library *dnn = rg_dnn_wanted();
 
   memset(a, 0, sizeof(*a)); /* jobs are compared byte by byte */
   if (dnn == NULL || dnn->version < OLDEST || (dtype != RG_F16 && dtype != RG_BF16) ||

@@ -156,8 +156,8 @@ static bool work_of(const rg_call *call, int32_t kind, const rg_tensor *x, const
   rg_dnn_conv *c = &v->conv;
   int32_t type;
 
-  if (rg_gpu->modes->vendor == 0 || rg_dnn_open() == NULL || !type_of(dtype, &type) ||
-      x->_count == 0 || w->_count == 0 || y->_count == 0 || x->_count > INT32_MAX ||
+  if (rg_dnn_wanted() == NULL || !type_of(dtype, &type) || x->_count == 0 || w->_count == 0 ||
+      y->_count == 0 || x->_count > INT32_MAX ||
       y->_count > INT32_MAX) { /* engines count in 32 bits */
     return false;
   }

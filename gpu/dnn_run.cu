@@ -215,8 +215,7 @@ bool rg_dnn_ready(int32_t device, const rg_dnn_job &job, rg_dnn_turn *turn)
 {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
 
-  if (rg_gpu->modes->vendor == 0 || rg_dnn_open() == NULL ||
-      cudaStreamIsCapturing(rg_gpu_stream(device), &status) != cudaSuccess) {
+  if (cudaStreamIsCapturing(rg_gpu_stream(device), &status) != cudaSuccess) {
     return false;
   }
   bool captured = status != cudaStreamCaptureStatusNone;

@@ -26,6 +26,12 @@ struct rg_dnn_job {
 struct rg_dnn_entry;
 struct rg_dnn_station;
 
+/* The library where it is there and wanted, else NULL. */
+inline const rg_dnn_library *rg_dnn_wanted(void)
+{
+  return rg_gpu->modes->vendor != 0 ? rg_dnn_open() : NULL;
+}
+
 /* A job that is about to run.  It holds the lock of all cuDNN's work until it ends. */
 struct rg_dnn_turn {
   std::unique_lock<std::mutex> held;
@@ -34,8 +40,8 @@ struct rg_dnn_turn {
   char *room; /* what the job asked for, 256-byte aligned */
 };
 
-/* Plan and reserve.  False: cuDNN does not do it.  While the stream is captured only what is ready
-** is taken: compiling and allocating do not belong into a graph. */
+/* Plan and reserve; the library is wanted.  False: cuDNN does not do it.  While the stream is
+** captured only what is ready is taken: compiling and allocating do not belong into a graph. */
 bool rg_dnn_ready(int32_t device, const rg_dnn_job &job, rg_dnn_turn *turn);
 
 /* Put the work on the device's stream.  The first time, with rg_device_modes.autotune and outside

@@ -143,6 +143,26 @@ describe('cuDNN in the simulator', function()
     assert.are.same({ cudnn = 4 }, found.conv2d)
   end)
 
+  -- A view from `start` on along an axis; x is cut likewise.
+  local function narrowed(x, axis, start, size)
+    local out = ffi.new('rg_tensor *[1]')
+    tensors.check(C.rg_narrow(tensors.make(x, x.shape, x.dtype), axis, start, size, 1, out))
+    return tensors.hold(out[0])
+  end
+
+  it('takes tensors that begin anywhere', function()
+    local whole = input({ 3, 1, 3, 3 }, 'f32')
+    local x = { shape = { 2, 1, 3, 3 }, dtype = 'f32', unpack(whole, 10) }
+    local w = input({ 2, 1, 2, 2 }, 'f32')
+    local out = ffi.new('rg_tensor *[1]')
+    local found = ways(function()
+      local t = { narrowed(whole, 0, 1, 2), tensors.make(w, w.shape, 'f32'), false }
+      tensors.check(cases.conv2d.call(C, t, {}, out))
+      near(tensors.hold(out[0]), cases.conv2d.reference({ x, w }, {})[1], 4, 'narrowed')
+    end)
+    assert.are.same({ cudnn = 1 }, found.conv2d)
+  end)
+
   it('is left alone where ridge was told so', function()
     modes.vendor = 0
     local found = ways(function()
@@ -240,6 +260,10 @@ describe('cuDNN in the simulator', function()
       for i = 2, 4 do
         try(entry, { { 9, 8 }, { 9, 8 }, { 9, 8 }, args = {} }, 'bf16', tensors.LAYOUTS[i], 'steps')
       end
+      local q = narrowed(input({ 9, 16 }, 'bf16'), 1, 4, 8) -- 8 bytes off
+      local out = ffi.new('rg_tensor *[1]')
+      tensors.check(entry.call(C, { q, q, q }, {}, out))
+      tensors.hold(out[0])
     end)
     assert.is_nil(found.attention.cudnn)
   end)
