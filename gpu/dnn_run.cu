@@ -12,7 +12,8 @@
 ** - that cudnnBackendExecute only puts work on the stream, and may be captured;
 ** - that numbers by value are read before it returns;
 ** - the meaning of the results: rounding, where nan goes through relu, lse, masks, keys that no
-**   query sees; and that engines without the note NONDETERMINISTIC give equal bits;
+**   query sees; that engines without the note NONDETERMINISTIC give equal bits, and the graph of
+**   attention's gradients that does not add up in memory does as well, of which no note speaks;
 ** - that timing in a cold cache, three runs each, finds the faster one.
 */
 #include "gpu/dnn_run.h"
