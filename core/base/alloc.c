@@ -294,6 +294,9 @@ static void *pool_take(int32_t device, int class)
   if (data != NULL) {
     return data;
   }
+  if (device != RG_CPU_DEVICE && m->limit_bytes > 0 && m->reserved_bytes + bytes > m->limit_bytes) {
+    (void)trim(device); /* others use the GPU too: what is cached counts */
+  }
   data = system_take(device, bytes);
   if (data == NULL && trim(device) > 0) {
     data = system_take(device, bytes);
@@ -376,7 +379,10 @@ static rg_status alloc_from(rg_arena *arena, int32_t device, int64_t bytes, rg_b
     m->peak_bytes = rg_max_i64(m->peak_bytes, m->live_bytes);
     m->n_blocks++;
     m->n_requests++;
-    m->debt_bytes += bytes;
+    memories[RG_CPU_DEVICE].debt_bytes += bytes;
+    if (rg_tag_now != 0) {
+      rg_tag_took(device, rg_tag_now, bytes);
+    }
   }
   rg_spin_leave(&lock);
   if (data == NULL) {
@@ -384,7 +390,9 @@ static rg_status alloc_from(rg_arena *arena, int32_t device, int64_t bytes, rg_b
                    device == RG_CPU_DEVICE ? "the system" : "the device", (double)bytes / 1048576,
                    (double)live / 1048576);
   }
-  *out = (rg_block){ .data = data, .bytes = bytes, .arena = arena, .device = device };
+  *out = (rg_block){
+    .data = data, .bytes = bytes, .arena = arena, .device = device, .tag = rg_tag_now
+  };
   if (device != RG_CPU_DEVICE) {
     out->stream = out->writer = (uint8_t)stream_of(device);
     out->seen = out->users = (uint8_t)(1u << out->stream);
@@ -457,6 +465,9 @@ void rg_block_free(rg_block *block)
   m->live_bytes -= block->bytes;
   m->n_blocks--;
   arena->n_used--;
+  if (block->tag != 0) {
+    rg_tag_gave(block->device, block->tag, block->bytes);
+  }
   if (arena == &pool || arena->closed) {
     pool_put(block->device, block->stream, block->data, class);
   } else {
@@ -548,6 +559,7 @@ void rg_memory_reset_peak(int32_t device)
     rg_spin_enter(&lock);
     m->peak_bytes = m->live_bytes;
     m->peak_reserved_bytes = m->reserved_bytes;
+    rg_tag_reset_peaks(device);
     rg_spin_leave(&lock);
   }
 }

@@ -113,6 +113,19 @@ rg_status rg_device_copy(int32_t to_device, void *to, int32_t from_device, const
 /* The driver that has pinned memory: that of the device that was opened first; NULL: none was. */
 const rg_driver *rg_driver_that_pins(void);
 
+/* The device an event is of. */
+int32_t rg_event_device(const rg_event *event);
+
+/* -- The timeline ---------------------------------------------------------------- */
+
+/* Does this thread record one?  Who runs a call asks this first. */
+extern _Thread_local bool rg_timeline_on;
+
+/* Note that a call begins on this thread's stream of a device, and that it was asked for.  name:
+** stays; gives the number for the end, or -1 where there is no room. */
+int64_t rg_span_begin(int32_t device, const char *name);
+void rg_span_end(int64_t span);
+
 /* -- Device memory --------------------------------------------------------------- */
 
 typedef struct rg_arena rg_arena;
@@ -129,11 +142,18 @@ typedef struct rg_block {
   rg_arena *arena; /* where it goes back to */
   int32_t device;  /* or RG_PINNED */
   uint8_t stream;
+  uint8_t tag;           /* counted under it; 0: none */
   uint8_t writer;        /* the stream that wrote it last */
   _Atomic uint8_t seen;  /* streams that come behind that write, a bit each */
   _Atomic uint8_t users; /* streams that used it since */
   rg_event *behind;      /* pinned: a copy that may still be under way */
 } rg_block;
+
+/* This thread's tag, and what the allocator says to it under its lock (tag.c). */
+extern _Thread_local uint8_t rg_tag_now;
+void rg_tag_took(int32_t device, uint8_t tag, int64_t bytes);
+void rg_tag_gave(int32_t device, uint8_t tag, int64_t bytes);
+void rg_tag_reset_peaks(int32_t device);
 
 /* Take a block: from this thread's arena while a plan is captured, else from the device's pool. */
 rg_status rg_block_alloc(int32_t device, int64_t bytes, rg_block *out) RG_CHECK;

@@ -82,6 +82,11 @@ void rg_event_release(rg_event *event)
   rg_host_free(event);
 }
 
+int32_t rg_event_device(const rg_event *event)
+{
+  return event->device;
+}
+
 static rg_status check(const rg_event *event)
 {
   return event == NULL ? rg_fail(RG_EARG, "event: there is none") : RG_OK;

@@ -472,6 +472,20 @@ rg_status rg_loader_next(rg_loader *self, rg_tensor **out)
   return status == RG_OK ? RG_OK : rg_fail(status, "loader: %s", b->message);
 }
 
+int32_t rg_loader_ready(rg_loader *self)
+{
+  const batch *b = &self->ring[self->first % self->room];
+  bool ready;
+
+  if (self->first == self->next || self->workers == 0) {
+    return self->first != self->next;
+  }
+  pthread_mutex_lock(&self->lock);
+  ready = b->stage == DONE || b->stage == FAILED;
+  pthread_mutex_unlock(&self->lock);
+  return ready;
+}
+
 int32_t rg_loader_waiting(const rg_loader *self)
 {
   return (int32_t)(self->next - self->first);

@@ -171,7 +171,7 @@ rg_status rg_plan_facts_of(const rg_plan *plan, rg_plan_facts *out)
                           .bytes = plan->bytes,
                           .device = plan->device,
                           .noted = plan->note.graph != NULL };
-  (void)snprintf(out->why, sizeof(out->why), "%s", plan->note.why);
+  (void)snprintf(out->why, sizeof(out->why), "%s", out->noted ? "" : plan->note.why);
   return RG_OK;
 }
 

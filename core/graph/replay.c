@@ -83,6 +83,7 @@ static rg_status run_steps(rg_plan *plan)
 rg_status rg_plan_replay(rg_plan *plan, int64_t n)
 {
   int32_t before = 0;
+  int64_t span = -1;
   rg_status status;
 
   if (plan == NULL || n < 0) {
@@ -98,10 +99,16 @@ rg_status rg_plan_replay(rg_plan *plan, int64_t n)
     RG_TRY(rg_stream_enter(plan->device, plan->note.stream, &before));
   }
   status = n > 0 ? wait_turns(plan) : RG_OK;
+  if (rg_timeline_on && n > 0 && plan->device >= RG_CPU) {
+    span = rg_span_begin(plan->device, "plan");
+  }
   for (int64_t i = 0; i < n && status == RG_OK; i++) {
     status = rg_interrupt_pending() ? rg_fail(RG_EINTR, "interrupted")
              : noted                ? rg_note_run(plan)
                                     : run_steps(plan);
+  }
+  if (span >= 0) {
+    rg_span_end(span);
   }
   if (noted) {
     rg_status back = rg_stream_enter(plan->device, before, NULL);

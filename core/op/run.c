@@ -247,6 +247,7 @@ static rg_status perform(rg_call *call, rg_tensor *const *out)
   rg_kernel *kernel = rg_backend_kernel(call->device, call->op);
   rg_frame frame = { .path = "" };
   int64_t begin_ns = recorders != NULL ? rg_clock_ns() : 0;
+  int64_t span = -1;
 
   if (kernel == NULL) {
     return rg_fail(RG_ENOSUP, "%s: %s has no kernel for it", call->op->name,
@@ -261,10 +262,16 @@ static rg_status perform(rg_call *call, rg_tensor *const *out)
     call->draw.seed = rg_generator_seed(g);
     call->draw.offset = rg_generator_take(g, (uint64_t)call->n_draws);
   }
+  if (rg_timeline_on) {
+    span = rg_span_begin(call->device, call->op->name);
+  }
   if (rg_capture_active != NULL) {
     RG_TRY(rg_capture_active(call, kernel, out, &frame));
   } else {
     RG_TRY(rg_execute(call, kernel, out, &frame));
+  }
+  if (span >= 0) {
+    rg_span_end(span);
   }
   count_writes(call, out);
   RG_TRY(rg_check_finite(call, out));

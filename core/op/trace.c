@@ -6,7 +6,7 @@
 
 typedef struct trace {
   rg_recorder recorder;
-  rg_event *events;
+  rg_traced *events;
   int64_t capacity;
   int64_t n; /* calls seen */
   bool running;
@@ -21,7 +21,7 @@ static rg_status record(rg_recorder *self, const rg_call *call, rg_tensor *const
   rg_cost cost = call->op->cost != NULL ? call->op->cost(call) : (rg_cost){ 0 };
 
   (void)out;
-  t->events[t->n++ % t->capacity] = (rg_event){
+  t->events[t->n++ % t->capacity] = (rg_traced){
     .op = call->op->name,
     .path = frame->path,
     .begin_ns = begin_ns,
@@ -37,7 +37,7 @@ static rg_status record(rg_recorder *self, const rg_call *call, rg_tensor *const
 
 rg_status rg_trace_start(int64_t capacity)
 {
-  rg_event *events;
+  rg_traced *events;
 
   if (capacity < 1 || capacity > ((int64_t)1 << 30)) {
     return rg_fail(RG_EARG, "trace: a capacity of %lld calls", (long long)capacity);
@@ -65,7 +65,7 @@ int64_t rg_trace_stop(void)
   return rg_min_i64(own.n, own.capacity);
 }
 
-rg_status rg_trace_event(int64_t index, rg_event *out)
+rg_status rg_trace_event(int64_t index, rg_traced *out)
 {
   int64_t kept = rg_min_i64(own.n, own.capacity);
 

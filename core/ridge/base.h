@@ -180,7 +180,8 @@ typedef struct rg_memory {
   int64_t limit_bytes; /* 0: none */
   int64_t n_blocks;    /* live blocks */
   int64_t n_requests;  /* allocations asked for since start */
-  int64_t debt_bytes;  /* allocated since the collector last paid; the binding resets it */
+  int64_t debt_bytes;  /* the CPU's: allocated on any device since the collector last paid; the
+                       ** binding resets it */
 } rg_memory;
 
 /*
@@ -205,6 +206,30 @@ RG_API rg_status rg_memory_set_limit(int32_t device, int64_t bytes) RG_CHECK;
 
 /* Give cached blocks of a device back to the system; returns the bytes given back. */
 RG_API int64_t rg_memory_trim(int32_t device);
+
+/* Longest name of a tag, its end included. */
+enum { RG_TAG_NAME = 32 };
+
+/* Bytes of one device that were taken under one tag. */
+typedef struct rg_tag_memory {
+  int64_t live_bytes;
+  int64_t peak_bytes; /* since rg_memory_reset_peak */
+  int64_t n_blocks;   /* live ones */
+} rg_tag_memory;
+
+/* The number of a tag, from 1; the same for the same name.  name: up to RG_TAG_NAME - 1 bytes; out:
+** the number.  RG_EARG for another name, and when there are 63 already. */
+RG_API rg_status rg_memory_tag(const char *name, int32_t *out) RG_CHECK;
+
+/* Count what this thread takes from now on under a tag.  tag: 0 is none.  Returns the one before:
+** to be entered again. */
+RG_API int32_t rg_memory_tag_enter(int32_t tag);
+
+/* A tag's name; NULL behind the last one. */
+RG_API const char *rg_memory_tag_name(int32_t tag);
+
+/* device: 0 is the CPU; tag: from 1; out: filled.  RG_EARG. */
+RG_API rg_status rg_memory_tag_of(int32_t device, int32_t tag, rg_tag_memory *out) RG_CHECK;
 
 /*
 ** Let the n-th allocation from now fail with RG_ENOMEM, for tests; host structures count too.

@@ -95,6 +95,10 @@ RG_API rg_status rg_loader_next(rg_loader *loader, rg_tensor **out) RG_CHECK;
 /* Batches that are under way in loader. */
 RG_API int32_t rg_loader_waiting(const rg_loader *loader);
 
+/* 1 if rg_loader_next would not wait: the oldest batch of loader is there, or nobody but the caller
+** gathers it. */
+RG_API int32_t rg_loader_ready(rg_loader *loader);
+
 /* End the threads of loader, when they have done what they are at; batches not taken are lost. */
 RG_API void rg_loader_release(rg_loader *loader);
 

@@ -486,7 +486,7 @@ RG_API const char *rg_gemm_path(void);
 /* -- Trace -------------------------------------------------------------------------- */
 
 /* One call that went through the door. */
-typedef struct rg_event {
+typedef struct rg_traced {
   const char *op;
   const char *path; /* kernel or library that ran, "" where there is one only */
   int64_t begin_ns;
@@ -496,7 +496,7 @@ typedef struct rg_event {
   int64_t live_bytes; /* of its device, when it had ended: inputs and results, without scratch */
   int32_t device;
   int32_t n_threads;
-} rg_event;
+} rg_traced;
 
 /* Record the last capacity calls of this thread.  RG_EARG for capacity < 1. */
 RG_API rg_status rg_trace_start(int64_t capacity) RG_CHECK;
@@ -505,6 +505,6 @@ RG_API rg_status rg_trace_start(int64_t capacity) RG_CHECK;
 RG_API int64_t rg_trace_stop(void);
 
 /* Event index of the last trace, oldest first (0-based).  out: filled.  RG_EARG. */
-RG_API rg_status rg_trace_event(int64_t index, rg_event *out) RG_CHECK;
+RG_API rg_status rg_trace_event(int64_t index, rg_traced *out) RG_CHECK;
 
 #endif

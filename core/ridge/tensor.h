@@ -192,6 +192,16 @@ RG_API rg_status rg_tensor_get(const rg_tensor *x, const int64_t *index, int32_t
 RG_API rg_status rg_tensor_set(rg_tensor *x, const int64_t *index, int32_t n,
                                double value) RG_CHECK;
 
+/*
+** Let this thread's stream come behind an event that was set behind the last write to x: else its
+** first use of x comes behind all that the writer's stream was asked for until then.
+**
+** x        of a GPU; of the CPU there is nothing to do
+** event    of the same device, set on the stream that wrote x last
+** RG_ERELEASED, RG_EARG for another device's event, RG_EDEVICE.
+*/
+RG_API rg_status rg_tensor_follow(const rg_tensor *x, const rg_event *event) RG_CHECK;
+
 /* -- Views: share the storage, never copy ----------------------------------- */
 
 /*

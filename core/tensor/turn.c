@@ -37,6 +37,23 @@ rg_status rg_tensor_turn_there(const rg_tensor *x, bool writes)
   return RG_OK;
 }
 
+rg_status rg_tensor_follow(const rg_tensor *x, const rg_event *event)
+{
+  uint8_t own;
+
+  RG_TRY(rg_tensor_check(x, "follow"));
+  if (x->_device == RG_CPU) {
+    return RG_OK;
+  }
+  if (event == NULL || rg_event_device(event) != x->_device) {
+    return rg_fail(RG_EARG, "follow: the event is not one of %s", rg_device_name(x->_device));
+  }
+  own = (uint8_t)(1u << rg_stream_now(x->_device));
+  RG_TRY(rg_event_follow(event));
+  atomic_fetch_or_explicit(&x->_storage->block.seen, own, memory_order_relaxed);
+  return RG_OK;
+}
+
 rg_status rg_tensor_arrived(const rg_tensor *x)
 {
   rg_event *behind = x->_storage->block.behind;
@@ -62,6 +79,7 @@ rg_status rg_tensor_transfer(rg_tensor *to, const rg_tensor *from)
   const rg_tensor *host = to->_device == RG_CPU ? to : from;
   int32_t device = to->_device != RG_CPU ? to->_device : from->_device;
   bool pinned = host->_device == RG_CPU && (host->_flags & RG_TENSOR_PINNED) != 0;
+  int64_t span = -1;
   rg_status status;
 
   if (rg_tensor_bytes(from) == 0) {
@@ -73,9 +91,15 @@ rg_status rg_tensor_transfer(rg_tensor *to, const rg_tensor *from)
   if (pinned && host->_storage->block.behind != NULL) {
     RG_TRY(rg_event_wait(host->_storage->block.behind));
   }
+  if (rg_timeline_on) {
+    span = rg_span_begin(device, "copy");
+  }
   /* memory that is not pinned has been read when a copy to a device returns */
   status = rg_device_copy(to->_device, to->_data, from->_device, from->_data, rg_tensor_bytes(from),
                           pinned || to->_device != RG_CPU);
+  if (span >= 0) {
+    rg_span_end(span);
+  }
   if (status == RG_OK && pinned) {
     status = under_way(host, device);
     if (status != RG_OK) { /* then it is waited for here */

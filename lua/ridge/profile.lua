@@ -32,7 +32,7 @@ end
 ---@return fun(): table|nil next op, path, begin_ns, end_ns, flops, bytes, live_bytes (at its end)
 ---@return boolean full earlier ones may be missing
 function M.events()
-  local n, i, event = tonumber(C.rg_trace_stop()), 0, ffi.new 'rg_event'
+  local n, i, event = tonumber(C.rg_trace_stop()), 0, ffi.new 'rg_traced'
   local out = {}
   return function()
     if i >= n then return nil end

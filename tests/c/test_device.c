@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tap.h"
+#include "op/op.h"
 #include "tensor/tensor.h"
 
 /* -- A driver that writes down ---------------------------------------------------- */
@@ -70,7 +71,7 @@ static rg_status join(int32_t device, int32_t to, uint32_t streams)
 static rg_status mark_new(int32_t device, void **mark)
 {
   (void)device;
-  *mark = malloc(1);
+  *mark = calloc(1, 1);
   return RG_OK;
 }
 
@@ -82,7 +83,9 @@ static void mark_free(int32_t device, void *mark)
 
 static rg_status mark_set(int32_t device, void *mark)
 {
-  (void)mark;
+  static char n_set;
+
+  *(char *)mark = n_set++;
   tell("set", device, 0);
   return RG_OK;
 }
@@ -101,6 +104,14 @@ static rg_status mark_wait(int32_t device, void *mark)
   return RG_OK;
 }
 
+/* Marks are set one microsecond after the other. */
+static rg_status mark_between(int32_t device, void *from, void *to, double *ns)
+{
+  (void)device;
+  *ns = 1000.0 * (*(char *)to - *(char *)from);
+  return RG_OK;
+}
+
 static const rg_driver driver = { .take = take,
                                   .give = give,
                                   .pin = pin,
@@ -113,7 +124,8 @@ static const rg_driver driver = { .take = take,
                                   .mark_free = mark_free,
                                   .mark_set = mark_set,
                                   .mark_follow = mark_follow,
-                                  .mark_wait = mark_wait };
+                                  .mark_wait = mark_wait,
+                                  .mark_between = mark_between };
 
 /* What the driver was told since the last time is `want`. */
 static void is_told(const char *want, const char *what)
@@ -228,11 +240,111 @@ static void test_pinned(void)
   (void)rg_memory_trim(RG_PINNED);
 }
 
+/* Who follows an event comes behind one write, not behind all that its stream was asked for. */
+static void test_follow(void)
+{
+  rg_event *event = NULL;
+  rg_event *here = NULL;
+  rg_tensor *x;
+
+  enters(1);
+  x = made(DEVICE);
+  is_status(rg_tensor_turn(x, true), RG_OK, "written on stream 1");
+  is_status(rg_event_new(DEVICE, &event), RG_OK, "an event");
+  is_status(rg_event_new(RG_CPU, &here), RG_OK, "one of the CPU");
+  is_status(rg_event_set(event), RG_OK, "behind the write");
+  enters(0);
+  is_status(rg_tensor_follow(x, here), RG_EARG, "which is not the tensor's");
+  is_status(rg_tensor_follow(x, event), RG_OK, "stream 0 follows the other");
+  is_told("follow 3 0;", "and only that");
+  is_status(rg_tensor_turn(x, false), RG_OK, "read on stream 0");
+  is_told("", "behind it already");
+  enters(2);
+  is_status(rg_tensor_turn(x, false), RG_OK, "read on stream 2");
+  is_told("join 2 2;", "which did not follow");
+  rg_event_release(event);
+  rg_event_release(here);
+  rg_tensor_release(x);
+  enters(0);
+}
+
+static void test_timeline(void)
+{
+  rg_tensor *there = made(DEVICE);
+  rg_tensor *here = made(RG_CPU);
+  rg_span span = { 0 };
+  int64_t n = 0;
+  int64_t lost = 0;
+
+  is_status(rg_timeline_start(0), RG_EARG, "a timeline has room");
+  is_status(rg_timeline_start(2), RG_OK, "recording");
+  is_status(rg_timeline_start(2), RG_EARG, "once");
+  is_status(rg_fill_(here, 1), RG_OK, "a call on the CPU");
+  enters(1);
+  is_status(rg_tensor_transfer(there, here), RG_OK, "a copy on stream 1");
+  is_status(rg_fill_(here, 2), RG_OK, "a call too many");
+  enters(0);
+  is_status(rg_timeline_stop(&n, &lost), RG_OK, "the end");
+  is_int(n, 2, "two calls");
+  is_int(lost, 1, "and one is known to be missing");
+  is_status(rg_timeline_span(0, &span), RG_OK, "the first");
+  ok(strcmp(span.name, "fill") == 0 && span.device == RG_CPU && span.stream == 0, "of the CPU");
+  ok(span.end_ns >= span.begin_ns && span.begin_ns >= 0, "time goes on");
+  is_status(rg_timeline_span(1, &span), RG_OK, "the second");
+  ok(strcmp(span.name, "copy") == 0 && span.device == DEVICE && span.stream == 1, "of stream 1");
+  is_int((int64_t)(span.end_ns - span.begin_ns + 0.5), 1000, "by the device's clock");
+  is_status(rg_timeline_span(2, &span), RG_EARG, "there is no third");
+  rg_tensor_release(there);
+  rg_tensor_release(here);
+  told[0] = 0;
+}
+
+static void test_tags(void)
+{
+  rg_tag_memory m = { 0 };
+  int32_t one = 0;
+  int32_t same = 0;
+  int32_t more = 0;
+  char name[16];
+  rg_tensor *x;
+
+  is_status(rg_memory_tag("weights", &one), RG_OK, "a tag");
+  is_status(rg_memory_tag("weights", &same), RG_OK, "and again");
+  is_int(same, one, "is the same");
+  ok(strcmp(rg_memory_tag_name(one), "weights") == 0, "it has its name");
+  is_int(rg_memory_tag_enter(one), 0, "no tag was set");
+  x = made(DEVICE);
+  is_int(rg_memory_tag_enter(0), one, "now one was");
+  rg_tensor_release(made(DEVICE));
+  is_status(rg_memory_tag_of(DEVICE, one, &m), RG_OK, "its counts");
+  is_int(m.live_bytes, 32, "what was taken under it");
+  is_int(m.n_blocks, 1, "and nothing else");
+  is_status(rg_memory_tag_of(RG_CPU, one, &m), RG_OK, "of another device");
+  is_int(m.live_bytes, 0, "nothing");
+  rg_tensor_release(x);
+  is_status(rg_memory_tag_of(DEVICE, one, &m), RG_OK, "when it was given back");
+  ok(m.live_bytes == 0 && m.peak_bytes == 32 && m.n_blocks == 0, "only the peak is left");
+  for (int i = 2; i < 64; i++) {
+    snprintf(name, sizeof(name), "tag %d", i);
+    if (rg_memory_tag(name, &more) != RG_OK || more != i) {
+      ok(false, "63 tags are possible");
+    }
+  }
+  is_status(rg_memory_tag("one more", &more), RG_EARG, "and not one more");
+  is_status(rg_memory_tag("", &more), RG_EARG, "a tag has a name");
+  ok(rg_memory_tag_name(64) == NULL, "they end");
+  (void)rg_memory_tag_enter(1000);
+  is_int(rg_memory_tag_enter(0), 0, "a number that is none is no tag");
+}
+
 int main(void)
 {
   test_cpu();
   rg_driver_register(DEVICE, &driver);
   test_turns();
   test_pinned();
+  test_follow();
+  test_timeline();
+  test_tags();
   return done();
 }

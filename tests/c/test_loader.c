@@ -96,6 +96,26 @@ static void test_batches(void)
   }
 }
 
+static void test_ready(void)
+{
+  for (int workers = 0; workers < 2; workers++) {
+    rg_loader *loader = loader_of(workers, NULL);
+    rg_tensor *out[8] = { NULL };
+    int64_t end_ns = rg_clock_ns() + 10000000000;
+
+    is_int(rg_loader_ready(loader), 0, "nothing was ordered");
+    is_status(order(loader, 0, BATCH), RG_OK, "a batch is ordered");
+    while (!rg_loader_ready(loader) && rg_clock_ns() < end_ns) {
+    }
+    is_int(rg_loader_ready(loader), 1, "and is there after a while");
+    is_status(rg_loader_next(loader, out), RG_OK, "taken");
+    is_int(rg_loader_ready(loader), 0, "and nothing is left");
+    rg_tensor_release(out[0]);
+    rg_tensor_release(out[1]);
+    rg_loader_release(loader);
+  }
+}
+
 static void test_refused(void)
 {
   rg_loader *loader = loader_of(2, NULL);
@@ -298,6 +318,7 @@ int main(void)
     labels[i] = 100 + i;
   }
   test_batches();
+  test_ready();
   test_refused();
   test_file(0);
   test_file(2);

@@ -441,7 +441,7 @@ static void test_refresh(void)
 static const char *path_of(int32_t dtype, const char *way)
 {
   rg_tensor *x = matrix(dtype, 4, 8), *w = matrix(dtype, 8, 8), *y = NULL;
-  rg_event event = { .path = "" };
+  rg_traced event = { .path = "" };
 
   is_status(rg_set_gemm_path(way), RG_OK, "the way is known");
   is_status(rg_trace_start(4), RG_OK, "trace");
