@@ -1,13 +1,16 @@
 -- SPDX-License-Identifier: MIT
 --- How work is done: threads, affinity, priority (F24), instruction set, the path of products
---- (F199, F201, F203, F204), and what the devices are (F1, F202).  Every choice is an option, and
---- `now()` says what is in force so that it can be recorded.
+--- (F199, F201, F203, F204), how a GPU's kernels are chosen and how much of it is used (F13, F200,
+--- F205 to F207), and what the machine is (F1).  Every choice is an option, and `now()` says what
+--- is in force so that it can be recorded.
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local call = require 'ridge.ffi.call'
 local blame = require 'ridge.blame'
 local options = require 'ridge.options'
+local dtype = require 'ridge.tensor.dtype'
+local place = require 'ridge.tensor.place'
 
 local M = {}
 
@@ -115,12 +118,82 @@ function M.cpu(opts)
   return checked
 end
 
---- Put a backend's options in force for everything that follows.
----@param backend table made by ridge.backend.cpu
-function M.set_default(backend)
-  if type(backend) ~= 'table' or backend.kind ~= 'cpu' then
-    blame.raise('set_default_backend: a backend made by ridge.backend.cpu{...} is expected')
+-- -- GPUs ---------------------------------------------------------------------------------
+
+local MODES = { 'vendor', 'autotune', 'deterministic', 'tf32' }
+local CUDA = {
+  device = { 'integer', default = 0, min = 0, max = 15, doc = 'number of the GPU' },
+  vendor = { 'boolean', default = true,
+    doc = "cublasLt and cuDNN where they have a kernel; false: ridge's own kernels only" },
+  autotune = { 'boolean', default = true,
+    doc = "a library's candidates are timed once for each shape; false: its first choice" },
+  deterministic = { 'boolean', default = false, doc = 'only kernels that give the same bits' },
+  tf32 = { 'boolean', default = false,
+    doc = 'products of f32 may round their factors to 10 bits, for the tensor cores' },
+  memory_fraction = { 'number', min = 0.01, max = 1,
+    doc = "of the GPU's memory; all when left out" },
+  streams = { 'integer', default = 8, min = 1, max = 8,
+    doc = 'streams in use; 1: copies ahead of a loader go with the rest' },
+}
+
+--- A CUDA backend with these options; ridge.set_default_backend puts it in force: tensors and
+--- layers are made on the GPU from then on where no device is given. The modes are those of the
+--- process.
+---@param opts table|nil {device = 0, vendor = true, autotune = true, deterministic = false,
+---  tf32 = false, memory_fraction =, streams = 8}
+---@return table
+-- >> if ridge.device.available() then
+-- >>   ridge.set_default_backend(ridge.backend.cuda{tf32 = true, memory_fraction = 0.8})
+-- >> end
+function M.cuda(opts)
+  local checked = options.check(CUDA, opts, 'backend.cuda')
+  checked.kind = 'cuda'
+  return checked
+end
+
+local function set_cuda(backend)
+  local number = dtype.device('cuda:' .. backend.device, 'set_default_backend')
+  local bytes = 0
+  if backend.memory_fraction then
+    local facts = ffi.new('rg_device_facts')
+    call.check(C.rg_device_facts_of(number, facts), 'set_default_backend')
+    bytes = math.floor(tonumber(facts.memory_bytes) * backend.memory_fraction)
   end
+  call.check(C.rg_memory_set_limit(number, bytes), 'set_default_backend')
+  call.refit()
+  local modes = C.rg_device_modes_now()
+  for _, name in ipairs(MODES) do modes[name] = backend[name] and 1 or 0 end
+  place.set_streams(number, backend.streams)
+  place.set_default(number)
+end
+
+-- What is in force on the GPUs that were opened.
+local function cuda_now(out)
+  local modes = C.rg_device_modes_now()
+  for _, name in ipairs(MODES) do out[name] = modes[name] == 1 end
+  if place.default() > 0 then out.device = ffi.string(C.rg_device_name(place.default())) end
+  for i = 1, C.RG_DEVICE_COUNT - 1 do
+    local m = C.rg_memory_of(i)
+    if m == nil then break end
+    local name = ffi.string(C.rg_device_name(i))
+    if m.limit_bytes > 0 then out[name .. ' memory_limit'] = tonumber(m.limit_bytes) end
+    if place.streams(i) < C.RG_STREAMS then out[name .. ' streams'] = place.streams(i) end
+  end
+end
+
+-- -- In force -----------------------------------------------------------------------------
+
+--- Put a backend's options in force for everything that follows; tensors and layers are made on its
+--- device where none is given.
+---@param backend table made by ridge.backend.cpu or ridge.backend.cuda
+function M.set_default(backend)
+  local kind = type(backend) == 'table' and backend.kind
+  if kind ~= 'cpu' and kind ~= 'cuda' then
+    blame.raise('set_default_backend: a backend made by ridge.backend.cpu{...} or '
+      .. 'ridge.backend.cuda{...} is expected')
+  end
+  if kind == 'cuda' then return set_cuda(backend) end
+  place.set_default(0)
   if backend.threads then M.set_threads(backend.threads) end
   if backend.isa then M.set_isa(backend.isa) end
   if backend.gemm then M.set_gemm(backend.gemm) end
@@ -129,11 +202,45 @@ function M.set_default(backend)
 end
 
 --- What is in force, as it is recorded with every measurement: threads, isa, gemm, and affinity
---- ('0,1'; nil where threads run anywhere).
+--- ('0,1'; nil where threads run anywhere). Where a GPU was opened, also vendor, autotune,
+--- deterministic, tf32, device (the default one, if it is a GPU), and for each GPU with fewer than
+--- all of them 'cuda:0 memory_limit' (bytes) and 'cuda:0 streams'.
 ---@return table
 function M.now()
-  return { threads = C.rg_threads(), isa = ISA_NAME[C.rg_isa()],
-           gemm = ffi.string(C.rg_gemm_path()), affinity = bound }
+  local out = { threads = C.rg_threads(), isa = ISA_NAME[C.rg_isa()],
+                gemm = ffi.string(C.rg_gemm_path()), affinity = bound }
+  if C.rg_memory_of(1) ~= nil then cuda_now(out) end
+  return out
+end
+
+--- Put in force what `now` said, in this process or another one: how a fresh process comes to
+--- measure what its parent would.
+---@param setting table as `now` gives it; other names in it are left alone
+-- >> ridge.backend.apply(ridge.backend.now())
+function M.apply(setting)
+  if type(setting) ~= 'table' then
+    blame.raise('backend.apply: what backend.now() gave is expected, got ' .. blame.show(setting))
+  end
+  if setting.threads then M.set_threads(setting.threads) end
+  if setting.isa then M.set_isa(setting.isa) end
+  if setting.gemm then M.set_gemm(setting.gemm) end
+  if setting.affinity then
+    local cpus = {}
+    for cpu in tostring(setting.affinity):gmatch '%d+' do cpus[#cpus + 1] = tonumber(cpu) end
+    M.set_affinity(cpus)
+  end
+  local modes = C.rg_device_modes_now()
+  for _, name in ipairs(MODES) do
+    if setting[name] ~= nil then modes[name] = setting[name] and 1 or 0 end
+  end
+  for name, value in pairs(setting) do
+    local device, what = tostring(name):match '^(cuda:%d+) ([%a_]+)$'
+    local number = device and dtype.device(device, 'backend.apply')
+    if what == 'memory_limit' then call.check(C.rg_memory_set_limit(number, value)) end
+    if what == 'streams' then place.set_streams(number, value) end
+  end
+  call.refit()
+  place.set_default(dtype.device(setting.device, 'backend.apply'))
 end
 
 --- Facts of the machine: cpu, isa, sockets, cores, threads, l1d, l2, l3, ram (bytes), amx_bf16.

@@ -14,6 +14,7 @@ local plan = require 'ridge.plan'
 local late = require 'ridge.late'
 local memory = require 'ridge.memory'
 local backend = require 'ridge.backend'
+local device = require 'ridge.device'
 
 local M = {
   tensor = make.tensor, empty = make.empty, zeros = make.zeros, ones = make.ones,
@@ -23,7 +24,7 @@ local M = {
   capture = plan.capture,
   scope = memory.scope, keep = memory.keep,
   set_num_threads = backend.set_threads, num_threads = backend.threads,
-  set_default_backend = backend.set_default,
+  set_default_backend = backend.set_default, set_default_device = device.set_default,
   is_tensor = require('ridge.tensor').is,
   no_grad = grad.no_grad, enable_grad = grad.enable_grad, grad_stats = grad.stats,
   grad_saved = grad.saved,
@@ -32,7 +33,8 @@ local M = {
 --- Name of the submodule, or {module, field}, behind a name that is loaded late.
 local LATE = {
   memory = 'ridge.memory', backend = 'ridge.backend', types = 'ridge.types', nn = 'ridge.nn',
-  optim = 'ridge.optim', data = 'ridge.data',
+  optim = 'ridge.optim', data = 'ridge.data', device = 'ridge.device',
+  timeline = { 'ridge.timeline', 'record' },
   save = { 'ridge.train.file', 'save' }, load = { 'ridge.train.file', 'load' },
   Trainer = { 'ridge.train.trainer', 'Trainer' },
   Stability = { 'ridge.train.stability', 'Stability' },

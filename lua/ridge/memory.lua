@@ -8,53 +8,79 @@ local call = require 'ridge.ffi.call'
 local ref = require 'ridge.ffi.ref'
 local blame = require 'ridge.blame'
 local dtype = require 'ridge.tensor.dtype'
+local place = require 'ridge.tensor.place'
 
 local M = {}
 
---- Bytes of a device now: live, peak, reserved, peak_reserved, limit (0: none), blocks, tensors,
--- and the handles by which this Lua state knows tensors.
----@param device string|nil 'cpu' when left out
+-- A device's number; pinned memory is counted as if it were one more.
+local function number_of(device, what)
+  if device == 'pinned' then return place.pinned(what) end
+  return dtype.device(device, what)
+end
+
+-- Bytes by tag, of the tags under which the device ever had something.
+local function by_tag(number)
+  local tags, counts, tag = {}, ffi.new('rg_tag_memory'), 1
+  local name = C.rg_memory_tag_name(tag)
+  while name ~= nil do
+    call.check(C.rg_memory_tag_of(number, tag, counts))
+    if counts.peak_bytes > 0 then
+      tags[ffi.string(name)] = { live = tonumber(counts.live_bytes),
+        peak = tonumber(counts.peak_bytes), blocks = tonumber(counts.n_blocks) }
+    end
+    tag = tag + 1
+    name = C.rg_memory_tag_name(tag)
+  end
+  return tags
+end
+
+--- Bytes of a device now: live, peak, reserved, peak_reserved, limit (0: none), blocks, tensors (of
+-- all devices), the handles by which this Lua state knows tensors, and tags (by name: live, peak,
+-- blocks of what was taken under a tag).
+---@param device string|nil 'cpu' when left out; 'pinned' is the memory that a GPU's copies reach
 ---@return table
 -- >> ridge.memory.stats().live
 function M.stats(device)
-  local m = C.rg_memory_of(dtype.device(device, 'memory.stats'))
+  local number = number_of(device, 'memory.stats')
+  local m = C.rg_memory_of(number)
   ref.reap()
   return {
     live = tonumber(m.live_bytes), peak = tonumber(m.peak_bytes),
     reserved = tonumber(m.reserved_bytes), peak_reserved = tonumber(m.peak_reserved_bytes),
     limit = tonumber(m.limit_bytes), blocks = tonumber(m.n_blocks),
-    tensors = tonumber(C.rg_live_tensors()), handles = ref.count(),
+    tensors = tonumber(C.rg_live_tensors()), handles = ref.count(), tags = by_tag(number),
   }
 end
 
 --- Start a new peak: from now on the largest number of live bytes is kept.
----@param device string|nil 'cpu' when left out
+---@param device string|nil 'cpu' when left out, or 'pinned'
 function M.reset_peak(device)
-  C.rg_memory_reset_peak(dtype.device(device, 'memory.reset_peak'))
+  C.rg_memory_reset_peak(number_of(device, 'memory.reset_peak'))
 end
 
 --- Refuse allocations that would bring the live bytes above a limit.
 ---@param bytes number 0 takes the limit away
----@param device string|nil 'cpu' when left out
+---@param device string|nil 'cpu' when left out, or 'pinned'
 function M.set_limit(bytes, device)
   if type(bytes) ~= 'number' or bytes < 0 or bytes > 2 ^ 53 then
     blame.raise(('memory.set_limit: bytes are a number from 0, got %s'):format(blame.show(bytes)))
   end
-  call.check(C.rg_memory_set_limit(dtype.device(device, 'memory.set_limit'), bytes),
+  call.check(C.rg_memory_set_limit(number_of(device, 'memory.set_limit'), bytes),
     'memory.set_limit')
+  call.refit()
 end
 
 --- Bytes that a function needs at its highest point, above what is live before it; what it makes is
 -- released again.
 ---@param f function
----@param device string|nil 'cpu' when left out
+---@param device string|nil 'cpu' when left out, or 'pinned'
 ---@return number bytes
 -- >> ridge.memory.peak_of(function() return ridge.ones(1000) + 1 end)
 function M.peak_of(f, device)
   if type(f) ~= 'function' then
     blame.raise(('memory.peak_of: a function is expected, got %s'):format(blame.show(f)))
   end
-  dtype.device(device, 'memory.peak_of')
+  number_of(device, 'memory.peak_of')
   ref.collect()
   M.reset_peak(device)
   local before = M.stats(device).live
@@ -63,15 +89,15 @@ function M.peak_of(f, device)
 end
 
 --- Collect what is dead in Lua and give cached blocks back to the system.
----@param device string|nil 'cpu' when left out
+---@param device string|nil 'cpu' when left out, or 'pinned'
 ---@return number bytes given back
 function M.trim(device)
   ref.collect()
-  return tonumber(C.rg_memory_trim(dtype.device(device, 'memory.trim')))
+  return tonumber(C.rg_memory_trim(number_of(device, 'memory.trim')))
 end
 
 --- The line of F2: allocated, reserved and peak in GB with two decimals; then the peak starts anew.
----@param device string|nil 'cpu' when left out
+---@param device string|nil 'cpu' when left out, or 'pinned'
 ---@return string
 function M.print_stats(device)
   local s = M.stats(device)
@@ -80,6 +106,35 @@ function M.print_stats(device)
   M.reset_peak(device)
   print(line)
   return line
+end
+
+-- -- Tags ---------------------------------------------------------------------------------
+
+local tag_slot = ffi.new('int32_t[1]')
+
+local function leave_tag(before, ok, ...)
+  C.rg_memory_tag_enter(before)
+  if not ok then error((...), 0) end
+  return ...
+end
+
+--- Call a function and count the memory it takes, on any device, under a name, for as long as that
+-- memory lives: memory.stats().tags says how much. A tag inside another one counts for itself.
+---@param name string up to 31 bytes; 63 names are possible
+---@param f function
+---@param ... any its arguments
+---@return any what f returns
+-- >> net = ridge.memory.tag('weights', ridge.nn.Linear, 64, 64)
+-- >> ridge.memory.stats().tags.weights.live
+function M.tag(name, f, ...)
+  if type(name) ~= 'string' then
+    blame.raise(('memory.tag: a name is expected, got %s'):format(blame.show(name)))
+  end
+  if not blame.callable(f) then
+    blame.raise(('memory.tag: a function is expected, got %s'):format(blame.show(f)))
+  end
+  call.check(C.rg_memory_tag(name, tag_slot), 'memory.tag')
+  return leave_tag(C.rg_memory_tag_enter(tag_slot[0]), pcall(f, ...))
 end
 
 -- -- Scopes -------------------------------------------------------------------------------

@@ -34,7 +34,9 @@ function Plan:handle()
   return self._p
 end
 
---- What the plan is made of: n_steps, buffer_bytes, flops and bytes of one replay, steps (names).
+--- What the plan is made of: n_steps, buffer_bytes, flops and bytes of one replay, steps (names),
+--- device (of all its steps; nil where there are several), noted (its device does all of it at one
+--- word, as a CUDA graph, since the first replay), why (it cannot be noted, where that was tried).
 ---@return table
 function Plan:facts()
   local f = ffi.new('rg_plan_facts')
@@ -44,7 +46,9 @@ function Plan:facts()
     steps[i] = ffi.string(C.rg_plan_step_name(self._p, i - 1))
   end
   return { n_steps = tonumber(f.n_steps), buffer_bytes = tonumber(f.buffer_bytes),
-           flops = f.flops, bytes = f.bytes, steps = steps }
+           flops = f.flops, bytes = f.bytes, steps = steps,
+           device = f.device >= 0 and ffi.string(C.rg_device_name(f.device)) or nil,
+           noted = f.noted == 1, why = f.why[0] ~= 0 and ffi.string(f.why) or nil }
 end
 
 --- Let go of the plan's buffers now.
@@ -59,9 +63,11 @@ end
 function Plan:__tostring()
   if self._p == nil then return 'plan (released)' end
   local f = self:facts()
-  return ('plan of %d steps (%s), %.3g MB of buffers, %.3g GFLOP a run'):format(f.n_steps,
+  local where = f.device ~= 'cpu' and f.device and (' on %s%s'):format(f.device,
+    f.noted and ' as one graph' or f.why and ', step by step: ' .. f.why or '') or ''
+  return ('plan of %d steps (%s), %.3g MB of buffers, %.3g GFLOP a run%s'):format(f.n_steps,
     table.concat(f.steps, ', ', 1, math.min(6, f.n_steps)) .. (f.n_steps > 6 and ', ...' or ''),
-    f.buffer_bytes / 2 ^ 20, f.flops / 1e9)
+    f.buffer_bytes / 2 ^ 20, f.flops / 1e9, where)
 end
 
 local function finish(ok, ...)

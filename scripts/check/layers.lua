@@ -23,8 +23,8 @@ local LUA_ROWS = {
   { "late", "options" },
   { "ffi" },
   { "random", "types", "show" },
-  { "tensor" },
-  { "backend", "data", "memory", "nn", "optim", "plan", "profile", "process" },
+  { "tensor", "timeline" },
+  { "backend", "data", "device", "memory", "nn", "optim", "plan", "profile", "process" },
   { "init" }, -- require "ridge": what lies above it is loaded late
   { "measure", "plot", "store" },
   { "sweep" },

@@ -17,6 +17,13 @@ local function message(f, ...)
   return tostring(err)
 end
 
+local WITHOUT = 'no nvcc: the simulated GPU was not built'
+
+local function simulated()
+  local file = io.open(SIMULATED)
+  return file and file:close() ~= nil
+end
+
 describe('a device', function()
   it('that is not there says what is missing', function()
     assert.matches("there is no device 'gpu'; known: 'cpu', 'cuda:0'", message(ridge.zeros, 2,
@@ -41,20 +48,113 @@ describe('a device', function()
   end)
 
   it('that is simulated computes what the CPU computes', function()
-    local file = io.open(SIMULATED)
-    if not file then return pending 'no nvcc: the simulated GPU was not built' end
-    file:close()
+    if not simulated() then return pending(WITHOUT) end
     assert.equal('done\n', output('RIDGE_GPU=' .. SIMULATED
       .. ' ./ridge tests/lua/device_child.lua'))
   end)
 
   it('joins functions of elements in plans, without a changed bit', function()
-    local file = io.open(SIMULATED)
-    if not file then return pending 'no nvcc: the simulated GPU was not built' end
-    file:close()
+    if not simulated() then return pending(WITHOUT) end
     for _, order in ipairs { 'fwd', 'rev', 'rand:3' } do
       assert.equal('done\n', output('RG_SIM_ORDER=' .. order .. ' RIDGE_GPU=' .. SIMULATED
         .. ' ./ridge tests/lua/chain_child.lua'))
     end
+  end)
+
+  it('has streams, events, pinned memory, a timeline (F96, F209)', function()
+    if not simulated() then return pending(WITHOUT) end
+    for _, order in ipairs { 'fwd', 'rev', 'rand:1', 'rand:2', 'rand:3' } do
+      assert.equal('done\n', output(('RG_SIM_ORDER=%s RIDGE_GPU=%s ./ridge '
+        .. 'tests/lua/stream_child.lua'):format(order, SIMULATED)), order)
+    end
+  end)
+
+  it('has memory that is counted, limited and given back (F2 to F4, F13, F200 to F207)', function()
+    if not simulated() then return pending(WITHOUT) end
+    assert.equal('done\n', output('RIDGE_GPU=' .. SIMULATED
+      .. ' ./ridge tests/lua/gpu_memory_child.lua'))
+  end)
+
+  it('that has no memory left is an error with its code', function()
+    if not simulated() then return pending(WITHOUT) end
+    local text = output(('RG_SIM_OOM_AFTER=2 RIDGE_GPU=%s ./ridge -e "local list = {} '
+      .. 'local ok, e = pcall(function() '
+      .. "for i = 1, 9 do list[i] = ridge.zeros(2 ^ 20 * i, { device = 'cuda' }) end end) "
+      .. 'return ok, e.code, #list, e.message"'):format(SIMULATED))
+    assert.matches("^false\nENOMEM\n2\nmemory: the device has no 12 MB left", text)
+  end)
+
+  it('copies batches ahead of use, which whoever uses them does not see', function()
+    if not simulated() then return pending(WITHOUT) end
+    for _, order in ipairs { 'fwd', 'rev', 'rand:1', 'rand:2', 'rand:3' } do
+      assert.equal('done\n', output(('RG_SIM_ORDER=%s RIDGE_GPU=%s ./ridge '
+        .. 'tests/lua/data/ahead_child.lua'):format(order, SIMULATED)), order)
+    end
+  end)
+
+  it('is looked for fast and without a word (F1, F202)', function()
+    local fast = false
+    for _ = 1, 10 do -- one of them is not interrupted by others
+      local text = output [[RIDGE_GPU= ./ridge -e '
+        local t = ridge.clock()
+        local n = ridge.device.count()
+        t = ridge.clock() - t
+        local ok, why = ridge.device.available()
+        print(n > 0 or t < 1e-3, ok or why, ridge.device.best(), #ridge.device.names() == n + 1,
+          ridge.zeros(1, { device = "auto" }).device == ridge.device.best())']]
+      assert.matches('^%a+\t[^\n]+\t[cpuda:0]+\ttrue\ttrue\n$', text)
+      fast = fast or text:find '^true' ~= nil
+    end
+    assert.is_true(fast)
+  end)
+
+  it('of the CPU has a name, streams and events too', function()
+    local device = ridge.device
+    local facts = device.facts 'cpu'
+    assert.equal('cpu', facts.kind)
+    assert.is_nil(facts.capability)
+    assert.equal(ridge.backend.machine().ram, facts.memory)
+    assert.matches('^cpu: .+, %d+%.%d GB$', device.describe 'cpu')
+    assert.equal(2, device.on_stream('cpu', 2, device.stream, 'cpu'))
+    assert.equal(0, device.stream 'cpu')
+    assert.matches('they go from 0 to 7', message(device.on_stream, 'cpu', -1, print))
+    assert.matches('a function is expected', message(device.on_stream, 'cpu', 1, 3))
+    local a, b = device.event 'cpu', device.event 'cpu'
+    assert.matches('was not set', message(b.since, b, a))
+    assert.is_true(a:set() == a and b:set():wait():follow():since(a) >= 0)
+    assert.matches('an event is expected', message(b.since, b, 3))
+    device.wait 'cpu'
+    assert.matches('the name of a device', message(ridge.set_default_device, 3))
+  end)
+
+  it('of the CPU has a timeline by the clock', function()
+    local t, y = ridge.timeline(function() return ridge.ones(10, 10):matmul(ridge.ones(10, 10)) end)
+    assert.equal(10, y:get(1, 1))
+    local names = {}
+    for i, span in ipairs(t.spans) do
+      names[i] = span.name
+      assert.is_true(span.end_s >= span.begin_s)
+      assert.equal('cpu', span.device)
+    end
+    assert.same({ 'fill', 'fill', 'matmul' }, names)
+    assert.equal(1, #t:streams())
+    assert.matches('cpu stream 0 .*#.*| busy', tostring(t))
+    assert.matches('matmul', t:list())
+    local none = ridge.timeline(function() end)
+    assert.matches('no call was made', tostring(none))
+    assert.matches('one is being recorded', message(ridge.timeline, ridge.timeline, print))
+    assert.matches('a function is expected', message(ridge.timeline, 3))
+  end)
+
+  it('that is not there has no pinned memory, and a sentence about it (F96)', function()
+    if ridge.device.available() then return pending 'there is a GPU' end
+    for _, f in ipairs { function() return ridge.zeros(2, { pinned = true }) end,
+      function() return ridge.ones(2):pin() end, function() return ridge.memory.stats 'pinned' end,
+      function() return ridge.ones(2):to('cpu', { pinned = true }) end } do
+      assert.matches('pinned memory is for copies to a GPU, and there is none: there is no CUDA',
+        message(f))
+    end
+    assert.is_false(ridge.zeros(2, { pinned = false }).is_pinned)
+    assert.matches('there is no CUDA', message(ridge.set_default_backend, ridge.backend.cuda {}))
   end)
 end)

@@ -14,7 +14,7 @@ usage: ridge [flags]                 the prompt
        ridge [flags] -               run standard input
        ridge [flags] COMMAND [args]  see below
 
-flags  --threads N   compute threads          --device D   cpu
+flags  --threads N   compute threads          --device D   cpu, auto, cuda:0
        --affinity L  processors, such as 0-3  --priority N -20 before others .. 19 behind them
        --seed N      seed of random numbers   --quiet      no banner, no notes
        --trace full  whole tracebacks         --no-jit     interpret only

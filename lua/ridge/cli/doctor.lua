@@ -111,7 +111,10 @@ function M.main(argv)
   library('oneDNN', onednn)
   library('OpenBLAS', openblas)
   library('SQLite', sqlite)
-  row('GPU', 'none: this build has no GPU backend')
+  local device = require 'ridge.device'
+  local there, why = device.available()
+  if not there then row('GPU', 'none: ' .. why) end
+  for i = 1, device.count() do row(i == 1 and 'GPU' or '', device.describe('cuda:' .. i - 1)) end
   row('terminal', ('%s, %s columns, TERM=%s'):format(host.is_terminal(1) and 'yes' or 'no',
     host.columns() or '?', os.getenv 'TERM' or '(not set)'))
   row('history', require('ridge.repl.history').path() or 'not kept: there is no home folder')

@@ -52,8 +52,9 @@ function FLAGS.seed(text)
 end
 
 function FLAGS.device(text)
-  if text ~= 'cpu' and text ~= 'auto' then
-    return nil, ("--device: there is no device '%s' here; known: cpu"):format(text)
+  if text ~= 'cpu' and text ~= 'auto' then -- a GPU is opened now: the answer comes before the file
+    local ok, err = pcall(require('ridge.tensor.dtype').device, text, '--device')
+    if not ok then return nil, tostring(err.message or err) end
   end
   host.settings.device = text
   return true

@@ -6,7 +6,7 @@ local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
 local file = require 'ridge.data.file'
-local make = require 'ridge.tensor.make'
+local make = require('ridge.tensor.make').here
 local options = require 'ridge.options'
 
 local M = {}

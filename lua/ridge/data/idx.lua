@@ -7,7 +7,7 @@ local bit = require 'bit'
 local C = require 'ridge.ffi.lib'
 local call = require 'ridge.ffi.call'
 local blame = require 'ridge.blame'
-local make = require 'ridge.tensor.make'
+local make = require('ridge.tensor.make').here
 local file = require 'ridge.data.file'
 
 local M = {}

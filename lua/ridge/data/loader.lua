@@ -7,8 +7,10 @@ local ref = require 'ridge.ffi.ref'
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local class = require('ridge.class').class
-local make = require 'ridge.tensor.make'
+local dtype = require 'ridge.tensor.dtype'
+local make = require('ridge.tensor.make').here
 local options = require 'ridge.options'
+local Ahead = require 'ridge.data.ahead'
 local Pool = require 'ridge.data.pool'
 local random = require 'ridge.random'
 local rows = require 'ridge.data.rows'
@@ -27,7 +29,12 @@ local SPEC = {
   drop_last = { 'boolean', default = false, doc = 'leave out a last batch that is not full' },
   workers = { 'integer', default = 0, min = 0, max = 256,
     doc = 'threads that gather batches; they stay from epoch to epoch' },
-  prefetch = { 'integer', default = 2, min = 1, max = 16, doc = 'batches ahead, for each thread' },
+  prefetch = { 'integer', default = 2, min = 1, max = 16,
+    doc = 'batches ahead, for each thread and on a GPU' },
+  device = { 'string', names = { 'cpu', 'auto', 'cuda:0' },
+    doc = 'where batches are handed out; where the sources are when left out' },
+  pinned = { 'boolean', default = true,
+    doc = "gather into memory that a GPU's copies reach by themselves, or wait for each copy" },
   transform = { 'function', doc = 'f(number, row, ...) that changes each row, in the threads' },
 }
 
@@ -46,15 +53,61 @@ local function check_sources(list)
   end
 end
 
+-- The GPU on which the sources are; 0 where they are on the CPU.
+local function source_device(list)
+  local device
+  for i, x in ipairs(list) do
+    local here = ref.is(x) and x._t._device or 0
+    device = device or here
+    if here ~= device then
+      blame.raise(('data.Loader: tensor %d is on %s and the first on %s'):format(i,
+        ffi.string(C.rg_device_name(here)), ffi.string(C.rg_device_name(device))), 'EDEVICE')
+    end
+  end
+  return device
+end
+
+-- Where batches go, and what cannot be.
+local function choose_device(self, opts)
+  local home = source_device(self.sources)
+  local device = opts.device and dtype.device(opts.device, 'data.Loader') or home
+  if home ~= 0 then
+    local name = ffi.string(C.rg_device_name(home))
+    if device ~= home then
+      blame.raise(('data.Loader: the tensors are on %s, and so are their batches; device is %s')
+        :format(name, opts.device), 'EDEVICE')
+    end
+    if opts.workers > 0 or opts.transform then
+      blame.raise(('data.Loader: threads and transforms gather on the CPU, and the tensors are on '
+        .. '%s'):format(name), 'EDEVICE')
+    end
+  end
+  self.device, self.home, self.name = device, home, ffi.string(C.rg_device_name(device))
+end
+
+-- Who gathers: threads where there are any, and before a GPU's copies.
+local function open(self, workers, transform)
+  local o = self.opts
+  self.pool = Pool(self.sources, workers, o.prefetch, transform)
+  if self.device ~= self.home then
+    self.ahead = Ahead(self.pool, self.device, math.min(self.batch, self.rows), o.prefetch,
+      o.pinned)
+  end
+end
+
 --- Batches over the first axis of some tensors, or of rows in files (ridge.data.rows).
 ---
 --- With workers, threads gather the batches ahead while others compute; `transform` runs there, in
 --- a Lua state for each: it sees nothing of this one, gets the number of the row (from 0) and a
 --- pointer to the row's numbers in each source, and writes what it likes. Which batches there are
 --- does not depend on the number of threads.
+---
+--- With device = 'cuda:0', batches are gathered into pinned memory, copied on a stream of their own
+--- while others compute, `prefetch` of them ahead, and handed out as tensors of the GPU. Sources
+--- that are on a GPU are gathered there.
 ---@param sources Tensor[] each with the same number of rows
 ---@param given table|nil {batch = 32, shuffle = true, seed =, drop_last = false, workers = 0,
----  prefetch = 2, transform =}
+---  prefetch = 2, device =, pinned = true, transform =}
 -- >> loader = ridge.data.Loader({ridge.randn(10, 3), ridge.zeros(10)}, {batch = 4, seed = 1})
 -- >> for x, y in loader:each() do print(x:describe(), y:describe()) end
 function Loader:init(sources, given)
@@ -77,10 +130,13 @@ function Loader:init(sources, given)
       self.rows))
   end
   self.sources, self.batch, self.drop_last = sources, opts.batch, opts.drop_last
+  self.opts = { prefetch = opts.prefetch, pinned = opts.pinned }
+  choose_device(self, opts)
   local files = false
   for _, x in ipairs(sources) do files = files or rows.is(x) end
-  if opts.workers > 0 or opts.transform or files then
-    self.pool = Pool(sources, opts.workers, opts.prefetch, opts.transform)
+  if opts.workers > 0 or opts.transform or files or self.device ~= self.home then
+    self.transform = opts.transform
+    open(self, opts.workers, opts.transform)
   end
   if opts.shuffle then
     self.generator = random.generator(opts.seed or make.randint(0, 2 ^ 31, 1):item())
@@ -91,7 +147,8 @@ end
 ---@param workers number
 ---@return table self
 function Loader:start(workers)
-  if not self.pool and workers > 0 then self.pool = Pool(self.sources, workers, 2) end
+  local nobody = not self.pool and self.home == 0 or self.ahead and self.pool.workers == 0
+  if nobody and workers > 0 then open(self, workers, self.transform) end
   return self
 end
 
@@ -146,10 +203,36 @@ local function from_pool(self, order)
   end
 end
 
+-- Batches of a GPU: ordered, copied and handed out, each as far ahead as there is room for.
+local function from_ahead(self, order)
+  local ahead, pool, n, all = self.ahead, self.pool, self.rows, self:len()
+  local at, ordered, copied, given = 0, 0, 0, 0
+  local function order_more()
+    while ordered < all and pool:has_room() do
+      local size = math.min(self.batch, n - at)
+      ahead:order(order, at, size)
+      at, ordered = at + size, ordered + 1
+    end
+  end
+  ahead:clear()
+  return function()
+    if given == all then return nil end
+    order_more()
+    while copied < all and (copied == given or ahead:ready()) do
+      ahead:copy()
+      copied = copied + 1
+      order_more()
+    end
+    given = given + 1
+    return ahead:next()
+  end
+end
+
 --- One epoch: for x, y in loader:each() do ... end. In an order of its own each time.
 ---@return function iterator
 function Loader:each()
   local order = self.generator and shuffled(self)
+  if self.ahead then return from_ahead(self, order) end
   if self.pool then return from_pool(self, order) end
   local at, n, all = 0, self.rows, self:len()
   local done = 0
@@ -158,6 +241,7 @@ function Loader:each()
     local size = math.min(self.batch, n - at)
     local out = {}
     local index = order and part_of(order, at, size)
+    if index and self.home ~= 0 then index = index:to { device = self.name } end
     for i, x in ipairs(self.sources) do
       out[i] = index and taken(x, index) or x:narrow(1, at + 1, size)
     end
@@ -185,8 +269,9 @@ function Loader:go_on(state)
 end
 
 function Loader:__tostring()
-  return ('data.Loader(%d rows in %d batches of %d%s)'):format(self.rows, self:len(), self.batch,
-    self.pool and (', %d threads'):format(self.pool.workers) or '')
+  return ('data.Loader(%d rows in %d batches of %d%s%s)'):format(self.rows, self:len(), self.batch,
+    self.pool and (', %d threads'):format(self.pool.workers) or '',
+    self.device ~= 0 and ', on ' .. self.name or '')
 end
 
 M.Loader = Loader

@@ -7,7 +7,7 @@ local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
 local class = require 'ridge.class'
 local dtype = require 'ridge.tensor.dtype'
-local make = require 'ridge.tensor.make'
+local make = require('ridge.tensor.make').here
 local ref = require 'ridge.ffi.ref'
 
 local Pool = class.class 'data.pool'
@@ -98,15 +98,18 @@ end
 ---@param order cdata|nil int64_t numbers of rows; the rows as they lie when left out
 ---@param first number where it begins, from 0
 ---@param n number rows
-function Pool:order(order, first, n)
-  local tensors = {}
-  for i, each in ipairs(self.of) do
-    local sizes = { n, unpack(each.shape) }
-    sizes[#sizes + 1] = { dtype = each.dtype }
-    tensors[i] = make.empty(unpack(sizes))
-    C.rg_scope_keep(tensors[i]._t)
-    out[i - 1] = tensors[i]._t
+---@param tensors table|nil to gather into; new ones when left out
+function Pool:order(order, first, n, tensors)
+  if not tensors then
+    tensors = {}
+    for i, each in ipairs(self.of) do
+      local sizes = { n, unpack(each.shape) }
+      sizes[#sizes + 1] = { dtype = each.dtype }
+      tensors[i] = make.empty(unpack(sizes))
+      C.rg_scope_keep(tensors[i]._t)
+    end
   end
+  for i, x in ipairs(tensors) do out[i - 1] = x._t end
   local index = order and order + first or ffi.new('int64_t[?]', n)
   if not order then
     for i = 0, n - 1 do index[i] = first + i end

@@ -6,7 +6,7 @@ local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local call = require 'ridge.ffi.call'
 local blame = require 'ridge.blame'
-local make = require 'ridge.tensor.make'
+local make = require('ridge.tensor.make').here
 local options = require 'ridge.options'
 local random = require 'ridge.random'
 

@@ -13,10 +13,12 @@ local M = {}
 local ENOMEM = C.RG_ENOMEM
 local mem = C.rg_memory_of(0)
 
--- -- Memory debt: the collector cannot see C memory, so bytes allocated there are owed to it
+-- -- Memory debt: the collector cannot see C memory, so bytes allocated there are owed to it.  The
+-- debt of every device is in the one counter that is looked at before each call.
 
 local MIN_BUDGET = 64 * 2 ^ 20
-local max_budget = math.max(MIN_BUDGET, tonumber(C.rg_machine_facts().ram_bytes) / 8)
+local ram_share = tonumber(C.rg_machine_facts().ram_bytes) / 8
+local max_budget = math.max(MIN_BUDGET, ram_share)
 local budget = MIN_BUDGET
 local quantum = budget / 16
 local started = tonumber(C.rg_clock_ns())
@@ -39,6 +41,53 @@ end
 
 pace(collectgarbage('count'))
 
+local gpus = {} -- those that were opened: number, mem, capacity (bytes), since (bytes allocated)
+local known = {}
+
+-- What a GPU may hold: its memory, or less where there is a limit.
+local function room_of(gpu)
+  local limit = tonumber(gpu.mem.limit_bytes)
+  return limit > 0 and math.min(limit, gpu.capacity) or gpu.capacity
+end
+
+--- Told when a GPU's limit is another one: the budget is at most an eighth of the smallest memory.
+function M.refit()
+  local share = ram_share
+  for _, gpu in ipairs(gpus) do share = math.min(share, room_of(gpu) / 8) end
+  max_budget = math.max(MIN_BUDGET, share)
+  if budget > max_budget then
+    budget = max_budget
+    quantum = budget / 16
+  end
+end
+
+--- Told when a GPU was opened: its memory may be small beside the machine's.
+---@param number number of the device, from 1
+function M.opened(number)
+  if known[number] then return end
+  known[number] = true
+  local facts = ffi.new('rg_device_facts')
+  local capacity = math.huge
+  if C.rg_device_facts_of(number, facts) == 0 then capacity = tonumber(facts.memory_bytes) end
+  gpus[#gpus + 1] = { number = number, mem = C.rg_memory_of(number), capacity = capacity,
+    since = 0 }
+  M.refit()
+end
+
+-- A GPU that is more than half full: everything that is dead goes before a quarter of what is left
+-- has been taken; where hardly anything is left, still not at every turn.
+local function make_room(owed)
+  for _, gpu in ipairs(gpus) do
+    local all = room_of(gpu)
+    local live = tonumber(gpu.mem.live_bytes)
+    gpu.since = gpu.since + owed
+    if live > all / 2 and gpu.since > math.max((all - live) / 4, math.min(budget, all / 64)) then
+      ref.collect()
+      gpu.since = 0
+    end
+  end
+end
+
 --- Let the collector work off the bytes allocated in C since it last did: one cycle for each
 -- `budget`
 -- dead bytes.  The budget grows while collecting takes more than a tenth of the time.
@@ -58,6 +107,7 @@ local function pay()
   local limit = tonumber(mem.limit_bytes)
   ref.reap()
   if limit > 0 and tonumber(mem.live_bytes) > limit / 2 then ref.collect() end
+  if gpus[1] then make_room(owed) end
 end
 
 --- Called first by every function that may allocate; costs one comparison.
@@ -90,6 +140,7 @@ local function retry(as, status, f, ...)
   if status == ENOMEM then
     ref.collect()
     C.rg_memory_trim(0)
+    for _, gpu in ipairs(gpus) do C.rg_memory_trim(gpu.number) end
     status = f(...)
   end
   if status ~= 0 then M.fail(status, as) end

@@ -199,15 +199,7 @@ function There:close() self.process:close() end
 -- -- The child ------------------------------------------------------------------------------
 
 local function make(module, spec, setting)
-  local backend = require 'ridge.backend'
-  backend.set_threads(setting.threads)
-  backend.set_isa(setting.isa)
-  backend.set_gemm(setting.gemm)
-  if setting.affinity then
-    local cpus = {}
-    for cpu in tostring(setting.affinity):gmatch '%d+' do cpus[#cpus + 1] = tonumber(cpu) end
-    backend.set_affinity(cpus)
-  end
+  require('ridge.backend').apply(setting)
   local list = require(module).candidates(spec)
   return M.here(list, setting, require('ridge.measure.native').services())
 end

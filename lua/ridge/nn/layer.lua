@@ -8,6 +8,7 @@ local ref = require 'ridge.ffi.ref'
 local blame = require 'ridge.blame'
 local class = require('ridge.class').class
 local dtype = require 'ridge.tensor.dtype'
+local place = require 'ridge.tensor.place'
 local options = require 'ridge.options'
 local Module = require 'ridge.nn.module'
 require 'ridge.tensor' -- parameters are tensors, whoever comes first
@@ -76,12 +77,14 @@ local function name_parameters(self)
   end
 end
 
---- Take over the layer in the slot.
-local function adopt(self)
+--- Take over the layer in the slot; a new one goes to the default device, one that was made from
+-- another is where that is.
+local function adopt(self, as_is)
   self._l = ffi.gc(layer_slot[0], C.rg_layer_release)
   Module.init(self)
   name_parameters(self)
-  return self
+  local device = place.default()
+  return device == 0 and self or as_is and self or self:to(ffi.string(C.rg_device_name(device)))
 end
 
 --- Apply the layer to the last axis.
@@ -172,7 +175,7 @@ end
 ---@return table
 function Layer:clone()
   call.check(C.rg_layer_clone(self._l, layer_slot))
-  return adopt(setmetatable({}, getmetatable(self)))
+  return adopt(setmetatable({}, getmetatable(self)), true)
 end
 
 function Layer:__tostring()
@@ -249,7 +252,7 @@ function LowRankLinear.from(dense, opts)
   local device = dense.weight.device
   local here = device == 'cpu' and dense or dense:clone():to 'cpu'
   call.check(C.rg_lowrank_from(here._l, opts.rank, layer_slot))
-  local made = adopt(setmetatable({}, LowRankLinear))
+  local made = adopt(setmetatable({}, LowRankLinear), true)
   return device == 'cpu' and made or made:to(device)
 end
 
@@ -315,7 +318,7 @@ function SKLinear.from(dense, opts)
   local here = device == 'cpu' and dense or dense:clone():to 'cpu'
   call.check(C.rg_sklinear_from(here._l, opts.num_terms, opts.low_rank, fill_options(opts),
     layer_slot))
-  local made = warn_if_larger(adopt(setmetatable({}, SKLinear)), opts)
+  local made = warn_if_larger(adopt(setmetatable({}, SKLinear), true), opts)
   return device == 'cpu' and made or made:to(device)
 end
 

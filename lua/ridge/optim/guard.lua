@@ -5,7 +5,7 @@
 local blame = require 'ridge.blame'
 local class = require('ridge.class').class
 local gradients = require 'ridge.optim.gradients'
-local make = require 'ridge.tensor.make'
+local make = require('ridge.tensor.make').here
 local options = require 'ridge.options'
 
 local Guard = class 'optim.Guard'

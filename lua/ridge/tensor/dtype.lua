@@ -3,6 +3,7 @@
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
+local call = require 'ridge.ffi.call'
 local blame = require 'ridge.blame'
 
 local M = {}
@@ -40,12 +41,23 @@ function M.name(code)
   return names[code]
 end
 
---- The device number of 'cpu', 'auto' or 'cuda:N', which is opened where it was not.
----@param name string|nil
+--- The best device there is: the first GPU, else the CPU.  Where there is no driver that is known
+--- in less than a millisecond, and nothing is printed.
+---@return number
+function M.best()
+  if C.rg_device_open(1) ~= 0 then return 0 end
+  call.opened(1)
+  return 1
+end
+
+--- The device number of 'cpu', 'auto' (the first GPU where there is one) or 'cuda:N', which is
+--- opened where it was not.
+---@param name string|nil the CPU when left out
 ---@param what string the function asking, for the error
 ---@return number
 function M.device(name, what)
-  if name == nil or name == 'cpu' or name == 'auto' then return 0 end
+  if name == nil or name == 'cpu' then return 0 end
+  if name == 'auto' then return M.best() end
   local index = type(name) == 'string' and name:match('^cuda:?(%d*)$')
   if not index then
     blame.raise(("%s: there is no device %s; known: 'cpu', 'cuda:0' ..."):format(what,
@@ -58,6 +70,7 @@ function M.device(name, what)
     blame.raise(('%s: there is no device %s: %s'):format(what, name, (why:gsub('^cuda:%d+: ', ''))),
       'EDEVICE')
   end
+  call.opened(number)
   return number
 end
 
@@ -65,7 +78,8 @@ end
 ---@param name any
 ---@return boolean
 function M.is_device(name)
-  return type(name) == 'string' and (name == 'cpu' or name:match('^cuda:?%d*$') ~= nil)
+  return type(name) == 'string' and (name == 'cpu' or name == 'auto'
+    or name:match('^cuda:?%d*$') ~= nil)
 end
 
 return M

@@ -89,6 +89,8 @@ end
 local properties = {
   dtype = { function(t) return dtype.name(t._dtype) end, 'element type, "f32"' },
   device = { function(t) return ffi.string(C.rg_device_name(t._device)) end, 'where it lives' },
+  is_pinned = { function(t) return bit.band(t._flags, C.RG_TENSOR_PINNED) ~= 0 end,
+                "in memory that a GPU's copies reach by themselves?" },
   shape = { shape_list, 'sizes, a list' },
   ndim = { function(t) return t._ndim end, 'number of axes' },
   count = { function(t) return tonumber(t._count) end, 'number of elements' },

@@ -8,6 +8,7 @@ local ref = require 'ridge.ffi.ref'
 local blame = require 'ridge.blame'
 local options = require 'ridge.options'
 local dtype = require 'ridge.tensor.dtype'
+local place = require 'ridge.tensor.place'
 local random = require 'ridge.random'
 
 local M = {}
@@ -18,16 +19,19 @@ local MAX_DIMS = C.RG_MAX_DIMS
 
 local MAKE = {
   dtype = { 'string', default = 'f32', names = dtype.names, doc = 'element type' },
-  device = { 'string', default = 'cpu', names = { 'cpu' }, doc = 'where it lives' },
+  device = { 'string', names = { 'cpu', 'auto', 'cuda:0' },
+    doc = 'where it lives; what ridge.set_default_device says when left out' },
+  pinned = { 'boolean', default = false,
+    doc = "in memory of the CPU's that a GPU's copies reach by themselves" },
 }
 local DRAW = {
-  dtype = MAKE.dtype, device = MAKE.device,
+  dtype = MAKE.dtype, device = MAKE.device, pinned = MAKE.pinned,
   generator = { 'table|cdata', doc = 'a random stream made by ridge.generator' },
 }
 
 local DRAW_WHOLE = {
   dtype = { 'string', default = 'i64', names = dtype.names, doc = 'element type' },
-  device = MAKE.device, generator = DRAW.generator,
+  device = MAKE.device, pinned = MAKE.pinned, generator = DRAW.generator,
 }
 
 --- Fill the shape buffer from a list of sizes; returns the number of axes.
@@ -81,7 +85,7 @@ end
 
 --- A new tensor with undefined elements.
 local function empty(what, sizes, opts)
-  local code, device = dtype.code(opts.dtype, what), dtype.device(opts.device, what)
+  local code, device = dtype.code(opts.dtype, what), place.of(opts, what)
   local ndim = M.shape(sizes, what)
   call.settle()
   local st = C.rg_empty(code, device, shape_buffer, ndim, slot)
@@ -94,7 +98,7 @@ local function empty(what, sizes, opts)
 end
 
 --- A tensor of the given sizes whose elements are whatever lay in memory.
----@param ... any sizes, then options {dtype =, device =}
+---@param ... any sizes, then options {dtype =, device =, pinned =}
 ---@return Tensor
 -- >> ridge.empty(2, 3).shape
 function M.empty(...)
@@ -103,7 +107,7 @@ end
 
 --- A tensor of the given sizes filled with one number.
 ---@param value number
----@param ... any sizes, then options {dtype =, device =}
+---@param ... any sizes, then options {dtype =, device =, pinned =}
 ---@return Tensor
 -- >> ridge.full(7, 2, 2)
 function M.full(value, ...)
@@ -116,7 +120,7 @@ function M.full(value, ...)
 end
 
 --- Zeros.
----@param ... any sizes, then options {dtype =, device =}
+---@param ... any sizes, then options {dtype =, device =, pinned =}
 ---@return Tensor
 -- >> ridge.zeros(2, 3)
 function M.zeros(...)
@@ -126,7 +130,7 @@ function M.zeros(...)
 end
 
 --- Ones.
----@param ... any sizes, then options {dtype =, device =}
+---@param ... any sizes, then options {dtype =, device =, pinned =}
 ---@return Tensor
 -- >> ridge.ones(2, 3)
 function M.ones(...)
@@ -139,7 +143,7 @@ end
 ---@param first number
 ---@param last number
 ---@param step number|table|nil distance, 1 when left out; or options
----@param opts table|nil {dtype =, device =}
+---@param opts table|nil {dtype =, device =, pinned =}
 ---@return Tensor
 -- >> ridge.arange(0, 4)
 function M.arange(first, last, step, opts)
@@ -186,12 +190,15 @@ end
 
 --- A tensor from a number or nested lists of numbers.
 ---@param values number|boolean|table
----@param opts table|nil {dtype =, device =}; f32 on the CPU when left out
+---@param opts table|nil {dtype =, device =, pinned =}; f32 when left out
 ---@return Tensor
 -- >> ridge.tensor{{1, 2}, {3, 4}}
 function M.tensor(values, opts)
   opts = options.check(MAKE, opts, 'tensor')
-  if ref.is(values) then return ref.need(values, 'tensor'):to(opts.dtype) end
+  if ref.is(values) then
+    return ref.need(values, 'tensor'):to { dtype = opts.dtype, device = opts.device,
+      pinned = opts.pinned or nil }
+  end
   if type(values) ~= 'number' and type(values) ~= 'table' and type(values) ~= 'boolean' then
     blame.raise(('tensor: a number or lists of numbers are expected, got %s'):format(type(values)))
   end
@@ -203,17 +210,21 @@ function M.tensor(values, opts)
   if count > 0 then flatten(values, 1, sizes, buffer, 0) end
   local ndim = M.shape(sizes, 'tensor')
   local code = dtype.code(opts.dtype, 'tensor')
-  local device = dtype.device(opts.device, 'tensor')
+  local device = place.of(opts, 'tensor')
   call.settle()
   call.check(C.rg_tensor_from_doubles(buffer, count, code, shape_buffer, ndim, slot))
   local made = wrap(slot[0])
-  return device == 0 and made or made:to(opts.device)
+  if device == 0 then return made end
+  local host = made._t
+  call.run('tensor', C.rg_to_device, host, device, slot)
+  made:release()
+  return wrap(slot[0])
 end
 
 -- -- Random -------------------------------------------------------------------------------
 
 --- Normal random numbers with mean 0 and standard deviation 1.
----@param ... any sizes, then options {dtype =, device =, generator =}
+---@param ... any sizes, then options {dtype =, device =, pinned =, generator =}
 ---@return Tensor
 -- >> ridge.randn(2, 3)
 function M.randn(...)
@@ -224,7 +235,7 @@ function M.randn(...)
 end
 
 --- Uniform random numbers from 0 to 1, 1 excluded.
----@param ... any sizes, then options {dtype =, device =, generator =}
+---@param ... any sizes, then options {dtype =, device =, pinned =, generator =}
 ---@return Tensor
 -- >> ridge.rand(2, 3)
 function M.rand(...)
@@ -237,7 +248,7 @@ end
 --- Random whole numbers from low to high, high excluded; i64 unless told otherwise.
 ---@param low number
 ---@param high number
----@param ... any sizes, then options {dtype =, device =, generator =}
+---@param ... any sizes, then options {dtype =, device =, pinned =, generator =}
 ---@return Tensor
 -- >> ridge.randint(0, 10, 5)
 function M.randint(low, high, ...)
@@ -248,6 +259,28 @@ function M.randint(low, high, ...)
   local x = empty('randint', sizes, opts)
   call.check(C.rg_randint_(x._t, low, high, random.pointer(opts.generator, 'randint')))
   return x
+end
+
+-- -- On the CPU ---------------------------------------------------------------------------
+
+local function back(before, ok, ...)
+  place.set_default(before)
+  if not ok then error((...), 0) end
+  return ...
+end
+
+--- The same functions for what has to be on the CPU when no device is given, whatever the default
+--- device is: what the host reads and writes.
+M.here = {}
+for name, f in pairs(M) do
+  if type(f) == 'function' and name ~= 'shape' then
+    M.here[name] = function(...)
+      local before = place.default()
+      if before == 0 then return f(...) end
+      place.set_default(0)
+      return back(before, pcall(f, ...))
+    end
+  end
 end
 
 return M

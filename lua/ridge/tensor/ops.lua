@@ -9,6 +9,8 @@ local call = require 'ridge.ffi.call'
 local ref = require 'ridge.ffi.ref'
 local blame = require 'ridge.blame'
 local dtype = require 'ridge.tensor.dtype'
+local options = require 'ridge.options'
+local place = require 'ridge.tensor.place'
 local random = require 'ridge.random'
 
 local M = { methods = {}, docs = {} }
@@ -265,11 +267,17 @@ for _, name in ipairs { 'clone', 'contiguous' } do
   end
 end
 
-docs.to = "to('bf16'), to('cuda:0') or to{dtype =, device =}: converted and moved; itself when "
-  .. 'nothing changes'
+docs.to = "to('bf16'), to('cuda:0') or to{dtype =, device =, pinned =}: converted and moved; "
+  .. 'itself when nothing changes'
+
+local TO = {
+  dtype = { 'string', names = dtype.names, doc = 'element type' },
+  device = { 'string', names = { 'cpu', 'auto', 'cuda:0' }, doc = 'where it goes' },
+  pinned = { 'boolean', doc = "into memory of the CPU's that a GPU's copies reach by themselves" },
+}
 
 local function moved(x, device)
-  if x._t._device == device then return x end
+  if x._t._device == device or device == C.RG_PINNED and x.is_pinned then return x end
   settle()
   local st = C.rg_to_device(x._t, device, slot)
   if st ~= 0 then call.again(st, C.rg_to_device, x._t, device, slot) end
@@ -287,18 +295,35 @@ end
 --- Convert to another element type, or bring to another device.
 ---@param x Tensor
 ---@param target string|table 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 'bool',
----  'cpu', 'cuda:0', or {dtype =, device =}
+---  'cpu', 'cuda:0', 'auto' (the first GPU, else the CPU), or {dtype =, device =, pinned =}
+---@param more table|nil {pinned = true} beside 'cpu': into pinned memory
 ---@return Tensor
-function methods.to(x, target)
+-- >> ridge.ones(2):to('auto').device
+function methods.to(x, target, more)
   need(x, 'to')
-  local name, place = target, nil
+  local name, where, pinned = target, nil, nil
   if type(target) == 'table' then
-    name, place = target.dtype, target.device
+    local opts = options.check(TO, target, 'to')
+    name, where, pinned = opts.dtype, opts.device, opts.pinned
   elseif dtype.is_device(target) then
-    name, place = nil, target
+    name, where = nil, target
   end
+  if more ~= nil then pinned = options.check({ pinned = TO.pinned }, more, 'to').pinned end
   if name ~= nil and name ~= 'auto' then x = converted(x, dtype.code(name, 'to')) end
-  return place ~= nil and moved(x, dtype.device(place, 'to')) or x
+  if pinned then return moved(x, place.of({ device = where, pinned = true }, 'to')) end
+  return where ~= nil and moved(x, dtype.device(where, 'to')) or x
+end
+
+docs.pin = "pin(): a copy in memory of the CPU's that a GPU's copies reach by themselves; itself "
+  .. 'when it is there'
+--- A copy in pinned memory: copies between it and a GPU are not waited for, so that they go on
+--- while others compute.  Whoever reads or writes it on the CPU waits for its own copy.
+---@param x Tensor on any device
+---@return Tensor on the CPU
+-- >> x = ridge.ones(3):pin(); y = x:to 'cuda:0'
+function methods.pin(x)
+  need(x, 'pin')
+  return moved(x, place.pinned 'pin')
 end
 
 docs.copy_ = 'copy_(y): write y, broadcast and converted, into this tensor'

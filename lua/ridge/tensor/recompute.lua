@@ -7,7 +7,7 @@ local C = require 'ridge.ffi.lib'
 local backward = require 'ridge.tensor.backward'
 local blame = require 'ridge.blame'
 local grad = require 'ridge.tensor.grad'
-local make = require 'ridge.tensor.make'
+local make = require('ridge.tensor.make').here
 local ref = require 'ridge.ffi.ref'
 
 local M = {}

@@ -8,7 +8,7 @@ local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
 local canonical = require 'ridge.store.canonical'
-local make = require 'ridge.tensor.make'
+local make = require('ridge.tensor.make').here
 local ref = require 'ridge.ffi.ref'
 
 ffi.cdef [[

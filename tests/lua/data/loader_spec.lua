@@ -73,6 +73,19 @@ describe('a loader', function()
     assert.is_truthy(ended)
   end)
 
+  it('on the CPU gives the same with pinned and device', function()
+    local reference = rows(Loader({ x, y }, { batch = 3, seed = 5 }))
+    for _, more in ipairs { { pinned = true }, { pinned = false }, { device = 'cpu' } } do
+      more.batch, more.seed = 3, 5
+      local loader = Loader({ x, y }, more)
+      assert.same(reference, rows(loader))
+      assert.is_nil(loader.pool)
+    end
+    if not ridge.device.available() then
+      assert.matches('there is no CUDA', message(Loader, { x }, { device = 'cuda:0' }))
+    end
+  end)
+
   it('says what is wrong', function()
     assert.matches('tensor 2 has 9 rows and the first 10', message(Loader, { x, ridge.zeros(9) }))
     assert.matches('the data set is empty', message(Loader, { ridge.zeros(0, 2) }))

@@ -76,8 +76,8 @@ describe('completion', function()
 
   it('offers the options that a function takes, less those that are there', function()
     local env = { ridge = require 'ridge' }
-    assert.same({ 'device', 'dtype', 'generator' }, names('ridge.randn(2, 3, {', env))
-    assert.same({ 'device', 'generator' }, names("ridge.randn(2, {dtype = 'f32', ", env))
+    assert.same({ 'device', 'dtype', 'generator', 'pinned' }, names('ridge.randn(2, 3, {', env))
+    assert.same({ 'device', 'generator', 'pinned' }, names("ridge.randn(2, {dtype = 'f32', ", env))
     assert.same({ 'activation' }, names('layer = ridge.nn.Linear(3, 4, {bias = true, ac', env))
     assert.equal('ype = ', (complete.tab('ridge.zeros(2, {dt', '', env)))
     local _, list = complete.tab('ridge.nn.Linear(3, 4, {', '', env)

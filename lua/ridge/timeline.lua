@@ -1,0 +1,178 @@
+-- SPDX-License-Identifier: MIT
+--- The timeline of streams (F209): when each call of a function began and ended.
+--
+-- On a GPU both ends are events in the stream, on the CPU readings of the clock. They take time of
+-- their own: the timeline shows what runs beside what, it is no measurement.
+
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
+local blame = require 'ridge.blame'
+local call = require 'ridge.ffi.call'
+
+local M = {}
+
+local CAPACITY = 2 ^ 16 -- calls, the first ones
+
+local Timeline = { __name = 'Timeline' }
+Timeline.__index = Timeline
+
+local count, lost = ffi.new 'int64_t[1]', ffi.new 'int64_t[1]'
+
+local function spans()
+  local span, list = ffi.new 'rg_span', {}
+  for i = 0, tonumber(count[0]) - 1 do
+    call.check(C.rg_timeline_span(i, span))
+    if span.end_ns >= span.begin_ns then
+      list[#list + 1] = { name = ffi.string(span.name), stream = span.stream,
+        device = ffi.string(C.rg_device_name(span.device)), begin_s = span.begin_ns / 1e9,
+        end_s = span.end_ns / 1e9 }
+    end
+  end
+  return list
+end
+
+local function finish(ok, ...)
+  local st = C.rg_timeline_stop(count, lost)
+  if not ok then error((...), 0) end
+  call.check(st, 'timeline')
+  local self = setmetatable({ spans = spans(), lost = tonumber(lost[0]) }, Timeline)
+  return self, ...
+end
+
+--- Call a function and note when each of its operations, copies between devices and replays of
+--- plans began and ended on its stream; waits for all of them at the end.
+---@param f function
+---@param ... any its arguments
+---@return table timeline spans (name, device, stream, begin_s, end_s, in the order they were asked
+---  for), lost (calls beyond the first 65536); tostring shows a row for each stream
+---@return any ... what f returns
+-- >> print((ridge.timeline(function() return ridge.randn(500, 500):softmax():sum() end)))
+function M.record(f, ...)
+  if not blame.callable(f) then
+    blame.raise('timeline: a function is expected, got ' .. blame.show(f))
+  end
+  call.check(C.rg_timeline_start(CAPACITY), 'timeline')
+  return finish(pcall(f, ...))
+end
+
+-- -- Looking at it ------------------------------------------------------------------------
+
+--- The streams something ran on: key ('cuda:0 stream 1'), device, stream, spans by their beginning,
+--- busy_s (time in which at least one call was under way).
+---@return table list in the order of devices and streams
+function Timeline:streams()
+  local list, by_key = {}, {}
+  for _, span in ipairs(self.spans) do
+    local key = ('%s stream %d'):format(span.device, span.stream)
+    local row = by_key[key]
+    if not row then
+      row = { key = key, device = span.device, stream = span.stream, spans = {} }
+      by_key[key] = row
+      list[#list + 1] = row
+    end
+    row.spans[#row.spans + 1] = span
+  end
+  table.sort(list, function(a, b)
+    if a.device ~= b.device then return a.device < b.device end
+    return a.stream < b.stream
+  end)
+  for _, row in ipairs(list) do
+    table.sort(row.spans, function(a, b) return a.begin_s < b.begin_s end)
+    local busy, covered = 0, -math.huge
+    for _, span in ipairs(row.spans) do
+      busy = busy + math.max(0, span.end_s - math.max(span.begin_s, covered))
+      covered = math.max(covered, span.end_s)
+    end
+    row.busy_s = busy
+  end
+  return list
+end
+
+--- Seconds in which one of two kinds of calls was under way beside the other.
+---@param is_one fun(span: table): boolean
+---@param is_other fun(span: table): boolean
+---@return number s
+-- >> t = ridge.timeline(function() return ridge.ones(9):sum() end)
+-- >> t:overlap(function(s) return s.stream == 1 end, function(s) return s.stream == 0 end)
+function Timeline:overlap(is_one, is_other)
+  local edges = {}
+  for _, span in ipairs(self.spans) do
+    local one, other = is_one(span), is_other(span)
+    if one or other then
+      edges[#edges + 1] = { span.begin_s, one and 1 or 0, other and 1 or 0 }
+      edges[#edges + 1] = { span.end_s, one and -1 or 0, other and -1 or 0 }
+    end
+  end
+  table.sort(edges, function(a, b) return a[1] < b[1] end)
+  local sum, last, ones, others = 0, 0, 0, 0
+  for _, edge in ipairs(edges) do
+    if ones > 0 and others > 0 then sum = sum + edge[1] - last end
+    last, ones, others = edge[1], ones + edge[2], others + edge[3]
+  end
+  return sum
+end
+
+local function seconds(s)
+  if s >= 1 then return ('%.3f s'):format(s) end
+  if s >= 1e-3 then return ('%.3f ms'):format(s * 1e3) end
+  return ('%.1f us'):format(s * 1e6)
+end
+
+-- Where something runs on a stream, in `width` cells; copies look unlike the rest.
+local function bar(row, first, last, width)
+  local cells = {}
+  for i = 1, width do cells[i] = '.' end
+  for _, span in ipairs(row.spans) do
+    local scale = width / math.max(last - first, 1e-12)
+    local from = math.min(width, math.floor((span.begin_s - first) * scale) + 1)
+    local to = math.max(from, math.min(width, math.ceil((span.end_s - first) * scale)))
+    for i = from, to do cells[i] = span.name == 'copy' and '=' or '#' end
+  end
+  return table.concat(cells)
+end
+
+--- A row for each stream, where `#` is a call under way and `=` a copy.
+---@param width number|nil cells of a row, 60 when left out
+---@return string
+function Timeline:text(width)
+  width = width or 60
+  if #self.spans == 0 then return 'timeline: no call was made' end
+  local first, last = math.huge, 0
+  for _, span in ipairs(self.spans) do
+    first, last = math.min(first, span.begin_s), math.max(last, span.end_s)
+  end
+  local lines = { ('timeline of %d calls, %s%s'):format(#self.spans, seconds(last - first),
+    self.lost > 0 and (', %d more are not in it'):format(self.lost) or '') }
+  for _, row in ipairs(self:streams()) do
+    lines[#lines + 1] = ('%-16s |%s| busy %s'):format(row.key, bar(row, first, last, width),
+      seconds(row.busy_s))
+  end
+  return table.concat(lines, '\n')
+end
+
+--- A line for each call, in the order of their beginnings: stream, name, begin, end.
+---@return string
+function Timeline:list()
+  local first, all, lines = math.huge, {}, {}
+  for i, span in ipairs(self.spans) do
+    all[i], first = span, math.min(first, span.begin_s)
+  end
+  table.sort(all, function(a, b) return a.begin_s < b.begin_s end)
+  for i, span in ipairs(all) do
+    lines[i] = ('%-7s stream %d  %-18s %12s .. %12s'):format(span.device, span.stream, span.name,
+      seconds(span.begin_s - first), seconds(span.end_s - first))
+  end
+  return table.concat(lines, '\n')
+end
+
+Timeline.__tostring = function(self) return self:text() end
+
+require('ridge.types').register('Timeline', function(value)
+  return getmetatable(value) == Timeline
+end, {
+  methods = { text = 'text(width): a row for each stream', list = 'list(): a line for each call',
+              streams = 'streams(): what ran on each',
+              overlap = 'overlap(one, other): seconds in which both were under way' },
+})
+
+return M
