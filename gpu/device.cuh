@@ -77,6 +77,12 @@ struct rg_bool {
 #define RG_INTEGERS(D) D(RG_I64, int64_t) D(RG_I32, int32_t) D(RG_I8, int8_t) D(RG_U8, uint8_t)
 #define RG_TYPES(D)    RG_FLOATS(D) RG_INTEGERS(D) D(RG_BOOL, rg_bool)
 
+/* RG_F32 and so on of a type. */
+template <class T> constexpr int32_t rg_code_of = -1;
+#define RG_CODE(code, T) template <> constexpr int32_t rg_code_of<T> = code;
+RG_TYPES(RG_CODE)
+#undef RG_CODE
+
 /* The type an element is computed in. */
 template <class T> struct rg_lane {
   typedef T type;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Layer normalisation and its gradients.
+** Layer normalisation and its gradients.  Rows are held in registers where a team can hold them,
+** and otherwise read again.
 */
 #include <math.h>
 
 #include "gpu/kernels.cuh"
-#include "gpu/team.cuh"
+#include "gpu/row.cuh"
 
 extern "C" {
 #include "op/norm.h"
@@ -46,7 +47,7 @@ struct norm_work {
 };
 
 /* y = (x - mean) scale w + b, with scale = 1 / sqrt(variance + eps). */
-template <class T> __global__ void k_layer_norm(norm_work w)
+template <class T> __global__ void k_layer_norm(const __grid_constant__ norm_work w)
 {
   typedef typename rg_lane<T>::type L;
   RG_SHARED(L, room, RG_WARPS);
@@ -83,8 +84,74 @@ template <class T> __global__ void k_layer_norm(norm_work w)
   }
 }
 
+/* A pack of a vector, whose elements lie side by side. */
+template <int N, class L>
+__device__ inline void vector_pack(const vector &v, int32_t i, L otherwise, L (&to)[N])
+{
+  for (int k = 0; k < N; k++) {
+    to[k] = otherwise;
+  }
+  if (v.data != NULL) {
+    rg_load_pack<N>(v.data, v.dtype, i, to);
+  }
+}
+
+/* The same with rows that are held. */
+template <class T> __global__ void k_layer_norm_held(const __grid_constant__ norm_work w)
+{
+  typedef typename rg_lane<T>::type L;
+  constexpr int N = rg_pack_size<T>;
+  RG_SHARED(L, room, RG_WARPS);
+  const rg_row<N, RG_HOLDS> row(w.n, w.width);
+
+  for (int64_t r = RG_TEAM(w.width); r < w.rows; r += RG_TEAMS(w.width)) {
+    const T *x = (const T *)w.x.data + rg_at(w.x, r * w.n);
+    const int64_t to = rg_at(w.y, r * w.n);
+    L v[row.packs][N];
+    L mean = 0;
+    L sum = 0;
+
+    RG_PACKS_OF(row, j)
+    {
+      rg_unpack<T, N>(x, row.at(j), v[j]);
+    }
+    RG_PACKS_OF(row, j)
+    {
+      for (int k = 0; k < N; k++) {
+        mean += v[j][k];
+      }
+    }
+    mean = w.rms == 0 ? rg_team_sum(mean, w.width, room) / (L)w.n : 0;
+    RG_PACKS_OF(row, j)
+    {
+      for (int k = 0; k < N; k++) {
+        v[j][k] -= mean;
+        sum += v[j][k] * v[j][k];
+      }
+    }
+    L scale = (L)1 / sqrt(rg_team_sum(sum, w.width, room) / (L)w.n + (L)w.eps);
+
+    if (row.first == 0 && w.mean.data != NULL) {
+      ((L *)w.mean.data)[r] = mean;
+      ((L *)w.scale.data)[r] = scale;
+    }
+    RG_PACKS_OF(row, j)
+    {
+      L weight[N];
+      L bias[N];
+
+      vector_pack(w.weight, row.at(j), (L)1, weight);
+      vector_pack(w.bias, row.at(j), (L)0, bias);
+      for (int k = 0; k < N; k++) {
+        v[j][k] = v[j][k] * scale * weight[k] + bias[k];
+      }
+      rg_store_pack<N>(w.y.data, w.y_type, to + row.at(j), v[j]);
+    }
+  }
+}
+
 /* dx = scale (g - mean(g) - z mean(g z)), with g = dy w and z = (x - mean) scale. */
-template <class T> __global__ void k_layer_norm_back(norm_work w)
+template <class T> __global__ void k_layer_norm_back(const __grid_constant__ norm_work w)
 {
   typedef typename rg_lane<T>::type L;
   RG_SHARED(L, room, RG_WARPS);
@@ -119,38 +186,107 @@ template <class T> __global__ void k_layer_norm_back(norm_work w)
   }
 }
 
-/* dw and db of one part of the rows: blocks of a warp's columns, each warp with every eighth row.
-** parts: [n_parts x 2 x n] */
-template <class T> __global__ void k_columns(norm_work w, typename rg_lane<T>::type *parts)
+/* The same with rows that are held: x and dy have one type. */
+template <class T> __global__ void k_layer_norm_back_held(const __grid_constant__ norm_work w)
 {
   typedef typename rg_lane<T>::type L;
-  RG_SHARED(L, dws, RG_BLOCK);
-  RG_SHARED(L, dbs, RG_BLOCK);
-  const int64_t column = (int64_t)blockIdx.x * RG_WARP + threadIdx.x % RG_WARP;
+  constexpr int N = rg_pack_size<T>;
+  RG_SHARED(L, room, RG_WARPS);
+  const rg_row<N, RG_HOLDS_TWO> row(w.n, w.width);
+
+  for (int64_t r = RG_TEAM(w.width); r < w.rows; r += RG_TEAMS(w.width)) {
+    const T *x = (const T *)w.x.data + rg_at(w.x, r * w.n);
+    const T *dy = (const T *)w.dy.data + rg_at(w.dy, r * w.n);
+    T *dx = (T *)w.y.data + rg_at(w.y, r * w.n);
+    L mean = ((const L *)w.mean.data)[rg_at(w.mean, r)];
+    L scale = ((const L *)w.scale.data)[rg_at(w.scale, r)];
+    L z[row.packs][N];
+    L g[row.packs][N];
+    L a = 0;
+    L b = 0;
+
+    RG_PACKS_OF(row, j)
+    {
+      rg_unpack<T, N>(x, row.at(j), z[j]);
+      rg_unpack<T, N>(dy, row.at(j), g[j]);
+    }
+    RG_PACKS_OF(row, j)
+    {
+      L weight[N];
+
+      vector_pack(w.weight, row.at(j), (L)1, weight);
+      for (int k = 0; k < N; k++) {
+        z[j][k] = (z[j][k] - mean) * scale;
+        g[j][k] *= weight[k];
+        a += g[j][k];
+        b += g[j][k] * z[j][k];
+      }
+    }
+    a = w.rms == 0 ? rg_team_sum(a, w.width, room) / (L)w.n : 0;
+    b = rg_team_sum(b, w.width, room) / (L)w.n;
+    RG_PACKS_OF(row, j)
+    {
+      for (int k = 0; k < N; k++) {
+        g[j][k] = scale * (g[j][k] - a - z[j][k] * b);
+      }
+      rg_pack_into<T, N>(dx, row.at(j), g[j]);
+    }
+  }
+}
+
+enum { SIDE = 2, COLUMNS = SIDE * RG_WARP }; /* columns of a thread and of a block */
+
+/* dw and db of one part of the rows: a thread has two columns and every eighth row.  Columns that
+** do not come in twos are taken one after the other.
+** parts: [n_parts x 2 x n] */
+template <class T>
+__global__ void k_columns(const __grid_constant__ norm_work w, typename rg_lane<T>::type *parts,
+                          int32_t wide)
+{
+  typedef typename rg_lane<T>::type L;
+  RG_SHARED(L, sums, 2 * SIDE * RG_BLOCK);
+  const int64_t column = (int64_t)blockIdx.x * COLUMNS + SIDE * (threadIdx.x % RG_WARP);
   const int64_t begin = w.rows * blockIdx.y / gridDim.y;
   const int64_t end = w.rows * (blockIdx.y + 1) / gridDim.y;
-  L dw = 0;
-  L db = 0;
+  L sum[2 * SIDE] = {};
 
+#pragma unroll 4
   for (int64_t row = begin + threadIdx.x / RG_WARP; column < w.n && row < end; row += RG_WARPS) {
-    int64_t from = rg_at(w.x, row * w.n) + column * rg_step(w.x);
+    const int64_t from = rg_at(w.x, row * w.n);
+    const int64_t dy_from = rg_at(w.dy, row * w.n);
     L mean = ((const L *)w.mean.data)[rg_at(w.mean, row)];
     L scale = ((const L *)w.scale.data)[rg_at(w.scale, row)];
-    L dy = rg_load<L>(w.dy.data, w.dy_type, rg_at(w.dy, row * w.n) + column * rg_step(w.dy));
+    L x[SIDE] = {};
+    L dy[SIDE] = {};
 
-    dw += dy * ((rg_get(((const T *)w.x.data)[from]) - mean) * scale);
-    db += dy;
-  }
-  dws[threadIdx.x] = dw;
-  dbs[threadIdx.x] = db;
-  __syncthreads();
-  if (threadIdx.x < RG_WARP && column < w.n) {
-    for (int32_t i = 1; i < RG_WARPS; i++) {
-      dw += dws[threadIdx.x + i * RG_WARP];
-      db += dbs[threadIdx.x + i * RG_WARP];
+    if (wide != 0) {
+      rg_unpack<T, SIDE>(w.x.data, from + column, x);
+      rg_unpack<T, SIDE>(w.dy.data, dy_from + column, dy);
+    } else {
+      for (int32_t k = 0; k < SIDE && column + k < w.n; k++) {
+        x[k] = rg_get(((const T *)w.x.data)[from + (column + k) * rg_step(w.x)]);
+        dy[k] = rg_load<L>(w.dy.data, w.dy_type, dy_from + (column + k) * rg_step(w.dy));
+      }
     }
-    parts[2 * blockIdx.y * w.n + column] = dw;
-    parts[(2 * blockIdx.y + 1) * w.n + column] = db;
+    for (int32_t k = 0; k < SIDE; k++) {
+      sum[k] += dy[k] * ((x[k] - mean) * scale);
+      sum[SIDE + k] += dy[k];
+    }
+  }
+  for (int32_t k = 0; k < 2 * SIDE; k++) {
+    sums[k * RG_BLOCK + threadIdx.x] = sum[k];
+  }
+  __syncthreads();
+  for (int32_t k = 0; threadIdx.x < RG_WARP && k < 2 * SIDE; k++) {
+    const int64_t to = column + k % SIDE;
+    L all = sum[k];
+
+    for (int32_t i = 1; i < RG_WARPS; i++) {
+      all += sums[k * RG_BLOCK + threadIdx.x + i * RG_WARP];
+    }
+    if (to < w.n) {
+      parts[(2 * blockIdx.y + k / SIDE) * w.n + to] = all;
+    }
   }
 }
 
@@ -164,6 +300,19 @@ template <class L> __global__ void k_join(L *dw, L *db, const L *parts, int64_t 
     }
     (i < n ? dw : db)[i < n ? i : i - n] = sum;
   }
+}
+
+/* Can all vectors that are there be moved in packs of so many? */
+static bool vectors_pack(const norm_work &w, int64_t n)
+{
+  const vector *all[2] = { &w.weight, &w.bias };
+  bool fit = true;
+
+  for (const vector *v : all) {
+    fit =
+        fit && (v->data == NULL || (v->step == 1 && rg_aligned(v->data, rg_bytes_of(v->dtype), n)));
+  }
+  return fit;
 }
 
 static norm_work work_of(const rg_call *call, const rg_tensor *x, rg_tensor *y)
@@ -180,6 +329,15 @@ static norm_work work_of(const rg_call *call, const rg_tensor *x, rg_tensor *y)
   w.rms = args->rms;
   w.width = rg_team_width(&w.x, w.n, w.rows);
   return w;
+}
+
+template <class T> static cudaError_t forward(const rg_launch_cfg &cfg, const norm_work &w)
+{
+  constexpr int N = rg_pack_size<T>;
+  bool held = rg_holds(w.width, w.n, RG_HOLDS) && rg_rows_pack(w.x, rg_code_of<T>, w.n, N) &&
+              rg_rows_pack(w.y, w.y_type, w.n, N) && vectors_pack(w, N);
+
+  return rg_launch(held ? k_layer_norm_held<T> : k_layer_norm<T>, cfg, w);
 }
 
 rg_status rg_gpu_layer_norm(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
@@ -201,7 +359,7 @@ rg_status rg_gpu_layer_norm(const rg_call *call, rg_tensor *const *out, rg_frame
   switch (x->_dtype) {
 #define CASE(code, T) \
   case code:          \
-    return rg_gpu_status(call->op->name, rg_launch(k_layer_norm<T>, cfg, w));
+    return rg_gpu_status(call->op->name, forward<T>(cfg, w));
     RG_FLOATS(CASE)
 #undef CASE
   default:
@@ -216,12 +374,21 @@ static rg_status back(const rg_call *call, norm_work w, rg_tensor *const *out, v
   cudaStream_t stream = rg_gpu_stream(call->device);
   /* scratch was asked for with the sums of so many parts, and a weight that is not copied here */
   int64_t n_parts = w.rows > 0 ? (call->scratch_bytes / (w.n * (int64_t)sizeof(L)) - 1) / 2 : 0;
-  rg_launch_cfg columns = { dim3((unsigned)((w.n + RG_WARP - 1) / RG_WARP), (unsigned)n_parts),
+  rg_launch_cfg columns = { dim3((unsigned)((w.n + COLUMNS - 1) / COLUMNS), (unsigned)n_parts),
                             dim3(RG_BLOCK), 0, stream };
+  constexpr int N = rg_pack_size<T>;
+  const bool one_type = w.dy_type == rg_code_of<T>;
+  bool held = one_type && rg_holds(w.width, w.n, RG_HOLDS_TWO) &&
+              rg_rows_pack(w.x, rg_code_of<T>, w.n, N) &&
+              rg_rows_pack(w.y, rg_code_of<T>, w.n, N) && rg_rows_pack(w.dy, w.dy_type, w.n, N) &&
+              vectors_pack(w, N);
+  int32_t wide = one_type && rg_rows_pack(w.x, rg_code_of<T>, w.n, SIDE) &&
+                 rg_rows_pack(w.dy, w.dy_type, w.n, SIDE);
 
   if (w.rows > 0) {
-    RG_CUDA(call->op->name, rg_launch(k_layer_norm_back<T>, rg_over(w.rows * w.width, stream), w));
-    RG_CUDA(call->op->name, rg_launch(k_columns<T>, columns, w, (L *)scratch));
+    RG_CUDA(call->op->name, rg_launch(held ? k_layer_norm_back_held<T> : k_layer_norm_back<T>,
+                                      rg_over(w.rows * w.width, stream), w));
+    RG_CUDA(call->op->name, rg_launch(k_columns<T>, columns, w, (L *)scratch, wide));
   }
   return rg_gpu_status(call->op->name,
                        rg_launch(k_join<L>, rg_over(2 * w.n, stream), (L *)out[1]->_data,
@@ -233,6 +400,7 @@ rg_status rg_gpu_layer_norm_back(const rg_call *call, rg_tensor *const *out, rg_
   const rg_tensor *x = call->in[RG_LNB_X];
   norm_work w = work_of(call, x, out[0]);
 
+  w.width = rg_two_width(w.width, w.n);
   w.dy = rg_view_of(call->in[RG_LNB_DY]);
   w.dy_type = call->in[RG_LNB_DY]->_dtype;
   w.mean = rg_view_of(call->in[RG_LNB_MEAN]);

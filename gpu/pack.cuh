@@ -8,9 +8,25 @@
 
 #include "gpu/device.cuh"
 
-/* What one instruction moves, or two where N elements are more than 16 bytes. */
+/* N neighbours, and the words that move them: the compiler moves halves by at most 8 bytes. */
 template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) rg_pack {
   T v[N];
+};
+
+template <int BYTES> struct rg_words {
+  uint4 w[BYTES / 16];
+};
+template <> struct rg_words<8> {
+  uint2 w;
+};
+template <> struct rg_words<4> {
+  uint32_t w;
+};
+template <> struct rg_words<2> {
+  uint16_t w;
+};
+template <> struct rg_words<1> {
+  uint8_t w;
 };
 
 /* Elements of 16 bytes. */
@@ -35,8 +51,8 @@ inline int64_t rg_bytes_of(int32_t dtype)
   }
 }
 
-/* Can n elements at a time of a view be moved together?  Where the last axis lies side by side and n
-** divides it, and where all along it are one element, which is read only. */
+/* Can n elements at a time of a view be moved together?  Where the last axis lies side by side and
+** n divides it, and where all along it are one element, which is read only. */
 inline bool rg_packs(const rg_strided &v, int32_t dtype, int64_t n)
 {
   const int32_t last = v.ndim - 1;
@@ -67,8 +83,10 @@ inline rg_launch_cfg rg_filling(int64_t n, int64_t at_a_time, const rg_call *cal
 template <class T, int N, class L>
 __device__ inline void rg_unpack(const void *data, int64_t at, L (&v)[N])
 {
-  rg_pack<T, N> p = *(const rg_pack<T, N> *)((const T *)data + at);
+  rg_words<sizeof(T) *N> words = *(const rg_words<sizeof(T) * N> *)((const T *)data + at);
+  rg_pack<T, N> p;
 
+  memcpy((void *)&p, &words, sizeof(p));
 #pragma unroll
   for (int k = 0; k < N; k++) {
     v[k] = (L)rg_get(p.v[k]);
@@ -78,13 +96,15 @@ __device__ inline void rg_unpack(const void *data, int64_t at, L (&v)[N])
 template <class T, int N, class L>
 __device__ inline void rg_pack_into(void *data, int64_t at, const L (&v)[N])
 {
+  rg_words<sizeof(T) * N> words;
   rg_pack<T, N> p;
 
 #pragma unroll
   for (int k = 0; k < N; k++) {
     p.v[k] = rg_element<T>::of((typename rg_lane<T>::type)v[k]);
   }
-  *(rg_pack<T, N> *)((T *)data + at) = p;
+  memcpy((void *)&words, (const void *)&p, sizeof(p));
+  *(rg_words<sizeof(T) * N> *)((T *)data + at) = words;
 }
 
 /*
@@ -125,12 +145,21 @@ template <int N> struct rg_some {
 template <class T, int N, class L>
 __device__ inline void rg_read(const rg_strided &x, const rg_some<N> &at, L (&v)[N])
 {
+#pragma unroll
+  for (int k = 0; k < N; k++) {
+    v[k] = 0;
+  }
   const T *from = (const T *)x.data;
 
   if (!at.whole()) {
+#pragma unroll 1 /* a place takes many divisions: written once, not N times */
+    for (int j = 0; j < N; j++) {
+      const L one = at.at(j) < at.n ? (L)rg_get(from[rg_at(x, at.at(j))]) : (L)0;
+
 #pragma unroll
-    for (int k = 0; k < N; k++) {
-      v[k] = at.at(k) < at.n ? (L)rg_get(from[rg_at(x, at.at(k))]) : (L)0;
+      for (int k = 0; k < N; k++) {
+        v[k] = k == j ? one : v[k];
+      }
     }
   } else if (x.flat == 2 || (x.flat == 0 && x.stride[x.ndim - 1] == 0)) {
     const L one = (L)rg_get(from[rg_at(x, at.i)]);
@@ -151,11 +180,15 @@ __device__ inline void rg_write(const rg_strided &y, const rg_some<N> &at, const
     rg_pack_into<T, N>(y.data, rg_at(y, at.i), v);
     return;
   }
+#pragma unroll 1
+  for (int j = 0; j < N && at.at(j) < at.n; j++) {
+    L one = v[0];
+
 #pragma unroll
-  for (int k = 0; k < N; k++) {
-    if (at.at(k) < at.n) {
-      ((T *)y.data)[rg_at(y, at.at(k))] = rg_element<T>::of((typename rg_lane<T>::type)v[k]);
+    for (int k = 1; k < N; k++) {
+      one = k == j ? v[k] : one;
     }
+    ((T *)y.data)[rg_at(y, at.at(j))] = rg_element<T>::of((typename rg_lane<T>::type)one);
   }
 }
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Softmax along one axis, and its gradient.
+** Softmax along one axis, and its gradient.  Rows are held in registers where a team can hold them,
+** and otherwise read again.
 */
 #include <math.h>
 
 #include "gpu/kernels.cuh"
-#include "gpu/team.cuh"
+#include "gpu/row.cuh"
 
 extern "C" {
 #include "op/softmax.h"
@@ -48,6 +49,54 @@ __global__ void k_softmax(rg_strided y, int32_t y_type, rg_strided x, int64_t ro
   }
 }
 
+/* The same with rows that are held. */
+template <class T>
+__global__ void k_softmax_held(const __grid_constant__ rg_strided y, int32_t y_type,
+                               const __grid_constant__ rg_strided x, int64_t rows, int64_t n,
+                               int32_t width)
+{
+  typedef typename rg_lane<T>::type L;
+  constexpr int N = rg_pack_size<T>;
+  RG_SHARED(L, room, RG_WARPS);
+  const rg_row<N, RG_HOLDS> row(n, width);
+
+  for (int64_t r = RG_TEAM(width); r < rows; r += RG_TEAMS(width)) {
+    const T *from = (const T *)x.data + rg_at(x, r * n);
+    const int64_t to = rg_at(y, r * n);
+    L v[row.packs][N];
+    L most = -(L)INFINITY;
+    L sum = 0;
+
+    RG_PACKS_OF(row, j)
+    {
+      rg_unpack<T, N>(from, row.at(j), v[j]);
+    }
+    RG_PACKS_OF(row, j)
+    {
+      for (int k = 0; k < N; k++) {
+        most = v[j][k] > most ? v[j][k] : most;
+      }
+    }
+    most = rg_team_max(most, width, room);
+    RG_PACKS_OF(row, j)
+    {
+      for (int k = 0; k < N; k++) {
+        v[j][k] = exp(v[j][k] - most);
+        sum += v[j][k];
+      }
+    }
+    L scale = (L)1 / rg_team_sum(sum, width, room);
+
+    RG_PACKS_OF(row, j)
+    {
+      for (int k = 0; k < N; k++) {
+        v[j][k] *= scale;
+      }
+      rg_store_pack<N>(y.data, y_type, to + row.at(j), v[j]);
+    }
+  }
+}
+
 /* dx = y (dy - sum(dy y)) */
 template <class T>
 __global__ void k_softmax_back(rg_strided dx, rg_strided dy, rg_strided y, int64_t rows, int64_t n,
@@ -77,6 +126,72 @@ __global__ void k_softmax_back(rg_strided dx, rg_strided dy, rg_strided y, int64
   }
 }
 
+template <class T>
+__global__ void
+k_softmax_back_held(const __grid_constant__ rg_strided dx, const __grid_constant__ rg_strided dy,
+                    const __grid_constant__ rg_strided y, int64_t rows, int64_t n, int32_t width)
+{
+  typedef typename rg_lane<T>::type L;
+  constexpr int N = rg_pack_size<T>;
+  RG_SHARED(L, room, RG_WARPS);
+  const rg_row<N, RG_HOLDS_TWO> row(n, width);
+
+  for (int64_t r = RG_TEAM(width); r < rows; r += RG_TEAMS(width)) {
+    const T *grad = (const T *)dy.data + rg_at(dy, r * n);
+    const T *result = (const T *)y.data + rg_at(y, r * n);
+    T *to = (T *)dx.data + rg_at(dx, r * n);
+    L g[row.packs][N];
+    L v[row.packs][N];
+    L sum = 0;
+
+    RG_PACKS_OF(row, j)
+    {
+      rg_unpack<T, N>(grad, row.at(j), g[j]);
+      rg_unpack<T, N>(result, row.at(j), v[j]);
+    }
+    RG_PACKS_OF(row, j)
+    {
+      for (int k = 0; k < N; k++) {
+        sum += g[j][k] * v[j][k];
+      }
+    }
+    sum = rg_team_sum(sum, width, room);
+    RG_PACKS_OF(row, j)
+    {
+      for (int k = 0; k < N; k++) {
+        g[j][k] = v[j][k] * (g[j][k] - sum);
+      }
+      rg_pack_into<T, N>(to, row.at(j), g[j]);
+    }
+  }
+}
+
+/* -- Calls ------------------------------------------------------------------------------------- */
+
+template <class T>
+static cudaError_t softmax(const rg_launch_cfg &cfg, const rg_strided &y, int32_t y_type,
+                           const rg_strided &x, int64_t rows, int64_t n, int32_t width)
+{
+  constexpr int N = rg_pack_size<T>;
+  bool held = rg_holds(width, n, RG_HOLDS) && rg_rows_pack(x, rg_code_of<T>, n, N) &&
+              rg_rows_pack(y, y_type, n, N);
+
+  return rg_launch(held ? k_softmax_held<T> : k_softmax<T>, cfg, y, y_type, x, rows, n, width);
+}
+
+template <class T>
+static cudaError_t softmax_back(const rg_launch_cfg &cfg, const rg_strided &dx,
+                                const rg_strided &dy, const rg_strided &y, int64_t rows, int64_t n,
+                                int32_t width)
+{
+  constexpr int N = rg_pack_size<T>;
+  bool held = rg_holds(width, n, RG_HOLDS_TWO) && rg_rows_pack(dx, rg_code_of<T>, n, N) &&
+              rg_rows_pack(dy, rg_code_of<T>, n, N) && rg_rows_pack(y, rg_code_of<T>, n, N);
+
+  return rg_launch(held ? k_softmax_back_held<T> : k_softmax_back<T>, cfg, dx, dy, y, rows, n,
+                   width);
+}
+
 rg_status rg_gpu_softmax(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
   const rg_softmax_args *args = (const rg_softmax_args *)call->args;
@@ -94,10 +209,9 @@ rg_status rg_gpu_softmax(const rg_call *call, rg_tensor *const *out, rg_frame *f
   rg_launch_cfg cfg = rg_over(rows * width, rg_gpu_stream(call->device));
 
   switch (x->_dtype) {
-#define CASE(code, T)                    \
-  case code:                             \
-    return rg_gpu_status(call->op->name, \
-                         rg_launch(k_softmax<T>, cfg, to, out[0]->_dtype, from, rows, n, width));
+#define CASE(code, T) \
+  case code:          \
+    return rg_gpu_status(call->op->name, softmax<T>(cfg, to, out[0]->_dtype, from, rows, n, width));
     RG_FLOATS(CASE)
 #undef CASE
   default:
@@ -119,14 +233,13 @@ rg_status rg_gpu_softmax_back(const rg_call *call, rg_tensor *const *out, rg_fra
   rg_strided to = rg_turned(dx, args->axis);
   rg_strided dy = rg_turned(call->in[0], args->axis);
   rg_strided y = rg_turned(call->in[1], args->axis);
-  int32_t width = rg_team_width(&y, n, rows);
+  int32_t width = rg_two_width(rg_team_width(&y, n, rows), n);
   rg_launch_cfg cfg = rg_over(rows * width, rg_gpu_stream(call->device));
 
   switch (dx->_dtype) {
-#define CASE(code, T)                    \
-  case code:                             \
-    return rg_gpu_status(call->op->name, \
-                         rg_launch(k_softmax_back<T>, cfg, to, dy, y, rows, n, width));
+#define CASE(code, T) \
+  case code:          \
+    return rg_gpu_status(call->op->name, softmax_back<T>(cfg, to, dy, y, rows, n, width));
     RG_FLOATS(CASE)
 #undef CASE
   default:
