@@ -3,6 +3,7 @@
 ** Random fills and dropout: the CPU's own numbers (op/draw.h), element by element.
 */
 #include "gpu/kernels.cuh"
+#include "gpu/pack.cuh"
 
 extern "C" {
 #include "op/draw.h"
@@ -229,8 +230,9 @@ rg_status rg_gpu_randint(const rg_call *call, rg_tensor *const *out, rg_frame *f
 /* Element i is kept as its number says, and then scaled.  keep: where the first thread writes the
 ** draw to. */
 template <class T>
-__global__ void k_dropout(rg_strided y, rg_strided x, double p, rg_drawn drawn, rg_draw *keep,
-                          int64_t n)
+__global__ void k_dropout(const __grid_constant__ rg_strided y,
+                          const __grid_constant__ rg_strided x, double p, rg_drawn drawn,
+                          rg_draw *keep, int64_t n, int32_t wide)
 {
   typedef typename rg_lane<T>::type lane;
   rg_draw draw = rg_draw_now(drawn);
@@ -239,26 +241,46 @@ __global__ void k_dropout(rg_strided y, rg_strided x, double p, rg_drawn drawn, 
   if (keep != NULL && RG_FIRST == 0) {
     *keep = draw;
   }
-  for (int64_t i = RG_FIRST; i < n; i += RG_NEXT) {
-    lane v = rg_get(((const T *)x.data)[rg_at(x, i)]) * scale;
-    bool stays = rg_draw_keeps(number(draw.seed, draw.offset + (uint64_t)i), p);
+  for (rg_some<rg_pack_size<T>> at(n, wide != 0); at.more(); at.next()) {
+    lane v[rg_pack_size<T>];
+    uint32_t four[4] = {}; /* a block of numbers serves the neighbours that share it */
+    uint64_t block = ~(uint64_t)0;
 
-    ((T *)y.data)[rg_at(y, i)] = rg_element<T>::of(stays ? v : (lane)0);
+    rg_read<T>(x, at, v);
+#pragma unroll
+    for (int k = 0; k < rg_pack_size<T>; k++) {
+      uint64_t which = draw.offset + (uint64_t)at.at(k);
+
+      if (which / 4 != block) {
+        block = which / 4;
+        rg_draw_block(draw.seed, (uint32_t)block, (uint32_t)(block >> 32), 0, four);
+      }
+      uint32_t number = which % 4 == 0   ? four[0]
+                        : which % 4 == 1 ? four[1]
+                        : which % 4 == 2 ? four[2]
+                                         : four[3];
+
+      v[k] = rg_draw_keeps(number, p) ? v[k] * scale : (lane)0;
+    }
+    rg_write<T>(y, at, v);
   }
 }
 
 static rg_status dropout(const rg_call *call, rg_tensor *y, const rg_drawn &drawn, rg_draw *keep)
 {
   const rg_tensor *x = call->in[0];
-  double p = ((const rg_dropout_args *)call->args)->p;
-  rg_launch_cfg cfg = rg_over(y->_count, rg_gpu_stream(call->device));
+  const double p = ((const rg_dropout_args *)call->args)->p;
+  const int64_t n = 16 / rg_bytes_of(y->_dtype);
+  rg_strided to = rg_view_of(y);
   rg_strided from = rg_view_as(x, y->_shape, y->_ndim);
+  int32_t wide = rg_packs(to, y->_dtype, n) && rg_packs(from, y->_dtype, n);
+  rg_launch_cfg cfg = rg_filling(y->_count, n, call);
 
   switch (y->_dtype) {
-#define CASE(code, T)                                                                         \
-  case code:                                                                                  \
-    return rg_gpu_status(call->op->name, rg_launch(k_dropout<T>, cfg, rg_view_of(y), from, p, \
-                                                   drawn, keep, y->_count));
+#define CASE(code, T)                                                                          \
+  case code:                                                                                   \
+    return rg_gpu_status(call->op->name, rg_launch(k_dropout<T>, cfg, to, from, p, call->draw, \
+                                                   kept, keep, y->_count, wide));
     RG_FLOATS(CASE)
 #undef CASE
   default:

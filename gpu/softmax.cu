@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "gpu/kernels.cuh"
-#include "gpu/row.cuh"
+#include "gpu/rows.cuh"
 
 extern "C" {
 #include "op/softmax.h"

@@ -4,6 +4,7 @@
 */
 #include "gpu/kernels.cuh"
 #include "gpu/numbers.cuh"
+#include "gpu/pack.cuh"
 #include "gpu/team.cuh"
 
 extern "C" {
@@ -84,19 +85,6 @@ __global__ void k_take_back(T *dx, rg_strided dy, rg_numbers index, int64_t n, i
   }
 }
 
-static int64_t size_of(int32_t dtype)
-{
-  switch (dtype) {
-#define CASE(code, T) \
-  case code:          \
-    return (int64_t)sizeof(T);
-    RG_TYPES(CASE)
-#undef CASE
-  default:
-    return 0;
-  }
-}
-
 rg_status rg_gpu_take(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
   const rg_tensor *x = call->in[0];
@@ -118,7 +106,7 @@ rg_status rg_gpu_take(const rg_call *call, rg_tensor *const *out, rg_frame *fram
   if (n == 0) {
     return rg_gpu_status(call->op->name, rg_launch(k_look, cfg, index));
   }
-  switch (size_of(x->_dtype)) {
+  switch (rg_bytes_of(x->_dtype)) {
   case 1:
     error = rg_launch(k_take<uint8_t>, cfg, to, from, index, n, width);
     break;
@@ -151,7 +139,7 @@ rg_status rg_gpu_take_back(const rg_call *call, rg_tensor *const *out, rg_frame 
   cfg.grid.y = (unsigned)((n + COLUMNS - 1) / COLUMNS);
   if (dx->_count > 0 && !(by_row && n > 0)) {
     RG_CUDA(call->op->name,
-            cudaMemsetAsync(dx->_data, 0, (size_t)(dx->_count * size_of(dx->_dtype)), stream));
+            cudaMemsetAsync(dx->_data, 0, (size_t)(dx->_count * rg_bytes_of(dx->_dtype)), stream));
   }
   if (index.n == 0) {
     return RG_OK;

@@ -4,8 +4,8 @@
 ** beside those of its neighbours, each thread holding up to H elements, and writes its result once.
 ** Rows that do not lie so, or are longer, are read again by other kernels.
 */
-#ifndef RIDGE_GPU_ROW_CUH
-#define RIDGE_GPU_ROW_CUH
+#ifndef RIDGE_GPU_ROWS_CUH
+#define RIDGE_GPU_ROWS_CUH
 
 #include "gpu/pack.cuh"
 #include "gpu/team.cuh"
