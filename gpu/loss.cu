@@ -38,7 +38,20 @@ __device__ inline double weight_of(const loss_work &w, int64_t c)
   return w.weight != NULL ? rg_number_of(w.weight, w.weight_type, c * w.weight_step).d : 1;
 }
 
-template <class T> __global__ void k_loss(loss_work w)
+/* One more score: the largest so far, and the sum of exp(score - largest), in one reading (Milakov,
+** Gimelshein: Online normalizer calculation for softmax, 2018).  -inf adds nothing; +inf and nan
+** make the sum nan. */
+template <class L> __device__ inline void add_score(L v, L *most, L *sum)
+{
+  if (v > *most) {
+    *sum = (*sum > 0 ? *sum * exp(*most - v) : *sum) + ((L)1 + (v - v));
+    *most = v;
+  } else if (v != -(L)INFINITY) {
+    *sum += exp(v - *most);
+  }
+}
+
+template <class T> __global__ void k_loss(const __grid_constant__ loss_work w)
 {
   typedef typename rg_lane<T>::type L;
   RG_SHARED(L, room, RG_WARPS);
@@ -58,15 +71,13 @@ template <class T> __global__ void k_loss(loss_work w)
     double drawn = 0;
 
     for (int64_t c = lane; c < w.classes; c += w.width) {
-      L v = rg_get(x[c * step]);
+      add_score(rg_get(x[c * step]), &most, &sum);
+    }
+    L own = most;
 
-      most = v > most ? v : most;
-    }
     most = rg_team_max(most, w.width, room);
-    for (int64_t c = lane; c < w.classes; c += w.width) {
-      sum += exp(rg_get(x[c * step]) - most);
-    }
-    sum = rg_team_sum(sum, w.width, room);
+    sum = rg_team_sum(sum > 0 || sum != sum ? sum * exp(own - most) : (L)0, w.width, room);
+    sum = most == -(L)INFINITY ? (L)NAN : sum; /* no score at all */
     if (s > 0) {
       for (int64_t c = lane; c < w.classes; c += w.width) {
         weights += weight_of(w, c);
@@ -118,7 +129,7 @@ template <class L> __global__ void k_loss_sum(loss_work w, L *total)
 }
 
 /* scale ((w (1 - s) + s/C sum_c w[c]) p[c] - s/C w[c]), and less scale w (1 - s) for the label. */
-template <class T> __global__ void k_loss_back(loss_work w)
+template <class T> __global__ void k_loss_back(const __grid_constant__ loss_work w)
 {
   typedef typename rg_lane<T>::type L;
   RG_SHARED(double, sums, RG_WARPS);
