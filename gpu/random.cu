@@ -277,10 +277,10 @@ static rg_status dropout(const rg_call *call, rg_tensor *y, const rg_drawn &draw
   rg_launch_cfg cfg = rg_filling(y->_count, n, call);
 
   switch (y->_dtype) {
-#define CASE(code, T)                                                                          \
-  case code:                                                                                   \
-    return rg_gpu_status(call->op->name, rg_launch(k_dropout<T>, cfg, to, from, p, call->draw, \
-                                                   kept, keep, y->_count, wide));
+#define CASE(code, T)                    \
+  case code:                             \
+    return rg_gpu_status(call->op->name, \
+                         rg_launch(k_dropout<T>, cfg, to, from, p, drawn, keep, y->_count, wide));
     RG_FLOATS(CASE)
 #undef CASE
   default:
