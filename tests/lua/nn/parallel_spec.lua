@@ -66,6 +66,22 @@ describe('data parallel', function()
     end
   end)
 
+  it('gives the batch its gradient, wherever it lies', function()
+    local x = data(7)
+    local function slope(net, device)
+      local at = x:detach():to(device):clone():requires_grad_()
+      local y = net(at)
+      y:square():sum():backward()
+      assert.equal(device, at.grad.device)
+      return at.grad:to 'cpu'
+    end
+    local wanted = slope(deep(), 'cpu')
+    for _, device in ipairs { 'cpu', 'cuda:0', 'cuda:1' } do
+      assert.is_true(slope(nn.DataParallel(deep(), { devices = LISTS[1] }), device):allclose(wanted,
+        1e-3, 1e-5), device)
+    end
+  end)
+
   it('trains to the same parameters', function()
     local x, y = data(9)
     local function train(net)
@@ -154,8 +170,7 @@ describe('data parallel', function()
     local net = nn.DataParallel(deep(), { devices = LISTS[1] })
     pass(net, x, y)
     local function live()
-      collectgarbage()
-      collectgarbage()
+      for _ = 1, 4 do ridge.memory.trim 'cuda:1' end
       return ridge.memory.stats('cuda:1').live
     end
     local before = live()

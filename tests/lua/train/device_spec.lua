@@ -1,6 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- Training on a simulated device beside training on the CPU, step by step.
+local ffi = require 'ffi'
 local ridge = require 'ridge'
+local C = require 'ridge.ffi.lib'
 local nn, optim = ridge.nn, ridge.optim
 local folders = dofile 'tests/lua/store/folder.lua'
 local simulated = dofile 'tests/lua/simulated.lua'
@@ -465,17 +467,37 @@ describe('training on a device', function()
 
   it('goes over several devices in the trainer', function()
     local x, y = data(70)
-    local function run(wrap)
+    local said = {}
+    local function run(wrap, compile)
       local net = wrap(network())
-      local t = ridge.Trainer(net, { optimizer = optim.AdamW(net, { lr = 0.01 }), say = silent })
+      local t = ridge.Trainer(net, { optimizer = optim.AdamW(net, { lr = 0.01 }),
+        compile = compile, say = function(line) said[#said + 1] = line end })
       return t:fit(ridge.data.Loader({ x, y }, { batch = 16, seed = 5 }), { epochs = 3 }), net
     end
     local one, a = run(function(net) return net end)
     local two, b = run(function(net)
       return nn.DataParallel(net, { devices = { GPU, 'cuda:1', 'cpu' } })
-    end)
+    end, true)
+    assert.matches('it goes on without: to: a plan stays on one device', table.concat(said, '\n'))
     for i, row in ipairs(one) do assert.near(row.loss, two[i].loss, 1e-3) end
     same(a, b, 'data parallel', 0.05, 2e-3)
+  end)
+
+  it('goes on any stream, and from one to another', function()
+    local wanted, net = fit(GPU, { clip = 1 }, 2)
+    local before = ffi.new 'int32_t[1]'
+    for _, streams in ipairs { { 3, 3 }, { 2, 5 } } do
+      ridge.seed(11)
+      assert.equal(0, C.rg_stream_enter(1, streams[1], before))
+      local t, other = trainer(GPU, { clip = 1 })
+      local train, rest = loaders()
+      t:fit(train, { epochs = 1, validate = rest })
+      assert.equal(0, C.rg_stream_enter(1, streams[2], nil))
+      local found = t:fit(train, { epochs = 2, validate = rest })
+      assert.equal(0, C.rg_stream_enter(1, before[0], nil))
+      assert.equal(wanted[2].loss, found[2].loss)
+      same(net, other, 'streams', 0, 0)
+    end
   end)
 
   it('refuses an optimizer that was made before the model was moved', function()
@@ -486,14 +508,14 @@ describe('training on a device', function()
   end)
 
   it('leaves nothing behind', function()
+    local function live()
+      for _ = 1, 4 do ridge.memory.trim(GPU) end -- layers and their tensors die one after the other
+      return ridge.memory.stats(GPU).live
+    end
     ridge.scope(function() fit(GPU, { clip = 1 }, 1) end)
-    collectgarbage()
-    collectgarbage()
-    local before = ridge.memory.stats(GPU).live
-    fit(GPU, { clip = 1 }, 2)
-    collectgarbage()
-    collectgarbage()
-    assert.equal(before, ridge.memory.stats(GPU).live)
+    local before = live()
+    for _ = 1, 3 do fit(GPU, { clip = 1 }, 1) end
+    assert.equal(before, live())
     assert.equal(0, ridge.grad_stats().calls)
   end)
 end)
