@@ -5,7 +5,7 @@
 ** that go on beside the arithmetic (cp.async).  Under the simulator each of them has a second body
 ** in tests/sim/cudasim_tensor.h with the same layout of registers.
 **
-** PTX ISA 8.5, 9.7.14.5.8 (m16n8k16), 9.7.14.5.15 (ldmatrix), 9.7.9.25.3 (cp.async).
+** PTX ISA: mma.m16n8k16 with sums in f32, ldmatrix.m8n8.x4, cp.async.
 */
 #ifndef RIDGE_GPU_MMA_CUH
 #define RIDGE_GPU_MMA_CUH

@@ -444,6 +444,7 @@ rg_status rg_gpu_sketched_linear_bits(const rg_call *call, rg_tensor *const *out
     RG_TRY(keep_draw(call, out[2]));
   }
   if (rg_gpu_sketch_fits(call, out)) {
+    frame->path = "signs";
     return rg_gpu_sketch(call, out);
   }
   straight(b[0], call->in[1]);

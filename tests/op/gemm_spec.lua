@@ -27,7 +27,8 @@ local function input(shape, dtype)
   return x
 end
 
--- One call of an operation; layouts: a number for each input, 1 for contiguous, 2 for transposed.
+-- One call of an operation; layouts: a number for each input, 1 for contiguous, 2 for transposed,
+-- 4 for a first axis that is repeated.
 local function try(name, shapes, layouts, dtype, a)
   local list, t = {}, {}
   local args = { generator = generator[0], seed = 3, offset = 5 }
@@ -83,6 +84,8 @@ describe('a product by own kernels', function()
         try('linear_dropout', { { 2, 33, 40 }, { 72, 40 }, { 72 } }, {}, dtype,
           { act = 1, p = 0.25, seed = 9, offset = offset })
       end
+      -- a batch that is not one long matrix
+      try('linear_dropout', { { 2, 33, 40 }, { 72, 40 }, { 72 } }, { 4 }, dtype, { p = 0.5 })
       -- rows whose numbers begin anywhere in a block of four
       try('linear_dropout', { { 70, 40 }, { 41, 40 }, { 41 } }, {}, dtype, { p = 0.5 })
     end)
