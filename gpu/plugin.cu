@@ -7,6 +7,8 @@
 
 #include "gpu/kernels.cuh"
 #include "gpu/late.cuh"
+#include "gpu/nvml.cuh"
+#include "gpu/range.cuh"
 #include "gpu/stream.cuh"
 
 const rg_gpu_host *rg_gpu;
@@ -172,11 +174,28 @@ static rg_status wait(int32_t device)
   return rg_late_told(device);
 }
 
+/* "GPU-8c0e4a3c-...", as NVIDIA's tools write it; a simulated device is no GPU. */
+static void write_uuid(const cudaDeviceProp &p, int32_t device, char *out, size_t bytes)
+{
+#ifdef RG_SIM
+  (void)p;
+  snprintf(out, bytes, "simulated-%d", (int)device - 1);
+#else
+  const unsigned char *b = (const unsigned char *)p.uuid.bytes;
+
+  (void)device;
+  snprintf(out, bytes, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+           b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
+           b[14], b[15]);
+#endif
+}
+
 static rg_status facts(int32_t device, rg_device_facts *out)
 {
   cudaDeviceProp p;
   size_t free_bytes = 0;
   size_t all_bytes = 0;
+  int versions[2] = { 0, 0 };
 
   RG_CUDA("facts", cudaSetDevice(device - 1));
   RG_CUDA("facts", cudaGetDeviceProperties(&p, device - 1));
@@ -187,6 +206,15 @@ static rg_status facts(int32_t device, rg_device_facts *out)
   out->free_bytes = (int64_t)free_bytes;
   out->capability = 10 * p.major + p.minor;
   out->units = p.multiProcessorCount;
+  out->cache_bytes = p.l2CacheSize;
+  (void)cudaDriverGetVersion(&versions[0]);
+  (void)cudaRuntimeGetVersion(&versions[1]);
+  out->driver = versions[0];
+  out->runtime = versions[1];
+  write_uuid(p, device, out->uuid, sizeof(out->uuid));
+#ifdef RG_SIM
+  out->simulated = 1;
+#endif
   return RG_OK;
 }
 
@@ -200,6 +228,8 @@ static const rg_driver driver = {
   copy,
   wait,
   facts,
+  rg_gpu_state,
+  rg_gpu_named,
   rg_gpu_enter,
   rg_gpu_join,
   rg_gpu_mark_new,

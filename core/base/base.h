@@ -74,6 +74,10 @@ typedef struct rg_driver {
   /* Wait until everything that was asked of the device is done, on every stream. */
   rg_status (*wait)(int32_t device);
   rg_status (*facts)(int32_t device, rg_device_facts *out);
+  /* How it is now (rg_device_state_of); fills all of out, and never fails. */
+  void (*state)(int32_t device, rg_device_state *out);
+  /* A range begins, or with NULL ends (rg_device_named). */
+  void (*named)(const char *name);
 
   /* This thread's stream. */
   void (*enter)(int32_t device, int32_t stream);

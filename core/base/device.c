@@ -2,6 +2,7 @@
 /*
 ** Devices: who brings their memory and their copies.  Kernels are the backend's (op/backend.c).
 */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 
 static const rg_driver *drivers[RG_DEVICES];
 static rg_status (*opener)(int32_t device);
+static _Atomic bool opened[RG_DEVICES]; /* somebody asked for it: others are not woken up */
 static rg_device_modes modes = { .vendor = 1, .autotune = 1 };
 
 void rg_driver_register(int32_t device, const rg_driver *driver)
@@ -38,13 +40,17 @@ void rg_device_on_open(rg_status (*open)(int32_t device))
 
 rg_status rg_device_open(int32_t device)
 {
-  if (device == RG_CPU_DEVICE || rg_driver_of(device) != NULL) {
+  if (device == RG_CPU_DEVICE) {
     return RG_OK;
   }
-  if (device < 0 || device >= RG_DEVICES || opener == NULL) {
-    return rg_fail(RG_EDEVICE, "device: there is no device %d", device);
+  if (rg_driver_of(device) == NULL) {
+    if (device < 0 || device >= RG_DEVICES || opener == NULL) {
+      return rg_fail(RG_EDEVICE, "device: there is no device %d", device);
+    }
+    RG_TRY(opener(device));
   }
-  return opener(device);
+  opened[device] = true;
+  return RG_OK;
 }
 
 rg_device_modes *rg_device_modes_now(void)
@@ -65,13 +71,52 @@ rg_status rg_device_facts_of(int32_t device, rg_device_facts *out)
 
   *out = (rg_device_facts){ .memory_bytes = machine->ram_bytes,
                             .free_bytes = machine->ram_bytes,
-                            .units = rg_processors() };
+                            .cache_bytes = machine->l3_bytes,
+                            .units = rg_processors(),
+                            .uuid = "cpu" };
   snprintf(out->name, sizeof(out->name), "%s", machine->cpu);
   return RG_OK;
 }
 
+rg_status rg_device_state_of(int32_t device, rg_device_state *out)
+{
+  if (out == NULL) {
+    return rg_fail(RG_EARG, "device: out is NULL");
+  }
+  RG_TRY(rg_device_open(device));
+  if (device != RG_CPU_DEVICE) {
+    rg_driver_of(device)->state(device, out);
+    return RG_OK;
+  }
+  *out = (rg_device_state){ .clock_mhz = NAN,
+                            .memory_mhz = NAN,
+                            .celsius = NAN,
+                            .watts = NAN,
+                            .limit_watts = NAN,
+                            .held = -1,
+                            .why = "the CPU's state is asked of the host" };
+  return RG_OK;
+}
+
+void rg_device_named(int32_t device, const char *name)
+{
+  const rg_driver *driver = rg_driver_of(device);
+
+  if (driver != NULL) {
+    driver->named(name);
+  }
+}
+
 rg_status rg_device_wait(int32_t device)
 {
+  if (device == RG_EVERY_DEVICE) {
+    for (int32_t i = RG_CPU_DEVICE + 1; i < RG_DEVICES; i++) {
+      if (drivers[i] != NULL && opened[i]) {
+        RG_TRY(drivers[i]->wait(i));
+      }
+    }
+    return RG_OK;
+  }
   RG_TRY(rg_device_open(device));
   return device == RG_CPU_DEVICE ? RG_OK : rg_driver_of(device)->wait(device);
 }

@@ -170,7 +170,8 @@ rg_status rg_plan_facts_of(const rg_plan *plan, rg_plan_facts *out)
                           .flops = plan->flops,
                           .bytes = plan->bytes,
                           .device = plan->device,
-                          .noted = plan->note.graph != NULL };
+                          .noted = plan->note.graph != NULL,
+                          .stream = plan->note.graph != NULL ? plan->note.stream : -1 };
   (void)snprintf(out->why, sizeof(out->why), "%s", out->noted ? "" : plan->note.why);
   return RG_OK;
 }

@@ -3,7 +3,12 @@
 ** Timed windows: k replays of a plan between two readings of the clock, with nothing else in
 ** between.  The counters that tell what disturbed a window are read outside it, and they are those
 ** of the whole process: a two-thread product waits for whichever thread was interrupted.
+**
+** A device is asked for its work and does it later.  Two marks in the plan's stream hold the time
+** it worked; a replay that is not timed stands before the first of them, so that the device is busy
+** while the host asks for the first timed one.  No window ends before the device is through.
 */
+#include <math.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -12,8 +17,9 @@
 #include "measure/measure.h"
 
 struct rg_flush {
-  unsigned char *data;
+  unsigned char *data; /* of the device */
   int64_t bytes;
+  int32_t device;
   unsigned char value;
 };
 
@@ -44,37 +50,76 @@ static void look_around(around *out)
 
 /* -- Cold caches -------------------------------------------------------------- */
 
-static void flush_caches(rg_flush *flush)
+/* A device copies one half over the other: it reads or writes every byte, behind what it was asked
+** for before. */
+static rg_status flush_caches(rg_flush *flush)
 {
+  if (flush->device != RG_CPU) {
+    int64_t half = flush->bytes / 2;
+
+    return rg_device_copy(flush->device, flush->data, flush->device, flush->data + half, half,
+                          true);
+  }
   flush->value++;
   memset(flush->data, flush->value, (size_t)flush->bytes);
   __asm__ volatile("" : : "r"(flush->data) : "memory");
+  return RG_OK;
 }
 
-rg_status rg_flush_new(int64_t bytes, rg_flush **out)
+/* Twice the last level; what nobody tells the size of is taken for 16 MiB, on a device 64. */
+static rg_status fitting(int32_t device, int64_t *bytes)
+{
+  rg_device_facts facts;
+  int64_t guess = (int64_t)(device == RG_CPU ? 16 : 64) << 20;
+
+  RG_TRY(rg_device_facts_of(device, &facts));
+  *bytes = 2 * (facts.cache_bytes > 0 ? facts.cache_bytes : guess);
+  *bytes = rg_min_i64(*bytes, (int64_t)256 << 20);
+  return RG_OK;
+}
+
+static rg_status flush_take(rg_flush *flush)
+{
+  void *data = NULL;
+
+  if (flush->device != RG_CPU) {
+    RG_TRY(rg_driver_of(flush->device)->take(flush->device, flush->bytes, &data));
+  } else {
+    data = rg_measure_map(flush->bytes);
+  }
+  if (!data) {
+    return rg_fail(RG_ENOMEM, "flush: the system has no %lld bytes", (long long)flush->bytes);
+  }
+  flush->data = data;
+  return RG_OK;
+}
+
+rg_status rg_flush_new(int32_t device, int64_t bytes, rg_flush **out)
 {
   rg_flush *flush;
+  rg_status status;
 
   if (bytes < 0 || bytes > (int64_t)1 << 40) {
     return rg_fail(RG_EARG, "flush: %lld bytes, want 0 to 2^40", (long long)bytes);
   }
+  RG_TRY(rg_device_open(device));
   if (bytes == 0) {
-    int64_t cache = rg_machine_facts()->l3_bytes;
-
-    /* a cache nobody tells the size of is taken for 16 MiB */
-    bytes = rg_min_i64(2 * (cache > 0 ? cache : (int64_t)16 << 20), (int64_t)256 << 20);
+    RG_TRY(fitting(device, &bytes));
   }
   flush = rg_host_zeroed(sizeof(*flush));
   if (!flush) {
     return rg_fail(RG_ENOMEM, "flush: out of memory");
   }
-  flush->data = rg_measure_map(bytes);
+  flush->device = device;
   flush->bytes = bytes;
-  if (!flush->data) {
-    rg_host_free(flush);
-    return rg_fail(RG_ENOMEM, "flush: the system has no %lld bytes", (long long)bytes);
+  status = flush_take(flush);
+  if (!status) {
+    status = flush_caches(flush);
   }
-  flush_caches(flush);
+  if (status) {
+    rg_flush_release(flush);
+    return status;
+  }
   *out = flush;
   return RG_OK;
 }
@@ -86,37 +131,114 @@ int64_t rg_flush_bytes(const rg_flush *flush)
 
 void rg_flush_release(rg_flush *flush)
 {
-  if (flush) {
+  if (flush && flush->device != RG_CPU && flush->data) {
+    rg_driver_of(flush->device)->give(flush->device, flush->data);
+  } else if (flush) {
     rg_measure_unmap(flush->data, flush->bytes);
-    rg_host_free(flush);
   }
+  rg_host_free(flush);
+}
+
+/* -- The device's side ---------------------------------------------------------- */
+
+/* What a window on a device needs; all zero for a plan of the CPU. */
+typedef struct side {
+  int32_t device; /* RG_CPU: none; -1: several, which have no clock in common */
+  int32_t stream; /* the thread's own, to go back to */
+  rg_event *from;
+  rg_event *to;
+} side;
+
+/* The thread enters the stream on which the plan will run. */
+static rg_status side_open(const rg_plan *plan, side *out)
+{
+  rg_plan_facts facts;
+  rg_status status;
+
+  *out = (side){ 0 };
+  RG_TRY(rg_plan_facts_of(plan, &facts));
+  out->device = facts.n_steps == 0 ? RG_CPU : facts.device;
+  if (out->device <= RG_CPU) {
+    return RG_OK;
+  }
+  out->stream = rg_stream_now(out->device);
+  if (facts.stream >= 0) {
+    RG_TRY(rg_stream_enter(out->device, facts.stream, NULL));
+  }
+  status = rg_event_new(out->device, &out->from);
+  return status ? status : rg_event_new(out->device, &out->to);
+}
+
+static rg_status side_close(side *s)
+{
+  rg_event_release(s->from);
+  rg_event_release(s->to);
+  return s->device > RG_CPU ? rg_stream_enter(s->device, s->stream, NULL) : RG_OK;
+}
+
+/* Nothing that the window's devices were asked for is left to do. */
+static rg_status side_wait(const side *s)
+{
+  return s->device == RG_CPU ? RG_OK
+                             : rg_device_wait(s->device > RG_CPU ? s->device : RG_EVERY_DEVICE);
 }
 
 /* -- Windows ------------------------------------------------------------------ */
 
-static rg_status one_window(rg_plan *plan, int64_t k, rg_window *out)
+/* What comes before a window and is not timed: the device is through with all else, then busy. */
+static rg_status before_window(rg_plan *plan, int64_t k, rg_flush *flush, const side *s)
+{
+  RG_TRY(side_wait(s));
+  if (flush) {
+    return flush_caches(flush);
+  }
+  /* a window of one call begins with an idle device, as its user does */
+  return s->device > RG_CPU && k > 1 ? rg_plan_replay(plan, 1) : RG_OK;
+}
+
+static rg_status run_calls(rg_plan *plan, int64_t k, const side *s, rg_window *out)
+{
+  rg_device_state state;
+  rg_status status = s->from != NULL ? rg_event_set(s->from) : RG_OK;
+
+  out->begin_ns = rg_clock_ns();
+  if (!status) {
+    status = rg_plan_replay(plan, k);
+  }
+  if (!status && s->to != NULL) {
+    status = rg_event_set(s->to);
+  }
+  out->issued_ns = rg_clock_ns();
+  if (!status && s->device > RG_CPU) {
+    /* while the device works: held back or not, an idle one does not tell */
+    status = rg_device_state_of(s->device, &state);
+    out->clock_mhz = state.clock_mhz;
+    out->held = state.held;
+  }
+  RG_TRY(status);
+  RG_TRY(side_wait(s));
+  out->end_ns = rg_clock_ns();
+  return s->to != NULL ? rg_event_between(s->from, s->to, &out->device_ns) : RG_OK;
+}
+
+static rg_status one_window(rg_plan *plan, int64_t k, rg_flush *flush, const side *s,
+                            rg_window *out)
 {
   around before;
   around after;
-  int64_t begin;
-  int64_t end;
-  rg_status status;
 
+  *out = (rg_window){ .calls = k, .device_ns = NAN, .clock_mhz = NAN, .held = -1 };
+  RG_TRY(before_window(plan, k, flush, s));
   look_around(&before);
-  begin = rg_clock_ns();
-  status = rg_plan_replay(plan, k);
-  end = rg_clock_ns();
+  RG_TRY(run_calls(plan, k, s, out));
   look_around(&after);
-  RG_TRY(status);
-  *out = (rg_window){
-    .begin_ns = begin,
-    .end_ns = end,
-    .calls = k,
-    .own_cpu_ns = after.cpu_ns - before.cpu_ns,
-    .n_voluntary = after.n_voluntary - before.n_voluntary,
-    .n_involuntary = after.n_involuntary - before.n_involuntary,
-    .n_migrations = before.cpu < 0 || after.cpu < 0 ? -1 : before.cpu != after.cpu,
-  };
+  if (s->device == RG_CPU) {
+    out->issued_ns = out->end_ns;
+  }
+  out->own_cpu_ns = after.cpu_ns - before.cpu_ns;
+  out->n_voluntary = after.n_voluntary - before.n_voluntary;
+  out->n_involuntary = after.n_involuntary - before.n_involuntary;
+  out->n_migrations = before.cpu < 0 || after.cpu < 0 ? -1 : before.cpu != after.cpu;
   return RG_OK;
 }
 
@@ -125,12 +247,8 @@ rg_status rg_measure_window(rg_plan *plan, int64_t k, rg_window *out)
   return rg_measure_windows(plan, k, 1, NULL, out);
 }
 
-rg_status rg_measure_windows(rg_plan *plan, int64_t k, int64_t n, rg_flush *flush, rg_window *out)
+static rg_status check(const rg_plan *plan, int64_t k, int64_t n, const rg_flush *flush)
 {
-  rg_window *taken;
-  rg_status status = RG_OK;
-  int64_t i;
-
   if (!plan) {
     return rg_fail(RG_EARG, "measure: no plan");
   }
@@ -142,23 +260,56 @@ rg_status rg_measure_windows(rg_plan *plan, int64_t k, int64_t n, rg_flush *flus
     return rg_fail(RG_EARG, "measure: %lld calls in a cold window, only the first would be cold",
                    (long long)k);
   }
-  taken = rg_host_zeroed((size_t)n * sizeof(*taken));
+  return RG_OK;
+}
+
+/* Another device's caches would be cold, and the plan's warm. */
+static rg_status check_flush(const rg_flush *flush, const side *s)
+{
+  if (flush && flush->device != s->device) {
+    return rg_fail(RG_EARG, "measure: the flush is of %s, the plan is not",
+                   rg_device_name(flush->device));
+  }
+  return RG_OK;
+}
+
+static rg_status all_windows(rg_plan *plan, int64_t k, int64_t n, rg_flush *flush, const side *s,
+                             rg_window *out)
+{
+  rg_window *taken = rg_host_zeroed((size_t)n * sizeof(*taken));
+  rg_status status = RG_OK;
+
   if (!taken) {
     return rg_fail(RG_ENOMEM, "measure: out of memory for %lld windows", (long long)n);
   }
-  for (i = 0; i < n && !status; i++) {
+  for (int64_t i = 0; i < n && !status; i++) {
     if (rg_interrupt_pending()) {
       status = rg_fail(RG_EINTR, "measure: interrupted");
       break;
     }
-    if (flush) {
-      flush_caches(flush);
-    }
-    status = one_window(plan, k, &taken[i]);
+    status = one_window(plan, k, flush, s, &taken[i]);
   }
   if (!status) {
     memcpy(out, taken, (size_t)n * sizeof(*taken));
   }
   rg_host_free(taken);
   return status;
+}
+
+rg_status rg_measure_windows(rg_plan *plan, int64_t k, int64_t n, rg_flush *flush, rg_window *out)
+{
+  rg_status status;
+  rg_status closed;
+  side s;
+
+  RG_TRY(check(plan, k, n, flush));
+  status = side_open(plan, &s);
+  if (!status) {
+    status = check_flush(flush, &s);
+  }
+  if (!status) {
+    status = all_windows(plan, k, n, flush, &s, out);
+  }
+  closed = side_close(&s);
+  return status ? status : closed;
 }

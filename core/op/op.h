@@ -159,9 +159,9 @@ rg_status rg_run_into(const rg_op *op, const rg_tensor *const *in, int32_t n_in,
 /* -- Recorders ---------------------------------------------------------------- */
 
 /*
-** Told of every call that ran on this thread, after it ran and its writes were counted.  The tape
-** is one (it asks for hidden results), the trace another.  The plan under capture is not: it runs
-** the call itself.
+** Told of every call that ran on this thread, after it ran and its writes were counted, and before
+** if it wants to know (asked; the call may yet fail).  The tape is one (it asks for hidden results),
+** the trace another.  The plan under capture is not: it runs the call itself.
 **
 ** out[i] may be a tensor the call was told to write into, which then shares storage with what was
 ** there before (an input, a view of a larger tensor).  Where that overlaps an input in another
@@ -171,6 +171,7 @@ typedef struct rg_recorder rg_recorder;
 struct rg_recorder {
   rg_status (*ran)(rg_recorder *self, const rg_call *call, rg_tensor *const *out,
                    const rg_frame *frame, int64_t begin_ns);
+  void (*asked)(rg_recorder *self, const rg_call *call); /* or NULL */
   bool wants_hidden;
   bool wants_time;
   rg_recorder *next;

@@ -41,6 +41,15 @@ static bool hidden_wanted(void)
   return false;
 }
 
+static void announce(const rg_call *call)
+{
+  for (rg_recorder *r = recorders; r != NULL; r = r->next) {
+    if (r->asked != NULL) {
+      r->asked(r, call);
+    }
+  }
+}
+
 static rg_status tell(const rg_call *call, rg_tensor *const *out, const rg_frame *frame,
                       int64_t begin_ns)
 {
@@ -264,6 +273,9 @@ static rg_status perform(rg_call *call, rg_tensor *const *out)
   }
   if (rg_timeline_on) {
     span = rg_span_begin(call->device, call->op->name);
+  }
+  if (recorders != NULL) {
+    announce(call);
   }
   if (rg_capture_active != NULL) {
     RG_TRY(rg_capture_active(call, kernel, out, &frame));

@@ -24,9 +24,38 @@ typedef struct rg_device_facts {
   char name[128];
   int64_t memory_bytes;
   int64_t free_bytes;
-  int32_t capability; /* 90 for 9.0; 0 for the CPU */
-  int32_t units;      /* multiprocessors; processors of the CPU */
+  int64_t cache_bytes; /* of the last level; 0: nobody tells */
+  int32_t capability;  /* 90 for 9.0; 0 for the CPU */
+  int32_t units;       /* multiprocessors; processors of the CPU */
+  int32_t driver;      /* version of its driver's interface, 13000 for 13.0; 0 for the CPU */
+  int32_t runtime;     /* version of the runtime its kernels were linked with; 0 for the CPU */
+  int32_t simulated;   /* 1: a program plays the device, and its times say nothing of any GPU */
+  char uuid[48];       /* what tells it from others of its kind; "cpu" for the CPU */
 } rg_device_facts;
+
+/* What holds a device's clock back: bits of rg_device_state.held. */
+enum {
+  RG_HELD_IDLE = 1,     /* it has nothing to do */
+  RG_HELD_POWER = 2,    /* its power limit */
+  RG_HELD_HEAT = 4,     /* its temperature, by the driver or by the hardware */
+  RG_HELD_HARDWARE = 8, /* the hardware's own slowdown */
+  RG_HELD_BRAKE = 16,   /* the power supply's brake */
+  RG_HELD_SETTING = 32, /* a clock that somebody set */
+  RG_HELD_OTHER = 64,   /* something newer than this list */
+  RG_HELD_BACK = RG_HELD_POWER | RG_HELD_HEAT | RG_HELD_HARDWARE | RG_HELD_BRAKE
+};
+
+/* How a device is at this moment.  NaN, -1: nobody tells. */
+typedef struct rg_device_state {
+  double clock_mhz; /* of its multiprocessors */
+  double memory_mhz;
+  double celsius;
+  double watts;
+  double limit_watts;
+  int32_t held;    /* RG_HELD_...; 0: nothing */
+  char driver[32]; /* the driver's own version, "580.95.05"; empty: nobody tells */
+  char why[96];    /* nothing can be told, in words; empty where something can */
+} rg_device_state;
 
 /* How a device's kernels are chosen: settings of the process that every call reads. */
 typedef struct rg_device_modes {
@@ -47,8 +76,22 @@ RG_API rg_status rg_device_open(int32_t device) RG_CHECK;
 /* device: opened first where it was not.  out: filled.  RG_EDEVICE, RG_EARG. */
 RG_API rg_status rg_device_facts_of(int32_t device, rg_device_facts *out) RG_CHECK;
 
-/* Wait until everything that was asked of a device is done.  RG_EDEVICE; what its work ended in. */
+/*
+** device: opened first where it was not.  out: filled; it takes some tens of microseconds and does
+** not wait for the device.  RG_EDEVICE, RG_EARG.
+*/
+RG_API rg_status rg_device_state_of(int32_t device, rg_device_state *out) RG_CHECK;
+
+/* Wait until everything that was asked of a device is done; RG_EVERY_DEVICE: of all that are open.
+** RG_EDEVICE; what its work ended in. */
+enum { RG_EVERY_DEVICE = -1 };
 RG_API rg_status rg_device_wait(int32_t device) RG_CHECK;
+
+/*
+** Name what the device is asked for from now on, for a profiler that looks on (NVTX): ranges nest.
+** Without one it costs next to nothing.  name: NULL ends the innermost; device: not opened here.
+*/
+RG_API void rg_device_named(int32_t device, const char *name);
 
 /* -- Streams --------------------------------------------------------------- */
 

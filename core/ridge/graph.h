@@ -47,7 +47,8 @@ typedef struct rg_plan_facts {
   int32_t device; /* of all steps; -1: of several, or there are none */
   int32_t noted; /* 1: its device does all of it at one word (a CUDA graph); 0: step by step, or not
                   ** replayed yet */
-  char why[160]; /* it cannot be noted; empty where nobody tried */
+  int32_t stream; /* that a noted one runs on; -1: on the caller's */
+  char why[160];  /* it cannot be noted; empty where nobody tried */
 } rg_plan_facts;
 
 /* out: filled. */

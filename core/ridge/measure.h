@@ -26,11 +26,24 @@ RG_API rg_status rg_clock_facts_of(rg_clock_facts *out) RG_CHECK;
 
 /* -- Window ---------------------------------------------------------------- */
 
-/* One timed window: replays between two readings of the clock, and what happened meanwhile. */
+/*
+** One timed window: replays between two readings of the clock, and what happened meanwhile.
+**
+** A device does its work after the call that asks for it has returned.  So the host's clock is read
+** at the end when the device has nothing left to do, and the device's own clock tells how long it
+** worked (device_ns).  In a window of several calls one more stands untimed before the first: the
+** device is then busy while the host asks for the timed ones; the host's clock waits for it too.
+*/
 typedef struct rg_window {
   int64_t begin_ns; /* rg_clock_ns */
   int64_t end_ns;
   int64_t calls;
+  int64_t issued_ns; /* rg_clock_ns when the last call had returned; end_ns on the CPU */
+  double device_ns;  /* from the first call's beginning to the last one's end by the device's clock,
+                     ** which ticks about every 500 ns; NaN for a plan of the CPU or of several */
+  double clock_mhz;  /* of the device, while it worked; NaN: nobody tells */
+  int32_t held;      /* what held its clock back then: RG_HELD_...; -1: nobody tells */
+  int32_t _pad;
   int64_t own_cpu_ns;    /* processor time of the whole process, all its threads */
   int64_t n_voluntary;   /* context switches of the whole process */
   int64_t n_involuntary; /* somebody else wanted the processor */
@@ -38,16 +51,18 @@ typedef struct rg_window {
 } rg_window;
 
 /*
-** Memory that is written over to push a plan's data out of the caches, taken once.
+** Memory that is written over to push a plan's data out of the caches, taken once.  It is neither
+** in the device's statistics nor in its pool.
 */
 typedef struct rg_flush rg_flush;
 
 /*
+** device   whose caches
 ** bytes    how much to write over; 0 means twice the last-level cache, at most 256 MiB
 ** out      new reference
-** RG_ENOMEM, RG_EARG.
+** RG_ENOMEM, RG_EARG, RG_EDEVICE.
 */
-RG_API rg_status rg_flush_new(int64_t bytes, rg_flush **out) RG_CHECK;
+RG_API rg_status rg_flush_new(int32_t device, int64_t bytes, rg_flush **out) RG_CHECK;
 RG_API int64_t rg_flush_bytes(const rg_flush *flush);
 RG_API void rg_flush_release(rg_flush *flush);
 
@@ -68,9 +83,9 @@ RG_API rg_status rg_measure_window(rg_plan *plan, int64_t k, rg_window *out) RG_
 ** k        replays in each window, 1 or more
 ** n        windows, 1 or more
 ** flush    NULL for warm caches; else each window begins after the caches were written over,
-**          outside the timed region, and k must be 1
+**          outside the timed region, and k must be 1; of the plan's device
 ** out      n of them; filled on success only
-** RG_EINTR, RG_EARG.
+** RG_EINTR, RG_EARG, RG_EDEVICE.
 */
 RG_API rg_status rg_measure_windows(rg_plan *plan, int64_t k, int64_t n, rg_flush *flush,
                                     rg_window *out) RG_CHECK;

@@ -494,6 +494,7 @@ typedef struct rg_traced {
   double flops;
   double bytes;
   int64_t live_bytes; /* of its device, when it had ended: inputs and results, without scratch */
+  double device_ns;   /* what a device needed for it, by its own clock; NaN on the CPU */
   int32_t device;
   int32_t n_threads;
 } rg_traced;
@@ -504,7 +505,14 @@ RG_API rg_status rg_trace_start(int64_t capacity) RG_CHECK;
 /* Stop recording; the events stay readable until the next start.  Returns how many there are. */
 RG_API int64_t rg_trace_stop(void);
 
-/* Event index of the last trace, oldest first (0-based).  out: filled.  RG_EARG. */
+/* Event index of the last trace, oldest first (0-based).  out: filled; waits for a device to be
+** through with it.  RG_EARG, RG_EDEVICE. */
 RG_API rg_status rg_trace_event(int64_t index, rg_traced *out) RG_CHECK;
+
+/*
+** Name each call that this thread asks a device for after its operation (rg_device_named), for a
+** profiler that looks on.  on: 0 ends it.  Returns what was set before; 0 at first.
+*/
+RG_API int32_t rg_trace_names(int32_t on);
 
 #endif

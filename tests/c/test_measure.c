@@ -361,9 +361,9 @@ static void test_flush(void)
 {
   rg_flush *flush = NULL;
 
-  is_status(rg_flush_new(-1, &flush), RG_EARG, "a negative flush");
+  is_status(rg_flush_new(RG_CPU, -1, &flush), RG_EARG, "a negative flush");
   rg_alloc_fail_at(2);
-  is_status(rg_flush_new(4096, &flush), RG_ENOMEM, "no memory for it");
+  is_status(rg_flush_new(RG_CPU, 4096, &flush), RG_ENOMEM, "no memory for it");
   rg_alloc_fail_at(0);
   is_status(rg_flush_new(8192, &flush), RG_OK, "a small flush");
   if (flush) {

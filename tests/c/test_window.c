@@ -84,7 +84,7 @@ static void test_cold(rg_plan *plan)
   rg_flush *flush = NULL;
   rg_window windows[2];
 
-  is_status(rg_flush_new((int64_t)1 << 20, &flush), RG_OK, "a megabyte to write over");
+  is_status(rg_flush_new(RG_CPU, (int64_t)1 << 20, &flush), RG_OK, "a megabyte to write over");
   is_status(rg_measure_windows(plan, 1, 2, flush, windows), RG_OK, "two cold windows");
   is_status(rg_measure_windows(plan, 2, 2, flush, windows), RG_EARG,
             "the second call would not be cold");

@@ -7,6 +7,7 @@
 -- collector once, and the host's counters are read.  Nothing of that lies inside a window.
 
 local blame = require 'ridge.blame'
+local device = require 'ridge.measure.device'
 local flags = require 'ridge.measure.flags'
 local host = require 'ridge.measure.host'
 local interval = require 'ridge.measure.interval'
@@ -20,9 +21,13 @@ local warmup = require 'ridge.measure.warmup'
 local M = {}
 
 -- Marks of a sample.
-local SWITCHED, MIGRATED = 1, 2
+local SWITCHED, MIGRATED, HELD = 1, 2, 4
 
-local POINT_FIELDS = { plan = true, window = true, label = true, cost = true, zeros = true }
+-- A GPU takes longer than a processor until it is warm: 0.3 s where that has 0.1 (triton #2306).
+local DEVICE_WARM = 3
+
+local POINT_FIELDS = { plan = true, window = true, label = true, cost = true, zeros = true,
+                       device = true }
 
 -- -- Points ----------------------------------------------------------------------
 
@@ -32,8 +37,8 @@ local function check_point(given, i)
   end
   for name in pairs(given) do
     if not POINT_FIELDS[name] then
-      blame.raise(('measure.block: point %d has an unknown field %s; known: cost, label, plan, '
-        .. 'window, zeros'):format(i, tostring(name)))
+      blame.raise(('measure.block: point %d has an unknown field %s; known: cost, device, label, '
+        .. 'plan, window, zeros'):format(i, tostring(name)))
     end
   end
   if (given.plan == nil) == (given.window == nil) then
@@ -45,14 +50,24 @@ local function check_point(given, i)
   end
 end
 
+-- A plan says itself where it runs; of a function somebody has to say it.
+local function device_of(given)
+  if type(given.plan) == 'table' and type(given.plan.handle) == 'function' then
+    return device.of_plan(given.plan)
+  end
+  return device.number(given.device, 'measure.block')
+end
+
 local function new_point(given, i, cache)
-  local windows = given.window or require('ridge.measure.native').windows(given.plan)
+  local number = device_of(given)
+  local windows = given.window or require('ridge.measure.native').windows(given.plan, number)
   local point = {
     label = given.label or tostring(i), cost = given.cost or {}, zeros = given.zeros,
     lua = type(given.plan) == 'function',
     rounds = {}, samples = {}, at = {}, mark = {}, spent = 0, own_cpu = 0,
     before = {},   -- label of the point that ran before each round
     passes = {},   -- numbers of the passes it took part in
+    device = number, by_device = {},   -- what a device's windows say beside their time
   }
   point.windows = windows
   point.take = function(k) return windows(k, 1, false)[1] end
@@ -81,16 +96,28 @@ local function first_call(point)
   point.first_ns = warmup.duration(point.take(1))
 end
 
+-- The clock that a point's windows are read from: a plan's on a device is the device's.
+local function clock_of(point, session)
+  return point.device > 0 and not point.lua and device.CLOCK or session.clock
+end
+
+local function longer(protocol)
+  return setmetatable({ warm_min_ns = DEVICE_WARM * protocol.warm_min_ns,
+    warm_max_ns = DEVICE_WARM * protocol.warm_max_ns }, { __index = protocol })
+end
+
 local function warmed(point, protocol, shortest, limits)
   if protocol.warm_calls then -- the user insists on a count
     return warmup.count(point.take, protocol.warm_calls, limits.steady)
   end
   local _, per_call = warmup.size(point.take, shortest)
-  return warmup.run(point.take, per_call, protocol, limits.steady)
+  return warmup.run(point.take, per_call, point.device > 0 and longer(protocol) or protocol,
+    limits.steady)
 end
 
 local function prepare(point, protocol, session, limits)
-  local shortest = warmup.shortest(protocol, session.clock)
+  point.clock = clock_of(point, session)
+  local shortest = warmup.shortest(protocol, point.clock)
   local warm = warmed(point, protocol, shortest, limits)
   warm.per_call_ns = math.max(warm.per_call_ns or point.first_ns, 1e-3)
   -- the size was found cold: settle it with the warm time
@@ -107,9 +134,22 @@ end
 
 local function mark_of(window)
   return (window.involuntary > 0 and SWITCHED or 0) + (window.migrations > 0 and MIGRATED or 0)
+    + (device.is_held_back(window.held) and HELD or 0)
 end
 
-local function take_round(point, previous)
+-- What a device did in a window, per call.
+local function keep_device(point, window)
+  local list = point.by_device
+  list[#list + 1] = { ns = window.device_ns / window.calls,
+    issue_ns = window.issue_ns / window.calls,
+    host_ns = (window.end_ns - window.begin_ns) / window.calls,
+    held = window.held, clock_mhz = window.clock_mhz }
+end
+
+local function take_round(point, previous, services)
+  if point.device > 0 and not point.state then
+    point.state = { before = services.device_state(point.device) }
+  end
   -- one window untimed: the point before left its own data in the caches, the collector too
   if not point.cold then
     point.warm.calls = point.warm.calls + point.inner
@@ -126,10 +166,12 @@ local function take_round(point, previous)
     point.at[n] = window.begin_ns - point.t0
     point.mark[n] = mark_of(window)
     if window.migrations < 0 then point.migrations_hidden = true end
+    if window.device_ns then keep_device(point, window) end
     point.spent, point.own_cpu = point.spent + ns, point.own_cpu + window.own_cpu_ns
   end
   point.rounds[#point.rounds + 1] = round
   point.before[#point.rounds] = previous or false
+  if point.state then point.state.after = services.device_state(point.device) end
 end
 
 -- Precise, out of budget, or neither (nil).
@@ -192,7 +234,7 @@ local function run(points, protocol, setting)
     local number = #passes + 1
     for _, point in ipairs(shuffler:shuffle(active)) do
       services.check()
-      guarded(point, take_round, point, previous)
+      guarded(point, take_round, point, previous, services)
       point.passes[#point.passes + 1] = number
       previous = point.label
     end
@@ -230,8 +272,10 @@ end
 --- Measure several points together.
 --
 -- A point is { plan =, label =, cost = { flops =, bytes =, dtype = }, zeros = }; `plan` is a plan
--- of ridge.capture, or a Lua function (flagged LUA).  Four to eight points make a good block: with
--- more, a round of a point comes back too late to be compared with its neighbours.
+-- of ridge.capture, or a Lua function (flagged LUA), with `device` where it asks one.  A plan of a
+-- device is timed by the device's clock, a function by the host's, which waits for the device.
+-- Four to eight points make a good block: with more, a round of a point comes back too late to be
+-- compared with its neighbours.
 --
 -- With the protocol's cache = { 'warm', 'cold' } each result has its `cold` one beside it; their
 -- rounds are shuffled together with all others.
@@ -245,7 +289,8 @@ end
 ---@return table[] results           one a point: n, n_eff, rounds, inner, warm_ns, warm_calls,
 ---  first_ns, min, p25, med, p75, p95, p99, max, mean, sd, mad, ci_lo, ci_hi, ci_level, ci_how, r1,
 ---  drift, sentinel, flags, flag_bits, grade, thresholds, stop, precision, samples, at, mark,
----  cores, host
+---  cores, host; on a device also device, state (before, after), device_ns, issue_ns, host_ns
+---  (medians of a call: by the device's clock, until the host had asked, until all was done)
 -- >> measure.block({{ plan = p }, { plan = q }}, 'quick')[1].med
 function M.block(given, protocol, setting)
   if type(given) ~= 'table' or #given == 0 then

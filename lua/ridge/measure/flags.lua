@@ -23,7 +23,7 @@ local LIST = {
   { 'PRESSURE', 'D', 'tasks waited for a processor' },
   { 'STEAL', 'D', 'the hypervisor ran others' },
   { 'FREQ', 'D', 'the clock changed' },
-  { 'THROTTLE', 'D', 'the quota of this process group was used up' },
+  { 'THROTTLE', 'D', 'the quota of this process group was used up, or the device was held back' },
   { 'SENTINEL', 'D', 'work that never changes took another time' },
   { 'ORDER', 'C', 'the time depends on what ran before' },
   { 'ROOF', 'D', 'faster than the machine can be: a count is wrong' },
@@ -32,6 +32,8 @@ local LIST = {
   { 'ZEROS', 'C', 'the inputs are constant' },
   { 'SHARED', 'D', 'other timed work ran on this machine' },
   { 'AA_FAIL', 'D', 'a candidate differed from itself' },
+  { 'SIMULATED', 'D', 'a program played the device: the time says nothing of any GPU' },
+  { 'WAITED', 'B', 'the device waited for the host between calls' },
 }
 
 local BY_NAME = {}
@@ -121,6 +123,8 @@ local ALWAYS = {
   clock_shift = 0.05,   -- of the clock against calibration, beyond its own spread
   drift_p = 0.01, order_p = 0.01, order = 0.02,
   roof = 0.05,
+  sustained = 0.75,     -- of a device's calibrated clock: below it, it was held back
+  waited = 0.9,         -- share of the device's time in which the host was still asking
 }
 
 --- The limits that flags are judged by.
@@ -176,8 +180,9 @@ end
 --- The flags of one point.
 ---@param facts table  iqr (over the median), half, target, steady, drift, drift_p, r1,
 ---  mode_variance, mode_share, marked, foreign, pressure, steal, throttled, freq, clock_shift,
----  sentinel, order_p, order, roof (rate over ceiling), debug, lua, zeros, aa_fail; what is nil or
----  NaN raises nothing
+---  sentinel, order_p, order, roof (rate over ceiling), debug, lua, zeros, aa_fail; of a device
+---  held (share of the samples), sustained (its clock over the calibrated one), waited (the host's
+---  time to ask over the device's), simulated; what is nil or NaN raises nothing
 ---@param limits table  from thresholds
 ---@return string[] names  in the order of their bits; SHARED is raised by who lets others work
 function M.judge(facts, limits)
@@ -198,12 +203,14 @@ function M.judge(facts, limits)
     FREQ = above(facts.freq, limits.freq)
       or above(facts.clock_shift and math.abs(facts.clock_shift),
                math.max(limits.clock_shift, limits.freq)),
-    THROTTLE = above(facts.throttled, 0),
+    THROTTLE = above(facts.throttled, 0) or above(facts.held, 0)
+      or facts.sustained ~= nil and facts.sustained < limits.sustained,
     SENTINEL = above(facts.sentinel and math.abs(facts.sentinel), limits.sentinel),
     ORDER = above(facts.order, limits.order) and facts.order_p < limits.order_p,
     ROOF = above(facts.roof, 1 + limits.roof),
     DEBUG = facts.debug, LUA = facts.lua, ZEROS = facts.zeros,
-    AA_FAIL = facts.aa_fail,
+    AA_FAIL = facts.aa_fail, SIMULATED = facts.simulated,
+    WAITED = above(facts.waited, limits.waited),
   }
   local names = {}
   for _, flag in ipairs(LIST) do

@@ -110,10 +110,14 @@ function M.processes(results, protocol)
   for _, r in ipairs(results) do
     out.warm_ns, out.warm_calls = out.warm_ns + r.warm_ns, out.warm_calls + r.warm_calls
   end
-  for _, name in ipairs { 'first_ns', 'clock_hz', 'cores' } do
+  for _, name in ipairs { 'first_ns', 'clock_hz', 'cores', 'device_ns', 'issue_ns', 'host_ns',
+                          'clock_mhz', 'held' } do
     local list = list_of(results, name)
     if #list == #results then out[name] = statistics.median(list) end
   end
+  out.device, out.simulated = results[1].device, results[1].simulated
+  out.state = results[1].state and { before = results[1].state.before,
+                                     after = results[#results].state.after }
   out.cache, out.clock, out.t0_ns = results[1].cache, results[1].clock, results[1].t0_ns
   out.thresholds, out.host = results[1].thresholds, hosts(results)
   out.flags, out.grade = judge(results, out.precision, protocol.precision)

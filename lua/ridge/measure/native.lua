@@ -8,28 +8,36 @@ local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local call = require 'ridge.ffi.call'
 local blame = require 'ridge.blame'
+local device = require 'ridge.measure.device'
 
 local M = {}
 
 -- -- Windows --------------------------------------------------------------------
 
-local flush_handle   -- taken once, by the first cold window
+local flush_handles = {}   -- by device; taken once, by its first cold window
 
-local function flush()
-  if not flush_handle then
+local function flush(number)
+  if not flush_handles[number] then
     local slot = ffi.new('rg_flush *[1]')
-    call.check(C.rg_flush_new(0, slot))
-    flush_handle = ffi.gc(slot[0], C.rg_flush_release)
+    call.check(C.rg_flush_new(number, 0, slot))
+    flush_handles[number] = ffi.gc(slot[0], C.rg_flush_release)
   end
-  return flush_handle
+  return flush_handles[number]
 end
 
 local function plain(w)
-  return {
+  local out = {
     begin_ns = tonumber(w.begin_ns), end_ns = tonumber(w.end_ns), calls = tonumber(w.calls),
     own_cpu_ns = tonumber(w.own_cpu_ns), involuntary = tonumber(w.n_involuntary),
     migrations = tonumber(w.n_migrations),
   }
+  if w.device_ns == w.device_ns then -- not NaN: a device did it, and its clock is what counts
+    out.ns, out.device_ns = w.device_ns, w.device_ns
+    out.issue_ns = tonumber(w.issued_ns - w.begin_ns)
+    out.held = w.held >= 0 and w.held or nil
+    out.clock_mhz = w.clock_mhz == w.clock_mhz and w.clock_mhz or nil
+  end
+  return out
 end
 
 local function of_plan(plan)
@@ -38,7 +46,8 @@ local function of_plan(plan)
     if n > capacity then
       room, capacity = ffi.new('rg_window[?]', n), n
     end
-    local st = C.rg_measure_windows(plan:handle(), k, n, cold and flush() or nil, room)
+    local st = C.rg_measure_windows(plan:handle(), k, n,
+      cold and flush(device.of_plan(plan)) or nil, room)
     if st ~= 0 then call.fail(st) end
     local out = {}
     for i = 1, n do out[i] = plain(room[i - 1]) end
@@ -46,29 +55,44 @@ local function of_plan(plan)
   end
 end
 
-local function of_function(f)
+-- The clock is read when no device has anything left to do, before as after: a call that only asked
+-- for work would otherwise look like one that did it.
+local function of_function(f, number)
+  local marks
   return function(k, n, cold)
     if cold then
       blame.raise('measure: a Lua function cannot be timed cold; capture it into a plan', 'ENOSUP')
     end
+    if number > 0 and not marks then marks = device.marks(number) end
     local out = {}
     for i = 1, n do
+      device.wait()
       local begin_ns = tonumber(C.rg_clock_ns())
+      if marks then marks.begin() end
       for _ = 1, k do f() end
+      if marks then marks.stop() end
+      local issued_ns = tonumber(C.rg_clock_ns())
+      device.wait()
       local end_ns = tonumber(C.rg_clock_ns())
       out[i] = { begin_ns = begin_ns, end_ns = end_ns, calls = k, own_cpu_ns = 0 / 0,
-                 involuntary = 0, migrations = 0 }
+                 involuntary = 0, migrations = 0, device_ns = marks and marks.ns(),
+                 issue_ns = marks and issued_ns - begin_ns }
     end
     return out
   end
 end
 
 --- A function that takes n windows of k calls.
+--
+-- A plan of a device is timed by the device's own clock (`ns`), a function by the host's, with a
+-- wait for every device at both ends.
 ---@param plan table|function  a plan, or a Lua function (flagged LUA by who measures it)
+---@param number integer|nil   the device that a function asks, to be timed beside the host; 0: none
 ---@return fun(k: integer, n: integer, cold: boolean): table[] windows  begin_ns, end_ns, calls,
----  involuntary, migrations of each
-function M.windows(plan)
-  if type(plan) == 'function' then return of_function(plan) end
+---  involuntary, migrations of each; on a device ns, device_ns (by its clock), issue_ns (by the
+---  host's, until the calls had returned), held (bits), clock_mhz
+function M.windows(plan, number)
+  if type(plan) == 'function' then return of_function(plan, number or 0) end
   if type(plan) ~= 'table' or type(plan.handle) ~= 'function' then
     blame.raise(('measure: a plan or a function is expected, got %s (ridge.capture makes plans)')
       :format(type(plan)))
@@ -137,6 +161,13 @@ function Services.facts()
   facts.threads = tonumber(C.rg_threads())
   facts.debug_build = ffi.string(C.rg_build_facts()):find('"debug":true', 1, true) ~= nil
   return facts
+end
+
+--- How a device is now: see ridge.measure.device.
+---@param number integer
+---@return table state
+function Services.device_state(number)
+  return device.state(number)
 end
 
 --- Raise EINTR when a stop is asked for.

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- The result of one point: its samples summed up, what disturbed it, the flags and the grade.
 
+local device = require 'ridge.measure.device'
 local flags = require 'ridge.measure.flags'
 local host = require 'ridge.measure.host'
 local roof = require 'ridge.measure.roof'
@@ -67,16 +68,58 @@ local function order_effect(point)
   return statistics.kruskal_wallis(groups)
 end
 
--- -- Ceilings ------------------------------------------------------------------------
-
 -- -- The result -------------------------------------------------------------------------
 
+-- Samples in which the system took the processor away: the two lowest marks.
 local function count_marked(marks)
   local n = 0
   for _, mark in ipairs(marks) do
-    if mark ~= 0 then n = n + 1 end
+    if mark % 4 ~= 0 then n = n + 1 end
   end
   return n
+end
+
+-- -- A device's side -----------------------------------------------------------------
+
+local function median_of(list, name)
+  local values = {}
+  for _, each in ipairs(list) do values[#values + 1] = each[name] end
+  return #values > 0 and statistics.median(values) or nil
+end
+
+-- What the windows said of the device beside their time: medians of a call, and for the flags the
+-- share of samples in which it was held back, and how long the host was asking.
+local function device_side(point, out, calibration)
+  if point.device == 0 then return {} end
+  local list, held, told = point.by_device, 0, 0
+  for _, each in ipairs(list) do
+    if each.held then told = told + 1 end
+    if device.is_held_back(each.held) then held = held + 1 end
+  end
+  out.device, out.state = device.name(point.device), point.state
+  out.simulated = device.is_simulated(point.device) or nil
+  out.device_ns, out.issue_ns = median_of(list, 'ns'), median_of(list, 'issue_ns')
+  out.host_ns = median_of(list, 'host_ns')
+  out.clock_mhz = median_of(list, 'clock_mhz')
+  out.held = told > 0 and held / told or nil
+  local reference = calibration and calibration.device_hz
+  return {
+    simulated = out.simulated, held = out.held,
+    sustained = out.clock_mhz and reference and out.clock_mhz * 1e6 / reference or nil,
+    -- of a single call the host's part is its launch, which is not waiting
+    waited = out.issue_ns and not point.lua and point.inner > 1 and out.issue_ns / out.device_ns
+      or nil,
+  }
+end
+
+-- The device's clock does not run faster or slower when the host does: what disturbs the host is no
+-- fault of such a point, unless the device had to wait for it.
+local function spare_host(facts, limits)
+  if facts.waited and facts.waited > limits.waited then return end
+  for _, name in ipairs { 'foreign', 'pressure', 'steal', 'throttled', 'freq', 'sentinel',
+                          'clock_shift', 'marked' } do
+    facts[name] = nil
+  end
 end
 
 --- Sum a point up.
@@ -101,12 +144,15 @@ function M.of(point, protocol, around)
   out.cores = point.own_cpu / point.spent   -- processors kept busy: what the threads really did
   out.warm_spread, out.first_ns = point.warm.spread, point.first_ns
   out.samples, out.at, out.mark, out.t0_ns = point.samples, point.at, point.mark, point.t0
-  out.cache, out.clock = point.cache, around.session.clock.name
+  local by_device = point.device > 0 and not point.lua
+  out.cache, out.clock = point.cache, point.clock and point.clock.name
+    or around.session.clock.name
+  local side = device_side(point, out, calibration)
   local reference = calibration and calibration.reference or around.session.reference
   local slow, fast
   out.reference_work = reference_work(point, around.passes)
   out.sentinel, slow, fast = shift_of(out.reference_work, reference)
-  if limits.how == 'calibrated' then
+  if limits.how == 'calibrated' and not by_device then
     -- The limits of a calibrated machine let its moods pass, so the interval has to hold them: it
     -- reaches to what the point would take at the reference speed.
     out.ci_lo, out.ci_hi = ci.lo / (1 + slow), ci.hi / (1 + fast)
@@ -131,8 +177,11 @@ function M.of(point, protocol, around)
     roof = calibration and roof.share(point.cost, out.med, calibration.ceilings),
     debug = around.session.facts.debug_build or around.session.facts.debugger == 1,
     lua = point.lua, zeros = point.zeros,
+    simulated = side.simulated, held = side.held, sustained = side.sustained,
+    waited = side.waited,
   }
   out.marked, out.roof = facts.marked, facts.roof
+  if by_device then spare_host(facts, limits) end
   out.flags = flags.judge(facts, limits)
   out.flag_bits = flags.bits(out.flags)
   out.grade = flags.grade(out.flags, flags.held(facts, limits))

@@ -16,11 +16,11 @@ local CLOSE, TRENDLESS, TREND_P = 3, 8, 0.05
 -- 2^40 calls that together take no time are no calls
 local MAX_CALLS = 2 ^ 40
 
---- Time of one window, in nanoseconds.
+--- Time of one window, in nanoseconds: by the device's own clock where it has one (`ns`).
 ---@param window table
 ---@return number ns
 function M.duration(window)
-  return window.end_ns - window.begin_ns
+  return window.ns or window.end_ns - window.begin_ns
 end
 
 --- The shortest window worth timing: 10^4 times what reading the clock costs, 10^3 of its steps,
