@@ -41,6 +41,8 @@ if opt.smoke then
   opt.terms, opt.ranks, opt.dtypes = { 1, 2 }, { 4, 8 }, { 'f32' }
 end
 local I, O, B = opt.n_in, opt.n_out, opt.batch
+local device = opt.device == 'auto' and 'cpu' or opt.device
+local on_cpu = device == 'cpu'
 ridge.set_num_threads(opt.threads)
 ridge.seed(opt.seed)
 
@@ -82,11 +84,16 @@ local function make(p)
     layer = nn.SKLinear.from(dense, { num_terms = p.num_terms, low_rank = p.low_rank,
                                       seed = opt.seed, form = p.form, warn = false })
   end
-  return layer:to(p.dtype)
+  layer:to(p.dtype)
+  return on_cpu and layer or layer:to(device)
 end
 
+-- What is compared with the dense weight is compared where that is.
+local function weight_of(layer) return layer:effective_weight():to('cpu'):to('f32') end
+
 local sw = ridge.sweep(opt.name ~= '' and opt.name
-    or ('landscape-%dx%d-b%d-%s'):format(I, O, B, level)) {
+    or ('landscape-%dx%d-b%d-%s%s'):format(I, O, B, level,
+      on_cpu and '' or '-' .. device:gsub('%W', ''))) {
   space = {
     layer = ridge.any(opt.layers),
     dtype = ridge.any(opt.dtypes),
@@ -97,6 +104,7 @@ local sw = ridge.sweep(opt.name ~= '' and opt.name
   },
   seed = opt.seed,
   args = { n_in = I, n_out = O, batch = B, threads = ridge.num_threads(), device = opt.device },
+  device = device,
   protocol = measure.protocol(level),
 
   setup = function(p, m)
@@ -104,14 +112,15 @@ local sw = ridge.sweep(opt.name ~= '' and opt.name
       m:infeasible(('rank %d is more than full rank %d'):format(p.rank, math.min(I, O)))
     end
     local g = ridge.generator(opt.seed)
-    return { layer = make(p), x = ridge.randn(B, I, { generator = g }):to(p.dtype) }
+    local x = ridge.randn(B, I, { generator = g }):to(p.dtype)
+    return { layer = make(p), x = on_cpu and x or x:to(device) }
   end,
 
   -- a fast wrong kernel is refused: the layer must agree with its own effective matrix
   check = function(p, c)
-    local y = c.layer(c.x):to('f32')
-    local expected = c.x:to('f32'):matmul(c.layer:effective_weight():to('f32'):t())
-    if c.layer.bias then expected = expected + c.layer.bias:to('f32') end
+    local y = c.layer(c.x):to('cpu'):to('f32')
+    local expected = c.x:to('cpu'):to('f32'):matmul(weight_of(c.layer):t())
+    if c.layer.bias then expected = expected + c.layer.bias:to('cpu'):to('f32') end
     local off = ((y - expected):norm() / expected:norm()):item()
     local bound = p.dtype == 'f32' and 1e-4 or 3e-2
     return off <= bound, ('the output is off by %.2g of its size'):format(off)
@@ -127,11 +136,11 @@ local sw = ridge.sweep(opt.name ~= '' and opt.name
     -- parameters, their packed copies, the input, and what a call needs on top, in a pass of its
     -- own
     m:metric('peak_bytes', facts.stored_bytes + facts.packed_bytes + c.x.bytes
-      + ridge.memory.peak_of(forward), { unit = 'byte', better = 'lower' })
+      + ridge.memory.peak_of(forward, device), { unit = 'byte', better = 'lower' })
     m:metric('param_count', facts.trainable_count)
     m:metric('stored_count', facts.stored_count)
     m:metric('stored_bytes', facts.stored_bytes, { unit = 'byte', better = 'lower' })
-    m:metric('rel_error', ((c.layer:effective_weight():to('f32') - W):norm() / W_norm):item(),
+    m:metric('rel_error', ((weight_of(c.layer) - W):norm() / W_norm):item(),
       { better = 'lower' })
   end,
 }
@@ -141,19 +150,22 @@ local sw = ridge.sweep(opt.name ~= '' and opt.name
 
 local db = opt.db ~= '' and opt.db or nil
 io.stderr:write(ridge.backend.describe(), '\n')
-local calibrated = require('ridge.sweep.calibrated').ensure { db = db, quick = not opt.rigorous }
+local calibrated = require('ridge.sweep.calibrated').ensure { db = db, quick = not opt.rigorous,
+  device = device }
 local summary = sw:run { db = db, new = opt.new, lab = calibrated.lab }
 
 -- -- What was found -----------------------------------------------------------------------------
 
 local report = require 'ridge.report.landscape'
 local rows = report.rows(sw:results(), { n_in = I, n_out = O, batch = B })
-local machine = ridge.backend.machine()
+local facts = calibrated.lab.facts().device
+-- the roofs of a device: its own ceilings and its one cache that all share
+local machine = on_cpu and ridge.backend.machine() or { l2 = facts.facts.l2, threads = 1 }
 machine.ceilings = calibrated.list
 print(report.table(rows, machine))
 print(report.verdict(rows, { n_in = I, n_out = O }))
 
-local about = { device = ridge.backend.describe(), sweep = summary.name,
+local about = { device = on_cpu and ridge.backend.describe() or facts.name, sweep = summary.name,
                 database = summary.path:match('[^/]+$'), date = os.date('%Y-%m-%d'),
                 version = ridge.version(), query = summary.name }
 
@@ -161,9 +173,11 @@ local function save(file, draw, more)
   local given = {}
   for key, value in pairs(about) do given[key] = value end
   for key, value in pairs(more) do given[key] = value end
-  local path = ('%s/%s.png'):format(opt.out, file)
-  draw(report.faster_forms(rows), given):save(path)
-  io.stderr:write(path, '\n')
+  local path = ('%s/%s%s.png'):format(opt.out, file, on_cpu and '' or '_' .. device:gsub('%W', ''))
+  -- a figure that lacks what it needs (the dense layer ran out of memory) is not the end
+  local ok, reason = pcall(function() draw(report.faster_forms(rows), given):save(path) end)
+  io.stderr:write(path, ok and '' or (': not drawn: %s'):format(tostring(reason):match '[^\n]*'),
+    '\n')
 end
 
 for _, dtype in ipairs(opt.dtypes) do

@@ -160,8 +160,8 @@ rg_status rg_run_into(const rg_op *op, const rg_tensor *const *in, int32_t n_in,
 
 /*
 ** Told of every call that ran on this thread, after it ran and its writes were counted, and before
-** if it wants to know (asked; the call may yet fail).  The tape is one (it asks for hidden results),
-** the trace another.  The plan under capture is not: it runs the call itself.
+** if it wants to know (asked; the call may yet fail).  The tape is one (it asks for hidden
+** results), the trace another.  The plan under capture is not: it runs the call itself.
 **
 ** out[i] may be a tensor the call was told to write into, which then shares storage with what was
 ** there before (an input, a view of a larger tensor).  Where that overlaps an input in another

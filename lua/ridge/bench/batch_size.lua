@@ -39,6 +39,7 @@ local SPEC = {
   budget = { 'number|string', doc = "of the search: seconds, '90s', '5m'" },
   input_shape = { 'table|integer', doc = 'shape of one sample; what the first layer takes' },
   dtype = { 'string' },
+  device = { 'string', default = 'cpu', doc = "whose memory it is: 'cpu', 'cuda:0' ..." },
   seed = { 'integer', default = 1, min = 0 },
   protocol = { 'string|table', default = 'demo', doc = 'see measure.protocol' },
   cache = { 'string', default = 'warm', choices = { 'warm', 'cold' } },
@@ -50,22 +51,30 @@ local SPEC = {
 
 -- Memory -------------------------------------------------------------------------------------
 
+-- Bytes there are for the taking: what the system has left, or what a device has, with what is kept
+-- of it in ridge's own pool.
+local function available(opt)
+  local stats = memory.stats(opt.device)
+  if opt.device == 'cpu' then return memory.process().available + stats.live end
+  local device = require 'ridge.measure.device'
+  return (device.facts(device.number(opt.device)).free or 0) + stats.reserved
+end
+
 -- Bytes that may be live, all in all, and what they are a share of.
 local function budget_of(opt)
-  local stats = memory.stats()
-  local total = opt.memory or stats.limit > 0 and stats.limit
-    or memory.process().available + stats.live
+  local stats = memory.stats(opt.device)
+  local total = opt.memory or stats.limit > 0 and stats.limit or available(opt)
   return math.floor(total * opt.share), total
 end
 
 -- Run a function that may run out of memory: nothing above the budget is ever touched, because the
 -- allocator refuses it. What it made is released in any case.
-local function within(budget, fn)
-  local before, depth = memory.stats().limit, memory.depth()
-  memory.set_limit(before > 0 and math.min(before, budget) or budget)
+local function within(budget, device, fn)
+  local before, depth = memory.stats(device).limit, memory.depth()
+  memory.set_limit(before > 0 and math.min(before, budget) or budget, device)
   local ok, result = pcall(memory.scope, fn)
   if not ok then memory.unwind(depth) end
-  memory.set_limit(before)
+  memory.set_limit(before, device)
   if ok then return result end
   local oom = blame.is_error(result) and result.code == 'ENOMEM'
     or type(result) == 'string' and result:find('not enough memory', 1, true)
@@ -81,13 +90,13 @@ local function try_forward(module, shape, opt, budget)
   local no_grad = require('ridge').no_grad
   return function(batch)
     ref.collect()
-    memory.reset_peak()
-    local found = within(budget, function()
-      local x = subject.input(shape, batch, opt.dtype, opt.seed)
+    memory.reset_peak(opt.device)
+    local found = within(budget, opt.device, function()
+      local x = subject.input(shape, batch, opt.dtype, opt.seed, opt.device)
       no_grad(function() return module(x) end)
       return {}
     end)
-    if not found.oom then found.peak = memory.stats().peak end
+    if not found.oom then found.peak = memory.stats(opt.device).peak end
     return found
   end
 end
@@ -110,19 +119,19 @@ local function try_training(module, shape, opt, budget)
     local given = { lr = 0 }
     for key, value in pairs(more) do given[key] = value end
     local optimizer = require('ridge.optim')[name](module, given)
-    module(subject.input(shape, batch, opt.dtype, opt.seed)):square():mean():backward()
+    module(subject.input(shape, batch, opt.dtype, opt.seed, opt.device)):square():mean():backward()
     optimizer:step()
   end
   return function(batch)
     ref.collect()
-    memory.reset_peak()
+    memory.reset_peak(opt.device)
     local before = module.training
     module:train()
-    local found = within(budget, function()
+    local found = within(budget, opt.device, function()
       step(batch)
       return {}
     end)
-    if not found.oom then found.peak = memory.stats().peak end
+    if not found.oom then found.peak = memory.stats(opt.device).peak end
     module:train(before)
     for _, p in ipairs(kept) do p.tensor:zero_grad():requires_grad_(p.wanted) end
     return found
@@ -134,11 +143,12 @@ end
 -- Measures a batch in one block with the best so far.
 local function measure_pair(module, shape, opt, protocol, budget, lease)
   local function make(batch)
-    return subject.new(module, { shape = shape, batch = batch, dtype = opt.dtype, seed = opt.seed })
+    return subject.new(module, { shape = shape, batch = batch, dtype = opt.dtype, seed = opt.seed,
+      device = opt.device })
   end
   return function(best, batch)
     local again
-    local found = within(budget, function()
+    local found = within(budget, opt.device, function()
       local points, subjects = {}, { make(batch), best and make(best) or nil }
       for i, s in ipairs(subjects) do
         points[i] = { plan = s.plan, cost = s.cost,
@@ -197,7 +207,8 @@ local function keep(found, opt, protocol)
       dtype = opt.dtype or 'f32', share = opt.share,
       memory = found.total, budget = found.budget, best = found.best or canonical.null,
       highest = found.highest, undecided = found.unsure, stop = found.stop,
-      reason = found.reason, threads = require('ridge.backend').threads() } },
+      reason = found.reason, threads = require('ridge.backend').threads(),
+      device = opt.device ~= 'cpu' and opt.device or nil } },
     points, { db = opt.db, lab = opt.lab })
 end
 
@@ -213,6 +224,7 @@ function Found:rows()
   for i, try in ipairs(self.tries) do
     rows[i] = { batch = try.batch, peak_bytes = try.peak, state = try.oom and 'oom' or 'ok',
       fits = try.fits, reason = try.message, verdict = try.verdict,
+      flags = try.result and table.concat(try.result.flags, ' '),
       grade = try.result and try.result.grade, n = try.result and try.result.n }
     if try.rate then
       rows[i].samples_per_s, rows[i].samples_per_s_lo = try.rate.value, try.rate.lo
@@ -254,6 +266,9 @@ function Found:text()
   if self.highest and self.highest ~= self.best and self.unsure then
     note = (' shown; the highest median has %d, undecided'):format(self.highest)
   end
+  if self.simulated and self.kind == 'throughput' then
+    note = note .. ' (the device is simulated: these times say nothing of any GPU)'
+  end
   local title = self.kind == 'throughput' and 'best throughput' or 'largest that fits'
   return ('%s\n%s: %s%s\nstopped because %s'):format(text, title, self.best or 'none', note,
     self.reason)
@@ -294,7 +309,7 @@ end
 -- >> print(ridge.bench.batch_size('linear{64,32}', { memory = 2^20, db = '/tmp/x.db' }))
 ---@param model any a module, a function of the input, or a text like 'linear{64,32}'
 ---@param given table|nil kind, optimizer, share, memory, min, max, step, least, budget,
----  input_shape, dtype, seed, protocol, cache, db, name, lab, say
+---  input_shape, dtype, device, seed, protocol, cache, db, name, lab, say
 ---@return table found best (nil: none fits), stop, reason, tries, budget, kept (the sweep);
 ---  text(), rows(), plot()
 function M.find(model, given)
@@ -303,14 +318,14 @@ function M.find(model, given)
     blame.raise("bench.batch_size: kind = 'training' needs a module, whose parameters are trained; "
       .. 'this is a function', 'EARG', 'bench.batch_size')
   end
-  opt.lab = opt.lab or require 'ridge.sweep.lab'
+  opt.lab = opt.lab or require('ridge.sweep.device').lab(opt.device)
   opt.max = opt.max or (opt.kind == 'throughput' and 4096 or 65536)
   if opt.max < opt.min then
     blame.raise(('bench.batch_size: max %d is less than min %d'):format(opt.max, opt.min), 'EARG',
       'bench.batch_size')
   end
   local text = type(model) == 'string' and layer.parse(model).text or nil
-  local module = suite.module(model, opt.seed)
+  local module = suite.module(model, opt.seed, opt.device)
   if text and opt.dtype and opt.dtype ~= 'f32' then module:to(opt.dtype) end
   local holder = type(module) == 'function' and {} or module
   local shape = subject.shape(holder, opt.input_shape)
@@ -326,6 +341,7 @@ function M.find(model, given)
       { min = opt.min, max = opt.max, budget = budget })
   end
   found.kind, found.budget, found.total = opt.kind, budget, total
+  found.simulated = opt.lab.simulated
   found.model = text or tostring(model):match '[^\n]*'
   found.kept = keep(found, opt, protocol)
   return setmetatable(found, Found)

@@ -16,6 +16,7 @@ local SPEC = {
   batch_sizes = { 'table', doc = 'batch sizes; 1, 8, 32, 64 when left out' },
   input_shape = { 'table|integer', doc = 'shape of one sample; what the first layer takes' },
   dtype = { 'string', doc = 'of the input; that of the weights when left out' },
+  device = { 'string', default = 'cpu', doc = "where models run: 'cpu', 'cuda:0' ..." },
   seed = { 'integer', default = 1, min = 0, doc = 'of the input and the order of the rounds' },
   protocol = { 'string|table', doc = 'see measure.protocol' },
   cache = { 'string', default = 'warm', choices = { 'warm', 'cold' } },
@@ -79,7 +80,7 @@ end
 
 --- A configuration with everything filled in.
 -- >> ridge.bench.config{ fixed = true }.num_iterations
----@param given table|nil batch_sizes, input_shape, dtype, seed, protocol, cache, fixed,
+---@param given table|nil batch_sizes, input_shape, dtype, device, seed, protocol, cache, fixed,
 ---  num_iterations, warmup_iterations
 ---@return table config
 function M.config(given)

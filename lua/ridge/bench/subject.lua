@@ -20,12 +20,13 @@ end
 ---@param batch integer
 ---@param dtype string
 ---@param seed integer
+---@param device string|nil 'cuda:0' ...; the CPU when left out
 ---@return Tensor [batch x shape]
-function M.input(shape, batch, dtype, seed)
+function M.input(shape, batch, dtype, seed, device)
   local ridge = require 'ridge'
   local sizes = { batch }
   for _, n in ipairs(shape) do sizes[#sizes + 1] = n end
-  sizes[#sizes + 1] = { generator = ridge.generator(seed) }
+  sizes[#sizes + 1] = { generator = ridge.generator(seed), device = device }
   local x = ridge.randn(unpack(sizes))
   return dtype == 'f32' and x or x:to(dtype)
 end
@@ -83,11 +84,12 @@ end
 -- highest, and the mean over the time of the operations.
 ---@param forward function
 ---@param held number bytes
+---@param device string|nil whose memory; the CPU's when left out
 ---@return number peak bytes
 ---@return number average bytes
-function M.memory(forward, held)
-  local peak = memory.peak_of(forward)
-  local before = memory.stats().live
+function M.memory(forward, held, device)
+  local peak = memory.peak_of(forward, device)
+  local before = memory.stats(device).live
   local sum, time = 0, 0
   memory.scope(function() profile.trace(forward) end)
   for event in profile.events() do
@@ -100,7 +102,7 @@ end
 
 --- A model at a batch size, ready to be timed.
 ---@param module table or a function of the input
----@param opt table shape, batch, dtype, seed, threads
+---@param opt table shape, batch, dtype, seed, threads; device, where the module is already
 ---@return table subject plan, cost, peak, average (bytes), held
 function M.new(module, opt)
   local is_function = type(module) == 'function'
@@ -108,13 +110,14 @@ function M.new(module, opt)
     blame.raise('bench: a function needs input_shape, the shape of one sample', 'EARG', 'bench')
   end
   local holder = is_function and {} or module
-  local x = M.input(M.shape(holder, opt.shape), opt.batch, opt.dtype or M.dtype(holder), opt.seed)
+  local x = M.input(M.shape(holder, opt.shape), opt.batch, opt.dtype or M.dtype(holder), opt.seed,
+    opt.device)
   local no_grad = require('ridge').no_grad -- inference: nothing is remembered for a way back
   local function call() return module(x) end
   local function forward() return no_grad(call) end
   local compiled = plan.capture(forward)
   local held = M.held(holder, x)
-  local peak, average = M.memory(forward, held)
+  local peak, average = M.memory(forward, held, opt.device)
   return { plan = compiled, cost = M.cost(holder, compiled, x), peak = peak, average = average,
            held = held, forward = forward, x = x }
 end

@@ -20,9 +20,13 @@ local MOST = 8
 --- A model from what a user gives: a module, a function of the input, or a text.
 ---@param given any
 ---@param seed integer
+---@param device string|nil where a text's module is made; a module stays where it is
 ---@return table|function module
-function M.module(given, seed)
-  if type(given) == 'string' then return (layer.build(layer.parse(given), seed)) end
+function M.module(given, seed, device)
+  if type(given) == 'string' then
+    local module = layer.build(layer.parse(given), seed)
+    return device and device ~= 'cpu' and module:to(device) or module
+  end
   if type(given) == 'function' or type(given) == 'table' and given.forward then return given end
   blame.raise(('bench: a model is a module, a function of the input, or a text like '
     .. 'linear{1024,4096}; got %s'):format(type(given)), 'EARG', 'bench')
@@ -34,7 +38,7 @@ local function named(given, opt)
   if type(given) ~= 'table' or given.forward then given = { given } end
   for _, value in ipairs(given) do
     local name = type(value) == 'string' and value or tostring(value):match '[^\n]*'
-    list[#list + 1] = { name = name, module = M.module(value, opt.seed) }
+    list[#list + 1] = { name = name, module = M.module(value, opt.seed, opt.device) }
   end
   local keys = {}
   for key in pairs(given) do
@@ -62,6 +66,7 @@ local function entry_of(model, batch, s, result, opt)
     grade = result.grade, flags = table.concat(result.flags, ' '), stop = result.stop,
     rounds = result.rounds, clock_hz = result.clock_hz,
     config = { cache = opt.cache, dtype = s.cost.dtype,
+               device = opt.device ~= 'cpu' and opt.device or nil,
                threads = require('ridge.backend').threads(), seed = opt.seed } }
 end
 
@@ -70,7 +75,7 @@ local function at_batch(models, batch, opt, calibration, entries)
   local subjects, points = {}, {}
   for i, model in ipairs(models) do
     subjects[i] = subject.new(model.module, { shape = opt.input_shape, batch = batch,
-      dtype = opt.dtype, seed = opt.seed })
+      dtype = opt.dtype, seed = opt.seed, device = opt.device })
     points[i] = { plan = subjects[i].plan, label = ('%s b%d'):format(model.name, batch),
                   cost = subjects[i].cost }
   end
@@ -86,9 +91,9 @@ end
 -- The stored noise and ceilings of this machine, for grades; nil where nobody calibrated.
 local function calibration_of(opt)
   if opt.services then return nil end
-  local stored = require('ridge.sweep.calibrated').stored()
+  local stored = require('ridge.sweep.calibrated').stored(nil, opt.device)
   return stored and require('ridge.measure').calibration(stored,
-    require('ridge.sweep.lab').threads()) or nil
+    require('ridge.sweep.device').lab(opt.device).threads()) or nil
 end
 
 --- Benchmark one model or compare several over batch sizes.

@@ -18,6 +18,7 @@ local SPEC = {
   space = { 'table', doc = 'values of batch and of the parameters of the models' },
   name = { 'string', doc = 'of the sweep; made from its content when left out' },
   dtype = { 'string', default = 'f32' },
+  device = { 'string', default = 'cpu', doc = "where models run: 'cpu', 'cuda:0' ..." },
   seed = { 'integer', default = 1, min = 0 },
   protocol = { 'string|table', doc = 'see measure.protocol' },
   cache = { 'string', default = 'warm', choices = { 'warm', 'cold' } },
@@ -63,7 +64,7 @@ end
 --- Declare the sweep of a benchmark.
 -- >> local sw = ridge.bench.sweep({ 'linear{w,w}' }, { space = { w = { 64, 128 } } })
 ---@param texts string|table models
----@param given table|nil space, name, dtype, seed, protocol, cache, num_iterations,
+---@param given table|nil space, name, dtype, device, seed, protocol, cache, num_iterations,
 ---  warmup_iterations
 ---@return table sweep
 function M.sweep(texts, given)
@@ -75,8 +76,9 @@ function M.sweep(texts, given)
   local space = space_of(texts, nodes, opt.space)
   local args = { dtype = opt.dtype, seed = opt.seed, threads = require('ridge.backend').threads() }
   local protocol = configs.protocol(opt)
+  if opt.device ~= 'cpu' then args.device = opt.device end
   return sweep(opt.name or name_of(texts, space, args, protocol)) {
-    space = space, args = args, protocol = protocol, seed = opt.seed,
+    space = space, args = args, protocol = protocol, seed = opt.seed, device = opt.device,
     -- parameters that a model does not have would only measure it again
     where = function(p)
       local used = { batch = true, model = true }
@@ -89,8 +91,9 @@ function M.sweep(texts, given)
     setup = function(p)
       local module, n_in = layer.build(layer.with(layer.parse(p.model), p), opt.seed)
       if opt.dtype ~= 'f32' then module:to(opt.dtype) end
+      if opt.device ~= 'cpu' then module:to(opt.device) end
       return subject.new(module, { shape = { n_in }, batch = p.batch, dtype = opt.dtype,
-        seed = opt.seed })
+        seed = opt.seed, device = opt.device })
     end,
     measure = function(_, c, m)
       m:time('fwd', c.plan)
@@ -152,13 +155,14 @@ function M.report(sw)
         flops = row.fwd_flops, grade = row.grade, flags = row.flags, rank = rank[row.model],
         warm_calls = sw.spec.protocol.warm_calls,
         config = { cache = sw.spec.protocol.cache, dtype = args.dtype, threads = args.threads,
-                   seed = args.seed, sweep = sw.stored_as or sw.name, trial = row.trial } }
+                   device = args.device, seed = args.seed, sweep = sw.stored_as or sw.name, trial = row.trial } }
     else
       missing[#missing + 1] = row
     end
   end
   table.sort(entries, before)
-  return report.new(entries, require('ridge.sweep.lab').facts()), missing
+  local facts = require('ridge.sweep.device').lab(sw.spec.device).facts()
+  return report.new(entries, facts), missing
 end
 
 return M

@@ -34,6 +34,7 @@ Exit status: 0; 2 when not even the least batch fits.]],
   { 'least', '1%', 'gain of throughput that is worth having' },
   { 'budget', '', 'of the search for throughput: 90s, 5m' },
   { 'dtype', 'f32', 'of weights and input', choices = { 'f32', 'f64', 'bf16', 'f16' } },
+  { 'device', 'cpu', 'whose memory it is: cpu, cuda:0 ...' },
   { 'cold', false, 'write over the caches before every sample' },
   { 'quick', false, 'three rounds a batch' },
   { 'rigorous', false, 'more rounds, to 0.5 %' },
@@ -80,8 +81,8 @@ local function settings(opt)
   return { kind = opt.kind, optimizer = opt.optimizer, share = share, least = least,
     memory = memory, min = opt.min,
     max = opt.max > 0 and opt.max or nil, step = opt.step > 0 and opt.step or nil,
-    budget = opt.budget ~= '' and opt.budget or nil, dtype = opt.dtype, seed = opt.seed,
-    protocol = opt.rigorous and 'rigorous' or opt.quick and 'quick' or 'demo',
+    budget = opt.budget ~= '' and opt.budget or nil, dtype = opt.dtype, device = opt.device,
+    seed = opt.seed, protocol = opt.rigorous and 'rigorous' or opt.quick and 'quick' or 'demo',
     cache = opt.cold and 'cold' or 'warm', db = opt.db ~= '' and opt.db or nil,
     say = function(text) io.stderr:write(text, '\n') end }
 end
@@ -96,8 +97,8 @@ local function json(found)
 end
 
 local function draw(found, opt)
-  local facts = require('ridge.sweep.lab').facts()
-  found:plot({ theme = opt.theme, device = facts.machine.cpu, commit = facts.build.git,
+  local facts = require('ridge.sweep.device').lab(opt.device).facts()
+  found:plot({ theme = opt.theme, device = facts.device.name, commit = facts.build.git,
     date = os.date '%Y-%m-%d' }):save(opt.out)
   io.stderr:write(opt.out, '\n')
 end

@@ -25,6 +25,7 @@ Exit status: 0; 2 when points failed.]],
   rest = 'MODEL ...',
   { 'param', {}, 'values: batch=1..256*2, w=128..512+128, k=1,2,4', short = 'P', each = true },
   { 'dtype', 'f32', 'of weights and input', choices = { 'f32', 'f64', 'bf16', 'f16' } },
+  { 'device', 'cpu', 'where models run: cpu, cuda:0 ...' },
   { 'cold', false, 'write over the caches before every sample, one call a sample' },
   { 'precision', '', 'half-width of the interval to stop at: 0.5%' },
   { 'quick', false, 'three rounds' },
@@ -74,8 +75,8 @@ local function settings(opt)
   end
   if opt.iterations == 1 then return nil, '--iterations: one call has no interval' end
   return { space = require('ridge.sweep.written').parameters(opt.param), protocol = protocol,
-    name = opt.name ~= '' and opt.name or nil, dtype = opt.dtype, seed = opt.seed,
-    cache = opt.cold and 'cold' or 'warm',
+    name = opt.name ~= '' and opt.name or nil, dtype = opt.dtype, device = opt.device,
+    seed = opt.seed, cache = opt.cold and 'cold' or 'warm',
     num_iterations = opt.iterations > 0 and opt.iterations or nil,
     warmup_iterations = opt.warmup >= 0 and opt.warmup or nil }
 end

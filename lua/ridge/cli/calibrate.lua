@@ -7,7 +7,7 @@ local args = require 'ridge.cli.args'
 local M = {}
 
 M.summary = 'measure this machine: ceilings of arithmetic and memory, and its noise'
-M.usage = 'ridge calibrate [--threads 1,2] [--quick] [--show]'
+M.usage = 'ridge calibrate [--threads 1,2] [--device cuda:0] [--quick] [--show]'
 
 local SPEC = {
   about = [[
@@ -15,7 +15,11 @@ Measures what this machine can do at best (multiply-adds of each type, reading a
 cache level and from memory) and what identical points differ by, and keeps it with its date. Flags
 and rooflines are judged by it. About ten seconds a thread count with --quick, a minute without.
 
-    ridge calibrate --threads 1,2]],
+With --device: of a GPU, its copies and products in each type.
+
+    ridge calibrate --threads 1,2
+    ridge calibrate --device cuda:0]],
+  { 'device', 'cpu', 'whose ceilings: cpu, cuda:0 ...' },
   { 'threads', {}, 'numbers of compute threads; 1 and all processors when left out' },
   { 'quick', false, 'shorter, and only the widest instruction set' },
   { 'show', false, 'print what is stored, measure nothing' },
@@ -49,8 +53,9 @@ end
 
 local function print_text(rows)
   for _, row in ipairs(rows) do
-    io.stdout:write(('%-18s %3d thread%s  %-40s %s\n'):format(row.name, row.threads,
-      row.threads == 1 and ' ' or 's', shown(row), os.date('%Y-%m-%d %H:%M', row.at / 1e6)))
+    local where = row.threads == 0 and 'device     ' or ('%3d thread%s'):format(row.threads,
+      row.threads == 1 and ' ' or 's')
+    io.stdout:write(('%-18s %s  %-40s %s\n'):format(row.name, where, shown(row), os.date('%Y-%m-%d %H:%M', row.at / 1e6)))
   end
 end
 
@@ -83,8 +88,10 @@ function M.main(argv)
   local threads, reason = numbers(opt.threads)
   if not threads then return fail(reason) end
   local calibrated = require 'ridge.sweep.calibrated'
-  local given = { db = opt.db ~= '' and opt.db or nil, quick = opt.quick, threads = threads }
-  local rows = opt.show and calibrated.all(given.db) or calibrated.measure(given)
+  local given = { db = opt.db ~= '' and opt.db or nil, quick = opt.quick, threads = threads,
+                  device = opt.device }
+  if opt.device ~= 'cpu' then threads = { 0 } end -- a device's rows are of no number of threads
+  local rows = opt.show and calibrated.all(given.db, opt.device) or calibrated.measure(given)
   if opt.as == 'json' then print_json(rows) else print_text(rows) end
   if opt.show then return 0 end
   local noisy = {}

@@ -9,13 +9,14 @@ local host = require 'ridge.host'
 local M = {}
 
 M.summary = 'what this build has, what disturbs measuring here, what to do'
-M.usage = 'ridge doctor [--seconds 1] [--db FILE]'
+M.usage = 'ridge doctor [--seconds 1] [--device cuda:0] [--db FILE]'
 
 local SPEC = {
   about = [[
 What this program is and was built with; what disturbs measuring on this machine, and what to do.
 
     ridge doctor --seconds 5]],
+  { 'device', '', "a GPU to look at too: cuda:0 ...; the first one when left out" },
   { 'seconds', 1, 'how long to look at the machine', min = 0.1, max = 60 },
   { 'db', '', 'database with the calibration; RIDGE_DB or results/ridge.db when left out' },
 }
@@ -65,13 +66,32 @@ local function stored_noise(path)
   return calibration and calibration.noise
 end
 
+-- The GPU, or why there is none.
+local function gpu(name)
+  local device = require 'ridge.measure.device'
+  local ok, number = pcall(device.number, name ~= '' and name or 'cuda:0', 'doctor')
+  if not ok then
+    local text = tostring(number):match '[^\n]*':gsub('^doctor: ', '')
+    row('GPU', name ~= '' and text or 'none: ' .. text:gsub('^there is no device [%w:]*: ', ''))
+    return nil
+  end
+  local f, state = device.facts(number), device.state(number)
+  row('GPU', ('%s: %s, %s, %s%s'):format(device.name(number), f.name,
+    f.capability and 'capability ' .. f.capability or 'capability unknown',
+    f.mem and gigabytes(f.mem) or 'memory unknown',
+    f.simulated and '; simulated: its times say nothing of any GPU' or ''))
+  row('', ('driver %s%s, runtime %s'):format(f.driver or '?', state.driver
+    and (' (%s)'):format(state.driver) or '', f.runtime or '?'))
+  return device.name(number)
+end
+
 local MARK = { good = ' ', warning = '!', unavailable = '?' }
 
 local function print_findings(opt)
   io.stdout:write '\nmeasuring\n'
   local warnings = 0
   local findings = require('ridge.measure').doctor { seconds = opt.seconds,
-    noise = stored_noise(opt.db ~= '' and opt.db or nil) }
+    noise = stored_noise(opt.db ~= '' and opt.db or nil), device = opt.device }
   for _, f in ipairs(findings) do
     io.stdout:write(('%s %-10s %s\n'):format(MARK[f.state], f.name, f.value))
     if f.advice and f.state == 'warning' then
@@ -111,10 +131,7 @@ function M.main(argv)
   library('oneDNN', onednn)
   library('OpenBLAS', openblas)
   library('SQLite', sqlite)
-  local device = require 'ridge.device'
-  local there, why = device.available()
-  if not there then row('GPU', 'none: ' .. why) end
-  for i = 1, device.count() do row(i == 1 and 'GPU' or '', device.describe('cuda:' .. i - 1)) end
+  opt.device = gpu(opt.device)
   row('terminal', ('%s, %s columns, TERM=%s'):format(host.is_terminal(1) and 'yes' or 'no',
     host.columns() or '?', os.getenv 'TERM' or '(not set)'))
   row('history', require('ridge.repl.history').path() or 'not kept: there is no home folder')

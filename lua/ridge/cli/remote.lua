@@ -29,8 +29,8 @@ end
 ---@return table[] list  see ridge.measure.fresh
 function M.candidates(spec)
   local order = canonical.decode(spec)
-  local ab, lab = require 'ridge.sweep.ab', require 'ridge.sweep.lab'
-  local sw = M.sweep_of(order.origin)
+  local ab, sw = require 'ridge.sweep.ab', M.sweep_of(order.origin)
+  local lab = require('ridge.sweep.device').lab(sw.spec.device)
   if order.point then return ab.single(sw, order.point, lab, order.seed) end
   return ab.candidates(sw, order, lab, order.phases)
 end

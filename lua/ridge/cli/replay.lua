@@ -66,7 +66,8 @@ function M.main(argv)
     local sw = require('ridge.cli.remote').sweep_of(origin)
     io.stderr:write(('trial %d of %s, measured on %s%s\n'):format(id, trial.sweep,
       trial.cpu or '?', trial.git and ', commit ' .. trial.git or ''))
-    return print_found(replay.run(trial, origin, sw, { lab = require 'ridge.sweep.lab',
+    return print_found(replay.run(trial, origin, sw, {
+      lab = require('ridge.sweep.device').lab(sw.spec.device),
       progress = function(text) io.stderr:write('replay: ', text, '\n') end }))
   end)
 end

@@ -52,7 +52,9 @@ function Result:__tostring()
   local text = ("%s: b takes %s of a's time [%s .. %s], margin %.2g %%, %d blocks in %d process%s")
     :format(self.verdict, ('%.4g'):format(self.ratio), percent(self.ci_lo), percent(self.ci_hi),
       100 * self.margin, self.blocks, self.procs, self.procs == 1 and '' or 'es')
-  if self.aa_fail then
+  if self.simulated then
+    text = text .. '; the device is simulated: no verdict (SIMULATED)'
+  elseif self.aa_fail then
     text = text .. ('; a against itself differs by %s: no verdict (AA_FAIL)'):format(
       percent(self.aa))
   elseif self.verdict == 'open' then
@@ -91,9 +93,18 @@ local function flags_of(found, delta, session, setting)
   local raised = flags.judge({
     foreign = delta.foreign, pressure = delta.pressure, steal = delta.steal,
     throttled = delta.throttled, lua = setting.lua, aa_fail = found.aa_fail,
+    simulated = found.simulated,
     debug = facts.debug_build or facts.debugger == 1,
   }, flags.thresholds())
   return raised
+end
+
+-- What a program takes to play a device is no time of the device.
+local function is_simulated(steps)
+  for _, step in ipairs(steps) do
+    if step.simulated then return true end
+  end
+  return false
 end
 
 --- A comparison of candidates that are made already.
@@ -116,11 +127,13 @@ function M.compare(runners, name, opt, around)
       steps[#steps + 1] = step
     end
     found = verdict.of(processes, opt.margin, opt.looks)
+    found.simulated = is_simulated(steps) or nil
+    if found.simulated then found.verdict = 'open' end
     if opt.progress then
       opt.progress(('look %d of %d: %s, %s [%s .. %s]'):format(look, opt.looks, found.verdict,
         percent(found.ratio), percent(found.ci_lo), percent(found.ci_hi)))
     end
-  until found.verdict ~= 'open' or look == opt.looks
+  until found.verdict ~= 'open' or look == opt.looks or found.simulated
   found.name, found.looks, found.processes = name, look, processes
   found.a_ns, found.b_ns = times_of(processes)
   found.host = host.over(steps)

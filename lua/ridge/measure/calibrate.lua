@@ -23,6 +23,7 @@ local SPEC = {
   kinds = { 'list', doc = "ceilings to measure, by how their names begin: { 'fma.', 'bw.l2' }" },
   noise = { 'boolean', default = true, doc = 'measure the noise' },
   seed = { 'integer', default = 1, min = 0, doc = 'of the order' },
+  device = { 'string', default = 'cpu', doc = "'cpu', 'cuda:0' ...: whose ceilings and noise" },
   services = { 'table', doc = 'a made-up machine, for tests' },
   progress = { 'function', doc = 'called with a line of text now and then' },
 }
@@ -106,10 +107,21 @@ local function open_ceilings(threads, opt)
   return kept
 end
 
+-- The clock of a device while it did its best for long: what later points are held against.
+local function add_sustained(open, threads, list)
+  local mhz = {}
+  for _, ceiling in ipairs(open) do mhz[#mhz + 1] = ceiling.clock_mhz end
+  if #mhz > 0 then
+    list[#list + 1] = { name = 'device.clock', threads = threads, unit = 'Hz',
+                        value = statistics.median(mhz) * 1e6 }
+  end
+end
+
 local function measure_ceilings(threads, opt, list)
   local rounds, each, run_ns = 10, 3, 1e7
   if opt.quick then rounds, each, run_ns = 5, 3, 5e6 end
-  local open = open_ceilings(threads, opt)
+  local open = opt.device == 'cpu' and open_ceilings(threads, opt)
+    or require('ridge.measure.device_ceiling').open(opt.device, { kinds = opt.kinds })
   local taken, order, shuffler = {}, {}, random.new(opt.seed)
   for i, ceiling in ipairs(open) do
     taken[ceiling] = {}
@@ -138,20 +150,25 @@ local function measure_ceilings(threads, opt, list)
     list[#list + 1] = entry
   end
   shorten(found)
+  add_sustained(open, threads, list)
 end
 
 -- -- Noise ---------------------------------------------------------------------------
 
---- Identical points: products of some hundred microseconds, inside the second-level cache.
+--- Identical points: products of some hundred microseconds, inside the second-level cache; on a
+--- device larger ones, which keep all of it busy.
 ---@param n integer
+---@param where string|nil  device; the CPU when left out
 ---@return table[] points
-function M.matrix_points(n)
+function M.matrix_points(n, where)
   local ridge = require 'ridge'
   local points = {}
   local generator = ridge.generator(1)   -- its own: calibrating draws from nobody else's seed
+  local rows, side = 128, 512
+  if where and where ~= 'cpu' then rows, side = 1024, 1024 end
   for i = 1, n do
-    local x = ridge.randn(128, 512, { generator = generator })
-    local w = ridge.randn(512, 512, { generator = generator })
+    local x = ridge.randn(rows, side, { generator = generator, device = where })
+    local w = ridge.randn(side, side, { generator = generator, device = where })
     points[i] = { plan = ridge.capture(function() return x:matmul(w) end),
                   label = 'A/A ' .. i }
   end
@@ -232,7 +249,7 @@ local function measure_noise(threads, opt, list, say)
   while #blocks < wanted and taken < 2 * wanted do
     taken = taken + 1
     protocol.seed = opt.seed + taken
-    local results = block.block(make(A_A_POINTS), protocol, { services = services })
+    local results = block.block(make(A_A_POINTS, opt.device), protocol, { services = services })
     for _, r in ipairs(results) do
       if r.error then error(r.error, 0) end
     end
@@ -258,13 +275,17 @@ end
 
 -- -- Interface -------------------------------------------------------------------------
 
+-- A device's rows are of no number of threads: 0.
 local function each_thread_count(opt, current, f)
+  if opt.device ~= 'cpu' then return f(0) end
   local counts = type(opt.threads) == 'table' and opt.threads or { opt.threads or current }
   for _, n in ipairs(counts) do f(n) end
 end
 
 --- Measure the machine: ceilings and noise, about ten seconds for each thread count when quick.
----@param given table|nil  threads (a number or a list), quick, ceilings, noise, seed, progress
+---@param given table|nil  threads (a number or a list), quick, ceilings, noise, seed, progress;
+---  device: its ceilings instead of the CPU's, as rows of 0 threads ('bw.l2', 'bw.dram',
+---  'product.f32', ..., 'device.clock')
 ---@return table[] list    { name =, threads =, unit =, value =, ci_lo =, ci_hi = } of 'fma.f32',
 ---  'bw.l2', ..., 'noise.aa', ..., 'clock', 'sentinel.compute', 'sentinel.memory'
 -- >> measure.calibrate{ quick = true }
@@ -274,13 +295,15 @@ function M.calibrate(given)
   local before, list = backend.threads(), {}
   local say = opt.progress or function() end
   local ok, err = pcall(each_thread_count, opt, before, function(threads)
-    backend.set_threads(threads)
+    if threads > 0 then backend.set_threads(threads) end
     if opt.ceilings then
-      say(('ceilings, threads = %d'):format(threads))
+      say(threads > 0 and ('ceilings, threads = %d'):format(threads)
+        or ('ceilings of %s'):format(opt.device))
       measure_ceilings(threads, opt, list)
     end
     if opt.noise then
-      say(('noise, threads = %d'):format(threads))
+      say(threads > 0 and ('noise, threads = %d'):format(threads)
+        or ('noise of %s'):format(opt.device))
       measure_noise(threads, opt, list, say)
     end
   end)
@@ -292,8 +315,8 @@ end
 --- What a block needs of a calibration: the rows of one thread count, by name.
 ---@param list table[]     from calibrate, or the same rows read back from a database
 ---@param threads integer
----@return table|nil calibration  ceilings, noise, clock_hz, reference (of the reference work); nil
----  when no row is of that count
+---@return table|nil calibration  ceilings, noise, clock_hz, reference (of the reference work),
+---  device_hz (its sustained clock); nil when no row is of that count
 function M.calibration(list, threads)
   if type(list) ~= 'table' then
     blame.raise(('measure.calibration: rows of measure.calibrate are expected, got %s'):format(
@@ -312,6 +335,8 @@ function M.calibration(list, threads)
         out.reference[work .. '_ns'] = row.value
       elseif row.name == 'clock' then
         out.clock_hz = row.value
+      elseif row.name == 'device.clock' then
+        out.device_hz = row.value
       else
         out.ceilings[row.name] = row
       end

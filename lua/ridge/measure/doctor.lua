@@ -4,6 +4,7 @@
 -- A signal that the machine hides is "unavailable": it was not looked at, which is not the same as
 -- clean.
 
+local device = require 'ridge.measure.device'
 local host = require 'ridge.measure.host'
 local options = require 'ridge.options'
 local statistics = require 'ridge.measure.statistics'
@@ -13,6 +14,7 @@ local M = {}
 local SPEC = {
   seconds = { 'number', default = 1, min = 0.1, max = 60, doc = 'how long to look' },
   noise = { 'table', doc = 'measured noise of this machine by name (measure.calibration)' },
+  device = { 'string', doc = 'a GPU to look at too' },
   services = { 'table', doc = 'a made-up machine, for tests' },
 }
 
@@ -159,6 +161,39 @@ local function reference(list, services)
   end
 end
 
+-- -- A device ---------------------------------------------------------------------------------
+
+-- By the driver's own advice a GPU slows down in the upper eighties.
+local HOT = 80
+
+local function look_at_device(list, name)
+  local number = device.number(name, 'doctor')
+  if device.is_simulated(number) then
+    finding(list, name, 'warning', 'simulated', 'a program plays this device: what it computes is '
+      .. 'right, what it takes says nothing of any GPU')
+  end
+  local s = device.state(number)
+  if s.why then
+    finding(list, name .. ' state', 'unavailable', s.why, 'nothing is known of its clock: no '
+      .. 'number measured there is called clean in this respect')
+    return
+  end
+  local function number_of(what, value, format, bad, advice)
+    if not value then return hidden(list, name .. ' ' .. what) end
+    finding(list, name .. ' ' .. what, bad and 'warning' or 'good', format:format(value),
+      bad and advice or nil)
+  end
+  number_of('clock', s.clock_mhz, '%.0f MHz')
+  number_of('memory', s.memory_mhz, '%.0f MHz')
+  number_of('heat', s.celsius, '%.0f C', (s.celsius or 0) > HOT,
+    'it slows down a few degrees above: let it cool')
+  number_of('power', s.watts, s.limit_watts and ('%%.0f W of %.0f W'):format(s.limit_watts)
+    or '%.0f W')
+  local held = device.is_held_back(s.held)
+  number_of('held by', s.words and (s.words == '' and 'nothing' or s.words), '%s', held,
+    'it does less than it could: points measured now are flagged THROTTLE')
+end
+
 local function noise_floor(list, noise)
   if not (noise and noise.aa) then
     finding(list, 'noise', 'warning', 'not measured', 'ridge calibrate measures what identical '
@@ -170,7 +205,7 @@ local function noise_floor(list, noise)
 end
 
 --- Look at the machine for a second.
----@param given table|nil  seconds, noise
+---@param given table|nil  seconds, noise, device (a GPU to look at too)
 ---@return table[] findings  each name, state ('good', 'warning', 'unavailable'), value, advice
 -- >> measure.doctor()[1].name
 function M.look(given)
@@ -187,6 +222,7 @@ function M.look(given)
   local delta = host.delta(before, after)
   events(list, delta, after.n_cpus, busiest(running, processes(), delta.wall_ns))
   reference(list, services)
+  if opt.device then look_at_device(list, opt.device) end
   noise_floor(list, opt.noise)
   return list
 end

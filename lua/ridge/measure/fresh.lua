@@ -12,6 +12,7 @@
 
 local agree = require 'ridge.measure.agree'
 local blame = require 'ridge.blame'
+local device = require 'ridge.measure.device'
 local host = require 'ridge.measure.host'
 local literal = require 'ridge.measure.literal'
 local random = require 'ridge.measure.random'
@@ -73,6 +74,10 @@ Here.__index = Here
 
 local function comparable(c) return c.plan ~= nil end
 
+local function is_simulated(c)
+  return type(c.plan) == 'table' and device.is_simulated(device.of_plan(c.plan))
+end
+
 --- Candidates of this process, checked against each other.
 ---@param list table[]     each name, a, b (tables with plan, or window for tests)
 ---@param setting table    protocol's fields, slot_ns, check, tolerance
@@ -104,7 +109,9 @@ function Here:take(name, n, seed)
   end
   local before = self.services.counters()
   local blocks = pair.slots:take(n, seed)
-  return blocks, host.step(before, self.services.counters())
+  local step = host.step(before, self.services.counters())
+  step.simulated = is_simulated(pair[1]) or is_simulated(pair[2])
+  return blocks, step
 end
 
 -- The first candidates as points of one block, in the order of names().

@@ -112,6 +112,12 @@ local function device_side(point, out, calibration)
   }
 end
 
+-- What a call costs; on a device that may round the factors of f32, by that ceiling.
+local function cost_of(point)
+  if point.device == 0 or not device.modes().tf32 then return point.cost end
+  return setmetatable({ tf32 = true }, { __index = point.cost })
+end
+
 -- The device's clock does not run faster or slower when the host does: what disturbs the host is no
 -- fault of such a point, unless the device had to wait for it.
 local function spare_host(facts, limits)
@@ -174,7 +180,7 @@ function M.of(point, protocol, around)
     freq = out.clock_spread, sentinel = out.sentinel,
     clock_shift = calibration and calibration.clock_hz and out.clock_hz / calibration.clock_hz - 1,
     order_p = order_p, order = order,
-    roof = calibration and roof.share(point.cost, out.med, calibration.ceilings),
+    roof = calibration and roof.share(cost_of(point), out.med, calibration.ceilings),
     debug = around.session.facts.debug_build or around.session.facts.debugger == 1,
     lua = point.lua, zeros = point.zeros,
     simulated = side.simulated, held = side.held, sustained = side.sustained,

@@ -6,10 +6,12 @@ local M = {}
 
 -- Which ceilings bound the arithmetic of a type; of several the highest.
 local ARITHMETIC = {
-  f64 = { 'fma.f64' }, f32 = { 'fma.f32' }, bf16 = { 'amx.bf16', 'dot.bf16' },
+  f64 = { 'fma.f64', 'product.f64' }, f32 = { 'fma.f32', 'product.f32' },
+  bf16 = { 'amx.bf16', 'dot.bf16', 'product.bf16' }, f16 = { 'product.f16' },
+  tf32 = { 'product.tf32' },
 }
 -- What a type computes in where the machine has no units for it.
-local INSTEAD = { bf16 = 'f32', f16 = 'f32' }
+local INSTEAD = { bf16 = 'f32', f16 = 'f32', tf32 = 'f32' }
 
 local LEVELS = { { 'L1', 'bw.l1', 'l1d' }, { 'L2', 'bw.l2', 'l2' }, { 'LLC', 'bw.llc', 'l3' },
   { 'DRAM', 'bw.dram' } }
@@ -36,14 +38,16 @@ function M.by_name(list)
 end
 
 --- The least nanoseconds a call's arithmetic takes; nil when no ceiling of its type is known.
----@param cost table flops; sign_flops: those of them that multiply by fixed signs; dtype
+---@param cost table flops; sign_flops: those of them that multiply by fixed signs; dtype; tf32:
+---  products of f32 may round their factors, so that another ceiling bounds them
 ---@param ceilings table by name
 ---@param key string|nil 'ci_hi': hold against the upper end of the ceilings' intervals
 ---@return number|nil ns
 function M.compute_ns(cost, ceilings, key)
   if not cost.flops then return nil end
-  local rate = highest(ceilings, ARITHMETIC[cost.dtype], key)
-    or highest(ceilings, ARITHMETIC[INSTEAD[cost.dtype]], key)
+  local kind = cost.dtype == 'f32' and cost.tf32 and 'tf32' or cost.dtype
+  local rate = highest(ceilings, ARITHMETIC[kind], key)
+    or highest(ceilings, ARITHMETIC[INSTEAD[kind]], key)
   if not rate then return nil end
   local signs = cost.dtype == 'f32' and cost.sign_flops or 0
   local tiles = signs > 0 and highest(ceilings, { 'amx.bf16' }, key)

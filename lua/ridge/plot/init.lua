@@ -10,6 +10,25 @@ local options = require 'ridge.options'
 
 local M = {}
 
+-- A picture of what a program that plays a GPU did says so, whatever the caller called the device.
+local SIMULATED = 'a simulated device, whose times say nothing of any GPU'
+
+local function with_simulated(rows, opt)
+  for _, row in ipairs(type(rows) == 'table' and rows or {}) do
+    local flags = type(row) == 'table' and row.flags
+    if type(flags) == 'string' and flags:find('SIMULATED', 1, true) then
+      local out = {}
+      for name, value in pairs(opt) do out[name] = value end
+      local device = type(out.device) == 'string' and out.device or nil
+      if not (device and device:find('simulated', 1, true)) then
+        out.device = device and ('%s: %s'):format(device, SIMULATED) or SIMULATED
+      end
+      return out
+    end
+  end
+  return opt
+end
+
 --- A picture of any kind.
 -- >> ridge.plot.draw('slices', sw:results(), { x = 'width', y = 'fwd', by = 'batch' }):save 's.png'
 ---@param kind string 'map', 'slices', 'roofline', 'pareto' ...: `ridge plot --help` lists them
@@ -18,7 +37,8 @@ local M = {}
 ---@return table figure with save(path, {theme =, scale =, size =})
 function M.draw(kind, rows, opt)
   local module = kinds.find(kind)
-  return module.make(rows, options.check(kinds.options(kind), opt, 'plot.' .. kind))
+  return module.make(rows, with_simulated(rows, options.check(kinds.options(kind), opt,
+    'plot.' .. kind)))
 end
 
 --- The landscape map: one cell for each measured point.

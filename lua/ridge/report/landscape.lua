@@ -26,6 +26,19 @@ function M.rows(rows, shape)
   return rows
 end
 
+-- What is said in place of any claim about rows of a simulated device.
+local SIMULATED = 'measured on a simulated device: these times say nothing of any GPU'
+
+--- Was any of these rows measured on a simulated device?
+---@param rows table of M.rows
+---@return boolean
+function M.is_simulated(rows)
+  for _, row in ipairs(rows) do
+    if (row.flags or ''):find('SIMULATED', 1, true) then return true end
+  end
+  return false
+end
+
 -- -- Comparing ----------------------------------------------------------------------------------
 
 local function measured(row)
@@ -165,7 +178,8 @@ function M.table(rows, c)
   for i, column in ipairs(COLUMNS) do
     head[i] = ((column[4] and '%-' or '%') .. column[2] .. 's'):format(column[1])
   end
-  lines[1] = table.concat(head, ' ')
+  if M.is_simulated(rows) then lines[1] = SIMULATED .. '.' end
+  lines[#lines + 1] = table.concat(head, ' ')
   for _, dtype in ipairs(types_of(rows)) do
     local dense = dense_of(rows, dtype)
     for _, kind in ipairs(KINDS) do
@@ -248,6 +262,7 @@ end
 ---@param shape table n_in, n_out
 ---@return string
 function M.verdict(rows, shape)
+  if M.is_simulated(rows) then return SIMULATED .. ', so there is no verdict.' end
   local lines, bits = {}, bits_sentence(rows)
   rows = M.faster_forms(rows)
   local even = shape.n_in * shape.n_out / (shape.n_in + shape.n_out)

@@ -196,7 +196,8 @@ end
 
 --- The row of a device of a machine.
 ---@param machine_id integer
----@param facts table kind 'cpu' or 'cuda', uuid, name, mem (bytes)
+---@param facts table kind 'cpu' or 'cuda', uuid, name, mem (bytes), facts (a table: capability, l2,
+---  units, simulated)
 ---@return integer id
 function Store:device(machine_id, facts)
   return self:within(function()
@@ -205,6 +206,7 @@ function Store:device(machine_id, facts)
     if id then return id end
     local values = pick(facts, { 'kind', 'uuid', 'name', 'mem' })
     values.machine_id = machine_id
+    values.facts = facts.facts and canonical.encode(facts.facts) or nil
     return self.db:insert('device', values)
   end)
 end

@@ -315,7 +315,7 @@ end
 ---@return table[] results  as of measure.ab, with pair (the parameters agreed in), phase, q, id
 function M.run(sw, given)
   local own, forward = split(given)
-  own.lab = own.lab or require 'ridge.sweep.lab'
+  own.lab = own.lab or require('ridge.sweep.device').lab(sw.spec.device)
   local results, interrupted, lease = {}, nil, own.lab.lease()
   for _, pair in ipairs(M.pairs(sw, own.a, own.b, own.match)) do
     local ok, err = pcall(compare_pair, sw, pair, own, forward, results, lease)

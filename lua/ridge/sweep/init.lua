@@ -44,6 +44,7 @@ local SPEC = {
   tries    = { 'table', doc = 'tries of a point by how they fail: lost, crashed, oom, timeout' },
   monotone = { 'table', doc = 'outcome to parameters of which more makes it only worse' },
   args     = { 'table', doc = 'what the recipe was called with' },
+  device   = { 'string', doc = "where points run: 'cpu', 'cuda:0' ..." },
 }
 
 local RUN = {
@@ -174,24 +175,34 @@ local function origin()
   return { name = argv[0], argv = words, override = override.given }
 end
 
+-- What the recipe was called with; the device is part of it, so that what was measured on one is
+-- never taken for what another would have shown.
+local function args_of(spec)
+  local args = {}
+  for key, value in pairs(spec.args or {}) do args[key] = value end
+  if spec.device and spec.device ~= 'cpu' then args.device = spec.device end
+  return args
+end
+
 -- What the store knows a sweep by.
 local function wanted_of(sw, protocol)
   local spec = sw.spec
   local name, text = recipe_of(sw)
   return { name = sw.name, recipe_name = name, recipe = text,
-    args = canonical.encode(spec.args or {}), space = sw.plan.text,
+    args = canonical.encode(args_of(spec)), space = sw.plan.text,
     protocol = canonical.encode(protocol), seed = spec.seed, n_rejected = sw.plan.n_rejected,
     strategy = spec.samples and 'random' or 'grid',
     rules = canonical.encode { tries = spec.tries, monotone = spec.monotone },
     trials = sw.plan.trials }
 end
 
-local function run_options(opt)
+local function run_options(opt, device)
   local all = {}
   for key, value in pairs(opt or {}) do all[key] = value end
   for key, value in pairs(override.run or {}) do all[key] = value end
   opt = options.check(RUN, all, 'sw:run')
-  opt.db, opt.lab = opt.db or store.default_path(), opt.lab or require 'ridge.sweep.lab'
+  opt.db = opt.db or store.default_path()
+  opt.lab = opt.lab or require('ridge.sweep.device').lab(device)
   return opt
 end
 
@@ -204,7 +215,7 @@ end
 function Sweep:run(opt)
   if M.intercept then M.intercept(self) end
   if override.instead then return override.instead(self, opt) end
-  opt = run_options(opt)
+  opt = run_options(opt, self.spec.device)
   local spec = self.spec
   local protocol = opt.lab.protocol(spec.protocol)
   local wanted = wanted_of(self, protocol)
@@ -222,7 +233,7 @@ end
 ---@return table facts grid (all combinations), removed (by where), points, done, reused, to_run,
 ---  seconds (a guess from what is stored; nil where nothing is), text
 function Sweep:dry_run(opt)
-  opt = run_options(opt)
+  opt = run_options(opt, self.spec.device)
   opt.shard = part.shard(opt.shard)
   return require('ridge.sweep.dry').run(self.plan, wanted_of(self,
     opt.lab.protocol(self.spec.protocol)), opt)

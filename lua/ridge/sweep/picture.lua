@@ -3,6 +3,7 @@
 --- nobody says, and what figures say of where they come from.
 
 local blame = require 'ridge.blame'
+local canonical = require 'ridge.store.canonical'
 local comparison = require 'ridge.store.comparison'
 local kinds = require 'ridge.plot.kinds'
 local plot = require 'ridge.plot'
@@ -11,20 +12,34 @@ local roof = require 'ridge.measure.roof'
 
 local M = {}
 
+--- What pictures call a simulated device.
+M.SIMULATED = '%s (simulated: its times say nothing of any GPU)'
+
 -- -- Where it comes from ----------------------------------------------------------------------
 
 local ORIGIN = [[/* origin of a sweep */ SELECT m.cpu, m.l1d, m.l2, m.l3, b.git, b.dirty,
-    e.device_id, a.began FROM main.trial t
+    e.device_id, a.began, d.kind, d.name AS device_name, d.facts FROM main.trial t
   JOIN main.attempt a ON a.id = t.best_attempt JOIN main.env e ON e.id = a.env_id
   JOIN main.machine m ON m.id = e.machine_id JOIN main.build b ON b.id = e.build_id
+  JOIN main.device d ON d.id = e.device_id
   WHERE t.sweep_id = ? ORDER BY a.id DESC LIMIT 1]]
 
 local function day(us) return os.date('!%Y-%m-%d', us / 1e6) end
 
+-- The device by its name; that it is none is said wherever its numbers are drawn.
+local function device_text(row)
+  if row.kind ~= 'cuda' then return row.cpu end
+  local facts = canonical.decode(row.facts or '{}')
+  return facts.simulated and M.SIMULATED:format(row.device_name) or row.device_name
+end
+
 local function about(st, sweep)
   local row = st.db:row(ORIGIN, sweep.id) or {}
+  if row.kind == 'cuda' then
+    row.l1d, row.l3, row.l2 = nil, nil, canonical.decode(row.facts or '{}').l2
+  end
   return { sweep = sweep.name, database = st.path:match '[^/]+$', query = sweep.name,
-    version = require('ridge').version(), device = row.cpu,
+    version = require('ridge').version(), device = device_text(row),
     commit = row.git and row.git:sub(1, 12) .. (row.dirty == 1 and ' with changes' or '') or nil,
     date = row.began and day(row.began) or nil, l1d = row.l1d, l2 = row.l2, l3 = row.l3 },
     row.device_id

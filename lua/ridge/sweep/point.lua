@@ -23,7 +23,8 @@ local Infeasible = { __tostring = function(e) return 'infeasible: ' .. e.reason 
 
 -- What else a phase puts beside its timing columns.
 local DERIVED = { '_first', '_cold', '_cold_lo', '_cold_hi', '_flops', '_bytes', '_gflops',
-  '_gbps', '_peak_bytes' }
+  '_gbps', '_peak_bytes', '_host_ns', '_issue_ns', '_device_ns', '_device_mhz', '_memory_mhz',
+  '_celsius', '_watts', '_held_share', '_held_before', '_held_after' }
 
 local TIME = { zeros = { 'boolean', doc = 'the inputs are constant, which some machines notice' } }
 local COST = {
@@ -196,7 +197,8 @@ function Point:plans(label)
   local out = {}
   for _, phase in ipairs(self.phases) do
     if phase.plan ~= nil then
-      out[#out + 1] = { plan = phase.plan, label = label .. ' ' .. phase.name, zeros = phase.zeros,
+      out[#out + 1] = { plan = phase.plan, label = label .. ' ' .. phase.name,
+        zeros = phase.zeros, device = type(phase.plan) == 'function' and self.lab.device or nil,
         cost = { flops = phase.flops, sign_flops = phase.sign_flops, bytes = phase.bytes,
                  dtype = phase.dtype } }
     end
@@ -225,6 +227,26 @@ local function phase_metrics(list, phase, med)
   end
 end
 
+-- What a device said beside the time: by its clock and by the host's, and how it was.
+local function device_metrics(list, name, result)
+  if not result or not result.device then return end
+  local function put(suffix, value, unit, how)
+    if value then add(list, name .. suffix, value, unit, nil, how) end
+  end
+  local state = result.state or {}
+  local before, after = state.before or {}, state.after or {}
+  put('_device_ns', result.device_ns, 'ns', 'device events')
+  put('_issue_ns', result.issue_ns, 'ns', 'host clock, until the calls had returned')
+  put('_host_ns', result.host_ns, 'ns', 'host clock, until the device was through')
+  put('_device_mhz', result.clock_mhz, 'MHz', 'nvml, while it worked')
+  put('_held_share', result.held, '1', 'nvml, while it worked')
+  put('_held_before', before.held, 'bits', 'nvml')
+  put('_held_after', after.held, 'bits', 'nvml')
+  put('_memory_mhz', after.memory_mhz, 'MHz', 'nvml, after')
+  put('_celsius', after.celsius, 'C', 'nvml, after')
+  put('_watts', after.watts, 'W', 'nvml, after')
+end
+
 --- What the point came to, ready to be stored.
 ---@param results table|nil of ridge.measure.block, in the order of plans(); nil before any timing
 ---@return table outcome timings, metrics, grade, flags, peak
@@ -245,6 +267,7 @@ function Point:outcome(results)
       end
     end
     phase_metrics(out.metrics, phase, result and result.med)
+    device_metrics(out.metrics, phase.name, result)
     out.peak = phase.peak and math.max(out.peak or 0, phase.peak) or out.peak
   end
   for _, metric in ipairs(self.metrics) do out.metrics[#out.metrics + 1] = metric end

@@ -37,6 +37,13 @@ local function command_line()
   return table.concat(words, ' ')
 end
 
+local function tell_simulated(run)
+  if run.lab.simulated then
+    run.progress:note(('%s: %s is simulated: the results are right, the times say nothing of any '
+      .. 'GPU and are flagged SIMULATED'):format(run.sweep.name, run.lab.device))
+  end
+end
+
 local function rows_of(run)
   local ids = run.store:environment(run.lab.facts())
   run.machine_id, run.device_id, run.env_id = ids.machine_id, ids.device_id, ids.env_id
@@ -44,7 +51,7 @@ end
 
 -- Calibrating is timing: nobody else works meanwhile.
 local function ceilings_of(run)
-  if not run.opt.calibrate then return {} end
+  if not run.opt.calibrate or run.lab.simulated then return {} end
   if run.lease then run.lease:exclusive() end
   local rows = calibrated.rows(run.store, run.device_id, run.lab, function(text)
     run.progress:note(('%s: calibrating this machine, once: %s'):format(run.sweep.name, text))
@@ -64,10 +71,10 @@ local function must_isolate(run)
   return run.command and run.opt.isolate == 'auto' and pool.has_failed(run)
 end
 
--- Points of grade D come back once. Those that were timed while others worked are D because of
--- that, and would be again.
+-- Points of grade D come back once. Those that were timed while others worked, or on a simulated
+-- device, are D because of that, and would be again.
 local function put_back(run)
-  return run.shared and 0 or queue.again(run.store, run.sweep.id, run.shard)
+  return (run.shared or run.lab.simulated) and 0 or queue.again(run.store, run.sweep.id, run.shard)
 end
 
 -- Work until nothing is left, or only what this process should not do; says which.
@@ -244,6 +251,7 @@ local function go(run, wanted)
       :format(run.sweep.name, back))
   end
   announce(run, pending, counts, made)
+  tell_simulated(run)
   local how = pending > 0 and work_through(run) or nil
   queue.close(st, run.sweep.id) -- also after one that died between its last point and this
   tell_causes(run)
