@@ -100,7 +100,8 @@ rg_status rg_device_state_of(int32_t device, rg_device_state *out)
 
 void rg_device_named(int32_t device, const char *name)
 {
-  const rg_driver *driver = rg_driver_of(device);
+  const rg_driver *driver =
+      device == RG_EVERY_DEVICE ? rg_driver_that_pins() : rg_driver_of(device);
 
   if (driver != NULL) {
     driver->named(name);

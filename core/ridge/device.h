@@ -89,7 +89,8 @@ RG_API rg_status rg_device_wait(int32_t device) RG_CHECK;
 
 /*
 ** Name what the device is asked for from now on, for a profiler that looks on (NVTX): ranges nest.
-** Without one it costs next to nothing.  name: NULL ends the innermost; device: not opened here.
+** Without one it costs next to nothing.  name: NULL ends the innermost; device: not opened here;
+** RG_EVERY_DEVICE where no one is meant: ranges are the process's.
 */
 RG_API void rg_device_named(int32_t device, const char *name);
 

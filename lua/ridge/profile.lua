@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
---- Where the time of a function goes: operations from the core's trace, lines of Lua by sampling.
+--- Where the time of a function goes: operations from the core's trace, lines of Lua by sampling;
+--- and names for NVIDIA's profilers, which look on from outside.
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
@@ -28,8 +29,43 @@ function M.trace(f, ...)
   return finish(C.rg_trace_stop, pcall(f, ...))
 end
 
+--- Is a profiler attached that shows named ranges? NVIDIA's name their library in a variable.
+---@return boolean
+function M.attached()
+  return (os.getenv 'NVTX_INJECTION64_PATH' or '') ~= ''
+end
+
+--- Name what a device is asked for after the operation that asks, for a profiler (NVTX ranges).
+-- Off at first, and free then. Replays of plans are not operations: put them into a range.
+---@param on boolean
+---@return boolean before
+-- >> ridge.profile_names(true)
+function M.names(on)
+  if type(on) ~= 'boolean' then
+    blame.raise(('profile.names: true or false is expected, got %s'):format(blame.show(on)))
+  end
+  return C.rg_trace_names(on and 1 or 0) ~= 0
+end
+
+--- Call a function inside a range with a name, for a profiler; ranges nest. Without a profiler, or
+-- before a device was used, it is only the call.
+---@param name string
+---@param f function
+---@param ... any its arguments
+---@return any what f returns
+-- >> ridge.profile_range('step', function() return 1 end)
+function M.range(name, f, ...)
+  if type(name) ~= 'string' or type(f) ~= 'function' then
+    blame.raise(('profile.range: a name and a function are expected, got %s and %s'):format(
+      type(name), type(f)))
+  end
+  C.rg_device_named(C.RG_EVERY_DEVICE, name)
+  return finish(function() C.rg_device_named(C.RG_EVERY_DEVICE, nil) end, pcall(f, ...))
+end
+
 --- The operations of the last trace, the oldest first; the same table is filled for each.
----@return fun(): table|nil next op, path, begin_ns, end_ns, flops, bytes, live_bytes (at its end)
+---@return fun(): table|nil next op, path, begin_ns, end_ns, flops, bytes, live_bytes (at its end),
+---  device_ns (by its device's clock, for which it waits; nil on the CPU)
 ---@return boolean full earlier ones may be missing
 function M.events()
   local n, i, event = tonumber(C.rg_trace_stop()), 0, ffi.new 'rg_traced'
@@ -43,6 +79,7 @@ function M.events()
     out.begin_ns, out.end_ns = tonumber(event.begin_ns), tonumber(event.end_ns)
     out.flops, out.bytes = event.flops, event.bytes
     out.live_bytes = tonumber(event.live_bytes)
+    out.device_ns = event.device_ns == event.device_ns and event.device_ns or nil
     return out
   end, n >= CAPACITY
 end
@@ -50,7 +87,7 @@ end
 --- The operations of the last trace summed up by name and path, the longest first.
 local function operations()
   local next_event, full = M.events()
-  local list, by_key, sum = {}, {}, 0
+  local list, by_key, sum, device_sum = {}, {}, 0, nil
   for event in next_event do
     local key = event.op .. ' ' .. event.path
     local entry = by_key[key]
@@ -62,9 +99,13 @@ local function operations()
     entry.calls, entry.ns = entry.calls + 1, entry.ns + event.end_ns - event.begin_ns
     entry.flops, entry.bytes = entry.flops + event.flops, entry.bytes + event.bytes
     sum = sum + event.end_ns - event.begin_ns
+    if event.device_ns then
+      entry.device_ns = (entry.device_ns or 0) + event.device_ns
+      device_sum = (device_sum or 0) + event.device_ns
+    end
   end
-  table.sort(list, function(a, b) return a.ns > b.ns end)
-  return list, sum, full
+  table.sort(list, function(a, b) return (a.device_ns or a.ns) > (b.device_ns or b.ns) end)
+  return list, sum, full, device_sum
 end
 
 -- -- Lines ------------------------------------------------------------------------------
@@ -116,23 +157,27 @@ end
 
 --- Call a function once and see where its time goes.
 --
--- Operations are timed one by one; replays of plans are not: time a plan with ridge.measure. Lines
+-- Operations are timed one by one; replays of plans are not: time a plan with ridge.measure. On a
+-- device `ns` is what the host spent on asking and `device_ns` what the device needed. Where a
+-- profiler is attached, it sees the operations by their names. Lines
 -- of Lua are found by sampling each millisecond, in the ridge program only; work below some tens of
 -- them says little.
 ---@param f function
 ---@param ... any its arguments
----@return table profile ns (all of it), operations { op, path, calls, ns, flops, bytes }, op_ns,
----  full (earlier operations are missing), lines { line, share }, states (shares), samples
+---@return table profile ns (all of it), operations { op, path, calls, ns, flops, bytes, device_ns },
+---  op_ns, device_ns (nil where only the CPU worked), full (earlier operations are missing), lines { line, share }, states (shares), samples
 -- >> ridge.profile(function() return ridge.ones(64, 64):matmul(ridge.ones(64, 64)) end).op_ns
 function M.profile(f, ...)
   if type(f) ~= 'function' then
     blame.raise(('profile: a function is expected, got %s'):format(type(f)))
   end
-  local began = C.rg_clock_ns()
-  local lines, states, samples = M.trace(sampled, f, ...)
+  local began, names = C.rg_clock_ns(), M.attached() and not M.names(true)
+  local lines, states, samples = finish(function() if names then M.names(false) end end,
+    pcall(M.trace, sampled, f, ...))
+  call.check(C.rg_device_wait(C.RG_EVERY_DEVICE))
   local out = { ns = tonumber(C.rg_clock_ns() - began), lines = lines, states = states,
                 samples = samples }
-  out.operations, out.op_ns, out.full = operations()
+  out.operations, out.op_ns, out.full, out.device_ns = operations()
   return out
 end
 

@@ -155,7 +155,8 @@ function M.report(sw)
         flops = row.fwd_flops, grade = row.grade, flags = row.flags, rank = rank[row.model],
         warm_calls = sw.spec.protocol.warm_calls,
         config = { cache = sw.spec.protocol.cache, dtype = args.dtype, threads = args.threads,
-                   device = args.device, seed = args.seed, sweep = sw.stored_as or sw.name, trial = row.trial } }
+                   device = args.device, seed = args.seed,
+                   sweep = sw.stored_as or sw.name, trial = row.trial } }
     else
       missing[#missing + 1] = row
     end

@@ -55,7 +55,8 @@ local function print_text(rows)
   for _, row in ipairs(rows) do
     local where = row.threads == 0 and 'device     ' or ('%3d thread%s'):format(row.threads,
       row.threads == 1 and ' ' or 's')
-    io.stdout:write(('%-18s %s  %-40s %s\n'):format(row.name, where, shown(row), os.date('%Y-%m-%d %H:%M', row.at / 1e6)))
+    io.stdout:write(('%-18s %s  %-40s %s\n'):format(row.name, where, shown(row),
+      os.date('%Y-%m-%d %H:%M', row.at / 1e6)))
   end
 end
 

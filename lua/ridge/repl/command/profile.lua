@@ -11,8 +11,9 @@ local function percent(share) return ('%.1f %%'):format(100 * share) end
 local function operation_rows(p)
   local rows = {}
   for i, op in ipairs(p.operations) do
-    local seconds = op.ns / 1e9
-    rows[i] = { op.op, op.path, op.calls, unit.format('ns', op.ns), percent(op.ns / p.ns),
+    local ns = op.device_ns or op.ns -- of a device its own time: asking it is not doing
+    local seconds = ns / 1e9
+    rows[i] = { op.op, op.path, op.calls, unit.format('ns', ns), percent(ns / p.ns),
       op.flops > 0 and unit.format('gflops', op.flops / seconds / 1e9) or '',
       op.bytes > 0 and unit.format('gbps', op.bytes / seconds / 1e9) or '' }
   end

@@ -11,10 +11,13 @@ end
 
 local function run(session, request)
   local C = require 'ridge.ffi.lib'
+  local call = require 'ridge.ffi.call'
   local memory = C.rg_memory_of(0)
+  call.check(C.rg_device_wait(C.RG_EVERY_DEVICE)) -- what was asked for before is not CODE's
   local live, heap = tonumber(memory.live_bytes), collectgarbage 'count'
   local began = C.rg_clock_ns()
   local n, values = session:values(request.parsed)
+  call.check(C.rg_device_wait(C.RG_EVERY_DEVICE)) -- a device does it after it was asked
   local ns = tonumber(C.rg_clock_ns() - began)
   local tensors = tonumber(memory.live_bytes) - live
   local lua = math.floor((collectgarbage 'count' - heap) * 1024)
