@@ -5,7 +5,7 @@
 -- of layer in f32 and bf16, keeps every trial in a database, draws the figures, and says where each
 -- kind wins.  Running it again goes on where it was.
 --
--- machine: any x86-64 Linux; bf16 is fast where the processor has AMX
+-- machine: any x86-64 Linux; bf16 is fast where the processor has AMX; --device cuda:0: its GPU
 -- time:    about four minutes on two cores; --quick one, --rigorous half an hour
 -- result:  results/ridge.db; results/landscape_f32.png, _bf16, _map, _ratio; a table
 --

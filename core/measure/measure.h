@@ -20,6 +20,16 @@ void *rg_measure_map(int64_t bytes);
 /* Takes NULL. */
 void rg_measure_unmap(void *data, int64_t bytes);
 
+/* -- Devices --------------------------------------------------------------- */
+
+/*
+** Keep a device busy for some time with work that nobody needs, on this thread's stream.
+**
+** ns          how long it shall be busy; at most some milliseconds are filled
+** filled_ns   how long that takes it; 0 where there is no memory for it
+*/
+rg_status rg_fill(int32_t device, double ns, double *filled_ns) RG_CHECK;
+
 /* -- Inner loops ----------------------------------------------------------- */
 
 /*

@@ -31,8 +31,9 @@ RG_API rg_status rg_clock_facts_of(rg_clock_facts *out) RG_CHECK;
 **
 ** A device does its work after the call that asks for it has returned.  So the host's clock is read
 ** at the end when the device has nothing left to do, and the device's own clock tells how long it
-** worked (device_ns).  In a window of several calls one more stands untimed before the first: the
-** device is then busy while the host asks for the timed ones; the host's clock waits for it too.
+** worked (device_ns).  In a window of several calls other work and one more call stand untimed
+** before the first: the device is then busy while the host asks for the timed ones; the host's
+** clock waits for them too.
 */
 typedef struct rg_window {
   int64_t begin_ns; /* rg_clock_ns */
@@ -43,7 +44,8 @@ typedef struct rg_window {
                      ** which ticks about every 500 ns; NaN for a plan of the CPU or of several */
   double clock_mhz;  /* of the device, while it worked; NaN: nobody tells */
   int32_t held;      /* what held its clock back then: RG_HELD_...; -1: nobody tells */
-  int32_t _pad;
+  int32_t filled;    /* 1: all calls were asked for before the device came to the first, so that
+                      ** device_ns holds no waiting for the host */
   int64_t own_cpu_ns;    /* processor time of the whole process, all its threads */
   int64_t n_voluntary;   /* context switches of the whole process */
   int64_t n_involuntary; /* somebody else wanted the processor */

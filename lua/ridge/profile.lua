@@ -159,13 +159,13 @@ end
 --
 -- Operations are timed one by one; replays of plans are not: time a plan with ridge.measure. On a
 -- device `ns` is what the host spent on asking and `device_ns` what the device needed. Where a
--- profiler is attached, it sees the operations by their names. Lines
--- of Lua are found by sampling each millisecond, in the ridge program only; work below some tens of
--- them says little.
+-- profiler is attached, it sees the operations by their names. Lines of Lua are found by sampling
+-- each millisecond, in the ridge program only; work below some tens of them says little.
 ---@param f function
 ---@param ... any its arguments
----@return table profile ns (all of it), operations { op, path, calls, ns, flops, bytes, device_ns },
----  op_ns, device_ns (nil where only the CPU worked), full (earlier operations are missing), lines { line, share }, states (shares), samples
+---@return table profile ns (all of it), operations { op, path, calls, ns, flops, bytes,
+---  device_ns }, op_ns, device_ns (nil where only the CPU worked), full (earlier operations are
+---  missing), lines { line, share }, states (shares), samples
 -- >> ridge.profile(function() return ridge.ones(64, 64):matmul(ridge.ones(64, 64)) end).op_ns
 function M.profile(f, ...)
   if type(f) ~= 'function' then

@@ -143,7 +143,10 @@ local function keep_device(point, window)
   list[#list + 1] = { ns = window.device_ns / window.calls,
     issue_ns = window.issue_ns / window.calls,
     host_ns = (window.end_ns - window.begin_ns) / window.calls,
-    held = window.held, clock_mhz = window.clock_mhz }
+    held = window.held, clock_mhz = window.clock_mhz,
+    -- of a single call the host's part is its launch, which is not waiting
+    waited = window.filled == false and window.calls > 1 and window.issue_ns / window.device_ns
+      or 0 }
 end
 
 local function take_round(point, previous, services)

@@ -124,6 +124,22 @@ function M.modes()
            deterministic = m.deterministic ~= 0, tf32 = m.tf32 ~= 0 }
 end
 
+--- The modes as words, 'autotune=1 deterministic=0 tf32=0 vendor=1', as they are stored.
+---@return string words
+function M.modes_text()
+  local words = {}
+  for name, on in pairs(M.modes()) do words[#words + 1] = name .. '=' .. (on and 1 or 0) end
+  table.sort(words)
+  return table.concat(words, ' ')
+end
+
+--- Take such words over.
+---@param words string of modes_text
+function M.take_modes(words)
+  local modes = C.rg_device_modes_now()
+  for name, value in words:gmatch '(%l%w*)=(%d)' do modes[name] = tonumber(value) end
+end
+
 --- Wait until every device that is open is through with all it was asked for.
 function M.wait()
   call.check(C.rg_device_wait(C.RG_EVERY_DEVICE))

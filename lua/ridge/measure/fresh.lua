@@ -165,8 +165,9 @@ function M.start(source, setting, seed)
     module = 'ridge.measure.fresh', out = 2, env = { RIDGE_PADDING = ('x'):rep(padding) },
   }
   local self = setmetatable({ process = process }, There)
+  local text = ('%s\ndevice_modes=%s'):format(text_of_setting(setting), device.modes_text())
   local ok, err = pcall(process.send, process, ('make %s %s %s'):format(source.module,
-    hex(source.spec), hex(text_of_setting(setting))))
+    hex(source.spec), hex(text)))
   if not ok then
     self:close()
     error(err, 0)
@@ -207,6 +208,7 @@ function There:close() self.process:close() end
 
 local function make(module, spec, setting)
   require('ridge.backend').apply(setting)
+  device.take_modes(setting.device_modes)
   local list = require(module).candidates(spec)
   return M.here(list, setting, require('ridge.measure.native').services())
 end

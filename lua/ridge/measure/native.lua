@@ -35,6 +35,7 @@ local function plain(w)
     out.ns, out.device_ns = w.device_ns, w.device_ns
     out.issue_ns = tonumber(w.issued_ns - w.begin_ns)
     out.held = w.held >= 0 and w.held or nil
+    out.filled = w.filled ~= 0
     out.clock_mhz = w.clock_mhz == w.clock_mhz and w.clock_mhz or nil
   end
   return out
@@ -90,7 +91,8 @@ end
 ---@param number integer|nil   the device that a function asks, to be timed beside the host; 0: none
 ---@return fun(k: integer, n: integer, cold: boolean): table[] windows  begin_ns, end_ns, calls,
 ---  involuntary, migrations of each; on a device ns, device_ns (by its clock), issue_ns (by the
----  host's, until the calls had returned), held (bits), clock_mhz
+---  host's, until the calls had returned), filled (the device never waited for the host), held
+---  (bits), clock_mhz
 function M.windows(plan, number)
   if type(plan) == 'function' then return of_function(plan, number or 0) end
   if type(plan) ~= 'table' or type(plan.handle) ~= 'function' then

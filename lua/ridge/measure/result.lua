@@ -87,8 +87,19 @@ local function median_of(list, name)
   return #values > 0 and statistics.median(values) or nil
 end
 
+-- How far the middle 80 % of the readings of its clock spread; nil where nobody tells.
+local function spread_of(list)
+  local mhz = {}
+  for _, each in ipairs(list) do mhz[#mhz + 1] = each.clock_mhz end
+  if #mhz == 0 then return nil end
+  local sorted = statistics.sorted(mhz)
+  return (statistics.quantile(sorted, 0.9) - statistics.quantile(sorted, 0.1))
+    / statistics.quantile(sorted, 0.5)
+end
+
 -- What the windows said of the device beside their time: medians of a call, and for the flags the
--- share of samples in which it was held back, and how long the host was asking.
+-- share of samples in which it was held back, and for how much of its time the host was asking
+-- where nothing kept it busy meanwhile.
 local function device_side(point, out, calibration)
   if point.device == 0 then return {} end
   local list, held, told = point.by_device, 0, 0
@@ -102,13 +113,12 @@ local function device_side(point, out, calibration)
   out.host_ns = median_of(list, 'host_ns')
   out.clock_mhz = median_of(list, 'clock_mhz')
   out.held = told > 0 and held / told or nil
+  out.device_clock_spread = spread_of(list)
   local reference = calibration and calibration.device_hz
   return {
     simulated = out.simulated, held = out.held,
     sustained = out.clock_mhz and reference and out.clock_mhz * 1e6 / reference or nil,
-    -- of a single call the host's part is its launch, which is not waiting
-    waited = out.issue_ns and not point.lua and point.inner > 1 and out.issue_ns / out.device_ns
-      or nil,
+    waited = median_of(list, 'waited'),
   }
 end
 
@@ -119,13 +129,14 @@ local function cost_of(point)
 end
 
 -- The device's clock does not run faster or slower when the host does: what disturbs the host is no
--- fault of such a point, unless the device had to wait for it.
-local function spare_host(facts, limits)
-  if facts.waited and facts.waited > limits.waited then return end
-  for _, name in ipairs { 'foreign', 'pressure', 'steal', 'throttled', 'freq', 'sentinel',
-                          'clock_shift', 'marked' } do
-    facts[name] = nil
+-- fault of such a point, unless the device had to wait for it. The clock to be watched is its own.
+local function spare_host(facts, limits, out)
+  if not (facts.waited and facts.waited > limits.waited) then
+    for _, name in ipairs { 'foreign', 'pressure', 'steal', 'throttled', 'sentinel', 'marked' } do
+      facts[name] = nil
+    end
   end
+  facts.freq, facts.clock_shift = out.device_clock_spread, nil
 end
 
 --- Sum a point up.
@@ -187,7 +198,7 @@ function M.of(point, protocol, around)
     waited = side.waited,
   }
   out.marked, out.roof = facts.marked, facts.roof
-  if by_device then spare_host(facts, limits) end
+  if by_device then spare_host(facts, limits, out) end
   out.flags = flags.judge(facts, limits)
   out.flag_bits = flags.bits(out.flags)
   out.grade = flags.grade(out.flags, flags.held(facts, limits))

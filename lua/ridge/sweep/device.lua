@@ -15,11 +15,8 @@ local Lab = setmetatable({}, { __index = lab })
 -- What the numbers of a device depend on beside the host: who drives it, and how its kernels are
 -- chosen. The words are part of what makes two rows comparable.
 local function variables(facts, state)
-  local modes, words = device.modes(), {}
-  for name, on in pairs(modes) do words[#words + 1] = name .. '=' .. (on and 1 or 0) end
-  table.sort(words)
   return { device_driver = facts.driver, device_runtime = facts.runtime,
-           device_version = state.driver, device_modes = table.concat(words, ' '),
+           device_version = state.driver, device_modes = device.modes_text(),
            device_simulated = facts.simulated and 'yes' or nil }
 end
 

@@ -31,7 +31,7 @@ local function short(fields)
   return out
 end
 
--- Work that takes the simulator well above a millisecond, and the host some microseconds to ask for.
+-- Work that takes the simulator well above a millisecond, and the host microseconds to ask for.
 local function work()
   local x = ridge.randn(96, 96, { device = 'cuda:0' })
   return function() return x:matmul(x) end
@@ -94,6 +94,24 @@ function PARTS.waiting()
   local both = ridge.capture(function() return f(), parts + 1 end)
   local w = native.windows(both)(2, 1, false)[1]
   check('a plan of several devices waits', w.end_ns - w.begin_ns > 0.6 * least and not w.ns)
+end
+
+-- The device is kept busy while the host asks, and what keeps it busy is not part of the time.
+function PARTS.filled()
+  local x = ridge.ones(4, { device = 'cuda:0' })
+  local plan = ridge.capture(function() return x + 1 end)
+  local take = native.windows(plan)
+  local alone, before = math.huge, math.huge
+  for _ = 1, 5 do alone = math.min(alone, take(1, 1, false)[1].ns) end
+  local filled = 0 -- others may take the processor away while the host asks
+  for i, w in ipairs(take(16, 48, false)) do
+    filled = filled + (w.filled and 1 or 0)
+    if i > 1 then before = math.min(before, w.ns) end
+  end
+  check('windows are', filled > 0, filled)
+  check('and hold 16 calls', before > 4 * alone and before < 64 * alone,
+    ('%g and %g'):format(before, alone))
+  check('one call is not', not take(1, 1, false)[1].filled)
 end
 
 function PARTS.points()

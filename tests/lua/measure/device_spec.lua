@@ -48,6 +48,7 @@ describe('a window on a device', function()
   for _, each in ipairs {
     { 'waits, whatever is timed and on whichever stream', 'waiting' },
     { 'makes a point that says which clock it was and that the device is simulated', 'points' },
+    { 'is filled before, so that the device does not wait for the host', 'filled' },
     { 'leads to no verdict on a simulated device', 'verdict' },
   } do
     it(each[1], function()

@@ -95,6 +95,20 @@ describe('a comparison in fresh processes', function()
     assert.equal(15, one.n)
   end)
 
+  it('chooses the kernels of devices there as here', function()
+    local modes = require('ridge.ffi.lib').rg_device_modes_now()
+    modes.tf32, modes.vendor = 1, 0
+    local ok, err = pcall(require('ridge.measure').fresh, function()
+      local ridge = require 'ridge'
+      local now = require('ridge.measure.device').modes_text()
+      if now ~= 'autotune=1 deterministic=0 tf32=1 vendor=0' then error(now, 0) end
+      local x = ridge.ones(4)
+      return ridge.capture(function() return x + 1 end)
+    end, { level = 'quick', quiet_ns = 0, warm_min_ns = 1e6, warm_max_ns = 1e7 })
+    modes.tf32, modes.vendor = 0, 1
+    assert.is_true(ok, tostring(err))
+  end)
+
   it('leaves no process behind', function()
     -- without what a sanitizer preloads, under which ps itself may lock up
     local command = "LD_PRELOAD= ps --no-headers --ppid %s -o pid,args | grep -c '[s]erve'"

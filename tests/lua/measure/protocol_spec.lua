@@ -90,6 +90,33 @@ describe('flags', function()
   end)
 end)
 
+describe('flags of a device', function()
+  local limits = flags.thresholds()
+  local function raised(facts)
+    facts.target = 0.01
+    return flags.judge(facts, limits)
+  end
+
+  it('are raised by one sample in which it was held back', function()
+    assert.same({ 'THROTTLE' }, raised { held = 0.01 })
+    assert.same({}, raised { held = 0 })
+  end)
+
+  it('are raised far below the clock that it keeps up', function()
+    assert.same({ 'THROTTLE' }, raised { sustained = 0.74 })
+    assert.same({}, raised { sustained = 0.76 })
+  end)
+
+  it('say that it waited, that its clock moved, and that it is none', function()
+    assert.same({ 'WAITED' }, raised { waited = 0.95 })
+    assert.same({}, raised { waited = 0.85 })
+    assert.same({ 'FREQ' }, raised { freq = 0.04 })
+    assert.same({ 'SIMULATED' }, raised { simulated = true })
+    assert.equal('D', flags.grade { 'SIMULATED' })
+    assert.equal('B', flags.grade { 'WAITED' })
+  end)
+end)
+
 describe('the host between two readings', function()
   local function reading(at, busy, own, steal, pressure, throttled)
     return { at_ns = at, busy_ns = busy, own_ns = own, steal_ns = steal, pressure_ns = pressure,

@@ -36,6 +36,21 @@ describe('the roof', function()
     assert.near(1000 / 1200, roof.compute_ns({ flops = 1000, dtype = 'bf16' }, CEILINGS), 1e-9)
   end)
 
+  it('of a device is its best product in the type that computes', function()
+    local device = { ['product.f32'] = { value = 5e13 }, ['product.tf32'] = { value = 4e14 },
+                     ['product.bf16'] = { value = 8e14 }, ['product.f16'] = { value = 7e14 } }
+    local function ns(dtype, tf32)
+      return roof.compute_ns({ flops = 5.6e15, dtype = dtype, tf32 = tf32 }, device) / 1e9
+    end
+    assert.near(112, ns 'f32', 1e-9)
+    assert.near(14, ns('f32', true), 1e-9)
+    assert.near(7, ns 'bf16', 1e-9)
+    assert.near(8, ns 'f16', 1e-9)
+    assert.is_nil(roof.compute_ns({ flops = 1, dtype = 'f64' }, device))
+    -- tf32 is a matter of f32 alone
+    assert.near(7, ns('bf16', true), 1e-9)
+  end)
+
   it('lets AMX multiply by fixed signs beside the units of f32', function()
     assert.equal(5, (least { flops = 1000, sign_flops = 500, dtype = 'f32' }))
     -- three products of bf16 for one of f32
