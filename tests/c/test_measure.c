@@ -365,7 +365,7 @@ static void test_flush(void)
   rg_alloc_fail_at(2);
   is_status(rg_flush_new(RG_CPU, 4096, &flush), RG_ENOMEM, "no memory for it");
   rg_alloc_fail_at(0);
-  is_status(rg_flush_new(8192, &flush), RG_OK, "a small flush");
+  is_status(rg_flush_new(RG_CPU, 8192, &flush), RG_OK, "a small flush");
   if (flush) {
     is_int(rg_flush_bytes(flush), 8192, "as large as asked for");
   }
