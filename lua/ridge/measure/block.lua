@@ -50,16 +50,18 @@ local function check_point(given, i)
   end
 end
 
--- A plan says itself where it runs; of a function somebody has to say it.
+-- A plan says itself where it runs; of a function somebody has to say it. And whether that is all
+-- that can be said: it may ask other devices too.
 local function device_of(given)
   if type(given.plan) == 'table' and type(given.plan.handle) == 'function' then
     return device.of_plan(given.plan)
   end
-  return device.number(given.device, 'measure.block')
+  local number = device.number(given.device, 'measure.block')
+  return number, type(given.plan) == 'function' and number == 0
 end
 
 local function new_point(given, i, cache)
-  local number = device_of(given)
+  local number, anywhere = device_of(given)
   local windows = given.window or require('ridge.measure.native').windows(given.plan, number)
   local point = {
     label = given.label or tostring(i), cost = given.cost or {}, zeros = given.zeros,
@@ -67,7 +69,7 @@ local function new_point(given, i, cache)
     rounds = {}, samples = {}, at = {}, mark = {}, spent = 0, own_cpu = 0,
     before = {},   -- label of the point that ran before each round
     passes = {},   -- numbers of the passes it took part in
-    device = number, by_device = {},   -- what a device's windows say beside their time
+    device = number, anywhere = anywhere, by_device = {},   -- what a device's windows say beside their time
   }
   point.windows = windows
   point.take = function(k) return windows(k, 1, false)[1] end

@@ -35,10 +35,12 @@ end
 --- The device on which all steps of a plan run: 0 for the CPU, for several, and without any step.
 ---@param plan table of ridge.capture
 ---@return integer
+---@return boolean several
 function M.of_plan(plan)
   local facts = ffi.new 'rg_plan_facts'
   call.check(C.rg_plan_facts_of(plan:handle(), facts))
-  return facts.n_steps > 0 and math.max(facts.device, 0) or 0
+  if facts.n_steps == 0 then return 0, false end
+  return math.max(facts.device, 0), facts.device < 0
 end
 
 local function known(x)
@@ -72,6 +74,18 @@ end
 ---@return boolean
 function M.is_simulated(number)
   return number > 0 and M.facts(number).simulated == true
+end
+
+--- Is a simulated device in use? Asked of what may run anywhere: a function, a plan of several
+--- devices.
+---@return boolean
+function M.any_simulated()
+  for number = 1, tonumber(C.RG_DEVICE_COUNT) - 1 do
+    local memory = C.rg_memory_of(number)
+    if memory == nil then return false end
+    if memory.peak_reserved_bytes > 0 then return M.is_simulated(number) end
+  end
+  return false
 end
 
 local HELD = { { C.RG_HELD_POWER, 'power' }, { C.RG_HELD_HEAT, 'heat' },

@@ -101,7 +101,10 @@ end
 -- share of samples in which it was held back, and for how much of its time the host was asking
 -- where nothing kept it busy meanwhile.
 local function device_side(point, out, calibration)
-  if point.device == 0 then return {} end
+  if point.device == 0 then
+    out.simulated = point.anywhere and device.any_simulated() or nil
+    return { simulated = out.simulated }
+  end
   local list, held, told = point.by_device, 0, 0
   for _, each in ipairs(list) do
     if each.held then told = told + 1 end

@@ -128,6 +128,11 @@ function PARTS.points()
   check('a function', not r.error and has(r, 'LUA') and r.device_ns and r.med == r.host_ns,
     r.error)
   local x = ridge.ones(64)
+  for what, plan in pairs { ['a function that does not say'] = f,
+    ['a plan of several'] = ridge.capture(function() return f(), x + 1 end) } do
+    r = measure.point(plan, short())
+    check(what, has(r, 'SIMULATED') and r.device == nil and r.med > 1e5, r.med)
+  end
   r = measure.point(ridge.capture(function() return x + 1 end), short())
   check('the CPU is as it was', r.device == nil and not has(r, 'SIMULATED')
     and r.clock == 'CLOCK_MONOTONIC_RAW')
