@@ -69,7 +69,8 @@ local function new_point(given, i, cache)
     rounds = {}, samples = {}, at = {}, mark = {}, spent = 0, own_cpu = 0,
     before = {},   -- label of the point that ran before each round
     passes = {},   -- numbers of the passes it took part in
-    device = number, anywhere = anywhere, by_device = {},   -- what a device's windows say beside their time
+    device = number, anywhere = anywhere,
+    by_device = {},   -- what a device's windows say beside their time
   }
   point.windows = windows
   point.take = function(k) return windows(k, 1, false)[1] end
