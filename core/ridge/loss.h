@@ -31,7 +31,8 @@ typedef struct rg_cross_entropy_options {
 ** options  NULL: the mean over all rows, no smoothing, ignore -100
 ** out      new tensor, f64 for f64 scores and f32 for all others: [] (the sum, or the sum divided
 **          by the sum of w[t] over the rows that count: nan where none does) or [...]
-** RG_ESHAPE, RG_EDTYPE, RG_EARG (options, a label that is no class).
+** RG_ESHAPE, RG_EDTYPE, RG_EARG (options, a label that is no class; a GPU says the latter when it
+** is waited for).
 */
 RG_API rg_status rg_cross_entropy(const rg_tensor *x, const rg_tensor *labels,
                                   const rg_tensor *weight, const rg_cross_entropy_options *options,

@@ -149,7 +149,7 @@ RG_API rg_status rg_concat(const rg_tensor *const *xs, int32_t n, int32_t axis,
 ** x        [rows x ...], any type
 ** index    [...], an integer type: numbers from 0
 ** out      new tensor [... of index x ... of a row]
-** RG_ESHAPE, RG_EDTYPE, RG_EARG (a number that is no row).
+** RG_ESHAPE, RG_EDTYPE, RG_EARG (a number that is no row; a GPU says so when it is waited for).
 */
 RG_API rg_status rg_take(const rg_tensor *x, const rg_tensor *index, rg_tensor **out) RG_CHECK;
 
@@ -160,7 +160,7 @@ RG_API rg_status rg_take(const rg_tensor *x, const rg_tensor *index, rg_tensor *
 ** index    as there
 ** rows     of the table
 ** out      new tensor [rows x ...]
-** RG_ESHAPE, RG_EDTYPE, RG_EARG (a number that is no row).
+** RG_ESHAPE, RG_EDTYPE, RG_EARG (a number that is no row; a GPU says so when it is waited for).
 */
 RG_API rg_status rg_take_back(const rg_tensor *dy, const rg_tensor *index, int64_t rows,
                               rg_tensor **out) RG_CHECK;
