@@ -9,16 +9,17 @@ local host = require 'ridge.host'
 local M = {}
 
 M.summary = 'what this build has, what disturbs measuring here, what to do'
-M.usage = 'ridge doctor [--seconds 1] [--device cuda:0] [--db FILE]'
+M.usage = 'ridge doctor [--seconds 1] [--device cuda | cuda:0] [--db FILE]'
 
 local SPEC = {
   about = [[
 What this program is and was built with; what disturbs measuring on this machine, and what to do.
 
     ridge doctor --seconds 5]],
-  { 'device', '', "a GPU to look at too: cuda:0 ...; the first one when left out" },
   { 'seconds', 1, 'how long to look at the machine', min = 0.1, max = 60 },
   { 'db', '', 'database with the calibration; RIDGE_DB or results/ridge.db when left out' },
+  { 'device', '', [[cuda:N: the GPU to look at too, the first one when left out; cuda: only what
+                  is known of the GPUs, with status 1 where there is none]] },
 }
 
 local function row(name, value)
@@ -103,6 +104,13 @@ local function print_findings(opt)
     .. 'clean\n'):format(warnings, warnings == 1 and '' or 's'))
 end
 
+-- What is known of the GPUs, and nothing that takes time.
+local function print_devices()
+  local rows, found = require('ridge.cli.devices').rows()
+  for _, entry in ipairs(rows) do row(entry[1], entry[2]) end
+  return found and 0 or 1
+end
+
 --- Print the facts.
 ---@param argv string[]
 ---@return integer status 1 if the core cannot be used
@@ -114,6 +122,11 @@ function M.main(argv)
       or 'ridge doctor: ' .. rest, '\n')
     return help and 0 or 1
   end
+  if opt.device ~= '' and not opt.device:find '^cuda:?%d*$' then
+    io.stderr:write(("ridge doctor: there is nothing to say of device '%s'; known: 'cuda', 'cuda:0' "
+      .. '...\n'):format(opt.device))
+    return 1
+  end
   row('ridge', ('%s, %s'):format(host.version, require('jit').version))
   local ok, C = pcall(require, 'ridge.ffi.lib')
   if not ok then
@@ -121,6 +134,7 @@ function M.main(argv)
     return 1
   end
   row('build', ffi.string(C.rg_build_facts()))
+  if opt.device == 'cuda' then return print_devices() end
   local machine = C.rg_machine_facts()
   row('processor', ('%s: %d cores, %d threads, %d usable'):format(ffi.string(machine.cpu),
     machine.n_cores, machine.n_threads, C.rg_processors()))

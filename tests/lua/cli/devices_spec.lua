@@ -1,0 +1,43 @@
+-- SPDX-License-Identifier: MIT
+-- ridge doctor --device cuda: with simulated GPUs, and where there is none.
+local SIMULATED = 'build/libridge_gpusim.so'
+
+local function run(command)
+  local pipe = assert(io.popen(command .. ' 2>&1; echo "status $?"'))
+  local text = pipe:read '*a'
+  pipe:close()
+  return text
+end
+
+describe('ridge doctor --device cuda', function()
+  it('lists the GPUs, the plugin and the libraries', function()
+    local file = io.open(SIMULATED)
+    if not file then return pending 'no nvcc: the simulated GPU was not built' end
+    file:close()
+    local text = run(('RG_SIM_DEVICES=2 RIDGE_GPU=%s ./ridge doctor --device cuda'):format(
+      SIMULATED))
+    for i = 0, 1 do
+      assert.matches(('\ncuda:%d +simulated device %d, 8.0 GB, [78].%%d GB free, capability 9.0, '
+        .. '4 units\n'):format(i, i), text)
+    end
+    assert.is_nil(text:find 'cuda:2')
+    assert.matches('\nplugin +/.*/build/libridge_gpusim.so\n', text)
+    for _, name in ipairs { 'cublasLt', 'cudnn', 'nvrtc', 'nccl' } do
+      assert.matches('\n' .. name .. ' +lib' .. name .. '.so.%d+\n', (text:gsub(
+        'not found %((%S+)%)', '%1')))
+    end
+    assert.matches('status 0\n$', text)
+    assert.matches('\nGPU +cuda:0: simulated device 0, 8.0 GB;', run(('RIDGE_GPU=%s ./ridge doctor '
+      .. '--seconds 0.1'):format(SIMULATED)))
+  end)
+
+  it('says why there is none', function()
+    local text = run 'RIDGE_GPU=/no/such.so ./ridge doctor --device cuda'
+    assert.matches("\nGPU +none: the GPU's kernels are not there: /no/such.so: cannot open", text)
+    assert.matches('\nplugin +not loaded\n', text)
+    assert.matches('status 1\n$', text)
+    assert.matches('\nGPU +none: the GPU', run 'RIDGE_GPU=/no/such.so ./ridge doctor --seconds 0.1')
+    assert.matches("nothing to say of device 'cu'; known: 'cuda'\nstatus 1\n$",
+      run './ridge doctor --device cu')
+  end)
+end)
