@@ -1,0 +1,240 @@
+-- SPDX-License-Identifier: MIT
+--- Times what a GPU is bought for: one JSON line a case, microseconds a call, median of windows in
+--- which plans are replayed; scripts/gpu/torch_bench.py does the same cases.
+--
+--     ./ridge scripts/gpu/bench.lua [--only PREFIX,...] [--tiny]
+--
+-- With --tiny the sizes are such that the simulator can do them, once, and no time is printed: to
+-- test this file, not to measure.
+
+local ridge = require 'ridge'
+local C = require 'ridge.ffi.lib'
+local nn = ridge.nn
+
+local opt = ridge.args {
+  { 'only', '', 'case names that begin with one of these, by comma' },
+  { 'tiny', false, 'sizes for the simulator' },
+  { 'windows', 7, 'windows of which the median is taken', min = 1, integer = true },
+  { 'seconds', 0.1, 'length of a window', min = 0 },
+}
+local DEVICE, NUMBER = 'cuda:0', 1
+ridge.seed(0)
+
+-- A size, or the one for the simulator.
+local function size(n, tiny) return opt.tiny and tiny or n end
+
+-- -- Timing -----------------------------------------------------------------------------------
+
+local function wait()
+  if C.rg_device_wait(NUMBER) ~= 0 then
+    error(require('ffi').string(C.rg_error_message()), 0)
+  end
+end
+
+-- Nanoseconds of n replays, as the host sees them: from an idle device to an idle device. This is
+-- the one place to change when a device tells the time itself.
+local function elapsed(run, n)
+  wait()
+  local before = tonumber(C.rg_clock_ns())
+  run(n)
+  wait()
+  return tonumber(C.rg_clock_ns()) - before
+end
+
+-- Median, least and largest microseconds a call, and calls in a window.
+local function timed(run)
+  elapsed(run, 3)
+  local once = elapsed(run, 1)
+  local n = math.max(1, math.min(20000, math.floor(opt.seconds * 1e9 / once)))
+  local us = {}
+  for i = 1, opt.windows do us[i] = elapsed(run, n) / n / 1e3 end
+  table.sort(us)
+  return us[math.floor(#us / 2) + 1], us[1], us[#us], n
+end
+
+local function wanted(name)
+  if opt.only == '' then return true end
+  for prefix in tostring(opt.only):gmatch '[^,]+' do
+    if name:sub(1, #prefix) == prefix then return true end
+  end
+  return false
+end
+
+-- make() returns what is captured and replayed, then the work of one call: { flops = } or
+-- { bytes = }, counted as in the peer's file.
+local function case(name, make)
+  if not wanted(name) then return end
+  local ok, err = pcall(function()
+    local f, work = make()
+    local plan = ridge.capture(f)
+    if opt.tiny then
+      elapsed(function(times) plan:run(times) end, 1)
+      io.write(('{"case": "%s", "tiny": true}\n'):format(name))
+      return
+    end
+    local us, least, most, n = timed(function(times) plan:run(times) end)
+    local rate = ''
+    if work and work.flops then rate = (', "tflops": %.4g'):format(work.flops / us / 1e6) end
+    if work and work.bytes then rate = (', "gb_s": %.4g'):format(work.bytes / us / 1e3) end
+    io.write(('{"case": "%s", "us": %.4f, "min_us": %.4f, "max_us": %.4f, "n": %d%s}\n'):format(
+      name, us, least, most, n, rate))
+  end)
+  if not ok then
+    io.write(('{"case": "%s", "error": "%s"}\n'):format(name, (tostring(err):gsub('["\\\n]', ' '))))
+  end
+  io.flush()
+  collectgarbage()
+  collectgarbage()
+end
+
+-- -- Ceilings ---------------------------------------------------------------------------------
+
+local function randn(dtype, ...)
+  local sizes = { ... }
+  sizes[#sizes + 1] = { device = DEVICE }
+  return ridge.randn(unpack(sizes)):to(dtype)
+end
+
+case('copy', function()
+  local n = size(2 ^ 28, 1000)
+  local x, y = randn('f32', n), ridge.zeros(n, { device = DEVICE })
+  return function() y:copy_(x) end, { bytes = 8 * n }
+end)
+
+local function product(dtype)
+  return function()
+    local n = size(8192, 24)
+    local a, b = randn(dtype, n, n), randn(dtype, n, n)
+    return function() return a:matmul(b) end, { flops = 2 * n ^ 3 }
+  end
+end
+case('product_8192_bf16', product 'bf16')
+case('product_8192_f16', product 'f16')
+case('product_8192_f32', product 'f32')
+
+-- -- Layers -----------------------------------------------------------------------------------
+
+local function linear(batch, inputs, outputs, dtype)
+  return function()
+    local layer, x = nn.Linear(inputs, outputs):to(dtype):to(DEVICE), randn(dtype, batch, inputs)
+    return function() return layer(x) end, { flops = 2 * batch * inputs * outputs }
+  end
+end
+case('linear_8192_bf16', linear(size(8192, 8), size(8192, 24), size(8192, 24), 'bf16'))
+for _, batch in ipairs { 1, 32 } do
+  for _, width in ipairs { 64, 256, 1024 } do
+    case(('linear_%d_b%d_f32'):format(width, batch),
+      linear(batch, size(width, 16), size(width, 16), 'f32'))
+  end
+end
+
+case('bias_gelu_bf16', function()
+  local n = size(8192, 16)
+  local x, b = randn('bf16', n, n), randn('bf16', n)
+  return function() return (x + b):gelu() end, { bytes = 4 * n * n }
+end)
+
+case('softmax_bf16', function()
+  local rows, n = size(8192, 4), size(8192, 40)
+  local x = randn('bf16', rows, n)
+  return function() return x:softmax() end, { bytes = 4 * rows * n }
+end)
+
+local function layer_norm(back)
+  return function()
+    local rows, n = size(16384, 4), size(4096, 40)
+    local layer, x = nn.LayerNorm(n):to 'bf16':to(DEVICE), randn('bf16', rows, n)
+    if not back then return function() return layer(x) end, { bytes = 4 * rows * n } end
+    local dy = randn('bf16', rows, n)
+    layer:train()
+    x:requires_grad_()
+    return function()
+      layer.weight:zero_grad()
+      layer.bias:zero_grad()
+      x:zero_grad()
+      layer(x):backward(dy)
+    end, { bytes = 10 * rows * n }
+  end
+end
+case('layer_norm_bf16', layer_norm(false))
+case('layer_norm_bf16_fb', layer_norm(true))
+
+case('cross_entropy_bf16_fb', function()
+  local rows, n = size(8192, 4), size(50304, 40)
+  local x = randn('bf16', rows, n):requires_grad_()
+  local y = ridge.randint(0, n, rows):to(DEVICE)
+  return function()
+    x:zero_grad()
+    nn.cross_entropy(x, y):backward()
+  end, { bytes = 6 * rows * n }
+end)
+
+case('adamw_f32', function()
+  local each, many = size(2 ^ 20, 100), size(64, 3)
+  local params = {}
+  for i = 1, many do params[i] = randn('f32', each):requires_grad_() end
+  local optimizer = ridge.optim.AdamW(params, { lr = 1e-4 })
+  local total
+  for _, p in ipairs(params) do total = total and total + (p * p):sum() or (p * p):sum() end
+  total:backward()
+  return function() optimizer:step() end, { bytes = 28 * each * many }
+end)
+
+local function attention(back)
+  return function()
+    local heads, n, d = size(16, 2), size(8192, 20), size(128, 8)
+    local q, k, v = randn('bf16', 1, heads, n, d), randn('bf16', 1, heads, n, d),
+      randn('bf16', 1, heads, n, d)
+    local flops = 2 * heads * n * n * d -- two products, half of each
+    if not back then
+      return function() return nn.attention(q, k, v, { causal = true }) end, { flops = flops }
+    end
+    local dy = randn('bf16', 1, heads, n, d)
+    for _, x in ipairs { q, k, v } do x:requires_grad_() end
+    return function()
+      for _, x in ipairs { q, k, v } do x:zero_grad() end
+      nn.attention(q, k, v, { causal = true }):backward(dy)
+    end, { flops = 3.5 * flops }
+  end
+end
+case('attention_bf16_causal', attention(false))
+case('attention_bf16_causal_fb', attention(true))
+
+case('sketched_dense_bf16', linear(size(4096, 4), size(4096, 16), size(4096, 16), 'bf16'))
+for _, terms in ipairs { 1, 2, 4, 8 } do
+  for _, rank in ipairs { 32, 128, 512 } do
+    case(('sketched_%d_%d_bf16'):format(terms, rank), function()
+      local n = size(4096, 16)
+      local layer = nn.SKLinear(n, n, { num_terms = terms, low_rank = size(rank, 4), seed = 1,
+        warn = false }):to 'bf16':to(DEVICE)
+      local x = randn('bf16', size(4096, 4), n)
+      return function() return layer(x) end
+    end)
+  end
+end
+
+-- -- Whole steps ------------------------------------------------------------------------------
+
+local function step_of(net, x, y)
+  local optimizer = ridge.optim.AdamW(net, { lr = 1e-3 })
+  return function()
+    optimizer:zero_grad()
+    nn.mse_loss(net(x), y):backward()
+    optimizer:step()
+  end
+end
+
+case('mlp_step_f32', function()
+  local net = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64)):to(DEVICE):train()
+  return step_of(net, randn('f32', 32, 64), randn('f32', 32, 64))
+end)
+
+case('transformer_12_step_bf16', function()
+  local width, n, batch = size(768, 16), size(1024, 6), size(8, 2)
+  local blocks = {}
+  for i = 1, size(12, 2) do
+    blocks[i] = nn.TransformerBlock(width, { heads = size(12, 2), causal = true })
+  end
+  local net = nn.Sequential(unpack(blocks)):to 'bf16':to(DEVICE):train()
+  return step_of(net, randn('bf16', batch, n, width), randn('bf16', batch, n, width))
+end)
