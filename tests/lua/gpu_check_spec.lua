@@ -1,0 +1,69 @@
+-- SPDX-License-Identifier: MIT
+-- scripts/gpu-check where there is no GPU, and tried on the simulated one: it runs what it can,
+-- skips the rest visibly, and calls nothing a result that is none.
+local SIMULATED = 'build/libridge_gpusim.so'
+
+local function run(command)
+  local pipe = assert(io.popen(command .. ' 2>&1; echo "status $?"'))
+  local text = pipe:read '*a'
+  pipe:close()
+  return text
+end
+
+local function row(text, step)
+  return text:match('\n| ' .. step .. ' *| (%a+) *|[^|]*|([^\n]*)\n')
+end
+
+local function is_simulated()
+  local file = io.open(SIMULATED)
+  if file then file:close() end
+  return file ~= nil
+end
+
+describe('scripts/gpu-check', function()
+  local kept
+  before_each(function() kept = run 'find results -newer build/ridge -type f | sort' end)
+  after_each(function()
+    assert.equal(kept, run 'find results -newer build/ridge -type f | sort')
+  end)
+
+  it('skips visibly what needs a GPU where there is none', function()
+    if os.execute 'nvidia-smi -L >/dev/null 2>&1' == 0 then return pending 'there is a GPU' end
+    local text = run 'RIDGE_GPU=/no/such.so scripts/gpu-check'
+    assert.matches('status 0\n$', text)
+    assert.equal('passed', (row(text, 'facts')))
+    assert.equal('passed', (row(text, 'probe')))
+    assert.equal(is_simulated() and 'passed' or 'skipped', (row(text, 'simulated')))
+    for _, step in ipairs { 'load', 'ceilings', 'ops', 'gradients', 'agree', 'memcheck', 'racecheck',
+      'synccheck', 'initcheck', 'bench', 'torch', 'ncu', 'description' } do
+      local result, note = row(text, step)
+      assert.equal('skipped', result, step)
+      assert.matches('there is no GPU', note)
+    end
+    assert.matches('\nNo GPU: only the steps that need none were run.\n', text)
+  end)
+
+  it('can be tried on the simulated GPU, and says so', function()
+    if not is_simulated() then return pending 'no nvcc: the simulated GPU was not built' end
+    local text = run(('OUT=results/gpu/simulated RIDGE_GPU=%s RIDGE_TEST_EVERY=200 scripts/gpu-check '
+      .. 'load ceilings gradients agree bench memcheck description'):format(SIMULATED))
+    assert.matches('status 0\n$', text)
+    for _, step in ipairs { 'load', 'ceilings', 'gradients', 'agree', 'bench', 'description' } do
+      assert.equal('passed', (row(text, step)), step)
+    end
+    assert.equal('skipped', (row(text, 'memcheck')))
+    assert.matches('SIMULATED: this tries the script', text)
+    assert.matches('\nSIMULATED: nothing here was measured on a GPU.\n', text)
+    assert.is_nil(text:find '"us"') -- no time of a simulated case
+    assert.matches('{"case": "transformer_12_step_bf16", "tiny": true}', text)
+  end)
+
+  it('fails where a step fails or is not known', function()
+    assert.matches('there is no step nothing\nstatus 2\n$', run 'scripts/gpu-check nothing')
+    if not is_simulated() then return end
+    local text = run(('RIDGE_GPU=%s RG_SIM_OOM_AFTER=0 scripts/gpu-check load bench'):format(
+      SIMULATED))
+    assert.equal('FAILED', (row(text, 'bench')))
+    assert.matches('status 1\n$', text)
+  end)
+end)
