@@ -2,6 +2,7 @@
 # ridge: `make help` lists the targets.
 
 CC      ?= cc
+comma   := ,
 BUILD   ?= build
 OPT     ?= -O3 -g
 WARN    := -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes
@@ -196,6 +197,14 @@ test-gpusim-builds: all $(foreach w,sim simasan simtsan,$(BUILD)/libridge_gpu$w.
   $(BUILD)/tests/test_$w) $(BUILD)/tests/test_blas $(BUILD)/tests/test_dnn
 test-gpusim: test-gpusim-builds  ## run the simulated GPU
 	@scripts/gpu/sim.sh test rev rand:3 asan tsan:20
+# ridge for a machine without packages; a path of the older kind holds for its libraries' needs too
+$(BUILD)/ridge_bundled: $(OBJ) $(HOSTOBJ)
+	$(call show,ld $@)$(CC) -fopenmp $(EXTRA) -rdynamic -o $@ $^ -lluajit-5.1 -ledit \
+	  $(subst -Wl$(comma)-rpath$(comma)$(BLAS),,$(LDLIBS)) \
+	  -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/lib'
+.PHONY: bundle
+bundle: $(BUILD)/ridge_bundled  ## a folder to carry: ridge, its libraries, the GPU's kernels
+	@scripts/bundle $< $(BUILD)/bundle
 .PHONY: cover-gpu
 cover-gpu: all $(BUILD)/libridge_gpusimcov.so  ## print the lines of kernels that no test runs
 	@scripts/gpu/cover.sh

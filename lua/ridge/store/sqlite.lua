@@ -81,7 +81,7 @@ local lib
 local function library()
   if lib then return lib end
   local reasons = {}
-  for _, name in ipairs { 'sqlite3', 'libsqlite3.so.0' } do
+  for _, name in ipairs { 'libsqlite3.so.0', 'sqlite3' } do
     local found, handle = pcall(ffi.load, name)
     if found then
       lib = handle

@@ -1,0 +1,67 @@
+-- SPDX-License-Identifier: MIT
+-- The folder that `make bundle` makes runs from elsewhere, with an empty environment, and takes
+-- nothing of the system but what it is meant to.
+local C = require 'ridge.ffi.lib'
+
+local function run(command)
+  local pipe = assert(io.popen(command .. ' 2>&1; echo "status $?"'))
+  local text = pipe:read '*a'
+  pipe:close()
+  return text
+end
+
+local SYSTEM = { 'ld-linux', 'libc.so', 'libm.so', 'libmvec.so', 'libdl.so', 'librt.so',
+  'libpthread.so', 'libgcc_s.so', 'libstdc++.so', 'libcuda', 'libnv' }
+
+local function is_of_system(path)
+  for _, name in ipairs(SYSTEM) do
+    if path:find('/' .. name, 1, true) then return true end
+  end
+  return false
+end
+
+local CODE = [[
+local ridge, ffi = require 'ridge', require 'ffi'
+local x = ridge.ones(64, 64)
+local y = x:matmul(x):sum():item()
+local db = require('ridge.store.sqlite').open(':memory:', 'read')
+local version = db:value 'SELECT sqlite_version()'
+for _, name in ipairs { 'libcairo.so.2', 'libfontconfig.so.1', 'libpng16.so.16', 'libz.so.1' } do
+  ffi.load(name)
+end
+print(y, version)
+for line in io.lines '/proc/self/maps' do
+  local path = line:match ' (/.*%.so[%d.]*)$'
+  if path then print(path) end
+end]]
+
+describe('make bundle', function()
+  it('makes a folder that runs elsewhere with nothing set', function()
+    local text = run 'env -u MAKEFLAGS -u MAKELEVEL make -s bundle'
+    assert.matches('status 0\n$', text)
+    io.write('# ', text:match 'bundle: build/bundle,[^\n]*', '\n')
+    local folder = os.tmpname()
+    os.remove(folder)
+    assert.equal('status 0\n', run(('cp -r build/bundle %s'):format(folder)))
+    local file = assert(io.open(folder .. '/code.lua', 'w'))
+    file:write(CODE)
+    file:close()
+    local start = tonumber(C.rg_clock_ns())
+    text = run(('cd / && env -i %s/ridge %s/code.lua'):format(folder, folder))
+    io.write(('# it starts, multiplies and opens every library in %.0f ms\n'):format(
+      (tonumber(C.rg_clock_ns()) - start) / 1e6))
+    assert.matches('262144\t3%.%d+', text)
+    assert.matches('status 0\n$', text)
+    local carried = 0
+    for path in text:gmatch '\n(/[^\n]*%.so[%d.]*)' do
+      if path:sub(1, #folder + 1) == folder .. '/' then
+        carried = carried + 1
+      else
+        assert(is_of_system(path), path .. ' is not of the bundle')
+      end
+    end
+    assert.is_true(carried > 10)
+    assert.matches('\nplugin +', run(('env -i %s/ridge doctor --device cuda'):format(folder)))
+    run('rm -r ' .. folder)
+  end)
+end)
