@@ -36,6 +36,17 @@ __global__ void k_unary(int32_t id, const __grid_constant__ rg_strided y,
   }
 }
 
+/* Under autocast a half type is read as it is, and the result is f32. */
+template <class S> __global__ void k_unary_wide(int32_t id, rg_strided y, rg_strided x, int64_t n)
+{
+  for (int64_t i = RG_FIRST; i < n; i += RG_NEXT) {
+    float v[1] = { rg_get(((const S *)x.data)[rg_at(x, i)]) };
+
+    rg_ones(id, v);
+    ((float *)y.data)[rg_at(y, i)] = v[0];
+  }
+}
+
 /* Both of a thread's operands, the second one in q. */
 template <class T, int N, class L>
 __device__ inline void operands(const pair_work &w, const rg_some<N> &at, L (&p)[N], L (&q)[N])
@@ -89,6 +100,24 @@ template <class T> __global__ void k_compare(const __grid_constant__ pair_work w
 
 /* -- Calls ------------------------------------------------------------------------------------ */
 
+static rg_status unary_wide(const rg_call *call, rg_tensor *y)
+{
+  const rg_tensor *x = call->in[0];
+  rg_launch_cfg cfg = rg_over(y->_count, rg_gpu_stream(call->device));
+  rg_strided from = rg_view_as(x, y->_shape, y->_ndim);
+
+  if (y->_dtype != RG_F32 || (x->_dtype != RG_F16 && x->_dtype != RG_BF16)) {
+    return rg_gpu->fail(RG_EDTYPE, "%s: no kernel from type %d to type %d", call->op->name,
+                        x->_dtype, y->_dtype);
+  }
+  return rg_gpu_status(
+      call->op->name,
+      x->_dtype == RG_F16
+          ? rg_launch(k_unary_wide<__half>, cfg, call->op->id, rg_view_of(y), from, y->_count)
+          : rg_launch(k_unary_wide<__nv_bfloat16>, cfg, call->op->id, rg_view_of(y), from,
+                      y->_count));
+}
+
 static rg_status unary(const rg_call *call, rg_tensor *y)
 {
   const rg_tensor *x = call->in[0];
@@ -96,6 +125,9 @@ static rg_status unary(const rg_call *call, rg_tensor *y)
 
   if (y->_count == 0) {
     return RG_OK;
+  }
+  if (x->_dtype != y->_dtype) {
+    return unary_wide(call, y);
   }
   rg_strided to = rg_view_of(y);
   rg_strided from = rg_view_as(x, y->_shape, y->_ndim);

@@ -28,6 +28,7 @@ return {
   k_take_back = { registers = 76, why = AXES },
 
   k_unary = { stack = 40, why = SLOW_PATHS },
+  k_unary_wide = { stack = 40, why = SLOW_PATHS },
   k_product = { stack = 16, why = LANES .. ': which elements dropout keeps' },
   k_uniform = { stack = 16, why = LANES },
   k_normal = { stack = 16, why = LANES },
