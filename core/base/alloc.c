@@ -65,6 +65,17 @@ bool rg_alloc_injected(void)
   return atomic_fetch_sub(&fail_in, 1) == 1;
 }
 
+/*
+** With RIDGE_ALLOC_WATCH, under the address sanitizer, nobody may touch what lies behind the bytes
+** that were asked for, up to the size of their class, nor a block while the pool has it.  Only on
+** simulated devices, and only where work is done when it is asked for (RG_SIM_ORDER=now): a block
+** that is given back may still be read by work that waits.
+*/
+#define WEAK __attribute__((weak))
+extern void __asan_poison_memory_region(void const volatile *at, size_t bytes) WEAK;
+extern void __asan_unpoison_memory_region(void const volatile *at, size_t bytes) WEAK;
+static bool watched;
+
 __attribute__((constructor)) static void read_environment(void)
 {
   const char *n = getenv("RIDGE_ALLOC_FAIL");
@@ -72,6 +83,7 @@ __attribute__((constructor)) static void read_environment(void)
   if (n != NULL) {
     rg_alloc_fail_at(atoll(n));
   }
+  watched = getenv("RIDGE_ALLOC_WATCH") != NULL && __asan_poison_memory_region != NULL;
 }
 
 /* -- Host structures ------------------------------------------------------------ */
@@ -189,6 +201,14 @@ static void *host_take(int64_t bytes)
   return base + skip;
 }
 
+static void watch(int32_t device, void *data, int64_t bytes, int class)
+{
+  if (watched && device != RG_CPU_DEVICE) {
+    __asan_unpoison_memory_region(data, (size_t)bytes);
+    __asan_poison_memory_region((char *)data + bytes, (size_t)(class_bytes(class) - bytes));
+  }
+}
+
 static void *system_take(int32_t device, int64_t bytes)
 {
   void *data = NULL;
@@ -204,6 +224,9 @@ static void *system_take(int32_t device, int64_t bytes)
 
 static void system_give(int32_t device, void *data, int64_t bytes)
 {
+  if (device != RG_CPU_DEVICE) {
+    watch(device, data, bytes, class_of(bytes));
+  }
   if (device == RG_PINNED) {
     rg_driver_that_pins()->unpin(data);
   } else if (device != RG_CPU_DEVICE) {
@@ -249,6 +272,7 @@ static void pool_put(int32_t device, int32_t stream, void *data, int class)
 
   if (list_reserve(l, l->n + 1)) {
     l->blocks[l->n++] = data;
+    watch(device, data, 0, class);
   } else {
     memories[device].reserved_bytes -= class_bytes(class);
     system_give(device, data, class_bytes(class));
@@ -374,6 +398,8 @@ static rg_status alloc_from(rg_arena *arena, int32_t device, int64_t bytes, rg_b
   }
   data = arena == &pool ? pool_take(device, class) : arena_take(arena, device, class);
   if (data != NULL) {
+    /* a plan's blocks have owners of several sizes */
+    watch(device, data, arena == &pool ? bytes : class_bytes(class), class);
     arena->n_used++;
     m->live_bytes += bytes;
     m->peak_bytes = rg_max_i64(m->peak_bytes, m->live_bytes);

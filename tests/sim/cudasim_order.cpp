@@ -17,13 +17,13 @@ static uint64_t state = 1;
 Order order(void)
 {
   const char *s = getenv("RG_SIM_ORDER");
-  if (!s || !*s || !strcmp(s, "fwd")) return FORWARD;
+  if (!s || !*s || !strcmp(s, "fwd") || !strcmp(s, "now")) return FORWARD;
   if (!strcmp(s, "rev")) return REVERSE;
   if (!strcmp(s, "ahead")) return FORWARD;
   if (!strcmp(s, "ahead:rev")) return REVERSE;
   if (strncmp(s, "rand", 4)) {
-    fprintf(stderr, "cudasim: RG_SIM_ORDER is fwd, rev, ahead, ahead:rev or rand:SEED, not '%s'\n",
-            s);
+    fprintf(stderr,
+            "cudasim: RG_SIM_ORDER is fwd, now, rev, ahead, ahead:rev or rand:SEED, not '%s'\n", s);
     abort();
   }
   // A new seed starts a new sequence; the same one goes on, and does not repeat itself.
@@ -38,6 +38,12 @@ bool order_is_ahead(void)
 {
   const char *s = getenv("RG_SIM_ORDER");
   return s && !strncmp(s, "ahead", 5);
+}
+
+bool order_now(void)
+{
+  const char *s = getenv("RG_SIM_ORDER");
+  return s && !strcmp(s, "now");
 }
 
 // splitmix64

@@ -122,6 +122,10 @@ uint64_t order_random(uint64_t below);
 // Does the first thread of the order go on as long as it can?
 bool order_is_ahead(void);
 
+// Work does not wait for anybody to wait for it: a debugger, or a sanitizer of memory that is used
+// again, sees each call's own work in it.
+bool order_now(void);
+
 } // namespace sim
 
 #endif
