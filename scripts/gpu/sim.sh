@@ -40,7 +40,8 @@ run() {
     asan)
       scripts/run_tests "$build/tests/test_simasan"
       # work done at once, so that memory may be watched beyond what the allocator knows as used
-      RG_SIM_ORDER=now RIDGE_ALLOC_WATCH=1 LD_PRELOAD="$(runtime asan) $(runtime ubsan)" suite simasan "$every"
+      RG_SIM_ORDER=now RIDGE_ALLOC_WATCH=1 LD_PRELOAD="$(runtime asan) $(runtime ubsan)" \
+        suite simasan "$every"
       ;;
     tsan) # wants its own address space, and cannot start busted's second process
       setarch "$(uname -m)" -R scripts/run_tests "$build/tests/test_simtsan"
