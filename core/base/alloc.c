@@ -1,25 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** The caching allocator.  Fresh memory is the hidden cost of small machines (2.1 us a 4 KB page,
-** cpu.md section 1), so blocks go back to lists by size and large ones are mapped in huge pages.
+** cpu.md section 1), so blocks go back to lists by size (and come from system.c).
 **
 ** Size classes: multiples of 64 bytes up to 1 KB, then eight steps a doubling, so at most an eighth
 ** is wasted.  One lock guards everything; uncontended it costs less than a tensor's bookkeeping.
 */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/base.h"
 
-enum {
-  N_SMALL = 16,
-  N_CLASSES = N_SMALL + 8 * 40,
-  MAP_FROM = 1 << 20, /* blocks from here on are mapped, not malloc'd */
-  HUGE_PAGE = 2 << 20,
-  ASK_SYSTEM_FROM = 64 << 20 /* fresh blocks from here on are compared with what is available */
-};
+enum { N_SMALL = 16, N_CLASSES = N_SMALL + 8 * 40 };
 
 /* Cached blocks of one size. */
 typedef struct list {
@@ -48,75 +40,6 @@ static rg_arena pool;
 static rg_memory memories[RG_DEVICES + 1];
 static _Thread_local rg_arena *current;
 
-/* -- Failure injection --------------------------------------------------------- */
-
-static _Atomic int64_t fail_in;
-
-void rg_alloc_fail_at(int64_t n)
-{
-  atomic_store(&fail_in, n);
-}
-
-bool rg_alloc_injected(void)
-{
-  if (atomic_load_explicit(&fail_in, memory_order_relaxed) == 0) {
-    return false;
-  }
-  return atomic_fetch_sub(&fail_in, 1) == 1;
-}
-
-/*
-** With RIDGE_ALLOC_WATCH, under the address sanitizer, nobody may touch what lies behind the bytes
-** that were asked for, up to the size of their class, nor a block while the pool has it.  Only on
-** simulated devices, and only where work is done when it is asked for (RG_SIM_ORDER=now): a block
-** that is given back may still be read by work that waits.
-*/
-#define WEAK __attribute__((weak))
-extern void __asan_poison_memory_region(void const volatile *at, size_t bytes) WEAK;
-extern void __asan_unpoison_memory_region(void const volatile *at, size_t bytes) WEAK;
-static bool watched;
-
-__attribute__((constructor)) static void read_environment(void)
-{
-  const char *n = getenv("RIDGE_ALLOC_FAIL");
-
-  if (n != NULL) {
-    rg_alloc_fail_at(atoll(n));
-  }
-  watched = getenv("RIDGE_ALLOC_WATCH") != NULL && __asan_poison_memory_region != NULL;
-}
-
-/* -- Host structures ------------------------------------------------------------ */
-
-/*
-** glibc hands the top of its heap back to the system as soon as 128 KB of it are free.  A training
-** step frees its records at once: where they happen to lie at the top, every step gives the pages
-** back and faults them in again, a fifth of a small step.  Freeing one large block, never touched,
-** raises that bound to twice its size (mallopt(3), "dynamic mmap threshold"); mallopt itself would
-** end the adjusting.  Who sets MALLOC_TRIM_THRESHOLD_ has ended it already and keeps what was set.
-*/
-__attribute__((constructor)) static void keep_the_top(void)
-{
-  void *volatile block = malloc(16 << 20);
-
-  free(block);
-}
-
-void *rg_host_alloc(size_t bytes)
-{
-  return rg_alloc_injected() ? NULL : malloc(bytes > 0 ? bytes : 1);
-}
-
-void *rg_host_zeroed(size_t bytes)
-{
-  return rg_alloc_injected() ? NULL : calloc(1, bytes > 0 ? bytes : 1);
-}
-
-void rg_host_free(void *block)
-{
-  free(block);
-}
-
 /* -- Size classes ---------------------------------------------------------------- */
 
 static int class_of(int64_t bytes)
@@ -143,62 +66,22 @@ static int64_t class_bytes(int class)
   return ((int64_t)1 << log2) + ((int64_t)((class - N_SMALL) % 8 + 1) << (log2 - 3));
 }
 
-/* -- The system ------------------------------------------------------------------ */
-
-static int64_t mapped_bytes(int64_t bytes)
-{
-  return (bytes + HUGE_PAGE - 1) & ~(int64_t)(HUGE_PAGE - 1);
-}
-
-/* Bytes the system says it can still give; INT64_MAX where it does not say. */
-static int64_t available_bytes(void)
-{
-  FILE *file = fopen("/proc/meminfo", "re");
-  char line[128];
-  long long kb = -1;
-
-  while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
-    if (sscanf(line, "MemAvailable: %lld kB", &kb) == 1) {
-      break;
-    }
-  }
-  if (file != NULL) {
-    fclose(file);
-  }
-  return kb < 0 ? INT64_MAX : (int64_t)kb * 1024;
-}
+/* -- Watching ------------------------------------------------------------------- */
 
 /*
-** The system hands out more than it has and kills later: a fresh large block is refused here when
-** it does not fit into what is available.
+** With RIDGE_ALLOC_WATCH, under the address sanitizer, nobody may touch what lies behind the bytes
+** that were asked for, up to the size of their class, nor a block while the pool has it.  Only on
+** simulated devices, and only where work is done when it is asked for (RG_SIM_ORDER=now): a block
+** that is given back may still be read by work that waits.
 */
-static void *host_take(int64_t bytes)
-{
-  char *base;
-  int64_t size = mapped_bytes(bytes);
-  int64_t skip;
+#define WEAK __attribute__((weak))
+extern void __asan_poison_memory_region(void const volatile *at, size_t bytes) WEAK;
+extern void __asan_unpoison_memory_region(void const volatile *at, size_t bytes) WEAK;
+static bool watched;
 
-  if (bytes < MAP_FROM) {
-    return aligned_alloc(64, (size_t)bytes);
-  }
-  if (bytes >= ASK_SYSTEM_FROM && bytes > available_bytes()) {
-    return NULL;
-  }
-  base = mmap(NULL, (size_t)(size + HUGE_PAGE), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-              -1, 0);
-  if (base == MAP_FAILED) {
-    return NULL;
-  }
-  /* keep the aligned part, so that the kernel can back all of it with huge pages */
-  skip = (int64_t)(-(intptr_t)base & (HUGE_PAGE - 1));
-  if (skip > 0) {
-    munmap(base, (size_t)skip);
-  }
-  if (skip < HUGE_PAGE) {
-    munmap(base + skip + size, (size_t)(HUGE_PAGE - skip));
-  }
-  madvise(base + skip, (size_t)size, MADV_HUGEPAGE);
-  return base + skip;
+__attribute__((constructor)) static void read_environment(void)
+{
+  watched = getenv("RIDGE_ALLOC_WATCH") != NULL && __asan_poison_memory_region != NULL;
 }
 
 static void watch(int32_t device, void *data, int64_t bytes, int class)
@@ -209,33 +92,10 @@ static void watch(int32_t device, void *data, int64_t bytes, int class)
   }
 }
 
-static void *system_take(int32_t device, int64_t bytes)
+static void give(int32_t device, void *data, int class)
 {
-  void *data = NULL;
-  rg_status status;
-
-  if (device == RG_CPU_DEVICE) {
-    return host_take(bytes);
-  }
-  status = device == RG_PINNED ? rg_driver_that_pins()->pin(bytes, &data)
-                               : rg_driver_of(device)->take(device, bytes, &data);
-  return status == RG_OK ? data : NULL;
-}
-
-static void system_give(int32_t device, void *data, int64_t bytes)
-{
-  if (device != RG_CPU_DEVICE) {
-    watch(device, data, bytes, class_of(bytes));
-  }
-  if (device == RG_PINNED) {
-    rg_driver_that_pins()->unpin(data);
-  } else if (device != RG_CPU_DEVICE) {
-    rg_driver_of(device)->give(device, data);
-  } else if (bytes < MAP_FROM) {
-    free(data);
-  } else {
-    munmap(data, (size_t)mapped_bytes(bytes));
-  }
+  watch(device, data, class_bytes(class), class);
+  rg_system_give(device, data, class_bytes(class));
 }
 
 /* -- Lists ----------------------------------------------------------------------- */
@@ -275,7 +135,7 @@ static void pool_put(int32_t device, int32_t stream, void *data, int class)
     watch(device, data, 0, class);
   } else {
     memories[device].reserved_bytes -= class_bytes(class);
-    system_give(device, data, class_bytes(class));
+    give(device, data, class);
   }
 }
 
@@ -290,7 +150,7 @@ static int64_t trim(int32_t device)
     void *data;
 
     while ((data = list_take(l)) != NULL) {
-      system_give(device, data, class_bytes(c));
+      give(device, data, c);
       given += class_bytes(c);
     }
     free(l->blocks);
@@ -321,9 +181,9 @@ static void *pool_take(int32_t device, int class)
   if (device != RG_CPU_DEVICE && m->limit_bytes > 0 && m->reserved_bytes + bytes > m->limit_bytes) {
     (void)trim(device); /* others use the GPU too: what is cached counts */
   }
-  data = system_take(device, bytes);
+  data = rg_system_take(device, bytes);
   if (data == NULL && trim(device) > 0) {
-    data = system_take(device, bytes);
+    data = rg_system_take(device, bytes);
   }
   if (data != NULL) {
     m->reserved_bytes += bytes;

@@ -159,6 +159,10 @@ void rg_tag_took(int32_t device, uint8_t tag, int64_t bytes);
 void rg_tag_gave(int32_t device, uint8_t tag, int64_t bytes);
 void rg_tag_reset_peaks(int32_t device);
 
+/* Memory from the system for the pool, of a size of its own; NULL when there is none. */
+void *rg_system_take(int32_t device, int64_t bytes);
+void rg_system_give(int32_t device, void *data, int64_t bytes);
+
 /* Take a block: from this thread's arena while a plan is captured, else from the device's pool. */
 rg_status rg_block_alloc(int32_t device, int64_t bytes, rg_block *out) RG_CHECK;
 

@@ -123,8 +123,8 @@ function M.main(argv)
     return help and 0 or 1
   end
   if opt.device ~= '' and not opt.device:find '^cuda:?%d*$' then
-    io.stderr:write(("ridge doctor: there is nothing to say of device '%s'; known: 'cuda', 'cuda:0' "
-      .. '...\n'):format(opt.device))
+    io.stderr:write(("ridge doctor: there is nothing to say of device '%s'; known: 'cuda', "
+      .. "'cuda:0' ...\n"):format(opt.device))
     return 1
   end
   row('ridge', ('%s, %s'):format(host.version, require('jit').version))
