@@ -185,11 +185,21 @@ return function(M) -- M: the rest of the reference
 
   -- -- Normalisation ----------------------------------------------------------------------------
 
+  -- The sum of f(1) .. f(n), what each addition loses added to the next (Kahan 1965): a reference
+  -- must know more digits than what it judges, which is f64 too.
+  local function sum_of(n, f)
+    local sum, lost = 0, 0
+    for i = 1, n do
+      local term = f(i) - lost
+      local next = sum + term
+      lost, sum = (next - sum) - term, next
+    end
+    return sum
+  end
+
   local function row_facts(x, row, n, a)
-    local mean, sum = 0, 0
-    for i = 1, n do mean = mean + x[row * n + i] / n end
-    if a.rms then mean = 0 end
-    for i = 1, n do sum = sum + (x[row * n + i] - mean) ^ 2 end
+    local mean = a.rms and 0 or sum_of(n, function(i) return x[row * n + i] end) / n
+    local sum = sum_of(n, function(i) return (x[row * n + i] - mean) ^ 2 end)
     return mean, 1 / math.sqrt(sum / n + a.eps)
   end
 
@@ -201,11 +211,13 @@ return function(M) -- M: the rest of the reference
     y.magnitude = {}
     for row = 0, M.count(x.shape) / n - 1 do
       local mean, scale = row_facts(x, row, n, a)
+      local size = 0 -- the mean of numbers that cancel is no better known than theirs
+      for i = 1, n do size = size + math.abs(x[row * n + i]) / n end
       for i = 1, n do
         local at = row * n + i
         local factor = scale * (w and w[i] or 1)
         y[at] = (x[at] - mean) * factor + (b and b[i] or 0)
-        y.magnitude[at] = (math.abs(x[at]) + math.abs(mean)) * math.abs(factor)
+        y.magnitude[at] = (math.abs(x[at]) + size) * math.abs(factor)
           + (b and math.abs(b[i]) or 0) + math.abs(y[at]) * 2
       end
     end

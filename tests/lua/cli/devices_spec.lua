@@ -27,7 +27,8 @@ describe('ridge doctor --device cuda', function()
         'not found %((%S+)%)', '%1')))
     end
     assert.matches('status 0\n$', text)
-    assert.matches('\nGPU +cuda:0: simulated device 0, 8.0 GB;', run(('RIDGE_GPU=%s ./ridge doctor '
+    assert.matches("\nGPU +cuda:0: simulated device 0, capability 9.0, 8.0 GB; simulated: its",
+      run(("RIDGE_GPU=%s ./ridge doctor "
       .. '--seconds 0.1'):format(SIMULATED)))
   end)
 
@@ -37,7 +38,7 @@ describe('ridge doctor --device cuda', function()
     assert.matches('\nplugin +not loaded\n', text)
     assert.matches('status 1\n$', text)
     assert.matches('\nGPU +none: the GPU', run 'RIDGE_GPU=/no/such.so ./ridge doctor --seconds 0.1')
-    assert.matches("nothing to say of device 'cu'; known: 'cuda'\nstatus 1\n$",
+    assert.matches("nothing to say of device 'cu'; known: 'cuda', 'cuda:0' ...\nstatus 1\n$",
       run './ridge doctor --device cu')
   end)
 end)
