@@ -196,7 +196,7 @@ $(BUILD)/tests/test_dnn: tests/gpu/test_dnn.cpp $(DNN) $(GPU_DEP)
 test-gpusim-builds: all $(foreach w,sim simasan simtsan,$(BUILD)/libridge_gpu$w.so \
   $(BUILD)/tests/test_$w) $(BUILD)/tests/test_blas $(BUILD)/tests/test_dnn
 test-gpusim: test-gpusim-builds  ## run the simulated GPU
-	@scripts/gpu/sim.sh test rev rand:3 asan tsan:20
+	@scripts/gpu/sim.sh asan tsan:20 rev rand:3 ahead:rev test
 # ridge for a machine without packages; a path of the older kind holds for its libraries' needs too
 $(BUILD)/ridge_bundled: $(OBJ) $(HOSTOBJ)
 	$(call show,ld $@)$(CC) -fopenmp $(EXTRA) -rdynamic -o $@ $^ -lluajit-5.1 -ledit \

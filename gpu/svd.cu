@@ -291,7 +291,10 @@ template <class L> __global__ void k_complete(svd_work<L> w)
         for (int64_t l = lane; (w.norms[r] > 0 || r < i) && l < w.length; l += RG_WARP) {
           part += w.vectors[r * w.length + l] * v[l];
         }
-        w.parts[r] = rg_warp_sum(part);
+        part = rg_warp_sum(part);
+        if (lane == 0) {
+          w.parts[r] = part;
+        }
       }
       __syncthreads();
       for (int64_t l = threadIdx.x; l < w.length; l += RG_BLOCK) {

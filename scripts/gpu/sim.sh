@@ -3,7 +3,7 @@
 #
 # sim.sh: every operation on the simulated GPU, in other orders and under sanitizers.
 #
-#   scripts/gpu/sim.sh test fwd rev rand:SEED asan[:EVERY] tsan[:EVERY]
+#   scripts/gpu/sim.sh test fwd rev rand:SEED ahead ahead:rev asan[:EVERY] tsan[:EVERY]
 #
 # The simulator's own tests (test) plant mistakes that have to be found; each sanitizer begins with
 # them. With :EVERY only every n-th sample of the op suite is tried.  `make test-gpusim` builds what
@@ -34,7 +34,7 @@ run() {
       RIDGE_GPU=$build/libridge_gpusim.so RIDGE_TEST_DEVICE=1 RIDGE_CUDNN=simulated \
         scripts/run_tests tests/sim/dnn_spec.lua
       ;;
-    fwd | rev | rand)
+    fwd | rev | rand | ahead)
       RG_SIM_ORDER=$1 suite sim 1
       ;;
     asan)
@@ -51,18 +51,29 @@ run() {
       RIDGE_BUSTED=$busted OMP_NUM_THREADS=1 suite simtsan "$every"
       ;;
     *)
-      echo "sim.sh: no way '$1'; known: test fwd rev rand:SEED asan[:EVERY] tsan[:EVERY]" >&2
+      echo "sim.sh: no way '$1'; known: test fwd rev rand:SEED ahead ahead:rev" \
+        "asan[:EVERY] tsan[:EVERY]" >&2
       echo '0 passed, 1 failed'
       ;;
   esac
 }
 
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+# As many ways at a time as there are processors, each one's output in one piece, in their order.
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+n=0
 for way in "$@"; do
+  n=$((n + 1))
+  while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n; done
+  run "$way" >"$logs/$n" 2>&1 </dev/null &
+done
+wait
+n=0
+for way in "$@"; do
+  n=$((n + 1))
   echo "# the simulated GPU: $way"
   # a total of each part is not a total of the run
-  run "$way" 2>&1 | tee -a "$log" | sed -E 's/^([0-9]+ passed, [0-9]+ failed)$/# \1/'
+  sed -E 's/^([0-9]+ passed, [0-9]+ failed)$/# \1/' "$logs/$n"
 done
-awk '/^[0-9]+ passed, [0-9]+ failed$/ { p += $1; f += $3; runs++ }
-  END { if (!runs) f = 1; printf "%d passed, %d failed\n", p, f; exit f > 0 }' "$log"
+cat "$logs"/* | awk '/^[0-9]+ passed, [0-9]+ failed$/ { p += $1; f += $3; runs++ }
+  END { if (!runs) f = 1; printf "%d passed, %d failed\n", p, f; exit f > 0 }'

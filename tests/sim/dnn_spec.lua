@@ -41,7 +41,7 @@ end
 
 -- The ways that calls took while f ran, by operation: { conv2d = { cudnn = 3, [''] = 1 } }.
 local function ways(f)
-  local event, found = ffi.new('rg_event'), {}
+  local event, found = ffi.new('rg_traced'), {}
   tensors.check(C.rg_trace_start(4096))
   f()
   for i = 0, tonumber(C.rg_trace_stop()) - 1 do
