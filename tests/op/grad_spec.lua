@@ -13,6 +13,7 @@ local reference = all.reference
 local C = tensors.C
 
 local EPSILON, TOLERANCE = 1e-6, 1e-6
+local INPUTS = 16 -- of a call with more of them every second, third ... is moved
 local MOST = 4000 -- elements of an input: finite differences cost two calls for each direction
 
 local slot = ffi.new('rg_tensor *[8]')
@@ -123,8 +124,9 @@ local function check_result(name, entry, sample, layout, k)
   if y.dtype ~= 'f64' then return end -- a lower type goes up in steps
   local dy = random_like(y.shape)
   local found = gradients(entry, sample, list, dy, 'f64', layout, k)
+  local step = math.ceil(#list / INPUTS)
   for i, x in ipairs(list) do
-    if x and x.dtype == 'f64' then
+    if x and x.dtype == 'f64' and i % step == 0 then
       for _ = 1, 3 do
         local v = random_like(x.shape)
         list[i] = moved(x, v, EPSILON)
@@ -153,12 +155,14 @@ end
 local EVERY = tonumber(os.getenv 'RIDGE_TEST_EVERY' or 1)
 local tried = 0
 
-local function small(sample)
-  local n = 1
+-- Singular values of a large matrix lie close together, and a gradient that divides by their gaps
+-- is steeper than finite differences can see.
+local MOST_OF = { svd = 40 }
+
+local function small(name, sample)
   for _, shape in ipairs(sample) do
     local count = shape and reference.count(shape) or 1
-    if count > MOST or count == 0 then return false end
-    n = math.max(n, count)
+    if count > (MOST_OF[name] or MOST) or count == 0 then return false end
   end
   return true
 end
@@ -227,7 +231,7 @@ for i = 0, C.rg_op_count() - 1 do
 
       it('is what finite differences say, for every sample and layout', function()
         for _, sample in ipairs(entry.samples) do
-          if small(sample) then
+          if small(name, sample) then
             for _, layout in ipairs(tensors.LAYOUTS) do
               local fits = not layout.reads_only
               for _, shape in ipairs(sample) do
@@ -244,7 +248,7 @@ for i = 0, C.rg_op_count() - 1 do
         for _, dtype in ipairs { 'f32', 'f16', 'bf16' } do
           for _, sample in ipairs(takes(entry, dtype) and not ONLY_F64[name]
             and entry.samples or {}) do
-            if small(sample) then check_lower(name, entry, sample, dtype) end
+            if small(name, sample) then check_lower(name, entry, sample, dtype) end
           end
         end
       end)
@@ -252,7 +256,7 @@ for i = 0, C.rg_op_count() - 1 do
       it('leaves nothing behind', function()
         local sample
         for _, candidate in ipairs(entry.samples) do
-          sample = sample or small(candidate) and candidate
+          sample = sample or small(name, candidate) and candidate
         end
         local calls = tonumber(C.rg_grad_calls())
         local bytes = tonumber(C.rg_memory_of(tensors.DEVICE).live_bytes)

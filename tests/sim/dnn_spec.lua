@@ -71,7 +71,7 @@ local function has_elements(sample)
   for _, shape in ipairs(sample) do
     if shape and reference.count(shape) == 0 then return false end
   end
-  return true
+  return not sample.args or sample.args.rows ~= 0 -- of the image or the weight that comes out
 end
 
 local function fits(layout, sample)
