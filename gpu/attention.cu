@@ -272,6 +272,7 @@ template <class T> __global__ void k_queries(attention w)
   L delta[OWN];
   L sum[OWN][PARTS] = {};
 
+#pragma unroll
   for (int r = 0; r < OWN; r++) {
     lse[r] = number<L>(w.lse, w, at.head, at.row0 + ROW + r);
     delta[r] = number<L>(w.delta, w, at.head, at.row0 + ROW + r);
@@ -284,6 +285,7 @@ template <class T> __global__ void k_queries(attention w)
     if (look(w, at.row0, k0, false, seen)) {
       multiply(q, at.row0, k, k0, room, x);
       multiply(dy, at.row0, v, k0, room, z);
+#pragma unroll
       for (int r = 0; r < OWN; r++) {
         weights[(ROW + r) * PITCH + LANE] = scale * exp(x[r] * scale - lse[r]) * (z[r] - delta[r]);
       }

@@ -9,6 +9,11 @@ local SLOW_PATHS = 'sin and cos of large arguments have a table on the stack'
 local LANES = 'four numbers of one draw are chosen from by number'
 local TILES = 'a tile of scores and a row of sums are in registers'
 
+local HELD = 'a row is held in registers, so that it is read once'
+local TENSOR = 'tiles of sums for tensor cores; mma.cuh'
+local CORES = { 'mma%.sync', 'ldmatrix', 'cp%.async' }
+local SIXTEEN = 'sixteen elements of one byte a thread'
+
 local AXES = 'up to eight axes with strides, and sums in a wider type'
 
 return {
@@ -27,6 +32,37 @@ return {
   k_softmax_back = { registers = 88, why = AXES },
   k_take_back = { registers = 76, why = AXES },
 
+  ['k_take_back<double>'] = { registers = 80, why = AXES },
+
+  k_attention_mma = { registers = 168, has = CORES, why = TENSOR },
+  ['k_attention_mma<__half, 256>'] = { registers = 248, has = CORES, why = TENSOR },
+  ['k_attention_mma<__nv_bfloat16, 256>'] = { registers = 248, has = CORES, why = TENSOR },
+  k_attention_mma_back = { registers = 232, has = CORES, why = TENSOR .. '; of two gradients' },
+  k_gemm = { registers = 168, has = CORES, why = TENSOR },
+  k_sketch_halves = { registers = 168, has = CORES, why = TENSOR },
+  k_sketch_f32 = { registers = 168, why = 'eight times eight sums a thread' },
+
+  k_softmax_held = { registers = 96, why = HELD },
+  ['k_softmax_held<double>'] = { registers = 136, why = HELD },
+  k_softmax_back_held = { registers = 88, why = HELD },
+  ['k_softmax_back_held<double>'] = { registers = 128, why = HELD },
+  k_layer_norm_held = { registers = 136, why = HELD },
+  k_layer_norm_back_held = { registers = 112, why = HELD },
+  ['k_layer_norm_back_held<double>'] = { registers = 176, why = HELD },
+  k_columns = { registers = 80, why = 'sums of two columns, each of two gradients' },
+
+  ['k_steps<double, 1>'] = { registers = 88, why = 'three states in double' },
+  ['k_step<double, 1>'] = { registers = 72, why = 'three states in double' },
+  ['k_arange<rg_bool>'] = { registers = 72, why = SIXTEEN },
+  ['k_binary<rg_bool>'] = { registers = 72, why = SIXTEEN },
+  ['k_binary<unsigned char>'] = { registers = 72, why = SIXTEEN },
+  ['k_binary<signed char>'] = { registers = 72, why = SIXTEEN },
+  ['k_compare<rg_bool>'] = { registers = 72, why = SIXTEEN },
+  ['k_compare<unsigned char>'] = { registers = 72, why = SIXTEEN },
+  ['k_compare<signed char>'] = { registers = 72, why = SIXTEEN },
+
+  k_chain = { stack = 40, has = { 'ld%.global%.v4', 'st%.global%.v4' }, why = SLOW_PATHS },
+  k_end = { stack = 16, why = LANES },
   k_unary = { stack = 40, why = SLOW_PATHS },
   k_unary_wide = { stack = 40, why = SLOW_PATHS },
   k_product = { stack = 16, why = LANES .. ': which elements dropout keeps' },
