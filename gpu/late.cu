@@ -40,25 +40,27 @@ rg_status rg_late_begin(const rg_call *call, rg_late_for *out)
                          : rg_gpu->fail(RG_ENOMEM, "%s: no pinned memory left", call->op->name);
 }
 
+/* Whoever waits puts his own name in the place of "device". */
 static rg_status sentence(const rg_late &c)
 {
   const char *op = names[c.op - 1];
   const char *what =
       c.op - 1 == RG_OP_CROSS_ENTROPY || c.op - 1 == RG_OP_CROSS_ENTROPY_BACK ? "label" : "index";
-  static const char when[] = "(found when its device was waited for)";
+  long long value = (long long)c.value;
+  long long limit = (long long)c.limit;
 
   switch (c.kind) {
   case RG_LATE_WINDOW:
-    return rg_gpu->fail(RG_EARG, "%s: index %lld does not lie in its window %s", op,
-                        (long long)c.value, when);
+    return rg_gpu->fail(RG_EARG, "device: %s, before, met index %lld, not in its window", op,
+                        value);
   case RG_LATE_FINITE:
-    return rg_gpu->fail(RG_EARG, "%s: x holds nan or infinity %s", op, when);
+    return rg_gpu->fail(RG_EARG, "device: %s, before, met nan or infinity in x", op);
   case RG_LATE_SWEEPS:
-    return rg_gpu->fail(RG_EARG, "%s: %lld sweeps were not enough %s", op, (long long)c.limit,
-                        when);
+    return rg_gpu->fail(RG_EARG, "device: %s, before, was not through after %lld sweeps", op,
+                        limit);
   default:
-    return rg_gpu->fail(RG_EARG, "%s: %s %lld is outside 0 .. %lld %s", op, what,
-                        (long long)c.value, (long long)c.limit - 1, when);
+    return rg_gpu->fail(RG_EARG, "device: %s, before, met %s %lld, outside 0 .. %lld", op, what,
+                        value, limit - 1);
   }
 }
 
