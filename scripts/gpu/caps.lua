@@ -32,7 +32,7 @@ return {
   k_softmax_back = { registers = 88, why = AXES },
   k_take_back = { registers = 76, why = AXES },
 
-  ['k_take_back<double>'] = { registers = 80, why = AXES },
+  ['k_take_back<double>'] = { registers = 88, why = AXES },
 
   k_attention_mma = { registers = 168, has = CORES, why = TENSOR },
   ['k_attention_mma<__half, 256>'] = { registers = 248, has = CORES, why = TENSOR },
@@ -43,10 +43,10 @@ return {
   k_sketch_f32 = { registers = 168, why = 'eight times eight sums a thread' },
 
   k_softmax_held = { registers = 96, why = HELD },
-  ['k_softmax_held<double>'] = { registers = 136, why = HELD },
+  ['k_softmax_held<double>'] = { registers = 144, why = HELD },
   k_softmax_back_held = { registers = 88, why = HELD },
   ['k_softmax_back_held<double>'] = { registers = 128, why = HELD },
-  k_layer_norm_held = { registers = 136, why = HELD },
+  k_layer_norm_held = { registers = 144, why = HELD },
   k_layer_norm_back_held = { registers = 112, why = HELD },
   ['k_layer_norm_back_held<double>'] = { registers = 176, why = HELD },
   k_columns = { registers = 80, why = 'sums of two columns, each of two gradients' },
