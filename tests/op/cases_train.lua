@@ -379,6 +379,7 @@ return function(M)
       { { 0, 4 }, { 4 }, { 4 }, args = { eps = 0 } },
       { { 40, 33 }, { 33 }, { 33 }, args = { eps = 0.25 } },
       { { 3, 72 }, { 72 }, { 72 }, args = { eps = 0.25 } },
+      { { 2, 1304 }, { 1304 }, false, args = { eps = 0.25 } },
     },
     dtypes = FLOATS, ulps = 16, optional = { [2] = true, [3] = true },
     mixed = { { 'bf16', 'f32', 'f32' }, { 'f32', 'f64', 'f16' }, { 'f64', 'f32', 'bf16' } },

@@ -211,13 +211,11 @@ return function(M) -- M: the rest of the reference
     y.magnitude = {}
     for row = 0, M.count(x.shape) / n - 1 do
       local mean, scale = row_facts(x, row, n, a)
-      local size = 0 -- the mean of numbers that cancel is no better known than theirs
-      for i = 1, n do size = size + math.abs(x[row * n + i]) / n end
       for i = 1, n do
         local at = row * n + i
         local factor = scale * (w and w[i] or 1)
         y[at] = (x[at] - mean) * factor + (b and b[i] or 0)
-        y.magnitude[at] = (math.abs(x[at]) + size) * math.abs(factor)
+        y.magnitude[at] = (math.abs(x[at]) + math.abs(mean)) * math.abs(factor)
           + (b and math.abs(b[i]) or 0) + math.abs(y[at]) * 2
       end
     end
