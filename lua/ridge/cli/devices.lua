@@ -44,18 +44,6 @@ local function library_rows(add)
   end
 end
 
---- The first GPU in one line, or why there is none.
----@return string
-function M.first()
-  local C = require 'ridge.ffi.lib'
-  local facts = ffi.new 'rg_device_facts'
-  if C.rg_device_facts_of(1, facts) ~= 0 then
-    return 'none: ' .. ffi.string(C.rg_error_message()):gsub('^cuda:0: ', '')
-  end
-  return ('cuda:0: %s, %.1f GB; ridge doctor --device cuda says more'):format(
-    ffi.string(facts.name), tonumber(facts.memory_bytes) / 2 ^ 30)
-end
-
 --- What is known of the GPUs, in the order in which it is printed.
 ---@return table[] rows each a name and a text
 ---@return boolean found  there is at least one GPU
