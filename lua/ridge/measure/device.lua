@@ -147,13 +147,6 @@ function M.modes_text()
   return table.concat(words, ' ')
 end
 
---- Take such words over.
----@param words string of modes_text
-function M.take_modes(words)
-  local modes = C.rg_device_modes_now()
-  for name, value in words:gmatch '(%l%w*)=(%d)' do modes[name] = tonumber(value) end
-end
-
 --- Wait until every device that is open is through with all it was asked for.
 function M.wait()
   call.check(C.rg_device_wait(C.RG_EVERY_DEVICE))

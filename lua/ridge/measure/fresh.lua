@@ -165,7 +165,7 @@ function M.start(source, setting, seed)
     module = 'ridge.measure.fresh', out = 2, env = { RIDGE_PADDING = ('x'):rep(padding) },
   }
   local self = setmetatable({ process = process }, There)
-  local text = ('%s\ndevice_modes=%s'):format(text_of_setting(setting), device.modes_text())
+  local text = text_of_setting(setting)
   local ok, err = pcall(process.send, process, ('make %s %s %s'):format(source.module,
     hex(source.spec), hex(text)))
   if not ok then
@@ -208,7 +208,6 @@ function There:close() self.process:close() end
 
 local function make(module, spec, setting)
   require('ridge.backend').apply(setting)
-  device.take_modes(setting.device_modes)
   local list = require(module).candidates(spec)
   return M.here(list, setting, require('ridge.measure.native').services())
 end
@@ -267,6 +266,7 @@ end
 ---@return table[] results  one a name, with procs
 function M.points(source, protocol, calibration, progress)
   local setting, taken, names = { check = false }, {}, nil
+  for name, on in pairs(device.modes()) do setting[name] = on end -- also where no GPU is open yet
   for name, value in pairs(require('ridge.backend').now()) do setting[name] = value end
   for name, value in pairs(protocol) do setting[name] = value end
   setting.processes = nil
