@@ -136,7 +136,7 @@ static bool agrees(const step *first, int32_t n, const step *s)
 
 /* -- Links ---------------------------------------------------------------------------- */
 
-/* The number of an input, which becomes one where it was none; below 0: there is no room. */
+/* The number of an input, which becomes one where it was none; there is room. */
 static int32_t input_of(making *m, const rg_tensor *x)
 {
   for (int32_t i = 0; i < m->n_in; i++) {
@@ -144,9 +144,6 @@ static int32_t input_of(making *m, const rg_tensor *x)
         rg_tensor_shaped(m->in[i], x->_shape, x->_ndim)) {
       return i;
     }
-  }
-  if (m->n_in == RG_CHAIN_INPUTS) {
-    return -1;
   }
   m->in[m->n_in] = x;
   return m->n_in++;
@@ -192,6 +189,9 @@ static bool link_of(making *m, step *s, int32_t left)
   int32_t load = RG_CHAIN_NONE;
   int32_t with = RG_CHAIN_NONE;
 
+  if (m->args.n == RG_CHAIN_LINKS || m->n_in + 2 > RG_CHAIN_INPUTS) {
+    return false;
+  }
   *l =
       (rg_link){ .id = (int16_t)(two || is_unary(id) ? id : -1),
                  .dtype = (int8_t)s->out[0]->_dtype,
@@ -213,9 +213,6 @@ static bool link_of(making *m, step *s, int32_t left)
     with = same_place(a, b) ? RG_CHAIN_SELF : input_of(m, b);
   } else if (two) {
     with = RG_CHAIN_NUMBER;
-  }
-  if ((load < 0 && load != RG_CHAIN_NONE) || m->args.n == RG_CHAIN_LINKS - 1) {
-    return false;
   }
   if (is_needed(s, left)) {
     if (m->n_out == RG_MAX_OUT) {
@@ -285,7 +282,7 @@ static int32_t length_from(const step *s)
   const step *first = s;
   int32_t n = 0;
 
-  while (s != NULL && n < RG_CHAIN_LINKS - 1 && fits(s) && agrees(first, n, s)) {
+  while (s != NULL && n < RG_CHAIN_LINKS && fits(s) && agrees(first, n, s)) {
     n++;
     s = s->next;
   }

@@ -53,6 +53,17 @@ plan = ridge.capture(shift, long)
 plan:run(2)
 check('shifted by one', same_bits(long, wanted), steps_of(plan))
 
+-- a chain has room for so many tensors, and ends there
+local left, right = {}, {}
+for i = 1, 20 do left[i], right[i] = normal { 5 }, normal { 5 } end
+plan = ridge.capture(function()
+  for i = 1, 19 do (left[i] * right[i]):release() end
+  return left[20] * right[20] + 1
+end)
+plan:run(1)
+check('more tensors than a chain has room for',
+  same_bits(plan.results[1], left[20] * right[20] + 1), steps_of(plan))
+
 -- -- Whatever is captured ------------------------------------------------------------------
 
 local ONE = { 'tanh', 'gelu', 'relu', 'sigmoid', 'square', 'abs', 'exp', 'silu', 'neg' }
