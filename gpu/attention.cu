@@ -11,7 +11,7 @@
 #include <math.h>
 
 #include "gpu/attention.cuh"
-#include "gpu/dnn.h"
+#include "gpu/dnn/dnn.h"
 
 enum {
   TILE = 32,        /* a warp's lanes are a row of scores */

@@ -4,11 +4,11 @@
 ** what belongs to it, in a fixed order, so that no result depends on which thread ran first.  Any
 ** layout and any strides.
 **
-** These are the plain kernels, for what cuDNN (dnn_image.cu) does not take.
+** These are the plain kernels, for what cuDNN (dnn/image.cu) does not take.
 */
 #include <math.h>
 
-#include "gpu/dnn.h"
+#include "gpu/dnn/dnn.h"
 #include "gpu/kernels.cuh"
 #include "gpu/late.cuh"
 

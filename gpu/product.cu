@@ -4,7 +4,7 @@
 ** bias, activation, dropout, conversion.  A block makes a square tile; both factors come through
 ** shared memory in the type they are computed in.
 **
-** This is the plain kernel, for what cublasLt does not take (fit.cu).
+** This is the plain kernel, for what cublasLt does not take (blas/fit.cu).
 */
 #include "gpu/gemm_mma.cuh"
 #include "gpu/kernels.cuh"

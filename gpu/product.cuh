@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** A product of matrices as every kernel of one sees it, and what follows it: scale, bias,
-** activation, dropout, conversion.  product.cu computes any of them; fit.cu gives those that it can
-** to cublasLt.
+** activation, dropout, conversion.  product.cu computes any of them; blas/fit.cu gives those that
+** it can to cublasLt.
 */
 #ifndef RIDGE_GPU_PRODUCT_CUH
 #define RIDGE_GPU_PRODUCT_CUH
@@ -134,7 +134,7 @@ __device__ inline int64_t rg_start(const rg_product &p, const rg_matrix &x, int6
 /* -- Elsewhere --------------------------------------------------------------------------------- */
 
 /* Run a product by cublasLt.  *taken: it was; false where cublasLt does not take it, or where the
-** user's modes say so (fit.cu).  Batch and sizes are not 0. */
+** user's modes say so (blas/fit.cu).  Batch and sizes are not 0. */
 rg_status rg_gpu_fit(const rg_call *call, const rg_product *p, bool *taken);
 
 #endif

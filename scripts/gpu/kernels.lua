@@ -20,12 +20,12 @@ end
 -- All kernels of a folder: file, symbol, registers, stack, spill.
 local function kernels_of(folder)
   local list = {}
-  for _, path in ipairs(lines('ls ' .. folder .. '/*.log')) do
+  for _, path in ipairs(lines('find ' .. folder .. " -name '*.log' | sort")) do
     local kernel
     for line in io.lines(path) do
       local symbol = line:match "Compiling entry function '([^']+)'"
       if symbol then
-        kernel = { file = path:match '([^/]+)%.log$', symbol = symbol }
+        kernel = { file = path:sub(#folder + 2):match '^(.*)%.log$', symbol = symbol }
         list[#list + 1] = kernel
       end
       -- properties of a function that was not inlined name the function; it is nobody's own

@@ -8,7 +8,7 @@
 // proposed, so the stub is opened first; cuDNN then finds it by its name.
 //
 // Without cuDNN everything is skipped.
-#include "gpu/dnn_graph.h"
+#include "gpu/dnn/graph.h"
 
 #include <dlfcn.h>
 

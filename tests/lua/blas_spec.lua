@@ -56,7 +56,7 @@ describe('products by cublasLt', function()
   end)
 end)
 
--- FNV-1a over the bytes of 64-bit words in hexadecimal, as gpu/tuned.cu has it.
+-- FNV-1a over the bytes of 64-bit words in hexadecimal, as gpu/blas/tuned.cu has it.
 local function checksum(words)
   local h = 14695981039346656037ULL
   for _, word in ipairs(words) do

@@ -7,7 +7,7 @@
 #include "fakecuda.h"
 #include "test_sim_tap.h"
 
-#include "gpu/blas.cuh"
+#include "gpu/blas/blas.cuh"
 #include "gpu/kernels.cuh"
 
 #include <cublasLt.h>

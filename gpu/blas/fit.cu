@@ -10,7 +10,7 @@
 ** cublasLt's gelu is the approximation by tanh, ours is the exact one: it is not used.  Integers
 ** wrap around in their own type, which it does not do.
 */
-#include "gpu/blas.cuh"
+#include "gpu/blas/blas.cuh"
 #include "gpu/product.cuh"
 
 /* -- Kernels ----------------------------------------------------------------------------------- */

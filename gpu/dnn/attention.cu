@@ -18,7 +18,7 @@
 */
 #include <math.h>
 
-#include "gpu/dnn_graph.h"
+#include "gpu/dnn/graph.h"
 
 #if RG_HAS_DNN
 

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "gpu/dnn_graph.h"
+#include "gpu/dnn/graph.h"
 
 #if RG_HAS_DNN
 

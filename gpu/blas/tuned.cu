@@ -8,7 +8,7 @@
 ** found again.  The file is replaced as a whole, by a rename; what other processes wrote meanwhile
 ** is read first and stays in it.
 */
-#include "gpu/tuned.cuh"
+#include "gpu/blas/tuned.cuh"
 
 #include <cstdio>
 #include <cstdlib>

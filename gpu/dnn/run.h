@@ -9,7 +9,7 @@
 #include <mutex>
 
 #include "gpu/device.cuh"
-#include "gpu/dnn_graph.h"
+#include "gpu/dnn/graph.h"
 
 #if RG_HAS_DNN
 

@@ -8,7 +8,7 @@
 
 #include <new>
 
-#include "gpu/dnn_graph.h"
+#include "gpu/dnn/graph.h"
 
 #if RG_HAS_DNN
 

@@ -6,7 +6,7 @@
 **
 ** with the sum in f32 between the parts, so that it is rounded once.
 */
-#include "gpu/dnn_graph.h"
+#include "gpu/dnn/graph.h"
 
 #if RG_HAS_DNN
 

@@ -14,7 +14,7 @@
 
 #include <mutex>
 
-#include "gpu/dnn_graph.h"
+#include "gpu/dnn/graph.h"
 
 static char note[512];
 

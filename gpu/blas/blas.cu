@@ -11,12 +11,12 @@
 **
 ** What is believed of the library, and where each belief is tested: tests/sim/README.md.
 */
-#include "gpu/blas.cuh"
+#include "gpu/blas/blas.cuh"
 #include "gpu/stream.cuh"
 
 #include <mutex>
 
-#include "gpu/tuned.cuh"
+#include "gpu/blas/tuned.cuh"
 
 enum {
   WORKSPACE = 32 << 20, /* bytes, what NVIDIA advises for compute capability 9.0 */

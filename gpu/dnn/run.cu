@@ -16,7 +16,7 @@
 **   attention's gradients that does not add up in memory does as well, of which no note speaks;
 ** - that timing in a cold cache, three runs each, finds the faster one.
 */
-#include "gpu/dnn_run.h"
+#include "gpu/dnn/run.h"
 
 #include <string.h>
 

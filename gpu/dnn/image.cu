@@ -13,7 +13,7 @@
 */
 #include <string.h>
 
-#include "gpu/dnn_run.h"
+#include "gpu/dnn/run.h"
 #include "gpu/kernels.cuh"
 
 extern "C" {

@@ -9,12 +9,12 @@
 #ifndef RIDGE_GPU_DNN_GRAPH_H
 #define RIDGE_GPU_DNN_GRAPH_H
 
-#include "gpu/dnn.h"
+#include "gpu/dnn/dnn.h"
 
 #if RG_HAS_DNN
 #include <cudnn_graph.h>
 
-/* -- The library (dnn_library.cu) --------------------------------------------------------- */
+/* -- The library (library.cu) --------------------------------------------------------- */
 
 /* F(name) for each function, without its cudnn. */
 #define RG_DNN_LIST(F)        \
@@ -40,7 +40,7 @@ struct rg_dnn_library {
 /* The library, opened by the first who asks; NULL where there is none (rg_dnn_note says why). */
 const rg_dnn_library *rg_dnn_open(void);
 
-/* -- Graphs (dnn_graph.cu) ---------------------------------------------------------------- */
+/* -- Graphs (graph.cu) ---------------------------------------------------------------- */
 
 typedef cudnnBackendDescriptor_t rg_dnn_desc;
 
@@ -123,7 +123,7 @@ struct rg_dnn_window {
 void rg_dnn_convolve(rg_dnn_graph *g, int32_t kind, const rg_dnn_window &o, rg_dnn_desc x,
                      rg_dnn_desc w, rg_dnn_desc y);
 
-/* -- Plans (dnn_plan.cu) ------------------------------------------------------------------ */
+/* -- Plans (plan.cu) ------------------------------------------------------------------ */
 
 /* What is planned for: a device by its handle, or one that is only described (the tests'). */
 struct rg_dnn_target {
@@ -163,7 +163,7 @@ rg_dnn_desc rg_dnn_device_of_json(const char *json, char *why, size_t size);
 
 /* -- Graphs of ridge's operations --------------------------------------------------------- */
 
-/* Tensors of a convolution (dnn_conv.cu): pure data, which is compared byte by byte. */
+/* Tensors of a convolution (conv.cu): pure data, which is compared byte by byte. */
 enum { RG_DNN_X = 1, RG_DNN_W, RG_DNN_Y, RG_DNN_B };
 
 struct rg_dnn_conv {
@@ -177,7 +177,7 @@ struct rg_dnn_conv {
 
 void rg_dnn_conv_build(rg_dnn_graph *g, const void *what);
 
-/* Tensors of attention (dnn_attention.cu). */
+/* Tensors of attention (attention.cu). */
 enum {
   RG_DNN_Q = 1,
   RG_DNN_K,

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: MIT
+#
+# The GPU's kernels: built by nvcc, built for the simulator, checked without running.
+#
+# A library of its own, where nvcc is found: on the PATH, in CUDA_HOME or in its usual place.  The
+# same sources once more, by the C++ compiler against tests/sim, are what the tests run.
+NVCC    := $(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) $(shell command -v nvcc) \
+             $(wildcard /usr/local/cuda/bin/nvcc))
+CUDA    := $(patsubst %/bin/nvcc,%,$(NVCC))
+GPU_ARCH ?= 80 90
+KERNELS := $(sort $(wildcard gpu/*.cu gpu/*/*.cu))
+GPU_INC := -Igpu/c -Icore -I.
+GPU_DEP := $(wildcard gpu/*.cuh gpu/*.h gpu/*/*.h gpu/*/*.cuh core/op/*.h core/ridge/*.h)
+SIM     := $(sort $(wildcard tests/sim/cudasim*.cpp tests/sim/fakecuda*.cpp \
+             tests/sim/fakeblas*.cpp))
+GPU_GEN := $(foreach a,$(GPU_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
+           -gencode arch=compute_$(lastword $(GPU_ARCH)),code=compute_$(lastword $(GPU_ARCH))
+
+$(BUILD)/obj/nvcc/%.o: gpu/%.cu $(GPU_DEP)
+	@mkdir -p $(@D)
+	$(call show,nvcc $<)$(NVCC) -std=c++17 -O3 $(if $(filter %/random.o,$@),-fmad=false) $(GPU_GEN) \
+	  -Xcompiler -fPIC,-fvisibility=hidden $(GPU_INC) -c -o $@ $<
+$(BUILD)/libridge_gpu.so: $(KERNELS:gpu/%.cu=$(BUILD)/obj/nvcc/%.o)
+	$(call show,ld $@)$(NVCC) -shared -cudart static -o $@ $^ -L$(CUDA)/lib64 \
+	  -lcublasLt -Xlinker -rpath=$(CUDA)/lib64
+# The kernels on the simulator, once for each way of watching them: plainly, under sanitizers,
+# counting lines.  The simulator's own objects are the same in all of them, never instrumented.
+SIM_FLAGS := -std=c++17 -g -Wall -Wextra -Wno-unknown-pragmas -ffp-contract=off -fPIC \
+             -fvisibility=hidden $(GPU_INC) -Igpu -I$(CUDA)/include
+SIM_WAYS  := sim simasan simtsan simcov
+SIM_DEP   := $(wildcard tests/sim/*.h)
+SIM_sim     := -O2 $(EXTRA)
+SIM_simasan := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined \
+               -fno-sanitize-recover=undefined
+SIM_simtsan := -O1 -fno-omit-frame-pointer -fsanitize=thread
+SIM_simcov  := -O0 --coverage
+SIMOBJ    := $(SIM:tests/sim/%.cpp=$(BUILD)/obj/simulator/%.o)
+SIMTEST   := test_sim test_sim_main test_sim_work test_sim_tensor test_sim_mma
+$(BUILD)/obj/simulator/%.o: tests/sim/%.cpp $(SIM_DEP)
+	@mkdir -p $(@D)
+	$(call show,sim $<)$(CXX) $(SIM_FLAGS) -O2 -c -o $@ $<
+define SIM_RULES
+$(BUILD)/obj/$(1)/%.o: gpu/%.cu $(GPU_DEP) $(SIM_DEP)
+	@mkdir -p $$(@D)
+	$$(call show,$(1) $$<)$(CXX) $(SIM_FLAGS) $(SIM_$(1)) -x c++ -include tests/sim/cudasim.h \
+	  -c -o $$@ $$<
+$(BUILD)/obj/$(1)/%.o: tests/sim/%.cu gpu/launch.cuh $(SIM_DEP)
+	@mkdir -p $$(@D)
+	$$(call show,$(1) $$<)$(CXX) $(SIM_FLAGS) $(SIM_$(1)) -x c++ -include tests/sim/cudasim.h \
+	  -c -o $$@ $$<
+$(BUILD)/obj/$(1)/%.o: tests/sim/%.cpp $(SIM_DEP)
+	@mkdir -p $$(@D)
+	$$(call show,$(1) $$<)$(CXX) $(SIM_FLAGS) $(SIM_$(1)) -c -o $$@ $$<
+$(BUILD)/libridge_gpu$(1).so: $(KERNELS:gpu/%.cu=$(BUILD)/obj/$(1)/%.o) $(SIMOBJ)
+	$$(call show,ld $$@)$(CXX) -shared $(SIM_$(1)) -o $$@ $$^ -lpthread
+$(BUILD)/tests/test_$(1): $(SIMTEST:%=$(BUILD)/obj/$(1)/%.o) $(SIMOBJ)
+	@mkdir -p $$(@D)
+	@$(CXX) $(SIM_$(1)) -o $$@ $$^ -lpthread
+endef
+$(foreach w,$(SIM_WAYS),$(eval $(call SIM_RULES,$(w))))
+.PHONY: gpu
+gpu: $(BUILD)/libridge_gpu.so  ## build the GPU's kernels with nvcc
+# what ptxas says of every kernel, for the last of the architectures; another: CHECK_ARCH=80
+CHECK_ARCH ?= $(lastword $(GPU_ARCH))
+PTX     := $(BUILD)/obj/ptx$(CHECK_ARCH)
+$(PTX)/%.ptx: gpu/%.cu $(GPU_DEP)
+	@mkdir -p $(@D)
+	$(call show,ptx $<)$(NVCC) -std=c++17 -O3 $(if $(filter %/random.ptx,$@),-fmad=false) \
+	  -arch=compute_$(CHECK_ARCH) $(GPU_INC) -ptx -o $@ $<
+$(PTX)/%.log: $(PTX)/%.ptx
+	@$(CUDA)/bin/ptxas -v -O3 -arch=sm_$(CHECK_ARCH) -o $(@:.log=.cubin) $< 2>$@ || { cat $@; exit 1; }
+.PHONY: check-gpu
+check-gpu: $(if $(NVCC),$(foreach x,ptx log,$(KERNELS:gpu/%.cu=$(PTX)/%.$x)))  ## spills of kernels
+	@luajit scripts/gpu/kernels.lua $(if $(NVCC),$(PTX))
+# products by cublasLt, with all of the plugin
+$(BUILD)/tests/test_blas: $(KERNELS:gpu/%.cu=$(BUILD)/obj/sim/%.o) $(SIMOBJ) \
+  $(BUILD)/obj/sim/test_blas.o
+	@mkdir -p $(@D)
+	@$(CXX) $(EXTRA) -o $@ $^ -lpthread
+# cuDNN's graphs, planned for a described device: ridge's own sources of them, without a simulator
+DNN     := $(addprefix gpu/dnn/,library.cu graph.cu plan.cu conv.cu attention.cu)
+$(BUILD)/tests/test_dnn: tests/gpu/test_dnn.cpp $(DNN) $(GPU_DEP)
+	@mkdir -p $(@D)
+	$(call show,cxx $@)$(CXX) -std=c++17 -O1 -g -Wall -Wextra $(EXTRA) $(GPU_INC) -I$(CUDA)/include \
+	  -DCUDA_STUB='"$(CUDA)/lib64/stubs/libcuda.so"' -o $@ -x c++ $< $(DNN) -ldl
+# every operation on it: in three orders, under sanitizers; each with the simulator's own tests,
+# which plant what has to be found
+.PHONY: test-gpusim test-gpusim-builds gpu-archs
+test-gpusim-builds: all $(foreach w,sim simasan simtsan,$(BUILD)/libridge_gpu$w.so \
+  $(BUILD)/tests/test_$w) $(BUILD)/tests/test_blas $(BUILD)/tests/test_dnn
+test-gpusim: test-gpusim-builds  ## run the simulated GPU
+	@scripts/gpu/sim.sh asan tsan:20 rev rand:3 ahead:rev test
+# ridge for a machine without packages; a path of the older kind holds for its libraries' needs too
+$(BUILD)/ridge_bundled: $(OBJ) $(HOSTOBJ)
+	$(call show,ld $@)$(CC) -fopenmp $(EXTRA) -rdynamic -o $@ $^ -lluajit-5.1 -ledit \
+	  $(subst -Wl$(comma)-rpath$(comma)$(BLAS),,$(LDLIBS)) \
+	  -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/lib'
+.PHONY: bundle
+bundle: $(BUILD)/ridge_bundled  ## a folder to carry: ridge, its libraries, the GPU's kernels
+	@scripts/bundle $< $(BUILD)/bundle
+.PHONY: cover-gpu
+cover-gpu: all $(BUILD)/libridge_gpusimcov.so  ## print the lines of kernels that no test runs
+	@scripts/gpu/cover.sh
+gpu-archs:
+	@echo $(GPU_ARCH)
