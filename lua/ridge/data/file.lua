@@ -3,6 +3,7 @@
 
 local ffi = require 'ffi'
 local blame = require 'ridge.blame'
+local library = require 'ridge.ffi.library'
 
 ffi.cdef [[
 typedef struct gzFile_s *gzFile;
@@ -19,13 +20,8 @@ local code = ffi.new 'int[1]'
 local TRUNCATED = -5 -- Z_BUF_ERROR: the end came too early, which the reader sees by itself
 
 local function zlib()
-  if not lib then
-    local ok, found = pcall(ffi.load, 'libz.so.1')
-    if not ok then ok, found = pcall(ffi.load, 'z') end
-    if not ok then blame.raise('data: zlib is not installed (Debian: zlib1g)', 'ENOSUP') end
-    lib = found
-  end
-  return lib
+  lib = lib or library.open('libz.so.1', 'z')
+  return lib or blame.raise('data: zlib is not installed (Debian: zlib1g)', 'ENOSUP')
 end
 
 local File = {}

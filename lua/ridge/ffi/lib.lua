@@ -5,6 +5,7 @@
 -- that holds this module too; from a source tree it is build/libridge.so.
 
 local ffi = require 'ffi'
+local library = require 'ridge.ffi.library'
 
 local function tree_library()
   local source = debug.getinfo(1, 'S').source
@@ -19,11 +20,8 @@ local function open()
   if not path then
     error('ridge: the core library is not found; set RIDGE_LIBRARY to the path of libridge.so', 0)
   end
-  -- Finalizers are functions of the library, so it must not be unloaded before the last of them
-  -- ran: not even where this module is forgotten and loaded again, as busted does between files.
-  local library = ffi.load(path)
-  debug.getregistry()['ridge core'] = library
-  return library
+  local opened, why = library.open(path)
+  return opened or error('ridge: ' .. why, 0)
 end
 
 if not ffi.abi('gc64') then

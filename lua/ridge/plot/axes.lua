@@ -107,6 +107,28 @@ function Panel:py(v)
   return self.y + self.h * (1 - self.opt.y.scale:at(v))
 end
 
+local function held(v, lo, hi)
+  local at = max(lo, min(hi, v))
+  return at, at == v
+end
+
+--- Horizontal position of the end of an interval: one that the axis does not reach, infinity or on
+--- a logarithmic axis a number below zero, lies at the panel's edge.
+---@param v number
+---@return number x
+---@return boolean inside
+function Panel:px_end(v)
+  return held(self:px(v), self.x, self.x + self.w)
+end
+
+--- The same, vertically.
+---@param v number
+---@return number y
+---@return boolean inside
+function Panel:py_end(v)
+  return held(self:py(v), self.y, self.y + self.h)
+end
+
 -- Of ticks at rising positions, those whose labels keep apart; the last one wins over its
 -- neighbour, because a reader looks for the end of the range.
 local function thinned(canvas, ticks, at, size)
@@ -240,11 +262,12 @@ function Panel:point(shape, vx, v, lo, hi, style)
   local c, t = self.canvas, self.theme
   local x, y, r = self:px(vx) + (style.shift or 0), self:py(v), style.radius or t.marker
   if lo and hi and lo < hi then
-    local y1, y2 = self:py(hi), self:py(lo)
+    local y1, top = self:py_end(hi)
+    local y2, bottom = self:py_end(lo)
     c:line(x, y1, x, y2, style.color, 1.3)
-    -- Caps only where they reach out of the marker.
-    if y - y1 > r + 1 then c:line(x - 3, y1, x + 3, y1, style.color, 1.3) end
-    if y2 - y > r + 1 then c:line(x - 3, y2, x + 3, y2, style.color, 1.3) end
+    -- Caps only where the interval ends in the panel and they reach out of the marker.
+    if top and y - y1 > r + 1 then c:line(x - 3, y1, x + 3, y1, style.color, 1.3) end
+    if bottom and y2 - y > r + 1 then c:line(x - 3, y2, x + 3, y2, style.color, 1.3) end
   end
   if style.open then
     c:marker(shape, x, y, r, t.paper, nil)

@@ -64,9 +64,7 @@ local function draw_curve(panel, rows, name, color, t)
   for _, row in ipairs(rows) do
     if rows_of.measured(row) and row[name] then
       local lo, hi = rows_of.interval(row, name)
-      -- an end below the axis would be drawn below the panel
-      local floor = panel.opt.y.scale.lo
-      panel:point('circle', row.batch, row[name], lo and math.max(lo, floor), hi,
+      panel:point('circle', row.batch, row[name], lo, hi,
         { color = color, radius = t.marker * 0.8,
           open = name ~= 'peak_bytes' and row.grade == 'D' })
     end

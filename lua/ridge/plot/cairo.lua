@@ -10,6 +10,7 @@
 
 local ffi = require 'ffi'
 local blame = require 'ridge.blame'
+local libraries = require 'ridge.ffi.library'
 
 local M = {}
 
@@ -88,10 +89,10 @@ function M.load()
   if library then return library end
   -- Declarations outlive the module: a reload (tests do it) must not define the structs twice.
   if not pcall(ffi.typeof, 'cairo_text_extents_t') then ffi.cdef(DECLARATIONS) end
-  local ok, lib = pcall(ffi.load, 'libcairo.so.2')
-  if not ok then
+  local lib, why = libraries.open 'libcairo.so.2'
+  if not lib then
     blame.raise('drawing needs the library libcairo.so.2, which did not load ('
-      .. tostring(lib) .. '); on Debian: apt-get install libcairo2', 'ENOSUP')
+      .. why .. '); on Debian: apt-get install libcairo2', 'ENOSUP')
   end
   library = lib
   return library

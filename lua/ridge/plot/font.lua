@@ -9,6 +9,7 @@
 -- font `@cairo:` draws ASCII text everywhere, byte for byte the same.
 
 local ffi = require 'ffi'
+local library = require 'ridge.ffi.library'
 
 local M = {}
 
@@ -44,8 +45,8 @@ int FcPatternGetString(const FcPattern *pattern, const char *object, int n, unsi
 local FC_MATCH = 0
 
 local function installed_families()
-  local ok, fc = pcall(ffi.load, 'libfontconfig.so.1')
-  if not ok then return {} end
+  local fc = library.open 'libfontconfig.so.1'
+  if not fc then return {} end
   if not pcall(ffi.typeof, 'FcFontSet') then ffi.cdef(DECLARATIONS) end
   local found = {}
   if fc.FcInit() == 0 then return found end

@@ -10,6 +10,7 @@ local figure = require 'ridge.plot.figure'
 local landscape = require 'ridge.plot.landscape'
 local rows_of = require 'ridge.plot.rows'
 local scale = require 'ridge.plot.scale'
+local series = require 'ridge.plot.series'
 
 local M = { summary = 'what was compared: ratios with intervals, sorted' }
 
@@ -54,7 +55,7 @@ local function draw(data)
     panel:upright(1, t.ink)
     local function line(i, name, ratio, lo, hi, paint, text)
       local v = lines - i + 1
-      local y, x1, x2 = panel:py(v), panel:px(lo), panel:px(hi)
+      local y, x1, x2 = panel:py(v), (panel:px_end(lo)), (panel:px_end(hi))
       c:text(panel.x - 10, y, c:fit(name, widest, t.size.tick), { size = t.size.tick,
         color = t.text, align = 'right', valign = 'middle' })
       c:line(x1, y, x2, y, paint, 2)
@@ -94,8 +95,8 @@ function M.make(rows, opt)
   for i = #shown, MOST + 1, -1 do shown[i] = nil end
   for _, row in ipairs(shown) do
     counts[row.verdict or 'open'] = (counts[row.verdict or 'open'] or 0) + 1
-    values[#values + 1] = row.ratio_lo or row.ratio
-    values[#values + 1] = row.ratio_hi or row.ratio
+    series.reach(values, { y = row.ratio, lo = row.ratio_lo or row.ratio,
+      hi = row.ratio_hi or row.ratio }, true)
     margin, floor = math.max(margin or 0, row.margin or 0), math.max(floor or 0, row.floor or 0)
   end
   if floor and floor > 0 then

@@ -114,7 +114,7 @@ local function draw(data)
     if #xs > 1 then panel:path(xs, ys, t.accent, 2) end
     for _, p in ipairs(data.points) do
       local ink = p.front and t.accent or p.dominated and color.alpha(t.muted, 0.45) or t.muted
-      local x1, x2, y = panel:px(p.x_lo), panel:px(p.x_hi), panel:py(p.y)
+      local x1, x2, y = (panel:px_end(p.x_lo)), (panel:px_end(p.x_hi)), panel:py(p.y)
       if x2 - x1 > 1 then c:line(x1, y, x2, y, ink, 1.2) end
       panel:point('circle', p.x, p.y, p.y_lo, p.y_hi, { color = ink,
         radius = p.front and t.marker or t.marker * 0.75, open = p.row.grade == 'D' })

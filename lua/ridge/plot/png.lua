@@ -14,6 +14,7 @@
 
 local ffi = require 'ffi'
 local blame = require 'ridge.blame'
+local library = require 'ridge.ffi.library'
 
 local M = {}
 
@@ -48,12 +49,9 @@ local MAX_TEXT = 256 * 1024 * 1024
 local png, zlib
 
 local function open(name, debian)
-  local ok, lib = pcall(ffi.load, name)
-  if not ok then
-    blame.raise(('writing PNG needs the library %s, which did not load (%s); on Debian: apt-get'
-      .. ' install %s'):format(name, tostring(lib), debian), 'ENOSUP')
-  end
-  return lib
+  local lib, why = library.open(name)
+  return lib or blame.raise(('writing PNG needs the library %s, which did not load (%s); on '
+    .. 'Debian: apt-get install %s'):format(name, why, debian), 'ENOSUP')
 end
 
 local function load_png()

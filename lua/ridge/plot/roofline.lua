@@ -28,8 +28,8 @@ local function points_of(rows, phase)
     local flops, bytes, ns = row[phase .. '_flops'], row[phase .. '_bytes'], row[phase]
     if rows_of.measured(row) and flops and bytes and ns and flops > 0 and bytes > 0 then
       local lo, hi = rows_of.interval(row, phase)
-      out[#out + 1] = { x = flops / bytes, y = flops / ns, lo = flops / hi, hi = flops / lo,
-        row = row, ns = ns }
+      out[#out + 1] = { x = flops / bytes, y = flops / ns, lo = flops / hi,
+        hi = lo > 0 and flops / lo or math.huge, row = row, ns = ns }
     end
   end
   return out
@@ -124,7 +124,7 @@ local function draw(data)
     local xs, ys = {}, {}
     for _, p in ipairs(data.points) do
       xs[#xs + 1] = p.x
-      ys[#ys + 1], ys[#ys + 2] = p.lo, p.hi
+      series.reach(ys, p, true)
     end
     for _, roof in ipairs(data.arithmetic) do
       ys[#ys + 1] = roof.hi

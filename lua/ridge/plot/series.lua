@@ -33,29 +33,40 @@ function M.points(rows, x, y)
   return out
 end
 
+--- Add what an axis has to hold for a point: its value, and the ends of its interval that are on
+--- such an axis. A disturbed measurement can have an interval that reaches zero, and what is
+--- divided by it one without end.
+---@param values table
+---@param p table y, lo, hi
+---@param log boolean|nil is the axis logarithmic?
+function M.reach(values, p, log)
+  values[#values + 1] = p.y
+  if p.lo > (log and 0 or -math.huge) then values[#values + 1] = p.lo end
+  if p.hi < math.huge then values[#values + 1] = p.hi end
+end
+
 --- Draw points with their band.
 ---@param panel table of ridge.plot.axes
 ---@param points table of M.points
 ---@param style table color, shape ('circle'), dash, radius, line (false: points only)
 function M.draw(panel, points, style)
   local t, xs, ys = panel.theme, {}, {}
-  local floor = panel.opt.y.scale.lo
-  local band_x, low = {}, {}
+  local band_x, low, high = {}, {}, {}
   for i, p in ipairs(points) do
     xs[i], ys[i] = p.x, p.y
     band_x[i] = panel:px(p.x)
-    low[i] = panel:py(math.max(p.lo, floor))
+    low[i], high[i] = panel:py_end(p.lo), panel:py_end(p.hi)
   end
   if style.line ~= false and #points > 1 then
     local bx, by = {}, {}
-    for i = 1, #points do bx[i], by[i] = band_x[i], panel:py(points[i].hi) end
+    for i = 1, #points do bx[i], by[i] = band_x[i], high[i] end
     for i = #points, 1, -1 do bx[#bx + 1], by[#by + 1] = band_x[i], low[i] end
     local c = style.color
     panel.canvas:polygon(bx, by, { c[1], c[2], c[3], t.band * 1.8 })
     panel:path(xs, ys, style.color, style.width, style.dash)
   end
   for _, p in ipairs(#points <= MARKED and points or {}) do
-    panel:point(style.shape or 'circle', p.x, p.y, math.max(p.lo, floor), p.hi, {
+    panel:point(style.shape or 'circle', p.x, p.y, p.lo, p.hi, {
       color = style.color, radius = style.radius or t.marker * 0.75, open = p.grade == 'D' })
   end
 end

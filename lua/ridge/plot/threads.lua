@@ -22,8 +22,8 @@ M.OPTIONS = { x = { 'string', default = 'threads', doc = 'the number of threads'
 local function scaled(points)
   local base, out = points[1], {}
   for i, p in ipairs(points) do
-    out[i] = { x = p.x, y = base.y / p.y, lo = base.lo / p.hi, hi = base.hi / p.lo,
-      grade = p.grade, row = p.row }
+    out[i] = { x = p.x, y = base.y / p.y, lo = math.max(base.lo, 0) / p.hi,
+      hi = p.lo > 0 and base.hi / p.lo or math.huge, grade = p.grade, row = p.row }
   end
   out[1].lo, out[1].hi = 1, 1
   return out, base
@@ -48,8 +48,9 @@ local function draw(data)
     local base = values[1]
     for _, line in ipairs(data.lines) do
       for _, p in ipairs(line.points) do
-        speed[#speed + 1], speed[#speed + 2] = p.lo, p.hi
-        share[#share + 1] = p.hi / (p.x / base)
+        local n = p.x / base
+        series.reach(speed, p, true)
+        series.reach(share, { y = p.y / n, lo = 0, hi = p.hi / n })
       end
     end
     speed[#speed + 1] = values[#values] / base

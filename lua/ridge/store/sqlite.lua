@@ -9,6 +9,7 @@
 
 local blame = require 'ridge.blame'
 local ffi = require 'ffi'
+local libraries = require 'ridge.ffi.library'
 local lock = require 'ridge.store.lock'
 
 ffi.cdef [[
@@ -80,17 +81,9 @@ local lib
 
 local function library()
   if lib then return lib end
-  local reasons = {}
-  for _, name in ipairs { 'libsqlite3.so.0', 'sqlite3' } do
-    local found, handle = pcall(ffi.load, name)
-    if found then
-      lib = handle
-      return lib
-    end
-    reasons[#reasons + 1] = tostring(handle)
-  end
-  blame.raise('SQLite is not installed (Debian: libsqlite3-0): ' .. table.concat(reasons, '; '),
-    'ENOSUP')
+  local why
+  lib, why = libraries.open('libsqlite3.so.0', 'sqlite3')
+  return lib or blame.raise('SQLite is not installed (Debian: libsqlite3-0): ' .. why, 'ENOSUP')
 end
 
 --- SQLite's version, "3.40.1"; loads the library.

@@ -157,6 +157,18 @@ describe('the picture', function()
         end
       end)
 
+      -- what was disturbed enough has an interval that reaches below zero
+      it(kind .. ' draws intervals that no logarithm has', function()
+        local rows = case[1]()
+        for _, row in ipairs(rows) do
+          for name in pairs(with(row)) do
+            local whole = name:match '^(.*)_lo$'
+            if whole and row.state == 'ok' then row[name] = -0.01 * row[whole] end
+          end
+        end
+        plot.draw(kind, rows, case[2]):render { scale = 1 }:close()
+      end)
+
       it(kind .. ' draws one row, and says so where nothing was measured', function()
         local one = { case[1]()[1] }
         local ok, err = pcall(function() plot.draw(kind, one, case[2]):render { scale = 1 } end)
