@@ -8,6 +8,7 @@ local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
+local device = require 'ridge.device'
 
 local M = {}
 
@@ -165,6 +166,23 @@ function Timeline:list()
   return table.concat(lines, '\n')
 end
 
+--- The timeline as a picture, a lane for each stream: `:save 'x.png'`, `:show()`.
+-- >> ridge.timeline(function() return ridge.randn(500, 500):softmax() end):plot():show()
+---@param opt table|nil from, to (seconds after the first call), theme
+---@return table figure
+function Timeline:plot(opt)
+  if #self.spans == 0 then blame.raise('timeline:plot: no call was made') end
+  local given, names, seen = {}, {}, {}
+  for name, value in pairs(opt or {}) do given[name] = value end
+  for _, row in ipairs(self:streams()) do
+    if not seen[row.device] then
+      seen[row.device], names[#names + 1] = true, device.facts(row.device).name
+    end
+  end
+  given.device = given.device or table.concat(names, ', ')
+  return require('ridge.plot').draw('timeline', self.spans, given)
+end
+
 Timeline.__tostring = function(self) return self:text() end
 
 require('ridge.types').register('Timeline', function(value)
@@ -172,7 +190,8 @@ require('ridge.types').register('Timeline', function(value)
 end, {
   methods = { text = 'text(width): a row for each stream', list = 'list(): a line for each call',
               streams = 'streams(): what ran on each',
-              overlap = 'overlap(one, other): seconds in which both were under way' },
+              overlap = 'overlap(one, other): seconds in which both were under way',
+              plot = 'plot(opt): the picture, to :save(path) or :show()' },
 })
 
 return M

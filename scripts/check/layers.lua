@@ -23,11 +23,11 @@ local LUA_ROWS = {
   { "late", "options" },
   { "ffi" },
   { "random", "types", "show" },
-  { "tensor", "timeline" },
+  { "tensor" },
   { "backend", "data", "device", "memory", "nn", "optim", "plan", "profile", "process" },
   { "init" }, -- require "ridge": what lies above it is loaded late
   { "measure", "plot", "store" },
-  { "sweep" },
+  { "sweep", "timeline" },
   { "bench", "report", "repl", "train" },
   { "cli" },
   { "recipes" },

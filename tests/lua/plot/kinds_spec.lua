@@ -116,6 +116,13 @@ local function with(base, more)
   return out
 end
 
+local function spans()
+  return { { name = 'copy', device = 'cuda:0', stream = 1, begin_s = 5.0, end_s = 5.004 },
+    { name = 'linear', device = 'cuda:0', stream = 0, begin_s = 5.003, end_s = 5.009 },
+    { name = 'relu', device = 'cuda:0', stream = 0, begin_s = 5.009, end_s = 5.010 },
+    { name = 'copy', device = 'cuda:0', stream = 1, begin_s = 5.004, end_s = 5.007 } }
+end
+
 local CASES = {
   map = { grid, MAP }, efficiency = { grid, MAP }, uncertainty = { grid, MAP },
   ratio = { grid, with(MAP, { a = 'dtype=f32', b = 'dtype=bf16' }) },
@@ -130,6 +137,7 @@ local CASES = {
   threads = { threads, { x = 'threads', y = 'fwd' } },
   history = { history, { y = 'fwd', by = 'width' } },
   training = { curves, { y = 'loss', by = 'point' } },
+  timeline = { spans, {} },
 }
 
 describe('the picture', function()
@@ -294,6 +302,18 @@ describe('the picture', function()
     local finding = plot.draw('training', curves(), CASES.training[2]).finding
     assert.matches('Least in the end: 0%.10%d* %(large%)', finding)
     assert.matches('First to come to 0%.5%d*, where the last one ends: small, after 1', finding)
+  end)
+
+  it('timeline counts what ran beside what, in lanes', function()
+    local finding = plot.draw('timeline', spans(), {}).finding
+    assert.equal('Of 10 ms with something under way, two streams or more were busy in 4 ms (40 %).',
+      (finding:gsub('\226\128\175', ' ')))
+    assert.matches('^One stream', require('ridge').timeline(function()
+      return require('ridge').ones(3):sum()
+    end):plot { theme = 'dark' }:save(folder .. '/own.png').finding)
+    local ok, err = pcall(plot.draw, 'timeline', spans(), { from = 2, to = 1 })
+    assert.is_false(ok)
+    assert.matches('from 2 to 1 seconds is no part', err.message)
   end)
 
   it('distribution bins hold every sample', function()
