@@ -51,16 +51,16 @@ static rg_status sentence(const rg_late &c)
 
   switch (c.kind) {
   case RG_LATE_WINDOW:
-    return rg_gpu->fail(RG_EARG, "device: %s, before, met index %lld, not in its window", op,
-                        value);
+    return rg_gpu->fail(RG_EARG, "%s, asked of the device earlier: index %lld is not in its window",
+                        op, value);
   case RG_LATE_FINITE:
-    return rg_gpu->fail(RG_EARG, "device: %s, before, met nan or infinity in x", op);
+    return rg_gpu->fail(RG_EARG, "%s, asked of the device earlier: nan or infinity in x", op);
   case RG_LATE_SWEEPS:
-    return rg_gpu->fail(RG_EARG, "device: %s, before, was not through after %lld sweeps", op,
-                        limit);
+    return rg_gpu->fail(RG_EARG, "%s, asked of the device earlier: not through after %lld sweeps",
+                        op, limit);
   default:
-    return rg_gpu->fail(RG_EARG, "device: %s, before, met %s %lld, outside 0 .. %lld", op, what,
-                        value, limit - 1);
+    return rg_gpu->fail(RG_EARG, "%s, asked of the device earlier: %s %lld is outside 0 .. %lld",
+                        op, what, value, limit - 1);
   }
 }
 

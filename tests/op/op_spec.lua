@@ -236,8 +236,8 @@ local function told_late(name, results, by_copy)
     C.rg_device_wait(tensors.DEVICE)
   if status == 0 then return results end
   local message = tensors.failure(status)
-  assert.is_truthy(message:find('^device: ' .. name .. ', before, met %l+ %-?%d+, %l+')
-    or message:find('^device: ' .. name .. ', before, met nan or infinity in x$'), message)
+  assert.is_truthy(message:find('^' .. name .. ', asked of the device earlier: %l+ %-?%d+ is %l+')
+    or message:find('^' .. name .. ', asked of the device earlier: nan or infinity in x$'), message)
   for _, result in ipairs(results) do C.rg_tensor_release(result) end
   tensors.forget(#results)
   assert.are.equal(0, C.rg_device_wait(tensors.DEVICE), 'a complaint is told once')

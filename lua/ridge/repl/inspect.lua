@@ -2,6 +2,7 @@
 --- Any Lua value as text: tables with sorted keys, limits of depth, width and items, and marks
 -- where a table contains itself. Tables are read raw; only __tostring is ever called.
 
+local blame = require 'ridge.blame'
 local colour = require 'ridge.show.colour'
 local lexer = require 'ridge.repl.lexer'
 
@@ -34,23 +35,25 @@ local function a_function(value)
   return colour.paint('other', ('function: %s:%d'):format(place, info.linedefined))
 end
 
---- What the value's own __tostring says, or nil if it has none or that fails.
-local function own_text(value)
+--- What the value's own __tostring says, or nil if it has none or that fails. Of a value that is
+--- asked for by itself an error of ridge's is raised: a tensor's numbers may be what is wrong.
+local function own_text(value, depth)
   local meta = debug.getmetatable(value)
   if type(meta) == 'table' and type(value) ~= 'cdata' and rawget(meta, '__tostring') == nil then
     return nil
   end
   local ok, text = pcall(tostring, value)
+  if not ok and depth == 0 and blame.is_error(text) then error(text, 0) end
   return ok and type(text) == 'string' and text or nil
 end
 
 --- A value that is no table and no string.
-local function scalar(value)
+local function scalar(value, depth)
   local kind = type(value)
   if kind == 'number' then return colour.paint('number', tostring(value)) end
   if kind == 'nil' or kind == 'boolean' then return colour.paint('constant', tostring(value)) end
   if kind == 'function' then return a_function(value) end
-  return own_text(value) or ('<%s>'):format(kind)
+  return own_text(value, depth) or ('<%s>'):format(kind)
 end
 
 local ORDER = { number = 1, string = 2, boolean = 3 }
@@ -123,11 +126,11 @@ function show(value, state, depth)
     return quoted(value, depth > 0 and STRING_LIMIT or nil)
   end
   if kind == 'table' then
-    local text = debug.getmetatable(value) and own_text(value)
+    local text = debug.getmetatable(value) and own_text(value, depth)
     if not text then return a_table(value, state, depth) end
     return depth > 0 and text:match '([^\n]*)\n*$' or text
   end
-  local text = scalar(value)
+  local text = scalar(value, depth)
   if depth > 0 and kind == 'cdata' then return text:match '([^\n]*)\n*$' end -- a tensor's footer
   return text
 end

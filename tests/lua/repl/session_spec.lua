@@ -23,6 +23,19 @@ describe('a session', function()
     assert.equal('', run '(function() end)()')
   end)
 
+  it('says what went wrong in the numbers of a value, and shows what is inside tables', function()
+    local s, run = new()
+    s.env.broken = setmetatable({}, { __tostring = function()
+      require('ridge.blame').raise('take, asked of the device earlier: index 9 is outside 0 .. 2')
+    end })
+    local text, outcome = run 'broken'
+    assert.equal('failed', outcome)
+    assert.matches('^error: take, asked of the device earlier: index 9 is outside 0 %.%. 2\n', text)
+    text, outcome = run '{ broken, 1 }'
+    assert.equal('done', outcome)
+    assert.equal('{ {}, 1 }\n', text)
+  end)
+
   it('keeps variables from line to line, locals too', function()
     local s, run = new()
     run 'local a = 1'
