@@ -16,9 +16,15 @@ SIM     := $(sort $(wildcard tests/sim/cudasim*.cpp tests/sim/fakecuda*.cpp \
 GPU_GEN := $(foreach a,$(GPU_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
            -gencode arch=compute_$(lastword $(GPU_ARCH)),code=compute_$(lastword $(GPU_ARCH))
 
+# In these a product and a sum stay two roundings, so that the bits do not depend on what else a
+# compiler sees beside them: numbers drawn are the CPU's own, a chain of functions gives what the
+# functions give one by one.  (The maker's exp and its kind are written with fused ones either way.)
+UNFUSED := random elementwise chain parts
+unfused  = $(if $(filter $(UNFUSED),$(basename $(notdir $(1)))),-fmad=false)
+
 $(BUILD)/obj/nvcc/%.o: gpu/%.cu $(GPU_DEP)
 	@mkdir -p $(@D)
-	$(call show,nvcc $<)$(NVCC) -std=c++17 -O3 $(if $(filter %/random.o,$@),-fmad=false) $(GPU_GEN) \
+	$(call show,nvcc $<)$(NVCC) -std=c++17 -O3 $(call unfused,$@) $(GPU_GEN) \
 	  -Xcompiler -fPIC,-fvisibility=hidden $(GPU_INC) -c -o $@ $<
 $(BUILD)/libridge_gpu.so: $(KERNELS:gpu/%.cu=$(BUILD)/obj/nvcc/%.o)
 	$(call show,ld $@)$(NVCC) -shared -cudart static -o $@ $^ -L$(CUDA)/lib64 \
@@ -65,7 +71,7 @@ CHECK_ARCH ?= $(lastword $(GPU_ARCH))
 PTX     := $(BUILD)/obj/ptx$(CHECK_ARCH)
 $(PTX)/%.ptx: gpu/%.cu $(GPU_DEP)
 	@mkdir -p $(@D)
-	$(call show,ptx $<)$(NVCC) -std=c++17 -O3 $(if $(filter %/random.ptx,$@),-fmad=false) \
+	$(call show,ptx $<)$(NVCC) -std=c++17 -O3 $(call unfused,$@) \
 	  -arch=compute_$(CHECK_ARCH) $(GPU_INC) -ptx -o $@ $<
 $(PTX)/%.log: $(PTX)/%.ptx
 	@$(CUDA)/bin/ptxas -v -O3 -arch=sm_$(CHECK_ARCH) -o $(@:.log=.cubin) $< 2>$@ || { cat $@; exit 1; }
