@@ -49,7 +49,7 @@ void rg_matrix_store(rg_matrix x, int64_t i, const float *from, int64_t n)
     const char *some = (const char *)(from + at);
 
     if (x.dtype != RG_F32) {
-      rg_simd()->cast->narrow[x.dtype == RG_BF16](half, from + at, NULL, run);
+      rg_simd()->cast->narrow[x.dtype](half, from + at, NULL, run);
       some = (const char *)half;
     }
     if (x.col == 1) {

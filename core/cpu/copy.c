@@ -133,7 +133,7 @@ static rg_status copy_same(rg_tensor *y, const rg_tensor *x)
 
 /* -- Conversion -------------------------------------------------------------------------- */
 
-/* A half type and f32, both side by side: the loop that converts straight from one to the other. */
+/* A narrow type and f32, both side by side: the loop straight from one to the other. */
 static rg_loop *const *direct_loop(const rg_tensor *y, const rg_tensor *x)
 {
   const rg_simd_cast *cast = rg_simd()->cast;
@@ -141,19 +141,17 @@ static rg_loop *const *direct_loop(const rg_tensor *y, const rg_tensor *x)
   if (!rg_is_contiguous(y) || !rg_is_contiguous(x) || x->_count != y->_count) {
     return NULL;
   }
-  if (rg_is_half(y->_dtype) && x->_dtype == RG_F32) {
-    return &cast->narrow[y->_dtype == RG_BF16];
+  if (rg_is_narrow(y->_dtype) && x->_dtype == RG_F32) {
+    return &cast->narrow[y->_dtype];
   }
-  if (rg_is_half(x->_dtype) && y->_dtype == RG_F32) {
-    return &cast->widen[x->_dtype == RG_BF16];
+  if (rg_is_narrow(x->_dtype) && y->_dtype == RG_F32) {
+    return &cast->widen[x->_dtype];
   }
   return NULL;
 }
 
 rg_status rg_cpu_convert(rg_tensor *y, const rg_tensor *x)
 {
-  const rg_simd_cast *cast = rg_simd()->cast;
-  int32_t from = rg_lane_of(x->_dtype);
   rg_map map = { .y = y, .a = x, .weight = 2.0 };
 
   if (y->_count == 0) {
@@ -165,8 +163,7 @@ rg_status rg_cpu_convert(rg_tensor *y, const rg_tensor *x)
   map.loops = direct_loop(y, x);
   map.raw = map.loops != NULL;
   if (!map.raw) {
-    map.loops =
-        y->_dtype == RG_BOOL ? &cast->to_bool[from] : &cast->loop[from][rg_lane_of(y->_dtype)];
+    map.loops = rg_lanes_loop(rg_lane_of(x->_dtype), y->_dtype);
   }
   return rg_map_run(&map);
 }

@@ -33,13 +33,14 @@ rg_status rg_parallel(int32_t threads, int64_t n, rg_job *job, void *work) RG_CH
 
 /* -- Lanes -------------------------------------------------------------------------- */
 
-/* The type loops run in for a dtype: f32 for the half types, u8 for bool. */
+/* The type loops run in for a dtype: f32 for all narrower floats, u8 for bool. */
 static inline int32_t rg_lane_of(int32_t dtype)
 {
   static const int8_t lanes[RG_DTYPE_COUNT] = {
-    [RG_F32] = RG_LANE_F32,  [RG_F64] = RG_LANE_F64, [RG_F16] = RG_LANE_F32,
-    [RG_BF16] = RG_LANE_F32, [RG_I64] = RG_LANE_I64, [RG_I32] = RG_LANE_I32,
-    [RG_I8] = RG_LANE_I8,    [RG_U8] = RG_LANE_U8,   [RG_BOOL] = RG_LANE_U8,
+    [RG_F32] = RG_LANE_F32,    [RG_F64] = RG_LANE_F64,    [RG_F16] = RG_LANE_F32,
+    [RG_BF16] = RG_LANE_F32,   [RG_I64] = RG_LANE_I64,    [RG_I32] = RG_LANE_I32,
+    [RG_I8] = RG_LANE_I8,      [RG_U8] = RG_LANE_U8,      [RG_BOOL] = RG_LANE_U8,
+    [RG_F8E4M3] = RG_LANE_F32, [RG_F8E5M2] = RG_LANE_F32,
   };
 
   return lanes[dtype];
@@ -52,7 +53,17 @@ static inline bool rg_is_half(int32_t dtype)
   return dtype == RG_F16 || dtype == RG_BF16;
 }
 
-/* A number as one lane of a dtype: rounded to the dtype, then widened if it is a half type. */
+/* Are elements of a dtype floats narrower than their lane? */
+static inline bool rg_is_narrow(int32_t dtype)
+{
+  return rg_is_half(dtype) || dtype == RG_F8E4M3 || dtype == RG_F8E5M2;
+}
+
+/* The loop that converts one lane type to the lanes of a dtype, rounded so that narrowing them
+** afterwards rounds once. */
+rg_loop *const *rg_lanes_loop(int32_t from, int32_t dtype);
+
+/* A number as one lane of a dtype: rounded to the dtype, then widened if that is narrower. */
 typedef union rg_lane_value {
   float f32;
   double f64;
@@ -64,7 +75,7 @@ typedef union rg_lane_value {
 
 rg_lane_value rg_lane_value_of(int32_t dtype, double value);
 
-/* n lanes to elements of a dtype with the same lane type. */
+/* n lanes to elements of a dtype. */
 void rg_lanes_narrow(int32_t dtype, void *to, const void *lanes, int64_t n);
 
 /* -- Tiles -------------------------------------------------------------------------- */
@@ -76,7 +87,7 @@ enum {
 /* Room for one operand's tile. */
 typedef struct rg_tile {
   _Alignas(64) unsigned char lanes[RG_TILE * 8];
-  _Alignas(64) unsigned char halves[RG_TILE * 2];
+  _Alignas(64) unsigned char narrow[RG_TILE * 2];
 } rg_tile;
 
 /*
@@ -115,7 +126,7 @@ typedef struct rg_map {
   const rg_tensor *b; /* NULL: none, or the number one */
   const void *one;    /* a lane in b's place (RG_FORM_RUN_ONE) or a's (RG_FORM_ONE_RUN) */
   int32_t one_form;
-  bool raw;      /* the loop takes half types as they are; y and a must be contiguous then */
+  bool raw;      /* the loop takes narrow types as they are; y and a must be contiguous then */
   double weight; /* elementary operations an element, to choose the number of threads */
 } rg_map;
 

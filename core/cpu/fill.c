@@ -115,8 +115,7 @@ rg_status rg_cpu_arange(const rg_call *call, rg_tensor *const *out, rg_frame *fr
   if (y->_count == 0) {
     return RG_OK;
   }
-  w.convert = y->_dtype == RG_BOOL ? rg_simd()->cast->to_bool[RG_LANE_F64]
-                                   : rg_simd()->cast->loop[RG_LANE_F64][rg_lane_of(y->_dtype)];
+  w.convert = *rg_lanes_loop(RG_LANE_F64, y->_dtype);
   rg_walk_init(&w.walk, xs, 1, y->_shape, y->_ndim);
   return rg_parallel(rg_threads_for(3.0 * (double)y->_count), (w.walk.count + PIECE - 1) / PIECE,
                      arange_job, &w);

@@ -95,7 +95,7 @@ static void store_row(const rg_product *p, const float *x, int64_t i, int64_t j,
       memcpy(c, x, (size_t)cols * sizeof(float));
     }
   } else {
-    rg_simd()->cast->narrow[p->c_dtype == RG_BF16]((uint16_t *)p->c + at, x, NULL, cols);
+    rg_simd()->cast->narrow[p->c_dtype]((uint16_t *)p->c + at, x, NULL, cols);
   }
 }
 

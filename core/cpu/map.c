@@ -172,7 +172,7 @@ static int32_t row_form(const rg_map *map, const rg_walk *walk)
     int64_t stride = walk->stride[t][inner];
 
     still[t] = t > 0 && stride == 0;
-    if (rg_is_half(xs[t]->_dtype) || (!still[t] && stride != rg_dtype_bytes(xs[t]->_dtype))) {
+    if (rg_is_narrow(xs[t]->_dtype) || (!still[t] && stride != rg_dtype_bytes(xs[t]->_dtype))) {
       return -1;
     }
   }
@@ -238,7 +238,7 @@ static inline rg_status try_run(const rg_map *map, bool *done)
 
   *done = true;
   if (!rg_is_contiguous(map->y) ||
-      (!map->raw && (rg_is_half(x->_dtype) || rg_is_half(map->y->_dtype)))) {
+      (!map->raw && (rg_is_narrow(x->_dtype) || rg_is_narrow(map->y->_dtype)))) {
     *done = false;
     return RG_OK;
   }

@@ -26,7 +26,7 @@ static int64_t rounded(int64_t bytes)
 static void write_run(const float *x, int32_t dtype, void *to, int64_t at, int64_t n)
 {
   if (dtype == RG_BF16) {
-    rg_simd()->cast->narrow[1]((uint16_t *)to + at, x, NULL, n);
+    rg_simd()->cast->narrow[RG_BF16]((uint16_t *)to + at, x, NULL, n);
   } else {
     memcpy((float *)to + at, x, (size_t)n * sizeof(float));
   }

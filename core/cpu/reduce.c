@@ -231,7 +231,7 @@ static void join_rows(const reduction *r, const char *base, int64_t n, int64_t b
     bool first = (row - begin) % ROWS == 0;
 
     if (half) {
-      rg_simd()->cast->widen[r->dtype == RG_BF16](room->load.lanes, x, NULL, n);
+      rg_simd()->cast->widen[r->dtype](room->load.lanes, x, NULL, n);
       x = room->load.lanes;
     }
     x = prepare(r, x, n, NULL, room);

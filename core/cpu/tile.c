@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Tiles: short runs of elements of strided tensors, side by side and in a type that loops know.
-** Whatever strides and half types a tensor has, loops see plain arrays.
+** Whatever strides and narrow types a tensor has, loops see plain arrays.
 */
 #include <string.h>
 
 #include "cpu/cpu.h"
-#include "tensor/half.h"
 
 /* -- Lanes ----------------------------------------------------------------------- */
 
@@ -19,29 +18,38 @@ int64_t rg_lane_bytes(int32_t lane)
   return bytes[lane];
 }
 
+rg_loop *const *rg_lanes_loop(int32_t from, int32_t dtype)
+{
+  const rg_simd_cast *cast = rg_simd()->cast;
+
+  if (dtype == RG_BOOL) {
+    return &cast->to_bool[from];
+  }
+  if (from == RG_LANE_F64 && rg_is_narrow(dtype)) {
+    return &cast->f64_to_odd;
+  }
+  return &cast->loop[from][rg_lane_of(dtype)];
+}
+
 rg_lane_value rg_lane_value_of(int32_t dtype, double value)
 {
   const rg_simd_cast *cast = rg_simd()->cast;
   rg_lane_value lane = { .f64 = 0 };
 
-  if (dtype == RG_BOOL) {
-    lane.u8 = value != 0.0;
-    return lane;
-  }
-  cast->loop[RG_LANE_F64][rg_lane_of(dtype)](&lane, &value, NULL, 1);
-  if (rg_is_half(dtype)) {
-    uint16_t half;
+  (*rg_lanes_loop(RG_LANE_F64, dtype))(&lane, &value, NULL, 1);
+  if (rg_is_narrow(dtype)) {
+    uint16_t narrow = 0;
 
-    cast->narrow[dtype == RG_BF16](&half, &lane, NULL, 1);
-    cast->widen[dtype == RG_BF16](&lane, &half, NULL, 1);
+    cast->narrow[dtype](&narrow, &lane, NULL, 1);
+    cast->widen[dtype](&lane, &narrow, NULL, 1);
   }
   return lane;
 }
 
 void rg_lanes_narrow(int32_t dtype, void *to, const void *lanes, int64_t n)
 {
-  if (rg_is_half(dtype)) {
-    rg_simd()->cast->narrow[dtype == RG_BF16](to, lanes, NULL, n);
+  if (rg_is_narrow(dtype)) {
+    rg_simd()->cast->narrow[dtype](to, lanes, NULL, n);
   } else {
     memcpy(to, lanes, (size_t)(n * rg_dtype_bytes(dtype)));
   }
@@ -192,26 +200,26 @@ const void *rg_tile_load(const rg_walk *walk, int32_t t, int64_t at, int64_t n, 
                          rg_tile *room)
 {
   int64_t size = rg_dtype_bytes(dtype);
-  bool half = rg_is_half(dtype);
+  bool narrow = rg_is_narrow(dtype);
   const void *raw = side_by_side(walk, t, at, n, size);
 
   if (raw == NULL) {
-    void *to = half ? room->halves : room->lanes;
+    void *to = narrow ? room->narrow : room->lanes;
 
     rg_gather(walk, t, at, n, size, to);
     raw = to;
   }
-  if (!half) {
+  if (!narrow) {
     return raw;
   }
-  rg_simd()->cast->widen[dtype == RG_BF16](room->lanes, raw, NULL, n);
+  rg_simd()->cast->widen[dtype](room->lanes, raw, NULL, n);
   return room->lanes;
 }
 
 void *rg_tile_open(const rg_walk *walk, int32_t t, int64_t at, int64_t n, int32_t dtype,
                    rg_tile *room)
 {
-  void *own = rg_is_half(dtype) ? NULL : side_by_side(walk, t, at, n, rg_dtype_bytes(dtype));
+  void *own = rg_is_narrow(dtype) ? NULL : side_by_side(walk, t, at, n, rg_dtype_bytes(dtype));
 
   return own != NULL ? own : room->lanes;
 }
@@ -224,15 +232,15 @@ void rg_tile_close(const rg_walk *walk, int32_t t, int64_t at, int64_t n, int32_
   if (from != room->lanes) {
     return; /* computed in place */
   }
-  if (rg_is_half(dtype)) {
+  if (rg_is_narrow(dtype)) {
     char *own = side_by_side(walk, t, at, n, size);
-    void *to = own != NULL ? (void *)own : (void *)room->halves;
+    void *to = own != NULL ? (void *)own : (void *)room->narrow;
 
-    rg_simd()->cast->narrow[dtype == RG_BF16](to, from, NULL, n);
+    rg_simd()->cast->narrow[dtype](to, from, NULL, n);
     if (own != NULL) {
       return;
     }
-    from = room->halves;
+    from = room->narrow;
   }
   rg_scatter(walk, t, at, n, size, from);
 }

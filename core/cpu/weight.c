@@ -71,7 +71,7 @@ void rg_run_f32(const void *data, int32_t dtype, int64_t first, int64_t step, in
   if (step == 1 && dtype == RG_F32) {
     memcpy(out, (const float *)data + first, (size_t)n * sizeof(float));
   } else if (step == 1 && rg_is_half(dtype)) {
-    rg_simd()->cast->widen[dtype == RG_BF16](out, (const uint16_t *)data + first, NULL, n);
+    rg_simd()->cast->widen[dtype](out, (const uint16_t *)data + first, NULL, n);
   } else {
     for (int64_t i = 0; i < n; i++) {
       out[i] = rg_element_f32(data, dtype, first + i * step);

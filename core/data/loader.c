@@ -85,6 +85,13 @@ static void convert(const rg_field *f, const char *from, float *to)
   }
 }
 
+/* Does convert know the type? */
+static bool turns(int32_t dtype)
+{
+  return dtype == RG_U8 || dtype == RG_I8 || dtype == RG_I32 || dtype == RG_I64 ||
+         dtype == RG_F64 || dtype == RG_F32;
+}
+
 static bool converts(const rg_field *f)
 {
   return f->out != f->dtype || f->scale != 1 || f->shift != 0;
@@ -268,8 +275,7 @@ static rg_status check(const rg_field *fields, int32_t n, int32_t workers, int32
       return rg_fail(RG_EARG, "loader: field %d has %lld rows and the first %lld", i + 1,
                      (long long)f->rows, (long long)fields[0].rows);
     }
-    if (converts(f) &&
-        (f->out != RG_F32 || f->dtype == RG_F16 || f->dtype == RG_BF16 || f->dtype == RG_BOOL)) {
+    if (converts(f) && (f->out != RG_F32 || !turns(f->dtype))) {
       return rg_fail(RG_EDTYPE,
                      "loader: field %d cannot become %s from %s; f32 from f32, f64 and "
                      "whole numbers is possible",

@@ -11,7 +11,7 @@ rg_status rg_require_grad(rg_tensor *x, int32_t on)
 
   RG_TRY(rg_tensor_check(x, "require_grad"));
   if (on && !rg_dtype_is_float(x->_dtype)) {
-    return rg_fail(RG_EDTYPE, "require_grad: %s is not of a float type",
+    return rg_fail(RG_EDTYPE, "require_grad: %s is not of a float type that is computed with",
                    rg_tensor_text(x, text, sizeof(text)));
   }
   t = (track *)x->_storage->tracking;

@@ -42,6 +42,7 @@ const rg_op rg_op_cast = {
   .doc = "the elements converted to another type",
   .id = RG_OP_CAST,
   .amp = RG_AMP_NONE,
+  .stores = RG_STORES_ALL,
   .args_size = sizeof(rg_cast_args),
   .infer = cast_infer,
   .grad = cast_grad,

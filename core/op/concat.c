@@ -39,6 +39,10 @@ static rg_status concat_infer(rg_call *call)
   call->out[0] = rg_meta_of(call->in[0]);
   for (int32_t i = 1; i < call->n_in; i++) {
     RG_TRY(check_input(call, i, args->axis));
+    if (call->in[i]->_dtype != call->out[0].dtype) {
+      RG_TRY(rg_check_computes(call->op, call->in[i]->_dtype));
+      RG_TRY(rg_check_computes(call->op, call->out[0].dtype));
+    }
     call->out[0].dtype = rg_promote(call->out[0].dtype, call->in[i]->_dtype);
     call->out[0].shape[args->axis] += call->in[i]->_shape[args->axis];
   }
@@ -77,6 +81,7 @@ const rg_op rg_op_concat = {
   .doc = "tensors joined along an axis",
   .id = RG_OP_CONCAT,
   .amp = RG_AMP_WIDEST,
+  .stores = RG_STORES_ALL,
   .args_size = sizeof(rg_concat_args),
   .infer = concat_infer,
   .grad = concat_grad,

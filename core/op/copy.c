@@ -52,6 +52,7 @@ const rg_op rg_op_copy = {
   .doc = "the elements of another tensor, broadcast and converted",
   .id = RG_OP_COPY,
   .amp = RG_AMP_NONE,
+  .stores = RG_STORES_ALL,
   .args_size = sizeof(rg_copy_args),
   .infer = copy_infer,
   .grad = copy_grad,

@@ -46,6 +46,10 @@ static bool is_finite(const void *x, int32_t dtype)
   case RG_F16:
     memcpy(&half, x, sizeof(half));
     return (half & 0x7c00u) != 0x7c00u;
+  case RG_F8E5M2:
+    return (*(const uint8_t *)x & 0x7cu) != 0x7cu;
+  case RG_F8E4M3: /* no infinities: these exponents have numbers too */
+    return (*(const uint8_t *)x & 0x7fu) != 0x7fu;
   default:
     return true;
   }
@@ -100,7 +104,7 @@ static bool finite_there(const rg_tensor *x)
 
 int32_t rg_is_finite(const rg_tensor *x)
 {
-  if (!rg_dtype_is_float(x->_dtype)) {
+  if (!rg_dtype_is_float(x->_dtype) && x->_dtype != RG_F8E4M3 && x->_dtype != RG_F8E5M2) {
     return 1;
   }
   return x->_device == RG_CPU ? finite_at(x, x->_data) : finite_there(x);

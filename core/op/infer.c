@@ -6,7 +6,8 @@
 
 /* -- Element types --------------------------------------------------------------- */
 
-/* bool < u8, i8 < i32 < i64 < f16, bf16 < f32 < f64; two different types of one rank meet above. */
+/* bool < u8, i8 < i32 < i64 < f16, bf16 < f32 < f64; two different types of one rank meet above.
+** Types that are only stored meet none: the door keeps them away. */
 static const int8_t rank[RG_DTYPE_COUNT] = {
   [RG_BOOL] = 0, [RG_U8] = 1,   [RG_I8] = 1,  [RG_I32] = 2, [RG_I64] = 3,
   [RG_F16] = 4,  [RG_BF16] = 4, [RG_F32] = 5, [RG_F64] = 6,
@@ -15,6 +16,21 @@ static const int8_t rank[RG_DTYPE_COUNT] = {
 bool rg_dtype_is_float(int32_t dtype)
 {
   return dtype == RG_F32 || dtype == RG_F64 || dtype == RG_F16 || dtype == RG_BF16;
+}
+
+/* Are its numbers stored and not computed with? */
+static bool only_stored(int32_t dtype)
+{
+  return dtype == RG_F8E4M3 || dtype == RG_F8E5M2;
+}
+
+rg_status rg_check_computes(const rg_op *op, int32_t dtype)
+{
+  if (only_stored(dtype)) {
+    return rg_fail(RG_EDTYPE, "%s: %s is a type for storing; convert to f16, bf16 or f32 first",
+                   op->name, rg_dtype_name(dtype));
+  }
+  return RG_OK;
 }
 
 int32_t rg_promote(int32_t a, int32_t b)

@@ -3,11 +3,11 @@
 ** The contract of an operation: everything about it that is not a kernel is one rg_op record, and
 ** every call of it goes through rg_run (core/op/run.c).
 **
-** The door does, in this order: check the inputs, apply autocast, infer the outputs, convert the
-** inputs to one element type where the record asks for it, allocate, take the random numbers,
-** pick the backend's kernel, run it, count the writes, tell the recorders.  While a plan is
-** captured the kernel runs inside the plan's new step, so that what it keeps in its memo is there
-** when the step is replayed.
+** The door does, in this order: check the inputs (types that are only stored go to operations that
+** say so), apply autocast, infer the outputs, convert the inputs to one element type where the
+** record asks for it, allocate, take the random numbers, pick the backend's kernel, run it, count
+** the writes, tell the recorders.  While a plan is captured the kernel runs inside the plan's new
+** step, so that what it keeps in its memo is there when the step is replayed.
 */
 #ifndef RIDGE_OP_OP_H
 #define RIDGE_OP_OP_H
@@ -48,8 +48,9 @@ typedef struct rg_draw {
 } rg_draw;
 
 enum {
-  RG_MAX_OUT = 8,         /* results and hidden results together; inputs have no maximum */
-  RG_SAVE_ALL = INT32_MIN /* in save_in, save_out: every one */
+  RG_MAX_OUT = 8,          /* results and hidden results together; inputs have no maximum */
+  RG_SAVE_ALL = INT32_MIN, /* in save_in, save_out: every one */
+  RG_STORES_ALL = -1       /* in stores: every one */
 };
 
 /* One call in flight.  Plan steps and the tape keep a copy, args and inputs included. */
@@ -104,10 +105,12 @@ struct rg_op {
   int32_t amp;     /* RG_AMP_... */
   int32_t save_in; /* bit i: the gradient reads input i */
   int32_t save_out;
-  int32_t as_is; /* bit i: input i is no number to compute with (indices, bits) or is written to:
+  int32_t as_is;  /* bit i: input i is no number to compute with (indices, bits) or is written to:
                  ** neither call->compute nor autocast touch it */
-  int32_t packs; /* bit i: where input i is a weight (RG_TENSOR_PARAM), it comes as it is, whatever
+  int32_t packs;  /* bit i: where input i is a weight (RG_TENSOR_PARAM), it comes as it is, whatever
                  ** call->compute says: the kernel packs and converts it once per version */
+  int32_t stores; /* bit i: input i may be of a type that is only stored (f8e4m3, f8e5m2), and then
+                  ** so may the results; RG_STORES_ALL: every one.  The door refuses others */
   uint32_t args_size;
   int32_t n_hidden; /* results behind the visible ones that only the gradient reads */
   bool draws;       /* takes random numbers */
@@ -243,7 +246,12 @@ rg_status rg_axis_resolve(const rg_op *op, const rg_tensor *x, int32_t axis, int
 
 /* The type two types meet at. */
 int32_t rg_promote(int32_t a, int32_t b);
+
+/* Is it a floating type that is computed with?  Those that are only stored are none. */
 bool rg_dtype_is_float(int32_t dtype);
+
+/* RG_EDTYPE, with what to do about it, for a type that is only stored (f8e4m3, f8e5m2). */
+rg_status rg_check_computes(const rg_op *op, int32_t dtype) RG_CHECK;
 
 /* The shape two shapes broadcast to, into out->shape and ndim. */
 rg_status rg_broadcast(const rg_op *op, const rg_tensor *x, const rg_tensor *y,

@@ -24,6 +24,7 @@ static rg_status infer_float(rg_call *call, const rg_meta *meta, int64_t numbers
   char text[96];
 
   RG_TRY(rg_check_arity(call, 0));
+  RG_TRY(rg_check_computes(call->op, meta->dtype));
   if (!rg_dtype_is_float(meta->dtype)) {
     return rg_fail(RG_EDTYPE, "%s: a float tensor is expected, got %s%s", call->op->name,
                    rg_dtype_name(meta->dtype),
@@ -163,6 +164,7 @@ static rg_status randint_infer(rg_call *call)
   int32_t dtype = args->meta.dtype;
 
   RG_TRY(rg_check_arity(call, 0));
+  RG_TRY(rg_check_computes(call->op, dtype));
   if (dtype < 0 || dtype >= RG_DTYPE_COUNT || most[dtype] == 0) {
     return rg_fail(RG_EDTYPE, "%s: an integer tensor is expected, got %s", call->op->name,
                    rg_dtype_name(dtype));

@@ -92,6 +92,12 @@ static bool flows(const rg_call *call, rg_tensor *const *out)
 
 /* -- Checking and converting inputs ---------------------------------------------- */
 
+/* May input i be of a type that is only stored? */
+static bool may_store(const rg_op *op, int32_t i)
+{
+  return op->stores == RG_STORES_ALL || (i < 31 && (op->stores >> i & 1) != 0);
+}
+
 static rg_status check_inputs(rg_call *call, rg_tensor *const *out)
 {
   const rg_tensor *first = NULL;
@@ -104,6 +110,9 @@ static rg_status check_inputs(rg_call *call, rg_tensor *const *out)
     }
     if ((x->_flags & (RG_TENSOR_RELEASED | RG_TENSOR_PINNED)) != 0) {
       RG_TRY(rg_tensor_check(x, call->op->name));
+    }
+    if (!may_store(call->op, i)) {
+      RG_TRY(rg_check_computes(call->op, x->_dtype));
     }
     if (first == NULL) {
       first = x;
@@ -399,6 +408,9 @@ rg_status rg_run(rg_call *call, rg_tensor **out)
   }
   RG_TRY(check_inputs(call, out));
   RG_TRY(call->op->infer(call));
+  for (int32_t i = 0; i < call->n_out && call->op->stores == 0; i++) {
+    RG_TRY(rg_check_computes(call->op, call->out[i].dtype));
+  }
   call->tracked = flows(call, out);
   if (call->tracked) {
     RG_TRY(rg_tape->check(call, out));

@@ -20,6 +20,7 @@ static rg_status expand_infer(rg_call *call)
     return rg_fail(RG_ESHAPE, "%s: %s are not the bits of %lld columns", call->op->name,
                    rg_tensor_text(bits, text, sizeof(text)), (long long)args->cols);
   }
+  RG_TRY(rg_check_computes(call->op, args->dtype));
   if (!rg_dtype_is_float(args->dtype)) {
     return rg_fail(RG_EDTYPE, "%s: signs are of a float type, not %s", call->op->name,
                    rg_dtype_name(args->dtype));

@@ -80,6 +80,7 @@ const rg_op rg_op_take = {
   .amp = RG_AMP_NONE,
   .save_in = 2,
   .as_is = 3,
+  .stores = 1,
   .infer = infer,
   .grad = grad,
   .cost = cost,

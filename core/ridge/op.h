@@ -4,8 +4,10 @@
 **
 ** Common to all: inputs on one device; shapes are those of NumPy broadcasting where two tensors
 ** meet; mixed element types are promoted (bool < u8, i8 < i32 < i64 < f16, bf16 < f32 < f64; f16
-** with bf16 gives f32).  A function whose name ends in _ writes into its first tensor.  Beyond
-** those named, every operation can answer RG_ENOMEM, RG_EDEVICE, RG_ERELEASED and RG_EINTR.
+** with bf16 gives f32); f8e4m3 and f8e5m2 are only stored, and but for copies, conversions, fills,
+** joining and taking every operation answers RG_EDTYPE.  A function whose name ends in _ writes into
+** its first tensor.  Beyond those named, every operation can answer RG_ENOMEM, RG_EDEVICE,
+** RG_ERELEASED and RG_EINTR.
 */
 #ifndef RIDGE_OP_H
 #define RIDGE_OP_H
@@ -125,7 +127,8 @@ RG_API rg_status rg_contiguous(const rg_tensor *x, rg_tensor **out) RG_CHECK;
 **
 ** x        any
 ** dtype    RG_F32 ...; floats become integers by truncation, out of range by saturation, nan by 0;
-**          f32 becomes bf16 and f16 by rounding to nearest even; anything but 0 becomes true
+**          floats become narrower ones by rounding to nearest even, once; anything but 0 becomes
+**          true; beyond the largest number is infinity, and nan in f8e4m3
 ** out      new tensor, always a copy
 ** RG_EDTYPE.
 */
@@ -137,8 +140,8 @@ RG_API rg_status rg_cast(const rg_tensor *x, int32_t dtype, rg_tensor **out) RG_
 ** xs       n tensors, equal but for the size of the axis
 ** n        at least 1
 ** axis     -ndim .. ndim-1
-** out      new tensor, of the promoted type
-** RG_ESHAPE, RG_EAXIS, RG_EARG for n = 0.
+** out      new tensor, of the promoted type; f8e4m3 and f8e5m2 join with their own type only
+** RG_ESHAPE, RG_EAXIS, RG_EDTYPE, RG_EARG for n = 0.
 */
 RG_API rg_status rg_concat(const rg_tensor *const *xs, int32_t n, int32_t axis,
                            rg_tensor **out) RG_CHECK;

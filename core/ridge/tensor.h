@@ -9,16 +9,18 @@
 
 /* clang-format off */
 /* name, bytes an element, printed name */
-#define RG_DTYPE_LIST(X) \
-  X(RG_F32,  4, "f32")   \
-  X(RG_F64,  8, "f64")   \
-  X(RG_F16,  2, "f16")   \
-  X(RG_BF16, 2, "bf16")  \
-  X(RG_I64,  8, "i64")   \
-  X(RG_I32,  4, "i32")   \
-  X(RG_I8,   1, "i8")    \
-  X(RG_U8,   1, "u8")    \
-  X(RG_BOOL, 1, "bool")
+#define RG_DTYPE_LIST(X)    \
+  X(RG_F32,    4, "f32")    \
+  X(RG_F64,    8, "f64")    \
+  X(RG_F16,    2, "f16")    \
+  X(RG_BF16,   2, "bf16")   \
+  X(RG_I64,    8, "i64")    \
+  X(RG_I32,    4, "i32")    \
+  X(RG_I8,     1, "i8")     \
+  X(RG_U8,     1, "u8")     \
+  X(RG_BOOL,   1, "bool")   \
+  X(RG_F8E4M3, 1, "f8e4m3") \
+  X(RG_F8E5M2, 1, "f8e5m2")
 /* clang-format on */
 
 #define RG_DTYPE_ENUM(name, bytes, text) name,
@@ -55,6 +57,14 @@ enum {
   RG_TENSOR_DETACHED = 8,   /* no gradient flows through this view, whatever flows through others */
   RG_TENSOR_PINNED = 16     /* in host memory that a GPU's copies reach by themselves */
 };
+
+/*
+** f8e4m3 and f8e5m2 are the 8-bit floats of the OCP standard, and types for storing: such tensors
+** are made, filled, copied, converted, joined, taken from, saved and printed; what computes refuses
+** them with RG_EDTYPE, and wants them converted first.  What is too large for them becomes nan in
+** f8e4m3, which has no infinities (above 464; its largest number is 448), and infinity in f8e5m2
+** (from 61440 on; 57344): clamp before the conversion where that is not wanted.
+*/
 
 /* Bytes an element of a dtype takes; 0 for a number that is no dtype. */
 RG_API int64_t rg_dtype_bytes(int32_t dtype);

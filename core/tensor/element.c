@@ -8,6 +8,7 @@
 */
 #include <math.h>
 
+#include "tensor/f8.h"
 #include "tensor/half.h"
 #include "tensor/tensor.h"
 
@@ -30,6 +31,10 @@ static double element_get(const void *at, int32_t dtype)
     return settled((double)rg_f16_to_f32(*(const uint16_t *)at));
   case RG_BF16:
     return settled((double)rg_bf16_to_f32(*(const uint16_t *)at));
+  case RG_F8E4M3:
+    return settled((double)rg_f8e4m3_to_f32(*(const uint8_t *)at));
+  case RG_F8E5M2:
+    return settled((double)rg_f8e5m2_to_f32(*(const uint8_t *)at));
   case RG_I64:
     return (double)*(const int64_t *)at;
   case RG_I32:
@@ -39,20 +44,6 @@ static double element_get(const void *at, int32_t dtype)
   default: /* u8 and bool */
     return *(const uint8_t *)at;
   }
-}
-
-/*
-** v as a float that rounds on to 16 bits as v itself would: of the two floats around v the odd one
-** (Boldo and Melquiond 2008, "Emulation of FMA and correctly rounded sums").
-*/
-static float to_odd(double v)
-{
-  float f = (float)v;
-
-  if (isnan(v) || (double)f == v || (rg_bits_of_f32(f) & 1) != 0) {
-    return f;
-  }
-  return nextafterf(f, v > (double)f ? INFINITY : -INFINITY);
 }
 
 /* Truncate, saturate, nan to 0: the rule of rg_cast. */
@@ -78,10 +69,16 @@ static void element_set(void *at, int32_t dtype, double v)
     *(float *)at = (float)v;
     break;
   case RG_F16:
-    *(uint16_t *)at = rg_f16_of_f32(to_odd(v));
+    *(uint16_t *)at = rg_f16_of_f32(rg_f32_odd_of_f64(v));
     break;
   case RG_BF16:
-    *(uint16_t *)at = rg_bf16_of_f32(to_odd(v));
+    *(uint16_t *)at = rg_bf16_of_f32(rg_f32_odd_of_f64(v));
+    break;
+  case RG_F8E4M3:
+    *(uint8_t *)at = rg_f8e4m3_of_f32(rg_f32_odd_of_f64(v));
+    break;
+  case RG_F8E5M2:
+    *(uint8_t *)at = rg_f8e5m2_of_f32(rg_f32_odd_of_f64(v));
     break;
   case RG_I64:
     *(int64_t *)at = to_integer(v, -9223372036854775808.0, 9223372036854775807.0);

@@ -124,6 +124,11 @@ static void test_refused(void)
 
 /* -- Elements -------------------------------------------------------------------- */
 
+static bool alike(double a, double b)
+{
+  return a == b || (isnan(a) && isnan(b));
+}
+
 /* Values in, and what comes out of each type: truncated, saturated, rounded. */
 static void test_elements(void)
 {
@@ -141,6 +146,8 @@ static void test_elements(void)
     { RG_I8, { 1, -1, 127, -128, 127, -128, 127, 127, 0 } },
     { RG_U8, { 1, 0, 255, 0, 255, 0, 255, 255, 0 } },
     { RG_BOOL, { 1, 1, 1, 1, 1, 1, 1, 1, 1 } },
+    { RG_F8E4M3, { 1.75, -1.75, 288, -288, NAN, NAN, NAN, NAN, 0.5 } },
+    { RG_F8E5M2, { 1.75, -1.75, 320, -320, INFINITY, -INFINITY, INFINITY, INFINITY, 0.5 } },
   };
 
   for (size_t t = 0; t < sizeof(want) / sizeof(want[0]); t++) {
@@ -154,8 +161,8 @@ static void test_elements(void)
     for (int64_t i = 0; i < N; i++) {
       double got = at(x, 1, &i);
 
-      right = right && got == want[t].out[i];
-      set = set && rg_tensor_set(y, &i, 1, in[i]) == RG_OK && at(y, 1, &i) == got;
+      right = right && alike(got, want[t].out[i]);
+      set = set && rg_tensor_set(y, &i, 1, in[i]) == RG_OK && alike(at(y, 1, &i), got);
     }
     ok(right, "holds what it can of each number");
     ok(set, "also one by one");
@@ -168,7 +175,8 @@ static void test_nan(void)
 {
   for (int32_t dtype = 0; dtype < RG_DTYPE_COUNT; dtype++) {
     rg_tensor *x = made(dtype, 0, NULL);
-    bool is_float = dtype == RG_F32 || dtype == RG_F64 || dtype == RG_F16 || dtype == RG_BF16;
+    bool is_float = dtype == RG_F32 || dtype == RG_F64 || dtype == RG_F16 || dtype == RG_BF16 ||
+                    dtype == RG_F8E4M3 || dtype == RG_F8E5M2;
     double got;
 
     is_status(rg_tensor_set(x, NULL, 0, NAN), RG_OK, "nan");

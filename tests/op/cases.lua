@@ -11,7 +11,7 @@
 -- into       the form that writes into its first tensor: (C, t, a)
 -- inputs     element types of inputs that keep theirs
 -- prepare    (inputs, sample): change inputs that must fit each other
--- special    elements worth trying in f32 and f64
+-- special    elements worth trying in every float type; cast_samples: to what they are converted
 -- large      a sample big enough for two threads
 -- bad        calls that must fail: shapes, dtypes, arguments, status
 -- check      how far outputs are from what they should be, where there is no reference to compare
@@ -21,7 +21,7 @@ local HERE = debug.getinfo(1, 'S').source:match('^@(.*/)') or './'
 local reference = dofile(HERE .. 'reference.lua')
 local tensors = dofile(HERE .. 'tensors.lua')
 
-local FLOATS, INTEGERS, ALL = tensors.FLOATS, tensors.INTEGERS, tensors.ALL
+local FLOATS, INTEGERS, ALL, EVERY = tensors.FLOATS, tensors.INTEGERS, tensors.ALL, tensors.EVERY
 local INF, NAN = math.huge, 0 / 0
 local ESHAPE, EDTYPE, EAXIS, EARG = -1, -2, -3, -4
 
@@ -138,7 +138,7 @@ cases.fill = {
   samples = { { {}, args = { value = 2.5 } }, { { 3, 5 }, args = { value = -1.3 } },
     { { 0 }, args = { value = 1 } }, { { 2, 700 }, args = { value = 7 } },
     { { 4 }, args = { value = 1e9 } }, { { 4 }, args = { value = NAN } } },
-  dtypes = ALL, ulps = 0, free = true,
+  dtypes = EVERY, ulps = 0, free = true,
   large = { { { 3000, 1000 }, args = { value = 3 } } },
   bad = {},
 }
@@ -150,7 +150,7 @@ cases.arange = {
   samples = { { {}, args = { start = 3, step = 1 } }, { { 3, 5 }, args = { start = 0, step = 1 } },
     { { 0 }, args = { start = 0, step = 1 } }, { { 2, 60 }, args = { start = -1, step = 0.25 } },
     { { 1100 }, args = { start = 5, step = -0.5 } } },
-  dtypes = ALL, ulps = 0,
+  dtypes = EVERY, ulps = 0,
   large = { { { 1100, 1000 }, args = { start = 0, step = 0.5 } } },
   bad = {},
 }
@@ -164,9 +164,11 @@ cases.copy = {
   target = true,
   reference = reference.copy,
   samples = COPIES,
-  dtypes = ALL,
+  dtypes = EVERY,
   mixed = { { 'f16', 'f32' }, { 'f32', 'bf16' }, { 'i8', 'f64' }, { 'bool', 'f32' },
-    { 'u8', 'i64' }, { 'bf16', 'f16' }, { 'f64', 'bool' } },
+    { 'u8', 'i64' }, { 'bf16', 'f16' }, { 'f64', 'bool' }, { 'f8e4m3', 'f32' },
+    { 'f64', 'f8e5m2' }, { 'f8e5m2', 'f8e4m3' }, { 'f8e4m3', 'i32' }, { 'bool', 'f8e5m2' },
+    { 'bf16', 'f8e4m3' } },
   ulps = 0,
   large = { { { 1000, 1100 }, { 1100 } }, { { 1000, 1100 }, { 1000, 1100 } } },
   bad = { { { { 3 }, { 2 } }, { 'f32', 'f32' }, {}, ESHAPE },
@@ -177,16 +179,20 @@ cases.cast = {
   call = function(C, t, a, out) return C.rg_cast(t[1], tensors.CODES[a.dtype] or 99, out) end,
   reference = reference.cast,
   samples = {},
-  dtypes = ALL, ulps = 0,
+  dtypes = EVERY, ulps = 0,
   special = { 0, -0, INF, -INF, NAN, 0.5, -0.5, 0.999, -0.999, 127, 128, -128, -129, -128.5, 255,
     256, 255.5, 65504, 65519, 65520, 1e5, 2147483647, 2147483648, -2147483648, -2147483649, 1e10,
     1e19, -1e19, 9.2e18, 1e30, 1e39, 1e300, 2049, 2051, 257, 259, 1.00390625, 1.01171875, 1e-7,
-    2.98e-8, 2.99e-8, 6e-8, 1e-5, 3e-39, 1e-45, 3.4e38, 3.39e38 },
+    2.98e-8, 2.99e-8, 6e-8, 1e-5, 3e-39, 1e-45, 3.4e38, 3.39e38, 448, 464, 464.5, 480, 57344,
+    61439, 61440, 65536, 0x1p-10, 0x1.8p-10, 0x1p-17, 0x1.01p-17, 1.0625, 1.0626, 1.125, 1.375,
+    -1.1875, 1 + 0x1p-4 + 0x1p-40, 1 + 0x1p-11 + 0x1p-40, 1 + 0x1p-8 + 0x1p-40, 200, 200.1 },
   large = { { { 1100, 1000 }, args = { dtype = 'bf16' } },
     { { 1100, 1000 }, args = { dtype = 'i8' } } },
   bad = { { { { 2 } }, { 'f32' }, { dtype = 'none' }, EDTYPE } },
 }
-for _, to in ipairs(ALL) do
+cases.cast.cast_samples = {}
+for _, to in ipairs(EVERY) do
+  table.insert(cases.cast.cast_samples, { {}, args = { dtype = to } })
   for _, shape in ipairs { {}, { 0 }, { 3, 5 }, { 2, 700 } } do
     table.insert(cases.cast.samples, { shape, args = { dtype = to } })
   end
@@ -201,12 +207,14 @@ cases.concat = {
     { { 2, 3 }, { 4, 3 }, { 1, 3 }, args = { axis = -2 } }, { { 2, 3 }, args = { axis = -1 } },
     { { 0 }, { 2 }, args = { axis = 0 } }, { { 2, 0 }, { 2, 0 }, args = { axis = 1 } },
     { { 2, 3, 40 }, { 2, 1, 40 }, args = { axis = 1 } } },
-  dtypes = ALL,
+  dtypes = EVERY,
   mixed = { { 'f16', 'f32', 'i8' }, { 'u8', 'i8', 'bool' } },
   ulps = 0,
   large = { { { 600, 1000 }, { 600, 1000 }, args = { axis = 1 } } },
   bad = { { { { 2, 3 }, { 3, 3 } }, { 'f32', 'f32' }, { axis = 1 }, ESHAPE },
     { { { 2 }, { 2, 1 } }, { 'f32', 'f32' }, { axis = 0 }, ESHAPE },
+    { { { 2 }, { 2 } }, { 'f32', 'f8e4m3' }, { axis = 0 }, EDTYPE },
+    { { { 2 }, { 2 } }, { 'f8e4m3', 'f8e5m2' }, { axis = 0 }, EDTYPE },
     { { { 2 } }, { 'f32' }, { axis = 1 }, EAXIS }, { { {} }, { 'f32' }, { axis = 0 }, EAXIS },
     { {}, {}, { axis = 0 }, EARG } },
 }

@@ -13,10 +13,11 @@ local all = dofile(HERE .. 'cases.lua')
 local cases, reference, tensors = all.cases, all.reference, all.tensors
 local C = tensors.C
 
-local ENOMEM, EARG, EINTR, ERELEASED = -5, -4, -13, -15
+local EDTYPE, ENOMEM, EARG, EINTR, ERELEASED = -2, -5, -4, -13, -15
 local UNIT = { f32 = 2 ^ -23, f64 = 2 ^ -52, f16 = 2 ^ -10, bf16 = 2 ^ -7 } -- last place of 1
 local LEAST = { f32 = 2 ^ -149, f64 = 2 ^ -1074, f16 = 2 ^ -24, bf16 = 2 ^ -133 }
 local IS_FLOAT = { f32 = true, f64 = true, f16 = true, bf16 = true }
+local IS_STORED = { f8e4m3 = true, f8e5m2 = true }
 
 -- -- Inputs ---------------------------------------------------------------------------------------
 
@@ -27,11 +28,13 @@ local function number()
   return math.floor(state / 65536)
 end
 
--- Values that every type holds exactly: eighths up to 4, small integers.
+-- Values that the type holds exactly: eighths up to 4 (the nearest ones of 8-bit floats), small
+-- integers.
 local function value(dtype)
   if dtype == 'bool' then return number() % 2 end
   if dtype == 'u8' then return number() % 10 end
   if IS_FLOAT[dtype] then return (number() % 65 - 32) / 8 end
+  if IS_STORED[dtype] then return reference.convert((number() % 65 - 32) / 8, dtype) end
   return number() % 11 - 5
 end
 
@@ -295,7 +298,8 @@ local function promises(name, entry)
 
   if entry.special then
     it('agrees with its definition for unusual numbers', function()
-      for _, dtype in ipairs { 'f32', 'f64', 'f16', 'bf16' } do
+      for _, dtype in ipairs { 'f32', 'f64', 'f16', 'bf16',
+        unpack(takes(entry, 'f8e4m3') and tensors.STORED or {}) } do
         for _, sample in ipairs { entry.special_args and { {}, args = entry.special_args } or
           entry.samples[1], unpack(entry.cast_samples or {}) } do
           local list = {}
@@ -419,6 +423,27 @@ local function promises(name, entry)
       assert.are.same(before, standing())
     end
   end)
+
+  if not takes(entry, 'f8e4m3') then
+    it('refuses types that are only stored, in every place, and says what to do', function()
+      local sample = ordinary(entry)
+      for _, stored in ipairs(tensors.STORED) do
+        for i = 1, #sample do
+          local list = inputs_of(entry, sample, entry.dtypes[1])
+          if list[i] then
+            list[i].dtype = stored
+            local t = make(list, tensors.LAYOUTS[1])
+            local before = standing()
+            local _, status = run(entry, t, arguments(sample))
+            assert.are.equal(EDTYPE, status, 'input ' .. i)
+            assert.is_truthy(tensors.failure(status):find(': ' .. stored
+              .. ' is a type for storing; convert to f16, bf16 or f32 first', 1, true))
+            assert.are.same(before, standing())
+          end
+        end
+      end
+    end)
+  end
 
   it('refuses tensors that are missing or released', function()
     local sample = ordinary(entry)

@@ -79,8 +79,10 @@ local HIGH = { i64 = 2 ^ 63, i32 = 2 ^ 31 - 1, i8 = 127, u8 = 255 }
 local BITS = { i32 = 32, i8 = 8, u8 = 8 } -- i64 is beyond what a Lua number holds
 
 -- To the nearest number with so many significant bits and no finer than 2^least; ties to even.
-local function round_to(v, bits, least, largest)
-  if v == 0 or v ~= v or v == INF or v == -INF then return v end
+-- over: what is behind the largest.
+local function round_to(v, bits, least, largest, over)
+  if v == 0 or v ~= v then return v end
+  if v == INF or v == -INF then return v > 0 and over or -over end
   local _, e = math.frexp(v)
   local unit = 2 ^ math.max(e - bits, least)
   local q = v / unit
@@ -88,8 +90,8 @@ local function round_to(v, bits, least, largest)
   local rest = q - r
   if rest > 0.5 or rest == 0.5 and r % 2 == 1 then r = r + 1 end
   v = r * unit
-  if v > largest then return INF end
-  if v < -largest then return -INF end
+  if v > largest then return over end
+  if v < -largest then return -over end
   return v
 end
 
@@ -97,10 +99,10 @@ end
 function M.convert(v, dtype)
   if dtype == 'f64' then return v end
   if dtype == 'f32' then return tonumber(ffi.new('float', v)) end
-  if dtype == 'f16' then return round_to(tonumber(ffi.new('float', v)), 11, -24, 65504) end
-  if dtype == 'bf16' then
-    return round_to(tonumber(ffi.new('float', v)), 8, -133, 0x1.fep127)
-  end
+  if dtype == 'f16' then return round_to(v, 11, -24, 65504, INF) end
+  if dtype == 'bf16' then return round_to(v, 8, -133, 0x1.fep127, INF) end
+  if dtype == 'f8e4m3' then return round_to(v, 4, -9, 448, NAN) end
+  if dtype == 'f8e5m2' then return round_to(v, 3, -16, 57344, INF) end
   if dtype == 'bool' then return v == 0 and 0 or 1 end
   if v ~= v then return 0 end
   v = v < 0 and math.ceil(v) or math.floor(v)

@@ -14,15 +14,19 @@ local M = { C = C }
 --- Where the operations run: the CPU, or the device that RIDGE_TEST_DEVICE numbers.
 M.DEVICE = tonumber(os.getenv('RIDGE_TEST_DEVICE') or 0)
 
-M.NAMES = { [0] = 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 'bool' }
+M.NAMES = { [0] = 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 'bool', 'f8e4m3',
+  'f8e5m2' }
 M.CODES = {}
 for code, name in pairs(M.NAMES) do M.CODES[name] = code end
 M.FLOATS = { 'f32', 'f64', 'f16', 'bf16' }
 M.INTEGERS = { 'i64', 'i32', 'i8', 'u8' }
 M.ALL = { 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 'bool' }
+M.STORED = { 'f8e4m3', 'f8e5m2' } -- and not computed with
+M.EVERY = { 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 'bool', 'f8e4m3', 'f8e5m2' }
 
 local C_TYPES = { f32 = 'float', f64 = 'double', f16 = 'uint16_t', bf16 = 'uint16_t',
-  i64 = 'int64_t', i32 = 'int32_t', i8 = 'int8_t', u8 = 'uint8_t', bool = 'uint8_t' }
+  i64 = 'int64_t', i32 = 'int32_t', i8 = 'int8_t', u8 = 'uint8_t', bool = 'uint8_t',
+  f8e4m3 = 'uint8_t', f8e5m2 = 'uint8_t' }
 
 -- -- Letting go ---------------------------------------------------------------------------------
 
@@ -169,7 +173,18 @@ local function brain(bits)
   return tonumber(word.value)
 end
 
-local DECODE = { f16 = half, bf16 = brain }
+-- The OCP standard's numbers: so many bits of fraction, the smallest number 2^least; from n on none.
+local function eight(fraction, least, n)
+  return function(bits)
+    local rest = bits % 128
+    local e, m = math.floor(rest / 2 ^ fraction), rest % 2 ^ fraction
+    local sign = bits >= 128 and -1 or 1
+    if rest >= n then return fraction == 2 and rest == n and sign * math.huge or 0 / 0 end
+    return sign * (e == 0 and m or (2 ^ fraction + m) * 2 ^ (e - 1)) * 2 ^ least
+  end
+end
+
+local DECODE = { f16 = half, bf16 = brain, f8e4m3 = eight(3, -9, 127), f8e5m2 = eight(2, -16, 124) }
 
 --- The bytes of a tensor in row-major order, whatever its strides.
 function M.bytes(x)

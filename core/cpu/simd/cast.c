@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Loops that convert between lane types, and between f32 and the two half types.
+** Loops that convert between lane types, and between f32 and the types narrower than it.
 **
 ** Into integers everything is truncated and saturated, nan becomes 0; the comparisons come before
 ** the conversion because C does not define what a float out of range converts to.
 */
 #include "cpu/simd/simd.h"
+#include "tensor/f8.h"
 #include "tensor/half.h"
 
 #ifdef __F16C__
@@ -94,6 +95,11 @@ RG_LANE_LIST(FROM)
 
 LOOP(bf16_to_f32, uint16_t, float, rg_bf16_to_f32(x))
 LOOP(f32_to_bf16, float, uint16_t, rg_bf16_of_f32(x))
+LOOP(f8e4m3_to_f32, uint8_t, float, rg_f8e4m3_to_f32(x))
+LOOP(f32_to_f8e4m3, float, uint8_t, rg_f8e4m3_of_f32(x))
+LOOP(f8e5m2_to_f32, uint8_t, float, rg_f8e5m2_to_f32(x))
+LOOP(f32_to_f8e5m2, float, uint8_t, rg_f8e5m2_of_f32(x))
+LOOP(f64_to_odd, double, float, rg_f32_odd_of_f64(x))
 LOOP(f16_to_f32_plain, uint16_t, float, rg_f16_to_f32(x))
 LOOP(f32_to_f16_plain, float, uint16_t, rg_f16_of_f32(x))
 
@@ -136,6 +142,13 @@ extern const rg_simd_cast RG_SIMD_NAME(rg_simd_cast);
 const rg_simd_cast RG_SIMD_NAME(rg_simd_cast) = {
   .loop = { RG_LANE_LIST(ROW) },
   .to_bool = { RG_LANE_LIST(TO_BOOL) },
-  .widen = { f16_to_f32_loop, bf16_to_f32_loop },
-  .narrow = { f32_to_f16_loop, f32_to_bf16_loop },
+  .widen = { [RG_F16] = f16_to_f32_loop,
+             [RG_BF16] = bf16_to_f32_loop,
+             [RG_F8E4M3] = f8e4m3_to_f32_loop,
+             [RG_F8E5M2] = f8e5m2_to_f32_loop },
+  .narrow = { [RG_F16] = f32_to_f16_loop,
+              [RG_BF16] = f32_to_bf16_loop,
+              [RG_F8E4M3] = f32_to_f8e4m3_loop,
+              [RG_F8E5M2] = f32_to_f8e5m2_loop },
+  .f64_to_odd = f64_to_odd_loop,
 };

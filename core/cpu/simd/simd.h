@@ -4,8 +4,8 @@
 **
 ** Each file of this folder is compiled three times (RG_SIMD = base, avx2, avx512) and every object
 ** exports one constant table whose name ends in that word; core/cpu/table.c gathers them and
-** rg_simd() picks by rg_isa().  Loops know six lane types; f16 and bf16 are widened to f32 in tiles
-** around them (core/cpu/tile.c) and bool runs as u8.
+** rg_simd() picks by rg_isa().  Loops know six lane types; narrower floats (f16, bf16, f8e4m3,
+** f8e5m2) are widened to f32 in tiles around them (core/cpu/tile.c) and bool runs as u8.
 */
 #ifndef RIDGE_CPU_SIMD_H
 #define RIDGE_CPU_SIMD_H
@@ -53,8 +53,9 @@ typedef struct rg_simd_binary {
 typedef struct rg_simd_cast {
   rg_loop *loop[RG_LANE_COUNT][RG_LANE_COUNT]; /* from, to; saturates, nan to 0 */
   rg_loop *to_bool[RG_LANE_COUNT];
-  rg_loop *widen[2];  /* f16, bf16 to f32 */
-  rg_loop *narrow[2]; /* f32 to f16, bf16: to nearest, ties to even */
+  rg_loop *widen[RG_DTYPE_COUNT];  /* by dtype, to f32; NULL but for floats narrower than that */
+  rg_loop *narrow[RG_DTYPE_COUNT]; /* and back: to nearest, ties to even */
+  rg_loop *f64_to_odd;             /* f64 to the f32 that narrow rounds as it would the f64 */
 } rg_simd_cast;
 
 enum { RG_FOLD_SUM, RG_FOLD_PROD, RG_FOLD_MAX, RG_FOLD_MIN, RG_FOLD_COUNT };
