@@ -46,7 +46,7 @@ static rg_status arange(const rg_call *call, rg_tensor *y, double start, double 
   case code:                             \
     return rg_gpu_status(call->op->name, \
                          rg_launch(k_arange<T>, cfg, to, start, step, y->_count, wide));
-    RG_TYPES(CASE)
+    RG_STORED(CASE)
 #undef CASE
   default:
     return rg_gpu->fail(RG_EDTYPE, "%s: no kernel for type %d", call->op->name, y->_dtype);
@@ -75,14 +75,15 @@ __global__ void k_convert(const __grid_constant__ rg_strided y,
                           const __grid_constant__ rg_strided x, int32_t from, int64_t n)
 {
   for (int64_t i = RG_FIRST; i < n; i += RG_NEXT) {
-    ((T *)y.data)[rg_at(y, i)] = rg_converted<T>::of(rg_number_of(x.data, from, rg_at(x, i)));
+    ((T *)y.data)[rg_at(y, i)] =
+        rg_converted<T>::of(rg_stored_number_of(x.data, from, rg_at(x, i)));
   }
 }
 
 /* A float that was loaded, as an element of T's lane; f64 is rounded once. */
 template <class T, class L> __device__ inline typename rg_lane<T>::type as_lane(L x)
 {
-  return sizeof(L) == 8 && sizeof(T) == 2 ? rg_get(rg_converted<T>::of(rg_number{ x, 0, false }))
+  return sizeof(L) == 8 && sizeof(T) <= 2 ? rg_get(rg_converted<T>::of(rg_number{ x, 0, false }))
                                           : (typename rg_lane<T>::type)x;
 }
 
@@ -161,9 +162,9 @@ static cudaError_t convert(const rg_call *call, const rg_tensor *y, const rg_str
   case code:          \
     return rg_launch(k_cast<T, F>, rg_filling(y->_count, n, call), to, from, y->_count, wide);
       RG_FLOATS(CASE)
+      RG_EIGHTS(CASE)
 #undef CASE
-    default:
-      break;
+          default : break;
     }
   }
   return rg_launch(k_convert<T>, cfg, to, from, type, y->_count);
@@ -188,7 +189,7 @@ rg_status rg_gpu_copy(const rg_call *call, rg_tensor *const *out, rg_frame *fram
 #define CASE(code, T) \
   case code:          \
     return rg_gpu_status(call->op->name, convert<T>(call, y, to, from, x->_dtype));
-    RG_TYPES(CASE)
+    RG_STORED(CASE)
 #undef CASE
   default:
     return rg_gpu->fail(RG_EDTYPE, "%s: no kernel for type %d", call->op->name, y->_dtype);

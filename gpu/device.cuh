@@ -15,6 +15,7 @@
 
 extern "C" {
 #include "gpu/plugin.h"
+#include "tensor/f8.h"
 }
 #include "gpu/launch.cuh"
 
@@ -70,17 +71,25 @@ rg_status rg_gpu_status(const char *what, cudaError_t error);
 struct rg_bool {
   uint8_t v;
 };
+struct rg_f8e4m3 {
+  uint8_t v;
+};
+struct rg_f8e5m2 {
+  uint8_t v;
+};
 
-/* D(code, type) for each. */
+/* D(code, type) for each; what only stores (RG_EIGHTS) is copied and converted. */
 #define RG_HALVES(D)   D(RG_F16, __half) D(RG_BF16, __nv_bfloat16)
 #define RG_FLOATS(D)   D(RG_F32, float) D(RG_F64, double) RG_HALVES(D)
 #define RG_INTEGERS(D) D(RG_I64, int64_t) D(RG_I32, int32_t) D(RG_I8, int8_t) D(RG_U8, uint8_t)
 #define RG_TYPES(D)    RG_FLOATS(D) RG_INTEGERS(D) D(RG_BOOL, rg_bool)
+#define RG_EIGHTS(D)   D(RG_F8E4M3, rg_f8e4m3) D(RG_F8E5M2, rg_f8e5m2)
+#define RG_STORED(D)   RG_TYPES(D) RG_EIGHTS(D)
 
 /* RG_F32 and so on of a type. */
 template <class T> constexpr int32_t rg_code_of = -1;
 #define RG_CODE(code, T) template <> constexpr int32_t rg_code_of<T> = code;
-RG_TYPES(RG_CODE)
+RG_STORED(RG_CODE)
 #undef RG_CODE
 
 /* The type an element is computed in. */
@@ -95,6 +104,12 @@ template <> struct rg_lane<__nv_bfloat16> {
 };
 template <> struct rg_lane<rg_bool> {
   typedef uint8_t type;
+};
+template <> struct rg_lane<rg_f8e4m3> {
+  typedef float type;
+};
+template <> struct rg_lane<rg_f8e5m2> {
+  typedef float type;
 };
 
 template <class T> __device__ inline typename rg_lane<T>::type rg_get(T x)
@@ -112,6 +127,14 @@ template <> __device__ inline float rg_get(__nv_bfloat16 x)
 template <> __device__ inline uint8_t rg_get(rg_bool x)
 {
   return x.v;
+}
+template <> __device__ inline float rg_get(rg_f8e4m3 x)
+{
+  return rg_f8e4m3_to_f32(x.v);
+}
+template <> __device__ inline float rg_get(rg_f8e5m2 x)
+{
+  return rg_f8e5m2_to_f32(x.v);
 }
 
 /* A lane's value as an element. */
@@ -139,16 +162,29 @@ template <> struct rg_element<rg_bool> {
     return rg_bool{ x };
   }
 };
+template <> struct rg_element<rg_f8e4m3> {
+  static __device__ inline rg_f8e4m3 of(float x)
+  {
+    return rg_f8e4m3{ rg_f8e4m3_of_f32(x) };
+  }
+};
+template <> struct rg_element<rg_f8e5m2> {
+  static __device__ inline rg_f8e5m2 of(float x)
+  {
+    return rg_f8e5m2{ rg_f8e5m2_of_f32(x) };
+  }
+};
 
 /* -- Conversion --------------------------------------------------------------------------- */
 
-/* A number of any element type, without loss: integers as themselves, floats as double. */
+/* A number without loss: integers as themselves, floats as double. */
 struct rg_number {
   double d;
   int64_t k;
   bool whole;
 };
 
+/* Of a type that is computed with. */
 __device__ inline rg_number rg_number_of(const void *data, int32_t dtype, int64_t at)
 {
   switch (dtype) {
@@ -168,6 +204,19 @@ __device__ inline rg_number rg_number_of(const void *data, int32_t dtype, int64_
     return rg_number{ 0, ((const int8_t *)data)[at], true };
   default:
     return rg_number{ 0, ((const uint8_t *)data)[at], true };
+  }
+}
+
+/* Of any type. */
+__device__ inline rg_number rg_stored_number_of(const void *data, int32_t dtype, int64_t at)
+{
+  switch (dtype) {
+  case RG_F8E4M3:
+    return rg_number{ rg_f8e4m3_to_f32(((const uint8_t *)data)[at]), 0, false };
+  case RG_F8E5M2:
+    return rg_number{ rg_f8e5m2_to_f32(((const uint8_t *)data)[at]), 0, false };
+  default:
+    return rg_number_of(data, dtype, at);
   }
 }
 
@@ -207,6 +256,15 @@ template <> __device__ inline __half rg_converted<__half>::of(rg_number x)
 template <> __device__ inline __nv_bfloat16 rg_converted<__nv_bfloat16>::of(rg_number x)
 {
   return __double2bfloat16(x.whole ? (double)x.k : x.d);
+}
+/* Whole numbers beyond what double holds are too large anyway. */
+template <> __device__ inline rg_f8e4m3 rg_converted<rg_f8e4m3>::of(rg_number x)
+{
+  return rg_f8e4m3{ rg_f8e4m3_of_f32(rg_f32_odd_of_f64(x.whole ? (double)x.k : x.d)) };
+}
+template <> __device__ inline rg_f8e5m2 rg_converted<rg_f8e5m2>::of(rg_number x)
+{
+  return rg_f8e5m2{ rg_f8e5m2_of_f32(rg_f32_odd_of_f64(x.whole ? (double)x.k : x.d)) };
 }
 template <> __device__ inline int64_t rg_converted<int64_t>::of(rg_number x)
 {

@@ -44,7 +44,7 @@ inline int64_t rg_bytes_of(int32_t dtype)
 #define CASE(code, T) \
   case code:          \
     return (int64_t)sizeof(T);
-    RG_TYPES(CASE)
+    RG_STORED(CASE)
 #undef CASE
   default:
     return 0;

@@ -139,9 +139,9 @@ template <class T> __global__ void k_concat(joined j, int32_t dtype)
   for (int64_t i = RG_FIRST; i < j.count[blockIdx.y]; i += RG_NEXT) {
     int64_t at = rg_at(from, i);
 
-    ((T *)to.data)[rg_at(to, i)] = type == dtype
-                                       ? ((const T *)from.data)[at] /* bits stay as they are */
-                                       : rg_converted<T>::of(rg_number_of(from.data, type, at));
+    ((T *)to.data)[rg_at(to, i)] =
+        type == dtype ? ((const T *)from.data)[at] /* bits stay as they are */
+                      : rg_converted<T>::of(rg_stored_number_of(from.data, type, at));
   }
 }
 
@@ -158,7 +158,7 @@ static rg_status join(const rg_call *call, const joined &j, int32_t n, int64_t m
 #define CASE(code, T) \
   case code:          \
     return rg_gpu_status(call->op->name, rg_launch(k_concat<T>, cfg, j, dtype));
-    RG_TYPES(CASE)
+    RG_STORED(CASE)
 #undef CASE
   default:
     return rg_gpu->fail(RG_EDTYPE, "%s: no kernel for type %d", call->op->name, dtype);
@@ -186,7 +186,7 @@ static rg_strided window(const rg_tensor *y, const rg_tensor *x, int32_t axis, i
   case code:                                                     \
     v.data = (char *)((T *)y->_data + begin * y->_stride[axis]); \
     break;
-    RG_TYPES(CASE)
+    RG_STORED(CASE)
 #undef CASE
   }
   return v;

@@ -40,8 +40,8 @@ static rg_status concat_infer(rg_call *call)
   for (int32_t i = 1; i < call->n_in; i++) {
     RG_TRY(check_input(call, i, args->axis));
     if (call->in[i]->_dtype != call->out[0].dtype) {
-      RG_TRY(rg_check_computes(call->op, call->in[i]->_dtype));
       RG_TRY(rg_check_computes(call->op, call->out[0].dtype));
+      RG_TRY(rg_check_computes(call->op, call->in[i]->_dtype));
     }
     call->out[0].dtype = rg_promote(call->out[0].dtype, call->in[i]->_dtype);
     call->out[0].shape[args->axis] += call->in[i]->_shape[args->axis];

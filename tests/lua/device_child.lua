@@ -24,7 +24,8 @@ for _, name in ipairs { 'randn', 'rand' } do
 end
 
 -- there and back, in every type, with gaps too
-for _, dtype in ipairs { 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 'bool' } do
+for _, dtype in ipairs { 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 'bool',
+  'f8e4m3', 'f8e5m2' } do
   local x = ridge.tensor({ { 1, 0, 3 }, { 4, 5, 0 } }, { dtype = dtype })
   local there = x:to 'cuda:0'
   check('to ' .. dtype, there:to('cpu'):equal(x) and there:t():to('cpu'):equal(x:t()), there)

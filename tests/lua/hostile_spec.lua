@@ -30,6 +30,7 @@ local function values()
     function() return ridge.ones(3, { dtype = 'i8' }) end,
     function() return ridge.ones(3, { dtype = 'bool' }) end,
     function() return ridge.ones(3, 2, { dtype = 'bf16' }) end,
+    function() return ridge.ones(3, 2, { dtype = 'f8e4m3' }) end,
     function() return ridge.ones(3, 1):expand(3, 4) end,
     function() return ridge.randn(4, 3):t() end,
     function() return released end, function() return dropped end,

@@ -1,7 +1,8 @@
 -- SPDX-License-Identifier: MIT
--- device_spec: what op_spec's own numbers do not reach: matrices at the edges of their range, and
--- what a device finds wrong only while it computes.
+-- device_spec: what op_spec's own numbers do not reach: matrices at the edges of their range, what a
+-- device finds wrong only while it computes, and every pattern of 8-bit floats.
 
+local bit = require 'bit'
 local ffi = require 'ffi'
 local HERE = debug.getinfo(1, 'S').source:match('^@(.*/)') or './'
 local all = dofile(HERE .. 'cases.lua')
@@ -122,3 +123,86 @@ if tensors.DEVICE ~= 0 then
     end)
   end)
 end
+
+-- -- 8-bit floats ---------------------------------------------------------------------------------
+
+local slot = ffi.new('rg_tensor *[1]')
+
+-- A tensor of bytes that lie so in memory; where: 0 is the CPU.
+local function tensor_of(bytes, n, dtype, where)
+  tensors.check(C.rg_empty(tensors.CODES[dtype], 0, ffi.new('int64_t[2]', n / 4, 4), 2, slot))
+  local x = tensors.hold(slot[0])
+  tensors.check(C.rg_tensor_write(x, bytes, C.rg_tensor_bytes(x)))
+  if where == 0 then return x end
+  tensors.check(C.rg_to_device(x, where, slot))
+  return tensors.hold(slot[0])
+end
+
+local function cast(x, dtype)
+  tensors.check(C.rg_cast(x, tensors.CODES[dtype], slot))
+  return tensors.bytes(tensors.hold(slot[0]))
+end
+
+-- The bytes of an array become the same as elements side by side and as columns, and on the CPU.
+local function same_everywhere(bytes, n, from, to)
+  local x = tensor_of(bytes, n, from, tensors.DEVICE)
+  local wanted = cast(tensor_of(bytes, n, from, 0), to)
+  assert.is_true(cast(x, to) == wanted, from .. ' to ' .. to)
+  tensors.check(C.rg_transpose(x, 0, 1, slot))
+  tensors.check(C.rg_cast(tensors.hold(slot[0]), tensors.CODES[to], slot))
+  tensors.check(C.rg_transpose(tensors.hold(slot[0]), 0, 1, slot))
+  assert.is_true(tensors.bytes(tensors.hold(slot[0])) == wanted, from .. ' to ' .. to .. ', turned')
+end
+
+describe('conversion of 8-bit floats', function()
+  after_each(tensors.release_all)
+  local every = tonumber(os.getenv 'RIDGE_TEST_EVERY' or 1)
+
+  -- roundings turn where the lower half of an f32 is 0
+  it('makes the same bits of f32 as the CPU: each upper half, and beside it', function()
+    local lower, n = { 0, 1, 0xffff }, math.floor(65536 * 3 / every / 4) * 4
+    local x = ffi.new('uint32_t[?]', n)
+    for i = 0, n - 1 do
+      local k = i * every
+      x[i] = math.floor(k / 3) * 65536 + lower[k % 3 + 1]
+    end
+    for _, to in ipairs(tensors.STORED) do same_everywhere(x, n, 'f32', to) end
+  end)
+
+  it('makes the same bits of halves, doubles and whole numbers as the CPU', function()
+    local halves, doubles, whole = ffi.new 'uint16_t[65536]', ffi.new 'double[4096]',
+      ffi.new 'int64_t[4096]'
+    local function without_nan(exponents) -- whose sign CUDA's own conversions of halves drop
+      for i = 0, 65535 do
+        halves[i] = bit.band(i, 0x7fff) > exponents and bit.band(i, 0x8000) or i
+      end
+      return halves
+    end
+    for i = 0, 4095 do
+      -- ties of both types, and a little beside them
+      local v = math.ldexp(8 + i % 16 / 2, math.floor(i / 16) % 36 - 21)
+      doubles[i] = v * (1 + (i % 3 - 1) * 2 ^ -45) * (i % 2 == 0 and 1 or -1)
+      whole[i] = i < 2048 and i - 1024 or math.floor(2 ^ ((i - 2048) / 33)) * (i % 2 * 2 - 1)
+    end
+    for _, to in ipairs(tensors.STORED) do
+      same_everywhere(without_nan(0x7c00), 65536, 'f16', to)
+      same_everywhere(without_nan(0x7f80), 65536, 'bf16', to)
+      same_everywhere(doubles, 4096, 'f64', to)
+      same_everywhere(whole, 4096, 'i64', to)
+    end
+  end)
+
+  it('makes of each pattern the same bits of every type as the CPU', function()
+    local x = ffi.new 'uint8_t[256]'
+    for _, from in ipairs(tensors.STORED) do
+      for _, to in ipairs(tensors.EVERY) do
+        local halves = to == 'f16' or to == 'bf16'
+        for i = 0, 255 do
+          local number = i % 128 <= (from == 'f8e4m3' and 0x7e or 0x7c)
+          x[i] = (number or not halves) and i or 0
+        end
+        same_everywhere(x, 256, from, to)
+      end
+    end
+  end)
+end)

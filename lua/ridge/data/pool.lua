@@ -17,7 +17,8 @@ local transform_slot = ffi.new('rg_transform *[1]')
 local out = ffi.new('rg_tensor *[8]')
 
 local TYPE = { f32 = 'float', f64 = 'double', i64 = 'int64_t', i32 = 'int32_t', i8 = 'int8_t',
-  u8 = 'uint8_t', bool = 'uint8_t', f16 = 'uint16_t', bf16 = 'uint16_t' }
+  u8 = 'uint8_t', bool = 'uint8_t', f16 = 'uint16_t', bf16 = 'uint16_t', f8e4m3 = 'uint8_t',
+  f8e5m2 = 'uint8_t' }
 
 -- One source as the core sees it; what has to stay alive goes into held, as references of the
 -- core's own: when a Lua state ends, its handles are empty before the loader is released.

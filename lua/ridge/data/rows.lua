@@ -16,7 +16,8 @@ local slot = ffi.new('rg_map *[1]')
 
 local Rows = class.class 'data.rows'
 
-local BYTES = { f64 = 8, f32 = 4, f16 = 2, bf16 = 2, i64 = 8, i32 = 4, i8 = 1, u8 = 1, bool = 1 }
+local BYTES = { f64 = 8, f32 = 4, f16 = 2, bf16 = 2, i64 = 8, i32 = 4, i8 = 1, u8 = 1, bool = 1,
+  f8e4m3 = 1, f8e5m2 = 1 }
 
 local SPEC = {
   dtype = { 'string', default = 'f32', doc = 'of the numbers in the file' },

@@ -3,8 +3,10 @@
 
 local M = {}
 
--- Relative to the size of the result: rounding of long sums in each type, with room.
-local TOLERANCE = { f64 = 1e-9, f32 = 1e-3, f16 = 3e-2, bf16 = 6e-2 }
+-- Relative to the size of the result: rounding of long sums in each type, with room; of what is
+-- only stored, its last place.
+local TOLERANCE = { f64 = 1e-9, f32 = 1e-3, f16 = 3e-2, bf16 = 6e-2, f8e4m3 = 0.125,
+  f8e5m2 = 0.25 }
 
 local function is_tensor(value)
   return require('ridge').is_tensor(value)

@@ -14,13 +14,18 @@ for code = 0, C.RG_DTYPE_COUNT - 1 do
   by_name[name] = code
   names[code] = name
 end
-local ORDER = { 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 'bool' }
+local ORDER = { 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 'bool', 'f8e4m3',
+  'f8e5m2' }
 
 --- The names of all types.
 M.names = ORDER
 
+--- Types whose numbers are stored and not computed with: the 8-bit floats of the OCP standard.
+M.only_stored = { f8e4m3 = true, f8e5m2 = true }
+
 --- The C code of a type name.
----@param name string 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8' or 'bool'
+---@param name string 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 'bool', 'f8e4m3' or
+---  'f8e5m2'
 ---@param what string the function asking, for the error
 ---@return number
 function M.code(name, what)

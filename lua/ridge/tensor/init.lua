@@ -162,6 +162,11 @@ function methods.allclose(x, y, rtol, atol)
   end)
 end
 
+-- In a type that is computed with.
+local function computed(x)
+  return dtype.only_stored[x.dtype] and x:to 'f32' or x
+end
+
 docs.equal = 'equal(y): same shape and equal elements?'
 --- Same shape and equal elements?
 ---@param x Tensor
@@ -173,7 +178,9 @@ function methods.equal(x, y)
   for i = 1, #a do
     if a[i] ~= b[i] then return false end
   end
-  return x.count == 0 or blame.within('equal', function() return x:eq(y):min():item() == 1 end)
+  return x.count == 0 or blame.within('equal', function()
+    return computed(x):eq(computed(y)):min():item() == 1
+  end)
 end
 
 -- -- Text ---------------------------------------------------------------------------------

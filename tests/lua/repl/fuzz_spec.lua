@@ -21,7 +21,7 @@ local WORDS = {
   'else', 'return', 'local', 'not', 'and', 'or', 'nil', 'true', 'in', 'for', 'break', '1', '2',
   '3', '0', '-1', '1e308', '0/0', '0x', '5LL', '2i', 'ones', 'zeros', 'randn', 'tensor', 'nn',
   'Linear', 'capture', 'scope', 'shape', 'sum', 'release', 'item', 'matmul', 'dtype', "'f32'",
-  "'bf16'", '_', '_1', 'str', 'summary', 'pcall', 'error', 'setmetatable', 'tostring',
+  "'bf16'", "'f8e5m2'", '_', '_1', 'str', 'summary', 'pcall', 'error', 'setmetatable', 'tostring',
   'string.rep', 'table.concat', 'coroutine.wrap', '\\', '\0', '\255', '\226\130', '\t', 'ö',
 }
 

@@ -422,7 +422,8 @@ describe('training on a device', function()
 
   it('writes tensors of a device into files, and reads files into them', function()
     local path = os.tmpname()
-    for _, dtype in ipairs { 'f64', 'f32', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 'bool' } do
+    for _, dtype in ipairs { 'f64', 'f32', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 'bool',
+      'f8e4m3', 'f8e5m2' } do
       local x = ridge.tensor({ { 1, 0, 3 }, { 4, 5, 0 } }, { dtype = dtype })
       ridge.save(path, { x = x:to(GPU):t() })
       assert.is_true(ridge.load(path).x:equal(x:t()), dtype)

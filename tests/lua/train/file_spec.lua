@@ -36,7 +36,8 @@ describe('a file of tensors', function()
   it('gives back what was saved, in every type, strides and notes included', function()
     local given = { empty = ridge.zeros(0, 3), scalar = ridge.full(2.5),
       turned = ridge.randn(3, 4):t() }
-    for _, dtype in ipairs { 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 'bool' } do
+    for _, dtype in ipairs { 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 'bool',
+      'f8e4m3', 'f8e5m2' } do
       given['a.' .. dtype] = (ridge.arange(0, 5) - 2):to(dtype):reshape(2, 3)
     end
     ridge.save(path, given, { who = 'ü "quoted"' })

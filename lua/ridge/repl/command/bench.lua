@@ -35,8 +35,11 @@ end
 --- What a call works in: the type of its first float result.
 local function dtype_of(values)
   local ridge = require 'ridge'
+  local only_stored = require('ridge.tensor.dtype').only_stored
   for _, value in ipairs(values) do
-    if ridge.is_tensor(value) and value.dtype:find '^b?f%d' then return value.dtype end
+    if ridge.is_tensor(value) and value.dtype:find '^b?f%d' and not only_stored[value.dtype] then
+      return value.dtype
+    end
   end
   return nil
 end
