@@ -164,7 +164,8 @@ static cudaError_t convert(const rg_call *call, const rg_tensor *y, const rg_str
       RG_FLOATS(CASE)
       RG_EIGHTS(CASE)
 #undef CASE
-          default : break;
+    default:
+      break;
     }
   }
   return rg_launch(k_convert<T>, cfg, to, from, type, y->_count);

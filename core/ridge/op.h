@@ -4,9 +4,9 @@
 **
 ** Common to all: inputs on one device; shapes are those of NumPy broadcasting where two tensors
 ** meet; mixed element types are promoted (bool < u8, i8 < i32 < i64 < f16, bf16 < f32 < f64; f16
-** with bf16 gives f32); f8e4m3 and f8e5m2 are only stored, and but for copies, conversions, fills,
-** joining and taking every operation answers RG_EDTYPE.  A function whose name ends in _ writes into
-** its first tensor.  Beyond those named, every operation can answer RG_ENOMEM, RG_EDEVICE,
+** with bf16 gives f32); f8e4m3 and f8e5m2 are only stored: but for copies, conversions, fills,
+** joining and taking, every operation answers RG_EDTYPE.  A function whose name ends in _ writes
+** into its first tensor.  Beyond those named, every operation can answer RG_ENOMEM, RG_EDEVICE,
 ** RG_ERELEASED and RG_EINTR.
 */
 #ifndef RIDGE_OP_H

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- device_spec: what op_spec's own numbers do not reach: matrices at the edges of their range, what a
--- device finds wrong only while it computes, and every pattern of 8-bit floats.
+-- device_spec: what op_spec's own numbers do not reach: matrices at the edges of their range, what
+-- a device finds wrong only while it computes, and every pattern of 8-bit floats.
 
 local bit = require 'bit'
 local ffi = require 'ffi'

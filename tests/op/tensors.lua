@@ -173,7 +173,7 @@ local function brain(bits)
   return tonumber(word.value)
 end
 
--- The OCP standard's numbers: so many bits of fraction, the smallest number 2^least; from n on none.
+-- The OCP standard's numbers: so many bits of fraction, 2^least the smallest; from n on none.
 local function eight(fraction, least, n)
   return function(bits)
     local rest = bits % 128

@@ -295,7 +295,8 @@ end
 --- Convert to another element type, or bring to another device.
 ---@param x Tensor
 ---@param target string|table 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 'bool',
----  'f8e4m3' (beyond 448 is nan), 'f8e5m2' (beyond 57344 is infinity), 'cpu', 'cuda:0', 'auto' (the first GPU, else the CPU), or {dtype =, device =, pinned =}
+---  'f8e4m3' (beyond 448 is nan), 'f8e5m2' (beyond 57344 is infinity), 'cpu', 'cuda:0', 'auto' (the
+---  first GPU, else the CPU), or {dtype =, device =, pinned =}
 ---@param more table|nil {pinned = true} beside 'cpu': into pinned memory
 ---@return Tensor
 -- >> ridge.ones(2):to('auto').device

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
---- The 8-bit floats from Lua: what is stored, what a program may do with it, and what it is told when
--- it wants to compute.
+--- The 8-bit floats from Lua: what is stored, what a program may do with it, and what it is told
+-- when it wants to compute.
 
 local ffi = require 'ffi'
 local ridge = require 'ridge'
@@ -83,8 +83,8 @@ describe('8-bit floats', function()
     } do
       local e = failure(f)
       assert.equal('EDTYPE', e.code, name)
-      assert.matches('f8e4m3 is a type for storing; convert to f16, bf16 or f32 first', e.message, 1,
-        true)
+      assert.matches('f8e4m3 is a type for storing; convert to f16, bf16 or f32 first', e.message,
+        1, true)
       assert.matches('f8_spec', tostring(e))
     end
     assert.equal('add: f8e4m3 is a type for storing; convert to f16, bf16 or f32 first',
@@ -98,6 +98,13 @@ describe('8-bit floats', function()
     assert.is_false(x:to('f8e4m3').requires_grad)
     assert.is_false(x:to('f8e4m3'):to('f32').requires_grad)
     assert.equal('EDTYPE', failure(function() ridge.ones(2, E4M3):requires_grad_() end).code)
+  end)
+
+  it('are looked at by the mode that finds the first number that is not finite', function()
+    local x = ridge.tensor { 400, 57000 }
+    assert.equal('ENAN', failure(ridge.anomaly, function() return x:to 'f8e4m3' end).code)
+    ridge.anomaly(function() return x:to 'f8e5m2', x:narrow(1, 1, 1):to 'f8e4m3' end)
+    assert.equal('ENAN', failure(ridge.anomaly, function() return (x * 2):to 'f8e5m2' end).code)
   end)
 
   it('are left alone by autocast', function()
