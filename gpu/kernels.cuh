@@ -18,6 +18,7 @@ extern "C" {
   K(ARANGE, arange)                             \
   K(COPY, copy)                                 \
   K(EXPAND_SIGNS, expand_signs)                 \
+  K(SIGN_BITS, sign_bits)                       \
   K(CAST, cast)                                 \
   K(UNIFORM, uniform)                           \
   K(NORMAL, normal)                             \
@@ -31,6 +32,7 @@ extern "C" {
   K(LOWRANK_LINEAR, lowrank_linear)             \
   K(SKETCHED_LINEAR, sketched_linear)           \
   K(SKETCHED_LINEAR_BITS, sketched_linear_bits) \
+  K(SKETCHED_LINEAR_SEED, sketched_linear_seed) \
   K(SGD_STEP, sgd_step)                         \
   K(ADAM_STEP, adam_step)                       \
   K(LION_STEP, lion_step)                       \

@@ -154,14 +154,14 @@ rg_status rg_gpu_normal(const rg_call *call, rg_tensor *const *out, rg_frame *fr
 
 /* -- Signs and whole numbers ------------------------------------------------------------------ */
 
-/* The top bit decides; it is set for +scale. */
+/* A bit each, set for +scale. */
 template <class T> __global__ void k_signs(rg_strided y, double scale, rg_drawn drawn, int64_t n)
 {
   rg_draw draw = rg_draw_now(drawn);
 
   for (int64_t i = RG_FIRST; i < n; i += RG_NEXT) {
     typename rg_lane<T>::type s = (typename rg_lane<T>::type)scale;
-    bool plus = number(draw.seed, draw.offset + (uint64_t)i) >> 31 != 0;
+    bool plus = rg_draw_sign(number(draw.seed, draw.offset + (uint64_t)i / 32), i);
 
     ((T *)y.data)[rg_at(y, i)] = rg_element<T>::of(plus ? s : -s);
   }

@@ -187,25 +187,25 @@ rg_status rg_cpu_normal(const rg_call *call, rg_tensor *const *out, rg_frame *fr
 
 /* -- Signs ------------------------------------------------------------------------------- */
 
-/* The top bit decides; it is set for +scale. */
+/* A bit each, set for +scale; at is a multiple of 32, as whole tiles are. */
 static void draw_signs(const random_work *w, int64_t at, int64_t n, void *lanes)
 {
   const rg_signs_args *args = w->call->args;
-  uint32_t x[RG_TILE];
+  uint32_t x[RG_TILE / 32];
 
-  numbers(w, at, n, 1, x);
+  numbers(w, at / 32, (n + 31) / 32, 1, x);
   if (w->y->_dtype == RG_F64) {
     double *y = lanes;
 
     for (int64_t i = 0; i < n; i++) {
-      y[i] = (x[i] >> 31) != 0 ? args->scale : -args->scale;
+      y[i] = rg_draw_sign(x[i / 32], i) ? args->scale : -args->scale;
     }
   } else {
     float *y = lanes;
     float scale = (float)args->scale;
 
     for (int64_t i = 0; i < n; i++) {
-      y[i] = (x[i] >> 31) != 0 ? scale : -scale;
+      y[i] = rg_draw_sign(x[i / 32], i) ? scale : -scale;
     }
   }
 }
@@ -213,7 +213,7 @@ static void draw_signs(const random_work *w, int64_t at, int64_t n, void *lanes)
 rg_status rg_cpu_signs(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
   (void)frame;
-  return run(&(random_work){ .call = call, .y = out[0], .draw = draw_signs }, 10.0);
+  return run(&(random_work){ .call = call, .y = out[0], .draw = draw_signs }, 2.0);
 }
 
 /* -- Integers ------------------------------------------------------------------------------- */

@@ -70,7 +70,7 @@ int32_t rg_layer_parts(const rg_layer *layer)
   case RG_LAYER_LOWRANK:
     return 2;
   default:
-    return layer->form == RG_SIGNS_BITS ? 4 : 2;
+    return layer->form == RG_SIGNS_BITS ? 4 : layer->form == RG_SIGNS_SEED ? 3 : 2;
   }
 }
 
@@ -138,10 +138,11 @@ rg_status rg_layer_param(const rg_layer *layer, int32_t index, rg_param *out)
 
 /* -- Copies ------------------------------------------------------------------------------------ */
 
-/* The tensor converted, or copied where it is signs in bits or has the type already. */
+/* The tensor converted, or copied where it is no number to compute with (signs in bits, a seed) or
+** has the type already. */
 static rg_status copy_part(const rg_tensor *x, int32_t dtype, int32_t device, rg_tensor **out)
 {
-  bool converts = x->_dtype != RG_U8 && x->_dtype != dtype;
+  bool converts = x->_dtype != RG_U8 && x->_dtype != RG_I64 && x->_dtype != dtype;
   rg_tensor *here = NULL;
   rg_status status;
 
@@ -285,6 +286,10 @@ rg_status rg_layer_forward(const rg_layer *layer, const rg_tensor *x, rg_tensor 
   if (layer->form == RG_SIGNS_BITS) {
     return rg_sketched_linear_bits(x, part[0], part[1], part[2], part[3], layer->bias, terms,
                                    layer->act, p, NULL, out);
+  }
+  if (layer->form == RG_SIGNS_SEED) {
+    return rg_sketched_linear_seed(x, part[0], part[1], part[2], layer->bias, terms, layer->act, p,
+                                   NULL, out);
   }
   return rg_sketched_linear(x, part[0], part[1], layer->bias, terms, layer->act, p, NULL, out);
 }

@@ -27,7 +27,8 @@ struct rg_layer {
   rg_conv2d_options conv; /* of a convolution */
   double eps;             /* of a normalisation */
   int32_t rms;
-  /* what the operation takes: weight | a, b | left, right | s1, u1_bits, u2_bits, s2 */
+  /* what the operation takes: weight | a, b | left, right | s1, u1_bits, u2_bits, s2 |
+  ** s1, seed, s2 */
   rg_tensor *part[RG_LAYER_PARTS];
   rg_tensor *bias; /* or NULL */
   int32_t n_params;
@@ -63,7 +64,7 @@ rg_status rg_layer_finish(rg_layer *layer, rg_status status, rg_layer **out) RG_
 /* Both factors of a sketched layer, [n_in x 2TR] and [2TR x n_out], whatever its form. */
 rg_status rg_sketch_factors(const rg_layer *layer, rg_tensor **left, rg_tensor **right) RG_CHECK;
 
-/* The views S1s, U1s, U2s, S2s of a layer with stored signs, S1s and S2s of one with bits. */
+/* The views S1s, U1s, U2s, S2s of a layer with stored signs, S1s and S2s of another. */
 rg_status rg_sketch_name_params(rg_layer *layer) RG_CHECK;
 
 #endif

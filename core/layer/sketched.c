@@ -1,66 +1,57 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Sketched layers: how a weight becomes fixed signs and trainable sketches (definitions.md 1.1), in
-** both forms of the signs.
+** the three forms of the signs.
 */
 #include <math.h>
-#include <string.h>
 
 #include "layer/layer.h"
-#include "op/signs.h"
+#include "op/draw.h"
 
-/* Signs begin at this number of the seed's stream, so that they do not depend on whether a weight
-** was drawn before them. */
-static const uint64_t signs_from = (uint64_t)1 << 40;
+/* -- Signs ------------------------------------------------------------------------------------- */
 
-/* -- Signs as bits ----------------------------------------------------------------------------- */
-
-/* Contiguous f32 signs [rows x cols] to bits [rows x ceil(cols / 8)]. */
-static rg_status to_bits(const rg_tensor *signs, rg_tensor **out)
-{
-  int64_t rows = signs->_shape[0];
-  int64_t cols = signs->_shape[1];
-  int64_t row_bytes = (cols + 7) / 8;
-  const float *x = signs->_data;
-  uint8_t *bits;
-
-  RG_TRY(rg_empty(RG_U8, RG_CPU, (const int64_t[]){ rows, row_bytes }, 2, out));
-  bits = (*out)->_data;
-  memset(bits, 0, (size_t)(rows * row_bytes));
-  for (int64_t i = 0; i < rows; i++) {
-    for (int64_t j = 0; j < cols; j++) {
-      if (x[i * cols + j] > 0) {
-        bits[i * row_bytes + (j >> 3)] |= (uint8_t)(1 << (j & 7));
-      }
-    }
-  }
-  return RG_OK;
-}
-
-rg_status rg_sketch_factors(const rg_layer *layer, rg_tensor **left, rg_tensor **right)
+/* The same in every form: U1 as bits, [TR x ceil(n_out / 8)], and U2, [n_in x ceil(TR / 8)]. */
+static rg_status bits_of(const rg_layer *layer, const rg_tensor *seed, rg_tensor **u1,
+                         rg_tensor **u2)
 {
   int64_t width = layer->n_terms * layer->rank;
-  int32_t dtype = layer->part[0]->_dtype;
-  double sign = 1.0 / sqrt((double)layer->rank);
-  rg_tensor *u1 = NULL, *u2 = NULL;
   rg_status status;
 
-  if (layer->form != RG_SIGNS_BITS) {
-    *left = rg_tensor_retain(layer->part[0]);
-    *right = rg_tensor_retain(layer->part[1]);
-    return RG_OK;
+  RG_TRY(rg_sign_bits(seed, RG_DRAW_U1, width, layer->n_out, u1));
+  status = rg_sign_bits(seed, RG_DRAW_U2, layer->n_in, width, u2);
+  if (status != RG_OK) {
+    rg_tensor_release(*u1);
+    *u1 = NULL;
   }
+  return status;
+}
+
+/* Signs of a matrix with so many columns as numbers. */
+static rg_status numbers_of(const rg_layer *layer, const rg_tensor *bits, int64_t cols,
+                            int32_t dtype, rg_tensor **out)
+{
+  return rg_expand_signs(bits, cols, 1.0 / sqrt((double)layer->rank), dtype, out);
+}
+
+/* [s1|u2] and [u1;s2] by bits of the signs. */
+static rg_status factors(const rg_layer *layer, const rg_tensor *u1_bits, const rg_tensor *u2_bits,
+                         rg_tensor **left, rg_tensor **right)
+{
+  const rg_tensor *s1 = layer->part[0];
+  const rg_tensor *s2 = layer->part[rg_layer_parts(layer) - 1];
+  rg_tensor *u1 = NULL, *u2 = NULL;
+  rg_status status = numbers_of(layer, u1_bits, layer->n_out, s1->_dtype, &u1);
+
   *left = NULL;
   *right = NULL;
-  status = rg_expand_signs(layer->part[1], layer->n_out, sign, dtype, &u1);
   if (status == RG_OK) {
-    status = rg_expand_signs(layer->part[2], width, sign, dtype, &u2);
+    status = numbers_of(layer, u2_bits, s1->_shape[1], s1->_dtype, &u2);
   }
   if (status == RG_OK) {
-    status = rg_concat((const rg_tensor *const[]){ layer->part[0], u2 }, 2, 1, left);
+    status = rg_concat((const rg_tensor *const[]){ s1, u2 }, 2, 1, left);
   }
   if (status == RG_OK) {
-    status = rg_concat((const rg_tensor *const[]){ u1, layer->part[3] }, 2, 0, right);
+    status = rg_concat((const rg_tensor *const[]){ u1, s2 }, 2, 0, right);
   }
   rg_tensor_release(u1);
   rg_tensor_release(u2);
@@ -69,6 +60,27 @@ rg_status rg_sketch_factors(const rg_layer *layer, rg_tensor **left, rg_tensor *
     *left = NULL;
   }
   return status;
+}
+
+rg_status rg_sketch_factors(const rg_layer *layer, rg_tensor **left, rg_tensor **right)
+{
+  rg_tensor *u1 = NULL, *u2 = NULL;
+  rg_status status;
+
+  switch (layer->form) {
+  case RG_SIGNS_BITS:
+    return factors(layer, layer->part[1], layer->part[2], left, right);
+  case RG_SIGNS_SEED:
+    RG_TRY(bits_of(layer, layer->part[1], &u1, &u2));
+    status = factors(layer, u1, u2, left, right);
+    rg_tensor_release(u1);
+    rg_tensor_release(u2);
+    return status;
+  default:
+    *left = rg_tensor_retain(layer->part[0]);
+    *right = rg_tensor_retain(layer->part[1]);
+    return RG_OK;
+  }
 }
 
 /* -- Parameters -------------------------------------------------------------------------------- */
@@ -111,16 +123,18 @@ static rg_status right_view(const rg_layer *layer, const rg_tensor *right, int64
 rg_status rg_sketch_name_params(rg_layer *layer)
 {
   int64_t width = layer->n_terms * layer->rank;
-  bool bits = layer->form == RG_SIGNS_BITS;
   rg_tensor *const *part = layer->part;
   rg_tensor *view;
 
   RG_TRY(left_view(layer, part[0], 0, &view));
   rg_layer_add_param(layer, "S1s", view, true);
-  if (bits) {
+  if (layer->form == RG_SIGNS_BITS) {
     rg_layer_add_param(layer, "U1s_bits", rg_tensor_retain(part[1]), false);
     rg_layer_add_param(layer, "U2s_bits", rg_tensor_retain(part[2]), false);
     RG_TRY(right_view(layer, part[3], 0, &view));
+  } else if (layer->form == RG_SIGNS_SEED) {
+    rg_layer_add_param(layer, "U_seed", rg_tensor_retain(part[1]), false);
+    RG_TRY(right_view(layer, part[2], 0, &view));
   } else {
     RG_TRY(right_view(layer, part[1], 0, &view));
     rg_layer_add_param(layer, "U1s", view, false);
@@ -134,22 +148,36 @@ rg_status rg_sketch_name_params(rg_layer *layer)
 
 /* -- Sketching a weight ------------------------------------------------------------------------ */
 
-/* What a sketch is made of, in f32; views of left and right, or tensors of their own for bits. */
+/* What a sketch is made of, in f32; S1 and S2 of stored signs are views of left and right. */
 typedef struct sketch {
-  rg_tensor *w;  /* [n_in x n_out] */
-  rg_tensor *u1; /* [TR x n_out] */
-  rg_tensor *u2; /* [n_in x TR] */
-  rg_tensor *s1; /* [n_in x TR] */
-  rg_tensor *s2; /* [TR x n_out] */
+  rg_tensor *w;                 /* [n_in x n_out] */
+  rg_tensor *seed;              /* i64 [1] */
+  rg_tensor *u1_bits, *u2_bits; /* as of bits_of */
+  rg_tensor *u1;                /* [TR x n_out] */
+  rg_tensor *u2;                /* [n_in x TR] */
+  rg_tensor *s1;                /* [n_in x TR] */
+  rg_tensor *s2;                /* [TR x n_out] */
 } sketch;
 
 static void sketch_release(sketch *k)
 {
   rg_tensor_release(k->w);
+  rg_tensor_release(k->seed);
+  rg_tensor_release(k->u1_bits);
+  rg_tensor_release(k->u2_bits);
   rg_tensor_release(k->u1);
   rg_tensor_release(k->u2);
   rg_tensor_release(k->s1);
   rg_tensor_release(k->s2);
+}
+
+static rg_status draw_signs(const rg_layer *layer, sketch *k, uint64_t seed)
+{
+  RG_TRY(rg_empty(RG_I64, RG_CPU, (const int64_t[]){ 1 }, 1, &k->seed));
+  *(int64_t *)k->seed->_data = (int64_t)seed;
+  RG_TRY(bits_of(layer, k->seed, &k->u1_bits, &k->u2_bits));
+  RG_TRY(numbers_of(layer, k->u1_bits, layer->n_out, RG_F32, &k->u1));
+  return numbers_of(layer, k->u2_bits, layer->n_terms * layer->rank, RG_F32, &k->u2);
 }
 
 static rg_status empty(int64_t rows, int64_t cols, rg_tensor **out)
@@ -161,18 +189,35 @@ static rg_status take_room(rg_layer *layer, sketch *k)
 {
   int64_t width = layer->n_terms * layer->rank;
 
-  if (layer->form == RG_SIGNS_BITS) {
+  if (layer->form != RG_SIGNS_STORED) {
     RG_TRY(empty(layer->n_in, width, &k->s1));
-    RG_TRY(empty(layer->n_in, width, &k->u2));
-    RG_TRY(empty(width, layer->n_out, &k->u1));
     return empty(width, layer->n_out, &k->s2);
   }
   RG_TRY(empty(layer->n_in, 2 * width, &layer->part[0]));
   RG_TRY(empty(2 * width, layer->n_out, &layer->part[1]));
   RG_TRY(rg_narrow(layer->part[0], 1, 0, width, 1, &k->s1));
-  RG_TRY(rg_narrow(layer->part[0], 1, width, width, 1, &k->u2));
-  RG_TRY(rg_narrow(layer->part[1], 0, 0, width, 1, &k->u1));
   return rg_narrow(layer->part[1], 0, width, width, 1, &k->s2);
+}
+
+/* The signs as numbers go beside S1 and above S2. */
+static rg_status store(const rg_layer *layer, const sketch *k)
+{
+  int64_t width = layer->n_terms * layer->rank;
+  rg_tensor *beside = NULL, *above = NULL;
+  rg_status status = rg_narrow(layer->part[0], 1, width, width, 1, &beside);
+
+  if (status == RG_OK) {
+    status = rg_narrow(layer->part[1], 0, 0, width, 1, &above);
+  }
+  if (status == RG_OK) {
+    status = rg_copy_(beside, k->u2);
+  }
+  if (status == RG_OK) {
+    status = rg_copy_(above, k->u1);
+  }
+  rg_tensor_release(beside);
+  rg_tensor_release(above);
+  return status;
 }
 
 /* z = x y', or x' y */
@@ -193,29 +238,24 @@ static rg_status product_into(const rg_tensor *x, const rg_tensor *y, bool left_
   return status;
 }
 
-/* S1 = W U1', S2 = U2' W. */
-static rg_status fill(rg_layer *layer, sketch *k, uint64_t seed)
+/* S1 = W U1', S2 = U2' W; what the operation takes. */
+static rg_status fill(rg_layer *layer, sketch *k)
 {
-  double sign = 1.0 / sqrt((double)layer->rank);
-  rg_generator *generator;
-  rg_status status;
+  rg_tensor **part = layer->part;
 
-  RG_TRY(rg_generator_new(seed, &generator));
-  rg_generator_set(generator, seed, signs_from);
-  status = rg_signs_(k->u1, sign, generator);
-  if (status == RG_OK) {
-    status = rg_signs_(k->u2, sign, generator);
-  }
-  rg_generator_release(generator);
-  RG_TRY(status);
   RG_TRY(product_into(k->w, k->u1, false, k->s1));
   RG_TRY(product_into(k->u2, k->w, true, k->s2));
-  if (layer->form == RG_SIGNS_BITS) {
-    layer->part[0] = rg_tensor_retain(k->s1);
-    RG_TRY(to_bits(k->u1, &layer->part[1]));
-    RG_TRY(to_bits(k->u2, &layer->part[2]));
-    layer->part[3] = rg_tensor_retain(k->s2);
+  if (layer->form == RG_SIGNS_STORED) {
+    return store(layer, k);
   }
+  *part++ = rg_tensor_retain(k->s1);
+  if (layer->form == RG_SIGNS_BITS) {
+    *part++ = rg_tensor_retain(k->u1_bits);
+    *part++ = rg_tensor_retain(k->u2_bits);
+  } else {
+    *part++ = rg_tensor_retain(k->seed);
+  }
+  *part = rg_tensor_retain(k->s2);
   return RG_OK;
 }
 
@@ -230,10 +270,13 @@ static rg_status sketch_weight(rg_layer *layer, const rg_tensor *weight, uint64_
     status = rg_transpose(wide, 0, 1, &k.w);
   }
   if (status == RG_OK) {
+    status = draw_signs(layer, &k, seed);
+  }
+  if (status == RG_OK) {
     status = take_room(layer, &k);
   }
   if (status == RG_OK) {
-    status = fill(layer, &k, seed);
+    status = fill(layer, &k);
   }
   sketch_release(&k);
   rg_tensor_release(wide);

@@ -10,6 +10,9 @@
 **                 angle, y[2k] = r cos a, y[2k+1] = r sin a;
 **                 f32: u = (x[2k] + 1/2) 2^-32, a = 2 pi x[2k+1] 2^-32
 **                 f64: u and a from the 64 bits of x[4k], x[4k+1] and of x[4k+2], x[4k+3]
+**   signs         y[i] = + where bit i % 32 of x[i / 32] is set, else -: one number makes 32
+**
+** The fixed signs of a sketched layer come from no stream; see rg_draw_signs.
 **
 ** Polynomials: Moshier's Cephes (logf, sinf, cosf) and Sun's fdlibm (log, sin, cos); the normals
 ** are within 3 units in the last place of the exact formula for r up to where cos or sin vanish.
@@ -30,12 +33,9 @@
 
 /* -- Philox --------------------------------------------------------------------------- */
 
-/* Philox4x32-10 block `low + i`, carried into high; see rg_philox in core/base/random.c. */
-RG_DRAW void rg_draw_block(uint64_t seed, uint32_t low, uint32_t high, uint32_t i, uint32_t to[4])
+/* Philox4x32-10 of a counter whose fourth word is 0; see rg_philox in core/base/random.c. */
+RG_DRAW void rg_draw_philox(uint64_t seed, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t to[4])
 {
-  uint32_t c0 = low + i;
-  uint32_t c1 = high + (c0 < low ? 1u : 0u);
-  uint32_t c2 = 0;
   uint32_t c3 = 0;
   uint32_t k0 = (uint32_t)seed;
   uint32_t k1 = (uint32_t)(seed >> 32);
@@ -58,6 +58,38 @@ RG_DRAW void rg_draw_block(uint64_t seed, uint32_t low, uint32_t high, uint32_t 
   to[1] = c1;
   to[2] = c2;
   to[3] = c3;
+}
+
+/* Block `low + i` of a stream, carried into high. */
+RG_DRAW void rg_draw_block(uint64_t seed, uint32_t low, uint32_t high, uint32_t i, uint32_t to[4])
+{
+  uint32_t c0 = low + i;
+
+  rg_draw_philox(seed, c0, high + (c0 < low ? 1u : 0u), 0, to);
+}
+
+/* -- Signs ---------------------------------------------------------------------------- */
+
+/* Is sign i, of a run that begins at bit 0 of this number's first, a plus? */
+RG_DRAW bool rg_draw_sign(uint32_t x, int64_t i)
+{
+  return (x >> (i & 31) & 1u) != 0;
+}
+
+/*
+** The fixed signs of a sketched layer, wherever they are needed: signs 128 block .. 128 block + 127
+** of a row of U1 or U2, as the bits of four numbers, the first sign lowest in to[0].
+**
+** They depend on the seed and on their place alone, not on how many columns there are, so that a
+** tile of 128 columns and 32 rows is 32 blocks.  The third word of the counter is 0 for every
+** stream, however far it has gone: no sign is a number that was drawn for anything else.
+*/
+enum { RG_SIGNS_A_BLOCK = 128, RG_DRAW_U1 = 1, RG_DRAW_U2 = 2 };
+
+RG_DRAW void rg_draw_signs(uint64_t seed, uint32_t matrix, uint32_t row, uint32_t block,
+                           uint32_t to[4])
+{
+  rg_draw_philox(seed, block, row, matrix, to);
 }
 
 /* -- Uniform -------------------------------------------------------------------------- */

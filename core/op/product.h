@@ -26,7 +26,7 @@ typedef struct rg_linear_args {
   int32_t _pad;
 } rg_linear_args;
 
-/* sketched_linear, sketched_linear_bits */
+/* sketched_linear, sketched_linear_bits, sketched_linear_seed */
 typedef struct rg_sketch_args {
   double p; /* dropout */
   int32_t n_terms;
@@ -65,6 +65,7 @@ rg_status rg_linear_grad(rg_grad *g);
 rg_status rg_lowrank_grad(rg_grad *g);
 rg_status rg_sketched_grad(rg_grad *g);
 rg_status rg_sketched_bits_grad(rg_grad *g);
+rg_status rg_sketched_seed_grad(rg_grad *g);
 void rg_sketched_save(const rg_call *call, int32_t *in, int32_t *out);
 void rg_linear_save(const rg_call *call, int32_t *in, int32_t *out);
 void rg_lowrank_save(const rg_call *call, int32_t *in, int32_t *out);

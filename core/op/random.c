@@ -128,7 +128,15 @@ static rg_status signs_infer(rg_call *call)
 {
   const rg_signs_args *args = call->args;
 
-  return infer_float(call, &args->meta, 1);
+  RG_TRY(infer_float(call, &args->meta, 1));
+  call->n_draws = (call->n_draws + 31) / 32; /* a bit each */
+  return RG_OK;
+}
+
+static rg_cost signs_cost(const rg_call *call)
+{
+  return rg_cost_of(call, flops_a_number * (double)call->n_draws +
+                              (double)rg_meta_count(&call->out[0]));
 }
 
 const rg_op rg_op_signs = {
@@ -140,7 +148,7 @@ const rg_op rg_op_signs = {
   .args_size = sizeof(rg_signs_args),
   .draws = true,
   .infer = signs_infer,
-  .cost = cost,
+  .cost = signs_cost,
 };
 
 rg_status rg_signs_(rg_tensor *x, double scale, rg_generator *generator)

@@ -1,12 +1,84 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Signs kept as bits become numbers again: what a gradient of fixed signs multiplies by.  The
-** kernel is core/cpu/expand.c.
+** Fixed signs made from a seed, as bits, and bits as numbers: what a gradient of fixed signs
+** multiplies by.  The kernels are core/cpu/signs.c and core/cpu/expand.c.
 */
 #include "op/signs.h"
 #include "op/list.h"
 
 extern const rg_op rg_op_expand_signs;
+extern const rg_op rg_op_sign_bits;
+
+/* -- From a seed ------------------------------------------------------------------------------- */
+
+rg_status rg_check_seed(const rg_call *call, int32_t i)
+{
+  const rg_tensor *seed = call->in[i];
+  char text[96];
+
+  if (seed->_dtype != RG_I64) {
+    return rg_fail(RG_EDTYPE, "%s: the seed is %s, wanted i64", call->op->name,
+                   rg_dtype_name(seed->_dtype));
+  }
+  if (seed->_count != 1) {
+    return rg_fail(RG_ESHAPE, "%s: the seed is one number, not %s", call->op->name,
+                   rg_tensor_text(seed, text, sizeof(text)));
+  }
+  return RG_OK;
+}
+
+rg_status rg_check_signs(const rg_call *call, int64_t rows, int64_t cols)
+{
+  if (rows < 0 || cols < 0 || rows > UINT32_MAX || cols > UINT32_MAX) {
+    return rg_fail(RG_EARG, "%s: there are no signs of a matrix [%lld x %lld]", call->op->name,
+                   (long long)rows, (long long)cols);
+  }
+  return RG_OK;
+}
+
+static rg_status sign_infer(rg_call *call)
+{
+  const rg_sign_args *args = call->args;
+
+  RG_TRY(rg_check_arity(call, 1));
+  RG_TRY(rg_check_seed(call, 0));
+  RG_TRY(rg_check_signs(call, args->rows, args->cols));
+  if (args->matrix < 1) {
+    return rg_fail(RG_EARG, "%s: matrices are counted from 1, not %d", call->op->name,
+                   args->matrix);
+  }
+  call->out[0] =
+      (rg_meta){ .dtype = RG_U8, .ndim = 2, .shape = { args->rows, (args->cols + 7) / 8 } };
+  call->n_out = 1;
+  return RG_OK;
+}
+
+/* A Philox block of 16 bytes takes 100 operations. */
+static rg_cost sign_cost(const rg_call *call)
+{
+  return rg_cost_of(call, 100.0 / 16.0 * (double)rg_meta_count(&call->out[0]));
+}
+
+const rg_op rg_op_sign_bits = {
+  .name = "sign_bits",
+  .sig = "sign_bits(seed, matrix, rows, cols) -> bits",
+  .doc = "random signs as bits, a function of seed and place",
+  .id = RG_OP_SIGN_BITS,
+  .amp = RG_AMP_NONE,
+  .as_is = 1,
+  .args_size = sizeof(rg_sign_args),
+  .infer = sign_infer,
+  .cost = sign_cost,
+};
+
+rg_status rg_sign_bits(const rg_tensor *seed, int32_t matrix, int64_t rows, int64_t cols,
+                       rg_tensor **out)
+{
+  return rg_run1(&rg_op_sign_bits, (const rg_tensor *const[]){ seed }, 1,
+                 &(rg_sign_args){ .rows = rows, .cols = cols, .matrix = matrix }, out);
+}
+
+/* -- As numbers -------------------------------------------------------------------------------- */
 
 static rg_status expand_infer(rg_call *call)
 {

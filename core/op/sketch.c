@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Sketched linear (Panther's SKLinear, definitions.md 1.1): its two signatures, shape rules and
+** Sketched linear (Panther's SKLinear, definitions.md 1.1): its three signatures, shape rules and
 ** costs.  Over all terms at once it is two products,
 **
 **   z = x [S1|U2],   y = dropout(act(1/(2T) z [U1;S2] + bias)),
@@ -12,8 +12,9 @@
 #include "op/list.h"
 #include "op/op.h"
 #include "op/product.h"
+#include "op/signs.h"
 
-/* -- What both forms check ----------------------------------------------------------- */
+/* -- What all forms check ------------------------------------------------------------ */
 
 static rg_status check_args(const rg_call *call)
 {
@@ -120,9 +121,19 @@ static rg_status bits_check(const rg_call *call, int32_t i, const char *what)
   return RG_OK;
 }
 
-static rg_status bits_infer(rg_call *call)
+static rg_status check_terms(const rg_call *call, int64_t half)
 {
   const rg_sketch_args *args = call->args;
+
+  if (half % args->n_terms != 0) {
+    return rg_fail(RG_ESHAPE, "%s: s1 has %lld columns, which is not %d terms * rank",
+                   call->op->name, (long long)half, args->n_terms);
+  }
+  return RG_OK;
+}
+
+static rg_status bits_infer(rg_call *call)
+{
   int32_t dtype;
 
   RG_TRY(rg_product_arity(call, 5, 6));
@@ -137,10 +148,7 @@ static rg_status bits_infer(rg_call *call)
   int64_t n_out = call->in[4]->_shape[1];
   RG_TRY(rg_product_matrix(call, 2, half, (n_out + 7) / 8, "u1_bits"));
   RG_TRY(rg_product_matrix(call, 3, n_in, (half + 7) / 8, "u2_bits"));
-  if (half % args->n_terms != 0) {
-    return rg_fail(RG_ESHAPE, "%s: s1 has %lld columns, which is not %d terms * rank",
-                   call->op->name, (long long)half, args->n_terms);
-  }
+  RG_TRY(check_terms(call, half));
   return fill_out(call, n_in, 2 * half, n_out, 5, dtype);
 }
 
@@ -173,6 +181,74 @@ rg_status rg_sketched_linear_bits(const rg_tensor *x, const rg_tensor *s1, const
   rg_call call = { .op = &rg_op_sketched_linear_bits,
                    .in = (const rg_tensor *const[]){ x, s1, u1_bits, u2_bits, s2, bias },
                    .n_in = 6,
+                   .args = &args,
+                   .generator = generator };
+
+  return rg_run_fresh(&call, out);
+}
+
+/* -- Signs from a seed --------------------------------------------------------------------- */
+
+static rg_status seed_infer(rg_call *call)
+{
+  int32_t dtype;
+
+  RG_TRY(rg_product_arity(call, 4, 5));
+  RG_TRY(check_args(call));
+  RG_TRY(rg_check_seed(call, 2));
+  RG_TRY(rg_product_dtype(call, 1u << 2, true, &dtype));
+  RG_TRY(rg_product_matrix(call, 1, -1, -1, "s1"));
+  int64_t n_in = call->in[1]->_shape[0];
+  int64_t half = call->in[1]->_shape[1];
+  RG_TRY(rg_product_matrix(call, 3, half, -1, "s2"));
+  int64_t n_out = call->in[3]->_shape[1];
+  RG_TRY(rg_check_signs(call, half, n_out));
+  RG_TRY(rg_check_signs(call, n_in, half));
+  RG_TRY(check_terms(call, half));
+  if (call->device == RG_CPU) { /* the bits, while the call runs */
+    call->scratch_bytes = rg_sign_bytes(half, n_out) + rg_sign_bytes(n_in, half);
+  }
+  return fill_out(call, n_in, 2 * half, n_out, 4, dtype);
+}
+
+/* The least there is to do: a block of 100 operations for 128 signs. */
+static rg_cost seed_cost(const rg_call *call)
+{
+  rg_cost cost = sketch_cost(call);
+  double signs = (double)(call->in[1]->_count + call->in[3]->_count);
+
+  cost.flops += 100.0 / 128.0 * signs;
+  return cost;
+}
+
+const rg_op rg_op_sketched_linear_seed = {
+  .name = "sketched_linear_seed",
+  .sig = "sketched_linear_seed(x, s1, seed, s2, bias=nil, n_terms, act=none, p=0, "
+         "generator=nil) -> y",
+  .doc = "sketched_linear with the fixed signs made from a seed as they are used",
+  .id = RG_OP_SKETCHED_LINEAR_SEED,
+  .amp = RG_AMP_LOWER,
+  .save_in = 31,
+  .save_out = 1,
+  .packs = 26,
+  .as_is = 4, /* the seed */
+  .n_hidden = 2,
+  .draws = true,
+  .args_size = sizeof(rg_sketch_args),
+  .infer = seed_infer,
+  .grad = rg_sketched_seed_grad,
+  .save = rg_sketched_save,
+  .cost = seed_cost,
+};
+
+rg_status rg_sketched_linear_seed(const rg_tensor *x, const rg_tensor *s1, const rg_tensor *seed,
+                                  const rg_tensor *s2, const rg_tensor *bias, int32_t n_terms,
+                                  int32_t act, double p, rg_generator *generator, rg_tensor **out)
+{
+  rg_sketch_args args = { .p = p, .n_terms = n_terms, .act = act };
+  rg_call call = { .op = &rg_op_sketched_linear_seed,
+                   .in = (const rg_tensor *const[]){ x, s1, seed, s2, bias },
+                   .n_in = 5,
                    .args = &args,
                    .generator = generator };
 

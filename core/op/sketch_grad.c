@@ -9,12 +9,13 @@
 */
 #include <math.h>
 
+#include "op/draw.h"
 #include "op/dropout.h"
 #include "op/list.h"
 #include "op/product.h"
 #include "op/signs.h"
 
-/* The pieces of a call of either form, in the type that dy has, and z and v beside them. */
+/* The pieces of a call of any form, in the type that dy has, and z and v beside them. */
 typedef struct sketch {
   rg_value x, s1, u1, u2, s2, bias;
   int32_t at_bias;
@@ -135,41 +136,72 @@ rg_status rg_sketched_grad(rg_grad *g)
   return rg_rule_end(&r);
 }
 
-/* -- One bit a sign ------------------------------------------------------------------------- */
+/* -- Signs of one bit each, kept or made from a seed ------------------------------------------- */
 
-static rg_value expanded(rg_rule *r, int32_t i, int64_t cols, double sign)
+static rg_value expanded(rg_rule *r, rg_value bits, int64_t cols, double sign)
 {
   rg_tensor *out = NULL;
   rg_status status = r->f.status;
 
   if (status == RG_OK) {
-    status = rg_expand_signs(rg_rule_in(r, i), cols, sign, r->dy->_dtype, &out);
+    status = rg_expand_signs(bits, cols, sign, r->dy->_dtype, &out);
   }
   return rg_f_took(&r->f, status, out);
 }
 
-rg_status rg_sketched_bits_grad(rg_grad *g)
+static rg_value made(rg_rule *r, rg_value seed, int32_t matrix, int64_t rows, int64_t cols)
 {
+  rg_tensor *out = NULL;
+  rg_status status = r->f.status;
+
+  if (status == RG_OK) {
+    status = rg_sign_bits(seed, matrix, rows, cols, &out);
+  }
+  return rg_f_took(&r->f, status, out);
+}
+
+/* The rule of both; s1 is input 1, s2 input at_s2 with the bias behind it. */
+static rg_status bits_grad(rg_rule *r, int32_t at_s2, rg_value u1_bits, rg_value u2_bits)
+{
+  const rg_grad *g = r->g;
   const rg_sketch_args *args = g->call->args;
-  rg_rule r = rg_rule_of(g);
-  sketch s = { .half = g->in[1].shape[1], .at_bias = 5, .bias = rg_rule_in(&r, 5) };
+  sketch s = { .half = g->in[1].shape[1],
+               .at_bias = at_s2 + 1,
+               .bias = rg_rule_in(r, at_s2 + 1) };
   double sign = s.half > 0 ? 1.0 / sqrt((double)(s.half / args->n_terms)) : 1.0;
 
-  s.x = rg_f_rows(&r.f, typed(&r, rg_rule_in(&r, 0)));
-  s.s1 = typed(&r, rg_rule_in(&r, 1));
-  s.s2 = typed(&r, rg_rule_in(&r, 4));
-  s.u1 = expanded(&r, 2, g->in[4].shape[1], sign);
-  s.u2 = expanded(&r, 3, s.half, sign);
-  split_z(&r, &s);
-  go_back(&r, &s);
-  if (rg_rule_needs(&r, 1)) {
-    rg_rule_give(&r, 1, inner(&r, s.x, turned(&r, s.v, s.u1)));
+  s.x = rg_f_rows(&r->f, typed(r, rg_rule_in(r, 0)));
+  s.s1 = typed(r, rg_rule_in(r, 1));
+  s.s2 = typed(r, rg_rule_in(r, at_s2));
+  s.u1 = expanded(r, u1_bits, g->in[at_s2].shape[1], sign);
+  s.u2 = expanded(r, u2_bits, s.half, sign);
+  split_z(r, &s);
+  go_back(r, &s);
+  if (rg_rule_needs(r, 1)) {
+    rg_rule_give(r, 1, inner(r, s.x, turned(r, s.v, s.u1)));
   }
-  if (rg_rule_needs(&r, 4)) {
-    rg_rule_give(&r, 4, inner(&r, s.z2, s.v));
+  if (rg_rule_needs(r, at_s2)) {
+    rg_rule_give(r, at_s2, inner(r, s.z2, s.v));
   }
-  give_x(&r, &s);
-  return rg_rule_end(&r);
+  give_x(r, &s);
+  return rg_rule_end(r);
+}
+
+rg_status rg_sketched_bits_grad(rg_grad *g)
+{
+  rg_rule r = rg_rule_of(g);
+
+  return bits_grad(&r, 4, rg_rule_in(&r, 2), rg_rule_in(&r, 3));
+}
+
+rg_status rg_sketched_seed_grad(rg_grad *g)
+{
+  rg_rule r = rg_rule_of(g);
+  rg_value seed = rg_rule_in(&r, 2);
+  int64_t half = g->in[1].shape[1];
+
+  return bits_grad(&r, 3, made(&r, seed, RG_DRAW_U1, half, g->in[3].shape[1]),
+                   made(&r, seed, RG_DRAW_U2, g->in[1].shape[0], half));
 }
 
 void rg_sketched_save(const rg_call *call, int32_t *in, int32_t *out)

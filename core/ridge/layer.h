@@ -27,9 +27,11 @@ enum {
   RG_LAYER_KIND_COUNT
 };
 
-/* How a sketched layer keeps its fixed signs: as numbers (stored), or one bit each (bits), expanded
-** in tiles as they are used.  AUTO is STORED, the faster one where it was measured (results/). */
-enum { RG_SIGNS_AUTO, RG_SIGNS_STORED, RG_SIGNS_BITS, RG_SIGNS_COUNT };
+/* How a sketched layer keeps its fixed signs: as numbers (stored), one bit each (bits), expanded in
+** tiles as they are used, or not at all (seed): made again from a seed where they are needed.  One
+** seed gives the same signs in each form.  AUTO is STORED, the faster one where it was measured
+** (results/). */
+enum { RG_SIGNS_AUTO, RG_SIGNS_STORED, RG_SIGNS_BITS, RG_SIGNS_SEED, RG_SIGNS_COUNT };
 
 /* What a sketched layer can be told; all zero is a layer without bias, activation and dropout. */
 typedef struct rg_sklinear_options {
@@ -98,7 +100,7 @@ RG_API rg_status rg_lowrank_layer(int64_t n_in, int64_t n_out, int64_t rank, int
 **              U2s [T x n_in x R], S2s [T x R x n_out], bias [n_out].  Stored signs: these are
 **              views of two matrices, left [n_in x 2TR] = [S1|U2] and right [2TR x n_out] =
 **              [U1;S2]. Bits: U1s_bits u8 [TR x ceil(n_out/8)] and U2s_bits u8 [n_in x ceil(TR/8)]
-**              instead
+**              instead.  Seed: U_seed i64 [1] instead (rg_sign_bits, matrices 1 and 2)
 ** RG_EARG.
 */
 RG_API rg_status rg_sklinear(int64_t n_in, int64_t n_out, int64_t num_terms, int64_t low_rank,
@@ -188,7 +190,7 @@ RG_API void rg_layer_release(rg_layer *layer);
 RG_API rg_status rg_layer_clone(const rg_layer *layer, rg_layer **out) RG_CHECK;
 
 /*
-** A layer with the parameters converted; signs kept as bits stay bits.
+** A layer with the parameters converted; signs kept as bits stay bits, and a seed a seed.
 **
 ** dtype    a float type
 ** out      new reference
@@ -251,14 +253,14 @@ RG_API rg_status rg_layer_param(const rg_layer *layer, int32_t index, rg_param *
 typedef struct rg_layer_facts {
   int32_t kind;  /* RG_LAYER_... */
   int32_t dtype; /* of the trainable parameters */
-  int32_t form;  /* RG_SIGNS_STORED or _BITS; RG_SIGNS_AUTO where there are no signs */
+  int32_t form;  /* RG_SIGNS_STORED, _BITS or _SEED; RG_SIGNS_AUTO where there are no signs */
   int32_t act;   /* RG_ACT_... */
   int64_t n_in;
   int64_t n_out;
   int64_t num_terms; /* 0 unless sketched */
   int64_t low_rank;  /* R, or the rank; 0 for dense */
   int64_t trainable_count;
-  int64_t stored_count; /* values, signs included, however they are kept */
+  int64_t stored_count; /* values, signs included, however they are kept, a seed's as well */
   int64_t stored_bytes; /* of the parameters */
   int64_t packed_bytes; /* of the packed copies that exist now */
   double flops_per_row; /* of a convolution: for each place of the result, all channels */

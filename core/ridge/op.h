@@ -171,7 +171,8 @@ RG_API rg_status rg_take_back(const rg_tensor *dy, const rg_tensor *index, int64
 /* -- Random numbers ------------------------------------------------------------ */
 
 /*
-** Fill x with draws; element i (row-major) uses number i after the stream's offset, which moves on.
+** Fill x with draws; element i (row-major) uses number i after the stream's offset, which moves on;
+** of signs, bit i % 32 of number i / 32.
 **
 ** x         float
 ** lo, hi    uniform in [lo, hi)
@@ -396,6 +397,35 @@ RG_API rg_status rg_sketched_linear_bits(const rg_tensor *x, const rg_tensor *s1
                                          const rg_tensor *s2, const rg_tensor *bias,
                                          int32_t n_terms, int32_t act, double p,
                                          rg_generator *generator, rg_tensor **out) RG_CHECK;
+
+/*
+** The same with the fixed signs made from a seed where they are needed: U1 and U2 are what
+** rg_sign_bits makes of matrices 1 and 2.
+**
+** s1        [n_in x TR], s2 [TR x n_out]
+** seed      i64 [1]; it is read as the kernel runs, so that a plan follows what is written there
+** n_terms   T; TR must be a multiple of it
+** x, bias, act, p, generator, out: as above
+*/
+RG_API rg_status rg_sketched_linear_seed(const rg_tensor *x, const rg_tensor *s1,
+                                         const rg_tensor *seed, const rg_tensor *s2,
+                                         const rg_tensor *bias, int32_t n_terms, int32_t act,
+                                         double p, rg_generator *generator,
+                                         rg_tensor **out) RG_CHECK;
+
+/*
+** A matrix of random signs as bits, from a seed: each a pure function of seed, matrix, row and
+** column (op/draw.h), and none a number that any stream of the seed comes to.
+**
+** seed     i64 [1], its 64 bits
+** matrix   which one of the seed, 1 .. 2^31 - 1
+** rows, cols  below 2^32
+** out      new tensor, u8 [rows x ceil(cols / 8)]: bit j of a row is column j, those behind the
+**          last column are 0
+** RG_ESHAPE, RG_EDTYPE, RG_EARG.
+*/
+RG_API rg_status rg_sign_bits(const rg_tensor *seed, int32_t matrix, int64_t rows, int64_t cols,
+                              rg_tensor **out) RG_CHECK;
 
 /*
 ** Signs kept as bits as numbers: +sign for a bit that is set, -sign for another.

@@ -158,6 +158,76 @@ return function(M, join)
         { n_terms = 0 }, EARG } },
   }
 
+  -- Seeds with both halves of their 64 bits, which Lua's numbers hold exactly.
+  local function seeded(at)
+    return function(inputs, sample)
+      inputs[at][1] = sample.args.of or -(2 ^ 52 + 12345)
+    end
+  end
+
+  cases.sign_bits = {
+    call = function(C, t, a, out) return C.rg_sign_bits(t[1], a.matrix, a.rows, a.cols, out) end,
+    reference = reference.sign_bits,
+    samples = { { { 1 }, args = { matrix = 1, rows = 3, cols = 1, of = 0 } },
+      { {}, args = { matrix = 2, rows = 5, cols = 7 } },
+      { { 1 }, args = { matrix = 1, rows = 2, cols = 8, of = 7 } },
+      { { 1, 1 }, args = { matrix = 1, rows = 9, cols = 31 } },
+      { { 1 }, args = { matrix = 2 ^ 31 - 1, rows = 2, cols = 33 } },
+      { { 1 }, args = { matrix = 2, rows = 40, cols = 127, of = 2 ^ 33 + 1 } },
+      { { 1 }, args = { matrix = 1, rows = 4, cols = 128 } },
+      { { 1 }, args = { matrix = 2, rows = 33, cols = 129 } },
+      { { 1 }, args = { matrix = 1, rows = 31, cols = 300 } },
+      { { 1 }, args = { matrix = 1, rows = 0, cols = 9 } },
+      { { 1 }, args = { matrix = 1, rows = 3, cols = 0 } } },
+    prepare = seeded(1),
+    dtypes = { 'i64' }, ulps = 0,
+    large = { { { 1 }, args = { matrix = 1, rows = 100, cols = 1000 } } },
+    bad = { { { { 2 } }, { 'i64' }, { matrix = 1, rows = 1, cols = 1 }, ESHAPE },
+      { { { 1 } }, { 'i32' }, { matrix = 1, rows = 1, cols = 1 }, EDTYPE },
+      { { { 1 } }, { 'i64' }, { matrix = 0, rows = 1, cols = 1 }, EARG },
+      { { { 1 } }, { 'i64' }, { matrix = 1, rows = -1, cols = 1 }, EARG },
+      { { { 1 } }, { 'i64' }, { matrix = 1, rows = 1, cols = 2 ^ 32 }, EARG } },
+  }
+
+  cases.sketched_linear_seed = {
+    call = function(C, t, a, out)
+      return C.rg_sketched_linear_seed(t[1], t[2], t[3], t[4], t[5] or nil, a.n_terms, a.act or 0,
+        a.p or 0, a.generator, out)
+    end,
+    draws = true,
+    reference = reference.sketched_linear_seed,
+    inputs = { [3] = 'i64' },
+    prepare = seeded(3),
+    samples = { { { 2, 6 }, { 6, 8 }, { 1 }, { 8, 5 }, { 5 }, args = { n_terms = 2, of = 1 } },
+      { { 6 }, { 6, 9 }, {}, { 9, 13 }, false, args = { n_terms = 3, act = 1 } },
+      { { 3, 2, 6 }, { 6, 12 }, { 1 }, { 12, 1 }, { 1 },
+        args = { n_terms = 3, p = 0.4, seed = 77, offset = 5 } },
+      { { 0, 6 }, { 6, 8 }, { 1 }, { 8, 5 }, { 5 }, args = { n_terms = 2 } },
+      { { 33, 70 }, { 70, 24 }, { 1 }, { 24, 41 }, { 41 }, args = { n_terms = 3, act = 2 } },
+      { { 3, 31 }, { 31, 33 }, { 1 }, { 33, 127 }, { 127 }, args = { n_terms = 3 } },
+      { { 5, 9 }, { 9, 129 }, { 1 }, { 129, 129 }, { 129 }, args = { n_terms = 1 } },
+      -- whole eights, which tensor cores take: several tiles, and a part of the last
+      { { 70, 72 }, { 72, 136 }, { 1 }, { 136, 264 }, { 264 },
+        args = { n_terms = 2, act = 1, p = 0.25, seed = 3, offset = 2 } },
+      { { 2, 65, 40 }, { 40, 64 }, { 1 }, { 64, 128 }, false,
+        args = { n_terms = 1, act = 4, p = 0.5, seed = 3, offset = 9 } },
+      { { 1, 8 }, { 8, 8 }, { 1 }, { 8, 8 }, { 8 }, args = { n_terms = 8 } },
+      { { 7, 48 }, { 48, 16 }, { 1 }, { 16, 304 }, { 304 }, args = { n_terms = 2 } } },
+    dtypes = FLOATS,
+    ulps = 4, by_library = true, optional = { [5] = true },
+    large = { { { 200, 300 }, { 300, 64 }, { 1 }, { 64, 250 }, { 250 }, args = { n_terms = 2 } } },
+    bad = { { { { 2, 6 }, { 6, 8 }, { 2 }, { 8, 5 } }, { 'f32', 'f32', 'i64', 'f32' },
+        { n_terms = 2 }, ESHAPE },
+      { { { 2, 6 }, { 6, 8 }, { 1 }, { 8, 5 } }, { 'f32', 'f32', 'i32', 'f32' },
+        { n_terms = 2 }, EDTYPE },
+      { { { 2, 6 }, { 6, 8 }, { 1 }, { 7, 5 } }, { 'f32', 'f32', 'i64', 'f32' },
+        { n_terms = 2 }, ESHAPE },
+      { { { 2, 6 }, { 6, 8 }, { 1 }, { 8, 5 } }, { 'f32', 'f32', 'i64', 'f32' },
+        { n_terms = 3 }, ESHAPE },
+      { { { 2, 6 }, { 6, 8 }, { 1 }, { 8, 5 } }, { 'f32', 'f32', 'i64', 'f32' },
+        { n_terms = 0 }, EARG } },
+  }
+
   local three = ffi.new('rg_tensor *[3]')
   cases.svd = {
     call = function(C, t, _, out)

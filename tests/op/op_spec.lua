@@ -212,13 +212,16 @@ local function standing()
     there = tonumber(C.rg_memory_of(tensors.DEVICE).live_bytes) }
 end
 
--- A sample with elements, to try things on.
+-- A sample with elements, to try things on: several of them where an entry has such a sample.
 local function ordinary(entry)
+  local single
   for _, sample in ipairs(entry.samples) do
     local n = 1
     for _, shape in ipairs(sample) do n = n * (shape and reference.count(shape) or 1) end
     if n > 1 then return sample end
+    single = single or n == 1 and sample
   end
+  return single
 end
 
 -- Is this one of the types an operation is tried with?

@@ -324,9 +324,10 @@ end
 
 local function xor(a, b, c) return bit.bxor(bit.bxor(a, b), c) % 2 ^ 32 end
 
---- Number i (from 0) of the stream of a seed: Philox4x32-10 (Salmon et al., SC11).
-function M.philox(seed, i)
-  local c0, c1, c2, c3 = math.floor(i / 4) % 2 ^ 32, math.floor(i / 4 / 2 ^ 32), 0, 0
+--- Number i (from 0) of the stream of a seed: Philox4x32-10 (Salmon et al., SC11); third: the third
+--- word of its counter, 0 for streams.
+function M.philox(seed, i, third)
+  local c0, c1, c2, c3 = math.floor(i / 4) % 2 ^ 32, math.floor(i / 4 / 2 ^ 32), third or 0, 0
   local k0, k1 = seed % 2 ^ 32, math.floor(seed / 2 ^ 32)
   for _ = 1, 10 do
     local h0, l0 = product(0xD2511F53, c0)
@@ -379,11 +380,14 @@ function M.normal(inputs, args)
   return { y }
 end
 
---- +scale where the top bit of the number is set, else -scale.
+--- Is bit i % 32 of a number set?
+function M.is_set(x, i) return math.floor(x / 2 ^ (i % 32)) % 2 == 1 end
+
+--- +scale where bit i % 32 of number i / 32 is set, else -scale.
 function M.signs(inputs, args)
   local y = M.new(inputs[1].shape, inputs[1].dtype)
   for i = 1, M.count(y.shape) do
-    local set = M.philox(args.seed, args.offset + i - 1) >= 2 ^ 31
+    local set = M.is_set(M.philox(args.seed, args.offset + math.floor((i - 1) / 32)), i - 1)
     y[i] = M.convert(set and args.scale or -args.scale, y.dtype)
   end
   return { y }

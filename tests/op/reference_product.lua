@@ -183,20 +183,68 @@ return function(M) -- M: the rest of the reference
     return { y }
   end
 
-  --- The same with U1 and U2 as bits: 1 is +1 / sqrt(rank), 0 is -1 / sqrt(rank).
-  function M.sketched_linear_bits(inputs, args)
-    local x, s1, s2 = inputs[1], inputs[2], inputs[5]
+  -- Sign j of row i of matrix 1 (U1) or 2 (U2) of a seed: bit j % 128 of the block with the
+  -- counter (j / 128, i, matrix, 0).
+  local function is_plus(seed, matrix, i, j)
+    local number = M.philox(seed, (i * 2 ^ 32 + math.floor(j / 128)) * 4
+      + math.floor(j / 32) % 4, matrix)
+    return M.is_set(number, j)
+  end
+
+  --- The bits of rows of signs, the first column lowest.
+  function M.sign_bits(inputs, args)
+    local bytes = math.ceil(args.cols / 8)
+    local y = M.new({ args.rows, bytes }, 'u8')
+    for i = 0, args.rows - 1 do
+      for b = 0, bytes - 1 do
+        local byte = 0
+        for j = 8 * b, math.min(8 * b + 7, args.cols - 1) do
+          byte = byte + (is_plus(inputs[1][1], args.matrix, i, j) and 2 ^ (j % 8) or 0)
+        end
+        y[#y + 1] = byte
+      end
+    end
+    return { y }
+  end
+
+  -- By u1 and u2 as numbers, s2 being input `at` with the bias behind it.
+  local function by_signs(inputs, args, at, u1, u2)
+    local x, s1, s2 = inputs[1], inputs[2], inputs[at]
     local half, n = s1.shape[2], s2.shape[2]
     local m, k, shape = rows_of(x, n)
-    local value = 1 / math.sqrt(half / args.n_terms)
-    local u1, u2 = expand(inputs[3], n, value), expand(inputs[4], half, value)
     local a, a_size = chain(x, s1, u1, m, k, half, n, 2 * args.n_terms)
     local b, b_size = chain(x, u2, s2, m, k, half, n, 2 * args.n_terms)
     for i = 1, m * n do
       a[i], a_size[i] = a[i] + b[i], a_size[i] + b_size[i]
     end
-    local dtype = dtype_of(inputs, { [3] = true, [4] = true })
-    return drop(finish(a, a_size, shape, n, dtype, inputs[6], args), args)
+    local skip = {}
+    for i = 3, at - 1 do skip[i] = true end
+    local dtype = dtype_of(inputs, skip)
+    return drop(finish(a, a_size, shape, n, dtype, inputs[at + 1], args), args)
+  end
+
+  --- The same with U1 and U2 as bits: 1 is +1 / sqrt(rank), 0 is -1 / sqrt(rank).
+  function M.sketched_linear_bits(inputs, args)
+    local half, n = inputs[2].shape[2], inputs[5].shape[2]
+    local value = 1 / math.sqrt(half / args.n_terms)
+    return by_signs(inputs, args, 5, expand(inputs[3], n, value), expand(inputs[4], half, value))
+  end
+
+  --- The same with U1 and U2 from a seed.
+  function M.sketched_linear_seed(inputs, args)
+    local half, n = inputs[2].shape[2], inputs[4].shape[2]
+    local value = 1 / math.sqrt(half / args.n_terms)
+    local u = {}
+    for matrix, size in ipairs { { half, n }, { inputs[2].shape[1], half } } do
+      u[matrix] = {}
+      for i = 0, size[1] - 1 do
+        for j = 0, size[2] - 1 do
+          local plus = is_plus(inputs[3][1], matrix, i, j)
+          u[matrix][i * size[2] + j + 1] = plus and value or -value
+        end
+      end
+    end
+    return by_signs(inputs, args, 4, u[1], u[2])
   end
 
   -- -- Singular values --------------------------------------------------------------------------

@@ -38,6 +38,31 @@ static void numbers(uint64_t seed, uint64_t first, uint32_t *to, int64_t n)
   }
 }
 
+static void signs(uint64_t seed, uint32_t matrix, uint32_t row, uint32_t block, uint32_t blocks,
+                  uint32_t *to)
+{
+  uint32_t rows[RG_SIGN_BLOCKS];
+  uint32_t at[RG_SIGN_BLOCKS];
+
+  for (int i = 0; i < RG_SIGN_BLOCKS; i++) {
+    rows[i] = row;
+    at[i] = block;
+    block++;
+    row += block == blocks;
+    block = block == blocks ? 0 : block;
+  }
+  RG_INDEPENDENT for (int i = 0; i < RG_SIGN_BLOCKS; i++)
+  {
+    uint32_t x[4];
+
+    rg_draw_signs(seed, matrix, rows[i], at[i], x);
+    to[4 * i] = x[0];
+    to[4 * i + 1] = x[1];
+    to[4 * i + 2] = x[2];
+    to[4 * i + 3] = x[3];
+  }
+}
+
 static void uniform_f32(float *y, const uint32_t *x, int64_t n)
 {
   RG_INDEPENDENT for (int64_t i = 0; i < n; i++)
@@ -84,6 +109,7 @@ static void normal_f64(double *y, const uint32_t *x, int64_t n)
 extern const rg_simd_random RG_SIMD_NAME(rg_simd_random);
 const rg_simd_random RG_SIMD_NAME(rg_simd_random) = {
   .numbers = numbers,
+  .signs = signs,
   .uniform_f32 = uniform_f32,
   .uniform_f64 = uniform_f64,
   .normal_f32 = normal_f32,

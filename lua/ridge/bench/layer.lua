@@ -23,7 +23,7 @@ local KINDS = {
   linear = { sizes = { 'n_in', 'n_out' }, least = 2, keys = COMMON },
   lowrank = { sizes = { 'n_in', 'n_out', 'rank' }, least = 2, keys = COMMON, need = 'rank' },
   sketched = { sizes = { 'n_in', 'n_out', 'num_terms', 'low_rank' }, least = 2,
-    keys = { bias = 'boolean', act = ACTS, form = { 'auto', 'stored', 'bits' } } },
+    keys = { bias = 'boolean', act = ACTS, form = { 'auto', 'stored', 'bits', 'seed' } } },
   mlp = { list = true, least = 2, keys = COMMON },
   sequential = { nested = true, least = 1, keys = {} },
 }

@@ -22,8 +22,9 @@ local facts = ffi.new('rg_layer_facts')
 local ACT = { none = C.RG_ACT_NONE, relu = C.RG_ACT_RELU, gelu = C.RG_ACT_GELU,
               silu = C.RG_ACT_SILU, tanh = C.RG_ACT_TANH, sigmoid = C.RG_ACT_SIGMOID }
 local ACT_NAMES = { 'none', 'relu', 'gelu', 'silu', 'tanh', 'sigmoid' }
-local FORM = { auto = C.RG_SIGNS_AUTO, stored = C.RG_SIGNS_STORED, bits = C.RG_SIGNS_BITS }
-local FORM_NAME = { [0] = 'none', 'stored', 'bits' }
+local FORM = { auto = C.RG_SIGNS_AUTO, stored = C.RG_SIGNS_STORED, bits = C.RG_SIGNS_BITS,
+               seed = C.RG_SIGNS_SEED }
+local FORM_NAME = { [0] = 'none', 'stored', 'bits', 'seed' }
 
 local BIAS = { 'boolean', default = true, doc = 'add a bias' }
 local SEED = { 'integer', min = 0, max = 2 ^ 53,
@@ -265,8 +266,8 @@ local SKETCH = {
   low_rank = { 'integer', default = 16, min = 1, doc = 'rank R of a term' },
   bias = BIAS, seed = SEED, activation = ACTIVATION,
   dropout = { 'number', default = 0, min = 0, max = 0.999999, doc = 'while training' },
-  form = { 'string', default = 'auto', choices = { 'auto', 'stored', 'bits' },
-           doc = 'how the fixed signs are kept' },
+  form = { 'string', default = 'auto', choices = { 'auto', 'stored', 'bits', 'seed' },
+           doc = 'how the fixed signs are kept: as numbers, as bits, or as a seed alone' },
   warn = { 'boolean', default = true, doc = 'say so when it stores more than a dense layer' },
 }
 

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Fixed signs from a seed, as bits: 64 blocks of 128 signs (op/draw.h) at a time.
+*/
+#include <string.h>
+
+#include "cpu/signs.h"
+#include "op/draw.h"
+#include "op/signs.h"
+
+typedef struct sign_work {
+  uint64_t seed;
+  uint32_t matrix;
+  int64_t rows, cols;
+  int64_t blocks; /* of a row */
+  uint8_t *to;
+} sign_work;
+
+enum { BLOCK_BYTES = RG_SIGNS_A_BLOCK / 8 };
+
+/* The last block of a row as far as there are columns, zeros behind them. */
+static void put_last(uint8_t *to, int64_t cols, const uint32_t x[4])
+{
+  for (int64_t i = 0; i < (cols + 7) / 8; i++) {
+    to[i] = (uint8_t)(x[i / 4] >> (8 * (i % 4)));
+  }
+  if (cols % 8 != 0) {
+    to[cols / 8] &= (uint8_t)((1 << (cols % 8)) - 1);
+  }
+}
+
+static bool sign_job(void *work, int64_t begin, int64_t end)
+{
+  const sign_work *w = work;
+  int64_t row_bytes = (w->cols + 7) / 8;
+  int64_t last = w->blocks - 1;
+  int64_t in_last = w->cols - last * RG_SIGNS_A_BLOCK;
+  uint32_t x[4 * RG_SIGN_BLOCKS];
+
+  for (int64_t i = begin; i < end; i++) {
+    int64_t first = i * RG_SIGN_BLOCKS;
+    int64_t n = rg_min_i64(RG_SIGN_BLOCKS, w->rows * w->blocks - first);
+    int64_t row = first / w->blocks;
+    int64_t block = first % w->blocks;
+
+    rg_simd()->random->signs(w->seed, w->matrix, (uint32_t)row, (uint32_t)block,
+                             (uint32_t)w->blocks, x);
+    for (int64_t k = 0; k < n; k++) {
+      uint8_t *to = w->to + row * row_bytes + block * BLOCK_BYTES;
+
+      if (block < last || in_last == RG_SIGNS_A_BLOCK) {
+        memcpy(to, x + 4 * k, BLOCK_BYTES); /* little end first */
+      } else {
+        put_last(to, in_last, x + 4 * k);
+      }
+      row += block == last;
+      block = block == last ? 0 : block + 1;
+    }
+  }
+  return true;
+}
+
+rg_status rg_make_sign_bits(uint64_t seed, int32_t matrix, int64_t rows, int64_t cols, void *to)
+{
+  sign_work w = { .seed = seed,
+                  .matrix = (uint32_t)matrix,
+                  .rows = rows,
+                  .cols = cols,
+                  .blocks = (cols + RG_SIGNS_A_BLOCK - 1) / RG_SIGNS_A_BLOCK,
+                  .to = to };
+  int64_t n = rows * w.blocks;
+
+  if (n == 0) {
+    return RG_OK;
+  }
+  return rg_parallel(rg_threads_for(100.0 * (double)n), (n + RG_SIGN_BLOCKS - 1) / RG_SIGN_BLOCKS,
+                     sign_job, &w);
+}
+
+uint64_t rg_seed_in(const rg_tensor *x)
+{
+  return (uint64_t)*(const int64_t *)x->_data;
+}
+
+rg_status rg_cpu_sign_bits(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  const rg_sign_args *args = call->args;
+
+  (void)frame;
+  return rg_make_sign_bits(rg_seed_in(call->in[0]), args->matrix, args->rows, args->cols,
+                           out[0]->_data);
+}
