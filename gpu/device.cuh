@@ -41,7 +41,8 @@ enum {
   RG_PART_LEFT, /* factors of a product, brought into form */
   RG_PART_RIGHT,
   RG_PART_BIAS,
-  RG_PART_SUM, /* a product before its end */
+  RG_PART_SUM,   /* a product before its end */
+  RG_PART_SIGNS, /* bits made from a seed, for the plain kernel */
   RG_PARTS
 };
 void *rg_gpu_workspace_part(int32_t device, int32_t part, int64_t bytes);

@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(RG_TILE_THREADS, 3) k_gemm(rg_gemm g, int64_t 
   w.end.data = (char *)g.c.data + start(g, g.c, index) * bytes;
   w.end.row = g.c.row;
   w.end.ahead = (uint64_t)(index * g.m * g.n);
-  rg_tile_product<A_TURNED, B_TURNED>(room, w);
+  rg_tile_product<A_TURNED, B_TURNED, false>(room, w);
 }
 
 /* -- Which ------------------------------------------------------------------------------------- */

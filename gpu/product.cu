@@ -13,6 +13,7 @@
 
 extern "C" {
 #include "op/product.h"
+#include "op/signs.h"
 }
 
 enum { TILE = 16 };
@@ -400,7 +401,7 @@ rg_status rg_gpu_lowrank_linear(const rg_call *call, rg_tensor *const *out, rg_f
   return chain(call, out, b, end, frame);
 }
 
-static product end_of(const rg_call *call, int32_t bias)
+static product end_of(const rg_call *call, const rg_tensor *bias)
 {
   const rg_sketch_args *args = (const rg_sketch_args *)call->args;
   product end = {};
@@ -408,7 +409,7 @@ static product end_of(const rg_call *call, int32_t bias)
   end.scale = 1.0 / (2.0 * args->n_terms);
   end.act = args->act;
   end.p = args->p;
-  bias_of(end, call->n_in > bias ? call->in[bias] : NULL);
+  bias_of(end, bias);
   return end;
 }
 
@@ -422,7 +423,7 @@ rg_status rg_gpu_sketched_linear(const rg_call *call, rg_tensor *const *out, rg_
   straight(b[0], call->in[1]);
   straight(b[1], call->in[2]);
   b[0].n = call->in[1]->_shape[1];
-  return chain(call, out, b, end_of(call, 3), frame);
+  return chain(call, out, b, end_of(call, call->n_in > 3 ? call->in[3] : NULL), frame);
 }
 
 static signs signs_of(const rg_tensor *bits, int32_t where, int64_t split, double sign)
@@ -432,11 +433,34 @@ static signs signs_of(const rg_tensor *bits, int32_t where, int64_t split, doubl
   };
 }
 
+/* Bits of signs from a seed in memory, for the plain kernel, which would make each of them again
+** for every row of its tiles. */
+static rg_status made_signs(const rg_call *call, const rg_sketched &w, product b[2])
+{
+  int64_t n_in = w.s1->_shape[0], half = w.s1->_shape[1], n_out = w.s2->_shape[1];
+  int64_t bytes = rg_sign_bytes(half, n_out) + rg_sign_bytes(n_in, half);
+  uint8_t *room = (uint8_t *)rg_gpu_workspace_part(call->device, RG_PART_SIGNS, bytes + 1);
+
+  if (room == NULL) {
+    return rg_gpu_no_room(call->device, call->op->name, bytes + 1);
+  }
+  uint8_t *u1 = room, *u2 = room + rg_sign_bytes(half, n_out);
+
+  b[1].s.data = u1;
+  b[1].s.row = (n_out + 7) / 8;
+  b[0].s.data = u2;
+  b[0].s.row = (half + 7) / 8;
+  b[0].s.col = b[1].s.col = 1;
+  RG_TRY(rg_gpu_make_sign_bits(call, w.seed, RG_DRAW_U1, half, n_out, u1));
+  return rg_gpu_make_sign_bits(call, w.seed, RG_DRAW_U2, n_in, half, u2);
+}
+
 /* [S1|U2] and [U1;S2], U by one bit a sign. */
-rg_status rg_gpu_sketched_linear_bits(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+static rg_status sketched(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
   const rg_sketch_args *args = (const rg_sketch_args *)call->args;
-  int64_t half = call->in[1]->_shape[1];
+  const rg_sketched w = rg_gpu_sketched(call);
+  int64_t half = w.s1->_shape[1];
   double sign = 1.0 / sqrt((double)half / args->n_terms);
   product b[2] = {};
 
@@ -447,10 +471,26 @@ rg_status rg_gpu_sketched_linear_bits(const rg_call *call, rg_tensor *const *out
     frame->path = "signs";
     return rg_gpu_sketch(call, out);
   }
-  straight(b[0], call->in[1]);
-  straight(b[1], call->in[4]);
+  straight(b[0], w.s1);
+  straight(b[1], w.s2);
   b[0].n = 2 * half;
-  b[0].s = signs_of(call->in[3], RG_SIGN_COLUMNS, half, sign);
-  b[1].s = signs_of(call->in[2], RG_SIGN_ROWS, half, sign);
-  return chain(call, out, b, end_of(call, 5), frame);
+  if (w.seed == NULL) {
+    b[0].s = signs_of(w.u2, RG_SIGN_COLUMNS, half, sign);
+    b[1].s = signs_of(w.u1, RG_SIGN_ROWS, half, sign);
+  } else {
+    b[0].s = signs{ NULL, 0, 0, half, sign, RG_SIGN_COLUMNS };
+    b[1].s = signs{ NULL, 0, 0, half, sign, RG_SIGN_ROWS };
+    RG_TRY(made_signs(call, w, b));
+  }
+  return chain(call, out, b, end_of(call, w.bias), frame);
+}
+
+rg_status rg_gpu_sketched_linear_bits(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  return sketched(call, out, frame);
+}
+
+rg_status rg_gpu_sketched_linear_seed(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  return sketched(call, out, frame);
 }

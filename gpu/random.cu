@@ -4,11 +4,13 @@
 */
 #include "gpu/kernels.cuh"
 #include "gpu/pack.cuh"
+#include "gpu/sketch.cuh"
 
 extern "C" {
 #include "op/draw.h"
 #include "op/dropout.h"
 #include "op/random.h"
+#include "op/signs.h"
 }
 
 /* The number first + i of a seed. */
@@ -187,6 +189,55 @@ rg_status rg_gpu_signs(const rg_call *call, rg_tensor *const *out, rg_frame *fra
   default:
     return rg_gpu->fail(RG_EDTYPE, "signs: no kernel for type %d", y->_dtype);
   }
+}
+
+/* Signs as bits from a seed: a thread makes a block of 128, or what a row still has. */
+__global__ void k_sign_bits(uint8_t *to, const int64_t *seed, uint32_t matrix, int64_t cols,
+                            int64_t blocks, int64_t n)
+{
+  int64_t row_bytes = (cols + 7) / 8;
+
+  for (int64_t i = RG_FIRST; i < n; i += RG_NEXT) {
+    int64_t row = i / blocks, block = i % blocks;
+    int64_t left = cols - block * RG_SIGNS_A_BLOCK;
+    uint8_t *at = to + row * row_bytes + block * (RG_SIGNS_A_BLOCK / 8);
+    uint32_t x[4];
+
+    rg_draw_signs((uint64_t)*seed, matrix, (uint32_t)row, (uint32_t)block, x);
+#pragma unroll
+    for (int k = 0; k < RG_SIGNS_A_BLOCK / 8; k++) {
+      uint32_t byte = x[k / 4] >> (8 * (k % 4));
+      int64_t more = left - 8 * k;
+
+      if (more > 0) {
+        at[k] = (uint8_t)(more < 8 ? byte & ((1u << more) - 1) : byte);
+      }
+    }
+  }
+}
+
+rg_status rg_gpu_make_sign_bits(const rg_call *call, const rg_tensor *seed, int32_t matrix,
+                                int64_t rows, int64_t cols, void *to)
+{
+  int64_t blocks = (cols + RG_SIGNS_A_BLOCK - 1) / RG_SIGNS_A_BLOCK;
+  int64_t n = rows * blocks;
+
+  if (n == 0) {
+    return RG_OK;
+  }
+  return rg_gpu_status(call->op->name,
+                       rg_launch(k_sign_bits, rg_over(n, rg_gpu_stream(call->device)),
+                                 (uint8_t *)to, (const int64_t *)seed->_data, (uint32_t)matrix,
+                                 cols, blocks, n));
+}
+
+rg_status rg_gpu_sign_bits(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  const rg_sign_args *args = (const rg_sign_args *)call->args;
+
+  (void)frame;
+  return rg_gpu_make_sign_bits(call, call->in[0], args->matrix, args->rows, args->cols,
+                               out[0]->_data);
 }
 
 template <class T>

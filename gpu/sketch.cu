@@ -4,6 +4,8 @@
 **
 **   z = x [S1|U2],   y = end(z [U1;S2]),   U = +-sign.
 **
+** The bits are read, or made from a seed where they are needed (SEED).
+**
 ** In bf16 and f16 on tensor cores (tile.cuh).  In f32 a block makes 128 x 64 of the result and a
 ** thread 8 x 8 of that: a byte of bits is a row of what it multiplies with.
 */
@@ -18,11 +20,12 @@ extern "C" {
 
 /* -- Half types -------------------------------------------------------------------------------- */
 
-template <class T> __global__ void __launch_bounds__(RG_TILE_THREADS, 3) k_sketch_halves(rg_tiled w)
+template <class T, bool SEED>
+__global__ void __launch_bounds__(RG_TILE_THREADS, 3) k_sketch_halves(rg_tiled w)
 {
   RG_DYN_SHARED(T, room);
 
-  rg_tile_product<false, false>(room, w);
+  rg_tile_product<false, false, SEED>(room, w);
 }
 
 /* -- f32 --------------------------------------------------------------------------------------- */
@@ -33,7 +36,8 @@ enum { THREADS = 128, ROWS = 128, COLS = 64, STEP = 16, PITCH = ROWS + 4 };
 struct coming {
   float a[STEP]; /* of row threadIdx.x */
   float b[8];    /* columns 8 (threadIdx.x % 8) .. of step threadIdx.x / 8 */
-  uint32_t bits; /* or their signs */
+  uint32_t bits; /* or their signs; from a seed 32 of them, columns 32 (lane % 2) .. of step
+                 ** lane / 2, in the lanes of one warp */
 };
 
 /* n <= 8 numbers, then zeros. */
@@ -52,8 +56,19 @@ static __device__ inline void bring_eight(float to[8], const float *from, int n)
   }
 }
 
+/* Half a block of signs, the columns of this tile: two threads make the same one. */
+static __device__ inline uint32_t make_bits(const rg_tiled &w, uint64_t seed, int col0, int k0)
+{
+  int lane = (int)threadIdx.x % 32;
+  bool upper = col0 % RG_SIGNS_A_BLOCK != 0;
+  uint32_t x[4];
+
+  rg_draw_signs(seed, w.matrix, (uint32_t)(k0 + lane / 2), (uint32_t)(col0 / RG_SIGNS_A_BLOCK), x);
+  return lane % 2 == 0 ? (upper ? x[2] : x[0]) : (upper ? x[3] : x[1]);
+}
+
 static __device__ inline void bring(const rg_tiled &w, coming &next, int64_t row0, int col0, int k0,
-                                    bool is_signs)
+                                    bool is_signs, bool has_bits)
 {
   int k = is_signs ? w.k_fixed : w.k;
   int64_t row = row0 + (int)threadIdx.x;
@@ -64,12 +79,14 @@ static __device__ inline void bring(const rg_tiled &w, coming &next, int64_t row
 
   bring_eight(next.a, a, row < w.m ? k - k0 : 0);
   bring_eight(next.a + 8, a + 8, row < w.m ? k - k0 - 8 : 0);
-  next.bits = there && is_signs ? w.bits[step * w.bits_row + col / 8] : 0;
+  next.bits = there && is_signs && has_bits ? w.bits[step * w.bits_row + col / 8] : 0;
   bring_eight(next.b, (const float *)w.b + (there && !is_signs ? step * w.b_row + col : 0),
               there && !is_signs ? w.n - col : 0);
 }
 
-static __device__ inline void put(const coming &next, float *a, float *b, uint8_t *bits)
+template <bool SEED>
+static __device__ inline void put(const coming &next, float *a, float *b, uint32_t *bits,
+                                  bool is_maker)
 {
 #pragma unroll
   for (int l = 0; l < STEP; l++) {
@@ -79,7 +96,11 @@ static __device__ inline void put(const coming &next, float *a, float *b, uint8_
 
   to[0] = float4{ next.b[0], next.b[1], next.b[2], next.b[3] };
   to[1] = float4{ next.b[4], next.b[5], next.b[6], next.b[7] };
-  bits[threadIdx.x] = (uint8_t)next.bits;
+  if (!SEED) {
+    ((uint8_t *)bits)[threadIdx.x] = (uint8_t)next.bits;
+  } else if (is_maker) {
+    bits[threadIdx.x % 32] = next.bits;
+  }
 }
 
 /* Eight numbers of shared memory. */
@@ -123,11 +144,11 @@ static __device__ inline void multiply(const float *a, const float *b, const uin
 }
 
 /* Blocks as of rg_tile_product. */
-__global__ void __launch_bounds__(THREADS, 3) k_sketch_f32(rg_tiled w)
+template <bool SEED> __global__ void __launch_bounds__(THREADS, 3) k_sketch_f32(rg_tiled w)
 {
   RG_SHARED(float, a, STEP *PITCH);
   RG_SHARED(float, b, STEP *COLS);
-  RG_SHARED(uint8_t, bits, THREADS);
+  RG_SHARED(uint32_t, bits, THREADS / 4); /* a byte for eight columns of a step */
   int tiles = (w.n + COLS - 1) / COLS;
   bool second = (int)blockIdx.y >= tiles; /* by `split` alone */
   int col0 = ((int)blockIdx.y - (second ? tiles : 0)) * COLS;
@@ -136,23 +157,31 @@ __global__ void __launch_bounds__(THREADS, 3) k_sketch_f32(rg_tiled w)
   int steps = n_fixed + (second ? 0 : (w.k + STEP - 1) / STEP);
   coming next;
   float sum[8][8] = {};
+  uint64_t seed = SEED ? (uint64_t)*w.seed : 0;
+  int warp = (int)threadIdx.x / 32;
+  auto bring_step = [&](int s) {
+    bool is_signs = s < n_fixed;
+
+    bring(w, next, row0, col0, (is_signs ? s : s - n_fixed) * STEP, is_signs, !SEED);
+    if (SEED && is_signs && s % (THREADS / 32) == warp) {
+      next.bits = make_bits(w, seed, col0, s * STEP);
+    }
+  };
 
   if (steps > 0) {
-    bring(w, next, row0, col0, 0, n_fixed > 0);
+    bring_step(0);
   }
   for (int s = 0; s < steps; s++) {
     __syncthreads(); /* all are done with the step before */
-    put(next, a, b, bits);
+    put<SEED>(next, a, b, bits, s % (THREADS / 32) == warp);
     __syncthreads();
     if (s + 1 < steps) {
-      bool is_signs = s + 1 < n_fixed;
-
-      bring(w, next, row0, col0, (is_signs ? s + 1 : s + 1 - n_fixed) * STEP, is_signs);
+      bring_step(s + 1);
     }
     if (s < n_fixed) {
-      multiply<true>(a, b, bits, sum);
+      multiply<true>(a, b, (const uint8_t *)bits, sum);
     } else {
-      multiply<false>(a, b, bits, sum);
+      multiply<false>(a, b, (const uint8_t *)bits, sum);
     }
     if (s + 1 == n_fixed) {
 #pragma unroll
@@ -204,16 +233,33 @@ static bool is_matrix(const rg_tensor *x, int32_t dtype)
   return x->_dtype == dtype && (x->_shape[1] == 1 || x->_stride[1] == 1);
 }
 
+rg_sketched rg_gpu_sketched(const rg_call *call)
+{
+  const rg_tensor *const *in = call->in;
+  bool seed = call->op->id == RG_OP_SKETCHED_LINEAR_SEED;
+  int bias = seed ? 4 : 5;
+  rg_sketched w = {};
+
+  w.s1 = in[1];
+  w.s2 = in[bias - 1];
+  w.u1 = seed ? NULL : in[2];
+  w.u2 = seed ? NULL : in[3];
+  w.seed = seed ? in[2] : NULL;
+  w.bias = call->n_in > bias ? in[bias] : NULL;
+  return w;
+}
+
 bool rg_gpu_sketch_fits(const rg_call *call, rg_tensor *const *out)
 {
-  const rg_tensor *x = call->in[0], *s1 = call->in[1], *s2 = call->in[4];
+  const rg_sketched w = rg_gpu_sketched(call);
+  const rg_tensor *x = call->in[0], *s1 = w.s1, *s2 = w.s2;
   int32_t dtype = out[0]->_dtype;
   bool halves = dtype == RG_BF16 || dtype == RG_F16;
   const int64_t most = 1 << 28;
   int64_t m, x_row, y_row, z_row;
   bool fits = (halves || dtype == RG_F32) && x->_dtype == dtype && is_matrix(s1, dtype) &&
-              is_matrix(s2, dtype) && is_matrix(call->in[2], RG_U8) &&
-              is_matrix(call->in[3], RG_U8) && rows_of(x, &m, &x_row) &&
+              is_matrix(s2, dtype) &&
+              (w.seed != NULL || (is_matrix(w.u1, RG_U8) && is_matrix(w.u2, RG_U8))) && rows_of(x, &m, &x_row) &&
               rows_of(out[0], &m, &y_row) && m > 0 && m <= most && s1->_shape[0] > 0 &&
               s1->_shape[0] <= most && s1->_shape[1] > 0 && s1->_shape[1] <= 1 << 20 &&
               s2->_shape[1] > 0 && s2->_shape[1] <= 1 << 20;
@@ -228,6 +274,14 @@ bool rg_gpu_sketch_fits(const rg_call *call, rg_tensor *const *out)
 
 /* -- Launching --------------------------------------------------------------------------------- */
 
+template <bool SEED>
+static cudaError_t start(const rg_tiled &w, rg_launch_cfg cfg, int32_t dtype)
+{
+  return dtype == RG_BF16  ? rg_launch(k_sketch_halves<__nv_bfloat16, SEED>, cfg, w)
+         : dtype == RG_F16 ? rg_launch(k_sketch_halves<__half, SEED>, cfg, w)
+                           : rg_launch(k_sketch_f32<SEED>, cfg, w);
+}
+
 static rg_status launch(const rg_call *call, const rg_tiled &w, int32_t dtype)
 {
   bool halves = dtype != RG_F32;
@@ -238,13 +292,11 @@ static rg_status launch(const rg_call *call, const rg_tiled &w, int32_t dtype)
                         dim3(halves ? (unsigned)RG_TILE_THREADS : (unsigned)THREADS),
                         halves ? (size_t)RG_TILE_BYTES : 0, rg_gpu_stream(call->device) };
 
-  return rg_gpu_status(call->op->name,
-                       dtype == RG_BF16  ? rg_launch(k_sketch_halves<__nv_bfloat16>, cfg, w)
-                       : dtype == RG_F16 ? rg_launch(k_sketch_halves<__half>, cfg, w)
-                                         : rg_launch(k_sketch_f32, cfg, w));
+  return rg_gpu_status(call->op->name, w.seed != NULL ? start<true>(w, cfg, dtype)
+                                                      : start<false>(w, cfg, dtype));
 }
 
-/* The factors of both products: `free` beside or below the signs. */
+/* The factors of both products: `factor` beside or below the signs. */
 static rg_tiled product_of(const rg_tensor *factor, const rg_tensor *bits, float sign)
 {
   rg_tiled w = {};
@@ -253,23 +305,36 @@ static rg_tiled product_of(const rg_tensor *factor, const rg_tensor *bits, float
   w.b_row = factor->_stride[0];
   w.n = (int)factor->_shape[1];
   w.k = w.k_fixed = (int)factor->_shape[0];
-  w.bits = (const uint8_t *)bits->_data;
-  w.bits_row = bits->_stride[0];
+  if (bits != NULL) {
+    w.bits = (const uint8_t *)bits->_data;
+    w.bits_row = bits->_stride[0];
+  }
   w.sign = sign;
   w.end.scale = 1;
   return w;
 }
 
+static void from_seed(rg_tiled &w, const rg_tensor *seed, uint32_t matrix)
+{
+  if (seed != NULL) {
+    w.seed = (const int64_t *)seed->_data;
+    w.matrix = matrix;
+  }
+}
+
 rg_status rg_gpu_sketch(const rg_call *call, rg_tensor *const *out)
 {
   const rg_sketch_args *args = (const rg_sketch_args *)call->args;
-  const rg_tensor *bias = call->n_in > 5 ? call->in[5] : NULL;
-  int64_t half = call->in[1]->_shape[1];
+  const rg_sketched parts = rg_gpu_sketched(call);
+  const rg_tensor *bias = parts.bias;
+  int64_t half = parts.s1->_shape[1];
   float sign = (float)(1.0 / sqrt((double)half / args->n_terms));
   int32_t dtype = out[0]->_dtype;
-  rg_tiled first = product_of(call->in[1], call->in[3], sign);
-  rg_tiled second = product_of(call->in[4], call->in[2], sign);
+  rg_tiled first = product_of(parts.s1, parts.u2, sign);
+  rg_tiled second = product_of(parts.s2, parts.u1, sign);
 
+  from_seed(first, parts.seed, RG_DRAW_U2);
+  from_seed(second, parts.seed, RG_DRAW_U1);
   (void)rows_of(call->in[0], &first.m, &first.a_row);
   first.a = call->in[0]->_data;
   first.split = 1;

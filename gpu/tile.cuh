@@ -6,6 +6,8 @@
 **
 ** `fixed` are signs of one bit each: they become the registers that the tensor cores take as they
 ** are needed, as +-1, and the factor `sign` follows the sum, as on the CPU (core/cpu/gemm_signs.c).
+** From a seed the bits of a stage are 32 Philox blocks, one for each thread of a warp, the warps
+** taking turns: they go into shared memory and never through that of the device.
 */
 #ifndef RIDGE_GPU_TILE_CUH
 #define RIDGE_GPU_TILE_CUH
@@ -41,7 +43,9 @@ struct rg_tiled {
   int k_fixed;        /* 0: no signs */
   int64_t f_at, a_at; /* columns of `a` that meet the signs, and b, from these on */
   const uint8_t *bits;
-  int64_t bits_row; /* bytes */
+  int64_t bits_row;    /* bytes */
+  const int64_t *seed; /* of the signs instead of bits */
+  uint32_t matrix;     /* and which of them */
   float sign;
   int split; /* 1: the products go side by side, a b first, and each has n columns */
   rg_end end;
@@ -111,6 +115,17 @@ static __device__ inline void rg_tile_bring_bits(uint32_t *to, const rg_tiled &w
     bits |= i < left ? (uint32_t)w.bits[at + i] << (8 * i) : 0;
   }
   *into = bits;
+}
+
+/* The same from a seed, by one warp: a tile is as wide as a block of signs. */
+static __device__ inline void rg_tile_make_bits(uint32_t *to, uint64_t seed, uint32_t matrix,
+                                                int col0, int k0)
+{
+  int row = (int)threadIdx.x % 32;
+  uint32_t x[4];
+
+  rg_draw_signs(seed, matrix, (uint32_t)(k0 + row), (uint32_t)(col0 / RG_SIGNS_A_BLOCK), x);
+  *(uint4 *)(to + row * 4) = uint4{ x[0], x[1], x[2], x[3] };
 }
 
 /* -- Products -------------------------------------------------------------------------------- */
@@ -249,10 +264,12 @@ static __device__ inline void rg_tile_end(float *room, const rg_tiled &w, RG_TIL
 /* -- The whole tile ---------------------------------------------------------------------------- */
 
 /* Block x is of rows, y of columns (with `split` those of the second product follow).  room: of
-** RG_TILE_BYTES. */
-template <bool A_TURNED, bool TURNED, class T>
+** RG_TILE_BYTES.  SEED: the signs are made, not brought. */
+template <bool A_TURNED, bool TURNED, bool SEED, class T>
 static __device__ inline void rg_tile_product(T *room, const rg_tiled &w)
 {
+  static_assert((int)RG_TILE_COLS == (int)RG_SIGNS_A_BLOCK && RG_TILE_STEP == 32,
+                "a stage of signs is a block for each thread of a warp");
   int tiles = (w.n + RG_TILE_COLS - 1) / RG_TILE_COLS;
   bool second = (int)blockIdx.y >= tiles; /* by `split` alone */
   int col0 = ((int)blockIdx.y - (second ? tiles : 0)) * RG_TILE_COLS;
@@ -263,12 +280,17 @@ static __device__ inline void rg_tile_product(T *room, const rg_tiled &w)
   int n_fixed = (k_fixed + RG_TILE_STEP - 1) / RG_TILE_STEP;
   int steps = n_fixed + (second ? 0 : (w.k + RG_TILE_STEP - 1) / RG_TILE_STEP);
   float sum[2][RG_TILE_COLS / 16][4] = {};
+  uint64_t seed = SEED ? (uint64_t)*w.seed : 0;
   auto bring = [&](int s) {
     T *stage = room + s % RG_TILE_STAGES * RG_TILE_STAGE;
 
     if (s < n_fixed) {
       rg_tile_bring_a<false>(stage, w, row0, w.f_at, s * RG_TILE_STEP, k_fixed);
-      rg_tile_bring_bits((uint32_t *)(stage + RG_TILE_A), w, col0, s * RG_TILE_STEP);
+      if (!SEED) {
+        rg_tile_bring_bits((uint32_t *)(stage + RG_TILE_A), w, col0, s * RG_TILE_STEP);
+      } else if (s % (RG_TILE_THREADS / 32) == warp) {
+        rg_tile_make_bits((uint32_t *)(stage + RG_TILE_A), seed, w.matrix, col0, s * RG_TILE_STEP);
+      }
     } else if (s < steps) {
       rg_tile_bring_a<A_TURNED>(stage, w, row0, w.a_at, (s - n_fixed) * RG_TILE_STEP, w.k);
       rg_tile_bring_b<TURNED>(stage + RG_TILE_A, w, col0, (s - n_fixed) * RG_TILE_STEP);
