@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Layers against their definitions (definitions.md 1.1): the term-by-term formula, the law of the
-** initial error, both forms of the signs, seeds, counts, the best low-rank copy.
+** initial error, the three forms of the signs, seeds, counts, the best low-rank copy.
 */
 #include <stdlib.h>
 
@@ -114,8 +114,9 @@ static void test_formula(void)
 
   for (int a = 0; a < 2; a++) {
     rg_sklinear_options o = { .seed = 7, .bias = 1, .act = acts[a], .form = RG_SIGNS_STORED };
-    rg_layer *layer = NULL, *bits = NULL;
-    rg_tensor *x = random_matrix(9, 37, 1), *y = NULL, *yb = NULL, *w = NULL, *dense = NULL;
+    rg_layer *layer = NULL, *bits = NULL, *seed = NULL;
+    rg_tensor *x = random_matrix(9, 37, 1), *y = NULL, *yb = NULL, *ys = NULL;
+    rg_tensor *w = NULL, *dense = NULL;
     double worst = 0, apart = 0, off = 0;
 
     is_status(rg_sklinear(37, 22, 3, 5, &o, &layer), RG_OK, "a sketched layer");
@@ -123,7 +124,11 @@ static void test_formula(void)
     o.form = RG_SIGNS_BITS;
     is_status(rg_sklinear(37, 22, 3, 5, &o, &bits), RG_OK, "the same with bits");
     is_status(rg_layer_forward(bits, x, &yb), RG_OK, "forward");
-    is_status(rg_layer_weight(bits, &w), RG_OK, "its effective weight");
+    o.form = RG_SIGNS_SEED;
+    is_status(rg_sklinear(37, 22, 3, 5, &o, &seed), RG_OK, "the same from a seed");
+    is_status(rg_layer_forward(seed, x, &ys), RG_OK, "forward");
+    close_to(distance(ys, yb), 0, 0, "bits that are made are those that are kept");
+    is_status(rg_layer_weight(seed, &w), RG_OK, "its effective weight");
     is_status(rg_linear(x, w, param(bits, "bias"), acts[a], &dense), RG_OK, "as a dense layer");
     for (int64_t i = 0; i < 9; i++) {
       for (int64_t j = 0; j < 22; j++) {
@@ -136,15 +141,17 @@ static void test_formula(void)
       }
     }
     close_to(worst, 0, 1e-5, "forward is the sum over terms");
-    close_to(apart, 0, 1e-6, "both forms of the signs agree");
+    close_to(apart, 0, 1e-6, "the forms of the signs agree");
     close_to(off, 0, 1e-5, "the effective weight does the same");
     rg_tensor_release(x);
     rg_tensor_release(y);
     rg_tensor_release(yb);
+    rg_tensor_release(ys);
     rg_tensor_release(w);
     rg_tensor_release(dense);
     rg_layer_release(layer);
     rg_layer_release(bits);
+    rg_layer_release(seed);
   }
 }
 
@@ -155,7 +162,7 @@ static void try_ways(int64_t rows, int64_t n_in, int64_t n_out, int64_t terms, i
   rg_tensor *x = random_matrix(rows, n_in, 6);
   double scale = 0;
 
-  for (int form = RG_SIGNS_STORED; form <= RG_SIGNS_BITS; form++) {
+  for (int form = RG_SIGNS_STORED; form < RG_SIGNS_COUNT; form++) {
     rg_sklinear_options o = { .seed = 8, .bias = 1, .act = RG_ACT_GELU, .form = form };
     rg_layer *layer = NULL, *bf16 = NULL;
     rg_tensor *y[3] = { NULL, NULL, NULL }, *yp = NULL, *yh = NULL;
@@ -309,7 +316,7 @@ static void test_error(void)
     const rg_tensor *w = param(dense, "weight");
     for (int d = 0; d < draws; d++) {
       rg_sklinear_options o = { .seed = (uint64_t)(100 + d),
-                                .form = d % 2 == 0 ? RG_SIGNS_STORED : RG_SIGNS_BITS };
+                                .form = RG_SIGNS_STORED + d % 3 };
       rg_layer *layer = NULL;
       rg_tensor *effective = NULL;
 
@@ -482,6 +489,13 @@ static void test_facts(void)
   is_status(rg_layer_facts_of(bits, &f), RG_OK, "facts");
   is_int(f.stored_bytes, 4 * (2 * 3 * 70 + 30) + 6 * 4 + 40 * 1, "signs take an eighth of a byte");
   is_int(f.stored_count, 2 * 2 * 3 * 70 + 30, "the values are as many");
+  rg_layer_release(bits);
+  o.form = RG_SIGNS_SEED;
+  is_status(rg_sklinear(40, 30, 2, 3, &o, &bits), RG_OK, "from a seed");
+  is_status(rg_layer_facts_of(bits, &f), RG_OK, "facts");
+  is_int(f.stored_bytes, 4 * (2 * 3 * 70 + 30) + 8, "the seed takes eight bytes");
+  is_int(f.stored_count, 2 * 2 * 3 * 70 + 30, "the values are as many");
+  is_int(f.dtype, RG_F32, "the type is that of the trained ones");
   is_status(rg_layer_clone(layer, &copy), RG_OK, "a copy");
   is_status(rg_tensor_set(param(copy, "S1s"), (const int64_t[]){ 1, 2, 0 }, 3, 9), RG_OK, "write");
   ok(at3(param(layer, "S1s"), 1, 2, 0) != 9, "copies are apart");

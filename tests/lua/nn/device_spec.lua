@@ -33,7 +33,8 @@ local CASES = {
   SKLinear = { function()
     return nn.Sequential(nn.SKLinear(6, 8, { num_terms = 2, low_rank = 2, seed = 1, warn = false,
       form = 'stored', activation = 'relu' }),
-      nn.SKLinear(8, 4, { num_terms = 1, low_rank = 3, seed = 2, form = 'bits', warn = false }))
+      nn.SKLinear(8, 5, { num_terms = 1, low_rank = 3, seed = 2, form = 'bits', warn = false }),
+      nn.SKLinear(5, 4, { num_terms = 2, low_rank = 3, seed = 2, form = 'seed', warn = false }))
   end, 3, 6 },
   Sequential = { function() return nn.Sequential(nn.Linear(5, 4, { seed = 1 }), nn.ReLU()) end, 3,
     5 },

@@ -30,6 +30,7 @@ describe('data parallel', function()
   local function deep()
     return nn.Sequential(nn.Linear(6, 8, { seed = 1, activation = 'gelu' }),
       nn.SKLinear(8, 8, { num_terms = 1, low_rank = 2, seed = 2, form = 'bits', warn = false }),
+      nn.SKLinear(8, 8, { num_terms = 1, low_rank = 2, seed = 5, form = 'seed', warn = false }),
       nn.LayerNorm(8), nn.Residual(nn.Linear(8, 8, { seed = 3 })), nn.Linear(8, 4, { seed = 4 }))
   end
 

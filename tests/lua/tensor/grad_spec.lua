@@ -164,7 +164,7 @@ describe('gradients of layers', function()
       end, { 'weight', 'bias' })
     end)
 
-    for _, form in ipairs { 'stored', 'bits' } do
+    for _, form in ipairs { 'stored', 'bits', 'seed' } do
       it(('are right for a sketched layer with %s and its signs %s (F77, F79)'):format(act, form),
         function()
           local layer = nn.SKLinear(24, 16, { num_terms = 3, low_rank = 4, seed = 2, form = form,
