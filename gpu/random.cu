@@ -225,10 +225,9 @@ rg_status rg_gpu_make_sign_bits(const rg_call *call, const rg_tensor *seed, int3
   if (n == 0) {
     return RG_OK;
   }
-  return rg_gpu_status(call->op->name,
-                       rg_launch(k_sign_bits, rg_over(n, rg_gpu_stream(call->device)),
-                                 (uint8_t *)to, (const int64_t *)seed->_data, (uint32_t)matrix,
-                                 cols, blocks, n));
+  return rg_gpu_status(
+      call->op->name, rg_launch(k_sign_bits, rg_over(n, rg_gpu_stream(call->device)), (uint8_t *)to,
+                                (const int64_t *)seed->_data, (uint32_t)matrix, cols, blocks, n));
 }
 
 rg_status rg_gpu_sign_bits(const rg_call *call, rg_tensor *const *out, rg_frame *frame)

@@ -259,10 +259,10 @@ bool rg_gpu_sketch_fits(const rg_call *call, rg_tensor *const *out)
   int64_t m, x_row, y_row, z_row;
   bool fits = (halves || dtype == RG_F32) && x->_dtype == dtype && is_matrix(s1, dtype) &&
               is_matrix(s2, dtype) &&
-              (w.seed != NULL || (is_matrix(w.u1, RG_U8) && is_matrix(w.u2, RG_U8))) && rows_of(x, &m, &x_row) &&
-              rows_of(out[0], &m, &y_row) && m > 0 && m <= most && s1->_shape[0] > 0 &&
-              s1->_shape[0] <= most && s1->_shape[1] > 0 && s1->_shape[1] <= 1 << 20 &&
-              s2->_shape[1] > 0 && s2->_shape[1] <= 1 << 20;
+              (w.seed != NULL || (is_matrix(w.u1, RG_U8) && is_matrix(w.u2, RG_U8))) &&
+              rows_of(x, &m, &x_row) && rows_of(out[0], &m, &y_row) && m > 0 && m <= most &&
+              s1->_shape[0] > 0 && s1->_shape[0] <= most && s1->_shape[1] > 0 &&
+              s1->_shape[1] <= 1 << 20 && s2->_shape[1] > 0 && s2->_shape[1] <= 1 << 20;
 
   if (fits && call->n_out > 1) {
     fits = out[1]->_dtype == dtype && rows_of(out[1], &m, &z_row) &&
@@ -274,8 +274,7 @@ bool rg_gpu_sketch_fits(const rg_call *call, rg_tensor *const *out)
 
 /* -- Launching --------------------------------------------------------------------------------- */
 
-template <bool SEED>
-static cudaError_t start(const rg_tiled &w, rg_launch_cfg cfg, int32_t dtype)
+template <bool SEED> static cudaError_t start(const rg_tiled &w, rg_launch_cfg cfg, int32_t dtype)
 {
   return dtype == RG_BF16  ? rg_launch(k_sketch_halves<__nv_bfloat16, SEED>, cfg, w)
          : dtype == RG_F16 ? rg_launch(k_sketch_halves<__half, SEED>, cfg, w)
@@ -292,8 +291,8 @@ static rg_status launch(const rg_call *call, const rg_tiled &w, int32_t dtype)
                         dim3(halves ? (unsigned)RG_TILE_THREADS : (unsigned)THREADS),
                         halves ? (size_t)RG_TILE_BYTES : 0, rg_gpu_stream(call->device) };
 
-  return rg_gpu_status(call->op->name, w.seed != NULL ? start<true>(w, cfg, dtype)
-                                                      : start<false>(w, cfg, dtype));
+  return rg_gpu_status(call->op->name,
+                       w.seed != NULL ? start<true>(w, cfg, dtype) : start<false>(w, cfg, dtype));
 }
 
 /* The factors of both products: `factor` beside or below the signs. */

@@ -23,7 +23,7 @@ local opt = ridge.args {
   { 'ranks', { 16, 32, 48, 64, 96, 128 }, 'ranks R of a term' },
   { 'layers', { 'dense', 'lowrank', 'sketched' }, 'kinds of layer' },
   { 'dtypes', { 'f32', 'bf16' }, 'element types' },
-  { 'forms', { 'stored', 'bits' }, 'how fixed signs are kept: stored, bits, or both' },
+  { 'forms', { 'stored', 'bits' }, 'how fixed signs are kept: stored, bits, seed' },
   { 'device', 'cpu', 'where to run' },
   { 'threads', 0, 'compute threads; 0: every processor' },
   { 'seed', 7, 'seed of weights, signs and order' },

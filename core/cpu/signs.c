@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Fixed signs from a seed, as bits: 64 blocks of 128 signs (op/draw.h) at a time.
+** Fixed signs from a seed, as bits: a block of 128 signs (op/draw.h) of 64 rows at a time.
 */
 #include <string.h>
 
@@ -12,7 +12,7 @@ typedef struct sign_work {
   uint64_t seed;
   uint32_t matrix;
   int64_t rows, cols;
-  int64_t blocks; /* of a row */
+  int64_t groups; /* of rows */
   uint8_t *to;
 } sign_work;
 
@@ -33,28 +33,22 @@ static bool sign_job(void *work, int64_t begin, int64_t end)
 {
   const sign_work *w = work;
   int64_t row_bytes = (w->cols + 7) / 8;
-  int64_t last = w->blocks - 1;
-  int64_t in_last = w->cols - last * RG_SIGNS_A_BLOCK;
-  uint32_t x[4 * RG_SIGN_BLOCKS];
+  uint32_t x[4 * RG_SIGN_ROWS];
 
   for (int64_t i = begin; i < end; i++) {
-    int64_t first = i * RG_SIGN_BLOCKS;
-    int64_t n = rg_min_i64(RG_SIGN_BLOCKS, w->rows * w->blocks - first);
-    int64_t row = first / w->blocks;
-    int64_t block = first % w->blocks;
+    int64_t row = i % w->groups * RG_SIGN_ROWS;
+    int64_t n = rg_min_i64(RG_SIGN_ROWS, w->rows - row);
+    int64_t block = i / w->groups;
+    int64_t left = w->cols - block * RG_SIGNS_A_BLOCK;
+    uint8_t *to = w->to + row * row_bytes + block * BLOCK_BYTES;
 
-    rg_simd()->random->signs(w->seed, w->matrix, (uint32_t)row, (uint32_t)block,
-                             (uint32_t)w->blocks, x);
-    for (int64_t k = 0; k < n; k++) {
-      uint8_t *to = w->to + row * row_bytes + block * BLOCK_BYTES;
-
-      if (block < last || in_last == RG_SIGNS_A_BLOCK) {
+    rg_simd()->random->signs(w->seed, w->matrix, (uint32_t)row, (uint32_t)block, n, x);
+    for (int64_t k = 0; k < n; k++, to += row_bytes) {
+      if (left >= RG_SIGNS_A_BLOCK) {
         memcpy(to, x + 4 * k, BLOCK_BYTES); /* little end first */
       } else {
-        put_last(to, in_last, x + 4 * k);
+        put_last(to, left, x + 4 * k);
       }
-      row += block == last;
-      block = block == last ? 0 : block + 1;
     }
   }
   return true;
@@ -66,20 +60,20 @@ rg_status rg_make_sign_bits(uint64_t seed, int32_t matrix, int64_t rows, int64_t
                   .matrix = (uint32_t)matrix,
                   .rows = rows,
                   .cols = cols,
-                  .blocks = (cols + RG_SIGNS_A_BLOCK - 1) / RG_SIGNS_A_BLOCK,
+                  .groups = (rows + RG_SIGN_ROWS - 1) / RG_SIGN_ROWS,
                   .to = to };
-  int64_t n = rows * w.blocks;
+  int64_t blocks = (cols + RG_SIGNS_A_BLOCK - 1) / RG_SIGNS_A_BLOCK;
 
-  if (n == 0) {
+  if (rows == 0 || cols == 0) {
     return RG_OK;
   }
-  return rg_parallel(rg_threads_for(100.0 * (double)n), (n + RG_SIGN_BLOCKS - 1) / RG_SIGN_BLOCKS,
+  return rg_parallel(rg_threads_for(100.0 * (double)rows * (double)blocks), w.groups * blocks,
                      sign_job, &w);
 }
 
 uint64_t rg_seed_in(const rg_tensor *x)
 {
-  return (uint64_t)*(const int64_t *)x->_data;
+  return (uint64_t) * (const int64_t *)x->_data;
 }
 
 rg_status rg_cpu_sign_bits(const rg_call *call, rg_tensor *const *out, rg_frame *frame)

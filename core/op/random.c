@@ -135,8 +135,8 @@ static rg_status signs_infer(rg_call *call)
 
 static rg_cost signs_cost(const rg_call *call)
 {
-  return rg_cost_of(call, flops_a_number * (double)call->n_draws +
-                              (double)rg_meta_count(&call->out[0]));
+  return rg_cost_of(call,
+                    flops_a_number * (double)call->n_draws + (double)rg_meta_count(&call->out[0]));
 }
 
 const rg_op rg_op_signs = {

@@ -165,9 +165,7 @@ static rg_status bits_grad(rg_rule *r, int32_t at_s2, rg_value u1_bits, rg_value
 {
   const rg_grad *g = r->g;
   const rg_sketch_args *args = g->call->args;
-  sketch s = { .half = g->in[1].shape[1],
-               .at_bias = at_s2 + 1,
-               .bias = rg_rule_in(r, at_s2 + 1) };
+  sketch s = { .half = g->in[1].shape[1], .at_bias = at_s2 + 1, .bias = rg_rule_in(r, at_s2 + 1) };
   double sign = s.half > 0 ? 1.0 / sqrt((double)(s.half / args->n_terms)) : 1.0;
 
   s.x = rg_f_rows(&r->f, typed(r, rg_rule_in(r, 0)));

@@ -201,15 +201,29 @@ case('attention_bf16_causal', attention(false))
 case('attention_bf16_causal_fb', attention(true))
 
 case('sketched_dense_bf16', linear(size(4096, 4), size(4096, 16), size(4096, 16), 'bf16'))
+
+local function sketched(terms, rank, dtype, form)
+  return function()
+    local n = size(4096, 16)
+    local layer = nn.SKLinear(n, n, { num_terms = terms, low_rank = size(rank, 4), seed = 1,
+      form = form, warn = false }):to(dtype):to(DEVICE)
+    local x = randn(dtype, size(4096, 4), n)
+    return function() return layer(x) end
+  end
+end
+
 for _, terms in ipairs { 1, 2, 4, 8 } do
   for _, rank in ipairs { 32, 128, 512 } do
-    case(('sketched_%d_%d_bf16'):format(terms, rank), function()
-      local n = size(4096, 16)
-      local layer = nn.SKLinear(n, n, { num_terms = terms, low_rank = size(rank, 4), seed = 1,
-        warn = false }):to 'bf16':to(DEVICE)
-      local x = randn('bf16', size(4096, 4), n)
-      return function() return layer(x) end
-    end)
+    case(('sketched_%d_%d_bf16'):format(terms, rank), sketched(terms, rank, 'bf16', 'stored'))
+  end
+end
+-- signs that are read as bits beside signs that are made in the kernel
+for _, dtype in ipairs { 'bf16', 'f32' } do
+  for _, of in ipairs { { 1, 32 }, { 2, 128 }, { 8, 512 } } do
+    for _, form in ipairs { 'bits', 'seed' } do
+      case(('sketched_%d_%d_%s_%s'):format(of[1], of[2], form, dtype),
+        sketched(of[1], of[2], dtype, form))
+    end
   end
 end
 

@@ -38,24 +38,17 @@ static void numbers(uint64_t seed, uint64_t first, uint32_t *to, int64_t n)
   }
 }
 
-static void signs(uint64_t seed, uint32_t matrix, uint32_t row, uint32_t block, uint32_t blocks,
+/* Rows side by side in the lanes of vectors, whole vectors of them. */
+static void signs(uint64_t seed, uint32_t matrix, uint32_t row, uint32_t block, int64_t n,
                   uint32_t *to)
 {
-  uint32_t rows[RG_SIGN_BLOCKS];
-  uint32_t at[RG_SIGN_BLOCKS];
+  int rows = (int)(n + 15) / 16 * 16;
 
-  for (int i = 0; i < RG_SIGN_BLOCKS; i++) {
-    rows[i] = row;
-    at[i] = block;
-    block++;
-    row += block == blocks;
-    block = block == blocks ? 0 : block;
-  }
-  RG_INDEPENDENT for (int i = 0; i < RG_SIGN_BLOCKS; i++)
+  RG_INDEPENDENT for (int i = 0; i < rows; i++)
   {
     uint32_t x[4];
 
-    rg_draw_signs(seed, matrix, rows[i], at[i], x);
+    rg_draw_signs(seed, matrix, row + (uint32_t)i, block, x);
     to[4 * i] = x[0];
     to[4 * i + 1] = x[1];
     to[4 * i + 2] = x[2];

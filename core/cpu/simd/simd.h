@@ -66,15 +66,15 @@ typedef struct rg_simd_reduce {
   rg_loop *exp_shifted[2]; /* f32, f64 */
 } rg_simd_reduce;
 
-enum { RG_SIGN_BLOCKS = 64 }; /* blocks of fixed signs made together: 1 KB */
+enum { RG_SIGN_ROWS = 64 };
 
 /* Random numbers; see core/cpu/simd/random.c for which number becomes what. */
 typedef struct rg_simd_random {
   /* numbers first .. first + n - 1 of a stream */
   void (*numbers)(uint64_t seed, uint64_t first, uint32_t *to, int64_t n);
-  /* RG_SIGN_BLOCKS blocks of fixed signs (rg_draw_signs), row after row of so many blocks each,
-  ** from block `block` of row `row` on; four words a block */
-  void (*signs)(uint64_t seed, uint32_t matrix, uint32_t row, uint32_t block, uint32_t blocks,
+  /* a block of fixed signs (rg_draw_signs) of each of n <= RG_SIGN_ROWS rows, four words a row; to
+  ** has room for all RG_SIGN_ROWS */
+  void (*signs)(uint64_t seed, uint32_t matrix, uint32_t row, uint32_t block, int64_t n,
                 uint32_t *to);
   /* [0, 1) from one number (f32), two (f64) */
   void (*uniform_f32)(float *y, const uint32_t *x, int64_t n);

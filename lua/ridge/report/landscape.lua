@@ -74,7 +74,7 @@ local function types_of(rows)
   return list
 end
 
---- One row for each sketched point: of the two forms of the signs the one with the lower median;
+--- One row for each sketched point: of the forms of the signs the one with the lower median;
 -- the other rows as they are.
 ---@param rows table of M.rows
 ---@return table rows
@@ -96,23 +96,28 @@ function M.faster_forms(rows)
   return out
 end
 
--- How often signs kept as bits are faster than stored ones, where both were measured.
-local function bits_sentence(rows)
+local OTHER_FORMS = {
+  { form = 'bits', said = 'kept as bits take about half the bytes' },
+  { form = 'seed', said = 'made from a seed as they are used take half the bytes' },
+}
+
+-- How often signs of another form are faster than stored ones, where both were measured.
+local function form_sentence(rows, other_form)
   local stored, n, faster = {}, 0, 0
   local function key(row) return ('%s %d %d'):format(row.dtype, row.num_terms, row.low_rank) end
   for _, row in ipairs(rows) do
     if row.form == 'stored' and measured(row) then stored[key(row)] = row end
   end
   for _, row in ipairs(rows) do
-    local other = row.form == 'bits' and measured(row) and stored[key(row)]
+    local other = row.form == other_form.form and measured(row) and stored[key(row)]
     if other then
       n = n + 1
       if M.against(row, other) == 'faster' then faster = faster + 1 end
     end
   end
   if n == 0 then return nil end
-  return ('fixed signs kept as bits take about half the bytes and are faster than stored ones at %d'
-    .. ' of %d points.'):format(faster, n)
+  return ('fixed signs %s and are faster than stored ones at %d of %d points.'):format(
+    other_form.said, faster, n)
 end
 
 -- -- Roofs ------------------------------------------------------------------------------------
@@ -263,7 +268,8 @@ end
 ---@return string
 function M.verdict(rows, shape)
   if M.is_simulated(rows) then return SIMULATED .. ', so there is no verdict.' end
-  local lines, bits = {}, bits_sentence(rows)
+  local lines, of_forms = {}, {}
+  for _, other in ipairs(OTHER_FORMS) do of_forms[#of_forms + 1] = form_sentence(rows, other) end
   rows = M.faster_forms(rows)
   local even = shape.n_in * shape.n_out / (shape.n_in + shape.n_out)
   for _, dtype in ipairs(types_of(rows)) do
@@ -294,7 +300,7 @@ function M.verdict(rows, shape)
     lines[#lines + 1] = ('dense bf16 takes %.2f of the time of dense f32; %d of %d f32 sketches are'
       .. ' faster than it.'):format(bf16.fwd / f32.fwd, faster, n)
   end
-  lines[#lines + 1] = bits
+  for _, line in ipairs(of_forms) do lines[#lines + 1] = line end
   if #lines == 0 then return 'no dense row to compare with: nothing is claimed.' end
   return table.concat(lines, '\n')
 end
