@@ -476,18 +476,14 @@ static void test_facts(void)
   is_status(rg_layer_facts_of(half, &f), RG_OK, "facts");
   is_int(f.stored_bytes, 2 * f.stored_count, "of two bytes");
   is_int(f.dtype, RG_BF16, "the type");
-  o.form = RG_SIGNS_BITS;
-  is_status(rg_sklinear(40, 30, 2, 3, &o, &bits), RG_OK, "with bits");
-  is_status(rg_layer_facts_of(bits, &f), RG_OK, "facts");
-  is_int(f.stored_bytes, 4 * (2 * 3 * 70 + 30) + 6 * 4 + 40 * 1, "signs take an eighth of a byte");
-  is_int(f.stored_count, 2 * 2 * 3 * 70 + 30, "the values are as many");
-  rg_layer_release(bits);
-  o.form = RG_SIGNS_SEED;
-  is_status(rg_sklinear(40, 30, 2, 3, &o, &bits), RG_OK, "from a seed");
-  is_status(rg_layer_facts_of(bits, &f), RG_OK, "facts");
-  is_int(f.stored_bytes, 4 * (2 * 3 * 70 + 30) + 8, "the seed takes eight bytes");
-  is_int(f.stored_count, 2 * 2 * 3 * 70 + 30, "the values are as many");
-  is_int(f.dtype, RG_F32, "the type is that of the trained ones");
+  for (o.form = RG_SIGNS_BITS; o.form <= RG_SIGNS_SEED; o.form++) {
+    is_status(rg_sklinear(40, 30, 2, 3, &o, &bits), RG_OK, "with bits, or a seed");
+    is_status(rg_layer_facts_of(bits, &f), RG_OK, "facts");
+    is_int(f.stored_bytes, 4 * (2 * 3 * 70 + 30) + signs,
+           "an eighth of a byte a sign, or 8 in all");
+    is_int(f.stored_count, 2 * 2 * 3 * 70 + 30, "the values are as many");
+    rg_layer_release(bits);
+  }
   is_status(rg_layer_clone(layer, &copy), RG_OK, "a copy");
   is_status(rg_tensor_set(param(copy, "S1s"), (const int64_t[]){ 1, 2, 0 }, 3, 9), RG_OK, "write");
   ok(at3(param(layer, "S1s"), 1, 2, 0) != 9, "copies are apart");
@@ -501,7 +497,6 @@ static void test_facts(void)
   rg_layer_release(layer);
   rg_layer_release(half);
   rg_layer_release(copy);
-  rg_layer_release(bits);
   o.form = RG_SIGNS_STORED;
   is_status(rg_sklinear(40, 30, 8, 3, &o, &layer), RG_OK, "above the break-even");
   is_status(rg_layer_facts_of(layer, &f), RG_OK, "facts");
