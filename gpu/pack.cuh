@@ -192,6 +192,29 @@ __device__ inline void rg_write(const rg_strided &y, const rg_some<N> &at, const
   }
 }
 
+/*
+** Elements side by side that begin anywhere: loose ones before the first multiple of 16 bytes, packs
+** from `first` on and before `last`, loose ones behind them; those are fewer than two packs.
+*/
+template <class T> struct rg_stretch {
+  int64_t first, last, n;
+
+  __device__ inline rg_stretch(const void *from, int64_t n_) : n(n_)
+  {
+    first = (int64_t)((16 - (uintptr_t)from % 16) % 16 / sizeof(T));
+    first = first < n ? first : n;
+    last = first + (n - first) / rg_pack_size<T> * rg_pack_size<T>;
+  }
+  __device__ inline int64_t loose() const
+  {
+    return first + n - last;
+  }
+  __device__ inline int64_t loose_at(int64_t k) const
+  {
+    return k < first ? k : last + k - first;
+  }
+};
+
 /* The same for floats of a type that is known when the kernel runs; all threads answer alike. */
 template <int N, class L>
 __device__ inline void rg_load_pack(const void *data, int32_t dtype, int64_t at, L (&v)[N])

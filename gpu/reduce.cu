@@ -3,151 +3,22 @@
 ** Reductions over any axes of tensors with any strides.
 **
 ** The threads of a block stand in a grid: so many outputs, and so many lanes that share the work of
-** each one; which of the two runs along memory depends on the strides.  Lanes are joined in a tree.
-** Where outputs are few and long, their elements are cut into parts as well, which wait in scratch
-** memory for a second pass.  All of this depends on shape and strides alone, so equal inputs give
-** equal bits.
+** each one; which of the two runs along memory depends on the strides.  What lies side by side is
+** read in packs of 16 bytes: of one output's elements, or of neighbouring outputs, which one thread
+** then has.  Lanes are joined in a tree.  Where outputs are few and long, their elements are cut
+** into parts as well, which wait in scratch memory for a second pass.  All of this depends on shape,
+** strides and where memory begins, so equal inputs give equal bits.
 */
 #include <math.h>
-#include <type_traits>
 
+#include "gpu/fold.cuh"
 #include "gpu/kernels.cuh"
 
 extern "C" {
 #include "op/reduce.h"
 }
 
-enum {
-  RUN = 64,     /* elements that a lane adds up before they meet its total */
-  ENOUGH = 1024 /* blocks that keep a device busy: more parts are not made */
-};
-
-/* What is folded; the norms' kinds do something to an element first. */
-enum { SUM, PROD, MAX, MIN, MAX_ABS, SUM_ABS, SUM_SQUARES, SUM_POWERS };
-enum { FINISH_NOTHING, FINISH_MEAN, FINISH_SQRT, FINISH_ROOT };
-
-struct folding {
-  rg_strided keep; /* axes that stay, those without gaps between them as one */
-  rg_strided fold; /* axes that are folded, likewise; data is the tensor's */
-  rg_strided y;
-  int64_t n_keep;
-  int64_t n_fold;
-  int64_t chunk;  /* folded elements in a part */
-  int64_t count;  /* what a mean divides by */
-  int32_t width;  /* outputs in a block */
-  int32_t lanes;  /* threads of each: width * lanes = RG_BLOCK */
-  int32_t across; /* neighbours in a warp: 1 are outputs, 0 are lanes of one */
-  int32_t dtype;  /* of y */
-  int32_t finish;
-  double p;
-  char *parts; /* [n_parts x n_keep]; NULL: there is one part, and results go to y */
-};
-
-/* -- Elements ---------------------------------------------------------------------------------- */
-
-/* What T is folded in: extremes in its lane, sums of whole numbers in 64 bits. */
-template <class T, int OP> struct folded {
-  typedef typename rg_lane<T>::type lane;
-  static constexpr bool whole = std::is_integral<lane>::value && (OP == SUM || OP == PROD);
-  typedef std::conditional_t<whole, int64_t, lane> type;
-};
-
-template <int OP, class A> __device__ inline A before(A v, A p)
-{
-  if constexpr (OP <= MIN) {
-    return v;
-  } else {
-    return OP == SUM_SQUARES ? v * v : OP == SUM_POWERS ? pow(fabs(v), p) : fabs(v);
-  }
-}
-
-template <int OP, class A> __device__ inline A join(A x, A y)
-{
-  if constexpr (OP == MAX || OP == MAX_ABS) {
-    return x != x || x > y ? x : y; /* nan wins: a comparison with it is false */
-  } else if constexpr (OP == MIN) {
-    return x != x || x < y ? x : y;
-  } else if constexpr (std::is_integral<A>::value) {
-    return OP == PROD ? (A)((uint64_t)x * (uint64_t)y) : (A)((uint64_t)x + (uint64_t)y);
-  } else {
-    return OP == PROD ? x * y : x + y;
-  }
-}
-
-/* Where element i is; divisions are by 32 bits where they can be, and none on one axis. */
-__device__ inline int64_t place(const rg_strided &v, int64_t i)
-{
-  int64_t at = 0;
-
-  for (int32_t d = v.ndim - 1; d > 0; d--) {
-    int64_t size = v.shape[d];
-    bool narrow = (uint64_t)(i | size) >> 32 == 0;
-    int64_t outer = narrow ? (uint32_t)i / (uint32_t)size : i / size;
-
-    at += (i - outer * size) * v.stride[d];
-    i = outer;
-  }
-  return at + i * v.stride[0];
-}
-
-/* A lane's share of output o: elements begin + lane, begin + lane + lanes, ... before end. */
-template <class T, int OP, class A>
-__device__ inline A share(const folding &f, int64_t o, int64_t begin, int64_t end, int32_t lane,
-                          A scale)
-{
-  const T *x = (const T *)f.fold.data + place(f.keep, o);
-  const A p = (A)f.p;
-  const bool extreme = OP == MAX || OP == MIN || OP == MAX_ABS;
-  A total = OP == PROD ? 1 : 0;
-
-  if (extreme && begin < end) {
-    total = before<OP>((A)rg_get(x[place(f.fold, begin)]), p);
-  }
-  for (int64_t at = begin + lane; at < end; at += (int64_t)RUN * f.lanes) {
-    A part = extreme ? total : (A)(OP == PROD ? 1 : 0);
-    int64_t stop = at + (int64_t)RUN * f.lanes < end ? at + (int64_t)RUN * f.lanes : end;
-
-#pragma unroll 4
-    for (int64_t i = at; i < stop; i += f.lanes) {
-      A v = (A)rg_get(x[place(f.fold, i)]);
-
-      part = join<OP>(part, before<OP>((A)(OP == SUM_POWERS ? v * scale : v), p));
-    }
-    total = join<OP>(total, part);
-  }
-  return total;
-}
-
-/* Where this thread stands: its output in the block, its lane. */
-__device__ inline int32_t column_of(const folding &f)
-{
-  return (int32_t)threadIdx.x / (f.across ? 1 : f.lanes) % f.width;
-}
-__device__ inline int32_t lane_of(const folding &f)
-{
-  return (int32_t)threadIdx.x / (f.across ? f.width : 1) % f.lanes;
-}
-
-/* The lanes of each output, joined; all of them get it.  Every thread of the block comes here. */
-template <int OP, class A>
-__device__ inline A together(const folding &f, A v, A *room, int32_t lane)
-{
-  int32_t t = (int32_t)threadIdx.x;
-  int32_t apart = f.across ? f.width : 1;
-  A all;
-
-  room[t] = v;
-  __syncthreads();
-  for (int32_t step = f.lanes / 2; step > 0; step /= 2) {
-    if (lane < step) {
-      room[t] = join<OP>(room[t], room[t + step * apart]);
-    }
-    __syncthreads();
-  }
-  all = room[t - lane * apart];
-  __syncthreads();
-  return all;
-}
+enum { ENOUGH = 512 }; /* blocks that keep a device busy: more parts are not made */
 
 /* -- Results ----------------------------------------------------------------------------------- */
 
@@ -180,7 +51,8 @@ template <class A> __device__ inline void finish(const folding &f, int64_t o, A 
   }
 }
 
-template <class T, int OP> __global__ void k_fold(folding f)
+/* One output's elements of this block, by lanes that stand side by side, or across. */
+template <class T, int OP, bool PACKS> __device__ inline void fold(const folding &f)
 {
   typedef typename folded<T, OP>::type A;
   RG_SHARED(A, room, RG_BLOCK);
@@ -191,14 +63,80 @@ template <class T, int OP> __global__ void k_fold(folding f)
   for (int64_t first = (int64_t)blockIdx.x * f.width; first < f.n_keep;
        first += (int64_t)gridDim.x * f.width) {
     int64_t o = first + column_of(f);
-    A v = o < f.n_keep ? share<T, OP, A>(f, o, begin, end, lane, (A)1) : (A)0;
+    A v = nothing<OP, A>();
 
-    v = together<OP>(f, v, room, lane);
+    if (o < f.n_keep) {
+      v = PACKS ? share_in_packs<T, OP, A>(f, o, begin, end, lane)
+                : share<T, OP, A>(f, o, begin, end, lane, (A)1);
+    }
+    v = joined<OP>(f, v, room, lane);
     if (lane == 0 && o < f.n_keep && f.parts != NULL) {
       ((A *)f.parts)[(int64_t)blockIdx.y * f.n_keep + o] = v;
     } else if (lane == 0 && o < f.n_keep) {
       finish(f, o, v);
     }
+  }
+}
+
+template <class T, int OP> __global__ void k_fold(const __grid_constant__ folding f)
+{
+  fold<T, OP, false>(f);
+}
+
+template <class T, int OP> __global__ void k_fold_rows(const __grid_constant__ folding f)
+{
+  fold<T, OP, true>(f);
+}
+
+/* Neighbouring outputs in packs: a thread has those of one pack, and every `lanes`th element. */
+template <class T, int OP> __global__ void k_fold_columns(const __grid_constant__ folding f)
+{
+  typedef typename folded<T, OP>::type A;
+  constexpr int N = rg_pack_size<T>;
+  RG_SHARED(A, room, N * RG_BLOCK);
+  const int32_t t = (int32_t)threadIdx.x;
+  const int32_t lane = lane_of(f);
+  const int64_t outputs = (int64_t)f.width * N; /* of a block */
+  const int64_t begin = (int64_t)blockIdx.y * f.chunk;
+  const int64_t end = begin + f.chunk < f.n_fold ? begin + f.chunk : f.n_fold;
+
+  for (int64_t first = blockIdx.x * outputs; first < f.n_keep; first += gridDim.x * outputs) {
+    const int64_t o = first + column_of(f) * N;
+    A v[N];
+
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+      v[k] = nothing<OP, A>();
+    }
+    if (o < f.n_keep) {
+      shares<T, OP>(f, o, begin, end, lane, v);
+    }
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+      room[k * RG_BLOCK + t] = v[k];
+    }
+    __syncthreads();
+    for (int32_t step = f.lanes / 2; step > 0; step /= 2) {
+      if (lane < step) {
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+          A *mine = room + k * RG_BLOCK + t;
+
+          *mine = join<OP>(*mine, mine[step * f.width]);
+        }
+      }
+      __syncthreads();
+    }
+    for (int32_t j = t; j < outputs && first + j < f.n_keep; j += RG_BLOCK) {
+      const A all = room[j % N * RG_BLOCK + j / N];
+
+      if (f.parts != NULL) {
+        ((A *)f.parts)[(int64_t)blockIdx.y * f.n_keep + first + j] = all;
+      } else {
+        finish(f, first + j, all);
+      }
+    }
+    __syncthreads();
   }
 }
 
@@ -216,7 +154,7 @@ template <class A> __device__ inline A scale_for(A most)
 
 /* Outputs whose sum overflowed, or lost what it was made of, once more: the largest |x| first, then
 ** the sum of (|x| s)^p.  They show in y; what else is there stays. */
-template <class T> __global__ void k_norm_again(folding f)
+template <class T> __global__ void k_norm_again(const __grid_constant__ folding f)
 {
   typedef typename rg_lane<T>::type A;
   RG_SHARED(A, room, RG_BLOCK);
@@ -274,64 +212,134 @@ static rg_strided axes_of(const rg_tensor *x, uint32_t axes, int64_t *count)
   return v;
 }
 
+/* Threads side by side in memory, so many items for each of them. */
+static void line_up_lanes(folding *f, int64_t items)
+{
+  f->lanes = RG_BLOCK;
+  while (f->lanes > 1 && (int64_t)f->lanes * 4 > items) {
+    f->lanes /= 2;
+  }
+  f->width = RG_BLOCK / f->lanes;
+}
+
+static void line_up_outputs(folding *f, int64_t items)
+{
+  f->width = f->n_fold >= 32 ? 32 : f->n_fold >= 16 ? 64 : f->n_fold >= 8 ? 128 : RG_BLOCK;
+  while (f->width / 2 >= items) {
+    f->width /= 2;
+  }
+  f->lanes = RG_BLOCK / f->width;
+}
+
 /* How the threads of a block stand. */
 static void line_up(folding *f)
 {
+  f->each = 1;
   f->across = f->n_keep > 1 && (f->n_fold <= 1 || f->keep.stride[f->keep.ndim - 1] <
                                                       f->fold.stride[f->fold.ndim - 1]);
   if (f->across) {
-    f->width = f->n_fold >= 32 ? 32 : f->n_fold >= 16 ? 64 : f->n_fold >= 8 ? 128 : RG_BLOCK;
-    while (f->width / 2 >= f->n_keep) {
-      f->width /= 2;
-    }
-    f->lanes = RG_BLOCK / f->width;
+    line_up_outputs(f, f->n_keep);
   } else {
-    f->lanes = RG_BLOCK;
-    while (f->lanes > 1 && (int64_t)f->lanes * 4 > f->n_fold) {
-      f->lanes /= 2;
-    }
-    f->width = RG_BLOCK / f->lanes;
+    line_up_lanes(f, f->n_fold);
   }
+}
+
+/* Are the strides of all axes, or all but the last, multiples of n? */
+static bool strides_pack(const rg_strided &v, int32_t axes, int64_t n)
+{
+  bool fit = true;
+
+  for (int32_t i = 0; i < axes; i++) {
+    fit = fit && v.stride[i] % n == 0;
+  }
+  return fit;
+}
+
+/* The same in packs of n elements, where what runs along memory lies side by side. */
+static bool line_up_packs(folding *f, int32_t dtype, int64_t n)
+{
+  const rg_strided &beside = f->across ? f->keep : f->fold;
+  const rg_strided &other = f->across ? f->fold : f->keep;
+  const int32_t last = beside.ndim - 1;
+  const bool side_by_side = last >= 0 && beside.stride[last] == 1;
+  const bool aligned = side_by_side && rg_aligned(f->fold.data, rg_bytes_of(dtype), n) &&
+                       beside.shape[last] % n == 0 && strides_pack(beside, last, n) &&
+                       strides_pack(other, other.ndim, n);
+
+  if (f->across ? !aligned || f->n_fold == 0
+                : f->n_fold < 2 * n || !(aligned || (side_by_side && last == 0))) {
+    return false;
+  }
+  if (f->across) {
+    f->each = (int32_t)n;
+    line_up_outputs(f, f->n_keep / n);
+  } else {
+    line_up_lanes(f, f->n_fold / n);
+  }
+  return true;
 }
 
 static rg_launch_cfg config(const folding *f, int64_t parts, cudaStream_t stream)
 {
-  int64_t groups = (f->n_keep + f->width - 1) / f->width;
+  const int64_t outputs = (int64_t)f->width * f->each;
+  const int64_t groups = (f->n_keep + outputs - 1) / outputs;
 
   return rg_launch_cfg{ dim3((unsigned)(groups < 1 << 20 ? groups : 1 << 20), (unsigned)parts),
                         dim3(RG_BLOCK), 0, stream };
 }
 
-/* Cut into parts where scratch is there for it. */
-static int64_t cut(folding *f, void *scratch)
+/* Cut into parts, each with some work for every lane, where scratch is there for them. */
+static int64_t cut(folding *f, const rg_call *call, void *scratch)
 {
-  int64_t most = (f->n_fold + RG_REDUCE_CHUNK_ROWS - 1) / RG_REDUCE_CHUNK_ROWS;
-  int64_t wanted = (int64_t)ENOUGH * f->width / f->n_keep;
-  int64_t parts = most < wanted ? most : wanted;
+  const int64_t least = (int64_t)f->lanes * (f->across ? 8 : 16);
+  const int64_t room = call->scratch_bytes / ((int64_t)sizeof(double) * f->n_keep);
+  const int64_t wanted = (int64_t)ENOUGH * f->width * f->each / f->n_keep;
+  int64_t parts = f->n_fold / least;
 
+  parts = parts < wanted ? parts : wanted;
+  parts = parts < room ? parts : room;
   f->chunk = f->n_fold;
   if (scratch == NULL || parts < 2) {
     return 1;
   }
   f->chunk = (f->n_fold + parts - 1) / parts;
+  f->chunk = (f->chunk + 15) / 16 * 16; /* whole packs */
   f->parts = (char *)scratch;
   return (f->n_fold + f->chunk - 1) / f->chunk;
 }
 
-template <class T, int OP> static cudaError_t run(folding f, void *scratch, cudaStream_t stream)
+/* The first pass, in parts or not; how many of them into *parts. */
+template <class T, int OP>
+static cudaError_t first_pass(folding *f, const rg_call *call, void *scratch, int64_t *parts)
+{
+  cudaStream_t stream = rg_gpu_stream(call->device);
+
+  if constexpr (OP != SUM_POWERS) { /* powers take longer than reading */
+    if (line_up_packs(f, rg_code_of<T>, rg_pack_size<T>)) {
+      *parts = cut(f, call, scratch);
+      return rg_launch(f->across ? k_fold_columns<T, OP> : k_fold_rows<T, OP>,
+                       config(f, *parts, stream), *f);
+    }
+  }
+  *parts = cut(f, call, scratch);
+  return rg_launch(k_fold<T, OP>, config(f, *parts, stream), *f);
+}
+
+template <class T, int OP>
+static cudaError_t run(const folding &f, const rg_call *call, void *scratch)
 {
   typedef typename folded<T, OP>::type A;
   constexpr int again = OP == MAX_ABS ? MAX : OP > MIN ? SUM : OP;
-  int64_t parts = cut(&f, scratch);
-  cudaError_t error = rg_launch(k_fold<T, OP>, config(&f, parts, stream), f);
+  cudaStream_t stream = rg_gpu_stream(call->device);
+  folding g = f;
+  int64_t parts;
+  cudaError_t error = first_pass<T, OP>(&g, call, scratch, &parts);
 
-  if (error == cudaSuccess && f.parts != NULL) {
-    folding g = f; /* the parts are a matrix, and its rows are folded */
-
-    g.keep.ndim = g.fold.ndim = 1;
+  if (error == cudaSuccess && g.parts != NULL) {
+    g.keep.ndim = g.fold.ndim = 1; /* the parts are a matrix, and its rows are folded */
     g.keep.stride[0] = 1;
     g.fold.stride[0] = f.n_keep;
-    g.fold.data = f.parts;
+    g.fold.data = g.parts;
     g.n_fold = g.chunk = parts;
     g.parts = NULL;
     line_up(&g);
@@ -350,7 +358,6 @@ static rg_status reduce(const rg_call *call, rg_tensor *y, rg_frame *frame, int3
 {
   const rg_reduce_args *args = (const rg_reduce_args *)call->args;
   const rg_tensor *x = call->in[0];
-  cudaStream_t stream = rg_gpu_stream(call->device);
   folding f = {};
 
   f.fold = axes_of(x, args->axes, &f.n_fold);
@@ -367,7 +374,7 @@ static rg_status reduce(const rg_call *call, rg_tensor *y, rg_frame *frame, int3
   switch (x->_dtype) {
 #define CASE(code, T) \
   case code:          \
-    return rg_gpu_status(call->op->name, run<T, OP>(f, frame->scratch, stream));
+    return rg_gpu_status(call->op->name, run<T, OP>(f, call, frame->scratch));
     RG_FLOATS(CASE)
   }
   if constexpr (OP <= MIN) { /* norms are of floats alone */

@@ -48,6 +48,19 @@ static int64_t fold_count(const rg_call *call)
   return count;
 }
 
+/* For the results of chunks of n elements each. */
+static int64_t scratch_for(const rg_call *call, int64_t n)
+{
+  const int64_t outputs = rg_meta_count(&call->out[0]);
+  int64_t chunk = call->device == RG_CPU ? RG_REDUCE_CHUNK_ROWS : RG_REDUCE_PART;
+  int64_t chunks = (n + chunk - 1) / chunk;
+
+  if (call->device != RG_CPU) {
+    chunks = rg_min_i64(chunks, RG_REDUCE_RESULTS / rg_max_i64(outputs, 1));
+  }
+  return chunks > 1 ? outputs * chunks * (int64_t)sizeof(double) : 0;
+}
+
 /* out[0]'s shape, and scratch for the chunks' results. */
 static rg_status infer_shape(rg_call *call)
 {
@@ -67,13 +80,7 @@ static rg_status infer_shape(rg_call *call)
     }
   }
   call->n_out = 1;
-  int64_t n = fold_count(call);
-
-  if (n > RG_REDUCE_CHUNK_ROWS) {
-    call->scratch_bytes = rg_meta_count(out) *
-                          ((n + RG_REDUCE_CHUNK_ROWS - 1) / RG_REDUCE_CHUNK_ROWS) *
-                          (int64_t)sizeof(double);
-  }
+  call->scratch_bytes = scratch_for(call, fold_count(call));
   return RG_OK;
 }
 

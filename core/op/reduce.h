@@ -22,6 +22,10 @@ enum {
   RG_REDUCE_CHUNK_ROWS = 4096 /* across rows, a whole row of outputs at a time */
 };
 
+/* A device, which does many parts at once, makes smaller ones: elements of an output in a part, at
+** least, and results of all parts together, at most. */
+enum { RG_REDUCE_PART = 64, RG_REDUCE_RESULTS = 262144 };
+
 rg_status rg_sum_grad(rg_grad *g);
 rg_status rg_mean_grad(rg_grad *g);
 rg_status rg_prod_grad(rg_grad *g);

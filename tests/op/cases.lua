@@ -304,6 +304,9 @@ local REDUCED = { { { 5 }, {} }, { { 2, 3 }, {} }, { { 2, 3 }, { 0 } }, { { 2, 3
   { { 2, 3, 4 }, { 1 } }, { { 2, 3, 4 }, { 0, 2 } }, { { 2, 3, 4 }, { 2, 1 } }, { {}, {} },
   { { 3, 600 }, { 1 } }, { { 600, 3 }, { 0 } }, { { 150, 5 }, { 0 } }, { { 0, 3 }, { 1 } },
   { { 5, 40, 7 }, { 1 } }, { { 9000 }, {} }, { { 9000, 4 }, { 0 } } }
+-- For packs: along rows, across them, of several axes, in parts.
+local PACKED = { { { 3, 37 }, { 1 } }, { { 2, 528 }, { 1 } }, { { 8209 }, {} }, { { 6, 32 }, { 0 } },
+  { { 300, 16 }, { 0 } }, { { 4, 6, 32 }, { 0, 2 } }, { { 3, 40, 16 }, { 1 } } }
 local OF_NOTHING = { { { 0 }, {} }, { { 3, 0 }, { 1 } }, { { 0, 3 }, { 0 } } }
 
 local function reduced(list, args)
@@ -340,16 +343,27 @@ local function reduction(name, dtypes, ulps, samples, bad)
   }
 end
 
-reduction('sum', ALL, 2, join(reduced(REDUCED), reduced(OF_NOTHING)), BAD_AXES)
+local function packed(args)
+  local samples = {}
+  for i, sample in ipairs(PACKED) do
+    samples[i] = { sample[1], args = { axes = sample[2] } }
+    for k, v in pairs(args or {}) do samples[i].args[k] = v end
+  end
+  return samples
+end
+
+reduction('sum', ALL, 2, join(reduced(REDUCED), packed(), reduced(OF_NOTHING)), BAD_AXES)
 reduction('prod', ALL, 2, join(reduced { { { 5 }, {} }, { { 2, 3 }, { 0 } }, { { 3, 12 }, { 1 } },
-  { { 12, 5 }, { 0 } }, { {}, {} } }, reduced(OF_NOTHING)), BAD_AXES)
-reduction('mean', ALL, 2, reduced(REDUCED), join(BAD_AXES, BAD_NOTHING))
-reduction('max', ALL, 0, reduced(REDUCED), join(BAD_AXES, BAD_NOTHING))
+  { { 12, 5 }, { 0 } }, { {}, {} }, { { 3, 37 }, { 1 } }, { { 8, 32 }, { 0 } } },
+  reduced(OF_NOTHING)), BAD_AXES)
+reduction('mean', ALL, 2, join(reduced(REDUCED), packed()), join(BAD_AXES, BAD_NOTHING))
+reduction('max', ALL, 0, join(reduced(REDUCED), packed()), join(BAD_AXES, BAD_NOTHING))
 reduction('min', ALL, 0, reduced(REDUCED), join(BAD_AXES, BAD_NOTHING))
 cases.max.special = { 1, NAN, 2, -INF, INF, 0, -0, NAN }
 cases.min.special = cases.max.special
 reduction('norm', FLOATS, 4, join(reduced(REDUCED, { p = 2 }), reduced(REDUCED, { p = 1 }),
-  reduced(REDUCED, { p = INF }), reduced(REDUCED, { p = 3 }), reduced(OF_NOTHING, { p = 2 })), {
+  reduced(REDUCED, { p = INF }), reduced(REDUCED, { p = 3 }), packed { p = 2 },
+  packed { p = INF }, reduced(OF_NOTHING, { p = 2 })), {
   { { { 2 } }, { 'i32' }, { p = 2 }, EDTYPE }, { { { 2 } }, { 'f32' }, { p = 0 }, EARG },
   { { { 2 } }, { 'f32' }, { p = NAN }, EARG },
   { { { 2, 3 } }, { 'f32' }, { p = 2, axes = { 2 } }, EAXIS } })

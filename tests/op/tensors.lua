@@ -133,13 +133,39 @@ local function stepped(x)
   return taken()
 end
 
+-- Side by side, but not from the beginning of memory on: no vector of elements is aligned.
+local function offset(x)
+  local values = { 77 }
+  for i = 1, #x do values[i + 1] = x[i] end
+  local base = M.make(values, { #x + 1 }, x.dtype)
+  M.check(C.rg_narrow(base, 0, 1, #x, 1, slot))
+  M.check(C.rg_view(taken(), sizes(x.shape), #x.shape, slot))
+  return taken()
+end
+
+-- Rows with gaps between them, all of them beginning at a multiple of 16 elements.
+local function padded(x)
+  local n = #x.shape
+  local row = x.shape[n]
+  local wide = 32 + math.ceil(row / 16) * 16
+  local shape = { unpack(x.shape) }
+  local values = {}
+  shape[n] = wide
+  for i = 1, row > 0 and #x / row * wide or 0 do values[i] = 77 end
+  for i = 0, #x - 1 do values[math.floor(i / row) * wide + i % row + 17] = x[i + 1] end
+  M.check(C.rg_narrow(M.make(values, shape, x.dtype), -1, 16, row, 1, slot))
+  return taken()
+end
+
 -- The first slice of the first axis, repeated; x is changed to say so.
 local function expanded(x)
   local shape = { unpack(x.shape) }
   local slice = #x / shape[1]
   shape[1] = 1
   for i = slice + 1, #x do x[i] = x[(i - 1) % slice + 1] end
-  local base = M.make({ unpack(x, 1, slice) }, shape, x.dtype)
+  local values = {}
+  for i = 1, slice do values[i] = x[i] end
+  local base = M.make(values, shape, x.dtype)
   M.check(C.rg_expand(base, sizes(x.shape), #x.shape, slot))
   return taken()
 end
@@ -150,6 +176,9 @@ M.LAYOUTS = {
     make = function(x) return M.make(x, x.shape, x.dtype) end },
   { name = 'transposed', fits = function(shape) return #shape >= 2 end, make = transposed },
   { name = 'stepped', fits = function(shape) return #shape >= 1 end, make = stepped },
+  { name = 'offset', fits = function(shape) return #shape >= 1 end, make = offset },
+  { name = 'padded', make = padded,
+    fits = function(shape) return #shape >= 2 and shape[#shape] > 8 end },
   { name = 'expanded', reads_only = true, make = expanded,
     fits = function(shape)
       local n = 1
