@@ -142,7 +142,7 @@ __device__ inline A share_in_packs(const folding &f, int64_t o, int64_t begin, i
 {
   constexpr int N = rg_pack_size<T>;
   const T *x = (const T *)f.fold.data + place(f.keep, o);
-  const rg_stretch<T> run(x + place(f.fold, begin), end - begin);
+  const rg_stretch<T> run(x + place(f.fold, begin), end - begin, true);
   const int64_t apart = (int64_t)N * f.lanes;
   const A p = (A)f.p;
   A total = extreme<OP> ? before<OP>((A)rg_get(x[place(f.fold, begin)]), p) : nothing<OP, A>();

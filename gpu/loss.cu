@@ -6,6 +6,7 @@
 
 #include "gpu/kernels.cuh"
 #include "gpu/numbers.cuh"
+#include "gpu/pack.cuh"
 #include "gpu/team.cuh"
 
 extern "C" {
@@ -51,9 +52,29 @@ template <class L> __device__ inline void add_score(L v, L *most, L *sum)
   }
 }
 
+/* The same of a pack, whose largest comes first: one more exponential, not one for each. */
+template <int N, class L> __device__ inline void add_scores(const L (&v)[N], L *most, L *sum)
+{
+  L top = *most;
+
+#pragma unroll
+  for (int k = 0; k < N; k++) {
+    top = v[k] > top ? v[k] : top;
+  }
+  if (top > *most) {
+    *sum = *sum > 0 ? *sum * exp(*most - top) : *sum;
+    *most = top;
+  }
+#pragma unroll
+  for (int k = 0; k < N; k++) {
+    *sum += v[k] != -(L)INFINITY ? exp(v[k] - top) : (L)0;
+  }
+}
+
 template <class T> __global__ void k_loss(const __grid_constant__ loss_work w)
 {
   typedef typename rg_lane<T>::type L;
+  constexpr int N = rg_pack_size<T>;
   RG_SHARED(L, room, RG_WARPS);
   RG_SHARED(double, sums, RG_WARPS);
   const int64_t step = rg_step(w.x);
@@ -70,8 +91,28 @@ template <class T> __global__ void k_loss(const __grid_constant__ loss_work w)
     double weights = 0; /* sum_c w[c], sum_c w[c] x[c] */
     double drawn = 0;
 
-    for (int64_t c = lane; c < w.classes; c += w.width) {
-      add_score(rg_get(x[c * step]), &most, &sum);
+    const rg_stretch<T> run(x, w.classes, step == 1 && w.width > 1);
+
+#pragma unroll 2
+    for (int64_t c = run.first + lane * N; c < run.last; c += N * w.width) {
+      L v[N];
+
+      rg_unpack<T, N>(x, c, v);
+      add_scores(v, &most, &sum);
+      for (int k = 0; s > 0 && k < N; k++) {
+        weights += weight_of(w, c + k);
+        drawn += weight_of(w, c + k) * (double)v[k];
+      }
+    }
+    for (int64_t k = lane; k < run.loose(); k += w.width) {
+      const int64_t c = run.loose_at(k);
+      const L v = rg_get(x[c * step]);
+
+      add_score(v, &most, &sum);
+      if (s > 0) {
+        weights += weight_of(w, c);
+        drawn += weight_of(w, c) * (double)v;
+      }
     }
     L own = most;
 
@@ -79,10 +120,6 @@ template <class T> __global__ void k_loss(const __grid_constant__ loss_work w)
     sum = rg_team_sum(sum > 0 || sum != sum ? sum * exp(own - most) : (L)0, w.width, room);
     sum = most == -(L)INFINITY ? (L)NAN : sum; /* no score at all */
     if (s > 0) {
-      for (int64_t c = lane; c < w.classes; c += w.width) {
-        weights += weight_of(w, c);
-        drawn += weight_of(w, c) * (double)rg_get(x[c * step]);
-      }
       weights = rg_team_sum(weights, w.width, sums);
       drawn = rg_team_sum(drawn, w.width, sums);
     }
@@ -111,6 +148,7 @@ template <class L> __global__ void k_loss_sum(loss_work w, L *total)
   double loss = 0;
   double all = 0;
 
+#pragma unroll 4
   for (int64_t row = threadIdx.x; row < w.rows; row += RG_BLOCK) {
     loss += w.loss[row];
     all += w.part[row];
@@ -128,45 +166,87 @@ template <class L> __global__ void k_loss_sum(loss_work w, L *total)
   }
 }
 
-/* scale ((w (1 - s) + s/C sum_c w[c]) p[c] - s/C w[c]), and less scale w (1 - s) for the label. */
+/* What the gradient of one row is made of. */
+template <class L> struct loss_row {
+  double own, even, scale;
+  int64_t label;
+  L lse, factor;
+  bool counts;
+
+  /* scale ((w (1 - s) + s/C sum_c w[c]) p[c] - s/C w[c]), less scale w (1 - s) for the label */
+  __device__ inline L at(const loss_work &w, int64_t c, L x) const
+  {
+    L v = counts ? exp(x - lse) * factor : 0;
+
+    if (counts && even != 0) {
+      v = (L)((double)v - even * weight_of(w, c));
+    }
+    return counts && c == label ? (L)((double)v - scale * own) : v;
+  }
+};
+
+enum { TWO = 2 }; /* packs under way at once */
+
 template <class T> __global__ void k_loss_back(const __grid_constant__ loss_work w)
 {
   typedef typename rg_lane<T>::type L;
+  constexpr int N = rg_pack_size<T>;
   RG_SHARED(double, sums, RG_WARPS);
   const int64_t step = rg_step(w.x);
   const int64_t dx_step = rg_step(w.y);
   const int32_t lane = (int32_t)threadIdx.x % w.width;
+  const int64_t apart = (int64_t)N * w.width;
   const double s = w.smoothing;
 
   for (int64_t row = RG_TEAM(w.width); row < w.rows; row += RG_TEAMS(w.width)) {
     const T *x = (const T *)w.x.data + rg_at(w.x, row * w.classes);
     T *dx = (T *)w.y.data + rg_at(w.y, row * w.classes);
-    int64_t label = rg_number_at(w.labels, row);
-    bool counts = label != w.labels.ignore &&
-                  (lane == 0 ? rg_checked(w.labels, label) : rg_in_range(w.labels, label));
-    double total = w.mean != 0 ? (double)*(const L *)w.total : 1;
-    double scale = rg_number_of(w.dy.data, w.dy_type, rg_at(w.dy, row)).d / total;
-    double own = counts ? weight_of(w, label) * (1 - s) : 0;
-    double even = scale * s / (double)w.classes;
+    const double total = w.mean != 0 ? (double)*(const L *)w.total : 1;
+    loss_row<L> r;
     double weights = 0;
-    L lse = ((const L *)w.lse.data)[rg_at(w.lse, row)];
 
+    r.label = rg_number_at(w.labels, row);
+    r.counts = r.label != w.labels.ignore &&
+               (lane == 0 ? rg_checked(w.labels, r.label) : rg_in_range(w.labels, r.label));
+    r.scale = rg_number_of(w.dy.data, w.dy_type, rg_at(w.dy, row)).d / total;
+    r.own = r.counts ? weight_of(w, r.label) * (1 - s) : 0;
+    r.even = r.scale * s / (double)w.classes;
+    r.lse = ((const L *)w.lse.data)[rg_at(w.lse, row)];
     for (int64_t c = lane; s > 0 && c < w.classes; c += w.width) {
       weights += weight_of(w, c);
     }
     weights = s > 0 ? rg_team_sum(weights, w.width, sums) : 0;
-    L factor = (L)(scale * (own + weights * s / (double)w.classes));
+    r.factor = (L)(r.scale * (r.own + weights * s / (double)w.classes));
 
-    for (int64_t c = lane; c < w.classes; c += w.width) {
-      L v = counts ? exp(rg_get(x[c * step]) - lse) * factor : 0;
+    /* packs of both rows begin at the same classes, or there are none */
+    const rg_stretch<T> run(x, w.classes,
+                            step == 1 && dx_step == 1 && w.width > 1 &&
+                                ((uintptr_t)x - (uintptr_t)dx) % 16 == 0);
 
-      if (counts && even != 0) {
-        v = (L)((double)v - even * weight_of(w, c));
+    for (int64_t c = run.first + lane * N; c < run.last; c += TWO * apart) {
+      L v[TWO][N];
+
+#pragma unroll
+      for (int j = 0; j < TWO; j++) {
+        if (c + j * apart < run.last) {
+          rg_unpack<T, N>(x, c + j * apart, v[j]);
+        }
       }
-      if (counts && c == label) {
-        v = (L)((double)v - scale * own);
+#pragma unroll
+      for (int j = 0; j < TWO; j++) {
+        if (c + j * apart < run.last) {
+#pragma unroll
+          for (int k = 0; k < N; k++) {
+            v[j][k] = r.at(w, c + j * apart + k, v[j][k]);
+          }
+          rg_pack_into<T, N>(dx, c + j * apart, v[j]);
+        }
       }
-      dx[c * dx_step] = rg_element<T>::of(v);
+    }
+    for (int64_t k = lane; k < run.loose(); k += w.width) {
+      const int64_t c = run.loose_at(k);
+
+      dx[c * dx_step] = rg_element<T>::of(r.at(w, c, rg_get(x[c * step])));
     }
   }
 }

@@ -194,15 +194,16 @@ __device__ inline void rg_write(const rg_strided &y, const rg_some<N> &at, const
 
 /*
 ** Elements side by side that begin anywhere: loose ones before the first multiple of 16 bytes, packs
-** from `first` on and before `last`, loose ones behind them; those are fewer than two packs.
+** from `first` on and before `last`, loose ones behind them; those are fewer than two packs.  Where
+** elements do not lie side by side, all of them are loose.
 */
 template <class T> struct rg_stretch {
   int64_t first, last, n;
 
-  __device__ inline rg_stretch(const void *from, int64_t n_) : n(n_)
+  __device__ inline rg_stretch(const void *from, int64_t n_, bool side_by_side) : n(n_)
   {
     first = (int64_t)((16 - (uintptr_t)from % 16) % 16 / sizeof(T));
-    first = first < n ? first : n;
+    first = side_by_side && first < n ? first : n;
     last = first + (n - first) / rg_pack_size<T> * rg_pack_size<T>;
   }
   __device__ inline int64_t loose() const

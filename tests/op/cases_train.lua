@@ -53,6 +53,10 @@ return function(M)
     { { 2, 1100 }, args = { labels = { 1099, 600 }, rows = { 2 }, smoothing = 0.25 } },
     { { 0, 5 }, args = { labels = {}, rows = { 0 }, reduction = 1 } },
     { { 40, 10 }, args = { labels = labels(40, 10), rows = { 40 } } },
+    -- in packs: some, with ends, of rows that begin anywhere, and many
+    { { 2, 48 }, args = { labels = { 47, 0 }, rows = { 2 } } },
+    { { 3, 45 }, args = { labels = { 44, 2, 0 }, rows = { 3 }, smoothing = 0.125 } },
+    { { 2, 8193 }, args = { labels = { 8192, 0 }, rows = { 2 } } },
   }
   local large = { { 30000, 40 }, args = { labels = labels(30000, 40), rows = { 30000 } } }
 
