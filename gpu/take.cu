@@ -21,9 +21,12 @@ __global__ void k_look(rg_numbers k)
 
 /* -- Taking and adding up ---------------------------------------------------------------------- */
 
-/* By the size of an element: bits stay as they are. */
+enum { PIECES = 4 }; /* of a row, under way at once */
+
+/* By the size of a piece, one element or several: bits stay as they are.  n: pieces in a row. */
 template <class T>
-__global__ void k_take(rg_strided y, rg_strided x, rg_numbers index, int64_t n, int32_t width)
+__global__ void k_take(const __grid_constant__ rg_strided y, const __grid_constant__ rg_strided x,
+                       const __grid_constant__ rg_numbers index, int64_t n, int32_t width)
 {
   const int32_t lane = (int32_t)threadIdx.x % width;
 
@@ -31,9 +34,21 @@ __global__ void k_take(rg_strided y, rg_strided x, rg_numbers index, int64_t n, 
     int64_t from = rg_number_at(index, row);
     bool fits = lane == 0 ? rg_checked(index, from) : rg_in_range(index, from);
 
-    for (int64_t i = lane; i < n; i += width) {
-      ((T *)y.data)[rg_at(y, row * n + i)] =
-          fits ? ((const T *)x.data)[rg_at(x, from * n + i)] : T();
+    for (int64_t first = lane; first < n; first += PIECES * width) {
+      T v[PIECES] = {};
+
+#pragma unroll
+      for (int k = 0; k < PIECES; k++) {
+        if (fits && first + k * width < n) {
+          v[k] = ((const T *)x.data)[rg_at(x, from * n + first + k * width)];
+        }
+      }
+#pragma unroll
+      for (int k = 0; k < PIECES; k++) {
+        if (first + k * width < n) {
+          ((T *)y.data)[rg_at(y, row * n + first + k * width)] = v[k];
+        }
+      }
     }
   }
 }
@@ -42,20 +57,23 @@ enum { DEPTH = 8, COLUMNS = DEPTH * RG_WARP }; /* of a row of the table, in one 
 
 /*
 ** A warp adds up, in their order, all rows with one number: that of row w of the table (by_row), or
-** that of place w of the index if it is the first with it.  32 numbers are looked at at once.
+** that of place w of the index if it is the first with it.  32 numbers are looked at at once.  A
+** thread has DEPTH columns, in packs where rows can be moved in them.
 */
-template <class T>
-__global__ void k_take_back(T *dx, rg_strided dy, rg_numbers index, int64_t n, int32_t by_row)
+template <class T, int N>
+__global__ void
+k_take_back(T *dx, const __grid_constant__ rg_strided dy, const __grid_constant__ rg_numbers index,
+            int64_t n, int32_t by_row)
 {
   typedef typename rg_lane<T>::type L;
-  const int64_t first = (int64_t)blockIdx.y * COLUMNS + threadIdx.x % RG_WARP;
   const int64_t lane = threadIdx.x % RG_WARP;
+  const int64_t first = (int64_t)blockIdx.y * COLUMNS + lane * N;
   const int64_t warps = by_row ? index.limit : index.n;
 
   for (int64_t w = RG_FIRST / RG_WARP; w < warps; w += RG_NEXT / RG_WARP) {
     int64_t mine = by_row ? w : rg_number_at(index, w);
     bool seen = !(by_row || blockIdx.y > 0 ? rg_in_range(index, mine) : rg_checked(index, mine));
-    L sum[DEPTH] = {};
+    L sum[DEPTH / N][N] = {};
 
     for (int64_t i = 0; !by_row && !seen && i < w; i += RG_WARP) {
       seen = __any_sync(0xffffffffu, i + lane < w && rg_number_at(index, i + lane) == mine) != 0;
@@ -70,19 +88,77 @@ __global__ void k_take_back(T *dx, rg_strided dy, rg_numbers index, int64_t n, i
       for (unsigned left = __ballot_sync(0xffffffffu, same); left != 0; left &= left - 1) {
         int64_t row = i + __ffs((int)left) - 1;
 
-        for (int32_t k = 0; k < DEPTH; k++) {
-          if (first + k * RG_WARP < n) {
-            sum[k] += rg_get(((const T *)dy.data)[rg_at(dy, row * n + first + k * RG_WARP)]);
+#pragma unroll
+        for (int32_t k = 0; k < DEPTH / N; k++) {
+          const int64_t column = first + k * N * RG_WARP;
+          L v[N];
+
+          if (column < n) {
+            rg_unpack<T, N>(dy.data, rg_at(dy, row * n + column), v);
+#pragma unroll
+            for (int j = 0; j < N; j++) {
+              sum[k][j] += v[j];
+            }
           }
         }
       }
     }
-    for (int32_t k = 0; k < DEPTH && !seen; k++) {
-      if (first + k * RG_WARP < n) {
-        dx[mine * n + first + k * RG_WARP] = rg_element<T>::of(sum[k]);
+#pragma unroll
+    for (int32_t k = 0; k < DEPTH / N && !seen; k++) {
+      if (first + k * N * RG_WARP < n) {
+        rg_pack_into<T, N>(dx, mine * n + first + k * N * RG_WARP, sum[k]);
       }
     }
   }
+}
+
+/* The bytes of a piece that rows of n elements can be moved in: 16 or fewer, down to an element. */
+static int64_t piece_of(const rg_tensor *x, const rg_strided &from, const rg_strided &to, int64_t n)
+{
+  const int64_t size = rg_bytes_of(x->_dtype);
+  const int64_t step = x->_shape[0] > 1 ? x->_stride[0] * size : 0;
+  int64_t piece = 16;
+  int64_t next = 1; /* the stride of a row without gaps: only rows may lie apart */
+
+  for (int32_t i = x->_ndim - 1; i > 0; i--) {
+    if (x->_shape[i] != 1 && x->_stride[i] != next) {
+      return size;
+    }
+    next *= x->_shape[i];
+  }
+  if (to.flat != 1) {
+    return size;
+  }
+  while (piece > size && (((uint64_t)n * (uint64_t)size | (uint64_t)step | (uintptr_t)from.data |
+                           (uintptr_t)to.data) % (uint64_t)piece) != 0) {
+    piece /= 2;
+  }
+  return piece > size ? piece : size;
+}
+
+/* Rows of n pieces, so many apart, as a matrix. */
+static rg_strided rows_of(char *data, int64_t rows, int64_t n, int64_t apart)
+{
+  rg_strided v = {};
+
+  v.data = data;
+  v.ndim = 2;
+  v.shape[0] = rows;
+  v.shape[1] = n;
+  v.stride[0] = apart;
+  v.stride[1] = 1;
+  return v;
+}
+
+/* Threads of a row of n pieces: with PIECES each, but at least eight beside each other. */
+static int32_t width_for(int64_t n)
+{
+  int32_t width = 1;
+
+  while (width < (int32_t)RG_BLOCK && (width < 8 ? width < n : width * PIECES < n)) {
+    width *= 2;
+  }
+  return width;
 }
 
 rg_status rg_gpu_take(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
@@ -93,10 +169,20 @@ rg_status rg_gpu_take(const rg_call *call, rg_tensor *const *out, rg_frame *fram
 
   RG_TRY(rg_numbers_of(call, call->in[1], x->_shape[0], &index));
   int64_t n = index.n > 0 ? y->_count / index.n : 0;
-  int32_t width = n <= 8 ? 1 : n <= 1024 ? (int32_t)RG_WARP : (int32_t)RG_BLOCK;
-  rg_launch_cfg cfg = rg_over(index.n * width, rg_gpu_stream(call->device));
   rg_strided to = rg_view_of(y);
   rg_strided from = rg_view_of(x);
+  const int64_t size = rg_bytes_of(x->_dtype);
+  const int64_t piece = piece_of(x, from, to, n);
+
+  if (piece > size) {
+    const int64_t step = x->_shape[0] > 1 ? x->_stride[0] : n;
+
+    n = n * size / piece;
+    to = rows_of(to.data, index.n, n, n);
+    from = rows_of(from.data, index.limit, n, step * size / piece);
+  }
+  int32_t width = width_for(n);
+  rg_launch_cfg cfg = rg_over(index.n * width, rg_gpu_stream(call->device));
   cudaError_t error;
 
   (void)frame;
@@ -106,7 +192,7 @@ rg_status rg_gpu_take(const rg_call *call, rg_tensor *const *out, rg_frame *fram
   if (n == 0) {
     return rg_gpu_status(call->op->name, rg_launch(k_look, cfg, index));
   }
-  switch (rg_bytes_of(x->_dtype)) {
+  switch (piece) {
   case 1:
     error = rg_launch(k_take<uint8_t>, cfg, to, from, index, n, width);
     break;
@@ -116,11 +202,23 @@ rg_status rg_gpu_take(const rg_call *call, rg_tensor *const *out, rg_frame *fram
   case 4:
     error = rg_launch(k_take<uint32_t>, cfg, to, from, index, n, width);
     break;
-  default:
+  case 8:
     error = rg_launch(k_take<uint64_t>, cfg, to, from, index, n, width);
+    break;
+  default:
+    error = rg_launch(k_take<uint4>, cfg, to, from, index, n, width);
     break;
   }
   return rg_gpu_status(call->op->name, error);
+}
+
+/* Can rows of dy and dx, n elements each, be moved in packs? */
+template <class T> static bool packs_back(const rg_tensor &dy, const rg_tensor *dx, int64_t n)
+{
+  constexpr int64_t N = rg_pack_size<T>;
+
+  return n % N == 0 && rg_is_contiguous(&dy) && rg_aligned(dy._data, sizeof(T), N) &&
+         rg_aligned(dx->_data, sizeof(T), N);
 }
 
 rg_status rg_gpu_take_back(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
@@ -149,10 +247,12 @@ rg_status rg_gpu_take_back(const rg_call *call, rg_tensor *const *out, rg_frame 
     return rg_gpu_status(call->op->name, rg_launch(k_look, cfg, index));
   }
   switch (dx->_dtype) {
-#define CASE(code, T)                                                                   \
-  case code:                                                                            \
-    return rg_gpu_status(call->op->name, rg_launch(k_take_back<T>, cfg, (T *)dx->_data, \
-                                                   rg_view_of(dy), index, n, (int32_t)by_row));
+#define CASE(code, T)                                                                           \
+  case code:                                                                                    \
+    return rg_gpu_status(call->op->name,                                                        \
+                         rg_launch(packs_back<T>(*dy, dx, n) ? k_take_back<T, rg_pack_size<T>>  \
+                                                             : k_take_back<T, 1>,               \
+                                   cfg, (T *)dx->_data, rg_view_of(dy), index, n, (int32_t)by_row));
     RG_FLOATS(CASE)
 #undef CASE
   default:
