@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Random fills and dropout: the CPU's own numbers (op/draw.h), element by element.
+** Random fills and dropout: the CPU's own numbers (op/draw.h), which do not depend on who draws
+** them.  Threads make and store neighbours together, 16 bytes of them where they lie side by side.
 */
 #include "gpu/kernels.cuh"
 #include "gpu/pack.cuh"
@@ -13,13 +14,41 @@ extern "C" {
 #include "op/signs.h"
 }
 
-/* The number first + i of a seed. */
-__device__ static inline uint32_t number(uint64_t seed, uint64_t at)
-{
-  uint32_t x[4];
+/* The numbers of a stream by their places; the four of a block serve neighbours. */
+struct numbers {
+  uint64_t seed;
+  uint64_t block = ~(uint64_t)0;
+  uint32_t four[4] = {};
 
-  rg_draw_block(seed, (uint32_t)(at / 4), (uint32_t)(at / 4 >> 32), 0, x);
-  return x[at % 4];
+  __device__ inline explicit numbers(uint64_t seed_) : seed(seed_)
+  {
+  }
+  __device__ inline uint32_t at(uint64_t which)
+  {
+    if (which / 4 != block) {
+      block = which / 4;
+      rg_draw_block(seed, (uint32_t)block, (uint32_t)(block >> 32), 0, four);
+    }
+    return which % 4 == 0   ? four[0]
+           : which % 4 == 1 ? four[1]
+           : which % 4 == 2 ? four[2]
+                            : four[3];
+  }
+};
+
+/* What is the same in all fills: where to, whether in packs, and blocks for it. */
+struct filling {
+  rg_strided y;
+  int32_t wide;
+  rg_launch_cfg cfg;
+};
+
+static filling filling_of(const rg_call *call, const rg_tensor *y)
+{
+  const int64_t n = 16 / rg_bytes_of(y->_dtype);
+  rg_strided to = rg_view_of(y);
+
+  return filling{ to, rg_packs(to, y->_dtype, n), rg_filling(y->_count, n, call) };
 }
 
 /* -- Uniform --------------------------------------------------------------------------------- */
@@ -42,30 +71,45 @@ template <class T, class U> __device__ inline T below(T y)
   return y;
 }
 
+/* Element i. */
 template <class T, class U>
-__global__ void k_uniform(rg_strided y, double lo, double hi, rg_drawn drawn, int64_t n)
+__device__ inline T uniform_at(numbers &x, uint64_t offset, int64_t i, double lo, double hi)
+{
+  T v;
+
+  if (sizeof(T) == 8) {
+    uint64_t at = offset + 2 * (uint64_t)i;
+    uint32_t high = x.at(at);
+
+    v = (T)(lo + (hi - lo) * rg_draw_uniform_f64(high, x.at(at + 1)));
+  } else {
+    float u = rg_draw_uniform_f32(x.at(offset + (uint64_t)i));
+    float single = (float)lo + (float)(hi - lo) * u;
+
+    v = rg_element<T>::of((typename rg_lane<T>::type)single);
+  }
+  if (lo < hi && reaches(v, hi)) {
+    v = rg_converted<T>::of(rg_number{ hi, 0, false });
+    v = reaches(v, hi) ? below<T, U>(v) : v;
+  }
+  return v;
+}
+
+template <class T, class U>
+__global__ void k_uniform(const __grid_constant__ rg_strided y, double lo, double hi,
+                          rg_drawn drawn, int64_t n, int32_t wide)
 {
   rg_draw draw = rg_draw_now(drawn);
 
-  for (int64_t i = RG_FIRST; i < n; i += RG_NEXT) {
-    T v;
+  for (rg_some<rg_pack_size<T>> at(n, wide != 0); at.more(); at.next()) {
+    typename rg_lane<T>::type v[rg_pack_size<T>];
+    numbers x(draw.seed);
 
-    if (sizeof(T) == 8) {
-      uint64_t at = draw.offset + 2 * (uint64_t)i;
-      double u = rg_draw_uniform_f64(number(draw.seed, at), number(draw.seed, at + 1));
-
-      v = (T)(lo + (hi - lo) * u);
-    } else {
-      float u = rg_draw_uniform_f32(number(draw.seed, draw.offset + (uint64_t)i));
-      float single = (float)lo + (float)(hi - lo) * u;
-
-      v = rg_element<T>::of((typename rg_lane<T>::type)single);
+#pragma unroll
+    for (int k = 0; k < rg_pack_size<T>; k++) {
+      v[k] = rg_get(uniform_at<T, U>(x, draw.offset, at.at(k), lo, hi));
     }
-    if (lo < hi && reaches(v, hi)) {
-      v = rg_converted<T>::of(rg_number{ hi, 0, false });
-      v = reaches(v, hi) ? below<T, U>(v) : v;
-    }
-    ((T *)y.data)[rg_at(y, i)] = v;
+    rg_write<T>(y, at, v);
   }
 }
 
@@ -73,16 +117,15 @@ rg_status rg_gpu_uniform(const rg_call *call, rg_tensor *const *out, rg_frame *f
 {
   const rg_uniform_args *a = (const rg_uniform_args *)call->args;
   rg_tensor *y = out[0];
-  rg_launch_cfg cfg = rg_over(y->_count, rg_gpu_stream(call->device));
-  rg_strided to = rg_view_of(y);
 
   (void)frame;
   if (y->_count == 0) {
     return RG_OK;
   }
-#define RUN(T, U)          \
-  rg_gpu_status("uniform", \
-                rg_launch(k_uniform<T, U>, cfg, to, a->lo, a->hi, rg_drawn_by(call), y->_count))
+  const filling to = filling_of(call, y);
+#define RUN(T, U)                                                                         \
+  rg_gpu_status("uniform", rg_launch(k_uniform<T, U>, to.cfg, to.y, a->lo, a->hi,         \
+                                     rg_drawn_by(call), y->_count, to.wide))
   switch (y->_dtype) {
   case RG_F64:
     return RUN(double, uint64_t);
@@ -98,36 +141,60 @@ rg_status rg_gpu_uniform(const rg_call *call, rg_tensor *const *out, rg_frame *f
 
 /* -- Normal ---------------------------------------------------------------------------------- */
 
-/* A thread makes a pair; an odd end draws its partner too. */
+/* Pair k; an odd end draws its partner too. */
 template <class T>
-__global__ void k_normal(rg_strided y, double mean, double std, rg_drawn drawn, int64_t n)
+__device__ inline void normal_pair(numbers &x, uint64_t offset, int64_t k, double mean, double std,
+                                   typename rg_lane<T>::type v[2])
 {
+  if constexpr (sizeof(T) == 8) {
+    uint64_t at = offset + 4 * (uint64_t)k;
+    uint64_t bits[2];
+
+    for (int j = 0; j < 2; j++) {
+      uint32_t high = x.at(at + 2 * (uint64_t)j);
+
+      bits[j] = (uint64_t)high << 32 | x.at(at + 2 * (uint64_t)j + 1);
+    }
+    rg_draw_normal_f64(bits[0], bits[1], v);
+    v[0] = mean + std * v[0];
+    v[1] = mean + std * v[1];
+  } else {
+    uint64_t at = offset + 2 * (uint64_t)k;
+    uint32_t radius = x.at(at);
+
+    rg_draw_normal_f32(radius, x.at(at + 1), v);
+    v[0] = (float)mean + (float)std * v[0];
+    v[1] = (float)mean + (float)std * v[1];
+  }
+}
+
+/* In packs of whole pairs where they lie side by side, and the rest in pairs. */
+template <class T>
+__global__ void k_normal(const __grid_constant__ rg_strided y, double mean, double std,
+                         rg_drawn drawn, int64_t n, int32_t wide)
+{
+  constexpr int N = rg_pack_size<T>;
+  const int64_t packed = wide != 0 ? n / N * N : 0;
   rg_draw draw = rg_draw_now(drawn);
 
-  for (int64_t k = RG_FIRST; 2 * k < n; k += RG_NEXT) {
-    T v[2];
+  for (int64_t i = RG_FIRST * N; i < packed; i += RG_NEXT * N) {
+    typename rg_lane<T>::type v[N];
+    numbers x(draw.seed);
 
-    if (sizeof(T) == 8) {
-      uint64_t at = draw.offset + 4 * (uint64_t)k;
-      uint64_t x[4];
-      double pair[2];
-
-      for (int j = 0; j < 4; j++) {
-        x[j] = number(draw.seed, at + (uint64_t)j);
-      }
-      rg_draw_normal_f64(x[0] << 32 | x[1], x[2] << 32 | x[3], pair);
-      v[0] = (T)(mean + std * pair[0]);
-      v[1] = (T)(mean + std * pair[1]);
-    } else {
-      uint64_t at = draw.offset + 2 * (uint64_t)k;
-      float pair[2];
-
-      rg_draw_normal_f32(number(draw.seed, at), number(draw.seed, at + 1), pair);
-      v[0] = rg_element<T>::of((typename rg_lane<T>::type)((float)mean + (float)std * pair[0]));
-      v[1] = rg_element<T>::of((typename rg_lane<T>::type)((float)mean + (float)std * pair[1]));
+#pragma unroll
+    for (int k = 0; k < N; k += 2) {
+      normal_pair<T>(x, draw.offset, (i + k) / 2, mean, std, v + k);
     }
-    for (int j = 0; j < 2 && 2 * k + j < n; j++) {
-      ((T *)y.data)[rg_at(y, 2 * k + j)] = v[j];
+    rg_pack_into<T, N>(y.data, rg_at(y, i), v);
+  }
+  for (int64_t k = packed / 2 + RG_FIRST; 2 * k < n; k += RG_NEXT) {
+    typename rg_lane<T>::type v[2];
+    numbers x(draw.seed);
+
+    normal_pair<T>(x, draw.offset, k, mean, std, v);
+    ((T *)y.data)[rg_at(y, 2 * k)] = rg_element<T>::of(v[0]);
+    if (2 * k + 1 < n) {
+      ((T *)y.data)[rg_at(y, 2 * k + 1)] = rg_element<T>::of(v[1]);
     }
   }
 }
@@ -136,17 +203,18 @@ rg_status rg_gpu_normal(const rg_call *call, rg_tensor *const *out, rg_frame *fr
 {
   const rg_normal_args *a = (const rg_normal_args *)call->args;
   rg_tensor *y = out[0];
-  rg_launch_cfg cfg = rg_over((y->_count + 1) / 2, rg_gpu_stream(call->device));
 
   (void)frame;
   if (y->_count == 0) {
     return RG_OK;
   }
+  const filling to = filling_of(call, y);
+
   switch (y->_dtype) {
-#define CASE(code, T)                                                                          \
-  case code:                                                                                   \
-    return rg_gpu_status("normal", rg_launch(k_normal<T>, cfg, rg_view_of(y), a->mean, a->std, \
-                                             rg_drawn_by(call), y->_count));
+#define CASE(code, T)                                                                    \
+  case code:                                                                             \
+    return rg_gpu_status("normal", rg_launch(k_normal<T>, to.cfg, to.y, a->mean, a->std, \
+                                             rg_drawn_by(call), y->_count, to.wide));
     RG_FLOATS(CASE)
 #undef CASE
   default:
@@ -157,15 +225,25 @@ rg_status rg_gpu_normal(const rg_call *call, rg_tensor *const *out, rg_frame *fr
 /* -- Signs and whole numbers ------------------------------------------------------------------ */
 
 /* A bit each, set for +scale. */
-template <class T> __global__ void k_signs(rg_strided y, double scale, rg_drawn drawn, int64_t n)
+template <class T>
+__global__ void k_signs(const __grid_constant__ rg_strided y, double scale, rg_drawn drawn,
+                        int64_t n, int32_t wide)
+>>>>>>> 7f0bdd0 (gpu: random fills make neighbours from one block of the stream and store them together)
 {
+  const typename rg_lane<T>::type s = (typename rg_lane<T>::type)scale;
   rg_draw draw = rg_draw_now(drawn);
 
-  for (int64_t i = RG_FIRST; i < n; i += RG_NEXT) {
-    typename rg_lane<T>::type s = (typename rg_lane<T>::type)scale;
-    bool plus = rg_draw_sign(number(draw.seed, draw.offset + (uint64_t)i / 32), i);
+  for (rg_some<rg_pack_size<T>> at(n, wide != 0); at.more(); at.next()) {
+    typename rg_lane<T>::type v[rg_pack_size<T>];
+    numbers x(draw.seed);
 
-    ((T *)y.data)[rg_at(y, i)] = rg_element<T>::of(plus ? s : -s);
+#pragma unroll
+    for (int k = 0; k < rg_pack_size<T>; k++) {
+      int64_t i = at.at(k);
+
+      v[k] = rg_draw_sign(x.at(draw.offset + (uint64_t)i / 32), i) ? s : -s;
+    }
+    rg_write<T>(y, at, v);
   }
 }
 
@@ -173,17 +251,18 @@ rg_status rg_gpu_signs(const rg_call *call, rg_tensor *const *out, rg_frame *fra
 {
   const rg_signs_args *a = (const rg_signs_args *)call->args;
   rg_tensor *y = out[0];
-  rg_launch_cfg cfg = rg_over(y->_count, rg_gpu_stream(call->device));
 
   (void)frame;
   if (y->_count == 0) {
     return RG_OK;
   }
+  const filling to = filling_of(call, y);
+
   switch (y->_dtype) {
-#define CASE(code, T)                                                                 \
-  case code:                                                                          \
-    return rg_gpu_status("signs", rg_launch(k_signs<T>, cfg, rg_view_of(y), a->scale, \
-                                            rg_drawn_by(call), y->_count));
+#define CASE(code, T)                                                           \
+  case code:                                                                    \
+    return rg_gpu_status("signs", rg_launch(k_signs<T>, to.cfg, to.y, a->scale, \
+                                            rg_drawn_by(call), y->_count, to.wide));
     RG_FLOATS(CASE)
 #undef CASE
   default:
@@ -240,15 +319,24 @@ rg_status rg_gpu_sign_bits(const rg_call *call, rg_tensor *const *out, rg_frame 
 }
 
 template <class T>
-__global__ void k_randint(rg_strided y, int64_t lo, uint64_t range, rg_drawn drawn, int64_t n)
+__global__ void k_randint(const __grid_constant__ rg_strided y, int64_t lo, uint64_t range,
+                          rg_drawn drawn, int64_t n, int32_t wide)
 {
   rg_draw draw = rg_draw_now(drawn);
 
-  for (int64_t i = RG_FIRST; i < n; i += RG_NEXT) {
-    uint64_t at = draw.offset + 2 * (uint64_t)i;
-    int64_t v = rg_draw_integer(number(draw.seed, at), number(draw.seed, at + 1), lo, range);
+  for (rg_some<rg_pack_size<T>> at(n, wide != 0); at.more(); at.next()) {
+    typename rg_lane<T>::type v[rg_pack_size<T>];
+    numbers x(draw.seed);
 
-    ((T *)y.data)[rg_at(y, i)] = rg_converted<T>::of(rg_number{ 0, v, true });
+#pragma unroll
+    for (int k = 0; k < rg_pack_size<T>; k++) {
+      const uint64_t which = draw.offset + 2 * (uint64_t)at.at(k);
+      const uint32_t high = x.at(which);
+      const int64_t one = rg_draw_integer(high, x.at(which + 1), lo, range);
+
+      v[k] = rg_get(rg_converted<T>::of(rg_number{ 0, one, true }));
+    }
+    rg_write<T>(y, at, v);
   }
 }
 
@@ -256,18 +344,19 @@ rg_status rg_gpu_randint(const rg_call *call, rg_tensor *const *out, rg_frame *f
 {
   const rg_randint_args *a = (const rg_randint_args *)call->args;
   rg_tensor *y = out[0];
-  rg_launch_cfg cfg = rg_over(y->_count, rg_gpu_stream(call->device));
   uint64_t range = (uint64_t)a->hi - (uint64_t)a->lo;
 
   (void)frame;
   if (y->_count == 0) {
     return RG_OK;
   }
+  const filling to = filling_of(call, y);
+
   switch (y->_dtype) {
-#define CASE(code, T)                                                                         \
-  case code:                                                                                  \
-    return rg_gpu_status("randint", rg_launch(k_randint<T>, cfg, rg_view_of(y), a->lo, range, \
-                                              rg_drawn_by(call), y->_count));
+#define CASE(code, T)                                                                   \
+  case code:                                                                            \
+    return rg_gpu_status("randint", rg_launch(k_randint<T>, to.cfg, to.y, a->lo, range, \
+                                              rg_drawn_by(call), y->_count, to.wide));
     RG_TYPES(CASE)
 #undef CASE
   default:
@@ -293,22 +382,12 @@ __global__ void k_dropout(const __grid_constant__ rg_strided y,
   }
   for (rg_some<rg_pack_size<T>> at(n, wide != 0); at.more(); at.next()) {
     lane v[rg_pack_size<T>];
-    uint32_t four[4] = {}; /* a block of numbers serves the neighbours that share it */
-    uint64_t block = ~(uint64_t)0;
+    numbers drawn_here(draw.seed);
 
     rg_read<T>(x, at, v);
 #pragma unroll
     for (int k = 0; k < rg_pack_size<T>; k++) {
-      uint64_t which = draw.offset + (uint64_t)at.at(k);
-
-      if (which / 4 != block) {
-        block = which / 4;
-        rg_draw_block(draw.seed, (uint32_t)block, (uint32_t)(block >> 32), 0, four);
-      }
-      uint32_t number = which % 4 == 0   ? four[0]
-                        : which % 4 == 1 ? four[1]
-                        : which % 4 == 2 ? four[2]
-                                         : four[3];
+      const uint32_t number = drawn_here.at(draw.offset + (uint64_t)at.at(k));
 
       v[k] = rg_draw_keeps(number, p) ? v[k] * scale : (lane)0;
     }
