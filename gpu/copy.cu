@@ -67,6 +67,8 @@ rg_status rg_gpu_arange(const rg_call *call, rg_tensor *const *out, rg_frame *fr
   return arange(call, out[0], args->start, args->step);
 }
 
+enum { TURNS = 16 }; /* elements along an axis that are worth a tile */
+
 /* -- Copies ----------------------------------------------------------------------------------- */
 
 /* Any type to any. */
@@ -120,26 +122,172 @@ __global__ void k_copy(const __grid_constant__ rg_strided y, const __grid_consta
   }
 }
 
+/* Side of a tile: two bytes are as many sectors in a row of 64 as four are in one of 32. */
+template <class T> constexpr int tile_side = sizeof(T) <= 2 ? 64 : 32;
+
+/* A copy that turns memory around: x runs along one axis and y along another. */
+struct turning {
+  rg_strided x, y;      /* the axes that are neither */
+  int64_t rows, x_step; /* along y's memory, and how far that is in x */
+  int64_t cols, y_step; /* along x's memory, and how far that is in y */
+  int64_t tiles;        /* of all */
+};
+
+/* Tiles go through shared memory, so that both sides are read and written along memory; a column
+** more in it, so that the elements of a column lie in different banks. */
+template <class T> __global__ void k_turn(const __grid_constant__ turning w)
+{
+  constexpr int SIDE = tile_side<T>;
+  RG_SHARED(T, tile, SIDE * (SIDE + 1));
+  const int32_t column = (int32_t)threadIdx.x % SIDE;
+  const int32_t line = (int32_t)threadIdx.x / SIDE;
+  constexpr int LINES = RG_BLOCK / SIDE; /* at a time */
+  const int64_t across = (w.cols + SIDE - 1) / SIDE;
+  const int64_t down = (w.rows + SIDE - 1) / SIDE;
+
+  for (int64_t t = blockIdx.x; t < w.tiles; t += gridDim.x) {
+    const int64_t outer = t / (across * down);
+    const int64_t row = t / across % down * SIDE;
+    const int64_t col = t % across * SIDE;
+    const T *x = (const T *)w.x.data + rg_at(w.x, outer);
+    T *y = (T *)w.y.data + rg_at(w.y, outer);
+
+#pragma unroll
+    for (int i = 0; i < SIDE; i += LINES) {
+      if (row + line + i < w.rows && col + column < w.cols) {
+        tile[(line + i) * (SIDE + 1) + column] = x[(row + line + i) * w.x_step + col + column];
+      }
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < SIDE; i += LINES) {
+      if (col + line + i < w.cols && row + column < w.rows) {
+        y[(col + line + i) * w.y_step + row + column] = tile[column * (SIDE + 1) + line + i];
+      }
+    }
+    __syncthreads();
+  }
+}
+
+/* The axis along which a view lies side by side; -1: there is none.  An axis of one element is
+** none, and nor is a short one. */
+static int32_t side_axis(const rg_strided &v)
+{
+  int32_t axis = -1;
+
+  for (int32_t i = 0; i < v.ndim; i++) {
+    axis = v.stride[i] == 1 && v.shape[i] >= TURNS ? i : axis;
+  }
+  return axis;
+}
+
+/* Axes that both views cross without a gap become one, so that tiles are full. */
+static void join_axes(rg_strided *x, rg_strided *y)
+{
+  int32_t n = 0;
+
+  for (int32_t i = 0; i < x->ndim; i++) {
+    const int64_t size = x->shape[i];
+
+    if (size == 1) {
+      continue;
+    }
+    if (n > 0 && x->stride[n - 1] == size * x->stride[i] &&
+        y->stride[n - 1] == size * y->stride[i]) {
+      x->shape[n - 1] = y->shape[n - 1] = size * x->shape[n - 1];
+      n--;
+    } else {
+      x->shape[n] = y->shape[n] = size;
+    }
+    x->stride[n] = x->stride[i];
+    y->stride[n] = y->stride[i];
+    n++;
+  }
+  x->ndim = y->ndim = n;
+}
+
+/* Without axes a and b. */
+static rg_strided others(const rg_strided &v, int32_t a, int32_t b)
+{
+  rg_strided w = {};
+
+  w.data = v.data;
+  for (int32_t i = 0; i < v.ndim; i++) {
+    if (i != a && i != b) {
+      w.shape[w.ndim] = v.shape[i];
+      w.stride[w.ndim++] = v.stride[i];
+    }
+  }
+  if (w.ndim == 0) {
+    w.shape[w.ndim++] = 1;
+  }
+  return w;
+}
+
+/* Is a copy one that turns memory around? */
+static bool turns(rg_strided x, rg_strided y, int64_t count, turning *w)
+{
+  join_axes(&x, &y);
+  const int32_t a = side_axis(x);
+  const int32_t b = side_axis(y);
+
+  if (a < 0 || b < 0 || a == b || x.stride[b] == 0) {
+    return false;
+  }
+  *w = turning{};
+  w->x = others(x, a, b);
+  w->y = others(y, a, b);
+  w->rows = x.shape[b];
+  w->x_step = x.stride[b];
+  w->cols = x.shape[a];
+  w->y_step = y.stride[a];
+  w->tiles = count / (w->rows * w->cols); /* times those of one matrix, which a size decides */
+  return true;
+}
+
+template <class T> static cudaError_t turn(const rg_call *call, turning w)
+{
+  constexpr int64_t SIDE = tile_side<T>;
+  const int64_t most = 64 * (int64_t)rg_gpu_units(call->device);
+
+  w.tiles *= (w.rows + SIDE - 1) / SIDE * ((w.cols + SIDE - 1) / SIDE);
+  const rg_launch_cfg cfg = { dim3((unsigned)rg_clamped(w.tiles, 1, most)), dim3(RG_BLOCK), 0,
+                              rg_gpu_stream(call->device) };
+
+  return rg_launch(k_turn<T>, cfg, w);
+}
+
+template <class T>
+static cudaError_t copy_of(const rg_call *call, const rg_tensor *y, const rg_strided &to,
+                           const rg_strided &from)
+{
+  constexpr int64_t N = rg_pack_size<T>;
+  const int32_t wide = rg_packs(to, y->_dtype, N) && rg_packs(from, y->_dtype, N);
+  turning w;
+
+  if (wide == 0 && turns(from, to, y->_count, &w)) {
+    return turn<T>(call, w);
+  }
+  return rg_launch(k_copy<T>, rg_filling(y->_count, N, call), to, from, y->_count, wide);
+}
+
 static rg_status copy_bits(const rg_call *call, const rg_tensor *y, const rg_strided &to,
                            const rg_strided &from)
 {
-  const int64_t size = rg_bytes_of(y->_dtype);
-  const int32_t wide = rg_packs(to, y->_dtype, 16 / size) && rg_packs(from, y->_dtype, 16 / size);
-  const rg_launch_cfg cfg = rg_filling(y->_count, 16 / size, call);
   cudaError_t error;
 
-  switch (size) {
+  switch (rg_bytes_of(y->_dtype)) {
   case 1:
-    error = rg_launch(k_copy<uint8_t>, cfg, to, from, y->_count, wide);
+    error = copy_of<uint8_t>(call, y, to, from);
     break;
   case 2:
-    error = rg_launch(k_copy<uint16_t>, cfg, to, from, y->_count, wide);
+    error = copy_of<uint16_t>(call, y, to, from);
     break;
   case 4:
-    error = rg_launch(k_copy<uint32_t>, cfg, to, from, y->_count, wide);
+    error = copy_of<uint32_t>(call, y, to, from);
     break;
   default:
-    error = rg_launch(k_copy<uint64_t>, cfg, to, from, y->_count, wide);
+    error = copy_of<uint64_t>(call, y, to, from);
     break;
   }
   return rg_gpu_status(call->op->name, error);
