@@ -31,10 +31,12 @@ template <class L> __device__ inline bool beats(int32_t least, L v, int64_t i, L
 /* A block has `width` rows of the axis that x was turned to end with, and so many threads less for
 ** each; neighbours are threads of a row, or where rows lie side by side (across), rows. */
 template <class T>
-__global__ void k_position(rg_strided y, rg_strided x, int64_t rows, int64_t n, int32_t width,
-                           int32_t across, int32_t least)
+__global__ void k_position(const __grid_constant__ rg_strided y,
+                           const __grid_constant__ rg_strided x, int64_t rows, int64_t n,
+                           int32_t width, int32_t across, int32_t least)
 {
   typedef typename rg_lane<T>::type L;
+  constexpr int N = rg_pack_size<T>;
   RG_SHARED(L, value, RG_BLOCK);
   RG_SHARED(int64_t, place, RG_BLOCK);
   const int32_t t = (int32_t)threadIdx.x;
@@ -50,8 +52,24 @@ __global__ void k_position(rg_strided y, rg_strided x, int64_t rows, int64_t n, 
     L best = 0;
     int64_t at = -1;
 
-    for (int64_t i = lane; row < rows && i < n; i += lanes) {
-      L v = rg_get(from[i * step]);
+    const rg_stretch<T> run(from, row < rows ? n : 0, step == 1 && !across);
+
+#pragma unroll 2
+    for (int64_t i = run.first + lane * N; i < run.last; i += N * lanes) {
+      L v[N];
+
+      rg_unpack<T, N>(from, i, v);
+#pragma unroll
+      for (int k = 0; k < N; k++) {
+        if (beats(least, v[k], i + k, best, at)) {
+          best = v[k];
+          at = i + k;
+        }
+      }
+    }
+    for (int64_t k = lane; k < run.loose(); k += lanes) {
+      const int64_t i = run.loose_at(k);
+      const L v = rg_get(from[i * step]);
 
       if (beats(least, v, i, best, at)) {
         best = v;
@@ -128,9 +146,26 @@ struct joined {
   rg_strided to[JOINED]; /* windows into the result */
   int64_t count[JOINED];
   int32_t dtype[JOINED];
+  int32_t wide[JOINED];
 };
 
-template <class T> __global__ void k_concat(joined j, int32_t dtype)
+/* Of one type, by its size: bits stay as they are. */
+template <class T> __global__ void k_concat(const __grid_constant__ joined j)
+{
+  const rg_strided &from = j.from[blockIdx.y];
+  const rg_strided &to = j.to[blockIdx.y];
+
+  for (rg_some<rg_pack_size<T>> at(j.count[blockIdx.y], j.wide[blockIdx.y] != 0); at.more();
+       at.next()) {
+    T v[rg_pack_size<T>];
+
+    rg_read<T>(from, at, v);
+    rg_write<T>(to, at, v);
+  }
+}
+
+/* Of several types. */
+template <class T> __global__ void k_concat_mixed(const __grid_constant__ joined j, int32_t dtype)
 {
   const rg_strided &from = j.from[blockIdx.y];
   const rg_strided &to = j.to[blockIdx.y];
@@ -148,16 +183,29 @@ template <class T> __global__ void k_concat(joined j, int32_t dtype)
 /* One launch, of n tensors, the largest of so many elements. */
 static rg_status join(const rg_call *call, const joined &j, int32_t n, int64_t most, int32_t dtype)
 {
-  rg_launch_cfg cfg = rg_over(most, rg_gpu_stream(call->device));
+  const int64_t size = rg_bytes_of(dtype);
+  rg_launch_cfg cfg = rg_filling(most, 16 / size, call);
+  bool mixed = false;
 
   if (most == 0) {
     return RG_OK;
   }
+  for (int32_t i = 0; i < n; i++) {
+    mixed = mixed || j.dtype[i] != dtype;
+  }
+  cfg.grid.y = (unsigned)n;
+  if (!mixed) {
+    return rg_gpu_status(call->op->name, size == 1   ? rg_launch(k_concat<uint8_t>, cfg, j)
+                                         : size == 2 ? rg_launch(k_concat<uint16_t>, cfg, j)
+                                         : size == 4 ? rg_launch(k_concat<uint32_t>, cfg, j)
+                                                     : rg_launch(k_concat<uint64_t>, cfg, j));
+  }
+  cfg = rg_over(most, rg_gpu_stream(call->device));
   cfg.grid.y = (unsigned)n;
   switch (dtype) {
 #define CASE(code, T) \
   case code:          \
-    return rg_gpu_status(call->op->name, rg_launch(k_concat<T>, cfg, j, dtype));
+    return rg_gpu_status(call->op->name, rg_launch(k_concat_mixed<T>, cfg, j, dtype));
     RG_STORED(CASE)
 #undef CASE
   default:
@@ -196,6 +244,7 @@ rg_status rg_gpu_concat(const rg_call *call, rg_tensor *const *out, rg_frame *fr
 {
   const int32_t axis = ((const rg_concat_args *)call->args)->axis;
   const rg_tensor *y = out[0];
+  const int64_t pack = 16 / rg_bytes_of(y->_dtype);
   int64_t begin = 0;
 
   (void)frame;
@@ -211,6 +260,7 @@ rg_status rg_gpu_concat(const rg_call *call, rg_tensor *const *out, rg_frame *fr
       j.to[n] = window(y, x, axis, begin);
       j.count[n] = x->_count;
       j.dtype[n] = x->_dtype;
+      j.wide[n] = rg_packs(j.from[n], y->_dtype, pack) && rg_packs(j.to[n], y->_dtype, pack);
       most = x->_count > most ? x->_count : most;
       begin += x->_shape[axis];
       n++;

@@ -228,7 +228,6 @@ rg_status rg_gpu_normal(const rg_call *call, rg_tensor *const *out, rg_frame *fr
 template <class T>
 __global__ void k_signs(const __grid_constant__ rg_strided y, double scale, rg_drawn drawn,
                         int64_t n, int32_t wide)
->>>>>>> 7f0bdd0 (gpu: random fills make neighbours from one block of the stream and store them together)
 {
   const typename rg_lane<T>::type s = (typename rg_lane<T>::type)scale;
   rg_draw draw = rg_draw_now(drawn);
