@@ -118,21 +118,18 @@ __device__ inline A share(const folding &f, int64_t o, int64_t begin, int64_t en
   return total;
 }
 
-/* The elements of a pack, joined in a tree. */
-template <int OP, int N, class A> __device__ inline A of_pack(A (&v)[N], A p)
+/* Elements of a pack: those of one byte are folded in wider lanes, sixteen of which would fill the
+** registers. */
+template <class T> constexpr int pack_of = rg_pack_size<T> < 8 ? rg_pack_size<T> : 8;
+
+/* v[0] to v[N - 1] joined in a tree. */
+template <int OP, int N, class A> __device__ inline A of_pack(const A *v, A p)
 {
-#pragma unroll
-  for (int k = 0; k < N; k++) {
-    v[k] = before<OP>(v[k], p);
+  if constexpr (N == 1) {
+    return before<OP>(v[0], p);
+  } else {
+    return join<OP>(of_pack<OP, N / 2>(v, p), of_pack<OP, N / 2>(v + N / 2, p));
   }
-#pragma unroll
-  for (int half = N / 2; half > 0; half /= 2) {
-#pragma unroll
-    for (int k = 0; k < half; k++) {
-      v[k] = join<OP>(v[k], v[k + half]);
-    }
-  }
-  return v[0];
 }
 
 /* The same of elements that lie side by side: on one axis from anywhere, on several in packs. */
@@ -140,7 +137,7 @@ template <class T, int OP, class A>
 __device__ inline A share_in_packs(const folding &f, int64_t o, int64_t begin, int64_t end,
                                    int32_t lane)
 {
-  constexpr int N = rg_pack_size<T>;
+  constexpr int N = pack_of<T>;
   const T *x = (const T *)f.fold.data + place(f.keep, o);
   const rg_stretch<T> run(x + place(f.fold, begin), end - begin, true);
   const int64_t apart = (int64_t)N * f.lanes;
@@ -156,7 +153,7 @@ __device__ inline A share_in_packs(const folding &f, int64_t o, int64_t begin, i
       A v[N];
 
       rg_unpack<T, N>(x, place(f.fold, begin + i), v);
-      part = join<OP>(part, of_pack<OP>(v, p));
+      part = join<OP>(part, of_pack<OP, N>(v, p));
     }
     total = join<OP>(total, part);
   }
@@ -167,6 +164,9 @@ __device__ inline A share_in_packs(const folding &f, int64_t o, int64_t begin, i
   }
   return total;
 }
+
+/* Does it matter how many numbers meet a total?  Not where none is rounded. */
+template <int OP, class A> constexpr bool rounds = !extreme<OP> && std::is_floating_point<A>::value;
 
 /* A lane's shares of the outputs of a pack, o and those beside it. */
 template <class T, int OP, int N, class A>
@@ -189,7 +189,7 @@ __device__ inline void shares(const folding &f, int64_t o, int64_t begin, int64_
 
 #pragma unroll
     for (int k = 0; k < N; k++) {
-      part[k] = extreme<OP> ? total[k] : nothing<OP, A>();
+      part[k] = rounds<OP, A> ? nothing<OP, A>() : total[k];
     }
 #pragma unroll 4
     for (int64_t i = at; i < stop; i += f.lanes) {
@@ -203,7 +203,7 @@ __device__ inline void shares(const folding &f, int64_t o, int64_t begin, int64_
     }
 #pragma unroll
     for (int k = 0; k < N; k++) {
-      total[k] = join<OP>(total[k], part[k]);
+      total[k] = rounds<OP, A> ? join<OP>(total[k], part[k]) : part[k];
     }
   }
 }

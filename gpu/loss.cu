@@ -224,22 +224,25 @@ template <class T> __global__ void k_loss_back(const __grid_constant__ loss_work
                                 ((uintptr_t)x - (uintptr_t)dx) % 16 == 0);
 
     for (int64_t c = run.first + lane * N; c < run.last; c += TWO * apart) {
-      L v[TWO][N];
+      rg_words<16> words[TWO];
 
 #pragma unroll
       for (int j = 0; j < TWO; j++) {
         if (c + j * apart < run.last) {
-          rg_unpack<T, N>(x, c + j * apart, v[j]);
+          words[j] = *(const rg_words<16> *)(x + c + j * apart);
         }
       }
 #pragma unroll
       for (int j = 0; j < TWO; j++) {
         if (c + j * apart < run.last) {
+          L v[N];
+
+          rg_unpack<T, N>(&words[j], 0, v);
 #pragma unroll
           for (int k = 0; k < N; k++) {
-            v[j][k] = r.at(w, c + j * apart + k, v[j][k]);
+            v[k] = r.at(w, c + j * apart + k, v[k]);
           }
-          rg_pack_into<T, N>(dx, c + j * apart, v[j]);
+          rg_pack_into<T, N>(dx, c + j * apart, v);
         }
       }
     }

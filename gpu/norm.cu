@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Layer normalisation and its gradients.  Rows are held in registers where a team can hold them,
-** and otherwise read again.
+** kept in shared memory where a block can, and otherwise read again.
 */
 #include <math.h>
 
@@ -150,6 +150,61 @@ template <class T> __global__ void k_layer_norm_held(const __grid_constant__ nor
   }
 }
 
+/* The same with rows that are kept. */
+template <class T>
+__global__ void __launch_bounds__(RG_KEEPERS) k_layer_norm_kept(const __grid_constant__ norm_work w)
+{
+  typedef typename rg_lane<T>::type L;
+  constexpr int N = rg_pack_size<T>;
+  RG_SHARED(L, room, RG_KEEPER_WARPS);
+  RG_DYN_SHARED(T, kept);
+  const int32_t n = (int32_t)w.n;
+
+  for (int64_t r = blockIdx.x; r < w.rows; r += gridDim.x) {
+    const int64_t to = rg_at(w.y, r * w.n);
+    L v[N];
+    L mean = 0;
+    L sum = 0;
+
+    rg_keep(kept, (const T *)w.x.data + rg_at(w.x, r * w.n), n);
+    rg_kept();
+    RG_KEPT_PACKS(i, n, N)
+    {
+      rg_unpack<T, N>(kept, i, v);
+      for (int k = 0; k < N; k++) {
+        mean += v[k];
+      }
+    }
+    mean = w.rms == 0 ? rg_team_sum(mean, RG_KEEPERS, room) / (L)w.n : 0;
+    RG_KEPT_PACKS(i, n, N)
+    {
+      rg_unpack<T, N>(kept, i, v);
+      for (int k = 0; k < N; k++) {
+        sum += (v[k] - mean) * (v[k] - mean);
+      }
+    }
+    L scale = (L)1 / sqrt(rg_team_sum(sum, RG_KEEPERS, room) / (L)w.n + (L)w.eps);
+
+    if (threadIdx.x == 0 && w.mean.data != NULL) {
+      ((L *)w.mean.data)[r] = mean;
+      ((L *)w.scale.data)[r] = scale;
+    }
+    RG_KEPT_PACKS(i, n, N)
+    {
+      L weight[N];
+      L bias[N];
+
+      rg_unpack<T, N>(kept, i, v);
+      vector_pack(w.weight, i, (L)1, weight);
+      vector_pack(w.bias, i, (L)0, bias);
+      for (int k = 0; k < N; k++) {
+        v[k] = (v[k] - mean) * scale * weight[k] + bias[k];
+      }
+      rg_store_pack<N>(w.y.data, w.y_type, to + i, v);
+    }
+  }
+}
+
 /* dx = scale (g - mean(g) - z mean(g z)), with g = dy w and z = (x - mean) scale. */
 template <class T> __global__ void k_layer_norm_back(const __grid_constant__ norm_work w)
 {
@@ -230,6 +285,55 @@ template <class T> __global__ void k_layer_norm_back_held(const __grid_constant_
         g[j][k] = scale * (g[j][k] - a - z[j][k] * b);
       }
       rg_pack_into<T, N>(dx, row.at(j), g[j]);
+    }
+  }
+}
+
+/* Both rows are kept, one behind the other. */
+template <class T>
+__global__ void __launch_bounds__(RG_KEEPERS)
+k_layer_norm_back_kept(const __grid_constant__ norm_work w)
+{
+  typedef typename rg_lane<T>::type L;
+  constexpr int N = rg_pack_size<T>;
+  RG_SHARED(L, room, RG_KEEPER_WARPS);
+  RG_DYN_SHARED(T, kept);
+  const int32_t n = (int32_t)w.n;
+
+  for (int64_t r = blockIdx.x; r < w.rows; r += gridDim.x) {
+    T *dx = (T *)w.y.data + rg_at(w.y, r * w.n);
+    L mean = ((const L *)w.mean.data)[rg_at(w.mean, r)];
+    L scale = ((const L *)w.scale.data)[rg_at(w.scale, r)];
+    L z[N];
+    L g[N];
+    L weight[N];
+    L a = 0;
+    L b = 0;
+
+    rg_keep(kept, (const T *)w.x.data + rg_at(w.x, r * w.n), n);
+    rg_keep(kept + n, (const T *)w.dy.data + rg_at(w.dy, r * w.n), n);
+    rg_kept();
+    RG_KEPT_PACKS(i, n, N)
+    {
+      rg_unpack<T, N>(kept, i, z);
+      rg_unpack<T, N>(kept, n + i, g);
+      vector_pack(w.weight, i, (L)1, weight);
+      for (int k = 0; k < N; k++) {
+        a += g[k] * weight[k];
+        b += g[k] * weight[k] * ((z[k] - mean) * scale);
+      }
+    }
+    a = w.rms == 0 ? rg_team_sum(a, RG_KEEPERS, room) / (L)w.n : 0;
+    b = rg_team_sum(b, RG_KEEPERS, room) / (L)w.n;
+    RG_KEPT_PACKS(i, n, N)
+    {
+      rg_unpack<T, N>(kept, i, z);
+      rg_unpack<T, N>(kept, n + i, g);
+      vector_pack(w.weight, i, (L)1, weight);
+      for (int k = 0; k < N; k++) {
+        g[k] = scale * (g[k] * weight[k] - a - (z[k] - mean) * scale * b);
+      }
+      rg_pack_into<T, N>(dx, i, g);
     }
   }
 }
@@ -331,20 +435,25 @@ static norm_work work_of(const rg_call *call, const rg_tensor *x, rg_tensor *y)
   return w;
 }
 
-template <class T> static cudaError_t forward(const rg_launch_cfg &cfg, const norm_work &w)
+template <class T> static cudaError_t forward(const rg_call *call, const norm_work &w)
 {
   constexpr int N = rg_pack_size<T>;
-  bool held = rg_holds(w.width, w.n, RG_HOLDS) && rg_rows_pack(w.x, rg_code_of<T>, w.n, N) &&
-              rg_rows_pack(w.y, w.y_type, w.n, N) && vectors_pack(w, N);
+  const int64_t bytes = w.n * (int64_t)sizeof(T);
+  const bool held = rg_holds(w.width, w.n, RG_HOLDS);
+  const bool packs = rg_rows_pack(w.x, rg_code_of<T>, w.n, N) &&
+                     rg_rows_pack(w.y, w.y_type, w.n, N) && vectors_pack(w, N);
 
-  return rg_launch(held ? k_layer_norm_held<T> : k_layer_norm<T>, cfg, w);
+  if (packs && w.width > 1 && !held && rg_keeps(call, bytes)) {
+    return rg_launch_keepers(call, k_layer_norm_kept<T>, w.rows, bytes, w);
+  }
+  return rg_launch(packs && held ? k_layer_norm_held<T> : k_layer_norm<T>,
+                   rg_over(w.rows * w.width, rg_gpu_stream(call->device)), w);
 }
 
 rg_status rg_gpu_layer_norm(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
   const rg_tensor *x = call->in[0];
   norm_work w = work_of(call, x, out[0]);
-  rg_launch_cfg cfg = rg_over(w.rows * w.width, rg_gpu_stream(call->device));
 
   (void)frame;
   if (x->_count == 0) {
@@ -359,7 +468,7 @@ rg_status rg_gpu_layer_norm(const rg_call *call, rg_tensor *const *out, rg_frame
   switch (x->_dtype) {
 #define CASE(code, T) \
   case code:          \
-    return rg_gpu_status(call->op->name, forward<T>(cfg, w));
+    return rg_gpu_status(call->op->name, forward<T>(call, w));
     RG_FLOATS(CASE)
 #undef CASE
   default:
@@ -367,8 +476,25 @@ rg_status rg_gpu_layer_norm(const rg_call *call, rg_tensor *const *out, rg_frame
   }
 }
 
+/* dx */
+template <class T> static cudaError_t back_x(const rg_call *call, const norm_work &w)
+{
+  constexpr int N = rg_pack_size<T>;
+  const int64_t bytes = 2 * w.n * (int64_t)sizeof(T);
+  const bool held = rg_holds(w.width, w.n, RG_HOLDS_TWO);
+  const bool packs = w.dy_type == rg_code_of<T> && rg_rows_pack(w.x, rg_code_of<T>, w.n, N) &&
+                     rg_rows_pack(w.y, rg_code_of<T>, w.n, N) &&
+                     rg_rows_pack(w.dy, w.dy_type, w.n, N) && vectors_pack(w, N);
+
+  if (packs && w.width > 1 && !held && rg_keeps(call, bytes)) {
+    return rg_launch_keepers(call, k_layer_norm_back_kept<T>, w.rows, bytes, w);
+  }
+  return rg_launch(packs && held ? k_layer_norm_back_held<T> : k_layer_norm_back<T>,
+                   rg_over(w.rows * w.width, rg_gpu_stream(call->device)), w);
+}
+
 template <class T>
-static rg_status back(const rg_call *call, norm_work w, rg_tensor *const *out, void *scratch)
+static rg_status back(const rg_call *call, const norm_work &w, rg_tensor *const *out, void *scratch)
 {
   typedef typename rg_lane<T>::type L;
   cudaStream_t stream = rg_gpu_stream(call->device);
@@ -376,18 +502,11 @@ static rg_status back(const rg_call *call, norm_work w, rg_tensor *const *out, v
   int64_t n_parts = w.rows > 0 ? (call->scratch_bytes / (w.n * (int64_t)sizeof(L)) - 1) / 2 : 0;
   rg_launch_cfg columns = { dim3((unsigned)((w.n + COLUMNS - 1) / COLUMNS), (unsigned)n_parts),
                             dim3(RG_BLOCK), 0, stream };
-  constexpr int N = rg_pack_size<T>;
-  const bool one_type = w.dy_type == rg_code_of<T>;
-  bool held = one_type && rg_holds(w.width, w.n, RG_HOLDS_TWO) &&
-              rg_rows_pack(w.x, rg_code_of<T>, w.n, N) &&
-              rg_rows_pack(w.y, rg_code_of<T>, w.n, N) && rg_rows_pack(w.dy, w.dy_type, w.n, N) &&
-              vectors_pack(w, N);
-  int32_t wide = one_type && rg_rows_pack(w.x, rg_code_of<T>, w.n, SIDE) &&
+  int32_t wide = w.dy_type == rg_code_of<T> && rg_rows_pack(w.x, rg_code_of<T>, w.n, SIDE) &&
                  rg_rows_pack(w.dy, w.dy_type, w.n, SIDE);
 
   if (w.rows > 0) {
-    RG_CUDA(call->op->name, rg_launch(held ? k_layer_norm_back_held<T> : k_layer_norm_back<T>,
-                                      rg_over(w.rows * w.width, stream), w));
+    RG_CUDA(call->op->name, back_x<T>(call, w));
     RG_CUDA(call->op->name, rg_launch(k_columns<T>, columns, w, (L *)scratch, wide));
   }
   return rg_gpu_status(call->op->name,

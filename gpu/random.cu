@@ -170,7 +170,8 @@ __device__ inline void normal_pair(numbers &x, uint64_t offset, int64_t k, doubl
 
 /* In packs of whole pairs where they lie side by side, and the rest in pairs. */
 template <class T>
-__global__ void k_normal(const __grid_constant__ rg_strided y, double mean, double std,
+__global__ void __launch_bounds__(RG_BLOCK, 4)
+k_normal(const __grid_constant__ rg_strided y, double mean, double std,
                          rg_drawn drawn, int64_t n, int32_t wide)
 {
   constexpr int N = rg_pack_size<T>;
@@ -321,14 +322,15 @@ template <class T>
 __global__ void k_randint(const __grid_constant__ rg_strided y, int64_t lo, uint64_t range,
                           rg_drawn drawn, int64_t n, int32_t wide)
 {
+  constexpr int N = rg_pack_size<T> < 8 ? rg_pack_size<T> : 8; /* two numbers for each */
   rg_draw draw = rg_draw_now(drawn);
 
-  for (rg_some<rg_pack_size<T>> at(n, wide != 0); at.more(); at.next()) {
-    typename rg_lane<T>::type v[rg_pack_size<T>];
+  for (rg_some<N> at(n, wide != 0); at.more(); at.next()) {
+    typename rg_lane<T>::type v[N];
     numbers x(draw.seed);
 
 #pragma unroll
-    for (int k = 0; k < rg_pack_size<T>; k++) {
+    for (int k = 0; k < N; k++) {
       const uint64_t which = draw.offset + 2 * (uint64_t)at.at(k);
       const uint32_t high = x.at(which);
       const int64_t one = rg_draw_integer(high, x.at(which + 1), lo, range);

@@ -83,16 +83,18 @@ template <class T, int OP> __global__ void k_fold(const __grid_constant__ foldin
   fold<T, OP, false>(f);
 }
 
-template <class T, int OP> __global__ void k_fold_rows(const __grid_constant__ folding f)
+template <class T, int OP>
+__global__ void __launch_bounds__(RG_BLOCK, 4) k_fold_rows(const __grid_constant__ folding f)
 {
   fold<T, OP, true>(f);
 }
 
 /* Neighbouring outputs in packs: a thread has those of one pack, and every `lanes`th element. */
-template <class T, int OP> __global__ void k_fold_columns(const __grid_constant__ folding f)
+template <class T, int OP>
+__global__ void __launch_bounds__(RG_BLOCK, 4) k_fold_columns(const __grid_constant__ folding f)
 {
   typedef typename folded<T, OP>::type A;
-  constexpr int N = rg_pack_size<T>;
+  constexpr int N = pack_of<T>;
   RG_SHARED(A, room, N * RG_BLOCK);
   const int32_t t = (int32_t)threadIdx.x;
   const int32_t lane = lane_of(f);
@@ -315,7 +317,7 @@ static cudaError_t first_pass(folding *f, const rg_call *call, void *scratch, in
   cudaStream_t stream = rg_gpu_stream(call->device);
 
   if constexpr (OP != SUM_POWERS) { /* powers take longer than reading */
-    if (line_up_packs(f, rg_code_of<T>, rg_pack_size<T>)) {
+    if (line_up_packs(f, rg_code_of<T>, pack_of<T>)) {
       *parts = cut(f, call, scratch);
       return rg_launch(f->across ? k_fold_columns<T, OP> : k_fold_rows<T, OP>,
                        config(f, *parts, stream), *f);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Rows that stay in registers: a team (team.cuh) reads a row once, in packs of 16 bytes that lie
-** beside those of its neighbours, each thread holding up to H elements, and writes its result once.
-** Rows that do not lie so, or are longer, are read again by other kernels.
+** Rows that are read once.  Held in registers: a team (team.cuh) reads a row in packs of 16 bytes
+** that lie beside those of its neighbours, each thread holding up to H elements, and writes its
+** result.  Kept in shared memory, where they are longer: a large block has a row, each thread its own
+** packs of it.  Rows that do not lie in packs, or are longer still, are read again by other kernels.
 */
 #ifndef RIDGE_GPU_ROWS_CUH
 #define RIDGE_GPU_ROWS_CUH
 
+#include "gpu/mma.cuh"
 #include "gpu/pack.cuh"
 #include "gpu/team.cuh"
 
@@ -58,5 +60,53 @@ template <int N, int HOLDS> struct rg_row {
 /* The packs of a row that a thread has, with j known to the compiler. */
 #define RG_PACKS_OF(row, j) \
   _Pragma("unroll") for (int j = 0; j < (row).packs; j++) if ((row).has(j))
+
+/* -- In shared memory -------------------------------------------------------------------------- */
+
+/* Threads of a block that keeps a row: at worst there is no other one on a multiprocessor. */
+enum { RG_KEEPERS = 1024, RG_KEEPER_WARPS = RG_KEEPERS / RG_WARP };
+
+/* A thread's packs of a row of n elements. */
+#define RG_KEPT_PACKS(i, n, N) for (int32_t i = (int32_t)threadIdx.x * N; i < (n); i += RG_KEEPERS * N)
+
+/* A row on its way into shared memory, all of it at once; both are at multiples of 16 bytes. */
+template <class T> __device__ inline void rg_keep(T *kept, const T *from, int32_t n)
+{
+  RG_KEPT_PACKS(i, n, rg_pack_size<T>)
+  {
+    rg_copy16(kept + i, from + i, true);
+  }
+  rg_copy_commit();
+}
+
+/* Until this thread's packs are there; nobody else reads them. */
+__device__ inline void rg_kept(void)
+{
+  rg_copy_wait<0>();
+}
+
+/* Can a block of a device keep so many bytes?  Beside them is the room for sums over a team. */
+inline bool rg_keeps(const rg_call *call, int64_t bytes)
+{
+  const int64_t beside = 1024;
+  int most = 0;
+  cudaError_t error =
+      cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, call->device - 1);
+
+  return error == cudaSuccess && bytes + beside <= most;
+}
+
+/* A block for each row, keeping so many bytes. */
+template <class... P, class... A>
+inline cudaError_t rg_launch_keepers(const rg_call *call, void (*kernel)(P...), int64_t rows,
+                                     int64_t bytes, A &&...args)
+{
+  const rg_launch_cfg cfg = { dim3((unsigned)rg_clamped(rows, 1, INT32_MAX)), dim3(RG_KEEPERS),
+                              (size_t)bytes, rg_gpu_stream(call->device) };
+  cudaError_t error = cudaFuncSetAttribute(
+      (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+
+  return error != cudaSuccess ? error : rg_launch(kernel, cfg, std::forward<A>(args)...);
+}
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Softmax along one axis, and its gradient.  Rows are held in registers where a team can hold them,
-** and otherwise read again.
+** kept in shared memory where a block can, and otherwise read again.
 */
 #include <math.h>
 
@@ -97,6 +97,53 @@ __global__ void k_softmax_held(const __grid_constant__ rg_strided y, int32_t y_t
   }
 }
 
+/* The same with rows that are kept. */
+template <class T>
+__global__ void __launch_bounds__(RG_KEEPERS)
+k_softmax_kept(const __grid_constant__ rg_strided y, int32_t y_type,
+               const __grid_constant__ rg_strided x, int64_t rows, int32_t n)
+{
+  typedef typename rg_lane<T>::type L;
+  constexpr int N = rg_pack_size<T>;
+  RG_SHARED(L, room, RG_KEEPER_WARPS);
+  RG_DYN_SHARED(T, kept);
+
+  for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+    const int64_t to = rg_at(y, r * n);
+    L v[N];
+    L most = -(L)INFINITY;
+    L sum = 0;
+
+    rg_keep(kept, (const T *)x.data + rg_at(x, r * n), n);
+    rg_kept();
+    RG_KEPT_PACKS(i, n, N)
+    {
+      rg_unpack<T, N>(kept, i, v);
+      for (int k = 0; k < N; k++) {
+        most = v[k] > most ? v[k] : most;
+      }
+    }
+    most = rg_team_max(most, RG_KEEPERS, room);
+    RG_KEPT_PACKS(i, n, N)
+    {
+      rg_unpack<T, N>(kept, i, v);
+      for (int k = 0; k < N; k++) {
+        sum += exp(v[k] - most);
+      }
+    }
+    L scale = (L)1 / rg_team_sum(sum, RG_KEEPERS, room);
+
+    RG_KEPT_PACKS(i, n, N)
+    {
+      rg_unpack<T, N>(kept, i, v);
+      for (int k = 0; k < N; k++) {
+        v[k] = exp(v[k] - most) * scale;
+      }
+      rg_store_pack<N>(y.data, y_type, to + i, v);
+    }
+  }
+}
+
 /* dx = y (dy - sum(dy y)) */
 template <class T>
 __global__ void k_softmax_back(rg_strided dx, rg_strided dy, rg_strided y, int64_t rows, int64_t n,
@@ -166,30 +213,84 @@ k_softmax_back_held(const __grid_constant__ rg_strided dx, const __grid_constant
   }
 }
 
+/* Both rows are kept, one behind the other. */
+template <class T>
+__global__ void __launch_bounds__(RG_KEEPERS)
+k_softmax_back_kept(const __grid_constant__ rg_strided dx, const __grid_constant__ rg_strided dy,
+                    const __grid_constant__ rg_strided y, int64_t rows, int32_t n)
+{
+  typedef typename rg_lane<T>::type L;
+  constexpr int N = rg_pack_size<T>;
+  RG_SHARED(L, room, RG_KEEPER_WARPS);
+  RG_DYN_SHARED(T, kept);
+
+  for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+    T *to = (T *)dx.data + rg_at(dx, r * n);
+    L g[N];
+    L v[N];
+    L sum = 0;
+
+    rg_keep(kept, (const T *)dy.data + rg_at(dy, r * n), n);
+    rg_keep(kept + n, (const T *)y.data + rg_at(y, r * n), n);
+    rg_kept();
+    RG_KEPT_PACKS(i, n, N)
+    {
+      rg_unpack<T, N>(kept, i, g);
+      rg_unpack<T, N>(kept, n + i, v);
+      for (int k = 0; k < N; k++) {
+        sum += g[k] * v[k];
+      }
+    }
+    sum = rg_team_sum(sum, RG_KEEPERS, room);
+    RG_KEPT_PACKS(i, n, N)
+    {
+      rg_unpack<T, N>(kept, i, g);
+      rg_unpack<T, N>(kept, n + i, v);
+      for (int k = 0; k < N; k++) {
+        g[k] = v[k] * (g[k] - sum);
+      }
+      rg_pack_into<T, N>(to, i, g);
+    }
+  }
+}
+
 /* -- Calls ------------------------------------------------------------------------------------- */
 
 template <class T>
-static cudaError_t softmax(const rg_launch_cfg &cfg, const rg_strided &y, int32_t y_type,
-                           const rg_strided &x, int64_t rows, int64_t n, int32_t width)
+static cudaError_t softmax(const rg_call *call, const rg_strided &y, int32_t y_type,
+                           const rg_strided &x, int64_t rows, int64_t n)
 {
   constexpr int N = rg_pack_size<T>;
-  bool held = rg_holds(width, n, RG_HOLDS) && rg_rows_pack(x, rg_code_of<T>, n, N) &&
-              rg_rows_pack(y, y_type, n, N);
+  const int64_t bytes = n * (int64_t)sizeof(T);
+  const int32_t width = rg_team_width(&x, n, rows);
+  const rg_launch_cfg cfg = rg_over(rows * width, rg_gpu_stream(call->device));
+  const bool packs = rg_rows_pack(x, rg_code_of<T>, n, N) && rg_rows_pack(y, y_type, n, N);
 
-  return rg_launch(held ? k_softmax_held<T> : k_softmax<T>, cfg, y, y_type, x, rows, n, width);
+  if (packs && width > 1 && !rg_holds(width, n, RG_HOLDS) && rg_keeps(call, bytes)) {
+    return rg_launch_keepers(call, k_softmax_kept<T>, rows, bytes, y, y_type, x, rows, (int32_t)n);
+  }
+  return rg_launch(packs && rg_holds(width, n, RG_HOLDS) ? k_softmax_held<T> : k_softmax<T>, cfg, y,
+                   y_type, x, rows, n, width);
 }
 
 template <class T>
-static cudaError_t softmax_back(const rg_launch_cfg &cfg, const rg_strided &dx,
-                                const rg_strided &dy, const rg_strided &y, int64_t rows, int64_t n,
-                                int32_t width)
+static cudaError_t softmax_back(const rg_call *call, const rg_strided &dx, const rg_strided &dy,
+                                const rg_strided &y, int64_t rows, int64_t n)
 {
   constexpr int N = rg_pack_size<T>;
-  bool held = rg_holds(width, n, RG_HOLDS_TWO) && rg_rows_pack(dx, rg_code_of<T>, n, N) &&
-              rg_rows_pack(dy, rg_code_of<T>, n, N) && rg_rows_pack(y, rg_code_of<T>, n, N);
+  const int64_t bytes = 2 * n * (int64_t)sizeof(T);
+  const int32_t width = rg_two_width(rg_team_width(&y, n, rows), n);
+  const rg_launch_cfg cfg = rg_over(rows * width, rg_gpu_stream(call->device));
+  const bool packs = rg_rows_pack(dx, rg_code_of<T>, n, N) &&
+                     rg_rows_pack(dy, rg_code_of<T>, n, N) && rg_rows_pack(y, rg_code_of<T>, n, N);
 
-  return rg_launch(held ? k_softmax_back_held<T> : k_softmax_back<T>, cfg, dx, dy, y, rows, n,
-                   width);
+  if (packs && width > 1 && !rg_holds(width, n, RG_HOLDS_TWO) && rg_keeps(call, bytes)) {
+    return rg_launch_keepers(call, k_softmax_back_kept<T>, rows, bytes, dx, dy, y, rows,
+                             (int32_t)n);
+  }
+  return rg_launch(packs && rg_holds(width, n, RG_HOLDS_TWO) ? k_softmax_back_held<T>
+                                                             : k_softmax_back<T>,
+                   cfg, dx, dy, y, rows, n, width);
 }
 
 rg_status rg_gpu_softmax(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
@@ -205,13 +306,11 @@ rg_status rg_gpu_softmax(const rg_call *call, rg_tensor *const *out, rg_frame *f
   int64_t rows = x->_count / n;
   rg_strided from = rg_turned(x, args->axis);
   rg_strided to = rg_turned(out[0], args->axis);
-  int32_t width = rg_team_width(&from, n, rows);
-  rg_launch_cfg cfg = rg_over(rows * width, rg_gpu_stream(call->device));
 
   switch (x->_dtype) {
 #define CASE(code, T) \
   case code:          \
-    return rg_gpu_status(call->op->name, softmax<T>(cfg, to, out[0]->_dtype, from, rows, n, width));
+    return rg_gpu_status(call->op->name, softmax<T>(call, to, out[0]->_dtype, from, rows, n));
     RG_FLOATS(CASE)
 #undef CASE
   default:
@@ -233,13 +332,11 @@ rg_status rg_gpu_softmax_back(const rg_call *call, rg_tensor *const *out, rg_fra
   rg_strided to = rg_turned(dx, args->axis);
   rg_strided dy = rg_turned(call->in[0], args->axis);
   rg_strided y = rg_turned(call->in[1], args->axis);
-  int32_t width = rg_two_width(rg_team_width(&y, n, rows), n);
-  rg_launch_cfg cfg = rg_over(rows * width, rg_gpu_stream(call->device));
 
   switch (dx->_dtype) {
 #define CASE(code, T) \
   case code:          \
-    return rg_gpu_status(call->op->name, softmax_back<T>(cfg, to, dy, y, rows, n, width));
+    return rg_gpu_status(call->op->name, softmax_back<T>(call, to, dy, y, rows, n));
     RG_FLOATS(CASE)
 #undef CASE
   default:

@@ -19,7 +19,8 @@ enum { RG_WARP = 32, RG_WARPS = RG_BLOCK / RG_WARP };
 #define RG_TEAM(width)  (RG_FIRST / (width))
 #define RG_TEAMS(width) (RG_NEXT / (width))
 
-/* The sum, or the largest, over a team; every thread of it comes here and gets it. */
+/* The sum, or the largest, over a team; every thread of it comes here and gets it.  room: one for
+** each warp of a block, which all is the team where that is more than a warp. */
 template <bool MOST, class L> __device__ inline L rg_team(L v, int32_t width, L *room)
 {
   if (width == 1) {
@@ -34,7 +35,7 @@ template <bool MOST, class L> __device__ inline L rg_team(L v, int32_t width, L 
   }
   __syncthreads();
   v = room[0];
-  for (int32_t i = 1; i < RG_WARPS; i++) {
+  for (int32_t i = 1; i < width / RG_WARP; i++) {
     v = MOST ? (room[i] > v ? room[i] : v) : v + room[i];
   }
   __syncthreads();

@@ -356,8 +356,9 @@ end
 
 reduction('sum', ALL, 2, join(reduced(REDUCED), packed(), reduced(OF_NOTHING)), BAD_AXES)
 reduction('prod', ALL, 2, join(reduced { { { 5 }, {} }, { { 2, 3 }, { 0 } }, { { 3, 12 }, { 1 } },
-  { { 12, 5 }, { 0 } }, { {}, {} }, { { 3, 37 }, { 1 } }, { { 8, 32 }, { 0 } } },
-  reduced(OF_NOTHING)), BAD_AXES)
+  { { 12, 5 }, { 0 } }, { {}, {} }, { { 8, 32 }, { 0 } } },
+  { { { 2, 37 }, args = { axes = { 1 } }, except = { i64 = true, i32 = true, i8 = true,
+    u8 = true } } }, reduced(OF_NOTHING)), BAD_AXES) -- what does not fit in 64 bits wraps
 reduction('mean', ALL, 2, join(reduced(REDUCED), packed()), join(BAD_AXES, BAD_NOTHING))
 reduction('max', ALL, 0, join(reduced(REDUCED), packed()), join(BAD_AXES, BAD_NOTHING))
 reduction('min', ALL, 0, reduced(REDUCED), join(BAD_AXES, BAD_NOTHING))
@@ -399,7 +400,10 @@ cases.softmax = {
     { { 2, 3, 4 }, args = { axis = 1 } }, { { 0, 3 }, args = { axis = 1 } },
     { { 3, 0 }, args = { axis = 1 } }, { { 2, 5000 }, args = { axis = 1 } },
     { { 40, 600 }, args = { axis = 0 } }, { { 3, 5, 1 }, args = { axis = 2 } },
-    { { 3, 72 }, args = { axis = 1 } } },
+    { { 3, 72 }, args = { axis = 1 } },
+    -- kept, not in packs, too long in f64
+    { { 2, 8200 }, args = { axis = 1 } }, { { 1, 8193 }, args = { axis = 1 } },
+    { { 1, 30000 }, args = { axis = 1 } } },
   dtypes = FLOATS, ulps = 16,
   special = { 1, -INF, 2, 800, 799, -1e30 },
   special_args = { axis = 0 },
