@@ -54,7 +54,7 @@ $(BUILD)/obj/$(1)/%.o: tests/sim/%.cu gpu/launch.cuh $(SIM_DEP)
 	@mkdir -p $$(@D)
 	$$(call show,$(1) $$<)$(CXX) $(SIM_FLAGS) $(SIM_$(1)) -x c++ -include tests/sim/cudasim.h \
 	  -c -o $$@ $$<
-$(BUILD)/obj/$(1)/%.o: tests/sim/%.cpp $(SIM_DEP)
+$(BUILD)/obj/$(1)/%.o: tests/sim/%.cpp gpu/svd_pairs.cuh $(SIM_DEP)
 	@mkdir -p $$(@D)
 	$$(call show,$(1) $$<)$(CXX) $(SIM_FLAGS) $(SIM_$(1)) -c -o $$@ $$<
 $(BUILD)/libridge_gpu$(1).so: $(KERNELS:gpu/%.cu=$(BUILD)/obj/$(1)/%.o) $(SIMOBJ)

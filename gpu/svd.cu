@@ -13,6 +13,7 @@
 
 #include "gpu/kernels.cuh"
 #include "gpu/late.cuh"
+#include "gpu/svd_pairs.cuh"
 #include "gpu/team.cuh"
 
 extern "C" {
@@ -138,27 +139,24 @@ template <class L> __device__ static inline bool meet(const svd_work<L> &w, int6
   return true;
 }
 
-/* Who meets in place n of a round: one stands still, the others go round.  With an odd number of
-** vectors the one that stands still is not there. */
 template <class L>
-__device__ static inline bool meet_at(const svd_work<L> &w, int64_t round, int64_t n)
+__device__ static inline bool meet_at(const svd_work<L> &w, int64_t round, int64_t place)
 {
-  const int64_t ring = (w.k + 1) / 2 * 2 - 1;
-  int64_t i = n == 0 ? round : (round + n) % ring;
-  int64_t j = n == 0 ? ring : (round + ring - n) % ring;
+  int64_t i;
+  int64_t j;
 
-  return i < w.k && j < w.k && meet(w, i < j ? i : j, i < j ? j : i);
+  return rg_svd_pair(w.k, round, place, &i, &j) && meet(w, i, j);
 }
 
 /* All sweeps, by one block. */
 template <class L> __global__ void __launch_bounds__(1024, 1) k_sweeps(svd_work<L> w)
 {
-  const int64_t places = (w.k + 1) / 2;
+  const int64_t places = rg_svd_places(w.k);
 
   for (int32_t sweep = 0; sweep < RG_SVD_SWEEPS; sweep++) {
     bool turned = false;
 
-    for (int64_t round = 0; round < 2 * places - 1; round++) {
+    for (int64_t round = 0; round < rg_svd_rounds(w.k); round++) {
       for (int64_t n = threadIdx.x / RG_WARP; n < places; n += blockDim.x / RG_WARP) {
         turned = meet_at(w, round, n) || turned;
       }
@@ -178,7 +176,7 @@ template <class L> __global__ void k_round(svd_work<L> w, int32_t sweep, int64_t
 {
   const int64_t n = RG_FIRST / RG_WARP;
 
-  if ((sweep > 0 && w.turned[sweep - 1] == 0) || n >= (w.k + 1) / 2) {
+  if ((sweep > 0 && w.turned[sweep - 1] == 0) || n >= rg_svd_places(w.k)) {
     return;
   }
   if (meet_at(w, round, n) && threadIdx.x % RG_WARP == 0) {
@@ -348,7 +346,7 @@ template <class L> __global__ void k_deliver(svd_work<L> w)
 
 template <class L> static rg_status rotate(const rg_call *call, const svd_work<L> &w)
 {
-  const int64_t places = (w.k + 1) / 2;
+  const int64_t places = rg_svd_places(w.k);
   cudaStream_t stream = rg_gpu_stream(call->device);
   rg_launch_cfg cfg = { dim3(1), dim3((unsigned)(places * RG_WARP)), 0, stream };
 
@@ -357,7 +355,7 @@ template <class L> static rg_status rotate(const rg_call *call, const svd_work<L
   }
   cfg = rg_launch_cfg{ dim3((unsigned)((places + PAIRS - 1) / PAIRS)), dim3(RG_BLOCK), 0, stream };
   for (int32_t sweep = 0; sweep < RG_SVD_SWEEPS; sweep++) {
-    for (int64_t round = 0; round < 2 * places - 1; round++) {
+    for (int64_t round = 0; round < rg_svd_rounds(w.k); round++) {
       RG_CUDA("svd", rg_launch(k_round<L>, cfg, w, sweep, round));
     }
   }

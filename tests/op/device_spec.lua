@@ -66,6 +66,19 @@ describe('svd', function()
     end
   end)
 
+  -- Vectors of which each is orthogonal to all others but one: nothing else turns those two, so two
+  -- that never meet stay as they are.  Two whose numbers add up to r: each two in exactly one matrix.
+  for _, k in ipairs { 7, 8, 66 } do
+    it(('lets each two of %d vectors meet'):format(k), function()
+      for r = 0, k - 1 do
+        check(matrix(k, k, 'f32', function(i, j)
+          return i == j and 1 or i < j and (i + j) % k == r and 0.5 or 0
+        end), 64)
+        tensors.release_all()
+      end
+    end)
+  end
+
   it('gives whole bases of matrices without full rank', function()
     for _, dtype in ipairs { 'f32', 'f64' } do
       check(matrix(6, 4, dtype, function() return 0 end), 64)

@@ -3,6 +3,7 @@
 // The simulator's own tests, in every order: right kernels are right, and each planted mistake is
 // found. Speaks TAP.
 #include "fakecuda.h"
+#include "gpu/svd_pairs.cuh"
 #include "test_sim_tap.h"
 
 #include <sys/wait.h>
@@ -321,6 +322,31 @@ static void test_planted(void)
   test_missing_wait();
 }
 
+// -- Sweeps ------------------------------------------------------------------------------
+
+// More sweeps would hide two that never meet, and no result shows that one meets two at a time.
+static void test_pairs(void)
+{
+  for (int64_t k : { 1, 2, 3, 8, 9, 64, 65, 66 }) {
+    std::vector<int> met(static_cast<size_t>(k * k), 0);
+    bool apart = true, once = true;
+    for (int64_t round = 0; round < rg_svd_rounds(k); round++) {
+      std::vector<int> busy(static_cast<size_t>(k), 0);
+      for (int64_t place = 0; place < rg_svd_places(k); place++) {
+        int64_t i, j;
+        if (!rg_svd_pair(k, round, place, &i, &j)) continue;
+        apart = apart && 0 <= i && i < j && j < k && !busy[static_cast<size_t>(i)]++ &&
+                !busy[static_cast<size_t>(j)]++;
+        if (apart) met[static_cast<size_t>(i * k + j)]++;
+      }
+    }
+    for (int64_t at = 0; at < k * k; at++)
+      once = once && met[static_cast<size_t>(at)] == (at / k < at % k);
+    ok(apart, "in a round nobody meets two, " + std::to_string(k) + " vectors");
+    ok(once, "in a sweep each two meet once, " + std::to_string(k) + " vectors");
+  }
+}
+
 int main(void)
 {
   size_t allocations = rgsim_live_allocations(), handles = rgsim_live_handles();
@@ -342,6 +368,7 @@ int main(void)
   test_devices();
   test_reports();
   test_sanitizer();
+  test_pairs();
   ok(rgsim_live_allocations() == allocations, "no memory is left over");
   ok(rgsim_live_handles() == handles, "no stream, event or graph is left over");
   printf("1..%d\n", tests);
