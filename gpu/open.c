@@ -87,6 +87,7 @@ static int32_t load(const char *path)
   const rg_gpu_host host = { .abi = RG_GPU_ABI,
                              .core_abi = RG_ABI,
                              .n_ops = RG_OP_COUNT,
+                             .poison = rg_alloc_poisons(),
                              .fail = (rg_fail),
                              .modes = rg_device_modes_now() };
   rg_gpu_offer offer = { 0 };

@@ -48,6 +48,20 @@ bool rg_gpu_captures(int32_t device)
          status != cudaStreamCaptureStatusNone;
 }
 
+static void spoil(int32_t device, void *data, int64_t bytes)
+{
+  if (cudaMemsetAsync(data, 0xff, (size_t)bytes, rg_gpu_stream(device)) != cudaSuccess) {
+    (void)cudaGetLastError(); /* it may be what was there: a check is lost, and no result */
+  }
+}
+
+void rg_gpu_poison(int32_t device, void *data, int64_t bytes)
+{
+  if (rg_gpu->poison && bytes > 0) {
+    spoil(device, data, bytes);
+  }
+}
+
 void *rg_gpu_workspace_part(int32_t device, int32_t part, int64_t bytes)
 {
   bool captures = rg_gpu_captures(device);
@@ -78,6 +92,7 @@ void *rg_gpu_workspace_part(int32_t device, int32_t part, int64_t bytes)
     w.bytes = size;
   }
   w.baked = w.baked || captures;
+  rg_gpu_poison(device, w.data, bytes);
   return w.data;
 }
 
@@ -223,6 +238,7 @@ static rg_status facts(int32_t device, rg_device_facts *out)
 static const rg_driver driver = {
   take,
   give,
+  spoil,
   pin,
   unpin,
   copy,

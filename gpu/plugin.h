@@ -8,14 +8,14 @@
 
 #include "op/op.h"
 
-enum { RG_GPU_ABI = 2 };
+enum { RG_GPU_ABI = 3 };
 
 /* What the plugin may call. */
 typedef struct rg_gpu_host {
   int32_t abi;      /* RG_GPU_ABI */
   int32_t core_abi; /* RG_ABI */
   int32_t n_ops;    /* RG_OP_COUNT: both were built from the same list */
-  int32_t _pad;
+  int32_t poison;   /* 1: fill workspaces with 0xff when they are handed out (rg_alloc_poisons) */
   rg_status (*fail)(rg_status code, const char *format, ...);
   const rg_device_modes *modes;
 } rg_gpu_host;

@@ -78,10 +78,12 @@ static int64_t class_bytes(int class)
 extern void __asan_poison_memory_region(void const volatile *at, size_t bytes) WEAK;
 extern void __asan_unpoison_memory_region(void const volatile *at, size_t bytes) WEAK;
 static bool watched;
+static bool poisoned;
 
 __attribute__((constructor)) static void read_environment(void)
 {
   watched = getenv("RIDGE_ALLOC_WATCH") != NULL && __asan_poison_memory_region != NULL;
+  poisoned = getenv("RIDGE_ALLOC_POISON") != NULL;
 }
 
 static void watch(int32_t device, void *data, int64_t bytes, int class)
@@ -96,6 +98,31 @@ static void give(int32_t device, void *data, int class)
 {
   watch(device, data, class_bytes(class), class);
   rg_system_give(device, data, class_bytes(class));
+}
+
+/* -- Poison ---------------------------------------------------------------------- */
+
+/*
+** With RIDGE_ALLOC_POISON a block is full of 0xff (NaN; -1) when it is handed out, so that what an
+** operation forgot to write is not by chance what an earlier one wrote there.  A plan's blocks are
+** filled when the capture gets them, which runs every step; a replay is handed nothing, so there a
+** step may meet what an earlier step of the plan left.
+*/
+static void poison(const rg_block *block)
+{
+  if (!poisoned || block->bytes == 0) {
+    return;
+  }
+  if (block->device == RG_CPU_DEVICE || block->device == RG_PINNED) {
+    memset(block->data, 0xff, (size_t)block->bytes);
+  } else {
+    rg_driver_of(block->device)->spoil(block->device, block->data, block->bytes);
+  }
+}
+
+bool rg_alloc_poisons(void)
+{
+  return poisoned;
 }
 
 /* -- Lists ----------------------------------------------------------------------- */
@@ -283,6 +310,7 @@ static rg_status alloc_from(rg_arena *arena, int32_t device, int64_t bytes, rg_b
     out->stream = out->writer = (uint8_t)stream_of(device);
     out->seen = out->users = (uint8_t)(1u << out->stream);
   }
+  poison(out);
   return RG_OK;
 }
 

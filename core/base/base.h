@@ -63,6 +63,9 @@ typedef struct rg_driver {
   /* Memory of the device's, 256-byte aligned; RG_ENOMEM. */
   rg_status (*take)(int32_t device, int64_t bytes, void **out);
   void (*give)(int32_t device, void *data);
+  /* Fill memory with 0xff, behind what this thread's stream was asked for; the caller does not
+  ** wait.  Only asked for under RIDGE_ALLOC_POISON. */
+  void (*spoil)(int32_t device, void *data, int64_t bytes);
   /* Host memory that the device's copies reach by themselves; RG_ENOMEM. */
   rg_status (*pin)(int64_t bytes, void **out);
   void (*unpin)(void *data);
@@ -162,6 +165,9 @@ void rg_tag_reset_peaks(int32_t device);
 /* Memory from the system for the pool, of a size of its own; NULL when there is none. */
 void *rg_system_take(int32_t device, int64_t bytes);
 void rg_system_give(int32_t device, void *data, int64_t bytes);
+
+/* Is RIDGE_ALLOC_POISON set: is memory full of 0xff whenever it is handed out? */
+bool rg_alloc_poisons(void);
 
 /* Take a block: from this thread's arena while a plan is captured, else from the device's pool. */
 rg_status rg_block_alloc(int32_t device, int64_t bytes, rg_block *out) RG_CHECK;

@@ -400,6 +400,7 @@ rg_status rg_blas_run(int32_t device, const char *what, const rg_gemm *g, bool *
   *taken = false;
   RG_TRY(start(device, what, &q.on));
   q.stream = rg_gpu_stream(device);
+  rg_gpu_poison(device, q.on->workspace, q.on->bytes);
   if (g->count > INT32_MAX || describe(&q, g) != CUBLAS_STATUS_SUCCESS) {
     return RG_OK;
   }

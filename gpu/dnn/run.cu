@@ -230,6 +230,7 @@ bool rg_dnn_ready(int32_t device, const rg_dnn_job &job, rg_dnn_turn *turn)
     return false;
   }
   turn->room = turn->station->room + room_at(turn->entry);
+  rg_gpu_poison(device, turn->station->room, room_at(turn->entry) + padded(job.room));
   return true;
 }
 

@@ -75,6 +75,17 @@ describe('a device', function()
       .. ' ./ridge tests/lua/gpu_memory_child.lua'))
   end)
 
+  it('has memory that is full of nan under RIDGE_ALLOC_POISON, as the CPU has', function()
+    if not simulated() then return pending(WITHOUT) end
+    for _, order in ipairs { 'fwd', 'rev', 'rand:3' } do
+      local child = ('RG_SIM_ORDER=%s RIDGE_GPU=%s ./ridge tests/lua/poison_child.lua cpu cuda:0')
+        :format(order, SIMULATED)
+      assert.equal('cpu\told\told\told\ncuda:0\told\told\told\n', output(child))
+      assert.equal('cpu\tnan\tnan\tnan\ncuda:0\tnan\tnan\tnan\n',
+        output('RIDGE_ALLOC_POISON=1 ' .. child))
+    end
+  end)
+
   it('that has no memory left is an error with its code', function()
     if not simulated() then return pending(WITHOUT) end
     local text = output(('RG_SIM_OOM_AFTER=2 RIDGE_GPU=%s ./ridge -e "local list = {} '

@@ -33,9 +33,9 @@ static rg_status fail(rg_status code, const char *format, ...)
 extern "C" rg_gpu_entry rg_gpu_plugin;
 
 // As ridge opens the plugin.
-static void open_plugin(void)
+static void open_plugin(int32_t poison)
 {
-  static const rg_gpu_host host = { RG_GPU_ABI, RG_ABI, RG_OP_COUNT, 0, fail, &modes };
+  const rg_gpu_host host = { RG_GPU_ABI, RG_ABI, RG_OP_COUNT, poison, fail, &modes };
   rg_gpu_offer offer;
   modes.vendor = modes.autotune = 1;
   ok(rg_gpu_plugin(&host, &offer) == RG_OK, "the plugin opens");
@@ -172,6 +172,41 @@ static void test_workspace(void)
   gives(cudaGraphLaunch(exec, s), cudaSuccess, "the graph is launched");
   gives(cudaStreamSynchronize(s), cudaSuccess, "and finds its memory");
   cudaGraphExecDestroy(exec);
+}
+
+// What the first bytes of the workspace hold when it was handed out again, written in between.
+static std::vector<float> handed_out(cudaGraphExec_t *exec)
+{
+  cudaStream_t s = rg_gpu_stream(1);
+  std::vector<float> found(250);
+  void *room = rg_gpu_workspace_part(1, RG_PART_SUM, 1000);
+  cudaMemsetAsync(room, 0, 1000, s);
+  if (exec) {
+    cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal);
+    room = rg_gpu_workspace_part(1, RG_PART_SUM, 1000);
+    *exec = end_capture(s);
+    cudaGraphLaunch(*exec, s);
+    cudaGraphExecDestroy(*exec);
+  } else {
+    room = rg_gpu_workspace_part(1, RG_PART_SUM, 1000);
+  }
+  cudaMemcpyAsync(found.data(), room, 1000, cudaMemcpyDeviceToHost, s);
+  cudaStreamSynchronize(s);
+  return found;
+}
+
+static void test_poison(void)
+{
+  cudaGraphExec_t exec = nullptr;
+  ok(handed_out(nullptr)[249] == 0, "a workspace that is handed out again keeps what it held");
+  open_plugin(1);
+  float last = handed_out(nullptr)[249];
+  ok(last != last, "with poison it is nan");
+  last = handed_out(&exec)[249];
+  ok(last != last, "in a graph too");
+  Sample x;
+  ok(takes(1, x.gemm()) && x.right(1), "and products are right");
+  open_plugin(0);
 }
 
 // -- Without memory ----------------------------------------------------------------------------
@@ -313,13 +348,14 @@ int main(void)
 {
   setenv("RG_SIM_DEVICES", "2", 1);
   unsetenv("XDG_CACHE_HOME");
-  open_plugin();
+  open_plugin(0);
   for (const char *order : ORDERS) {
     set_order(order);
     if (order == ORDERS[0]) {
       test_first_in_capture();
       test_capture();
       test_workspace();
+      test_poison();
       test_no_memory();
     }
     Sample x;
