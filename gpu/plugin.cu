@@ -3,8 +3,11 @@
 ** The library of the GPU's kernels as ridge sees it: devices, their memory, and the table of
 ** kernels.
 */
+#include <cublasLt.h>
+
 #include <mutex>
 
+#include "gpu/dnn/dnn.h"
 #include "gpu/kernels.cuh"
 #include "gpu/late.cuh"
 #include "gpu/nvml.cuh"
@@ -233,6 +236,17 @@ static rg_status facts(int32_t device, rg_device_facts *out)
   return RG_OK;
 }
 
+static void libraries(int32_t device, bool open, rg_device_libraries *out)
+{
+  (void)device;
+  *out = rg_device_libraries{};
+  out->blas = (int32_t)cublasLtGetVersion();
+  out->dnn = rg_dnn_version(open);
+  if (open && out->dnn == 0) {
+    snprintf(out->dnn_why, sizeof(out->dnn_why), "%.159s", rg_dnn_note());
+  }
+}
+
 /* -- What ridge gets --------------------------------------------------------------------------- */
 
 static const rg_driver driver = {
@@ -245,6 +259,7 @@ static const rg_driver driver = {
   wait,
   facts,
   rg_gpu_state,
+  libraries,
   rg_gpu_named,
   rg_gpu_enter,
   rg_gpu_join,

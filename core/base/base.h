@@ -79,6 +79,8 @@ typedef struct rg_driver {
   rg_status (*facts)(int32_t device, rg_device_facts *out);
   /* How it is now (rg_device_state_of); fills all of out, and never fails. */
   void (*state)(int32_t device, rg_device_state *out);
+  /* Which libraries there are (rg_device_libraries_of); fills all of out, and never fails. */
+  void (*libraries)(int32_t device, bool open, rg_device_libraries *out);
   /* A range begins, or with NULL ends (rg_device_named). */
   void (*named)(const char *name);
 

@@ -98,6 +98,19 @@ rg_status rg_device_state_of(int32_t device, rg_device_state *out)
   return RG_OK;
 }
 
+rg_status rg_device_libraries_of(int32_t device, int32_t open, rg_device_libraries *out)
+{
+  if (out == NULL) {
+    return rg_fail(RG_EARG, "device: out is NULL");
+  }
+  RG_TRY(rg_device_open(device));
+  *out = (rg_device_libraries){ 0 };
+  if (device != RG_CPU_DEVICE) {
+    rg_driver_of(device)->libraries(device, open != 0, out);
+  }
+  return RG_OK;
+}
+
 void rg_device_named(int32_t device, const char *name)
 {
   const rg_driver *driver =

@@ -57,6 +57,13 @@ typedef struct rg_device_state {
   char why[96];    /* nothing can be told, in words; empty where something can */
 } rg_device_state;
 
+/* Versions of the libraries of its maker that a device's kernels may use, 130100 for 13.1.0. */
+typedef struct rg_device_libraries {
+  int32_t blas;      /* cublasLt; 0 for the CPU */
+  int32_t dnn;       /* cuDNN, which is opened when a call first could use it; 0: it is not open */
+  char dnn_why[160]; /* it cannot be used, in words; else empty */
+} rg_device_libraries;
+
 /* How a device's kernels are chosen: settings of the process that every call reads. */
 typedef struct rg_device_modes {
   int32_t vendor;        /* 1 (default): libraries of the device's maker where they have a kernel;
@@ -81,6 +88,13 @@ RG_API rg_status rg_device_facts_of(int32_t device, rg_device_facts *out) RG_CHE
 ** not wait for the device.  RG_EDEVICE, RG_EARG.
 */
 RG_API rg_status rg_device_state_of(int32_t device, rg_device_state *out) RG_CHECK;
+
+/*
+** device: opened first where it was not.  open: 1 opens what is opened late, which may take a part of
+** a second; 0 asks only what is open.  out: filled.  RG_EDEVICE, RG_EARG.
+*/
+RG_API rg_status rg_device_libraries_of(int32_t device, int32_t open,
+                                        rg_device_libraries *out) RG_CHECK;
 
 /* Wait until everything that was asked of a device is done; RG_EVERY_DEVICE: of all that are open.
 ** RG_EDEVICE; what its work ended in. */

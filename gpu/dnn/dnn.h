@@ -16,6 +16,9 @@ extern "C" {
 #define RG_HAS_DNN 0
 #endif
 
+/* 91900 for 9.19.0.  0: there is none, or, where nobody may open it now, nobody did. */
+int32_t rg_dnn_version(bool open);
+
 /*
 ** One sentence for `ridge doctor`: which cuDNN is used, or why none is.  Opens the library where
 ** nobody has yet.  The text is valid as long as the plugin is.

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <atomic>
 #include <mutex>
 
 #include "gpu/dnn/graph.h"
@@ -25,13 +26,18 @@ const char *rg_dnn_note(void)
   return "not used: the GPU's kernels were built without cuDNN's headers";
 }
 
+int32_t rg_dnn_version(bool)
+{
+  return 0;
+}
+
 #else
 
 enum { OLDEST = 91000, NEWEST = 100000 }; /* 9.10 and later of version 9: the graphs' names */
 
 static std::once_flag once;
 static rg_dnn_library library;
-static bool is_open;
+static std::atomic<bool> is_open;
 
 /* The functions by name; the first that is not there, or NULL. */
 static const char *fill(void *from)
@@ -111,6 +117,14 @@ const char *rg_dnn_note(void)
 {
   (void)rg_dnn_open();
   return note;
+}
+
+int32_t rg_dnn_version(bool open)
+{
+  if (open) {
+    (void)rg_dnn_open();
+  }
+  return is_open ? (int32_t)library.version : 0;
 }
 
 #endif

@@ -53,8 +53,32 @@ function M.best()
   return ffi.string(C.rg_device_name(dtype.best()))
 end
 
+-- '13.0' of 13000, '13.1.0' of 130100; nil of 0.
+local function two(x)
+  return x > 0 and ('%d.%d'):format(math.floor(x / 1000), x % 1000 / 10) or nil
+end
+local function three(x)
+  return x > 0 and ('%d.%d.%d'):format(math.floor(x / 10000), math.floor(x / 100) % 100, x % 100)
+    or nil
+end
+
+--- Versions of the libraries of its maker that a device's kernels may use. What is not there is left
+--- out.
+---@param device string|nil the default device when left out
+---@param open boolean|nil open what is opened late; else what nobody used yet is left out
+---@return table cublaslt, cudnn ('9.19.0'); why (there is no cuDNN; only with open)
+-- >> ridge.device.libraries('auto', true).cublaslt
+function M.libraries(device, open)
+  local number = device and dtype.device(device, 'device.libraries') or place.default()
+  local l = ffi.new('rg_device_libraries')
+  call.check(C.rg_device_libraries_of(number, open and 1 or 0, l), 'device.libraries')
+  local why = ffi.string(l.dnn_why)
+  return { cublaslt = three(l.blas), cudnn = three(l.dnn), why = why ~= '' and why or nil }
+end
+
 --- What a device is: name, device, kind ('cpu' or 'cuda'), memory and free (bytes), units
---- (multiprocessors or processors), capability ('9.0', of a GPU).
+--- (multiprocessors or processors); of a GPU also capability ('9.0'), the versions of driver and
+--- runtime ('13.0') and cublaslt ('13.1.0'), and that of cudnn once a call wanted it.
 ---@param device string|nil the default device when left out
 ---@return table
 -- >> ridge.device.facts('cpu').name
@@ -62,11 +86,14 @@ function M.facts(device)
   local number = device and dtype.device(device, 'device.facts') or place.default()
   local f = ffi.new('rg_device_facts')
   call.check(C.rg_device_facts_of(number, f), 'device.facts')
+  local libraries = M.libraries(ffi.string(C.rg_device_name(number)))
   return { name = ffi.string(f.name), device = ffi.string(C.rg_device_name(number)),
            kind = number == 0 and 'cpu' or 'cuda', memory = tonumber(f.memory_bytes),
            free = tonumber(f.free_bytes), units = f.units,
            capability = f.capability > 0 and ('%d.%d'):format(f.capability / 10, f.capability % 10)
-             or nil }
+             or nil,
+           driver = two(f.driver), runtime = two(f.runtime), cublaslt = libraries.cublaslt,
+           cudnn = libraries.cudnn }
 end
 
 --- The line of F1: device, name, and total memory in GB with one decimal.

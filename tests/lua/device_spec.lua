@@ -86,6 +86,27 @@ describe('a device', function()
     end
   end)
 
+  it('tells the versions of its libraries, and opens none to know them', function()
+    if not simulated() then return pending(WITHOUT) end
+    local text = output('RG_SIM_BLAS_VERSION=130102 RIDGE_CUDNN=simulated RIDGE_GPU=' .. SIMULATED
+      .. [[ ./ridge -e '
+        local ridge = require "ridge"
+        local f = ridge.device.facts "cuda:0"
+        print(f.driver ~= nil, f.runtime ~= nil, f.cublaslt, f.cudnn)
+        local l = ridge.device.libraries("cuda:0", true)
+        print(l.cublaslt, l.cudnn ~= nil, l.why)
+        print(ridge.device.facts("cuda:0").cudnn == l.cudnn)
+        print(ridge.device.facts("cpu").driver, ridge.device.libraries("cpu", true).cublaslt)']])
+    assert.equal('true\ttrue\t13.1.2\tnil\n13.1.2\ttrue\tnil\ntrue\nnil\tnil\n', text)
+    text = output('RIDGE_CUDNN=none RIDGE_GPU=' .. SIMULATED .. ' ./ridge doctor --device cuda')
+    assert.matches('\nruntime +CUDA %d+%.%d\n', text)
+    assert.matches('\ncublasLt +%d+%.%d+%.%d+', text)
+    assert.matches('\ncudnn +not used: RIDGE_CUDNN says none', text)
+    text = output('RG_SIM_BLAS_VERSION=130102 RIDGE_GPU=' .. SIMULATED
+      .. ' ./ridge doctor --seconds 0.1 --device cuda:0')
+    assert.matches('\n +cublasLt 13%.1%.2, cuDNN not used: the simulated device', text)
+  end)
+
   it('that has no memory left is an error with its code', function()
     if not simulated() then return pending(WITHOUT) end
     local text = output(('RG_SIM_OOM_AFTER=2 RIDGE_GPU=%s ./ridge -e "local list = {} '

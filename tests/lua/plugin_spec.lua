@@ -131,6 +131,25 @@ describe('the plugin of the GPU', function()
     end)
   end
 
+  it('is not opened to say that there is none, nor are the libraries that it uses', function()
+    if pcall(ffi.load, 'libcuda.so.1') then return pending 'there is a CUDA driver here' end
+    local least = math.huge
+    for _ = 1, 10 do -- one of them is not interrupted by others
+      local text = run [[env -u RIDGE_GPU ./ridge -e '
+        local C, ffi = require "ridge.ffi.lib", require "ffi"
+        local l, f = ffi.new "rg_device_libraries", ffi.new "rg_device_facts"
+        local t = C.rg_clock_ns()
+        print(C.rg_device_libraries_of(1, 1, l), C.rg_device_facts_of(1, f))
+        print(tonumber(C.rg_clock_ns() - t) / 1e6)
+        for line in io.lines "/proc/self/maps" do
+          if line:find "cublas" or line:find "cudnn" or line:find "ridge_gpu" then print(line) end
+        end']]
+      assert.matches('^%-6\t%-6\n[%d.e-]+\nended 0\n$', text)
+      least = math.min(least, tonumber(text:match '\n([%d.e-]+)\n'))
+    end
+    assert.is_true(least < 1)
+  end)
+
   it(REAL .. ' says in a sentence that there is no GPU', function()
     if not is_there(REAL) then return pending 'it was not built' end
     if pcall(ffi.load, 'libcuda.so.1') then return pending 'there is a CUDA driver here' end

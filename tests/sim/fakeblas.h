@@ -2,7 +2,8 @@
 //
 // What tests ask the stand-in for cublasLt.
 //
-//   RG_SIM_BLAS_FAST=id   the algorithm of this number is fast, all others are slow
+//   RG_SIM_BLAS_FAST=id     the algorithm of this number is fast, all others are slow
+//   RG_SIM_BLAS_VERSION=n   the version that it says it is, 130100 for 13.1.0
 #ifndef RIDGE_SIM_FAKEBLAS_H
 #define RIDGE_SIM_FAKEBLAS_H
 

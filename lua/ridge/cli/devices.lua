@@ -32,7 +32,8 @@ local function plugin_path()
   end
 end
 
-local function library_rows(add)
+-- used: versions of those that the plugin has opened, by name.
+local function library_rows(add, used)
   for _, entry in ipairs(LIBRARIES) do
     local name, versions = entry[1], entry[2]
     local found
@@ -40,7 +41,9 @@ local function library_rows(add)
       local file = ('lib%s.so.%d'):format(name, version)
       found = found or pcall(ffi.load, file) and file
     end
-    add(name, found or ('not found (lib%s.so.%d)'):format(name, versions[1]))
+    local version = used[name]
+    add(name, version and version .. (found and ', ' .. found or '')
+      or found or ('not found (lib%s.so.%d)'):format(name, versions[1]))
   end
 end
 
@@ -68,7 +71,14 @@ function M.rows()
   end
   if n == 0 then add('GPU', 'none: ' .. why:gsub('^cuda:0: ', '')) end
   add('plugin', plugin_path() or 'not loaded')
-  library_rows(add)
+  local used = {}
+  if n > 0 then
+    local device = require 'ridge.device'
+    local libraries = device.libraries('cuda:0', true)
+    used = { cublasLt = libraries.cublaslt, cudnn = libraries.cudnn or libraries.why }
+    add('runtime', 'CUDA ' .. (device.facts 'cuda:0'.runtime or '?'))
+  end
+  library_rows(add, used)
   return rows, n > 0
 end
 

@@ -83,6 +83,9 @@ local function gpu(name)
     f.simulated and '; simulated: its times say nothing of any GPU' or ''))
   row('', ('driver %s%s, runtime %s'):format(f.driver or '?', state.driver
     and (' (%s)'):format(state.driver) or '', f.runtime or '?'))
+  local libraries = require('ridge.device').libraries(device.name(number), true)
+  row('', ('cublasLt %s, cuDNN %s'):format(libraries.cublaslt or '?', libraries.cudnn
+    or libraries.why or '?'))
   return device.name(number)
 end
 

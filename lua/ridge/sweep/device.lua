@@ -4,6 +4,7 @@
 
 local device = require 'ridge.measure.device'
 local lab = require 'ridge.sweep.lab'
+local ridge_device = require 'ridge.device'
 
 local M = {}
 
@@ -14,9 +15,12 @@ local Lab = setmetatable({}, { __index = lab })
 
 -- What the numbers of a device depend on beside the host: who drives it, and how its kernels are
 -- chosen. The words are part of what makes two rows comparable.
-local function variables(facts, state)
+local function variables(facts, number)
+  -- opened here where it will be used, so that all rows of a run know its version
+  local libraries = ridge_device.libraries(device.name(number), device.modes().vendor)
   return { device_driver = facts.driver, device_runtime = facts.runtime,
-           device_version = state.driver, device_modes = device.modes_text(),
+           device_version = device.state(number).driver, device_cublaslt = libraries.cublaslt,
+           device_cudnn = libraries.cudnn, device_modes = device.modes_text(),
            device_simulated = facts.simulated and 'yes' or nil }
 end
 
@@ -25,7 +29,7 @@ local function facts_of(number)
   facts.device = { kind = f.kind, uuid = f.uuid, name = f.name, mem = f.mem,
     facts = { capability = f.capability, l2 = f.cache, units = f.units,
               simulated = f.simulated } }
-  for name, value in pairs(variables(f, device.state(number))) do
+  for name, value in pairs(variables(f, number)) do
     facts.env.vars[name] = value
   end
   return facts

@@ -159,6 +159,25 @@ describe('a sweep on a device', function()
     assert.equal(0, read(db, function(q) return q:value 'SELECT count(*) FROM main.ceiling' end))
   end)
 
+  it('keeps the versions of its libraries: rows before and after an update are not compared', function()
+    if missing() then return end
+    local function env(variables)
+      return output(('%s RIDGE_GPU=%s ./ridge -e \'%s\''):format(variables, SIMULATED, ([[
+        local facts = require("ridge.sweep.device").lab("cuda:0").facts()
+        local st = require("ridge.store").open("%s/versions.db", "write")
+        local vars = facts.env.vars
+        print(st:environment(facts).env_id, vars.device_runtime, vars.device_cublaslt,
+          vars.device_cudnn)
+        st:close()]]):format(FOLDER)))
+    end
+    local before, dnn = 'RG_SIM_BLAS_VERSION=130100', 'RIDGE_CUDNN=simulated'
+    assert.matches('^1\t%d+%.%d\t13%.1%.0\tnil\n$', env(before))
+    assert.matches('^1\t', env(before))
+    assert.matches('^2\t%d+%.%d\t13%.2%.1\tnil\n$', env 'RG_SIM_BLAS_VERSION=130201')
+    assert.matches('^3\t%d+%.%d\t13%.1%.0\t9%.%d+%.%d+\n$', env(before .. ' ' .. dnn))
+    assert.matches('^1\t', env(before))
+  end)
+
   it('is not one of the CPU: stored rows are kept apart, and are not compared', function()
     if missing() then return end
     part('stored', ('RIDGE_LOCKS=%s FOLDER=%s'):format(FOLDER, FOLDER))
