@@ -32,7 +32,7 @@ return {
   k_softmax_back = { registers = 88, why = AXES },
   k_take_back = { registers = 76, why = AXES },
 
-  ['k_take_back<double>'] = { registers = 88, why = AXES },
+  ['k_take_back<double, 1>'] = { registers = 88, why = AXES },
 
   k_attention_mma = { registers = 168, has = CORES, why = TENSOR },
   ['k_attention_mma<__half, 256>'] = { registers = 248, has = CORES, why = TENSOR },

@@ -477,6 +477,8 @@ static void test_facts(void)
   is_int(f.stored_bytes, 2 * f.stored_count, "of two bytes");
   is_int(f.dtype, RG_BF16, "the type");
   for (o.form = RG_SIGNS_BITS; o.form <= RG_SIGNS_SEED; o.form++) {
+    const int64_t signs = o.form == RG_SIGNS_BITS ? 6 * 4 + 40 : 8;
+
     is_status(rg_sklinear(40, 30, 2, 3, &o, &bits), RG_OK, "with bits, or a seed");
     is_status(rg_layer_facts_of(bits, &f), RG_OK, "facts");
     is_int(f.stored_bytes, 4 * (2 * 3 * 70 + 30) + signs,
