@@ -47,8 +47,8 @@ enum {
 };
 void *rg_gpu_workspace_part(int32_t device, int32_t part, int64_t bytes);
 
-/* Where ridge poisons its memory (rg_gpu_host.poison): fill a workspace with 0xff before a call uses
-** it; while the stream is captured that is a part of the graph. */
+/* Where ridge poisons its memory (rg_gpu_host.poison): fill a workspace with 0xff before a call
+** uses it; while the stream is captured that is a part of the graph. */
 void rg_gpu_poison(int32_t device, void *data, int64_t bytes);
 
 /* Is the device's stream being captured? */

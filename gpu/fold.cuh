@@ -219,8 +219,7 @@ __device__ inline int32_t lane_of(const folding &f)
 }
 
 /* The lanes of each output, joined: lane 0 gets it.  Every thread of the block comes here. */
-template <int OP, class A>
-__device__ inline A joined(const folding &f, A v, A *room, int32_t lane)
+template <int OP, class A> __device__ inline A joined(const folding &f, A v, A *room, int32_t lane)
 {
   const int32_t t = (int32_t)threadIdx.x;
   const int32_t apart = f.across ? f.width : 1;

@@ -292,7 +292,7 @@ template <class T> __global__ void k_layer_norm_back_held(const __grid_constant_
 /* Both rows are kept, one behind the other. */
 template <class T>
 __global__ void __launch_bounds__(RG_KEEPERS)
-k_layer_norm_back_kept(const __grid_constant__ norm_work w)
+    k_layer_norm_back_kept(const __grid_constant__ norm_work w)
 {
   typedef typename rg_lane<T>::type L;
   constexpr int N = rg_pack_size<T>;

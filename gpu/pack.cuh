@@ -193,9 +193,9 @@ __device__ inline void rg_write(const rg_strided &y, const rg_some<N> &at, const
 }
 
 /*
-** Elements side by side that begin anywhere: loose ones before the first multiple of 16 bytes, packs
-** from `first` on and before `last`, loose ones behind them; those are fewer than two packs.  Where
-** elements do not lie side by side, all of them are loose.
+** Elements side by side that begin anywhere: loose ones before the first multiple of 16 bytes,
+** packs from `first` on and before `last`, loose ones behind them; those are fewer than two packs.
+** Where elements do not lie side by side, all of them are loose.
 */
 template <class T> struct rg_stretch {
   int64_t first, last, n;

@@ -29,10 +29,7 @@ struct numbers {
       block = which / 4;
       rg_draw_block(seed, (uint32_t)block, (uint32_t)(block >> 32), 0, four);
     }
-    return which % 4 == 0   ? four[0]
-           : which % 4 == 1 ? four[1]
-           : which % 4 == 2 ? four[2]
-                            : four[3];
+    return which % 4 == 0 ? four[0] : which % 4 == 1 ? four[1] : which % 4 == 2 ? four[2] : four[3];
   }
 };
 
@@ -123,8 +120,8 @@ rg_status rg_gpu_uniform(const rg_call *call, rg_tensor *const *out, rg_frame *f
     return RG_OK;
   }
   const filling to = filling_of(call, y);
-#define RUN(T, U)                                                                         \
-  rg_gpu_status("uniform", rg_launch(k_uniform<T, U>, to.cfg, to.y, a->lo, a->hi,         \
+#define RUN(T, U)                                                                 \
+  rg_gpu_status("uniform", rg_launch(k_uniform<T, U>, to.cfg, to.y, a->lo, a->hi, \
                                      rg_drawn_by(call), y->_count, to.wide))
   switch (y->_dtype) {
   case RG_F64:
@@ -171,8 +168,8 @@ __device__ inline void normal_pair(numbers &x, uint64_t offset, int64_t k, doubl
 /* In packs of whole pairs where they lie side by side, and the rest in pairs. */
 template <class T>
 __global__ void __launch_bounds__(RG_BLOCK, 4)
-k_normal(const __grid_constant__ rg_strided y, double mean, double std,
-                         rg_drawn drawn, int64_t n, int32_t wide)
+    k_normal(const __grid_constant__ rg_strided y, double mean, double std, rg_drawn drawn,
+             int64_t n, int32_t wide)
 {
   constexpr int N = rg_pack_size<T>;
   const int64_t packed = wide != 0 ? n / N * N : 0;
@@ -259,10 +256,10 @@ rg_status rg_gpu_signs(const rg_call *call, rg_tensor *const *out, rg_frame *fra
   const filling to = filling_of(call, y);
 
   switch (y->_dtype) {
-#define CASE(code, T)                                                           \
-  case code:                                                                    \
-    return rg_gpu_status("signs", rg_launch(k_signs<T>, to.cfg, to.y, a->scale, \
-                                            rg_drawn_by(call), y->_count, to.wide));
+#define CASE(code, T)                                                                              \
+  case code:                                                                                       \
+    return rg_gpu_status("signs", rg_launch(k_signs<T>, to.cfg, to.y, a->scale, rg_drawn_by(call), \
+                                            y->_count, to.wide));
     RG_FLOATS(CASE)
 #undef CASE
   default:

@@ -2,8 +2,9 @@
 /*
 ** Rows that are read once.  Held in registers: a team (team.cuh) reads a row in packs of 16 bytes
 ** that lie beside those of its neighbours, each thread holding up to H elements, and writes its
-** result.  Kept in shared memory, where they are longer: a large block has a row, each thread its own
-** packs of it.  Rows that do not lie in packs, or are longer still, are read again by other kernels.
+** result.  Kept in shared memory, where they are longer: a large block has a row, each thread its
+** own packs of it.  Rows that do not lie in packs, or are longer still, are read again by other
+** kernels.
 */
 #ifndef RIDGE_GPU_ROWS_CUH
 #define RIDGE_GPU_ROWS_CUH
@@ -67,7 +68,8 @@ template <int N, int HOLDS> struct rg_row {
 enum { RG_KEEPERS = 1024, RG_KEEPER_WARPS = RG_KEEPERS / RG_WARP };
 
 /* A thread's packs of a row of n elements. */
-#define RG_KEPT_PACKS(i, n, N) for (int32_t i = (int32_t)threadIdx.x * N; i < (n); i += RG_KEEPERS * N)
+#define RG_KEPT_PACKS(i, n, N) \
+  for (int32_t i = (int32_t)threadIdx.x * N; i < (n); i += RG_KEEPERS * N)
 
 /* A row on its way into shared memory, all of it at once; both are at multiples of 16 bytes. */
 template <class T> __device__ inline void rg_keep(T *kept, const T *from, int32_t n)
@@ -103,8 +105,8 @@ inline cudaError_t rg_launch_keepers(const rg_call *call, void (*kernel)(P...), 
 {
   const rg_launch_cfg cfg = { dim3((unsigned)rg_clamped(rows, 1, INT32_MAX)), dim3(RG_KEEPERS),
                               (size_t)bytes, rg_gpu_stream(call->device) };
-  cudaError_t error = cudaFuncSetAttribute(
-      (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+  cudaError_t error = cudaFuncSetAttribute((const void *)kernel,
+                                           cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
 
   return error != cudaSuccess ? error : rg_launch(kernel, cfg, std::forward<A>(args)...);
 }

@@ -100,8 +100,8 @@ __global__ void k_softmax_held(const __grid_constant__ rg_strided y, int32_t y_t
 /* The same with rows that are kept. */
 template <class T>
 __global__ void __launch_bounds__(RG_KEEPERS)
-k_softmax_kept(const __grid_constant__ rg_strided y, int32_t y_type,
-               const __grid_constant__ rg_strided x, int64_t rows, int32_t n)
+    k_softmax_kept(const __grid_constant__ rg_strided y, int32_t y_type,
+                   const __grid_constant__ rg_strided x, int64_t rows, int32_t n)
 {
   typedef typename rg_lane<T>::type L;
   constexpr int N = rg_pack_size<T>;
@@ -216,8 +216,9 @@ k_softmax_back_held(const __grid_constant__ rg_strided dx, const __grid_constant
 /* Both rows are kept, one behind the other. */
 template <class T>
 __global__ void __launch_bounds__(RG_KEEPERS)
-k_softmax_back_kept(const __grid_constant__ rg_strided dx, const __grid_constant__ rg_strided dy,
-                    const __grid_constant__ rg_strided y, int64_t rows, int32_t n)
+    k_softmax_back_kept(const __grid_constant__ rg_strided dx,
+                        const __grid_constant__ rg_strided dy, const __grid_constant__ rg_strided y,
+                        int64_t rows, int32_t n)
 {
   typedef typename rg_lane<T>::type L;
   constexpr int N = rg_pack_size<T>;

@@ -61,9 +61,8 @@ enum { DEPTH = 8, COLUMNS = DEPTH * RG_WARP }; /* of a row of the table, in one 
 ** thread has DEPTH columns, in packs where rows can be moved in them.
 */
 template <class T, int N>
-__global__ void
-k_take_back(T *dx, const __grid_constant__ rg_strided dy, const __grid_constant__ rg_numbers index,
-            int64_t n, int32_t by_row)
+__global__ void k_take_back(T *dx, const __grid_constant__ rg_strided dy,
+                            const __grid_constant__ rg_numbers index, int64_t n, int32_t by_row)
 {
   typedef typename rg_lane<T>::type L;
   const int64_t lane = threadIdx.x % RG_WARP;
@@ -130,7 +129,8 @@ static int64_t piece_of(const rg_tensor *x, const rg_strided &from, const rg_str
     return size;
   }
   while (piece > size && (((uint64_t)n * (uint64_t)size | (uint64_t)step | (uintptr_t)from.data |
-                           (uintptr_t)to.data) % (uint64_t)piece) != 0) {
+                           (uintptr_t)to.data) %
+                          (uint64_t)piece) != 0) {
     piece /= 2;
   }
   return piece > size ? piece : size;
@@ -247,12 +247,12 @@ rg_status rg_gpu_take_back(const rg_call *call, rg_tensor *const *out, rg_frame 
     return rg_gpu_status(call->op->name, rg_launch(k_look, cfg, index));
   }
   switch (dx->_dtype) {
-#define CASE(code, T)                                                                           \
-  case code:                                                                                    \
-    return rg_gpu_status(call->op->name,                                                        \
-                         rg_launch(packs_back<T>(*dy, dx, n) ? k_take_back<T, rg_pack_size<T>>  \
-                                                             : k_take_back<T, 1>,               \
-                                   cfg, (T *)dx->_data, rg_view_of(dy), index, n, (int32_t)by_row));
+#define CASE(code, T)                                                                              \
+  case code:                                                                                       \
+    return rg_gpu_status(                                                                          \
+        call->op->name,                                                                            \
+        rg_launch(packs_back<T>(*dy, dx, n) ? k_take_back<T, rg_pack_size<T>> : k_take_back<T, 1>, \
+                  cfg, (T *)dx->_data, rg_view_of(dy), index, n, (int32_t)by_row));
     RG_FLOATS(CASE)
 #undef CASE
   default:

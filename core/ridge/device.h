@@ -90,8 +90,8 @@ RG_API rg_status rg_device_facts_of(int32_t device, rg_device_facts *out) RG_CHE
 RG_API rg_status rg_device_state_of(int32_t device, rg_device_state *out) RG_CHECK;
 
 /*
-** device: opened first where it was not.  open: 1 opens what is opened late, which may take a part of
-** a second; 0 asks only what is open.  out: filled.  RG_EDEVICE, RG_EARG.
+** device: opened first where it was not.  open: 1 opens what is opened late, which may take a part
+** of a second; 0 asks only what is open.  out: filled.  RG_EDEVICE, RG_EARG.
 */
 RG_API rg_status rg_device_libraries_of(int32_t device, int32_t open,
                                         rg_device_libraries *out) RG_CHECK;

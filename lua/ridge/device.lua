@@ -62,8 +62,8 @@ local function three(x)
     or nil
 end
 
---- Versions of the libraries of its maker that a device's kernels may use. What is not there is left
---- out.
+--- Versions of the libraries of its maker that a device's kernels may use. What is not there is
+--- left out.
 ---@param device string|nil the default device when left out
 ---@param open boolean|nil open what is opened late; else what nobody used yet is left out
 ---@return table cublaslt, cudnn ('9.19.0'); why (there is no cuDNN; only with open)

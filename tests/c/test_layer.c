@@ -476,13 +476,10 @@ static void test_facts(void)
   is_status(rg_layer_facts_of(half, &f), RG_OK, "facts");
   is_int(f.stored_bytes, 2 * f.stored_count, "of two bytes");
   is_int(f.dtype, RG_BF16, "the type");
-  for (o.form = RG_SIGNS_BITS; o.form <= RG_SIGNS_SEED; o.form++) {
-    const int64_t signs = o.form == RG_SIGNS_BITS ? 6 * 4 + 40 : 8;
-
+  for (o.form = RG_SIGNS_BITS; o.form <= RG_SIGNS_SEED; o.form++) { /* a byte for 8, 8 bytes */
     is_status(rg_sklinear(40, 30, 2, 3, &o, &bits), RG_OK, "with bits, or a seed");
     is_status(rg_layer_facts_of(bits, &f), RG_OK, "facts");
-    is_int(f.stored_bytes, 4 * (2 * 3 * 70 + 30) + signs,
-           "an eighth of a byte a sign, or 8 in all");
+    is_int(f.stored_bytes, 4 * (2 * 3 * 70 + 30) + (o.form == RG_SIGNS_BITS ? 64 : 8), "signs");
     is_int(f.stored_count, 2 * 2 * 3 * 70 + 30, "the values are as many");
     rg_layer_release(bits);
   }

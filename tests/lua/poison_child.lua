@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- Run by device_spec with and without RIDGE_ALLOC_POISON: does memory that is handed out again still
--- hold what an earlier call wrote?  Arguments: devices.
+-- Run by device_spec with and without RIDGE_ALLOC_POISON: does memory that is handed out again
+-- still hold what an earlier call wrote?  Arguments: devices.
 local ridge = require 'ridge'
 
 local N = 5000

@@ -67,7 +67,8 @@ describe('svd', function()
   end)
 
   -- Vectors of which each is orthogonal to all others but one: nothing else turns those two, so two
-  -- that never meet stay as they are.  Two whose numbers add up to r: each two in exactly one matrix.
+  -- that never meet stay as they are.  Two whose numbers add up to r: each two in exactly one
+  -- matrix.
   for _, k in ipairs { 7, 8, 66 } do
     it(('lets each two of %d vectors meet'):format(k), function()
       for r = 0, k - 1 do

@@ -590,12 +590,8 @@ function M.take_back(inputs, args)
   return { dx }
 end
 
--- The products.
-dofile(HERE .. 'reference_product.lua')(M)
--- Images.
-dofile(HERE .. 'reference_image.lua')(M)
--- Training.
-dofile(HERE .. 'reference_train.lua')(M)
-dofile(HERE .. 'reference_attention.lua')(M)
+for _, part in ipairs { 'product', 'image', 'train', 'attention' } do
+  dofile(HERE .. 'reference_' .. part .. '.lua')(M)
+end
 
 return M

@@ -159,7 +159,7 @@ describe('a sweep on a device', function()
     assert.equal(0, read(db, function(q) return q:value 'SELECT count(*) FROM main.ceiling' end))
   end)
 
-  it('keeps the versions of its libraries: rows before and after an update are not compared', function()
+  it("keeps its libraries' versions: rows before and after an update are not compared", function()
     if missing() then return end
     local function env(variables)
       return output(('%s RIDGE_GPU=%s ./ridge -e \'%s\''):format(variables, SIMULATED, ([[
