@@ -4,10 +4,10 @@
 **
 ** The threads of a block stand in a grid: so many outputs, and so many lanes that share the work of
 ** each one; which of the two runs along memory depends on the strides.  What lies side by side is
-** read in packs of 16 bytes: of one output's elements, or of neighbouring outputs, which one thread
-** then has.  Lanes are joined in a tree.  Where outputs are few and long, their elements are cut into
-** parts as well, which wait in scratch memory for a second pass.  All of this depends on shape,
-** strides and where memory begins, so equal inputs give equal bits.
+** read in packs of 16 bytes: of one output's elements, or of neighbouring outputs, which one
+** thread then has.  Lanes are joined in a tree.  Where outputs are few and long, their elements are
+** cut into parts as well, which wait in scratch memory for a second pass.  All of this depends on
+** shape, strides and where memory begins, so equal inputs give equal bits.
 */
 #include <math.h>
 

@@ -212,8 +212,8 @@ describe('conversion of 8-bit floats', function()
       for _, to in ipairs(tensors.EVERY) do
         local halves = to == 'f16' or to == 'bf16'
         for i = 0, 255 do
-          local number = i % 128 <= (from == 'f8e4m3' and 0x7e or 0x7c)
-          x[i] = (number or not halves) and i or 0
+          local finite = i % 128 <= (from == 'f8e4m3' and 0x7e or 0x7c)
+          x[i] = (finite or not halves) and i or 0
         end
         same_everywhere(x, 256, from, to)
       end
