@@ -81,7 +81,16 @@ static rg_status engine_ready(void)
 
 static dnnl_data_type_t type_of(int32_t dtype)
 {
-  return dtype == RG_BF16 ? dnnl_bf16 : dnnl_f32;
+  switch (dtype) {
+  case RG_BF16:
+    return dnnl_bf16;
+  case RG_I8:
+    return dnnl_s8;
+  case RG_I32:
+    return dnnl_s32;
+  default:
+    return dnnl_f32;
+  }
 }
 
 /* Which arrays a primitive writes. */

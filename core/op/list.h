@@ -56,6 +56,7 @@
   RG_OP_LINE(SKETCHED_LINEAR,      sketched_linear)       \
   RG_OP_LINE(SKETCHED_LINEAR_BITS, sketched_linear_bits)  \
   RG_OP_LINE(SKETCHED_LINEAR_SEED, sketched_linear_seed)  \
+  RG_OP_LINE(SCALED_LINEAR, scaled_linear)  \
   RG_OP_LINE(EXPAND_SIGNS, expand_signs)    \
   RG_OP_LINE(SIGN_BITS,   sign_bits)        \
   RG_OP_LINE(CONV2D,      conv2d)           \

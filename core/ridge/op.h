@@ -414,6 +414,25 @@ RG_API rg_status rg_sketched_linear_seed(const rg_tensor *x, const rg_tensor *s1
                                          rg_tensor **out) RG_CHECK;
 
 /*
+** y = act((x W') x_scale w_scale + b): factors of 8 bits with the scales that they stand for, in
+** one pass.  Sums of i8 are exact (in i32) before they are scaled; nan in a scale is nan in what it
+** scales.  It has no gradient: one that flows into b or a scale is RG_ENOSUP when it goes back.
+**
+** x        [... x n_in], i8
+** w        [n_out x n_in], i8; n_in <= 131071, so that no sum can overflow
+** x_scale  f32: one number, or one for each row of x: [...], or [... x 1] as a reduction leaves it
+** w_scale  f32: one number, or one for each row of w: [n_out] or [n_out x 1]
+** b        [n_out], float, or NULL
+** act      RG_ACT_...
+** dtype    of the result: RG_F32, RG_BF16 or RG_F16; it is computed in f32 and rounded once
+** out      [... x n_out]
+** RG_ESHAPE, RG_EDTYPE, RG_EARG.
+*/
+RG_API rg_status rg_scaled_linear(const rg_tensor *x, const rg_tensor *w, const rg_tensor *x_scale,
+                                  const rg_tensor *w_scale, const rg_tensor *b, int32_t act,
+                                  int32_t dtype, rg_tensor **out) RG_CHECK;
+
+/*
 ** A matrix of random signs as bits, from a seed: each a pure function of seed, matrix, row and
 ** column (op/draw.h), and none a number that any stream of the seed comes to.
 **

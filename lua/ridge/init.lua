@@ -41,6 +41,7 @@ local LATE = {
   level = { 'ridge.train.level', 'apply' }, profiles = { 'ridge.train.level', 'profile' },
   Function = { 'ridge.tensor.function', 'Function' }, hook = { 'ridge.tensor.function', 'hook' },
   grad = { 'ridge.tensor.function', 'grad' },
+  scaled_linear = { 'ridge.tensor.scaled', 'scaled_linear' },
   recompute = { 'ridge.tensor.recompute', 'recompute' },
   anomaly = { 'ridge.tensor.anomaly', 'anomaly' },
   profile = { 'ridge.profile', 'profile' },

@@ -66,6 +66,61 @@ return function(M, join)
       { { { 2, 3 }, { 4, 3 } }, { 'f32', 'f32' }, { p = -1 }, EARG } },
   }
 
+  -- Bytes of the whole range, and a bias of the type that the arguments say.
+  local function whole_range(inputs, sample)
+    for i = 1, 2 do
+      for j = 1, inputs[i].dtype == 'i8' and reference.count(inputs[i].shape) or 0 do
+        inputs[i][j] = (j * 37 + i * 11) % 256 - 128
+      end
+    end
+    if inputs[5] then inputs[5].dtype = sample.args and sample.args.bias or 'f32' end
+  end
+
+  cases.scaled_linear = {
+    call = function(C, t, a, out)
+      return C.rg_scaled_linear(t[1], t[2], t[3], t[4], t[5] or nil, a.act or 0,
+        tensors.CODES[a.dtype or 'f32'], out)
+    end,
+    reference = reference.scaled_linear,
+    inputs = { [3] = 'f32', [4] = 'f32', [5] = 'f32' },
+    prepare = whole_range,
+    samples = { { { 2, 3 }, { 4, 3 }, {}, { 1 }, { 4 } },
+      { { 2, 3 }, { 4, 3 }, { 2 }, { 4 }, false, args = { dtype = 'bf16' } },
+      { { 3 }, { 4, 3 }, {}, { 4 }, { 4 }, args = { dtype = 'f16', bias = 'bf16' } },
+      { { 5, 2, 3 }, { 4, 3 }, { 5, 2 }, {}, { 4 }, args = { act = 3, bias = 'f16' } },
+      { { 5, 2, 3 }, { 4, 3 }, { 5, 2, 1 }, { 4, 1 }, false, args = { act = 1 } },
+      { { 33, 70 }, { 41, 70 }, { 33, 1 }, { 41, 1 }, false, args = { dtype = 'bf16' } },
+      { { 33, 70 }, { 41, 70 }, { 33 }, { 41 }, { 41 }, args = { act = 2 } },
+      -- whole sixteens, which tensor cores take: several tiles, and a part of the last
+      { { 72, 96 }, { 144, 96 }, { 72 }, { 144 }, { 144 }, args = { act = 4 } },
+      { { 2, 65, 48 }, { 136, 48 }, { 2, 65 }, {}, { 136 }, args = { act = 5, dtype = 'f16' } },
+      { { 16, 16 }, { 16, 16 }, { 1 }, { 1 }, { 16 }, args = { act = 1, dtype = 'bf16' } },
+      { { 1, 64 }, { 32, 64 }, { 1 }, { 32 }, false },
+      { { 0, 3 }, { 4, 3 }, { 0 }, { 4 }, { 4 } }, { { 2, 0 }, { 4, 0 }, { 2 }, { 4 }, { 4 } },
+      { { 2, 3 }, { 0, 3 }, { 2 }, { 0 }, { 0 } } },
+    dtypes = { 'i8' },
+    ulps = 4, by_library = true, optional = { [5] = true },
+    large = { { { 200, 300 }, { 250, 300 }, { 200 }, { 250 }, { 250 } } },
+    bad = { { { { 2, 3 }, { 4, 2 }, {}, {} }, { 'i8', 'i8', 'f32', 'f32' }, {}, ESHAPE },
+      { { { 2, 3 }, { 4, 3 }, { 3 }, {} }, { 'i8', 'i8', 'f32', 'f32' }, {}, ESHAPE },
+      { { { 2, 3 }, { 4, 3 }, { 2, 2 }, {} }, { 'i8', 'i8', 'f32', 'f32' }, {}, ESHAPE },
+      { { { 5, 2, 3 }, { 4, 3 }, { 10 }, {} }, { 'i8', 'i8', 'f32', 'f32' }, {}, ESHAPE },
+      { { { 2, 3 }, { 4, 3 }, {}, { 2 } }, { 'i8', 'i8', 'f32', 'f32' }, {}, ESHAPE },
+      { { { 2, 3 }, { 4, 3 }, {}, { 1, 4 } }, { 'i8', 'i8', 'f32', 'f32' }, {}, ESHAPE },
+      { { { 2, 3 }, { 4, 3 }, {}, {}, { 3 } }, { 'i8', 'i8', 'f32', 'f32', 'f32' }, {}, ESHAPE },
+      { { {}, { 4, 3 }, {}, {} }, { 'i8', 'i8', 'f32', 'f32' }, {}, ESHAPE },
+      { { { 2, 3 }, { 3 }, {}, {} }, { 'i8', 'i8', 'f32', 'f32' }, {}, ESHAPE },
+      { { { 1, 131072 }, { 1, 131072 }, {}, {} }, { 'i8', 'i8', 'f32', 'f32' }, {}, ESHAPE },
+      { { { 2, 3 }, { 4, 3 }, {}, {} }, { 'f32', 'i8', 'f32', 'f32' }, {}, EDTYPE },
+      { { { 2, 3 }, { 4, 3 }, {}, {} }, { 'i8', 'u8', 'f32', 'f32' }, {}, EDTYPE },
+      { { { 2, 3 }, { 4, 3 }, {}, {} }, { 'i8', 'i8', 'bf16', 'f32' }, {}, EDTYPE },
+      { { { 2, 3 }, { 4, 3 }, {}, {} }, { 'i8', 'i8', 'f32', 'f64' }, {}, EDTYPE },
+      { { { 2, 3 }, { 4, 3 }, {}, {}, { 4 } }, { 'i8', 'i8', 'f32', 'f32', 'i8' }, {}, EDTYPE },
+      { { { 2, 3 }, { 4, 3 }, {}, {} }, { 'i8', 'i8', 'f32', 'f32' }, { dtype = 'i32' }, EDTYPE },
+      { { { 2, 3 }, { 4, 3 }, {}, {} }, { 'i8', 'i8', 'f32', 'f32' }, { dtype = 'f64' }, EDTYPE },
+      { { { 2, 3 }, { 4, 3 }, {}, {} }, { 'i8', 'i8', 'f32', 'f32' }, { act = 6 }, EARG } },
+  }
+
   cases.lowrank_linear = {
     call = function(C, t, a, out)
       return C.rg_lowrank_linear(t[1], t[2], t[3], t[4] or nil, a.act or 0, out)

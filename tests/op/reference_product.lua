@@ -117,6 +117,28 @@ return function(M) -- M: the rest of the reference
     return finish(c, magnitude, shape, n, dtype_of(inputs), inputs[3], args)
   end
 
+  --- y = act((x W') x_scale w_scale + b): scales of one number or of one for each row.
+  function M.scaled_linear(inputs, args)
+    local x, w, x_scale, w_scale = unpack(inputs, 1, 4)
+    local n, k = unpack(w.shape)
+    local shape, m = { unpack(x.shape) }, 1
+    for i = 1, #shape - 1 do m = m * shape[i] end
+    shape[#shape] = n
+    local transposed = {}
+    for i = 0, k - 1 do
+      for j = 0, n - 1 do transposed[i * n + j + 1] = w[j * k + i + 1] end
+    end
+    local c, magnitude = multiply(x, transposed, m, k, n)
+    for i = 1, m * n do
+      local s = x_scale[M.count(x_scale.shape) == 1 and 1 or math.floor((i - 1) / n) + 1] *
+        w_scale[M.count(w_scale.shape) == 1 and 1 or (i - 1) % n + 1]
+      -- whole numbers are added up without an error
+      magnitude[i] = math.abs(s * (x.dtype == 'i8' and c[i] or magnitude[i]))
+      c[i] = c[i] * s
+    end
+    return finish(c, magnitude, shape, n, args.dtype or 'f32', inputs[5], args)
+  end
+
   -- (x A) B / scale with the magnitude of everything that was added up.
   local function chain(x, a, b, m, k, r, n, scale)
     local z = multiply(x, a, m, k, r)

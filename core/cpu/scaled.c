@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Products of 8-bit factors with scales on the CPU: all sums first, then scales, bias, activation
+** and conversion over runs of them that stay in the first cache.
+**
+** Sums of i8 are oneDNN's where the machine multiplies bytes into 32 bits (AVX-512 VNNI, AMX): on
+** others oneDNN halves a factor so that no sum of two products leaves 16 bits, and loses its last
+** place (oneDNN, "Nuances of int8 computations").  There, and where oneDNN is not wanted, they are
+** a loop.
+*/
+#include <string.h>
+
+#include "cpu/cpu.h"
+#include "cpu/dnnl.h"
+#include "cpu/gemm.h"
+#include "cpu/rows.h"
+#include "op/scaled.h"
+
+enum { RUN = 512 }; /* sums finished together: 2 KB */
+
+typedef struct work {
+  rg_rows x, y;
+  int64_t m, n, k;
+  int32_t n_threads;
+  /* the factors, adjacent along k */
+  const int8_t *a, *b;
+  int64_t lda, ldb;
+  /* the sums, i32; the result's own memory where that is f32 */
+  void *sums;
+  int64_t lds;
+  /* f32 without gaps; x_scale is one number where x_step is 0, w_scale has n in any case */
+  float *x_scale, *w_scale, *bias;
+  int64_t x_step;
+  int32_t act, dtype;
+  rg_dnnl *dnnl; /* or NULL */
+  void *own;     /* its scratch */
+  rg_block room;
+} work;
+
+/* -- Numbers beside the factors ------------------------------------------------------------- */
+
+/* The scales of rows, in their order. */
+static void gather_scale(const rg_tensor *s, int64_t n, float *to)
+{
+  for (int64_t i = 0; i < n; i++) {
+    int64_t rest = i;
+    int64_t at = 0;
+
+    for (int32_t d = s->_ndim - 1; d >= 0; d--) {
+      at += rest % s->_shape[d] * s->_stride[d];
+      rest /= s->_shape[d];
+    }
+    to[i] = ((const float *)s->_data)[at];
+  }
+}
+
+static void gather(work *w, const rg_call *call)
+{
+  const rg_tensor *x_scale = call->in[2];
+  const rg_tensor *w_scale = call->in[3];
+  const rg_tensor *b = call->n_in > 4 ? call->in[4] : NULL;
+
+  gather_scale(x_scale, w->x_step == 0 ? 1 : w->m, w->x_scale);
+  gather_scale(w_scale, w_scale->_count == 1 ? 1 : w->n, w->w_scale);
+  for (int64_t j = 1; j < w->n && w_scale->_count == 1; j++) {
+    w->w_scale[j] = w->w_scale[0];
+  }
+  if (b != NULL) {
+    rg_run_f32(b->_data, b->_dtype, 0, b->_stride[0], w->n, w->bias);
+  }
+}
+
+/* -- Sums -------------------------------------------------------------------------------------- */
+
+/* Rows of bytes without gaps. */
+static void copy_rows(const int8_t *from, int64_t row, int64_t col, int64_t rows, int64_t k,
+                      int8_t *to)
+{
+  for (int64_t i = 0; i < rows; i++) {
+    for (int64_t l = 0; l < k; l++) {
+      to[i * k + l] = from[i * row + l * col];
+    }
+  }
+}
+
+static bool add_up(void *context, int64_t begin, int64_t end)
+{
+  const work *w = context;
+  const rg_gemm_kernels *kernels = rg_gemm_kernels_now();
+
+  for (int64_t i = begin; i < end; i++) {
+    if (rg_interrupt_pending()) {
+      return false;
+    }
+    kernels->dots_i8((int32_t *)w->sums + i * w->lds, w->a + i * w->lda, w->b, w->ldb, w->k, w->n);
+  }
+  return true;
+}
+
+static rg_dnnl_array matrix(int64_t rows, int64_t cols, int64_t row, int64_t col, int32_t dtype)
+{
+  return (rg_dnnl_array){
+    .size = { rows, cols }, .stride = { row, col }, .ndim = 2, .dtype = dtype, .inner = dtype
+  };
+}
+
+/* Are bytes multiplied exactly, and does the user let the library do it? */
+static bool wants_dnnl(const work *w)
+{
+  const char *isa = rg_machine_facts()->isa;
+  const char *path = rg_gemm_path();
+  bool exact = strstr(isa, "avx512_vnni") != NULL || strstr(isa, "amx_int8") != NULL;
+
+  return exact && w->k > 0 && (strcmp(path, "auto") == 0 || strcmp(path, "onednn") == 0);
+}
+
+static rg_status find_dnnl(work *w)
+{
+  rg_dnnl_spec spec;
+  rg_status status;
+
+  if (!wants_dnnl(w)) {
+    return RG_OK;
+  }
+  memset(&spec, 0, sizeof(spec)); /* specs are compared byte by byte */
+  spec.kind = RG_DNNL_MATMUL;
+  spec.act = RG_ACT_NONE;
+  spec.n_threads = w->n_threads;
+  spec.array[RG_DNNL_SRC] = matrix(w->m, w->k, w->lda, 1, RG_I8);
+  spec.array[RG_DNNL_WEIGHT] = matrix(w->k, w->n, 1, w->ldb, RG_I8);
+  spec.array[RG_DNNL_DST] = matrix(w->m, w->n, w->lds, 1, RG_I32);
+  status = rg_dnnl_cached(&spec, &w->dnnl);
+  return status == RG_ENOSUP ? RG_OK : status; /* it has no such product: the loop does */
+}
+
+/* -- What follows ------------------------------------------------------------------------------ */
+
+static void scale_run(const work *w, int64_t i, int64_t j, int64_t n, float *some)
+{
+  static const int32_t op[RG_ACT_COUNT] = { [RG_ACT_RELU] = RG_OP_RELU,
+                                            [RG_ACT_GELU] = RG_OP_GELU,
+                                            [RG_ACT_SILU] = RG_OP_SILU,
+                                            [RG_ACT_TANH] = RG_OP_TANH,
+                                            [RG_ACT_SIGMOID] = RG_OP_SIGMOID };
+  rg_loop *const *mul = rg_simd()->binary->loop[RG_OP_MUL - RG_OP_ADD][RG_LANE_F32];
+  rg_loop *const *add = rg_simd()->binary->loop[0][RG_LANE_F32];
+
+  mul[RG_FORM_RUN_ONE](some, some, w->x_scale + i * w->x_step, n);
+  mul[RG_FORM_RUN_RUN](some, some, w->w_scale + j, n);
+  if (w->bias != NULL) {
+    add[RG_FORM_RUN_RUN](some, some, w->bias + j, n);
+  }
+  if (w->act != RG_ACT_NONE) {
+    rg_simd()->unary->loop[op[w->act] - RG_OP_NEG][RG_LANE_F32](some, some, NULL, n);
+  }
+}
+
+static bool finish(void *context, int64_t begin, int64_t end)
+{
+  const work *w = context;
+  int64_t size = rg_dtype_bytes(w->dtype);
+  _Alignas(64) float some[RUN];
+
+  for (int64_t i = begin; i < end; i++) {
+    if (rg_interrupt_pending()) {
+      return false;
+    }
+    for (int64_t j = 0; j < w->n; j += RUN) {
+      int64_t n = rg_min_i64(RUN, w->n - j);
+
+      rg_simd()->cast->loop[RG_LANE_I32][RG_LANE_F32](
+          some, (const int32_t *)w->sums + i * w->lds + j, NULL, n);
+      scale_run(w, i, j, n, some);
+      rg_lanes_narrow(w->dtype, (char *)w->y.data + (i * w->y.row + j) * size, some, n);
+    }
+  }
+  return true;
+}
+
+/* -- The kernel -------------------------------------------------------------------------------- */
+
+static int64_t rounded(int64_t bytes)
+{
+  return (bytes + 63) / 64 * 64;
+}
+
+/* All that is needed for the call, in one block. */
+static rg_status take_room(work *w, const rg_call *call)
+{
+  const rg_tensor *weight = call->in[1];
+  bool whole_x = w->x.col == 1 && w->x.row >= w->k;
+  bool whole_w = (weight->_stride[1] == 1 || w->k == 1) && weight->_stride[0] >= w->k;
+  bool in_place = w->dtype == RG_F32;
+  int64_t bytes_a = whole_x ? 0 : rounded(w->m * w->k);
+  int64_t bytes_b = whole_w ? 0 : rounded(w->n * w->k);
+  int64_t bytes_s = in_place ? 0 : rounded(w->m * w->n * 4);
+  int64_t bytes_x = rounded((w->x_step == 0 ? 1 : w->m) * 4);
+  int64_t bytes_w = rounded(w->n * 4);
+  int64_t bytes_own = 0;
+  char *at;
+
+  w->lda = whole_x ? w->x.row : w->k;
+  w->ldb = whole_w ? weight->_stride[0] : w->k;
+  w->lds = in_place ? w->y.row : w->n;
+  if (w->m == 1) { /* one row has no distance to a next one, but oneDNN checks it */
+    w->lda = rg_max_i64(w->lda, w->k);
+    w->lds = rg_max_i64(w->lds, w->n);
+  }
+  RG_TRY(find_dnnl(w));
+  if (w->dnnl != NULL) {
+    bytes_own = rounded(rg_dnnl_scratch_bytes(w->dnnl));
+  }
+  RG_TRY(rg_block_alloc(RG_CPU, bytes_a + bytes_b + bytes_s + bytes_x + 2 * bytes_w + bytes_own,
+                        &w->room));
+  at = w->room.data;
+  w->a = whole_x ? w->x.data : (int8_t *)at;
+  at += bytes_a;
+  w->b = whole_w ? weight->_data : (int8_t *)at;
+  at += bytes_b;
+  w->sums = in_place ? w->y.data : at;
+  at += bytes_s;
+  w->x_scale = (float *)(void *)at;
+  at += bytes_x;
+  w->w_scale = (float *)(void *)at;
+  at += bytes_w;
+  w->bias = call->n_in > 4 && call->in[4] != NULL ? (float *)(void *)at : NULL;
+  at += bytes_w;
+  w->own = at;
+  if (!whole_x) {
+    copy_rows(w->x.data, w->x.row, w->x.col, w->m, w->k, (int8_t *)(uintptr_t)w->a);
+  }
+  if (!whole_w) {
+    copy_rows(weight->_data, weight->_stride[0], weight->_stride[1], w->n, w->k,
+              (int8_t *)(uintptr_t)w->b);
+  }
+  return RG_OK;
+}
+
+static rg_status run(work *w, const rg_call *call, rg_frame *frame)
+{
+  int32_t n_finish = rg_threads_for(8.0 * (double)w->m * (double)w->n);
+
+  if (w->x.copied) {
+    rg_rows_read(&w->x);
+  }
+  RG_TRY(take_room(w, call));
+  gather(w, call);
+  frame->path = w->dnnl != NULL ? "onednn" : "loop";
+  if (w->dnnl != NULL) {
+    void *const data[] = { [RG_DNNL_SRC] = (void *)(uintptr_t)w->a,
+                           [RG_DNNL_WEIGHT] = (void *)(uintptr_t)w->b,
+                           [RG_DNNL_BIAS] = NULL,
+                           [RG_DNNL_DST] = w->sums };
+
+    RG_TRY(rg_dnnl_run(w->dnnl, data, w->own));
+  } else {
+    RG_TRY(rg_parallel(w->n_threads, w->m, add_up, w));
+  }
+  RG_TRY(rg_parallel(n_finish, w->m, finish, w));
+  if (w->y.copied) {
+    rg_rows_write(&w->y);
+  }
+  return RG_OK;
+}
+
+rg_status rg_cpu_scaled_linear(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  const rg_scaled_args *args = call->args;
+  work w = { .act = args->act, .dtype = args->dtype };
+  rg_status status;
+
+  if (out[0]->_count == 0) {
+    return RG_OK;
+  }
+  status = rg_rows_begin(call->in[0], &w.x);
+  if (status == RG_OK) {
+    status = rg_rows_begin_out(out[0], &w.y);
+  }
+  if (status == RG_OK) {
+    w.n = call->in[1]->_shape[0];
+    w.k = call->in[1]->_shape[1];
+    w.m = out[0]->_count / w.n;
+    w.x_step = call->in[2]->_count == 1 ? 0 : 1;
+    w.n_threads = rg_threads_for(2.0 * (double)w.m * (double)w.n * (double)w.k);
+    status = run(&w, call, frame);
+  }
+  if (w.room.data != NULL) {
+    rg_block_free(&w.room);
+  }
+  rg_rows_end(&w.y);
+  rg_rows_end(&w.x);
+  return status;
+}

@@ -1,0 +1,51 @@
+-- SPDX-License-Identifier: MIT
+--- Products of 8-bit factors with the scales that they stand for.
+
+local C = require 'ridge.ffi.lib'
+local call = require 'ridge.ffi.call'
+local ref = require 'ridge.ffi.ref'
+local dtype = require 'ridge.tensor.dtype'
+local options = require 'ridge.options'
+
+local M = {}
+
+local need, slot = ref.need, ref.slot
+
+local ACT = { none = C.RG_ACT_NONE, relu = C.RG_ACT_RELU, gelu = C.RG_ACT_GELU,
+              silu = C.RG_ACT_SILU, tanh = C.RG_ACT_TANH, sigmoid = C.RG_ACT_SIGMOID }
+
+local SPEC = {
+  bias = { 'any', doc = 'one number for each row of w' },
+  activation = { 'string', default = 'none',
+                 choices = { 'none', 'relu', 'gelu', 'silu', 'tanh', 'sigmoid' },
+                 doc = 'what follows, in the same pass' },
+  dtype = { 'string', default = 'f32', choices = { 'f32', 'bf16', 'f16' }, doc = 'of the result' },
+}
+
+--- act((x w') x_scale w_scale + bias) of factors of 8 bits.  Sums are exact, in i32; the rest is
+--- computed in f32.  No gradient goes through it.
+---@param x Tensor i8 [... x n_in]
+---@param w Tensor i8 [n_out x n_in], n_in at most 131071
+---@param x_scale Tensor f32, one number or one for each row of x: [...] or [... x 1]
+---@param w_scale Tensor f32, one number or one for each row of w: [n_out] or [n_out x 1]
+---@param opts table|nil {bias = Tensor, activation = 'none', dtype = 'f32'}
+---@return Tensor [... x n_out]
+-- >> x = ridge.randn(2, 4); s = x:abs():max(-1, true) / 127; w = ridge.ones(3, 4, {dtype = 'i8'})
+-- >> ridge.scaled_linear((x / s):round():to 'i8', w, s, ridge.ones(1))
+function M.scaled_linear(x, w, x_scale, w_scale, opts)
+  need(x, 'scaled_linear')
+  need(w, 'scaled_linear')
+  need(x_scale, 'scaled_linear')
+  need(w_scale, 'scaled_linear')
+  opts = options.check(SPEC, opts, 'scaled_linear')
+  local b = opts.bias ~= nil and need(opts.bias, 'scaled_linear')._t or nil
+  local act, code = ACT[opts.activation], dtype.code(opts.dtype, 'scaled_linear')
+  call.settle()
+  local st = C.rg_scaled_linear(x._t, w._t, x_scale._t, w_scale._t, b, act, code, slot)
+  if st ~= 0 then
+    call.again(st, C.rg_scaled_linear, x._t, w._t, x_scale._t, w_scale._t, b, act, code, slot)
+  end
+  return ref.wrap(slot[0])
+end
+
+return M

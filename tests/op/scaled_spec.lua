@@ -1,0 +1,219 @@
+-- SPDX-License-Identifier: MIT
+-- scaled_spec: products of 8-bit factors with scales: each input in layouts of its own, sums at the
+-- edge of what they are kept in, which way is taken, and that scales are read where kernels run.
+
+require 'jit.opt'.start('-sink') -- see op_spec.lua
+
+local ffi = require 'ffi'
+local HERE = debug.getinfo(1, 'S').source:match('^@(.*/)') or './'
+local all = dofile(HERE .. 'cases.lua')
+local case, reference, tensors = all.cases.scaled_linear, all.reference, all.tensors
+local C = tensors.C
+
+local ESHAPE, EDTYPE, ENOSUP = -1, -2, -7
+local UNIT = { f16 = 2 ^ -10, bf16 = 2 ^ -7, f32 = 2 ^ -23 }
+local slot = ffi.new('rg_tensor *[1]')
+local ON_CPU = tensors.DEVICE == 0
+
+local state = 1
+local function number(n)
+  state = (state * 1103515245 + 12345) % 2147483648
+  return math.floor(state / 65536) % n
+end
+
+-- Whole bytes; scales and biases in eighths.
+local function input(shape, dtype)
+  local x = reference.new(shape, dtype)
+  for i = 1, reference.count(shape) do
+    x[i] = dtype == 'i8' and number(256) - 128 or
+      reference.convert((number(33) - 16) / 8, dtype)
+  end
+  return x
+end
+
+local function layout(name)
+  for _, l in ipairs(tensors.LAYOUTS) do
+    if l.name == name then return l end
+  end
+  error('there is no layout ' .. name)
+end
+
+local function run(t, args)
+  tensors.check(case.call(C, t, args, slot))
+  return tensors.hold(slot[0])
+end
+
+-- The way a call takes, from the trace.
+local function path_of(t, args)
+  local event = ffi.new 'rg_traced'
+  tensors.check(C.rg_trace_start(4))
+  run(t, args)
+  assert.equal(1, tonumber(C.rg_trace_stop()))
+  tensors.check(C.rg_trace_event(0, event))
+  return ffi.string(event.path)
+end
+
+-- One call against the reference; layouts: names, contiguous where there is none.
+local function try(shapes, dtypes, args, layouts)
+  local list, t = {}, {}
+  for i, shape in ipairs(shapes) do
+    list[i] = shape and input(shape, dtypes[i] or 'f32')
+    t[i] = shape and layout(layouts and layouts[i] or 'contiguous').make(list[i])
+  end
+  local got, wanted = tensors.read(run(t, args)), case.reference(list, args)[1]
+  assert.are.equal(wanted.dtype, got.dtype)
+  assert.are.equal(#wanted, #got)
+  for i = 1, #wanted do
+    local size = math.max(math.abs(wanted[i]), wanted.magnitude[i])
+    if not (math.abs(got[i] - wanted[i]) <= 2 * UNIT[got.dtype] * size) then
+      error(('element %d is %.9g, wanted %.9g'):format(i, got[i], wanted[i]), 0)
+    end
+  end
+end
+
+local I8 = { 'i8', 'i8' }
+
+describe('a product of bytes with scales', function()
+  after_each(function()
+    tensors.release_all()
+    if ON_CPU then tensors.check(C.rg_set_gemm_path 'auto') end
+  end)
+
+  local ways = { 'contiguous', 'transposed', 'stepped', 'offset', 'expanded' }
+  for i, name in ipairs { 'x', 'w', 'x_scale', 'w_scale', 'b' } do
+    for _, way in ipairs(ways) do
+      if i <= 3 or way ~= 'transposed' then
+        it(('takes %s %s'):format(name, way), function()
+          for _, k in ipairs { 20, 64 } do
+            try({ { 3, 7, k }, { 24, k }, { 3, 7 }, { 24 }, { 24 } }, I8, { act = 1 },
+              { [i] = way })
+            try({ { 21, k }, { 24, k }, { 21, 1 }, { 24 }, { 24 } }, I8, { dtype = 'bf16' },
+              { [i] = way })
+          end
+        end)
+      end
+    end
+  end
+
+  it('takes a batch whose rows have no single distance', function()
+    local x = input({ 5, 3, 16 }, 'i8')
+    local base = tensors.make(x, { 3, 5, 16 }, 'i8')
+    tensors.check(C.rg_transpose(base, 0, 1, slot))
+    local t = { tensors.hold(slot[0]), tensors.make({ unpack(x, 1, 64) }, { 4, 16 }, 'i8'),
+      tensors.make({ 1 }, {}, 'f32'), tensors.make({ 1 }, {}, 'f32') }
+    local y = tensors.read(run(t, {}))
+    for i = 0, 14 do
+      for j = 0, 3 do
+        local sum, at = 0, (i % 3 * 5 + math.floor(i / 3)) * 16
+        for l = 1, 16 do sum = sum + x[at + l] * x[j * 16 + l] end
+        assert.are.equal(sum, y[i * 4 + j + 1])
+      end
+    end
+  end)
+
+  it('adds up as many of the largest products as it says, exactly', function()
+    local k = 131071
+    local x, w = tensors.empty({ 1, k }, 'i8'), tensors.empty({ 3, k }, 'i8')
+    local one = tensors.make({ 1 }, { 1 }, 'f32')
+    for _, way in ipairs(ON_CPU and { 'auto', 'own' } or { '' }) do
+      if ON_CPU then tensors.check(C.rg_set_gemm_path(way)) end
+      for _, pair in ipairs { { -128, -128 }, { -128, 127 }, { 127, 127 } } do
+        tensors.check(C.rg_fill_(x, pair[1]))
+        tensors.check(C.rg_fill_(w, pair[2]))
+        local wanted = reference.convert(k * pair[1] * pair[2], 'f32')
+        assert.same({ wanted, wanted, wanted },
+          { unpack(tensors.read(run({ x, w, one, one }, {}))) })
+      end
+    end
+  end)
+
+  it('keeps nan in a scale to what it scales', function()
+    local nan = 0 / 0
+    local x, w = input({ 3, 8 }, 'i8'), input({ 2, 8 }, 'i8')
+    local t = { tensors.make(x, { 3, 8 }, 'i8'), tensors.make(w, { 2, 8 }, 'i8'),
+      tensors.make({ 1, nan, 1 }, { 3 }, 'f32'), tensors.make({ 1, 1 }, { 2 }, 'f32') }
+    for act = 0, 5 do
+      local y = tensors.read(run(t, { act = act }))
+      for i = 1, 6 do assert.are.equal(i == 3 or i == 4, y[i] ~= y[i], 'element ' .. i) end
+    end
+    t[3] = tensors.make({ 1 }, {}, 'f32')
+    t[4] = tensors.make({ 1, nan }, { 2 }, 'f32')
+    local y = tensors.read(run(t, { act = 1 }))
+    for i = 1, 6 do assert.are.equal(i % 2 == 0, y[i] ~= y[i], 'element ' .. i) end
+  end)
+
+  it('reads its scales when a plan is replayed', function()
+    local t = { tensors.make(input({ 4, 16 }, 'i8'), { 4, 16 }, 'i8'),
+      tensors.make(input({ 16, 16 }, 'i8'), { 16, 16 }, 'i8'),
+      tensors.make({ 1, 2, 3, 4 }, { 4 }, 'f32'), tensors.make({ 0.5 }, {}, 'f32') }
+    local plan = ffi.new 'rg_plan *[1]'
+    run(t, {}) -- what a device's library does at its first call is not for a capture
+    tensors.check(C.rg_capture_begin())
+    local y = run(t, {})
+    tensors.check(C.rg_capture_end(plan))
+    local before = tensors.read(y)
+    tensors.check(C.rg_mul_scalar_(t[3], 2))
+    tensors.check(C.rg_fill_(t[4], 0.25))
+    tensors.check(C.rg_mul_scalar_(t[1], 0))
+    tensors.check(C.rg_plan_replay(plan[0], 1))
+    for _, v in ipairs(tensors.read(y)) do assert.are.equal(0, v) end
+    tensors.check(C.rg_add_scalar_(t[1], 1))
+    tensors.check(C.rg_plan_replay(plan[0], 1))
+    local after, again = tensors.read(y), tensors.read(run(t, {}))
+    assert.same({ unpack(again) }, { unpack(after) })
+    assert.not_same({ unpack(before) }, { unpack(after) })
+    C.rg_plan_release(plan[0])
+  end)
+
+  it('says what does not fit', function()
+    local x, w = tensors.empty({ 2, 8 }, 'i8'), tensors.empty({ 3, 8 }, 'i8')
+    local one, long = tensors.empty({ 1 }, 'f32'), tensors.empty({ 1, 131072 }, 'i8')
+    for _, bad in ipairs {
+      { { x, tensors.empty({ 3, 8 }, 'f32'), one, one }, {}, EDTYPE, 'w is f32, wanted i8' },
+      { { x, w, tensors.empty({ 3 }, 'f32'), one }, {}, ESHAPE,
+        'x_scale is f32[3], wanted one number or [2]' },
+      { { x, w, one, tensors.empty({ 2 }, 'f32') }, {}, ESHAPE,
+        'w_scale is f32[2], wanted one number or [3]' },
+      { { x, w, one, tensors.empty({ 3 }, 'bf16') }, {}, EDTYPE, 'w_scale is bf16, wanted f32' },
+      { { x, w, one, one }, { dtype = 'i32' }, EDTYPE,
+        'the result is to be i32, wanted f32, bf16 or f16' },
+      { { long, long, one, one }, {}, ESHAPE,
+        'sums of 131072 products of i8 may not fit into i32; up to 131071 do' },
+    } do
+      local status = case.call(C, bad[1], bad[2], slot)
+      assert.are.equal(bad[3], status)
+      assert.are.equal('scaled_linear: ' .. bad[4], tensors.failure(status))
+    end
+  end)
+
+  it('has no gradient, and says so', function()
+    local one, sum = tensors.make({ 2 }, {}, 'f32'), ffi.new 'rg_tensor *[1]'
+    tensors.check(C.rg_require_grad(one, 1))
+    local t = { tensors.make(input({ 2, 8 }, 'i8'), { 2, 8 }, 'i8'),
+      tensors.make(input({ 3, 8 }, 'i8'), { 3, 8 }, 'i8'), one, tensors.make({ 1 }, {}, 'f32') }
+    tensors.check(C.rg_sum(run(t, {}), nil, 0, 0, sum))
+    local status = C.rg_backward(tensors.hold(sum[0]), nil, 0)
+    assert.are.equal(ENOSUP, status)
+    assert.are.equal('scaled_linear: has no gradient', tensors.failure(status))
+  end)
+
+  if not ON_CPU then return end
+
+  it('goes through oneDNN where that is exact, and gives the same bits in a loop', function()
+    local isa = ffi.string(C.rg_machine_facts().isa)
+    local exact = isa:find 'avx512_vnni' or isa:find 'amx_int8'
+    for _, shapes in ipairs { { { 33, 70 }, { 41, 70 }, { 33 }, { 41 }, { 41 } },
+      { { 1, 64 }, { 64, 64 }, {}, { 64 }, false }, { { 8, 3 }, { 5, 3 }, {}, {}, false } } do
+      local t = {}
+      for i, shape in ipairs(shapes) do
+        t[i] = shape and tensors.make(input(shape, I8[i] or 'f32'), shape, I8[i] or 'f32')
+      end
+      local library = tensors.bytes(run(t, { act = 1 }))
+      assert.are.equal(exact and 'onednn' or 'loop', path_of(t, {}))
+      tensors.check(C.rg_set_gemm_path 'own')
+      assert.are.equal('loop', path_of(t, {}))
+      assert.is_true(library == tensors.bytes(run(t, { act = 1 })))
+      tensors.check(C.rg_set_gemm_path 'auto')
+    end
+  end)
+end)
