@@ -34,6 +34,7 @@ static rg_status capture_call(const rg_call *call, rg_kernel *kernel, rg_tensor 
     rg_plan_drop_last(capturing);
     return status;
   }
+  rg_plan_warms(capturing);
   frame->path = s->frame.path;
   capturing->flops += cost.flops;
   capturing->bytes += cost.bytes;

@@ -3,16 +3,58 @@
 ** Notes: all steps of a plan as one thing that its device does at one word (a CUDA graph), so that
 ** what the host spends on a replay does not depend on how many steps there are.
 **
-** The plan was run once when it was captured, so whatever kernels keep is there; now they run a
-** second time while the device only takes note of what it is asked for.  Random numbers are others
-** at each replay: a step that draws reads where they begin from memory of the device (draw_at),
-** which is written before each run.  Where a kernel cannot be noted the steps go on running one by
-** one, and the plan says why.
+** While a device takes note nothing can be started, allocated or timed, so steps are noted only
+** when all of them have run before on the same stream, in the same modes: then whatever kernels
+** keep for these is there, and the choice among them is made.  The capture itself was such a run,
+** unless it was on another stream, in other modes, or neighbours became a chain behind it; then the
+** next replay goes step by step and the one after it is noted.  A note keeps the kernels that the
+** modes asked for: in other modes it is thrown away, and the same begins anew.  On another stream
+** it is not: it goes on running on its own (replay.c).
+**
+** Random numbers are others at each replay: a step that draws reads where they begin from memory of
+** the device (draw_at), which is written before each run.  Where a kernel cannot be noted the steps
+** go on running one by one, and the plan says why.
 */
 #include <stdio.h>
 #include <string.h>
 
 #include "graph/plan.h"
+
+/* -- How steps ran ----------------------------------------------------------------------- */
+
+static bool same_modes(const rg_device_modes *a, const rg_device_modes *b)
+{
+  return a->vendor == b->vendor && a->autotune == b->autotune &&
+         a->deterministic == b->deterministic && a->tf32 == b->tf32;
+}
+
+static bool is_warm(const rg_plan *plan)
+{
+  return plan->warmth.stream == rg_stream_now(plan->device) &&
+         same_modes(&plan->warmth.modes, rg_device_modes_now());
+}
+
+void rg_plan_warmed(rg_plan *plan)
+{
+  if (plan->device > RG_CPU && !is_warm(plan)) {
+    plan->warmth = (rg_warmth){ rg_stream_now(plan->device), *rg_device_modes_now() };
+    plan->note.refused = false; /* it may be had as they ran now */
+  }
+}
+
+void rg_plan_warms(rg_plan *plan)
+{
+  if (plan->n_steps == 1) {
+    rg_plan_warmed(plan);
+  } else if (!is_warm(plan)) {
+    rg_plan_cools(plan);
+  }
+}
+
+void rg_plan_cools(rg_plan *plan)
+{
+  plan->warmth.stream = -1;
+}
 
 /* -- Random numbers ------------------------------------------------------------------- */
 
@@ -41,6 +83,21 @@ static rg_status place_draws(rg_plan *plan)
     }
   }
   return RG_OK;
+}
+
+/* Back to steps that bring their numbers themselves. */
+static void take_draws_back(rg_plan *plan)
+{
+  rg_note *note = &plan->note;
+
+  for (step *s = plan->first; s != NULL; s = s->next) {
+    s->call.draw_at = NULL;
+  }
+  rg_block_free(&note->draws);
+  rg_host_free(note->next);
+  note->draws = (rg_block){ 0 };
+  note->next = NULL;
+  note->n_draws = 0;
 }
 
 static rg_status draw(rg_plan *plan)
@@ -90,22 +147,25 @@ static rg_status take(rg_plan *plan)
   return ended;
 }
 
-/* Back to steps that bring their numbers themselves. */
 static void refuse(rg_plan *plan)
 {
   plan->note.refused = true;
   (void)snprintf(plan->note.why, sizeof(plan->note.why), "%s", rg_error_message());
-  for (step *s = plan->first; s != NULL; s = s->next) {
-    s->call.draw_at = NULL;
-  }
+  take_draws_back(plan);
 }
 
 bool rg_plan_noted(rg_plan *plan)
 {
   rg_note *note = &plan->note;
 
-  if (note->graph == NULL && !note->refused) {
-    note->stream = rg_stream_now(plan->device);
+  if (note->graph != NULL && !same_modes(&note->modes, rg_device_modes_now())) {
+    rg_driver_of(plan->device)->graph_free(plan->device, note->graph);
+    note->graph = NULL;
+    take_draws_back(plan);
+  }
+  if (note->graph == NULL && !note->refused && is_warm(plan)) {
+    note->stream = plan->warmth.stream;
+    note->modes = plan->warmth.modes;
     if (take(plan) != RG_OK) {
       refuse(plan);
     }

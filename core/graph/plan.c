@@ -46,6 +46,7 @@ rg_status rg_plan_new(rg_plan **out)
   atomic_init(&plan->refs, 1);
   plan->last = &plan->first;
   plan->device = -1;
+  plan->warmth.stream = -1;
   status = rg_arena_new(&plan->arena);
   if (status != RG_OK) {
     rg_host_free(plan);

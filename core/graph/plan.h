@@ -26,15 +26,23 @@ typedef struct step {
   int32_t n_tensors;
 } step;
 
+/* How all steps of a plan ran last: what kernels keep for a stream and for modes (a library that
+** was started, workspaces, algorithms that were timed) is there for these. */
+typedef struct rg_warmth {
+  int32_t stream; /* -1: they did not all run, or not all alike */
+  rg_device_modes modes;
+} rg_warmth;
+
 /* What a device keeps of a plan to do all of it at one word (note.c). */
 typedef struct rg_note {
-  void *graph;     /* the driver's; NULL: not yet, or it cannot be had */
-  int32_t stream;  /* that it was noted on and runs on */
-  bool refused;    /* it cannot be had: steps run one by one */
-  int64_t n_draws; /* steps that draw */
-  rg_block draws;  /* on the device: each one's numbers at the next replay */
-  rg_draw *next;   /* here: the same */
-  char why[160];   /* it was refused */
+  void *graph;           /* the driver's; NULL: not yet, or it cannot be had */
+  int32_t stream;        /* that it was noted on and runs on */
+  rg_device_modes modes; /* that its kernels were chosen by */
+  bool refused;          /* it cannot be had as steps ran last: they run one by one */
+  int64_t n_draws;       /* steps that draw */
+  rg_block draws;        /* on the device: each one's numbers at the next replay */
+  rg_draw *next;         /* here: the same */
+  char why[160];         /* it was refused */
 } rg_note;
 
 struct rg_plan {
@@ -46,6 +54,7 @@ struct rg_plan {
   int32_t device;  /* of all steps; -1: of several, or none yet */
   bool several;    /* devices */
   bool pinned;     /* some tensor is, and copies into it may be under way */
+  rg_warmth warmth;
   rg_note note;
   double flops;
   double bytes;
@@ -64,8 +73,18 @@ void rg_step_draw(step *s);
 /* And that something was written. */
 void rg_step_wrote(const step *s);
 
-/* Can the plan be done at one word?  Noted first where it was not. */
+/* Can the plan be done at one word?  Noted first where it was not and its steps ran as they would
+** run now; a note of other modes is thrown away. */
 bool rg_plan_noted(rg_plan *plan);
+
+/* All steps ran one by one, just now and here. */
+void rg_plan_warmed(rg_plan *plan);
+
+/* One step more did, in a capture. */
+void rg_plan_warms(rg_plan *plan);
+
+/* Some step has not run as it is now. */
+void rg_plan_cools(rg_plan *plan);
 
 /* Run it so, once. */
 rg_status rg_note_run(rg_plan *plan) RG_CHECK;

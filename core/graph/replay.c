@@ -77,6 +77,19 @@ static rg_status run_steps(rg_plan *plan)
     }
     RG_TRY(run_step(s));
   }
+  rg_plan_warmed(plan);
+  return RG_OK;
+}
+
+/* n times, at one word from the run on that allows it. */
+static rg_status run_all(rg_plan *plan, int64_t n)
+{
+  for (int64_t i = 0; i < n; i++) {
+    if (rg_interrupt_pending()) {
+      return rg_fail(RG_EINTR, "interrupted");
+    }
+    RG_TRY(plan->device > RG_CPU && rg_plan_noted(plan) ? rg_note_run(plan) : run_steps(plan));
+  }
   return RG_OK;
 }
 
@@ -95,17 +108,15 @@ rg_status rg_plan_replay(rg_plan *plan, int64_t n)
   }
   bool noted = n > 0 && plan->device > RG_CPU && rg_plan_noted(plan);
 
-  if (noted) {
+  if (noted) { /* its stream is not always ours */
     RG_TRY(rg_stream_enter(plan->device, plan->note.stream, &before));
   }
   status = n > 0 ? wait_turns(plan) : RG_OK;
   if (rg_timeline_on && n > 0 && plan->device >= RG_CPU) {
     span = rg_span_begin(plan->device, "plan");
   }
-  for (int64_t i = 0; i < n && status == RG_OK; i++) {
-    status = rg_interrupt_pending() ? rg_fail(RG_EINTR, "interrupted")
-             : noted                ? rg_note_run(plan)
-                                    : run_steps(plan);
+  if (status == RG_OK) {
+    status = run_all(plan, n);
   }
   if (span >= 0) {
     rg_span_end(span);

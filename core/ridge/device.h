@@ -64,7 +64,8 @@ typedef struct rg_device_libraries {
   char dnn_why[160]; /* it cannot be used, in words; else empty */
 } rg_device_libraries;
 
-/* How a device's kernels are chosen: settings of the process that every call reads. */
+/* How a device's kernels are chosen: settings of the process that every call reads, and every
+** replay of a plan. */
 typedef struct rg_device_modes {
   int32_t vendor;        /* 1 (default): libraries of the device's maker where they have a kernel;
                          ** 0: ridge's own kernels only */

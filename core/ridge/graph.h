@@ -26,7 +26,11 @@ RG_API void rg_capture_cancel(void);
 RG_API int32_t rg_capturing(void);
 
 /*
-** Run a plan n times.
+** Run a plan n times, by the device modes that are set now.
+**
+** A GPU does all of it as one graph from the replay on that finds that every step has run before on
+** the same stream and in the same modes: the first or the second one.  The graph goes on running on
+** its stream whatever stream the caller is on; in other modes it is made anew in the same way.
 **
 ** plan     plans that share weights may run side by side on several threads; one plan may not
 ** n        0 or more
@@ -46,7 +50,7 @@ typedef struct rg_plan_facts {
   double bytes;
   int32_t device; /* of all steps; -1: of several, or there are none */
   int32_t noted; /* 1: its device does all of it at one word (a CUDA graph); 0: step by step, or not
-                  ** replayed yet */
+                  ** replayed often enough yet */
   int32_t stream; /* that a noted one runs on; -1: on the caller's */
   char why[160];  /* it cannot be noted; empty where nobody tried */
 } rg_plan_facts;

@@ -36,7 +36,8 @@ end
 
 --- What the plan is made of: n_steps, buffer_bytes, flops and bytes of one replay, steps (names),
 --- device (of all its steps; nil where there are several), noted (its device does all of it at one
---- word, as a CUDA graph, since the first replay), why (it cannot be noted, where that was tried).
+--- word, as a CUDA graph: since the first or second replay, and until the backend's options
+--- change), why (it cannot be noted, where that was tried).
 ---@return table
 function Plan:facts()
   local f = ffi.new('rg_plan_facts')

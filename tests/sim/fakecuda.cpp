@@ -54,6 +54,13 @@ void fault(cudaError_t e, const char *format, ...)
   sticky = e;
 }
 
+static size_t counts[RGSIM_COUNTS];
+
+void count(int what)
+{
+  counts[what]++;
+}
+
 int device_count(void)
 {
   const char *s = getenv("RG_SIM_DEVICES");
@@ -111,10 +118,17 @@ cudaError_t rgsim_submit(cudaStream_t stream, const rgsim_job *what)
                   job->grid.x, job->grid.y, job->grid.z, job->block.x, job->block.y, job->block.z,
                   job->smem);
   }
+  count(s->capture ? RGSIM_NOTED : RGSIM_LAUNCHES);
   return enqueue(stream, [job] { rgsim_run(job.get()); });
 }
 
 extern "C" {
+
+size_t rgsim_counted(int what)
+{
+  Lock lock;
+  return what >= 0 && what < RGSIM_COUNTS ? counts[what] : 0;
+}
 
 cudaError_t cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute attribute, int value)
 {

@@ -40,6 +40,9 @@ int device_count(void);
 int current_device(void);
 size_t memory_total(void);
 
+// One more of rgsim_count.
+void count(int what);
+
 // Does a range lie inside one allocation of device memory? (fakecuda_memory.cpp)
 bool in_device_memory(const void *p, size_t bytes);
 
@@ -110,9 +113,23 @@ struct CUevent_st {
   bool recorded = false, timing = true;
 };
 
+// What is counted since the process began.
+enum rgsim_count {
+  RGSIM_LAUNCHES,    // kernels that were launched, those of graphs not among them
+  RGSIM_NOTED,       // kernels that were noted in a capture
+  RGSIM_GRAPHS,      // launches of graphs
+  RGSIM_WAITS,       // calls in which the host waits, or may: copies of much pageable memory too
+  RGSIM_ALLOCATIONS, // of device and pinned memory
+  RGSIM_UPLOADS,     // copies from the host
+  RGSIM_DOWNLOADS,   // copies to the host
+  RGSIM_MOVES,       // copies between devices, or inside one
+  RGSIM_COUNTS
+};
+
 // The stand-in's own questions, for tests.
 #define RGSIM_API __attribute__((visibility("default")))
 extern "C" {
+RGSIM_API size_t rgsim_counted(int what);
 RGSIM_API size_t rgsim_live_allocations(void); // device and pinned memory
 RGSIM_API size_t rgsim_live_handles(void);     // streams, events, graphs
 }

@@ -2,8 +2,11 @@
 //
 // Graphs of the stand-in for the CUDA runtime: the end of a capture, and launching what it gave. A
 // launch adds the graph's nodes to the pending work one by one, so they mix with other streams.
+//
+//   RG_SIM_GRAPHS=0   there is no memory for any
 #include "fakecuda.h"
 
+#include <cstdlib>
 #include <map>
 
 using namespace fake;
@@ -163,6 +166,8 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t g, unsigned l
   *out = nullptr;
   if (broken()) return error(broken());
   if (!graphs.count(g)) return misuse(cudaErrorInvalidValue, "not a graph");
+  const char *s = getenv("RG_SIM_GRAPHS");
+  if (s && *s == '0') return error(cudaErrorMemoryAllocation);
   *out = new CUgraphExec_st{ g->steps, nullptr };
   execs.insert(*out);
   return cudaSuccess;
@@ -179,6 +184,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t handle)
     s->capture->invalid = true;
     return misuse(cudaErrorNotSupported, "graphs inside graphs are not covered");
   }
+  count(RGSIM_GRAPHS);
   launch(x, s);
   return cudaSuccess;
 }

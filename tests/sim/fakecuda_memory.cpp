@@ -15,7 +15,10 @@
 namespace fake
 {
 
-enum : size_t { TOTAL = static_cast<size_t>(8) << 30 };
+enum : size_t {
+  TOTAL = static_cast<size_t>(8) << 30,
+  STAGED = 64 << 10 // a copy of no more pageable memory than this never waits, says the guide
+};
 
 struct Allocation {
   size_t bytes;
@@ -88,6 +91,7 @@ static cudaError_t allocate(void **out, size_t n, bool pinned)
   void *p;
   if (posix_memalign(&p, 256, n)) return error(cudaErrorMemoryAllocation);
   memset(p, 0xff, n);
+  count(RGSIM_ALLOCATIONS);
   allocations[static_cast<char *>(p)] = { n, device, pinned };
   if (!pinned) used[device] += n;
   *out = p;
@@ -99,6 +103,7 @@ static cudaError_t release(void *p, bool pinned)
 {
   if (!p) return cudaSuccess;
   if (cudaError_t e = forbid_in_capture()) return e;
+  count(RGSIM_WAITS);
   wait_everything();
   auto i = allocations.find(static_cast<char *>(p));
   if (i == allocations.end() || i->second.pinned != pinned) {
@@ -153,6 +158,13 @@ static void copy(void *to, const void *from, size_t n, cudaMemcpyKind kind)
   memmove(to, from, n);
 }
 
+// How the host takes part in a copy.
+static void count_copy(Kind to, Kind from, size_t n, bool waits)
+{
+  count(from != DEVICE ? RGSIM_UPLOADS : to != DEVICE ? RGSIM_DOWNLOADS : RGSIM_MOVES);
+  if (waits || to == PAGEABLE || (from == PAGEABLE && n > STAGED)) count(RGSIM_WAITS);
+}
+
 // What the runtime promises of memory that is not pinned: it is read before the call returns, and
 // written before the call returns. Only pinned memory has to be left alone until the copy is done.
 static cudaError_t copy_async(void *to, const void *from, size_t n, cudaMemcpyKind kind,
@@ -176,6 +188,7 @@ static cudaError_t copy_async(void *to, const void *from, size_t n, cudaMemcpyKi
         stream, [=] { copy(to, from, n, kind); }, &w);
   }
   if (e) return e;
+  if (!s->capture) count_copy(kind_of(to, n), kind_of(from, n), n, blocking);
   if (!s->capture && (blocking || kind_of(to, n) == PAGEABLE)) wait(w);
   return error(broken());
 }

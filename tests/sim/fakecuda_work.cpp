@@ -333,6 +333,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle)
   CUstream_st *s = stream_of(handle);
   if (!s) return cudaErrorInvalidResourceHandle;
   if (cudaError_t e = forbid_in_capture_of(s)) return e;
+  count(RGSIM_WAITS);
   wait_all(s->last);
   return error(broken());
 }
@@ -352,6 +353,7 @@ cudaError_t cudaDeviceSynchronize(void)
 {
   Lock lock;
   if (cudaError_t e = forbid_in_capture()) return e;
+  count(RGSIM_WAITS);
   wait_device(current_device());
   return error(broken());
 }
@@ -430,6 +432,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e)
   if (cudaError_t bad = check_event(e)) return bad;
   if (cudaError_t bad = check_uncaptured(e)) return bad;
   if (cudaError_t bad = forbid_in_capture()) return bad;
+  count(RGSIM_WAITS);
   wait_all(e->at);
   return error(broken());
 }

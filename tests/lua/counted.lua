@@ -1,0 +1,50 @@
+-- SPDX-License-Identifier: MIT
+-- counted: what the simulated GPU of this process was asked for (tests/sim/fakecuda.h), after
+-- simulated.lua has opened it.
+
+local ffi = require 'ffi'
+
+ffi.cdef [[
+size_t rgsim_counted(int what);
+size_t rgsim_blas_counted(int what);
+typedef struct rgsim_blas_product {
+  int algo, epilogue, compute, transa, transb, batch, type_a, type_d, type_bias;
+  long long m, n, k;
+} rgsim_blas_product;
+void rgsim_blas_last(rgsim_blas_product *out);
+]]
+
+local WHAT = { launches = 0, noted = 1, graphs = 2, waits = 3, allocations = 4, uploads = 5,
+  downloads = 6, moves = 7 }
+local M = {}
+local library
+
+local function plugin()
+  library = library or ffi.load 'build/libridge_gpusim.so'
+  return library
+end
+
+--- All counts by name, and `asked`: questions to the heuristic of cublasLt.
+function M.now()
+  local out = { asked = tonumber(plugin().rgsim_blas_counted(2)) }
+  for name, number in pairs(WHAT) do out[name] = tonumber(plugin().rgsim_counted(number)) end
+  return out
+end
+
+--- What f asked for, and what it returned.
+function M.during(f, ...)
+  local before = M.now()
+  local result = f(...)
+  local after = M.now()
+  for name, n in pairs(before) do after[name] = after[name] - n end
+  return after, result
+end
+
+--- The algorithm of the product that was begun last.
+function M.algorithm()
+  local product = ffi.new 'rgsim_blas_product'
+  plugin().rgsim_blas_last(product)
+  return product.algo
+end
+
+return M
