@@ -32,7 +32,7 @@ run() {
     test) # sets its own orders
       scripts/run_tests "$build/tests/test_sim" "$build/tests/test_blas" "$build/tests/test_dnn"
       RIDGE_GPU=$build/libridge_gpusim.so RIDGE_TEST_DEVICE=1 RIDGE_CUDNN=simulated \
-        scripts/run_tests tests/sim/dnn_spec.lua
+        scripts/run_tests tests/sim/dnn_spec.lua tests/sim/dnn_plan_spec.lua
       ;;
     fwd | rev | rand | ahead)
       RG_SIM_ORDER=$1 suite sim 1

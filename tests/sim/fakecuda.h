@@ -123,6 +123,7 @@ enum rgsim_count {
   RGSIM_UPLOADS,     // copies from the host
   RGSIM_DOWNLOADS,   // copies to the host
   RGSIM_MOVES,       // copies between devices, or inside one
+  RGSIM_DNN,         // graphs of cuDNN, each asked for or noted
   RGSIM_COUNTS
 };
 

@@ -6,8 +6,9 @@
 //
 // It is as strict as the real one where that is known: descriptors are finalized before they are
 // used, memory lies as aligned as it was promised, numbers by value are read at the call, the
-// workspace is written to.  It has two engines, of which the first says that its bits differ from
-// run to run, and takes no bias or activation after a convolution with channels first.
+// workspace is written to, and nothing is started or compiled in a capture.  It has two engines, of
+// which the first says that its bits differ from run to run, and takes no bias or activation after a
+// convolution with channels first.
 #if __has_include(<cudnn_graph.h>)
 
 #include "fakecuda.h"
@@ -115,6 +116,8 @@ void cudnnGetLastErrorString(char *message, size_t max_size)
 
 cudnnStatus_t cudnnCreate(cudnnHandle_t *handle)
 {
+  Lock held;
+  if (forbid_in_capture()) return refuse("a handle is made while a graph is captured");
   *handle = reinterpret_cast<cudnnHandle_t>(new Handle());
   return CUDNN_STATUS_SUCCESS;
 }
@@ -159,6 +162,10 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor)
 {
   Desc *d = static_cast<Desc *>(descriptor);
+  Lock held;
+  if (d->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR && forbid_in_capture()) {
+    return refuse("an engine is compiled while a graph is captured");
+  }
   d->final = true;
   if (d->type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR &&
       !knows(all<const Desc *>(part(d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH),
@@ -232,6 +239,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     }
   }
   Lock held;
+  count(RGSIM_DNN);
   return enqueue(reinterpret_cast<Handle *>(handle)->stream,
                  [run]() mutable { run.all_of_it(); }) == cudaSuccess
              ? CUDNN_STATUS_SUCCESS

@@ -185,6 +185,7 @@ struct Run {
   void reduce(const Desc *op);
   void reshape(const Desc *op);
   void convolve(const Desc *op, int kind);
+  bool is_there(void) const;
   void all_of_it(void);
 };
 

@@ -3,6 +3,7 @@
 // The stand-in for cuDNN: what the operations of a graph compute.
 #if __has_include(<cudnn_graph.h>)
 
+#include "fakecuda.h"
 #include "fakecuda_dnn.h"
 
 namespace fake
@@ -171,8 +172,21 @@ void Run::convolve(const Desc *op, int kind)
         [&](const int64_t *i) { return all_sums.at(i[0], i[1], i[2], i[3]); });
 }
 
+// Is all memory still there?  A graph can outlive it.
+bool Run::is_there(void) const
+{
+  for (auto &[uid, data] : memory) {
+    if (!numbers.count(uid) && !in_device_memory(data, 1)) return false;
+  }
+  return in_device_memory(workspace, WORKSPACE);
+}
+
 void Run::all_of_it(void)
 {
+  if (!is_there()) {
+    fault(cudaErrorIllegalAddress, "a graph of cuDNN in memory that is gone");
+    return;
+  }
   memset(workspace, 0xff, WORKSPACE);
   for (const Desc *op : ops) {
     switch (op->type) {
