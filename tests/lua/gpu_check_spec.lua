@@ -34,7 +34,7 @@ describe('scripts/gpu-check', function()
     assert.equal('passed', (row(text, 'facts')))
     assert.equal('passed', (row(text, 'probe')))
     assert.equal(is_simulated() and 'passed' or 'skipped', (row(text, 'simulated')))
-    for _, step in ipairs { 'load', 'ceilings', 'ops', 'gradients', 'agree', 'memcheck',
+    for _, step in ipairs { 'load', 'beliefs', 'ceilings', 'ops', 'gradients', 'agree', 'memcheck',
       'racecheck', 'synccheck', 'initcheck', 'bench', 'torch', 'ncu', 'description' } do
       local result, note = row(text, step)
       assert.equal('skipped', result, step)
@@ -46,10 +46,11 @@ describe('scripts/gpu-check', function()
   it('can be tried on the simulated GPU, and says so', function()
     if not is_simulated() then return pending 'no nvcc: the simulated GPU was not built' end
     local text = run(('OUT=results/gpu/simulated RIDGE_GPU=%s RIDGE_TEST_EVERY=200 '
-      .. 'scripts/gpu-check load ceilings gradients agree bench memcheck description'):format(
-      SIMULATED))
+      .. 'scripts/gpu-check load beliefs ceilings gradients agree bench memcheck description')
+      :format(SIMULATED))
     assert.matches('status 0\n$', text)
-    for _, step in ipairs { 'load', 'ceilings', 'gradients', 'agree', 'bench', 'description' } do
+    for _, step in ipairs { 'load', 'beliefs', 'ceilings', 'gradients', 'agree', 'bench',
+      'description' } do
       assert.equal('passed', (row(text, step)), step)
     end
     assert.equal('skipped', (row(text, 'memcheck')))

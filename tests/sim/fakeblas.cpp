@@ -422,14 +422,14 @@ cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *
   Algo x;
   memcpy(&x, algo, sizeof x);
   if (x.magic != ALGO) return CUBLAS_STATUS_INVALID_VALUE;
-  if (attribute != CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME) {
+  if (attribute != CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME && attribute != CUBLASLT_ALGO_CONFIG_ID) {
     return wrong(CUBLAS_STATUS_NOT_SUPPORTED, "attribute %d of an algorithm is not covered",
                  attribute);
   }
-  if (bytes != sizeof x.scheme) {
-    return wrong(CUBLAS_STATUS_INVALID_VALUE, "the size of a reduction scheme");
+  if (bytes != sizeof(uint32_t)) {
+    return wrong(CUBLAS_STATUS_INVALID_VALUE, "the size of an algorithm's attribute");
   }
-  memcpy(to, &x.scheme, bytes);
+  memcpy(to, attribute == CUBLASLT_ALGO_CONFIG_ID ? &x.id : &x.scheme, bytes);
   if (written) *written = bytes;
   return CUBLAS_STATUS_SUCCESS;
 }

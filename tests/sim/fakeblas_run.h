@@ -8,7 +8,10 @@
 #include "fakeblas.h"
 #include "fakecuda.h"
 
+// ridge finds the real library's functions by name through the plugin, and so it finds these.
+#pragma GCC visibility push(default)
 #include <cublasLt.h>
+#pragma GCC visibility pop
 
 namespace fake
 {
