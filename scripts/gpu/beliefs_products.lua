@@ -257,12 +257,13 @@ end)
 probe('tf32-bits', function()
   local ten = 1 + 2 ^ -10
   local far = constant(THIN, ten, lt.AS_TF32, ten * ten, 1)
-  if far > 2 ^ -20 then failed('factors of 10 bits are rounded: %.3g off', far) end
+  -- tensor cores cut off what they add; factors of 9 bits would be 2^-9 off
+  if far > 2 ^ -16 then failed('factors of 10 bits are rounded: %.3g off', far) end
   local v = 1 + 2 ^ -12
-  local worst, n, rounded = constant(THIN, v, lt.AS_TF32, v * v, 2 ^ -20)
+  local worst, n, rounded = constant(THIN, v, lt.AS_TF32, v * v, 2 ^ -16)
   if worst > 2 ^ -10 then failed('factors of 12 bits give results that are %.3g off', worst) end
   C.rg_device_modes_now().tf32 = 1
-  ridge_gives('matmul with tf32', 'f32', 8, { ridge.full(ten, 16, 16), ridge.full(ten, 16, 16) },
+  ridge_gives('matmul with tf32', 'f32', 128, { ridge.full(ten, 16, 16), ridge.full(ten, 16, 16) },
     function(x, y) return x:matmul(y) end)
   return ('%d of %d algorithms round'):format(rounded, n)
 end)

@@ -53,6 +53,10 @@ describe('scripts/gpu-check', function()
       'description' } do
       assert.equal('passed', (row(text, step)), step)
     end
+    for _, step in ipairs { 'gradients', 'agree' } do
+      assert.matches('\nmemory of the device holds nan when it is handed out\n',
+        run('sed -n 1,5p build/gpu-check/' .. step .. '.log'), step)
+    end
     assert.equal('skipped', (row(text, 'memcheck')))
     assert.matches('SIMULATED: this tries the script', text)
     assert.matches('\nSIMULATED: nothing here was measured on a GPU.\n', text)
