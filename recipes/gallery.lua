@@ -3,7 +3,8 @@
 --
 -- Small sweeps of linear layers, each for the picture that it can show: a grid over batch and
 -- width, sizes in steps of one, threads, sketches by time and error, a comparison in paired blocks,
--- and the same few points measured several times.  Running it again goes on where it was.
+-- the same few points measured several times, and the calls of one training step.  Running it
+-- again goes on where it was.
 --
 -- machine: any; the pictures say which
 -- time:    about two minutes on two cores
@@ -150,3 +151,16 @@ layers:ab { a = { dtype = 'f32', batch = opt.quick and 8 or 64 },
   processes = opt.quick and 1 or nil, blocks = opt.quick and 8 or nil,
   looks = opt.quick and 1 or nil }
 save('forest', layers:plot('forest'))
+
+-- One step of a training, call by call: of no sweep, and no measurement.
+local net = nn.Sequential(nn.Linear(784, 256, { seed = 1, activation = 'gelu' }),
+  nn.Linear(256, 10, { seed = 2 }))
+local images, labels = ridge.randn(256, 784), ridge.randint(0, 10, { 256 })
+local optimizer = ridge.optim.Adam(net)
+local function step()
+  optimizer:zero_grad()
+  nn.cross_entropy(net(images), labels):backward()
+  optimizer:step()
+end
+step()
+save('timeline', ridge.timeline(step):plot { title = 'One training step, call by call' })

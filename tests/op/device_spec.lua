@@ -132,7 +132,7 @@ if tensors.DEVICE ~= 0 then
       tensors.hold(out[0])
       local status = C.rg_device_wait(tensors.DEVICE)
       assert.are.equal(EARG, status)
-      assert.is_truthy(tensors.failure(status):find('met index 2, not in its window', 1, true))
+      assert.is_truthy(tensors.failure(status):find('index 2 is not in its window', 1, true))
       tensors.release_all()
     end)
   end)
