@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "gpu/device.cuh"
+#include "gpu/formulas.h"
 
 extern "C" {
 #include "op/list.h"
@@ -44,59 +45,17 @@ template <class L, int N, class F> __device__ inline void rg_each(L (&v)[N], F f
   }
 }
 
-#define EACH(expression) return rg_each(v, [](T x) { return (T)(expression); })
-
-/* log(1 + e^x) and its kind in the lane's own precision */
 template <class T, int N> __device__ inline void rg_real(int32_t id, T (&v)[N])
 {
+#define CASE(NAME, ...)                               \
+  case RG_OP_##NAME:                                  \
+    rg_each(v, [](T x) { return (T)(__VA_ARGS__); }); \
+    break;
   switch (id) {
-  case RG_OP_NEG:
-    EACH(-x);
-  case RG_OP_ABS:
-    EACH(fabs(x));
-  case RG_OP_SIGN:
-    EACH(x > 0 ? (T)1 : x < 0 ? (T)-1 : x == 0 ? (T)0 : x);
-  case RG_OP_SQUARE:
-    EACH(x * x);
-  case RG_OP_RELU:
-    EACH(x < 0 ? (T)0 : x); /* nan goes through */
-  case RG_OP_FLOOR:
-    EACH(floor(x));
-  case RG_OP_CEIL:
-    EACH(ceil(x));
-  case RG_OP_ROUND:
-    EACH(rint(x));
-  case RG_OP_SQRT:
-    EACH(sqrt(x));
-  case RG_OP_RSQRT:
-    EACH((T)1 / sqrt(x));
-  case RG_OP_RECIPROCAL:
-    EACH((T)1 / x);
-  case RG_OP_EXP:
-    EACH(exp(x));
-  case RG_OP_LOG:
-    EACH(log(x));
-  case RG_OP_LOG1P:
-    EACH(log1p(x));
-  case RG_OP_SIN:
-    EACH(sin(x));
-  case RG_OP_COS:
-    EACH(cos(x));
-  case RG_OP_TANH:
-    EACH(tanh(x));
-  case RG_OP_ERF:
-    EACH(erf(x));
-  case RG_OP_SIGMOID:
-    EACH((T)1 / ((T)1 + exp(-x)));
-  case RG_OP_GELU:
-    EACH((T)0.5 * x * ((T)1 + erf(x * (T)0.70710678118654752440)));
-  case RG_OP_SILU:
-    EACH(x / ((T)1 + exp(-x)));
-  default: /* softplus */
-    EACH((x < 0 ? (T)0 : x) + log1p(exp(-fabs(x))));
+    RG_ONE_FORMULAS(CASE)
   }
+#undef CASE
 }
-#undef EACH
 
 /* unsigned inside, where overflow wraps around */
 __device__ inline int64_t rg_one(int32_t id, int64_t x)
@@ -149,16 +108,6 @@ template <class T> __device__ inline bool rg_compared(int32_t id, T x, T y)
   }
 }
 
-/* x != x finds nan, which wins on either side. */
-template <class T> __device__ inline T rg_larger(T x, T y)
-{
-  return x != x ? x : x > y ? x : y;
-}
-template <class T> __device__ inline T rg_smaller(T x, T y)
-{
-  return x != x ? x : x < y ? x : y;
-}
-
 /* x = f(x, y) of each */
 template <class L, int N, class F>
 __device__ inline void rg_each_two(L (&x)[N], const L (&y)[N], F f)
@@ -169,28 +118,17 @@ __device__ inline void rg_each_two(L (&x)[N], const L (&y)[N], F f)
   }
 }
 
-#define EACH(expression) return rg_each_two(p, q, [](T x, T y) { return (T)(expression); })
-
 template <class T, int N> __device__ inline void rg_two_real(int32_t id, T (&p)[N], const T (&q)[N])
 {
+#define CASE(NAME, ...)                                           \
+  case RG_OP_##NAME:                                              \
+    rg_each_two(p, q, [](T x, T y) { return (T)(__VA_ARGS__); }); \
+    break;
   switch (id) {
-  case RG_OP_ADD:
-    EACH(x + y);
-  case RG_OP_SUB:
-    EACH(x - y);
-  case RG_OP_MUL:
-    EACH(x * y);
-  case RG_OP_DIV:
-    EACH(x / y);
-  case RG_OP_POW:
-    EACH(y == (T)2 ? x * x : pow(x, y));
-  case RG_OP_MAXIMUM:
-    EACH(rg_larger(x, y));
-  default:
-    EACH(rg_smaller(x, y));
+    RG_TWO_FORMULAS(CASE)
   }
+#undef CASE
 }
-#undef EACH
 
 template <class T, class U> __device__ inline T rg_two_whole(int32_t id, T x, T y)
 {
@@ -237,24 +175,17 @@ template <class L, int N> __device__ inline void rg_twos(int32_t id, L (&x)[N], 
 /* -- Derivatives of activations ---------------------------------------------------------------- */
 
 /* By the result of the activation or, for gelu and silu, by what went into it. */
-template <class L> __device__ inline L rg_slope(int32_t act, L x)
+template <class T> __device__ inline T rg_slope(int32_t act, T x)
 {
-  L s;
-
+#define CASE(NAME, ...) \
+  case RG_ACT_##NAME:   \
+    return (T)(__VA_ARGS__);
   switch (act) {
-  case RG_ACT_RELU:
-    return x > 0 ? (L)1 : (L)0;
-  case RG_ACT_TANH:
-    return 1 - x * x;
-  case RG_ACT_SIGMOID:
-    return x * (1 - x);
-  case RG_ACT_SILU:
-    s = (L)1 / ((L)1 + exp(-x));
-    return s * (1 + x * (1 - s));
-  default: /* gelu: (1 + erf(x / sqrt 2)) / 2 + x exp(-x^2 / 2) / sqrt(2 pi) */
-    return (L)0.5 * (1 + erf(x * (L)0.70710678118654752440)) +
-           x * (L)0.39894228040143267794 * exp((L)-0.5 * x * x);
+    RG_SLOPE_FORMULAS(CASE)
+  default:
+    return 0;
   }
+#undef CASE
 }
 
 #endif

@@ -9,8 +9,10 @@ NVCC    := $(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) $(shell command -v nvcc
 CUDA    := $(patsubst %/bin/nvcc,%,$(NVCC))
 GPU_ARCH ?= 80 90
 KERNELS := $(sort $(wildcard gpu/*.cu gpu/*/*.cu))
-GPU_INC := -Igpu/c -Icore -I.
-GPU_DEP := $(wildcard gpu/*.cuh gpu/*.h gpu/*/*.h gpu/*/*.cuh core/op/*.h core/ridge/*.h)
+GPU_GENERATED := $(BUILD)/gen/chain_text.inc
+GPU_INC := -Igpu/c -Icore -I. -I$(BUILD)/gen
+GPU_DEP := $(wildcard gpu/*.cuh gpu/*.h gpu/*/*.h gpu/*/*.cuh core/op/*.h core/ridge/*.h) \
+           $(GPU_GENERATED)
 SIM     := $(sort $(wildcard tests/sim/cudasim*.cpp tests/sim/fakecuda*.cpp \
              tests/sim/fakeblas*.cpp))
 GPU_GEN := $(foreach a,$(GPU_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
@@ -22,6 +24,10 @@ GPU_GEN := $(foreach a,$(GPU_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
 UNFUSED := random elementwise chain parts
 unfused  = $(if $(filter $(UNFUSED),$(basename $(notdir $(1)))),-fmad=false)
 
+# what kernels of chains are compiled with at run time: these files as one string, in their order
+$(BUILD)/gen/chain_text.inc: gpu/formulas.h gpu/chain/data.h gpu/chain/memory.h
+	@mkdir -p $(@D)
+	@sed -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n"/' $^ >$@.new && mv $@.new $@
 $(BUILD)/obj/nvcc/%.o: gpu/%.cu $(GPU_DEP)
 	@mkdir -p $(@D)
 	$(call show,nvcc $<)$(NVCC) -std=c++17 -O3 $(call unfused,$@) $(GPU_GEN) \
@@ -89,11 +95,16 @@ $(BUILD)/tests/test_dnn: tests/gpu/test_dnn.cpp $(DNN) $(GPU_DEP)
 	@mkdir -p $(@D)
 	$(call show,cxx $@)$(CXX) -std=c++17 -O1 -g -Wall -Wextra $(EXTRA) $(GPU_INC) -I$(CUDA)/include \
 	  -DCUDA_STUB='"$(CUDA)/lib64/stubs/libcuda.so"' -o $@ -x c++ $< $(DNN) -ldl
+# chains as text, compiled by NVRTC
+$(BUILD)/tests/test_chain: tests/gpu/test_chain.cpp gpu/chain/text.cu gpu/chain/compiler.cu $(GPU_DEP)
+	@mkdir -p $(@D)
+	$(call show,cxx $@)$(CXX) -std=c++17 -O1 -g -Wall -Wextra $(EXTRA) $(GPU_INC) -I$(CUDA)/include \
+	  -Wl,-rpath,$(CUDA)/lib64 -o $@ -x c++ $(filter %.cpp %.cu,$^) -ldl
 # every operation on it: in three orders, under sanitizers; each with the simulator's own tests,
 # which plant what has to be found
 .PHONY: test-gpusim test-gpusim-builds gpu-archs
 test-gpusim-builds: all $(foreach w,sim simasan simtsan,$(BUILD)/libridge_gpu$w.so \
-  $(BUILD)/tests/test_$w) $(BUILD)/tests/test_blas $(BUILD)/tests/test_dnn
+  $(BUILD)/tests/test_$w) $(addprefix $(BUILD)/tests/test_,blas dnn chain)
 test-gpusim: test-gpusim-builds  ## run the simulated GPU
 	@scripts/gpu/sim.sh asan tsan:20 rev rand:3 ahead:rev test
 # ridge for a machine without packages; a path of the older kind holds for its libraries' needs too

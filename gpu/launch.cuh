@@ -58,6 +58,26 @@ inline cudaError_t rg_launch(void (*kernel)(P...), const rg_launch_cfg &cfg, A &
 #endif
 }
 
+// The same of a kernel that was loaded at run time; P is what it takes.
+#if CUDART_VERSION >= 12080
+template <class P>
+inline cudaError_t rg_launch_loaded(cudaKernel_t kernel, const rg_launch_cfg &cfg, P argument)
+{
+#ifdef RG_SIM
+  return rgsim_launch<P>(reinterpret_cast<void (*)(P)>(kernel), cfg.grid, cfg.block, cfg.smem,
+                         cfg.stream, argument);
+#else
+  void *arguments[] = { &argument };
+  cudaLaunchConfig_t lc = {};
+  lc.gridDim = cfg.grid;
+  lc.blockDim = cfg.block;
+  lc.dynamicSmemBytes = cfg.smem;
+  lc.stream = cfg.stream;
+  return cudaLaunchKernelExC(&lc, reinterpret_cast<const void *>(kernel), arguments);
+#endif
+}
+#endif
+
 // -- Reductions over the 32 lanes of a warp --------------------------------------------
 //
 // Every lane must call them and gets the result. The order of additions is fixed, so equal inputs

@@ -163,4 +163,4 @@ local function step()
   optimizer:step()
 end
 step()
-save('timeline', ridge.timeline(step):plot { title = 'One training step, call by call' })
+save('timeline', ridge.timeline(step):plot())

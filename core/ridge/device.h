@@ -59,9 +59,12 @@ typedef struct rg_device_state {
 
 /* Versions of the libraries of its maker that a device's kernels may use, 130100 for 13.1.0. */
 typedef struct rg_device_libraries {
-  int32_t blas;      /* cublasLt; 0 for the CPU */
-  int32_t dnn;       /* cuDNN, which is opened when a call first could use it; 0: it is not open */
+  int32_t blas;     /* cublasLt; 0 for the CPU */
+  int32_t dnn;      /* cuDNN, which is opened when a call first could use it; 0: it is not open */
+  int32_t compiler; /* NVRTC, opened when a plan first has a chain, 13000 for 13.0; 0: not open */
+  int32_t _pad;
   char dnn_why[160]; /* it cannot be used, in words; else empty */
+  char compiler_why[160];
 } rg_device_libraries;
 
 /* How a device's kernels are chosen: settings of the process that every call reads, and every

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** The table of chosen algorithms, and its file: `$XDG_CACHE_HOME/ridge/cublaslt.txt`, or the same
-** in ~/.cache.
+** The table of chosen algorithms, and its file, cublaslt.txt (gpu/cache.cuh).
 **
 ** A line of the file is a key, an algorithm and a checksum of both, in hexadecimal words.  A line
 ** that is not exactly that is left out; one that is, but whose algorithm the library refuses, is
@@ -14,8 +13,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include "gpu/cache.cuh"
 
 enum {
   ALGO_WORDS = sizeof(cublasLtMatmulAlgo_t) / 8,
@@ -24,6 +24,7 @@ enum {
   SAVE_EVERY = 32                           /* new ones; the others when the process ends */
 };
 
+static const char NAME[] = "cublaslt.txt";
 static const char HEAD[] = "ridge cublasLt algorithms 1\n";
 
 struct entry {
@@ -41,23 +42,10 @@ static std::mutex lock;
 
 /* -- The table --------------------------------------------------------------------------------- */
 
-/* FNV-1a, by words. */
-static uint64_t hash(const uint64_t *word, int n)
-{
-  uint64_t h = 14695981039346656037u;
-
-  for (int i = 0; i < n; i++) {
-    for (int shift = 0; shift < 64; shift += 8) {
-      h = (h ^ (word[i] >> shift & 0xff)) * 1099511628211u;
-    }
-  }
-  return h;
-}
-
 /* The entry of a key, or the free one where it would be; NULL only where there is no table. */
 static entry *place_of(const rg_tuned_key *key)
 {
-  uint64_t at = hash((const uint64_t *)key->field, RG_TUNED_FIELDS);
+  uint64_t at = rg_hash(key->field, sizeof(key->field), RG_HASH_BEGIN);
 
   if (size == 0) {
     return NULL;
@@ -109,39 +97,6 @@ static void put(const rg_tuned_key *key, int32_t state, const cublasLtMatmulAlgo
 
 /* -- The file ---------------------------------------------------------------------------------- */
 
-/* The file's path; make: make its folders too.  False: there is none. */
-static bool path_of(char *path, size_t room, bool make)
-{
-  const char *cache = getenv("XDG_CACHE_HOME");
-#ifdef RG_SIM
-  const char *home = NULL; /* tests leave nothing in the user's folder */
-#else
-  const char *home = getenv("HOME");
-#endif
-  char folder[3072];
-  int n;
-
-  if (cache != NULL && cache[0] == '/') {
-    n = snprintf(folder, sizeof(folder), "%s", cache);
-  } else if (home != NULL && home[0] == '/') {
-    n = snprintf(folder, sizeof(folder), "%s/.cache", home);
-  } else {
-    return false;
-  }
-  if (n < 0 || (size_t)n + 64 > sizeof(folder) || (size_t)n + 64 > room) {
-    return false;
-  }
-  if (make) {
-    (void)mkdir(folder, 0700);
-  }
-  (void)snprintf(path, room, "%.*s/ridge", n, folder);
-  if (make) {
-    (void)mkdir(path, 0700);
-  }
-  (void)snprintf(path, room, "%.*s/ridge/cublaslt.txt", n, folder);
-  return true;
-}
-
 /* A line as its words; false where it is anything else. */
 static bool parse(const char *line, uint64_t *word)
 {
@@ -162,7 +117,7 @@ static bool parse(const char *line, uint64_t *word)
       return false;
     }
   }
-  return *line == '\0' && hash(word, WORDS - 1) == word[WORDS - 1];
+  return *line == '\0' && rg_hash(word, 8 * (WORDS - 1), RG_HASH_BEGIN) == word[WORDS - 1];
 }
 
 /* Take from the file what is not known yet. */
@@ -176,7 +131,7 @@ static void load(void)
   entry *e;
   FILE *file;
 
-  if (!path_of(path, sizeof(path), false) || (file = fopen(path, "r")) == NULL) {
+  if (!rg_cache_path(NAME, false, path, sizeof(path)) || (file = fopen(path, "r")) == NULL) {
     return;
   }
   if (fgets(line, sizeof(line), file) != NULL && strcmp(line, HEAD) == 0) {
@@ -205,7 +160,7 @@ static bool write_all(FILE *file)
     }
     memcpy(word, &table[i].key, sizeof(table[i].key));
     memcpy(word + RG_TUNED_FIELDS, &table[i].algo, sizeof(table[i].algo));
-    word[WORDS - 1] = hash(word, WORDS - 1);
+    word[WORDS - 1] = rg_hash(word, 8 * (WORDS - 1), RG_HASH_BEGIN);
     for (int w = 0; w < WORDS && ok; w++) {
       ok = fprintf(file, "%016llx%c", (unsigned long long)word[w], w + 1 < WORDS ? ' ' : '\n') > 0;
     }
@@ -222,7 +177,7 @@ static void save(void)
   bool ok;
 
   unsaved = 0;
-  if (!path_of(path, sizeof(path), true)) {
+  if (!rg_cache_path(NAME, true, path, sizeof(path))) {
     return;
   }
   load();

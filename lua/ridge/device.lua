@@ -66,19 +66,25 @@ end
 --- left out.
 ---@param device string|nil the default device when left out
 ---@param open boolean|nil open what is opened late; else what nobody used yet is left out
----@return table cublaslt, cudnn ('9.19.0'); why (there is no cuDNN; only with open)
+---@return table cublaslt, cudnn ('9.19.0'), nvrtc ('13.0'); with open also why, a table of
+--- sentences: why a library is not used, by its name
 -- >> ridge.device.libraries('auto', true).cublaslt
 function M.libraries(device, open)
   local number = device and dtype.device(device, 'device.libraries') or place.default()
   local l = ffi.new('rg_device_libraries')
   call.check(C.rg_device_libraries_of(number, open and 1 or 0, l), 'device.libraries')
-  local why = ffi.string(l.dnn_why)
-  return { cublaslt = three(l.blas), cudnn = three(l.dnn), why = why ~= '' and why or nil }
+  local function sentence(chars)
+    local text = ffi.string(chars)
+    return text ~= '' and text or nil
+  end
+  return { cublaslt = three(l.blas), cudnn = three(l.dnn), nvrtc = two(l.compiler),
+           why = open and { cudnn = sentence(l.dnn_why), nvrtc = sentence(l.compiler_why) } or nil }
 end
 
 --- What a device is: name, device, kind ('cpu' or 'cuda'), memory and free (bytes), units
 --- (multiprocessors or processors); of a GPU also capability ('9.0'), the versions of driver and
---- runtime ('13.0') and cublaslt ('13.1.0'), and that of cudnn once a call wanted it.
+--- runtime ('13.0') and cublaslt ('13.1.0'), those of cudnn and nvrtc once a call
+--- wanted them.
 ---@param device string|nil the default device when left out
 ---@return table
 -- >> ridge.device.facts('cpu').name
@@ -93,7 +99,7 @@ function M.facts(device)
            capability = f.capability > 0 and ('%d.%d'):format(f.capability / 10, f.capability % 10)
              or nil,
            driver = two(f.driver), runtime = two(f.runtime), cublaslt = libraries.cublaslt,
-           cudnn = libraries.cudnn }
+           cudnn = libraries.cudnn, nvrtc = libraries.nvrtc }
 end
 
 --- The line of F1: device, name, and total memory in GB with one decimal.

@@ -30,7 +30,7 @@ run() {
   [ "$every" != "$1" ] || every=1
   case $way in
     test) # sets its own orders
-      scripts/run_tests "$build/tests/test_sim" "$build/tests/test_blas" "$build/tests/test_dnn"
+      scripts/run_tests "$build"/tests/test_{sim,blas,dnn,chain}
       RIDGE_GPU=$build/libridge_gpusim.so RIDGE_TEST_DEVICE=1 RIDGE_CUDNN=simulated \
         scripts/run_tests tests/sim/dnn_spec.lua tests/sim/dnn_plan_spec.lua
       ;;

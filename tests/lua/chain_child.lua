@@ -1,6 +1,9 @@
 -- SPDX-License-Identifier: MIT
--- Run by device_spec with RIDGE_GPU naming the simulated GPU: plans join functions of elements into
--- chains, and a chain gives the very bits that one step after the other gives.
+-- Run by device_spec and compiled_spec with RIDGE_GPU naming the simulated GPU: plans join
+-- functions of elements into chains, and a chain gives the very bits that one step after the other
+-- gives.
+--
+--   ridge tests/lua/chain_child.lua [SEED] [PROGRAMS]    of functions, by chance; 1 and 60
 local ridge = require 'ridge'
 
 local failed = 0
@@ -123,7 +126,8 @@ local function program(shape, dtype)
 end
 
 local chains = 0
-for round = 1, 60 do
+local PROGRAMS = tonumber(arg and arg[2]) or 60
+for round = 1, PROGRAMS do
   local f = program(pick(SHAPES), pick(TYPES))
   local last, middle = f()
   plan = ridge.capture(f)
@@ -132,7 +136,7 @@ for round = 1, 60 do
   check('program ' .. round,
     same_bits(plan.results[1], last) and same_bits(plan.results[2], middle), steps_of(plan))
 end
-check('there were chains', chains > 60, chains)
+check('there were chains', chains > PROGRAMS, chains)
 
 -- gradients of activations are links too
 local layer = ridge.nn.Linear(8, 8, { seed = 3 })

@@ -88,23 +88,28 @@ describe('a device', function()
 
   it('tells the versions of its libraries, and opens none to know them', function()
     if not simulated() then return pending(WITHOUT) end
-    local text = output('RG_SIM_BLAS_VERSION=130102 RIDGE_CUDNN=simulated RIDGE_GPU=' .. SIMULATED
-      .. [[ ./ridge -e '
+    local text = output('RG_SIM_BLAS_VERSION=130102 RIDGE_CUDNN=simulated RIDGE_NVRTC=simulated '
+      .. 'RIDGE_GPU=' .. SIMULATED .. [[ ./ridge -e '
         local ridge = require "ridge"
         local f = ridge.device.facts "cuda:0"
-        print(f.driver ~= nil, f.runtime ~= nil, f.cublaslt, f.cudnn)
+        print(f.driver ~= nil, f.runtime ~= nil, f.cublaslt, f.cudnn, f.nvrtc)
         local l = ridge.device.libraries("cuda:0", true)
-        print(l.cublaslt, l.cudnn ~= nil, l.why)
-        print(ridge.device.facts("cuda:0").cudnn == l.cudnn)
+        print(l.cublaslt, l.cudnn ~= nil, l.nvrtc == f.runtime, next(l.why))
+        f = ridge.device.facts("cuda:0")
+        print(f.cudnn == l.cudnn, f.nvrtc == l.nvrtc)
         print(ridge.device.facts("cpu").driver, ridge.device.libraries("cpu", true).cublaslt)']])
-    assert.equal('true\ttrue\t13.1.2\tnil\n13.1.2\ttrue\tnil\ntrue\nnil\tnil\n', text)
-    text = output('RIDGE_CUDNN=none RIDGE_GPU=' .. SIMULATED .. ' ./ridge doctor --device cuda')
+    assert.equal('true\ttrue\t13.1.2\tnil\tnil\n13.1.2\ttrue\ttrue\tnil\ntrue\ttrue\n'
+      .. 'nil\tnil\n', text)
+    text = output('RIDGE_CUDNN=none RIDGE_NVRTC=none RIDGE_GPU=' .. SIMULATED
+      .. ' ./ridge doctor --device cuda')
     assert.matches('\nruntime +CUDA %d+%.%d\n', text)
     assert.matches('\ncublasLt +%d+%.%d+%.%d+', text)
     assert.matches('\ncudnn +not used: RIDGE_CUDNN says none', text)
+    assert.matches('\nnvrtc +not used: RIDGE_NVRTC says none', text)
     text = output('RG_SIM_BLAS_VERSION=130102 RIDGE_GPU=' .. SIMULATED
       .. ' ./ridge doctor --seconds 0.1 --device cuda:0')
     assert.matches('\n +cublasLt 13%.1%.2, cuDNN not used: the simulated device', text)
+    assert.matches('\n +NVRTC not used: the simulated device', text)
   end)
 
   it('that has no memory left is an error with its code', function()

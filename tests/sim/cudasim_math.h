@@ -5,7 +5,8 @@
 #ifndef RIDGE_SIM_CUDASIM_MATH_H
 #define RIDGE_SIM_CUDASIM_MATH_H
 
-#include <cmath>
+// not cmath: only here exp and its kind are, without std::, also functions of float, as for nvcc
+#include <math.h>
 
 // -- Approximations ------------------------------------------------------------------
 

@@ -75,7 +75,8 @@ function M.rows()
   if n > 0 then
     local device = require 'ridge.device'
     local libraries = device.libraries('cuda:0', true)
-    used = { cublasLt = libraries.cublaslt, cudnn = libraries.cudnn or libraries.why }
+    used = { cublasLt = libraries.cublaslt, cudnn = libraries.cudnn or libraries.why.cudnn,
+      nvrtc = libraries.nvrtc or libraries.why.nvrtc }
     add('runtime', 'CUDA ' .. (device.facts 'cuda:0'.runtime or '?'))
   end
   library_rows(add, used)

@@ -85,7 +85,8 @@ local function gpu(name)
     and (' (%s)'):format(state.driver) or '', f.runtime or '?'))
   local libraries = require('ridge.device').libraries(device.name(number), true)
   row('', ('cublasLt %s, cuDNN %s'):format(libraries.cublaslt or '?', libraries.cudnn
-    or libraries.why or '?'))
+    or libraries.why.cudnn or '?'))
+  row('', ('NVRTC %s'):format(libraries.nvrtc or libraries.why.nvrtc or '?'))
   return device.name(number)
 end
 

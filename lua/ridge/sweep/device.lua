@@ -20,7 +20,8 @@ local function variables(facts, number)
   local libraries = ridge_device.libraries(device.name(number), device.modes().vendor)
   return { device_driver = facts.driver, device_runtime = facts.runtime,
            device_version = device.state(number).driver, device_cublaslt = libraries.cublaslt,
-           device_cudnn = libraries.cudnn, device_modes = device.modes_text(),
+           device_cudnn = libraries.cudnn, device_nvrtc = libraries.nvrtc,
+           device_modes = device.modes_text(),
            device_simulated = facts.simulated and 'yes' or nil }
 end
 

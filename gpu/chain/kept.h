@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Kernels that were compiled for chains.
+*/
+#ifndef RIDGE_GPU_CHAIN_KEPT_H
+#define RIDGE_GPU_CHAIN_KEPT_H
+
+#include "gpu/chain/compiler.h"
+#include "gpu/chain/text.h"
+
+#if RG_HAS_COMPILER
+/*
+** The kernel of a chain on a device, compiled if nobody did so before; NULL where there is no
+** compiler, or none that can do it, and where the device's stream is being captured and the kernel
+** would have to be loaded first.
+*/
+cudaKernel_t rg_chain_kernel(int32_t device, const rg_chain_form *form);
+#endif
+
+#endif

@@ -1,0 +1,114 @@
+-- SPDX-License-Identifier: MIT
+-- Chains of functions as kernels of their own, by the stand-in for NVRTC on the simulated GPU: the
+-- same bits as without it, compiled once, and kept in files that are believed only whole.
+local SIMULATED = 'build/libridge_gpusim.so'
+
+local there = io.open(SIMULATED)
+if there then there:close() end
+
+local FOLDER, LOG
+
+local function output(command)
+  local pipe = assert(io.popen(command .. ' 2>&1'))
+  local text = pipe:read '*a'
+  pipe:close()
+  return text
+end
+
+local function files() return output('ls ' .. FOLDER .. '/cache/ridge/chain-*.bin') end
+
+-- What a run of some programs says, and how many texts were compiled for it.
+local function run(environment, words)
+  os.remove(LOG)
+  local said = output(('RIDGE_GPU=%s XDG_CACHE_HOME= RIDGE_NVRTC=simulated RG_SIM_NVRTC_LOG=%s %s '
+    .. './ridge %s'):format(SIMULATED, LOG, environment, words or 'tests/lua/chain_child.lua 1 4'))
+  local n, file = 0, io.open(LOG)
+  for _ in file and file:lines() or function() end do n = n + 1 end
+  if file then file:close() end
+  return said, n
+end
+
+local function case(name, f)
+  it(name, function()
+    if not there then return pending 'no nvcc: the simulated GPU was not built' end
+    f()
+  end)
+end
+
+describe('chains that are compiled', function()
+  setup(function()
+    FOLDER = os.tmpname()
+    os.remove(FOLDER)
+    output('mkdir -p ' .. FOLDER .. '/cache')
+    LOG = FOLDER .. '/log'
+  end)
+  teardown(function() output('rm -r ' .. FOLDER) end)
+
+  case('give the bits of the functions one by one', function()
+    local said, n = run('RG_SIM_ORDER=rand:3', 'tests/lua/chain_child.lua 7 12')
+    assert.equal('done\n', said)
+    assert.is_true(n > 12, n)
+    said = run('RG_SIM_NVRTC_WRONG=1', [[-e 'local x = ridge.ones(3, { device = "cuda:0" })
+      local plan = ridge.capture(function() return (x + 1):tanh() end)
+      plan:run(3)
+      return plan.results[1]:tolist()[1]']])
+    assert.equal('0\n', said) -- it was the compiled kernel that ran, in the graph as well
+  end)
+
+  case('are not, where there is no compiler, or it fails, or is not wanted', function()
+    for _, environment in ipairs { 'RIDGE_NVRTC=none', 'RIDGE_NVRTC=' } do
+      local said, n = run(environment)
+      assert.equal('done\n', said)
+      assert.equal(0, n)
+    end
+    local said, n = run 'CXX=false'
+    assert.equal('done\n', said)
+    assert.is_true(n > 4)
+    said, n = run('', [[-e 'ridge.set_default_backend(ridge.backend.cuda { vendor = false })
+      local x = ridge.ones(3, { device = "cuda:0" })
+      local plan = ridge.capture(function() return (x + 1):tanh() end)
+      plan:run(3)
+      return plan.results[1]:tolist()[1] == (x + 1):tanh():tolist()[1]']])
+    assert.equal('true\n', said)
+    assert.equal(0, n)
+  end)
+
+  case('are kept for the next process, and believed only whole', function()
+    local cache = 'XDG_CACHE_HOME=' .. FOLDER .. '/cache'
+    local said, n = run(cache)
+    assert.equal('done\n', said)
+    local list, names = files(), {}
+    for name in list:gmatch '[^\n]+' do names[#names + 1] = name end
+    assert.equal(n, #names)
+    said, n = run(cache)
+    assert.equal('done\n', said)
+    assert.equal(0, n)
+
+    -- one byte of one, the end of another, all of a third; one of an older ridge
+    local function spoil(name, f)
+      local file = assert(io.open(name, 'rb'))
+      local text = file:read '*a'
+      file:close()
+      file = assert(io.open(name, 'wb'))
+      file:write(f(text))
+      file:close()
+    end
+    spoil(names[1], function(t)
+      local at = math.floor(#t / 2)
+      return t:sub(1, at - 1) .. string.char((t:byte(at) + 1) % 256) .. t:sub(at + 1)
+    end)
+    spoil(names[2], function(t) return t:sub(1, -2) end)
+    spoil(names[3], function() return '' end)
+    spoil(names[4], function(t) return (t:gsub('chain 1', 'chain 0', 1)) end)
+    said, n = run(cache)
+    assert.equal('done\n', said)
+    assert.equal(4, n)
+    said, n = run(cache)
+    assert.equal('done\n', said)
+    assert.equal(0, n)
+    assert.equal(list, files())
+    for name in output('ls ' .. FOLDER .. '/cache/ridge'):gmatch '[^\n]+' do
+      assert.is_truthy(name == 'cublaslt.txt' or name:match '^chain%-%x+%.bin$', name)
+    end
+  end)
+end)
