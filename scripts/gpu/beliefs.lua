@@ -2,7 +2,7 @@
 --- What is believed of the libraries that ridge's kernels use, tried: a probe for every line of the
 --- table "What is believed of cublasLt" in tests/sim/README.md, by its name there.
 --
---     ./ridge scripts/gpu/beliefs.lua [--tiny] [--only NAME,...] [--list]
+--     ./ridge scripts/gpu/beliefs.lua [--tiny] [--only NAME,...] [--seed N] [--list]
 --
 -- A line each: `held`, `FAILED: facts`, `look: facts` (nothing is wrong, but something is slower
 -- than it was thought to be, or more is possible), `not shown: why`, `not timed`. The last line
@@ -19,6 +19,7 @@ local C = require 'ridge.ffi.lib'
 local opt = ridge.args {
   { 'tiny', false, 'sizes for the simulator' },
   { 'only', '', 'probes of these names, by comma' },
+  { 'seed', 1, 'of all numbers', integer = true },
   { 'list', false, 'print the names of all probes and end' },
   { 'child', '', 'a part that needs a process of its own' },
 }
@@ -59,6 +60,7 @@ end
 local facts = ffi.new 'rg_device_facts'
 if C.rg_device_facts_of(1, facts) ~= 0 then error(ffi.string(C.rg_error_message()), 0) end
 belief.simulated = facts.simulated == 1
+ridge.seed(opt.seed)
 
 if opt.child ~= '' then
   local name, rest = opt.child:match '^([^:]*):?(.*)$'

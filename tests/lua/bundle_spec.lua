@@ -35,6 +35,35 @@ for line in io.lines '/proc/self/maps' do
   if path then print(path) end
 end]]
 
+-- The check of a GPU from the folder: every file that it names is there, and its steps pass on the
+-- simulated one, which also reads what those files load.
+local function checks(folder)
+  local named = 0
+  for line in io.lines 'scripts/gpu-check' do
+    for path in line:gsub('^%s*#.*', ''):gmatch '[%w_]+/[%w_/-]+%.[a-z]+' do
+      if path:find '^scripts/' or path:find '^tests/' then
+        named = named + 1
+        local file = io.open(folder .. '/' .. path)
+        assert(file, ('scripts/gpu-check names %s; scripts/bundle does not carry it'):format(path))
+        file:close()
+      end
+    end
+  end
+  assert.is_true(named >= 7)
+  local plugin = io.open 'build/libridge_gpusim.so'
+  if not plugin then return end
+  plugin:close()
+  local steps = { 'facts', 'probe', 'load', 'beliefs', 'ceilings', 'ops', 'gradients', 'agree',
+    'bench', 'description' }
+  local text = run(('cd / && env -i PATH=/usr/bin:/bin RIDGE_TEST_EVERY=200 RIDGE_GPU=%s '
+    .. '%s/scripts/gpu-check %s'):format(run('readlink -f build/libridge_gpusim.so'):match '[^\n]+',
+    folder, table.concat(steps, ' ')))
+  for _, step in ipairs(steps) do
+    assert.equal('passed', text:match('\n| ' .. step .. ' *| (%a+) *|'), text)
+  end
+  assert.matches('status 0\n$', text)
+end
+
 describe('make bundle', function()
   it('makes a folder that runs elsewhere with nothing set', function()
     local text = run 'env -u MAKEFLAGS -u MAKELEVEL make -s bundle'
@@ -62,6 +91,7 @@ describe('make bundle', function()
     end
     assert.is_true(carried > 10)
     assert.matches('\nplugin +', run(('env -i %s/ridge doctor --device cuda'):format(folder)))
+    checks(folder)
     run('rm -r ' .. folder)
   end)
 end)

@@ -64,6 +64,44 @@ describe('scripts/gpu-check', function()
     assert.matches('{"case": "transformer_12_step_bf16", "tiny": true}', text)
   end)
 
+  it('runs specs without busted, and sees what fails in them', function()
+    local path = os.tmpname()
+    local function said(body, options)
+      local file = assert(io.open(path, 'w'))
+      file:write(body)
+      file:close()
+      return run(('./ridge scripts/gpu/specs.lua %s %s'):format(path, options or ''))
+    end
+    local BODY = [[
+local order = {}
+describe('a', function()
+  setup(function() order[#order + 1] = 'setup' end)
+  before_each(function() order[#order + 1] = 'before' end)
+  after_each(function() order[#order + 1] = 'after' end)
+  it('right', function() assert.are.same({ 1, { 2 } }, { 1, { 2 } }) assert(true) end)
+  describe('b', function()
+    before_each(function() order[#order + 1] = 'inner' end)
+    it('last', function()
+      assert.are.equal('setup before after before inner', table.concat(order, ' '))
+    end)
+  end)
+  it('wrong', function() %s end)
+end)
+]]
+    assert.equal('3 passed, 0 failed\nstatus 0\n', said(BODY:format ''))
+    for _, wrong in ipairs { 'assert.are.equal(1, 2)', 'assert.are.same({ 1 }, { 1, 2 })',
+      'assert.are.same({ a = 1, b = 2 }, { a = 1 })', 'assert.is_true(1)', 'assert.is_nil(false)',
+      'assert.is_truthy(nil)', 'assert(false, "no")', 'error "no"', 'assert.is_unknown(1)' } do
+      local text = said(BODY:format(wrong))
+      assert.matches('\n2 passed, 1 failed\nstatus 1\n$', text)
+      assert.matches('not ok a wrong\n', text)
+    end
+    assert.equal('1 passed, 0 failed\nstatus 0\n', said(BODY:format 'error "no"', '--filter right'))
+    assert.equal('0 passed, 0 failed\nstatus 1\n', said(BODY:format '', '--filter nothing'))
+    assert.matches('0 passed, 1 failed\nstatus 1\n$', said 'this is no Lua')
+    os.remove(path)
+  end)
+
   it('fails where a step fails or is not known', function()
     assert.matches('there is no step nothing\nstatus 2\n$', run 'scripts/gpu-check nothing')
     if not is_simulated() then return end

@@ -5,9 +5,12 @@
 
 local ffi = require 'ffi'
 
-ffi.cdef 'const char *rg_cdef(void);'
-local C = ffi.load(os.getenv('RIDGE_LIB') or 'build/libridge.so')
-ffi.cdef(ffi.string(C.rg_cdef()))
+local C = package.loaded['ridge.ffi.lib'] -- where the ridge program itself runs the specs
+if not C then
+  ffi.cdef 'const char *rg_cdef(void);'
+  C = ffi.load(os.getenv('RIDGE_LIB') or 'build/libridge.so')
+  ffi.cdef(ffi.string(C.rg_cdef()))
+end
 
 local M = { C = C }
 

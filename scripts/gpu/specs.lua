@@ -1,0 +1,125 @@
+-- SPDX-License-Identifier: MIT
+--- Runs specs of operations in the ridge program itself, where neither busted nor luajit is
+--- installed: a machine that has a GPU has often no packages.
+--
+--     ./ridge scripts/gpu/specs.lua FILE... [--filter PATTERN]
+--
+-- It knows what tests/op uses of busted, and nothing else of it. A failure is shown in full; the
+-- last line is `N passed, N failed`; exit code 1 if anything failed or nothing was run.
+
+local ridge = require 'ridge'
+require 'ridge.ffi.lib' -- tests/op/tensors.lua takes it from here
+
+local opt, files = ridge.args {
+  rest = 'FILE...',
+  { 'filter', '', 'only those whose name, with the names around it, has this pattern' },
+}
+
+-- -- What a spec says -----------------------------------------------------------------------------
+
+local function shown(x)
+  if type(x) ~= 'table' then return ('(%s) %s'):format(type(x), tostring(x)) end
+  local list = {}
+  for k, v in pairs(x) do list[#list + 1] = ('%s = %s'):format(tostring(k), shown(v)) end
+  table.sort(list)
+  return '{ ' .. table.concat(list, ', ') .. ' }'
+end
+
+local function same(a, b)
+  if type(a) ~= 'table' or type(b) ~= 'table' then return a == b end
+  for k, v in pairs(a) do
+    if not same(v, b[k]) then return false end
+  end
+  for k in pairs(b) do
+    if a[k] == nil then return false end
+  end
+  return true
+end
+
+local function sure(ok, what, wanted, got, message)
+  if ok then return end
+  error(('%s%s: wanted %s, got %s'):format(message and message .. ': ' or '', what, shown(wanted),
+    shown(got)), 3)
+end
+
+local are = {
+  equal = function(wanted, got, m) sure(wanted == got, 'equal', wanted, got, m) end,
+  same = function(wanted, got, m) sure(same(wanted, got), 'same', wanted, got, m) end,
+}
+local checks = { are = are, equal = are.equal, same = are.same,
+  is_true = function(x, m) sure(x == true, 'is_true', true, x, m) end,
+  is_nil = function(x, m) sure(x == nil, 'is_nil', nil, x, m) end,
+  is_truthy = function(x, m) sure(x, 'is_truthy', true, x, m) end }
+local asserted = setmetatable({}, {
+  __call = function(_, ...) return assert(...) end,
+  __index = function(_, name)
+    return checks[name] or error('specs.lua does not know assert.' .. tostring(name), 2)
+  end,
+})
+
+-- A block: its name, and what it has of its own.
+local function block(name, outer)
+  return { name = name, outer = outer, setup = {}, before_each = {}, after_each = {}, list = {} }
+end
+
+local at -- the block whose body runs
+
+local env = setmetatable({ assert = asserted }, { __index = _G })
+function env.describe(name, f)
+  local b = block(name, at)
+  at.list[#at.list + 1] = b
+  at = b
+  f()
+  at = b.outer
+end
+function env.it(name, f) at.list[#at.list + 1] = { name = name, test = f } end
+for _, when in ipairs { 'setup', 'before_each', 'after_each' } do
+  env[when] = function(f) table.insert(at[when], f) end
+end
+
+-- -- Running --------------------------------------------------------------------------------------
+
+local passed, failed = 0, 0
+
+local function fail(name, why)
+  failed = failed + 1
+  print(('not ok %s\n%s'):format(name, why))
+  io.flush()
+end
+
+local function every(b, when)
+  if b.outer and when == 'before_each' then every(b.outer, when) end
+  for _, f in ipairs(b[when]) do f() end
+  if b.outer and when == 'after_each' then every(b.outer, when) end
+end
+
+local function run(b, names)
+  local begun = false
+  for _, entry in ipairs(b.list) do
+    local name = (names .. ' ' .. entry.name):gsub('^ ', '')
+    if not entry.test then
+      run(entry, name)
+    elseif name:find(opt.filter) then
+      local ok, why = xpcall(function()
+        if not begun then
+          begun = true
+          for _, f in ipairs(b.setup) do f() end
+        end
+        every(b, 'before_each')
+        entry.test()
+      end, debug.traceback)
+      local after, why_after = xpcall(every, debug.traceback, b, 'after_each')
+      if ok and after then passed = passed + 1 else fail(name, ok and why_after or why) end
+    end
+  end
+end
+
+for _, path in ipairs(files) do
+  at = block('', nil)
+  local chunk, why = loadfile(path)
+  local ok = chunk ~= nil
+  if ok then ok, why = xpcall(setfenv(chunk, env), debug.traceback) end
+  if ok then run(at, '') else fail(path, why) end
+end
+print(('%d passed, %d failed'):format(passed, failed))
+os.exit(failed == 0 and passed > 0 and 0 or 1)
