@@ -67,13 +67,19 @@ local function case(name, make)
   local ok, err = pcall(function()
     local f, work = make()
     local plan = ridge.capture(f)
+    -- a plan that is replayed step by step says so: its time is another thing
+    local function apart()
+      local facts = plan:facts()
+      return facts.noted and '' or (', "no_graph": "%s"'):format(
+        (facts.why or 'nobody tried'):gsub('["\\\n]', ' '))
+    end
     if opt.tiny then
       elapsed(function(times) plan:run(times) end, 1)
-      io.write(('{"case": "%s", "tiny": true}\n'):format(name))
+      io.write(('{"case": "%s", "tiny": true%s}\n'):format(name, apart()))
       return
     end
     local us, least, most, n = timed(function(times) plan:run(times) end)
-    local rate = ''
+    local rate = apart()
     if work and work.flops then rate = (', "tflops": %.4g'):format(work.flops / us / 1e6) end
     if work and work.bytes then rate = (', "gb_s": %.4g'):format(work.bytes / us / 1e3) end
     io.write(('{"case": "%s", "us": %.4f, "min_us": %.4f, "max_us": %.4f, "n": %d%s}\n'):format(

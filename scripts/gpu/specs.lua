@@ -2,17 +2,21 @@
 --- Runs specs of operations in the ridge program itself, where neither busted nor luajit is
 --- installed: a machine that has a GPU has often no packages.
 --
---     ./ridge scripts/gpu/specs.lua FILE... [--filter PATTERN]
+--     ./ridge scripts/gpu/specs.lua FILE... [--filter PATTERN] [--seconds N [--seed N]] [--own]
 --
 -- It knows what tests/op uses of busted, and nothing else of it. A failure is shown in full; the
--- last line is `N passed, N failed`; exit code 1 if anything failed or nothing was run.
+-- last line is `N passed, N failed`, and how many were not reached; exit code 1 if anything failed
+-- or nothing was run.
 
 local ridge = require 'ridge'
-require 'ridge.ffi.lib' -- tests/op/tensors.lua takes it from here
+local C = require 'ridge.ffi.lib' -- tests/op/tensors.lua takes it from here
 
 local opt, files = ridge.args {
   rest = 'FILE...',
   { 'filter', '', 'only those whose name, with the names around it, has this pattern' },
+  { 'seconds', 0, 'begin no more after so long, of blocks in any order; 0: all', min = 0 },
+  { 'seed', 1, 'of the order where not all may be reached', integer = true },
+  { 'own', false, "with ridge's own kernels only" },
 }
 
 -- -- What a spec says -----------------------------------------------------------------------------
@@ -79,7 +83,12 @@ end
 
 -- -- Running --------------------------------------------------------------------------------------
 
-local passed, failed = 0, 0
+local passed, failed, left = 0, 0, 0
+local start = tonumber(C.rg_clock_ns())
+
+local function late()
+  return opt.seconds > 0 and tonumber(C.rg_clock_ns()) - start > opt.seconds * 1e9
+end
 
 local function fail(name, why)
   failed = failed + 1
@@ -99,6 +108,8 @@ local function run(b, names)
     local name = (names .. ' ' .. entry.name):gsub('^ ', '')
     if not entry.test then
       run(entry, name)
+    elseif name:find(opt.filter) and late() then
+      left = left + 1
     elseif name:find(opt.filter) then
       local ok, why = xpcall(function()
         if not begun then
@@ -114,12 +125,23 @@ local function run(b, names)
   end
 end
 
+local function shuffle(list)
+  math.randomseed(opt.seed)
+  for i = #list, 2, -1 do
+    local k = math.random(i)
+    list[i], list[k] = list[k], list[i]
+  end
+end
+
+if opt.own then C.rg_device_modes_now().vendor = 0 end
 for _, path in ipairs(files) do
   at = block('', nil)
   local chunk, why = loadfile(path)
   local ok = chunk ~= nil
   if ok then ok, why = xpcall(setfenv(chunk, env), debug.traceback) end
+  if ok and opt.seconds > 0 then shuffle(at.list) end
   if ok then run(at, '') else fail(path, why) end
 end
-print(('%d passed, %d failed'):format(passed, failed))
+print(('%d passed, %d failed%s'):format(passed, failed,
+  left > 0 and (', %d not reached'):format(left) or ''))
 os.exit(failed == 0 and passed > 0 and 0 or 1)

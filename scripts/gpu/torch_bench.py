@@ -206,6 +206,9 @@ def transformer():
     return step_of(net, randn(BF16, batch, n, width), randn(BF16, batch, n, width))
 
 
+print(json.dumps({"torch": torch.__version__, "cuda": torch.version.cuda,
+                  "cudnn": torch.backends.cudnn.version(),
+                  "device": torch.cuda.get_device_name()}), flush=True)
 case("copy", copy)
 case("product_8192_bf16", product(BF16))
 case("product_8192_f16", product(torch.float16))

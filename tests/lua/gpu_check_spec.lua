@@ -20,6 +20,28 @@ local function is_simulated()
   return file ~= nil
 end
 
+-- A folder of programs that are called in place of those of a machine with a GPU.
+local function tools(list)
+  local folder = os.tmpname()
+  os.remove(folder)
+  assert(run('mkdir -p ' .. folder) == 'status 0\n')
+  for name, text in pairs(list) do
+    local file = assert(io.open(folder .. '/' .. name, 'w'))
+    file:write('#!/bin/sh\n' .. text .. '\n')
+    file:close()
+    run('chmod +x ' .. folder .. '/' .. name)
+  end
+  return folder
+end
+
+-- What doctor would say of a GPU; the kernels are the simulator's.
+local DOCTOR = [['ridge      0.1.0
+driver     CUDA 13.0
+cuda:0     NVIDIA None, 1.0 GB, 1.0 GB free, capability 9.0, 1 units
+runtime    CUDA 13.0
+cublasLt   13.0.2
+cudnn      9.19.0']]
+
 describe('scripts/gpu-check', function()
   local kept
   before_each(function() kept = run 'find results -newer build/ridge -type f | sort' end)
@@ -62,6 +84,48 @@ describe('scripts/gpu-check', function()
     assert.matches('\nSIMULATED: nothing here was measured on a GPU.\n', text)
     assert.is_nil(text:find '"us"') -- no time of a simulated case
     assert.matches('{"case": "transformer_12_step_bf16", "tiny": true}', text)
+  end)
+
+  -- The programs are empty: what is tried is how they are called, and what is said of them.
+  it('calls the programs of a machine with a GPU as they want it', function()
+    if not is_simulated() then return pending 'no nvcc: the simulated GPU was not built' end
+    local folder = tools {
+      ['compute-sanitizer'] = 'echo "called $*"; while [ "$1" != ./ridge ]; do shift; done; "$@"',
+      ncu = 'echo "==ERROR== ERR_NVGPUCTRPERM: no permission"; exit 1',
+      ['nvidia-smi'] = 'case $* in *driver_version*) echo 580.95.05;; *) echo GPU 0: none;; esac',
+      python3 = 'case $* in *is_available*) exit 0;; *libcudnn*) echo /a/folder;;'
+        .. ' *torch_bench*) echo "{\\"torch\\": \\"2.11\\"}";; esac',
+      ldconfig = ':',
+    }
+    local out = folder .. '/out'
+    local text = run(('PATH=%s:$PATH CUDA_HOME=/none OUT=%s GPU_CHECK_DOCTOR=%s RIDGE_GPU=%s '
+      .. 'scripts/gpu-check facts memcheck racecheck initcheck synccheck torch ncu'):format(folder,
+      out, DOCTOR, SIMULATED))
+    for _, step in ipairs { 'memcheck', 'racecheck', 'initcheck', 'synccheck' } do
+      local result, note = row(text, step)
+      assert.equal('passed', result, text)
+      assert.matches('^ %d+ passed, 0 failed', note)
+      assert.matches('called %-%-tool ' .. step .. ' %-%-error%-exitcode 9 ./ridge',
+        run(('cat %s/%s.log'):format(out, step)))
+    end
+    assert.equal('passed', (row(text, 'torch')))
+    local result, note = row(text, 'ncu')
+    assert.equal('skipped', result)
+    assert.matches('nobody but root', note)
+    assert.matches('\nLD_LIBRARY_PATH [^\n]*/a/folder\n', run(('cat %s/facts.log'):format(out)))
+    -- what the numbers are of
+    local last = run(('cat %s/table.md'):format(out))
+    for _, words in ipairs { '\nNVIDIA None, driver 580.95.05, CUDA 13.0\n', '{"torch": "2.11"}\n',
+      '\n%- gpu%-check facts memcheck [^\n]* ncu, seed %d+, begun %d%d%d%d%-',
+      'cublasLt 13.0.2; cuDNN 9.19.0\n' } do
+      assert.matches(words, last)
+    end
+    run('rm -r ' .. folder)
+  end)
+
+  it('takes less than ten minutes', function()
+    local all = tonumber(run("sed -n 's/^all=//p' scripts/gpu-check"):match '%d+')
+    assert.is_true(all < 600)
   end)
 
   it('runs specs without busted, and sees what fails in them', function()
@@ -107,7 +171,9 @@ end)
     if not is_simulated() then return end
     local text = run(('RIDGE_GPU=%s RG_SIM_OOM_AFTER=0 scripts/gpu-check load bench'):format(
       SIMULATED))
-    assert.equal('FAILED', (row(text, 'bench')))
+    local result, note = row(text, 'bench')
+    assert.equal('FAILED', result)
+    assert.matches('exit code 1, see build/gpu%-check/bench.log: .*"error"', note)
     assert.matches('status 1\n$', text)
   end)
 end)
