@@ -259,35 +259,37 @@ template <class T> static cudaError_t turn(const rg_call *call, turning w)
 
 template <class T>
 static cudaError_t copy_of(const rg_call *call, const rg_tensor *y, const rg_strided &to,
-                           const rg_strided &from)
+                           const rg_strided &from, rg_frame *frame)
 {
   constexpr int64_t N = rg_pack_size<T>;
   const int32_t wide = rg_packs(to, y->_dtype, N) && rg_packs(from, y->_dtype, N);
   turning w;
 
+  frame->path = rg_path_of(wide);
   if (wide == 0 && turns(from, to, y->_count, &w)) {
+    frame->path = "turned";
     return turn<T>(call, w);
   }
   return rg_launch(k_copy<T>, rg_filling(y->_count, N, call), to, from, y->_count, wide);
 }
 
 static rg_status copy_bits(const rg_call *call, const rg_tensor *y, const rg_strided &to,
-                           const rg_strided &from)
+                           const rg_strided &from, rg_frame *frame)
 {
   cudaError_t error;
 
   switch (rg_bytes_of(y->_dtype)) {
   case 1:
-    error = copy_of<uint8_t>(call, y, to, from);
+    error = copy_of<uint8_t>(call, y, to, from, frame);
     break;
   case 2:
-    error = copy_of<uint16_t>(call, y, to, from);
+    error = copy_of<uint16_t>(call, y, to, from, frame);
     break;
   case 4:
-    error = copy_of<uint32_t>(call, y, to, from);
+    error = copy_of<uint32_t>(call, y, to, from, frame);
     break;
   default:
-    error = copy_of<uint64_t>(call, y, to, from);
+    error = copy_of<uint64_t>(call, y, to, from, frame);
     break;
   }
   return rg_gpu_status(call->op->name, error);
@@ -295,7 +297,7 @@ static rg_status copy_bits(const rg_call *call, const rg_tensor *y, const rg_str
 
 template <class T>
 static cudaError_t convert(const rg_call *call, const rg_tensor *y, const rg_strided &to,
-                           const rg_strided &from, int32_t type)
+                           const rg_strided &from, int32_t type, rg_frame *frame)
 {
   const rg_launch_cfg cfg = rg_over(y->_count, rg_gpu_stream(call->device));
 
@@ -304,6 +306,8 @@ static cudaError_t convert(const rg_call *call, const rg_tensor *y, const rg_str
         rg_bytes_of(type) > (int64_t)sizeof(T) ? rg_bytes_of(type) : (int64_t)sizeof(T);
     const int64_t n = 16 / most;
     const int32_t wide = rg_packs(to, rg_code_of<T>, n) && rg_packs(from, type, n);
+
+    frame->path = rg_path_of(wide);
 
     switch (type) {
 #define CASE(code, F) \
@@ -324,7 +328,6 @@ rg_status rg_gpu_copy(const rg_call *call, rg_tensor *const *out, rg_frame *fram
   const rg_tensor *x = call->in[0];
   rg_tensor *y = out[0];
 
-  (void)frame;
   if (y->_count == 0) {
     return RG_OK;
   }
@@ -332,12 +335,12 @@ rg_status rg_gpu_copy(const rg_call *call, rg_tensor *const *out, rg_frame *fram
   rg_strided from = rg_view_as(x, y->_shape, y->_ndim);
 
   if (x->_dtype == y->_dtype) {
-    return copy_bits(call, y, to, from);
+    return copy_bits(call, y, to, from, frame);
   }
   switch (y->_dtype) {
 #define CASE(code, T) \
   case code:          \
-    return rg_gpu_status(call->op->name, convert<T>(call, y, to, from, x->_dtype));
+    return rg_gpu_status(call->op->name, convert<T>(call, y, to, from, x->_dtype, frame));
     RG_STORED(CASE)
 #undef CASE
   default:

@@ -118,7 +118,7 @@ static rg_status unary_wide(const rg_call *call, rg_tensor *y)
                       y->_count));
 }
 
-static rg_status unary(const rg_call *call, rg_tensor *y)
+static rg_status unary(const rg_call *call, rg_tensor *y, rg_frame *frame)
 {
   const rg_tensor *x = call->in[0];
   const int64_t n = 16 / rg_bytes_of(y->_dtype);
@@ -134,6 +134,8 @@ static rg_status unary(const rg_call *call, rg_tensor *y)
   int32_t wide = rg_packs(to, y->_dtype, n) && rg_packs(from, x->_dtype, n);
   rg_launch_cfg cfg = rg_filling(y->_count, n, call);
 
+  frame->path = rg_path_of(wide);
+
   switch (y->_dtype) {
 #define CASE(code, T)                    \
   case code:                             \
@@ -146,7 +148,7 @@ static rg_status unary(const rg_call *call, rg_tensor *y)
   }
 }
 
-static rg_status binary(const rg_call *call, rg_tensor *z)
+static rg_status binary(const rg_call *call, rg_tensor *z, rg_frame *frame)
 {
   const rg_binary_args *args = (const rg_binary_args *)call->args;
   const rg_tensor *x = call->in[0];
@@ -171,6 +173,8 @@ static rg_status binary(const rg_call *call, rg_tensor *z)
       rg_packs(w.z, z->_dtype, n) && rg_packs(w.x, x->_dtype, n) && rg_packs(w.y, x->_dtype, n);
   rg_launch_cfg cfg = rg_filling(w.n, n, call);
 
+  frame->path = rg_path_of(w.wide);
+
   switch (x->_dtype) {
 #define CASE(code, T)                                                               \
   case code:                                                                        \
@@ -186,8 +190,7 @@ static rg_status binary(const rg_call *call, rg_tensor *z)
 #define KERNEL(NAME, name, help, class)                                                \
   rg_status rg_gpu_##name(const rg_call *call, rg_tensor *const *out, rg_frame *frame) \
   {                                                                                    \
-    (void)frame;                                                                       \
-    return unary(call, out[0]);                                                        \
+    return unary(call, out[0], frame);                                                 \
   }
 RG_UNARY_LIST(KERNEL)
 #undef KERNEL
@@ -195,8 +198,7 @@ RG_UNARY_LIST(KERNEL)
 #define KERNEL(NAME, name, help, class)                                                \
   rg_status rg_gpu_##name(const rg_call *call, rg_tensor *const *out, rg_frame *frame) \
   {                                                                                    \
-    (void)frame;                                                                       \
-    return binary(call, out[0]);                                                       \
+    return binary(call, out[0], frame);                                                \
   }
 RG_BINARY_LIST(KERNEL)
 #undef KERNEL

@@ -107,7 +107,7 @@ static rg_status run(const rg_call *call, int32_t type, void (*wide)(W, int64_t)
 
 /* For the functions below, which take a call, out and a frame. */
 #define RUN(kernel, w, n, threads) \
-  ((void)frame, run(call, out[0]->_dtype, kernel<double>, kernel<float>, w, n, threads))
+  (frame->path = "direct", run(call, out[0]->_dtype, kernel<double>, kernel<float>, w, n, threads))
 
 /* -- Convolution ------------------------------------------------------------------------------- */
 
@@ -275,7 +275,8 @@ rg_status rg_gpu_conv2d(const rg_call *call, rg_tensor *const *out, rg_frame *fr
   int32_t done = rg_dnn_conv2d(call, out, frame);
 
   return done == RG_DNN_DONE  ? RG_OK
-         : done == RG_DNN_SUM ? RUN(k_conv2d_end, v, out[0]->_count, 1)
+         : done == RG_DNN_SUM ? run(call, out[0]->_dtype, k_conv2d_end<double>, k_conv2d_end<float>,
+                                    v, out[0]->_count, 1)
                               : RUN(k_conv2d, v, out[0]->_count, 1);
 }
 

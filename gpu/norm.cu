@@ -435,7 +435,8 @@ static norm_work work_of(const rg_call *call, const rg_tensor *x, rg_tensor *y)
   return w;
 }
 
-template <class T> static cudaError_t forward(const rg_call *call, const norm_work &w)
+template <class T>
+static cudaError_t forward(const rg_call *call, const norm_work &w, rg_frame *frame)
 {
   constexpr int N = rg_pack_size<T>;
   const int64_t bytes = w.n * (int64_t)sizeof(T);
@@ -443,7 +444,9 @@ template <class T> static cudaError_t forward(const rg_call *call, const norm_wo
   const bool packs = rg_rows_pack(w.x, rg_code_of<T>, w.n, N) &&
                      rg_rows_pack(w.y, w.y_type, w.n, N) && vectors_pack(w, N);
 
+  frame->path = packs && held ? RG_PATH_HELD : RG_PATH_AGAIN;
   if (packs && w.width > 1 && !held && rg_keeps(call, bytes)) {
+    frame->path = RG_PATH_KEPT;
     return rg_launch_keepers(call, k_layer_norm_kept<T>, w.rows, bytes, w);
   }
   return rg_launch(packs && held ? k_layer_norm_held<T> : k_layer_norm<T>,
@@ -455,7 +458,6 @@ rg_status rg_gpu_layer_norm(const rg_call *call, rg_tensor *const *out, rg_frame
   const rg_tensor *x = call->in[0];
   norm_work w = work_of(call, x, out[0]);
 
-  (void)frame;
   if (x->_count == 0) {
     return RG_OK;
   }
@@ -468,7 +470,7 @@ rg_status rg_gpu_layer_norm(const rg_call *call, rg_tensor *const *out, rg_frame
   switch (x->_dtype) {
 #define CASE(code, T) \
   case code:          \
-    return rg_gpu_status(call->op->name, forward<T>(call, w));
+    return rg_gpu_status(call->op->name, forward<T>(call, w, frame));
     RG_FLOATS(CASE)
 #undef CASE
   default:
@@ -477,7 +479,8 @@ rg_status rg_gpu_layer_norm(const rg_call *call, rg_tensor *const *out, rg_frame
 }
 
 /* dx */
-template <class T> static cudaError_t back_x(const rg_call *call, const norm_work &w)
+template <class T>
+static cudaError_t back_x(const rg_call *call, const norm_work &w, rg_frame *frame)
 {
   constexpr int N = rg_pack_size<T>;
   const int64_t bytes = 2 * w.n * (int64_t)sizeof(T);
@@ -486,7 +489,9 @@ template <class T> static cudaError_t back_x(const rg_call *call, const norm_wor
                      rg_rows_pack(w.y, rg_code_of<T>, w.n, N) &&
                      rg_rows_pack(w.dy, w.dy_type, w.n, N) && vectors_pack(w, N);
 
+  frame->path = packs && held ? RG_PATH_HELD : RG_PATH_AGAIN;
   if (packs && w.width > 1 && !held && rg_keeps(call, bytes)) {
+    frame->path = RG_PATH_KEPT;
     return rg_launch_keepers(call, k_layer_norm_back_kept<T>, w.rows, bytes, w);
   }
   return rg_launch(packs && held ? k_layer_norm_back_held<T> : k_layer_norm_back<T>,
@@ -494,7 +499,8 @@ template <class T> static cudaError_t back_x(const rg_call *call, const norm_wor
 }
 
 template <class T>
-static rg_status back(const rg_call *call, const norm_work &w, rg_tensor *const *out, void *scratch)
+static rg_status back(const rg_call *call, const norm_work &w, rg_tensor *const *out,
+                      rg_frame *frame)
 {
   typedef typename rg_lane<T>::type L;
   cudaStream_t stream = rg_gpu_stream(call->device);
@@ -506,12 +512,12 @@ static rg_status back(const rg_call *call, const norm_work &w, rg_tensor *const 
                  rg_rows_pack(w.dy, w.dy_type, w.n, SIDE);
 
   if (w.rows > 0) {
-    RG_CUDA(call->op->name, back_x<T>(call, w));
-    RG_CUDA(call->op->name, rg_launch(k_columns<T>, columns, w, (L *)scratch, wide));
+    RG_CUDA(call->op->name, back_x<T>(call, w, frame));
+    RG_CUDA(call->op->name, rg_launch(k_columns<T>, columns, w, (L *)frame->scratch, wide));
   }
   return rg_gpu_status(call->op->name,
                        rg_launch(k_join<L>, rg_over(2 * w.n, stream), (L *)out[1]->_data,
-                                 (L *)out[2]->_data, (const L *)scratch, w.n, n_parts));
+                                 (L *)out[2]->_data, (const L *)frame->scratch, w.n, n_parts));
 }
 
 rg_status rg_gpu_layer_norm_back(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
@@ -528,7 +534,7 @@ rg_status rg_gpu_layer_norm_back(const rg_call *call, rg_tensor *const *out, rg_
   switch (x->_dtype) {
 #define CASE(code, T) \
   case code:          \
-    return back<T>(call, w, out, frame->scratch);
+    return back<T>(call, w, out, frame);
     RG_FLOATS(CASE)
 #undef CASE
   default:

@@ -51,6 +51,12 @@ inline int64_t rg_bytes_of(int32_t dtype)
   }
 }
 
+/* How elements are loaded and stored, as a trace says it: 16 bytes a thread, or one by one. */
+inline const char *rg_path_of(bool wide)
+{
+  return wide ? "packs" : "elements";
+}
+
 /* Can n elements at a time of a view be moved together?  Where the last axis lies side by side and
 ** n divides it, and where all along it are one element, which is read only. */
 inline bool rg_packs(const rg_strided &v, int32_t dtype, int64_t n)

@@ -297,7 +297,6 @@ rg_status rg_gpu_act_back(const rg_call *call, rg_tensor *const *out, rg_frame *
   const rg_tensor *y = out[0];
   const int64_t n = 16 / rg_bytes_of(y->_dtype);
 
-  (void)frame;
   if (y->_count == 0) {
     return RG_OK;
   }
@@ -307,6 +306,8 @@ rg_status rg_gpu_act_back(const rg_call *call, rg_tensor *const *out, rg_frame *
   int32_t wide =
       rg_packs(dx, y->_dtype, n) && rg_packs(dy, y->_dtype, n) && rg_packs(x, y->_dtype, n);
   rg_launch_cfg cfg = rg_filling(y->_count, n, call);
+
+  frame->path = rg_path_of(wide);
 
   switch (y->_dtype) {
 #define CASE(code, T)                    \

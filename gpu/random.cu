@@ -393,7 +393,8 @@ __global__ void k_dropout(const __grid_constant__ rg_strided y,
   }
 }
 
-static rg_status dropout(const rg_call *call, rg_tensor *y, const rg_drawn &drawn, rg_draw *keep)
+static rg_status dropout(const rg_call *call, rg_tensor *y, const rg_drawn &drawn, rg_draw *keep,
+                         rg_frame *frame)
 {
   const rg_tensor *x = call->in[0];
   const double p = ((const rg_dropout_args *)call->args)->p;
@@ -403,6 +404,7 @@ static rg_status dropout(const rg_call *call, rg_tensor *y, const rg_drawn &draw
   int32_t wide = rg_packs(to, y->_dtype, n) && rg_packs(from, y->_dtype, n);
   rg_launch_cfg cfg = rg_filling(y->_count, n, call);
 
+  frame->path = rg_path_of(wide);
   switch (y->_dtype) {
 #define CASE(code, T)                    \
   case code:                             \
@@ -417,13 +419,11 @@ static rg_status dropout(const rg_call *call, rg_tensor *y, const rg_drawn &draw
 
 rg_status rg_gpu_dropout(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
-  (void)frame;
   return dropout(call, out[0], rg_drawn_by(call),
-                 call->n_out > 1 ? (rg_draw *)out[1]->_data : NULL);
+                 call->n_out > 1 ? (rg_draw *)out[1]->_data : NULL, frame);
 }
 
 rg_status rg_gpu_dropout_back(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
-  (void)frame;
-  return dropout(call, out[0], rg_drawn{ {}, (const rg_draw *)call->in[1]->_data }, NULL);
+  return dropout(call, out[0], rg_drawn{ {}, (const rg_draw *)call->in[1]->_data }, NULL, frame);
 }

@@ -312,30 +312,32 @@ static int64_t cut(folding *f, const rg_call *call, void *scratch)
 
 /* The first pass, in parts or not; how many of them into *parts. */
 template <class T, int OP>
-static cudaError_t first_pass(folding *f, const rg_call *call, void *scratch, int64_t *parts)
+static cudaError_t first_pass(folding *f, const rg_call *call, rg_frame *frame, int64_t *parts)
 {
   cudaStream_t stream = rg_gpu_stream(call->device);
 
   if constexpr (OP != SUM_POWERS) { /* powers take longer than reading */
     if (line_up_packs(f, rg_code_of<T>, pack_of<T>)) {
-      *parts = cut(f, call, scratch);
+      *parts = cut(f, call, frame->scratch);
+      frame->path = f->across ? "columns, packs" : "rows, packs";
       return rg_launch(f->across ? k_fold_columns<T, OP> : k_fold_rows<T, OP>,
                        config(f, *parts, stream), *f);
     }
   }
-  *parts = cut(f, call, scratch);
+  *parts = cut(f, call, frame->scratch);
+  frame->path = f->across ? "columns" : "rows";
   return rg_launch(k_fold<T, OP>, config(f, *parts, stream), *f);
 }
 
 template <class T, int OP>
-static cudaError_t run(const folding &f, const rg_call *call, void *scratch)
+static cudaError_t run(const folding &f, const rg_call *call, rg_frame *frame)
 {
   typedef typename folded<T, OP>::type A;
   constexpr int again = OP == MAX_ABS ? MAX : OP > MIN ? SUM : OP;
   cudaStream_t stream = rg_gpu_stream(call->device);
   folding g = f;
   int64_t parts;
-  cudaError_t error = first_pass<T, OP>(&g, call, scratch, &parts);
+  cudaError_t error = first_pass<T, OP>(&g, call, frame, &parts);
 
   if (error == cudaSuccess && g.parts != NULL) {
     g.keep.ndim = g.fold.ndim = 1; /* the parts are a matrix, and its rows are folded */
@@ -376,7 +378,7 @@ static rg_status reduce(const rg_call *call, rg_tensor *y, rg_frame *frame, int3
   switch (x->_dtype) {
 #define CASE(code, T) \
   case code:          \
-    return rg_gpu_status(call->op->name, run<T, OP>(f, call, frame->scratch));
+    return rg_gpu_status(call->op->name, run<T, OP>(f, call, frame));
     RG_FLOATS(CASE)
   }
   if constexpr (OP <= MIN) { /* norms are of floats alone */

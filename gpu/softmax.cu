@@ -259,24 +259,26 @@ __global__ void __launch_bounds__(RG_KEEPERS)
 
 template <class T>
 static cudaError_t softmax(const rg_call *call, const rg_strided &y, int32_t y_type,
-                           const rg_strided &x, int64_t rows, int64_t n)
+                           const rg_strided &x, int64_t rows, int64_t n, rg_frame *frame)
 {
   constexpr int N = rg_pack_size<T>;
   const int64_t bytes = n * (int64_t)sizeof(T);
   const int32_t width = rg_team_width(&x, n, rows);
   const rg_launch_cfg cfg = rg_over(rows * width, rg_gpu_stream(call->device));
   const bool packs = rg_rows_pack(x, rg_code_of<T>, n, N) && rg_rows_pack(y, y_type, n, N);
+  const bool held = packs && rg_holds(width, n, RG_HOLDS);
 
-  if (packs && width > 1 && !rg_holds(width, n, RG_HOLDS) && rg_keeps(call, bytes)) {
+  frame->path = held ? RG_PATH_HELD : RG_PATH_AGAIN;
+  if (packs && width > 1 && !held && rg_keeps(call, bytes)) {
+    frame->path = RG_PATH_KEPT;
     return rg_launch_keepers(call, k_softmax_kept<T>, rows, bytes, y, y_type, x, rows, (int32_t)n);
   }
-  return rg_launch(packs && rg_holds(width, n, RG_HOLDS) ? k_softmax_held<T> : k_softmax<T>, cfg, y,
-                   y_type, x, rows, n, width);
+  return rg_launch(held ? k_softmax_held<T> : k_softmax<T>, cfg, y, y_type, x, rows, n, width);
 }
 
 template <class T>
 static cudaError_t softmax_back(const rg_call *call, const rg_strided &dx, const rg_strided &dy,
-                                const rg_strided &y, int64_t rows, int64_t n)
+                                const rg_strided &y, int64_t rows, int64_t n, rg_frame *frame)
 {
   constexpr int N = rg_pack_size<T>;
   const int64_t bytes = 2 * n * (int64_t)sizeof(T);
@@ -284,14 +286,16 @@ static cudaError_t softmax_back(const rg_call *call, const rg_strided &dx, const
   const rg_launch_cfg cfg = rg_over(rows * width, rg_gpu_stream(call->device));
   const bool packs = rg_rows_pack(dx, rg_code_of<T>, n, N) &&
                      rg_rows_pack(dy, rg_code_of<T>, n, N) && rg_rows_pack(y, rg_code_of<T>, n, N);
+  const bool held = packs && rg_holds(width, n, RG_HOLDS_TWO);
 
-  if (packs && width > 1 && !rg_holds(width, n, RG_HOLDS_TWO) && rg_keeps(call, bytes)) {
+  frame->path = held ? RG_PATH_HELD : RG_PATH_AGAIN;
+  if (packs && width > 1 && !held && rg_keeps(call, bytes)) {
+    frame->path = RG_PATH_KEPT;
     return rg_launch_keepers(call, k_softmax_back_kept<T>, rows, bytes, dx, dy, y, rows,
                              (int32_t)n);
   }
-  return rg_launch(packs && rg_holds(width, n, RG_HOLDS_TWO) ? k_softmax_back_held<T>
-                                                             : k_softmax_back<T>,
-                   cfg, dx, dy, y, rows, n, width);
+  return rg_launch(held ? k_softmax_back_held<T> : k_softmax_back<T>, cfg, dx, dy, y, rows, n,
+                   width);
 }
 
 rg_status rg_gpu_softmax(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
@@ -299,7 +303,6 @@ rg_status rg_gpu_softmax(const rg_call *call, rg_tensor *const *out, rg_frame *f
   const rg_softmax_args *args = (const rg_softmax_args *)call->args;
   const rg_tensor *x = call->in[0];
 
-  (void)frame;
   if (x->_count == 0) {
     return RG_OK;
   }
@@ -311,7 +314,7 @@ rg_status rg_gpu_softmax(const rg_call *call, rg_tensor *const *out, rg_frame *f
   switch (x->_dtype) {
 #define CASE(code, T) \
   case code:          \
-    return rg_gpu_status(call->op->name, softmax<T>(call, to, out[0]->_dtype, from, rows, n));
+    return rg_gpu_status(call->op->name, softmax<T>(call, to, out[0]->_dtype, from, rows, n, frame));
     RG_FLOATS(CASE)
 #undef CASE
   default:
@@ -324,7 +327,6 @@ rg_status rg_gpu_softmax_back(const rg_call *call, rg_tensor *const *out, rg_fra
   const rg_softmax_args *args = (const rg_softmax_args *)call->args;
   const rg_tensor *dx = out[0];
 
-  (void)frame;
   if (dx->_count == 0) {
     return RG_OK;
   }
@@ -337,7 +339,7 @@ rg_status rg_gpu_softmax_back(const rg_call *call, rg_tensor *const *out, rg_fra
   switch (dx->_dtype) {
 #define CASE(code, T) \
   case code:          \
-    return rg_gpu_status(call->op->name, softmax_back<T>(call, to, dy, y, rows, n));
+    return rg_gpu_status(call->op->name, softmax_back<T>(call, to, dy, y, rows, n, frame));
     RG_FLOATS(CASE)
 #undef CASE
   default:

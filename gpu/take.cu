@@ -185,7 +185,7 @@ rg_status rg_gpu_take(const rg_call *call, rg_tensor *const *out, rg_frame *fram
   rg_launch_cfg cfg = rg_over(index.n * width, rg_gpu_stream(call->device));
   cudaError_t error;
 
-  (void)frame;
+  frame->path = rg_path_of(piece == 16);
   if (index.n == 0) {
     return RG_OK;
   }
@@ -233,7 +233,6 @@ rg_status rg_gpu_take_back(const rg_call *call, rg_tensor *const *out, rg_frame 
   bool by_row = index.limit <= index.n; /* fewer warps then, and each row is written */
   rg_launch_cfg cfg = rg_over((by_row ? index.limit : index.n) * RG_WARP, stream);
 
-  (void)frame;
   cfg.grid.y = (unsigned)((n + COLUMNS - 1) / COLUMNS);
   if (dx->_count > 0 && !(by_row && n > 0)) {
     RG_CUDA(call->op->name,
@@ -249,6 +248,7 @@ rg_status rg_gpu_take_back(const rg_call *call, rg_tensor *const *out, rg_frame 
   switch (dx->_dtype) {
 #define CASE(code, T)                                                                              \
   case code:                                                                                       \
+    frame->path = rg_path_of(packs_back<T>(*dy, dx, n));                                           \
     return rg_gpu_status(                                                                          \
         call->op->name,                                                                            \
         rg_launch(packs_back<T>(*dy, dx, n) ? k_take_back<T, rg_pack_size<T>> : k_take_back<T, 1>, \

@@ -1,9 +1,13 @@
 -- SPDX-License-Identifier: MIT
---- What must agree on a device, in shapes that tile kernels care for: libraries of the device's
---- maker, ridge's own kernels and the CPU in f64; a whole training step as a plan and eager.  TAP.
+--- What must agree on a device, in shapes that tile kernels care for: each way that an operation
+--- can take there (libraries of the device's maker, ridge's own kernels, packs of elements and
+--- single ones, rows in registers and longer ones) and the CPU in f64; that it took that way is
+--- looked up in the trace. A whole training step as a plan and eager. TAP; at the end which ways
+--- were taken, and which operations were not tried here.
 --
 --     ./ridge scripts/gpu/agree.lua [--tiny] [--seed N]
 
+local ffi = require 'ffi'
 local ridge = require 'ridge'
 local C = require 'ridge.ffi.lib'
 local nn = ridge.nn
@@ -29,65 +33,60 @@ end
 -- and the other has not.
 local function distance(y, wanted, dtype)
   local here = y:to 'cpu':to 'f64'
+  wanted = wanted:to 'f64' -- of a comparison it is not
   local scale = wanted:abs():max():item()
   return (here - wanted):abs():max():item() / (UNIT[dtype] * math.max(scale, 1e-30))
 end
 
--- -- Libraries, own kernels, the CPU ------------------------------------------------------------
+-- -- Ways ---------------------------------------------------------------------------------------
 
--- f(tensors on a device) against the same in f64 on the CPU, in every mode of a device.
-local function agrees(name, dtype, units, inputs, f)
-  local modes = C.rg_device_modes_now()
-  local before = { modes.vendor, modes.deterministic }
-  local wide, there = {}, {}
-  for i, x in ipairs(inputs) do
-    local rounded = x.dtype == 'i64' and x or x:to(dtype)
-    wide[i] = x.dtype == 'i64' and x or rounded:to 'f64'
-    there[i] = rounded:to(DEVICE)
-  end
-  local wanted = f(unpack(wide))
-  for vendor = 1, 0, -1 do
-    for deterministic = 0, 1 do
-      modes.vendor, modes.deterministic = vendor, deterministic
-      local what = ('%s %s vendor=%d deterministic=%d'):format(name, dtype, vendor, deterministic)
-      local ok, far = pcall(function() return distance(f(unpack(there)), wanted, dtype) end)
-      report(ok and far <= units, what, ok and ('%.3g units apart'):format(far) or far)
-      if deterministic == 1 then
-        local same, why = pcall(function()
-          return f(unpack(there)):to 'cpu':equal(f(unpack(there)):to 'cpu')
-        end)
-        report(same and why, what .. ' gives the same bits again', why)
-      end
+local modes = C.rg_device_modes_now()
+local seen, ways = {}, {} -- operations that ran on the device; those with the way they took
+
+-- f's result, and the ways that calls of an operation took while it ran.
+local function watched(f, op)
+  local y
+  local took = {}
+  for _, o in ipairs(ridge.profile(function() y = f() end).operations) do
+    if o.device_ns then
+      seen[o.op] = true
+      ways[o.op .. ' [' .. o.path .. ']'] = true
+      if o.op == op then took[#took + 1] = o.path end
     end
   end
-  modes.vendor, modes.deterministic = before[1], before[2]
+  return y, took
 end
 
-local products = opt.tiny and { { 16, 24, 8 }, { 17, 33, 9 } }
-  or { { 128, 128, 128 }, { 256, 512, 1024 }, { 129, 257, 65 }, { 1, 4096, 4096 }, { 1000, 72, 8 },
-    { 64, 8191, 64 }, { 2048, 2048, 2048 } }
-for _, dtype in ipairs { 'f32', 'f16', 'bf16' } do
-  for _, s in ipairs(products) do
-    local m, k, n = unpack(s)
-    local a, b = ridge.randn(m, k), ridge.randn(k, n)
-    local at = ('%dx%dx%d'):format(m, k, n)
-    agrees('matmul ' .. at, dtype, 8, { a, b }, function(x, y) return x:matmul(y) end)
-    agrees('matmul transposed ' .. at, dtype, 8, { a:t():contiguous(), b:t():contiguous() },
-      function(x, y) return x:t():matmul(y:t()) end)
-    agrees('batched matmul ' .. at, dtype, 8, { ridge.randn(3, math.min(m, 300), k), b },
-      function(x, y) return x:matmul(y) end)
+-- w.f of tensors on the device gives what it gives in f64 on the CPU, and w.op took the way w.path
+-- there (nil: any). w: name, dtype, units, inputs, op, path, f, again (the same bits once more).
+local function try(w)
+  local wide, there = {}, {}
+  for i, x in ipairs(w.inputs) do
+    local whole = x.dtype == 'i64'
+    local rounded = whole and x or x:to(w.dtype)
+    wide[i] = whole and x or rounded:to 'f64'
+    there[i] = rounded:to(DEVICE)
   end
-  local heads = opt.tiny and { { 2, 20, 8 } } or { { 4, 300, 64 }, { 2, 1024, 128 }, { 3, 77, 40 } }
-  for _, s in ipairs(heads) do
-    local list = {}
-    for i = 1, 3 do list[i] = ridge.randn(1, unpack(s)) end
-    for _, causal in ipairs { false, true } do
-      agrees(('attention %dx%dx%d%s'):format(s[1], s[2], s[3], causal and ' causal' or ''), dtype,
-        16, list, function(q, k, v) return nn.attention(q, k, v, { causal = causal }) end)
+  local name = ('%s %s%s'):format(w.name, w.dtype, w.path and ' by ' .. w.path or '')
+  local ok, why = pcall(function()
+    local y, took = watched(function() return w.f(unpack(there)) end, w.op)
+    local far = distance(y, w.wanted or w.f(unpack(wide)), w.dtype)
+    if not (far <= w.units) then return ('%.3g units apart'):format(far) end
+    for _, path in ipairs(w.path and took or {}) do
+      if path ~= w.path then return ('%s went by %s'):format(w.op, path) end
     end
-  end
-  local wide = opt.tiny and 40 or 4096
-  agrees('softmax', dtype, 16, { ridge.randn(33, wide) }, function(x) return x:softmax() end)
+    if w.path and #took == 0 then return w.op .. ' did not run on the device' end
+    if w.again and not y:to 'cpu':equal(w.f(unpack(there)):to 'cpu') then
+      return 'other bits again'
+    end
+  end)
+  report(ok and why == nil, name, why)
+end
+
+local helpers = { opt = opt, modes = modes, try = try, report = report, watched = watched,
+  cudnn = ridge.device.libraries(DEVICE, true).cudnn ~= nil }
+for _, part in ipairs { 'products', 'others' } do
+  assert(loadfile((arg[0]:match '^(.*/)' or './') .. 'agree_' .. part .. '.lua'))(helpers)
 end
 
 -- -- Whole steps --------------------------------------------------------------------------------
@@ -133,5 +132,15 @@ for _, dtype in ipairs { 'f32', 'bf16' } do
   if not ok then report(false, dtype .. ' steps', why) end
 end
 
+local list, left = {}, {}
+for way in pairs(ways) do list[#list + 1] = way end
+table.sort(list)
+local facts = ffi.new 'rg_op_facts'
+for i = 0, C.rg_op_count() - 1 do
+  local name = C.rg_op_facts_of(i, facts) == 0 and ffi.string(facts.name)
+  if name and not seen[name] then left[#left + 1] = name end
+end
+io.write(('# ways: %s\n# not tried here: %s\n'):format(table.concat(list, ', '),
+  #left > 0 and table.concat(left, ' ') or 'none'))
 io.write(('1..%d\n'):format(count))
 os.exit(failed == 0 and 0 or 1)

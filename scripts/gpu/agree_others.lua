@@ -1,0 +1,160 @@
+-- SPDX-License-Identifier: MIT
+-- Functions of elements, copies, reductions and rows, by every way they have: a part of agree.lua.
+
+local ridge = require 'ridge'
+local nn = ridge.nn
+
+local h = ... -- agree.lua's helpers
+local tiny, try, report, watched = h.opt.tiny, h.try, h.report, h.watched
+
+local UNARY = { 'neg', 'abs', 'sign', 'square', 'relu', 'floor', 'ceil', 'round', 'sqrt', 'rsqrt',
+  'reciprocal', 'exp', 'log', 'log1p', 'sin', 'cos', 'tanh', 'erf', 'sigmoid', 'gelu', 'silu',
+  'softplus' }
+local BINARY = { 'add', 'sub', 'mul', 'div', 'pow', 'maximum', 'minimum', 'eq', 'ne', 'lt', 'le',
+  'gt', 'ge' }
+
+local function leaf(x) return x:clone():requires_grad_() end
+
+-- Two views of one tensor [rows x n + 3]: the first n columns of it made whole, which are moved in
+-- packs, and n - 3 from the second on, which are not.
+local function views(n)
+  return { packs = function(x) return x:narrow(2, 1, n):contiguous() end,
+    elements = function(x) return x:narrow(2, 2, n - 3) end }
+end
+
+local n = tiny and 64 or 4096
+local rows = tiny and 3 or 37
+local positive = ridge.randn(rows, n + 3):abs() + 0.5
+local other = ridge.randn(rows, n + 3):abs() + 0.5
+for _, dtype in ipairs { 'f32', 'f16', 'bf16' } do
+  for path, view in pairs(views(n)) do
+    for _, op in ipairs(UNARY) do
+      try { name = op, dtype = dtype, units = 8, op = op, path = path, inputs = { positive },
+        f = function(x)
+          local v = view(x)
+          return v[op](v)
+        end }
+    end
+    for _, op in ipairs(BINARY) do
+      try { name = op, dtype = dtype, units = 8, op = op, path = path, inputs = { positive, other },
+        f = function(x, y)
+          local v = view(x)
+          return v[op](v, view(y))
+        end }
+    end
+    try { name = 'act_back', dtype = dtype, units = 8, op = 'act_back', inputs = { positive, other },
+      path = path, f = function(x, dy)
+        x = leaf(x)
+        view(x):gelu():backward(view(dy))
+        return x.grad
+      end }
+    local to = dtype == 'f16' and 'bf16' or 'f16'
+    try { name = 'cast', dtype = dtype, units = 0, op = 'cast', path = path, inputs = { positive },
+      f = function(x) return view(x):to(to) end,
+      wanted = view(positive:to(dtype)):to(to):to 'f64' }
+    try { name = 'dropout', dtype = dtype, units = 4, op = 'dropout', path = path,
+      inputs = { positive }, f = function(x)
+        ridge.seed(5)
+        return nn.Dropout(0.4):train()(view(x))
+      end }
+    -- where the way back is made whole there are only packs
+    try { name = 'dropout_back', dtype = dtype, units = 4, op = 'dropout_back', path = 'packs',
+      inputs = { positive, other }, f = function(x, dy)
+        ridge.seed(5)
+        x = leaf(view(x))
+        nn.Dropout(0.4):train()(x):backward(view(dy))
+        return x.grad
+      end }
+    local index = ridge.randint(0, rows, rows + 4)
+    try { name = 'take', dtype = dtype, units = 0, op = 'take', path = path,
+      inputs = { positive, index }, f = function(x, i) return view(x):take(i) end }
+    try { name = 'take_back', dtype = dtype, units = 8, op = 'take_back', path = path,
+      inputs = { positive, ridge.randn(rows + 4, n + 3), index }, f = function(x, dy, i)
+        x = leaf(view(x))
+        x:take(i):backward(view(dy))
+        return x.grad
+      end }
+  end
+  try { name = 'copy', dtype = dtype, units = 0, op = 'copy', path = 'packs', inputs = { positive },
+    f = function(x) return x:clone() end }
+  try { name = 'copy', dtype = dtype, units = 0, op = 'copy', path = 'elements',
+    inputs = { positive }, f = function(x) return x:narrow(2, 2, n - 3):contiguous() end }
+  local side = tiny and 40 or 333
+  try { name = 'copy', dtype = dtype, units = 0, op = 'copy', path = 'turned',
+    inputs = { ridge.randn(side, side + 7) }, f = function(x) return x:t():contiguous() end }
+
+  -- reductions: along memory and across it, in packs and one by one
+  for _, w in ipairs { { 'rows, packs', n, 2 }, { 'columns, packs', n, 1 }, { 'rows', 5, 2 },
+    { 'columns', n - 3, 1 } } do
+    local path, columns, axis = unpack(w)
+    local x = ridge.randn(rows, columns)
+    for _, op in ipairs { 'sum', 'mean', 'max', 'min', 'norm' } do
+      try { name = op, dtype = dtype, units = 16, op = op, path = path, inputs = { x },
+        f = function(y) return op == 'norm' and y:norm(2, axis) or y[op](y, axis) end }
+    end
+    try { name = 'prod', dtype = dtype, units = 16 * rows, op = 'prod', path = path,
+      inputs = { ridge.ones(rows, columns) + 0.01 * x * (1 / columns) },
+      f = function(y) return y:prod(axis) end }
+  end
+  for _, axis in ipairs { 1, 2 } do
+    try { name = 'norm of powers of 3', dtype = dtype, units = 16, op = 'norm',
+      inputs = { positive }, path = axis == 2 and 'rows' or 'columns',
+      f = function(y) return y:norm(3, axis) end }
+  end
+
+  -- rows that are kept in registers, in shared memory, and read again
+  for _, w in ipairs { { 'registers', 64 }, { 'registers', tiny and 1024 or 4096 },
+    { 'shared memory', 10240 }, { 'again', 61 }, { 'again', tiny and 1001 or 20001 } } do
+    local path, columns = unpack(w)
+    local x, dy = ridge.randn(tiny and 2 or 33, columns), ridge.randn(tiny and 2 or 33, columns)
+    local at = ' of ' .. columns
+    try { name = 'softmax' .. at, dtype = dtype, units = 16, op = 'softmax', path = path,
+      inputs = { x }, f = function(y) return y:softmax() end }
+    try { name = 'softmax_back' .. at, dtype = dtype, units = 64, op = 'softmax_back', path = path,
+      inputs = { x, dy }, f = function(y, d)
+        y = leaf(y)
+        y:softmax():backward(d)
+        return y.grad
+      end }
+    local function norm(y)
+      local layer = nn.LayerNorm(columns):to(y.dtype)
+      return (y.device == 'cpu' and layer or layer:to(y.device))
+    end
+    try { name = 'layer_norm' .. at, dtype = dtype, units = 16, op = 'layer_norm', path = path,
+      inputs = { x }, f = function(y) return norm(y)(y) end }
+    try { name = 'layer_norm_back' .. at, dtype = dtype, units = 64, op = 'layer_norm_back',
+      path = path, inputs = { x, dy }, f = function(y, d)
+        y = leaf(y)
+        norm(y)(y):backward(d)
+        return y.grad
+      end }
+  end
+end
+
+-- Neighbours in a plan become one kernel.
+do
+  local x = ridge.randn(rows, n, { device = 'cuda:0' })
+  local y
+  local plan = ridge.capture(function() y = ((x * 2 + 1):tanh() * x):exp() end)
+  local wanted = y:to 'cpu'
+  y:fill_(0 / 0)
+  plan:run(2)
+  local facts = plan:facts()
+  local steps = table.concat(facts.steps, ' ')
+  report(facts.noted and steps:find 'chain' and y:to 'cpu':equal(wanted),
+    'a plan of functions is one kernel, with the same bits', steps .. ' ' .. tostring(facts.why))
+end
+
+-- Singular values, by one block and by more.
+for _, size in ipairs { tiny and 6 or 30, tiny and 70 or 150 } do
+  local x = ridge.randn(size, size + 9)
+  local ok, why = pcall(function()
+    local got = watched(function()
+      local _, s = x:to('cuda:0'):svd()
+      return s
+    end, 'svd')
+    local _, s = x:to('f64'):svd()
+    return (got:to 'cpu':to 'f64' - s):abs():max():item() / s:max():item()
+  end)
+  report(ok and why <= size * 2 ^ -22, ('svd %d'):format(size), why)
+end
