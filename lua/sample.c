@@ -7,6 +7,7 @@
 */
 #include "host.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,17 @@ static void note(void *data, lua_State *L, int samples, int vmstate)
   text[used++] = '\n';
 }
 
+/* The profiler puts SIGPROF back as it found it when it stops.  One that was on its way then would
+** end a script, which has no other use of the signal: it is to find it ignored. */
+static void ignore_late(void)
+{
+  struct sigaction now;
+
+  if (sigaction(SIGPROF, NULL, &now) == 0 && now.sa_handler == SIG_DFL) {
+    signal(SIGPROF, SIG_IGN);
+  }
+}
+
 /* host.sample_start(mode): sample from now on; mode as for jit.profile.start, "li1". */
 static int host_sample_start(lua_State *L)
 {
@@ -49,6 +61,7 @@ static int host_sample_start(lua_State *L)
   /* LuaJIT would stop a running one itself, and forget the mode just set: loops compiled then could
   ** not be left */
   luaJIT_profile_stop(L);
+  ignore_late();
   luaJIT_profile_start(L, mode, note, NULL);
   return 0;
 }
