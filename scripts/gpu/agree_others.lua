@@ -42,8 +42,8 @@ for _, dtype in ipairs { 'f32', 'f16', 'bf16' } do
           return v[op](v, view(y))
         end }
     end
-    try { name = 'act_back', dtype = dtype, units = 8, op = 'act_back', inputs = { positive, other },
-      path = path, f = function(x, dy)
+    try { name = 'act_back', dtype = dtype, units = 8, op = 'act_back', path = path,
+      inputs = { positive, other }, f = function(x, dy)
         x = leaf(x)
         view(x):gelu():backward(view(dy))
         return x.grad

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- What is believed of the libraries that ridge's kernels use, tried: a probe for every line of the
---- table "What is believed of cublasLt" in tests/sim/README.md, by its name there.
+--- tables "What is believed of ..." in tests/sim/README.md, by its name there.
 --
 --     ./ridge scripts/gpu/beliefs.lua [--tiny] [--only NAME,...] [--seed N] [--list]
 --
@@ -48,7 +48,7 @@ function belief.times()
   if belief.simulated then belief.untimed 'no clock of the simulator says anything of a GPU' end
 end
 
-for _, part in ipairs { 'beliefs_products', 'beliefs_choice' } do
+for _, part in ipairs { 'beliefs_products', 'beliefs_choice', 'beliefs_dnn' } do
   assert(loadfile(HERE .. part .. '.lua'))(belief)
 end
 
