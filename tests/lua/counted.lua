@@ -15,7 +15,7 @@ void rgsim_blas_last(rgsim_blas_product *out);
 ]]
 
 local WHAT = { launches = 0, noted = 1, graphs = 2, waits = 3, allocations = 4, uploads = 5,
-  downloads = 6, moves = 7, dnn = 8 }
+  downloads = 6, moves = 7, idle = 8, dnn = 9 }
 local M = {}
 local library
 

@@ -80,6 +80,7 @@ std::vector<Work> before_next(CUstream_st *s);
 void wait(const Work &work);
 void wait_all(const std::vector<Work> &work);
 void wait_device(int device);
+void host_waits(const std::vector<Work> &work); // and is counted, if there is something to wait for
 void wait_everything(void);
 
 // Runs one piece of pending work, as time goes by on a real device.
@@ -118,11 +119,12 @@ enum rgsim_count {
   RGSIM_LAUNCHES,    // kernels that were launched, those of graphs not among them
   RGSIM_NOTED,       // kernels that were noted in a capture
   RGSIM_GRAPHS,      // launches of graphs
-  RGSIM_WAITS,       // calls in which the host waits, or may: copies of much pageable memory too
+  RGSIM_WAITS,       // of the host for work under way; copies of much pageable memory are some too
   RGSIM_ALLOCATIONS, // of device and pinned memory
   RGSIM_UPLOADS,     // copies from the host
   RGSIM_DOWNLOADS,   // copies to the host
   RGSIM_MOVES,       // copies between devices, or inside one
+  RGSIM_IDLE,        // waits of the host after which no device has anything to do
   RGSIM_DNN,         // graphs of cuDNN, each asked for or noted
   RGSIM_COUNTS
 };

@@ -103,7 +103,6 @@ static cudaError_t release(void *p, bool pinned)
 {
   if (!p) return cudaSuccess;
   if (cudaError_t e = forbid_in_capture()) return e;
-  count(RGSIM_WAITS);
   wait_everything();
   auto i = allocations.find(static_cast<char *>(p));
   if (i == allocations.end() || i->second.pinned != pinned) {
@@ -159,10 +158,10 @@ static void copy(void *to, const void *from, size_t n, cudaMemcpyKind kind)
 }
 
 // How the host takes part in a copy.
-static void count_copy(Kind to, Kind from, size_t n, bool waits)
+static void count_copy(Kind to, Kind from, size_t n)
 {
   count(from != DEVICE ? RGSIM_UPLOADS : to != DEVICE ? RGSIM_DOWNLOADS : RGSIM_MOVES);
-  if (waits || to == PAGEABLE || (from == PAGEABLE && n > STAGED)) count(RGSIM_WAITS);
+  if (from == PAGEABLE && n > STAGED) count(RGSIM_WAITS);
 }
 
 // What the runtime promises of memory that is not pinned: it is read before the call returns, and
@@ -188,8 +187,8 @@ static cudaError_t copy_async(void *to, const void *from, size_t n, cudaMemcpyKi
         stream, [=] { copy(to, from, n, kind); }, &w);
   }
   if (e) return e;
-  if (!s->capture) count_copy(kind_of(to, n), kind_of(from, n), n, blocking);
-  if (!s->capture && (blocking || kind_of(to, n) == PAGEABLE)) wait(w);
+  if (!s->capture) count_copy(kind_of(to, n), kind_of(from, n), n);
+  if (!s->capture && (blocking || kind_of(to, n) == PAGEABLE)) host_waits({ w });
   return error(broken());
 }
 

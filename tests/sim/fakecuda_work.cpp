@@ -74,17 +74,26 @@ void wait_all(const std::vector<Work> &work)
     wait(w);
 }
 
+void host_waits(const std::vector<Work> &work)
+{
+  bool waits = std::any_of(work.begin(), work.end(), [](const Work &w) { return w && !w->done; });
+  wait_all(work);
+  if (waits) count(RGSIM_WAITS);
+  if (waits && pending.empty()) count(RGSIM_IDLE);
+}
+
 void wait_device(int device)
 {
   std::vector<Work> all;
   for (const Work &w : pending) {
     if (w->device == device) all.push_back(w);
   }
-  wait_all(all);
+  host_waits(all);
 }
 
 void wait_everything(void)
 {
+  if (!pending.empty()) count(RGSIM_WAITS);
   while (!pending.empty())
     progress();
 }
@@ -333,8 +342,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle)
   CUstream_st *s = stream_of(handle);
   if (!s) return cudaErrorInvalidResourceHandle;
   if (cudaError_t e = forbid_in_capture_of(s)) return e;
-  count(RGSIM_WAITS);
-  wait_all(s->last);
+  host_waits(s->last);
   return error(broken());
 }
 
@@ -353,7 +361,6 @@ cudaError_t cudaDeviceSynchronize(void)
 {
   Lock lock;
   if (cudaError_t e = forbid_in_capture()) return e;
-  count(RGSIM_WAITS);
   wait_device(current_device());
   return error(broken());
 }
@@ -432,8 +439,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e)
   if (cudaError_t bad = check_event(e)) return bad;
   if (cudaError_t bad = check_uncaptured(e)) return bad;
   if (cudaError_t bad = forbid_in_capture()) return bad;
-  count(RGSIM_WAITS);
-  wait_all(e->at);
+  host_waits(e->at);
   return error(broken());
 }
 
