@@ -65,6 +65,7 @@ static rg_plan *stop(void)
   rg_capture_active = NULL;
   rg_host_access_refused = false;
   capturing = NULL;
+  rg_lowered_end();
   return plan;
 }
 

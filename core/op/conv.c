@@ -136,6 +136,7 @@ static rg_status conv2d_infer(rg_call *call)
   image_meta(o, x->_shape[0], w->_shape[0], size, dtype, &call->out[0]);
   call->n_out = 1;
   call->compute = -1;
+  call->lower = dtype;
   return RG_OK;
 }
 
@@ -179,6 +180,7 @@ static rg_status back_data_infer(rg_call *call)
   image_meta(o, dy->_shape[0], w->_shape[1] * o->groups, args->size, dtype, &call->out[0]);
   call->n_out = 1;
   call->compute = -1;
+  call->lower = dtype;
   return RG_OK;
 }
 
@@ -260,6 +262,7 @@ const rg_op rg_op_conv2d = {
   .save_in = 7,
   .save_out = 1,
   .packs = 6,
+  .lowers = 2,
   .args_size = sizeof(rg_conv2d_args),
   .infer = conv2d_infer,
   .grad = rg_conv2d_grad,
@@ -275,6 +278,7 @@ const rg_op rg_op_conv2d_back_data = {
   .amp = RG_AMP_LOWER,
   .save_in = 3,
   .packs = 2,
+  .lowers = 2,
   .args_size = sizeof(rg_conv2d_args),
   .infer = back_data_infer,
   .grad = rg_conv2d_back_data_grad,

@@ -113,6 +113,33 @@ rg_value rg_f_cast(rg_formula *f, rg_value x, int32_t dtype)
   return rg_f_took(f, status, out);
 }
 
+/* Does gradient flow through what is made of x now? */
+static bool flows(rg_value x)
+{
+  bool on = rg_grad_mode(0) != 0;
+
+  rg_grad_mode(on);
+  return on && rg_tensor_tracked(x);
+}
+
+rg_value rg_f_lowered(rg_formula *f, rg_value x, int32_t dtype)
+{
+  rg_tensor low;
+  rg_tensor *out = NULL;
+  rg_status status;
+
+  if (f->status != RG_OK || !rg_lowers(x, dtype) || flows(x)) {
+    return rg_f_cast(f, x, dtype);
+  }
+  status = rg_lowered(x, dtype, &low);
+  if (status == RG_OK) {
+    status = rg_tensor_view_of(low._storage, dtype, low._shape, low._stride, low._ndim,
+                               (char *)low._data - (char *)low._storage->block.data, &out);
+    rg_storage_release(low._storage);
+  }
+  return rg_f_took(f, status, out);
+}
+
 rg_value rg_f_sum(rg_formula *f, rg_value x, const int32_t *axes, int32_t n, bool keep)
 {
   RG_F_STEP(rg_sum(x, axes, n, keep, &out));

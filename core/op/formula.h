@@ -70,6 +70,9 @@ rg_value rg_f_from(rg_formula *f, double value, rg_value x);  /* value - x */
 
 /* x in the type of like. */
 rg_value rg_f_cast(rg_formula *f, rg_value x, int32_t dtype);
+
+/* The same of what may be a weight: a copy that is kept, where no gradient has to go through it. */
+rg_value rg_f_lowered(rg_formula *f, rg_value x, int32_t dtype);
 rg_value rg_f_sum(rg_formula *f, rg_value x, const int32_t *axes, int32_t n, bool keep);
 rg_value rg_f_matmul(rg_formula *f, rg_value x, rg_value y);
 rg_value rg_f_transposed(rg_formula *f, rg_value x); /* the last two axes */

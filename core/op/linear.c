@@ -21,6 +21,7 @@ static rg_status linear_infer(rg_call *call)
   RG_TRY(rg_product_bias(call, 2, w->_shape[0]));
   call->n_out = 1;
   call->compute = -1;
+  call->lower = dtype;
   return RG_OK;
 }
 
@@ -55,6 +56,7 @@ const rg_op rg_op_linear = {
   .save_in = 7,
   .save_out = 1,
   .packs = 6,
+  .lowers = 2,
   .args_size = sizeof(rg_linear_args),
   .infer = linear_infer,
   .grad = rg_linear_grad,
@@ -71,6 +73,7 @@ const rg_op rg_op_linear_dropout = {
   .save_in = 7,
   .save_out = 1,
   .packs = 6,
+  .lowers = 2,
   .n_hidden = 1,
   .draws = true,
   .args_size = sizeof(rg_linear_args),

@@ -26,6 +26,7 @@ static rg_status lowrank_infer(rg_call *call)
   RG_TRY(rg_product_rows(call, n_in, rank, dtype, &call->out[1]));
   call->n_out = 2;
   call->compute = -1;
+  call->lower = dtype;
   return RG_OK;
 }
 
@@ -48,6 +49,7 @@ const rg_op rg_op_lowrank_linear = {
   .save_in = 15,
   .save_out = 1,
   .packs = 14,
+  .lowers = 6,
   .n_hidden = 1,
   .args_size = sizeof(rg_linear_args),
   .infer = lowrank_infer,

@@ -74,6 +74,7 @@ static rg_status matmul_infer(rg_call *call)
     out->shape[out->ndim++] = n;
   }
   call->n_out = 1;
+  call->lower = args->compute >= 0 ? args->compute : out->dtype;
   /* kernels read floats of any type, but an integer beside a float is converted first */
   call->compute = rg_dtype_is_float(x->_dtype) == rg_dtype_is_float(y->_dtype) ? -1 : out->dtype;
   return RG_OK;
@@ -100,6 +101,7 @@ const rg_op rg_op_matmul = {
   .amp = RG_AMP_LOWER,
   .save_in = 3,
   .packs = 3,
+  .lowers = 3,
   .args_size = sizeof(rg_matmul_args),
   .infer = matmul_infer,
   .grad = rg_matmul_grad,

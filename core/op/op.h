@@ -65,6 +65,8 @@ struct rg_call {
   /* filled by infer */
   int32_t compute;       /* dtype the inputs are converted to first (but see op->as_is and packs);
                           ** -1: they stay as they are.  Products set it to rg_autocast_for(call) */
+  int32_t lower;         /* type that weights (op->lowers) are read in, RG_BF16 or RG_F16, or any
+                          ** other: then as they are */
   int32_t n_out;         /* results and, behind them, hidden results for the gradient */
   int64_t scratch_bytes; /* needed while the kernel runs, 64-byte aligned */
   int64_t n_draws;       /* random numbers taken */
@@ -109,6 +111,8 @@ struct rg_op {
                  ** neither call->compute nor autocast touch it */
   int32_t packs;  /* bit i: where input i is a weight (RG_TENSOR_PARAM), it comes as it is, whatever
                  ** call->compute says: the kernel packs and converts it once per version */
+  int32_t lowers; /* bit i: where input i is a weight in f32 on a device, and call->lower a half
+                  ** type, the kernel gets it in that type, converted once per version (lower.c) */
   int32_t stores; /* bit i: input i may be of a type that is only stored (f8e4m3, f8e5m2), and then
                   ** so may the results; RG_STORES_ALL: every one.  The door refuses others */
   uint32_t args_size;
@@ -205,6 +209,20 @@ extern _Thread_local rg_capture_hook *rg_capture_active;
 /* Run a kernel with its scratch; used by the door and by replay. */
 rg_status rg_execute(const rg_call *call, rg_kernel *kernel, rg_tensor *const *out,
                      rg_frame *frame) RG_CHECK;
+
+/* -- Weights in a lower type (lower.c) ------------------------------------------- */
+
+enum { RG_MAX_LOWERED = 4 }; /* inputs of a call */
+
+/* Is x a weight that is kept in this type beside its own? */
+bool rg_lowers(const rg_tensor *x, int32_t dtype);
+
+/* x, for which rg_lowers, in that type: as it is kept, or made and kept.  as: filled; it is no
+** tensor of its own, and its storage is a reference to be released. */
+rg_status rg_lowered(const rg_tensor *x, int32_t dtype, rg_tensor *as) RG_CHECK;
+
+/* This thread's capture is over: what was made in it belongs to the plan alone. */
+void rg_lowered_end(void);
 
 /* -- Backends ------------------------------------------------------------------ */
 

@@ -12,7 +12,7 @@
 
 static rg_value in_type(rg_rule *r, rg_value x)
 {
-  return r->f.status == RG_OK ? rg_f_cast(&r->f, x, r->dy->_dtype) : NULL;
+  return r->f.status == RG_OK ? rg_f_lowered(&r->f, x, r->dy->_dtype) : NULL;
 }
 
 /* x' y of two matrices. */

@@ -259,8 +259,48 @@ rg_status rg_execute(const rg_call *call, rg_kernel *kernel, rg_tensor *const *o
   return status;
 }
 
-/* The call with inputs converted and results at hand. */
-static rg_status perform(rg_call *call, rg_tensor *const *out)
+/* A call whose kernel gets weights in a lower type, and those. */
+typedef struct lowering {
+  rg_call call;
+  const rg_tensor *in[INLINE_INPUTS];
+  rg_tensor made[RG_MAX_LOWERED];
+  int32_t n;
+} lowering;
+
+static void lowering_end(lowering *l)
+{
+  for (int32_t i = 0; i < l->n; i++) {
+    rg_storage_release(l->made[i]._storage);
+  }
+}
+
+/* Where there is no memory for a copy the kernel gets the weight: it converts it as it reads. */
+static rg_status lower_weights(const rg_call *call, lowering *l)
+{
+  l->n = 0;
+  for (int32_t i = 0; i < call->n_in && call->n_in <= INLINE_INPUTS; i++) {
+    const rg_tensor *x = call->in[i];
+
+    l->in[i] = x;
+    if (x != NULL && i < 31 && ((uint32_t)call->op->lowers >> i & 1) != 0 &&
+        l->n < RG_MAX_LOWERED && rg_lowers(x, call->lower)) {
+      rg_status status = rg_lowered(x, call->lower, &l->made[l->n]);
+
+      if (status == RG_OK) {
+        l->in[i] = &l->made[l->n++];
+      } else if (status != RG_ENOMEM) {
+        lowering_end(l);
+        return status;
+      }
+    }
+  }
+  l->call = *call;
+  l->call.in = l->in;
+  return RG_OK;
+}
+
+/* The call with inputs converted and results at hand.  read: the same as the kernel gets it. */
+static rg_status perform_as(rg_call *call, rg_call *read, rg_tensor *const *out)
 {
   rg_kernel *kernel = rg_backend_kernel(call->device, call->op);
   rg_frame frame = { .path = "" };
@@ -272,24 +312,25 @@ static rg_status perform(rg_call *call, rg_tensor *const *out)
                    rg_device_name(call->device));
   }
   if (call->device != RG_CPU) {
-    RG_TRY(wait_turns(call, out));
+    RG_TRY(wait_turns(read, out));
   }
   if (call->op->draws) {
     rg_generator *g = call->generator != NULL ? call->generator : rg_generator_default();
 
     call->draw.seed = rg_generator_seed(g);
     call->draw.offset = rg_generator_take(g, (uint64_t)call->n_draws);
+    read->draw = call->draw;
   }
   if (rg_timeline_on) {
     span = rg_span_begin(call->device, call->op->name);
   }
   if (recorders != NULL) {
-    announce(call);
+    announce(read);
   }
   if (rg_capture_active != NULL) {
-    RG_TRY(rg_capture_active(call, kernel, out, &frame));
+    RG_TRY(rg_capture_active(read, kernel, out, &frame));
   } else {
-    RG_TRY(rg_execute(call, kernel, out, &frame));
+    RG_TRY(rg_execute(read, kernel, out, &frame));
   }
   if (span >= 0) {
     rg_span_end(span);
@@ -299,7 +340,21 @@ static rg_status perform(rg_call *call, rg_tensor *const *out)
   if (call->tracked) {
     RG_TRY(rg_tape->ran(call, out));
   }
-  return recorders != NULL ? tell(call, out, &frame, begin_ns) : RG_OK;
+  return recorders != NULL ? tell(read, out, &frame, begin_ns) : RG_OK;
+}
+
+static rg_status perform(rg_call *call, rg_tensor *const *out)
+{
+  lowering l;
+  rg_status status;
+
+  if (call->device == RG_CPU || call->op->lowers == 0 || call->lower < 0) {
+    return perform_as(call, call, out);
+  }
+  RG_TRY(lower_weights(call, &l));
+  status = perform_as(call, l.n > 0 ? &l.call : call, out);
+  lowering_end(&l);
+  return status;
 }
 
 /* Write into tensors the caller owns that an input overlaps: into fresh ones first, then over. */
@@ -399,6 +454,7 @@ static rg_status produce_converted(rg_call *call, rg_tensor **out)
 rg_status rg_run(rg_call *call, rg_tensor **out)
 {
   call->compute = -1;
+  call->lower = -1;
   call->n_out = 0;
   call->scratch_bytes = 0;
   call->n_draws = 0;

@@ -43,6 +43,7 @@ static rg_status fill_out(rg_call *call, int64_t n_in, int64_t width, int64_t n_
   call->out[2] = rg_draw_meta();
   call->n_out = 3;
   call->compute = -1;
+  call->lower = dtype;
   call->n_draws = args->p > 0 ? rg_meta_count(&call->out[0]) : 0;
   return RG_OK;
 }
@@ -87,6 +88,7 @@ const rg_op rg_op_sketched_linear = {
   .save_in = 15,
   .save_out = 1,
   .packs = 14,
+  .lowers = 6,
   .n_hidden = 2,
   .draws = true,
   .args_size = sizeof(rg_sketch_args),
@@ -162,6 +164,7 @@ const rg_op rg_op_sketched_linear_bits = {
   .save_in = 63,
   .save_out = 1,
   .packs = 62,
+  .lowers = 18,
   .as_is = 12, /* the bits */
   .n_hidden = 2,
   .draws = true,
@@ -231,6 +234,7 @@ const rg_op rg_op_sketched_linear_seed = {
   .save_in = 31,
   .save_out = 1,
   .packs = 26,
+  .lowers = 10,
   .as_is = 4, /* the seed */
   .n_hidden = 2,
   .draws = true,

@@ -26,7 +26,7 @@ typedef struct sketch {
 
 static rg_value typed(rg_rule *r, rg_value x)
 {
-  return r->f.status == RG_OK ? rg_f_cast(&r->f, x, r->dy->_dtype) : NULL;
+  return r->f.status == RG_OK ? rg_f_lowered(&r->f, x, r->dy->_dtype) : NULL;
 }
 
 static rg_value turned(rg_rule *r, rg_value x, rg_value y)

@@ -516,7 +516,9 @@ RG_API int64_t *rg_grad_where(void);
 RG_API int32_t rg_is_finite(const rg_tensor *x);
 
 /*
-** Autocast on this thread: operations of class LOWER convert f32 inputs to dtype.
+** Autocast on this thread: operations of class LOWER convert f32 inputs to dtype.  On a device the
+** copy of a weight (rg_tensor_set_param) is kept with it, in half of its memory, until it is
+** written to; it is let go by the next use, or with the weight.
 **
 ** dtype    RG_BF16, RG_F16, or -1 for off
 ** Returns what was set before.
