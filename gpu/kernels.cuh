@@ -33,6 +33,7 @@ extern "C" {
   K(SKETCHED_LINEAR, sketched_linear)           \
   K(SKETCHED_LINEAR_BITS, sketched_linear_bits) \
   K(SKETCHED_LINEAR_SEED, sketched_linear_seed) \
+  K(SCALED_LINEAR, scaled_linear)               \
   K(SGD_STEP, sgd_step)                         \
   K(ADAM_STEP, adam_step)                       \
   K(LION_STEP, lion_step)                       \

@@ -5,7 +5,8 @@
 ** that go on beside the arithmetic (cp.async).  Under the simulator each of them has a second body
 ** in tests/sim/cudasim_tensor.h with the same layout of registers.
 **
-** PTX ISA: mma.m16n8k16 with sums in f32, ldmatrix.m8n8.x4, cp.async.
+** PTX ISA: mma.m16n8k16 with sums in f32, mma.m16n8k32 of bytes with sums in s32, ldmatrix.m8n8.x4,
+** cp.async.
 */
 #ifndef RIDGE_GPU_MMA_CUH
 #define RIDGE_GPU_MMA_CUH
@@ -148,6 +149,26 @@ static __device__ __forceinline__ void rg_mma(__half, float c[4], const uint32_t
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
                "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\n"
                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#endif
+}
+
+/* Two bytes that are neighbours along the inner axis, where a half type has one element. */
+struct rg_bytes {
+  int8_t v[2];
+};
+
+/* c[16 x 8] += a[16 x 32] b[32 x 8] of bytes with whole sums: registers hold the bytes that those
+** of half types have in the same places, so rg_left and rg_right (turned) bring them. */
+static __device__ __forceinline__ void rg_mma(rg_bytes, int32_t c[4], const uint32_t a[4],
+                                              const uint32_t b[2])
+{
+#ifdef RG_SIM
+  rgsim_mma_bytes(c, a, b);
+#else
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+               "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\n"
+               : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #endif
 }

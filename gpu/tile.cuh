@@ -130,11 +130,9 @@ static __device__ inline void rg_tile_make_bits(uint32_t *to, uint64_t seed, uin
 
 /* -- Products -------------------------------------------------------------------------------- */
 
-#define RG_TILE_SUM float sum[2][RG_TILE_COLS / 16][4]
-
-template <bool A_TURNED, bool TURNED, class T>
+template <bool A_TURNED, bool TURNED, class T, class S>
 static __device__ inline void rg_tile_multiply(const T *a, const T *b, int warp_row, int warp_col,
-                                               RG_TILE_SUM)
+                                               S (&sum)[2][RG_TILE_COLS / 16][4])
 {
 #pragma unroll
   for (int l = 0; l < RG_TILE_STEP; l += 16) {
@@ -192,7 +190,7 @@ static __device__ inline uint32_t rg_signs_of(uint32_t low, uint32_t high, int a
 ** both 8 further. */
 template <class T>
 static __device__ inline void rg_tile_multiply_signs(const T *a, const uint32_t *bits, int warp_col,
-                                                     RG_TILE_SUM)
+                                                     float (&sum)[2][RG_TILE_COLS / 16][4])
 {
   int lane = RG_MMA_LANE, up = 7 - lane / 4;
 
@@ -224,9 +222,12 @@ static __device__ inline void rg_tile_multiply_signs(const T *a, const uint32_t 
 
 /* -- The end --------------------------------------------------------------------------------- */
 
-/* By way of shared memory, so that eight columns go out together. */
-static __device__ inline void rg_tile_end(float *room, const rg_tiled &w, RG_TILE_SUM, int warp_row,
-                                          int warp_col, int64_t row0, int col0, int64_t shift)
+/* By way of shared memory, so that eight columns go out together: end(row, column, n, eight sums),
+** n of them there.  Whole sums become floats here. */
+template <class S, class E>
+static __device__ inline void rg_tile_end(float *room, const rg_tiled &w,
+                                          S (&sum)[2][RG_TILE_COLS / 16][4], int warp_row,
+                                          int warp_col, int64_t row0, int col0, const E &end)
 {
   int lane = RG_MMA_LANE;
 
@@ -241,7 +242,7 @@ static __device__ inline void rg_tile_end(float *room, const rg_tiled &w, RG_TIL
         int col = warp_col + j * 8 + lane % 4 * 2;
 
         *(float2 *)(room + row * RG_TILE_END_PITCH + col) =
-            float2{ sum[i][j][2 * r], sum[i][j][2 * r + 1] };
+            float2{ (float)sum[i][j][2 * r], (float)sum[i][j][2 * r + 1] };
       }
     }
   }
@@ -256,7 +257,7 @@ static __device__ inline void rg_tile_end(float *room, const rg_tiled &w, RG_TIL
       float4 x = from[0], y = from[1];
       float v[8] = { x.x, x.y, x.z, x.w, y.x, y.y, y.z, y.w };
 
-      rg_end_eight(w.end, row0 + row, shift + col0 + col, n, v);
+      end(row0 + row, col0 + col, n, v);
     }
   }
 }
@@ -322,7 +323,10 @@ static __device__ inline void rg_tile_product(T *room, const rg_tiled &w)
     }
   }
   rg_copy_wait<0>();
-  rg_tile_end((float *)room, w, sum, warp_row, warp_col, row0, col0, second ? w.n : 0);
+  rg_tile_end((float *)room, w, sum, warp_row, warp_col, row0, col0,
+              [&](int64_t row, int64_t col, int n, float v[8]) {
+                rg_end_eight(w.end, row, (second ? w.n : 0) + col, n, v);
+              });
 }
 
 #endif

@@ -47,6 +47,7 @@ struct problem {
   union {
     float f;
     double d;
+    int32_t i;
   } alpha, beta;
   cublasComputeType_t compute;
   uint32_t schemes; /* of reduction, that are allowed */
@@ -131,6 +132,8 @@ static cudaDataType_t type_of(int32_t dtype)
   return dtype == RG_F64    ? CUDA_R_64F
          : dtype == RG_F32  ? CUDA_R_32F
          : dtype == RG_BF16 ? CUDA_R_16BF
+         : dtype == RG_I8   ? CUDA_R_8I
+         : dtype == RG_I32  ? CUDA_R_32I
                             : CUDA_R_16F;
 }
 
@@ -163,24 +166,35 @@ static cublasStatus_t lay(cublasLtMatrixLayoutOpaque_t *l, int32_t dtype, int64_
                                           &side.step, sizeof(side.step));
 }
 
+/* How it is computed, and the one number that scales it. */
+static cudaDataType_t compute_of(problem *q, const rg_gemm *g)
+{
+  q->alpha.d = q->beta.d = 0;
+  switch (g->factor) {
+  case RG_F64:
+    q->compute = CUBLAS_COMPUTE_64F;
+    q->alpha.d = g->scale;
+    return CUDA_R_64F;
+  case RG_I8:
+    q->compute = CUBLAS_COMPUTE_32I;
+    q->alpha.i = 1;
+    return CUDA_R_32I;
+  default:
+    q->compute = g->factor == RG_F32 && rg_gpu->modes->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                            : CUBLAS_COMPUTE_32F;
+    q->alpha.f = (float)g->scale;
+    return CUDA_R_32F;
+  }
+}
+
 static cublasStatus_t describe(problem *q, const rg_gemm *g)
 {
-  bool is_double = g->factor == RG_F64;
-  bool is_half = g->factor == RG_F16 || g->factor == RG_BF16;
+  cudaDataType_t scale = compute_of(q, g);
   int32_t epilogue = g->bias != NULL && g->relu ? CUBLASLT_EPILOGUE_RELU_BIAS
                      : g->bias != NULL          ? CUBLASLT_EPILOGUE_BIAS
                      : g->relu                  ? CUBLASLT_EPILOGUE_RELU
                                                 : CUBLASLT_EPILOGUE_DEFAULT;
 
-  q->compute = is_double                         ? CUBLAS_COMPUTE_64F
-               : !is_half && rg_gpu->modes->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                                 : CUBLAS_COMPUTE_32F;
-  q->alpha.d = q->beta.d = 0;
-  if (is_double) {
-    q->alpha.d = g->scale;
-  } else {
-    q->alpha.f = (float)g->scale;
-  }
   q->a_data = g->b.data;
   q->b_data = g->a.data;
   q->c_data = g->c.data;
@@ -188,7 +202,7 @@ static cublasStatus_t describe(problem *q, const rg_gemm *g)
   if (g->result != RG_F16 && g->result != RG_BF16 && !rg_gpu->modes->deterministic) {
     q->schemes |= CUBLASLT_REDUCTION_SCHEME_INPLACE;
   }
-  TRY(cublasLtMatmulDescInit(&q->desc, q->compute, is_double ? CUDA_R_64F : CUDA_R_32F));
+  TRY(cublasLtMatmulDescInit(&q->desc, q->compute, scale));
   TRY(set(q, CUBLASLT_MATMUL_DESC_TRANSA, (int32_t)(g->b.turned ? CUBLAS_OP_T : CUBLAS_OP_N)));
   TRY(set(q, CUBLASLT_MATMUL_DESC_TRANSB, (int32_t)(g->a.turned ? CUBLAS_OP_T : CUBLAS_OP_N)));
   TRY(set(q, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));

@@ -22,6 +22,9 @@ typedef struct rg_gemm_side {
 ** NULL.  factor and result are RG_F32, RG_F64, RG_F16 or RG_BF16: result is factor, or RG_F32 for
 ** factors of a half type.  Sums are f32, those of f64 are f64.  With RG_F64 there is neither bias
 ** nor relu.  c is not turned.
+**
+** Factors of RG_I8 have whole sums, RG_I32, and nothing follows (scale is 1).  b is turned, a is
+** not; n, k and what is from one row to the next are multiples of 4, and addresses of 16.
 */
 typedef struct rg_gemm {
   int64_t m, n, k, count;

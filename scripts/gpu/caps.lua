@@ -39,6 +39,8 @@ return {
   ['k_attention_mma<__nv_bfloat16, 256>'] = { registers = 248, has = CORES, why = TENSOR },
   k_attention_mma_back = { registers = 232, has = CORES, why = TENSOR .. '; of two gradients' },
   k_gemm = { registers = 168, has = CORES, why = TENSOR },
+  k_scaled_mma = { registers = 168, why = TENSOR,
+    has = { 'mma%.sync%.aligned%.m16n8k32', 'ldmatrix', 'cp%.async' } },
   k_sketch_halves = { registers = 168, has = CORES, why = TENSOR },
   k_sketch_f32 = { registers = 168, why = 'eight times eight sums a thread' },
 

@@ -22,7 +22,8 @@ export TSAN_OPTIONS=ignore_noninstrumented_modules=1
 suite() {
   XDG_CACHE_HOME= RIDGE_GPU=$build/libridge_gpu$1.so RIDGE_TEST_DEVICE=1 RIDGE_TEST_EVERY=$2 \
     scripts/run_tests tests/op/op_spec.lua tests/op/device_spec.lua \
-      tests/op/attention_spec.lua tests/op/gemm_spec.lua tests/op/grad_spec.lua
+      tests/op/attention_spec.lua tests/op/gemm_spec.lua tests/op/scaled_spec.lua \
+      tests/op/grad_spec.lua
 }
 
 run() {

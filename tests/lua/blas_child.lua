@@ -20,8 +20,8 @@ local blas = ffi.load(os.getenv 'RIDGE_GPU')
 local CALLS, HEURISTICS, CHECKS, FAILURES, MISUSES = 0, 2, 3, 4, 5
 local BROKEN, INPLACE, SPLIT, WIDE = 0, 1, 2, 3
 local DEFAULT, RELU, BIAS, RELU_BIAS = 1, 2, 4, 6             -- epilogues of cublasLt.h
-local AS_F32, AS_F64, AS_TF32 = 68, 70, 77                    -- types of computation
-local R_F32, R_F64, R_F16, R_BF16 = 0, 1, 2, 14               -- types of elements
+local AS_F32, AS_F64, AS_TF32, AS_I32 = 68, 70, 77, 72        -- types of computation
+local R_F32, R_F64, R_F16, R_BF16, R_I8, R_I32 = 0, 1, 2, 14, 3, 10   -- types of elements
 local ACT = { none = 0, relu = 1, gelu = 2, silu = 3, tanh = 4, sigmoid = 5 }
 
 local modes = C.rg_device_modes_now()
@@ -291,6 +291,38 @@ function run.modes()
   same('a layer without the vendor', linear, { x = t.x, w = rand(5, 16), b = rand(5) }, 0)
   modes.vendor = 1
   same('integers', matmul, { x = t.x:to 'i32', y = t.y:to 'i32' }, 0)
+end
+
+-- Bytes: whole sums by cublasLt, what follows in our own pass; and a key of their own.
+function run.bytes()
+  local function bytes(...) return (rand(...) * 40):to 'i8' end
+  local function scaled(t, opts)
+    return ridge.scaled_linear(t.x, t.w, t.xs, t.ws, { bias = t.b, dtype = opts and opts.dtype,
+      activation = opts and opts.activation })
+  end
+  local t = { x = bytes(6, 32), w = bytes(8, 32), xs = ridge.rand(6), ws = ridge.rand(8),
+    b = rand(8) }
+  -- the same sizes in f32 before: what was found for them is not taken for bytes
+  same('floats', linear, { x = rand(6, 32), w = rand(8, 32) })
+  local asked = counted(HEURISTICS)
+  same('bytes', scaled, t)
+  check('bytes are a kind of their own', counted(HEURISTICS) == asked + 1, counted(HEURISTICS))
+  check('bytes: types', last().type_a == R_I8 and last().type_d == R_I32, last().type_d)
+  check('bytes: sums', last().compute == AS_I32, last().compute)
+  check('bytes: transposed a alone', last().transa == 1 and last().transb == 0)
+  check('bytes: sizes', last().m == 8 and last().n == 6 and last().k == 32)
+  same('bytes once more', scaled, t, 1)
+  for _, activation in ipairs { 'relu', 'gelu' } do
+    local opts = { dtype = 'bf16', activation = activation }
+    same('bytes through ' .. activation, function(u) return scaled(u, opts) end, t, 1, 1e-2, 1e-2)
+    check('bytes: no epilogue', last().epilogue == DEFAULT, last().epilogue)
+  end
+  modes.vendor = 0
+  same('bytes without the vendor', scaled, t, 0)
+  modes.vendor = 1
+  t.w, t.ws, t.b = bytes(7, 32), ridge.rand(7), nil
+  same('bytes, seven columns', scaled, t, 0)
+  check('nothing is refused', counted(MISUSES) == 0, counted(MISUSES))
 end
 
 -- Which algorithm, when none is timed: the heuristic's first that is allowed and runs.

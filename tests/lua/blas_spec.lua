@@ -39,7 +39,8 @@ local function write(path, text)
 end
 
 describe('products by cublasLt', function()
-  for _, what in ipairs { 'ends', 'layouts', 'batches', 'layers', 'gradients', 'modes', 'first' } do
+  for _, what in ipairs { 'ends', 'layouts', 'batches', 'layers', 'gradients', 'modes', 'first',
+    'bytes' } do
     case('are right: ' .. what, function() assert.equal('done\n', child(what)) end)
   end
 

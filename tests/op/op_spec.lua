@@ -563,7 +563,7 @@ end
 -- On the simulated GPU the products of these go to the stand-in for cublasLt, which counts them
 -- (CALLS) and what a correct program never asks of it (MISUSES).
 local BY_VENDOR = { matmul = true, linear = true, linear_dropout = true, lowrank_linear = true,
-  sketched_linear = true }
+  sketched_linear = true, scaled_linear = true }
 local CALLS, MISUSES = 0, 5
 
 local function through_vendor(name)

@@ -197,7 +197,55 @@ describe('a product of bytes with scales', function()
     assert.are.equal('scaled_linear: has no gradient', tensors.failure(status))
   end)
 
-  if not ON_CPU then return end
+  if not ON_CPU then
+    local modes = C.rg_device_modes_now()
+    after_each(function() modes.vendor = 1 end)
+
+    -- A call's inputs, and the way it takes with and without the maker's library.
+    local function ways_of(shapes, layouts)
+      local t = {}
+      for i, shape in ipairs(shapes) do
+        t[i] = layout(layouts and layouts[i] or 'contiguous').make(input(shape, I8[i] or 'f32'))
+      end
+      local by = {}
+      for vendor = 1, 0, -1 do
+        modes.vendor = vendor
+        by[2 - vendor] = path_of(t, {})
+      end
+      return by
+    end
+
+    it('goes by cublasLt, by tensor cores, or plainly, as its factors lie', function()
+      assert.same({ 'cublasLt', 'mma' }, ways_of { { 72, 96 }, { 144, 96 }, { 72 }, { 144 } })
+      assert.same({ 'cublasLt', 'mma' }, ways_of { { 2, 3, 32 }, { 4, 32 }, { 2, 3 }, {} })
+      assert.same({ 'mma', 'mma' }, ways_of { { 72, 96 }, { 41, 96 }, {}, {} })
+      assert.same({ 'tiles', 'tiles' }, ways_of { { 72, 90 }, { 144, 90 }, {}, {} })
+      for _, way in ipairs { 'transposed', 'stepped', 'offset', 'expanded' } do
+        for i = 1, 2 do
+          assert.same({ 'tiles', 'tiles' }, ways_of({ { 32, 32 }, { 32, 32 }, {}, {} },
+            { [i] = way }), way)
+        end
+      end
+      assert.same({ 'cublasLt', 'mma' }, ways_of({ { 32, 32 }, { 32, 32 }, {}, {} },
+        { 'padded', 'padded' }))
+    end)
+
+    it('is right by each of them', function()
+      for vendor = 0, 1 do
+        modes.vendor = vendor
+        for act = 0, 5 do
+          try({ { 70, 96 }, { 136, 96 }, { 70 }, { 136 }, { 136 } }, I8, { act = act })
+        end
+        try({ { 150, 320 }, { 264, 320 }, { 150 }, { 264 }, false }, I8, { dtype = 'bf16' })
+        try({ { 3, 43, 208 }, { 131, 208 }, { 3, 43 }, { 131 }, { 131 } }, I8, {})
+        try({ { 1, 16 }, { 1, 16 }, {}, {}, { 1 } }, I8, {})
+        try({ { 65, 48 }, { 129, 48 }, { 65, 1 }, { 129, 1 }, { 129 } }, I8, {},
+          { 'padded', 'padded' })
+        try({ { 65, 50 }, { 129, 50 }, {}, { 129 }, { 129 } }, I8, {}, { 'transposed', 'stepped' })
+      end
+    end)
+    return
+  end
 
   it('goes through oneDNN where that is exact, and gives the same bits in a loop', function()
     local isa = ffi.string(C.rg_machine_facts().isa)

@@ -63,7 +63,8 @@ enum rgsim_warp_op {
   RGSIM_TILES,
   RGSIM_TILES_TURNED,
   RGSIM_MMA_BF16,
-  RGSIM_MMA_F16
+  RGSIM_MMA_F16,
+  RGSIM_MMA_BYTES
 };
 
 // A launch: what to run, and how to be rid of it.

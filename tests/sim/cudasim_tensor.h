@@ -14,6 +14,7 @@ struct rgsim_tile {
   unsigned *r;
   const unsigned *a, *b; // products
   float *c;
+  int *whole; // products of bytes
 };
 
 extern "C" {
@@ -61,16 +62,22 @@ inline void rgsim_tiles(unsigned r[4], const void *row, bool turned, RGSIM_PLACE
   const volatile unsigned *words = static_cast<const volatile unsigned *>(row);
   for (int i = 0; i < 4; i++)
     (void)words[i]; // for the sanitizers: each lane reads the row that it names
-  rgsim_tile t = { row, r, nullptr, nullptr, nullptr };
+  rgsim_tile t = { row, r, nullptr, nullptr, nullptr, nullptr };
   rgsim_warp(0xffffffffu, turned ? RGSIM_TILES_TURNED : RGSIM_TILES, 0, rgsim_tile_bits(&t),
              "ldmatrix", file, line);
 }
 
 inline void rgsim_mma(float c[4], const unsigned a[4], const unsigned b[2], bool brain, RGSIM_PLACE)
 {
-  rgsim_tile t = { nullptr, nullptr, a, b, c };
+  rgsim_tile t = { nullptr, nullptr, a, b, c, nullptr };
   rgsim_warp(0xffffffffu, brain ? RGSIM_MMA_BF16 : RGSIM_MMA_F16, 0, rgsim_tile_bits(&t), "mma",
              file, line);
+}
+
+inline void rgsim_mma_bytes(int c[4], const unsigned a[4], const unsigned b[2], RGSIM_PLACE)
+{
+  rgsim_tile t = { nullptr, nullptr, a, b, nullptr, c };
+  rgsim_warp(0xffffffffu, RGSIM_MMA_BYTES, 0, rgsim_tile_bits(&t), "mma of bytes", file, line);
 }
 
 #endif

@@ -110,6 +110,7 @@ static void complete(int op)
   case RGSIM_TILES_TURNED:
   case RGSIM_MMA_BF16:
   case RGSIM_MMA_F16:
+  case RGSIM_MMA_BYTES:
     tensor(group.lanes, op);
     break;
   default: {

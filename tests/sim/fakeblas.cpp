@@ -79,6 +79,9 @@ bool types_fit(const Problem &p)
   if (p.d.compute == CUBLAS_COMPUTE_64F) {
     return p.d.scale == CUDA_R_64F && p.a.type == CUDA_R_64F && p.out.type == CUDA_R_64F;
   }
+  if (p.d.compute == CUBLAS_COMPUTE_32I) {
+    return p.d.scale == CUDA_R_32I && p.a.type == CUDA_R_8I && p.out.type == CUDA_R_32I;
+  }
   if (p.d.scale != CUDA_R_32F) return false;
   if (p.d.compute == CUBLAS_COMPUTE_32F_FAST_TF32) {
     return p.a.type == CUDA_R_32F && p.out.type == CUDA_R_32F;
@@ -87,6 +90,23 @@ bool types_fit(const Problem &p)
   if (p.a.type == CUDA_R_32F) return p.out.type == CUDA_R_32F;
   return (p.a.type == CUDA_R_16F || p.a.type == CUDA_R_16BF) &&
          (p.out.type == p.a.type || p.out.type == CUDA_R_32F);
+}
+
+// Products of bytes with whole sums ("To use IMMA kernels", regular ordering): a transposed, b not;
+// m, k and leading dimensions multiples of 4, addresses too (checked when it runs); no epilogue.
+cublasStatus_t check_bytes(const Problem &p)
+{
+  if (p.a.type != CUDA_R_8I) return CUBLAS_STATUS_SUCCESS;
+  if (!p.d.transa || p.d.transb) {
+    return wrong(CUBLAS_STATUS_NOT_SUPPORTED, "bytes, and not a transposed and b as it is");
+  }
+  if (p.m % 4 || p.k % 4 || p.a.ld % 4 || p.b.ld % 4 || p.out.ld % 4) {
+    return wrong(CUBLAS_STATUS_NOT_SUPPORTED, "bytes with sizes that are no multiples of 4");
+  }
+  if (p.d.epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
+    return wrong(CUBLAS_STATUS_NOT_SUPPORTED, "an epilogue of whole sums");
+  }
+  return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t check_end(const Problem &p)
@@ -162,6 +182,7 @@ cublasStatus_t problem_of(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
     return wrong(CUBLAS_STATUS_NOT_SUPPORTED, "types %d %d %d computed as %d", p->a.type, p->b.type,
                  p->out.type, d->compute);
   }
+  if (cublasStatus_t e = check_bytes(*p)) return e;
   return check_end(*p);
 }
 
@@ -458,7 +479,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   r.alpha = load(alpha, r.p.d.scale, 0);
   if (plus != 0 || c != out) return wrong(CUBLAS_STATUS_NOT_SUPPORTED, "beta is not covered");
   if (!is_aligned(a, r.algo.aligned) || !is_aligned(b, r.algo.aligned) ||
-      !is_aligned(out, r.algo.aligned) || !is_aligned(workspace, 16)) {
+      !is_aligned(out, r.algo.aligned) || !is_aligned(workspace, 16) ||
+      (r.p.a.type == CUDA_R_8I && !(is_aligned(a, 4) && is_aligned(b, 4) && is_aligned(out, 4)))) {
     return wrong(CUBLAS_STATUS_INVALID_VALUE, "an address that is not aligned");
   }
   if (r.algo.workspace > workspace_bytes || (workspace_bytes && !workspace)) {

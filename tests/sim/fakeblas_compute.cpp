@@ -16,7 +16,17 @@ namespace fake
 
 size_t size_of(int32_t type)
 {
-  return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2;
+  switch (type) {
+  case CUDA_R_64F:
+    return 8;
+  case CUDA_R_32F:
+  case CUDA_R_32I:
+    return 4;
+  case CUDA_R_8I:
+    return 1;
+  default:
+    return 2;
+  }
 }
 
 static float half_to_float(uint16_t h)
@@ -70,6 +80,10 @@ double load(const void *data, int32_t type, size_t i)
     return static_cast<const double *>(data)[i];
   case CUDA_R_32F:
     return static_cast<const float *>(data)[i];
+  case CUDA_R_32I:
+    return static_cast<const int32_t *>(data)[i];
+  case CUDA_R_8I:
+    return static_cast<const int8_t *>(data)[i];
   case CUDA_R_16F:
     return half_to_float(static_cast<const uint16_t *>(data)[i]);
   default:
@@ -85,6 +99,9 @@ void store(void *data, int32_t type, size_t i, double v)
     break;
   case CUDA_R_32F:
     static_cast<float *>(data)[i] = static_cast<float>(v);
+    break;
+  case CUDA_R_32I: // whole numbers as they are
+    static_cast<int32_t *>(data)[i] = static_cast<int32_t>(v);
     break;
   case CUDA_R_16F:
     static_cast<uint16_t *>(data)[i] = float_to_half(static_cast<float>(v));
@@ -125,7 +142,8 @@ static std::vector<double> lines_of(const char *data, const Layout &l, bool k_fi
 // One sum, in the parts that the algorithm makes of it.
 static double sum_of(const double *a, const double *b, uint64_t k, const Run &r)
 {
-  bool is_double = r.p.out.type == CUDA_R_64F;
+  // sums of bytes are whole and, below 2^31, exact in double
+  bool is_double = r.p.out.type == CUDA_R_64F || r.p.out.type == CUDA_R_32I;
   uint64_t parts = r.algo.scheme ? 4 : 1;
   double sum = 0;
   for (uint64_t part = 0; part < parts; part++) {

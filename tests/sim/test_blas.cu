@@ -301,6 +301,41 @@ static void test_refused_forms(void)
   refuses(x.ask(), "results that lie on each other");
 }
 
+// Bytes: a transposed [16 x 8], b [16 x 4], d [8 x 4] of whole sums.
+static Direct bytes(cudaDataType_t scale = CUDA_R_32I)
+{
+  Direct x;
+  cublasLtMatmulDescInit(&x.desc, CUBLAS_COMPUTE_32I, scale);
+  x.with(CUBLASLT_MATMUL_DESC_TRANSA, int32_t(CUBLAS_OP_T));
+  cublasLtMatrixLayoutInit(&x.a, CUDA_R_8I, 16, 8, 16);
+  cublasLtMatrixLayoutInit(&x.b, CUDA_R_8I, 16, 4, 16);
+  cublasLtMatrixLayoutInit(&x.c, CUDA_R_32I, 8, 4, 8);
+  cublasLtMatrixLayoutInit(&x.d, CUDA_R_32I, 8, 4, 8);
+  return x;
+}
+
+static void test_refused_bytes(void)
+{
+  ok(bytes().ask() == CUBLAS_STATUS_SUCCESS, "the stand-in takes bytes with whole sums");
+  refuses(bytes(CUDA_R_32F).ask(), "whole sums that are scaled by a float");
+  Direct x = bytes();
+  cublasLtMatrixLayoutInit(&x.a, CUDA_R_8I, 8, 16, 8);
+  refuses(x.with(CUBLASLT_MATMUL_DESC_TRANSA, int32_t(CUBLAS_OP_N)).ask(), "bytes by columns");
+  x = bytes();
+  cublasLtMatrixLayoutInit(&x.b, CUDA_R_8I, 4, 16, 4);
+  refuses(x.with(CUBLASLT_MATMUL_DESC_TRANSB, int32_t(CUBLAS_OP_T)).ask(), "bytes, b transposed");
+  x = bytes();
+  cublasLtMatrixLayoutInit(&x.a, CUDA_R_8I, 16, 6, 16);
+  for (auto *l : { &x.c, &x.d })
+    cublasLtMatrixLayoutInit(l, CUDA_R_32I, 6, 4, 8);
+  refuses(x.ask(), "bytes, six columns of the result");
+  x = bytes();
+  cublasLtMatrixLayoutInit(&x.b, CUDA_R_8I, 16, 4, 18);
+  refuses(x.ask(), "bytes, a leading dimension of 18");
+  refuses(bytes().with(CUBLASLT_MATMUL_DESC_EPILOGUE, int32_t(CUBLASLT_EPILOGUE_RELU)).ask(),
+          "bytes with relu");
+}
+
 static void test_refused_ends(void)
 {
   const int32_t bias = CUBLASLT_EPILOGUE_BIAS, gelu = CUBLASLT_EPILOGUE_GELU;
@@ -364,6 +399,7 @@ int main(void)
   }
   ok(rgsim_blas_counted(RGSIM_BLAS_MISUSES) == 0, "cublasLt is used as it is meant to be");
   test_refused_forms();
+  test_refused_bytes();
   test_refused_ends();
   test_refused_runs();
   printf("1..%d\n", tests);

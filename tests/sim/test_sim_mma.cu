@@ -54,6 +54,42 @@ template <class T, int HOW> __global__ void k_product16(float *y, const float *x
     y[(g + i / 2 * 8) * 8 + q + i % 2] = c[i];
 }
 
+// One warp, bytes: by the layout of the manual, or as tiles in which b lies by columns.
+template <int HOW> __global__ void k_product32(int *y, const int8_t *x, const int8_t *z)
+{
+  RG_SHARED(rg_bytes, left, 16 * 24);
+  RG_SHARED(rg_bytes, right, 16 * 24);
+  int lane = threadIdx.x, g = lane / 4, q = lane % 4 * 4;
+  uint32_t a[4] = {}, b[4] = {};
+  int32_t c[4] = { 1, 2, 3, 4 };
+  for (int i = lane; i < 16 * 24; i += 32)
+    left[i] = right[i] = rg_bytes{ { 0, 0 } };
+  __syncwarp();
+  for (int i = lane; i < 512; i += 32)
+    left[i / 32 * 24 + i % 32 / 2].v[i % 2] = x[i];
+  __syncwarp();
+  for (int i = lane; i < 128; i += 32) {
+    int col = i % 8, row = i / 8 * 2;
+    right[col * 24 + row / 2] = rg_bytes{ { z[row * 8 + col], z[row * 8 + 8 + col] } };
+  }
+  __syncwarp();
+  if (HOW == BY_LAYOUT) {
+    for (int i = 0; i < 16; i++)
+      a[i / 4] |= static_cast<uint32_t>(
+                      static_cast<uint8_t>(x[(g + i / 4 % 2 * 8) * 32 + q + i % 4 + i / 8 * 16]))
+                  << (i % 4 * 8);
+    for (int i = 0; i < 8; i++)
+      b[i / 4] |= static_cast<uint32_t>(static_cast<uint8_t>(z[(q + i % 4 + i / 4 * 16) * 8 + g]))
+                  << (i % 4 * 8);
+  } else {
+    rg_left<false>(a, left, 24);
+    rg_right<true>(b, right, 24);
+  }
+  rg_mma(rg_bytes(), c, a, b);
+  for (int i = 0; i < 4; i++)
+    y[(g + i / 2 * 8) * 8 + lane % 4 * 2 + i % 2] = c[i];
+}
+
 template <bool TURNED> __global__ void k_tiles(unsigned *y)
 {
   RG_SHARED(uint16_t, x, 256);
@@ -154,6 +190,12 @@ cudaError_t test_product(float *c, const float *a, const float *b, bool brain, i
                          cudaStream_t s)
 {
   return brain ? product_of<__nv_bfloat16>(c, a, b, how, s) : product_of<__half>(c, a, b, how, s);
+}
+
+cudaError_t test_bytes(int *c, const int8_t *a, const int8_t *b, int how, cudaStream_t s)
+{
+  return rg_launch(how == BY_LAYOUT ? k_product32<BY_LAYOUT> : k_product32<BY_TILES>,
+                   { dim3(1), dim3(32), 0, s }, c, a, b);
 }
 
 cudaError_t test_tiles(unsigned *r, bool turned, cudaStream_t s)

@@ -28,6 +28,27 @@ static double product_error(bool brain, int how)
   return distance(dc.host(), expected);
 }
 
+// All of the range, -128 too.
+static bool bytes_right(int how)
+{
+  std::vector<signed char> a(512), b(256);
+  for (size_t i = 0; i < 512; i++)
+    a[i] = static_cast<signed char>(i * 37 % 256 - 128);
+  for (size_t i = 0; i < 256; i++)
+    b[i] = static_cast<signed char>(i * 91 % 256 - 128);
+  Array<signed char> da(a), db(b);
+  Array<int> dc(128);
+  test_bytes(dc.p, da.p, db.p, how, nullptr);
+  std::vector<int> got = dc.host();
+  for (size_t i = 0; i < 128; i++) {
+    int sum = static_cast<int>(i / 64 * 2 + i % 2 + 1); // what the registers held
+    for (size_t k = 0; k < 32; k++)
+      sum += a[i / 8 * 32 + k] * b[k * 8 + i % 8];
+    if (got[i] != sum) return false;
+  }
+  return true;
+}
+
 static bool tiles_right(bool turned)
 {
   Array<unsigned> r(128);
@@ -64,6 +85,8 @@ void test_tensor(const std::string &in)
     ok(product_error(brain, BY_TILES) == 0, "with factors from ldmatrix, " + what);
     ok(product_error(brain, BY_TURNED_TILES) == 0, "with both turned, " + what);
   }
+  ok(bytes_right(BY_LAYOUT), "a product of bytes by the layout" + in);
+  ok(bytes_right(BY_TILES), "with factors from ldmatrix, bytes" + in);
   ok(tiles_right(false) && tiles_right(true), "ldmatrix, and turned" + in);
   ok(pipeline_error(true, true) == 0, "two buffers in turn" + in);
 }
