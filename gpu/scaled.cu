@@ -119,8 +119,8 @@ static rg_status by_library(const rg_call *call, const rg_scaled &s, bool *taken
   rg_gemm g = {};
 
   *taken = false;
-  if (!rg_gpu->modes->vendor || s.k == 0 || s.n % 4 != 0 || !rg_scaled_lies(s.a, s.m, s.k) ||
-      !rg_scaled_lies(s.b, s.n, s.k)) {
+  if (!rg_gpu->modes->vendor || s.a.dtype != RG_I8 || s.k == 0 || s.n % 4 != 0 ||
+      !rg_scaled_lies(s.a, s.m, s.k) || !rg_scaled_lies(s.b, s.n, s.k)) {
     return RG_OK;
   }
   g.m = s.m;
@@ -178,6 +178,12 @@ static rg_strided scale_from(const rg_tensor *scale, int32_t n_lead)
   return rg_view_of(&s);
 }
 
+template <class A> static cudaError_t launch_floats(const rg_scaled &s, const rg_launch_cfg &cfg)
+{
+  return s.b.dtype == RG_F8E4M3 ? rg_launch(k_scaled<float, A, rg_f8e4m3>, cfg, s)
+                                : rg_launch(k_scaled<float, A, rg_f8e5m2>, cfg, s);
+}
+
 static rg_status plain(const rg_call *call, const rg_scaled &s)
 {
   int64_t rows = (s.m + TILE - 1) / TILE;
@@ -185,7 +191,10 @@ static rg_status plain(const rg_call *call, const rg_scaled &s)
                              (unsigned)rg_clamped(rows, 1, 65535)),
                         dim3(TILE * TILE), 0, rg_gpu_stream(call->device) };
 
-  return rg_gpu_status(call->op->name, rg_launch(k_scaled<int32_t, int8_t, int8_t>, cfg, s));
+  return rg_gpu_status(call->op->name, s.a.dtype == RG_I8
+                                           ? rg_launch(k_scaled<int32_t, int8_t, int8_t>, cfg, s)
+                                       : s.a.dtype == RG_F8E4M3 ? launch_floats<rg_f8e4m3>(s, cfg)
+                                                                : launch_floats<rg_f8e5m2>(s, cfg));
 }
 
 rg_status rg_gpu_scaled_linear(const rg_call *call, rg_tensor *const *out, rg_frame *frame)

@@ -7,12 +7,16 @@
 ** others oneDNN halves a factor so that no sum of two products leaves 16 bits, and loses its last
 ** place (oneDNN, "Nuances of int8 computations").  There, and where oneDNN is not wanted, they are
 ** a loop.
+**
+** Every 8-bit float is a number of bf16: their sums are those of products in bf16, which widen them
+** as they pack.
 */
 #include <string.h>
 
 #include "cpu/cpu.h"
 #include "cpu/dnnl.h"
 #include "cpu/gemm.h"
+#include "cpu/path.h"
 #include "cpu/rows.h"
 #include "op/scaled.h"
 
@@ -22,10 +26,11 @@ typedef struct work {
   rg_rows x, y;
   int64_t m, n, k;
   int32_t n_threads;
-  /* the factors, adjacent along k */
+  bool whole; /* factors are i8 and sums i32, else f32 */
+  /* factors of i8, adjacent along k */
   const int8_t *a, *b;
   int64_t lda, ldb;
-  /* the sums, i32; the result's own memory where that is f32 */
+  /* in the result's own memory where that is f32 */
   void *sums;
   int64_t lds;
   /* f32 without gaps; x_scale is one number where x_step is 0, w_scale has n in any case */
@@ -111,7 +116,8 @@ static bool wants_dnnl(const work *w)
   const char *path = rg_gemm_path();
   bool exact = strstr(isa, "avx512_vnni") != NULL || strstr(isa, "amx_int8") != NULL;
 
-  return exact && w->k > 0 && (strcmp(path, "auto") == 0 || strcmp(path, "onednn") == 0);
+  return exact && w->whole && w->k > 0 &&
+         (strcmp(path, "auto") == 0 || strcmp(path, "onednn") == 0);
 }
 
 static rg_status find_dnnl(work *w)
@@ -133,7 +139,55 @@ static rg_status find_dnnl(work *w)
   return status == RG_ENOSUP ? RG_OK : status; /* it has no such product: the loop does */
 }
 
+static rg_status multiply_bytes(work *w, rg_frame *frame)
+{
+  frame->path = w->dnnl != NULL ? "onednn" : "loop";
+  if (w->dnnl != NULL) {
+    void *const data[] = { [RG_DNNL_SRC] = (void *)(uintptr_t)w->a,
+                           [RG_DNNL_WEIGHT] = (void *)(uintptr_t)w->b,
+                           [RG_DNNL_BIAS] = NULL,
+                           [RG_DNNL_DST] = w->sums };
+
+    return rg_dnnl_run(w->dnnl, data, w->own);
+  }
+  return rg_parallel(w->n_threads, w->m, add_up, w);
+}
+
+static rg_status multiply_floats(work *w, const rg_call *call, rg_frame *frame)
+{
+  rg_ready r = { .p = { .m = w->m,
+                        .n = w->n,
+                        .k = w->k,
+                        .compute = RG_BF16,
+                        .a = w->x.data,
+                        .a_dtype = call->in[0]->_dtype,
+                        .a_row = w->x.row,
+                        .a_col = w->x.col,
+                        .b = rg_weight_of(call->in[1], true),
+                        .c = w->sums,
+                        .c_dtype = RG_F32,
+                        .c_row = w->lds,
+                        .end = { .scale = 1 } } };
+  rg_status status = rg_product_prepare(&r);
+
+  if (status == RG_OK) {
+    status = rg_product_go(&r);
+    frame->path = r.path;
+  }
+  rg_product_end(&r);
+  return status;
+}
+
 /* -- What follows ------------------------------------------------------------------------------ */
+
+static void load_run(const work *w, int64_t at, int64_t n, float *some)
+{
+  if (w->whole) {
+    rg_simd()->cast->loop[RG_LANE_I32][RG_LANE_F32](some, (const int32_t *)w->sums + at, NULL, n);
+  } else {
+    memcpy(some, (const float *)w->sums + at, (size_t)n * sizeof(float));
+  }
+}
 
 static void scale_run(const work *w, int64_t i, int64_t j, int64_t n, float *some)
 {
@@ -168,8 +222,7 @@ static bool finish(void *context, int64_t begin, int64_t end)
     for (int64_t j = 0; j < w->n; j += RUN) {
       int64_t n = rg_min_i64(RUN, w->n - j);
 
-      rg_simd()->cast->loop[RG_LANE_I32][RG_LANE_F32](
-          some, (const int32_t *)w->sums + i * w->lds + j, NULL, n);
+      load_run(w, i * w->lds + j, n, some);
       scale_run(w, i, j, n, some);
       rg_lanes_narrow(w->dtype, (char *)w->y.data + (i * w->y.row + j) * size, some, n);
     }
@@ -188,19 +241,20 @@ static int64_t rounded(int64_t bytes)
 static rg_status take_room(work *w, const rg_call *call)
 {
   const rg_tensor *weight = call->in[1];
-  bool whole_x = w->x.col == 1 && w->x.row >= w->k;
-  bool whole_w = (weight->_stride[1] == 1 || w->k == 1) && weight->_stride[0] >= w->k;
+  bool as_is_x = !w->whole || (w->x.col == 1 && w->x.row >= w->k);
+  bool as_is_w =
+      !w->whole || ((weight->_stride[1] == 1 || w->k == 1) && weight->_stride[0] >= w->k);
   bool in_place = w->dtype == RG_F32;
-  int64_t bytes_a = whole_x ? 0 : rounded(w->m * w->k);
-  int64_t bytes_b = whole_w ? 0 : rounded(w->n * w->k);
+  int64_t bytes_a = as_is_x ? 0 : rounded(w->m * w->k);
+  int64_t bytes_b = as_is_w ? 0 : rounded(w->n * w->k);
   int64_t bytes_s = in_place ? 0 : rounded(w->m * w->n * 4);
   int64_t bytes_x = rounded((w->x_step == 0 ? 1 : w->m) * 4);
   int64_t bytes_w = rounded(w->n * 4);
   int64_t bytes_own = 0;
   char *at;
 
-  w->lda = whole_x ? w->x.row : w->k;
-  w->ldb = whole_w ? weight->_stride[0] : w->k;
+  w->lda = as_is_x ? w->x.row : w->k;
+  w->ldb = as_is_w ? weight->_stride[0] : w->k;
   w->lds = in_place ? w->y.row : w->n;
   if (w->m == 1) { /* one row has no distance to a next one, but oneDNN checks it */
     w->lda = rg_max_i64(w->lda, w->k);
@@ -213,9 +267,9 @@ static rg_status take_room(work *w, const rg_call *call)
   RG_TRY(rg_block_alloc(RG_CPU, bytes_a + bytes_b + bytes_s + bytes_x + 2 * bytes_w + bytes_own,
                         &w->room));
   at = w->room.data;
-  w->a = whole_x ? w->x.data : (int8_t *)at;
+  w->a = as_is_x ? w->x.data : (int8_t *)at;
   at += bytes_a;
-  w->b = whole_w ? weight->_data : (int8_t *)at;
+  w->b = as_is_w ? weight->_data : (int8_t *)at;
   at += bytes_b;
   w->sums = in_place ? w->y.data : at;
   at += bytes_s;
@@ -226,10 +280,10 @@ static rg_status take_room(work *w, const rg_call *call)
   w->bias = call->n_in > 4 && call->in[4] != NULL ? (float *)(void *)at : NULL;
   at += bytes_w;
   w->own = at;
-  if (!whole_x) {
+  if (!as_is_x) {
     copy_rows(w->x.data, w->x.row, w->x.col, w->m, w->k, (int8_t *)(uintptr_t)w->a);
   }
-  if (!whole_w) {
+  if (!as_is_w) {
     copy_rows(weight->_data, weight->_stride[0], weight->_stride[1], w->n, w->k,
               (int8_t *)(uintptr_t)w->b);
   }
@@ -245,17 +299,7 @@ static rg_status run(work *w, const rg_call *call, rg_frame *frame)
   }
   RG_TRY(take_room(w, call));
   gather(w, call);
-  frame->path = w->dnnl != NULL ? "onednn" : "loop";
-  if (w->dnnl != NULL) {
-    void *const data[] = { [RG_DNNL_SRC] = (void *)(uintptr_t)w->a,
-                           [RG_DNNL_WEIGHT] = (void *)(uintptr_t)w->b,
-                           [RG_DNNL_BIAS] = NULL,
-                           [RG_DNNL_DST] = w->sums };
-
-    RG_TRY(rg_dnnl_run(w->dnnl, data, w->own));
-  } else {
-    RG_TRY(rg_parallel(w->n_threads, w->m, add_up, w));
-  }
+  RG_TRY(w->whole ? multiply_bytes(w, frame) : multiply_floats(w, call, frame));
   RG_TRY(rg_parallel(n_finish, w->m, finish, w));
   if (w->y.copied) {
     rg_rows_write(&w->y);
@@ -266,7 +310,7 @@ static rg_status run(work *w, const rg_call *call, rg_frame *frame)
 rg_status rg_cpu_scaled_linear(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
   const rg_scaled_args *args = call->args;
-  work w = { .act = args->act, .dtype = args->dtype };
+  work w = { .act = args->act, .dtype = args->dtype, .whole = call->in[0]->_dtype == RG_I8 };
   rg_status status;
 
   if (out[0]->_count == 0) {

@@ -6,6 +6,7 @@
 
 #include "cpu/cpu.h"
 #include "cpu/gemm.h"
+#include "tensor/f8.h"
 #include "tensor/half.h"
 
 rg_weight rg_weight_of(const rg_tensor *x, bool transposed)
@@ -56,6 +57,10 @@ float rg_element_f32(const void *data, int32_t dtype, int64_t i)
     return rg_bf16_to_f32(((const uint16_t *)data)[i]);
   case RG_F16:
     return rg_f16_to_f32(((const uint16_t *)data)[i]);
+  case RG_F8E4M3:
+    return rg_f8e4m3_to_f32(((const uint8_t *)data)[i]);
+  case RG_F8E5M2:
+    return rg_f8e5m2_to_f32(((const uint8_t *)data)[i]);
   default:
     return (float)((const double *)data)[i];
   }
@@ -70,8 +75,8 @@ void rg_run_f32(const void *data, int32_t dtype, int64_t first, int64_t step, in
 {
   if (step == 1 && dtype == RG_F32) {
     memcpy(out, (const float *)data + first, (size_t)n * sizeof(float));
-  } else if (step == 1 && rg_is_half(dtype)) {
-    rg_simd()->cast->widen[dtype](out, (const uint16_t *)data + first, NULL, n);
+  } else if (step == 1 && rg_is_narrow(dtype)) {
+    rg_simd()->cast->widen[dtype](out, (const char *)data + first * rg_dtype_bytes(dtype), NULL, n);
   } else {
     for (int64_t i = 0; i < n; i++) {
       out[i] = rg_element_f32(data, dtype, first + i * step);

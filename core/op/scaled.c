@@ -26,9 +26,14 @@ static rg_status check_factors(const rg_call *call)
     int32_t dtype = call->in[i]->_dtype;
 
     if (dtype != RG_I8 && !is_float8(dtype)) {
-      return rg_fail(RG_EDTYPE, "%s: %s is %s, wanted i8", call->op->name, names[i],
-                     rg_dtype_name(dtype));
+      return rg_fail(RG_EDTYPE, "%s: %s is %s, wanted i8, f8e4m3 or f8e5m2", call->op->name,
+                     names[i], rg_dtype_name(dtype));
     }
+  }
+  if (is_float8(call->in[0]->_dtype) != is_float8(call->in[1]->_dtype)) {
+    return rg_fail(RG_EDTYPE, "%s: x is %s and w is %s; both are i8, or both are f8e4m3 or f8e5m2",
+                   call->op->name, rg_dtype_name(call->in[0]->_dtype),
+                   rg_dtype_name(call->in[1]->_dtype));
   }
   return RG_OK;
 }
@@ -117,6 +122,7 @@ const rg_op rg_op_scaled_linear = {
   .id = RG_OP_SCALED_LINEAR,
   .amp = RG_AMP_NONE,
   .as_is = 31,
+  .stores = 3,
   .args_size = sizeof(rg_scaled_args),
   .infer = scaled_infer,
   .cost = scaled_cost,

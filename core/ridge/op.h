@@ -415,11 +415,13 @@ RG_API rg_status rg_sketched_linear_seed(const rg_tensor *x, const rg_tensor *s1
 
 /*
 ** y = act((x W') x_scale w_scale + b): factors of 8 bits with the scales that they stand for, in
-** one pass.  Sums of i8 are exact (in i32) before they are scaled; nan in a scale is nan in what it
-** scales.  It has no gradient: one that flows into b or a scale is RG_ENOSUP when it goes back.
+** one pass.  Sums of i8 are exact (in i32) before they are scaled, those of 8-bit floats are f32;
+** nan in a scale is nan in what it scales.  It has no gradient: one that flows into b or a scale is
+** RG_ENOSUP when it goes back.
 **
-** x        [... x n_in], i8
-** w        [n_out x n_in], i8; n_in <= 131071, so that no sum can overflow
+** x        [... x n_in], i8, f8e4m3 or f8e5m2
+** w        [n_out x n_in], i8 beside i8 (then n_in <= 131071, so that no sum can overflow), else
+**          f8e4m3 or f8e5m2
 ** x_scale  f32: one number, or one for each row of x: [...], or [... x 1] as a reduction leaves it
 ** w_scale  f32: one number, or one for each row of w: [n_out] or [n_out x 1]
 ** b        [n_out], float, or NULL

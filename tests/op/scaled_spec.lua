@@ -79,6 +79,9 @@ describe('a product of bytes with scales', function()
     if ON_CPU then tensors.check(C.rg_set_gemm_path 'auto') end
   end)
 
+  local FLOATS = { { 'f8e4m3', 'f8e5m2' }, { 'f8e5m2', 'f8e4m3' }, { 'f8e4m3', 'f8e4m3' },
+    { 'f8e5m2', 'f8e5m2' } }
+
   local ways = { 'contiguous', 'transposed', 'stepped', 'offset', 'expanded' }
   for i, name in ipairs { 'x', 'w', 'x_scale', 'w_scale', 'b' } do
     for _, way in ipairs(ways) do
@@ -87,8 +90,10 @@ describe('a product of bytes with scales', function()
           for _, k in ipairs { 20, 64 } do
             try({ { 3, 7, k }, { 24, k }, { 3, 7 }, { 24 }, { 24 } }, I8, { act = 1 },
               { [i] = way })
-            try({ { 21, k }, { 24, k }, { 21, 1 }, { 24 }, { 24 } }, I8, { dtype = 'bf16' },
-              { [i] = way })
+            for _, dtypes in ipairs { I8, unpack(FLOATS) } do
+              try({ { 21, k }, { 24, k }, { 21, 1 }, { 24 }, { 24 } }, dtypes, { dtype = 'bf16' },
+                { [i] = way })
+            end
           end
         end)
       end
@@ -142,6 +147,47 @@ describe('a product of bytes with scales', function()
     for i = 1, 6 do assert.are.equal(i % 2 == 0, y[i] ~= y[i], 'element ' .. i) end
   end)
 
+  -- Byte i is row i of x (all else in it is 0), and comes out as the number it stands for.
+  it('takes every number of the 8-bit floats, and what is none', function()
+    local bytes = ffi.new 'uint8_t[4096]'
+    for i = 0, 255 do bytes[i * 16] = i end
+    local one = tensors.make({ 1 }, { 1 }, 'f32')
+    for _, dtypes in ipairs(FLOATS) do
+      local size = ffi.new('int64_t[2]', { 256, 16 })
+      tensors.check(C.rg_empty(tensors.CODES[dtypes[1]], 0, size, 2, slot))
+      local x = tensors.hold(slot[0])
+      tensors.check(C.rg_tensor_write(x, bytes, 4096))
+      if not ON_CPU then
+        tensors.check(C.rg_to_device(x, tensors.DEVICE, slot))
+        x = tensors.hold(slot[0])
+      end
+      local numbers = tensors.read(x)
+      local values = {}
+      for i = 1, 16 * 16 do values[i] = 1 end
+      local w = tensors.make(values, { 16, 16 }, dtypes[2])
+      local y = tensors.read(run({ x, w, one, one }, {}))
+      for i = 0, 255 do
+        local wanted, got = numbers[i * 16 + 1], y[i * 16 + 5]
+        assert.is_true(got == wanted or got ~= got and wanted ~= wanted,
+          ('%s %d is %g, wanted %g'):format(dtypes[1], i, got, wanted))
+      end
+      -- the other way round, and a row of w that is not a number spoils its column alone
+      y = tensors.read(run({ w, x, one, one }, { act = 1 }))
+      for i = 0, 255 do
+        local wanted, got = numbers[i * 16 + 1], y[3 * 256 + i + 1]
+        assert.is_true(got == math.max(wanted, 0) or got ~= got and wanted ~= wanted, i)
+      end
+    end
+  end)
+
+  it('adds up more floats than bytes', function()
+    local one = tensors.make({ 0.5 }, {}, 'f32')
+    local x, w = tensors.empty({ 1, 131072 }, 'f8e4m3'), tensors.empty({ 2, 131072 }, 'f8e5m2')
+    tensors.check(C.rg_fill_(x, 1))
+    tensors.check(C.rg_fill_(w, -2))
+    assert.same({ -65536, -65536 }, { unpack(tensors.read(run({ x, w, one, one }, {}))) })
+  end)
+
   it('reads its scales when a plan is replayed', function()
     local t = { tensors.make(input({ 4, 16 }, 'i8'), { 4, 16 }, 'i8'),
       tensors.make(input({ 16, 16 }, 'i8'), { 16, 16 }, 'i8'),
@@ -169,7 +215,10 @@ describe('a product of bytes with scales', function()
     local x, w = tensors.empty({ 2, 8 }, 'i8'), tensors.empty({ 3, 8 }, 'i8')
     local one, long = tensors.empty({ 1 }, 'f32'), tensors.empty({ 1, 131072 }, 'i8')
     for _, bad in ipairs {
-      { { x, tensors.empty({ 3, 8 }, 'f32'), one, one }, {}, EDTYPE, 'w is f32, wanted i8' },
+      { { x, tensors.empty({ 3, 8 }, 'f32'), one, one }, {}, EDTYPE,
+        'w is f32, wanted i8, f8e4m3 or f8e5m2' },
+      { { x, tensors.empty({ 3, 8 }, 'f8e4m3'), one, one }, {}, EDTYPE,
+        'x is i8 and w is f8e4m3; both are i8, or both are f8e4m3 or f8e5m2' },
       { { x, w, tensors.empty({ 3 }, 'f32'), one }, {}, ESHAPE,
         'x_scale is f32[3], wanted one number or [2]' },
       { { x, w, one, tensors.empty({ 2 }, 'f32') }, {}, ESHAPE,
@@ -195,6 +244,17 @@ describe('a product of bytes with scales', function()
     local status = C.rg_backward(tensors.hold(sum[0]), nil, 0)
     assert.are.equal(ENOSUP, status)
     assert.are.equal('scaled_linear: has no gradient', tensors.failure(status))
+  end)
+
+  it('leaves 8-bit floats alone under autocast', function()
+    local t = { tensors.make(input({ 4, 16 }, 'f8e4m3'), { 4, 16 }, 'f8e4m3'),
+      tensors.make(input({ 8, 16 }, 'f8e4m3'), { 8, 16 }, 'f8e4m3'),
+      tensors.make({ 1 }, {}, 'f32'), tensors.make({ 0.5 }, {}, 'f32') }
+    local plain = tensors.bytes(run(t, {}))
+    local before = C.rg_autocast_set(C.RG_BF16)
+    local ok, cast = pcall(run, t, {})
+    C.rg_autocast_set(before)
+    assert.is_true(ok and tensors.bytes(cast) == plain)
   end)
 
   if not ON_CPU then
@@ -262,6 +322,21 @@ describe('a product of bytes with scales', function()
       assert.are.equal('loop', path_of(t, {}))
       assert.is_true(library == tensors.bytes(run(t, { act = 1 })))
       tensors.check(C.rg_set_gemm_path 'auto')
+    end
+  end)
+
+  it('multiplies 8-bit floats by the ways of products in bf16', function()
+    local shapes = { { 33, 70 }, { 41, 70 }, { 33 }, { 41 }, { 41 } }
+    for _, dtypes in ipairs(FLOATS) do
+      local t = {}
+      for i, shape in ipairs(shapes) do
+        t[i] = tensors.make(input(shape, dtypes[i] or 'f32'), shape, dtypes[i] or 'f32')
+      end
+      for way, name in pairs { own = '^own', onednn = '^onednn', openblas = '^openblas' } do
+        tensors.check(C.rg_set_gemm_path(way))
+        assert.matches(name, path_of(t, {}))
+        try(shapes, dtypes, { act = 1 })
+      end
     end
   end)
 end)

@@ -22,10 +22,10 @@ local SPEC = {
   dtype = { 'string', default = 'f32', choices = { 'f32', 'bf16', 'f16' }, doc = 'of the result' },
 }
 
---- act((x w') x_scale w_scale + bias) of factors of 8 bits.  Sums are exact, in i32; the rest is
---- computed in f32.  No gradient goes through it.
----@param x Tensor i8 [... x n_in]
----@param w Tensor i8 [n_out x n_in], n_in at most 131071
+--- act((x w') x_scale w_scale + bias) of factors of 8 bits.  Sums of i8 are exact, in i32; all else
+--- is computed in f32.  No gradient goes through it.
+---@param x Tensor [... x n_in] of i8, f8e4m3 or f8e5m2
+---@param w Tensor [n_out x n_in]; i8 beside i8, with n_in at most 131071; else f8e4m3 or f8e5m2
 ---@param x_scale Tensor f32, one number or one for each row of x: [...] or [... x 1]
 ---@param w_scale Tensor f32, one number or one for each row of w: [n_out] or [n_out x 1]
 ---@param opts table|nil {bias = Tensor, activation = 'none', dtype = 'f32'}
