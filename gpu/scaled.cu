@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Products of 8-bit factors with scales: which kernel takes them, the plain one for any strides,
-** and the pass over sums that cublasLt made.
+** Products of 8-bit factors with scales: which kernels take them, and the plain one for any
+** strides.
 **
-** i8 goes to cublasLt's products of bytes with whole sums in the form that its documentation
-** promises (both factors by rows, inner size and columns multiples of 4, here of 16 bytes along the
-** rows), then through one pass of our own; else to the tiles of scaled_mma.cu, which do both; else
-** to the plain kernel.
+** cublasLt takes what its documentation promises (scaled_blas.cu), the tiles of scaled_mma.cu what
+** lies in rows of whole 16 bytes, the plain kernel the rest.
+**
+** Where cublasLt does not multiply 8-bit floats as they are, they are widened into bf16, which
+** holds each of them, in rows of whole eights: so tensor cores take them in any shape and strides,
+** and add up in f32, which those that multiply 8-bit floats themselves may not.
 */
 #include "gpu/scaled.cuh"
 
-#include "gpu/blas/blas.cuh"
 #include "gpu/pack.cuh"
 
 extern "C" {
@@ -59,83 +60,66 @@ template <class L, class A, class B> __global__ void k_scaled(rg_scaled s)
   }
 }
 
-/* Sums, n to a row, which may lie where the result goes: a thread reads its own first. */
-template <class L> __global__ void k_scaled_end(rg_scaled s, const L *sums)
+/* Rows of 8-bit floats in bf16, `padded` elements apart; what is behind the k-th is 0. */
+template <class T>
+__global__ void k_scaled_widen(rg_scaled_side x, int64_t rows, int64_t k, int64_t padded,
+                               __nv_bfloat16 *to)
 {
   int64_t step = (int64_t)gridDim.x * blockDim.x * 8;
 
-  for (int64_t row = blockIdx.y; row < s.m; row += gridDim.y) {
-    for (int64_t j = RG_FIRST * 8; j < s.n; j += step) {
-      const L *from = sums + row * s.n + j;
-      int n = s.n - j < 8 ? (int)(s.n - j) : 8;
+  for (int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
+    const T *from = (const T *)x.rows.data + rg_at(x.rows, row);
+
+    for (int64_t l = RG_FIRST * 8; l < padded; l += step) {
       float v[8];
 
-      if (n == 8 && (uintptr_t)from % 16 == 0) {
-        rg_unpack<L, 8>(from, 0, v);
+      if (x.col == 1 && l + 8 <= k && (uintptr_t)(from + l) % 8 == 0) {
+        rg_unpack<T, 8>(from, l, v);
       } else {
 #pragma unroll
         for (int c = 0; c < 8; c++) {
-          v[c] = c < n ? (float)from[c] : 0;
+          v[c] = l + c < k ? rg_get(from[(l + c) * x.col]) : 0;
         }
       }
-      rg_scaled_eight(s, row, j, n, v);
+      rg_pack_into<__nv_bfloat16, 8>(to, row * padded + l, v);
     }
   }
 }
 
-/* -- By cublasLt ------------------------------------------------------------------------------- */
+/* -- Widening ---------------------------------------------------------------------------------- */
 
-static rg_gemm_side side_of(const rg_scaled_side &x, int64_t rows, int64_t k, bool turned)
+static rg_status widen_side(const rg_call *call, int32_t part, int64_t rows, int64_t k,
+                            int64_t padded, rg_scaled_side *x)
 {
-  return rg_gemm_side{ x.rows.data, rows == 1 ? k : x.row, 0, turned };
-}
+  int64_t bytes = rows * padded * 2;
+  void *to = rg_gpu_workspace_part(call->device, part, bytes);
+  rg_scaled_side wide = {};
+  rg_launch_cfg cfg = rg_over_rows(call, rows, padded);
 
-/* The pass over sums. */
-template <class L>
-static rg_status finish(const rg_call *call, const rg_scaled &s, const void *sums)
-{
-  int64_t threads = (s.n + 7) / 8;
-  int block = threads <= 64 ? 64 : 128;
-  int64_t blocks = (threads + block - 1) / block;
-  rg_launch_cfg cfg = { dim3((unsigned)rg_clamped(blocks, 1, 65535),
-                             (unsigned)rg_clamped(s.m, 1, 65535)),
-                        dim3((unsigned)block), 0, rg_gpu_stream(call->device) };
-
-  return rg_gpu_status(call->op->name, rg_launch(k_scaled_end<L>, cfg, s, (const L *)sums));
-}
-
-/* Where sums go: a result in f32 has their size. */
-static rg_status sums_of(const rg_call *call, const rg_scaled &s, void **out)
-{
-  int64_t bytes = s.m * s.n * 4;
-
-  *out =
-      s.end.dtype == RG_F32 ? s.end.data : rg_gpu_workspace_part(call->device, RG_PART_SUM, bytes);
-  return *out != NULL ? RG_OK : rg_gpu_no_room(call->device, call->op->name, bytes);
-}
-
-static rg_status by_library(const rg_call *call, const rg_scaled &s, bool *taken)
-{
-  rg_gemm g = {};
-
-  *taken = false;
-  if (!rg_gpu->modes->vendor || s.a.dtype != RG_I8 || s.k == 0 || s.n % 4 != 0 ||
-      !rg_scaled_lies(s.a, s.m, s.k) || !rg_scaled_lies(s.b, s.n, s.k)) {
-    return RG_OK;
+  if (to == NULL) {
+    return rg_gpu_no_room(call->device, call->op->name, bytes);
   }
-  g.m = s.m;
-  g.n = s.n;
-  g.k = s.k;
-  g.count = 1;
-  g.factor = RG_I8;
-  g.result = RG_I32;
-  g.scale = 1;
-  g.a = side_of(s.a, s.m, s.k, false);
-  g.b = side_of(s.b, s.n, s.k, true);
-  RG_TRY(sums_of(call, s, &g.c.data));
-  g.c.ld = s.n;
-  RG_TRY(rg_blas_run(call->device, call->op->name, &g, taken));
-  return *taken ? finish<int32_t>(call, s, g.c.data) : RG_OK;
+  RG_CUDA(call->op->name, x->dtype == RG_F8E4M3 ? rg_launch(k_scaled_widen<rg_f8e4m3>, cfg, *x,
+                                                            rows, k, padded, (__nv_bfloat16 *)to)
+                                                : rg_launch(k_scaled_widen<rg_f8e5m2>, cfg, *x,
+                                                            rows, k, padded, (__nv_bfloat16 *)to));
+  wide.rows.data = (char *)to;
+  wide.row = padded;
+  wide.col = 1;
+  wide.dtype = RG_BF16;
+  *x = wide;
+  return RG_OK;
+}
+
+/* The same call with both factors in bf16.  Zeros behind the rows add nothing. */
+static rg_status widen(const rg_call *call, rg_scaled *s)
+{
+  int64_t padded = (s->k + 7) / 8 * 8;
+
+  RG_TRY(widen_side(call, RG_PART_LEFT, s->m, s->k, padded, &s->a));
+  RG_TRY(widen_side(call, RG_PART_RIGHT, s->n, s->k, padded, &s->b));
+  s->k = padded;
+  return RG_OK;
 }
 
 /* -- The call ---------------------------------------------------------------------------------- */
@@ -197,6 +181,28 @@ static rg_status plain(const rg_call *call, const rg_scaled &s)
                                                                 : launch_floats<rg_f8e5m2>(s, cfg));
 }
 
+static rg_status run(const rg_call *call, const rg_scaled &s, rg_frame *frame)
+{
+  const int64_t least = 16; /* steps: for fewer the widened copies are mostly zeros */
+  rg_scaled wide = s;
+  bool widened = false;
+  bool taken = false;
+
+  RG_TRY(rg_gpu_scaled_blas(call, s, &taken));
+  if (!taken && s.a.dtype != RG_I8 && s.k >= least) {
+    RG_TRY(widen(call, &wide));
+    widened = true;
+    RG_TRY(rg_gpu_scaled_blas(call, wide, &taken));
+  }
+  frame->path = widened ? "cublasLt:bf16" : "cublasLt";
+  if (!taken) {
+    RG_TRY(rg_gpu_scaled_mma(call, wide, &taken));
+    frame->path = !taken ? "tiles" : widened ? "mma:bf16" : "mma";
+  }
+  return taken ? RG_OK : plain(call, s);
+}
+
+/* The result is new, so it lies without gaps. */
 rg_status rg_gpu_scaled_linear(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
   const rg_scaled_args *args = (const rg_scaled_args *)call->args;
@@ -204,7 +210,6 @@ rg_status rg_gpu_scaled_linear(const rg_call *call, rg_tensor *const *out, rg_fr
   const rg_tensor *w = call->in[1];
   const rg_tensor *b = call->n_in > 4 ? call->in[4] : NULL;
   rg_scaled s = {};
-  bool taken = false;
 
   if (out[0]->_count == 0) {
     return RG_OK;
@@ -226,11 +231,5 @@ rg_status rg_gpu_scaled_linear(const rg_call *call, rg_tensor *const *out, rg_fr
     s.end.bias_step = b->_stride[0];
     s.end.bias_dtype = b->_dtype;
   }
-  RG_TRY(by_library(call, s, &taken));
-  frame->path = "cublasLt";
-  if (!taken) {
-    RG_TRY(rg_gpu_scaled_mma(call, s, &taken));
-    frame->path = taken ? "mma" : "tiles";
-  }
-  return taken ? RG_OK : plain(call, s);
+  return run(call, s, frame);
 }

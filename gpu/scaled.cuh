@@ -8,7 +8,7 @@
 
 #include "gpu/tile_end.cuh"
 
-/* A factor: rows of k elements of one byte each. */
+/* A factor: rows of k elements of one byte each, or of those widened to bf16. */
 struct rg_scaled_side {
   rg_strided rows; /* where each row begins, by its number */
   int64_t row;     /* the distance of rows, where there is one; else -1 */
@@ -44,7 +44,21 @@ static inline bool rg_scaled_lies(const rg_scaled_side &x, int64_t rows, int64_t
          (rows == 1 || (x.row >= k && x.row % 16 == 0));
 }
 
-/* By tiles on tensor cores (scaled_mma.cu).  *taken: it was: factors of i8 that lie so. */
+/* Blocks over rows of n elements, eight a thread. */
+static inline rg_launch_cfg rg_over_rows(const rg_call *call, int64_t rows, int64_t n)
+{
+  int64_t threads = (n + 7) / 8;
+  int block = threads <= 64 ? 64 : 128;
+  int64_t blocks = (threads + block - 1) / block;
+
+  return rg_launch_cfg{ dim3((unsigned)rg_clamped(blocks, 1, 65535),
+                             (unsigned)rg_clamped(rows, 1, 65535)),
+                        dim3((unsigned)block), 0, rg_gpu_stream(call->device) };
+}
+
+/* By cublasLt (scaled_blas.cu), and by tiles on tensor cores (scaled_mma.cu): factors of i8, of
+** 8-bit floats (the first alone), or widened to bf16.  *taken: it was. */
+rg_status rg_gpu_scaled_blas(const rg_call *call, const rg_scaled &s, bool *taken);
 rg_status rg_gpu_scaled_mma(const rg_call *call, const rg_scaled &s, bool *taken);
 
 #endif

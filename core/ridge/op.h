@@ -414,10 +414,12 @@ RG_API rg_status rg_sketched_linear_seed(const rg_tensor *x, const rg_tensor *s1
                                          rg_tensor **out) RG_CHECK;
 
 /*
-** y = act((x W') x_scale w_scale + b): factors of 8 bits with the scales that they stand for, in
-** one pass.  Sums of i8 are exact (in i32) before they are scaled, those of 8-bit floats are f32;
-** nan in a scale is nan in what it scales.  It has no gradient: one that flows into b or a scale is
-** RG_ENOSUP when it goes back.
+** y = act((x W') x_scale w_scale + b): factors of 8 bits with the scales that they stand for.
+**
+** Sums of i8 are exact (in i32) before they are scaled; those of 8-bit floats are in f32 or, on a
+** GPU that multiplies such numbers itself, in what its library adds up in.  A scale that is nan
+** makes nan of what it scales.  There is no gradient: one that flows into b or a scale is RG_ENOSUP
+** when it goes back.
 **
 ** x        [... x n_in], i8, f8e4m3 or f8e5m2
 ** w        [n_out x n_in], i8 beside i8 (then n_in <= 131071, so that no sum can overflow), else

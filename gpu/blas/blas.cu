@@ -129,12 +129,30 @@ static rg_status start(int32_t device, const char *what, const card **out)
 
 static cudaDataType_t type_of(int32_t dtype)
 {
-  return dtype == RG_F64    ? CUDA_R_64F
-         : dtype == RG_F32  ? CUDA_R_32F
-         : dtype == RG_BF16 ? CUDA_R_16BF
-         : dtype == RG_I8   ? CUDA_R_8I
-         : dtype == RG_I32  ? CUDA_R_32I
-                            : CUDA_R_16F;
+  switch (dtype) {
+  case RG_F64:
+    return CUDA_R_64F;
+  case RG_F32:
+    return CUDA_R_32F;
+  case RG_BF16:
+    return CUDA_R_16BF;
+  case RG_I8:
+    return CUDA_R_8I;
+  case RG_I32:
+    return CUDA_R_32I;
+  case RG_F8E4M3:
+    return CUDA_R_8F_E4M3;
+  case RG_F8E5M2:
+    return CUDA_R_8F_E5M2;
+  default:
+    return CUDA_R_16F;
+  }
+}
+
+/* The type of b. */
+static int32_t other_of(const rg_gemm *g)
+{
+  return g->factor == RG_F8E4M3 || g->factor == RG_F8E5M2 ? g->other : g->factor;
 }
 
 #define TRY(call)                        \
@@ -210,7 +228,14 @@ static cublasStatus_t describe(problem *q, const rg_gemm *g)
     TRY(set(q, CUBLASLT_MATMUL_DESC_BIAS_POINTER, g->bias));
     TRY(set(q, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, (int32_t)type_of(g->result)));
   }
-  TRY(lay(&q->a, g->factor, g->b.turned ? g->k : g->n, g->b.turned ? g->n : g->k, g->b, g->count));
+  if (g->a_scale != NULL) {
+    TRY(set(q, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, g->a_scale));
+  }
+  if (g->b_scale != NULL) {
+    TRY(set(q, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, g->b_scale));
+  }
+  TRY(lay(&q->a, other_of(g), g->b.turned ? g->k : g->n, g->b.turned ? g->n : g->k, g->b,
+          g->count));
   TRY(lay(&q->b, g->factor, g->a.turned ? g->m : g->k, g->a.turned ? g->k : g->m, g->a, g->count));
   return lay(&q->c, g->result, g->n, g->m, g->c, g->count);
 }
@@ -243,8 +268,10 @@ static rg_tuned_key key_of(const problem *q, const rg_gemm *g)
   f[RG_TUNED_STEP_B] = many ? g->b.step : 0;
   f[RG_TUNED_STEP_C] = many ? g->c.step : 0;
   f[RG_TUNED_TYPES] = g->factor | g->result << 8 | (int64_t)q->compute << 16 |
-                      (int64_t)g->a.turned << 32 | (int64_t)g->b.turned << 33;
-  f[RG_TUNED_END] = (g->bias != NULL) | g->relu << 1;
+                      (int64_t)g->a.turned << 32 | (int64_t)g->b.turned << 33 |
+                      (int64_t)(other_of(g) ^ g->factor) << 40;
+  f[RG_TUNED_END] =
+      (g->bias != NULL) | g->relu << 1 | (g->a_scale != NULL) << 2 | (g->b_scale != NULL) << 3;
   f[RG_TUNED_ALIGNED] =
       alignment_of(g->a.data) | alignment_of(g->b.data) << 8 | alignment_of(g->c.data) << 16;
   f[RG_TUNED_WORKSPACE] = q->on->bytes;

@@ -25,11 +25,18 @@ typedef struct rg_gemm_side {
 **
 ** Factors of RG_I8 have whole sums, RG_I32, and nothing follows (scale is 1).  b is turned, a is
 ** not; n, k and what is from one row to the next are multiples of 4, and addresses of 16.
+**
+** Factors of RG_F8E4M3 or RG_F8E5M2 (that of b is in `other`; not both RG_F8E5M2): result is
+** RG_F32, RG_F16 or RG_BF16, neither bias nor relu; a_scale and b_scale are NULL, or where in the
+** device's memory an f32 is that multiplies the sums.  b is turned, a is not, and all sizes are
+** multiples of 16.
 */
 typedef struct rg_gemm {
   int64_t m, n, k, count;
   rg_gemm_side a, b, c;
   int32_t factor, result;
+  int32_t other;                 /* the type of b, of 8-bit floats alone */
+  const void *a_scale, *b_scale; /* likewise, or NULL */
   const void *bias;
   bool relu;
   double scale;

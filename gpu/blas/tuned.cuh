@@ -24,7 +24,7 @@ enum {
   RG_TUNED_STEP_B,
   RG_TUNED_STEP_C,
   RG_TUNED_TYPES,     /* of factors and result, how it is computed, who is transposed */
-  RG_TUNED_END,       /* bias, activation */
+  RG_TUNED_END,       /* bias, activation, scales */
   RG_TUNED_ALIGNED,   /* of the pointers */
   RG_TUNED_WORKSPACE, /* bytes */
   RG_TUNED_SCHEMES,   /* ways of adding up split sums that are allowed */

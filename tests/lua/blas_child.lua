@@ -12,6 +12,7 @@ ffi.cdef [[
 typedef struct rgsim_blas_product {
   int algo, epilogue, compute, transa, transb, batch, type_a, type_d, type_bias;
   long long m, n, k;
+  int type_b, scales;
 } rgsim_blas_product;
 size_t rgsim_blas_counted(int what);
 void rgsim_blas_last(rgsim_blas_product *out);
@@ -22,6 +23,7 @@ local BROKEN, INPLACE, SPLIT, WIDE = 0, 1, 2, 3
 local DEFAULT, RELU, BIAS, RELU_BIAS = 1, 2, 4, 6             -- epilogues of cublasLt.h
 local AS_F32, AS_F64, AS_TF32, AS_I32 = 68, 70, 77, 72        -- types of computation
 local R_F32, R_F64, R_F16, R_BF16, R_I8, R_I32 = 0, 1, 2, 14, 3, 10   -- types of elements
+local R_E4M3, R_E5M2 = 28, 29
 local ACT = { none = 0, relu = 1, gelu = 2, silu = 3, tanh = 4, sigmoid = 5 }
 
 local modes = C.rg_device_modes_now()
@@ -293,13 +295,14 @@ function run.modes()
   same('integers', matmul, { x = t.x:to 'i32', y = t.y:to 'i32' }, 0)
 end
 
+local function scaled(t, opts)
+  return ridge.scaled_linear(t.x, t.w, t.xs, t.ws, { bias = t.b, dtype = opts and opts.dtype,
+    activation = opts and opts.activation })
+end
+
 -- Bytes: whole sums by cublasLt, what follows in our own pass; and a key of their own.
 function run.bytes()
   local function bytes(...) return (rand(...) * 40):to 'i8' end
-  local function scaled(t, opts)
-    return ridge.scaled_linear(t.x, t.w, t.xs, t.ws, { bias = t.b, dtype = opts and opts.dtype,
-      activation = opts and opts.activation })
-  end
   local t = { x = bytes(6, 32), w = bytes(8, 32), xs = ridge.rand(6), ws = ridge.rand(8),
     b = rand(8) }
   -- the same sizes in f32 before: what was found for them is not taken for bytes
@@ -322,6 +325,49 @@ function run.bytes()
   modes.vendor = 1
   t.w, t.ws, t.b = bytes(7, 32), ridge.rand(7), nil
   same('bytes, seven columns', scaled, t, 0)
+  check('nothing is refused', counted(MISUSES) == 0, counted(MISUSES))
+end
+
+-- 8-bit floats as they are, with one scale for a factor read by cublasLt, others by our own pass;
+-- widened where it has no such product (argument: it has none).
+function run.floats(has_none)
+  local native = not has_none
+  local R = { f8e4m3 = R_E4M3, f8e5m2 = R_E5M2, f32 = R_F32, bf16 = R_BF16, f16 = R_F16 }
+  local asked
+  for _, x in ipairs { 'f8e4m3', 'f8e5m2' } do
+    for _, w in ipairs { 'f8e4m3', 'f8e5m2' } do
+      local what = x .. ' times ' .. w
+      local t = { x = rand(32, 64):to(x), w = rand(48, 64):to(w), xs = ridge.rand(1),
+        ws = ridge.rand() }
+      local as_is = native and not (x == 'f8e5m2' and w == 'f8e5m2')
+      for _, dtype in ipairs { 'f32', 'bf16', 'f16' } do
+        local opts, tol = { dtype = dtype }, dtype == 'f32' and 1e-5 or 2e-2
+        same(what, function(u) return scaled(u, opts) end, t, nil, tol, tol)
+        local q = last()
+        -- its a is our w
+        check(what .. ': types', q.type_a == (as_is and R[w] or R_BF16)
+          and q.type_b == (as_is and R[x] or R_BF16), q.type_a .. ' ' .. q.type_b)
+        check(what .. ': result', q.type_d == (as_is and R[dtype] or R_F32), q.type_d)
+        check(what .. ': scales', q.scales == (as_is and 2 or 0), q.scales)
+        check(what .. ': sums', q.compute == AS_F32, q.compute)
+      end
+      asked = counted(HEURISTICS)
+      for name, more in pairs { rows = { xs = ridge.rand(32) }, columns = { ws = ridge.rand(48) },
+        bias = { b = rand(48) } } do
+        local u = { x = t.x, w = t.w, xs = more.xs or t.xs, ws = more.ws or t.ws, b = more.b }
+        same(what .. ': ' .. name, scaled, u, nil, 1e-5, 1e-5)
+        check(what .. ': sums without scales', last().type_d == R_F32 and last().scales == 0,
+          last().type_d .. ' ' .. last().scales)
+      end
+      check(what .. ': with and without scales are two kinds',
+        counted(HEURISTICS) == asked + (as_is and 1 or 0), counted(HEURISTICS) - asked)
+    end
+  end
+  modes.tf32 = 1
+  local t = { x = rand(16, 16):to 'f8e4m3', w = rand(16, 16):to 'f8e4m3', xs = ridge.rand(1),
+    ws = ridge.rand(1) }
+  same('tf32 leaves 8-bit floats alone', scaled, t)
+  check('tf32 leaves 8-bit floats alone', last().compute == AS_F32, last().compute)
   check('nothing is refused', counted(MISUSES) == 0, counted(MISUSES))
 end
 

@@ -40,9 +40,13 @@ end
 
 describe('products by cublasLt', function()
   for _, what in ipairs { 'ends', 'layouts', 'batches', 'layers', 'gradients', 'modes', 'first',
-    'bytes' } do
+    'bytes', 'floats' } do
     case('are right: ' .. what, function() assert.equal('done\n', child(what)) end)
   end
+
+  case('widen 8-bit floats on a GPU that does not multiply them', function()
+    assert.equal('done\n', child('floats none', 'RG_SIM_CAPABILITY=80'))
+  end)
 
   case('are right in every order of pending work', function()
     for _, order in ipairs { 'rev', 'rand:3' } do

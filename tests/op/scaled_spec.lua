@@ -262,10 +262,11 @@ describe('a product of bytes with scales', function()
     after_each(function() modes.vendor = 1 end)
 
     -- A call's inputs, and the way it takes with and without the maker's library.
-    local function ways_of(shapes, layouts)
+    local function ways_of(shapes, layouts, dtypes)
       local t = {}
       for i, shape in ipairs(shapes) do
-        t[i] = layout(layouts and layouts[i] or 'contiguous').make(input(shape, I8[i] or 'f32'))
+        t[i] = layout(layouts and layouts[i] or 'contiguous').make(
+          input(shape, (dtypes or I8)[i] or 'f32'))
       end
       local by = {}
       for vendor = 1, 0, -1 do
@@ -290,6 +291,29 @@ describe('a product of bytes with scales', function()
         { 'padded', 'padded' }))
     end)
 
+    it('widens 8-bit floats where cublasLt does not take them', function()
+      local WIDENED = { 'cublasLt:bf16', 'mma:bf16' }
+      for i, dtypes in ipairs(FLOATS) do
+        assert.same(i < 4 and { 'cublasLt', 'mma:bf16' } or WIDENED,
+          ways_of({ { 64, 96 }, { 144, 96 }, { 64 }, { 144 } }, nil, dtypes))
+      end
+      for _, shapes in ipairs { { { 72, 96 }, { 144, 96 }, {}, {} },
+        { { 64, 96 }, { 120, 96 }, {}, {} }, { { 64, 90 }, { 144, 90 }, {}, {} },
+        { { 1, 64 }, { 32, 64 }, {}, {} } } do
+        assert.same(WIDENED, ways_of(shapes, nil, FLOATS[1]))
+      end
+      for _, way in ipairs { 'transposed', 'stepped', 'offset', 'expanded' } do
+        for i = 1, 2 do
+          assert.same(WIDENED, ways_of({ { 32, 32 }, { 32, 32 }, {}, {} }, { [i] = way },
+            FLOATS[2]), way)
+        end
+      end
+      assert.same({ 'tiles', 'tiles' }, ways_of({ { 64, 8 }, { 32, 8 }, {}, {} }, nil, FLOATS[1]))
+      -- a size for which the stand-in has no algorithm
+      assert.same({ 'mma:bf16', 'mma:bf16' },
+        ways_of({ { 13, 32 }, { 13, 32 }, {}, {} }, nil, FLOATS[1]))
+    end)
+
     it('is right by each of them', function()
       for vendor = 0, 1 do
         modes.vendor = vendor
@@ -302,6 +326,16 @@ describe('a product of bytes with scales', function()
         try({ { 65, 48 }, { 129, 48 }, { 65, 1 }, { 129, 1 }, { 129 } }, I8, {},
           { 'padded', 'padded' })
         try({ { 65, 50 }, { 129, 50 }, {}, { 129 }, { 129 } }, I8, {}, { 'transposed', 'stepped' })
+        for _, dtypes in ipairs(FLOATS) do
+          for _, dtype in ipairs { 'f32', 'bf16', 'f16' } do -- all by the library, or scales by us
+            try({ { 64, 96 }, { 48, 96 }, {}, { 1 }, false }, dtypes, { dtype = dtype })
+            try({ { 64, 96 }, { 48, 96 }, {}, { 48 }, { 48 } }, dtypes, { dtype = dtype, act = 1 })
+            try({ { 64, 96 }, { 48, 96 }, { 64 }, {}, false }, dtypes, { dtype = dtype, act = 2 })
+          end
+          try({ { 70, 147 }, { 137, 147 }, { 70 }, { 137 }, { 137 } }, dtypes, { act = 1 })
+          try({ { 65, 50 }, { 129, 50 }, {}, { 129 }, { 129 } }, dtypes, {},
+            { 'transposed', 'stepped' })
+        end
       end
     end)
     return

@@ -75,7 +75,13 @@ template <class T> cublasStatus_t take(T *to, const void *from, size_t bytes, co
 // Factors, result and sums: the rows of the documentation's table that are used.
 bool types_fit(const Problem &p)
 {
-  if (p.a.type != p.b.type || p.c.type != p.out.type) return false;
+  if (p.c.type != p.out.type) return false;
+  if (is_float8(p.a.type) && is_float8(p.b.type)) {
+    return p.d.compute == CUBLAS_COMPUTE_32F && p.d.scale == CUDA_R_32F &&
+           !(p.a.type == CUDA_R_8F_E5M2 && p.b.type == CUDA_R_8F_E5M2) &&
+           (p.out.type == CUDA_R_32F || p.out.type == CUDA_R_16F || p.out.type == CUDA_R_16BF);
+  }
+  if (p.a.type != p.b.type) return false;
   if (p.d.compute == CUBLAS_COMPUTE_64F) {
     return p.d.scale == CUDA_R_64F && p.a.type == CUDA_R_64F && p.out.type == CUDA_R_64F;
   }
@@ -105,6 +111,30 @@ cublasStatus_t check_bytes(const Problem &p)
   }
   if (p.d.epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
     return wrong(CUBLAS_STATUS_NOT_SUPPORTED, "an epilogue of whole sums");
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+// "To use FP8 kernels": from 8.9 on, a transposed, b not, all sizes multiples of 16 bytes, which for
+// us are 16 elements of every matrix. Scales belong to these types alone.
+cublasStatus_t check_float8(const Problem &p)
+{
+  if (!is_float8(p.a.type)) {
+    return p.d.a_scale || p.d.b_scale
+               ? wrong(CUBLAS_STATUS_INVALID_VALUE, "scales of types that have none")
+               : CUBLAS_STATUS_SUCCESS;
+  }
+  if (capability() < 89) {
+    return wrong(CUBLAS_STATUS_NOT_SUPPORTED, "8-bit floats before compute capability 8.9");
+  }
+  if (!p.d.transa || p.d.transb) {
+    return wrong(CUBLAS_STATUS_NOT_SUPPORTED, "8-bit floats, and not a transposed and b as it is");
+  }
+  if (p.m % 16 || p.n % 16 || p.k % 16 || p.a.ld % 16 || p.b.ld % 16 || p.out.ld % 16) {
+    return wrong(CUBLAS_STATUS_NOT_SUPPORTED, "8-bit floats, sizes that are no multiples of 16");
+  }
+  if (p.d.epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
+    return wrong(CUBLAS_STATUS_NOT_SUPPORTED, "an epilogue of 8-bit floats is not covered");
   }
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -183,6 +213,7 @@ cublasStatus_t problem_of(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
                  p->out.type, d->compute);
   }
   if (cublasStatus_t e = check_bytes(*p)) return e;
+  if (cublasStatus_t e = check_float8(*p)) return e;
   return check_end(*p);
 }
 
@@ -243,6 +274,9 @@ bool lies_inside(const void *data, const Layout &l)
 bool is_there(const Run &r)
 {
   const void *bias = reinterpret_cast<const void *>(r.p.d.bias);
+  for (uint64_t scale : { r.p.d.a_scale, r.p.d.b_scale }) {
+    if (scale && !in_device_memory(reinterpret_cast<const void *>(scale), 4)) return false;
+  }
   return lies_inside(r.a, r.p.a) && lies_inside(r.b, r.p.b) && lies_inside(r.out, r.p.out) &&
          (!bias || in_device_memory(bias, r.p.m * size_of(r.p.out.type))) &&
          (!r.algo.workspace || in_device_memory(r.workspace, r.algo.workspace));
@@ -289,7 +323,9 @@ cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t desc, size_t
 {
   if (size != sizeof *desc) return wrong(CUBLAS_STATUS_INVALID_VALUE, "a descriptor's size");
   memset(desc, 0, size);
-  Desc d = { DESC, compute, scale, CUBLAS_OP_N, CUBLAS_OP_N, CUBLASLT_EPILOGUE_DEFAULT, -1, 0 };
+  Desc d = {
+    DESC, compute, scale, CUBLAS_OP_N, CUBLAS_OP_N, CUBLASLT_EPILOGUE_DEFAULT, -1, 0, 0, 0
+  };
   memcpy(desc, &d, sizeof d);
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -311,6 +347,10 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
     return take(&d->bias, from, bytes, "the bias");
   case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
     return take(&d->bias_type, from, bytes, "the bias's type");
+  case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER:
+    return take(&d->a_scale, from, bytes, "the scale of a");
+  case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER:
+    return take(&d->b_scale, from, bytes, "the scale of b");
   default:
     return wrong(CUBLAS_STATUS_NOT_SUPPORTED, "attribute %d of a product is not covered",
                  attribute);
@@ -480,7 +520,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   if (plus != 0 || c != out) return wrong(CUBLAS_STATUS_NOT_SUPPORTED, "beta is not covered");
   if (!is_aligned(a, r.algo.aligned) || !is_aligned(b, r.algo.aligned) ||
       !is_aligned(out, r.algo.aligned) || !is_aligned(workspace, 16) ||
-      (r.p.a.type == CUDA_R_8I && !(is_aligned(a, 4) && is_aligned(b, 4) && is_aligned(out, 4)))) {
+      (r.p.a.type == CUDA_R_8I && !(is_aligned(a, 4) && is_aligned(b, 4) && is_aligned(out, 4))) ||
+      (is_float8(r.p.a.type) && !(is_aligned(a, 16) && is_aligned(b, 16) && is_aligned(out, 16)))) {
     return wrong(CUBLAS_STATUS_INVALID_VALUE, "an address that is not aligned");
   }
   if (r.algo.workspace > workspace_bytes || (workspace_bytes && !workspace)) {
@@ -509,7 +550,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
            r.p.d.bias_type,
            static_cast<long long>(r.p.m),
            static_cast<long long>(r.p.n),
-           static_cast<long long>(r.p.k) };
+           static_cast<long long>(r.p.k),
+           r.p.b.type,
+           (r.p.d.a_scale != 0) + (r.p.d.b_scale != 0) };
   cudaError_t e = enqueue(stream, [r] {
     counts[RGSIM_BLAS_RUNS]++;
     if (!is_there(r)) {

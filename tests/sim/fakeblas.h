@@ -33,7 +33,8 @@ enum rgsim_blas_count {
 // The last product that was begun.
 struct rgsim_blas_product {
   int algo, epilogue, compute, transa, transb, batch, type_a, type_d, type_bias;
-  long long m, n, k; // as cublasLt counts them: m is the rows of a matrix by columns
+  long long m, n, k;  // as cublasLt counts them: m is the rows of a matrix by columns
+  int type_b, scales; // how many scales of 8-bit floats
 };
 
 #ifndef RGSIM_API

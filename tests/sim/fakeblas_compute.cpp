@@ -23,10 +23,28 @@ size_t size_of(int32_t type)
   case CUDA_R_32I:
     return 4;
   case CUDA_R_8I:
+  case CUDA_R_8F_E4M3:
+  case CUDA_R_8F_E5M2:
     return 1;
   default:
     return 2;
   }
+}
+
+bool is_float8(int32_t type)
+{
+  return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2;
+}
+
+// So many bits of fraction; 2^least is the smallest number above 0.
+static float eight_to_float(uint8_t h, int fraction, int least)
+{
+  int rest = h & 127, e = rest >> fraction, f = rest & ((1 << fraction) - 1);
+  float v = e ? ldexpf(static_cast<float>((1 << fraction) + f), e - 1 + least)
+              : ldexpf(static_cast<float>(f), least);
+  if (fraction == 3 && rest == 127) v = NAN;
+  if (fraction == 2 && e == 31) v = f ? NAN : INFINITY;
+  return h & 128 ? -v : v;
 }
 
 static float half_to_float(uint16_t h)
@@ -84,6 +102,10 @@ double load(const void *data, int32_t type, size_t i)
     return static_cast<const int32_t *>(data)[i];
   case CUDA_R_8I:
     return static_cast<const int8_t *>(data)[i];
+  case CUDA_R_8F_E4M3:
+    return eight_to_float(static_cast<const uint8_t *>(data)[i], 3, -9);
+  case CUDA_R_8F_E5M2:
+    return eight_to_float(static_cast<const uint8_t *>(data)[i], 2, -16);
   case CUDA_R_16F:
     return half_to_float(static_cast<const uint16_t *>(data)[i]);
   default:
@@ -166,6 +188,9 @@ static double sum_of(const double *a, const double *b, uint64_t k, const Run &r)
 static double ended(const Run &r, double sum, uint64_t row)
 {
   double y = sum * r.alpha;
+  for (uint64_t scale : { r.p.d.a_scale, r.p.d.b_scale }) {
+    if (scale) y *= load(reinterpret_cast<const void *>(scale), CUDA_R_32F, 0);
+  }
   int32_t e = r.p.d.epilogue;
   if (e == CUBLASLT_EPILOGUE_BIAS || e == CUBLASLT_EPILOGUE_RELU_BIAS) {
     y += load(reinterpret_cast<const void *>(r.p.d.bias), r.p.out.type, row);

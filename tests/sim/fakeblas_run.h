@@ -21,6 +21,7 @@ struct Desc {
   uint32_t magic;
   int32_t compute, scale, transa, transb, epilogue, bias_type;
   uint64_t bias;
+  uint64_t a_scale, b_scale; // of 8-bit floats: where an f32 is, or 0
 };
 struct Layout {
   uint32_t magic;
@@ -55,6 +56,7 @@ struct Run {
 };
 
 size_t size_of(int32_t type);
+bool is_float8(int32_t type);
 
 // An element as a number, and a number as an element.
 double load(const void *data, int32_t type, size_t i);

@@ -5,6 +5,7 @@
 // fails.
 //
 //   RG_SIM_DEVICES=n     how many devices there are; 1 when not set
+//   RG_SIM_CAPABILITY=n  their compute capability, 80 for 8.0; 90 when not set
 #include "fakecuda.h"
 #include "sim.h"
 
@@ -25,6 +26,12 @@ static cudaError_t sticky;
 
 // Of kernels that may use more. Never destroyed: the program may launch while it exits.
 static auto &dynamic_limits = *new std::map<const void *, size_t>;
+
+int capability(void)
+{
+  const char *s = getenv("RG_SIM_CAPABILITY");
+  return s ? atoi(s) : 90;
+}
 
 cudaError_t error(cudaError_t e)
 {
@@ -264,8 +271,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device)
   if (device < 0 || device >= device_count()) return error(cudaErrorInvalidDevice);
   *p = cudaDeviceProp();
   snprintf(p->name, sizeof p->name, "simulated device %d", device);
-  p->major = 9;
-  p->minor = 0;
+  p->major = capability() / 10;
+  p->minor = capability() % 10;
   p->totalGlobalMem = memory_total();
   p->sharedMemPerBlock = SHARED_DEFAULT;
   p->sharedMemPerBlockOptin = SHARED_OPTIN;

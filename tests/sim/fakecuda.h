@@ -38,6 +38,7 @@ cudaError_t broken(void);
 
 int device_count(void);
 int current_device(void);
+int capability(void); // 90 for 9.0
 size_t memory_total(void);
 
 // One more of rgsim_count.

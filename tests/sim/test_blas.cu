@@ -336,6 +336,39 @@ static void test_refused_bytes(void)
           "bytes with relu");
 }
 
+// 8-bit floats: a transposed [16 x 32], b [16 x 16], d [32 x 16].
+static Direct floats(cudaDataType_t a = CUDA_R_8F_E4M3, cudaDataType_t b = CUDA_R_8F_E5M2,
+                     cudaDataType_t d = CUDA_R_16BF, uint64_t k = 16, uint64_t n = 16)
+{
+  Direct x;
+  x.with(CUBLASLT_MATMUL_DESC_TRANSA, int32_t(CUBLAS_OP_T));
+  cublasLtMatrixLayoutInit(&x.a, a, k, 32, k);
+  cublasLtMatrixLayoutInit(&x.b, b, k, n, k);
+  for (auto *l : { &x.c, &x.d })
+    cublasLtMatrixLayoutInit(l, d, 32, n, 32);
+  return x;
+}
+
+static void test_refused_floats(void)
+{
+  const auto SCALE = CUBLASLT_MATMUL_DESC_A_SCALE_POINTER;
+  ok(floats().ask() == CUBLAS_STATUS_SUCCESS, "the stand-in takes 8-bit floats");
+  ok(floats().with(SCALE, uint64_t(4096)).ask() == CUBLAS_STATUS_SUCCESS, "with a scale");
+  refuses(Direct().with(SCALE, uint64_t(4096)).ask(), "a scale of f32");
+  refuses(floats(CUDA_R_8F_E5M2).ask(), "both factors in e5m2");
+  refuses(floats(CUDA_R_8F_E4M3, CUDA_R_16BF).ask(), "a half type beside an 8-bit one");
+  refuses(floats(CUDA_R_8F_E4M3, CUDA_R_8F_E4M3, CUDA_R_64F).ask(), "a result in f64");
+  refuses(floats(CUDA_R_8F_E4M3, CUDA_R_8F_E4M3, CUDA_R_32F, 24).ask(), "an inner size of 24");
+  refuses(floats(CUDA_R_8F_E4M3, CUDA_R_8F_E4M3, CUDA_R_32F, 16, 8).ask(), "eight columns");
+  refuses(floats().with(CUBLASLT_MATMUL_DESC_TRANSA, int32_t(CUBLAS_OP_N)).ask(),
+          "8-bit floats by columns");
+  refuses(floats().with(CUBLASLT_MATMUL_DESC_EPILOGUE, int32_t(CUBLASLT_EPILOGUE_RELU)).ask(),
+          "8-bit floats with relu");
+  setenv("RG_SIM_CAPABILITY", "80", 1);
+  refuses(floats().ask(), "8-bit floats on a GPU without them");
+  unsetenv("RG_SIM_CAPABILITY");
+}
+
 static void test_refused_ends(void)
 {
   const int32_t bias = CUBLASLT_EPILOGUE_BIAS, gelu = CUBLASLT_EPILOGUE_GELU;
@@ -400,6 +433,7 @@ int main(void)
   ok(rgsim_blas_counted(RGSIM_BLAS_MISUSES) == 0, "cublasLt is used as it is meant to be");
   test_refused_forms();
   test_refused_bytes();
+  test_refused_floats();
   test_refused_ends();
   test_refused_runs();
   printf("1..%d\n", tests);
