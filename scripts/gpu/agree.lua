@@ -85,7 +85,7 @@ end
 
 local helpers = { opt = opt, modes = modes, try = try, report = report, watched = watched,
   cudnn = ridge.device.libraries(DEVICE, true).cudnn ~= nil }
-for _, part in ipairs { 'products', 'others' } do
+for _, part in ipairs { 'products', 'scaled', 'others' } do
   assert(loadfile((arg[0]:match '^(.*/)' or './') .. 'agree_' .. part .. '.lua'))(helpers)
 end
 

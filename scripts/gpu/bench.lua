@@ -118,6 +118,20 @@ case('product_8192_bf16', product 'bf16')
 case('product_8192_f16', product 'f16')
 case('product_8192_f32', product 'f32')
 
+-- Factors of 8 bits, and a scale for each row of both, or one for each factor.
+local function scaled(dtype, rows)
+  return function()
+    local n = size(8192, 32)
+    local x, w = (randn('f32', n, n) * 8):to(dtype), (randn('f32', n, n) * 8):to(dtype)
+    local one, other = randn('f32', rows and n or 1):abs(), randn('f32', rows and n or 1):abs()
+    return function() return ridge.scaled_linear(x, w, one, other, { dtype = 'bf16' }) end,
+      { flops = 2 * n ^ 3 }
+  end
+end
+case('scaled_8192_i8_rows', scaled('i8', true))
+case('scaled_8192_f8e4m3', scaled('f8e4m3', false))
+case('scaled_8192_f8e4m3_rows', scaled('f8e4m3', true))
+
 -- -- Layers -----------------------------------------------------------------------------------
 
 local function linear(batch, inputs, outputs, dtype)

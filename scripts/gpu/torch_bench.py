@@ -101,6 +101,35 @@ def linear(batch, inputs, outputs, dtype):
     return make
 
 
+def scaled_i8():
+    """_int_mm has the sums; what makes them bf16 with scales of rows follows, as in ridge."""
+    n = 8192
+    x, w = ((torch.randn(n, n, device=DEV) * 8).to(torch.int8) for _ in range(2))
+    one, other = torch.rand(n, 1, device=DEV), torch.rand(1, n, device=DEV)
+    wt = w.t()
+    return lambda: (torch._int_mm(x, wt) * one * other).to(BF16), {"flops": 2 * n**3}
+
+
+def sums_i8():
+    n = 8192
+    x, w = ((torch.randn(n, n, device=DEV) * 8).to(torch.int8) for _ in range(2))
+    wt = w.t()
+    return lambda: torch._int_mm(x, wt), {"flops": 2 * n**3}
+
+
+def scaled_f8(rows):
+    def make():
+        n = 8192
+        x, w = ((torch.randn(n, n, device=DEV) * 8).to(torch.float8_e4m3fn) for _ in range(2))
+        shapes = ((n, 1), (1, n)) if rows else ((), ())
+        one, other = (torch.rand(*s, device=DEV) if s else torch.tensor(0.5, device=DEV)
+                      for s in shapes)
+        wt = w.t()
+        return (lambda: torch._scaled_mm(x, wt, scale_a=one, scale_b=other, out_dtype=BF16)), \
+            {"flops": 2 * n**3}
+    return make
+
+
 def bias_gelu():
     n = 8192
     x, b = randn(BF16, n, n), randn(BF16, n)
@@ -213,6 +242,10 @@ case("copy", copy)
 case("product_8192_bf16", product(BF16))
 case("product_8192_f16", product(torch.float16))
 case("product_8192_f32", product(torch.float32))
+case("scaled_8192_i8_rows", scaled_i8)
+case("scaled_8192_i8_sums", sums_i8)
+case("scaled_8192_f8e4m3", scaled_f8(False))
+case("scaled_8192_f8e4m3_rows", scaled_f8(True))
 case("linear_8192_bf16", linear(8192, 8192, 8192, BF16))
 for batch in (1, 32):
     for width in (64, 256, 1024):

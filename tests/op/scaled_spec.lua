@@ -211,6 +211,24 @@ describe('a product of bytes with scales', function()
     C.rg_plan_release(plan[0])
   end)
 
+  it('reads one scale for all of 8-bit floats when a plan is replayed', function()
+    local t = { tensors.make(input({ 16, 32 }, 'f8e4m3'), { 16, 32 }, 'f8e4m3'),
+      tensors.make(input({ 16, 32 }, 'f8e5m2'), { 16, 32 }, 'f8e5m2'),
+      tensors.make({ 1 }, { 1 }, 'f32'), tensors.make({ 1 }, {}, 'f32') }
+    local plan = ffi.new 'rg_plan *[1]'
+    local once = tensors.read(run(t, {}))
+    tensors.check(C.rg_capture_begin())
+    local y = run(t, {})
+    tensors.check(C.rg_capture_end(plan))
+    for i = 1, 3 do
+      tensors.check(C.rg_fill_(t[3], 2 ^ i))
+      tensors.check(C.rg_fill_(t[4], 2 ^ -3))
+      tensors.check(C.rg_plan_replay(plan[0], 1))
+      for j, v in ipairs(tensors.read(y)) do assert.are.equal(once[j] * 2 ^ (i - 3), v) end
+    end
+    C.rg_plan_release(plan[0])
+  end)
+
   it('says what does not fit', function()
     local x, w = tensors.empty({ 2, 8 }, 'i8'), tensors.empty({ 3, 8 }, 'i8')
     local one, long = tensors.empty({ 1 }, 'f32'), tensors.empty({ 1, 131072 }, 'i8')
