@@ -5,7 +5,8 @@ local ridge = require 'ridge'
 local nn = ridge.nn
 
 local h = ... -- agree.lua's helpers
-local tiny, try, report, watched = h.opt.tiny, h.try, h.report, h.watched
+local tiny, modes, try = h.opt.tiny, h.modes, h.try
+local report, watched = h.report, h.watched
 
 local UNARY = { 'neg', 'abs', 'sign', 'square', 'relu', 'floor', 'ceil', 'round', 'sqrt', 'rsqrt',
   'reciprocal', 'exp', 'log', 'log1p', 'sin', 'cos', 'tanh', 'erf', 'sigmoid', 'gelu', 'silu',
@@ -131,18 +132,38 @@ for _, dtype in ipairs { 'f32', 'f16', 'bf16' } do
   end
 end
 
--- Neighbours in a plan become one kernel.
-do
-  local x = ridge.randn(rows, n, { device = 'cuda:0' })
-  local y
-  local plan = ridge.capture(function() y = ((x * 2 + 1):tanh() * x):exp() end)
+-- Neighbours in a plan become one kernel, which is compiled or told its links.
+local compiles = ridge.device.libraries('cuda:0', true).nvrtc ~= nil
+local function chained(name, dtype, f)
+  local x, y = ridge.randn(rows, n, { device = 'cuda:0' }):to(dtype)
+  modes.vendor = 1
+  local plan = ridge.capture(function() y = f(x) end)
   local wanted = y:to 'cpu'
-  y:fill_(0 / 0)
-  plan:run(2)
-  local facts = plan:facts()
-  local steps = table.concat(facts.steps, ' ')
-  report(facts.noted and steps:find 'chain' and y:to 'cpu':equal(wanted),
-    'a plan of functions is one kernel, with the same bits', steps .. ' ' .. tostring(facts.why))
+  for vendor = 1, 0, -1 do
+    modes.vendor = vendor
+    for run = 1, 2 do -- step by step, and as a graph
+      y:fill_(0 / 0)
+      plan:run(1)
+      local facts = plan:facts()
+      local steps = table.concat(facts.steps, ' ')
+      local far = (y:to 'cpu':to 'f64' - wanted:to 'f64'):abs():max():item()
+      report(steps == 'chain' and facts.noted == (run == 2) and y:to 'cpu':equal(wanted),
+        ('a plan of %s %s is one kernel, %s, with the same bits, run %d'):format(name, dtype,
+          vendor == 1 and compiles and 'compiled' or 'told its links', run),
+        ('%s, %s, %g apart'):format(steps, facts.why, far))
+    end
+  end
+  modes.vendor = 1
+end
+for _, dtype in ipairs { 'f32', 'f16', 'bf16' } do
+  chained('functions', dtype, function(x) return ((x * 2 + 1):tanh() * x):exp() end)
+  for _, name in ipairs(UNARY) do
+    chained('abs and ' .. name, dtype, function(x) return x:abs()[name](x:abs()) end)
+  end
+  for i = 1, 7 do -- comparisons are no links
+    local name, row = BINARY[i], ridge.rand(n, { device = 'cuda:0' }):to(dtype)
+    chained('abs and ' .. name, dtype, function(x) return x:abs()[name](x:abs(), row) end)
+  end
 end
 
 -- Singular values, by one block and by more.
