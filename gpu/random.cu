@@ -419,8 +419,8 @@ static rg_status dropout(const rg_call *call, rg_tensor *y, const rg_drawn &draw
 
 rg_status rg_gpu_dropout(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
-  return dropout(call, out[0], rg_drawn_by(call),
-                 call->n_out > 1 ? (rg_draw *)out[1]->_data : NULL, frame);
+  return dropout(call, out[0], rg_drawn_by(call), call->n_out > 1 ? (rg_draw *)out[1]->_data : NULL,
+                 frame);
 }
 
 rg_status rg_gpu_dropout_back(const rg_call *call, rg_tensor *const *out, rg_frame *frame)

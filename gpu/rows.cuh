@@ -18,8 +18,8 @@ enum { RG_HOLDS = 32, RG_HOLDS_TWO = 16 };
 
 /* How rows are read, as a trace says it: once into registers, once into shared memory, or again
 ** from where they are. */
-#define RG_PATH_HELD "registers"
-#define RG_PATH_KEPT "shared memory"
+#define RG_PATH_HELD  "registers"
+#define RG_PATH_KEPT  "shared memory"
 #define RG_PATH_AGAIN "again"
 
 /* Can rows of n elements, the last axis of x, be moved in packs of so many? */

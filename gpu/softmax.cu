@@ -312,9 +312,10 @@ rg_status rg_gpu_softmax(const rg_call *call, rg_tensor *const *out, rg_frame *f
   rg_strided to = rg_turned(out[0], args->axis);
 
   switch (x->_dtype) {
-#define CASE(code, T) \
-  case code:          \
-    return rg_gpu_status(call->op->name, softmax<T>(call, to, out[0]->_dtype, from, rows, n, frame));
+#define CASE(code, T)                    \
+  case code:                             \
+    return rg_gpu_status(call->op->name, \
+                         softmax<T>(call, to, out[0]->_dtype, from, rows, n, frame));
     RG_FLOATS(CASE)
 #undef CASE
   default:

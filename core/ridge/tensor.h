@@ -60,10 +60,11 @@ enum {
 
 /*
 ** f8e4m3 and f8e5m2 are the 8-bit floats of the OCP standard, and types for storing: such tensors
-** are made, filled, copied, converted, joined, taken from, saved and printed; what computes (but for
-** rg_scaled_linear) refuses them with RG_EDTYPE, and wants them converted first.  What is too large for them becomes nan in
-** f8e4m3, which has no infinities (above 464; its largest number is 448), and infinity in f8e5m2
-** (from 61440 on; 57344): clamp before the conversion where that is not wanted.
+** are made, filled, copied, converted, joined, taken from, saved and printed; what computes (but
+** for rg_scaled_linear) refuses them with RG_EDTYPE, and wants them converted first.  What is too
+** large for them becomes nan in f8e4m3, which has no infinities (above 464; its largest number is
+** 448), and infinity in f8e5m2 (from 61440 on; 57344): clamp before the conversion where that is
+** not wanted.
 */
 
 /* Bytes an element of a dtype takes; 0 for a number that is no dtype. */
