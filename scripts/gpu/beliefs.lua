@@ -48,7 +48,7 @@ function belief.times()
   if belief.simulated then belief.untimed 'no clock of the simulator says anything of a GPU' end
 end
 
-for _, part in ipairs { 'beliefs_products', 'beliefs_choice', 'beliefs_dnn' } do
+for _, part in ipairs { 'beliefs_products', 'beliefs_scaled', 'beliefs_choice', 'beliefs_dnn' } do
   assert(loadfile(HERE .. part .. '.lua'))(belief)
 end
 

@@ -19,7 +19,7 @@ local FLOATS, HALVES = { 'f32', 'f16', 'bf16' }, { 'f16', 'bf16' }
 local function probe(name, run)
   belief.probe(name, function()
     local libraries = ridge.device.libraries(DEVICE, true)
-    if not libraries.cudnn then missing('cuDNN %s', libraries.why or 'is not open') end
+    if not libraries.cudnn then missing('cuDNN %s', libraries.why.cudnn or 'is not open') end
     return run(libraries.cudnn)
   end)
 end

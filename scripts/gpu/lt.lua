@@ -42,8 +42,8 @@ local M = {}
 M.DEFAULT, M.RELU, M.BIAS, M.RELU_BIAS = 1, 2, 4, 6
 M.AS_F32, M.AS_TF32, M.AS_F64 = 68, 77, 70
 M.INPLACE, M.IN_SUMS, M.IN_RESULT = 1, 2, 4 -- where the parts of split sums are added up
-local TYPE = { f32 = 0, f64 = 1, f16 = 2, bf16 = 14 }
-local SIZE = { f32 = 4, f64 = 8, f16 = 2, bf16 = 2 }
+local TYPE = { f32 = 0, f64 = 1, f16 = 2, bf16 = 14, f8e4m3 = 28, f8e5m2 = 29 }
+local SIZE = { f32 = 4, f64 = 8, f16 = 2, bf16 = 2, f8e4m3 = 1, f8e5m2 = 1 }
 local TRANSA, TRANSB, EPILOGUE, BIAS_AT, BIAS_TYPE = 3, 4, 7, 8, 26   -- of a description
 local BATCH, STEP = 5, 6                                              -- of a layout
 local ROOM, SCHEMES, ALIGNED = 1, 3, { 5, 6, 7, 8 }                   -- of a preference
