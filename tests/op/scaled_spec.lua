@@ -377,6 +377,22 @@ describe('a product of bytes with scales', function()
     end
   end)
 
+  it('multiplies one row by 8-bit floats as they lie, in runs', function()
+    tensors.check(C.rg_set_gemm_path 'own')
+    for _, dtypes in ipairs(FLOATS) do
+      for _, k in ipairs { 3, 1024, 2500 } do
+        local shapes = { { 1, k }, { 39, k }, {}, { 39 }, { 39 } }
+        local t = {}
+        for i, shape in ipairs(shapes) do
+          t[i] = tensors.make(input(shape, dtypes[i] or 'f32'), shape, dtypes[i] or 'f32')
+        end
+        assert.are.equal('own:row', path_of(t, {}))
+        try(shapes, dtypes, {})
+        try(shapes, dtypes, { act = 1 }, { 'stepped' })
+      end
+    end
+  end)
+
   it('multiplies 8-bit floats by the ways of products in bf16', function()
     local shapes = { { 33, 70 }, { 41, 70 }, { 33 }, { 41 }, { 41 } }
     for _, dtypes in ipairs(FLOATS) do
