@@ -166,8 +166,7 @@ typedef struct copying {
 
 static rg_status make_part(const rg_tensor *x, const copying *how, rg_tensor **out)
 {
-  return how->flows ? rg_to_device(x, how->device, out)
-                    : copy_part(x, how->dtype, how->device, out);
+  return how->flows ? rg_mirror(x, how->device, out) : copy_part(x, how->dtype, how->device, out);
 }
 
 static rg_status copy_layer(const rg_layer *layer, const copying *how, rg_layer **out)

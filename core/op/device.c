@@ -4,6 +4,8 @@
 **
 ** A move is no call of the door, which keeps a call on one device; the tape alone is told of it.
 */
+#include <string.h>
+
 #include "op/rule.h"
 
 typedef struct move_args {
@@ -67,16 +69,16 @@ static rg_status moved(const rg_tensor *x, int32_t device, rg_tensor **out)
   return RG_OK;
 }
 
-rg_status rg_to_device(const rg_tensor *x, int32_t device, rg_tensor **out)
+/* What moves of any kind check first; here: x is there already, and out is it. */
+static rg_status check_move(const rg_tensor *x, int32_t device, rg_tensor **out, bool *here)
 {
-  rg_tensor *whole;
-  rg_status status;
-
+  *here = false;
   if (out == NULL) {
     return rg_fail(RG_EARG, "to: out is NULL");
   }
   RG_TRY(rg_tensor_check(x, "to"));
   if (x->_device == device || (device == RG_PINNED && (x->_flags & RG_TENSOR_PINNED) != 0)) {
+    *here = true;
     *out = rg_tensor_retain((rg_tensor *)x);
     return RG_OK;
   }
@@ -86,11 +88,130 @@ rg_status rg_to_device(const rg_tensor *x, int32_t device, rg_tensor **out)
   if (rg_host_access_refused) {
     return rg_fail(RG_ECAPTURE, "to: a plan stays on one device; move tensors before");
   }
+  return RG_OK;
+}
+
+rg_status rg_to_device(const rg_tensor *x, int32_t device, rg_tensor **out)
+{
+  rg_tensor *whole;
+  rg_status status;
+  bool here;
+
+  RG_TRY(check_move(x, device, out, &here));
+  if (here) {
+    return RG_OK;
+  }
   RG_TRY(rg_contiguous(x, &whole));
   status = moved(whole, device, out);
   rg_tensor_release(whole);
   return status;
 }
+
+/* -- Mirrors -------------------------------------------------------------------------------- */
+
+/* A copy of a whole storage on another device, kept with it for one version of both. */
+typedef struct mirror {
+  rg_derived derived;
+  rg_storage *there;
+  uint64_t version; /* of there: whoever writes to what he was given has spoilt it */
+} mirror;
+
+static void mirror_release(rg_derived *derived)
+{
+  rg_storage_release(((mirror *)derived)->there);
+  rg_host_free(derived);
+}
+
+static mirror *mirror_find(rg_storage *of, const uint64_t key[4])
+{
+  mirror *m = (mirror *)rg_derived_find(of, key);
+
+  if (m != NULL && rg_storage_version(m->there) != m->version) {
+    m->derived.version = UINT64_MAX; /* it is of no contents: gone with the next look */
+    m = (mirror *)rg_derived_find(of, key);
+  }
+  return m;
+}
+
+static rg_status mirror_new(const rg_tensor *x, int32_t device, const uint64_t key[4], mirror **out)
+{
+  mirror *m = rg_host_zeroed(sizeof(*m));
+  uint8_t tag = rg_tag_now;
+  rg_tensor *y = NULL;
+  rg_status status;
+
+  if (m == NULL) {
+    return rg_fail(RG_ENOMEM, "no memory to describe a copy on %s", rg_device_name(device));
+  }
+  memcpy(m->derived.key, key, sizeof(m->derived.key));
+  m->derived.version = rg_storage_version(x->_storage);
+  m->derived.release = mirror_release;
+  rg_tag_now = x->_storage->block.tag; /* it is counted as what it is of */
+  status = rg_empty(x->_dtype, device, x->_shape, x->_ndim, &y);
+  rg_tag_now = tag;
+  if (status == RG_OK) {
+    status = rg_tensor_transfer(y, x);
+  }
+  if (status == RG_OK) {
+    m->there = y->_storage;
+    rg_storage_retain(m->there);
+    m->version = rg_storage_version(m->there);
+    m->derived.bytes = m->there->block.bytes;
+    rg_derived_keep(rg_storage_root(x->_storage), &m->derived);
+    *out = m;
+  } else {
+    rg_host_free(m);
+  }
+  rg_tensor_release(y);
+  return status;
+}
+
+/* A tensor of its own in memory that is kept. */
+static rg_status mirrored(const rg_tensor *x, const mirror *m, rg_tensor **out)
+{
+  rg_storage *storage;
+  rg_tensor *y = NULL;
+  rg_status status;
+
+  RG_TRY(rg_storage_share(m->there, &storage));
+  status = rg_tensor_view_of(storage, x->_dtype, x->_shape, x->_stride, x->_ndim, 0, &y);
+  rg_storage_release(storage);
+  if (status == RG_OK && recording() && rg_tensor_tracked(x) && rg_dtype_is_float(x->_dtype)) {
+    status = record(x, y);
+  }
+  if (status != RG_OK) {
+    rg_tensor_release(y);
+    return status;
+  }
+  y->_flags |= x->_flags & RG_TENSOR_PARAM;
+  *out = y;
+  return RG_OK;
+}
+
+rg_status rg_mirror(const rg_tensor *x, int32_t device, rg_tensor **out)
+{
+  mirror *m;
+  bool here;
+
+  RG_TRY(check_move(x, device, out, &here));
+  if (here) {
+    return RG_OK;
+  }
+  if (device == RG_PINNED || !rg_is_contiguous(x) || x->_count == 0 ||
+      rg_tensor_bytes(x) != x->_storage->bytes) {
+    return rg_to_device(x, device, out);
+  }
+  rg_storage *of = rg_storage_root(x->_storage);
+  const uint64_t key[4] = { 0x6d6972726f72ULL /* "mirror" */, (uint64_t)device, 0, 0 };
+
+  m = mirror_find(of, key);
+  if (m == NULL) {
+    RG_TRY(mirror_new(x, device, key, &m));
+  }
+  return mirrored(x, m, out);
+}
+
+/* -- Copies --------------------------------------------------------------------------------- */
 
 /* Can the bytes of y be those of x as they are, with nobody to tell of it? */
 static bool goes_straight(const rg_tensor *x, const rg_tensor *y)

@@ -178,7 +178,7 @@ bool rg_lowers(const rg_tensor *x, int32_t dtype)
 
 rg_status rg_lowered(const rg_tensor *x, int32_t dtype, rg_tensor *as)
 {
-  rg_storage *of = x->_storage;
+  rg_storage *of = rg_storage_root(x->_storage);
   uint64_t key[4] = { 0x6c6f776572ULL /* "lower" */, (uint64_t)dtype, 0, 0 };
   rg_storage *low = NULL;
 

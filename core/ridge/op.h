@@ -119,6 +119,18 @@ RG_API rg_status rg_clone(const rg_tensor *x, rg_tensor **out) RG_CHECK;
 */
 RG_API rg_status rg_to_device(const rg_tensor *x, int32_t device, rg_tensor **out) RG_CHECK;
 
+/*
+** The same of a tensor that will be asked for again: its copy on the device is kept with it until
+** it is written to, and only then copied anew.  Who writes to what he was given spoils the copy for
+** those who have it, and the next call makes another.
+**
+** x        a part of something larger is copied each time
+** device   as above
+** out      a tensor with a gradient of its own, which goes back to x's device
+** RG_EDEVICE; RG_ECAPTURE: a plan stays on one device.
+*/
+RG_API rg_status rg_mirror(const rg_tensor *x, int32_t device, rg_tensor **out) RG_CHECK;
+
 /* out: x itself (a new reference) if it is contiguous, else a copy. */
 RG_API rg_status rg_contiguous(const rg_tensor *x, rg_tensor **out) RG_CHECK;
 

@@ -19,18 +19,14 @@ static void derived_release_all(rg_storage *storage)
   }
 }
 
-rg_status rg_storage_new(int32_t device, int64_t bytes, rg_storage **out)
+/* A struct without memory. */
+static rg_storage *storage_struct(int64_t bytes)
 {
   rg_storage *storage = rg_struct_alloc(sizeof(*storage));
-  rg_status status;
 
   if (storage == NULL) {
-    return rg_fail(RG_ENOMEM, "tensor: no memory for its storage");
-  }
-  status = rg_block_alloc(device, bytes, &storage->block);
-  if (status != RG_OK) {
-    rg_struct_free(storage, sizeof(*storage));
-    return status;
+    (void)rg_fail(RG_ENOMEM, "tensor: no memory for its storage");
+    return NULL;
   }
   atomic_init(&storage->strong, 1);
   atomic_init(&storage->weak, 1);
@@ -40,6 +36,41 @@ rg_status rg_storage_new(int32_t device, int64_t bytes, rg_storage **out)
   storage->bytes = bytes;
   storage->derived = NULL;
   storage->tracking = NULL;
+  storage->base = NULL;
+  return storage;
+}
+
+rg_status rg_storage_new(int32_t device, int64_t bytes, rg_storage **out)
+{
+  rg_storage *storage = storage_struct(bytes);
+  rg_status status;
+
+  if (storage == NULL) {
+    return RG_ENOMEM;
+  }
+  status = rg_block_alloc(device, bytes, &storage->block);
+  if (status != RG_OK) {
+    rg_struct_free(storage, sizeof(*storage));
+    return status;
+  }
+  *out = storage;
+  return RG_OK;
+}
+
+rg_status rg_storage_share(rg_storage *base, rg_storage **out)
+{
+  rg_storage *storage = storage_struct(base->bytes);
+
+  if (storage == NULL) {
+    return RG_ENOMEM;
+  }
+  base = rg_storage_root(base);
+  rg_storage_retain(base);
+  storage->base = base;
+  storage->block = (rg_block){ .data = base->block.data,
+                               .bytes = base->block.bytes,
+                               .device = base->block.device,
+                               .tag = base->block.tag };
   *out = storage;
   return RG_OK;
 }
@@ -71,7 +102,11 @@ void rg_storage_release(rg_storage *storage)
   left = drop_one(&storage->strong);
   if (left == 0) {
     derived_release_all(storage);
-    rg_block_free(&storage->block);
+    if (storage->base != NULL) {
+      rg_storage_release(storage->base);
+    } else {
+      rg_block_free(&storage->block);
+    }
     storage->tracking = NULL;
     if (tracking != NULL) {
       tracking->release(tracking);

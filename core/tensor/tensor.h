@@ -53,13 +53,24 @@ typedef struct rg_storage {
   int64_t bytes; /* asked for */
   rg_derived *derived;
   rg_spin derived_lock;
-  _Atomic int64_t saved; /* of the strong ones, those of the tape's saved tensors */
-  rg_tracking *tracking; /* NULL: no gradient flows here */
+  _Atomic int64_t saved;   /* of the strong ones, those of the tape's saved tensors */
+  rg_tracking *tracking;   /* NULL: no gradient flows here */
+  struct rg_storage *base; /* whose memory this is (rg_storage_share), held; NULL: its own */
 } rg_storage;
 
 rg_status rg_storage_new(int32_t device, int64_t bytes, rg_storage **out) RG_CHECK;
 void rg_storage_retain(rg_storage *storage);
 void rg_storage_release(rg_storage *storage);
+
+/* A storage that is another one's memory and contents, but has a gradient of its own; base: held.
+** Writes to either are writes to both. */
+rg_status rg_storage_share(rg_storage *base, rg_storage **out) RG_CHECK;
+
+/* Where memory, writes and users are counted. */
+static inline rg_storage *rg_storage_root(rg_storage *storage)
+{
+  return storage->base != NULL ? storage->base : storage;
+}
 
 /* Keep the struct, not the memory. */
 void rg_storage_hold(rg_storage *storage);
@@ -68,6 +79,7 @@ void rg_storage_unhold(rg_storage *storage);
 /* Count a write.  Only a storage that several tensors look into can be written to side by side. */
 static inline void rg_storage_wrote(rg_storage *storage)
 {
+  storage = rg_storage_root(storage);
   if (atomic_load_explicit(&storage->strong, memory_order_relaxed) == 1) {
     uint64_t version = atomic_load_explicit(&storage->version, memory_order_relaxed);
 
@@ -79,7 +91,8 @@ static inline void rg_storage_wrote(rg_storage *storage)
 
 static inline uint64_t rg_storage_version(const rg_storage *storage)
 {
-  return atomic_load_explicit(&storage->version, memory_order_relaxed);
+  return atomic_load_explicit(&rg_storage_root((rg_storage *)storage)->version,
+                              memory_order_relaxed);
 }
 
 /*

@@ -10,7 +10,7 @@
 
 rg_status rg_tensor_turn_there(const rg_tensor *x, bool writes)
 {
-  rg_block *b = &x->_storage->block;
+  rg_block *b = &rg_storage_root(x->_storage)->block;
   int32_t stream = rg_stream_now(x->_device);
   uint8_t own = (uint8_t)(1u << stream);
   uint8_t seen = atomic_load_explicit(&b->seen, memory_order_relaxed);
@@ -50,7 +50,7 @@ rg_status rg_tensor_follow(const rg_tensor *x, const rg_event *event)
   }
   own = (uint8_t)(1u << rg_stream_now(x->_device));
   RG_TRY(rg_event_follow(event));
-  atomic_fetch_or_explicit(&x->_storage->block.seen, own, memory_order_relaxed);
+  atomic_fetch_or_explicit(&rg_storage_root(x->_storage)->block.seen, own, memory_order_relaxed);
   return RG_OK;
 }
 

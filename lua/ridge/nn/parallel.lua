@@ -3,12 +3,14 @@
 ---
 --- For one pass the parameters go to every device, which is an operation like others: its gradient
 --- comes back, so the sum over the devices arrives at the one set of parameters that an optimizer
---- steps. All moves are asked for before the first part is computed, and no device waits for
---- another's part.
+--- steps. What has not changed since the last pass lies there still (rg_mirror), so only what was
+--- written to is copied. All moves are asked for before the first part is computed, and no device
+--- waits for another's part.
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
+local call = require 'ridge.ffi.call'
 local class = require 'ridge.class'
 local dtype = require 'ridge.tensor.dtype'
 local ops = require 'ridge.tensor.ops'
@@ -26,11 +28,16 @@ local WHAT = 'nn.DataParallel'
 -- soon as only the way back needs it.
 local function replicate(module, device)
   local modules, tables, tensors, layers, again = {}, {}, {}, {}, false
+  local number = dtype.device(device, WHAT)
   local copy
 
+  -- What has not changed since the last pass is there still.
   local function tensor_of(x)
     local key = tonumber(ffi.cast('intptr_t', x._t))
-    tensors[key] = tensors[key] or x:to(device)
+    if not tensors[key] then
+      call.run(WHAT, C.rg_mirror, x._t, number, ref.slot)
+      tensors[key] = ref.wrap(ref.slot[0])
+    end
     return tensors[key]
   end
 

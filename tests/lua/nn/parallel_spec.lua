@@ -2,8 +2,11 @@
 -- Data parallel over simulated devices and the CPU: what one device computes, from every part.
 local ridge = require 'ridge'
 local C = require 'ridge.ffi.lib'
+local ffi = require 'ffi'
+local ref = require 'ridge.ffi.ref'
 local nn = ridge.nn
 local simulated = dofile 'tests/lua/simulated.lua'
+local counted = dofile 'tests/lua/counted.lua'
 
 local LISTS = { { 'cuda:0', 'cuda:1' }, { 'cuda:0' }, { 'cpu', 'cuda:0' }, { 'cuda:1', 'cpu' },
   { 'cpu' }, { 'cuda:0', 'cuda:1', 'cuda:1' } }
@@ -187,6 +190,141 @@ describe('data parallel', function()
     for _ = 1, 5 do pass(net, x, y) end
     assert.equal(before, live())
     assert.equal(calls, ridge.grad_stats().calls)
+  end)
+
+  -- -- Copies of the weights ----------------------------------------------------------------------
+
+  it('copies to the other devices what has changed, and nothing else', function()
+    local net = nn.DataParallel(deep(), { devices = LISTS[1] }):eval()
+    local o = ridge.optim.SGD(net, { lr = 0.1 })
+    local x, y = data(6)
+    x, y = x:to 'cuda:0', y:to 'cuda:0'
+    local function there()
+      return counted.during(function() ridge.no_grad(function() net(x) end) end).moves
+    end
+    local all, trainable = 0, 0
+    for _, p in ipairs(net:parameters()) do
+      all = all + 1
+      trainable = trainable + (p.trainable and 1 or 0)
+    end
+    assert.is_true(trainable < all)
+    local PART, RESULT = 1, 1
+    assert.equal(PART + RESULT + all, there())
+    for _ = 1, 3 do assert.equal(PART + RESULT, there()) end
+    ridge.no_grad(function() net.module.children[1].module.weight:mul_(2) end)
+    assert.equal(PART + RESULT + 1, there())
+    assert.equal(PART + RESULT, there())
+    net:train()
+    local function step()
+      o:zero_grad()
+      for _ = 1, 2 do nn.cross_entropy(net(x), y):backward() end -- two parts of one step
+      o:step()
+    end
+    step()
+    local did = counted.during(step).moves
+    -- each way back brings the gradients and the part's slope of the result
+    assert.equal(trainable + 2 * (PART + RESULT + trainable + RESULT), did)
+  end)
+
+  it('gives what it gave when every pass copied everything', function()
+    local x, y = data(9)
+    local function train(net)
+      local o = ridge.optim.AdamW(net, { lr = 0.01 })
+      local losses = {}
+      for i = 1, 6 do
+        o:zero_grad()
+        local first = nn.cross_entropy(net(x), y:to(net.devices and 'cuda:0' or 'cpu'))
+        local second = net(x * 0.5):square():mean() -- of one graph with the first
+        local loss = first + second
+        loss:backward()
+        o:step { scale = o:clip(1) }
+        losses[i] = loss:item()
+        if i == 3 then net:parameters()[1].tensor:detach():mul_(0.9) end
+      end
+      return losses, net:parameters()
+    end
+    local losses, one = train(deep():train())
+    local found, two = train(nn.DataParallel(deep(), { devices = LISTS[6] }):train())
+    for i, loss in ipairs(losses) do assert.near(loss, found[i], 1e-4, i) end
+    for i, p in ipairs(one) do
+      assert.is_true(two[i].tensor:to('cpu'):allclose(p.tensor, 1e-3, 1e-5), p.name)
+    end
+  end)
+
+  it('takes no copy that a part has written to for the parameter', function()
+    local seen = {}
+    local Odd = nn.class 'Odd'
+    function Odd:init()
+      self:param('w', ridge.ones(3))
+      self:buffer('n', ridge.zeros(3))
+    end
+    function Odd:forward(x)
+      if x.device == 'cuda:1' then
+        ridge.no_grad(function() self.n:add_(1) end)
+        seen[#seen + 1] = self.n:get(1)
+      end
+      return x * self.w
+    end
+    local net = nn.DataParallel(Odd(), { devices = LISTS[1] })
+    for _ = 1, 3 do net(ridge.ones(4, 3)) end
+    assert.same({ 1, 1, 1 }, seen)
+    assert.same({ 0, 0, 0 }, net.module.n:tolist())
+  end)
+
+  it('has copies that any stream reads behind whoever made them', function()
+    local function on(stream, f) return ridge.device.on_stream('cuda:1', stream, f) end
+    local before = os.getenv 'RG_SIM_ORDER'
+    local w = ridge.zeros(50, 40, { device = 'cuda:0' })
+    for _, order in ipairs { 'rev', 'rand:1', 'rand:2', 'rand:3' } do
+      ffi.C.setenv('RG_SIM_ORDER', order, 1)
+      for i = 1, 8 do
+        w:fill_(i)
+        local results = {}
+        for k = 1, 4 do
+          results[k] = on((i + k) % 4, function()
+            assert.equal(0, C.rg_mirror(w._t, 2, ref.slot))
+            local y = ref.wrap(ref.slot[0])
+            local z = y * 2
+            y:release()
+            return z
+          end)
+        end
+        for k, z in ipairs(results) do
+          assert.equal(2 * i * 2000, z:sum():item(), ('%s %d %d'):format(order, i, k))
+        end
+      end
+    end
+    ffi.C.setenv('RG_SIM_ORDER', before or 'fwd', 1)
+  end)
+
+  it('keeps the copies with the parameters, and lets them go with them', function()
+    local function live()
+      for _ = 1, 4 do ridge.memory.trim 'cuda:1' end
+      return (ridge.memory.stats('cuda:1').tags['of a layer'] or { live = 0 }).live
+    end
+    local net = ridge.memory.tag('of a layer', function()
+      return nn.DataParallel(nn.Linear(64, 32, { seed = 1 }), { devices = LISTS[1] })
+    end)
+    local x = ridge.ones(4, 64)
+    for i = 1, 4 do
+      ridge.no_grad(ridge.scope, function() net(x) end)
+      if i < 4 then net.module.weight:mul_(2) end
+    end
+    assert.equal(4 * (64 * 32 + 32), live())
+    local w = ridge.memory.tag('of a layer', ridge.ones, 100, { device = 'cuda:0' })
+    local first
+    for i = 1, 3 do
+      assert.equal(0, C.rg_mirror(w._t, 2, ref.slot))
+      local y = ref.wrap(ref.slot[0])
+      assert.equal(i, y:get(1))
+      first = first or y
+      w:add_(1)
+    end
+    w:release()
+    for _ = 1, 4 do ridge.memory.trim 'cuda:1' end
+    assert.equal(1, first:get(1)) -- who has one keeps it, as it was
+    first:release()
+    assert.equal(4 * (64 * 32 + 32), live())
   end)
 
   it('gives each device its part, before any of them computes', function()
