@@ -1,10 +1,18 @@
 -- SPDX-License-Identifier: MIT
 --- Clipping of gradients in the seven ways of the documents behind ridge, each of which does what
 --- it says.
+---
+--- Norms, thresholds and what is remembered of the steps before are tensors beside the gradients:
+--- the host waits for nothing, and a captured step goes on clipping at replay. Reading what was
+--- found waits.
 
+local C = require 'ridge.ffi.lib'
 local class = require('ridge.class').class
 local gradients = require 'ridge.optim.gradients'
+local make = require 'ridge.tensor.make'
+local ops = require 'ridge.tensor.ops'
 local options = require 'ridge.options'
+local ref = require 'ridge.ffi.ref'
 
 local Clip = class 'optim.Clip'
 
@@ -38,43 +46,103 @@ local NORMS = 10 -- adaptive remembers so many
 -- >> ridge.optim.Clip {kind = 'value', max_value = 0.5}
 function Clip:init(opts)
   self.options = options.check(SPEC, opts, 'optim.Clip')
-  self.norms, self.threshold = {}, self.options.max_norm
+  local function number(value, n) return ref.outlive(make.full(value, n, { dtype = 'f64' })) end
+  self.memory = { norms = number(0, NORMS), filled = number(0, 1),
+    threshold = number(self.options.max_norm, 1) }
+end
+
+-- What is remembered, from now on on this device.
+local function remembered(self, device)
+  local m = self.memory
+  if m.norms.device ~= device then
+    for name, x in pairs(m) do m[name] = ref.outlive(x:to(device)) end
+  end
+  return m
+end
+
+-- -- What was found -------------------------------------------------------------------------------
+
+-- Tensors of one number by name, read as if they were numbers. Those of a plan are others at each
+-- replay.
+local Found = {}
+
+function Found.__index(self, name)
+  local from = rawget(self, Found)
+  local x = from[name]
+  if x == nil then return nil end
+  local value = type(x) == 'function' and x(self) or x:item()
+  if not from[Found] then rawset(self, name, value) end
+  return value
+end
+
+local function found_of(tensors)
+  for _, x in pairs(tensors) do
+    if ref.is(x) then ref.outlive(x) end
+  end
+  tensors[Found] = C.rg_capturing() == 1
+  return setmetatable({ [Found] = tensors }, Found)
+end
+
+-- -- Tensors of one number ------------------------------------------------------------------------
+
+-- a where a bool holds, else b, whatever the other one is: nothing is multiplied by 0.
+local function pick(holds, a, b)
+  local n = a.count
+  return ops.concat({ b:reshape(1, n), a:reshape(1, n) }, 1):take(holds:to('i64'):reshape(1))
+    :reshape(n)
+end
+
+local function is_finite(x)
+  return (x * 0):eq(0)
+end
+
+-- This number, wherever x is and whatever it is.
+local function constant(x, value)
+  return x:eq(x):to('f64') * 0 + value
 end
 
 local function norm_of(list)
-  local norm = gradients.norm(list)
-  return norm and norm:item() or 0
+  return gradients.norm(list):reshape(1)
 end
 
 local function scale_all(list, factor)
-  if factor < 1 then
-    for _, each in ipairs(list) do each.grad:mul_(factor) end
+  for _, each in ipairs(list) do
+    each.grad:mul_(factor:to(each.grad.device):to(each.grad.dtype):reshape())
   end
 end
 
 local function clamp_all(list, most)
   for _, each in ipairs(list) do
-    each.grad:copy_(each.grad:minimum(most):maximum(-most))
+    local here = ref.is(most) and most:to(each.grad.device):to(each.grad.dtype):reshape() or most
+    each.grad:copy_(each.grad:minimum(here):maximum(-here))
   end
 end
 
+-- What gradients of this norm are multiplied by; 1 where it is nan, which nothing would help.
+local function factor_of(norm, most)
+  return pick(norm:eq(norm), (most / (norm + 1e-6)):minimum(1), constant(norm, 1))
+end
+
 local function to_norm(list, norm, most)
-  scale_all(list, math.min(1, most / (norm + 1e-6)))
+  scale_all(list, factor_of(norm, most))
 end
 
 --- The value below which so many percent of all absolute values lie, to one part in 10^9 of the
 --- largest: by halving, so that no list of all elements is made.
 local function percentile(list, percent)
-  local n = gradients.elements(list)
-  local wanted = percent / 100 * n
-  local low, high = 0, 0
-  for _, each in ipairs(list) do high = math.max(high, each.grad:abs():max():item()) end
-  local below = function(t)
-    return gradients.count(list, function(g) return g:abs():le(t) end)
+  local wanted = percent / 100 * gradients.elements(list)
+  local high
+  for _, each in ipairs(list) do
+    local most = each.grad:abs():max():to('f64'):reshape(1)
+    high = high and high:maximum(most:to(high.device)) or most
   end
+  local low = constant(high, 0)
   for _ = 1, 30 do
-    local middle = (low + high) / 2
-    if below(middle) >= wanted then high = middle else low = middle end
+    local middle = (low + high) * 0.5
+    local enough = gradients.counted(list, function(g)
+      return g:abs():le(middle:to(g.device):to(g.dtype):reshape())
+    end):ge(wanted)
+    high, low = pick(enough, middle, high), pick(enough, low, middle)
   end
   return high
 end
@@ -92,30 +160,27 @@ end
 
 -- The norms of the last steps say what is usual.
 function WAYS.adaptive(self, list, norm, found)
-  local threshold = self.options.adaptive_threshold
-  if #self.norms > 0 then
-    local sum = 0
-    for _, n in ipairs(self.norms) do sum = sum + n end
-    threshold = sum / #self.norms * self.options.adaptive_factor
-  end
-  if norm == norm and norm < math.huge then
-    table.insert(self.norms, norm)
-    if #self.norms > NORMS then table.remove(self.norms, 1) end
-  end
+  local m, o = remembered(self, norm.device), self.options
+  local usual = m.norms:sum():reshape(1) / m.filled:maximum(1) * o.adaptive_factor
+  local threshold = pick(m.filled:gt(0), usual, constant(norm, o.adaptive_threshold))
+  local finite = is_finite(norm)
+  local later = ops.concat({ m.norms:narrow(1, 2, NORMS - 1), norm }, 1)
+  m.norms:copy_(pick(finite, later, m.norms))
+  m.filled:copy_((m.filled + finite:to 'f64'):minimum(NORMS))
   found.adaptive_threshold = threshold
   to_norm(list, norm, threshold)
 end
 
 function WAYS.layer_wise(self, list, _, found)
   local thresholds = self.options.layer_norm_thresholds or {}
-  found.layer_clipping_ratios = {}
+  local ratios = {}
   for i, each in ipairs(list) do
-    local norm = norm_of { each }
-    local most = thresholds[each.name] or self.options.max_norm
-    local factor = math.min(1, most / (norm + 1e-6))
+    local factor = factor_of(norm_of { each }, thresholds[each.name] or self.options.max_norm)
     scale_all({ each }, factor)
-    found.layer_clipping_ratios[each.name or i] = 1 - factor
+    ratios[each.name or i] = -(factor - 1)
   end
+  ratios = found_of(ratios)
+  found.layer_clipping_ratios = function() return ratios end
 end
 
 function WAYS.percentile(self, list, _, found)
@@ -124,16 +189,22 @@ function WAYS.percentile(self, list, _, found)
 end
 
 function WAYS.exponential(self, list, norm, found)
-  local o = self.options
-  if norm == norm and norm < math.huge then
-    self.threshold = math.max(o.exponential_min_threshold,
-      o.exponential_alpha * self.threshold + (1 - o.exponential_alpha) * norm)
-  end
-  found.exp_threshold = self.threshold
-  to_norm(list, norm, self.threshold)
+  local m, o = remembered(self, norm.device), self.options
+  local next_one = (m.threshold * o.exponential_alpha + norm * (1 - o.exponential_alpha))
+    :maximum(o.exponential_min_threshold)
+  m.threshold:copy_(pick(is_finite(norm), next_one, m.threshold))
+  found.exp_threshold = m.threshold * 1
+  to_norm(list, norm, m.threshold)
 end
 
---- Clip the gradients that an optimizer is about to use, in place.
+-- The share of the norm that was taken off.
+local function ratio(found)
+  local norm = found.gradient_norm
+  return norm > 0 and math.max(0, 1 - found.clipped_norm / norm) or 0
+end
+
+--- Clip the gradients that an optimizer is about to use, in place. Nobody waits for it; reading a
+--- number of what was found does.
 ---@param optimizer table
 ---@return table found gradient_norm before, clipped_norm after, clipping_ratio (the share of the
 ---  norm that was taken off, 0 to 1), and by kind adaptive_threshold, layer_clipping_ratios,
@@ -141,13 +212,12 @@ end
 function Clip:apply(optimizer)
   return gradients.quietly(function()
     local list = gradients.list(optimizer)
+    if #list == 0 then return { gradient_norm = 0, clipped_norm = 0, clipping_ratio = 0 } end
     local norm = norm_of(list)
-    local found = { gradient_norm = norm, clipped_norm = norm, clipping_ratio = 0 }
-    if #list == 0 then return found end
+    local found = { gradient_norm = norm, clipping_ratio = ratio }
     WAYS[self.options.kind](self, list, norm, found)
     found.clipped_norm = norm_of(list)
-    if norm > 0 then found.clipping_ratio = math.max(0, 1 - found.clipped_norm / norm) end
-    return found
+    return found_of(found)
   end)
 end
 

@@ -113,21 +113,31 @@ function M.norm_of(optimizer)
   return norm
 end
 
---- How many elements of all gradients hold something, as f(gradient) says with bools.
+--- How many elements of all gradients hold something, as f(gradient) says with bools, on the device
+--- of the first one; nil where there is none.
 ---@param list table
----@param f function
----@return number
-function M.count(list, f)
-  local n = 0
+---@param f function of a gradient
+---@return Tensor|nil f64
+function M.counted(list, f)
+  local all
   for _, grads in ipairs(by_device(list)) do
     local sum
     for _, g in ipairs(grads) do
       local here = f(g):to('f64'):sum()
       sum = sum and sum + here or here
     end
-    n = n + sum:item() -- once for a device, not once for a gradient
+    all = all and all + sum:to(all.device) or sum
   end
-  return n
+  return all
+end
+
+--- The same as a number.
+---@param list table
+---@param f function
+---@return number
+function M.count(list, f)
+  local n = M.counted(list, f)
+  return n and n:item() or 0
 end
 
 --- Elements of all gradients.

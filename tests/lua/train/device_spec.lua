@@ -116,6 +116,38 @@ describe('training on a device', function()
     end
   end)
 
+  it('clips gradients of several devices together, in each way', function()
+    for _, kind in ipairs { 'norm', 'value', 'adaptive', 'layer_wise', 'percentile',
+      'exponential' } do
+      local function run(device, other)
+        local a = nn.Linear(6, 8, { seed = 1 }):to(device):train()
+        local b = nn.Linear(8, 6, { seed = 2 }):to(other):train()
+        local list = a:parameters()
+        for _, p in ipairs(b:parameters()) do list[#list + 1] = p end
+        local o = optim.SGD(list, { lr = 0.5 })
+        local clip = optim.Clip { kind = kind, max_norm = 0.2, max_value = 0.01,
+          adaptive_threshold = 0.1, adaptive_factor = 0.9, percentile_threshold = 80 }
+        local x, y = data(8)
+        local found
+        for _ = 1, 4 do
+          o:zero_grad()
+          nn.cross_entropy(b(a(x:to(device)):to(other)), y:to(other)):backward()
+          found = clip:apply(o)
+          o:step()
+        end
+        return nn.Sequential(a, b), found
+      end
+      local one, wanted = run('cpu', 'cpu')
+      for _, pair in ipairs { { GPU, 'cuda:1' }, { 'cuda:1', GPU }, { 'cpu', GPU } } do
+        local two, found = run(pair[1], pair[2])
+        same(one, two, kind)
+        for _, name in ipairs { 'gradient_norm', 'clipped_norm', 'clipping_ratio' } do
+          assert.near(wanted[name], found[name], 1e-4, kind .. name)
+        end
+      end
+    end
+  end)
+
   it('clips by a scale that stays on the device', function()
     local function make(net)
       local o = optim.SGD(net, { lr = 0.5 })

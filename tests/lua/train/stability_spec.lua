@@ -38,6 +38,25 @@ describe('clipping', function()
     end
   end)
 
+  it('leaves gradients of which the norm is nan, and says so', function()
+    for _, kind in ipairs { 'norm', 'adaptive', 'exponential', 'layer_wise' } do
+      local net, optimizer, arrive = made({ 3, NAN }, { 4 })
+      local clip = optim.Clip { kind = kind, max_norm = 6, adaptive_threshold = 6 }
+      local found = clip:apply(optimizer)
+      assert.same({ 4 }, net.b.grad:tolist(), kind)
+      assert.are.equal(3, net.a.grad:get(1))
+      assert.is_true(found.gradient_norm ~= found.gradient_norm)
+      arrive({ 3, 0 }, { 4 }) -- and it is not remembered
+      clip:apply(optimizer)
+      assert.same({ 4 }, net.b.grad:tolist(), kind)
+      arrive({ INF, 0 }, { 4 })
+      clip:apply(optimizer)
+      arrive({ 3, 0 }, { 4 })
+      clip:apply(optimizer)
+      assert.is_true(near(net.b.grad:get(1), 4), kind)
+    end
+  end)
+
   it('by value clamps every element', function()
     local net, optimizer = made({ 3, -0.2 }, { -4 })
     optim.Clip { kind = 'value', max_value = 0.5 }:apply(optimizer)

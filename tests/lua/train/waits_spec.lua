@@ -95,6 +95,58 @@ describe('the host of a training device', function()
     end
   end
 
+  for _, kind in ipairs { 'norm', 'global_norm', 'value', 'adaptive', 'layer_wise', 'percentile',
+    'exponential' } do
+    it('waits for no clipping, and a graph clips as the calls do: ' .. kind, function()
+      local function clipping()
+        local x, y = data(32)
+        x, y = x:to(GPU), y:to(GPU)
+        local net = network(0):train():to(GPU)
+        local o = optim.SGD(net, { lr = 0.5 })
+        local clip = optim.Clip { kind = kind, max_norm = 0.3, max_value = 0.01,
+          adaptive_threshold = 0.2, adaptive_factor = 0.9, percentile_threshold = 80 }
+        return net, function()
+          o:zero_grad { set = true }
+          nn.cross_entropy(net(x), y):backward()
+          local found = clip:apply(o)
+          o:step()
+          return found
+        end
+      end
+      local one, step = clipping()
+      local wanted = {}
+      for i = 1, 16 do wanted[i] = step() end
+      local two, again = clipping()
+      again()
+      again()
+      local did, plan = counted.during(function()
+        again()
+        return ridge.capture(again)
+      end)
+      assert.same({ 0, 0 }, { did.waits, did.downloads })
+      plan:run(2)
+      assert.is_true(plan:facts().noted, plan:facts().why)
+      for i = 7, 16 do
+        did = counted.during(plan.run, plan)
+        assert.same({ 1, 0, 0 }, { did.graphs, did.launches, did.waits })
+        local found = plan.results[1]
+        for name in pairs { gradient_norm = 1, clipped_norm = 1, clipping_ratio = 1,
+          adaptive_threshold = 1, percentile_threshold = 1, exp_threshold = 1 } do
+          assert.equal(wanted[i][name], found[name], i .. name)
+        end
+        assert.is_true(found.clipped_norm <= found.gradient_norm)
+        local ratios = found.layer_clipping_ratios
+        assert.equal(kind == 'layer_wise', ratios ~= nil)
+        for _, p in ipairs(ratios and one:parameters() or {}) do
+          assert.equal(wanted[i].layer_clipping_ratios[p.name], ratios[p.name], i .. p.name)
+        end
+      end
+      for i, p in ipairs(one:parameters()) do
+        assert.is_true(p.tensor:equal(two:parameters()[i].tensor), p.name)
+      end
+    end)
+  end
+
   -- Of one batch more, in an epoch of the trainer.
   local function each_batch(opts, loading)
     local function run(batches)
