@@ -7,14 +7,7 @@
 ** kernels and addresses in the workspace as long as the program runs.  A workspace that became too
 ** small stays beside the larger one, which is at least twice its size.
 **
-** What only a GPU can confirm (nothing of it has run on one yet):
-** - that a plan made with a handle is the one that was proposed for the described device;
-** - that cudnnBackendExecute only puts work on the stream, and may be captured;
-** - that numbers by value are read before it returns;
-** - the meaning of the results: rounding, where nan goes through relu, lse, masks, keys that no
-**   query sees; that engines without the note NONDETERMINISTIC give equal bits, and the graph of
-**   attention's gradients that does not add up in memory does as well, of which no note speaks;
-** - that timing in a cold cache, three runs each, finds the faster one.
+** What is believed of cuDNN, and how a GPU would show it, is in tests/sim/README.md.
 */
 #include "gpu/dnn/run.h"
 
