@@ -7,7 +7,9 @@
 ** kernels and addresses in the workspace as long as the program runs.  A workspace that became too
 ** small stays beside the larger one, which is at least twice its size.
 **
-** What is believed of cuDNN, and how a GPU would show it, is in tests/sim/README.md.
+** What is believed of cuDNN, and how a GPU would show it, is in tests/sim/README.md.  That a plan
+** made with a handle is the one that was proposed for the described device (tests/gpu), only a GPU
+** can confirm.
 */
 #include "gpu/dnn/run.h"
 
