@@ -104,7 +104,6 @@ static void read_isa(void)
   unsigned a;
   unsigned b;
   unsigned c;
-  unsigned c7;
   unsigned d;
   bool avx2;
   bool avx512;
@@ -117,9 +116,7 @@ static void read_isa(void)
   facts.has_amx_bf16 = (d >> 22 & 1) != 0 && (d >> 24 & 1) != 0 && amx_allowed();
   add_flag("amx_bf16", facts.has_amx_bf16);
   add_flag("amx_int8", facts.has_amx_bf16 && (d >> 25 & 1) != 0);
-  c7 = c;
   __asm__ volatile("cpuid" : "=a"(a), "=b"(b), "=c"(c), "=d"(d) : "a"(7), "c"(1));
-  add_flag("avx512_vnni", avx512 && (c7 >> 11 & 1) != 0);
   facts.has_avx512_bf16 = avx512 && (a >> 5 & 1) != 0;
   add_flag("avx512_bf16", facts.has_avx512_bf16);
   add_flag("avx512", avx512);

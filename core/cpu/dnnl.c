@@ -77,6 +77,14 @@ static rg_status engine_ready(void)
   return engine_status == dnnl_success ? RG_OK : failed("its CPU engine", engine_status);
 }
 
+bool rg_dnnl_adds_bytes(void)
+{
+  unsigned isa = (unsigned)dnnl_get_effective_cpu_isa(); /* of what each includes, a bit each */
+  unsigned vnni = (unsigned)dnnl_cpu_isa_avx512_core_vnni;
+
+  return (isa & vnni) == vnni;
+}
+
 /* -- Descriptions ------------------------------------------------------------------------------ */
 
 static dnnl_data_type_t type_of(int32_t dtype)

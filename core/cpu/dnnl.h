@@ -51,6 +51,9 @@ typedef struct rg_dnnl_spec {
   int32_t zero;
 } rg_dnnl_spec;
 
+/* Does it add up products of bytes in 32 bits, on the instructions that it may use here? */
+bool rg_dnnl_adds_bytes(void);
+
 /*
 ** A primitive of one's own: it may be used by one thread at a time.  A plan's step keeps one.
 */

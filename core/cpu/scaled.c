@@ -3,10 +3,9 @@
 ** Products of 8-bit factors with scales on the CPU: all sums first, then scales, bias, activation
 ** and conversion over runs of them that stay in the first cache.
 **
-** Sums of i8 are oneDNN's where the machine multiplies bytes into 32 bits (AVX-512 VNNI, AMX): on
-** others oneDNN halves a factor so that no sum of two products leaves 16 bits, and loses its last
-** place (oneDNN, "Nuances of int8 computations").  There, and where oneDNN is not wanted, they are
-** a loop.
+** Sums of i8 are oneDNN's where it may multiply bytes into 32 bits (AVX-512 VNNI, AMX): elsewhere
+** it halves a factor so that no sum of two products leaves 16 bits, and loses its last place
+** (oneDNN, "Nuances of int8 computations").  There, and where it is not wanted, they are a loop.
 **
 ** Every 8-bit float is a number of bf16: their sums are those of products in bf16, which widen them
 ** as they pack.
@@ -112,12 +111,10 @@ static rg_dnnl_array matrix(int64_t rows, int64_t cols, int64_t row, int64_t col
 /* Are bytes multiplied exactly, and does the user let the library do it? */
 static bool wants_dnnl(const work *w)
 {
-  const char *isa = rg_machine_facts()->isa;
   const char *path = rg_gemm_path();
-  bool exact = strstr(isa, "avx512_vnni") != NULL || strstr(isa, "amx_int8") != NULL;
 
-  return exact && w->whole && w->k > 0 &&
-         (strcmp(path, "auto") == 0 || strcmp(path, "onednn") == 0);
+  return w->whole && w->k > 0 && (strcmp(path, "auto") == 0 || strcmp(path, "onednn") == 0) &&
+         rg_dnnl_adds_bytes();
 }
 
 static rg_status find_dnnl(work *w)

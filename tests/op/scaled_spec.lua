@@ -360,8 +360,9 @@ describe('a product of bytes with scales', function()
   end
 
   it('goes through oneDNN where that is exact, and gives the same bits in a loop', function()
-    local isa = ffi.string(C.rg_machine_facts().isa)
-    local exact = isa:find 'avx512_vnni' or isa:find 'amx_int8'
+    local file = io.open '/proc/cpuinfo'
+    local exact = file and file:read '*a':find 'avx512_vnni' and not os.getenv 'ONEDNN_MAX_CPU_ISA'
+    if file then file:close() end
     for _, shapes in ipairs { { { 33, 70 }, { 41, 70 }, { 33 }, { 41 }, { 41 } },
       { { 1, 64 }, { 64, 64 }, {}, { 64 }, false }, { { 8, 3 }, { 5, 3 }, {}, {}, false } } do
       local t = {}
