@@ -8,15 +8,7 @@ local ridge = require 'ridge'
 local C = require 'ridge.ffi.lib'
 local ref = require 'ridge.ffi.ref'
 
-ffi.cdef [[
-typedef struct rgsim_blas_product {
-  int algo, epilogue, compute, transa, transb, batch, type_a, type_d, type_bias;
-  long long m, n, k;
-  int type_b, scales;
-} rgsim_blas_product;
-size_t rgsim_blas_counted(int what);
-void rgsim_blas_last(rgsim_blas_product *out);
-]]
+dofile('tests/lua/simulated.lua').declare_blas()
 local blas = ffi.load(os.getenv 'RIDGE_GPU')
 local CALLS, HEURISTICS, CHECKS, FAILURES, MISUSES = 0, 2, 3, 4, 5
 local BROKEN, INPLACE, SPLIT, WIDE = 0, 1, 2, 3

@@ -4,15 +4,8 @@
 
 local ffi = require 'ffi'
 
-ffi.cdef [[
-size_t rgsim_counted(int what);
-size_t rgsim_blas_counted(int what);
-typedef struct rgsim_blas_product {
-  int algo, epilogue, compute, transa, transb, batch, type_a, type_d, type_bias;
-  long long m, n, k;
-} rgsim_blas_product;
-void rgsim_blas_last(rgsim_blas_product *out);
-]]
+ffi.cdef 'size_t rgsim_counted(int what);'
+dofile('tests/lua/simulated.lua').declare_blas()
 
 local WHAT = { launches = 0, noted = 1, graphs = 2, waits = 3, allocations = 4, uploads = 5,
   downloads = 6, moves = 7, idle = 8, dnn = 9 }

@@ -1,10 +1,12 @@
 -- SPDX-License-Identifier: MIT
 -- What is said where the driver, the library of the GPU's kernels, or something that it needs is
 -- missing or another: one sentence each time, never a crash. Drivers and libraries are made here.
+-- RIDGE_TEST_PLUGIN names another plugin than that of `make gpu` (check-gpu).
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 
-local REAL, SIMULATED = 'build/libridge_gpu.so', 'build/libridge_gpusim.so'
+local REAL = os.getenv 'RIDGE_TEST_PLUGIN' or 'build/libridge_gpu.so'
+local SIMULATED = 'build/libridge_gpusim.so'
 local STUB = '/usr/local/cuda/lib64/stubs/libcuda.so'
 local ASK = "./ridge -e 'local C = require \"ridge.ffi.lib\" local t = C.rg_clock_ns() "
   .. "local s = C.rg_device_open(1) t = C.rg_clock_ns() - t "

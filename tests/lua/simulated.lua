@@ -10,6 +10,17 @@ ffi.cdef 'int setenv(const char *name, const char *value, int overwrite);'
 local PLUGIN = 'build/libridge_gpusim.so'
 local M = {}
 
+--- Declare the functions of the stand-in for cublasLt, from its own header: what it writes has the
+--- size that it says there.
+function M.declare_blas()
+  local file = assert(io.open 'tests/sim/fakeblas.h')
+  local text = file:read '*a'
+  file:close()
+  local product = assert(text:match 'struct (rgsim_blas_product %b{};)')
+  ffi.cdef('typedef struct ' .. product:gsub(';$', ' rgsim_blas_product;')
+    .. 'size_t rgsim_blas_counted(int what); void rgsim_blas_last(rgsim_blas_product *out);')
+end
+
 --- Let 'cuda:0' and 'cuda:1' be simulated from here on.  Returns false where they were not built.
 function M.open()
   local file = io.open(PLUGIN)
