@@ -72,18 +72,24 @@ endef
 $(foreach w,$(SIM_WAYS),$(eval $(call SIM_RULES,$(w))))
 .PHONY: gpu
 gpu: $(BUILD)/libridge_gpu.so  ## build the GPU's kernels with nvcc
-# what ptxas says of every kernel, for the last of the architectures; another: CHECK_ARCH=80
+# the plugin for the last of the architectures alone, or another: CHECK_ARCH=80; what ptxas says of
+# every kernel, and the intermediate code, stay beside the objects
 CHECK_ARCH ?= $(lastword $(GPU_ARCH))
 PTX     := $(BUILD)/obj/ptx$(CHECK_ARCH)
-$(PTX)/%.ptx: gpu/%.cu $(GPU_DEP)
-	@mkdir -p $(@D)
-	$(call show,ptx $<)$(NVCC) -std=c++17 -O3 $(call unfused,$@) \
-	  -arch=compute_$(CHECK_ARCH) $(GPU_INC) -ptx -o $@ $<
-$(PTX)/%.log: $(PTX)/%.ptx
-	@$(CUDA)/bin/ptxas -v -O3 -arch=sm_$(CHECK_ARCH) -o $(@:.log=.cubin) $< 2>$@ || { cat $@; exit 1; }
+$(PTX)/%.o: gpu/%.cu $(GPU_DEP)
+	@mkdir -p $(@D) $(@:.o=.keep)
+	$(call show,nvcc $(CHECK_ARCH) $<)$(NVCC) -std=c++17 -O3 $(call unfused,$@) \
+	  -gencode arch=compute_$(CHECK_ARCH),code=sm_$(CHECK_ARCH) -Xptxas -v --keep \
+	  --keep-dir $(@:.o=.keep) -Xcompiler -fPIC,-fvisibility=hidden $(GPU_INC) -c -o $@ $< \
+	  2>$(@:.o=.log) || { cat $(@:.o=.log); exit 1; }
+	@mv $(@:.o=.keep)/*.ptx $(@:.o=.ptx) && rm -r $(@:.o=.keep)
+$(PTX)/libridge_gpu.so: $(KERNELS:gpu/%.cu=$(PTX)/%.o)
+	$(call show,ld $@)$(NVCC) -shared -cudart static -o $@ $^ -L$(CUDA)/lib64 \
+	  -lcublasLt -Xlinker -rpath=$(CUDA)/lib64
 .PHONY: check-gpu
-check-gpu: $(if $(NVCC),$(foreach x,ptx log,$(KERNELS:gpu/%.cu=$(PTX)/%.$x)))  ## spills of kernels
+check-gpu: all $(if $(NVCC),$(PTX)/libridge_gpu.so)  ## spills of kernels, loading them
 	@luajit scripts/gpu/kernels.lua $(if $(NVCC),$(PTX))
+	$(if $(NVCC),@RIDGE_TEST_PLUGIN=$(PTX)/libridge_gpu.so scripts/run_tests tests/lua/plugin_spec.lua)
 # products by cublasLt, with all of the plugin
 $(BUILD)/tests/test_blas: $(KERNELS:gpu/%.cu=$(BUILD)/obj/sim/%.o) $(SIMOBJ) \
   $(BUILD)/obj/sim/test_blas.o
@@ -106,7 +112,7 @@ $(BUILD)/tests/test_chain: tests/gpu/test_chain.cpp gpu/chain/text.cu gpu/chain/
 test-gpusim-builds: all $(foreach w,sim simasan simtsan,$(BUILD)/libridge_gpu$w.so \
   $(BUILD)/tests/test_$w) $(addprefix $(BUILD)/tests/test_,blas dnn chain)
 test-gpusim: test-gpusim-builds  ## run the simulated GPU
-	@scripts/gpu/sim.sh asan tsan:20 rev rand:3 ahead:rev test
+	@scripts/gpu/sim.sh tsan/20 asan rev rand:3 ahead:rev/3 test
 # ridge for a machine without packages; a path of the older kind holds for its libraries' needs too
 $(BUILD)/ridge_bundled: $(OBJ) $(HOSTOBJ)
 	$(call show,ld $@)$(CC) -fopenmp $(EXTRA) -rdynamic -o $@ $^ -lluajit-5.1 -ledit \

@@ -3,11 +3,11 @@
 #
 # sim.sh: every operation on the simulated GPU, in other orders and under sanitizers.
 #
-#   scripts/gpu/sim.sh test fwd rev rand:SEED ahead ahead:rev asan[:EVERY] tsan[:EVERY]
+#   scripts/gpu/sim.sh test fwd rev rand:SEED ahead ahead:rev asan tsan
 #
 # The simulator's own tests (test) plant mistakes that have to be found; each sanitizer begins with
-# them. With :EVERY only every n-th sample of the op suite is tried.  `make test-gpusim` builds what
-# it needs.  The last line is `N passed, N failed` over all ways.
+# them. With /N behind a way only every n-th sample of the op suite is tried.  `make test-gpusim`
+# builds what it needs.  The last line is `N passed, N failed` over all ways.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 build=${BUILD:-build}
@@ -27,16 +27,16 @@ suite() {
 }
 
 run() {
-  local way=${1%%:*} every=${1#*:}
+  local way=${1%%/*} every=${1#*/}
   [ "$every" != "$1" ] || every=1
-  case $way in
+  case ${way%%:*} in
     test) # sets its own orders
       scripts/run_tests "$build"/tests/test_{sim,blas,dnn,chain}
       RIDGE_GPU=$build/libridge_gpusim.so RIDGE_TEST_DEVICE=1 RIDGE_CUDNN=simulated \
         scripts/run_tests tests/sim/dnn_spec.lua tests/sim/dnn_plan_spec.lua
       ;;
     fwd | rev | rand | ahead)
-      RG_SIM_ORDER=$1 suite sim 1
+      RG_SIM_ORDER=$way suite sim "$every"
       ;;
     asan)
       scripts/run_tests "$build/tests/test_simasan"
@@ -52,8 +52,8 @@ run() {
       RIDGE_BUSTED=$busted OMP_NUM_THREADS=1 suite simtsan "$every"
       ;;
     *)
-      echo "sim.sh: no way '$1'; known: test fwd rev rand:SEED ahead ahead:rev" \
-        "asan[:EVERY] tsan[:EVERY]" >&2
+      echo "sim.sh: no way '$1'; known: test fwd rev rand:SEED ahead ahead:rev asan tsan," \
+        "each with /N for every n-th sample" >&2
       echo '0 passed, 1 failed'
       ;;
   esac

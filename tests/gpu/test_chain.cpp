@@ -131,16 +131,15 @@ static long noted(const char *code, size_t bytes, int wanted)
 }
 enum { FRAME_SIZE = 0x11, REGISTERS = 0x2f };
 
-static long most_registers, most_stack;
+static long most_registers;
 
-static void look(const char *code, size_t bytes, const std::string &what, bool reduces)
+static void look(const char *code, size_t bytes, const std::string &what, bool turns)
 {
   const long registers = noted(code, bytes, REGISTERS), frame = noted(code, bytes, FRAME_SIZE);
   most_registers = registers > most_registers ? registers : most_registers;
-  most_stack = frame > most_stack ? frame : most_stack;
   ok(registers > 0 && registers <= 128, what + ": " + std::to_string(registers) + " registers");
-  // sine and cosine of large numbers keep digits of pi in memory
-  ok(frame == 0 || (reduces && frame > 0), what + ": " + std::to_string(frame) + " bytes of stack");
+  // sine and cosine of large numbers may keep digits of pi in memory
+  ok(frame == 0 || (turns && frame > 0 && frame <= 64), what + ": " + std::to_string(frame) + " bytes of stack");
 }
 
 static bool has(const rg_chain_form &f, int id)
@@ -182,7 +181,6 @@ int main()
     f.in_type[0] = f.out_type[0] = (uint8_t)(i % 3);
     compiles(f, 90, "function " + std::to_string(ONE[i]));
   }
-  ok(most_stack > 0, "stack is seen where there is some");
   // a layer's bias and gelu in bf16, the case that counts
   rg_chain_form f = blank();
   f.n = 2;
@@ -207,7 +205,11 @@ int main()
   char why[512] = "";
   char *code = nullptr;
   size_t bytes = 0;
-  bool good = rg_compile("this is no text", 90, &code, &bytes, why, sizeof(why));
+  bool good = rg_compile("extern \"C\" __global__ void f(int *p) { volatile int a[64]; a[p[0]] = 1;"
+                         " p[1] = a[p[2]]; }", 90, &code, &bytes, why, sizeof(why));
+  ok(good && noted(code, bytes, FRAME_SIZE) >= 256, "stack is seen where there is some");
+  free(code);
+  good = rg_compile("this is no text", 90, &code, &bytes, why, sizeof(why));
   ok(!good && code == nullptr && strstr(why, "error") != nullptr,
      std::string("what cannot be compiled: ") + why);
   good = rg_compile(text, 12, &code, &bytes, why, sizeof(why));

@@ -9,6 +9,7 @@ local all = dofile(HERE .. 'cases.lua')
 local reference, tensors = all.reference, all.tensors
 local C = tensors.C
 local EARG = -4
+local EVERY = tonumber(os.getenv 'RIDGE_TEST_EVERY' or 1) -- of what takes long (op_spec)
 local UNIT = { f32 = 2 ^ -23, f64 = 2 ^ -52 }
 
 tensors.check(C.rg_device_open(tensors.DEVICE))
@@ -71,7 +72,7 @@ describe('svd', function()
   -- matrix.
   for _, k in ipairs { 7, 8, 66 } do
     it(('lets each two of %d vectors meet'):format(k), function()
-      for r = 0, k - 1 do
+      for r = 0, k - 1, EVERY do
         check(matrix(k, k, 'f32', function(i, j)
           return i == j and 1 or i < j and (i + j) % k == r and 0.5 or 0
         end), 64)
@@ -170,14 +171,13 @@ end
 
 describe('conversion of 8-bit floats', function()
   after_each(tensors.release_all)
-  local every = tonumber(os.getenv 'RIDGE_TEST_EVERY' or 1)
 
   -- roundings turn where the lower half of an f32 is 0
   it('makes the same bits of f32 as the CPU: each upper half, and beside it', function()
-    local lower, n = { 0, 1, 0xffff }, math.floor(65536 * 3 / every / 4) * 4
+    local lower, n = { 0, 1, 0xffff }, math.floor(65536 * 3 / EVERY / 4) * 4
     local x = ffi.new('uint32_t[?]', n)
     for i = 0, n - 1 do
-      local k = i * every
+      local k = i * EVERY
       x[i] = math.floor(k / 3) * 65536 + lower[k % 3 + 1]
     end
     for _, to in ipairs(tensors.STORED) do same_everywhere(x, n, 'f32', to) end

@@ -292,16 +292,19 @@ return function(M) -- M: the rest of the reference
     dx.magnitude = {}
     local n, inner = y.shape[axis], 1
     for i = axis + 1, #y.shape do inner = inner * y.shape[i] end
-    for at = 1, M.count(y.shape) do
-      local place = math.floor((at - 1) / inner) % n
-      local first = at - place * inner
-      local sum, size = 0, 0
-      for i = 0, n - 1 do
-        local product = dy[first + i * inner] * y[first + i * inner]
-        sum, size = sum + product, size + math.abs(product)
+    for first = 1, M.count(y.shape) do
+      if math.floor((first - 1) / inner) % n == 0 then
+        local last = first + (n - 1) * inner
+        local sum, size = 0, 0
+        for at = first, last, inner do
+          local product = dy[at] * y[at]
+          sum, size = sum + product, size + math.abs(product)
+        end
+        for at = first, last, inner do
+          dx[at] = y[at] * (dy[at] - sum)
+          dx.magnitude[at] = math.abs(y[at]) * (math.abs(dy[at]) + size)
+        end
       end
-      dx[at] = y[at] * (dy[at] - sum)
-      dx.magnitude[at] = math.abs(y[at]) * (math.abs(dy[at]) + size)
     end
     return { dx }
   end
