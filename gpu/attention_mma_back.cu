@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** The gradients of attention on tensor cores, in bf16 and f16.  With the weights
-** p = exp(scale q k' - lse) and z = scale p (dy v' - delta), delta the sum of dy y of each query,
+** p = exp(scale q k' - lse) and z = p (dy v' - delta), delta the sum of dy y of each query,
 **
-**   dq = z k,   dk = z' q,   dv = p' dy.
+**   dq = scale z k,   dk = scale z' q,   dv = p' dy.
+**
+** p and z are rounded to the type on their way from one product to the next.  f16 has few places
+** for small numbers, so scale, mostly below 1, comes at the end, and p is LIFT times as large in
+** between; what is small in z is for a loss scale to lift.
 **
 ** One kernel keeps 64 queries and meets the keys, the other keeps 64 keys and meets the queries;
 ** both compute p and z again, no block adds to what another makes, and so the bits are always the
@@ -14,7 +18,11 @@
 /* Rows of a tile that is met: wide heads leave registers for fewer. */
 #define MET(D) ((D) <= 64 ? 64 : 32)
 
-/* Of each query: lse in powers of two, and delta. */
+/* A power of two; real weights are not above 1, and f16 ends at 65504. */
+#define LIFT      256.0f
+#define LIFT_LOG2 8.0f
+
+/* Of each query: lse in powers of two, less that of LIFT, and delta. */
 struct number {
   float lse, delta;
 };
@@ -64,7 +72,7 @@ __global__ void __launch_bounds__(RG_BLOCK)
     if (query < all && lane == 0) {
       float lse = there ? ((const float *)w.lse.data)[rg_at(w.lse, head * w.s.n + i)] : INFINITY;
 
-      numbers[query] = number{ lse * RG_LOG2E, there ? sum : 0 };
+      numbers[query] = number{ lse * RG_LOG2E - LIFT_LOG2, there ? sum : 0 };
     }
   }
 }
@@ -81,7 +89,7 @@ static __device__ inline float held(__half, float x)
   return x > 65504.0f ? 65504.0f : x < -65504.0f ? -65504.0f : x; /* nan stays nan */
 }
 
-/* Scores x and dy v' in z become weights in x, and z.  Rows are queries and columns are keys, or
+/* Scores x and dy v' in z become LIFT times the weights in x, and z.  Rows are queries and columns are keys, or
 ** with BY_KEYS turned; `own` are this lane's two rows' numbers, `met` those of its columns. */
 template <int COLS, bool BY_KEYS, class T>
 static __device__ inline void weigh(T kind, const attention &w, float x[COLS / 8][4],
@@ -103,7 +111,18 @@ static __device__ inline void weigh(T kind, const attention &w, float x[COLS / 8
       float p = sees ? exp2f(x[j][i] * (scale * RG_LOG2E) - lse) : 0.0f;
 
       x[j][i] = held(kind, p);
-      z[j][i] = sees ? held(kind, scale * p * (z[j][i] - delta)) : 0.0f;
+      z[j][i] = sees ? held(kind, p * (1 / LIFT) * (z[j][i] - delta)) : 0.0f;
+    }
+  }
+}
+
+template <int D> static __device__ inline void times(float sum[D / 8][4], float by)
+{
+#pragma unroll
+  for (int j = 0; j < D / 8; j++) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      sum[j][i] *= by;
     }
   }
 }
@@ -179,9 +198,11 @@ __global__ void __launch_bounds__(RG_ATT_THREADS, BY_KEYS ? 2 : 3)
   }
   rg_copy_wait<0>();
   __syncthreads();
+  times<D>(sum, (float)w.scale);
   rg_att_store<D>(room + mine * PITCH, sum, rg_att_head_of<T>(BY_KEYS ? w.dk : w.dq, head),
                   row0 + mine);
   if (BY_KEYS) {
+    times<D>(sum2, 1 / LIFT);
     rg_att_store<D>(room + (RG_ATT_ROWS + mine) * PITCH, sum2, rg_att_head_of<T>(w.dv, head),
                     row0 + mine);
   }
