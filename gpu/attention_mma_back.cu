@@ -89,8 +89,9 @@ static __device__ inline float held(__half, float x)
   return x > 65504.0f ? 65504.0f : x < -65504.0f ? -65504.0f : x; /* nan stays nan */
 }
 
-/* Scores x and dy v' in z become LIFT times the weights in x, and z.  Rows are queries and columns are keys, or
-** with BY_KEYS turned; `own` are this lane's two rows' numbers, `met` those of its columns. */
+/* Scores x and dy v' in z become LIFT times the weights in x, and z.  Rows are queries and columns
+** are keys, or with BY_KEYS turned; `own` are this lane's two rows' numbers, `met` those of its
+** columns. */
 template <int COLS, bool BY_KEYS, class T>
 static __device__ inline void weigh(T kind, const attention &w, float x[COLS / 8][4],
                                     float z[COLS / 8][4], const number own[2], const number *met,
