@@ -267,13 +267,14 @@ static rg_status check_request(int32_t device, int64_t bytes)
 
 static rg_status alloc_from(rg_arena *arena, int32_t device, int64_t bytes, rg_block *out)
 {
-  rg_memory *m = &memories[device];
+  rg_memory *m;
   int class;
   void *data;
   int64_t live;
   int64_t limit;
 
   RG_TRY(check_request(device, bytes));
+  m = &memories[device];
   class = class_of(bytes);
   rg_spin_enter(&lock);
   live = m->live_bytes;
