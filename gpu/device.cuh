@@ -66,6 +66,22 @@ inline int32_t rg_gpu_units(int32_t device)
   return error == cudaSuccess && units > 0 ? units : 1;
 }
 
+/* 90 of 9.0; 0 where it cannot be told. */
+inline int32_t rg_gpu_capability(int32_t device)
+{
+  int major = 0;
+  int minor = 0;
+
+  if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device - 1) !=
+          cudaSuccess ||
+      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device - 1) !=
+          cudaSuccess) {
+    (void)cudaGetLastError();
+    return 0;
+  }
+  return 10 * major + minor;
+}
+
 /* RG_OK, or a sentence with the error's name. */
 rg_status rg_gpu_status(const char *what, cudaError_t error);
 

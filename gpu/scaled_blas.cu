@@ -40,19 +40,6 @@ template <class L> __global__ void k_scaled_end(rg_scaled s, const L *sums)
 
 /* -- Which ------------------------------------------------------------------------------------- */
 
-/* Does the device multiply 8-bit floats? */
-static bool has_floats(int32_t device)
-{
-  int major = 0;
-  int minor = 0;
-
-  return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device - 1) ==
-             cudaSuccess &&
-         cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device - 1) ==
-             cudaSuccess &&
-         10 * major + minor >= 89;
-}
-
 static bool fits(const rg_call *call, const rg_scaled &s)
 {
   bool lies = rg_scaled_lies(s.a, s.m, s.k) && rg_scaled_lies(s.b, s.n, s.k);
@@ -64,7 +51,8 @@ static bool fits(const rg_call *call, const rg_scaled &s)
     return lies && s.n % 4 == 0;
   default:
     return lies && s.m % 16 == 0 && s.n % 16 == 0 &&
-           !(s.a.dtype == RG_F8E5M2 && s.b.dtype == RG_F8E5M2) && has_floats(call->device);
+           !(s.a.dtype == RG_F8E5M2 && s.b.dtype == RG_F8E5M2) &&
+           rg_gpu_capability(call->device) >= 89;
   }
 }
 

@@ -115,17 +115,6 @@ int32_t rg_dnn_attention(const rg_call *call, rg_tensor *const *out, rg_frame *f
   return RG_DNN_DONE;
 }
 
-/* Compute capability, times 10; 0 where it is not known. */
-static int32_t capability(int32_t device)
-{
-  int major = 0;
-  int minor = 0;
-
-  (void)cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device - 1);
-  (void)cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device - 1);
-  return 10 * major + minor;
-}
-
 int32_t rg_dnn_attention_back(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
   const rg_tensor *lse = call->in[RG_ATT_LSE];
@@ -137,7 +126,7 @@ int32_t rg_dnn_attention_back(const rg_call *call, rg_tensor *const *out, rg_fra
       !layout_of(out[0], &a.dq) || !layout_of(out[1], &a.dk) || !layout_of(out[2], &a.dv)) {
     return RG_DNN_NOT;
   }
-  int32_t sm = capability(call->device);
+  int32_t sm = rg_gpu_capability(call->device);
   bool wide = a.q.shape[3] > MOST_BACK || a.v.shape[3] > MOST_BACK;
 
   a.deterministic = rg_gpu->modes->deterministic != 0;

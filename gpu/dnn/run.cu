@@ -12,6 +12,7 @@
 ** can confirm.
 */
 #include "gpu/dnn/run.h"
+#include "gpu/cache.cuh"
 
 #include <string.h>
 
@@ -106,12 +107,7 @@ static int64_t padded(int64_t bytes)
 
 static uint64_t hash_of(int32_t device, const rg_dnn_job &job)
 {
-  uint64_t h = 14695981039346656037u ^ (uint64_t)device; /* FNV-1a */
-
-  for (int64_t i = 0; i < job.size; i++) {
-    h = (h ^ ((const unsigned char *)job.what)[i]) * 1099511628211u;
-  }
-  return h;
+  return rg_hash(job.what, (size_t)job.size, RG_HASH_BEGIN ^ (uint64_t)device);
 }
 
 static bool same(const rg_dnn_entry *e, uint64_t hash, int32_t device, const rg_dnn_job &job)
