@@ -7,7 +7,7 @@
 
 #include <mutex>
 
-#include "gpu/chain/compiler.h"
+#include "gpu/chain/kept.h"
 #include "gpu/dnn/dnn.h"
 #include "gpu/kernels.cuh"
 #include "gpu/late.cuh"
@@ -247,8 +247,9 @@ static void libraries(int32_t device, bool open, rg_device_libraries *out)
     snprintf(out->dnn_why, sizeof(out->dnn_why), "%.159s", rg_dnn_note());
   }
   out->compiler = rg_compiler_version(open);
-  if (open && out->compiler == 0) {
-    snprintf(out->compiler_why, sizeof(out->compiler_why), "%.159s", rg_compiler_note());
+  if (open) {
+    snprintf(out->compiler_why, sizeof(out->compiler_why), "%.159s",
+             out->compiler == 0 ? rg_compiler_note() : rg_chain_failure());
   }
 }
 

@@ -63,8 +63,8 @@ typedef struct rg_device_libraries {
   int32_t dnn;      /* cuDNN, which is opened when a call first could use it; 0: it is not open */
   int32_t compiler; /* NVRTC, opened when a plan first has a chain, 13000 for 13.0; 0: not open */
   int32_t _pad;
-  char dnn_why[160]; /* it cannot be used, in words; else empty */
-  char compiler_why[160];
+  char dnn_why[160];      /* it cannot be used, in words; else empty */
+  char compiler_why[160]; /* the same, or why it could not compile a chain */
 } rg_device_libraries;
 
 /* How a device's kernels are chosen: settings of the process that every call reads, and every

@@ -216,6 +216,8 @@ static operand operand_of(const rg_tensor *x, const rg_tensor *shape)
 }
 
 #if RG_HAS_COMPILER
+static_assert((int)RG_CHAIN_BLOCK == (int)RG_BLOCK, "kernels are compiled for these blocks");
+
 static uint8_t type_of(const operand &o)
 {
   return o.dtype == RG_F32 ? RG_PART_F32 : o.dtype == RG_F16 ? RG_PART_F16 : RG_PART_BF16;

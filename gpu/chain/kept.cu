@@ -35,6 +35,7 @@ struct entry {
 static entry *entries[ENTRIES];
 static int32_t n_entries;
 static std::mutex lock;
+static char failure[512]; /* the first */
 
 /* -- Files ------------------------------------------------------------------------------------- */
 
@@ -166,7 +167,7 @@ static cudaKernel_t make(const rg_chain_form *form, int32_t capability)
   char *text = version > 0 ? (char *)malloc(RG_CHAIN_TEXT_MOST) : NULL;
   cudaKernel_t kernel = NULL;
   size_t bytes;
-  char why[512];
+  char why[512] = "";
   char *code;
 
   if (text != NULL && rg_chain_text(form, text, RG_CHAIN_TEXT_MOST) > 0) {
@@ -178,7 +179,11 @@ static cudaKernel_t make(const rg_chain_form *form, int32_t capability)
       if (kernel != NULL) {
         save(text, version, capability, code, bytes);
       }
+      (void)snprintf(why, sizeof(why), "the driver does not load what it compiled");
       free(code);
+    }
+    if (kernel == NULL && failure[0] == '\0') {
+      (void)snprintf(failure, sizeof(failure), "%s", why);
     }
   }
   free(text);
@@ -187,24 +192,16 @@ static cudaKernel_t make(const rg_chain_form *form, int32_t capability)
 
 /* -- The table --------------------------------------------------------------------------------- */
 
-static int32_t capability_of(int32_t device)
+const char *rg_chain_failure(void)
 {
-  int major = 0;
-  int minor = 0;
+  std::lock_guard<std::mutex> held(lock);
 
-  if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device - 1) !=
-          cudaSuccess ||
-      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device - 1) !=
-          cudaSuccess) {
-    (void)cudaGetLastError();
-    return 0;
-  }
-  return 10 * major + minor;
+  return failure;
 }
 
 cudaKernel_t rg_chain_kernel(int32_t device, const rg_chain_form *form)
 {
-  const int32_t capability = capability_of(device);
+  const int32_t capability = rg_gpu_capability(device);
   const uint64_t hash = rg_hash(form, sizeof(*form), RG_HASH_BEGIN ^ (uint64_t)capability);
   std::lock_guard<std::mutex> held(lock);
   entry *e;
@@ -229,6 +226,13 @@ cudaKernel_t rg_chain_kernel(int32_t device, const rg_chain_form *form)
   e->kernel = make(form, capability);
   entries[n_entries++] = e;
   return e->kernel;
+}
+
+#else
+
+const char *rg_chain_failure(void)
+{
+  return "";
 }
 
 #endif

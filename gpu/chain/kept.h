@@ -8,6 +8,9 @@
 #include "gpu/chain/compiler.h"
 #include "gpu/chain/text.h"
 
+/* Why a chain could not be compiled, the first of them, though there is a compiler; else empty. */
+const char *rg_chain_failure(void);
+
 #if RG_HAS_COMPILER
 /*
 ** The kernel of a chain on a device, compiled if nobody did so before; NULL where there is no

@@ -67,7 +67,7 @@ end
 ---@param device string|nil the default device when left out
 ---@param open boolean|nil open what is opened late; else what nobody used yet is left out
 ---@return table cublaslt, cudnn ('9.19.0'), nvrtc ('13.0'); with open also why, a table of
---- sentences: why a library is not used, by its name
+--- sentences: why a library is not used, or what it failed at, by its name
 -- >> ridge.device.libraries('auto', true).cublaslt
 function M.libraries(device, open)
   local number = device and dtype.device(device, 'device.libraries') or place.default()
