@@ -125,12 +125,44 @@ static void header_free(rg_tensor *x)
   rg_tensor_release(x);
 }
 
+/* Does every element of a view lie in bytes bytes?  A view without elements reaches nowhere. */
+static bool inside(int64_t bytes, int32_t dtype, const int64_t *shape, const int64_t *stride,
+                   int32_t ndim, int64_t offset_bytes)
+{
+  int64_t size = rg_dtype_bytes(dtype);
+  int64_t low = offset_bytes;
+  int64_t high = offset_bytes;
+
+  for (int32_t i = 0; i < ndim; i++) {
+    if (shape[i] == 0) {
+      return true;
+    }
+  }
+  for (int32_t i = 0; i < ndim; i++) {
+    int64_t reach;
+
+    if (shape[i] < 0 || __builtin_mul_overflow(shape[i] - 1, stride[i], &reach) ||
+        __builtin_mul_overflow(reach, size, &reach) ||
+        __builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high)) {
+      return false;
+    }
+  }
+  return low >= 0 && high <= bytes - size;
+}
+
 rg_status rg_tensor_view_of(rg_storage *storage, int32_t dtype, const int64_t *shape,
                             const int64_t *stride, int32_t ndim, int64_t offset_bytes,
                             rg_tensor **out)
 {
   rg_tensor *x;
 
+  if (!inside(storage->bytes, dtype, shape, stride, ndim, offset_bytes)) {
+    char text[128];
+
+    return rg_fail(RG_EBUG, "tensor: a view of %s%s reaches out of its storage of %lld bytes",
+                   rg_dtype_name(dtype), rg_shape_text(shape, ndim, text, sizeof(text)),
+                   (long long)storage->bytes);
+  }
   RG_TRY(header_new(&x));
   rg_storage_retain(storage);
   x->_dtype = dtype;

@@ -18,6 +18,16 @@ static rg_status axis_of(const rg_tensor *x, int32_t axis, int32_t n, const char
   return RG_OK;
 }
 
+/* Do length elements of an axis, from start and step apart, lie within its size?  Division rounds
+** towards 0, so that nothing may be divided before it is known not to be negative. */
+static bool within(int64_t size, int64_t start, int64_t length, int64_t step)
+{
+  if (start < 0 || length < 0 || step < 1 || start > size) {
+    return false;
+  }
+  return length == 0 || (start < size && length - 1 <= (size - 1 - start) / step);
+}
+
 static rg_status check(const rg_tensor *x, rg_tensor **out, const char *what)
 {
   RG_TRY(rg_tensor_check(x, what));
@@ -185,8 +195,7 @@ rg_status rg_narrow(const rg_tensor *x, int32_t axis, int64_t start, int64_t len
 
   RG_TRY(check(x, out, "narrow"));
   RG_TRY(axis_of(x, axis, x->_ndim, "narrow", &axis));
-  if (start < 0 || length < 0 || step < 1 || start > x->_shape[axis] ||
-      (length > 0 && (length - 1) > (x->_shape[axis] - 1 - start) / step)) {
+  if (!within(x->_shape[axis], start, length, step)) {
     return rg_fail(RG_EAXIS, "narrow: %lld elements from %lld by %lld are outside axis %d of %s",
                    (long long)length, rg_from_one(start), (long long)step, axis + 1,
                    rg_tensor_text(x, text, sizeof(text)));

@@ -180,6 +180,7 @@ static void test_narrow(void)
   is_status(rg_narrow(x, 1, 0, 2, 0, &y), RG_EAXIS, "no step");
   is_status(rg_narrow(x, 1, 0, INT64_MAX, INT64_MAX, &y), RG_EAXIS, "everything at once");
   is_status(rg_narrow(x, 1, INT64_MAX, 1, 1, &y), RG_EAXIS, "from far away");
+  is_status(rg_narrow(x, 1, 7, 1, 2, &y), RG_EAXIS, "one from behind the last, by two");
   is_status(rg_narrow(x, 2, 0, 1, 1, &y), RG_EAXIS, "no such axis");
   ok(y == x, "out is written only on success");
   rg_tensor_release(x);
@@ -268,6 +269,68 @@ static void test_squeeze(void)
   is_status(rg_squeeze(x, 2, &y), RG_EAXIS, "no such axis");
   ok(y == x, "out is written only on success");
   rg_tensor_release(full);
+  rg_tensor_release(x);
+}
+
+/* What narrow takes is what a walk over the positions finds inside, and nothing else. */
+static void test_narrow_everywhere(void)
+{
+  enum { MOST = 6 };
+  int64_t wrong = 0;
+  int64_t taken = 0;
+
+  for (int64_t size = 0; size <= MOST; size++) {
+    rg_tensor *x = counted(1, SHAPE(size));
+
+    for (int64_t i = 0; i < 9 * 9 * 9; i++) {
+      int64_t start = i % 9 - 1;
+      int64_t length = i / 9 % 9;
+      int64_t step = i / 81 + 1;
+      bool fits = start >= 0 && start <= size;
+      rg_tensor *y = NULL;
+
+      for (int64_t k = 0; k < length; k++) {
+        fits = fits && start + k * step < size;
+      }
+      rg_status status = rg_narrow(x, 0, start, length, step, &y);
+      bool right = (status == RG_OK) == fits && (fits || status == RG_EAXIS);
+
+      for (int64_t k = 0; right && fits && k < length; k++) {
+        right = at(y, SHAPE(k)) == (double)(start + k * step);
+      }
+      taken += status == RG_OK;
+      wrong += !right;
+      rg_tensor_release(y);
+    }
+    rg_tensor_release(x);
+  }
+  is_int(wrong, 0, "every start, length and step is judged as positions are");
+  ok(taken > 100, "and many are taken");
+}
+
+/* The last defence: no view is made that reaches out of its storage, whoever asks for it. */
+static void test_storage(void)
+{
+  rg_tensor *x = counted(2, SHAPE(2, 3));
+  rg_tensor *y = NULL;
+
+#define VIEW_OF(shape, stride, n, offset) \
+  rg_tensor_view_of(x->_storage, RG_F32, shape, stride, n, offset, &y)
+  is_status(VIEW_OF(SHAPE(2, 3), SHAPE(3, 1), 2, 4), RG_EBUG, "one element too far");
+  ok(SAYS("[2,3]") && SAYS("24 bytes"), "is named");
+  is_status(VIEW_OF(SHAPE(6), SHAPE(1), 1, -4), RG_EBUG, "one too early");
+  is_status(VIEW_OF(SHAPE(4), SHAPE(2), 1, 0), RG_EBUG, "steps too long");
+  is_status(VIEW_OF(SHAPE(4), SHAPE(-1), 1, 8), RG_EBUG, "backwards over the begin");
+  is_status(VIEW_OF(NULL, NULL, 0, 24), RG_EBUG, "a scalar behind the end");
+  is_status(VIEW_OF(SHAPE(3, 3), SHAPE(INT64_MAX / 2, INT64_MAX / 2), 2, 0), RG_EBUG,
+            "what no pointer can reach");
+  ok(y == NULL, "out is written only on success");
+  is_status(VIEW_OF(SHAPE(3), SHAPE(2), 1, 4), RG_OK, "up to the last element");
+  ok(HOLDS(y, 1, 3, 5), "every second");
+  rg_tensor_release(y);
+  is_status(VIEW_OF(SHAPE(5, 0), SHAPE(INT64_MAX, 1), 2, 24), RG_OK, "nothing reaches nowhere");
+  rg_tensor_release(y);
+#undef VIEW_OF
   rg_tensor_release(x);
 }
 
@@ -436,6 +499,8 @@ int main(void)
   test_view();
   test_permute();
   test_narrow();
+  test_narrow_everywhere();
+  test_storage();
   test_select();
   test_expand();
   test_squeeze();
