@@ -73,7 +73,17 @@ local function phase_of(self, name, what)
   return phase
 end
 
---- Time a plan under a name.
+-- What a plan knows of one replay. One that computes nothing, a copy say, has no operations to give
+-- a rate of; a function knows nothing.
+local function known_cost(plan)
+  if type(plan) ~= 'table' or type(plan.facts) ~= 'function' then return {} end
+  local facts = plan:facts()
+  return { flops = facts.flops > 0 and facts.flops or nil,
+           bytes = facts.bytes > 0 and facts.bytes or nil }
+end
+
+--- Time a plan under a name. Its operations and bytes are kept beside the time, as `fwd_flops` and
+-- `fwd_bytes`: a plan counts each of its calls, all they read and write. m:cost replaces either.
 -- >> m:time('fwd', ridge.capture(function() return c.net(c.x) end))
 ---@param phase string
 ---@param plan table from ridge.capture
@@ -87,10 +97,12 @@ function Point:time(phase, plan, opt)
   if entry.plan ~= nil then
     blame.raise(('m:time: the phase %s has a plan already'):format(phase), 'EARG', 'm:time')
   end
+  entry.known = known_cost(plan)
   entry.plan, entry.zeros = plan, opt.zeros
 end
 
---- What one call of a phase costs at best; with the time it gives `fwd_gflops` and `fwd_gbps`.
+--- What one call of a phase costs at best, in place of what its plan counts; with the time it gives
+-- `fwd_gflops` and `fwd_gbps`.
 -- >> m:cost('fwd', { flops = 2 * n * k, bytes = 4 * (n + k), dtype = 'f32' })
 ---@param phase string
 ---@param cost table flops, sign_flops (those of them that multiply by fixed signs), bytes, dtype;
@@ -192,15 +204,16 @@ function M.infeasible(err) return getmetatable(err) == Infeasible and err.reason
 
 --- The plans to be timed.
 ---@param label string what the point is called
----@return table points what ridge.measure.block takes
+---@return table points what ridge.measure.block takes; a plan's own count of bytes is no cause for
+---  ROOF, because it counts what never crosses memory too (an axis that is expanded, a fused chain)
 function Point:plans(label)
   local out = {}
   for _, phase in ipairs(self.phases) do
     if phase.plan ~= nil then
       out[#out + 1] = { plan = phase.plan, label = label .. ' ' .. phase.name,
         zeros = phase.zeros, device = type(phase.plan) == 'function' and self.lab.device or nil,
-        cost = { flops = phase.flops, sign_flops = phase.sign_flops, bytes = phase.bytes,
-                 dtype = phase.dtype } }
+        cost = { flops = phase.flops or phase.known.flops, bytes = phase.bytes,
+                 sign_flops = phase.sign_flops, dtype = phase.dtype } }
     end
   end
   return out
@@ -211,19 +224,21 @@ local function add(list, name, value, unit, better, how)
 end
 
 local function phase_metrics(list, phase, med)
-  local name = phase.name
-  if phase.flops then add(list, name .. '_flops', phase.flops, 'flop', nil, 'cost') end
+  local name, known = phase.name, phase.known or {}
+  local flops, bytes = phase.flops or known.flops, phase.bytes or known.bytes
+  local function from(key) return phase[key] and 'cost' or 'plan' end
+  if flops then add(list, name .. '_flops', flops, 'flop', nil, from 'flops') end
   if phase.sign_flops then
     add(list, name .. '_sign_flops', phase.sign_flops, 'flop', nil, 'cost')
   end
-  if phase.bytes then add(list, name .. '_bytes', phase.bytes, 'byte', nil, 'cost') end
+  if bytes then add(list, name .. '_bytes', bytes, 'byte', nil, from 'bytes') end
   if phase.peak then add(list, name .. '_peak_bytes', phase.peak, 'byte', -1, 'allocator') end
   -- per nanosecond is giga per second
-  if phase.flops and med then
-    add(list, name .. '_gflops', phase.flops / med, 'GFLOP/s', 1, 'flops/median')
+  if flops and med then
+    add(list, name .. '_gflops', flops / med, 'GFLOP/s', 1, 'flops/median')
   end
-  if phase.bytes and med then
-    add(list, name .. '_gbps', phase.bytes / med, 'GB/s', 1, 'bytes/median')
+  if bytes and med then
+    add(list, name .. '_gbps', bytes / med, 'GB/s', 1, 'bytes/median')
   end
 end
 
