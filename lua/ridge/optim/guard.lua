@@ -6,7 +6,9 @@ local blame = require 'ridge.blame'
 local class = require('ridge.class').class
 local gradients = require 'ridge.optim.gradients'
 local make = require('ridge.tensor.make').here
+local ops = require 'ridge.tensor.ops'
 local options = require 'ridge.options'
+local ref = require 'ridge.ffi.ref'
 
 local Guard = class 'optim.Guard'
 
@@ -23,14 +25,23 @@ local SPEC = {
   every = { 'integer', default = 1, min = 1, doc = 'restore: steps between what is kept' },
 }
 
+local COUNT = { 'integer', required = true, min = 0, doc = 'elements' }
+local TOTALS = { nan = COUNT, inf = COUNT, overflow = COUNT }
+local STATE = {
+  totals = { 'table', required = true, doc = 'elements that were found' },
+  good = { 'integer', required = true, min = 0, doc = 'steps' },
+  kept = { 'table', required = true, doc = 'parameters, moments and counts of each optimizer' },
+}
+
 -- Shares of bad elements at which adaptive and gradient_scaling change what they do.
 local HIGH, MEDIUM = 0.1, 0.01
 
 --- A way to deal with gradients that are not finite.
 ---
 --- detect says so and leaves them (the step then carries them into the parameters); replace puts
---- numbers in their place; skip leaves the step out, moments and all; restore leaves it out and
---- takes parameters and moments back to the last good step; gradient_zeroing clears the tensors
+--- numbers in their place, at most the largest finite one of the gradient's type; skip leaves the
+--- step out, moments and all; restore leaves it out and takes parameters and moments back to what
+--- the last good step left, where that was finite; gradient_zeroing clears the tensors
 --- that hold any; adaptive clears everything, replaces, or zeroes and scales, by how many there
 --- are; gradient_scaling zeroes them and scales the rest by 0.1, 0.3 or 0.7.
 ---@param opts table|nil {kind = 'detect', nan_replacement = 0, inf_replacement = 1e6,
@@ -39,53 +50,65 @@ local HIGH, MEDIUM = 0.1, 0.01
 function Guard:init(opts)
   self.options = options.check(SPEC, opts, 'optim.Guard')
   self.totals = { nan = 0, inf = 0, overflow = 0 }
-  self.good = 0
+  self.kept, self.good = {}, 0
 end
 
 -- -- What there is --------------------------------------------------------------------------------
 
-local function is_nan(g) return g:ne(g) end
-local function is_inf(g) return g:abs():eq(math.huge) end
+-- In a half type a threshold may lie beyond the largest number, and would be an infinity itself.
+local HALF = { f16 = true, bf16 = true }
+
+-- What is nan, infinite, and finite but above the threshold: 1 where it is, else 0.
+local function marks(g, most)
+  local size = (HALF[g.dtype] and g:to 'f32' or g):abs()
+  local infinite = size:eq(math.huge):to 'f64'
+  return { nan = size:ne(size):to 'f64', inf = infinite,
+    overflow = (size:gt(most):to 'f64' - infinite):maximum(0) }
+end
 
 local function look(self, list)
-  local most = self.options.overflow_threshold
-  local nan, inf = gradients.count(list, is_nan), gradients.count(list, is_inf)
-  -- infinities are above the threshold as well; a nan is above nothing
-  local over = gradients.count(list, function(g) return g:abs():gt(most) end) - inf
-  return { nan = nan, inf = inf, overflow = over, share = (nan + inf + over)
-    / math.max(1, gradients.elements(list)) }
+  local found = {}
+  for _, kind in ipairs { 'nan', 'inf', 'overflow' } do
+    found[kind] = gradients.count(list, function(g)
+      return marks(g, self.options.overflow_threshold)[kind]
+    end)
+  end
+  found.share = (found.nan + found.inf + found.overflow) / math.max(1, gradients.elements(list))
+  return found
 end
 
 -- -- What to do -----------------------------------------------------------------------------------
 
--- Put a number where mask is 1: what stands there, nan or infinite, must not be multiplied.
-local function put(g, mask, value)
-  mask = mask:to(g.dtype)
-  local list, marks = g:reshape(g.count):tolist(), mask:reshape(g.count):tolist()
-  for i, m in ipairs(marks) do
-    if m == 1 then list[i] = type(value) == 'function' and value(list[i]) or value end
-  end
-  g:copy_(make.tensor(list, { dtype = g.dtype }):reshape(g.shape))
-end
+local LARGEST = { f16 = 65504, bf16 = 2 ^ 127 * (2 - 2 ^ -7), f32 = 2 ^ 127 * (2 - 2 ^ -23),
+  f64 = 2 ^ 1023 * (2 - 2 ^ -52) } -- finite numbers
 
-local function signed(value)
-  return function(x) return x < 0 and -value or value end
+-- Put numbers where something is marked: what stands there must not be multiplied, so each place
+-- takes either its own number or one of five that stand behind them all.
+local function put(g, found, nan, inf, over)
+  local n, most = g.count, LARGEST[g.dtype]
+  local function fits(value) return math.max(-most, math.min(most, value)) end
+  inf, over = fits(inf), fits(over)
+  local five = make.tensor({ fits(nan), inf, 0 - inf, over, 0 - over }, { dtype = g.dtype })
+  local place = found.inf + found.overflow * 3
+    + g:lt(0):to 'f64' * (found.inf + found.overflow) + n
+  local bad = found.nan + found.inf + found.overflow
+  local own = make.arange(0, n - 1, { dtype = 'f64' }):to(g.device)
+  local index = own * (1 - bad):reshape(n) + (place * bad):reshape(n)
+  g:copy_(ops.concat({ g:reshape(n), five:to(g.device) }, 1):take(index:to 'i64')
+    :reshape(g.shape))
 end
 
 local function replace(list, nan, inf, over, most)
   for _, each in ipairs(list) do
-    local g = each.grad
-    local bad_nan, bad_inf = is_nan(g), is_inf(g)
-    local large = g:abs():gt(most)
-    if large:to('f64'):sum():item() > 0 then put(g, large, signed(over)) end
-    if bad_inf:to('f64'):sum():item() > 0 then put(g, bad_inf, signed(inf)) end
-    if bad_nan:to('f64'):sum():item() > 0 then put(g, bad_nan, nan) end
+    local found = marks(each.grad, most)
+    if (found.nan + found.inf + found.overflow):sum():item() > 0 then
+      put(each.grad, found, nan, inf, over)
+    end
   end
 end
 
 local function as_given(self, list)
   local o = self.options
-  -- the sign of an infinity is seen before it is replaced
   replace(list, o.nan_replacement, o.inf_replacement, o.overflow_replacement,
     o.overflow_threshold)
 end
@@ -102,6 +125,71 @@ local function scale(list, factor)
   for _, each in ipairs(list) do each.grad:mul_(factor) end
 end
 
+-- -- What is kept to go back to -------------------------------------------------------------------
+
+-- What a step changes: parameters, moments and counts.
+local function lasting(optimizer)
+  local list = {}
+  for _, group in ipairs(optimizer.groups) do
+    for _, p in ipairs(group.params) do list[#list + 1] = p end
+    for _, states in ipairs(group.states) do
+      for _, x in ipairs(states) do list[#list + 1] = x end
+    end
+    for _, place in ipairs(group.places) do list[#list + 1] = place.count end
+  end
+  return list
+end
+
+-- What is kept of this optimizer; that of a loaded state belongs to the first one that it fits.
+local function kept_of(self, optimizer)
+  for _, kept in ipairs(self.kept) do
+    if kept.optimizer == optimizer then return kept end
+  end
+  local list = lasting(optimizer)
+  for _, kept in ipairs(self.kept) do
+    local fits = not kept.optimizer and #kept.copies == #list
+    for i = 1, fits and #list or 0 do
+      fits = fits and kept.copies[i]:describe() == list[i]:detach():to('cpu'):describe()
+    end
+    if fits then
+      kept.optimizer = optimizer
+      for i, x in ipairs(list) do kept.copies[i] = ref.outlive(kept.copies[i]:to(x.device)) end
+      return kept
+    end
+  end
+end
+
+local function not_finite(x) return (x * 0):ne(0) end
+
+-- Keep all of it as it is now; where it is not finite, what was kept before is better.
+local function keep(self, optimizer)
+  local list, whole = lasting(optimizer), {}
+  for i, x in ipairs(list) do whole[i] = { grad = x:detach() } end
+  if gradients.count(whole, not_finite) > 0 then return end
+  local kept = kept_of(self, optimizer)
+  if kept then
+    for i, x in ipairs(list) do kept.copies[i]:copy_(x) end
+    return
+  end
+  kept = { optimizer = optimizer, copies = {} }
+  for i, x in ipairs(list) do kept.copies[i] = ref.outlive(x:detach():clone()) end
+  self.kept[#self.kept + 1] = kept
+end
+
+-- After each good step of the optimizer, or each so many of them, what it left is kept.
+local function follow(self, optimizer)
+  if kept_of(self, optimizer) == nil then keep(self, optimizer) end
+  optimizer:after_step(self, function()
+    if not self.passed then return end
+    self.passed, self.good = false, self.good + 1
+    if self.good % self.options.every == 0 then
+      gradients.quietly(keep, self, optimizer)
+    end
+  end)
+end
+
+-- -- The seven ways -------------------------------------------------------------------------------
+
 local WAYS = {}
 
 function WAYS.detect() return 'detected', true end
@@ -113,9 +201,9 @@ end
 
 function WAYS.skip() return 'skipped', false end
 
-function WAYS.restore(self)
-  -- nothing kept: no step has passed here, and the parameters are what they were
-  for _, pair in ipairs(self.kept or {}) do pair[1]:copy_(pair[2]) end
+function WAYS.restore(self, _, _, optimizer)
+  local kept = kept_of(self, optimizer)
+  for i, x in ipairs(kept and lasting(optimizer) or {}) do x:copy_(kept.copies[i]) end
   return 'restored', false
 end
 
@@ -147,24 +235,6 @@ function WAYS.gradient_scaling(self, list, found)
   return ('scaled_%g'):format(factor), true
 end
 
--- Parameters and moments as they are now.
-local function keep(self, optimizer)
-  local list = {}
-  for _, group in ipairs(optimizer.groups) do
-    for _, p in ipairs(group.params) do list[#list + 1] = p end
-    for _, states in ipairs(group.states) do
-      for _, x in ipairs(states) do list[#list + 1] = x end
-    end
-    for _, place in ipairs(group.places) do list[#list + 1] = place.count end
-  end
-  if not self.kept then
-    self.kept = {}
-    for i, x in ipairs(list) do self.kept[i] = { x, x:detach():clone() } end
-    return
-  end
-  for i, x in ipairs(list) do self.kept[i][2]:copy_(x) end
-end
-
 --- Look at the gradients that an optimizer is about to use, and deal with what is not finite.
 ---@param optimizer table
 ---@return table found nan_detected, inf_detected, overflow_detected, handling_action ('none' or
@@ -178,11 +248,10 @@ function Guard:apply(optimizer)
     local list = gradients.list(optimizer)
     local found = look(self, list)
     local action, step = 'none', true
+    if self.options.kind == 'restore' then follow(self, optimizer) end
+    self.passed = found.share == 0
     if found.share > 0 then
-      action, step = WAYS[self.options.kind](self, list, found)
-    elseif self.options.kind == 'restore' then
-      if self.good % self.options.every == 0 then keep(self, optimizer) end
-      self.good = self.good + 1
+      action, step = WAYS[self.options.kind](self, list, found, optimizer)
     end
     local t = self.totals
     t.nan, t.inf, t.overflow = t.nan + found.nan, t.inf + found.inf, t.overflow + found.overflow
@@ -191,6 +260,32 @@ function Guard:apply(optimizer)
       nan = found.nan, inf = found.inf, overflow = found.overflow,
       total_nan = t.nan, total_inf = t.inf, total_overflow = t.overflow }
   end)
+end
+
+--- What it remembers: totals, good steps, and what is kept to go back to.
+---@return table state totals {nan, inf, overflow}, good, kept: a list of lists of tensors
+function Guard:state()
+  local t, kept = self.totals, {}
+  for i, each in ipairs(self.kept) do kept[i] = each.copies end
+  return { totals = { nan = t.nan, inf = t.inf, overflow = t.overflow }, good = self.good,
+    kept = kept }
+end
+
+--- Take what another one remembered.
+---@param state table as `state` gives it
+---@return table self
+function Guard:load_state(state)
+  local what = 'optim.Guard:load_state'
+  state = options.check(STATE, state, what)
+  self.totals = options.check(TOTALS, state.totals, what)
+  self.kept, self.good, self.passed = {}, state.good, false
+  for i, copies in ipairs(state.kept) do
+    self.kept[i] = { copies = {} }
+    for k, x in ipairs(copies) do
+      self.kept[i].copies[k] = ref.outlive(x:detach():to('cpu'):clone())
+    end
+  end
+  return self
 end
 
 function Guard:__tostring()

@@ -160,6 +160,17 @@ function Optimizer:step(opts)
       end
     end
   end
+  for _, f in pairs(self.after or {}) do f() end
+  return self
+end
+
+--- Have a function called behind every step; one for each key.
+---@param key any whose function it is
+---@param f function|nil
+---@return table self
+function Optimizer:after_step(key, f)
+  self.after = self.after or {}
+  self.after[key] = f
   return self
 end
 

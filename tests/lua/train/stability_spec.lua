@@ -147,28 +147,101 @@ describe('what is not finite', function()
     assert.is_true(optimizer:state()['1.1.1']:equal(before) and net.a:detach():equal(params))
   end)
 
-  it('is undone by restoring: parameters and moments of the last good step', function()
+  -- The numbers are small enough for every type; what each kind leaves is written by hand.
+  it('is found and dealt with in every type of gradient, in all seven ways', function()
+    local GIVEN = { 1, INF, -INF, NAN, -3, 2 }
+    local LEFT = {
+      detect = { 'detected', true, GIVEN },
+      replace = { 'replaced', true, { 1, 'most', '-most', 0, -3, 2 } },
+      skip = { 'skipped', false, GIVEN },
+      restore = { 'restored', false, GIVEN },
+      gradient_zeroing = { 'gradients_zeroed', true, { 0, 0, 0, 0, 0, 0 } },
+      adaptive = { 'adaptive_zeroed_high', true, { 0, 0, 0, 0, 0, 0 } },
+      gradient_scaling = { 'scaled_0.1', true, { 0.1, 0, 0, 0, -0.3, 0.2 } },
+    }
+    -- 1e6 as the type has it, which is an infinity in f16: there it is the largest number
+    local MOST = { f16 = 65504, bf16 = 999424, f32 = 1e6, f64 = 1e6 }
+    for kind, left in pairs(LEFT) do
+      for dtype, most in pairs(MOST) do
+        local what = kind .. ' ' .. dtype
+        local p = ridge.ones(2, 3, { dtype = dtype }):requires_grad_()
+        local o = optim.SGD({ p }, { lr = 1 })
+        p:backward(ridge.tensor(GIVEN, { dtype = dtype }):reshape(2, 3))
+        local found = optim.Guard { kind = kind }:apply(o)
+        assert.same({ 1, 2, 0 }, { found.nan, found.inf, found.overflow }, what)
+        assert.same({ left[1], left[2] }, { found.handling_action, found.step }, what)
+        for i, g in ipairs(p.grad:reshape(6):tolist()) do
+          local wanted = left[3][i]
+          if wanted == 'most' then wanted = most elseif wanted == '-most' then wanted = -most end
+          assert.is_true(wanted ~= wanted and g ~= g or g == wanted
+            or math.abs(g - wanted) < 2e-3, ('%s: %g at %d'):format(what, g, i))
+        end
+      end
+    end
+    -- what a half type can hold, but not the threshold, is fine; above it, it is too large
+    local p = ridge.ones(3, { dtype = 'f16' }):requires_grad_()
+    local o = optim.SGD({ p }, { lr = 1 })
+    p:backward(ridge.tensor({ 65504, -60000, 1 }, { dtype = 'f16' }))
+    assert.are.equal('none', optim.Guard():apply(o).handling_action)
+    local found = optim.Guard { kind = 'replace', overflow_threshold = 6e4,
+      overflow_replacement = 5 }:apply(o)
+    assert.same({ 0, 0, 1 }, { found.nan, found.inf, found.overflow })
+    assert.same({ 5, -60000, 1 }, p.grad:tolist())
+  end)
+
+  it('is undone by restoring: what the last good step left, parameters and moments', function()
     local net, optimizer, arrive = made({ 1, 2 }, { 3 }, 'Adam')
     local watch = ridge.Stability(optimizer, { guard = { kind = 'restore' } })
-    for _ = 1, 3 do
+    for _ = 1, 4 do
       arrive({ 1, 2 }, { 3 })
       assert.is_true(watch:step().stepped)
     end
-    arrive({ 1, 2 }, { 3 })
     local good = net.a:detach():clone()
-    watch:step()
     ridge.no_grad(function() net.a:fill_(NAN) end) -- something went wrong in between
     arrive({ NAN, 1 }, { 3 })
     local result = watch:step()
     assert.are.equal('restored', result.nan_stats.handling_action)
-    assert.is_true(net.a:detach():equal(good)) -- as before the last good step
-    assert.are.equal(3, optimizer:steps())
+    assert.is_true(net.a:detach():equal(good)) -- no good step is lost
+    assert.are.equal(4, optimizer:steps())
     arrive({ 1, 2 }, { 3 })
     assert.is_true(watch:step().stepped)
     -- at the first step there is nothing to undo
     local other, second = made({ NAN }, { 1 })
     assert.are.equal('restored', optim.Guard { kind = 'restore' }:apply(second).handling_action)
     assert.same({ 1 }, other.a:tolist())
+  end)
+
+  it('goes back by restoring behind a step that made parameters infinite', function()
+    local net, optimizer, arrive = made({ 1 }, { 3 })
+    optimizer:lr(1e38)
+    local watch = ridge.Stability(optimizer, { guard = { kind = 'restore',
+      overflow_threshold = 1e30 } })
+    arrive({ 1e5 }, { 0 }) -- fine as a gradient, and times the rate it is more than f32 has
+    assert.is_true(watch:step().stepped)
+    assert.same({ -INF }, net.a:tolist())
+    arrive({ NAN }, { 0 })
+    watch:step()
+    assert.same({ 1 }, net.a:tolist())
+  end)
+
+  it('is undone by restoring to what is kept, every so many steps, for each optimizer', function()
+    local guard = optim.Guard { kind = 'restore', every = 2 }
+    local one, a, arrive_a = made({ 1 }, { 0 })
+    local two, b, arrive_b = made({ 1 }, { 0 })
+    local function step(o) if guard:apply(o).step then o:step() end end
+    step(a) -- 0
+    arrive_a({ 1 }, { 0 })
+    step(a) -- -1, the second one: kept
+    arrive_a({ 1 }, { 0 })
+    step(a) -- -2
+    arrive_a({ NAN }, { 0 })
+    step(a)
+    assert.same({ -1 }, one.a:tolist())
+    step(b)
+    arrive_b({ NAN }, { 0 })
+    step(b)
+    assert.same({ 0 }, two.a:tolist())
+    assert.same({ -1 }, one.a:tolist())
   end)
 
   it('is zeroed with its tensor, or with everything, or alone and the rest scaled', function()
@@ -208,6 +281,40 @@ describe('what is not finite', function()
 end)
 
 describe('the manager', function()
+  it('restores inside the trainer, at whatever step', function()
+    local x = ridge.randn(24, 3, { generator = ridge.generator(1) })
+    local y = x:argmax(2)
+    local function run(bad)
+      local net = nn.Linear(3, 3, { seed = 1 })
+      local batch = 0
+      local t = ridge.Trainer(net, { optimizer = optim.SGD(net, { lr = 0.1, momentum = 0.9 }),
+        stability = { guard = { kind = 'restore' }, loss_checking = false }, say = function() end,
+        loss = function(o, labels)
+          batch = batch + 1
+          local loss = nn.cross_entropy(o, labels)
+          return batch == bad and loss * INF or loss
+        end })
+      t:fit(ridge.data.Loader({ x, y }, { batch = 4, shuffle = false }), { epochs = 1 })
+      return net, t
+    end
+    for bad = 1, 6 do
+      local _, t = run(bad)
+      local found = {}
+      for i, row in ipairs(t.stability.history) do found[i] = row.stepped end
+      local wanted = { true, true, true, true, true, true }
+      wanted[bad] = false
+      assert.same(wanted, found)
+    end
+    -- the last batch is bad: what the five before it left stays
+    local net, t = run(6)
+    local plain = nn.Linear(3, 3, { seed = 1 })
+    ridge.Trainer(plain, { optimizer = optim.SGD(plain, { lr = 0.1, momentum = 0.9 }),
+      say = function() end }):fit(ridge.data.Loader({ x:narrow(1, 1, 20), y:narrow(1, 1, 20) },
+      { batch = 4, shuffle = false }), { epochs = 1 })
+    assert.is_true(plain.weight:equal(net.weight))
+    assert.are.equal(5, t.optimizer:steps())
+  end)
+
   it('scores a step as document 001 does', function()
     local _, optimizer = made({ 3 }, { 4 })
     local watch = ridge.Stability(optimizer, { clip = { max_norm = 1 },
