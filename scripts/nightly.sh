@@ -13,6 +13,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 root=$PWD
+export RIDGE_TEST_LIMIT=${RIDGE_TEST_LIMIT:-21600} # sanitizers and soaks take their time
 opt='-O1 -g -fno-omit-frame-pointer'
 
 # Make build/$1 the copy of this tree, built with the flags $2.

@@ -11,6 +11,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 build=${BUILD:-build}
+export RIDGE_TEST_LIMIT=${RIDGE_TEST_LIMIT:-21600} # the simulator takes its time
 
 runtime() { ${CXX:-g++} -print-file-name="lib$1.so"; }
 

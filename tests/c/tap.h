@@ -46,6 +46,7 @@ static inline bool tap_ok(bool good, const char *what, const char *file, int lin
 {
   tap_run++;
   printf("%s %d - %s\n", good ? "ok" : "not ok", tap_run, what);
+  fflush(stdout); /* a watchdog asks which was the last */
   if (!good) {
     tap_failed++;
     printf("#   at %s:%d\n", file, line);

@@ -1,0 +1,56 @@
+-- SPDX-License-Identifier: MIT
+--- What busted runs before the specs (.busted names it): a file without tests fails, a filter that
+--- matches nothing fails, and the file that RIDGE_TEST_NOW names always has the test that runs.
+
+local busted = require 'busted'
+
+local now = os.getenv 'RIDGE_TEST_NOW'
+local ran, file, inside, problems = 0, nil, 0, 0
+
+local function problem(what)
+  problems = problems + 1
+  io.stderr:write('\nbusted: error: ' .. what .. '\n')
+end
+
+-- Tests are counted where they are registered, before the filters leave any out: those were asked
+-- to be first, so this asks later. `--list` runs no suite.
+local begun = false
+busted.subscribe({ 'suite', 'start' }, function()
+  local function registered() inside = inside + 1; return nil, true end
+  for _, kind in ipairs { 'it', 'pending' } do
+    if not begun then busted.subscribe({ 'register', kind }, registered, { priority = 1 }) end
+  end
+  begun = true
+  return nil, true
+end)
+
+busted.subscribe({ 'file', 'start' }, function(element)
+  file, inside = element.name, 0
+  return nil, true
+end)
+
+busted.subscribe({ 'file', 'end' }, function(element)
+  if inside == 0 then problem('no tests in ' .. element.name) end
+  return nil, true
+end)
+
+busted.subscribe({ 'test', 'start' }, function(element, parent)
+  ran = ran + 1
+  if now then
+    local names = { element.name }
+    while parent and parent.name and parent.descriptor ~= 'file' do
+      table.insert(names, 1, parent.name)
+      parent = busted.parent(parent)
+    end
+    local out = assert(io.open(now, 'w'))
+    out:write(('%s: %s\n'):format(file, table.concat(names, ' ')))
+    out:close()
+  end
+  return nil, true
+end)
+
+busted.subscribe({ 'exit' }, function()
+  if begun and ran == 0 and problems == 0 then problem 'no test has run: nothing matches' end
+  if problems > 0 then os.exit(1, true) end
+  return nil, true
+end)

@@ -1,0 +1,138 @@
+-- SPDX-License-Identifier: MIT
+--- scripts/run_tests on files that hang, break, or test nothing: each is named, each is a failure.
+
+local folder
+
+local function path(name) return folder .. '/' .. name end
+
+local function write(name, text)
+  local file = assert(io.open(path(name), 'w'))
+  file:write(text)
+  file:close()
+  return path(name)
+end
+
+local function read(name)
+  local file = io.open(path(name))
+  local text = file and file:read '*a'
+  if file then file:close() end
+  return text
+end
+
+-- What it prints, and its exit status.
+local function run(command)
+  local status = os.execute(('%s > %s 2>&1 </dev/null'):format(command, path 'out'))
+  return read 'out', status
+end
+
+-- Run what hangs: the limit grows until the test that hangs has begun, which it says with a file.
+local function hung(what)
+  for power = 1, 12 do
+    local limit = 2 ^ power
+    local text, status = run(('RIDGE_TEST_LIMIT=%d scripts/run_tests %s'):format(limit, what))
+    if read 'begun' then return text, status, limit end
+  end
+end
+
+-- Does the process that wrote its number into `begun` still run?
+local function lives()
+  local state = io.open(('/proc/%d/stat'):format(read 'begun'))
+  if not state then return false end
+  local text = state:read '*a'
+  state:close()
+  return not text:find '%) [ZX]'
+end
+
+local function has(text, words) assert.is_truthy(text:find(words, 1, true), text) end
+
+local function last(text) return text:match '([^\n]*)\n$' end
+
+describe('run_tests', function()
+  before_each(function()
+    folder = os.tmpname()
+    os.remove(folder)
+    os.execute('mkdir ' .. folder)
+  end)
+
+  after_each(function() os.execute('rm -r ' .. folder) end)
+
+  local GOOD = "describe('fine', function() it('holds', function() end) end)"
+
+  it('names the spec and the test that hang, ends all they started, and goes on', function()
+    -- its child leaves the group and the session, and does not listen to SIGTERM
+    write('child', "trap : TERM\necho $$ >" .. path 'begun' .. "\nwhile :; do sleep 1; done\n")
+    local spec = write('wait_spec.lua', ([[
+      describe('the outer', function()
+        it('passes', function() end)
+        describe('inner', function()
+          it('never ends', function() os.execute 'setsid sh %s' end)
+        end)
+      end)]]):format(path 'child'))
+    local text, status, limit = hung(spec .. ' ' .. write('good_spec.lua', GOOD))
+    has(text, ('# %s: hangs: no end after %d s'):format(spec, limit))
+    has(text, spec .. ': the outer inner never ends')
+    assert.equal('1 passed, 1 failed', last(text))
+    assert.is_true(status ~= 0)
+    assert.is_false(lives())
+  end)
+
+  it('names the test of a program after which nothing came', function()
+    local program = write('program', '#!/bin/sh\n'
+      .. 'echo "ok 1 - the first"\necho "ok 2 - the second"\n'
+      .. 'echo $$ >' .. path 'begun' .. '\nwhile :; do sleep 1; done\n')
+    os.execute('chmod +x ' .. program)
+    local text, status = hung(program)
+    has(text, 'the one after "ok 2 - the second"')
+    assert.equal('2 passed, 1 failed', last(text))
+    assert.is_true(status ~= 0)
+    assert.is_false(lives())
+  end)
+
+  it('fails where a filter matches nothing, and where a file has no test', function()
+    local empty = write('empty_spec.lua', "describe('nothing', function() end)")
+    local good = write('good_spec.lua', GOOD)
+    local text, status = run('scripts/run_tests ' .. empty)
+    has(text, 'no tests in ' .. empty)
+    assert.equal('0 passed, 1 failed', last(text))
+    assert.is_true(status ~= 0)
+    text, status = run('busted --filter zork ' .. good)
+    has(text, 'no test has run: nothing matches')
+    assert.is_true(status ~= 0)
+    text, status = run('busted --filter holds ' .. good)
+    assert.equal(0, status, text)
+    -- among others as well; a file whose tests the filter leaves out is no mistake
+    local other = write('other_spec.lua', "it('is another', function() end)")
+    text, status = run(('busted --filter holds %s %s'):format(good, other))
+    assert.equal(0, status, text)
+    text, status = run(('busted %s %s'):format(good, empty))
+    has(text, 'no tests in ' .. empty)
+    assert.is_true(status ~= 0)
+  end)
+
+  it('counts what fails, what breaks off and what is less than planned', function()
+    local function program(name, lines)
+      local file = write(name, '#!/bin/sh\n' .. lines)
+      os.execute('chmod +x ' .. file)
+      return last((run('scripts/run_tests ' .. file)))
+    end
+    assert.equal('2 passed, 0 failed', program('all', 'echo "ok 1 - a\nok 2 - b\n1..2"\n'))
+    assert.equal('1 passed, 1 failed', program('bad', 'echo "ok 1 - a\nnot ok 2 - b\n1..2"\n'))
+    assert.equal('1 passed, 1 failed', program('few', 'echo "ok 1 - a\n1..2"\n'))
+    assert.equal('1 passed, 1 failed', program('code', 'echo "ok 1 - a\n1..1"\nexit 3\n'))
+    assert.equal('1 passed, 1 failed', program('dies', 'echo "ok 1 - a"\nkill -9 $$\n'))
+    assert.equal('0 passed, 1 failed', program('silent', 'exit 0\n'))
+    local text = run('scripts/run_tests ' .. write('exit_spec.lua',
+      "it('passes', function() end)\nit('leaves', function() os.exit(0) end)"))
+    assert.equal('0 passed, 1 failed', last(text))
+  end)
+
+  it('lets tests answer Ctrl-C, and refuses a limit that is none', function()
+    local program = write('program', '#!/bin/sh\n'
+      .. "sh -c 'kill -INT $$; echo \"not ok 1 - lives on\"'\necho \"ok 1 - ends\n1..1\"\n")
+    os.execute('chmod +x ' .. program)
+    assert.equal('1 passed, 0 failed', last((run('scripts/run_tests ' .. program))))
+    local said, status = run 'RIDGE_TEST_LIMIT=soon scripts/run_tests build/tests/test_base'
+    has(said, "RIDGE_TEST_LIMIT is a number of seconds, not 'soon'")
+    assert.is_true(status ~= 0)
+  end)
+end)
