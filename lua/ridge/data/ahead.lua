@@ -13,7 +13,6 @@ local ref = require 'ridge.ffi.ref'
 
 local Ahead = class.class 'data.ahead'
 
-local out = ffi.new('rg_tensor *[8]')
 local event_slot = ffi.new('rg_event *[1]')
 local slot = ref.slot
 
@@ -27,7 +26,14 @@ function Ahead:init(pool, device, rows, depth, pinned)
   self.pool, self.device, self.rows, self.depth, self.pinned = pool, device, rows, depth, pinned
   self.hosts, self.n_hosts = {}, 0 -- those that nobody gathers into, the longest unused first
   self.gathering, self.copied = {}, {}
+  self.most = pool.room + depth
   self.events = {}
+end
+
+--- May another batch be ordered?
+---@return boolean
+function Ahead:has_room()
+  return self.pool:has_room()
 end
 
 -- Room on the host for a batch. What is used again was copied `depth` batches ago: its copy has
@@ -46,10 +52,11 @@ local function host_of(self)
 end
 
 --- Order a batch.
+---@param owner table who gets it, for `oldest`
 ---@param order cdata|nil as for the pool
 ---@param first number
 ---@param n number rows
-function Ahead:order(order, first, n)
+function Ahead:order(owner, order, first, n)
   local host = host_of(self)
   local tensors = host
   if n < self.rows then
@@ -60,7 +67,7 @@ function Ahead:order(order, first, n)
     end
   end
   self.gathering[#self.gathering + 1] = { host = host, tensors = tensors }
-  self.pool:order(order, first, n, tensors)
+  self.pool:order(owner, order, first, n, tensors)
 end
 
 -- The stream of the copies: not the one that this thread computes on, where there is another.
@@ -90,45 +97,40 @@ local function copy(self, tensors)
   return { tensors = there, event = event }
 end
 
---- May the oldest batch that was ordered be copied now, without waiting for it?
----@return boolean
-function Ahead:ready()
-  return #self.copied < self.depth and C.rg_loader_ready(self.pool.loader) == 1
-end
-
---- Ask for the copy of the oldest batch that was ordered; waits until it is gathered.
-function Ahead:copy()
-  call.settle()
-  local st = C.rg_loader_next(self.pool.loader, out)
-  if st == C.RG_EINTR then call.fail(st, 'data.Loader') end -- it is still to come
+-- Ask for the copy of the oldest batch that was ordered; waits until it is gathered.
+local function copy_oldest(self)
+  local owner, take = self.pool:oldest()
   local batch = table.remove(self.gathering, 1)
   self.hosts[#self.hosts + 1] = batch.host
-  call.check(st, 'data.Loader')
-  for i = 1, #batch.tensors do C.rg_tensor_release(out[i - 1]) end -- the queue has its own handles
-  self.copied[#self.copied + 1] = place.on_stream(self.device, copy_stream(self.device), copy, self,
-    batch.tensors)
+  local ok, copied = pcall(function()
+    take()
+    return place.on_stream(self.device, copy_stream(self.device), copy, self, batch.tensors)
+  end)
+  if not ok then copied = { failed = copied } end -- its owner is told
+  copied.owner = owner
+  self.copied[#self.copied + 1] = copied
 end
 
---- The oldest copy, behind which this thread's stream comes; nil where none was asked for.
----@return Tensor ... one for each source
-function Ahead:next()
+--- Copy what is gathered, as far ahead as wanted, and take the oldest copy; its stream comes behind
+--- the copy when it is used.
+---@param order_more function called when there is room to gather more
+---@return table owner as `order` was told
+---@return function take returns its tensors, one for each source, or raises what went wrong
+function Ahead:oldest(order_more)
+  while self.gathering[1] and (not self.copied[1]
+      or #self.copied < self.depth and C.rg_loader_ready(self.pool.loader) == 1) do
+    copy_oldest(self)
+    order_more()
+  end
   local batch = table.remove(self.copied, 1)
-  for _, x in ipairs(batch.tensors) do
-    call.check(C.rg_tensor_follow(x._t, batch.event), 'data.Loader')
-  end
-  self.events[#self.events + 1] = batch.event
-  return unpack(batch.tensors)
-end
-
---- Forget what an epoch that was left half-way has under way.
-function Ahead:clear()
-  self.pool:clear()
-  for _, batch in ipairs(self.gathering) do self.hosts[#self.hosts + 1] = batch.host end
-  for _, batch in ipairs(self.copied) do
+  return batch.owner, function()
+    if batch.failed then error(batch.failed, 0) end
+    for _, x in ipairs(batch.tensors) do
+      call.check(C.rg_tensor_follow(x._t, batch.event), 'data.Loader')
+    end
     self.events[#self.events + 1] = batch.event
-    for _, x in ipairs(batch.tensors) do x:release() end
+    return unpack(batch.tensors)
   end
-  self.gathering, self.copied = {}, {}
 end
 
 return Ahead

@@ -186,54 +186,41 @@ local function part_of(order, first, n)
   return index
 end
 
--- Batches that threads gathered: as many are ordered ahead as there is room for.
-local function from_pool(self, order)
-  local pool, n, all = self.pool, self.rows, self:len()
+-- Batches that others gather and copy, who hand them out in the order in which they were ordered.
+-- Several iterations may be under way: what is handed out while another one waits is put aside for
+-- it. Each has at most as many batches ahead as there is room for, so none fills the memory.
+local function from_source(self, order)
+  local source, n, all = self.ahead or self.pool, self.rows, self:len()
+  local own = { n = 0, aside = {} } -- n: batches ordered, and not taken or put aside
   local at, ordered, taken_ = 0, 0, 0
-  pool:clear()
-  return function()
-    while ordered < all and pool:has_room() do
-      local size = math.min(self.batch, n - at)
-      pool:order(order, at, size)
-      at, ordered = at + size, ordered + 1
-    end
-    if taken_ == all then return nil end
-    taken_ = taken_ + 1
-    return pool:next()
-  end
-end
-
--- Batches of a GPU: ordered, copied and handed out, each as far ahead as there is room for.
-local function from_ahead(self, order)
-  local ahead, pool, n, all = self.ahead, self.pool, self.rows, self:len()
-  local at, ordered, copied, given = 0, 0, 0, 0
   local function order_more()
-    while ordered < all and pool:has_room() do
+    while ordered < all and own.n + #own.aside < source.most and source:has_room() do
       local size = math.min(self.batch, n - at)
-      ahead:order(order, at, size)
-      at, ordered = at + size, ordered + 1
+      source:order(own, order, at, size)
+      at, ordered, own.n = at + size, ordered + 1, own.n + 1
     end
   end
-  ahead:clear()
   return function()
-    if given == all then return nil end
-    order_more()
-    while copied < all and (copied == given or ahead:ready()) do
-      ahead:copy()
-      copied = copied + 1
+    while true do
       order_more()
+      if taken_ == all then return nil end
+      if own.aside[1] then
+        taken_ = taken_ + 1
+        return table.remove(own.aside, 1)()
+      end
+      local whose, batch = source:oldest(order_more)
+      whose.n = whose.n - 1
+      table.insert(whose.aside, batch)
     end
-    given = given + 1
-    return ahead:next()
   end
 end
 
---- One epoch: for x, y in loader:each() do ... end. In an order of its own each time.
+--- One epoch: for x, y in loader:each() do ... end. In an order of its own each time. Several may
+--- be under way at once, each with all of its batches.
 ---@return function iterator
 function Loader:each()
   local order = self.generator and shuffled(self)
-  if self.ahead then return from_ahead(self, order) end
-  if self.pool then return from_pool(self, order) end
+  if self.pool then return from_source(self, order) end
   local at, n, all = 0, self.rows, self:len()
   local done = 0
   return function()

@@ -64,6 +64,7 @@ function Pool:init(sources, workers, prefetch, transform)
   local types = {}
   self.held, self.of, self.workers = {}, {}, workers
   self.room = math.max(1, workers * prefetch)
+  self.most, self.owners = self.room, {}
   for i, x in ipairs(sources) do
     self.of[i] = fill(fields[i - 1], x, self.held)
     types[i] = ('%s %d;'):format(TYPE[self.of[i].dtype], tonumber(fields[i - 1].numbers))
@@ -96,11 +97,12 @@ function Pool:has_room()
 end
 
 --- Order a batch.
+---@param owner table who gets it, for `oldest`
 ---@param order cdata|nil int64_t numbers of rows; the rows as they lie when left out
 ---@param first number where it begins, from 0
 ---@param n number rows
 ---@param tensors table|nil to gather into; new ones when left out
-function Pool:order(order, first, n, tensors)
+function Pool:order(owner, order, first, n, tensors)
   if not tensors then
     tensors = {}
     for i, each in ipairs(self.of) do
@@ -116,25 +118,25 @@ function Pool:order(order, first, n, tensors)
     for i = 0, n - 1 do index[i] = first + i end
   end
   call.check(C.rg_loader_order(self.loader, index, n, out), 'data.Loader')
+  self.owners[#self.owners + 1] = owner
 end
 
---- The oldest batch.
----@return Tensor ... one for each source
-function Pool:next()
+--- Wait until the oldest batch that was ordered is gathered, and take it. What went wrong with it
+--- is for its owner.
+---@return table owner as `order` was told
+---@return function take returns its tensors, one for each source, or raises what went wrong
+function Pool:oldest()
   call.settle()
-  call.check(C.rg_loader_next(self.loader, out), 'data.Loader')
+  local st = C.rg_loader_next(self.loader, out)
+  if st == C.RG_EINTR then call.fail(st, 'data.Loader') end -- it is still to come
+  local owner = table.remove(self.owners, 1)
+  if st ~= 0 then
+    local message = ffi.string(C.rg_error_message()):gsub('^[%w_.]+:', 'data.Loader:')
+    return owner, function() blame.raise(message, call.code(st), 'data.Loader') end
+  end
   local list = {}
   for i = 1, #self.of do list[i] = ref.wrap(out[i - 1]) end
-  return unpack(list)
-end
-
---- Take what an epoch that was left half-way has under way.
-function Pool:clear()
-  while C.rg_loader_waiting(self.loader) > 0 do
-    if C.rg_loader_next(self.loader, out) == 0 then
-      for i = 1, #self.of do C.rg_tensor_release(out[i - 1]) end
-    end
-  end
+  return owner, function() return unpack(list) end
 end
 
 return Pool

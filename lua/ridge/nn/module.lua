@@ -97,7 +97,8 @@ function Module:buffer(name, tensor)
   return add_own(self, name, tensor, false)
 end
 
---- Add a child module under a name; it counts in parameters, to, train and summary.
+--- Add a child module under a name; it counts in parameters, to, train and summary. Added to a
+--- module in training mode it trains too.
 ---@param name string|number
 ---@param module table
 ---@return table module
@@ -107,6 +108,7 @@ function Module:child(name, module)
       blame.show(module)))
   end
   self.children[#self.children + 1] = { name = tostring(name), module = module }
+  if self.training and not module.training then module:train() end
   return module
 end
 

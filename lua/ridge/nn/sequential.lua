@@ -26,44 +26,49 @@ function Sequential:add(module)
   return self
 end
 
+-- The modules first .. last as one function. It holds them itself: the way back, which calls it
+-- again, finds those of the way forward, whatever was added meanwhile.
+local function part(children, first, last)
+  local modules = {}
+  for i = first, last do modules[#modules + 1] = children[i].module end
+  return function(x)
+    for _, module in ipairs(modules) do x = module(x) end
+    return x
+  end
+end
+
 --- Each module applied to what the one before gave.
 ---@param x Tensor
 ---@return Tensor
 function Sequential:forward(x)
-  local children = self.children
-  if self.segments and self.training then
-    for _, segment in ipairs(self.segments) do x = recompute(segment, x) end
+  local children, n = self.children, #self.children
+  if not (self.segments and self.training) then
+    for i = 1, n do x = children[i].module(x) end
     return x
   end
-  for i = 1, #children do x = children[i].module(x) end
+  local segments = self.segments == true and math.ceil(math.sqrt(n)) or self.segments
+  for s = 1, segments do
+    local first, last = math.floor(n * (s - 1) / segments) + 1, math.floor(n * s / segments)
+    x = recompute(part(children, first, last), x)
+  end
   return x
 end
 
 --- Cut the modules into so many segments of neighbours, each of which keeps only its input for the
 --- way back, which computes it once more (ridge.recompute): memory as the number of segments and
---- the longest of them together, one more pass forward.
+--- the longest of them together, one more pass forward. The modules are those of each call: what is
+--- added later belongs to a segment too.
 ---@param segments number|boolean|nil how many; true or nothing: the root of the number of modules;
 ---  false: as before
 ---@return table self
 function Sequential:recompute(segments)
-  local n = #self.children
-  if segments == false then
-    self.segments = nil
-    return self
+  if segments == nil then segments = true end
+  if type(segments) ~= 'boolean' and (type(segments) ~= 'number' or segments < 1
+      or segments ~= math.floor(segments) or segments > math.max(#self.children, 1)) then
+    blame.raise(('nn.Sequential:recompute: %s segments of %d modules'):format(blame.show(segments),
+      #self.children))
   end
-  segments = type(segments) == 'number' and segments or math.ceil(math.sqrt(n))
-  if segments ~= math.floor(segments) or segments < 1 or segments > math.max(n, 1) then
-    blame.raise(('nn.Sequential:recompute: %s segments of %d modules'):format(tostring(segments),
-      n))
-  end
-  self.segments = {}
-  for s = 1, segments do
-    local first, last = math.floor(n * (s - 1) / segments) + 1, math.floor(n * s / segments)
-    self.segments[s] = function(x)
-      for i = first, last do x = self.children[i].module(x) end
-      return x
-    end
-  end
+  self.segments = segments
   return self
 end
 

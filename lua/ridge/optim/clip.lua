@@ -118,9 +118,10 @@ local function clamp_all(list, most)
   end
 end
 
--- What gradients of this norm are multiplied by; 1 where it is nan, which nothing would help.
+-- What gradients of this norm are multiplied by; 1 where it is not finite, which nothing would
+-- help: an infinity times 0 is nan, and every other gradient would be 0.
 local function factor_of(norm, most)
-  return pick(norm:eq(norm), (most / (norm + 1e-6)):minimum(1), constant(norm, 1))
+  return pick(is_finite(norm), (most / (norm + 1e-6)):minimum(1), constant(norm, 1))
 end
 
 local function to_norm(list, norm, most)

@@ -38,9 +38,10 @@ local HIGH, MEDIUM = 0.1, 0.01
 
 --- A way to deal with gradients that are not finite.
 ---
---- detect says so and leaves them (the step then carries them into the parameters); replace puts
---- numbers in their place, at most the largest finite one of the gradient's type; skip leaves the
---- step out, moments and all; restore leaves it out and takes parameters and moments back to what
+--- detect says so and leaves them: a step that would carry a nan or an infinity into the parameters
+--- is left out, one that is merely large is taken; replace puts numbers in their place, at most the
+--- largest finite one of the gradient's type; skip leaves every such step out, moments and all;
+--- restore leaves it out and takes parameters and moments back to what
 --- the last good step left, where that was finite; gradient_zeroing clears the tensors
 --- that hold any; adaptive clears everything, replaces, or zeroes and scales, by how many there
 --- are; gradient_scaling zeroes them and scales the rest by 0.1, 0.3 or 0.7.
@@ -192,7 +193,7 @@ end
 
 local WAYS = {}
 
-function WAYS.detect() return 'detected', true end
+function WAYS.detect(_, _, found) return 'detected', found.nan + found.inf == 0 end
 
 function WAYS.replace(self, list)
   as_given(self, list)

@@ -234,6 +234,32 @@ describe('recomputation', function()
     end
   end)
 
+  it('takes in what is added to the network later, at every number of segments', function()
+    local x = ridge.arange(0, 5):reshape(2, 3)
+    for _, segments in ipairs { true, 1, 2, 3 } do
+      local function made(on)
+        local model = nn.Sequential(nn.Linear(3, 4, { seed = 1 }), nn.Linear(4, 4, { seed = 2 }),
+          nn.Tanh()):train()
+        if on then model:recompute(segments) end
+        local last = nn.Sequential(nn.Linear(4, 2, { seed = 3 }), nn.Dropout(0.5))
+        model:add(last)
+        assert.is_true(last.training and last.children[2].module.training)
+        ridge.seed(4)
+        local y = model(x)
+        model:add(nn.Tanh()) -- behind the forward pass, of which the way back computes parts again
+        y:sum():backward()
+        return y, last.children[1].module.weight.grad, model.children[1].module.weight.grad
+      end
+      local y, last, first = made(false)
+      local z, last2, first2 = made(true)
+      assert.same({ 2, 2 }, z.shape)
+      assert.is_true(y:equal(z) and last:equal(last2) and first:equal(first2))
+    end
+    local empty = nn.Sequential():recompute():train()
+    empty:add(nn.Linear(3, 2, { seed = 1 }))
+    assert.same({ 2, 2 }, empty(x).shape)
+  end)
+
   it('of single modules, under autocast, with gradients of the input', function()
     local function run(on)
       local layer = nn.Sequential(nn.Linear(6, 8, { seed = 1 }), nn.GELU(), nn.Dropout(0.3)):train()

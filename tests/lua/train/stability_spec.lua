@@ -106,6 +106,25 @@ describe('clipping', function()
   end)
 end)
 
+describe('clipping', function()
+  it('leaves an infinity what it is, in every way, and the other gradients too', function()
+    for _, kind in ipairs { 'norm', 'global_norm', 'adaptive', 'layer_wise', 'percentile',
+      'exponential' } do
+      local net, optimizer = made({ INF, 1, -INF }, { 2, -3 })
+      local found = optim.Clip { kind = kind, max_norm = 0.5 }:apply(optimizer)
+      assert.are.equal(INF, found.gradient_norm)
+      local first = net.a.grad:tolist()
+      assert.same({ INF, -INF }, { first[1], first[3] }, kind)
+      for _, value in ipairs(net.b.grad:tolist()) do
+        assert.is_true(value ~= 0 and math.abs(value) < 4, kind)
+      end
+    end
+    local net, optimizer = made({ INF, 1, -INF }, { 2 })
+    optim.Clip { kind = 'value', max_value = 0.5 }:apply(optimizer)
+    assert.same({ 0.5, 0.5, -0.5 }, net.a.grad:tolist())
+  end)
+end)
+
 describe('what is not finite', function()
   local function look(kind, opts)
     local net, optimizer = made({ 1, NAN, 2 }, { INF, -INF, 3e6, -4 }, opts and opts.with)
@@ -122,6 +141,20 @@ describe('what is not finite', function()
     local fine = optim.Guard():apply(optimizer)
     assert.are.equal('none', fine.handling_action)
     assert.is_true(fine.step)
+  end)
+
+  it('does not reach the parameters when it is only detected; what is large does', function()
+    for _, case in ipairs { { NAN, false }, { INF, false }, { -INF, false }, { 3e6, true } } do
+      local net, optimizer = made({ 1, case[1] }, { 2 })
+      local before = net.a:tolist()
+      local watch = ridge.Stability(optimizer, { clip = { max_norm = 1 } })
+      local result = watch:step(0.5)
+      assert.are.equal('detected', result.nan_stats.handling_action)
+      assert.are.equal(case[2], result.stepped)
+      local now = net.a:tolist()
+      assert.are.equal(case[2], now[2] ~= before[2])
+      for _, value in ipairs(now) do assert.is_true(value == value and math.abs(value) < INF) end
+    end
   end)
 
   it('is replaced with its sign', function()
@@ -151,7 +184,7 @@ describe('what is not finite', function()
   it('is found and dealt with in every type of gradient, in all seven ways', function()
     local GIVEN = { 1, INF, -INF, NAN, -3, 2 }
     local LEFT = {
-      detect = { 'detected', true, GIVEN },
+      detect = { 'detected', false, GIVEN },
       replace = { 'replaced', true, { 1, 'most', '-most', 0, -3, 2 } },
       skip = { 'skipped', false, GIVEN },
       restore = { 'restored', false, GIVEN },
