@@ -59,6 +59,14 @@ function M.protocol(opt)
   return protocols.protocol(given)
 end
 
+--- The name of a device, which 'auto' is not.
+---@param name string
+---@return string device 'cpu', 'cuda:0' ...
+function M.device(name)
+  local device = require 'ridge.measure.device'
+  return device.name(device.number(name, 'bench'))
+end
+
 --- Check batch sizes: whole numbers from 1, none twice.
 ---@param list table
 ---@return table list
@@ -90,6 +98,7 @@ function M.config(given)
     opt.num_iterations = opt.num_iterations or M.NUM_ITERATIONS
     opt.warmup_iterations = opt.warmup_iterations or M.WARMUP_ITERATIONS
   end
+  opt.device = M.device(opt.device)
   opt.protocol = M.protocol(opt)
   return opt
 end

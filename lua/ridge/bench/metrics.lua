@@ -5,7 +5,6 @@
 -- Every statistic comes from the samples themselves. A sample is one window of `calls_per_sample`
 -- calls, so the percentiles are those of windows; with fixed iterations a window is one call.
 
-local canonical = require 'ridge.store.canonical'
 local statistics = require 'ridge.measure.statistics'
 
 local M = {}
@@ -42,10 +41,19 @@ function M.throughput(batch, ns, lo, hi)
   }
 end
 
+-- What is known of the GPU that a point ran on: its memory as the allocator counted it, and what
+-- the device said after the last round. How busy its units were nobody counts, so it is not here.
+local function gpu_of(entry)
+  if not entry.gpu then return nil end
+  return { memory_mb = entry.peak * MB, clock_mhz = entry.gpu.clock_mhz,
+    celsius = entry.gpu.celsius, watts = entry.gpu.watts }
+end
+
 --- All groups of one point.
 ---@param entry table model, batch, samples (ns), inner, ci_lo, ci_hi, first_ns, peak and average
----  (bytes), flops, grade, flags (text), stop, rounds, config (what else belongs into its group)
----@return table metrics latency, throughput, memory, gpu, config, quality
+---  (bytes), flops, grade, flags (text), stop, rounds, warm_calls, config (what else belongs into
+---  its group), gpu (where it ran on one: clock_mhz, celsius, watts, as far as they were told)
+---@return table metrics latency, throughput, memory, config, quality; gpu where it ran on one
 function M.of(entry)
   local latency = M.latency(entry.samples)
   local median = statistics.median(entry.samples)
@@ -61,8 +69,7 @@ function M.of(entry)
     throughput = M.throughput(entry.batch, median, entry.ci_lo, entry.ci_hi),
     memory = { peak_mb = entry.peak * MB, avg_mb = entry.average * MB,
                peak_mb_per_sample = entry.peak * MB / entry.batch },
-    -- there is no GPU backend: unknown, which is not zero
-    gpu = { utilization_percent = canonical.null, memory_mb = canonical.null },
+    gpu = gpu_of(entry),
     config = config,
     quality = { grade = entry.grade, flags = entry.flags or '', rounds = entry.rounds,
                 stop = entry.stop, gflops = entry.flops and entry.flops / median },
@@ -95,15 +102,20 @@ function M.against(base, other)
   return out
 end
 
---- The machine in the words of 003.
+--- The machine in the words of 003. What is said of a GPU is asked of the one that was measured; a
+-- benchmark of the CPU opens none, and says nothing of any.
 ---@param facts table of ridge.sweep.lab
 ---@param clock_hz number|nil as measured
 ---@return table hardware_info
 function M.hardware(facts, clock_hz)
-  local m = facts.machine
-  return { cpu = m.cpu, cpu_count = m.threads, cpu_freq_mhz = clock_hz and clock_hz / 1e6,
-    total_memory_gb = m.ram and m.ram / 2 ^ 30, gpu_available = false, gpu_count = 0,
-    gpu_name = canonical.null, gpu_memory_gb = canonical.null }
+  local m, device = facts.machine, facts.device
+  local info = { cpu = m.cpu, cpu_count = m.threads, cpu_freq_mhz = clock_hz and clock_hz / 1e6,
+    total_memory_gb = m.ram and m.ram / 2 ^ 30 }
+  if device and device.kind ~= 'cpu' then
+    info.gpu_available, info.gpu_count = true, require('ridge.device').count()
+    info.gpu_name, info.gpu_memory_gb = device.name, device.mem and device.mem / 2 ^ 30
+  end
+  return info
 end
 
 return M

@@ -46,7 +46,7 @@ local function named(given, opt)
   end
   table.sort(keys)
   for _, key in ipairs(keys) do
-    list[#list + 1] = { name = key, module = M.module(given[key], opt.seed) }
+    list[#list + 1] = { name = key, module = M.module(given[key], opt.seed, opt.device) }
   end
   if #list == 0 or #list > MOST then
     blame.raise(('bench: 1 to %d models at once, not %d'):format(MOST, #list), 'EARG', 'bench')
@@ -59,12 +59,19 @@ local function named(given, opt)
   return list
 end
 
+-- What a device said of itself after the last round; nil on the CPU.
+local function gpu_of(result, opt)
+  if opt.device == 'cpu' then return nil end
+  local after = result.state and result.state.after or {}
+  return { clock_mhz = result.clock_mhz, celsius = after.celsius, watts = after.watts }
+end
+
 local function entry_of(model, batch, s, result, opt)
   return { model = model.name, batch = batch, samples = result.samples, inner = result.inner,
     warm_calls = result.warm_calls, ci_lo = result.ci_lo, ci_hi = result.ci_hi,
     first_ns = result.first_ns, peak = s.peak, average = s.average, flops = s.cost.flops,
     grade = result.grade, flags = table.concat(result.flags, ' '), stop = result.stop,
-    rounds = result.rounds, clock_hz = result.clock_hz,
+    rounds = result.rounds, clock_hz = result.clock_hz, gpu = gpu_of(result, opt),
     config = { cache = opt.cache, dtype = s.cost.dtype,
                device = opt.device ~= 'cpu' and opt.device or nil,
                threads = require('ridge.backend').threads(), seed = opt.seed } }
@@ -115,14 +122,15 @@ function M.run(models, config)
       error(err, 0)
     end
   end
-  return report.new(entries, require('ridge.sweep.lab').facts())
+  return report.new(entries, require('ridge.sweep.device').lab(opt.device).facts())
 end
 
 --- Memory of models by batch size (F6), without any timing: MB, MB a sample, and what the others
 -- save against the first.
 -- >> ridge.bench.memory({ 'linear{64,32}', 'sketched{64,32,1,4}' })[1].peak_mb
 ---@param models any as for bench.model
----@param config table|nil batch_sizes (32, 64, 128, 256 when left out), input_shape, dtype, seed
+---@param config table|nil batch_sizes (32, 64, 128, 256 when left out), input_shape, dtype, seed,
+---  device
 ---@return table rows each model, batch, peak_mb, avg_mb, mb_per_sample, savings_percent
 function M.memory(models, config)
   local given = { batch_sizes = { 32, 64, 128, 256 } }
@@ -135,7 +143,7 @@ function M.memory(models, config)
       local peak, average
       memory.scope(function()
         local s = subject.new(model.module, { shape = opt.input_shape, batch = batch,
-          dtype = opt.dtype, seed = opt.seed })
+          dtype = opt.dtype, seed = opt.seed, device = opt.device })
         peak, average = s.peak, s.average
         s.plan:release()
       end)

@@ -69,6 +69,7 @@ end
 ---@return table sweep
 function M.sweep(texts, given)
   local opt = options.check(SPEC, given, 'bench.sweep')
+  opt.device = configs.device(opt.device)
   texts = type(texts) == 'string' and { texts } or texts
   local nodes = {}
   for i, text in ipairs(texts) do nodes[i] = layer.parse(text) end
@@ -153,7 +154,9 @@ function M.report(sw)
         samples = kept.dur, inner = kept.inner, ci_lo = row.fwd_lo, ci_hi = row.fwd_hi,
         first_ns = row.fwd_first, peak = row.peak_bytes, average = row.avg_bytes,
         flops = row.fwd_flops, grade = row.grade, flags = row.flags, rank = rank[row.model],
-        warm_calls = sw.spec.protocol.warm_calls,
+        warm_calls = kept.warm_calls,
+        gpu = args.device and { clock_mhz = row.fwd_device_mhz, celsius = row.fwd_celsius,
+                                watts = row.fwd_watts },
         config = { cache = sw.spec.protocol.cache, dtype = args.dtype, threads = args.threads,
                    device = args.device, seed = args.seed,
                    sweep = sw.stored_as or sw.name, trial = row.trial } }

@@ -66,7 +66,7 @@ local function new_point(given, i, cache)
   local point = {
     label = given.label or tostring(i), cost = given.cost or {}, zeros = given.zeros,
     lua = type(given.plan) == 'function',
-    rounds = {}, samples = {}, at = {}, mark = {}, spent = 0, own_cpu = 0,
+    rounds = {}, samples = {}, at = {}, mark = {}, spent = 0, own_cpu = 0, settle_calls = 0,
     before = {},   -- label of the point that ran before each round
     passes = {},   -- numbers of the passes it took part in
     device = number, anywhere = anywhere,
@@ -158,7 +158,7 @@ local function take_round(point, previous, services)
   end
   -- one window untimed: the point before left its own data in the caches, the collector too
   if not point.cold then
-    point.warm.calls = point.warm.calls + point.inner
+    point.settle_calls = point.settle_calls + point.inner
     point.take(point.inner)
   end
   local windows = point.windows(point.inner, point.n_samples, point.cold)
@@ -292,9 +292,10 @@ end
 ---@param protocol string|table|nil  see measure.protocol
 ---@param setting table|nil          calibration (of measure.calibration), progress (a function of
 ---  label, rounds, half-width, stop), services (a made-up machine, for tests)
----@return table[] results           one a point: n, n_eff, rounds, inner, warm_ns, warm_calls,
----  first_ns, min, p25, med, p75, p95, p99, max, mean, sd, mad, ci_lo, ci_hi, ci_level, ci_how, r1,
----  drift, sentinel, flags, flag_bits, grade, thresholds, stop, precision, samples, at, mark,
+---@return table[] results           one a point: n, n_eff, rounds, inner, warm_ns, warm_calls
+---  (of the warm-up), settle_calls (untimed, one window before each round), first_ns, min, p25,
+---  med, p75, p95, p99, max, mean, sd, mad, ci_lo, ci_hi, ci_level, ci_how, r1, drift, sentinel,
+---  flags, flag_bits, grade, thresholds, stop, precision, samples, at, mark,
 ---  cores, host; on a device also device, state (before, after), device_ns, issue_ns, host_ns
 ---  (medians of a call: by the device's clock, until the host had asked, until all was done)
 -- >> measure.block({{ plan = p }, { plan = q }}, 'quick')[1].med

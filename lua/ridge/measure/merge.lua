@@ -106,9 +106,9 @@ function M.processes(results, protocol)
   for _, name in ipairs { 'drift', 'sentinel', 'clock_spread', 'warm_spread', 'marked' } do
     out[name] = worst(list_of(results, name))
   end
-  out.warm_ns, out.warm_calls = 0, 0
-  for _, r in ipairs(results) do
-    out.warm_ns, out.warm_calls = out.warm_ns + r.warm_ns, out.warm_calls + r.warm_calls
+  for _, name in ipairs { 'warm_ns', 'warm_calls', 'settle_calls' } do
+    out[name] = 0
+    for _, r in ipairs(results) do out[name] = out[name] + r[name] end
   end
   for _, name in ipairs { 'first_ns', 'clock_hz', 'cores', 'device_ns', 'issue_ns', 'host_ns',
                           'clock_mhz', 'held' } do

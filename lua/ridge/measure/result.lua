@@ -161,6 +161,7 @@ function M.of(point, protocol, around)
   out.precision = ci.half
   out.rounds, out.inner, out.stop = #point.rounds, point.inner, point.stop
   out.warm_ns, out.warm_calls = point.warm.ns, point.warm.calls
+  out.settle_calls = point.settle_calls
   out.cores = point.own_cpu / point.spent   -- processors kept busy: what the threads really did
   out.warm_spread, out.first_ns = point.warm.spread, point.first_ns
   out.samples, out.at, out.mark, out.t0_ns = point.samples, point.at, point.mark, point.t0

@@ -106,19 +106,20 @@ function M.curves(st, sweep_id, name)
     WHERE t.sweep_id = ? AND c.name = ? ORDER BY t.ord, c.step]], sweep_id, name)
 end
 
---- The raw samples of a phase of one trial.
+--- The raw samples of a phase of one trial, and the calls of its warm-up.
 ---@param st table
 ---@param trial integer
 ---@param phase string
----@return table|nil samples { dur = ns a call, at = ns since t0, mark =, t0 =, inner = }
+---@return table|nil samples { dur = ns a call, at = ns since t0, mark =, t0 =, inner =,
+---  warm_calls = }
 function M.samples(st, trial, phase)
-  local row = st.db:row([[/* samples */ SELECT s.dur, s.at, s.mark, s.t0, g.inner
+  local row = st.db:row([[/* samples */ SELECT s.dur, s.at, s.mark, s.t0, g.inner, g.warm_calls
     FROM main.samples s JOIN main.timing g ON g.id = s.timing_id
     JOIN main.trial t ON t.best_attempt = g.attempt_id
     WHERE t.id = ? AND g.phase = ? AND g.cache <> 'first']], trial, phase)
   if not row then return nil end
-  return { t0 = row.t0, inner = row.inner, dur = record.unpack('dur', row.dur),
-    at = row.at and record.unpack('at', row.at),
+  return { t0 = row.t0, inner = row.inner, warm_calls = row.warm_calls,
+    dur = record.unpack('dur', row.dur), at = row.at and record.unpack('at', row.at),
     mark = row.mark and record.unpack('mark', row.mark) }
 end
 

@@ -1,7 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- F130-F133, F6: what samples say, against numbers worked out by hand.
 
-local canonical = require 'ridge.store.canonical'
 local metrics = require 'ridge.bench.metrics'
 
 local function near(expected, value)
@@ -61,10 +60,21 @@ describe('metrics', function()
     assert.is_nil(metrics.of(entry { ci_lo = -1 }).throughput.samples_per_sec_hi)
   end)
 
-  it('do not say 0 of a GPU that is not there', function()
-    local gpu = metrics.of(entry()).gpu
-    assert.equal(canonical.null, gpu.utilization_percent)
-    assert.equal(canonical.null, gpu.memory_mb)
+  it('say nothing of a GPU that nothing ran on, and what one said that did (F133)', function()
+    assert.is_nil(metrics.of(entry()).gpu)
+    assert.same({ memory_mb = 3, clock_mhz = 1410, celsius = 40, watts = 300 },
+      metrics.of(entry { gpu = { clock_mhz = 1410, celsius = 40, watts = 300 } }).gpu)
+    assert.same({ memory_mb = 3 }, metrics.of(entry { gpu = {} }).gpu)
+  end)
+
+  it('know the machine, and of GPUs the one that was measured', function()
+    local machine = { cpu = 'a cpu', threads = 4, ram = 8 * 2 ^ 30 }
+    local here = { cpu = 'a cpu', cpu_count = 4, cpu_freq_mhz = 2000, total_memory_gb = 8 }
+    assert.same(here, metrics.hardware({ machine = machine, device = { kind = 'cpu' } }, 2e9))
+    here.gpu_available, here.gpu_count = true, require('ridge.device').count()
+    here.gpu_name, here.gpu_memory_gb = 'a gpu', 80
+    assert.same(here, metrics.hardware({ machine = machine,
+      device = { kind = 'cuda', name = 'a gpu', mem = 80 * 2 ^ 30 } }, 2e9))
   end)
 end)
 

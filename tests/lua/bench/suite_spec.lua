@@ -52,8 +52,10 @@ describe('a model', function()
     local m = report.results[2]
     assert.same({ 20, 1 }, { m.latency.samples, m.latency.calls_per_sample })
     assert.equal(20, m.config.num_iterations)
-    -- 4 as asked, one untimed at the beginning of each of 5 rounds
-    assert.equal(4 + 5, m.config.warmup_iterations)
+    -- not the call at the beginning of each of 5 rounds, nor the first of all
+    assert.equal(4, m.config.warmup_iterations)
+    local config = bench.model(net, fixed { warmup_iterations = 0 }).results[2].config
+    assert.equal(0, config.warmup_iterations)
   end)
 
   it('has metrics by batch size that come from its samples', function()
@@ -161,10 +163,11 @@ describe('a report', function()
         assert.equal(20, #result.samples_ns)
         assert.equal(statistics.median(result.samples_ns) * 1e-6,
           result.metrics.latency.median_ms)
-        assert.is_false(document.hardware_info.gpu_available)
-        for _, group in ipairs { 'latency', 'throughput', 'memory', 'gpu', 'config' } do
+        for _, group in ipairs { 'latency', 'throughput', 'memory', 'config' } do
           assert.equal('table', type(result.metrics[group]))
         end
+        assert.is_nil(result.metrics.gpu)
+        for name in pairs(document.hardware_info) do assert.not_matches('gpu', name) end
       end
       folders.remove(folder)
       assert.has_error(function() report:save(folder) end)
@@ -178,4 +181,36 @@ describe('a report', function()
     assert.truthy(lines[1]:find '^model,batch,mean_ms,median_ms,')
     assert.truthy(lines[3]:find '^"linear{16,8}",4,')
   end)
+end)
+
+describe('a benchmark of a simulated GPU', function()
+  local SIMULATED = 'build/libridge_gpusim.so'
+
+  it('says which GPU it was and what its allocator counted, and not how busy it was (F133)',
+    function()
+      local file = io.open(SIMULATED)
+      if not file then return pending 'no nvcc: the simulated GPU was not built' end
+      file:close()
+      local pipe = io.popen(('RIDGE_GPU=%s ./ridge -e %q'):format(SIMULATED, [[
+        local given = { device = 'auto', batch_sizes = { 2 }, num_iterations = 20,
+          warmup_iterations = 0, protocol = { level = 'quick', quiet_ns = 0 } }
+        local report = ridge.bench.compare({ a = 'linear{16,8}', b = 'linear{16,4}' }, given)
+        local rows = ridge.bench.memory({ a = 'linear{16,8}' }, { device = 'cuda:0',
+          batch_sizes = { 2 } })
+        print(rows[1].peak_mb * 2 ^ 20)
+        print(report:json())]]))
+      local text = pipe:read '*a'
+      pipe:close()
+      -- weight and bias, input, output
+      local bytes = 4 * (16 * 8 + 8 + 2 * 16 + 2 * 8)
+      assert.equal(bytes, tonumber(text:match '^%d+'), text)
+      local document = canonical.decode(text:match '\n(.*)')
+      local info = document.hardware_info
+      assert.same({ true, 'simulated device 0' }, { info.gpu_available, info.gpu_name })
+      assert.is_true(info.gpu_count >= 1 and info.gpu_memory_gb > 0)
+      local gpu = document.results[1].metrics.gpu
+      assert.equal(bytes / 2 ^ 20, gpu.memory_mb)
+      assert.is_nil(gpu.utilization_percent)
+      assert.equal('cuda:0', document.results[2].metrics.config.device)
+    end)
 end)

@@ -76,6 +76,10 @@ describe('a benchmark as a sweep', function()
       assert.is_true(m.memory.avg_mb <= m.memory.peak_mb)
       assert.equal(row.trial, m.config.trial)
     end
+    local st = require('ridge.store').open(sw.db, 'read')
+    assert.same({ { warm_calls = 2 } }, st.db:query [[SELECT DISTINCT warm_calls FROM timing
+      WHERE cache <> 'first']])
+    st:close()
     assert.equal(2, #report.comparison)
     assert.equal('lowrank{16,8,r} r=2', report.comparison[1].model_name)
   end)

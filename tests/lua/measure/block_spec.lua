@@ -548,10 +548,10 @@ describe('fixed numbers of calls', function()
   it('are kept to: the first call, the warm-up, one call before a round, the samples', function()
     local r, calls = counted()
     assert.same({ 20, 1, 5 }, { r.n, r.inner, r.rounds })
-    assert.equal(7 + 5, r.warm_calls)
+    assert.same({ 7, 5 }, { r.warm_calls, r.settle_calls })
     assert.equal(1 + 7 + 5 + 20, calls)
     r, calls = counted { warm_calls = 0, calls = 3 }
-    assert.same({ 20, 3, 5 * 3 }, { r.n, r.inner, r.warm_calls })
+    assert.same({ 20, 3, 0, 5 * 3 }, { r.n, r.inner, r.warm_calls, r.settle_calls })
     assert.equal(1 + 15 + 60, calls)
   end)
 
