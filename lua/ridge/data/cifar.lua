@@ -2,9 +2,7 @@
 --- CIFAR in its binary form (cs.toronto.edu/~kriz/cifar.html): for each image one label byte (two
 --- for CIFAR-100, coarse and fine), then 32 x 32 bytes of red, of green and of blue.
 
-local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
-local call = require 'ridge.ffi.call'
 local file = require 'ridge.data.file'
 local make = require('ridge.tensor.make').here
 local ops = require 'ridge.tensor.ops'
@@ -17,14 +15,16 @@ local MOST = 2 ^ 31
 -- One file: rows of labels and pixels, as bytes.
 local function rows_of(path, labels)
   return file.with(path, 'data.cifar', function(f)
-    local text = f:text(MOST)
+    local parts, bytes = f:parts(MOST + 1)
     local one = labels + PIXELS
-    if #text == 0 or #text % one ~= 0 then
-      blame.raise(('data.cifar: %s has %d bytes, which is %.2f images of %d'):format(path, #text,
-        #text / one, one), 'EFORMAT')
+    if bytes > MOST then
+      blame.raise(('data.cifar: %s has more than %d bytes'):format(path, MOST), 'EFORMAT')
+    elseif bytes == 0 or bytes % one ~= 0 then
+      blame.raise(('data.cifar: %s has %d bytes, which is %.2f images of %d'):format(path, bytes,
+        bytes / one, one), 'EFORMAT')
     end
-    local x = make.empty(#text / one, one, { dtype = 'u8' })
-    call.check(C.rg_tensor_write(x._t, text, #text))
+    local x = make.empty(bytes / one, one, { dtype = 'u8' })
+    f:pour(x, parts)
     return x
   end)
 end

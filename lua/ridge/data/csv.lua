@@ -17,7 +17,7 @@ local SPEC = {
   dtype = { 'string', default = 'f32', doc = 'of the tensor' },
   missing = { 'number', doc = 'what an empty field is; an error when left out' },
 }
-local MOST = 2 ^ 32
+local MOST = 2 ^ 31 - 2 ^ 12 -- bytes of a string
 
 local function fields_of(line, separator)
   local list, from = {}, 1

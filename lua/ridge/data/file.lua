@@ -4,11 +4,14 @@
 local ffi = require 'ffi'
 local blame = require 'ridge.blame'
 local library = require 'ridge.ffi.library'
+local make = require('ridge.tensor.make').here
+local pieces = require 'ridge.tensor.pieces'
 
 ffi.cdef [[
 typedef struct gzFile_s *gzFile;
 gzFile gzopen(const char *path, const char *mode);
 int gzread(gzFile file, void *buf, unsigned len);
+int gzdirect(gzFile file);
 const char *gzerror(gzFile file, int *errnum);
 int gzclose(gzFile file);
 ]]
@@ -37,12 +40,15 @@ function M.open(path, what)
   end
   local plain, why = io.open(path, 'rb')
   if not plain then blame.raise(('%s: %s'):format(what, why), 'EIO', what) end
-  local readable = plain:read(0) or plain:seek 'end' == 0 -- a folder opens, and cannot be read
+  local size = plain:seek 'end'
+  -- a folder opens, and cannot be read
+  local readable = size == 0 or (plain:seek 'set' and plain:read(0))
   plain:close()
   if not readable then blame.raise(('%s: %s is no file'):format(what, path), 'EIO', what) end
   local handle = zlib().gzopen(path, 'rb')
   if handle == nil then blame.raise(('%s: %s cannot be opened'):format(what, path), 'EIO', what) end
-  return setmetatable({ path = path, what = what, handle = ffi.gc(handle, lib.gzclose) }, File)
+  return setmetatable({ path = path, what = what, handle = ffi.gc(handle, lib.gzclose), at = 0,
+    size = lib.gzdirect(handle) == 1 and size or nil }, File)
 end
 
 --- So many bytes, fewer at the end; a damaged gzip file is an error.
@@ -64,39 +70,85 @@ function File:read(buffer, n)
     if got <= 0 then break end
     done = done + got
   end
+  self.at = self.at + done
   return done
 end
 
 local CHUNK = 2 ^ 20
 
---- Exactly so many bytes, and then the end of the file. Room grows with what is really there: a
---- damaged header takes no memory.
----@param bytes number
----@param elements string what they are, for errors: 'its 12 elements'
----@return any buffer uint8_t[?]
-function File:exactly(bytes, elements)
+--- The bytes that come next, at most so many. Room grows with what is really there: a damaged
+--- header takes no memory.
+---@param most number
+---@return table parts {uint8_t[?], bytes} each
+---@return number bytes of all
+function File:parts(most)
   local parts, got = {}, 0
-  while got < bytes do
-    local n = math.min(CHUNK, bytes - got)
+  while got < most do
+    local n = math.min(CHUNK, most - got)
     local part = ffi.new('uint8_t[?]', n)
     local read = self:read(part, n)
     got = got + read
     parts[#parts + 1] = { part, read }
-    if read < n then
-      blame.raise(('%s: %s is cut off: %d of %d bytes are there'):format(self.what, self.path, got,
-        bytes), 'EFORMAT', self.what)
+    if read < n then break end
+  end
+  return parts, got
+end
+
+--- Fill a tensor with the bytes of parts.
+---@param x Tensor
+---@param parts table as from File:parts
+---@param turn (fun(buffer: cdata, bytes: number))|nil done to each piece of whole elements
+function File:pour(x, parts, turn)
+  local i, from = 1, 0
+  pieces.write(x, self.what, function(buffer, bytes)
+    local at = 0
+    while at < bytes do
+      local part = parts[i]
+      local n = math.min(part[2] - from, bytes - at)
+      ffi.copy(buffer + at, part[1] + from, n)
+      at, from = at + n, from + n
+      if from == part[2] then i, from = i + 1, 0 end
     end
+    if turn then turn(buffer, bytes) end
+  end)
+end
+
+--- A tensor of the bytes that come next, behind which the file ends. It has no other copy but where
+--- the file is packed: nobody knows then how long it is.
+---@param sizes table
+---@param dtype string
+---@param bytes number of all of them
+---@param turn (fun(buffer: cdata, bytes: number))|nil done to each piece of whole elements
+---@return Tensor
+function File:tensor(sizes, dtype, bytes, turn)
+  local what = self.what
+  local function new()
+    return blame.within(what, function() return make.empty(sizes, { dtype = dtype }) end)
+  end
+  local function cut(got)
+    blame.raise(('%s: %s is cut off: %.0f of %.0f bytes are there'):format(what, self.path, got,
+      bytes), 'EFORMAT', what)
+  end
+  local x
+  if self.size then
+    local there = self.size - self.at
+    if there < bytes then cut(there) end
+    x = new()
+    pieces.write(x, what, function(buffer, n)
+      if self:read(buffer, n) < n then cut(there) end
+      if turn then turn(buffer, n) end
+    end)
+  else
+    local parts, got = self:parts(bytes)
+    if got < bytes then cut(got) end
+    x = new()
+    self:pour(x, parts, turn)
   end
   if self:read(ffi.new 'uint8_t[1]', 1) > 0 then
-    blame.raise(('%s: %s goes on behind %s'):format(self.what, self.path, elements), 'EFORMAT',
-      self.what)
+    blame.raise(('%s: %s goes on behind its %.0f elements'):format(what, self.path,
+      x.count), 'EFORMAT', what)
   end
-  local all, at = ffi.new('uint8_t[?]', math.max(bytes, 1)), 0
-  for _, part in ipairs(parts) do
-    ffi.copy(all + at, part[1], part[2])
-    at = at + part[2]
-  end
-  return all
+  return x
 end
 
 --- Everything there is, as a string; more than `most` bytes is an error.
@@ -113,7 +165,12 @@ function File:text(most)
     end
     parts[#parts + 1] = ffi.string(buffer, n)
   until n < CHUNK
-  return table.concat(parts)
+  local ok, all = pcall(table.concat, parts)
+  if not ok then
+    blame.raise(('%s: there is no memory for the %d bytes of %s'):format(self.what, got, self.path),
+      'ENOMEM', self.what)
+  end
+  return all
 end
 
 --- Call f with an open file, which is closed whatever happens.

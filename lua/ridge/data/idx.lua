@@ -4,10 +4,7 @@
 
 local ffi = require 'ffi'
 local bit = require 'bit'
-local C = require 'ridge.ffi.lib'
-local call = require 'ridge.ffi.call'
 local blame = require 'ridge.blame'
-local make = require('ridge.tensor.make').here
 local file = require 'ridge.data.file'
 
 local M = {}
@@ -62,14 +59,9 @@ end
 function M.read(path)
   return file.with(path, 'data.idx', function(f)
     local shape, count, kind = header(f, path)
-    local bytes = count * kind[2]
-    local all = f:exactly(bytes, ('its %d elements'):format(count))
-    turn(all, bytes, kind[2])
-    local sizes = { unpack(shape) }
-    sizes[#sizes + 1] = { dtype = kind[1] }
-    local x = make.empty(unpack(sizes))
-    call.check(C.rg_tensor_write(x._t, all, bytes))
-    return x
+    return f:tensor(shape, kind[1], count * kind[2], kind[2] > 1 and function(buffer, bytes)
+      turn(buffer, bytes, kind[2])
+    end or nil)
   end)
 end
 

@@ -3,11 +3,8 @@
 --- the type, the order and the shape, then the elements. The header is read as text, never run.
 
 local ffi = require 'ffi'
-local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
-local call = require 'ridge.ffi.call'
 local file = require 'ridge.data.file'
-local make = require('ridge.tensor.make').here
 
 local M = {}
 
@@ -58,14 +55,10 @@ function M.read(path)
     end
     if #shape > 8 then wrong(path, 'has %d axes; 8 are the most', #shape) end
     if count * kind[2] > MOST then wrong(path, 'says that it holds (%s) elements', text) end
-    local bytes = count * kind[2]
-    local all = f:exactly(bytes, ('its %d elements'):format(count))
     -- column by column: the axes the other way round
     local stored = {}
     for i, n in ipairs(shape) do stored[fortran and #shape + 1 - i or i] = n end
-    stored[#stored + 1] = { dtype = kind[1] }
-    local x = make.empty(unpack(stored))
-    call.check(C.rg_tensor_write(x._t, all, bytes))
+    local x = f:tensor(stored, kind[1], count * kind[2])
     if not fortran or #shape < 2 then return x end
     local axes = {}
     for i = 1, #shape do axes[i] = #shape + 1 - i end

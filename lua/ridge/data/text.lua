@@ -10,7 +10,7 @@ local make = require('ridge.tensor.make').here
 
 local M = {}
 
-local MOST = 2 ^ 31
+local MOST = 2 ^ 31 - 2 ^ 12 -- bytes of a string
 
 --- The bytes of a file, or of several one after the other, as numbers from 0.
 ---@param paths string|string[]

@@ -22,7 +22,8 @@ local GAP = '  '
 ---@class ridge.show.Tensor
 ---@field dtype string 'f32', 'i64', 'bool', ...
 ---@field shape integer[] sizes, {} for a scalar
----@field get fun(flat0: integer): number|boolean the value at a flat index, counted from 0
+---@field get (fun(flat0: integer): number|boolean)|false the value at a flat index, counted from 0;
+---  false where there are more than a flat index can count
 ---@field device? string 'cpu' if not given
 ---@field bytes? integer bytes it holds
 ---@field flags? string[] words for the footer, such as 'requires_grad'
@@ -207,6 +208,8 @@ function M.tensor(t)
   local edge = n > THRESHOLD and EDGE or math.huge
   if n == 0 then
     lines[1] = '  (empty)'
+  elseif not t.get then
+    lines[1] = '  ...'
   elseif #t.shape == 0 then
     local x = t.get(0)
     lines[1] = '  ' .. cell(text_of(choose(t.dtype, { type(x) == 'number' and x or 0 }), x,

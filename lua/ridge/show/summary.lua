@@ -17,8 +17,8 @@ local ALL = 2 ^ 20      -- elements up to which every one is read; above, evenly
 ---@field min number smallest finite value
 ---@field max number largest finite value
 ---@field histogram? integer[] counts in equal bins from min to max
----@field nan? integer how many are not a number
----@field inf? integer how many are infinite
+---@field nan? number how many are not a number, about so many where they are sampled
+---@field inf? number how many are infinite, likewise
 ---@field sampled? boolean computed from a part of the values
 
 --- The terminal's width, 80 where there is none.
@@ -38,6 +38,15 @@ function M.bytes(n)
   end
   local digits = (n < 10 and n % 1 ~= 0) and '%.1f %s' or '%.0f %s'
   return digits:format(n, units[i])
+end
+
+--- Sizes as '[2,3]', every digit of them.
+---@param sizes number[]
+---@return string text
+function M.shape(sizes)
+  local list = {}
+  for i, size in ipairs(sizes) do list[i] = ('%.0f'):format(size) end
+  return '[' .. table.concat(list, ',') .. ']'
 end
 
 --- Counts as a line of bars.
@@ -80,6 +89,8 @@ function M.stats(get, n)
       if x > max then max = x end
     end
   end
+  local each = step > 1 and n / math.ceil(n / step) or 1 -- each one looked at stands for so many
+  nan, inf = nan * each, inf * each
   if used == 0 then return { nan = nan, inf = inf, sampled = step > 1 } end
   local mean, squares, histogram = sum / used, 0, {}
   for k = 1, BINS do histogram[k] = 0 end
@@ -115,17 +126,17 @@ end
 -- used where reading every value here would take too long.
 local function spread(t, n)
   if n <= FEW then return '' end
-  local stats = M.stats(t.get, n)
+  local stats = t.get and M.stats(t.get, n) or { sampled = true }
   if stats.sampled and t.stats and t.stats.mean == t.stats.mean then
     stats = { mean = t.stats.mean, std = t.stats.std, min = t.stats.min, max = t.stats.max,
       nan = t.stats.nan, inf = t.stats.inf, histogram = t.stats.histogram or stats.histogram }
   end
   local words, about = {}, stats.sampled and '~' or ''
   if (stats.nan or 0) > 0 then
-    words[#words + 1] = colour.paint('bad', ('%d nan'):format(stats.nan))
+    words[#words + 1] = colour.paint('bad', ('%s%.0f nan'):format(about, stats.nan))
   end
   if (stats.inf or 0) > 0 then
-    words[#words + 1] = colour.paint('bad', ('%d inf'):format(stats.inf))
+    words[#words + 1] = colour.paint('bad', ('%s%.0f inf'):format(about, stats.inf))
   end
   if t.dtype == 'bool' and stats.mean then
     words[#words + 1] = ('true %.1f %%'):format(100 * stats.mean)
@@ -149,8 +160,7 @@ end
 ---@param n integer its number of elements
 ---@return string line
 function M.footer(t, n)
-  local words = { ('tensor %s[%s] %s'):format(t.dtype, table.concat(t.shape, ','),
-    t.device or 'cpu') }
+  local words = { ('tensor %s%s %s'):format(t.dtype, M.shape(t.shape), t.device or 'cpu') }
   for _, flag in ipairs(t.flags or {}) do words[#words + 1] = flag end
   if t.bytes then words[#words + 1] = M.bytes(t.bytes) end
   local what = table.concat(words, '  ')

@@ -12,6 +12,8 @@ local ops = require 'ridge.tensor.ops'
 local view = require 'ridge.tensor.view'
 local grad = require 'ridge.tensor.grad'
 local image = require 'ridge.tensor.image'
+local pieces = require 'ridge.tensor.pieces'
+local summary = require 'ridge.show.summary'
 
 local M = {}
 
@@ -56,7 +58,7 @@ docs.describe = 'describe(): type and shape, "f32[2,3]"'
 ---@return string
 function methods.describe(x)
   local t = inside(x, 'describe')
-  return ('%s[%s]'):format(dtype.name(t._dtype), table.concat(shape_list(t), ','))
+  return dtype.name(t._dtype) .. summary.shape(shape_list(t))
 end
 
 docs.release = 'release(): give the memory back now; using the tensor afterwards is an error'
@@ -109,6 +111,8 @@ for name, entry in pairs(grad.properties) do properties[name] = entry end
 
 -- -- Elements to Lua ----------------------------------------------------------------------
 
+local MOST = 2 ^ 27 -- elements that tables of Lua can hold
+
 --- Elements in row-major order as an array of doubles, and their number.
 local function elements(x)
   local n = x.count
@@ -123,6 +127,10 @@ docs.tolist = 'tolist(): the elements as nested lists'
 ---@return table|number
 function methods.tolist(x)
   ref.need(x, 'tolist')
+  if x.count > MOST then
+    blame.raise(('tolist: %s has %.0f elements, and tables hold at most %d; take a part of it')
+      :format(x:describe(), x.count, MOST), 'ENOMEM', 'tolist')
+  end
   local array = blame.within('tolist', function() return elements(x) end)
   local shape, is_bool = x.shape, x.dtype == 'bool'
   local at = 0
@@ -185,22 +193,72 @@ end
 
 -- -- Text ---------------------------------------------------------------------------------
 
+local FEW = 2 ^ 20   -- elements that are all handed to what shows them
+local EXACT = 2 ^ 53 -- above, not every position is a number of Lua's
+
+-- The same elements without those that an expanded axis repeats.
+local function distinct(x)
+  local stride = x.stride
+  for axis = #stride, 1, -1 do
+    if stride[axis] == 0 and x._t._shape[axis - 1] > 1 then x = x:narrow(axis, 1, 1) end
+  end
+  return x
+end
+
+-- How the elements of a large tensor are spread; nothing where one of them is not finite.
+local function spread_of(x)
+  local some = distinct(x)
+  local sum, min, max, squares = 0, math.huge, -math.huge, 0
+  pieces.each(some, FEW, function(piece)
+    local wide = piece:to 'f64'
+    sum = sum + wide:sum():item()
+    min, max = math.min(min, wide:min():item()), math.max(max, wide:max():item())
+  end)
+  local mean = sum / some.count
+  if mean - mean ~= 0 then return nil end
+  pieces.each(some, FEW, function(piece)
+    squares = squares + (piece:to 'f64' - mean):square():sum():item()
+  end)
+  return { mean = mean, std = math.sqrt(squares / some.count * (x.count / (x.count - 1))),
+    min = min, max = max }
+end
+
+-- Any element of x by its number in row-major order, from 0.
+local function element_of(x)
+  local shape, ndim, value = x.shape, x._t._ndim, ffi.new 'double[1]'
+  local index = ffi.new('int64_t[?]', math.max(ndim, 1))
+  return function(i)
+    for axis = ndim, 1, -1 do
+      index[axis - 1] = i % shape[axis]
+      i = math.floor(i / shape[axis])
+    end
+    call.check(C.rg_tensor_get(x._t, index, ndim, value))
+    return value[0]
+  end
+end
+
+-- What the host can look at: on the CPU, no more elements than there are different ones.
+local function at_hand(x)
+  if x.device == 'cpu' then return x end
+  return distinct(x):to('cpu'):expand(x.shape)
+end
+
 local function text(x)
   if x._t == nil then return 'tensor (released)' end
   if bit.band(x._t._flags, 4) ~= 0 then return 'tensor (released with its scope)' end
   if C.rg_capturing() == 1 then return 'tensor ' .. x:describe() .. ' (being captured)' end
-  local here = x:detach():to 'cpu'
-  local array, n = elements(here)
-  local stats
-  if n > 0 and x.dtype ~= 'bool' then
-    local f = here:to('f64')
-    local mean = f:mean():item()
-    local std = n > 1 and math.sqrt(((f - mean):square():sum():item()) / (n - 1)) or 0
-    stats = { mean = mean, std = std, min = f:min():item(), max = f:max():item() }
+  local here = at_hand(x:detach())
+  local get, stats
+  if x.count > FEW then
+    get = x.count <= EXACT and element_of(here)
+    stats = x.dtype ~= 'bool' and spread_of(here) or nil
+  else
+    local array = elements(here)
+    get = function(i) return tonumber(array[i]) end
   end
   return require('ridge.show').tensor {
     dtype = x.dtype, shape = x.shape, device = x.device, bytes = x.bytes, stats = stats,
-    get = function(i) return tonumber(array[i]) end,
+    get = get,
   }
 end
 

@@ -47,7 +47,7 @@ function M.shape(sizes, what, negative)
   for i = 1, n do
     local size = sizes[i]
     if type(size) ~= 'number' or size ~= math.floor(size) or math.abs(size) > 2 ^ 53 then
-      blame.raise(('%s: size %d is %s; sizes are whole numbers'):format(what, i,
+      blame.raise(('%s: size %d is %s; sizes are whole numbers up to 2^53'):format(what, i,
         blame.show(size)), 'ESHAPE')
     end
     if size < 0 and not negative then

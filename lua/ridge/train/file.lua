@@ -4,14 +4,16 @@
 --- Reading one runs nothing, and takes no more memory than the file has bytes.
 
 local ffi = require 'ffi'
-local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
-local call = require 'ridge.ffi.call'
 local canonical = require 'ridge.store.canonical'
 local make = require('ridge.tensor.make').here
+local pieces = require 'ridge.tensor.pieces'
 local ref = require 'ridge.ffi.ref'
 
 ffi.cdef [[
+size_t rg_train_fread(void *, size_t, size_t, void *) __asm__("fread");
+size_t rg_train_fwrite(const void *, size_t, size_t, void *) __asm__("fwrite");
+const char *rg_train_strerror(int) __asm__("strerror");
 int rg_train_fsync(int) __asm__("fsync");
 int rg_train_fileno(void *) __asm__("fileno");
 ]]
@@ -55,22 +57,27 @@ local function header_of(tensors, names, notes)
   return text .. (' '):rep(-(#text + 8) % 8) -- the elements begin at a multiple of 8
 end
 
-local function write_all(file, tensors, names, header)
+local function not_written(path, why)
+  blame.raise(('save: %s cannot be written: %s'):format(path, why), 'EIO', 'save')
+end
+
+-- What the system said last.
+local function reason()
+  return ffi.string(ffi.C.rg_train_strerror(ffi.errno()))
+end
+
+local function write_all(file, path, tensors, names, header)
   local length = ffi.new('uint64_t[1]', #header)
   local ok, why = file:write(ffi.string(length, 8), header)
+  if not ok then not_written(path, why) end
   for _, name in ipairs(names) do
-    if not ok then return ok, why end
-    local x = tensors[name]:contiguous()
-    local bytes = tonumber(x.bytes)
-    local buffer = ffi.new('uint8_t[?]', math.max(bytes, 1))
-    call.check(C.rg_tensor_read(x._t, buffer, bytes), 'save')
-    ok, why = file:write(ffi.string(buffer, bytes))
+    pieces.read(tensors[name], 'save', function(buffer, bytes)
+      if ffi.C.rg_train_fwrite(buffer, 1, bytes, file) < bytes then not_written(path, reason()) end
+    end)
   end
-  if ok then ok, why = file:flush() end
-  if ok and ffi.C.rg_train_fsync(ffi.C.rg_train_fileno(file)) ~= 0 then
-    return nil, 'it did not reach the disk'
-  end
-  return ok, why
+  ok, why = file:flush()
+  if not ok then not_written(path, why) end
+  if ffi.C.rg_train_fsync(ffi.C.rg_train_fileno(file)) ~= 0 then not_written(path, reason()) end
 end
 
 --- Write tensors to a file: either all of it is there under its name, or what was there before.
@@ -92,14 +99,16 @@ function M.save(path, tensors, notes)
   local beside = path .. '.part'
   local file, why = io.open(beside, 'wb')
   if not file then blame.raise('save: ' .. why, 'EIO', 'save') end
-  local done, ok, reason = pcall(write_all, file, tensors, names, header)
-  local closed, close_reason = file:close()
-  if done and ok and closed then ok, reason = os.rename(beside, path) end
-  if not (done and ok and closed) then
+  local ok, err = pcall(write_all, file, path, tensors, names, header)
+  local closed, close_why = file:close()
+  if ok and not closed then ok, err = pcall(not_written, path, close_why) end
+  if ok then
+    local renamed, rename_why = os.rename(beside, path)
+    if not renamed then ok, err = pcall(not_written, path, rename_why) end
+  end
+  if not ok then
     os.remove(beside)
-    if not done then error(ok, 0) end
-    blame.raise(('save: %s cannot be written: %s'):format(path, tostring(reason or close_reason)),
-      'EIO', 'save')
+    error(err, 0)
   end
 end
 
@@ -162,13 +171,19 @@ local function places_of(header, path, bytes)
 end
 
 local function read_tensor(file, place, path)
-  local data = place.bytes > 0 and file:read(place.bytes) or ''
-  if not data or #data < place.bytes then wrong(path, 'is cut off in %q', place.name) end
   local sizes = {}
   for i = 1, #place.shape do sizes[i] = place.shape[i] end
   sizes[#sizes + 1] = { dtype = place.dtype }
-  local x = make.empty(unpack(sizes))
-  call.check(C.rg_tensor_write(x._t, data, place.bytes), 'load')
+  local x = blame.within('load', function() return make.empty(unpack(sizes)) end)
+  pieces.write(x, 'load', function(buffer, bytes)
+    ffi.errno(0)
+    if ffi.C.rg_train_fread(buffer, 1, bytes, file) < bytes then
+      if ffi.errno() ~= 0 then
+        blame.raise(('load: %s cannot be read: %s'):format(path, reason()), 'EIO', 'load')
+      end
+      wrong(path, 'is cut off in %q', place.name)
+    end
+  end)
   return x
 end
 

@@ -85,6 +85,41 @@ describe('a file', function()
     end)
   end)
 
+  -- No array of LuaJIT's is as long as these elements, which are a hole in the file.
+  it('of 2^31 bytes is read until there is no memory, which is said', function()
+    local head = "{'descr': '|u1', 'fortran_order': False, 'shape': (2147483657,), }"
+    head = head .. (' '):rep(117 - #head) .. '\n'
+    for read, start in pairs { [ridge.data.npy] = '\147NUMPY\1\0\118\0' .. head,
+      [ridge.data.idx] = '\0\0\8\1\128\0\0\9' } do
+      local file = assert(io.open(path, 'wb'))
+      file:write(start)
+      file:seek('cur', 2147483656)
+      file:write '\7'
+      file:close()
+      ridge.memory.set_limit(2 ^ 30)
+      local ok, e = pcall(read, path)
+      ridge.memory.set_limit(0)
+      assert.is_false(ok)
+      assert.equal('ENOMEM', e.code)
+      assert.matches('^data%.%a+: .*limit of 1024 MB', e.message)
+    end
+  end)
+
+  it('packed is read as what is in it', function()
+    local shape, elements = '(5, 1000003)', ('\1\2\3\4\5\6\7'):rep(714288):sub(1, 5000015)
+    local head = ("{'descr': '|u1', 'fortran_order': False, 'shape': %s, }"):format(shape)
+    head = head .. (' '):rep(117 - #head) .. '\n'
+    write('\147NUMPY\1\0\118\0' .. head .. elements)
+    local plain = ridge.data.npy(path)
+    assert.equal(0, os.execute(('gzip -1 %s && mv %s.gz %s'):format(path, path, path)))
+    local packed = ridge.data.npy(path)
+    assert.is_true(packed:equal(plain))
+    assert.equal(elements:byte(3000000), packed:get(3, 3000000 - 2 * 1000003))
+    assert.equal(elements:byte(-1), packed:get(5, 1000003))
+    write(('\31\139'):rep(3))
+    assert.matches('data.npy: ', message(ridge.data.npy, path))
+  end)
+
   describe('of lines', function()
     it('is a matrix, with the names of its columns', function()
       write 'a,b\n1,2.5\n-3, 4e1 \n\n'

@@ -180,6 +180,38 @@ describe('text', function()
     assert.matches('cpu', text)
   end)
 
+  it('shows what is repeated beyond any memory as what it is', function()
+    ridge.memory.set_limit(2 ^ 26)
+    local text = tostring(ridge.tensor { { 1 }, { 2 }, { 3.5 } }:expand(3, 2 ^ 31))
+    local lines = {}
+    for line in text:gmatch '[^\n]+' do lines[#lines + 1] = line end
+    assert.equal('  1.0000  1.0000  1.0000  ...  1.0000  1.0000  1.0000', lines[1])
+    assert.equal('  3.5000  3.5000  3.5000  ...  3.5000  3.5000  3.5000', lines[3])
+    -- of 1, 2 and 3.5, each just as often: mean 6.5 / 3, spread sqrt(19 / 18)
+    assert.matches('^tensor f32%[3,2147483648%] cpu  24 GB   mean 2.1667 std 1.0274   1 .* 3.5$',
+      lines[4])
+    text = tostring(ridge.full(5, 1, 1, { dtype = 'i8' }):expand(2 ^ 50, 2 ^ 8))
+    assert.matches('^  ...\ntensor i8%[1125899906842624,256%] cpu  262144 TB   mean 5.0000', text)
+    ridge.memory.set_limit(0)
+  end)
+
+  it('tells of large tensors what all their elements say', function()
+    local x = ridge.zeros(2100, 1000) -- above two million only some are looked at one by one
+    x[{ 7, 14 }] = 2.1e6
+    for _, y in ipairs { x, x:t() } do
+      assert.matches('mean 1.0000 std 1449.1377 .* 2.10e%+06$', tostring(y))
+    end
+    x:fill_(0 / 0)
+    assert.matches('~2100000 nan$', tostring(x))
+  end)
+
+  it('says that tables cannot hold so many elements', function()
+    local ok, e = pcall(function() return ridge.ones(1):expand(2 ^ 31):tolist() end)
+    assert.is_false(ok)
+    assert.equal('tolist: f32[2147483648] has 2147483648 elements, and tables hold at most '
+      .. '134217728; take a part of it', e.message)
+  end)
+
   it('never fails, whatever the tensor', function()
     for _, x in ipairs { ridge.zeros(0), ridge.tensor(1), ridge.zeros(2, 0, 3),
                          ridge.tensor { 0 / 0, math.huge }, ridge.ones(2000, 3),

@@ -109,6 +109,43 @@ describe('a file of tensors', function()
     end
   end)
 
+  it('of several pieces comes back, whatever its strides', function()
+    local given = { turned = ridge.randn(3000, 2000):t(), row = ridge.rand(2 ^ 22 + 3),
+      rows = ridge.randint(0, 100, 3, 2 ^ 21 + 1), part = ridge.rand(3000, 3000):narrow(2, 5, 2500),
+      repeated = ridge.rand(1, 7):expand(2 ^ 20, 7) }
+    ridge.save(path, given)
+    local found = ridge.load(path)
+    for name, x in pairs(given) do
+      assert.equal(x:describe(), found[name]:describe())
+      assert.is_true(found[name]:equal(x), name)
+    end
+  end)
+
+  -- Neither a string nor an array of LuaJIT's can be as long as these.
+  it('of 2^31 bytes is written until the system refuses it', function()
+    local text, status = folders.run(("trap '' XFSZ; ulimit -f 200; ./ridge -e "
+      .. "'ridge.memory.set_limit(2^28) ridge.save(\"%s\", {a = ridge.ones(1):expand(2^31)})'")
+      :format(path))
+    assert.equal(1, status)
+    assert.matches('x.safetensors cannot be written: File too large', text)
+    assert.equal('', folders.list(folder))
+  end)
+
+  it('of 2^31 bytes is read until there is no memory, which is said', function()
+    local header = '{"a":{"dtype":"U8","shape":[2147483657],"data_offsets":[0,2147483657]}}'
+    local file = assert(io.open(path, 'wb')) -- its elements are a hole in the file
+    file:write(string.char(#header, 0, 0, 0, 0, 0, 0, 0), header)
+    file:seek('cur', 2147483656)
+    file:write '\7'
+    file:close()
+    ridge.memory.set_limit(2 ^ 30)
+    local ok, e = pcall(ridge.load, path)
+    ridge.memory.set_limit(0)
+    assert.is_false(ok)
+    assert.equal('ENOMEM', e.code)
+    assert.matches('^load: .*limit of 1024 MB', e.message)
+  end)
+
   it('that cannot be written leaves what was there', function()
     ridge.save(path, { a = ridge.ones(1) })
     local before = read(path)
