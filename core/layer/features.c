@@ -95,8 +95,10 @@ static rg_value sum_of_rows(rg_formula *f, rg_value x)
 }
 
 /* exp(omega x - |x|^2 / 2), which no common factor changes: the largest exponent is taken off, for
-** a query (one axis) its own, for keys (two) that of the sequence. */
-static rg_value features(rg_formula *f, rg_value x, rg_value omega, int32_t kernel, int32_t n_axes)
+** one axis that of each row, for two that of the sequence.  level: it, [..., n, 1], for those who
+** weight the features by it later; NULL: nobody asks. */
+static rg_value features(rg_formula *f, rg_value x, rg_value omega, int32_t kernel, int32_t n_axes,
+                         rg_value *level)
 {
   static const int32_t axes[] = { -1, -2 };
   double d = (double)x->_shape[x->_ndim - 1];
@@ -109,12 +111,15 @@ static rg_value features(rg_formula *f, rg_value x, rg_value omega, int32_t kern
     return rg_f_plus(f, rg_f_unary(f, rg_relu, z), eps);
   }
   rg_value scaled = rg_f_times(f, x, pow(d, -0.25));
-  rg_value z = rg_f_matmul(f, scaled, turned);
-  rg_value most = largest(f, rg_f_unary(f, rg_detach, z), axes, n_axes);
   rg_value squares = rg_f_times(f, sum_of_rows(f, rg_f_mul(f, scaled, scaled)), 0.5);
-  rg_value exponent = rg_f_sub(f, rg_f_sub(f, z, squares), most);
+  rg_value exponent = rg_f_sub(f, rg_f_matmul(f, scaled, turned), squares);
+  rg_value most = largest(f, rg_f_unary(f, rg_detach, exponent), axes, n_axes);
 
-  return rg_f_times(f, rg_f_plus(f, rg_f_unary(f, rg_exp, exponent), eps), scale);
+  if (level != NULL) {
+    *level = most;
+  }
+  return rg_f_times(f, rg_f_plus(f, rg_f_unary(f, rg_exp, rg_f_sub(f, exponent, most)), eps),
+                    scale);
 }
 
 /* -- Sums ---------------------------------------------------------------------------- */
@@ -124,41 +129,88 @@ static rg_value joined(rg_formula *f, const rg_tensor *const *xs, int32_t n, int
   RG_F_STEP(rg_concat(xs, n, axis, &out));
 }
 
-/* A chunk's places: sum over j <= i of (q_i k_j') v_j, within it by a masked product, before it by
-** the matrix of sums, to which it then adds its own. */
+static rg_value larger(rg_formula *f, rg_value x, rg_value y)
+{
+  return rg_f_binary(f, rg_maximum, x, y);
+}
+
+/* exp(x - y) of levels, at most 1. */
+static rg_value weight(rg_formula *f, rg_value x, rg_value y)
+{
+  return rg_f_unary(f, rg_exp, rg_f_sub(f, x, y));
+}
+
+/* What the chunks before come to. */
+typedef struct past {
+  rg_tensor *sum;   /* of k_j' v_j exp(level_j - level), [..., features, e]; NULL: no chunk yet */
+  rg_tensor *level; /* the largest of all j, [..., 1, 1]; NULL where features have no levels */
+} past;
+
+static void pass(rg_formula *f, past *before, rg_value sum, rg_value level)
+{
+  if (f->status == RG_OK) {
+    rg_tensor_release(before->sum);
+    rg_tensor_release(before->level);
+    before->sum = rg_f_hold(sum);
+    before->level = level != NULL ? rg_f_hold(level) : NULL;
+  }
+}
+
+/*
+** A chunk's places: sum over j <= i of (q_i k_j') v_j, within it by a masked product, before it by
+** the matrix of sums, to which it then adds its own.
+**
+** level, [..., n, 1], is what was taken off the exponents of each key; NULL: nothing.  Place i
+** takes the largest of j <= i off all of them: one from behind it would say what is there.
+*/
 static rg_status chunk(const rg_tensor *q, const rg_tensor *key, const rg_tensor *v,
-                       const rg_tensor *mask, int64_t first, int64_t n, rg_tensor **before,
-                       rg_tensor **out)
+                       const rg_tensor *level, const rg_tensor *mask, int64_t first, int64_t n,
+                       past *before, rg_tensor **out)
 {
   rg_formula f = { .what = "feature_attention" };
   int32_t axis = q->_ndim - 2;
+  double hidden = q->_dtype == RG_F16 ? 6e4 : 1e30;
   rg_value qs = rg_f_narrow(&f, q, axis, first, n);
   rg_value ks = rg_f_swapped(&f, rg_f_narrow(&f, key, axis, first, n), axis, axis + 1);
   rg_value vs = rg_f_narrow(&f, v, axis, first, n);
-  rg_value corner = rg_f_narrow(&f, rg_f_narrow(&f, mask, 0, 0, n), 1, 0, n);
-  rg_value here = rg_f_matmul(&f, rg_f_mul(&f, rg_f_matmul(&f, qs, ks), corner), vs);
-  rg_value sum = rg_f_matmul(&f, ks, vs);
+  rg_value seen = rg_f_narrow(&f, rg_f_narrow(&f, mask, 0, 0, n), 1, 0, n);
+  /* the largest level before the chunk, at each place, at its end; what keys count at its end */
+  rg_value then = NULL, now = NULL, end = NULL, at_end = NULL;
 
-  if (*before != NULL) {
-    here = rg_f_add(&f, here, rg_f_matmul(&f, qs, *before));
-    sum = rg_f_add(&f, sum, *before);
+  if (level != NULL) {
+    rg_value own = rg_f_swapped(&f, rg_f_narrow(&f, level, axis, first, n), axis, axis + 1);
+    rg_value of_seen = rg_f_add(&f, own, rg_f_times(&f, rg_f_plus(&f, seen, -1), hidden));
+
+    then = before->level;
+    now = largest(&f, of_seen, (const int32_t[]){ -1 }, 1);
+    now = then != NULL ? larger(&f, now, then) : now;
+    end = rg_f_narrow(&f, now, axis, n - 1, 1);
+    seen = weight(&f, of_seen, now);
+    at_end = weight(&f, own, end);
   }
-  if (f.status == RG_OK) {
-    rg_tensor_release(*before);
-    *before = rg_f_hold(sum);
+  rg_value here = rg_f_matmul(&f, rg_f_mul(&f, rg_f_matmul(&f, qs, ks), seen), vs);
+  rg_value sum = rg_f_matmul(&f, at_end != NULL ? rg_f_mul(&f, ks, at_end) : ks, vs);
+
+  if (before->sum != NULL) {
+    rg_value old = rg_f_matmul(&f, qs, before->sum);
+
+    here = rg_f_add(&f, here, then != NULL ? rg_f_mul(&f, old, weight(&f, then, now)) : old);
+    sum = rg_f_add(&f, sum,
+                   then != NULL ? rg_f_mul(&f, before->sum, weight(&f, then, end)) : before->sum);
   }
+  pass(&f, before, sum, end);
   return rg_f_give(&f, here, out);
 }
 
 /* Time grows with the length: a chunk's masked product, and one matrix for all before it. */
-static rg_value causal_sums(rg_formula *f, rg_value q, rg_value key, rg_value v)
+static rg_value causal_sums(rg_formula *f, rg_value q, rg_value key, rg_value v, rg_value level)
 {
   int32_t axis = q->_ndim - 2;
   int64_t length = q->_shape[axis];
   int64_t n_chunks = (length + CHUNK - 1) / CHUNK;
   rg_value mask = rg_lower(f, rg_min_i64(CHUNK, length), q);
   rg_tensor **parts = rg_host_zeroed((size_t)rg_max_i64(n_chunks, 1) * sizeof(rg_tensor *));
-  rg_tensor *before = NULL;
+  past before = { 0 };
   rg_value y;
 
   if (parts == NULL) {
@@ -169,13 +221,14 @@ static rg_value causal_sums(rg_formula *f, rg_value q, rg_value key, rg_value v)
   for (int64_t i = 0; i < n_chunks && f->status == RG_OK; i++) {
     int64_t n = rg_min_i64(CHUNK, length - i * CHUNK);
 
-    rg_f_note(f, chunk(q, key, v, mask, i * CHUNK, n, &before, &parts[i]));
+    rg_f_note(f, chunk(q, key, v, level, mask, i * CHUNK, n, &before, &parts[i]));
   }
   y = joined(f, (const rg_tensor *const *)parts, (int32_t)n_chunks, axis);
   for (int64_t i = 0; i < n_chunks; i++) {
     rg_tensor_release(parts[i]);
   }
-  rg_tensor_release(before);
+  rg_tensor_release(before.sum);
+  rg_tensor_release(before.level);
   rg_host_free(parts);
   return y;
 }
@@ -228,8 +281,9 @@ rg_status rg_feature_attention(const rg_tensor *q, const rg_tensor *k, const rg_
   RG_TRY(check(q, k, v, omega, kernel, causal));
   int32_t last = q->_ndim - 1;
   int64_t e = v->_shape[last];
-  rg_value pq = features(&f, q, omega, kernel, 1);
-  rg_value pk = features(&f, k, omega, kernel, 2);
+  rg_value level = NULL;
+  rg_value pq = features(&f, q, omega, kernel, 1, NULL);
+  rg_value pk = features(&f, k, omega, kernel, causal ? 1 : 2, &level);
   /* a last column of ones makes the denominator beside the numerator */
   rg_value column = rg_f_narrow(&f, rg_f_unary(&f, rg_detach, v), last, 0, 1);
   rg_value ones = rg_f_plus(&f, rg_f_times(&f, column, 0), 1);
@@ -237,7 +291,7 @@ rg_status rg_feature_attention(const rg_tensor *q, const rg_tensor *k, const rg_
   rg_value sums = NULL;
 
   if (f.status == RG_OK) {
-    sums = causal ? causal_sums(&f, pq, pk, both) : all_sums(&f, pq, pk, both);
+    sums = causal ? causal_sums(&f, pq, pk, both, level) : all_sums(&f, pq, pk, both);
   }
   return rg_f_give(
       &f, rg_f_div(&f, rg_f_narrow(&f, sums, last, 0, e), rg_f_narrow(&f, sums, last, e, 1)), out);

@@ -1,5 +1,8 @@
 -- SPDX-License-Identifier: MIT
 --- Multi-head attention (Vaswani et al., 2017), and the transformer block around it.
+---
+--- xFormers (F93) is a package for PyTorch: what it is taken for there, attention in memory that
+--- grows with the length, is attention by tiles here, and nothing is to be integrated.
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'

@@ -116,6 +116,74 @@ describe('attention by random features', function()
     end
   end)
 
+  it('is the same before a place whatever stands behind it: in q, k and v, in every type', function()
+    local omega = nn.random_features(32, 16, 1)
+    for _, dtype in ipairs { 'f32', 'f64', 'bf16' } do
+      for _, kernel in ipairs { 'softmax', 'relu' } do
+        local opts = { causal = true, kernel = kernel }
+        local given = { inputs() }
+        for i, x in ipairs(given) do given[i] = x:to(dtype) end
+        local w = omega:to(dtype)
+        local before = nn.feature_attention(given[1], given[2], given[3], w, opts)
+        for which = 1, 3 do
+          for _, place in ipairs { 1, 100, 128, 129, 299 } do -- chunks are 128 places long
+            local changed = { unpack(given) }
+            changed[which] = given[which]:clone()
+            -- a key of this length has exponents that dwarf those of all others
+            changed[which]:narrow(2, place + 1, 300 - place):mul_(20)
+            local now = nn.feature_attention(changed[1], changed[2], changed[3], w, opts)
+            local what = ('%s %s input %d place %d'):format(dtype, kernel, which, place)
+            assert.is_true(now:narrow(2, 1, place):equal(before:narrow(2, 1, place)), what)
+            assert.is_false(now:narrow(2, place + 1, 1):equal(before:narrow(2, place + 1, 1)), what)
+          end
+        end
+      end
+    end
+  end)
+
+  it('is, where the last place sees all, what it is without being causal', function()
+    local q, k, v = inputs()
+    local omega = nn.random_features(64, 16, 1)
+    for _, kernel in ipairs { 'softmax', 'relu' } do
+      local all = nn.feature_attention(q, k, v, omega, { kernel = kernel })
+      local causal = nn.feature_attention(q, k, v, omega, { kernel = kernel, causal = true })
+      local last, last_causal = all:narrow(2, 300, 1), causal:narrow(2, 300, 1)
+      assert.is_true(last:allclose(last_causal, 2e-3, 2e-3))
+    end
+  end)
+
+  it('has the gradients of finite differences, where keys are of very different lengths', function()
+    ridge.seed(5)
+    local omega = nn.random_features(8, 4, 1):to 'f64'
+    local lengths = ridge.rand(1, 140, 1, { dtype = 'f64' }) * 3
+    local list = { ridge.randn(1, 140, 4, { dtype = 'f64' }),
+      ridge.randn(1, 140, 4, { dtype = 'f64' }) * lengths, ridge.randn(1, 140, 3, { dtype = 'f64' }) }
+    local weight = ridge.randn(1, 140, 3, { dtype = 'f64' })
+    local function loss()
+      return (nn.feature_attention(list[1], list[2], list[3], omega, { causal = true }) * weight)
+        :sum()
+    end
+    for _, x in ipairs(list) do x:requires_grad_() end
+    loss():backward()
+    for which, x in ipairs(list) do
+      local direction = ridge.randn(unpack(x.shape)):to 'f64'
+      local wanted = (x.grad * direction):sum():item()
+      local h = 1e-5
+      local found = ridge.no_grad(function()
+        local here = x:clone()
+        x:copy_(here + direction * h)
+        local up = loss():item()
+        x:copy_(here - direction * h)
+        local down = loss():item()
+        x:copy_(here)
+        return (up - down) / (2 * h)
+      end)
+      -- what is taken off the exponents counts as a constant, and eps is added behind it
+      assert.is_true(math.abs(found - wanted) < 2e-3 * math.abs(wanted) + 1e-2,
+        ('input %d: %g and %g'):format(which, found, wanted))
+    end
+  end)
+
   it('has features that are orthogonal in blocks, of a seed of their own', function()
     ridge.seed(9)
     local before = ridge.randn(4):tolist()
