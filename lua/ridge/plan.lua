@@ -100,6 +100,57 @@ function M.capture(f, ...)
   return finish(pcall(f, ...))
 end
 
+-- -- Plans of several shapes ------------------------------------------------------------------
+
+local Shelf = {}
+Shelf.__index = Shelf
+
+--- A place for plans by key, of inputs' shapes for instance (F127). It holds so many; when another
+--- one comes, the one that was used longest ago goes.
+---@param most number at least 1
+---@return table shelf get, put, each
+function M.shelf(most)
+  return setmetatable({ most = most, order = {} }, Shelf)
+end
+
+--- What was put under a key, which counts as used now; nil where nothing is.
+---@param key string
+---@return any
+function Shelf:get(key)
+  local order = self.order
+  for i = #order, 1, -1 do
+    if order[i].key == key then
+      local entry = table.remove(order, i)
+      order[#order + 1] = entry
+      return entry.made
+    end
+  end
+  return nil
+end
+
+--- Put something under a key that is free.
+---@param key string
+---@param made any
+---@return any gone what had to go for it, whose memory the caller gives back; nil where nothing had
+function Shelf:put(key, made)
+  local order = self.order
+  local gone = #order == self.most and table.remove(order, 1).made or nil
+  order[#order + 1] = { key = key, made = made }
+  return gone
+end
+
+--- All that is there, the longest unused first: for made in shelf:each() do ... end.
+---@return function iterator
+function Shelf:each()
+  local i = 0
+  return function()
+    i = i + 1
+    return self.order[i] and self.order[i].made
+  end
+end
+
+-- -- What is a plan ---------------------------------------------------------------------------
+
 --- Is this value a plan?
 ---@param value any
 ---@return boolean

@@ -16,13 +16,15 @@ local ref = require 'ridge.ffi.ref'
 
 local Batch = class 'train.Batch'
 
+local PLANS = 8 -- shapes of batches whose plans are kept
+
 --- What is done with a batch.
 ---@param model table
 ---@param loss function of output and target
 ---@param opts table autocast, scaler, compile, split, say
 function Batch:init(model, loss, opts)
   self.model, self.loss, self.options = model, loss, opts
-  self.plans, self.seen = {}, {}
+  self.plans, self.seen = plan.shelf(PLANS), plan.shelf(PLANS)
   self.parts = 1 -- pieces that a batch is cut into
   self.landing, self.landed = {}, 0
   self:place()
@@ -100,17 +102,18 @@ end
 -- -- As a plan ------------------------------------------------------------------------------------
 
 -- Gradients that are there already are added to in place, which a plan can do again and again: the
--- first batch of a shape therefore runs by itself.
+-- first batch of a shape therefore runs by itself. So does one whose shape was last seen before
+-- others that are more than plans are kept for: its plan would be gone before it is used.
 local function by_plan(self, x, y, share, again)
   local key = ('%s|%s|%g'):format(x:describe(), y:describe(), share)
-  local known = self.plans[key]
+  local known = self.plans:get(key)
   if known then
     known.x:copy_(x)
     known.y:copy_(y)
     return lands(self, (known.plan:run()))
   end
-  if not self.seen[key] then
-    self.seen[key] = true
+  if not self.seen:get(key) then
+    self.seen:put(key, true)
     return nil
   end
   local made = { x = x:to(self.device):clone(), y = y:to(self.device):clone() }
@@ -126,7 +129,11 @@ local function by_plan(self, x, y, share, again)
   end
   ref.outlive(found.results[1]) -- and the scope of this batch
   made.plan = found
-  self.plans[key] = made
+  local gone = self.plans:put(key, made)
+  if gone then
+    for _, x_ in ipairs { gone.x, gone.y, gone.plan.results[1] } do x_:release() end
+    gone.plan:release()
+  end
   return lands(self, found.results[1])
 end
 
@@ -157,7 +164,7 @@ end
 ---@return number bytes
 function Batch:plan_bytes()
   local sum = 0
-  for _, made in pairs(self.plans) do sum = sum + made.plan:facts().buffer_bytes end
+  for made in self.plans:each() do sum = sum + made.plan:facts().buffer_bytes end
   return sum
 end
 

@@ -405,7 +405,7 @@ end
 ---  stability, level), epoch, steps, best
 function Trainer:status()
   local o, plans = self.options, 0
-  for _ in pairs(self.batch.plans) do plans = plans + 1 end
+  for _ in self.batch.plans:each() do plans = plans + 1 end
   return { epoch = self.epoch, steps = self.steps_before + #self.curve, best = self.best,
     config = { mixed_precision = o.autocast or false,
       compile_enabled = self.batch.options.compile or false, plans = plans,

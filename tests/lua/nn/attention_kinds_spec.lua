@@ -116,7 +116,7 @@ describe('attention by random features', function()
     end
   end)
 
-  it('is the same before a place whatever stands behind it: in q, k and v, in every type', function()
+  it('is the same before a place whatever stands behind it, in every type', function()
     local omega = nn.random_features(32, 16, 1)
     for _, dtype in ipairs { 'f32', 'f64', 'bf16' } do
       for _, kernel in ipairs { 'softmax', 'relu' } do
@@ -157,7 +157,8 @@ describe('attention by random features', function()
     local omega = nn.random_features(8, 4, 1):to 'f64'
     local lengths = ridge.rand(1, 140, 1, { dtype = 'f64' }) * 3
     local list = { ridge.randn(1, 140, 4, { dtype = 'f64' }),
-      ridge.randn(1, 140, 4, { dtype = 'f64' }) * lengths, ridge.randn(1, 140, 3, { dtype = 'f64' }) }
+      ridge.randn(1, 140, 4, { dtype = 'f64' }) * lengths,
+      ridge.randn(1, 140, 3, { dtype = 'f64' }) }
     local weight = ridge.randn(1, 140, 3, { dtype = 'f64' })
     local function loss()
       return (nn.feature_attention(list[1], list[2], list[3], omega, { causal = true }) * weight)

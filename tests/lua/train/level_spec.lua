@@ -98,12 +98,55 @@ describe('a trainer', function()
       local plain = fit { accumulate = accumulate }
       local planned, trainer = fit { accumulate = accumulate, compile = true }
       local n = 0
-      for _ in pairs(trainer.batch.plans) do n = n + 1 end
+      for _ in trainer.batch.plans:each() do n = n + 1 end
       assert.is_true(n >= 1)
       for i, p in ipairs(plain:parameters()) do
         assert.is_true(p.tensor:equal(planned:parameters()[i].tensor), p.name)
       end
     end
+  end)
+
+  it('drops the plans of old shapes, and their memory (F127)', function()
+    local Batch = require 'ridge.train.batch'
+    local function reserved()
+      ridge.memory.trim()
+      return ridge.memory.stats().reserved
+    end
+    local function run(compile, sizes, times)
+      local net = nn.Sequential(nn.Linear(6, 512, { seed = 1 }), nn.ReLU(),
+        nn.Linear(512, 6, { seed = 2 })):train()
+      local batch = Batch(net, nn.cross_entropy, { compile = compile, say = silent })
+      local at = {}
+      for i, n in ipairs(sizes) do
+        for _ = 1, times do
+          batch:run(ridge.ones(n, 6) * i, ridge.zeros(n, { dtype = 'i64' }), 1, function() end)
+        end
+        at[i] = { kept = 0, reserved = reserved() }
+        for _ in batch.plans:each() do at[i].kept = at[i].kept + 1 end
+      end
+      return net, at, batch
+    end
+    local sizes = {}
+    for i = 1, 60 do sizes[i] = 100 + i end
+    local plain = run(false, sizes, 3)
+    local planned, at, batch = run(true, sizes, 3)
+    for i, p in ipairs(plain:parameters()) do
+      assert.is_true(p.tensor.grad:equal(planned:parameters()[i].tensor.grad), p.name)
+    end
+    for i = 1, 60 do assert.are.equal(math.min(i, 8), at[i].kept) end
+    -- the last eight are little larger than the first eight
+    assert.is_true(batch:plan_bytes() > 8 * 100 * 512 * 4)
+    assert.is_true(at[60].reserved < 1.8 * at[8].reserved,
+      ('%d bytes with 60 shapes, %d with 8'):format(at[60].reserved, at[8].reserved))
+    -- the oldest is made again once it is used twice; the newest are still there
+    local before = batch.plans:get(batch.plans.order[8].key)
+    batch:run(ridge.ones(160, 6), ridge.zeros(160, { dtype = 'i64' }), 1, function() end)
+    assert.are.equal(before, batch.plans.order[8].made)
+    -- more shapes in turn than plans are kept for: none is made in vain
+    local turns = {}
+    for i = 1, 30 do turns[i] = 200 + i % 10 end
+    local _, in_turn = run(true, turns, 1)
+    assert.are.equal(0, in_turn[30].kept)
   end)
 
   it('as plans follows a loss scale that changes', function()
