@@ -138,6 +138,33 @@ static void test_limit(void)
   rg_block_free(&a);
 }
 
+/* On the CPU the limit is for what is live: what is cached is nobody's, and does not count. */
+static void test_limit_cached(void)
+{
+  rg_block a;
+  rg_block b;
+  int64_t cached;
+
+  rg_memory_trim(RG_CPU);
+  a = take(8000000);
+  rg_block_free(&a);
+  cached = memory->reserved_bytes;
+  ok(cached >= 8000000, "a block of 8 MB is cached");
+  is_status(rg_memory_set_limit(RG_CPU, memory->live_bytes + 3000000), RG_OK, "3 MB more");
+  a = take(2000000);
+  ok(a.data != NULL, "2 MB of another class are had beside it");
+  is_int(memory->live_bytes + 1000000, memory->limit_bytes, "and leave 1 MB");
+  is_status(rg_block_alloc(RG_CPU, 8000000, &b), RG_ENOMEM, "the cached block is above the limit");
+  rg_block_free(&a);
+  is_status(rg_memory_set_limit(RG_CPU, memory->live_bytes + 8000000), RG_OK, "8 MB");
+  cached = memory->reserved_bytes;
+  a = take(8000000);
+  ok(a.data != NULL, "and now it is not");
+  is_int(memory->reserved_bytes, cached, "the cached one is taken");
+  rg_block_free(&a);
+  is_status(rg_memory_set_limit(RG_CPU, 0), RG_OK, "without a limit");
+}
+
 static void test_sizes(void)
 {
   static const int64_t bad[] = { -1,
@@ -374,6 +401,7 @@ int main(int argc, char **argv)
   test_reuse();
   test_counters();
   test_limit();
+  test_limit_cached();
   test_sizes();
   test_arenas();
   test_environment();

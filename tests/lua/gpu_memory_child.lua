@@ -153,4 +153,29 @@ for _, mb in ipairs { 4, 5, 6, 7, 8, 9 } do ridge.empty(mb * MB / 4, GPU):releas
 check('what is cached', stats().peak_reserved <= stats().limit or stats().reserved <= stats().limit,
   stats().reserved)
 memory.set_limit(0, 'cuda:0')
+
+-- up to the last byte that is free, whatever is cached in other sizes and of other streams
+memory.trim 'cuda:0'
+memory.set_limit(stats().reserved + 16 * MB, 'cuda:0')
+local function on(stream, f) return ridge.device.on_stream('cuda:0', stream, f) end
+local function cache(mb) ridge.empty(mb * MB / 4, GPU):release() end
+for stream = 0, 2 do on(stream, function() cache(2 + stream) end) end
+check('cached on three streams', stats().reserved == stats().limit - 7 * MB, stats().reserved)
+for stream = 0, 2 do
+  on(stream, function()
+    local big = ridge.empty(16 * MB / 4, GPU)
+    check('all of it', big.count == 4 * MB and stats().reserved == stats().limit, stats().reserved)
+    big:release()
+  end)
+end
+memory.set_limit(0, 'cuda:0')
+memory.trim 'cuda:0'
+
+-- trim gives back what each stream keeps, and nothing twice
+local kept = stats().reserved
+for stream = 0, 7 do on(stream, function() cache(1 + stream) end) end
+check('kept by stream', stats().reserved == kept + 36 * MB, stats().reserved - kept)
+check('given back by all', memory.trim 'cuda:0' == 36 * MB and stats().reserved == kept,
+  stats().reserved)
+check('once', memory.trim 'cuda:0' == 0)
 print 'done'

@@ -5,7 +5,7 @@
 -- reference  what it means (reference.lua)
 -- samples    shapes of the inputs and arguments; false stands for an input that is left out
 -- dtypes     element types all inputs are given; mixed: lists of one type for each input
--- except     element types a sample does not suit
+-- except     element types a sample does not suit; only: the one it is tried in
 -- ulps       allowed error in units in the last place of the result, 0 for exactly
 -- target     the first input is written into (a function ending in _)
 -- into       the form that writes into its first tensor: (C, t, a)
@@ -71,6 +71,8 @@ end
 for _, name in ipairs { 'sigmoid', 'gelu', 'silu', 'softplus' } do
   unary(name, false, 8)
 end
+-- of several pieces of work, which all of these share
+cases.neg.samples = join(SHAPES, { { { 20507 }, only = 'f32' }, { { 20507 }, only = 'f16' } })
 -- e^30 and below come off the argument, whose own rounding the function magnifies
 cases.sin.special = { 0, -0, 1, -1, INF, -INF, NAN, 0.5, 3, 30, -30, 1000 }
 cases.cos.special = cases.sin.special
@@ -126,6 +128,9 @@ binary('sub', ARITHMETIC, 0.5)
 binary('div', ALL, 0.5)
 binary('pow', ALL, 4)
 for _, name in ipairs { 'eq', 'ne', 'lt', 'le', 'gt', 'ge' } do binary(name, ALL, 0) end
+cases.add.samples = join(cases.add.samples, { { { 20507 }, { 20507 }, only = 'f32' },
+  { { 5, 9001 }, { 9001 }, only = 'f16' }, { { 9001, 3 }, { 9001, 1 }, only = 'f32' },
+  { { 20507 }, args = { value = 0.5 }, only = 'f64' } }) -- of several pieces of work
 table.insert(cases.sub.bad, { { { 2 }, { 2 } }, { 'bool', 'bool' }, {}, EDTYPE })
 table.insert(cases.add.bad, { { { 2 } }, { 'i8' }, { value = 300 }, EARG })
 
@@ -137,7 +142,8 @@ cases.fill = {
   reference = reference.fill,
   samples = { { {}, args = { value = 2.5 } }, { { 3, 5 }, args = { value = -1.3 } },
     { { 0 }, args = { value = 1 } }, { { 2, 700 }, args = { value = 7 } },
-    { { 4 }, args = { value = 1e9 } }, { { 4 }, args = { value = NAN } } },
+    { { 4 }, args = { value = 1e9 } }, { { 4 }, args = { value = NAN } },
+    { { 40003 }, args = { value = 7 }, only = 'f32' } },
   dtypes = EVERY, ulps = 0, free = true,
   large = { { { 3000, 1000 }, args = { value = 3 } } },
   bad = {},
@@ -149,7 +155,8 @@ cases.arange = {
   reference = reference.arange,
   samples = { { {}, args = { start = 3, step = 1 } }, { { 3, 5 }, args = { start = 0, step = 1 } },
     { { 0 }, args = { start = 0, step = 1 } }, { { 2, 60 }, args = { start = -1, step = 0.25 } },
-    { { 1100 }, args = { start = 5, step = -0.5 } } },
+    { { 1100 }, args = { start = 5, step = -0.5 } },
+    { { 40003 }, args = { start = 0, step = 0.25 }, only = 'f32' } },
   dtypes = EVERY, ulps = 0,
   large = { { { 1100, 1000 }, args = { start = 0, step = 0.5 } } },
   bad = {},
@@ -157,7 +164,8 @@ cases.arange = {
 
 local COPIES = { { {}, {} }, { { 3, 5 }, { 3, 5 } }, { { 3, 5 }, { 5 } }, { { 3, 5 }, { 3, 1 } },
   { { 0, 2 }, { 2 } }, { { 40, 50 }, { 40, 50 } }, { { 3, 40, 33 }, { 40, 33 } }, { { 4 }, {} },
-  { { 2, 1100 }, { 1100 } }, { { 2, 70, 66 }, { 2, 70, 66 } } }
+  { { 2, 1100 }, { 1100 } }, { { 2, 70, 66 }, { 2, 70, 66 } },
+  { { 20507 }, { 20507 }, only = 'f32' }, { { 5, 9001 }, { 9001 }, only = 'i64' } }
 
 cases.copy = {
   call = function(C, t) return C.rg_copy_(t[1], t[2]) end,
@@ -225,12 +233,18 @@ cases.concat = {
 
 local DRAWN = { {}, { 5 }, { 3, 4 }, { 0 }, { 2, 701 } }
 
-local function drawn(args)
+-- The last are of several pieces of work, which must not begin with the same numbers.
+local function drawn(args, one, other)
   local samples = {}
   for i, shape in ipairs(DRAWN) do
     local a = { seed = 12345678901 * i, offset = i == 1 and 0 or 7 ^ i }
     for k, v in pairs(args) do a[k] = v end
     samples[i] = { shape, args = a }
+  end
+  for _, dtype in ipairs { one, other } do
+    local a = { seed = 77, offset = 5 }
+    for k, v in pairs(args) do a[k] = v end
+    samples[#samples + 1] = { { 20011 }, args = a, only = dtype }
   end
   return samples
 end
@@ -243,7 +257,7 @@ local function draw(name, dtypes, ulps, names, args, bad)
     end,
     target = true, draws = true,
     reference = reference[name],
-    samples = drawn(args),
+    samples = drawn(args, dtypes[1], dtypes[2]),
     dtypes = dtypes, ulps = ulps,
     large = { { { 1100, 1000 }, args = args } },
     bad = bad,
@@ -271,7 +285,7 @@ cases.dropout = {
   call = function(C, t, a, out) return C.rg_dropout(t[1], a.p, a.generator, out) end,
   draws = true,
   reference = reference.dropout,
-  samples = join(drawn { p = 0.3 }, drawn { p = 0 }, drawn { p = 0.9 }),
+  samples = join(drawn({ p = 0.3 }, 'f32', 'f64'), drawn { p = 0 }, drawn { p = 0.9 }),
   dtypes = FLOATS, ulps = 1,
   large = { { { 1100, 1000 }, args = { p = 0.5 } } },
   bad = { { { { 2 } }, { 'i32' }, { p = 0.5 }, EDTYPE }, { { { 2 } }, { 'f32' }, { p = 1 }, EARG },
@@ -292,7 +306,7 @@ draw_of { seed = 5, offset = 0 } -- before anything is counted
 cases.dropout_back = {
   call = function(C, t, a, out) return C.rg_dropout_back(t[1], draw_of(a), a.p, out) end,
   reference = reference.dropout,
-  samples = join(drawn { p = 0.3 }, drawn { p = 0 }, drawn { p = 0.9 }),
+  samples = join(drawn({ p = 0.3 }, 'f32', 'f64'), drawn { p = 0 }, drawn { p = 0.9 }),
   dtypes = FLOATS, ulps = 1,
   large = { { { 1100, 1000 }, args = { p = 0.5 } } },
   bad = { { { { 2 } }, { 'i32' }, { p = 0.5 }, EDTYPE },
@@ -306,6 +320,9 @@ local REDUCED = { { { 5 }, {} }, { { 2, 3 }, {} }, { { 2, 3 }, { 0 } }, { { 2, 3
   { { 2, 3, 4 }, { 1 } }, { { 2, 3, 4 }, { 0, 2 } }, { { 2, 3, 4 }, { 2, 1 } }, { {}, {} },
   { { 3, 600 }, { 1 } }, { { 600, 3 }, { 0 } }, { { 150, 5 }, { 0 } }, { { 0, 3 }, { 1 } },
   { { 5, 40, 7 }, { 1 } }, { { 9000 }, {} }, { { 9000, 4 }, { 0 } } }
+-- Of several parts along memory.
+local PARTS = { { { 131081 }, args = { axes = {} }, only = 'f32' },
+  { { 2, 65543 }, args = { axes = { 1 } }, only = 'f64' } }
 -- For packs: along rows, across them, of several axes, in parts.
 local PACKED = { { { 3, 37 }, { 1 } }, { { 2, 528 }, { 1 } }, { { 8209 }, {} },
   { { 6, 32 }, { 0 } }, { { 300, 16 }, { 0 } }, { { 4, 6, 32 }, { 0, 2 } },
@@ -355,13 +372,13 @@ local function packed(args)
   return samples
 end
 
-reduction('sum', ALL, 2, join(reduced(REDUCED), packed(), reduced(OF_NOTHING)), BAD_AXES)
+reduction('sum', ALL, 2, join(reduced(REDUCED), packed(), reduced(OF_NOTHING), PARTS), BAD_AXES)
 reduction('prod', ALL, 2, join(reduced { { { 5 }, {} }, { { 2, 3 }, { 0 } }, { { 3, 12 }, { 1 } },
   { { 12, 5 }, { 0 } }, { {}, {} }, { { 8, 32 }, { 0 } } },
   { { { 2, 37 }, args = { axes = { 1 } }, except = { i64 = true, i32 = true, i8 = true,
     u8 = true } } }, reduced(OF_NOTHING)), BAD_AXES) -- what does not fit in 64 bits wraps
 reduction('mean', ALL, 2, join(reduced(REDUCED), packed()), join(BAD_AXES, BAD_NOTHING))
-reduction('max', ALL, 0, join(reduced(REDUCED), packed()), join(BAD_AXES, BAD_NOTHING))
+reduction('max', ALL, 0, join(reduced(REDUCED), packed(), PARTS), join(BAD_AXES, BAD_NOTHING))
 reduction('min', ALL, 0, reduced(REDUCED), join(BAD_AXES, BAD_NOTHING))
 cases.max.special = { 1, NAN, 2, -INF, INF, 0, -0, NAN }
 cases.min.special = cases.max.special
@@ -382,7 +399,8 @@ for _, name in ipairs { 'argmax', 'argmin' } do
       { { 2, 3 }, args = { axis = 0, keep = true } }, { { 3, 0 }, args = { axis = 0 } },
       { { 2, 3, 4 }, args = { axis = 1 } }, { { 3, 1200 }, args = { axis = 1, keep = true } },
       { { 700, 3 }, args = { axis = 0 } }, { { 3, 37 }, args = { axis = 1 } },
-      { { 2, 64 }, args = { axis = 1 } } },
+      { { 2, 64 }, args = { axis = 1 } }, { { 90, 3 }, args = { axis = 1 } },
+      { { 3, 150 }, args = { axis = 0 } } },
     dtypes = ALL, ulps = 0,
     special = { 1, 3, NAN, 2, -INF, INF, 3, NAN },
     special_args = { axis = 0 },
@@ -404,7 +422,8 @@ cases.softmax = {
     { { 3, 72 }, args = { axis = 1 } },
     -- kept, not in packs, too long in f64
     { { 2, 8200 }, args = { axis = 1 } }, { { 1, 8193 }, args = { axis = 1 } },
-    { { 1, 30000 }, args = { axis = 1 } } },
+    { { 1, 30000 }, args = { axis = 1 } },
+    { { 430, 40 }, args = { axis = 1 }, only = 'f32' } }, -- several pieces of work
   dtypes = FLOATS, ulps = 16,
   special = { 1, -INF, 2, 800, 799, -1e30 },
   special_args = { axis = 0 },

@@ -53,6 +53,7 @@ return function(M)
     { { 2, 1100 }, args = { labels = { 1099, 600 }, rows = { 2 }, smoothing = 0.25 } },
     { { 0, 5 }, args = { labels = {}, rows = { 0 }, reduction = 1 } },
     { { 40, 10 }, args = { labels = labels(40, 10), rows = { 40 } } },
+    { { 20, 1000 }, args = { labels = labels(20, 1000), rows = { 20 } } }, -- several pieces
     -- in packs: some, with ends, of rows that begin anywhere, and many
     { { 2, 48 }, args = { labels = { 47, 0 }, rows = { 2 } } },
     { { 3, 45 }, args = { labels = { 44, 2, 0 }, rows = { 3 }, smoothing = 0.125 } },
@@ -162,6 +163,7 @@ return function(M)
       { { 5, 6 }, args = { index = { 1, 4, 0, 2, 3 }, shape = { 5 } } },
       { { 3, 0 }, args = { index = { 1 }, shape = { 1 } } },
       { { 3, 2 }, args = { index = {}, shape = { 0 } } },
+      { { 300, 1 }, args = { index = many, shape = { 60000 } }, only = 'f32' },
     },
     dtypes = tensors.EVERY, ulps = 0,
     large = { { { 300, 20 }, args = { index = many, shape = { 60000 } } } },
@@ -342,16 +344,21 @@ return function(M)
   add_step('sgd_step', 3,
     { rate = 0.125, count = 4, momentum = 0.5, dampening = 0, weight_decay = 0 },
     { {}, { count = 0 }, { nesterov = true }, { weight_decay = 0.25, dampening = 0.25 },
+      { nesterov = true, weight_decay = 0.25, scale = 0.5 },
+      { nesterov = true, weight_decay = 0.25, count = 0 }, { momentum = 0, weight_decay = 0.25 },
       { count = 0, dampening = 0.5 }, { scale = 0.5 }, { scale = 0 / 0 } },
     { { momentum = 1 }, { momentum = -0.5 }, { weight_decay = -1 }, { plain = true } })
   add_step('adam_step', 4,
     { rate = 0.125, count = 4, beta1 = 0.875, beta2 = 0.75, eps = 0.0625, weight_decay = 0 },
     { {}, { count = 0 }, { weight_decay = 0.25 }, { weight_decay = 0.25, decoupled = true },
-      { amsgrad = true }, { scale = 0.5 }, { scale = math.huge } },
+      { amsgrad = true }, { amsgrad = true, weight_decay = 0.25, scale = 0.5 },
+      { amsgrad = true, weight_decay = 0.25, decoupled = true }, { scale = 0.5 },
+      { scale = math.huge } },
     { { beta1 = 1 }, { beta2 = -0.1 }, { eps = -1 }, { weight_decay = 0 / 0 } })
   add_step('lion_step', 3,
     { rate = 0.125, count = 4, beta1 = 0.875, beta2 = 0.75, weight_decay = 0 },
-    { {}, { weight_decay = 0.25 }, { scale = -2 }, { scale = 0 / 0 } },
+    { {}, { weight_decay = 0.25 }, { weight_decay = 0.25, scale = 0.5 }, { scale = -2 },
+      { scale = 0 / 0 } },
     { { beta1 = 1 }, { weight_decay = -1 }, { plain = true } })
 
   local function many_vectors(n)
@@ -389,6 +396,7 @@ return function(M)
       { { 2, 64 }, false, { 64 }, args = { eps = 0.25, rms = true } },
       { { 0, 4 }, { 4 }, { 4 }, args = { eps = 0 } },
       { { 40, 33 }, { 33 }, { 33 }, args = { eps = 0.25 } },
+      { { 430, 40 }, { 40 }, { 40 }, args = { eps = 0.25 }, only = 'f32' },
       { { 3, 72 }, { 72 }, { 72 }, args = { eps = 0.25 } },
       { { 2, 1304 }, { 1304 }, false, args = { eps = 0.25 } },
       { { 2, 8200 }, { 8200 }, { 8200 }, args = { eps = 0.25 } },
@@ -425,6 +433,7 @@ return function(M)
       { { 2, 1300 }, { 2, 1300 }, { 1300 }, { 2 }, { 2 }, args = {} },
       { { 0, 4 }, { 0, 4 }, { 4 }, { 0 }, { 0 }, args = {} },
       { { 300, 3 }, { 300, 3 }, { 3 }, { 300 }, { 300 }, args = {} },
+      { { 430, 40 }, { 430, 40 }, { 40 }, { 430 }, { 430 }, args = {}, only = 'f32' },
       { { 3, 72 }, { 3, 72 }, { 72 }, { 3 }, { 3 }, args = {} },
       { { 2, 640 }, { 2, 640 }, { 640 }, { 2 }, { 2 }, args = { rms = true } },
       { { 2, 4104 }, { 2, 4104 }, { 4104 }, { 2 }, { 2 }, args = {} },
@@ -480,6 +489,7 @@ return function(M)
       { { 2, 4104 }, { 2, 4104 }, args = { axis = 1 } },
       { { 1, 20000 }, { 1, 20000 }, args = { axis = 1 } },
       { { 1100, 2 }, { 1100, 2 }, args = { axis = 0 } },
+      { { 430, 40 }, { 430, 40 }, args = { axis = 1 }, only = 'f32' },
       { { 0, 3 }, { 0, 3 }, args = { axis = 1 } }, { { 3, 0 }, { 3, 0 }, args = { axis = 1 } },
     },
     dtypes = FLOATS, ulps = 12,

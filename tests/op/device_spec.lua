@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
--- device_spec: what op_spec's own numbers do not reach: matrices at the edges of their range, what
--- a device finds wrong only while it computes, and every pattern of 8-bit floats.
+-- device_spec: what op_spec's own numbers do not reach: matrices at the edges of their range, more
+-- tiles than there are blocks, what a device finds wrong only while it computes, and every pattern
+-- of 8-bit floats.
 
 local bit = require 'bit'
 local ffi = require 'ffi'
@@ -219,4 +220,34 @@ describe('conversion of 8-bit floats', function()
       end
     end
   end)
+end)
+
+describe('a transposed copy', function()
+  after_each(tensors.release_all)
+
+  -- A tile of 32 by 32 elements, or of 64 by 64 narrow ones, is one turn of a block; a simulated
+  -- device has 256 blocks, and the strip has more tiles, so each block takes the next one.
+  for dtype, side in pairs { f32 = 32, f64 = 32, i8 = 64, bf16 = 64 } do
+    it('of more tiles than there are blocks is whole in ' .. dtype, function()
+      local rows, cols = 600 * side + 3, 17
+      local x = tensors.empty({ cols, rows }, dtype)
+      if dtype == 'i8' then
+        tensors.check(C.rg_randint_(x, 0, 100, nil))
+      else
+        tensors.check(C.rg_uniform_(x, 0, 100, nil))
+      end
+      tensors.check(C.rg_transpose(x, 0, 1, out))
+      local y = tensors.empty({ rows, cols }, dtype)
+      tensors.check(C.rg_copy_(y, tensors.hold(out[0])))
+      local from, to = tensors.read(x), tensors.read(y)
+      for i = 0, rows - 1 do
+        for j = 0, cols - 1 do
+          if to[i * cols + j + 1] ~= from[j * rows + i + 1] then
+            error(('row %d, column %d: %g, wanted %g'):format(i, j, to[i * cols + j + 1],
+              from[j * rows + i + 1]), 0)
+          end
+        end
+      end
+    end)
+  end
 end)

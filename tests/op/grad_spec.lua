@@ -273,3 +273,77 @@ for i = 0, C.rg_op_count() - 1 do
     end)
   end
 end
+
+-- -- Where a derivative has to be chosen ----------------------------------------------------------
+
+-- Written by hand: what goes to each element of the inputs when 1, 2, 3 ... arrives at the results.
+-- Sums over an axis split a maximum's share in equal parts among the largest; of two elements that
+-- are alike each gets a half; at 0 the slopes of abs, sign and relu are 0.
+local NAN = 0 / 0
+local CHOSEN = {
+  { 'prod', { { 2, 0, 3 } }, { 3 }, { { 0, 6, 0 } }, args = { axes = {} } },
+  { 'prod', { { 0, 4, 0 } }, { 3 }, { { 0, 0, 0 } }, args = { axes = {} } },
+  { 'prod', { { 2, 0, 3, 0, 5, 0, 2, 3, 4 } }, { 3, 3 }, { { 0, 6, 0, 0, 0, 0, 36, 24, 18 } },
+    args = { axes = { 1 } } },
+  { 'prod', { { 0, 0, 3, 2, 0, 5 } }, { 2, 3 }, { { 2, 0, 15, 0, 0, 9 } },
+    args = { axes = { 0 } } },
+  { 'max', { { 1, 3, 3, 2 } }, { 4 }, { { 0, 0.5, 0.5, 0 } }, args = { axes = {} } },
+  { 'max', { { 5, 5, 5, 5, 1, 2, 2, 0 } }, { 2, 4 }, { { 0.25, 0.25, 0.25, 0.25, 0, 1, 1, 0 } },
+    args = { axes = { 1 } } },
+  { 'min', { { 2, 3, 2, 2, 3, 4 } }, { 2, 3 }, { { 0.5, 1, 3, 0.5, 1, 0 } },
+    args = { axes = { 0 } } },
+  { 'norm', { { 0, 0 } }, { 2 }, { { 0, 0 } }, args = { axes = {}, p = 2 } },
+  { 'norm', { { -3, 0, 4, 0, 0, 0 } }, { 2, 3 }, { { -0.6, 0, 0.8, 0, 0, 0 } },
+    args = { axes = { 1 }, p = 2 } },
+  { 'norm', { { -4, 4, 1 } }, { 3 }, { { -0.5, 0.5, 0 } }, args = { axes = {}, p = math.huge } },
+  { 'norm', { { -4, 0, 1 } }, { 3 }, { { -1, 0, 1 } }, args = { axes = {}, p = 1 } },
+  { 'maximum', { { 1, 2, 3 }, { 2, 2, 2 } }, { 3 }, { { 0, 1, 3 }, { 1, 1, 0 } } },
+  { 'minimum', { { 1, 2, 3 }, { 2, 2, 2 } }, { 3 }, { { 1, 1, 0 }, { 0, 1, 3 } } },
+  { 'maximum', { { 1, 2, 3 } }, { 3 }, { { 0, 1, 3 } }, args = { value = 2 } },
+  { 'minimum', { { 1, 2, 3 } }, { 3 }, { { 1, 1, 0 } }, args = { value = 2 } },
+  { 'abs', { { -2, 0, 5 } }, { 3 }, { { -1, 0, 3 } } },
+  { 'sign', { { -2, 0, 5 } }, { 3 }, { { 0, 0, 0 } } },
+  { 'relu', { { -2, 0, 5 } }, { 3 }, { { 0, 0, 3 } } },
+  { 'square', { { 0, -1 } }, { 2 }, { { 0, -4 } } },
+  { 'mul', { { 0, 2 }, { 3, 0 } }, { 2 }, { { 3, 0 }, { 0, 4 } } },
+  { 'pow', { { 0, 3 } }, { 2 }, { { 0, 12 } }, args = { value = 2 } },
+  { 'pow', { { 0, 3 } }, { 2 }, { { 1, 2 } }, args = { value = 1 } },
+  { 'pow', { { 0, 2 }, { 2, 3 } }, { 2 }, { { 0, 24 }, { 0, 16 * math.log(2) } } },
+  { 'max', { { 1, NAN, 3 } }, { 3 }, { { NAN, NAN, NAN } }, args = { axes = {} } },
+}
+
+describe('a gradient where a derivative has to be chosen', function()
+  after_each(function() tensors.release_all() end)
+
+  for n, chosen in ipairs(CHOSEN) do
+    local name, values, shape, wanted = unpack(chosen)
+    it(('of %s is what is said of it (%d)'):format(name, n), function()
+      for _, dtype in ipairs { 'f64', 'f32' } do
+        for _, layout in ipairs(tensors.LAYOUTS) do
+          if layout.fits(shape) and not layout.reads_only then
+            local list, wide = {}, {}
+            for i, each in ipairs(values) do
+              list[i], wide[i] = reference.new(shape, dtype), reference.new(shape, dtype)
+              for j, v in ipairs(each) do list[i][j], wide[i][j] = v, v end
+            end
+            local sample = { args = chosen.args }
+            local y = output(cases[name], sample, wide)
+            local dy = reference.new(y.shape, 'f64')
+            for i = 1, reference.count(y.shape) do dy[i] = i end
+            local found = gradients(cases[name], sample, list, dy, dtype, layout)
+            for i, each in ipairs(wanted) do
+              for j, want in ipairs(each) do
+                local got = found[i] and found[i][j] or 0
+                assert.is_true(math.abs(got - want) <= 1e-6 * math.max(1, math.abs(want))
+                  or got ~= got and want ~= want,
+                  ('%s, %s, input %d: %g at %d, wanted %g'):format(dtype, layout.name, i, got, j,
+                    want))
+              end
+            end
+            tensors.release_all()
+          end
+        end
+      end
+    end)
+  end
+end)

@@ -62,7 +62,7 @@ end
 -- Some arguments make sense for some types only.
 local function suits(sample, dtypes)
   local first = type(dtypes) == 'table' and dtypes[1] or dtypes
-  return not (sample.except and sample.except[first])
+  return not (sample.except and sample.except[first]) and (sample.only or first) == first
 end
 
 local function layouts_for(entry, sample)

@@ -375,7 +375,8 @@ function M.normal(inputs, args)
     end
     local r, angle = math.sqrt(-2 * math.log(u)), 2 * math.pi * turn
     y[i] = args.mean + args.std * r * (i % 2 == 1 and math.cos(angle) or math.sin(angle))
-    y.magnitude[i] = math.abs(args.mean) + args.std * r
+    -- near 1 a single u is rounded by 2^-25, and its logarithm off by as much
+    y.magnitude[i] = math.abs(args.mean) + args.std * (r + (y.dtype == 'f64' and 0 or 0.1 / r))
   end
   return { y }
 end

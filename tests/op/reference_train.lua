@@ -120,7 +120,7 @@ return function(M) -- M: the rest of the reference
       if a.count == 0 then keep, take = 0, 1 end
       local now = keep * b[i] + take * d
       size = math.abs(keep * b[i]) + take * size
-      put(out_b, i, now, size)
+      if a.momentum == 0 then put(out_b, i, b[i]) else put(out_b, i, now, size) end
       local step = a.nesterov and d + a.momentum * now or now
       put(out_p, i, p[i] - a.rate * step, math.abs(p[i]) + a.rate * 2 * size)
     end

@@ -87,6 +87,12 @@ describe('a file of tensors', function()
       lie('{"a":{"dtype":"U8","shape":[9],"data_offsets":[0,1]}}', 'x'))
     assert.matches('a gap or an overlap',
       lie('{"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}', 'xy'))
+    local two = '{"a":{"dtype":"U8","shape":[%d],"data_offsets":[%d,%d]},'
+      .. '"b":{"dtype":"U8","shape":[%d],"data_offsets":[%d,%d]}}'
+    assert.matches('a gap or an overlap before "b"', lie(two:format(2, 0, 2, 2, 1, 3), 'xyz'))
+    assert.matches('a gap or an overlap before "b"', lie(two:format(2, 0, 2, 1, 3, 4), 'wxyz'))
+    assert.matches('a gap or an overlap before "[ab]"', lie(two:format(2, 0, 2, 2, 0, 2), 'xy'))
+    assert.matches('a gap or an overlap before "a"', lie(two:format(1, 1, 2, 3, 0, 3), 'xyz'))
     assert.matches('a size that is none',
       lie('{"a":{"dtype":"U8","shape":[-1],"data_offsets":[0,1]}}', 'x'))
     assert.matches('is cut off', lie(
