@@ -169,6 +169,34 @@ RG_API rg_status rg_channel_send(int32_t fd, const void *bytes, int64_t n) RG_CH
 RG_API rg_status rg_channel_receive(int32_t fd, void *bytes, int64_t n, int64_t longest_ns,
                                     int64_t *got) RG_CHECK;
 
+/* -- Files ----------------------------------------------------------------- */
+
+/* A file that is being written. */
+typedef struct rg_output rg_output;
+
+/*
+** Begin to write a file.  Symbolic links are followed; mode, owner and other names of a file
+** that is there stay.  What is no regular file (a device, a FIFO, an open descriptor) is written
+** straight.
+**
+** path     the file, made where there is none
+** out      new reference
+** RG_EARG, RG_ENOMEM, RG_EIO with the path and the system's reason.
+*/
+RG_API rg_status rg_output_new(const char *path, rg_output **out) RG_CHECK;
+
+/* Write n bytes behind those before.  RG_EIO, RG_EINTR. */
+RG_API rg_status rg_output_write(rg_output *output, const void *bytes, int64_t n) RG_CHECK;
+
+/*
+** End it, and release it: a regular file has all that was written, on the disk, or what it held
+** before.  RG_EIO.
+*/
+RG_API rg_status rg_output_finish(rg_output *output) RG_CHECK;
+
+/* Drop it, and what was written into it.  NULL does nothing. */
+RG_API void rg_output_release(rg_output *output);
+
 /* -- Memory ---------------------------------------------------------------- */
 
 /* Bytes of one device.  live: in tensors and scratch; reserved: taken from the system. */

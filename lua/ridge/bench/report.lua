@@ -2,10 +2,10 @@
 --- A benchmark's report: a table to read, JSON in the groups of document 003, a file for each batch
 -- size (F138).
 
-local blame = require 'ridge.blame'
 local canonical = require 'ridge.store.canonical'
 local columns = require 'ridge.show.columns'
 local metrics = require 'ridge.bench.metrics'
+local output = require 'ridge.ffi.output'
 local unit = require 'ridge.plot.unit'
 
 local M = {}
@@ -162,13 +162,7 @@ function Report:save(folder)
     for _, c in ipairs(self.comparison) do
       if c.model_name == entry.model and c.batch_size == entry.batch then own[#own + 1] = c end
     end
-    local file, reason = io.open(path, 'w')
-    if not file then blame.raise('bench: ' .. reason, 'EIO', 'bench') end
-    local ok, why = file:write(document(self, { entry }, own, true), '\n')
-    local closed = file:close()
-    if not ok or not closed then
-      blame.raise(('bench: %s was not written: %s'):format(path, why or 'disk full?'), 'EIO')
-    end
+    output.write(path, 'bench', document(self, { entry }, own, true) .. '\n')
     paths[#paths + 1] = path
   end
   return paths

@@ -53,30 +53,13 @@ function M.run(name, spec, argv, mode, fn)
   return M.fail(name, message_of(result))
 end
 
---- Write a whole file or nothing: beside it first, then over it.
----@param path string
----@param text string
-function M.write_file(path, text)
-  local blame = require 'ridge.blame'
-  local aside = ('%s.%d.part'):format(path, math.random(1, 2 ^ 30))
-  local file, reason = io.open(aside, 'wb')
-  if not file then blame.raise(('%s cannot be written: %s'):format(path, reason), 'EIO') end
-  local ok, why = file:write(text)
-  local closed, why_closed = file:close()
-  if ok and closed then ok, why = os.rename(aside, path) end
-  if not (ok and closed) then
-    os.remove(aside)
-    blame.raise(('%s cannot be written: %s'):format(path, why or why_closed), 'EIO')
-  end
-end
-
 --- Print rows, or write them to a file.
 ---@param found table titles, lines
 ---@param opt table as, and o: a file
 function M.show(found, opt)
   local text = require('ridge.store.format').text(found, opt.as)
   if opt.o and opt.o ~= '' then
-    M.write_file(opt.o, text)
+    require('ridge.ffi.output').write(opt.o, 'export', text)
   else
     io.stdout:write(text)
   end

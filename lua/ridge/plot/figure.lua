@@ -9,6 +9,7 @@
 
 local blame = require 'ridge.blame'
 local options = require 'ridge.options'
+local output = require 'ridge.ffi.output'
 local canvas = require 'ridge.plot.canvas'
 local png = require 'ridge.plot.png'
 local record = require 'ridge.plot.record'
@@ -150,7 +151,7 @@ function Figure:save(path, opt)
   local texts = record.texts(self, (opt and opt.theme) or self.opt.theme or 'light')
   local bytes = png.encode(rgb, w, h, { scale = c.scale, texts = texts })
   c:close()
-  png.write_file(path, bytes)
+  output.write(path, 'figure:save', bytes)
   return self
 end
 

@@ -164,28 +164,6 @@ function M.encode(rgb, width, height, opt)
   return table.concat(parts)
 end
 
-local serial = 0
-
---- Write bytes to a file so that either all of it is there under its name, or nothing.
----@param path string
----@param bytes string
-function M.write_file(path, bytes)
-  serial = serial + 1
-  -- Beside the target, because a rename does not cross file systems; an address is unlike in
-  -- two processes that write the same picture at once, the serial within one.
-  local beside = ('%s.%s-%d.part'):format(path, tostring({}):match('0x(%x+)') or 'x', serial)
-  local file, why = io.open(beside, 'wb')
-  if not file then blame.raise(('cannot write %s: %s'):format(path, why), 'EIO') end
-  local ok, err = file:write(bytes)
-  if ok then ok, err = file:flush() end
-  local closed, close_err = file:close()
-  if ok and closed then ok, err = os.rename(beside, path) else err = err or close_err end
-  if not (ok and closed) then
-    os.remove(beside)
-    blame.raise(('cannot write %s (%d bytes): %s'):format(path, #bytes, tostring(err)), 'EIO')
-  end
-end
-
 -- Reading -------------------------------------------------------------------------------------
 
 --- The chunks of a PNG, each with its checksum verified.

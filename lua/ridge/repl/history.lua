@@ -3,6 +3,8 @@
 -- newlines of an entry written as \n. Entries are appended one by one, so parallel sessions share
 -- the file. A line that begins with a blank is not kept.
 
+local output = require 'ridge.ffi.output'
+
 local M = {}
 
 local KEPT = 5000 -- entries; the file is cut to that when it has grown by half
@@ -58,12 +60,9 @@ end
 ---@param path string the file
 ---@param entries string[] what it shall hold
 function M.rewrite(path, entries)
-  local temporary = ('%s.%d'):format(path, os.time())
-  local file = io.open(temporary, 'w')
-  if not file then return end
-  for _, entry in ipairs(entries) do file:write(encode(entry), '\n') end
-  file:close()
-  os.rename(temporary, path)
+  local lines = {}
+  for i, entry in ipairs(entries) do lines[i] = encode(entry) .. '\n' end
+  pcall(output.write, path, 'history', table.concat(lines)) -- the longer file is none the worse
 end
 
 --- Append an entry.

@@ -7,15 +7,13 @@ local ffi = require 'ffi'
 local blame = require 'ridge.blame'
 local canonical = require 'ridge.store.canonical'
 local make = require('ridge.tensor.make').here
+local output = require 'ridge.ffi.output'
 local pieces = require 'ridge.tensor.pieces'
 local ref = require 'ridge.ffi.ref'
 
 ffi.cdef [[
 size_t rg_train_fread(void *, size_t, size_t, void *) __asm__("fread");
-size_t rg_train_fwrite(const void *, size_t, size_t, void *) __asm__("fwrite");
 const char *rg_train_strerror(int) __asm__("strerror");
-int rg_train_fsync(int) __asm__("fsync");
-int rg_train_fileno(void *) __asm__("fileno");
 ]]
 
 local M = {}
@@ -57,27 +55,17 @@ local function header_of(tensors, names, notes)
   return text .. (' '):rep(-(#text + 8) % 8) -- the elements begin at a multiple of 8
 end
 
-local function not_written(path, why)
-  blame.raise(('save: %s cannot be written: %s'):format(path, why), 'EIO', 'save')
-end
-
 -- What the system said last.
 local function reason()
   return ffi.string(ffi.C.rg_train_strerror(ffi.errno()))
 end
 
-local function write_all(file, path, tensors, names, header)
+local function write_all(out, tensors, names, header)
   local length = ffi.new('uint64_t[1]', #header)
-  local ok, why = file:write(ffi.string(length, 8), header)
-  if not ok then not_written(path, why) end
+  out:write(ffi.string(length, 8)):write(header)
   for _, name in ipairs(names) do
-    pieces.read(tensors[name], 'save', function(buffer, bytes)
-      if ffi.C.rg_train_fwrite(buffer, 1, bytes, file) < bytes then not_written(path, reason()) end
-    end)
+    pieces.read(tensors[name], 'save', function(buffer, bytes) out:write_bytes(buffer, bytes) end)
   end
-  ok, why = file:flush()
-  if not ok then not_written(path, why) end
-  if ffi.C.rg_train_fsync(ffi.C.rg_train_fileno(file)) ~= 0 then not_written(path, reason()) end
 end
 
 --- Write tensors to a file: either all of it is there under its name, or what was there before.
@@ -96,20 +84,7 @@ function M.save(path, tensors, notes)
   end
   local names = sorted(tensors)
   local header = header_of(tensors, names, notes)
-  local beside = path .. '.part'
-  local file, why = io.open(beside, 'wb')
-  if not file then blame.raise('save: ' .. why, 'EIO', 'save') end
-  local ok, err = pcall(write_all, file, path, tensors, names, header)
-  local closed, close_why = file:close()
-  if ok and not closed then ok, err = pcall(not_written, path, close_why) end
-  if ok then
-    local renamed, rename_why = os.rename(beside, path)
-    if not renamed then ok, err = pcall(not_written, path, rename_why) end
-  end
-  if not ok then
-    os.remove(beside)
-    error(err, 0)
-  end
+  output.write(path, 'save', function(out) write_all(out, tensors, names, header) end)
 end
 
 -- -- Reading --------------------------------------------------------------------------------------

@@ -26,9 +26,9 @@ function M.run(command)
   return text:gsub('status %d+\n$', ''), status
 end
 
---- What `ls` of a folder says, joined by spaces.
+--- What `ls -A` of a folder says, joined by spaces.
 function M.list(path)
-  local pipe = io.popen('ls ' .. path)
+  local pipe = io.popen('ls -A ' .. path)
   local text = pipe:read '*a'
   pipe:close()
   return (text:gsub('\n', ' '):gsub(' $', ''))

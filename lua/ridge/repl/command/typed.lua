@@ -4,6 +4,7 @@
 local blame = require 'ridge.blame'
 local colour = require 'ridge.show.colour'
 local history = require 'ridge.repl.history'
+local output = require 'ridge.ffi.output'
 
 local SHOWN = 20
 
@@ -40,10 +41,9 @@ local function save(session, request)
     existing:close()
     blame.raise(('%%save: there is a file %s already'):format(path))
   end
-  local file, reason = io.open(path, 'w')
-  if not file then blame.raise('%save: ' .. reason) end
-  for i = first, #kept do file:write(kept[i], '\n') end
-  file:close()
+  local lines = {}
+  for i = first, #kept do lines[#lines + 1] = kept[i] .. '\n' end
+  output.write(path, '%save', table.concat(lines))
   session.write(('%d entries in %s\n'):format(#kept - first + 1, path))
 end
 
