@@ -168,6 +168,7 @@ function M.make(rows, opt)
   if largest == 0 then blame.raise(who .. ': no batch ran', 'EARG') end
   if timed then rows_of.check_numbers(rows, 'samples_per_s', who) end
   table.sort(rows, function(a, b) return a.batch < b.batch end)
+  for _, row in ipairs(rows) do row.samples_per_s_n = row.samples_per_s_n or row.n end
   -- a limit far above everything measured would press the curve to the ground
   local shown = { best = opt.best, budget = opt.budget,
                   show_budget = opt.budget and opt.budget <= largest * 64 }

@@ -21,7 +21,7 @@ function M.make(rows, opt)
   column.require(rows, share, 'plot.efficiency')
   local best
   for _, row in ipairs(rows) do
-    if rows_of.measured(row) and row[share] and (not best or row[share] > best) then
+    if rows_of.counts(row) and row[share] and (not best or row[share] > best) then
       best = row[share]
     end
   end

@@ -54,14 +54,16 @@ end
 
 -- Panels --------------------------------------------------------------------------------------
 
-local function draw_dense(panel, dense, name, t)
-  if not dense then return end
-  local lo, hi = rows_of.interval(dense, name)
-  panel:level(dense[name], lo, hi, t.dense, { 6, 3 })
+local function draw_dense(panel, data, name, t)
+  for _, dense in ipairs(data.dense) do
+    if dense[name] then
+      local lo, hi = rows_of.interval(dense, name)
+      panel:level(dense[name], lo, hi, t.dense, { 6, 3 })
+    end
+  end
 end
 
-local function name_dense(panel, dense, name, t)
-  if not dense then return end
+local function name_one(panel, dense, said, name, t)
   local y = panel:py(dense[name])
   local places = {}
   for _, dy in ipairs { -10, 10 } do
@@ -70,13 +72,19 @@ local function name_dense(panel, dense, name, t)
     places[#places + 1] = { panel.x + panel.w / 2, y + dy, 'center' }
   end
   local about = column.about(name)
-  panel:note('dense ' .. unit.format(about.kind, dense[name]), places,
+  panel:note(('%s %s'):format(said, unit.format(about.kind, dense[name])), places,
     { color = t.dense, bold = true })
+end
+
+local function name_dense(panel, data, name, t)
+  for i, dense in ipairs(data.dense) do
+    if dense[name] then name_one(panel, dense, data.dense_names[i], name, t) end
+  end
 end
 
 -- Time or memory over the number of trained parameters.
 local function draw_scatter(panel, data, name, t)
-  draw_dense(panel, data.dense, name, t)
+  draw_dense(panel, data, name, t)
   for _, row in ipairs(data.lowrank) do
     if row[name] and row.param_count then
       local lo, hi = rows_of.interval(row, name)
@@ -88,15 +96,15 @@ local function draw_scatter(panel, data, name, t)
     if row[name] and row.param_count then
       local lo, hi = rows_of.interval(row, name)
       panel:point('circle', row.param_count, row[name], lo, hi,
-        { color = data.rank_color[row.low_rank] })
+        { color = data.rank_color[row.low_rank], open = row.grade == 'D' })
     end
   end
-  name_dense(panel, data.dense, name, t)
+  name_dense(panel, data, name, t)
 end
 
 -- Time over one parameter, one line for each value of the other.
 local function draw_lines(panel, data, x, by, short, t)
-  draw_dense(panel, data.dense, 'fwd', t)
+  draw_dense(panel, data, 'fwd', t)
   local values, labels = rows_of.distinct(data.sketched, by), {}
   local colors = color.ordered(#values, t.name)
   for i, value in ipairs(values) do
@@ -107,14 +115,15 @@ local function draw_lines(panel, data, x, by, short, t)
     panel:path(xs, ys, colors[i])
     for _, row in ipairs(line) do
       local lo, hi = rows_of.interval(row, 'fwd')
-      panel:point('circle', row[x], row.fwd, lo, hi, { color = colors[i], radius = 3.6 })
+      panel:point('circle', row[x], row.fwd, lo, hi, { color = colors[i], radius = 3.6,
+        open = row.grade == 'D' })
     end
     local last = line[#line]
     labels[i] = { x = panel:px(last[x]), y = panel:py(last.fwd),
       text = ('%s %d'):format(short, value) }
   end
   panel:ends(labels)
-  name_dense(panel, data.dense, 'fwd', t)
+  name_dense(panel, data, 'fwd', t)
 end
 
 -- What the signs mean, in one line under the heading: sketched by rank, low-rank, dense.
@@ -136,7 +145,7 @@ local function draw_key(c, t, data, x, y)
       c:marker('diamond', at, y, t.marker, nil, t.lowrank, 1.5)
     end)
   end
-  if data.dense then
+  if #data.dense > 0 then
     item('dense', function(at) c:line(at - 7, y, at + 9, y, t.dense, 1.4, { 6, 3 }) end)
   end
 end
@@ -187,14 +196,42 @@ local function measured(rows, layer)
   return out
 end
 
-local function finding(data)
-  if not data.dense then return nil end
-  local faster = 0
+-- Each point against the dense layer of its own sizes; what was disturbed decides nothing.
+local function finding(rows, data)
+  local faster, compared = 0, 0
   for _, row in ipairs(data.sketched) do
-    if rows_of.verdict(row, data.dense, 'fwd') == 'lower' then faster = faster + 1 end
+    local dense = rows_of.dense_for(rows, row, 'fwd')
+    if dense and rows_of.counts(dense) and rows_of.counts(row) then
+      compared = compared + 1
+      if rows_of.verdict(row, dense, 'fwd') == 'lower' then faster = faster + 1 end
+    end
   end
+  if compared == 0 then return nil end
   return ('Sketched is faster than dense at %d of %d points; intervals that touch do not count.')
-    :format(faster, #data.sketched)
+    :format(faster, compared)
+end
+
+-- The dense layers that belong to the points, with what tells them apart as their name.
+local function dense_of(rows, sketched)
+  local list, seen = {}, {}
+  for _, row in ipairs(sketched) do
+    local dense = rows_of.dense_for(rows, row, 'fwd')
+    if dense and not seen[dense] then
+      seen[dense] = true
+      list[#list + 1] = dense
+    end
+  end
+  local names = {}
+  for i, dense in ipairs(list) do
+    local parts = { 'dense' }
+    for _, name in ipairs { 'batch', 'in_features', 'out_features' } do
+      if #rows_of.distinct(list, name) > 1 then
+        parts[#parts + 1] = ('%s %s'):format(name, tostring(dense[name]))
+      end
+    end
+    names[i] = table.concat(parts, ' ')
+  end
+  return list, names
 end
 
 --- Sentences under a figure: the statistic, how many samples, grades, what is missing.
@@ -205,11 +242,22 @@ end
 function M.caption(rows, name, shown)
   shown = shown or 'Points are medians of %s; bars are 95 %% confidence intervals.'
   local out = { shown:format(column.about(name).label) }
-  local samples, grades, failures = rows_of.samples(rows), rows_of.grades(rows),
+  local samples, grades, failures = rows_of.samples(rows, name), rows_of.grades(rows),
     rows_of.failures(rows)
   if samples then out[#out + 1] = samples .. '.' end
   if grades then out[#out + 1] = 'Grades: ' .. grades .. '.' end
   out[#out + 1] = failures and ('Missing: ' .. failures .. '.') or 'Nothing is missing.'
+  return out
+end
+
+local function caption(rows, sketched)
+  local out = M.caption(rows, 'fwd')
+  for _, row in ipairs(sketched) do
+    if row.grade == 'D' then
+      out[#out + 1] = 'Open circles were disturbed and decide nothing.'
+      break
+    end
+  end
   return out
 end
 
@@ -249,14 +297,15 @@ function M.make(rows, opt)
   local sketched = measured(rows, 'sketched')
   if #sketched == 0 then blame.raise(who .. ': no sketched row was measured', 'EARG') end
   local data = { sketched = sketched, lowrank = measured(rows, 'lowrank'),
-    dense = rows_of.dense_for(rows, {}, 'fwd'), ranks = rows_of.distinct(sketched, 'low_rank') }
+    ranks = rows_of.distinct(sketched, 'low_rank') }
+  data.dense, data.dense_names = dense_of(rows, sketched)
   data.time, data.memory = value_axis(rows, 'fwd'), value_axis(rows, 'peak_memory_mb')
   data.params = value_axis(rows, 'param_count')
   data.terms_axis = parameter_axis(sketched, 'num_terms')
   data.ranks_axis = parameter_axis(sketched, 'low_rank')
   return figure.new { kind = 'landscape', rows = rows, opt = opt, natural = { 1160, 1000 },
     title = 'Where a sketched linear layer is fast', subtitle = M.subtitle(opt, rows),
-    finding = finding(data), caption = M.caption(rows, 'fwd'), draw = draw(data) }
+    finding = finding(rows, data), caption = caption(rows, sketched), draw = draw(data) }
 end
 
 return M

@@ -28,7 +28,7 @@ M.OPTIONS = {
 local BAR, BAR_GAP, BAR_LABELS = 16, 26, 74
 local HATCH = { oom = 'crossed', timeout = 'level', error = 'falling', crashed = 'falling',
   infeasible = 'rising', implied = 'upright', pending = 'dots', running = 'dots',
-  missing = 'dots' }
+  no_interval = 'dots', missing = 'dots' }
 
 -- Cells ---------------------------------------------------------------------------------------
 
@@ -147,7 +147,7 @@ local function draw_ridge(c, t, facet, data, at)
     local best
     for j in ipairs(data.ys) do
       local cell = facet.cells[i .. ':' .. j]
-      if cell and cell.value and (not best
+      if cell and cell.value and cell.grade ~= 'D' and (not best
         or (data.better == 'higher') == (cell.value > facet.cells[i .. ':' .. best].value)) then
         best = j
       end
@@ -370,14 +370,19 @@ local function make_facet(all, rows, data, title)
       local row, state = cell_of(cells[vx .. ':' .. vy], data.z, data.better)
       local cell = { state = state, grade = row and row.grade }
       if state == 'ok' then
-        cell.value, cell.verdict = data.value(row, all)
+        cell.value, cell.verdict, cell.state = data.value(row, all)
+      end
+      if cell.value then
         cell.bound = data.bounds and row[data.bounds]
         local best = facet.best and facet.cells[facet.best[1] .. ':' .. facet.best[2]]
-        if not best or (data.better == 'higher') == (cell.value > best.value) then
+        -- what was disturbed is shown, and is not the best of anything
+        if cell.grade ~= 'D'
+          and (not best or (data.better == 'higher') == (cell.value > best.value)) then
           facet.best = { i, j }
         end
       else
-        data.states[state] = true
+        cell.state = cell.state or 'missing'
+        data.states[cell.state] = true
       end
       if cell.value and cell.grade then data.grades[cell.grade] = true end
       facet.cells[i .. ':' .. j] = cell
@@ -401,9 +406,9 @@ end
 ---@param rows table
 ---@param opt table x, y, z, facet, layer; device, commit, date ...
 ---@param own table kind, title, caption, better, and what is special: value(row, rows) with the
----  verdict of a ratio; ratio, share (percent of a whole), bounds (column with the limiting roof),
----  plain (no ridge line), label (over the colour bar), unit (kind of number), of (column that the
----  caption names)
+---  verdict of a ratio, or nil, nil and the cause (rows.lua); ratio, share (percent of a whole),
+---  bounds (column with the limiting roof), plain (no ridge line), label (over the colour bar),
+---  unit (kind of number), of (column that the caption names)
 ---@return table figure
 function M.compose(rows, opt, own)
   local who = 'plot.' .. own.kind

@@ -50,7 +50,7 @@ end
 function M.front(points)
   local front, least = {}, math.huge
   for _, p in ipairs(points) do
-    if p.cy < least then
+    if p.cy < least and p.row.grade ~= 'D' then -- what was disturbed beats nothing
       front[#front + 1], least = p, p.cy
       p.front = true
     end

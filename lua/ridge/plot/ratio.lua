@@ -63,7 +63,9 @@ function M.make(rows, opt)
     local key = {}
     for i, name in ipairs(names) do key[i] = tostring(row[name]) end
     local other = right[table.concat(key, '\0')]
-    if not (other and rows_of.measured(other) and other[opt.z]) then return nil end
+    if not (other and rows_of.measured(other) and other[opt.z]) then
+      return nil, nil, other and other.state ~= 'ok' and other.state or 'missing'
+    end
     local verdict = rows_of.verdict(other, row, opt.z)
     local b_wins = verdict == (lower and 'lower' or 'higher')
     local who_wins = verdict == 'open' and 'open' or b_wins and 'b' or 'a'

@@ -13,13 +13,13 @@ local M = {}
 
 --- Why a cell can be without a value; the order is that of legends and captions.
 M.CAUSES = { 'oom', 'timeout', 'error', 'crashed', 'infeasible', 'implied', 'pending', 'running',
-  'missing' }
+  'no_interval', 'missing' }
 
 --- Each cause as words for a legend.
 M.CAUSE_WORDS = {
   oom = 'out of memory', timeout = 'timed out', error = 'failed', crashed = 'crashed',
   infeasible = 'infeasible', implied = 'implied by a neighbour', pending = 'not measured yet',
-  running = 'being measured', missing = 'not in the sweep',
+  running = 'being measured', no_interval = 'without an interval', missing = 'not in the sweep',
 }
 
 local function finite(v)
@@ -31,6 +31,13 @@ end
 ---@return boolean ok
 function M.measured(row)
   return row.state == nil or row.state == 'ok'
+end
+
+--- May the row decide anything? What was disturbed (grade D) is shown, and part of no verdict.
+---@param row table
+---@return boolean counts
+function M.counts(row)
+  return M.measured(row) and row.grade ~= 'D'
 end
 
 --- Raise unless there are rows, and each is a table.
@@ -128,12 +135,13 @@ function M.interval(row, name)
   return lo, hi
 end
 
---- Do the intervals of two rows lie apart?
+--- Do the intervals of two rows lie apart, and was neither disturbed?
 ---@param a table
 ---@param b table
 ---@param name string column
 ---@return string verdict 'lower' if a is below b, 'higher', or 'open'
 function M.verdict(a, b, name)
+  if not (M.counts(a) and M.counts(b)) then return 'open' end
   local alo, ahi = M.interval(a, name)
   local blo, bhi = M.interval(b, name)
   if ahi < blo then return 'lower' end
@@ -156,7 +164,8 @@ function M.pick(list, name, rule, better)
   return sorted[math.ceil(#sorted / 2)]
 end
 
---- The dense layer that belongs to a row: same dtype, sizes and batch.
+--- The dense layer that belongs to a row: same dtype, sizes and batch; of several the one in the
+--- middle, of those that were not disturbed where there are any.
 ---@param rows table all rows
 ---@param like table a row, or a table of its columns
 ---@param name string the column that must be there
@@ -172,7 +181,9 @@ function M.dense_for(rows, like, name)
       found[#found + 1] = row
     end
   end
-  if #found > 0 then return M.pick(found, name, 'median') end
+  local clean = {}
+  for _, row in ipairs(found) do if M.counts(row) then clean[#clean + 1] = row end end
+  if #found > 0 then return M.pick(#clean > 0 and clean or found, name, 'median') end
 end
 
 --- k at which two products through k cost as much as one dense product.
@@ -228,13 +239,23 @@ function M.failures(rows)
   return nil, 0
 end
 
+-- How many samples a column comes from: that of `fwd_gflops` is in `fwd_n`, as that of `fwd` is.
+local function samples_of(row, name)
+  while name do
+    local n = row[name .. '_n']
+    if n ~= nil then return n end
+    name = name:match '^(.+)_[^_]*$'
+  end
+end
+
 --- How many samples stand behind the points: 'n = 50 samples a point', 'n = 50 to 200 ...'.
 ---@param rows table
+---@param name string column
 ---@return string|nil text nil if no row says
-function M.samples(rows)
+function M.samples(rows, name)
   local lo, hi
   for _, row in ipairs(rows) do
-    local n = M.measured(row) and row.n
+    local n = M.measured(row) and samples_of(row, name)
     if type(n) == 'number' then
       lo, hi = math.min(lo or n, n), math.max(hi or n, n)
     end

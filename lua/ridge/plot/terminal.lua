@@ -13,10 +13,10 @@ local M = {}
 local HALF = '▀'
 local LEVELS = { ' ', '.', ':', '-', '=', '+', '*', '#', '%', '@' }
 local LETTER = { oom = 'M', timeout = 'T', error = 'E', crashed = 'C', infeasible = '/',
-  implied = 'm', pending = '·', running = '·', missing = '·' }
+  implied = 'm', no_interval = '?', pending = '·', running = '·', missing = '·' }
 local WORD = { oom = 'out of memory', timeout = 'timeout', error = 'error', crashed = 'crashed',
-  infeasible = 'infeasible', implied = 'implied', pending = 'not yet', running = 'not yet',
-  missing = 'not yet' }
+  infeasible = 'infeasible', implied = 'implied', no_interval = 'no interval',
+  pending = 'not yet', running = 'not yet', missing = 'not yet' }
 
 -- -- What the terminal can do -----------------------------------------------------------------
 

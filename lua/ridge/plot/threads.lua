@@ -121,14 +121,17 @@ function M.make(rows, opt)
   if #lines == 0 then blame.raise(who .. ': no row was measured', 'EARG') end
   local best
   for _, line in ipairs(lines) do
-    local last = line.points[#line.points]
-    if not best or last.y > best.y then best = { y = last.y, x = last.x, name = line.name } end
+    for _, p in ipairs(line.points) do
+      if p.grade ~= 'D' and (not best or p.y > best.y) then
+        best = { y = p.y, x = p.x, name = line.name }
+      end
+    end
   end
   return figure.new { kind = 'threads', rows = rows, opt = opt, natural = { 980, 860 },
     title = ('%s over threads'):format(column.about(opt.y).label:gsub('^%l', string.upper)),
     subtitle = landscape.subtitle(opt, rows),
-    finding = ('At most %.2f times faster, with %d threads (%s).'):format(best.y, best.x,
-      best.name),
+    finding = best and ('At most %.2f times faster, with %d threads (%s).'):format(best.y, best.x,
+      best.name) or nil,
     caption = landscape.caption(rows, opt.y, 'Points are ratios of medians of %s to that with the '
       .. 'fewest threads, bands follow from 95 %% confidence intervals; dashes are the ideal, dots '
       .. 'Amdahl\'s law fitted.'),

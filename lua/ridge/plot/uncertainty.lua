@@ -34,7 +34,11 @@ function M.make(rows, opt)
   table.sort(widths)
   return map.compose(rows, opt, { kind = 'uncertainty', better = 'lower', plain = true,
     unit = 'percent', best_word = 'narrowest', label = 'half-width',
-    value = function(row) return math.max(M.half_width(row, opt.z) or 0, 1e-3) end,
+    value = function(row)
+      local half = M.half_width(row, opt.z)
+      if not half then return nil, nil, 'no_interval' end
+      return math.max(half, 1e-3) -- of the clock's own steps: a logarithm needs something
+    end,
     finding = #widths > 0 and ('Half of the cells are known to %.2g %%, the worst to %.2g %%.')
       :format(widths[math.ceil(#widths / 2)], widths[#widths]) or nil,
     title = ('How well it is known: %s'):format(column.about(opt.z).label),
