@@ -50,6 +50,9 @@ describe('recipes/landscape.lua', function()
       assert.equal('ok', row.state)
       assert.is_true(row.ci_lo <= row.med and row.med <= row.ci_hi and row.n >= 15, row.params)
     end
+    -- toy sizes are held against no ceiling, so none is measured
+    assert.equal(0, st:query('SELECT count(*) AS n FROM ceiling')[1].n)
+    assert.is_nil(text:find('calibrating', 1, true), text)
     local metrics = st:query 'SELECT DISTINCT name FROM metric ORDER BY name'
     local names = {}
     for _, row in ipairs(metrics) do names[row.name] = true end

@@ -24,13 +24,21 @@ local function key_of(facts)
   return table.concat(parts, ' ')
 end
 
+--- Do other processes leave the machine alone?  Looks for half a second.
+---@param services table  see ridge.measure.native
+---@param longest_ns number|nil  look for so long at most
+---@return boolean
+function M.is_quiet(services, longest_ns)
+  local before = services.counters()
+  services:pause(math.min(LOOK_NS, longest_ns or LOOK_NS))
+  local after = services.counters()
+  return host.is_quiet(host.delta(before, after), after.n_cpus)
+end
+
 local function wait_for_quiet(services, longest_ns)
   local began = services.now()
   repeat
-    local before = services.counters()
-    services:pause(math.min(LOOK_NS, longest_ns))
-    local after = services.counters()
-    if host.is_quiet(host.delta(before, after), after.n_cpus) then return true end
+    if M.is_quiet(services, longest_ns) then return true end
     services.check()
   until services.now() - began >= longest_ns
   return false

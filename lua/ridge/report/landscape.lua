@@ -2,6 +2,7 @@
 --- What a landscape sweep found, in words and columns: rows ready to draw, a table, a verdict.
 
 local roof = require 'ridge.measure.roof'
+local rows_of = require 'ridge.plot.rows'
 
 local M = {}
 
@@ -42,24 +43,29 @@ end
 -- -- Comparing ----------------------------------------------------------------------------------
 
 local function measured(row)
-  return row.state == 'ok' and row.fwd ~= nil and row.grade ~= 'D'
+  return rows_of.counts(row) and row.fwd ~= nil
+end
+
+-- The dense row of a type, however disturbed; nil where none has a time.
+local function any_dense(rows, dtype)
+  return rows_of.dense_for(rows, { dtype = dtype }, 'fwd')
 end
 
 local function dense_of(rows, dtype)
-  for _, row in ipairs(rows) do
-    if row.layer == 'dense' and row.dtype == dtype and measured(row) then return row end
-  end
-  return nil
+  local dense = any_dense(rows, dtype)
+  return dense and measured(dense) and dense or nil
 end
 
---- 'faster', 'slower' or 'open' by the intervals of two rows; 'open' where they overlap.
+local WORDS = { lower = 'faster', higher = 'slower', open = 'open' }
+
+--- 'faster', 'slower' or 'open' by the intervals of two rows; 'open' where they overlap, and
+--- 'disturbed' where one is of grade D.
 ---@param row table
 ---@param other table
 ---@return string
 function M.against(row, other)
-  if row.fwd_hi < other.fwd_lo then return 'faster' end
-  if row.fwd_lo > other.fwd_hi then return 'slower' end
-  return 'open'
+  if not (measured(row) and measured(other)) then return 'disturbed' end
+  return WORDS[rows_of.verdict(row, other, 'fwd')]
 end
 
 local function types_of(rows)
@@ -74,8 +80,15 @@ local function types_of(rows)
   return list
 end
 
---- One row for each sketched point: of the forms of the signs the one with the lower median;
--- the other rows as they are.
+-- Is this row to stand for its point, before the other?  One that may take part in a verdict goes
+-- before one that may not, then the faster one.
+local function before(row, other)
+  if measured(row) ~= measured(other) then return measured(row) end
+  return row.fwd ~= nil and (other.fwd == nil or row.fwd < other.fwd)
+end
+
+--- One row for each sketched point: of the forms of the signs the one with the lower median, of
+-- grade D only where all are; the other rows as they are.
 ---@param rows table of M.rows
 ---@return table rows
 function M.faster_forms(rows)
@@ -84,7 +97,7 @@ function M.faster_forms(rows)
     if row.layer == 'sketched' then
       local key = ('%s %d %d'):format(row.dtype, row.num_terms, row.low_rank)
       local other = best[key]
-      if not other or (row.fwd and (not other.fwd or row.fwd < other.fwd)) then best[key] = row end
+      if not other or before(row, other) then best[key] = row end
     end
   end
   for _, row in ipairs(rows) do
@@ -228,22 +241,53 @@ end
 -- -- The verdict
 -- --------------------------------------------------------------------------------------
 
---- How many rows of a kind are faster than another row, and what the fast ones have in common.
-local function count_faster(rows, kind, dtype, than)
-  local n, faster, open, highest = 0, 0, 0, 0
-  for _, row in ipairs(rows) do
-    if row.layer == kind and row.dtype == dtype and measured(row) then
-      n = n + 1
-      local word = M.against(row, than)
-      if word == 'faster' then
-        faster = faster + 1
-        highest = math.max(highest, row.k)
-      elseif word == 'open' then
-        open = open + 1
-      end
+-- How often the sketched rows of a type are faster, slower, open against a dense row, how many of
+-- them count (n) and how many were disturbed, which do not; highest: the largest k that is faster.
+local function sketched_against(rows, dtype, dense)
+  local tally = { n = 0, faster = 0, slower = 0, open = 0, disturbed = 0, highest = 0 }
+  for _, row in ipairs(rows_of.select(rows, { layer = 'sketched', dtype = dtype })) do
+    if rows_of.measured(row) and row.fwd then
+      local word = M.against(row, dense)
+      tally[word] = tally[word] + 1
+      if word ~= 'disturbed' then tally.n = tally.n + 1 end
+      if word == 'faster' then tally.highest = math.max(tally.highest, row.k) end
     end
   end
-  return n, faster, open, highest
+  return tally
+end
+
+-- What is not in a count: ' (3 undecided, 2 disturbed and left out)'.
+local function left_over(tally)
+  local parts = {}
+  if tally.open > 0 then parts[1] = ('%d undecided'):format(tally.open) end
+  if tally.disturbed > 0 then
+    parts[#parts + 1] = ('%d disturbed and left out'):format(tally.disturbed)
+  end
+  return #parts > 0 and (' (%s)'):format(table.concat(parts, ', ')) or ''
+end
+
+-- '0.18 [0.17 .. 0.19]': the ratio of two times, as wide as their intervals allow.
+local function ratio_text(a, b)
+  local a_lo, a_hi = rows_of.interval(a, 'fwd')
+  local b_lo, b_hi = rows_of.interval(b, 'fwd')
+  return ('%.2f [%.2f .. %s]'):format(a.fwd / b.fwd, math.max(a_lo, 0) / b_hi,
+    b_lo > 0 and ('%.2f'):format(a_hi / b_lo) or '?')
+end
+
+-- Why nothing is compared with the dense layer of a type.
+local function no_dense(rows, dtype)
+  local dense = any_dense(rows, dtype)
+  if dense then
+    return ('%s: the dense layer was disturbed (grade D: %s), so nothing is compared with it; '
+      .. '--new measures again.'):format(dtype, dense.flags or 'no flags are kept')
+  end
+  for _, row in ipairs(rows) do
+    if row.layer == 'dense' and row.dtype == dtype then
+      return ('%s: the dense layer was not measured (%s), so nothing is compared with it.'):format(
+        dtype, row.state)
+    end
+  end
+  return ('%s: there is no dense layer to compare with.'):format(dtype)
 end
 
 local function rivals(rows, dtype)
@@ -275,33 +319,36 @@ function M.verdict(rows, shape)
   for _, dtype in ipairs(types_of(rows)) do
     local dense = dense_of(rows, dtype)
     if dense then
-      local n, faster, open, highest = count_faster(rows, 'sketched', dtype, dense)
-      if n > 0 then
+      local tally = sketched_against(rows, dtype, dense)
+      local highest = tally.highest
+      if tally.n + tally.disturbed > 0 then
         local where = ''
-        if faster > 0 then
+        if tally.faster > 0 then
           where = highest < even
             and (', all with k = 2*T*R below %.0f'):format(even)
             or (', up to k = 2*T*R = %d (%.0f is where it stores as much as dense)'):format(
               highest, even)
         end
         lines[#lines + 1] = ('%s: sketched beats dense at %d of %d points%s%s.'):format(dtype,
-          faster, n, where, open > 0 and (' (%d undecided)'):format(open) or '')
+          tally.faster, tally.n, where, left_over(tally))
       end
-      local compared, won, better = rivals(rows, dtype)
-      if compared > 0 then
-        lines[#lines + 1] = ('%s: at equal bytes, sketched is faster than low-rank at %d of %d'
-          .. ' points, and nearer to the dense weight at %d.'):format(dtype, won, compared, better)
-      end
+    else
+      lines[#lines + 1] = no_dense(rows, dtype)
+    end
+    local compared, won, better = rivals(rows, dtype)
+    if compared > 0 then
+      lines[#lines + 1] = ('%s: at equal bytes, sketched is faster than low-rank at %d of %d'
+        .. ' points, and nearer to the dense weight at %d.'):format(dtype, won, compared, better)
     end
   end
   local f32, bf16 = dense_of(rows, 'f32'), dense_of(rows, 'bf16')
   if f32 and bf16 then
-    local n, faster = count_faster(rows, 'sketched', 'f32', bf16)
-    lines[#lines + 1] = ('dense bf16 takes %.2f of the time of dense f32; %d of %d f32 sketches are'
-      .. ' faster than it.'):format(bf16.fwd / f32.fwd, faster, n)
+    local tally = sketched_against(rows, 'f32', bf16)
+    lines[#lines + 1] = ('dense bf16 takes %s of the time of dense f32; %d of %d f32 sketches are'
+      .. ' faster than it%s.'):format(ratio_text(bf16, f32), tally.faster, tally.n,
+      left_over(tally))
   end
   for _, line in ipairs(of_forms) do lines[#lines + 1] = line end
-  if #lines == 0 then return 'no dense row to compare with: nothing is claimed.' end
   return table.concat(lines, '\n')
 end
 

@@ -35,7 +35,8 @@ local function newest(st, device_id, threads)
 end
 
 --- The calibration of a device at the threads in use: from the database, or measured now and kept.
--- Where the noise could not be measured, because other processes ran, all is tried again each time.
+-- Where the noise could not be measured, because other processes ran, all is tried again as soon as
+-- they do not: while they do it would take as long and find as little as before.
 -- A simulated device has none: what a program takes to play it is no ceiling of anything.
 ---@param st table store open for writing
 ---@param device_id integer
@@ -49,6 +50,10 @@ function M.rows(st, device_id, lab, say, opt)
   local threads = lab.threads()
   local rows = newest(st, device_id, threads)
   if is_whole(rows) and not opt.again then return rows, false end
+  if #rows > 0 and not opt.again and not lab.is_quiet() then
+    say 'not now: other processes run, so the noise of this machine stays unknown'
+    return rows, false
+  end
   local found = lab.calibrate(say, opt.quick)
   st:add_ceilings(device_id, found, clock.now_us())
   return newest(st, device_id, threads), true

@@ -45,6 +45,12 @@ function M.calibrate(say, quick)
   return require('ridge.measure').calibrate { quick = quick, progress = say }
 end
 
+--- Do other processes leave the machine alone?
+---@return boolean
+function M.is_quiet()
+  return require('ridge.measure.session').is_quiet(require('ridge.measure.native').services())
+end
+
 --- A protocol with all its defaults, as it is stored.
 ---@param given table|string what the recipe says
 ---@return table protocol

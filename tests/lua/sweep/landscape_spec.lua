@@ -1,10 +1,18 @@
 -- SPDX-License-Identifier: MIT
--- What the report of a landscape says of the forms of fixed signs, from rows written by hand.
+-- What the report of a landscape says, from rows written by hand, and that the picture of the same
+-- rows says the same.
 local report = require 'ridge.report.landscape'
+local ridge = require 'ridge'
+
+local SHAPE = { n_in = 128, n_out = 64, batch = 8 }
 
 local function row(form, terms, fwd, grade)
   return { layer = 'sketched', dtype = 'f32', form = form, num_terms = terms, low_rank = 8,
     state = 'ok', grade = grade or 'A', fwd = fwd, fwd_lo = fwd - 1, fwd_hi = fwd + 1 }
+end
+
+local function says(text, what)
+  assert.is_truthy(text:find(what, 1, true), ('%q is not in:\n%s'):format(what, text))
 end
 
 describe('the report of a landscape', function()
@@ -20,9 +28,95 @@ describe('the report of a landscape', function()
     assert.is_nil(said:find('seed', 1, true))
   end)
 
-  it('keeps one row a point, of the fastest form', function()
-    local forms = {}
-    for i, kept in ipairs(report.faster_forms(rows)) do forms[i] = kept.form end
-    assert.same({ 'seed', 'seed', 'seed' }, forms)
+  it('keeps one row a point, of the fastest form that was not disturbed', function()
+    local function forms(of)
+      local list = {}
+      for i, kept in ipairs(report.faster_forms(of)) do list[i] = kept.form end
+      return list
+    end
+    assert.same({ 'seed', 'seed', 'stored' }, forms(rows))
+    assert.same({ 'bits' }, forms { row('stored', 1, 9, 'D'), row('bits', 1, 8, 'D') })
+    local failed = { layer = 'sketched', dtype = 'f32', form = 'seed', num_terms = 1, low_rank = 8,
+      state = 'oom' }
+    assert.same({ 'bits' }, forms { failed, row('bits', 1, 8, 'D') })
+  end)
+end)
+
+describe('a landscape measured under load', function()
+  -- of six sketched points: 2 faster, 1 slower, 1 open, 2 disturbed, which look faster
+  local function sketched()
+    local list = { row('bits', 1, 50), row('bits', 2, 60), row('bits', 3, 200), row('bits', 4, 100),
+      row('bits', 5, 40, 'D'), row('bits', 6, 45, 'D') }
+    return list
+  end
+  local function dense(grade, dtype, fwd)
+    fwd = fwd or 100
+    return { layer = 'dense', dtype = dtype or 'f32', state = 'ok', grade = grade, fwd = fwd,
+      fwd_lo = fwd - 1, fwd_hi = fwd + 1, flags = grade == 'D' and 'FOREIGN PRESSURE' or '' }
+  end
+  local function filled(rows)
+    for _, each in ipairs(rows) do
+      each.fwd_mean, each.param_count, each.stored_bytes, each.peak_bytes = each.fwd, 10, 40, 99
+      each.fwd_p95, each.fwd_p99, each.fwd_gflops, each.fwd_gbps, each.rel_error = each.fwd,
+        each.fwd, 1, 1, 0.5
+    end
+    return report.rows(rows, SHAPE)
+  end
+
+  it('is counted alike by the text and by the picture', function()
+    local rows = sketched()
+    rows[#rows + 1] = dense 'B'
+    rows = filled(rows)
+    says(report.verdict(rows, SHAPE), 'f32: sketched beats dense at 2 of 4 points, all with k = '
+      .. '2*T*R below 43 (1 undecided, 2 disturbed and left out).')
+    assert.matches('at 2 of 4 points', ridge.plot.landscape(rows, {}).finding)
+  end)
+
+  it('has no verdict of a disturbed row in its table', function()
+    local rows = sketched()
+    rows[#rows + 1] = dense 'B'
+    local text = report.table(filled(rows))
+    assert.is_truthy(text:find '%f[%d]2%.00x faster', text)
+    assert.is_truthy(text:find '%f[%d]0%.50x slower', text)
+    assert.is_truthy(text:find '%f[%d]2%.50x disturbed', text)
+    assert.is_nil(text:find '2%.50x faster', text)
+  end)
+
+  it('says that the dense layer was disturbed, and claims nothing of it', function()
+    local rows = sketched()
+    rows[#rows + 1] = dense 'D'
+    rows = filled(rows)
+    local said = report.verdict(rows, SHAPE)
+    says(said, 'f32: the dense layer was disturbed (grade D: FOREIGN PRESSURE), so nothing is '
+      .. 'compared with it; --new measures again.')
+    assert.is_nil(said:find('beats', 1, true))
+    assert.is_nil(ridge.plot.landscape(rows, {}).finding)
+    -- its own row is in the table all the same, and no ratio to it
+    assert.matches('\ndense    f32 ', report.table(rows))
+    assert.is_nil(report.table(rows):find('x faster', 1, true))
+  end)
+
+  it('tells a dense layer that failed from one that is not in the sweep', function()
+    local rows = sketched()
+    rows[#rows + 1] = { layer = 'dense', dtype = 'f32', state = 'oom' }
+    says(report.verdict(rows, SHAPE), 'f32: the dense layer was not measured (oom)')
+    says(report.verdict(sketched(), SHAPE), 'f32: there is no dense layer to compare with.')
+  end)
+
+  it('compares two dense layers only where neither was disturbed, with an interval', function()
+    local rows = filled { dense('A', 'f32', 100), dense('B', 'bf16', 50), row('bits', 1, 20),
+      row('bits', 2, 30, 'D') }
+    says(report.verdict(rows, SHAPE), 'dense bf16 takes 0.50 [0.49 .. 0.52] of the time of dense '
+      .. 'f32; 1 of 1 f32 sketches are faster than it (1 disturbed and left out).')
+    rows[2].grade = 'D'
+    assert.is_nil(report.verdict(rows, SHAPE):find('of the time of dense', 1, true))
+  end)
+
+  it('compares equal bytes though the dense layer was disturbed', function()
+    local said = report.verdict(filled { dense 'D', row('bits', 1, 20), row('bits', 2, 50, 'D'),
+      { layer = 'lowrank', dtype = 'f32', rank = 16, state = 'ok', grade = 'A', fwd = 40,
+        fwd_lo = 39, fwd_hi = 41 } }, SHAPE)
+    says(said, 'f32: at equal bytes, sketched is faster than low-rank at 1 of 1 points, and nearer '
+      .. 'to the dense weight at 0.')
   end)
 end)
