@@ -310,7 +310,7 @@ static int read_edited(lua_State *L)
 static int editor_read(lua_State *L)
 {
   snprintf(prompt_text, sizeof prompt_text, "%s", luaL_checkstring(L, 1));
-  if (!in) return luaL_error(L, "editor.read before editor.open");
+  if (!in || !out) return luaL_error(L, "the terminal is not open");
   fflush(stdout);
   rg_host_listen();
   was_interrupted = 0;
@@ -367,6 +367,11 @@ static int editor_close(lua_State *L)
   editor = NULL;
   entries = NULL;
   return 0;
+}
+
+FILE *rg_host_editor_stream(void)
+{
+  return out;
 }
 
 void rg_host_editor(lua_State *L)

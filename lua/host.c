@@ -5,10 +5,13 @@
 */
 #include "host.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <lualib.h>
 
@@ -23,6 +26,76 @@ static void set_locale(void)
   setlocale(LC_NUMERIC, "C");
 }
 
+/* -- Standard output --------------------------------------------------------- */
+
+static int was_closed; /* standard output, when the program began */
+
+/*
+** Fill the places of standard streams that are closed: the next file that is opened, a database,
+** would take their numbers and get what is printed.  Writing to this standard output fails.
+*/
+static void fill_streams(void)
+{
+  static const char *const files[] = { "/dev/null", "/dev/full", "/dev/null" };
+
+  for (int fd = 0; fd <= 2; fd++) {
+    if (fcntl(fd, F_GETFD) != -1 || errno != EBADF) continue;
+    if (fd == STDOUT_FILENO) was_closed = 1;
+    /* the lowest number that is free: this one */
+    if (open(files[fd], fd == STDIN_FILENO ? O_RDONLY : O_WRONLY) < 0) return;
+  }
+}
+
+/* Why a stream could not take all that was written to it; NULL: it could. */
+static const char *lost(FILE *stream)
+{
+  const int before = ferror(stream);
+
+  errno = 0;
+  if (fflush(stream) == 0 && !before) return NULL;
+  /* an earlier write failed and its reason is gone: a write of nothing may say it again */
+  if (errno == 0 && write(fileno(stream), "", 0) == 0) return "not all of it could be written";
+  return was_closed ? "it is closed" : strerror(errno);
+}
+
+const char *rg_host_lost(void)
+{
+  const char *reason = lost(stdout);
+
+  if (!reason && rg_host_editor_stream()) reason = lost(rg_host_editor_stream());
+  return reason;
+}
+
+/* host.ended(status): see rg_host_ended. */
+static int host_ended(lua_State *L)
+{
+  lua_pushinteger(L, rg_host_ended((int)luaL_checkinteger(L, 1)));
+  return 1;
+}
+
+/* host.lost(): why not all that was printed reached standard output, or nil. */
+static int host_lost(lua_State *L)
+{
+  const char *reason = rg_host_lost();
+
+  if (!reason) return 0;
+  lua_pushstring(L, reason);
+  return 1;
+}
+
+int rg_host_ended(int status)
+{
+  static int said;
+  const char *reason = rg_host_lost();
+
+  if (!reason) return status;
+  if (!said) fprintf(stderr, "ridge: standard output: %s\n", reason);
+  said = 1;
+  return status == 0 ? 1 : status;
+}
+
+/* -- The program -------------------------------------------------------------- */
+
 /* Open the state and call ridge.cli.main's function with the arguments; one result, the status. */
 static int run(lua_State *L)
 {
@@ -35,6 +108,10 @@ static int run(lua_State *L)
   rg_host_editor(L);
   rg_host_settings(L);
   rg_host_sample(L);
+  lua_pushcfunction(L, host_ended);
+  lua_setfield(L, -2, "ended");
+  lua_pushcfunction(L, host_lost);
+  lua_setfield(L, -2, "lost");
   lua_settop(L, 0);
 
   lua_getglobal(L, "require");
@@ -55,6 +132,7 @@ int main(int argc, char **argv)
   int status = 1;
 
   (void)argc;
+  fill_streams();
   set_locale();
   L = luaL_newstate();
   if (!L) {
@@ -70,5 +148,5 @@ int main(int argc, char **argv)
     fprintf(stderr, "ridge: %s\n", message ? message : "an error without a message");
   }
   lua_close(L);
-  return status;
+  return rg_host_ended(status);
 }

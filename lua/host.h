@@ -10,6 +10,8 @@
 #ifndef RIDGE_HOST_H
 #define RIDGE_HOST_H
 
+#include <stdio.h>
+
 #include <lua.h>
 #include <lauxlib.h>
 
@@ -43,6 +45,15 @@ void rg_host_watch(lua_State *L);
 
 /* From now on a Ctrl-C while nothing runs is kept for the prompt instead of ending the process. */
 void rg_host_listen(void);
+
+/* Where the line editor writes, or NULL while it was never opened. */
+FILE *rg_host_editor_stream(void);
+
+/* Why not all that was printed has reached standard output; NULL: it has. */
+const char *rg_host_lost(void);
+
+/* The status to end with: 1, and one sentence, where it would be 0 and what was printed is lost. */
+int rg_host_ended(int status);
 
 /* What rg_host_wait came back for. */
 enum { RG_WAIT_INPUT = 0, RG_WAIT_INTERRUPT = 1, RG_WAIT_SIGNAL = 2, RG_WAIT_FAILED = 3 };

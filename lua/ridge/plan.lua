@@ -16,9 +16,10 @@ Plan.__index = Plan
 ---@return any the same tensors at every call; they live until the next replay
 function Plan:run(n)
   n = n or 1
-  if type(n) ~= 'number' or n < 0 or n ~= math.floor(n) then
-    blame.raise(('plan: it runs a whole number of times, got %s'):format(tostring(n)))
+  if type(n) ~= 'number' or not (n >= 0 and n <= 2 ^ 53) or n ~= math.floor(n) then
+    blame.raise(('plan: it runs a whole number of times, got %s'):format(blame.show(n)))
   end
+  if self._p == nil then blame.raise('plan: it was released', 'EARG', 'plan') end
   local st = C.rg_plan_replay(self._p, n)
   if st ~= 0 then call.fail(st) end
   return unpack(self.results, 1, self.n_results)
@@ -40,6 +41,7 @@ end
 --- change), why (it cannot be noted, where that was tried).
 ---@return table
 function Plan:facts()
+  if self._p == nil then blame.raise('plan: it was released', 'EARG', 'plan') end
   local f = ffi.new('rg_plan_facts')
   call.check(C.rg_plan_facts_of(self._p, f))
   local steps = {}

@@ -85,6 +85,17 @@ describe('plans', function()
     collectgarbage()
     collectgarbage()
     assert.equal(before.live, ridge.memory.stats().live)
+    for _, use in ipairs { plan.run, plan.facts } do
+      assert.matches('plan: it was released', failure(use, plan).message)
+    end
     assert.equal('EARG', failure(plan.run, plan).code)
+  end)
+
+  it('run a whole number of times that can be counted', function()
+    local plan = ridge.capture(function() return ridge.ones(2) + 1 end)
+    for _, n in ipairs { 1e300, -1, 0.5, 0 / 0, 1 / 0, 'x' } do
+      assert.matches('it runs a whole number of times', failure(plan.run, plan, n).message)
+    end
+    assert.equal(4, plan.run(plan, 0):sum():item())
   end)
 end)

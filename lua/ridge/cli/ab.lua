@@ -3,6 +3,7 @@
 --- processes.
 
 local args = require 'ridge.cli.args'
+local stored = require 'ridge.cli.stored'
 local canonical = require 'ridge.store.canonical'
 local verdicts = require 'ridge.cli.verdicts'
 
@@ -122,10 +123,7 @@ end
 
 -- -- The command --------------------------------------------------------------------------------
 
-local function fail(reason)
-  io.stderr:write('ridge ab: ', reason, '\ntry: ridge ab --help\n')
-  return 1
-end
+local function fail(reason) return stored.fail('ab', reason) end
 
 local function options_of(opt)
   local a, why_a = params_of(opt.a, 'a')

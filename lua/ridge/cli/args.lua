@@ -38,8 +38,8 @@ local function check_spec(spec)
   local options = {}
   if type(spec) ~= 'table' then blame.raise('args: a list of options is expected') end
   for key in pairs(spec) do
-    if type(key) ~= 'number' and key ~= 'rest' and key ~= 'about' then
-      blame.raise(("args: unknown key '%s'; known: rest, about"):format(tostring(key)))
+    if type(key) ~= 'number' and key ~= 'rest' and key ~= 'most' and key ~= 'about' then
+      blame.raise(("args: unknown key '%s'; known: about, most, rest"):format(tostring(key)))
     end
   end
   for i, option in ipairs(spec) do
@@ -153,7 +153,8 @@ local function read_boolean(negative, text)
 end
 
 --- Read a list of arguments. Never ends the program, see `parse`.
----@param spec ridge.cli.Option[] the options; `rest` says what free arguments are
+---@param spec ridge.cli.Option[] the options; `rest` says what free arguments are,
+---  `most` how many there may be
 ---@param argv string[] the arguments
 ---@return table|nil values by name; nil if something is wrong or help is asked for
 ---@return string[]|string rest the free arguments; 'help', or what is wrong
@@ -209,6 +210,9 @@ function M.read(spec, argv)
   end
   if #rest > 0 and not spec.rest then
     return nil, ("unexpected argument '%s': options are written --name value"):format(rest[1])
+  end
+  if #rest > (spec.most or math.huge) then
+    return nil, ("'%s' is too much"):format(rest[spec.most + 1])
   end
   return values, rest
 end

@@ -3,6 +3,7 @@
 --- found by measuring.
 
 local args = require 'ridge.cli.args'
+local stored = require 'ridge.cli.stored'
 
 local M = {}
 
@@ -46,10 +47,7 @@ Exit status: 0; 2 when not even the least batch fits.]],
   { 'as', 'text', 'what is printed', choices = { 'text', 'json' } },
 }
 
-local function fail(reason)
-  io.stderr:write('ridge batch-size: ', reason, '\ntry: ridge batch-size --help\n')
-  return 1
-end
+local function fail(reason) return stored.fail('batch-size', reason) end
 
 local UNIT = { [''] = 1, B = 1, K = 2 ^ 10, M = 2 ^ 20, G = 2 ^ 30, T = 2 ^ 40 }
 

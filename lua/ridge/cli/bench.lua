@@ -3,6 +3,7 @@
 --- own parameters; a sweep like any other, and a report of it.
 
 local args = require 'ridge.cli.args'
+local stored = require 'ridge.cli.stored'
 
 local M = {}
 
@@ -46,10 +47,7 @@ Exit status: 0; 2 when points failed.]],
   { 'out', '', 'folder for a JSON file of each model and batch size' },
 }
 
-local function fail(reason)
-  io.stderr:write('ridge bench: ', reason, '\ntry: ridge bench --help\n')
-  return 1
-end
+local function fail(reason) return stored.fail('bench', reason) end
 
 --- A share from '0.5%' or '0.005'; nil and why not.
 ---@param text string

@@ -3,6 +3,7 @@
 --- threads, and its own noise; measured, dated, stored.
 
 local args = require 'ridge.cli.args'
+local stored = require 'ridge.cli.stored'
 
 local M = {}
 
@@ -70,10 +71,7 @@ local function print_json(rows)
   io.stdout:write(canonical.encode { version = 1, ceilings = canonical.list(list) }, '\n')
 end
 
-local function fail(reason)
-  io.stderr:write('ridge calibrate: ', reason, '\ntry: ridge calibrate --help\n')
-  return 1
-end
+local function fail(reason) return stored.fail('calibrate', reason) end
 
 --- Measure, store and print.
 ---@param argv string[]

@@ -2,6 +2,7 @@
 --- `ridge compare`: stored results of two databases, unpaired.
 
 local args = require 'ridge.cli.args'
+local stored = require 'ridge.cli.stored'
 local verdicts = require 'ridge.cli.verdicts'
 
 local M = {}
@@ -28,10 +29,7 @@ Exit status: 0; 3 when --fail-on holds for a pair; 4 with --strict when a pair i
   { 'as', 'text', 'what is printed', choices = { 'text', 'json' } },
 }
 
-local function fail(reason)
-  io.stderr:write('ridge compare: ', reason, '\ntry: ridge compare --help\n')
-  return 1
-end
+local function fail(reason) return stored.fail('compare', reason) end
 
 local function print_json(results)
   local canonical = require 'ridge.store.canonical'

@@ -16,7 +16,7 @@ backup    a consistent copy into FILE, while others go on measuring
 migrate   bring a file of an older ridge up to this one; a copy of it stays beside it
 
     ridge db backup copy.db]],
-  rest = 'info|check|backup|migrate [FILE]',
+  rest = 'info|check|backup|migrate [FILE]', most = 2,
   stored.DB,
 }
 

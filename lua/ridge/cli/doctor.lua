@@ -5,6 +5,7 @@
 local args = require 'ridge.cli.args'
 local ffi = require 'ffi'
 local host = require 'ridge.host'
+local stored = require 'ridge.cli.stored'
 
 local M = {}
 
@@ -120,16 +121,14 @@ end
 ---@return integer status 1 if the core cannot be used
 function M.main(argv)
   local opt, rest = args.read(SPEC, argv or {})
-  if not opt then
-    local help = rest == 'help'
-    io[help and 'stdout' or 'stderr']:write(help and args.help(SPEC, 'doctor')
-      or 'ridge doctor: ' .. rest, '\n')
-    return help and 0 or 1
-  end
-  if opt.device ~= '' and not opt.device:find '^cuda:?%d*$' then
-    io.stderr:write(("ridge doctor: there is nothing to say of device '%s'; known: 'cuda', "
-      .. "'cuda:0' ...\n"):format(opt.device))
-    return 1
+  if not opt and rest == 'help' then
+    io.stdout:write(args.help(SPEC, 'doctor'), '\n')
+    return 0
+  elseif not opt then
+    return stored.fail('doctor', rest)
+  elseif opt.device ~= '' and not opt.device:find '^cuda:?%d*$' then
+    return stored.fail('doctor', ("there is nothing to say of device '%s'; known: 'cuda', 'cuda:0' "
+      .. '...'):format(opt.device))
   end
   row('ridge', ('%s, %s'):format(host.version, require('jit').version))
   local ok, C = pcall(require, 'ridge.ffi.lib')

@@ -2,6 +2,7 @@
 --- `ridge help [topic]`: commands, or the docstring of a name.
 
 local commands = require 'ridge.cli.commands'
+local stored = require 'ridge.cli.stored'
 
 local M = {}
 
@@ -13,7 +14,7 @@ M.usage = 'ridge help [topic]'
 ---@return integer status 1 if there is no help on it
 function M.main(argv)
   local topic = table.concat(argv, ' ')
-  if topic == '' then
+  if topic == '' or topic == '--help' or topic == '-h' then
     io.stdout:write(commands.help())
     return 0
   end
@@ -24,8 +25,7 @@ function M.main(argv)
   end
   local text, reason = require('ridge.repl.help').lookup(topic, {})
   if not text then
-    io.stderr:write('ridge help: ', reason, '\n')
-    return 1
+    return stored.fail('help', reason)
   end
   io.stdout:write(text, '\n')
   return 0

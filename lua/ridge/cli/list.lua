@@ -2,15 +2,18 @@
 --- `ridge list`: the recipes that `ridge run` finds.
 
 local recipe = require 'ridge.cli.recipe'
+local stored = require 'ridge.cli.stored'
 
 local M = {}
 
 M.summary = 'the recipes that can be run by name'
 M.usage = 'ridge list'
 
---- Print name, first line and origin of each recipe.
----@return integer status
-function M.main()
+local SPEC = { about = [[
+Name, first line and origin of each recipe: those in ./recipes, in the folders of RIDGE_PATH, in the
+XDG data folder, and the ones that are built in.]] }
+
+local function print_all()
   local list, width = recipe.all(), 0
   for _, each in ipairs(list) do width = math.max(width, #each.name) end
   for _, each in ipairs(list) do
@@ -18,7 +21,13 @@ function M.main()
       each.origin))
   end
   if #list == 0 then io.stdout:write 'no recipes here\n' end
-  return 0
+end
+
+--- Print the list.
+---@param argv string[]
+---@return integer status
+function M.main(argv)
+  return stored.run('list', SPEC, argv, nil, print_all)
 end
 
 return M

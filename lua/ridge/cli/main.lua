@@ -18,8 +18,9 @@ local function prepare()
   -- os.exit as it is runs no finalizer: files would stay unwritten, databases open
   os.exit = function(status) -- luacheck: ignore 122
     if host.editor then host.editor.close() end
-    io.stdout:flush()
-    exit(status, true)
+    if status == nil or status == true then status = 0 end
+    if status == false then status = 1 end
+    exit(type(status) == 'number' and host.ended(status) or status, true)
   end
 end
 
@@ -223,6 +224,9 @@ local function run_target(plan)
       require('ridge.repl.report').catch, plan.args)
     if ok then return result or 0 end
     if interrupted then return 130 end
+    if result.code and not result.frames[1] then -- a mistake in what was typed: no line is to blame
+      return require('ridge.cli.stored').fail(target, result.message)
+    end
     io.stderr:write(require('ridge.repl.report').text(result), '\n')
     return 1
   end

@@ -32,7 +32,7 @@ local function spec()
   end
   return {
     about = ABOUT:format(table.concat(lines, '\n')),
-    rest = 'KIND SWEEP',
+    rest = 'KIND SWEEP', most = 2,
     { 'x', '', 'column across', short = 'x' },
     { 'y', '', 'column upwards, or the phase', short = 'y' },
     { 'z', '', 'column that colours', short = 'z' },

@@ -16,7 +16,7 @@ min, max, sum, mean, median, p1 p5 p10 p25 p75 p90 p95 p99.
 
     ridge query widths 'width, median(fwd)' --where 'batch >= 64' --group width --sort -2
     ridge query --sql 'SELECT width, fwd FROM "widths" WHERE grade <= "B"' --as csv]],
-  rest = 'SWEEP [COLUMNS]',
+  rest = 'SWEEP [COLUMNS]', most = 2,
   { 'where', '', "condition: 'batch >= 64 and kind = \"linear\"'" },
   { 'group', '', 'columns that make a group, by comma' },
   { 'sort', '', 'a column by number or name; with - before it the largest first' },
@@ -41,7 +41,6 @@ function M.main(argv)
     if not rest[1] then
       return stored.fail('query', 'a sweep is missing; ridge sweeps lists them')
     end
-    if rest[3] then return stored.fail('query', ("'%s' is too much"):format(rest[3])) end
     stored.show(query.ask(st, rest[1], { columns = rest[2], where = given(opt.where),
       group = given(opt.group), sort = given(opt.sort),
       limit = opt.limit > 0 and opt.limit or nil }), opt)

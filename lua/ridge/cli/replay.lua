@@ -18,7 +18,7 @@ databases that you would run.
     ridge replay 17 --db theirs.db -- --quick
 
 Exit status: 0 when it agrees or is faster; 3 when it is slower.]],
-  rest = 'TRIAL [-- options of the recipe]',
+  rest = 'TRIAL [-- options of the recipe]', most = 1,
   stored.DB,
 }
 
@@ -54,11 +54,8 @@ end
 function M.main(argv)
   local ours, own = split(argv)
   return stored.run('replay', SPEC, ours, 'read', function(_, rest, st)
-    local id = tonumber(rest[1])
-    if not id or id ~= math.floor(id) then
-      return stored.fail('replay', rest[1] and ("'%s' is no number of a trial"):format(rest[1])
-        or 'the number of a trial is missing')
-    end
+    local id, reason = stored.trial(rest[1])
+    if not id then return stored.fail('replay', reason) end
     local replay, canonical = require 'ridge.sweep.replay', require 'ridge.store.canonical'
     local trial, words = replay.trial(st, id), canonical.list {}
     for i, word in ipairs(own) do words[i] = word end

@@ -14,7 +14,7 @@ A figure of ridge carries its rows. Draws it again, in another look or size, ove
 another file.
 
     ridge replot map.png --theme dark --size 2400x1500 -o dark.png]],
-  rest = 'FIGURE.png',
+  rest = 'FIGURE.png', most = 1,
   { 'theme', 'light', 'look', choices = { 'light', 'dark' } },
   { 'size', '', 'pixels, such as 2400x1500; as it was made when left out' },
   { 'o', '', 'file to write; the figure itself when left out', short = 'o' },

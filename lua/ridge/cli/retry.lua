@@ -16,7 +16,7 @@ Points in these states become pending; what was tried stays on record. Run the s
 measure them.
 
     ridge retry widths --state oom,timeout]],
-  rest = 'SWEEP',
+  rest = 'SWEEP', most = 1,
   { 'state', { 'oom', 'timeout', 'error', 'crashed' }, 'states to take back', choices = STATES },
   { 'where', '', 'condition on parameters' },
   stored.DB,

@@ -15,7 +15,7 @@ tries, what a failed one printed, and its samples in the order they were taken. 
 are in `ridge top` and `ridge query SWEEP trial`.
 
     ridge show 4711]],
-  rest = 'TRIAL',
+  rest = 'TRIAL', most = 1,
   stored.DB,
 }
 
@@ -131,11 +131,8 @@ end
 ---@return integer status
 function M.main(argv)
   return stored.run('show', SPEC, argv, 'read', function(_, rest, st)
-    local id = tonumber(rest[1])
-    if not id or id ~= math.floor(id) then
-      return stored.fail('show', rest[1] and ("'%s' is no number of a trial"):format(rest[1])
-        or 'the number of a trial is missing')
-    end
+    local id, reason = stored.trial(rest[1])
+    if not id then return stored.fail('show', reason) end
     print_trial(st, id)
   end)
 end

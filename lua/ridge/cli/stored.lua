@@ -53,6 +53,17 @@ function M.run(name, spec, argv, mode, fn)
   return M.fail(name, message_of(result))
 end
 
+--- The number of a trial that a command is given; nil and what to say of another word.
+---@param word string|nil as typed
+---@return integer|nil id
+---@return string|nil reason
+function M.trial(word)
+  local id = word and word:find '^%d+$' and tonumber(word)
+  if id and id < 2 ^ 53 then return id end
+  return nil, word and ("'%s' is no number of a trial"):format(word)
+    or 'the number of a trial is missing'
+end
+
 --- Print rows, or write them to a file.
 ---@param found table titles, lines
 ---@param opt table as, and o: a file

@@ -15,7 +15,7 @@ Anywhere else: a line each time something changed. Only reads; the sweep does no
 
     ridge watch widths
     ridge watch widths --once                 # one look, and exit]],
-  rest = 'SWEEP',
+  rest = 'SWEEP', most = 1,
   { 'x', '', 'column across', short = 'x' },
   { 'y', '', 'column upwards', short = 'y' },
   { 'z', '', 'column that colours', short = 'z' },

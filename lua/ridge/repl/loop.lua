@@ -161,14 +161,15 @@ function M.run(opts)
   if opts.terminal and not opts.quiet then loop.write(colour.paint('dim', banner()) .. '\n') end
   host.ignore_pipes()
   local read, write, round, collect = host.editor.read, host.editor.write, loop.round, loop.collect
+  local lost = host.lost
   local fresh, further = loop.prompt and '>> ' or '', loop.prompt and '.. ' or ''
   while true do
     local ok, more = pcall(round, loop, read(loop.pending and further or fresh))
     if not ok then
       loop.pending = nil
       pcall(write, 'error: ' .. tostring(more) .. '\n')
-    elseif not more then
-      break
+    elseif not more or not loop.terminal and lost() then
+      break -- the input has ended, or nobody hears
     end
     pcall(collect, loop)
   end

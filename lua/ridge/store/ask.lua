@@ -3,6 +3,7 @@
 --
 -- Rows come back as plain tables by column, for the prompt and for recipes.
 
+local blame = require 'ridge.blame'
 local options = require 'ridge.options'
 local query = require 'ridge.store.query'
 local store = require 'ridge.store'
@@ -17,6 +18,11 @@ local function with(path, mode, fn)
   st:close()
   if not ok then error(result, 0) end
   return result
+end
+
+local function text_of(value, name, what)
+  if type(value) == 'string' then return end
+  blame.raise(('%s: %s is expected, got %s'):format(name, what, blame.show(value)), 'EARG', name)
 end
 
 local function rows_of(found)
@@ -40,12 +46,20 @@ local QUERY = {
 
 --- Rows of a stored sweep, filtered, grouped, sorted; `ridge query` as a call.
 ---@param sweep string its name
----@param opt table|nil {columns =, where =, group =, sort =, limit =, db =}
+---@param opt table|string|nil {columns =, where =, group =, sort =, limit =, db =}, or the columns
+---  alone, as in the shell: ridge.query('widths', 'width, median(fwd)', { group = 'width' })
+---@param more table|nil the other options, where columns stand before them
 ---@return table[] rows each keyed by column
 -- Raises EARG for a sweep or a column that is not there, with the near miss.
-function M.query(sweep, opt)
-  opt = options.check(QUERY, opt, 'query')
-  return with(opt.db, 'read', function(st) return rows_of(query.ask(st, tostring(sweep), opt)) end)
+function M.query(sweep, opt, more)
+  text_of(sweep, 'query', 'the name of a sweep')
+  local columns = type(opt) == 'string' and opt or nil
+  opt = options.check(QUERY, not columns and opt or more, 'query')
+  if columns and opt.columns then
+    blame.raise('query: columns are given twice', 'EARG', 'query')
+  end
+  if columns then opt.columns = columns end
+  return with(opt.db, 'read', function(st) return rows_of(query.ask(st, sweep, opt)) end)
 end
 
 --- Rows of any SELECT; sweeps are views of their names. Read-only.
@@ -53,8 +67,9 @@ end
 ---@param opt table|nil {db =}
 ---@return table[] rows
 function M.sql(text, opt)
+  text_of(text, 'sql', 'a SELECT')
   opt = options.check({ db = DB }, opt, 'sql')
-  return with(opt.db, 'read', function(st) return rows_of(query.sql(st, tostring(text))) end)
+  return with(opt.db, 'read', function(st) return rows_of(query.sql(st, text)) end)
 end
 
 --- What sweeps a database has: sweep, done, points, running, failed, grades, last.
@@ -71,6 +86,16 @@ end
 ---@return table counts for each of them, table name to number of new rows
 function M.merge(into, ...)
   local merge, others, out = require 'ridge.store.merge', { ... }, {}
+  for i = 0, select('#', ...) do
+    local path = i == 0 and into or others[i]
+    if type(path) ~= 'string' or path == '' then
+      blame.raise(('merge: argument %d is %s; expected the file of a database'):format(i + 1,
+        blame.show(path)), 'EARG', 'merge')
+    end
+  end
+  if #others == 0 then
+    blame.raise('merge: two databases at least: what takes, and what is taken', 'EARG', 'merge')
+  end
   for _, path in ipairs(others) do store.open(path, 'read'):close() end
   with(into, 'write', function(st)
     for i, path in ipairs(others) do

@@ -291,3 +291,32 @@ describe("require 'ridge' from plain luajit", function()
     assert.equal(0, status)
   end)
 end)
+
+describe('a mistake on the command line', function()
+  it('is said in one way by every command, with where to look', function()
+    for _, words in ipairs { { 'list', '--zork' }, { 'list', 'x' }, { 'run' }, { 'run', '--zork' },
+        { 'run', 'nosuch' }, { 'help', 'zzqqy' }, { 'bench' }, { 'bench', 'nosuch' }, { 'ab' },
+        { 'batch-size' }, { 'batch-size', 'nosuch' }, { 'calibrate', '--threads', 'x' },
+        { 'compare' }, { 'compare', '/none/a', '/none/b', '--match-all' }, { 'db' },
+        { 'doctor', '--zork' }, { 'doctor', '--device', 'x' }, { 'export' }, { 'merge' },
+        { 'plot' }, { 'query' }, { 'replay' }, { 'replot' }, { 'replot', '/none.png' },
+        { 'retry' }, { 'show' }, { 'sweep' }, { 'sweeps', 'x' }, { 'top' }, { 'watch' } } do
+      local status, out, err = run(words)
+      assert.equal(1, status, words[1])
+      assert.equal('', out)
+      assert.matches(('^ridge %s: [^\n]+\ntry: ridge %s %%-%%-help\n$'):format(
+        (words[1]:gsub('%-', '%%-')), (words[1]:gsub('%-', '%%-'))), err)
+      assert.equal(0, (run { words[1], '--help' }))
+    end
+  end)
+
+  it('is a word more than the command takes', function()
+    for _, words in ipairs { { 'show', '1', '2' }, { 'top', 'a', 'b' }, { 'export', 'a', 'b' },
+        { 'watch', 'a', 'b' }, { 'retry', 'a', 'b' }, { 'replot', 'a', 'b' },
+        { 'query', 'a', 'b', 'c' }, { 'plot', 'map', 'b', 'c' }, { 'db', 'info', 'b', 'c' } } do
+      local status, _, err = run(words)
+      assert.equal(1, status)
+      assert.matches(("'%s' is too much"):format(words[#words]), err)
+    end
+  end)
+end)

@@ -80,7 +80,12 @@ describe('the command', function()
     text, status = ridge 'show 4711'
     assert.equal(1, status)
     assert.matches('no trial 4711', text)
-    assert.equal(1, (select(2, ridge 'show x')))
+    for _, word in ipairs { 'x', '99999999999999999999', '1e3', '-1', '0x1', '1.5' } do
+      text, status = ridge('show ' .. word)
+      assert.equal(1, status)
+      assert.matches(("'%s' is no number of a trial"):format((word:gsub('%-', '%%-'))),
+        (text:gsub("unknown option '%-1'.*", "'-1' is no number of a trial")))
+    end
   end)
 
   it('export writes a whole file or none', function()
@@ -92,6 +97,29 @@ describe('the command', function()
     text, status = ridge 'export squares -o /nowhere/out.csv'
     assert.equal(1, status)
     assert.matches('cannot be written', text)
+  end)
+
+  it('query as a call takes columns as the shell does', function()
+    local ask = require 'ridge.store.ask'
+    local rows = ask.query('squares', 'k, square', { where = 'k < 3', sort = '-k', db = db })
+    assert.same({ { k = 2, square = 4 }, { k = 1, square = 1 } }, rows)
+    assert.same(rows, ask.query('squares', { columns = 'k, square', where = 'k < 3', sort = '-k',
+      db = db }))
+    for _, wrong in ipairs { { nil }, { 3 }, { 'squares', 3 }, { 'squares', 'k', 'x' },
+        { 'squares', 'k', { columns = 'k', db = db } } } do
+      local ok, err = pcall(ask.query, unpack(wrong, 1, 3))
+      assert.is_false(ok)
+      assert.equal('EARG', err.code)
+    end
+  end)
+
+  it('merge as a call says what is missing', function()
+    local ask = require 'ridge.store.ask'
+    for _, wrong in ipairs { {}, { db }, { db, 3 }, { 3, db }, { '', db } } do
+      local ok, err = pcall(ask.merge, unpack(wrong))
+      assert.is_false(ok)
+      assert.matches('^merge: ', err.message)
+    end
   end)
 
   it('every command is a call too, whose mistakes are errors at the line', function()
