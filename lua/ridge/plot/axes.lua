@@ -30,7 +30,9 @@ function M.ticks(axis, n)
   local values, out, kind = {}, {}, axis.kind or 'number'
   local factor, name = unit.common(kind, max(abs(axis.scale.lo), abs(axis.scale.hi)))
   for _, v in ipairs(axis.ticks or axis.scale:ticks(n, 1 / factor)) do
-    if axis.scale:holds(v) then values[#values + 1] = v end
+    -- where only whole numbers are, 22.5 is no place to name
+    local named = kind ~= 'integer' or v % 1 == 0
+    if named and axis.scale:holds(v) then values[#values + 1] = v end
   end
   if axis.categories then
     for _, v in ipairs(values) do out[#out + 1] = { value = v, text = axis.categories[v] } end

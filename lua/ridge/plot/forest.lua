@@ -48,7 +48,7 @@ local function draw(data)
         label = 'time of the second over the first, below 1 is faster' },
       y = { scale = ys, ticks = {}, minor = false } })
     if data.margin then
-      local x1, x2 = panel:px(1 / (1 + data.margin)), panel:px(1 + data.margin)
+      local x1, x2 = (panel:px_end(1 / (1 + data.margin))), (panel:px_end(1 + data.margin))
       c:rect(x1, panel.y, x2 - x1, panel.h, color.alpha(t.neutral, 0.28))
     end
     panel:frame()

@@ -146,6 +146,13 @@ local function names_below(data, s, gutter)
   return (' '):rep(gutter) .. table.concat(line)
 end
 
+-- A value as the ends of a scale say it; a terminal has no raised digits.
+local function end_of(data, v)
+  local text = data.ratio and unit.number(v, 2) .. '×'
+    or unit.format(data.share and 'percent' or data.kind, v)
+  return (text:gsub('%^{(.-)}', '^%1'))
+end
+
 local function scale_bar(data, t, paint, depth)
   local n, top, bottom = 24, {}, {}
   for i = 1, n do
@@ -155,11 +162,8 @@ local function scale_bar(data, t, paint, depth)
     top[i] = paint(data, t, { value = v })
     bottom[i] = top[i]
   end
-  local function say(v)
-    return data.ratio and unit.number(v, 2) .. '×'
-      or unit.format(data.share and 'percent' or data.kind, v)
-  end
-  return ('%s %s %s'):format(say(data.lo), line_of(top, bottom, n, depth), say(data.hi))
+  return ('%s %s %s'):format(end_of(data, data.lo), line_of(top, bottom, n, depth),
+    end_of(data, data.hi))
 end
 
 local function missing_words(data, facet)
@@ -195,7 +199,7 @@ local function plain_panel(data, facet, gutter, say)
   end
   say(names_below(data, 2, gutter))
   say(("'%s' is worst, '%s' best, of %s to %s"):format(LEVELS[1], LEVELS[#LEVELS],
-    unit.number(data.lo), unit.number(data.hi)))
+    end_of(data, data.lo), end_of(data, data.hi)))
 end
 
 local function panel(data, facet, opt, say)

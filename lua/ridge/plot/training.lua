@@ -77,7 +77,10 @@ local function lines_of(rows, opt)
       opt.smooth or math.max(1, math.ceil(#line.rows / PARTS)))
     line.last = line.points[#line.points] and line.points[#line.points].y
   end
-  table.sort(lines, function(a, b) return (a.last or math.huge) < (b.last or math.huge) end)
+  for i = #lines, 1, -1 do -- a line without a single number has no place
+    if not lines[i].last then table.remove(lines, i) end
+  end
+  table.sort(lines, function(a, b) return a.last < b.last end)
   return lines
 end
 

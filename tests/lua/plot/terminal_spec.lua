@@ -81,7 +81,7 @@ describe('a map in a terminal', function()
     assert.is_nil(text:find '\27')
     assert.matches('\n10 @@', text, 1, true) -- the fastest
     assert.matches('MM', text, 1, true)
-    assert.matches("is worst, '@' best, of 100 to 1200", text, 1, true)
+    assert.matches("is worst, '@' best, of 100\226\128\175ns to 1.2\226\128\175µs", text, 1, true)
   end)
 
   it('of another kind is its title and caption', function()
