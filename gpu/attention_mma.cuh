@@ -153,9 +153,7 @@ static inline rg_status rg_att_over(const rg_call *call, void (*kernel)(attentio
     return rg_gpu->fail(RG_ENOSUP, "%s: %lld heads of %lld rows are more than this kernel takes",
                         call->op->name, (long long)w.s.heads, (long long)rows);
   }
-  RG_CUDA(call->op->name,
-          cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               (int)bytes));
+  RG_CUDA(call->op->name, rg_gpu_most_shared(call->device, (const void *)kernel));
   rg_launch_cfg cfg = { dim3((unsigned)blocks), dim3(RG_ATT_THREADS), bytes, stream };
 
   return rg_gpu_status(call->op->name, rg_launch(kernel, cfg, w, more...));

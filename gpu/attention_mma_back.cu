@@ -223,7 +223,7 @@ template <class T, int D> static rg_status back(const rg_call *call, const atten
   const number *numbers = made;
 
   if (made == NULL) {
-    return rg_gpu->fail(RG_ENOMEM, "%s: the GPU has no memory left", what);
+    return rg_gpu_no_room(call->device, what, n_numbers * (int64_t)sizeof(number));
   }
   RG_CUDA(what, rg_launch(k_attention_numbers<T>,
                           rg_over(n_numbers * width, rg_gpu_stream(call->device)), w, made, width));

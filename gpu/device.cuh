@@ -57,6 +57,13 @@ bool rg_gpu_captures(int32_t device);
 /* RG_ENOMEM and a sentence: the part of a workspace that a call needs is not to be had. */
 rg_status rg_gpu_no_room(int32_t device, const char *what, int64_t bytes);
 
+/* What tells one kind of GPU from another, for files that are kept; 0 where it cannot be told. */
+int64_t rg_gpu_identity(int32_t device);
+
+/* Let a kernel have as much dynamic shared memory as the device's blocks can have: once for each
+** kernel and device, whoever comes first, so that no thread takes from another what it needs. */
+cudaError_t rg_gpu_most_shared(int32_t device, const void *kernel);
+
 /* How many blocks a device runs side by side, at least: its multiprocessors. */
 inline int32_t rg_gpu_units(int32_t device)
 {
@@ -82,8 +89,13 @@ inline int32_t rg_gpu_capability(int32_t device)
   return 10 * major + minor;
 }
 
-/* RG_OK, or a sentence with the error's name. */
+/* RG_OK, or a sentence with the error's name.  After an error that stays, the first of them is the
+** answer to every later one: what comes behind it is not its own fault. */
 rg_status rg_gpu_status(const char *what, cudaError_t error);
+
+/* For who deals with a failure by himself (another algorithm, less memory): it is read away.
+** RG_OK, or RG_EDEVICE where the device is lost: then there is nothing left to try. */
+rg_status rg_gpu_lost(int32_t device, const char *what);
 
 #define RG_CUDA(what, call) RG_TRY(rg_gpu_status(what, call))
 

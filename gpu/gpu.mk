@@ -19,9 +19,10 @@ GPU_GEN := $(foreach a,$(GPU_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
            -gencode arch=compute_$(lastword $(GPU_ARCH)),code=compute_$(lastword $(GPU_ARCH))
 
 # In these a product and a sum stay two roundings, so that the bits do not depend on what else a
-# compiler sees beside them: numbers drawn are the CPU's own, a chain of functions gives what the
-# functions give one by one.  (The maker's exp and its kind are written with fused ones either way.)
-UNFUSED := random elementwise chain parts
+# compiler sees beside them: numbers drawn are the CPU's own, and those of arange (copy), a chain of
+# functions gives what the functions give one by one.  (The maker's exp and its kind are written with fused ones either way.)
+UNFUSED := random elementwise chain parts copy
+fused    = $(if $(filter $(UNFUSED),$(basename $(notdir $(1)))),,-ffp-contract=fast)
 unfused  = $(if $(filter $(UNFUSED),$(basename $(notdir $(1)))),-fmad=false)
 
 # what kernels of chains are compiled with at run time: these files as one string, in their order
@@ -39,9 +40,11 @@ $(BUILD)/libridge_gpu.so: $(KERNELS:gpu/%.cu=$(BUILD)/obj/nvcc/%.o)
 # counting lines.  The simulator's own objects are the same in all of them, never instrumented.
 SIM_FLAGS := -std=c++17 -g -Wall -Wextra -Wno-unknown-pragmas -ffp-contract=off -fPIC \
              -fvisibility=hidden $(GPU_INC) -Igpu -I$(CUDA)/include
-SIM_WAYS  := sim simasan simtsan simcov
+SIM_WAYS  := sim simfma simasan simtsan simcov
 SIM_DEP   := $(wildcard tests/sim/*.h)
 SIM_sim     := -O2 $(EXTRA)
+# products and sums joined, where nvcc joins them
+SIM_simfma  := -O2 -mfma $(EXTRA)
 SIM_simasan := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined \
                -fno-sanitize-recover=undefined
 SIM_simtsan := -O1 -fno-omit-frame-pointer -fsanitize=thread
@@ -54,8 +57,8 @@ $(BUILD)/obj/simulator/%.o: tests/sim/%.cpp $(SIM_DEP)
 define SIM_RULES
 $(BUILD)/obj/$(1)/%.o: gpu/%.cu $(GPU_DEP) $(SIM_DEP)
 	@mkdir -p $$(@D)
-	$$(call show,$(1) $$<)$(CXX) $(SIM_FLAGS) $(SIM_$(1)) -x c++ -include tests/sim/cudasim.h \
-	  -c -o $$@ $$<
+	$$(call show,$(1) $$<)$(CXX) $(SIM_FLAGS) $(SIM_$(1)) $(if $(filter simfma,$(1)),$$(call fused,$$@)) \
+	  -x c++ -include tests/sim/cudasim.h -c -o $$@ $$<
 $(BUILD)/obj/$(1)/%.o: tests/sim/%.cu gpu/launch.cuh $(SIM_DEP)
 	@mkdir -p $$(@D)
 	$$(call show,$(1) $$<)$(CXX) $(SIM_FLAGS) $(SIM_$(1)) -x c++ -include tests/sim/cudasim.h \
@@ -96,7 +99,8 @@ $(BUILD)/tests/test_blas: $(KERNELS:gpu/%.cu=$(BUILD)/obj/sim/%.o) $(SIMOBJ) \
 	@mkdir -p $(@D)
 	@$(CXX) $(EXTRA) -o $@ $^ -lpthread
 # cuDNN's graphs, planned for a described device: ridge's own sources of them, without a simulator
-DNN     := $(addprefix gpu/dnn/,library.cu graph.cu plan.cu conv.cu attention.cu)
+DNN     := $(addprefix gpu/dnn/,library.cu graph.cu plan.cu conv.cu attention.cu) \
+           gpu/chain/compiler.cu
 $(BUILD)/tests/test_dnn: tests/gpu/test_dnn.cpp $(DNN) $(GPU_DEP)
 	@mkdir -p $(@D)
 	$(call show,cxx $@)$(CXX) -std=c++17 -O1 -g -Wall -Wextra $(EXTRA) $(GPU_INC) -I$(CUDA)/include \

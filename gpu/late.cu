@@ -36,6 +36,9 @@ rg_late *rg_late_of(int32_t device)
 rg_status rg_late_begin(const rg_call *call, rg_late_for *out)
 {
   *out = rg_late_for{ rg_late_of(call->device), call->op->id, 0 };
+  if (out->to == NULL) {
+    RG_TRY(rg_gpu_lost(call->device, call->op->name));
+  }
   return out->to != NULL ? RG_OK
                          : rg_gpu->fail(RG_ENOMEM, "%s: no pinned memory left", call->op->name);
 }

@@ -32,7 +32,7 @@
 // -- Launching -----------------------------------------------------------------------
 
 // More than 48 KiB of dynamic shared memory must be allowed for the kernel first, with
-// cudaFuncSetAttribute and cudaFuncAttributeMaxDynamicSharedMemorySize.
+// rg_gpu_most_shared (device.cuh).
 struct rg_launch_cfg {
   dim3 grid, block;
   size_t smem;

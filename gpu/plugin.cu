@@ -5,7 +5,9 @@
 */
 #include <cublasLt.h>
 
+#include <atomic>
 #include <mutex>
+#include <set>
 
 #include "gpu/chain/kept.h"
 #include "gpu/dnn/dnn.h"
@@ -29,17 +31,94 @@ static std::mutex lock;
 
 /* -- Errors ------------------------------------------------------------------------------------ */
 
+/* The first error after which nothing runs on a device any more, and who met it; 0: none yet. */
+static struct {
+  std::atomic<int> error;
+  char met_by[64];
+} first;
+static std::mutex first_lock;
+
+/* Errors that stay: the runtime answers every later call of the process with them. */
+static bool stays(cudaError_t error)
+{
+  switch (error) {
+  case cudaErrorECCUncorrectable:
+  case cudaErrorNvlinkUncorrectable:
+  case cudaErrorHardwareStackError:
+  case cudaErrorIllegalInstruction:
+  case cudaErrorMisalignedAddress:
+  case cudaErrorInvalidAddressSpace:
+  case cudaErrorInvalidPc:
+  case cudaErrorIllegalAddress:
+  case cudaErrorLaunchTimeout:
+  case cudaErrorLaunchFailure:
+  case cudaErrorAssert:
+  case cudaErrorContained:
+  case cudaErrorTensorMemoryLeak:
+  case cudaErrorMpsClientTerminated:
+  case cudaErrorExternalDevice:
+    return true;
+  default:
+    return false;
+  }
+}
+
+/* Keep the first of them; true: this is it. */
+static bool keep_first(const char *what, cudaError_t error)
+{
+  std::lock_guard<std::mutex> held(first_lock);
+
+  if (!stays(error) || first.error != cudaSuccess) {
+    return false;
+  }
+  snprintf(first.met_by, sizeof(first.met_by), "%.63s", what);
+  first.error = error;
+  return true;
+}
+
+static rg_status told(const char *what)
+{
+  cudaError_t error = (cudaError_t)first.error.load();
+
+  return error == cudaSuccess
+             ? RG_OK
+             : rg_gpu->fail(RG_EDEVICE, "%s: the device was lost at %s: %s (%s)", what,
+                            first.met_by, cudaGetErrorString(error), cudaGetErrorName(error));
+}
+
 rg_status rg_gpu_status(const char *what, cudaError_t error)
 {
   if (error == cudaSuccess) {
     return RG_OK;
   }
   (void)cudaGetLastError(); /* it is told once */
+  if (keep_first(what, error)) {
+    return rg_gpu->fail(RG_EDEVICE,
+                        "%s: %s (%s), of this call or one before it; nothing runs on the device in "
+                        "this process any more",
+                        what, cudaGetErrorString(error), cudaGetErrorName(error));
+  }
+  RG_TRY(told(what));
   if (error == cudaErrorMemoryAllocation) {
     return rg_gpu->fail(RG_ENOMEM, "%s: the GPU has no memory left", what);
   }
   return rg_gpu->fail(RG_EDEVICE, "%s: %s (%s)", what, cudaGetErrorString(error),
                       cudaGetErrorName(error));
+}
+
+rg_status rg_gpu_lost(int32_t device, const char *what)
+{
+  (void)keep_first(what, cudaGetLastError());
+  if (first.error == cudaSuccess && !rg_gpu_captures(device)) {
+    (void)keep_first(what, cudaStreamQuery(rg_gpu_stream(device))); /* libraries keep theirs */
+    (void)cudaGetLastError();
+  }
+  return told(what);
+}
+
+static rg_status lost(int32_t device)
+{
+  return rg_gpu_lost(device, "memory");
 }
 
 /* -- Room ------------------------------------------------------------------------------------- */
@@ -107,6 +186,7 @@ void *rg_gpu_workspace(int32_t device, int64_t bytes)
 
 rg_status rg_gpu_no_room(int32_t device, const char *what, int64_t bytes)
 {
+  RG_TRY(rg_gpu_lost(device, what));
   if (rg_gpu_captures(device)) {
     return rg_gpu->fail(RG_ENOMEM,
                         "%s: %lld bytes of workspace cannot be allocated while a graph is captured;"
@@ -115,6 +195,51 @@ rg_status rg_gpu_no_room(int32_t device, const char *what, int64_t bytes)
   }
   return rg_gpu->fail(RG_ENOMEM, "%s: the GPU has no memory left for %lld bytes of workspace", what,
                       (long long)bytes);
+}
+
+/* -- Kernels of a device ----------------------------------------------------------------------- */
+
+int64_t rg_gpu_identity(int32_t device)
+{
+  cudaDeviceProp p;
+  uint64_t h = 14695981039346656037u;
+
+  if (cudaGetDeviceProperties(&p, device - 1) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return 0;
+  }
+  for (const char *c = p.name; *c != '\0'; c++) {
+    h = (h ^ (uint8_t)*c) * 1099511628211u;
+  }
+  h = (h ^ (uint64_t)(10 * p.major + p.minor)) * 1099511628211u;
+  return (int64_t)((h ^ (uint64_t)p.multiProcessorCount) * 1099511628211u);
+}
+
+cudaError_t rg_gpu_most_shared(int32_t device, const void *kernel)
+{
+  static auto &done = *new std::set<std::pair<int32_t, const void *>>; /* it may run at exit */
+  static std::mutex done_lock;
+  std::lock_guard<std::mutex> held(done_lock);
+  cudaFuncAttributes kernel_has;
+  int most = 0;
+
+  if (done.count({ device, kernel }) != 0) {
+    return cudaSuccess;
+  }
+  (void)cudaSetDevice(device - 1);
+  cudaError_t error = cudaFuncGetAttributes(&kernel_has, kernel);
+
+  if (error == cudaSuccess) {
+    error = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device - 1);
+  }
+  if (error == cudaSuccess) {
+    error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 most - (int)kernel_has.sharedSizeBytes);
+  }
+  if (error == cudaSuccess) {
+    done.insert({ device, kernel });
+  }
+  return error;
 }
 
 /* -- Memory ------------------------------------------------------------------------------------ */
@@ -141,6 +266,28 @@ static void unpin(void *data)
   (void)cudaFreeHost(data);
 }
 
+/* Copies between two GPUs go straight from one to the other where the machine can do that; else,
+** and where this is refused, the runtime takes them through the host by itself. */
+static void meet(int32_t a, int32_t b)
+{
+  static bool met[RG_DEVICES][RG_DEVICES];
+  static std::mutex met_lock;
+  std::lock_guard<std::mutex> held(met_lock);
+
+  for (int i = 0; i < 2 && !met[a][b]; i++) {
+    int32_t from = i == 0 ? a : b;
+    int32_t to = i == 0 ? b : a;
+    int can = 0;
+
+    if (cudaDeviceCanAccessPeer(&can, from - 1, to - 1) == cudaSuccess && can != 0 &&
+        cudaSetDevice(from - 1) == cudaSuccess) {
+      (void)cudaDeviceEnablePeerAccess(to - 1, 0);
+    }
+    (void)rg_gpu_lost(from, "copy"); /* that it was enabled before is no error */
+  }
+  met[a][b] = met[b][a] = true;
+}
+
 /* Between two GPUs: each comes behind what the other was asked for. */
 static rg_status copy_across(int32_t to_device, void *to, int32_t from_device, const void *from,
                              int64_t bytes)
@@ -148,6 +295,7 @@ static rg_status copy_across(int32_t to_device, void *to, int32_t from_device, c
   void *mark;
   rg_status status;
 
+  meet(to_device, from_device);
   RG_TRY(rg_gpu_mark_new(from_device, &mark));
   status = rg_gpu_mark_set(from_device, mark);
   if (status == RG_OK) {
@@ -239,12 +387,17 @@ static rg_status facts(int32_t device, rg_device_facts *out)
 
 static void libraries(int32_t device, bool open, rg_device_libraries *out)
 {
-  (void)device;
+  char why[256];
+
   *out = rg_device_libraries{};
   out->blas = (int32_t)cublasLtGetVersion();
   out->dnn = rg_dnn_version(open);
   if (open && out->dnn == 0) {
     snprintf(out->dnn_why, sizeof(out->dnn_why), "%.159s", rg_dnn_note());
+  } else if (open && !rg_dnn_tries(device, why, sizeof(why))) {
+    snprintf(out->dnn_why, sizeof(out->dnn_why), "attention cannot be planned: %.120s", why);
+  } else if (open) {
+    snprintf(out->dnn_why, sizeof(out->dnn_why), "%.159s", rg_dnn_trouble());
   }
   out->compiler = rg_compiler_version(open);
   if (open) {
@@ -258,6 +411,7 @@ static void libraries(int32_t device, bool open, rg_device_libraries *out)
 static const rg_driver driver = {
   take,
   give,
+  lost,
   spoil,
   pin,
   unpin,

@@ -111,8 +111,7 @@ inline cudaError_t rg_launch_keepers(const rg_call *call, void (*kernel)(P...), 
 {
   const rg_launch_cfg cfg = { dim3((unsigned)rg_clamped(rows, 1, INT32_MAX)), dim3(RG_KEEPERS),
                               (size_t)bytes, rg_gpu_stream(call->device) };
-  cudaError_t error = cudaFuncSetAttribute((const void *)kernel,
-                                           cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+  cudaError_t error = rg_gpu_most_shared(call->device, (const void *)kernel);
 
   return error != cudaSuccess ? error : rg_launch(kernel, cfg, std::forward<A>(args)...);
 }

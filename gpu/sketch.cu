@@ -343,10 +343,12 @@ rg_status rg_gpu_sketch(const rg_call *call, rg_tensor *const *out)
     (void)rows_of(out[1], &first.m, &first.end.row);
     first.end.data = out[1]->_data;
   } else {
-    first.end.data = rg_gpu_workspace(call->device, first.m * 2 * half * (dtype == RG_F32 ? 4 : 2));
-  }
-  if (first.end.data == NULL) {
-    return rg_gpu->fail(RG_ENOMEM, "%s: the GPU has no memory left", call->op->name);
+    int64_t bytes = first.m * 2 * half * (dtype == RG_F32 ? 4 : 2);
+
+    first.end.data = rg_gpu_workspace(call->device, bytes);
+    if (first.end.data == NULL) {
+      return rg_gpu_no_room(call->device, call->op->name, bytes);
+    }
   }
   second.a = first.end.data;
   second.a_row = first.end.row;

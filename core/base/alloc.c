@@ -265,6 +265,14 @@ static rg_status check_request(int32_t device, int64_t bytes)
   return RG_OK;
 }
 
+/* Does a device, or the one that pins memory, still answer? */
+static rg_status lost(int32_t device)
+{
+  const rg_driver *driver = device == RG_PINNED ? rg_driver_that_pins() : rg_driver_of(device);
+
+  return driver != NULL ? driver->lost(device == RG_PINNED ? 1 : device) : RG_OK;
+}
+
 static rg_status alloc_from(rg_arena *arena, int32_t device, int64_t bytes, rg_block *out)
 {
   rg_memory *m;
@@ -300,6 +308,7 @@ static rg_status alloc_from(rg_arena *arena, int32_t device, int64_t bytes, rg_b
   }
   rg_spin_leave(&lock);
   if (data == NULL) {
+    RG_TRY(lost(device)); /* that is why, and not its size */
     return rg_fail(RG_ENOMEM, "memory: %s has no %.4g MB left (%.4g MB live)",
                    device == RG_CPU_DEVICE ? "the system" : "the device", (double)bytes / 1048576,
                    (double)live / 1048576);
@@ -350,13 +359,16 @@ static void settle(rg_block *block)
 {
   uint32_t others = block->users & ~(1u << block->stream);
 
-  if (block->behind != NULL) {
-    rg_status ended = rg_event_wait(block->behind);
+  for (int32_t i = 0; block->behind != NULL && i < RG_DEVICES; i++) {
+    if (block->behind[i] != NULL) {
+      rg_status ended = rg_event_wait(block->behind[i]);
 
-    (void)ended;
-    rg_event_release(block->behind);
-    block->behind = NULL;
+      (void)ended;
+      rg_event_release(block->behind[i]);
+    }
   }
+  rg_host_free(block->behind);
+  block->behind = NULL;
   if (others != 0 && block->device != RG_PINNED) {
     (void)rg_driver_of(block->device)->join(block->device, block->stream, others);
   }

@@ -63,6 +63,8 @@ typedef struct rg_driver {
   /* Memory of the device's, 256-byte aligned; RG_ENOMEM. */
   rg_status (*take)(int32_t device, int64_t bytes, void **out);
   void (*give)(int32_t device, void *data);
+  /* RG_OK, or RG_EDEVICE and why nothing runs on the device in this process any more. */
+  rg_status (*lost)(int32_t device);
   /* Fill memory with 0xff, behind what this thread's stream was asked for; the caller does not
   ** wait.  Only asked for under RIDGE_ALLOC_POISON. */
   void (*spoil)(int32_t device, void *data, int64_t bytes);
@@ -155,7 +157,7 @@ typedef struct rg_block {
   uint8_t writer;        /* the stream that wrote it last */
   _Atomic uint8_t seen;  /* streams that come behind that write, a bit each */
   _Atomic uint8_t users; /* streams that used it since */
-  rg_event *behind;      /* pinned: a copy that may still be under way */
+  rg_event **behind; /* pinned: copies that may be under way, RG_DEVICES of them; NULL: none was */
 } rg_block;
 
 /* This thread's tag, and what the allocator says to it under its lock (tag.c). */

@@ -72,8 +72,9 @@ typedef struct rg_device_libraries {
 typedef struct rg_device_modes {
   int32_t vendor;        /* 1 (default): libraries of the device's maker where they have a kernel;
                          ** 0: ridge's own kernels only */
-  int32_t autotune;      /* 1 (default): candidates of a library are timed once for each shape;
-                         ** 0: its own first choice */
+  int32_t autotune;      /* 1 (default): candidates of cublasLt are timed once for each shape; 2:
+                         ** those of cuDNN too, which takes up to seconds each; 0: the libraries'
+                         ** own first choices */
   int32_t deterministic; /* 1: only kernels that give the same bits each time; default 0 */
   int32_t tf32;          /* 1: products of f32 may round their factors to 10 bits; default 0 */
 } rg_device_modes;

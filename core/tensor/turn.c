@@ -56,22 +56,34 @@ rg_status rg_tensor_follow(const rg_tensor *x, const rg_event *event)
 
 rg_status rg_tensor_arrived(const rg_tensor *x)
 {
-  rg_event *behind = x->_storage->block.behind;
+  rg_event *const *behind = x->_storage->block.behind;
 
-  return behind != NULL ? rg_event_wait(behind) : RG_OK;
+  for (int32_t i = 0; behind != NULL && i < RG_DEVICES; i++) {
+    if (behind[i] != NULL) {
+      RG_TRY(rg_event_wait(behind[i]));
+    }
+  }
+  return RG_OK;
 }
 
-/* Note that a copy on this thread's stream may still use pinned memory. */
+/* Note that a copy on this thread's stream of a device may still use pinned memory.  An event is
+** set in streams of its own device only, so each device has one. */
 static rg_status under_way(const rg_tensor *pinned, int32_t device)
 {
   rg_block *b = &pinned->_storage->block;
 
   if (b->behind == NULL) {
-    RG_TRY(rg_event_new(device, &b->behind));
-  } else {
-    RG_TRY(rg_event_follow(b->behind)); /* the one mark is for both copies */
+    b->behind = rg_host_zeroed(RG_DEVICES * sizeof(*b->behind));
   }
-  return rg_event_set(b->behind);
+  if (b->behind == NULL) {
+    return rg_fail(RG_ENOMEM, "copy: no memory for the note that it is under way");
+  }
+  if (b->behind[device] == NULL) {
+    RG_TRY(rg_event_new(device, &b->behind[device]));
+  } else {
+    RG_TRY(rg_event_follow(b->behind[device])); /* the one mark is for both copies */
+  }
+  return rg_event_set(b->behind[device]);
 }
 
 rg_status rg_tensor_transfer(rg_tensor *to, const rg_tensor *from)
@@ -88,8 +100,8 @@ rg_status rg_tensor_transfer(rg_tensor *to, const rg_tensor *from)
   RG_TRY(rg_tensor_turn(from, false));
   RG_TRY(rg_tensor_turn(to, true));
   pinned = pinned && device != RG_CPU;
-  if (pinned && host->_storage->block.behind != NULL) {
-    RG_TRY(rg_event_wait(host->_storage->block.behind));
+  if (pinned) {
+    RG_TRY(rg_tensor_arrived(host));
   }
   if (rg_timeline_on) {
     span = rg_span_begin(device, "copy");

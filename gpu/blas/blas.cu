@@ -75,23 +75,6 @@ static const char *name_of(cublasStatus_t status)
   }
 }
 
-/* What tells one kind of GPU from another. */
-static int64_t identity_of(int32_t device)
-{
-  cudaDeviceProp p;
-  uint64_t h = 14695981039346656037u;
-
-  if (cudaGetDeviceProperties(&p, device - 1) != cudaSuccess) {
-    (void)cudaGetLastError();
-    return 0;
-  }
-  for (const char *c = p.name; *c != '\0'; c++) {
-    h = (h ^ (uint8_t)*c) * 1099511628211u;
-  }
-  h = (h ^ (uint64_t)(10 * p.major + p.minor)) * 1099511628211u;
-  return (int64_t)((h ^ (uint64_t)p.multiProcessorCount) * 1099511628211u);
-}
-
 static rg_status start(int32_t device, const char *what, const card **out)
 {
   std::lock_guard<std::mutex> held(lock);
@@ -111,11 +94,12 @@ static rg_status start(int32_t device, const char *what, const card **out)
   status = cublasLtCreate(&c->handle);
   if (status != CUBLAS_STATUS_SUCCESS) {
     c->handle = NULL;
+    RG_TRY(rg_gpu_lost(device, what));
     return rg_gpu->fail(RG_EDEVICE, "%s: cublasLt does not start on cuda:%d: %s (%d)", what,
                         device - 1, name_of(status), (int)status);
   }
   c->version = (int64_t)cublasLtGetVersion();
-  c->identity = identity_of(device);
+  c->identity = rg_gpu_identity(device);
   c->bytes = WORKSPACE;
   if (cudaMalloc(&c->workspace, WORKSPACE) != cudaSuccess) {
     (void)cudaGetLastError();
@@ -409,8 +393,10 @@ static int fastest(problem *q, const cublasLtMatmulAlgo_t *algo, int n)
 
 /* -- Choosing ---------------------------------------------------------------------------------- */
 
-/* Run by an algorithm that is not known yet, and remember it. */
-static bool run_new(problem *q, const rg_tuned_key *key, bool times)
+/* Run by an algorithm that is not known yet, and remember it; that there is none, too, unless it is
+** the device that does not run anything. */
+static rg_status run_new(int32_t device, const char *what, problem *q, const rg_tuned_key *key,
+                         bool times, bool *taken)
 {
   cublasLtMatmulAlgo_t algo[CANDIDATES];
   int n = candidates_of(q, algo);
@@ -418,16 +404,19 @@ static bool run_new(problem *q, const rg_tuned_key *key, bool times)
 
   if (best >= 0 && runs(q, &algo[best])) {
     rg_tuned_keep(key, RG_TUNED_BEST, &algo[best]);
-    return true;
+    *taken = true;
+    return RG_OK;
   }
   for (int i = 0; i < n; i++) {
     if (runs(q, &algo[i])) {
       rg_tuned_keep(key, RG_TUNED_FIRST, &algo[i]);
-      return true;
+      *taken = true;
+      return RG_OK;
     }
   }
+  RG_TRY(rg_gpu_lost(device, what));
   rg_tuned_keep(key, RG_TUNED_NONE, NULL);
-  return false;
+  return RG_OK;
 }
 
 rg_status rg_blas_run(int32_t device, const char *what, const rg_gemm *g, bool *taken)
@@ -461,6 +450,6 @@ rg_status rg_blas_run(int32_t device, const char *what, const rg_gemm *g, bool *
     }
   }
   times = rg_gpu->modes->autotune && !rg_gpu->modes->deterministic && !rg_gpu_captures(device);
-  *taken = (state == RG_TUNED_FIRST && !times && runs(&q, &algo)) || run_new(&q, &key, times);
-  return RG_OK;
+  *taken = state == RG_TUNED_FIRST && !times && runs(&q, &algo);
+  return *taken ? RG_OK : run_new(device, what, &q, &key, times, taken);
 }

@@ -25,6 +25,13 @@ int32_t rg_dnn_version(bool open);
 */
 const char *rg_dnn_note(void);
 
+/* What became of it since: a sentence, or empty.  The text is valid as long as the plugin is. */
+const char *rg_dnn_trouble(void);
+
+/* Plan one attention, which cuDNN compiles by NVRTC, as it does fused convolutions: a second or so.
+** False: why it cannot be planned, in a few words. */
+bool rg_dnn_tries(int32_t device, char *why, size_t size);
+
 /*
 ** Let cuDNN do a call, out and frame as a kernel gets them.  RG_DNN_DONE: its work is on the
 ** device's stream, and frame->path is "cudnn".  RG_DNN_NOT: what the outputs hold is undefined, and

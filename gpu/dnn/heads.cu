@@ -83,9 +83,13 @@ static bool begin(const rg_call *call, int32_t dtype, rg_dnn_sdpa *a)
   return a->q.shape[3] <= MOST_COLUMNS && a->v.shape[3] <= MOST_COLUMNS;
 }
 
-static rg_dnn_job job_of(void (*build)(rg_dnn_graph *, const void *), const rg_dnn_sdpa *a)
+static rg_dnn_job job_of(void (*build)(rg_dnn_graph *, const void *), const rg_dnn_sdpa *a,
+                         const rg_frame *frame)
 {
-  return rg_dnn_job{ build, a, sizeof(*a), { a->deterministic != 0, true, false }, 0, 2 };
+  return rg_dnn_job{
+    build, a, sizeof(*a),         { rg_gpu->modes->deterministic != 0, true, false },
+    0,     2, frame->memo != NULL
+  };
 }
 
 int32_t rg_dnn_attention(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
@@ -107,7 +111,7 @@ int32_t rg_dnn_attention(const rg_call *call, rg_tensor *const *out, rg_frame *f
                                 { RG_DNN_O, out[0]->_data },
                                 { RG_DNN_LSE, lse != NULL ? lse->_data : NULL } };
 
-  if (!rg_dnn_ready(call->device, job_of(rg_dnn_sdpa_build, &a), &turn) ||
+  if (!rg_dnn_ready(call->device, job_of(rg_dnn_sdpa_build, &a, frame), &turn) ||
       !rg_dnn_run(&turn, bind, lse != NULL ? 5 : 4)) {
     return RG_DNN_NOT;
   }
@@ -143,7 +147,7 @@ int32_t rg_dnn_attention_back(const rg_call *call, rg_tensor *const *out, rg_fra
                                 { RG_DNN_DK, out[1]->_data },
                                 { RG_DNN_DV, out[2]->_data } };
 
-  if (!rg_dnn_ready(call->device, job_of(rg_dnn_sdpa_back_build, &a), &turn) ||
+  if (!rg_dnn_ready(call->device, job_of(rg_dnn_sdpa_back_build, &a, frame), &turn) ||
       !rg_dnn_run(&turn, bind, 9)) {
     return RG_DNN_NOT;
   }

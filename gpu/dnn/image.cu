@@ -186,7 +186,7 @@ static bool work_of(const rg_call *call, int32_t kind, const rg_tensor *x, const
   return true;
 }
 
-static rg_dnn_job job_of(const work *v, int64_t room)
+static rg_dnn_job job_of(const work *v, int64_t room, const rg_frame *frame)
 {
   const rg_device_modes *modes = rg_gpu->modes;
   bool single = v->conv.x.type == CUDNN_DATA_FLOAT;
@@ -197,7 +197,8 @@ static rg_dnn_job job_of(const work *v, int64_t room)
                      sizeof(v->conv),
                      { modes->deterministic != 0, !loose, single && !loose },
                      room,
-                     v->conv.bias != 0 || v->conv.act != RG_ACT_NONE ? 3 : RG_DNN_CHOICES };
+                     v->conv.bias != 0 || v->conv.act != RG_ACT_NONE ? 3 : RG_DNN_CHOICES,
+                     frame->memo != NULL };
 }
 
 /* Run what is ready: copies, cuDNN, and the result's copy back. */
@@ -255,13 +256,13 @@ int32_t rg_dnn_conv2d(const rg_call *call, rg_tensor *const *out, rg_frame *fram
   }
   v.conv.act = o->act;
   if ((b != NULL || o->act != RG_ACT_NONE) && take_bias(b, &v) &&
-      rg_dnn_ready(call->device, job_of(&v, v.bytes), &turn)) {
+      rg_dnn_ready(call->device, job_of(&v, v.bytes, frame), &turn)) {
     return run(call, &v, &turn, b, frame) ? RG_DNN_DONE : RG_DNN_NOT;
   }
   v.conv.act = RG_ACT_NONE;
   v.conv.bias = 0;
   memset(&v.conv.b, 0, sizeof(v.conv.b));
-  if (!rg_dnn_ready(call->device, job_of(&v, v.bytes), &turn) ||
+  if (!rg_dnn_ready(call->device, job_of(&v, v.bytes, frame), &turn) ||
       !run(call, &v, &turn, NULL, frame)) {
     return RG_DNN_NOT;
   }
@@ -274,7 +275,7 @@ int32_t rg_dnn_conv2d_back_data(const rg_call *call, rg_tensor *const *out, rg_f
   work v;
 
   return work_of(call, RG_DNN_BACK_DATA, out[0], call->in[1], call->in[0], out[0]->_dtype, &v) &&
-                 rg_dnn_ready(call->device, job_of(&v, v.bytes), &turn) &&
+                 rg_dnn_ready(call->device, job_of(&v, v.bytes, frame), &turn) &&
                  run(call, &v, &turn, NULL, frame)
              ? RG_DNN_DONE
              : RG_DNN_NOT;
@@ -290,7 +291,7 @@ int32_t rg_dnn_conv2d_back_weight(const rg_call *call, rg_tensor *const *out, rg
   work v;
 
   if (!work_of(call, RG_DNN_BACK_WEIGHT, call->in[0], out[0], call->in[1], out[0]->_dtype, &v) ||
-      !rg_dnn_ready(call->device, job_of(&v, v.bytes + PARTS_BYTES), &turn) ||
+      !rg_dnn_ready(call->device, job_of(&v, v.bytes + PARTS_BYTES, frame), &turn) ||
       !run(call, &v, &turn, NULL, frame)) {
     return RG_DNN_NOT;
   }

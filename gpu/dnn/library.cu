@@ -15,6 +15,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "gpu/chain/compiler.h"
 #include "gpu/dnn/graph.h"
 
 static char note[512];
@@ -72,6 +73,9 @@ static void *find(const char *name)
   if (from == NULL) {
     snprintf(note, sizeof(note), "not used: %s", dlerror());
   }
+  /* It opens NVRTC by name to compile attention and fused convolutions; where only ridge knows the
+  ** folder, it finds what is open already. */
+  (void)rg_compiler_version(true);
   return from;
 #endif
 }

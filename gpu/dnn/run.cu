@@ -3,6 +3,13 @@
 ** cuDNN on a device: a handle and a workspace for each stream, plans that are kept, and the timing
 ** of candidates.
 **
+** A plan takes cuDNN up to seconds.  So a job is planned when it comes for the second time, at once
+** only where it will come again (a plan's step), where bits must not change from the first call to
+** the second, and where it is known from a file; and one plan is made, of the heuristic's first
+** proposal, unless more were asked for (rg_device_modes.autotune).  Which of them was the fastest
+** is kept in cudnn.txt (gpu/cache.cuh): lines of a job's hash, the number of the proposal, and a
+** checksum.  The last line for a job counts; a line that is anything else is left out.
+**
 ** Nothing is ever freed here but what failed: a CUDA graph that ridge captured may hold a plan's
 ** kernels and addresses in the workspace as long as the program runs.  A workspace that became too
 ** small stays beside the larger one, which is at least twice its size.
@@ -12,18 +19,23 @@
 ** can confirm.
 */
 #include "gpu/dnn/run.h"
-#include "gpu/cache.cuh"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <new>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "gpu/cache.cuh"
 
 #if RG_HAS_DNN
 
 enum {
-  STREAMS = 4,   /* of a device that cuDNN works on */
-  ENTRIES = 512, /* jobs of all devices; those after them are left to ridge's own kernels */
-  RUNS = 3,      /* timed, of each candidate */
+  STREAMS = 4,    /* of a device that cuDNN works on */
+  ENTRIES = 4096, /* jobs of all devices; those after them are left to ridge's own kernels */
+  SEEN = 1 << 16, /* that came once; then they are forgotten */
+  RUNS = 3,       /* timed, of each candidate */
   BINDS = 16
 };
 
@@ -38,20 +50,24 @@ struct rg_dnn_station {
 };
 
 struct rg_dnn_entry {
-  uint64_t hash;
   char *what;
   rg_dnn_job job; /* its `what` is the copy */
   int32_t device;
   rg_dnn_graph *graph;
   rg_dnn_choice choice[RG_DNN_CHOICES];
-  int32_t n;   /* choices that have a plan; 0: cuDNN does not do it */
-  int32_t now; /* which is run */
+  int32_t number[RG_DNN_CHOICES]; /* of the proposal */
+  int32_t n;                      /* choices that have a plan; 0: cuDNN does not do it */
+  int32_t now;                    /* which is run */
   bool tuned;
+  rg_dnn_entry *next; /* of the same hash */
 };
 
 static std::mutex lock;
 static rg_dnn_station stations[RG_DEVICES][STREAMS];
-static rg_dnn_entry *entries[ENTRIES];
+/* Never destroyed: the program may compute while it exits. */
+static auto &entries = *new std::unordered_map<uint64_t, rg_dnn_entry *>;
+static auto &seen = *new std::unordered_set<uint64_t>;
+static auto &winners = *new std::unordered_map<uint64_t, int32_t>;
 static int32_t n_entries;
 
 /* -- Stations ----------------------------------------------------------------------------- */
@@ -103,6 +119,78 @@ static int64_t padded(int64_t bytes)
   return (bytes + 255) / 256 * 256;
 }
 
+/* -- Winners ------------------------------------------------------------------------------ */
+
+static const char NAME[] = "cudnn.txt";
+
+static uint64_t checked(uint64_t job, int32_t number)
+{
+  return rg_hash(&number, sizeof(number), rg_hash(&job, sizeof(job), RG_HASH_BEGIN));
+}
+
+/* A job for every process with this cuDNN on this kind of GPU; what is built is in its size. */
+static uint64_t lasting(int32_t device, const rg_dnn_job &job)
+{
+  const int64_t facts[] = { (int64_t)rg_dnn_open()->version, rg_gpu_identity(device), job.size,
+                            job.rules.deterministic | job.rules.exact << 1 |
+                                job.rules.no_tensor_cores << 2 };
+
+  return rg_hash(job.what, (size_t)job.size, rg_hash(facts, sizeof(facts), RG_HASH_BEGIN));
+}
+
+static void load_winners(void)
+{
+  static bool loaded;
+  char path[4096];
+  char line[128];
+  FILE *file;
+
+  if (loaded) {
+    return;
+  }
+  loaded = true;
+  if (!rg_cache_path(NAME, false, path, sizeof(path)) || (file = fopen(path, "r")) == NULL) {
+    return;
+  }
+  while (fgets(line, sizeof(line), file) != NULL) {
+    unsigned long long job;
+    unsigned long long check;
+    int number;
+
+    if (sscanf(line, "%16llx %d %16llx", &job, &number, &check) == 3 && number >= 0 &&
+        number < RG_DNN_CHOICES && checked(job, number) == check) {
+      winners[job] = number;
+    }
+  }
+  (void)fclose(file);
+}
+
+/* -1: nobody knows. */
+static int32_t winner_of(int32_t device, const rg_dnn_job &job)
+{
+  load_winners();
+  auto found = winners.find(lasting(device, job));
+
+  return found == winners.end() ? -1 : found->second;
+}
+
+/* A line behind those of other processes; a file that cannot be written is no error. */
+static void keep_winner(const rg_dnn_entry *e)
+{
+  uint64_t job = lasting(e->device, e->job);
+  int32_t number = e->number[e->now];
+  char path[4096];
+  FILE *file;
+
+  winners[job] = number;
+  if (!rg_cache_path(NAME, true, path, sizeof(path)) || (file = fopen(path, "a")) == NULL) {
+    return;
+  }
+  (void)fprintf(file, "%016llx %d %016llx\n", (unsigned long long)job, (int)number,
+                (unsigned long long)checked(job, number));
+  (void)fclose(file);
+}
+
 /* -- Entries ------------------------------------------------------------------------------ */
 
 static uint64_t hash_of(int32_t device, const rg_dnn_job &job)
@@ -110,48 +198,81 @@ static uint64_t hash_of(int32_t device, const rg_dnn_job &job)
   return rg_hash(job.what, (size_t)job.size, RG_HASH_BEGIN ^ (uint64_t)device);
 }
 
-static bool same(const rg_dnn_entry *e, uint64_t hash, int32_t device, const rg_dnn_job &job)
+static bool same(const rg_dnn_entry *e, int32_t device, const rg_dnn_job &job)
 {
   const rg_dnn_rules *a = &e->job.rules;
   const rg_dnn_rules *b = &job.rules;
 
-  return e->hash == hash && e->device == device && e->job.build == job.build &&
-         e->job.size == job.size && a->deterministic == b->deterministic && a->exact == b->exact &&
+  return e->device == device && e->job.build == job.build && e->job.size == job.size &&
+         a->deterministic == b->deterministic && a->exact == b->exact &&
          a->no_tensor_cores == b->no_tensor_cores &&
          memcmp(e->what, job.what, (size_t)job.size) == 0;
 }
 
-/* Plan the proposals: one, or all that will be timed.  Those that fail or want too much go.  Where
-** the same bits are asked for, what was faster this time is no reason to take another engine. */
+/* Are candidates timed?  Where the same bits are asked for, what was faster this time is no reason
+** to take another engine. */
+static bool times(const rg_dnn_job &job)
+{
+  return rg_gpu->modes->autotune > 1 && !job.rules.deterministic;
+}
+
+/* Plan a proposal, unless that fails or it wants too much. */
+static void plan_one(rg_dnn_entry *e, const rg_dnn_target &target, rg_dnn_choice *proposed,
+                     int32_t number)
+{
+  if (rg_dnn_plan(e->graph, target, proposed) == CUDNN_STATUS_SUCCESS &&
+      proposed->workspace <= MOST_WORKSPACE) {
+    e->number[e->n] = number;
+    e->choice[e->n++] = *proposed;
+  }
+}
+
+/* Plan the winner that is known, else all that will be timed, else the first that can be. */
 static void plan(rg_dnn_entry *e, const rg_dnn_target &target)
 {
   rg_dnn_choice proposed[RG_DNN_CHOICES];
-  bool times = rg_gpu->modes->autotune != 0 && !e->job.rules.deterministic;
-  int32_t most = times ? e->job.most : 1;
+  int32_t winner = e->job.rules.deterministic ? -1 : winner_of(e->device, e->job);
+  int32_t most = winner < 0 && times(e->job) ? e->job.most : 1;
 
   e->job.build(e->graph, e->what);
   rg_dnn_close(e->graph, target);
   int32_t n = rg_dnn_choices(e->graph, target, e->job.rules, proposed);
 
+  if (winner >= 0 && winner < n) {
+    plan_one(e, target, &proposed[winner], winner);
+  }
   for (int32_t i = 0; i < n && e->n < most; i++) {
-    if (rg_dnn_plan(e->graph, target, &proposed[i]) == CUDNN_STATUS_SUCCESS &&
-        proposed[i].workspace <= MOST_WORKSPACE) {
-      e->choice[e->n++] = proposed[i];
+    if (i != winner) {
+      plan_one(e, target, &proposed[i], i);
     }
   }
+}
+
+/* Is a job that is new to this process worth its plan now? */
+static bool is_due(uint64_t hash, int32_t device, const rg_dnn_job &job)
+{
+  if (job.stays || job.rules.deterministic || times(job) || winner_of(device, job) >= 0) {
+    return true;
+  }
+  if (seen.size() >= SEEN) {
+    seen.clear();
+  }
+  return !seen.insert(hash).second;
 }
 
 static rg_dnn_entry *entry_of(int32_t device, const rg_dnn_job &job, const rg_dnn_station *s,
                               bool captured)
 {
   uint64_t hash = hash_of(device, job);
+  auto found = entries.find(hash);
+  rg_dnn_entry *first = found != entries.end() ? found->second : NULL;
 
-  for (int32_t i = 0; i < n_entries; i++) {
-    if (same(entries[i], hash, device, job)) {
-      return entries[i];
+  for (rg_dnn_entry *e = first; e != NULL; e = e->next) {
+    if (same(e, device, job)) {
+      return e;
     }
   }
-  if (captured || n_entries == ENTRIES) {
+  if (captured || n_entries == ENTRIES || !is_due(hash, device, job)) {
     return NULL;
   }
   rg_dnn_entry *e = new (std::nothrow) rg_dnn_entry();
@@ -165,18 +286,19 @@ static rg_dnn_entry *entry_of(int32_t device, const rg_dnn_job &job, const rg_dn
     return NULL;
   }
   memcpy(what, job.what, (size_t)job.size);
-  e->hash = hash;
   e->what = what;
   e->job = job;
   e->job.what = what;
   e->device = device;
   e->graph = graph;
+  e->next = first;
   plan(e, rg_dnn_target{ s->handle, NULL });
   if (e->n == 0) { /* known for the next time */
     rg_dnn_drop(graph);
     e->graph = NULL;
   }
-  entries[n_entries++] = e;
+  entries[hash] = e;
+  n_entries++;
   return e;
 }
 
@@ -308,6 +430,9 @@ static void tune(const rg_dnn_turn *turn, rg_dnn_desc pack)
     }
   }
   e->tuned = true;
+  if (best >= 0) {
+    keep_winner(e);
+  }
 }
 
 bool rg_dnn_run(rg_dnn_turn *turn, const rg_dnn_bind *bind, int32_t n)
@@ -331,11 +456,61 @@ bool rg_dnn_run(rg_dnn_turn *turn, const rg_dnn_bind *bind, int32_t n)
   if (into != NULL) {
     (void)dnn->BackendDestroyDescriptor(into);
   }
-  if (!ran) {
-    (void)cudaGetLastError();
+  if (!ran && rg_gpu_lost(e->device, "cuDNN") == RG_OK) {
     e->n = 0; /* not again */
   }
   return ran;
+}
+
+const char *rg_dnn_trouble(void)
+{
+  std::lock_guard<std::mutex> held(lock);
+
+  return n_entries < ENTRIES ? "" : "there are 4096 plans; other shapes go to ridge's own kernels";
+}
+
+bool rg_dnn_tries(int32_t device, char *why, size_t size)
+{
+  std::lock_guard<std::mutex> held(lock);
+  const rg_dnn_library *dnn = rg_dnn_open();
+  rg_dnn_station *s = dnn != NULL ? station_of(device, rg_gpu_captures(device)) : NULL;
+  rg_dnn_graph *graph = s != NULL ? rg_dnn_begin() : NULL;
+  rg_dnn_choice proposed[RG_DNN_CHOICES];
+  bool good = false;
+  rg_dnn_sdpa a;
+
+  if (graph == NULL) {
+    (void)snprintf(why, size, "%s", dnn == NULL ? rg_dnn_note() : "it does not start there");
+    return false;
+  }
+  memset(&a, 0, sizeof(a));
+  a.q = a.k = a.v = a.o = rg_dnn_dense(CUDNN_DATA_BFLOAT16, 1, 1, 64, 64);
+  a.scale = 0.125f;
+  rg_dnn_sdpa_build(graph, &a);
+  rg_dnn_close(graph, rg_dnn_target{ s->handle, NULL });
+  int32_t n =
+      rg_dnn_choices(graph, rg_dnn_target{ s->handle, NULL }, { false, true, false }, proposed);
+
+  if (n > 0) {
+    good =
+        rg_dnn_plan(graph, rg_dnn_target{ s->handle, NULL }, &proposed[0]) == CUDNN_STATUS_SUCCESS;
+  }
+  (void)snprintf(why, size, "%s", good ? "" : graph->why);
+  rg_dnn_drop(graph);
+  return good;
+}
+
+#else
+
+const char *rg_dnn_trouble(void)
+{
+  return "";
+}
+
+bool rg_dnn_tries(int32_t, char *why, size_t size)
+{
+  (void)snprintf(why, size, "%s", rg_dnn_note());
+  return false;
 }
 
 #endif

@@ -21,6 +21,7 @@ struct rg_dnn_job {
   rg_dnn_rules rules;
   int64_t room; /* bytes the caller wants for itself, beside cuDNN's workspace */
   int32_t most; /* candidates to be timed: some take a second to compile */
+  bool stays;   /* it is a step of a plan, which will be replayed */
 };
 
 struct rg_dnn_entry;
@@ -40,12 +41,14 @@ struct rg_dnn_turn {
   char *room; /* what the job asked for, 256-byte aligned */
 };
 
-/* Plan and reserve; the library is wanted.  False: cuDNN does not do it.  While the stream is
-** captured only what is ready is taken: compiling and allocating do not belong into a graph. */
+/* Plan and reserve; the library is wanted.  False: cuDNN does not do it, or not yet: to plan a job
+** takes up to seconds, so one that nothing says will come again is left to ridge's own kernel the
+** first time.  While the stream is captured only what is ready is taken: compiling and allocating
+** do not belong into a graph. */
 bool rg_dnn_ready(int32_t device, const rg_dnn_job &job, rg_dnn_turn *turn);
 
-/* Put the work on the device's stream.  The first time, with rg_device_modes.autotune and outside
-** of captures, all candidates are timed and the fastest stays; so outputs must not be inputs.
+/* Put the work on the device's stream.  The first time, where rg_device_modes.autotune is 2 and
+** outside of captures, all candidates are timed and the fastest stays: outputs must not be inputs.
 ** False: cuDNN refused; what the outputs hold then is undefined. */
 bool rg_dnn_run(rg_dnn_turn *turn, const rg_dnn_bind *bind, int32_t n);
 

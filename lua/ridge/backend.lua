@@ -126,7 +126,9 @@ local CUDA = {
   vendor = { 'boolean', default = true,
     doc = "cublasLt and cuDNN where they have a kernel; false: ridge's own kernels only" },
   autotune = { 'boolean', default = true,
-    doc = "a library's candidates are timed once for each shape; false: its first choice" },
+    doc = "cublasLt's candidates are timed once for each shape; false: libraries' first choices" },
+  autotune_cudnn = { 'boolean', default = false,
+    doc = "cuDNN's too, up to seconds each; the fastest is kept in a file" },
   deterministic = { 'boolean', default = false, doc = 'only kernels that give the same bits' },
   tf32 = { 'boolean', default = false,
     doc = 'products of f32 may round their factors to 10 bits, for the tensor cores' },
@@ -139,8 +141,8 @@ local CUDA = {
 --- A CUDA backend with these options; ridge.set_default_backend puts it in force: tensors and
 --- layers are made on the GPU from then on where no device is given. The modes are those of the
 --- process.
----@param opts table|nil {device = 0, vendor = true, autotune = true, deterministic = false,
----  tf32 = false, memory_fraction =, streams = 8}
+---@param opts table|nil {device = 0, vendor = true, autotune = true, autotune_cudnn = false,
+---  deterministic = false, tf32 = false, memory_fraction =, streams = 8}
 ---@return table
 -- >> if ridge.device.available() then
 -- >>   ridge.set_default_backend(ridge.backend.cuda{tf32 = true, memory_fraction = 0.8})
@@ -163,6 +165,7 @@ local function set_cuda(backend)
   call.refit()
   local modes = C.rg_device_modes_now()
   for _, name in ipairs(MODES) do modes[name] = backend[name] and 1 or 0 end
+  if backend.autotune and backend.autotune_cudnn then modes.autotune = 2 end
   place.set_streams(number, backend.streams)
   place.set_default(number)
 end
@@ -170,7 +173,8 @@ end
 -- What is in force on the GPUs that were opened.
 local function cuda_now(out)
   local modes = C.rg_device_modes_now()
-  for _, name in ipairs(MODES) do out[name] = modes[name] == 1 end
+  for _, name in ipairs(MODES) do out[name] = modes[name] ~= 0 end
+  out.autotune_cudnn = modes.autotune > 1
   if place.default() > 0 then out.device = ffi.string(C.rg_device_name(place.default())) end
   for i = 1, C.RG_DEVICE_COUNT - 1 do
     local m = C.rg_memory_of(i)
@@ -203,8 +207,8 @@ end
 
 --- What is in force, as it is recorded with every measurement: threads, isa, gemm, and affinity
 --- ('0,1'; nil where threads run anywhere). Where a GPU was opened, also vendor, autotune,
---- deterministic, tf32, device (the default one, if it is a GPU), and for each GPU with fewer than
---- all of them 'cuda:0 memory_limit' (bytes) and 'cuda:0 streams'.
+--- autotune_cudnn, deterministic, tf32, device (the default one, if it is a GPU), and for each GPU
+--- with fewer than all of them 'cuda:0 memory_limit' (bytes) and 'cuda:0 streams'.
 ---@return table
 function M.now()
   local out = { threads = C.rg_threads(), isa = ISA_NAME[C.rg_isa()],
@@ -233,6 +237,7 @@ function M.apply(setting)
   for _, name in ipairs(MODES) do
     if setting[name] ~= nil then modes[name] = setting[name] and 1 or 0 end
   end
+  if setting.autotune and setting.autotune_cudnn then modes.autotune = 2 end
   for name, value in pairs(setting) do
     local device, what = tostring(name):match '^(cuda:%d+) ([%a_]+)$'
     local number = device and dtype.device(device, 'backend.apply')

@@ -12,21 +12,39 @@ local ridge = require 'ridge'
 local C = require 'ridge.ffi.lib'
 local nn = ridge.nn
 
-local opt = ridge.args {
+local lost = assert(loadfile((arg[0]:match '^(.*/)' or './') .. 'lost.lua'))()
+local opt = ridge.args(lost.with {
   { 'tiny', false, 'sizes for the simulator' },
   { 'seed', 1, 'of all numbers', integer = true },
-}
+})
 local DEVICE = 'cuda:0'
 local UNIT = { f32 = 2 ^ -24, f16 = 2 ^ -11, bf16 = 2 ^ -8 }
 ridge.seed(opt.seed)
 
-local count, failed = 0, 0
+local count, failed = opt.carried[1], opt.carried[2] or 0
+local met = 0
 local function report(ok, name, why)
   count = count + 1
   if not ok then failed = failed + 1 end
   io.write(('%s %d - %s%s\n'):format(ok and 'ok' or 'not ok', count, name,
     ok and '' or ': ' .. tostring(why)))
   io.flush()
+end
+
+-- f is one test, which reports what it finds; a device that is lost in it ends this process only.
+local function one(name, f)
+  met = met + 1
+  if not lost.wants(opt, met) then return end
+  local ok, why = xpcall(f, debug.traceback)
+  local gone = lost.why()
+  if not ok then report(false, name, why) end
+  if gone then
+    if ok then report(false, name .. ' left the device', gone) end
+    if not lost.is_alone() then
+      lost.again(met)
+      lost.go_on(met + 1, { count, failed })
+    end
+  end
 end
 
 -- The largest distance, in units of rounding of the largest number there is; nan where one has nan
@@ -59,7 +77,7 @@ end
 
 -- w.f of tensors on the device gives what it gives in f64 on the CPU, and w.op took the way w.path
 -- there (nil: any). w: name, dtype, units, inputs, op, path, f, again (the same bits once more).
-local function try(w)
+local function try_now(w)
   local wide, there = {}, {}
   for i, x in ipairs(w.inputs) do
     local whole = x.dtype == 'i64'
@@ -83,7 +101,12 @@ local function try(w)
   report(ok and why == nil, name, why)
 end
 
-local helpers = { opt = opt, modes = modes, try = try, report = report, watched = watched,
+local function try(w)
+  one(('%s %s'):format(w.name, w.dtype), function() try_now(w) end)
+end
+
+local helpers = { opt = opt, modes = modes, try = try, one = one, report = report,
+  watched = watched,
   cudnn = ridge.device.libraries(DEVICE, true).cudnn ~= nil }
 for _, part in ipairs { 'products', 'scaled', 'others' } do
   assert(loadfile((arg[0]:match '^(.*/)' or './') .. 'agree_' .. part .. '.lua'))(helpers)
@@ -118,7 +141,7 @@ local function trained(device, dtype, as_plan)
 end
 
 for _, dtype in ipairs { 'f32', 'bf16' } do
-  local ok, why = pcall(function()
+  one(dtype .. ' steps', function()
     local eager = trained(DEVICE, dtype, false)
     local plan = trained(DEVICE, dtype, true)
     local cpu = trained('cpu', dtype, false):to 'f64'
@@ -129,7 +152,6 @@ for _, dtype in ipairs { 'f32', 'bf16' } do
     report(far <= 2000, dtype .. ' steps on the device and on the CPU',
       ('%.3g units apart'):format(far))
   end)
-  if not ok then report(false, dtype .. ' steps', why) end
 end
 
 local list, left = {}, {}

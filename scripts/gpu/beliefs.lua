@@ -16,13 +16,14 @@ local ffi = require 'ffi'
 local ridge = require 'ridge'
 local C = require 'ridge.ffi.lib'
 
-local opt = ridge.args {
+local lost = assert(loadfile((arg[0]:match '^(.*/)' or './') .. 'lost.lua'))()
+local opt = ridge.args(lost.with {
   { 'tiny', false, 'sizes for the simulator' },
   { 'only', '', 'probes of these names, by comma' },
   { 'seed', 1, 'of all numbers', integer = true },
   { 'list', false, 'print the names of all probes and end' },
   { 'child', '', 'a part that needs a process of its own' },
-}
+})
 local HERE = arg[0]:match '^(.*/)' or './'
 local probes = {} -- names in order; run by name
 
@@ -77,9 +78,13 @@ end
 
 local WORDS = { 'held', 'FAILED', 'look', 'not shown', 'not timed' }
 local count = {}
+for i, word in ipairs(WORDS) do
+  local n = opt.carried[i] or 0
+  count[word] = n > 0 and n or nil
+end
 local modes = C.rg_device_modes_now()
-for _, name in ipairs(probes) do
-  if not chosen or chosen[name] then
+for number, name in ipairs(probes) do
+  if (not chosen or chosen[name]) and lost.wants(opt, number) then
     local before = { modes.vendor, modes.autotune, modes.deterministic, modes.tf32 }
     local ok, said = xpcall(probes[name], function(e)
       return getmetatable(e) == Verdict and e or { word = 'FAILED', facts = debug.traceback(e, 2) }
@@ -87,6 +92,8 @@ for _, name in ipairs(probes) do
     modes.vendor, modes.autotune, modes.deterministic, modes.tf32 = unpack(before)
     local word, text = 'held', said or ''
     if not ok then word, text = said.word, said.facts end
+    local gone = lost.why()
+    if gone and word ~= 'FAILED' then word, text = 'FAILED', gone end
     count[word] = (count[word] or 0) + 1
     if word == 'held' then
       print(('%-16s held%s'):format(name, text ~= '' and ' (' .. text .. ')' or ''))
@@ -94,6 +101,12 @@ for _, name in ipairs(probes) do
       print(('%-16s %s: %s'):format(name, word, text))
     end
     io.flush()
+    if gone and not lost.is_alone() then
+      local carried = {}
+      for i, w in ipairs(WORDS) do carried[i] = count[w] or 0 end
+      lost.again(number)
+      lost.go_on(number + 1, carried)
+    end
     collectgarbage()
   end
 end

@@ -11,12 +11,13 @@ local ridge = require 'ridge'
 local C = require 'ridge.ffi.lib'
 local nn = ridge.nn
 
-local opt = ridge.args {
+local lost = assert(loadfile((arg[0]:match '^(.*/)' or './') .. 'lost.lua'))()
+local opt = ridge.args(lost.with {
   { 'only', '', 'case names that begin with one of these, by comma' },
   { 'tiny', false, 'sizes for the simulator' },
   { 'windows', 7, 'windows of which the median is taken', min = 1, integer = true },
   { 'seconds', 0.1, 'length of a window', min = 0 },
-}
+})
 local DEVICE, NUMBER = 'cuda:0', 1
 ridge.seed(0)
 
@@ -62,8 +63,11 @@ end
 
 -- make() returns what is captured and replayed, then the work of one call: { flops = } or
 -- { bytes = }, counted as in the peer's file.
+local met = 0
 local function case(name, make)
   if not wanted(name) then return end
+  met = met + 1
+  if not lost.wants(opt, met) then return end
   local ok, err = pcall(function()
     local f, work = make()
     local plan = ridge.capture(f)
@@ -89,17 +93,47 @@ local function case(name, make)
     io.write(('{"case": "%s", "error": "%s"}\n'):format(name, (tostring(err):gsub('["\\\n]', ' '))))
   end
   io.flush()
+  if lost.why() and not lost.is_alone() then
+    lost.again(met)
+    lost.go_on(met + 1, { 0 })
+  end
   collectgarbage()
   collectgarbage()
 end
 
--- -- Ceilings ---------------------------------------------------------------------------------
+-- -- Whole steps, which say most ---------------------------------------------------------------
 
 local function randn(dtype, ...)
   local sizes = { ... }
   sizes[#sizes + 1] = { device = DEVICE }
   return ridge.randn(unpack(sizes)):to(dtype)
 end
+
+local function step_of(net, x, y)
+  local optimizer = ridge.optim.AdamW(net, { lr = 1e-3 })
+  return function()
+    optimizer:zero_grad()
+    nn.mse_loss(net(x), y):backward()
+    optimizer:step()
+  end
+end
+
+case('mlp_step_f32', function()
+  local net = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64)):to(DEVICE):train()
+  return step_of(net, randn('f32', 32, 64), randn('f32', 32, 64))
+end)
+
+case('transformer_12_step_bf16', function()
+  local width, n, batch = size(768, 16), size(1024, 6), size(8, 2)
+  local blocks = {}
+  for i = 1, size(12, 2) do
+    blocks[i] = nn.TransformerBlock(width, { heads = size(12, 2), causal = true })
+  end
+  local net = nn.Sequential(unpack(blocks)):to 'bf16':to(DEVICE):train()
+  return step_of(net, randn('bf16', batch, n, width), randn('bf16', batch, n, width))
+end)
+
+-- -- Ceilings ---------------------------------------------------------------------------------
 
 case('copy', function()
   local n = size(2 ^ 28, 1000)
@@ -246,29 +280,3 @@ for _, dtype in ipairs { 'bf16', 'f32' } do
     end
   end
 end
-
--- -- Whole steps ------------------------------------------------------------------------------
-
-local function step_of(net, x, y)
-  local optimizer = ridge.optim.AdamW(net, { lr = 1e-3 })
-  return function()
-    optimizer:zero_grad()
-    nn.mse_loss(net(x), y):backward()
-    optimizer:step()
-  end
-end
-
-case('mlp_step_f32', function()
-  local net = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64)):to(DEVICE):train()
-  return step_of(net, randn('f32', 32, 64), randn('f32', 32, 64))
-end)
-
-case('transformer_12_step_bf16', function()
-  local width, n, batch = size(768, 16), size(1024, 6), size(8, 2)
-  local blocks = {}
-  for i = 1, size(12, 2) do
-    blocks[i] = nn.TransformerBlock(width, { heads = size(12, 2), causal = true })
-  end
-  local net = nn.Sequential(unpack(blocks)):to 'bf16':to(DEVICE):train()
-  return step_of(net, randn('bf16', batch, n, width), randn('bf16', batch, n, width))
-end)

@@ -34,7 +34,7 @@ run() {
     test) # sets its own orders
       scripts/run_tests "$build"/tests/test_{sim,blas,dnn,chain}
       RIDGE_GPU=$build/libridge_gpusim.so RIDGE_TEST_DEVICE=1 RIDGE_CUDNN=simulated \
-        scripts/run_tests tests/sim/dnn_spec.lua tests/sim/dnn_plan_spec.lua
+        scripts/run_tests tests/sim/dnn_{,plan_,due_}spec.lua
       ;;
     fwd | rev | rand | ahead)
       RG_SIM_ORDER=$way suite sim "$every"

@@ -2,22 +2,41 @@
 --- Runs specs of operations in the ridge program itself, where neither busted nor luajit is
 --- installed: a machine that has a GPU has often no packages.
 --
---     ./ridge scripts/gpu/specs.lua FILE... [--filter PATTERN] [--seconds N [--seed N]] [--own]
+--     ./ridge scripts/gpu/specs.lua FILE... [--filter PATTERN] [--names FILE] [--blocks A,B]
+--       [--seconds N [--seed N]] [--own] [--untimed]
 --
--- It knows what tests/op uses of busted, and nothing else of it. A failure is shown in full; the
--- last line is `N passed, N failed`, and how many were not reached; exit code 1 if anything failed
--- or nothing was run.
+-- It knows what tests/op uses of busted, and nothing else of it. A failure is shown in full; a
+-- device that is lost ends a process and not the run (lost.lua). The last line is `N passed, N
+-- failed`, and how many were not reached; exit code 1 if anything failed or nothing was run.
 
 local ridge = require 'ridge'
 local C = require 'ridge.ffi.lib' -- tests/op/tensors.lua takes it from here
 
-local opt, files = ridge.args {
+local lost = assert(loadfile((arg[0]:match '^(.*/)' or './') .. 'lost.lua'))()
+
+local opt, files = ridge.args(lost.with {
   rest = 'FILE...',
   { 'filter', '', 'only those whose name, with the names around it, has this pattern' },
   { 'seconds', 0, 'begin no more after so long, of blocks in any order; 0: all', min = 0 },
   { 'seed', 1, 'of the order where not all may be reached', integer = true },
   { 'own', false, "with ridge's own kernels only" },
-}
+  { 'untimed', false, "libraries' first choices, none of them timed" },
+  { 'names', '', 'a file: only tests whose whole name is a line of it' },
+  { 'blocks', { '' }, 'only blocks of these names' },
+})
+
+local chosen -- names, as a set
+if opt.names ~= '' then
+  chosen = {}
+  for line in io.lines(opt.names) do chosen[line] = true end
+end
+local blocks
+for _, name in ipairs(opt.blocks) do
+  if name ~= '' then
+    blocks = blocks or {}
+    blocks[name] = true
+  end
+end
 
 -- -- What a spec says -----------------------------------------------------------------------------
 
@@ -83,7 +102,8 @@ end
 
 -- -- Running --------------------------------------------------------------------------------------
 
-local passed, failed, left = 0, 0, 0
+local passed, failed, left = opt.carried[1], opt.carried[2] or 0, opt.carried[3] or 0
+local met = 0 -- tests, whether they are run or not
 local start = tonumber(C.rg_clock_ns())
 
 local function late()
@@ -102,25 +122,55 @@ local function every(b, when)
   if b.outer and when == 'after_each' then every(b.outer, when) end
 end
 
-local function run(b, names)
+-- The device is lost: try this test alone, and go on behind it.
+local function behind(name)
+  if lost.is_alone() then return end
+  lost.again(met)
+  local more = {}
+  if opt.seconds > 0 then
+    local gone = (tonumber(C.rg_clock_ns()) - start) / 1e9
+    more = { '--seconds', tostring(math.max(1, math.floor(opt.seconds - gone))) }
+  end
+  print('lost at ' .. name)
+  lost.go_on(met + 1, { passed, failed, left }, more)
+end
+
+local function test(b, begun, entry, name)
+  local ok, why = xpcall(function()
+    if not begun then
+      for _, f in ipairs(b.setup) do f() end
+    end
+    every(b, 'before_each')
+    entry.test()
+  end, debug.traceback)
+  local after, why_after = xpcall(every, debug.traceback, b, 'after_each')
+  local gone = lost.why()
+  if ok and after and not gone then
+    passed = passed + 1
+  else
+    fail(name, not ok and why or not after and why_after or gone)
+  end
+  if gone then behind(name) end
+end
+
+local function wants(name)
+  return name:find(opt.filter) and (not chosen or chosen[name])
+end
+
+local function run(b, names, inside)
   local begun = false
   for _, entry in ipairs(b.list) do
     local name = (names .. ' ' .. entry.name):gsub('^ ', '')
     if not entry.test then
-      run(entry, name)
-    elseif name:find(opt.filter) and late() then
-      left = left + 1
-    elseif name:find(opt.filter) then
-      local ok, why = xpcall(function()
-        if not begun then
-          begun = true
-          for _, f in ipairs(b.setup) do f() end
-        end
-        every(b, 'before_each')
-        entry.test()
-      end, debug.traceback)
-      local after, why_after = xpcall(every, debug.traceback, b, 'after_each')
-      if ok and after then passed = passed + 1 else fail(name, ok and why_after or why) end
+      run(entry, name, inside or not blocks or blocks[entry.name])
+    elseif inside and wants(name) then
+      met = met + 1
+      if lost.wants(opt, met) and late() then
+        left = left + 1
+      elseif lost.wants(opt, met) then
+        test(b, begun, entry, name)
+        begun = true
+      end
     end
   end
 end
@@ -134,13 +184,14 @@ local function shuffle(list)
 end
 
 if opt.own then C.rg_device_modes_now().vendor = 0 end
+if opt.untimed then C.rg_device_modes_now().autotune = 0 end
 for _, path in ipairs(files) do
   at = block('', nil)
   local chunk, why = loadfile(path)
   local ok = chunk ~= nil
   if ok then ok, why = xpcall(setfenv(chunk, env), debug.traceback) end
   if ok and opt.seconds > 0 then shuffle(at.list) end
-  if ok then run(at, '') else fail(path, why) end
+  if ok then run(at, '', not blocks) else fail(path, why) end
 end
 print(('%d passed, %d failed%s'):format(passed, failed,
   left > 0 and (', %d not reached'):format(left) or ''))

@@ -238,6 +238,8 @@ def transformer():
 print(json.dumps({"torch": torch.__version__, "cuda": torch.version.cuda,
                   "cudnn": torch.backends.cudnn.version(),
                   "device": torch.cuda.get_device_name()}), flush=True)
+case("mlp_step_f32", mlp)
+case("transformer_12_step_bf16", transformer)
 case("copy", copy)
 case("product_8192_bf16", product(BF16))
 case("product_8192_f16", product(torch.float16))
@@ -259,5 +261,3 @@ case("adamw_f32", adamw)
 case("attention_bf16_causal", attention(False))
 case("attention_bf16_causal_fb", attention(True))
 case("sketched_dense_bf16", linear(4096, 4096, 4096, BF16))
-case("mlp_step_f32", mlp)
-case("transformer_12_step_bf16", transformer)

@@ -12,7 +12,7 @@
 
 /* -- A driver that writes down ---------------------------------------------------- */
 
-enum { DEVICE = 3 };
+enum { DEVICE = 3, ANOTHER = 4 };
 
 static char told[512]; /* "join 0 2;wait;" */
 
@@ -23,8 +23,16 @@ static void tell(const char *what, int32_t a, uint32_t b)
   snprintf(told + used, sizeof(told) - used, "%s %d %u;", what, a, b);
 }
 
+static bool is_lost;
+
+static rg_status lost(int32_t device)
+{
+  return is_lost ? rg_fail(RG_EDEVICE, "device %d went up in smoke", device) : RG_OK;
+}
+
 static rg_status take(int32_t device, int64_t bytes, void **out)
 {
+  RG_TRY(lost(device));
   *out = aligned_alloc(256, (size_t)((bytes + 255) / 256 * 256));
   return *out != NULL ? RG_OK : rg_fail(RG_ENOMEM, "device %d", device);
 }
@@ -70,8 +78,8 @@ static rg_status join(int32_t device, int32_t to, uint32_t streams)
 
 static rg_status mark_new(int32_t device, void **mark)
 {
-  (void)device;
-  *mark = calloc(1, 1);
+  *mark = calloc(1, 2);
+  ((char *)*mark)[1] = (char)device;
   return RG_OK;
 }
 
@@ -86,7 +94,7 @@ static rg_status mark_set(int32_t device, void *mark)
   static char n_set;
 
   *(char *)mark = n_set++;
-  tell("set", device, 0);
+  tell(((char *)mark)[1] == device ? "set" : "set_elsewhere", device, 0);
   return RG_OK;
 }
 
@@ -114,6 +122,7 @@ static rg_status mark_between(int32_t device, void *from, void *to, double *ns)
 
 static const rg_driver driver = { .take = take,
                                   .give = give,
+                                  .lost = lost,
                                   .pin = pin,
                                   .unpin = free,
                                   .copy = copy,
@@ -212,6 +221,7 @@ static void test_pinned(void)
   rg_tensor *there = made(DEVICE);
   rg_tensor *here = made(RG_PINNED);
   rg_tensor *plain = made(RG_CPU);
+  rg_tensor *beyond = made(ANOTHER);
   rg_tensor *view = NULL;
   float values[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
 
@@ -233,8 +243,12 @@ static void test_pinned(void)
   is_told("copy_behind 3 32;", "it has been read when the call returns");
   rg_tensor_release(view);
   told[0] = 0;
+  is_status(rg_tensor_transfer(beyond, here), RG_OK, "to a second device");
+  is_told("mark_wait 3 0;copy_behind 4 32;set 4 0;", "its copy is marked in its own stream");
+  told[0] = 0;
   rg_tensor_release(here);
-  is_told("mark_wait 3 0;", "memory is not given back under a copy");
+  is_told("mark_wait 3 0;mark_wait 4 0;", "memory is not given back under a copy");
+  rg_tensor_release(beyond);
   rg_tensor_release(there);
   rg_tensor_release(plain);
   (void)rg_memory_trim(RG_PINNED);
@@ -337,14 +351,28 @@ static void test_tags(void)
   is_int(rg_memory_tag_enter(0), 0, "a number that is none is no tag");
 }
 
+/* A device that is gone is no device that is full. */
+static void test_lost(void)
+{
+  rg_block block;
+
+  is_lost = true;
+  ok(rg_block_alloc(DEVICE, 1 << 20, &block) == RG_EDEVICE, "a lost device has no memory");
+  ok(strstr(rg_error_message(), "went up in smoke") != NULL, "the error is the device's own");
+  ok(rg_block_alloc(RG_PINNED, 1 << 20, &block) == RG_EDEVICE, "nor any that is pinned");
+  is_lost = false;
+}
+
 int main(void)
 {
   test_cpu();
   rg_driver_register(DEVICE, &driver);
+  rg_driver_register(ANOTHER, &driver);
   test_turns();
   test_pinned();
   test_follow();
   test_timeline();
   test_tags();
+  test_lost();
   return done();
 }

@@ -136,6 +136,16 @@ ridge.set_default_backend(backend.cuda {})
 backend.apply(setting) -- as a fresh process does
 local again = backend.now()
 for name, value in pairs(setting) do check(name .. ' is applied', again[name] == value) end
+ridge.set_default_backend(backend.cuda { autotune_cudnn = true })
+check('cuDNN as well', modes.autotune == 2 and now 'autotune' == true
+  and now 'autotune_cudnn' == true
+  and require('ridge.measure.device').modes_text():find('autotune=2', 1, true))
+setting = backend.now()
+ridge.set_default_backend(backend.cuda {})
+backend.apply(setting)
+check('cuDNN as well, applied', modes.autotune == 2)
+ridge.set_default_backend(backend.cuda { autotune = false, autotune_cudnn = true })
+check('not without the others', modes.autotune == 0 and now 'autotune_cudnn' == false)
 ridge.set_default_backend(backend.cuda {})
 check('all of it again', stats().limit == 0 and modes.vendor == 1 and modes.tf32 == 0
   and now 'cuda:0 streams' == nil)

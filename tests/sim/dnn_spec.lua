@@ -84,8 +84,10 @@ end
 describe('cuDNN in the simulator', function()
   local modes = C.rg_device_modes_now()
 
+  modes.autotune = 2 -- else what comes once is our own kernels' (dnn_due_spec.lua)
+
   after_each(function()
-    modes.vendor, modes.autotune, modes.deterministic, modes.tf32 = 1, 1, 0, 0
+    modes.vendor, modes.autotune, modes.deterministic, modes.tf32 = 1, 2, 0, 0
     tensors.release_all()
   end)
 
@@ -173,12 +175,13 @@ describe('cuDNN in the simulator', function()
 
   it('works without timing, and with the same bits', function()
     for _, mode in ipairs { 'autotune', 'deterministic' } do
-      modes[mode] = 1 - modes[mode]
-      local found = ways(function()
+      modes[mode] = mode == 'deterministic' and 1 or 0
+      local function once()
         try(cases.conv2d, { { 3, 2, 6, 7 }, { 4, 2, 3, 3 }, { 4 }, args = {} }, 'f32',
           tensors.LAYOUTS[1], mode)
-      end)
-      assert.are.same({ cudnn = 1 }, found.conv2d)
+      end
+      once()
+      assert.are.same({ cudnn = 1 }, ways(once).conv2d)
     end
   end)
 

@@ -6,6 +6,7 @@
 //
 //   RG_SIM_DEVICES=n     how many devices there are; 1 when not set
 //   RG_SIM_CAPABILITY=n  their compute capability, 80 for 8.0; 90 when not set
+//   CUDA_LAUNCH_BLOCKING=1  a launch waits for its end, as the runtime has it
 #include "fakecuda.h"
 #include "sim.h"
 
@@ -13,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <utility>
 
 namespace fake
 {
@@ -24,8 +26,11 @@ static thread_local cudaError_t last_error;
 static thread_local int device_of_thread;
 static cudaError_t sticky;
 
-// Of kernels that may use more. Never destroyed: the program may launch while it exits.
-static auto &dynamic_limits = *new std::map<const void *, size_t>;
+// Of kernels that may use more, by device. Never destroyed: the program may launch while it exits.
+static auto &dynamic_limits = *new std::map<std::pair<int, const void *>, size_t>;
+
+// Which device reaches the memory of which.
+static auto &peers = *new std::set<std::pair<int, int>>;
 
 int capability(void)
 {
@@ -50,6 +55,12 @@ cudaError_t misuse(cudaError_t e, const char *format, ...)
   return error(e);
 }
 
+// The first stays, whatever follows from it.
+void lose(cudaError_t e)
+{
+  if (!sticky) sticky = e;
+}
+
 void fault(cudaError_t e, const char *format, ...)
 {
   va_list args;
@@ -58,7 +69,14 @@ void fault(cudaError_t e, const char *format, ...)
   vfprintf(stderr, format, args);
   fprintf(stderr, "; every call fails from now on\n");
   va_end(args);
-  sticky = e;
+  lose(e);
+}
+
+// Every launch waits for its end, and says how it ended.
+static bool launches_block(void)
+{
+  const char *s = getenv("CUDA_LAUNCH_BLOCKING");
+  return s && *s == '1';
 }
 
 static size_t counts[RGSIM_COUNTS];
@@ -96,7 +114,7 @@ static cudaError_t check_launch(const rgsim_job &job)
   if (!threads || b.x > 1024 || b.y > 1024 || b.z > 64 || threads > 1024) {
     return cudaErrorInvalidConfiguration;
   }
-  auto found = dynamic_limits.find(job.kernel);
+  auto found = dynamic_limits.find({ current_device(), job.kernel });
   size_t limit =
       found == dynamic_limits.end() ? static_cast<size_t>(SHARED_DEFAULT) : found->second;
   return job.smem > limit ? cudaErrorInvalidValue : cudaSuccess;
@@ -126,7 +144,13 @@ cudaError_t rgsim_submit(cudaStream_t stream, const rgsim_job *what)
                   job->smem);
   }
   count(s->capture ? RGSIM_NOTED : RGSIM_LAUNCHES);
-  return enqueue(stream, [job] { rgsim_run(job.get()); });
+  Work w;
+  auto run = [job] {
+    is_to_fault(job->kernel) ? lose(cudaErrorIllegalAddress) : rgsim_run(job.get());
+  };
+  if (cudaError_t e = enqueue(stream, run, &w)) return e;
+  if (!s->capture && launches_block()) wait(w);
+  return error(broken());
 }
 
 extern "C" {
@@ -146,13 +170,48 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute attribute
     if (value < 0 || static_cast<size_t>(value) > SHARED_OPTIN) {
       return misuse(cudaErrorInvalidValue, "%d bytes of dynamic shared memory", value);
     }
-    dynamic_limits[kernel] = static_cast<size_t>(value);
+    dynamic_limits[{ current_device(), kernel }] = static_cast<size_t>(value);
+    count(RGSIM_LIMITS);
     return cudaSuccess;
   case cudaFuncAttributePreferredSharedMemoryCarveout:
     return cudaSuccess;
   default:
     return misuse(cudaErrorInvalidValue, "attribute %d of a kernel is not covered", attribute);
   }
+}
+
+// Shared memory of constant size is the simulator's own business: kernels have none of it.
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *out, const void *)
+{
+  Lock lock;
+  if (broken()) return error(broken());
+  *out = cudaFuncAttributes();
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
+{
+  Lock lock;
+  if (broken()) return error(broken());
+  if (device < 0 || device >= device_count() || peer < 0 || peer >= device_count()) {
+    return error(cudaErrorInvalidDevice);
+  }
+  *can = device != peer;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned)
+{
+  Lock lock;
+  if (broken()) return error(broken());
+  if (peer < 0 || peer >= device_count() || peer == current_device()) {
+    return error(cudaErrorInvalidDevice);
+  }
+  if (!peers.insert({ current_device(), peer }).second) {
+    return error(cudaErrorPeerAccessAlreadyEnabled);
+  }
+  count(RGSIM_PEERS);
+  return cudaSuccess;
 }
 
 // -- Errors ------------------------------------------------------------------------------------

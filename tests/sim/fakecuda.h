@@ -33,6 +33,12 @@ __attribute__((format(printf, 2, 3))) cudaError_t misuse(cudaError_t e, const ch
 // Work has gone wrong after its call returned: from now on every call fails, as on the device.
 __attribute__((format(printf, 2, 3))) void fault(cudaError_t e, const char *format, ...);
 
+// The same, silently: a device says nothing either.
+void lose(cudaError_t e);
+
+// Is this kernel one that a test wants to go wrong? (fakecuda_fault.cpp)
+bool is_to_fault(const void *kernel);
+
 // What makes every call fail: the error of fault(), or no device at all; else success.
 cudaError_t broken(void);
 
@@ -126,7 +132,10 @@ enum rgsim_count {
   RGSIM_DOWNLOADS,   // copies to the host
   RGSIM_MOVES,       // copies between devices, or inside one
   RGSIM_IDLE,        // waits of the host after which no device has anything to do
+  RGSIM_LIMITS,      // kernels that were allowed more shared memory
+  RGSIM_PEERS,       // devices that were let into the memory of another one
   RGSIM_DNN,         // graphs of cuDNN, each asked for or noted
+  RGSIM_PLANS,       // of cuDNN, which compiles them
   RGSIM_COUNTS
 };
 

@@ -8,7 +8,7 @@
 // used, memory lies as aligned as it was promised, numbers by value are read at the call, the
 // workspace is written to, and nothing is started or compiled in a capture.  It has two engines, of
 // which the first says that its bits differ from run to run, and takes no bias or activation after a
-// convolution with channels first.
+// convolution with channels first.  With RG_SIM_DNN_NVRTC=0 it finds no compiler for them.
 #if __has_include(<cudnn_graph.h>)
 
 #include "fakecuda.h"
@@ -166,6 +166,11 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor)
   if (d->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR && forbid_in_capture()) {
     return refuse("an engine is compiled while a graph is captured");
   }
+  const char *compiler = getenv("RG_SIM_DNN_NVRTC");
+  if (d->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR && compiler && *compiler == '0') {
+    return refuse("libnvrtc.so.13: cannot open shared object file");
+  }
+  if (d->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) count(RGSIM_PLANS);
   d->final = true;
   if (d->type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR &&
       !knows(all<const Desc *>(part(d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH),

@@ -493,6 +493,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mo
 cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus *status)
 {
   Lock lock;
+  if (broken()) return error(broken());
   CUstream_st *s = stream_of(handle);
   if (!s) return cudaErrorInvalidResourceHandle;
   *status = !s->capture           ? cudaStreamCaptureStatusNone

@@ -138,11 +138,12 @@ function M.modes()
            deterministic = m.deterministic ~= 0, tf32 = m.tf32 ~= 0 }
 end
 
---- The modes as words, 'autotune=1 deterministic=0 tf32=0 vendor=1', as they are stored.
+--- The modes as words, 'autotune=1 deterministic=0 tf32=0 vendor=1', as they are stored; with
+--- autotune=2 cuDNN's candidates are timed as well.
 ---@return string words
 function M.modes_text()
-  local words = {}
-  for name, on in pairs(M.modes()) do words[#words + 1] = name .. '=' .. (on and 1 or 0) end
+  local words, m = {}, C.rg_device_modes_now()
+  for name in pairs(M.modes()) do words[#words + 1] = ('%s=%d'):format(name, m[name]) end
   table.sort(words)
   return table.concat(words, ' ')
 end

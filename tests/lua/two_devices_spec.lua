@@ -1,0 +1,55 @@
+-- SPDX-License-Identifier: MIT
+-- Two simulated GPUs in one process: what each has for itself, and what lies between them.
+local simulated = dofile 'tests/lua/simulated.lua'
+local there = simulated.open()
+local ridge = require 'ridge'
+
+local function case(name, f)
+  it(name, function()
+    if not there then return pending 'no nvcc: the simulated GPU was not built' end
+    f(dofile 'tests/lua/counted.lua')
+  end)
+end
+
+describe('two devices', function()
+  case('copy from one pinned block, and the block waits for both', function()
+    local from = ridge.randn(1000, { pinned = true })
+    local want = from:clone()
+    for _ = 1, 2 do
+      local one, other = from:to 'cuda:0', from:to 'cuda:1'
+      from:fill_(0) -- not before both have read it
+      assert.is_true(one:to('cpu'):equal(want))
+      assert.is_true(other:to('cpu'):equal(want))
+      from:copy_(want)
+    end
+    from:copy_(ridge.ones(1000, { device = 'cuda:1' }))
+    assert.equal(1000, from:sum():item())
+  end)
+
+  case('are let into the memory of each other, once', function(counted)
+    local x = ridge.randn(64, 8, { device = 'cuda:0' })
+    local function across() return x:to('cuda:1'):to 'cuda:0' end
+    assert.equal(2, counted.during(across).peers)
+    local did, y = counted.during(across)
+    assert.equal(0, did.peers)
+    assert.is_true(y:to('cpu'):equal(x:to 'cpu'))
+  end)
+
+  case('allow a kernel all shared memory there is, each once', function(counted)
+    local function run(device, rows)
+      local q = ridge.randn(1, 1, rows, 256, { device = device }):to 'bf16'
+      return ridge.nn.attention(q, q, q):to 'cpu'
+    end
+    for i, device in ipairs { 'cuda:0', 'cuda:1', 'cuda:0', 'cuda:1' } do
+      local did = counted.during(run, device, 8 + i)
+      assert.equal(i <= 2 and 1 or 0, did.limits, device .. ' ' .. i)
+    end
+    -- rows of several lengths in shared memory, by one kernel
+    for i, n in ipairs { 20000, 12000, 24000 } do
+      local did = counted.during(function()
+        return ridge.randn(2, n, { device = 'cuda:0' }):softmax():to 'cpu'
+      end)
+      assert.equal(i == 1 and 1 or 0, did.limits, n)
+    end
+  end)
+end)

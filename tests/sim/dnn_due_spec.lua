@@ -1,0 +1,114 @@
+-- SPDX-License-Identifier: MIT
+-- dnn_due_spec: when a plan of cuDNN is made, how many, and what of it is kept for the next
+-- process, with the stand-in for cuDNN in the simulated GPU.
+--
+--   RIDGE_GPU=build/libridge_gpusim.so RIDGE_TEST_DEVICE=1 RIDGE_CUDNN=simulated
+
+local ridge = require 'ridge'
+local C = require 'ridge.ffi.lib'
+local counted = dofile 'tests/lua/counted.lua'
+
+local GPU = 'cuda:0'
+
+local size = 4 -- each test has shapes of its own
+local function image()
+  size = size + 1
+  local x, w = ridge.randn(2, 3, size, 7):to(GPU), ridge.randn(4, 3, 3, 3):to(GPU)
+  return function() return x:conv2d(w) end
+end
+
+local function heads()
+  size = size + 1
+  local q = ridge.randn(2, 2, size, 16):to(GPU):to 'bf16'
+  return function() return ridge.nn.attention(q, q, q) end
+end
+
+local function read(path)
+  local file = io.open(path)
+  local text = file and file:read '*a'
+  if file then file:close() end
+  return text
+end
+
+describe('a plan of cuDNN', function()
+  local modes = C.rg_device_modes_now()
+
+  after_each(function() modes.autotune, modes.deterministic = 1, 0 end)
+
+  for name, make in pairs { convolution = image, attention = heads } do
+    it('is made when a shape comes again, and once: ' .. name, function()
+      local f = make()
+      for call, wanted in ipairs { { 0, 0 }, { 1, 1 }, { 0, 1 }, { 0, 1 } } do
+        local did = counted.during(f)
+        assert.same(wanted, { did.plans, did.dnn }, 'call ' .. call)
+      end
+    end)
+
+    it('is made at once in a plan, which will be replayed: ' .. name, function()
+      local plan
+      local did = counted.during(function() plan = ridge.capture(make()) end)
+      assert.same({ 1, 1 }, { did.plans, did.dnn })
+      plan:run(3)
+      assert.is_true(plan:facts().noted)
+      assert.equal(0, counted.during(function() plan:run(2) end).launches)
+    end)
+
+    it('is made at once where bits must stay the same: ' .. name, function()
+      modes.deterministic = 1
+      local f = make()
+      for call, wanted in ipairs { { 1, 1 }, { 0, 1 } } do
+        local did = counted.during(f)
+        assert.same(wanted, { did.plans, did.dnn }, 'call ' .. call)
+      end
+    end)
+
+    it('is made of each proposal where they are to be timed: ' .. name, function()
+      modes.autotune = 2
+      local f = make()
+      assert.equal(2, counted.during(f).plans)
+      assert.same({ 0, 1 }, { counted.during(f).plans, counted.during(f).dnn })
+    end)
+  end
+
+  -- A process that calls a convolution n times in a mode: plans that it made.
+  local function plans(cache, mode, n)
+    local code = ([[local ridge = require 'ridge'
+      require('ridge.ffi.lib').rg_device_open(1)
+      local counted = dofile 'tests/lua/counted.lua'
+      require('ridge.ffi.lib').rg_device_modes_now().autotune = %d
+      local x, w = ridge.ones(2, 3, 9, 9):to 'cuda:0', ridge.ones(4, 3, 3, 3):to 'cuda:0'
+      for _ = 1, %d do x:conv2d(w) end
+      x:to 'cpu'
+      print(counted.now().plans, counted.now().dnn)]]):format(mode, n)
+    local pipe = io.popen(("XDG_CACHE_HOME=%s ./ridge -e '%s'"):format(cache,
+      code:gsub("'", "'\\''")))
+    local text = pipe:read '*a'
+    pipe:close()
+    return text
+  end
+
+  it('is known to the next process by the one that won', function()
+    local folder = os.tmpname()
+    os.remove(folder)
+    local path = folder .. '/ridge/cudnn.txt'
+    assert.equal('0\t0\n', plans(folder, 1, 1)) -- nothing is kept of what was not timed
+    assert.equal('1\t1\n', plans(folder, 1, 2))
+    assert.is_nil(read(path))
+    assert.matches('^2\t', plans(folder, 2, 1))
+    local kept = read(path)
+    assert.matches('^%x+ [01] %x+\n$', kept)
+    assert.equal('1\t1\n', plans(folder, 1, 1)) -- at once, and only the winner
+    assert.equal('1\t1\n', plans(folder, 2, 1)) -- and it is not timed again
+    assert.equal(kept, read(path))
+    -- a line that is not whole is none
+    local job, number, check = kept:match '(%x+) (%d) (%x+)'
+    for _, wrong in ipairs { ('%s %d %s\n'):format(job, 1 - number, check), kept:sub(1, 20),
+      ('%s 9 %s\n'):format(job, check), 'nonsense\n' } do
+      local file = assert(io.open(path, 'w'))
+      file:write(wrong)
+      file:close()
+      assert.equal('0\t0\n', plans(folder, 1, 1), wrong)
+    end
+    os.execute('rm -r ' .. folder)
+  end)
+end)
