@@ -38,6 +38,7 @@ local LATE = {
   save = { 'ridge.train.file', 'save' }, load = { 'ridge.train.file', 'load' },
   Trainer = { 'ridge.train.trainer', 'Trainer' },
   Stability = { 'ridge.train.stability', 'Stability' },
+  optimize_training = { 'ridge.train.optimize', 'optimize_training' },
   level = { 'ridge.train.level', 'apply' }, profiles = { 'ridge.train.level', 'profile' },
   Function = { 'ridge.tensor.function', 'Function' }, hook = { 'ridge.tensor.function', 'hook' },
   grad = { 'ridge.tensor.function', 'grad' },

@@ -96,13 +96,20 @@ function M.trim(device)
   return tonumber(C.rg_memory_trim(number_of(device, 'memory.trim')))
 end
 
---- The line of F2: allocated, reserved and peak in GB with two decimals; then the peak starts anew.
+--- The line of F2: allocated, reserved and peak in GB with two decimals.
+---@param device string|nil 'cpu' when left out, or 'pinned'
+---@return string
+function M.line(device)
+  local s = M.stats(device)
+  return ('allocated %.2f GB, reserved %.2f GB, max allocated %.2f GB'):format(
+    s.live / 2 ^ 30, s.reserved / 2 ^ 30, s.peak / 2 ^ 30)
+end
+
+--- Print the line of F2; then the peak starts anew.
 ---@param device string|nil 'cpu' when left out, or 'pinned'
 ---@return string
 function M.print_stats(device)
-  local s = M.stats(device)
-  local line = ('allocated %.2f GB, reserved %.2f GB, max allocated %.2f GB'):format(
-    s.live / 2 ^ 30, s.reserved / 2 ^ 30, s.peak / 2 ^ 30)
+  local line = M.line(device)
   M.reset_peak(device)
   print(line)
   return line

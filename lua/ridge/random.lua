@@ -32,6 +32,26 @@ function Generator:offset()
   return tonumber(C.rg_generator_offset(self._g))
 end
 
+--- Where it stands.
+---@return table state seed, offset
+function Generator:state()
+  return { seed = self:seed(), offset = self:offset() }
+end
+
+--- Stand where another one stood: the same numbers follow.
+---@param state table as `state` gives it
+---@return table self
+function Generator:load_state(state)
+  if type(state) ~= 'table' then
+    blame.raise(('generator:load_state: a state is expected, got %s'):format(blame.show(state)),
+      'EARG')
+  end
+  check_seed(state.seed, 'generator:load_state')
+  check_seed(state.offset, 'generator:load_state')
+  C.rg_generator_set(self._g, state.seed, state.offset)
+  return self
+end
+
 function Generator:__tostring()
   return ('generator seed %d, %d numbers drawn'):format(self:seed(), self:offset())
 end
@@ -57,6 +77,12 @@ function M.pointer(generator, what)
     blame.raise(('%s: generator is made by ridge.generator(seed)'):format(what))
   end
   return generator._g
+end
+
+--- The default stream, which ridge.seed seeds.
+---@return table generator
+function M.default()
+  return setmetatable({ _g = C.rg_generator_default() }, Generator)
 end
 
 --- Seed the default stream, or say which seed it has.

@@ -237,23 +237,26 @@ function Loader:each()
   end
 end
 
---- Where its orders stand: give it to `go_on` of a loader of the same data, and the epochs that
---- follow are the same.
+--- Where its orders stand: give it to `load_state` of a loader of the same data, and the epochs
+--- that follow are the same.
 ---@return table state seed, offset; empty without shuffling
 function Loader:state()
-  local g = self.generator
-  return g and { seed = g:seed(), offset = g:offset() } or {}
+  return self.generator and self.generator:state() or {}
 end
 
 --- Go on where another one was.
 ---@param state table as `state` gives it
 ---@return table self
-function Loader:go_on(state)
-  if self.generator and state.seed then
-    C.rg_generator_set(self.generator._g, state.seed, state.offset)
+function Loader:load_state(state)
+  if type(state) ~= 'table' then
+    blame.raise(('data.Loader:load_state: a state is expected, got %s'):format(blame.show(state)),
+      'EARG')
   end
+  if self.generator and state.seed then self.generator:load_state(state) end
   return self
 end
+
+Loader.go_on = Loader.load_state
 
 function Loader:__tostring()
   return ('data.Loader(%d rows in %d batches of %d%s%s)'):format(self.rows, self:len(), self.batch,

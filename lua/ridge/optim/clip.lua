@@ -7,6 +7,7 @@
 --- found waits.
 
 local C = require 'ridge.ffi.lib'
+local blame = require 'ridge.blame'
 local class = require('ridge.class').class
 local gradients = require 'ridge.optim.gradients'
 local make = require 'ridge.tensor.make'
@@ -36,6 +37,9 @@ local SPEC = {
   exponential_min_threshold = { 'number', default = 0.1, min = 0, max = 1e300,
     doc = 'exponential: the least' },
 }
+
+local REMEMBERED = { 'any', required = true, doc = 'a tensor' }
+local STATE = { norms = REMEMBERED, filled = REMEMBERED, threshold = REMEMBERED }
 
 local NORMS = 10 -- adaptive remembers so many
 
@@ -220,6 +224,31 @@ function Clip:apply(optimizer)
     found.clipped_norm = norm_of(list)
     return found_of(found)
   end)
+end
+
+--- What it remembers of the steps before.
+---@return table state tensors by name: norms, filled, threshold
+function Clip:state()
+  local m = self.memory
+  return { norms = m.norms, filled = m.filled, threshold = m.threshold }
+end
+
+--- Take what another one remembered.
+---@param state table as `state` gives it
+---@return table self
+function Clip:load_state(state)
+  local what = 'optim.Clip:load_state'
+  state = options.check(STATE, state, what)
+  for name, x in pairs(self.memory) do
+    if ref.need(state[name], what):describe() ~= x:describe() then
+      blame.raise(('%s: %s is %s, and here %s'):format(what, name, state[name]:describe(),
+        x:describe()), 'ESHAPE')
+    end
+  end
+  gradients.quietly(function()
+    for name, x in pairs(self.memory) do x:copy_(state[name]) end
+  end)
+  return self
 end
 
 function Clip:__tostring()

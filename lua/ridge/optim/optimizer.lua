@@ -255,15 +255,19 @@ function Optimizer:state()
   return out
 end
 
---- Take the state of an optimizer of the same kind for the same parameters, wherever either lies.
---- All of it fits, or nothing is changed.
+--- Raise unless a state is of an optimizer of the same kind for the same parameters.
 ---@param tensors table name to tensor, as `state` gives them
----@return table self
-function Optimizer:load_state(tensors)
+---@return table own the state there is
+function Optimizer:check_state(tensors)
   local what = getmetatable(self).__name .. ':load_state'
+  if type(tensors) ~= 'table' then
+    blame.raise(('%s: a table of tensors is expected, got %s'):format(what, blame.show(tensors)),
+      'EARG')
+  end
   local own, n = self:state(), 0
   for name, x in pairs(own) do
     local given = tensors[name]
+    if given ~= nil then ref.need(given, what) end
     if given == nil or given:describe() ~= x:describe() then
       blame.raise(('%s: %s is %s, and here %s: the state is of another optimizer'):format(what,
         name, given and given:describe() or 'missing', x:describe()), 'EARG')
@@ -275,6 +279,15 @@ function Optimizer:load_state(tensors)
     blame.raise(('%s: %d tensors are left over: the state is of another optimizer'):format(what,
       -n), 'EARG')
   end
+  return own
+end
+
+--- Take the state of an optimizer of the same kind for the same parameters, wherever either lies.
+--- All of it fits, or nothing is changed.
+---@param tensors table name to tensor, as `state` gives them
+---@return table self
+function Optimizer:load_state(tensors)
+  local own = self:check_state(tensors)
   for name, x in pairs(own) do x:copy_(tensors[name]) end
   for g, group in ipairs(self.groups) do
     for k = 2, #group.places do

@@ -139,6 +139,29 @@ function Scaler:step(optimizer, opts)
   return opts.update and self:update() or self
 end
 
+local STATE = {}
+for _, name in ipairs(NUMBERS) do
+  STATE[name] = { 'number', required = true, min = 0, doc = 'as in the scaler' }
+end
+
+--- What it remembers; reading it waits.
+---@return table state numbers: factor, good, skipped, overflowed
+function Scaler:state()
+  local out = {}
+  for _, name in ipairs(NUMBERS) do out[name] = self[name] end
+  return out
+end
+
+--- Take what another one remembered.
+---@param state table as `state` gives it
+---@return table self
+function Scaler:load_state(state)
+  state = options.check(STATE, state, 'optim.GradScaler:load_state')
+  for _, name in ipairs(NUMBERS) do self[name] = state[name] end
+  self.unscaled = {}
+  return self
+end
+
 function Scaler:__tostring()
   return ('optim.GradScaler(scale %g, %d steps left out)'):format(self.factor, self.skipped)
 end

@@ -41,6 +41,37 @@ function Schedule:factor(t)
   return self.f(self.options, t)
 end
 
+local STATE = {
+  kind = { 'string', required = true, doc = 'the class' },
+  t = { 'integer', required = true, min = 0, doc = 'steps' },
+}
+
+--- Where it stands.
+---@return table state kind, t; of PlateauLR also now, best, bad
+function Schedule:state()
+  return { kind = getmetatable(self).__name, t = self.t }
+end
+
+-- Take a state of this kind, as its spec says.
+local function load(self, spec, state)
+  local kind = getmetatable(self).__name
+  local what = kind .. ':load_state'
+  state = options.check(spec, state, what)
+  if state.kind ~= kind then
+    blame.raise(('%s: the state is of %s'):format(what, state.kind), 'EARG')
+  end
+  for name, value in pairs(state) do
+    if name ~= 'kind' then self[name] = value end
+  end
+  apply(self)
+  return self
+end
+
+--- Stand where another one stood; the optimizer's rates follow.
+---@param state table as `state` gives it
+---@return table self
+function Schedule:load_state(state) return load(self, STATE, state) end
+
 function Schedule:__tostring()
   return ('%s(after %d steps: lr %g)'):format(getmetatable(self).__name, self.t,
     self.optimizer:lr())
@@ -117,6 +148,24 @@ function Plateau:init(optimizer, opts)
 end
 
 function Plateau:factor() return self.now end
+
+--- It takes the loss: a trainer steps it once an epoch, with the loss of the epoch.
+Plateau.takes_loss = true
+
+local PLATEAU_STATE = {
+  kind = STATE.kind, t = STATE.t,
+  now = { 'number', required = true, min = 0, max = 1, doc = 'what rates are multiplied by' },
+  best = { 'number', required = true, doc = 'the least loss so far' },
+  bad = { 'integer', required = true, min = 0, doc = 'steps since then' },
+}
+
+function Plateau:state()
+  local state = Schedule.state(self)
+  state.now, state.best, state.bad = self.now, self.best, self.bad
+  return state
+end
+
+function Plateau:load_state(state) return load(self, PLATEAU_STATE, state) end
 
 --- Go on by one, with the loss there is.
 ---@param loss number

@@ -91,6 +91,29 @@ function M.shared_folder(path)
   return path
 end
 
+--- A folder that this user may write into; made, with those above it, where it is missing.
+---@param path string
+---@return string path
+function M.make_folder(path)
+  if path == '' or path:find '%z' then
+    blame.raise(('%q is not the name of a folder'):format(path), 'EARG')
+  end
+  local at = 1
+  repeat
+    local slash = path:find('/', at + 1, true)
+    local part = path:sub(1, (slash or #path + 1) - 1)
+    if not M.exists(part) and C.rg_place_mkdir(part, 511) ~= 0 and not M.exists(part) then
+      blame.raise(('cannot make the folder %s: %s'):format(part, reason()), 'EIO')
+    end
+    at = slash or at
+  until not slash
+  -- a slash behind it finds a file that is no folder
+  if not M.writable(path .. '/') then
+    blame.raise(('cannot write into the folder %s: %s'):format(path, reason()), 'EIO')
+  end
+  return path
+end
+
 --- Make the folder of a database when only that last part is missing, and return the real path.
 ---@param path string
 ---@return string real

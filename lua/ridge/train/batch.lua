@@ -21,7 +21,7 @@ local PLANS = 8 -- shapes of batches whose plans are kept
 --- What is done with a batch.
 ---@param model table
 ---@param loss function of output and target
----@param opts table autocast, scaler, compile, split, say
+---@param opts table autocast, scaler, compile, split, say, debug
 function Batch:init(model, loss, opts)
   self.model, self.loss, self.options = model, loss, opts
   self.plans, self.seen = plan.shelf(PLANS), plan.shelf(PLANS)
@@ -91,12 +91,18 @@ function Batch:forward(x)
 end
 
 -- The loss times its share of the step, and its gradients.
-local function go(self, x, y, share)
+local function plainly(self, x, y, share)
   local loss = self.loss(self:forward(x), y)
   local part = share ~= 1 and loss * share or loss
   if self.options.scaler then part = self.options.scaler:scale(part) end
   part:backward()
   return loss
+end
+
+local function go(self, x, y, share)
+  local debug = self.options.debug
+  if not (debug and debug:active()) then return plainly(self, x, y, share) end
+  return debug:around(function() return plainly(self, x, y, share) end, x, y)
 end
 
 -- -- As a plan ------------------------------------------------------------------------------------
@@ -105,7 +111,7 @@ end
 -- first batch of a shape therefore runs by itself. So does one whose shape was last seen before
 -- others that are more than plans are kept for: its plan would be gone before it is used.
 local function by_plan(self, x, y, share, again)
-  local key = ('%s|%s|%g'):format(x:describe(), y:describe(), share)
+  local key = ('%s|%s|%.17g'):format(x:describe(), y:describe(), share)
   local known = self.plans:get(key)
   if known then
     known.x:copy_(x)
@@ -176,7 +182,8 @@ end
 ---  gradients of the part that was done
 ---@return table loss for `value`; bad: a tensor, nan where the loss is
 function Batch:run(x, y, share, again)
-  if self.options.compile then
+  local debug = self.options.debug
+  if self.options.compile and not (debug and debug:active()) then
     local found = memory.scope(function() return by_plan(self, x, y, share, again) end)
     if found then return found end
   end

@@ -33,12 +33,15 @@ M.LEVELS = {
   custom = {},
 }
 
---- The profiles of document 000, as far as a CPU has them: options for a training.
+--- The profiles of document 000 (F217 to F219): options of a Trainer, to be given as they are;
+--- width and layers are for the model.
 M.PROFILES = {
-  fast_training = { lr = 0.001, amp = true, compile = true, clip = 1, batch = 256 },
-  memory_constrained = { lr = 0.001, amp = false, compile = false, recompute = true, width = 64,
-    layers = 2 },
-  high_throughput = { lr = 0.001, amp = true, compile = true, batch = 1024, workers = 8 },
+  fast_training = { lr = 0.001, meta_learning_rate = 0.0001, amp = true, compile = true,
+    device = 'auto', clip = 1, batch = 256 },
+  memory_constrained = { lr = 0.001, amp = false, compile = false, recompute = true,
+    device = 'cpu', width = 64, layers = 2 },
+  high_throughput = { lr = 0.001, amp = true, compile = true, device = 'auto', batch = 1024,
+    workers = 8, shuffle = false },
 }
 
 local function modules_of(model)
@@ -71,30 +74,47 @@ function SWITCH.amp(model, out)
   if not has_bf16(model) then
     return nil, 'this processor has no products in bf16; computing in it would only round'
   end
-  out.autocast = 'bf16'
-  return 'products in bf16, weights in f32'
+  for _, p in ipairs(model:parameters()) do
+    if p.tensor.dtype == 'f32' then
+      out.autocast = 'bf16'
+      return 'products in bf16, weights in f32'
+    end
+  end
+  return nil, 'the model has no weights in f32, and products of others stay as they are'
 end
 
 function SWITCH.compile(_, out)
   out.compile = true
-  return 'forward and back of a batch as one plan'
+  return 'forward and back of a batch as one plan, from the second batch of a shape on'
 end
 
--- The repeated part of the model: the longest chain of modules, each of which is made of others.
-function SWITCH.recompute(model)
-  local n = 0
-  for _, m in ipairs(modules_of(model)) do
-    if class.is_a(m, nn.Sequential) and #m.children > 1 then
-      for _, c in ipairs(m.children) do
-        if #c.module.children > 0 then
-          c.module:recompute()
-          n = n + 1
-        end
-      end
+-- Blocks of which each may keep its input alone: modules made of others, at least two of them one
+-- behind the other, and with no such chain inside.
+local function blocks_of(model, list, seen)
+  local chain = {}
+  for _, c in ipairs(model.children) do
+    local before = #list
+    blocks_of(c.module, list, seen)
+    if #list == before and #c.module.children > 0 and not seen[c.module] then
+      chain[#chain + 1] = c.module
     end
   end
-  if n == 0 then return nil, 'the model has no chain of blocks to keep only the inputs of' end
-  return ('%d blocks keep their input alone'):format(n)
+  if class.is_a(model, nn.Sequential) and #chain > 1 then
+    for _, m in ipairs(chain) do
+      seen[m] = true
+      list[#list + 1] = m
+    end
+  end
+  return list
+end
+
+function SWITCH.recompute(model)
+  local list = blocks_of(model, {}, {})
+  if #list == 0 then return nil, 'the model has no chain of blocks to keep only the inputs of' end
+  for _, m in ipairs(list) do
+    m:recompute(class.is_a(m, nn.Sequential) and 1 or true) -- in one segment
+  end
+  return ('%d blocks keep their input alone'):format(#list)
 end
 
 function SWITCH.memory_format(model)
@@ -107,7 +127,7 @@ function SWITCH.memory_format(model)
 end
 
 function SWITCH.flash_attention(model)
-  local n, already = 0, 0
+  local n, already, others = 0, 0, 0
   for _, m in ipairs(modules_of(model)) do
     if class.is_a(m, attention.MultiHeadAttention) then
       if m.kind == 'matrix' then
@@ -115,16 +135,21 @@ function SWITCH.flash_attention(model)
         n = n + 1
       elseif m.kind == 'tiles' then
         already = already + 1
+      else
+        others = others + 1
       end
     end
   end
-  if n + already == 0 then return nil, 'the model has no attention' end
+  if n + already == 0 then
+    return nil, others > 0 and 'the attention of the model goes by random features'
+      or 'the model has no attention'
+  end
   return ('%d layers of attention go by tiles now, %d did already'):format(n, already)
 end
 
 function SWITCH.workers(_, out, n)
   out.workers = n
-  return ('%d threads load data'):format(n)
+  return ('%d threads load data, where the loader has none of its own'):format(n)
 end
 
 function SWITCH.accumulate(_, out, n)
@@ -138,12 +163,12 @@ local ORDER = { 'amp', 'compile', 'recompute', 'memory_format', 'flash_attention
 --- Switch what a level names, and say what came of it.
 ---@param model table a module; recompute and flash_attention change it
 ---@param level string 'basic', 'advanced', 'ultra' or 'custom', in any case
----@param given table|nil settings that win over the level's; all of them for 'custom'
----@param say function|nil called with a line for each; print when left out
+---@param given table settings that win over the level's; all of them for 'custom'
+---@param say function called with a line for each
+---@param settled table what is decided otherwise: name to a text that says how
 ---@return table settings for the Trainer: autocast, compile, accumulate, workers
 ---@return table report list of {name =, on = boolean, text =}
--- >> ridge.level(ridge.nn.Linear(2, 2), 'advanced')
-function M.apply(model, level, given, say)
+function M.switch(model, level, given, say, settled)
   if not nn.is_module(model) then
     blame.raise(('level: a module is expected, got %s'):format(blame.show(model)))
   end
@@ -154,14 +179,19 @@ function M.apply(model, level, given, say)
   end
   local wanted = options.check(SPEC, given, 'level')
   for name, value in pairs(named) do
-    if (given or {})[name] == nil then wanted[name] = value end
+    if given[name] == nil then wanted[name] = value end
   end
   local out, report = {}, {}
-  say = say or print
   for _, name in ipairs(ORDER) do
-    local value = wanted[name]
-    if value then
-      local text, why = SWITCH[name](model, out, value)
+    local value, text, why = wanted[name], nil, nil
+    if settled[name] then
+      text = settled[name]
+    elseif value then
+      text, why = SWITCH[name](model, out, value)
+    elseif named[name] then
+      why = 'so it was given'
+    end
+    if text or why then
       report[#report + 1] = { name = name, on = text ~= nil, text = text or why }
       say(('%-16s %s  %s'):format(name, text and 'on ' or 'off', text or 'not switched: ' .. why))
     end
@@ -170,9 +200,24 @@ function M.apply(model, level, given, say)
   return out, report
 end
 
+--- Switch what a level names, and say what came of it.
+---@param model table a module; recompute and flash_attention change it
+---@param level string|nil 'basic', 'advanced' (when left out), 'ultra' or 'custom', in any case
+---@param given table|nil settings that win over the level's; all of them for 'custom'
+---@param say function|nil called with a line for each; print when left out
+---@return table settings for the Trainer: autocast, compile, accumulate, workers
+---@return table report list of {name =, on = boolean, text =}
+-- >> ridge.level(ridge.nn.Linear(2, 2), 'advanced')
+function M.apply(model, level, given, say)
+  if given ~= nil and type(given) ~= 'table' then
+    blame.raise(('level: settings are a table, got %s'):format(blame.show(given)))
+  end
+  return M.switch(model, level == nil and 'advanced' or level, given or {}, say or print, {})
+end
+
 --- The options of one of document 000's profiles.
 ---@param name string 'fast_training', 'memory_constrained' or 'high_throughput'
----@return table options lr, amp, compile, recompute, clip, batch, workers, width, layers, as named
+---@return table options of ridge.Trainer, which takes them as they are
 -- >> ridge.profiles('fast_training').batch
 function M.profile(name)
   local found = M.PROFILES[name]

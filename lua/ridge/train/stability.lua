@@ -65,7 +65,13 @@ end
 
 -- A loss that is nan or infinite: gradients made from it are not looked at.
 local function bad_loss(self, loss)
-  if loss == nil or not self.options.loss_checking then return false end
+  if loss ~= nil and type(loss) ~= 'number' and not ref.is(loss) then
+    blame.raise(('Stability:step: a loss is a number or a tensor of one, got %s'):format(
+      blame.show(loss)), 'EARG')
+  end
+  if loss == nil or not self.options.loss_checking then
+    return false, type(loss) == 'number' and loss or nil
+  end
   local value = ref.is(loss) and loss:item() or loss
   return value ~= value or math.abs(value) == math.huge, value
 end
@@ -115,6 +121,36 @@ function Stability:summary()
   local t = self.guard.totals
   return { steps = self.steps, taken = self.taken, total_nan = t.nan, total_inf = t.inf,
     total_overflow = t.overflow, mean_score = #self.history > 0 and sum / #self.history or 1 }
+end
+
+local COUNT = { 'integer', required = true, min = 0, doc = 'steps' }
+local STATE = {
+  steps = COUNT, taken = COUNT,
+  guard = { 'table', required = true, doc = 'what optim.Guard remembers' },
+  clip = { 'table', doc = 'what optim.Clip remembers' },
+  history = { 'table', required = true, doc = 'rows' },
+}
+
+--- What it remembers.
+---@return table state steps, taken, history, guard (see optim.Guard), clip (see optim.Clip)
+function Stability:state()
+  return { steps = self.steps, taken = self.taken, history = self.history,
+    guard = self.guard:state(), clip = self.clip and self.clip:state() or nil }
+end
+
+--- Take what another one remembered.
+---@param state table as `state` gives it
+---@return table self
+function Stability:load_state(state)
+  state = options.check(STATE, state, 'Stability:load_state')
+  if self.clip and state.clip then self.clip:load_state(state.clip) end
+  self.guard:load_state(state.guard)
+  self.steps, self.taken, self.history = state.steps, state.taken, {}
+  for i, row in ipairs(state.history) do
+    self.history[i] = {}
+    for name, value in pairs(row) do self.history[i][name] = value end
+  end
+  return self
 end
 
 function Stability:__tostring()

@@ -5,17 +5,22 @@
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
-local canonical = require 'ridge.store.canonical'
+local checkpoint = require 'ridge.train.checkpoint'
 local class = require('ridge.class').class
+local data = require 'ridge.data'
 local Batch = require 'ridge.train.batch'
+local Debug = require 'ridge.train.debug'
 local Stability = require('ridge.train.stability').Stability
 local dtype = require 'ridge.tensor.dtype'
-local file = require 'ridge.train.file'
 local grad = require 'ridge.tensor.grad'
-local level = require 'ridge.train.level'
+local gradients = require 'ridge.optim.gradients'
+local log = require 'ridge.train.log'
 local memory = require 'ridge.memory'
 local nn = require 'ridge.nn'
 local options = require 'ridge.options'
+local random = require 'ridge.random'
+local ref = require 'ridge.ffi.ref'
+local setup = require 'ridge.train.setup'
 
 local M = {}
 
@@ -23,71 +28,27 @@ local Trainer = class 'Trainer'
 
 local function seconds_now() return tonumber(C.rg_clock_ns()) / 1e9 end
 
-local SPEC = {
-  optimizer = { 'table', required = true, doc = 'one of ridge.optim' },
-  loss = { 'function|table', doc = 'of output and target; cross entropy when left out' },
-  schedule = { 'table', doc = 'stepped after every step of the optimizer' },
-  clip = { 'number', min = 1e-30, doc = 'largest norm of all gradients' },
-  accumulate = { 'integer', default = 1, min = 1, doc = 'batches whose gradients make one step' },
-  autocast = { 'string', choices = { 'bf16', 'f16' }, doc = 'compute products in' },
-  scaler = { 'table', doc = 'a GradScaler, for f16' },
-  compile = { 'boolean', doc = 'forward and back of a batch as a plan' },
-  workers = { 'integer', min = 0, doc = 'threads that the level gives to a loader' },
-  split = { 'boolean', default = false,
-    doc = 'work a batch off in parts when memory does not suffice' },
-  level = { 'string', doc = 'basic, advanced, ultra: switches what it names, and says so' },
-  stability = { 'table', doc = 'options of ridge.Stability, which then takes the steps' },
-  folder = { 'string', doc = 'for checkpoints: last and best' },
-  patience = { 'integer', min = 1, doc = 'epochs without a better loss before it stops' },
-  say = { 'function', doc = 'called with a line for each epoch; print when left out' },
-}
-
--- A model that was moved or converted has other parameters than the optimizer was made for.
-local function check_optimizer(model, optimizer)
-  local own = {}
-  for _, p in ipairs(model:parameters()) do own[tostring(p.tensor._t)] = true end
-  for _, group in ipairs(optimizer.groups or {}) do
-    for _, p in ipairs(group.params) do
-      if own[tostring(p._t)] then return end
-    end
-  end
-  blame.raise('Trainer: the optimizer steps no parameter of the model: make it behind the moves '
-    .. 'and conversions of the model', 'EARG')
-end
-
 --- Set up.
 ---@param model table a module
----@param opts table {optimizer =, loss =, schedule =, clip =, accumulate = 1, autocast =, scaler =,
----  compile =, split = false, level =, stability =, folder =, patience =, say =}
+---@param opts table {optimizer =, or lr = and the rest that makes one; loss =, schedule =, clip =,
+---  accumulate = 1, autocast =, scaler =, compile =, split = false, level =, stability =, folder =,
+---  patience =, log_every = 50, say =, ...}: a profile of ridge.profiles is such a table
 -- >> net = ridge.nn.Linear(3, 2, {seed = 1})
 -- >> trainer = ridge.Trainer(net, {optimizer = ridge.optim.Adam(net)})
 function Trainer:init(model, opts)
   if not nn.is_module(model) then
     blame.raise(('Trainer: a module is expected, got %s'):format(blame.show(model)), 'EARG')
   end
-  local o = options.check(SPEC, opts, 'Trainer')
+  local o = setup.options(model, opts)
   self.options, self.model, self.optimizer = o, model, o.optimizer
-  self.loss = o.loss or nn.cross_entropy
-  if not blame.callable(self.loss) then
-    blame.raise('Trainer: the loss is a function of output and target, or a module', 'EARG')
-  end
+  self.loss, self.say, self.switched = o.loss, o.say, o.switched
   self.history, self.epoch, self.best, self.waited = {}, 0, math.huge, 0
   self.curve, self.trained_s, self.metrics = {}, 0, {}
   self.steps_before, self.began_s = 0, 0 -- those of the checkpoint that this goes on from
-  self.say = o.say or print
-  if o.level then
-    for name, value in pairs((level.apply(model, o.level, nil, self.say))) do
-      if not opts[name] then o[name] = value end -- what the user says wins
-    end
-  end
-  check_optimizer(model, o.optimizer)
-  if o.stability and (o.scaler or o.clip) then
-    blame.raise('Trainer: with stability, clipping is an option of it, and a scaler has its own '
-      .. 'way with what is not finite', 'EARG')
-  end
   self.stability = o.stability and Stability(o.optimizer, o.stability)
+  self.debug = o.debug and Debug(o.debug, self)
   self.batch = Batch(model, self.loss, { autocast = o.autocast, scaler = o.scaler,
-    compile = o.compile, split = o.split, say = self.say })
+    compile = o.compile, split = o.split, say = self.say, debug = self.debug })
 end
 
 -- -- One epoch ------------------------------------------------------------------------------------
@@ -105,7 +66,7 @@ local function step(self, loss, bad)
     if bad then scale = scale and scale + bad or bad + 1 end
     self.optimizer:step { scale = scale }
   end
-  if o.schedule then o.schedule:step() end
+  if o.schedule and not o.schedule.takes_loss then o.schedule:step() end
   self.optimizer:zero_grad { set = o.compile } -- a plan adds to gradients that are there
 end
 
@@ -117,56 +78,104 @@ local function check(self, loss, batch)
   end
 end
 
--- Read what a batch came to, and note it.
+-- The loss of a step: the mean over the rows of all its batches.
+local function loss_of(group)
+  return group.batches == 1 and group.last or group.sum / group.rows
+end
+
+-- Read what a batch came to, and note it. The epoch's loss is the mean over those that are finite:
+-- one that is not says nothing of the others.
 local function settle(self, at)
-  if at and not at.read then
-    at.read = true
-    at.loss = Batch.value(at.found)
-    check(self, at.loss, at.batch)
-    if at.row then at.row.loss = at.loss end
-    self.sum = self.sum + at.loss * at.rows
+  if not at or at.read then return end
+  at.read = true
+  local loss, group, epoch = Batch.value(at.found), at.group, self.running
+  check(self, loss, at.batch)
+  group.sum, group.last, group.read = group.sum + loss * at.rows, loss, group.read + 1
+  if group.row and group.read == group.batches then group.row.loss = loss_of(group) end
+  if loss == loss and math.abs(loss) < math.huge then
+    epoch.sum, epoch.rows = epoch.sum + loss * at.rows, epoch.rows + at.rows
+  else
+    epoch.not_finite = epoch.not_finite + 1
   end
 end
 
--- Batches of one group share a step: each loss counts by its part of the group's batches, of the
--- last group too, which may be smaller. On a device the loss of a batch is read when the next one
--- was asked for, so that the device need not wait for the host; the seconds of the curve are then
--- those at which a step was asked for.
-local function train(self, loader)
+-- Rows of a batch; an error where it is none to train on.
+local function rows_of(x, y)
+  if not ref.is(x) or not ref.is(y) or #x:size() == 0 then
+    blame.raise(('Trainer: a loader gives batches of inputs and targets, this one gives %s and %s')
+      :format(blame.show(x), blame.show(y)), 'EARG')
+  end
+  return x:size(1)
+end
+
+-- Each loss has counted as if all batches of its step had as many rows as the first one; where they
+-- have not, the gradients are brought to the mean over the rows there were.
+local function weigh(self, group)
+  local share = group.first * group.planned / group.rows
+  if share == 1 then return end
+  grad.no_grad(function()
+    for _, each in ipairs(gradients.list(self.optimizer)) do each.grad:mul_(share) end
+  end)
+end
+
+-- Finish a step: its row of the curve has the loss as soon as that is read.
+local function finish(self, group, last, began)
+  if last.found.value or self.stability then settle(self, last) end
+  local read = group.read == group.batches
+  memory.scope(function()
+    weigh(self, group)
+    step(self, read and loss_of(group) or nil, group.bad)
+  end)
+  group.row = { step = self.steps_before + #self.curve + 1, loss = read and loss_of(group) or nil,
+    seconds = self.trained_s + seconds_now() - began }
+  self.curve[#self.curve + 1] = group.row
+  if self.debug then self.debug:after(group.row) end
+end
+
+-- Batches of one group share a step, the last group may have fewer. On a device the loss of a batch
+-- is read when the next one was asked for, so that the device need not wait for the host; the
+-- seconds of the curve are then those at which a step was asked for.
+local function train(self, loader, epochs)
   local o = self.options
-  local rows, done, all, bad, last = 0, 0, loader:len(), nil, nil
+  local rows, done, last, group = 0, 0, nil, nil
+  local all = type(loader.len) == 'function' and loader:len() or nil
   local began = seconds_now()
-  self.sum = 0
+  self.running = { sum = 0, rows = 0, not_finite = 0, epoch = self.epoch + 1, epochs = epochs,
+    batches = all }
   self.model:train()
   self.batch:place()
   self.optimizer:zero_grad { set = o.compile } -- what plans add to stays where it is
   for x, y in loader:each() do
-    local group = math.min(o.accumulate, all - math.floor(done / o.accumulate) * o.accumulate)
-    local at_begin = done % o.accumulate == 0
-    local found = self.batch:run(x, y, 1 / group, function()
-      if not at_begin then
+    local n = rows_of(x, y)
+    group = group or { sum = 0, read = 0, batches = 0, rows = 0, first = n,
+      planned = all and math.min(o.accumulate, all - done) or o.accumulate }
+    local found = self.batch:run(x, y, n / (group.first * group.planned), function()
+      if group.batches > 0 then
         blame.raise('Trainer: memory does not suffice for a batch, and what came before it in the '
           .. 'same step cannot be kept apart; use smaller batches with accumulate', 'ENOMEM')
       end
       self.optimizer:zero_grad { set = o.compile }
     end)
-    done = done + 1
+    done, rows = done + 1, rows + n
     settle(self, last)
-    last = { found = found, rows = x:size(1), batch = done }
+    last = { found = found, rows = n, batch = done, group = group }
+    group.batches, group.rows = group.batches + 1, group.rows + n
     if found.value or self.stability then settle(self, last) end
-    bad = found.bad and (at_begin and found.bad or bad + found.bad) or nil
-    rows = rows + last.rows
-    if done % o.accumulate == 0 or done == all then
-      memory.scope(function() step(self, last.loss, bad) end)
-      last.row = { step = self.steps_before + #self.curve + 1, loss = last.loss,
-        seconds = self.trained_s + seconds_now() - began }
-      self.curve[#self.curve + 1] = last.row
+    group.bad = found.bad and (group.bad and group.bad + found.bad or found.bad)
+    if group.batches == group.planned then
+      finish(self, group, last, began)
+      group = nil
+    end
+    if o.log_every > 0 and done % o.log_every == 0 then
+      self.running.batch, self.running.seconds = done, seconds_now() - began
+      self.say(log.batch(self.running))
     end
   end
+  if group then finish(self, group, last, began) end -- where the loader does not say how many
   settle(self, last)
   call.check(C.rg_device_wait(dtype.device(self.batch.device, 'Trainer'))) -- the last step as well
   self.trained_s = self.trained_s + seconds_now() - began
-  return self.sum / rows, rows
+  return self.running.sum / self.running.rows, rows
 end
 
 --- The mean loss over a loader, and the share of rows whose largest score is at their label where
@@ -201,86 +210,99 @@ end
 
 -- -- Checkpoints ----------------------------------------------------------------------------------
 
--- A row as JSON can hold it: what is not finite is left out.
-local function finite(row)
-  local out = {}
-  for name, v in pairs(row) do
-    if type(v) ~= 'number' or (v == v and math.abs(v) < math.huge) then out[name] = v end
-  end
-  return out
+-- What has a memory beside the model and the optimizer.
+local function parts(self)
+  return { schedule = self.options.schedule, scaler = self.options.scaler,
+    stability = self.stability }
 end
 
--- Where the default random stream stands, which dropout draws from.
-local function stream()
-  local g = C.rg_generator_default()
-  return { seed = ('%.0f'):format(tonumber(C.rg_generator_seed(g))),
-    offset = ('%.0f'):format(tonumber(C.rg_generator_offset(g))) }
+local TABLE = { 'table', required = true, doc = 'as Trainer:state gives it' }
+local COUNT = { 'integer', required = true, min = 0, doc = 'as Trainer:state gives it' }
+local STATE = { model = TABLE, optimizer = TABLE, others = TABLE, loaders = TABLE, stream = TABLE,
+  history = TABLE, metrics = TABLE, epoch = COUNT, waited = COUNT, steps = COUNT, parts = COUNT,
+  best = { 'number', required = true, doc = 'the least loss of an epoch' },
+  seconds = { 'number', required = true, min = 0, doc = 'trained' } }
+
+--- What the training depends on: model, optimizer, schedule, scaler, stability, the default random
+--- stream, where the loaders' orders are, the history.
+---@param loader table|nil
+---@param validation table|nil the loader that validates
+---@return table state of numbers, texts and tensors; the tensors as they lie, not copies
+function Trainer:state(loader, validation)
+  return { model = self.model:state(), optimizer = self.optimizer:state(), epoch = self.epoch,
+    best = self.best, waited = self.waited, history = self.history, metrics = self.metrics,
+    steps = self.steps_before + #self.curve, seconds = self.trained_s, parts = self.batch.parts,
+    stream = random.default():state(), others = checkpoint.states(parts(self)),
+    loaders = checkpoint.states { train = loader, validate = validation } }
+end
+
+-- Give loaders the orders that a state has for them; those it is not asked for wait.
+local function go_on(self, loader, validation)
+  for name, each in pairs { train = loader, validate = validation } do
+    local state = self.waiting and self.waiting[name]
+    if state and next(state) then
+      if type(each.load_state) ~= 'function' then
+        blame.raise('Trainer: the loader has no load_state, and the checkpoint is of one that had '
+          .. 'orders to go on with', 'EARG')
+      end
+      each:load_state(state)
+    end
+    if self.waiting then self.waiting[name] = nil end
+  end
+end
+
+--- Take what another training was at: what follows has the same bits as there. All of it fits, or
+--- nothing is changed.
+---@param state table as `state` gives it
+---@param loader table|nil whose orders go on too; without it those that `fit` is given do
+---@return table self
+function Trainer:load_state(state, loader)
+  state = options.check(STATE, state, 'Trainer:load_state')
+  local before = checkpoint.still(self.model:state())
+  self.model:load_state(state.model)
+  local ok, err = pcall(function()
+    self.optimizer:check_state(state.optimizer)
+    checkpoint.load_parts(parts(self), state.others)
+  end)
+  if not ok then
+    self.model:load_state(before)
+    error(err, 0)
+  end
+  self.optimizer:load_state(state.optimizer) -- behind the schedule, which sets rates
+  self.epoch, self.best, self.waited = state.epoch, state.best, state.waited
+  self.history, self.metrics = checkpoint.still(state.history), checkpoint.still(state.metrics)
+  self.curve = {}
+  self.steps_before, self.trained_s, self.began_s = state.steps, state.seconds, state.seconds
+  self.batch.parts = state.parts
+  random.default():load_state(state.stream)
+  self.waiting = state.loaders
+  if loader then go_on(self, loader) end
+  return self
 end
 
 local function path_of(self, name)
-  return ('%s/%s.safetensors'):format(self.options.folder, name)
-end
-
---- Write a checkpoint: the model, the optimizer, the history, and where the loader's orders are.
----@param name string 'last' or 'best'
----@param loader table|nil
-function Trainer:save(name, loader)
   if not self.options.folder then
     blame.raise('Trainer: save wants a folder: Trainer(net, { folder = ... })', 'EARG')
   end
-  local tensors = {}
-  for key, x in pairs(self.model:state()) do tensors['model.' .. key] = x end
-  for key, x in pairs(self.optimizer:state()) do tensors['optimizer.' .. key] = x end
-  local o, history = self.options, canonical.list {}
-  for i, row in ipairs(self.history) do history[i] = finite(row) end
-  file.save(path_of(self, name), tensors, { ridge = canonical.encode {
-    epoch = self.epoch, best = self.best < math.huge and self.best or canonical.null,
-    waited = self.waited, history = history,
-    trained = { steps = self.steps_before + #self.curve, seconds = self.trained_s },
-    loader = loader and loader.state and loader:state() or {}, stream = stream(),
-    schedule = o.schedule and o.schedule.t or canonical.null,
-    scale = o.scaler and o.scaler.factor or canonical.null,
-    good = o.scaler and o.scaler.good or canonical.null } })
+  return ('%s/%s.safetensors'):format(self.options.folder, name)
 end
 
-local function split(tensors, prefix)
-  local out = {}
-  for name, x in pairs(tensors) do
-    if name:sub(1, #prefix) == prefix then out[name:sub(#prefix + 1)] = x end
-  end
-  return out
+--- Write a checkpoint: `state`, in a file.
+---@param name string 'last' or 'best'
+---@param loader table|nil
+---@param validation table|nil the loader that validates
+function Trainer:save(name, loader, validation)
+  checkpoint.save(path_of(self, name), self:state(loader, validation))
 end
 
 --- Go on from a checkpoint, if there is one: what follows has the same bits as without the break.
----@param loader table|nil whose orders go on too
+---@param loader table|nil whose orders go on too; without it those that `fit` is given do
 ---@param name string|nil 'last' when left out
 ---@return boolean found
 function Trainer:resume(loader, name)
-  local path = path_of(self, name or 'last')
-  local there = io.open(path, 'rb')
-  if not there then return false end
-  there:close()
-  local tensors, notes = file.load(path)
-  local ok, facts = pcall(canonical.decode, notes.ridge or '')
-  if not ok or type(facts) ~= 'table' or type(facts.epoch) ~= 'number' then
-    blame.raise(('Trainer: %s is no checkpoint of a trainer'):format(path), 'EFORMAT')
-  end
-  self.model:load_state(split(tensors, 'model.'))
-  self.optimizer:load_state(split(tensors, 'optimizer.'))
-  local o = self.options
-  self.epoch, self.waited, self.history = facts.epoch, facts.waited, facts.history
-  self.best = facts.best ~= canonical.null and facts.best or math.huge
-  local trained = type(facts.trained) == 'table' and facts.trained or {}
-  self.curve, self.steps_before = {}, tonumber(trained.steps) or 0
-  self.trained_s = tonumber(trained.seconds) or 0
-  self.began_s = self.trained_s
-  if o.schedule and facts.schedule ~= canonical.null then o.schedule.t = facts.schedule end
-  if o.scaler and facts.scale ~= canonical.null then
-    o.scaler.factor, o.scaler.good = facts.scale, facts.good
-  end
-  local seed, offset = tonumber(facts.stream.seed), tonumber(facts.stream.offset)
-  if seed and offset then C.rg_generator_set(C.rg_generator_default(), seed, offset) end
-  if loader and loader.go_on then loader:go_on(facts.loader) end
+  local state = checkpoint.load(path_of(self, name or 'last'))
+  if not state then return false end
+  self:load_state(state, loader)
   return true
 end
 
@@ -291,70 +313,61 @@ local FIT = {
   validate = { 'table', doc = 'a loader of what is not trained on' },
 }
 
-local FELL = 0.01 -- of accuracy, since its best epoch: worth a word
-
--- The epoch with the best accuracy so far.
-local function best_of(history)
-  local best
-  for _, row in ipairs(history) do
-    if row.accuracy and (not best or row.accuracy > best.accuracy) then best = row end
-  end
-  return best
-end
-
-local function line_of(row, epochs, history)
-  local text = ('epoch %d/%d  loss %.4f'):format(row.epoch, epochs, row.loss)
-  if row.val_loss then text = text .. ('  test %.4f'):format(row.val_loss) end
-  if row.accuracy then text = text .. ('  accuracy %.4f'):format(row.accuracy) end
-  local best = row.accuracy and best_of(history)
-  if best and best.accuracy - row.accuracy > FELL then
-    text = text .. (' (%.4f below epoch %d)'):format(best.accuracy - row.accuracy, best.epoch)
-  end
-  return text .. ('  %.1f s, %.0f rows/s, peak %.1f MB'):format(row.seconds, row.rows_per_s,
-    row.peak_bytes / 2 ^ 20)
-end
-
 -- Keep what this epoch came to; true when it was one too many without a better loss.
-local function keep(self, row, loader)
-  local value = row.val_loss or row.loss
+local function keep(self, row, loader, validation)
+  local value, schedule = row.val_loss or row.loss, self.options.schedule
+  if schedule and schedule.takes_loss then schedule:step(value) end
   local better = value < self.best
   self.best = better and value or self.best
   self.waited = better and 0 or self.waited + 1
   if self.options.folder then
-    if better then self:save('best', loader) end
-    self:save('last', loader)
+    if better then self:save('best', loader, validation) end
+    self:save('last', loader, validation)
   end
   return self.options.patience and self.waited >= self.options.patience
 end
 
+-- The loader of what was given: one of batches, or tensors to make one of.
+local function loader_of(self, given)
+  if type(given) == 'table' and type(given.each) == 'function' then return given end
+  if not (type(given) == 'table' and ref.is(given[1])) then
+    blame.raise(('Trainer:fit: a loader is expected, got %s'):format(blame.show(given)), 'EARG')
+  end
+  if self.made and self.made.sources == given then return self.made end
+  self.made = data.Loader(given, { batch = math.min(setup.batch(self.options) or 64,
+    given[1]:size(1)), shuffle = self.options.shuffle })
+  return self.made
+end
+
 --- Train until so many epochs are done, the loss has stopped falling, or Ctrl-C: then the epoch
 --- under way is finished and saved first.
----@param loader table ridge.data.Loader
+---@param loader table ridge.data.Loader, or tensors {x, y} to make one of, with the trainer's batch
 ---@param opts table {epochs =, validate = loader}
----@return table history a row for each epoch: epoch, loss, val_loss, accuracy, seconds, rows_per_s,
----  peak_bytes, lr
+---@return table history a row for each epoch: epoch, loss (the mean over rows whose loss is
+---  finite), not_finite (batches whose loss is not), val_loss, accuracy, seconds,
+---  rows_per_s, peak_bytes, lr
 ---@return string|nil stopped 'patience' or 'interrupt'
 function Trainer:fit(loader, opts)
   opts = options.check(FIT, opts, 'Trainer:fit')
-  if type(loader) ~= 'table' or type(loader.each) ~= 'function' then
-    blame.raise(('Trainer:fit: a loader is expected, got %s'):format(blame.show(loader)), 'EARG')
-  end
-  if self.options.workers and loader.start then loader:start(self.options.workers) end
+  loader = loader_of(self, loader)
+  setup.fit(self, loader)
+  go_on(self, loader, opts.validate)
   local stopped
   while self.epoch < opts.epochs and not stopped do
     local device = self.batch:place()
     memory.reset_peak(device)
     local began = tonumber(C.rg_clock_ns())
-    local loss, rows = train(self, loader)
+    local loss, rows = train(self, loader, opts.epochs)
     local seconds = (tonumber(C.rg_clock_ns()) - began) / 1e9
-    local row = { epoch = self.epoch + 1, loss = loss, seconds = seconds,
-      rows_per_s = rows / seconds, lr = self.optimizer:lr(),
+    local row = { epoch = self.epoch + 1, loss = loss, not_finite = self.running.not_finite,
+      seconds = seconds, rows_per_s = rows / seconds, lr = self.optimizer:lr(),
       peak_bytes = memory.stats(device).peak + self.batch:plan_bytes() }
     if opts.validate then row.val_loss, row.accuracy = self:validate(opts.validate) end
     self.epoch = row.epoch
     self.history[row.epoch] = row
-    local enough = keep(self, row, loader)
-    self.say(line_of(row, opts.epochs, self.history))
+    local enough = keep(self, row, loader, opts.validate)
+    self.say(log.epoch(row, opts.epochs, self.history))
+    self.say(memory.line(device))
     stopped = enough and 'patience' or require('ridge').stopping() and 'interrupt' or nil
   end
   return self.history, stopped
@@ -386,49 +399,28 @@ end
 --- Steps and their times, and memory.
 ---@return table total_steps, total_time, average_step_time, min_step_time, max_step_time (seconds),
 ---  memory_mb, peak_memory_mb (of the device that the model is on)
-function Trainer:summary()
-  local n, least, most = self.steps_before + #self.curve, math.huge, 0
-  local last = #self.curve > 0 and self.began_s or 0
-  for _, row in ipairs(self.curve) do
-    least, most = math.min(least, row.seconds - last), math.max(most, row.seconds - last)
-    last = row.seconds
-  end
-  local stats = memory.stats(self.batch:place())
-  return { total_steps = n, total_time = self.trained_s,
-    average_step_time = n > 0 and self.trained_s / n or 0,
-    min_step_time = least < math.huge and least or 0, max_step_time = most,
-    memory_mb = stats.live / 2 ^ 20, peak_memory_mb = stats.peak / 2 ^ 20 }
-end
+function Trainer:summary() return log.summary(self) end
 
 --- What is switched on, and how far it is: what is really in force, not what was asked for.
----@return table config (mixed_precision, compile_enabled, plans, accumulate, parts, clip,
----  stability, level), epoch, steps, best
+---@return table config (mixed_precision, compile_enabled, plans, accumulate, mini_batch_size,
+---  effective_batch_size, parts, clip, stability, level), epoch, steps, best
 function Trainer:status()
   local o, plans = self.options, 0
   for _ in self.batch.plans:each() do plans = plans + 1 end
+  local mini = self.mini_batch or setup.batch(o)
   return { epoch = self.epoch, steps = self.steps_before + #self.curve, best = self.best,
     config = { mixed_precision = o.autocast or false,
       compile_enabled = self.batch.options.compile or false, plans = plans,
-      accumulate = o.accumulate, parts = self.batch.parts, clip = o.clip or false,
+      accumulate = o.accumulate, mini_batch_size = mini or false,
+      effective_batch_size = mini and mini * o.accumulate or false,
+      parts = self.batch.parts, clip = o.clip or false,
       stability = self.stability and tostring(self.stability) or false,
       level = o.level or false } }
 end
 
 --- Summary and status as text.
 ---@return string
-function Trainer:report()
-  local s, at = self:summary(), self:status()
-  local lines = { ('%d steps in %d epochs, %.1f s: %.4f s a step [%.4f .. %.4f]'):format(
-    s.total_steps, at.epoch, s.total_time, s.average_step_time, s.min_step_time, s.max_step_time),
-    ('memory %.1f MB, at most %.1f MB'):format(s.memory_mb, s.peak_memory_mb) }
-  local names = {}
-  for name in pairs(at.config) do names[#names + 1] = name end
-  table.sort(names)
-  for _, name in ipairs(names) do
-    lines[#lines + 1] = ('%-16s %s'):format(name, tostring(at.config[name]))
-  end
-  return table.concat(lines, '\n')
-end
+function Trainer:report() return log.report(self:summary(), self:status()) end
 
 M.Trainer = Trainer
 

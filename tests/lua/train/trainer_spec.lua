@@ -56,7 +56,11 @@ describe('a trainer', function()
     assert.is_true(history[80].loss < 0.4 * history[1].loss, history[80].loss)
     assert.is_true(history[80].accuracy > 0.5, history[80].accuracy)
     assert.is_true(history[80].rows_per_s > 0 and history[80].peak_bytes > 0)
-    assert.matches('^epoch 80/80  loss 0%.%d%d%d%d  test %d%.%d+  accuracy %d%.%d+', lines[80])
+    assert.are.equal(160, #lines)
+    assert.matches('^epoch 80/80  loss 0%.%d%d%d%d  test %d%.%d+  accuracy %d%.%d+ .* %d+%.%d s, ',
+      lines[159])
+    assert.matches('^allocated %d+%.%d%d GB, reserved %d+%.%d%d GB, max allocated %d+%.%d%d GB$',
+      lines[160]) -- F2, each epoch
   end)
 
   it('goes on after a break with the same bits, dropout and schedule included', function()
@@ -141,11 +145,280 @@ describe('a trainer', function()
     assert.is_true(before:equal(net.children[1].module.weight))
   end)
 
+  -- Losses that are what the data say: the model gives x back, the loss is its mean.
+  local function given(losses, opts, sizes)
+    local net = nn.class 'Given'()
+    net:param('w', ridge.ones(1))
+    net.forward = function(self, batch) return batch * self.w end
+    local list = { optimizer = ridge.optim.SGD(net, { lr = 0 }), say = silent,
+      loss = function(out) return out:mean() end }
+    for key, value in pairs(opts or {}) do list[key] = value end
+    if type(list.schedule) == 'function' then list.schedule = list.schedule(list.optimizer) end
+    local trainer = ridge.Trainer(net, list)
+    local epoch = 0
+    local data = { len = function() return #losses[1] end, each = function()
+      epoch = epoch + 1
+      local at = 0
+      return function()
+        at = at + 1
+        local value = losses[math.min(epoch, #losses)][at]
+        if value == nil then return nil end
+        local rows = sizes and sizes[at] or 2
+        return ridge.full(value, rows, 1), ridge.zeros(rows)
+      end
+    end }
+    return trainer, data, net
+  end
+
+  local INF, NAN = math.huge, 0 / 0
+
+  it('has the mean over batches whose loss is finite, and says how many are not', function()
+    for _, bad in ipairs { NAN, INF, -INF } do
+      local lines = {}
+      local t, data = given({ { 4, bad, 2, 3 }, { 3, 1, 1, 1 } }, { folder = folder, patience = 2,
+        stability = { guard = { kind = 'skip' } },
+        say = function(l) lines[#lines + 1] = l end })
+      local history, stopped = t:fit(data, { epochs = 2 })
+      assert.same({ 3, 1 }, { history[1].loss, history[1].not_finite })
+      assert.same({ 1.5, 0 }, { history[2].loss, history[2].not_finite })
+      assert.is_nil(stopped)
+      assert.are.equal(1.5, t.best)
+      assert.matches('loss 3.0000 %(1 batches had a loss that is not finite%)', lines[1])
+      assert.are.equal('best.safetensors last.safetensors', folders.list(folder))
+    end
+    -- a loss scale leaves such a batch out as well
+    local t, data = given({ { 4, NAN, 2 } }, { scaler = ridge.optim.GradScaler { scale = 2 },
+      folder = folder })
+    local history = t:fit(data, { epochs = 3 })
+    assert.are.equal(3, history[3].loss)
+    assert.are.equal(3, t.best)
+    assert.are.equal(3, t.options.scaler.skipped)
+    -- where none is finite there is no mean, and no better epoch
+    t, data = given({ { 2, 2 }, { NAN, NAN } }, { patience = 2, scaler = ridge.optim.GradScaler() })
+    local stopped
+    history, stopped = t:fit(data, { epochs = 9 })
+    assert.is_true(history[2].loss ~= history[2].loss)
+    assert.same({ 3, 'patience', 2 }, { #history, stopped, t.best })
+  end)
+
+  it('counts rows, not batches, in an epoch and in a step', function()
+    local t, data = given({ { 1, 2, 4, 8, 16 } }, { accumulate = 2 }, { 4, 4, 4, 2, 1 })
+    local history = t:fit(data, { epochs = 1 })
+    assert.are.equal((4 + 8 + 16 + 16 + 16) / 15, history[1].loss)
+    local found = {}
+    for i, row in ipairs(t.curve) do found[i] = row.loss end
+    assert.same({ 1.5, 32 / 6, 16 }, found) -- of all parts of each step
+    t, data = given({ { 1, 2, 4, 8, 16 } }, { accumulate = 2, stability = {} }, { 4, 4, 4, 2, 1 })
+    t:fit(data, { epochs = 1 })
+    for i, row in ipairs(t.stability.history) do found[i] = row.loss end
+    assert.same({ 1.5, 32 / 6, 16 }, found)
+  end)
+
+  it('makes one step of a ragged group that is the step of the big batch', function()
+    local function weights(batch, opts)
+      local net = nn.Sequential(nn.Linear(6, 16, { seed = 1 }), nn.ReLU(),
+        nn.Linear(16, 6, { seed = 2 }))
+      local o = ridge.optim.SGD(net, { lr = 0.5, momentum = 0.9 })
+      local list = { optimizer = o, say = silent }
+      for key, value in pairs(opts) do list[key] = value end
+      local source = ridge.data.Loader({ x:narrow(1, 1, 67), y:narrow(1, 1, 67) },
+        { batch = batch, shuffle = false })
+      local given_to = source
+      if list.mute then -- a loader that does not say how many batches it has
+        given_to = { each = function() return source:each() end }
+        list.mute = nil
+      end
+      ridge.Trainer(net, list):fit(given_to, { epochs = 4 })
+      assert.are.equal(12, o:steps())
+      return net
+    end
+    -- 67 rows: groups of 16 + 16, 16 + 16 and 3; in eights 8 x 4, 8 x 4 and 3
+    local big = weights(32, {})
+    for name, opts in pairs { sixteens = { 16, 2 }, eights = { 8, 4 } } do
+      for _, more in ipairs { {}, { compile = true }, { clip = 1e9 }, { mute = true },
+        { stability = {} }, { scaler = ridge.optim.GradScaler { scale = 8 } } } do
+        more.accumulate = opts[2]
+        local net = weights(opts[1], more)
+        for i, p in ipairs(big:parameters()) do
+          assert.is_true(p.tensor:allclose(net:parameters()[i].tensor, 1e-4, 1e-5), name)
+        end
+      end
+    end
+    -- 67 rows in one step of batches of 10, the last of 7
+    local function whole(batch, accumulate)
+      local net = nn.Linear(6, 6, { seed = 1 })
+      ridge.Trainer(net, { optimizer = ridge.optim.SGD(net, { lr = 1 }), say = silent,
+        accumulate = accumulate }):fit(ridge.data.Loader({ x:narrow(1, 1, 67),
+        y:narrow(1, 1, 67) }, { batch = batch, shuffle = false }), { epochs = 1 })
+      return net
+    end
+    local one, many = whole(67, 1), whole(10, 7)
+    assert.is_true(one.weight:allclose(many.weight, 1e-5, 1e-6))
+  end)
+
+  it('leaves a step out of which any part has a nan', function()
+    for part = 1, 3 do
+      local losses = { { 1, 1, 1 } }
+      losses[1][part] = NAN
+      for _, opts in ipairs { { stability = {} }, { stability = { guard = { kind = 'skip' } } },
+        { scaler = ridge.optim.GradScaler() } } do
+        opts.accumulate = 3
+        local t, data, net = given(losses, opts)
+        t.optimizer:lr(0.5)
+        t:fit(data, { epochs = 1 })
+        assert.same({ 1 }, net.w:tolist(), part)
+        assert.are.equal(0, t.optimizer:steps())
+        assert.is_true(t.curve[1].loss ~= t.curve[1].loss)
+      end
+      local t, data, net = given(losses, { accumulate = 3 })
+      t.optimizer:lr(0.5)
+      assert.matches(('the loss of batch %d in epoch 1 is nan'):format(part),
+        message(t.fit, t, data, { epochs = 1 }))
+      assert.same({ 1 }, net.w:tolist())
+    end
+  end)
+
+  it('steps PlateauLR once an epoch, with the loss of the validation where there is one', function()
+    local function rates(losses, validate)
+      local t, data = given(losses, { schedule = function(o)
+        o:lr(1e-20) -- too small to change what the model gives
+        return ridge.optim.PlateauLR(o, { patience = 1, factor = 0.5 })
+      end })
+      local found = {}
+      for i, row in ipairs(t:fit(data, { epochs = 6, validate = validate })) do
+        found[i] = row.lr
+      end
+      return found, t.optimizer:lr()
+    end
+    -- the rate is that of the epoch's own steps: it falls behind the second bad one
+    local found, last = rates { { 3, 1 }, { 1, 1 }, { 1, 1 }, { 2, 2 }, { 5, 5 }, { 7, 7 } }
+    assert.same({ 1e-20, 1e-20, 1e-20, 1e-20, 5e-21, 5e-21 }, found)
+    assert.are.equal(2.5e-21, last)
+    -- validation does not get better, whatever the training does
+    local _, flat = given { { 2 } }
+    found, last = rates({ { 9 }, { 8 }, { 7 }, { 6 }, { 5 }, { 4 } }, flat)
+    assert.same({ 1e-20, 1e-20, 1e-20, 5e-21, 5e-21, 2.5e-21 }, found)
+    assert.are.equal(2.5e-21, last)
+  end)
+
+  it('validates in evaluation mode, over rows of uneven batches', function()
+    local net = nn.Sequential(nn.Linear(6, 16, { seed = 1 }), nn.Dropout(0.9), nn.BatchNorm(16),
+      nn.Linear(16, 6, { seed = 2 }))
+    local t = ridge.Trainer(net, { optimizer = ridge.optim.SGD(net, { lr = 0.01 }), say = silent })
+    local test = ridge.data.Loader({ x:narrow(1, 1, 23), y:narrow(1, 1, 23) }, { batch = 10,
+      shuffle = false })
+    t:fit(loader(), { epochs = 1 }) -- leaves the model in training mode
+    assert.is_true(net.training)
+    local mean = net.children[3].module:state().running_mean
+    local before = mean and mean:detach():clone()
+    local loss, accuracy = t:validate(test)
+    assert.same({ loss, accuracy }, { t:validate(test) })
+    if before then assert.is_true(before:equal(mean)) end
+    local hits, wanted = 0, 0
+    net:eval()
+    ridge.no_grad(function()
+      local out = net(x:narrow(1, 1, 23))
+      for i, label in ipairs(out:argmax(2):tolist()) do
+        if label == y:tolist()[i] then hits = hits + 1 end
+      end
+      wanted = nn.cross_entropy(out, y:narrow(1, 1, 23)):item()
+    end)
+    assert.is_true(math.abs(accuracy - hits / 23) < 1e-12, accuracy)
+    assert.is_true(math.abs(loss - wanted) < 1e-5, loss)
+    local history = t:fit(loader(), { epochs = 2, validate = test })
+    assert.is_true(history[2].accuracy * 23 % 1 < 1e-9 or history[2].accuracy * 23 % 1 > 1 - 1e-9)
+  end)
+
+  it('keeps every field over a break: patience, best, rates, scale, record', function()
+    local function make_one()
+      return (make { folder = folder, patience = 3, scaler = ridge.optim.GradScaler { scale = 64,
+        interval = 4 }, schedule = function(o) return ridge.optim.StepLR(o, { every = 2 }) end })
+    end
+    local t = make_one()
+    t.optimizer:lr(0.003) -- the base that the schedule multiplies
+    t:record { custom = 0.25 }
+    t:fit(loader(), { epochs = 1 })
+    t.best, t.waited, t.options.scaler.skipped = 0.125, 2, 7
+    t:save('last', loader())
+    local u = make_one()
+    assert.is_true(u:resume())
+    assert.same({ 0.125, 2, 1, t.trained_s }, { u.best, u.waited, u.epoch, u.trained_s })
+    assert.same(t.metrics, u.metrics)
+    assert.same(t.history, u.history)
+    assert.same(t.options.scaler:state(), u.options.scaler:state())
+    assert.are.equal(7, u.options.scaler.skipped)
+    assert.are.equal(t.options.schedule.t, u.options.schedule.t)
+    assert.same({ t.optimizer:lr(), 0.003 }, { u.optimizer:lr(), u.optimizer.groups[1].base })
+    assert.are.equal(t.options.schedule:step(), u.options.schedule:step())
+    local _, stopped = u:fit(loader(), { epochs = 9 }) -- one bad epoch more ends it
+    assert.same({ 'patience', 2 }, { stopped, u.epoch })
+  end)
+
+  it('makes the folder for checkpoints before it trains, or says why not', function()
+    local deep = folder .. '/a/b'
+    local t = make { folder = deep .. '/' }
+    assert.are.equal('', folders.list(deep))
+    t:fit(loader(), { epochs = 1 })
+    assert.are.equal('best.safetensors last.safetensors', folders.list(deep))
+    folders.run('touch ' .. folder .. '/file')
+    assert.matches('cannot make the folder .*/file/in: Not a directory', message(make,
+      { folder = folder .. '/file/in' }))
+    assert.matches('cannot write into the folder .*/file: Not a directory', message(make,
+      { folder = folder .. '/file' }))
+    assert.matches('is not the name of a folder', message(make, { folder = '' }))
+  end)
+
+  it('goes on with the orders of the loader that fit is given', function()
+    local function part(epochs, resume)
+      local t = make { folder = folder }
+      t.model.children[3].module.p = 0
+      if resume == 'with' then
+        local data = loader()
+        assert.is_true(t:resume(data))
+        return t:fit(data, { epochs = epochs }), t
+      end
+      if resume then assert.is_true(t:resume()) end
+      return t:fit(loader(), { epochs = epochs }), t
+    end
+    local whole = part(5)
+    for _, way in ipairs { 'with', 'without' } do
+      part(2)
+      local history, t = part(5, way)
+      for i = 1, 5 do assert.are.equal(whole[i].loss, history[i].loss, way .. i) end
+      -- that was for the first loader; another call goes on from there
+      assert.are.equal(7, #t:fit(loader(), { epochs = 7 }))
+    end
+    local t = make { folder = folder }
+    t:resume()
+    local plain = { each = function() return loader():each() end }
+    assert.matches('the loader has no load_state', message(t.fit, t, plain, { epochs = 9 }))
+  end)
+
+  it('says a line every so many batches, of the losses so far (F125)', function()
+    local function lines_of(opts, n)
+      local lines, losses = {}, { {} }
+      for i = 1, n do losses[1][i] = i end
+      opts.say = function(l) lines[#lines + 1] = l end
+      local t, data = given(losses, opts)
+      t:fit(data, { epochs = 1 })
+      return lines
+    end
+    local lines = lines_of({}, 120)
+    assert.are.equal(4, #lines)
+    assert.matches('^epoch 1/1  batch 50/120  loss 25.5000  %d+%.%d s$', lines[1])
+    assert.matches('^epoch 1/1  batch 100/120  loss 50.5000  %d+%.%d s$', lines[2])
+    assert.matches('^epoch 1/1  loss 60.5000  ', lines[3])
+    assert.are.equal(2 + 6, #lines_of({ log_every = 20 }, 120))
+    assert.are.equal(2, #lines_of({ log_every = 0 }, 120))
+  end)
+
   it('says what is wrong', function()
     assert.matches('a module is expected', message(ridge.Trainer, 3, {}))
     assert.matches('optimizer', message(ridge.Trainer, nn.Linear(2, 2), {}))
     local trainer = make()
     assert.matches('a loader is expected', message(trainer.fit, trainer, 3, { epochs = 1 }))
+    assert.matches('gives batches of inputs and targets, this one gives',
+      message(trainer.fit, trainer, ridge.data.Loader({ x }, { batch = 9 }), { epochs = 1 }))
     assert.matches('epochs', message(trainer.fit, trainer, loader(), {}))
     assert.matches('save wants a folder', message(trainer.save, trainer, 'last'))
   end)

@@ -1,0 +1,159 @@
+-- SPDX-License-Identifier: MIT
+--- What a training depends on, as a file: tensors by name, and everything else as JSON in one more
+--- tensor of bytes. What has a memory gives it with `state` and takes it with `load_state`.
+
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
+local blame = require 'ridge.blame'
+local call = require 'ridge.ffi.call'
+local canonical = require 'ridge.store.canonical'
+local file = require 'ridge.train.file'
+local make = require('ridge.tensor.make').here
+local ref = require 'ridge.ffi.ref'
+
+local M = {}
+
+local FORMAT = '2' -- of what stands beside the tensors
+local REST = 'ridge.state' -- the name of the bytes
+
+-- -- States as tensors and JSON -------------------------------------------------------------------
+
+-- JSON has no such numbers; -0 would lose its sign.
+local function special(x)
+  if x ~= x then return 'nan' end
+  if x == math.huge then return 'inf' end
+  if x == -math.huge then return '-inf' end
+  return x == 0 and 1 / x < 0 and '-0' or nil
+end
+
+local SPECIAL = { nan = 0 / 0, inf = math.huge, ['-inf'] = -math.huge, ['-0'] = -0.0 }
+
+-- A copy in which tensors are named, and put beside it.
+local function packed(value, path, tensors)
+  if ref.is(value) then
+    tensors[path] = value
+    return { tensor = path }
+  end
+  if type(value) == 'number' then
+    local name = special(value)
+    return name and { number = name } or value
+  end
+  if type(value) ~= 'table' then return value end
+  local out = {}
+  for key, each in pairs(value) do
+    out[key] = packed(each, path .. '.' .. tostring(key), tensors)
+  end
+  return out
+end
+
+local function unpacked(value, tensors)
+  if type(value) ~= 'table' then return value end
+  if type(value.tensor) == 'string' then return tensors[value.tensor] end
+  if type(value.number) == 'string' then return SPECIAL[value.number] end
+  local out = {}
+  for key, each in pairs(value) do out[key] = unpacked(each, tensors) end
+  return out
+end
+
+local function bytes_of(text)
+  local x = make.empty(#text, { dtype = 'u8' })
+  call.check(C.rg_tensor_write(x._t, text, #text))
+  return x
+end
+
+local function text_of(x)
+  local n = tonumber(x.bytes)
+  local buffer = ffi.new('uint8_t[?]', math.max(n, 1))
+  call.check(C.rg_tensor_read(x._t, buffer, n))
+  return ffi.string(buffer, n)
+end
+
+-- -- Files ----------------------------------------------------------------------------------------
+
+--- Write a state, whole or not at all.
+---@param path string
+---@param state table of numbers, texts, booleans, tensors and such tables; model and optimizer are
+---  tensors by name, and stand under those names in the file
+function M.save(path, state)
+  local tensors, rest = {}, {}
+  for name, value in pairs(state) do
+    if name == 'model' or name == 'optimizer' then
+      for key, x in pairs(value) do tensors[name .. '.' .. key] = x end
+    else
+      rest[name] = packed(value, name, tensors)
+    end
+  end
+  tensors[REST] = bytes_of(canonical.encode(rest))
+  file.save(path, tensors, { ridge = canonical.encode { format = FORMAT, epoch = state.epoch } })
+end
+
+local function split(tensors, prefix)
+  local out = {}
+  for name, x in pairs(tensors) do
+    if name:sub(1, #prefix) == prefix then out[name:sub(#prefix + 1)] = x end
+  end
+  return out
+end
+
+--- Read what `save` wrote.
+---@param path string
+---@return table|nil state nil where there is no such file
+function M.load(path)
+  local there = io.open(path, 'rb')
+  if not there then return nil end
+  there:close()
+  local tensors, notes = file.load(path)
+  local rest = tensors[REST] and tensors[REST].dtype == 'u8' and text_of(tensors[REST])
+  local known, facts = pcall(canonical.decode, notes.ridge or '')
+  local ok, state = pcall(canonical.decode, rest or '')
+  if not (known and type(facts) == 'table' and facts.format == FORMAT and ok
+      and type(state) == 'table' and type(state.epoch) == 'number') then
+    blame.raise(('Trainer: %s is no checkpoint of a trainer, or one of another version'):format(
+      path), 'EFORMAT')
+  end
+  state = unpacked(state, tensors)
+  state.model, state.optimizer = split(tensors, 'model.'), split(tensors, 'optimizer.')
+  return state
+end
+
+-- -- Parts with a memory --------------------------------------------------------------------------
+
+--- The states of those of some parts that have one.
+---@param parts table by name
+---@return table states by name
+function M.states(parts)
+  local out = {}
+  for name, part in pairs(parts) do
+    if type(part.state) == 'function' then out[name] = part:state() end
+  end
+  return out
+end
+
+--- A copy of a state into which nothing writes when what it is of goes on.
+---@param value any
+---@return any
+function M.still(value)
+  if ref.is(value) then return value:detach():clone() end
+  if type(value) ~= 'table' then return value end
+  local out = {}
+  for key, each in pairs(value) do out[key] = M.still(each) end
+  return out
+end
+
+--- Give parts the states they had: all of them, or none when one does not fit.
+---@param parts table by name
+---@param states table by name; parts that it has none of stay
+function M.load_parts(parts, states)
+  local before = M.still(M.states(parts))
+  for name, part in pairs(parts) do
+    if states[name] and part.load_state then
+      local ok, err = pcall(part.load_state, part, states[name])
+      if not ok then
+        for other, state in pairs(before) do parts[other]:load_state(state) end
+        error(err, 0)
+      end
+    end
+  end
+end
+
+return M

@@ -1,0 +1,303 @@
+-- SPDX-License-Identifier: MIT
+-- What has a memory gives it and takes it, all of it, and a training that is killed goes on with
+-- the same bits.
+local ridge = require 'ridge'
+local checkpoint = require 'ridge.train.checkpoint'
+local folders = dofile 'tests/lua/store/folder.lua'
+local nn, optim = ridge.nn, ridge.optim
+
+local INF, NAN = math.huge, 0 / 0
+
+-- Two values, tables and tensors included, down to the sign of 0; nan is nan.
+local function same(a, b, where)
+  assert.are.equal(type(a), type(b), where)
+  if ridge.is_tensor(a) then
+    assert.are.equal(a:describe(), b:describe(), where)
+    assert.same(a:detach():to('cpu'):reshape(a.count):tolist(),
+      b:detach():to('cpu'):reshape(b.count):tolist(), where)
+  elseif type(a) == 'table' then
+    for key in pairs(a) do same(a[key], b[key], where .. '.' .. tostring(key)) end
+    for key in pairs(b) do assert.is_not_nil(a[key], where .. '.' .. tostring(key)) end
+  elseif a == a or b == b then
+    assert.are.equal(a, b, where)
+  end
+end
+
+local function parameter(n)
+  local x = ridge.arange(1, n, { dtype = 'f32' }):requires_grad_()
+  return x
+end
+
+-- Gradients that rise and fall, and now and then are not finite.
+local function arrive(x, i)
+  x:zero_grad()
+  local g = ridge.randn(x.count, { generator = ridge.generator(i) }) * (i % 7 + 0.5)
+  if i % 5 == 4 then g[1] = i % 2 == 0 and NAN or INF end
+  x:backward(g)
+end
+
+-- Of everything with a memory: made anew, one step of its life, and a number or tensor that shows
+-- what it remembers.
+local MADE = {}
+
+for _, kind in ipairs { 'norm', 'global_norm', 'value', 'adaptive', 'layer_wise', 'percentile',
+  'exponential' } do
+  MADE['optim.Clip ' .. kind] = function()
+    local x = parameter(6)
+    local o = optim.SGD({ x }, { lr = 0.1 })
+    local clip = optim.Clip { kind = kind }
+    return clip, function(i)
+      arrive(x, i)
+      local found = clip:apply(o)
+      return { found.clipped_norm, found.adaptive_threshold, found.exp_threshold }
+    end
+  end
+end
+
+for _, kind in ipairs { 'detect', 'replace', 'skip', 'restore', 'gradient_zeroing', 'adaptive',
+  'gradient_scaling' } do
+  MADE['optim.Guard ' .. kind] = function()
+    local x = parameter(6)
+    local o = optim.SGD({ x }, { lr = 0.1 })
+    local guard = optim.Guard { kind = kind, every = 2 }
+    return guard, function(i)
+      arrive(x, i)
+      local found = guard:apply(o)
+      if i % 5 == 4 and kind == 'restore' then
+        return x:detach():tolist() -- what was kept, whatever this parameter has become
+      end
+      return { found.total_nan, found.total_inf, found.total_overflow }
+    end
+  end
+end
+
+MADE.Stability = function()
+  local x = parameter(6)
+  local watch = ridge.Stability(optim.SGD({ x }, { lr = 0.1 }), { clip = { kind = 'adaptive' },
+    guard = { kind = 'skip' } })
+  return watch, function(i)
+    arrive(x, i)
+    watch:step(i % 3 == 2 and NAN or i)
+    return { watch:summary(), watch.history }
+  end
+end
+
+MADE['optim.GradScaler'] = function()
+  local x = parameter(6)
+  local o = optim.SGD({ x }, { lr = 0 })
+  local scaler = optim.GradScaler { scale = 64, interval = 3 }
+  return scaler, function(i)
+    arrive(x, i)
+    scaler:step(o)
+    return { scaler.factor, scaler.good, scaler.skipped, scaler.overflowed }
+  end
+end
+
+for name, make in pairs {
+  StepLR = function(o) return optim.StepLR(o, { every = 2, factor = 0.5 }) end,
+  CosineLR = function(o) return optim.CosineLR(o, { steps = 12, warmup = 3 }) end,
+  OneCycleLR = function(o) return optim.OneCycleLR(o, { steps = 12 }) end,
+  PlateauLR = function(o) return optim.PlateauLR(o, { patience = 1, factor = 0.5 }) end,
+} do
+  MADE['optim.' .. name] = function()
+    local o = optim.SGD({ parameter(2) }, { lr = 0.3 })
+    local schedule = make(o)
+    return schedule, function(i) return { schedule:step((i * 7) % 4 + 1), o:lr() } end
+  end
+end
+
+for name, opts in pairs { SGD = { lr = 0.1, momentum = 0.9, nesterov = true, weight_decay = 0.1 },
+  Adam = { lr = 0.1, amsgrad = true }, AdamW = { lr = 0.1 }, Lion = { lr = 0.1 } } do
+  MADE['optim.' .. name] = function()
+    local x = parameter(6)
+    local o = optim[name]({ x }, opts)
+    local was = x:detach():clone()
+    return o, function(i)
+      x:zero_grad()
+      x:backward(ridge.randn(6, { generator = ridge.generator(i) }))
+      ridge.no_grad(function() x:copy_(was) end) -- the step alone is looked at
+      o:scale_lr(1 / i)
+      o:step()
+      return { x:detach():tolist(), o:steps(), o:lr() }
+    end
+  end
+end
+
+MADE.generator = function()
+  local g = ridge.generator(3)
+  return g, function() return ridge.rand(5, { generator = g }):tolist() end
+end
+
+MADE['data.Loader'] = function()
+  local x = ridge.arange(1, 10)
+  local loader = ridge.data.Loader({ x }, { batch = 3, seed = 4 })
+  return loader, function()
+    local seen = {}
+    for part in loader:each() do seen[#seen + 1] = part:tolist() end
+    return seen
+  end
+end
+
+MADE['data.Loader threads'] = function()
+  local loader = ridge.data.Loader({ ridge.arange(1, 10) }, { batch = 3, seed = 4, workers = 2 })
+  return loader, function()
+    local seen = {}
+    for part in loader:each() do seen[#seen + 1] = part:tolist() end
+    return seen
+  end
+end
+
+MADE.module = function()
+  local net = nn.Sequential(nn.Linear(3, 4, { seed = 1 }), nn.BatchNorm(4)):train()
+  return net, function(i)
+    local y = net(ridge.randn(5, 3, { generator = ridge.generator(i) }))
+    return { y:detach():reshape(20):tolist(), net.children[2].module:state() }
+  end
+end
+
+-- A class of ridge.optim without a memory of its own: what it is made for has it.
+local WITHOUT = { Optimizer = true }
+
+describe('everything with a memory', function()
+  local folder
+
+  before_each(function() folder = folders.new() end)
+  after_each(function() folders.remove(folder) end)
+
+  it('is walked here', function()
+    for name, value in pairs(optim) do
+      local covered = WITHOUT[name]
+      for made in pairs(MADE) do
+        covered = covered or made:match '^optim%.(%w+)' == name
+      end
+      assert.is_true(covered or type(value) ~= 'table', 'optim.' .. name)
+    end
+  end)
+
+  for name, make in pairs(MADE) do
+    it('gives it, keeps it in a file and goes on with it: ' .. name, function()
+      for _, at in ipairs { 0, 1, 4, 9 } do
+        local whole, live = make()
+        for i = 1, at do live(i) end
+        local path = folder .. '/state'
+        checkpoint.save(path, { epoch = 0, model = {}, optimizer = {}, it = whole:state() })
+        local second, again = make()
+        local state = checkpoint.load(path).it
+        same(whole:state(), state, name)
+        local ok = pcall(second.load_state, second, 'no state')
+        assert.is_false(ok)
+        assert.are.equal(second, second:load_state(state))
+        same(whole:state(), second:state(), name)
+        if name:match 'Guard' or name:match 'Clip' or name == 'Stability' then
+          -- parameters are not theirs: both go on from the same ones
+          whole, live = make()
+          whole:load_state(state)
+        end
+        for i = at + 1, at + 11 do same(live(i), again(i), ('%s, %d'):format(name, i)) end
+        same(whole:state(), second:state(), name)
+      end
+    end)
+  end
+
+  it('is refused where it is of something else, and nothing is changed', function()
+    local o = optim.SGD({ parameter(2) }, { lr = 0.5 })
+    local step, plateau = optim.StepLR(o, { every = 1, factor = 0.5 }), optim.PlateauLR(o)
+    step:step()
+    local ok, err = pcall(plateau.load_state, plateau, step:state())
+    assert.is_false(ok)
+    assert.matches('PlateauLR:load_state', tostring(err))
+    assert.are.equal(0, plateau.t)
+    local cosine = optim.CosineLR(o, { steps = 3 })
+    ok, err = pcall(cosine.load_state, cosine, step:state())
+    assert.is_false(ok)
+    assert.matches('the state is of optim.StepLR', tostring(err))
+    assert.are.equal(0, cosine.t)
+  end)
+end)
+
+-- -- Killed ---------------------------------------------------------------------------------------
+
+describe('a training that is killed', function()
+  local folder
+
+  before_each(function() folder = folders.new() end)
+  after_each(function() folders.remove(folder) end)
+
+  -- As text, because a child that kills itself runs the same.
+  local TRAINING = [[
+    local ridge = require 'ridge'
+    local nn, optim = ridge.nn, ridge.optim
+    return function(case, folder, die)
+      ridge.seed(11)
+      local x = ridge.randn(44, 6, { generator = ridge.generator(3) })
+      local y = x:argmax(2)
+      local net = nn.Sequential(nn.Linear(6, 12, { seed = 1 }), nn.BatchNorm(12), nn.Dropout(0.2),
+        nn.Linear(12, 6, { seed = 2 }))
+      local o = optim.AdamW(net, { lr = 0.02 })
+      local calls = 0
+      local opts = { optimizer = o, folder = folder, say = function() end,
+        loss = function(output, labels)
+          calls = calls + 1
+          if calls == die then
+            require('ffi').cdef 'int getpid(void); int kill(int, int);'
+            require('ffi').C.kill(require('ffi').C.getpid(), 9)
+          end
+          return nn.cross_entropy(output, labels)
+        end }
+      for name, value in pairs(case(o, optim)) do opts[name] = value end
+      local t = ridge.Trainer(net, opts)
+      local loader = ridge.data.Loader({ x, y }, { batch = 10, seed = 5 })
+      local test = ridge.data.Loader({ x, y }, { batch = 7, seed = 6 })
+      return t, function(epochs) return t:fit(loader, { epochs = epochs, validate = test }) end, net
+    end]]
+
+  local CASES = {
+    plain = "return function() return { clip = 1, accumulate = 2 } end",
+    planned = [[return function(o, optim)
+      return { compile = true, schedule = optim.CosineLR(o, { steps = 25, warmup = 4 }) } end]],
+    scaled = [[return function(o, optim)
+      return { scaler = optim.GradScaler { scale = 64, interval = 3 }, clip = 1,
+        schedule = optim.OneCycleLR(o, { steps = 25 }) } end]],
+    plateau = [[return function(o, optim)
+      return { schedule = optim.PlateauLR(o, { patience = 0, factor = 0.5, threshold = 0.2 }) }
+      end]],
+  }
+  for _, kind in ipairs { 'adaptive', 'exponential', 'percentile', 'layer_wise' } do
+    CASES['clip ' .. kind] = ([[return function(o, optim)
+      return { stability = { clip = { kind = '%s', max_norm = 0.2 }, guard = { kind = 'skip' } },
+        schedule = optim.StepLR(o, { every = 3, factor = 0.7 }) } end]]):format(kind)
+  end
+  CASES['guard restore'] = [[return function()
+    return { stability = { guard = { kind = 'restore', every = 3 } } } end]]
+
+  for name, case in pairs(CASES) do
+    it('goes on with the same bits: ' .. name, function()
+      local program = folder .. '/child.lua'
+      local file = assert(io.open(program, 'w'))
+      file:write(('local t, fit = (function() %s end)()((function() %s end)(), %q, 17)\nfit(5)\n')
+        :format(TRAINING, case, folder))
+      file:close()
+      local said, status = folders.run('./ridge ' .. program)
+      assert.are.equal(137, status, said) -- killed with 9, in an epoch
+      local make, with = loadstring(TRAINING)(), loadstring(case)()
+      local whole, fit_whole, net = make(with, folder .. '/whole')
+      fit_whole(5)
+      local stream = ridge.rand(4):tolist()
+      ridge.seed(99)
+      local second, fit, again = make(with, folder)
+      assert.is_true(second:resume()) -- no loader: that of fit goes on
+      assert.is_true(second.epoch > 0 and second.epoch < 5)
+      fit(5)
+      assert.same(stream, ridge.rand(4):tolist())
+      same(net:state(), again:state(), 'model')
+      local one, two = whole:state(), second:state()
+      for _, state in ipairs { one, two } do -- times are those of each run
+        state.seconds, state.stream = nil, nil
+        for _, row in ipairs(state.history) do
+          row.seconds, row.rows_per_s, row.peak_bytes = nil, nil, nil
+        end
+      end
+      same(one, two, name)
+    end)
+  end
+end)
