@@ -25,6 +25,7 @@
 #include "ridge/device.h"
 #include "ridge/tensor.h"
 #include "ridge/op.h"
+#include "ridge/schema.h"
 #include "ridge/image.h"
 #include "ridge/norm.h"
 #include "ridge/attention.h"

@@ -233,8 +233,7 @@ static bool set_inputs(node *self, const rg_call *call, rg_tensor *const *out, i
       continue;
     }
     self->in_meta[i] = rg_meta_of(x);
-    p->wanted = rg_tensor_tracked(x) && rg_dtype_is_float(x->_dtype) &&
-                !(call->op->writes != NULL && call->op->writes(call, i));
+    p->wanted = rg_tensor_tracked(x) && rg_dtype_is_float(x->_dtype) && !rg_call_writes(call, i);
     any = any || p->wanted;
     for (int32_t k = 0; k < self->n_visible && bit_of(mask, i); k++) {
       self->spoiled = self->spoiled || rg_tensor_overlap(out[k], x);

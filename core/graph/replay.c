@@ -19,9 +19,9 @@ void rg_step_wrote(const step *s)
       rg_storage_wrote(s->out[i]->_storage);
     }
   }
-  if (s->call.op->writes != NULL) {
+  if (s->call.op->writes) {
     for (int32_t i = 0; i < s->call.n_in; i++) {
-      if (s->call.in[i] != NULL && s->call.op->writes(&s->call, i)) {
+      if (s->call.in[i] != NULL && rg_call_writes(&s->call, i)) {
         rg_storage_wrote(s->call.in[i]->_storage);
       }
     }
@@ -54,7 +54,7 @@ static rg_status wait_turns(const rg_plan *plan)
         RG_TRY(rg_tensor_arrived(x));
       }
       if (x != NULL) {
-        RG_TRY(rg_tensor_turn(x, s->call.op->writes != NULL && s->call.op->writes(&s->call, i)));
+        RG_TRY(rg_tensor_turn(x, rg_call_writes(&s->call, i)));
       }
     }
     for (int32_t i = 0; i < s->call.n_out; i++) {

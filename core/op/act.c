@@ -18,9 +18,6 @@ static rg_status infer(rg_call *call)
   char a[96];
   char b[96];
 
-  RG_TRY(rg_check_arity(call, 2));
-  RG_TRY(rg_check_float(call, 0));
-  RG_TRY(rg_check_float(call, 1));
   const rg_tensor *dy = call->in[0];
   const rg_tensor *x = call->in[1];
 
@@ -88,15 +85,18 @@ static rg_cost cost(const rg_call *call)
   return rg_cost_of(call, (curved ? 20.0 : 3.0) * (double)call->in[0]->_count);
 }
 
+static const rg_arg act_args[] = { RG_ACT_ARGS(RG_ARG_ROW, rg_act_args, ) };
+
 const rg_op rg_op_act_back = {
   .name = "act_back",
-  .sig = "act_back(dy, x, act) -> dx",
   .doc =
       "the derivative of an activation times dy, from its result, or for gelu and silu its input",
   .id = RG_OP_ACT_BACK,
   .amp = RG_AMP_NONE,
+  RG_INPUTS(RG_IN("dy", INPUT, FLOAT), RG_IN("x", INPUT, FLOAT)),
+  .result = { "dx" },
   .save_in = 3,
-  .args_size = sizeof(rg_act_args),
+  RG_ARGS(rg_act_args, act_args),
   .infer = infer,
   .grad = grad,
   .cost = cost,

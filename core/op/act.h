@@ -7,8 +7,10 @@
 
 #include "op/op.h"
 
-typedef struct rg_act_args {
-  int32_t act; /* RG_ACT_..., not RG_ACT_NONE */
-} rg_act_args;
+/* clang-format off */
+#define RG_ACT_ARGS(A, S, AT) \
+  A(S, AT, i32, act, ACT, RG_REQUIRED, "the activation; not none")
+/* clang-format on */
+RG_ARGS_STRUCT(rg_act_args, RG_ACT_ARGS);
 
 #endif

@@ -16,7 +16,6 @@ static rg_status infer(rg_call *call)
   rg_meta *out = &call->out[0];
   char text[96];
 
-  RG_TRY(rg_check_arity(call, 1));
   const rg_tensor *x = call->in[0];
 
   if (x->_shape[args->axis] == 0) {
@@ -41,24 +40,30 @@ static rg_cost cost(const rg_call *call)
   return rg_cost_of(call, (double)call->in[0]->_count);
 }
 
+static const rg_arg argmax_args[] = { RG_ARGMAX_ARGS(RG_ARG_ROW, rg_argmax_args, ) };
+
 const rg_op rg_op_argmax = {
   .name = "argmax",
-  .sig = "argmax(x, axis=-1, keep=false) -> i",
   .doc = "position of the first largest element along an axis; nan wins",
   .id = RG_OP_ARGMAX,
   .amp = RG_AMP_NONE,
-  .args_size = sizeof(rg_argmax_args),
+  RG_INPUTS(RG_IN("x", INPUT, ANY)),
+  .result = { "i" },
+  .method = true,
+  RG_ARGS(rg_argmax_args, argmax_args),
   .infer = infer,
   .cost = cost,
 };
 
 const rg_op rg_op_argmin = {
   .name = "argmin",
-  .sig = "argmin(x, axis=-1, keep=false) -> i",
   .doc = "position of the first smallest element along an axis; nan wins",
   .id = RG_OP_ARGMIN,
   .amp = RG_AMP_NONE,
-  .args_size = sizeof(rg_argmax_args),
+  RG_INPUTS(RG_IN("x", INPUT, ANY)),
+  .result = { "i" },
+  .method = true,
+  RG_ARGS(rg_argmax_args, argmax_args),
   .infer = infer,
   .cost = cost,
 };

@@ -7,9 +7,11 @@
 
 #include "op/op.h"
 
-typedef struct rg_argmax_args {
-  int32_t axis; /* 0 .. ndim-1 */
-  int32_t keep; /* 1: the axis stays with size 1 */
-} rg_argmax_args;
+/* clang-format off */
+#define RG_ARGMAX_ARGS(A, S, AT) \
+  A(S, AT, i32, axis, AXIS, -1, "along which") \
+  A(S, AT, i32, keep, FLAG, 0, "the axis stays with size 1")
+/* clang-format on */
+RG_ARGS_STRUCT(rg_argmax_args, RG_ARGMAX_ARGS);
 
 #endif

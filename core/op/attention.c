@@ -110,7 +110,6 @@ static rg_status check_mask(const rg_call *call)
   if (mask == NULL) {
     return RG_OK;
   }
-  RG_TRY(rg_tensor_check(mask, call->op->name));
   if (mask->_dtype != RG_BOOL) {
     return rg_fail(RG_EDTYPE, "%s: the mask is %s, wanted bool", call->op->name,
                    rg_tensor_text(mask, text, sizeof(text)));
@@ -144,10 +143,6 @@ static rg_status check_args(const rg_call *call)
 /* q, k, v and the mask; the type they meet at. */
 static rg_status check(rg_call *call, int32_t *dtype)
 {
-  for (int32_t i = RG_ATT_Q; i <= RG_ATT_V; i++) {
-    RG_TRY(rg_tensor_check(call->in[i], call->op->name));
-    RG_TRY(rg_check_float(call, i));
-  }
   RG_TRY(check_shapes(call));
   RG_TRY(check_args(call));
   RG_TRY(check_mask(call));
@@ -232,17 +227,20 @@ static rg_cost cost(const rg_call *call)
   return rg_cost_of(call, scores * (2.0 * (double)(s.d + s.e) + 14.0));
 }
 
+static const rg_arg attention_args[] = { RG_ATTENTION_ARGS(RG_ARG_ROW, rg_attention_args, ) };
+
 const rg_op rg_op_attention = {
   .name = "attention",
-  .sig = "attention(q, k, v, mask=nil, scale=0, causal=false, block=64) -> y",
   .doc = "softmax(scale q k') v, a tile at a time",
   .id = RG_OP_ATTENTION,
   .amp = RG_AMP_LOWER,
+  RG_INPUTS(RG_IN("q", INPUT, FLOAT), RG_IN("k", INPUT, FLOAT), RG_IN("v", INPUT, FLOAT),
+            RG_OPTIONAL("mask", BITS, ANY)),
+  .result = { "y", "lse" },
   .save_in = 15,
   .save_out = 1,
-  .as_is = 1 << RG_ATT_MASK,
   .n_hidden = 1,
-  .args_size = sizeof(rg_attention_args),
+  RG_ARGS(rg_attention_args, attention_args),
   .infer = infer,
   .grad = grad,
   .cost = cost,
@@ -294,10 +292,6 @@ static rg_status back_infer(rg_call *call)
   rg_meta rows = rows_of(q, dtype);
 
   y.shape[q->_ndim - 1] = s.e;
-  for (int32_t i = RG_ATT_Y; i <= RG_ATT_DY; i++) {
-    RG_TRY(rg_tensor_check(call->in[i], call->op->name));
-    RG_TRY(rg_check_float(call, i));
-  }
   if (!is_meta(call->in[RG_ATT_Y], &y, false) || !is_meta(call->in[RG_ATT_DY], &y, false)) {
     return rg_fail(RG_ESHAPE, "%s: the result is %s and the gradient %s, wanted [..., %lld, %lld]",
                    call->op->name, rg_tensor_text(call->in[RG_ATT_Y], a, sizeof(a)),
@@ -330,13 +324,14 @@ static rg_cost back_cost(const rg_call *call)
 
 const rg_op rg_op_attention_back = {
   .name = "attention_back",
-  .sig = "attention_back(dy, q, k, v, y, lse, mask=nil, scale=0, causal=false, block=64)"
-         " -> dq, dk, dv",
   .doc = "the gradients of attention",
   .id = RG_OP_ATTENTION_BACK,
   .amp = RG_AMP_NONE,
-  .as_is = 1 << RG_ATT_MASK | 1 << RG_ATT_LSE,
-  .args_size = sizeof(rg_attention_args),
+  RG_INPUTS(RG_IN("q", INPUT, FLOAT), RG_IN("k", INPUT, FLOAT), RG_IN("v", INPUT, FLOAT),
+            RG_OPTIONAL("mask", BITS, ANY), RG_IN("y", INPUT, FLOAT), RG_IN("lse", NATIVE, ANY),
+            RG_IN("dy", INPUT, FLOAT)),
+  .result = { "dq", "dk", "dv" },
+  RG_ARGS(rg_attention_args, attention_args),
   .infer = back_infer,
   .cost = back_cost,
 };

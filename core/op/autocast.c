@@ -22,7 +22,7 @@ int32_t rg_autocast(void)
 /* Is input i there, and a number to compute with? */
 static bool counts(const rg_call *call, int32_t i)
 {
-  return call->in[i] != NULL && !(i < 31 && (call->op->as_is >> i & 1) != 0);
+  return call->in[i] != NULL && rg_input_of(call, i)->role <= RG_ROLE_BIAS;
 }
 
 int32_t rg_autocast_for(const rg_call *call)

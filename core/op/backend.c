@@ -29,11 +29,25 @@ rg_status rg_op_facts_of(int32_t index, rg_op_facts *out)
   }
   const rg_op *op = rg_ops[index];
 
+  int32_t n = 0;
+
+  while (n < RG_MAX_OUT && op->result[n] != NULL) {
+    n++;
+  }
   *out = (rg_op_facts){ .name = op->name,
-                        .sig = op->sig,
                         .doc = op->doc,
+                        .input = op->input,
+                        .arg = op->arg,
+                        .result = op->result,
+                        .n_inputs = op->n_inputs,
+                        .n_args = op->n_args,
+                        .n_results = n - op->n_hidden,
+                        .n_hidden = op->n_hidden,
+                        .args_bytes = (int32_t)op->args_size,
                         .amp = op->amp,
                         .draws = op->draws,
+                        .into = op->into,
+                        .method = op->method,
                         .has_grad = op->grad != NULL };
   return RG_OK;
 }

@@ -86,11 +86,11 @@ static rg_status infer(rg_call *call)
   int32_t class = classes[call->op->id - RG_OP_ADD];
   int32_t dtype;
 
-  RG_TRY(rg_check_arity(call, args->scalar ? 1 : 2));
   if (args->scalar) {
     RG_TRY(type_with_number(call, class, &dtype));
     call->out[0] = rg_meta_of(call->in[0]);
   } else {
+    RG_TRY(rg_tensor_check(call->n_in > 1 ? call->in[1] : NULL, call->op->name));
     dtype = rg_promote(call->in[0]->_dtype, call->in[1]->_dtype);
     RG_TRY(rg_broadcast(call->op, call->in[0], call->in[1], &call->out[0]));
   }
@@ -118,6 +118,8 @@ static rg_cost cost(const rg_call *call)
 
 /* -- Records and entries ----------------------------------------------------------------- */
 
+static const rg_arg binary_args[] = { RG_BINARY_ARGS(RG_ARG_ROW, rg_binary_args, ) };
+
 /* comparisons have none: their results are no numbers */
 #define GRAD_OF(class) (class == COMPARE ? NULL : rg_binary_grad)
 
@@ -125,13 +127,15 @@ static rg_cost cost(const rg_call *call)
   extern const rg_op rg_op_##lower;                                                               \
   const rg_op rg_op_##lower = {                                                                   \
     .name = #lower,                                                                               \
-    .sig = #lower "(x, y) -> z",                                                                  \
     .doc = help,                                                                                  \
     .id = RG_OP_##NAME,                                                                           \
     .amp = AMP_##NAME,                                                                            \
+    RG_INPUTS(RG_IN("x", INPUT, ANY), RG_OPTIONAL("y", INPUT, ANY)),                              \
+    .result = { "z" },                                                                            \
+    .method = true,                                                                               \
     .save_in = SAVE_IN_##NAME,                                                                    \
     .save_out = SAVE_OUT_##NAME,                                                                  \
-    .args_size = sizeof(rg_binary_args),                                                          \
+    RG_ARGS(rg_binary_args, binary_args),                                                         \
     .infer = infer,                                                                               \
     .grad = GRAD_OF(class),                                                                       \
     .save = rg_binary_save,                                                                       \

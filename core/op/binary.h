@@ -8,11 +8,13 @@
 #include "op/op.h"
 
 /* One record serves two tensors (two inputs) and a tensor with a number (one input). */
-typedef struct rg_binary_args {
-  int32_t scalar;   /* 1: value stands in y's place */
-  int32_t reversed; /* 1: ... or in x's */
-  double value;
-} rg_binary_args;
+/* clang-format off */
+#define RG_BINARY_ARGS(A, S, AT) \
+  A(S, AT, i32, scalar, FOUND, 0, "1: value stands in the place of y") \
+  A(S, AT, i32, reversed, FOUND, 0, "1: ... or of x") \
+  A(S, AT, f64, value, FOUND, 0, "the number")
+/* clang-format on */
+RG_ARGS_STRUCT(rg_binary_args, RG_BINARY_ARGS);
 
 /* Nominal arithmetic operations an element of a function (its op id). */
 double rg_binary_flops(int32_t id);

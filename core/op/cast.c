@@ -13,7 +13,6 @@ static rg_status cast_infer(rg_call *call)
 {
   const rg_cast_args *args = call->args;
 
-  RG_TRY(rg_check_arity(call, 1));
   if (rg_dtype_bytes(args->dtype) == 0) {
     return rg_fail(RG_EDTYPE, "%s: there is no element type %d", call->op->name, args->dtype);
   }
@@ -36,14 +35,17 @@ static rg_status cast_grad(rg_grad *g)
   return rg_rule_end(&r);
 }
 
+static const rg_arg cast_args[] = { RG_CAST_ARGS(RG_ARG_ROW, rg_cast_args, ) };
+
 const rg_op rg_op_cast = {
   .name = "cast",
-  .sig = "cast(x, dtype) -> y",
   .doc = "the elements converted to another type",
   .id = RG_OP_CAST,
   .amp = RG_AMP_NONE,
-  .stores = RG_STORES_ALL,
-  .args_size = sizeof(rg_cast_args),
+  RG_INPUTS(RG_IN("x", INPUT, STORED)),
+  .result = { "y" },
+  .stored = true,
+  RG_ARGS(rg_cast_args, cast_args),
   .infer = cast_infer,
   .grad = cast_grad,
   .cost = cast_cost,

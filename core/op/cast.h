@@ -7,8 +7,10 @@
 
 #include "op/op.h"
 
-typedef struct rg_cast_args {
-  int32_t dtype;
-} rg_cast_args;
+/* clang-format off */
+#define RG_CAST_ARGS(A, S, AT) \
+  A(S, AT, i32, dtype, DTYPE, RG_REQUIRED, "of the result")
+/* clang-format on */
+RG_ARGS_STRUCT(rg_cast_args, RG_CAST_ARGS);
 
 #endif

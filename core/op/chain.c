@@ -11,10 +11,11 @@ static rg_status infer(rg_call *call)
 
 const rg_op rg_op_chain = {
   .name = "chain",
-  .sig = "chain(x, ...) -> y",
   .doc = "functions of elements, one after the other in one pass",
   .id = -1,
   .amp = RG_AMP_NONE,
+  RG_INPUTS(RG_LIST("xs", INPUT, ANY)),
+  .result = { "ys" },
   .args_size = sizeof(rg_chain_args),
   .infer = infer,
 };

@@ -35,7 +35,6 @@ static rg_status concat_infer(rg_call *call)
   if (call->n_in < 1) {
     return rg_fail(RG_EARG, "%s: no tensors given", call->op->name);
   }
-  RG_TRY(rg_check_arity(call, call->n_in));
   call->out[0] = rg_meta_of(call->in[0]);
   for (int32_t i = 1; i < call->n_in; i++) {
     RG_TRY(check_input(call, i, args->axis));
@@ -75,14 +74,17 @@ static rg_status concat_grad(rg_grad *g)
   return RG_OK;
 }
 
+static const rg_arg concat_args[] = { RG_CONCAT_ARGS(RG_ARG_ROW, rg_concat_args, ) };
+
 const rg_op rg_op_concat = {
   .name = "concat",
-  .sig = "concat(xs, axis=-1) -> y",
   .doc = "tensors joined along an axis",
   .id = RG_OP_CONCAT,
   .amp = RG_AMP_WIDEST,
-  .stores = RG_STORES_ALL,
-  .args_size = sizeof(rg_concat_args),
+  RG_INPUTS(RG_LIST("xs", INPUT, STORED)),
+  .result = { "y" },
+  .stored = true,
+  RG_ARGS(rg_concat_args, concat_args),
   .infer = concat_infer,
   .grad = concat_grad,
   .cost = concat_cost,

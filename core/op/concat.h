@@ -7,8 +7,10 @@
 
 #include "op/op.h"
 
-typedef struct rg_concat_args {
-  int32_t axis; /* 0 .. ndim-1 */
-} rg_concat_args;
+/* clang-format off */
+#define RG_CONCAT_ARGS(A, S, AT) \
+  A(S, AT, i32, axis, AXIS, 0, "along which they are joined")
+/* clang-format on */
+RG_ARGS_STRUCT(rg_concat_args, RG_CONCAT_ARGS);
 
 #endif

@@ -117,9 +117,8 @@ static rg_status conv2d_infer(rg_call *call)
   int32_t dtype;
   int64_t size[2];
 
-  RG_TRY(rg_product_arity(call, 2, 3));
   RG_TRY(check_options(call));
-  RG_TRY(rg_product_dtype(call, 0, true, &dtype));
+  RG_TRY(rg_product_dtype(call, &dtype));
   RG_TRY(check_images(call, 0, "x"));
   const rg_tensor *x = call->in[0];
   const rg_tensor *w = call->in[1];
@@ -158,9 +157,8 @@ static rg_status back_data_infer(rg_call *call)
   char text[128];
   int32_t dtype;
 
-  RG_TRY(rg_product_arity(call, 2, 2));
   RG_TRY(check_options(call));
-  RG_TRY(rg_product_dtype(call, 0, true, &dtype));
+  RG_TRY(rg_product_dtype(call, &dtype));
   RG_TRY(check_images(call, 0, "dy"));
   const rg_tensor *dy = call->in[0];
   const rg_tensor *w = call->in[1];
@@ -193,9 +191,8 @@ static rg_status back_weight_infer(rg_call *call)
   char text[2][128];
   int32_t dtype;
 
-  RG_TRY(rg_product_arity(call, 2, 2));
   RG_TRY(check_options(call));
-  RG_TRY(rg_product_dtype(call, 0, true, &dtype));
+  RG_TRY(rg_product_dtype(call, &dtype));
   RG_TRY(check_images(call, 0, "x"));
   RG_TRY(check_images(call, 1, "dy"));
   const rg_tensor *x = call->in[0];
@@ -253,17 +250,20 @@ rg_conv2d_sizes rg_conv2d_sizes_of(const rg_call *call)
 
 /* -- Records ------------------------------------------------------------------------------ */
 
+static const rg_arg conv2d_args[] = { RG_CONV2D_OPTIONS(RG_ARG_ROW, rg_conv2d_args, o.) };
+static const rg_arg back_args[] = { RG_CONV2D_SIZE(RG_ARG_ROW, rg_conv2d_args, )
+                                        RG_CONV2D_OPTIONS(RG_ARG_ROW, rg_conv2d_args, o.) };
+
 const rg_op rg_op_conv2d = {
   .name = "conv2d",
-  .sig = "conv2d(x, w, b=nil, stride=1, padding=0, dilation=1, groups=1) -> y",
   .doc = "images with kernels slid over them, plus b, through an activation",
   .id = RG_OP_CONV2D,
   .amp = RG_AMP_LOWER,
+  RG_INPUTS(RG_IN("x", INPUT, FLOAT), RG_IN("w", WEIGHT, FLOAT), RG_OPTIONAL("b", BIAS, FLOAT)),
+  .result = { "y" },
   .save_in = 7,
   .save_out = 1,
-  .packs = 6,
-  .lowers = 2,
-  .args_size = sizeof(rg_conv2d_args),
+  RG_ARGS(rg_conv2d_args, conv2d_args),
   .infer = conv2d_infer,
   .grad = rg_conv2d_grad,
   .save = rg_conv2d_save,
@@ -272,14 +272,13 @@ const rg_op rg_op_conv2d = {
 
 const rg_op rg_op_conv2d_back_data = {
   .name = "conv2d_back_data",
-  .sig = "conv2d_back_data(dy, w, rows, columns) -> dx",
   .doc = "transposed convolution: the gradient of conv2d for its images",
   .id = RG_OP_CONV2D_BACK_DATA,
   .amp = RG_AMP_LOWER,
+  RG_INPUTS(RG_IN("dy", INPUT, FLOAT), RG_IN("w", WEIGHT, FLOAT)),
+  .result = { "dx" },
   .save_in = 3,
-  .packs = 2,
-  .lowers = 2,
-  .args_size = sizeof(rg_conv2d_args),
+  RG_ARGS(rg_conv2d_args, back_args),
   .infer = back_data_infer,
   .grad = rg_conv2d_back_data_grad,
   .cost = conv2d_cost,
@@ -287,12 +286,13 @@ const rg_op rg_op_conv2d_back_data = {
 
 const rg_op rg_op_conv2d_back_weight = {
   .name = "conv2d_back_weight",
-  .sig = "conv2d_back_weight(x, dy, rows, columns) -> dw, db",
   .doc = "the gradients of conv2d for its kernels and its bias",
   .id = RG_OP_CONV2D_BACK_WEIGHT,
   .amp = RG_AMP_LOWER,
+  RG_INPUTS(RG_IN("x", INPUT, FLOAT), RG_IN("dy", INPUT, FLOAT)),
+  .result = { "dw", "db" },
   .save_in = 3,
-  .args_size = sizeof(rg_conv2d_args),
+  RG_ARGS(rg_conv2d_args, back_args),
   .infer = back_weight_infer,
   .grad = rg_conv2d_back_weight_grad,
   .cost = conv2d_cost,

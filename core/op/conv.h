@@ -14,6 +14,11 @@ typedef struct rg_conv2d_args {
   int64_t size[2];     /* of the gradient: rows and columns of x, or of the kernel */
 } rg_conv2d_args;
 
+/* clang-format off */
+#define RG_CONV2D_SIZE(A, S, AT) \
+  A(S, AT, i64x2, size, WHOLE, RG_REQUIRED, "rows and columns of the gradient")
+/* clang-format on */
+
 /* Every size of one convolution, whatever the layout. */
 typedef struct rg_conv2d_sizes {
   int64_t n;

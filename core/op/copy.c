@@ -16,7 +16,6 @@ static rg_status copy_infer(rg_call *call)
   char a[96];
   char b[96];
 
-  RG_TRY(rg_check_arity(call, 1));
   const rg_tensor *x = call->in[0];
   bool fits = x->_ndim <= meta->ndim;
 
@@ -46,14 +45,18 @@ static rg_status copy_grad(rg_grad *g)
   return rg_rule_end(&r);
 }
 
+static const rg_arg copy_args[] = { RG_COPY_ARGS(RG_ARG_ROW, rg_copy_args, ) };
+
 const rg_op rg_op_copy = {
   .name = "copy",
-  .sig = "copy_(x, y) -> x",
   .doc = "the elements of another tensor, broadcast and converted",
   .id = RG_OP_COPY,
   .amp = RG_AMP_NONE,
-  .stores = RG_STORES_ALL,
-  .args_size = sizeof(rg_copy_args),
+  RG_INPUTS(RG_IN("y", INPUT, STORED)),
+  .result = { "x" },
+  .into = true,
+  .stored = true,
+  RG_ARGS(rg_copy_args, copy_args),
   .infer = copy_infer,
   .grad = copy_grad,
   .cost = copy_cost,

@@ -7,8 +7,10 @@
 
 #include "op/op.h"
 
-typedef struct rg_copy_args {
-  rg_meta meta;
-} rg_copy_args;
+/* clang-format off */
+#define RG_COPY_ARGS(A, S, AT) \
+  A(S, AT, meta, meta, FOUND, 0, "type and shape of the result")
+/* clang-format on */
+RG_ARGS_STRUCT(rg_copy_args, RG_COPY_ARGS);
 
 #endif

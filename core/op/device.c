@@ -21,7 +21,6 @@ static rg_status move_grad(rg_grad *g)
 }
 
 static const rg_op op_move = { .name = "to",
-                               .sig = "to(x, device) -> y",
                                .doc = "the elements on another device",
                                .id = -1,
                                .amp = RG_AMP_NONE,

@@ -22,8 +22,6 @@ static rg_status dropout_infer(rg_call *call)
 {
   const rg_dropout_args *args = call->args;
 
-  RG_TRY(rg_check_arity(call, 1));
-  RG_TRY(rg_check_float(call, 0));
   if (!(args->p >= 0 && args->p < 1)) {
     return rg_fail(RG_EARG, "%s: p is %g and not in [0, 1)", call->op->name, args->p);
   }
@@ -64,13 +62,17 @@ static rg_status dropout_grad(rg_grad *g)
   return rg_rule_end(&r);
 }
 
+static const rg_arg dropout_args[] = { RG_DROPOUT_ARGS(RG_ARG_ROW, rg_dropout_args, ) };
+
 const rg_op rg_op_dropout = {
   .name = "dropout",
-  .sig = "dropout(x, p=0.5, generator=nil) -> y",
   .doc = "elements set to 0 with probability p, the others scaled by 1/(1-p)",
   .id = RG_OP_DROPOUT,
   .amp = RG_AMP_NONE,
-  .args_size = sizeof(rg_dropout_args),
+  RG_INPUTS(RG_IN("x", INPUT, FLOAT)),
+  .result = { "y", "draw" },
+  .method = true,
+  RG_ARGS(rg_dropout_args, dropout_args),
   .draws = true,
   .n_hidden = 1,
   .infer = dropout_infer,
@@ -85,8 +87,6 @@ static rg_status back_infer(rg_call *call)
   const rg_dropout_args *args = call->args;
   char text[96];
 
-  RG_TRY(rg_check_arity(call, 2));
-  RG_TRY(rg_check_float(call, 0));
   const rg_tensor *draw = call->in[1];
 
   if (draw->_dtype != RG_I64 || draw->_ndim != 1 || draw->_shape[0] != 2 ||
@@ -120,13 +120,13 @@ static rg_status back_grad(rg_grad *g)
 
 const rg_op rg_op_dropout_back = {
   .name = "dropout_back",
-  .sig = "dropout_back(dy, draw, p) -> dx",
   .doc = "dropout with the mask of an earlier draw: its gradient",
   .id = RG_OP_DROPOUT_BACK,
   .amp = RG_AMP_NONE,
+  RG_INPUTS(RG_IN("dy", INPUT, FLOAT), RG_IN("draw", BITS, ANY)),
+  .result = { "dx" },
   .save_in = 2,
-  .as_is = 2, /* the draw */
-  .args_size = sizeof(rg_dropout_args),
+  RG_ARGS(rg_dropout_args, dropout_args),
   .infer = back_infer,
   .grad = back_grad,
   .cost = back_cost,

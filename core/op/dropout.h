@@ -7,9 +7,11 @@
 
 #include "op/rule.h"
 
-typedef struct rg_dropout_args {
-  double p; /* probability of 0, 0 <= p < 1 */
-} rg_dropout_args;
+/* clang-format off */
+#define RG_DROPOUT_ARGS(A, S, AT) \
+  A(S, AT, f64, p, SHARE, 0.5, "probability of 0, 0 <= p < 1")
+/* clang-format on */
+RG_ARGS_STRUCT(rg_dropout_args, RG_DROPOUT_ARGS);
 
 /* Type and shape of a draw as a hidden result: its seed and offset. */
 rg_meta rg_draw_meta(void);

@@ -16,7 +16,6 @@ static rg_status fill_infer(rg_call *call)
 {
   const rg_fill_args *args = call->args;
 
-  RG_TRY(rg_check_arity(call, 0));
   call->out[0] = args->meta;
   call->n_out = 1;
   return RG_OK;
@@ -27,14 +26,19 @@ static rg_cost fill_cost(const rg_call *call)
   return rg_cost_of(call, 0.0);
 }
 
+static const rg_arg fill_args[] = { RG_FILL_ARGS(RG_ARG_ROW, rg_fill_args, ) };
+static const rg_arg arange_args[] = { RG_ARANGE_ARGS(RG_ARG_ROW, rg_arange_args, ) };
+
 const rg_op rg_op_fill = {
   .name = "fill",
-  .sig = "fill_(x, value) -> x",
   .doc = "every element set to one number",
   .id = RG_OP_FILL,
   .amp = RG_AMP_NONE,
-  .stores = RG_STORES_ALL,
-  .args_size = sizeof(rg_fill_args),
+  .result = { "x" },
+  .method = true,
+  .into = true,
+  .stored = true,
+  RG_ARGS(rg_fill_args, fill_args),
   .infer = fill_infer,
   .cost = fill_cost,
 };
@@ -52,7 +56,6 @@ static rg_status arange_infer(rg_call *call)
 {
   const rg_arange_args *args = call->args;
 
-  RG_TRY(rg_check_arity(call, 0));
   call->out[0] = args->meta;
   call->n_out = 1;
   return RG_OK;
@@ -65,12 +68,13 @@ static rg_cost arange_cost(const rg_call *call)
 
 const rg_op rg_op_arange = {
   .name = "arange",
-  .sig = "arange_(x, start=0, step=1) -> x",
   .doc = "start, start + step, start + 2 step, ... in row-major order",
   .id = RG_OP_ARANGE,
   .amp = RG_AMP_NONE,
-  .stores = RG_STORES_ALL,
-  .args_size = sizeof(rg_arange_args),
+  .result = { "x" },
+  .into = true,
+  .stored = true,
+  RG_ARGS(rg_arange_args, arange_args),
   .infer = arange_infer,
   .cost = arange_cost,
 };

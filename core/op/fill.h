@@ -8,15 +8,19 @@
 
 #include "op/op.h"
 
-typedef struct rg_fill_args {
-  rg_meta meta;
-  double value;
-} rg_fill_args;
+/* clang-format off */
+#define RG_FILL_ARGS(A, S, AT) \
+  A(S, AT, meta, meta, FOUND, 0, "type and shape of the result") \
+  A(S, AT, f64, value, NUMBER, RG_REQUIRED, "of every element")
+/* clang-format on */
+RG_ARGS_STRUCT(rg_fill_args, RG_FILL_ARGS);
 
-typedef struct rg_arange_args {
-  rg_meta meta;
-  double start;
-  double step;
-} rg_arange_args;
+/* clang-format off */
+#define RG_ARANGE_ARGS(A, S, AT) \
+  A(S, AT, meta, meta, FOUND, 0, "type and shape of the result") \
+  A(S, AT, f64, start, NUMBER, 0, "the first element") \
+  A(S, AT, f64, step, NUMBER, 1, "from one element to the next")
+/* clang-format on */
+RG_ARGS_STRUCT(rg_arange_args, RG_ARANGE_ARGS);
 
 #endif

@@ -109,30 +109,6 @@ rg_status rg_axis_resolve(const rg_op *op, const rg_tensor *x, int32_t axis, int
   return RG_OK;
 }
 
-/* -- Checks ---------------------------------------------------------------------- */
-
-rg_status rg_check_arity(const rg_call *call, int32_t n)
-{
-  if (call->n_in != n) {
-    return rg_fail(RG_EARG, "%s: %d tensors given, %d expected", call->op->name, call->n_in, n);
-  }
-  for (int32_t i = 0; i < n; i++) {
-    RG_TRY(rg_tensor_check(call->in[i], call->op->name));
-  }
-  return RG_OK;
-}
-
-rg_status rg_check_float(const rg_call *call, int32_t i)
-{
-  char text[96];
-
-  if (!rg_dtype_is_float(call->in[i]->_dtype)) {
-    return rg_fail(RG_EDTYPE, "%s: a float tensor is expected, got %s", call->op->name,
-                   rg_tensor_text(call->in[i], text, sizeof(text)));
-  }
-  return RG_OK;
-}
-
 /* -- Cost ------------------------------------------------------------------------ */
 
 rg_cost rg_cost_of(const rg_call *call, double flops)

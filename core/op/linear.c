@@ -12,9 +12,8 @@ static rg_status linear_infer(rg_call *call)
   const rg_linear_args *args = call->args;
   int32_t dtype;
 
-  RG_TRY(rg_product_arity(call, 2, 3));
   RG_TRY(rg_product_act(call, args->act));
-  RG_TRY(rg_product_dtype(call, 0, true, &dtype));
+  RG_TRY(rg_product_dtype(call, &dtype));
   RG_TRY(rg_product_matrix(call, 1, -1, -1, "the weight"));
   const rg_tensor *w = call->in[1];
   RG_TRY(rg_product_rows(call, w->_shape[1], w->_shape[0], dtype, &call->out[0]));
@@ -47,17 +46,20 @@ static rg_cost linear_cost(const rg_call *call)
                     2.0 * (double)rg_meta_count(&call->out[0]) * (double)call->in[1]->_shape[1]);
 }
 
+static const rg_arg linear_args[] = { RG_LINEAR_ARGS(RG_ARG_ROW, rg_linear_args, ) };
+static const rg_arg linear_dropout_args[] = { RG_LINEAR_DROPOUT_ARGS(RG_ARG_ROW,
+                                                                     rg_linear_args, ) };
+
 const rg_op rg_op_linear = {
   .name = "linear",
-  .sig = "linear(x, w, b=nil, act=none) -> y",
   .doc = "x times the transpose of w, plus b, through an activation",
   .id = RG_OP_LINEAR,
   .amp = RG_AMP_LOWER,
+  RG_INPUTS(RG_IN("x", INPUT, FLOAT), RG_IN("w", WEIGHT, FLOAT), RG_OPTIONAL("b", BIAS, FLOAT)),
+  .result = { "y" },
   .save_in = 7,
   .save_out = 1,
-  .packs = 6,
-  .lowers = 2,
-  .args_size = sizeof(rg_linear_args),
+  RG_ARGS(rg_linear_args, linear_args),
   .infer = linear_infer,
   .grad = rg_linear_grad,
   .save = rg_linear_save,
@@ -66,17 +68,16 @@ const rg_op rg_op_linear = {
 
 const rg_op rg_op_linear_dropout = {
   .name = "linear_dropout",
-  .sig = "linear_dropout(x, w, b=nil, act=none, p=0.5, generator=nil) -> y",
   .doc = "linear, and dropout in the same pass",
   .id = RG_OP_LINEAR_DROPOUT,
   .amp = RG_AMP_LOWER,
+  RG_INPUTS(RG_IN("x", INPUT, FLOAT), RG_IN("w", WEIGHT, FLOAT), RG_OPTIONAL("b", BIAS, FLOAT)),
+  .result = { "y", "draw" },
   .save_in = 7,
   .save_out = 1,
-  .packs = 6,
-  .lowers = 2,
   .n_hidden = 1,
   .draws = true,
-  .args_size = sizeof(rg_linear_args),
+  RG_ARGS(rg_linear_args, linear_dropout_args),
   .infer = dropout_infer,
   .grad = rg_linear_grad,
   .save = rg_linear_save,

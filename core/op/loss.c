@@ -33,7 +33,6 @@ static rg_status check_inputs(const rg_call *call, int32_t x_at, int32_t weight_
   char a[96];
   char b[96];
 
-  RG_TRY(rg_check_float(call, x_at));
   if (x->_ndim < 1 || x->_shape[x->_ndim - 1] < 1) {
     return rg_fail(RG_ESHAPE, "%s: the scores are %s, wanted a last axis of classes", name,
                    rg_tensor_text(x, a, sizeof(a)));
@@ -42,12 +41,7 @@ static rg_status check_inputs(const rg_call *call, int32_t x_at, int32_t weight_
     return rg_fail(RG_ESHAPE, "%s: the labels are %s, wanted one for each row of %s", name,
                    rg_tensor_text(labels, a, sizeof(a)), rg_tensor_text(x, b, sizeof(b)));
   }
-  if (rg_dtype_is_float(labels->_dtype) || labels->_dtype == RG_BOOL) {
-    return rg_fail(RG_EDTYPE, "%s: the labels are %s, wanted whole numbers (i64, i32, i8, u8)",
-                   name, rg_tensor_text(labels, a, sizeof(a)));
-  }
   if (weight != NULL) {
-    RG_TRY(rg_check_float(call, weight_at));
     if (weight->_ndim != 1 || weight->_shape[0] != x->_shape[x->_ndim - 1]) {
       return rg_fail(RG_ESHAPE, "%s: the weight is %s, wanted one number for each of %lld classes",
                      name, rg_tensor_text(weight, a, sizeof(a)),
@@ -59,14 +53,6 @@ static rg_status check_inputs(const rg_call *call, int32_t x_at, int32_t weight_
   }
   if (args->o.reduction < 0 || args->o.reduction >= RG_LOSS_COUNT) {
     return rg_fail(RG_EARG, "%s: there is no reduction %d", name, args->o.reduction);
-  }
-  return RG_OK;
-}
-
-static rg_status check_present(const rg_call *call, int32_t n)
-{
-  for (int32_t i = 0; i < n; i++) {
-    RG_TRY(rg_tensor_check(call->in[i], call->op->name));
   }
   return RG_OK;
 }
@@ -85,7 +71,6 @@ static rg_status infer(rg_call *call)
 {
   const rg_cross_entropy_args *args = call->args;
 
-  RG_TRY(check_present(call, 2));
   RG_TRY(check_inputs(call, 0, 2));
   const rg_tensor *x = call->in[0];
 
@@ -151,16 +136,20 @@ static rg_cost cost(const rg_call *call)
   return rg_cost_of(call, 13.0 * (double)call->in[0]->_count);
 }
 
+static const rg_arg cross_entropy_args[] = { RG_CROSS_ENTROPY_OPTIONS(RG_ARG_ROW,
+                                                                      rg_cross_entropy_args, o.) };
+
 const rg_op rg_op_cross_entropy = {
   .name = "cross_entropy",
-  .sig = "cross_entropy(x, labels, weight=nil, options=nil) -> loss",
   .doc = "mean over rows of log(sum(exp(x))) - x[label]",
   .id = RG_OP_CROSS_ENTROPY,
   .amp = RG_AMP_F32,
+  RG_INPUTS(RG_IN("x", NATIVE, FLOAT), RG_IN("labels", INDEX, WHOLE),
+            RG_OPTIONAL("weight", NATIVE, FLOAT)),
+  .result = { "loss", "lse", "total" },
   .save_in = 7,
   .n_hidden = 2,
-  .as_is = 7,
-  .args_size = sizeof(rg_cross_entropy_args),
+  RG_ARGS(rg_cross_entropy_args, cross_entropy_args),
   .infer = infer,
   .grad = grad,
   .cost = cost,
@@ -185,7 +174,6 @@ static rg_status back_infer(rg_call *call)
   const rg_cross_entropy_args *args = call->args;
   char a[96];
 
-  RG_TRY(check_present(call, RG_CEB_WEIGHT));
   RG_TRY(check_inputs(call, RG_CEB_X, RG_CEB_WEIGHT));
   const rg_tensor *x = call->in[RG_CEB_X];
   const rg_tensor *dy = call->in[RG_CEB_DY];
@@ -199,7 +187,6 @@ static rg_status back_infer(rg_call *call)
     fits = fits && (dy->_ndim == 0 || dy->_shape[i] == rows.shape[i]);
     like_rows = like_rows && lse->_shape[i] == rows.shape[i];
   }
-  RG_TRY(rg_check_float(call, RG_CEB_DY));
   if (!fits) {
     return rg_fail(RG_ESHAPE, "%s: the gradient %s is not of the loss's shape", call->op->name,
                    rg_tensor_text(dy, a, sizeof(a)));
@@ -278,13 +265,15 @@ static rg_cost back_cost(const rg_call *call)
 
 const rg_op rg_op_cross_entropy_back = {
   .name = "cross_entropy_back",
-  .sig = "cross_entropy_back(dy, x, labels, lse, total, weight=nil, options=nil) -> dx",
   .doc = "the gradient of cross_entropy: softmax(x) less the target",
   .id = RG_OP_CROSS_ENTROPY_BACK,
   .amp = RG_AMP_NONE,
+  RG_INPUTS(RG_IN("dy", NATIVE, FLOAT), RG_IN("x", NATIVE, FLOAT), RG_IN("labels", INDEX, WHOLE),
+            RG_IN("lse", NATIVE, ANY), RG_IN("total", NATIVE, ANY),
+            RG_OPTIONAL("weight", NATIVE, FLOAT)),
+  .result = { "dx" },
   .save_in = 63,
-  .as_is = 63,
-  .args_size = sizeof(rg_cross_entropy_args),
+  RG_ARGS(rg_cross_entropy_args, cross_entropy_args),
   .infer = back_infer,
   .grad = back_grad,
   .cost = back_cost,

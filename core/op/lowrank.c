@@ -12,9 +12,8 @@ static rg_status lowrank_infer(rg_call *call)
   const rg_linear_args *args = call->args;
   int32_t dtype;
 
-  RG_TRY(rg_product_arity(call, 3, 4));
   RG_TRY(rg_product_act(call, args->act));
-  RG_TRY(rg_product_dtype(call, 0, true, &dtype));
+  RG_TRY(rg_product_dtype(call, &dtype));
   RG_TRY(rg_product_matrix(call, 1, -1, -1, "a"));
   RG_TRY(rg_product_matrix(call, 2, call->in[1]->_shape[1], -1, "b"));
   int64_t n_in = call->in[1]->_shape[0];
@@ -40,18 +39,20 @@ static rg_cost lowrank_cost(const rg_call *call)
   return rg_cost_of(call, 2.0 * rows * (double)a->_shape[1] * (double)(a->_shape[0] + n_out));
 }
 
+static const rg_arg linear_args[] = { RG_LINEAR_ARGS(RG_ARG_ROW, rg_linear_args, ) };
+
 const rg_op rg_op_lowrank_linear = {
   .name = "lowrank_linear",
-  .sig = "lowrank_linear(x, a, b, bias=nil, act=none) -> y",
   .doc = "x times a times b, plus the bias, through an activation: a dense layer of rank k",
   .id = RG_OP_LOWRANK_LINEAR,
   .amp = RG_AMP_LOWER,
+  RG_INPUTS(RG_IN("x", INPUT, FLOAT), RG_IN("a", WEIGHT, FLOAT), RG_IN("b", WEIGHT, FLOAT),
+            RG_OPTIONAL("bias", BIAS, FLOAT)),
+  .result = { "y", "inner" },
   .save_in = 15,
   .save_out = 1,
-  .packs = 14,
-  .lowers = 6,
   .n_hidden = 1,
-  .args_size = sizeof(rg_linear_args),
+  RG_ARGS(rg_linear_args, linear_args),
   .infer = lowrank_infer,
   .grad = rg_lowrank_grad,
   .save = rg_lowrank_save,

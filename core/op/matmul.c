@@ -29,14 +29,13 @@ static rg_status matmul_infer(rg_call *call)
   int32_t n_batch = 0;
   char a[128], b[128];
 
-  RG_TRY(rg_product_arity(call, 2, 2));
   const rg_tensor *x = call->in[0];
   const rg_tensor *y = call->in[1];
   if (x->_ndim == 0 || y->_ndim == 0) {
     return rg_fail(RG_ESHAPE, "matmul: %s times %s: a scalar has no rows",
                    rg_tensor_text(x, a, sizeof(a)), rg_tensor_text(y, b, sizeof(b)));
   }
-  RG_TRY(rg_product_dtype(call, 0, false, &out->dtype));
+  RG_TRY(rg_product_dtype(call, &out->dtype));
   if (args->compute >= 0) {
     out->dtype = args->dtype;
   }
@@ -93,16 +92,18 @@ static rg_cost matmul_cost(const rg_call *call)
 
 /* -- Record and public entry ------------------------------------------------------------ */
 
+static const rg_arg matmul_args[] = { RG_MATMUL_ARGS(RG_ARG_ROW, rg_matmul_args, ) };
+
 const rg_op rg_op_matmul = {
   .name = "matmul",
-  .sig = "matmul(x, y) -> z",
   .doc = "matrix product over the last two axes; batch axes broadcast",
   .id = RG_OP_MATMUL,
   .amp = RG_AMP_LOWER,
+  RG_INPUTS(RG_IN("x", WEIGHT, ANY), RG_IN("y", WEIGHT, ANY)),
+  .result = { "z" },
+  .method = true,
   .save_in = 3,
-  .packs = 3,
-  .lowers = 3,
-  .args_size = sizeof(rg_matmul_args),
+  RG_ARGS(rg_matmul_args, matmul_args),
   .infer = matmul_infer,
   .grad = rg_matmul_grad,
   .cost = matmul_cost,

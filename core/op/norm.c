@@ -40,8 +40,6 @@ static rg_status check_x(const rg_call *call, int32_t i)
   const rg_tensor *x = call->in[i];
   char text[96];
 
-  RG_TRY(rg_tensor_check(x, call->op->name));
-  RG_TRY(rg_check_float(call, i));
   if (x->_ndim < 1 || x->_shape[x->_ndim - 1] < 1) {
     return rg_fail(RG_ESHAPE, "%s: %s has no last axis to normalise", call->op->name,
                    rg_tensor_text(x, text, sizeof(text)));
@@ -61,8 +59,6 @@ static rg_status check_vector(const rg_call *call, int32_t i, const char *what,
   if (x == NULL) {
     return RG_OK;
   }
-  RG_TRY(rg_tensor_check(x, call->op->name));
-  RG_TRY(rg_check_float(call, i));
   if (x->_ndim != 1 || x->_shape[0] != n) {
     return rg_fail(RG_ESHAPE, "%s: the %s is %s, wanted [%lld] for rows of %s", call->op->name,
                    what, rg_tensor_text(x, text, sizeof(text)), (long long)n,
@@ -122,16 +118,19 @@ static rg_cost cost(const rg_call *call)
   return rg_cost_of(call, 8.0 * (double)call->in[0]->_count);
 }
 
+static const rg_arg layer_norm_args[] = { RG_LAYER_NORM_ARGS(RG_ARG_ROW, rg_layer_norm_args, ) };
+
 const rg_op rg_op_layer_norm = {
   .name = "layer_norm",
-  .sig = "layer_norm(x, weight=nil, bias=nil, eps=1e-5, rms=false) -> y",
   .doc = "rows of the last axis with mean 0 and variance 1",
   .id = RG_OP_LAYER_NORM,
   .amp = RG_AMP_F32,
+  RG_INPUTS(RG_IN("x", NATIVE, FLOAT), RG_OPTIONAL("weight", NATIVE, FLOAT),
+            RG_OPTIONAL("bias", NATIVE, FLOAT)),
+  .result = { "y", "mean", "scale" },
   .save_in = 3,
-  .as_is = 7,
   .n_hidden = 2,
-  .args_size = sizeof(rg_layer_norm_args),
+  RG_ARGS(rg_layer_norm_args, layer_norm_args),
   .infer = infer,
   .grad = grad,
   .cost = cost,
@@ -159,8 +158,6 @@ static rg_status back_infer(rg_call *call)
   char b[96];
 
   RG_TRY(check_x(call, RG_LNB_X));
-  RG_TRY(rg_tensor_check(dy, call->op->name));
-  RG_TRY(rg_check_float(call, RG_LNB_DY));
   int64_t n = x->_shape[x->_ndim - 1];
   rg_meta rows = rows_of(x);
 
@@ -168,8 +165,6 @@ static rg_status back_infer(rg_call *call)
     return rg_fail(RG_ESHAPE, "%s: the gradient is %s, and x is %s", call->op->name,
                    rg_tensor_text(dy, a, sizeof(a)), rg_tensor_text(x, b, sizeof(b)));
   }
-  RG_TRY(rg_tensor_check(call->in[RG_LNB_MEAN], call->op->name));
-  RG_TRY(rg_tensor_check(call->in[RG_LNB_SCALE], call->op->name));
   if (!is_rows(call->in[RG_LNB_MEAN], &rows) || !is_rows(call->in[RG_LNB_SCALE], &rows)) {
     return rg_fail(RG_ESHAPE, "%s: mean is %s and scale %s; wanted one %s for each row",
                    call->op->name, rg_tensor_text(call->in[RG_LNB_MEAN], a, sizeof(a)),
@@ -193,12 +188,13 @@ static rg_cost back_cost(const rg_call *call)
 
 const rg_op rg_op_layer_norm_back = {
   .name = "layer_norm_back",
-  .sig = "layer_norm_back(dy, x, weight, mean, scale, rms=false) -> dx, dw, db",
   .doc = "the gradients of layer_norm",
   .id = RG_OP_LAYER_NORM_BACK,
   .amp = RG_AMP_NONE,
-  .as_is = 31,
-  .args_size = sizeof(rg_layer_norm_args),
+  RG_INPUTS(RG_IN("dy", NATIVE, FLOAT), RG_IN("x", NATIVE, FLOAT), RG_IN("mean", NATIVE, ANY),
+            RG_IN("scale", NATIVE, ANY), RG_OPTIONAL("weight", NATIVE, FLOAT)),
+  .result = { "dx", "dw", "db" },
+  RG_ARGS(rg_layer_norm_args, layer_norm_args),
   .infer = back_infer,
   .cost = back_cost,
 };

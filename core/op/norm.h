@@ -11,11 +11,12 @@
 /* Inputs of layer_norm_back; the weight may be NULL, as both are in layer_norm. */
 enum { RG_LNB_DY, RG_LNB_X, RG_LNB_MEAN, RG_LNB_SCALE, RG_LNB_WEIGHT };
 
-typedef struct rg_layer_norm_args {
-  double eps;
-  int32_t rms;
-  int32_t _pad;
-} rg_layer_norm_args;
+/* clang-format off */
+#define RG_LAYER_NORM_ARGS(A, S, AT) \
+  A(S, AT, f64, eps, NUMBER, 1e-5, "added to the variance, from 0") \
+  A(S, AT, i32, rms, FLAG, 0, "root mean square norm: no mean is taken away")
+/* clang-format on */
+RG_ARGS_STRUCT(rg_layer_norm_args, RG_LAYER_NORM_ARGS);
 
 enum { RG_NORM_PARTS = 32 }; /* at most: sums over rows that stand side by side before they meet */
 

@@ -13,6 +13,7 @@
 #define RIDGE_OP_OP_H
 
 #include "base/base.h"
+#include "op/schema.h"
 #include "ridge/op.h"
 #include "tensor/tensor.h"
 
@@ -24,13 +25,6 @@ typedef struct rg_frame rg_frame;
 ** is contiguous unless the caller chose to write into a tensor of his own (then any strides).
 ** A kernel runs no operations: a plan would replay them twice, by themselves and inside it. */
 typedef rg_status rg_kernel(const rg_call *call, rg_tensor *const *out, rg_frame *frame);
-
-/* Type, shape and layout of a tensor to be; outputs are contiguous. */
-typedef struct rg_meta {
-  int32_t dtype;
-  int32_t ndim;
-  int64_t shape[RG_MAX_DIMS];
-} rg_meta;
 
 /* What one call costs at best; the profiler divides it by the time taken. */
 typedef struct rg_cost {
@@ -48,9 +42,8 @@ typedef struct rg_draw {
 } rg_draw;
 
 enum {
-  RG_MAX_OUT = 8,          /* results and hidden results together; inputs have no maximum */
-  RG_SAVE_ALL = INT32_MIN, /* in save_in, save_out: every one */
-  RG_STORES_ALL = -1       /* in stores: every one */
+  RG_MAX_OUT = 8,         /* results and hidden results together; inputs have no maximum */
+  RG_SAVE_ALL = INT32_MIN /* in save_in, save_out: every one */
 };
 
 /* One call in flight.  Plan steps and the tape keep a copy, args and inputs included. */
@@ -63,11 +56,11 @@ struct rg_call {
   rg_generator *generator; /* for ops that draw: where from; NULL for the default */
   bool tracked;            /* the tape will be told: filled by the door */
   /* filled by infer */
-  int32_t compute;       /* dtype the inputs are converted to first (but see op->as_is and packs);
+  int32_t compute; /* dtype the inputs are converted to first (but see the roles of schema.h);
                           ** -1: they stay as they are.  Products set it to rg_autocast_for(call) */
-  int32_t lower;         /* type that weights (op->lowers) are read in, RG_BF16 or RG_F16, or any
+  int32_t lower;   /* type that weights (RG_ROLE_WEIGHT) are read in, RG_BF16 or RG_F16, or any
                           ** other: then as they are */
-  int32_t n_out;         /* results and, behind them, hidden results for the gradient */
+  int32_t n_out;   /* results and, behind them, hidden results for the gradient */
   int64_t scratch_bytes; /* needed while the kernel runs, 64-byte aligned */
   int64_t n_draws;       /* random numbers taken */
   rg_meta out[RG_MAX_OUT];
@@ -101,31 +94,26 @@ typedef struct rg_grad {
 /* Everything about an operation that is not a kernel. */
 struct rg_op {
   const char *name;
-  const char *sig; /* "softmax(x, axis=-1) -> y"; Lua binds from it */
   const char *doc; /* one line, for help and tables */
   int32_t id;      /* RG_OP_...; -1 for an operation outside list.h, which brings its own kernel */
   int32_t amp;     /* RG_AMP_... */
   int32_t save_in; /* bit i: the gradient reads input i */
   int32_t save_out;
-  int32_t as_is;  /* bit i: input i is no number to compute with (indices, bits) or is written to:
-                 ** neither call->compute nor autocast touch it */
-  int32_t packs;  /* bit i: where input i is a weight (RG_TENSOR_PARAM), it comes as it is, whatever
-                 ** call->compute says: the kernel packs and converts it once per version */
-  int32_t lowers; /* bit i: where input i is a weight in f32 on a device, and call->lower a half
-                  ** type, the kernel gets it in that type, converted once per version (lower.c) */
-  int32_t stores; /* bit i: input i may be of a type that is only stored (f8e4m3, f8e5m2), and then
-                  ** so may the results; RG_STORES_ALL: every one.  The door refuses others */
+  const rg_input *input; /* RG_INPUTS: what each is, in the order of the call */
+  int32_t n_inputs;
+  int32_t n_args;
+  const rg_arg *arg; /* RG_ARGS: what each is */
   uint32_t args_size;
-  int32_t n_hidden; /* results behind the visible ones that only the gradient reads */
-  bool draws;       /* takes random numbers */
+  int32_t n_hidden;               /* results behind the visible ones that only the gradient reads */
+  const char *result[RG_MAX_OUT]; /* names of the results, hidden ones too */
+  bool draws;                     /* takes random numbers */
+  bool writes;                    /* some input is RG_ROLE_STATE */
+  bool method;                    /* a method of tensors, under its own name */
+  bool into;   /* as a method it writes into its tensor: what it makes has the shape of that */
+  bool stored; /* results may be of a type that is only stored (f8e4m3, f8e5m2) */
 
   /* Check the inputs and fill the call.  Runs before any allocation. */
   rg_status (*infer)(rg_call *call);
-
-  /* Does the call write into input i (running statistics, optimizer moments)?  NULL: never.
-  ** A call that writes into a tensor the caller names as result needs nothing here.  An input that
-  ** is written to and would be converted is refused: the copy would get the write. */
-  bool (*writes)(const rg_call *call, int32_t i);
 
   /* The gradient, made of operations; NULL if there is none (yet). */
   rg_status (*grad)(rg_grad *g);
@@ -253,11 +241,11 @@ rg_meta rg_meta_of(const rg_tensor *x);
 int64_t rg_meta_count(const rg_meta *meta);
 int64_t rg_meta_bytes(const rg_meta *meta);
 
-/* The number of inputs is n, none of them NULL. */
-rg_status rg_check_arity(const rg_call *call, int32_t n) RG_CHECK;
-
-/* Input i is of a floating type. */
-rg_status rg_check_float(const rg_call *call, int32_t i) RG_CHECK;
+/* Does the call write into input i? */
+static inline bool rg_call_writes(const rg_call *call, int32_t i)
+{
+  return call->op->writes && rg_input_of(call, i)->role == RG_ROLE_STATE;
+}
 
 /* Resolve a negative axis; RG_EAXIS names the op, the axis and the shape. */
 rg_status rg_axis_resolve(const rg_op *op, const rg_tensor *x, int32_t axis, int32_t *out) RG_CHECK;

@@ -44,12 +44,10 @@ static rg_status check_options(const rg_call *call)
   return RG_OK;
 }
 
-static rg_status check_images(const rg_call *call, int32_t n, const char *what)
+static rg_status check_images(const rg_call *call, const char *what)
 {
   char text[128];
 
-  RG_TRY(rg_check_arity(call, n));
-  RG_TRY(rg_check_float(call, 0));
   if (call->in[0]->_ndim != 4) {
     return rg_fail(RG_ESHAPE, "%s: %s is %s, wanted 4 axes", call->op->name, what,
                    rg_tensor_text(call->in[0], text, sizeof(text)));
@@ -92,7 +90,7 @@ static rg_status pool_infer(rg_call *call)
   int32_t rows = rg_rows_axis(o->layout);
   char text[128];
 
-  RG_TRY(check_images(call, 1, "x"));
+  RG_TRY(check_images(call, "x"));
   const rg_tensor *x = call->in[0];
   call->out[0] = rg_meta_of(x);
   for (int i = 0; i < 2; i++) {
@@ -159,10 +157,10 @@ static rg_status back_infer(rg_call *call)
   const rg_pool2d_options *o = &args->o;
   const int64_t size[2] = { args->rows, args->columns };
   int32_t rows = rg_rows_axis(o->layout);
-  bool has_index = call->op->as_is != 0;
+  bool has_index = call->op->n_inputs > 1;
   char text[2][128];
 
-  RG_TRY(check_images(call, has_index ? 2 : 1, "dy"));
+  RG_TRY(check_images(call, "dy"));
   const rg_tensor *dy = call->in[0];
   call->out[0] = rg_meta_of(dy);
   for (int i = 0; i < 2; i++) {
@@ -204,20 +202,25 @@ static rg_status avg_back_grad(rg_grad *g)
 static rg_cost back_cost(const rg_call *call)
 {
   const rg_pool2d_options *o = &((const rg_pool2d_args *)call->args)->o;
-  double windows = call->op->as_is != 0 ? 1 : (double)o->size[0] * (double)o->size[1];
+  double windows = call->op->n_inputs > 1 ? 1 : (double)o->size[0] * (double)o->size[1];
 
   return rg_cost_of(call, (double)call->in[0]->_count * windows);
 }
 
 /* -- Records ------------------------------------------------------------------------------ */
 
+static const rg_arg pool2d_args[] = { RG_POOL2D_OPTIONS(RG_ARG_ROW, rg_pool2d_args, o.) };
+static const rg_arg pool2d_back_args[] = { RG_POOL2D_SIZE(RG_ARG_ROW, rg_pool2d_args, )
+                                               RG_POOL2D_OPTIONS(RG_ARG_ROW, rg_pool2d_args, o.) };
+
 const rg_op rg_op_max_pool2d = {
   .name = "max_pool2d",
-  .sig = "max_pool2d(x, size, stride=size, padding=0) -> y",
   .doc = "the largest element of each window",
   .id = RG_OP_MAX_POOL2D,
   .amp = RG_AMP_NONE,
-  .args_size = sizeof(rg_pool2d_args),
+  RG_INPUTS(RG_IN("x", INPUT, FLOAT)),
+  .result = { "y", "index" },
+  RG_ARGS(rg_pool2d_args, pool2d_args),
   .n_hidden = 1,
   .infer = pool_infer,
   .grad = max_grad,
@@ -226,23 +229,24 @@ const rg_op rg_op_max_pool2d = {
 
 const rg_op rg_op_max_pool2d_back = {
   .name = "max_pool2d_back",
-  .sig = "max_pool2d_back(dy, index, rows, columns) -> dx",
   .doc = "the gradient of max_pool2d: to where each maximum was",
   .id = RG_OP_MAX_POOL2D_BACK,
   .amp = RG_AMP_NONE,
-  .as_is = 2, /* the index */
-  .args_size = sizeof(rg_pool2d_args),
+  RG_INPUTS(RG_IN("dy", INPUT, FLOAT), RG_IN("index", BITS, ANY)),
+  .result = { "dx" },
+  RG_ARGS(rg_pool2d_args, pool2d_back_args),
   .infer = back_infer,
   .cost = back_cost,
 };
 
 const rg_op rg_op_avg_pool2d = {
   .name = "avg_pool2d",
-  .sig = "avg_pool2d(x, size, stride=size, padding=0) -> y",
   .doc = "the average of each window",
   .id = RG_OP_AVG_POOL2D,
   .amp = RG_AMP_NONE,
-  .args_size = sizeof(rg_pool2d_args),
+  RG_INPUTS(RG_IN("x", INPUT, FLOAT)),
+  .result = { "y" },
+  RG_ARGS(rg_pool2d_args, pool2d_args),
   .infer = pool_infer,
   .grad = avg_grad,
   .cost = pool_cost,
@@ -250,11 +254,12 @@ const rg_op rg_op_avg_pool2d = {
 
 const rg_op rg_op_avg_pool2d_back = {
   .name = "avg_pool2d_back",
-  .sig = "avg_pool2d_back(dy, rows, columns) -> dx",
   .doc = "the gradient of avg_pool2d: spread over each window",
   .id = RG_OP_AVG_POOL2D_BACK,
   .amp = RG_AMP_NONE,
-  .args_size = sizeof(rg_pool2d_args),
+  RG_INPUTS(RG_IN("dy", INPUT, FLOAT)),
+  .result = { "dx" },
+  RG_ARGS(rg_pool2d_args, pool2d_back_args),
   .infer = back_infer,
   .grad = avg_back_grad,
   .cost = back_cost,
@@ -266,10 +271,9 @@ static rg_status run(const rg_op *op, const rg_tensor *x, const rg_tensor *index
                      int64_t columns, const rg_pool2d_options *options, rg_tensor **out)
 {
   rg_pool2d_args args;
-  rg_call call = { .op = op,
-                   .in = (const rg_tensor *const[]){ x, index },
-                   .n_in = op->as_is != 0 ? 2 : 1,
-                   .args = &args };
+  rg_call call = {
+    .op = op, .in = (const rg_tensor *const[]){ x, index }, .n_in = op->n_inputs, .args = &args
+  };
 
   if (options == NULL) {
     return rg_fail(RG_EARG, "%s: there are no options to say the window's size", op->name);

@@ -15,4 +15,10 @@ typedef struct rg_pool2d_args {
   int64_t columns;
 } rg_pool2d_args;
 
+/* clang-format off */
+#define RG_POOL2D_SIZE(A, S, AT) \
+  A(S, AT, i64, rows, WHOLE, RG_REQUIRED, "of the gradient") \
+  A(S, AT, i64, columns, WHOLE, RG_REQUIRED, "of the gradient")
+/* clang-format on */
+
 #endif

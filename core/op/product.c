@@ -7,31 +7,14 @@
 
 #include "op/product.h"
 
-rg_status rg_product_arity(const rg_call *call, int32_t n, int32_t n_most)
-{
-  if (call->n_in < n || call->n_in > n_most) {
-    return rg_fail(RG_EARG, "%s: %d inputs given, %d to %d wanted", call->op->name, call->n_in, n,
-                   n_most);
-  }
-  for (int32_t i = 0; i < n; i++) {
-    if (call->in[i] == NULL) {
-      return rg_fail(RG_EARG, "%s: input %d is missing", call->op->name, i + 1);
-    }
-  }
-  return RG_OK;
-}
-
-rg_status rg_product_dtype(const rg_call *call, uint32_t bits, bool floats, int32_t *out)
+rg_status rg_product_dtype(const rg_call *call, int32_t *out)
 {
   int32_t lower = rg_autocast_for(call);
   int32_t dtype = -1;
 
   for (int32_t i = 0; i < call->n_in; i++) {
-    if (call->in[i] == NULL || (bits >> i & 1) != 0) {
+    if (call->in[i] == NULL || rg_input_of(call, i)->role == RG_ROLE_BITS) {
       continue;
-    }
-    if (floats) {
-      RG_TRY(rg_check_float(call, i));
     }
     if (call->in[i]->_dtype == RG_BOOL) {
       return rg_fail(RG_EDTYPE, "%s: input %d is bool, which has no product", call->op->name,

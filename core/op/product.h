@@ -6,13 +6,16 @@
 #ifndef RIDGE_OP_PRODUCT_H
 #define RIDGE_OP_PRODUCT_H
 
+#include "op/dropout.h"
 #include "op/op.h"
 
 /* matmul */
-typedef struct rg_matmul_args {
-  int32_t compute; /* RG_BF16: factors are read in bf16 and the result is dtype; -1: as they are */
-  int32_t dtype;
-} rg_matmul_args;
+/* clang-format off */
+#define RG_MATMUL_ARGS(A, S, AT) \
+  A(S, AT, i32, compute, FOUND, -1, "RG_BF16: factors are read in bf16; -1: as they are") \
+  A(S, AT, i32, dtype, FOUND, -1, "of the result, where compute says so")
+/* clang-format on */
+RG_ARGS_STRUCT(rg_matmul_args, RG_MATMUL_ARGS);
 
 /* A matrix product in bf16 of factors of any float type, with the result in a type of its own: what
 ** is to be f32 is not rounded on the way. */
@@ -20,31 +23,31 @@ rg_status rg_matmul_bf16(const rg_tensor *x, const rg_tensor *y, int32_t dtype,
                          rg_tensor **out) RG_CHECK;
 
 /* linear, linear_dropout, lowrank_linear */
-typedef struct rg_linear_args {
-  double p;    /* of linear_dropout */
-  int32_t act; /* RG_ACT_... */
-  int32_t _pad;
-} rg_linear_args;
+/* clang-format off */
+#define RG_LINEAR_ARGS(A, S, AT) \
+  A(S, AT, i32, act, ACT, RG_ACT_NONE, "activation")
+#define RG_LINEAR_DROPOUT_ARGS(A, S, AT) \
+  RG_LINEAR_ARGS(A, S, AT) \
+  RG_DROPOUT_ARGS(A, S, AT)
+/* clang-format on */
+RG_ARGS_STRUCT(rg_linear_args, RG_LINEAR_DROPOUT_ARGS);
 
 /* sketched_linear, sketched_linear_bits, sketched_linear_seed */
-typedef struct rg_sketch_args {
-  double p; /* dropout */
-  int32_t n_terms;
-  int32_t act;
-} rg_sketch_args;
-
-/* Inputs 0 .. n-1 are there; those behind them may be NULL up to the n_most-th. */
-rg_status rg_product_arity(const rg_call *call, int32_t n, int32_t n_most) RG_CHECK;
+/* clang-format off */
+#define RG_SKETCH_ARGS(A, S, AT) \
+  A(S, AT, i32, n_terms, WHOLE, RG_REQUIRED, "pairs of products that are averaged") \
+  A(S, AT, i32, act, ACT, RG_ACT_NONE, "activation") \
+  A(S, AT, f64, p, SHARE, 0, "dropout probability; 0 draws nothing")
+/* clang-format on */
+RG_ARGS_STRUCT(rg_sketch_args, RG_SKETCH_ARGS);
 
 /*
 ** The type of the result: what autocast asks for, else the type the inputs meet at.
 **
 ** The kernels convert while they pack, so that no converted copy of x or of a weight crosses
 ** memory; call->compute stays -1.
-**
-** bits     inputs that are not numbers, bit i for input i
 */
-rg_status rg_product_dtype(const rg_call *call, uint32_t bits, bool floats, int32_t *out) RG_CHECK;
+rg_status rg_product_dtype(const rg_call *call, int32_t *out) RG_CHECK;
 
 /* Input i has ndim axes and the sizes rows and cols (-1: any); what names it in the message. */
 rg_status rg_product_matrix(const rg_call *call, int32_t i, int64_t rows, int64_t cols,

@@ -23,7 +23,6 @@ static rg_status infer_float(rg_call *call, const rg_meta *meta, int64_t numbers
 {
   char text[96];
 
-  RG_TRY(rg_check_arity(call, 0));
   RG_TRY(rg_check_computes(call->op, meta->dtype));
   if (!rg_dtype_is_float(meta->dtype)) {
     return rg_fail(RG_EDTYPE, "%s: a float tensor is expected, got %s%s", call->op->name,
@@ -65,13 +64,20 @@ static rg_status uniform_infer(rg_call *call)
   return infer_float(call, &args->meta, numbers_of(&args->meta));
 }
 
+static const rg_arg uniform_args[] = { RG_UNIFORM_ARGS(RG_ARG_ROW, rg_uniform_args, ) };
+static const rg_arg normal_args[] = { RG_NORMAL_ARGS(RG_ARG_ROW, rg_normal_args, ) };
+static const rg_arg signs_args[] = { RG_SIGNS_ARGS(RG_ARG_ROW, rg_signs_args, ) };
+static const rg_arg randint_args[] = { RG_RANDINT_ARGS(RG_ARG_ROW, rg_randint_args, ) };
+
 const rg_op rg_op_uniform = {
   .name = "uniform",
-  .sig = "uniform_(x, lo=0, hi=1, generator=nil) -> x",
   .doc = "draws uniform in [lo, hi)",
   .id = RG_OP_UNIFORM,
   .amp = RG_AMP_NONE,
-  .args_size = sizeof(rg_uniform_args),
+  .result = { "x" },
+  .method = true,
+  .into = true,
+  RG_ARGS(rg_uniform_args, uniform_args),
   .draws = true,
   .infer = uniform_infer,
   .cost = cost,
@@ -104,11 +110,13 @@ static rg_status normal_infer(rg_call *call)
 
 const rg_op rg_op_normal = {
   .name = "normal",
-  .sig = "normal_(x, mean=0, std=1, generator=nil) -> x",
   .doc = "normal draws",
   .id = RG_OP_NORMAL,
   .amp = RG_AMP_NONE,
-  .args_size = sizeof(rg_normal_args),
+  .result = { "x" },
+  .method = true,
+  .into = true,
+  RG_ARGS(rg_normal_args, normal_args),
   .draws = true,
   .infer = normal_infer,
   .cost = cost,
@@ -141,11 +149,12 @@ static rg_cost signs_cost(const rg_call *call)
 
 const rg_op rg_op_signs = {
   .name = "signs",
-  .sig = "signs_(x, scale=1, generator=nil) -> x",
   .doc = "+scale or -scale, each with probability 1/2",
   .id = RG_OP_SIGNS,
   .amp = RG_AMP_NONE,
-  .args_size = sizeof(rg_signs_args),
+  .result = { "x" },
+  .into = true,
+  RG_ARGS(rg_signs_args, signs_args),
   .draws = true,
   .infer = signs_infer,
   .cost = signs_cost,
@@ -171,7 +180,6 @@ static rg_status randint_infer(rg_call *call)
   };
   int32_t dtype = args->meta.dtype;
 
-  RG_TRY(rg_check_arity(call, 0));
   RG_TRY(rg_check_computes(call->op, dtype));
   if (dtype < 0 || dtype >= RG_DTYPE_COUNT || most[dtype] == 0) {
     return rg_fail(RG_EDTYPE, "%s: an integer tensor is expected, got %s", call->op->name,
@@ -189,11 +197,12 @@ static rg_status randint_infer(rg_call *call)
 
 const rg_op rg_op_randint = {
   .name = "randint",
-  .sig = "randint_(x, lo, hi, generator=nil) -> x",
   .doc = "integers uniform in [lo, hi)",
   .id = RG_OP_RANDINT,
   .amp = RG_AMP_NONE,
-  .args_size = sizeof(rg_randint_args),
+  .result = { "x" },
+  .into = true,
+  RG_ARGS(rg_randint_args, randint_args),
   .draws = true,
   .infer = randint_infer,
   .cost = cost,

@@ -67,7 +67,6 @@ static rg_status infer_shape(rg_call *call)
   const rg_reduce_args *args = call->args;
   rg_meta *out = &call->out[0];
 
-  RG_TRY(rg_check_arity(call, 1));
   const rg_tensor *x = call->in[0];
 
   out->dtype = x->_dtype;
@@ -138,7 +137,6 @@ static rg_status norm_infer(rg_call *call)
   const rg_reduce_args *args = call->args;
 
   RG_TRY(infer_shape(call));
-  RG_TRY(rg_check_float(call, 0));
   if (!(args->p > 0)) {
     return rg_fail(RG_EARG, "%s: p is %g and not above 0", call->op->name, args->p);
   }
@@ -164,13 +162,18 @@ static rg_cost norm_cost(const rg_call *call)
 
 /* -- Records ---------------------------------------------------------------------------------- */
 
+static const rg_arg reduce_args[] = { RG_REDUCE_ARGS(RG_ARG_ROW, rg_reduce_args, ) };
+static const rg_arg norm_args[] = { RG_NORM_ARGS(RG_ARG_ROW, rg_reduce_args, ) };
+
 const rg_op rg_op_sum = {
   .name = "sum",
-  .sig = "sum(x, axes=all, keep=false) -> y",
   .doc = "sum over axes",
   .id = RG_OP_SUM,
   .amp = RG_AMP_F32,
-  .args_size = sizeof(rg_reduce_args),
+  RG_INPUTS(RG_IN("x", INPUT, ANY)),
+  .result = { "y" },
+  .method = true,
+  RG_ARGS(rg_reduce_args, reduce_args),
   .infer = sum_infer,
   .grad = rg_sum_grad,
   .cost = cost,
@@ -178,11 +181,13 @@ const rg_op rg_op_sum = {
 
 const rg_op rg_op_mean = {
   .name = "mean",
-  .sig = "mean(x, axes=all, keep=false) -> y",
   .doc = "mean over axes",
   .id = RG_OP_MEAN,
   .amp = RG_AMP_F32,
-  .args_size = sizeof(rg_reduce_args),
+  RG_INPUTS(RG_IN("x", INPUT, ANY)),
+  .result = { "y" },
+  .method = true,
+  RG_ARGS(rg_reduce_args, reduce_args),
   .infer = mean_infer,
   .grad = rg_mean_grad,
   .cost = cost,
@@ -190,13 +195,15 @@ const rg_op rg_op_mean = {
 
 const rg_op rg_op_prod = {
   .name = "prod",
-  .sig = "prod(x, axes=all, keep=false) -> y",
   .doc = "product over axes",
   .id = RG_OP_PROD,
   .amp = RG_AMP_F32,
+  RG_INPUTS(RG_IN("x", INPUT, ANY)),
+  .result = { "y" },
+  .method = true,
   .save_in = 1,
   .save_out = 1,
-  .args_size = sizeof(rg_reduce_args),
+  RG_ARGS(rg_reduce_args, reduce_args),
   .infer = sum_infer,
   .grad = rg_prod_grad,
   .cost = cost,
@@ -204,13 +211,15 @@ const rg_op rg_op_prod = {
 
 const rg_op rg_op_max = {
   .name = "max",
-  .sig = "max(x, axes=all, keep=false) -> y",
   .doc = "maximum over axes; nan wins",
   .id = RG_OP_MAX,
   .amp = RG_AMP_NONE,
+  RG_INPUTS(RG_IN("x", INPUT, ANY)),
+  .result = { "y" },
+  .method = true,
   .save_in = 1,
   .save_out = 1,
-  .args_size = sizeof(rg_reduce_args),
+  RG_ARGS(rg_reduce_args, reduce_args),
   .infer = extreme_infer,
   .grad = rg_extreme_grad,
   .cost = cost,
@@ -218,13 +227,15 @@ const rg_op rg_op_max = {
 
 const rg_op rg_op_min = {
   .name = "min",
-  .sig = "min(x, axes=all, keep=false) -> y",
   .doc = "minimum over axes; nan wins",
   .id = RG_OP_MIN,
   .amp = RG_AMP_NONE,
+  RG_INPUTS(RG_IN("x", INPUT, ANY)),
+  .result = { "y" },
+  .method = true,
   .save_in = 1,
   .save_out = 1,
-  .args_size = sizeof(rg_reduce_args),
+  RG_ARGS(rg_reduce_args, reduce_args),
   .infer = extreme_infer,
   .grad = rg_extreme_grad,
   .cost = cost,
@@ -232,13 +243,15 @@ const rg_op rg_op_min = {
 
 const rg_op rg_op_norm = {
   .name = "norm",
-  .sig = "norm(x, p=2, axes=all, keep=false) -> y",
   .doc = "p-norm over axes, p = infinity the largest |x|",
   .id = RG_OP_NORM,
   .amp = RG_AMP_F32,
+  RG_INPUTS(RG_IN("x", INPUT, FLOAT)),
+  .result = { "y" },
+  .method = true,
   .save_in = 1,
   .save_out = 1,
-  .args_size = sizeof(rg_reduce_args),
+  RG_ARGS(rg_reduce_args, norm_args),
   .infer = norm_infer,
   .grad = rg_norm_grad,
   .cost = norm_cost,

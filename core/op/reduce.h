@@ -7,11 +7,17 @@
 
 #include "op/op.h"
 
-typedef struct rg_reduce_args {
-  uint32_t axes; /* bit i: axis i is reduced */
-  int32_t keep;  /* 1: it stays with size 1 */
-  double p;      /* norm: the exponent */
-} rg_reduce_args;
+/* clang-format off */
+#define RG_REDUCE_ARGS(A, S, AT) \
+  A(S, AT, u32, axes, AXES, 0, "those that are reduced") \
+  A(S, AT, i32, keep, FLAG, 0, "reduced axes stay with size 1")
+/* clang-format on */
+/* clang-format off */
+#define RG_NORM_ARGS(A, S, AT) \
+  A(S, AT, f64, p, NUMBER, 2, "above 0; infinity: the largest magnitude") \
+  RG_REDUCE_ARGS(A, S, AT)
+/* clang-format on */
+RG_ARGS_STRUCT(rg_reduce_args, RG_NORM_ARGS);
 
 /*
 ** Elements of one output are reduced in chunks that do not depend on the number of threads, so that

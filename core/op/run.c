@@ -92,12 +92,6 @@ static bool flows(const rg_call *call, rg_tensor *const *out)
 
 /* -- Checking and converting inputs ---------------------------------------------- */
 
-/* May input i be of a type that is only stored? */
-static bool may_store(const rg_op *op, int32_t i)
-{
-  return op->stores == RG_STORES_ALL || (i < 31 && (op->stores >> i & 1) != 0);
-}
-
 static rg_status check_inputs(rg_call *call, rg_tensor *const *out)
 {
   const rg_tensor *first = NULL;
@@ -110,9 +104,6 @@ static rg_status check_inputs(rg_call *call, rg_tensor *const *out)
     }
     if ((x->_flags & (RG_TENSOR_RELEASED | RG_TENSOR_PINNED)) != 0) {
       RG_TRY(rg_tensor_check(x, call->op->name));
-    }
-    if (!may_store(call->op, i)) {
-      RG_TRY(rg_check_computes(call->op, x->_dtype));
     }
     if (first == NULL) {
       first = x;
@@ -132,13 +123,15 @@ static rg_status check_inputs(rg_call *call, rg_tensor *const *out)
 static bool converts(const rg_call *call, int32_t i)
 {
   const rg_tensor *x = call->in[i];
-  uint32_t bit = i < 31 ? 1u << i : 0;
 
-  if (x == NULL || x->_dtype == call->compute || ((uint32_t)call->op->as_is & bit) != 0) {
+  if (x == NULL || x->_dtype == call->compute) {
     return false;
   }
-  return !(((uint32_t)call->op->packs & bit) != 0 && (x->_flags & RG_TENSOR_PARAM) != 0 &&
-           rg_dtype_is_float(x->_dtype));
+  int32_t role = rg_input_of(call, i)->role;
+
+  return role == RG_ROLE_INPUT ||
+         ((role == RG_ROLE_WEIGHT || role == RG_ROLE_BIAS) &&
+          ((x->_flags & RG_TENSOR_PARAM) == 0 || !rg_dtype_is_float(x->_dtype)));
 }
 
 /* Replace the inputs that have another type; made[] are to be released after the call. */
@@ -150,11 +143,6 @@ static rg_status convert_inputs(const rg_call *call, const rg_tensor **in, rg_te
   }
   for (int32_t i = 0; i < call->n_in; i++) {
     if (converts(call, i)) {
-      if (call->op->writes != NULL && call->op->writes(call, i)) {
-        return rg_fail(RG_EDTYPE, "%s: input %d is written to and must be %s, not %s",
-                       call->op->name, i + 1, rg_dtype_name(call->compute),
-                       rg_dtype_name(call->in[i]->_dtype));
-      }
       RG_TRY(rg_cast(call->in[i], call->compute, &made[i]));
       in[i] = made[i];
     }
@@ -213,9 +201,9 @@ static void count_writes(const rg_call *call, rg_tensor *const *out)
       rg_storage_wrote(out[i]->_storage);
     }
   }
-  if (call->op->writes != NULL) {
+  if (call->op->writes) {
     for (int32_t i = 0; i < call->n_in; i++) {
-      if (call->in[i] != NULL && call->op->writes(call, i)) {
+      if (call->in[i] != NULL && rg_call_writes(call, i)) {
         rg_storage_wrote(call->in[i]->_storage);
       }
     }
@@ -229,9 +217,7 @@ static rg_status wait_turns(const rg_call *call, rg_tensor *const *out)
 {
   for (int32_t i = 0; i < call->n_in; i++) {
     if (call->in[i] != NULL) {
-      bool writes = call->op->writes != NULL && call->op->writes(call, i);
-
-      RG_TRY(rg_tensor_turn(call->in[i], writes));
+      RG_TRY(rg_tensor_turn(call->in[i], rg_call_writes(call, i)));
     }
   }
   for (int32_t i = 0; i < call->n_out; i++) {
@@ -282,8 +268,8 @@ static rg_status lower_weights(const rg_call *call, lowering *l)
     const rg_tensor *x = call->in[i];
 
     l->in[i] = x;
-    if (x != NULL && i < 31 && ((uint32_t)call->op->lowers >> i & 1) != 0 &&
-        l->n < RG_MAX_LOWERED && rg_lowers(x, call->lower)) {
+    if (x != NULL && rg_input_of(call, i)->role == RG_ROLE_WEIGHT && l->n < RG_MAX_LOWERED &&
+        rg_lowers(x, call->lower)) {
       rg_status status = rg_lowered(x, call->lower, &l->made[l->n]);
 
       if (status == RG_OK) {
@@ -348,7 +334,7 @@ static rg_status perform(rg_call *call, rg_tensor *const *out)
   lowering l;
   rg_status status;
 
-  if (call->device == RG_CPU || call->op->lowers == 0 || call->lower < 0) {
+  if (call->device == RG_CPU || call->lower < 0) {
     return perform_as(call, call, out);
   }
   RG_TRY(lower_weights(call, &l));
@@ -463,8 +449,9 @@ rg_status rg_run(rg_call *call, rg_tensor **out)
     return rg_fail(RG_EINTR, "interrupted");
   }
   RG_TRY(check_inputs(call, out));
+  RG_TRY(rg_check_schema(call));
   RG_TRY(call->op->infer(call));
-  for (int32_t i = 0; i < call->n_out && call->op->stores == 0; i++) {
+  for (int32_t i = 0; i < call->n_out && !call->op->stored; i++) {
     RG_TRY(rg_check_computes(call->op, call->out[i].dtype));
   }
   call->tracked = flows(call, out);

@@ -68,7 +68,6 @@ static rg_status check_scale(const rg_call *call, int32_t i, const int64_t *lead
 static rg_status check_end(const rg_call *call)
 {
   const rg_scaled_args *args = call->args;
-  const rg_tensor *b = call->n_in > 4 ? call->in[4] : NULL;
 
   RG_TRY(rg_product_act(call, args->act));
   if (args->dtype != RG_F32 && args->dtype != RG_BF16 && args->dtype != RG_F16) {
@@ -76,9 +75,6 @@ static rg_status check_end(const rg_call *call)
 
     return rg_fail(RG_EDTYPE, "%s: the result is to be %s, wanted f32, bf16 or f16", call->op->name,
                    name != NULL ? name : "of no type");
-  }
-  if (b != NULL) {
-    RG_TRY(rg_check_float(call, 4));
   }
   return rg_product_bias(call, 4, call->in[1]->_shape[0]);
 }
@@ -90,7 +86,6 @@ static rg_status scaled_infer(rg_call *call)
   const rg_scaled_args *args = call->args;
   const rg_tensor *x, *w;
 
-  RG_TRY(rg_product_arity(call, 4, 5));
   RG_TRY(check_factors(call));
   x = call->in[0];
   w = call->in[1];
@@ -114,16 +109,18 @@ static rg_cost scaled_cost(const rg_call *call)
                               ((double)call->in[1]->_shape[1] + 1.0));
 }
 
+static const rg_arg scaled_args[] = { RG_SCALED_ARGS(RG_ARG_ROW, rg_scaled_args, ) };
+
 const rg_op rg_op_scaled_linear = {
   .name = "scaled_linear",
-  .sig = "scaled_linear(x, w, x_scale, w_scale, b=nil, act=none, dtype=f32) -> y",
   .doc =
       "8-bit x times the transpose of 8-bit w, times their scales, plus b, through an activation",
   .id = RG_OP_SCALED_LINEAR,
   .amp = RG_AMP_NONE,
-  .as_is = 31,
-  .stores = 3,
-  .args_size = sizeof(rg_scaled_args),
+  RG_INPUTS(RG_IN("x", NATIVE, STORED), RG_IN("w", NATIVE, STORED), RG_IN("x_scale", NATIVE, ANY),
+            RG_IN("w_scale", NATIVE, ANY), RG_OPTIONAL("b", NATIVE, FLOAT)),
+  .result = { "y" },
+  RG_ARGS(rg_scaled_args, scaled_args),
   .infer = scaled_infer,
   .cost = scaled_cost,
 };

@@ -40,7 +40,6 @@ static rg_status sign_infer(rg_call *call)
 {
   const rg_sign_args *args = call->args;
 
-  RG_TRY(rg_check_arity(call, 1));
   RG_TRY(rg_check_seed(call, 0));
   RG_TRY(rg_check_signs(call, args->rows, args->cols));
   if (args->matrix < 1) {
@@ -59,14 +58,17 @@ static rg_cost sign_cost(const rg_call *call)
   return rg_cost_of(call, 100.0 / 16.0 * (double)rg_meta_count(&call->out[0]));
 }
 
+static const rg_arg sign_args[] = { RG_SIGN_ARGS(RG_ARG_ROW, rg_sign_args, ) };
+static const rg_arg expand_args[] = { RG_EXPAND_ARGS(RG_ARG_ROW, rg_expand_args, ) };
+
 const rg_op rg_op_sign_bits = {
   .name = "sign_bits",
-  .sig = "sign_bits(seed, matrix, rows, cols) -> bits",
   .doc = "random signs as bits, a function of seed and place",
   .id = RG_OP_SIGN_BITS,
   .amp = RG_AMP_NONE,
-  .as_is = 1,
-  .args_size = sizeof(rg_sign_args),
+  RG_INPUTS(RG_IN("seed", BITS, ANY)),
+  .result = { "bits" },
+  RG_ARGS(rg_sign_args, sign_args),
   .infer = sign_infer,
   .cost = sign_cost,
 };
@@ -85,7 +87,6 @@ static rg_status expand_infer(rg_call *call)
   const rg_expand_args *args = call->args;
   char text[96];
 
-  RG_TRY(rg_check_arity(call, 1));
   const rg_tensor *bits = call->in[0];
 
   if (bits->_dtype != RG_U8 || bits->_ndim != 2 || bits->_shape[1] != (args->cols + 7) / 8) {
@@ -110,12 +111,12 @@ static rg_cost expand_cost(const rg_call *call)
 
 const rg_op rg_op_expand_signs = {
   .name = "expand_signs",
-  .sig = "expand_signs(bits, cols, sign, dtype) -> x",
   .doc = "+sign for each bit that is set, -sign for the others",
   .id = RG_OP_EXPAND_SIGNS,
   .amp = RG_AMP_NONE,
-  .as_is = 1,
-  .args_size = sizeof(rg_expand_args),
+  RG_INPUTS(RG_IN("bits", BITS, ANY)),
+  .result = { "x" },
+  RG_ARGS(rg_expand_args, expand_args),
   .infer = expand_infer,
   .cost = expand_cost,
 };

@@ -7,17 +7,21 @@
 
 #include "op/op.h"
 
-typedef struct rg_expand_args {
-  int64_t cols; /* of a row; the bits of a row begin at a byte */
-  double sign;  /* what a 1 stands for; a 0 for its negative */
-  int32_t dtype;
-} rg_expand_args;
+/* clang-format off */
+#define RG_EXPAND_ARGS(A, S, AT) \
+  A(S, AT, i64, cols, WHOLE, RG_REQUIRED, "of a row; the bits of a row begin at a byte") \
+  A(S, AT, f64, sign, NUMBER, RG_REQUIRED, "what a 1 stands for; a 0 for its negative") \
+  A(S, AT, i32, dtype, DTYPE, RG_REQUIRED, "of the result")
+/* clang-format on */
+RG_ARGS_STRUCT(rg_expand_args, RG_EXPAND_ARGS);
 
-typedef struct rg_sign_args {
-  int64_t rows, cols;
-  int32_t matrix; /* of the seed */
-  int32_t _pad;
-} rg_sign_args;
+/* clang-format off */
+#define RG_SIGN_ARGS(A, S, AT) \
+  A(S, AT, i32, matrix, WHOLE, RG_REQUIRED, "which one of the seed, from 1") \
+  A(S, AT, i64, rows, WHOLE, RG_REQUIRED, "of the matrix") \
+  A(S, AT, i64, cols, WHOLE, RG_REQUIRED, "of the matrix")
+/* clang-format on */
+RG_ARGS_STRUCT(rg_sign_args, RG_SIGN_ARGS);
 
 /* Bytes of the bits of a matrix. */
 static inline int64_t rg_sign_bytes(int64_t rows, int64_t cols)

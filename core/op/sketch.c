@@ -66,9 +66,8 @@ static rg_status sketched_infer(rg_call *call)
   const rg_sketch_args *args = call->args;
   int32_t dtype;
 
-  RG_TRY(rg_product_arity(call, 3, 4));
   RG_TRY(check_args(call));
-  RG_TRY(rg_product_dtype(call, 0, true, &dtype));
+  RG_TRY(rg_product_dtype(call, &dtype));
   RG_TRY(rg_product_matrix(call, 1, -1, -1, "left"));
   int64_t width = call->in[1]->_shape[1];
   RG_TRY(rg_product_matrix(call, 2, width, -1, "right"));
@@ -79,19 +78,21 @@ static rg_status sketched_infer(rg_call *call)
   return fill_out(call, call->in[1]->_shape[0], width, call->in[2]->_shape[1], 3, dtype);
 }
 
+static const rg_arg sketch_args[] = { RG_SKETCH_ARGS(RG_ARG_ROW, rg_sketch_args, ) };
+
 const rg_op rg_op_sketched_linear = {
   .name = "sketched_linear",
-  .sig = "sketched_linear(x, left, right, bias=nil, n_terms, act=none, p=0, generator=nil) -> y",
   .doc = "(x left) right / (2 n_terms), plus the bias, through an activation and dropout",
   .id = RG_OP_SKETCHED_LINEAR,
   .amp = RG_AMP_LOWER,
+  RG_INPUTS(RG_IN("x", INPUT, FLOAT), RG_IN("left", WEIGHT, FLOAT), RG_IN("right", WEIGHT, FLOAT),
+            RG_OPTIONAL("bias", BIAS, FLOAT)),
+  .result = { "y", "inner", "draw" },
   .save_in = 15,
   .save_out = 1,
-  .packs = 14,
-  .lowers = 6,
   .n_hidden = 2,
   .draws = true,
-  .args_size = sizeof(rg_sketch_args),
+  RG_ARGS(rg_sketch_args, sketch_args),
   .infer = sketched_infer,
   .grad = rg_sketched_grad,
   .save = rg_sketched_save,
@@ -138,11 +139,10 @@ static rg_status bits_infer(rg_call *call)
 {
   int32_t dtype;
 
-  RG_TRY(rg_product_arity(call, 5, 6));
   RG_TRY(check_args(call));
   RG_TRY(bits_check(call, 2, "u1_bits"));
   RG_TRY(bits_check(call, 3, "u2_bits"));
-  RG_TRY(rg_product_dtype(call, 1u << 2 | 1u << 3, true, &dtype));
+  RG_TRY(rg_product_dtype(call, &dtype));
   RG_TRY(rg_product_matrix(call, 1, -1, -1, "s1"));
   int64_t n_in = call->in[1]->_shape[0];
   int64_t half = call->in[1]->_shape[1];
@@ -156,19 +156,18 @@ static rg_status bits_infer(rg_call *call)
 
 const rg_op rg_op_sketched_linear_bits = {
   .name = "sketched_linear_bits",
-  .sig = "sketched_linear_bits(x, s1, u1_bits, u2_bits, s2, bias=nil, n_terms, act=none, p=0, "
-         "generator=nil) -> y",
   .doc = "sketched_linear with the fixed signs kept as one bit each",
   .id = RG_OP_SKETCHED_LINEAR_BITS,
   .amp = RG_AMP_LOWER,
+  RG_INPUTS(RG_IN("x", INPUT, FLOAT), RG_IN("s1", WEIGHT, FLOAT), RG_IN("u1_bits", BITS, ANY),
+            RG_IN("u2_bits", BITS, ANY), RG_IN("s2", WEIGHT, FLOAT),
+            RG_OPTIONAL("bias", BIAS, FLOAT)),
+  .result = { "y", "inner", "draw" },
   .save_in = 63,
   .save_out = 1,
-  .packs = 62,
-  .lowers = 18,
-  .as_is = 12, /* the bits */
   .n_hidden = 2,
   .draws = true,
-  .args_size = sizeof(rg_sketch_args),
+  RG_ARGS(rg_sketch_args, sketch_args),
   .infer = bits_infer,
   .grad = rg_sketched_bits_grad,
   .save = rg_sketched_save,
@@ -196,10 +195,9 @@ static rg_status seed_infer(rg_call *call)
 {
   int32_t dtype;
 
-  RG_TRY(rg_product_arity(call, 4, 5));
   RG_TRY(check_args(call));
   RG_TRY(rg_check_seed(call, 2));
-  RG_TRY(rg_product_dtype(call, 1u << 2, true, &dtype));
+  RG_TRY(rg_product_dtype(call, &dtype));
   RG_TRY(rg_product_matrix(call, 1, -1, -1, "s1"));
   int64_t n_in = call->in[1]->_shape[0];
   int64_t half = call->in[1]->_shape[1];
@@ -226,19 +224,17 @@ static rg_cost seed_cost(const rg_call *call)
 
 const rg_op rg_op_sketched_linear_seed = {
   .name = "sketched_linear_seed",
-  .sig = "sketched_linear_seed(x, s1, seed, s2, bias=nil, n_terms, act=none, p=0, "
-         "generator=nil) -> y",
   .doc = "sketched_linear with the fixed signs made from a seed as they are used",
   .id = RG_OP_SKETCHED_LINEAR_SEED,
   .amp = RG_AMP_LOWER,
+  RG_INPUTS(RG_IN("x", INPUT, FLOAT), RG_IN("s1", WEIGHT, FLOAT), RG_IN("seed", BITS, ANY),
+            RG_IN("s2", WEIGHT, FLOAT), RG_OPTIONAL("bias", BIAS, FLOAT)),
+  .result = { "y", "inner", "draw" },
   .save_in = 31,
   .save_out = 1,
-  .packs = 26,
-  .lowers = 10,
-  .as_is = 4, /* the seed */
   .n_hidden = 2,
   .draws = true,
-  .args_size = sizeof(rg_sketch_args),
+  RG_ARGS(rg_sketch_args, sketch_args),
   .infer = seed_infer,
   .grad = rg_sketched_seed_grad,
   .save = rg_sketched_save,

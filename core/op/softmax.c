@@ -12,8 +12,6 @@ extern const rg_op rg_op_softmax_back;
 
 static rg_status softmax_infer(rg_call *call)
 {
-  RG_TRY(rg_check_arity(call, 1));
-  RG_TRY(rg_check_float(call, 0));
   call->out[0] = rg_meta_of(call->in[0]);
   call->n_out = 1;
   if (rg_autocast_for(call) >= 0) {
@@ -42,14 +40,18 @@ static rg_cost softmax_cost(const rg_call *call)
   return rg_cost_of(call, 14.0 * (double)call->in[0]->_count);
 }
 
+static const rg_arg softmax_args[] = { RG_SOFTMAX_ARGS(RG_ARG_ROW, rg_softmax_args, ) };
+
 const rg_op rg_op_softmax = {
   .name = "softmax",
-  .sig = "softmax(x, axis=-1) -> y",
   .doc = "exp(x), scaled to sum to one along an axis",
   .id = RG_OP_SOFTMAX,
   .amp = RG_AMP_F32,
+  RG_INPUTS(RG_IN("x", INPUT, FLOAT)),
+  .result = { "y" },
+  .method = true,
   .save_out = 1,
-  .args_size = sizeof(rg_softmax_args),
+  RG_ARGS(rg_softmax_args, softmax_args),
   .infer = softmax_infer,
   .grad = softmax_grad,
   .cost = softmax_cost,
@@ -71,9 +73,6 @@ static rg_status back_infer(rg_call *call)
   char a[96];
   char b[96];
 
-  RG_TRY(rg_check_arity(call, 2));
-  RG_TRY(rg_check_float(call, 0));
-  RG_TRY(rg_check_float(call, 1));
   const rg_tensor *dy = call->in[0];
   const rg_tensor *y = call->in[1];
 
@@ -122,12 +121,13 @@ static rg_cost back_cost(const rg_call *call)
 
 const rg_op rg_op_softmax_back = {
   .name = "softmax_back",
-  .sig = "softmax_back(dy, y, axis=-1) -> dx",
   .doc = "the gradient of softmax, y (dy - sum(dy y)), from its result",
   .id = RG_OP_SOFTMAX_BACK,
   .amp = RG_AMP_NONE,
+  RG_INPUTS(RG_IN("dy", INPUT, FLOAT), RG_IN("y", INPUT, FLOAT)),
+  .result = { "dx" },
   .save_in = 3,
-  .args_size = sizeof(rg_softmax_args),
+  RG_ARGS(rg_softmax_args, softmax_args),
   .infer = back_infer,
   .grad = back_grad,
   .cost = back_cost,

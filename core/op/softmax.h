@@ -7,8 +7,10 @@
 
 #include "op/op.h"
 
-typedef struct rg_softmax_args {
-  int32_t axis; /* 0 .. ndim-1 */
-} rg_softmax_args;
+/* clang-format off */
+#define RG_SOFTMAX_ARGS(A, S, AT) \
+  A(S, AT, i32, axis, AXIS, -1, "along which it sums to 1")
+/* clang-format on */
+RG_ARGS_STRUCT(rg_softmax_args, RG_SOFTMAX_ARGS);
 
 #endif

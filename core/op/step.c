@@ -85,14 +85,6 @@ static rg_status infer(rg_call *call)
   return RG_OK;
 }
 
-static bool writes(const rg_call *call, int32_t i)
-{
-  const rg_step_args *args = call->args;
-
-  return i == RG_STEP_COUNT || (i >= RG_STEP_PARAMS && i < rg_step_grad(args, 0)) ||
-         i >= rg_step_state(args, 0, 0);
-}
-
 /* A number in [0, 1). */
 static rg_status check_share(const rg_op *op, const char *what, double v)
 {
@@ -131,7 +123,7 @@ static rg_cost cost_of(const rg_call *call, double flops_each)
 
   for (int32_t i = 0; i < call->n_in; i++) {
     if (call->in[i] != NULL) {
-      cost.bytes += (writes(call, i) ? 2.0 : 1.0) * (double)rg_tensor_bytes(call->in[i]);
+      cost.bytes += (rg_call_writes(call, i) ? 2.0 : 1.0) * (double)rg_tensor_bytes(call->in[i]);
     }
   }
   return cost;
@@ -152,39 +144,53 @@ static rg_cost lion_cost(const rg_call *call)
 
 /* -- Records ---------------------------------------------------------------------------------- */
 
+static const rg_arg sgd_args[] = { RG_STEP_ARGS(RG_ARG_ROW, rg_step_args, )
+                                       RG_SGD_OPTIONS(RG_ARG_ROW, rg_step_args, o.sgd.) };
+static const rg_arg adam_args[] = { RG_STEP_ARGS(RG_ARG_ROW, rg_step_args, )
+                                        RG_ADAM_OPTIONS(RG_ARG_ROW, rg_step_args, o.adam.) };
+static const rg_arg lion_args[] = { RG_STEP_ARGS(RG_ARG_ROW, rg_step_args, )
+                                        RG_LION_OPTIONS(RG_ARG_ROW, rg_step_args, o.lion.) };
+
 const rg_op rg_op_sgd_step = {
   .name = "sgd_step",
-  .sig = "sgd_step(rate, count, scale, params, grads, momenta, options=nil) -> nothing",
   .doc = "gradient descent over all parameters at once",
   .id = RG_OP_SGD_STEP,
   .amp = RG_AMP_NONE,
-  .args_size = sizeof(rg_step_args),
+  RG_INPUTS(RG_IN("rate", NATIVE, ANY), RG_IN("count", STATE, ANY),
+            RG_OPTIONAL("scale", NATIVE, ANY), RG_LIST("params", STATE, FLOAT),
+            RG_LIST("grads", NATIVE, FLOAT), RG_OPTIONAL_LIST("momenta", STATE, ANY)),
+  RG_ARGS(rg_step_args, sgd_args),
   .infer = infer,
-  .writes = writes,
+  .writes = true,
   .cost = sgd_cost,
 };
 
 const rg_op rg_op_adam_step = {
   .name = "adam_step",
-  .sig = "adam_step(rate, count, scale, params, grads, m, v, most, options) -> nothing",
   .doc = "Adam or AdamW over all parameters at once",
   .id = RG_OP_ADAM_STEP,
   .amp = RG_AMP_NONE,
-  .args_size = sizeof(rg_step_args),
+  RG_INPUTS(RG_IN("rate", NATIVE, ANY), RG_IN("count", STATE, ANY),
+            RG_OPTIONAL("scale", NATIVE, ANY), RG_LIST("params", STATE, FLOAT),
+            RG_LIST("grads", NATIVE, FLOAT), RG_LIST("m", STATE, ANY), RG_LIST("v", STATE, ANY),
+            RG_OPTIONAL_LIST("most", STATE, ANY)),
+  RG_ARGS(rg_step_args, adam_args),
   .infer = infer,
-  .writes = writes,
+  .writes = true,
   .cost = adam_cost,
 };
 
 const rg_op rg_op_lion_step = {
   .name = "lion_step",
-  .sig = "lion_step(rate, count, scale, params, grads, m, options) -> nothing",
   .doc = "Lion over all parameters at once",
   .id = RG_OP_LION_STEP,
   .amp = RG_AMP_NONE,
-  .args_size = sizeof(rg_step_args),
+  RG_INPUTS(RG_IN("rate", NATIVE, ANY), RG_IN("count", STATE, ANY),
+            RG_OPTIONAL("scale", NATIVE, ANY), RG_LIST("params", STATE, FLOAT),
+            RG_LIST("grads", NATIVE, FLOAT), RG_LIST("m", STATE, ANY)),
+  RG_ARGS(rg_step_args, lion_args),
   .infer = infer,
-  .writes = writes,
+  .writes = true,
   .cost = lion_cost,
 };
 

@@ -11,9 +11,14 @@
 /* Inputs: these, then n parameters, n gradients, and n of each state. */
 enum { RG_STEP_RATE, RG_STEP_COUNT, RG_STEP_SCALE, RG_STEP_PARAMS };
 
+/* clang-format off */
+#define RG_STEP_ARGS(A, S, AT) \
+  A(S, AT, i64, n, FOUND, 0, "parameters") \
+  A(S, AT, i64, states, FOUND, 0, "of each parameter")
+/* clang-format on */
+
 typedef struct rg_step_args {
-  int64_t n;
-  int64_t states; /* of each parameter */
+  RG_STEP_ARGS(RG_ARG_FIELD, rg_step_args, )
   union {
     rg_sgd_options sgd;
     rg_adam_options adam;

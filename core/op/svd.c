@@ -11,7 +11,6 @@
 
 static rg_status svd_infer(rg_call *call)
 {
-  RG_TRY(rg_product_arity(call, 1, 1));
   const rg_tensor *x = call->in[0];
   RG_TRY(rg_product_matrix(call, 0, -1, -1, "x"));
   if (x->_dtype != RG_F32 && x->_dtype != RG_F64) {
@@ -141,10 +140,12 @@ static rg_cost svd_cost(const rg_call *call)
 
 const rg_op rg_op_svd = {
   .name = "svd",
-  .sig = "svd(x) -> u, s, vt",
   .doc = "singular value decomposition of a matrix, x = u diag(s) vt",
   .id = RG_OP_SVD,
   .amp = RG_AMP_NONE,
+  RG_INPUTS(RG_IN("x", INPUT, ANY)),
+  .result = { "u", "s", "vt" },
+  .method = true,
   .save_out = 7,
   .infer = svd_infer,
   .grad = svd_grad,

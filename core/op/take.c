@@ -10,26 +10,12 @@
 extern const rg_op rg_op_take;
 extern const rg_op rg_op_take_back;
 
-static rg_status check_index(const rg_call *call)
-{
-  const rg_tensor *index = call->in[1];
-  char text[96];
-
-  if (rg_dtype_is_float(index->_dtype) || index->_dtype == RG_BOOL) {
-    return rg_fail(RG_EDTYPE, "%s: the index is %s, wanted whole numbers (i64, i32, i8, u8)",
-                   call->op->name, rg_tensor_text(index, text, sizeof(text)));
-  }
-  return RG_OK;
-}
-
 static rg_status infer(rg_call *call)
 {
   rg_meta *out = &call->out[0];
   char a[96];
   char b[96];
 
-  RG_TRY(rg_check_arity(call, 2));
-  RG_TRY(check_index(call));
   const rg_tensor *x = call->in[0];
   const rg_tensor *index = call->in[1];
 
@@ -72,15 +58,18 @@ static rg_cost cost(const rg_call *call)
   return cost;
 }
 
+static const rg_arg take_args[] = { RG_TAKE_ARGS(RG_ARG_ROW, rg_take_args, ) };
+
 const rg_op rg_op_take = {
   .name = "take",
-  .sig = "take(x, index) -> y",
   .doc = "rows of x by their numbers, from 0",
   .id = RG_OP_TAKE,
   .amp = RG_AMP_NONE,
+  RG_INPUTS(RG_IN("x", NATIVE, STORED), RG_IN("index", INDEX, WHOLE)),
+  .result = { "y" },
+  .method = true,
+  .stored = true,
   .save_in = 2,
-  .as_is = 3,
-  .stores = 1,
   .infer = infer,
   .grad = grad,
   .cost = cost,
@@ -100,9 +89,6 @@ static rg_status back_infer(rg_call *call)
   char a[96];
   char b[96];
 
-  RG_TRY(rg_check_arity(call, 2));
-  RG_TRY(rg_check_float(call, 0));
-  RG_TRY(check_index(call));
   const rg_tensor *dy = call->in[0];
   const rg_tensor *index = call->in[1];
   bool fits = dy->_ndim >= index->_ndim && dy->_ndim - index->_ndim < RG_MAX_DIMS;
@@ -150,13 +136,13 @@ static rg_cost back_cost(const rg_call *call)
 
 const rg_op rg_op_take_back = {
   .name = "take_back",
-  .sig = "take_back(dy, index, rows) -> dx",
   .doc = "rows added up at their numbers, from 0: the gradient of take",
   .id = RG_OP_TAKE_BACK,
   .amp = RG_AMP_NONE,
+  RG_INPUTS(RG_IN("dy", NATIVE, FLOAT), RG_IN("index", INDEX, WHOLE)),
+  .result = { "dx" },
   .save_in = 2,
-  .as_is = 3,
-  .args_size = sizeof(rg_take_args),
+  RG_ARGS(rg_take_args, take_args),
   .infer = back_infer,
   .grad = back_grad,
   .cost = back_cost,

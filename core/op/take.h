@@ -8,8 +8,10 @@
 #include "op/op.h"
 
 /* take_back */
-typedef struct rg_take_args {
-  int64_t rows; /* of the table */
-} rg_take_args;
+/* clang-format off */
+#define RG_TAKE_ARGS(A, S, AT) \
+  A(S, AT, i64, rows, WHOLE, RG_REQUIRED, "of the table")
+/* clang-format on */
+RG_ARGS_STRUCT(rg_take_args, RG_TAKE_ARGS);
 
 #endif

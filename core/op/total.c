@@ -23,8 +23,6 @@ static rg_status infer(rg_call *call)
     return rg_fail(RG_EARG, "%s: no tensors given", call->op->name);
   }
   for (int32_t i = 0; i < call->n_in; i++) {
-    RG_TRY(rg_tensor_check(call->in[i], call->op->name));
-    RG_TRY(rg_check_float(call, i));
     pieces += rg_total_pieces(call->in[i]);
   }
   call->out[0] = (rg_meta){ .dtype = RG_F64 };
@@ -66,10 +64,11 @@ static rg_cost cost(const rg_call *call)
 
 const rg_op rg_op_total_norm = {
   .name = "total_norm",
-  .sig = "total_norm(xs) -> y",
   .doc = "the Euclidean norm of all elements of all tensors",
   .id = RG_OP_TOTAL_NORM,
   .amp = RG_AMP_NONE,
+  RG_INPUTS(RG_LIST("xs", INPUT, FLOAT)),
+  .result = { "y" },
   .save_in = RG_SAVE_ALL,
   .save_out = 1,
   .infer = infer,

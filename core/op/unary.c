@@ -60,7 +60,6 @@ static rg_status infer_exact(rg_call *call)
 {
   char text[96];
 
-  RG_TRY(rg_check_arity(call, 1));
   if (call->in[0]->_dtype == RG_BOOL) {
     return rg_fail(RG_EDTYPE, "%s: not defined for %s", call->op->name,
                    rg_tensor_text(call->in[0], text, sizeof(text)));
@@ -73,7 +72,6 @@ static rg_status infer_exact(rg_call *call)
 /* FLOAT: integers become f32; half types give f32 where autocast says so. */
 static rg_status infer_float(rg_call *call)
 {
-  RG_TRY(rg_check_arity(call, 1));
   call->out[0] = rg_meta_of(call->in[0]);
   call->n_out = 1;
   if (!rg_dtype_is_float(call->out[0].dtype)) {
@@ -100,10 +98,12 @@ static rg_cost cost(const rg_call *call)
   extern const rg_op rg_op_##lower;                                                  \
   const rg_op rg_op_##lower = {                                                      \
     .name = #lower,                                                                  \
-    .sig = #lower "(x) -> y",                                                        \
     .doc = help,                                                                     \
     .id = RG_OP_##NAME,                                                              \
     .amp = AMP_##NAME,                                                               \
+    RG_INPUTS(RG_IN("x", INPUT, ANY)),                                               \
+    .result = { "y" },                                                               \
+    .method = true,                                                                  \
     .save_in = SAVE_IN_##NAME,                                                       \
     .save_out = SAVE_OUT_##NAME,                                                     \
     .infer = INFER_##class,                                                          \

@@ -12,15 +12,17 @@
 enum { RG_NCHW, RG_NHWC };
 
 /* What a convolution can be told; all zero: step 1, no padding, one group, no activation. */
-typedef struct rg_conv2d_options {
-  int64_t stride[2];   /* over rows, over columns; 0 is 1 */
-  int64_t dilation[2]; /* distance between a kernel's elements; 0 is 1 */
-  int64_t pad_low[2];  /* rows of zeros above, columns of them on the left */
-  int64_t pad_high[2]; /* below, on the right */
-  int64_t groups;      /* channels fall into so many groups that do not see each other; 0 is 1 */
-  int32_t layout;      /* RG_NCHW, RG_NHWC */
-  int32_t act;         /* RG_ACT_... */
-} rg_conv2d_options;
+/* clang-format off */
+#define RG_CONV2D_OPTIONS(A, S, AT) \
+  A(S, AT, i64x2, stride, WHOLE, 1, "over rows, over columns; 0 is 1") \
+  A(S, AT, i64x2, dilation, WHOLE, 1, "distance between the elements of a kernel; 0 is 1") \
+  A(S, AT, i64x2, pad_low, WHOLE, 0, "rows of zeros above, columns of them on the left") \
+  A(S, AT, i64x2, pad_high, WHOLE, 0, "below, on the right") \
+  A(S, AT, i64, groups, WHOLE, 1, "of channels that do not see each other; 0 is 1") \
+  A(S, AT, i32, layout, LAYOUT, RG_NCHW, "RG_NCHW, RG_NHWC") \
+  A(S, AT, i32, act, ACT, RG_ACT_NONE, "RG_ACT_...")
+/* clang-format on */
+RG_ARGS_STRUCT(rg_conv2d_options, RG_CONV2D_OPTIONS);
 
 /*
 ** Two-dimensional convolution (cross-correlation):
@@ -70,14 +72,16 @@ RG_API rg_status rg_conv2d_back_weight(const rg_tensor *x, const rg_tensor *dy, 
 /* -- Pooling --------------------------------------------------------------------- */
 
 /* What a pooling can be told. */
-typedef struct rg_pool2d_options {
-  int64_t size[2];     /* rows and columns of the window, at least 1 */
-  int64_t stride[2];   /* 0: the size, so that windows stand side by side */
-  int64_t pad_low[2];  /* above, on the left; less than the size */
-  int64_t pad_high[2]; /* below, on the right */
-  int32_t layout;      /* RG_NCHW, RG_NHWC */
-  int32_t skip_pad;    /* avg_pool2d: 1 divides by what lies in the image, 0 by the window's size */
-} rg_pool2d_options;
+/* clang-format off */
+#define RG_POOL2D_OPTIONS(A, S, AT) \
+  A(S, AT, i64x2, size, WHOLE, RG_REQUIRED, "rows and columns of the window, at least 1") \
+  A(S, AT, i64x2, stride, WHOLE, 0, "0: the size, so that windows stand side by side") \
+  A(S, AT, i64x2, pad_low, WHOLE, 0, "above, on the left; less than the size") \
+  A(S, AT, i64x2, pad_high, WHOLE, 0, "below, on the right") \
+  A(S, AT, i32, layout, LAYOUT, RG_NCHW, "RG_NCHW, RG_NHWC") \
+  A(S, AT, i32, skip_pad, FLAG, 0, "avg_pool2d: 1 divides by what lies in the image, 0 by the size")
+/* clang-format on */
+RG_ARGS_STRUCT(rg_pool2d_options, RG_POOL2D_OPTIONS);
 
 /*
 ** The largest, or the average, of each window.

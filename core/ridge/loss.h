@@ -11,13 +11,13 @@
 enum { RG_LOSS_MEAN, RG_LOSS_SUM, RG_LOSS_NONE, RG_LOSS_COUNT };
 
 /* What a cross entropy can be told; all zero but { .ignore = -100 } is PyTorch's default. */
-typedef struct rg_cross_entropy_options {
-  int64_t ignore;    /* rows with this label do not count */
-  double smoothing;  /* 0 .. 1: so much of the target is spread evenly over all classes (Szegedy et
-                     ** al., 2016, section 7) */
-  int32_t reduction; /* RG_LOSS_... */
-  int32_t _pad;
-} rg_cross_entropy_options;
+/* clang-format off */
+#define RG_CROSS_ENTROPY_OPTIONS(A, S, AT) \
+  A(S, AT, i64, ignore, WHOLE, -100, "rows with this label do not count") \
+  A(S, AT, f64, smoothing, SHARE, 0, "0 .. 1: of the target, spread over all classes") \
+  A(S, AT, i32, reduction, REDUCTION, RG_LOSS_MEAN, "RG_LOSS_...")
+/* clang-format on */
+RG_ARGS_STRUCT(rg_cross_entropy_options, RG_CROSS_ENTROPY_OPTIONS);
 
 /*
 ** Cross entropy of scores with class labels, log-softmax included.  With p = softmax(x) of a row,

@@ -12,6 +12,7 @@
 #ifndef RIDGE_OP_H
 #define RIDGE_OP_H
 
+#include "ridge/schema.h"
 #include "ridge/tensor.h"
 
 /* -- Elementwise, one input -------------------------------------------------- */
@@ -263,7 +264,7 @@ RG_API rg_status rg_norm(const rg_tensor *x, double p, const int32_t *axes, int3
 /*
 ** Position (0-based, i64) of the first largest or smallest element along an axis; nan wins.
 **
-** x        any but bool
+** x        any
 ** axis     -ndim .. ndim-1
 ** keep     1: the axis stays with size 1
 ** out      new tensor, i64
@@ -485,25 +486,6 @@ RG_API rg_status rg_expand_signs(const rg_tensor *bits, int64_t cols, double sig
 RG_API rg_status rg_svd(const rg_tensor *x, rg_tensor **u, rg_tensor **s, rg_tensor **vt) RG_CHECK;
 
 /* -- Which operations there are --------------------------------------------------- */
-
-/* What one record says, for help, binding and tests; texts are borrowed for ever. */
-typedef struct rg_op_facts {
-  const char *name; /* "softmax" */
-  const char *sig;  /* "softmax(x, axis=-1) -> y" */
-  const char *doc;  /* one line */
-  int32_t amp;      /* mixed-precision class, RG_AMP_... */
-  int32_t draws;    /* 1 if it draws random numbers */
-  int32_t has_grad; /* 1 if the record carries a gradient */
-} rg_op_facts;
-
-/* Mixed-precision classes: what autocast does to the float inputs of an operation. */
-enum { RG_AMP_NONE, RG_AMP_LOWER, RG_AMP_F32, RG_AMP_WIDEST };
-
-/* The number of operations. */
-RG_API int32_t rg_op_count(void);
-
-/* The facts of operation index (0-based).  out: filled.  RG_EARG. */
-RG_API rg_status rg_op_facts_of(int32_t index, rg_op_facts *out) RG_CHECK;
 
 /* 1: a device has a kernel for operation index; a device that was not opened has none. */
 RG_API int32_t rg_op_runs_on(int32_t index, int32_t device);

@@ -26,13 +26,14 @@ typedef struct rg_step_inputs {
 } rg_step_inputs;
 
 /* What gradient descent can be told. */
-typedef struct rg_sgd_options {
-  double momentum;     /* 0: there is no state */
-  double dampening;    /* of what momentum takes in */
-  double weight_decay; /* added to the gradient: g + weight_decay p */
-  int32_t nesterov;    /* 1: Nesterov's momentum */
-  int32_t _pad;
-} rg_sgd_options;
+/* clang-format off */
+#define RG_SGD_OPTIONS(A, S, AT) \
+  A(S, AT, f64, momentum, NUMBER, 0, "0: there is no state") \
+  A(S, AT, f64, dampening, NUMBER, 0, "of what momentum takes in") \
+  A(S, AT, f64, weight_decay, NUMBER, 0, "added to the gradient: g + weight_decay p") \
+  A(S, AT, i32, nesterov, FLAG, 0, "1: the momentum of Nesterov")
+/* clang-format on */
+RG_ARGS_STRUCT(rg_sgd_options, RG_SGD_OPTIONS);
 
 /*
 ** Gradient descent, with momentum as Sutskever et al. (2013) and PyTorch have it:
@@ -46,14 +47,16 @@ typedef struct rg_sgd_options {
 RG_API rg_status rg_sgd_step(const rg_step_inputs *inputs, const rg_sgd_options *options) RG_CHECK;
 
 /* What Adam can be told; rg_adam_step takes them as they are, 0 included. */
-typedef struct rg_adam_options {
-  double beta1;
-  double beta2;
-  double eps;
-  double weight_decay;
-  int32_t decoupled; /* 1: p -= rate weight_decay p (AdamW); 0: added to the gradient */
-  int32_t amsgrad;   /* 1: divide by the largest second moment so far (Reddi et al., 2018) */
-} rg_adam_options;
+/* clang-format off */
+#define RG_ADAM_OPTIONS(A, S, AT) \
+  A(S, AT, f64, beta1, NUMBER, 0.9, "decay of the first moment") \
+  A(S, AT, f64, beta2, NUMBER, 0.999, "decay of the second moment") \
+  A(S, AT, f64, eps, NUMBER, 1e-8, "added to the root of the second moment") \
+  A(S, AT, f64, weight_decay, NUMBER, 0, "times the parameter") \
+  A(S, AT, i32, decoupled, FLAG, 0, "1: p -= rate weight_decay p (AdamW); 0: with the gradient") \
+  A(S, AT, i32, amsgrad, FLAG, 0, "1: divide by the largest second moment (Reddi et al., 2018)")
+/* clang-format on */
+RG_ARGS_STRUCT(rg_adam_options, RG_ADAM_OPTIONS);
 
 /*
 ** Adam (Kingma and Ba, 2015) and AdamW (Loshchilov and Hutter, 2019), step t:
@@ -68,11 +71,13 @@ RG_API rg_status rg_adam_step(const rg_step_inputs *inputs,
                               const rg_adam_options *options) RG_CHECK;
 
 /* What Lion can be told. */
-typedef struct rg_lion_options {
-  double beta1;
-  double beta2;
-  double weight_decay; /* decoupled */
-} rg_lion_options;
+/* clang-format off */
+#define RG_LION_OPTIONS(A, S, AT) \
+  A(S, AT, f64, beta1, NUMBER, 0.9, "of the momentum in the step") \
+  A(S, AT, f64, beta2, NUMBER, 0.99, "of the momentum that is kept") \
+  A(S, AT, f64, weight_decay, NUMBER, 0, "decoupled")
+/* clang-format on */
+RG_ARGS_STRUCT(rg_lion_options, RG_LION_OPTIONS);
 
 /*
 ** Lion (Chen et al., 2023): p -= rate (sign(beta1 m + (1 - beta1) g) + weight_decay p), then

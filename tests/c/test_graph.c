@@ -51,7 +51,6 @@ static void memo_release(rg_memo *memo)
 
 static rg_status plus_infer(rg_call *call)
 {
-  RG_TRY(rg_check_arity(call, 1));
   call->out[0] = rg_meta_of(call->in[0]);
   call->n_out = 1;
   call->scratch_bytes = rg_meta_bytes(&call->out[0]);
@@ -86,7 +85,12 @@ static rg_status plus_kernel(const rg_call *call, rg_tensor *const *out, rg_fram
 }
 
 static const rg_op op_plus = {
-  .name = "plus", .id = -1, .infer = plus_infer, .cost = plus_cost, .kernel = plus_kernel
+  .name = "plus",
+  .id = -1,
+  RG_INPUTS(RG_IN("x", INPUT, ANY)),
+  .infer = plus_infer,
+  .cost = plus_cost,
+  .kernel = plus_kernel,
 };
 
 static rg_status plus(const rg_tensor *x, rg_tensor **out)

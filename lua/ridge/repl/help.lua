@@ -6,6 +6,7 @@ local annotations = require 'ridge.repl.annotations'
 local colour = require 'ridge.show.colour'
 local command = require 'ridge.repl.command'
 local environment = require 'ridge.repl.environment'
+local method = require 'ridge.tensor.method'
 local near = require 'ridge.near'
 local sources = require 'ridge.repl.sources'
 local types = require 'ridge.types'
@@ -14,7 +15,14 @@ local M = {}
 
 local index -- filled when first asked
 
---- Read every source once.
+local function add(entry)
+  index.entries[#index.entries + 1] = entry
+  local same = index.by_name[entry.name] or {}
+  same[#same + 1] = entry
+  index.by_name[entry.name] = same
+end
+
+--- Read every source, and the core's records, once.
 local function read_index()
   if index then return index end
   index = { entries = {}, modules = {}, by_name = {}, by_place = {} }
@@ -31,13 +39,12 @@ local function read_index()
       end
       entry.title = owner .. (entry.method and ':' or '.') .. entry.name
       index.by_place[path .. ':' .. entry.line] = entry
-      if entry.owner then
-        index.entries[#index.entries + 1] = entry
-        local same = index.by_name[entry.name] or {}
-        same[#same + 1] = entry
-        index.by_name[entry.name] = same
-      end
+      if entry.owner then add(entry) end
     end
+  end
+  for _, entry in ipairs(method.entries()) do
+    entry.title = 'Tensor:' .. entry.name
+    add(entry)
   end
   return index
 end
@@ -69,8 +76,8 @@ end
 --- One entry in full.
 local function entry_text(entry, title)
   local head = (title or entry.title) .. '(' .. entry.parameters .. ')'
-  local place = ('%s:%d'):format(entry.path, entry.line)
-  local lines = { colour.paint('bold', head) .. '  ' .. colour.paint('dim', place) }
+  local place = entry.path and '  ' .. colour.paint('dim', ('%s:%d'):format(entry.path, entry.line))
+  local lines = { colour.paint('bold', head) .. (place or '') }
   if entry.text ~= '' then indent(lines, entry.text) end
   local rows = {}
   for _, p in ipairs(entry.params) do rows[#rows + 1] = { p.name, p.type, p.text } end

@@ -1,7 +1,6 @@
 -- SPDX-License-Identifier: MIT
---- Operations as tensor methods and operators, bound from the records: elementwise families by
--- name,
--- the others with their arguments counted from 1.
+--- Operations as tensor methods: those of one element and of two, those made from the records, and
+-- what is not regular: copies, conversions, moves, joining.
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
@@ -9,248 +8,24 @@ local call = require 'ridge.ffi.call'
 local ref = require 'ridge.ffi.ref'
 local blame = require 'ridge.blame'
 local dtype = require 'ridge.tensor.dtype'
+local elementwise = require 'ridge.tensor.elementwise'
+local method = require 'ridge.tensor.method'
 local options = require 'ridge.options'
 local place = require 'ridge.tensor.place'
-local random = require 'ridge.random'
+local schema = require 'ridge.tensor.schema'
 
-local M = { methods = {}, docs = {} }
+local M = { methods = elementwise.methods, docs = elementwise.docs, axis = method.axis }
 
 local methods, docs = M.methods, M.docs
-local slot, wrap, is, settle = ref.slot, ref.wrap, ref.is, call.settle
-local axes_buffer = ffi.new('int32_t[8]')
+local slot, wrap, need, settle = ref.slot, ref.wrap, ref.need, call.settle
 
-local need = ref.need
-
---- An axis as C counts it: 1 is the first, negative counts from the end.
----@param axis number
----@param what string the function asking, for errors
----@return number
-function M.axis(axis, what)
-  if type(axis) ~= 'number' or axis ~= math.floor(axis) then
-    blame.raise(('%s: an axis is a whole number, got %s'):format(what, tostring(axis)), 'EAXIS')
-  end
-  if axis == 0 then
-    blame.raise(('%s: axes count from 1 (the first) or -1 (the last); there is no axis 0'):format(
-      what), 'EAXIS')
-  end
-  return axis > 0 and axis - 1 or axis
-end
-
---- Axes for a reduction into the buffer; nil is all of them.
-local function axes_of(axes, what)
-  if axes == nil then return 0 end
-  if type(axes) == 'number' then axes = { axes } end
-  if type(axes) ~= 'table' or #axes > 8 then
-    blame.raise(('%s: axes are a number or a list of numbers'):format(what), 'EAXIS')
-  end
-  for i, axis in ipairs(axes) do axes_buffer[i - 1] = M.axis(axis, what) end
-  return #axes
-end
-
---- Facts of every operation, in the order of the records.
----@return table list of {name =, sig =, doc =}
-function M.records()
-  local list, facts = {}, ffi.new('rg_op_facts')
-  for i = 0, C.rg_op_count() - 1 do
-    call.check(C.rg_op_facts_of(i, facts))
-    list[i + 1] = { name = ffi.string(facts.name), sig = ffi.string(facts.sig),
-                    doc = ffi.string(facts.doc), draws = facts.draws == 1 }
-  end
-  return list
-end
-
--- -- Elementwise families -----------------------------------------------------------------
-
-local function bind_unary(name, doc)
-  local f, f_ = C['rg_' .. name], C['rg_' .. name .. '_']
-  methods[name] = function(x)
-    need(x, name)
-    settle()
-    local st = f(x._t, slot)
-    if st ~= 0 then call.again(st, f, x._t, slot) end
-    return wrap(slot[0])
-  end
-  methods[name .. '_'] = function(x)
-    need(x, name .. '_')
-    local st = f_(x._t)
-    if st ~= 0 then call.again(st, f_, x._t) end
-    return x
-  end
-  docs[name] = doc
-  docs[name .. '_'] = doc .. ', in place'
-end
-
-local function bad_operand(name, value)
-  blame.raise(('%s: a tensor or a number is expected, got %s'):format(name, blame.show(value)),
-    'EARG', name)
-end
-
---- A failed call of two operands: of an empty handle C only knows that it is nothing.
-local function check_operands(name, x, y)
-  if is(x) then need(x, name) end
-  if is(y) then need(y, name) end
-end
-
-local function number(value, name, what)
-  if type(value) ~= 'number' then
-    blame.raise(('%s: %s is a number, got %s'):format(name, what, blame.show(value)), 'EARG', name)
-  end
-  return value
-end
-
-local function bind_binary(name, doc)
-  local tt, ts = C['rg_' .. name], C['rg_' .. name .. '_scalar']
-  local tt_, ts_ = C['rg_' .. name .. '_'], C['rg_' .. name .. '_scalar_']
-  methods[name] = function(x, y)
-    settle()
-    if is(x) then
-      if is(y) then
-        local st = tt(x._t, y._t, slot)
-        if st ~= 0 then
-          check_operands(name, x, y)
-          call.again(st, tt, x._t, y._t, slot)
-        end
-      elseif type(y) == 'number' then
-        local st = ts(x._t, y, 0, slot)
-        if st ~= 0 then
-          check_operands(name, x, y)
-          call.again(st, ts, x._t, y, 0, slot)
-        end
-      else
-        bad_operand(name, y)
-      end
-    elseif type(x) == 'number' and is(y) then
-      local st = ts(y._t, x, 1, slot)
-      if st ~= 0 then
-        check_operands(name, x, y)
-        call.again(st, ts, y._t, x, 1, slot)
-      end
-    else
-      bad_operand(name, x)
-    end
-    return wrap(slot[0])
-  end
-  methods[name .. '_'] = function(x, y)
-    need(x, name .. '_')
-    if is(y) then
-      local st = tt_(x._t, y._t)
-      if st ~= 0 then
-        check_operands(name .. '_', x, y)
-        call.again(st, tt_, x._t, y._t)
-      end
-    elseif type(y) == 'number' then
-      local st = ts_(x._t, y)
-      if st ~= 0 then call.again(st, ts_, x._t, y) end
-    else
-      bad_operand(name .. '_', y)
-    end
-    return x
-  end
-  docs[name] = doc
-  docs[name .. '_'] = doc .. ', in place'
-end
-
-for _, record in ipairs(M.records()) do
-  local inputs = record.sig:match('%((.-)%)') or ''
-  local has = pcall(function() return C['rg_' .. record.name .. '_scalar'] end)
-  if has then
-    bind_binary(record.name, record.doc)
-  elseif inputs == 'x' and pcall(function() return C['rg_' .. record.name .. '_'] end) then
-    bind_unary(record.name, record.doc)
+for _, record in ipairs(schema.records()) do
+  if record.method and not methods[record.name] then
+    local name, f, doc = method.make(record)
+    methods[name], docs[name] = f, doc
   end
 end
-
--- -- Reductions ---------------------------------------------------------------------------
-
-for _, name in ipairs { 'sum', 'mean', 'prod', 'max', 'min' } do
-  local f = C['rg_' .. name]
-  methods[name] = function(x, axes, keep)
-    need(x, name)
-    settle()
-    local n = axes_of(axes, name)
-    local st = f(x._t, axes_buffer, n, keep and 1 or 0, slot)
-    if st ~= 0 then call.again(st, f, x._t, axes_buffer, n, keep and 1 or 0, slot) end
-    return wrap(slot[0])
-  end
-  docs[name] = name .. '(axes, keep): over axes (a number, a list, or all); keep leaves size 1'
-end
-
-docs.norm = 'norm(p, axes, keep): the p-norm, p = 2 when left out'
---- The p-norm over axes.
----@param x Tensor
----@param p number|nil 2 when left out; math.huge is the largest magnitude
----@param axes number|table|nil all when left out
----@param keep boolean|nil leave reduced axes with size 1
----@return Tensor
-function methods.norm(x, p, axes, keep)
-  need(x, 'norm')
-  p = p or 2
-  number(p, 'norm', 'p')
-  settle()
-  local n = axes_of(axes, 'norm')
-  local st = C.rg_norm(x._t, p, axes_buffer, n, keep and 1 or 0, slot)
-  if st ~= 0 then call.again(st, C.rg_norm, x._t, p, axes_buffer, n, keep and 1 or 0, slot) end
-  return wrap(slot[0])
-end
-
-for _, name in ipairs { 'argmax', 'argmin' } do
-  local f = C['rg_' .. name]
-  methods[name] = function(x, axis, keep)
-    need(x, name)
-    settle()
-    axis = M.axis(axis or -1, name)
-    local st = f(x._t, axis, keep and 1 or 0, slot)
-    if st ~= 0 then call.again(st, f, x._t, axis, keep and 1 or 0, slot) end
-    return wrap(slot[0])
-  end
-  docs[name] = name .. '(axis, keep): 0-based positions along an axis, the last when left out'
-end
-
-docs.softmax = 'softmax(axis): along an axis, the last when left out'
---- Softmax along an axis.
----@param x Tensor
----@param axis number|nil -1 when left out
----@return Tensor
-function methods.softmax(x, axis)
-  need(x, 'softmax')
-  settle()
-  axis = M.axis(axis or -1, 'softmax')
-  local st = C.rg_softmax(x._t, axis, slot)
-  if st ~= 0 then call.again(st, C.rg_softmax, x._t, axis, slot) end
-  return wrap(slot[0])
-end
-
--- -- Products -----------------------------------------------------------------------------
-
-docs.matmul = 'matmul(y): matrix product, batched'
---- Matrix product, batched over leading axes.
----@param x Tensor [... x M x K]
----@param y Tensor [... x K x N]
----@return Tensor [... x M x N]
-function methods.matmul(x, y)
-  need(x, 'matmul')
-  need(y, 'matmul')
-  settle()
-  local st = C.rg_matmul(x._t, y._t, slot)
-  if st ~= 0 then call.again(st, C.rg_matmul, x._t, y._t, slot) end
-  return wrap(slot[0])
-end
-methods.mm = methods.matmul
-docs.mm = docs.matmul
-
-docs.svd = 'svd(): U, s, V\' of a matrix'
---- Singular value decomposition.
----@param x Tensor [M x N]
----@return Tensor u [M x k]
----@return Tensor s [k]
----@return Tensor vt [k x N]
-function methods.svd(x)
-  need(x, 'svd')
-  settle()
-  local st = C.rg_svd(x._t, slot, slot + 1, slot + 2)
-  if st ~= 0 then call.again(st, C.rg_svd, x._t, slot, slot + 1, slot + 2) end
-  return wrap(slot[0]), wrap(slot[1]), wrap(slot[2])
-end
+methods.mm, docs.mm = methods.matmul, docs.matmul
 
 -- -- Copies, types, random fills ----------------------------------------------------------
 
@@ -343,63 +118,11 @@ function methods.copy_(x, y)
   return x
 end
 
-docs.fill_ = 'fill_(value): set every element'
---- Set every element to a number.
----@param x Tensor
----@param value number
----@return Tensor x
-function methods.fill_(x, value)
-  need(x, 'fill_')
-  if type(value) ~= 'number' then bad_operand('fill_', value) end
-  call.check(C.rg_fill_(x._t, value), 'fill_')
-  return x
-end
 methods.zero_ = function(x)
   call.check(C.rg_fill_(need(x, 'zero_')._t, 0), 'zero_')
   return x
 end
 docs.zero_ = 'zero_(): set every element to 0'
-
-for name, defaults in pairs { uniform_ = { 0, 1 }, normal_ = { 0, 1 } } do
-  local f = C['rg_' .. name]
-  methods[name] = function(x, a, b, generator)
-    need(x, name)
-    a, b = number(a or defaults[1], name, 'the first'), number(b or defaults[2], name, 'the second')
-    call.check(f(x._t, a, b, random.pointer(generator, name)), name)
-    return x
-  end
-end
-docs.uniform_ = 'uniform_(lo, hi, generator): random numbers in [lo, hi)'
-docs.normal_ = 'normal_(mean, std, generator): normal random numbers'
-
-docs.take = 'take(index): rows by their numbers, from 0'
---- Rows by their numbers.
----@param x Tensor [rows x ...]
----@param index Tensor [...] of an integer type, numbers from 0
----@return Tensor [... of index x ... of a row]
--- >> ridge.arange(0, 5):reshape(3, 2):take(ridge.tensor({2, 0}, {dtype = 'i64'}))
-function methods.take(x, index)
-  need(x, 'take')
-  need(index, 'take')
-  settle()
-  local st = C.rg_take(x._t, index._t, slot)
-  if st ~= 0 then call.again(st, C.rg_take, x._t, index._t, slot) end
-  return wrap(slot[0])
-end
-
-docs.dropout = 'dropout(p, generator): zeros with probability p, the rest scaled by 1/(1-p)'
---- Zero elements at random and scale the others.
----@param x Tensor
----@param p number|nil 0.5 when left out
----@param generator table|nil a stream of ridge.generator
----@return Tensor
-function methods.dropout(x, p, generator)
-  need(x, 'dropout')
-  p = number(p or 0.5, 'dropout', 'p')
-  settle()
-  call.check(C.rg_dropout(x._t, p, random.pointer(generator, 'dropout'), slot))
-  return wrap(slot[0])
-end
 
 --- Join tensors along an axis.
 ---@param list table of tensors

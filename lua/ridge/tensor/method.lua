@@ -1,0 +1,205 @@
+-- SPDX-License-Identifier: MIT
+--- Methods of tensors, made from the records: for each one a function that checks and converts what
+-- was given and calls C once.
+--
+-- Its text is put together from the schema and compiled, so that it is as fast as if it were
+-- written by hand: no loop over arguments and no table is left in it.
+
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
+local call = require 'ridge.ffi.call'
+local ref = require 'ridge.ffi.ref'
+local blame = require 'ridge.blame'
+local dtype = require 'ridge.tensor.dtype'
+local random = require 'ridge.random'
+local schema = require 'ridge.tensor.schema'
+
+local M = {}
+
+-- -- Arguments ----------------------------------------------------------------------------
+
+local axes_buffer = ffi.new('int32_t[8]')
+
+--- An axis as C counts it: 1 is the first, negative counts from the end.
+---@param axis number
+---@param what string the function asking, for errors
+---@return number
+function M.axis(axis, what)
+  if type(axis) ~= 'number' or axis ~= math.floor(axis) then
+    blame.raise(('%s: an axis is a whole number, got %s'):format(what, tostring(axis)), 'EAXIS')
+  end
+  if axis == 0 then
+    blame.raise(('%s: axes count from 1 (the first) or -1 (the last); there is no axis 0'):format(
+      what), 'EAXIS')
+  end
+  return axis > 0 and axis - 1 or axis
+end
+
+--- Axes for a reduction into the buffer; nil is all of them.
+local function axes_of(axes, what)
+  if axes == nil then return 0 end
+  if type(axes) == 'number' then axes = { axes } end
+  if type(axes) ~= 'table' or #axes > 8 then
+    blame.raise(('%s: axes are a number or a list of numbers'):format(what), 'EAXIS')
+  end
+  for i, axis in ipairs(axes) do axes_buffer[i - 1] = M.axis(axis, what) end
+  return #axes
+end
+
+--- A number, or the default where nothing is given.
+---@param value any
+---@param name string the function asking
+---@param what string the argument
+---@return number
+function M.number(value, name, what)
+  if type(value) ~= 'number' then
+    blame.raise(('%s: %s is a number, got %s'):format(name, what, blame.show(value)), 'EARG', name)
+  end
+  return value
+end
+
+local function whole(value, name, what)
+  if M.number(value, name, what) ~= math.floor(value) or math.abs(value) > 2 ^ 53 then
+    blame.raise(('%s: %s is a whole number, got %s'):format(name, what, blame.show(value)), 'EARG',
+      name)
+  end
+  return value
+end
+
+local acts = {}
+for code, name in pairs(schema.ACTS) do acts[name] = code end
+
+local function act(value, name)
+  local code = acts[value]
+  if not code then
+    blame.raise(('%s: there is no activation %s'):format(name, blame.show(value)), 'EARG', name)
+  end
+  return code
+end
+
+-- -- Text ---------------------------------------------------------------------------------
+
+-- What checks and converts an argument of a kind: %s is its name, then its default.
+local CONVERT = {
+  number = 'if %s == nil then %s = %s end number(%s, NAME, %q)',
+  share = 'if %s == nil then %s = %s end number(%s, NAME, %q)',
+  whole = 'if %s == nil then %s = %s end whole(%s, NAME, %q)',
+}
+
+-- One argument: a line that converts it, and what C is given.
+local function convert(arg)
+  local name, default = arg.name, schema.default_text(arg)
+  if CONVERT[arg.kind] then
+    return CONVERT[arg.kind]:format(name, name, default or 'nil', name, name), name
+  elseif arg.kind == 'flag' then
+    return '', name .. ' and 1 or 0'
+  elseif arg.kind == 'axis' then
+    return ('%s = axis_of(%s or %s, NAME)'):format(name, name, default), name
+  elseif arg.kind == 'axes' then
+    return ('local n = axes_of(%s, NAME)'):format(name), 'axes_buffer, n'
+  elseif arg.kind == 'dtype' then
+    return ('%s = dtype_code(%s, NAME)'):format(name, name), name
+  elseif arg.kind == 'act' then
+    return ('%s = act(%s or %q, NAME)'):format(name, name, default or ''), name
+  end
+  error('no method takes an argument of kind ' .. arg.kind)
+end
+
+local HEAD = [[
+local C, NAME, f, slot, need, wrap, settle, again, check, axis_of, axes_of, axes_buffer, number,
+  whole, dtype_code, act, pointer = ...
+]]
+
+--- The text of a record's method.
+---@param record ridge.tensor.Record
+---@return string
+function M.text(record)
+  local parameters, lines, given = { 'x' }, { "need(x, NAME)" }, { 'x._t' }
+  for i = record.into and 1 or 2, #record.inputs do
+    local name = record.inputs[i].name
+    parameters[#parameters + 1] = name
+    lines[#lines + 1] = ('need(%s, NAME)'):format(name)
+    given[#given + 1] = name .. '._t'
+  end
+  for _, arg in ipairs(schema.named(record)) do
+    local line, value = convert(arg)
+    parameters[#parameters + 1] = arg.name
+    lines[#lines + 1] = line
+    given[#given + 1] = value
+  end
+  if record.draws then
+    parameters[#parameters + 1] = 'generator'
+    given[#given + 1] = 'pointer(generator, NAME)'
+  end
+  local results = {}
+  for i = 1, record.into and 0 or #record.results do
+    given[#given + 1] = i == 1 and 'slot' or 'slot + ' .. i - 1
+    results[i] = ('wrap(slot[%d])'):format(i - 1)
+  end
+  local c = table.concat(given, ', ')
+  lines[#lines + 1] = 'settle()'
+  -- a draw that was taken is gone: there is no second try
+  lines[#lines + 1] = record.draws and ('check(f(%s), NAME)'):format(c) or
+    ('local st = f(%s)\n  if st ~= 0 then again(st, f, %s) end'):format(c, c)
+  lines[#lines + 1] = 'return ' .. (record.into and 'x' or table.concat(results, ', '))
+  return ('%sreturn function(%s)\n  %s\nend\n'):format(HEAD, table.concat(parameters, ', '),
+    table.concat(lines, '\n  '))
+end
+
+--- The method of a record, its name and its line of help.
+---@param record ridge.tensor.Record
+---@return string name with _ behind it where it writes into its tensor
+---@return function
+---@return string doc 'softmax(axis = -1): exp(x), scaled to sum to one along an axis'
+function M.make(record)
+  local name = record.name .. (record.into and '_' or '')
+  local compiled = assert(loadstring(M.text(record), '@ridge/tensor/method/' .. name))
+  local method = compiled(C, name, C['rg_' .. name], ref.slot, ref.need, ref.wrap, call.settle,
+    call.again, call.check, M.axis, axes_of, axes_buffer, M.number, whole, dtype.code, act,
+    random.pointer)
+  local parameters = schema.signature(record):match '%((.*)%) %->':gsub('^x,? ?', '')
+  return name, method, ('%s(%s): %s'):format(name, parameters, record.doc)
+end
+
+-- -- Help ---------------------------------------------------------------------------------
+
+-- What one types for an argument of a kind.
+local TYPED = { number = 'number', share = 'number', whole = 'number', flag = 'boolean',
+  axis = 'number', axes = 'number|table', dtype = 'string', act = 'string' }
+
+--- The docstrings of all methods that are functions of records, elementwise ones too.
+---@return ridge.repl.Entry[]
+function M.entries()
+  local list = {}
+  for _, record in ipairs(schema.records()) do
+    if record.method then
+      local names, params = {}, {}
+      for i = record.into and 1 or 2, #record.inputs do
+        local input = record.inputs[i]
+        names[#names + 1] = input.name
+        params[#params + 1] = { name = input.name, text = '',
+          type = input.optional and 'Tensor|number' or 'Tensor' }
+      end
+      for _, arg in ipairs(schema.named(record)) do
+        local default = schema.default_text(arg)
+        names[#names + 1] = arg.name
+        params[#params + 1] = { name = arg.name, type = TYPED[arg.kind],
+          text = default and ('%s; %s when left out'):format(arg.doc, default) or arg.doc }
+      end
+      if record.draws then
+        names[#names + 1] = 'generator'
+        params[#params + 1] = { name = 'generator', type = 'Generator',
+          text = 'a stream of ridge.generator; the default one when left out' }
+      end
+      local returns = {}
+      for i, result in ipairs(record.results) do returns[i] = { type = 'Tensor', text = result } end
+      list[#list + 1] = { name = record.name .. (record.into and '_' or ''), method = true,
+        of_tensor = true, owner = 'Tensor', module = 'ridge.tensor.method',
+        parameters = table.concat(names, ', '), text = record.doc, params = params,
+        returns = returns, examples = {} }
+    end
+  end
+  return list
+end
+
+return M

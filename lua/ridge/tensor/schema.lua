@@ -1,0 +1,138 @@
+-- SPDX-License-Identifier: MIT
+--- The records of the core as Lua tables: inputs with their roles, arguments with their kinds and
+-- defaults, results.  Methods (method.lua), help and tests are made from them.
+
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
+local call = require 'ridge.ffi.call'
+local dtype = require 'ridge.tensor.dtype'
+
+local M = {}
+
+---@class ridge.tensor.Record
+---@field name string 'softmax'
+---@field doc string one line
+---@field inputs table[] {name =, role =, types =, optional =, list =}
+---@field args table[] {name =, doc =, kind =, type =, default =}: default is a number of C's, nil
+---  where it has to be given
+---@field results string[] names
+---@field hidden string[] results that only gradients read
+---@field amp string 'none', 'lower', 'f32' or 'widest': what autocast does
+---@field draws boolean takes random numbers
+---@field into boolean as a method it writes into its tensor
+---@field method boolean it is a method of tensors
+---@field differentiable boolean
+
+-- Names of an enum's constants, in lower case, by their values.
+local function enum(prefix, names)
+  local by_value = {}
+  for name in names:gmatch '%S+' do by_value[C[prefix .. name]] = name:lower() end
+  return by_value
+end
+
+local ROLES = enum('RG_ROLE_', 'INPUT WEIGHT BIAS NATIVE INDEX BITS STATE')
+local TYPES = enum('RG_TYPES_', 'ANY FLOAT WHOLE STORED')
+local KINDS = enum('RG_ARG_',
+  'NUMBER WHOLE SHARE FLAG AXIS AXES DTYPE ACT LAYOUT REDUCTION FOUND')
+local FIELDS = enum('RG_ARG_', 'i32 u32 i64 f64 i64x2 meta')
+local AMPS = enum('RG_AMP_', 'NONE LOWER F32 WIDEST')
+
+--- What may follow a product, by name.
+M.ACTS = enum('RG_ACT_', 'NONE RELU GELU SILU TANH SIGMOID')
+local LAYOUTS = enum('RG_', 'NCHW NHWC')
+local REDUCTIONS = enum('RG_LOSS_', 'MEAN SUM NONE')
+
+local function inputs_of(facts)
+  local list = {}
+  for i = 1, facts.n_inputs do
+    local input = facts.input[i - 1]
+    list[i] = { name = ffi.string(input.name), role = ROLES[input.role],
+                types = TYPES[input.types], optional = input.optional, list = input.list }
+  end
+  return list
+end
+
+local function args_of(facts)
+  local list = {}
+  for i = 1, facts.n_args do
+    local arg = facts.arg[i - 1]
+    local default = arg.fallback
+    list[i] = { name = ffi.string(arg.name), doc = ffi.string(arg.doc), kind = KINDS[arg.kind],
+                type = FIELDS[arg.type], offset = arg.offset,
+                default = default == default and default or nil }
+  end
+  return list
+end
+
+local function names_of(list, first, n)
+  local names = {}
+  for i = 1, n do names[i] = ffi.string(list[first + i - 1]) end
+  return names
+end
+
+local records
+
+--- Every record, in the order of the core's list.
+---@return ridge.tensor.Record[]
+function M.records()
+  if records then return records end
+  records = {}
+  local facts = ffi.new 'rg_op_facts'
+  for i = 0, C.rg_op_count() - 1 do
+    call.check(C.rg_op_facts_of(i, facts))
+    records[i + 1] = { name = ffi.string(facts.name), doc = ffi.string(facts.doc),
+      inputs = inputs_of(facts), args = args_of(facts),
+      results = names_of(facts.result, 0, facts.n_results),
+      hidden = names_of(facts.result, facts.n_results, facts.n_hidden),
+      args_bytes = facts.args_bytes, amp = AMPS[facts.amp], draws = facts.draws == 1,
+      into = facts.into == 1, method = facts.method == 1, differentiable = facts.has_grad == 1 }
+  end
+  return records
+end
+
+--- A default as one types it: axes count from 1, words for what has names.
+---@param arg table of a record
+---@return string|nil nil where it has to be given
+function M.default_text(arg)
+  local value = arg.default
+  if value == nil then return nil end
+  if arg.kind == 'axis' then return tostring(value < 0 and value or value + 1) end
+  if arg.kind == 'axes' then return 'all' end
+  if arg.kind == 'flag' then return tostring(value ~= 0) end
+  if arg.kind == 'dtype' then return dtype.name(value) end
+  if arg.kind == 'act' then return M.ACTS[value] end
+  if arg.kind == 'layout' then return LAYOUTS[value] end
+  if arg.kind == 'reduction' then return REDUCTIONS[value] end
+  return ('%.14g'):format(value)
+end
+
+--- The arguments that somebody names; the others are found.
+---@param record ridge.tensor.Record
+---@return table[]
+function M.named(record)
+  local list = {}
+  for _, arg in ipairs(record.args) do
+    if arg.kind ~= 'found' then list[#list + 1] = arg end
+  end
+  return list
+end
+
+--- The signature: 'softmax(x, axis = -1) -> y'.
+---@param record ridge.tensor.Record
+---@return string
+function M.signature(record)
+  local list = record.into and { 'x' } or {}
+  for _, input in ipairs(record.inputs) do
+    list[#list + 1] = input.optional and input.name .. ' = nil' or input.name
+  end
+  for _, arg in ipairs(M.named(record)) do
+    local default = M.default_text(arg)
+    list[#list + 1] = default and arg.name .. ' = ' .. default or arg.name
+  end
+  if record.draws then list[#list + 1] = 'generator = nil' end
+  local results = #record.results > 0 and table.concat(record.results, ', ') or 'nothing'
+  return ('%s%s(%s) -> %s'):format(record.name, record.into and '_' or '', table.concat(list, ', '),
+    results)
+end
+
+return M

@@ -1,0 +1,253 @@
+-- SPDX-License-Identifier: MIT
+-- What the records say of their inputs and arguments, and that methods, help and refusals follow
+-- from it.  Roles and signatures are written down here by hand, as they are meant.
+
+local ridge = require 'ridge'
+local schema = require 'ridge.tensor.schema'
+local method = require 'ridge.tensor.method'
+
+-- name: inputs with their roles ('?' optional, '*' a list), then the signature's arguments
+local ELEMENT = 'neg abs sign square relu floor ceil round sqrt rsqrt reciprocal exp log log1p ' ..
+  'sin cos tanh erf sigmoid gelu silu softplus'
+local PAIR = 'add sub mul div pow maximum minimum eq ne lt le gt ge'
+local RECORDS = {
+  act_back = { 'dy input, x input', 'act' },
+  fill = { '', 'value' },
+  arange = { '', 'start = 0, step = 1' },
+  copy = { 'y input', '' },
+  cast = { 'x input', 'dtype' },
+  concat = { 'xs input*', 'axis = 1' },
+  take = { 'x native, index index', '' },
+  take_back = { 'dy native, index index', 'rows' },
+  uniform = { '', 'lo = 0, hi = 1, generator = nil' },
+  normal = { '', 'mean = 0, std = 1, generator = nil' },
+  signs = { '', 'scale = 1, generator = nil' },
+  randint = { '', 'lo, hi, generator = nil' },
+  dropout = { 'x input', 'p = 0.5, generator = nil' },
+  dropout_back = { 'dy input, draw bits', 'p = 0.5' },
+  sum = { 'x input', 'axes = all, keep = false' },
+  mean = { 'x input', 'axes = all, keep = false' },
+  prod = { 'x input', 'axes = all, keep = false' },
+  max = { 'x input', 'axes = all, keep = false' },
+  min = { 'x input', 'axes = all, keep = false' },
+  norm = { 'x input', 'p = 2, axes = all, keep = false' },
+  argmax = { 'x input', 'axis = -1, keep = false' },
+  argmin = { 'x input', 'axis = -1, keep = false' },
+  softmax = { 'x input', 'axis = -1' },
+  softmax_back = { 'dy input, y input', 'axis = -1' },
+  layer_norm = { 'x native, weight native?, bias native?', 'eps = 1e-05, rms = false' },
+  layer_norm_back = { 'dy native, x native, mean native, scale native, weight native?',
+    'eps = 1e-05, rms = false' },
+  attention = { 'q input, k input, v input, mask bits?',
+    'scale = 0, causal = false, block = 64' },
+  attention_back = {
+    'q input, k input, v input, mask bits?, y input, lse native, dy input',
+    'scale = 0, causal = false, block = 64' },
+  cross_entropy = { 'x native, labels index, weight native?',
+    'ignore = -100, smoothing = 0, reduction = mean' },
+  cross_entropy_back = {
+    'dy native, x native, labels index, lse native, total native, weight native?',
+    'ignore = -100, smoothing = 0, reduction = mean' },
+  sgd_step = { 'rate native, count state, scale native?, params state*, grads native*, ' ..
+    'momenta state?*', 'momentum = 0, dampening = 0, weight_decay = 0, nesterov = false' },
+  adam_step = { 'rate native, count state, scale native?, params state*, grads native*, ' ..
+    'm state*, v state*, most state?*', 'beta1 = 0.9, beta2 = 0.999, eps = 1e-08, ' ..
+    'weight_decay = 0, decoupled = false, amsgrad = false' },
+  lion_step = { 'rate native, count state, scale native?, params state*, grads native*, m state*',
+    'beta1 = 0.9, beta2 = 0.99, weight_decay = 0' },
+  total_norm = { 'xs input*', '' },
+  matmul = { 'x weight, y weight', '' },
+  linear = { 'x input, w weight, b bias?', 'act = none' },
+  linear_dropout = { 'x input, w weight, b bias?', 'act = none, p = 0.5, generator = nil' },
+  lowrank_linear = { 'x input, a weight, b weight, bias bias?', 'act = none' },
+  sketched_linear = { 'x input, left weight, right weight, bias bias?',
+    'n_terms, act = none, p = 0, generator = nil' },
+  sketched_linear_bits = {
+    'x input, s1 weight, u1_bits bits, u2_bits bits, s2 weight, bias bias?',
+    'n_terms, act = none, p = 0, generator = nil' },
+  sketched_linear_seed = { 'x input, s1 weight, seed bits, s2 weight, bias bias?',
+    'n_terms, act = none, p = 0, generator = nil' },
+  scaled_linear = { 'x native, w native, x_scale native, w_scale native, b native?',
+    'act = none, dtype = f32' },
+  expand_signs = { 'bits bits', 'cols, sign, dtype' },
+  sign_bits = { 'seed bits', 'matrix, rows, cols' },
+  conv2d = { 'x input, w weight, b bias?', 'stride = 1, dilation = 1, pad_low = 0, ' ..
+    'pad_high = 0, groups = 1, layout = nchw, act = none' },
+  conv2d_back_data = { 'dy input, w weight', 'size, stride = 1, dilation = 1, pad_low = 0, ' ..
+    'pad_high = 0, groups = 1, layout = nchw, act = none' },
+  conv2d_back_weight = { 'x input, dy input', 'size, stride = 1, dilation = 1, pad_low = 0, ' ..
+    'pad_high = 0, groups = 1, layout = nchw, act = none' },
+  max_pool2d = { 'x input', 'size, stride = 0, pad_low = 0, pad_high = 0, layout = nchw, ' ..
+    'skip_pad = false' },
+  max_pool2d_back = { 'dy input, index bits', 'rows, columns, size, stride = 0, pad_low = 0, ' ..
+    'pad_high = 0, layout = nchw, skip_pad = false' },
+  avg_pool2d = { 'x input', 'size, stride = 0, pad_low = 0, pad_high = 0, layout = nchw, ' ..
+    'skip_pad = false' },
+  avg_pool2d_back = { 'dy input', 'rows, columns, size, stride = 0, pad_low = 0, ' ..
+    'pad_high = 0, layout = nchw, skip_pad = false' },
+  svd = { 'x input', '' },
+}
+for name in ELEMENT:gmatch '%S+' do RECORDS[name] = { 'x input', '' } end
+for name in PAIR:gmatch '%S+' do RECORDS[name] = { 'x input, y input?', '' } end
+
+local by_name = {}
+for _, record in ipairs(schema.records()) do by_name[record.name] = record end
+
+local function inputs_text(record)
+  local list = {}
+  for i, input in ipairs(record.inputs) do
+    list[i] = ('%s %s%s%s'):format(input.name, input.role, input.optional and '?' or '',
+      input.list and '*' or '')
+  end
+  return table.concat(list, ', ')
+end
+
+-- The arguments of a signature, behind the tensors.
+local function arguments_text(record)
+  local list = {}
+  for part in schema.signature(record):match('%((.*)%) %->'):gmatch '[^,]+' do
+    list[#list + 1] = part:match '^%s*(.-)%s*$'
+  end
+  for _ = 1, (record.into and 1 or 0) + #record.inputs do table.remove(list, 1) end
+  return table.concat(list, ', ')
+end
+
+describe('a record', function()
+  for name, wanted in pairs(RECORDS) do
+    it('says what it is given: ' .. name, function()
+      local record = assert(by_name[name], 'there is no such record')
+      assert.are.equal(wanted[1], inputs_text(record))
+      assert.are.equal(wanted[2], arguments_text(record))
+    end)
+  end
+
+  it('is written down here', function()
+    for name in pairs(by_name) do assert.is_truthy(RECORDS[name], name) end
+  end)
+
+  it('names its results, hidden ones too', function()
+    assert.are.same({ 'u', 's', 'vt' }, by_name.svd.results)
+    assert.are.same({ 'lse', 'total' }, by_name.cross_entropy.hidden)
+    assert.are.same({ 'draw' }, by_name.dropout.hidden)
+    for _, record in ipairs(schema.records()) do
+      assert.are.equal(record.name:find '_step$' and 0 or 1, math.min(#record.results, 1),
+        record.name)
+    end
+  end)
+
+  it('says where each argument lies in its struct, none over another', function()
+    local SIZE = { i32 = 4, u32 = 4, i64 = 8, f64 = 8, i64x2 = 16, meta = 8 + 8 * 8 }
+    for _, record in ipairs(schema.records()) do
+      local places = {}
+      for _, arg in ipairs(record.args) do places[#places + 1] = { arg.offset, SIZE[arg.type] } end
+      table.sort(places, function(a, b) return a[1] < b[1] end)
+      for i, place in ipairs(places) do
+        local next_place = places[i + 1] and places[i + 1][1] or record.args_bytes
+        assert.is_true(place[1] + place[2] <= next_place, record.name)
+      end
+    end
+  end)
+end)
+
+describe('the door', function()
+  local x = ridge.ones(2, 3)
+  local SAMPLE = { f32 = x, i64 = x:to 'i64', bool = x:to 'bool', f8e4m3 = x:to 'f8e4m3' }
+
+  -- a method and, where it has a second tensor, that one
+  local TAKES = {
+    softmax = 'f32', dropout = 'f32', norm = 'f32', sum = 'f32 i64 bool', argmax = 'f32 i64 bool',
+    matmul = 'f32 i64', abs = 'f32 i64', exp = 'f32 i64 bool', svd = 'f32',
+  }
+  for name, takes in pairs(TAKES) do
+    it('takes the types that the record names: ' .. name, function()
+      for dtype, sample in pairs(SAMPLE) do
+        local ok, err = pcall(function()
+          return sample[name](sample, name == 'matmul' and sample:transpose(1, 2) or nil)
+        end)
+        local wanted = (' ' .. takes .. ' '):find(' ' .. dtype .. ' ', 1, true) ~= nil
+        assert.are.equal(wanted, ok, name .. ' of ' .. dtype .. ': ' .. tostring(err))
+        if not ok then assert.are.equal('EDTYPE', err.code, tostring(err)) end
+      end
+    end)
+  end
+
+  it('wants whole numbers as an index, and names it', function()
+    local ok, err = pcall(function() return x:take(ridge.zeros(1)) end)
+    assert.is_false(ok)
+    assert.are.equal('take: index is f32[1], wanted whole numbers (i64, i32, i8, u8)', err.message)
+  end)
+
+  it('names the input of a wrong type', function()
+    local ok, err = pcall(function() return ridge.ones(2, { dtype = 'i32' })
+      :softmax() end)
+    assert.is_false(ok)
+    assert.are.equal('softmax: x is i32[2], wanted a float type', err.message)
+  end)
+end)
+
+-- Wrong values for each kind of argument; what a kind takes is left out.
+local WRONG = {
+  number = { 'text', {}, true, print },
+  share = { 'text', {}, true, -0.5, 1, 0 / 0 },
+  whole = { 'text', {}, 0.5, 0 / 0, 2 ^ 60 },
+  axis = { 'text', {}, 0, 7, -7, 1.5, 0 / 0, 2 ^ 40, math.huge },
+  axes = { 'text', { 0 }, { 1, 1 }, 9, { 'a' }, 1.5, { 1, 2, 3, 4, 5, 6, 7, 8, 9 } },
+}
+
+describe('a method made from a record', function()
+  for _, record in ipairs(schema.records()) do
+    local args = schema.named(record)
+    if record.method and (#args > 0 or record.draws) and #record.inputs <= 1 then
+      it('refuses wrong arguments at the line that gave them: ' .. record.name, function()
+        local name = record.name .. (record.into and '_' or '')
+        local tried = 0
+        for i, arg in ipairs(args) do
+          for _, wrong in ipairs(WRONG[arg.kind] or {}) do
+            local x = ridge.ones(2, 3)
+            local given = {}
+            for j = 1, i - 1 do given[j] = args[j].default or 1 end
+            if args[1].kind == 'axes' and i > 1 then given[1] = nil end
+            given[i] = wrong
+            local ok, err = pcall(function() return x[name](x, unpack(given, 1, i)) end)
+            assert.is_false(ok, ('%s took %s for %s'):format(name, tostring(wrong), arg.name))
+            assert.is_truthy(err.where and err.where:find 'schema_spec.lua', tostring(err))
+            assert.is_truthy(tostring(err):find(record.name, 1, true), tostring(err))
+            tried = tried + 1
+          end
+        end
+        if record.draws then
+          assert.has_error(function()
+            local x = ridge.ones(2)
+            return x[name](x, args[1].default, args[2] and args[2].default or 'text', 'text')
+          end)
+          tried = tried + 1
+        end
+        assert.is_true(tried > 0 or args[1].kind == 'flag')
+      end)
+    end
+  end
+
+  it('has its signature as help', function()
+    local _, _, doc = method.make(by_name.softmax)
+    assert.are.equal('softmax(axis = -1): exp(x), scaled to sum to one along an axis', doc)
+    _, _, doc = method.make(by_name.uniform)
+    assert.are.equal('uniform_(lo = 0, hi = 1, generator = nil): draws uniform in [lo, hi)', doc)
+  end)
+
+  it('takes a released tensor for none', function()
+    local x = ridge.ones(2)
+    x:release()
+    for _, record in ipairs(schema.records()) do
+      if record.method then
+        local name = record.name .. (record.into and '_' or '')
+        assert.has_error(function() return ridge.ones(1)[name](x, 1) end)
+      end
+    end
+  end)
+
+  it('is refused where no method takes such an argument', function()
+    local record = { name = 'x', inputs = { {} }, args = { { name = 'layout', kind = 'layout' } },
+                     results = { 'y' } }
+    assert.has_error(function() method.text(record) end)
+  end)
+end)
