@@ -98,6 +98,11 @@ rg_status rg_timeline_start(int64_t capacity)
   return RG_OK;
 }
 
+void rg_timeline_note(int32_t on)
+{
+  rg_timeline_on = on != 0 && own.entries != NULL;
+}
+
 static rg_status mark(int32_t device, rg_event **out)
 {
   rg_status status;

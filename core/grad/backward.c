@@ -366,6 +366,14 @@ rg_status rg_backward_go(rg_way *w)
   return status;
 }
 
+void rg_backward_set_aside(rg_way *w, int32_t aside)
+{
+  if (w->asks && w->aside != (aside != 0)) {
+    w->aside = aside != 0;
+    count_waiting(w, w->aside ? -1 : 1);
+  }
+}
+
 int64_t rg_backward_asks(rg_way *w, rg_tensor **dout)
 {
   if (!w->asks) {
@@ -456,7 +464,7 @@ void rg_backward_end(rg_way *w)
   if (w == NULL) {
     return;
   }
-  if (w->asks) {
+  if (w->asks && !w->aside) {
     count_waiting(w, -1);
   }
   t = (track *)w->end->_storage->tracking;

@@ -22,6 +22,7 @@ struct rg_way {
   /* while a function's gradient is asked for: what arrived at its results */
   rg_tensor *dout[RG_MAX_OUT];
   bool asks;
+  bool aside;    /* whoever is asked waits, and others compute meanwhile */
   int64_t where; /* of the call whose gradient made the first number that is not finite */
 };
 

@@ -41,6 +41,23 @@ static rg_status capture_call(const rg_call *call, rg_kernel *kernel, rg_tensor 
   return RG_OK;
 }
 
+rg_plan *rg_capture_swap(rg_plan *plan)
+{
+  rg_plan *before = capturing;
+
+  if (before != NULL) {
+    rg_arena_swap(arena_before);
+    rg_lowered_end();
+  }
+  if (plan != NULL) {
+    arena_before = rg_arena_swap(plan->arena);
+  }
+  rg_capture_active = plan != NULL ? capture_call : NULL;
+  rg_host_access_refused = plan != NULL;
+  capturing = plan;
+  return before;
+}
+
 rg_status rg_capture_begin(void)
 {
   rg_plan *plan;
@@ -49,24 +66,8 @@ rg_status rg_capture_begin(void)
     return rg_fail(RG_ECAPTURE, "capture: another one is under way");
   }
   RG_TRY(rg_plan_new(&plan));
-  capturing = plan;
-  arena_before = rg_arena_swap(plan->arena);
-  rg_capture_active = capture_call;
-  rg_host_access_refused = true;
+  (void)rg_capture_swap(plan);
   return RG_OK;
-}
-
-/* Normal calls again; the plan as it stands. */
-static rg_plan *stop(void)
-{
-  rg_plan *plan = capturing;
-
-  rg_arena_swap(arena_before);
-  rg_capture_active = NULL;
-  rg_host_access_refused = false;
-  capturing = NULL;
-  rg_lowered_end();
-  return plan;
 }
 
 rg_status rg_capture_end(rg_plan **out)
@@ -74,7 +75,7 @@ rg_status rg_capture_end(rg_plan **out)
   if (capturing == NULL || out == NULL) {
     return rg_fail(RG_ECAPTURE, "capture: none is under way");
   }
-  rg_plan *plan = stop();
+  rg_plan *plan = rg_capture_swap(NULL);
   rg_status status = rg_plan_fuse(plan);
 
   if (status != RG_OK) {
@@ -87,9 +88,7 @@ rg_status rg_capture_end(rg_plan **out)
 
 void rg_capture_cancel(void)
 {
-  if (capturing != NULL) {
-    rg_plan_release(stop());
-  }
+  rg_plan_release(rg_capture_swap(NULL));
 }
 
 int32_t rg_capturing(void)

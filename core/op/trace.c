@@ -120,6 +120,14 @@ int64_t rg_trace_stop(void)
   return rg_min_i64(own.n, own.capacity);
 }
 
+void rg_trace_go_on(void)
+{
+  if (!own.running && own.events != NULL) {
+    rg_recorder_push(&own.recorder);
+    own.running = true;
+  }
+}
+
 rg_status rg_trace_event(int64_t index, rg_traced *out)
 {
   int64_t kept = rg_min_i64(own.n, own.capacity);

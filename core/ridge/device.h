@@ -177,6 +177,10 @@ typedef struct rg_span {
 */
 RG_API rg_status rg_timeline_start(int64_t capacity) RG_CHECK;
 
+/* Note nothing for a while (0), or go on (1) with the timeline that was started last and not
+** stopped. */
+RG_API void rg_timeline_note(int32_t on);
+
 /*
 ** End the recording and wait for what was recorded; the spans stay until the next start.
 **

@@ -80,6 +80,10 @@ RG_API rg_status rg_backward_take(rg_way *way, const rg_tensor *x, rg_tensor **o
 /* After RG_ENAN on way: rg_grad_where when the call ran whose gradient it is; else 0. */
 RG_API int64_t rg_backward_where(const rg_way *way);
 
+/* Set way aside (aside = 1) while whoever it asks waits and this thread computes other things; go
+** on with it (0). */
+RG_API void rg_backward_set_aside(rg_way *way, int32_t aside);
+
 /* Let go of way, wherever it stands. */
 RG_API void rg_backward_end(rg_way *way);
 

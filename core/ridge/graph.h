@@ -26,6 +26,15 @@ RG_API void rg_capture_cancel(void);
 RG_API int32_t rg_capturing(void);
 
 /*
+** Go on with a capture that was set aside, or, with NULL, set the one under way aside: calls run as
+** if there were none.
+**
+** plan     what this function returned, once; it may be released instead
+** returns the capture that was under way, NULL if none was
+*/
+RG_API rg_plan *rg_capture_swap(rg_plan *plan);
+
+/*
 ** Run a plan n times, by the device modes that are set now.
 **
 ** A GPU does all of it as one graph from the replay on that finds that every step has run before on

@@ -557,6 +557,9 @@ RG_API rg_status rg_trace_start(int64_t capacity) RG_CHECK;
 /* Stop recording; the events stay readable until the next start.  Returns how many there are. */
 RG_API int64_t rg_trace_stop(void);
 
+/* Go on with the last trace that was started and stopped. */
+RG_API void rg_trace_go_on(void);
+
 /* Event index of the last trace, oldest first (0-based).  out: filled; waits for a device to be
 ** through with it.  RG_EARG, RG_EDEVICE. */
 RG_API rg_status rg_trace_event(int64_t index, rg_traced *out) RG_CHECK;

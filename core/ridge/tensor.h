@@ -292,4 +292,17 @@ RG_API void rg_scope_keep(rg_tensor *x);
 /* The current depth; 0 outside every scope. */
 RG_API int32_t rg_scope_depth(void);
 
+/* A scope that is set aside: a coroutine inside it waits. */
+typedef struct rg_parked rg_parked;
+
+/* Set the innermost scope aside with what was made in it.  out: to be gone on with or released;
+** NULL outside every scope. */
+RG_API rg_status rg_scope_park(rg_parked **out) RG_CHECK;
+
+/* Go on with a parked scope as the innermost one.  depth: out, its depth now. */
+RG_API rg_status rg_scope_go_on(rg_parked *parked, int32_t *depth) RG_CHECK;
+
+/* Nobody will go on with a parked scope: what was made in it belongs to its handles alone. */
+RG_API void rg_scope_forget_parked(rg_parked *parked);
+
 #endif

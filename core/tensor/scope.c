@@ -66,9 +66,10 @@ static void close_gaps(void)
   n_gaps = 0;
 }
 
-static rg_status grow(void)
+static rg_status grow(int32_t wanted)
 {
-  int32_t more = room == 0 ? 64 : 2 * room;
+  int32_t doubled = room == 0 ? 64 : 2 * room;
+  int32_t more = doubled > wanted ? doubled : wanted;
   entry *grown = NULL;
 
   if (room < INT32_MAX / 2 && !rg_alloc_injected()) {
@@ -88,7 +89,7 @@ rg_status rg_scope_add(rg_tensor *x)
     if (n_gaps > room / 2) {
       close_gaps();
     } else {
-      RG_TRY(grow());
+      RG_TRY(grow(0));
     }
   }
   put(n_entries++, rg_tensor_retain(x), depth_now);
@@ -145,6 +146,70 @@ void rg_scope_leave(int32_t depth)
     entries = NULL;
     room = 0;
   }
+}
+
+/* -- Set aside for a while -------------------------------------------------------- */
+
+struct rg_parked {
+  int32_t n;
+  rg_tensor *tensor[]; /* references of the list, in its order */
+};
+
+rg_status rg_scope_park(rg_parked **out)
+{
+  rg_parked *parked;
+  int32_t first = n_entries;
+  int32_t n = 0;
+
+  *out = NULL;
+  if (depth_now == 0) {
+    return RG_OK;
+  }
+  while (first > 0 && entries[first - 1].depth >= depth_now) {
+    first--;
+    n += entries[first].tensor != NULL;
+  }
+  parked = rg_host_alloc(sizeof(*parked) + (size_t)n * sizeof(rg_tensor *));
+  if (parked == NULL) {
+    return rg_fail(RG_ENOMEM, "scope: no memory to set %d tensors aside", n);
+  }
+  parked->n = 0;
+  for (int32_t i = first; i < n_entries; i++) {
+    rg_tensor *x = entries[i].tensor;
+
+    if (x != NULL) {
+      set_place(x, 0);
+      parked->tensor[parked->n++] = x;
+    } else {
+      n_gaps--;
+    }
+  }
+  n_entries = first;
+  depth_now--;
+  *out = parked;
+  return RG_OK;
+}
+
+rg_status rg_scope_go_on(rg_parked *parked, int32_t *depth)
+{
+  if (room - n_entries < parked->n) {
+    RG_TRY(grow(n_entries + parked->n));
+  }
+  depth_now++;
+  for (int32_t i = 0; i < parked->n; i++) {
+    put(n_entries++, parked->tensor[i], depth_now);
+  }
+  rg_host_free(parked);
+  *depth = depth_now;
+  return RG_OK;
+}
+
+void rg_scope_forget_parked(rg_parked *parked)
+{
+  for (int32_t i = 0; parked != NULL && i < parked->n; i++) {
+    rg_tensor_release(parked->tensor[i]);
+  }
+  rg_host_free(parked);
 }
 
 /* -- Keeping --------------------------------------------------------------------- */

@@ -10,6 +10,7 @@ local make = require 'ridge.tensor.make'
 local ops = require 'ridge.tensor.ops'
 local grad = require 'ridge.tensor.grad'
 local random = require 'ridge.random'
+local state = require 'ridge.state'
 local plan = require 'ridge.plan'
 local late = require 'ridge.late'
 local memory = require 'ridge.memory'
@@ -63,6 +64,8 @@ for _, name in ipairs { 'top', 'show', 'retry', 'export', 'watch', 'replay', 'db
   LATE[name] = { 'ridge.cli.call', name }
 end
 
+local AUTOCAST = state.exchange(C.rg_autocast_set)
+
 --- Compute in a smaller type inside a function: products convert their f32 inputs.
 ---@param dtype string 'bf16' or 'f16'
 ---@param f function
@@ -74,13 +77,7 @@ function M.autocast(dtype, f, ...)
     blame.raise(("autocast: '%s' is not a smaller type; known: bf16, f16"):format(dtype))
   end
   if not blame.callable(f) then blame.raise('autocast: a function is expected, got ' .. type(f)) end
-  local before = C.rg_autocast_set(code)
-  local function finish(ok, ...)
-    C.rg_autocast_set(before)
-    if not ok then error((...), 0) end
-    return ...
-  end
-  return finish(pcall(f, ...))
+  return state.with(AUTOCAST, { value = code }, f, ...)
 end
 
 --- Seconds on a clock that only goes forward.

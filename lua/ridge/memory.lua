@@ -9,6 +9,7 @@ local ref = require 'ridge.ffi.ref'
 local blame = require 'ridge.blame'
 local dtype = require 'ridge.tensor.dtype'
 local place = require 'ridge.tensor.place'
+local state = require 'ridge.state'
 
 local M = {}
 
@@ -119,11 +120,7 @@ end
 
 local tag_slot = ffi.new('int32_t[1]')
 
-local function leave_tag(before, ok, ...)
-  C.rg_memory_tag_enter(before)
-  if not ok then error((...), 0) end
-  return ...
-end
+local TAG = state.exchange(C.rg_memory_tag_enter)
 
 --- Call a function and count the memory it takes, on any device, under a name, for as long as that
 -- memory lives: memory.stats().tags says how much. A tag inside another one counts for itself.
@@ -141,7 +138,7 @@ function M.tag(name, f, ...)
     blame.raise(('memory.tag: a function is expected, got %s'):format(blame.show(f)))
   end
   call.check(C.rg_memory_tag(name, tag_slot), 'memory.tag')
-  return leave_tag(C.rg_memory_tag_enter(tag_slot[0]), pcall(f, ...))
+  return state.with(TAG, { value = tag_slot[0] }, f, ...)
 end
 
 -- -- Scopes -------------------------------------------------------------------------------
@@ -163,34 +160,60 @@ local function keep_all(value, seen)
   end
 end
 
-local function leave(depth, ...)
-  local seen = {}
-  for i = 1, select('#', ...) do keep_all((select(i, ...)), seen) end
-  C.rg_scope_leave(depth)
+local depth_slot = ffi.new('int32_t[1]')
+local parked_slot = ffi.new('rg_parked *[1]')
+
+-- The entry's depth; parked while a coroutine inside it waits.
+local SCOPE = {}
+
+function SCOPE.on(entry)
+  if entry.parked then
+    call.check(C.rg_scope_go_on(entry.parked, depth_slot), 'scope')
+    ffi.gc(entry.parked, nil)
+    entry.depth, entry.parked = depth_slot[0], nil
+  else
+    entry.depth = C.rg_scope_enter()
+  end
+end
+
+function SCOPE.off(entry)
+  if C.rg_scope_depth() < entry.depth then return end -- somebody has unwound it
+  call.check(C.rg_scope_park(parked_slot), 'scope')
+  entry.parked = ffi.gc(parked_slot[0], C.rg_scope_forget_parked)
+end
+
+function SCOPE.stop(entry)
+  C.rg_scope_leave(entry.depth)
+end
+
+local function leave(entry, ok, ...)
+  if ok then
+    local seen = {}
+    for i = 1, select('#', ...) do keep_all((select(i, ...)), seen) end
+  end
+  state.leave(entry)
+  if not ok then error((...), 0) end
   return ...
 end
 
 --- Call a function and release every tensor made in it, except those it returns (tables are looked
--- through) and those given to ridge.keep.  There is no pcall inside: after an error the scope
--- ends when
--- whoever catches it calls ridge.memory.unwind, as the REPL and sweeps do.
+--- through) and those given to ridge.keep.
 ---@param f function
 ---@param ... any its arguments
 ---@return any what it returns
 -- >> ridge.scope(function() return ridge.ones(2):sum():item() end)
 function M.scope(f, ...)
   if not blame.callable(f) then blame.raise('scope: a function is expected, got ' .. type(f)) end
-  local depth = C.rg_scope_enter()
-  return leave(depth, f(...))
+  return leave(state.enter(SCOPE, {}), pcall(f, ...))
 end
 
---- The depth of scopes now; whoever catches errors remembers it.
+--- The depth of scopes now.
 ---@return number
 function M.depth()
   return C.rg_scope_depth()
 end
 
---- End the scopes that an error left open.
+--- End the scopes that are deeper.
 ---@param depth number what depth() said before
 function M.unwind(depth)
   if type(depth) ~= 'number' then

@@ -5,6 +5,7 @@ local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local call = require 'ridge.ffi.call'
 local blame = require 'ridge.blame'
+local state = require 'ridge.state'
 
 local M = {}
 
@@ -73,11 +74,36 @@ function Plan:__tostring()
     f.buffer_bytes / 2 ^ 20, f.flops / 1e9, where)
 end
 
-local function finish(ok, ...)
+-- The entry's plan while it is set aside.
+local CAPTURE = {}
+
+function CAPTURE.on(entry)
+  if not entry.plan then
+    call.check(C.rg_capture_begin())
+  elseif C.rg_capturing() == 1 then
+    blame.raise('capture: another one is under way, and that of this coroutine waits for its end',
+      'ECAPTURE')
+  else
+    C.rg_capture_swap(ffi.gc(entry.plan, nil))
+    entry.plan = nil
+  end
+end
+
+function CAPTURE.off(entry)
+  local plan = C.rg_capture_swap(nil)
+  entry.plan = plan ~= nil and ffi.gc(plan, C.rg_plan_release) or nil
+end
+
+function CAPTURE.stop()
+  C.rg_capture_cancel()
+end
+
+local function finish(entry, ok, ...)
   if not ok then
-    C.rg_capture_cancel()
+    state.leave(entry)
     error((...), 0)
   end
+  if not state.take(entry) then blame.raise('capture: it was ended meanwhile', 'ECAPTURE') end
   local slot = ffi.new('rg_plan *[1]')
   call.check(C.rg_capture_end(slot))
   return setmetatable({
@@ -98,8 +124,7 @@ end
 function M.capture(f, ...)
   if not blame.callable(f) then blame.raise('capture: a function is expected, got ' .. type(f)) end
   call.settle()
-  call.check(C.rg_capture_begin())
-  return finish(pcall(f, ...))
+  return finish(state.enter(CAPTURE, {}), pcall(f, ...))
 end
 
 -- -- Plans of several shapes ------------------------------------------------------------------

@@ -6,27 +6,39 @@ local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
+local state = require 'ridge.state'
 
 local M = {}
 
 local CAPACITY = 2 ^ 17 -- calls the trace keeps, the last ones
 local EVERY = 'li1'     -- LuaJIT's profiler: by line, each millisecond of processor time
 
-local function finish(f, ok, ...)
-  f()
-  if not ok then error((...), 0) end
-  return ...
+-- -- Operations ------------------------------------------------------------------------
+
+local traces = 0 -- started so far: the core keeps the last one
+
+local TRACE = {}
+
+function TRACE.on(entry)
+  if not entry.number then
+    call.check(C.rg_trace_start(CAPACITY))
+    traces = traces + 1
+    entry.number = traces
+  elseif entry.number == traces then
+    C.rg_trace_go_on()
+  else
+    blame.raise('profile: another one was made while this coroutine waited in its own', 'EARG')
+  end
 end
 
--- -- Operations ------------------------------------------------------------------------
+function TRACE.off() C.rg_trace_stop() end
 
 --- Call a function while the core notes every operation.
 ---@param f function
 ---@param ... any its arguments
 ---@return any what f returns
 function M.trace(f, ...)
-  call.check(C.rg_trace_start(CAPACITY))
-  return finish(C.rg_trace_stop, pcall(f, ...))
+  return state.with(TRACE, {}, f, ...)
 end
 
 --- Is a profiler attached that shows named ranges? NVIDIA's name their library in a variable.
@@ -47,6 +59,13 @@ function M.names(on)
   return C.rg_trace_names(on and 1 or 0) ~= 0
 end
 
+local RANGE = {
+  on = function(entry) C.rg_device_named(C.RG_EVERY_DEVICE, entry.name) end,
+  off = function() C.rg_device_named(C.RG_EVERY_DEVICE, nil) end,
+}
+local NAMED = state.exchange(function(on) return C.rg_trace_names(on) end)
+local UNNAMED = state.exchange(function(on) return on end) -- as it is
+
 --- Call a function inside a range with a name, for a profiler; ranges nest. Without a profiler, or
 -- before a device was used, it is only the call.
 ---@param name string
@@ -59,8 +78,7 @@ function M.range(name, f, ...)
     blame.raise(('profile.range: a name and a function are expected, got %s and %s'):format(
       type(name), type(f)))
   end
-  C.rg_device_named(C.RG_EVERY_DEVICE, name)
-  return finish(function() C.rg_device_named(C.RG_EVERY_DEVICE, nil) end, pcall(f, ...))
+  return state.with(RANGE, { name = name }, f, ...)
 end
 
 --- The operations of the last trace, the oldest first; the same table is filled for each.
@@ -126,11 +144,11 @@ end
 --- Samples as text, a line each, summed up by line and by state.
 local function sum_up(text)
   local lines, states, n = {}, {}, 0
-  for samples, state, stack in text:gmatch '(%d+) (%a) ([^\n]*)\n' do
+  for samples, letter, stack in text:gmatch '(%d+) (%a) ([^\n]*)\n' do
     samples = tonumber(samples)
     local line = line_of(stack)
     lines[line] = (lines[line] or 0) + samples
-    states[STATES[state] or state] = (states[STATES[state] or state] or 0) + samples
+    states[STATES[letter] or letter] = (states[STATES[letter] or letter] or 0) + samples
     n = n + samples
   end
   local list = {}
@@ -139,9 +157,15 @@ local function sum_up(text)
     if a.share ~= b.share then return a.share > b.share end
     return a.line < b.line
   end)
-  for state, samples in pairs(states) do states[state] = samples / n end
+  for name, samples in pairs(states) do states[name] = samples / n end
   return list, states, n
 end
+
+-- The entry's text: what the samples were, part by part.
+local SAMPLES = {
+  on = function(entry) entry.host.sample_start(EVERY) end,
+  off = function(entry) entry.text = entry.text .. entry.host.sample_stop() end,
+}
 
 local function sampled(f, ...)
   local host = package.loaded['ridge.host']
@@ -149,10 +173,9 @@ local function sampled(f, ...)
     f(...)
     return {}, {}, 0
   end
-  host.sample_start(EVERY)
-  local text
-  finish(function() text = host.sample_stop() end, pcall(f, ...))
-  return sum_up(text)
+  local entry = { host = host, text = '' }
+  state.with(SAMPLES, entry, f, ...)
+  return sum_up(entry.text)
 end
 
 --- Call a function once and see where its time goes.
@@ -171,9 +194,8 @@ function M.profile(f, ...)
   if type(f) ~= 'function' then
     blame.raise(('profile: a function is expected, got %s'):format(type(f)))
   end
-  local began, names = C.rg_clock_ns(), M.attached() and not M.names(true)
-  local lines, states, samples = finish(function() if names then M.names(false) end end,
-    pcall(M.trace, sampled, f, ...))
+  local began, names = C.rg_clock_ns(), M.attached() and NAMED or UNNAMED
+  local lines, states, samples = state.with(names, { value = 1 }, M.trace, sampled, f, ...)
   call.check(C.rg_device_wait(C.RG_EVERY_DEVICE))
   local out = { ns = tonumber(C.rg_clock_ns() - began), lines = lines, states = states,
                 samples = samples }

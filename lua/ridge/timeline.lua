@@ -9,6 +9,7 @@ local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
 local device = require 'ridge.device'
+local state = require 'ridge.state'
 
 local M = {}
 
@@ -32,10 +33,33 @@ local function spans()
   return list
 end
 
-local function finish(ok, ...)
-  local st = C.rg_timeline_stop(count, lost)
-  if not ok then error((...), 0) end
-  call.check(st, 'timeline')
+local started = 0 -- so far: the core keeps the last one
+
+local NOTES = {}
+
+function NOTES.on(entry)
+  if not entry.number then
+    call.check(C.rg_timeline_start(CAPACITY), 'timeline')
+    started = started + 1
+    entry.number = started
+  elseif entry.number == started then
+    C.rg_timeline_note(1)
+  else
+    blame.raise('timeline: another one was recorded while this coroutine waited in its own', 'EARG')
+  end
+end
+
+function NOTES.off() C.rg_timeline_note(0) end
+
+function NOTES.stop() return C.rg_timeline_stop(count, lost) end
+
+local function finish(entry, ok, ...)
+  if not ok then
+    state.leave(entry)
+    error((...), 0)
+  end
+  if not state.take(entry) then blame.raise('timeline: it was ended meanwhile') end
+  call.check(NOTES.stop(), 'timeline')
   local self = setmetatable({ spans = spans(), lost = tonumber(lost[0]) }, Timeline)
   return self, ...
 end
@@ -52,8 +76,7 @@ function M.record(f, ...)
   if not blame.callable(f) then
     blame.raise('timeline: a function is expected, got ' .. blame.show(f))
   end
-  call.check(C.rg_timeline_start(CAPACITY), 'timeline')
-  return finish(pcall(f, ...))
+  return finish(state.enter(NOTES, {}), pcall(f, ...))
 end
 
 -- -- Looking at it ------------------------------------------------------------------------

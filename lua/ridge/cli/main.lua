@@ -6,6 +6,7 @@
 local commands = require 'ridge.cli.commands'
 local host = require 'ridge.host'
 local near = require 'ridge.near'
+require 'ridge.state' -- before anybody keeps coroutine.resume as it was
 
 --- What stays true of the whole process, before anything else is loaded.
 local function prepare()

@@ -16,6 +16,7 @@ local random = require 'ridge.measure.random'
 local ref = require 'ridge.ffi.ref'
 local result = require 'ridge.measure.result'
 local session_of = require('ridge.measure.session').of
+local state = require 'ridge.state'
 local warmup = require 'ridge.measure.warmup'
 
 local M = {}
@@ -320,10 +321,7 @@ function M.block(given, protocol, setting)
     limits = flags.thresholds(calibration and calibration.noise),
   }
   collect()
-  local ok, results = pcall(run, points, protocol, whole)
-  collectgarbage('restart')
-  if not ok then error(results, 0) end
-  return results
+  return state.with(state.UNCOLLECTED, {}, run, points, protocol, whole)
 end
 
 --- Measure one plan.

@@ -11,6 +11,7 @@ local interval = require 'ridge.measure.interval'
 local options = require 'ridge.options'
 local protocols = require 'ridge.measure.protocol'
 local random = require 'ridge.measure.random'
+local states = require 'ridge.state'
 local statistics = require 'ridge.measure.statistics'
 
 local M = {}
@@ -282,6 +283,13 @@ local function each_thread_count(opt, current, f)
   for _, n in ipairs(counts) do f(n) end
 end
 
+local THREADS = states.exchange(function(n)
+  local backend = require 'ridge.backend'
+  local before = backend.threads()
+  backend.set_threads(n)
+  return before
+end)
+
 --- Measure the machine: ceilings and noise, about ten seconds for each thread count when quick.
 ---@param given table|nil  threads (a number or a list), quick, ceilings, noise, seed, progress;
 ---  device: its ceilings instead of the CPU's, as rows of 0 threads ('bw.l2', 'bw.dram',
@@ -294,7 +302,7 @@ function M.calibrate(given)
   local backend = require 'ridge.backend'
   local before, list = backend.threads(), {}
   local say = opt.progress or function() end
-  local ok, err = pcall(each_thread_count, opt, before, function(threads)
+  states.with(THREADS, { value = before }, each_thread_count, opt, before, function(threads)
     if threads > 0 then backend.set_threads(threads) end
     if opt.ceilings then
       say(threads > 0 and ('ceilings, threads = %d'):format(threads)
@@ -307,8 +315,6 @@ function M.calibrate(given)
       measure_noise(threads, opt, list, say)
     end
   end)
-  backend.set_threads(before)
-  if not ok then error(err, 0) end
   return list
 end
 

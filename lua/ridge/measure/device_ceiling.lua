@@ -9,6 +9,7 @@
 local C = require 'ridge.ffi.lib'
 local device = require 'ridge.measure.device'
 local native = require 'ridge.measure.native'
+local state = require 'ridge.state'
 
 local M = {}
 
@@ -18,15 +19,16 @@ local SIDE, LARGE_SIDE, LARGE_BELOW_NS = 4096, 8192, 5e6
 local PRODUCTS = { { 'product.f64', 'f64' }, { 'product.f32', 'f32' },
   { 'product.tf32', 'f32', tf32 = true }, { 'product.f16', 'f16' }, { 'product.bf16', 'bf16' } }
 
--- Call a function while products of f32 may, or may not, round their factors.
-local function with_tf32(on, f, ...)
+local TF32 = state.exchange(function(value)
   local modes = C.rg_device_modes_now()
   local before = modes.tf32
-  modes.tf32 = on and 1 or 0
-  local results = { pcall(f, ...) }
-  modes.tf32 = before
-  if not results[1] then error(results[2], 0) end
-  return unpack(results, 2)
+  modes.tf32 = value
+  return before
+end)
+
+-- Call a function while products of f32 may, or may not, round their factors.
+local function with_tf32(on, f, ...)
+  return state.with(TF32, { value = on and 1 or 0 }, f, ...)
 end
 
 -- A plan that is measured as a rate: work is what one call does.

@@ -12,6 +12,7 @@ local blame = require 'ridge.blame'
 local paired = require 'ridge.measure.paired'
 local random = require 'ridge.measure.random'
 local ref = require 'ridge.ffi.ref'
+local state = require 'ridge.state'
 local statistics = require 'ridge.measure.statistics'
 local warmup = require 'ridge.measure.warmup'
 
@@ -96,16 +97,13 @@ function Slots:take(n, seed)
   local coin, blocks = random.new(seed), {}
   collectgarbage()
   ref.reap()
-  collectgarbage 'stop'
-  local ok, err = pcall(function()
+  state.with(state.UNCOLLECTED, {}, function()
     for i = 1, n do
       self.services.check()
       blocks[#blocks + 1] = take_block(self, 'ab', coin)
       if i % CONTROL_EVERY == 0 then blocks[#blocks + 1] = take_block(self, 'aa', coin) end
     end
   end)
-  collectgarbage 'restart'
-  if not ok then error(err, 0) end
   return blocks
 end
 

@@ -10,6 +10,7 @@ local ref = require 'ridge.ffi.ref'
 local dtype = require 'ridge.tensor.dtype'
 local in_no_grad = require('ridge.tensor.grad').no_grad
 local recompute = require 'ridge.tensor.recompute'
+local state = require 'ridge.state'
 
 local Module = class('nn.Module')
 local FLOAT = { f64 = true, f32 = true, f16 = true, bf16 = true }
@@ -17,6 +18,12 @@ local FLOAT = { f64 = true, f32 = true, f16 = true, bf16 = true }
 -- -- Where we are, for errors -----------------------------------------------------------------
 
 local stack, depth = {}, 0
+
+state.each_has(function(calls) -- each coroutine is in calls of its own
+  local before = { stack = stack, depth = depth }
+  stack, depth = calls and calls.stack or {}, calls and calls.depth or 0
+  return before
+end)
 
 --- The modules being called, outermost first, as text; empty outside any call.  Asked when an error
 -- is made; the stack then starts anew, because an error ends every call on it.

@@ -72,7 +72,7 @@ local function replicate(module, device)
     if modules[m] then return modules[m] end
     local made, params = shell_of(m)
     modules[m] = made
-    local own = { params = true, children = true, segments = true, recomputes = true }
+    local own = { params = true, children = true, recomputes = true }
     for _, p in ipairs(params) do
       own[p.name], made[p.name] = true, p.tensor
     end
@@ -84,7 +84,6 @@ local function replicate(module, device)
       if not own[key] and key ~= '_l' then made[key] = value_of(value) end
     end
     if m.recomputes then Module.recompute(made) end
-    if m.segments then made:recompute(#m.segments) end
     again = again or m.recomputes or m.segments
     return made
   end

@@ -10,6 +10,7 @@ local inspect = require 'ridge.repl.inspect'
 local missing = require 'ridge.repl.missing'
 local parse = require 'ridge.repl.parse'
 local report = require 'ridge.repl.report'
+local state = require 'ridge.state'
 local summary = require 'ridge.show.summary'
 local types = require 'ridge.types'
 
@@ -94,7 +95,9 @@ end
 ---@param text string what was typed
 ---@return 'done'|'failed'|'interrupted' outcome
 function Session:guarded(f, text)
+  local mark = state.mark()
   local ok, failure, interrupted = self.call(self.kind, f, report.catch)
+  state.unwind(mark) -- what was cut off and what waits in a coroutine leaves nothing on
   if ok then return 'done' end
   if interrupted then
     self:say(colour.paint('error', 'interrupted'))

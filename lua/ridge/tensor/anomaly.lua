@@ -6,6 +6,7 @@ local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local backward = require 'ridge.tensor.backward'
 local blame = require 'ridge.blame'
+local state = require 'ridge.state'
 
 local M = {}
 
@@ -32,16 +33,26 @@ local function explain(number)
   end
 end
 
-local function finish(before, ok, ...)
-  C.rg_grad_anomaly(before)
-  if before == 0 then
-    debug.sethook()
-    jit.on()
-    C.rg_grad_where()[0] = 0
-    backward.explain = nil
-  end
-  if not ok then error((...), 0) end
-  return ...
+-- The entry's lines and numbers; before: was it on outside?
+local ANOMALY = {}
+
+function ANOMALY.on(entry)
+  entry.before = C.rg_grad_anomaly(1)
+  if entry.before ~= 0 then return end
+  entry.lines, entry.numbers = entry.lines or {}, entry.numbers or {}
+  lines, numbers = entry.lines, entry.numbers
+  backward.explain = explain
+  jit.off()
+  debug.sethook(see, 'l')
+end
+
+function ANOMALY.off(entry)
+  C.rg_grad_anomaly(entry.before)
+  if entry.before ~= 0 then return end
+  if debug.gethook() == see then debug.sethook() end -- not one that Ctrl-C has set
+  jit.on()
+  C.rg_grad_where()[0] = 0
+  backward.explain = nil
 end
 
 --- Call a function; the first operation that makes a nan or an infinity from finite numbers,
@@ -54,14 +65,7 @@ function M.anomaly(f, ...)
   if not blame.callable(f) then
     blame.raise('anomaly: a function is expected, got ' .. blame.show(f))
   end
-  local before = C.rg_grad_anomaly(1)
-  if before == 0 then
-    lines, numbers = {}, {}
-    backward.explain = explain
-    jit.off()
-    debug.sethook(see, 'l')
-  end
-  return finish(before, pcall(f, ...))
+  return state.with(ANOMALY, {}, f, ...)
 end
 
 return M

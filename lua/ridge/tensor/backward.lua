@@ -7,6 +7,7 @@ local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
 local ref = require 'ridge.ffi.ref'
+local state = require 'ridge.state'
 
 local M = {}
 
@@ -98,6 +99,12 @@ local function drive(way, keeps)
   end
 end
 
+-- A coroutine that waits in a function's gradient leaves the way where it is.
+local WAY = {
+  on = function(entry) C.rg_backward_set_aside(entry.way, 0) end,
+  off = function(entry) C.rg_backward_set_aside(entry.way, 1) end,
+}
+
 --- Go back from y.
 ---@param y Tensor
 ---@param dy Tensor|nil
@@ -111,14 +118,15 @@ function M.run(y, dy, flags, taking)
     return nil
   end
   call.check(C.rg_backward_begin(y._t, dy and dy._t or nil, flags, way_slot), 'backward')
-  local way = way_slot[0]
-  local ok, err = pcall(drive, way, flags % 4 ~= 0) -- RG_BACKWARD_RETAIN or CREATE
+  local way = ffi.gc(way_slot[0], C.rg_backward_end) -- a coroutine may stop on it for good
+  local ok, err = pcall(state.with, WAY, { way = way }, drive, way,
+    flags % 4 ~= 0) -- RG_BACKWARD_RETAIN or CREATE
   local out = {}
   for i, x in ipairs(ok and taking or {}) do
     local status = C.rg_backward_take(way, x._t, ref.slot)
     out[i] = status == 0 and ref.slot[0] ~= nil and ref.wrap(ref.slot[0])
   end
-  C.rg_backward_end(way)
+  C.rg_backward_end(ffi.gc(way, nil))
   if not ok then error(err, 0) end
   return taking and out
 end

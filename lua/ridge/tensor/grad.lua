@@ -7,6 +7,7 @@ local call = require 'ridge.ffi.call'
 local ref = require 'ridge.ffi.ref'
 local blame = require 'ridge.blame'
 local options = require 'ridge.options'
+local state = require 'ridge.state'
 local way = require 'ridge.tensor.backward'
 
 local M = { methods = {}, docs = {}, properties = {} }
@@ -82,17 +83,13 @@ end, 'the gradient that has arrived, or nil' }
 
 -- -- Recording ------------------------------------------------------------------------------
 
+local MODE = state.exchange(C.rg_grad_mode)
+
 local function in_mode(mode, what, f, ...)
   if not blame.callable(f) then
     blame.raise(('%s: a function is expected, got %s'):format(what, type(f)))
   end
-  local before = C.rg_grad_mode(mode)
-  local function finish(ok, ...)
-    C.rg_grad_mode(before)
-    if not ok then error((...), 0) end
-    return ...
-  end
-  return finish(pcall(f, ...))
+  return state.with(MODE, { value = mode }, f, ...)
 end
 
 --- Call a function in which nothing is remembered for gradients.

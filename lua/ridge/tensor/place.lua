@@ -7,6 +7,7 @@ local C = require 'ridge.ffi.lib'
 local call = require 'ridge.ffi.call'
 local blame = require 'ridge.blame'
 local dtype = require 'ridge.tensor.dtype'
+local state = require 'ridge.state'
 
 local M = {}
 
@@ -44,12 +45,12 @@ end
 
 local before = ffi.new('int32_t[1]')
 
-local function back(device, stream, ok, ...)
-  local st = C.rg_stream_enter(device, stream, nil)
-  if not ok then error((...), 0) end
-  call.check(st)
-  return ...
+-- The entry's device, and the stream of it that holds inside.
+local function swap(entry)
+  call.check(C.rg_stream_enter(entry.device, entry.stream, before))
+  entry.stream = before[0]
 end
+local STREAM = { on = swap, off = swap }
 
 --- Call a function with this thread's calls for a device on one of its streams.
 ---@param device number
@@ -58,8 +59,7 @@ end
 ---@param ... any its arguments
 ---@return any what f returns
 function M.on_stream(device, stream, f, ...)
-  call.check(C.rg_stream_enter(device, stream, before))
-  return back(device, before[0], pcall(f, ...))
+  return state.with(STREAM, { device = device, stream = stream }, f, ...)
 end
 
 -- -- Pinned memory ------------------------------------------------------------------------

@@ -9,6 +9,7 @@ local blame = require 'ridge.blame'
 local grad = require 'ridge.tensor.grad'
 local make = require('ridge.tensor.make').here
 local ref = require 'ridge.ffi.ref'
+local state = require 'ridge.state'
 
 local M = {}
 
@@ -31,29 +32,25 @@ local function standing()
   return C.rg_generator_seed(g), C.rg_generator_offset(g)
 end
 
--- Run f with the random numbers and the mixed precision of another time.
-local function as_then(seed, offset, cast, f)
-  local g = C.rg_generator_default()
-  local now_seed, now_offset = standing()
-  local now_cast = C.rg_autocast_set(cast)
-  C.rg_generator_set(g, seed, offset)
-  local before = M.again -- parts may lie in parts
-  M.again = true
-  local ok, err = pcall(f)
-  M.again = before
-  C.rg_generator_set(g, now_seed, now_offset)
-  C.rg_autocast_set(now_cast)
-  if not ok then error(err, 0) end
-end
+-- The random numbers and the mixed precision of another time; parts may lie in parts.
+local THEN = state.exchange(function(value)
+  local seed, offset = standing()
+  local before = { seed = seed, offset = offset, cast = C.rg_autocast_set(value.cast),
+    again = M.again }
+  C.rg_generator_set(C.rg_generator_default(), value.seed, value.offset)
+  M.again = value.again
+  return before
+end)
 
 -- Compute again from copies of the inputs and go back through that.
-local function gradients(f, args, inputs, state, dout)
+local function gradients(f, args, inputs, past, dout)
   local again, copies = { unpack(args, 1, args.n) }, {}
   local dx = { false }
-  as_then(state.seed, state.offset, state.cast, function()
+  local value = { seed = past.seed, offset = past.offset, cast = past.cast, again = true }
+  state.with(THEN, { value = value }, function()
     for at, x in pairs(inputs) do
       local copy = x:detach():clone()
-      if state.wants[at] then copy:requires_grad_() end
+      if past.wants[at] then copy:requires_grad_() end
       again[at], copies[at] = copy, copy
     end
     local results = grad.enable_grad(function() return { f(unpack(again, 1, args.n)) } end)
@@ -71,7 +68,7 @@ local function gradients(f, args, inputs, state, dout)
   for at = 1, args.n do
     if inputs[at] then
       n = n + 1
-      dx[n] = state.wants[at] and copies[at].grad or false
+      dx[n] = past.wants[at] and copies[at].grad or false
     end
   end
   return dx
@@ -94,13 +91,13 @@ function M.recompute(f, ...)
   if not grad.recording() then return f(...) end
   local args, inputs, list, versions = { n = select('#', ...), ... }, {}, { anchored() }, {}
   local seed, offset = standing()
-  local state = { seed = seed, offset = offset, cast = C.rg_autocast(), wants = {} }
+  local past = { seed = seed, offset = offset, cast = C.rg_autocast(), wants = {} }
   for at = 1, args.n do
     if ref.is(args[at]) then
       local x = ref.need(args[at], 'recompute: argument ' .. at)
       inputs[at], list[#list + 1] = x, x
       versions[at] = C.rg_tensor_version(x._t)
-      state.wants[at] = x.requires_grad
+      past.wants[at] = x.requires_grad
     end
   end
   local results = { grad.no_grad(f, ...) }
@@ -123,7 +120,7 @@ function M.recompute(f, ...)
     end
   end
   backward.record(list, results, function(dout)
-    return gradients(f, args, inputs, state, dout)
+    return gradients(f, args, inputs, past, dout)
   end, true)
   return unpack(results)
 end
