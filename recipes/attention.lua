@@ -3,8 +3,11 @@
 -- leaves out three blocks of four, and random features, over the length of the sequence; time and
 -- memory, and how far the estimate by features is from the exact result.
 --
+-- Each point is timed by itself, with an interval and a grade; how the kinds stand to the whole
+-- matrix is timed once more, in paired blocks beside an A/A control.
+--
 -- machine: any
--- time:    about two minutes on two cores
+-- time:    about four minutes on two cores
 -- result:  a table, in results/ridge.db as sweep attention, and a figure beside it
 --
 --     ./ridge recipes/attention.lua [--lengths 256,1024,4096] [--causal] [--dtype bf16] [--smoke]
@@ -95,21 +98,39 @@ local sw = ridge.sweep 'attention' {
 }
 sw:run { db = opt.db, calibrate = not opt.smoke }
 
+-- -- What was found -----------------------------------------------------------------------------
+
 local by = {}
 for _, row in ipairs(sw:results { db = opt.db }) do
   by[row.length] = by[row.length] or {}
   by[row.length][row.kind] = row
 end
-print(('%d heads of %d, %s%s; forward, ms (peak MB)'):format(opt.heads, opt.size, opt.dtype,
-  opt.causal and ', causal' or ''))
-print 'length            matrix              tiles     a quarter of it           features   error'
-for _, n in ipairs(lengths) do
-  local function cell(kind)
-    local row = by[n][kind]
-    return row.fwd and ('%8.2f (%7.1f)'):format(row.fwd / 1e6, row.fwd_peak_bytes / 2 ^ 20)
-      or row.state
-  end
-  print(('%6d  %18s %18s %18s  %18s  %6.3f'):format(n, cell 'matrix', cell 'tiles',
-    cell 'quarter', cell 'features', by[n].features.error or 0 / 0))
+
+-- Time over that of the whole matrix, in paired blocks.  Tiles have to compute the same.
+local function against_matrix(row)
+  local matrix = by[row.length].matrix
+  if row.kind == 'matrix' or not (row.fwd and matrix and matrix.fwd) then return '' end
+  return sw:ab { a = { kind = 'matrix', length = row.length },
+    b = { kind = row.kind, length = row.length }, check = row.kind == 'tiles', processes = 1,
+    blocks = opt.quick and 8 or nil, looks = opt.quick and 1 or nil, db = opt.db }[1]:short()
 end
+
+print(('%d heads of %d, %s%s; forward; medians with their 95 %% intervals'):format(opt.heads,
+  opt.size, opt.dtype, opt.causal and ', causal' or ''))
+print 'length  kind            ms                interval  grade   peak MB   error  time of matrix'
+for _, n in ipairs(lengths) do
+  for _, kind in ipairs { 'matrix', 'tiles', 'quarter', 'features' } do
+    local row = by[n][kind]
+    if row.fwd then
+      print((('%6d  %-8s  %8.3f  %22s  %-5s  %8.1f  %6s  %s'):format(n, kind, row.fwd / 1e6,
+        ('%.3f .. %.3f'):format(row.fwd_lo / 1e6, row.fwd_hi / 1e6), row.grade,
+        row.fwd_peak_bytes / 2 ^ 20, row.error and ('%.3f'):format(row.error) or '-',
+        against_matrix(row)):gsub('%s+$', '')))
+    else
+      print(('%6d  %-8s  %s'):format(n, kind, row.state))
+    end
+  end
+end
+print 'times of grade D were disturbed: they are no comparison; the last column was timed in paired'
+print 'blocks with the matrix, and names behind the verdict what ran meanwhile.'
 sw:plot('slices', { x = 'length', y = 'fwd', by = 'kind' }):save(opt.out)

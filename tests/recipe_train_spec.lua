@@ -1,6 +1,8 @@
 -- SPDX-License-Identifier: MIT
 --- The recipes that train, as a user runs them: what they learn, and what they say of wrong input.
 
+local sqlite = require 'ridge.store.sqlite'
+
 local function run(command)
   local pipe = io.popen(command .. ' 2>&1 </dev/null; echo "status $?"')
   local text = pipe:read '*a'
@@ -121,18 +123,51 @@ describe('recipes/distill.lua', function()
   end)
 end)
 
+-- A ratio as ridge.measure.ab says it in a column: with its interval, inside of it, and a verdict.
+local RATIO = '(%d+%.%d%d) %[(%d+%.%d%d) %.%. (%d+%.%d%d)%] (%l+)'
+local VERDICTS = { faster = true, slower = true, equal = true, undecided = true }
+local function is_verdict(ratio, lo, hi, word)
+  assert.is_true(tonumber(lo) <= tonumber(ratio) and tonumber(ratio) <= tonumber(hi))
+  assert.is_true(VERDICTS[word], word)
+end
+
+-- The pairs that were timed in paired blocks and kept: 'kind=matrix kind=tiles' ...
+local function kept_pairs(db, name)
+  local st, list = sqlite.open(db, 'read'), {}
+  for i, row in ipairs(st:query 'SELECT a, b, blocks FROM comparison ORDER BY id') do
+    assert.is_true(row.blocks >= 8)
+    local function value(params) return params:match(('"%s":"?([%%w]+)'):format(name)) end
+    list[i] = value(row.a) .. ' ' .. value(row.b)
+  end
+  st:close()
+  return list
+end
+
 describe('recipes/recompute.lua', function()
-  it('keeps less with segments, and says what that takes', function()
+  it('keeps less with segments, and says what that takes in paired blocks', function()
     local db = os.tmpname()
     os.remove(db)
     local status, text = run('./ridge --threads 1 recipes/recompute.lua --smoke --db ' .. db)
-    os.remove(db)
     assert.equal(0, status, text)
-    local kept = {}
-    for segments, mb in text:gmatch '\n +(%w+) +%d+%.%d+ +%d+%.%d+ +(%d+%.%d+)' do
-      kept[segments] = tonumber(mb)
+    local kept, n = {}, 0
+    -- each time with its interval and its grade
+    for segments, mb in text:gmatch
+        '\n +(%w+) +%d+%.%d+ +%S+ %.%. %d+%.%d+ +[ABCD] +(%d+%.%d+)' do
+      kept[segments], n = tonumber(mb), n + 1
     end
+    assert.equal(4, n, text)
     assert.is_true(kept['4'] < kept.none, text)
+    n = 0
+    for segments, ratio, lo, hi, word in text:gmatch('\n +(%w+) +%d[^\n]- ' .. RATIO) do
+      is_verdict(ratio, lo, hi, word)
+      assert.not_equal('none', segments)
+      n = n + 1
+    end
+    assert.equal(3, n, text)
+    assert.same({ '0 1', '0 2', '0 4' }, kept_pairs(db, 'segments'))
+    os.execute('rm -f ' .. db .. '*')
+    assert.matches('measured: %-?%d+ %% less memory for [+-]%d+ %% time %[[+-]%d+ %.%. [+-]%d+%], '
+      .. '%l+, with %d segments', text)
   end)
 end)
 
@@ -140,11 +175,19 @@ describe('recipes/levels.lua', function()
   it('learns the same at each level, and says what each switched', function()
     local status, text = run './ridge --threads 1 recipes/levels.lua --smoke --length 64'
     assert.equal(0, status, text)
-    local peak, loss = {}, {}
-    local row = '\n(%l+) +(%d+%.%d+) +%d+%.%d+ +%S+ +%S+ +%d+%.%d+ +(%d%S+)'
-    for name, mb, last in text:gmatch(row) do
+    local peak, loss, names = {}, {}, {}
+    for name, mb, last in text:gmatch '\n(%l+) +(%d+%.%d+) +%d+%.%d+ +%d+%.%d+ +(%d%.%d+)' do
       peak[name], loss[name] = tonumber(mb), tonumber(last)
     end
+    -- each but the first beside it, in paired blocks, with what ran in the timed region
+    for name, ratio, lo, hi, word, flags in text:gmatch('\n(%l+) +%d[^\n]- ' .. RATIO
+        .. ' %(([^\n]*)%)') do
+      is_verdict(ratio, lo, hi, word)
+      assert.matches('LUA', flags)
+      names[#names + 1] = name
+    end
+    assert.same({ 'advanced', 'ultra' }, names)
+    assert.matches('ULTRA [+-]%d+ %% memory, %d+%.%d%d times the speed %[%d+%.%d%d %.%. ', text)
     assert.is_true(peak.basic > 0 and peak.ultra > 0, text)
     assert.matches('flash_attention +on +2 layers of attention go by tiles now', text)
     assert.is_true(math.abs(loss.ultra - loss.basic) < 0.01, text)
@@ -164,14 +207,26 @@ describe('a loader', function()
 end)
 
 describe('recipes/attention.lua', function()
-  it('sets the kinds side by side', function()
+  it('sets the kinds side by side, with intervals and grades, and in paired blocks', function()
     local path = os.tmpname()
-    os.remove(path)
     local status, text = run(('./ridge --threads 1 recipes/attention.lua --smoke --db %s.db '
       .. '--out %s.png'):format(path, path))
-    os.remove(path .. '.db')
-    os.remove(path .. '.png')
     assert.equal(0, status, text)
-    assert.matches('\n +256 +%d+%.%d+ %( +%d+%.%d+%)', text)
+    local seen = {}
+    for n, kind in text:gmatch '\n +(%d+)  (%l+) +%d+%.%d+ +%S+ %.%. %d+%.%d+  [ABCD] +%d+%.%d' do
+      seen[#seen + 1] = n .. ' ' .. kind
+    end
+    assert.same({ '64 matrix', '64 tiles', '64 quarter', '64 features', '256 matrix', '256 tiles',
+      '256 quarter', '256 features' }, seen)
+    local n = 0
+    for kind, ratio, lo, hi, word in text:gmatch('\n +%d+  (%l+) +%d[^\n]- ' .. RATIO) do
+      is_verdict(ratio, lo, hi, word)
+      assert.not_equal('matrix', kind)
+      n = n + 1
+    end
+    assert.equal(6, n, text)
+    assert.same({ 'matrix tiles', 'matrix quarter', 'matrix features', 'matrix tiles',
+      'matrix quarter', 'matrix features' }, kept_pairs(path .. '.db', 'kind'))
+    os.execute(('rm -f %s %s.db* %s.png'):format(path, path, path))
   end)
 end)

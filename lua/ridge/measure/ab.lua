@@ -63,6 +63,15 @@ function Result:__tostring()
   return text
 end
 
+--- The ratio with its interval, the verdict, and what happened meanwhile, for a column of a table:
+--- '0.61 [0.60 .. 0.62] faster', '1.01 [0.93 .. 1.10] undecided (FOREIGN)'.
+---@return string
+function Result:short()
+  local text = ('%.2f [%.2f .. %.2f] %s'):format(self.ratio, self.ci_lo, self.ci_hi,
+    self.verdict == 'open' and 'undecided' or self.verdict)
+  return #self.flags > 0 and ('%s (%s)'):format(text, table.concat(self.flags, ' ')) or text
+end
+
 -- -- Taking --------------------------------------------------------------------------------
 
 local function add(process, blocks)
@@ -235,7 +244,7 @@ end
 ---@return table result  verdict of b against a ('faster', 'slower', 'equal', 'open'), ratio (time
 ---  of b over time of a), ci_lo, ci_hi, p, floor (what A/A shows), margin, aa, aa_fail, blocks,
 ---  procs, looks, needed (blocks of a process, when open), a_ns, b_ns, flags, host, processes (the
----  raw blocks)
+---  raw blocks); short() and tostring say it in a line
 -- >> measure.ab{ a = p, b = q }.verdict
 function M.ab(given)
   local opt = M.options(given, 'measure.ab')

@@ -320,10 +320,15 @@ describe('measure.ab', function()
     assert.is_truthy(tostring(err):find('nothing that could be compared', 1, true))
   end)
 
-  it('says that Lua was timed', function()
+  it('says that Lua was timed, in a column too', function()
     local found = ab.ab { a = function() return 1 end, b = function() return 1 end, looks = 1,
                           protocol = { level = 'quick', quiet_ns = 0 } }
     assert.is_truthy(table.concat(found.flags, ' '):find 'LUA')
+    found.ratio, found.ci_lo, found.ci_hi, found.flags = 0.611, 0.599, 0.618, { 'PRESSURE', 'LUA' }
+    found.verdict = 'faster'
+    assert.equal('0.61 [0.60 .. 0.62] faster (PRESSURE LUA)', found:short())
+    found.verdict, found.flags = 'open', {}
+    assert.equal('0.61 [0.60 .. 0.62] undecided', found:short())
   end)
 
   it('is ended by an interrupt', function()
