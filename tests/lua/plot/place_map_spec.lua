@@ -207,6 +207,13 @@ describe('the map', function()
     assert.equal(2, #rec:all('frame', function(s) return near(s.x, best.x + 1)
       and near(s.y, best.y + 1) end))
     assert.is_true(near(rec:all 'polyline'[2].ys[1], best.y + best.h - 5))
+    -- in one row: column and row are not to be mixed up
+    rec = recorder.of(plot.map(rows { { 64, 1, 500 }, { 128, 1, 400 }, { 256, 1, 300 },
+      { 64, 8, 900 }, { 128, 8, 800 }, { 256, 8, 700 } }, MAP))
+    g = grid(rec, { '64', '128', '256' }, { '1', '8' })
+    best = cell(rec, g, '256', '1')
+    assert.equal(2, #rec:all('frame', function(s) return near(s.x, best.x + 1)
+      and near(s.y, best.y + 1) end))
   end)
 
   it('has a pattern and a word for every cause', function()
@@ -310,6 +317,13 @@ describe('against dense', function()
     local at_value, upwards = bar(rec, 'log')
     assert.equal(1, upwards)
     assert.is_true(like(at_value(2), blue) and like(at_value(0.25), rust))
+    -- as far up as down, whatever was measured
+    local small = recorder.of(plot.map(layers { { layer = 'sketched', num_terms = 4, low_rank = 64,
+      batch = 128, in_features = 512, out_features = 512, dtype = 'f32', state = 'ok', grade = 'A',
+      fwd = 16000, fwd_lo = 15000, fwd_hi = 17000 } }, { ratio = true }))
+    local parts = small:all('rect', function(s) return s.w == 16 and s.h < 10 end)
+    local one = small:one('text', function(s) return s.text == '1×' and s.x > parts[1].x end, '1×')
+    assert.near((parts[1].y + parts[1].h + parts[160].y) / 2, one.y, 1)
     assert.equal(1, #rec:said 'undecided')
     -- the best is not the disturbed one
     local best = cell(rec, g, '4', '16')
@@ -435,6 +449,7 @@ describe('the map of', function()
     local g = grid(rec, { '64', '128', '256' }, { '1', '8' })
     local at_value, upwards = bar(rec, 'linear')
     assert.equal(1, upwards)
+    assert.is_true(#rec:said '0%' == 1 and #rec:said '100%' == 1)
     for i, want in ipairs(list) do
       local c = cell(rec, g, tostring(want.width), tostring(want.batch))
       assert.equal(SHARE[i] .. '%', written(rec, c))

@@ -431,10 +431,20 @@ describe('intervals without end', function()
     local x, y = rec:axis(1, 'x', 'linear'), rec:axis(1, 'y', 'log')
     local panel = rec.panels[1]
     rec:bar(x(128), panel.y + panel.h, y(4000))
-    local caps = rec:all('line', function(s)
-      return s.y1 == s.y2 and near(s.x1, x(128) - 3, 0.05) and near(s.x2, x(128) + 3, 0.05)
-    end)
-    assert.equal(1, #caps)
-    assert.near(y(4000), caps[1].y1, 0.05)
+    local function caps(at)
+      return rec:all('line', function(s)
+        return s.y1 == s.y2 and near(s.x1, at - 3, 0.05) and near(s.x2, at + 3, 0.05)
+      end)
+    end
+    assert.equal(1, #caps(x(128)))
+    assert.near(y(4000), caps(x(128))[1].y1, 0.05)
+    -- a time that may be zero is a rate without end
+    for _, row in ipairs(list) do row.fwd_flops, row.fwd_bytes = 1e6 * row.width, 1e6 end
+    rec = recorder.of(plot.draw('roofline', list, { y = 'fwd' }))
+    x, y = rec:axis(1, 'x', 'log'), rec:axis(1, 'y', 'log')
+    panel = rec.panels[1]
+    rec:bar(x(128), y(128e6 / 4000), panel.y)
+    assert.equal(1, #caps(x(128)))
+    assert.near(y(128e6 / 4000), caps(x(128))[1].y1, 0.05)
   end)
 end)
