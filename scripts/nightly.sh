@@ -5,7 +5,7 @@
 # nightly.sh: the runs that take too long for every change.
 #
 #   scripts/nightly.sh [part ...]    parts: asan ubsan tsan memcheck kill interrupt fuzz ab rate
-#                             train peers gpusim gpukernels
+#                             train peers gpusim gpukernels mutate
 #
 # Without a part it runs all and keeps the table, with the commit, in results/nightly.md.  Each
 # sanitizer works in build/<part>, a copy of the tree whose objects stay between runs, so that
@@ -122,9 +122,14 @@ part_gpukernels() {
   return $code
 }
 
+# Forty planted mistakes, others each night; more than a tenth that no test notices is a failure.
+part_mutate() {
+  scripts/mutate --seed "$((RANDOM * 32768 + RANDOM))" --count 40 --remap --keep build/mutate.md
+}
+
 parts=("$@")
 [ $# -gt 0 ] || parts=(asan ubsan tsan memcheck kill interrupt fuzz ab rate train peers gpusim
-  gpukernels)
+  gpukernels mutate)
 mkdir -p build
 failed=0 table=
 for part in "${parts[@]}"; do
@@ -151,6 +156,9 @@ done
   echo
   printf '| part | result | tests | time |\n|---|---|---|---|\n%s' "$table"
 } >build/nightly.md
-[ $# -gt 0 ] || cp build/nightly.md results/nightly.md
+if [ $# = 0 ]; then
+  cp build/nightly.md results/nightly.md
+  cp build/mutate.md results/mutate.md
+fi
 tail -n +5 build/nightly.md
 exit $failed
