@@ -164,3 +164,18 @@ local function step()
 end
 step()
 save('timeline', ridge.timeline(step):plot())
+
+-- Steps of which every tenth has gradients that are nan: clipped, or left out.
+do
+  local digits, marks = ridge.data.segments(200, { seed = 1, noise = 60 })
+  local pixels = (digits:to 'f32' / 255):reshape(digits:size(1), 784)
+  local layer, batches = nn.Linear(784, 10, { seed = 1 }), 0
+  local watched = ridge.Trainer(layer, { optimizer = ridge.optim.SGD(layer, { lr = 0.1 }),
+    stability = { clip = { max_norm = 0.5 }, guard = { kind = 'skip' }, loss_checking = false },
+    say = function() end, loss = function(output, target)
+      batches = batches + 1
+      return nn.cross_entropy(output, target) * (batches % 10 == 0 and 0 / 0 or 1)
+    end })
+  watched:fit(ridge.data.Loader({ pixels, marks }, { batch = 10, seed = 1 }), { epochs = 5 })
+  save('stability', watched.stability:plot())
+end

@@ -59,7 +59,6 @@ local net = nn.Sequential(nn.Linear(inputs, 256, { seed = 1, activation = 'relu'
 local optimizer = ridge.optim.AdamW(net, { lr = opt.lr })
 local steps = opt.epochs * math.ceil(train:len() / opt.accumulate)
 local folder = opt.folder ~= '' and opt.folder or nil
-if folder then os.execute(('mkdir -p "%s"'):format(folder)) end
 local trainer = ridge.Trainer(net, { optimizer = optimizer, accumulate = opt.accumulate, clip = 1,
   schedule = ridge.optim.CosineLR(optimizer, { steps = steps, warmup = math.floor(steps / 20) }),
   folder = folder, patience = opt.patience > 0 and opt.patience or nil })

@@ -14,6 +14,12 @@ local place = require 'ridge.tensor.place'
 
 local M = {}
 
+--- The environment variables that ridge reads (F203).
+---@return table list of {name =, does =, value = text or nil}
+---@return table ignored list of {name =, value =}: set, obeyed by others, and of no effect here
+-- >> ridge.backend.variables()[1].name
+function M.variables() return require('ridge.variables').all() end
+
 local ISA = { base = C.RG_ISA_BASE, avx2 = C.RG_ISA_AVX2, avx512 = C.RG_ISA_AVX512 }
 local ISA_NAME = { [0] = 'base', 'avx2', 'avx512' }
 

@@ -18,7 +18,7 @@ local C_ROWS = {
   { "host" },  -- lua/*.c
 }
 local LUA_ROWS = {
-  { "host", "class", "near", "state" }, -- host: what the program's C gives to Lua
+  { "host", "class", "near", "state", "variables" }, -- host: what the program's C gives to Lua
   { "blame" },
   { "late", "options" },
   { "ffi" },

@@ -99,6 +99,31 @@ describe('the backend', function()
     end
   end)
 
+  it('says which environment variables it reads: those that the sources ask for (F203)', function()
+    local pipe = io.popen [[grep -rhoE --include=*.c --include=*.h --include=*.cu --include=*.lua \
+      "(getenv|\benv)[ (]+['\"][A-Z][A-Z0-9_]+['\"]" core gpu lua | grep -oE "[A-Z][A-Z0-9_]+"]]
+    local wanted = { OMP_NUM_THREADS = true, RIDGE_WORKER = true } -- by OpenMP, and by a name
+    for name in pipe:lines() do wanted[name] = true end
+    pipe:close()
+    assert.is_true(wanted.RIDGE_ISA and wanted.RIDGE_DB and wanted.NO_COLOR)
+    local found = {}
+    for _, v in ipairs(backend.variables()) do
+      assert.is_true(#v.does > 8, v.name)
+      assert.are.equal(os.getenv(v.name), v.value)
+      found[v.name] = true
+    end
+    assert.same(wanted, found)
+    pipe = io.popen('OMP_NUM_THREADS=3 RAYON_NUM_THREADS=5 RIDGE_ISA=base ./ridge doctor '
+      .. '--seconds 0.1')
+    local text = pipe:read '*a'
+    pipe:close()
+    assert.matches('\nvariables +OMP_NUM_THREADS=3: compute threads', text)
+    assert.matches('\n +RIDGE_ISA=base: instruction set', text)
+    assert.matches('\n +RAYON_NUM_THREADS=5: not read here; OMP_NUM_THREADS is\n', text)
+    assert.matches('\n +read where they are set: RIDGE_GEMM', text)
+    assert.matches('kernels +baseline, 3 threads', text)
+  end)
+
   it('takes the number of threads from the environment (F203)', function()
     local pipe = io.popen 'OMP_NUM_THREADS=3 ./ridge -e "return ridge.num_threads()"'
     local text = pipe:read '*a'

@@ -6,6 +6,7 @@ local args = require 'ridge.cli.args'
 local ffi = require 'ffi'
 local host = require 'ridge.host'
 local stored = require 'ridge.cli.stored'
+local variables = require 'ridge.variables'
 
 local M = {}
 
@@ -152,7 +153,8 @@ function M.main(argv)
   row('terminal', ('%s, %s columns, TERM=%s'):format(host.is_terminal(1) and 'yes' or 'no',
     host.columns() or '?', os.getenv 'TERM' or '(not set)'))
   row('history', require('ridge.repl.history').path() or 'not kept: there is no home folder')
-  row('RIDGE_LUA', os.getenv 'RIDGE_LUA' or 'not set: the embedded sources are used')
+  for i, line in ipairs(variables.lines()) do row(i == 1 and 'variables' or '', line) end
+  if not os.getenv 'RIDGE_LUA' then row('sources', 'those embedded in this program') end
   print_findings(opt)
   return 0
 end

@@ -19,7 +19,6 @@ M.OPTIONS = { y = { 'string', doc = 'the curve: its name' }, by = 'what a line s
     doc = 'steps that one point of the line is the mean of; a sixtieth when left out' } }
 
 local PARTS = 60  -- points of a smoothed line
-local NEAR = 0.05 -- so near to a level is there: single batches differ by more
 local LINES = 10  -- more would not be told apart
 
 --- Means over neighbouring steps, each at the time of its middle: what one batch happened to be
@@ -113,6 +112,15 @@ local function draw(data)
   end
 end
 
+-- A level as text with so many digits that what it says is not below the level: the headline is
+-- about the number it shows.
+local function at_least(level)
+  for digits = 3, 17 do
+    local text = ('%.' .. digits .. 'g'):format(level)
+    if tonumber(text) >= level then return text, tonumber(text) end
+  end
+end
+
 --- Training against time.
 ---@param rows table each with seconds, the curve's value and what its line is called
 ---@param opt table checked options
@@ -128,11 +136,11 @@ function M.make(rows, opt)
   local more = math.max(0, #lines - LINES)
   for i = #lines, LINES + 1, -1 do lines[i] = nil end
   if #lines == 0 then blame.raise(who .. ': no curve has a number', 'EARG') end
-  local best, level = lines[1], -math.huge
-  for _, line in ipairs(lines) do level = math.max(level, line.last) end
+  local best = lines[1]
+  local shown, level = at_least(lines[#lines].last)
   local first
   for _, line in ipairs(lines) do
-    local at = M.reaches(line.points, level + NEAR * math.abs(level))
+    local at = M.reaches(line.points, level)
     if at and (not first or at < first.at) then first = { at = at, name = line.name } end
   end
   local text = landscape.caption(rows, opt.y, 'Each point of a line is the mean of %s over '
@@ -143,8 +151,8 @@ function M.make(rows, opt)
       string.upper)),
     subtitle = landscape.subtitle(opt, rows),
     finding = ('Least in the end: %.4g (%s).%s'):format(best.last, best.name,
-      #lines > 1 and first and (' First to come to %.3g, where the last one ends: %s, after '
-      .. '%.3g s.'):format(level, first.name, first.at) or ''),
+      #lines > 1 and (' First to come to %s, where the last one ends, and to stay there: %s, '
+      .. 'after %.3g s.'):format(shown, first.name, first.at) or ''),
     caption = text, draw = draw { lines = lines, y = opt.y } }
 end
 

@@ -107,10 +107,28 @@ end
 
 -- -- As a plan ------------------------------------------------------------------------------------
 
+-- The gradients that there are; what this returns brings them back.
+local function gradients_of(model)
+  local kept = {}
+  for _, p in ipairs(model:parameters()) do
+    local g = p.tensor.grad
+    if g then kept[g] = g:clone() end
+  end
+  return function()
+    grad.no_grad(function()
+      for _, p in ipairs(model:parameters()) do
+        local g = p.tensor.grad
+        if g then g:fill_(0) end
+      end
+      for g, was in pairs(kept) do g:copy_(was) end
+    end)
+  end
+end
+
 -- Gradients that are there already are added to in place, which a plan can do again and again: the
 -- first batch of a shape therefore runs by itself. So does one whose shape was last seen before
 -- others that are more than plans are kept for: its plan would be gone before it is used.
-local function by_plan(self, x, y, share, again)
+local function by_plan(self, x, y, share)
   local key = ('%s|%s|%.17g'):format(x:describe(), y:describe(), share)
   local known = self.plans:get(key)
   if known then
@@ -125,12 +143,13 @@ local function by_plan(self, x, y, share, again)
   local made = { x = x:to(self.device):clone(), y = y:to(self.device):clone() }
   ref.outlive(made.x)
   ref.outlive(made.y)
+  local give_back = gradients_of(self.model)
   local ok, found = pcall(plan.capture, function() return go(self, made.x, made.y, share) end)
   if not ok then
     self.options.compile = false
     self.options.say('no plan of the step, it goes on without: ' .. (blame.is_error(found)
       and found.message or tostring(found)))
-    again() -- what was added before it failed
+    give_back() -- what was added before it failed
     return nil
   end
   ref.outlive(found.results[1]) -- and the scope of this batch
@@ -184,7 +203,7 @@ end
 function Batch:run(x, y, share, again)
   local debug = self.options.debug
   if self.options.compile and not (debug and debug:active()) then
-    local found = memory.scope(function() return by_plan(self, x, y, share, again) end)
+    local found = memory.scope(function() return by_plan(self, x, y, share) end)
     if found then return found end
   end
   while true do

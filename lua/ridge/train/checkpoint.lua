@@ -16,7 +16,7 @@ local M = {}
 local FORMAT = '2' -- of what stands beside the tensors
 local REST = 'ridge.state' -- the name of the bytes
 
--- -- States as tensors and JSON -------------------------------------------------------------------
+-- -- Numbers and bytes ----------------------------------------------------------------------------
 
 -- JSON has no such numbers; -0 would lose its sign.
 local function special(x)
@@ -27,33 +27,6 @@ local function special(x)
 end
 
 local SPECIAL = { nan = 0 / 0, inf = math.huge, ['-inf'] = -math.huge, ['-0'] = -0.0 }
-
--- A copy in which tensors are named, and put beside it.
-local function packed(value, path, tensors)
-  if ref.is(value) then
-    tensors[path] = value
-    return { tensor = path }
-  end
-  if type(value) == 'number' then
-    local name = special(value)
-    return name and { number = name } or value
-  end
-  if type(value) ~= 'table' then return value end
-  local out = {}
-  for key, each in pairs(value) do
-    out[key] = packed(each, path .. '.' .. tostring(key), tensors)
-  end
-  return out
-end
-
-local function unpacked(value, tensors)
-  if type(value) ~= 'table' then return value end
-  if type(value.tensor) == 'string' then return tensors[value.tensor] end
-  if type(value.number) == 'string' then return SPECIAL[value.number] end
-  local out = {}
-  for key, each in pairs(value) do out[key] = unpacked(each, tensors) end
-  return out
-end
 
 local function bytes_of(text)
   local x = make.empty(#text, { dtype = 'u8' })
@@ -66,6 +39,104 @@ local function text_of(x)
   local buffer = ffi.new('uint8_t[?]', math.max(n, 1))
   call.check(C.rg_tensor_read(x._t, buffer, n))
   return ffi.string(buffer, n)
+end
+
+-- -- Long lists of rows, by column ----------------------------------------------------------------
+
+local LONG = 32 -- rows: JSON would take seconds for ten thousand
+
+-- Columns of rows of numbers, texts and booleans: name to kind; nil where it is no such list.
+local function columns_of(list)
+  if type(list[1]) ~= 'table' or #list < LONG then return nil end
+  local kinds, n = {}, 0
+  for key, row in pairs(list) do
+    n = n + 1
+    if type(key) ~= 'number' or type(row) ~= 'table' then return nil end
+    for name, v in pairs(row) do
+      local kind = type(v)
+      if type(name) ~= 'string' or kinds[name] and kinds[name] ~= kind
+        or kind ~= 'number' and kind ~= 'string' and kind ~= 'boolean' then return nil end
+      kinds[name] = kind
+    end
+  end
+  return n == #list and kinds or nil
+end
+
+-- What a text or boolean is as a number; 0 stands for nothing, and numbers are themselves.
+local function coded(words, at, v)
+  if v == nil then return 0 end
+  if not at[v] then
+    words[#words + 1] = v
+    at[v] = #words
+  end
+  return at[v]
+end
+
+local function packed_rows(list, kinds, path, tensors)
+  local columns = {}
+  for name, kind in pairs(kinds) do
+    local values, there = ffi.new('double[?]', #list), ffi.new('uint8_t[?]', #list)
+    local words, at = canonical.list {}, {}
+    for i, row in ipairs(list) do
+      local v = row[name]
+      there[i - 1] = v ~= nil and 1 or 0
+      values[i - 1] = kind == 'number' and (v or 0) or coded(words, at, v)
+    end
+    local where = path .. '.' .. name
+    tensors[where] = bytes_of(ffi.string(values, 8 * #list))
+    tensors[where .. '?'] = bytes_of(ffi.string(there, #list))
+    columns[name] = { at = where, words = kind ~= 'number' and words or nil }
+  end
+  return { rows = #list, columns = columns }
+end
+
+local function unpacked_rows(value, tensors)
+  local list = {}
+  for i = 1, value.rows do list[i] = {} end
+  for name, column in pairs(value.columns) do
+    local text, there = text_of(tensors[column.at]), text_of(tensors[column.at .. '?'])
+    local values = ffi.cast('const double *', text)
+    for i = 1, value.rows do
+      if there:byte(i) == 1 then
+        local v = values[i - 1]
+        if column.words then v = column.words[v] end
+        list[i][name] = v
+      end
+    end
+  end
+  return list
+end
+
+-- -- Everything -----------------------------------------------------------------------------------
+
+-- A copy in which tensors are named, and put beside it.
+local function packed(value, path, tensors)
+  if ref.is(value) then
+    tensors[path] = value
+    return { tensor = path }
+  end
+  if type(value) == 'number' then
+    local name = special(value)
+    return name and { number = name } or value
+  end
+  if type(value) ~= 'table' then return value end
+  local kinds = columns_of(value)
+  if kinds then return packed_rows(value, kinds, path, tensors) end
+  local out = {}
+  for key, each in pairs(value) do
+    out[key] = packed(each, path .. '.' .. tostring(key), tensors)
+  end
+  return out
+end
+
+local function unpacked(value, tensors)
+  if type(value) ~= 'table' then return value end
+  if type(value.tensor) == 'string' then return tensors[value.tensor] end
+  if type(value.number) == 'string' then return SPECIAL[value.number] end
+  if type(value.columns) == 'table' then return unpacked_rows(value, tensors) end
+  local out = {}
+  for key, each in pairs(value) do out[key] = unpacked(each, tensors) end
+  return out
 end
 
 -- -- Files ----------------------------------------------------------------------------------------

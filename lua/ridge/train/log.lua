@@ -42,8 +42,9 @@ end
 ---  seconds
 ---@return string
 function M.batch(at)
-  return ('epoch %d/%d  batch %d%s  loss %.4f  %.1f s'):format(at.epoch, at.epochs, at.batch,
-    at.batches and '/' .. at.batches or '', at.sum / at.rows, at.seconds)
+  return ('epoch %d/%d  batch %d%s  loss %s  %.1f s'):format(at.epoch, at.epochs, at.batch,
+    at.batches and '/' .. at.batches or '', at.rows > 0 and ('%.4f'):format(at.sum / at.rows)
+    or 'not known yet', at.seconds)
 end
 
 --- Steps and their times, and memory.

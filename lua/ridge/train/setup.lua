@@ -2,8 +2,11 @@
 --- From the options of a training to what it works with: the device, what a level switches, the
 --- optimizer, how many batches make a step, the folder.
 
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local class = require 'ridge.class'
+local dtype = require 'ridge.tensor.dtype'
 local level = require 'ridge.train.level'
 local nn = require 'ridge.nn'
 local optim = require 'ridge.optim'
@@ -172,6 +175,14 @@ end
 
 -- -- All of it ------------------------------------------------------------------------------------
 
+-- Parameters that are where they should be stay the same tensors: an optimizer may have them.
+local function bring(model, name)
+  local there = ffi.string(C.rg_device_name(dtype.device(name, 'Trainer')))
+  for _, p in ipairs(model:parameters()) do
+    if p.tensor.device ~= there then return model:to(there) end
+  end
+end
+
 --- Check the options of a trainer and make what they ask for.
 ---@param model table a module; a device, recompute and flash_attention change it
 ---@param opts table
@@ -188,7 +199,7 @@ function M.options(model, opts)
       .. 'way with what is not finite', 'EARG')
   end
   gather(o, opts)
-  if o.device then model:to(o.device) end
+  if o.device then bring(model, o.device) end
   o.switched = switch(model, o, opts)
   optimizer_of(model, o)
   if o.width or o.layers then

@@ -123,6 +123,13 @@ function Stability:summary()
     total_overflow = t.overflow, mean_score = #self.history > 0 and sum / #self.history or 1 }
 end
 
+--- The histories of clipping and of what was not finite, as a picture.
+---@param opt table|nil device, commit, date, ...
+---@return table figure with save(path, {theme =, scale =, size =})
+function Stability:plot(opt)
+  return require('ridge.plot').draw('stability', self.history, opt)
+end
+
 local COUNT = { 'integer', required = true, min = 0, doc = 'steps' }
 local STATE = {
   steps = COUNT, taken = COUNT,

@@ -225,15 +225,16 @@ local STATE = { model = TABLE, optimizer = TABLE, others = TABLE, loaders = TABL
 
 --- What the training depends on: model, optimizer, schedule, scaler, stability, the default random
 --- stream, where the loaders' orders are, the history.
----@param loader table|nil
----@param validation table|nil the loader that validates
+---@param loader table|nil the last one that fit was given, when left out
+---@param validation table|nil the loader that validates; the last one, when left out
 ---@return table state of numbers, texts and tensors; the tensors as they lie, not copies
 function Trainer:state(loader, validation)
   return { model = self.model:state(), optimizer = self.optimizer:state(), epoch = self.epoch,
     best = self.best, waited = self.waited, history = self.history, metrics = self.metrics,
     steps = self.steps_before + #self.curve, seconds = self.trained_s, parts = self.batch.parts,
     stream = random.default():state(), others = checkpoint.states(parts(self)),
-    loaders = checkpoint.states { train = loader, validate = validation } }
+    loaders = checkpoint.states { train = loader or self.loader,
+      validate = validation or self.validation } }
 end
 
 -- Give loaders the orders that a state has for them; those it is not asked for wait.
@@ -275,7 +276,8 @@ function Trainer:load_state(state, loader)
   self.steps_before, self.trained_s, self.began_s = state.steps, state.seconds, state.seconds
   self.batch.parts = state.parts
   random.default():load_state(state.stream)
-  self.waiting = state.loaders
+  self.waiting = { train = state.loaders.train, validate = state.loaders.validate }
+  self.stream = state.stream -- once more where fit begins: a loader may draw its seed before
   if loader then go_on(self, loader) end
   return self
 end
@@ -289,8 +291,8 @@ end
 
 --- Write a checkpoint: `state`, in a file.
 ---@param name string 'last' or 'best'
----@param loader table|nil
----@param validation table|nil the loader that validates
+---@param loader table|nil the last one that fit was given, when left out
+---@param validation table|nil the loader that validates; the last one, when left out
 function Trainer:save(name, loader, validation)
   checkpoint.save(path_of(self, name), self:state(loader, validation))
 end
@@ -314,15 +316,15 @@ local FIT = {
 }
 
 -- Keep what this epoch came to; true when it was one too many without a better loss.
-local function keep(self, row, loader, validation)
+local function keep(self, row)
   local value, schedule = row.val_loss or row.loss, self.options.schedule
   if schedule and schedule.takes_loss then schedule:step(value) end
   local better = value < self.best
   self.best = better and value or self.best
   self.waited = better and 0 or self.waited + 1
   if self.options.folder then
-    if better then self:save('best', loader, validation) end
-    self:save('last', loader, validation)
+    if better then self:save 'best' end
+    self:save 'last'
   end
   return self.options.patience and self.waited >= self.options.patience
 end
@@ -333,7 +335,11 @@ local function loader_of(self, given)
   if not (type(given) == 'table' and ref.is(given[1])) then
     blame.raise(('Trainer:fit: a loader is expected, got %s'):format(blame.show(given)), 'EARG')
   end
-  if self.made and self.made.sources == given then return self.made end
+  local known = self.made and #self.made.sources == #given
+  for i = 1, known and #given or 0 do
+    known = known and rawequal(self.made.sources[i], given[i])
+  end
+  if known then return self.made end
   self.made = data.Loader(given, { batch = math.min(setup.batch(self.options) or 64,
     given[1]:size(1)), shuffle = self.options.shuffle })
   return self.made
@@ -352,6 +358,8 @@ function Trainer:fit(loader, opts)
   loader = loader_of(self, loader)
   setup.fit(self, loader)
   go_on(self, loader, opts.validate)
+  if self.stream then random.default():load_state(self.stream) end
+  self.stream, self.loader, self.validation = nil, loader, opts.validate
   local stopped
   while self.epoch < opts.epochs and not stopped do
     local device = self.batch:place()
@@ -365,7 +373,7 @@ function Trainer:fit(loader, opts)
     if opts.validate then row.val_loss, row.accuracy = self:validate(opts.validate) end
     self.epoch = row.epoch
     self.history[row.epoch] = row
-    local enough = keep(self, row, loader, opts.validate)
+    local enough = keep(self, row)
     self.say(log.epoch(row, opts.epochs, self.history))
     self.say(memory.line(device))
     stopped = enough and 'patience' or require('ridge').stopping() and 'interrupt' or nil

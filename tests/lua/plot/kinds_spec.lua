@@ -302,7 +302,8 @@ describe('the picture', function()
     assert.is_nil(training.reaches(falling, 0.5))
     local finding = plot.draw('training', curves(), CASES.training[2]).finding
     assert.matches('Least in the end: 0%.10%d* %(large%)', finding)
-    assert.matches('First to come to 0%.5%d*, where the last one ends: small, after 1', finding)
+    assert.matches('First to come to 0%.5%d*, where the last one ends, and to stay there: %a+, '
+      .. 'after %d', finding)
   end)
 
   it('timeline counts what ran beside what, in lanes', function()

@@ -170,6 +170,33 @@ describe('a trainer', function()
     assert.matches('no plan of the step', table.concat(lines, '\n'))
   end)
 
+  it('goes on without a plan in the middle of a step, with what came before it', function()
+    local function learnt(loss, compile)
+      local net = nn.Linear(6, 6, { seed = 1 })
+      local lines = {}
+      ridge.Trainer(net, { optimizer = ridge.optim.SGD(net, { lr = 0.1 }), accumulate = 4,
+        compile = compile, loss = loss, say = function(l) lines[#lines + 1] = l end }):fit(
+        ridge.data.Loader({ x, y }, { batch = 10, seed = 5 }), { epochs = 2 })
+      return net, table.concat(lines, '\n')
+    end
+    local plain = learnt(nn.cross_entropy)
+    -- it fails behind the way back of a part: gradients have been added already
+    local net, text = learnt(function(o, t)
+      nn.mse_loss(o, ridge.zeros(o:size(1), 6)):backward { retain = true }
+      for _, p in ipairs { o } do
+        if p:sum():item() > 1e9 then error 'never' end
+      end
+      return nn.cross_entropy(o, t)
+    end, true)
+    assert.matches('no plan of the step', text)
+    local same = learnt(function(o, t)
+      nn.mse_loss(o, ridge.zeros(o:size(1), 6)):backward { retain = true }
+      return nn.cross_entropy(o, t)
+    end)
+    assert.is_true(same.weight:allclose(net.weight, 1e-6, 1e-7))
+    assert.is_false(plain.weight:allclose(net.weight, 1e-6, 1e-7))
+  end)
+
   it('in parts takes the gradients of the whole batch', function()
     local plain = fit()
     local lines = {}

@@ -216,6 +216,21 @@ describe('rows that make a step (F110)', function()
     assert.are.equal(4, t.made.batch)
   end)
 
+  it('are what a line is said of, also for sketched models (F88)', function()
+    local x, y = data(240)
+    local net = nn.Sequential(nn.SKLinear(6, 32, { num_terms = 2, low_rank = 4, seed = 1 }),
+      nn.ReLU(), nn.Linear(32, 6, { seed = 2 }))
+    local t, lines = made({ lr = 0.001, autocast = 'bf16', batch = 2 }, net)
+    local history = t:fit({ x, y }, { epochs = 5 })
+    assert.are.equal(5 * 4, #lines)
+    assert.matches('^epoch 5/5  batch 50/120  loss %d%.%d%d%d%d  %d+%.%d s$', lines[17])
+    assert.matches('^epoch 5/5  batch 100/120  loss %d%.%d%d%d%d  %d+%.%d s$', lines[18])
+    assert.matches('^epoch 5/5  loss %d%.%d%d%d%d  %d+%.%d s, ', lines[19])
+    assert.matches('^allocated %d+%.%d%d GB', lines[20])
+    assert.is_true(history[5].loss < history[1].loss)
+    assert.are.equal(0.001, t.optimizer:lr())
+  end)
+
   it('say what does not go together', function()
     local x, y = data(64)
     assert.matches('no multiple of the 24 rows', message(made, { effective_batch_size = 64,

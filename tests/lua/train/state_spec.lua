@@ -164,6 +164,26 @@ describe('everything with a memory', function()
   before_each(function() folder = folders.new() end)
   after_each(function() folders.remove(folder) end)
 
+  it('comes back from a file whatever it holds, long lists too', function()
+    local rows, mixed, deep = {}, {}, {}
+    for i = 1, 300 do
+      rows[i] = { step = i, loss = i % 7 == 0 and NAN or i % 11 == 0 and -INF or i / 3, stepped =
+        i % 2 == 0, action = ({ 'none', 'skipped', 'déjà' })[i % 4], zero = -0.0 }
+      if i % 5 == 0 then rows[i].custom = 2 ^ 60 + i * 4096 end
+      mixed[i] = { a = i % 2 == 0 and 'x' or i }
+      deep[i] = { a = { i } }
+    end
+    local state = { epoch = 3, model = { w = ridge.ones(2) }, optimizer = {}, rows = rows,
+      mixed = mixed, deep = deep, few = { { a = 1 }, { a = NAN } }, none = {}, numbers = { 1, INF },
+      x = { y = ridge.randn(3), z = { text = 'a "b"\n' } } }
+    local path = folder .. '/state'
+    checkpoint.save(path, state)
+    local found = checkpoint.load(path)
+    same(state, found, 'state')
+    assert.are.equal(-INF, 1 / found.rows[300].zero)
+    assert.is_nil(found.rows[4].action)
+  end)
+
   it('is walked here', function()
     for name, value in pairs(optim) do
       local covered = WITHOUT[name]

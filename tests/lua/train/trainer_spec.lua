@@ -394,6 +394,50 @@ describe('a trainer', function()
     assert.matches('the loader has no load_state', message(t.fit, t, plain, { epochs = 9 }))
   end)
 
+  it('goes on with the same bits where a loader draws its seed behind resume', function()
+    local function start()
+      ridge.seed(21)
+      return (make { folder = folder })
+    end
+    local function any() -- seeds of the default stream, from which dropout draws as well
+      return ridge.data.Loader({ x:narrow(1, 1, 70), y:narrow(1, 1, 70) }, { batch = 16 })
+    end
+    local whole = start()
+    local wanted = whole:fit(any(), { epochs = 4, validate = any() })
+    start():fit(any(), { epochs = 2, validate = any() })
+    ridge.seed(5)
+    local t = make { folder = folder }
+    assert.is_true(t:resume())
+    local found = t:fit(any(), { epochs = 4, validate = any() })
+    for i = 1, 4 do
+      assert.same({ wanted[i].loss, wanted[i].val_loss }, { found[i].loss, found[i].val_loss })
+    end
+    same(whole.model, t.model)
+    -- and where the trainer makes the loader
+    local again = start()
+    wanted = again:fit({ x, y }, { epochs = 4 })
+    start():fit({ x, y }, { epochs = 2 })
+    ridge.seed(5)
+    t = make { folder = folder }
+    t:resume()
+    t:fit({ x, y }, { epochs = 3 })
+    found = t:fit({ x, y }, { epochs = 4 }) -- the same tensors: the same loader
+    for i = 1, 4 do assert.are.equal(wanted[i].loss, found[i].loss) end
+    -- saving by hand keeps the orders of the last fit too
+    t:save 'hand'
+    local u = make { folder = folder }
+    assert.is_true(u:resume(nil, 'hand'))
+    wanted = t:fit({ x, y }, { epochs = 5 })
+    assert.are.equal(wanted[5].loss, u:fit({ x, y }, { epochs = 5 })[5].loss)
+  end)
+
+  it('leaves a model that is where it should be to its optimizer', function()
+    local t = make { device = 'cpu' }
+    local before = t.model.children[1].module.weight:detach():clone()
+    t:fit(loader(), { epochs = 1 })
+    assert.is_false(before:equal(t.model.children[1].module.weight))
+  end)
+
   it('says a line every so many batches, of the losses so far (F125)', function()
     local function lines_of(opts, n)
       local lines, losses = {}, { {} }

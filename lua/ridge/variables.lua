@@ -1,0 +1,94 @@
+-- SPDX-License-Identifier: MIT
+--- The environment variables that ridge reads (F203), and those that others obey and ridge does
+--- not. GNU OpenMP has more of its own (OMP_PROC_BIND and others); every measurement records them.
+
+local M = {}
+
+local WIDTH = 86 -- of a line
+
+local HOME = 'where files of a user are, when the XDG variables do not say'
+
+-- Name, what it does.
+local READ = {
+  { 'OMP_NUM_THREADS', 'compute threads; one for each usable processor where it is not set' },
+  { 'RIDGE_ISA', 'instruction set of the kernels: base, avx2, avx512' },
+  { 'RIDGE_GEMM', 'what computes products: auto, onednn, openblas, own' },
+  { 'RIDGE_GPU', "path of the GPU's library" },
+  { 'RIDGE_CUDNN', 'path of cuDNN' },
+  { 'RIDGE_NVRTC', 'path of NVRTC' },
+  { 'RIDGE_DB', 'the database of results' },
+  { 'RIDGE_LOCKS', 'folder of the locks of those who measure' },
+  { 'RIDGE_PATH', 'folders in which recipes are found' },
+  { 'RIDGE_LUA', 'folder of the sources in Lua, instead of the embedded ones' },
+  { 'RIDGE_LIBRARY', 'path of the core, where LuaJIT loads it' },
+  { 'RIDGE_HISTORY', 'file of the lines typed at the prompt' },
+  { 'RIDGE_TRACE', 'how much of a stack an error shows at the prompt' },
+  { 'RIDGE_PROGRESS', 'how a sweep shows how far it is' },
+  { 'RIDGE_WORKER', 'what a sweep asks of a process that measures for it' },
+  { 'RIDGE_ALLOC_FAIL', 'tests: the allocation that fails' },
+  { 'RIDGE_ALLOC_WATCH', 'tests: memory that is free is poisoned for the address sanitizer' },
+  { 'RIDGE_ALLOC_POISON', 'tests: memory is filled with nan when it is handed out' },
+  { 'SLURM_ARRAY_TASK_ID', 'which part of a sweep this process is' },
+  { 'SLURM_ARRAY_TASK_COUNT', 'of how many' },
+  { 'NVTX_INJECTION64_PATH', 'set by profilers of NVIDIA: operations get names' },
+  { 'NO_COLOR', 'no colours in a terminal' },
+  { 'COLORTERM', 'colours that a terminal has' },
+  { 'TERM', 'the terminal' },
+  { 'TERM_PROGRAM', 'the terminal, for pictures' },
+  { 'KITTY_WINDOW_ID', 'the terminal, for pictures' },
+  { 'TMUX', 'no pictures: it would swallow them' },
+  { 'VISUAL', 'the editor of %edit' },
+  { 'EDITOR', 'the editor of %edit, where VISUAL is not set' },
+  { 'HOME', HOME },
+  { 'XDG_STATE_HOME', 'where the history is' },
+  { 'XDG_DATA_HOME', 'where recipes are' },
+  { 'XDG_CACHE_HOME', "where what a GPU's libraries found is kept" },
+  { 'XDG_RUNTIME_DIR', 'where locks are' },
+}
+
+-- What other libraries take threads from; here it does nothing.
+local IGNORED = { 'RAYON_NUM_THREADS', 'MKL_NUM_THREADS' }
+
+--- The variables that ridge reads, with their values now.
+---@return table list of {name =, does =, value = text or nil}
+---@return table ignored list of {name =, value =}: set, obeyed by others, and of no effect here
+-- >> ridge.backend.variables()[1].name
+function M.all()
+  local list, ignored = {}, {}
+  for i, each in ipairs(READ) do
+    list[i] = { name = each[1], does = each[2], value = os.getenv(each[1]) }
+  end
+  for _, name in ipairs(IGNORED) do
+    if os.getenv(name) then ignored[#ignored + 1] = { name = name, value = os.getenv(name) } end
+  end
+  return list, ignored
+end
+
+--- Lines about them: those that are set with their values, then the names of the others.
+---@return table list of texts
+function M.lines()
+  local list, ignored = M.all()
+  local lines, others = {}, {}
+  for _, v in ipairs(list) do
+    if v.value then
+      lines[#lines + 1] = ('%s=%s: %s'):format(v.name, v.value, v.does)
+    else
+      others[#others + 1] = v.name
+    end
+  end
+  for _, v in ipairs(ignored) do
+    lines[#lines + 1] = ('%s=%s: not read here; OMP_NUM_THREADS is'):format(v.name, v.value)
+  end
+  local line = 'read where they are set:'
+  for _, name in ipairs(others) do
+    if #line + #name > WIDTH then
+      lines[#lines + 1] = line
+      line = ' '
+    end
+    line = line .. ' ' .. name
+  end
+  lines[#lines + 1] = line
+  return lines
+end
+
+return M
