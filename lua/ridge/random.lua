@@ -17,6 +17,18 @@ local function check_seed(seed, what)
   end
 end
 
+--- Raise unless this is the state of a stream.
+---@param state any
+---@param what string the function asking, for errors
+function M.check_state(state, what)
+  if type(state) ~= 'table' then
+    blame.raise(('%s: the state of a stream is expected, got %s'):format(what, blame.show(state)),
+      'EARG')
+  end
+  check_seed(state.seed, what)
+  check_seed(state.offset, what)
+end
+
 local Generator = {}
 Generator.__index = Generator
 
@@ -42,12 +54,7 @@ end
 ---@param state table as `state` gives it
 ---@return table self
 function Generator:load_state(state)
-  if type(state) ~= 'table' then
-    blame.raise(('generator:load_state: a state is expected, got %s'):format(blame.show(state)),
-      'EARG')
-  end
-  check_seed(state.seed, 'generator:load_state')
-  check_seed(state.offset, 'generator:load_state')
+  M.check_state(state, 'generator:load_state')
   C.rg_generator_set(self._g, state.seed, state.offset)
   return self
 end

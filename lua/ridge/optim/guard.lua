@@ -278,14 +278,18 @@ end
 function Guard:load_state(state)
   local what = 'optim.Guard:load_state'
   state = options.check(STATE, state, what)
-  self.totals = options.check(TOTALS, state.totals, what)
-  self.kept, self.good, self.passed = {}, state.good, false
+  local totals, kept = options.check(TOTALS, state.totals, what), {}
   for i, copies in ipairs(state.kept) do
-    self.kept[i] = { copies = {} }
+    if type(copies) ~= 'table' then
+      blame.raise(('%s: kept is lists of tensors, and holds %s'):format(what, blame.show(copies)),
+        'EARG')
+    end
+    kept[i] = { copies = {} }
     for k, x in ipairs(copies) do
-      self.kept[i].copies[k] = ref.outlive(x:detach():to('cpu'):clone())
+      kept[i].copies[k] = ref.outlive(ref.need(x, what):detach():to('cpu'):clone())
     end
   end
+  self.totals, self.kept, self.good, self.passed = totals, kept, state.good, false
   return self
 end
 

@@ -112,15 +112,14 @@ local function gradients_of(model)
   local kept = {}
   for _, p in ipairs(model:parameters()) do
     local g = p.tensor.grad
-    if g then kept[g] = g:clone() end
+    kept[p.name] = g and g:clone()
   end
   return function()
     grad.no_grad(function()
       for _, p in ipairs(model:parameters()) do
-        local g = p.tensor.grad
-        if g then g:fill_(0) end
+        local g, was = p.tensor.grad, kept[p.name]
+        if g and was then g:copy_(was) elseif g then g:fill_(0) end
       end
-      for g, was in pairs(kept) do g:copy_(was) end
     end)
   end
 end

@@ -82,20 +82,28 @@ local function packed_rows(list, kinds, path, tensors)
       there[i - 1] = v ~= nil and 1 or 0
       values[i - 1] = kind == 'number' and (v or 0) or coded(words, at, v)
     end
-    local where = path .. '.' .. name
+    local where, which = path .. '.values.' .. name, path .. '.there.' .. name
     tensors[where] = bytes_of(ffi.string(values, 8 * #list))
-    tensors[where .. '?'] = bytes_of(ffi.string(there, #list))
-    columns[name] = { at = where, words = kind ~= 'number' and words or nil }
+    tensors[which] = bytes_of(ffi.string(there, #list))
+    columns[name] = { values = where, there = which, words = kind ~= 'number' and words or nil }
   end
   return { rows = #list, columns = columns }
 end
 
+-- What a file speaks of and does not have is found out while it is read, and said of the file.
+local function known(list, name)
+  if list[name] == nil then error('there is no ' .. tostring(name), 0) end
+  return list[name]
+end
+
 local function unpacked_rows(value, tensors)
   local list = {}
-  for i = 1, value.rows do list[i] = {} end
   for name, column in pairs(value.columns) do
-    local text, there = text_of(tensors[column.at]), text_of(tensors[column.at .. '?'])
+    local text = text_of(known(tensors, column.values))
+    local there = text_of(known(tensors, column.there))
+    if #there ~= value.rows or #text ~= 8 * #there then error('rows are missing', 0) end
     local values = ffi.cast('const double *', text)
+    for i = #list + 1, value.rows do list[i] = {} end
     for i = 1, value.rows do
       if there:byte(i) == 1 then
         local v = values[i - 1]
@@ -131,8 +139,8 @@ end
 
 local function unpacked(value, tensors)
   if type(value) ~= 'table' then return value end
-  if type(value.tensor) == 'string' then return tensors[value.tensor] end
-  if type(value.number) == 'string' then return SPECIAL[value.number] end
+  if type(value.tensor) == 'string' then return known(tensors, value.tensor) end
+  if type(value.number) == 'string' then return known(SPECIAL, value.number) end
   if type(value.columns) == 'table' then return unpacked_rows(value, tensors) end
   local out = {}
   for key, each in pairs(value) do out[key] = unpacked(each, tensors) end
@@ -175,14 +183,18 @@ function M.load(path)
   there:close()
   local tensors, notes = file.load(path)
   local rest = tensors[REST] and tensors[REST].dtype == 'u8' and text_of(tensors[REST])
-  local known, facts = pcall(canonical.decode, notes.ridge or '')
+  local read, facts = pcall(canonical.decode, notes.ridge or '')
   local ok, state = pcall(canonical.decode, rest or '')
-  if not (known and type(facts) == 'table' and facts.format == FORMAT and ok
-      and type(state) == 'table' and type(state.epoch) == 'number') then
+  if not (read and type(facts) == 'table' and facts.format == FORMAT and ok
+      and type(state) == 'table') then
     blame.raise(('Trainer: %s is no checkpoint of a trainer, or one of another version'):format(
       path), 'EFORMAT')
   end
-  state = unpacked(state, tensors)
+  ok, state = pcall(unpacked, state, tensors)
+  if not ok then
+    blame.raise(('Trainer: the checkpoint %s is damaged: %s'):format(path, tostring(state)),
+      'EFORMAT')
+  end
   state.model, state.optimizer = split(tensors, 'model.'), split(tensors, 'optimizer.')
   return state
 end

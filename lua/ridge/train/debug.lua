@@ -41,26 +41,23 @@ local SPEC = {
 ---@param trainer table
 function Debug:init(opts, trainer)
   self.options = options.check(SPEC, opts, 'Trainer: debug')
-  self.trainer, self.batches, self.began = trainer, 0, tonumber(C.rg_clock_ns())
+  self.trainer, self.batches = trainer, 0
   self.checks, self.rows = {}, {}
   if self.options.output_dir then place.make_folder(self.options.output_dir) end
 end
 
 -- -- When -----------------------------------------------------------------------------------------
 
--- The memory that may be taken; as before where it ends.
-local function limit(self, on)
+-- Call f while no more memory than its share may be taken.
+local function limited(self, f)
   local fraction, device = self.options.memory_fraction, self.trainer.batch.device
-  if not fraction then return end
-  if on then
-    local facts = ffi.new 'rg_device_facts'
-    call.check(C.rg_device_facts_of(dtype.device(device, 'Trainer'), facts))
-    self.limited = { device = device, before = memory.stats(device).limit }
-    memory.set_limit(math.floor(fraction * tonumber(facts.memory_bytes)), device)
-  elseif self.limited then
-    memory.set_limit(self.limited.before, self.limited.device)
-    self.limited = nil
-  end
+  if not fraction then return pcall(f) end
+  local facts, before = ffi.new 'rg_device_facts', memory.stats(device).limit
+  call.check(C.rg_device_facts_of(dtype.device(device, 'Trainer'), facts))
+  memory.set_limit(math.floor(fraction * tonumber(facts.memory_bytes)), device)
+  local ok, result = pcall(f)
+  memory.set_limit(before, device)
+  return ok, result
 end
 
 --- Does it still look?
@@ -71,7 +68,6 @@ local function finish(self)
   local o, seconds = self.options, (tonumber(C.rg_clock_ns()) - self.began) / 1e9
   if self.batches < o.max_iterations and seconds < o.timeout then return end
   self.ended = true
-  limit(self, false)
   self.trainer.say(('debugging has ended after %d batches and %.1f s'):format(self.batches,
     seconds))
   self:write()
@@ -152,7 +148,7 @@ function Debug:around(f, x, y)
   local o = self.options
   self.batches = self.batches + 1
   if self.batches == 1 then
-    limit(self, true)
+    self.began = tonumber(C.rg_clock_ns())
     if o.grad_check then memory.scope(check_gradients, self, x, y) end
   end
   local go = o.anomaly and function() return require('ridge').anomaly(f) end or f
@@ -160,10 +156,9 @@ function Debug:around(f, x, y)
     local inner = go
     go = function() return profiled(self, inner) end
   end
-  local ok, loss = pcall(go)
+  local ok, loss = limited(self, go)
   if not ok then
     self.failed = blame.is_error(loss) and loss.message or tostring(loss)
-    limit(self, false)
     self:write()
     error(loss, 0)
   end

@@ -45,7 +45,8 @@ local SPEC = {
     doc = 'work a batch off in parts when memory does not suffice' },
   level = { 'string', doc = 'basic, advanced, ultra: switches what it names, and says so' },
   stability = { 'table', doc = 'options of ridge.Stability, which then takes the steps' },
-  debug = { 'table', doc = 'what is looked at while it trains: see train/debug.lua' },
+  debug = { 'table', doc = 'anomaly, grad_check, memory, synchronize, memory_fraction, profile, '
+    .. 'level, max_iterations, timeout, output_dir: what is looked at while it trains' },
   folder = { 'string', doc = 'for checkpoints: last and best; made where it is missing' },
   patience = { 'integer', min = 1, doc = 'epochs without a better loss before it stops' },
   log_every = { 'integer', default = 50, min = 0, doc = 'batches from line to line; 0: none' },

@@ -6,6 +6,7 @@ local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
+local checkpoint = require 'ridge.train.checkpoint'
 local class = require('ridge.class').class
 local dtype = require 'ridge.tensor.dtype'
 local memory = require 'ridge.memory'
@@ -149,14 +150,24 @@ end
 ---@param state table as `state` gives it
 ---@return table self
 function Stability:load_state(state)
-  state = options.check(STATE, state, 'Stability:load_state')
-  if self.clip and state.clip then self.clip:load_state(state.clip) end
-  self.guard:load_state(state.guard)
-  self.steps, self.taken, self.history = state.steps, state.taken, {}
+  local what = 'Stability:load_state'
+  state = options.check(STATE, state, what)
+  local history = {}
   for i, row in ipairs(state.history) do
-    self.history[i] = {}
-    for name, value in pairs(row) do self.history[i][name] = value end
+    if type(row) ~= 'table' or type(row.score) ~= 'number' then
+      blame.raise(('%s: row %d of the history is none'):format(what, i), 'EARG')
+    end
+    history[i] = {}
+    for name, value in pairs(row) do history[i][name] = value end
   end
+  local before = self.clip and state.clip and checkpoint.still(self.clip:state())
+  if before then self.clip:load_state(state.clip) end
+  local ok, err = pcall(self.guard.load_state, self.guard, state.guard)
+  if not ok then
+    if before then self.clip:load_state(before) end
+    error(err, 0)
+  end
+  self.steps, self.taken, self.history = state.steps, state.taken, history
   return self
 end
 

@@ -171,11 +171,18 @@ local function train(self, loader, epochs)
       self.say(log.batch(self.running))
     end
   end
+  if done == 0 then blame.raise('Trainer:fit: the loader gives no batch', 'EARG') end
   if group then finish(self, group, last, began) end -- where the loader does not say how many
   settle(self, last)
   call.check(C.rg_device_wait(dtype.device(self.batch.device, 'Trainer'))) -- the last step as well
   self.trained_s = self.trained_s + seconds_now() - began
   return self.running.sum / self.running.rows, rows
+end
+
+local function check_loader(loader, what)
+  if type(loader) ~= 'table' or type(loader.each) ~= 'function' then
+    blame.raise(('%s: a loader is expected, got %s'):format(what, blame.show(loader)), 'EARG')
+  end
 end
 
 --- The mean loss over a loader, and the share of rows whose largest score is at their label where
@@ -184,6 +191,7 @@ end
 ---@return number loss
 ---@return number|nil accuracy
 function Trainer:validate(loader)
+  check_loader(loader, 'Trainer:validate')
   self.model:eval()
   self.batch:place()
   local rows, sums = 0, {} -- sums of losses and of hits, where the model is: read once, at the end
@@ -191,6 +199,7 @@ function Trainer:validate(loader)
     sums[i] = sums[i] and sums[i] + x or x
   end
   for x, y in loader:each() do
+    rows_of(x, y)
     grad.no_grad(memory.scope, function()
       x, y = self.batch:here(x), self.batch:here(y)
       local output = self.batch:forward(x)
@@ -205,6 +214,7 @@ function Trainer:validate(loader)
       return sums
     end)
   end
+  if rows == 0 then blame.raise('Trainer:validate: the loader gives no batch', 'EARG') end
   return sums[1]:item() / rows, sums[2] and sums[2]:item() / rows
 end
 
@@ -219,7 +229,8 @@ end
 local TABLE = { 'table', required = true, doc = 'as Trainer:state gives it' }
 local COUNT = { 'integer', required = true, min = 0, doc = 'as Trainer:state gives it' }
 local STATE = { model = TABLE, optimizer = TABLE, others = TABLE, loaders = TABLE, stream = TABLE,
-  history = TABLE, metrics = TABLE, epoch = COUNT, waited = COUNT, steps = COUNT, parts = COUNT,
+  history = TABLE, metrics = TABLE, epoch = COUNT, waited = COUNT, steps = COUNT,
+  parts = { 'integer', required = true, min = 1, doc = 'that batches are cut into' },
   best = { 'number', required = true, doc = 'the least loss of an epoch' },
   seconds = { 'number', required = true, min = 0, doc = 'trained' } }
 
@@ -258,7 +269,26 @@ end
 ---@param loader table|nil whose orders go on too; without it those that `fit` is given do
 ---@return table self
 function Trainer:load_state(state, loader)
-  state = options.check(STATE, state, 'Trainer:load_state')
+  local what = 'Trainer:load_state'
+  state = options.check(STATE, state, what)
+  for _, list in ipairs { state.history, state.metrics } do
+    for i, row in ipairs(list) do
+      if type(row) ~= 'table' or list == state.history and row.epoch ~= i then
+        blame.raise(('%s: row %d of the history is none'):format(what, i), 'EARG')
+      end
+    end
+  end
+  if #state.history ~= state.epoch then
+    blame.raise(('%s: %d rows for %d epochs'):format(what, #state.history, state.epoch), 'EARG')
+  end
+  for _, name in ipairs { 'train', 'validate' } do
+    local orders = state.loaders[name]
+    if orders ~= nil and type(orders) ~= 'table' then
+      blame.raise(('%s: the orders of a loader are %s'):format(what, blame.show(orders)), 'EARG')
+    end
+  end
+  if loader ~= nil then check_loader(loader, 'Trainer:resume') end
+  random.check_state(state.stream, what)
   local before = checkpoint.still(self.model:state())
   self.model:load_state(state.model)
   local ok, err = pcall(function()
@@ -355,6 +385,7 @@ end
 ---@return string|nil stopped 'patience' or 'interrupt'
 function Trainer:fit(loader, opts)
   opts = options.check(FIT, opts, 'Trainer:fit')
+  if opts.validate then check_loader(opts.validate, 'Trainer:fit: validate') end
   loader = loader_of(self, loader)
   setup.fit(self, loader)
   go_on(self, loader, opts.validate)

@@ -218,7 +218,7 @@ describe('rows that make a step (F110)', function()
 
   it('are what a line is said of, also for sketched models (F88)', function()
     local x, y = data(240)
-    local net = nn.Sequential(nn.SKLinear(6, 32, { num_terms = 2, low_rank = 4, seed = 1 }),
+    local net = nn.Sequential(nn.SKLinear(6, 32, { num_terms = 1, low_rank = 2, seed = 1 }),
       nn.ReLU(), nn.Linear(32, 6, { seed = 2 }))
     local t, lines = made({ lr = 0.001, autocast = 'bf16', batch = 2 }, net)
     local history = t:fit({ x, y }, { epochs = 5 })
@@ -364,6 +364,24 @@ describe('debugging (F114)', function()
     assert.is_true(t:status().config.plans > 0) -- plans begin behind it
     t = fit { timeout = 0 }
     assert.are.equal(1, t.debug.batches)
+  end)
+
+  it('limits each batch, also one that is worked off in parts', function()
+    local x, y = data(4096)
+    local t, lines = made { split = true, debug = { memory_fraction = 1 }, log_every = 0 }
+    local all, set, lifted = nil, ridge.memory.set_limit, {}
+    ridge.memory.set_limit = function(bytes) -- as if there were so much memory and no more
+      all = all or bytes
+      if bytes ~= all then lifted[#lifted + 1] = bytes end
+      return set(bytes == all and ridge.memory.stats().live + 200000 or bytes)
+    end
+    local ok, err = pcall(t.fit, t, ridge.data.Loader({ x, y }, { batch = 4096 }), { epochs = 2 })
+    ridge.memory.set_limit = set
+    set(0)
+    assert.is_true(ok, tostring(err))
+    assert.matches('out of memory: batches are worked off in', table.concat(lines, '\n'))
+    assert.is_true(#lifted > 4)
+    for _, bytes in ipairs(lifted) do assert.are.equal(0, bytes) end
   end)
 
   it('lets no more memory be taken than its share, while it lasts', function()

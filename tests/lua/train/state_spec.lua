@@ -219,6 +219,59 @@ describe('everything with a memory', function()
     end)
   end
 
+  it('are refused with a sentence where a file holds anything else, and nothing is changed',
+    function()
+      local x = ridge.randn(40, 6, { generator = ridge.generator(3) })
+      local y = x:argmax(2)
+      local function trainer()
+        local net = nn.Sequential(nn.Linear(6, 6, { seed = 1 }), nn.BatchNorm(6))
+        local o = optim.Adam(net, { lr = 0.01 })
+        return ridge.Trainer(net, { optimizer = o, say = function() end, folder = folder,
+          schedule = optim.PlateauLR(o), stability = { clip = { kind = 'adaptive' },
+            guard = { kind = 'restore' } } })
+      end
+      local t = trainer()
+      local loader = ridge.data.Loader({ x, y }, { batch = 10, seed = 1 })
+      t:fit(loader, { epochs = 3, validate = loader })
+      local other = trainer()
+      local before = checkpoint.still(other:state())
+      local values = { 'x', -1, 0.5, 2 ^ 60, true, {}, { 1, 'a' }, ridge.ones(2), NAN, INF, 0 }
+      local draw, refused = ridge.generator(13), 0
+      local function pick(n)
+        return math.floor(ridge.rand(1, { generator = draw }):item() * n) % n + 1
+      end
+      -- every place of the state, in turn, holds something else or nothing
+      local function places(value, path, list)
+        for key, each in pairs(value) do
+          local here = { unpack(path) }
+          here[#here + 1] = key
+          list[#list + 1] = here
+          if type(each) == 'table' then places(each, here, list) end
+        end
+        return list
+      end
+      local all = places(t:state(), {}, {})
+      assert.is_true(#all > 120)
+      for _, path in ipairs(all) do
+        local state = checkpoint.still(t:state())
+        local at = state
+        for i = 1, #path - 1 do at = at[path[i]] end
+        at[path[#path]] = pick(4) > 1 and values[pick(#values)] or nil
+        local where = table.concat(path, '.')
+        if pcall(checkpoint.save, folder .. '/last.safetensors', state) then -- it can be written
+          local ok, err = pcall(other.resume, other)
+          if ok then
+            other:load_state(before)
+          else
+            refused = refused + 1
+            assert.is_true(require('ridge.blame').is_error(err), where .. ': ' .. tostring(err))
+            same(before, other:state(), where)
+          end
+        end
+      end
+      assert.is_true(refused > 40, refused)
+    end)
+
   it('is refused where it is of something else, and nothing is changed', function()
     local o = optim.SGD({ parameter(2) }, { lr = 0.5 })
     local step, plateau = optim.StepLR(o, { every = 1, factor = 0.5 }), optim.PlateauLR(o)
