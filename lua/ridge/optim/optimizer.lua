@@ -169,6 +169,10 @@ end
 ---@param f function|nil
 ---@return table self
 function Optimizer:after_step(key, f)
+  if key == nil or f ~= nil and type(f) ~= 'function' then
+    blame.raise(('after_step: a key and a function are expected, got %s and %s'):format(
+      blame.show(key), blame.show(f)), 'EARG')
+  end
   self.after = self.after or {}
   self.after[key] = f
   return self

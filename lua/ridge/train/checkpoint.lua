@@ -207,7 +207,7 @@ end
 function M.states(parts)
   local out = {}
   for name, part in pairs(parts) do
-    if type(part.state) == 'function' then out[name] = part:state() end
+    if type(part) == 'table' and type(part.state) == 'function' then out[name] = part:state() end
   end
   return out
 end

@@ -212,6 +212,9 @@ function M.apply(model, level, given, say)
   if given ~= nil and type(given) ~= 'table' then
     blame.raise(('level: settings are a table, got %s'):format(blame.show(given)))
   end
+  if say ~= nil and not blame.callable(say) then
+    blame.raise(('level: say is a function, got %s'):format(blame.show(say)))
+  end
   return M.switch(model, level == nil and 'advanced' or level, given or {}, say or print, {})
 end
 

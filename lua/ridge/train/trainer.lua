@@ -316,6 +316,10 @@ local function path_of(self, name)
   if not self.options.folder then
     blame.raise('Trainer: save wants a folder: Trainer(net, { folder = ... })', 'EARG')
   end
+  if type(name) ~= 'string' or name == '' or name:find '[/%z]' then
+    blame.raise(('Trainer: a checkpoint has a name such as last or best, got %s'):format(
+      blame.show(name)), 'EARG')
+  end
   return ('%s/%s.safetensors'):format(self.options.folder, name)
 end
 

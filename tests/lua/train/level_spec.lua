@@ -54,6 +54,7 @@ describe('a level', function()
     for _, r in ipairs(none) do
       if r.name == 'recompute' or r.name == 'flash_attention' then assert.is_false(r.on) end
     end
+    assert.matches('say is a function', message(ridge.level, net, 'basic', nil, 5))
     assert.matches("'best' is none; there are basic, advanced", message(ridge.level, net, 'best'))
   end)
 

@@ -185,6 +185,10 @@ describe('a profile', function()
     end
     assert.is_true(moved > 0)
     assert.matches('meta names no parameter', message(made, { lr = 1, meta = 'zork' }))
+    local frozen = dense()
+    frozen.children[1].module:freeze()
+    assert.matches('meta names no parameter', message(made, { lr = 1, meta = '^1%.' }, frozen))
+    assert.are.equal(1, #made({ lr = 1, meta = '^3%.' }, frozen).optimizer.groups)
     assert.matches('meta is no pattern', message(made, { lr = 1, meta = '%' }))
     local own = dense()
     assert.matches('meta is for the optimizer', message(made, { optimizer = optim.SGD(own),

@@ -220,6 +220,11 @@ describe('what is not finite', function()
       overflow_replacement = 5 }:apply(o)
     assert.same({ 0, 0, 1 }, { found.nan, found.inf, found.overflow })
     assert.same({ 5, -60000, 1 }, p.grad:tolist())
+    -- a threshold between two numbers of the type, of which the upper one is too large
+    p = ridge.ones(3, { dtype = 'bf16' }):requires_grad_()
+    o = optim.SGD({ p }, { lr = 1 })
+    p:backward(ridge.tensor({ 1000, 1004, 1008 }, { dtype = 'bf16' }))
+    assert.are.equal(2, optim.Guard { overflow_threshold = 1002.5 }:apply(o).overflow)
   end)
 
   it('is undone by restoring: what the last good step left, parameters and moments', function()
@@ -275,6 +280,23 @@ describe('what is not finite', function()
     step(b)
     assert.same({ 0 }, two.a:tolist())
     assert.same({ -1 }, one.a:tolist())
+    arrive_a({ NAN }, { 0 }) -- what was kept of the one is not that of the other
+    step(a)
+    assert.same({ -1 }, one.a:tolist())
+  end)
+
+  it('is not kept where somebody takes a step that was to be left out', function()
+    local guard = optim.Guard { kind = 'restore' }
+    local net, o, arrive = made({ 1 }, { 0 })
+    assert.is_true(guard:apply(o).step)
+    o:step() -- 0, and kept
+    arrive({ INF }, { 0 })
+    assert.is_false(guard:apply(o).step)
+    arrive({ 5 }, { 0 })
+    o:step() -- -5, without the guard
+    arrive({ NAN }, { 0 })
+    guard:apply(o)
+    assert.same({ 0 }, net.a:tolist())
   end)
 
   it('is zeroed with its tensor, or with everything, or alone and the rest scaled', function()
@@ -300,6 +322,12 @@ describe('what is not finite', function()
     assert.are.equal('adaptive_replaced_medium',
       optim.Guard { kind = 'adaptive' }:apply(optimizer).handling_action)
     assert.are.equal(389, net.a.grad:sum():item())
+    optimizer = select(2, many(399, 5)) -- a little more than one in a hundred
+    assert.are.equal('adaptive_replaced_medium',
+      optim.Guard { kind = 'adaptive' }:apply(optimizer).handling_action)
+    optimizer = select(2, many(399, 39)) -- and a little less than one in ten
+    assert.are.equal('adaptive_replaced_medium',
+      optim.Guard { kind = 'adaptive' }:apply(optimizer).handling_action)
     net, optimizer = many(399, 1)
     assert.are.equal('adaptive_scaled_low',
       optim.Guard { kind = 'adaptive' }:apply(optimizer).handling_action)

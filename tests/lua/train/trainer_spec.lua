@@ -465,5 +465,20 @@ describe('a trainer', function()
       message(trainer.fit, trainer, ridge.data.Loader({ x }, { batch = 9 }), { epochs = 1 }))
     assert.matches('epochs', message(trainer.fit, trainer, loader(), {}))
     assert.matches('save wants a folder', message(trainer.save, trainer, 'last'))
+    for _, bad in ipairs { 3, {}, true } do
+      assert.matches('a loader is expected', message(trainer.validate, trainer, bad))
+      assert.matches('a loader is expected', message(trainer.load_state, trainer,
+        trainer:state(bad), bad))
+    end
+    local none = { each = function() return function() end end }
+    assert.matches('the loader gives no batch', message(trainer.validate, trainer, none))
+    assert.matches('the loader gives no batch', message(trainer.fit, trainer, none, { epochs = 1 }))
+    assert.matches('validate: a loader is expected', message(trainer.fit, trainer, loader(),
+      { epochs = 1, validate = {} }))
+    trainer = make { folder = folder }
+    for _, bad in ipairs { 'a/b', '', 3, {} } do
+      assert.matches('a checkpoint has a name', message(trainer.save, trainer, bad))
+      assert.matches('a checkpoint has a name', message(trainer.resume, trainer, nil, bad))
+    end
   end)
 end)
