@@ -76,13 +76,13 @@ $(foreach w,$(SIM_WAYS),$(eval $(call SIM_RULES,$(w))))
 .PHONY: gpu
 gpu: $(BUILD)/libridge_gpu.so  ## build the GPU's kernels with nvcc
 # the plugin for the last of the architectures alone, or another: CHECK_ARCH=80; what ptxas says of
-# every kernel, and the intermediate code, stay beside the objects
+# every kernel, and the intermediate code, stay beside the objects; profilers find source lines in it
 CHECK_ARCH ?= $(lastword $(GPU_ARCH))
 PTX     := $(BUILD)/obj/ptx$(CHECK_ARCH)
 $(PTX)/%.o: gpu/%.cu $(GPU_DEP)
 	@mkdir -p $(@D) $(@:.o=.keep)
 	$(call show,nvcc $(CHECK_ARCH) $<)$(NVCC) -std=c++17 -O3 $(call unfused,$@) \
-	  -gencode arch=compute_$(CHECK_ARCH),code=sm_$(CHECK_ARCH) -Xptxas -v --keep \
+	  -gencode arch=compute_$(CHECK_ARCH),code=sm_$(CHECK_ARCH) -lineinfo -Xptxas -v --keep \
 	  --keep-dir $(@:.o=.keep) -Xcompiler -fPIC,-fvisibility=hidden $(GPU_INC) -c -o $@ $< \
 	  2>$(@:.o=.log) || { cat $(@:.o=.log); exit 1; }
 	@mv $(@:.o=.keep)/*.ptx $(@:.o=.ptx) && rm -r $(@:.o=.keep)
@@ -123,8 +123,10 @@ $(BUILD)/ridge_bundled: $(OBJ) $(HOSTOBJ)
 	  $(subst -Wl$(comma)-rpath$(comma)$(BLAS),,$(LDLIBS)) \
 	  -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/lib'
 .PHONY: bundle
-bundle: $(BUILD)/ridge_bundled  ## a folder to carry: ridge, its libraries, the GPU's kernels
-	@scripts/bundle $< $(BUILD)/bundle
+# the kernels for one architecture, the last of GPU_ARCH; without any where KERNELS_TOO is empty
+KERNELS_TOO ?= $(NVCC)
+bundle: $(BUILD)/ridge_bundled $(if $(KERNELS_TOO),$(PTX)/libridge_gpu.so)  ## what to carry, in one file
+	@scripts/bundle $< $(BUILD)/bundle $(PTX)/libridge_gpu.so
 .PHONY: cover-gpu
 cover-gpu: all $(BUILD)/libridge_gpusimcov.so  ## print the lines of kernels that no test runs
 	@scripts/gpu/cover.sh

@@ -67,8 +67,17 @@ typedef struct rg_device_libraries {
   char compiler_why[160]; /* the same, or why it could not compile a chain */
 } rg_device_libraries;
 
-/* How a device's kernels are chosen: settings of the process that every call reads, and every
-** replay of a plan. */
+/*
+** How a device's kernels are chosen: settings of the process that every call reads, and every
+** replay of a plan.
+**
+** What a device promises of nan is less than what the CPU does, in two places, because libraries of
+** its maker do them in one pass where nobody else can look: a nan that comes out of a product or a
+** convolution may be 0 behind a relu that is a part of the same call, and in attention a nan in a
+** key or value may reach queries of the same tile that a mask, or `causal`, keeps from seeing it (0
+** times nan is nan).  Everywhere else nan stays, as it is written beside each operation; with
+** vendor = 0 it also stays behind relu.
+*/
 typedef struct rg_device_modes {
   int32_t vendor;        /* 1 (default): libraries of the device's maker where they have a kernel;
                          ** 0: ridge's own kernels only */

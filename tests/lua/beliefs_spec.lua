@@ -88,4 +88,14 @@ describe('beliefs of libraries', function()
       SIMULATED))
     assert.is_nil(text:find 'status 0\n$')
   end)
+
+  it('that are not promised are looked at, and fail nothing', function()
+    local file = io.open(SIMULATED)
+    if not file then return pending 'no nvcc: the simulated GPU was not built' end
+    file:close()
+    local text = run(('RG_SIM_BLAS_NAN=0 RIDGE_GPU=%s ./ridge scripts/gpu/beliefs.lua --tiny '
+      .. '--only relu-nan,beta-0'):format(SIMULATED))
+    assert.matches('relu%-nan +look: not promised: ', text)
+    assert.matches('1 held, 1 look\nstatus 0\n$', text)
+  end)
 end)

@@ -53,8 +53,8 @@ local function checks(folder)
   local plugin = io.open 'build/libridge_gpusim.so'
   if not plugin then return end
   plugin:close()
-  local steps = { 'facts', 'probe', 'load', 'beliefs', 'ceilings', 'ops', 'gradients', 'agree',
-    'bench', 'description' }
+  local steps = { 'facts', 'start', 'kernels', 'ceilings', 'bench', 'agree', 'ops', 'gradients',
+    'features', 'beliefs' }
   local text = run(('cd / && env -i PATH=/usr/bin:/bin RIDGE_TEST_EVERY=200 RIDGE_GPU=%s '
     .. '%s/scripts/gpu-check %s'):format(run('readlink -f build/libridge_gpusim.so'):match '[^\n]+',
     folder, table.concat(steps, ' ')))
@@ -66,12 +66,19 @@ end
 
 describe('make bundle', function()
   it('makes a folder that runs elsewhere with nothing set', function()
-    local text = run 'env -u MAKEFLAGS -u MAKELEVEL make -s bundle'
+    -- kernels that were built for a GPU are carried; here they are the simulator's anyway
+    local text = run 'env -u MAKEFLAGS -u MAKELEVEL make -s bundle KERNELS_TOO='
     assert.matches('status 0\n$', text)
     io.write('# ', text:match 'bundle: build/bundle,[^\n]*', '\n')
+    local megabytes = tonumber(text:match 'bundle: build/bundle.tar.zst, ([%d.]+) MB\n')
+    assert.is_true(megabytes > 1 and megabytes <= 60)
+    local whole = run 'env -u MAKEFLAGS -u MAKELEVEL BUNDLE_MOST=1 make -s bundle KERNELS_TOO='
+    assert.matches('that is more than 1 MB', whole)
+    assert.matches('status 2\n$', whole)
     local folder = os.tmpname()
     os.remove(folder)
-    assert.equal('status 0\n', run(('cp -r build/bundle %s'):format(folder)))
+    assert.equal('status 0\n', run(('mkdir %s && tar -xf build/bundle.tar.zst -C %s '
+      .. '--strip-components 1'):format(folder, folder)))
     local file = assert(io.open(folder .. '/code.lua', 'w'))
     file:write(CODE)
     file:close()

@@ -106,6 +106,12 @@ describe('a device', function()
     assert.matches('\ncublasLt +%d+%.%d+%.%d+', text)
     assert.matches('\ncudnn +not used: RIDGE_CUDNN says none', text)
     assert.matches('\nnvrtc +not used: RIDGE_NVRTC says none', text)
+    -- a plan of cuDNN that wants a compiler is tried
+    local fails = '\ncudnn +9%.19%.0, but attention cannot be planned: plan: [^\n]*libnvrtc.so.13: '
+    for found, words in pairs { [''] = '\ncudnn +9%.19%.0\n', ['RG_SIM_DNN_NVRTC=0'] = fails } do
+      assert.matches(words, output(('RIDGE_CUDNN=simulated RIDGE_GPU=%s %s ./ridge doctor '
+        .. '--device cuda'):format(SIMULATED, found)):gsub(', libcudnn.so.9', ''))
+    end
     text = output('RG_SIM_BLAS_VERSION=130102 RIDGE_GPU=' .. SIMULATED
       .. ' ./ridge doctor --seconds 0.1 --device cuda:0')
     assert.matches('\n +cublasLt 13%.1%.2, cuDNN not used: the simulated device', text)

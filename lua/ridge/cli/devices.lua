@@ -75,8 +75,11 @@ function M.rows()
   if n > 0 then
     local device = require 'ridge.device'
     local libraries = device.libraries('cuda:0', true)
-    used = { cublasLt = libraries.cublaslt, cudnn = libraries.cudnn or libraries.why.cudnn,
-      nvrtc = libraries.nvrtc or libraries.why.nvrtc }
+    used = { cublasLt = libraries.cublaslt }
+    for _, name in ipairs { 'cudnn', 'nvrtc' } do -- one that is there may fail at what it is for
+      local words = { libraries[name], libraries.why[name] }
+      used[name] = words[1] and words[2] and table.concat(words, ', but ') or words[1] or words[2]
+    end
     add('runtime', 'CUDA ' .. (device.facts 'cuda:0'.runtime or '?'))
   end
   library_rows(add, used)
