@@ -8,6 +8,7 @@ require 'jit.opt'.start('-sink')
 local ffi = require 'ffi'
 local HERE = debug.getinfo(1, 'S').source:match('^@(.*/)') or './'
 local all = dofile(HERE .. 'cases.lua')
+local AUTOCAST = dofile(HERE .. 'autocast.lua')
 local cases, reference, tensors = all.cases, all.reference, all.tensors
 local C = tensors.C
 
@@ -248,16 +249,6 @@ local function told_late(name, results, by_copy)
   return nil, status
 end
 
--- The mixed-precision class an operation's record names.
-local function class_of(name)
-  local facts = ffi.new('rg_op_facts')
-  for i = 0, C.rg_op_count() - 1 do
-    tensors.check(C.rg_op_facts_of(i, facts))
-    if ffi.string(facts.name) == name then return facts.amp end
-  end
-  error('there is no operation ' .. name, 0)
-end
-
 -- -- The promises -------------------------------------------------------------------------------
 
 -- Promises about the CPU's instruction sets and threads, which another device has not.
@@ -331,8 +322,9 @@ local function promises(name, entry)
 
   it('computes under autocast in the type of its class', function()
     -- LOWER in bf16, F32 in f32, WIDEST and NONE as without; what is no number never counts
-    local sample, class = ordinary(entry), class_of(name)
-    local given = class == C.RG_AMP_F32 and 'bf16' or 'f32'
+    local sample, class = ordinary(entry), AUTOCAST[name]
+    assert.is_truthy(class, 'no class in tests/op/autocast.lua')
+    local given = class == 'F32' and 'bf16' or 'f32'
     if not takes(entry, given) or not suits(sample, given) then return end
     local t = make(inputs_of(entry, sample, given), tensors.LAYOUTS[1])
     local plain = results_of(entry, t, arguments(sample))
@@ -342,8 +334,8 @@ local function promises(name, entry)
     if not ok then error(cast, 0) end
     for i, result in ipairs(cast) do
       local want = tensors.NAMES[plain[i]._dtype]
-      if IS_FLOAT[want] and class == C.RG_AMP_LOWER then want = 'bf16' end
-      if IS_FLOAT[want] and class == C.RG_AMP_F32 then want = 'f32' end
+      if IS_FLOAT[want] and class == 'LOWER' then want = 'bf16' end
+      if IS_FLOAT[want] and class == 'F32' then want = 'f32' end
       assert.are.equal(want, tensors.NAMES[result._dtype], 'result ' .. i)
       -- inputs are exact in every type, so both are as near as the coarser type is fine
       local a, b, most = tensors.read(plain[i]), tensors.read(result), 0
@@ -593,6 +585,8 @@ for i = 0, C.rg_op_count() - 1 do
       assert.is_true(facts.n_inputs > 0 or facts.into == 1)
       assert.is_true(#ffi.string(facts.doc) > 1)
       assert.are.equal(entry.draws and 1 or 0, facts.draws)
+      -- the record as well: several inputs of one type do not tell WIDEST from NONE
+      assert.are.equal(tonumber(C['RG_AMP_' .. AUTOCAST[name]]), facts.amp)
     end)
     if entry then promises(name, entry) end
     if BY_VENDOR[name] then through_vendor(name) end

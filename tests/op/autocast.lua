@@ -1,0 +1,36 @@
+-- SPDX-License-Identifier: MIT
+-- autocast: the mixed-precision class of every operation, written by hand and not read from the
+-- library's records.
+--
+-- They are those of PyTorch's lists for CUDA (torch.amp, "Autocast Op Reference"), where it has the
+-- operation: products and convolutions in the lower type; what loses digits or range in half types
+-- (powers, logarithms, exponentials, sums over many elements, norms, softmax, losses) in f32; what
+-- takes several inputs in the widest of their types; everything else as it is given. It differs in
+-- `mean`, which is in f32 here as a sum is, and which PyTorch leaves in its type. Gradients are in
+-- no list: they follow the type of what they are the gradients of.
+
+local CLASSES = {
+  LOWER = { 'matmul', 'linear', 'linear_dropout', 'lowrank_linear', 'sketched_linear',
+    'sketched_linear_bits', 'sketched_linear_seed', 'conv2d', 'conv2d_back_data',
+    'conv2d_back_weight', 'attention' },
+  F32 = { 'rsqrt', 'reciprocal', 'exp', 'log', 'log1p', 'softplus', 'pow', 'sum', 'mean', 'prod',
+    'norm', 'softmax', 'layer_norm', 'cross_entropy' },
+  WIDEST = { 'add', 'sub', 'mul', 'div', 'maximum', 'minimum', 'eq', 'ne', 'lt', 'le', 'gt', 'ge',
+    'concat' },
+  NONE = { 'neg', 'abs', 'sign', 'square', 'relu', 'floor', 'ceil', 'round', 'sqrt', 'sin', 'cos',
+    'tanh', 'erf', 'sigmoid', 'gelu', 'silu', 'act_back', 'fill', 'arange', 'copy', 'cast', 'take',
+    'take_back', 'uniform', 'normal', 'signs', 'randint', 'dropout', 'dropout_back', 'max', 'min',
+    'argmax', 'argmin', 'softmax_back', 'layer_norm_back', 'attention_back', 'cross_entropy_back',
+    'sgd_step', 'adam_step', 'lion_step', 'total_norm', 'scaled_linear', 'expand_signs',
+    'sign_bits', 'max_pool2d', 'max_pool2d_back', 'avg_pool2d', 'avg_pool2d_back', 'svd' },
+}
+
+local class_of = {}
+for class, names in pairs(CLASSES) do
+  for _, name in ipairs(names) do
+    assert(not class_of[name], name .. ' is in two classes')
+    class_of[name] = class
+  end
+end
+
+return class_of
