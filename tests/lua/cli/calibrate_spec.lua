@@ -37,6 +37,34 @@ describe('ridge calibrate', function()
     assert.same({ 2, 2e11, 2e15 }, { #list, list[1].value, list[1].at })
   end)
 
+  it('ends with 2 where others were in the way at some number of threads', function()
+    local calibrated = require 'ridge.sweep.calibrated'
+    local measure = calibrated.measure
+    local function status(threads, ...)
+      local rows = {}
+      for i, n in ipairs { ... } do
+        rows[i] = { name = n > 0 and 'noise.aa' or 'fma.f32', threads = math.abs(n), unit = '1',
+          value = 0.01, at = 1e15 }
+      end
+      calibrated.measure = function() return rows end
+      return (require('ridge.cli.calibrate').main { '--threads', threads, '--as', 'json' })
+    end
+    local out, err = io.stdout, io.stderr
+    finally(function()
+      calibrated.measure = measure
+      rawset(io, 'stdout', out)
+      rawset(io, 'stderr', err)
+    end)
+    local null = assert(io.open('/dev/null', 'w'))
+    rawset(io, 'stdout', null)
+    rawset(io, 'stderr', null)
+    assert.equal(0, status('2', 2))
+    assert.equal(2, status('2', -2))
+    assert.equal(0, status('1,2', 1, 2, -1))
+    assert.equal(2, status('1,2', 2))
+    assert.equal(2, status('1,2', 1))
+  end)
+
   it('says what is wrong, with status 1', function()
     local status, _, err = program.run { 'calibrate', '--threads', '0' }
     assert.equal(1, status)

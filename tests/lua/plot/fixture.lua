@@ -38,7 +38,7 @@ end
 local function measured(row, us, seed)
   local fwd = us * 1e3 * (0.97 + 0.06 * noise(seed))
   local half = 0.006 + 0.03 * noise(seed + 0.5) ^ 3
-  row.state, row.fwd, row.n = 'ok', fwd, 50
+  row.state, row.fwd, row.fwd_n = 'ok', fwd, 50
   row.fwd_lo, row.fwd_hi = fwd * (1 - half), fwd * (1 + 1.3 * half)
   row.fwd_p95 = fwd * (1.03 + 0.1 * noise(seed + 0.25))
   row.avg_time_ms = fwd * 1.01 / 1e6
