@@ -197,6 +197,17 @@ RG_API rg_status rg_output_finish(rg_output *output) RG_CHECK;
 /* Drop it, and what was written into it.  NULL does nothing. */
 RG_API void rg_output_release(rg_output *output);
 
+/*
+** SQLite's authorizer for questions: 0 for what only reads, 1 for all else.
+**
+** unused, action, first, second, database, inside   as sqlite3_set_authorizer has them
+*/
+RG_API int32_t rg_sql_authorize(void *unused, int32_t action, const char *first, const char *second,
+                                const char *database, const char *inside);
+
+/* SQLite's progress handler: not 0 while a request to stop stands.  unused: SQLite's. */
+RG_API int32_t rg_sql_stop(void *unused);
+
 /* -- Memory ---------------------------------------------------------------- */
 
 /* Bytes of one device.  live: in tensors and scratch; reserved: taken from the system. */

@@ -6,6 +6,7 @@ local args = require 'ridge.cli.args'
 local stored = require 'ridge.cli.stored'
 local canonical = require 'ridge.store.canonical'
 local verdicts = require 'ridge.cli.verdicts'
+local plain = require 'ridge.show.plain'
 
 local M = {}
 
@@ -118,7 +119,7 @@ local function print_json(results)
     row.flags = canonical.list(row.flags)
     list[i] = row
   end
-  io.stdout:write(canonical.encode { version = 1, comparisons = canonical.list(list) }, '\n')
+  plain.print(canonical.encode { version = 1, comparisons = canonical.list(list) }, '\n')
 end
 
 -- -- The command --------------------------------------------------------------------------------
@@ -136,7 +137,7 @@ local function options_of(opt)
     looks = opt.looks, margin = opt.margin, check = opt.check,
     tolerance = opt.tolerance > 0 and opt.tolerance or nil,
     protocol = { level = 'quick', cache = opt.cold and 'cold' or 'warm' },
-    progress = function(text) io.stderr:write(text, '\n') end,
+    progress = function(text) plain.note(text, '\n') end,
   }
 end
 
@@ -146,7 +147,7 @@ end
 function M.main(argv)
   local opt, rest = args.read(SPEC, argv)
   if not opt and rest == 'help' then
-    io.stdout:write(args.help(SPEC, 'ab'), '\n')
+    plain.print(args.help(SPEC, 'ab'), '\n')
     return 0
   elseif not opt then
     return fail(rest)

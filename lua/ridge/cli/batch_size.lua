@@ -4,6 +4,7 @@
 
 local args = require 'ridge.cli.args'
 local stored = require 'ridge.cli.stored'
+local plain = require 'ridge.show.plain'
 
 local M = {}
 
@@ -82,7 +83,7 @@ local function settings(opt)
     budget = opt.budget ~= '' and opt.budget or nil, dtype = opt.dtype, device = opt.device,
     seed = opt.seed, protocol = opt.rigorous and 'rigorous' or opt.quick and 'quick' or 'demo',
     cache = opt.cold and 'cold' or 'warm', db = opt.db ~= '' and opt.db or nil,
-    say = function(text) io.stderr:write(text, '\n') end }
+    say = function(text) plain.note(text, '\n') end }
 end
 
 local function json(found)
@@ -98,7 +99,7 @@ local function draw(found, opt)
   local facts = require('ridge.sweep.device').lab(opt.device).facts()
   found:plot({ theme = opt.theme, device = facts.device.name, commit = facts.build.git,
     date = os.date '%Y-%m-%d' }):save(opt.out)
-  io.stderr:write(opt.out, '\n')
+  plain.note(opt.out, '\n')
 end
 
 --- Search and print.
@@ -107,7 +108,7 @@ end
 function M.main(argv)
   local opt, rest = args.read(SPEC, argv)
   if not opt and rest == 'help' then
-    io.stdout:write(args.help(SPEC, 'batch-size'), '\n')
+    plain.print(args.help(SPEC, 'batch-size'), '\n')
     return 0
   elseif not opt then
     return fail(rest)
@@ -121,9 +122,9 @@ function M.main(argv)
   if not given then return fail(reason) end
   if opt.threads > 0 then require('ridge.backend').set_threads(opt.threads) end
   local found = require('ridge.bench').batch_size(rest[1], given)
-  io.stdout:write(opt.as == 'json' and json(found) or found:text(), '\n')
+  plain.print(opt.as == 'json' and json(found) or found:text(), '\n')
   if opt.out ~= '' then
-    if found.best then draw(found, opt) else io.stderr:write('no batch ran: nothing to draw\n') end
+    if found.best then draw(found, opt) else plain.note('no batch ran: nothing to draw\n') end
   end
   return found.best and 0 or 2
 end

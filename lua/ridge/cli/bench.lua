@@ -4,6 +4,7 @@
 
 local args = require 'ridge.cli.args'
 local stored = require 'ridge.cli.stored'
+local plain = require 'ridge.show.plain'
 
 local M = {}
 
@@ -81,14 +82,14 @@ end
 
 local function print_report(report, opt)
   if opt.as == 'json' then
-    io.stdout:write(report:json { samples = opt.samples }, '\n')
+    plain.print(report:json { samples = opt.samples }, '\n')
   elseif opt.as == 'csv' then
-    io.stdout:write(report:csv(), '\n')
+    plain.print(report:csv(), '\n')
   else
-    io.stdout:write(report:text(), '\n')
+    plain.print(report:text(), '\n')
   end
   if opt.out ~= '' then
-    for _, path in ipairs(report:save(opt.out)) do io.stderr:write(path, '\n') end
+    for _, path in ipairs(report:save(opt.out)) do plain.note(path, '\n') end
   end
 end
 
@@ -98,7 +99,7 @@ end
 function M.main(argv)
   local opt, rest = args.read(SPEC, argv)
   if not opt and rest == 'help' then
-    io.stdout:write(args.help(SPEC, 'bench'), '\n')
+    plain.print(args.help(SPEC, 'bench'), '\n')
     return 0
   elseif not opt then
     return fail(rest)
@@ -116,7 +117,7 @@ function M.main(argv)
   local report, missing = bench.report(sw)
   if #report.entries > 0 then print_report(report, opt) end
   for _, row in ipairs(missing) do
-    io.stderr:write(('%s batch %d: %s: %s\n'):format(row.model, row.batch, row.state,
+    plain.note(('%s batch %d: %s: %s\n'):format(row.model, row.batch, row.state,
       row.reason or 'not measured'))
   end
   return summary.failed > 0 and 2 or 0

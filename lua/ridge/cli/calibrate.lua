@@ -4,6 +4,7 @@
 
 local args = require 'ridge.cli.args'
 local stored = require 'ridge.cli.stored'
+local plain = require 'ridge.show.plain'
 
 local M = {}
 
@@ -56,7 +57,7 @@ local function print_text(rows)
   for _, row in ipairs(rows) do
     local where = row.threads == 0 and 'device     ' or ('%3d thread%s'):format(row.threads,
       row.threads == 1 and ' ' or 's')
-    io.stdout:write(('%-18s %s  %-40s %s\n'):format(row.name, where, shown(row),
+    plain.print(('%-18s %s  %-40s %s\n'):format(row.name, where, shown(row),
       os.date('%Y-%m-%d %H:%M', row.at / 1e6)))
   end
 end
@@ -68,7 +69,7 @@ local function print_json(rows)
     list[i] = { name = row.name, threads = row.threads, unit = row.unit, value = row.value,
                 ci_lo = row.ci_lo, ci_hi = row.ci_hi, at = row.at }
   end
-  io.stdout:write(canonical.encode { version = 1, ceilings = canonical.list(list) }, '\n')
+  plain.print(canonical.encode { version = 1, ceilings = canonical.list(list) }, '\n')
 end
 
 local function fail(reason) return stored.fail('calibrate', reason) end
@@ -79,7 +80,7 @@ local function fail(reason) return stored.fail('calibrate', reason) end
 function M.main(argv)
   local opt, rest = args.read(SPEC, argv)
   if not opt and rest == 'help' then
-    io.stdout:write(args.help(SPEC, 'calibrate'), '\n')
+    plain.print(args.help(SPEC, 'calibrate'), '\n')
     return 0
   elseif not opt then
     return fail(rest)
@@ -99,7 +100,7 @@ function M.main(argv)
     if row.name == 'noise.aa' then noisy[row.threads] = nil end
   end
   if next(noisy) then
-    io.stderr:write('ridge calibrate: other processes were in the way (see ridge doctor): the ',
+    plain.note('ridge calibrate: other processes were in the way (see ridge doctor): the ',
       'noise is not known, and ceilings may be higher than this\n')
     return 2
   end

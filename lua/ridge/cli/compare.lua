@@ -4,6 +4,7 @@
 local args = require 'ridge.cli.args'
 local stored = require 'ridge.cli.stored'
 local verdicts = require 'ridge.cli.verdicts'
+local plain = require 'ridge.show.plain'
 
 local M = {}
 
@@ -33,7 +34,7 @@ local function fail(reason) return stored.fail('compare', reason) end
 
 local function print_json(results)
   local canonical = require 'ridge.store.canonical'
-  io.stdout:write(canonical.encode { version = 1, comparisons = canonical.list(results) }, '\n')
+  plain.print(canonical.encode { version = 1, comparisons = canonical.list(results) }, '\n')
 end
 
 local function print_text(results)
@@ -51,7 +52,7 @@ end
 function M.main(argv)
   local opt, rest = args.read(SPEC, argv)
   if not opt and rest == 'help' then
-    io.stdout:write(args.help(SPEC, 'compare'), '\n')
+    plain.print(args.help(SPEC, 'compare'), '\n')
     return 0
   elseif not opt then
     return fail(rest)
@@ -66,7 +67,7 @@ function M.main(argv)
     match = not opt.match_all and opt.match or nil, margin = opt.margin,
     sweep = opt.sweep ~= '' and opt.sweep or nil })
   if opt.as == 'json' then print_json(results) else print_text(results) end
-  if alone > 0 then io.stderr:write(('%d timings are in one of them only\n'):format(alone)) end
+  if alone > 0 then plain.note(('%d timings are in one of them only\n'):format(alone)) end
   return verdicts.status(results, condition, opt.strict)
 end
 

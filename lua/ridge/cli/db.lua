@@ -2,6 +2,7 @@
 --- `ridge db`: look after a results database.
 
 local stored = require 'ridge.cli.stored'
+local plain = require 'ridge.show.plain'
 
 local M = {}
 
@@ -38,10 +39,10 @@ end
 local function info(st)
   local size = st.db:value '/* pages */ PRAGMA page_count'
     * st.db:value '/* page size */ PRAGMA page_size'
-  io.stdout:write(('%s: schema %d, %.1f MB\n'):format(st.path,
+  plain.print(('%s: schema %d, %.1f MB\n'):format(st.path,
     st.db:value '/* version */ PRAGMA user_version', size / 2 ^ 20))
   for _, name in ipairs(TABLES) do
-    io.stdout:write(('%10d %s\n'):format(st.db:value(
+    plain.print(('%10d %s\n'):format(st.db:value(
       ('/* rows */ SELECT count(*) FROM main.%s'):format(name)), name))
   end
 end
@@ -63,7 +64,7 @@ local function check(st)
   local wrong = 0
   local function say(what)
     wrong = wrong + 1
-    io.stdout:write(what, '\n')
+    plain.print(what, '\n')
   end
   for _, row in ipairs(st.db:query '/* integrity */ PRAGMA main.integrity_check') do
     if row.integrity_check ~= 'ok' then say(row.integrity_check) end
@@ -76,7 +77,7 @@ local function check(st)
     local n = st.db:value('/* rule */ ' .. rule[2])
     if n > 0 then say(('%d %s'):format(n, rule[1])) end
   end
-  io.stdout:write(wrong == 0 and st.path .. ': ok\n' or '')
+  plain.print(wrong == 0 and st.path .. ': ok\n' or '')
   return wrong == 0 and 0 or 1
 end
 
@@ -87,13 +88,13 @@ local function backup(st, to)
     require('ridge.blame').raise(to .. ' is there already; it is not written over', 'EARG')
   end
   st.db:run('/* backup */ VACUUM INTO ?', to)
-  io.stdout:write(('%s: copied to %s\n'):format(st.path, to))
+  plain.print(('%s: copied to %s\n'):format(st.path, to))
 end
 
 local function migrate(path)
   require('ridge.store.place').header(path) -- it must be there: writing would make one
   with(path, 'write', function(st)
-    io.stdout:write(('%s: schema %d\n'):format(st.path,
+    plain.print(('%s: schema %d\n'):format(st.path,
       st.db:value '/* version */ PRAGMA user_version'))
   end)
 end

@@ -6,6 +6,7 @@ local args = require 'ridge.cli.args'
 local ffi = require 'ffi'
 local host = require 'ridge.host'
 local stored = require 'ridge.cli.stored'
+local plain = require 'ridge.show.plain'
 local variables = require 'ridge.variables'
 
 local M = {}
@@ -25,7 +26,7 @@ What this program is and was built with; what disturbs measuring on this machine
 }
 
 local function row(name, value)
-  io.stdout:write(('%-10s %s\n'):format(name, value))
+  plain.print(('%-10s %s\n'):format(name, value))
 end
 
 --- The version of a linked library by its own function, or that it does not answer.
@@ -95,18 +96,18 @@ end
 local MARK = { good = ' ', warning = '!', unavailable = '?' }
 
 local function print_findings(opt)
-  io.stdout:write '\nmeasuring\n'
+  plain.print '\nmeasuring\n'
   local warnings = 0
   local findings = require('ridge.measure').doctor { seconds = opt.seconds,
     noise = stored_noise(opt.db ~= '' and opt.db or nil), device = opt.device }
   for _, f in ipairs(findings) do
-    io.stdout:write(('%s %-10s %s\n'):format(MARK[f.state], f.name, f.value))
+    plain.print(('%s %-10s %s\n'):format(MARK[f.state], f.name, f.value))
     if f.advice and f.state == 'warning' then
       warnings = warnings + 1
-      io.stdout:write((' '):rep(13), f.advice, '\n')
+      plain.print((' '):rep(13), f.advice, '\n')
     end
   end
-  io.stdout:write(('%d warning%s; ? is a signal that this machine hides, and that nothing calls '
+  plain.print(('%d warning%s; ? is a signal that this machine hides, and that nothing calls '
     .. 'clean\n'):format(warnings, warnings == 1 and '' or 's'))
 end
 
@@ -123,7 +124,7 @@ end
 function M.main(argv)
   local opt, rest = args.read(SPEC, argv or {})
   if not opt and rest == 'help' then
-    io.stdout:write(args.help(SPEC, 'doctor'), '\n')
+    plain.print(args.help(SPEC, 'doctor'), '\n')
     return 0
   elseif not opt then
     return stored.fail('doctor', rest)

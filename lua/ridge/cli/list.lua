@@ -3,6 +3,7 @@
 
 local recipe = require 'ridge.cli.recipe'
 local stored = require 'ridge.cli.stored'
+local plain = require 'ridge.show.plain'
 
 local M = {}
 
@@ -17,10 +18,10 @@ local function print_all()
   local list, width = recipe.all(), 0
   for _, each in ipairs(list) do width = math.max(width, #each.name) end
   for _, each in ipairs(list) do
-    io.stdout:write(('%-' .. width .. 's  %s  (%s)\n'):format(each.name, recipe.about(each),
+    plain.print(('%-' .. width .. 's  %s  (%s)\n'):format(each.name, recipe.about(each),
       each.origin))
   end
-  if #list == 0 then io.stdout:write 'no recipes here\n' end
+  if #list == 0 then plain.print 'no recipes here\n' end
 end
 
 --- Print the list.

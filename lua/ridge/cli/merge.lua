@@ -2,6 +2,7 @@
 --- `ridge merge`: the rows of several databases in one.
 
 local stored = require 'ridge.cli.stored'
+local plain = require 'ridge.show.plain'
 
 local M = {}
 
@@ -34,7 +35,7 @@ function M.main(argv)
         for _, c in ipairs(merge.take(st, rest[i])) do
           if c.n > 0 then parts[#parts + 1] = ('%d %s'):format(c.n, c.name) end
         end
-        io.stdout:write(('%s: %s\n'):format(rest[i],
+        plain.print(('%s: %s\n'):format(rest[i],
           #parts > 0 and table.concat(parts, ', ') or 'nothing new'))
       end
     end)

@@ -2,6 +2,7 @@
 --- `ridge plot`: pictures of a stored sweep.
 
 local stored = require 'ridge.cli.stored'
+local plain = require 'ridge.show.plain'
 
 local M = {}
 
@@ -99,13 +100,15 @@ function M.main(argv)
       return stored.fail('plot', 'a sweep is missing; ridge sweeps lists them')
     end
     local sweep = require('ridge.store.query').sweep(st, rest[2])
-    local path = opt.o ~= '' and opt.o or ('%s-%s.png'):format(sweep.name, rest[1])
+    -- a stored name is no path
+    local path = opt.o ~= '' and opt.o
+      or ('%s-%s.png'):format(sweep.name:gsub('[^%w_.-]', '_'):gsub('^[.]', '_'), rest[1])
     local figure = require('ridge.sweep.picture').figure(rest[1], st, sweep, given(opt))
     if opt.inline then
       figure:show()
     else
       figure:save(path, { theme = opt.theme, size = size })
-      io.stdout:write(path, '\n')
+      plain.print(path, '\n')
     end
   end)
 end

@@ -2,6 +2,7 @@
 --- `ridge replay TRIAL`: a stored point measured once more by its stored recipe.
 
 local stored = require 'ridge.cli.stored'
+local plain = require 'ridge.show.plain'
 
 local M = {}
 
@@ -29,7 +30,7 @@ end
 local function print_found(found)
   local slower = false
   for _, f in ipairs(found) do
-    io.stdout:write(('%-12s then %s [%s .. %s]   now %s [%s .. %s]   %.3fx  %s%s\n'):format(f.phase,
+    plain.print(('%-12s then %s [%s .. %s]   now %s [%s .. %s]   %.3fx  %s%s\n'):format(f.phase,
       time(f.before.med), time(f.before.ci_lo), time(f.before.ci_hi), time(f.now.med),
       time(f.now.ci_lo), time(f.now.ci_hi), f.ratio, f.verdict,
       f.verdict == 'open' and ', this measurement was disturbed (grade D)' or ''))
@@ -61,11 +62,11 @@ function M.main(argv)
     for i, word in ipairs(own) do words[i] = word end
     local origin = { name = trial.recipe, source = trial.source, argv = words }
     local sw = require('ridge.cli.remote').sweep_of(origin)
-    io.stderr:write(('trial %d of %s, measured on %s%s\n'):format(id, trial.sweep,
+    plain.note(('trial %d of %s, measured on %s%s\n'):format(id, trial.sweep,
       trial.cpu or '?', trial.git and ', commit ' .. trial.git or ''))
     return print_found(replay.run(trial, origin, sw, {
       lab = require('ridge.sweep.device').lab(sw.spec.device),
-      progress = function(text) io.stderr:write('replay: ', text, '\n') end }))
+      progress = function(text) plain.note('replay: ', text, '\n') end }))
   end)
 end
 

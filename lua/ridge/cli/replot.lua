@@ -2,6 +2,7 @@
 --- `ridge replot`: a figure drawn again from its own file.
 
 local stored = require 'ridge.cli.stored'
+local plain = require 'ridge.show.plain'
 
 local M = {}
 
@@ -31,7 +32,7 @@ function M.main(argv)
     local path = opt.o ~= '' and opt.o or rest[1]
     require('ridge.plot').replot(rest[1], { theme = opt.theme }):save(path,
       { theme = opt.theme, size = size })
-    io.stdout:write(path, '\n')
+    plain.print(path, '\n')
   end)
 end
 

@@ -2,6 +2,7 @@
 --- `ridge retry`: put failed points back, so that the next run of the sweep tries them again.
 
 local stored = require 'ridge.cli.stored'
+local plain = require 'ridge.show.plain'
 
 local M = {}
 
@@ -58,7 +59,7 @@ function M.main(argv)
   return stored.run('retry', SPEC, argv, 'write', function(opt, rest, st)
     if not rest[1] then return stored.fail('retry', 'a sweep is missing') end
     local n = M.retry(st, rest[1], opt.state, opt.where ~= '' and opt.where or nil)
-    io.stdout:write(('%d points of %s will be tried again\n'):format(n, rest[1]))
+    plain.print(('%d points of %s will be tried again\n'):format(n, rest[1]))
   end)
 end
 

@@ -4,6 +4,7 @@
 local args = require 'ridge.cli.args'
 local recipe = require 'ridge.cli.recipe'
 local stored = require 'ridge.cli.stored'
+local plain = require 'ridge.show.plain'
 
 local M = {}
 
@@ -28,7 +29,7 @@ function M.main(argv)
   if name:find '^%-' then -- before the name stands nothing; behind it, what the recipe takes
     local _, reason = args.read(SPEC, { name })
     if reason ~= 'help' then return stored.fail('run', reason) end
-    io.stdout:write(args.help(SPEC, 'run'), '\n')
+    plain.print(args.help(SPEC, 'run'), '\n')
     return 0
   end
   local found, reason = recipe.find(name)

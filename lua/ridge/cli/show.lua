@@ -2,6 +2,7 @@
 --- `ridge show`: everything that is known of one trial.
 
 local stored = require 'ridge.cli.stored'
+local plain = require 'ridge.show.plain'
 
 local M = {}
 
@@ -95,7 +96,7 @@ local function print_trial(st, id)
     require('ridge.blame').raise(('there is no trial %d in %s'):format(id, st.path), 'EARG')
   end
   local function say(key, value)
-    io.stdout:write((('%-16s %s'):format(key, value):gsub('%s+$', '')), '\n')
+    plain.print((('%-16s %s'):format(key, value):gsub('%s+$', '')), '\n')
   end
   say('trial', ('%d of %s, %s%s'):format(trial.id, trial.sweep, trial.state,
     trial.reused == 1 and ', measured for another sweep' or ''))

@@ -2,6 +2,7 @@
 --- What the commands that read a results database share: options, opening, printing, failing.
 
 local args = require 'ridge.cli.args'
+local plain = require 'ridge.show.plain'
 
 local M = {}
 
@@ -18,7 +19,7 @@ M.fails = nil
 ---@return integer status 1
 function M.fail(name, message)
   if M.fails then return M.fails(name, message) end
-  io.stderr:write(('ridge %s: %s\ntry: ridge %s --help\n'):format(name, message, name))
+  plain.note(('ridge %s: %s\ntry: ridge %s --help\n'):format(name, message, name))
   return 1
 end
 
@@ -36,7 +37,7 @@ end
 function M.run(name, spec, argv, mode, fn)
   local opt, rest = args.read(spec, argv)
   if not opt and rest == 'help' then
-    io.stdout:write(args.help(spec, name), '\n')
+    plain.print(args.help(spec, name), '\n')
     return 0
   elseif not opt then
     return M.fail(name, rest)
@@ -72,7 +73,9 @@ function M.show(found, opt)
   if opt.o and opt.o ~= '' then
     require('ridge.ffi.output').write(opt.o, 'export', text)
   else
-    io.stdout:write(text)
+    -- a table is for eyes; what goes on to a program keeps every byte
+    local shown = opt.as == 'table' or opt.as == 'md' or require('ridge.host').is_terminal(1)
+    io.stdout:write(shown and plain.text(text) or text)
   end
 end
 

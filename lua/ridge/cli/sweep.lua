@@ -4,6 +4,7 @@
 
 local args = require 'ridge.cli.args'
 local stored = require 'ridge.cli.stored'
+local plain = require 'ridge.show.plain'
 
 local M = {}
 
@@ -75,7 +76,7 @@ end
 
 local function dry(sw, opt)
   local facts = sw:dry_run(opt)
-  io.stdout:write(('%s: %s\n'):format(sw.name, facts.text))
+  plain.print(('%s: %s\n'):format(sw.name, facts.text))
 end
 
 --- Run the sweep of the recipe that is named.
@@ -85,7 +86,7 @@ function M.main(argv)
   local ours, own = split(argv)
   local opt, rest = args.read(SPEC, ours)
   if not opt and rest == 'help' then
-    io.stdout:write(args.help(SPEC, 'sweep'), '\n')
+    plain.print(args.help(SPEC, 'sweep'), '\n')
     return 0
   end
   if not opt then return stored.fail('sweep', rest) end

@@ -2,6 +2,7 @@
 --- `ridge sweeps`: what sweeps a database has, and how far each is.
 
 local stored = require 'ridge.cli.stored'
+local plain = require 'ridge.show.plain'
 
 local M = {}
 
@@ -25,7 +26,7 @@ function M.main(argv)
   return stored.run('sweeps', SPEC, argv, 'read', function(opt, _, st)
     local found = require('ridge.store.query').sweeps(st)
     stored.show(found, opt)
-    if #found.lines == 0 then io.stderr:write('no sweeps in ', st.path, '\n') end
+    if #found.lines == 0 then plain.note('no sweeps in ', st.path, '\n') end
   end)
 end
 

@@ -2,6 +2,7 @@
 --- `ridge top`: the best points of a sweep.
 
 local stored = require 'ridge.cli.stored'
+local plain = require 'ridge.show.plain'
 
 local M = {}
 
@@ -74,7 +75,7 @@ function M.main(argv)
     found.lines = best
     stored.show(found, opt)
     if #best == 0 and n > 0 then
-      io.stderr:write(('all %d points are of grade D, disturbed; they have no say\n'):format(n))
+      plain.note(('all %d points are of grade D, disturbed; they have no say\n'):format(n))
     end
   end)
 end

@@ -1,6 +1,8 @@
 -- SPDX-License-Identifier: MIT
 --- What `ridge ab` and `ridge compare` have in common: `--fail-on`, statuses, the printed table.
 
+local plain = require 'ridge.show.plain'
+
 local M = {}
 
 --- 'slower>2%' as a function of a result.
@@ -68,7 +70,7 @@ function M.print(results, name, note)
   for _, row in ipairs(rows) do
     local line = {}
     for i, cell in ipairs(row) do line[i] = cell .. (' '):rep(widths[i] - #cell) end
-    io.stdout:write((table.concat(line, '  '):gsub('%s+$', '')), '\n')
+    plain.print((table.concat(line, '  '):gsub('%s+$', '')), '\n')
   end
 end
 

@@ -2,6 +2,7 @@
 --- `ridge watch`: a sweep of another process as it fills in.
 
 local stored = require 'ridge.cli.stored'
+local plain = require 'ridge.show.plain'
 
 local M = {}
 
@@ -65,7 +66,7 @@ local function in_lines(st, sweep, opt)
   while true do
     local text, counts = live.summary(st, sweep)
     if text ~= before then
-      io.stdout:write(text, '\n')
+      plain.print(text, '\n')
       io.stdout:flush()
       before = text
     end

@@ -11,6 +11,7 @@ local blame = require 'ridge.blame'
 local options = require 'ridge.options'
 local output = require 'ridge.ffi.output'
 local canvas = require 'ridge.plot.canvas'
+local plain = require 'ridge.show.plain'
 local png = require 'ridge.plot.png'
 local record = require 'ridge.plot.record'
 local theme = require 'ridge.plot.theme'
@@ -36,6 +37,10 @@ local SAVE = {
 --- (array of sentences), draw = function(canvas, theme, box)
 ---@return table figure
 function M.new(spec)
+  for _, name in ipairs { 'title', 'subtitle', 'finding' } do
+    spec[name] = spec[name] and plain.line(spec[name])
+  end
+  for i, sentence in ipairs(spec.caption) do spec.caption[i] = plain.line(sentence) end
   return setmetatable(spec, Figure)
 end
 

@@ -5,6 +5,7 @@
 -- them. Where there are no colours a map is characters from pale to dark.
 
 local color = require 'ridge.plot.color'
+local plain = require 'ridge.show.plain'
 local theme = require 'ridge.plot.theme'
 local unit = require 'ridge.plot.unit'
 
@@ -93,7 +94,7 @@ end
 -- -- Maps -------------------------------------------------------------------------------------
 
 local function name_of(v)
-  if type(v) ~= 'number' then return tostring(v) end
+  if type(v) ~= 'number' then return plain.line(v) end
   return v % 1 == 0 and unit.format('integer', v) or unit.number(v)
 end
 
@@ -237,8 +238,9 @@ function M.lines(figure, opt)
     theme = theme.get(opt.theme or 'dark'), paint = require('ridge.plot.map').ground }
   local function say(text) out[#out + 1] = text end
   for _, facet in ipairs(data.facets) do
-    local head = ('%s%s'):format(figure.title, facet.title ~= '' and ', ' .. facet.title or '')
-    local axes = ('%s upwards, %s across'):format(data.y, data.x)
+    local head = ('%s%s'):format(figure.title,
+      facet.title ~= '' and ', ' .. plain.line(facet.title) or '')
+    local axes = ('%s upwards, %s across'):format(plain.line(data.y), plain.line(data.x))
     if length(head) + length(axes) + 2 <= own.columns then
       say(head .. '  ' .. axes)
     else

@@ -5,6 +5,7 @@
 local blame = require 'ridge.blame'
 local colour = require 'ridge.show.colour'
 local lexer = require 'ridge.repl.lexer'
+local plain = require 'ridge.show.plain'
 
 local M = {}
 
@@ -24,7 +25,7 @@ local function quoted(text, limit)
   local body = (cut and text:sub(1, limit) or text):gsub("[%c\\']", function(c)
     return ESCAPES[c] or ('\\%d'):format(c:byte())
   end)
-  local shown = colour.paint('string', "'" .. body .. "'")
+  local shown = colour.paint('string', "'" .. plain.line(body) .. "'")
   return cut and shown .. colour.paint('dim', (' ...%d bytes'):format(#text)) or shown
 end
 

@@ -8,6 +8,7 @@
 local blame = require 'ridge.blame'
 local colour = require 'ridge.show.colour'
 local inspect = require 'ridge.repl.inspect'
+local plain = require 'ridge.show.plain'
 local types = require 'ridge.types'
 
 local M = {}
@@ -173,18 +174,18 @@ end
 ---@param opts? {one_line: boolean} one_line: the place is the typed line itself, do not repeat it
 ---@return string text without a newline at the end
 function M.text(report, opts)
-  local lines = { colour.paint('error', 'error: ') .. report.message }
+  local lines = { colour.paint('error', 'error: ') .. plain.text(report.message) }
   local frames = report.frames
   if not (opts and opts.one_line and #frames <= 1) then
     for i, frame in ipairs(frames) do
       local lead = i == 1 and '   at ' or '   from '
-      lines[#lines + 1] = lead .. frame.place
-        .. (frame.text and colour.paint('dim', '  ' .. frame.text) or '')
+      lines[#lines + 1] = lead .. plain.line(frame.place)
+        .. (frame.text and colour.paint('dim', '  ' .. plain.line(frame.text)) or '')
       if i > CALLERS then break end
     end
   end
   if M.wants_trace() and report.traceback ~= '' then
-    lines[#lines + 1] = colour.paint('dim', report.traceback)
+    lines[#lines + 1] = colour.paint('dim', plain.text(report.traceback))
   end
   return table.concat(lines, '\n')
 end

@@ -3,6 +3,7 @@
 
 local roof = require 'ridge.measure.roof'
 local rows_of = require 'ridge.plot.rows'
+local plain = require 'ridge.show.plain'
 
 local M = {}
 
@@ -235,7 +236,7 @@ function M.table(rows, c)
     lines[#lines + 1] = ('%d not measured, %s%s'):format(m.n, m.text,
       m.n > 1 and ', and so on' or '')
   end
-  return table.concat(lines, '\n')
+  return plain.text(table.concat(lines, '\n'))
 end
 
 -- -- The verdict
@@ -349,7 +350,7 @@ function M.verdict(rows, shape)
       left_over(tally))
   end
   for _, line in ipairs(of_forms) do lines[#lines + 1] = line end
-  return table.concat(lines, '\n')
+  return plain.text(table.concat(lines, '\n'))
 end
 
 return M

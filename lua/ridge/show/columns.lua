@@ -2,6 +2,7 @@
 --- Rows as aligned columns: numbers to the right, texts to the left, cut to the terminal's width.
 
 local colour = require 'ridge.show.colour'
+local plain = require 'ridge.show.plain'
 local summary = require 'ridge.show.summary'
 
 local M = {}
@@ -29,7 +30,7 @@ local function text_of(value)
     if value == math.floor(value) and math.abs(value) < 1e15 then return ('%d'):format(value) end
     return ('%.6g'):format(value)
   end
-  return M.cut((tostring(value):gsub('%c', ' ')), WIDEST)
+  return M.cut(plain.line(value), WIDEST)
 end
 
 local function padded(text, width, right)

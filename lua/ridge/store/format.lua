@@ -2,6 +2,7 @@
 --- Rows as text: an aligned table, CSV (RFC 4180), JSON, JSON lines, Markdown.
 
 local canonical = require 'ridge.store.canonical'
+local plain = require 'ridge.show.plain'
 
 local M = {}
 
@@ -16,7 +17,7 @@ end
 
 local function cell(v)
   if v == nil then return '' end
-  return type(v) == 'number' and number(v) or tostring(v)
+  return type(v) == 'number' and number(v) or plain.line(v)
 end
 
 -- Tables are for reading: six digits. Files are for computing: all of them.
@@ -40,7 +41,7 @@ local function width_of(text) return select(2, text:gsub('[^\128-\191]', '')) en
 local function aligned(found)
   local n, widths, right, out = #found.titles, {}, {}, {}
   for i = 1, n do
-    widths[i], right[i] = width_of(found.titles[i]), is_number_column(found.lines, i)
+    widths[i], right[i] = width_of(plain.line(found.titles[i])), is_number_column(found.lines, i)
     for _, line in ipairs(found.lines) do
       widths[i] = math.max(widths[i], width_of(cell(line[i])))
     end
@@ -54,7 +55,7 @@ local function aligned(found)
     end
     out[#out + 1] = (table.concat(parts, '  '):gsub('%s+$', ''))
   end
-  add(found.titles, tostring)
+  add(found.titles, plain.line)
   for _, line in ipairs(found.lines) do add(line, cell) end
   return table.concat(out, '\n') .. '\n'
 end
@@ -99,7 +100,7 @@ local function markdown(found)
     for i = 1, #found.titles do parts[i] = (text(line[i]):gsub('|', '\\|'):gsub('\n', ' ')) end
     out[#out + 1] = '| ' .. table.concat(parts, ' | ') .. ' |'
   end
-  add(found.titles, tostring)
+  add(found.titles, plain.line)
   for i = 1, #found.titles do rule[i] = is_number_column(found.lines, i) and '---:' or '---' end
   out[2] = '| ' .. table.concat(rule, ' | ') .. ' |'
   for _, line in ipairs(found.lines) do add(line, cell) end

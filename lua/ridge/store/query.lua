@@ -346,7 +346,7 @@ end
 ---@return table found titles, lines
 function M.sql(st, sql)
   schema.views(st.db)
-  local rows, titles = st.db:query(sql)
+  local rows, titles = st.db:ask(sql)
   local found = { titles = titles, lines = {} }
   for r, row in ipairs(rows) do
     local line = {}

@@ -9,6 +9,7 @@
 
 local blame = require 'ridge.blame'
 local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
 local libraries = require 'ridge.ffi.library'
 local lock = require 'ridge.store.lock'
 
@@ -38,6 +39,8 @@ int sqlite3_bind_int64(sqlite3_stmt *, int, int64_t);
 int sqlite3_bind_double(sqlite3_stmt *, int, double);
 int sqlite3_bind_text(sqlite3_stmt *, int, const char *, int, intptr_t);
 int sqlite3_bind_blob(sqlite3_stmt *, int, const char *, int, intptr_t);
+int sqlite3_set_authorizer(sqlite3 *, void *, void *);
+void sqlite3_progress_handler(sqlite3 *, int, void *, void *);
 int sqlite3_column_count(sqlite3_stmt *);
 const char *sqlite3_column_name(sqlite3_stmt *, int);
 int sqlite3_column_type(sqlite3_stmt *, int);
@@ -66,6 +69,7 @@ local MEANING = {
   [6]  = { 'SQLITE_LOCKED', 'EIO', 'it is locked by another statement' },
   [7]  = { 'SQLITE_NOMEM', 'ENOMEM', 'out of memory' },
   [8]  = { 'SQLITE_READONLY', 'EIO', 'it is read-only' },
+  [9]  = { 'SQLITE_INTERRUPT', 'EINTR', 'interrupted' },
   [10] = { 'SQLITE_IOERR', 'EIO', 'reading or writing failed' },
   [11] = { 'SQLITE_CORRUPT', 'EFORMAT', 'the file is damaged; keep a copy and try '
     .. '`sqlite3 FILE .recover`' },
@@ -73,6 +77,7 @@ local MEANING = {
     .. 'safe, and the same command goes on when there is space' },
   [14] = { 'SQLITE_CANTOPEN', 'EIO', 'it cannot be opened' },
   [19] = { 'SQLITE_CONSTRAINT', 'EARG', 'a rule of the schema is broken' },
+  [23] = { 'SQLITE_AUTH', 'EARG', 'questions are read-only: SELECT, and what tells' },
   [26] = { 'SQLITE_NOTADB', 'EFORMAT', 'it is not a database' },
 }
 
@@ -110,9 +115,9 @@ local Database = {}
 Database.__index = Database
 
 local function fail(self, code, name)
-  local known = MEANING[code % 256]
   local detail = ffi.string(self.handle ~= nil and lib.sqlite3_errmsg(self.handle)
     or lib.sqlite3_errstr(code))
+  local known = MEANING[code % 256] or detail:find '^not authorized' and MEANING[23]
   local label = known and known[1] or ('SQLite code %d'):format(code)
   blame.raise(('%s: %s%s (%s, extended code %d, in "%s")'):format(self.path,
     known and known[3] .. ': ' or '', detail, label, code, name), known and known[2] or 'EIO')
@@ -132,10 +137,8 @@ local function release_statements(self)
   self.n_statements = 0
 end
 
-local function prepare(self, sql)
-  local statement = self.statements[sql]
-  if statement then return statement end
-  local name = name_of(sql)
+-- A statement of its own, which nobody keeps.
+local function compile(self, sql, name)
   live(self, name)
   local slot, tail = ffi.new 'sqlite3_stmt *[1]', ffi.new 'const char *[1]'
   local code = lib.sqlite3_prepare_v2(self.handle, sql, #sql, slot, tail)
@@ -145,7 +148,13 @@ local function prepare(self, sql)
   if ffi.string(tail[0]):find '%S' then
     blame.raise('more than one SQL statement in "' .. name .. '"; use exec', 'EARG')
   end
-  statement = { handle = handle, name = name, n = lib.sqlite3_bind_parameter_count(handle) }
+  return { handle = handle, name = name, n = lib.sqlite3_bind_parameter_count(handle) }
+end
+
+local function prepare(self, sql)
+  local statement = self.statements[sql]
+  if statement then return statement end
+  statement = compile(self, sql, name_of(sql))
   if self.n_statements == CACHED then release_statements(self) end
   self.statements[sql], self.n_statements = statement, self.n_statements + 1
   return statement
@@ -236,19 +245,52 @@ local function fetch(statement, columns)
   return row
 end
 
+local function all(statement, self)
+  local rows, columns = {}, nil
+  while step(self, statement) do
+    columns = columns or columns_of(statement)
+    rows[#rows + 1] = fetch(statement, columns)
+  end
+  return rows, columns or columns_of(statement)
+end
+
 --- All rows of a query, each a table keyed by column name; NULL is absent.
 ---@param sql string one statement; an opening comment is its name in error messages
 ---@param ... any one value for each `?`
 ---@return table rows
 ---@return string[] columns their names, in the query's order
 function Database:query(sql, ...)
-  local statement, rows, columns = start(self, sql, ...), {}, nil
-  while step(self, statement) do
-    columns = columns or columns_of(statement)
-    rows[#rows + 1] = fetch(statement, columns)
-  end
-  columns = columns or columns_of(statement)
+  local statement = start(self, sql, ...)
+  local rows, columns = all(statement, self)
   finish(statement)
+  return rows, columns
+end
+
+-- Steps of SQLite's machine between two looks at a request to stop: about a millisecond.
+local LOOK_EVERY = 50000
+
+--- All rows of a question that somebody typed: SQLite itself refuses whatever does not only read
+--- (core/base/sql.c), and Ctrl-C ends it.
+---@param sql string one SELECT, or a PRAGMA that tells
+---@return table rows as of `query`
+---@return string[] columns
+-- Raises EARG for a statement that would write, attach or make anything.
+function Database:ask(sql)
+  live(self, name_of(sql))
+  lib.sqlite3_set_authorizer(self.handle, C.rg_sql_authorize, nil)
+  lib.sqlite3_progress_handler(self.handle, LOOK_EVERY, C.rg_sql_stop, nil)
+  local ok, rows, columns = pcall(function()
+    local statement = compile(self, sql, name_of(sql))
+    bind(self, statement, 0)
+    local found, titles = all(statement, self)
+    lib.sqlite3_finalize(ffi.gc(statement.handle, nil))
+    return found, titles
+  end)
+  if self.handle ~= nil then
+    lib.sqlite3_progress_handler(self.handle, 0, nil, nil)
+    lib.sqlite3_set_authorizer(self.handle, nil, nil)
+  end
+  if not ok then error(rows, 0) end
   return rows, columns
 end
 

@@ -4,6 +4,7 @@
 --- callers draw between timed regions, or in another process.
 
 local kinds = require 'ridge.sweep.picture'
+local plain = require 'ridge.show.plain'
 local queue = require 'ridge.store.queue'
 local results = require 'ridge.store.results'
 local terminal = require 'ridge.plot.terminal'
@@ -34,7 +35,7 @@ function M.summary(st, sweep)
   for _, row in ipairs(st.db:query(GRADES, sweep.id)) do
     grades[#grades + 1] = ('%d %s'):format(row.n, row.grade)
   end
-  return ('%s  %s of %d%s'):format(sweep.name, table.concat(parts, ', '), counts.total,
+  return ('%s  %s of %d%s'):format(plain.line(sweep.name), table.concat(parts, ', '), counts.total,
     #grades > 0 and '   grades ' .. table.concat(grades, ', ') or ''), counts
 end
 
@@ -63,7 +64,7 @@ function M.failures(st, sweep, n)
     if row.state ~= 'ok' and row.state ~= 'pending' and row.state ~= 'running'
         and row.state ~= 'implied' and #out < n then
       out[#out + 1] = ('trial %d: %s: %s'):format(row.trial, row.state,
-        ((row.reason or ''):gsub('%s+', ' ')))
+        plain.line((row.reason or ''):gsub('%s+', ' ')))
     end
   end
   return out

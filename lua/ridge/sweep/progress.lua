@@ -8,6 +8,7 @@
 
 local clock = require 'ridge.store.clock'
 local ffi = require 'ffi'
+local plain = require 'ridge.show.plain'
 
 ffi.cdef [[
 int rg_progress_isatty(int) __asm__("isatty");
@@ -146,7 +147,7 @@ local function draw(self, point, final)
     if not final and self.drawn_at and now - self.drawn_at < REDRAW_EVERY then return end
     self.drawn_at = now
     if not point or final then look(self, now, final) end
-    self.out:write('\r', cut(line(self, point), self.columns or width()), '\27[K')
+    self.out:write('\r', cut(plain.line(line(self, point)), self.columns or width()), '\27[K')
     if final then self.out:write '\n' end
     self.out:flush()
   elseif self.style == 'plain' then
@@ -154,7 +155,7 @@ local function draw(self, point, final)
     local due = tenth > self.tenth and (not self.plain_at or now - self.plain_at >= PLAIN_EVERY)
     if final or due then
       self.tenth, self.plain_at = tenth, now
-      self.out:write(line(self, final and point or nil), '\n')
+      self.out:write(plain.line(line(self, final and point or nil)), '\n')
       self.out:flush()
     end
   end
@@ -208,7 +209,7 @@ function Progress:note(text)
   if self.style == 'off' then return end
   clear(self)
   self.looked = nil
-  self.out:write(self.style == 'bar' and '\r\27[K' or '', text, '\n')
+  self.out:write(self.style == 'bar' and '\r\27[K' or '', plain.text(text), '\n')
   self.out:flush()
 end
 

@@ -11,6 +11,7 @@ local clock = require 'ridge.store.clock'
 local drift = require 'ridge.sweep.drift'
 local identity = require 'ridge.store.identity'
 local order = require 'ridge.sweep.order'
+local plain = require 'ridge.show.plain'
 local pool = require 'ridge.sweep.pool'
 local progress = require 'ridge.sweep.progress'
 local queue = require 'ridge.store.queue'
@@ -276,7 +277,7 @@ end
 local function end_worker(ok, err)
   if ok then os.exit(0) end
   if is_interrupt(err) then os.exit(130) end
-  io.stderr:write(tostring(err), '\n')
+  plain.note(err, '\n')
   os.exit(1)
 end
 

@@ -16,7 +16,7 @@ describe('what is printed and lost is said', function()
       file:close()
     end
     put('tiny.lua', [[
-      require('ridge').sweep 'tiny' { space = { a = { 1, 2, 3 }, b = { 1, 2 } },
+      require('ridge').sweep 'tiny' { space = { a = { 1, 2, 3 }, b = { 1, 2 } }, protocol = 'quick',
         setup = function() return { x = require('ridge').ones(4) } end,
         measure = function(p, c, m)
           m:time('fwd', function() return c.x + p.a end)

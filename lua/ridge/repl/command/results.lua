@@ -19,7 +19,8 @@ local function sql(session, request)
   path, query = path or store.default_path(), query or request.rest
   local st = store.open(path, 'read')
   local ok, rows, heads = pcall(function()
-    return st.db:query(query == '' and TABLES or query)
+    if query == '' then return st.db:query(TABLES) end
+    return st.db:ask(query)
   end)
   st:close()
   if not ok then

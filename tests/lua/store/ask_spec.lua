@@ -1,0 +1,124 @@
+-- SPDX-License-Identifier: MIT
+-- Questions that somebody types: what reads is answered, whatever else SQLite knows is refused by
+-- SQLite itself, in `ridge query --sql`, ridge.sql and %sql.
+
+local folders = dofile 'tests/lua/store/folder.lua'
+local ask = require 'ridge.store.ask'
+local sqlite = require 'ridge.store.sqlite'
+
+describe('a question in SQL', function()
+  local folder, db, other
+
+  setup(function()
+    folder = folders.new()
+    db, other = folder .. '/s.db', folder .. '/other.db'
+    local file = io.open(folder .. '/tiny.lua', 'w')
+    file:write [[require('ridge').sweep 'tiny' { space = { a = { 1, 2, 3 } }, protocol = 'quick',
+      setup = function() return require('ridge').ones(4) end,
+      measure = function(p, x, m)
+        m:metric('square', p.a * p.a)
+        m:time('fwd', function() return x + 1 end)
+      end }:run { calibrate = false, progress = 'off' }]]
+    file:close()
+    local text, status = folders.run(('RIDGE_DB=%s ./ridge %s/tiny.lua'):format(db, folder))
+    assert.equal(0, status, text)
+    local made = sqlite.open(other, 'write')
+    made:exec 'CREATE TABLE t(x); INSERT INTO t VALUES(1)'
+    made:close()
+  end)
+  teardown(function() folders.remove(folder) end)
+
+  local function sum()
+    local pipe = io.popen(('cd %s && sha256sum s.db other.db && ls -A'):format(folder))
+    local text = pipe:read '*a'
+    pipe:close()
+    return text
+  end
+
+  it('is answered when it reads, in all the ways there are to read', function()
+    for sql, want in pairs {
+      ['SELECT a, square FROM tiny WHERE a = 2'] = { { a = 2, square = 4 } },
+      ['WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3) '
+        .. 'SELECT sum(i) AS s FROM n'] = { { s = 6 } },
+      ['SELECT a, row_number() OVER (ORDER BY a DESC) AS r FROM tiny ORDER BY a LIMIT 1']
+        = { { a = 1, r = 3 } },
+      ["SELECT json_extract('{\"x\":7}', '$.x') AS x"] = { { x = 7 } },
+      ["SELECT value FROM json_each('[5]')"] = { { value = 5 } },
+      ['SELECT count(*) AS n FROM main.trial'] = { { n = 3 } },
+      ['SELECT upper(\'a\') || printf(\'%d\', 3) AS t'] = { { t = 'A3' } },
+      ['VALUES(1)'] = { { column1 = 1 } },
+    } do
+      assert.same(want, ask.sql(sql, { db = db }), sql)
+    end
+    for _, sql in ipairs { 'PRAGMA table_info(trial)', 'PRAGMA integrity_check',
+        'PRAGMA user_version', "SELECT name FROM pragma_table_info('trial')",
+        'EXPLAIN QUERY PLAN SELECT * FROM tiny', 'SELECT * FROM tiny', 'SELECT * FROM result',
+        'SELECT name FROM sqlite_schema' } do
+      assert.is_true(#ask.sql(sql, { db = db }) > 0, sql)
+    end
+  end)
+
+  it('is refused when it does anything else, and nothing is changed or made', function()
+    local before = sum()
+    local function refused(sql)
+      local ok, err = pcall(ask.sql, sql:gsub('OTHER', other):gsub('FOLDER', folder), { db = db })
+      assert.is_false(ok, sql)
+      assert.matches('read%-only', err.message, sql)
+      assert.equal('EARG', err.code)
+    end
+    for _, sql in ipairs { "VACUUM INTO 'FOLDER/copy.db'", "EXPLAIN ATTACH 'OTHER' AS o",
+        "ATTACH 'OTHER' AS o", "ATTACH 'FOLDER/made.db' AS o", "ATTACH ':memory:' AS o",
+        "ATTACH DATABASE 'file:OTHER?mode=rwc' AS o", 'DETACH main', 'DELETE FROM trial',
+        "UPDATE trial SET state = 'x'", "INSERT INTO meta VALUES('a', 'b')", 'DROP TABLE trial',
+        'CREATE TABLE x(y)', 'CREATE TEMP TABLE x(y)', 'CREATE TEMP VIEW x AS SELECT 1',
+        'CREATE TEMP TABLE x AS SELECT * FROM trial', 'DROP VIEW temp.tiny', 'ALTER TABLE trial '
+          .. 'ADD COLUMN z', 'REINDEX', 'ANALYZE', 'BEGIN', 'BEGIN IMMEDIATE', 'SAVEPOINT s',
+        'CREATE VIRTUAL TABLE temp.f USING fts5(x)', 'PRAGMA user_version = 9',
+        'PRAGMA journal_mode = DELETE', 'PRAGMA writable_schema = 1', 'PRAGMA wal_checkpoint',
+        'PRAGMA optimize', 'PRAGMA query_only = 0', "PRAGMA temp_store_directory = 'FOLDER'",
+        'PRAGMA foreign_keys = 0', 'PRAGMA application_id = 3', 'PRAGMA mmap_size = 0',
+        "SELECT load_extension('x')", "WITH w AS (SELECT 1) DELETE FROM trial",
+        "SELECT fts3_tokenizer('simple')" } do
+      refused(sql)
+    end
+    for _, sql in ipairs { "UPDATE sqlite_master SET sql = ''", 'DELETE FROM sqlite_master' } do
+      assert.is_false((pcall(ask.sql, sql, { db = db })))
+    end
+    assert.has_error(function() ask.sql('SELECT 1; DROP TABLE trial', { db = db }) end)
+    assert.equal(before, sum())
+    -- what was refused left nothing behind in the connection: the store's own words still work
+    local st = require('ridge.store').open(db, 'write')
+    pcall(st.db.ask, st.db, 'DELETE FROM trial')
+    assert.equal(3, st.db:value 'SELECT count(*) FROM trial')
+    assert.equal(0, st.db:run 'UPDATE trial SET state = state WHERE 0')
+    st:close()
+  end)
+
+  it('is refused in every place where it can be typed', function()
+    local before = sum()
+    local copy = folder .. '/copy.db'
+    for _, words in ipairs { ("query --sql \"VACUUM INTO '%s'\""):format(copy),
+        ("-e 'ridge.sql([[VACUUM INTO \"%s\"]])'"):format(copy),
+        ("< %s/typed"):format(folder) } do
+      local file = io.open(folder .. '/typed', 'w')
+      file:write(("%%sql VACUUM INTO '%s'\n"):format(copy))
+      file:close()
+      local text, status = folders.run(('RIDGE_DB=%s ./ridge %s'):format(db, words))
+      os.remove(folder .. '/typed')
+      assert.equal(1, status, words)
+      assert.matches('read%-only', text)
+    end
+    assert.equal(before, sum())
+  end)
+
+  it('that does not end is ended by a request to stop', function()
+    local C = require 'ridge.ffi.lib'
+    C.rg_interrupt_set()
+    local ok, err = pcall(ask.sql, 'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 '
+      .. 'FROM n) SELECT count(*) FROM n', { db = db })
+    C.rg_interrupt_clear()
+    assert.is_false(ok)
+    assert.equal('EINTR', err.code)
+    assert.same({ { n = 3 } }, ask.sql('SELECT count(*) AS n FROM tiny', { db = db }))
+  end)
+end)
