@@ -12,6 +12,7 @@ local host = require 'ridge.host'
 local session = require 'ridge.repl.session'
 local source = require 'ridge.repl.source'
 local summary = require 'ridge.show.summary'
+local unfinished = require 'ridge.repl.unfinished'
 
 local M = {}
 
@@ -61,8 +62,11 @@ Loop.__index = Loop
 --- Run what is complete, or keep it until it is.
 ---@param line string what was typed
 function Loop:enter(line)
-  local text = self.pending and self.pending .. '\n' .. line or line
-  if not self.pending then
+  local text = line
+  if self.pending then
+    text = self.pending:add(line)
+    if not text then return end
+  else
     local found, reason = answer(text, self.session.env)
     if found or reason then
       self:remember(text)
@@ -73,7 +77,7 @@ function Loop:enter(line)
   local started, live = host.seconds(), host.live_bytes()
   local outcome = self.session:run(text)
   if outcome == 'incomplete' then
-    self.pending = text
+    self.pending = self.pending or unfinished.new(text)
     return
   end
   self.pending = nil
@@ -124,7 +128,8 @@ function Loop:round(line, reason)
     return true
   end
   if self.pending then
-    self.session:fail_incomplete(self.pending)
+    local text = self.pending:text()
+    if self.session:run(text) == 'incomplete' then self.session:fail_incomplete(text) end
     self.failed = true
   end
   if self.prompt then self.write '\n' end

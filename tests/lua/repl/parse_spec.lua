@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
 local parse = require 'ridge.repl.parse'
+local unfinished = require 'ridge.repl.unfinished'
 
 local function kind(source) return parse.compile(source, '=x').kind end
 
@@ -43,4 +44,88 @@ describe('a typed text', function()
     assert.is_false(parse.silent 'x -- ;')
     assert.is_false(parse.silent '"x;"')
   end)
+end)
+
+describe('a text of many lines', function()
+  -- typed line by line: what the compiler was asked, and how each text that was tried came out
+  local function typed(lines)
+    local bytes, kinds, pending = 0, {}, nil
+    for _, line in ipairs(lines) do
+      local text = line
+      if pending then text = pending:add(line) end
+      if text then
+        bytes = bytes + #text
+        local found = kind(text)
+        if found == 'incomplete' then
+          pending = pending or unfinished.new(text)
+        else
+          kinds[#kinds + 1], pending = found, nil
+        end
+      end
+    end
+    return kinds, bytes, pending
+  end
+
+  local function many(first, line, last, n)
+    local lines = { first }
+    for i = 1, n or 1000 do lines[#lines + 1] = (line:gsub('N', i)) end
+    lines[#lines + 1] = last
+    return lines
+  end
+
+  it('is compiled a few times, however long it is', function()
+    for _, lines in ipairs {
+      many('t = {', '  { name = "entry N", value = N, text = [[N]] },', '}'),
+      many('function f(x)', '  if x == N then x = x + N elseif x then x = -x end', 'end'),
+      many('s = [==[', 'any text ]] "N ( { function', ']==]'),
+      many('--[[', 'any text', ']] x = 1'), many('x = 0 +', '  N +', '  0'),
+      many("x = 'a' ..", "  'N" .. ('y'):rep(300) .. "' ..", "  'z'", 100),
+      many('f(', '  N,' .. (' '):rep(300), '  0)', 200),
+      many('if x', '  and x ~= N', 'then x = 1 end', 900),
+      many('while x', ' or x == N', 'do x = 1 end', 900),
+      many('do', 'x = function() for i = 1, N do print(i) end end', 'end'),
+      many('x = (', '-- N', '1)'), many('x =', '', '3'),
+    } do
+      local total = 0
+      for _, line in ipairs(lines) do total = total + #line + 1 end
+      local kinds, bytes, pending = typed(lines)
+      assert.equal(1, #kinds, lines[1])
+      assert.is_true(kinds[1] == 'statement' or kinds[1] == 'expression', lines[1])
+      assert.is_nil(pending)
+      -- short texts are tried at every line, and long ones when they have grown by a quarter
+      assert.is_true(bytes < 6 * total + 4096 * 4096,
+        ('%s: %d of %d'):format(lines[1], bytes, total))
+    end
+  end)
+
+  it('ends in the very line in which it ends for the compiler', function()
+    local lines = {}
+    for i = 1, 400 do
+      for _, line in ipairs { 'x' .. i .. ' = {', '  a = "]] end } --", b = [[', 'end ( {', ']],',
+          '}', 'for i = 1, 2 do', '  while i > 3 do', '    repeat i = i + 1 until', '      i > 2',
+          '  end', 'end', 'function g(', '  a, b', ') return a', 'end', 'y = 1 --[=[ (',
+          ']=]', 'z = not', 'x1' } do
+        lines[#lines + 1] = line
+      end
+    end
+    -- as one block, so that the text is long from some line on
+    table.insert(lines, 1, 'do')
+    lines[#lines + 1] = 'end'
+    local kinds = typed(lines)
+    assert.same({ 'statement' }, kinds)
+    lines[#lines] = nil
+    table.remove(lines, 1)
+    local ended = {}
+    for _, found in ipairs((typed(lines))) do ended[found] = (ended[found] or 0) + 1 end
+    assert.same({ statement = 400 * 5 }, ended)
+  end)
+
+  it('with a mistake in it is wrong there while it is short, and soon after it when it is long',
+    function()
+      assert.same({ 'error' }, (typed { 'function f()', 'x y' }))
+      local lines = many('t = {', '  N,', nil)
+      lines[#lines + 1] = 'x y'
+      for i = 1, 3000 do lines[#lines + 1] = i .. ',' end
+      assert.equal('error', (typed(lines))[1])
+    end)
 end)
