@@ -18,8 +18,10 @@ local function make(folder, flags, targets)
     targets, folder)) == 0
 end
 
---- Is nvcc here, and so the simulated GPU?
-function M.has_nvcc() return has "nvcc" or map.read "/usr/local/cuda/bin/nvcc" ~= nil end
+--- Is nvcc here, and so the simulated GPU?  Not where M.without_gpu was set.
+function M.has_nvcc()
+  return not M.without_gpu and (has "nvcc" or map.read "/usr/local/cuda/bin/nvcc" ~= nil)
+end
 
 local function everything()
   return "all test-programs" .. (M.has_nvcc() and " build/libridge_gpusim.so build/tests/test_sim "
@@ -28,7 +30,7 @@ end
 
 -- What the compiler would tell of is no mistake that tests are for.
 local TOLD = "WERROR='-Werror=incompatible-pointer-types -Werror=int-conversion'"
-local FLAGS = { plain = "OPT='-O3 -g0'", counting = "OPT=-O1 EXTRA=--coverage" }
+local FLAGS = { plain = "", counting = "OPT=-O1 EXTRA=--coverage" }
 
 --- Make a folder a copy of the tree, and build it: "plain", or "counting" what runs.
 ---@param folder string
@@ -42,6 +44,7 @@ function M.copy(folder, way)
       :gsub("%%s", folder))
     map.hook(folder, plant.counting)
   end
+  if M.without_gpu then map.run(("rm -f %s/build/libridge_gpusim.so"):format(folder)) end
   if not make(folder, FLAGS[way], everything()) then
     io.stderr:write("mutate: the copy does not build, see " .. folder .. ".log\n")
     os.exit(1)
@@ -80,8 +83,9 @@ local function build_planted(tree, mutant, source)
       FLAGS.plain .. " " .. TOLD, there)) ~= 0 then
     return "not built"
   end
-  return map.run(("cd %s && for o in %s; do cmp -s $o $o.kept || exit 1; done"):format(tree,
-    there)) == 0 and "equal" or nil
+  -- columns of the source are in what debuggers read
+  return map.run(("cd %s && for o in %s; do strip -g -o $o.now $o && strip -g -o $o.was $o.kept &&"
+    .. " cmp -s $o.now $o.was || exit 1; done"):format(tree, there)) == 0 and "equal" or nil
 end
 
 local function restore(tree, mutant, source)

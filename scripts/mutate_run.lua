@@ -9,7 +9,7 @@ local judge = dofile "scripts/mutate_judge.lua"
 
 local HELP = [[
 usage: scripts/mutate [--seed N] [--count N] [--paths core/graph,lua] [--jobs N] [--keep FILE]
-                      [--budget SECONDS] [--remap]
+                      [--budget SECONDS] [--remap] [--cpu]
 
 Plants mutants in C, Lua and CUDA (*.cu, where nvcc is), runs the tests that reach the line, the
 cheapest first, until one fails or hangs, and prints the mutants that none of them noticed.
@@ -22,6 +22,7 @@ Mutants that do not compile, or compile to the same code, are replaced by others
 --keep    also write what was found to this file
 --budget  seconds of tests one mutant may take, 300 unless told; the rest are not run
 --remap   count again which tests reach which line
+--cpu     without the simulated GPU, whose build takes minutes
 
 The exit code is 1 where more than a tenth of the mutants went unnoticed.
 ]]
@@ -37,8 +38,8 @@ local function options_of(words)
     if name == "help" then
       io.write(HELP)
       os.exit(0)
-    elseif name == "remap" then
-      opt.remap = true
+    elseif name == "remap" or name == "cpu" then
+      opt[name] = true
     elseif name and words[i + 1] and (opt[name] or name == "keep" or name == "part") then
       i = i + 1
       opt[name] = type(opt[name]) == "number" and tonumber(words[i]) or words[i]
@@ -49,6 +50,7 @@ local function options_of(words)
     i = i + 1
   end
   opt.part = tonumber(opt.part or 1)
+  judge.without_gpu = opt.cpu
   return opt
 end
 
@@ -249,8 +251,8 @@ end
 local function work(opt, reached, failed)
   local tree = WORK .. "/tree" .. opt.part
   local sources = map.lines "{ git ls-files -s; git diff HEAD; } | md5sum"[1]:sub(1, 12)
-  local key = ("%s seed %d part %d/%d in %s"):format(sources, opt.seed, opt.part, opt.jobs,
-    opt.paths)
+  local key = ("%s seed %d part %d/%d in %s%s"):format(sources, opt.seed, opt.part, opt.jobs,
+    opt.paths, opt.cpu and " without the GPU" or "")
   local path = ("%s/run-%d-%d.tsv"):format(WORK, opt.seed, opt.part)
   local rows, done, judged = rows_of(path, key), {}, 0
   for _, row in ipairs(rows) do
@@ -270,6 +272,9 @@ local function work(opt, reached, failed)
       local source = map.read(tree .. "/" .. mutant.path)
       local changed = map.read(WORK .. "/cover.source/" .. mutant.path) ~= source
       local units = units_for(mutant, reached[mutant.path], changed)
+      for k = #units, 1, -1 do
+        if opt.cpu and units[k].folder == "gpu" then table.remove(units, k) end
+      end
       local start = map.now()
       mutant.verdict, mutant.unit, mutant.tried = judge.judge(tree, mutant, units,
         opt.budget)
