@@ -99,4 +99,9 @@ refused('a limit', 'would pass the limit', ridge.zeros, 1000, { device = 'cuda:0
 memory.set_limit(0, 'cuda:0')
 check('print', tostring(xg):find('cuda:0', 1, true), tostring(xg))
 check('wait', C.rg_device_wait(1) == 0)
+-- what went wrong on a device is told by waiting for all that are open
+local rows = ridge.tensor({ 0, 7 }, { dtype = 'i64', device = 'cuda:0' })
+local taken = ridge.ones(3, 2, { device = 'cuda:0' }):take(rows)
+check('wait for all', taken.count == 4 and C.rg_device_wait(C.RG_EVERY_DEVICE) ~= 0)
+check('once', C.rg_device_wait(C.RG_EVERY_DEVICE) == 0)
 print 'done'

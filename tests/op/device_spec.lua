@@ -251,3 +251,21 @@ describe('a transposed copy', function()
     end)
   end
 end)
+
+describe('a number that is no row', function()
+  after_each(tensors.release_all)
+
+  it('is told with its place, which counts from 1, and the rows there are', function()
+    if tensors.DEVICE ~= 0 then return end -- a device tells it later, without the place
+    local index = tensors.make({ 0, 2, 7 }, { 3 }, 'i64')
+    local function said(status)
+      assert.are.equal(EARG, status)
+      return ffi.string(C.rg_error_message())
+    end
+    local x = tensors.make({ 1, 2, 3, 4, 5, 6 }, { 3, 2 }, 'f32')
+    assert.are.equal('take: number 7 at place 3 is no row; they go from 0 to 2',
+      said(C.rg_take(x, index, out)))
+    assert.are.equal('take_back: number 7 at place 3 is no row; they go from 0 to 4',
+      said(C.rg_take_back(x, index, 5, out)))
+  end)
+end)
