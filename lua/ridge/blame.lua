@@ -50,6 +50,15 @@ end
 --- Set by nn: where in a network the error was made, as text.
 M.context = nil
 
+-- What was typed or stored may hold escapes, which a terminal would act on; an address says
+-- nothing.
+local function printable(text)
+  text = text:gsub('(%a+): 0x%x+', 'a %1')
+  return (text:gsub('[%z\1-\8\11-\31\127]', function(c)
+    return ('\\x%02x'):format(c:byte())
+  end))
+end
+
 --- An error object: code, message, op, where, traceback; tostring gives "file:line: message".
 ---@param message string one sentence with the facts
 ---@param code string|nil a status name without RG_, such as 'ESHAPE'; 'EARG' when left out
@@ -57,6 +66,7 @@ M.context = nil
 ---@return table
 function M.object(message, code, op)
   local context = M.context and M.context()
+  message = printable(message)
   return setmetatable({
     message = context and message .. '\n   ' .. context or message,
     code = code or 'EARG',

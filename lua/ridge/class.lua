@@ -1,7 +1,20 @@
 -- SPDX-License-Identifier: MIT
 --- Classes: called to construct, one parent, methods by the metatable.
 
+local blame = require 'ridge.blame'
+local guard = require 'ridge.guard'
+
 local M = {}
+
+-- Methods of ridge's own that users call are behind the border; forward is called by __call, for
+-- each module of a network.
+local function define(class, key, value)
+  if type(value) == 'function' and type(key) == 'string' and key:sub(1, 1) ~= '_'
+    and key ~= 'forward' and blame.is_own(debug.getinfo(value, 'S').source) then
+    value = guard.wrap(value)
+  end
+  rawset(class, key, value)
+end
 
 --- A new class.  Calling it makes an object and runs its init.
 ---@param name string what tostring and errors call it
@@ -20,6 +33,7 @@ function M.class(name, parent)
   end
   return setmetatable(class, {
     __index = parent,
+    __newindex = define,
     __call = function(self, ...)
       local object = setmetatable({}, self)
       object:init(...)

@@ -9,6 +9,7 @@ local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local call = require 'ridge.ffi.call'
 local blame = require 'ridge.blame'
+local guard = require 'ridge.guard'
 local dtype = require 'ridge.tensor.dtype'
 local place = require 'ridge.tensor.place'
 
@@ -240,5 +241,7 @@ require('ridge.types').register('Event', function(value) return getmetatable(val
               wait = 'wait(): wait for the mark',
               since = 'since(earlier): seconds between two marks' },
 })
+
+guard.all(Event)
 
 return M

@@ -5,6 +5,7 @@
 
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
+local guard = require 'ridge.guard'
 require 'ridge.tensor'
 local make = require 'ridge.tensor.make'
 local ops = require 'ridge.tensor.ops'
@@ -98,5 +99,7 @@ function M.stopping()
   local host = package.loaded['ridge.host']
   return host and host.stopping and host.stopping() or C.rg_interrupt_pending() == 1
 end
+
+guard.docs = { 'ridge.repl.help', 'entry_of' }
 
 return late.namespace(M, LATE, 'ridge')

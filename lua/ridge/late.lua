@@ -3,6 +3,7 @@
 --- neither time nor memory.
 
 local blame = require 'ridge.blame'
+local guard = require 'ridge.guard'
 
 local M = {}
 
@@ -12,12 +13,19 @@ local M = {}
 ---@param name string what errors call it
 ---@return table namespace
 function M.namespace(namespace, late, name)
+  -- what is in ridge itself is what is called in inner loops, and looks at its arguments
+  if name ~= 'ridge' then guard.all(namespace) end
   return setmetatable(namespace, {
     late = late, -- completion and help offer these names before they are loaded
     __index = function(self, key)
       local place = late[key]
       if place then
         local value = type(place) == 'table' and require(place[1])[place[2]] or require(place)
+        if type(value) == 'function' then
+          value = guard.wrap(value)
+        elseif not getmetatable(value) then
+          value = guard.all(value)
+        end
         rawset(self, key, value)
         return value
       end

@@ -5,6 +5,7 @@ local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local call = require 'ridge.ffi.call'
 local blame = require 'ridge.blame'
+local guard = require 'ridge.guard'
 local state = require 'ridge.state'
 
 local M = {}
@@ -12,10 +13,10 @@ local M = {}
 local Plan = {}
 Plan.__index = Plan
 
---- Replay n times; returns what the captured function returned, with new contents.
----@param n number|nil once when left out
----@return any the same tensors at every call; they live until the next replay
-function Plan:run(n)
+local function replay(self, n)
+  if getmetatable(self) ~= Plan then
+    blame.raise('plan:run: it is called with a colon on a plan, got ' .. blame.show(self))
+  end
   n = n or 1
   if type(n) ~= 'number' or not (n >= 0 and n <= 2 ^ 53) or n ~= math.floor(n) then
     blame.raise(('plan: it runs a whole number of times, got %s'):format(blame.show(n)))
@@ -26,9 +27,14 @@ function Plan:run(n)
   return unpack(self.results, 1, self.n_results)
 end
 
-function Plan:__call(n)
-  return self:run(n)
+--- Replay n times; returns what the captured function returned, with new contents.
+---@param n number|nil once when left out
+---@return any the same tensors at every call; they live until the next replay
+function Plan:run(n)
+  return replay(self, n)
 end
+
+Plan.__call = replay
 
 --- The C pointer, for the measuring window.
 ---@return cdata rg_plan pointer
@@ -189,5 +195,7 @@ require('ridge.types').register('Plan', M.is, {
   methods = { run = 'run(n): replay n times', facts = 'facts(): what it is made of',
               release = 'release(): let go of its buffers', handle = 'handle(): the C pointer' },
 })
+
+guard.all(Plan)
 
 return M

@@ -7,13 +7,14 @@ local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local call = require 'ridge.ffi.call'
 local blame = require 'ridge.blame'
+local guard = require 'ridge.guard'
 
 local M = {}
 
 local function check_seed(seed, what)
   if type(seed) ~= 'number' or seed ~= math.floor(seed) or seed < 0 or seed > 2 ^ 53 then
     blame.raise(('%s: a seed is a whole number from 0 to 2^53, got %s'):format(what,
-      tostring(seed)))
+      blame.show(seed)))
   end
 end
 
@@ -103,5 +104,7 @@ function M.seed(seed)
   end
   return tonumber(C.rg_generator_seed(C.rg_generator_default()))
 end
+
+guard.all(Generator)
 
 return M

@@ -7,6 +7,7 @@
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
+local guard = require 'ridge.guard'
 local call = require 'ridge.ffi.call'
 local device = require 'ridge.device'
 local state = require 'ridge.state'
@@ -160,6 +161,10 @@ end
 ---@return string
 function Timeline:text(width)
   width = width or 60
+  if type(width) ~= 'number' or not (width >= 1 and width <= 10000) then
+    blame.raise('timeline:text: a row has 1 to 10000 cells, got ' .. blame.show(width), 'EARG')
+  end
+  width = math.floor(width)
   if #self.spans == 0 then return 'timeline: no call was made' end
   local first, last = math.huge, 0
   for _, span in ipairs(self.spans) do
@@ -216,5 +221,7 @@ end, {
               overlap = 'overlap(one, other): seconds in which both were under way',
               plot = 'plot(opt): the picture, to :save(path) or :show()' },
 })
+
+guard.all(Timeline)
 
 return M

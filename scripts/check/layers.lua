@@ -18,9 +18,9 @@ local C_ROWS = {
   { "host" },  -- lua/*.c
 }
 local LUA_ROWS = {
-  { "host", "class", "near", "state", "variables" }, -- host: what the program's C gives to Lua
-  { "blame" },
-  { "late", "options" },
+  { "host", "near", "state", "variables" }, -- host: what the program's C gives to Lua
+  { "blame" }, { "guard" },
+  { "class", "late", "options" },
   { "ffi" },
   { "random", "types", "show" },
   { "tensor" },

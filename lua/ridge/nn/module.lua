@@ -6,6 +6,7 @@ local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local class = require('ridge.class').class
 local blame = require 'ridge.blame'
+local guard = require 'ridge.guard'
 local ref = require 'ridge.ffi.ref'
 local dtype = require 'ridge.tensor.dtype'
 local in_no_grad = require('ridge.tensor.grad').no_grad
@@ -43,17 +44,34 @@ local function leave(at, ...)
   return ...
 end
 
---- Call the module: forward, with its place noted for errors.
----@param ... any what forward takes
----@return any what forward returns
-function Module:__call(...)
+local function pass(self, ...)
   local at = depth
   depth = at + 1
   stack[depth] = self
   if self.recomputes and self.training then
     return leave(at, recompute.recompute(self.recomputes, ...))
   end
+  if not self.forward then
+    blame.raise(('%s: it has no forward, which a class of modules defines'):format(
+      getmetatable(self).__name))
+  end
   return leave(at, self:forward(...))
+end
+
+local function ended(ok, ...)
+  if not ok then
+    depth = 0
+    error((...), 0)
+  end
+  return ...
+end
+
+--- Call the module: forward, with its place noted for errors.
+---@param ... any what forward takes
+---@return any what forward returns
+function Module:__call(...)
+  if depth > 0 then return pass(self, ...) end
+  return ended(xpcall(pass, guard.handler, self, ...))
 end
 
 --- Keep only the module's input for the way back, which computes it once more (ridge.recompute):

@@ -6,6 +6,7 @@
 -- words of an argument are those its docstring quotes: nothing is written down twice.
 
 local environment = require 'ridge.repl.environment'
+local guard = require 'ridge.guard'
 local help = require 'ridge.repl.help'
 local lexer = require 'ridge.repl.lexer'
 local types = require 'ridge.types'
@@ -157,6 +158,7 @@ end
 ---@param f function
 ---@return table|nil spec as ridge.options takes it
 function M.spec_of(f)
+  f = guard.original(f)
   for i = 1, 60 do
     local name, value = debug.getupvalue(f, i)
     if not name then return nil end

@@ -6,6 +6,7 @@ local annotations = require 'ridge.repl.annotations'
 local colour = require 'ridge.show.colour'
 local command = require 'ridge.repl.command'
 local environment = require 'ridge.repl.environment'
+local guard = require 'ridge.guard'
 local method = require 'ridge.tensor.method'
 local near = require 'ridge.near'
 local sources = require 'ridge.repl.sources'
@@ -211,7 +212,7 @@ end
 ---@param f function any function
 ---@return ridge.repl.Entry|nil entry
 function M.entry_of(f)
-  local info = debug.getinfo(f, 'S')
+  local info = debug.getinfo(guard.original(f), 'S')
   local path = sources.path_of(info.source)
   return path and read_index().by_place[path .. ':' .. info.linedefined]
 end
@@ -230,7 +231,7 @@ local function value_text(name, value)
   if type(value) == 'function' then
     local entry = M.entry_of(value)
     if entry then return entry_text(entry, name) end
-    local info = debug.getinfo(value, 'S')
+    local info = debug.getinfo(guard.original(value), 'S')
     if info.what == 'C' then return name .. ': a function of Lua itself or of a C library' end
     return ('%s: a function without a docstring  %s:%d'):format(name, info.short_src,
       info.linedefined)

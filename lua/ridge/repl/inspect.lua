@@ -3,6 +3,7 @@
 -- where a table contains itself. Tables are read raw; only __tostring is ever called.
 
 local blame = require 'ridge.blame'
+local guard = require 'ridge.guard'
 local colour = require 'ridge.show.colour'
 local lexer = require 'ridge.repl.lexer'
 local plain = require 'ridge.show.plain'
@@ -30,7 +31,7 @@ local function quoted(text, limit)
 end
 
 local function a_function(value)
-  local info = debug.getinfo(value, 'S')
+  local info = debug.getinfo(guard.original(value), 'S')
   if info.what == 'C' then return colour.paint('other', tostring(value)) end
   local place = info.source:match '^[@=](.*)' or 'text'
   return colour.paint('other', ('function: %s:%d'):format(place, info.linedefined))

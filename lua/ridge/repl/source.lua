@@ -2,6 +2,7 @@
 --- `??name`: the source of a function, wherever it was written: in ridge, in a file, at the prompt.
 
 local colour = require 'ridge.show.colour'
+local guard = require 'ridge.guard'
 local help = require 'ridge.repl.help'
 local report = require 'ridge.repl.report'
 local sources = require 'ridge.repl.sources'
@@ -44,7 +45,7 @@ local function shown(title, place, first, body)
 end
 
 local function of_function(title, f)
-  local info = debug.getinfo(f, 'S')
+  local info = debug.getinfo(guard.original(f), 'S')
   if info.what == 'C' then
     return nil, ('%s is a function of Lua itself or of a C library: it has no Lua source')
       :format(title)

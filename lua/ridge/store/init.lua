@@ -6,6 +6,7 @@
 -- in ridge.store.queue, what a trial produced in ridge.store.record.
 
 local blame = require 'ridge.blame'
+local guard = require 'ridge.guard'
 local canonical = require 'ridge.store.canonical'
 local migrate = require 'ridge.store.migrate'
 local place = require 'ridge.store.place'
@@ -332,5 +333,7 @@ function Store:ceilings(device_id)
     SELECT name, threads, value, unit, ci_lo, ci_hi, max(at) AS at FROM ceiling
     WHERE device_id=? GROUP BY name, threads ORDER BY name, threads]], device_id)
 end
+
+guard.all(Store)
 
 return M

@@ -12,6 +12,7 @@
 -- `seed`. The same again goes on where it was; something else under the same name is an error.
 
 local blame = require 'ridge.blame'
+local guard = require 'ridge.guard'
 local canonical = require 'ridge.store.canonical'
 local identity = require 'ridge.store.identity'
 local options = require 'ridge.options'
@@ -465,5 +466,8 @@ function Sweep:compare(other)
   end
   return (M.compare(self.db, other.db, { sweep = self.stored_as or self.name }))
 end
+
+guard.all(Sweep)
+guard.all(Stored)
 
 return setmetatable(M, { __call = function(_, name) return M.sweep(name) end })

@@ -7,6 +7,7 @@
 -- Each step makes a new list and leaves the old one alone; printing one shows its first rows.
 
 local blame = require 'ridge.blame'
+local guard = require 'ridge.guard'
 local color = require 'ridge.plot.color'
 local expression = require 'ridge.store.expression'
 local format = require 'ridge.store.format'
@@ -309,5 +310,9 @@ function Pivot:__tostring()
   local host = package.loaded['ridge.host']
   return self:text(terminal.depth(host ~= nil and host.is_terminal(1)))
 end
+
+guard.all(Rows)
+guard.all(Groups)
+guard.all(Pivot)
 
 return M

@@ -31,7 +31,7 @@ local function check_value(name, value)
   if kind == 'number' and (value ~= value or math.abs(value) == math.huge)
       or kind ~= 'number' and kind ~= 'string' and kind ~= 'boolean' then
     blame.raise(('sweep: parameter %s has the value %s (%s); numbers, text and booleans can be '
-      .. 'swept'):format(name, tostring(value), kind), 'EARG', 'sweep')
+      .. 'swept'):format(name, blame.show(value), kind), 'EARG', 'sweep')
   end
 end
 
@@ -40,7 +40,7 @@ local function check_list(name, list)
   for key, value in pairs(list) do
     if type(key) ~= 'number' then
       blame.raise(('sweep: parameter %s is a table with the key %s; expected a list of values')
-        :format(name, tostring(key)), 'EARG', 'sweep')
+        :format(name, blame.show(key)), 'EARG', 'sweep')
     end
     check_value(name, value)
     if seen[value] then
@@ -176,7 +176,7 @@ local function check_samples(axes, samples)
   for _, axis in ipairs(axes) do
     if not samples and values_of.is_random(axis.values) then
       blame.raise(('sweep: parameter %s is drawn at random (%s); samples says how many points')
-        :format(axis.name, tostring(axis.values)), 'EARG', 'sweep')
+        :format(axis.name, blame.show(axis.values)), 'EARG', 'sweep')
     end
   end
 end
@@ -215,7 +215,7 @@ local function anchor_of(axes, anchor)
   for name, value in pairs(anchor) do
     if not known[name] then
       blame.raise(('sweep: the anchor has a parameter %s that the space has not'):format(
-        tostring(name)), 'EARG', 'sweep')
+        blame.show(name)), 'EARG', 'sweep')
     end
     check_value(name, value)
   end

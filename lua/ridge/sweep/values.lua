@@ -3,6 +3,7 @@
 --- which hardware changes its mind, or drawn at random.
 
 local blame = require 'ridge.blame'
+local guard = require 'ridge.guard'
 
 local M = {}
 
@@ -14,8 +15,8 @@ local function clean(x) return tonumber(('%.12g'):format(x)) end
 
 local function finite(what, name, x)
   if type(x) ~= 'number' or x ~= x or math.abs(x) == math.huge then
-    blame.raise(('%s: %s is %s; expected a finite number'):format(what, name, tostring(x)), 'EARG',
-      what)
+    blame.raise(('%s: %s is %s; expected a finite number'):format(what, name, blame.show(x)),
+      'EARG', what)
   end
 end
 
@@ -190,5 +191,7 @@ end
 function Random:__tostring()
   return ('~%s%.12g..%.12g'):format(self.log and 'log:' or '', self.a, self.b)
 end
+
+guard.all(Random)
 
 return M

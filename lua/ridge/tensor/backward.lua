@@ -114,10 +114,10 @@ local WAY = {
 function M.run(y, dy, flags, taking)
   call.settle()
   if count == 0 and not taking and not M.explain then -- nothing to ask: one call does it all
-    call.check(C.rg_backward(y._t, dy and dy._t or nil, flags))
+    call.check(C.rg_backward(y._t, dy ~= nil and dy._t or nil, flags))
     return nil
   end
-  call.check(C.rg_backward_begin(y._t, dy and dy._t or nil, flags, way_slot), 'backward')
+  call.check(C.rg_backward_begin(y._t, dy ~= nil and dy._t or nil, flags, way_slot), 'backward')
   local way = ffi.gc(way_slot[0], C.rg_backward_end) -- a coroutine may stop on it for good
   local ok, err = pcall(state.with, WAY, { way = way }, drive, way,
     flags % 4 ~= 0) -- RG_BACKWARD_RETAIN or CREATE

@@ -300,6 +300,22 @@ function meta.__len(x)
   local t = inside(x, '#')
   return t._ndim > 0 and tonumber(t._shape[0]) or 0
 end
+
+-- What Lua has signs for and tensors have not.
+local function none(sign, instead)
+  return function(a, b)
+    local x, y = ref.is(a) and a:describe() or blame.show(a), ref.is(b) and b:describe()
+      or blame.show(b)
+    blame.raise(('%s: there is no %s of %s and %s; %s'):format(sign, sign, x, y, instead))
+  end
+end
+meta.__lt = none('<', 'x:lt(y) compares elements')
+meta.__le = none('<=', 'x:le(y) compares elements')
+meta.__mod = none('%', 'there is x - (x / y):floor() * y')
+function meta.__call(x)
+  blame.raise(('a tensor is no function: %s cannot be called; x[i] is an element'):format(
+    x:describe()))
+end
 meta.__tostring = text
 function meta.__concat(a, b) return tostring(a) .. tostring(b) end
 

@@ -20,7 +20,7 @@ local order_buffer = ffi.new('int32_t[8]')
 local function position(x, axis, i, what)
   local size = tonumber(x._t._shape[axis])
   if type(i) ~= 'number' or i ~= math.floor(i) then
-    blame.raise(('%s: a position is a whole number, got %s'):format(what, tostring(i)), 'EAXIS')
+    blame.raise(('%s: a position is a whole number, got %s'):format(what, blame.show(i)), 'EAXIS')
   end
   local at = i < 0 and size + i or i - 1
   if i == 0 or at < 0 or at >= size then
@@ -195,9 +195,12 @@ function M.index(x, key)
         local first = position(view, axis - 1, part[1], 'x[{...}]')
         local last = position(view, axis - 1, part[2] or part[1], 'x[{...}]')
         local step = part[3] or 1
-        if type(step) ~= 'number' or step < 1 or last < first then
-          blame.raise(('x[{...}]: the range {%s} of axis %d goes backwards'):format(
-            table.concat(part, ', '), n), 'EAXIS')
+        if type(step) ~= 'number' or step ~= math.floor(step) or step < 1 or step > 2 ^ 53 then
+          blame.raise(('x[{...}]: the step of axis %d is a whole number from 1, got %s'):format(n,
+            blame.show(step)), 'EAXIS')
+        elseif last < first then
+          blame.raise(('x[{...}]: the range {%s, %s} of axis %d goes backwards'):format(part[1],
+            part[2], n), 'EAXIS')
         end
         view = methods.narrow(view, axis, first + 1, math.floor((last - first) / step) + 1, step)
       end

@@ -1,0 +1,87 @@
+-- SPDX-License-Identifier: MIT
+--- What Lua itself would say about a mistake inside ridge is a sentence about the call.
+
+local ridge = require 'ridge'
+local blame = require 'ridge.blame'
+local guard = require 'ridge.guard'
+local help = require 'ridge.repl.help'
+
+local nn, optim = ridge.nn, ridge.optim
+
+local function told(f, ...)
+  local ok, e = pcall(f, ...)
+  assert.is_false(ok)
+  assert.is_true(blame.is_error(e), tostring(e))
+  return e
+end
+
+local CASES = {
+  { 'feature_attention: q is nil; expected Tensor', function() nn.feature_attention() end },
+  { 'class: parent is 5; expected table or nil', function() nn.class('x', 5) end },
+  { 'Optimizer:init: ', function() optim.Optimizer(nil) end },
+  { 'nn.Module: it has no forward, which a class of modules defines',
+    function() nn.Module()(ridge.ones(2)) end },
+  { 'x[{...}]: the step of axis 1 is a whole number from 1, got a table',
+    function() return ridge.ones(3, 3)[{ { 1, 2, {} } }] end },
+  { 'plan:run: it is called with a colon on a plan, got nil',
+    function() ridge.capture(function() return ridge.ones(2) + 1 end).run() end },
+  { '<: there is no < of f32[3] and 2; x:lt(y) compares elements',
+    function() return ridge.ones(3) < 2 end },
+  { '<=: there is no <= of 2 and f32[3]; x:le(y) compares elements',
+    function() return 2 <= ridge.ones(3) end },
+  { '%: there is no % of f32[3] and 2; there is x - (x / y):floor() * y',
+    function() return ridge.ones(3) % 2 end },
+  { 'a tensor is no function: f32[3] cannot be called; x[i] is an element',
+    function() ridge.ones(3)(1) end },
+  { "Stability:step: loss is 'x'; expected Tensor or number or nil",
+    function() ridge.Stability(optim.SGD(nn.Linear(2, 2))):step 'x' end },
+  { 'Optimizer:step: it is called with a colon on an object of its class, got nil',
+    function() optim.SGD(nn.Linear(2, 2)).step() end },
+  { 'Loader:each: it is called with a colon on an object of its class, got nil',
+    function() ridge.data.Loader({ ridge.ones(2, 2) }, { batch = 1 }).each() end },
+  { 'Timeline:overlap: is_one is true; expe',
+    function() ridge.timeline(function() return ridge.ones(2) + 1 end):overlap(true) end },
+  { 'random: opt is 0; expected table or nil', function() ridge.random(1, 4, 0) end },
+}
+
+describe('what Lua would say', function()
+  it('is a sentence about what was handed over, at the line of the call', function()
+    for _, case in ipairs(CASES) do
+      local e = told(case[2])
+      local line = debug.getinfo(case[2], 'S').linedefined
+      assert.equal(case[1], e.message:sub(1, #case[1]))
+      assert.equal(('guard_spec.lua:%d'):format(line), tostring(e.where):match '[^/]*$')
+    end
+  end)
+
+  it('is left as it is where the mistake is the user\'s own', function()
+    local nothing = nil
+    local function own() return nothing.y end
+    for _, f in ipairs { ridge.timeline, ridge.anomaly, ridge.capture } do
+      local ok, e = pcall(f, own)
+      assert.is_false(ok)
+      assert.matches('guard_spec.lua:%d+: attempt to index', tostring(e))
+    end
+    local Broken = nn.class 'Broken'
+    function Broken.forward() return own() end
+    local ok, e = pcall(Broken(), ridge.ones(2))
+    assert.is_false(ok)
+    assert.matches('guard_spec.lua:%d+: attempt to index', tostring(e))
+    -- and the module that was left by it is not named by what comes next
+    assert.is_nil(told(function() ridge.ones(2):view(3) end).message:find('in Broken', 1, true))
+  end)
+
+  it('keeps escapes and addresses to itself', function()
+    assert.equal('load: \\x1b[31m: No such file or directory',
+      told(function() ridge.load '\27[31m' end).message)
+    assert.equal('generator: a seed is a whole number from 0 to 2^53, got a table',
+      told(function() ridge.generator {} end).message)
+  end)
+
+  it('hides nothing from help', function()
+    local loader = ridge.data.Loader({ ridge.ones(2, 2) }, { batch = 1 })
+    assert.are_not.equal(loader.each, guard.original(loader.each))
+    assert.equal('each', help.entry_of(loader.each).name)
+    assert.equal('random', help.entry_of(ridge.random).name)
+  end)
+end)
