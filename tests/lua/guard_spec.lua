@@ -33,7 +33,7 @@ local CASES = {
     function() return ridge.ones(3) % 2 end },
   { 'a tensor is no function: f32[3] cannot be called; x[i] is an element',
     function() ridge.ones(3)(1) end },
-  { "Stability:step: loss is 'x'; expected Tensor or number or nil",
+  { "Stability:step: a loss is a number or a tensor of one, got 'x'",
     function() ridge.Stability(optim.SGD(nn.Linear(2, 2))):step 'x' end },
   { 'Optimizer:step: it is called with a colon on an object of its class, got nil',
     function() optim.SGD(nn.Linear(2, 2)).step() end },

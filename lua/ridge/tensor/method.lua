@@ -26,7 +26,8 @@ local axes_buffer = ffi.new('int32_t[8]')
 ---@return number
 function M.axis(axis, what)
   if type(axis) ~= 'number' or axis ~= math.floor(axis) then
-    blame.raise(('%s: an axis is a whole number, got %s'):format(what, tostring(axis)), 'EAXIS')
+    blame.raise(('%s: an axis is a whole number, got %s'):format(what, blame.show(axis)),
+      'EAXIS')
   end
   if axis == 0 then
     blame.raise(('%s: axes count from 1 (the first) or -1 (the last); there is no axis 0'):format(
