@@ -4,7 +4,7 @@
 #
 # nightly.sh: the runs that take too long for every change.
 #
-#   scripts/nightly.sh [part ...]    parts: asan ubsan tsan memcheck kill interrupt fuzz ab rate
+#   scripts/nightly.sh [part ...]    parts: asan ubsan tsan memcheck kill interrupt fuzz calls ab rate
 #                             train peers gpusim gpukernels mutate
 #
 # Without a part it runs all and keeps the table, with the commit, in results/nightly.md.  Each
@@ -81,6 +81,18 @@ part_fuzz() {
   return $code
 }
 
+# A million random calls of everything public, each result read, under two sanitizers at once.
+part_calls() {
+  build calls '-fsanitize=address,undefined -fno-sanitize-recover=undefined' || return 1
+  local preload seed=$((RANDOM * 32768 + RANDOM)) # the log says which
+  preload=$(cc -print-file-name=libasan.so)
+  cd build/calls || return 1
+  echo "# seed $seed"
+  LD_PRELOAD=$preload ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:$signals \
+    UBSAN_OPTIONS=print_stacktrace=1 RIDGE_SEED=$seed RIDGE_CALLS=1000000 RIDGE_PATIENCE=8 \
+    scripts/run_tests tests/lua/hostile_spec.lua
+}
+
 # Thousands of presses of Ctrl-C at random moments, in one session.
 part_interrupt() {
   make -s && RIDGE_SOAK=300 scripts/run_tests tests/lua/repl/interrupt_spec.lua
@@ -128,7 +140,7 @@ part_mutate() {
 }
 
 parts=("$@")
-[ $# -gt 0 ] || parts=(asan ubsan tsan memcheck kill interrupt fuzz ab rate train peers gpusim
+[ $# -gt 0 ] || parts=(asan ubsan tsan memcheck kill interrupt fuzz calls ab rate train peers gpusim
   gpukernels mutate)
 mkdir -p build
 failed=0 table=
