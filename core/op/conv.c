@@ -60,10 +60,15 @@ static rg_status check_images(const rg_call *call, int32_t i, const char *what)
   return RG_OK;
 }
 
-/* How far a kernel reaches. */
+/* How far a kernel reaches; what is beyond any image is only large. */
 static int64_t extent(const rg_conv2d_options *o, int i, int64_t size)
 {
-  return (size - 1) * o->dilation[i] + 1;
+  int64_t reach;
+
+  if (__builtin_mul_overflow(size - 1, o->dilation[i], &reach)) {
+    reach = INT64_MAX;
+  }
+  return rg_min_i64(reach, INT64_MAX / 4) + 1;
 }
 
 /* Rows (i = 0) or columns of the result; below 1 where the kernel does not fit. */

@@ -10,6 +10,17 @@ local function message(f, ...)
 end
 
 describe('nn.Conv2d', function()
+  it('refuses a kernel that reaches beyond all that can be counted', function()
+    local ok, e = pcall(function()
+      -- (2^34 + 1 - 1) 2^30 is 0 in 64 bits
+      local w = ridge.ones(1, 1, 1, 1):expand(1, 1, 2 ^ 34 + 1, 1)
+      return ridge.ones(1, 1, 4, 4):conv2d(w, { dilation = { 2 ^ 30, 1 } })
+    end)
+    assert.is_false(ok)
+    assert.equal('ESHAPE', e.code)
+    assert.matches('does not fit into f32%[1,1,4,4%]', e.message)
+  end)
+
   it('is conv2d with its weight and bias, and the same for the same seed', function()
     local layer = nn.Conv2d(3, 4, { 3, 2 }, { stride = 2, padding = { 1, 0 }, seed = 4 })
     local x = ridge.randn(2, 3, 7, 6)
