@@ -3,6 +3,7 @@
 -- size (F138).
 
 local canonical = require 'ridge.store.canonical'
+local guard = require 'ridge.guard'
 local columns = require 'ridge.show.columns'
 local metrics = require 'ridge.bench.metrics'
 local output = require 'ridge.ffi.output'
@@ -209,5 +210,7 @@ function Report:csv()
   end
   return table.concat(lines, '\n')
 end
+
+guard.all(Report)
 
 return M

@@ -7,6 +7,7 @@
 -- remembered as an obstacle; a note is then put at the first of its wished places that is free.
 
 local unit = require 'ridge.plot.unit'
+local guard = require 'ridge.guard'
 
 local Panel = {}
 Panel.__index = Panel
@@ -419,5 +420,7 @@ function Panel:ends(labels)
       valign = 'middle', bold = label.bold })
   end
 end
+
+guard.all(Panel)
 
 return M

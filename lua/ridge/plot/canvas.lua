@@ -10,6 +10,7 @@
 
 local ffi = require 'ffi'
 local blame = require 'ridge.blame'
+local guard = require 'ridge.guard'
 local cairo = require 'ridge.plot.cairo'
 local font = require 'ridge.plot.font'
 
@@ -526,5 +527,7 @@ function Canvas:rgb()
   end
   return out, w, h
 end
+
+guard.all(Canvas)
 
 return M

@@ -8,6 +8,7 @@
 -- it again is in the file.
 
 local blame = require 'ridge.blame'
+local guard = require 'ridge.guard'
 local options = require 'ridge.options'
 local output = require 'ridge.ffi.output'
 local canvas = require 'ridge.plot.canvas'
@@ -159,5 +160,7 @@ function Figure:save(path, opt)
   output.write(path, 'figure:save', bytes)
   return self
 end
+
+guard.all(Figure)
 
 return M

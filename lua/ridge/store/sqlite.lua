@@ -8,6 +8,7 @@
 -- also removes by construction the checkpoint race of SQLite 3.7.0 to 3.51.2.
 
 local blame = require 'ridge.blame'
+local guard = require 'ridge.guard'
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local libraries = require 'ridge.ffi.library'
@@ -478,5 +479,7 @@ function M.open(path, mode)
     ffi.cast('int *', nil))
   return self
 end
+
+guard.all(Database)
 
 return M
