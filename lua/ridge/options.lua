@@ -79,7 +79,7 @@ end
 ---@param what string the function's name, for errors
 ---@return table
 function M.check(spec, given, what)
-  if given ~= nil and type(given) ~= 'table' then
+  if type(given) ~= 'nil' and type(given) ~= 'table' then -- NULL equals nil, and is none
     blame.raise(('%s: options are a table, got %s'):format(what, show(given)), 'EARG', what)
   end
   for name in pairs(given or {}) do

@@ -30,6 +30,12 @@ describe('options', function()
     assert.matches('known: mode, needed, size, stride', e.message)
   end)
 
+  it('are a table, which NULL is not, though it equals nil', function()
+    for _, given in ipairs { require('ffi').new 'void *', 3, 'x' } do
+      assert.matches('options are a table', failure(options.check, SPEC, given, 'conv').message)
+    end
+  end)
+
   it('refuses a wrong type, choice or range, nan, and what is missing', function()
     assert.matches('expected integer', failure(options.check, SPEC,
       { stride = 1.5, needed = true }, 'conv').message)
