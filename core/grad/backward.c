@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "grad/way.h"
+#include "tensor/scope.h"
 
 /* -- One call ----------------------------------------------------------------------------- */
 
@@ -91,21 +92,49 @@ static rg_status arrive_all(node *n, rg_tensor *const *dx)
   return RG_OK;
 }
 
-/* Run the rule and hand on what it gives. */
-static rg_status run_rule(node *n, rg_tensor *const *dout, rg_tensor **dx, bool *needs, bool create)
+/* What a rule gets, and whose it is. */
+typedef struct asked {
+  rg_grad g; /* first: a rule knows this part */
+  node *n;
+  rg_tensor *out[RG_MAX_OUT];
+} asked;
+
+static void let_go(rg_grad *g, int32_t i)
+{
+  asked *a = (asked *)g;
+
+  if (a->out[i] != NULL) {
+    a->out[i] = NULL;
+    rg_node_unsave_result(a->n, i);
+  }
+}
+
+static void keep_all(rg_grad *g, int32_t i)
+{
+  (void)g;
+  (void)i;
+}
+
+/* Run the rule and hand on what it gives.  stays: what was saved is read again later. */
+static rg_status run_rule(node *n, rg_tensor *const *dout, rg_tensor **dx, bool *needs, bool create,
+                          bool stays)
 {
   bool known_inline[INLINE_INPUTS + RG_MAX_OUT];
   size_t count = (size_t)(n->call.n_in + n->call.n_out);
   bool *known = known_inline;
-  rg_tensor *out[RG_MAX_OUT] = { 0 };
-  rg_grad g = {
-    .call = &n->call, .in = n->in_meta, .out = out, .dout = dout, .needs = needs, .dx = dx
-  };
+  asked a = { .n = n };
   rg_status status;
 
   RG_TRY(check_node(n));
+  a.g = (rg_grad){ .call = &n->call,
+                   .in = n->in_meta,
+                   .out = a.out,
+                   .dout = dout,
+                   .needs = needs,
+                   .dx = dx,
+                   .let_go = stays ? keep_all : let_go };
   for (int32_t i = 0; i < n->call.n_out; i++) {
-    out[i] = n->out[i].saved ? &n->out[i].at : NULL;
+    a.out[i] = n->out[i].saved ? &n->out[i].at : NULL;
   }
   for (int32_t i = 0; i < n->call.n_in; i++) {
     needs[i] = n->in[i].wanted;
@@ -119,7 +148,7 @@ static rg_status run_rule(node *n, rg_tensor *const *dout, rg_tensor **dx, bool 
   if (create) {
     know_writers(n, known);
   }
-  status = n->call.op->grad(&g);
+  status = n->call.op->grad(&a.g);
   if (status == RG_OK) {
     status = arrive_all(n, dx);
   }
@@ -132,7 +161,7 @@ static rg_status run_rule(node *n, rg_tensor *const *dout, rg_tensor **dx, bool 
   return status;
 }
 
-static rg_status hand_on(node *n, rg_tensor *const *dout, bool create)
+static rg_status hand_on(node *n, rg_tensor *const *dout, bool create, bool stays)
 {
   rg_tensor *dx_inline[INLINE_INPUTS] = { 0 };
   bool needs_inline[INLINE_INPUTS] = { 0 };
@@ -147,7 +176,7 @@ static rg_status hand_on(node *n, rg_tensor *const *dout, bool create)
         rg_fail(RG_ENOMEM, "%s: no memory for %lld gradients", n->call.op->name, (long long)count);
     count = 0;
   } else {
-    status = run_rule(n, dout, dx, needs, create);
+    status = run_rule(n, dout, dx, needs, create, stays);
   }
   for (size_t i = 0; i < count; i++) {
     rg_tensor_release(dx[i]);
@@ -199,7 +228,7 @@ static rg_status pass(way *w, node *n)
       w->asks = status == RG_OK;
       return status;
     }
-    status = hand_on(n, w->dout, create);
+    status = hand_on(n, w->dout, create, keeps(w));
     if (status == RG_ENAN) {
       w->where = n->where;
     }
@@ -225,7 +254,7 @@ static rg_status keep(track *t)
     rg_tensor *grad = NULL;
 
     /* a gradient is written to by whoever clips or zeroes it: it must be the leaf's alone */
-    if (t->flow_own || (t->flow->_refs == 1 && atomic_load(&t->flow->_storage->strong) == 1)) {
+    if (t->flow_own || rg_tensor_is_sole(t->flow)) {
       grad = rg_tensor_retain(t->flow);
     } else {
       status = rg_clone(t->flow, &grad);

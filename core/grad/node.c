@@ -151,6 +151,12 @@ static node *node_new(const rg_call *call)
   return self;
 }
 
+void rg_node_unsave_result(node *self, int32_t i)
+{
+  place_unsave(&self->out[i]);
+  self->spent = true;
+}
+
 void rg_node_unsave(node *self)
 {
   for (int32_t i = 0; i < self->call.n_in; i++) {

@@ -94,4 +94,7 @@ void rg_function_gone(int64_t function);
 /* Let go of the memory a node keeps for its gradient. */
 void rg_node_unsave(node *self);
 
+/* The same of result i alone. */
+void rg_node_unsave_result(node *self, int32_t i);
+
 #endif

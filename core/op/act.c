@@ -68,11 +68,11 @@ static rg_status grad(rg_grad *g)
   rg_value dy = rg_rule_in(&r, 0);
   rg_value x = rg_rule_in(&r, 1);
 
-  if (rg_rule_needs(&r, 0)) {
-    rg_rule_give(&r, 0, rg_rule_act(&r, args->act, x, x, r.dy));
-  }
   if (rg_rule_needs(&r, 1)) {
     rg_rule_give(&r, 1, rg_f_mul(&r.f, rg_f_mul(&r.f, r.dy, dy), curve(&r, args->act, x)));
+  }
+  if (rg_rule_needs(&r, 0)) {
+    rg_rule_give(&r, 0, rg_rule_act(&r, args->act, x, x, r.dy));
   }
   return rg_rule_end(&r);
 }

@@ -143,6 +143,18 @@ rg_status rg_dropout(const rg_tensor *x, double p, rg_generator *generator, rg_t
   return rg_run_fresh(&call, out);
 }
 
+rg_status rg_dropout_(rg_tensor *x, double p, rg_generator *generator)
+{
+  rg_call call = { .op = &rg_op_dropout,
+                   .in = (const rg_tensor *const[]){ x },
+                   .n_in = 1,
+                   .args = &(rg_dropout_args){ .p = p },
+                   .generator = generator };
+
+  RG_TRY(rg_tensor_check(x, "dropout_"));
+  return rg_run(&call, (rg_tensor *[RG_MAX_OUT]){ x });
+}
+
 rg_status rg_dropout_back(const rg_tensor *dy, const rg_tensor *draw, double p, rg_tensor **out)
 {
   return rg_run1(&rg_op_dropout_back, (const rg_tensor *const[]){ dy, draw }, 2,

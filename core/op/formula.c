@@ -17,6 +17,17 @@ rg_tensor *rg_f_hold(rg_value x)
   return rg_tensor_retain((rg_tensor *)(uintptr_t)x);
 }
 
+void rg_f_drop(rg_formula *f, rg_value x)
+{
+  for (int32_t i = f->n - 1; i >= 0; i--) {
+    if (x != NULL && f->made[i] == x) {
+      f->made[i] = f->made[--f->n];
+      rg_tensor_release((rg_tensor *)(uintptr_t)x);
+      return;
+    }
+  }
+}
+
 void rg_f_note(rg_formula *f, rg_status status)
 {
   if (f->status == RG_OK) {

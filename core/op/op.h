@@ -82,14 +82,17 @@ struct rg_memo {
 };
 
 /* What a gradient rule gets: it writes new references into dx for the inputs that need one. */
-typedef struct rg_grad {
+typedef struct rg_grad rg_grad;
+struct rg_grad {
   const rg_call *call;    /* in[i] only where save_in says so; out[] as infer filled it */
   const rg_meta *in;      /* type and shape of every input, saved or not */
   rg_tensor *const *out;  /* only where save_out says so; hidden results always */
   rg_tensor *const *dout; /* NULL where no gradient flows */
   const bool *needs;      /* n_in of them */
   rg_tensor **dx;         /* n_in, NULL at first */
-} rg_grad;
+  /* The rule does not read out[i] any more: its memory may go before the rule's end. */
+  void (*let_go)(rg_grad *g, int32_t i);
+};
 
 /* Everything about an operation that is not a kernel. */
 struct rg_op {

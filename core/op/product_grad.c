@@ -93,14 +93,53 @@ rg_status rg_matmul_grad(rg_grad *g)
 /* -- Linear ---------------------------------------------------------------------------------- */
 
 /* x w + b as a matrix, for activations whose result does not say their slope. */
-static rg_value before_act(rg_rule *r, rg_value x, rg_value w, double scale, rg_value bias)
+static rg_value before_act(rg_rule *r, rg_value x, rg_value w, rg_value bias)
 {
-  rg_value z = product(r, x, w, RG_BF16);
+  rg_value z, sum;
 
-  if (scale != 1) {
-    z = rg_f_times(&r->f, z, scale);
+  if (r->f.status == RG_OK && bias != NULL && r->dy->_dtype != RG_BF16) { /* in one pass */
+    rg_value turned = rg_f_transposed(&r->f, in_type(r, w));
+    rg_value b = in_type(r, bias);
+    rg_tensor *out = NULL;
+    rg_status status;
+
+    x = in_type(r, x);
+    status = r->f.status == RG_OK ? rg_linear(x, turned, b, RG_ACT_NONE, &out) : r->f.status;
+    return rg_f_took(&r->f, status, out);
   }
-  return bias != NULL ? rg_f_add(&r->f, z, bias) : z;
+  z = product(r, x, w, RG_BF16);
+  if (bias == NULL || r->f.status != RG_OK) {
+    return z;
+  }
+  sum = rg_f_add(&r->f, z, bias);
+
+  rg_f_drop(&r->f, z);
+  return sum;
+}
+
+/* What arrives behind an activation, as a matrix.  y: what came out of it, or z: what went in, as a
+** matrix, whichever the activation reads; both are let go of. */
+static rg_value behind_act(rg_rule *r, int32_t act, rg_value y, rg_value z, rg_value dy)
+{
+  rg_value shaped = z;
+  rg_value dz;
+
+  if (z != NULL && r->f.status == RG_OK && !rg_tensor_shaped(z, dy->_shape, dy->_ndim)) {
+    shaped = rg_f_shaped(&r->f, z, dy->_shape, dy->_ndim);
+  }
+  dz = rg_rule_act(r, act, y, shaped, dy);
+  if (shaped != z) {
+    rg_f_drop(&r->f, shaped);
+  }
+  rg_f_drop(&r->f, z);
+  if (y != NULL) {
+    if (y != r->y) {
+      rg_f_drop(&r->f, y);
+    }
+    r->y = NULL;
+    r->g->let_go(r->g, 0);
+  }
+  return rg_f_rows(&r->f, dz);
 }
 
 static rg_value bias_sum(rg_rule *r, rg_value dz)
@@ -115,20 +154,19 @@ rg_status rg_linear_grad(rg_grad *g)
   rg_value w = rg_rule_in(&r, 1);
   rg_value x = rg_rule_in(&r, 0);
   rg_value dy = args->p > 0 ? rg_rule_dropped(&r, r.dy, g->out[1], args->p) : r.dy;
-  rg_value dz = rg_f_rows(&r.f, dy);
+  rg_value dz;
   rg_value y = NULL;
   rg_value z = NULL;
 
   x = x != NULL ? rg_f_rows(&r.f, x) : NULL;
   if (args->act != RG_ACT_NONE) {
     if (rg_rule_act_reads_result(args->act)) {
-      y = rg_f_rows(&r.f, r.y);
-      y = args->p > 0 ? rg_f_times(&r.f, y, 1 - args->p) : y; /* as it was before dropout */
+      y = args->p > 0 ? rg_f_times(&r.f, r.y, 1 - args->p) : r.y; /* as it was before dropout */
     } else {
-      z = before_act(&r, x, rg_f_transposed(&r.f, w), 1, rg_rule_in(&r, 2));
+      z = before_act(&r, x, rg_f_transposed(&r.f, w), rg_rule_in(&r, 2));
     }
-    dz = rg_rule_act(&r, args->act, y, z, dz);
   }
+  dz = behind_act(&r, args->act, y, z, dy);
   if (rg_rule_needs(&r, 0)) {
     rg_value dx = product(&r, dz, w, g->in[0].dtype);
 
@@ -163,11 +201,10 @@ rg_status rg_lowrank_grad(rg_grad *g)
   rg_value a = in_type(&r, rg_rule_in(&r, 1));
   rg_value b = in_type(&r, rg_rule_in(&r, 2));
   rg_value middle = rg_f_rows(&r.f, g->out[1]);
-  rg_value dz = rg_f_rows(&r.f, r.dy);
   bool result = rg_rule_act_reads_result(args->act);
-  rg_value z = result ? NULL : before_act(&r, middle, b, 1, rg_rule_in(&r, 3));
+  rg_value z = result ? NULL : before_act(&r, middle, b, rg_rule_in(&r, 3));
+  rg_value dz = behind_act(&r, args->act, r.y, z, r.dy);
 
-  dz = rg_rule_act(&r, args->act, r.y != NULL ? rg_f_rows(&r.f, r.y) : NULL, z, dz);
   if (rg_rule_needs(&r, 2)) {
     rg_rule_give(&r, 2, inner(&r, middle, dz));
   }

@@ -6,6 +6,9 @@
 
 #include <math.h>
 
+#include "op/act.h"
+#include "tensor/scope.h"
+
 rg_rule rg_rule_of(rg_grad *g)
 {
   return (rg_rule){ .f = { .what = g->call->op->name }, .g = g, .dy = g->dout[0], .y = g->out[0] };
@@ -73,16 +76,37 @@ bool rg_rule_act_reads_result(int32_t act)
   return act == RG_ACT_NONE || act == RG_ACT_RELU || act == RG_ACT_TANH || act == RG_ACT_SIGMOID;
 }
 
+extern const rg_op rg_op_act_back;
+
+/* May a gradient be written over?  Nobody else has it, and nobody will go back through it or look
+** at what it was. */
+static bool is_ours(rg_value dy)
+{
+  int32_t recording = rg_grad_mode(0);
+  int32_t anomaly = rg_grad_anomaly(0);
+
+  rg_grad_mode(recording);
+  rg_grad_anomaly(anomaly);
+  return recording == 0 && anomaly == 0 && rg_is_contiguous(dy) && rg_tensor_is_sole(dy);
+}
+
 rg_value rg_rule_act(rg_rule *r, int32_t act, rg_value y, rg_value z, rg_value dy)
 {
+  rg_value x = rg_rule_act_reads_result(act) ? y : z;
+  rg_act_args args = { .act = act };
   rg_tensor *out = NULL;
   rg_status status = r->f.status;
 
   if (act == RG_ACT_NONE) {
     return dy;
   }
+  if (status == RG_OK && dy->_dtype == rg_promote(dy->_dtype, x->_dtype) && is_ours(dy)) {
+    rg_f_note(&r->f, rg_run_into(&rg_op_act_back, (const rg_tensor *const[]){ dy, x }, 2, &args,
+                                 (rg_tensor *)(uintptr_t)dy));
+    return r->f.status == RG_OK ? dy : NULL;
+  }
   if (status == RG_OK) {
-    status = rg_act_back(dy, rg_rule_act_reads_result(act) ? y : z, act, &out);
+    status = rg_act_back(dy, x, act, &out);
   }
   return rg_f_took(&r->f, status, out);
 }

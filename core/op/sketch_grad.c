@@ -44,7 +44,7 @@ static void go_back(rg_rule *r, sketch *s)
 {
   const rg_sketch_args *args = r->g->call->args;
   double scale = 1.0 / (2.0 * args->n_terms);
-  rg_value v = rg_f_rows(&r->f, rg_rule_dropped(r, r->dy, r->g->out[2], args->p));
+  rg_value v = rg_rule_dropped(r, r->dy, r->g->out[2], args->p);
   rg_value y = NULL;
   rg_value before = NULL;
 
@@ -52,11 +52,11 @@ static void go_back(rg_rule *r, sketch *s)
     before = rg_f_add(&r->f, rg_f_matmul(&r->f, s->z1, s->u1), rg_f_matmul(&r->f, s->z2, s->s2));
     before = rg_f_times(&r->f, before, scale);
     before = s->bias != NULL ? rg_f_add(&r->f, before, s->bias) : before;
+    before = v != NULL ? rg_f_shaped(&r->f, before, v->_shape, v->_ndim) : NULL;
   } else if (args->act != RG_ACT_NONE) {
-    y = rg_f_rows(&r->f, r->y);
-    y = args->p > 0 ? rg_f_times(&r->f, y, 1 - args->p) : y; /* as it was before dropout */
+    y = args->p > 0 ? rg_f_times(&r->f, r->y, 1 - args->p) : r->y; /* as it was before dropout */
   }
-  v = rg_rule_act(r, args->act, y, before, v);
+  v = rg_f_rows(&r->f, rg_rule_act(r, args->act, y, before, v));
   if (rg_rule_needs(r, s->at_bias)) {
     rg_rule_give(r, s->at_bias, rg_f_sum(&r->f, v, (const int32_t[]){ 0 }, 1, false));
   }

@@ -215,6 +215,9 @@ RG_API rg_status rg_randint_(rg_tensor *x, int64_t lo, int64_t hi,
 RG_API rg_status rg_dropout(const rg_tensor *x, double p, rg_generator *generator,
                             rg_tensor **out) RG_CHECK;
 
+/* The same, written into x. x, p, generator: as above. */
+RG_API rg_status rg_dropout_(rg_tensor *x, double p, rg_generator *generator) RG_CHECK;
+
 /*
 ** The gradient of dropout: the same elements set to 0, the others scaled.
 **

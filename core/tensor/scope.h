@@ -16,6 +16,15 @@ static inline int32_t rg_scope_place(const rg_tensor *x)
   return __atomic_load_n(&x->_place, __ATOMIC_RELAXED);
 }
 
+/* Has the caller, beside the list of a scope, the only reference to x, and x alone its memory? */
+static inline bool rg_tensor_is_sole(const rg_tensor *x)
+{
+  int64_t listed = rg_scope_place(x) > 0 ? 1 : 0;
+
+  return __atomic_load_n(&x->_refs, __ATOMIC_ACQUIRE) == 1 + listed &&
+         atomic_load(&x->_storage->strong) == 1;
+}
+
 /*
 ** Take x, which only a list still knows, out of it; true if it was this thread's list, whose
 ** reference the caller then gives back.  So memory that is let go inside a scope is free at once.

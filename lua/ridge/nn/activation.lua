@@ -28,15 +28,24 @@ end
 
 local Dropout = class('nn.Dropout', Module)
 
+local DROPOUT = {
+  p = { 'number', default = 0.5, min = 0, max = 1, doc = 'the share of zeros' },
+  inplace = SPEC.inplace,
+}
+
 --- Zeros with probability p while training; nothing in evaluation mode.
----@param p number|nil 0.5 when left out
-function Dropout:init(p)
+---@param p number|table|nil 0.5 when left out; or the options
+---@param opts table|nil {p = 0.5, inplace = false}
+-- >> ridge.nn.Dropout(0.1, {inplace = true})
+function Dropout:init(p, opts)
   Module.init(self)
-  p = p or 0.5
+  if type(p) == 'table' and opts == nil then p, opts = nil, p end
+  opts = options.check(DROPOUT, opts, 'nn.Dropout')
+  if p == nil then p = opts.p end
   if type(p) ~= 'number' or not (p >= 0 and p < 1) then
     blame.raise(('nn.Dropout: p lies from 0 to 1, 1 excluded; got %s'):format(blame.show(p)))
   end
-  self.p = p
+  self.p, self.inplace = p, opts.inplace
 end
 
 --- Apply it.
@@ -44,7 +53,8 @@ end
 ---@return Tensor
 function Dropout:forward(x)
   ref.need(x, 'nn.Dropout')
-  return self.training and self.p > 0 and x:dropout(self.p) or x
+  if not self.training or self.p == 0 then return x end
+  return self.inplace and x:dropout_(self.p) or x:dropout(self.p)
 end
 
 function Dropout:__tostring()

@@ -12,6 +12,7 @@ local elementwise = require 'ridge.tensor.elementwise'
 local method = require 'ridge.tensor.method'
 local options = require 'ridge.options'
 local place = require 'ridge.tensor.place'
+local random = require 'ridge.random'
 local schema = require 'ridge.tensor.schema'
 
 local M = { methods = elementwise.methods, docs = elementwise.docs, axis = method.axis }
@@ -115,6 +116,23 @@ function methods.copy_(x, y)
   end
   need(y, 'copy_')
   call.check(C.rg_copy_(x._t, y._t), 'copy_')
+  return x
+end
+
+docs.dropout_ = 'dropout_(p=0.5, generator=nil): dropout, in place'
+--- Zeros with probability p, the others scaled by 1/(1-p), in place: with the numbers of dropout.
+---@param x Tensor float
+---@param p number|nil 0.5 when left out
+---@param generator table|nil of ridge.generator; the default stream when left out
+---@return Tensor x
+-- >> ridge.ones(6):dropout_(0.5)
+function methods.dropout_(x, p, generator)
+  need(x, 'dropout_')
+  if p == nil then p = 0.5 end
+  if type(p) ~= 'number' then
+    blame.raise('dropout_: p is a number, got ' .. blame.show(p), 'EARG', 'dropout_')
+  end
+  call.check(C.rg_dropout_(x._t, p, random.pointer(generator, 'dropout_')), 'dropout_')
   return x
 end
 

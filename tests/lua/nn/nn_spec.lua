@@ -162,6 +162,72 @@ describe('nn.LowRankLinear', function()
   end)
 end)
 
+describe('an activation in the pass of a layer', function()
+  it('trains at no higher peak than a layer of its own', function()
+    local x = ridge.randn(512, 64)
+    local function peak(net)
+      net:train()
+      local function step()
+        local loss = net(x):sum()
+        require('ridge.ffi.ref').collect() -- results that nobody asks for any more
+        loss:backward()
+      end
+      ridge.scope(step) -- gradients are there from here on
+      for _, p in ipairs(net:parameters()) do p.tensor:zero_grad() end
+      ridge.memory.trim()
+      ridge.memory.reset_peak()
+      local before = ridge.memory.stats().live
+      ridge.scope(step)
+      return ridge.memory.stats().peak - before
+    end
+    for name, act in pairs { ReLU = 'relu', Tanh = 'tanh', Sigmoid = 'sigmoid', GELU = 'gelu',
+      SiLU = 'silu' } do
+      for layers = 1, 4, 3 do
+        local one, two, width = nn.Sequential(), nn.Sequential(), 64
+        for i = 1, layers do
+          one:add(nn.Linear(width, 256, { seed = i, activation = act }))
+          two:add(nn.Linear(width, 256, { seed = i })):add(nn[name]())
+          width = 256
+        end
+        local fused, apart = peak(one), peak(two)
+        assert.is_true(fused <= apart + 4096, ('%s, %d layers: %d and %d bytes'):format(name,
+          layers, fused, apart))
+        for i, p in ipairs(one:parameters()) do
+          assert.is_true(p.tensor.grad:allclose(two:parameters()[i].tensor.grad, 1e-4, 1e-4))
+        end
+      end
+    end
+  end)
+end)
+
+describe('dropout in place', function()
+  it('has the numbers and the gradient of dropout, and writes into its input', function()
+    for _, dtype in ipairs { 'f32', 'f64', 'bf16', 'f16' } do
+      ridge.seed(3)
+      local wanted = ridge.ones(7, 50, { dtype = dtype }):dropout(0.3)
+      ridge.seed(3)
+      local x = ridge.ones(7, 50, { dtype = dtype }):requires_grad_()
+      local inner = x * 1
+      local y = nn.Dropout(0.3, { inplace = true }):train()(inner)
+      assert.is_true(rawequal(y, inner) and inner:equal(wanted))
+      y:sum():backward()
+      assert.is_true(x.grad:equal(wanted))
+    end
+    local turned = ridge.ones(4, 6):t()
+    ridge.seed(3)
+    assert.is_true(rawequal(turned, turned:dropout_(0.5, ridge.generator(2))))
+    assert.is_true(turned:equal(ridge.ones(6, 4):dropout(0.5, ridge.generator(2))))
+    local layer, x = nn.Dropout { p = 0.5, inplace = true }, ridge.ones(8)
+    assert.is_true(layer:eval()(x):equal(ridge.ones(8)))
+    local apart = nn.Dropout(0.5):train()
+    assert.is_false(rawequal(apart(x), x))
+    assert.matches('dropout_: .*wants a gradient', failure(function()
+      return ridge.ones(3):requires_grad_():dropout_()
+    end).message)
+    assert.matches('unknown option', failure(nn.Dropout, 0.5, { inplaces = true }).message)
+  end)
+end)
+
 describe('autocast', function()
   it('computes products in bf16 and ends with the function, error or not', function()
     local layer, x = nn.Linear(64, 32, { seed = 1 }), ridge.randn(8, 64)
