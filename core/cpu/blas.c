@@ -78,15 +78,37 @@ static void convert_b(const rg_product *p, void *out)
 
 /* -- The product ------------------------------------------------------------------------------ */
 
-static void gemm(const rg_product *p, const operand *a, const operand *b, void *c, int64_t ldc)
+/* Rows first .. first + m - 1. */
+static void gemm_rows(const rg_product *p, const operand *a, const operand *b, void *c, int64_t ldc,
+                      int64_t first, int64_t m)
 {
+  int64_t at = first * (a->trans == CblasNoTrans ? a->ld : 1);
+
   if (p->compute == RG_F64) {
-    cblas_dgemm(CblasRowMajor, a->trans, b->trans, (int)p->m, (int)p->n, (int)p->k, 1.0, a->data,
-                (int)a->ld, b->data, (int)b->ld, 0.0, c, (int)ldc);
+    cblas_dgemm(CblasRowMajor, a->trans, b->trans, (int)m, (int)p->n, (int)p->k, 1.0,
+                (const double *)a->data + at, (int)a->ld, b->data, (int)b->ld, 0.0,
+                (double *)c + first * ldc, (int)ldc);
   } else {
-    cblas_sgemm(CblasRowMajor, a->trans, b->trans, (int)p->m, (int)p->n, (int)p->k, 1.0f, a->data,
-                (int)a->ld, b->data, (int)b->ld, 0.0f, c, (int)ldc);
+    cblas_sgemm(CblasRowMajor, a->trans, b->trans, (int)m, (int)p->n, (int)p->k, 1.0f,
+                (const float *)a->data + at, (int)a->ld, b->data, (int)b->ld, 0.0f,
+                (float *)c + first * ldc, (int)ldc);
   }
+}
+
+/* The library does not look at Ctrl-C: it gets so many rows at a time as it has done soon. */
+static rg_status gemm(const rg_product *p, const operand *a, const operand *b, void *c, int64_t ldc)
+{
+  const double piece = 5e9; /* operations */
+  double rows = piece / (2.0 * (double)p->n * (double)p->k);
+  int64_t most = rows < 64 ? 64 : rows < 1e9 ? (int64_t)rows / 64 * 64 : 1000000000;
+
+  for (int64_t first = 0; first < p->m; first += most) {
+    if (rg_interrupt_pending()) {
+      return rg_fail(RG_EINTR, "interrupted");
+    }
+    gemm_rows(p, a, b, c, ldc, first, rg_min_i64(most, p->m - first));
+  }
+  return RG_OK;
 }
 
 static bool plain_end(const rg_end *end)
@@ -103,6 +125,7 @@ rg_status rg_product_blas(const rg_product *p)
   const rg_piece *whole = &p->b.piece[0];
   rg_block block = { 0 };
   int64_t bytes_a = 0, bytes_b = 0, bytes_c = 0;
+  rg_status status = RG_OK;
 
   if (p->m == 0 || p->n == 0) {
     return RG_OK;
@@ -145,9 +168,9 @@ rg_status rg_product_blas(const rg_product *p)
       }
     }
   } else {
-    gemm(p, &a, &b, c, ldc);
+    status = gemm(p, &a, &b, c, ldc);
   }
-  if (!direct || !plain_end(&p->end)) {
+  if (status == RG_OK && (!direct || !plain_end(&p->end))) {
     for (int64_t i = 0; i < p->m; i++) {
       if (wide) {
         rg_end_row_f64(p, (double *)c + i * ldc, i, 0, p->n);
@@ -159,5 +182,5 @@ rg_status rg_product_blas(const rg_product *p)
   if (block.data != NULL) {
     rg_block_free(&block);
   }
-  return RG_OK;
+  return status;
 }

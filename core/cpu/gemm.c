@@ -236,7 +236,7 @@ static void run_block(const rg_gemm *g, part *t, int64_t row, int64_t rows, cons
   _Alignas(64) float tile[RG_ROWS_MOST * RG_PANEL];
   int64_t count = (rows + g->kernels->rows_most - 1) / g->kernels->rows_most;
 
-  for (int64_t panel = j0; panel < j1; panel++) {
+  for (int64_t panel = j0; panel < j1 && !rg_interrupt_pending(); panel++) {
     bool into_c = straight(p, panel);
     const float *b = (const float *)g->b + (panel * p->k + t->k0) * RG_PANEL;
 
@@ -268,7 +268,7 @@ static void run_blocks(const rg_gemm *g, int32_t thread, int32_t n_threads)
   int64_t n_cuts = cuts_all(p) ? (p->k + DEPTH_CUT - 1) / DEPTH_CUT : 1;
   float *room = (float *)(void *)(g->room + thread * g->room_bytes);
 
-  for (int64_t i = i0; i < i1; i++) {
+  for (int64_t i = i0; i < i1 && !rg_interrupt_pending(); i++) {
     int64_t row = p->m * i / count;
     int64_t rows = p->m * (i + 1) / count - row;
 
@@ -303,7 +303,7 @@ void rg_gemm_f32(const rg_gemm *g, int32_t thread, int32_t n_threads)
     return;
   }
   for (int64_t cut = 0; cut < rg_max_i64(n_cuts, 1); cut++) {
-    for (t.panel = j0; t.panel < j1; t.panel++) {
+    for (t.panel = j0; t.panel < j1 && !rg_interrupt_pending(); t.panel++) {
       if (cuts(p, t.panel)) {
         t.k0 = p->k * cut / n_cuts;
         t.kn = p->k * (cut + 1) / n_cuts - t.k0;

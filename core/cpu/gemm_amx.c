@@ -275,7 +275,7 @@ void rg_gemm_amx(const rg_gemm *g, int32_t thread, int32_t n_threads)
   if (i0 < whole) {
     rg_amx_configure(16, 16);
   }
-  for (int64_t j = j0; j < j1; j++) {
+  for (int64_t j = j0; j < j1 && !rg_interrupt_pending(); j++) {
     const uint16_t *b = panel_of(g, j, thread);
     ahead next = behind(g, b, (i1 - i0) * steps);
 

@@ -138,9 +138,12 @@ static void store_integer(const rg_tensor *x, int64_t at, uint64_t value)
   memcpy((char *)x->_data + at * size, &value, (size_t)size); /* little end first */
 }
 
-static void integer_product(const batch *b, int64_t x0, int64_t y0, int64_t z0)
+static rg_status integer_product(const batch *b, int64_t x0, int64_t y0, int64_t z0)
 {
   for (int64_t i = 0; i < b->m; i++) {
+    if (rg_interrupt_pending()) {
+      return rg_fail(RG_EINTR, "interrupted");
+    }
     for (int64_t j = 0; j < b->n; j++) {
       uint64_t sum = 0;
 
@@ -151,6 +154,7 @@ static void integer_product(const batch *b, int64_t x0, int64_t y0, int64_t z0)
       store_integer(b->z.tensor, z0 + i * b->z.row + j * b->z.col, sum);
     }
   }
+  return RG_OK;
 }
 
 /* -- Floats ---------------------------------------------------------------------------------- */
@@ -236,6 +240,9 @@ static rg_status run_one(const state *s, worker *w, int64_t index)
   p->b.piece[0].data = (const char *)b->y.tensor->_data +
                        offset_of(b, &b->y, index) * rg_dtype_bytes(p->b.piece[0].dtype);
   p->c = w->result != NULL ? w->result : z;
+  if (rg_interrupt_pending()) {
+    return rg_fail(RG_EINTR, "interrupted");
+  }
   RG_TRY(rg_product_go(&w->ready));
   if (w->result != NULL) {
     for (int64_t i = 0; i < b->m * b->n; i++) {
@@ -337,7 +344,8 @@ rg_status rg_cpu_matmul(const rg_call *call, rg_tensor *const *out, rg_frame *fr
   }
   frame->path = "loop";
   for (int64_t i = 0; i < b.count; i++) {
-    integer_product(&b, offset_of(&b, &b.x, i), offset_of(&b, &b.y, i), offset_of(&b, &b.z, i));
+    RG_TRY(integer_product(&b, offset_of(&b, &b.x, i), offset_of(&b, &b.y, i),
+                           offset_of(&b, &b.z, i)));
   }
   return RG_OK;
 }

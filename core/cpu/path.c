@@ -170,6 +170,12 @@ static bool pack_some(void *work, int64_t begin, int64_t end)
   return true;
 }
 
+/* The kernels stop at the next panel; what they made is not whole then. */
+static rg_status if_whole(void)
+{
+  return rg_interrupt_pending() ? rg_fail(RG_EINTR, "interrupted") : RG_OK;
+}
+
 static rg_status go_own(rg_ready *r)
 {
   const rg_gemm *g = &r->gemm;
@@ -188,14 +194,14 @@ static rg_status go_own(rg_ready *r)
   }
   if (r->p.n_threads <= 1) {
     run(g, 0, 1);
-    return RG_OK;
+    return if_whole();
   }
   int32_t n = r->p.n_threads;
 #pragma omp parallel for num_threads(n) schedule(static, 1)
   for (int32_t t = 0; t < n; t++) {
     run(g, t, n);
   }
-  return RG_OK;
+  return if_whole();
 }
 
 enum {
