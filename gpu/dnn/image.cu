@@ -296,10 +296,11 @@ int32_t rg_dnn_conv2d_back_weight(const rg_call *call, rg_tensor *const *out, rg
     return RG_DNN_NOT;
   }
   const rg_tensor *dy = v.y.copied ? &v.y.copy : v.y.x;
-  const rg_reduce_args args = { 15u & ~(1u << rg_channels_axis(v.y.layout)), 0, 0 };
+  rg_reduce_args args = {}; /* by name: the order of its fields is the record's business */
   rg_call sum = *call;
   rg_frame with = *frame;
 
+  args.axes = 15u & ~(1u << rg_channels_axis(v.y.layout));
   sum.in = &dy;
   sum.n_in = 1;
   sum.args = &args;
