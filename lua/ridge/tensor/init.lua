@@ -127,9 +127,12 @@ docs.tolist = 'tolist(): the elements as nested lists'
 ---@return table|number
 function methods.tolist(x)
   ref.need(x, 'tolist')
-  if x.count > MOST then
-    blame.raise(('tolist: %s has %.0f elements, and tables hold at most %d; take a part of it')
-      :format(x:describe(), x.count, MOST), 'ENOMEM', 'tolist')
+  local entries = 1 -- of a tensor without elements the lists that hold none
+  for _, size in ipairs(x.shape) do entries = entries * math.max(size, 1) end
+  if entries > MOST then
+    blame.raise(('tolist: %s has %.0f %s, and tables hold at most %d; take a part of it')
+      :format(x:describe(), entries, x.count > 0 and 'elements' or 'empty lists', MOST), 'ENOMEM',
+      'tolist')
   end
   local array = blame.within('tolist', function() return elements(x) end)
   local shape, is_bool = x.shape, x.dtype == 'bool'

@@ -210,6 +210,10 @@ describe('text', function()
     assert.is_false(ok)
     assert.equal('tolist: f32[2147483648] has 2147483648 elements, and tables hold at most '
       .. '134217728; take a part of it', e.message)
+    ok, e = pcall(function() return ridge.empty(4, 2 ^ 40, 0):tolist() end)
+    assert.is_false(ok)
+    assert.equal('tolist: f32[4,1099511627776,0] has 4398046511104 empty lists, and tables hold at '
+      .. 'most 134217728; take a part of it', e.message)
   end)
 
   it('never fails, whatever the tensor', function()
