@@ -23,7 +23,8 @@ local opt = ridge.args {
   { 'causal', false, 'no place sees those behind it' },
   { 'dtype', 'f32', 'of queries, keys and values', choices = { 'f32', 'bf16' } },
   { 'db', 'results/ridge.db', 'database file' },
-  { 'out', 'results/attention.png', 'PNG file of the figure' },
+  { 'out', 'results/attention.png', 'PNG file of the figure',
+    writes = 'file' },
   { 'quick', false, 'fewer rounds' },
   { 'smoke', false, 'toy sizes, to see that everything works' },
 }

@@ -25,10 +25,13 @@ local M = {}
 ---@field max? number largest number
 ---@field integer? boolean numbers must be whole
 ---@field short? string one letter that means the same: -P
+---@field writes? string 'file' or 'folder': what is written there; its folder is looked for when
+---  the option is read, not after the work
 ---@field each? boolean a list with one item each time the option stands there, commas and all
 
 local KINDS = { number = true, string = true, boolean = true, table = true }
-local KEYS = { choices = true, min = true, max = true, integer = true, short = true, each = true }
+local KEYS = { choices = true, min = true, max = true, integer = true, short = true, each = true,
+  writes = true }
 
 local function plain(name) return (name:gsub('%-', '_')) end
 local function flag(name) return '--' .. name:gsub('_', '-') end
@@ -50,7 +53,7 @@ local function check_spec(spec)
     for key in pairs(option) do
       if type(key) == 'string' and not KEYS[key] then
         blame.raise(("args: option '%s' has an unknown key '%s'; known: choices, each, integer, "
-          .. 'max, min, short'):format(name, key))
+          .. 'max, min, short, writes'):format(name, key))
       end
     end
     if not KINDS[type(option[2])] then
@@ -63,9 +66,23 @@ local function check_spec(spec)
   return options
 end
 
+-- Why nothing can be written at a path; nil: it may be.
+local function no_folder(path, writes)
+  local folder = writes == 'folder' and path or path:match '^(.*)/[^/]*$'
+  if not folder or folder == '' or path == '' then return nil end
+  local there = io.open(folder .. '/.', 'r')
+  if there then
+    there:close()
+    return nil
+  end
+  return ("'%s' cannot be written: there is no folder '%s'"):format(path, folder)
+end
+
 --- One value of a kind from its text; nil and why not.
 local function convert_one(option, kind, text)
   local value = text
+  local missing = option.writes and no_folder(text, option.writes)
+  if missing then return nil, missing end
   if kind == 'number' then
     value = tonumber(text)
     if not value or value ~= value then return nil, ("'%s' is not a number"):format(text) end

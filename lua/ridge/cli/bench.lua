@@ -45,7 +45,8 @@ Exit status: 0; 2 when points failed.]],
   { 'calibrate', true, 'take no calibration of this machine, not even a stored one' },
   { 'as', 'text', 'what is printed', choices = { 'text', 'json', 'csv' } },
   { 'samples', false, 'with all samples, in JSON' },
-  { 'out', '', 'folder for a JSON file of each model and batch size' },
+  { 'out', '', 'folder for a JSON file of each model and batch size',
+    writes = 'folder' },
 }
 
 local function fail(reason) return stored.fail('bench', reason) end

@@ -63,7 +63,10 @@ end
 
 for _, name in ipairs { 'top', 'show', 'retry', 'export', 'watch', 'replay', 'db', 'replot',
                         'doctor' } do
-  M[name] = function(...) return run(name, ...) end
+  M[name] = function(...)
+    local status = run(name, ...)
+    if status ~= 0 then return status end -- at the prompt, nothing more is to be shown
+  end
 end
 
 return M

@@ -75,7 +75,8 @@ local function gpu(name)
   local device = require 'ridge.measure.device'
   local ok, number = pcall(device.number, name ~= '' and name or 'cuda:0', 'doctor')
   if not ok then
-    local text = tostring(number):match '[^\n]*':gsub('^doctor: ', '')
+    local text = type(number) == 'table' and number.message or tostring(number)
+    text = text:match '[^\n]*':gsub('^doctor: ', '')
     row('GPU', name ~= '' and text or 'none: ' .. text:gsub('^there is no device [%w:]*: ', ''))
     return nil
   end

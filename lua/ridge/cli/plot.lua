@@ -56,7 +56,8 @@ local function spec()
     { 'better_y', '', 'pareto: and upwards' },
     { 'theme', 'light', 'look', choices = { 'light', 'dark' } },
     { 'size', '', 'pixels, such as 2400x1500' },
-    { 'o', '', 'PNG file; the sweep and kind when left out', short = 'o' },
+    { 'o', '', 'PNG file; the sweep and kind when left out', short = 'o',
+      writes = 'file' },
     { 'inline', false, 'into the terminal instead of a file' },
     stored.DB,
   }

@@ -125,8 +125,8 @@ function M.execute(source, name, argv, hooks)
     return 1
   end
   rawset(_G, 'arg', argv)
-  setfenv(chunk, environment.recipe())
   local kind = name == '=stdin' and 'once' or 'recipe'
+  setfenv(chunk, environment.recipe(kind == 'once'))
   local body = chunk
   if hooks then body = function(...) return hooks.after(chunk(...)) end end
   local ok, result, interrupted = host.call(kind, body, report.catch, unpack(argv))

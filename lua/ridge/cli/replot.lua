@@ -18,7 +18,8 @@ another file.
   rest = 'FIGURE.png', most = 1,
   { 'theme', 'light', 'look', choices = { 'light', 'dark' } },
   { 'size', '', 'pixels, such as 2400x1500; as it was made when left out' },
-  { 'o', '', 'file to write; the figure itself when left out', short = 'o' },
+  { 'o', '', 'file to write; the figure itself when left out', short = 'o',
+    writes = 'file' },
 }
 
 --- Draw again.

@@ -19,15 +19,40 @@ local SPEC = {
 }
 local MOST = 2 ^ 31 - 2 ^ 12 -- bytes of a string
 
+-- The field that begins at a place, and where the separator behind it stands; nil: it is the last.
+-- Between quotes a separator is a sign like others, and two quotes are one.
+local function field_at(line, from, separator)
+  local text, last = {}, line:match('^%s*"()', from)
+  while last do
+    local quote = line:find('"', last, true)
+    if not quote then return nil, nil, 'a quote that is not closed' end
+    text[#text + 1] = line:sub(last, quote - 1)
+    last = line:sub(quote + 1, quote + 1) == '"' and quote + 2 or nil
+    if last then
+      text[#text + 1] = '"'
+    else
+      local rest, at = line:match('^%s*()', quote + 1), nil
+      if rest <= #line and line:sub(rest, rest) == separator then at = rest end
+      if not at and separator:find '%s' and line:sub(quote + 1, quote + 1) == separator then
+        at = quote + 1
+      end
+      if not at and rest <= #line then return nil, nil, 'text behind a quoted field' end
+      return table.concat(text), at
+    end
+  end
+  local at = line:find(separator, from, true)
+  return line:sub(from, at and at - 1 or #line):match '^%s*(.-)%s*$', at
+end
+
+-- The fields of a line; nil and what is wrong with it.
 local function fields_of(line, separator)
   local list, from = {}, 1
-  while true do
-    local at = line:find(separator, from, true)
-    local field = line:sub(from, at and at - 1 or #line)
-    list[#list + 1] = field:match '^%s*"?(.-)"?%s*$'
-    if not at then return list end
-    from = at + 1
-  end
+  repeat
+    local field, at, wrong = field_at(line, from, separator)
+    if not field then return nil, wrong end
+    list[#list + 1], from = field, at and at + 1
+  until not from
+  return list
 end
 
 local function is_header(fields)
@@ -58,7 +83,10 @@ function M.read(path, opts)
   for line in (text:gsub('^\239\187\191', '') .. '\n'):gmatch '(.-)\r?\n' do
     number = number + 1
     if line:find '%S' then
-      local fields = fields_of(line, opts.separator)
+      local fields, wrong = fields_of(line, opts.separator)
+      if not fields then
+        blame.raise(('data.csv: %s line %d has %s'):format(path, number, wrong), 'EFORMAT')
+      end
       columns = columns or #fields
       if #fields ~= columns then
         blame.raise(('data.csv: %s line %d has %d fields, the first has %d'):format(path, number,

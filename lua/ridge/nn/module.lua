@@ -288,9 +288,10 @@ function Module:load_state(tensors)
   return self
 end
 
---- One line, and a line for each child.
+--- One line with how many numbers are stored, and a line for each child.
 function Module:__tostring()
-  local lines = { getmetatable(self).__name }
+  local _, stored = self:num_parameters()
+  local lines = { ('%s(%d parameters)'):format(getmetatable(self).__name, stored) }
   for _, c in ipairs(self.children) do
     lines[#lines + 1] = ('  (%s) %s'):format(c.name, (tostring(c.module):gsub('\n', '\n  ')))
   end

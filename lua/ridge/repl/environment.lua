@@ -61,11 +61,13 @@ local function unknown(env, name)
 end
 
 --- The environment of a recipe: strict.
+---@param typed boolean|nil of a text that comes on standard input: what a session has is there too
 ---@return table env
-function M.recipe()
+function M.recipe(typed)
   return setmetatable({}, {
     __index = function(env, name)
       local value = rawget(_G, name)
+      if value == nil and typed then value = M.given(name) end
       if value == nil then unknown(env, name) end
       return value
     end,

@@ -90,7 +90,9 @@ end
 
 local function column_of(text)
   local name, body = text:match '^([%a_][%w_]*)%s*:=%s*(.+)$'
-  local tree = expression.parse(body or text, AGGREGATES)
+  -- count(*) is SQL's word for count()
+  local said = (body or text):gsub('^%s*count%s*%(%s*%*%s*%)%s*$', 'count()')
+  local tree = expression.parse(said, AGGREGATES)
   local title = name or (text:gsub('%s+', ' '))
   if is_aggregate(tree) then
     if tree.name ~= 'count' and not tree[1] then
@@ -274,6 +276,9 @@ end
 -- What is shown when nobody names columns: parameters, phases, metrics; not their small print.
 local SMALL = { '_lo$', '_hi$', '_min$', '_p25$', '_p75$', '_p95$', '_p99$', '_max$', '_mean$',
   '_sd$', '_mad$', '_n$', '_grade$', '_flags$', '_first$', '_flops$', '_bytes$' }
+local TIMES = set_of { '_lo', '_hi', '_min', '_p25', '_p75', '_p95', '_p99', '_max', '_mean', '_sd',
+  '_mad', '_first' }
+
 local function usual(list)
   local fixed, out = set_of(schema.FIXED), {}
   for _, name in ipairs(list) do
@@ -285,13 +290,23 @@ local function usual(list)
   return out
 end
 
+-- Is a column a time: a phase or one of its quantiles, or an aggregate of these but their number?
+local function is_time(column, known)
+  local name = column.tree and column.tree.kind == 'name' and column.tree.name
+  if not name or column.aggregate == AGGREGATES.count then return false end
+  local phase = known[name .. '_p95'] and name or name:match '^(.*)_%w+$'
+  return phase and known[phase .. '_p95'] and (phase == name or TIMES[name:sub(#phase + 1)])
+    or false
+end
+
 --- Ask a sweep.
 -- >> query.ask(st, 'widths', { columns = 'width, median(fwd)', group = 'width', sort = '-2' })
 ---@param st table an open store
 ---@param name string the sweep
 ---@param opt table columns (text: expressions by comma, `name := expression`), where (text), group
 ---  (names by comma), sort ('2', '-fwd'), limit
----@return table found titles (list), lines (list of lists; what is absent is nil)
+---@return table found titles (list), units ('ns' where a column is a time), lines (list of lists;
+---  what is absent is nil)
 function M.ask(st, name, opt)
   local sweep = M.sweep(st, name)
   schema.views(st.db)
@@ -308,8 +323,10 @@ function M.ask(st, name, opt)
   local where = opt.where and expression.parse(opt.where)
   local needed = needed_of(columns, by, where, known, 'the sweep ' .. sweep.name)
   local rows = fetch(st, sweep, needed, where)
-  local found = { titles = {} }
-  for i, column in ipairs(columns) do found.titles[i] = column.title end
+  local found = { titles = {}, units = {} }
+  for i, column in ipairs(columns) do
+    found.titles[i], found.units[i] = column.title, is_time(column, known) and 'ns' or nil
+  end
   if has_aggregate or #by > 0 then
     found.lines = grouped(rows, columns, by)
   else

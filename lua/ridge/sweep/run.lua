@@ -100,12 +100,18 @@ local function loop(run)
   end
 end
 
+-- The command that goes on with this sweep: `new` would begin another one.
+local function continuation(run)
+  return run.opt.new and 'the same command without --new' or 'the same command'
+end
+
 local function saved(run, interrupted)
   local counts = queue.counts(run.store, run.sweep.id, run.shard)
   local rest = (counts.pending or 0) + (counts.running or 0)
   run.progress:finish(interrupted and 'interrupted' or 'stopped')
-  blame.raise(('sweep %s was interrupted: %d of %d points are saved in %s; run the same command to '
-    .. 'go on'):format(run.sweep.name, counts.total - rest, counts.total, run.store.path), 'EINTR')
+  blame.raise(('sweep %s was interrupted: %d of %d points are saved in %s; run %s to '
+    .. 'go on'):format(run.sweep.name, counts.total - rest, counts.total, run.store.path,
+    continuation(run)), 'EINTR')
 end
 
 -- What to say and raise when the loop was left by an error.
@@ -196,8 +202,8 @@ local function work_through(run)
   local left = queue.claimable(run.store, run.sweep.id, run.shard)
   local spent = left > 0 and out_of_time(run)
   if spent then
-    run.progress:finish(('the budget is spent, %d points are left; the same command goes on')
-      :format(left))
+    run.progress:finish(('the budget is spent, %d points are left; %s goes on')
+      :format(left, continuation(run)))
   else
     run.progress:finish()
   end

@@ -96,6 +96,9 @@ end
 local function read_header(file, path, size)
   local first = file:read(8)
   if not first or #first < 8 then wrong(path, 'is cut off: it has no header') end
+  if first:sub(1, 6) == '\147NUMPY' then
+    wrong(path, "is a file of NumPy: ridge.data.npy '%s' reads it", path)
+  end
   local length = ffi.new 'uint64_t[1]'
   ffi.copy(length, first, 8)
   local n = tonumber(length[0])

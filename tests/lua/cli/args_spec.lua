@@ -106,6 +106,21 @@ describe('the options of a recipe', function()
     assert.truthy(text:find '%-%-no%-shuffle')
   end)
 
+  it('are refused where nothing can be written, before any work', function()
+    local spec = { { 'out', 'results', 'folder', writes = 'folder' },
+      { 'o', '', 'file', writes = 'file', short = 'o' } }
+    for _, words in ipairs { { '--out', '/none/x' }, { '-o', '/none/x.png' },
+        { '--o=/none/x.png' }, { '-o/dev/null/x' }, { '--out', '/dev/null' } } do
+      local values, said = args.read(spec, words)
+      assert.is_nil(values)
+      assert.matches("cannot be written: there is no folder '", said)
+    end
+    for _, words in ipairs { {}, { '--out', '/tmp' }, { '-o', 'x.png' }, { '-o', '/x' },
+        { '-o', '/tmp/x' }, { '--out', '.' } } do
+      assert.is_table((args.read(spec, words)))
+    end
+  end)
+
   it('are refused when the list itself is wrong', function()
     for _, spec in ipairs { { { 'x' } }, { { 5, 1 } }, { { 'a', 1 }, { 'a', 2 } },
       { { 'a', 1, choice = {} } }, { { 'a', 1 }, about = 'x', more = 1 } } do

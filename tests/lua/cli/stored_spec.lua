@@ -99,6 +99,25 @@ describe('the command', function()
     assert.matches('cannot be written', text)
   end)
 
+  it('query knows count(*), and tables say what a time is measured in', function()
+    assert.equal('count(*)\n4\n', (ridge "query squares 'count(*)' --as csv"))
+    local file = io.open(folder .. '/timed.lua', 'w')
+    file:write [[require('ridge').sweep 'timed' { space = { k = { 1 } }, protocol = 'quick',
+      setup = function() return require('ridge').ones(4) end,
+      measure = function(_, x, m)
+        m:time('fwd', function() return x + 1 end)
+        m:metric('fwd_count', 3)
+      end }:run { calibrate = false, progress = 'off' }]]
+    file:close()
+    local own = ('RIDGE_DB=%s/timed.db ./ridge '):format(folder)
+    folders.run(own .. folder .. '/timed.lua')
+    local columns = "query timed 'k, fwd, fwd_p95, median(fwd_lo), count(fwd), fwd_n, fwd_count'"
+    assert.matches('^k +fwd %[ns%] +fwd_p95 %[ns%] +median%(fwd_lo%) %[ns%] +count%(fwd%) +fwd_n'
+      .. ' +fwd_count\n', (folders.run(own .. columns .. ' --group k')))
+    assert.matches('^k,fwd,fwd_p95,median%(fwd_lo%),count%(fwd%),fwd_n,fwd_count\n',
+      (folders.run(own .. columns .. ' --group k --as csv')))
+  end)
+
   it('query as a call takes columns as the shell does', function()
     local ask = require 'ridge.store.ask'
     local rows = ask.query('squares', 'k, square', { where = 'k < 3', sort = '-k', db = db })

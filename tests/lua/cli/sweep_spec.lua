@@ -93,6 +93,33 @@ describe('ridge sweep', function()
     assert.matches('there is no file', text)
   end)
 
+  it('says what goes on after Ctrl-C, and it does: with --new another one than the same', function()
+    local file = io.open(folder .. '/cut.lua', 'w')
+    file:write [[
+      local ffi, n = require 'ffi', 0
+      ffi.cdef 'int raise(int);'
+      return require('ridge').sweep 'cut' { space = { k = { 1, 2, 3, 4, 5, 6 } },
+        measure = function(p, _, m)
+          n = n + 1
+          if os.getenv 'CUT' and n == 3 then ffi.C.raise(2) end
+          m:metric('value', p.k)
+        end }]]
+    file:close()
+    local command = ('sweep %s/cut.lua --no-calibrate '):format(folder)
+    local text, status = ridge(command, 'CUT=1')
+    assert.equal(130, status)
+    assert.matches('run the same command to go on', text)
+    assert.equal(0, (select(2, ridge(command))))
+    text, status = ridge(command .. '--new', 'CUT=1')
+    assert.equal(130, status)
+    assert.matches('run the same command without %-%-new to go on', text)
+    assert.equal(0, (select(2, ridge(command))))
+    local list = ridge 'sweeps --as csv'
+    assert.matches('\ncut%-2,6,6,', list)
+    assert.matches('\ncut,6,6,', list)
+    assert.is_nil(list:find 'cut%-3')
+  end)
+
   it('does one part of an array job in each of four tasks, and merge unites them', function()
     local env = 'SLURM_ARRAY_TASK_COUNT=4 SLURM_SUBMIT_DIR=. RIDGE=./ridge OUT=' .. folder
     for task = 0, 3 do

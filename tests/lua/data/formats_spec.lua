@@ -134,6 +134,21 @@ describe('a file', function()
       assert.same({ { 1, 2 }, { 3, -1 } }, ridge.data.csv(path, { missing = -1 }):tolist())
     end)
 
+    it('may quote its fields, with separators and quotes in them', function()
+      write '"x, of it","say ""b"" "\n1,"2"\n "3" , 4\n'
+      local x, names = ridge.data.csv(path)
+      assert.same({ 'x, of it', 'say "b" ' }, names)
+      assert.same({ { 1, 2 }, { 3, 4 } }, x:tolist())
+      write '"1"\t"2"\n3\t4\n'
+      assert.same({ { 1, 2 }, { 3, 4 } }, ridge.data.csv(path, { separator = '\t' }):tolist())
+      write '1,2\n"3,5",4\n'
+      assert.matches("line 2, column 1: '3,5' is no number", message(ridge.data.csv, path))
+      write '1,2\n"3,4\n'
+      assert.matches('line 2 has a quote that is not closed', message(ridge.data.csv, path))
+      write '1,2\n"3"x,4\n'
+      assert.matches('line 2 has text behind a quoted field', message(ridge.data.csv, path))
+    end)
+
     it('says which line is wrong', function()
       write '1,2\n3\n'
       assert.matches('line 2 has 1 fields, the first has 2', message(ridge.data.csv, path))
