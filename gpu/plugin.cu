@@ -439,13 +439,9 @@ static rg_backend backend;
 
 static void fill_table(void)
 {
-#define SET(NAME, name)               kernels[RG_OP_##NAME] = rg_gpu_##name;
-#define SET4(NAME, name, help, class) SET(NAME, name)
-  RG_UNARY_LIST(SET4)
-  RG_BINARY_LIST(SET4)
-  RG_GPU_LIST(SET)
-#undef SET4
-#undef SET
+#define RG_OP_LINE(NAME, name) kernels[RG_OP_##NAME] = rg_gpu_##name;
+  RG_OP_LIST
+#undef RG_OP_LINE
 }
 
 extern "C" __attribute__((visibility("default"))) rg_status rg_gpu_plugin(const rg_gpu_host *given,

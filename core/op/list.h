@@ -35,6 +35,7 @@
   RG_OP_LINE(MAX,         max)              \
   RG_OP_LINE(MIN,         min)              \
   RG_OP_LINE(NORM,        norm)             \
+  RG_OP_LINE(CUMSUM,      cumsum)           \
   RG_OP_LINE(ARGMAX,      argmax)           \
   RG_OP_LINE(ARGMIN,      argmin)           \
   RG_OP_LINE(SOFTMAX,     softmax)          \

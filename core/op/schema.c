@@ -3,6 +3,9 @@
 ** What the door asks of a schema: which input is what, and whether a call has the inputs that its
 ** record names.
 */
+#include <string.h>
+
+#include "op/list.h"
 #include "op/op.h"
 
 const rg_input *rg_input_of(const rg_call *call, int32_t i)
@@ -74,4 +77,48 @@ rg_status rg_check_schema(const rg_call *call)
     }
   }
   return RG_OK;
+}
+
+/* -- Calls by schema ------------------------------------------------------------------------ */
+
+enum { MOST_BYTES = 256 }; /* of a struct of arguments whose operation is called this way */
+
+/* Axes as kernels see them, 0 .. ndim - 1. */
+static rg_status resolve_axes(const rg_op *op, const rg_tensor *x, char *args)
+{
+  for (int32_t i = 0; i < op->n_args; i++) {
+    int32_t *at = (int32_t *)(void *)(args + op->arg[i].offset);
+
+    if (op->arg[i].kind == RG_ARG_FOUND) {
+      return rg_fail(RG_ENOSUP, "%s: %s is worked out by its own function", op->name,
+                     op->arg[i].name);
+    }
+    if (op->arg[i].kind == RG_ARG_AXIS) {
+      RG_TRY(rg_tensor_check(x, op->name));
+      RG_TRY(rg_axis_resolve(op, x, *at, at));
+    }
+  }
+  return RG_OK;
+}
+
+rg_status rg_op_call(int32_t index, const rg_tensor *const *in, int32_t n_in, const void *args,
+                     rg_generator *generator, rg_tensor **out)
+{
+  _Alignas(8) char copy[MOST_BYTES];
+
+  if (index < 0 || index >= RG_OP_COUNT || n_in < 0 || (n_in > 0 && in == NULL)) {
+    return rg_fail(RG_EARG, "op: there is no operation %d of %d tensors", index, n_in);
+  }
+  const rg_op *op = rg_ops[index];
+
+  if (op->args_size > MOST_BYTES || (op->args_size > 0 && args == NULL)) {
+    return rg_fail(RG_EARG, "%s: there are no arguments", op->name);
+  }
+  if (op->args_size > 0) {
+    memcpy(copy, args, op->args_size);
+  }
+  RG_TRY(resolve_axes(op, n_in > 0 ? in[0] : NULL, copy));
+  rg_call call = { .op = op, .in = in, .n_in = n_in, .args = copy, .generator = generator };
+
+  return rg_run_fresh(&call, out);
 }

@@ -6,7 +6,7 @@
 #ifndef RIDGE_SCHEMA_H
 #define RIDGE_SCHEMA_H
 
-#include "ridge/base.h"
+#include "ridge/tensor.h"
 
 /* -- Inputs -------------------------------------------------------------------------- */
 
@@ -113,5 +113,18 @@ RG_API int32_t rg_op_count(void);
 
 /* The facts of operation index (0-based).  out: filled.  RG_EARG. */
 RG_API rg_status rg_op_facts_of(int32_t index, rg_op_facts *out) RG_CHECK;
+
+/*
+** Run operation index, as one that has no function of its own is run.
+**
+** in        n_in tensors in the order of the record, NULL where one is optional and left out
+** args      the struct its rows describe, args_bytes long; axes may be negative
+** generator of an operation that draws; NULL: the default stream
+** out       n_results new tensors
+** RG_EARG, RG_EAXIS, and what the operation answers; RG_ENOSUP for one that needs what nobody
+** types (RG_ARG_FOUND).
+*/
+RG_API rg_status rg_op_call(int32_t index, const rg_tensor *const *in, int32_t n_in,
+                            const void *args, rg_generator *generator, rg_tensor **out) RG_CHECK;
 
 #endif

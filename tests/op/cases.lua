@@ -411,6 +411,29 @@ for _, name in ipairs { 'argmax', 'argmin' } do
   }
 end
 
+cases.cumsum = {
+  call = function(C, t, a, out)
+    local struct = ffi.new('int32_t[2]', a.axis, a.reverse and 1 or 0)
+    local list = ffi.new('const rg_tensor *[1]', { t[1] })
+    return C.rg_op_call(tensors.index_of 'cumsum', list, 1, struct, nil, out)
+  end,
+  reference = reference.cumsum,
+  samples = { { { 5 }, args = { axis = 0 } }, { { 1 }, args = { axis = -1 } },
+    { { 2, 3 }, args = { axis = 1, reverse = true } }, { { 3, 7 }, args = { axis = 0 } },
+    { { 3, 7 }, args = { axis = 0, reverse = true } }, { { 2, 3, 4 }, args = { axis = 1 } },
+    { { 0, 3 }, args = { axis = 1 } }, { { 3, 0 }, args = { axis = 1 } },
+    { { 3, 5, 1 }, args = { axis = 2 } }, { { 33 }, args = { axis = 0 } },
+    { { 2, 1100 }, args = { axis = 1 } }, { { 2, 1100 }, args = { axis = 1, reverse = true } },
+    { { 3, 1100 }, args = { axis = 0 } }, { { 70, 40 }, args = { axis = 0, reverse = true } },
+    { { 300, 64 }, args = { axis = 1 }, only = 'f32' } }, -- several pieces of work
+  dtypes = ALL, ulps = 2,
+  special = { 1, -0, 2, -INF, 3, INF, 1, NAN },
+  special_args = { axis = 0 },
+  large = { { { 1100, 1000 }, args = { axis = 1 } }, { { 1100, 1000 }, args = { axis = 0 } } },
+  bad = { { { { 2 } }, { 'f32' }, { axis = 1 }, EAXIS }, { { {} }, { 'f32' }, { axis = 0 }, EAXIS },
+    { { { 2 } }, { 'f8e4m3' }, { axis = 0 }, EDTYPE } },
+}
+
 cases.softmax = {
   call = function(C, t, a, out) return C.rg_softmax(t[1], a.axis, out) end,
   reference = reference.softmax,

@@ -591,7 +591,7 @@ function M.take_back(inputs, args)
   return { dx }
 end
 
-for _, part in ipairs { 'product', 'image', 'train', 'attention' } do
+for _, part in ipairs { 'product', 'image', 'train', 'attention', 'scan' } do
   dofile(HERE .. 'reference_' .. part .. '.lua')(M)
 end
 

@@ -242,4 +242,14 @@ function M.read(x)
   return y
 end
 
+--- The number of an operation by its name, from 0.
+function M.index_of(name)
+  local facts = ffi.new 'rg_op_facts'
+  for i = 0, C.rg_op_count() - 1 do
+    M.check(C.rg_op_facts_of(i, facts))
+    if ffi.string(facts.name) == name then return i end
+  end
+  error('there is no operation ' .. name, 0)
+end
+
 return M

@@ -108,30 +108,66 @@ end
 
 local HEAD = [[
 local C, NAME, f, slot, need, wrap, settle, again, check, axis_of, axes_of, axes_buffer, number,
-  whole, dtype_code, act, pointer = ...
+  whole, dtype_code, act, pointer, inputs, struct = ...
 ]]
+
+local C_TYPE = { i32 = 'int32_t', i64 = 'int64_t', f64 = 'double' }
+
+-- What an operation without a function of its own is given: tensors in a list, arguments in their
+-- struct.
+local function through_schema(record, tensors, args, values, lines)
+  for i, tensor in ipairs(tensors) do
+    lines[#lines + 1] = ('inputs[%d] = %s'):format(i - 1, tensor)
+  end
+  for i, arg in ipairs(args) do
+    lines[#lines + 1] = ('struct[%d][0] = %s'):format(i, values[i])
+  end
+  return { record.index, 'inputs', #tensors, 'struct[0]',
+           record.draws and 'pointer(generator, NAME)' or 'nil' }
+end
+
+-- The struct of a record's arguments and, from 1 on, where each one lies in it.
+local function struct_of(record)
+  local bytes = ffi.new('double[?]', math.max(1, math.ceil(record.args_bytes / 8)))
+  local fields = { [0] = bytes }
+  for i, arg in ipairs(schema.named(record)) do
+    local place = ffi.cast('char *', bytes) + arg.offset
+    fields[i] = ffi.cast(assert(C_TYPE[arg.type], arg.name) .. ' *', place)
+  end
+  return fields
+end
+
+--- Does C have a function for a record, by its own name?
+---@param record ridge.tensor.Record
+---@return boolean
+local function has_own(record)
+  local symbol = 'rg_' .. record.name .. (record.into and '_' or '')
+  return (pcall(function() return C[symbol] end))
+end
 
 --- The text of a record's method.
 ---@param record ridge.tensor.Record
 ---@return string
 function M.text(record)
-  local parameters, lines, given = { 'x' }, { "need(x, NAME)" }, { 'x._t' }
+  local parameters, lines, given, values = { 'x' }, { "need(x, NAME)" }, { 'x._t' }, {}
   for i = record.into and 1 or 2, #record.inputs do
     local name = record.inputs[i].name
     parameters[#parameters + 1] = name
     lines[#lines + 1] = ('need(%s, NAME)'):format(name)
     given[#given + 1] = name .. '._t'
   end
-  for _, arg in ipairs(schema.named(record)) do
-    local line, value = convert(arg)
+  local args = schema.named(record)
+  for i, arg in ipairs(args) do
     parameters[#parameters + 1] = arg.name
-    lines[#lines + 1] = line
-    given[#given + 1] = value
+    lines[#lines + 1], values[i] = convert(arg)
   end
-  if record.draws then
-    parameters[#parameters + 1] = 'generator'
-    given[#given + 1] = 'pointer(generator, NAME)'
+  if has_own(record) then
+    for _, value in ipairs(values) do given[#given + 1] = value end
+    if record.draws then given[#given + 1] = 'pointer(generator, NAME)' end
+  else
+    given = through_schema(record, given, args, values, lines)
   end
+  if record.draws then parameters[#parameters + 1] = 'generator' end
   local results = {}
   for i = 1, record.into and 0 or #record.results do
     given[#given + 1] = i == 1 and 'slot' or 'slot + ' .. i - 1
@@ -155,9 +191,12 @@ end
 function M.make(record)
   local name = record.name .. (record.into and '_' or '')
   local compiled = assert(loadstring(M.text(record), '@ridge/tensor/method/' .. name))
-  local method = compiled(C, name, C['rg_' .. name], ref.slot, ref.need, ref.wrap, call.settle,
-    call.again, call.check, M.axis, axes_of, axes_buffer, M.number, whole, dtype.code, act,
-    random.pointer)
+  local own = has_own(record)
+  local method = compiled(C, name, own and C['rg_' .. name] or C.rg_op_call, ref.slot, ref.need,
+    ref.wrap, call.settle, call.again, call.check, M.axis, axes_of, axes_buffer, M.number, whole,
+    dtype.code, act, random.pointer,
+    not own and ffi.new('const rg_tensor *[?]', math.max(1, #record.inputs)),
+    not own and struct_of(record))
   local parameters = schema.signature(record):match '%((.*)%) %->':gsub('^x,? ?', '')
   return name, method, ('%s(%s): %s'):format(name, parameters, record.doc)
 end

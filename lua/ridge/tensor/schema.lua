@@ -80,7 +80,7 @@ function M.records()
   local facts = ffi.new 'rg_op_facts'
   for i = 0, C.rg_op_count() - 1 do
     call.check(C.rg_op_facts_of(i, facts))
-    records[i + 1] = { name = ffi.string(facts.name), doc = ffi.string(facts.doc),
+    records[i + 1] = { index = i, name = ffi.string(facts.name), doc = ffi.string(facts.doc),
       inputs = inputs_of(facts), args = args_of(facts),
       results = names_of(facts.result, 0, facts.n_results),
       hidden = names_of(facts.result, facts.n_results, facts.n_hidden),

@@ -31,6 +31,7 @@ local RECORDS = {
   max = { 'x input', 'axes = all, keep = false' },
   min = { 'x input', 'axes = all, keep = false' },
   norm = { 'x input', 'p = 2, axes = all, keep = false' },
+  cumsum = { 'x input', 'axis = -1, reverse = false' },
   argmax = { 'x input', 'axis = -1, keep = false' },
   argmin = { 'x input', 'axis = -1, keep = false' },
   softmax = { 'x input', 'axis = -1' },

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Running sums along one axis, added up in f64 (floats) or i64 (integers) and rounded once for each
+** result.
+**
+**   along    a row in tiles, one sum that is carried from tile to tile
+**   across   the axis is not the innermost: a tile of neighbouring columns goes down the axis
+*/
+#include "cpu/fold.h"
+#include "op/cumsum.h"
+
+enum { GROUP = 8192 }; /* elements in one item of work, at least */
+
+typedef union total {
+  double real;
+  int64_t whole;
+} total;
+
+typedef struct cumsum_work {
+  rg_fold_axes x;
+  rg_fold_axes y;
+  int32_t from; /* types of x and y */
+  int32_t to;
+  bool reverse;
+  int64_t group; /* along: rows in an item */
+} cumsum_work;
+
+/* -- A tile --------------------------------------------------------------------------- */
+
+/* n elements of one row; sum is carried on. */
+#define ROW(NAME, lane, X, Y, part)                                                           \
+  static void row_##lane(void *to, const void *from, int64_t n, bool reverse, total *sum)     \
+  {                                                                                           \
+    const X *x = from;                                                                        \
+    Y *y = to;                                                                                \
+    total s = *sum;                                                                           \
+                                                                                              \
+    for (int64_t i = 0; i < n; i++) {                                                         \
+      int64_t at = reverse ? n - 1 - i : i;                                                   \
+                                                                                              \
+      s.part += x[at];                                                                        \
+      y[at] = (Y)s.part;                                                                      \
+    }                                                                                         \
+    *sum = s;                                                                                 \
+  }                                                                                           \
+  /* n columns, one element of each; sums are carried on */                                   \
+  static void columns_##lane(void *to, const void *from, int64_t n, bool reverse, total *sum) \
+  {                                                                                           \
+    const X *x = from;                                                                        \
+    Y *y = to;                                                                                \
+                                                                                              \
+    (void)reverse;                                                                            \
+    for (int64_t i = 0; i < n; i++) {                                                         \
+      sum[i].part += x[i];                                                                    \
+      y[i] = (Y)sum[i].part;                                                                  \
+    }                                                                                         \
+  }
+/* clang-format off */
+#define EACH(F)                          \
+  F(F32, f32, float,   float,   real)    \
+  F(F64, f64, double,  double,  real)    \
+  F(I64, i64, int64_t, int64_t, whole)   \
+  F(I32, i32, int32_t, int64_t, whole)   \
+  F(I8,  i8,  int8_t,  int64_t, whole)   \
+  F(U8,  u8,  uint8_t, int64_t, whole)
+/* clang-format on */
+EACH(ROW)
+
+typedef void adding(void *to, const void *from, int64_t n, bool reverse, total *sum);
+
+#define ROWS(NAME, lane, X, Y, part)    [RG_LANE_##NAME] = row_##lane,
+#define COLUMNS(NAME, lane, X, Y, part) [RG_LANE_##NAME] = columns_##lane,
+static adding *const rows[RG_LANE_COUNT] = { EACH(ROWS) };
+static adding *const columns[RG_LANE_COUNT] = { EACH(COLUMNS) };
+
+typedef struct tiles {
+  rg_tile x;
+  rg_tile y;
+} tiles;
+
+/* Elements at .. at + n - 1 of a walk over x and of one over y. */
+static void add_tile(const cumsum_work *w, adding *add, const rg_walk *x, const rg_walk *y,
+                     int64_t at, int64_t n, total *sum, tiles *room)
+{
+  const void *from = rg_tile_load(x, 0, at, n, w->from, &room->x);
+  void *to = rg_tile_open(y, 0, at, n, w->to, &room->y);
+
+  add(to, from, n, w->reverse, sum);
+  rg_tile_close(y, 0, at, n, w->to, &room->y, to);
+}
+
+/* -- Along and across ------------------------------------------------------------------- */
+
+static bool along_job(void *work, int64_t begin, int64_t end)
+{
+  const cumsum_work *w = work;
+  adding *add = rows[rg_lane_of(w->from)];
+  int64_t n = w->x.n_fold;
+  int64_t n_tiles = (n + RG_TILE - 1) / RG_TILE;
+  rg_walk x = w->x.fold;
+  rg_walk y = w->y.fold;
+  tiles room;
+
+  for (int64_t row = begin * w->group; row < rg_min_i64(end * w->group, w->x.n_keep); row++) {
+    total sum = { 0 };
+
+    x.data[0] = w->x.keep.data[0] + rg_walk_offset(&w->x.keep, 0, row);
+    y.data[0] = w->y.keep.data[0] + rg_walk_offset(&w->y.keep, 0, row);
+    for (int64_t i = 0; i < n_tiles; i++) {
+      int64_t at = (w->reverse ? n_tiles - 1 - i : i) * RG_TILE;
+
+      if (rg_interrupt_pending()) {
+        return false;
+      }
+      add_tile(w, add, &x, &y, at, rg_min_i64(RG_TILE, n - at), &sum, &room);
+    }
+  }
+  return true;
+}
+
+static bool across_job(void *work, int64_t begin, int64_t end)
+{
+  const cumsum_work *w = work;
+  adding *add = columns[rg_lane_of(w->from)];
+  tiles room;
+
+  for (int64_t tile = begin; tile < end; tile++) {
+    int64_t at = tile * RG_TILE;
+    int64_t n = rg_min_i64(RG_TILE, w->x.n_keep - at);
+    rg_walk x = w->x.keep;
+    rg_walk y = w->y.keep;
+    total sum[RG_TILE] = { { 0 } };
+
+    for (int64_t i = 0; i < w->x.n_fold; i++) {
+      int64_t place = w->reverse ? w->x.n_fold - 1 - i : i;
+
+      if (rg_interrupt_pending()) {
+        return false;
+      }
+      x.data[0] = w->x.keep.data[0] + rg_walk_offset(&w->x.fold, 0, place);
+      y.data[0] = w->y.keep.data[0] + rg_walk_offset(&w->y.fold, 0, place);
+      add_tile(w, add, &x, &y, at, n, sum, &room);
+    }
+  }
+  return true;
+}
+
+rg_status rg_cpu_cumsum(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  const rg_cumsum_args *args = call->args;
+  const rg_tensor *x = call->in[0];
+  cumsum_work w = { .from = x->_dtype, .to = out[0]->_dtype, .reverse = args->reverse != 0 };
+  int32_t threads = rg_threads_for(4.0 * (double)x->_count);
+
+  if (x->_count == 0) {
+    return RG_OK;
+  }
+  rg_fold_axes_init(&w.x, x, 1u << args->axis);
+  rg_fold_axes_init(&w.y, out[0], 1u << args->axis);
+  if (rg_fold_across(&w.x, rg_dtype_bytes(w.from))) {
+    frame->path = "across";
+    return rg_parallel(threads, (w.x.n_keep + RG_TILE - 1) / RG_TILE, across_job, &w);
+  }
+  frame->path = "along";
+  w.group = rg_max_i64(1, GROUP / w.x.n_fold);
+  return rg_parallel(threads, (w.x.n_keep + w.group - 1) / w.group, along_job, &w);
+}
