@@ -7,7 +7,6 @@ local colour = require 'ridge.show.colour'
 local command = require 'ridge.repl.command'
 local environment = require 'ridge.repl.environment'
 local guard = require 'ridge.guard'
-local method = require 'ridge.tensor.method'
 local near = require 'ridge.near'
 local sources = require 'ridge.repl.sources'
 local types = require 'ridge.types'
@@ -43,7 +42,7 @@ local function read_index()
       if entry.owner then add(entry) end
     end
   end
-  for _, entry in ipairs(method.entries()) do
+  for _, entry in ipairs(require('ridge.tensor.method').entries()) do -- loads the core
     entry.title = 'Tensor:' .. entry.name
     add(entry)
   end

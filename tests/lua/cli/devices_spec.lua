@@ -40,7 +40,8 @@ describe('ridge doctor --device cuda', function()
     assert.matches('\nplugin +not loaded\n', text)
     assert.matches('status 1\n$', text)
     assert.matches('\nGPU +none: the GPU', run 'RIDGE_GPU=/no/such.so ./ridge doctor --seconds 0.1')
-    assert.matches("nothing to say of device 'cu'; known: 'cuda', 'cuda:0' ...\nstatus 1\n$",
+    assert.matches("nothing to say of device 'cu'; known: 'cuda', 'cuda:0' ...\n"
+      .. 'try: ridge doctor %-%-help\nstatus 1\n$',
       run './ridge doctor --device cu')
   end)
 end)
