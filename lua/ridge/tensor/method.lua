@@ -119,7 +119,7 @@ local function through_schema(record, tensors, args, values, lines)
   for i, tensor in ipairs(tensors) do
     lines[#lines + 1] = ('inputs[%d] = %s'):format(i - 1, tensor)
   end
-  for i, arg in ipairs(args) do
+  for i = 1, #args do
     lines[#lines + 1] = ('struct[%d][0] = %s'):format(i, values[i])
   end
   return { record.index, 'inputs', #tensors, 'struct[0]',
