@@ -97,7 +97,7 @@ local sw = ridge.sweep 'attention' {
     end
   end,
 }
-sw:run { db = opt.db, calibrate = not opt.smoke }
+local summary = sw:run { db = opt.db, calibrate = not opt.smoke }
 
 -- -- What was found -----------------------------------------------------------------------------
 
@@ -135,3 +135,4 @@ end
 print 'times of grade D were disturbed: they are no comparison; the last column was timed in paired'
 print 'blocks with the matrix, and names behind the verdict what ran meanwhile.'
 sw:plot('slices', { x = 'length', y = 'fwd', by = 'kind' }):save(opt.out)
+os.exit(summary.failed > 0 and 2 or 0)

@@ -76,7 +76,7 @@ local sw = ridge.sweep 'recompute' {
     m:metric('kept_mb', saved / 2 ^ 20, { unit = 'MB', better = 'lower' })
   end,
 }
-sw:run { db = opt.db, calibrate = not opt.smoke }
+local summary = sw:run { db = opt.db, calibrate = not opt.smoke }
 
 -- -- What was found -----------------------------------------------------------------------------
 
@@ -124,3 +124,4 @@ if least then
     100 * (paired.ci_lo - 1), 100 * (paired.ci_hi - 1),
     paired.verdict == 'open' and 'undecided' or paired.verdict, least.segments))
 end
+os.exit(summary.failed > 0 and 2 or 0)

@@ -96,6 +96,35 @@ describe('recipes/landscape.lua', function()
   end)
 end)
 
+describe('the exit status of a recipe', function()
+  -- by hand: 0 where all is well; 1 where it did not begin; 2 where a point failed
+  for _, case in ipairs {
+    { 0, 'landscape.lua --help' },
+    { 0, 'landscape.lua --smoke --layers lowrank' },
+    { 1, 'landscape.lua --smoke --rnks 4' },
+    { 1, 'landscape.lua --smoke --terms x' },
+    { 2, 'landscape.lua --smoke --layers dense,sketched --forms bites' },
+    { 1, 'recompute.lua --smoke --blocks 0' },
+    { 2, 'recompute.lua --smoke --heads 3' }, -- they do not divide a width of 16
+    { 1, 'attention.lua --smoke --dtype f8' },
+    { 0, 'distill.lua --help' },
+    { 1, 'amp.lua --smoke --batch 0' },
+    { 1, 'levels.lua --smoke --device cpu' },
+  } do
+    it(('is %d: %s'):format(case[1], case[2]), function()
+      local folder = os.tmpname()
+      os.remove(folder)
+      os.execute('mkdir ' .. folder)
+      local to = { landscape = '--db %s/x.db --out %s', attention = '--db %s/x.db --out %s/a.png',
+        recompute = '--db %s/x.db' }
+      local own = (to[case[2]:match '^%l+'] or ''):gsub('%%s', folder)
+      local status, text = run(('./ridge --threads 1 recipes/%s %s'):format(case[2], own))
+      os.execute('rm -r ' .. folder)
+      assert.equal(case[1] * 256, status, text)
+    end)
+  end
+end)
+
 describe('recipes/gallery.lua', function()
   it('draws every kind from what it has measured, which the shell can draw as well', function()
     local folder = os.tmpname()

@@ -90,16 +90,14 @@ function M.main(argv)
   local calibrated = require 'ridge.sweep.calibrated'
   local given = { db = opt.db ~= '' and opt.db or nil, quick = opt.quick, threads = threads,
                   device = opt.device }
-  if opt.device ~= 'cpu' then threads = { 0 } end -- a device's rows are of no number of threads
-  local rows = opt.show and calibrated.all(given.db, opt.device) or calibrated.measure(given)
-  if opt.as == 'json' then print_json(rows) else print_text(rows) end
-  if opt.show then return 0 end
-  local noisy = {}
-  for _, n in ipairs(threads) do noisy[n] = true end
-  for _, row in ipairs(rows) do
-    if row.name == 'noise.aa' then noisy[row.threads] = nil end
+  local rows, disturbed
+  if opt.show then
+    rows = calibrated.all(given.db, opt.device)
+  else
+    rows, disturbed = calibrated.measure(given)
   end
-  if next(noisy) then
+  if opt.as == 'json' then print_json(rows) else print_text(rows) end
+  if disturbed and #disturbed > 0 then
     plain.note('ridge calibrate: other processes were in the way (see ridge doctor): the ',
       'noise is not known, and ceilings may be higher than this\n')
     return 2

@@ -127,7 +127,8 @@ local SETTLE = [[/* settle points */
       LEFT JOIN temp.map_attempt a ON a.src = s.best_attempt WHERE m.dst = trial.id)
   WHERE id IN (SELECT m.dst FROM src.trial s JOIN temp.map_trial m ON m.src = s.id
     JOIN main.trial d ON d.id = m.dst
-    WHERE s.state NOT IN ('pending', 'running') AND d.best_attempt IS NULL
+    WHERE s.state NOT IN ('pending', 'running')
+      AND (d.best_attempt IS NULL OR d.state <> 'ok' AND s.state = 'ok')
       AND (d.state <> 'ok' OR s.state = 'ok')
       AND (s.best_attempt IS NOT NULL OR d.state <> s.state)
       AND (d.state IN ('pending', s.state) OR s.state = 'ok'))]]

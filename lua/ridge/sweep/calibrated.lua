@@ -45,6 +45,7 @@ end
 ---@param opt table quick, again
 ---@return table rows each name, threads, unit, value, ci_lo, ci_hi
 ---@return boolean measured
+---@return boolean|nil whole when it was measured: with its noise
 function M.rows(st, device_id, lab, say, opt)
   if lab.simulated then return {}, false end
   local threads = lab.threads()
@@ -56,7 +57,7 @@ function M.rows(st, device_id, lab, say, opt)
   end
   local found = lab.calibrate(say, opt.quick)
   st:add_ceilings(device_id, found, clock.now_us())
-  return newest(st, device_id, threads), true
+  return newest(st, device_id, threads), true, is_whole(found)
 end
 
 --- The stored calibration of this machine at the threads in use; nil where there is none. Measures
@@ -117,6 +118,8 @@ end
 -- >> local rows = require('ridge.sweep.calibrated').measure { threads = { 1, 2 }, quick = true }
 ---@param given table|nil db, quick, threads, device, say
 ---@return table rows as `all` gives them
+---@return table disturbed the thread counts whose noise other processes hid, however well it is
+---  known from another time
 function M.measure(given)
   local opt = options.check(MEASURE, given, 'calibrated.measure')
   local backend, lab = require 'ridge.backend', lab_of(opt.device)
@@ -126,6 +129,7 @@ function M.measure(given)
   end
   local before, lease = backend.threads(), lab.lease()
   local function note(text) io.stderr:write('calibrating: ', text, '\n') end
+  local disturbed = {}
   local st = store.open(opt.db or store.default_path(), 'write')
   local ok, rows = pcall(function()
     local facts = lab.facts()
@@ -133,7 +137,9 @@ function M.measure(given)
     if lease then lease:exclusive() end
     for _, n in ipairs(lab.device and { before } or opt.threads or { before }) do
       backend.set_threads(n)
-      M.rows(st, device, lab, opt.say or note, { quick = opt.quick, again = true })
+      local _, _, whole = M.rows(st, device, lab, opt.say or note, { quick = opt.quick,
+        again = true })
+      if not whole then disturbed[#disturbed + 1] = lab.threads() end
     end
     return rows_of(st, lab)
   end)
@@ -141,7 +147,7 @@ function M.measure(given)
   if lease then lease:close() end
   st:close()
   if not ok then error(rows, 0) end
-  return rows
+  return rows, disturbed
 end
 
 --- The same for a database by its name, before a sweep; sw:run() does it by itself otherwise.

@@ -155,6 +155,70 @@ describe('a comparison with five looks', function()
   end)
 end)
 
+describe('a verdict', function()
+  -- n effects of about `size`: half of them 0.001 above it, half below
+  local function about(size, n)
+    local list = {}
+    for i = 1, n or 12 do list[i] = size + (i % 2 == 0 and 0.001 or -0.001) end
+    return list
+  end
+  local QUIET = { 0.002, -0.002, 0.001, -0.001, 0.0015, -0.0015 }
+  local function of(effects, aa, margin)
+    return verdict.of({ { effects = effects, aa = aa or QUIET } }, margin or 0.01, 1)
+  end
+
+  it('is called where every condition holds', function()
+    assert.equal('slower', of(about(0.05)).verdict)
+    assert.equal('faster', of(about(-0.05)).verdict)
+    assert.equal('equal', of(about(0)).verdict)
+  end)
+
+  it('is open below the floor, which is the far end of the interval of a against itself', function()
+    -- its estimate is 0, and it scatters by 9 %
+    local found = of(about(0.05), { -0.09, 0.09, -0.08, 0.08, -0.07, 0.07 })
+    assert.is_true(math.abs(found.aa - 1) < 1e-9)
+    assert.is_true(found.floor > 0.05, found.floor)
+    assert.is_true(found.ci_lo > 1)
+    assert.equal('open', found.verdict)
+    assert.equal('slower', of(about(0.15), { -0.09, 0.09, -0.08, 0.08, -0.07, 0.07 }).verdict)
+    -- and nothing is equal within 9 %
+    assert.equal('open', of(about(0.04), { -0.09, 0.09, -0.08, 0.08, -0.07, 0.07 }).verdict)
+  end)
+
+  it('is open where a differs from itself, however large the difference', function()
+    local found = of(about(0.5), about(0.01, 6))
+    assert.is_true(found.aa_fail)
+    assert.equal('open', found.verdict)
+  end)
+
+  it('is open below the margin, and equal only where the whole interval is within it', function()
+    assert.equal('open', of(about(0.05), nil, 0.06).verdict)
+    assert.equal('equal', of(about(0.005)).verdict)
+    assert.equal('open', of({ -0.02, 0.02, -0.02, 0.02, -0.02, 0.02, -0.02, 0.02, -0.02, 0.02,
+      -0.02, 0.02 }).verdict)
+  end)
+
+  it('is open where so few blocks have no interval of the level', function()
+    assert.equal('open', of(about(0.05, 5)).verdict)
+    assert.equal('open', of(about(0, 5)).verdict)
+    assert.equal('equal', of(about(0, 6)).verdict)
+    assert.equal('slower', of(about(0.05, 6)).verdict)
+  end)
+
+  it('is open where one process of twelve says the opposite', function()
+    local function processes(last)
+      local list = {}
+      for i = 1, 12 do list[i] = { effects = about(i == 12 and last or 0.05), aa = QUIET } end
+      return verdict.of(list, 0.01, 1)
+    end
+    assert.equal('slower', processes(0.04).verdict)
+    local found = processes(-0.01)
+    -- nothing else is in the way
+    assert.is_true(found.ci_lo > 1 and found.ratio > 1.03 and found.p < 0.05)
+    assert.equal('open', found.verdict)
+  end)
+end)
+
 -- What the simulation is for: these mistakes must not pass it.
 describe('the simulation sees', function()
   local function share_called(c, of)

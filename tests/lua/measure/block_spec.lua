@@ -381,14 +381,21 @@ describe('a block', function()
         return out
       end
     end
-    local results = block.block({
-      { label = 'a', window = window('a', 'b') },
-      { label = 'b', window = window('b', 'none') },
-      { label = 'c', window = window('c', 'none') },
-    }, { min_rounds = 40, max_rounds = 40 }, { services = machine:services() })
+    local function measured(rounds, label)
+      return block.block({
+        { label = 'a', window = window('a', 'b') },
+        { label = label or 'b', window = window('b', 'none') },
+        { label = 'c', window = window('c', 'none') },
+      }, { min_rounds = rounds, max_rounds = rounds }, { services = machine:services() })
+    end
+    local results = measured(40)
     assert.is_true(has(results[1], 'ORDER'))
     assert.is_false(has(results[2], 'ORDER'))
     assert.is_false(has(results[3], 'ORDER'))
+    -- four rounds are not three after each of two others
+    assert.is_false(has(measured(4)[1], 'ORDER'))
+    -- what has its own name before it says nothing of another: one group is left
+    assert.is_false(has(measured(40, 'a')[1], 'ORDER'))
   end)
 
   it('tells how it gets on', function()

@@ -83,6 +83,18 @@ describe('flags', function()
                                   sentinel = nan, freq = nan, roof = nan }, flags.thresholds()))
   end)
 
+  it('say ORDER where the effect is large and beyond chance, and not for one of the two', function()
+    local limits = flags.thresholds()
+    local function raised(order, p)
+      return table.concat(flags.judge({ order = order, order_p = p }, limits), ' ')
+    end
+    assert.equal('ORDER', raised(0.03, 0.009))
+    assert.equal('', raised(0.03, 0.011))
+    assert.equal('', raised(0.019, 0.0001))
+    assert.equal('', raised(0 / 0, 0.0001))
+    assert.equal('', raised(nil, nil))
+  end)
+
   it('of a point given as constant inputs or as Lua', function()
     local limits = flags.thresholds()
     assert.same({ 'LUA', 'ZEROS' },

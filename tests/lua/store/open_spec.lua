@@ -182,13 +182,32 @@ describe('opening a database', function()
   end)
 
   it('knows the file systems on which sharing is not safe', function()
-    assert.equal('NFS', place.refused(0x6969))
-    assert.equal('FUSE', place.refused(0x65735546))
-    assert.equal('9p', place.refused(0x01021997))
-    assert.equal('CIFS', place.refused(0xFF534D42))
-    assert.is_nil(place.refused(0xEF53)) -- ext4
-    assert.is_nil(place.refused(0x01021994)) -- tmpfs
+    -- statfs(2) and linux/magic.h
+    for magic, name in pairs { [0x6969] = 'NFS', [0xFF534D42] = 'CIFS', [0xFE534D42] = 'SMB2',
+        [0x517B] = 'SMB', [0x65735546] = 'FUSE', [0x01021997] = '9p', [0x0BD00BD0] = 'Lustre',
+        [0x00C36400] = 'Ceph', [0x5346414F] = 'AFS', [0x47504653] = 'GPFS' } do
+      assert.equal(name, place.refused(magic))
+    end
+    for _, magic in ipairs { 0xEF53, 0x01021994, 0x58465342, 0x9123683E, 0x794C7630, 0xF2F52010 } do
+      assert.is_nil(place.refused(magic)) -- ext4, tmpfs, xfs, btrfs, overlayfs, f2fs
+    end
     place.check_filesystem(path)
+  end)
+
+  it('refuses to write on a network file system, before any file is made', function()
+    local real, asked = place.refused, {}
+    finally(function() place.refused = real end)
+    place.refused = function(magic)
+      asked[#asked + 1] = magic
+      return 'NFS'
+    end
+    local err = select(2, pcall(store.open, path, 'write'))
+    assert.matches('is on a NFS file system', tostring(err))
+    assert.equal('ENOSUP', err.code)
+    assert.is_false(place.exists(path))
+    -- what was asked about is the file system that the folder is on, by its whole number
+    local said = folders.run(('stat -f -c %%t %s'):format(folder))
+    assert.same({ tonumber(said:match '%x+', 16) }, asked)
   end)
 
   it('follows links, so that two names have one lock', function()
@@ -198,6 +217,23 @@ describe('opening a database', function()
     assert.equal(place.real(path), st.path)
     st:close()
     assert.is_false(place.exists(folder .. '/link.db.lock'))
+  end)
+
+  it('shares a folder of locks among users: sticky, and locks that all may open', function()
+    local function mode(name) return (folders.run(('stat -c %%a %s/%s'):format(folder, name))) end
+    local code = ('local place, lock = require "ridge.store.place", require "ridge.store.lock" '
+      .. 'place.shared_folder("%s/locks") lock.open_shared("%s/locks/cpu"):close()'):format(folder,
+      folder)
+    local text, status = folders.run(("umask 077; %s -e '%s'"):format(LUAJIT, code))
+    assert.equal(0, status, text)
+    assert.equal('1777\n', mode 'locks')
+    assert.equal('666\n', mode 'locks/cpu')
+    -- one that is there is taken as it is, by whoever may use it
+    folders.run(('cd %s && mkdir -m 755 own && touch own/cpu && chmod 444 own/cpu'):format(folder))
+    place.shared_folder(folder .. '/own')
+    require('ridge.store.lock').open_shared(folder .. '/own/cpu'):close()
+    assert.equal('755\n', mode 'own')
+    assert.equal('444\n', mode 'own/cpu')
   end)
 
   it('has SQLite only once a database is opened', function()

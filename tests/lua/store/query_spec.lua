@@ -101,6 +101,50 @@ describe('a question', function()
   end)
 end)
 
+describe('a number in a file', function()
+  local NUMBERS = { 0.1 + 0.2, 1 / 3, -2 / 3e7, 5e-324, 1.7976931348623157e308, 2 ^ 53, 2 ^ 53 - 1,
+    123456789.12345678, 1e15 + 0.3, -0.1, 1e-7 }
+
+  it('has all its digits in comma-separated values: it reads back as it was', function()
+    local lines = {}
+    for i, v in ipairs(NUMBERS) do lines[i] = { i, v } end
+    local i = 0
+    for line in format.text({ titles = { 'i', 'v' }, lines = lines }, 'csv'):gmatch '[^\n]+' do
+      if i > 0 then assert.equal(NUMBERS[i], tonumber(line:match ',(.*)'), line) end
+      i = i + 1
+    end
+    assert.equal(#NUMBERS + 1, i)
+  end)
+
+  it('comes out of a sweep as it was measured, through ridge export', function()
+    local folder = folders.new()
+    local list = {}
+    for i in ipairs(NUMBERS) do list[i] = i end
+    local sw = ridge.sweep 'digits' { space = { i = list }, measure = function(p, _, m)
+      m:metric('v', NUMBERS[p.i])
+      m:time('fwd', function() return 1e3 / 3 * p.i end)
+    end }
+    sw:run { db = folder .. '/d.db', calibrate = false, progress = 'off', lab = cheap.new() }
+    local text = folders.run(('./ridge export digits --db %s/d.db --as csv'):format(folder))
+    local titles, n = {}, 0
+    for line in text:gmatch '[^\n]+' do
+      local row, k = {}, 0
+      for field in (line .. ','):gmatch '([^,]*),' do
+        k = k + 1
+        if n == 0 then titles[k] = field else row[titles[k]] = field end
+      end
+      if n > 0 then
+        local at = tonumber(row.i)
+        assert.equal(NUMBERS[at], tonumber(row.v), line)
+        assert.equal(1e3 / 3 * at, tonumber(row.fwd), line)
+      end
+      n = n + 1
+    end
+    assert.equal(#NUMBERS + 1, n, text)
+    folders.remove(folder)
+  end)
+end)
+
 describe('merging', function()
   local folder
 
@@ -149,6 +193,26 @@ describe('merging', function()
     assert.equal(attempts,
       st.db:value 'SELECT count(*) FROM (SELECT DISTINCT trial_id, n FROM attempt)')
     assert.equal(1, st.db:value 'SELECT count(*) FROM sweep')
+    st:close()
+  end)
+
+  it('makes a point done that failed in one file and is done in another, in any order', function()
+    measure(folder .. '/failed.db')
+    measure(folder .. '/done.db', { heal = true })
+    measure(folder .. '/again.db')
+    for i, order in ipairs { { 'failed.db', 'done.db' }, { 'done.db', 'failed.db' },
+        { 'failed.db', 'again.db', 'done.db' }, { 'failed.db', 'done.db', 'again.db' } } do
+      local st = store.open(('%s/all%d.db'):format(folder, i), 'write')
+      for _, name in ipairs(order) do merge.take(st, folder .. '/' .. name) end
+      assert.same({ { state = 'ok', n = 6 } },
+        st.db:query 'SELECT state, count(*) AS n FROM trial GROUP BY state')
+      local found = query.ask(st, 'asked', { columns = 'fwd', where = "width = 4 and kind = 'b'" })
+      assert.same({ { 1200 } }, found.lines)
+      st:close()
+    end
+    -- and failed in both is failed
+    local st = into('failed.db', 'again.db')
+    assert.equal(1, st.db:value "SELECT count(*) FROM trial WHERE state = 'error'")
     st:close()
   end)
 

@@ -210,6 +210,26 @@ describe('the queue', function()
     assert.equal(4, st.db:value 'SELECT count(*) FROM trial WHERE prio=-2')
   end)
 
+  it('blames nobody for being killed while it waited, and who was killed at work', function()
+    local function killed(stage, seen)
+      st.db:run "UPDATE trial SET state='ok' WHERE id < 10"
+      st.db:run "UPDATE trial SET state='pending', crashes=0, prio=0, worker_id=NULL WHERE id = 10"
+      st.db:run 'UPDATE attempt SET outcome="ok"'
+      die(1, ('w:under_way(claims[1].trial, "%s")'):format(stage))
+      local id = st.db:value 'SELECT max(id) FROM worker'
+      assert.equal(stage == 'wait' and 1 or 0, (queue.recover(st, { [id] = seen })))
+      local last = st.db:row 'SELECT outcome, signal, message FROM attempt ORDER BY id DESC LIMIT 1'
+      return { last.outcome, last.signal or 'none', last.message, state_of(10).state }
+    end
+    local outside = 'its process was ended from outside'
+    assert.same({ 'lost', 'none', outside, 'pending' }, killed('wait', { killed = true }))
+    assert.same({ 'lost', 'none', outside, 'pending' }, killed('wait', { oom = true }))
+    assert.same({ 'lost', 'SIGKILL', 'killed in time', 'pending' },
+      killed('time', { killed = true }))
+    assert.same({ 'oom', 'none', 'the kernel ended it in setup: no memory was left', 'oom' },
+      killed('setup', { oom = true }))
+  end)
+
   it('does not count what died with the machine', function()
     die(4, [[w:under_way(claims[1].trial, "setup") w.lock:note("signal 11\n", queue.CRASH_AT)]])
     st.db:run "UPDATE worker SET boot_id='before'"

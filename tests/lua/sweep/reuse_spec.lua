@@ -74,6 +74,32 @@ describe('another space of a recipe', function()
     assert.same({ 1, 1, 2, 3, 4, 5 }, calls)
   end)
 
+  it('takes the newest attempt that fits', function()
+    local value = 10
+    local function timed(p, _, m)
+      calls[#calls + 1] = p.k
+      m:time('fwd', function() return value end)
+    end
+    local function measured(space, over)
+      local sw = declare(space, { measure = timed })
+      run(sw, over)
+      for _, row in ipairs(sw:results()) do
+        if row.k == 1 then return row.fwd, row.reused end
+      end
+    end
+    measured { k = { 1, 2 } }
+    value = 20
+    measured({ k = { 1, 3 } }, { new = true, reuse = false })
+    value, calls = 30, {}
+    assert.same({ 20, 1 }, { measured({ k = { 1, 4 } }, { new = true }) })
+    assert.same({ 4 }, calls)
+    -- a newer one that was disturbed is no help: the one before it is
+    value, lab.grade = 40, 'D'
+    measured({ k = { 1, 5 } }, { new = true, reuse = false })
+    value, lab.grade = 50, 'A'
+    assert.same({ 20, 1 }, { measured({ k = { 1, 6 } }, { new = true }) })
+  end)
+
   it('leaves points alone that were disturbed', function()
     lab.grade = 'D'
     run(declare { k = { 1, 2 } })

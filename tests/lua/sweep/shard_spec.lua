@@ -1,0 +1,81 @@
+-- SPDX-License-Identifier: MIT
+-- The parts of a sweep that several machines do: together they are all of it, and no point twice.
+
+local cheap_lab = dofile 'tests/lua/sweep/cheap_lab.lua'
+local folders = dofile 'tests/lua/store/folder.lua'
+local part = require 'ridge.sweep.part'
+local sweep = require 'ridge.sweep'
+
+local N = 100
+
+-- The points that runs of these shards measured, each into a database of its own.
+local function measured(folder, runs)
+  local seen, counts = {}, {}
+  for i, go in ipairs(runs) do
+    local own = {}
+    local sw = sweep 'parts' { space = { k = sweep.range(1, N) }, measure = function(p, _, m)
+      own[#own + 1] = p.k
+      m:metric('v', p.k)
+    end }
+    go(function(shard)
+      return sw:run { db = ('%s/%d-%d.db'):format(folder, #runs, i), lab = cheap_lab.new(),
+        progress = false, shard = shard }
+    end)
+    counts[i] = #own
+    for _, k in ipairs(own) do
+      assert.is_nil(seen[k], ('k = %d is in shards %s and %d'):format(k, tostring(seen[k]), i))
+      seen[k] = i
+    end
+  end
+  return seen, counts
+end
+
+local function is_everything(seen, counts)
+  for k = 1, N do assert.is_number(seen[k], ('k = %d is in no shard'):format(k)) end
+  for i, n in ipairs(counts) do assert.is_true(n > 0, ('shard %d does nothing'):format(i)) end
+end
+
+describe('the shards of a sweep', function()
+  local folder
+  before_each(function() folder = folders.new() end)
+  after_each(function() folders.remove(folder) end)
+
+  it('are everything together, and each point is in one of them', function()
+    for _, n in ipairs { 1, 2, 4, 7 } do
+      local runs = {}
+      for i = 1, n do runs[i] = function(run) run(('%d/%d'):format(i, n)) end end
+      is_everything(measured(folder, runs))
+    end
+  end)
+
+  it('are everything as tasks of an array job, whatever its numbers begin with', function()
+    local real = os.getenv
+    finally(function() os.getenv = real end) -- luacheck: ignore 122
+    for _, first in ipairs { 0, 1, 5 } do
+      local runs = {}
+      for i = 1, 4 do
+        runs[i] = function(run)
+          os.getenv = function(name) -- luacheck: ignore 122
+            if name == 'SLURM_ARRAY_TASK_ID' then return tostring(first + i - 1) end
+            if name == 'SLURM_ARRAY_TASK_COUNT' then return '4' end
+            return real(name)
+          end
+          run(nil)
+          os.getenv = real -- luacheck: ignore 122
+        end
+      end
+      local own = folders.new()
+      is_everything(measured(own, runs))
+      folders.remove(own)
+    end
+  end)
+
+  it('are written from 1 to n, and nothing else', function()
+    assert.same({ i = 0, n = 4 }, part.shard '1/4')
+    assert.same({ i = 3, n = 4 }, part.shard '4/4')
+    assert.same({ i = 0, n = 1 }, part.shard '1/1')
+    for _, text in ipairs { '0/4', '5/4', '4/0', '1', '1/', '/4', '-1/4', '1/4/2', '1.5/4', '' } do
+      assert.is_false((pcall(part.shard, text)), text)
+    end
+  end)
+end)
