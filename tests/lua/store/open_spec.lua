@@ -156,8 +156,9 @@ describe('opening a database', function()
     make()
     os.remove(path .. '-wal')
     os.remove(path .. '-shm')
-    folders.run(('cp -r lua %s/lua; chmod -R a+rX %s/lua; chmod 444 %s; chmod 555 %s')
-      :format(folder, folder, path, folder))
+    folders.run(('mkdir %s/build; cp build/libridge.so %s/build; cp -r lua %s; ' ..
+      'chmod -R a+rX %s/lua %s/build; chmod 444 %s; chmod 555 %s'):format(folder, folder, folder,
+      folder, folder, path, folder))
     local text = as_nobody(folder, ([[print(pcall(require("ridge.store").open, "%s", "write"))]])
       :format(path))
     assert.matches('read-only for this user', text, 1, true)
