@@ -12,6 +12,7 @@ local dtype = require 'ridge.tensor.dtype'
 local grad = require 'ridge.tensor.grad'
 local memory = require 'ridge.memory'
 local options = require 'ridge.options'
+local output = require 'ridge.ffi.output'
 local place = require 'ridge.store.place'
 local random = require 'ridge.random'
 local ref = require 'ridge.ffi.ref'
@@ -190,20 +191,14 @@ end
 function Debug:write()
   if not self.options.output_dir then return end
   local path = self.options.output_dir .. '/debug.json'
-  local file, why = io.open(path, 'w')
-  if not file then blame.raise('Trainer: debug: ' .. why, 'EIO') end
   local checks = canonical.list {}
   for i, c in ipairs(self.checks) do
     checks[i] = { name = c.name, gradient = c.gradient,
       difference = c.difference == c.difference and c.difference or canonical.null }
   end
-  local ok, reason = file:write(canonical.encode { batches = self.batches, checks = checks,
+  output.write(path, 'Trainer: debug', canonical.encode { batches = self.batches, checks = checks,
     memory = canonical.list(self.rows), operations = canonical.list(self.operations or {}),
-    failed = self.failed }, '\n')
-  local closed, because = file:close()
-  if not (ok and closed) then
-    blame.raise(('Trainer: debug: %s: %s'):format(path, tostring(reason or because)), 'EIO')
-  end
+    failed = self.failed } .. '\n')
 end
 
 return Debug
