@@ -5,6 +5,7 @@
 -- the stack to the first frame that is not ridge's own.
 
 local near = require 'ridge.near'
+local plain = require 'ridge.plain'
 
 local M = {}
 
@@ -53,10 +54,7 @@ M.context = nil
 -- What was typed or stored may hold escapes, which a terminal would act on; an address says
 -- nothing.
 local function printable(text)
-  text = text:gsub('(%a+): 0x%x+', 'a %1')
-  return (text:gsub('[%z\1-\8\11-\31\127]', function(c)
-    return ('\\x%02x'):format(c:byte())
-  end))
+  return plain.text((text:gsub('(%a+): 0x%x+', 'a %1')))
 end
 
 --- An error object: code, message, op, where, traceback; tostring gives "file:line: message".

@@ -18,7 +18,7 @@ local C_ROWS = {
   { "host" },  -- lua/*.c
 }
 local LUA_ROWS = {
-  { "host", "near", "state", "variables" }, -- host: what the program's C gives to Lua
+  { "host", "near", "plain", "state", "variables" }, -- host: what the program's C gives to Lua
   { "blame" }, { "guard" },
   { "class", "late", "options" },
   { "ffi" },

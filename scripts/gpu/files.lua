@@ -13,6 +13,7 @@ local FILES = {
   { 'norm.cu', 'layer_norm,layer_norm_back' },
   { 'softmax.cu', 'softmax,softmax_back' },
   { 'reduce.cu', 'sum,mean,prod,max,min,norm' },
+  { 'cumsum.cu', 'cumsum' },
   { 'loss.cu', 'cross_entropy,cross_entropy_back' },
   { 'step.cu', 'sgd_step,adam_step,lion_step' },
   { 'random.cu', 'uniform,normal,signs,randint,dropout,dropout_back,sign_bits' },

@@ -72,7 +72,7 @@ describe('what Lua would say', function()
   end)
 
   it('keeps escapes and addresses to itself', function()
-    assert.equal('load: \\x1b[31m: No such file or directory',
+    assert.equal('load: \\027[31m: No such file or directory',
       told(function() ridge.load '\27[31m' end).message)
     assert.equal('generator: a seed is a whole number from 0 to 2^53, got a table',
       told(function() ridge.generator {} end).message)

@@ -14,7 +14,7 @@ local CLASSES = {
     'sketched_linear_bits', 'sketched_linear_seed', 'conv2d', 'conv2d_back_data',
     'conv2d_back_weight', 'attention' },
   F32 = { 'rsqrt', 'reciprocal', 'exp', 'log', 'log1p', 'softplus', 'pow', 'sum', 'mean', 'prod',
-    'norm', 'softmax', 'layer_norm', 'cross_entropy' },
+    'cumsum', 'norm', 'softmax', 'layer_norm', 'cross_entropy' },
   WIDEST = { 'add', 'sub', 'mul', 'div', 'maximum', 'minimum', 'eq', 'ne', 'lt', 'le', 'gt', 'ge',
     'concat' },
   NONE = { 'neg', 'abs', 'sign', 'square', 'relu', 'floor', 'ceil', 'round', 'sqrt', 'sin', 'cos',

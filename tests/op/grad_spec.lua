@@ -221,7 +221,7 @@ end
 local HAS_GRADIENT = {}
 for name in ([[neg abs sign square relu floor ceil round sqrt rsqrt reciprocal exp log log1p
     sin cos tanh erf sigmoid gelu silu softplus add sub mul div pow maximum minimum act_back
-    copy cast concat take take_back dropout dropout_back sum mean prod max min norm softmax
+    copy cast concat cumsum take take_back dropout dropout_back sum mean prod max min norm softmax
     softmax_back layer_norm attention cross_entropy cross_entropy_back total_norm matmul
     linear linear_dropout lowrank_linear sketched_linear sketched_linear_bits
     sketched_linear_seed conv2d conv2d_back_data conv2d_back_weight max_pool2d avg_pool2d

@@ -6,7 +6,7 @@ local args = require 'ridge.cli.args'
 local stored = require 'ridge.cli.stored'
 local canonical = require 'ridge.store.canonical'
 local verdicts = require 'ridge.cli.verdicts'
-local plain = require 'ridge.show.plain'
+local plain = require 'ridge.plain'
 
 local M = {}
 

@@ -4,7 +4,7 @@
 
 local args = require 'ridge.cli.args'
 local stored = require 'ridge.cli.stored'
-local plain = require 'ridge.show.plain'
+local plain = require 'ridge.plain'
 
 local M = {}
 

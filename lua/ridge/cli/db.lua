@@ -2,7 +2,7 @@
 --- `ridge db`: look after a results database.
 
 local stored = require 'ridge.cli.stored'
-local plain = require 'ridge.show.plain'
+local plain = require 'ridge.plain'
 
 local M = {}
 

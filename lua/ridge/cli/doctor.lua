@@ -6,7 +6,7 @@ local args = require 'ridge.cli.args'
 local ffi = require 'ffi'
 local host = require 'ridge.host'
 local stored = require 'ridge.cli.stored'
-local plain = require 'ridge.show.plain'
+local plain = require 'ridge.plain'
 local variables = require 'ridge.variables'
 
 local M = {}

@@ -3,7 +3,7 @@
 
 local recipe = require 'ridge.cli.recipe'
 local stored = require 'ridge.cli.stored'
-local plain = require 'ridge.show.plain'
+local plain = require 'ridge.plain'
 
 local M = {}
 

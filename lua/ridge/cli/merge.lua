@@ -2,7 +2,7 @@
 --- `ridge merge`: the rows of several databases in one.
 
 local stored = require 'ridge.cli.stored'
-local plain = require 'ridge.show.plain'
+local plain = require 'ridge.plain'
 
 local M = {}
 

@@ -2,7 +2,7 @@
 --- `ridge replay TRIAL`: a stored point measured once more by its stored recipe.
 
 local stored = require 'ridge.cli.stored'
-local plain = require 'ridge.show.plain'
+local plain = require 'ridge.plain'
 
 local M = {}
 

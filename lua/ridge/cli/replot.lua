@@ -2,7 +2,7 @@
 --- `ridge replot`: a figure drawn again from its own file.
 
 local stored = require 'ridge.cli.stored'
-local plain = require 'ridge.show.plain'
+local plain = require 'ridge.plain'
 
 local M = {}
 

@@ -2,7 +2,7 @@
 --- `ridge retry`: put failed points back, so that the next run of the sweep tries them again.
 
 local stored = require 'ridge.cli.stored'
-local plain = require 'ridge.show.plain'
+local plain = require 'ridge.plain'
 
 local M = {}
 

@@ -2,7 +2,7 @@
 --- `ridge show`: everything that is known of one trial.
 
 local stored = require 'ridge.cli.stored'
-local plain = require 'ridge.show.plain'
+local plain = require 'ridge.plain'
 
 local M = {}
 

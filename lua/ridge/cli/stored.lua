@@ -2,7 +2,7 @@
 --- What the commands that read a results database share: options, opening, printing, failing.
 
 local args = require 'ridge.cli.args'
-local plain = require 'ridge.show.plain'
+local plain = require 'ridge.plain'
 
 local M = {}
 

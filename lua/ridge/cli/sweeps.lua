@@ -2,7 +2,7 @@
 --- `ridge sweeps`: what sweeps a database has, and how far each is.
 
 local stored = require 'ridge.cli.stored'
-local plain = require 'ridge.show.plain'
+local plain = require 'ridge.plain'
 
 local M = {}
 

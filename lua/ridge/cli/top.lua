@@ -2,7 +2,7 @@
 --- `ridge top`: the best points of a sweep.
 
 local stored = require 'ridge.cli.stored'
-local plain = require 'ridge.show.plain'
+local plain = require 'ridge.plain'
 
 local M = {}
 

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- What `ridge ab` and `ridge compare` have in common: `--fail-on`, statuses, the printed table.
 
-local plain = require 'ridge.show.plain'
+local plain = require 'ridge.plain'
 
 local M = {}
 

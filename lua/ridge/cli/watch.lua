@@ -2,7 +2,7 @@
 --- `ridge watch`: a sweep of another process as it fills in.
 
 local stored = require 'ridge.cli.stored'
-local plain = require 'ridge.show.plain'
+local plain = require 'ridge.plain'
 
 local M = {}
 

@@ -5,7 +5,7 @@
 -- them. Where there are no colours a map is characters from pale to dark.
 
 local color = require 'ridge.plot.color'
-local plain = require 'ridge.show.plain'
+local plain = require 'ridge.plain'
 local theme = require 'ridge.plot.theme'
 local unit = require 'ridge.plot.unit'
 

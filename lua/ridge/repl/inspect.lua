@@ -6,7 +6,7 @@ local blame = require 'ridge.blame'
 local guard = require 'ridge.guard'
 local colour = require 'ridge.show.colour'
 local lexer = require 'ridge.repl.lexer'
-local plain = require 'ridge.show.plain'
+local plain = require 'ridge.plain'
 
 local M = {}
 

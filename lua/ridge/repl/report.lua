@@ -8,7 +8,7 @@
 local blame = require 'ridge.blame'
 local colour = require 'ridge.show.colour'
 local inspect = require 'ridge.repl.inspect'
-local plain = require 'ridge.show.plain'
+local plain = require 'ridge.plain'
 local types = require 'ridge.types'
 
 local M = {}

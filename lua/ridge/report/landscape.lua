@@ -3,7 +3,7 @@
 
 local roof = require 'ridge.measure.roof'
 local rows_of = require 'ridge.plot.rows'
-local plain = require 'ridge.show.plain'
+local plain = require 'ridge.plain'
 
 local M = {}
 

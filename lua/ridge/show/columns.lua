@@ -2,7 +2,7 @@
 --- Rows as aligned columns: numbers to the right, texts to the left, cut to the terminal's width.
 
 local colour = require 'ridge.show.colour'
-local plain = require 'ridge.show.plain'
+local plain = require 'ridge.plain'
 local summary = require 'ridge.show.summary'
 
 local M = {}

@@ -2,7 +2,7 @@
 --- Rows as text: an aligned table, CSV (RFC 4180), JSON, JSON lines, Markdown.
 
 local canonical = require 'ridge.store.canonical'
-local plain = require 'ridge.show.plain'
+local plain = require 'ridge.plain'
 
 local M = {}
 

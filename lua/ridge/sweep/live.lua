@@ -4,7 +4,7 @@
 --- callers draw between timed regions, or in another process.
 
 local kinds = require 'ridge.sweep.picture'
-local plain = require 'ridge.show.plain'
+local plain = require 'ridge.plain'
 local queue = require 'ridge.store.queue'
 local results = require 'ridge.store.results'
 local terminal = require 'ridge.plot.terminal'

@@ -8,7 +8,7 @@
 
 local clock = require 'ridge.store.clock'
 local ffi = require 'ffi'
-local plain = require 'ridge.show.plain'
+local plain = require 'ridge.plain'
 
 ffi.cdef [[
 int rg_progress_isatty(int) __asm__("isatty");

@@ -3,7 +3,7 @@
 -- hostile here, and every command that reads a database is looked at, byte by byte.
 
 local folders = dofile 'tests/lua/store/folder.lua'
-local plain = require 'ridge.show.plain'
+local plain = require 'ridge.plain'
 local sqlite = require 'ridge.store.sqlite'
 
 -- clears the screen; sets the title; C1 in UTF-8; backspaces; turns the direction
