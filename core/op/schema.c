@@ -81,7 +81,10 @@ rg_status rg_check_schema(const rg_call *call)
 
 /* -- Calls by schema ------------------------------------------------------------------------ */
 
-enum { MOST_BYTES = 256 }; /* of a struct of arguments whose operation is called this way */
+enum {
+  MOST_BYTES = 256, /* of a struct of arguments whose operation is called this way */
+  MOST_INPUTS = 16  /* of a record without a list */
+};
 
 /* Axes as kernels see them, 0 .. ndim - 1. */
 static rg_status resolve_axes(const rg_op *op, const rg_tensor *x, char *args)
@@ -105,6 +108,7 @@ rg_status rg_op_call(int32_t index, const rg_tensor *const *in, int32_t n_in, co
                      rg_generator *generator, rg_tensor **out)
 {
   _Alignas(8) char copy[MOST_BYTES];
+  const rg_tensor *all[MOST_INPUTS] = { NULL };
 
   if (index < 0 || index >= RG_OP_COUNT || n_in < 0 || (n_in > 0 && in == NULL)) {
     return rg_fail(RG_EARG, "op: there is no operation %d of %d tensors", index, n_in);
@@ -118,6 +122,14 @@ rg_status rg_op_call(int32_t index, const rg_tensor *const *in, int32_t n_in, co
     memcpy(copy, args, op->args_size);
   }
   RG_TRY(resolve_axes(op, n_in > 0 ? in[0] : NULL, copy));
+  /* a record reads all its inputs: the optional ones that a call leaves out at the end are NULL */
+  if (n_in < op->n_inputs && op->n_inputs <= MOST_INPUTS && !op->input[op->n_inputs - 1].list) {
+    for (int32_t i = 0; i < n_in; i++) {
+      all[i] = in[i];
+    }
+    in = all;
+    n_in = op->n_inputs;
+  }
   rg_call call = { .op = op, .in = in, .n_in = n_in, .args = copy, .generator = generator };
 
   return rg_run_fresh(&call, out);

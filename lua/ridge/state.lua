@@ -147,6 +147,7 @@ local function resume(co, ...)
       return false, err
     end
   end
+  known.states = nil -- they are on: one that is resumed while it runs does not turn them on again
   swap_own(known.values)
   return back(known, mark, raw_resume(co, ...))
 end

@@ -105,6 +105,9 @@ local function rows_of(x, y)
     blame.raise(('Trainer: a loader gives batches of inputs and targets, this one gives %s and %s')
       :format(blame.show(x), blame.show(y)), 'EARG')
   end
+  if x:size(1) == 0 then
+    blame.raise('Trainer: the loader gives a batch without rows, ' .. x:describe(), 'EARG')
+  end
   return x:size(1)
 end
 
@@ -132,13 +135,20 @@ local function finish(self, group, last, began)
   if self.debug then self.debug:after(group.row) end
 end
 
+-- How many batches the next step will have: fewer at the end of an epoch. A loader that gives more
+-- batches than it has said is believed no longer.
+local function planned(accumulate, all, done)
+  local left = all and math.floor(all) - done or 0
+  return left >= 1 and math.min(accumulate, left) or accumulate
+end
+
 -- Batches of one group share a step, the last group may have fewer. On a device the loss of a batch
 -- is read when the next one was asked for, so that the device need not wait for the host; the
 -- seconds of the curve are then those at which a step was asked for.
 local function train(self, loader, epochs)
   local o = self.options
   local rows, done, last, group = 0, 0, nil, nil
-  local all = type(loader.len) == 'function' and loader:len() or nil
+  local all = type(loader.len) == 'function' and tonumber(loader:len()) or nil
   local began = seconds_now()
   self.running = { sum = 0, rows = 0, not_finite = 0, epoch = self.epoch + 1, epochs = epochs,
     batches = all }
@@ -148,7 +158,7 @@ local function train(self, loader, epochs)
   for x, y in loader:each() do
     local n = rows_of(x, y)
     group = group or { sum = 0, read = 0, batches = 0, rows = 0, first = n,
-      planned = all and math.min(o.accumulate, all - done) or o.accumulate }
+      planned = planned(o.accumulate, all, done) }
     local found = self.batch:run(x, y, n / (group.first * group.planned), function()
       if group.batches > 0 then
         blame.raise('Trainer: memory does not suffice for a batch, and what came before it in the '

@@ -252,3 +252,86 @@ describe('a method made from a record', function()
     assert.has_error(function() method.text(record) end)
   end)
 end)
+
+-- Operations as C calls them: by number, with inputs that may be fewer than those of the record.
+describe('a call by number', function()
+  local ffi = require 'ffi'
+  local C = require 'ridge.ffi.lib'
+  local ref = require 'ridge.ffi.ref'
+
+  local facts = ffi.new 'rg_op_facts'
+  local function index_of(name)
+    for i = 0, C.rg_op_count() - 1 do
+      assert.are.equal(0, C.rg_op_facts_of(i, facts))
+      if ffi.string(facts.name) == name then return i end
+    end
+    error(name)
+  end
+
+  -- Status, tensor or message. given: tensors, or false for NULL; bytes: of the arguments, 0.
+  local function run(index, given, bytes, fill)
+    local list = ffi.new('const rg_tensor *[?]', #given + 1)
+    for i, x in ipairs(given) do list[i - 1] = x and x._t or nil end
+    local args = ffi.new('int64_t[?]', 64)
+    if fill then fill(args) end
+    local out = ffi.new 'rg_tensor *[8]'
+    local st = C.rg_op_call(index, list, #given, bytes and args or nil, nil, out)
+    return st, st == 0 and ref.wrap(out[0]) or ffi.string(C.rg_error_message())
+  end
+
+  it('takes what is left out at the end for left out', function()
+    local x = ridge.tensor { { 1, 3 }, { -2, 2 } }
+    for _, given in ipairs { { x }, { x, false }, { x, false, false } } do
+      local st, y = run(index_of 'layer_norm', given, 64)
+      assert.are.equal(0, st, y)
+      assert.same({ { -1, 1 }, { -1, 1 } }, y:tolist()) -- (x - mean) / deviation, eps 0
+    end
+    local st, text = run(index_of 'layer_norm', { x, false, false, x }, 64)
+    assert.are_not.equal(0, st)
+    assert.matches('4 tensors given, at most 3 wanted', text)
+  end)
+
+  -- Under the address sanitizer this is what finds a record that reads an input that is not there.
+  it('answers with any number of inputs, of NULL too', function()
+    local x = ridge.ones(2, 2)
+    local calls = 0
+    for index = 0, C.rg_op_count() - 1 do
+      assert.are.equal(0, C.rg_op_facts_of(index, facts))
+      local name, inputs = ffi.string(facts.name), facts.n_inputs
+      for n = 0, inputs + 2 do
+        for kind = 1, 3 do -- all there, none, the first alone
+          local given = {}
+          for i = 1, n do given[i] = kind == 1 and x or kind == 3 and i == 1 and x or false end
+          local needed = n > 0 and kind == 2 and inputs > 0 and not facts.input[0].optional
+          local st, text = run(index, given, 64)
+          if needed then assert.are_not.equal(0, st, name) end
+          if st ~= 0 then assert.is_true(#text > 0, name) end
+          calls = calls + 1
+        end
+      end
+    end
+    assert.is_true(calls > 500)
+  end)
+
+  it('refuses numbers of no operation, no list and no arguments', function()
+    local x = ridge.ones(2)
+    for _, index in ipairs { -1, C.rg_op_count(), 2 ^ 31 - 1, -2 ^ 31 } do
+      local st, text = run(index, { x }, 64)
+      assert.are_not.equal(0, st)
+      assert.matches('there is no operation', text)
+    end
+    local out = ffi.new 'rg_tensor *[8]'
+    local cumsum, args = index_of 'cumsum', ffi.new 'int64_t[8]'
+    assert.are_not.equal(0, C.rg_op_call(cumsum, nil, 1, args, nil, out))
+    assert.are_not.equal(0, C.rg_op_call(cumsum, nil, -1, args, nil, out))
+    assert.are_not.equal(0, (run(cumsum, {}, 64)))
+    local st, text = run(cumsum, { x }, nil)
+    assert.are_not.equal(0, st)
+    assert.matches('cumsum: there are no arguments', text)
+    for _, axis in ipairs { 1, -2, 2 ^ 31 - 1, -2 ^ 31 } do
+      st, text = run(cumsum, { x }, 64, function(a) ffi.cast('int32_t *', a)[0] = axis end)
+      assert.are_not.equal(0, st)
+      assert.matches('axis', text)
+    end
+  end)
+end)

@@ -256,6 +256,47 @@ describe('a trainer', function()
     assert.is_true(one.weight:allclose(many.weight, 1e-5, 1e-6))
   end)
 
+  it('steps over the rows there were, whatever a feed says of its length', function()
+    local function weights(sizes, len)
+      local net = nn.Linear(6, 6, { seed = 1 })
+      local feed = { len = function() return len end, each = function()
+        local i, at = 0, 1
+        return function()
+          i = i + 1
+          if not sizes[i] then return nil end
+          at = at + sizes[i]
+          return x:narrow(1, at - sizes[i], sizes[i]), y:narrow(1, at - sizes[i], sizes[i])
+        end
+      end }
+      local o = ridge.optim.SGD(net, { lr = 1 })
+      ridge.Trainer(net, { optimizer = o, say = silent, accumulate = 3 }):fit(feed,
+        { epochs = 1 })
+      return net.weight, o:steps()
+    end
+    local big = weights({ 15 }, 1)
+    for _, len in ipairs { 0, -1, 3, 3.5, 7, 0 / 0, 1 / 0 } do
+      local small, steps = weights({ 8, 6, 1 }, len)
+      assert.are.equal(1, steps)
+      assert.is_true(big:allclose(small, 1e-5, 1e-6), tostring(len))
+    end
+    local _, steps = weights({ 8, 6, 1 }, 1)
+    assert.are.equal(2, steps)
+    local found = weights({ 8, 6, 1 }, 1)
+    assert.are.equal(0, (found * 0):sum():item())
+  end)
+
+  it('refuses a batch without rows', function()
+    local net = nn.Linear(6, 6, { seed = 1 })
+    local before = net.weight:detach():clone()
+    local t = ridge.Trainer(net, { optimizer = ridge.optim.SGD(net, { lr = 1 }), say = silent })
+    local ok, err = pcall(t.fit, t, { each = function()
+      return function() return ridge.zeros(0, 6), ridge.zeros(0, 6) end
+    end }, { epochs = 1 })
+    assert.is_false(ok)
+    assert.matches('a batch without rows, f32%[0,6%]', err.message)
+    assert.is_true(before:allclose(net.weight, 0, 0))
+  end)
+
   it('leaves a step out of which any part has a nan', function()
     for part = 1, 3 do
       local losses = { { 1, 1, 1 } }
