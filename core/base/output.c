@@ -213,7 +213,7 @@ rg_status rg_output_new(const char *path, rg_output **out)
 
 /* -- Writing ----------------------------------------------------------------------- */
 
-static rg_status write_all(rg_output *output, int fd, const char *bytes, int64_t n)
+static rg_status write_all(rg_output *output, int fd, const char *bytes, int64_t n, bool stops)
 {
   while (n > 0) {
     const ssize_t done = write(fd, bytes, (size_t)(n < PIECE ? n : PIECE));
@@ -221,7 +221,7 @@ static rg_status write_all(rg_output *output, int fd, const char *bytes, int64_t
     if (done < 0 && errno != EINTR) {
       return refused(output->path);
     }
-    if (rg_interrupt_pending()) {
+    if (stops && rg_interrupt_pending()) {
       return rg_fail(RG_EINTR, "interrupted while %.200s was written", output->path);
     }
     bytes += done > 0 ? done : 0;
@@ -235,12 +235,30 @@ rg_status rg_output_write(rg_output *output, const void *bytes, int64_t n)
   if (n < 0 || (bytes == NULL && n > 0)) {
     return rg_fail(RG_EARG, "%lld bytes cannot be written", (long long)n);
   }
-  return write_all(output, output->fd, bytes, n);
+  return write_all(output, output->fd, bytes, n, true);
 }
 
 /* -- The end ----------------------------------------------------------------------- */
 
-/* Write what is whole beside it over the file itself. */
+/* Room for all that is going to be written, before anything is overwritten. */
+static rg_status make_room(const rg_output *output, int fd)
+{
+  struct stat facts;
+
+  if (fstat(output->fd, &facts) != 0) {
+    return refused(output->path);
+  }
+  if (facts.st_size > 0 && fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, facts.st_size) != 0 &&
+      errno != EOPNOTSUPP && errno != ENOSYS) { /* file systems that cannot promise it */
+    return refused(output->path);
+  }
+  return RG_OK;
+}
+
+/*
+** Write what is whole beside it over the file itself.  Ctrl-C waits until that is done: it would
+** leave half of each.
+*/
 static rg_status copy_over(rg_output *output)
 {
   enum { ROOM = 1 << 16 };
@@ -254,8 +272,11 @@ static rg_status copy_over(rg_output *output)
   if (status == RG_OK && to < 0) {
     status = refused(output->path);
   }
+  if (status == RG_OK) {
+    status = make_room(output, to);
+  }
   while (status == RG_OK && (got = pread(output->fd, room, ROOM, at)) != 0) {
-    status = got < 0 ? refused(output->path) : write_all(output, to, room, got);
+    status = got < 0 ? refused(output->path) : write_all(output, to, room, got, false);
     at += got;
   }
   if (status == RG_OK && (ftruncate(to, at) != 0 || fsync(to) != 0)) {

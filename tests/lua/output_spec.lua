@@ -3,6 +3,7 @@
 -- of the new bytes or all of the old ones. Every writer of the project is held to it.
 local ridge = require 'ridge'
 local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local output = require 'ridge.ffi.output'
 local folders = dofile 'tests/lua/store/folder.lua'
@@ -151,6 +152,34 @@ describe('writing a file', function()
     assert.matches('File too large', text)
     assert.equal('old', read(path))
     assert.equal('out', folders.list(folder))
+  end)
+
+  it('writes over a file of several names to the end, whatever Ctrl-C says meanwhile', function()
+    put(path, ('old'):rep(1e5))
+    os.execute(("ln '%s' '%s.too'"):format(path, path))
+    local new = ('newer'):rep(1e5)
+    local ok, err = pcall(output.write, path, 'test', function(out)
+      out:write(new)
+      C.rg_interrupt_set()
+    end)
+    assert.are.equal(1, C.rg_interrupt_pending())
+    C.rg_interrupt_clear()
+    assert.is_true(ok, tostring(err))
+    assert.is_true(read(path) == new and read(path .. '.too') == new)
+    assert.equal('out out.too', folders.list(folder))
+  end)
+
+  it('leaves a file of several names as it was where the disk has no room for more', function()
+    -- 40 kB stand there, 168 kB fit beside them, and not over them as well
+    local text, status = folders.run(([==[unshare -rm sh -c "mount -t tmpfs -o size=256k x '%s' &&
+      cd '%s' && head -c 40000 /dev/zero > w && ln w too && (
+      \$OLDPWD/ridge -e 'ridge.save([[w]], { w = ridge.ones(42000) })';
+      stat -c 'size %%s' w; cmp -n 40000 w /dev/zero && ls -A | xargs echo)" 2>&1]==]):format(
+      folder, folder))
+    if text:find 'unshare' or text:find 'mount' then return pending(text) end
+    assert.are.equal(0, status)
+    assert.matches('w cannot be written: No space left on device', text)
+    assert.matches('size 40000\ntoo w', text)
   end)
 
   it('leaves nothing behind when the process is killed', function()
