@@ -10,7 +10,7 @@ local plain = require 'ridge.plain'
 
 local M = {}
 
-M.summary = 'which of two kinds of points is faster: ridge ab mlp.lua --a k=1 --b k=2'
+M.summary = 'which of two kinds is faster: ridge ab mlp.lua --a impl=naive --b impl=blocked'
 M.usage = 'ridge ab RECIPE|SWEEP --a impl=naive --b impl=blocked [options] [-- recipe arguments]'
 
 local SPEC = {

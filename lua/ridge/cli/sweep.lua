@@ -19,7 +19,7 @@ under the same name are an error that says what changed, and --new starts anothe
     ridge sweep mlp.lua -P batch=1..1024*2 -P width=128..4096+128 --where 'batch*width <= 2^20' -j 4
     ridge sweep mlp.lua --dry-run
     ridge sweep mlp.lua -P lr=~log:1e-4..1e-1 --samples 50 --budget 2h
-    ridge sweep mlp.lua --shard 2/8 --db part2.db       then: ridge merge all.db part*.db
+    ridge sweep mlp.lua --shard 2/8 --db part2.db       # then ridge merge all.db part*.db
 
 Values: 64   1,8,32   {relu,gelu}   1..10   128..512+128 (steps)   1..256*2 (factors)
         0..1/5 (five numbers)   log:1e-4..1e-1/9   probe:64..4096 (tile edges and beside them)

@@ -13,7 +13,7 @@ local SPEC = {
   about = [[
 The best points by a phase or metric, best first; points of grade D have no say.
 
-    ridge top widths --by fwd.gflops -n 10 --where 'act = "relu"']],
+    ridge top widths --by fwd.gflops -n 10 --where 'dtype = "f32"']],
   rest = 'SWEEP', most = 1,
   { 'by', '', 'phase or metric; the only phase when left out' },
   { 'n', 10, 'how many', integer = true, min = 1, short = 'n' },
