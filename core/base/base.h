@@ -137,6 +137,23 @@ extern _Thread_local bool rg_timeline_on;
 int64_t rg_span_begin(int32_t device, const char *name);
 void rg_span_end(int64_t span);
 
+/* -- Work that cannot be stopped ------------------------------------------------- */
+
+/*
+** Run a long call of a library that never looks at Ctrl-C, on a thread of its own, while the caller
+** waits.  RG_OK: it has run.  Else work is no longer the caller's, and drop(work) ends it: with
+** RG_EINTR the caller was asked to stop and goes, while the call runs on to its end, so work may
+** not lie on the caller's stack nor use what is the caller's.  One such call at a time: the next
+** waits for one left behind.
+*/
+rg_status rg_aside(void (*run)(void *work), void (*drop)(void *work), void *work) RG_CHECK;
+
+/* Wait for a call that was left behind, as a measurement does. */
+rg_status rg_aside_settle(void) RG_CHECK;
+
+/* Is there one? */
+bool rg_aside_left(void);
+
 /* -- Device memory --------------------------------------------------------------- */
 
 typedef struct rg_arena rg_arena;

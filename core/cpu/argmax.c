@@ -52,7 +52,8 @@ static int64_t position(const search *s, const rg_walk *walk, rg_tile *room)
 {
   best so_far = { .at = -1 };
 
-  for (int64_t at = 0; at < s->axes.n_fold && !so_far.final; at += RG_TILE) {
+  for (int64_t at = 0; at < s->axes.n_fold && !so_far.final && !rg_interrupt_pending();
+       at += RG_TILE) {
     int64_t n = rg_min_i64(RG_TILE, s->axes.n_fold - at);
     const void *x = rg_tile_load(walk, 0, at, n, s->dtype, room);
 
@@ -85,6 +86,9 @@ static bool search_job(void *work, int64_t begin, int64_t end)
     for (int64_t o = 0; o < n; o++) {
       walk.data[0] = s->axes.keep.data[0] + rg_walk_offset(&s->axes.keep, 0, first + o);
       positions[o] = position(s, &walk, &room);
+    }
+    if (rg_interrupt_pending()) { /* a search may have stopped */
+      return false;
     }
     rg_tile_close(&s->out, 0, first, n, RG_I64, &result, result.lanes);
   }

@@ -115,7 +115,7 @@ static rg_lane_value most_of(const loss_work *w, int64_t row, loss_room *room)
   rg_lane_value part[2] = { { .f64 = 0 } };
   char *pair = (char *)part; /* two lanes side by side */
 
-  for (int64_t at = 0; at < w->classes; at += RG_TILE) {
+  for (int64_t at = 0; at < w->classes && !rg_interrupt_pending(); at += RG_TILE) {
     int64_t n = rg_min_i64(RG_TILE, w->classes - at);
 
     fold(pair + (at > 0 ? size : 0), tile_of(w, row, at, n, room), n);
@@ -143,7 +143,7 @@ static double log_sum_exp(const loss_work *w, int64_t row, loss_room *room)
     reduce->fold[RG_FOLD_SUM][w->lane](&part, room->y.lanes, n);
     sum += lane_at(w->lane, &part, 0);
     at += RG_TILE;
-  } while (at < w->classes);
+  } while (at < w->classes && !rg_interrupt_pending());
   return lane_at(w->lane, &most, 0) + log(sum);
 }
 
@@ -152,7 +152,7 @@ static double weighted_sum(const loss_work *w, int64_t row, loss_room *room)
 {
   double sum = 0;
 
-  for (int64_t at = 0; at < w->classes; at += RG_TILE) {
+  for (int64_t at = 0; at < w->classes && !rg_interrupt_pending(); at += RG_TILE) {
     int64_t n = rg_min_i64(RG_TILE, w->classes - at);
     const void *x = tile_of(w, row, at, n, room);
 
@@ -194,7 +194,7 @@ static bool forward_job(void *work, int64_t begin, int64_t end)
       w->loss[row] += s / (double)w->classes * (w->weight_sum * lse - weighted_sum(w, row, &room));
     }
   }
-  return true;
+  return !rg_interrupt_pending();
 }
 
 static void begin_work(loss_work *w, const rg_call *call, int32_t x_at, int32_t weight_at_input)
@@ -217,7 +217,7 @@ static void begin_work(loss_work *w, const rg_call *call, int32_t x_at, int32_t 
     w->weight_dtype = weight->_dtype;
     w->weight_sum = 0;
     rg_walk_init(&w->weight, &weight, 1, weight->_shape, 1);
-    for (int64_t c = 0; c < w->classes; c++) {
+    for (int64_t c = 0; c < w->classes && !rg_interrupt_pending(); c++) {
       w->weight_sum += weight_at(w, c, &room);
     }
   }
@@ -296,7 +296,7 @@ static void back_row(loss_work *w, int64_t row, loss_room *room)
 
   set_lane(w->lane, &lse, 0,
            number_at(&w->labels, 2, row, w->lane == RG_LANE_F64 ? RG_F64 : RG_F32, &room->one));
-  for (int64_t at = 0; at < w->classes; at += RG_TILE) {
+  for (int64_t at = 0; at < w->classes && !rg_interrupt_pending(); at += RG_TILE) {
     int64_t n = rg_min_i64(RG_TILE, w->classes - at);
     int64_t place = row * w->classes + at;
     void *to = rg_tile_open(&w->x, 1, place, n, w->dtype, &room->y);
@@ -329,7 +329,7 @@ static bool back_job(void *work, int64_t begin, int64_t end)
     }
     back_row(w, row, &room);
   }
-  return true;
+  return !rg_interrupt_pending();
 }
 
 rg_status rg_cpu_cross_entropy_back(const rg_call *call, rg_tensor *const *out, rg_frame *frame)

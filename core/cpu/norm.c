@@ -97,7 +97,7 @@ static void facts_of(const norm_work *w, int64_t row, double *mean, double *scal
   double sum = 0;
 
   *mean = 0;
-  for (int64_t at = 0; w->args->rms == 0 && at < w->n; at += RG_TILE) {
+  for (int64_t at = 0; w->args->rms == 0 && at < w->n && !rg_interrupt_pending(); at += RG_TILE) {
     int64_t n = rg_min_i64(RG_TILE, w->n - at);
 
     sum += w->loops->sum[w->wide](load(w, 0, row, at, n, room), n);
@@ -106,7 +106,7 @@ static void facts_of(const norm_work *w, int64_t row, double *mean, double *scal
     *mean = sum / (double)w->n;
   }
   sum = 0;
-  for (int64_t at = 0; at < w->n; at += RG_TILE) {
+  for (int64_t at = 0; at < w->n && !rg_interrupt_pending(); at += RG_TILE) {
     int64_t n = rg_min_i64(RG_TILE, w->n - at);
 
     sum += w->loops->squares[w->wide](load(w, 0, row, at, n, room), *mean, n);
@@ -131,7 +131,7 @@ static bool forward_job(void *work, int64_t begin, int64_t end)
       set_lane(w, w->mean, row, mean);
       set_lane(w, w->scale, row, scale);
     }
-    for (int64_t at = 0; at < w->n; at += RG_TILE) {
+    for (int64_t at = 0; at < w->n && !rg_interrupt_pending(); at += RG_TILE) {
       int64_t n = rg_min_i64(RG_TILE, w->n - at);
       void *to = rg_tile_open(&w->x, 1, row * w->n + at, n, w->dtype[1], &room[1]);
 
@@ -140,7 +140,7 @@ static bool forward_job(void *work, int64_t begin, int64_t end)
       rg_tile_close(&w->x, 1, row * w->n + at, n, w->dtype[1], &room[1], to);
     }
   }
-  return true;
+  return !rg_interrupt_pending();
 }
 
 rg_status rg_cpu_layer_norm(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
@@ -179,7 +179,7 @@ static void back_row(const norm_work *w, int64_t row, char *dw, char *db, back_r
   double scale = lane_at(w, rg_tile_load(&w->rows, 1, row, 1, type, &room->one), 0);
   double sums[2] = { 0, 0 };
 
-  for (int64_t at = 0; at < w->n; at += RG_TILE) {
+  for (int64_t at = 0; at < w->n && !rg_interrupt_pending(); at += RG_TILE) {
     int64_t n = rg_min_i64(RG_TILE, w->n - at);
 
     w->loops->back_sums[w->wide](
@@ -189,7 +189,7 @@ static void back_row(const norm_work *w, int64_t row, char *dw, char *db, back_r
   double a = w->args->rms != 0 ? 0 : sums[0] / (double)w->n;
   double b = sums[1] / (double)w->n;
 
-  for (int64_t at = 0; at < w->n; at += RG_TILE) {
+  for (int64_t at = 0; at < w->n && !rg_interrupt_pending(); at += RG_TILE) {
     int64_t n = rg_min_i64(RG_TILE, w->n - at);
     void *to = rg_tile_open(&w->x, 1, row * w->n + at, n, w->dtype[1], &room->dx);
 
@@ -219,7 +219,7 @@ static bool back_job(void *work, int64_t begin, int64_t end)
       back_row(w, row, dw, db, &room);
     }
   }
-  return true;
+  return !rg_interrupt_pending();
 }
 
 /* The sums of all parts. */

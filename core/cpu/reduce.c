@@ -311,7 +311,7 @@ static void norm_scaled(reduction *r, const rg_walk *walk, place *room, void *va
 {
   const rg_simd_tables *simd = rg_simd();
   reduction largest = *r;
-  char part[2 * sizeof(double)];
+  char part[2 * sizeof(double)] = { 0 };
   double s = 1.0;
   float s_f32;
 
@@ -321,7 +321,7 @@ static void norm_scaled(reduction *r, const rg_walk *walk, place *room, void *va
     const reduction *now = pass == 0 ? &largest : r;
 
     s_f32 = (float)s;
-    for (int64_t at = 0; at < r->axes.n_fold; at += RG_REDUCE_CHUNK) {
+    for (int64_t at = 0; at < r->axes.n_fold && !rg_interrupt_pending(); at += RG_REDUCE_CHUNK) {
       const void *scale = r->lane == RG_LANE_F64 ? (const void *)&s : (const void *)&s_f32;
 
       fold_run(now, walk, at, rg_min_i64(at + RG_REDUCE_CHUNK, r->axes.n_fold),
@@ -368,6 +368,9 @@ static bool scaled_job(void *work, int64_t begin, int64_t end)
     }
     walk.data[0] = r->axes.keep.data[0] + rg_walk_offset(&r->axes.keep, 0, o);
     norm_scaled(r, &walk, &room, result.lanes);
+    if (rg_interrupt_pending()) {
+      return false;
+    }
     rg_tile_close(&r->out, 0, o, 1, r->y->_dtype, &result, result.lanes);
   }
   return true;

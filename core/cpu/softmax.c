@@ -73,7 +73,7 @@ static rg_lane_value row_most(const softmax_work *w, const rg_walk *x, row_room 
   rg_lane_value part[2];
   char *pair = (char *)part;
 
-  for (int64_t at = 0; at < w->x.n_fold; at += RG_TILE) {
+  for (int64_t at = 0; at < w->x.n_fold && !rg_interrupt_pending(); at += RG_TILE) {
     int64_t n = rg_min_i64(RG_TILE, w->x.n_fold - at);
 
     fold(pair + (at > 0 ? w->size : 0), rg_tile_load(x, 0, at, n, w->from, &room->x), n);
@@ -94,7 +94,7 @@ static void row_tiled(const softmax_work *w, const rg_walk *y, const rg_walk *x,
   char *sums = (char *)part;
   bool keep = w->x.n_fold <= ROW;
 
-  for (int64_t at = 0; at < w->x.n_fold; at += RG_TILE) {
+  for (int64_t at = 0; at < w->x.n_fold && !rg_interrupt_pending(); at += RG_TILE) {
     int64_t n = rg_min_i64(RG_TILE, w->x.n_fold - at);
     char *e = room->row + (keep ? at * w->size : 0);
 
@@ -103,7 +103,7 @@ static void row_tiled(const softmax_work *w, const rg_walk *y, const rg_walk *x,
     reduce->fold[RG_FOLD_SUM][w->lane](sums, sums, 2);
   }
   invert(w, sums, 1);
-  for (int64_t at = 0; at < w->x.n_fold; at += RG_TILE) {
+  for (int64_t at = 0; at < w->x.n_fold && !rg_interrupt_pending(); at += RG_TILE) {
     int64_t n = rg_min_i64(RG_TILE, w->x.n_fold - at);
     char *e = room->row + (keep ? at * w->size : 0);
     void *place = rg_tile_open(y, 0, at, n, w->to, &room->y);
@@ -141,7 +141,7 @@ static bool along_job(void *work, int64_t begin, int64_t end)
       }
     }
   }
-  return true;
+  return !rg_interrupt_pending();
 }
 
 /* -- Across --------------------------------------------------------------------------- */

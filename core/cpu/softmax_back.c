@@ -41,14 +41,14 @@ static void back_row(const back_work *w, int64_t row, back_room *room)
   const rg_simd_norm *loops = rg_simd()->norm;
   double sum = 0;
 
-  for (int64_t at = 0; at < w->n; at += RG_TILE) {
+  for (int64_t at = 0; at < w->n && !rg_interrupt_pending(); at += RG_TILE) {
     int64_t n = rg_min_i64(RG_TILE, w->n - at);
     int64_t place = row * w->n + at;
 
     sum += loops->dot[w->wide](rg_tile_load(&w->walk, 1, place, n, w->dtype[1], &room->dy),
                                rg_tile_load(&w->walk, 2, place, n, w->dtype[2], &room->y), n);
   }
-  for (int64_t at = 0; at < w->n; at += RG_TILE) {
+  for (int64_t at = 0; at < w->n && !rg_interrupt_pending(); at += RG_TILE) {
     int64_t n = rg_min_i64(RG_TILE, w->n - at);
     int64_t place = row * w->n + at;
     void *to = rg_tile_open(&w->walk, 0, place, n, w->dtype[0], &room->dx);
@@ -71,7 +71,7 @@ static bool back_job(void *work, int64_t begin, int64_t end)
     }
     back_row(w, row, &room);
   }
-  return true;
+  return !rg_interrupt_pending();
 }
 
 rg_status rg_cpu_softmax_back(const rg_call *call, rg_tensor *const *out, rg_frame *frame)

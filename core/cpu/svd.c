@@ -5,6 +5,9 @@
 ** LAPACK stores columns, ridge rows: what is x to us is x' to LAPACK, and x' = V diag(s) U'.  So
 ** LAPACK's left basis V, stored by columns, is vt stored by rows, and the other way round: nothing
 ** has to be transposed.
+**
+** gesdd never looks at Ctrl-C.  A problem that takes longer than a person notices is a structure of
+** its own with all that gesdd writes, and is solved aside: who is asked to stop leaves it there.
 */
 #include <math.h>
 #include <string.h>
@@ -27,7 +30,14 @@ typedef struct problem {
   int rows, cols, k; /* of x */
   bool wide;         /* f64 */
   void *a, *u, *s, *vt;
+  rg_block block; /* they */
+  rg_block work;
+  int lwork;
+  int info;
 } problem;
+
+/* rows * cols * k from which a problem is solved aside: some milliseconds. */
+static const double aside_from = 1e6;
 
 static void gesdd(const problem *p, void *work, int lwork, int *iwork, int *info)
 {
@@ -53,33 +63,100 @@ static bool all_finite(const problem *p)
   return true;
 }
 
-static rg_status decompose(const problem *p)
+static void solve(void *work)
+{
+  problem *p = work;
+  int64_t iwork_bytes = (int64_t)p->k * 8 * (int64_t)sizeof(int);
+
+  gesdd(p, (char *)p->work.data + iwork_bytes, p->lwork, p->work.data, &p->info);
+}
+
+static void drop(void *work)
+{
+  problem *p = work;
+
+  if (p->work.data != NULL) {
+    rg_block_free(&p->work);
+  }
+  if (p->block.data != NULL) {
+    rg_block_free(&p->block);
+  }
+  rg_host_free(p);
+}
+
+/* What gesdd wants to work in. */
+static rg_status take_work(problem *p)
 {
   union {
     float f32;
     double f64;
   } room = { .f64 = 0 };
-  int lwork, info = 0;
   int64_t size = p->wide ? 8 : 4;
-  int64_t iwork_bytes = (int64_t)p->k * 8 * (int64_t)sizeof(int);
-  rg_block work = { 0 };
+  int info = 0;
 
-  if (!all_finite(p)) {
-    return rg_fail(RG_EARG, "svd: x [%d,%d] holds nan or infinity", p->rows, p->cols);
-  }
   gesdd(p, &room, -1, NULL, &info);
   if (info != 0) {
     return rg_fail(RG_EBUG, "svd: gesdd refuses argument %d", -info);
   }
   /* one more than said: sgesdd rounds the size into a float */
-  lwork = (int)((p->wide ? room.f64 : (double)room.f32) * (1 + 1e-6)) + 1;
-  RG_TRY(rg_block_alloc(RG_CPU, iwork_bytes + lwork * size, &work));
-  gesdd(p, (char *)work.data + iwork_bytes, lwork, work.data, &info);
-  rg_block_free(&work);
-  if (info > 0) {
+  p->lwork = (int)((p->wide ? room.f64 : (double)room.f32) * (1 + 1e-6)) + 1;
+  return rg_block_alloc_shared(RG_CPU, (int64_t)p->k * 8 * (int64_t)sizeof(int) + p->lwork * size,
+                               &p->work);
+}
+
+/* Copies of x and room for the results, in memory of the problem's own. */
+static rg_status take_matrices(problem *p, const rg_tensor *x, rg_tensor *const *out)
+{
+  int64_t size = rg_dtype_bytes(x->_dtype);
+  int64_t bytes[4] = { x->_count * size, out[0]->_count * size, p->k * size,
+                       out[2]->_count * size };
+  char *at[4];
+  int64_t total = 0;
+
+  for (int i = 0; i < 4; i++) {
+    total += (bytes[i] + 63) / 64 * 64;
+  }
+  RG_TRY(rg_block_alloc_shared(RG_CPU, total, &p->block));
+  at[0] = p->block.data;
+  for (int i = 1; i < 4; i++) {
+    at[i] = at[i - 1] + (bytes[i - 1] + 63) / 64 * 64;
+  }
+  for (int64_t i = 0; i < x->_count; i++) { /* gesdd destroys its matrix: always a copy */
+    int64_t from = i / x->_shape[1] * x->_stride[0] + i % x->_shape[1] * x->_stride[1];
+    memcpy(at[0] + i * size, (const char *)x->_data + from * size, (size_t)size);
+  }
+  p->a = at[0];
+  p->u = at[1];
+  p->s = at[2];
+  p->vt = at[3];
+  return RG_OK;
+}
+
+/* Solve it; with RG_EINTR it is no longer the caller's. */
+static rg_status decompose(problem *p)
+{
+  if ((double)p->rows * p->cols * p->k < aside_from) {
+    solve(p);
+    return RG_OK;
+  }
+  return rg_aside(solve, drop, p);
+}
+
+static rg_status ready(problem *p, const rg_tensor *x, rg_tensor *const *out)
+{
+  RG_TRY(take_matrices(p, x, out));
+  if (!all_finite(p)) {
+    return rg_fail(RG_EARG, "svd: x [%d,%d] holds nan or infinity", p->rows, p->cols);
+  }
+  return take_work(p);
+}
+
+static rg_status outcome(const problem *p)
+{
+  if (p->info > 0) {
     return rg_fail(RG_EARG, "svd: gesdd did not converge on x [%d,%d]", p->rows, p->cols);
   }
-  return info == 0 ? RG_OK : rg_fail(RG_EBUG, "svd: gesdd refuses argument %d", -info);
+  return p->info == 0 ? RG_OK : rg_fail(RG_EBUG, "svd: gesdd refuses argument %d", -p->info);
 }
 
 /* Copy contiguous numbers into a result of any strides (at most two axes). */
@@ -98,12 +175,8 @@ rg_status rg_cpu_svd(const rg_call *call, rg_tensor *const *out, rg_frame *frame
 {
   const rg_tensor *x = call->in[0];
   int64_t k = out[1]->_shape[0];
-  int64_t size = rg_dtype_bytes(x->_dtype);
-  int64_t bytes[4] = { x->_count * size, out[0]->_count * size, k * size, out[2]->_count * size };
-  rg_block block = { 0 };
-  problem p = { .wide = x->_dtype == RG_F64 };
-  char *at[4];
-  int64_t total = 0;
+  problem *p;
+  rg_status status;
 
   if (sgesdd_ == NULL || dgesdd_ == NULL) {
     return rg_fail(RG_ENOSUP, "svd: the OpenBLAS that is linked was built without LAPACK");
@@ -114,30 +187,25 @@ rg_status rg_cpu_svd(const rg_call *call, rg_tensor *const *out, rg_frame *frame
   if (x->_shape[0] > INT32_MAX || x->_shape[1] > INT32_MAX) {
     return rg_fail(RG_ENOSUP, "svd: LAPACK takes sizes up to 2147483647");
   }
-  for (int i = 0; i < 4; i++) {
-    total += (bytes[i] + 63) / 64 * 64;
+  p = rg_host_zeroed(sizeof(*p));
+  if (p == NULL) {
+    return rg_fail(RG_ENOMEM, "svd: out of memory");
   }
-  RG_TRY(rg_block_alloc(RG_CPU, total, &block));
-  at[0] = block.data;
-  for (int i = 1; i < 4; i++) {
-    at[i] = at[i - 1] + (bytes[i - 1] + 63) / 64 * 64;
-  }
-  for (int64_t i = 0; i < x->_count; i++) { /* gesdd destroys its matrix: always a copy */
-    int64_t from = i / x->_shape[1] * x->_stride[0] + i % x->_shape[1] * x->_stride[1];
-    memcpy(at[0] + i * size, (const char *)x->_data + from * size, (size_t)size);
-  }
-  p.rows = (int)x->_shape[0];
-  p.cols = (int)x->_shape[1];
-  p.k = (int)k;
-  p.a = at[0];
-  p.u = at[1];
-  p.s = at[2];
-  p.vt = at[3];
+  p->wide = x->_dtype == RG_F64;
+  p->rows = (int)x->_shape[0];
+  p->cols = (int)x->_shape[1];
+  p->k = (int)k;
   frame->path = "gesdd";
-  rg_status status = decompose(&p);
-  for (int i = 0; status == RG_OK && i < 3; i++) {
-    deliver(at[i + 1], out[i]);
+  status = ready(p, x, out);
+  if (status == RG_OK) {
+    RG_TRY(decompose(p));
+    status = outcome(p);
   }
-  rg_block_free(&block);
+  if (status == RG_OK) {
+    deliver(p->u, out[0]);
+    deliver(p->s, out[1]);
+    deliver(p->vt, out[2]);
+  }
+  drop(p);
   return status;
 }

@@ -308,6 +308,7 @@ static rg_status all_windows(rg_plan *plan, int64_t k, int64_t n, rg_flush *flus
   if (!taken) {
     return rg_fail(RG_ENOMEM, "measure: out of memory for %lld windows", (long long)n);
   }
+  status = rg_aside_settle(); /* what was left behind would compute beside the windows */
   for (int64_t i = 0; i < n && !status; i++) {
     if (rg_interrupt_pending()) {
       status = rg_fail(RG_EINTR, "measure: interrupted");
