@@ -30,8 +30,11 @@ end
 
 local C = open()
 
-ffi.cdef 'const char *rg_cdef(void); int32_t rg_abi(void);'
-ffi.cdef(ffi.string(C.rg_cdef()))
+-- declarations are the process's: who loads this module anew has them already
+if not pcall(ffi.typeof, 'rg_tensor') then
+  ffi.cdef 'const char *rg_cdef(void); int32_t rg_abi(void);'
+  ffi.cdef(ffi.string(C.rg_cdef()))
+end
 if C.rg_abi() ~= C.RG_ABI then
   error(('ridge: the library speaks interface %d, its declarations %d'):format(
     C.rg_abi(), tonumber(C.RG_ABI)), 0)

@@ -31,7 +31,9 @@ end)
 local function path()
   local parts = {}
   for i = 1, depth do
-    parts[i] = tostring(stack[i]):match('[^\n]*')
+    local kind = getmetatable(stack[i])
+    parts[i] = kind.__tostring == Module.__tostring and kind.__name
+      or tostring(stack[i]):match('[^\n]*')
     stack[i] = nil
   end
   depth = 0
@@ -288,10 +290,11 @@ function Module:load_state(tensors)
   return self
 end
 
---- One line with how many numbers are stored, and a line for each child.
+--- One line with how many numbers are stored, where there are any, and a line for each child.
 function Module:__tostring()
   local _, stored = self:num_parameters()
-  local lines = { ('%s(%d parameters)'):format(getmetatable(self).__name, stored) }
+  local name = getmetatable(self).__name
+  local lines = { stored > 0 and ('%s(%d parameters)'):format(name, stored) or name }
   for _, c in ipairs(self.children) do
     lines[#lines + 1] = ('  (%s) %s'):format(c.name, (tostring(c.module):gsub('\n', '\n  ')))
   end
