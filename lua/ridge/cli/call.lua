@@ -4,6 +4,7 @@
 --- is wrong is an error at the caller's line.
 
 local blame = require 'ridge.blame'
+local help = require 'ridge.repl.help'
 local stored = require 'ridge.cli.stored'
 
 local M = {}
@@ -67,6 +68,11 @@ for _, name in ipairs { 'top', 'show', 'retry', 'export', 'watch', 'replay', 'db
     local status = run(name, ...)
     if status ~= 0 then return status end -- at the prompt, nothing more is to be shown
   end
+  help.describe(M[name], function(title)
+    local command = require('ridge.cli.' .. name)
+    return ('%s(words ..., { option = value })\n  %s\n  as in the shell: %s\n  its options: ridge '
+      .. '%s --help'):format(title, command.summary, command.usage, name)
+  end)
 end
 
 return M

@@ -2,6 +2,7 @@
 --- `ridge help [topic]`: commands, or the docstring of a name.
 
 local commands = require 'ridge.cli.commands'
+local near = require 'ridge.near'
 local stored = require 'ridge.cli.stored'
 
 local M = {}
@@ -18,13 +19,16 @@ function M.main(argv)
     io.stdout:write(commands.help())
     return 0
   end
-  local command = commands.find(topic)
+  topic = topic:gsub('^ridge ', '') -- as it is typed
+  local command = commands.find(topic) or commands.find((topic:lower():gsub(' ', '-')))
   if command then
     io.stdout:write('usage: ', command.usage, '\n', command.summary, '\n')
     return 0
   end
   local text, reason = require('ridge.repl.help').lookup(topic, {})
   if not text then
+    local list = near.names(topic, commands.names(), 2)
+    if #list > 0 then reason = ('%s; commands: %s'):format(reason, table.concat(list, ', ')) end
     return stored.fail('help', reason)
   end
   io.stdout:write(text, '\n')

@@ -84,6 +84,11 @@ for name, decoupled in pairs { Adam = false, AdamW = true } do
       o.amsgrad and 1 or 0 })
   end
 
+  Adam.__doc = ('%s(params, {lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = %g, '
+    .. 'amsgrad = false}): %s'):format(name, decoupled and 0.01 or 0, decoupled
+    and 'Adam with weights that decay beside the step (Loshchilov and Hutter, 2019)'
+    or 'Adam (Kingma and Ba, 2015)')
+
   --- Adam (Kingma and Ba, 2015); AdamW decays weights beside the step.
   function Adam:init(params, opts) Optimizer.init(self, params, opts) end
 

@@ -7,6 +7,7 @@ local colour = require 'ridge.show.colour'
 local command = require 'ridge.repl.command'
 local environment = require 'ridge.repl.environment'
 local guard = require 'ridge.guard'
+local public = require 'ridge.repl.names'
 local near = require 'ridge.near'
 local sources = require 'ridge.repl.sources'
 local types = require 'ridge.types'
@@ -14,6 +15,13 @@ local types = require 'ridge.types'
 local M = {}
 
 local index -- filled when first asked
+
+local described = setmetatable({}, { __mode = 'k' }) -- functions made from a table, and their text
+
+--- Say what help shows for a function that has no docstring of its own.
+---@param f function
+---@param text fun(name: string): string the text, made when it is asked for
+function M.describe(f, text) described[f] = text end
 
 local function add(entry)
   index.entries[#index.entries + 1] = entry
@@ -230,6 +238,8 @@ local function value_text(name, value)
   if type(value) == 'function' then
     local entry = M.entry_of(value)
     if entry then return entry_text(entry, name) end
+    local text = described[guard.original(value)]
+    if text then return text(name) end
     local info = debug.getinfo(guard.original(value), 'S')
     if info.what == 'C' then return name .. ': a function of Lua itself or of a C library' end
     return ('%s: a function without a docstring  %s:%d'):format(name, info.short_src,
@@ -263,22 +273,57 @@ local function member_text(name, env)
   return name .. ': ' .. tostring(text)
 end
 
---- Help by the bare name of a function, wherever it is.
-local function by_name(name)
+--- The library; nil in a process whose core does not load.
+local function library()
+  local ok, ridge = pcall(require, 'ridge')
+  return ok and ridge or nil
+end
+
+-- What stands under a title: an entry's text, or that of a public name.
+local function titled(title, env, entries)
+  if entries[title] then return entry_text(entries[title]) end
+  return value_text(title, resolve(title, env))
+end
+
+local function summary_of(title, env, entries)
+  if entries[title] then return first_sentence(entries[title].text) end
+  local text = value_text(title, resolve(title, env)) or ''
+  return first_sentence((text:match '\n%s*([^\n]*)') or '')
+end
+
+--- Help by a bare name, wherever it is, and by a public name in any case: what users call goes
+--- before what ridge keeps to itself, and the very case before another.
+local function by_name(name, env)
   local last = name:match '([%w_]+)$'
-  local found = last and read_index().by_name[last]
-  if not found then return nil end
-  if name:find '[.:]' then
-    local exact = {}
-    for _, entry in ipairs(found) do
-      if entry.title == name or entry.title:gsub(':', '.') == name then exact[1] = entry end
+  if not last then return nil end
+  local exact, others, hidden, entries = {}, {}, {}, {}
+  for _, entry in ipairs(read_index().by_name[last] or {}) do
+    if not name:find '[.:]' or entry.title == name or entry.title:gsub(':', '.') == name then
+      entries[entry.title] = entry
+      local list = entry.title:find '^Tensor' and exact or hidden
+      list[#list + 1] = entry.title
     end
-    found = exact
   end
-  if #found == 0 then return nil end
-  if #found == 1 then return entry_text(found[1]) end
+  local ridge = library()
+  for _, title in ipairs(ridge and public.meant(ridge, name) or {}) do
+    if resolve(title, env) ~= nil and value_text(title, resolve(title, env)) then
+      local list = title:sub(-#last) == last and exact or others
+      list[#list + 1] = title
+    end
+  end
+  local ranked = { exact, others, hidden }
+  local all, first = {}, nil
+  for _, list in ipairs(ranked) do
+    if not first and #list > 0 then first = list end
+    for _, title in ipairs(list) do all[#all + 1] = title end
+  end
+  if not first then return nil end
+  if #first == 1 then
+    local also = #all > 1 and '\nalso: ' .. table.concat(all, ', ', 2) or ''
+    return titled(first[1], env, entries) .. also
+  end
   local rows = {}
-  for _, entry in ipairs(found) do rows[#rows + 1] = { entry.title, first_sentence(entry.text) } end
+  for i, title in ipairs(all) do rows[i] = { title, summary_of(title, env, entries) } end
   return list_text(("several are called '%s':"):format(last), rows)
 end
 
@@ -328,11 +373,18 @@ function M.lookup(topic, env)
   end
   local module = read_index().modules[topic]
   local text = (value ~= nil and value_text(topic, value)) or member_text(topic, env)
-    or (module and module_text(module)) or by_name(topic)
+    or (module and module_text(module)) or by_name(topic, env) or by_name(topic:lower(), env)
   if text then return text end
   if value ~= nil then return ('%s is a %s'):format(topic, type(value)) end
   local last = topic:match '([%w_]+)$' or topic
-  local list = near.names(last, known_names(), 5)
+  local ridge = library()
+  local list = ridge and public.near(ridge, topic, 3) or {}
+  for _, entry in ipairs(read_index().by_name[last] or {}) do -- the owner is not known
+    if #list < 5 then list[#list + 1] = entry.title end
+  end
+  for _, name in ipairs(near.names(last, known_names(), 5)) do
+    if #list < 5 then list[#list + 1] = name end
+  end
   local hint = #list > 0 and '; near: ' .. table.concat(list, ', ') or ''
   return nil, ("no help for '%s'%s"):format(topic, hint)
 end

@@ -332,3 +332,25 @@ describe('standard input as a program', function()
     assert.matches("did you mean 'ridge'", err)
   end)
 end)
+
+describe('ridge help', function()
+  it('finds commands in any case, as they are typed, and near ones', function()
+    for _, topic in ipairs { 'top', 'Top', 'ridge top' } do
+      local status, out = run { 'help', topic }
+      assert.equal(0, status)
+      assert.matches('^usage: ridge top SWEEP', out)
+    end
+    for _, words in ipairs { { 'help', 'batch size' }, { 'help', 'batch', 'size' },
+      { 'help', 'batch_size' }, { 'help', 'Batch-Size' } } do
+      local status, out = run(words)
+      assert.equal(0, status)
+      assert.matches('^usage: ridge batch%-size MODEL', out)
+    end
+    local status, out, err = run { 'help', 'ridge.doctor' }
+    assert.same({ 0, '' }, { status, err })
+    assert.matches('as in the shell: ridge doctor', out)
+    status, out, err = run { 'help', 'calibrat' }
+    assert.same({ 1, '' }, { status, out })
+    assert.matches('commands: calibrate', err)
+  end)
+end)

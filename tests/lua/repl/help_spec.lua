@@ -85,6 +85,39 @@ describe('help', function()
     assert.truthy(reason:find('distance', 1, true))
   end)
 
+  it('finds what users call in any case, before what ridge keeps to itself', function()
+    for _, topic in ipairs { 'linear', 'Linear', 'LINEAR', 'nn.linear', 'ridge.nn.linear',
+      'ridge.NN.Linear' } do
+      local text = assert(help.lookup(topic, {}), topic)
+      assert.equal('ridge.nn.Linear(n_in, n_out, opts)', text:match '^[^%)]*%)')
+    end
+    assert.matches('\nalso: ridge%.plot%.scale%.linear$', help.lookup('linear', {}))
+    assert.matches('^Tensor:relu%(%).*\nalso: ridge%.nn%.ReLU$', help.lookup('relu', {}))
+    assert.matches('^Tensor:softmax', help.lookup('Softmax', {}))
+    assert.matches('^ridge%.nn ', help.lookup('ridge.NN', {}))
+    assert.matches('^ridge%.optim%.AdamW\n.*weight_decay = 0.01', help.lookup('adamw', {}))
+  end)
+
+  it('lists near names below the owner that was typed, with it', function()
+    for topic, name in pairs { ['ridge.nn.Liner'] = 'ridge.nn.Linear', ['ridge.tp'] = 'ridge.top',
+      ['nn.LSTMM'] = 'ridge.nn.LSTM', ['ridge.optim.Admw'] = 'ridge.optim.AdamW',
+      ['Linaer'] = 'ridge.nn.Linear', ['y.sum'] = 'Tensor:sum' } do
+      local text, reason = help.lookup(topic, {})
+      assert.is_nil(text)
+      assert.truthy(reason:find(name, 1, true), reason)
+    end
+  end)
+
+  it('shows how a command is called', function()
+    -- all names that are commands and calls, by hand, but for doctor, which needs the program
+    for _, name in ipairs { 'top', 'show', 'retry', 'export', 'watch', 'replay', 'db',
+      'replot' } do
+      local text = assert(help.lookup('ridge.' .. name, {}))
+      assert.truthy(text:find('ridge.' .. name .. '(words ..., { option = value })', 1, true), text)
+      assert.truthy(text:find('as in the shell: ridge ' .. name .. ' ', 1, true), text)
+    end
+  end)
+
   it('knows classes that a function made, and names without ridge before them', function()
     local env = { ridge = require 'ridge' }
     assert.truthy(help.lookup('ridge.nn.LSTM', env):find('the state {h, c}', 1, true))
