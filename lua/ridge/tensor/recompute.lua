@@ -74,6 +74,16 @@ local function gradients(f, args, inputs, past, dout)
   return dx
 end
 
+--- Call a function to try it: what it drew can be drawn again, and layers count nothing.
+---@param f function
+---@param ... any its arguments
+---@return any what f returns
+function M.try(f, ...)
+  local seed, offset = standing()
+  local value = { seed = seed, offset = offset, cast = C.rg_autocast(), again = true }
+  return state.with(THEN, { value = value }, f, ...)
+end
+
 --- Call a function of tensors and keep only its inputs for the way back, which computes it again.
 --- Gradients are those of the plain call, bit for bit. Where nothing is recorded for gradients it
 --- is the plain call.

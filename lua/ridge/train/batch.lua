@@ -21,7 +21,8 @@ local PLANS = 8 -- shapes of batches whose plans are kept
 --- What is done with a batch.
 ---@param model table
 ---@param loss function of output and target
----@param opts table autocast, scaler, compile, split, say, debug
+---@param opts table autocast, scaler, compile, split, say, debug, weigh (called once, with the
+---  inputs of the first batch)
 function Batch:init(model, loss, opts)
   self.model, self.loss, self.options = model, loss, opts
   self.plans, self.seen = plan.shelf(PLANS), plan.shelf(PLANS)
@@ -200,6 +201,11 @@ end
 ---  gradients of the part that was done
 ---@return table loss for `value`; bad: a tensor, nan where the loss is
 function Batch:run(x, y, share, again)
+  local weigh = self.options.weigh
+  if weigh then
+    self.options.weigh = nil
+    weigh(self:here(x))
+  end
   local debug = self.options.debug
   if self.options.compile and not (debug and debug:active()) then
     local found = memory.scope(function() return by_plan(self, x, y, share) end)

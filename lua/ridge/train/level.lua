@@ -8,6 +8,10 @@ local attention = require 'ridge.nn.attention'
 local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
 local class = require 'ridge.class'
+local grad = require 'ridge.tensor.grad'
+local memory = require 'ridge.memory'
+local recompute = require 'ridge.tensor.recompute'
+local ref = require 'ridge.ffi.ref'
 local dtype = require 'ridge.tensor.dtype'
 local nn = require 'ridge.nn'
 local options = require 'ridge.options'
@@ -22,6 +26,7 @@ local SPEC = {
   flash_attention = { 'boolean', default = false, doc = 'attention by tiles' },
   workers = { 'integer', min = 0, doc = 'threads that load data' },
   accumulate = { 'integer', min = 1, doc = 'batches that make one step' },
+  sample = { 'any', doc = 'inputs of a batch: says what recomputing keeps of it' },
 }
 
 --- What each level names (document 001).
@@ -114,7 +119,7 @@ function SWITCH.recompute(model)
   for _, m in ipairs(list) do
     m:recompute(class.is_a(m, nn.Sequential) and 1 or true) -- in one segment
   end
-  return ('%d blocks keep their input alone'):format(#list)
+  return ('%d blocks keep their input alone'):format(#list), nil, list
 end
 
 function SWITCH.memory_format(model)
@@ -160,6 +165,67 @@ end
 local ORDER = { 'amp', 'compile', 'recompute', 'memory_format', 'flash_attention', 'workers',
   'accumulate' }
 
+-- Bytes that a batch holds between the passes: the model's results, and what is kept for the
+-- way back. nil: there is no room for them.
+local function held(model, x, cast)
+  local function pass()
+    return cast and require('ridge').autocast(cast, model, x) or model(x)
+  end
+  local before = memory.stats(x.device).live
+  local ok, y = pcall(memory.scope, grad.enable_grad, recompute.try, pass)
+  if not ok then
+    if blame.is_error(y) and y.code == 'ENOMEM' then return nil end
+    error(y, 0)
+  end
+  local bytes = memory.stats(x.device).live - before
+  if ref.is(y) then y:release() end
+  return bytes
+end
+
+local function switch_blocks(blocks, on)
+  for _, m in ipairs(blocks) do
+    m:recompute(on and (class.is_a(m, nn.Sequential) and 1 or true) or false)
+  end
+end
+
+local function megabytes(bytes) return ('%.3g MB'):format(bytes / 1e6) end
+
+-- The modes of all modules, which training for a moment changes.
+local function in_training(model, f)
+  local list, modes = modules_of(model), {}
+  for i, m in ipairs(list) do modes[i] = m.training or false end
+  model:train()
+  local ok, result = pcall(f)
+  for i, m in ipairs(list) do m:train(modes[i]) end
+  if not ok then error(result, 0) end
+  return result
+end
+
+--- Measure what a batch holds for the way back with recomputing and without it, and say whether it
+--- pays (F38). The model, its running statistics and the random numbers are as before.
+---@param model table a module
+---@param blocks table of modules that keep their input alone
+---@param x Tensor inputs of a batch, where the model is
+---@param cast string|nil mixed precision
+---@return string
+function M.weigh(model, blocks, x, cast)
+  return in_training(model, function()
+    held(model, x, cast) -- weights in another form are made once
+    local with = held(model, x, cast)
+    switch_blocks(blocks, false)
+    local ok, without = pcall(held, model, x, cast)
+    switch_blocks(blocks, true)
+    if not ok then error(without, 0) end
+    local rows = ('recompute: a batch of %d rows'):format(x:size(1))
+    if not with then return rows .. ' has no room with it either' end
+    local kept = ('%s holds %s for the way back'):format(rows, megabytes(with))
+    if not without then return kept .. '; without recomputing it has no room: it pays' end
+    return ('%s, %s without recomputing: %s'):format(kept, megabytes(without),
+      with < without and 'it pays where memory is short, for one more pass forward'
+        or 'it does not pay')
+  end)
+end
+
 --- Switch what a level names, and say what came of it.
 ---@param model table a module; recompute and flash_attention change it
 ---@param level string 'basic', 'advanced', 'ultra' or 'custom', in any case
@@ -168,6 +234,7 @@ local ORDER = { 'amp', 'compile', 'recompute', 'memory_format', 'flash_attention
 ---@param settled table what is decided otherwise: name to a text that says how
 ---@return table settings for the Trainer: autocast, compile, accumulate, workers
 ---@return table report list of {name =, on = boolean, text =}
+---@return table|nil blocks that keep their input alone from here on
 function M.switch(model, level, given, say, settled)
   if not nn.is_module(model) then
     blame.raise(('level: a module is expected, got %s'):format(blame.show(model)))
@@ -181,13 +248,16 @@ function M.switch(model, level, given, say, settled)
   for name, value in pairs(named) do
     if given[name] == nil then wanted[name] = value end
   end
-  local out, report = {}, {}
+  if wanted.sample ~= nil then ref.need(wanted.sample, 'level: sample') end
+  local out, report, blocks = {}, {}, nil
   for _, name in ipairs(ORDER) do
     local value, text, why = wanted[name], nil, nil
     if settled[name] then
       text = settled[name]
     elseif value then
-      text, why = SWITCH[name](model, out, value)
+      local list
+      text, why, list = SWITCH[name](model, out, value)
+      blocks = blocks or list
     elseif named[name] then
       why = 'so it was given'
     end
@@ -197,13 +267,17 @@ function M.switch(model, level, given, say, settled)
     end
   end
   if #report == 0 then say(('level %s switches nothing'):format(level:lower())) end
-  return out, report
+  if blocks and wanted.sample ~= nil then
+    say(M.weigh(model, blocks, wanted.sample, out.autocast))
+  end
+  return out, report, blocks
 end
 
 --- Switch what a level names, and say what came of it.
 ---@param model table a module; recompute and flash_attention change it
 ---@param level string|nil 'basic', 'advanced' (when left out), 'ultra' or 'custom', in any case
----@param given table|nil settings that win over the level's; all of them for 'custom'
+---@param given table|nil settings that win over the level's; all of them for 'custom'; sample, a
+---  tensor, is inputs of a batch: what recomputing keeps of them is measured and said
 ---@param say function|nil called with a line for each; print when left out
 ---@return table settings for the Trainer: autocast, compile, accumulate, workers
 ---@return table report list of {name =, on = boolean, text =}
@@ -215,7 +289,9 @@ function M.apply(model, level, given, say)
   if say ~= nil and not blame.callable(say) then
     blame.raise(('level: say is a function, got %s'):format(blame.show(say)))
   end
-  return M.switch(model, level == nil and 'advanced' or level, given or {}, say or print, {})
+  local out, report = M.switch(model, level == nil and 'advanced' or level, given or {},
+    say or print, {})
+  return out, report
 end
 
 --- The options of one of document 000's profiles.

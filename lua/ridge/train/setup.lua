@@ -96,8 +96,11 @@ local function switch(model, o, opts)
   if o.effective_batch_size then
     settled.accumulate = ('%d rows make one step, as given'):format(o.effective_batch_size)
   end
-  local out, report = level.switch(model, o.level or 'custom', given, o.say, settled)
+  local out, report, blocks = level.switch(model, o.level or 'custom', given, o.say, settled)
   for name, value in pairs(out) do o[name] = value end
+  if blocks then
+    o.weigh = function(x) o.say(level.weigh(model, blocks, x, o.autocast)) end
+  end
   return report
 end
 

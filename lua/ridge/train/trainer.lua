@@ -48,7 +48,8 @@ function Trainer:init(model, opts)
   self.stability = o.stability and Stability(o.optimizer, o.stability)
   self.debug = o.debug and Debug(o.debug, self)
   self.batch = Batch(model, self.loss, { autocast = o.autocast, scaler = o.scaler,
-    compile = o.compile, split = o.split, say = self.say, debug = self.debug })
+    compile = o.compile, split = o.split, say = self.say, debug = self.debug,
+    weigh = o.weigh })
 end
 
 -- -- One epoch ------------------------------------------------------------------------------------

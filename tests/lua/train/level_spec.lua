@@ -58,6 +58,45 @@ describe('a level', function()
     assert.matches("'best' is none; there are basic, advanced", message(ridge.level, net, 'best'))
   end)
 
+  it('says from measured bytes whether recomputing pays (F38)', function()
+    local function chain(depth) -- two blocks
+      local net = nn.Sequential()
+      for _ = 1, 2 do
+        local block = nn.Sequential()
+        for _ = 1, depth do block:add(nn.Tanh()) end
+        net:add(block)
+      end
+      return net
+    end
+    local x = ridge.randn(1024, 32):requires_grad_() -- 131,072 bytes, as every result
+    ridge.recompute(nn.Tanh(), x):release() -- what recomputing makes once and keeps
+    for depth, wanted in pairs {
+      [1] = 'recompute: a batch of 1024 rows holds 0.262 MB for the way back, 0.262 MB without '
+        .. 'recomputing: it does not pay',
+      [4] = 'recompute: a batch of 1024 rows holds 0.262 MB for the way back, 1.05 MB without '
+        .. 'recomputing: it pays where memory is short, for one more pass forward',
+    } do
+      local net, lines = chain(depth), {}
+      local live = ridge.memory.stats().live
+      ridge.level(net, 'custom', { recompute = true, sample = x }, function(l)
+        lines[#lines + 1] = l
+      end)
+      assert.are.equal(wanted, lines[2])
+      assert.are.equal(live, ridge.memory.stats().live)
+      assert.is_false(net.children[1].module.training)
+      assert.are.equal(1, net.children[1].module.segments)
+    end
+    local lines = {}
+    local function say(l) lines[#lines + 1] = l end
+    ridge.memory.set_limit(ridge.memory.stats().live + 600000)
+    local ok, err = pcall(ridge.level, chain(4), 'custom', { recompute = true, sample = x }, say)
+    ridge.memory.set_limit(0)
+    assert.is_true(ok, tostring(err))
+    assert.matches('without recomputing it has no room: it pays', lines[2])
+    assert.matches('level: sample', message(ridge.level, chain(1), 'custom',
+      { recompute = true, sample = 5 }, silent))
+  end)
+
   it('knows the profiles of document 000', function()
     assert.are.equal(256, ridge.profiles('fast_training').batch)
     assert.are.equal(1, ridge.profiles('fast_training').clip)
@@ -105,6 +144,33 @@ describe('a trainer', function()
         assert.is_true(p.tensor:equal(planned:parameters()[i].tensor), p.name)
       end
     end
+  end)
+
+  it('weighs recomputing with its first batch, which leaves no trace', function()
+    local function run(weighed)
+      ridge.seed(3)
+      local net = nn.Sequential()
+      for i = 1, 2 do
+        net:add(nn.Sequential(nn.Linear(6, 6, { seed = i }), nn.BatchNorm(6), nn.Dropout(0.5)))
+      end
+      local lines = {}
+      local trainer = ridge.Trainer(net, { optimizer = ridge.optim.SGD(net, { lr = 0.1 }),
+        recompute = weighed, say = function(l) lines[#lines + 1] = l end })
+      if not weighed then
+        for _, c in ipairs(net.children) do c.module:recompute(1) end
+      end
+      trainer:fit(ridge.data.Loader({ x, y }, { batch = 35, seed = 5 }), { epochs = 2 })
+      local _, said = table.concat(lines, '\n'):gsub('recompute: a batch of 35 rows holds ', '')
+      assert.are.equal(weighed and 1 or 0, said)
+      return net
+    end
+    local plain, weighed = run(nil), run(true)
+    for i, p in ipairs(plain:parameters()) do
+      assert.is_true(p.tensor:equal(weighed:parameters()[i].tensor), p.name)
+    end
+    local mean = plain.children[1].module.children[2].module.running_mean
+    assert.is_true(mean:equal(weighed.children[1].module.children[2].module.running_mean))
+    assert.is_true(mean:abs():sum():item() > 0)
   end)
 
   it('drops the plans of old shapes, and their memory (F127)', function()
