@@ -286,6 +286,46 @@ static rg_status run_once(const rg_call *call, rg_tensor *const *out)
   return status;
 }
 
+/* Images first .. first + n - 1. */
+static rg_tensor images_of(const rg_tensor *x, int64_t first, int64_t n)
+{
+  rg_tensor some = *x;
+
+  some._shape[0] = n;
+  some._count = x->_count / x->_shape[0] * n;
+  some._data = (char *)x->_data + first * x->_stride[0] * rg_dtype_bytes(x->_dtype);
+  return some;
+}
+
+/* oneDNN does not look at Ctrl-C: of a batch that takes it long it gets some images at a time.  A
+** gradient of the weight is a sum over all of them, and is left whole. */
+static rg_status run_pieces(const rg_call *call, rg_tensor *const *out)
+{
+  const double long_one = 1e11, piece = 5e10; /* operations */
+  int64_t n = out[0]->_shape[0];
+  double flops = call->op->cost(call).flops;
+  int64_t most = flops < long_one ? n : rg_max_i64(1, (int64_t)((double)n * piece / flops));
+  const rg_tensor *in[3] = { NULL };
+  rg_call part = *call;
+
+  if (call->op->id == RG_OP_CONV2D_BACK_WEIGHT || most >= n) {
+    return run_once(call, out);
+  }
+  memcpy(in, call->in, (size_t)call->n_in * sizeof(*in));
+  part.in = in;
+  for (int64_t first = 0; first < n; first += most) {
+    rg_tensor x = images_of(call->in[0], first, rg_min_i64(most, n - first));
+    rg_tensor y = images_of(out[0], first, rg_min_i64(most, n - first));
+
+    if (rg_interrupt_pending()) {
+      return rg_fail(RG_EINTR, "interrupted");
+    }
+    in[0] = &x;
+    RG_TRY(run_once(&part, (rg_tensor *const[]){ &y }));
+  }
+  return RG_OK;
+}
+
 /* In a step of a plan everything is made ready once. */
 static rg_status run_step(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
@@ -357,7 +397,7 @@ static rg_status conv(const rg_call *call, rg_tensor *const *out, rg_frame *fram
     return rg_conv2d_direct(call, out);
   }
   frame->path = readable(out[0]->_dtype) ? "onednn" : "onednn:f32";
-  return frame->memo == NULL ? run_once(call, out) : run_step(call, out, frame);
+  return frame->memo == NULL ? run_pieces(call, out) : run_step(call, out, frame);
 }
 
 rg_status rg_cpu_conv2d(const rg_call *call, rg_tensor *const *out, rg_frame *frame)

@@ -145,6 +145,51 @@ static void test_far(rg_status (*call)(const rg_tensor *x, rg_tensor **out), int
   rg_tensor_release(x);
 }
 
+/* -- A batch of images ------------------------------------------------------------------------- */
+
+static rg_tensor *images(int64_t n, int64_t c, int64_t size)
+{
+  rg_tensor *x = NULL;
+
+  if (rg_empty(RG_F32, RG_CPU, (const int64_t[]){ n, c, size, size }, 4, &x) != RG_OK ||
+      rg_fill_(x, 1) != RG_OK) {
+    tap_bail(rg_error_message());
+  }
+  return x;
+}
+
+/* 1.05e11 operations, which are done in pieces. */
+static void test_conv(bool back)
+{
+  rg_conv2d_options o = { .pad_low = { 3, 3 }, .pad_high = { 3, 3 } };
+  rg_tensor *x = images(64, 128, 32);
+  rg_tensor *w = images(128, 128, 7);
+  rg_tensor *y = NULL;
+  pthread_t thread;
+  double middle = 0, corner = 0, begin = worked();
+  rg_status status;
+
+  if (pthread_create(&thread, NULL, press, &begin) != 0) {
+    tap_bail("no thread");
+  }
+  status = back ? rg_conv2d_back_data(x, w, 32, 32, &o, &y) : rg_conv2d(x, w, NULL, &o, &y);
+  is_status(status, RG_EINTR, back ? "a convolution's gradient" : "a convolution");
+  pthread_join(thread, NULL);
+  rg_interrupt_clear();
+  rg_tensor_release(y);
+  y = NULL;
+  status = back ? rg_conv2d_back_data(x, w, 32, 32, &o, &y) : rg_conv2d(x, w, NULL, &o, &y);
+  is_status(status, RG_OK, "whole");
+  ok(rg_tensor_get(y, (const int64_t[]){ 63, 127, 16, 16 }, 4, &middle) == RG_OK &&
+         rg_tensor_get(y, (const int64_t[]){ 40, 5, 0, 31 }, 4, &corner) == RG_OK,
+     "two of its numbers");
+  close_to(middle, 128 * 49, 0, "the last image's middle");
+  close_to(corner, 128 * 16, 0, "a corner");
+  rg_tensor_release(y);
+  rg_tensor_release(w);
+  rg_tensor_release(x);
+}
+
 /* -- A library's call that cannot be stopped -------------------------------------------------- */
 
 static rg_tensor *drawn(int32_t dtype, int64_t n)
@@ -206,6 +251,8 @@ int main(void)
   test_far(least, RG_I64, "argmin");
   test_far(loss, RG_F32, "cross entropy of many classes");
   test_far(weighted_loss, RG_F64, "the sum of many weights");
+  test_conv(false);
+  test_conv(true);
   test_svd(RG_F64);
   test_svd(RG_F32);
   return done();
