@@ -25,7 +25,7 @@ Every column of every point, all digits; with --samples one line for each sample
 local function samples(st, sweep)
   local results = require 'ridge.store.results'
   local found = { titles = { 'trial', 'phase', 'i', 'at_ns', 'ns', 'mark' }, lines = {} }
-  for _, row in ipairs(st.db:query([[/* timed phases */ SELECT t.id AS trial, g.phase
+  for _, row in ipairs(st.db:look([[/* timed phases */ SELECT t.id AS trial, g.phase
       FROM main.trial t JOIN main.timing g ON g.attempt_id = t.best_attempt
       WHERE t.sweep_id = ? AND g.cache <> 'first' ORDER BY t.id, g.id]], sweep.id)) do
     local s = results.samples(st, row.trial, row.phase)

@@ -148,7 +148,7 @@ local function fetch(st, sweep, needed, where)
     local text, bound = expression.sql(where)
     sql, values = sql .. ' AND ' .. text, bound
   end
-  return st.db:query(('/* query */ SELECT %s FROM temp."%s" WHERE %s'):format(
+  return st.db:look(('/* query */ SELECT %s FROM temp."%s" WHERE %s'):format(
     #columns > 0 and table.concat(columns, ', ') or '1', (sweep.name:gsub('"', '""')), sql),
     'point', unpack(values))
 end
@@ -387,7 +387,7 @@ end
 
 local function by_key(st, sql, id)
   local out = {}
-  for _, row in ipairs(st.db:query(sql, id)) do out[row.k] = row.n end
+  for _, row in ipairs(st.db:look(sql, id)) do out[row.k] = row.n end
   return out
 end
 

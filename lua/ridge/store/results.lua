@@ -101,7 +101,7 @@ end
 ---@param name string
 ---@return table rows trial, step, seconds, value
 function M.curves(st, sweep_id, name)
-  return st.db:query([[/* curves */ SELECT t.id AS trial, c.step, c.t_ns / 1e9 AS seconds, c.value
+  return st.db:look([[/* curves */ SELECT t.id AS trial, c.step, c.t_ns / 1e9 AS seconds, c.value
     FROM main.curve c JOIN main.trial t ON t.best_attempt = c.attempt_id
     WHERE t.sweep_id = ? AND c.name = ? ORDER BY t.ord, c.step]], sweep_id, name)
 end

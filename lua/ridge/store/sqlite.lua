@@ -270,6 +270,26 @@ end
 -- Steps of SQLite's machine between two looks at a request to stop: about a millisecond.
 local LOOK_EVERY = 50000
 
+-- Call a function whose queries Ctrl-C ends.
+local function stoppable(self, f, ...)
+  lib.sqlite3_progress_handler(self.handle, LOOK_EVERY, C.rg_sql_stop, nil)
+  local ok, rows, columns = pcall(f, self, ...)
+  if self.handle ~= nil then lib.sqlite3_progress_handler(self.handle, 0, nil, nil) end
+  if not ok then error(rows, 0) end
+  return rows, columns
+end
+
+--- As `query`, for somebody who waits to see the rows: Ctrl-C ends it.  Not for what has to come
+--- to its end, as saving does.
+---@param sql string a SELECT
+---@param ... any one value for each `?`
+---@return table rows
+---@return string[] columns
+function Database:look(sql, ...)
+  live(self, name_of(sql))
+  return stoppable(self, self.query, sql, ...)
+end
+
 --- All rows of a question that somebody typed: SQLite itself refuses whatever does not only read
 --- (core/base/sql.c), and Ctrl-C ends it.
 ---@param sql string one SELECT, or a PRAGMA that tells
@@ -279,18 +299,14 @@ local LOOK_EVERY = 50000
 function Database:ask(sql)
   live(self, name_of(sql))
   lib.sqlite3_set_authorizer(self.handle, C.rg_sql_authorize, nil)
-  lib.sqlite3_progress_handler(self.handle, LOOK_EVERY, C.rg_sql_stop, nil)
-  local ok, rows, columns = pcall(function()
+  local ok, rows, columns = pcall(stoppable, self, function()
     local statement = compile(self, sql, name_of(sql))
     bind(self, statement, 0)
     local found, titles = all(statement, self)
     lib.sqlite3_finalize(ffi.gc(statement.handle, nil))
     return found, titles
   end)
-  if self.handle ~= nil then
-    lib.sqlite3_progress_handler(self.handle, 0, nil, nil)
-    lib.sqlite3_set_authorizer(self.handle, nil, nil)
-  end
+  if self.handle ~= nil then lib.sqlite3_set_authorizer(self.handle, nil, nil) end
   if not ok then error(rows, 0) end
   return rows, columns
 end

@@ -121,4 +121,21 @@ describe('a question in SQL', function()
     assert.equal('EINTR', err.code)
     assert.same({ { n = 3 } }, ask.sql('SELECT count(*) AS n FROM tiny', { db = db }))
   end)
+
+  it('of many rows that somebody waits for is ended too, and nothing else is', function()
+    local C = require 'ridge.ffi.lib'
+    local own = require('ridge.store.sqlite').open(':memory:')
+    local text = 'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) '
+      .. 'SELECT count(*) AS n FROM n'
+    C.rg_interrupt_set()
+    local ok, err = pcall(own.look, own, text, 10 ^ 6)
+    local whole, rows = pcall(own.query, own, text, 10 ^ 6) -- as saving does
+    C.rg_interrupt_clear()
+    assert.is_false(ok)
+    assert.equal('EINTR', err.code)
+    assert.is_true(whole)
+    assert.same({ { n = 10 ^ 6 } }, rows)
+    assert.same({ { n = 10 ^ 6 } }, own:look(text, 10 ^ 6))
+    own:close()
+  end)
 end)
