@@ -98,4 +98,16 @@ describe('plans', function()
     end
     assert.equal(4, plan.run(plan, 0):sum():item())
   end)
+
+  it('stand on a shelf, from which the one goes that was used longest ago', function()
+    local shelf = require('ridge.plan').shelf(2)
+    assert.is_nil(shelf:put('a', 'first'))
+    assert.is_nil(shelf:put('b', 'second'))
+    assert.are.equal('first', shelf:get 'a')
+    assert.are.equal('second', shelf:put('c', 'third'))
+    assert.is_nil(shelf:get 'b')
+    local left = {}
+    for made in shelf:each() do left[#left + 1] = made end
+    assert.same({ 'first', 'third' }, left)
+  end)
 end)

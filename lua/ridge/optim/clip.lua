@@ -202,10 +202,10 @@ function WAYS.exponential(self, list, norm, found)
   to_norm(list, norm, m.threshold)
 end
 
--- The share of the norm that was taken off.
+-- The share of the norm that was taken off; nothing was where both are infinite.
 local function ratio(found)
-  local norm = found.gradient_norm
-  return norm > 0 and math.max(0, 1 - found.clipped_norm / norm) or 0
+  local norm, clipped = found.gradient_norm, found.clipped_norm
+  return norm > clipped and 1 - clipped / norm or 0
 end
 
 --- Clip the gradients that an optimizer is about to use, in place. Nobody waits for it; reading a

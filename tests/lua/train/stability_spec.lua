@@ -398,4 +398,75 @@ describe('the manager', function()
     local s = watch:summary()
     assert.same({ 1, 0 }, { s.steps, s.taken })
   end)
+
+  it('is as it was where a state does not fit', function()
+    local function watch()
+      local _, optimizer = made({ 3, 0 }, { 4 })
+      return ridge.Stability(optimizer, { clip = { kind = 'exponential' } })
+    end
+    local other, mine = watch(), watch()
+    other:step()
+    local before = mine.clip:state().threshold:item()
+    assert.are_not.equal(before, other.clip:state().threshold:item())
+    local state = other:state()
+    state.guard = { totals = { nan = -1 } }
+    assert.is_false((pcall(mine.load_state, mine, state)))
+    assert.are.equal(before, mine.clip:state().threshold:item())
+    assert.are.equal(0, mine.steps)
+  end)
+end)
+
+describe('numbers by hand', function()
+  it('stand where something too large was, each with its sign', function()
+    local net, optimizer = made({ 2e6, -2e6, INF, -INF, NAN, 1 }, { 1 })
+    optim.Guard { kind = 'replace', nan_replacement = 3, inf_replacement = 5,
+      overflow_replacement = 7 }:apply(optimizer)
+    assert.same({ 7, -7, 5, -5, 3, 1 }, net.a.grad:tolist())
+  end)
+
+  it('are those of the first step again behind restore: counts too', function()
+    local net, optimizer, arrive = made({ 3, 1 }, { 4 }, 'Adam')
+    local guard = optim.Guard { kind = 'restore', every = 2 }
+    local function step(x)
+      arrive({ x, 1 }, { 4 })
+      local found = guard:apply(optimizer)
+      if found.step then optimizer:step() end
+      return found.step
+    end
+    assert.is_true(step(3))
+    local first = net.a:tolist()
+    assert.is_false(step(NAN)) -- back to before the first step, the last that was kept
+    assert.same({ 1, 1 }, net.a:tolist())
+    assert.is_true(step(3))
+    assert.same(first, net.a:tolist()) -- Adam's correction counts from the beginning
+  end)
+
+  it('are no share taken off where the norm is infinite before and behind', function()
+    for _, kind in ipairs { 'norm', 'adaptive', 'exponential', 'layer_wise', 'percentile' } do
+      for _, dtype in ipairs { 'f16', 'f32' } do
+        local net, optimizer = made({ 1, INF, -2 }, { 1 })
+        net:to(dtype)
+        local found = optim.Clip { kind = kind }:apply(optimizer)
+        assert.are.equal(INF, found.gradient_norm)
+        assert.are.equal(0, found.clipping_ratio, kind)
+      end
+    end
+    local _, optimizer = made({ 1, INF }, { 0 })
+    local found = optim.Clip { kind = 'value', max_value = 1 }:apply(optimizer)
+    assert.are.equal(1, found.clipping_ratio)
+    assert.is_true(near(found.clipped_norm, math.sqrt(2)))
+  end)
+
+  it('of a loss scale: it grows once for each so many good steps', function()
+    local net, optimizer, arrive = made({ 3, 1 }, { 4 })
+    net:train()
+    local scaler = optim.GradScaler { scale = 2, interval = 2 }
+    local found = {}
+    for i = 1, 5 do
+      arrive({ 3, 1 }, { 4 })
+      scaler:step(optimizer)
+      found[i] = scaler.factor
+    end
+    assert.same({ 2, 4, 4, 8, 8 }, found)
+  end)
 end)

@@ -20,6 +20,7 @@ local function same(a, b, where)
     for key in pairs(b) do assert.is_not_nil(a[key], where .. '.' .. tostring(key)) end
   elseif a == a or b == b then
     assert.are.equal(a, b, where)
+    if a == 0 then assert.are.equal(1 / a, 1 / b, where) end
   end
 end
 
@@ -373,4 +374,22 @@ describe('a training that is killed', function()
       same(one, two, name)
     end)
   end
+
+  it('keeps numbers that JSON has not, and tells a number that is missing from 0', function()
+    local place = folders.new()
+    local rows = {}
+    for i = 1, 40 do rows[i] = { a = i, b = i % 3 == 0 and -0.0 or nil, c = 'x' .. i % 2 } end
+    local state = { model = {}, optimizer = {}, epoch = 0, rows = rows,
+      short = { zero = -0.0, plain = 0, nan = NAN, most = INF, least = -INF, text = 'nan' } }
+    checkpoint.save(place .. '/x.safetensors', state)
+    local found = checkpoint.load(place .. '/x.safetensors')
+    folders.remove(place)
+    assert.are.equal(-INF, 1 / found.short.zero)
+    assert.are.equal(INF, 1 / found.short.plain)
+    assert.is_true(found.short.nan ~= found.short.nan)
+    assert.same({ INF, -INF, 'nan' }, { found.short.most, found.short.least, found.short.text })
+    assert.are.equal(-INF, 1 / found.rows[3].b)
+    assert.is_nil(found.rows[4].b)
+    assert.same({ 40, 'x0' }, { found.rows[40].a, found.rows[40].c })
+  end)
 end)

@@ -285,6 +285,42 @@ describe('a trainer', function()
     assert.are.equal(0, (found * 0):sum():item())
   end)
 
+  it('waits anew behind each epoch that is better', function()
+    local t, data = given({ { 5 }, { 6 }, { 4 }, { 6 }, { 7 }, { 1 } }, { patience = 2 })
+    local history, stopped = t:fit(data, { epochs = 6 })
+    assert.same({ 5, 'patience', 4, 2 }, { #history, stopped, t.best, t.waited })
+  end)
+
+  it('has the loss of a batch in parts that are not alike, and its step', function()
+    local function fit(parts)
+      local net = nn.Linear(6, 6, { seed = 1 })
+      local t = ridge.Trainer(net, { optimizer = ridge.optim.SGD(net, { lr = 1 }), say = silent })
+      t.batch.parts = parts
+      local data = ridge.data.Loader({ x:narrow(1, 1, 5), y:narrow(1, 1, 5) }, { batch = 5,
+        shuffle = false })
+      return t:fit(data, { epochs = 1 })[1].loss, net.weight
+    end
+    local whole, weight = fit(1)
+    for _, parts in ipairs { 2, 3, 4, 5, 9 } do
+      local loss, found = fit(parts)
+      assert.is_true(math.abs(loss - whole) < 1e-5, parts)
+      assert.is_true(weight:allclose(found, 1e-5, 1e-6), parts)
+    end
+  end)
+
+  it('counts the time of a step from where it went on', function()
+    local t = make()
+    t:fit(loader(), { epochs = 1 })
+    local state = t:state()
+    state.seconds = 1e6
+    local again = make()
+    again:load_state(state)
+    again:fit(loader(), { epochs = 2 })
+    local s = again:summary()
+    assert.is_true(s.max_step_time < 1e5 and s.min_step_time <= s.max_step_time)
+    assert.are.equal(10, s.total_steps)
+  end)
+
   it('refuses a batch without rows', function()
     local net = nn.Linear(6, 6, { seed = 1 })
     local before = net.weight:detach():clone()
