@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
---- Numbers in lines of text, by comma or another sign (RFC 4180, without quoted line breaks).
+--- Numbers in lines of text, by comma or another sign (RFC 4180).
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
@@ -18,6 +18,7 @@ local SPEC = {
   missing = { 'number', doc = 'what an empty field is; an error when left out' },
 }
 local MOST = 2 ^ 31 - 2 ^ 12 -- bytes of a string
+local OPEN = 'a quote that is not closed'
 
 -- The field that begins at a place, and where the separator behind it stands; nil: it is the last.
 -- Between quotes a separator is a sign like others, and two quotes are one.
@@ -25,7 +26,7 @@ local function field_at(line, from, separator)
   local text, last = {}, line:match('^%s*"()', from)
   while last do
     local quote = line:find('"', last, true)
-    if not quote then return nil, nil, 'a quote that is not closed' end
+    if not quote then return nil, nil, OPEN end
     text[#text + 1] = line:sub(last, quote - 1)
     last = line:sub(quote + 1, quote + 1) == '"' and quote + 2 or nil
     if last then
@@ -55,6 +56,25 @@ local function fields_of(line, separator)
   return list
 end
 
+local function is_odd(line)
+  local _, n = line:gsub('"', '')
+  return n % 2 == 1
+end
+
+-- The fields of the lines that belong to a line whose quote is open, and how many lines came.
+local function fields_over(line, next_line, separator)
+  local lines, odd = { line }, is_odd(line)
+  for more in next_line do
+    lines[#lines + 1] = more
+    odd = odd ~= is_odd(more)
+    if not odd then -- where quotes are in pairs it may be closed
+      local fields, wrong = fields_of(table.concat(lines, '\n'), separator)
+      if wrong ~= OPEN then return fields, wrong, #lines - 1 end
+    end
+  end
+  return nil, OPEN, #lines - 1
+end
+
 local function is_header(fields)
   for _, field in ipairs(fields) do
     if field ~= '' and not tonumber(field) then return true end
@@ -79,11 +99,13 @@ function M.read(path, opts)
   opts = options.check(SPEC, opts, 'data.csv')
   if #opts.separator ~= 1 then blame.raise('data.csv: the separator is one sign') end
   local text = file.with(path, 'data.csv', function(f) return f:text(MOST) end)
-  local names, columns, rows, number = nil, nil, {}, 0
-  for line in (text:gsub('^\239\187\191', '') .. '\n'):gmatch '(.-)\r?\n' do
-    number = number + 1
+  local names, columns, rows, number, over = nil, nil, {}, 0, 0
+  local next_line = (text:gsub('^\239\187\191', '') .. '\n'):gmatch '(.-)\r?\n'
+  for line in next_line do
+    number, over = number + 1 + over, 0
     if line:find '%S' then
       local fields, wrong = fields_of(line, opts.separator)
+      if wrong == OPEN then fields, wrong, over = fields_over(line, next_line, opts.separator) end
       if not fields then
         blame.raise(('data.csv: %s line %d has %s'):format(path, number, wrong), 'EFORMAT')
       end

@@ -290,13 +290,48 @@ function Module:load_state(tensors)
   return self
 end
 
+local function is_module(value)
+  return type(value) == 'table' and type(rawget(value, 'children')) == 'table'
+    and type(rawget(value, 'params')) == 'table' and getmetatable(value) ~= nil
+end
+
+-- Modules kept in fields, or in lists in fields, that are not children: {name =, module =}, sorted.
+local function plain_fields(self)
+  local list, known = {}, { [self] = true, [self.children] = true, [self.params] = true }
+  for _, c in ipairs(self.children) do known[c.module] = true end
+  local function look(name, value)
+    if is_module(value) and not known[value] then
+      list[#list + 1] = { name = name, module = value }
+    end
+  end
+  for field, value in next, self do
+    local name = tostring(field)
+    look(name, value)
+    if type(value) == 'table' and not getmetatable(value) and not known[value] then
+      for i, each in ipairs(value) do look(('%s[%d]'):format(name, i), each) end
+    end
+  end
+  table.sort(list, function(a, b) return a.name < b.name end)
+  return list
+end
+
 --- One line with how many numbers are stored, where there are any, and a line for each child.
+-- Modules that are kept as plain fields are shown as what they are: no part of it.
 function Module:__tostring()
   local _, stored = self:num_parameters()
   local name = getmetatable(self).__name
   local lines = { stored > 0 and ('%s(%d parameters)'):format(name, stored) or name }
   for _, c in ipairs(self.children) do
     lines[#lines + 1] = ('  (%s) %s'):format(c.name, (tostring(c.module):gsub('\n', '\n  ')))
+  end
+  local plain = plain_fields(self)
+  for _, f in ipairs(plain) do
+    lines[#lines + 1] = ('  %s = %s'):format(f.name, tostring(f.module):match '[^\n]*')
+  end
+  if #plain > 0 then
+    local name_of_child = plain[1].name:gsub('[%[%]]', '')
+    lines[#lines + 1] = ('  what stands behind = is a plain field, not trained, saved or moved '
+      .. "with it: self:child('%s', ...) makes it a part"):format(name_of_child)
   end
   return table.concat(lines, '\n')
 end

@@ -333,6 +333,20 @@ describe('standard input as a program', function()
   end)
 end)
 
+describe('ridge.doctor()', function()
+  it('prints what the command prints, and neither a place nor a value behind it', function()
+    local status, out, err = run { '-e', 'ridge.doctor { seconds = 0.1 }' }
+    assert.same({ 0, '' }, { status, err })
+    assert.matches('^ridge +%d', out)
+    assert.is_nil(out:find '%[%d+%]:%d+:')
+    assert.is_nil(out:find '\n0\n')
+    status, out, err = run { '-e', 'ridge.doctor { secnds = 1 }' }
+    assert.same({ 1, '' }, { status, out })
+    assert.matches('seconds', err)
+    assert.is_nil(err:find 'try:')
+  end)
+end)
+
 describe('ridge help', function()
   it('finds commands in any case, as they are typed, and near ones', function()
     for _, topic in ipairs { 'top', 'Top', 'ridge top' } do

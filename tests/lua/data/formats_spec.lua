@@ -141,6 +141,14 @@ describe('a file', function()
       assert.same({ { 1, 2 }, { 3, 4 } }, x:tolist())
       write '"1"\t"2"\n3\t4\n'
       assert.same({ { 1, 2 }, { 3, 4 } }, ridge.data.csv(path, { separator = '\t' }):tolist())
+      write '"of two\r\nlines, ""x""\n",b\n1,"2\n"\n3,4\n'
+      x, names = ridge.data.csv(path)
+      assert.same({ 'of two\nlines, "x"\n', 'b' }, names)
+      assert.same({ { 1, 2 }, { 3, 4 } }, x:tolist())
+      write '"a\n\nb",c\n1,x\n' -- a line is counted as an editor counts it
+      assert.matches("line 4, column 2: 'x' is no number", message(ridge.data.csv, path))
+      write '1,2\n3,"4\n5,6\n7,8\n'
+      assert.matches('line 2 has a quote that is not closed', message(ridge.data.csv, path))
       write '1,2\n"3,5",4\n'
       assert.matches("line 2, column 1: '3,5' is no number", message(ridge.data.csv, path))
       write '1,2\n"3,4\n'

@@ -228,6 +228,33 @@ describe('dropout in place', function()
   end)
 end)
 
+describe('what a module looks like', function()
+  it('has counts and children, and tells plain fields from them', function()
+    assert.equal('nn.Sequential(45 parameters)\n  (1) nn.Linear(3 -> 7, f32, 28 parameters)\n'
+      .. '  (2) nn.ReLU\n  (3) nn.Linear(7 -> 2, f32, 16 parameters)\n  (4) Scale(1 parameters)',
+      tostring((function()
+        local Scale = nn.class 'Scale'
+        function Scale:init() self:param('weight', ridge.ones(1)) end
+        function Scale:forward(x) return x * self.weight end
+        return nn.Sequential(nn.Linear(3, 7), nn.ReLU(), nn.Linear(7, 2), Scale())
+      end)()))
+    local Mine = nn.class 'Mine'
+    function Mine:init()
+      self.part = self:child('part', nn.Linear(2, 2))
+      self.steps = { nn.ReLU(), nn.Linear(4, 2) }
+      self.head = nn.Sequential(nn.Linear(2, 1))
+    end
+    assert.equal([[
+Mine(6 parameters)
+  (part) nn.Linear(2 -> 2, f32, 6 parameters)
+  head = nn.Sequential(3 parameters)
+  steps[1] = nn.ReLU
+  steps[2] = nn.Linear(4 -> 2, f32, 10 parameters)
+  what stands behind = is a plain field, not trained, saved or moved with it: ]]
+      .. "self:child('head', ...) makes it a part", tostring(Mine()))
+  end)
+end)
+
 describe('autocast', function()
   it('computes products in bf16 and ends with the function, error or not', function()
     local layer, x = nn.Linear(64, 32, { seed = 1 }), ridge.randn(8, 64)

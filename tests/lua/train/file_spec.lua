@@ -33,6 +33,14 @@ describe('a file of tensors', function()
     file:close()
   end
 
+  it('that is one of NumPy says what reads it', function()
+    write '\147NUMPY\1\0\118\0{"descr": "<f4"}'
+    assert.matches(('load: %s is a file of NumPy: ridge%%.data%%.npy \'%s\' reads it'):format(path,
+      path), message(ridge.load, path))
+    write '\147NUMPY' -- cut off
+    assert.matches('is cut off', message(ridge.load, path))
+  end)
+
   it('gives back what was saved, in every type, strides and notes included', function()
     local given = { empty = ridge.zeros(0, 3), scalar = ridge.full(2.5),
       turned = ridge.randn(3, 4):t() }
