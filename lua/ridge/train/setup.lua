@@ -8,6 +8,7 @@ local blame = require 'ridge.blame'
 local class = require 'ridge.class'
 local dtype = require 'ridge.tensor.dtype'
 local level = require 'ridge.train.level'
+local memory = require 'ridge.memory'
 local nn = require 'ridge.nn'
 local optim = require 'ridge.optim'
 local options = require 'ridge.options'
@@ -99,7 +100,14 @@ local function switch(model, o, opts)
   local out, report, blocks = level.switch(model, o.level or 'custom', given, o.say, settled)
   for name, value in pairs(out) do o[name] = value end
   if blocks then
-    o.weigh = function(x) o.say(level.weigh(model, blocks, x, o.autocast)) end
+    -- on a part of the rows: without recomputing there may be no room for all of them, which is why
+    -- it is on; the try is not part of the epoch's peak
+    o.weigh = function(x)
+      local n = x:size(1)
+      local some = x:narrow(1, 1, math.min(n, math.max(2, math.floor(n / 8))))
+      o.say(level.weigh(model, blocks, some, o.autocast))
+      memory.reset_peak(x.device)
+    end
   end
   return report
 end

@@ -160,11 +160,15 @@ describe('a trainer', function()
         for _, c in ipairs(net.children) do c.module:recompute(1) end
       end
       trainer:fit(ridge.data.Loader({ x, y }, { batch = 35, seed = 5 }), { epochs = 2 })
-      local _, said = table.concat(lines, '\n'):gsub('recompute: a batch of 35 rows holds ', '')
+      local _, said = table.concat(lines, '\n'):gsub('recompute: a batch of 4 rows holds ', '')
       assert.are.equal(weighed and 1 or 0, said)
-      return net
+      return net, trainer.history
     end
-    local plain, weighed = run(nil), run(true)
+    run(nil) -- what is made once and kept
+    local plain, before = run(nil)
+    local weighed, after = run(true)
+    collectgarbage()
+    assert.is_true(after[1].peak_bytes < before[1].peak_bytes * 1.5)
     for i, p in ipairs(plain:parameters()) do
       assert.is_true(p.tensor:equal(weighed:parameters()[i].tensor), p.name)
     end
