@@ -82,9 +82,7 @@ local function check(st)
 end
 
 local function backup(st, to)
-  local file = io.open(to, 'rb')
-  if file then
-    file:close()
+  if require('ridge.store.place').exists(to) then
     require('ridge.blame').raise(to .. ' is there already; it is not written over', 'EARG')
   end
   st.db:run('/* backup */ VACUUM INTO ?', to)

@@ -16,6 +16,9 @@ int rg_place_chmod(const char *, unsigned int) __asm__("chmod");
 char *rg_place_realpath(const char *, char *) __asm__("realpath");
 void rg_place_free(void *) __asm__("free");
 char *rg_place_strerror(int) __asm__("strerror");
+int rg_place_open(const char *, int, ...) __asm__("open");
+long rg_place_lseek(int, long, int) __asm__("lseek");
+int rg_place_close(int) __asm__("close");
 ]]
 
 local C = ffi.C
@@ -149,12 +152,25 @@ local function number(bytes, at)
   return ((a * 256 + b) * 256 + c) * 256 + d
 end
 
+local WITHOUT_WAITING = 0x80800 -- O_RDONLY, O_NONBLOCK, O_CLOEXEC
+local SEEK_CUR = 1
+
+-- A FIFO, which has no places and whose opening waits for somebody who writes.
+local function is_fifo(path)
+  local fd = C.rg_place_open(path, WITHOUT_WAITING)
+  if fd < 0 then return false end
+  local at = C.rg_place_lseek(fd, 0, SEEK_CUR)
+  C.rg_place_close(fd)
+  return at < 0
+end
+
 --- What the header of a file says, without SQLite.
 -- `empty`, `foreign` (not SQLite at all), or `database`; `short` tells a file that ends before the
 -- pages its header counts, when no log holds the rest.
 ---@param path string
 ---@return table facts kind, short, size, expected
 function M.header(path)
+  if is_fifo(path) then blame.raise(path .. ' is not a file', 'EARG') end
   local file, err = io.open(path, 'rb')
   if not file then blame.raise(('cannot read the database: %s'):format(err), 'EIO') end
   local bytes = file:read(100)

@@ -176,6 +176,28 @@ describe('the command', function()
       .. "JOIN trial t ON t.id = a.trial_id WHERE t.state = 'error'\"")))
   end)
 
+  it('a FIFO is no database and no place for a copy, and nobody waits for it', function()
+    local fifo = folder .. '/fifo'
+    os.execute(("mkfifo %s; echo '%%save %s' > %s/lines"):format(fifo, fifo, folder))
+    -- timeout ends what waits with 124, and only that
+    local function at_once(words)
+      return folders.run(('RIDGE_DB=%s timeout 20 ./ridge %s'):format(db, words))
+    end
+    for words, reason in pairs {
+      ['sweeps --db ' .. fifo] = 'fifo is not a file', ['db info --db ' .. fifo] = 'is not a file',
+      [('merge %s/new.db %s'):format(folder, fifo)] = 'is not a file',
+      [('merge %s %s'):format(fifo, db)] = 'is not a file',
+      [('compare %s %s --match-all'):format(db, fifo)] = 'is not a file',
+      ['db backup ' .. fifo] = 'fifo is there already; it is not written over',
+      [('--quiet < %s/lines'):format(folder)] = 'there is a file .*/fifo already',
+    } do
+      local text, status = at_once(words)
+      assert.equal(1, status, words .. text)
+      assert.matches(reason, text)
+    end
+    os.remove(fifo)
+  end)
+
   it('db checks, copies, and finds damage', function()
     assert.equal(0, (select(2, ridge 'db check')))
     assert.matches('4 trial', (ridge 'db info'))

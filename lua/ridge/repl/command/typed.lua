@@ -5,6 +5,7 @@ local blame = require 'ridge.blame'
 local colour = require 'ridge.show.colour'
 local history = require 'ridge.repl.history'
 local output = require 'ridge.ffi.output'
+local place = require 'ridge.store.place'
 
 local SHOWN = 20
 
@@ -36,9 +37,7 @@ local function save(session, request)
     if not entry:find '^%s*[%%!?]' then kept[#kept + 1] = entry end -- Lua only: the file shall run
   end
   local first = count ~= '' and math.max(1, #kept - tonumber(count) + 1) or 1
-  local existing = io.open(path, 'r')
-  if existing then
-    existing:close()
+  if place.exists(path) then
     blame.raise(('%%save: there is a file %s already'):format(path))
   end
   local lines = {}
