@@ -196,7 +196,28 @@ end
 
 local SQL = { ['~='] = '<>', ['and'] = 'AND', ['or'] = 'OR' }
 
-local function sql(tree, values)
+local sql
+
+-- A chain of `and` or of `or`, in brackets by halves: the parser of SQLite takes 100 of them inside
+-- each other.
+local function chain(tree, values)
+  local links, at = {}, tree
+  while at.kind == 'binary' and at.op == tree.op do
+    links[#links + 1] = at[2]
+    at = at[1]
+  end
+  links[#links + 1] = at
+  local parts = {}
+  for i = #links, 1, -1 do parts[#parts + 1] = sql(links[i], values) end
+  local function halves(first, last)
+    if first == last then return parts[first] end
+    local middle = first + math.floor((last - first) / 2)
+    return ('(%s %s %s)'):format(halves(first, middle), SQL[tree.op], halves(middle + 1, last))
+  end
+  return halves(1, #parts)
+end
+
+function sql(tree, values)
   if tree.kind == 'value' then
     values[#values + 1] = tree.value
     return '?'
@@ -205,6 +226,7 @@ local function sql(tree, values)
   elseif tree.kind == 'unary' then
     return ('(%s %s)'):format(tree.op == 'not' and 'NOT' or '-', sql(tree[1], values))
   elseif tree.kind == 'binary' then
+    if tree.op == 'and' or tree.op == 'or' then return chain(tree, values) end
     local a, b = sql(tree[1], values), sql(tree[2], values)
     if tree.op == '^' then return ('power(%s, %s)'):format(a, b) end
     if tree.op == '/' then return ('(1.0 * %s / %s)'):format(a, b) end

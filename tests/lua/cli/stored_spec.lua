@@ -198,6 +198,29 @@ describe('the command', function()
     os.remove(fifo)
   end)
 
+  it('a condition may have thousands of terms', function()
+    local function condition(op, form, n)
+      local terms = {}
+      for i = 1, n do terms[i] = form:format(i) end
+      return table.concat(terms, op)
+    end
+    for _, n in ipairs { 2, 3, 101, 600, 3000 } do
+      local text, status = ridge "query --sql 'SELECT name FROM sweep LIMIT 1' --as csv"
+      assert.equal(0, status, text)
+      local name = text:match '\n(%S+)'
+      text, status = ridge(('query %s trial --as csv --where "%s"'):format(name,
+        condition(' or ', 'trial = %d', n)))
+      assert.equal(0, status, text)
+      local rows = select(2, text:gsub('\n', '')) - 1
+      local all = ridge(('query %s trial --as csv'):format(name))
+      assert.equal(math.min(n, select(2, all:gsub('\n', '')) - 1), rows)
+      text, status = ridge(('query %s trial --as csv --where "%s"'):format(name,
+        condition(' and ', 'trial ~= %d', n)))
+      assert.equal(0, status, text)
+      assert.equal(select(2, all:gsub('\n', '')) - 1 - rows, select(2, text:gsub('\n', '')) - 1)
+    end
+  end)
+
   it('db checks, copies, and finds damage', function()
     assert.equal(0, (select(2, ridge 'db check')))
     assert.matches('4 trial', (ridge 'db info'))
