@@ -103,7 +103,7 @@ static cudaError_t sums(const rg_call *call, const rg_tensor *out, int32_t axis,
   const int64_t rows = x->_count / n;
   const rg_strided from = rg_turned(x, axis);
   const rg_strided to = rg_turned(out, axis);
-  const bool across = rg_step(from) != 1 && rows >= WARP;
+  const bool across = from.stride[from.ndim - 1] != 1 && rows >= WARP;
 
   frame->path = across ? "across" : "along";
   return rg_launch(across ? k_across<T> : k_along<T>,
