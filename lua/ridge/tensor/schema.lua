@@ -70,13 +70,15 @@ local function names_of(list, first, n)
   return names
 end
 
-local records
+-- Kept only while somebody reads them: the collector goes through the whole heap to find dead
+-- handles of tensors, so what lies in it is paid for by every small operation.
+local cache = setmetatable({}, { __mode = 'v' })
 
 --- Every record, in the order of the core's list.
 ---@return ridge.tensor.Record[]
 function M.records()
-  if records then return records end
-  records = {}
+  if cache.records then return cache.records end
+  local records = {}
   local facts = ffi.new 'rg_op_facts'
   for i = 0, C.rg_op_count() - 1 do
     call.check(C.rg_op_facts_of(i, facts))
@@ -87,6 +89,7 @@ function M.records()
       args_bytes = facts.args_bytes, amp = AMPS[facts.amp], draws = facts.draws == 1,
       into = facts.into == 1, method = facts.method == 1, differentiable = facts.has_grad == 1 }
   end
+  cache.records = records
   return records
 end
 
