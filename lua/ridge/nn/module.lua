@@ -26,17 +26,30 @@ state.each_has(function(calls) -- each coroutine is in calls of its own
   return before
 end)
 
+local pass -- what runs a call
+
+-- How many calls are under way: an error of Lua's own leaves those on the stack that it ended.
+local function living()
+  local n, level = 0, 3
+  local info = debug.getinfo(level, 'f')
+  while info do
+    n = info.func == pass and n + 1 or n
+    level = level + 1
+    info = debug.getinfo(level, 'f')
+  end
+  return n
+end
+
 --- The modules being called, outermost first, as text; empty outside any call.  Asked when an error
 -- is made; the stack then starts anew, because an error ends every call on it.
 local function path()
   local parts = {}
-  for i = 1, depth do
+  for i = math.max(1, depth - living() + 1), depth do
     local kind = getmetatable(stack[i])
-    parts[i] = kind.__tostring == Module.__tostring and kind.__name
+    parts[#parts + 1] = kind.__tostring == Module.__tostring and kind.__name
       or tostring(stack[i]):match('[^\n]*')
-    stack[i] = nil
   end
-  depth = 0
+  depth = 0 -- entries stay: a call that catches the error goes on
   return #parts > 0 and 'in ' .. table.concat(parts, ' > ') or nil
 end
 blame.context = path
@@ -46,7 +59,7 @@ local function leave(at, ...)
   return ...
 end
 
-local function pass(self, ...)
+function pass(self, ...)
   local at = depth
   depth = at + 1
   stack[depth] = self
