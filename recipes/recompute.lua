@@ -95,7 +95,7 @@ end
 
 print(('\n%d blocks, width %d, %d sequences of %d places, AdamW; the whole step as a plan'):format(
   opt.blocks, opt.width, opt.batch, opt.length))
-print('segments   step ms                interval  grade   kept for the way back MB   peak MB   '
+print('segments   step ms                interval  grade  kept for backward pass MB   peak MB   '
   .. 'of plain  time of plain')
 local least, paired
 for _, row in ipairs(rows) do

@@ -90,8 +90,8 @@ function Module:__call(...)
   return ended(xpcall(pass, guard.handler, self, ...))
 end
 
---- Keep only the module's input for the way back, which computes it once more (ridge.recompute):
---- less memory, more time. Nothing changes in evaluation mode.
+--- Keep only the module's input for the backward pass, which computes it once more
+--- (ridge.recompute): less memory, more time. Nothing changes in evaluation mode.
 ---@param on boolean|nil true when left out
 ---@return table self
 function Module:recompute(on)

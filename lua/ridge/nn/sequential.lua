@@ -26,8 +26,8 @@ function Sequential:add(module)
   return self
 end
 
--- The modules first .. last as one function. It holds them itself: the way back, which calls it
--- again, finds those of the way forward, whatever was added meanwhile.
+-- The modules first .. last as one function. It holds them itself: the backward pass, which calls
+-- it again, finds those of the forward pass, whatever was added meanwhile.
 local function part(children, first, last)
   local modules = {}
   for i = first, last do modules[#modules + 1] = children[i].module end

@@ -201,8 +201,8 @@ local function in_training(model, f)
   return result
 end
 
---- Measure what a batch holds for the way back with recomputing and without it, and say whether it
---- pays (F38). The model, its running statistics and the random numbers are as before.
+--- Measure what a batch holds for the backward pass with recomputing and without it, and say
+--- whether it pays (F38). The model, its running statistics and the random numbers are as before.
 ---@param model table a module
 ---@param blocks table of modules that keep their input alone
 ---@param x Tensor inputs of a batch, where the model is
@@ -218,7 +218,7 @@ function M.weigh(model, blocks, x, cast)
     if not ok then error(without, 0) end
     local rows = ('recompute: a batch of %d rows'):format(x:size(1))
     if not with then return rows .. ' has no room with it either' end
-    local kept = ('%s holds %s for the way back'):format(rows, megabytes(with))
+    local kept = ('%s holds %s for the backward pass'):format(rows, megabytes(with))
     if not without then return kept .. '; without recomputing it has no room: it pays' end
     return ('%s, %s without recomputing: %s'):format(kept, megabytes(without),
       with < without and 'it pays where memory is short, for one more pass forward'

@@ -71,9 +71,9 @@ describe('a level', function()
     local x = ridge.randn(1024, 32):requires_grad_() -- 131,072 bytes, as every result
     ridge.recompute(nn.Tanh(), x):release() -- what recomputing makes once and keeps
     for depth, wanted in pairs {
-      [1] = 'recompute: a batch of 1024 rows holds 0.262 MB for the way back, 0.262 MB without '
-        .. 'recomputing: it does not pay',
-      [4] = 'recompute: a batch of 1024 rows holds 0.262 MB for the way back, 1.05 MB without '
+      [1] = 'recompute: a batch of 1024 rows holds 0.262 MB for the backward pass, 0.262 MB '
+        .. 'without recomputing: it does not pay',
+      [4] = 'recompute: a batch of 1024 rows holds 0.262 MB for the backward pass, 1.05 MB without '
         .. 'recomputing: it pays where memory is short, for one more pass forward',
     } do
       local net, lines = chain(depth), {}
@@ -251,7 +251,7 @@ describe('a trainer', function()
       return net, table.concat(lines, '\n')
     end
     local plain = learnt(nn.cross_entropy)
-    -- it fails behind the way back of a part: gradients have been added already
+    -- it fails behind the backward pass of a part: gradients have been added already
     local net, text = learnt(function(o, t)
       nn.mse_loss(o, ridge.zeros(o:size(1), 6)):backward { retain = true }
       for _, p in ipairs { o } do

@@ -66,7 +66,7 @@ describe('a level in a trainer', function()
     assert.matches('settings are a table', message(ridge.level, dense(), 'basic', 3))
   end)
 
-  -- Bytes that the way back keeps, beside what level says.
+  -- Bytes that the backward pass keeps, beside what level says.
   it('says of blocks that they keep their input alone only where they do', function()
     local function kept(net)
       net:train()
