@@ -68,8 +68,8 @@ static void close_gaps(void)
 
 static rg_status grow(int32_t wanted)
 {
-  int32_t doubled = room == 0 ? 64 : 2 * room;
-  int32_t more = doubled > wanted ? doubled : wanted;
+  int32_t least = wanted > 64 ? wanted : 64;
+  int32_t more = room > least / 2 ? 2 * room : least;
   entry *grown = NULL;
 
   if (room < INT32_MAX / 2 && !rg_alloc_injected()) {
