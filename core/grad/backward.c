@@ -473,12 +473,11 @@ rg_status rg_backward_take(rg_way *w, const rg_tensor *x, rg_tensor **out)
 
   RG_TRY(rg_tensor_check(x, "grad"));
   t = (track *)x->_storage->tracking;
-  if (w->asks || w->at < w->n || t == NULL || t->flow == NULL) {
+  if (w->asks || w->at < w->n || t == NULL) {
     *out = NULL;
     return RG_OK;
   }
-  return rg_tensor_view_of(t->flow->_storage, x->_dtype, x->_shape, x->_stride, x->_ndim,
-                           (char *)x->_data - (char *)x->_storage->block.data, out);
+  return rg_leaf_view(t, t->flow, x, out);
 }
 
 int64_t rg_backward_where(const rg_way *w)

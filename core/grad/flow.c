@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** What flows back: the gradient that has arrived at a storage so far, in the storage's own layout.
+** What flows back: the gradient that has arrived at a storage so far, in the storage's own layout,
+** or in that of the part which wants one.
 */
 #include "grad/node.h"
 
 /* The window at p into what has arrived at its storage. */
 rg_status rg_flow_window(const place *p, rg_tensor **out)
 {
-  return rg_tensor_view_of(p->track->flow->_storage, p->at._dtype, p->at._shape, p->at._stride,
-                           p->at._ndim, p->offset, out);
+  return rg_window_view(&p->track->window, p->track->flow, &p->at, p->offset, out);
 }
 
 static bool fills_storage(const place *p)
@@ -24,6 +24,12 @@ void rg_flow_set(track *t, rg_tensor *flow, bool own)
   t->flow_own = own;
 }
 
+/* Elements that what arrives at p's storage has. */
+static int64_t flow_count(const place *p)
+{
+  return rg_window_bytes(&p->track->window, p->storage_bytes) / rg_dtype_bytes(p->at._dtype);
+}
+
 /* Make sure that flow is there and may be written to. */
 rg_status rg_flow_own(const place *p)
 {
@@ -31,7 +37,7 @@ rg_status rg_flow_own(const place *p)
   rg_tensor *flow = NULL;
 
   if (t->flow == NULL) {
-    int64_t n = p->storage_bytes / rg_dtype_bytes(p->at._dtype);
+    int64_t n = flow_count(p);
 
     RG_TRY(rg_empty(p->at._dtype, p->at._device, &n, 1, &flow));
     rg_flow_set(t, flow, true);
@@ -51,9 +57,77 @@ static bool may_take(const place *p, const rg_tensor *dx)
          dx->_storage->bytes == p->storage_bytes && dx->_data == dx->_storage->block.data;
 }
 
+/* Are p's elements different ones? */
+static bool reads_each_once(const place *p)
+{
+  for (int32_t i = 0; i < p->at._ndim; i++) {
+    if (p->at._shape[i] > 1 && p->at._stride[i] == 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/* Where only a part of the storage wants a gradient: p and dx cut down to it, then as below. */
+static rg_status arrive_in_window(const place *p, rg_tensor *dx)
+{
+  track *t = p->track;
+  place part = *p;
+  rg_tensor *at = NULL;
+  rg_tensor *cut = NULL;
+  rg_status status = RG_OK;
+  bool first = t->flow == NULL;
+
+  switch (rg_window_fit(&t->window, &p->at, p->offset)) {
+  case RG_FIT_OUTSIDE:
+    return RG_OK;
+  case RG_FIT_INSIDE:
+    cut = rg_tensor_retain(dx);
+    break;
+  default: {
+    int64_t start = 0;
+    int64_t length = 0;
+    int32_t axis = 0;
+    char text[96];
+
+    if (!rg_window_cut(&t->window, &p->at, p->offset, &axis, &start, &length)) {
+      return rg_fail(RG_ENOSUP, "backward: %s mixes elements that want a gradient with others",
+                     rg_tensor_text(&p->at, text, sizeof(text)));
+    }
+    part.at._count = part.at._count / part.at._shape[axis] * length;
+    part.at._shape[axis] = length;
+    part.offset += start * part.at._stride[axis] * rg_dtype_bytes(part.at._dtype);
+    RG_TRY(rg_narrow(dx, axis, start, length, 1, &cut));
+  }
+  }
+  if (first && part.at._count == flow_count(p) && reads_each_once(&part)) { /* all of it */
+    int64_t n = part.at._count;
+    rg_tensor *flow = NULL;
+
+    status = rg_empty(part.at._dtype, part.at._device, &n, 1, &flow);
+    if (status == RG_OK) {
+      rg_flow_set(t, flow, true);
+    }
+  } else {
+    status = rg_flow_own(&part);
+  }
+  if (status == RG_OK) {
+    status = rg_flow_window(&part, &at);
+  }
+  if (status == RG_OK) {
+    status = first ? rg_copy_(at, cut) : rg_add_(at, cut);
+  }
+  rg_tensor_release(at);
+  rg_tensor_release(cut);
+  return status;
+}
+
 /* Add dx to what has arrived at p. */
 rg_status rg_flow_arrive(const place *p, rg_tensor *dx)
 {
+  if (p->track->window.width > 0) {
+    return arrive_in_window(p, dx);
+  }
   track *t = p->track;
   rg_tensor *at;
   rg_tensor *sum;

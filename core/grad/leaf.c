@@ -4,6 +4,30 @@
 */
 #include "grad/node.h"
 
+static int64_t offset_of(const rg_tensor *x)
+{
+  return (char *)x->_data - (char *)x->_storage->block.data;
+}
+
+/* From now on gradients of x are kept too: in its part of the storage, or in all of it. */
+static rg_status widen(track *t, const rg_tensor *x)
+{
+  char text[96];
+
+  if (!t->leaf) {
+    t->window = (x->_flags & RG_TENSOR_PART) != 0 ? rg_window_of(x) : (rg_window){ 0 };
+    return RG_OK;
+  }
+  if (rg_window_fit(&t->window, x, offset_of(x)) != RG_FIT_INSIDE) {
+    if (t->grad != NULL) {
+      return rg_fail(RG_EARG, "require_grad: a gradient of another part of %s is there; zero it",
+                     rg_tensor_text(x, text, sizeof(text)));
+    }
+    t->window = (rg_window){ 0 };
+  }
+  return RG_OK;
+}
+
 rg_status rg_require_grad(rg_tensor *x, int32_t on)
 {
   char text[96];
@@ -31,6 +55,9 @@ rg_status rg_require_grad(rg_tensor *x, int32_t on)
     return RG_OK;
   }
   RG_TRY(rg_track_of(x->_storage, &t));
+  if (t->window.width > 0 || (x->_flags & RG_TENSOR_PART) != 0) {
+    RG_TRY(widen(t, x));
+  }
   t->leaf = true;
   x->_flags &= ~(uint32_t)RG_TENSOR_DETACHED;
   return RG_OK;
@@ -53,6 +80,15 @@ rg_status rg_detach(const rg_tensor *x, rg_tensor **out)
   return RG_OK;
 }
 
+rg_status rg_leaf_view(const track *t, const rg_tensor *what, const rg_tensor *x, rg_tensor **out)
+{
+  *out = NULL;
+  if (what == NULL || rg_window_fit(&t->window, x, offset_of(x)) != RG_FIT_INSIDE) {
+    return RG_OK;
+  }
+  return rg_window_view(&t->window, what, x, offset_of(x), out);
+}
+
 rg_status rg_grad_of(const rg_tensor *x, rg_tensor **out)
 {
   const track *t;
@@ -62,12 +98,11 @@ rg_status rg_grad_of(const rg_tensor *x, rg_tensor **out)
     return rg_fail(RG_EARG, "grad: out is NULL");
   }
   t = (const track *)x->_storage->tracking;
-  if (t == NULL || t->grad == NULL) {
+  if (t == NULL) {
     *out = NULL;
     return RG_OK;
   }
-  return rg_tensor_view_of(t->grad->_storage, x->_dtype, x->_shape, x->_stride, x->_ndim,
-                           (char *)x->_data - (char *)x->_storage->block.data, out);
+  return rg_leaf_view(t, t->grad, x, out);
 }
 
 rg_status rg_zero_grad(rg_tensor *x, int32_t set)

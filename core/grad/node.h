@@ -20,13 +20,21 @@
 
 typedef struct node node;
 
+/* Where in a storage gradients are kept: width bytes of every pitch; width 0: everywhere. */
+typedef struct rg_window {
+  int64_t pitch;
+  int64_t first;
+  int64_t width;
+} rg_window;
+
 /* A storage as the tape sees it. */
 typedef struct track {
   rg_tracking hooks;
   int64_t refs;
-  node *writer;    /* the last recorded call that wrote here; NULL: none */
-  bool leaf;       /* a tensor that wants a gradient */
-  rg_tensor *grad; /* of a leaf: what has arrived; as many elements as the storage, without gaps */
+  node *writer;     /* the last recorded call that wrote here; NULL: none */
+  bool leaf;        /* a tensor that wants a gradient */
+  rg_window window; /* of a leaf: the part that wants one */
+  rg_tensor *grad;  /* of a leaf: what has arrived; the storage's or the window's, without gaps */
   /* on the way back */
   rg_tensor *flow; /* what has arrived at this storage so far; likewise */
   bool flow_own;   /* nobody else sees flow: it may be added to */
@@ -61,6 +69,31 @@ struct node {
   const rg_tensor **saved_in;
   place out[RG_MAX_OUT];
 };
+
+/* -- Parts of storages (window.c) -------------------------------------------------------------- */
+
+typedef enum rg_fit { RG_FIT_INSIDE, RG_FIT_OUTSIDE, RG_FIT_ACROSS } rg_fit;
+
+/* The window that x is in its storage; width 0 where it is all of it, or no range of columns. */
+rg_window rg_window_of(const rg_tensor *x);
+int64_t rg_window_bytes(const rg_window *w, int64_t storage_bytes);
+
+/* How what has x's shape and strides, at a byte offset of the storage, lies to the window. */
+rg_fit rg_window_fit(const rg_window *w, const rg_tensor *x, int64_t offset);
+
+/* The range of one axis that is inside, the rest being outside; false where there is none. */
+bool rg_window_cut(const rg_window *w, const rg_tensor *x, int64_t offset, int32_t *axis,
+                   int64_t *start, int64_t *length);
+
+/* The same elements of what has arrived; inside the window only. */
+rg_status rg_window_view(const rg_window *w, const rg_tensor *flow, const rg_tensor *x,
+                         int64_t offset, rg_tensor **out) RG_CHECK;
+
+/* -- Leaves (leaf.c) --------------------------------------------------------------------------- */
+
+/* The window at x into a leaf's grad or flow; out: NULL where that is NULL, or x takes none. */
+rg_status rg_leaf_view(const track *t, const rg_tensor *what, const rg_tensor *x,
+                       rg_tensor **out) RG_CHECK;
 
 /* -- What flows (flow.c) --------------------------------------------------------------------- */
 

@@ -120,6 +120,13 @@ static rg_status right_view(const rg_layer *layer, const rg_tensor *right, int64
   return status;
 }
 
+/* Fixed signs beside what is trained: no gradient flows into them. */
+static void add_fixed(rg_layer *layer, const char *name, rg_tensor *view)
+{
+  view->_flags |= RG_TENSOR_DETACHED;
+  rg_layer_add_param(layer, name, view, false);
+}
+
 rg_status rg_sketch_name_params(rg_layer *layer)
 {
   int64_t width = layer->n_terms * layer->rank;
@@ -127,6 +134,7 @@ rg_status rg_sketch_name_params(rg_layer *layer)
   rg_tensor *view;
 
   RG_TRY(left_view(layer, part[0], 0, &view));
+  rg_tensor_set_part(view, 1);
   rg_layer_add_param(layer, "S1s", view, true);
   if (layer->form == RG_SIGNS_BITS) {
     rg_layer_add_param(layer, "U1s_bits", rg_tensor_retain(part[1]), false);
@@ -137,11 +145,12 @@ rg_status rg_sketch_name_params(rg_layer *layer)
     RG_TRY(right_view(layer, part[2], 0, &view));
   } else {
     RG_TRY(right_view(layer, part[1], 0, &view));
-    rg_layer_add_param(layer, "U1s", view, false);
+    add_fixed(layer, "U1s", view);
     RG_TRY(left_view(layer, part[0], width, &view));
-    rg_layer_add_param(layer, "U2s", view, false);
+    add_fixed(layer, "U2s", view);
     RG_TRY(right_view(layer, part[1], width, &view));
   }
+  rg_tensor_set_part(view, 1);
   rg_layer_add_param(layer, "S2s", view, true);
   return RG_OK;
 }

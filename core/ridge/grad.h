@@ -14,7 +14,8 @@
 /*
 ** Let gradient flow into x, or no longer.
 **
-** x        float; other tensors of its storage are meant too
+** x        float; other tensors of its storage are meant too, unless it is a part by itself
+**          (rg_tensor_set_part)
 ** on       0 or 1
 ** RG_EDTYPE; RG_EARG: x was computed from others that want a gradient.
 */

@@ -55,7 +55,9 @@ enum {
   RG_TENSOR_PARAM = 2,      /* a weight: packed copies of it are worth keeping */
   RG_TENSOR_RELEASED = 4,   /* a scope ended; the storage is gone */
   RG_TENSOR_DETACHED = 8,   /* no gradient flows through this view, whatever flows through others */
-  RG_TENSOR_PINNED = 16     /* in host memory that a GPU's copies reach by themselves */
+  RG_TENSOR_PINNED = 16,    /* in host memory that a GPU's copies reach by themselves */
+  RG_TENSOR_PART = 32       /* a gradient that it wants is kept for it alone, not for all of its
+                            ** storage */
 };
 
 /*
@@ -272,6 +274,14 @@ RG_API rg_status rg_squeeze(const rg_tensor *x, int32_t axis, rg_tensor **out) R
 
 /* on = 1 marks x as a weight: packed and cast copies of it are kept until it is written to. */
 RG_API void rg_tensor_set_param(rg_tensor *x, int32_t on);
+
+/*
+** on = 1: when x wants a gradient, the rest of its storage shall take no memory for one.
+**
+** x        the same columns of all rows of a matrix, or a range of its rows; of any other view it
+**          means nothing
+*/
+RG_API void rg_tensor_set_part(rg_tensor *x, int32_t on);
 
 /* -- Scopes ------------------------------------------------------------------ */
 

@@ -323,6 +323,13 @@ void rg_tensor_set_param(rg_tensor *x, int32_t on)
   }
 }
 
+void rg_tensor_set_part(rg_tensor *x, int32_t on)
+{
+  if (x != NULL) {
+    x->_flags = on ? x->_flags | RG_TENSOR_PART : x->_flags & ~(uint32_t)RG_TENSOR_PART;
+  }
+}
+
 /* Lowest and highest byte of x, exclusive at the end. */
 static void range_of(const rg_tensor *x, const char **low, const char **high)
 {

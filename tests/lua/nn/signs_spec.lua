@@ -185,6 +185,97 @@ describe('fixed signs', function()
     assert.equal('seed', layer:facts().form)
   end)
 
+  for _, device in ipairs(DEVICES) do
+    it('take no memory for gradients: ' .. device, function()
+      local function live()
+        collectgarbage()
+        collectgarbage()
+        return ridge.memory.stats(device).live
+      end
+      for _, shape in ipairs(SHAPES) do
+        for _, dtype in ipairs { 'f32', 'f64', 'bf16' } do
+          local layer = layer_of('stored', shape):to(dtype):to(device):train()
+          local x = numbers(4, shape[1]):to(dtype):to(device)
+          layer(x):sum():backward() -- what is kept with the weights is there now
+          local wanted = 0
+          for _, p in ipairs(layer:parameters()) do
+            p.tensor:zero_grad()
+            if p.trainable then wanted = wanted + p.tensor.bytes end
+          end
+          local before = live()
+          layer(x):sum():backward()
+          local what = table.concat(shape, ' ') .. dtype
+          local took = live() - before
+          -- as many bytes as what is trained has: blocks of a device are of 256 or more
+          local slack = device == 'cpu' and 0 or 3 * 512
+          assert.is_true(took >= wanted and took <= wanted + slack, ('%s: %d bytes, %d are trained')
+            :format(what, took, wanted))
+          assert.is_nil(layer.U1s.grad)
+          assert.is_nil(layer.U2s.grad)
+          assert.is_false(layer.U2s.requires_grad)
+        end
+      end
+    end)
+  end
+
+  it('leave what is trained beside them its gradients, wherever they are read', function()
+    for _, shape in ipairs(SHAPES) do
+      local stored, bits = layer_of('stored', shape):train(), layer_of('bits', shape):train()
+      local x = numbers(4, shape[1])
+      local function both(f, what)
+        for _, name in ipairs { 'S1s', 'S2s' } do
+          for _, layer in ipairs { stored, bits } do layer[name]:zero_grad() end
+        end
+        for _ = 1, 2 do -- the second adds to the first
+          for _, layer in ipairs { stored, bits } do f(layer):backward() end
+        end
+        for _, name in ipairs { 'S1s', 'S2s' } do
+          local a, b = stored[name].grad, bits[name].grad
+          assert.equal(b ~= nil, a ~= nil, what)
+          if a then assert.is_true(off(a, b) <= 1e-5, what .. name) end
+        end
+      end
+      both(function(l) return l(x):square():sum() end, 'the layer ')
+      both(function(l) return l(x):sum() + l.S1s:square():sum() + l.S2s[1]:sum() end, 'a penalty ')
+      both(function(l) return l.S1s:transpose(1, 2):reshape(-1):narrow(1, 1, 1):sum() end, 'one ')
+      local function given(l)
+        return ridge.grad(l(x):square():sum(), { l.S1s, l.S2s }, { create = true })
+      end
+      local mine, theirs = { given(stored) }, { given(bits) }
+      for i = 1, 2 do assert.is_true(off(mine[i], theirs[i]) <= 1e-5) end
+      both(function(l)
+        local s1, s2 = given(l)
+        return s1:square():sum() + s2:square():sum()
+      end, 'a gradient of gradients ')
+      -- and are trained alike
+      local nets = { stored, bits }
+      for i, net in ipairs(nets) do
+        local optimizer = ridge.optim.Adam(net, { lr = 1e-2 })
+        for _ = 1, 3 do
+          optimizer:zero_grad()
+          net(x):square():sum():backward()
+          optimizer:clip(1)
+          optimizer:step()
+        end
+        nets[i] = net.S1s:detach()
+      end
+      assert.is_true(off(nets[1], nets[2]) <= 1e-4)
+    end
+  end)
+
+  it('get gradients where they are asked for', function()
+    local layer, x = layer_of('stored', { 33, 31, 3, 5 }):train(), numbers(4, 33)
+    layer(x):sum():backward()
+    assert.error_matches(function() layer.U2s:requires_grad_() end, 'another part')
+    layer.S1s:zero_grad()
+    layer.U2s:requires_grad_()
+    layer(x):sum():backward()
+    assert.equal(0, layer.U2s.grad:abs():max():item()) -- the rule of the layer gives none
+    local twice = layer.U2s * 2
+    twice:sum():backward()
+    assert.equal(2, layer.U2s.grad:mean():item())
+  end)
+
   it('are fair coins, each matrix and each seed its own', function()
     local function drawn(seed, matrix)
       return signs_of(bits_of(ridge.tensor({ seed }, { dtype = 'i64' }), matrix, 200, 200), 200)
