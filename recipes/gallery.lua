@@ -36,7 +36,7 @@ local function setup(p)
   if p.threads then ridge.set_num_threads(p.threads) end
   local layer = nn.Linear(n_in, n_out, { seed = 1 }):to(p.dtype or 'f32')
   local x = ridge.randn(p.batch or 64, n_in):to(p.dtype or 'f32')
-  local c = { plan = ridge.capture(function() return layer(x) end), layer = layer, x = x,
+  local c = { plan = ridge.capture(ridge.inference, layer, x), layer = layer, x = x,
     flops = 2 * (p.batch or 64) * n_in * n_out,
     bytes = ((p.batch or 64) * (n_in + n_out) + n_in * n_out) * (p.dtype == 'bf16' and 2 or 4) }
   if p.threads then ridge.set_num_threads(0) end
@@ -80,7 +80,7 @@ local sketches = ridge.sweep 'gallery-sketches' {
     local x = ridge.randn(64, 512)
     local layer = nn.SKLinear.from(W, { num_terms = p.terms, low_rank = p.rank, seed = 2,
       warn = false })
-    return { layer = layer, plan = ridge.capture(function() return layer(x) end) }
+    return { layer = layer, plan = ridge.capture(ridge.inference, layer, x) }
   end,
   measure = function(_, c, m)
     m:time('fwd', c.plan)

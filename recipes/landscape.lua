@@ -119,7 +119,7 @@ local sw = ridge.sweep(opt.name ~= '' and opt.name
 
   -- a fast wrong kernel is refused: the layer must agree with its own effective matrix
   check = function(p, c)
-    local y = c.layer(c.x):to('cpu'):to('f32')
+    local y = ridge.inference(c.layer, c.x):to('cpu'):to('f32')
     local expected = c.x:to('cpu'):to('f32'):matmul(weight_of(c.layer):t())
     if c.layer.bias then expected = expected + c.layer.bias:to('cpu'):to('f32') end
     local off = ((y - expected):norm() / expected:norm()):item()
@@ -128,7 +128,7 @@ local sw = ridge.sweep(opt.name ~= '' and opt.name
   end,
 
   measure = function(p, c, m)
-    local function forward() return c.layer(c.x) end
+    local function forward() return ridge.inference(c.layer, c.x) end
     m:time('fwd', ridge.capture(forward))
     local facts = c.layer:facts()
     m:cost('fwd', { flops = facts.flops_per_row * B, dtype = p.dtype,

@@ -29,7 +29,7 @@ end
 local net = ridge.nn.Linear(784, 256, { seed = 1 })
 local CONSUMERS = {
   nothing = function() end,
-  ['a linear layer'] = function(x) for _ = 1, 4 do net(x) end end,
+  ['a linear layer'] = function(x) for _ = 1, 4 do ridge.inference(net, x) end end,
 }
 
 local function rate(workers, f, consume)

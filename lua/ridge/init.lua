@@ -28,7 +28,8 @@ local M = {
   set_num_threads = backend.set_threads, num_threads = backend.threads,
   set_default_backend = backend.set_default, set_default_device = device.set_default,
   is_tensor = require('ridge.tensor').is,
-  no_grad = grad.no_grad, enable_grad = grad.enable_grad, grad_stats = grad.stats,
+  no_grad = grad.no_grad, inference = require('ridge.tensor.mode').inference,
+  enable_grad = grad.enable_grad, grad_stats = grad.stats,
   grad_saved = grad.saved,
 }
 

@@ -6,6 +6,7 @@ local C = require 'ridge.ffi.lib'
 local call = require 'ridge.ffi.call'
 local blame = require 'ridge.blame'
 local guard = require 'ridge.guard'
+local mode = require 'ridge.tensor.mode'
 local state = require 'ridge.state'
 
 local M = {}
@@ -45,7 +46,8 @@ end
 --- What the plan is made of: n_steps, buffer_bytes, flops and bytes of one replay, steps (names),
 --- device (of all its steps; nil where there are several), noted (its device does all of it at one
 --- word, as a CUDA graph: since the first or second replay, and until the backend's options
---- change), why (it cannot be noted, where that was tried).
+--- change), why (it cannot be noted, where that was tried), notes (TRAINING: a module in training
+--- mode was called, and no backward pass is in it; ridge.inference or eval() is for running).
 ---@return table
 function Plan:facts()
   if self._p == nil then blame.raise('plan: it was released', 'EARG', 'plan') end
@@ -58,7 +60,8 @@ function Plan:facts()
   return { n_steps = tonumber(f.n_steps), buffer_bytes = tonumber(f.buffer_bytes),
            flops = f.flops, bytes = f.bytes, steps = steps,
            device = f.device >= 0 and ffi.string(C.rg_device_name(f.device)) or nil,
-           noted = f.noted == 1, why = f.why[0] ~= 0 and ffi.string(f.why) or nil }
+           noted = f.noted == 1, why = f.why[0] ~= 0 and ffi.string(f.why) or nil,
+           notes = self.training and { 'TRAINING' } or {} }
 end
 
 --- Let go of the plan's buffers now.
@@ -75,9 +78,9 @@ function Plan:__tostring()
   local f = self:facts()
   local where = f.device ~= 'cpu' and f.device and (' on %s%s'):format(f.device,
     f.noted and ' as one graph' or f.why and ', step by step: ' .. f.why or '') or ''
-  return ('plan of %d steps (%s), %.3g MB of buffers, %.3g GFLOP a run%s'):format(f.n_steps,
+  return ('plan of %d steps (%s), %.3g MB of buffers, %.3g GFLOP a run%s%s'):format(f.n_steps,
     table.concat(f.steps, ', ', 1, math.min(6, f.n_steps)) .. (f.n_steps > 6 and ', ...' or ''),
-    f.buffer_bytes / 2 ^ 20, f.flops / 1e9, where)
+    f.buffer_bytes / 2 ^ 20, f.flops / 1e9, where, self.training and ', TRAINING' or '')
 end
 
 -- The entry's plan while it is set aside.
@@ -104,7 +107,7 @@ function CAPTURE.stop()
   C.rg_capture_cancel()
 end
 
-local function finish(entry, ok, ...)
+local function finish(entry, seen, ok, ...)
   if not ok then
     state.leave(entry)
     error((...), 0)
@@ -114,6 +117,7 @@ local function finish(entry, ok, ...)
   call.check(C.rg_capture_end(slot))
   return setmetatable({
     _p = ffi.gc(slot[0], C.rg_plan_release), results = { ... }, n_results = select('#', ...),
+    training = seen.training,
   }, Plan)
 end
 
@@ -130,7 +134,8 @@ end
 function M.capture(f, ...)
   if not blame.callable(f) then blame.raise('capture: a function is expected, got ' .. type(f)) end
   call.settle()
-  return finish(state.enter(CAPTURE, {}), pcall(f, ...))
+  local seen = {}
+  return finish(state.enter(CAPTURE, {}), seen, pcall(mode.watch, seen, f, ...))
 end
 
 -- -- Plans of several shapes ------------------------------------------------------------------

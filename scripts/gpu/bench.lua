@@ -171,7 +171,7 @@ case('scaled_8192_f8e4m3_rows', scaled('f8e4m3', true))
 local function linear(batch, inputs, outputs, dtype)
   return function()
     local layer, x = nn.Linear(inputs, outputs):to(dtype):to(DEVICE), randn(dtype, batch, inputs)
-    return function() return layer(x) end, { flops = 2 * batch * inputs * outputs }
+    return function() return ridge.inference(layer, x) end, { flops = 2 * batch * inputs * outputs }
   end
 end
 case('linear_8192_bf16', linear(size(8192, 8), size(8192, 24), size(8192, 24), 'bf16'))
@@ -198,7 +198,9 @@ local function layer_norm(back)
   return function()
     local rows, n = size(16384, 4), size(4096, 40)
     local layer, x = nn.LayerNorm(n):to 'bf16':to(DEVICE), randn('bf16', rows, n)
-    if not back then return function() return layer(x) end, { bytes = 4 * rows * n } end
+    if not back then
+      return function() return ridge.inference(layer, x) end, { bytes = 4 * rows * n }
+    end
     local dy = randn('bf16', rows, n)
     layer:train()
     x:requires_grad_()
@@ -262,7 +264,7 @@ local function sketched(terms, rank, dtype, form)
     local layer = nn.SKLinear(n, n, { num_terms = terms, low_rank = size(rank, 4), seed = 1,
       form = form, warn = false }):to(dtype):to(DEVICE)
     local x = randn(dtype, size(4096, 4), n)
-    return function() return layer(x) end
+    return function() return ridge.inference(layer, x) end
   end
 end
 

@@ -73,23 +73,29 @@ local function report(name, run, windows, target)
 end
 
 --- One case, eager and as a plan.  make() returns the function; calls is how many the function
--- makes.
-local function case(name, make, windows, target)
+-- makes. What only runs forward does so in ridge.inference, all calls of a window in one.
+local function case(name, make, windows, target, inference)
   windows, target = windows or 11, target or 0.05
+  local function within(f, ...)
+    if inference then return ridge.inference(f, ...) end
+    return f(...)
+  end
   if opt.plans then
     if not wanted(name) then return end
-    local plan = ridge.capture(make())
+    local plan = ridge.capture(within, make())
     return report(name, function(n) plan:run(n) end, windows, target)
   end
   if wanted(name) then
     local f = make()
-    report(name, function(n) repeated(f, n) end, windows, target)
+    report(name, function(n) within(repeated, f, n) end, windows, target)
   end
   if wanted(name .. '_plan') then
-    local plan = ridge.capture(make())
+    local plan = ridge.capture(within, make())
     report(name .. '_plan', function(n) plan:run(n) end, windows, target)
   end
 end
+
+local function forward_case(name, make, windows, target) case(name, make, windows, target, true) end
 
 case('add_64', function()
   local x, y = ridge.randn(64), ridge.randn(64)
@@ -107,23 +113,23 @@ if wanted('add_64_chain') then
   report('add_64_chain_plan', function(n) plan:run(math.ceil(n / 100)) end, 11, 0.02)
 end
 
-case('linear_64_b1', function()
+forward_case('linear_64_b1', function()
   local layer, x = nn.Linear(64, 64), ridge.randn(1, 64)
   return function() return layer(x) end
 end)
 
-case('mlp_fwd_b32', function()
+forward_case('mlp_fwd_b32', function()
   local net = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64))
   local x = ridge.randn(32, 64)
   return function() return net(x) end
 end)
 
-case('linear_f32', function()
+forward_case('linear_f32', function()
   local layer, x = nn.Linear(2048, 1024), ridge.randn(256, 2048)
   return function() return layer(x) end
 end)
 
-case('linear_bf16', function()
+forward_case('linear_bf16', function()
   local layer, x = nn.Linear(2048, 1024), ridge.randn(256, 2048)
   local function forward() return layer(x) end
   return function() return ridge.autocast('bf16', forward) end
@@ -132,7 +138,7 @@ end)
 for _, terms in ipairs { 2, 4, 6, 8, 12, 16 } do
   for _, rank in ipairs { 16, 32, 48, 64, 96, 128 } do
     for _, dtype in ipairs { 'f32', 'bf16' } do
-      case(('sketched_%d_%d_%s'):format(terms, rank, dtype), function()
+      forward_case(('sketched_%d_%d_%s'):format(terms, rank, dtype), function()
         local layer = nn.SKLinear(1024, 512, { num_terms = terms, low_rank = rank, seed = 1,
                                                warn = false }):to(dtype)
         local x = ridge.randn(128, 1024):to(dtype)

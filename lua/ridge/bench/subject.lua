@@ -112,9 +112,8 @@ function M.new(module, opt)
   local holder = is_function and {} or module
   local x = M.input(M.shape(holder, opt.shape), opt.batch, opt.dtype or M.dtype(holder), opt.seed,
     opt.device)
-  local no_grad = require('ridge').no_grad -- inference: nothing is remembered for a way back
-  local function call() return module(x) end
-  local function forward() return no_grad(call) end
+  local inference = require('ridge').inference
+  local function forward() return inference(module, x) end
   local compiled = plan.capture(forward)
   local held = M.held(holder, x)
   local peak, average = M.memory(forward, held, opt.device)

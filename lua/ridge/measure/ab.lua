@@ -102,18 +102,17 @@ local function flags_of(found, delta, session, setting)
   local raised = flags.judge({
     foreign = delta.foreign, pressure = delta.pressure, steal = delta.steal,
     throttled = delta.throttled, lua = setting.lua, aa_fail = found.aa_fail,
-    simulated = found.simulated,
+    simulated = found.simulated, training = found.training,
     debug = facts.debug_build or facts.debugger == 1,
   }, flags.thresholds())
   return raised
 end
 
--- What a program takes to play a device is no time of the device.
-local function is_simulated(steps)
+local function any(steps, field)
   for _, step in ipairs(steps) do
-    if step.simulated then return true end
+    if step[field] then return true end
   end
-  return false
+  return nil
 end
 
 --- A comparison of candidates that are made already.
@@ -136,7 +135,9 @@ function M.compare(runners, name, opt, around)
       steps[#steps + 1] = step
     end
     found = verdict.of(processes, opt.margin, opt.looks)
-    found.simulated = is_simulated(steps) or nil
+    -- what a program takes to play a device is no time of the device
+    found.simulated = any(steps, 'simulated')
+    found.training = any(steps, 'training')
     if found.simulated then found.verdict = 'open' end
     if opt.progress then
       opt.progress(('look %d of %d: %s, %s [%s .. %s]'):format(look, opt.looks, found.verdict,

@@ -12,6 +12,7 @@ local flags = require 'ridge.measure.flags'
 local host = require 'ridge.measure.host'
 local interval = require 'ridge.measure.interval'
 local protocols = require 'ridge.measure.protocol'
+local mode = require 'ridge.tensor.mode'
 local random = require 'ridge.measure.random'
 local ref = require 'ridge.ffi.ref'
 local result = require 'ridge.measure.result'
@@ -67,6 +68,7 @@ local function new_point(given, i, cache)
   local point = {
     label = given.label or tostring(i), cost = given.cost or {}, zeros = given.zeros,
     lua = type(given.plan) == 'function',
+    training = type(given.plan) == 'table' and given.plan.training or false,
     rounds = {}, samples = {}, at = {}, mark = {}, spent = 0, own_cpu = 0, settle_calls = 0,
     before = {},   -- label of the point that ran before each round
     passes = {},   -- numbers of the passes it took part in
@@ -97,7 +99,9 @@ end
 
 -- The first call alone: what a user meets who calls once.
 local function first_call(point)
-  point.first_ns = warmup.duration(point.take(1))
+  local seen = {}
+  point.first_ns = warmup.duration(mode.watch(seen, point.take, 1))
+  point.training = point.training or seen.training
 end
 
 -- The clock that a point's windows are read from: a plan's on a device is the device's.

@@ -34,6 +34,7 @@ local LIST = {
   { 'AA_FAIL', 'D', 'a candidate differed from itself' },
   { 'SIMULATED', 'D', 'a program played the device: the time says nothing of any GPU' },
   { 'WAITED', 'B', 'the device waited for the host between calls' },
+  { 'TRAINING', 'B', 'a module in training mode, and no backward pass: eval() is for running' },
 }
 
 local BY_NAME = {}
@@ -182,7 +183,8 @@ end
 ---  mode_variance, mode_share, marked, foreign, pressure, steal, throttled, freq, clock_shift,
 ---  sentinel, order_p, order, roof (rate over ceiling), debug, lua, zeros, aa_fail; of a device
 ---  held (share of the samples), sustained (its clock over the calibrated one), waited (the host's
----  time to ask over the device's), simulated; what is nil or NaN raises nothing
+---  time to ask over the device's), simulated; training (a module's mode, without a backward pass);
+---  what is nil or NaN raises nothing
 ---@param limits table  from thresholds
 ---@return string[] names  in the order of their bits; SHARED is raised by who lets others work
 function M.judge(facts, limits)
@@ -210,7 +212,7 @@ function M.judge(facts, limits)
     ROOF = above(facts.roof, 1 + limits.roof),
     DEBUG = facts.debug, LUA = facts.lua, ZEROS = facts.zeros,
     AA_FAIL = facts.aa_fail, SIMULATED = facts.simulated,
-    WAITED = above(facts.waited, limits.waited),
+    WAITED = above(facts.waited, limits.waited), TRAINING = facts.training,
   }
   local names = {}
   for _, flag in ipairs(LIST) do

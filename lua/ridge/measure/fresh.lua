@@ -78,6 +78,8 @@ local function is_simulated(c)
   return type(c.plan) == 'table' and device.is_simulated(device.of_plan(c.plan))
 end
 
+local function is_training(c) return type(c.plan) == 'table' and c.plan.training end
+
 --- Candidates of this process, checked against each other.
 ---@param list table[]     each name, a, b (tables with plan, or window for tests)
 ---@param setting table    protocol's fields, slot_ns, check, tolerance
@@ -111,6 +113,7 @@ function Here:take(name, n, seed)
   local blocks = pair.slots:take(n, seed)
   local step = host.step(before, self.services.counters())
   step.simulated = is_simulated(pair[1]) or is_simulated(pair[2])
+  step.training = is_training(pair[1]) or is_training(pair[2])
   return blocks, step
 end
 

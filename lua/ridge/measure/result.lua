@@ -199,7 +199,7 @@ function M.of(point, protocol, around)
     debug = around.session.facts.debug_build or around.session.facts.debugger == 1,
     lua = point.lua, zeros = point.zeros,
     simulated = side.simulated, held = side.held, sustained = side.sustained,
-    waited = side.waited,
+    waited = side.waited, training = point.training,
   }
   out.marked, out.roof = facts.marked, facts.roof
   if by_device then spare_host(facts, limits, out) end

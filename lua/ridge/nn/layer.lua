@@ -84,8 +84,14 @@ local function adopt(self, as_is)
   self._l = ffi.gc(layer_slot[0], C.rg_layer_release)
   Module.init(self)
   name_parameters(self)
+  self:train()
   local device = place.default()
   return device == 0 and self or as_is and self or self:to(ffi.string(C.rg_device_name(device)))
+end
+
+-- What was made from another one is in its mode.
+local function in_mode_of(other, self)
+  return other.training and self or self:eval()
 end
 
 --- Apply the layer to the last axis.
@@ -176,7 +182,7 @@ end
 ---@return table
 function Layer:clone()
   call.check(C.rg_layer_clone(self._l, layer_slot))
-  return adopt(setmetatable({}, getmetatable(self)), true)
+  return in_mode_of(self, adopt(setmetatable({}, getmetatable(self)), true))
 end
 
 function Layer:__tostring()
@@ -253,7 +259,7 @@ function LowRankLinear.from(dense, opts)
   local device = dense.weight.device
   local here = device == 'cpu' and dense or dense:clone():to 'cpu'
   call.check(C.rg_lowrank_from(here._l, opts.rank, layer_slot))
-  local made = adopt(setmetatable({}, LowRankLinear), true)
+  local made = in_mode_of(dense, adopt(setmetatable({}, LowRankLinear), true))
   return device == 'cpu' and made or made:to(device)
 end
 
@@ -319,7 +325,7 @@ function SKLinear.from(dense, opts)
   local here = device == 'cpu' and dense or dense:clone():to 'cpu'
   call.check(C.rg_sklinear_from(here._l, opts.num_terms, opts.low_rank, fill_options(opts),
     layer_slot))
-  local made = warn_if_larger(adopt(setmetatable({}, SKLinear), true), opts)
+  local made = warn_if_larger(in_mode_of(dense, adopt(setmetatable({}, SKLinear), true)), opts)
   return device == 'cpu' and made or made:to(device)
 end
 

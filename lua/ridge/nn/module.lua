@@ -10,6 +10,7 @@ local guard = require 'ridge.guard'
 local ref = require 'ridge.ffi.ref'
 local dtype = require 'ridge.tensor.dtype'
 local in_no_grad = require('ridge.tensor.grad').no_grad
+local mode = require 'ridge.tensor.mode'
 local recompute = require 'ridge.tensor.recompute'
 local state = require 'ridge.state'
 
@@ -63,6 +64,7 @@ function pass(self, ...)
   local at = depth
   depth = at + 1
   stack[depth] = self
+  if mode.hook then mode.hook(self) end
   if self.recomputes and self.training then
     return leave(at, recompute.recompute(self.recomputes, ...))
   end
@@ -102,11 +104,11 @@ end
 -- -- Parts
 -- ------------------------------------------------------------------------------------------
 
---- A module without parameters or children; classes call Module.init(self) first.
+--- A module without parameters or children, in training mode; classes call Module.init(self) first.
 function Module:init()
   self.children = {}
   self.params = {}
-  self.training = false
+  self.training = true
 end
 
 local function add_own(self, name, tensor, trainable)
@@ -116,9 +118,14 @@ local function add_own(self, name, tensor, trainable)
       blame.show(name)))
   end
   ref.need(tensor, what .. ': parameter ' .. name)
+  if trainable and not FLOAT[tensor.dtype] then
+    blame.raise(('%s: parameter %s is %s, and only float types are trained; buffer keeps others')
+      :format(what, name, tensor:describe()), 'EDTYPE')
+  end
   C.rg_scope_keep(tensor._t) -- it outlives the scope it was made in
   self.params[#self.params + 1] = { name = name, tensor = tensor, trainable = trainable }
   self[name] = tensor
+  if trainable and self.training then tensor:requires_grad_() end
   return tensor
 end
 
@@ -138,8 +145,8 @@ function Module:buffer(name, tensor)
   return add_own(self, name, tensor, false)
 end
 
---- Add a child module under a name; it counts in parameters, to, train and summary. Added to a
---- module in training mode it trains too.
+--- Add a child module under a name; it counts in parameters, to, train and summary. It stays in the
+--- mode it is in.
 ---@param name string|number
 ---@param module table
 ---@return table module
@@ -149,7 +156,6 @@ function Module:child(name, module)
       blame.show(module)))
   end
   self.children[#self.children + 1] = { name = tostring(name), module = module }
-  if self.training and not module.training then module:train() end
   return module
 end
 
@@ -199,8 +205,8 @@ local function want_gradients(self)
   end
 end
 
---- Training mode on or off, here and below. On, what is trained wants gradients; off, it keeps
---- wanting them: ridge.no_grad is what saves memory while evaluating.
+--- Training mode, which modules begin in, on or off, here and below. On, what is trained wants
+--- gradients; off, it keeps wanting them: ridge.inference is what saves memory while evaluating.
 ---@param on boolean|nil true when left out
 ---@return table self
 function Module:train(on)

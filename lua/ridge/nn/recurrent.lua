@@ -9,6 +9,7 @@ local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
 local class = require('ridge.class').class
+local in_no_grad = require('ridge.tensor.grad').no_grad
 local layer = require 'ridge.nn.layer'
 local ops = require 'ridge.tensor.ops'
 local options = require 'ridge.options'
@@ -115,7 +116,9 @@ local function recurrent(name, kind, gates, states)
           seed = seed and seed + 1
           local made = layer.Linear(from, gates * hidden, { bias = opts.bias, seed = seed })
           -- all weights from one range, that of the hidden size
-          for _, p in ipairs(made:parameters()) do p.tensor:mul_(bound * from ^ 0.5) end
+          in_no_grad(function()
+            for _, p in ipairs(made:parameters()) do p.tensor:mul_(bound * from ^ 0.5) end
+          end)
           cell[part] = self:child(('%d%s.%s'):format(l, d == 2 and 'b' or '', part), made)
         end
         self.cells[#self.cells + 1] = cell

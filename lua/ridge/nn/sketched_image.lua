@@ -91,6 +91,7 @@ function Sketched.from(dense, opts)
   end
   local self = setmetatable({}, Sketched)
   Module.init(self)
+  self.training = dense.training
   begin(self, weight, opts.bias and dense.bias or nil, opts)
   return self
 end

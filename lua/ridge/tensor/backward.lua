@@ -9,7 +9,8 @@ local call = require 'ridge.ffi.call'
 local ref = require 'ridge.ffi.ref'
 local state = require 'ridge.state'
 
-local M = {}
+--- passes: how many have begun.
+local M = { passes = 0 }
 
 local MOST = 64 -- inputs of a function
 local way_slot = ffi.new('rg_way *[1]')
@@ -112,6 +113,7 @@ local WAY = {
 ---@param taking table|nil list of Tensor whose gradients are handed out
 ---@return table|nil gradients one for each of them, false where none arrived
 function M.run(y, dy, flags, taking)
+  M.passes = M.passes + 1
   call.settle()
   if count == 0 and not taking and not M.explain then -- nothing to ask: one call does it all
     call.check(C.rg_backward(y._t, dy ~= nil and dy._t or nil, flags))

@@ -106,7 +106,8 @@ describe('the best batch size', function()
   end)
 
   it('for training counts gradients and the state of the optimizer, and changes nothing', function()
-    local net = ridge.nn.Linear(256, 256, { seed = 1 })
+    local net = ridge.nn.Linear(256, 256, { seed = 1 }):eval()
+    net.weight:requires_grad_(false)
     local weight, own = net.weight:clone(), net:num_bytes()
     local most = ridge.memory.stats().live + 2 ^ 22
     local found = {}
@@ -124,6 +125,7 @@ describe('the best batch size', function()
     assert.truthy(tostring(found.adam):find 'stopped because a batch of %d+ ran out of memory')
     assert.is_true(weight:equal(net.weight))
     assert.is_false(net.weight.requires_grad)
+    assert.is_true(net.bias.requires_grad)
     assert.is_false(net.training)
     assert.is_nil(net.weight.grad)
   end)

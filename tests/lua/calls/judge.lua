@@ -46,13 +46,21 @@ function M.state()
   return ('capturing %d, autocast %d, gradients %d'):format(C.rg_capturing(), C.rg_autocast(), grad)
 end
 
+-- The elements that reading a tensor as lists makes, and the lists where it has none.
+local function readable(x)
+  local n = 1
+  for _, size in ipairs(x:size()) do n = n * math.max(size, 1) end
+  return n
+end
+
 --- Look at everything a result holds: an element that lies outside of its memory is found here.
 ---@param value any
 ---@param depth number
 function M.read(value, depth)
   if ridge.is_tensor(value) then
     tostring(value)
-    if pcall(function() return value.ndim end) and value.count <= 2 ^ 16 then value:tolist() end
+    local ok, elements = pcall(readable, value)
+    if ok and elements <= 2 ^ 16 then value:tolist() end
   elseif type(value) == 'table' and depth > 0 then
     if getmetatable(value) then tostring(value) end
     local n = 0

@@ -77,6 +77,7 @@ describe('a level', function()
         .. 'recomputing: it pays where memory is short, for one more pass forward',
     } do
       local net, lines = chain(depth), {}
+      net.children[1].module:eval()
       local live = ridge.memory.stats().live
       ridge.level(net, 'custom', { recompute = true, sample = x }, function(l)
         lines[#lines + 1] = l
@@ -84,6 +85,7 @@ describe('a level', function()
       assert.are.equal(wanted, lines[2])
       assert.are.equal(live, ridge.memory.stats().live)
       assert.is_false(net.children[1].module.training)
+      assert.is_true(net.children[2].module.training)
       assert.are.equal(1, net.children[1].module.segments)
     end
     local lines = {}
