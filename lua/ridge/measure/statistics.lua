@@ -123,9 +123,10 @@ end
 ---@param sorted number[]  ascending
 ---@return number removed  share of the variance that the split explains, 0 .. 1
 ---@return number smaller  share of the numbers in the smaller cluster, 0 .. 0.5
+---@return integer at      how many numbers are in the lower cluster; 0 when nothing varies
 function M.two_means(sorted)
   local n = #sorted
-  if n < 2 then return 0, 0 end
+  if n < 2 then return 0, 0, 0 end
   -- centred sums: squares of raw nanoseconds would cancel
   local centre, total, square = M.mean(sorted), 0, 0
   for i = 1, n do
@@ -133,7 +134,7 @@ function M.two_means(sorted)
     total = total + d
     square = square + d * d
   end
-  if square <= n * (1e-12 * centre) ^ 2 then return 0, 0 end
+  if square <= n * (1e-12 * centre) ^ 2 then return 0, 0, 0 end
   local best, at, left = 0, 0, 0
   for i = 1, n - 1 do
     left = left + sorted[i] - centre
@@ -141,7 +142,7 @@ function M.two_means(sorted)
     local between = left * left / i + right * right / (n - i)
     if between > best then best, at = between, i end
   end
-  return min(best / square, 1), min(at, n - at) / n
+  return min(best / square, 1), min(at, n - at) / n, at
 end
 
 -- -- Groups --------------------------------------------------------------------
