@@ -39,8 +39,13 @@ local function direction(st, sweep, by)
   for name in pairs(known) do names[#names + 1] = name end
   table.sort(names)
   local near = require('ridge.near').hint(by, names)
-  require('ridge.blame').raise(by == '' and '--by NAME is missing'
-    or ('nobody said which way %s is better%s'):format(by, near), 'EARG')
+  local text = 'nobody said which way %s is better%s'
+  if by == '' then
+    text = '--by NAME is missing'
+  elseif not require('ridge.store.query').has(st, sweep, by) then
+    text = 'the sweep ' .. sweep.name .. ' has no %s%s' -- letters, digits, dots and dashes
+  end
+  require('ridge.blame').raise(text:format(by, near), 'EARG')
 end
 
 --- Print the best points.
@@ -62,6 +67,8 @@ function M.main(argv)
       columns[#columns + 1], columns[#columns + 2] = by .. '_lo', by .. '_hi'
     end
     columns[#columns + 1] = 'grade'
+    -- alone first: what is wrong in it is said of what was typed, and brackets stay in it
+    if opt.where ~= '' then require('ridge.store.expression').parse(opt.where) end
     local where = ("state = 'ok'%s"):format(
       opt.where ~= '' and (' and (%s)'):format(opt.where) or '')
     local found = query.ask(st, sweep.name, { columns = table.concat(columns, ', '), where = where,

@@ -11,7 +11,9 @@ local near = require 'ridge.near'
 
 local M = {}
 
-local FUNCTIONS = { min = true, max = true, log2 = true, abs = true }
+-- Functions of a row, with the least and the largest number of their arguments.
+local FUNCTIONS = { min = { 2, math.huge }, max = { 2, math.huge }, log2 = { 1, 1 },
+  abs = { 1, 1 } }
 
 -- -- Words -----------------------------------------------------------
 
@@ -97,7 +99,7 @@ local function call(p, name)
   if not FUNCTIONS[name.value] and not p.aggregates[name.value] then
     local known = {}
     for f in pairs(FUNCTIONS) do known[#known + 1] = f end
-    for f in pairs(p.aggregates) do known[#known + 1] = f end
+    for f in pairs(p.aggregates) do known[#known + 1] = not FUNCTIONS[f] and f or nil end
     table.sort(known)
     fail(p.text, name.at, ("there is no function %s%s; known: %s"):format(name.value,
       near.hint(name.value, known), table.concat(known, ', ')))
@@ -108,6 +110,11 @@ local function call(p, name)
     repeat arguments[#arguments + 1] = expression(p, 0) until p:peek().kind ~= ',' or not p:take ','
   end
   p:take ')'
+  local n, range = #arguments, FUNCTIONS[name.value]
+  if not (range and n >= range[1] and n <= range[2] or p.aggregates[name.value] and n <= 1) then
+    fail(p.text, name.at, ('%s takes %s, not %d'):format(name.value,
+      range and range[2] > 1 and 'two values or more' or 'one value', n))
+  end
   return { kind = 'call', name = name.value, at = name.at, unpack(arguments) }
 end
 
@@ -175,6 +182,17 @@ end
 function M.names(tree, f)
   if tree.kind == 'name' then f(tree.name, tree) end
   for _, child in ipairs(tree) do M.names(child, f) end
+end
+
+--- Raise where an aggregate is part of a tree: it is of a group, and stands alone.
+---@param tree table
+---@param text string what was parsed
+function M.check_rows(tree, text)
+  local range = tree.kind == 'call' and FUNCTIONS[tree.name]
+  if tree.kind == 'call' and not (range and #tree >= range[1]) then
+    fail(text, tree.at, tree.name .. ' is of a group and cannot be part of something else')
+  end
+  for _, child in ipairs(tree) do M.check_rows(child, text) end
 end
 
 --- Raise unless every name of a tree is known.

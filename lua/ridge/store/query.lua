@@ -20,6 +20,7 @@ local function quantile(q)
     local at = (#sorted - 1) * q + 1
     local low = math.floor(at)
     local a, b = sorted[low], sorted[math.min(low + 1, #sorted)]
+    if at == low or a == b then return a end -- beside an infinity, too
     return a + (b - a) * (at - low)
   end
 end
@@ -35,7 +36,7 @@ local AGGREGATES = {
   count = function(list) return #list end,
   min = function(list) return list[1] end,
   max = function(list) return list[#list] end,
-  sum = sum,
+  sum = function(list) return #list > 0 and sum(list) or nil end,
   mean = function(list) return #list > 0 and sum(list) / #list or nil end,
   median = quantile(0.5),
 }
@@ -98,8 +99,10 @@ local function column_of(text)
     if tree.name ~= 'count' and not tree[1] then
       blame.raise(('%s needs a column: %s(fwd)'):format(tree.name, tree.name), 'EARG')
     end
+    if tree[1] then expression.check_rows(tree[1], said) end
     return { title = title, aggregate = AGGREGATES[tree.name], tree = tree[1] }
   end
+  expression.check_rows(tree, said)
   return { title = title, tree = tree }
 end
 
@@ -157,8 +160,13 @@ end
 
 local function key_of(row, by)
   local parts = {}
-  for i, name in ipairs(by) do parts[i] = type(row[name]) .. ':' .. tostring(row[name]) end
-  return table.concat(parts, '\1')
+  for i, name in ipairs(by) do
+    local value = row[name]
+    -- every digit: 0.1 and the number after it are two groups
+    local text = type(value) == 'number' and ('%.17g'):format(value) or tostring(value)
+    parts[i] = ('%s %d %s'):format(type(value), #text, text)
+  end
+  return table.concat(parts)
 end
 
 local function groups_of(rows, by)
@@ -185,10 +193,27 @@ local function aggregate(column, group)
       list[#list + 1] = value
     elseif value ~= nil and column.aggregate == AGGREGATES.count then
       list[#list + 1] = 1
+    elseif type(value) == 'string' then
+      blame.raise(('%s: %s is text; only count takes it'):format(column.title, blame.show(value)),
+        'EARG')
     end
   end
   table.sort(list)
   return column.aggregate(list)
+end
+
+local function is_same(a, b) return a == b or a ~= a and b ~= b end
+
+-- What all rows of a group have; a value that only one of them has would speak for the others.
+local function shared(column, group)
+  local value = expression.evaluate(column.tree, group[1])
+  for i = 2, #group do
+    if not is_same(value, expression.evaluate(column.tree, group[i])) then
+      blame.raise(('%s has several values in a group: group by it, too, or take its median, max '
+        .. '...'):format(column.title), 'EARG')
+    end
+  end
+  return value
 end
 
 local function grouped(rows, columns, by)
@@ -199,7 +224,7 @@ local function grouped(rows, columns, by)
       if column.aggregate then
         line[i] = aggregate(column, group)
       else
-        line[i] = expression.evaluate(column.tree, group[1])
+        line[i] = shared(column, group)
       end
     end
     out[#out + 1] = line
@@ -240,8 +265,12 @@ local function order(lines, columns, by)
   end
   local at = {}
   for i, line in ipairs(lines) do at[line] = i end
+  local function value(line) -- nan has no place in any order: as if it were absent
+    local v = line[place]
+    if v == v then return v end
+  end
   table.sort(lines, function(a, b)
-    local x, y = a[place], b[place]
+    local x, y = value(a), value(b)
     if x == y then return at[a] < at[b] end
     if x == nil or y == nil then return x ~= nil end -- what is absent comes last either way
     if falling then return before(y, x) end
@@ -280,10 +309,14 @@ local TIMES = set_of { '_lo', '_hi', '_min', '_p25', '_p75', '_p95', '_p99', '_m
   '_mad', '_first' }
 
 local function usual(list)
-  local fixed, out = set_of(schema.FIXED), {}
+  local fixed, known, out = set_of(schema.FIXED), set_of(list), {}
   for _, name in ipairs(list) do
     local small = fixed[name]
-    for _, pattern in ipairs(SMALL) do small = small or name:find(pattern) end
+    for _, pattern in ipairs(SMALL) do
+      local at = not small and name:find(pattern)
+      -- of a phase: a metric or parameter called k_max is nobody's small print
+      small = small or at and known[name:sub(1, at - 1):gsub('_cold$', '') .. '_p95']
+    end
     if not small then out[#out + 1] = name end
   end
   out[#out + 1] = 'grade'
@@ -315,6 +348,11 @@ function M.ask(st, name, opt)
   local columns, by, has_aggregate = {}, {}, false
   for i, text in ipairs(opt.columns and split(opt.columns) or usual(all)) do
     columns[i] = column_of(text)
+    for k = 1, i - 1 do
+      if columns[k].title == columns[i].title then
+        blame.raise(('two columns are called %s'):format(columns[i].title), 'EARG')
+      end
+    end
     has_aggregate = has_aggregate or columns[i].aggregate ~= nil
   end
   for _, text in ipairs(opt.group and split(opt.group) or {}) do

@@ -232,10 +232,17 @@ local function start(self, sql, ...)
 end
 
 -- Read at each query: SQLite prepares a statement again when a view has changed.
+-- Two of one name, as a join has them, are id and id:1, since rows are tables by name.
 local function columns_of(statement)
-  local columns = {}
+  local columns, seen = {}, {}
   for i = 1, lib.sqlite3_column_count(statement.handle) do
-    columns[i] = ffi.string(lib.sqlite3_column_name(statement.handle, i - 1))
+    local name = ffi.string(lib.sqlite3_column_name(statement.handle, i - 1))
+    local own, n = name, 0
+    while seen[own] do
+      n = n + 1
+      own = ('%s:%d'):format(name, n)
+    end
+    columns[i], seen[own] = own, true
   end
   return columns
 end

@@ -101,6 +101,83 @@ describe('a question', function()
   end)
 end)
 
+describe('what a question cannot say', function()
+  local folder, st
+
+  setup(function()
+    folder = folders.new()
+    measure(folder .. '/q.db')
+    st = store.open(folder .. '/q.db', 'read')
+  end)
+  teardown(function()
+    st:close()
+    folders.remove(folder)
+  end)
+
+  it('is a sentence: aggregates inside something, and too many values', function()
+    for columns, says in pairs {
+        ['median(median(fwd))'] = 'median is of a group', ['median(fwd) + 1'] = 'is of a group',
+        ['max(width, max(width))'] = 'max is of a group', ['count(width, 1)'] = 'count takes one',
+        ['abs(width, 1)'] = 'abs takes one value, not 2', ['log2()'] = 'log2 takes one',
+        ['sum(kind)'] = 'is text; only count', ['median(kind)'] = 'is text',
+        ['a := 1, a := 2'] = 'two columns are called a' } do
+      assert.matches(says, failure(query.ask, st, 'asked', { columns = columns }), columns)
+    end
+    for _, where in ipairs { 'max(width) > 3', 'min(width) = 1', 'abs() = 1' } do
+      assert.matches('takes', failure(query.ask, st, 'asked', { where = where }), where)
+    end
+    local text = failure(query.ask, st, 'asked', { columns = 'p50(fwd)' })
+    assert.equal(1, select(2, text:gsub('max', '')))
+  end)
+
+  it('is a value that only one row of a group has', function()
+    local text = failure(query.ask, st, 'asked', { columns = 'width, median(fwd)' })
+    assert.matches('width has several values in a group', text)
+    assert.matches('several values', failure(query.ask, st, 'asked', { group = 'kind' }))
+    assert.same({ { 4, 400 } }, query.ask(st, 'asked', { columns = 'width, max(fwd)',
+      where = 'width = 4' }).lines)
+  end)
+
+  it('is a sum of nothing; and infinity is no nan', function()
+    assert.same({ { 0 } }, query.ask(st, 'asked', { columns = 'count(fwd), sum(fwd)',
+      where = "width = 4 and kind = 'b'" }).lines)
+    assert.equal(2, query.aggregate('median', { 1, 2, math.huge }))
+    assert.equal(math.huge, query.aggregate('median', { 1, math.huge, math.huge }))
+    assert.equal(math.huge, query.aggregate('median', { math.huge, math.huge }))
+  end)
+
+  it('has nan behind all numbers, whichever way it is sorted', function()
+    for _, sort in ipairs { '1', '-1' } do
+      local lines = query.ask(st, 'asked', { columns = '0 / (width - 2)', sort = sort }).lines
+      for i = 1, 4 do assert.equal(0, lines[i][1], sort) end
+      for i = 5, 6 do assert.is_true(lines[i][1] ~= lines[i][1]) end
+    end
+  end)
+
+  it('tells columns of one name apart, as SQLite gives them', function()
+    local found = query.sql(st, "SELECT 1 AS a, 2 AS a, 3 AS a, 4 AS 'a:1'")
+    assert.same({ 'a', 'a:1', 'a:2', 'a:1:1' }, found.titles)
+    assert.same({ 1, 2, 3, 4 }, found.lines[1])
+  end)
+end)
+
+it('groups by every digit, and shows what is called like the small print of a phase', function()
+  local folder = folders.new()
+  local sw = ridge.sweep 'close' {
+    space = { k_max = { 0.1, 0.1 + 2 ^ -56 }, text = { 'a', 'b' } },
+    measure = function(p, _, m)
+      m:time('fwd', function() return 100 end)
+      m:metric('own_bytes', p.k_max)
+    end,
+  }
+  sw:run { db = folder .. '/c.db', calibrate = false, progress = 'off', lab = cheap.new() }
+  local st = store.open(folder .. '/c.db', 'read')
+  assert.equal(2, #query.ask(st, 'close', { columns = 'count()', group = 'k_max' }).lines)
+  assert.same({ 'k_max', 'text', 'fwd', 'own_bytes', 'grade' }, query.ask(st, 'close', {}).titles)
+  st:close()
+  folders.remove(folder)
+end)
+
 describe('a number in a file', function()
   local NUMBERS = { 0.1 + 0.2, 1 / 3, -2 / 3e7, 5e-324, 1.7976931348623157e308, 2 ^ 53, 2 ^ 53 - 1,
     123456789.12345678, 1e15 + 0.3, -0.1, 1e-7 }
