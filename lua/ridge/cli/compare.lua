@@ -34,6 +34,9 @@ local function fail(reason) return stored.fail('compare', reason) end
 
 local function print_json(results)
   local canonical = require 'ridge.store.canonical'
+  for _, found in ipairs(results) do
+    if found.ci_hi == math.huge then found.ci_hi = nil end -- JSON has no infinity
+  end
   plain.print(canonical.encode { version = 1, comparisons = canonical.list(results) }, '\n')
 end
 

@@ -3,6 +3,7 @@
 
 local stored = require 'ridge.cli.stored'
 local plain = require 'ridge.plain'
+local verdicts = require 'ridge.cli.verdicts'
 
 local M = {}
 
@@ -44,13 +45,7 @@ function M.sparkline(list, width)
   return table.concat(out)
 end
 
-local function time(ns)
-  if not ns then return '-' end
-  if ns < 1e3 then return ('%.4g ns'):format(ns) end
-  if ns < 1e6 then return ('%.4g us'):format(ns / 1e3) end
-  if ns < 1e9 then return ('%.4g ms'):format(ns / 1e6) end
-  return ('%.4g s'):format(ns / 1e9)
-end
+local function time(ns) return ns and verdicts.time(ns) or '-' end
 
 local function sorted_pairs(t)
   local keys = {}

@@ -41,14 +41,17 @@ end
 --- A ratio as a change: '+2.50 %'.
 ---@param ratio number
 ---@return string text
-function M.percent(ratio) return ('%+.2f %%'):format(100 * (ratio - 1)) end
+function M.percent(ratio)
+  return ratio < math.huge and ('%+.2f %%'):format(100 * (ratio - 1)) or 'any'
+end
 
 --- A time in its unit: '20.23 us'.
 ---@param ns number
 ---@return string text
 function M.time(ns)
   for _, unit in ipairs { { 1e9, 's' }, { 1e6, 'ms' }, { 1e3, 'us' } } do
-    if ns >= unit[1] then return ('%.4g %s'):format(ns / unit[1], unit[2]) end
+    -- by size: the end of a wide interval may lie below zero; 999.96 us is written 1 ms
+    if math.abs(ns) >= 0.99995 * unit[1] then return ('%.4g %s'):format(ns / unit[1], unit[2]) end
   end
   return ('%.4g ns'):format(ns)
 end

@@ -8,6 +8,7 @@
 
 local blame = require 'ridge.blame'
 local canonical = require 'ridge.store.canonical'
+local near = require 'ridge.near'
 local options = require 'ridge.options'
 local store = require 'ridge.store'
 
@@ -57,13 +58,33 @@ local function reference_of(st, device_id)
   return out
 end
 
+-- A name that no point has would have all of them agree in it.
+local function check_names(path, rows, match)
+  local known, names = {}, {}
+  for _, row in ipairs(rows) do
+    for name in pairs(row.params) do
+      if not known[name] then names[#names + 1] = name end
+      known[name] = true
+    end
+  end
+  table.sort(names)
+  for _, name in ipairs(#rows > 0 and match or {}) do
+    if not known[name] then
+      blame.raise(('compare: %s has no parameter %s%s; it has %s'):format(path, name,
+        near.hint(name, names), table.concat(names, ', ')), 'EARG', 'compare')
+    end
+  end
+end
+
 -- The newest timing of each point, phase and cache mode, by what a pair agrees in.
 local function read(path, opt)
   local st = store.open(path, 'read')
   local found, order, seen = {}, {}, {}
   local ok, err = pcall(function()
-    for _, row in ipairs(st.db:query(TIMINGS, opt.sweep)) do
-      row.params = canonical.decode(row.params)
+    local rows = st.db:query(TIMINGS, opt.sweep)
+    for _, row in ipairs(rows) do row.params = canonical.decode(row.params) end
+    check_names(path, rows, opt.match)
+    for _, row in ipairs(rows) do
       row.match = pick(row.params, opt.match)
       row.reference = reference_of(st, row.device_id)
       local key = canonical.encode { row.sweep, row.match, row.phase, row.cache }
@@ -122,8 +143,10 @@ end
 local function judge(a, b, margin)
   local ratio = b.med / a.med
   -- each end against the far end of the other: covers at least what both cover
-  local lo = (b.ci_lo or b.med) / (a.ci_hi or a.med)
-  local hi = (b.ci_hi or b.med) / (a.ci_lo or a.med)
+  local lo = math.max(b.ci_lo or b.med, 0) / (a.ci_hi or a.med)
+  -- an interval that reaches zero says nothing of how large the ratio may be
+  local least = a.ci_lo or a.med
+  local hi = least > 0 and (b.ci_hi or b.med) / least or math.huge
   local reason, verdict = reason_of(a, b), 'open'
   if not reason then
     if (lo > 1 or hi < 1) and math.abs(math.log(ratio)) > margin then

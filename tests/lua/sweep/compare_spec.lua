@@ -110,6 +110,35 @@ describe('stored results', function()
     assert.truthy(tostring(err):find 'no point in common')
   end)
 
+  it('are open where an interval reaches below zero: the ratio has no upper end', function()
+    local said, found = verdict(1500, function(lab) lab.half = 1.2 end)
+    assert.equal('open', said)
+    assert.equal(0, found.ci_lo)
+    folders.remove(folder)
+    folder = folders.new()
+    local a = measured('a', 1000, function(lab) lab.half = 1.2 end)
+    local b = measured('b', 1500, function(lab) lab.half = 1.2 end)
+    found = compare.databases(a, b)[1]
+    assert.equal('open', found.verdict)
+    assert.same({ 0, math.huge }, { found.ci_lo, found.ci_hi })
+    local status, out = program.run { 'compare', a, b, '--match-all' }
+    assert.equal(0, status)
+    assert.truthy(out:find('-100.00 % .. any', 1, true), out)
+    status, out = program.run { 'compare', a, b, '--match-all', '--as', 'json' }
+    assert.equal(0, status)
+    assert.is_nil(out:find('ci_hi', 1, true))
+  end)
+
+  it('are not matched in what nobody varies', function()
+    local a, b = measured('a', 1000), measured('b', 1000)
+    local ok, err = pcall(compare.databases, a, b, { match = { 'k', 'imp' } })
+    assert.is_false(ok)
+    assert.truthy(tostring(err):find("no parameter imp (did you mean 'impl'?)", 1, true))
+    local status, _, text = program.run { 'compare', a, b, '--match', 'zork' }
+    assert.equal(1, status)
+    assert.truthy(text:find('^ridge compare: %S+a.db has no parameter zork'), text)
+  end)
+
   it('are printed by ridge compare, with its statuses', function()
     local a, b = measured('a', 1000), measured('b', 1100)
     local status, out = program.run { 'compare', a, b, '--match-all' }
