@@ -72,6 +72,19 @@ local function print_json(rows)
   plain.print(canonical.encode { version = 1, ceilings = canonical.list(list) }, '\n')
 end
 
+-- What is stored of these numbers of threads; of a device's own, and of all when none are named.
+local function of_threads(rows, threads)
+  if not threads then return rows end
+  local out = {}
+  for _, row in ipairs(rows) do
+    for _, n in ipairs(threads) do if row.threads == n or row.threads == 0 then
+      out[#out + 1] = row
+      break
+    end end
+  end
+  return out
+end
+
 local function fail(reason) return stored.fail('calibrate', reason) end
 
 --- Measure, store and print.
@@ -92,7 +105,7 @@ function M.main(argv)
                   device = opt.device }
   local rows, disturbed
   if opt.show then
-    rows = calibrated.all(given.db, opt.device)
+    rows = of_threads(calibrated.all(given.db, opt.device), #opt.threads > 0 and threads)
   else
     rows, disturbed = calibrated.measure(given)
   end

@@ -16,6 +16,9 @@ check     SQLite's integrity check and ours; status 1 when something is wrong
 backup    a consistent copy into FILE, while others go on measuring
 migrate   bring a file of an older ridge up to this one; a copy of it stays beside it
 
+FILE is the copy that backup makes, and the database for the others, as --db is.
+
+    ridge db check laptop.db
     ridge db backup copy.db]],
   rest = 'info|check|backup|migrate [FILE]', most = 2,
   stored.DB,
@@ -24,7 +27,14 @@ migrate   bring a file of an older ridge up to this one; a copy of it stays besi
 local TABLES = { 'sweep', 'trial', 'attempt', 'timing', 'samples', 'metric', 'curve', 'comparison',
   'machine', 'build', 'env', 'ceiling' }
 
-local function path_of(opt)
+-- The database: FILE where it is not the copy, or what --db says; not both.
+local function path_of(opt, what, file)
+  if what ~= 'backup' and file then
+    if opt.db ~= '' then
+      require('ridge.blame').raise(('%s: %s and --db are two databases'):format(what, file), 'EARG')
+    end
+    return file
+  end
   return opt.db ~= '' and opt.db or require('ridge.store').default_path()
 end
 
@@ -102,7 +112,7 @@ end
 ---@return integer status
 function M.main(argv)
   return stored.run('db', SPEC, argv, nil, function(opt, rest)
-    local what, path = rest[1], path_of(opt)
+    local what, path = rest[1], path_of(opt, rest[1], rest[2])
     if what == 'info' then
       with(path, 'read', info)
     elseif what == 'check' then

@@ -82,6 +82,9 @@ function M.size(text)
   if text == '' then return nil end
   local w, h = text:match '^(%d+)x(%d+)$'
   if not w then return nil, ("--size: '%s' is not like 2400x1500"):format(text) end
+  if tonumber(w) < 960 or tonumber(h) < 800 then
+    return nil, ('--size: %s is too small to be read; the least is 960x800'):format(text)
+  end
   return { tonumber(w) / 2, tonumber(h) / 2 } -- figures are written at 2x
 end
 

@@ -18,6 +18,7 @@ M.fails = nil
 ---@param message string
 ---@return integer status 1
 function M.fail(name, message)
+  message = message:gsub('^' .. name:gsub('%-', '%%-') .. '%f[.:][%w_.]*: ', '') -- said below
   if M.fails then return M.fails(name, message) end
   plain.note(('ridge %s: %s\ntry: ridge %s --help\n'):format(name, message, name))
   return 1

@@ -63,6 +63,13 @@ function M.about(name)
   return { label = name, short = name, kind = 'number' }
 end
 
+--- A value as a key: every digit of a number, so that neighbours are two.
+---@param value any
+---@return string text
+function M.exact(value)
+  return type(value) == 'number' and ('%.17g'):format(value) or tostring(value)
+end
+
 --- Raise unless some row has the column; the message names the near miss and all columns.
 ---@param rows table array of rows
 ---@param name string

@@ -52,7 +52,7 @@ local function cell_rows(rows, x, y)
   local cells = {}
   for _, row in ipairs(rows) do
     if row[x] and row[y] then
-      local key = row[x] .. ':' .. row[y]
+      local key = column.exact(row[x]) .. ':' .. column.exact(row[y])
       cells[key] = cells[key] or {}
       table.insert(cells[key], row)
     end
@@ -367,7 +367,9 @@ local function make_facet(all, rows, data, title)
   local cells = cell_rows(rows, data.x, data.y)
   for i, vx in ipairs(data.xs) do
     for j, vy in ipairs(data.ys) do
-      local row, state = cell_of(cells[vx .. ':' .. vy], data.z, data.better)
+      local list = cells[column.exact(vx) .. ':' .. column.exact(vy)]
+      local row, state = cell_of(list, data.z, data.better)
+      data.most = math.max(data.most, list and #list or 0)
       local cell = { state = state, grade = row and row.grade }
       if state == 'ok' then
         cell.value, cell.verdict, cell.state = data.value(row, all)
@@ -427,7 +429,7 @@ function M.compose(rows, opt, own)
   local data = { x = opt.x, y = opt.y, z = opt.z, states = {}, grades = {},
     xs = rows_of.distinct(rows, opt.x), ys = rows_of.distinct(rows, opt.y), facets = {},
     better = own.better, ratio = own.ratio, share = own.share, bounds = own.bounds,
-    plain = own.plain, best_word = own.best_word,
+    plain = own.plain, most = 0, best_word = own.best_word,
     value = own.value or function(row) return row[opt.z] end }
   local facets = opt.facet and rows_of.distinct(rows, opt.facet) or {}
   if opt.facet == 'dtype' then table.sort(facets, function(a, b) return a > b end) end
@@ -446,10 +448,13 @@ function M.compose(rows, opt, own)
   local factor, name = unit.common(data.kind, math.sqrt(math.max(data.lo, 1e-300) * data.hi))
   data.factor = factor
   data.z_label = own.label or name ~= '' and 'cells in ' .. name or about.short
+  local several = data.most > 1 and (' Up to %d points lie in a cell; the middle one of them is '
+    .. 'drawn.'):format(data.most) or ''
   return figure.new { kind = own.kind, rows = all, opt = opt,
     natural = { #data.facets > 1 and 1240 or 760, 660 }, title = own.title,
     subtitle = landscape.subtitle(opt, rows), finding = own.finding,
-    caption = landscape.caption(rows, own.of or opt.z, own.caption), data = data,
+    caption = landscape.caption(rows, own.of or opt.z, own.caption .. several),
+    data = data,
     draw = draw(data) }
 end
 

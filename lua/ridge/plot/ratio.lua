@@ -12,7 +12,8 @@ local rows_of = require 'ridge.plot.rows'
 local M = { summary = 'who wins where: --a dtype=f32 --b dtype=bf16' }
 
 M.OPTIONS = { x = 'column across', y = 'column upwards', z = 'phase', a = 'the one, as dtype=f32',
-  b = 'the other, as dtype=bf16', facet = 'a panel a value' }
+  b = 'the other, as dtype=bf16', facet = 'a panel a value',
+  match = 'columns in which a pair agrees, by comma; x, y and facet when left out' }
 
 --- Columns and values from 'dtype=f32,impl=own'.
 ---@param text string
@@ -24,8 +25,10 @@ function M.side(text, who)
     value = value:match '^(.-)%s*$'
     where[name] = value == 'true' or (value ~= 'false' and (tonumber(value) or value))
   end
-  if not next(where) then
-    blame.raise(("%s: a and b are written like dtype=f32, got '%s'"):format(who, tostring(text)),
+  if not text then
+    blame.raise(who .. ': two sides are compared, a and b, written like dtype=f32', 'EARG')
+  elseif not next(where) then
+    blame.raise(('%s: a and b are written like dtype=f32, got %s'):format(who, blame.show(text)),
       'EARG')
   end
   return where
@@ -36,10 +39,27 @@ local function by_place(rows, names)
   local out = {}
   for _, row in ipairs(rows) do
     local key = {}
-    for i, name in ipairs(names) do key[i] = tostring(row[name]) end
+    for i, name in ipairs(names) do key[i] = column.exact(row[name]) end
     out[table.concat(key, '\0')] = row
   end
   return out
+end
+
+-- Columns in which the two rows of a pair agree.
+local function matched(opt, wa, wb)
+  local names = {}
+  for name in (opt.match or ''):gmatch '[^,]+' do names[#names + 1] = name end
+  for _, name in ipairs(opt.match and {} or { 'x', 'y', 'facet' }) do
+    local of = opt[name]
+    if of and wa[of] == nil and wb[of] == nil then names[#names + 1] = of end
+  end
+  return names
+end
+
+local function is_same(a, b)
+  for name, value in pairs(a) do if b[name] ~= value then return false end end
+  for name in pairs(b) do if a[name] == nil then return false end end
+  return true
 end
 
 --- The ratio map.
@@ -51,8 +71,10 @@ function M.make(rows, opt)
   local wa, wb = M.side(opt.a, who), M.side(opt.b, who)
   for name in pairs(wa) do column.require(rows, name, who) end
   for name in pairs(wb) do column.require(rows, name, who) end
-  local names = { opt.x, opt.y, opt.facet and not (wa[opt.facet] or wb[opt.facet]) and opt.facet
-    or nil }
+  if is_same(wa, wb) then
+    blame.raise(('%s: a and b are the same, %s'):format(who, opt.a), 'EARG')
+  end
+  local names = matched(opt, wa, wb)
   local left, right = rows_of.select(rows, wa), by_place(rows_of.select(rows, wb), names)
   if #left == 0 or not next(right) then
     blame.raise(('%s: no row is %s'):format(who, #left == 0 and opt.a or opt.b), 'EARG')
@@ -61,7 +83,7 @@ function M.make(rows, opt)
   local lower = (column.about(opt.z).better or opt.better or 'lower') == 'lower'
   local function value(row)
     local key = {}
-    for i, name in ipairs(names) do key[i] = tostring(row[name]) end
+    for i, name in ipairs(names) do key[i] = column.exact(row[name]) end
     local other = right[table.concat(key, '\0')]
     if not (other and rows_of.measured(other) and other[opt.z]) then
       return nil, nil, other and other.state ~= 'ok' and other.state or 'missing'
@@ -74,7 +96,7 @@ function M.make(rows, opt)
   end
   local inner = {}
   for name, given in pairs(opt) do inner[name] = given end
-  inner.facet = names[3]
+  if opt.facet and (wa[opt.facet] ~= nil or wb[opt.facet] ~= nil) then inner.facet = nil end
   local figure = map.compose(left, inner, { kind = 'ratio', ratio = true, better = 'higher',
     plain = true, value = value, label = 'ratio',
     title = ('%s against %s: how much %s'):format(opt.b, opt.a,

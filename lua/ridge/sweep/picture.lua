@@ -183,7 +183,13 @@ end
 -- Samples of points, one row each: of the trials that are named, or of the one worth a look.
 function GATHER.samples(rows, opt, from)
   local out, wanted, phase = {}, {}, opt.y
-  for id in tostring(opt.trials or ''):gmatch '%d+' do wanted[tonumber(id)] = true end
+  for id in tostring(opt.trials or ''):gmatch '[^,]+' do
+    local number = id:match '^%s*(%d+)%s*$'
+    if not number then
+      blame.raise(('trials: %s is no number of a trial'):format(blame.show(id)), 'EARG')
+    end
+    wanted[tonumber(number)] = true
+  end
   if not next(wanted) then
     local worst -- the one whose spread is largest
     for _, row in ipairs(rows) do
@@ -256,19 +262,35 @@ end
 local MAPS = { map = true, efficiency = true, ratio = true, uncertainty = true }
 local LINES = { slices = true, steps = true, threads = true }
 
+-- A panel for each value of what is neither across nor upwards; a pair of a ratio agrees in all
+-- that its two sides do not name.
+local function fill_panels(kind, opt, list)
+  local sides, match = {}, {}
+  if kind == 'ratio' then
+    local side = require('ridge.plot.ratio').side
+    for _, key in ipairs { 'a', 'b' } do
+      for name in pairs(side(opt[key], 'plot.ratio')) do sides[name] = true end
+    end
+  end
+  for _, p in ipairs(list) do
+    if not sides[p.name] then
+      match[#match + 1] = p.name
+      local is_dtype = kind == 'map' and p.name == 'dtype'
+      if p.name ~= opt.x and p.name ~= opt.y and (not opt.facet or is_dtype and not opt.given_facet)
+      then
+        opt.facet = p.name
+      end
+    end
+  end
+  if kind == 'ratio' then opt.match = table.concat(match, ',') end
+end
+
 local function fill(kind, opt, rows, params, st, sweep)
   local list = varying(rows, params)
   if MAPS[kind] then
     opt.z = opt.z or default_column(st, sweep)
     default_axes(opt, list, 'a map')
-    if kind ~= 'map' and not opt.facet then
-      for _, p in ipairs(list) do
-        local fixed = kind == 'ratio' and ((opt.a or ''):find(p.name, 1, true))
-        if p.name ~= opt.x and p.name ~= opt.y and not fixed then
-          opt.facet = opt.facet or p.name
-        end
-      end
-    end
+    fill_panels(kind, opt, list)
   elseif LINES[kind] then
     if kind == 'threads' then opt.x = opt.x or 'threads' end
     opt.y = opt.y or default_column(st, sweep)
@@ -308,7 +330,7 @@ function M.figure(kind, st, sweep, given)
   for name, value in pairs(given or {}) do
     opt[name] = type(value) == 'string' and #name == 1 and value:gsub('%.', '_') or value
   end
-  opt.given_y = given and given.y
+  opt.given_y, opt.given_facet = given and given.y, given and given.facet
   local rows, params = results.rows(st, sweep.id), results.params(st, sweep.id)
   fill(kind, opt, rows, params, st, sweep)
   local z = MAPS[kind] and opt.z or opt.y

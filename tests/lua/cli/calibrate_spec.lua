@@ -68,6 +68,29 @@ describe('ridge calibrate', function()
       assert.equal(2, (status(known)))
     end)
 
+  it('shows what is stored of the numbers of threads that are named', function()
+    local path = folder .. '/threads.db'
+    local st = require('ridge.store').open(path, 'write')
+    local code = [[local lab = require 'ridge.sweep.lab'
+      lab.lease = function() return nil end
+      lab.calibrate = function()
+        local n = tonumber(require('ridge.ffi.lib').rg_threads())
+        return { { name = 'fma.f32', threads = n, unit = 'flop/s', value = 1e11 * n } }
+      end
+      require('ridge.cli.calibrate').main { '--threads', '1,2', '--db', %q }]]
+    st:close()
+    folders.run(("./ridge -e '%s'"):format((code:format(path):gsub("'", '"'))))
+    local function shown(words)
+      local _, out = program.run { 'calibrate', '--show', '--db', path, unpack(words) }
+      return select(2, out:gsub('fma.f32', '')), out
+    end
+    assert.equal(2, (shown {}))
+    local n, out = shown { '--threads', '2' }
+    assert.equal(1, n, out)
+    assert.truthy(out:find('2 threads', 1, true))
+    assert.equal(0, (shown { '--threads', '7' }))
+  end)
+
   it('says what is wrong, with status 1', function()
     local status, _, err = program.run { 'calibrate', '--threads', '0' }
     assert.equal(1, status)

@@ -71,6 +71,42 @@ describe('the command', function()
     assert.matches('^trial,k,square,grade\n%d+,1,1,\n%d+,2,4,\n$', text)
   end)
 
+  it('top says what is wrong in what was typed, and keeps its brackets', function()
+    for words, says in pairs { ['--by zork'] = 'the sweep squares has no zork\n',
+        ['--by trial'] = 'nobody said which way trial is better',
+        ["--by square --where 'k =='"] = "at character 5 of 'k =='",
+        ["--by square --where '1) or (1'"] = "')' is too much" } do
+      local text, status = ridge('top squares ' .. words)
+      assert.equal(1, status, words)
+      assert.is_truthy(text:find(says, 1, true), words .. ': ' .. text)
+    end
+  end)
+
+  it('db looks at the file that it is given, and not at two', function()
+    local path = folder .. '/no.db'
+    local file = io.open(path, 'w')
+    file:write(('no database'):rep(100))
+    file:close()
+    for _, what in ipairs { 'info', 'check', 'migrate' } do
+      local text, status = ridge(('db %s %s'):format(what, path))
+      assert.equal(1, status, what)
+      assert.matches('no.db is not a results database', text)
+      text, status = ridge(('db %s %s --db %s'):format(what, db, path))
+      assert.equal(1, status, what)
+      assert.matches('are two databases', text)
+      text, status = folders.run(('./ridge db %s %s'):format(what, db))
+      assert.equal(0, status, what)
+      assert.is_truthy(text:find('/s.db: ', 1, true), text)
+    end
+  end)
+
+  it('is named once in front of what it says', function()
+    local text = ridge 'export squares -o .'
+    assert.matches('^ridge export: %. cannot be written', text)
+    text = ridge 'plot ratio squares -x k -y square --a k=1'
+    assert.matches('^ridge plot: two sides are compared', text)
+  end)
+
   it('show tells all of a trial, failed ones too', function()
     local id = ridge "query squares trial --where \"state = 'error'\" --as csv":match '(%d+)\n$'
     local text, status = ridge('show ' .. id)
@@ -269,7 +305,8 @@ describe('the command', function()
     assert.same({ 1200, 900 }, { dark.width, dark.height })
     for words, says in pairs { ['plot mapp grid'] = "did you mean 'map'", ['plot map'] = 'a sweep',
         ['plot map grid -x kk -y n'] = 'column', ['plot map squares'] = 'two parameters',
-        ['replot ' .. db] = 'PNG', ['replot ' .. path .. ' --size big'] = '2400x1500' } do
+        ['replot ' .. db] = 'PNG', ['replot ' .. path .. ' --size big'] = '2400x1500',
+        ['plot map grid -x k -y n --size 480x400'] = '480x400 is too small to be read' } do
       text, status = ridge(words)
       assert.equal(1, status, words)
       assert.is_truthy(text:find(says, 1, true), words .. ': ' .. text)

@@ -167,4 +167,38 @@ describe('a stored sweep', function()
     assert.has_error(function() require('ridge').open(3) end)
     folders.remove(folder)
   end)
+
+  it('of many parameters is drawn in pairs that agree in all others', function()
+    local folder = folders.new()
+    local sw = sweep 'many' {
+      space = { a = { 1, 2 }, b = { 1, 2 }, dtype = { 'f32', 'bf16' }, impl = { 'x', 'y' },
+        t = { 1, 10 } },
+      measure = function(p, _, m)
+        local time = (p.dtype == 'f32' and 100 or 50) * (p.impl == 'x' and 1 or 4) * p.t
+        m:time('fwd', function() return time end)
+      end }
+    sw:run { db = folder .. '/s.db', lab = cheap_lab.new(), progress = false }
+    local function drawn(kind, opt) return sw:plot(kind, opt) end
+    local axes = { x = 'a', y = 'b', a = 'dtype=f32', b = 'dtype=bf16' }
+    local figure = drawn('ratio', axes)
+    assert.equal('dtype=bf16 wins in 8 cells, dtype=f32 in 0; 0 are undecided.', figure.finding)
+    assert.matches('Up to 2 points lie in a cell; the middle one of them is drawn', figure:text())
+    -- a side may name what is drawn across
+    figure = drawn('ratio', { x = 'a', y = 'b', a = 'a=1', b = 'a=2' })
+    assert.equal('a=2 wins in 0 cells, a=1 in 0; 4 are undecided.', figure.finding)
+    -- a map has a panel for each value of what else varies, and says where points share a cell
+    figure = drawn('map', { x = 'a', y = 'b' })
+    assert.matches('Up to 4 points lie in a cell', figure:text())
+    assert.is_nil(drawn('map', { x = 'a', y = 't', facet = 'b' }):text():find('Up to 1', 1, true))
+    for text, opt in pairs { ['a and b are the same'] = { x = 'a', y = 'b', a = 'dtype=f32',
+        b = 'dtype=f32' }, ['two sides are compared'] = { a = 'dtype=f32' } } do
+      local ok, err = pcall(drawn, 'ratio', opt)
+      assert.is_false(ok)
+      assert.matches(text, err.message)
+    end
+    local ok, err = pcall(drawn, 'samples', { trials = '1,a' })
+    assert.is_false(ok)
+    assert.matches("trials: 'a' is no number of a trial", err.message)
+    folders.remove(folder)
+  end)
 end)
