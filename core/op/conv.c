@@ -39,9 +39,7 @@ static rg_status check_options(const rg_call *call)
     return rg_fail(RG_EARG, "%s: there are %lld groups, wanted at least 1", call->op->name,
                    (long long)o->groups);
   }
-  if (o->layout != RG_NCHW && o->layout != RG_NHWC) {
-    return rg_fail(RG_EARG, "%s: there is no layout %d", call->op->name, o->layout);
-  }
+  RG_TRY(rg_check_args(call));
   return rg_product_act(call, o->act);
 }
 

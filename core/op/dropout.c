@@ -22,9 +22,7 @@ static rg_status dropout_infer(rg_call *call)
 {
   const rg_dropout_args *args = call->args;
 
-  if (!(args->p >= 0 && args->p < 1)) {
-    return rg_fail(RG_EARG, "%s: p is %g and not in [0, 1)", call->op->name, args->p);
-  }
+  RG_TRY(rg_check_args(call));
   call->out[0] = rg_meta_of(call->in[0]);
   call->out[1] = rg_draw_meta();
   call->n_out = 2;
@@ -84,19 +82,15 @@ const rg_op rg_op_dropout = {
 
 static rg_status back_infer(rg_call *call)
 {
-  const rg_dropout_args *args = call->args;
-  char text[96];
-
   const rg_tensor *draw = call->in[1];
+  char text[96];
 
   if (draw->_dtype != RG_I64 || draw->_ndim != 1 || draw->_shape[0] != 2 ||
       !rg_is_contiguous(draw)) {
     return rg_fail(RG_ESHAPE, "%s: the draw is %s, wanted i64[2]", call->op->name,
                    rg_tensor_text(draw, text, sizeof(text)));
   }
-  if (!(args->p >= 0 && args->p < 1)) {
-    return rg_fail(RG_EARG, "%s: p is %g and not in [0, 1)", call->op->name, args->p);
-  }
+  RG_TRY(rg_check_args(call));
   call->out[0] = rg_meta_of(call->in[0]);
   call->n_out = 1;
   return RG_OK;

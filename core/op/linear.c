@@ -30,10 +30,7 @@ static rg_status dropout_infer(rg_call *call)
   const rg_linear_args *args = call->args;
 
   RG_TRY(linear_infer(call));
-  if (!(args->p >= 0.0 && args->p < 1.0)) {
-    return rg_fail(RG_EARG, "%s: the dropout probability %g is not in [0, 1)", call->op->name,
-                   args->p);
-  }
+  RG_TRY(rg_check_args(call));
   call->out[1] = rg_draw_meta();
   call->n_out = 2;
   call->n_draws = args->p > 0 ? rg_meta_count(&call->out[0]) : 0;

@@ -25,7 +25,6 @@ static int32_t loss_dtype(const rg_tensor *x)
 /* Scores, labels of their rows and, where there is one, the weight of each class. */
 static rg_status check_inputs(const rg_call *call, int32_t x_at, int32_t weight_at)
 {
-  const rg_cross_entropy_args *args = call->args;
   const rg_tensor *x = call->in[x_at];
   const rg_tensor *labels = call->in[x_at + 1];
   const rg_tensor *weight = call->n_in > weight_at ? call->in[weight_at] : NULL;
@@ -48,13 +47,7 @@ static rg_status check_inputs(const rg_call *call, int32_t x_at, int32_t weight_
                      (long long)x->_shape[x->_ndim - 1]);
     }
   }
-  if (!(args->o.smoothing >= 0 && args->o.smoothing <= 1)) {
-    return rg_fail(RG_EARG, "%s: smoothing is %g and not in [0, 1]", name, args->o.smoothing);
-  }
-  if (args->o.reduction < 0 || args->o.reduction >= RG_LOSS_COUNT) {
-    return rg_fail(RG_EARG, "%s: there is no reduction %d", name, args->o.reduction);
-  }
-  return RG_OK;
+  return rg_check_args(call);
 }
 
 static rg_meta rows_of(const rg_tensor *x)

@@ -38,10 +38,7 @@ static rg_status check_options(const rg_call *call)
                      (long long)o->size[i]);
     }
   }
-  if (o->layout != RG_NCHW && o->layout != RG_NHWC) {
-    return rg_fail(RG_EARG, "%s: there is no layout %d", call->op->name, o->layout);
-  }
-  return RG_OK;
+  return rg_check_args(call);
 }
 
 static rg_status check_images(const rg_call *call, const char *what)

@@ -7,6 +7,8 @@
 
 #include "op/list.h"
 #include "op/op.h"
+#include "ridge/image.h"
+#include "ridge/loss.h"
 
 const rg_input *rg_input_of(const rg_call *call, int32_t i)
 {
@@ -75,6 +77,57 @@ rg_status rg_check_schema(const rg_call *call)
     if (!op->input[i].optional) {
       return rg_fail(RG_EARG, "%s: %s is missing", op->name, op->input[i].name);
     }
+  }
+  return RG_OK;
+}
+
+/* -- Arguments ---------------------------------------------------------------------------------- */
+
+/* One of n that are numbered from 0. */
+static rg_status check_word(const rg_op *op, const char *name, int32_t value, int32_t n)
+{
+  if (value < 0 || value >= n) {
+    return rg_fail(RG_EARG, "%s: there is no %s %d", op->name, name, value);
+  }
+  return RG_OK;
+}
+
+static rg_status check_arg(const rg_op *op, const rg_arg *arg, const void *at)
+{
+  switch (arg->kind) {
+  case RG_ARG_SHARE:
+  case RG_ARG_PART: {
+    double v = *(const double *)at;
+
+    if (!(v >= 0 && v <= 1) || (v == 1 && arg->kind == RG_ARG_SHARE)) {
+      return rg_fail(RG_EARG, "%s: %s is %g and not in [0, 1%c", op->name, arg->name, v,
+                     arg->kind == RG_ARG_SHARE ? ')' : ']');
+    }
+    return RG_OK;
+  }
+  case RG_ARG_FROM0: {
+    double v = *(const double *)at;
+
+    if (!(v >= 0 && v <= 1e300)) {
+      return rg_fail(RG_EARG, "%s: %s is %g; a number from 0 is wanted", op->name, arg->name, v);
+    }
+    return RG_OK;
+  }
+  case RG_ARG_LAYOUT:
+    return check_word(op, arg->name, *(const int32_t *)at, RG_NHWC + 1);
+  case RG_ARG_REDUCTION:
+    return check_word(op, arg->name, *(const int32_t *)at, RG_LOSS_COUNT);
+  default:
+    return RG_OK;
+  }
+}
+
+rg_status rg_check_args(const rg_call *call)
+{
+  for (int32_t i = 0; i < call->op->n_args; i++) {
+    const rg_arg *arg = &call->op->arg[i];
+
+    RG_TRY(check_arg(call->op, arg, (const char *)call->args + arg->offset));
   }
   return RG_OK;
 }

@@ -64,9 +64,12 @@ typedef struct rg_meta {
 #define RG_ARGS(S, table) \
   .arg = (table), .n_args = (int32_t)(sizeof(table) / sizeof((table)[0])), .args_size = sizeof(S)
 
-/* -- For the door ---------------------------------------------------------------------- */
-
 struct rg_call;
+
+/* Arguments are what their kinds say: shares, layouts, reductions.  For infer functions. */
+rg_status rg_check_args(const struct rg_call *call) RG_CHECK;
+
+/* -- For the door ---------------------------------------------------------------------- */
 
 /* What input i of a call is; behind the last one that is named stand those of its lists. */
 const rg_input *rg_input_of(const struct rg_call *call, int32_t i);

@@ -24,11 +24,7 @@ static rg_status check_args(const rg_call *call)
   if (args->n_terms < 1) {
     return rg_fail(RG_EARG, "%s: %d terms", call->op->name, args->n_terms);
   }
-  if (!(args->p >= 0.0 && args->p < 1.0)) {
-    return rg_fail(RG_EARG, "%s: the dropout probability %g is not in [0, 1)", call->op->name,
-                   args->p);
-  }
-  return RG_OK;
+  return rg_check_args(call);
 }
 
 /* The result, the hidden z that the gradients read (F79), and the draws. */

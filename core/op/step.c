@@ -59,6 +59,7 @@ static rg_status infer(rg_call *call)
   const rg_tensor *count = call->in[RG_STEP_COUNT];
   char text[96];
 
+  RG_TRY(rg_check_args(call));
   RG_TRY(check_number(call, RG_STEP_RATE, "learning rate"));
   RG_TRY(rg_tensor_check(count, call->op->name));
   if (count->_dtype != RG_F64 || count->_count != 1) {
@@ -82,23 +83,6 @@ static rg_status infer(rg_call *call)
     }
   }
   call->n_out = 0;
-  return RG_OK;
-}
-
-/* A number in [0, 1). */
-static rg_status check_share(const rg_op *op, const char *what, double v)
-{
-  if (!(v >= 0 && v < 1)) {
-    return rg_fail(RG_EARG, "%s: %s is %g and not in [0, 1)", op->name, what, v);
-  }
-  return RG_OK;
-}
-
-static rg_status check_positive(const rg_op *op, const char *what, double v)
-{
-  if (!(v >= 0 && v <= 1e300)) {
-    return rg_fail(RG_EARG, "%s: %s is %g; a number from 0 is wanted", op->name, what, v);
-  }
   return RG_OK;
 }
 
@@ -257,9 +241,6 @@ rg_status rg_sgd_step(const rg_step_inputs *inputs, const rg_sgd_options *option
   if (options != NULL) {
     args.o.sgd = *options;
   }
-  RG_TRY(check_share(op, "momentum", args.o.sgd.momentum));
-  RG_TRY(check_positive(op, "dampening", args.o.sgd.dampening));
-  RG_TRY(check_positive(op, "weight_decay", args.o.sgd.weight_decay));
   args.states = args.o.sgd.momentum > 0 ? 1 : 0;
   RG_TRY(check_inputs(op, inputs, args.states));
   return step(op, inputs, &args);
@@ -275,10 +256,6 @@ rg_status rg_adam_step(const rg_step_inputs *inputs, const rg_adam_options *opti
   }
   args.o.adam = *options;
   args.states = options->amsgrad != 0 ? 3 : 2;
-  RG_TRY(check_share(op, "beta1", options->beta1));
-  RG_TRY(check_share(op, "beta2", options->beta2));
-  RG_TRY(check_positive(op, "eps", options->eps));
-  RG_TRY(check_positive(op, "weight_decay", options->weight_decay));
   RG_TRY(check_inputs(op, inputs, args.states));
   return step(op, inputs, &args);
 }
@@ -292,9 +269,6 @@ rg_status rg_lion_step(const rg_step_inputs *inputs, const rg_lion_options *opti
     return rg_fail(RG_EARG, "%s: no options given", op->name);
   }
   args.o.lion = *options;
-  RG_TRY(check_share(op, "beta1", options->beta1));
-  RG_TRY(check_share(op, "beta2", options->beta2));
-  RG_TRY(check_positive(op, "weight_decay", options->weight_decay));
   RG_TRY(check_inputs(op, inputs, args.states));
   return step(op, inputs, &args);
 }

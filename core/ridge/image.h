@@ -11,15 +11,16 @@
 /* The order of an image's axes: batch, channels, rows, columns, or the channels last. */
 enum { RG_NCHW, RG_NHWC };
 
-/* What a convolution can be told; all zero: step 1, no padding, one group, no activation. */
+/* What a convolution can be told; all zero: step 1, dilation 1, no padding, one group,
+** no activation. */
 /* clang-format off */
 #define RG_CONV2D_OPTIONS(A, S, AT) \
-  A(S, AT, i64x2, stride, WHOLE, 1, "over rows, over columns; 0 is 1") \
-  A(S, AT, i64x2, dilation, WHOLE, 1, "distance between the elements of a kernel; 0 is 1") \
+  A(S, AT, i64x2, stride, WHOLE, 1, "step, or {rows, columns}") \
+  A(S, AT, i64x2, dilation, WHOLE, 1, "distance of the kernel's elements") \
   A(S, AT, i64x2, pad_low, WHOLE, 0, "rows of zeros above, columns of them on the left") \
   A(S, AT, i64x2, pad_high, WHOLE, 0, "below, on the right") \
-  A(S, AT, i64, groups, WHOLE, 1, "of channels that do not see each other; 0 is 1") \
-  A(S, AT, i32, layout, LAYOUT, RG_NCHW, "RG_NCHW, RG_NHWC") \
+  A(S, AT, i64, groups, WHOLE, 1, "channels fall into so many groups") \
+  A(S, AT, i32, layout, LAYOUT, RG_NCHW, "channels first or last") \
   A(S, AT, i32, act, ACT, RG_ACT_NONE, "RG_ACT_...")
 /* clang-format on */
 RG_ARGS_STRUCT(rg_conv2d_options, RG_CONV2D_OPTIONS);
@@ -75,11 +76,11 @@ RG_API rg_status rg_conv2d_back_weight(const rg_tensor *x, const rg_tensor *dy, 
 /* clang-format off */
 #define RG_POOL2D_OPTIONS(A, S, AT) \
   A(S, AT, i64x2, size, WHOLE, RG_REQUIRED, "rows and columns of the window, at least 1") \
-  A(S, AT, i64x2, stride, WHOLE, 0, "0: the size, so that windows stand side by side") \
+  A(S, AT, i64x2, stride, WHOLE, 0, "step, or {rows, columns}; the size when left out (0)") \
   A(S, AT, i64x2, pad_low, WHOLE, 0, "above, on the left; less than the size") \
   A(S, AT, i64x2, pad_high, WHOLE, 0, "below, on the right") \
-  A(S, AT, i32, layout, LAYOUT, RG_NCHW, "RG_NCHW, RG_NHWC") \
-  A(S, AT, i32, skip_pad, FLAG, 0, "avg_pool2d: 1 divides by what lies in the image, 0 by the size")
+  A(S, AT, i32, layout, LAYOUT, RG_NCHW, "channels first or last") \
+  A(S, AT, i32, skip_pad, FLAG, 0, "averages divide by what lies in the image, not by the size")
 /* clang-format on */
 RG_ARGS_STRUCT(rg_pool2d_options, RG_POOL2D_OPTIONS);
 

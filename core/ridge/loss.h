@@ -14,8 +14,8 @@ enum { RG_LOSS_MEAN, RG_LOSS_SUM, RG_LOSS_NONE, RG_LOSS_COUNT };
 /* clang-format off */
 #define RG_CROSS_ENTROPY_OPTIONS(A, S, AT) \
   A(S, AT, i64, ignore, WHOLE, -100, "rows with this label do not count") \
-  A(S, AT, f64, smoothing, SHARE, 0, "0 .. 1: of the target, spread over all classes") \
-  A(S, AT, i32, reduction, REDUCTION, RG_LOSS_MEAN, "RG_LOSS_...")
+  A(S, AT, f64, smoothing, PART, 0, "of the target, spread over all classes") \
+  A(S, AT, i32, reduction, REDUCTION, RG_LOSS_MEAN, "what becomes of the losses of single rows")
 /* clang-format on */
 RG_ARGS_STRUCT(rg_cross_entropy_options, RG_CROSS_ENTROPY_OPTIONS);
 

@@ -50,6 +50,8 @@ enum {
   RG_ARG_NUMBER,
   RG_ARG_WHOLE, /* a whole number */
   RG_ARG_SHARE, /* 0 <= p < 1 */
+  RG_ARG_PART,  /* 0 <= p <= 1 */
+  RG_ARG_FROM0, /* a number from 0 */
   RG_ARG_FLAG,
   RG_ARG_AXIS, /* negative ones from the end; resolved before the call */
   RG_ARG_AXES, /* a set of axes, as bits */

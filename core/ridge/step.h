@@ -28,10 +28,10 @@ typedef struct rg_step_inputs {
 /* What gradient descent can be told. */
 /* clang-format off */
 #define RG_SGD_OPTIONS(A, S, AT) \
-  A(S, AT, f64, momentum, NUMBER, 0, "0: there is no state") \
-  A(S, AT, f64, dampening, NUMBER, 0, "of what momentum takes in") \
-  A(S, AT, f64, weight_decay, NUMBER, 0, "added to the gradient: g + weight_decay p") \
-  A(S, AT, i32, nesterov, FLAG, 0, "1: the momentum of Nesterov")
+  A(S, AT, f64, momentum, SHARE, 0, "of earlier steps; 0: there is no state") \
+  A(S, AT, f64, dampening, PART, 0, "of what momentum takes in") \
+  A(S, AT, f64, weight_decay, FROM0, 0, "pull towards 0: g + weight_decay p") \
+  A(S, AT, i32, nesterov, FLAG, 0, "the momentum of Nesterov")
 /* clang-format on */
 RG_ARGS_STRUCT(rg_sgd_options, RG_SGD_OPTIONS);
 
@@ -49,12 +49,12 @@ RG_API rg_status rg_sgd_step(const rg_step_inputs *inputs, const rg_sgd_options 
 /* What Adam can be told; rg_adam_step takes them as they are, 0 included. */
 /* clang-format off */
 #define RG_ADAM_OPTIONS(A, S, AT) \
-  A(S, AT, f64, beta1, NUMBER, 0.9, "decay of the first moment") \
-  A(S, AT, f64, beta2, NUMBER, 0.999, "decay of the second moment") \
-  A(S, AT, f64, eps, NUMBER, 1e-8, "added to the root of the second moment") \
-  A(S, AT, f64, weight_decay, NUMBER, 0, "times the parameter") \
-  A(S, AT, i32, decoupled, FLAG, 0, "1: p -= rate weight_decay p (AdamW); 0: with the gradient") \
-  A(S, AT, i32, amsgrad, FLAG, 0, "1: divide by the largest second moment (Reddi et al., 2018)")
+  A(S, AT, f64, beta1, SHARE, 0.9, "decay of the first moment") \
+  A(S, AT, f64, beta2, SHARE, 0.999, "decay of the second moment") \
+  A(S, AT, f64, eps, FROM0, 1e-8, "added to the root") \
+  A(S, AT, f64, weight_decay, FROM0, 0, "times the parameter") \
+  A(S, AT, i32, decoupled, FLAG, 0, "p -= rate weight_decay p (AdamW), not with the gradient") \
+  A(S, AT, i32, amsgrad, FLAG, 0, "divide by the largest second moment so far (Reddi et al., 2018)")
 /* clang-format on */
 RG_ARGS_STRUCT(rg_adam_options, RG_ADAM_OPTIONS);
 
@@ -73,9 +73,9 @@ RG_API rg_status rg_adam_step(const rg_step_inputs *inputs,
 /* What Lion can be told. */
 /* clang-format off */
 #define RG_LION_OPTIONS(A, S, AT) \
-  A(S, AT, f64, beta1, NUMBER, 0.9, "of the momentum in the step") \
-  A(S, AT, f64, beta2, NUMBER, 0.99, "of the momentum that is kept") \
-  A(S, AT, f64, weight_decay, NUMBER, 0, "decoupled")
+  A(S, AT, f64, beta1, SHARE, 0.9, "of the momentum in the step") \
+  A(S, AT, f64, beta2, SHARE, 0.99, "of the momentum that is kept") \
+  A(S, AT, f64, weight_decay, FROM0, 0, "pull towards 0, beside the step")
 /* clang-format on */
 RG_ARGS_STRUCT(rg_lion_options, RG_LION_OPTIONS);
 

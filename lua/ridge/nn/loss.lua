@@ -10,15 +10,18 @@ local blame = require 'ridge.blame'
 local class = require('ridge.class').class
 local dtype = require 'ridge.tensor.dtype'
 local options = require 'ridge.options'
+local schema = require 'ridge.tensor.schema'
+local settings = require 'ridge.tensor.settings'
 local Module = require 'ridge.nn.module'
 
 local M = {}
 
 local slot, need = ref.slot, ref.need
 
-local REDUCTION = { mean = C.RG_LOSS_MEAN, sum = C.RG_LOSS_SUM, none = C.RG_LOSS_NONE }
-local REDUCE = { 'string', default = 'mean', choices = { 'mean', 'sum', 'none' },
-  doc = 'what becomes of the losses of single rows, or elements' }
+local CROSS_ENTROPY = settings.of(schema.of 'cross_entropy', {
+  rules = { weight = { 'any', doc = 'a number for each class, as a tensor' } },
+})
+local REDUCE = CROSS_ENTROPY.spec.reduction
 
 local function reduced(loss, opts)
   if opts.reduction == 'none' then return loss end
@@ -42,13 +45,7 @@ end
 
 local SPECS = {}
 
-SPECS.cross_entropy = {
-  weight = { 'any', doc = 'a number for each class, as a tensor' },
-  ignore = { 'integer', default = -100, doc = 'rows with this label do not count' },
-  smoothing = { 'number', default = 0, min = 0, max = 1,
-    doc = 'so much of the target is spread over all classes' },
-  reduction = REDUCE,
-}
+SPECS.cross_entropy = CROSS_ENTROPY.spec
 
 local cross = ffi.new('rg_cross_entropy_options')
 
@@ -63,8 +60,7 @@ function M.cross_entropy(x, labels, opts)
   need(labels, 'cross_entropy')
   opts = options.check(SPECS.cross_entropy, opts, 'cross_entropy')
   local weight = opts.weight ~= nil and need(opts.weight, 'cross_entropy')._t or nil
-  cross.ignore, cross.smoothing = opts.ignore, opts.smoothing
-  cross.reduction = REDUCTION[opts.reduction]
+  CROSS_ENTROPY.write(cross, opts, 'cross_entropy')
   call.settle()
   local st = C.rg_cross_entropy(x._t, labels._t, weight, cross, slot)
   if st ~= 0 then call.again(st, C.rg_cross_entropy, x._t, labels._t, weight, cross, slot) end

@@ -6,17 +6,20 @@ local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local class = require('ridge.class').class
 local Optimizer = require 'ridge.optim.optimizer'
+local schema = require 'ridge.tensor.schema'
+local settings = require 'ridge.tensor.settings'
 
 local M = { Optimizer = Optimizer }
 
-local DECAY = { 'number', default = 0, min = 0, max = 1e300, doc = 'pull towards 0' }
-
-local function rate(default)
-  return { 'number', default = default, min = 0, max = 1e30, doc = 'learning rate' }
-end
-
-local function betas(first, second)
-  return { 'table', default = { first, second }, doc = 'how much moments keep: {first, second}' }
+-- The options of a step's record, with the learning rate, and with betas where it has two of them.
+-- more: what they are beside the record's, as ridge.tensor.settings has it.
+local function settings_of(name, lr, betas, more)
+  local rules = more or {}
+  rules.lr = { 'number', default = lr, min = 0, max = 1e30, doc = 'learning rate' }
+  rules.betas = betas and
+    { 'table', default = betas, doc = 'how much moments keep: {first, second}' }
+  return settings.of(schema.of(name), { rules = rules,
+    as = { beta1 = false, beta2 = false, decoupled = false } })
 end
 
 -- Both shares, each in [0, 1).
@@ -34,12 +37,8 @@ end
 -- -- Gradient descent ---------------------------------------------------------------------------
 
 local SGD = class('optim.SGD', Optimizer)
-SGD.spec = {
-  lr = rate(1e-3), weight_decay = DECAY,
-  momentum = { 'number', default = 0, min = 0, max = 0.999999999, doc = 'of earlier steps' },
-  dampening = { 'number', default = 0, min = 0, max = 1, doc = 'of what momentum takes in' },
-  nesterov = { 'boolean', default = false, doc = "Nesterov's momentum" },
-}
+local SGD_SETTINGS = settings_of('sgd_step', 1e-3)
+SGD.spec = SGD_SETTINGS.spec
 SGD.step_of = function(inputs, core) return C.rg_sgd_step(inputs, core) end
 
 function SGD.n_states(o) return o.momentum > 0 and 1 or 0 end
@@ -48,8 +47,7 @@ function SGD.core_options(o)
   if o.nesterov and (o.momentum == 0 or o.dampening ~= 0) then
     blame.raise("optim.SGD: Nesterov's momentum wants a momentum, and no dampening", 'EARG')
   end
-  return ffi.new('rg_sgd_options', { o.momentum, o.dampening, o.weight_decay,
-    o.nesterov and 1 or 0, 0 })
+  return SGD_SETTINGS.write(ffi.new 'rg_sgd_options', o, 'optim.SGD')
 end
 
 --- Gradient descent, with momentum if you like.
@@ -67,21 +65,19 @@ M.SGD = SGD
 for name, decoupled in pairs { Adam = false, AdamW = true } do
   local what = 'optim.' .. name
   local Adam = class(what, Optimizer)
-  Adam.spec = {
-    lr = rate(1e-3), betas = betas(0.9, 0.999),
-    eps = { 'number', default = 1e-8, min = 0, max = 1e300, doc = 'added to the root' },
-    weight_decay = { 'number', default = decoupled and 0.01 or 0, min = 0, max = 1e300,
-      doc = decoupled and 'pull towards 0, beside the step' or 'added to the gradient' },
-    amsgrad = { 'boolean', default = false, doc = 'divide by the largest second moment so far' },
-  }
+  local adam = settings_of('adam_step', 1e-3, { 0.9, 0.999 }, { weight_decay = {
+    default = decoupled and 0.01 or 0,
+    doc = decoupled and 'pull towards 0, beside the step' or 'added to the gradient' } })
+  Adam.spec = adam.spec
   Adam.step_of = function(inputs, core) return C.rg_adam_step(inputs, core) end
 
   function Adam.n_states(o) return o.amsgrad and 3 or 2 end
 
   function Adam.core_options(o)
-    local a, b = both(o.betas, what)
-    return ffi.new('rg_adam_options', { a, b, o.eps, o.weight_decay, decoupled and 1 or 0,
-      o.amsgrad and 1 or 0 })
+    local core = adam.write(ffi.new 'rg_adam_options', o, what)
+    core.beta1, core.beta2 = both(o.betas, what)
+    core.decoupled = decoupled and 1 or 0
+    return core
   end
 
   Adam.__doc = ('%s(params, {lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = %g, '
@@ -98,14 +94,16 @@ end
 -- -- Lion ---------------------------------------------------------------------------------------
 
 local Lion = class('optim.Lion', Optimizer)
-Lion.spec = { lr = rate(1e-4), betas = betas(0.9, 0.99), weight_decay = DECAY }
+local LION_SETTINGS = settings_of('lion_step', 1e-4, { 0.9, 0.99 })
+Lion.spec = LION_SETTINGS.spec
 Lion.step_of = function(inputs, core) return C.rg_lion_step(inputs, core) end
 
 function Lion.n_states() return 1 end
 
 function Lion.core_options(o)
-  local a, b = both(o.betas, 'optim.Lion')
-  return ffi.new('rg_lion_options', { a, b, o.weight_decay })
+  local core = LION_SETTINGS.write(ffi.new 'rg_lion_options', o, 'optim.Lion')
+  core.beta1, core.beta2 = both(o.betas, 'optim.Lion')
+  return core
 end
 
 --- Lion (Chen et al., 2023): steps of one size, by the sign of a moment.

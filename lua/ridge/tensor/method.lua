@@ -114,15 +114,15 @@ local C, NAME, f, slot, need, wrap, settle, again, check, axis_of, axes_of, axes
 local C_TYPE = { i32 = 'int32_t', i64 = 'int64_t', f64 = 'double' }
 
 -- What an operation without a function of its own is given: tensors in a list, arguments in their
--- struct.
+-- struct. The list is written where nothing is collected before the call, and once more for a
+-- second try: compiled code holds a tensor only up to its last use.
 local function through_schema(record, tensors, args, values, lines)
-  for i, tensor in ipairs(tensors) do
-    lines[#lines + 1] = ('inputs[%d] = %s'):format(i - 1, tensor)
-  end
+  local list = {}
+  for i, tensor in ipairs(tensors) do list[i] = ('inputs[%d] = %s'):format(i - 1, tensor) end
   for i = 1, #args do
     lines[#lines + 1] = ('struct[%d][0] = %s'):format(i, values[i])
   end
-  return { record.index, 'inputs', #tensors, 'struct[0]',
+  return list, { record.index, 'inputs', #tensors, 'struct[0]',
            record.draws and 'pointer(generator, NAME)' or 'nil' }
 end
 
@@ -161,11 +161,12 @@ function M.text(record)
     parameters[#parameters + 1] = arg.name
     lines[#lines + 1], values[i] = convert(arg)
   end
+  local list = {}
   if has_own(record) then
     for _, value in ipairs(values) do given[#given + 1] = value end
     if record.draws then given[#given + 1] = 'pointer(generator, NAME)' end
   else
-    given = through_schema(record, given, args, values, lines)
+    list, given = through_schema(record, given, args, values, lines)
   end
   if record.draws then parameters[#parameters + 1] = 'generator' end
   local results = {}
@@ -175,9 +176,11 @@ function M.text(record)
   end
   local c = table.concat(given, ', ')
   lines[#lines + 1] = 'settle()'
+  local fill = table.concat(list, '; ')
+  lines[#lines + 1] = fill
   -- a draw that was taken is gone: there is no second try
   lines[#lines + 1] = record.draws and ('check(f(%s), NAME)'):format(c) or
-    ('local st = f(%s)\n  if st ~= 0 then again(st, f, %s) end'):format(c, c)
+    ('local st = f(%s)\n  if st ~= 0 then %s again(st, f, %s) end'):format(c, fill, c)
   lines[#lines + 1] = 'return ' .. (record.into and 'x' or table.concat(results, ', '))
   return ('%sreturn function(%s)\n  %s\nend\n'):format(HEAD, table.concat(parameters, ', '),
     table.concat(lines, '\n  '))

@@ -4,24 +4,21 @@
 local C = require 'ridge.ffi.lib'
 local call = require 'ridge.ffi.call'
 local ref = require 'ridge.ffi.ref'
-local dtype = require 'ridge.tensor.dtype'
 local make = require 'ridge.tensor.make'
 local options = require 'ridge.options'
+local schema = require 'ridge.tensor.schema'
+local settings = require 'ridge.tensor.settings'
 
 local M = {}
 
 local need, slot = ref.need, ref.slot
 
-local ACT = { none = C.RG_ACT_NONE, relu = C.RG_ACT_RELU, gelu = C.RG_ACT_GELU,
-              silu = C.RG_ACT_SILU, tanh = C.RG_ACT_TANH, sigmoid = C.RG_ACT_SIGMOID }
-
-local SPEC = {
-  bias = { 'any', doc = 'one number for each row of w' },
-  activation = { 'string', default = 'none',
-                 choices = { 'none', 'relu', 'gelu', 'silu', 'tanh', 'sigmoid' },
-                 doc = 'what follows, in the same pass' },
-  dtype = { 'string', default = 'f32', choices = { 'f32', 'bf16', 'f16' }, doc = 'of the result' },
-}
+local SETTINGS = settings.of(schema.of 'scaled_linear', {
+  as = { act = 'activation' },
+  rules = { bias = { 'any', doc = 'one number for each row of w' },
+    dtype = { choices = { 'f32', 'bf16', 'f16' } } },
+})
+local args = {} -- what C is given, by its names
 
 -- A number becomes a tensor where x is.
 local function scale_of(scale, x)
@@ -45,9 +42,10 @@ function M.scaled_linear(x, w, x_scale, w_scale, opts)
   need(x, 'scaled_linear')
   need(w, 'scaled_linear')
   x_scale, w_scale = scale_of(x_scale, x), scale_of(w_scale, x)
-  opts = options.check(SPEC, opts, 'scaled_linear')
+  opts = options.check(SETTINGS.spec, opts, 'scaled_linear')
   local b = opts.bias ~= nil and need(opts.bias, 'scaled_linear')._t or nil
-  local act, code = ACT[opts.activation], dtype.code(opts.dtype, 'scaled_linear')
+  SETTINGS.write(args, opts, 'scaled_linear')
+  local act, code = args.act, args.dtype
   call.settle()
   local st = C.rg_scaled_linear(x._t, w._t, x_scale._t, w_scale._t, b, act, code, slot)
   if st ~= 0 then

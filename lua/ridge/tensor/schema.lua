@@ -33,14 +33,17 @@ end
 local ROLES = enum('RG_ROLE_', 'INPUT WEIGHT BIAS NATIVE INDEX BITS STATE')
 local TYPES = enum('RG_TYPES_', 'ANY FLOAT WHOLE STORED')
 local KINDS = enum('RG_ARG_',
-  'NUMBER WHOLE SHARE FLAG AXIS AXES DTYPE ACT LAYOUT REDUCTION FOUND')
+  'NUMBER WHOLE SHARE PART FROM0 FLAG AXIS AXES DTYPE ACT LAYOUT REDUCTION FOUND')
 local FIELDS = enum('RG_ARG_', 'i32 u32 i64 f64 i64x2 meta')
 local AMPS = enum('RG_AMP_', 'NONE LOWER F32 WIDEST')
 
 --- What may follow a product, by name.
 M.ACTS = enum('RG_ACT_', 'NONE RELU GELU SILU TANH SIGMOID')
-local LAYOUTS = enum('RG_', 'NCHW NHWC')
-local REDUCTIONS = enum('RG_LOSS_', 'MEAN SUM NONE')
+
+-- Words for the numbers of a kind.
+local WORDS = { act = M.ACTS, layout = enum('RG_', 'NCHW NHWC'),
+  reduction = enum('RG_LOSS_', 'MEAN SUM NONE') }
+M.WORDS = WORDS
 
 local function inputs_of(facts)
   local list = {}
@@ -93,20 +96,27 @@ function M.records()
   return records
 end
 
---- A default as one types it: axes count from 1, words for what has names.
+--- A default as one gives it: axes count from 1, words for what has names, true and false.
+---@param arg table of a record
+---@return any nil where it has to be given
+function M.default(arg)
+  local value = arg.default
+  if value == nil then return nil end
+  if arg.kind == 'axis' then return value < 0 and value or value + 1 end
+  if arg.kind == 'flag' then return value ~= 0 end
+  if arg.kind == 'dtype' then return dtype.name(value) end
+  if WORDS[arg.kind] then return WORDS[arg.kind][value] end
+  return value
+end
+
+--- The same as text.
 ---@param arg table of a record
 ---@return string|nil nil where it has to be given
 function M.default_text(arg)
-  local value = arg.default
+  local value = M.default(arg)
   if value == nil then return nil end
-  if arg.kind == 'axis' then return tostring(value < 0 and value or value + 1) end
   if arg.kind == 'axes' then return 'all' end
-  if arg.kind == 'flag' then return tostring(value ~= 0) end
-  if arg.kind == 'dtype' then return dtype.name(value) end
-  if arg.kind == 'act' then return M.ACTS[value] end
-  if arg.kind == 'layout' then return LAYOUTS[value] end
-  if arg.kind == 'reduction' then return REDUCTIONS[value] end
-  return ('%.14g'):format(value)
+  return type(value) == 'number' and ('%.14g'):format(value) or tostring(value)
 end
 
 --- The arguments that somebody names; the others are found.
@@ -118,6 +128,16 @@ function M.named(record)
     if arg.kind ~= 'found' then list[#list + 1] = arg end
   end
   return list
+end
+
+--- A record by its name.
+---@param name string 'softmax'
+---@return ridge.tensor.Record
+function M.of(name)
+  for _, record in ipairs(M.records()) do
+    if record.name == name then return record end
+  end
+  error('there is no operation ' .. name)
 end
 
 --- The signature: 'softmax(x, axis = -1) -> y'.

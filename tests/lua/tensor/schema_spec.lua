@@ -253,6 +253,68 @@ describe('a method made from a record', function()
   end)
 end)
 
+-- Options of operations that take a table of them, by kind: what is refused.
+local REFUSED = {
+  number = { 'text', {}, true }, share = { 'text', -0.5, 1, 0 / 0 }, part = { {}, -0.5, 1.5, 0 / 0 },
+  from0 = { 'text', -1, math.huge, 0 / 0 }, whole = { 'text', {}, 0.5, 0 / 0, 2 ^ 60 },
+  flag = { 'text', 1, {} }, act = { 'rel', 1 }, layout = { 'nchv', 1, {} },
+  reduction = { 'means', 1 }, dtype = { 'f31', 1, {} },
+}
+
+describe('an options table made from a record', function()
+  local nn, optim = ridge.nn, ridge.optim
+  local image, weight = ridge.ones(1, 2, 4, 4), ridge.ones(2, 2, 3, 3)
+  local bytes, one = ridge.ones(2, 2, { dtype = 'i8' }), ridge.ones(1)
+  local scores, labels = ridge.ones(2, 3), ridge.zeros(2, { dtype = 'i64' })
+  local ALL = {
+    conv2d = { 'pad_low pad_high act', function(o) return image:conv2d(weight, o) end },
+    max_pool2d = { 'size pad_low pad_high skip_pad',
+      function(o) return image:max_pool2d(2, o) end },
+    avg_pool2d = { 'size pad_low pad_high', function(o) return image:avg_pool2d(2, o) end },
+    scaled_linear = { '', function(o) return ridge.scaled_linear(bytes, bytes, one, one, o) end },
+    cross_entropy = { '', function(o) return nn.cross_entropy(scores, labels, o) end },
+    sgd_step = { '', function(o) return optim.SGD(nn.Linear(2, 1), o) end },
+    adam_step = { 'beta1 beta2 decoupled', function(o) return optim.Adam(nn.Linear(2, 1), o) end },
+    lion_step = { 'beta1 beta2', function(o) return optim.Lion(nn.Linear(2, 1), o) end },
+  }
+  local AS = { act = 'activation', skip_pad = 'skip_padding' }
+
+  for name, entry in pairs(ALL) do
+    it('refuses wrong ones at the line that gave them: ' .. name, function()
+      local left_out, f = ' ' .. entry[1] .. ' ', entry[2]
+      f {} -- the defaults do
+      local tried = 0
+      for _, arg in ipairs(schema.named(by_name[name])) do
+        local option = AS[arg.name] or arg.name
+        if left_out:find(' ' .. arg.name .. ' ', 1, true) then
+          assert.has_error(function() return f { [option] = arg.default or 1 } end)
+        else
+          if schema.default(arg) ~= nil and arg.name ~= 'stride' then
+            f { [option] = schema.default(arg) }
+          end
+          for _, wrong in ipairs(assert(REFUSED[arg.kind], arg.kind)) do
+            local ok, err = pcall(function() return f { [option] = wrong } end)
+            assert.is_false(ok, ('%s took %s for %s'):format(name, tostring(wrong), option))
+            assert.is_truthy(err.where and err.where:find 'schema_spec.lua', tostring(err))
+            assert.is_truthy(err.message:find(option, 1, true), err.message)
+            tried = tried + 1
+          end
+        end
+      end
+      assert.is_true(tried > 1)
+    end)
+  end
+
+  it('has the types of C in its struct', function()
+    for _, name in ipairs { 'max_pool2d', 'avg_pool2d' } do
+      assert.same({ 1, 2, 1, 2 }, image[name](image, { 2, 3 }, { stride = { 3, 1 } }).shape)
+    end
+    assert.same({ 1, 4, 4, 2 }, ridge.ones(1, 4, 4, 2):conv2d(weight,
+      { layout = 'nhwc', padding = 'same' }).shape)
+    assert.same({ 1, 2, 1, 2 }, image:conv2d(weight, { stride = { 4, 1 }, groups = 1 }).shape)
+  end)
+end)
+
 -- Operations as C calls them: by number, with inputs that may be fewer than those of the record.
 describe('a call by number', function()
   local ffi = require 'ffi'
@@ -311,6 +373,38 @@ describe('a call by number', function()
       end
     end
     assert.is_true(calls > 500)
+  end)
+
+  it('checks arguments by their kinds', function()
+    local cross, x = index_of 'cross_entropy', ridge.ones(2, 3)
+    local labels = ridge.zeros(2, { dtype = 'i64' })
+    local function loss(smoothing, reduction)
+      local st, y = run(cross, { x, labels }, 24, function(args)
+        ffi.cast('double *', args)[1] = smoothing
+        ffi.cast('int32_t *', args)[4] = reduction
+      end)
+      return st == 0 and 'taken' or y
+    end
+    assert.equal('taken', loss(0, 0))
+    assert.equal('taken', loss(1, 2))
+    for _, wrong in ipairs { -0.5, 1.5, 0 / 0 } do
+      assert.matches('smoothing is .* and not in %[0, 1%]', loss(wrong, 0))
+    end
+    assert.matches('there is no reduction 3', loss(0, 3))
+    assert.matches('there is no reduction %-1', loss(0, -1))
+    local steps = ffi.new 'rg_step_inputs'
+    local list, numbers = ffi.new 'rg_tensor *[1]', ridge.zeros(1, { dtype = 'f64' })
+    list[0] = x._t
+    steps.n, steps.param, steps.grad = 1, list, ffi.cast('const rg_tensor *const *', list)
+    steps.state[0], steps.state[1] = list, list
+    steps.rate, steps.count = numbers._t, numbers._t
+    for field, text in pairs { beta1 = 'beta1 is 1 and not in %[0, 1%)', beta2 = 'beta2 is 1',
+                               eps = 'a number from 0' } do
+      local o = ffi.new('rg_adam_options', { 0.5, 0.5, 1, 0, 0, 0 })
+      o[field] = field == 'eps' and -1 or 1
+      assert.are_not.equal(0, C.rg_adam_step(steps, o))
+      assert.matches(text, ffi.string(C.rg_error_message()))
+    end
   end)
 
   it('refuses numbers of no operation, no list and no arguments', function()
