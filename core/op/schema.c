@@ -81,7 +81,7 @@ rg_status rg_check_schema(const rg_call *call)
   return RG_OK;
 }
 
-/* -- Arguments ---------------------------------------------------------------------------------- */
+/* -- Arguments --------------------------------------------------------------------------- */
 
 /* One of n that are numbered from 0. */
 static rg_status check_word(const rg_op *op, const char *name, int32_t value, int32_t n)

@@ -255,7 +255,8 @@ end)
 
 -- Options of operations that take a table of them, by kind: what is refused.
 local REFUSED = {
-  number = { 'text', {}, true }, share = { 'text', -0.5, 1, 0 / 0 }, part = { {}, -0.5, 1.5, 0 / 0 },
+  number = { 'text', {}, true }, share = { 'text', -0.5, 1, 0 / 0 },
+  part = { {}, -0.5, 1.5, 0 / 0 },
   from0 = { 'text', -1, math.huge, 0 / 0 }, whole = { 'text', {}, 0.5, 0 / 0, 2 ^ 60 },
   flag = { 'text', 1, {} }, act = { 'rel', 1 }, layout = { 'nchv', 1, {} },
   reduction = { 'means', 1 }, dtype = { 'f31', 1, {} },
