@@ -89,7 +89,11 @@ static int32_t load(const char *path)
                              .n_ops = RG_OP_COUNT,
                              .poison = rg_alloc_poisons(),
                              .fail = (rg_fail),
-                             .modes = rg_device_modes_now() };
+                             .modes = rg_device_modes_now(),
+                             .output_new = rg_output_new,
+                             .output_write = rg_output_write,
+                             .output_finish = rg_output_finish,
+                             .output_release = rg_output_release };
   rg_gpu_offer offer = { 0 };
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   rg_gpu_entry *entry;

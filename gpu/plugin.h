@@ -8,7 +8,7 @@
 
 #include "op/op.h"
 
-enum { RG_GPU_ABI = 5 };
+enum { RG_GPU_ABI = 6 };
 
 /* What the plugin may call. */
 typedef struct rg_gpu_host {
@@ -18,6 +18,11 @@ typedef struct rg_gpu_host {
   int32_t poison;   /* 1: fill workspaces with 0xff when they are handed out (rg_alloc_poisons) */
   rg_status (*fail)(rg_status code, const char *format, ...);
   const rg_device_modes *modes;
+  /* files, as rg_output_... writes them */
+  rg_status (*output_new)(const char *path, rg_output **out);
+  rg_status (*output_write)(rg_output *output, const void *bytes, int64_t n);
+  rg_status (*output_finish)(rg_output *output);
+  void (*output_release)(rg_output *output);
 } rg_gpu_host;
 
 /* What it brings: devices 1 .. count of ridge are its 0 .. count - 1. */

@@ -13,7 +13,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
-#include <unistd.h>
 
 #include "gpu/cache.cuh"
 
@@ -21,7 +20,8 @@ enum {
   ALGO_WORDS = sizeof(cublasLtMatmulAlgo_t) / 8,
   WORDS = RG_TUNED_FIELDS + ALGO_WORDS + 1, /* of a line */
   MOST = 1 << 16,                           /* entries; nobody's program has so many products */
-  SAVE_EVERY = 32                           /* new ones; the others when the process ends */
+  SAVE_EVERY = 32,                          /* new ones; the others when the process ends */
+  LINE = 17 * WORDS                         /* bytes; its end is one of them */
 };
 
 static const char NAME[] = "cublaslt.txt";
@@ -97,9 +97,12 @@ static void put(const rg_tuned_key *key, int32_t state, const cublasLtMatmulAlgo
 
 /* -- The file ---------------------------------------------------------------------------------- */
 
-/* A line as its words; false where it is anything else. */
-static bool parse(const char *line, uint64_t *word)
+/* A line without its end as its words; false where it is anything else. */
+static bool parse(const char *line, size_t n, uint64_t *word)
 {
+  if (n != LINE - 1) {
+    return false;
+  }
   for (int i = 0; i < WORDS; i++) {
     uint64_t v = 0;
 
@@ -113,30 +116,33 @@ static bool parse(const char *line, uint64_t *word)
       v = v << 4 | (uint64_t)digit;
     }
     word[i] = v;
-    if (*line++ != (i + 1 < WORDS ? ' ' : '\n')) {
+    if (i + 1 < WORDS && *line++ != ' ') {
       return false;
     }
   }
-  return *line == '\0' && rg_hash(word, 8 * (WORDS - 1), RG_HASH_BEGIN) == word[WORDS - 1];
+  return rg_hash(word, 8 * (WORDS - 1), RG_HASH_BEGIN) == word[WORDS - 1];
 }
 
 /* Take from the file what is not known yet. */
 static void load(void)
 {
-  char path[4096];
-  char line[17 * WORDS + 2];
   uint64_t word[WORDS];
   rg_tuned_key key;
   cublasLtMatmulAlgo_t algo;
   entry *e;
-  FILE *file;
+  size_t bytes = 0;
+  size_t n = 0;
+  char *all = rg_cache_read(NAME, sizeof(HEAD) + 2 * (size_t)MOST * LINE, &bytes);
+  const char *at = all;
+  const char *line;
 
-  if (!rg_cache_path(NAME, false, path, sizeof(path)) || (file = fopen(path, "r")) == NULL) {
+  if (all == NULL) {
     return;
   }
-  if (fgets(line, sizeof(line), file) != NULL && strcmp(line, HEAD) == 0) {
-    for (int i = 0; i < 2 * MOST && fgets(line, sizeof(line), file) != NULL; i++) {
-      if (parse(line, word)) {
+  line = rg_cache_line(&at, all + bytes, &n);
+  if (line != NULL && n + 1 == sizeof(HEAD) - 1 && memcmp(line, HEAD, n) == 0) {
+    while ((line = rg_cache_line(&at, all + bytes, &n)) != NULL) {
+      if (parse(line, n, word)) {
         memcpy(&key, word, sizeof(key));
         memcpy(&algo, word + RG_TUNED_FIELDS, sizeof(algo));
         e = place_of(&key);
@@ -146,51 +152,44 @@ static void load(void)
       }
     }
   }
-  (void)fclose(file);
+  free(all);
 }
 
-static bool write_all(FILE *file)
+/* All that is worth a line, as lines; returns their bytes. */
+static size_t lines_of(char *text)
 {
   uint64_t word[WORDS];
-  bool ok = fputs(HEAD, file) >= 0;
+  size_t n = 0;
 
-  for (uint64_t i = 0; i < size && ok; i++) {
+  for (uint64_t i = 0; i < size; i++) {
     if (table[i].state < RG_TUNED_BEST) {
       continue;
     }
     memcpy(word, &table[i].key, sizeof(table[i].key));
     memcpy(word + RG_TUNED_FIELDS, &table[i].algo, sizeof(table[i].algo));
     word[WORDS - 1] = rg_hash(word, 8 * (WORDS - 1), RG_HASH_BEGIN);
-    for (int w = 0; w < WORDS && ok; w++) {
-      ok = fprintf(file, "%016llx%c", (unsigned long long)word[w], w + 1 < WORDS ? ' ' : '\n') > 0;
+    for (int w = 0; w < WORDS; w++) {
+      (void)snprintf(text + n, 18, "%016llx%c", (unsigned long long)word[w],
+                     w + 1 < WORDS ? ' ' : '\n');
+      n += 17;
     }
   }
-  return ok;
+  return n;
 }
 
-/* A file that cannot be written is no error: the algorithms are found again. */
 static void save(void)
 {
-  char path[4096];
-  char fresh[4128];
-  FILE *file;
-  bool ok;
+  char *text;
 
   unsaved = 0;
-  if (!rg_cache_path(NAME, true, path, sizeof(path))) {
-    return;
+  load(); /* what other processes wrote meanwhile */
+  text = (char *)malloc(used * LINE + 1);
+  if (text != NULL) {
+    const rg_cache_piece piece[] = { { HEAD, sizeof(HEAD) - 1 }, { text, lines_of(text) } };
+
+    (void)rg_cache_write(NAME, piece, 2);
   }
-  load();
-  (void)snprintf(fresh, sizeof(fresh), "%s.%ld", path, (long)getpid());
-  file = fopen(fresh, "w");
-  if (file == NULL) {
-    return;
-  }
-  ok = write_all(file);
-  ok = fclose(file) == 0 && ok;
-  if (!ok || rename(fresh, path) != 0) {
-    (void)unlink(fresh);
-  }
+  free(text);
 }
 
 static void save_at_exit(void)

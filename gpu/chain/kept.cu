@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <mutex>
 
@@ -53,48 +52,27 @@ static head head_of(int32_t version, int32_t capability, size_t text, size_t cod
   return h;
 }
 
-static bool path_of(const char *text, int32_t version, int32_t capability, bool make, char *path,
-                    size_t room)
+static void name_of(const char *text, int32_t version, int32_t capability, char name[32])
 {
   head h = head_of(version, capability, strlen(text), 0);
   uint64_t hash = rg_hash(text, strlen(text), rg_hash(&h, sizeof(h), RG_HASH_BEGIN));
-  char name[32];
 
-  (void)snprintf(name, sizeof(name), "chain-%08x%08x.bin", (unsigned)(hash >> 32), (unsigned)hash);
-  return rg_cache_path(name, make, path, room);
-}
-
-/* All of a file; NULL where there is none, or it is too large, or cannot be read. */
-static char *read_all(const char *path, size_t *bytes)
-{
-  FILE *file = fopen(path, "rb");
-  char *all = file != NULL ? (char *)malloc(FILE_MOST) : NULL;
-
-  if (all != NULL) {
-    *bytes = fread(all, 1, FILE_MOST, file);
-  }
-  if (all != NULL && (ferror(file) || *bytes == FILE_MOST)) {
-    free(all);
-    all = NULL;
-  }
-  if (file != NULL) {
-    (void)fclose(file);
-  }
-  return all;
+  (void)snprintf(name, 32, "chain-%08x%08x.bin", (unsigned)(hash >> 32), (unsigned)hash);
 }
 
 /* The code of a text from its file, malloc'd. */
 static char *load(const char *text, int32_t version, int32_t capability)
 {
-  char path[4096];
+  char name[32];
   size_t bytes = 0;
   size_t n = strlen(text);
   char *all;
   head h;
   uint64_t hash;
 
-  if (!path_of(text, version, capability, false, path, sizeof(path)) ||
-      (all = read_all(path, &bytes)) == NULL) {
+  name_of(text, version, capability, name);
+  all = rg_cache_read(name, FILE_MOST, &bytes);
+  if (all == NULL) {
     return NULL;
   }
   if (bytes > sizeof(h) + n + sizeof(hash)) {
@@ -116,29 +94,18 @@ static char *load(const char *text, int32_t version, int32_t capability)
 static void save(const char *text, int32_t version, int32_t capability, const char *code,
                  size_t bytes)
 {
-  char path[4096];
-  char fresh[4128];
   size_t n = strlen(text);
   head h = head_of(version, capability, n, bytes);
   uint64_t hash = rg_hash(&h, sizeof(h), RG_HASH_BEGIN);
-  FILE *file;
-  bool ok;
+  const rg_cache_piece piece[] = {
+    { &h, sizeof(h) }, { text, n }, { code, bytes }, { &hash, sizeof(hash) }
+  };
+  char name[32];
 
-  if (sizeof(h) + n + bytes + sizeof(hash) >= FILE_MOST ||
-      !path_of(text, version, capability, true, path, sizeof(path))) {
-    return;
-  }
-  hash = rg_hash(code, bytes, rg_hash(text, n, hash));
-  (void)snprintf(fresh, sizeof(fresh), "%s.%ld", path, (long)getpid());
-  file = fopen(fresh, "wb");
-  if (file == NULL) {
-    return;
-  }
-  ok = fwrite(&h, sizeof(h), 1, file) == 1 && fwrite(text, n, 1, file) == 1 &&
-       fwrite(code, bytes, 1, file) == 1 && fwrite(&hash, sizeof(hash), 1, file) == 1;
-  ok = fclose(file) == 0 && ok;
-  if (!ok || rename(fresh, path) != 0) {
-    (void)unlink(fresh);
+  if (sizeof(h) + n + bytes + sizeof(hash) <= FILE_MOST) {
+    hash = rg_hash(code, bytes, rg_hash(text, n, hash));
+    name_of(text, version, capability, name);
+    (void)rg_cache_write(name, piece, 4);
   }
 }
 

@@ -21,6 +21,7 @@
 #include "gpu/dnn/run.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <new>
@@ -122,6 +123,7 @@ static int64_t padded(int64_t bytes)
 /* -- Winners ------------------------------------------------------------------------------ */
 
 static const char NAME[] = "cudnn.txt";
+static const size_t MOST_BYTES = 4 << 20; /* of lines; then the file begins anew */
 
 static uint64_t checked(uint64_t job, int32_t number)
 {
@@ -141,28 +143,30 @@ static uint64_t lasting(int32_t device, const rg_dnn_job &job)
 static void load_winners(void)
 {
   static bool loaded;
-  char path[4096];
-  char line[128];
-  FILE *file;
+  size_t bytes = 0;
+  size_t n = 0;
 
   if (loaded) {
     return;
   }
   loaded = true;
-  if (!rg_cache_path(NAME, false, path, sizeof(path)) || (file = fopen(path, "r")) == NULL) {
-    return;
-  }
-  while (fgets(line, sizeof(line), file) != NULL) {
+  char *all = rg_cache_read(NAME, MOST_BYTES, &bytes);
+  const char *at = all;
+  const char *from;
+
+  while (all != NULL && (from = rg_cache_line(&at, all + bytes, &n)) != NULL) {
+    char line[64];
     unsigned long long job;
     unsigned long long check;
     int number;
 
+    (void)snprintf(line, sizeof(line), "%.*s", (int)(n < 64 ? n : 0), from);
     if (sscanf(line, "%16llx %d %16llx", &job, &number, &check) == 3 && number >= 0 &&
         number < RG_DNN_CHOICES && checked(job, number) == check) {
       winners[job] = number;
     }
   }
-  (void)fclose(file);
+  free(all);
 }
 
 /* -1: nobody knows. */
@@ -174,21 +178,17 @@ static int32_t winner_of(int32_t device, const rg_dnn_job &job)
   return found == winners.end() ? -1 : found->second;
 }
 
-/* A line behind those of other processes; a file that cannot be written is no error. */
+/* The last line for a job counts. */
 static void keep_winner(const rg_dnn_entry *e)
 {
   uint64_t job = lasting(e->device, e->job);
   int32_t number = e->number[e->now];
-  char path[4096];
-  FILE *file;
+  char line[64];
 
   winners[job] = number;
-  if (!rg_cache_path(NAME, true, path, sizeof(path)) || (file = fopen(path, "a")) == NULL) {
-    return;
-  }
-  (void)fprintf(file, "%016llx %d %016llx\n", (unsigned long long)job, (int)number,
-                (unsigned long long)checked(job, number));
-  (void)fclose(file);
+  (void)snprintf(line, sizeof(line), "%016llx %d %016llx\n", (unsigned long long)job, (int)number,
+                 (unsigned long long)checked(job, number));
+  (void)rg_cache_append(NAME, line, MOST_BYTES);
 }
 
 /* -- Entries ------------------------------------------------------------------------------ */

@@ -35,7 +35,8 @@ extern "C" rg_gpu_entry rg_gpu_plugin;
 // As ridge opens the plugin.
 static void open_plugin(int32_t poison)
 {
-  const rg_gpu_host host = { RG_GPU_ABI, RG_ABI, RG_OP_COUNT, poison, fail, &modes };
+  const rg_gpu_host host = { RG_GPU_ABI, RG_ABI, RG_OP_COUNT, poison, fail,
+                             &modes,     NULL,   NULL,        NULL,   NULL };
   rg_gpu_offer offer;
   modes.vendor = modes.autotune = 1;
   ok(rg_gpu_plugin(&host, &offer) == RG_OK, "the plugin opens");
