@@ -11,7 +11,8 @@ GPU_ARCH ?= 80 90
 KERNELS := $(sort $(wildcard gpu/*.cu gpu/*/*.cu))
 GPU_GENERATED := $(BUILD)/gen/chain_text.inc
 GPU_INC := -Igpu/c -Icore -I. -I$(BUILD)/gen
-GPU_DEP := $(wildcard gpu/*.cuh gpu/*.h gpu/*/*.h gpu/*/*.cuh core/op/*.h core/ridge/*.h) \
+GPU_DEP := $(wildcard gpu/*.cuh gpu/*.h gpu/*/*.h gpu/*/*.cuh core/base/*.h core/tensor/*.h \
+             core/op/*.h core/ridge/*.h) \
            $(GPU_GENERATED)
 SIM     := $(sort $(wildcard tests/sim/cudasim*.cpp tests/sim/fakecuda*.cpp \
              tests/sim/fakeblas*.cpp))
