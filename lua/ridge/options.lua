@@ -2,8 +2,9 @@
 --- Options tables, checked against a spec.
 --
 -- A spec is { key = { types, default =, required =, choices =, min =, max =, names =, doc = } };
--- types are Lua type names joined by '|', with 'integer' and 'list' besides.  One spec serves
--- checking, defaults, help and completion, for which `names` are words that it may be.
+-- types are Lua type names joined by '|', with 'integer' and 'list' besides; `nan` lets nan be a
+-- number.  One spec serves checking, defaults, help and completion, for which `names` are words
+-- that it may be.
 
 local blame = require 'ridge.blame'
 
@@ -65,7 +66,8 @@ local function check_value(name, value, rule, what)
     end
   end
   if type(value) == 'number' then
-    if value ~= value or (rule.min and value < rule.min) or (rule.max and value > rule.max) then
+    if value ~= value and not rule.nan or (rule.min and value < rule.min)
+      or (rule.max and value > rule.max) then
       blame.raise(('%s: option %s is %s; it lies between %s and %s'):format(
         what, name, show(value), tostring(rule.min or '-inf'), tostring(rule.max or 'inf')),
         'EARG', what)

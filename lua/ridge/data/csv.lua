@@ -15,7 +15,7 @@ local SPEC = {
   separator = { 'string', default = ',', doc = 'one sign between two numbers' },
   header = { 'boolean', doc = 'the first line names the columns; found out when left out' },
   dtype = { 'string', default = 'f32', doc = 'of the tensor' },
-  missing = { 'number', doc = 'what an empty field is; an error when left out' },
+  missing = { 'number', nan = true, doc = 'what an empty field is; an error when left out' },
 }
 local MOST = 2 ^ 31 - 2 ^ 12 -- bytes of a string
 local OPEN = 'a quote that is not closed'
@@ -75,11 +75,27 @@ local function fields_over(line, next_line, separator)
   return nil, OPEN, #lines - 1
 end
 
-local function is_header(fields)
+-- Names and numbers beside each other are a header ('label,0,1') or a row with a word in it
+-- ('3,NA'): taking the one for the other loses a row, or makes one of names.
+local function is_header(fields, path, number)
+  local words, numbers = 0, 0
   for _, field in ipairs(fields) do
-    if field ~= '' and not tonumber(field) then return true end
+    if tonumber(field) then
+      numbers = numbers + 1
+    elseif field ~= '' then
+      words = words + 1
+    end
   end
-  return false
+  if words > 0 and numbers > 0 then
+    blame.raise(('data.csv: %s line %d has words and numbers; header = true or false says what it '
+      .. 'is'):format(path, number), 'EFORMAT')
+  end
+  return words > 0
+end
+
+local function is_names(opts, fields, path, number)
+  if opts.header ~= nil then return opts.header end
+  return is_header(fields, path, number)
 end
 
 local function number_of(field, opts, path, line, column)
@@ -97,7 +113,9 @@ end
 ---@return table|nil names of the columns
 function M.read(path, opts)
   opts = options.check(SPEC, opts, 'data.csv')
-  if #opts.separator ~= 1 then blame.raise('data.csv: the separator is one sign') end
+  if not opts.separator:find '^[^"\r\n%d]$' then
+    blame.raise('data.csv: the separator is one sign, no digit, quote or end of a line')
+  end
   local text = file.with(path, 'data.csv', function(f) return f:text(MOST) end)
   local names, columns, rows, number, over = nil, nil, {}, 0, 0
   local next_line = (text:gsub('^\239\187\191', '') .. '\n'):gmatch '(.-)\r?\n'
@@ -114,7 +132,7 @@ function M.read(path, opts)
         blame.raise(('data.csv: %s line %d has %d fields, the first has %d'):format(path, number,
           #fields, columns), 'EFORMAT')
       end
-      if #rows == 0 and not names and (opts.header or opts.header == nil and is_header(fields)) then
+      if #rows == 0 and not names and is_names(opts, fields, path, number) then
         names = fields
       else
         for i, field in ipairs(fields) do

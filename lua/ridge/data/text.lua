@@ -7,6 +7,7 @@ local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
 local file = require 'ridge.data.file'
 local make = require('ridge.tensor.make').here
+local ref = require 'ridge.ffi.ref'
 
 local M = {}
 
@@ -15,7 +16,7 @@ local MOST = 2 ^ 31 - 2 ^ 12 -- bytes of a string
 --- The bytes of a file, or of several one after the other, as numbers from 0.
 ---@param paths string|string[]
 ---@return table text tokens (Tensor u8 [n]), letters (list: the byte of number i - 1), number_of
----  (byte to number), counts (list), decode(list of numbers) -> string
+---  (byte to number), counts (list), decode(numbers, or a tensor of them) -> string
 -- >> ridge.data.text('/usr/share/common-licenses/BSD').tokens.shape
 function M.read(paths)
   if type(paths) == 'string' then paths = { paths } end
@@ -44,8 +45,20 @@ function M.read(paths)
   call.check(C.rg_tensor_write(tokens._t, numbers, #text))
   return { tokens = tokens, letters = letters, number_of = number_of, counts = counts,
     decode = function(list)
+      if ref.is(list) then list = list:reshape(-1):tolist() end
+      if type(list) ~= 'table' then
+        blame.raise('data.text: decode takes numbers, or a tensor of them, got '
+          .. blame.show(list))
+      end
       local out = {}
-      for i, number in ipairs(list) do out[i] = string.char(letters[number + 1]) end
+      for i, number in ipairs(list) do
+        local letter = type(number) == 'number' and letters[number + 1]
+        if not letter then
+          blame.raise(('data.text: number %d, %s, is no letter; they go from 0 to %d'):format(i,
+            blame.show(number), #letters - 1))
+        end
+        out[i] = string.char(letter)
+      end
       return table.concat(out)
     end }
 end

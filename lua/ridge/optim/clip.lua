@@ -141,6 +141,8 @@ local function percentile(list, percent)
     local most = each.grad:abs():max():to('f64'):reshape(1)
     high = high and high:maximum(most:to(high.device)) or most
   end
+  -- where one is nan nothing is said of the others: clamped to nan they would all be lost
+  high = pick(is_finite(high), high, constant(high, math.huge))
   local low = constant(high, 0)
   for _ = 1, 30 do
     local middle = (low + high) * 0.5

@@ -83,7 +83,11 @@ local function define(name, spec, f)
   local Kind = class('optim.' .. name, Schedule)
   Kind.f = f
   function Kind:init(optimizer, opts)
-    begin(self, optimizer, spec, opts)
+    local o = begin(self, optimizer, spec, opts)
+    if o.warmup and o.warmup > o.steps then
+      blame.raise(('optim.%s: a warm-up of %d steps is no part of %d'):format(name, o.warmup,
+        o.steps), 'EARG')
+    end
     apply(self)
   end
   M[name] = Kind

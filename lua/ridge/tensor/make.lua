@@ -184,6 +184,10 @@ local function flatten(value, depth, sizes, buffer, at)
     blame.raise(('tensor: lists of axis %d differ in length (%d and %s)'):format(depth,
       sizes[depth], type(value) == 'table' and #value or 'a number'), 'ESHAPE')
   end
+  if table.maxn(value) > #value then -- what stands behind a hole would be lost
+    blame.raise(('tensor: element %d of a list is nil, and one behind it is not'):format(
+      #value + 1), 'ESHAPE')
+  end
   for i = 1, #value do at = flatten(value[i], depth + 1, sizes, buffer, at) end
   return at
 end
@@ -207,7 +211,7 @@ function M.tensor(values, opts)
   local count = 1
   for _, size in ipairs(sizes) do count = count * size end
   local buffer = ffi.new('double[?]', math.max(count, 1))
-  if count > 0 then flatten(values, 1, sizes, buffer, 0) end
+  flatten(values, 1, sizes, buffer, 0)
   local ndim = M.shape(sizes, 'tensor')
   local code = dtype.code(opts.dtype, 'tensor')
   local device = place.of(opts, 'tensor')

@@ -166,6 +166,18 @@ describe('a file', function()
       assert.matches('column 2: an empty field is no number', message(ridge.data.csv, path))
       write ''
       assert.matches('has no numbers', message(ridge.data.csv, path))
+      for _, text in ipairs { '1,NA\n2,3\n', 'label,0,1\n7,8,9\n' } do
+        write(text)
+        assert.matches('line 1 has words and numbers', message(ridge.data.csv, path))
+        local _, names = ridge.data.csv(path, { header = true })
+        assert.equal(text:match '^[^,]*', names[1])
+      end
+      write '1,,3\n'
+      local x = ridge.data.csv(path, { missing = 0 / 0 }):tolist()[1]
+      assert.is_true(x[2] ~= x[2] and x[3] == 3)
+      for _, sign in ipairs { '', '::', '\n', '"', '1' } do
+        assert.matches('separator is one sign', message(ridge.data.csv, path, { separator = sign }))
+      end
       change_everywhere('a,b\n1,2\n3,4\n', ridge.data.csv)
     end)
   end)
@@ -194,6 +206,11 @@ describe('a file', function()
     assert.same({ 1, 2, 2, 1, 0, 3 }, text.tokens:tolist())
     assert.same({ 1, 2, 2, 1 }, text.counts)
     assert.are.equal('zab', text.decode { 3, 1, 2 })
+    assert.are.equal('abba\0z', text.decode(text.tokens))
+    for _, wrong in ipairs { { 4 }, { -1 }, { 0.5 }, { 'a' }, 3 } do
+      assert.matches('_spec.lua:%d+: data.text: ', message(text.decode, wrong))
+    end
+    assert.matches('number 2, 4, is no letter; they go from 0 to 3', message(text.decode, { 0, 4 }))
     write ''
     assert.matches('is empty', message(ridge.data.text, path))
   end)

@@ -34,6 +34,10 @@ describe('a schedule', function()
       0.01, 0.01 }, rates(function(o) return optim.CosineLR(o, { steps = 8, final = 0.1 }) end, 9))
     same({ 0.01, 0.028, 0.046, 0.064, 0.082, 0.1, 0.09045085, 0.06545085, 0.03454915, 0.00954915,
       0 }, rates(function(o) return optim.CosineLR(o, { steps = 10, warmup = 5 }) end, 10))
+    local net = ridge.nn.Linear(1, 1)
+    local ok, err = pcall(optim.CosineLR, optim.SGD(net, { lr = 1 }), { steps = 3, warmup = 4 })
+    assert.is_false(ok)
+    assert.matches('a warm%-up of 4 steps is no part of 3', err.message)
   end)
 
   it('goes up and down once', function()

@@ -74,6 +74,18 @@ describe('arithmetic', function()
     assert.equal(2, #x)
   end)
 
+  it('loses nothing behind a hole of its list', function()
+    local one = {}
+    one[1], one[3] = 1, 3
+    for _, list in ipairs { { 1, nil, 3 }, { { 1, nil, 3 }, { 1, nil, 3 } }, { [2] = 1 }, one } do
+      assert.matches('is nil', failure(ridge.tensor, list).message)
+    end
+    assert.matches('differ in length', failure(ridge.tensor, { {}, { 1, 2 } }).message)
+    assert.same({ 0 }, ridge.tensor({}).shape)
+    assert.same({ 2, 0 }, ridge.tensor({ {}, {} }).shape)
+    assert.same({ 2 }, ridge.tensor({ 1, 2, x = 3 }).shape)
+  end)
+
   it('broadcasts and names both shapes where it cannot', function()
     local x, row = ridge.ones(2, 3), ridge.tensor { 1, 2, 3 }
     assert.same({ { 2, 3, 4 }, { 2, 3, 4 } }, (x + row):tolist())

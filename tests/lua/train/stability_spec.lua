@@ -119,6 +119,17 @@ describe('clipping', function()
         assert.is_true(value ~= 0 and math.abs(value) < 4, kind)
       end
     end
+    -- nan is no reason to lose the others either
+    for _, kind in ipairs { 'norm', 'global_norm', 'adaptive', 'layer_wise', 'percentile',
+      'exponential', 'value' } do
+      local net, optimizer = made({ 0 / 0, 1 }, { 2, -3 })
+      optim.Clip { kind = kind, max_norm = 0.5 }:apply(optimizer)
+      local first = net.a.grad:tolist()
+      assert.is_true(first[1] ~= first[1] and first[2] > 0, kind)
+      for _, value in ipairs(net.b.grad:tolist()) do
+        assert.is_true(value ~= 0 and math.abs(value) < 4, kind)
+      end
+    end
     local net, optimizer = made({ INF, 1, -INF }, { 2 })
     optim.Clip { kind = 'value', max_value = 0.5 }:apply(optimizer)
     assert.same({ 0.5, 0.5, -0.5 }, net.a.grad:tolist())
