@@ -13,7 +13,7 @@ enum { GROUP = 8192 }; /* elements in one item of work, at least */
 
 typedef union total {
   double real;
-  int64_t whole;
+  uint64_t whole; /* wraps around */
 } total;
 
 typedef struct cumsum_work {

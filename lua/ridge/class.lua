@@ -6,11 +6,11 @@ local guard = require 'ridge.guard'
 
 local M = {}
 
--- Methods of ridge's own that users call are behind the border; forward is called by __call, for
--- each module of a network.
+-- Methods of ridge's own that users call are behind the border.  What calls a module for its user
+-- (nn/module.lua) takes the forward that stands behind it.
 local function define(class, key, value)
   if type(value) == 'function' and type(key) == 'string' and key:sub(1, 1) ~= '_'
-    and key ~= 'forward' and blame.is_own(debug.getinfo(value, 'S').source) then
+    and blame.is_own(debug.getinfo(value, 'S').source) then
     value = guard.wrap(value)
   end
   rawset(class, key, value)
@@ -43,17 +43,25 @@ function M.class(name, parent)
   })
 end
 
+--- Is this a class, that one or one that descends from it?
+---@param value any
+---@param class table
+---@return boolean
+function M.descends(value, class)
+  local c = type(value) == 'table' and value or nil
+  while type(c) == 'table' do
+    if c == class then return true end
+    c = rawget(c, '__parent')
+  end
+  return false
+end
+
 --- Is this object of the class, or of one that descends from it?
 ---@param object any
 ---@param class table
 ---@return boolean
 function M.is_a(object, class)
-  local c = type(object) == 'table' and getmetatable(object) or nil
-  while c do
-    if c == class then return true end
-    c = rawget(c, '__parent')
-  end
-  return false
+  return type(object) == 'table' and M.descends(getmetatable(object), class)
 end
 
 return M

@@ -55,6 +55,9 @@ function M.class(name, parent)
   if type(name) ~= 'string' then
     blame.raise('nn.class: a name is expected, got ' .. blame.show(name), 'EARG')
   end
+  if parent ~= nil and not class.descends(parent, Module) then
+    blame.raise('nn.class: a parent is a class of modules, got ' .. blame.show(parent), 'EARG')
+  end
   local made = class.class(name, parent or Module)
   getmetatable(made).__call = function(self, ...)
     local object = setmetatable({}, self)

@@ -28,6 +28,7 @@ state.each_has(function(calls) -- each coroutine is in calls of its own
 end)
 
 local pass -- what runs a call
+local original = guard.original -- a border for each module of a network would cost too much
 
 -- How many calls are under way: an error of Lua's own leaves those on the stack that it ended.
 local function living()
@@ -72,7 +73,7 @@ function pass(self, ...)
     blame.raise(('%s: it has no forward, which a class of modules defines'):format(
       getmetatable(self).__name))
   end
-  return leave(at, self:forward(...))
+  return leave(at, original(self.forward)(self, ...))
 end
 
 local function ended(ok, ...)
@@ -97,7 +98,9 @@ end
 ---@param on boolean|nil true when left out
 ---@return table self
 function Module:recompute(on)
-  self.recomputes = on ~= false and function(...) return self:forward(...) end or nil
+  self.recomputes = on ~= false and function(...)
+    return original(self.forward)(self, ...)
+  end or nil
   return self
 end
 
@@ -145,6 +148,15 @@ function Module:buffer(name, tensor)
   return add_own(self, name, tensor, false)
 end
 
+-- Is a module another one, or above it?
+local function holds(module, other)
+  if module == other then return true end
+  for _, c in ipairs(type(module.children) == 'table' and module.children or {}) do
+    if holds(c.module, other) then return true end
+  end
+  return false
+end
+
 --- Add a child module under a name; it counts in parameters, to, train and summary. It stays in the
 --- mode it is in.
 ---@param name string|number
@@ -154,6 +166,9 @@ function Module:child(name, module)
   if type(module) ~= 'table' or type(module.forward) ~= 'function' then
     blame.raise(('%s: a module is expected as child, got %s'):format(getmetatable(self).__name,
       blame.show(module)))
+  end
+  if holds(module, self) then
+    blame.raise(('%s: a module cannot be a child of itself'):format(getmetatable(self).__name))
   end
   self.children[#self.children + 1] = { name = tostring(name), module = module }
   return module

@@ -231,6 +231,9 @@ end
 ---@param factor number
 ---@return table self
 function Optimizer:scale_lr(factor)
+  if type(factor) ~= 'number' or not (factor >= 0 and factor < math.huge) then
+    blame.raise(('scale_lr: a factor is a number from 0, got %s'):format(blame.show(factor)))
+  end
   for _, group in ipairs(self.groups) do
     group.options.lr = group.base * factor
     for _, place in ipairs(group.places) do place.rate:fill_(group.options.lr) end

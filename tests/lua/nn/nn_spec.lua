@@ -226,6 +226,48 @@ describe('dropout in place', function()
   end)
 end)
 
+describe('a mistaken call of a module', function()
+  -- The error is ours, and blames the line that called.
+  local function said(f)
+    local e = failure(f)
+    assert.equal('table', type(e), tostring(e))
+    assert.matches('nn_spec%.lua:%d+$', e.where)
+    return e.message
+  end
+
+  it('has a sentence where forward is called by name too', function()
+    local layers = { nn.Linear(4, 2), nn.GroupNorm(2, 4), nn.LayerNorm(4), nn.ReLU(),
+      nn.Sequential(nn.ReLU()), nn.GRU(2, 3), nn.Conv2d(1, 1, 3), nn.Dropout(0.5),
+      nn.MaxPool2d(2) }
+    for i, layer in ipairs(layers) do
+      for _, wrong in ipairs { 256, { 1, 2 }, 'x', false } do
+        local function call() layer.forward(wrong, ridge.ones(2, 4)) end
+        if i <= 3 or not pcall(call) then said(call) end -- some need nothing of themselves
+      end
+      said(function() layer:forward { foo = 1 } end)
+      said(function() layer:forward() end)
+    end
+    assert.equal(4, nn.Linear(4, 4):forward(ridge.ones(1, 4)).count)
+  end)
+
+  it('makes no module its own child, at any depth', function()
+    local inner, outer = nn.Sequential(nn.ReLU()), nn.Sequential()
+    outer:add(inner)
+    for _, child in ipairs { inner, outer } do
+      assert.matches('child of itself', said(function() inner:child('x', child) end))
+    end
+    outer:train():eval()
+    assert.equal(1, #inner.children)
+  end)
+
+  it('takes a class of modules for parent alone', function()
+    for _, wrong in ipairs { 5, 'x', {}, ridge.optim.SGD, nn.ReLU() } do
+      assert.matches('a parent is a class of modules', said(function() nn.class('X', wrong) end))
+    end
+    assert.equal(2, nn.class('X', nn.Linear)(3, 2)(ridge.ones(1, 3)).count)
+  end)
+end)
+
 describe('what a module looks like', function()
   it('has counts and children, and tells plain fields from them', function()
     assert.equal('nn.Sequential(45 parameters)\n  (1) nn.Linear(3 -> 7, f32, 28 parameters)\n'

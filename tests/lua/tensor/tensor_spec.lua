@@ -128,6 +128,15 @@ describe('arithmetic', function()
     assert.matches('no axis 3', failure(x.sum, x, 3).message)
   end)
 
+  it('wraps whole numbers around, as the machine does, in sums and running sums too', function()
+    local most = ridge.full(2 ^ 62, 3, { dtype = 'i64' })
+    local wanted = { 2 ^ 62, -2 ^ 63, -2 ^ 62 } -- of one, of two, of three
+    assert.same(wanted, most:cumsum(1):tolist())
+    assert.same(wanted, most:view(3, 1):expand(3, 2):cumsum(1):t()[1]:tolist())
+    assert.equal(wanted[3], most:sum():item())
+    assert.equal(wanted[2], (most + most)[1]:item())
+  end)
+
   it('multiplies matrices and names shapes that do not agree', function()
     local y = ridge.tensor { { 1, 2 }, { 3, 4 } }:matmul(ridge.tensor { { 1 }, { 1 } })
     assert.same({ { 3 }, { 7 } }, y:tolist())
