@@ -30,7 +30,8 @@ end
 
 -- What the compiler would tell of is no mistake that tests are for.
 local TOLD = "WERROR='-Werror=incompatible-pointer-types -Werror=int-conversion'"
-local FLAGS = { plain = "", counting = "OPT=-O1 EXTRA=--coverage" }
+local FLAGS = { plain = "",
+  counting = "OPT='-O0 -g' EXTRA='-O0 -fsanitize-coverage=trace-pc'" } -- of CUDA too
 
 --- Make a folder a copy of the tree, and build it: "plain", or "counting" what runs.
 ---@param folder string
@@ -43,6 +44,9 @@ function M.copy(folder, way)
     map.run(("rm -rf %s.source && mkdir %s.source && cp -r %s/core %s/lua %s/gpu %s.source")
       :gsub("%%s", folder))
     map.hook(folder, plant.counting)
+    for _, place in ipairs { "core/base/cover_hook.c", "gpu/cover_hook.cu" } do
+      map.run(("cp scripts/mutate_cover.c %s/%s"):format(folder, place))
+    end
   end
   if M.without_gpu then map.run(("rm -f %s/build/libridge_gpusim.so"):format(folder)) end
   if not make(folder, FLAGS[way], everything()) then
@@ -50,6 +54,25 @@ function M.copy(folder, way)
     os.exit(1)
   end
   os.remove(folder .. ".planted")
+end
+
+--- Bring the tests of the copy that counts up to date, and forget what those that have changed
+--- reached.
+---@param folder string
+---@param where string the folder of the map
+---@return boolean whether any has changed
+function M.tests_into(folder, where)
+  local any = false
+  for _, path in ipairs(map.lines "git ls-files -co --exclude-standard tests") do
+    local text = map.read(path)
+    if text and map.read(folder .. "/" .. path) ~= text then
+      any = true
+      map.run(("mkdir -p %s/%s && cp %s %s/%s"):format(folder, path:match "^(.*)/", path, folder,
+        path))
+      map.forget(where, path)
+    end
+  end
+  return any and (make(folder, FLAGS.counting, everything()) or true)
 end
 
 -- -- One mutant ----------------------------------------------------------------------------------
@@ -97,7 +120,9 @@ local function restore(tree, mutant, source)
   os.remove(tree .. ".planted")
 end
 
--- Run a unit in a copy; true where it passed, and whether it hung.
+local made = {} -- targets that were made since a mutant was planted or taken away
+
+-- Run a unit in a copy; true where it passed, whether it hung, and its seconds.
 local function passes(tree, unit, language)
   if language ~= "lua" then
     local target = unit.command:match "^build/tests/%S+$"
@@ -105,16 +130,37 @@ local function passes(tree, unit, language)
       target = "all" .. (M.has_nvcc() and (unit.folder == "gpu" or language == "cuda")
         and " build/libridge_gpusim.so" or "")
     end
-    if not make(tree, FLAGS.plain, target) then return false, false end
+    if made[target] == nil then made[target] = make(tree, FLAGS.plain, target) end
+    if not made[target] then return false, false, 0 end
   end
+  local start = map.now()
   local code = map.run(("cd %s && TMPDIR=$PWD/build/tmp RIDGE_LUA=$PWD/lua timeout -k 5 %d "
     .. "bash -c %s >build/unit.log 2>&1 </dev/null"):format(tree, 30 + 5 * unit.seconds,
     map.quoted(unit.command)))
   map.run("rm -rf " .. tree .. "/build/tmp/*")
-  return code == 0, code == 124 or code == 137
+  return code == 0, code == 124 or code == 137, map.now() - start
 end
 
-local sound = {} -- by unit: does it pass without a mutant?
+-- Units of one spec that come one after the other run together, more of them each time: what is
+-- noticed is mostly noticed by the first.
+local function together(units)
+  local groups, size, i = {}, 1, 1
+  while i <= #units do
+    local list = { units[i] }
+    while units[i].parts and #list < size and units[i + 1] and units[i + 1].parts == units[i].parts
+    do
+      i = i + 1
+      list[#list + 1] = units[i]
+    end
+    if units[i].parts then size = size * 4 end
+    groups[#groups + 1] = map.joined(list)
+    i = i + 1
+  end
+  return groups
+end
+
+local sound = {} -- by unit, or by the name of several: does it pass without a mutant?
+local QUICK = 20 -- seconds; what fails sooner is asked twice, so that a busy machine is no verdict
 
 --- What becomes of a mutant.  A unit that fails without the mutant too does not count.
 ---@param tree string a copy that is built; it is afterwards as it was
@@ -126,38 +172,43 @@ local sound = {} -- by unit: does it pass without a mutant?
 ---@return number tried how many were run
 function M.judge(tree, mutant, units, budget)
   local source = map.read(tree .. "/" .. mutant.path)
-  if #units == 0 then return "not reached", "", 0 end
-  local function planted(unit)
+  local function planted()
+    made = {}
     map.write(tree .. ".planted", mutant.path)
     map.write(tree .. "/" .. mutant.path, plant.planted(source, mutant))
-    local why = build_planted(tree, mutant, source)
-    if why then return why end
-    return unit and passes(tree, unit, mutant.language)
+    return build_planted(tree, mutant, source)
   end
-  local start, n = map.now(), 0
-  local why = planted()
-  if why then
+  local function gone(...)
+    made = {}
     restore(tree, mutant, source)
-    return why, "", 0
+    return ...
   end
-  for i, unit in ipairs(units) do
+  local why = planted()
+  if why then return gone(why, "", 0) end
+  if #units == 0 then return gone("not reached", "", 0) end
+  local start, n, all = map.now(), 0, 0
+  local groups = together(units)
+  for _, unit in ipairs(groups) do all = all + (unit.several and #unit.several or 1) end
+  for _, unit in ipairs(groups) do
+    local key = unit.several and unit.name or unit
     if map.now() - start > budget then
-      restore(tree, mutant, source)
-      return "survived", ("%d of %d tests run"):format(n, #units), n
+      return gone("survived", ("%d of %d tests run"):format(n, all), n)
     end
-    if sound[unit] ~= false then
-      n = i
-      local good, hung = passes(tree, unit, mutant.language)
+    if sound[key] ~= false then
+      n = n + (unit.several and #unit.several or 1)
+      local good, hung, took = passes(tree, unit, mutant.language)
+      if not good and took < QUICK then good, hung = passes(tree, unit, mutant.language) end
       if not good then
-        restore(tree, mutant, source)
-        if sound[unit] == nil then sound[unit] = passes(tree, unit, mutant.language) end
-        if sound[unit] then return hung and "hung" or "caught", unit.name, n end
+        gone()
+        if sound[key] == nil then
+          sound[key] = passes(tree, unit, mutant.language)
+        end
+        if sound[key] then return hung and "hung" or "caught", unit.name, n end
         planted()
       end
     end
   end
-  restore(tree, mutant, source)
-  return "survived", "", n
+  return gone("survived", "", n)
 end
 
 return M

@@ -9,7 +9,7 @@ local judge = dofile "scripts/mutate_judge.lua"
 
 local HELP = [[
 usage: scripts/mutate [--seed N] [--count N] [--paths core/graph,lua] [--jobs N] [--keep FILE]
-                      [--budget SECONDS] [--remap] [--cpu]
+                      [--budget SECONDS] [--again] [--remap] [--cpu]
 
 Plants mutants in C, Lua and CUDA (*.cu, where nvcc is), runs the tests that reach the line, the
 cheapest first, until one fails or hangs, and prints the mutants that none of them noticed.
@@ -21,7 +21,8 @@ Mutants that do not compile, or compile to the same code, are replaced by others
 --jobs    how many at a time, each in a copy of its own; 1 unless told
 --keep    also write what was found to this file
 --budget  seconds of tests one mutant may take, 300 unless told; the rest are not run
---remap   count again which tests reach which line
+--again   try what survived such a run once more, with the tests as they are now
+--remap   count again which tests reach which line, after changes of the sources
 --cpu     without the simulated GPU, whose build takes minutes
 
 The exit code is 1 where more than a tenth of the mutants went unnoticed.
@@ -38,7 +39,7 @@ local function options_of(words)
     if name == "help" then
       io.write(HELP)
       os.exit(0)
-    elseif name == "remap" or name == "cpu" then
+    elseif name == "again" or name == "remap" or name == "cpu" then
       opt[name] = true
     elseif name and words[i + 1] and (opt[name] or name == "keep" or name == "part") then
       i = i + 1
@@ -61,28 +62,46 @@ end
 
 -- -- Which mutants -------------------------------------------------------------------------------
 
--- The units that reach the place of a mutant.  Where a line has no code of its own, or the file has
--- changed since lines were counted, those that reach the file.
-local function units_for(mutant, lines, changed)
-  local list = not changed and lines and lines[mutant.place]
-  if not changed and mutant.language == "lua" then return list or {} end
-  if not list and lines then
-    local seen = {}
-    list = {}
-    for _, units in pairs(lines) do
-      for _, unit in ipairs(units) do
-        if not seen[unit] then
-          seen[unit] = true
-          list[#list + 1] = unit
-        end
+local BACK_TO = 8 -- lines; a statement is seldom longer
+
+-- The units that reach the place of a mutant.  What continues a statement is reached where that
+-- begins; what is in no function, and a file that has changed since, by all that reach the file.
+local function reaching(mutant, lines, source, changed)
+  if not lines then return {} end
+  if not changed and (mutant.language == "lua" or lines[mutant.place]) then
+    return lines[mutant.place] or {}
+  end
+  if not changed then
+    local text = {}
+    for line in (source .. "\n"):gmatch "(.-)\n" do text[#text + 1] = line end
+    for k = mutant.line, math.max(1, mutant.line - BACK_TO), -1 do
+      if text[k]:find "^}" then break end
+      if lines[k] then return lines[k] end
+    end
+  end
+  local list, seen = {}, {}
+  for _, units in pairs(lines) do
+    for _, unit in ipairs(units) do
+      if not seen[unit] then
+        seen[unit] = true
+        list[#list + 1] = unit
       end
     end
   end
-  local home = mutant.path:match "^(.*)/"
-  local function cost(unit) -- the tests of a folder notice first what is wrong in it
-    return unit.seconds * (unit.folder == home and 0.1 or unit.folder == "gpu" and 4 or 1)
+  return list
+end
+
+-- Those that reach much of the file are its tests: they come first, weighed with their seconds.
+local function units_for(mutant, lines, source, changed)
+  local list = { unpack(reaching(mutant, lines, source, changed)) }
+  local most = 1
+  for _, unit in ipairs(list) do most = math.max(most, unit.lines[mutant.path] or 0) end
+  local function cost(unit)
+    local part = (unit.lines[mutant.path] or 0) / most
+    local near = mutant.path:find(unit.folder, 1, true) and 0.3 or unit.folder == "gpu"
+      and mutant.language ~= "cuda" and 4 or 1
+    return (unit.seconds + 0.5) * near / (0.05 + part * part)
   end
-  list = { unpack(list or {}) }
   table.sort(list, function(a, b)
     local x, y = cost(a), cost(b)
     return x < y or x == y and a.name < b.name
@@ -156,6 +175,7 @@ local function diff_of(mutant, source)
     line_of(source, mutant.line), line_of(changed, mutant.line))
 end
 
+local UNNOTICED = { survived = true, ["not reached"] = true }
 local COUNTED = { caught = true, hung = true, survived = true, ["not reached"] = true }
 
 local function table_of(rows, key, order)
@@ -187,7 +207,7 @@ local function report(opt, rows, failed)
   local survivors = {}
   for _, row in ipairs(rows) do
     if skipped[row.verdict] then skipped[row.verdict] = skipped[row.verdict] + 1 end
-    if row.verdict == "survived" or row.verdict == "not reached" then
+    if UNNOTICED[row.verdict] then
       survivors[#survivors + 1] = row.diff .. (row.verdict == "not reached" and
         "\n  no test reaches the line" or row.unit ~= "" and "\n  " .. row.unit or "")
     end
@@ -244,21 +264,52 @@ local function rows_of(path, key)
   return rows
 end
 
+local function line_of_row(row)
+  local words = {}
+  for k, name in ipairs(FIELDS) do words[k] = kept(row[name]) end
+  return table.concat(words, "\t")
+end
+
+local function write_rows(path, key, rows)
+  local lines = { key }
+  for _, row in ipairs(rows) do lines[#lines + 1] = line_of_row(row) end
+  map.write(path, table.concat(lines, "\n") .. "\n")
+end
+
 local function id_of(mutant)
   return table.concat({ mutant.path, mutant.from, mutant.to, mutant.text }, " ")
 end
 
+-- Runs in different folders work beside each other.
+local function name_of(opt) return (opt.paths:gsub("%W", "_")) end
+
+local function kept_in(opt, part)
+  return ("%s/run-%s-%d-%d.tsv"):format(WORK, name_of(opt), opt.seed, part)
+end
+
+local function done_in(opt, part)
+  return ("%s/done-%s-%d-%d"):format(WORK, name_of(opt), opt.seed, part)
+end
+
 local function work(opt, reached, failed)
-  local tree = WORK .. "/tree" .. opt.part
-  local sources = map.lines "{ git ls-files -s; git diff HEAD; } | md5sum"[1]:sub(1, 12)
+  local tree = ("%s/tree-%s-%d"):format(WORK, name_of(opt), opt.part)
+  local places = opt.paths:gsub(",", " ")
+  local sources = map.lines(("{ git ls-files -s %s; git diff HEAD %s; } | md5sum"):format(places,
+    places))[1]:sub(1, 12)
   local key = ("%s seed %d part %d/%d in %s%s"):format(sources, opt.seed, opt.part, opt.jobs,
     opt.paths, opt.cpu and " without the GPU" or "")
-  local path = ("%s/run-%d-%d.tsv"):format(WORK, opt.seed, opt.part)
+  local path = kept_in(opt, opt.part)
   local rows, done, judged = rows_of(path, key), {}, 0
-  for _, row in ipairs(rows) do
-    done[id_of(row)] = true
-    judged = judged + (COUNTED[row.verdict] and 1 or 0)
+  for k = #rows, 1, -1 do
+    local row = rows[k]
+    if opt.again and UNNOTICED[row.verdict] then
+      table.remove(rows, k)
+    else
+      done[id_of(row)] = true
+      judged = judged + (COUNTED[row.verdict] and 1 or 0)
+    end
   end
+  if opt.again then write_rows(path, key, rows) end
   judge.copy(tree, "plain")
   map.run("mkdir -p " .. tree .. "/build/tmp")
   local share = math.floor(opt.count / opt.jobs) + (opt.part <= opt.count % opt.jobs and 1 or 0)
@@ -271,7 +322,7 @@ local function work(opt, reached, failed)
     if i % opt.jobs == opt.part % opt.jobs and not done[id_of(mutant)] then
       local source = map.read(tree .. "/" .. mutant.path)
       local changed = map.read(WORK .. "/cover.source/" .. mutant.path) ~= source
-      local units = units_for(mutant, reached[mutant.path], changed)
+      local units = units_for(mutant, reached[mutant.path], source, changed)
       for k = #units, 1, -1 do
         if opt.cpu and units[k].folder == "gpu" then table.remove(units, k) end
       end
@@ -283,11 +334,9 @@ local function work(opt, reached, failed)
         judged = judged + 1
         say(("%d: %s:%d %s: %s %s (%.0f s)"):format(judged, mutant.path, mutant.line, mutant.kind,
           mutant.verdict, mutant.unit, map.now() - start))
-        if mutant.verdict == "survived" or mutant.verdict == "not reached" then say(mutant.diff) end
+        if UNNOTICED[mutant.verdict] then say(mutant.diff) end
       end
-      local words = {}
-      for k, name in ipairs(FIELDS) do words[k] = kept(mutant[name]) end
-      file:write(table.concat(words, "\t"), "\n")
+      file:write(line_of_row(mutant), "\n")
       rows[#rows + 1] = mutant
     end
   end
@@ -305,8 +354,11 @@ local function main(words)
       judge.copy(cover, "counting")
       map.write(cover .. "/build/built", "")
     end
+    map.keep_code(cover, WORK .. "/map")
     map.count(cover, WORK .. "/map", map.units(cover), 900, say)
     map.write(WORK .. "/map/whole", "")
+  elseif opt.part == 1 and judge.tests_into(cover, WORK .. "/map") then
+    map.count(cover, WORK .. "/map", map.units(cover), 900, say)
   end
   local reached, failed = map.load(WORK .. "/map", map.units(cover))
   for k = 2, opt.part == 1 and opt.jobs or 1 do
@@ -314,15 +366,14 @@ local function main(words)
   end
   local rows = work(opt, reached, failed)
   if opt.part > 1 then
-    map.write(("%s/done-%d-%d"):format(WORK, opt.seed, opt.part), "")
+    map.write(done_in(opt, opt.part), "")
     return 0
   end
   for k = 2, opt.jobs do
-    while not map.read(("%s/done-%d-%d"):format(WORK, opt.seed, k)) do map.run "sleep 1" end
-    os.remove(("%s/done-%d-%d"):format(WORK, opt.seed, k))
-    local text = map.read(("%s/run-%d-%d.tsv"):format(WORK, opt.seed, k))
-    for _, row in ipairs(rows_of(("%s/run-%d-%d.tsv"):format(WORK, opt.seed, k),
-      text:match "^[^\n]*")) do
+    while not map.read(done_in(opt, k)) do map.run "sleep 1" end
+    os.remove(done_in(opt, k))
+    local path = kept_in(opt, k)
+    for _, row in ipairs(rows_of(path, map.read(path):match "^[^\n]*")) do
       rows[#rows + 1] = row
     end
   end
