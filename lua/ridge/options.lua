@@ -75,6 +75,21 @@ local function check_value(name, value, rule, what)
   end
 end
 
+--- Raise unless a table is a list: named keys in it would be ignored, as what is behind a hole.
+---@param list table
+---@param what string the function's name, for errors
+---@return table list
+function M.list(list, what)
+  local n = #list
+  for key in pairs(list) do
+    if type(key) ~= 'number' or key > n or key < 1 or key % 1 ~= 0 then
+      blame.raise(('%s: a list of numbers is expected, and %s is no place in it'):format(what,
+        show(key)), 'EARG', what)
+    end
+  end
+  return list
+end
+
 --- A copy of the given options with the defaults filled in.
 ---@param spec table { key = { types, default =, ... } }
 ---@param given table|nil what the user wrote

@@ -22,6 +22,14 @@ function M.silent(source)
   return #words > 0 and words[#words].text == ';'
 end
 
+-- What a command of the shell is told that is typed here: `help linear`, `show 3`.
+local function of_shell(source)
+  local word, rest = source:match '^%s*(%l[%l-]*)%s+([%w_.-][^=]*)$'
+  if word == 'help' then return ('; ?%s shows help'):format(rest:match '^[%w_.]*') end
+  local is_command = word and require('ridge.cli.commands').find(word)
+  return is_command and ('; in the shell it is: ridge %s ...'):format(word) or ''
+end
+
 ---@class ridge.repl.Parsed
 ---@field kind 'expression'|'statement'|'incomplete'|'error'
 ---@field chunk function|nil returns nil, then the values, for an expression; else its results
@@ -39,6 +47,7 @@ function M.compile(source, name)
     local _, open = lexer.tokens(source)
     if not open then return { kind = 'statement', chunk = function() end } end
   end
+  source = source:gsub('^(%s*)=([^=])', '%1 %2') -- `= 1 + 1`, as Lua's own prompt takes it
   local chunk, as_expression = loadstring('return nil, ' .. source, name)
   if chunk then return { kind = 'expression', chunk = chunk } end
   local message
@@ -47,7 +56,7 @@ function M.compile(source, name)
   if unfinished(as_expression) or unfinished(message) then
     return { kind = 'incomplete', message = message }
   end
-  return { kind = 'error', message = message }
+  return { kind = 'error', message = message .. of_shell(source) }
 end
 
 return M

@@ -72,7 +72,7 @@ local function parse(what, spec, ...)
     n = n - 1
   end
   if n == 1 and type(given[1]) == 'table' then
-    given = given[1]
+    given = options.list(given[1], what)
     n = #given
   end
   for i = 1, n do

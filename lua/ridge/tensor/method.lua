@@ -11,6 +11,7 @@ local call = require 'ridge.ffi.call'
 local ref = require 'ridge.ffi.ref'
 local blame = require 'ridge.blame'
 local dtype = require 'ridge.tensor.dtype'
+local options = require 'ridge.options'
 local random = require 'ridge.random'
 local schema = require 'ridge.tensor.schema'
 
@@ -39,10 +40,14 @@ end
 --- Axes for a reduction into the buffer; nil is all of them.
 local function axes_of(axes, what)
   if axes == nil then return 0 end
-  if type(axes) == 'number' then axes = { axes } end
+  if type(axes) == 'number' then
+    axes_buffer[0] = M.axis(axes, what)
+    return 1
+  end
   if type(axes) ~= 'table' or #axes > 8 then
     blame.raise(('%s: axes are a number or a list of numbers'):format(what), 'EAXIS')
   end
+  options.list(axes, what)
   for i, axis in ipairs(axes) do axes_buffer[i - 1] = M.axis(axis, what) end
   return #axes
 end

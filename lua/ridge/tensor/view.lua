@@ -7,6 +7,7 @@ local call = require 'ridge.ffi.call'
 local ref = require 'ridge.ffi.ref'
 local blame = require 'ridge.blame'
 local make = require 'ridge.tensor.make'
+local options = require 'ridge.options'
 local ops = require 'ridge.tensor.ops'
 
 local M = { methods = {}, docs = {} }
@@ -30,9 +31,9 @@ local function position(x, axis, i, what)
   return at
 end
 
-local function sizes_of(...)
+local function sizes_of(what, ...)
   local first = ...
-  return type(first) == 'table' and first or { ... }
+  return type(first) == 'table' and options.list(first, what) or { ... }
 end
 
 local function take(st, what)
@@ -47,7 +48,7 @@ docs.view = 'view(sizes...): the same elements in another shape; -1 is worked ou
 ---@return Tensor
 function methods.view(x, ...)
   need(x, 'view')
-  local ndim = make.shape(sizes_of(...), 'view', true)
+  local ndim = make.shape(sizes_of('view', ...), 'view', true)
   return take(C.rg_view(x._t, make.shape_buffer, ndim, slot))
 end
 
@@ -58,7 +59,7 @@ docs.reshape = 'reshape(sizes...): as view, copying first where the strides need
 ---@return Tensor
 function methods.reshape(x, ...)
   need(x, 'reshape')
-  local sizes = sizes_of(...)
+  local sizes = sizes_of('reshape', ...)
   local ndim = make.shape(sizes, 'reshape', true)
   if C.rg_view(x._t, make.shape_buffer, ndim, slot) == 0 then return wrap(slot[0]) end
   return blame.within('reshape', function() return x:contiguous():view(sizes) end)
@@ -91,7 +92,7 @@ docs.permute = 'permute(axes...): axes in another order'
 ---@return Tensor
 function methods.permute(x, ...)
   need(x, 'permute')
-  local axes = sizes_of(...)
+  local axes = sizes_of('permute', ...)
   if #axes > 8 then blame.raise('permute: too many axes', 'EAXIS') end
   for i, axis in ipairs(axes) do order_buffer[i - 1] = ops.axis(axis, 'permute') end
   return take(C.rg_permute(x._t, order_buffer, #axes, slot))
@@ -147,7 +148,7 @@ docs.expand = 'expand(sizes...): axes of size 1 repeated without copying'
 ---@return Tensor
 function methods.expand(x, ...)
   need(x, 'expand')
-  local ndim = make.shape(sizes_of(...), 'expand', true)
+  local ndim = make.shape(sizes_of('expand', ...), 'expand', true)
   return take(C.rg_expand(x._t, make.shape_buffer, ndim, slot))
 end
 

@@ -31,6 +31,22 @@ describe('a typed text', function()
     end
   end)
 
+  it("may begin with '=', as at Lua's own prompt", function()
+    for _, source in ipairs { '= 1 + 1', ' =1 + 1' } do
+      local parsed = parse.compile(source, '=x')
+      assert.equal('expression', parsed.kind)
+      assert.equal(2, select(2, parsed.chunk()))
+    end
+    assert.equal('error', kind '== 1')
+  end)
+
+  it('says where a command of the shell is typed', function()
+    local function message(source) return parse.compile(source, '=x').message end
+    assert.matches('; %?ridge.nn.Linear shows help$', message 'help ridge.nn.Linear')
+    assert.matches('; in the shell it is: ridge show ...$', message 'show 3')
+    assert.is_nil(message('zork 3'):find('shell', 1, true))
+  end)
+
   it('keeps its own frame in tracebacks: no tail call', function()
     local parsed = parse.compile('f()', '=[7]')
     local where

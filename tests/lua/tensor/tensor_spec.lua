@@ -86,6 +86,19 @@ describe('arithmetic', function()
     assert.same({ 2 }, ridge.tensor({ 1, 2, x = 3 }).shape)
   end)
 
+  it('takes lists of axes and sizes that are lists', function()
+    local x = ridge.tensor { { 1, 2 }, { 3, 4 } }
+    for _, name in ipairs { 'sum', 'mean', 'max', 'min', 'prod' } do
+      assert.matches(name .. ': a list of numbers', failure(x[name], x, { axis = 1 }).message)
+      assert.matches('list of numbers', failure(x[name], x, { 1, keep = true }).message)
+      assert.same(x[name](x, 1):tolist(), x[name](x, { 1 }):tolist())
+    end
+    for _, name in ipairs { 'view', 'reshape', 'permute', 'expand' } do
+      assert.matches(name .. ': a list of numbers', failure(x[name], x, { 2, 2, size = 4 }).message)
+    end
+    assert.matches('list of numbers', failure(ridge.ones, { 2, 3, size = 4 }, {}).message)
+  end)
+
   it('broadcasts and names both shapes where it cannot', function()
     local x, row = ridge.ones(2, 3), ridge.tensor { 1, 2, 3 }
     assert.same({ { 2, 3, 4 }, { 2, 3, 4 } }, (x + row):tolist())
