@@ -24,10 +24,11 @@ end
 
 -- What a command of the shell is told that is typed here: `help linear`, `show 3`.
 local function of_shell(source)
-  local word, rest = source:match '^%s*(%l[%l-]*)%s+([%w_.-][^=]*)$'
+  local word, rest = source:match '^%s*(%l+)%s+([%w_.-][^=]*)$'
   if word == 'help' then return ('; ?%s shows help'):format(rest:match '^[%w_.]*') end
-  local is_command = word and require('ridge.cli.commands').find(word)
-  return is_command and ('; in the shell it is: ridge %s ...'):format(word) or ''
+  local ridge = require 'ridge'
+  local is_call = word and (rawget(ridge, word) ~= nil or getmetatable(ridge).late[word] ~= nil)
+  return is_call and ('; it is written ridge.%s(...)'):format(word) or ''
 end
 
 ---@class ridge.repl.Parsed

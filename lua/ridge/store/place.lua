@@ -155,8 +155,10 @@ end
 local WITHOUT_WAITING = 0x80800 -- O_RDONLY, O_NONBLOCK, O_CLOEXEC
 local SEEK_CUR = 1
 
--- A FIFO, which has no places and whose opening waits for somebody who writes.
-local function is_fifo(path)
+-- A FIFO, which has no places and whose opening waits for somebody who writes; a device has places
+-- and no end.
+local function is_special(path)
+  if path:find '^/dev/' and not path:find '^/dev/shm/' then return true end
   local fd = C.rg_place_open(path, WITHOUT_WAITING)
   if fd < 0 then return false end
   local at = C.rg_place_lseek(fd, 0, SEEK_CUR)
@@ -170,7 +172,7 @@ end
 ---@param path string
 ---@return table facts kind, short, size, expected
 function M.header(path)
-  if is_fifo(path) then blame.raise(path .. ' is not a file', 'EARG') end
+  if is_special(path) then blame.raise(path .. ' is not a file', 'EARG') end
   local file, err = io.open(path, 'rb')
   if not file then blame.raise(('cannot read the database: %s'):format(err), 'EIO') end
   local bytes = file:read(100)

@@ -40,11 +40,12 @@ describe('a typed text', function()
     assert.equal('error', kind '== 1')
   end)
 
-  it('says where a command of the shell is typed', function()
+  it('says how a command of the shell is written', function()
     local function message(source) return parse.compile(source, '=x').message end
     assert.matches('; %?ridge.nn.Linear shows help$', message 'help ridge.nn.Linear')
-    assert.matches('; in the shell it is: ridge show ...$', message 'show 3')
-    assert.is_nil(message('zork 3'):find('shell', 1, true))
+    assert.matches('; it is written ridge.show%(...%)$', message 'show 3')
+    assert.matches('; it is written ridge.sweeps%(...%)$', message 'sweeps --db x.db')
+    assert.is_nil(message('zork 3'):find('written', 1, true))
   end)
 
   it('keeps its own frame in tracebacks: no tail call', function()

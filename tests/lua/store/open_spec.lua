@@ -306,4 +306,15 @@ describe('rows by content', function()
     assert.equal(2, list[2].value)
     assert.equal(3, st.db:value 'SELECT count(*) FROM ceiling')
   end)
+
+  it('is no device, and leaves no lock beside one', function()
+    for _, mode in ipairs { 'read', 'write' } do
+      for _, path in ipairs { '/dev/null', '/dev/zero', '/dev/full' } do
+        local ok, err = pcall(store.open, path, mode)
+        assert.is_false(ok)
+        assert.matches('is not a file', err.message)
+        assert.is_nil(io.open(path .. '.lock'))
+      end
+    end
+  end)
 end)
