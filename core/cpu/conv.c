@@ -18,9 +18,8 @@ typedef struct side {
   rg_block block; /* of the copy, while it is held */
 } side;
 
-/* Everything a run needs; in a plan it is the step's memo. */
+/* Everything a run needs; in a plan it is kept by the step's memo. */
 typedef struct state {
-  rg_memo memo;
   side side[RG_DNNL_ARRAYS];
   rg_dnnl *dnnl;
   bool stays;
@@ -266,14 +265,6 @@ static rg_status run(state *s, const rg_call *call)
   return RG_OK;
 }
 
-static void release(rg_memo *memo)
-{
-  state *s = (state *)memo;
-
-  rg_dnnl_release(s->dnnl);
-  rg_host_free(s);
-}
-
 static rg_status run_once(const rg_call *call, rg_tensor *const *out)
 {
   state s = { .dnnl = NULL };
@@ -286,67 +277,198 @@ static rg_status run_once(const rg_call *call, rg_tensor *const *out)
   return status;
 }
 
-/* Images first .. first + n - 1. */
-static rg_tensor images_of(const rg_tensor *x, int64_t first, int64_t n)
-{
-  rg_tensor some = *x;
+/* -- In pieces -------------------------------------------------------------------------------- */
 
-  some._shape[0] = n;
-  some._count = x->_count / x->_shape[0] * n;
-  some._data = (char *)x->_data + first * x->_stride[0] * rg_dtype_bytes(x->_dtype);
-  return some;
+/*
+** oneDNN is one call that never looks at Ctrl-C.  One that takes it long is cut: into some images
+** at a time, or, where that is one image or a sum over all of them, into some channels of the
+** result.  Groups of channels are left whole.
+*/
+typedef struct piece {
+  rg_call call;
+  const rg_tensor *in[3];
+  rg_tensor *out[2];
+  rg_tensor in_part[3];
+  rg_tensor out_part[2];
+} piece;
+
+/* Along which axis each tensor of a call is cut; -1: it is not. */
+typedef struct cut {
+  int32_t in[3];
+  int32_t out[2];
+  int64_t size; /* of the axis */
+  int64_t step; /* of it in a piece */
+} cut;
+
+static int64_t up_to_16(int64_t n)
+{
+  return (n + 15) / 16 * 16; /* channels in a block of oneDNN's */
 }
 
-/* oneDNN does not look at Ctrl-C: of a batch that takes it long it gets some images at a time.  A
-** gradient of the weight is a sum over all of them, and is left whole. */
-static rg_status run_pieces(const rg_call *call, rg_tensor *const *out)
+static cut cut_of(const rg_call *call, rg_tensor *const *out)
 {
-  const double long_one = 1e11, piece = 5e10; /* operations */
-  int64_t n = out[0]->_shape[0];
+  const double long_one = 1e11, piece_flops = 5e10;
+  const rg_conv2d_options *o = &((const rg_conv2d_args *)call->args)->o;
+  const int32_t channels = rg_channels_axis(o->layout);
+  cut c = { { -1, -1, -1 }, { -1, -1 }, 1, 1 };
   double flops = call->op->cost(call).flops;
-  int64_t most = flops < long_one ? n : rg_max_i64(1, (int64_t)((double)n * piece / flops));
-  const rg_tensor *in[3] = { NULL };
-  rg_call part = *call;
 
-  if (call->op->id == RG_OP_CONV2D_BACK_WEIGHT || most >= n) {
+  if (flops < long_one) {
+    return c;
+  }
+  if (call->op->id == RG_OP_CONV2D_BACK_WEIGHT) {
+    if (o->groups == 1) {
+      c = (cut){ { -1, channels, -1 }, { 0, 0 }, out[0]->_shape[0], 0 };
+    }
+  } else if (out[0]->_shape[0] > 1) {
+    c = (cut){ { 0, -1, -1 }, { 0, -1 }, out[0]->_shape[0], 0 };
+  } else if (o->groups == 1) {
+    bool back = call->op->id == RG_OP_CONV2D_BACK_DATA;
+
+    c = (cut){ { -1, back ? 1 : 0, 0 }, { channels, -1 }, out[0]->_shape[channels], 0 };
+  }
+  c.step = rg_max_i64(1, (int64_t)((double)c.size * piece_flops / flops));
+  if (c.in[0] < 0) {
+    c.step = up_to_16(c.step);
+  }
+  c.step = rg_min_i64(c.step, c.size);
+  return c;
+}
+
+/* n places of an axis of x from first on. */
+static rg_tensor part_of(const rg_tensor *x, int32_t axis, int64_t first, int64_t n)
+{
+  rg_tensor part = *x;
+
+  if (axis < 0) {
+    return part;
+  }
+  part._shape[axis] = n;
+  part._count = x->_count / x->_shape[axis] * n;
+  part._data = (char *)x->_data + first * x->_stride[axis] * rg_dtype_bytes(x->_dtype);
+  for (int32_t i = 0; i < axis; i++) {
+    if (x->_shape[i] > 1 && n < x->_shape[axis]) {
+      part._flags &= ~(uint32_t)RG_TENSOR_CONTIGUOUS;
+    }
+  }
+  part._flags &= ~(uint32_t)RG_TENSOR_PARAM; /* what is kept with a weight is for all of it */
+  return part;
+}
+
+static void take_piece(piece *p, const rg_call *call, rg_tensor *const *out, const cut *c,
+                       int64_t k)
+{
+  const int64_t first = k * c->step;
+  const int64_t n = rg_min_i64(c->step, c->size - first);
+
+  p->call = *call;
+  p->call.in = p->in;
+  for (int32_t i = 0; i < call->n_in && i < 3; i++) {
+    p->in[i] = NULL;
+    if (call->in[i] != NULL) {
+      p->in_part[i] = part_of(call->in[i], c->in[i], first, n);
+      p->in[i] = &p->in_part[i];
+    }
+  }
+  for (int32_t i = 0; i < call->n_out && i < 2; i++) {
+    p->out[i] = NULL;
+    if (out[i] != NULL) {
+      p->out_part[i] = part_of(out[i], c->out[i], first, n);
+      p->out[i] = &p->out_part[i];
+    }
+  }
+}
+
+static rg_status run_eager(const rg_call *call, rg_tensor *const *out)
+{
+  const cut c = cut_of(call, out);
+  piece p;
+
+  if (c.step == c.size) {
     return run_once(call, out);
   }
-  memcpy(in, call->in, (size_t)call->n_in * sizeof(*in));
-  part.in = in;
-  for (int64_t first = 0; first < n; first += most) {
-    rg_tensor x = images_of(call->in[0], first, rg_min_i64(most, n - first));
-    rg_tensor y = images_of(out[0], first, rg_min_i64(most, n - first));
-
+  for (int64_t k = 0; k * c.step < c.size; k++) {
     if (rg_interrupt_pending()) {
       return rg_fail(RG_EINTR, "interrupted");
     }
-    in[0] = &x;
-    RG_TRY(run_once(&part, (rg_tensor *const[]){ &y }));
+    take_piece(&p, call, out, &c, k);
+    RG_TRY(run_once(&p.call, p.out));
   }
   return RG_OK;
 }
 
-/* In a step of a plan everything is made ready once. */
-static rg_status run_step(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
-{
-  state *s = (state *)*frame->memo;
-  rg_status status;
+/* -- In a plan -------------------------------------------------------------------------------- */
 
-  if (s != NULL) {
-    return run(s, call);
+/* A step's pieces, each made ready once. */
+typedef struct steps {
+  rg_memo memo;
+  cut cut;
+  int64_t n;
+  struct {
+    piece piece;
+    state state;
+  } at[];
+} steps;
+
+static void release(rg_memo *memo)
+{
+  steps *s = (steps *)memo;
+
+  for (int64_t k = 0; k < s->n; k++) {
+    rg_dnnl_release(s->at[k].state.dnnl);
   }
-  s = rg_host_zeroed(sizeof(*s));
+  rg_host_free(s);
+}
+
+static rg_status make_steps(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  const cut c = cut_of(call, out);
+  const int64_t n = (c.size + c.step - 1) / c.step;
+  steps *s = rg_host_zeroed(sizeof(*s) + (size_t)n * sizeof(s->at[0]));
+
   if (s == NULL) {
     return rg_fail(RG_ENOMEM, "%s: no memory for a step of a plan", call->op->name);
   }
   s->memo.release = release;
-  s->stays = true;
+  s->cut = c;
+  s->n = n;
   *frame->memo = &s->memo;
-  status = prepare(s, call, out);
-  if (status == RG_OK) {
-    status = run(s, call);
+  for (int64_t k = 0; k < n; k++) {
+    s->at[k].state.stays = true;
   }
-  done(s);
+  return RG_OK;
+}
+
+static rg_status run_step(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  steps *s = (steps *)*frame->memo;
+  rg_status status = RG_OK;
+
+  if (s == NULL) {
+    RG_TRY(make_steps(call, out, frame));
+    s = (steps *)*frame->memo;
+  }
+  for (int64_t k = 0; k < s->n && status == RG_OK; k++) {
+    piece *p = &s->at[k].piece;
+    state *to = &s->at[k].state;
+    const rg_call *part = s->n > 1 ? &p->call : call;
+
+    if (k > 0 && rg_interrupt_pending()) {
+      return rg_fail(RG_EINTR, "interrupted");
+    }
+    if (s->n > 1) {
+      take_piece(p, call, out, &s->cut, k);
+    }
+    if (to->dnnl != NULL) {
+      status = run(to, part);
+      continue;
+    }
+    status = prepare(to, part, s->n > 1 ? p->out : out);
+    if (status == RG_OK) {
+      status = run(to, part);
+    }
+    done(to);
+  }
   return status;
 }
 
@@ -397,7 +519,7 @@ static rg_status conv(const rg_call *call, rg_tensor *const *out, rg_frame *fram
     return rg_conv2d_direct(call, out);
   }
   frame->path = readable(out[0]->_dtype) ? "onednn" : "onednn:f32";
-  return frame->memo == NULL ? run_pieces(call, out) : run_step(call, out, frame);
+  return frame->memo == NULL ? run_eager(call, out) : run_step(call, out, frame);
 }
 
 rg_status rg_cpu_conv2d(const rg_call *call, rg_tensor *const *out, rg_frame *frame)

@@ -158,33 +158,105 @@ static rg_tensor *images(int64_t n, int64_t c, int64_t size)
   return x;
 }
 
-/* 1.05e11 operations, which are done in pieces. */
-static void test_conv(bool back)
+typedef struct conv_case {
+  const char *what;
+  int32_t kind; /* of what: the convolution, the gradient of its images, of its weight */
+  int64_t n, size, kernel;
+  bool planned;
+} conv_case;
+
+static rg_status convolve(const conv_case *c, const rg_tensor *x, const rg_tensor *w, rg_tensor **y)
 {
-  rg_conv2d_options o = { .pad_low = { 3, 3 }, .pad_high = { 3, 3 } };
-  rg_tensor *x = images(64, 128, 32);
-  rg_tensor *w = images(128, 128, 7);
-  rg_tensor *y = NULL;
-  pthread_t thread;
-  double middle = 0, corner = 0, begin = worked();
+  const int64_t pad = c->kernel / 2;
+  rg_conv2d_options o = { .pad_low = { pad, pad }, .pad_high = { pad, pad } };
+  rg_tensor *db = NULL;
   rg_status status;
 
+  switch (c->kind) {
+  case 0:
+    return rg_conv2d(x, w, NULL, &o, y);
+  case 1:
+    return rg_conv2d_back_data(x, w, c->size, c->size, &o, y);
+  default:
+    status = rg_conv2d_back_weight(x, x, c->kernel, c->kernel, &o, y, &db);
+    rg_tensor_release(db);
+    return status;
+  }
+}
+
+static double at4(const rg_tensor *y, int64_t a, int64_t b, int64_t c, int64_t d)
+{
+  double v = 0;
+
+  ok(rg_tensor_get(y, (const int64_t[]){ a, b, c, d }, 4, &v) == RG_OK, "one of its numbers");
+  return v;
+}
+
+/* Ones, but threes in channel 127 of what is cut into channels. */
+static void mark(rg_tensor *x, int32_t axis)
+{
+  rg_tensor *channel = NULL;
+
+  if (rg_narrow(x, axis, 127, 1, 1, &channel) != RG_OK || rg_fill_(channel, 3) != RG_OK) {
+    tap_bail(rg_error_message());
+  }
+  rg_tensor_release(channel);
+}
+
+/* Ones by ones: how many of the kernel's places meet the images, at the last place in the middle,
+** and in a corner. */
+static void check_conv(const conv_case *c, const rg_tensor *y)
+{
+  const int64_t half = c->kernel / 2;
+  const double inside = (double)(c->size - half);
+
+  if (c->kind == 2) {
+    double all = (double)(c->n * c->size * c->size);
+
+    close_to(at4(y, 127, 127, half, half), 9 * all, all * 1e-5, "the middle of the last kernel");
+    close_to(at4(y, 0, 5, 0, 0), (double)c->n * inside * inside, all * 1e-6, "a corner");
+    return;
+  }
+  close_to(at4(y, c->n - 1, 127, c->size / 2, c->size / 2),
+           3 * 128 * (double)(c->kernel * c->kernel), 0, "the middle of the last image");
+  close_to(at4(y, 0, 5, 0, c->size - 1), 128 * (double)((half + 1) * (half + 1)), 0, "a corner");
+}
+
+/* 1.03e11 operations, which are done in pieces. */
+static void test_conv(conv_case c)
+{
+  rg_tensor *x = images(c.n, 128, c.size);
+  rg_tensor *w = images(128, 128, c.kernel);
+  rg_tensor *y = NULL;
+  rg_plan *plan = NULL;
+  pthread_t thread;
+  double begin;
+  rg_status status;
+
+  mark(c.kind == 2 ? x : w, c.kind > 0);
+  if (c.planned) {
+    if (rg_capture_begin() != RG_OK || convolve(&c, x, w, &y) != RG_OK ||
+        rg_capture_end(&plan) != RG_OK) {
+      tap_bail(rg_error_message());
+    }
+    check_conv(&c, y);
+    is_status(rg_fill_(y, 0), RG_OK, "forgotten");
+  }
+  begin = worked();
   if (pthread_create(&thread, NULL, press, &begin) != 0) {
     tap_bail("no thread");
   }
-  status = back ? rg_conv2d_back_data(x, w, 32, 32, &o, &y) : rg_conv2d(x, w, NULL, &o, &y);
-  is_status(status, RG_EINTR, back ? "a convolution's gradient" : "a convolution");
+  status = c.planned ? rg_plan_replay(plan, 1) : convolve(&c, x, w, &y);
+  is_status(status, RG_EINTR, c.what);
   pthread_join(thread, NULL);
   rg_interrupt_clear();
-  rg_tensor_release(y);
-  y = NULL;
-  status = back ? rg_conv2d_back_data(x, w, 32, 32, &o, &y) : rg_conv2d(x, w, NULL, &o, &y);
-  is_status(status, RG_OK, "whole");
-  ok(rg_tensor_get(y, (const int64_t[]){ 63, 127, 16, 16 }, 4, &middle) == RG_OK &&
-         rg_tensor_get(y, (const int64_t[]){ 40, 5, 0, 31 }, 4, &corner) == RG_OK,
-     "two of its numbers");
-  close_to(middle, 128 * 49, 0, "the last image's middle");
-  close_to(corner, 128 * 16, 0, "a corner");
+  if (!c.planned) {
+    rg_tensor_release(y);
+    y = NULL;
+  }
+  is_status(c.planned ? rg_plan_replay(plan, 1) : convolve(&c, x, w, &y), RG_OK, "whole");
+  check_conv(&c, y);
+  rg_plan_release(plan);
   rg_tensor_release(y);
   rg_tensor_release(w);
   rg_tensor_release(x);
@@ -251,8 +323,13 @@ int main(void)
   test_far(least, RG_I64, "argmin");
   test_far(loss, RG_F32, "cross entropy of many classes");
   test_far(weighted_loss, RG_F64, "the sum of many weights");
-  test_conv(false);
-  test_conv(true);
+  test_conv((conv_case){ "a convolution", 0, 64, 32, 7, false });
+  test_conv((conv_case){ "its gradient", 1, 64, 32, 7, false });
+  test_conv((conv_case){ "the gradient of its weight", 2, 64, 32, 7, false });
+  test_conv((conv_case){ "a convolution of one image", 0, 1, 256, 7, false });
+  test_conv((conv_case){ "its gradient", 1, 1, 256, 7, false });
+  test_conv((conv_case){ "a step of a plan", 0, 1, 256, 7, true });
+  test_conv((conv_case){ "a step of a plan", 2, 64, 32, 7, true });
   test_svd(RG_F64);
   test_svd(RG_F32);
   return done();

@@ -67,7 +67,7 @@ local ENV = [[/* where */ SELECT m.cpu, m.os, m.kernel, m.virt, b.ridge, b.git, 
 
 local function timings(st, say, trial)
   local results = require 'ridge.store.results'
-  for _, g in ipairs(st.db:query(
+  for _, g in ipairs(st.db:look(
       '/* timings */ SELECT * FROM timing WHERE attempt_id = ? ORDER BY id', trial.best_attempt)) do
     if g.cache == 'first' then
       say(g.phase .. ' first', time(g.med) .. ', the very first call')
@@ -101,14 +101,14 @@ local function print_trial(st, id)
   if trial.implied_by then say('implied by', 'trial ' .. trial.implied_by) end
   if trial.best_attempt then
     timings(st, say, trial)
-    for _, m in ipairs(st.db:query(
+    for _, m in ipairs(st.db:look(
         '/* metrics */ SELECT * FROM metric WHERE attempt_id = ? ORDER BY name',
         trial.best_attempt)) do
       say(m.name, ('%s%s'):format(m.value and ('%.6g'):format(m.value) or 'nan',
         m.unit and ' ' .. m.unit or ''))
     end
   end
-  for _, a in ipairs(st.db:query(ATTEMPTS, id)) do
+  for _, a in ipairs(st.db:look(ATTEMPTS, id)) do
     say('try ' .. a.n, ('%s, %s%s'):format(a.outcome, os.date('%Y-%m-%d %H:%M:%S', a.began / 1e6),
       a.ended and (', %.2f s'):format((a.ended - a.began) / 1e6) or ''))
     if a.message then say('', a.message) end

@@ -75,7 +75,7 @@ end
 ---@param sweep string|nil  only of this sweep
 ---@return table rows
 function M.rows(st, sweep)
-  local rows = st.db:query([[/* comparisons */ SELECT * FROM main.comparison
+  local rows = st.db:look([[/* comparisons */ SELECT * FROM main.comparison
     WHERE ?1 IS NULL OR sweep = ?1 ORDER BY id DESC]], sweep)
   for _, row in ipairs(rows) do
     row.a, row.b = canonical.decode(row.a), canonical.decode(row.b)

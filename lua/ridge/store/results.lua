@@ -27,15 +27,16 @@ local METRICS = [[/* metrics of a sweep */
 
 local NAN = 0 / 0
 
-local function read(db, sweep_id, role)
+-- ask: how the database is asked, `query` or `look`
+local function read(db, ask, sweep_id, role)
   local by_attempt = {}
-  local rows = db:query(TRIALS, sweep_id, role)
+  local rows = ask(db, TRIALS, sweep_id, role)
   for _, row in ipairs(rows) do
     if row.attempt then by_attempt[row.attempt] = row end
     for name, value in pairs(canonical.decode(row.params)) do row[name] = value end
     row.params, row.attempt = nil, nil
   end
-  for _, g in ipairs(db:query(TIMINGS, sweep_id, role)) do
+  for _, g in ipairs(ask(db, TIMINGS, sweep_id, role)) do
     local row = by_attempt[g.attempt_id]
     if g.cache == 'first' then
       row[g.phase .. '_first'] = g.med
@@ -45,13 +46,13 @@ local function read(db, sweep_id, role)
       for _, pair in ipairs(schema.COLD_COLUMNS) do row[g.phase .. pair[1]] = g[pair[2]] end
     end
   end
-  for _, m in ipairs(db:query(METRICS, sweep_id, role)) do
+  for _, m in ipairs(ask(db, METRICS, sweep_id, role)) do
     by_attempt[m.attempt_id][m.name] = m.how == 'nan' and NAN or m.value
   end
   return rows
 end
 
---- All trials of a sweep, measured or not.
+--- All trials of a sweep, measured or not, for somebody who waits: Ctrl-C ends it.
 -- >> local rows = results.rows(st, sweep.id)
 ---@param st table
 ---@param sweep_id integer
@@ -59,7 +60,16 @@ end
 ---@return table rows parameters, phases and metrics by name; trial, state, grade, flags, reason,
 ---  tries, role, rep, began, reused (1: measured for another sweep), implied_by (a trial)
 function M.rows(st, sweep_id, role)
-  return st.db:snapshot(function() return read(st.db, sweep_id, role or 'point') end)
+  return st.db:snapshot(function() return read(st.db, st.db.look, sweep_id, role or 'point') end)
+end
+
+--- The same to the end, as a run needs them that was asked to stop.
+---@param st table
+---@param sweep_id integer
+---@param role string|nil 'point' (default) or 'anchor'
+---@return table rows
+function M.rows_of_run(st, sweep_id, role)
+  return st.db:snapshot(function() return read(st.db, st.db.query, sweep_id, role or 'point') end)
 end
 
 --- How each name of a sweep's rows is to be read.
@@ -68,12 +78,12 @@ end
 ---@return table better metric name to -1 (less is better), 1 or 0
 function M.directions(st, sweep_id)
   local out = {}
-  for _, row in ipairs(st.db:query([[/* directions */ SELECT DISTINCT m.name, m.better
+  for _, row in ipairs(st.db:look([[/* directions */ SELECT DISTINCT m.name, m.better
       FROM main.metric m JOIN main.trial t ON t.best_attempt = m.attempt_id
       WHERE t.sweep_id = ? AND m.better IS NOT NULL]], sweep_id)) do
     out[row.name] = row.better
   end
-  for _, row in ipairs(st.db:query([[/* phases */ SELECT DISTINCT g.phase FROM main.timing g
+  for _, row in ipairs(st.db:look([[/* phases */ SELECT DISTINCT g.phase FROM main.timing g
       JOIN main.trial t ON t.best_attempt = g.attempt_id WHERE t.sweep_id = ?]], sweep_id)) do
     for _, pair in ipairs(schema.PHASE_COLUMNS) do out[row.phase .. pair[1]] = -1 end
     out[row.phase .. '_first'], out[row.phase .. '_cold'] = -1, -1
@@ -87,7 +97,7 @@ end
 ---@return table names
 function M.params(st, sweep_id)
   local out = {}
-  for i, row in ipairs(st.db:query([[/* params */ SELECT DISTINCT p.name FROM main.trial t
+  for i, row in ipairs(st.db:look([[/* params */ SELECT DISTINCT p.name FROM main.trial t
       JOIN main.param p ON p.config_id = t.config_id WHERE t.sweep_id = ? ORDER BY 1]],
       sweep_id)) do
     out[i] = row.name

@@ -81,7 +81,7 @@ local function read(path, opt)
   local st = store.open(path, 'read')
   local found, order, seen = {}, {}, {}
   local ok, err = pcall(function()
-    local rows = st.db:query(TIMINGS, opt.sweep)
+    local rows = st.db:look(TIMINGS, opt.sweep)
     for _, row in ipairs(rows) do row.params = canonical.decode(row.params) end
     check_names(path, rows, opt.match)
     for _, row in ipairs(rows) do

@@ -244,7 +244,7 @@ end
 -- Every generation of the sweep's name, each point with its day and commit.
 function GATHER.history(_, _, from)
   local rows = {}
-  for _, s in ipairs(from.st.db:query([[/* generations */ SELECT id, name FROM main.sweep
+  for _, s in ipairs(from.st.db:look([[/* generations */ SELECT id, name FROM main.sweep
       WHERE base = (SELECT base FROM main.sweep WHERE id = ?) ORDER BY generation]],
       from.sweep.id)) do
     local origin = from.st.db:row(ORIGIN, s.id) or {}

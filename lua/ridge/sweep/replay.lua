@@ -38,7 +38,7 @@ function M.trial(st, id)
       'EARG')
   end
   trial.timings = {}
-  for _, g in ipairs(st.db:query(TIMINGS, trial.best_attempt)) do
+  for _, g in ipairs(st.db:look(TIMINGS, trial.best_attempt)) do
     trial.timings[g.phase] = trial.timings[g.phase] or g
   end
   if next(trial.timings) == nil then

@@ -225,9 +225,9 @@ end
 
 -- What the anchor says of the machine meanwhile.
 local function tell_drift(run)
-  local anchors = results.rows(run.store, run.sweep.id, 'anchor')
+  local anchors = results.rows_of_run(run.store, run.sweep.id, 'anchor')
   if #anchors < 2 then return end
-  local points = results.rows(run.store, run.sweep.id)
+  local points = results.rows_of_run(run.store, run.sweep.id)
   for _, phase in ipairs(drift.phases(anchors)) do
     local found = drift.of(points, anchors, phase)
     if found then run.progress:note(found.text) end

@@ -138,4 +138,48 @@ describe('a question in SQL', function()
     assert.same({ { n = 10 ^ 6 } }, own:look(text, 10 ^ 6))
     own:close()
   end)
+
+  it('of many timings that somebody waits to see is ended, and not where a run needs them',
+    function()
+      local C = require 'ridge.ffi.lib'
+      local compare = require 'ridge.sweep.compare'
+      local results = require 'ridge.store.results'
+      local store = require 'ridge.store'
+      local many = folder .. '/many.db'
+      os.execute(("cp '%s' '%s'"):format(db, many))
+      local made, names = sqlite.open(many, 'write'), {}
+      for _, row in ipairs(made:query 'PRAGMA table_info(timing)') do
+        if row.name ~= 'id' and row.name ~= 'clock' then names[#names + 1] = row.name end
+      end
+      local list = table.concat(names, ', ')
+      made:exec(([[WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
+        INSERT INTO timing(clock, %s) SELECT 'c' || i, %s FROM n, (SELECT * FROM timing WHERE
+        attempt_id = (SELECT best_attempt FROM trial WHERE best_attempt IS NOT NULL LIMIT 1)
+        AND cache = 'warm' LIMIT 1)]]):format(list, list))
+      made:close()
+      local st = store.open(many, 'read')
+      local trial = st.db:query [[SELECT t.id, t.sweep_id FROM trial t JOIN timing g
+        ON g.attempt_id = t.best_attempt WHERE g.clock = 'c1']][1]
+      local show = require 'ridge.cli.show'
+      for name, read in pairs {
+        rows = function() return results.rows(st, trial.sweep_id) end,
+        directions = function() return results.directions(st, trial.sweep_id) end,
+        compare = function()
+          return compare.databases(many, many, { sweep = 'tiny', match = { 'a' } })
+        end,
+        show = function() return show.main { tostring(trial.id), '--db', many } end,
+      } do
+        C.rg_interrupt_set()
+        local ok, err = pcall(read)
+        C.rg_interrupt_clear()
+        assert.is_false(ok, name)
+        assert.equal('EINTR', type(err) == 'table' and err.code or err, name)
+      end
+      C.rg_interrupt_set()
+      local ok, rows = pcall(results.rows_of_run, st, trial.sweep_id)
+      C.rg_interrupt_clear()
+      st:close()
+      assert.is_true(ok)
+      assert.equal(3, #rows)
+    end)
 end)
