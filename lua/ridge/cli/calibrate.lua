@@ -14,8 +14,8 @@ M.usage = 'ridge calibrate [--threads 1,2] [--device cuda:0] [--quick] [--show]'
 local SPEC = {
   about = [[
 Measures what this machine can do at best (multiply-adds of each type, reading and triad from each
-cache level and from memory) and what identical points differ by, and keeps it with its date. Flags
-and rooflines are judged by it. About ten seconds a thread count with --quick, a minute without.
+cache level and from memory) and what identical points differ by, and keeps it with its date.
+Rooflines are judged by it. About ten seconds a thread count with --quick, a minute without.
 
 With --device: of a GPU, its copies and products in each type.
 

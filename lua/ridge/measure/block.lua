@@ -18,6 +18,7 @@ local ref = require 'ridge.ffi.ref'
 local result = require 'ridge.measure.result'
 local session_of = require('ridge.measure.session').of
 local state = require 'ridge.state'
+local variation = require 'ridge.measure.variation'
 local warmup = require 'ridge.measure.warmup'
 
 local M = {}
@@ -30,6 +31,7 @@ local DEVICE_WARM = 3
 
 local POINT_FIELDS = { plan = true, window = true, label = true, cost = true, zeros = true,
                        device = true }
+local SETTINGS = { between = true, calibration = true, progress = true, services = true }
 
 -- -- Points ----------------------------------------------------------------------
 
@@ -250,7 +252,9 @@ local function run(points, protocol, setting)
       previous = point.label
     end
     collect()
+    local last = number > 1 and passes[number - 1].counters or before
     passes[number] = { sentinel = services:sentinel(), counters = services.counters() }
+    passes[number].pressure = host.delta(last, passes[number].counters).pressure
     for _, point in ipairs(active) do
       if not point.error then
         point.stop = verdict(point, protocol)
@@ -267,7 +271,7 @@ local function run(points, protocol, setting)
       local last = passes[point.passes[#point.passes]].counters
       found = result.of(point, protocol, {
         session = session, limits = setting.limits, calibration = setting.calibration,
-        passes = passes, host = host.delta(before, last),
+        between = setting.between, passes = passes, host = host.delta(before, last),
       })
     end
     if point.beside then
@@ -295,12 +299,14 @@ end
 -- ends the block.  All times are in nanoseconds of one call.
 ---@param given table[]              points
 ---@param protocol string|table|nil  see measure.protocol
----@param setting table|nil          calibration (of measure.calibration), progress (a function of
----  label, rounds, half-width, stop), services (a made-up machine, for tests)
+---@param setting table|nil          calibration (of measure.calibration), between (what other
+---  processes would differ by, of ridge.measure.variation; from the calibration when left out),
+---  progress (a function of label, rounds, half-width, stop), services (a made-up machine, for
+---  tests)
 ---@return table[] results           one a point: n, n_eff, rounds, inner, warm_ns, warm_calls
 ---  (of the warm-up), settle_calls (untimed, one window before each round), first_ns, min, p25,
 ---  med, p75, p95, p99, max, mean, sd, mad, ci_lo, ci_hi, ci_level, ci_how, r1, drift, sentinel,
----  flags, flag_bits, grade, thresholds, stop, precision, samples, at, mark,
+---  flags, flag_bits, grade, undisturbed (rounds), thresholds, stop, precision, samples, at, mark,
 ---  cores, host; on a device also device, state (before, after), device_ns, issue_ns, host_ns
 ---  (medians of a call: by the device's clock, until the host had asked, until all was done)
 -- >> measure.block({{ plan = p }, { plan = q }}, 'quick')[1].med
@@ -311,8 +317,9 @@ function M.block(given, protocol, setting)
   protocol = protocols.protocol(protocol)
   setting = setting or {}
   for name in pairs(setting) do
-    if name ~= 'calibration' and name ~= 'progress' and name ~= 'services' then
-      blame.raise(('measure.block: unknown setting %s; known: calibration, progress, services')
+    if not SETTINGS[name] then
+      blame.raise(('measure.block: unknown setting %s; known: between, calibration, progress, '
+        .. 'services')
         :format(tostring(name)))
     end
   end
@@ -322,7 +329,8 @@ function M.block(given, protocol, setting)
   local whole = {
     services = services, progress = setting.progress, calibration = calibration,
     session = session_of(services, protocol),
-    limits = flags.thresholds(calibration and calibration.noise),
+    limits = flags.thresholds(),
+    between = setting.between or variation.of(calibration, setting.services),
   }
   collect()
   return state.with(state.UNCOLLECTED, {}, run, points, protocol, whole)

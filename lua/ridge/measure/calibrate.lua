@@ -3,7 +3,8 @@
 --
 -- The noise is what this protocol reports when nothing is there to report: identical points,
 -- measured in blocks as any others.  Whatever differs between them, drifts in them or shifts beside
--- them is the machine; the limits that flags are judged by rise to it (ridge.measure.flags).
+-- them is the machine.  It says what can be told apart here and is a margin for comparing; it moves
+-- no limit of a flag or a grade (ridge.measure.flags).
 
 local blame = require 'ridge.blame'
 local block = require 'ridge.measure.block'
@@ -29,7 +30,7 @@ local SPEC = {
   progress = { 'function', doc = 'called with a line of text now and then' },
 }
 
--- Share of clean points that stay below a limit raised to the noise.
+-- Share of clean points that stay below the noise.
 local QUANTILE = 0.975
 
 local A_A_POINTS = 4
@@ -229,7 +230,7 @@ function M.noise_of(blocks)
   return noise, medians
 end
 
--- Other processes are no property of the machine: what they do must not raise its limits.
+-- Other processes are no property of the machine: what they do is not its noise.
 local function is_disturbed(results)
   for _, r in ipairs(results) do
     for _, flag in ipairs(r.flags) do
@@ -322,7 +323,8 @@ end
 ---@param list table[]     from calibrate, or the same rows read back from a database
 ---@param threads integer
 ---@return table|nil calibration  ceilings, noise, clock_hz, reference (of the reference work),
----  device_hz (its sustained clock); nil when no row is of that count
+---  trust (up, down, ... of ridge.measure.trust), device_hz (its sustained clock); nil when no row
+---  is of that count
 function M.calibration(list, threads)
   if type(list) ~= 'table' then
     blame.raise(('measure.calibration: rows of measure.calibrate are expected, got %s'):format(
@@ -333,7 +335,11 @@ function M.calibration(list, threads)
     if type(row) == 'table' and row.threads == threads then
       any = true
       local noise, work = row.name:match('^noise%.(.+)$'), row.name:match('^sentinel%.(.+)$')
-      if noise then
+      local trust = row.name:match('^trust%.(.+)$')
+      if trust then
+        out.trust = out.trust or {}
+        out.trust[trust] = row.value
+      elseif noise then
         out.noise = out.noise or {}
         out.noise[noise] = row.value
       elseif work then

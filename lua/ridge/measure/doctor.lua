@@ -197,7 +197,7 @@ end
 local function noise_floor(list, noise)
   if not (noise and noise.aa) then
     finding(list, 'noise', 'warning', 'not measured', 'ridge calibrate measures what identical '
-      .. 'points differ by here; without it, limits are first guesses')
+      .. 'points differ by here')
     return
   end
   finding(list, 'noise', 'good', ('identical points differ by up to %s'):format(

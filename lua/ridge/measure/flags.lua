@@ -2,8 +2,13 @@
 --- What is wrong with a measurement, and the grade that follows.
 --
 -- A flag never changes a number and never drops a sample: it is stored beside it.  Grade A is
--- precise and clean, B has a peculiar distribution, C must not be leaned on, D was disturbed from
--- outside and takes part in no verdict.
+-- precise and clean, B has a peculiar distribution, C must not be leaned on, D cannot be trusted
+-- at all and takes part in no verdict.  The same samples get the same grade on every machine: no
+-- calibration moves a limit.
+--
+-- What the machine did meanwhile (FOREIGN, PRESSURE, STEAL, FREQ, SENTINEL) costs the rounds it
+-- fell on, not the point: it is D only where too few other rounds are left and the interval does
+-- not hold it.
 
 local blame = require 'ridge.blame'
 
@@ -57,20 +62,69 @@ function M.names()
   return names
 end
 
+-- What the machine did meanwhile.
+local OUTSIDE = { 'FOREIGN', 'PRESSURE', 'STEAL', 'FREQ', 'SENTINEL' }
+
+--- Rounds that nothing disturbed, and which are enough to be graded by.
+M.UNDISTURBED = 5
+
+--- What excuses a point from flags of the machine.
+---@param undisturbed integer  rounds that nothing disturbed
+---@param held table           names of flags whose effect the interval holds, as keys
+---@return table excused       by name 'spared' or 'held', see M.grade
+function M.excused(undisturbed, held)
+  local excused = {}
+  for _, name in ipairs(OUTSIDE) do
+    excused[name] = undisturbed >= M.UNDISTURBED and 'spared' or held[name] and 'held' or nil
+  end
+  return excused
+end
+
 --- The grade that some flags lead to: the worst of them, A without any.
---
--- What the interval already holds disturbs nobody's verdict: such a flag counts as C at most.
 ---@param names string[]
----@param held table|nil  names of flags whose effect the interval holds, as keys
----@return string grade   'A', 'B', 'C' or 'D'
-function M.grade(names, held)
+---@param excused table|nil  flags that are 'spared' (they do not count) or 'held' (the interval
+---  holds what they say: C at most), by name
+---@return string grade      'A', 'B', 'C' or 'D'
+function M.grade(names, excused)
   local worst = 'A'
   for _, name in ipairs(names) do
-    local grade = BY_NAME[name].grade
-    if grade == 'D' and held and held[name] then grade = 'C' end
-    if grade > worst then worst = grade end
+    local how, grade = excused and excused[name], BY_NAME[name].grade
+    if how == 'held' and grade == 'D' then grade = 'C' end
+    if how ~= 'spared' and grade > worst then worst = grade end
   end
   return worst
+end
+
+-- A pass is too short to settle or to show an order, and what the machine did in it is in the
+-- interval between passes.
+local IN_PASSES = { UNSTEADY = 'spared', DRIFT = 'spared', ORDER = 'spared', IMPRECISE = 'spared' }
+for _, name in ipairs(OUTSIDE) do IN_PASSES[name] = 'spared' end
+
+--- Flags and grade of a point measured in passes: the width of its interval decides, and what was
+--- wrong in half of its passes at least.
+---@param lists string[][]   flags of each pass
+---@param half number|nil    half-width of the interval between passes; nil when there is none
+---@param target number      the precision asked for
+---@return string[] names    of any pass, and IMPRECISE; in the order of their bits
+---@return string grade
+-- >> flags.of_passes({ {}, { 'FOREIGN' }, {}, {}, {} }, 0.01, 0.02) --> { 'FOREIGN' }, 'A'
+function M.of_passes(lists, half, target)
+  local count, names, frequent = {}, {}, {}
+  for _, list in ipairs(lists) do
+    for _, name in ipairs(list) do count[name] = (count[name] or 0) + 1 end
+  end
+  local wide = not half or half > target
+  count.IMPRECISE = wide and #lists or nil
+  for _, flag in ipairs(LIST) do
+    local name = flag[1]
+    if count[name] then
+      names[#names + 1] = name
+      if 2 * count[name] >= #lists then frequent[#frequent + 1] = name end
+    end
+  end
+  local grade = M.grade(frequent, IN_PASSES)
+  if wide and grade < 'C' then grade = 'C' end
+  return names, grade
 end
 
 --- Flags as one number.
@@ -98,66 +152,35 @@ end
 
 -- -- Thresholds -----------------------------------------------------------------
 
--- Without a calibration: first guesses and other harnesses' numbers (measurement rules of torch,
--- nvbench, Barrett et al. 2017).  A calibration raises them to `margin` times its noise: it sees a
--- few seconds of a machine that is then used for minutes (on the development guest the reference
--- work moved by 2 % in the first and by 8 % in the second).  `cap` is how far: a machine that is
--- worse than that is disturbed, however used to it one is.
-local FIXED = {
-  wide = { 0.10, margin = 1, cap = 0.30 },      -- IQR / median
-  steady = { 0.01, margin = 1, cap = 0.10 },    -- spread of three warm-up windows
-  precision = { 0, margin = 1, cap = 0.10 },    -- instead of what the protocol asks for
-  drift = { 0.02, margin = 2, cap = 0.15 },     -- Theil-Sen slope x duration / median
-  sentinel = { 0.02, margin = 2, cap = 0.20 },  -- shift of the reference work
-  freq = { 0.03, margin = 2, cap = 0.25 },      -- spread of the clock inside a point
-  steal = { 0.005, margin = 2, cap = 0.10 },    -- share of the processors' time
-  pressure = { 0.02, margin = 2, cap = 0.10 },  -- share of the time
-}
-
--- Not the machine's nature, so no calibration moves them.
-local ALWAYS = {
-  gross = 2.5,          -- times wide
+-- First guesses and other harnesses' numbers (measurement rules of torch, nvbench, Barrett et al.
+-- 2017).  They are absolute: raised to the noise of the machine, as once, they made an A of an
+-- interval of 22 %.
+local LIMITS = {
+  wide = 0.10,          -- IQR / median
+  gross = 0.25,
+  steady = 0.01,        -- spread of three warm-up windows
+  drift = 0.02,         -- Theil-Sen slope x duration / median
+  sentinel = 0.02,      -- shift of the reference work
+  freq = 0.03,          -- spread of the clock inside a point
+  clock_shift = 0.05,   -- of the clock against calibration
+  steal = 0.005,        -- share of the processors' time
+  foreign = 0.05,       -- share of the processors
+  pressure = 0.02,      -- share of the time
   autocorr = 0.3,
   mode_variance = 0.8, mode_share = 0.1,
   switched = 0.1,       -- share of the samples
-  foreign = 0.05,       -- share of the processors
-  clock_shift = 0.05,   -- of the clock against calibration, beyond its own spread
   drift_p = 0.01, order_p = 0.01, order = 0.02,
   roof = 0.05,
   sustained = 0.75,     -- of a device's calibrated clock: below it, it was held back
   waited = 0.9,         -- share of the device's time in which the host was still asking
 }
 
---- The limits that flags are judged by.
---
--- A calibration (ridge.measure.calibrate) raises a limit to the machine's own noise, so that a
--- shared guest gets wide intervals and not a flag everywhere; it never lowers one.
----@param noise table|nil  the measured noise by name, from a calibration
----@return table limits    with how = 'calibrated' or 'fixed'
-function M.thresholds(noise)
-  local limits = { how = noise and 'calibrated' or 'fixed' }
-  for name, value in pairs(ALWAYS) do limits[name] = value end
-  for name, rule in pairs(FIXED) do
-    local own = noise and noise[name] or 0
-    limits[name] = math.min(math.max(rule[1], rule.margin * own), rule.cap)
-  end
-  limits.gross = limits.wide * ALWAYS.gross
+--- The limits that flags are judged by: the same on every machine.
+---@return table limits  a copy
+function M.thresholds()
+  local limits = {}
+  for name, value in pairs(LIMITS) do limits[name] = value end
   return limits
-end
-
---- The flags whose effect the interval of a calibrated point holds: it reaches to what the point
--- would take at the reference speed, so a moved machine makes it wide, not wrong.  Beyond the caps
--- the machine is disturbed all the same.
----@param facts table     as in judge
----@param limits table    from thresholds
----@return table held     names as keys; empty without a calibration
-function M.held(facts, limits)
-  if limits.how ~= 'calibrated' then return {} end
-  local function within(value, cap) return value == nil or math.abs(value) <= cap end
-  return {
-    SENTINEL = within(facts.sentinel, FIXED.sentinel.cap),
-    FREQ = within(facts.freq, FIXED.freq.cap) and within(facts.clock_shift, FIXED.freq.cap),
-  }
 end
 
 -- -- Judging -------------------------------------------------------------------
@@ -191,7 +214,7 @@ function M.judge(facts, limits)
   local raised = {
     WIDE = above(facts.iqr, limits.wide) and not above(facts.iqr, limits.gross),
     GROSS = above(facts.iqr, limits.gross),
-    IMPRECISE = above(facts.half, math.max(facts.target or 0, limits.precision)),
+    IMPRECISE = above(facts.half, facts.target or 0),
     UNSTEADY = facts.steady == false,
     DRIFT = above(facts.drift and math.abs(facts.drift), limits.drift)
       and facts.drift_p < limits.drift_p,
@@ -203,8 +226,7 @@ function M.judge(facts, limits)
     PRESSURE = above(facts.pressure, limits.pressure),
     STEAL = above(facts.steal, limits.steal),
     FREQ = above(facts.freq, limits.freq)
-      or above(facts.clock_shift and math.abs(facts.clock_shift),
-               math.max(limits.clock_shift, limits.freq)),
+      or above(facts.clock_shift and math.abs(facts.clock_shift), limits.clock_shift),
     THROTTLE = above(facts.throttled, 0) or above(facts.held, 0)
       or facts.sustained ~= nil and facts.sustained < limits.sustained,
     SENTINEL = above(facts.sentinel and math.abs(facts.sentinel), limits.sentinel),

@@ -127,7 +127,10 @@ function Here:time(calibration)
   for name in pairs(require('ridge.measure.protocol').protocol()) do
     protocol[name] = self.setting[name]
   end
-  return require('ridge.measure.block').block(points, protocol, { calibration = calibration })
+  -- what is one of several leaves it to them to show what processes differ by
+  local between = not self.setting.alone and require('ridge.measure.variation').NONE or nil
+  return require('ridge.measure.block').block(points, protocol,
+    { calibration = calibration, between = between })
 end
 
 function Here:close() self.by_name = {} end
@@ -272,7 +275,7 @@ function M.points(source, protocol, calibration, progress)
   for name, on in pairs(device.modes()) do setting[name] = on end -- also where no GPU is open yet
   for name, value in pairs(require('ridge.backend').now()) do setting[name] = value end
   for name, value in pairs(protocol) do setting[name] = value end
-  setting.processes = nil
+  setting.processes, setting.alone = nil, protocol.processes == 1
   for i = 1, protocol.processes do
     local child = M.start(source, setting, protocol.seed + i)
     local ok, err = pcall(function()

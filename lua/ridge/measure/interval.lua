@@ -105,6 +105,23 @@ function M.student(values, level)
   return centre - half, centre + half
 end
 
+--- Student's interval of the geometric mean of a few times or rates: on logarithms, so that no end
+--- leaves their range.
+---@param values number[]  two or more
+---@param level number     0.95
+---@return number lo
+---@return number hi
+function M.student_of_times(values, level)
+  local logs, least, most = {}, math.huge, 0
+  for i = 1, #values do
+    logs[i] = math.log(values[i])
+    least, most = math.min(least, values[i]), math.max(most, values[i])
+  end
+  if least <= 0 then return least, most end   -- a clock that did not move: nothing to compute with
+  local lo, hi = M.student(logs, level)
+  return math.exp(lo), math.exp(hi)
+end
+
 --- The interval that is reported: hull of the rank interval and of the interval between rounds.
 ---@param rounds number[][]  samples of each round in the order taken
 ---@param level number       0.95
@@ -123,7 +140,7 @@ function M.of_rounds(rounds, level)
   local lo, hi = M.of_median(sorted, n_eff, level)
   local how = 'rank'
   if #medians > 1 then
-    local t_lo, t_hi = M.student(medians, level)
+    local t_lo, t_hi = M.student_of_times(medians, level)
     lo, hi, how = math.min(lo, t_lo), math.max(hi, t_hi), 'rank+t'
   end
   return { lo = lo, hi = hi, med = med, half = (hi - lo) / (2 * med),

@@ -3,8 +3,8 @@
 --
 -- What a process draws once (where memory lies, the order of pages) is the same in all its rounds,
 -- so their interval knows nothing of it.  The interval here is the hull of that of all rounds and
--- of Student's interval of the medians of the processes (Kalibera and Jones 2013: repeat at the
--- level where the variance is).
+-- of Student's interval of the medians of the processes on the logarithm (Kalibera and Jones 2013:
+-- repeat at the level where the variance is).
 
 local flags = require 'ridge.measure.flags'
 local interval = require 'ridge.measure.interval'
@@ -64,21 +64,21 @@ local function hosts(results)
   return out
 end
 
+-- What the machine did meanwhile is in the interval between the processes.
+local HELD = { FOREIGN = true, PRESSURE = true, STEAL = true, FREQ = true, SENTINEL = true }
+
 -- Flags of any of them; whether it is precise is asked of the whole.
 local function judge(results, half, target)
-  local raised, names, grade = {}, {}, 'A'
+  local raised, names, undisturbed = {}, {}, 0
   for _, r in ipairs(results) do
     for _, name in ipairs(r.flags) do raised[name] = name ~= 'IMPRECISE' or nil end
-    if r.grade > grade then grade = r.grade end
+    undisturbed = undisturbed + (r.undisturbed or 0)
   end
   raised.IMPRECISE = half > target or nil
   for _, name in ipairs(flags.names()) do
     if raised[name] then names[#names + 1] = name end
   end
-  -- C by being imprecise alone is no longer so when the whole is precise
-  if grade == 'C' then grade = flags.grade(names) end
-  if raised.IMPRECISE and grade < 'C' then grade = 'C' end
-  return names, grade
+  return names, flags.grade(names, flags.excused(undisturbed, HELD)), undisturbed
 end
 
 --- Results of one point in several processes as one.
@@ -91,7 +91,7 @@ function M.processes(results, protocol)
     for _, round in ipairs(rounds_of(r)) do rounds[#rounds + 1] = round end
   end
   local ci = interval.of_rounds(rounds, protocol.ci_level)
-  local t_lo, t_hi = interval.student(list_of(results, 'med'), protocol.ci_level)
+  local t_lo, t_hi = interval.student_of_times(list_of(results, 'med'), protocol.ci_level)
   local lo, hi = math.min(ci.lo, t_lo), math.max(ci.hi, t_hi)
   local out = { label = results[1].label, procs = #results }
   append(out, results)
@@ -120,7 +120,8 @@ function M.processes(results, protocol)
                                      after = results[#results].state.after }
   out.cache, out.clock, out.t0_ns = results[1].cache, results[1].clock, results[1].t0_ns
   out.thresholds, out.host = results[1].thresholds, hosts(results)
-  out.flags, out.grade = judge(results, out.precision, protocol.precision)
+  out.flags, out.grade, out.undisturbed = judge(results,
+    (out.ci_hi - out.ci_lo) / (2 * out.med), protocol.precision)
   out.flag_bits = flags.bits(out.flags)
   out.stop = out.precision <= protocol.precision and 'precision' or 'budget'
   return out

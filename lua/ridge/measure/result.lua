@@ -7,6 +7,7 @@ local host = require 'ridge.measure.host'
 local roof = require 'ridge.measure.roof'
 local statistics = require 'ridge.measure.statistics'
 local trend = require 'ridge.measure.trend'
+local variation = require 'ridge.measure.variation'
 
 local M = {}
 
@@ -66,6 +67,31 @@ local function order_effect(point)
   end
   if #groups < 2 then return 1, 0 end
   return statistics.kruskal_wallis(groups)
+end
+
+-- -- Rounds that nothing disturbed ------------------------------------------------------
+
+-- No sample of it lost the processor, and in its pass the reference work stood where it should and
+-- nobody waited for a processor.  What is hidden (NaN) disturbs nothing.
+local function is_undisturbed(point, r, pass, reference, limits)
+  local each = #point.rounds[r]
+  local first = 0
+  for i = 1, r - 1 do first = first + #point.rounds[i] end
+  for i = first + 1, first + each do
+    if point.mark[i] % 4 ~= 0 then return false end
+  end
+  for _, kind in ipairs(KINDS) do
+    if math.abs(pass.sentinel[kind] / reference[kind] - 1) > limits.sentinel then return false end
+  end
+  return not (pass.pressure and pass.pressure > limits.pressure)
+end
+
+local function undisturbed_of(point, passes, reference, limits)
+  local n = 0
+  for r = 1, #point.rounds do
+    if is_undisturbed(point, r, passes[point.passes[r]], reference, limits) then n = n + 1 end
+  end
+  return n
 end
 
 -- -- The result -------------------------------------------------------------------------
@@ -144,11 +170,12 @@ end
 
 --- Sum a point up.
 --
--- `precision` is the half-width that the rounds reached; with a calibration the interval itself is
--- wider by how far the reference work stood from its calibrated time.
+-- `precision` is the half-width that the rounds reached; the interval itself is wider by how far
+-- the reference work stood from its calibrated time, and where it is from one process by what another
+-- would differ by.  The grade asks how wide the interval is, not how wide the rounds.
 ---@param point table    as ridge.measure.block keeps it
 ---@param protocol table
----@param around table   session, limits, calibration, passes, host (see ridge.measure.host)
+---@param around table   session, limits, calibration, between, passes, host (of ridge.measure.host)
 ---@return table result  see measure.block
 function M.of(point, protocol, around)
   local out = statistics.summary(point.samples)
@@ -173,12 +200,21 @@ function M.of(point, protocol, around)
   local slow, fast
   out.reference_work = reference_work(point, around.passes)
   out.sentinel, slow, fast = shift_of(out.reference_work, reference)
-  if limits.how == 'calibrated' and not by_device then
-    -- The limits of a calibrated machine let its moods pass, so the interval has to hold them: it
-    -- reaches to what the point would take at the reference speed.
+  local held = {}
+  if not by_device and (calibration or math.abs(out.sentinel) > limits.sentinel) then
+    -- the machine stood elsewhere than at its reference: the interval reaches to what the point
+    -- would take there
     out.ci_lo, out.ci_hi = ci.lo / (1 + slow), ci.hi / (1 + fast)
     out.ci_how = ci.how .. '+shift'
+    held.SENTINEL, held.FREQ = true, true
   end
+  local between = around.between or variation.NONE
+  if not by_device and between.how ~= 'none' then
+    out.ci_lo, out.ci_hi = variation.widen(out.med, out.ci_lo, out.ci_hi, between)
+    out.ci_how = out.ci_how .. '+' .. between.how
+    held.FOREIGN, held.PRESSURE, held.STEAL, held.FREQ = true, true, true, true
+  end
+  out.undisturbed = undisturbed_of(point, around.passes, reference, limits)
   out.clock_hz, out.clock_spread = clock_of(point, around.passes)
   local drift_p, mode_variance, mode_share, order_p, order
   out.drift, drift_p = trend.drift(point.at, point.samples)
@@ -186,7 +222,7 @@ function M.of(point, protocol, around)
   order_p, order = order_effect(point)
   out.iqr = (out.p75 - out.p25) / out.med
   local facts = {
-    iqr = out.iqr, half = ci.half, target = protocol.precision,
+    iqr = out.iqr, half = (out.ci_hi - out.ci_lo) / (2 * out.med), target = protocol.precision,
     steady = point.warm.steady, drift = out.drift, drift_p = drift_p, r1 = out.r1,
     mode_variance = mode_variance, mode_share = mode_share,
     marked = count_marked(point.mark) / out.n,
@@ -205,8 +241,8 @@ function M.of(point, protocol, around)
   if by_device then spare_host(facts, limits, out) end
   out.flags = flags.judge(facts, limits)
   out.flag_bits = flags.bits(out.flags)
-  out.grade = flags.grade(out.flags, flags.held(facts, limits))
-  out.thresholds = limits.how
+  out.grade = flags.grade(out.flags, flags.excused(out.undisturbed, held))
+  out.thresholds = 'fixed'
   out.host = { foreign = seen.foreign, pressure = seen.pressure, steal = seen.steal,
                throttled = seen.throttled, hidden = host.hidden(seen) }
   if point.migrations_hidden then table.insert(out.host.hidden, 'migrations') end

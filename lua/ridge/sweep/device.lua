@@ -55,8 +55,8 @@ local function with_timing(self, name)
     return require('ridge.measure').calibration(ceilings, NO_THREADS)
   end
   function self.block(points, protocol, ceilings, tick)
-    return require('ridge.measure').block(points, protocol,
-      { calibration = calibration(ceilings), progress = tick })
+    return require('ridge.measure').block(points, protocol, { calibration = calibration(ceilings),
+      between = require('ridge.measure.variation').NONE, progress = tick })
   end
   function self.fresh(source, protocol, ceilings, tick)
     return require('ridge.measure.fresh').points(source, protocol, calibration(ceilings), tick)

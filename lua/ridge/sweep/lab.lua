@@ -16,8 +16,9 @@ local M = {}
 ---@return table results in the same order; one with `error` could not be measured
 function M.block(points, protocol, ceilings, tick)
   local measure = require 'ridge.measure'
-  return measure.block(points, protocol,
-    { calibration = measure.calibration(ceilings, M.threads()), progress = tick })
+  -- what other processes would differ by is for the passes of the sweep to show
+  return measure.block(points, protocol, { calibration = measure.calibration(ceilings, M.threads()),
+    between = require('ridge.measure.variation').NONE, progress = tick })
 end
 
 --- Time what a source makes in several fresh processes (ridge.measure.fresh).

@@ -59,8 +59,12 @@ describe('processes that differ', function()
   it('keep what disturbed any of them, and what is hidden', function()
     local good, bad = processes { 2e5, 2e5 }, processes({ 2e5 }, { steal = 0.1 })
     local out = merge.processes({ good[1], bad[1], good[2] }, protocols.protocol())
-    assert.equal('D', out.grade)
     assert.same({ 'STEAL' }, out.flags)
+    assert.equal('A', out.grade)   -- of rounds enough that nothing fell on
+    for _, r in ipairs { good[1], bad[1], good[2] } do r.undisturbed = 1 end
+    assert.equal('C', merge.processes({ good[1], bad[1], good[2] }, protocols.protocol()).grade)
+    bad[1].flags = { 'THROTTLE' }
+    assert.equal('D', merge.processes({ good[1], bad[1], good[2] }, protocols.protocol()).grade)
     assert.is_true(math.abs(out.host.steal - 0.1) < 0.01)
     local hidden = processes({ 2e5, 2e5 }, { hidden = { 'steal_ns' } })
     out = merge.processes(hidden, protocols.protocol())

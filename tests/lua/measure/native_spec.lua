@@ -148,7 +148,7 @@ describe('a calibration', function()
     end
     local calibration = measure.calibration(list, threads)
     local r = measure.block({ { plan = plan(100) } }, SHORT, { calibration = calibration })[1]
-    assert.equal('calibrated', r.thresholds)
+    assert.equal('fixed', r.thresholds)
   end)
 
   it('does not take other processes for the noise of the machine', function()

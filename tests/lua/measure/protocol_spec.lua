@@ -60,13 +60,10 @@ describe('flags', function()
     assert.equal('B', flags.grade({ 'WIDE', 'MODES', 'AUTOCORR', 'SWITCHED' }))
     assert.equal('C', flags.grade({ 'WIDE', 'DRIFT' }))
     assert.equal('D', flags.grade({ 'WIDE', 'DRIFT', 'STEAL' }))
-    assert.equal('C', flags.grade({ 'SENTINEL', 'FREQ' }, { SENTINEL = true, FREQ = true }))
-    assert.equal('D', flags.grade({ 'SENTINEL', 'FREQ' }, { SENTINEL = true }))
-    assert.equal('D', flags.grade({ 'SENTINEL', 'STEAL' }, { SENTINEL = true, STEAL = false }))
-    local calibrated, fixed = flags.thresholds({ sentinel = 0.01 }), flags.thresholds()
-    assert.is_true(flags.held({ sentinel = 0.1, freq = 0.05 }, calibrated).SENTINEL)
-    assert.is_false(flags.held({ sentinel = -0.5, freq = 0.05 }, calibrated).SENTINEL)
-    assert.is_nil(flags.held({ sentinel = 0.1 }, fixed).SENTINEL)
+    assert.equal('C', flags.grade({ 'SENTINEL', 'FREQ' }, { SENTINEL = 'held', FREQ = 'held' }))
+    assert.equal('D', flags.grade({ 'SENTINEL', 'FREQ' }, { SENTINEL = 'held' }))
+    assert.equal('A', flags.grade({ 'SENTINEL', 'FREQ' }, { SENTINEL = 'spared', FREQ = 'spared' }))
+    assert.equal('B', flags.grade({ 'WIDE', 'STEAL' }, { STEAL = 'spared' }))
     for _, name in ipairs{ 'GROSS', 'IMPRECISE', 'UNSTEADY', 'DRIFT', 'ORDER', 'LUA', 'ZEROS' } do
       assert.equal('C', flags.describe(name).grade, name)
     end
@@ -75,6 +72,44 @@ describe('flags', function()
       assert.equal('D', flags.describe(name).grade, name)
     end
     assert.is_nil(flags.describe('NONE'))
+  end)
+
+  it('of the machine cost the rounds they fell on, and nothing excuses the others', function()
+    local all = { 'FOREIGN', 'PRESSURE', 'STEAL', 'FREQ', 'SENTINEL' }
+    assert.equal('A', flags.grade(all, flags.excused(5, {})))
+    assert.equal('D', flags.grade(all, flags.excused(4, {})))
+    local held = {}
+    for _, name in ipairs(all) do held[name] = true end
+    assert.equal('C', flags.grade(all, flags.excused(4, held)))
+    for _, name in ipairs { 'THROTTLE', 'ROOF', 'DEBUG', 'SHARED' } do
+      assert.equal('D', flags.grade({ name }, flags.excused(100, { [name] = true })), name)
+    end
+  end)
+
+  it('of passes: the width of the interval decides, and what half of them had', function()
+    local names, grade = flags.of_passes({ {}, { 'FOREIGN', 'UNSTEADY' }, {}, {}, {} }, 0.01, 0.02)
+    assert.same({ 'UNSTEADY', 'FOREIGN' }, names)
+    assert.equal('A', grade)
+    local busy = { 'FOREIGN', 'STEAL', 'SENTINEL', 'DRIFT' }
+    names, grade = flags.of_passes({ busy, busy, busy, busy, busy }, 0.3, 0.02)
+    assert.same({ 'IMPRECISE', 'DRIFT', 'FOREIGN', 'STEAL', 'SENTINEL' }, names)
+    assert.equal('C', grade)
+    names, grade = flags.of_passes({ {} }, nil, 0.02)
+    assert.same({ 'IMPRECISE' }, names)
+    assert.equal('C', grade)
+    assert.equal('D', select(2, flags.of_passes({ { 'DEBUG' }, { 'DEBUG' } }, 0.01, 0.02)))
+    assert.equal('A', select(2, flags.of_passes({ { 'WIDE' }, {}, {} }, 0.01, 0.02)))
+    assert.equal('B', select(2, flags.of_passes({ { 'WIDE' }, { 'WIDE' }, {} }, 0.01, 0.02)))
+    -- each pass is imprecise by itself, the whole is not
+    names = flags.of_passes({ { 'IMPRECISE' }, { 'IMPRECISE' } }, 0.01, 0.02)
+    assert.same({}, names)
+  end)
+
+  it('are judged by the same limits on every machine', function()
+    local one = flags.thresholds()
+    one.wide = 7
+    assert.equal(0.1, flags.thresholds({ wide = 0.3, precision = 0.1 }).wide)
+    assert.same({ 'IMPRECISE' }, flags.judge({ half = 0.03, target = 0.02 }, flags.thresholds()))
   end)
 
   it('are raised by nothing that is unknown', function()
