@@ -7,6 +7,7 @@ local stored = require 'ridge.cli.stored'
 local canonical = require 'ridge.store.canonical'
 local verdicts = require 'ridge.cli.verdicts'
 local plain = require 'ridge.plain'
+local ratio = require 'ridge.show.ratio'
 
 local M = {}
 
@@ -96,7 +97,7 @@ end
 
 local function note_of(found)
   if found.aa_fail then
-    return ('a against itself: %s'):format(verdicts.percent(found.aa))
+    return ('a against itself: %s'):format(ratio.text(found.aa))
   elseif found.verdict == 'open' then
     return ('about %d blocks in each process would decide'):format(found.needed)
   end

@@ -24,6 +24,7 @@ Exit status: 0 when it agrees or is faster; 3 when it is slower.]],
 }
 
 local function time(ns)
+  if not ns then return '-' end
   return (require('ridge.plot.unit').format('ns', ns):gsub('\226\128\175', ' '))
 end
 
@@ -33,7 +34,8 @@ local function print_found(found)
     plain.print(('%-12s then %s [%s .. %s]   now %s [%s .. %s]   %.3fx  %s%s\n'):format(f.phase,
       time(f.before.med), time(f.before.ci_lo), time(f.before.ci_hi), time(f.now.med),
       time(f.now.ci_lo), time(f.now.ci_hi), f.ratio, f.verdict,
-      f.verdict == 'open' and ', this measurement was disturbed (grade D)' or ''))
+      f.verdict ~= 'open' and '' or f.now.grade == 'D'
+        and ', this measurement was disturbed (grade D)' or ', one of them has no interval'))
     slower = slower or f.verdict == 'slower'
   end
   return slower and 3 or 0

@@ -11,7 +11,9 @@ M.usage = 'ridge top SWEEP --by NAME [-n 10] [options]'
 
 local SPEC = {
   about = [[
-The best points by a phase or metric, best first; points of grade D have no say.
+The best points by a phase or metric, best first. A point whose interval reaches that of the first
+is undecided against it; on a busy machine there are more of those. Points of grade D have no say,
+unless there are no others: then nothing is decided.
 
     ridge top widths --by fwd.gflops -n 10 --where 'dtype = "f32"']],
   rest = 'SWEEP', most = 1,
@@ -48,6 +50,46 @@ local function direction(st, sweep, by)
   require('ridge.blame').raise(text:format(by, near), 'EARG')
 end
 
+-- The points that have a say, best first; where there are none, all of them.
+local function choose(found)
+  local lines = {}
+  for _, line in ipairs(found.lines) do
+    -- what was not timed has no grade
+    if line[#found.titles] ~= 'D' then lines[#lines + 1] = line end
+  end
+  local disturbed = #lines == 0 and #found.lines > 0
+  return { titles = found.titles, lines = disturbed and found.lines or lines,
+           disturbed = disturbed }
+end
+
+-- Where one column stands among the titles.
+local function place(columns, name)
+  for i, column in ipairs(columns) do
+    if column == name then return i end
+  end
+end
+
+-- How each point stands against the first: 'best', 'undecided', 'behind'; nothing without
+-- intervals.  Returns how many are undecided, the first among them.
+local function stand(chosen, columns, by, better)
+  local value, lo, hi = place(columns, by), place(columns, by .. '_lo'), place(columns, by .. '_hi')
+  local first = chosen.lines[1]
+  if not (lo and first) then return 0 end
+  local n, words = 0, {}
+  for i, line in ipairs(chosen.lines) do
+    local apart = false
+    if i > 1 and not chosen.disturbed and line[lo] and line[hi] and first[lo] and first[hi] then
+      apart = better > 0 and line[hi] < first[lo] or better < 0 and line[lo] > first[hi]
+    end
+    words[i] = apart and 'behind' or 'undecided'
+    if not apart then n = n + 1 end
+  end
+  if n == 1 then words[1] = chosen.lines[1][value] and 'best' or words[1] end
+  chosen.titles[#chosen.titles + 1] = 'standing'
+  for i, line in ipairs(chosen.lines) do line[#chosen.titles] = words[i] end
+  return n
+end
+
 --- Print the best points.
 ---@param argv string[]
 ---@return integer status
@@ -73,16 +115,18 @@ function M.main(argv)
       opt.where ~= '' and (' and (%s)'):format(opt.where) or '')
     local found = query.ask(st, sweep.name, { columns = table.concat(columns, ', '), where = where,
       sort = (better > 0 and '-' or '') .. by })
-    local best = {}
-    for _, line in ipairs(found.lines) do
-      -- what was not timed has no grade
-      if line[#columns] ~= 'D' and #best < opt.n then best[#best + 1] = line end
-    end
-    local n = #found.lines
-    found.lines = best
-    stored.show(found, opt)
-    if #best == 0 and n > 0 then
-      plain.note(('all %d points are of grade D, disturbed; they have no say\n'):format(n))
+    local chosen = choose(found)
+    local undecided = stand(chosen, columns, by, better)
+    local kept = {}
+    for i = 1, math.min(opt.n, #chosen.lines) do kept[i] = chosen.lines[i] end
+    local n = #chosen.lines
+    chosen.lines = kept
+    stored.show(chosen, opt)
+    if chosen.disturbed then
+      plain.note(('all %d points are of grade D, disturbed: none of them is decided\n'):format(n))
+    elseif undecided > opt.n then
+      plain.note(('%d points are undecided against the first; -n %d shows them\n'):format(
+        undecided, undecided))
     end
   end)
 end

@@ -2,6 +2,7 @@
 --- What `ridge ab` and `ridge compare` have in common: `--fail-on`, statuses, the printed table.
 
 local plain = require 'ridge.plain'
+local ratio = require 'ridge.show.ratio'
 
 local M = {}
 
@@ -38,13 +39,6 @@ function M.status(results, condition, strict)
   return status
 end
 
---- A ratio as a change: '+2.50 %'.
----@param ratio number
----@return string text
-function M.percent(ratio)
-  return ratio < math.huge and ('%+.2f %%'):format(100 * (ratio - 1)) or 'any'
-end
-
 --- A time in its unit: '20.23 us'.
 ---@param ns number
 ---@return string text
@@ -63,8 +57,8 @@ end
 function M.print(results, name, note)
   local rows, widths = { { 'pair', 'phase', 'verdict', 'b/a', '95 %', 'a', 'b', 'note' } }, {}
   for _, found in ipairs(results) do
-    rows[#rows + 1] = { name(found), found.phase, found.verdict, M.percent(found.ratio),
-      ('%s .. %s'):format(M.percent(found.ci_lo), M.percent(found.ci_hi)), M.time(found.a_ns),
+    rows[#rows + 1] = { name(found), found.phase, found.verdict, ratio.text(found.ratio),
+      ratio.range(found.ci_lo, found.ci_hi), M.time(found.a_ns),
       M.time(found.b_ns), note(found) }
   end
   for _, row in ipairs(rows) do

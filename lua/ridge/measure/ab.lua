@@ -13,6 +13,7 @@ local host = require 'ridge.measure.host'
 local options = require 'ridge.options'
 local paired = require 'ridge.measure.paired'
 local protocols = require 'ridge.measure.protocol'
+local ratio = require 'ridge.show.ratio'
 local verdict = require 'ridge.measure.verdict'
 
 local M = {}
@@ -45,18 +46,16 @@ local DEFAULT_PROCESSES, RIGOROUS_PROCESSES = 3, 6
 local Result = {}
 Result.__index = Result
 
-local function percent(x) return ('%+.2f %%'):format(100 * (x - 1)) end
-
 --- One line: the verdict, the ratio with its interval, and what would decide when nothing does.
 function Result:__tostring()
-  local text = ("%s: b takes %s of a's time [%s .. %s], margin %.2g %%, %d blocks in %d process%s")
-    :format(self.verdict, ('%.4g'):format(self.ratio), percent(self.ci_lo), percent(self.ci_hi),
+  local text = ("%s: b takes %s of a's time [%s], margin %.2g %%, %d blocks in %d process%s")
+    :format(self.verdict, ('%.4g'):format(self.ratio), ratio.range(self.ci_lo, self.ci_hi),
       100 * self.margin, self.blocks, self.procs, self.procs == 1 and '' or 'es')
   if self.simulated then
     text = text .. '; the device is simulated: no verdict (SIMULATED)'
   elseif self.aa_fail then
     text = text .. ('; a against itself differs by %s: no verdict (AA_FAIL)'):format(
-      percent(self.aa))
+      ratio.text(self.aa))
   elseif self.verdict == 'open' then
     text = text .. ('; about %d blocks in each process would decide'):format(self.needed)
   end
@@ -140,8 +139,8 @@ function M.compare(runners, name, opt, around)
     found.training = any(steps, 'training')
     if found.simulated then found.verdict = 'open' end
     if opt.progress then
-      opt.progress(('look %d of %d: %s, %s [%s .. %s]'):format(look, opt.looks, found.verdict,
-        percent(found.ratio), percent(found.ci_lo), percent(found.ci_hi)))
+      opt.progress(('look %d of %d: %s, %s [%s]'):format(look, opt.looks, found.verdict,
+        ratio.text(found.ratio), ratio.range(found.ci_lo, found.ci_hi)))
     end
   until found.verdict ~= 'open' or look == opt.looks or found.simulated
   found.name, found.looks, found.processes = name, look, processes

@@ -171,8 +171,8 @@ end
 --- Sum a point up.
 --
 -- `precision` is the half-width that the rounds reached; the interval itself is wider by how far
--- the reference work stood from its calibrated time, and where it is from one process by what another
--- would differ by.  The grade asks how wide the interval is, not how wide the rounds.
+-- the reference work stood from its calibrated time, and where it is from one process by what
+-- another would differ by.  The grade asks how wide the interval is, not how wide the rounds.
 ---@param point table    as ridge.measure.block keeps it
 ---@param protocol table
 ---@param around table   session, limits, calibration, between, passes, host (of ridge.measure.host)

@@ -24,13 +24,13 @@ local function quantile(list, share)
   return list[low] + (list[high] - list[low]) * (at - low)
 end
 
--- Median and quarters of y at each value of a parameter.
+-- Median and quarters of y at each value of a parameter; what was disturbed has no say.
 local function levels(rows, name, y)
   local out = {}
   for _, value in ipairs(rows_of.distinct(rows, name)) do
     local list = {}
     for _, row in ipairs(rows_of.select(rows, { [name] = value })) do
-      if rows_of.measured(row) and row[y] then list[#list + 1] = row[y] end
+      if rows_of.counts(row) and row[y] then list[#list + 1] = row[y] end
     end
     if #list > 0 then
       table.sort(list)
@@ -121,7 +121,8 @@ function M.make(rows, opt)
   if #params == 0 then blame.raise(who .. ': params names no parameter', 'EARG') end
   local effects = M.effects(rows, params, opt.y)
   if #effects == 0 then
-    blame.raise(who .. ': no parameter has several values that were measured', 'EARG')
+    blame.raise(who .. ': no parameter has several values that were measured and not of grade D',
+      'EARG')
   end
   for i = #effects, MOST + 1, -1 do effects[i] = nil end
   local lines = math.ceil(#effects / 3)

@@ -7,6 +7,7 @@
 
 local blame = require 'ridge.blame'
 local column = require 'ridge.plot.column'
+local ratio = require 'ridge.show.ratio'
 local unit = require 'ridge.plot.unit'
 
 local M = {}
@@ -132,7 +133,12 @@ function M.interval(row, name)
   local v, lo, hi = row[name], row[name .. '_lo'], row[name .. '_hi']
   if type(lo) ~= 'number' or not finite(lo) then lo = v end
   if type(hi) ~= 'number' or not finite(hi) then hi = v end
-  return lo, hi
+  return ratio.lower(v, lo, hi), hi
+end
+
+-- A time without an interval was seen in too few passes to be compared.
+local function is_undecided(row, name)
+  return row[name .. '_p95'] ~= nil and row[name .. '_lo'] == nil
 end
 
 --- Do the intervals of two rows lie apart, and was neither disturbed?
@@ -142,6 +148,7 @@ end
 ---@return string verdict 'lower' if a is below b, 'higher', or 'open'
 function M.verdict(a, b, name)
   if not (M.counts(a) and M.counts(b)) then return 'open' end
+  if is_undecided(a, name) or is_undecided(b, name) then return 'open' end
   local alo, ahi = M.interval(a, name)
   local blo, bhi = M.interval(b, name)
   if ahi < blo then return 'lower' end

@@ -22,8 +22,8 @@ M.OPTIONS = { x = { 'string', default = 'threads', doc = 'the number of threads'
 local function scaled(points)
   local base, out = points[1], {}
   for i, p in ipairs(points) do
-    out[i] = { x = p.x, y = base.y / p.y, lo = math.max(base.lo, 0) / p.hi,
-      hi = p.lo > 0 and base.hi / p.lo or math.huge, grade = p.grade, row = p.row }
+    out[i] = { x = p.x, y = base.y / p.y, lo = base.lo / p.hi, hi = base.hi / p.lo,
+      grade = p.grade, row = p.row }
   end
   out[1].lo, out[1].hi = 1, 1
   return out, base

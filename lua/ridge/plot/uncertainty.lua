@@ -4,6 +4,7 @@
 -- other maps may not be trusted, and where more samples would help.
 
 local column = require 'ridge.plot.column'
+local lower = require('ridge.show.ratio').lower
 local map = require 'ridge.plot.map'
 local rows_of = require 'ridge.plot.rows'
 
@@ -18,7 +19,7 @@ M.OPTIONS = { x = 'column across', y = 'column upwards', z = 'phase', facet = 'a
 function M.half_width(row, z)
   local lo, hi = row[z .. '_lo'], row[z .. '_hi']
   if not (row[z] and lo and hi and row[z] ~= 0) then return nil end
-  return math.abs((hi - lo) / 2 / row[z]) * 100
+  return math.abs((hi - lower(row[z], lo, hi)) / 2 / row[z]) * 100
 end
 
 --- The uncertainty map.

@@ -166,7 +166,9 @@ local COLUMNS = {
   { 'avg_time_ms', 11, function(r) return ('%.4f'):format(r.avg_time_ms) end },
   { 'median us', 9, function(r) return us(r.fwd) end },
   { '95 % interval', 16, function(r)
-    return us(r.fwd_lo) .. ' .. ' .. us(r.fwd_hi)
+    if not r.fwd_lo then return 'none' end   -- of too few passes
+    local lo, hi = rows_of.interval(r, 'fwd')
+    return us(lo) .. ' .. ' .. us(hi)
   end },
   { 'p95', 7, function(r) return us(r.fwd_p95) end },
   { 'p99', 7, function(r) return us(r.fwd_p99) end },
@@ -271,8 +273,7 @@ end
 local function ratio_text(a, b)
   local a_lo, a_hi = rows_of.interval(a, 'fwd')
   local b_lo, b_hi = rows_of.interval(b, 'fwd')
-  return ('%.2f [%.2f .. %s]'):format(a.fwd / b.fwd, math.max(a_lo, 0) / b_hi,
-    b_lo > 0 and ('%.2f'):format(a_hi / b_lo) or '?')
+  return ('%.2f [%.2f .. %.2f]'):format(a.fwd / b.fwd, a_lo / b_hi, a_hi / b_lo)
 end
 
 -- Why nothing is compared with the dense layer of a type.

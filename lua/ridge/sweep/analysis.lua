@@ -2,6 +2,7 @@
 --- What rows of a sweep say together: which points nothing beats, and how a time grows.
 
 local blame = require 'ridge.blame'
+local lower = require('ridge.show.ratio').lower
 
 local M = {}
 
@@ -9,6 +10,7 @@ local function numbers(row, name)
   local v = row[name]
   if type(v) ~= 'number' or v ~= v then return nil end
   local lo, hi = row[name .. '_lo'] or v, row[name .. '_hi'] or v
+  lo = lower(v, lo, hi)
   return v, math.min(lo, hi), math.max(lo, hi)
 end
 

@@ -50,6 +50,7 @@ end
 
 local function verdict(before, now)
   if now.grade == 'D' then return 'open' end
+  if not (before.ci_lo and now.ci_lo) then return 'open' end
   if now.ci_hi < before.ci_lo then return 'faster' end
   if now.ci_lo > before.ci_hi then return 'slower' end
   return 'agrees'
@@ -61,7 +62,8 @@ end
 ---@param sw table the sweep that it declares, in this process
 ---@param opt table lab, progress (called with a line)
 ---@return table found each phase, before and now (med, ci_lo, ci_hi), ratio, verdict ('agrees',
----  'faster', 'slower': the intervals lie apart; 'open': it was disturbed), grade
+---  'faster', 'slower': the intervals lie apart; 'open': it was disturbed, or one has no interval),
+---  grade
 function M.run(trial, origin, sw, opt)
   local args = canonical.encode(sw.spec.args or {})
   if args ~= trial.args then

@@ -275,11 +275,34 @@ describe('the picture', function()
   end)
 
   it('effects puts first what moves the median most', function()
-    local effects = require('ridge.plot.effects').effects(grid(), { 'dtype', 'batch', 'width' },
+    local rows = grid()
+    for _, row in ipairs(rows) do row.grade = 'A' end   -- what is of grade D has no say
+    local effects = require('ridge.plot.effects').effects(rows, { 'dtype', 'batch', 'width' },
       'fwd')
     assert.equal('dtype', effects[3].name)
     assert.is_true(effects[1].reach >= effects[2].reach and effects[2].reach > effects[3].reach)
     assert.near(3, effects[3].reach, 1)
+  end)
+
+  it('effects are of what was not disturbed', function()
+    local rows = {}
+    for i, grade in ipairs { 'A', 'A', 'D', 'C' } do
+      rows[i] = { a = i % 2, fwd = grade == 'D' and 1000 or 10 * (i % 2 + 1), grade = grade }
+    end
+    local found = require('ridge.plot.effects').effects(rows, { 'a' }, 'fwd')
+    assert.equal(2, found[1].reach)
+    for _, row in ipairs(rows) do row.grade = 'D' end
+    assert.same({}, require('ridge.plot.effects').effects(rows, { 'a' }, 'fwd'))
+  end)
+
+  it('a time of too few passes, which has no interval, decides nothing', function()
+    local rows_of = require 'ridge.plot.rows'
+    local few, known = { fwd = 1, fwd_p95 = 1 }, { fwd = 9, fwd_lo = 8, fwd_hi = 10, fwd_p95 = 10 }
+    assert.equal('open', rows_of.verdict(few, known, 'fwd'))
+    assert.equal('open', rows_of.verdict(known, few, 'fwd'))
+    assert.equal('lower', rows_of.verdict({ fwd = 1, fwd_lo = 1, fwd_hi = 2 }, known, 'fwd'))
+    assert.equal('lower', rows_of.verdict({ error = 1 }, { error = 2 }, 'error'))
+    assert.same({ 5, 20 }, { rows_of.interval({ fwd = 10, fwd_lo = -3, fwd_hi = 20 }, 'fwd') })
   end)
 
   it('roofline says which points no roof allows', function()

@@ -21,7 +21,7 @@ describe('stored results', function()
     lab.block = function(...)
       local results = block(...)
       for _, r in ipairs(results) do
-        r.sentinel = lab.sentinel
+        r.sentinel, r.grade = lab.sentinel, lab.grade or r.grade
         r.ci_lo, r.ci_hi = r.med * (1 - (lab.half or 0.005)), r.med * (1 + (lab.half or 0.005))
       end
       return results
@@ -68,6 +68,20 @@ describe('stored results', function()
     local said, found = verdict(1050, function(lab) lab.half = 0.1 end)
     assert.equal('open', said)
     assert.truthy(found.reason:find 'too wide')
+  end)
+
+  it('are told by top: what is undecided, also where everything was disturbed', function()
+    local function top(path, n)
+      return select(2, program.run { 'top', 'both', '--by', 'fwd', '-n', n, '--as', 'csv', '--db',
+        path })
+    end
+    local text = top(measured('apart', 1000), '5')
+    assert.matches('standing', text)
+    assert.matches('A,best\n.*A,behind\n', text)
+    text = top(measured('near', 1000, function(lab) lab.half = 0.6 end), '5')
+    assert.matches('A,undecided\n.*A,undecided\n', text)
+    text = top(measured('busy', 1000, function(lab) lab.grade = 'D' end), '5')
+    assert.matches('D,undecided\n.*D,undecided\n', text)
   end)
 
   it('are open across environments, speeds and disturbances', function()
