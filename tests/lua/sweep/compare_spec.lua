@@ -137,7 +137,7 @@ describe('stored results', function()
     assert.same({ 0, math.huge }, { found.ci_lo, found.ci_hi })
     local status, out = program.run { 'compare', a, b, '--match-all' }
     assert.equal(0, status)
-    assert.truthy(out:find('-100.00 % .. any', 1, true), out)
+    assert.truthy(out:find('x0 .. any', 1, true), out)
     status, out = program.run { 'compare', a, b, '--match-all', '--as', 'json' }
     assert.equal(0, status)
     assert.is_nil(out:find('ci_hi', 1, true))
