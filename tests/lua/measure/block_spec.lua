@@ -203,8 +203,7 @@ describe('the machine', function()
     FREQ = { hz = function(run) return run % 2 == 0 and 3e9 or 3.2e9 end },
     DEBUG = { debug_build = true },
   }
-  -- of these the interval tells, or enough rounds are left: no undisturbed round but for FREQ,
-  -- FOREIGN and STEAL, which are seen over the whole only
+  -- FOREIGN, STEAL and FREQ are seen over the whole only: no round was disturbed by them
   local grades = { FOREIGN = 'A', STEAL = 'A', FREQ = 'A', PRESSURE = 'D', SENTINEL = 'C',
                    THROTTLE = 'D', DEBUG = 'D' }
   for flag, signals in pairs(disturbed) do
@@ -243,8 +242,8 @@ describe('the machine', function()
     assert.equal('rank+t+trust', known.ci_how)
     assert.is_true(has(known, 'IMPRECISE') and known.grade == 'C')
     assert.is_true(known.precision < 0.01, 'what the rounds reached stays what it is')
-    local calibrated = measure(nil, { calibration = { ceilings = {},
-                                                      trust = { up = 0.3, down = 0.1 } } })
+    local trust = { up = 0.3, down = 0.1 }
+    local calibrated = measure(nil, { calibration = { ceilings = {}, trust = trust } })
     assert.is_true(calibrated.ci_lo < alone.med * math.exp(-0.299))
   end)
 
