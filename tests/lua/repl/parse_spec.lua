@@ -44,7 +44,7 @@ describe('a typed text', function()
     local function message(source) return parse.compile(source, '=x').message end
     assert.matches('; %?ridge.nn.Linear shows help$', message 'help ridge.nn.Linear')
     assert.matches('; it is written ridge.show%(...%)$', message 'show 3')
-    assert.matches('; it is written ridge.sweeps%(...%)$', message 'sweeps --db x.db')
+    assert.matches('; it is written ridge.top%(...%)$', message 'top widths')
     assert.is_nil(message('zork 3'):find('written', 1, true))
   end)
 
