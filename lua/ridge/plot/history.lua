@@ -143,11 +143,19 @@ function M.make(rows, opt)
   for name in (opt.by or ''):gmatch '[^,%s]+' do names[#names + 1] = name end
   local lines = lines_of(rows, opt.y, names)
   if #lines == 0 then blame.raise(who .. ': no row was measured', 'EARG') end
+  local moves, moved = 0, {}
+  for i, line in ipairs(lines) do
+    local n = #M.moves(line, opt.y)
+    moves, moved[line], line.order = moves + n, n, i
+  end
+  -- where not all find room: those that moved, and all are counted
   local more = math.max(0, #lines - LINES)
+  table.sort(lines, function(a, b)
+    if more > 0 and moved[a] ~= moved[b] then return moved[a] > moved[b] end
+    return a.order < b.order
+  end)
   for i = #lines, LINES + 1, -1 do lines[i] = nil end
   local runs, place = runs_of(rows)
-  local moves = 0
-  for _, line in ipairs(lines) do moves = moves + #M.moves(line, opt.y) end
   local text = landscape.caption(rows, opt.y, 'Points are medians of %s, bands their 95 %% '
     .. 'confidence intervals; rings: the interval lies apart from the one before; dotted lines: '
     .. 'another commit.')
@@ -155,7 +163,8 @@ function M.make(rows, opt)
   return figure.new { kind = 'history', rows = rows, opt = opt, natural = { 1120, 640 },
     title = ('%s over time'):format(column.about(opt.y).label:gsub('^%l', string.upper)),
     subtitle = landscape.subtitle(opt, rows),
-    finding = ('%d runs; %d times a point moved by more than its interval.'):format(#runs, moves),
+    finding = ('%d run%s; %d time%s a point moved by more than its interval.'):format(#runs,
+      #runs == 1 and '' or 's', moves, moves == 1 and '' or 's'),
     caption = text, draw = draw { rows = rows, lines = lines, runs = runs, place = place,
       y = opt.y } }
 end

@@ -311,6 +311,31 @@ local function fill(kind, opt, rows, params, st, sweep)
   end
 end
 
+-- Lines of points that agree in all but x: where more parameters vary than a line and a panel stand
+-- for, a column of its own names them. History has a line for each point.
+local function whole_lines(kind, opt, rows, params)
+  if kind == 'history' then
+    local names = {}
+    for i, p in ipairs(varying(rows, params)) do names[i] = p.name end
+    opt.by = opt.by or #names > 0 and table.concat(names, ',') or nil
+  end
+  if not LINES[kind] then return end
+  local facet = kind == 'slices' and opt.facet
+  local others, n = {}, 0
+  for _, p in ipairs(varying(rows, params)) do
+    if p.name ~= opt.x and p.name ~= facet then
+      others[p.name], n = true, n + (p.name ~= opt.by and 1 or 0)
+    end
+  end
+  if n == 0 then return end
+  for _, row in ipairs(rows) do
+    local words = {}
+    for name in pairs(others) do words[name] = row[name] end
+    row.configuration = require('ridge.sweep.space').label(words)
+  end
+  opt.by = 'configuration'
+end
+
 -- What a kind has no use for is left out.
 local function only_known(kind, opt)
   local spec, out = kinds.options(kind), {}
@@ -333,6 +358,7 @@ function M.figure(kind, st, sweep, given)
   opt.given_y, opt.given_facet = given and given.y, given and given.facet
   local rows, params = results.rows(st, sweep.id), results.params(st, sweep.id)
   fill(kind, opt, rows, params, st, sweep)
+  whole_lines(kind, opt, rows, params)
   local z = MAPS[kind] and opt.z or opt.y
   local direction = z and results.directions(st, sweep.id)[z]
   opt.better = opt.better or direction == 1 and 'higher' or direction == -1 and 'lower' or nil

@@ -335,7 +335,7 @@ describe('the picture', function()
 
   it('history marks moves beyond the intervals, and none across machines', function()
     -- width 64 moves up at run 3; what run 4 does was on another machine
-    assert.equal('4 runs; 1 times a point moved by more than its interval.',
+    assert.equal('4 runs; 1 time a point moved by more than its interval.',
       plot.draw('history', history(), CASES.history[2]).finding)
   end)
 

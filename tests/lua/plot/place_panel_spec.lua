@@ -357,7 +357,7 @@ describe('history', function()
     assert.near((x[3] + x[4]) / 2, upright(t.warn), 0.6)
     assert.near((x[1] + x[2]) / 2, upright(t.rule), 0.6)
     edge_name(rec, 1, 'width 64', y(3))
-    assert.equal('5 runs; 1 times a point moved by more than its interval.', figure.finding)
+    assert.equal('5 runs; 1 time a point moved by more than its interval.', figure.finding)
   end)
 end)
 

@@ -201,4 +201,36 @@ describe('a stored sweep', function()
     assert.matches("trials: 'a' is no number of a trial", err.message)
     folders.remove(folder)
   end)
+
+  it('has lines of points that agree in all but what is drawn across', function()
+    local folder = folders.new()
+    local factor = 1
+    local function measured(new)
+      local sw = sweep 'lines' {
+        space = { threads = { 1, 2, 4 }, width = { 1, 10 }, dtype = { 'f32', 'bf16' } },
+        measure = function(p, _, m)
+          local slow = p.width == 10 and p.dtype == 'f32' and p.threads == 4 and factor or 1
+          local time = 1000 * p.width * (p.dtype == 'f32' and 3 or 1) / p.threads * slow
+          m:time('fwd', function() return time end)
+        end }
+      sw:run { db = folder .. '/s.db', lab = cheap_lab.new(), progress = false, new = new }
+      return sw
+    end
+    local sw = measured(false)
+    for _, by in ipairs { 'width', 'dtype', false } do
+      local figure = sw:plot('threads', { by = by or nil })
+      assert.matches('At most 4.00 times faster, with 4 threads', figure.finding)
+      assert.matches('dtype=%w+ width=%d+', figure.finding)
+    end
+    for _, kind in ipairs { 'slices', 'steps' } do
+      sw:plot(kind, { x = 'threads', y = 'fwd' }):render { scale = 1 }:close()
+    end
+    -- the same points measured anew: one of twelve moved, and is among those that are shown
+    assert.matches('^1 run; 0 times a point moved', sw:plot('history', {}).finding)
+    factor = 2
+    local figure = measured(true):plot('history', {})
+    assert.matches('^2 runs; 1 time a point moved', figure.finding)
+    assert.matches('4 more points are not shown', figure:text())
+    folders.remove(folder)
+  end)
 end)
