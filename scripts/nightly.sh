@@ -119,11 +119,13 @@ part_peers() {
   make -s && ./ridge scripts/peers/bench.lua
 }
 
-# Every operation on the simulated GPU, in every order and under both sanitizers, nothing left out.
+# Every operation on the simulated GPU, in every order, with products and sums joined as nvcc joins
+# them, and under both sanitizers, nothing left out.
 part_gpusim() {
   local seed=$((RANDOM * 32768 + RANDOM)) # in its name: the log says which order it was
   command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ] || return 77
-  make -s test-gpusim-builds && scripts/gpu/sim.sh test fwd rev rand:1 rand:2 "rand:$seed" asan tsan
+  make -s test-gpusim-builds build/libridge_gpusimfma.so &&
+    scripts/gpu/sim.sh test fwd rev rand:1 rand:2 "rand:$seed" fma asan tsan
 }
 
 # Registers and spills for every architecture that is built.

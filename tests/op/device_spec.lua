@@ -269,3 +269,18 @@ describe('a number that is no row', function()
       said(C.rg_take_back(x, index, 5, out)))
   end)
 end)
+
+-- A product and a sum stay two roundings there as well, so a progression has the CPU's own bits.
+describe('a progression', function()
+  after_each(tensors.release_all)
+
+  for _, dtype in ipairs { 'f32', 'f64', 'bf16', 'f16' } do
+    it('has the same bits on every device: ' .. dtype, function()
+      local x = tensors.empty({ 9001 }, dtype)
+      tensors.check(C.rg_arange_(x, 0.3, 0.1))
+      for i, v in ipairs(tensors.read(x)) do
+        assert.equal(reference.convert(0.3 + (i - 1) * 0.1, dtype), v, i)
+      end
+    end)
+  end
+end)
