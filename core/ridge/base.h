@@ -246,6 +246,15 @@ RG_API rg_status rg_memory_set_limit(int32_t device, int64_t bytes) RG_CHECK;
 /* Give cached blocks of a device back to the system; returns the bytes given back. */
 RG_API int64_t rg_memory_trim(int32_t device);
 
+/*
+** Let fresh blocks of the host begin a random number of cache lines and pages further on, so that
+** what is measured again in other blocks is not measured in the same layout.  Alignment to 64 bytes
+** stays.  Blocks that are cached stay where they are: rg_memory_trim gives them back first.
+**
+** seed   of the random numbers, which begin anew; 0 ends it
+*/
+RG_API void rg_memory_shift(uint64_t seed);
+
 /* Longest name of a tag, its end included. */
 enum { RG_TAG_NAME = 32 };
 

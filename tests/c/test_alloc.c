@@ -165,6 +165,49 @@ static void test_limit_cached(void)
   is_status(rg_memory_set_limit(RG_CPU, 0), RG_OK, "without a limit");
 }
 
+/* Shifted blocks are whole, aligned, elsewhere by a seed, and given back as they were taken. */
+static void test_shift(void)
+{
+  static const int64_t sizes[] = { 64, 4096, 300000, 1 << 20, 5000000 };
+  int64_t reserved;
+  int s;
+
+  rg_memory_trim(RG_CPU);
+  reserved = memory->reserved_bytes;
+  for (s = 0; s < (int)(sizeof(sizes) / sizeof(sizes[0])); s++) {
+    enum { N = 24 };
+    rg_block blocks[N];
+    uint64_t places = 0;
+    int distinct = 0;
+    int i;
+
+    rg_memory_shift((uint64_t)s + 1);
+    for (i = 0; i < N; i++) {
+      uint64_t line;
+
+      if (i == N / 2) {
+        rg_memory_shift(0); /* those of both kinds go back side by side */
+      }
+      blocks[i] = take(sizes[s]);
+      memset(blocks[i].data, i, (size_t)sizes[s]);
+      line = ((uint64_t)blocks[i].data & 4095u) / 64;
+      distinct += i < N / 2 && (places >> line & 1) == 0;
+      places |= (uint64_t)1 << line;
+      ok(((uintptr_t)blocks[i].data & 63u) == 0, "aligned to a line");
+    }
+    /* of 12 draws from 64 places fewer than 6 different ones: once in millions */
+    ok(distinct >= 6, "blocks begin at different lines of a page");
+    for (i = 0; i < N; i++) {
+      ok(*(unsigned char *)blocks[i].data == i &&
+             ((unsigned char *)blocks[i].data)[sizes[s] - 1] == i,
+         "nobody else wrote to it");
+      rg_block_free(&blocks[i]);
+    }
+    rg_memory_trim(RG_CPU);
+    is_int(memory->reserved_bytes, reserved, "all of it is given back");
+  }
+}
+
 static void test_sizes(void)
 {
   static const int64_t bad[] = { -1,
@@ -402,6 +445,7 @@ int main(int argc, char **argv)
   test_counters();
   test_limit();
   test_limit_cached();
+  test_shift();
   test_sizes();
   test_arenas();
   test_environment();
