@@ -31,7 +31,8 @@ local DEVICE_WARM = 3
 
 local POINT_FIELDS = { plan = true, window = true, label = true, cost = true, zeros = true,
                        device = true }
-local SETTINGS = { between = true, calibration = true, progress = true, services = true }
+local SETTINGS = { between = true, brief = true, calibration = true, progress = true,
+                   services = true }
 
 -- -- Points ----------------------------------------------------------------------
 
@@ -253,7 +254,9 @@ local function run(points, protocol, setting)
     end
     collect()
     local last = number > 1 and passes[number - 1].counters or before
-    passes[number] = { sentinel = services:sentinel(), counters = services.counters() }
+    -- of a point that is one pass of many the reference work runs once
+    local sentinel = setting.brief and passes[1] and passes[1].sentinel or services:sentinel()
+    passes[number] = { sentinel = sentinel, counters = services.counters() }
     passes[number].pressure = host.delta(last, passes[number].counters).pressure
     for _, point in ipairs(active) do
       if not point.error then
@@ -302,7 +305,7 @@ end
 ---@param setting table|nil          calibration (of measure.calibration), between (what other
 ---  processes would differ by, of ridge.measure.variation; from the calibration when left out),
 ---  progress (a function of label, rounds, half-width, stop), services (a made-up machine, for
----  tests)
+---  tests), brief (the reference work runs once, not after every round)
 ---@return table[] results           one a point: n, n_eff, rounds, inner, warm_ns, warm_calls
 ---  (of the warm-up), settle_calls (untimed, one window before each round), first_ns, min, p25,
 ---  med, p75, p95, p99, max, mean, sd, mad, ci_lo, ci_hi, ci_level, ci_how, r1, drift, sentinel,
@@ -318,8 +321,8 @@ function M.block(given, protocol, setting)
   setting = setting or {}
   for name in pairs(setting) do
     if not SETTINGS[name] then
-      blame.raise(('measure.block: unknown setting %s; known: between, calibration, progress, '
-        .. 'services')
+      blame.raise(('measure.block: unknown setting %s; known: between, brief, calibration, '
+        .. 'progress, services')
         :format(tostring(name)))
     end
   end
@@ -328,6 +331,7 @@ function M.block(given, protocol, setting)
   local calibration = setting.calibration
   local whole = {
     services = services, progress = setting.progress, calibration = calibration,
+    brief = setting.brief,
     session = session_of(services, protocol),
     limits = flags.thresholds(),
     between = setting.between or variation.of(calibration, setting.services),

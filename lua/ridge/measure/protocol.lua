@@ -31,6 +31,12 @@ local SPEC = {
   quiet_ns = { 'number', min = 0, max = 1e12, doc = 'how long to wait for a quiet machine' },
   ci_level = { 'number', default = 0.95, min = 0.5, max = 0.999, doc = 'level of the interval' },
   processes = { 'integer', min = 1, max = 64, doc = 'fresh processes a point is measured in' },
+  passes = { 'integer', min = 1, max = 1000, doc = 'passes of a sweep over all its points' },
+  max_passes = { 'integer', min = 1, max = 1000,
+                 doc = 'passes of a point whose interval still decides something' },
+  windows = { 'integer', min = 2, max = 100, doc = 'samples of a point in one pass' },
+  version = { 'integer', default = 2, min = 1, max = 2,
+              doc = '1: rounds in one process, 2: passes' },
   seed = { 'integer', default = 1, min = 0, doc = 'of the order of the rounds' },
 }
 
@@ -40,16 +46,20 @@ local SPEC = {
 local LEVELS = {
   quick = { precision = 0.03, min_rounds = 3, max_rounds = 3, samples = 5, window_ns = 5e5,
             warm_min_ns = 5e7, warm_max_ns = 3e8, warm_window_ns = 5e6, budget_ns = 2e9,
-            quiet_ns = 1e9 },
+            quiet_ns = 1e9,
+            passes = 5, max_passes = 5, windows = 3 },
   demo = { precision = 0.02, min_rounds = 5, max_rounds = 40, samples = 10, window_ns = 1e6,
            warm_min_ns = 1e8, warm_max_ns = 4e8, warm_window_ns = 1e7, budget_ns = 1e9,
-           quiet_ns = 2e9 },
+           quiet_ns = 2e9,
+           passes = 5, max_passes = 8, windows = 3 },
   default = { precision = 0.01, min_rounds = 5, max_rounds = 20, samples = 10, window_ns = 5e5,
               warm_min_ns = 1e8, warm_max_ns = 3e9, warm_window_ns = 2e7, budget_ns = 1e10,
-              quiet_ns = 1e10 },
+              quiet_ns = 1e10,
+              passes = 5, max_passes = 12, windows = 3 },
   rigorous = { precision = 0.005, min_rounds = 5, max_rounds = 20, samples = 10, window_ns = 1e6,
                warm_min_ns = 1e8, warm_max_ns = 3e9, warm_window_ns = 2e7, budget_ns = 1e10,
-               quiet_ns = 1e10, processes = 5 },
+               quiet_ns = 1e10, processes = 5,
+               passes = 12, max_passes = 24, windows = 3 },
 }
 
 -- { 'warm', 'cold' } in any order is 'warm+cold': what is stored is words, and equal things are
@@ -91,7 +101,28 @@ function M.protocol(given)
   local protocol = options.check(SPEC, filled, 'measure.protocol')
   protocol.max_rounds = math.max(protocol.max_rounds, protocol.min_rounds)
   protocol.warm_max_ns = math.max(protocol.warm_max_ns, protocol.warm_min_ns)
+  protocol.max_passes = math.max(protocol.max_passes, protocol.passes)
   return protocol
+end
+
+-- The warm-up of a pass, at most: a process that is a second old and a set-up that is new need the
+-- caches filled and the threads awake, and what does not settle by then shows between passes.
+local PASS_WARM_MIN, PASS_WARM_MAX, PASS_WARM_WINDOW = 2e7, 2e8, 2e6
+
+--- How one pass of a point is measured: its windows, one a round, so that those of partners stand
+--- next to each other.
+---@param protocol table  of M.protocol
+---@return table protocol
+function M.of_pass(protocol)
+  local out = {}
+  for name, value in pairs(protocol) do out[name] = value end
+  out.min_rounds, out.max_rounds, out.samples = protocol.windows, protocol.windows, 1
+  out.warm_min_ns = math.min(protocol.warm_min_ns, PASS_WARM_MIN)
+  out.warm_max_ns = math.min(protocol.warm_max_ns, PASS_WARM_MAX)
+  out.warm_window_ns = math.min(protocol.warm_window_ns, PASS_WARM_WINDOW)
+  -- waiting for a quiet machine would be to choose which of its states is seen
+  out.quiet_ns, out.processes = 0, nil
+  return out
 end
 
 return M

@@ -400,7 +400,7 @@ local function against_dense(z)
     if not dense then
       blame.raise('plot.map: there is no measured dense row to compare with', 'EARG')
     end
-    return dense[z] / row[z], rows_of.verdict(row, dense, z)
+    return rows_of.ratio(dense, row, z), rows_of.verdict(row, dense, z)
   end
 end
 

@@ -56,6 +56,23 @@ local function matched(opt, wa, wb)
   return names
 end
 
+--- The pairs of a ratio map: each row of a with the one of b that agrees with it.
+---@param rows table
+---@param opt table a, b, and match or x, y, facet
+---@return table left rows of a
+---@return fun(row: table): table|nil other
+---@return boolean any is there a row of b?
+function M.pairs(rows, opt)
+  local wa, wb = M.side(opt.a, 'plot.ratio'), M.side(opt.b, 'plot.ratio')
+  local names = matched(opt, wa, wb)
+  local right = by_place(rows_of.select(rows, wb), names)
+  return rows_of.select(rows, wa), function(row)
+    local key = {}
+    for i, name in ipairs(names) do key[i] = column.exact(row[name]) end
+    return right[table.concat(key, '\0')]
+  end, next(right) ~= nil
+end
+
 local function is_same(a, b)
   for name, value in pairs(a) do if b[name] ~= value then return false end end
   for name in pairs(b) do if a[name] == nil then return false end end
@@ -74,17 +91,18 @@ function M.make(rows, opt)
   if is_same(wa, wb) then
     blame.raise(('%s: a and b are the same, %s'):format(who, opt.a), 'EARG')
   end
-  local names = matched(opt, wa, wb)
-  local left, right = rows_of.select(rows, wa), by_place(rows_of.select(rows, wb), names)
-  if #left == 0 or not next(right) then
+  local left, other_of, any = M.pairs(rows, opt)
+  if #left == 0 or not any then
     blame.raise(('%s: no row is %s'):format(who, #left == 0 and opt.a or opt.b), 'EARG')
   end
-  local counts = { a = 0, b = 0, open = 0 }
+  local counts, paired = { a = 0, b = 0, open = 0 }, false
+  for _, row in ipairs(left) do
+    local other = other_of(row)
+    paired = paired or other and rows_of.paired(row, other, opt.z) ~= nil
+  end
   local lower = (column.about(opt.z).better or opt.better or 'lower') == 'lower'
   local function value(row)
-    local key = {}
-    for i, name in ipairs(names) do key[i] = column.exact(row[name]) end
-    local other = right[table.concat(key, '\0')]
+    local other = other_of(row)
     if not (other and rows_of.measured(other) and other[opt.z]) then
       return nil, nil, other and other.state ~= 'ok' and other.state or 'missing'
     end
@@ -92,7 +110,8 @@ function M.make(rows, opt)
     local b_wins = verdict == (lower and 'lower' or 'higher')
     local who_wins = verdict == 'open' and 'open' or b_wins and 'b' or 'a'
     counts[who_wins] = counts[who_wins] + 1
-    return lower and row[opt.z] / other[opt.z] or other[opt.z] / row[opt.z], verdict
+    local ratio = rows_of.ratio(row, other, opt.z)
+    return lower and ratio or 1 / ratio, verdict
   end
   local inner = {}
   for name, given in pairs(opt) do inner[name] = given end
@@ -101,7 +120,9 @@ function M.make(rows, opt)
     plain = true, value = value, label = 'ratio',
     title = ('%s against %s: how much %s'):format(opt.b, opt.a,
       lower and 'faster' or 'higher'),
-    caption = 'Cells are ratios of medians of %s; they have a colour where the 95 %% confidence '
+    caption = paired and 'Cells are medians of the ratios within each pass, of %s; they have a '
+      .. 'colour where their 95 %% confidence interval leaves out 1.'
+      or 'Cells are ratios of medians of %s; they have a colour where the 95 %% confidence '
       .. 'intervals do not touch. Stored results, unpaired.' })
   figure.finding = ('%s wins in %d cells, %s in %d; %d are undecided.'):format(opt.b, counts.b,
     opt.a, counts.a, counts.open)

@@ -141,13 +141,43 @@ local function is_undecided(row, name)
   return row[name .. '_p95'] ~= nil and row[name .. '_lo'] == nil
 end
 
---- Do the intervals of two rows lie apart, and was neither disturbed?
+--- What a row is of another, where the two stood side by side in every pass: the ratio formed
+--- within the passes.
+---@param a table
+---@param b table
+---@param name string column
+---@return number|nil ratio a over b; nil where they did not
+---@return number|nil lo nil below five passes
+---@return number|nil hi
+function M.paired(a, b, name)
+  local key = name .. '_ratio'
+  if a.partner ~= nil and a.partner == b.trial and a[key] then
+    return a[key], a[key .. '_lo'], a[key .. '_hi']
+  elseif b.partner ~= nil and b.partner == a.trial and b[key] then
+    return 1 / b[key], b[key .. '_hi'] and 1 / b[key .. '_hi'],
+      b[key .. '_lo'] and 1 / b[key .. '_lo']
+  end
+end
+
+--- The ratio of two rows: within their passes where they were side by side, else of their values.
+---@param a table
+---@param b table
+---@param name string column
+---@return number ratio a over b
+function M.ratio(a, b, name)
+  return M.paired(a, b, name) or a[name] / b[name]
+end
+
+--- Is a row below another? By the ratio within their passes where they stood side by side, else by
+--- intervals that lie apart; open where one was disturbed, or has too few passes for an interval.
 ---@param a table
 ---@param b table
 ---@param name string column
 ---@return string verdict 'lower' if a is below b, 'higher', or 'open'
 function M.verdict(a, b, name)
   if not (M.counts(a) and M.counts(b)) then return 'open' end
+  local paired, lo, hi = M.paired(a, b, name)
+  if paired then return lo and hi < 1 and 'lower' or lo and lo > 1 and 'higher' or 'open' end
   if is_undecided(a, name) or is_undecided(b, name) then return 'open' end
   local alo, ahi = M.interval(a, name)
   local blo, bhi = M.interval(b, name)

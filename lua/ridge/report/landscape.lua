@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- What a landscape sweep found, in words and columns: rows ready to draw, a table, a verdict.
 
+local pairing = require 'ridge.sweep.pairing'
 local roof = require 'ridge.measure.roof'
 local rows_of = require 'ridge.plot.rows'
 local plain = require 'ridge.plain'
@@ -59,13 +60,19 @@ end
 
 local WORDS = { lower = 'faster', higher = 'slower', open = 'open' }
 
---- 'faster', 'slower' or 'open' by the intervals of two rows; 'open' where they overlap, and
---- 'disturbed' where one is of grade D.
+--- 'faster', 'slower' or 'open' by the ratio of two rows within their passes, or by their intervals
+--- where they have none; 'open' where they overlap, and 'disturbed' where one is of grade D.
 ---@param row table
 ---@param other table
 ---@return string
 function M.against(row, other)
   if not (measured(row) and measured(other)) then return 'disturbed' end
+  if not rows_of.paired(row, other, 'fwd') then
+    local found = pairing.ratio(other, row, 'fwd')
+    if found then
+      return found.lo and (found.hi < 1 and 'faster' or found.lo > 1 and 'slower') or 'open'
+    end
+  end
   return WORDS[rows_of.verdict(row, other, 'fwd')]
 end
 
@@ -185,7 +192,7 @@ local COLUMNS = {
   { 'vs dense', 14, function(r, _, dense)
     if r.layer == 'dense' or not dense then return '' end
     local word = M.against(r, dense)
-    return ('%.2fx %s'):format(dense.fwd / r.fwd, word)
+    return ('%.2fx %s'):format(rows_of.ratio(dense, r, 'fwd'), word)
   end, true },
 }
 
@@ -269,8 +276,13 @@ local function left_over(tally)
   return #parts > 0 and (' (%s)'):format(table.concat(parts, ', ')) or ''
 end
 
--- '0.18 [0.17 .. 0.19]': the ratio of two times, as wide as their intervals allow.
+-- '0.18 [0.17 .. 0.19]': the ratio of two times, within their passes or as wide as their intervals
+-- allow.
 local function ratio_text(a, b)
+  local found = pairing.ratio(b, a, 'fwd')
+  if found and found.lo then
+    return ('%.2f [%.2f .. %.2f]'):format(found.med, found.lo, found.hi)
+  end
   local a_lo, a_hi = rows_of.interval(a, 'fwd')
   local b_lo, b_hi = rows_of.interval(b, 'fwd')
   return ('%.2f [%.2f .. %.2f]'):format(a.fwd / b.fwd, a_lo / b_hi, a_hi / b_lo)

@@ -285,7 +285,8 @@ end
 function Store:protocol(protocol)
   local json = canonical.encode(protocol)
   local address = canonical.address(json)
-  return by_content(self, 'protocol', 'sha', address, { json = json }), address
+  return by_content(self, 'protocol', 'sha', address, { json = json,
+    version = protocol.version or 1 }), address
 end
 
 --- The row of a set of parameters, with its typed copy.

@@ -35,7 +35,7 @@ local TABLES = {
 -- over; what a file calls running is not running here.
 local INSTEAD = {
   trial = { state = "CASE s.state WHEN 'running' THEN 'pending' ELSE s.state END",
-    worker_id = 'NULL', best_attempt = 'NULL', implied_by = 'NULL' },
+    worker_id = 'NULL', best_attempt = 'NULL', implied_by = 'NULL', passes = '0' },
   attempt = { outcome = "CASE s.outcome WHEN 'running' THEN 'lost' ELSE s.outcome END",
     n = [[s.n + coalesce((SELECT max(o.n) FROM main.attempt o WHERE o.trial_id = m_trial_id.dst
       AND o.uuid NOT IN (SELECT uuid FROM src.attempt)), 0)]] },
@@ -122,8 +122,8 @@ end
 
 -- A point done there and not here is done here now; an open one that failed there has failed.
 local SETTLE = [[/* settle points */
-  UPDATE main.trial SET (state, best_attempt, reused, again) = (SELECT s.state, a.dst, s.reused,
-      s.again FROM src.trial s JOIN temp.map_trial m ON m.src = s.id
+  UPDATE main.trial SET (state, best_attempt, reused, again, passes) = (SELECT s.state, a.dst,
+      s.reused, s.again, s.passes FROM src.trial s JOIN temp.map_trial m ON m.src = s.id
       LEFT JOIN temp.map_attempt a ON a.src = s.best_attempt WHERE m.dst = trial.id)
   WHERE id IN (SELECT m.dst FROM src.trial s JOIN temp.map_trial m ON m.src = s.id
     JOIN main.trial d ON d.id = m.dst
@@ -132,6 +132,14 @@ local SETTLE = [[/* settle points */
       AND (d.state <> 'ok' OR s.state = 'ok')
       AND (s.best_attempt IS NOT NULL OR d.state <> s.state)
       AND (d.state IN ('pending', s.state) OR s.state = 'ok'))]]
+-- One that waits for its next pass there and has fewer here goes on from there.
+local PARTLY = [[/* points between passes */
+  UPDATE main.trial SET (best_attempt, passes, turn) = (SELECT a.dst, s.passes, s.turn
+      FROM src.trial s JOIN temp.map_trial m ON m.src = s.id
+      JOIN temp.map_attempt a ON a.src = s.best_attempt WHERE m.dst = trial.id)
+  WHERE state = 'pending' AND id IN (SELECT m.dst FROM src.trial s
+    JOIN temp.map_trial m ON m.src = s.id JOIN main.trial d ON d.id = m.dst
+    JOIN temp.map_attempt a ON a.src = s.best_attempt WHERE s.passes > d.passes)]]
 local IMPLIED = [[/* witnesses */
   UPDATE main.trial SET implied_by = (SELECT w.dst FROM src.trial s
       JOIN temp.map_trial m ON m.src = s.id JOIN temp.map_trial w ON w.src = s.implied_by
@@ -156,6 +164,7 @@ local function take(db)
     if key then map(db, name, key, references) end
   end
   db:run(SETTLE)
+  db:run(PARTLY)
   db:run(IMPLIED)
   db:run(TRIES)
   db:run(FINISHED)

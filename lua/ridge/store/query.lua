@@ -304,9 +304,11 @@ end
 
 -- What is shown when nobody names columns: parameters, phases, metrics; not their small print.
 local SMALL = { '_lo$', '_hi$', '_min$', '_p25$', '_p75$', '_p95$', '_p99$', '_max$', '_mean$',
-  '_sd$', '_mad$', '_n$', '_grade$', '_flags$', '_first$', '_flops$', '_bytes$' }
+  '_sd$', '_mad$', '_n$', '_grade$', '_flags$', '_first$', '_flops$', '_bytes$', '_quiet$',
+  '_quiet_lo$', '_quiet_hi$', '_ratio$', '_ratio_lo$', '_ratio_hi$', '_passes$', '_procs$',
+  '_between$', '_within$' }
 local TIMES = set_of { '_lo', '_hi', '_min', '_p25', '_p75', '_p95', '_p99', '_max', '_mean', '_sd',
-  '_mad', '_first' }
+  '_mad', '_first', '_quiet', '_quiet_lo', '_quiet_hi' }
 
 local function usual(list)
   local fixed, known, out = set_of(schema.FIXED), set_of(list), {}

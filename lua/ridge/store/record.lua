@@ -51,7 +51,8 @@ end
 local TIMING = [[/* insert timing */ INSERT INTO timing(attempt_id,phase,clock,cache,n,n_eff,rounds,
   inner,warm_ns,warm_calls,min,p25,med,p75,p95,p99,max,mean,sd,mad,ci_lo,ci_hi,ci_level,ci_how,r1,
   drift,sentinel,foreign_share,steal_share,pressure_share,throttled,clock_hz,grade,flags,thresholds,
-  stop) VALUES(]] .. ('?'):rep(36, ',') .. ')'
+  stop,passes,procs,sd_between,sd_within,quiet,quiet_lo,quiet_hi,ratio,ratio_lo,ratio_hi,pass_med,
+  pass_ratio,pass_flags) VALUES(]] .. ('?'):rep(49, ',') .. ')'
 local FIRST = [[/* insert first call */ INSERT INTO timing(attempt_id,phase,clock,cache,n,inner,
   min,med,max,mean) VALUES(?1,?2,?3,'first',1,1,?4,?4,?4,?4)]]
 local SAMPLES = [[/* insert samples */ INSERT INTO samples(timing_id,enc,n,t0,dur,at,mark)
@@ -69,7 +70,9 @@ local function timing(db, attempt, t)
   db:run(TIMING, attempt, t.phase, clock, cache, r.n, r.n_eff, r.rounds, r.inner, r.warm_ns,
     r.warm_calls, r.min, r.p25, r.med, r.p75, r.p95, r.p99, r.max, r.mean, r.sd, r.mad, r.ci_lo,
     r.ci_hi, r.ci_level, r.ci_how, r.r1, r.drift, r.sentinel, host.foreign, host.steal,
-    host.pressure, host.throttled, r.clock_hz, r.grade, M.flags(r.flags), r.thresholds, r.stop)
+    host.pressure, host.throttled, r.clock_hz, r.grade, M.flags(r.flags), r.thresholds, r.stop,
+    r.passes, r.procs, r.sd_between, r.sd_within, r.quiet, r.quiet_lo, r.quiet_hi, r.ratio,
+    r.ratio_lo, r.ratio_hi, r.pass_med, r.pass_ratio, r.pass_flags)
   if r.first_ns then db:run(FIRST, attempt, t.phase, clock, r.first_ns) end
   if r.samples and #r.samples > 0 then
     db:run(SAMPLES, attempt, t.phase, clock, cache, M.ENCODING, #r.samples, r.t0_ns,
@@ -77,11 +80,52 @@ local function timing(db, attempt, t)
   end
 end
 
+local SERIES = [[/* passes of a series */ SELECT a.id, a.pass, a.worker_id, a.inputs, a.left_bytes,
+  a.began, a.turn, a.n, w.pid FROM main.attempt a JOIN main.worker w ON w.id = a.worker_id
+  WHERE a.series = ? AND a.outcome = 'ok' ORDER BY a.pass]]
+local OWN = [[/* timings of a pass */ SELECT g.phase, g.clock, g.cache, g.pass_med, g.pass_ratio,
+  g.pass_flags, g.med, s.dur, s.at, s.mark, s.t0, g.inner, g.warm_calls
+  FROM main.timing g LEFT JOIN main.samples s ON s.timing_id = g.id WHERE g.attempt_id = ?]]
+
+--- The name of a timing among those of a pass.
+---@param phase string
+---@param cache string|nil 'warm' when left out
+---@return string key
+function M.key(phase, cache) return phase .. ' ' .. (cache or 'warm') end
+
+--- The passes of a series, in their order.
+---@param db table
+---@param series string
+---@return table passes each id (attempt), pass, worker_id, pid, inputs, left_bytes, began, turn,
+---  and timings by M.key: med and ratio of that pass alone, flags (words), samples (dur, at, mark,
+---  t0)
+function M.passes(db, series)
+  local list = db:query(SERIES, sqlite.blob(series))
+  for _, pass in ipairs(list) do
+    pass.timings = {}
+    for _, g in ipairs(db:query(OWN, pass.id)) do
+      pass.timings[M.key(g.phase, g.cache)] = { phase = g.phase, cache = g.cache,
+        med = g.pass_med or g.med, ratio = g.pass_ratio, flags = g.pass_flags or '',
+        inner = g.inner, warm_calls = g.warm_calls, t0 = g.t0,
+        dur = g.dur and M.unpack('dur', g.dur) or {}, at = g.at and M.unpack('at', g.at),
+        mark = g.mark and M.unpack('mark', g.mark) }
+    end
+  end
+  return list
+end
+
+-- What the pass before had and this one did not make again.
+local CARRY_METRICS = [[/* carry metrics */ INSERT OR IGNORE INTO metric(attempt_id,name,value,unit,
+  better,how) SELECT ?1,name,value,unit,better,how FROM metric WHERE attempt_id=?2]]
+local CARRY_CURVES = [[/* carry curves */ INSERT OR IGNORE INTO curve(attempt_id,name,step,value,
+  t_ns) SELECT ?1,name,step,value,t_ns FROM curve WHERE attempt_id=?2]]
+
 --- Add the rows of an attempt; the caller is inside a transaction.
 ---@param db table
 ---@param attempt integer attempt id
 ---@param outcome table timings (each phase and the result of ridge.measure.block), metrics (each
----  name, value, unit, better, how), curves (each name, points: step, value, t_ns)
+---  name, value, unit, better, how), curves (each name, points: step, value, t_ns), carry (an
+---  attempt whose metrics and curves stand for those that this one has not)
 function M.attempt(db, attempt, outcome)
   for _, t in ipairs(outcome.timings or {}) do timing(db, attempt, t) end
   for _, m in ipairs(outcome.metrics or {}) do
@@ -90,6 +134,10 @@ function M.attempt(db, attempt, outcome)
     db:run([[/* insert metric */ INSERT INTO metric(attempt_id,name,value,unit,better,how)
       VALUES(?,?,?,?,?,?)]], attempt, m.name, not nan and m.value or nil, m.unit, m.better,
       nan and 'nan' or m.how)
+  end
+  if outcome.carry then
+    db:run(CARRY_METRICS, attempt, outcome.carry)
+    if #(outcome.curves or {}) == 0 then db:run(CARRY_CURVES, attempt, outcome.carry) end
   end
   for _, c in ipairs(outcome.curves or {}) do
     for _, p in ipairs(c.points) do

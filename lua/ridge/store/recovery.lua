@@ -44,9 +44,9 @@ local AGAIN = [[/* try again */
   WHERE id=?3 AND worker_id=?4 AND state='running']]
 local FINAL = [[/* give up */
   UPDATE trial SET crashes=crashes+?1, worker_id=NULL,
-    state=CASE WHEN best_attempt IS NULL THEN ?2 ELSE 'ok' END,
-    best_attempt=coalesce(best_attempt,
-      (SELECT id FROM attempt WHERE trial_id=trial.id AND n=trial.tries))
+    state=CASE WHEN again=1 AND best_attempt IS NOT NULL THEN 'ok' ELSE ?2 END,
+    best_attempt=CASE WHEN again=1 AND best_attempt IS NOT NULL THEN best_attempt ELSE
+      (SELECT id FROM attempt WHERE trial_id=trial.id AND n=trial.tries) END
   WHERE id=?3 AND worker_id=?4 AND state='running']]
 
 --- What the notes in a worker's lock file say.

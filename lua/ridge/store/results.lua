@@ -4,7 +4,8 @@
 -- A phase `fwd` gives fwd (median, ns), fwd_lo and fwd_hi (its interval), fwd_min, fwd_p25,
 -- fwd_p75, fwd_p95, fwd_p99, fwd_max, fwd_mean, fwd_sd, fwd_mad, fwd_n, fwd_grade, fwd_flags and
 -- fwd_first (call number one), fwd_cold (with fwd_cold_lo and _hi) where both cache modes were
--- timed. The same names are the columns of the sweep's wide view.
+-- timed. The same names are the columns of the sweep's wide view; rows also have fwd_by_pass, the
+-- median of each pass as text.
 
 local canonical = require 'ridge.store.canonical'
 local record = require 'ridge.store.record'
@@ -13,8 +14,9 @@ local schema = require 'ridge.store.schema'
 local M = {}
 
 local TRIALS = [[/* rows of a sweep */
-  SELECT t.id AS trial, t.role, t.rep, t.state, t.tries, c.params, a.id AS attempt, a.grade,
-    a.flags, a.message AS reason, a.began, t.reused, t.implied_by
+  SELECT t.id AS trial, t.role, t.rep, ]] .. schema.STATE .. [[ AS state, t.tries, c.params,
+    a.id AS attempt, a.grade, a.flags, a.message AS reason, a.began, t.reused, t.implied_by,
+    t.passes, ]] .. schema.PARTNER .. [[ AS partner
   FROM main.trial t JOIN main.config c ON c.id = t.config_id
   LEFT JOIN main.attempt a ON a.id = t.best_attempt
   WHERE t.sweep_id = ? AND t.role = ? ORDER BY t.ord]]
@@ -25,7 +27,28 @@ local METRICS = [[/* metrics of a sweep */
   SELECT m.* FROM main.metric m JOIN main.trial t ON t.best_attempt = m.attempt_id
   WHERE t.sweep_id = ? AND t.role = ?]]
 
+local MEDIANS = [[/* medians of passes */ SELECT a.id AS attempt, p.pass, g.phase, g.pass_med AS med
+  FROM main.trial t JOIN main.attempt a ON a.id = t.best_attempt
+  JOIN main.attempt p ON p.series = a.series AND p.outcome = 'ok'
+  JOIN main.timing g ON g.attempt_id = p.id AND g.pass_med IS NOT NULL AND g.cache <> 'first'
+  WHERE t.sweep_id = ? AND t.role = ? ORDER BY g.cache = 'warm', p.pass]]
+
 local NAN = 0 / 0
+
+-- The median of each pass as text, '12.5 13.1 12.4': what pairs of points are compared by. A pass
+-- that is not there is '-'; of cold and warm caches the warm ones.
+local function add_medians(db, ask, by_attempt, sweep_id, role)
+  local lists = {}
+  for _, m in ipairs(ask(db, MEDIANS, sweep_id, role)) do
+    local key = m.attempt .. ' ' .. m.phase
+    lists[key] = lists[key] or { row = by_attempt[m.attempt], name = m.phase .. '_by_pass', n = 0 }
+    lists[key][m.pass], lists[key].n = m.med, math.max(lists[key].n, m.pass)
+  end
+  for _, list in pairs(lists) do
+    for i = 1, list.n do list[i] = list[i] and ('%.9g'):format(list[i]) or '-' end
+    list.row[list.name] = table.concat(list, ' ')
+  end
+end
 
 -- ask: how the database is asked, `query` or `look`
 local function read(db, ask, sweep_id, role)
@@ -46,6 +69,7 @@ local function read(db, ask, sweep_id, role)
       for _, pair in ipairs(schema.COLD_COLUMNS) do row[g.phase .. pair[1]] = g[pair[2]] end
     end
   end
+  add_medians(db, ask, by_attempt, sweep_id, role)
   for _, m in ipairs(ask(db, METRICS, sweep_id, role)) do
     by_attempt[m.attempt_id][m.name] = m.how == 'nan' and NAN or m.value
   end
@@ -58,7 +82,8 @@ end
 ---@param sweep_id integer
 ---@param role string|nil 'point' (default) or 'anchor'
 ---@return table rows parameters, phases and metrics by name; trial, state, grade, flags, reason,
----  tries, role, rep, began, reused (1: measured for another sweep), implied_by (a trial)
+---  tries, role, rep, began, reused (1: measured for another sweep), implied_by (a trial), passes,
+---  partner (the trial that was timed beside it)
 function M.rows(st, sweep_id, role)
   return st.db:snapshot(function() return read(st.db, st.db.look, sweep_id, role or 'point') end)
 end
@@ -116,13 +141,48 @@ function M.curves(st, sweep_id, name)
     WHERE t.sweep_id = ? AND c.name = ? ORDER BY t.ord, c.step]], sweep_id, name)
 end
 
---- The raw samples of a phase of one trial, and the calls of its warm-up.
+local function series_of(st, trial)
+  return st.db:value([[/* series of a trial */ SELECT a.series FROM main.trial t
+    JOIN main.attempt a ON a.id = t.best_attempt WHERE t.id = ?]], trial)
+end
+
+--- The passes behind the result of a trial, in their order; none of one that protocol 1 measured.
+---@param st table
+---@param trial integer
+---@return table passes as of ridge.store.record.passes
+function M.passes(st, trial)
+  local series = series_of(st, trial)
+  return series and record.passes(st.db, series) or {}
+end
+
+-- Samples of several passes as one series; each begins at its own t0.
+local function join(list)
+  local out = { dur = {}, at = {}, mark = {}, t0 = list[1].t0, inner = list[1].inner,
+    warm_calls = list[1].warm_calls, passes = #list > 1 and {} or nil }
+  for k, s in ipairs(list) do
+    for i, ns in ipairs(s.dur) do
+      local n = #out.dur + 1
+      out.dur[n], out.mark[n] = ns, s.mark and s.mark[i] or 0
+      out.at[n] = s.at and (s.t0 or 0) - (out.t0 or 0) + s.at[i] or nil
+      if out.passes then out.passes[n] = k end
+    end
+  end
+  return out
+end
+
+--- The raw samples of a phase of one trial, of all its passes, and the calls of a warm-up.
 ---@param st table
 ---@param trial integer
 ---@param phase string
 ---@return table|nil samples { dur = ns a call, at = ns since t0, mark =, t0 =, inner =,
----  warm_calls = }
+---  warm_calls =, passes = which pass each is of, where there are several }
 function M.samples(st, trial, phase)
+  local list = {}
+  for _, pass in ipairs(M.passes(st, trial)) do
+    local own = pass.timings[record.key(phase)] or pass.timings[record.key(phase, 'cold')]
+    if own and #own.dur > 0 then list[#list + 1] = own end
+  end
+  if #list > 0 then return join(list) end
   local row = st.db:row([[/* samples */ SELECT s.dur, s.at, s.mark, s.t0, g.inner, g.warm_calls
     FROM main.samples s JOIN main.timing g ON g.id = s.timing_id
     JOIN main.trial t ON t.best_attempt = g.attempt_id

@@ -9,10 +9,11 @@ local M = {}
 
 -- The newest attempt that fits each pending point.
 local FOUND = [[/* reusable */
-  SELECT t.id AS trial, max(a.id) AS attempt
+  SELECT t.id AS trial, max(a.id) AS attempt, o.passes
   FROM trial t
   JOIN sweep s ON s.id = t.sweep_id
   JOIN trial o ON o.config_id = t.config_id AND o.sweep_id <> t.sweep_id AND o.role = 'point'
+    AND o.state = 'ok'
   JOIN sweep p ON p.id = o.sweep_id AND p.recipe_id = s.recipe_id
     AND p.protocol_id = s.protocol_id AND p.args = s.args
     AND NOT (p.base = s.base AND p.space = s.space AND p.seed = s.seed)
@@ -29,8 +30,8 @@ function M.take(st, sweep_id, env_id)
   return st:within(function()
     local rows = st.db:query(FOUND, sweep_id, env_id)
     for _, row in ipairs(rows) do
-      st.db:run([[/* reuse */ UPDATE trial SET state='ok', best_attempt=?, reused=1 WHERE id=?]],
-        row.attempt, row.trial)
+      st.db:run([[/* reuse */ UPDATE trial SET state='ok', best_attempt=?, reused=1, passes=?
+        WHERE id=?]], row.attempt, row.passes, row.trial)
     end
     return #rows
   end)

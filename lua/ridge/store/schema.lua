@@ -17,7 +17,7 @@ local M = {}
 M.APPLICATION_ID = 0x52494447
 
 --- The newest schema this ridge reads and writes.
-M.VERSION = 4
+M.VERSION = 5
 
 M.CURVE = [[
 CREATE TABLE curve(                           -- a value over the steps of a training
@@ -42,6 +42,21 @@ CREATE TABLE comparison(                      -- two candidates held against eac
   pressure_share REAL, slots BLOB,            -- f64ns of four slots for each block, in order
   designs TEXT,                               -- one letter a block: a ABBA, b BAAB, A and B: A/A
   at INT NOT NULL) STRICT;
+]]
+
+M.RESULT = [[
+CREATE VIEW result AS
+SELECT s.name AS sweep, t.id AS trial, t.role,
+       CASE WHEN t.state IN ('pending','running') AND a.outcome = 'ok' THEN 'ok' ELSE t.state END
+         AS state, c.params, a.id AS attempt, a.grade,
+       a.flags, a.message AS reason, g.phase, g.cache, g.clock, g.med AS t_ns, g.ci_lo, g.ci_hi,
+       g.min AS t_min, g.p95, g.p99, g.n, e.id AS env, m.cpu, d.name AS device, b.git, b.dirty,
+       a.began, p.version AS protocol, g.passes, g.quiet, g.ratio, g.ratio_lo, g.ratio_hi
+FROM trial t JOIN sweep s ON s.id = t.sweep_id JOIN config c ON c.id = t.config_id
+JOIN protocol p ON p.id = s.protocol_id
+LEFT JOIN attempt a ON a.id = t.best_attempt LEFT JOIN timing g ON g.attempt_id = a.id
+LEFT JOIN env e ON e.id = a.env_id LEFT JOIN machine m ON m.id = e.machine_id
+LEFT JOIN device d ON d.id = e.device_id LEFT JOIN build b ON b.id = e.build_id;
 ]]
 
 M.TABLES = [[
@@ -80,7 +95,8 @@ CREATE TABLE env(                             -- what must be equal for numbers 
 CREATE TABLE recipe(id INTEGER PRIMARY KEY, sha BLOB NOT NULL UNIQUE, name TEXT,
   source TEXT NOT NULL) STRICT;
 CREATE TABLE protocol(id INTEGER PRIMARY KEY, sha BLOB NOT NULL UNIQUE,
-  json TEXT NOT NULL CHECK(json_valid(json))) STRICT;
+  json TEXT NOT NULL CHECK(json_valid(json)),
+  version INT NOT NULL DEFAULT 1) STRICT;     -- 1: rounds in one process, 2: passes
 
 -- what is to be measured --------------------------------------------------------------------
 CREATE TABLE config(                          -- same parameters = same row, in every sweep
@@ -118,13 +134,15 @@ CREATE TABLE trial(
   worker_id INT REFERENCES worker(id),
   tries INT NOT NULL DEFAULT 0,               -- claims so far: fences a zombie, numbers attempts
   crashes INT NOT NULL DEFAULT 0,             -- tries lost by its own doing
-  again INT NOT NULL DEFAULT 0,               -- 1: a grade D was measured once more
+  again INT NOT NULL DEFAULT 0,               -- 1: has more passes than every point has
   best_attempt INT REFERENCES attempt(id),
   shard INT NOT NULL DEFAULT 0,               -- first 4 bytes of config.sha
   implied_by INT REFERENCES trial(id),        -- whose failure says that this one would fail too
   reused INT NOT NULL DEFAULT 0,              -- 1: the best attempt was made for another sweep
+  passes INT NOT NULL DEFAULT 0,              -- passes behind the best attempt
+  turn INT NOT NULL DEFAULT 0,                -- place in the next pass: another random order each
   UNIQUE(sweep_id, config_id, rep, role)) STRICT;
-CREATE INDEX trial_claim ON trial(sweep_id, prio DESC, ord) WHERE state='pending';
+CREATE INDEX trial_claim ON trial(sweep_id, prio DESC, passes, turn, ord) WHERE state='pending';
 CREATE INDEX trial_live  ON trial(worker_id)                WHERE state='running';
 CREATE INDEX trial_conf  ON trial(config_id, state);
 
@@ -146,7 +164,14 @@ CREATE TABLE attempt(                         -- append-only; a retry never over
   printed TEXT,                               -- the end of what a failed point printed
   peak_dev INT, seed INT,
   grade TEXT, flags TEXT NOT NULL DEFAULT '', -- worst grade and all flags of its timings
+  pass INT,                                   -- which pass this is; NULL: of protocol 1
+  series BLOB,                                -- the same in all passes that one result stands for
+  turn INT,                                   -- place in its process: 1 was measured first
+  inputs TEXT,                                -- checksum of what its setup made
+  left_bytes REAL,                            -- live still when the point had been let go
+  partner TEXT,                               -- parameters of what was timed beside it
   UNIQUE(trial_id, n)) STRICT;
+CREATE INDEX attempt_series ON attempt(series, pass) WHERE series IS NOT NULL;
 CREATE INDEX attempt_live ON attempt(worker_id) WHERE outcome='running';
 
 CREATE TABLE timing(                          -- one row for each phase, clock and cache mode
@@ -161,6 +186,11 @@ CREATE TABLE timing(                          -- one row for each phase, clock a
   throttled REAL, clock_hz REAL,
   grade TEXT, flags TEXT NOT NULL DEFAULT '', -- judged by thresholds: 'calibrated' or 'fixed'
   thresholds TEXT, stop TEXT,
+  passes INT, procs INT,                      -- passes behind the numbers above, and processes
+  sd_between REAL, sd_within REAL,            -- of the logarithm: of passes, of windows in a pass
+  quiet REAL, quiet_lo REAL, quiet_hi REAL,   -- in the machine's fast state
+  ratio REAL, ratio_lo REAL, ratio_hi REAL,   -- over the partner's time, formed in each pass
+  pass_med REAL, pass_ratio REAL, pass_flags TEXT, -- of this pass alone, as are the samples
   UNIQUE(attempt_id, phase, clock, cache)) STRICT;
 
 CREATE TABLE samples(                         -- raw data, one BLOB, not one row for each sample
@@ -178,16 +208,7 @@ CREATE INDEX metric_name ON metric(name, value);
 ]] .. M.CURVE .. M.COMPARISON .. [[
 
 -- what people read --------------------------------------------------------------------------
-CREATE VIEW result AS
-SELECT s.name AS sweep, t.id AS trial, t.role, t.state, c.params, a.id AS attempt, a.grade,
-       a.flags, a.message AS reason, g.phase, g.cache, g.clock, g.med AS t_ns, g.ci_lo, g.ci_hi,
-       g.min AS t_min, g.p95, g.p99, g.n, e.id AS env, m.cpu, d.name AS device, b.git, b.dirty,
-       a.began
-FROM trial t JOIN sweep s ON s.id = t.sweep_id JOIN config c ON c.id = t.config_id
-LEFT JOIN attempt a ON a.id = t.best_attempt LEFT JOIN timing g ON g.attempt_id = a.id
-LEFT JOIN env e ON e.id = a.env_id LEFT JOIN machine m ON m.id = e.machine_id
-LEFT JOIN device d ON d.id = e.device_id LEFT JOIN build b ON b.id = e.build_id;
-]]
+]] .. M.RESULT
 
 --- What brings a file of the version before to each version; all of it only adds.
 M.STEPS = {
@@ -210,19 +231,61 @@ M.STEPS = {
   ]],
   [3] = M.COMPARISON,
   [4] = M.CURVE,
+  [5] = [[
+    ALTER TABLE protocol ADD COLUMN version INT NOT NULL DEFAULT 1;
+    ALTER TABLE trial ADD COLUMN passes INT NOT NULL DEFAULT 0;
+    ALTER TABLE trial ADD COLUMN turn INT NOT NULL DEFAULT 0;
+    DROP INDEX trial_claim;
+    CREATE INDEX trial_claim ON trial(sweep_id, prio DESC, passes, turn, ord)
+      WHERE state='pending';
+    ALTER TABLE attempt ADD COLUMN pass INT;
+    ALTER TABLE attempt ADD COLUMN series BLOB;
+    ALTER TABLE attempt ADD COLUMN turn INT;
+    ALTER TABLE attempt ADD COLUMN inputs TEXT;
+    ALTER TABLE attempt ADD COLUMN left_bytes REAL;
+    ALTER TABLE attempt ADD COLUMN partner TEXT;
+    CREATE INDEX attempt_series ON attempt(series, pass) WHERE series IS NOT NULL;
+    ALTER TABLE timing ADD COLUMN passes INT;
+    ALTER TABLE timing ADD COLUMN procs INT;
+    ALTER TABLE timing ADD COLUMN sd_between REAL;
+    ALTER TABLE timing ADD COLUMN sd_within REAL;
+    ALTER TABLE timing ADD COLUMN quiet REAL;
+    ALTER TABLE timing ADD COLUMN quiet_lo REAL;
+    ALTER TABLE timing ADD COLUMN quiet_hi REAL;
+    ALTER TABLE timing ADD COLUMN ratio REAL;
+    ALTER TABLE timing ADD COLUMN ratio_lo REAL;
+    ALTER TABLE timing ADD COLUMN ratio_hi REAL;
+    ALTER TABLE timing ADD COLUMN pass_med REAL;
+    ALTER TABLE timing ADD COLUMN pass_ratio REAL;
+    ALTER TABLE timing ADD COLUMN pass_flags TEXT;
+    DROP VIEW result;
+  ]] .. M.RESULT,
 }
+
+--- The state of a trial t with its best attempt a as people read it: one that waits for its next
+--- pass has a result already.
+M.STATE = "CASE WHEN t.state IN ('pending','running') AND a.outcome = 'ok' THEN 'ok' "
+  .. 'ELSE t.state END'
+
+--- The trial of the same sweep that was timed beside the best attempt a of a trial t.
+M.PARTNER = [[(SELECT o.id FROM main.config f JOIN main.trial o ON o.config_id = f.id
+  WHERE a.partner IS NOT NULL AND f.params = a.partner AND o.sweep_id = t.sweep_id
+    AND o.role = 'point' LIMIT 1)]]
 
 --- Columns every wide view and every row of results has; parameters, phases and metrics have other
 --- names.
 M.FIXED = { 'trial', 'role', 'rep', 'state', 'grade', 'flags', 'reason', 'tries', 'began',
-  'reused', 'implied_by' }
+  'reused', 'implied_by', 'passes', 'partner' }
 
 --- What a timing adds to a row for a phase `fwd`: `fwd` (the median), `fwd_lo`, `fwd_p95` ...
 M.PHASE_COLUMNS = {
   { '', 'med' }, { '_lo', 'ci_lo' }, { '_hi', 'ci_hi' }, { '_min', 'min' }, { '_p25', 'p25' },
   { '_p75', 'p75' }, { '_p95', 'p95' }, { '_p99', 'p99' }, { '_max', 'max' },
   { '_mean', 'mean' }, { '_sd', 'sd' }, { '_mad', 'mad' }, { '_n', 'n' }, { '_grade', 'grade' },
-  { '_flags', 'flags' },
+  { '_flags', 'flags' }, { '_quiet', 'quiet' }, { '_quiet_lo', 'quiet_lo' },
+  { '_quiet_hi', 'quiet_hi' }, { '_ratio', 'ratio' }, { '_ratio_lo', 'ratio_lo' },
+  { '_ratio_hi', 'ratio_hi' }, { '_passes', 'passes' }, { '_procs', 'procs' },
+  { '_between', 'sd_between' }, { '_within', 'sd_within' },
 }
 
 --- What the timing with cold caches adds where there is a warm one too.
@@ -272,8 +335,9 @@ local METRICS = [[/* names of metrics */ SELECT DISTINCT m.name AS name FROM tri
 ---@param name string sweep name
 ---@return string sql
 function M.wide_view(db, id, name)
-  local columns = { 't.id AS trial', 't.role', 't.rep', 't.state', 'a.grade', 'a.flags',
-    'a.message AS reason', 't.tries', 'a.began', 't.reused', 't.implied_by' }
+  local columns = { 't.id AS trial', 't.role', 't.rep', M.STATE .. ' AS state', 'a.grade',
+    'a.flags', 'a.message AS reason', 't.tries', 'a.began', 't.reused', 't.implied_by',
+    't.passes', M.PARTNER .. ' AS partner' }
   local joins, taken = {}, {}
   for _, column in ipairs(M.FIXED) do taken[column] = true end
   local function add(expression, column)

@@ -1,15 +1,20 @@
 -- SPDX-License-Identifier: MIT
---- A block of points: prepare each, time them together, write what they came to.
+--- One pass of a point: set it up anew, in memory that lies elsewhere, time a few windows, write
+--- what it came to, let it go.
 --
 -- What a point prepares is heavy work that is not timed and shares the machine with other workers;
 -- timing has it alone, and so has the writing of what was timed (ridge.sweep.lease). A failing
 -- point is a row with its reason, not the end of the sweep.
 
 local blame = require 'ridge.blame'
+local canonical = require 'ridge.store.canonical'
 local point = require 'ridge.sweep.point'
 local child = require 'ridge.sweep.child'
-local rigorous = require 'ridge.sweep.rigorous'
+local record = require 'ridge.store.record'
+local series = require 'ridge.sweep.series'
+local random = require 'ridge.measure.random'
 local space = require 'ridge.sweep.space'
+local statistics = require 'ridge.measure.statistics'
 
 local M = {}
 
@@ -71,14 +76,27 @@ local function copy(params)
 end
 
 -- What a caught error makes of a point; nil for an interrupt, which is not the point's.
-local function outcome_of(caught, stage)
+local function outcome_of(caught, stage, pass)
   local err = caught.err
   local reason = point.infeasible(err)
   if reason then return { state = 'infeasible', message = reason } end
   local oom = type(err) == 'table' and err.code == 'ENOMEM'
     or type(err) == 'string' and err:find('not enough memory', 1, true) ~= nil
-  return { state = oom and 'oom' or 'error', message = ('%s: %s'):format(stage, tostring(err)),
-    trace = caught.trace }
+  return { state = oom and 'oom' or 'error', trace = caught.trace,
+    message = ('%s%s: %s'):format(pass and pass > 1 and ('pass %d: '):format(pass) or '', stage,
+      tostring(err)) }
+end
+
+-- A setup that drew other data in another pass measures other work under one name.
+local function check_inputs(run, item)
+  local sum = run.lab.inputs(item.context)
+  local other = series.other_inputs(item.earlier or {}, sum)
+  if other and not run.spec.reuse_setup then
+    error(('it made other data than in pass %d; let it depend on p alone (ridge.randn '
+      .. 'draws the same each time, math.random and the clock do not), or say reuse_setup = true '
+      .. 'to set a point up once for all its passes'):format(other), 0)
+  end
+  item.inputs = sum
 end
 
 local function prepare_stages(run, item)
@@ -87,15 +105,18 @@ local function prepare_stages(run, item)
     item.stage = name
     run.worker:under_way(item.claim.trial, name)
   end
-  stage 'setup'
-  if run.order then child.forget_tail() end
-  run.lab.seed(item.claim.seed)
-  if spec.setup then item.context = spec.setup(copy(params), m) end
-  if spec.check then
-    stage 'check'
-    local good, why = spec.check(copy(params), item.context)
-    if good == false or good == nil and why ~= nil then
-      error(why and tostring(why) or 'the result is wrong', 0)
+  if not item.context then
+    stage 'setup'
+    if run.order then child.forget_tail() end
+    run.lab.seed(item.claim.seed)
+    if spec.setup then item.context = spec.setup(copy(params), m) end
+    if not item.partner_of then check_inputs(run, item) end
+    if spec.check and not item.partner_of and m.pass == 1 then
+      stage 'check'
+      local good, why = spec.check(copy(params), item.context)
+      if good == false or good == nil and why ~= nil then
+        error(why and tostring(why) or 'the result is wrong', 0)
+      end
     end
   end
   stage 'measure'
@@ -106,29 +127,28 @@ local function prepare_stages(run, item)
   end
 end
 
--- Run setup, check and measure of a claimed trial. An error becomes its outcome.
-local function prepare(run, claim)
-  local item = { claim = claim, label = space.label(claim.params) }
+-- Run setup, check and measure of a point. An error becomes its outcome.
+local function prepare(run, item)
+  local claim = item.claim
   -- looking means a full collection, which sweeps that never ask for a peak are spared
-  item.point = point.new(claim.params, run.lab, run.peaks and run.lab.live_bytes() or nil)
+  item.point = point.new(claim.params, run.lab, run.peaks and run.lab.live_bytes() or nil,
+    claim.pass)
   local ok, caught = xpcall(prepare_stages, catch, run, item)
-  if ok then return item end
+  if ok then return end
   if caught.err == point.LOOK_FIRST then
-    run.peaks = true
-    return prepare(run, claim)
+    run.peaks, item.context = true, nil
+    return prepare(run, item)
   end
   if is_interrupt(caught.err) then error(caught.err, 0) end
-  item.outcome = outcome_of(caught, item.stage)
+  item.outcome = outcome_of(caught, item.stage, claim.pass)
   if run.order then item.outcome.printed = child.own_tail() end
   if item.outcome.state == 'infeasible' then
     local kept = item.point:outcome(nil)
     item.outcome.metrics, item.outcome.peak = kept.metrics, kept.peak
   end
-  item.point, item.context = nil, nil
-  return item
 end
 
--- A block ------------------------------------------------------------------------------------
+-- Timing -------------------------------------------------------------------------------------
 
 local function first_error(results)
   for _, result in ipairs(results) do
@@ -137,10 +157,10 @@ local function first_error(results)
 end
 
 -- The timer calls this between windows: the place to leave at Ctrl-C, and to show a sign of life.
-local function tick_of(run, n)
+local function tick_of(run, item)
   return function(_, rounds)
     check_stopping(run)
-    run.progress:at(('timing %d points, round %d'):format(n, rounds))
+    run.progress:at(('%s, pass %d, round %d'):format(item.label, item.claim.pass, rounds))
   end
 end
 
@@ -149,138 +169,187 @@ local function flag_shared(result)
   local flags = { 'SHARED' }
   for _, flag in ipairs(result.flags or {}) do flags[#flags + 1] = flag end
   result.flags = flags
-  if result.grade then result.grade = 'D' end
   return result
 end
 
--- Time all plans of prepared items as one interleaved block and fill in their outcomes.
-local function time_items(run, items)
-  local points, first = {}, {}
-  for i, item in ipairs(items) do
-    first[i] = #points
-    for _, p in ipairs(item.point:plans(item.label)) do points[#points + 1] = p end
+-- The ratio of two results whose rounds stood side by side: the median over the rounds.
+local function ratio_of(own, other)
+  local list = {}
+  for i, ns in ipairs(own.samples or {}) do
+    list[i] = other.samples and other.samples[i] and ns / other.samples[i] or nil
+  end
+  if #list == 0 then return own.med / other.med end
+  return statistics.median(list)
+end
+
+-- Time all plans of a point, and beside each that of its partner; the rounds of all are shuffled.
+local function time_point(run, item, partner)
+  local points, phases = item.point:plans(item.label), {}
+  local n = #points
+  for _, phase in ipairs(item.point.phases) do
+    if phase.plan ~= nil then phases[#phases + 1] = phase.name end
+  end
+  local beside = {}
+  for _, p in ipairs(n > 0 and partner and partner.point:plans(partner.label) or {}) do
+    local name = p.label:match '(%S+)$'
+    for i, phase in ipairs(phases) do
+      if phase == name then
+        points[#points + 1] = p
+        beside[i] = #points
+      end
+    end
   end
   lease(run, 'exclusive')
-  run.worker:under_way(#items == 1 and items[1].claim.trial or nil, 'time', #items)
-  local tick, results = tick_of(run, #items), {}
-  if #points > 0 and rigorous.is_asked(run.spec.protocol) then
-    results = rigorous.results(run, items, tick)
-  elseif #points > 0 then
-    results = run.lab.block(points, run.spec.protocol, run.ceilings, tick)
-  end
+  run.worker:under_way(item.claim.trial, 'time')
+  local results = n > 0 and run.lab.block(points, run.spec.protocol, run.ceilings,
+    tick_of(run, item)) or {}
   if #results ~= #points then
     blame.raise(('the timer gave %d results for %d plans'):format(#results, #points), 'EBUG')
   end
-  for i, item in ipairs(items) do
-    local own = {}
-    for k = first[i] + 1, first[i + 1] or #results do
-      own[#own + 1] = run.shared and flag_shared(results[k]) or results[k]
-    end
-    local caught = first_error(own)
-    item.outcome = caught and outcome_of(caught, 'time') or item.point:outcome(own)
-    item.outcome.state = item.outcome.state or 'ok'
-  end
-end
-
--- Time items together. When that fails nobody knows whose fault it was, so they go one by one.
-local function time_or_blame(run, items, aside)
-  local ok, caught = xpcall(time_items, catch, run, items)
-  if ok then
-    for _, item in ipairs(items) do
-      if item.outcome.state == 'oom' and #items > 1 then
-        item.outcome = nil -- the others held memory too
-        aside[#aside + 1] = item.claim
-      end
-    end
+  local own = {}
+  for i = 1, n do own[i] = results[i] end
+  local caught = first_error(own)
+  if caught then
+    item.outcome = outcome_of(caught, 'time', item.claim.pass)
     return
   end
-  if is_interrupt(caught.err) then error(caught.err, 0) end
-  for _, item in ipairs(items) do
-    if #items == 1 then
-      item.outcome = outcome_of(caught, 'time')
-    else
-      aside[#aside + 1] = item.claim
+  for i, result in ipairs(own) do
+    local other = beside[i] and results[beside[i]]
+    if other and not other.error then
+      result.ratio = ratio_of(result, other)
+      if result.cold and other.cold then result.cold.ratio = ratio_of(result.cold, other.cold) end
+    end
+    for _, r in ipairs { result, result.cold } do
+      if run.shared then flag_shared(r) end
+      series.join(r, phases[i], item.earlier, run.worker.id, run.spec.protocol)
     end
   end
+  item.outcome = item.point:outcome(own)
+  item.outcome.state = 'ok'
+  series.settle(item.outcome, item.claim, item.earlier, run.spec.protocol)
 end
 
-local function after(list, i)
-  local out = {}
-  for k = i + 1, #list do out[#out + 1] = list[k] end
-  return out
+-- The partner of a point, set up; nil where it has none, or where that fails: the point itself may
+-- be well all the same.
+local function partner_of(run, item)
+  local params = run.spec.partner and run.spec.partner(copy(item.claim.params))
+  if not params or space.label(params) == item.label then return nil end
+  local partner = { claim = { params = params, seed = item.claim.seed, trial = item.claim.trial,
+    pass = item.claim.pass }, label = space.label(params), partner_of = item }
+  prepare(run, partner)
+  if partner.outcome then return nil end
+  return partner
 end
 
--- Prepare and time claims together; those that must be alone are put into `aside`. Returns claims
--- that were not begun.
-local function work(run, claims, done, aside)
-  local left = {}
+-- Where memory lies in this pass: another seed in each, the same whenever this pass is taken.
+local function shift(run, claim)
+  run.lab.shift((claim.seed + 0x9e3779b1 * claim.pass) % 2 ^ 48 + 1)
+end
+
+-- One pass of a point that may be set up already.
+local function take(run, item)
+  check_stopping(run)
+  run.progress:at(('%s, pass %d'):format(item.label, item.claim.pass))
+  shift(run, item.claim)
+  item.earlier = item.claim.pass > 1 and record.passes(run.store.db, item.claim.series) or {}
+  item.outcome = nil
+  lease(run, 'shared')
+  prepare(run, item)
+  if item.outcome then return end
+  local partner = partner_of(run, item)
+  check_stopping(run)
+  item.partner = partner and canonical.encode(partner.claim.params)
+  local ok, caught = xpcall(time_point, catch, run, item, partner)
+  if ok then return end
+  if is_interrupt(caught.err) then error(caught.err, 0) end
+  item.outcome = outcome_of(caught, 'time', item.claim.pass)
+end
+
+-- Writing ------------------------------------------------------------------------------------
+
+local function write(run, item)
+  local outcome = item.outcome
+  outcome.inputs, outcome.left = item.inputs, item.left
+  outcome.group, outcome.partner = run.group_of(item.claim.params), item.partner
+  local leak = outcome.state == 'ok' and series.leak(item.earlier, item.left)
+  if leak and not outcome.more then
+    outcome.message = ('every pass leaves %s behind'):format(M.bytes(leak))
+    run.leaks = (run.leaks or 0) + 1
+  end
+  run.worker:record { item }
+  run.progress:add({ outcome.more and 'pass' or outcome.state })
+end
+
+--- Bytes as words.
+---@param n number
+---@return string text
+function M.bytes(n)
+  if n < 2 ^ 20 then return ('%.0f KB'):format(n / 1024) end
+  return ('%.1f MB'):format(n / 2 ^ 20)
+end
+
+local function new_item(claim) return { claim = claim, label = space.label(claim.params) } end
+
+-- Set up, timed, let go.
+local function once(run, claim)
+  local item = new_item(claim)
+  local before = run.lab.memory()
+  run.lab.scoped(function() take(run, item) end)
+  item.point, item.context = nil, nil
+  require('ridge.ffi.ref').collect()
+  item.left = before and run.lab.memory() - before
+  write(run, item)
+end
+
+-- Points that are set up once and stay alive over their passes; what they read is copied to another
+-- place for each. Their passes are taken in turn, as those of a whole sweep are.
+local function kept(run, claims)
   run.lab.scoped(function()
-    local ready = {}
-    lease(run, 'shared')
-    for i, claim in ipairs(claims) do
-      check_stopping(run)
-      run.progress:at(space.label(claim.params))
-      local item = prepare(run, claim)
-      if not item.outcome then
-        ready[#ready + 1] = item
-      elseif item.outcome.state == 'oom' and i > 1 then
-        -- the others of the block hold memory too; alone it may fit
-        aside[#aside + 1] = claim
-      elseif item.outcome.state == 'oom' then
-        -- what it took is only given back with the scope: the others begin anew
-        done[#done + 1], left = item, after(claims, i)
-        return
-      else
-        done[#done + 1] = item
+    local items = {}
+    for i, claim in ipairs(claims) do items[i] = new_item(claim) end
+    local shuffler = random.new(claims[1].seed)
+    while #items > 0 do
+      local left = {}
+      for _, item in ipairs(shuffler:shuffle(items)) do
+        if item.context then item.context = run.lab.moved(item.context) end
+        take(run, item)
+        write(run, item)
+        local again = item.outcome.more
+          and run.worker:claim_again(run.sweep, item.claim.trial, run.env_id)
+        for i, claim in ipairs(claims) do
+          if claim == item.claim then table.remove(claims, i) break end
+        end
+        if again then
+          item.claim = again
+          claims[#claims + 1] = again
+          left[#left + 1] = item
+        end
       end
-    end
-    if #ready == 0 then return end
-    check_stopping(run)
-    run.progress:at(('timing %d points'):format(#ready))
-    time_or_blame(run, ready, aside)
-    for _, item in ipairs(ready) do
-      item.point, item.context = nil, nil
-      if item.outcome then done[#done + 1] = item end
+      items = left
     end
   end)
   require('ridge.ffi.ref').collect()
-  return left
 end
 
-local function write(run, done)
-  if #done == 0 then return end
-  run.worker:record(done)
-  local states = {}
-  for i, item in ipairs(done) do states[i] = item.outcome.state end
-  run.progress:add(states)
-end
-
---- Work through claimed trials and write what they came to; what is left over when that ends early
---- is given back.
+--- Take a pass of each claimed trial and write what it came to at once; what is left over when that
+--- ends early is given back.
 ---@param run table store, sweep, spec, lab, worker, progress, ceilings, lease (or nil), shared,
----  order
+---  order, env_id, group_of
 ---@param claims table of Worker:claim
 function M.work(run, claims)
-  local done, aside = {}, {}
+  local open = {}
+  for i, claim in ipairs(claims) do open[i] = claim end
   local ok, err = pcall(function()
-    local left = claims
-    while #left > 0 do left = work(run, left, done, aside) end
-    for _, claim in ipairs(aside) do work(run, { claim }, done, {}) end
+    if run.spec.reuse_setup then return kept(run, open) end
+    while #open > 0 do
+      once(run, open[1])
+      table.remove(open, 1)
+    end
   end)
-  if ok then
-    write(run, done)
-    if run.lease then run.lease:drop() end
-    return
-  end
-  -- keep what is known, give the rest back
-  local final, rest = {}, {}
-  for _, item in ipairs(done) do final[item.claim] = true end
-  for _, claim in ipairs(claims) do
-    if not final[claim] then rest[#rest + 1] = claim end
-  end
+  run.lab.shift(0)
   if run.lease then run.lease:drop() end
-  write(run, done)
-  run.worker:give_back(rest, is_interrupt(err) and 'interrupted' or tostring(err))
+  if ok then return end
+  run.worker:give_back(open, is_interrupt(err) and 'interrupted' or tostring(err))
   error(err, 0)
 end
 

@@ -29,8 +29,10 @@ local EQUAL = 0.03
 local TIMINGS = [[/* timings to compare */
   SELECT s.base AS sweep, c.params, g.phase, g.cache, g.med, g.ci_lo, g.ci_hi, g.grade, g.sentinel,
     e.governor, e.turbo, e.smt, e.aslr, e.thp, e.cpuset, e.cpu_quota, e.vars,
-    hex(m.fp) AS machine, d.uuid AS device, d.id AS device_id, b.git, b.ridge
-  FROM main.trial t JOIN main.sweep s ON s.id = t.sweep_id JOIN main.config c ON c.id = t.config_id
+    hex(m.fp) AS machine, d.uuid AS device, d.id AS device_id, b.git, b.ridge,
+    p.version
+  FROM main.trial t JOIN main.sweep s ON s.id = t.sweep_id JOIN main.protocol p
+    ON p.id = s.protocol_id JOIN main.config c ON c.id = t.config_id
   JOIN main.attempt a ON a.id = t.best_attempt JOIN main.timing g ON g.attempt_id = a.id
   JOIN main.env e ON e.id = a.env_id JOIN main.machine m ON m.id = e.machine_id
   JOIN main.device d ON d.id = e.device_id JOIN main.build b ON b.id = e.build_id
@@ -132,6 +134,10 @@ local function other_speed(a, b)
 end
 
 local function reason_of(a, b)
+  if a.version ~= b.version then
+    return ('measured by protocol %d and %d: rounds of one process and passes say other things')
+      :format(a.version, b.version)
+  end
   local why = other_environment(a, b) or other_speed(a, b)
   if why then return why end
   for _, row in ipairs { a, b } do

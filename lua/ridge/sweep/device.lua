@@ -38,6 +38,7 @@ end
 
 local function with_memory(self, name)
   local memory = require 'ridge.memory'
+  function self.memory() return memory.stats(name).live end
   function self.live_bytes()
     require('ridge.ffi.ref').collect()
     return memory.stats(name).live
@@ -55,8 +56,10 @@ local function with_timing(self, name)
     return require('ridge.measure').calibration(ceilings, NO_THREADS)
   end
   function self.block(points, protocol, ceilings, tick)
-    return require('ridge.measure').block(points, protocol, { calibration = calibration(ceilings),
-      between = require('ridge.measure.variation').NONE, progress = tick })
+    return require('ridge.measure').block(points,
+      require('ridge.measure.protocol').of_pass(protocol),
+      { calibration = calibration(ceilings), progress = tick, brief = true,
+      between = require('ridge.measure.variation').NONE })
   end
   function self.fresh(source, protocol, ceilings, tick)
     return require('ridge.measure.fresh').points(source, protocol, calibration(ceilings), tick)

@@ -39,6 +39,9 @@ local SPEC = {
   setup    = { 'function', doc = 'setup(p, m) returns the context c of a point' },
   check    = { 'function', doc = 'check(p, c): false, or nil and why, when c is wrong' },
   measure  = { 'function', required = true, doc = 'measure(p, c, m) says what to time' },
+  partner  = { 'function', doc = 'partner(p): the point timed beside p in every pass, or nil' },
+  reuse_setup = { 'boolean', default = false,
+                  doc = 'set a point up once and keep it over its passes, in one process' },
   protocol = { 'table|string', doc = "how to measure: a level ('quick', 'demo', ...) or fields" },
   seed     = { 'integer', default = 0, doc = 'orders the points and seeds their draws' },
   timeout  = { 'number', min = 0.001, doc = 'seconds for a point, after which it is killed' },
@@ -111,9 +114,9 @@ end
 -- The text that says what is measured: the files in which the recipe's functions stand.
 local function recipe_of(sw)
   local spec = { measure = sw.spec.measure, setup = sw.spec.setup, check = sw.spec.check,
-    where = sw.recipe_where }
+    where = sw.recipe_where, partner = sw.spec.partner }
   local seen, texts, name = {}, {}, nil
-  for _, key in ipairs { 'measure', 'setup', 'check', 'where' } do
+  for _, key in ipairs { 'measure', 'setup', 'check', 'where', 'partner' } do
     if type(spec[key]) == 'function' then
       local from, text = source_of(spec[key])
       name = name or from
@@ -222,7 +225,8 @@ function Sweep:run(opt)
   local wanted = wanted_of(self, protocol)
   opt.budget, opt.shard = part.seconds(opt.budget), part.shard(opt.shard)
   local summary = run.run({ setup = spec.setup, check = spec.check, measure = spec.measure,
-    protocol = protocol, timeout = spec.timeout, origin = origin() }, wanted, opt)
+    partner = spec.partner, reuse_setup = spec.reuse_setup, protocol = protocol,
+    timeout = spec.timeout }, wanted, opt)
   self.db, self.stored_as = summary.path, summary.name
   if override.ended then override.ended(summary) end
   return summary

@@ -8,17 +8,17 @@ local M = {}
 
 -- Measuring ----------------------------------------------------------------------------------
 
---- Time the plans of a block together (ridge.measure.block).
+--- Time the plans of one pass of a point, and of its partner, together (ridge.measure.block).
 ---@param points table list of { plan =, label =, cost =, zeros = }
----@param protocol table
+---@param protocol table of the sweep
 ---@param ceilings table rows of calibrate, of this device
 ---@param tick function called with (label, rounds) between windows
 ---@return table results in the same order; one with `error` could not be measured
 function M.block(points, protocol, ceilings, tick)
   local measure = require 'ridge.measure'
-  -- what other processes would differ by is for the passes of the sweep to show
-  return measure.block(points, protocol, { calibration = measure.calibration(ceilings, M.threads()),
-    between = require('ridge.measure.variation').NONE, progress = tick })
+  return measure.block(points, require('ridge.measure.protocol').of_pass(protocol),
+    { calibration = measure.calibration(ceilings, M.threads()), progress = tick, brief = true,
+      between = require('ridge.measure.variation').NONE })
 end
 
 --- Time what a source makes in several fresh processes (ridge.measure.fresh).
@@ -90,6 +90,38 @@ end
 --- Let the draws of a point begin at its own seed.
 ---@param seed integer
 function M.seed(seed) require('ridge.ffi.lib').rg_seed(seed) end
+
+--- Let what is made from now on lie elsewhere: memory that is free goes back to the system, and
+--- fresh blocks begin a random number of cache lines and pages further on.
+---@param seed integer 0 ends it
+function M.shift(seed)
+  local C = require 'ridge.ffi.lib'
+  C.rg_memory_trim(0)
+  C.rg_memory_shift(seed)
+end
+
+--- Bytes live now, as the allocator counts them.
+---@return number bytes
+function M.memory() return require('ridge.memory').stats().live end
+
+--- The tensors of a context copied to other places, in a table of the same names; what is no tensor
+--- stays what it is.
+---@param context any
+---@return any context
+function M.moved(context)
+  local tensor = require 'ridge.tensor'
+  if type(context) ~= 'table' or getmetatable(context) then
+    return tensor.is(context) and context:clone() or context
+  end
+  local out = {}
+  for key, value in pairs(context) do out[key] = tensor.is(value) and value:clone() or value end
+  return out
+end
+
+--- A checksum of what a setup made (ridge.sweep.inputs).
+---@param context any
+---@return string|nil checksum
+function M.inputs(context) return require('ridge.sweep.inputs').checksum(context) end
 
 --- The lease of what is timed here (ridge.sweep.lease).
 ---@return table lease

@@ -6,6 +6,7 @@ local blame = require 'ridge.blame'
 local canonical = require 'ridge.store.canonical'
 local comparison = require 'ridge.store.comparison'
 local kinds = require 'ridge.plot.kinds'
+local pairing = require 'ridge.sweep.pairing'
 local plot = require 'ridge.plot'
 local results = require 'ridge.store.results'
 local roof = require 'ridge.measure.roof'
@@ -152,6 +153,17 @@ function GATHER.roofline(rows, opt, from)
   for _, c in ipairs(ceilings) do
     rows[#rows + 1] = { roof = c.name, value = c.value, value_lo = c.ci_lo, value_hi = c.ci_hi,
       threads = c.threads, state = 'ceiling' }
+  end
+  return rows
+end
+
+-- Pairs that stood side by side in every pass are compared by the ratios of their passes.
+function GATHER.ratio(rows, opt)
+  if not (opt.a and opt.b) then return rows end -- the picture says what is missing
+  local left, other_of = require('ridge.plot.ratio').pairs(rows, opt)
+  for _, row in ipairs(left) do
+    local other = other_of(row)
+    if other then pairing.join(row, other, opt.z) end
   end
   return rows
 end

@@ -24,7 +24,7 @@ local Infeasible = { __tostring = function(e) return 'infeasible: ' .. e.reason 
 -- What else a phase puts beside its timing columns.
 local DERIVED = { '_first', '_cold', '_cold_lo', '_cold_hi', '_flops', '_bytes', '_gflops',
   '_gbps', '_peak_bytes', '_host_ns', '_issue_ns', '_device_ns', '_device_mhz', '_memory_mhz',
-  '_celsius', '_watts', '_held_share', '_held_before', '_held_after' }
+  '_celsius', '_watts', '_held_share', '_held_before', '_held_after', '_by_pass' }
 
 local TIME = { zeros = { 'boolean', doc = 'the inputs are constant, which some machines notice' } }
 local COST = {
@@ -39,10 +39,11 @@ local BETTER = { lower = -1, higher = 1 }
 ---@param params table
 ---@param lab table ridge.sweep.lab
 ---@param live_before number|nil bytes live before its setup; nil when nobody looked
+---@param pass integer|nil number of the pass, for recipes: what is the same in all is done in 1
 ---@return table point
-function M.new(params, lab, live_before)
+function M.new(params, lab, live_before, pass)
   local self = setmetatable({ lab = lab, live_before = live_before, phases = {}, by_phase = {},
-    metrics = {}, curves = {}, taken = {} }, Point)
+    metrics = {}, curves = {}, taken = {}, pass = pass or 1 }, Point)
   for _, name in ipairs(schema.FIXED) do self.taken[name] = 'a field of every row' end
   for name in pairs(params) do self.taken[name:lower()] = 'a parameter' end
   return self

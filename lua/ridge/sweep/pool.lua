@@ -1,9 +1,11 @@
 -- SPDX-License-Identifier: MIT
 --- The parent of worker processes: starts them, watches them, buries them.
 --
--- It claims and measures nothing itself. A worker that dies is replaced as long as there is work;
--- its trials are settled by what its notes and this parent's eyes say (ridge.store.recovery). Where
--- points have crashed, run out of memory or hung before, each point gets a process of its own.
+-- It claims and measures nothing itself. A worker takes the points of one pass and ends, so that
+-- each pass is of another process, whose stack begins elsewhere too. A worker that dies is replaced
+-- as long as there is work; its trials are settled by what its notes and this parent's eyes say
+-- (ridge.store.recovery). Where points have crashed, run out of memory or hung before, each point
+-- gets a process of its own.
 
 local blame = require 'ridge.blame'
 local clock = require 'ridge.store.clock'
@@ -11,6 +13,7 @@ local lock = require 'ridge.store.lock'
 local order = require 'ridge.sweep.order'
 local process = require 'ridge.sweep.child'
 local queue = require 'ridge.store.queue'
+local random = require 'ridge.measure.random'
 local recovery = require 'ridge.store.recovery'
 
 local M = {}
@@ -20,6 +23,9 @@ local LOOK_EVERY = 1
 
 -- Seconds that workers get to end in good order, and workers in a row that may do nothing.
 local GRACE, IDLE = 20, 5
+
+local MOST_PADDING = 4095
+local padding = random.new(clock.pid())
 
 -- Starting -----------------------------------------------------------------------------------
 
@@ -33,10 +39,12 @@ local function isolated(pool)
 end
 
 local function start(pool)
-  local child = process.spawn(pool.command, order.encode { sweep = pool.sweep.uuid,
-    db = pool.store.path, one = isolated(pool) or nil, deadline = pool.deadline,
-    shard = pool.shard, memory = pool.memory, shared = pool.shared or nil,
-    workers = pool.workers })
+  local env = order.encode { sweep = pool.sweep.uuid, db = pool.store.path,
+    one = isolated(pool) or nil, deadline = pool.deadline, shard = pool.shard,
+    memory = pool.memory, shared = pool.shared or nil, workers = pool.workers }
+  -- the length of the environment moves the stack (Mytkowicz et al. 2009)
+  env.RIDGE_PADDING = ('x'):rep(padding:integer(MOST_PADDING + 1) - 1)
+  local child = process.spawn(pool.command, env)
   child.after, child.oom_kills = newest_worker(pool.store), process.oom_kills()
   pool.children[#pool.children + 1] = child
 end
@@ -84,6 +92,7 @@ local function bury(pool, child, status, signal)
   local spared = {}
   for _, other in ipairs(pool.children) do spared[other.pid] = other ~= child or nil end
   queue.recover(pool.store, seen, spared)
+  if status == 130 then pool.stopping = true end -- Ctrl-C, seen by the worker first
   if status and status ~= 0 and status ~= 130 and not pool.failure then
     pool.failure = child:printed() or ('exit status %d'):format(status)
   end
@@ -161,6 +170,8 @@ local function watch(pool)
     if #pool.children == 0 and not (pool.stopping or pool.failure) then
       -- the last worker may have left before another gave something back
       queue.recover(pool.store)
+      local late = pool.deadline and clock.seconds() >= pool.deadline
+      if claimable(pool) == 0 and not late then pool.more() end
       fill(pool)
     end
   end
@@ -193,7 +204,8 @@ end
 --- Let worker processes do what is left of a sweep; returns when nothing is, or when asked to stop.
 -- Raises what a worker could not go on from.
 ---@param run table store, sweep, lab, progress
----@param opt table workers, command, isolate, timeout, deadline, shard, memory, shared
+---@param opt table workers, command, isolate, timeout, deadline, shard, memory, shared, more
+---  (called when nothing is pending; puts back what is to have one more pass)
 ---@return boolean stopped by Ctrl-C
 function M.run(run, opt)
   local pool = { store = run.store, sweep = run.sweep, lab = run.lab, progress = run.progress,

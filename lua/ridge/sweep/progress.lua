@@ -52,14 +52,15 @@ end
 ---@param name string
 ---@param counts table trials by state, and total
 ---@param options table|nil style ('off', 'plain', 'bar', 'live', false), out (has write), now (a
----  function), width (columns), view (gives the lines above the bar); by default standard error as
----  it is
+---  function), width (columns), view (gives the lines above the bar), work (gives how far its
+---  passes are, of ridge.store.queue.work); by default standard error as it is
 ---@return table progress
 function M.new(name, counts, options)
   options = options or {}
   local self = setmetatable({ name = name, out = options.out or io.stderr,
     now = options.now or clock.seconds, columns = options.width, style = style(options.style),
-    total = counts.total, done = 0, failed = {}, n_failed = 0, shown = 0, height = 0 }, Progress)
+    total = counts.total, done = 0, failed = {}, n_failed = 0, shown = 0, height = 0,
+    ask = options.work }, Progress)
   if self.style == 'live' then self.style, self.view = 'bar', options.view end
   for state, n in pairs(counts) do
     if state ~= 'total' and state ~= 'pending' and state ~= 'running' then
@@ -67,10 +68,18 @@ function M.new(name, counts, options)
       self:fail(state, n)
     end
   end
+  self.work = self.ask and self.ask() or nil
   self.began, self.first = self.now(), self.done
   self.last, self.rate, self.plain_at, self.drawn_at = self.began, nil, nil, nil
-  self.tenth = math.floor(self.done / math.max(self.total, 1) * 10)
+  self.tenth = self:share()
   return self
+end
+
+-- Tenths that are done: of the passes, where there are several.
+function Progress:share()
+  local work = self.work
+  local done, total = work and work.done or self.done, work and work.total or self.total
+  return math.floor(done / math.max(total, 1) * 10)
 end
 
 --- Count failures of a cause; states that are no failures are ignored.
@@ -95,7 +104,8 @@ end
 -- Seconds left, from the mean rate of about the last half minute.
 local function left(self)
   local rest = self.total - self.done
-  if rest == 0 or not self.rate or self.rate <= 0 then return nil end
+  if self.work then rest = self.work.total - self.work.done end
+  if rest <= 0 or not self.rate or self.rate <= 0 then return nil end
   return rest / self.rate
 end
 
@@ -108,9 +118,23 @@ local function failures(self)
   return (' · %d failed (%s)'):format(self.n_failed, table.concat(causes, ', '))
 end
 
+-- How far a sweep is: in which pass, and of how many of its points.
+local function where(self)
+  local work = self.work
+  if not work or not work.of or work.total <= self.total then
+    return ('%d/%d'):format(self.done, self.total)
+  end
+  local passes = math.floor(work.total / math.max(self.total, 1))
+  if work.pass > passes then
+    return ('%d/%d, pass %d of what is undecided %d/%d'):format(self.total, self.total, work.pass,
+      work.at, work.of)
+  end
+  return ('pass %d of %d, %d/%d'):format(work.pass, passes, work.at, work.of)
+end
+
 local function line(self, point)
   local eta = left(self)
-  return ('%s %d/%d'):format(self.name, self.done, self.total)
+  return ('%s %s'):format(self.name, where(self))
     .. (eta and ' · ' .. M.duration(eta) .. ' left' or '') .. failures(self)
     .. (point and ' · ' .. point or '')
 end
@@ -151,7 +175,7 @@ local function draw(self, point, final)
     if final then self.out:write '\n' end
     self.out:flush()
   elseif self.style == 'plain' then
-    local tenth = math.floor(self.done / math.max(self.total, 1) * 10)
+    local tenth = self:share()
     local due = tenth > self.tenth and (not self.plain_at or now - self.plain_at >= PLAIN_EVERY)
     if final or due then
       self.tenth, self.plain_at = tenth, now
@@ -172,15 +196,33 @@ local function count(self, n)
   local weight = self.rate and 1 - math.exp(-seconds / MEMORY) or 1
   self.rate = (self.rate or 0) * (1 - weight) + n / seconds * weight
   self.last = now
-  self.done = self.done + n
   draw(self, nil, false)
 end
 
---- Count trials that reached their final state.
----@param states table list of states
+-- Seconds between two questions about the passes: each reads the trials of the sweep.
+local ASK_EVERY = 1
+
+-- How far the passes are now; how many are new.
+local function look_at_work(self)
+  local before = self.work and self.work.done or 0
+  self.work, self.asked = self.ask(), self.now()
+  return math.max(0, self.work.done - before)
+end
+
+--- Count passes of points, and points that reached their final state.
+---@param states table list of states; 'pass': the point has more of them before it
 function Progress:add(states)
-  for _, state in ipairs(states) do self:fail(state, 1) end
-  count(self, #states)
+  local done = 0
+  for _, state in ipairs(states) do
+    if state ~= 'pass' then
+      done = done + 1
+      self:fail(state, 1)
+    end
+  end
+  self.done = self.done + done
+  if not self.ask then return count(self, #states) end
+  if self.asked and self.now() - self.asked < ASK_EVERY then return end
+  count(self, look_at_work(self))
 end
 
 --- Show what the database says, when others do the counting.
@@ -196,6 +238,8 @@ function Progress:update(counts)
   end
   self.done = math.min(self.done, done) -- some may have come back
   local new = done - self.done
+  self.done = done
+  if self.ask then new = look_at_work(self) end
   if new > 0 then count(self, new) else draw(self, nil, false) end
 end
 
@@ -217,6 +261,7 @@ end
 ---@param text string|nil said after the counts
 function Progress:finish(text)
   if self.style == 'off' then return end
+  if self.ask then look_at_work(self) end
   draw(self, text or ('%s in all'):format(M.duration(self.now() - self.began)), true)
 end
 

@@ -1,14 +1,18 @@
 -- SPDX-License-Identifier: MIT
---- Running a sweep: in this process, or as the parent of workers, or as one of them.
+--- Running a sweep: as the parent of workers, as one of them, or in this process.
 --
--- Between claim and write nothing of a block is in the database but the claim itself, so a process
--- that dies at any moment loses at most the block under way, and that is measured again.
+-- A sweep is measured in passes over all its points, each in another random order. Where this is
+-- the program that runs a recipe, each pass has a fresh process: a worker takes the points of one
+-- pass and ends. Elsewhere (at the prompt, in plain luajit) all passes are of this process, which
+-- their rows say. Between claim and write nothing of a point is in the database but the claim
+-- itself, so a process that dies at any moment loses at most the point under way, in one pass.
 
 local blame = require 'ridge.blame'
 local block = require 'ridge.sweep.block'
 local calibrated = require 'ridge.sweep.calibrated'
 local clock = require 'ridge.store.clock'
 local drift = require 'ridge.sweep.drift'
+local extra = require 'ridge.sweep.extra'
 local identity = require 'ridge.store.identity'
 local order = require 'ridge.sweep.order'
 local plain = require 'ridge.plain'
@@ -21,14 +25,18 @@ local store = require 'ridge.store'
 
 local M = {}
 
--- Points of a block (decisions.md, Measuring 2): enough to interleave, few enough to hold at once.
-local BLOCK = 8
+-- Points claimed at once: one transaction for several, and few enough that every worker has some.
+local MOST = 8
+
+-- Points that stay set up over their passes together (`reuse_setup`): enough to lie apart in time,
+-- few enough to hold at once.
+local KEPT = 8
 
 local is_interrupt = block.is_interrupt
 
--- Blocks of equal size rather than eights and a rest of one, and work for every worker.
-local function block_size(pending, workers)
-  local most = math.min(BLOCK, math.ceil(pending / workers))
+-- As many as are claimed at once: equal shares rather than eights and a rest of one.
+local function share_of(pending, workers)
+  local most = math.min(MOST, math.ceil(pending / workers))
   return math.ceil(pending / math.ceil(pending / most))
 end
 
@@ -78,7 +86,29 @@ local function put_back(run)
   return (run.shared or run.lab.simulated) and 0 or queue.again(run.store, run.sweep.id, run.shard)
 end
 
--- Work until nothing is left, or only what this process should not do; says which.
+-- Points that have all their passes and yet leave something undecided have one more.
+local function one_more_pass(run)
+  local undecided = extra.points(run)
+  if #undecided == 0 then return 0 end
+  queue.once_more(run.store, undecided)
+  run.progress:note(('%s: one more pass of %d points whose intervals leave something undecided')
+    :format(run.sweep.name, #undecided))
+  return #undecided
+end
+
+--- What is to be done when nothing is pending any more.
+---@param run table
+---@return integer n points that are pending again
+local function more(run)
+  local again = put_back(run)
+  if again > 0 then
+    run.progress:note(('%s: one more pass of %d points of grade D'):format(run.sweep.name, again))
+  end
+  return again > 0 and again or one_more_pass(run)
+end
+
+-- Work until nothing is left, or only what this process should not do; says which. A worker's
+-- process is of one pass: the next one is for another.
 local function loop(run)
   local st, sweep = run.store, run.sweep
   while true do
@@ -86,16 +116,17 @@ local function loop(run)
     if must_isolate(run) then return 'isolate' end
     local pending = pending_of(run)
     if pending > 0 then block.share(run) end
-    local claims = pending > 0 and run.worker:claim(sweep, run.one and 1
-      or block_size(pending, run.workers), run.env_id, run.shard) or {}
+    local n = run.one and 1 or run.spec.reuse_setup and KEPT or share_of(pending, run.workers)
+    local pass = run.order and not run.spec.reuse_setup and run.pass or nil
+    local claims = pending > 0 and run.worker:claim(sweep, n, run.env_id, run.shard, pass) or {}
     if #claims > 0 then
+      run.pass = run.pass or claims[1].pass
       block.work(run, claims)
       if run.one then return 'one' end
-    elseif run.order or queue.recover(st) == 0 then -- what a worker's brothers lost is its parent's
-      local again = put_back(run)
-      if again == 0 then return 'done' end
-      run.progress:back(again)
-      run.progress:note(('%s: measuring %d points of grade D once more'):format(sweep.name, again))
+    elseif run.order then -- the next pass, and what a worker's brothers lost, is its parent's
+      return 'pass'
+    elseif queue.recover(st) == 0 and more(run) == 0 then
+      return 'done'
     end
   end
 end
@@ -105,12 +136,19 @@ local function continuation(run)
   return run.opt.new and 'the same command without --new' or 'the same command'
 end
 
+local function work_of(run)
+  return queue.work(run.store, run.sweep.id, run.spec.protocol.passes, run.shard)
+end
+
 local function saved(run, interrupted)
   local counts = queue.counts(run.store, run.sweep.id, run.shard)
   local rest = (counts.pending or 0) + (counts.running or 0)
+  local work = work_of(run)
   run.progress:finish(interrupted and 'interrupted' or 'stopped')
-  blame.raise(('sweep %s was interrupted: %d of %d points are saved in %s; run %s to '
-    .. 'go on'):format(run.sweep.name, counts.total - rest, counts.total, run.store.path,
+  local passes = run.spec.protocol.passes > 1
+    and (', %d of %d passes'):format(work.done, work.total) or ''
+  blame.raise(('sweep %s was interrupted: %d of %d points%s are saved in %s; run %s to '
+    .. 'go on'):format(run.sweep.name, counts.total - rest, counts.total, passes, run.store.path,
     continuation(run)), 'EINTR')
 end
 
@@ -143,11 +181,12 @@ local function work_by_children(run)
   local opt = run.opt
   local stopped = pool.run(run, { workers = run.workers, command = run.command,
     isolate = opt.isolate, timeout = run.spec.timeout, deadline = run.deadline,
-    shard = run.shard, memory = opt.memory, shared = opt.timing == 'shared' })
+    shard = run.shard, memory = opt.memory, shared = opt.timing == 'shared',
+    more = function() return more(run) end })
   if stopped then saved(run, true) end
 end
 
--- Whether this run needs processes: several, or one that can be killed, or a memory limit.
+-- Whether this run needs processes: one a pass, several at once, or one that can be killed.
 local function needs_children(run)
   local opt = run.opt
   local why = run.workers > 1 and ('%d workers'):format(run.workers)
@@ -157,7 +196,9 @@ local function needs_children(run)
     blame.raise(('%s need the ridge program to run a recipe file: workers are the same command '
       .. 'again, and there is none'):format(why), 'ENOSUP')
   end
-  return why or must_isolate(run)
+  -- a single pass, and points that stay set up, need no process of their own
+  local passes = not run.spec.reuse_setup and run.spec.protocol.passes > 1
+  return why or run.command and passes or must_isolate(run)
 end
 
 -- The sweep ----------------------------------------------------------------------------------
@@ -194,16 +235,30 @@ local function take_stored(run)
   run.progress:update(queue.counts(run.store, run.sweep.id, run.shard))
 end
 
+-- What there is when the budget ends: after less than five passes no interval, so no verdict.
+local function spent_text(run, left)
+  local work, wanted = work_of(run), run.spec.protocol.passes
+  if work.pass > 1 and wanted > 1 then
+    return ('the budget is spent in pass %d of %d, %d points wait for it; %s goes on'):format(
+      work.pass, wanted, left, continuation(run))
+  elseif work.at and work.at > 0 and wanted > 1 then
+    return ('the budget is spent within the first pass: of %d points there is one median each, '
+      .. 'without an interval; %d points are left; %s goes on'):format(work.at, left,
+      continuation(run))
+  end
+  return ('the budget is spent, %d points are left; %s goes on'):format(left, continuation(run))
+end
+
 local function work_through(run)
   rows_of(run)
+  queue.begin_anew(run.store, run.sweep.id, run.env_id)
   take_stored(run)
   local how = not needs_children(run) and work_here(run) or 'isolate'
   if how == 'isolate' then work_by_children(run) end
   local left = queue.claimable(run.store, run.sweep.id, run.shard)
   local spent = left > 0 and out_of_time(run)
   if spent then
-    run.progress:finish(('the budget is spent, %d points are left; %s goes on')
-      :format(left, continuation(run)))
+    run.progress:finish(spent_text(run, left))
   else
     run.progress:finish()
   end
@@ -216,6 +271,16 @@ local CAUSES = [[/* causes */ SELECT min(t.id) AS trial, count(*) AS n, t.state,
   ORDER BY n DESC, trial LIMIT 3]]
 
 -- The commonest reasons of the failures, each with a trial to look at.
+local function tell_leaks(run)
+  local n = run.store.db:value([[/* leaks */ SELECT count(*) FROM main.trial t
+    JOIN main.attempt a ON a.id = t.best_attempt
+    WHERE t.sweep_id = ? AND t.state = 'ok' AND a.message LIKE 'every pass leaves%']], run.sweep.id)
+  if n > 0 then
+    run.progress:note(('%s: the setup of %d points leaves memory behind in every pass; ridge show '
+      .. 'says how much'):format(run.sweep.name, n))
+  end
+end
+
 local function tell_causes(run)
   for _, row in ipairs(run.store.db:query(CAUSES, run.sweep.id)) do
     run.progress:note(('%d x %s%s · ridge show %d'):format(row.n, row.state,
@@ -252,16 +317,17 @@ local function go(run, wanted)
   local counts = queue.counts(st, run.sweep.id, run.shard)
   local pending = (counts.pending or 0) + put_back(run)
   run.progress = progress.new(run.sweep.name, counts, { style = opt.progress,
-    view = function() return view(run) end })
+    work = function() return work_of(run) end, view = function() return view(run) end })
   if back > 0 then
-    run.progress:note(('%s: %d points were under way when a run was ended; they are measured again')
-      :format(run.sweep.name, back))
+    run.progress:note(('%s: %d points were under way when a run was ended; that pass of them is '
+      .. 'measured again'):format(run.sweep.name, back))
   end
   announce(run, pending, counts, made)
   tell_simulated(run)
   local how = pending > 0 and work_through(run) or nil
   queue.close(st, run.sweep.id) -- also after one that died between its last point and this
   tell_causes(run)
+  tell_leaks(run)
   if pending > 0 then tell_drift(run) end
   return summary(run, how)
 end
@@ -295,7 +361,7 @@ end
 ---@return table summary name, path, counts (state to number), failed, stopped ('budget' or nil)
 function M.run(spec, wanted, opt)
   local own = order.own()
-  local run = { spec = spec, lab = opt.lab, opt = opt, order = own,
+  local run = { spec = spec, lab = opt.lab, opt = opt, order = own, group_of = extra.group_of,
     store = store.open(opt.db, 'write') }
   if own and own.db == run.store.path then
     run.one, run.deadline, run.shard, run.workers = own.one, own.deadline, own.shard, own.workers

@@ -63,33 +63,35 @@ describe('ridge ab', function()
     end
   end)
 
-  it('has the processes that a rigorous sweep measures in, too', function()
+  it('has the fresh processes that the passes of a sweep have, too', function()
     local path = folder .. '/rigorous.lua'
     local file = assert(io.open(path, 'w'))
     file:write(([[
 local ridge = require 'ridge'
 local sw = ridge.sweep 'rigorous' {
   space = { k = { 1, 2 } },
-  protocol = { level = 'quick', processes = 2, quiet_ns = 0, warm_min_ns = 1e6, warm_max_ns = 1e7 },
+  protocol = { level = 'quick', passes = 2, quiet_ns = 0, warm_min_ns = 1e6, warm_max_ns = 1e7 },
   setup = function(p) return { x = ridge.ones(p.k, 16) } end,
   measure = function(_, c, m) m:time('fwd', ridge.capture(function() return c.x:exp() end)) end,
 }
 sw:run { db = '%s', calibrate = false, progress = false }
-for _, row in ipairs(sw:results()) do print(row.k, row.state, row.fwd_n) end
+for _, row in ipairs(sw:results()) do print(row.k, row.state, row.fwd_n, row.fwd_procs)
+end
 ]]):format(folder .. '/rigorous.db'))
     file:close()
     local status, out, err = program.run { path }
     assert.equal(0, status, err)
-    assert.truthy(out:find '1\tok\t30' and out:find '2\tok\t30')
-    -- and says so where a recipe cannot be run again
+    assert.truthy(out:find '1\tok\t6\t2' and out:find '2\tok\t6\t2', out)
+    -- where a recipe cannot be run again all passes are of this process, and the row says so
     status, out = program.run { '-e', ([[local sw = ridge.sweep 'here' { space = { k = { 1 } },
-      protocol = { level = 'quick', processes = 2, quiet_ns = 0 },
+      protocol = { level = 'quick', passes = 2, quiet_ns = 0 },
       measure = function(_, _, m) local x = ridge.ones(2)
         m:time('f', ridge.capture(function() return x + 1 end)) end }
-      sw:run { db = '%s', calibrate = false, progress = false } print(sw:results()[1].reason)]])
+      sw:run { db = '%s', calibrate = false, progress = false }
+      print(sw:results()[1].f_passes, sw:results()[1].f_procs)]])
       :format(folder .. '/here.db') }
     assert.equal(0, status)
-    assert.truthy(out:find('asks for 2 fresh processes', 1, true), out)
+    assert.truthy(out:find('2\t1', 1, true), out)
   end)
 
   it('says what is wrong, with status 1', function()

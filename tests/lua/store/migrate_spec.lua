@@ -46,6 +46,36 @@ describe('a file of schema 1', function()
     copy:close()
   end)
 
+  it('keeps every sample and what it said, as of protocol 1', function()
+    local db = sqlite.open(path, 'write')
+    db:exec [[
+      INSERT INTO machine(id, fp, cpu) VALUES(1, x'05', 'c');
+      INSERT INTO worker(id, uuid, machine_id, boot_id, pid, lock, started)
+        VALUES(1, x'06', 1, 'b', 1, 'l', 0);
+      INSERT INTO attempt(id, uuid, trial_id, n, worker_id, began, outcome)
+        VALUES(1, x'07', 1, 1, 1, 0, 'ok');
+      INSERT INTO timing(id, attempt_id, phase, clock, cache, n, inner, med, ci_lo, ci_hi)
+        VALUES(1, 1, 'fwd', 'raw', 'warm', 2, 1, 2.5, 2, 3);
+      INSERT INTO samples(timing_id, enc, n, t0, dur)
+        VALUES(1, 'dur:f32ns', 2, 7, x'0000204100003041');
+      UPDATE trial SET state = 'ok', best_attempt = 1]]
+    local function samples(from)
+      return from:query [[SELECT s.timing_id, s.enc, s.n, s.t0, hex(s.dur) AS dur, g.med, g.ci_lo,
+        g.ci_hi FROM samples s JOIN timing g ON g.id = s.timing_id]]
+    end
+    local was = samples(db)
+    db:close()
+    store.open(path, 'write'):close()
+    local st = store.open(path)
+    assert.same(was, samples(st.db))
+    assert.equal(1, st.db:value 'SELECT version FROM protocol')
+    assert.equal(0, st.db:value 'SELECT count(*) FROM attempt WHERE pass IS NOT NULL')
+    assert.same({ { fwd = 2.5, fwd_lo = 2, state = 'ok', passes = 0 } },
+      st.db:query 'SELECT fwd, fwd_lo, state, passes FROM "s"')
+    assert.same({ 10, 11 }, require('ridge.store.results').samples(st, 1, 'fwd').dur)
+    st:close()
+  end)
+
   it('has the tables that a new file has', function()
     store.open(path, 'write'):close()
     store.open(folder .. '/new.db', 'write'):close()

@@ -6,7 +6,7 @@ local M = {}
 
 --- A new laboratory; its fields may be replaced.
 function M.new()
-  local lab = { blocks = {}, seeds = {}, live = 0, peak = 0 }
+  local lab = { blocks = {}, seeds = {}, shifts = {}, live = 0, peak = 0 }
 
   local function result_of(point)
     local med = point.plan()
@@ -29,11 +29,15 @@ function M.new()
     return out
   end
   function lab.protocol(given)
-    local out = { precision = 0.01 }
+    local out = { precision = 0.01, passes = 1, max_passes = 1, version = 2 }
     for key, value in pairs(given) do out[key] = value end
     return out
   end
   function lab.scoped(fn) fn() end
+  function lab.shift(seed) lab.shifts[#lab.shifts + 1] = seed end
+  function lab.memory() return lab.live end
+  function lab.inputs(context) return type(context) == 'table' and context.inputs or nil end
+  function lab.moved(context) return context end
   function lab.live_bytes() return lab.live end
   function lab.peak_above(fn)
     fn()

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- A sweep in a process of its own, to be killed:
--- luajit kill_child.lua DB [POINTS [MICROSECONDS [WORKERS]]].
+-- luajit kill_child.lua DB [POINTS [MICROSECONDS [WORKERS [PASSES]]]].
 -- Its results depend on the parameters alone, so that two databases can be compared row by row.
 
 local ffi = require 'ffi'
@@ -11,10 +11,12 @@ ffi.cdef 'int usleep(unsigned);'
 
 local db, points, us = arg[1], tonumber(arg[2] or 120), tonumber(arg[3] or 3000)
 local workers = tonumber(arg[4] or 1)
+local passes = tonumber(arg[5] or 1)
 lab.command = workers > 1 and require('ridge.sweep.child').own_words or lab.command
 
 local sw = sweep 'killed' {
   space = { k = sweep.range(1, points / 2), kind = { 'a', 'b' } },
+  protocol = { passes = passes, max_passes = passes },
   tries = { lost = 1000 }, -- however often it is killed, it is not its own doing
   setup = function(p)
     ffi.C.usleep(us / 2)
@@ -25,7 +27,7 @@ local sw = sweep 'killed' {
     if p.k % 19 == 0 then error 'a multiple of 19' end
     m:time('fwd', function()
       ffi.C.usleep(us / 2)
-      return c.time
+      return c.time * (1 + (m.pass * 7 % 5) / 100)
     end)
     m:cost('fwd', { flops = 1000 * p.k })
     m:metric('k2', p.k * p.k)

@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- Kill a sweep at random moments, again and again, and hold what it leaves against a sweep that
--- nobody killed. Killed is one process, the whole group of a sweep with workers, or one worker of
--- it after the other. Also a program: luajit kill_runs.lua KILLS [SEED [one|group|worker]], for the
--- nightly.
+-- nobody killed. Killed is one process, the whole group of a sweep with workers, one worker of it
+-- after the other, or the group of one in several passes. Also a program, for the nightly:
+-- luajit kill_runs.lua KILLS [SEED [one|group|worker|passes]].
 
 local clock = require 'ridge.store.clock'
 local folders = dofile 'tests/lua/store/folder.lua'
@@ -17,7 +17,7 @@ local WORKERS = 4
 
 -- The command of a sweep; `timeout` makes it a process group and kills all of it.
 local function command(how, path, points)
-  return ('%s%s %d %d %d'):format(CHILD, path, points, how.us, how.workers)
+  return ('%s%s %d %d %d %d'):format(CHILD, path, points, how.us, how.workers, how.passes or 1)
 end
 
 -- Run the child, for a while or to its end; true when it was still running and was killed.
@@ -50,6 +50,7 @@ local KINDS = {
   one = { workers = 1, us = 3000 },
   group = { workers = WORKERS, us = 3000 },
   worker = { workers = WORKERS, us = 3000 },
+  passes = { workers = 2, us = 1000, passes = 5 }, -- of two workers; points are a fifth as many
 }
 
 -- What must be equal in two databases of the same sweep, one line for each thing.
@@ -57,7 +58,11 @@ local function rows(db)
   local out = {}
   for _, row in ipairs(db:query [[
       SELECT hex(t.uuid) AS id, c.params, t.state, a.message, g.phase, g.cache, g.med, g.ci_lo,
-        g.n, g.flags, hex(s.dur) AS dur, hex(s.at) AS at,
+        g.n, g.flags, g.passes, hex(s.dur) AS dur, hex(s.at) AS at,
+        (SELECT group_concat(pass || ' ' || pass_med, ' ') FROM (SELECT p.pass, o.pass_med
+          FROM attempt p JOIN timing o ON o.attempt_id = p.id AND o.phase = g.phase
+            AND o.cache = g.cache
+          WHERE p.series = a.series AND p.outcome = 'ok' ORDER BY p.pass)) AS medians,
         (SELECT group_concat(name || '=' || value, ' ') FROM
           (SELECT name, value FROM metric WHERE attempt_id = a.id ORDER BY name)) AS metrics
       FROM trial t JOIN config c ON c.id = t.config_id JOIN attempt a ON a.id = t.best_attempt
@@ -65,7 +70,7 @@ local function rows(db)
       ORDER BY 1, 5, 6]]) do
     local line = {}
     for _, name in ipairs { 'id', 'params', 'state', 'message', 'phase', 'cache', 'med', 'ci_lo',
-        'n', 'flags', 'dur', 'at', 'metrics' } do
+        'n', 'flags', 'passes', 'dur', 'at', 'medians', 'metrics' } do
       line[#line + 1] = tostring(row[name])
     end
     out[#out + 1] = table.concat(line, '|')
@@ -84,7 +89,7 @@ local function check(db, points)
   none('SELECT count(*) FROM trial WHERE worker_id IS NOT NULL', 'trials still held')
   none("SELECT count(*) FROM attempt WHERE outcome IN ('running', 'stale')", 'open attempts')
   none([[SELECT count(*) FROM (SELECT 1 FROM attempt WHERE outcome <> 'lost'
-    GROUP BY trial_id HAVING count(*) <> 1)]], 'trials completed twice')
+    GROUP BY trial_id, pass HAVING count(*) <> 1)]], 'passes of a trial completed twice')
   none('SELECT count(*) FROM worker WHERE ended IS NULL', 'workers without an end')
   none('SELECT count(*) FROM sweep WHERE state <> \'done\'', 'open sweeps')
   none([[SELECT count(*) FROM trial t WHERE tries <> (SELECT count(*) FROM attempt
@@ -99,7 +104,7 @@ end
 ---@param seed integer
 ---@param points integer
 ---@param kind string|nil 'one' (default): a sweep in one process; 'group': all processes of one
----  with workers; 'worker': its workers, one after the other
+---  with workers; 'worker': its workers, one after the other; 'passes': as group, in five passes
 ---@return table facts kills, databases, lost (attempts)
 function M.run(kills, seed, points, kind)
   local how, folder = KINDS[kind or 'one'], folders.new()
@@ -157,7 +162,7 @@ if arg and arg[0] and arg[0]:find 'kill_runs%.lua$' then
   local kills, seed = tonumber(arg[1] or 200), tonumber(arg[2] or os.time() % 2147483646 + 1)
   local kind = arg[3] or 'one'
   io.stderr:write(('killing %d times (%s), seed %d\n'):format(kills, kind, seed))
-  local facts = M.run(kills, seed, kind == 'one' and 120 or 300, kind)
+  local facts = M.run(kills, seed, ({ one = 120, passes = 40 })[kind] or 300, kind)
   print(('%s: %d kills in %d databases, %d attempts lost, every row as without kills'):format(kind,
     facts.kills, facts.databases, facts.lost))
 end

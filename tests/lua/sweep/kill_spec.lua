@@ -30,6 +30,14 @@ describe('a sweep with four workers', function()
   end)
 end)
 
+describe('a sweep in passes', function()
+  it('ends with the same rows of every pass when the whole group is killed', function()
+    local facts = kill_runs.run(6, 5, 30, 'passes')
+    assert.is_true(facts.kills >= 6)
+    assert.is_true(facts.lost > 0)
+  end)
+end)
+
 describe('a sweep on a full disk', function()
   local folder
 

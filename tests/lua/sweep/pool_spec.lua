@@ -50,13 +50,14 @@ describe('several workers', function()
     folders.run('mkdir ' .. alone)
     local locks = ('RIDGE_LOCKS=%s/locks '):format(folder)
     assert.equal('80 of 80, 0 failed\n', (run('us=2000 lease=1 alone=' .. alone, locks)))
-    assert.same({ { flags = '' } }, query "SELECT DISTINCT flags FROM timing WHERE cache='warm'")
+    assert.same({ { flags = 'IMPRECISE' } },
+      query "SELECT DISTINCT flags FROM timing WHERE cache='warm'")
   end)
 
   it('say so when they are told to time together', function()
     local locks = ('RIDGE_LOCKS=%s/locks '):format(folder)
     assert.equal('80 of 80, 0 failed\n', (run('lease=1 timing=shared', locks)))
-    assert.same({ { flags = 'SHARED', grade = 'D' } },
+    assert.same({ { flags = 'IMPRECISE SHARED', grade = 'D' } },
       query "SELECT DISTINCT flags, grade FROM timing WHERE cache='warm'")
     -- D because of that: measuring them again would not help
     assert.same({ { tries = 1 } }, query 'SELECT DISTINCT tries FROM trial')

@@ -94,16 +94,16 @@ describe('another space of a recipe', function()
     assert.same({ 20, 1 }, { measured({ k = { 1, 4 } }, { new = true }) })
     assert.same({ 4 }, calls)
     -- a newer one that was disturbed is no help: the one before it is
-    value, lab.grade = 40, 'D'
+    value, lab.flags = 40, { 'ROOF' }
     measured({ k = { 1, 5 } }, { new = true, reuse = false })
-    value, lab.grade = 50, 'A'
+    value, lab.flags = 50, nil
     assert.same({ 20, 1 }, { measured({ k = { 1, 6 } }, { new = true }) })
   end)
 
   it('leaves points alone that were disturbed', function()
-    lab.grade = 'D'
+    lab.flags = { 'ROOF' }
     run(declare { k = { 1, 2 } })
-    lab.grade, calls = 'A', {}
+    lab.flags, calls = nil, {}
     run(declare { k = { 1, 3 } }, { new = true })
     table.sort(calls)
     assert.same({ 1, 3 }, calls)

@@ -145,7 +145,7 @@ describe('a stored sweep', function()
     local sw = sweep 'land' { space = { k = sweep.geom(1, 64) }, measure = function(p, _, m)
       m:time('fwd', function() return p.k * 10 end)
       m:metric('error', 1 / p.k, { better = 'lower' })
-    end }
+    end, protocol = { passes = 5, max_passes = 5 } }
     sw:run { db = db, lab = cheap_lab.new(), progress = false }
     assert.equal(7, #sw:results { grade = 'A' })
     assert.equal(7, #sw:pareto { min = { 'fwd', 'error' } })
@@ -172,7 +172,7 @@ describe('a stored sweep', function()
     local folder = folders.new()
     local sw = sweep 'many' {
       space = { a = { 1, 2 }, b = { 1, 2 }, dtype = { 'f32', 'bf16' }, impl = { 'x', 'y' },
-        t = { 1, 10 } },
+        t = { 1, 10 } }, protocol = { passes = 5, max_passes = 5 },
       measure = function(p, _, m)
         local time = (p.dtype == 'f32' and 100 or 50) * (p.impl == 'x' and 1 or 4) * p.t
         m:time('fwd', function() return time end)

@@ -46,19 +46,20 @@ describe('a sweep', function()
     return rows
   end
 
-  it('measures every point once, in blocks of equal size of at most eight', function()
+  it('measures every point once, each by itself', function()
     local sw = declare()
     local summary = run(sw)
     assert.same({ ok = 20, total = 20 }, summary.counts)
     assert.equal(0, summary.failed)
     assert.equal(20, #calls)
-    assert.same({ 7, 7, 6 }, lab.blocks)
+    assert.equal(('1'):rep(20), table.concat(lab.blocks))
     for k, row in pairs(by_k(sw:results())) do
       assert.equal(k * 10, row.fwd)
       assert.equal('ok', row.state)
-      assert.equal('A', row.grade)
       assert.equal(k * 30, row.fwd_first)
-      assert.equal(k * 10 * 0.99, row.fwd_lo)
+      -- one pass is one observation: no interval, so nothing to lean on
+      assert.is_nil(row.fwd_lo)
+      assert.same({ 'C', 1 }, { row.grade, row.passes })
     end
   end)
 
@@ -71,14 +72,18 @@ describe('a sweep', function()
     assert.equal('done', query('SELECT state FROM sweep')[1].state)
   end)
 
-  it('shuffles the plans of a block together: all are made before the first is timed', function()
+  it('sets a point up, times it and lets it go before the next', function()
     local order = {}
     local sw = declare { measure = function(p, _, m)
       order[#order + 1] = 'm'
       m:time('fwd', function() order[#order + 1] = 't' return p.k end)
     end }
+    lab.scoped = function(fn)
+      fn()
+      order[#order + 1] = '.'
+    end
     run(sw)
-    assert.equal(('m'):rep(7) .. ('t'):rep(7), table.concat(order, '', 1, 14))
+    assert.equal(('mt.'):rep(20), table.concat(order))
   end)
 
   it('keeps a failing point with its reason and traceback, and goes on', function()
@@ -112,7 +117,7 @@ describe('a sweep', function()
     assert.equal(17, row.full_rank)
   end)
 
-  it('tries a point alone that ran out of memory beside others', function()
+  it('has the memory of no other point beside that of a point', function()
     local alive, most = 0, 0
     lab.scoped = function(fn)
       fn()
@@ -129,7 +134,7 @@ describe('a sweep', function()
     assert.equal(1, by_k(sw:results())[24].tries)
   end)
 
-  it('finds the point at fault when timing a block fails', function()
+  it('keeps a point whose plan fails as such', function()
     local sw = declare { measure = function(p, _, m)
       m:time('fwd', function()
         if p.k == 5 then error 'a bad plan' end
@@ -181,8 +186,8 @@ describe('a sweep', function()
     local ok, err = pcall(run, sw)
     assert.is_false(ok)
     assert.equal('EINTR', err.code)
-    assert.matches('7 of 20 points are saved', err.message, 1, true)
-    assert.same({ { state = 'ok', n = 7 }, { state = 'pending', n = 13 } },
+    assert.matches('9 of 20 points are saved', err.message, 1, true)
+    assert.same({ { state = 'ok', n = 9 }, { state = 'pending', n = 11 } },
       query 'SELECT state, count(*) AS n FROM trial GROUP BY state ORDER BY 1')
     assert.equal('interrupted', query('SELECT how FROM worker')[1].how)
     -- plain luajit's and the program's own text
@@ -190,7 +195,7 @@ describe('a sweep', function()
     assert.equal('EINTR', select(2, pcall(run, stop_at('interrupted', 1))).code)
     calls = {}
     assert.equal(20, run(stop_at(nil, 1e9)).counts.ok)
-    assert.equal(13, #calls)
+    assert.equal(11, #calls)
     assert.equal(20, query("SELECT count(*) AS n FROM attempt WHERE outcome='ok'")[1].n)
   end)
 
@@ -199,7 +204,7 @@ describe('a sweep', function()
     lab.stopping = function() return asked end
     local real = lab.block
     lab.block = function(points, protocol, ceilings, tick)
-      asked = #lab.blocks == 1
+      asked = #lab.blocks == 7
       return real(points, protocol, ceilings, tick)
     end
     local ok, err = pcall(run, declare())
@@ -225,14 +230,14 @@ describe('a sweep', function()
     assert.equal(0, #calls)
   end)
 
-  it('measures grade D once more at the end', function()
-    lab.grade, lab.flags = 'D', { 'STEAL', 'FREQ' }
+  it('takes one more pass of what is of grade D, at the end', function()
+    lab.flags = { 'THROTTLE', 'FREQ' }
     local sw = declare()
     run(sw)
     assert.equal(40, #calls)
     local rows = sw:results()
-    assert.equal('FREQ STEAL', rows[1].flags)
-    assert.equal(2, rows[1].tries)
+    assert.equal('FREQ IMPRECISE THROTTLE', rows[1].flags)
+    assert.same({ 2, 2, 'D' }, { rows[1].tries, rows[1].passes, rows[1].grade })
     run(sw)
     assert.equal(40, #calls)
   end)
@@ -296,16 +301,15 @@ describe('a sweep', function()
       for _, r in ipairs(results) do
         local cold = {}
         for name, value in pairs(r) do cold[name] = value end
-        cold.cache, cold.med, cold.first_ns, cold.grade = 'cold', 2 * r.med, nil, 'C'
+        cold.cache, cold.med, cold.first_ns = 'cold', 2 * r.med, nil
         r.cold = cold
       end
       return results
     end
-    local sw = declare()
+    local sw = declare { protocol = { passes = 5 } }
     run(sw)
     for _, row in ipairs(sw:results()) do
       assert.equal(2 * row.fwd, row.fwd_cold)
-      assert.equal('C', row.grade)
       assert.truthy(row.fwd_cold_lo and row.fwd_first)
     end
     local st = require('ridge.store').open(sw.db, 'read')
@@ -383,7 +387,7 @@ describe('a sweep', function()
     lab.block = function(points, ...)
       local results = real(points, ...)
       for i, point in ipairs(points) do
-        if point.label:find 'k=1 ' then results[i].grade = 'D' end
+        if point.label:find 'k=1 ' then results[i].flags = { 'ROOF' } end
       end
       return results
     end

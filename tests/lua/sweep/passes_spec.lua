@@ -1,0 +1,300 @@
+-- SPDX-License-Identifier: MIT
+-- Sweeps in passes, in a laboratory in which a plan is a Lua function that says its time: what a
+-- pass stores, what the passes of a point come to, what goes wrong between them.
+
+local cheap_lab = dofile 'tests/lua/sweep/cheap_lab.lua'
+local folders = dofile 'tests/lua/store/folder.lua'
+local passes = require 'ridge.measure.passes'
+local results = require 'ridge.store.results'
+local store = require 'ridge.store'
+local sweep = require 'ridge.sweep'
+
+-- Times of passes, not in order of size.
+local TIMES = { 1.00, 1.10, 0.97, 1.30, 1.02, 1.01, 1.04, 0.99 }
+
+describe('a sweep in passes', function()
+  local folder, db, lab, calls
+
+  before_each(function()
+    folder = folders.new()
+    db, lab, calls = folder .. '/s.db', cheap_lab.new(), {}
+  end)
+  after_each(function() folders.remove(folder) end)
+
+  local function measure(p, _, m)
+    calls[#calls + 1] = { k = p.k, pass = m.pass }
+    m:time('fwd', function() return p.k * 10 * TIMES[m.pass] end)
+  end
+
+  local function declare(over)
+    local spec = { space = { k = sweep.range(1, 6) }, measure = measure,
+      protocol = { passes = 5, max_passes = 5 } }
+    for key, value in pairs(over or {}) do spec[key] = value end
+    return sweep 'land'(spec)
+  end
+
+  local function run(sw, over)
+    local opt = { db = db, lab = lab, progress = false }
+    for key, value in pairs(over or {}) do opt[key] = value end
+    return sw:run(opt)
+  end
+
+  local function query(sql)
+    local st = store.open(db)
+    local rows = st.db:query(sql)
+    st:close()
+    return rows
+  end
+
+  local function row_of(sw, k)
+    for _, row in ipairs(sw:results()) do if row.k == k then return row end end
+  end
+
+  it('visits all points in each pass, in another order', function()
+    run(declare { space = { k = sweep.range(1, 12) } })
+    assert.equal(60, #calls)
+    local orders = {}
+    for pass = 1, 5 do
+      local seen, order = {}, {}
+      for i = 1, 12 do
+        local call = calls[(pass - 1) * 12 + i]
+        assert.equal(pass, call.pass)
+        assert.is_nil(seen[call.k])
+        seen[call.k], order[i] = true, call.k
+      end
+      orders[table.concat(order, ' ')] = true
+    end
+    local n = 0
+    for _ in pairs(orders) do n = n + 1 end
+    assert.equal(5, n)
+    -- each in memory that lies elsewhere, and not so afterwards
+    local shifts = {}
+    for _, seed in ipairs(lab.shifts) do shifts[seed] = true end
+    n = 0
+    for seed in pairs(shifts) do n = n + (seed ~= 0 and 1 or 0) end
+    assert.equal(60, n)
+    assert.equal(0, lab.shifts[#lab.shifts])
+  end)
+
+  it('keeps what each pass found, and what all come to', function()
+    local sw = declare()
+    run(sw)
+    local row = row_of(sw, 3)
+    local medians = {}
+    for i = 1, 5 do medians[i] = 30 * TIMES[i] end
+    local expected = passes.interval(medians)
+    assert.near(expected.med, row.fwd, 1e-9)
+    assert.near(expected.lo, row.fwd_lo, 1e-9)
+    assert.near(expected.hi, row.fwd_hi, 1e-9)
+    assert.near(expected.between, row.fwd_between, 0.01)
+    assert.same({ 5, 5, 1, 100 }, { row.passes, row.fwd_passes, row.fwd_procs, row.fwd_n })
+    assert.equal('ok', row.state)
+    local stored = query(([[SELECT a.pass, a.turn, a.outcome, g.pass_med FROM attempt a
+      JOIN timing g ON g.attempt_id = a.id AND g.cache = 'warm' WHERE a.trial_id = %d
+      ORDER BY a.id]]):format(row.trial))
+    for i = 1, 5 do
+      assert.same({ i, 'ok' }, { stored[i].pass, stored[i].outcome })
+      assert.near(medians[i], stored[i].pass_med, 1e-9)
+    end
+    assert.equal(100, #sw:samples(row, 'fwd').dur)
+    assert.equal(5, sw:samples(row, 'fwd').passes[100])
+    assert.same({ { version = 2 } }, query 'SELECT version FROM protocol')
+    assert.equal(2, query('SELECT DISTINCT protocol FROM result')[1].protocol)
+  end)
+
+  it('shows a coarse result after the first pass, without an interval', function()
+    local sw = declare { measure = function(p, c, m)
+      if m.pass == 2 then error('interrupted', 0) end
+      measure(p, c, m)
+    end }
+    local ok, err = pcall(run, sw)
+    assert.is_false(ok)
+    assert.matches('0 of 6 points, 6 of 30 passes are saved', err.message, 1, true)
+    for _, row in ipairs(sw:results { db = db }) do
+      assert.same({ 'ok', 1, row.k * 10 }, { row.state, row.passes, row.fwd })
+      assert.is_nil(row.fwd_lo)
+    end
+    assert.same({ { state = 'ok', n = 6 } },
+      query 'SELECT state, count(*) AS n FROM "land" GROUP BY 1')
+    calls = {}
+    assert.same({ ok = 6, total = 6 }, run(declare()).counts)
+  end)
+
+  it('goes on after an end as if there had been none', function()
+    local sw = declare()
+    run(sw)
+    local whole = sw:results()
+    db = folder .. '/other.db'
+    local n = 0
+    local function broken(p, c, m)
+      n = n + 1
+      if n % 7 == 0 then error('interrupted', 0) end
+      measure(p, c, m)
+    end
+    local other
+    repeat
+      other = declare { measure = broken }
+      local ok = pcall(run, other)
+    until ok
+    for i, row in ipairs(other:results()) do
+      for _, name in ipairs { 'k', 'fwd', 'fwd_lo', 'fwd_hi', 'fwd_p95', 'fwd_passes', 'grade',
+          'flags', 'passes' } do
+        assert.equal(whole[i][name], row[name])
+      end
+    end
+    assert.equal(30, query("SELECT count(*) AS n FROM attempt WHERE outcome='ok'")[1].n)
+  end)
+
+  it('says that a budget ended within the first pass, and gives no interval', function()
+    local said = {}
+    local clock, progress = require 'ridge.store.clock', require 'ridge.sweep.progress'
+    local new = progress.new
+    progress.new = function(name, counts, options)
+      options.out = { write = function(_, ...) said[#said + 1] = table.concat { ... } end,
+        flush = function() end }
+      return new(name, counts, options)
+    end
+    local ok, err = pcall(run, declare { space = { k = sweep.range(1, 60) },
+      measure = function(p, c, m)
+        clock.sleep(0.02)
+        measure(p, c, m)
+      end }, { budget = 0.3, progress = 'plain' })
+    progress.new = new
+    assert(ok, err)
+    assert.matches('within the first pass: of %d+ points there is one median each, without an '
+      .. 'interval', table.concat(said))
+    assert.equal(0, query('SELECT count(*) AS n FROM timing WHERE ci_lo IS NOT NULL')[1].n)
+  end)
+
+  it('takes a point that fails in its third pass only for failed, and says so', function()
+    local sw = declare { measure = function(p, c, m)
+      if p.k == 2 and m.pass == 3 then error 'bang' end
+      measure(p, c, m)
+    end }
+    assert.same({ ok = 5, error = 1, total = 6 }, run(sw).counts)
+    local row = row_of(sw, 2)
+    assert.equal('error', row.state)
+    assert.matches('^pass 3: measure: .*bang', row.reason)
+    assert.is_nil(row.fwd)
+    assert.equal(2, query [[SELECT count(*) AS n FROM attempt a JOIN timing g ON g.attempt_id = a.id
+      AND g.cache = 'warm' WHERE a.trial_id IN (SELECT id FROM trial WHERE state = 'error')]][1].n)
+  end)
+
+  it('refuses a setup that makes other data in another pass', function()
+    local n = 0
+    local function setup(p)
+      n = n + 1
+      return { inputs = p.k == 2 and 'draw ' .. n or 'the same' }
+    end
+    local sw = declare { setup = setup }
+    assert.same({ ok = 5, error = 1, total = 6 }, run(sw).counts)
+    assert.matches('^pass 2: setup: it made other data than in pass 1.*reuse_setup',
+      row_of(sw, 2).reason)
+    -- where it is meant, a point is set up once and lives through its passes
+    n, db = 0, folder .. '/kept.db'
+    local kept = declare { setup = setup, reuse_setup = true }
+    assert.same({ ok = 6, total = 6 }, run(kept).counts)
+    assert.equal(6, n)
+    assert.same({ 5, 1 }, { row_of(kept, 2).fwd_passes, row_of(kept, 2).fwd_procs })
+  end)
+
+  it('tells of a setup that leaves memory behind in every pass', function()
+    local sw = declare { setup = function(p)
+      if p.k == 4 then lab.live = lab.live + 3 * 2 ^ 20 end
+    end }
+    run(sw)
+    assert.equal('every pass leaves 3.0 MB behind', row_of(sw, 4).reason)
+    assert.is_nil(row_of(sw, 3).reason)
+  end)
+
+  it('times a partner beside each point and keeps their ratio', function()
+    local sw = declare { space = { k = { 1, 4 } }, partner = function(p)
+      return p.k ~= 1 and { k = 1 } or nil
+    end, measure = function(p, _, m)
+      -- the machine is in another state in every pass: the ratio does not see it
+      m:time('fwd', function() return p.k * 10 * TIMES[m.pass] end)
+    end }
+    run(sw)
+    local row = row_of(sw, 4)
+    assert.near(4, row.fwd_ratio, 1e-9)
+    assert.near(4, row.fwd_ratio_lo, 1e-9)
+    assert.near(4, row.fwd_ratio_hi, 1e-9)
+    assert.is_true(row.fwd_hi / row.fwd_lo > 1.2)
+    assert.is_nil(row_of(sw, 1).fwd_ratio)
+  end)
+
+  it('has more passes of points whose intervals leave something undecided', function()
+    local sw = declare { space = { k = { 1, 2 }, kind = { 'a', 'b' } },
+      protocol = { passes = 5, max_passes = 8 }, measure = function(p, _, m)
+        -- at k = 1 a and b cross from pass to pass, at k = 2 b is twice as slow
+        local cross = p.k == 1 and (m.pass % 2 == 0) == (p.kind == 'a') and 1.05 or 1
+        m:time('fwd', function() return 10 * cross * (p.k == 2 and p.kind == 'b' and 2 or 1) end)
+      end }
+    run(sw)
+    for _, row in ipairs(sw:results()) do assert.equal(row.k == 1 and 8 or 5, row.passes) end
+  end)
+
+  it('lets points that differ in words only stand next to each other in a pass', function()
+    local order = {}
+    run(declare { space = { k = sweep.range(1, 8), kind = { 'a', 'b', 'c' } },
+      measure = function(p, _, m)
+        order[#order + 1] = p.k
+        m:time('fwd', function() return p.k end)
+      end })
+    for i = 25, #order, 3 do assert.same({ order[i], order[i] }, { order[i + 1], order[i + 2] }) end
+  end)
+
+  it('keeps metrics of the first pass, and needs no second one where nothing is timed', function()
+    local sw = declare { measure = function(p, c, m)
+      if m.pass == 1 then m:metric('size', p.k * p.k) end
+      measure(p, c, m)
+    end }
+    run(sw)
+    assert.equal(16, row_of(sw, 4).size)
+    db, calls = folder .. '/untimed.db', {}
+    local untimed = declare { measure = function(p, _, m)
+      calls[#calls + 1] = p.k
+      m:metric('size', p.k)
+    end }
+    assert.same({ ok = 6, total = 6 }, run(untimed).counts)
+    assert.equal(6, #calls)
+  end)
+
+  it('does not join passes of two environments', function()
+    local facts = lab.facts
+    local sw = declare { measure = function(p, c, m)
+      if m.pass == 3 then error('interrupted', 0) end
+      measure(p, c, m)
+    end }
+    pcall(run, sw)
+    function lab.facts()
+      local out = facts()
+      out.env = { governor = 'other', vars = { threads = 1 } }
+      return out
+    end
+    sw = declare()
+    run(sw)
+    assert.equal(5, row_of(sw, 1).fwd_passes)
+    assert.equal(6 * 7, query("SELECT count(*) AS n FROM attempt WHERE outcome='ok'")[1].n)
+    assert.equal(0, query([[SELECT count(*) AS n FROM (SELECT 1 FROM attempt WHERE outcome = 'ok'
+      GROUP BY series HAVING count(DISTINCT env_id) > 1)]])[1].n)
+  end)
+
+  it('survives a merge between its passes', function()
+    local sw = declare { measure = function(p, c, m)
+      if m.pass == 3 then error('interrupted', 0) end
+      measure(p, c, m)
+    end }
+    pcall(run, sw)
+    local all = folder .. '/all.db'
+    require('ridge').merge(all, db)
+    db = all
+    sw = declare()
+    run(sw)
+    assert.equal(30, query("SELECT count(*) AS n FROM attempt WHERE outcome='ok'")[1].n)
+    assert.equal(5, row_of(sw, 1).fwd_passes)
+    local st = store.open(all)
+    assert.equal(5, #results.passes(st, row_of(sw, 1).trial))
+    st:close()
+  end)
+end)
