@@ -45,7 +45,10 @@ end
 
 -- 'noise.aa' in per cent, rates in G/s, times in ms.
 local function shown(row)
-  if row.name:find '^noise%.' then return ('%.2f %%'):format(100 * row.value) end
+  if row.name == 'trust.processes' then return ('%d'):format(row.value) end
+  if row.name:find '^noise%.' or row.name:find '^trust%.' then
+    return ('%.2f %%'):format(100 * row.value)
+  end
   if row.unit == 'ns' then return ('%.3f ms'):format(row.value / 1e6) end
   if row.unit == 'Hz' then return ('%.3f GHz'):format(row.value / 1e9) end
   local text = ('%.1f G%s'):format(row.value / 1e9, row.unit)

@@ -10,7 +10,7 @@ local M = {}
 --- All of them, in the order in which help lists them.
 M.NAMES = { 'map', 'efficiency', 'ratio', 'uncertainty', 'slices', 'steps', 'effects', 'roofline',
   'pareto', 'forest', 'samples', 'distribution', 'threads', 'history', 'landscape', 'batch',
-  'training', 'timeline', 'stability' }
+  'training', 'timeline', 'stability', 'trust' }
 
 -- What every figure says about where it comes from.
 local ABOUT = {

@@ -86,6 +86,19 @@ function M.stored(path, device)
   return result
 end
 
+--- Keep rows beside the ceilings of the CPU of this machine, as `ridge trust` does.
+---@param rows table each name, threads, unit, value
+---@param path string|nil database file; the default one when left out
+function M.keep(rows, path)
+  local facts = lab_of().facts()
+  local st = store.open(path or store.default_path(), 'write')
+  local ok, err = pcall(function()
+    st:add_ceilings(st:device(st:machine(facts.machine), facts.device), rows, clock.now_us())
+  end)
+  st:close()
+  if not ok then error(err, 0) end
+end
+
 local MEASURE = {
   db = SPEC.db,
   quick = { 'boolean', default = false, doc = 'the short calibration' },

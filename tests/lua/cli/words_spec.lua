@@ -76,6 +76,7 @@ local NOT_RUN = {
   ['sbatch scripts/sweep.sbatch widths.lua'] = 'needs a cluster; sweep_spec has its own',
   ['ridge calibrate --threads 1,2'] = 'two minutes',
   ['ridge calibrate --device cuda:0'] = 'needs a GPU',
+  ['ridge trust --minutes 5 -o trust.png'] = 'five minutes',
   ['ridge replot'] = 'only named there; the help has it with its words',
   ['ridge db info|check|backup|migrate'] = 'four commands in one; stored_spec runs each',
 }

@@ -158,12 +158,20 @@ local CASES = {
     end
     return rows
   end, {} },
+  trust = { function()
+    local rows = {}
+    for i = 1, 40 do
+      rows[i] = { kind = i % 2 == 0 and 'windows' or i % 4 == 1 and 'small' or 'linear', at_s = i,
+        ratio = i % 7 == 0 and 1.5 or 1 + i % 3 / 50 }
+    end
+    return rows
+  end, { text = 'Within 5 %.' } },
 }
 
 -- All there are, by hand: one that is missing in the product's list would not be drawn at all.
 local KINDS = { 'map', 'efficiency', 'ratio', 'uncertainty', 'slices', 'steps', 'effects',
   'roofline', 'pareto', 'forest', 'samples', 'distribution', 'threads', 'history', 'landscape',
-  'batch', 'training', 'timeline', 'stability' }
+  'batch', 'training', 'timeline', 'stability', 'trust' }
 
 describe('the picture', function()
   local folder

@@ -1,0 +1,89 @@
+-- SPDX-License-Identifier: MIT
+--- `ridge trust`: what this machine can promise; measured for some minutes, stored, as a page and a
+--- picture.
+
+local args = require 'ridge.cli.args'
+local stored = require 'ridge.cli.stored'
+local plain = require 'ridge.plain'
+
+local M = {}
+
+M.summary = 'what this machine can promise: its states, and what processes differ by'
+M.usage = 'ridge trust [--minutes 3] [--threads 2] [-o trust.png]'
+
+local SPEC = {
+  about = [[
+Measures for some minutes what this machine can promise: which states it has and how long they last,
+how far passes, fresh processes and layouts in memory lie apart for four kinds of work, and which
+differences can therefore be told apart. What it finds is kept: calibrations and intervals from one
+process (quick, %bench) use it. Use the machine meanwhile as you do when you measure.
+
+    ridge trust --minutes 5 -o trust.png]],
+  { 'minutes', 3, 'how long', min = 0.001, max = 600 },
+  { 'smoke', false, 'five processes and small windows: shows that it works, stores nothing' },
+  { 'threads', 0, 'compute threads; 0: those in use', integer = true, min = 0, max = 1024 },
+  { 'o', '', 'write the picture to this file', short = 'o' },
+  { 'db', '', 'database file; RIDGE_DB or results/ridge.db when left out' },
+  { 'keep', true, 'print only, store nothing' },
+  { 'as', 'text', 'what is printed', choices = { 'text', 'json' } },
+}
+
+local function print_json(summary, rows)
+  local canonical = require 'ridge.store.canonical'
+  local kinds = {}
+  for i, k in ipairs(summary.kinds) do
+    kinds[i] = { kind = k.kind, med_ns = k.found.med, lo_ns = k.found.lo, hi_ns = k.found.hi,
+      quiet_ns = k.quiet and k.quiet.med, sd = k.sd, layout = k.layout, within = k.within,
+      up = k.up, down = k.down }
+  end
+  plain.print(canonical.encode { version = 1, threads = summary.threads, processes = summary.n,
+    seconds = summary.seconds, up = summary.up, down = summary.down, states = summary.states.n,
+    kinds = canonical.list(kinds), rows = canonical.list(rows) }, '\n')
+end
+
+local function picture(record, summary, path)
+  local trust = require 'ridge.measure.trust'
+  local text = ('Within %s, 95 %% of the processes agree.'):format(
+    require('ridge.show.ratio').range(math.exp(-summary.down), math.exp(summary.up)))
+  require('ridge.plot').draw('trust', trust.points(record), { text = text }):save(path)
+  plain.note(path, '\n')
+end
+
+local function measure(opt)
+  local trust = require 'ridge.measure.trust'
+  local function say(text) plain.note(text, '\n') end
+  if opt.smoke then
+    return trust.measure { minutes = 0.001, least = 5, window_ns = 2e5, progress = say }
+  end
+  return trust.measure { minutes = opt.minutes, progress = say }
+end
+
+--- Measure, store and print.
+---@param argv string[]
+---@return integer status
+function M.main(argv)
+  local opt, rest = args.read(SPEC, argv)
+  if not opt and rest == 'help' then
+    plain.print(args.help(SPEC, 'trust'), '\n')
+    return 0
+  elseif not opt then
+    return stored.fail('trust', rest)
+  end
+  local trust = require 'ridge.measure.trust'
+  if opt.threads > 0 then require('ridge.backend').set_threads(opt.threads) end
+  local record = measure(opt)
+  local summary = trust.summary(record)
+  local rows = trust.rows(summary)
+  if opt.keep and not opt.smoke then
+    require('ridge.sweep.calibrated').keep(rows, opt.db ~= '' and opt.db or nil)
+  end
+  if opt.as == 'json' then
+    print_json(summary, rows)
+  else
+    plain.print(trust.text(summary), '\n')
+  end
+  if opt.o ~= '' then picture(record, summary, opt.o) end
+  return 0
+end
+
+return M

@@ -1,0 +1,121 @@
+-- SPDX-License-Identifier: MIT
+-- What a machine can promise: of made-up records whose parts are known, and once for real.
+
+local calibrate = require 'ridge.measure.calibrate'
+local program = require 'tests.lua.repl.program'
+local random = require 'ridge.measure.random'
+local trust = require 'ridge.measure.trust'
+local variation = require 'ridge.measure.variation'
+
+-- sds of the logarithm: between processes, layouts, windows; slow(at_s): is the machine slow?
+local function record_of(n, sds, slow)
+  local r, record = random.new(41), { threads = 2, passes = {}, windows = {} }
+  for i = 1, n do
+    local pass = { at_s = i }
+    for _, kind in ipairs(trust.KINDS) do
+      local own, copies = sds.process * r:normal(), {}
+      for copy = 1, 2 do
+        local layout, times = sds.layout * r:normal(), {}
+        for w = 1, 3 do times[w] = 100 * math.exp(own + layout + sds.window * r:normal()) end
+        copies[copy] = times
+      end
+      pass[kind] = copies
+    end
+    record.passes[i] = pass
+  end
+  for i = 1, 1000 do
+    local at = i * 0.01
+    record.windows[i] = { at_s = at, ns = (slow and slow(at) and 37 or 22)
+      * math.exp(0.01 * r:normal()) }
+  end
+  return record
+end
+
+local function near(want, got, share)
+  assert.is_true(math.abs(got / want - 1) < share, ('%g, not %g'):format(got, want))
+end
+
+describe('what a machine can promise', function()
+  it('is taken apart: processes, layouts, windows', function()
+    local s = trust.summary(record_of(300, { process = 0.1, layout = 0.03, window = 0.01 }))
+    for _, k in ipairs(s.kinds) do
+      near(math.sqrt(0.1 ^ 2 + 0.03 ^ 2), k.sd, 0.15)
+      near(0.03, k.layout, 0.25)
+      near(0.01, k.within, 0.15)
+      -- 1.96 standard deviations, each side
+      near(1.96 * 0.104, k.up, 0.3)
+      near(1.96 * 0.104, k.down, 0.3)
+      assert.is_true(k.paired[9] < 0.6 * k.alone[9], 'side by side the processes cancel')
+      assert.is_true(k.alone[12] < k.alone[5])
+    end
+    assert.equal(1, s.states.n)
+    assert.equal(300, s.n)
+  end)
+
+  it('tells states and how long they last', function()
+    -- 0.3 s fast, 0.1 s slow
+    local s = trust.summary(record_of(12, { process = 0, layout = 0, window = 0.01 },
+      function(at) return (at + 1e-6) % 0.4 >= 0.3 end))
+    assert.equal(2, s.states.n)
+    near(37 / 22, s.states.factor, 0.02)
+    near(0.25, s.states.share_slow, 0.05)
+    near(0.3, s.states.fast_s[1], 0.05)
+    near(0.1, s.states.slow_s[1], 0.11)
+    assert.matches('x1%.68 and holds 25 %%', trust.text(s))
+  end)
+
+  it('is an interval that no end leaves: factors, never below 0', function()
+    local text = trust.text(trust.summary(record_of(12, { process = 2, layout = 1, window = 1 })))
+    assert.is_nil(text:find('%-%d%d%d'))
+    assert.matches('is widened by it: x', text)
+    for lo, hi in text:gmatch 'x([%d.e+-]+) %.%. x([%d.e+-]+)' do
+      assert.is_true(tonumber(lo) > 0 and tonumber(lo) <= 1 and tonumber(hi) >= 1)
+    end
+  end)
+
+  it('comes back from its rows, and is what intervals of one process hold', function()
+    local s = trust.summary(record_of(40, { process = 0.1, layout = 0.03, window = 0.01 }))
+    local c = calibrate.calibration(trust.rows(s), 2)
+    assert.same({ s.up, s.down, 40 }, { c.trust.up, c.trust.down, c.trust.processes })
+    local between = variation.of(c)
+    assert.same({ s.up, s.down, 'trust' }, { between.up, between.down, between.how })
+    assert.equal('prior', variation.of(nil).how)
+    assert.equal('prior', variation.of({ ceilings = {} }).how)
+    assert.equal('none', variation.of(nil, {}).how)
+    assert.is_nil(calibrate.calibration(trust.rows(s), 1))
+  end)
+
+  it('covers the median of all processes by the interval of one', function()
+    local r, sd, hits = random.new(7), 0.12, 0
+    local up = 1.96 * sd
+    for _ = 1, 2000 do
+      local med = 100 * math.exp(sd * r:normal())
+      local lo, hi = variation.widen(med, med * 0.99, med * 1.01, { up = up, down = up })
+      if lo <= 100 and 100 <= hi then hits = hits + 1 end
+    end
+    assert.is_true(hits / 2000 >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / 2000))
+    local lo, hi = variation.widen(100, 50, 100, { up = 3, down = 0.1 })
+    assert.is_true(lo > 0 and lo < 100 * math.exp(-3) and math.abs(hi - 100 * math.exp(0.1)) < 1e-9)
+  end)
+
+  it('needs processes enough', function()
+    assert.error_matches(function()
+      trust.summary(record_of(4, { process = 0, layout = 0, window = 0 }))
+    end, '4 processes are too few')
+  end)
+
+  it('is measured in fresh processes, printed, drawn', function()
+    local folder = program.folder()
+    local db, path = folder .. '/t.db', folder .. '/t.png'
+    local status, out = program.run { 'trust', '--smoke', '--threads', '1', '--db', db, '-o', path }
+    assert.equal(0, status)
+    assert.matches('5 processes in', out)
+    assert.matches('softmax, 60 x 1000', out)
+    assert.is_nil(io.open(db))
+    local file = assert(io.open(path))
+    assert.matches('^\137PNG', file:read(8))
+    file:close()
+    assert.equal(1, (program.run { 'trust', '--minutes', '0' }))
+    program.remove(folder)
+  end)
+end)
