@@ -340,7 +340,7 @@ function M.text(summary)
       table.concat(alone, ' / '), table.concat(paired, ' / '))
   end
   lines[#lines + 1] = ''
-  lines[#lines + 1] = ('An interval from one process (quick, %%bench) is widened by it: %s.'):format(
+  lines[#lines + 1] = ('An interval of one process (quick, %%bench) is widened by it: %s.'):format(
     ratio.range(exp(-summary.up), exp(summary.down)))
   return table.concat(lines, '\n')
 end
