@@ -238,7 +238,8 @@ end
 --
 -- Given as `a` and `b` they are compared in this process (procs = 1: where their memory happens to
 -- lie is part of the answer).  Given as `setup`, a function that makes and returns both, they are
--- made anew in three fresh processes (six when rigorous).  What they compute is compared first.
+-- made anew in three fresh processes (six when rigorous), and there for each block, so that where
+-- their memory lies is part of the noise.  What they compute is compared first.
 ---@param given table  a and b, or setup; processes, rigorous, blocks, looks, margin, slot_ns,
 ---  check, tolerance, protocol, seed, labels, progress
 ---@return table result  verdict of b against a ('faster', 'slower', 'equal', 'open'), ratio (time

@@ -107,7 +107,8 @@ function Here:take(name, n, seed)
   if not pair[2] then blame.raise('ab: setup returns two candidates, a and b') end
   if not pair.slots then
     local slots = require 'ridge.measure.slots'
-    pair.slots = slots.new(pair[1], pair[2], self.setting, self.setting.slot_ns, self.services)
+    pair.slots = slots.new(pair[1], pair[2], self.setting, self.setting.slot_ns, self.services,
+      self.make)
   end
   local before = self.services.counters()
   local blocks = pair.slots:take(n, seed)
@@ -214,8 +215,17 @@ function There:close() self.process:close() end
 
 local function make(module, spec, setting)
   require('ridge.backend').apply(setting)
-  local list = require(module).candidates(spec)
-  return M.here(list, setting, require('ridge.measure.native').services())
+  local candidates = require(module).candidates
+  local list = candidates(spec)
+  local here, wrong = M.here(list, setting, require('ridge.measure.native').services())
+  -- a pair by itself is made anew for each block; of a whole recipe that would set up all of them
+  if #list == 1 and list[1].b then
+    here.make = function()
+      local again = candidates(spec)[1]
+      return again.a, again.b
+    end
+  end
+  return here, wrong
 end
 
 local function answer(state, line)

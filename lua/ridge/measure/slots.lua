@@ -5,6 +5,11 @@
 -- time for noise.  Every fourth block is A/A (or B/B, by a coin): the same candidate in all four
 -- slots, which shows what this machine makes of nothing.
 --
+-- Where the candidates can be made anew, each block has new ones: two copies of the same softmax
+-- differed by 2 or 8 % by where their buffers lay, with intervals of 0.5 % from many blocks of one
+-- pair of copies.  So where memory lies is part of the noise that the blocks show, and an A/A block
+-- holds two copies of the same candidate against each other.
+--
 -- A slot is the median of up to five windows in a row: on a loaded machine the scheduler takes the
 -- processor away for some milliseconds now and then, which is most of a slot but one window of it.
 
@@ -53,10 +58,12 @@ end
 ---@param protocol table    of measure.protocol
 ---@param slot_ns number    shortest slot
 ---@param services table    of ridge.measure.native
+---@param make (fun(): table, table)|nil  makes both anew, for each block
 ---@return table slots
-function M.new(a, b, protocol, slot_ns, services)
+function M.new(a, b, protocol, slot_ns, services, make)
   local cold = protocol.cache == 'cold'
-  local self = setmetatable({ services = services, candidate(a, cold), candidate(b, cold) }, Slots)
+  local self = setmetatable({ services = services, make = make, candidate(a, cold),
+                              candidate(b, cold) }, Slots)
   local shortest = warmup.shortest(protocol, services.clock())
   for _, c in ipairs(self) do
     services.check()
@@ -77,12 +84,46 @@ local function slot(c)
   return ns
 end
 
-local function take_block(self, kind, coin)
-  local first, second = self[1], self[2]
+-- Garbage goes first, so that what is made finds other places free; then no collection comes.
+local function collect()
+  collectgarbage()
+  ref.reap()
+  collectgarbage 'stop'
+end
+
+-- A candidate made anew, timed as the one before it was, and warm.
+local function renewed(given, like)
+  local c = candidate(given, like.cold)
+  c.inner, c.n_windows = like.inner, like.n_windows
+  for _ = 1, 2 do c.take(c.inner) end
+  return c
+end
+
+-- Bytes in front of what is made: up to two pages, so that lines and pages of it are others.
+local MOST_SHIFT = 8192
+
+local function make(self, coin)
+  collect()
+  self.shift = require('ridge').zeros(coin:integer(MOST_SHIFT / 4))
+  local a, b = self.make()
+  return { a, b }
+end
+
+-- What a block holds against each other: a and b, or one of them and itself.
+local function candidates_of(self, kind, coin)
+  local first, second = 1, 2
   if kind == 'aa' then
-    first = self[coin:integer(2)]
+    first = coin:integer(2)
     second = first
   end
+  if not self.make then return self[first], self[second] end
+  local made = make(self, coin)
+  local again = kind == 'aa' and make(self, coin) or made
+  return renewed(made[first], self[first]), renewed(again[second], self[second])
+end
+
+local function take_block(self, kind, coin)
+  local first, second = candidates_of(self, kind, coin)
   local design, times = paired.coin(coin), {}
   local is_b = paired.slots(design)
   for i = 1, 4 do times[i] = slot(is_b[i] and second or first) end
@@ -104,6 +145,7 @@ function Slots:take(n, seed)
       if i % CONTROL_EVERY == 0 then blocks[#blocks + 1] = take_block(self, 'aa', coin) end
     end
   end)
+  self.shift = nil
   return blocks
 end
 

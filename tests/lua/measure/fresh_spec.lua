@@ -55,6 +55,25 @@ describe('a comparison in fresh processes', function()
     assert.equal(2, found.procs)
   end)
 
+  it('makes its candidates anew for each block', function()
+    -- in one process: once, for each of six blocks, and two copies for each of two of A/A
+    local function outcome(last)
+      local text = ('return %s'):format([[function()
+        local counted = package.loaded.counted_by_the_test or 1
+        package.loaded.counted_by_the_test = counted + 1
+        if counted == LAST then error('made ' .. counted .. ' times') end
+        local ridge = require 'ridge'
+        local x = ridge.ones(4)
+        local p = ridge.capture(function() return x + 1 end)
+        return p, p
+      end]]):gsub('LAST', tostring(last))
+      local ok, err = pcall(compare, loadstring(text)(), { processes = 1 })
+      return ok or tostring(err)
+    end
+    assert.matches('made 11 times', outcome(11))
+    assert.is_true(outcome(12))
+  end)
+
   it('tells an error, a wrong result, and an end', function()
     assert.is_truthy(message(function() error 'nothing works' end):find 'nothing works')
     assert.is_truthy(message(function()
