@@ -40,13 +40,38 @@ local COLUMN = {
 }
 
 -- What a phase of any name brings along: `step_gflops` is read as `gflops`.
-local ENDINGS = { { '_gflops', 'gflops' }, { '_gbps', 'gbps' }, { '_p95', 'fwd_p95' },
-  { '_p99', 'fwd_p99' }, { '_per_s', 'samples_per_s' } }
+local ENDINGS = { { '_gflops', 'gflops' }, { '_gbps', 'gbps' }, { '_per_s', 'samples_per_s' } }
+
+-- What a phase has beside its median, in words.
+local PARTS = { lo = 'lower end of the interval', hi = 'upper end of the interval',
+  min = 'shortest', p25 = 'lower quarter', p75 = 'upper quarter', p95 = '95th percentile',
+  p99 = '99th percentile', max = 'longest', mean = 'mean', sd = 'standard deviation',
+  mad = 'median deviation', first = 'very first call', cold = 'cold' }
+
+-- Is a column a phase? Then rows have its quantiles, too.
+local function is_phase(rows, name)
+  for _, row in ipairs(rows or {}) do
+    if type(row[name]) == 'number' and type(row[name .. '_p95']) == 'number' then return true end
+  end
+  return false
+end
+
+local function of_phase(rows, name)
+  if is_phase(rows, name) then
+    return { label = 'time of ' .. name, short = 'time', kind = 'ns', better = 'lower' }
+  end
+  local phase, part = name:match '^(.+)_(%w+)$'
+  if phase and PARTS[part] and is_phase(rows, phase) then
+    return { label = ('time of %s, %s'):format(phase, PARTS[part]), short = part, kind = 'ns',
+      better = 'lower' }
+  end
+end
 
 --- What is known about a column.
 ---@param name string
+---@param rows table|nil where it is a column: they tell a phase of any name from a metric
 ---@return table column label, short, kind, base, better
-function M.about(name)
+function M.about(name, rows)
   local known = COLUMN[name]
   if known then
     known.short = known.short or known.label
@@ -60,7 +85,7 @@ function M.about(name)
                kind = like.kind, better = like.better, base = like.base }
     end
   end
-  return { label = name, short = name, kind = 'number' }
+  return of_phase(rows, name) or { label = name, short = name, kind = 'number' }
 end
 
 --- A value as a key: every digit of a number, so that neighbours are two.

@@ -129,7 +129,7 @@ function M.make(rows, opt)
   local least = effects[#effects]
   return figure.new { kind = 'effects', rows = rows, opt = opt,
     natural = { #effects > 1 and 1160 or 620, 260 + 290 * lines },
-    title = ('What matters for %s'):format(column.about(opt.y).label),
+    title = ('What matters for %s'):format(column.about(opt.y, rows).label),
     subtitle = landscape.subtitle(opt, rows),
     finding = ('%s moves the median by %.3g times%s.'):format(effects[1].name, effects[1].reach,
       #effects > 1 and (', %s by %.3g'):format(least.name, least.reach) or ''),

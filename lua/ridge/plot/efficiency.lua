@@ -33,7 +33,7 @@ function M.make(rows, opt)
     finding = best and ('The best cell reaches %.0f %% of what this machine was measured to do.')
       :format(best) or nil,
     title = ('What is left to gain: %s against the measured roof'):format(
-      column.about(opt.z).label),
+      column.about(opt.z, rows).label),
     caption = 'Cells are rates as percent of the lower of two measured ceilings: arithmetic of '
       .. 'the type, and each byte from the fastest level that can hold it; from medians of %s.' })
   figure.opt = opt

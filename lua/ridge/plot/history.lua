@@ -161,7 +161,7 @@ function M.make(rows, opt)
     .. 'another commit.')
   if more > 0 then text[#text + 1] = ('%d more points are not shown.'):format(more) end
   return figure.new { kind = 'history', rows = rows, opt = opt, natural = { 1120, 640 },
-    title = ('%s over time'):format(column.about(opt.y).label:gsub('^%l', string.upper)),
+    title = ('%s over time'):format(column.about(opt.y, rows).label:gsub('^%l', string.upper)),
     subtitle = landscape.subtitle(opt, rows),
     finding = ('%d run%s; %d time%s a point moved by more than its interval.'):format(#runs,
       #runs == 1 and '' or 's', moves, moves == 1 and '' or 's'),

@@ -41,7 +41,7 @@ local function values_of(rows, name)
 end
 
 local function value_axis(rows, name)
-  local about = column.about(name)
+  local about = column.about(name, rows)
   return { scale = scale.fit(values_of(rows, name), { base = about.base or 10 }),
     kind = about.kind, label = about.label }
 end
@@ -241,7 +241,7 @@ end
 ---@return table sentences
 function M.caption(rows, name, shown)
   shown = shown or 'Points are medians of %s; bars are 95 %% confidence intervals.'
-  local out = { shown:format(column.about(name).label) }
+  local out = { shown:format(column.about(name, rows).label) }
   local samples, grades, failures = rows_of.samples(rows, name), rows_of.grades(rows),
     rows_of.failures(rows)
   if samples then out[#out + 1] = samples .. '.' end

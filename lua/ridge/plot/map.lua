@@ -425,7 +425,7 @@ function M.compose(rows, opt, own)
   end
   for _, name in ipairs { opt.x, opt.y } do column.require(rows, name, who) end
   rows_of.check_numbers(rows, opt.z, who)
-  local about = column.about(opt.z)
+  local about = column.about(opt.z, rows)
   local data = { x = opt.x, y = opt.y, z = opt.z, states = {}, grades = {},
     xs = rows_of.distinct(rows, opt.x), ys = rows_of.distinct(rows, opt.y), facets = {},
     better = own.better, ratio = own.ratio, share = own.share, bounds = own.bounds,
@@ -463,7 +463,7 @@ end
 ---@param opt table checked options: x, y, z, ratio, facet, layer
 ---@return table figure
 function M.make(rows, opt)
-  local about = column.about(opt.z)
+  local about = column.about(opt.z, rows)
   if opt.ratio then
     return M.compose(rows, opt, { kind = 'map', ratio = true, value = against_dense(opt.z),
       better = 'higher', label = 'speed-up', caption = RATIOS,

@@ -141,11 +141,14 @@ function M.make(rows, opt)
   local who = 'plot.pareto'
   rows_of.check(rows, who)
   for _, name in ipairs { 'x', 'y' } do
-    if not opt[name] then blame.raise(('%s: %s names no column'):format(who, name), 'EARG') end
+    if not opt[name] then
+      blame.raise(('%s: %s names no column; x and y are the two measures'):format(who, name),
+        'EARG')
+    end
     rows_of.check_numbers(rows, opt[name], who)
   end
   local function sign(name, given)
-    return (given or column.about(name).better or 'lower') == 'higher' and -1 or 1
+    return (given or column.about(name, rows).better or 'lower') == 'higher' and -1 or 1
   end
   local points = points_of(rows, opt, { x = sign(opt.x, opt.better_x),
     y = sign(opt.y, opt.better_y) })
@@ -153,8 +156,8 @@ function M.make(rows, opt)
   local front, dominated = M.front(points), 0
   for _, p in ipairs(points) do if p.dominated then dominated = dominated + 1 end end
   return figure.new { kind = 'pareto', rows = rows, opt = opt, natural = { 980, 700 },
-    title = ('%s against %s'):format(column.about(opt.x).label:gsub('^%l', string.upper),
-      column.about(opt.y).label),
+    title = ('%s against %s'):format(column.about(opt.x, rows).label:gsub('^%l', string.upper),
+      column.about(opt.y, rows).label),
     subtitle = landscape.subtitle(opt, rows),
     finding = ('%d of %d points are on the front; %d %s beaten in both beyond doubt.'):format(
       #front, #points, dominated, dominated == 1 and 'is' or 'are'),

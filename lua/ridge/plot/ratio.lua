@@ -100,7 +100,7 @@ function M.make(rows, opt)
     local other = other_of(row)
     paired = paired or other and rows_of.paired(row, other, opt.z) ~= nil
   end
-  local lower = (column.about(opt.z).better or opt.better or 'lower') == 'lower'
+  local lower = (column.about(opt.z, rows).better or opt.better or 'lower') == 'lower'
   local function value(row)
     local other = other_of(row)
     if not (other and rows_of.measured(other) and other[opt.z]) then

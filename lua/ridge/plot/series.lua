@@ -78,7 +78,7 @@ end
 ---@return table axis
 function M.axis(rows, name, opt)
   opt = opt or {}
-  local about, values = column.about(name), {}
+  local about, values = column.about(name, rows), {}
   for _, row in ipairs(rows) do
     if rows_of.measured(row) and type(row[name]) == 'number' and row[name] == row[name] then
       local lo, hi = rows_of.interval(row, name)

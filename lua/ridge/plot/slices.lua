@@ -140,7 +140,7 @@ function M.make(rows, opt)
   if #series.points(shown, opt.x, opt.y) == 0 then
     blame.raise(('%s: no row was measured'):format(who), 'EARG')
   end
-  local about = column.about(opt.y)
+  local about = column.about(opt.y, rows)
   local lines = math.ceil(#data.facets / math.max(1, math.ceil(math.sqrt(#data.facets))))
   return figure.new { kind = 'slices', rows = rows, opt = opt,
     natural = { #data.facets > 1 and 1240 or 860, 300 + 330 * lines },

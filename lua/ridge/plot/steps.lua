@@ -81,12 +81,12 @@ function M.make(rows, opt)
   local points = series.points(by and rows_of.select(rows,
     { [by] = rows_of.distinct(rows, by)[1] }) or rows, opt.x, opt.y)
   if #points == 0 then blame.raise(who .. ': no row was measured', 'EARG') end
-  local higher = (opt.better or column.about(opt.y).better) ~= 'lower'
+  local higher = (opt.better or column.about(opt.y, rows).better) ~= 'lower'
   local tile, fall
   if higher then tile, fall = M.tile(points) end
   local data = { rows = rows, x = opt.x, y = opt.y, by = by, tile = opt.tile or tile }
   return figure.new { kind = 'steps', rows = rows, opt = opt, natural = { 1160, 560 },
-    title = ('%s at every %s'):format(column.about(opt.y).label:gsub('^%l', string.upper),
+    title = ('%s at every %s'):format(column.about(opt.y, rows).label:gsub('^%l', string.upper),
       column.about(opt.x).label),
     subtitle = landscape.subtitle(opt, rows),
     finding = tile and ('One more than a multiple of %d costs %.0f %% of the rate.'):format(tile,

@@ -128,14 +128,14 @@ function M.make(rows, opt)
     end
   end
   return figure.new { kind = 'threads', rows = rows, opt = opt, natural = { 980, 860 },
-    title = ('%s over threads'):format(column.about(opt.y).label:gsub('^%l', string.upper)),
+    title = ('%s over threads'):format(column.about(opt.y, rows).label:gsub('^%l', string.upper)),
     subtitle = landscape.subtitle(opt, rows),
     finding = best and ('At most %.2f times faster, with %d threads (%s).'):format(best.y, best.x,
       best.name) or nil,
     caption = landscape.caption(rows, opt.y, 'Points are ratios of medians of %s to that with the '
       .. 'fewest threads, bands follow from 95 %% confidence intervals; dashes are the ideal, dots '
       .. 'Amdahl\'s law fitted.'),
-    draw = draw { rows = rows, lines = lines, x = opt.x, kind = column.about(opt.y).kind } }
+    draw = draw { rows = rows, lines = lines, x = opt.x, kind = column.about(opt.y, rows).kind } }
 end
 
 return M

@@ -42,7 +42,7 @@ function M.make(rows, opt)
     end,
     finding = #widths > 0 and ('Half of the cells are known to %.2g %%, the worst to %.2g %%.')
       :format(widths[math.ceil(#widths / 2)], widths[#widths]) or nil,
-    title = ('How well it is known: %s'):format(column.about(opt.z).label),
+    title = ('How well it is known: %s'):format(column.about(opt.z, rows).label),
     caption = 'Cells are half the width of the 95 %% confidence interval of the median, of %s.' })
 end
 

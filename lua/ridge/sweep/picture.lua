@@ -371,9 +371,13 @@ function M.figure(kind, st, sweep, given)
   local rows, params = results.rows(st, sweep.id), results.params(st, sweep.id)
   fill(kind, opt, rows, params, st, sweep)
   whole_lines(kind, opt, rows, params)
-  local z = MAPS[kind] and opt.z or opt.y
-  local direction = z and results.directions(st, sweep.id)[z]
-  opt.better = opt.better or direction == 1 and 'higher' or direction == -1 and 'lower' or nil
+  local z, directions = MAPS[kind] and opt.z or opt.y, results.directions(st, sweep.id)
+  local function better(name)
+    local direction = name and directions[name]
+    return direction == 1 and 'higher' or direction == -1 and 'lower' or nil
+  end
+  opt.better = opt.better or better(z)
+  opt.better_x, opt.better_y = opt.better_x or better(opt.x), opt.better_y or better(opt.y)
   local gather = GATHER[kind]
   if gather then rows = gather(rows, opt, { st = st, sweep = sweep, device = device }) end
   return plot.draw(kind, rows, only_known(kind, opt))

@@ -233,4 +233,31 @@ describe('a stored sweep', function()
     assert.matches('4 more points are not shown', figure:text())
     folders.remove(folder)
   end)
+
+  it('is drawn with the unit of a time, whatever its phase is called, and the way that is better',
+    function()
+      local folder = folders.new()
+      local sw = sweep 'step' { space = { a = { 1, 2, 4 }, b = { 8, 16 } },
+        measure = function(p, _, m)
+          m:time('step', function() return 1e6 * p.a * p.b end)
+          m:metric('right', p.a * p.b, { better = 'higher' })
+        end }
+      sw:run { db = folder .. '/s.db', lab = cheap_lab.new(), progress = false }
+      local map = sw:plot('map', {})
+      assert.same({ 'ns', 'cells in ms' }, { map.data.kind, map.data.z_label })
+      assert.equal('Landscape of time of step', map.title)
+      assert.equal('ns', sw:plot('map', { z = 'step_p25' }).data.kind)
+      assert.equal('number', sw:plot('map', { z = 'right' }).data.kind)
+      local about = require('ridge.plot.column').about
+      local rows = sw:results()
+      assert.equal('time of step, 95th percentile', about('step_p95', rows).label)
+      assert.equal('ns', require('ridge.plot.series').axis(rows, 'step').kind)
+      assert.equal('number', about('step').kind)
+      -- more is better of the one, less of the other: no point is beaten in both
+      local found = sw:plot('pareto', { x = 'step', y = 'right' }).finding
+      assert.matches('0 are beaten in both', found)
+      found = sw:plot('pareto', { x = 'step', y = 'right', better_y = 'lower' }).finding
+      assert.matches('5 are beaten in both', found)
+      folders.remove(folder)
+    end)
 end)
