@@ -4,6 +4,7 @@
 ** per thread.
 */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/base.h"
 
@@ -35,6 +36,16 @@ const char *rg_error_message(void)
   return message;
 }
 
+/* nan has no sign that anybody gave it: " -nan" becomes " nan". */
+static void drop_sign_of_nan(void)
+{
+  for (char *at = strstr(message, " -nan"); at != NULL; at = strstr(at + 1, " -nan")) {
+    if (at[5] == '\0' || strchr(" ,;)]", at[5]) != NULL) {
+      memmove(at + 1, at + 2, strlen(at + 2) + 1);
+    }
+  }
+}
+
 rg_status(rg_fail)(rg_status code, const char *format, ...)
 {
   va_list list;
@@ -42,5 +53,6 @@ rg_status(rg_fail)(rg_status code, const char *format, ...)
   va_start(list, format);
   vsnprintf(message, sizeof(message), format, list);
   va_end(list);
+  drop_sign_of_nan();
   return code;
 }

@@ -90,6 +90,18 @@ function M.list(list, what)
   return list
 end
 
+--- Raise unless a value is true, false or nil: Lua takes 0 for true.
+---@param value any
+---@param what string the function's name, for errors
+---@param name string the argument
+---@return boolean|nil value
+function M.flag(value, what, name)
+  if value ~= nil and value ~= true and value ~= false then
+    blame.raise(('%s: %s is true or false, got %s'):format(what, name, show(value)), 'EARG', what)
+  end
+  return value
+end
+
 --- A copy of the given options with the defaults filled in.
 ---@param spec table { key = { types, default =, ... } }
 ---@param given table|nil what the user wrote

@@ -50,6 +50,9 @@ static void test_status(void)
   ok(strcmp(rg_error_message(), "sizes 3 and 4") == 0, "for this thread alone");
   memset(longer, 'x', sizeof(longer) - 1);
   longer[sizeof(longer) - 1] = 0;
+  (void)rg_fail(RG_EARG, "p is %s and -nance, -nan; -nan.txt", "-nan");
+  ok(strcmp(rg_error_message(), "p is nan and -nance, nan; -nan.txt") == 0,
+     "nan has no sign, and names are left alone");
   is_int(rg_fail(RG_EARG, "%s", longer), RG_EARG, "a sentence that is too long");
   ok(strlen(rg_error_message()) > 200 && strlen(rg_error_message()) < 2000, "is cut");
   is_int(rg_abi(), RG_ABI, "library and header agree");

@@ -94,6 +94,7 @@ function Flatten.forward(_, x)
   return blame.within('nn.Flatten', function() return x:reshape(n, rest) end)
 end
 
+Flatten.__doc = 'Flatten(): all axes but the first as one, [n x the rest].'
 M.Flatten = Flatten
 
 return M

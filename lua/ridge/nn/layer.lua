@@ -136,7 +136,7 @@ end
 ---@param on boolean|nil true when left out
 ---@return table self
 function Layer:train(on)
-  C.rg_layer_set_training(self._l, on ~= false and 1 or 0)
+  C.rg_layer_set_training(self._l, options.flag(on, 'train', 'on') ~= false and 1 or 0)
   return Module.train(self, on)
 end
 

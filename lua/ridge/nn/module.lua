@@ -7,6 +7,7 @@ local C = require 'ridge.ffi.lib'
 local class = require('ridge.class').class
 local blame = require 'ridge.blame'
 local guard = require 'ridge.guard'
+local options = require 'ridge.options'
 local ref = require 'ridge.ffi.ref'
 local dtype = require 'ridge.tensor.dtype'
 local in_no_grad = require('ridge.tensor.grad').no_grad
@@ -98,6 +99,7 @@ end
 ---@param on boolean|nil true when left out
 ---@return table self
 function Module:recompute(on)
+  options.flag(on, 'recompute', 'on')
   self.recomputes = on ~= false and function(...)
     return original(self.forward)(self, ...)
   end or nil
@@ -225,7 +227,7 @@ end
 ---@param on boolean|nil true when left out
 ---@return table self
 function Module:train(on)
-  self.training = on ~= false
+  self.training = options.flag(on, 'train', 'on') ~= false
   if self.training then want_gradients(self) end
   for _, c in ipairs(self.children) do c.module:train(on) end
   return self
@@ -236,7 +238,7 @@ end
 ---@param on boolean|nil true (frozen) when left out
 ---@return table self
 function Module:freeze(on)
-  local frozen = on ~= false
+  local frozen = options.flag(on, 'freeze', 'on') ~= false
   for _, p in ipairs(self.params) do
     if frozen and p.trainable then
       p.frozen, p.trainable = true, false

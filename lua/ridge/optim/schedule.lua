@@ -79,9 +79,9 @@ end
 
 local STEPS = { 'integer', required = true, min = 1, doc = 'of the whole schedule' }
 
-local function define(name, spec, f)
+local function define(name, spec, doc, f)
   local Kind = class('optim.' .. name, Schedule)
-  Kind.f = f
+  Kind.f, Kind.__doc = f, name .. doc
   function Kind:init(optimizer, opts)
     local o = begin(self, optimizer, spec, opts)
     if o.warmup and o.warmup > o.steps then
@@ -97,7 +97,8 @@ end
 define('StepLR', {
   every = { 'integer', required = true, min = 1, doc = 'steps between two changes' },
   factor = { 'number', default = 0.1, min = 0, max = 1e6 },
-}, function(o, t) return o.factor ^ math.floor(t / o.every) end)
+}, '(optimizer, {every =, factor = 0.1}): the rate multiplied by factor after every so many steps.',
+function(o, t) return o.factor ^ math.floor(t / o.every) end)
 
 --- Half a cosine from the rate to `final` of it (Loshchilov and Hutter, 2017), behind a linear
 --- warm-up from `warmup_factor` of it.
@@ -106,7 +107,8 @@ define('CosineLR', {
   final = { 'number', default = 0, min = 0, max = 1, doc = 'share of the rate at the end' },
   warmup = { 'integer', default = 0, min = 0, doc = 'steps of warm-up, part of all' },
   warmup_factor = { 'number', default = 0.1, min = 0, max = 1, doc = 'where the warm-up begins' },
-}, function(o, t)
+}, '(optimizer, {steps =, final = 0, warmup = 0, warmup_factor = 0.1}): half a cosine from the '
+  .. 'rate to final of it, behind a linear warm-up from warmup_factor of it.', function(o, t)
   if t < o.warmup then return o.warmup_factor + (1 - o.warmup_factor) * t / o.warmup end
   local share = math.min((t - o.warmup) / math.max(o.steps - o.warmup, 1), 1)
   return o.final + (1 - o.final) * 0.5 * (1 + math.cos(math.pi * share))
@@ -123,7 +125,8 @@ define('OneCycleLR', {
   divide = { 'number', default = 25, min = 1, max = 1e9, doc = 'the rate by this at the start' },
   final_divide = { 'number', default = 1e4, min = 1, max = 1e12,
     doc = 'the start by this at the end' },
-}, function(o, t)
+}, '(optimizer, {steps =, up = 0.3, divide = 25, final_divide = 1e4}): up to the rate and down '
+  .. 'again, both as half a cosine.', function(o, t)
   local first, last = o.up * o.steps - 1, o.steps - 1
   if t <= first then return cosine(1 / o.divide, 1, first > 0 and t / first or 1) end
   local share = math.min((t - first) / math.max(last - first, 1), 1)

@@ -82,7 +82,8 @@ local function read_function(entry, code)
     local owner, mark, name, parameters = code:match(shape)
     if owner then
       entry.owner, entry.name, entry.method = owner, name, mark == ':'
-      entry.parameters = parameters:sub(2, -2):gsub('%s+', ' ')
+      -- `extra` is there to be refused
+      entry.parameters = parameters:sub(2, -2):gsub('%s+', ' '):gsub(',? ?extra$', '')
       return true
     end
   end

@@ -14,16 +14,27 @@ local M = { methods = {}, docs = {} }
 local methods, docs = M.methods, M.docs
 local slot, wrap, is, need, settle = ref.slot, ref.wrap, ref.is, ref.need, call.settle
 
+--- Raise: one argument more than a method takes.
+---@param name string of the method
+---@param takes string its parameters
+---@param value any the argument
+function M.surplus(name, takes, value)
+  blame.raise(('%s: %s is one argument too many; it takes %s'):format(name, blame.show(value),
+    takes == '' and 'none' or takes), 'EARG', name)
+end
+
 local function bind_unary(name, doc)
   local f, f_ = C['rg_' .. name], C['rg_' .. name .. '_']
-  methods[name] = function(x)
+  methods[name] = function(x, more)
+    if more ~= nil then M.surplus(name, '', more) end
     need(x, name)
     settle()
     local st = f(x._t, slot)
     if st ~= 0 then call.again(st, f, x._t, slot) end
     return wrap(slot[0])
   end
-  methods[name .. '_'] = function(x)
+  methods[name .. '_'] = function(x, more)
+    if more ~= nil then M.surplus(name .. '_', '', more) end
     need(x, name .. '_')
     local st = f_(x._t)
     if st ~= 0 then call.again(st, f_, x._t) end
@@ -50,7 +61,8 @@ end
 local function bind_binary(name, doc)
   local tt, ts = C['rg_' .. name], C['rg_' .. name .. '_scalar']
   local tt_, ts_ = C['rg_' .. name .. '_'], C['rg_' .. name .. '_scalar_']
-  methods[name] = function(x, y)
+  methods[name] = function(x, y, more)
+    if more ~= nil then M.surplus(name, 'y', more) end
     settle()
     if is(x) then
       if is(y) then
@@ -79,7 +91,8 @@ local function bind_binary(name, doc)
     end
     return wrap(slot[0])
   end
-  methods[name .. '_'] = function(x, y)
+  methods[name .. '_'] = function(x, y, more)
+    if more ~= nil then M.surplus(name .. '_', 'y', more) end
     need(x, name .. '_')
     if is(y) then
       local st = tt_(x._t, y._t)

@@ -13,6 +13,7 @@ local way = require 'ridge.tensor.backward'
 local M = { methods = {}, docs = {}, properties = {} }
 
 local methods, docs, properties = M.methods, M.docs, M.properties
+local surplus = require('ridge.tensor.elementwise').surplus
 local slot, need = ref.slot, ref.need
 
 docs.requires_grad_ = 'requires_grad_(on): let gradient flow into this tensor'
@@ -22,8 +23,10 @@ docs.requires_grad_ = 'requires_grad_(on): let gradient flow into this tensor'
 ---@param on boolean|nil true when left out
 ---@return Tensor x
 -- >> ridge.ones(2):requires_grad_().requires_grad
-function methods.requires_grad_(x, on)
+function methods.requires_grad_(x, on, extra)
+  if extra ~= nil then surplus('requires_grad_', 'on', extra) end
   need(x, 'requires_grad_')
+  options.flag(on, 'requires_grad_', 'on')
   call.check(C.rg_require_grad(x._t, on == false and 0 or 1), 'requires_grad_')
   return x
 end
@@ -40,7 +43,8 @@ docs.backward = 'backward(dy, {retain = false}): add the gradient of this to .gr
 -- >> x = ridge.ones(3):requires_grad_()
 -- >> (x * x):sum():backward()
 -- >> x.grad
-function methods.backward(y, dy, opts)
+function methods.backward(y, dy, opts, extra)
+  if extra ~= nil then surplus('backward', 'dy, opts', extra) end
   need(y, 'backward')
   if dy ~= nil and not ref.is(dy) and type(dy) == 'table' and opts == nil then
     dy, opts = nil, dy
@@ -54,7 +58,8 @@ docs.detach = 'detach(): the same elements, through which no gradient flows'
 --- The same elements, through which no gradient flows.
 ---@param x Tensor
 ---@return Tensor view
-function methods.detach(x)
+function methods.detach(x, extra)
+  if extra ~= nil then surplus('detach', '', extra) end
   need(x, 'detach')
   call.check(C.rg_detach(x._t, slot))
   return ref.wrap(slot[0])
@@ -67,7 +72,8 @@ docs.zero_grad = 'zero_grad{set = false}: forget the gradient, or fill it with z
 ---@param x Tensor
 ---@param opts table|nil {set = false}
 ---@return Tensor x
-function methods.zero_grad(x, opts)
+function methods.zero_grad(x, opts, extra)
+  if extra ~= nil then surplus('zero_grad', 'opts', extra) end
   need(x, 'zero_grad')
   opts = options.check(ZERO, opts, 'zero_grad')
   call.check(C.rg_zero_grad(x._t, opts.set and 1 or 0))

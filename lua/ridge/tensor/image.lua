@@ -13,6 +13,7 @@ local settings = require 'ridge.tensor.settings'
 local M = { methods = {}, docs = {} }
 
 local methods, docs = M.methods, M.docs
+local surplus = require('ridge.tensor.elementwise').surplus
 local slot, need = ref.slot, ref.need
 
 -- -- Sizes --------------------------------------------------------------------------------------
@@ -95,7 +96,8 @@ docs.conv2d = 'conv2d(w, {bias =, stride = 1, padding = 0, dilation = 1, groups 
 ---  layout = 'nchw'}
 ---@return Tensor
 -- >> ridge.ones(1, 1, 4, 4):conv2d(ridge.ones(1, 1, 3, 3)).shape
-function methods.conv2d(x, w, opts)
+function methods.conv2d(x, w, opts, extra)
+  if extra ~= nil then surplus('conv2d', 'w, opts', extra) end
   need(x, 'conv2d')
   need(w, 'conv2d')
   opts = options.check(BIASED, opts, 'conv2d')
@@ -156,7 +158,8 @@ docs.max_pool2d = 'max_pool2d(size, {stride = size, padding = 0}): the largest o
 ---@param opts table|nil {stride =, padding = 0, layout = 'nchw'}
 ---@return Tensor
 -- >> ridge.arange(0, 15):reshape(1, 1, 4, 4):max_pool2d(2)
-function methods.max_pool2d(x, size, opts)
+function methods.max_pool2d(x, size, opts, extra)
+  if extra ~= nil then surplus('max_pool2d', 'size, opts', extra) end
   opts = options.check(M.POOL, opts, 'max_pool2d')
   return M.pool(x, 'max_pool2d', M.pool_options(size, opts, 'max_pool2d'))
 end
@@ -168,7 +171,8 @@ docs.avg_pool2d = 'avg_pool2d(size, {stride = size, padding = 0}): the average o
 ---@param opts table|nil {stride =, padding = 0, skip_padding = false, layout = 'nchw'}
 ---@return Tensor
 -- >> ridge.arange(0, 15):reshape(1, 1, 4, 4):avg_pool2d(2)
-function methods.avg_pool2d(x, size, opts)
+function methods.avg_pool2d(x, size, opts, extra)
+  if extra ~= nil then surplus('avg_pool2d', 'size, opts', extra) end
   opts = options.check(M.AVG_POOL, opts, 'avg_pool2d')
   return M.pool(x, 'avg_pool2d', M.pool_options(size, opts, 'avg_pool2d'))
 end

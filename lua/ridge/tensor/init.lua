@@ -6,6 +6,7 @@ local C = require 'ridge.ffi.lib'
 local call = require 'ridge.ffi.call'
 local ref = require 'ridge.ffi.ref'
 local blame = require 'ridge.blame'
+local options = require 'ridge.options'
 local types = require 'ridge.types'
 local dtype = require 'ridge.tensor.dtype'
 local ops = require 'ridge.tensor.ops'
@@ -18,6 +19,7 @@ local summary = require 'ridge.show.summary'
 local M = {}
 
 local methods, docs = {}, {}
+local surplus = require('ridge.tensor.elementwise').surplus
 for _, source in ipairs { ops, view, grad, image } do
   for name, f in pairs(source.methods) do methods[name] = f end
   for name, doc in pairs(source.docs) do docs[name] = doc end
@@ -41,7 +43,8 @@ docs.size = 'size(axis): the size of one axis; of all as a list without it'
 ---@param x Tensor
 ---@param axis number|nil
 ---@return number|table
-function methods.size(x, axis)
+function methods.size(x, axis, extra)
+  if extra ~= nil then surplus('size', 'axis', extra) end
   local t = inside(x, 'size')
   if axis == nil then return shape_list(t) end
   local i = ops.axis(axis, 'size')
@@ -56,7 +59,8 @@ docs.describe = 'describe(): type and shape, "f32[2,3]"'
 --- Type and shape as text.
 ---@param x Tensor
 ---@return string
-function methods.describe(x)
+function methods.describe(x, extra)
+  if extra ~= nil then surplus('describe', '', extra) end
   local t = inside(x, 'describe')
   return dtype.name(t._dtype) .. summary.shape(shape_list(t))
 end
@@ -64,7 +68,8 @@ end
 docs.release = 'release(): give the memory back now; using the tensor afterwards is an error'
 --- Give the memory back now.
 ---@param x Tensor
-function methods.release(x)
+function methods.release(x, extra)
+  if extra ~= nil then surplus('release', '', extra) end
   if ref.is(x) and x._t == nil then return end -- twice does no harm
   ref.release(x, methods.describe(ref.need(x, 'release')))
 end
@@ -74,7 +79,9 @@ docs.set_param = 'set_param(on): mark as a weight, of which packed copies are ke
 ---@param x Tensor
 ---@param on boolean|nil true when left out
 ---@return Tensor x
-function methods.set_param(x, on)
+function methods.set_param(x, on, extra)
+  if extra ~= nil then surplus('set_param', 'on', extra) end
+  options.flag(on, 'set_param', 'on')
   C.rg_tensor_set_param(inside(x, 'set_param'), on == false and 0 or 1)
   return x
 end
@@ -84,7 +91,8 @@ docs.same_storage = 'same_storage(y): do both look into the same memory?'
 ---@param x Tensor
 ---@param y Tensor
 ---@return boolean
-function methods.same_storage(x, y)
+function methods.same_storage(x, y, extra)
+  if extra ~= nil then surplus('same_storage', 'y', extra) end
   return C.rg_tensor_same_storage(inside(x, 'same_storage'), inside(y, 'same_storage')) == 1
 end
 
@@ -125,7 +133,8 @@ docs.tolist = 'tolist(): the elements as nested lists'
 --- The elements as nested lists; a scalar becomes a number.
 ---@param x Tensor
 ---@return table|number
-function methods.tolist(x)
+function methods.tolist(x, extra)
+  if extra ~= nil then surplus('tolist', '', extra) end
   ref.need(x, 'tolist')
   local entries = 1 -- of a tensor without elements the lists that hold none
   for _, size in ipairs(x.shape) do entries = entries * math.max(size, 1) end
@@ -158,7 +167,8 @@ docs.allclose = 'allclose(y, rtol, atol): are all elements close?'
 ---@param rtol number|nil 1e-5 when left out
 ---@param atol number|nil 1e-8 when left out
 ---@return boolean
-function methods.allclose(x, y, rtol, atol)
+function methods.allclose(x, y, rtol, atol, extra)
+  if extra ~= nil then surplus('allclose', 'y, rtol, atol', extra) end
   inside(x, 'allclose')
   inside(y, 'allclose')
   rtol, atol = rtol or 1e-5, atol or 1e-8
@@ -183,7 +193,8 @@ docs.equal = 'equal(y): same shape and equal elements?'
 ---@param x Tensor
 ---@param y Tensor
 ---@return boolean
-function methods.equal(x, y)
+function methods.equal(x, y, extra)
+  if extra ~= nil then surplus('equal', 'y', extra) end
   local a, b = shape_list(inside(x, 'equal')), shape_list(inside(y, 'equal'))
   if #a ~= #b then return false end
   for i = 1, #a do

@@ -11,6 +11,7 @@ local call = require 'ridge.ffi.call'
 local ref = require 'ridge.ffi.ref'
 local blame = require 'ridge.blame'
 local dtype = require 'ridge.tensor.dtype'
+local elementwise = require 'ridge.tensor.elementwise'
 local options = require 'ridge.options'
 local random = require 'ridge.random'
 local schema = require 'ridge.tensor.schema'
@@ -98,7 +99,8 @@ local function convert(arg)
   if CONVERT[arg.kind] then
     return CONVERT[arg.kind]:format(name, name, default or 'nil', name, name), name
   elseif arg.kind == 'flag' then
-    return '', name .. ' and 1 or 0'
+    return ('if %s ~= nil and %s ~= true and %s ~= false then flag(%s, NAME, %q) end'):format(name,
+      name, name, name, name), name .. ' and 1 or 0'
   elseif arg.kind == 'axis' then
     return ('%s = axis_of(%s or %s, NAME)'):format(name, name, default), name
   elseif arg.kind == 'axes' then
@@ -113,7 +115,7 @@ end
 
 local HEAD = [[
 local C, NAME, f, slot, need, wrap, settle, again, check, axis_of, axes_of, axes_buffer, number,
-  whole, dtype_code, act, pointer, inputs, struct = ...
+  whole, dtype_code, act, pointer, inputs, struct, flag, surplus, TAKES = ...
 ]]
 
 local C_TYPE = { i32 = 'int32_t', i64 = 'int64_t', f64 = 'double' }
@@ -174,6 +176,8 @@ function M.text(record)
     list, given = through_schema(record, given, args, values, lines)
   end
   if record.draws then parameters[#parameters + 1] = 'generator' end
+  parameters[#parameters + 1] = 'more'
+  table.insert(lines, 1, 'if more ~= nil then surplus(NAME, TAKES, more) end')
   local results = {}
   for i = 1, record.into and 0 or #record.results do
     given[#given + 1] = i == 1 and 'slot' or 'slot + ' .. i - 1
@@ -200,12 +204,12 @@ function M.make(record)
   local name = record.name .. (record.into and '_' or '')
   local compiled = assert(loadstring(M.text(record), '@ridge/tensor/method/' .. name))
   local own = has_own(record)
+  local parameters = schema.signature(record):match '%((.*)%) %->':gsub('^x,? ?', '')
   local method = compiled(C, name, own and C['rg_' .. name] or C.rg_op_call, ref.slot, ref.need,
     ref.wrap, call.settle, call.again, call.check, M.axis, axes_of, axes_buffer, M.number, whole,
     dtype.code, act, random.pointer,
     not own and ffi.new('const rg_tensor *[?]', math.max(1, #record.inputs)),
-    not own and struct_of(record))
-  local parameters = schema.signature(record):match '%((.*)%) %->':gsub('^x,? ?', '')
+    not own and struct_of(record), options.flag, elementwise.surplus, parameters)
   return name, method, ('%s(%s): %s'):format(name, parameters, record.doc)
 end
 

@@ -18,6 +18,7 @@ local schema = require 'ridge.tensor.schema'
 local M = { methods = elementwise.methods, docs = elementwise.docs, axis = method.axis }
 
 local methods, docs = M.methods, M.docs
+local surplus = elementwise.surplus
 local slot, wrap, need, settle = ref.slot, ref.wrap, ref.need, call.settle
 
 for _, record in ipairs(schema.records()) do
@@ -34,7 +35,8 @@ docs.clone = 'clone(): a contiguous copy'
 docs.contiguous = 'contiguous(): itself if it has no gaps, else a copy'
 for _, name in ipairs { 'clone', 'contiguous' } do
   local f = C['rg_' .. name]
-  methods[name] = function(x)
+  methods[name] = function(x, extra)
+    if extra ~= nil then surplus(name, '', extra) end
     need(x, name)
     settle()
     local st = f(x._t, slot)
@@ -76,7 +78,8 @@ end
 ---@param more table|nil {pinned = true} beside 'cpu': into pinned memory
 ---@return Tensor
 -- >> ridge.ones(2):to('auto').device
-function methods.to(x, target, more)
+function methods.to(x, target, more, extra)
+  if extra ~= nil then surplus('to', 'target, more', extra) end
   need(x, 'to')
   local name, where, pinned = target, nil, nil
   if type(target) == 'table' then
@@ -98,7 +101,8 @@ docs.pin = "pin(): a copy in memory of the CPU's that a GPU's copies reach by th
 ---@param x Tensor on any device
 ---@return Tensor on the CPU
 -- >> x = ridge.ones(3):pin(); y = x:to 'cuda:0'
-function methods.pin(x)
+function methods.pin(x, extra)
+  if extra ~= nil then surplus('pin', '', extra) end
   need(x, 'pin')
   return moved(x, place.pinned 'pin')
 end
@@ -108,7 +112,8 @@ docs.copy_ = 'copy_(y): write y, broadcast and converted, into this tensor'
 ---@param x Tensor
 ---@param y Tensor|number
 ---@return Tensor x
-function methods.copy_(x, y)
+function methods.copy_(x, y, extra)
+  if extra ~= nil then surplus('copy_', 'y', extra) end
   need(x, 'copy_')
   if type(y) == 'number' then
     call.check(C.rg_fill_(x._t, y), 'copy_')
@@ -126,7 +131,8 @@ docs.dropout_ = 'dropout_(p=0.5, generator=nil): dropout, in place'
 ---@param generator table|nil of ridge.generator; the default stream when left out
 ---@return Tensor x
 -- >> ridge.ones(6):dropout_(0.5)
-function methods.dropout_(x, p, generator)
+function methods.dropout_(x, p, generator, extra)
+  if extra ~= nil then surplus('dropout_', 'p, generator', extra) end
   need(x, 'dropout_')
   if p == nil then p = 0.5 end
   if type(p) ~= 'number' then
@@ -136,7 +142,8 @@ function methods.dropout_(x, p, generator)
   return x
 end
 
-methods.zero_ = function(x)
+methods.zero_ = function(x, extra)
+  if extra ~= nil then surplus('zero_', '', extra) end
   call.check(C.rg_fill_(need(x, 'zero_')._t, 0), 'zero_')
   return x
 end

@@ -13,6 +13,7 @@ local ops = require 'ridge.tensor.ops'
 local M = { methods = {}, docs = {} }
 
 local methods, docs = M.methods, M.docs
+local surplus = require('ridge.tensor.elementwise').surplus
 local slot, wrap, need = ref.slot, ref.wrap, ref.need
 local index_buffer = ffi.new('int64_t[8]')
 local order_buffer = ffi.new('int32_t[8]')
@@ -71,7 +72,8 @@ docs.transpose = 'transpose(a, b): two axes exchanged'
 ---@param a number|nil
 ---@param b number|nil
 ---@return Tensor
-function methods.transpose(x, a, b)
+function methods.transpose(x, a, b, extra)
+  if extra ~= nil then surplus('transpose', 'a, b', extra) end
   need(x, 'transpose')
   return take(C.rg_transpose(x._t, ops.axis(a or -2, 'transpose'), ops.axis(b or -1, 'transpose'),
     slot))
@@ -81,7 +83,8 @@ docs.t = 't(): the transpose of a matrix'
 --- The transpose of a matrix.
 ---@param x Tensor [M x N]
 ---@return Tensor [N x M]
-function methods.t(x)
+function methods.t(x, extra)
+  if extra ~= nil then surplus('t', '', extra) end
   return methods.transpose(x, -2, -1)
 end
 
@@ -106,7 +109,8 @@ docs.narrow = 'narrow(axis, start, length, step): a range of one axis'
 ---@param length number
 ---@param step number|nil 1 when left out
 ---@return Tensor
-function methods.narrow(x, axis, start, length, step)
+function methods.narrow(x, axis, start, length, step, extra)
+  if extra ~= nil then surplus('narrow', 'axis, start, length, step', extra) end
   need(x, 'narrow')
   step = step or 1
   for name, value in pairs { start = start or false, length = length or false, step = step } do
@@ -137,7 +141,8 @@ docs.select = 'select(axis, position): one position of an axis, which goes away'
 ---@param axis number
 ---@param i number position, from 1; negative from the end
 ---@return Tensor
-function methods.select(x, axis, i)
+function methods.select(x, axis, i, extra)
+  if extra ~= nil then surplus('select', 'axis, i', extra) end
   return select_at(x, axis, i, 'select')
 end
 
@@ -157,7 +162,8 @@ docs.unsqueeze = 'unsqueeze(axis): an axis of size 1 put in'
 ---@param x Tensor
 ---@param axis number
 ---@return Tensor
-function methods.unsqueeze(x, axis)
+function methods.unsqueeze(x, axis, extra)
+  if extra ~= nil then surplus('unsqueeze', 'axis', extra) end
   need(x, 'unsqueeze')
   return take(C.rg_unsqueeze(x._t, ops.axis(axis, 'unsqueeze'), slot))
 end
@@ -167,7 +173,8 @@ docs.squeeze = 'squeeze(axis): an axis of size 1 taken out'
 ---@param x Tensor
 ---@param axis number
 ---@return Tensor
-function methods.squeeze(x, axis)
+function methods.squeeze(x, axis, extra)
+  if extra ~= nil then surplus('squeeze', 'axis', extra) end
   need(x, 'squeeze')
   return take(C.rg_squeeze(x._t, ops.axis(axis, 'squeeze'), slot))
 end
@@ -239,7 +246,8 @@ docs.item = 'item(): the only element, as a number'
 --- The only element of a tensor with one, as a number.
 ---@param x Tensor
 ---@return number
-function methods.item(x)
+function methods.item(x, extra)
+  if extra ~= nil then surplus('item', '', extra) end
   need(x, 'item')
   if x._t._count ~= 1 then
     blame.raise(('item: %s does not have one element'):format(x:describe()), 'ESHAPE', 'item')

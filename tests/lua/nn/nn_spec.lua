@@ -219,6 +219,10 @@ describe('dropout in place', function()
     assert.is_true(layer:eval()(x):equal(ridge.ones(8)))
     local apart = nn.Dropout(0.5):train()
     assert.is_false(rawequal(apart(x), x))
+    for _, name in ipairs { 'dropout', 'dropout_' } do
+      assert.matches(name .. ': p is nan', failure(function() return ridge.ones(3)[name](
+        ridge.ones(3), 0 / 0) end), 1, true)
+    end
     assert.matches('dropout_: .*wants a gradient', failure(function()
       return ridge.ones(3):requires_grad_():dropout_()
     end).message)

@@ -79,6 +79,23 @@ describe('help', function()
     assert.truthy(help.lookup('ridge.near', {}):find('distance(a, b)', 1, true))
   end)
 
+  it('describes every class and function of what one types', function()
+    local ridge, tried = require 'ridge', 0
+    for _, room in ipairs { 'nn', 'optim', 'data', 'measure', 'memory', 'device', 'plot' } do
+      local names = {}
+      for name in pairs(ridge[room]) do names[#names + 1] = name end
+      local meta = getmetatable(ridge[room])
+      for name in pairs(meta and meta.late or {}) do names[#names + 1] = name end
+      for _, name in ipairs(names) do
+        local topic = ('ridge.%s.%s'):format(room, name)
+        local text = assert(help.lookup(topic, {}), topic)
+        assert.is_nil(text:find ' is a table', topic)
+        tried = tried + 1
+      end
+    end
+    assert.is_true(tried > 80, tried)
+  end)
+
   it('lists near names for a misspelt one', function()
     local text, reason = help.lookup('distnace', {})
     assert.is_nil(text)

@@ -111,6 +111,14 @@ describe('a question in SQL', function()
     assert.equal(before, sum())
   end)
 
+  it('names a missing text, and gives all digits of a number as text', function()
+    assert.error_matches(function() ask.sql() end, 'sql: a SELECT is expected, got nil')
+    local row = ask.sql('SELECT 9007199254740993 AS n, CAST(9007199254740993 AS TEXT) AS digits',
+      { db = db })[1]
+    assert.equal(2 ^ 53, row.n) -- rounded, as the help says
+    assert.equal('9007199254740993', row.digits)
+  end)
+
   it('that does not end is ended by a request to stop', function()
     local C = require 'ridge.ffi.lib'
     C.rg_interrupt_set()
