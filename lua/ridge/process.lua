@@ -85,7 +85,7 @@ local CODE = "local m = require 'ridge.process' m.serve(%q)"
 --- channel:receive are the other end of this process's; or that has other arguments.
 ---@param given table  module or words, env, out, err, own_group
 ---@return ridge.Process process
--- >> process.spawn{ module = 'ridge.measure.child' }:receive()
+-- >> process.spawn{ words = { '-e', 'return 1' } }:wait().code
 function M.spawn(given)
   local opt = options.check(SPAWN, given, 'process.spawn')
   local extra = { 'LUA_PATH=' .. package.path, 'LUA_CPATH=' .. package.cpath }

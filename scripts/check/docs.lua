@@ -54,12 +54,12 @@ for _, path in ipairs(tree:matching("^core/ridge%.h$", "^core/ridge/.*%.h$")) do
   check_paragraph(path, start, table.concat(paragraph, "\n"))
 end
 
--- A docstring and the function under it.
+-- A docstring and the function under it.  `extra` is an argument too many, there to be refused.
 local function check_function(path, number, name, arguments, docstring)
   local documented = {}
   for word in docstring:gmatch("@param%s+([%w_.]+)") do documented[word] = true end
   for word in arguments:gmatch("[%w_.]+") do
-    if not documented[word] and word:sub(1, 1) ~= "_" then
+    if not documented[word] and word:sub(1, 1) ~= "_" and word ~= "extra" then
       tree:fail(path, number, "%s: no @param %s", name, word)
     end
     documented[word] = nil

@@ -270,7 +270,7 @@ function Sweep:ab(opt)
 end
 
 --- Hold the stored results of two databases against each other: unpaired, see ridge.sweep.compare.
--- >> for _, found in ipairs((ridge.sweep.compare('main.db', 'pr.db'))) do print(found.verdict) end
+-- >> for _, found in ipairs((ridge.compare('main.db', 'pr.db'))) do print(found.verdict) end
 ---@param a string database file
 ---@param b string database file
 ---@param opt table|nil sweep, match, margin

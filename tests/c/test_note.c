@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Notes of plans (core/graph/note.c) on a device whose driver and kernels only
+*write down what they
+** are asked for: when steps are noted, run at one word, thrown away, and go one
+*by one again.
+*/
+#include <stdlib.h>
+#include <string.h>
+
+#include "op/list.h"
+#include "op/op.h"
+#include "ridge/graph.h"
+#include "tap.h"
+#include "tensor/tensor.h"
+
+enum { DEVICE = 3 };
+
+/* -- A device that writes down
+ * ------------------------------------------------------ */
+
+static char told[512]; /* "add;begin;add;end;run;" */
+
+static void tell(const char *what)
+{
+  size_t used = strlen(told);
+
+  snprintf(told + used, sizeof(told) - used, "%s;", what);
+}
+
+static bool notes;   /* between begin and end */
+static bool refuses; /* a kernel cannot be noted */
+static bool fails;   /* there is nothing to have at the end */
+static int32_t n_graphs;
+static rg_draw copied; /* the first number that went to the device */
+
+static rg_status take(int32_t device, int64_t bytes, void **out)
+{
+  (void)device;
+  ok(!notes, "nothing is taken while a note is made");
+  *out = aligned_alloc(256, (size_t)((bytes + 255) / 256 * 256));
+  return *out != NULL ? RG_OK : rg_fail(RG_ENOMEM, "no memory");
+}
+
+static void give(int32_t device, void *data)
+{
+  (void)device;
+  free(data);
+}
+
+static rg_status lost(int32_t device)
+{
+  (void)device;
+  return RG_OK;
+}
+
+static rg_status copy(int32_t to_device, void *to, int32_t from_device, const void *from,
+                      int64_t bytes, bool behind)
+{
+  (void)from_device;
+  (void)behind;
+  memcpy(to, from, (size_t)bytes);
+  if (to_device == DEVICE) {
+    memcpy(&copied, from, sizeof(copied));
+    tell("copy");
+  }
+  return RG_OK;
+}
+
+static rg_status wait(int32_t device)
+{
+  (void)device;
+  return RG_OK;
+}
+
+/* Only what changes something. */
+static void enter(int32_t device, int32_t stream)
+{
+  static int32_t now;
+
+  (void)device;
+  if (stream != now) {
+    tell(stream == 0 ? "enter 0" : "enter 1");
+  }
+  now = stream;
+}
+
+static rg_status join(int32_t device, int32_t to, uint32_t streams)
+{
+  (void)device;
+  (void)to;
+  (void)streams;
+  return RG_OK;
+}
+
+static rg_status graph_begin(int32_t device)
+{
+  (void)device;
+  notes = true;
+  tell("begin");
+  return RG_OK;
+}
+
+static rg_status graph_end(int32_t device, void **graph)
+{
+  (void)device;
+  notes = false;
+  tell("end");
+  *graph = fails ? NULL : calloc(1, 1);
+  n_graphs += *graph != NULL;
+  return fails ? rg_fail(RG_EDEVICE, "there is none to be had") : RG_OK;
+}
+
+static rg_status graph_run(int32_t device, void *graph)
+{
+  (void)device;
+  (void)graph;
+  tell("run");
+  return RG_OK;
+}
+
+static void graph_free(int32_t device, void *graph)
+{
+  (void)device;
+  free(graph);
+  n_graphs--;
+  tell("free");
+}
+
+static const rg_driver driver = { .take = take,
+                                  .give = give,
+                                  .lost = lost,
+                                  .copy = copy,
+                                  .wait = wait,
+                                  .enter = enter,
+                                  .join = join,
+                                  .graph_begin = graph_begin,
+                                  .graph_end = graph_end,
+                                  .graph_run = graph_run,
+                                  .graph_free = graph_free };
+
+static rg_status k_add(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  (void)call;
+  (void)out;
+  (void)frame;
+  tell("add");
+  return notes && refuses ? rg_fail(RG_ENOSUP, "this kernel waits for the host") : RG_OK;
+}
+
+/* Where a draw begins is in the call, and in a note in the device's memory. */
+static rg_status k_normal(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  (void)out;
+  (void)frame;
+  ok((call->draw_at != NULL) == notes, "a draw is read on the device in a note alone");
+  tell("normal");
+  return RG_OK;
+}
+
+static rg_kernel *const kernels[RG_OP_COUNT] = { [RG_OP_ADD] = k_add, [RG_OP_NORMAL] = k_normal };
+static const rg_backend backend = { "written down", kernels, NULL };
+
+/* What was written down since the last time is `want`. */
+static void is_told(const char *want, const char *what)
+{
+  ok(strcmp(told, want) == 0, what);
+  if (strcmp(told, want) != 0) {
+    printf("# told: %s\n# want: %s\n", told, want);
+  }
+  told[0] = 0;
+}
+
+/* -- Plans
+ * -----------------------------------------------------------------------------
+ */
+
+static rg_tensor *made(void)
+{
+  rg_tensor *x = NULL;
+
+  if (rg_empty(RG_F32, DEVICE, (const int64_t[]){ 8 }, 1, &x) != RG_OK) {
+    tap_bail(rg_error_message());
+  }
+  return x;
+}
+
+/* y = x + x, z = y + x; or one draw into x. */
+static rg_plan *captured(rg_tensor *x, bool draws)
+{
+  rg_plan *plan = NULL;
+  rg_tensor *y = NULL;
+  rg_tensor *z = NULL;
+  bool good = rg_capture_begin() == RG_OK;
+
+  if (draws) {
+    good = good && rg_normal_(x, 0, 1, NULL) == RG_OK;
+  } else {
+    good = good && rg_add(x, x, &y) == RG_OK && rg_add(y, x, &z) == RG_OK;
+  }
+  good = good && rg_capture_end(&plan) == RG_OK;
+  if (!good) {
+    tap_bail(rg_error_message());
+  }
+  rg_tensor_release(y);
+  rg_tensor_release(z);
+  return plan;
+}
+
+static void replays(rg_plan *plan, int64_t n, const char *want, const char *what)
+{
+  told[0] = 0;
+  is_status(rg_plan_replay(plan, n), RG_OK, "a replay");
+  is_told(want, what);
+}
+
+static void check_facts(const rg_plan *plan, int32_t noted, const char *why)
+{
+  rg_plan_facts facts;
+
+  is_status(rg_plan_facts_of(plan, &facts), RG_OK, "facts");
+  is_int(facts.noted, noted, "whether it is noted");
+  ok(strstr(facts.why, why) != NULL && (why[0] != 0) == (facts.why[0] != 0), "and why not");
+}
+
+/* -- Tests
+ * -----------------------------------------------------------------------------
+ */
+
+static void test_noted(void)
+{
+  rg_tensor *x = made();
+  rg_plan *plan;
+
+  told[0] = 0;
+  plan = captured(x, false);
+  is_told("add;add;", "a capture runs its steps");
+  check_facts(plan, 0, "");
+  replays(plan, 1, "begin;add;add;end;run;", "the capture was a run: it is noted at once");
+  check_facts(plan, 1, "");
+  replays(plan, 3, "run;run;run;", "and runs at one word");
+
+  rg_device_modes_now()->tf32 ^= 1;
+  replays(plan, 1, "free;add;add;", "in other modes it is thrown away, and its steps run");
+  is_int(n_graphs, 0, "none is left");
+  replays(plan, 2, "begin;add;add;end;run;run;", "then noted in these");
+  rg_device_modes_now()->tf32 ^= 1;
+  replays(plan, 1, "free;add;add;", "and back");
+  replays(plan, 1, "begin;add;add;end;run;", "again");
+
+  is_status(rg_stream_enter(DEVICE, 1, NULL), RG_OK, "another stream");
+  replays(plan, 1, "enter 0;run;enter 1;", "it goes on running on its own");
+  is_status(rg_stream_enter(DEVICE, 0, NULL), RG_OK, "back");
+  told[0] = 0;
+  rg_plan_release(plan);
+  is_told("free;", "it goes with its plan");
+  is_int(n_graphs, 0, "none is left");
+  rg_tensor_release(x);
+}
+
+/* Steps that ran on one stream are warm there alone. */
+static void test_streams(void)
+{
+  rg_tensor *x = made();
+  rg_plan *plan = captured(x, false);
+
+  is_status(rg_stream_enter(DEVICE, 1, NULL), RG_OK, "another stream");
+  replays(plan, 1, "add;add;", "what was captured on another stream runs first");
+  replays(plan, 1, "begin;add;add;end;run;", "then it is noted there");
+  is_status(rg_stream_enter(DEVICE, 0, NULL), RG_OK, "back");
+  rg_plan_release(plan);
+  rg_tensor_release(x);
+}
+
+static void test_refused(void)
+{
+  rg_tensor *x = made();
+  rg_plan *plan = captured(x, false);
+
+  refuses = true;
+  replays(plan, 2, "begin;add;end;free;add;add;add;add;", "a kernel that cannot be noted");
+  check_facts(plan, 0, "waits for the host");
+  replays(plan, 1, "add;add;", "it is not asked again");
+  refuses = false;
+  rg_device_modes_now()->vendor ^= 1;
+  replays(plan, 1, "add;add;", "in other modes it may be had");
+  replays(plan, 1, "begin;add;add;end;run;", "and is");
+  rg_plan_release(plan);
+  rg_device_modes_now()->vendor ^= 1;
+
+  plan = captured(x, false);
+  fails = true;
+  replays(plan, 1, "begin;add;add;end;add;add;", "a note that the device does not give");
+  check_facts(plan, 0, "none to be had");
+  fails = false;
+  rg_plan_release(plan);
+  is_int(n_graphs, 0, "none is left");
+  rg_tensor_release(x);
+}
+
+/* Numbers go to the device before each run, and are others each time. */
+static void test_draws(void)
+{
+  rg_tensor *x = made();
+  rg_plan *plan = captured(x, true);
+  rg_draw first;
+
+  replays(plan, 1, "begin;normal;end;copy;run;", "where a draw begins is copied first");
+  first = copied;
+  replays(plan, 1, "copy;run;", "each time");
+  ok(copied.seed == first.seed && copied.offset > first.offset, "and goes on");
+  rg_device_modes_now()->deterministic ^= 1;
+  replays(plan, 1, "free;normal;", "step by step it is in the call again");
+  rg_device_modes_now()->deterministic ^= 1;
+  rg_plan_release(plan);
+  rg_tensor_release(x);
+}
+
+int main(void)
+{
+  rg_driver_register(DEVICE, &driver);
+  rg_backend_register(DEVICE, &backend);
+  test_noted();
+  test_streams();
+  test_refused();
+  test_draws();
+  return done();
+}
