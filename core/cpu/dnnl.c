@@ -236,6 +236,7 @@ static rg_status describe_primitive(rg_dnnl *self, dnnl_primitive_attr_t attr, d
   DNNL_TRY("attributes", dnnl_primitive_attr_set_post_ops(attr, ops));
   DNNL_TRY("attributes", dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user));
   for (int i = 0; i < N; i++) {
+    RG_TRY(rg_dnnl_counts(&self->spec.array[i]));
     if (self->spec.array[i].ndim > 0) {
       RG_TRY(describe_inner(&md[i], &self->spec.array[i]));
     }

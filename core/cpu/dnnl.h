@@ -32,6 +32,18 @@ typedef struct rg_dnnl_array {
   int32_t inner;     /* the same as the primitive sees it */
 } rg_dnnl_array;
 
+/* The library plans with 32-bit sizes here and there, and divides by what is left of them. */
+static inline rg_status rg_dnnl_counts(const rg_dnnl_array *x)
+{
+  for (int32_t i = 0; i < x->ndim; i++) {
+    if (x->size[i] > INT32_MAX) {
+      return rg_fail(RG_ENOSUP, "oneDNN takes sizes up to 2147483647, not %lld",
+                     (long long)x->size[i]);
+    }
+  }
+  return RG_OK;
+}
+
 /*
 ** What a primitive is made for; begin with memset, because specs are compared byte by byte.
 **

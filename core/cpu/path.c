@@ -302,7 +302,9 @@ rg_status rg_product_prepare(rg_ready *r)
     p->c_row = rg_max_i64(p->c_row, p->n);
   }
   if (way == PATH_AUTO) {
-    way = rg_isa() >= RG_ISA_AVX2 ? PATH_OWN : PATH_ONEDNN;
+    bool small = p->m <= INT32_MAX && p->n <= INT32_MAX && p->k <= INT32_MAX;
+
+    way = rg_isa() < RG_ISA_AVX2 && small ? PATH_ONEDNN : PATH_OWN;
   }
   if (p->compute == RG_F64 || p->k == 0) {
     way = PATH_OPENBLAS;

@@ -68,6 +68,23 @@ describe('the backend', function()
     end
   end)
 
+  it('refuses what a library cannot count, which may divide by what is left of it', function()
+    for path, words in pairs { onednn = 'oneDNN takes sizes up to 2147483647', auto = 'memory',
+      openblas = 'OpenBLAS takes sizes up to 2147483647', own = 'memory' } do
+      ridge.set_default_backend(backend.cpu { isa = 'base', gemm = path })
+      for _, dtype in ipairs { 'f32', 'bf16' } do
+        for _, size in ipairs { 2 ^ 31, 2 ^ 50 } do
+          local x = ridge.full(2, 1):to(dtype):expand(size)
+          ridge.memory.set_limit(2 ^ 28)
+          local e = failure(x.matmul, x, x)
+          ridge.memory.set_limit(0)
+          assert.matches(words, e.message)
+        end
+      end
+    end
+    ridge.set_default_backend(backend.cpu {})
+  end)
+
   it('computes the same by every instruction set the machine has (F20, F204)', function()
     local x, y = ridge.randn(1001), ridge.randn(1001)
     local sum = x + y
