@@ -9,7 +9,7 @@ local judge = dofile "scripts/mutate_judge.lua"
 
 local HELP = [[
 usage: scripts/mutate [--seed N] [--count N] [--paths core/graph,lua] [--jobs N] [--keep FILE]
-                      [--budget SECONDS] [--again] [--remap] [--cpu]
+                      [--budget SECONDS] [--longest SECONDS] [--again] [--remap] [--cpu]
 
 Plants mutants in C, Lua and CUDA (*.cu, where nvcc is), runs the tests that reach the line, the
 cheapest first, until one fails or hangs, and prints the mutants that none of them noticed.
@@ -21,6 +21,7 @@ Mutants that do not compile, or compile to the same code, are replaced by others
 --jobs    how many at a time, each in a copy of its own; 1 unless told
 --keep    also write what was found to this file
 --budget  seconds of tests one mutant may take, 300 unless told; the rest are not run
+--longest tests that took longer than these seconds where lines were counted are left out
 --again   try what survived such a run once more, with the tests as they are now
 --remap   count again which tests reach which line, after changes of the sources
 --cpu     without the simulated GPU, whose build takes minutes
@@ -32,7 +33,8 @@ local WORK = "build/mutate"
 local LANGUAGES = { c = "C", lua = "Lua", cuda = "CUDA" }
 
 local function options_of(words)
-  local opt = { seed = 1, count = 40, paths = "core,lua,gpu", jobs = 1, budget = 300 }
+  local opt = { seed = 1, count = 40, paths = "core,lua,gpu", jobs = 1, budget = 300,
+    longest = 1e9 }
   local i = 1
   while i <= #words do
     local name = words[i]:match "^%-%-(%w+)$"
@@ -324,7 +326,9 @@ local function work(opt, reached, failed)
       local changed = map.read(WORK .. "/cover.source/" .. mutant.path) ~= source
       local units = units_for(mutant, reached[mutant.path], source, changed)
       for k = #units, 1, -1 do
-        if opt.cpu and units[k].folder == "gpu" then table.remove(units, k) end
+        if opt.cpu and units[k].folder == "gpu" or units[k].seconds > opt.longest then
+          table.remove(units, k)
+        end
       end
       local start = map.now()
       mutant.verdict, mutant.unit, mutant.tried = judge.judge(tree, mutant, units,

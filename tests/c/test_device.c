@@ -334,6 +334,10 @@ static void test_tags(void)
   is_int(m.live_bytes, 32, "what was taken under it");
   is_int(m.n_blocks, 1, "and nothing else");
   is_status(rg_memory_tag_of(RG_CPU, one, &m), RG_OK, "of another device");
+  is_status(rg_memory_tag_of(RG_CPU, 200, &m), RG_EARG, "a tag that nobody made");
+  is_status(rg_memory_tag_of(RG_CPU, 0, &m), RG_EARG, "nor is 0 one");
+  is_status(rg_memory_tag_of(-1, one, &m), RG_EARG, "a device that there is not");
+  is_status(rg_memory_tag_of(RG_CPU, one, NULL), RG_EARG, "nowhere to put them");
   is_int(m.live_bytes, 0, "nothing");
   rg_tensor_release(x);
   is_status(rg_memory_tag_of(DEVICE, one, &m), RG_OK, "when it was given back");

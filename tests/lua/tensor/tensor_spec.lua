@@ -128,6 +128,20 @@ describe('arithmetic', function()
     assert.is_true(x.version > before)
   end)
 
+  it('writes each place once, however many threads share the work', function()
+    local threads = ridge.num_threads()
+    local row, column = ridge.ones(3001), ridge.ones(1501, 1)
+    for n = 1, 4 do
+      ridge.set_num_threads(n)
+      local x = ridge.zeros(1501, 3001)
+      x:add_(row):add_(column):add_(1)
+      x:t():add_(column:t():t():view(1501))
+      assert.equal(4, x:min():item())
+      assert.equal(4, x:max():item())
+    end
+    ridge.set_num_threads(threads)
+  end)
+
   it('reduces over axes counted from 1', function()
     local x = ridge.tensor { { 1, 2 }, { 3, 4 } }
     assert.equal(10, x:sum():item())
