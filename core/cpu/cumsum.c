@@ -11,9 +11,12 @@
 
 enum { GROUP = 8192 }; /* elements in one item of work, at least */
 
+typedef double real_sum;
+typedef uint64_t whole_sum; /* wraps around */
+
 typedef union total {
-  double real;
-  uint64_t whole; /* wraps around */
+  real_sum real;
+  whole_sum whole;
 } total;
 
 typedef struct cumsum_work {
@@ -38,7 +41,7 @@ typedef struct cumsum_work {
     for (int64_t i = 0; i < n; i++) {                                                         \
       int64_t at = reverse ? n - 1 - i : i;                                                   \
                                                                                               \
-      s.part += x[at];                                                                        \
+      s.part += (part##_sum)x[at];                                                            \
       y[at] = (Y)s.part;                                                                      \
     }                                                                                         \
     *sum = s;                                                                                 \
@@ -51,7 +54,7 @@ typedef struct cumsum_work {
                                                                                               \
     (void)reverse;                                                                            \
     for (int64_t i = 0; i < n; i++) {                                                         \
-      sum[i].part += x[i];                                                                    \
+      sum[i].part += (part##_sum)x[i];                                                        \
       y[i] = (Y)sum[i].part;                                                                  \
     }                                                                                         \
   }
