@@ -2,7 +2,8 @@
 --- The benchmark suite of document 003: models over batch sizes, one or several compared.
 --
 -- What is compared is measured in one block, its rounds shuffled: what the machine does meanwhile
--- falls on all of them alike. Nothing here times anything itself.
+-- falls on all of them alike.  Models given as text are made anew in five fresh processes. Nothing
+-- here times anything itself.
 
 local blame = require 'ridge.blame'
 local configs = require 'ridge.bench.config'
@@ -38,7 +39,8 @@ local function named(given, opt)
   if type(given) ~= 'table' or given.forward then given = { given } end
   for _, value in ipairs(given) do
     local name = type(value) == 'string' and value or tostring(value):match '[^\n]*'
-    list[#list + 1] = { name = name, module = M.module(value, opt.seed, opt.device) }
+    list[#list + 1] = { name = name, module = M.module(value, opt.seed, opt.device),
+                        text = type(value) == 'string' and value or nil }
   end
   local keys = {}
   for key in pairs(given) do
@@ -46,7 +48,8 @@ local function named(given, opt)
   end
   table.sort(keys)
   for _, key in ipairs(keys) do
-    list[#list + 1] = { name = key, module = M.module(given[key], opt.seed, opt.device) }
+    list[#list + 1] = { name = key, module = M.module(given[key], opt.seed, opt.device),
+                        text = type(given[key]) == 'string' and given[key] or nil }
   end
   if #list == 0 or #list > MOST then
     blame.raise(('bench: 1 to %d models at once, not %d'):format(MOST, #list), 'EARG', 'bench')
@@ -77,7 +80,18 @@ local function entry_of(model, batch, s, result, opt)
                threads = require('ridge.backend').threads(), seed = opt.seed } }
 end
 
--- All models at one batch size, in one block.
+-- The texts of the models, where fresh processes can make all of them and the machine is this one.
+local function texts_of(models, opt)
+  if opt.services or opt.num_iterations or opt.device ~= 'cpu' then return nil end
+  local texts = {}
+  for i, model in ipairs(models) do
+    if not model.text then return nil end
+    texts[i] = model.text
+  end
+  return texts
+end
+
+-- All models at one batch size: in passes where they can be made anew, else in one block.
 local function at_batch(models, batch, opt, calibration, entries)
   local subjects, points = {}, {}
   for i, model in ipairs(models) do
@@ -86,8 +100,10 @@ local function at_batch(models, batch, opt, calibration, entries)
     points[i] = { plan = subjects[i].plan, label = ('%s b%d'):format(model.name, batch),
                   cost = subjects[i].cost }
   end
-  local results = require('ridge.measure').block(points, opt.protocol,
-    { calibration = calibration, services = opt.services })
+  local texts = texts_of(models, opt)
+  local results = texts and require('ridge.bench.fresh').results(texts, batch, opt, calibration)
+    or require('ridge.measure').block(points, opt.protocol,
+      { calibration = calibration, services = opt.services })
   for i, result in ipairs(results) do
     if result.error then error(result.error, 0) end
     entries[#entries + 1] = entry_of(models[i], batch, subjects[i], result, opt)

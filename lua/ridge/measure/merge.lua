@@ -2,12 +2,14 @@
 --- One result of several: the same point measured in fresh processes.
 --
 -- What a process draws once (where memory lies, the order of pages) is the same in all its rounds,
--- so their interval knows nothing of it.  The interval here is the hull of that of all rounds and
--- of Student's interval of the medians of the processes on the logarithm (Kalibera and Jones 2013:
--- repeat at the level where the variance is).
+-- so their interval knows nothing of it.  From five processes on the interval is that of their
+-- medians (ridge.measure.passes); of fewer it is the hull of that of all rounds and of Student's
+-- interval of the medians on the logarithm (Kalibera and Jones 2013: repeat at the level where the
+-- variance is).
 
 local flags = require 'ridge.measure.flags'
 local interval = require 'ridge.measure.interval'
+local passes = require 'ridge.measure.passes'
 local statistics = require 'ridge.measure.statistics'
 
 local M = {}
@@ -81,26 +83,48 @@ local function judge(results, half, target)
   return names, flags.grade(names, flags.excused(undisturbed, HELD)), undisturbed
 end
 
+-- The processes as passes: what their medians say, and the fast state.
+local function passes_of(results, level)
+  local windows = list_of(results, 'samples')
+  local found = passes.interval(list_of(results, 'med'), { level = level, windows = windows })
+  local quiet = passes.quiet(windows, { level = level })
+  found.quiet = quiet and quiet.med
+  return found
+end
+
 --- Results of one point in several processes as one.
 ---@param results table[]  of measure.block, one a process; two or more
 ---@param protocol table   the one they were measured by
----@return table result    as of measure.block, with procs
+---@return table result    as of measure.block, with procs, between and within (standard deviations
+---  of the logarithm), quiet (the time in the fast state, where three processes saw it)
 function M.processes(results, protocol)
   local rounds = {}
   for _, r in ipairs(results) do
     for _, round in ipairs(rounds_of(r)) do rounds[#rounds + 1] = round end
   end
   local ci = interval.of_rounds(rounds, protocol.ci_level)
-  local t_lo, t_hi = interval.student_of_times(list_of(results, 'med'), protocol.ci_level)
-  local lo, hi = math.min(ci.lo, t_lo), math.max(ci.hi, t_hi)
+  local found = passes_of(results, protocol.ci_level)
+  local lo, hi = found.lo, found.hi
+  if not lo then
+    local t_lo, t_hi = interval.student_of_times(list_of(results, 'med'), protocol.ci_level)
+    lo, hi = math.min(ci.lo, t_lo), math.max(ci.hi, t_hi)
+  end
   local out = { label = results[1].label, procs = #results }
   append(out, results)
   for name, value in pairs(statistics.summary(out.samples)) do out[name] = value end
+  -- from five processes on each of them is a pass, and the unit of what is said
+  if found.lo then out.med = found.med end
+  out.between, out.within, out.quiet = found.between, found.within, found.quiet
   out.precision = (hi - lo) / (2 * out.med)
-  -- what the intervals of the processes hold besides: how far the machine stood from its reference
-  out.ci_lo = math.min(lo, statistics.median(list_of(results, 'ci_lo')))
-  out.ci_hi = math.max(hi, statistics.median(list_of(results, 'ci_hi')))
-  out.ci_level, out.ci_how = protocol.ci_level, results[1].ci_how .. '+processes'
+  out.ci_lo, out.ci_hi, out.ci_how = lo, hi, found.method
+  if not found.lo then
+    -- what the intervals of the processes hold besides: how far the machine stood from its
+    -- reference
+    out.ci_lo = math.min(lo, statistics.median(list_of(results, 'ci_lo')))
+    out.ci_hi = math.max(hi, statistics.median(list_of(results, 'ci_hi')))
+    out.ci_how = results[1].ci_how
+  end
+  out.ci_level, out.ci_how = protocol.ci_level, out.ci_how .. '+processes'
   out.n_eff, out.r1, out.rounds, out.inner = ci.n_eff, ci.r1, #rounds, results[1].inner
   out.iqr = (out.p75 - out.p25) / out.med
   for _, name in ipairs { 'drift', 'sentinel', 'clock_spread', 'warm_spread', 'marked' } do
