@@ -202,8 +202,15 @@ describe('the command', function()
   end)
 
   it('retry puts failed points back', function()
+    local st = sqlite.open(db, 'write')
+    st:exec "UPDATE trial SET crashes = 2 WHERE state = 'error'"
+    local tries = st:value "SELECT tries FROM trial WHERE state = 'error'"
+    st:close()
     local text, status = ridge 'retry squares --state error'
     assert.equal(0, status)
+    -- it may crash as often as a new one before it is given up; its tries go on counting
+    assert.equal(('crashes,tries\n0,%d\n'):format(tries), (ridge("query --as csv --sql "
+      .. "\"SELECT crashes, tries FROM trial WHERE state = 'pending'\"")))
     assert.matches('1 points of squares', text)
     assert.matches('squares%s+3%s+4%s+0%s+%d', (ridge 'sweeps'))
     ridge(folder .. '/squares.lua')

@@ -133,6 +133,12 @@ describe('opening a database', function()
     local whole = read_file(path)
     os.remove(path .. '-wal')
     os.remove(path .. '-shm')
+    for _, missing in ipairs { 1, 4095, 4096 } do
+      write_file(path, whole:sub(1, #whole - missing))
+      assert.is_true(place.header(path).short, missing)
+    end
+    write_file(path, whole)
+    assert.is_false(place.header(path).short)
     write_file(path, whole:sub(1, #whole / 2))
     refused('EFORMAT', 'cut off', path, 'write')
     refused('EFORMAT', ('%d bytes of %d'):format(#whole / 2, #whole), path, 'read')

@@ -146,6 +146,25 @@ describe('what a question cannot say', function()
     assert.equal(math.huge, query.aggregate('median', { math.huge, math.huge }))
   end)
 
+  it('lies between two numbers where the share of a quantile does', function()
+    local twenty = {}
+    for i = 1, 20 do twenty[i] = 21 - i end
+    -- by hand: between the numbers at (n - 1) q, counted from 0
+    for name, wanted in pairs { p25 = 5.75, median = 10.5, p75 = 15.25, p95 = 19.05, p99 = 19.81,
+        p1 = 1.19 } do
+      assert.near(wanted, query.aggregate(name, twenty), 1e-12, name)
+    end
+    assert.equal(7, query.aggregate('p99', { 7 }))
+  end)
+
+  it('knows that less is better of every time, cold ones too', function()
+    local known = require('ridge.store.results').directions(st, query.sweep(st, 'asked').id)
+    for _, name in ipairs { 'fwd', 'fwd_first', 'fwd_cold', 'fwd_p95', 'fwd_lo', 'fwd_mean' } do
+      assert.equal(-1, known[name], name)
+    end
+    assert.equal(1, known.score)
+  end)
+
   it('has nan behind all numbers, whichever way it is sorted', function()
     for _, sort in ipairs { '1', '-1' } do
       local lines = query.ask(st, 'asked', { columns = '0 / (width - 2)', sort = sort }).lines

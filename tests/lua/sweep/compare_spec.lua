@@ -162,6 +162,17 @@ describe('stored results', function()
     assert.truthy(text:find('^ridge compare: %S+a.db has no parameter zork'), text)
   end)
 
+  it('fail a run for what it was told to fail for, whatever else is open', function()
+    local status = require('ridge.cli.verdicts').status
+    local function is_slower(found) return found.verdict == 'slower' end
+    local open, slower, equal = { verdict = 'open' }, { verdict = 'slower' }, { verdict = 'equal' }
+    assert.equal(3, status({ open, slower }, is_slower, true))
+    assert.equal(3, status({ slower, open }, is_slower, true))
+    assert.equal(4, status({ open, equal }, is_slower, true))
+    assert.equal(0, status({ open, equal }, is_slower, false))
+    assert.equal(0, status({}, is_slower, true))
+  end)
+
   it('are printed by ridge compare, with its statuses', function()
     local a, b = measured('a', 1000), measured('b', 1100)
     local status, out = program.run { 'compare', a, b, '--match-all' }

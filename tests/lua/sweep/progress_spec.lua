@@ -42,6 +42,17 @@ describe('progress', function()
     assert.equal('\n', out.text:sub(-1))
   end)
 
+  it('knows the rate of the last half minute more than of the time before', function()
+    new('bar', nil, 60)
+    now = 10
+    p:add(many(10)) -- one a second
+    now = 40
+    p:add(many(60)) -- two a second for 30 s: e to the -1 of what was known stays
+    local rate = math.exp(-1) * 1 + (1 - math.exp(-1)) * 2
+    assert.matches(('· %.0f s left'):format(30 / rate), out.text:match '[^\r]*$')
+    assert.equal('18', ('%.0f'):format(30 / rate))
+  end)
+
   it('redraws at most ten times a second', function()
     new('bar', nil, 80)
     for i = 1, 100 do

@@ -130,6 +130,10 @@ describe('an exponent', function()
     assert.near(2.5, found.after, 0.1)
     assert.is_true(found.at > 200 and found.at < 600)
     assert.equal('L2', found.cause)
+    -- a cache that held everything, or nothing, is not what changed
+    assert.is_nil(analysis.exponent(rows, 'fwd', 'x', { l1d = 1, l2 = 2 ^ 60 })[1].cause)
+    assert.equal('L2', analysis.exponent(rows, 'fwd', 'x', { l1d = 2 ^ 60,
+      l2 = 4 * 300 * 300 })[1].cause)
     assert.matches('working set = L2', analysis.words(found))
   end)
 
@@ -208,6 +212,7 @@ describe('a stored sweep', function()
     local function measured(new)
       local sw = sweep 'lines' {
         space = { threads = { 1, 2, 4 }, width = { 1, 10 }, dtype = { 'f32', 'bf16' } },
+        protocol = { passes = 5, max_passes = 5 },
         measure = function(p, _, m)
           local slow = p.width == 10 and p.dtype == 'f32' and p.threads == 4 and factor or 1
           local time = 1000 * p.width * (p.dtype == 'f32' and 3 or 1) / p.threads * slow
