@@ -23,6 +23,7 @@
 
 #include "ridge/base.h"
 #include "ridge/device.h"
+#include "ridge/ring.h"
 #include "ridge/tensor.h"
 #include "ridge/op.h"
 #include "ridge/schema.h"

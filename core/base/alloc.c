@@ -321,6 +321,9 @@ static rg_status alloc_from(rg_arena *arena, int32_t device, int64_t bytes, rg_b
     out->seen = out->users = (uint8_t)(1u << out->stream);
   }
   poison(out);
+  if ((rg_ring_on & (1u << RG_EVENT_ALLOC)) != 0) {
+    rg_ring_moment(RG_EVENT_ALLOC, device, "alloc", bytes);
+  }
   return RG_OK;
 }
 
@@ -408,6 +411,9 @@ void rg_block_free(rg_block *block)
   rg_spin_leave(&lock);
   block->data = NULL;
   rg_host_free(ended);
+  if ((rg_ring_on & (1u << RG_EVENT_FREE)) != 0) {
+    rg_ring_moment(RG_EVENT_FREE, block->device, "free", block->bytes);
+  }
 }
 
 /* -- Arenas ---------------------------------------------------------------------- */

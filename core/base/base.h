@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "ridge/device.h"
+#include "ridge/ring.h"
 
 /* The compiler sees that a failure returns its code, and so which outputs are written where. */
 #define rg_fail(code, ...) ((void)rg_fail(code, __VA_ARGS__), (code))
@@ -127,15 +128,30 @@ const rg_driver *rg_driver_that_pins(void);
 /* The device an event is of. */
 int32_t rg_event_device(const rg_event *event);
 
-/* -- The timeline ---------------------------------------------------------------- */
+/* -- The ring of events ------------------------------------------------------------ */
 
-/* Does this thread record one?  Who runs a call asks this first. */
-extern _Thread_local bool rg_timeline_on;
+/* A bit for each kind of event that a reader of this thread's hears (ridge/ring.h), and one for
+** rg_call_names.  Who runs a call asks this first; 0: nobody looks on. */
+extern _Thread_local uint32_t rg_ring_on;
+enum { RG_RING_NAMED = 1 << 16 };
 
-/* Note that a call begins on this thread's stream of a device, and that it was asked for.  name:
-** stays; gives the number for the end, or -1 where there is no room. */
-int64_t rg_span_begin(int32_t device, const char *name);
-void rg_span_end(int64_t span);
+extern _Thread_local rg_place rg_place_now;
+
+/* An event of this thread begins, on its stream of a device.  name: stays.  Gives its serial, or -1
+** where nobody hears it or there is no room. */
+int64_t rg_ring_begin(int32_t kind, int32_t device, const char *name);
+
+/* It ends.  Gives what is to be filled in, until the next event; NULL: it is not there any more. */
+rg_happening *rg_ring_end(int64_t serial);
+
+/* One that takes no time. */
+void rg_ring_moment(int32_t kind, int32_t device, const char *name, int64_t bytes);
+
+/* So many replays of a CUDA graph went step by step for readers of steps. */
+void rg_ring_graph(int64_t n);
+
+/* A text that is kept once for as long as the process lives; NULL: there are too many. */
+const char *rg_text_keep(const char *text);
 
 /* -- Work that cannot be stopped ------------------------------------------------- */
 

@@ -121,7 +121,7 @@ void rg_device_named(int32_t device, const char *name)
   }
 }
 
-rg_status rg_device_wait(int32_t device)
+static rg_status wait_for(int32_t device)
 {
   if (device == RG_EVERY_DEVICE) {
     for (int32_t i = RG_CPU_DEVICE + 1; i < RG_DEVICES; i++) {
@@ -133,6 +133,22 @@ rg_status rg_device_wait(int32_t device)
   }
   RG_TRY(rg_device_open(device));
   return device == RG_CPU_DEVICE ? RG_OK : rg_driver_of(device)->wait(device);
+}
+
+rg_status rg_device_wait(int32_t device)
+{
+  int64_t begun = -1;
+  rg_status status;
+
+  if (rg_ring_on != 0) {
+    begun =
+        rg_ring_begin(RG_EVENT_WAIT, device == RG_EVERY_DEVICE ? RG_CPU_DEVICE : device, "wait");
+  }
+  status = wait_for(device);
+  if (begun >= 0) {
+    (void)rg_ring_end(begun);
+  }
+  return status;
 }
 
 rg_status rg_device_copy(int32_t to_device, void *to, int32_t from_device, const void *from,

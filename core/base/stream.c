@@ -119,7 +119,16 @@ rg_status rg_event_wait(const rg_event *event)
   if (event->device == RG_CPU_DEVICE || !event->set) {
     return RG_OK;
   }
-  return rg_driver_of(event->device)->mark_wait(event->device, event->mark);
+  int64_t begun = -1;
+
+  if (rg_ring_on != 0) {
+    begun = rg_ring_begin(RG_EVENT_WAIT, event->device, "wait");
+  }
+  rg_status status = rg_driver_of(event->device)->mark_wait(event->device, event->mark);
+  if (begun >= 0) {
+    (void)rg_ring_end(begun);
+  }
+  return status;
 }
 
 rg_status rg_event_between(const rg_event *from, const rg_event *to, double *ns)

@@ -260,6 +260,7 @@ static rg_status put(making *m, step **link)
   call.args = &m->args;
   call.scratch_bytes = 0;
   RG_TRY(rg_plan_add(plan, &call, rg_backend_chain(call.device), m->out, &made));
+  made->module = m->first->module;
   rg_plan_cools(plan); /* a chain that has not run */
   *end = NULL;         /* it was added behind the last: take it from there */
   plan->last = end;

@@ -11,6 +11,8 @@
 
 #include "graph/plan.h"
 
+static _Atomic int32_t n_plans;
+
 static bool is_own(const rg_plan *plan, const rg_storage *storage)
 {
   return storage->block.arena == plan->arena;
@@ -44,6 +46,7 @@ rg_status rg_plan_new(rg_plan **out)
     return rg_fail(RG_ENOMEM, "plan: no memory for it");
   }
   atomic_init(&plan->refs, 1);
+  plan->number = atomic_fetch_add(&n_plans, 1) + 1;
   plan->last = &plan->first;
   plan->device = -1;
   plan->warmth.stream = -1;
@@ -81,6 +84,7 @@ rg_status rg_plan_add(rg_plan *plan, const rg_call *call, rg_kernel *kernel, rg_
                         call->args != NULL ? call->op->args_size : 0);
   s->frame.memo = &s->memo;
   s->frame.path = "";
+  s->module = rg_place_now.module;
   for (size_t i = 0; i < n_in; i++) {
     in[i] = call->in[i] != NULL ? freeze(plan, s, call->in[i]) : NULL;
   }

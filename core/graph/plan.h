@@ -21,6 +21,7 @@ typedef struct step {
   rg_frame frame;
   rg_memo *memo;
   rg_generator *generator; /* held, for calls that draw */
+  const char *module;      /* whose call it was in (ridge/ring.h); NULL: none */
   rg_tensor **out;
   rg_tensor *tensors; /* the inputs that are there, then the results */
   int32_t n_tensors;
@@ -47,6 +48,7 @@ typedef struct rg_note {
 
 struct rg_plan {
   _Atomic int64_t refs;
+  int32_t number; /* plans are numbered from 1, for who looks on */
   step *first;
   step **last;
   int64_t n_steps;

@@ -38,6 +38,27 @@ static rg_status run_step(step *s)
   return RG_OK;
 }
 
+/* The same as an event, for readers of steps.  Where the plan is one graph the step's numbers lie
+** on the device for it, and not for a step that runs by itself. */
+static rg_status observe_step(step *s, int32_t index)
+{
+  const rg_draw *draw_at = s->call.draw_at;
+  const char *module = rg_place_now.module;
+  int64_t begun;
+  rg_status status;
+
+  s->call.draw_at = NULL;
+  rg_place_now.module = s->module;
+  begun = rg_observe_begin(&s->call, RG_EVENT_STEP);
+  status = run_step(s);
+  if (status == RG_OK && begun >= 0) {
+    rg_observe_end(begun, &s->call, s->out, s->frame.path, index);
+  }
+  rg_place_now.module = module;
+  s->call.draw_at = draw_at;
+  return status;
+}
+
 /* Copies that go into pinned memory have come, and other streams are waited for. */
 static rg_status wait_turns(const rg_plan *plan)
 {
@@ -69,16 +90,30 @@ static rg_status wait_turns(const rg_plan *plan)
   return RG_OK;
 }
 
+static bool steps_are_heard(void)
+{
+  return (rg_ring_on & (1u << RG_EVENT_STEP)) != 0;
+}
+
 static rg_status run_steps(rg_plan *plan)
 {
+  bool heard = steps_are_heard();
+  int32_t index = 0;
+
   for (step *s = plan->first; s != NULL; s = s->next) {
     if (rg_interrupt_pending()) {
       return rg_fail(RG_EINTR, "interrupted");
     }
-    RG_TRY(run_step(s));
+    RG_TRY(heard ? observe_step(s, index++) : run_step(s));
   }
   rg_plan_warmed(plan);
   return RG_OK;
+}
+
+/* Is it done at one word now?  Not while somebody hears its steps. */
+static bool is_graph(rg_plan *plan)
+{
+  return plan->device > RG_CPU && !steps_are_heard() && rg_plan_noted(plan);
 }
 
 /* n times, at one word from the run on that allows it. */
@@ -88,15 +123,39 @@ static rg_status run_all(rg_plan *plan, int64_t n)
     if (rg_interrupt_pending()) {
       return rg_fail(RG_EINTR, "interrupted");
     }
-    RG_TRY(plan->device > RG_CPU && rg_plan_noted(plan) ? rg_note_run(plan) : run_steps(plan));
+    RG_TRY(is_graph(plan) ? rg_note_run(plan) : run_steps(plan));
   }
   return RG_OK;
+}
+
+/* All of them, as one event. */
+static rg_status replay(rg_plan *plan, int64_t n)
+{
+  rg_place before = rg_place_now;
+  int64_t begun = -1;
+  rg_status status;
+
+  if (rg_ring_on != 0 && plan->device >= RG_CPU) {
+    begun = rg_ring_begin(RG_EVENT_PLAN, plan->device, "plan");
+  }
+  if (begun >= 0) {
+    rg_place_now.parent = begun;
+  }
+  status = run_all(plan, n);
+  rg_place_now = before;
+  rg_happening *event = begun >= 0 ? rg_ring_end(begun) : NULL;
+
+  if (event != NULL) {
+    event->step = plan->number;
+    event->flops = plan->flops * (double)n;
+    event->bytes = plan->bytes * (double)n;
+  }
+  return status;
 }
 
 rg_status rg_plan_replay(rg_plan *plan, int64_t n)
 {
   int32_t before = 0;
-  int64_t span = -1;
   rg_status status;
 
   if (plan == NULL || n < 0) {
@@ -106,20 +165,17 @@ rg_status rg_plan_replay(rg_plan *plan, int64_t n)
   if (rg_capturing()) {
     return rg_fail(RG_ECAPTURE, "plan: a replay inside a capture would not become part of it");
   }
-  bool noted = n > 0 && plan->device > RG_CPU && rg_plan_noted(plan);
+  bool noted = n > 0 && (is_graph(plan) || plan->note.graph != NULL);
 
+  if (noted && steps_are_heard()) {
+    rg_ring_graph(n);
+  }
   if (noted) { /* its stream is not always ours */
     RG_TRY(rg_stream_enter(plan->device, plan->note.stream, &before));
   }
   status = n > 0 ? wait_turns(plan) : RG_OK;
-  if (rg_timeline_on && n > 0 && plan->device >= RG_CPU) {
-    span = rg_span_begin(plan->device, "plan");
-  }
-  if (status == RG_OK) {
-    status = run_all(plan, n);
-  }
-  if (span >= 0) {
-    rg_span_end(span);
+  if (status == RG_OK && n > 0) {
+    status = replay(plan, n);
   }
   if (noted) {
     rg_status back = rg_stream_enter(plan->device, before, NULL);

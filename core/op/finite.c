@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Which operation makes the first number that is not finite: the door asks after every kernel while
-** the mode is on.
+** Which operation makes the first number that is not finite: a recorder that looks at every
+** result while the mode is on, and fails the call that made it.
 */
 #include <stdatomic.h>
 #include <string.h>
@@ -10,20 +10,11 @@
 #include "op/op.h"
 #include "tensor/tensor.h"
 
-static _Thread_local bool on;
 static _Thread_local int64_t where;
 
 int64_t *rg_grad_where(void)
 {
   return &where;
-}
-
-int32_t rg_grad_anomaly(int32_t value)
-{
-  int32_t before = on;
-
-  on = value != 0;
-  return before;
 }
 
 /* All bits of the exponent set: infinity or nan. */
@@ -110,11 +101,14 @@ int32_t rg_is_finite(const rg_tensor *x)
   return x->_device == RG_CPU ? finite_at(x, x->_data) : finite_there(x);
 }
 
-rg_status rg_check_finite(const rg_call *call, rg_tensor *const *out)
+/* -- The mode ------------------------------------------------------------------------------- */
+
+static rg_status check(rg_recorder *self, const rg_call *call, rg_tensor *const *out)
 {
   char text[96];
 
-  if (!on || call->op->id == RG_OP_FILL) {
+  (void)self;
+  if (call->op->id == RG_OP_FILL) {
     return RG_OK;
   }
   for (int32_t i = 0; i < call->n_out - call->op->n_hidden; i++) {
@@ -130,4 +124,22 @@ rg_status rg_check_finite(const rg_call *call, rg_tensor *const *out)
                    call->op->name, rg_tensor_text(out[i], text, sizeof(text)));
   }
   return RG_OK;
+}
+
+static _Thread_local rg_recorder checker;
+static _Thread_local bool on;
+
+int32_t rg_grad_anomaly(int32_t value)
+{
+  int32_t before = on;
+
+  if (before) {
+    rg_recorder_pop(&checker);
+  }
+  on = value != 0;
+  if (on) {
+    checker.ran = check;
+    rg_recorder_push(&checker);
+  }
+  return before;
 }

@@ -73,7 +73,7 @@ struct rg_call {
 struct rg_frame {
   void *scratch;    /* call->scratch_bytes */
   rg_memo **memo;   /* a step's place to keep what was worked out once; NULL in eager calls */
-  const char *path; /* the kernel may name the way it took, for the trace */
+  const char *path; /* the kernel may name itself, or its library, for events */
 };
 
 /* Kept between replays by a step, released with it.  Kernels derive their own struct from it. */
@@ -158,8 +158,8 @@ rg_status rg_run_into(const rg_op *op, const rg_tensor *const *in, int32_t n_in,
 
 /*
 ** Told of every call that ran on this thread, after it ran and its writes were counted, and before
-** if it wants to know (asked; the call may yet fail).  The tape is one (it asks for hidden
-** results), the trace another.  The plan under capture is not: it runs the call itself.
+** the tape: a recorder may yet fail the call, as that of rg_grad_anomaly does.  The plan under
+** capture is none: it runs the call itself; nor is the ring of events (observe.c).
 **
 ** out[i] may be a tensor the call was told to write into, which then shares storage with what was
 ** there before (an input, a view of a larger tensor).  Where that overlaps an input in another
@@ -167,16 +167,25 @@ rg_status rg_run_into(const rg_op *op, const rg_tensor *const *in, int32_t n_in,
 */
 typedef struct rg_recorder rg_recorder;
 struct rg_recorder {
-  rg_status (*ran)(rg_recorder *self, const rg_call *call, rg_tensor *const *out,
-                   const rg_frame *frame, int64_t begin_ns);
-  void (*asked)(rg_recorder *self, const rg_call *call); /* or NULL */
-  bool wants_hidden;
-  bool wants_time;
+  rg_status (*ran)(rg_recorder *self, const rg_call *call, rg_tensor *const *out);
   rg_recorder *next;
 };
 
 void rg_recorder_push(rg_recorder *recorder);
 void rg_recorder_pop(rg_recorder *recorder);
+
+/* -- Events (observe.c) -------------------------------------------------------- */
+
+/*
+** A call begins, while rg_ring_on: an operation's (RG_EVENT_OP) or a step's.  Gives what ends it,
+** -1 where there is nothing to end; a call that fails is never ended.
+*/
+int64_t rg_observe_begin(const rg_call *call, int32_t kind);
+void rg_observe_end(int64_t begun, const rg_call *call, rg_tensor *const *out, const char *path,
+                    int32_t step);
+
+/* An id for the types and shapes of a call's inputs and results, for rg_shapes_text. */
+int32_t rg_shapes_of(const rg_call *call, rg_tensor *const *out);
 
 /*
 ** The tape registers itself, so that op does not need to know what one is.  check: may the call
@@ -230,9 +239,6 @@ rg_kernel *rg_backend_chain(int32_t device);
 
 /* The records of list.h, by id. */
 extern const rg_op *const rg_ops[];
-
-/* While rg_grad_anomaly is on: RG_ENAN for a call that made the first number that is not finite. */
-rg_status rg_check_finite(const rg_call *call, rg_tensor *const *out) RG_CHECK;
 
 /* Copy y into x, which is on another device (device.c). */
 rg_status rg_copy_across(rg_tensor *x, const rg_tensor *y) RG_CHECK;

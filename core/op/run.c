@@ -31,30 +31,10 @@ void rg_recorder_pop(rg_recorder *recorder)
   }
 }
 
-static bool hidden_wanted(void)
+static rg_status tell(const rg_call *call, rg_tensor *const *out)
 {
   for (rg_recorder *r = recorders; r != NULL; r = r->next) {
-    if (r->wants_hidden) {
-      return true;
-    }
-  }
-  return false;
-}
-
-static void announce(const rg_call *call)
-{
-  for (rg_recorder *r = recorders; r != NULL; r = r->next) {
-    if (r->asked != NULL) {
-      r->asked(r, call);
-    }
-  }
-}
-
-static rg_status tell(const rg_call *call, rg_tensor *const *out, const rg_frame *frame,
-                      int64_t begin_ns)
-{
-  for (rg_recorder *r = recorders; r != NULL; r = r->next) {
-    RG_TRY(r->ran(r, call, out, frame, begin_ns));
+    RG_TRY(r->ran(r, call, out));
   }
   return RG_OK;
 }
@@ -290,8 +270,7 @@ static rg_status perform_as(rg_call *call, rg_call *read, rg_tensor *const *out)
 {
   rg_kernel *kernel = rg_backend_kernel(call->device, call->op);
   rg_frame frame = { .path = "" };
-  int64_t begin_ns = recorders != NULL ? rg_clock_ns() : 0;
-  int64_t span = -1;
+  int64_t begun = -1;
 
   if (kernel == NULL) {
     return rg_fail(RG_ENOSUP, "%s: %s has no kernel for it", call->op->name,
@@ -307,26 +286,22 @@ static rg_status perform_as(rg_call *call, rg_call *read, rg_tensor *const *out)
     call->draw.offset = rg_generator_take(g, (uint64_t)call->n_draws);
     read->draw = call->draw;
   }
-  if (rg_timeline_on) {
-    span = rg_span_begin(call->device, call->op->name);
-  }
-  if (recorders != NULL) {
-    announce(read);
+  if (rg_ring_on != 0) {
+    begun = rg_observe_begin(read, RG_EVENT_OP);
   }
   if (rg_capture_active != NULL) {
     RG_TRY(rg_capture_active(read, kernel, out, &frame));
   } else {
     RG_TRY(rg_execute(read, kernel, out, &frame));
   }
-  if (span >= 0) {
-    rg_span_end(span);
+  if (begun >= 0) {
+    rg_observe_end(begun, read, out, frame.path, -1);
   }
   count_writes(call, out);
-  RG_TRY(rg_check_finite(call, out));
-  if (call->tracked) {
-    RG_TRY(rg_tape->ran(call, out));
+  if (recorders != NULL) {
+    RG_TRY(tell(call, out));
   }
-  return recorders != NULL ? tell(read, out, &frame, begin_ns) : RG_OK;
+  return call->tracked ? rg_tape->ran(call, out) : RG_OK;
 }
 
 static rg_status perform(rg_call *call, rg_tensor *const *out)
@@ -376,7 +351,7 @@ static rg_status produce(rg_call *call, rg_tensor **out)
   bool aside = false;
   rg_status status = RG_OK;
 
-  if (call->op->n_hidden > 0 && !call->tracked && !hidden_wanted()) {
+  if (call->op->n_hidden > 0 && !call->tracked) {
     call->n_out = n_visible;
   }
   for (int32_t i = 0; i < call->n_out && status == RG_OK; i++) {

@@ -167,39 +167,4 @@ RG_API rg_status rg_event_wait(const rg_event *event) RG_CHECK;
 */
 RG_API rg_status rg_event_between(const rg_event *from, const rg_event *to, double *ns) RG_CHECK;
 
-/* -- The timeline ---------------------------------------------------------- */
-
-/* One call, as its stream saw it: an operation, a copy between devices, a plan's replay. */
-typedef struct rg_span {
-  const char *name;
-  int32_t device;
-  int32_t stream;
-  double begin_ns; /* since the start of the recording */
-  double end_ns;   /* below begin_ns: it did not come to its end */
-} rg_span;
-
-/*
-** Record this thread's calls; waits for the devices first.
-**
-** capacity calls, 1 .. 2^24: the first ones are kept
-** RG_EARG, also while one is recorded; RG_ENOMEM, RG_EDEVICE.
-*/
-RG_API rg_status rg_timeline_start(int64_t capacity) RG_CHECK;
-
-/* Note nothing for a while (0), or go on (1) with the timeline that was started last and not
-** stopped. */
-RG_API void rg_timeline_note(int32_t on);
-
-/*
-** End the recording and wait for what was recorded; the spans stay until the next start.
-**
-** n        calls recorded
-** n_lost   calls that were not, or without their end
-** What the devices' work ended in.
-*/
-RG_API rg_status rg_timeline_stop(int64_t *n, int64_t *n_lost) RG_CHECK;
-
-/* Call index, from 0, in the order in which they were asked for.  out: filled.  RG_EARG. */
-RG_API rg_status rg_timeline_span(int64_t index, rg_span *out) RG_CHECK;
-
 #endif

@@ -538,39 +538,12 @@ RG_API int32_t rg_autocast(void);
 RG_API rg_status rg_set_gemm_path(const char *path) RG_CHECK;
 RG_API const char *rg_gemm_path(void);
 
-/* -- Trace -------------------------------------------------------------------------- */
-
-/* One call that went through the door. */
-typedef struct rg_traced {
-  const char *op;
-  const char *path; /* kernel or library that ran, "" where there is one only */
-  int64_t begin_ns;
-  int64_t end_ns;
-  double flops;
-  double bytes;
-  int64_t live_bytes; /* of its device, when it had ended: inputs and results, without scratch */
-  double device_ns;   /* what a device needed for it, by its own clock; NaN on the CPU */
-  int32_t device;
-  int32_t n_threads;
-} rg_traced;
-
-/* Record the last capacity calls of this thread.  RG_EARG for capacity < 1. */
-RG_API rg_status rg_trace_start(int64_t capacity) RG_CHECK;
-
-/* Stop recording; the events stay readable until the next start.  Returns how many there are. */
-RG_API int64_t rg_trace_stop(void);
-
-/* Go on with the last trace that was started and stopped. */
-RG_API void rg_trace_go_on(void);
-
-/* Event index of the last trace, oldest first (0-based).  out: filled; waits for a device to be
-** through with it.  RG_EARG, RG_EDEVICE. */
-RG_API rg_status rg_trace_event(int64_t index, rg_traced *out) RG_CHECK;
+/* -- Names for profilers -------------------------------------------------------------- */
 
 /*
 ** Name each call that this thread asks a device for after its operation (rg_device_named), for a
 ** profiler that looks on.  on: 0 ends it.  Returns what was set before; 0 at first.
 */
-RG_API int32_t rg_trace_names(int32_t on);
+RG_API int32_t rg_call_names(int32_t on);
 
 #endif

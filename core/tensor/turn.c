@@ -91,7 +91,7 @@ rg_status rg_tensor_transfer(rg_tensor *to, const rg_tensor *from)
   const rg_tensor *host = to->_device == RG_CPU ? to : from;
   int32_t device = to->_device != RG_CPU ? to->_device : from->_device;
   bool pinned = host->_device == RG_CPU && (host->_flags & RG_TENSOR_PINNED) != 0;
-  int64_t span = -1;
+  int64_t begun = -1;
   rg_status status;
 
   if (rg_tensor_bytes(from) == 0) {
@@ -103,14 +103,18 @@ rg_status rg_tensor_transfer(rg_tensor *to, const rg_tensor *from)
   if (pinned) {
     RG_TRY(rg_tensor_arrived(host));
   }
-  if (rg_timeline_on) {
-    span = rg_span_begin(device, "copy");
+  if (rg_ring_on != 0) {
+    begun = rg_ring_begin(RG_EVENT_COPY, device, "copy");
   }
   /* memory that is not pinned has been read when a copy to a device returns */
   status = rg_device_copy(to->_device, to->_data, from->_device, from->_data, rg_tensor_bytes(from),
                           pinned || to->_device != RG_CPU);
-  if (span >= 0) {
-    rg_span_end(span);
+  if (begun >= 0) {
+    rg_happening *event = rg_ring_end(begun);
+
+    if (event != NULL) {
+      event->bytes = (double)rg_tensor_bytes(from);
+    }
   }
   if (status == RG_OK && pinned) {
     status = under_way(host, device);

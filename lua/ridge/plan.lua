@@ -7,6 +7,7 @@ local call = require 'ridge.ffi.call'
 local blame = require 'ridge.blame'
 local guard = require 'ridge.guard'
 local mode = require 'ridge.tensor.mode'
+local ranges = require 'ridge.ranges'
 local state = require 'ridge.state'
 
 local M = {}
@@ -135,7 +136,8 @@ function M.capture(f, ...)
   if not blame.callable(f) then blame.raise('capture: a function is expected, got ' .. type(f)) end
   call.settle()
   local seen = {}
-  return finish(state.enter(CAPTURE, {}), seen, pcall(mode.watch, seen, f, ...))
+  return finish(state.enter(CAPTURE, {}), seen,
+    pcall(state.with, ranges.WANTED, {}, mode.watch, seen, f, ...))
 end
 
 -- -- Plans of several shapes ------------------------------------------------------------------

@@ -1,37 +1,47 @@
 -- SPDX-License-Identifier: MIT
---- Where the time of a function goes: operations from the core's trace, lines of Lua by sampling;
+--- Where the time of a function goes: operations and steps of plans from the
+--- core's events, lines of Lua by sampling;
 --- and names for NVIDIA's profilers, which look on from outside.
 
-local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
+local profile_text = require 'ridge.profile_text'
+local ranges = require 'ridge.ranges'
+local ring = require 'ridge.ring'
 local state = require 'ridge.state'
 
 local M = {}
 
-local CAPACITY = 2 ^ 17 -- calls the trace keeps, the last ones
+local CAPACITY = 2 ^ 18 -- events that are kept, the last ones
 local EVERY = 'li1'     -- LuaJIT's profiler: by line, each millisecond of processor time
 
 -- -- Operations ------------------------------------------------------------------------
 
-local traces = 0 -- started so far: the core keeps the last one
+local last -- the reader of the last trace that ended
 
+-- The entry's reader.
 local TRACE = {}
 
 function TRACE.on(entry)
-  if not entry.number then
-    call.check(C.rg_trace_start(CAPACITY))
-    traces = traces + 1
-    entry.number = traces
-  elseif entry.number == traces then
-    C.rg_trace_go_on()
+  if entry.reader then
+    entry.reader:hear(true)
   else
-    blame.raise('profile: another one was made while this coroutine waited in its own', 'EARG')
+    entry.reader = ring.open('op step plan range', CAPACITY)
   end
+  ranges.WANTED.on()
 end
 
-function TRACE.off() C.rg_trace_stop() end
+function TRACE.off(entry)
+  entry.reader:hear(false)
+  ranges.WANTED.off()
+end
+
+function TRACE.stop(entry)
+  TRACE.off(entry)
+  if last then last:close() end
+  last = entry.reader
+end
 
 --- Call a function while the core notes every operation.
 ---@param f function
@@ -48,7 +58,7 @@ function M.attached()
 end
 
 --- Name what a device is asked for after the operation that asks, for a profiler (NVTX ranges).
--- Off at first, and free then. Replays of plans are not operations: put them into a range.
+-- Off at first, and free then. Replays of plans are not named: put them into a range.
 ---@param on boolean
 ---@return boolean before
 -- >> ridge.profile_names(true)
@@ -56,18 +66,26 @@ function M.names(on)
   if type(on) ~= 'boolean' then
     blame.raise(('profile.names: true or false is expected, got %s'):format(blame.show(on)))
   end
-  return C.rg_trace_names(on and 1 or 0) ~= 0
+  return C.rg_call_names(on and 1 or 0) ~= 0
 end
 
-local RANGE = {
-  on = function(entry) C.rg_device_named(C.RG_EVERY_DEVICE, entry.name) end,
-  off = function() C.rg_device_named(C.RG_EVERY_DEVICE, nil) end,
-}
-local NAMED = state.exchange(function(on) return C.rg_trace_names(on) end)
+local RANGE = {}
+
+function RANGE.on(entry)
+  C.rg_device_named(C.RG_EVERY_DEVICE, entry.name)
+  ranges.RANGE.on(entry)
+end
+
+function RANGE.off(entry)
+  ranges.RANGE.off(entry)
+  C.rg_device_named(C.RG_EVERY_DEVICE, nil)
+end
+
+local NAMED = state.exchange(function(on) return C.rg_call_names(on) end)
 local UNNAMED = state.exchange(function(on) return on end) -- as it is
 
---- Call a function inside a range with a name, for a profiler; ranges nest. Without a profiler, or
--- before a device was used, it is only the call.
+--- Call a function inside a range with a name, for ridge.profile and for a profiler that looks on;
+-- ranges nest. Where nobody does, it is only the call.
 ---@param name string
 ---@param f function
 ---@param ... any its arguments
@@ -81,49 +99,91 @@ function M.range(name, f, ...)
   return state.with(RANGE, { name = name }, f, ...)
 end
 
---- The operations of the last trace, the oldest first; the same table is filled for each.
+--- The operations of the last trace, the oldest first, with the steps of plans; the same table is
+--- filled for each.
 ---@return fun(): table|nil next op, path, begin_ns, end_ns, flops, bytes, live_bytes (at its end),
----  device_ns (by its device's clock, for which it waits; nil on the CPU)
+---  device_ns (by its device's clock, for which it waits; nil on the CPU), shapes, module, step
 ---@return boolean full earlier ones may be missing
 function M.events()
-  local n, i, event = tonumber(C.rg_trace_stop()), 0, ffi.new 'rg_traced'
-  local out = {}
+  if not last then return function() end, false end
+  local next_event = last:each()
   return function()
-    if i >= n then return nil end
-    call.check(C.rg_trace_event(i, event))
-    i = i + 1
-    out.op = ffi.string(event.op)
-    out.path = event.path ~= nil and ffi.string(event.path) or ''
-    out.begin_ns, out.end_ns = tonumber(event.begin_ns), tonumber(event.end_ns)
-    out.flops, out.bytes = event.flops, event.bytes
-    out.live_bytes = tonumber(event.live_bytes)
-    out.device_ns = event.device_ns == event.device_ns and event.device_ns or nil
-    return out
-  end, n >= CAPACITY
+    local event = next_event()
+    while event and not (event.end_ns and (event.kind == 'op' or event.kind == 'step')) do
+      event = next_event()
+    end
+    if event then event.op = event.name end
+    return event
+  end, last:facts().dropped > 0
 end
 
---- The operations of the last trace summed up by name and path, the longest first.
-local function operations()
-  local next_event, full = M.events()
-  local list, by_key, sum, device_sum = {}, {}, 0, nil
-  for event in next_event do
-    local key = event.op .. ' ' .. event.path
-    local entry = by_key[key]
-    if not entry then
-      entry = { op = event.op, path = event.path, calls = 0, ns = 0, flops = 0, bytes = 0 }
-      by_key[key] = entry
-      list[#list + 1] = entry
-    end
-    entry.calls, entry.ns = entry.calls + 1, entry.ns + event.end_ns - event.begin_ns
-    entry.flops, entry.bytes = entry.flops + event.flops, entry.bytes + event.bytes
-    sum = sum + event.end_ns - event.begin_ns
-    if event.device_ns then
-      entry.device_ns = (entry.device_ns or 0) + event.device_ns
-      device_sum = (device_sum or 0) + event.device_ns
+-- -- Sums -------------------------------------------------------------------------------
+
+local function longest_first(list)
+  table.sort(list, function(a, b) return (a.device_ns or a.ns) > (b.device_ns or b.ns) end)
+  return list
+end
+
+-- Lists of sums by a key each.
+local Sums = {}
+Sums.__index = Sums
+
+function Sums:add(key, event, fields)
+  local entry = self.by_key[key]
+  if not entry then
+    entry = fields
+    entry.calls, entry.ns, entry.flops, entry.bytes = 0, 0, 0, 0
+    self.by_key[key] = entry
+    table.insert(self.list, entry)
+  end
+  entry.calls, entry.ns = entry.calls + 1, entry.ns + event.end_ns - event.begin_ns
+  entry.flops, entry.bytes = entry.flops + event.flops, entry.bytes + event.bytes
+  if event.device_ns then entry.device_ns = (entry.device_ns or 0) + event.device_ns end
+end
+
+local function sums() return setmetatable({ list = {}, by_key = {} }, Sums) end
+
+-- What the profile says of one operation or step.
+local function add_call(p, event, plan)
+  p.by_op:add(event.name .. ' ' .. event.path, event, { op = event.name, path = event.path })
+  local step = event.kind == 'step' and event.step + 1 or nil
+  local key = table.concat({ event.name, event.path, event.shapes, event.module or '',
+    plan or '', step or '' }, '\0')
+  p.by_call:add(key, event, { op = event.name, path = event.path, shapes = event.shapes,
+    module = event.module, plan = plan, step = step })
+  p.op_ns = p.op_ns + event.end_ns - event.begin_ns
+  if event.device_ns then p.device_ns = (p.device_ns or 0) + event.device_ns end
+end
+
+--- The last trace summed up.
+local function summed(out)
+  local p = { by_op = sums(), by_call = sums(), by_range = sums(), op_ns = 0 }
+  local plans = {} -- number of a plan by the serial of its replays
+  for event in last:each() do
+    if event.kind == 'plan' then
+      plans[event.serial] = event.step
+    elseif event.end_ns and event.kind == 'range' then
+      p.by_range:add(event.name, event, { name = event.name })
+    elseif event.end_ns then
+      add_call(p, event, event.kind == 'step' and plans[event.parent] or nil)
     end
   end
-  table.sort(list, function(a, b) return (a.device_ns or a.ns) > (b.device_ns or b.ns) end)
-  return list, sum, full, device_sum
+  out.operations, out.calls = longest_first(p.by_op.list), p.by_call.list
+  out.op_ns, out.device_ns, out.ranges = p.op_ns, p.device_ns, longest_first(p.by_range.list)
+  out.steps = {}
+  for _, entry in ipairs(out.calls) do
+    if entry.step then table.insert(out.steps, entry) end
+  end
+  table.sort(out.steps, function(a, b)
+    if a.plan ~= b.plan then return (a.plan or 0) < (b.plan or 0) end
+    return a.step < b.step
+  end)
+  longest_first(out.calls)
+  local facts = last:facts()
+  out.full, out.dropped, out.graphs = facts.dropped > 0, facts.dropped, facts.graphs
+  last:close()
+  last = nil
+  return out
 end
 
 -- -- Lines ------------------------------------------------------------------------------
@@ -178,17 +238,23 @@ local function sampled(f, ...)
   return sum_up(entry.text)
 end
 
+local Profile = { __tostring = function(p) return profile_text.text(p) end }
+
 --- Call a function once and see where its time goes.
 --
--- Operations are timed one by one; replays of plans are not: time a plan with ridge.measure. On a
--- device `ns` is what the host spent on asking and `device_ns` what the device needed. Where a
--- profiler is attached, it sees the operations by their names. Lines of Lua are found by sampling
--- each millisecond, in the ridge program only; work below some tens of them says little.
+-- Operations are timed one by one, and so are the steps of plans that are replayed: a CUDA graph
+-- goes step by step meanwhile (`graphs` says how many replays did), so time a plan with
+-- ridge.measure. On a device `ns` is what the host spent on asking and `device_ns` what the device
+-- needed. Where a profiler is attached, it sees the operations by their names. Lines of Lua are
+-- found by sampling each millisecond, in the ridge program only; work below some tens of them says
+-- little.
 ---@param f function
 ---@param ... any its arguments
 ---@return table profile ns (all of it), operations { op, path, calls, ns, flops, bytes,
----  device_ns }, op_ns, device_ns (nil where only the CPU worked), full (earlier operations are
----  missing), lines { line, share }, states (shares), samples
+---  device_ns }, op_ns, device_ns (nil where only the CPU worked), calls (the same by shapes,
+---  module, plan and step too), steps (those of plans, in their order), ranges (modules and
+---  profile_range) { name, calls, ns }, full (earlier events are missing), dropped (how many),
+---  graphs, lines { line, share }, states (shares), samples; tostring shows it as text
 -- >> ridge.profile(function() return ridge.ones(64, 64):matmul(ridge.ones(64, 64)) end).op_ns
 function M.profile(f, ...)
   if type(f) ~= 'function' then
@@ -199,8 +265,7 @@ function M.profile(f, ...)
   call.check(C.rg_device_wait(C.RG_EVERY_DEVICE))
   local out = { ns = tonumber(C.rg_clock_ns() - began), lines = lines, states = states,
                 samples = samples }
-  out.operations, out.op_ns, out.full, out.device_ns = operations()
-  return out
+  return setmetatable(summed(out), Profile)
 end
 
 return M

@@ -4,12 +4,12 @@
 -- On a GPU both ends are events in the stream, on the CPU readings of the clock. They take time of
 -- their own: the timeline shows what runs beside what, it is no measurement.
 
-local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local guard = require 'ridge.guard'
-local call = require 'ridge.ffi.call'
 local device = require 'ridge.device'
+local ranges = require 'ridge.ranges'
+local ring = require 'ridge.ring'
 local state = require 'ridge.state'
 
 local M = {}
@@ -19,40 +19,44 @@ local CAPACITY = 2 ^ 16 -- calls, the first ones
 local Timeline = { __name = 'Timeline' }
 Timeline.__index = Timeline
 
-local count, lost = ffi.new 'int64_t[1]', ffi.new 'int64_t[1]'
-
-local function spans()
-  local span, list = ffi.new 'rg_span', {}
-  for i = 0, tonumber(count[0]) - 1 do
-    call.check(C.rg_timeline_span(i, span))
-    if span.end_ns >= span.begin_ns then
-      list[#list + 1] = { name = ffi.string(span.name), stream = span.stream,
-        device = ffi.string(C.rg_device_name(span.device)), begin_s = span.begin_ns / 1e9,
-        end_s = span.end_ns / 1e9 }
+-- The spans of a reader, and how many calls are not in it.
+local function spans(reader)
+  local list, facts = {}, reader:facts()
+  local lost = facts.dropped
+  for event in reader:each() do
+    if event.end_ns and event.from_ns ~= event.from_ns then -- it has no marks
+      lost = lost + 1
+    elseif event.end_ns then
+      list[#list + 1] = { name = event.name, stream = event.stream, device = event.device,
+        begin_s = (event.from_ns - facts.begin_ns) / 1e9,
+        end_s = (event.to_ns - facts.begin_ns) / 1e9,
+        shapes = event.shapes ~= '' and event.shapes or nil, module = event.module }
     end
   end
-  return list
+  return list, lost
 end
 
-local started = 0 -- so far: the core keeps the last one
-
+-- The entry's reader.
 local NOTES = {}
 
 function NOTES.on(entry)
-  if not entry.number then
-    call.check(C.rg_timeline_start(CAPACITY), 'timeline')
-    started = started + 1
-    entry.number = started
-  elseif entry.number == started then
-    C.rg_timeline_note(1)
+  if entry.reader then
+    entry.reader:hear(true)
   else
-    blame.raise('timeline: another one was recorded while this coroutine waited in its own', 'EARG')
+    entry.reader = ring.open('op copy plan', CAPACITY, C.RG_READ_FIRST + C.RG_READ_AXIS)
   end
+  ranges.WANTED.on()
 end
 
-function NOTES.off() C.rg_timeline_note(0) end
+function NOTES.off(entry)
+  entry.reader:hear(false)
+  ranges.WANTED.off()
+end
 
-function NOTES.stop() return C.rg_timeline_stop(count, lost) end
+function NOTES.stop(entry)
+  NOTES.off(entry)
+  entry.reader:close()
+end
 
 local function finish(entry, ok, ...)
   if not ok then
@@ -60,17 +64,18 @@ local function finish(entry, ok, ...)
     error((...), 0)
   end
   if not state.take(entry) then blame.raise('timeline: it was ended meanwhile') end
-  call.check(NOTES.stop(), 'timeline')
-  local self = setmetatable({ spans = spans(), lost = tonumber(lost[0]) }, Timeline)
-  return self, ...
+  NOTES.off(entry)
+  local list, lost = spans(entry.reader)
+  entry.reader:close()
+  return setmetatable({ spans = list, lost = lost }, Timeline), ...
 end
 
 --- Call a function and note when each of its operations, copies between devices and replays of
 --- plans began and ended on its stream; waits for all of them at the end.
 ---@param f function
 ---@param ... any its arguments
----@return table timeline spans (name, device, stream, begin_s, end_s, in the order they were asked
----  for), lost (calls beyond the first 65536); tostring shows a row for each stream
+---@return table timeline spans (name, device, stream, begin_s, end_s, shapes, module, in the order
+---  they were asked for), lost (calls beyond the first 65536); tostring shows a row for each stream
 ---@return any ... what f returns
 -- >> print((ridge.timeline(function() return ridge.randn(500, 500):softmax():sum() end)))
 function M.record(f, ...)

@@ -22,18 +22,18 @@ local LUA_ROWS = {
   { "blame" }, { "guard" },
   { "class", "late", "options" },
   { "ffi" },
-  { "random", "types", "show" },
+  { "random", "types", "show", "ring", "ranges" },
   { "tensor" },
-  { "backend", "data", "device", "memory", "nn", "optim", "plan", "profile", "process" },
+  { "backend", "data", "device", "memory", "nn", "optim", "plan", "process" },
   { "init" }, -- require "ridge": what lies above it is loaded late
   { "measure", "plot", "store" },
-  { "sweep", "timeline" },
+  { "sweep", "timeline", "profile_text" }, { "profile" },
   { "bench", "report", "repl", "train" },
   { "cli" },
   { "recipes" },
 }
-local FAMILY = { device = "base", attention = "op", image = "op", loss = "op", norm = "op",
-  step = "op", schema = "op", compound = "layer" }
+local FAMILY = { device = "base", ring = "base", attention = "op", image = "op", loss = "op",
+  norm = "op", step = "op", schema = "op", compound = "layer" }
 local OWNERS = { -- headers by the beginning of their name, and who may include them
   { "dnnl", "^core/cpu/dnnl%.c$" },
   { "oneapi/", "^core/cpu/dnnl%.c$" },

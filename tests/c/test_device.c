@@ -282,32 +282,47 @@ static void test_follow(void)
   enters(0);
 }
 
-static void test_timeline(void)
+static void test_events(void)
 {
   rg_tensor *there = made(DEVICE);
   rg_tensor *here = made(RG_CPU);
-  rg_span span = { 0 };
-  int64_t n = 0;
-  int64_t lost = 0;
+  rg_happening event = { 0 };
+  rg_reader_facts facts = { 0 };
+  int32_t kinds = 1 << RG_EVENT_OP | 1 << RG_EVENT_COPY;
+  int32_t reader;
+  int64_t at = 0;
 
-  is_status(rg_timeline_start(0), RG_EARG, "a timeline has room");
-  is_status(rg_timeline_start(2), RG_OK, "recording");
-  is_status(rg_timeline_start(2), RG_EARG, "once");
+  is_status(rg_reader_open(kinds, RG_READ_FIRST | RG_READ_AXIS, 2, &reader), RG_OK, "recording");
   is_status(rg_fill_(here, 1), RG_OK, "a call on the CPU");
   enters(1);
   is_status(rg_tensor_transfer(there, here), RG_OK, "a copy on stream 1");
   is_status(rg_fill_(here, 2), RG_OK, "a call too many");
   enters(0);
-  is_status(rg_timeline_stop(&n, &lost), RG_OK, "the end");
-  is_int(n, 2, "two calls");
-  is_int(lost, 1, "and one is known to be missing");
-  is_status(rg_timeline_span(0, &span), RG_OK, "the first");
-  ok(strcmp(span.name, "fill") == 0 && span.device == RG_CPU && span.stream == 0, "of the CPU");
-  ok(span.end_ns >= span.begin_ns && span.begin_ns >= 0, "time goes on");
-  is_status(rg_timeline_span(1, &span), RG_OK, "the second");
-  ok(strcmp(span.name, "copy") == 0 && span.device == DEVICE && span.stream == 1, "of stream 1");
-  is_int((int64_t)(span.end_ns - span.begin_ns + 0.5), 1000, "by the device's clock");
-  is_status(rg_timeline_span(2, &span), RG_EARG, "there is no third");
+  rg_reader_hear(reader, 0);
+  is_status(rg_reader_facts_of(reader, &facts), RG_OK, "the end");
+  is_int(facts.n_seen, 3, "three calls");
+  is_int(facts.n_dropped, 1, "and one is known to be missing");
+  is_status(rg_reader_next(reader, &at, &event), RG_OK, "the first");
+  ok(strcmp(event.name, "fill") == 0 && event.device == RG_CPU && event.stream == 0, "of the CPU");
+  ok(event.to_ns >= event.from_ns && event.begin_ns >= facts.begin_ns, "time goes on");
+  is_status(rg_reader_next(reader, &at, &event), RG_OK, "the second");
+  ok(strcmp(event.name, "copy") == 0 && event.device == DEVICE && event.stream == 1, "of stream 1");
+  is_int((int64_t)(event.to_ns - event.from_ns + 0.5), 1000, "by the device's clock");
+  is_int((int64_t)(event.device_ns + 0.5), 1000, "and what the device needed");
+  is_int((int64_t)event.bytes, rg_tensor_bytes(here), "what was copied");
+  is_status(rg_reader_next(reader, &at, &event), RG_OK, "there is no third");
+  ok(event.name == NULL, "it says so");
+  rg_reader_close(reader);
+  is_status(rg_reader_next(reader, &at, &event), RG_EARG, "it is closed");
+  is_status(rg_reader_open(1 << RG_EVENT_WAIT, 0, 8, &reader), RG_OK, "one of waits");
+  is_status(rg_device_wait(DEVICE), RG_OK, "a wait");
+  is_status(rg_fill_(here, 2), RG_OK, "no wait");
+  at = 0;
+  is_status(rg_reader_next(reader, &at, &event), RG_OK, "the wait");
+  ok(event.name != NULL && event.kind == RG_EVENT_WAIT && event.device == DEVICE, "is an event");
+  is_status(rg_reader_next(reader, &at, &event), RG_OK, "reading waits too");
+  ok(event.name == NULL, "which is none");
+  rg_reader_close(reader);
   rg_tensor_release(there);
   rg_tensor_release(here);
   told[0] = 0;
@@ -375,7 +390,7 @@ int main(void)
   test_turns();
   test_pinned();
   test_follow();
-  test_timeline();
+  test_events();
   test_tags();
   test_lost();
   return done();

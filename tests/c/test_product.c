@@ -441,13 +441,15 @@ static void test_refresh(void)
 static const char *path_of(int32_t dtype, const char *way)
 {
   rg_tensor *x = matrix(dtype, 4, 8), *w = matrix(dtype, 8, 8), *y = NULL;
-  rg_traced event = { .path = "" };
+  rg_happening event = { .path = "" };
+  int32_t reader;
+  int64_t at = 0;
 
   is_status(rg_set_gemm_path(way), RG_OK, "the way is known");
-  is_status(rg_trace_start(4), RG_OK, "trace");
+  is_status(rg_reader_open(1 << RG_EVENT_OP, 0, 4, &reader), RG_OK, "a reader");
   is_status(rg_linear(x, w, NULL, 0, &y), RG_OK, "linear");
-  rg_trace_stop();
-  is_status(rg_trace_event(0, &event), RG_OK, "its event");
+  is_status(rg_reader_next(reader, &at, &event), RG_OK, "its event");
+  rg_reader_close(reader);
   ok(event.live_bytes == rg_memory_of(RG_CPU)->live_bytes, "it knows what was live at its end");
   is_status(rg_set_gemm_path("auto"), RG_OK, "back");
   rg_tensor_release(x);

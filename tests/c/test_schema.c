@@ -79,14 +79,11 @@ typedef struct listener {
   int32_t dtype[4];
 } listener;
 
-static rg_status heard(rg_recorder *self, const rg_call *call, rg_tensor *const *out,
-                       const rg_frame *frame, int64_t begin_ns)
+static rg_status heard(rg_recorder *self, const rg_call *call, rg_tensor *const *out)
 {
   listener *l = (listener *)self;
 
   (void)out;
-  (void)frame;
-  (void)begin_ns;
   for (int32_t i = 0; i < call->n_in && i < 4; i++) {
     l->dtype[i] = call->in[i]->_dtype;
   }

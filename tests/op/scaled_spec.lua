@@ -43,14 +43,11 @@ local function run(t, args)
   return tensors.hold(slot[0])
 end
 
--- The way a call takes, from the trace.
+-- The way a call takes, from its event.
 local function path_of(t, args)
-  local event = ffi.new 'rg_traced'
-  tensors.check(C.rg_trace_start(4))
-  run(t, args)
-  assert.equal(1, tonumber(C.rg_trace_stop()))
-  tensors.check(C.rg_trace_event(0, event))
-  return ffi.string(event.path)
+  local events = tensors.events(function() run(t, args) end)
+  assert.equal(1, #events)
+  return events[1][2]
 end
 
 -- One call against the reference; layouts: names, contiguous where there is none.

@@ -252,4 +252,20 @@ function M.index_of(name)
   error('there is no operation ' .. name, 0)
 end
 
+--- The calls of operations while f runs: a list of { name, path }.
+function M.events(f)
+  local reader, at, event = ffi.new 'int32_t[1]', ffi.new 'int64_t[1]', ffi.new 'rg_happening'
+  local list = {}
+  M.check(C.rg_reader_open(2 ^ C.RG_EVENT_OP, 0, 4096, reader))
+  f()
+  repeat
+    M.check(C.rg_reader_next(reader[0], at, event))
+    if event.name ~= nil then
+      list[#list + 1] = { ffi.string(event.name), ffi.string(event.path) }
+    end
+  until event.name == nil
+  C.rg_reader_close(reader[0])
+  return list
+end
+
 return M

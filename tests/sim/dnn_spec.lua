@@ -41,12 +41,9 @@ end
 
 -- The ways that calls took while f ran, by operation: { conv2d = { cudnn = 3, [''] = 1 } }.
 local function ways(f)
-  local event, found = ffi.new('rg_traced'), {}
-  tensors.check(C.rg_trace_start(4096))
-  f()
-  for i = 0, tonumber(C.rg_trace_stop()) - 1 do
-    tensors.check(C.rg_trace_event(i, event))
-    local op, path = ffi.string(event.op), ffi.string(event.path)
+  local found = {}
+  for _, event in ipairs(tensors.events(f)) do
+    local op, path = event[1], event[2]
     found[op] = found[op] or {}
     found[op][path] = (found[op][path] or 0) + 1
   end

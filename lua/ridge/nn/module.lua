@@ -12,6 +12,7 @@ local ref = require 'ridge.ffi.ref'
 local dtype = require 'ridge.tensor.dtype'
 local in_no_grad = require('ridge.tensor.grad').no_grad
 local mode = require 'ridge.tensor.mode'
+local ranges = require 'ridge.ranges'
 local recompute = require 'ridge.tensor.recompute'
 local state = require 'ridge.state'
 
@@ -89,6 +90,7 @@ end
 ---@param ... any what forward takes
 ---@return any what forward returns
 function Module:__call(...)
+  if ranges.on then return ended(ranges.call(pass, self, ...)) end
   -- the usual call needs no border, which costs as much as a small layer
   if depth > 0 or select('#', ...) == 1 and ref.is((...)) then return pass(self, ...) end
   return ended(xpcall(pass, guard.handler, self, ...))

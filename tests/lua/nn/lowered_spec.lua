@@ -2,6 +2,7 @@
 -- Weights under autocast on a simulated device: converted once between two steps, and never old.
 local ffi = require 'ffi'
 local ridge = require 'ridge'
+local ring = require 'ridge.ring'
 local C = require 'ridge.ffi.lib'
 local nn, optim = ridge.nn, ridge.optim
 local simulated = dofile 'tests/lua/simulated.lua'
@@ -21,17 +22,16 @@ describe('weights under autocast on a device', function()
 
   -- How many of these weights were converted while f ran, and how often each: by their sizes, which
   -- nothing else has but their gradients on the way back.
-  local event = ffi.new 'rg_traced'
   local function casts(list, f, ...)
     local wanted, n, each = {}, 0, {}
     for i, w in ipairs(list) do wanted[w.count * 6], each[i] = i, 0 end -- bytes of both
-    assert.equal(0, C.rg_trace_start(4096))
+    local reader = ring.open('op', 4096)
     f(...)
-    for i = 0, tonumber(C.rg_trace_stop()) - 1 do
-      assert.equal(0, C.rg_trace_event(i, event))
-      local at = ffi.string(event.op) == 'cast' and wanted[event.bytes]
+    for event in reader:each() do
+      local at = event.name == 'cast' and wanted[event.bytes]
       if at then n, each[at] = n + 1, each[at] + 1 end
     end
+    reader:close()
     return n, each
   end
 
@@ -285,13 +285,13 @@ describe('weights under autocast on a device', function()
     for _, form in ipairs { 'bits', 'seed' } do
       local net = nn.SKLinear(64, 48, { num_terms = 2, low_rank = 16, seed = 1, form = form,
         warn = false }):to(GPU):eval()
-      assert.equal(0, C.rg_trace_start(64))
+      local reader = ring.open('op', 64)
       local y = ridge.no_grad(ridge.autocast, 'bf16', net, x)
       local path
-      for i = 0, tonumber(C.rg_trace_stop()) - 1 do
-        assert.equal(0, C.rg_trace_event(i, event))
-        if ffi.string(event.op):find '^sketched' then path = ffi.string(event.path) end
+      for event in reader:each() do
+        if event.name:find '^sketched' then path = event.path end
       end
+      reader:close()
       assert.equal('signs', path, form)
       assert.is_true(y:to('cpu'):to('f32'):allclose(net:to('cpu')(x:to('cpu'):to 'f32'), 0.1, 0.1))
     end

@@ -2,44 +2,10 @@
 --- %prof and %trace: where the time goes, and where the compiler of Lua gives up.
 
 local columns = require 'ridge.show.columns'
-local unit = require 'ridge.plot.unit'
-
-local LINES = 10 -- lines of Lua shown
-
-local function percent(share) return ('%.1f %%'):format(100 * share) end
-
-local function operation_rows(p)
-  local rows = {}
-  for i, op in ipairs(p.operations) do
-    local ns = op.device_ns or op.ns -- of a device its own time: asking it is not doing
-    local seconds = ns / 1e9
-    rows[i] = { op.op, op.path, op.calls, unit.format('ns', ns), percent(ns / p.ns),
-      op.flops > 0 and unit.format('gflops', op.flops / seconds / 1e9) or '',
-      op.bytes > 0 and unit.format('gbps', op.bytes / seconds / 1e9) or '' }
-  end
-  rows[#rows + 1] = { 'everything else', '', nil, unit.format('ns', math.max(0, p.ns - p.op_ns)),
-    percent(math.max(0, 1 - p.op_ns / p.ns)) }
-  return rows
-end
-
-local RIGHT = { [4] = true, [5] = true, [6] = true, [7] = true }
 
 local function prof(session, request)
   local p = require('ridge.profile').profile(function() session:values(request.parsed) end)
-  session.write(columns.text({ 'operation', 'path', 'calls', 'time', 'share', 'rate', 'traffic' },
-    operation_rows(p), { right = RIGHT }) .. '\n')
-  if p.full then session.write '(the first operations are missing: there were too many)\n' end
-  if p.samples == 0 then return end
-  local rows = {}
-  for i = 1, math.min(LINES, #p.lines) do
-    rows[i] = { p.lines[i].line, percent(p.lines[i].share) }
-  end
-  session.write(columns.text({ ('line of Lua (%d samples)'):format(p.samples), 'share' }, rows,
-    { right = { [2] = true } }) .. '\n')
-  local parts = {}
-  for state, share in pairs(p.states) do parts[#parts + 1] = state .. ' ' .. percent(share) end
-  table.sort(parts)
-  session.write(table.concat(parts, ', ') .. '\n')
+  session.write(tostring(p) .. '\n')
 end
 
 --- LuaJIT's words for why a trace was given up, with what it was about filled in.

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Calls as events of the ring, with what they cost at best and the types and shapes they were of;
+** and their names for a profiler that looks on from outside.
+*/
+#include <stdio.h>
+#include <string.h>
+
+#include "op/op.h"
+
+/* -- Types and shapes ----------------------------------------------------------------- */
+
+/*
+** Each combination has one entry in a table of the process: a key of words, for every tensor its
+** type, its number of axes and whether it is a result, then its sizes.
+*/
+enum {
+  ROOM = 1 << 14,
+  MOST_SHAPES = ROOM / 2,
+  KEY_TENSORS = 16, /* of a call; those behind are not in it */
+  KEY_WORDS = KEY_TENSORS * (RG_MAX_DIMS + 1) + 1,
+  TEXT_BYTES = KEY_TENSORS * 96
+};
+
+typedef struct shapes {
+  int64_t *key; /* n words */
+  int64_t n;
+  char *text; /* NULL: nobody asked yet */
+} shapes;
+
+static rg_spin lock;
+static shapes *table;    /* MOST_SHAPES, by id */
+static int32_t *by_hash; /* ROOM ids and one, 0: none */
+static int32_t n_shapes;
+
+static int64_t put(int64_t *key, int64_t n, const rg_tensor *x, bool result)
+{
+  key[n++] = x->_dtype | (int64_t)x->_ndim << 8 | (int64_t)result << 16;
+  for (int32_t i = 0; i < x->_ndim; i++) {
+    key[n++] = x->_shape[i];
+  }
+  return n;
+}
+
+/* Results without the hidden ones, which only a call that the tape is told of has. */
+static int32_t visible_of(const rg_call *call)
+{
+  int32_t named = 0;
+
+  while (named < RG_MAX_OUT && call->op->result[named] != NULL) {
+    named++;
+  }
+  return call->n_out == named ? named - call->op->n_hidden : call->n_out;
+}
+
+/* The words of a call; the first says how many tensors are not in it. */
+static int64_t key_of(const rg_call *call, rg_tensor *const *out, int64_t *key)
+{
+  int32_t visible = visible_of(call);
+  int64_t n = 1;
+  int32_t left = KEY_TENSORS;
+
+  key[0] = 0;
+  for (int32_t i = 0; i < visible; i++) {
+    left -= out[i] != NULL;
+  }
+  for (int32_t i = 0; i < call->n_in; i++) {
+    if (call->in[i] != NULL && left > 0) {
+      n = put(key, n, call->in[i], false);
+      left--;
+    } else if (call->in[i] != NULL) {
+      key[0]++;
+    }
+  }
+  for (int32_t i = 0; i < visible; i++) {
+    if (out[i] != NULL) {
+      n = put(key, n, out[i], true);
+    }
+  }
+  return n;
+}
+
+static uint64_t hash_of(const int64_t *key, int64_t n)
+{
+  uint64_t hash = 0x9e3779b97f4a7c15u;
+
+  for (int64_t i = 0; i < n; i++) {
+    hash = (hash ^ (uint64_t)key[i]) * 0xff51afd7ed558ccdu;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
+/* Caller holds the lock.  -1: there are too many. */
+static int32_t find_or_add(const int64_t *key, int64_t n)
+{
+  uint64_t at = hash_of(key, n) % ROOM;
+
+  if (table == NULL) {
+    table = rg_host_zeroed(MOST_SHAPES * sizeof(*table));
+    by_hash = rg_host_zeroed(ROOM * sizeof(*by_hash));
+    if (table == NULL || by_hash == NULL) {
+      rg_host_free(table);
+      rg_host_free(by_hash);
+      table = NULL;
+      return -1;
+    }
+  }
+  for (; by_hash[at] != 0; at = (at + 1) % ROOM) {
+    const shapes *s = &table[by_hash[at] - 1];
+
+    if (s->n == n && memcmp(s->key, key, (size_t)n * sizeof(*key)) == 0) {
+      return by_hash[at] - 1;
+    }
+  }
+  int64_t *copy = n_shapes < MOST_SHAPES ? rg_host_alloc((size_t)n * sizeof(*key)) : NULL;
+
+  if (copy == NULL) {
+    return -1;
+  }
+  memcpy(copy, key, (size_t)n * sizeof(*key));
+  table[n_shapes] = (shapes){ .key = copy, .n = n };
+  by_hash[at] = ++n_shapes;
+  return n_shapes - 1;
+}
+
+int32_t rg_shapes_of(const rg_call *call, rg_tensor *const *out)
+{
+  int64_t key[KEY_WORDS];
+  int64_t n = key_of(call, out, key);
+  int32_t id;
+
+  rg_spin_enter(&lock);
+  id = find_or_add(key, n);
+  rg_spin_leave(&lock);
+  return id;
+}
+
+/* Caller holds the lock. */
+static void write_text(const shapes *s, char *text)
+{
+  bool results = false;
+  char one[96];
+  size_t used = 0;
+
+  text[0] = '\0';
+  for (int64_t i = 1; i < s->n; i += 1 + (s->key[i] >> 8 & 0xff)) {
+    int32_t dtype = (int32_t)(s->key[i] & 0xff);
+    bool result = s->key[i] >> 16 != 0;
+    const char *before = i == 1 ? "" : " ";
+
+    if (result && !results) {
+      used += (size_t)snprintf(text + used, TEXT_BYTES - used, s->key[0] > 0 ? " and %d more" : "",
+                               (int)s->key[0]);
+      before = i == 1 ? "-> " : " -> ";
+      results = true;
+    }
+    used += (size_t)snprintf(
+        text + used, TEXT_BYTES - used, "%s%s%s", before, rg_dtype_name(dtype),
+        rg_shape_text(&s->key[i + 1], (int32_t)(s->key[i] >> 8 & 0xff), one, sizeof(one)));
+  }
+  if (!results && s->key[0] > 0) {
+    (void)snprintf(text + used, TEXT_BYTES - used, " and %d more", (int)s->key[0]);
+  }
+}
+
+const char *rg_shapes_text(int32_t id)
+{
+  const char *text = "";
+
+  rg_spin_enter(&lock);
+  if (id >= 0 && id < n_shapes) {
+    if (table[id].text == NULL) {
+      table[id].text = rg_host_alloc(TEXT_BYTES);
+      if (table[id].text != NULL) {
+        write_text(&table[id], table[id].text);
+      }
+    }
+    text = table[id].text != NULL ? table[id].text : "";
+  }
+  rg_spin_leave(&lock);
+  return text;
+}
+
+/* -- Names ---------------------------------------------------------------------------- */
+
+/* The device that has a range open, which its call did not end because it failed; 0: none. */
+static _Thread_local int32_t named;
+
+static void name_ends(void)
+{
+  if (named != RG_CPU) {
+    rg_device_named(named, NULL);
+    named = RG_CPU;
+  }
+}
+
+int32_t rg_call_names(int32_t on)
+{
+  int32_t before = (rg_ring_on & RG_RING_NAMED) != 0;
+
+  name_ends();
+  rg_ring_on = on != 0 ? rg_ring_on | RG_RING_NAMED : rg_ring_on & ~(uint32_t)RG_RING_NAMED;
+  return before;
+}
+
+/* -- Events --------------------------------------------------------------------------- */
+
+enum { ONLY_NAMED = INT32_MAX }; /* with no event: a serial that no ring comes to */
+
+int64_t rg_observe_begin(const rg_call *call, int32_t kind)
+{
+  int64_t begun = rg_ring_begin(kind, call->device, call->op->name);
+
+  if ((rg_ring_on & RG_RING_NAMED) != 0 && kind == RG_EVENT_OP) {
+    name_ends();
+    if (call->device != RG_CPU) {
+      rg_device_named(call->device, call->op->name);
+      named = call->device;
+    }
+    begun = begun >= 0 ? begun : (int64_t)ONLY_NAMED << 16;
+  }
+  return begun;
+}
+
+void rg_observe_end(int64_t begun, const rg_call *call, rg_tensor *const *out, const char *path,
+                    int32_t step)
+{
+  rg_happening *event = rg_ring_end(begun);
+
+  name_ends();
+  if (event == NULL) {
+    return;
+  }
+  rg_cost cost = call->op->cost != NULL ? call->op->cost(call) : (rg_cost){ 0 };
+
+  event->path = path;
+  event->flops = cost.flops;
+  event->bytes = cost.bytes;
+  event->n_threads = rg_threads_for(cost.flops);
+  event->step = step;
+  event->shapes = rg_shapes_of(call, out);
+}

@@ -1,0 +1,86 @@
+-- SPDX-License-Identifier: MIT
+--- Calls of modules as ranges, while somebody wants to know of them: a profile, a timeline, or a
+--- capture, whose steps remember the module they came from.
+
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
+local guard = require 'ridge.guard'
+local state = require 'ridge.state'
+
+--- on: does anybody want to know? Who calls a module asks this first.
+local M = { on = false }
+
+local wanted = 0
+
+local function want(n)
+  wanted = wanted + n
+  M.on = wanted > 0
+end
+
+--- A state: somebody does (ridge.state).
+M.WANTED = { on = function() want(1) end, off = function() want(-1) end }
+
+-- -- Paths ------------------------------------------------------------------------------------
+
+local stack, depth = {}, 0 -- {module =, prefix =}: the modules being called, outermost first
+
+state.each_has(function(calls) -- each coroutine is in calls of its own
+  local before = { stack = stack, depth = depth, place = calls and calls.place
+    or ffi.new('rg_place', { -1, nil }) }
+  stack, depth = calls and calls.stack or {}, calls and calls.depth or 0
+  C.rg_place_swap(before.place)
+  return before
+end)
+
+-- The name of a module below another one: "3.mlp"; nil where it is none of its parts.
+local function name_below(parent, module)
+  for _, child in ipairs(parent.children or {}) do
+    if child.module == module then return child.name end
+  end
+  for _, child in ipairs(parent.children or {}) do
+    local name = name_below(child.module, module)
+    if name then return child.name .. '.' .. name end
+  end
+end
+
+-- The outermost module goes by its class, those within it by their names from there.
+local function entry_of(module)
+  local above = stack[depth]
+  local class = getmetatable(module).__name
+  if not above then return { module = module, path = class, prefix = '' } end
+  local path = above.prefix .. (name_below(above.module, module) or class)
+  return { module = module, path = path, prefix = path .. '.' }
+end
+
+-- -- Ranges -----------------------------------------------------------------------------------
+
+local function finish(at, range, before, ...)
+  depth, stack[at + 1] = at, nil -- it holds no module behind its call
+  C.rg_range_end(range, before)
+  return ...
+end
+
+--- Call a module inside a range.
+---@param f function
+---@param module table
+---@param ... any the module's arguments
+---@return boolean ok as pcall
+---@return any ...
+function M.call(f, module, ...)
+  local at, entry, before = depth, entry_of(module), ffi.new 'rg_place'
+  depth = at + 1
+  stack[depth] = entry
+  local range = C.rg_range_begin(entry.path, 1, before)
+  return finish(at, range, before, xpcall(f, guard.handler, module, ...))
+end
+
+--- A state: a range with a name (ridge.state); the entry's `name`.
+M.RANGE = {
+  on = function(entry)
+    entry.before = entry.before or ffi.new 'rg_place'
+    entry.range = C.rg_range_begin(entry.name, 0, entry.before)
+  end,
+  off = function(entry) C.rg_range_end(entry.range, entry.before) end,
+}
+
+return M

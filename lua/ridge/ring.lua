@@ -1,0 +1,81 @@
+-- SPDX-License-Identifier: MIT
+--- Readers of the core's ring of events (ridge/ring.h): what profiles and timelines are made of.
+
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
+local call = require 'ridge.ffi.call'
+
+local M = {}
+
+local Reader = {}
+Reader.__index = Reader
+
+--- Kinds of events by their names, and the names by the kinds.
+M.KINDS = {}
+for kind in ('OP COPY PLAN STEP RANGE ALLOC FREE WAIT'):gmatch '%S+' do
+  local code = C['RG_EVENT_' .. kind]
+  M.KINDS[kind:lower()], M.KINDS[code] = code, kind:lower()
+end
+
+--- A reader that hears events of some kinds from now on. It ends with `close`, or with the last
+--- reference to it.
+---@param kinds string 'op copy plan'
+---@param capacity number events that are kept at least
+---@param how number|nil RG_READ_..., joined
+---@return table reader
+function M.open(kinds, capacity, how)
+  local bits, number = 0, ffi.new 'int32_t[1]'
+  for kind in kinds:gmatch '%S+' do bits = bits + 2 ^ M.KINDS[kind] end
+  call.check(C.rg_reader_open(bits, how or 0, capacity, number))
+  return setmetatable({ number = ffi.gc(number, function(n) C.rg_reader_close(n[0]) end) }, Reader)
+end
+
+--- Hear nothing for a while, or go on.
+---@param on boolean
+function Reader:hear(on)
+  if self.number then C.rg_reader_hear(self.number[0], on and 1 or 0) end
+end
+
+--- How many events were seen and are missing; replays that went step by step instead of as a graph.
+---@return table facts seen, dropped, graphs, begin_ns
+function Reader:facts()
+  local f = ffi.new 'rg_reader_facts'
+  call.check(C.rg_reader_facts_of(self.number[0], f))
+  return { seen = tonumber(f.n_seen), dropped = tonumber(f.n_dropped),
+           graphs = tonumber(f.n_graphs), begin_ns = tonumber(f.begin_ns) }
+end
+
+local function text(p) return p ~= nil and ffi.string(p) or nil end
+
+--- The events, the oldest first; the same table is filled for each. What failed, or goes on, has no
+--- end_ns.
+---@return fun(): table|nil next kind, name, path, module, shapes, serial, parent, begin_ns, end_ns,
+---  from_ns, to_ns, device_ns, flops, bytes, live_bytes, device, stream, thread, step, n_threads
+function Reader:each()
+  local at, event, out = ffi.new 'int64_t[1]', ffi.new 'rg_happening', {}
+  return function()
+    call.check(C.rg_reader_next(self.number[0], at, event))
+    if event.name == nil then return nil end
+    out.kind, out.name, out.path = M.KINDS[event.kind], text(event.name), text(event.path) or ''
+    out.module, out.shapes = text(event.module), text(C.rg_shapes_text(event.shapes))
+    out.serial, out.parent = tonumber(event.serial), tonumber(event.parent)
+    out.begin_ns = tonumber(event.begin_ns)
+    out.end_ns = event.end_ns >= 0 and tonumber(event.end_ns) or nil
+    out.from_ns, out.to_ns = event.from_ns, event.to_ns
+    out.device_ns = event.device_ns == event.device_ns and event.device_ns or nil
+    out.flops, out.bytes, out.live_bytes = event.flops, event.bytes, tonumber(event.live_bytes)
+    out.device, out.stream = ffi.string(C.rg_device_name(event.device)), event.stream
+    out.thread, out.step, out.n_threads = event.thread, event.step, event.n_threads
+    return out
+  end
+end
+
+--- Let go of it.
+function Reader:close()
+  if self.number then
+    C.rg_reader_close(ffi.gc(self.number, nil)[0])
+    self.number = nil
+  end
+end
+
+return M

@@ -1,0 +1,294 @@
+-- SPDX-License-Identifier: MIT
+-- What ridge.profile and ridge.timeline read from the ring of events: steps of plans with shapes
+-- and modules, ranges, what is nested, and what an error or a coroutine leaves behind.
+
+local ridge = require 'ridge'
+local nn = ridge.nn
+local ranges = require 'ridge.ranges'
+local ring = require 'ridge.ring'
+
+local function network()
+  return nn.Sequential(nn.Linear(6, 5, { seed = 1 }), nn.Sequential(nn.ReLU(),
+    nn.Linear(5, 4, { seed = 2 }))):eval()
+end
+
+-- A list of 'operation module shapes'.
+local function told(list)
+  local lines = {}
+  for i, entry in ipairs(list) do
+    lines[i] = ('%s %s %s'):format(entry.op or entry.name, entry.module or '-', entry.shapes or '-')
+  end
+  return lines
+end
+
+local STEPS = {
+  'linear 1 f32[3,6] f32[5,6] f32[5] -> f32[3,5]',
+  'relu 2.1 f32[3,5] -> f32[3,5]',
+  'linear 2.2 f32[3,5] f32[4,5] f32[4] -> f32[3,4]',
+  'softmax - f32[3,4] -> f32[3,4]',
+}
+
+describe('a profile', function()
+  local net, x = network(), ridge.randn(3, 6)
+
+  it('lists the steps of a plan with shapes and modules', function()
+    local plan = ridge.capture(function() return ridge.no_grad(net, x):softmax() end)
+    local p = ridge.profile(function() plan:run(100) end)
+    assert.same(STEPS, told(p.steps))
+    for i, step in ipairs(p.steps) do
+      assert.equal(i, step.step)
+      assert.equal(100, step.calls)
+      assert.is_true(step.ns > 0 and step.bytes > 0)
+    end
+    local calls = 0
+    for _, op in ipairs(p.operations) do calls = calls + op.calls end
+    assert.equal(400, calls)
+    assert.is_false(p.full)
+    assert.equal(0, p.graphs)
+    local text = tostring(p)
+    assert.matches('step +operation +module +calls +time +shapes', text)
+    assert.matches('2 +relu +2.1 +100', text)
+  end)
+
+  it('tells two plans apart, and calls from steps', function()
+    local one = ridge.capture(function() return x:exp() end)
+    local two = ridge.capture(function() return x:exp() end)
+    local p = ridge.profile(function()
+      two:run(2)
+      one:run(3)
+      return x:exp()
+    end)
+    assert.equal(2, #p.steps)
+    assert.equal(3, p.steps[1].calls)
+    assert.equal(2, p.steps[2].calls)
+    assert.equal(3, #p.calls)
+    assert.equal(6, p.operations[1].calls)
+    assert.matches('%d+%.1 +exp', tostring(p))
+  end)
+
+  it('knows modules and ranges of calls', function()
+    local p = ridge.profile(function()
+      ridge.profile_range('outside', function() ridge.no_grad(net, x):softmax() end)
+    end)
+    local lines = told(p.calls)
+    table.sort(lines)
+    assert.same({ STEPS[1], STEPS[3], STEPS[2], STEPS[4] }, lines)
+    local names = {}
+    for _, range in ipairs(p.ranges) do names[range.name] = range.calls end
+    assert.same({ outside = 1, ['nn.Sequential'] = 1, ['1'] = 1, ['2'] = 1, ['2.1'] = 1,
+      ['2.2'] = 1 }, names)
+  end)
+
+  it('puts the place back behind an error, and goes on', function()
+    local failing = nn.class 'Failing'
+    function failing.forward() error 'on purpose' end
+    local whole = nn.Sequential(failing())
+    local p = ridge.profile(function()
+      local ok, err = pcall(whole, x)
+      assert.is_false(ok)
+      assert.matches('on purpose', tostring(err))
+      return x:exp(), net(x)
+    end)
+    local first
+    for _, call in ipairs(p.calls) do first = call.op == 'exp' and call or first end
+    assert.is_nil(first.module)
+    assert.is_false(pcall(ridge.profile, function() whole(x) end))
+    assert.is_false(ranges.on)
+    p = ridge.profile(function() return x:exp() end)
+    assert.is_nil(p.calls[1].module)
+    assert.equal(1, #p.calls)
+  end)
+
+  it('says where an error was as it does without one', function()
+    local wrong = nn.Sequential(nn.Linear(6, 5), nn.Linear(6, 5))
+    local function message(f, ...)
+      local ok, err = pcall(f, ...)
+      assert.is_false(ok)
+      return tostring(err):gsub(':%d+:', ':')
+    end
+    local plain = message(function() return wrong(x) end)
+    local profiled = message(function() return ridge.profile(function() return wrong(x) end) end)
+    assert.equal(plain, profiled)
+    assert.matches('in nn.Sequential.* > nn.Linear', profiled)
+  end)
+
+  it('inside a capture leaves the plan as it is', function()
+    local inner
+    local plan = ridge.capture(function()
+      local y
+      inner = ridge.profile(function() y = net(x):softmax() end)
+      return y
+    end)
+    assert.equal(4, plan:facts().n_steps)
+    assert.equal(4, #inner.calls)
+    assert.equal(0, #inner.steps)
+    local p = ridge.profile(function() plan:run() end)
+    assert.same(STEPS, told(p.steps))
+  end)
+
+  it('of a training step knows the modules of the way forward', function()
+    local trained = network():train()
+    local function step()
+      local loss = trained(x):square():mean()
+      loss:backward()
+      return loss
+    end
+    step()
+    local plan = ridge.capture(step)
+    local p = ridge.profile(function() plan:run(2) end)
+    local found = {}
+    for _, s in ipairs(p.steps) do found[s.op .. ' ' .. (s.module or '-')] = true end
+    assert.is_true(found['linear 1'] and found['relu 2.1'] and found['linear 2.2'])
+  end)
+
+  it('of coroutines keeps the modules of each apart', function()
+    local Waits = nn.class 'Waits'
+    function Waits.forward(_, a)
+      coroutine.yield()
+      return a:exp()
+    end
+    local waits = Waits()
+    local p = ridge.profile(function()
+      local a = coroutine.wrap(function() return waits(x) end)
+      local b = coroutine.wrap(function() return waits(x):sqrt() end)
+      a()
+      b()
+      local _ = x:tanh() -- in no module
+      a()
+      b()
+    end)
+    local modules = {}
+    for _, call in ipairs(p.calls) do modules[call.op] = call.module or '-' end
+    assert.same({ exp = 'Waits', sqrt = '-', tanh = '-' }, modules)
+  end)
+
+  it('holds no module behind its call', function()
+    local seen = setmetatable({}, { __mode = 'k' })
+    do
+      local own = network()
+      seen[own] = true
+      ridge.profile(function() own(x) end)
+      ridge.capture(function() return own(x) end)
+      own = nil -- luacheck: ignore
+    end
+    network()(x) -- modules remember the last ones that were called
+    for _ = 1, 3 do collectgarbage() end
+    assert.is_nil(next(seen))
+  end)
+
+  it('is bounded, and says what is gone', function()
+    local reader = ring.open('op', 100)
+    for _ = 1, 2000 do local _ = x + 1 end
+    local facts, n = reader:facts(), 0
+    for event in reader:each() do
+      assert.equal('add', event.name)
+      n = n + 1
+    end
+    assert.equal(2000, facts.seen)
+    assert.equal(2000 - n, facts.dropped)
+    assert.is_true(n >= 100 and n < 1000)
+    reader:close()
+    assert.equal(0, #ridge.profile(function() end).calls)
+  end)
+
+  it('hears memory where somebody asks', function()
+    local reader = ring.open('alloc free', 10000)
+    local y = ridge.ones(1000)
+    y:release()
+    local kinds = {}
+    for event in reader:each() do -- the collector may give back others
+      if event.bytes == 4000 then kinds[#kinds + 1] = event.kind end
+    end
+    assert.same({ 'alloc', 'free' }, kinds)
+    reader:close()
+  end)
+end)
+
+describe('a timeline', function()
+  it('knows shapes and modules, and plans as one span', function()
+    local net, x = network(), ridge.randn(3, 6)
+    local plan = ridge.capture(function() return net(x) end)
+    local t = ridge.timeline(function()
+      net(x)
+      plan:run(5)
+    end)
+    assert.same({ STEPS[1], STEPS[2], STEPS[3], 'plan - -' }, told(t.spans))
+    assert.equal(0, t.lost)
+  end)
+
+  it('inside a profile that hears steps has none of them', function()
+    local x = ridge.randn(3)
+    local plan = ridge.capture(function() return x:exp() end)
+    local t
+    local p = ridge.profile(function() t = ridge.timeline(function() plan:run(2) end) end)
+    assert.equal(1, #t.spans)
+    assert.equal(2, p.steps[1].calls)
+  end)
+end)
+
+describe('on a device', function()
+  local simulated = dofile 'tests/lua/simulated.lua'
+  if not simulated.open() then
+    return it('is nothing here', function() pending 'no nvcc: no simulated device was built' end)
+  end
+  local GPU = 'cuda:0'
+
+  it('a profile replays a CUDA graph step by step, and says so', function()
+    local net = nn.Sequential(nn.Linear(6, 5, { seed = 1 }), nn.Linear(5, 4, { seed = 2 })):to(GPU)
+    local x = ridge.randn(3, 6):to(GPU)
+    local generator = ridge.generator(7)
+    local plan = ridge.capture(function()
+      return ridge.no_grad(net, x):dropout(0.5, generator)
+    end)
+    plan:run(3)
+    assert.is_true(plan:facts().noted)
+    local state = generator:state()
+    local function drawn(f) -- with the same numbers
+      generator:load_state(state)
+      f()
+      return plan.results[1]:to('cpu'):tolist()
+    end
+    local as_graph = drawn(function() plan:run(2) end)
+    local p
+    local by_steps = drawn(function() p = ridge.profile(function() plan:run(2) end) end)
+    assert.same(as_graph, by_steps)
+    assert.equal(2, p.graphs)
+    assert.matches('2 replays of CUDA graphs went step by step', tostring(p))
+    assert.equal(3, #p.steps)
+    for i, step in ipairs(p.steps) do
+      assert.equal(i < 3 and tostring(i) or nil, step.module)
+      assert.is_true(step.device_ns >= 0)
+      assert.equal(2, step.calls)
+    end
+    assert.is_true(plan:facts().noted)
+    assert.same(as_graph, drawn(function() plan:run(2) end))
+    local t = ridge.timeline(function() plan:run(2) end) -- of it a graph is one thing
+    assert.equal(1, #t.spans)
+    assert.equal('plan', t.spans[1].name)
+    assert.equal(0, ridge.profile(function() return x:exp() end).graphs)
+  end)
+
+  it('a plan that was not a graph yet becomes one behind a profile', function()
+    local x = ridge.randn(3, 6):to(GPU)
+    local plan = ridge.capture(function() return x:softmax() end)
+    local p = ridge.profile(function() plan:run(4) end)
+    assert.equal(4, p.steps[1].calls)
+    assert.equal(0, p.graphs)
+    plan:run(3)
+    assert.is_true(plan:facts().noted)
+  end)
+
+  it('waits are events of who hears them', function()
+    local x = ridge.randn(3):to(GPU)
+    local reader = ring.open('wait', 10)
+    x:exp()
+    ridge.device.wait(GPU)
+    local n = 0
+    for event in reader:each() do
+      assert.equal(GPU, event.device)
+      n = n + 1
+    end
+    assert.is_true(n >= 1)
+    reader:close()
+  end)
+end)
