@@ -29,6 +29,15 @@ describe('the options of a recipe', function()
     assert.same({ 512, 1024 }, read().widths)
   end)
 
+  it('hold the ends of their range, and are switched off under either spelling', function()
+    local spec = { { 'n', 2, 'a number', min = 1, max = 8 }, { 'dry_run', true, 'a flag' } }
+    for _, n in ipairs { 1, 8 } do assert.equal(n, args.read(spec, { '--n', tostring(n) }).n) end
+    for _, n in ipairs { 0, 9 } do assert.is_nil((args.read(spec, { '--n', tostring(n) }))) end
+    for _, word in ipairs { '--no-dry-run', '--no-dry_run', '--no_dry_run', '--dry-run=no' } do
+      assert.is_false(args.read(spec, { word }).dry_run, word)
+    end
+  end)
+
   it('take their type from the default', function()
     local values = read('--widths', '1,2,3', '--lr=1e-4', '--dtype', 'bf16', '--names', 'x, y',
       '--epochs', '3')

@@ -51,6 +51,7 @@ describe('statistics of one list', function()
   it('never counts more samples than there are, nor fewer than four', function()
     near(50, statistics.effective_count(50, -0.5))
     near(50, statistics.effective_count(50, -1))
+    near(50, statistics.effective_count(50, -1 - 1e-9)) -- a rounding error beyond its range
     near(50, statistics.effective_count(50, 0))
     near(50 / 3, statistics.effective_count(50, 0.5))
     near(4, statistics.effective_count(50, 0.99))
@@ -66,6 +67,12 @@ describe('statistics of one list', function()
     assert.is_true(removed > 0.95)
     near(1 / 3, share)
     assert.is_true(statistics.two_means(statistics.sorted(one)) < 0.8)
+    -- the smaller cluster, whichever side it is on
+    for _, list in ipairs { { 1, 1, 1, 10 }, { 1, 10, 10, 10 } } do
+      removed, share = statistics.two_means(list)
+      near(1, removed)
+      near(0.25, share)
+    end
     removed, share = statistics.two_means({ 4, 4, 4 })
     near(0, removed)
     near(0, share)

@@ -75,6 +75,19 @@ describe('a tensor as text', function()
     assert.is_true(reads < 5e6)
   end)
 
+  it('has bins that hold what lies in them, and counts of all where it reads some', function()
+    local stats = require('ridge.show.summary').stats
+    local found = stats(function(i) return i end, 48)
+    for k = 1, 24 do assert.equal(2, found.histogram[k], k) end
+    found = stats(function(i) return i % 2 end, 10)
+    assert.same({ 5, 5 }, { found.histogram[1], found.histogram[24] })
+    local n = 3 * 2 ^ 20
+    found = stats(function(i) return i >= n / 2 and 0 / 0 or 1 end, n)
+    assert.is_true(found.sampled)
+    assert.near(n / 2, found.nan, 8)
+    assert.equal(0, found.inf)
+  end)
+
   it('drops middle columns that do not fit', function()
     local text = lines(tensor('f32', { 2, 60 }, numbers(120, function(i) return i / 7 end), 60))
     assert.is_true(#text[1] <= 60)

@@ -53,6 +53,17 @@ describe('progress', function()
     assert.equal('18', ('%.0f'):format(30 / rate))
   end)
 
+  it('counts what ended, not what is pending or under way', function()
+    new('bar', { total = 10, pending = 3, running = 4, ok = 2, infeasible = 1 }, 60)
+    p:finish ''
+    assert.matches('land 3/10', out.text)
+    assert.is_nil(out.text:find('failed', 1, true))
+    p:update { total = 10, pending = 1, running = 4, ok = 4, error = 1 }
+    now = 1
+    p:at 'k=1'
+    assert.matches('land 5/10.*1 failed %(error 1%)', out.text)
+  end)
+
   it('redraws at most ten times a second', function()
     new('bar', nil, 80)
     for i = 1, 100 do

@@ -234,3 +234,17 @@ describe('gradients of layers', function()
     assert.not_equal(first, table.concat(seen, ' ', 9, 16))
   end)
 end)
+
+it('the norm of small tensors has the gradient of large ones', function()
+  local ffi, C, ref = require 'ffi', require 'ridge.ffi.lib', require 'ridge.ffi.ref'
+  for _, size in ipairs { 1e-12, 1e-5, 1, 1e12 } do
+    local x = ridge.tensor { 3 * size, 4 * size }:requires_grad_()
+    assert.equal(0, C.rg_total_norm(ffi.new('const rg_tensor *[1]', { x._t }), 1, ref.slot))
+    local y = ref.wrap(ref.slot[0])
+    assert.near(5, y:item() / size, 1e-5)
+    y:backward()
+    local grad = x.grad:tolist()
+    assert.near(0.6, grad[1], 1e-6)
+    assert.near(0.8, grad[2], 1e-6)
+  end
+end)
