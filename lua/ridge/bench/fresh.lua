@@ -4,24 +4,7 @@
 
 local M = {}
 
--- The least number of passes that has an interval.
-local PASSES = 5
-
 local function canonical() return require 'ridge.store.canonical' end
-
---- What a pass takes of a protocol: its share of the time, and rounds enough for a median.
----@param protocol table of measure.protocol
----@return table protocol with processes
-function M.protocol(protocol)
-  local out = {}
-  for name, value in pairs(protocol) do out[name] = value end
-  out.processes = math.max(PASSES, protocol.processes or 0)
-  out.min_rounds = 2
-  out.max_rounds = math.max(2, math.floor(protocol.max_rounds / out.processes))
-  out.budget_ns = protocol.budget_ns / out.processes
-  out.warm_max_ns = math.max(protocol.warm_min_ns, protocol.warm_max_ns / out.processes)
-  return out
-end
 
 --- Time models at one batch size.
 ---@param texts string[] 'linear{64,32}' ...
@@ -33,8 +16,8 @@ function M.results(texts, batch, opt, calibration)
   local spec = canonical().encode { texts = canonical().list(texts), batch = batch,
     shape = opt.input_shape, dtype = opt.dtype, seed = opt.seed }
   local source = { module = 'ridge.bench.fresh', spec = spec }
-  return select(2, require('ridge.measure.fresh').points(source, M.protocol(opt.protocol),
-    calibration))
+  local fresh = require 'ridge.measure.fresh'
+  return select(2, fresh.points(source, fresh.in_passes(opt.protocol), calibration))
 end
 
 --- What a fresh process times.

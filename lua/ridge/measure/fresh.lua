@@ -270,6 +270,25 @@ function M.main(channel)
   end
 end
 
+-- -- In passes ------------------------------------------------------------------------------
+
+-- The least number of passes that has an interval.
+local PASSES = require('ridge.measure.passes').LEAST
+
+--- What a pass takes of a protocol: its share of the time, and rounds enough for a median.
+---@param protocol table   of measure.protocol
+---@return table protocol  with processes, one a pass
+function M.in_passes(protocol)
+  local out = {}
+  for name, value in pairs(protocol) do out[name] = value end
+  out.processes = math.max(PASSES, protocol.processes or 0)
+  out.min_rounds = 2
+  out.max_rounds = math.max(2, math.floor(protocol.max_rounds / out.processes))
+  out.budget_ns = protocol.budget_ns / out.processes
+  out.warm_max_ns = math.max(protocol.warm_min_ns, protocol.warm_max_ns / out.processes)
+  return out
+end
+
 -- -- One point in several processes ------------------------------------------------------------
 
 --- Measure what a source makes in several fresh processes, one after the other, and join what they

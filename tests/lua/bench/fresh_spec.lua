@@ -2,17 +2,18 @@
 -- Models as text in passes: five fresh processes, short ones, and results of the median of them.
 
 local fresh = require 'ridge.bench.fresh'
+local in_passes = require('ridge.measure.fresh').in_passes
 local protocols = require 'ridge.measure.protocol'
 local bench = require 'ridge.bench'
 
 describe('models as text', function()
   it('take about as long in five passes as in one process', function()
     local p = protocols.protocol 'demo'
-    local pass = fresh.protocol(p)
+    local pass = in_passes(p)
     assert.same({ 5, 2, 8 }, { pass.processes, pass.min_rounds, pass.max_rounds })
     assert.equal(p.budget_ns, 5 * pass.budget_ns)
     assert.is_true(pass.warm_max_ns >= p.warm_min_ns)
-    assert.equal(9, fresh.protocol(protocols.protocol { processes = 9 }).processes)
+    assert.equal(9, in_passes(protocols.protocol { processes = 9 }).processes)
     assert.equal(5, p.min_rounds)
   end)
 

@@ -79,6 +79,26 @@ describe('a command of the prompt', function()
     assert.is_true(r.ci_lo <= r.med and r.med <= r.ci_hi)
   end)
 
+  it('%bench measures what needs nothing of the prompt in fresh processes', function()
+    local run, s = new()
+    s.ceilings = { [require('ridge').num_threads()] = { threads = 1, since = 'made up',
+      raised = true, by_name = {} } }
+    local text = run '%bench --quick ridge.ones(8, 8):exp()'
+    assert.truthy(text:find('in 5 passes, each in a fresh process', 1, true), text)
+    assert.equal(5, s.env._.procs)
+    run 'x = ridge.ones(8, 8)'
+    text = run '%bench --quick x:exp()'
+    assert.truthy(text:find('in this process; the interval holds', 1, true), text)
+    local r = s.env._
+    assert.is_nil(r.procs)
+    assert.matches('rank%+t%+', r.ci_how)
+    assert.is_true(r.ci_hi / r.ci_lo > 1.02)
+    -- a variable of the prompt that hides a name everybody has
+    run 'ridge = { ones = function() return x end }'
+    assert.is_false(require('ridge.repl.fresh').is_portable('ridge.ones(8)', s.env))
+    assert.is_true(require('ridge.repl.fresh').is_portable('math.pi', s.env))
+  end)
+
   it('%bench takes functions and plans, and says why something is no plan', function()
     local run = new()
     run 'x = ridge.ones(4) function f() return x:sum():item() end p = ridge.capture(x.relu, x)'

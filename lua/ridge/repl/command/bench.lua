@@ -166,6 +166,38 @@ local function measured(result)
       time(result.p25), time(result.p75), result.n, time(result.first_ns))
 end
 
+-- What other processes differ by, as `ridge trust` found it; nil where it has not run.
+local function between_of()
+  local stored = require('ridge.sweep.calibrated').stored()
+  local measure, variation = require 'ridge.measure', require 'ridge.measure.variation'
+  return variation.of(stored and measure.calibration(stored, require('ridge.backend').threads()))
+end
+
+local WHERE = {
+  trust = 'in this process; the interval holds what others differ by (ridge trust)',
+  prior = 'in this process; the interval holds what others may differ by: ridge trust measures it',
+}
+
+-- In passes, each in a fresh process, where nothing of this prompt is needed; else here, with what
+-- other processes would differ by in the interval.
+local function timed(session, what, protocol)
+  local fresh = require 'ridge.repl.fresh'
+  if what.plan and what.text and fresh.is_portable(what.text, session.env) then
+    local ok, result = pcall(fresh.result, what.text, protocol, what.cost)
+    if ok then
+      return result, ('in %d passes, each in a fresh process'):format(result.procs)
+    elseif blame.is_error(result) and result.code == 'EINTR' then
+      error(result, 0)
+    end
+  end
+  local between = between_of()
+  local result = require('ridge.measure').block({
+    { plan = what.plan or what.call, label = what.text or 'bench', cost = what.cost } }, protocol,
+    { between = between })[1]
+  if result.error then error(result.error, 0) end
+  return result, WHERE[between.how]
+end
+
 local function run(session, request)
   local protocol, eager, text = options_of(request.rest)
   local parsed = parse.compile(text, '=[bench]')
@@ -184,10 +216,10 @@ local function run(session, request)
   local values = plan and plan.results or {}
   if body.list and type(values[1]) == 'table' and not body.plan then values = values[1] end
   cost.dtype = dtype_of(values)
-  local result = require('ridge.measure').block({
-    { plan = plan or body.call, label = text, cost = cost } }, protocol)[1]
-  if result.error then error(result.error, 0) end
-  local lines = { colour.paint('dim', head(plan, reason)), measured(result) }
+  local result, where = timed(session, { plan = plan, call = body.call, cost = cost,
+    text = body.list and parsed.kind == 'expression' and text or nil }, protocol)
+  local lines = { colour.paint('dim', head(plan, reason)), measured(result),
+                  colour.paint('dim', where) }
   local rate = rates(cost, result.med)
   if rate ~= '' then
     lines[#lines + 1] = rate
@@ -203,6 +235,7 @@ return {
   bench = {
     usage = '%bench [OPTIONS] CODE', takes = 'words', run = run,
     about = 'the median time of a call, and what the roofline says\n'
+      .. 'An expression that reads no variable of this prompt is measured in fresh processes.\n'
       .. 'CODE is an expression or statements, or names a function or a plan. It is captured\n'
       .. 'into a plan where it can be; --eager times it as Lua calls it. --quick, --default and\n'
       .. '--rigorous say how long, --cold is with empty caches. The result is in _.',
