@@ -228,7 +228,11 @@ static rg_status pass(way *w, node *n)
       w->asks = status == RG_OK;
       return status;
     }
+    const char *module = rg_place_now.module;
+
+    rg_place_now.module = n->module; /* its gradient is that module's too */
     status = hand_on(n, w->dout, create, keeps(w));
+    rg_place_now.module = module;
     if (status == RG_ENAN) {
       w->where = n->where;
     }

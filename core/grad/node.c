@@ -318,6 +318,7 @@ rg_status rg_node_record(const rg_call *call, rg_tensor *const *out, int32_t sav
   }
   self->function = function;
   self->where = *rg_grad_where();
+  self->module = rg_place_now.module;
   any = set_inputs(self, call, out, save_in);
   status = set_outputs(self, call, out, save_out, any);
   if (status == RG_OK) {

@@ -126,7 +126,7 @@ describe('a profile', function()
     assert.same(STEPS, told(p.steps))
   end)
 
-  it('of a training step knows the modules of the way forward', function()
+  it('of a training step knows the modules, of gradients too', function()
     local trained = network():train()
     local function step()
       local loss = trained(x):square():mean()
@@ -138,7 +138,10 @@ describe('a profile', function()
     local p = ridge.profile(function() plan:run(2) end)
     local found = {}
     for _, s in ipairs(p.steps) do found[s.op .. ' ' .. (s.module or '-')] = true end
-    assert.is_true(found['linear 1'] and found['relu 2.1'] and found['linear 2.2'])
+    for _, wanted in ipairs { 'linear 1', 'relu 2.1', 'linear 2.2', 'act_back 2.1', 'matmul 1',
+      'matmul 2.2', 'square -' } do
+      assert.is_true(found[wanted], wanted)
+    end
   end)
 
   it('of coroutines keeps the modules of each apart', function()
