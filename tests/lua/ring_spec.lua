@@ -79,6 +79,14 @@ describe('a profile', function()
       ['2.2'] = 1 }, names)
   end)
 
+  it('shows no results that only gradients read', function()
+    local tracked = ridge.ones(4):requires_grad_()
+    local p = ridge.profile(function() return tracked:dropout(0.5), ridge.ones(4):dropout(0.5) end)
+    for _, call in ipairs(p.calls) do
+      if call.op == 'dropout' then assert.equal('f32[4] -> f32[4]', call.shapes) end
+    end
+  end)
+
   it('puts the place back behind an error, and goes on', function()
     local failing = nn.class 'Failing'
     function failing.forward() error 'on purpose' end
