@@ -313,6 +313,10 @@ describe('an options table made from a record', function()
     assert.same({ 1, 4, 4, 2 }, ridge.ones(1, 4, 4, 2):conv2d(weight,
       { layout = 'nhwc', padding = 'same' }).shape)
     assert.same({ 1, 2, 1, 2 }, image:conv2d(weight, { stride = { 4, 1 }, groups = 1 }).shape)
+    local function corner(skip) -- one pixel of four lies in the image
+      return image:avg_pool2d(2, { padding = 1, skip_padding = skip }):get(1, 1, 1, 1)
+    end
+    assert.same({ 0.25, 0.25, 1 }, { corner(nil), corner(false), corner(true) })
   end)
 end)
 
