@@ -113,9 +113,16 @@ function M.handler(e)
   return err
 end
 
-local function finish(ok, ...)
-  if not ok then error((...), 0) end
-  return ...
+-- Where f ends in a call of C, its frame is gone, and with it the line that the error would name.
+local function finish(f, ok, ...)
+  if ok then return ... end
+  local e = ...
+  if type(e) == 'string' and e:find '^bad argument #%d+ to ' then
+    local err = blame.object(sentence(f, {}), 'EARG')
+    err.cause = e
+    error(err, 0)
+  end
+  error(e, 0)
 end
 
 --- The same function behind the border.
@@ -124,7 +131,7 @@ end
 function M.wrap(f)
   if original[f] then return f end
   local function guarded(...)
-    return finish(xpcall(f, M.handler, ...))
+    return finish(f, xpcall(f, M.handler, ...))
   end
   original[guarded] = f
   return guarded

@@ -17,7 +17,7 @@ end
 
 local CASES = {
   { 'feature_attention: q is nil; expected Tensor', function() nn.feature_attention() end },
-  { 'class: parent is 5; expected table or nil', function() nn.class('x', 5) end },
+  { 'nn.class: a parent is a class of modules, got 5', function() nn.class('x', 5) end },
   { 'Optimizer:init: ', function() optim.Optimizer(nil) end },
   { 'nn.Module: it has no forward, which a class of modules defines',
     function() nn.Module()(ridge.ones(2)) end },
@@ -69,6 +69,15 @@ describe('what Lua would say', function()
     assert.matches('guard_spec.lua:%d+: attempt to index', tostring(e))
     -- and the module that was left by it is not named by what comes next
     assert.is_nil(told(function() ridge.ones(2):view(3) end).message:find('in Broken', 1, true))
+  end)
+
+  it('has a sentence too where a method ends in a call of C, which leaves no line', function()
+    local tail = guard.wrap(function(list) return table.concat(list) end)
+    assert.matches('the arguments do not fit', told(function() tail(nil) end).message)
+    local watched = ridge.Stability(optim.SGD(nn.Linear(2, 2)))
+    watched:step(0 / 0)
+    local figure = watched:plot()
+    assert.matches('the arguments do not fit', told(function() figure.text {} end).message)
   end)
 
   it('keeps escapes and addresses to itself', function()

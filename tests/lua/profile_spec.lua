@@ -9,6 +9,20 @@ local function output(code)
 end
 
 describe('ridge.profile', function()
+  it('has the time of each state once, all of it together', function()
+    local text = output [[
+      local ridge = require "ridge"
+      local x = ridge.randn(300, 300)
+      local function a() for i = 1, 3e7 do local _ = i * i end return x:matmul(x) end
+      local function b() local s = 0 for i = 1, 3e7 do s = s + math.sin(i) end return s end
+      local p = ridge.profile(function() a() b() a() end)
+      local states, lines = 0, 0
+      for _, share in pairs(p.states) do states = states + share end
+      for _, line in ipairs(p.lines) do lines = lines + line.share end
+      print(p.samples > 1, math.abs(states - 1) < 1e-9, math.abs(lines - 1) < 1e-9)]]
+    assert.equal('true\ttrue\ttrue\nstatus 0\n', text)
+  end)
+
   it('leaves a script alive that its last sample reaches late', function()
     local text = output [[
       local ffi = require "ffi"

@@ -91,6 +91,9 @@ describe('a comparison', function()
     assert.equal('faster', c.verdict)
     assert.equal('slower', against({ samples = { 4e6 }, ci_lo = 3e6, ci_hi = 5e6 }).verdict)
     assert.equal('open', against({ samples = half, ci_lo = 1.5e6, ci_hi = 3e6 }).verdict)
+    -- where they touch they do not lie apart: that of the base is 1.9 to 2.1 ms
+    assert.equal('open', against({ samples = { 2.2e6 }, ci_lo = 2.1e6, ci_hi = 3e6 }).verdict)
+    assert.equal('open', against({ samples = half, ci_lo = 1e6, ci_hi = 1.9e6 }).verdict)
     assert.equal('open', against({ samples = half, ci_lo = 0.5e6, ci_hi = 2e6 }).verdict)
   end)
 

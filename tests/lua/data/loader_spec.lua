@@ -106,5 +106,12 @@ describe('digits of seven strokes', function()
     local seen = {}
     for _, v in ipairs(labels:tolist()) do seen[v] = true end
     for digit = 0, 9 do assert.is_true(seen[digit], digit) end
+    -- ink enough for two strokes, inside of a margin, and no more than for seven thick ones
+    local clean = ridge.data.segments(60, { seed = 4, noise = 0 })
+    for i = 1, 60 do
+      local ink = clean[i]:gt(60)
+      local n = ink:to('f32'):sum():item()
+      assert.is_true(n >= 14 and n <= 350, ('image %d: %d'):format(i, n))
+    end
   end)
 end)

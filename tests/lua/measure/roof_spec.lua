@@ -24,6 +24,12 @@ describe('the roof', function()
       dtype = 'f32' } })
   end)
 
+  it('names the outer one of two levels that take as long', function()
+    local even = { ['fma.f32'] = { value = 1e15 }, ['bw.l1'] = { value = 1e11 },
+      ['bw.l2'] = { value = 1e11 } }
+    assert.same({ 20, 'L2' }, { least({ flops = 1, bytes = 2000, dtype = 'f32' }, even) })
+  end)
+
   it('counts private caches once for each thread', function()
     local two = { l1d = 1000, l2 = 10000, l3 = 100000, threads = 2 }
     assert.same({ 5 + 90, 'L2' }, { roof.least({ flops = 100, bytes = 20000, dtype = 'f32' },

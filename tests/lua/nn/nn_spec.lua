@@ -273,6 +273,14 @@ describe('a mistaken call of a module', function()
 end)
 
 describe('what a module looks like', function()
+  it('is counted in numbers and bytes', function()
+    local net = nn.Sequential(nn.Linear(3, 7), nn.BatchNorm(7), nn.Linear(7, 2, { bias = false }))
+    local numbers = 3 * 7 + 7 + 2 * 7 + 7 * 2
+    assert.equal(numbers, net:num_parameters())
+    assert.equal(4 * numbers, net:num_bytes())
+    assert.equal(2 * 15, nn.Linear(4, 3):to('bf16'):num_bytes())
+  end)
+
   it('has counts and children, and tells plain fields from them', function()
     assert.equal('nn.Sequential(45 parameters)\n  (1) nn.Linear(3 -> 7, f32, 28 parameters)\n'
       .. '  (2) nn.ReLU\n  (3) nn.Linear(7 -> 2, f32, 16 parameters)\n  (4) Scale(1 parameters)',

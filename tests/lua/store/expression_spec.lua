@@ -19,6 +19,8 @@ describe('an expression', function()
   it('has the precedence of Lua', function()
     assert.equal(14, value '2 + 3 * 4')
     assert.equal(512, value '2 ^ 3 ^ 2')
+    assert.equal(3, value '8 - 3 - 2') -- the others bind to their left
+    assert.equal(2, value '12 / 3 / 2')
     assert.equal(-4, value '-2 ^ 2')
     assert.equal(20, value '(2 + 3) * 4')
     assert.is_true(value 'not 1 = 2')
