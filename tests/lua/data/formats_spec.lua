@@ -227,6 +227,7 @@ describe('a file', function()
     assert.matches('that is 3.5 rows of 8 bytes', message(ridge.data.rows, path, { shape = { 2 } }))
     assert.matches('and 4 are wanted', message(ridge.data.rows, path, { shape = { 2 }, rows = 4 }))
     assert.matches('sizes of a row', message(ridge.data.rows, path, { shape = { 0 } }))
+    assert.are.equal(6, ridge.data.rows(path, { shape = { 1 }, offset = 4 }).rows)
     -- it is cut off after it was opened
     write('head' .. bytes({ 1, 2, 3 }, 'float'))
     assert.matches('row 1 is cut off: 16 bytes are there, 20 are wanted', message(function()

@@ -5,6 +5,22 @@ package.path = 'tests/lua/plot/?.lua;' .. package.path
 local axes = require 'ridge.plot.axes'
 local canvas = require 'ridge.plot.canvas'
 local color = require 'ridge.plot.color'
+
+describe('a colour that sRGB cannot show', function()
+  it('loses chroma until it can, and neither its lightness nor its hue', function()
+    for degrees = 0, 330, 30 do
+      local wild, tame = color.oklch(0.7, 0.4, degrees), color.oklch(0.7, 0.02, degrees)
+      local l, a, b = color.lab(wild)
+      local l2, a2, b2 = color.lab(tame)
+      assert.near(l2, l, 6) -- lightness is that of another space
+      assert.is_true(a * a2 + b * b2 > 0.8 * math.sqrt((a * a + b * b) * (a2 * a2 + b2 * b2)))
+      assert.is_true(a * a + b * b > 4 * (a2 * a2 + b2 * b2), degrees)
+      -- as much as there is: a channel is at its end
+      local least, most = math.min(unpack(wild)), math.max(unpack(wild))
+      assert.is_true(least < 0.04 or most > 0.99, degrees)
+    end
+  end)
+end)
 local plot = require 'ridge.plot'
 local recorder = require 'recorder'
 
