@@ -19,6 +19,16 @@ describe('the backend', function()
     backend.set_gemm(before.gemm)
   end)
 
+  it('says of what others obey that it is of no effect here', function()
+    local pipe = assert(io.popen("MKL_NUM_THREADS=3 RIDGE_ISA=base ./ridge -e 'print(table.concat("
+      .. 'require("ridge.variables").lines(), "\\n"))\' 2>&1'))
+    local text = pipe:read '*a'
+    pipe:close()
+    assert.matches('RIDGE_ISA=base: instruction set', text, 1, true)
+    assert.matches('MKL_NUM_THREADS=3: not read here; OMP_NUM_THREADS is', text, 1, true)
+    assert.not_matches('RAYON', text)
+  end)
+
   it('says in one line what the device is (F1)', function()
     local line = backend.describe()
     local gb = backend.machine().ram / 1024 ^ 3

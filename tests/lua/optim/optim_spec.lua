@@ -158,6 +158,11 @@ describe('an optimizer', function()
       { betas = { 0.9, 1 } }))
     assert.matches('no parameters to train', message(optim.SGD, nn.ReLU()))
     assert.matches('parameters are a module', message(optim.SGD, 3))
+    for percent, wanted in pairs { [0] = true, [100] = true, [-1] = false, [101] = false } do
+      local ok, e = pcall(optim.Clip, { kind = 'percentile', percentile_threshold = percent })
+      assert.equal(wanted, ok, percent)
+      if not ok then assert.matches('percentile_threshold is', e.message) end
+    end
     assert.matches('wants a momentum', message(optim.SGD, net, { nesterov = true }))
     assert.matches('a number from 0', message(optim.SGD(net).lr, optim.SGD(net), 0 / 0))
     -- what a factor would leave behind cannot even be shown

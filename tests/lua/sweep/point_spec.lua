@@ -18,6 +18,19 @@ local function metrics_of(declare)
   return out, how, timed
 end
 
+describe('a metric of its own', function()
+  it('is a number with a name', function()
+    local m = point.new({}, {}, nil)
+    for _, wrong in ipairs { { 'k', 'x' }, { 'k' }, { 5, 5 }, { '', 5 }, { 'a"b', 5 } } do
+      local ok, e = pcall(m.metric, m, unpack(wrong, 1, 2))
+      assert.is_false(ok)
+      assert.same({ 'EARG', 'm:metric' }, { e.code, e.op })
+      assert.matches('^m:metric: ', e.message)
+    end
+    m:metric('k', 5)
+  end)
+end)
+
 describe('a timed plan', function()
   -- 32 x 64 times 64 x 16: 2 * 32 * 64 * 16 operations; three matrices of f32
   local a, b = ridge.randn(32, 64), ridge.randn(64, 16)

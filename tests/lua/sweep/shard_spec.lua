@@ -35,6 +35,25 @@ local function is_everything(seen, counts)
   for i, n in ipairs(counts) do assert.is_true(n > 0, ('shard %d does nothing'):format(i)) end
 end
 
+describe('a duration', function()
+  local seconds = require('ridge.sweep.part').seconds
+
+  it('is seconds, or text with units', function()
+    for text, wanted in pairs { ['90'] = 90, ['90s'] = 90, ['15m'] = 900, ['2h'] = 7200,
+      ['1h30m'] = 5400, ['1d 2h 3m 4s'] = 93784, ['0.5h'] = 1800 } do
+      assert.equal(wanted, seconds(text), text)
+    end
+    assert.equal(7, seconds(7))
+    assert.is_nil(seconds(nil))
+    for _, wrong in ipairs { '', 'x', '1x', '1h x', '-1s', '0', '1.2.3s', 0 / 0, 1 / 0 } do
+      local ok, e = pcall(seconds, wrong)
+      assert.is_false(ok, tostring(wrong))
+      assert.equal('EARG', e.code)
+      assert.matches('is no duration', e.message)
+    end
+  end)
+end)
+
 describe('the shards of a sweep', function()
   local folder
   before_each(function() folder = folders.new() end)

@@ -33,6 +33,18 @@ local function made(opts, net)
   return ridge.Trainer(net, list), lines, net
 end
 
+describe('a trainer of nothing', function()
+  it('says so, with a code', function()
+    for _, given in ipairs { { nn.ReLU(), { lr = 0.1 }, 'the model has no parameters to train' },
+      { dense(), {}, 'option optimizer is missing' } } do
+      local ok, e = pcall(ridge.Trainer, given[1], given[2])
+      assert.is_false(ok)
+      assert.equal('EARG', e.code)
+      assert.matches('Trainer: ' .. given[3], e.message, 1, true)
+    end
+  end)
+end)
+
 describe('a level in a trainer', function()
   it('gives way to what the user says, and tells what is in force (F212, F213)', function()
     local t, lines = made { level = 'advanced', compile = false }
