@@ -35,6 +35,10 @@ describe('processes that differ', function()
     assert.is_truthy(table.concat(out.flags, ' '):find 'IMPRECISE')
     assert.equal('C', out.grade)
     assert.equal('order+t+processes', out.ci_how)
+    local meds = {}
+    for i, r in ipairs(results) do meds[i] = r.med end
+    local want = require('ridge.measure.passes').interval(meds)
+    assert.same({ want.lo, want.med, want.hi }, { out.ci_lo, out.med, out.ci_hi })
     assert.is_true(out.between > 0.01 and out.within < 0.005)
     assert.is_true(out.quiet > 1.9e5 and out.quiet < 2.1e5)
   end)
