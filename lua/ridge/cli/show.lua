@@ -12,9 +12,10 @@ M.usage = 'ridge show TRIAL [--db FILE]'
 
 local SPEC = {
   about = [[
-Parameters, timings with their intervals and flags, metrics, where and with what it ran, earlier
-tries, what a failed one printed, and its samples in the order they were taken. Numbers of trials
-are in `ridge top` and `ridge query SWEEP trial`.
+Parameters, timings with their intervals and flags, the median of each pass and where the variation
+comes from, metrics, where and with what it ran, each try, what a failed one printed, and the
+samples of all passes in the order they were taken. Numbers of trials are in `ridge top` and
+`ridge query SWEEP trial`.
 
     ridge show 4711]],
   rest = 'TRIAL', most = 1,
@@ -65,6 +66,35 @@ local ENV = [[/* where */ SELECT m.cpu, m.os, m.kernel, m.virt, b.ridge, b.git, 
   e.governor, e.cpuset, e.vars FROM env e JOIN machine m ON m.id = e.machine_id
   JOIN build b ON b.id = e.build_id WHERE e.id = ?]]
 
+local function count(n, what)
+  return ('%d %s%s'):format(n, what, n == 1 and '' or what:find 's$' and 'es' or 's')
+end
+
+-- Where the variation comes from, the fast state, the ratio to the partner, and each pass.
+local function passes_of(st, say, trial, g)
+  local results, record = require 'ridge.store.results', require 'ridge.store.record'
+  say('', ('med over %s in %s, %d windows of %d calls%s'):format(count(g.passes, 'pass'),
+    count(g.procs or 1, 'process'), g.n, g.inner,
+    g.ci_lo and '' or '; too few for an interval'))
+  local text = require('ridge.measure.passes').sentence { between = g.sd_between,
+    within = g.sd_within }
+  if text then say('', text) end
+  if g.quiet then
+    say('', ('quiet %s%s: in the fast state of the machine'):format(time(g.quiet), g.quiet_lo
+      and ('  [%s .. %s]'):format(time(g.quiet_lo), time(g.quiet_hi)) or ''))
+  end
+  if g.ratio then
+    say('', ('%.4g of its partner%s, by the ratios within the passes'):format(g.ratio, g.ratio_lo
+      and (' [%.4g .. %.4g]'):format(g.ratio_lo, g.ratio_hi) or ''))
+  end
+  local list = {}
+  for i, pass in ipairs(results.passes(st, trial.id)) do
+    local own = pass.timings[record.key(g.phase, g.cache)]
+    list[i] = own and time(own.med) or '-'
+  end
+  say('', 'passes  ' .. table.concat(list, '  '))
+end
+
 local function timings(st, say, trial)
   local results = require 'ridge.store.results'
   for _, g in ipairs(st.db:look(
@@ -75,9 +105,14 @@ local function timings(st, say, trial)
       say(('%s %s'):format(g.phase, g.cache), ('%s  [%s .. %s]  p95 %s  p99 %s  %s%s'):format(
         time(g.med), time(g.ci_lo), time(g.ci_hi), time(g.p95), time(g.p99), 'grade ' .. (g.grade
         or '-'), g.flags ~= '' and ' (' .. g.flags .. ')' or ''))
-      say('', ('%d samples of %d calls in %s rounds, %s; limits %s'):format(g.n, g.inner,
-        g.rounds or '?', g.stop and 'stopped by ' .. g.stop or 'no reason kept',
-        g.thresholds or '-'))
+      local n, calls = g.n, g.inner
+      if g.passes then
+        passes_of(st, say, trial, g)
+      else
+        say('', ('%d samples of %d calls in %s rounds, %s; limits %s; protocol 1'):format(n, calls,
+          g.rounds or '?', g.stop and 'stopped by ' .. g.stop or 'no reason kept',
+          g.thresholds or '-'))
+      end
       local s = results.samples(st, trial.id, g.phase)
       if s and #s.dur > 0 then say('', M.sparkline(s.dur, 60)) end
     end
@@ -109,7 +144,8 @@ local function print_trial(st, id)
     end
   end
   for _, a in ipairs(st.db:look(ATTEMPTS, id)) do
-    say('try ' .. a.n, ('%s, %s%s'):format(a.outcome, os.date('%Y-%m-%d %H:%M:%S', a.began / 1e6),
+    say(a.pass and ('try %d, pass %d'):format(a.n, a.pass) or 'try ' .. a.n,
+      ('%s, %s%s'):format(a.outcome, os.date('%Y-%m-%d %H:%M:%S', a.began / 1e6),
       a.ended and (', %.2f s'):format((a.ended - a.began) / 1e6) or ''))
     if a.message then say('', a.message) end
     if a.printed and a.printed ~= '' then say('', a.printed:gsub('\n', '\n' .. (' '):rep(17))) end

@@ -51,7 +51,7 @@ local LEVELS = {
   demo = { precision = 0.02, min_rounds = 5, max_rounds = 40, samples = 10, window_ns = 1e6,
            warm_min_ns = 1e8, warm_max_ns = 4e8, warm_window_ns = 1e7, budget_ns = 1e9,
            quiet_ns = 2e9,
-           passes = 5, max_passes = 8, windows = 3 },
+           passes = 5, max_passes = 6, windows = 3 },
   default = { precision = 0.01, min_rounds = 5, max_rounds = 20, samples = 10, window_ns = 5e5,
               warm_min_ns = 1e8, warm_max_ns = 3e9, warm_window_ns = 2e7, budget_ns = 1e10,
               quiet_ns = 1e10,
@@ -107,7 +107,7 @@ end
 
 -- The warm-up of a pass, at most: a process that is a second old and a set-up that is new need the
 -- caches filled and the threads awake, and what does not settle by then shows between passes.
-local PASS_WARM_MIN, PASS_WARM_MAX, PASS_WARM_WINDOW = 2e7, 2e8, 2e6
+local PASS_WARM_MIN, PASS_WARM_MAX, PASS_WARM_WINDOW = 1.5e7, 6e7, 1.5e6
 
 --- How one pass of a point is measured: its windows, one a round, so that those of partners stand
 --- next to each other.

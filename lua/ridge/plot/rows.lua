@@ -276,30 +276,42 @@ function M.failures(rows)
   return nil, 0
 end
 
--- How many samples a column comes from: that of `fwd_gflops` is in `fwd_n`, as that of `fwd` is.
-local function samples_of(row, name)
+-- What stands beside a column: that of `fwd_gflops` is in `fwd_n`, as that of `fwd` is.
+local function beside(row, name, suffix)
   while name do
-    local n = row[name .. '_n']
+    local n = row[name .. suffix]
     if n ~= nil then return n end
     name = name:match '^(.+)_[^_]*$'
   end
 end
 
---- How many samples stand behind the points: 'n = 50 samples a point', 'n = 50 to 200 ...'.
----@param rows table
----@param name string column
----@return string|nil text nil if no row says
-function M.samples(rows, name)
+-- The least and the most of it: '50', '50 to 200'; nil where no row has it.
+local function range(rows, name, suffix)
   local lo, hi
   for _, row in ipairs(rows) do
-    local n = M.measured(row) and samples_of(row, name)
+    local n = M.measured(row) and beside(row, name, suffix)
     if type(n) == 'number' then
       lo, hi = math.min(lo or n, n), math.max(hi or n, n)
     end
   end
   if not lo then return nil end
-  if lo == hi then return ('n = %s samples a point'):format(unit.grouped(lo)) end
-  return ('n = %s to %s samples a point'):format(unit.grouped(lo), unit.grouped(hi))
+  local text = unit.grouped(hi)
+  return lo == hi and text or ('%s to %s'):format(unit.grouped(lo), text), hi
+end
+
+--- What stands behind the points: 'n = 50 samples a point', 'n = 50 to 200 ...', and how many
+--- passes they are medians of, where they were measured in passes.
+---@param rows table
+---@param name string column
+---@return string|nil text nil if no row says
+function M.samples(rows, name)
+  local samples = range(rows, name, '_n')
+  if not samples then return nil end
+  local passes, most = range(rows, name, '_passes')
+  local text = ('n = %s samples a point'):format(samples)
+  if not passes then return text end
+  return ('%s in %s %s, med is the median of these'):format(text, passes,
+    most == 1 and 'pass' or 'passes')
 end
 
 --- The fixed part of the configuration: '1024 → 512, batch 128, f32'.

@@ -5,9 +5,11 @@
 -- are counted here, because SQLite knows no medians.
 
 local blame = require 'ridge.blame'
+local canonical = require 'ridge.store.canonical'
 local expression = require 'ridge.store.expression'
 local identity = require 'ridge.store.identity'
 local near = require 'ridge.near'
+local queue = require 'ridge.store.queue'
 local schema = require 'ridge.store.schema'
 
 local M = {}
@@ -446,8 +448,11 @@ local RATE = [[/* rate */ SELECT count(*) AS n, max(ended) - min(began) AS us FR
 
 -- Seconds that a sweep under way still needs, at the rate of its last points; '' when none is.
 local function left(st, sweep, states)
-  local rest = (states.pending or 0) + (states.running or 0)
   if (states.running or 0) == 0 then return '' end
+  local protocol = st.db:value([[/* protocol of a sweep */ SELECT p.json FROM sweep s
+    JOIN protocol p ON p.id = s.protocol_id WHERE s.id = ?]], sweep.id)
+  local work = queue.work(st, sweep.id, protocol and canonical.decode(protocol).passes or 1)
+  local rest = math.max(work.total - work.done, states.running)
   local rate = st.db:query(RATE, sweep.id)[1]
   if rate.n == 0 or (rate.us or 0) <= 0 then return '' end
   local s = math.ceil(rest * rate.us / 1e6 / rate.n)

@@ -3,6 +3,7 @@
 --- the map filling in. Read from the database; nothing is written, nothing timed is disturbed:
 --- callers draw between timed regions, or in another process.
 
+local canonical = require 'ridge.store.canonical'
 local kinds = require 'ridge.sweep.picture'
 local plain = require 'ridge.plain'
 local queue = require 'ridge.store.queue'
@@ -19,7 +20,17 @@ local ORDER = { 'ok', 'infeasible', 'implied', 'oom', 'timeout', 'error', 'crash
 
 local GRADES = [[/* grades of a sweep */ SELECT coalesce(a.grade, '-') AS grade, count(*) AS n
   FROM main.trial t JOIN main.attempt a ON a.id = t.best_attempt
-  WHERE t.sweep_id = ? AND t.state = 'ok' GROUP BY 1 ORDER BY 1]]
+  WHERE t.sweep_id = ? AND a.outcome = 'ok' GROUP BY 1 ORDER BY 1]]
+
+--- The passes that every point of a sweep has; 1 where it is of protocol 1.
+---@param st table store
+---@param id integer
+---@return integer n
+function M.passes(st, id)
+  local text = st.db:value([[/* protocol of a sweep */ SELECT p.json FROM main.sweep s
+    JOIN main.protocol p ON p.id = s.protocol_id WHERE s.id = ?]], id)
+  return text and canonical.decode(text).passes or 1
+end
 
 --- How far a sweep is, in one line.
 ---@param st table store
@@ -28,6 +39,12 @@ local GRADES = [[/* grades of a sweep */ SELECT coalesce(a.grade, '-') AS grade,
 ---@return table counts trials by state, and total
 function M.summary(st, sweep)
   local counts, parts = queue.counts(st, sweep.id), {}
+  local wanted = M.passes(st, sweep.id)
+  local work = wanted > 1 and queue.work(st, sweep.id, wanted)
+  if work and work.of then
+    parts[1] = work.pass > wanted and ('pass %d of what is undecided %d/%d'):format(work.pass,
+      work.at, work.of) or ('pass %d of %d %d/%d'):format(work.pass, wanted, work.at, work.of)
+  end
   for _, state in ipairs(ORDER) do
     if counts[state] then parts[#parts + 1] = ('%d %s'):format(counts[state], state) end
   end

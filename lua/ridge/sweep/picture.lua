@@ -256,9 +256,12 @@ end
 -- Every generation of the sweep's name, each point with its day and commit.
 function GATHER.history(_, _, from)
   local rows = {}
-  for _, s in ipairs(from.st.db:look([[/* generations */ SELECT id, name FROM main.sweep
-      WHERE base = (SELECT base FROM main.sweep WHERE id = ?) ORDER BY generation]],
-      from.sweep.id)) do
+  -- rounds of one process and passes say other things: of this sweep's version of the protocol only
+  for _, s in ipairs(from.st.db:look([[/* generations */ SELECT s.id, s.name FROM main.sweep s
+      JOIN main.protocol p ON p.id = s.protocol_id
+      WHERE s.base = (SELECT base FROM main.sweep WHERE id = ?1) AND p.version = (SELECT o.version
+        FROM main.sweep w JOIN main.protocol o ON o.id = w.protocol_id WHERE w.id = ?1)
+      ORDER BY s.generation]], from.sweep.id)) do
     local origin = from.st.db:row(ORIGIN, s.id) or {}
     for _, row in ipairs(results.rows(from.st, s.id)) do
       row.run, row.commit = s.name, origin.git and origin.git:sub(1, 9) or '?'

@@ -244,6 +244,42 @@ describe('a sweep in passes', function()
     for i = 25, #order, 3 do assert.same({ order[i], order[i] }, { order[i + 1], order[i + 2] }) end
   end)
 
+  it('draws ratios by the passes, where the intervals of the points themselves overlap', function()
+    local sw = declare { space = { k = { 1, 2 }, n = { 1, 2 }, kind = { 'a', 'b' } },
+      measure = function(p, _, m)
+        m:time('fwd', function() return 100 * TIMES[m.pass] * (p.kind == 'b' and 1.1 or 1) end)
+      end }
+    run(sw)
+    local a, b
+    for _, row in ipairs(sw:results()) do
+      if row.k == 1 and row.n == 1 then
+        if row.kind == 'a' then a = row else b = row end
+      end
+    end
+    assert.is_true(a.fwd_hi > b.fwd_lo)
+    local figure = sw:plot('ratio', { x = 'k', y = 'n', a = 'kind=b', b = 'kind=a' })
+    assert.equal('kind=a wins in 4 cells, kind=b in 0; 0 are undecided.', figure.finding)
+    assert.matches('medians of the ratios within each pass', figure:text())
+    assert.matches('n = 100 samples a point in 5 passes', figure:text())
+  end)
+
+  it('is shown pass by pass, and while it runs', function()
+    local program = require 'tests.lua.repl.program'
+    local sw = declare { measure = function(p, c, m)
+      if m.pass == 4 and #calls > 20 then error('interrupted', 0) end
+      measure(p, c, m)
+    end }
+    pcall(run, sw)
+    local _, out = program.run { 'watch', 'land', '--once', '--db', db }
+    assert.matches('land  pass 4 of 5 %d/6', out)
+    run(declare())
+    _, out = program.run { 'show', '1', '--db', db }
+    assert.matches('med over 5 passes in 2 processes, 100 windows of 4 calls', out)
+    assert.matches('%% between passes, .* within: most of it is between passes', out)
+    assert.matches('passes  [%d.]+ ns  [%d.]+ ns  [%d.]+ ns  [%d.]+ ns  [%d.]+ ns\n', out)
+    assert.matches('try 6, pass 5    ok', out)
+  end)
+
   it('keeps metrics of the first pass, and needs no second one where nothing is timed', function()
     local sw = declare { measure = function(p, c, m)
       if m.pass == 1 then m:metric('size', p.k * p.k) end
