@@ -51,7 +51,7 @@ local LEVELS = {
   demo = { precision = 0.02, min_rounds = 5, max_rounds = 40, samples = 10, window_ns = 1e6,
            warm_min_ns = 1e8, warm_max_ns = 4e8, warm_window_ns = 1e7, budget_ns = 1e9,
            quiet_ns = 2e9,
-           passes = 5, max_passes = 6, windows = 3 },
+           passes = 5, max_passes = 5, windows = 3 },
   default = { precision = 0.01, min_rounds = 5, max_rounds = 20, samples = 10, window_ns = 5e5,
               warm_min_ns = 1e8, warm_max_ns = 3e9, warm_window_ns = 2e7, budget_ns = 1e10,
               quiet_ns = 1e10,

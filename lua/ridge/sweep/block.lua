@@ -293,11 +293,13 @@ local function new_item(claim) return { claim = claim, label = space.label(claim
 -- Set up, timed, let go.
 local function once(run, claim)
   local item = new_item(claim)
-  local before = run.lab.memory()
+  -- against the most that was ever left: what a point before left and this one found gone is no gain
+  run.level = run.level or run.lab.memory()
   run.lab.scoped(function() take(run, item) end)
   item.point, item.context = nil, nil
   require('ridge.ffi.ref').collect()
-  item.left = before and run.lab.memory() - before
+  local now = run.lab.memory()
+  item.left, run.level = math.max(0, now - run.level), math.max(now, run.level)
   write(run, item)
 end
 
