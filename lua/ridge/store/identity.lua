@@ -160,12 +160,17 @@ end
 ---@param st table
 ---@param uuid string of the sweep that is wanted
 ---@param wanted table as for `ensure`
----@return table|nil sweep nil when the recipe has declared another one
+---@return table|nil sweep nil when the recipe has declared another one: of another name, or another
+---  generation of this one
 function M.again(st, uuid, wanted)
   wanted.recipe_sha = canonical.address(wanted.recipe)
-  for _, row in ipairs(st.db:query(GENERATIONS, wanted.name)) do
+  local rows = st.db:query(GENERATIONS, wanted.name)
+  for _, row in ipairs(rows) do
     if row.uuid == uuid then
       if same(row, wanted) then return row end
+      for _, other in ipairs(rows) do
+        if same(other, wanted) then return nil end
+      end
       blame.raise(('a worker ran the recipe again, and the sweep %q was another one; changed: %s. '
         .. 'A recipe with several workers must declare the same each time'):format(row.name,
         changes(row, wanted)), 'EARG')

@@ -83,6 +83,20 @@ describe('the queue', function()
     v:finish 'done'
   end)
 
+  it('tells a worker which generation of a name is its own', function()
+    local first = identity.ensure(st, wanted_of(3, { name = 'g', args = '{"run":1}' }))
+    local second = identity.ensure(st, wanted_of(3, { name = 'g', args = '{"run":2}' }), true)
+    local function again(run)
+      return identity.again(st, second.uuid, wanted_of(3, { name = 'g', args = run }))
+    end
+    assert.is_nil(again '{"run":1}') -- a loop of the recipe comes by the ones before it again
+    assert.equal(second.id, again('{"run":2}').id)
+    assert.not_equal(first.id, second.id)
+    local ok, err = pcall(again, '{"run":3}')
+    assert.is_false(ok)
+    assert.matches('was another one; changed: the arguments', err.message)
+  end)
+
   it('gives a point the same seed whenever it is measured', function()
     local w = queue.start(st, machine, 'a')
     local first = w:claim(sweep, 2, env)
