@@ -293,7 +293,7 @@ local function new_item(claim) return { claim = claim, label = space.label(claim
 -- Set up, timed, let go.
 local function once(run, claim)
   local item = new_item(claim)
-  -- against the most that was ever left: what a point before left and this one found gone is no gain
+  -- against the most that was ever left: what one before left and this one found gone is no gain
   run.level = run.level or run.lab.memory()
   run.lab.scoped(function() take(run, item) end)
   item.point, item.context = nil, nil
