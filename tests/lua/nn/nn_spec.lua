@@ -18,6 +18,21 @@ describe('nn.Linear', function()
     assert.is_nil(nn.Linear(5, 3, { bias = false }).bias)
   end)
 
+  it('begins with numbers as evenly spread as 1 / sqrt(inputs) goes, and so does a convolution',
+    function()
+      local function spread(x, bound, what)
+        local flat = x:view(-1)
+        assert.is_true(flat:max():item() <= bound and flat:min():item() >= -bound, what)
+        assert.is_true(flat:max():item() > 0.9 * bound and flat:min():item() < -0.9 * bound, what)
+        assert.near(0, flat:mean():item(), 0.1 * bound)
+        assert.near(bound / math.sqrt(3), flat:norm(2):item() / math.sqrt(x.count), 0.05 * bound)
+      end
+      local wide, conv = nn.Linear(64, 500, { seed = 1 }), nn.Conv2d(16, 500, 2, { seed = 1 })
+      spread(wide.weight, 1 / 8, 'weight')
+      spread(wide.bias, 1 / 8, 'bias')
+      spread(conv.weight, 1 / 8, 'weight of a convolution') -- 16 channels of 2 x 2
+    end)
+
   it('fuses an activation', function()
     local a = nn.Linear(5, 3, { seed = 4, activation = 'relu' })
     local x = ridge.randn(7, 5)

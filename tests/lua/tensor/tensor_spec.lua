@@ -128,6 +128,21 @@ describe('arithmetic', function()
     assert.is_true(x.version > before)
   end)
 
+  it('reads what it writes over before it does, in another arrangement too', function()
+    local n = 100001
+    for shift = -1, 1 do
+      local a = ridge.arange(0, n):to 'f32'
+      local from, to = a:narrow(1, 2, n - 2), a:narrow(1, 2 + shift, n - 2)
+      local wanted = from:clone()
+      assert.is_true(to:copy_(from):equal(wanted), shift)
+    end
+    for _, op in ipairs { 'copy_', 'add_', 'mul_', 'sub_' } do
+      local b = ridge.arange(1, 300 * 300):to('f32'):view(300, 300)
+      local c = b:clone()
+      assert.is_true(b[op](b, b:t()):equal(c[op](c, c:t():clone())), op)
+    end
+  end)
+
   it('writes each place once, however many threads share the work', function()
     local threads = ridge.num_threads()
     local row, column = ridge.ones(3001), ridge.ones(1501, 1)
