@@ -34,7 +34,7 @@
 #include "ridge/step.h"
 #include "ridge/grad.h"
 #include "ridge/graph.h"
-#include "ridge/layer.h"
+#include "ridge/factor.h"
 #include "ridge/compound.h"
 #include "ridge/data.h"
 #include "ridge/measure.h"

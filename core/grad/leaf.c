@@ -68,6 +68,11 @@ int32_t rg_requires_grad(const rg_tensor *x)
   return x != NULL && rg_tensor_tracked(x) && rg_dtype_is_float(x->_dtype);
 }
 
+int32_t rg_grad_flows_through(const rg_tensor *x)
+{
+  return rg_requires_grad(x) && ((const track *)x->_storage->tracking)->writer != NULL;
+}
+
 rg_status rg_detach(const rg_tensor *x, rg_tensor **out)
 {
   RG_TRY(rg_tensor_check(x, "detach"));

@@ -1,24 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Sketched layers: how a weight becomes fixed signs and trainable sketches (definitions.md 1.1), in
-** the three forms of the signs.
+** Sketching a weight: fixed signs and trainable sketches (definitions.md 1.1), in the three forms
+** of the signs.
 */
 #include <math.h>
 
-#include "layer/layer.h"
+#include "base/base.h"
 #include "op/draw.h"
+#include "ridge/factor.h"
+#include "ridge/grad.h"
+#include "tensor/tensor.h"
+
+/* Sizes of a sketch and what the operations take of it. */
+typedef struct sizes {
+  int64_t n_in, n_out;
+  int64_t terms, rank;
+  int64_t width; /* terms times rank */
+  int32_t form;
+  rg_tensor **part;
+} sizes;
+
+static int32_t n_parts(int32_t form)
+{
+  return form == RG_SIGNS_BITS ? 4 : form == RG_SIGNS_SEED ? 3 : 2;
+}
 
 /* -- Signs ------------------------------------------------------------------------------------- */
 
 /* The same in every form: U1 as bits, [TR x ceil(n_out / 8)], and U2, [n_in x ceil(TR / 8)]. */
-static rg_status bits_of(const rg_layer *layer, const rg_tensor *seed, rg_tensor **u1,
-                         rg_tensor **u2)
+static rg_status bits_of(const sizes *z, const rg_tensor *seed, rg_tensor **u1, rg_tensor **u2)
 {
-  int64_t width = layer->n_terms * layer->rank;
   rg_status status;
 
-  RG_TRY(rg_sign_bits(seed, RG_DRAW_U1, width, layer->n_out, u1));
-  status = rg_sign_bits(seed, RG_DRAW_U2, layer->n_in, width, u2);
+  RG_TRY(rg_sign_bits(seed, RG_DRAW_U1, z->width, z->n_out, u1));
+  status = rg_sign_bits(seed, RG_DRAW_U2, z->n_in, z->width, u2);
   if (status != RG_OK) {
     rg_tensor_release(*u1);
     *u1 = NULL;
@@ -27,25 +42,25 @@ static rg_status bits_of(const rg_layer *layer, const rg_tensor *seed, rg_tensor
 }
 
 /* Signs of a matrix with so many columns as numbers. */
-static rg_status numbers_of(const rg_layer *layer, const rg_tensor *bits, int64_t cols,
-                            int32_t dtype, rg_tensor **out)
+static rg_status numbers_of(const sizes *z, const rg_tensor *bits, int64_t cols, int32_t dtype,
+                            rg_tensor **out)
 {
-  return rg_expand_signs(bits, cols, 1.0 / sqrt((double)layer->rank), dtype, out);
+  return rg_expand_signs(bits, cols, 1.0 / sqrt((double)z->rank), dtype, out);
 }
 
 /* [s1|u2] and [u1;s2] by bits of the signs. */
-static rg_status factors(const rg_layer *layer, const rg_tensor *u1_bits, const rg_tensor *u2_bits,
+static rg_status factors(const sizes *z, const rg_tensor *u1_bits, const rg_tensor *u2_bits,
                          rg_tensor **left, rg_tensor **right)
 {
-  const rg_tensor *s1 = layer->part[0];
-  const rg_tensor *s2 = layer->part[rg_layer_parts(layer) - 1];
+  const rg_tensor *s1 = z->part[0];
+  const rg_tensor *s2 = z->part[n_parts(z->form) - 1];
   rg_tensor *u1 = NULL, *u2 = NULL;
-  rg_status status = numbers_of(layer, u1_bits, layer->n_out, s1->_dtype, &u1);
+  rg_status status = numbers_of(z, u1_bits, z->n_out, s1->_dtype, &u1);
 
   *left = NULL;
   *right = NULL;
   if (status == RG_OK) {
-    status = numbers_of(layer, u2_bits, s1->_shape[1], s1->_dtype, &u2);
+    status = numbers_of(z, u2_bits, s1->_shape[1], s1->_dtype, &u2);
   }
   if (status == RG_OK) {
     status = rg_concat((const rg_tensor *const[]){ s1, u2 }, 2, 1, left);
@@ -62,97 +77,25 @@ static rg_status factors(const rg_layer *layer, const rg_tensor *u1_bits, const 
   return status;
 }
 
-rg_status rg_sketch_factors(const rg_layer *layer, rg_tensor **left, rg_tensor **right)
+static rg_status both_factors(const sizes *z, rg_tensor **left, rg_tensor **right)
 {
   rg_tensor *u1 = NULL, *u2 = NULL;
   rg_status status;
 
-  switch (layer->form) {
+  switch (z->form) {
   case RG_SIGNS_BITS:
-    return factors(layer, layer->part[1], layer->part[2], left, right);
+    return factors(z, z->part[1], z->part[2], left, right);
   case RG_SIGNS_SEED:
-    RG_TRY(bits_of(layer, layer->part[1], &u1, &u2));
-    status = factors(layer, u1, u2, left, right);
+    RG_TRY(bits_of(z, z->part[1], &u1, &u2));
+    status = factors(z, u1, u2, left, right);
     rg_tensor_release(u1);
     rg_tensor_release(u2);
     return status;
   default:
-    *left = rg_tensor_retain(layer->part[0]);
-    *right = rg_tensor_retain(layer->part[1]);
+    *left = rg_tensor_retain(z->part[0]);
+    *right = rg_tensor_retain(z->part[1]);
     return RG_OK;
   }
-}
-
-/* -- Parameters -------------------------------------------------------------------------------- */
-
-/* Half of the left factor as [T x n_in x R]: columns from first on. */
-static rg_status left_view(const rg_layer *layer, const rg_tensor *left, int64_t first,
-                           rg_tensor **out)
-{
-  int64_t width = layer->n_terms * layer->rank;
-  rg_tensor *half = NULL, *split = NULL;
-  rg_status status = rg_narrow(left, 1, first, width, 1, &half);
-
-  if (status == RG_OK) {
-    status =
-        rg_view(half, (const int64_t[]){ layer->n_in, layer->n_terms, layer->rank }, 3, &split);
-  }
-  if (status == RG_OK) {
-    status = rg_transpose(split, 0, 1, out);
-  }
-  rg_tensor_release(half);
-  rg_tensor_release(split);
-  return status;
-}
-
-/* Half of the right factor as [T x R x n_out]: rows from first on. */
-static rg_status right_view(const rg_layer *layer, const rg_tensor *right, int64_t first,
-                            rg_tensor **out)
-{
-  int64_t width = layer->n_terms * layer->rank;
-  rg_tensor *half = NULL;
-  rg_status status = rg_narrow(right, 0, first, width, 1, &half);
-
-  if (status == RG_OK) {
-    status = rg_view(half, (const int64_t[]){ layer->n_terms, layer->rank, layer->n_out }, 3, out);
-  }
-  rg_tensor_release(half);
-  return status;
-}
-
-/* Fixed signs beside what is trained: no gradient flows into them. */
-static void add_fixed(rg_layer *layer, const char *name, rg_tensor *view)
-{
-  view->_flags |= RG_TENSOR_DETACHED;
-  rg_layer_add_param(layer, name, view, false);
-}
-
-rg_status rg_sketch_name_params(rg_layer *layer)
-{
-  int64_t width = layer->n_terms * layer->rank;
-  rg_tensor *const *part = layer->part;
-  rg_tensor *view;
-
-  RG_TRY(left_view(layer, part[0], 0, &view));
-  rg_tensor_set_part(view, 1);
-  rg_layer_add_param(layer, "S1s", view, true);
-  if (layer->form == RG_SIGNS_BITS) {
-    rg_layer_add_param(layer, "U1s_bits", rg_tensor_retain(part[1]), false);
-    rg_layer_add_param(layer, "U2s_bits", rg_tensor_retain(part[2]), false);
-    RG_TRY(right_view(layer, part[3], 0, &view));
-  } else if (layer->form == RG_SIGNS_SEED) {
-    rg_layer_add_param(layer, "U_seed", rg_tensor_retain(part[1]), false);
-    RG_TRY(right_view(layer, part[2], 0, &view));
-  } else {
-    RG_TRY(right_view(layer, part[1], 0, &view));
-    add_fixed(layer, "U1s", view);
-    RG_TRY(left_view(layer, part[0], width, &view));
-    add_fixed(layer, "U2s", view);
-    RG_TRY(right_view(layer, part[1], width, &view));
-  }
-  rg_tensor_set_part(view, 1);
-  rg_layer_add_param(layer, "S2s", view, true);
-  return RG_OK;
 }
 
 /* -- Sketching a weight ------------------------------------------------------------------------ */
@@ -180,13 +123,13 @@ static void sketch_release(sketch *k)
   rg_tensor_release(k->s2);
 }
 
-static rg_status draw_signs(const rg_layer *layer, sketch *k, uint64_t seed)
+static rg_status draw_signs(const sizes *z, sketch *k, uint64_t seed)
 {
   RG_TRY(rg_empty(RG_I64, RG_CPU, (const int64_t[]){ 1 }, 1, &k->seed));
   *(int64_t *)k->seed->_data = (int64_t)seed;
-  RG_TRY(bits_of(layer, k->seed, &k->u1_bits, &k->u2_bits));
-  RG_TRY(numbers_of(layer, k->u1_bits, layer->n_out, RG_F32, &k->u1));
-  return numbers_of(layer, k->u2_bits, layer->n_terms * layer->rank, RG_F32, &k->u2);
+  RG_TRY(bits_of(z, k->seed, &k->u1_bits, &k->u2_bits));
+  RG_TRY(numbers_of(z, k->u1_bits, z->n_out, RG_F32, &k->u1));
+  return numbers_of(z, k->u2_bits, z->width, RG_F32, &k->u2);
 }
 
 static rg_status empty(int64_t rows, int64_t cols, rg_tensor **out)
@@ -194,29 +137,26 @@ static rg_status empty(int64_t rows, int64_t cols, rg_tensor **out)
   return rg_empty(RG_F32, RG_CPU, (const int64_t[]){ rows, cols }, 2, out);
 }
 
-static rg_status take_room(rg_layer *layer, sketch *k)
+static rg_status take_room(const sizes *z, sketch *k)
 {
-  int64_t width = layer->n_terms * layer->rank;
-
-  if (layer->form != RG_SIGNS_STORED) {
-    RG_TRY(empty(layer->n_in, width, &k->s1));
-    return empty(width, layer->n_out, &k->s2);
+  if (z->form != RG_SIGNS_STORED) {
+    RG_TRY(empty(z->n_in, z->width, &k->s1));
+    return empty(z->width, z->n_out, &k->s2);
   }
-  RG_TRY(empty(layer->n_in, 2 * width, &layer->part[0]));
-  RG_TRY(empty(2 * width, layer->n_out, &layer->part[1]));
-  RG_TRY(rg_narrow(layer->part[0], 1, 0, width, 1, &k->s1));
-  return rg_narrow(layer->part[1], 0, width, width, 1, &k->s2);
+  RG_TRY(empty(z->n_in, 2 * z->width, &z->part[0]));
+  RG_TRY(empty(2 * z->width, z->n_out, &z->part[1]));
+  RG_TRY(rg_narrow(z->part[0], 1, 0, z->width, 1, &k->s1));
+  return rg_narrow(z->part[1], 0, z->width, z->width, 1, &k->s2);
 }
 
 /* The signs as numbers go beside S1 and above S2. */
-static rg_status store(const rg_layer *layer, const sketch *k)
+static rg_status store(const sizes *z, const sketch *k)
 {
-  int64_t width = layer->n_terms * layer->rank;
   rg_tensor *beside = NULL, *above = NULL;
-  rg_status status = rg_narrow(layer->part[0], 1, width, width, 1, &beside);
+  rg_status status = rg_narrow(z->part[0], 1, z->width, z->width, 1, &beside);
 
   if (status == RG_OK) {
-    status = rg_narrow(layer->part[1], 0, 0, width, 1, &above);
+    status = rg_narrow(z->part[1], 0, 0, z->width, 1, &above);
   }
   if (status == RG_OK) {
     status = rg_copy_(beside, k->u2);
@@ -248,17 +188,17 @@ static rg_status product_into(const rg_tensor *x, const rg_tensor *y, bool left_
 }
 
 /* S1 = W U1', S2 = U2' W; what the operation takes. */
-static rg_status fill(rg_layer *layer, sketch *k)
+static rg_status fill(const sizes *z, sketch *k)
 {
-  rg_tensor **part = layer->part;
+  rg_tensor **part = z->part;
 
   RG_TRY(product_into(k->w, k->u1, false, k->s1));
   RG_TRY(product_into(k->u2, k->w, true, k->s2));
-  if (layer->form == RG_SIGNS_STORED) {
-    return store(layer, k);
+  if (z->form == RG_SIGNS_STORED) {
+    return store(z, k);
   }
   *part++ = rg_tensor_retain(k->s1);
-  if (layer->form == RG_SIGNS_BITS) {
+  if (z->form == RG_SIGNS_BITS) {
     *part++ = rg_tensor_retain(k->u1_bits);
     *part++ = rg_tensor_retain(k->u2_bits);
   } else {
@@ -269,7 +209,7 @@ static rg_status fill(rg_layer *layer, sketch *k)
 }
 
 /* weight is [n_out x n_in]. */
-static rg_status sketch_weight(rg_layer *layer, const rg_tensor *weight, uint64_t seed)
+static rg_status sketch_weight(const sizes *z, const rg_tensor *weight, uint64_t seed)
 {
   sketch k = { 0 };
   rg_tensor *wide = NULL;
@@ -279,13 +219,13 @@ static rg_status sketch_weight(rg_layer *layer, const rg_tensor *weight, uint64_
     status = rg_transpose(wide, 0, 1, &k.w);
   }
   if (status == RG_OK) {
-    status = draw_signs(layer, &k, seed);
+    status = draw_signs(z, &k, seed);
   }
   if (status == RG_OK) {
-    status = take_room(layer, &k);
+    status = take_room(z, &k);
   }
   if (status == RG_OK) {
-    status = fill(layer, &k);
+    status = fill(z, &k);
   }
   sketch_release(&k);
   rg_tensor_release(wide);
@@ -294,82 +234,115 @@ static rg_status sketch_weight(rg_layer *layer, const rg_tensor *weight, uint64_
 
 /* -- Making ------------------------------------------------------------------------------------ */
 
-static rg_status check_options(int64_t num_terms, int64_t low_rank,
-                               const rg_sklinear_options *options)
+static rg_status check_sizes(const sizes *z)
 {
-  if (num_terms < 1 || low_rank < 1 || num_terms > INT32_MAX / 2 ||
-      low_rank > INT64_MAX / 4 / num_terms) {
-    return rg_fail(RG_EARG, "sketched layer: %lld terms of rank %lld; both must be at least 1",
-                   (long long)num_terms, (long long)low_rank);
+  if (z->n_in < 1 || z->n_out < 1) {
+    return rg_fail(RG_EARG, "sketch: %lld inputs and %lld outputs; both must be at least 1",
+                   (long long)z->n_in, (long long)z->n_out);
   }
-  if (!(options->p >= 0 && options->p < 1)) {
-    return rg_fail(RG_EARG, "sketched layer: the dropout probability %g is not in [0, 1)",
-                   options->p);
+  if (z->terms < 1 || z->rank < 1 || z->terms > INT32_MAX / 2 ||
+      z->rank > INT64_MAX / 4 / z->terms) {
+    return rg_fail(RG_EARG, "sketch: %lld terms of rank %lld; both must be at least 1",
+                   (long long)z->terms, (long long)z->rank);
   }
-  if (options->act < 0 || options->act >= RG_ACT_COUNT) {
-    return rg_fail(RG_EARG, "sketched layer: there is no activation %d", options->act);
-  }
-  if (options->form < 0 || options->form >= RG_SIGNS_COUNT) {
-    return rg_fail(RG_EARG, "sketched layer: there is no form %d of signs", options->form);
+  if (z->form < 0 || z->form >= RG_SIGNS_COUNT) {
+    return rg_fail(RG_EARG, "sketch: there is no form %d of signs", z->form);
   }
   return RG_OK;
 }
 
-rg_status rg_sklinear_from(const rg_layer *dense, int64_t num_terms, int64_t low_rank,
-                           const rg_sklinear_options *options, rg_layer **out)
+rg_status rg_sketch(const rg_tensor *weight, int64_t num_terms, int64_t low_rank, int32_t form,
+                    uint64_t seed, rg_tensor *parts[RG_SKETCH_PARTS])
 {
-  static const rg_sklinear_options none;
-  const rg_sklinear_options *o = options != NULL ? options : &none;
-  rg_layer *layer;
-  rg_layer *converted = NULL;
+  rg_tensor *made[RG_SKETCH_PARTS] = { NULL };
   rg_status status;
   int32_t mode;
 
-  if (dense == NULL || out == NULL || dense->kind != RG_LAYER_LINEAR) {
-    return rg_fail(RG_EARG, "sketched layer: a dense layer is wanted to make it from");
+  RG_TRY(rg_tensor_check(weight, "sketch"));
+  if (weight->_ndim != 2 || parts == NULL) {
+    return rg_fail(RG_EARG, "sketch: a matrix and places for its parts are wanted");
   }
-  RG_TRY(check_options(num_terms, low_rank, o));
-  RG_TRY(rg_layer_new(RG_LAYER_SKLINEAR, dense->n_in, dense->n_out, &layer));
-  layer->n_terms = num_terms;
-  layer->rank = low_rank;
-  layer->act = o->act;
-  layer->p = o->p;
-  layer->form = o->form == RG_SIGNS_AUTO ? RG_SIGNS_STORED : o->form;
-  mode = rg_grad_mode(0); /* its parameters come from nothing */
-  status = sketch_weight(layer, dense->part[0], o->seed);
-  if (status == RG_OK && dense->bias != NULL) {
-    status = rg_cast(dense->bias, RG_F32, &layer->bias);
-  }
+  sizes z = { .n_in = weight->_shape[1],
+              .n_out = weight->_shape[0],
+              .terms = num_terms,
+              .rank = low_rank,
+              .form = form == RG_SIGNS_AUTO ? RG_SIGNS_STORED : form,
+              .part = made };
+
+  RG_TRY(check_sizes(&z));
+  z.width = num_terms * low_rank;
+  mode = rg_grad_mode(0); /* parameters come from nothing */
+  status = sketch_weight(&z, weight, seed);
   rg_grad_mode(mode);
-  if (status == RG_OK) {
-    status = rg_layer_name_params(layer);
-  }
-  if (status == RG_OK && dense->part[0]->_dtype != RG_F32) {
-    status = rg_layer_to(layer, dense->part[0]->_dtype, &converted);
-    rg_layer_release(layer);
-    layer = converted;
-  }
   if (status != RG_OK) {
-    rg_layer_release(layer);
+    for (int32_t i = 0; i < RG_SKETCH_PARTS; i++) {
+      rg_tensor_release(made[i]);
+    }
     return status;
   }
-  *out = layer;
+  for (int32_t i = 0; i < RG_SKETCH_PARTS; i++) {
+    parts[i] = made[i];
+  }
   return RG_OK;
 }
 
-rg_status rg_sklinear(int64_t n_in, int64_t n_out, int64_t num_terms, int64_t low_rank,
-                      const rg_sklinear_options *options, rg_layer **out)
+/* (x y)' out of x [a x b] and y [b x c], times scale. */
+static rg_status transposed_product(const rg_tensor *x, const rg_tensor *y, double scale,
+                                    rg_tensor **out)
 {
-  static const rg_sklinear_options none;
-  const rg_sklinear_options *o = options != NULL ? options : &none;
-  rg_layer *dense;
+  rg_tensor *xt = NULL, *yt = NULL, *made = NULL;
+  rg_status status = rg_transpose(x, 0, 1, &xt);
+
+  if (status == RG_OK) {
+    status = rg_transpose(y, 0, 1, &yt);
+  }
+  if (status == RG_OK) {
+    status = rg_matmul(yt, xt, &made);
+  }
+  if (status == RG_OK) {
+    status = rg_mul_scalar_(made, scale);
+  }
+  rg_tensor_release(xt);
+  rg_tensor_release(yt);
+  if (status != RG_OK) {
+    rg_tensor_release(made);
+    return status;
+  }
+  *out = made;
+  return RG_OK;
+}
+
+rg_status rg_sketch_weight(rg_tensor *const parts[RG_SKETCH_PARTS], int64_t num_terms,
+                           int64_t low_rank, int32_t form, rg_tensor **out)
+{
+  rg_tensor *part[RG_SKETCH_PARTS] = { NULL }, *left, *right;
   rg_status status;
 
-  RG_TRY(rg_layer_check_sizes("sketched layer", n_in, n_out));
-  RG_TRY(check_options(num_terms, low_rank, o));
-  RG_TRY(rg_linear_layer(n_in, n_out, o->bias, o->seed, &dense));
-  status = rg_sklinear_from(dense, num_terms, low_rank, o, out);
-  rg_layer_release(dense);
+  if (parts == NULL || out == NULL || form <= RG_SIGNS_AUTO || form >= RG_SIGNS_COUNT) {
+    return rg_fail(RG_EARG, "sketch: parts and the form of their signs are wanted");
+  }
+  int32_t n = n_parts(form);
+
+  for (int32_t i = 0; i < n; i++) {
+    RG_TRY(rg_tensor_check(parts[i], "sketch"));
+    part[i] = parts[i];
+  }
+  if (part[0]->_ndim != 2 || part[n - 1]->_ndim != 2) {
+    return rg_fail(RG_ESHAPE, "sketch: its first and last part are matrices");
+  }
+  sizes z = { .n_in = part[0]->_shape[0],
+              .n_out = part[n - 1]->_shape[1],
+              .terms = num_terms,
+              .rank = low_rank,
+              .form = form,
+              .part = part };
+
+  RG_TRY(check_sizes(&z));
+  z.width = num_terms * low_rank;
+  RG_TRY(both_factors(&z, &left, &right));
+  status = transposed_product(left, right, 1.0 / (2.0 * (double)num_terms), out);
+  rg_tensor_release(left);
+  rg_tensor_release(right);
   return status;
 }
 
@@ -398,10 +371,10 @@ static int64_t rounded_if_near(int64_t n, int64_t multiple)
 rg_status rg_round_for_tensor_cores(int64_t n_in, int64_t n_out, int64_t low_rank, int64_t multiple,
                                     int64_t out[3])
 {
-  RG_TRY(rg_layer_check_sizes("rounding", n_in, n_out));
-  if (low_rank < 1 || multiple < 1 || out == NULL) {
-    return rg_fail(RG_EARG, "rounding: a rank of %lld to a multiple of %lld", (long long)low_rank,
-                   (long long)multiple);
+  if (n_in < 1 || n_out < 1 || low_rank < 1 || multiple < 1 || out == NULL) {
+    return rg_fail(RG_EARG,
+                   "rounding: sizes %lld and %lld and a rank of %lld to a multiple of %lld",
+                   (long long)n_in, (long long)n_out, (long long)low_rank, (long long)multiple);
   }
   out[0] = rounded_if_near(n_in, multiple);
   out[1] = rounded_if_near(n_out, multiple);

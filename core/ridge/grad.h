@@ -24,6 +24,9 @@ RG_API rg_status rg_require_grad(rg_tensor *x, int32_t on) RG_CHECK;
 /* 1 if gradient flows into x or through it. */
 RG_API int32_t rg_requires_grad(const rg_tensor *x);
 
+/* 1 if x was computed from tensors that want a gradient, so that gradient flows through it. */
+RG_API int32_t rg_grad_flows_through(const rg_tensor *x);
+
 /* The same elements, through which no gradient flows.  x: any; out: view. */
 RG_API rg_status rg_detach(const rg_tensor *x, rg_tensor **out) RG_CHECK;
 

@@ -275,6 +275,9 @@ RG_API rg_status rg_squeeze(const rg_tensor *x, int32_t axis, rg_tensor **out) R
 /* on = 1 marks x as a weight: packed and cast copies of it are kept until it is written to. */
 RG_API void rg_tensor_set_param(rg_tensor *x, int32_t on);
 
+/* Bytes of the packed and cast copies that are kept of x's memory now; 0 for NULL. */
+RG_API int64_t rg_tensor_packed_bytes(const rg_tensor *x);
+
 /*
 ** on = 1: when x wants a gradient, the rest of its storage shall take no memory for one.
 **

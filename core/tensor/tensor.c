@@ -323,6 +323,11 @@ void rg_tensor_set_param(rg_tensor *x, int32_t on)
   }
 }
 
+int64_t rg_tensor_packed_bytes(const rg_tensor *x)
+{
+  return x != NULL ? rg_derived_bytes(x->_storage) : 0;
+}
+
 void rg_tensor_set_part(rg_tensor *x, int32_t on)
 {
   if (x != NULL) {

@@ -22,7 +22,7 @@ end
 ---@return table
 function M.class(name, parent)
   local class = { __name = name, __parent = parent }
-  class.__index = class
+  class.__index = parent and type(parent.__index) == 'function' and parent.__index or class
   if parent then
     for key, value in pairs(parent) do
       if type(key) == 'string' and key:sub(1, 2) == '__' and key ~= '__index'

@@ -15,6 +15,33 @@ local M = {}
 local Plan = {}
 Plan.__index = Plan
 
+-- Parameters in their places as they are now, of the modules that a capture called or read.
+local function places_of(modules)
+  local list, seen = {}, {}
+  for _, module in ipairs(modules or {}) do mode.places(module, list, seen) end
+  return list
+end
+
+-- A plan computes with the tensors that were there: where one of its modules has another one now,
+-- what it computes is not what the module does.
+local function replaced_of(self)
+  if self.replaced == mode.replaced then return nil end
+  for _, place in ipairs(self.parameters) do
+    local now = mode.held(place)
+    if not now or now._t ~= place.tensor._t then return place.name end
+  end
+  self.replaced = mode.replaced
+  return nil
+end
+
+local function look_again(self)
+  local name = replaced_of(self)
+  if name then
+    blame.raise(('plan: %s was replaced after the capture, and the plan would compute with the '
+      .. 'tensor that was there before; capture it anew'):format(name), 'ECAPTURE', 'plan')
+  end
+end
+
 local function replay(self, n)
   if getmetatable(self) ~= Plan then
     blame.raise('plan:run: it is called with a colon on a plan, got ' .. blame.show(self))
@@ -24,6 +51,7 @@ local function replay(self, n)
     blame.raise(('plan: it runs a whole number of times, got %s'):format(blame.show(n)))
   end
   if self._p == nil then blame.raise('plan: it was released', 'EARG', 'plan') end
+  if self.replaced ~= mode.replaced then look_again(self) end
   local st = C.rg_plan_replay(self._p, n)
   if st ~= 0 then call.fail(st) end
   return unpack(self.results, 1, self.n_results)
@@ -38,9 +66,19 @@ end
 
 Plan.__call = replay
 
+--- Have the modules that were captured their parameters still? Where one was replaced (assigned, or
+--- by module:to), the plan does not run any more.
+---@return boolean
+---@return string|nil name of one that was replaced
+function Plan:is_current()
+  local name = replaced_of(self)
+  return name == nil, name
+end
+
 --- The C pointer, for the measuring window.
 ---@return cdata rg_plan pointer
 function Plan:handle()
+  if self.replaced ~= mode.replaced then look_again(self) end
   return self._p
 end
 
@@ -70,7 +108,7 @@ function Plan:release()
   if self._p ~= nil then
     C.rg_plan_release(ffi.gc(self._p, nil))
     self._p = nil
-    self.results, self.n_results = {}, 0
+    self.results, self.n_results, self.parameters = {}, 0, {}
   end
 end
 
@@ -118,7 +156,7 @@ local function finish(entry, seen, ok, ...)
   call.check(C.rg_capture_end(slot))
   return setmetatable({
     _p = ffi.gc(slot[0], C.rg_plan_release), results = { ... }, n_results = select('#', ...),
-    training = seen.training,
+    training = seen.training, parameters = places_of(seen.modules), replaced = mode.replaced,
   }, Plan)
 end
 
@@ -200,7 +238,9 @@ end
 
 require('ridge.types').register('Plan', M.is, {
   methods = { run = 'run(n): replay n times', facts = 'facts(): what it is made of',
-              release = 'release(): let go of its buffers', handle = 'handle(): the C pointer' },
+              release = 'release(): let go of its buffers',
+              is_current = 'is_current(): have its modules their parameters still?',
+              handle = 'handle(): the C pointer' },
 })
 
 guard.all(Plan)

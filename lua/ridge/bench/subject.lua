@@ -8,9 +8,9 @@ local profile = require 'ridge.profile'
 
 local M = {}
 
--- The layers of the core in a module, in order.
+-- The layers in a module, in order.
 local function layers_of(module, out)
-  if module._l then out[#out + 1] = module end
+  if module.facts then out[#out + 1] = module end
   for _, child in ipairs(module.children or {}) do layers_of(child.module, out) end
   return out
 end

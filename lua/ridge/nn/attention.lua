@@ -15,12 +15,13 @@ local ref = require 'ridge.ffi.ref'
 local Module = require 'ridge.nn.module'
 local activation = require 'ridge.nn.activation'
 local feature = require 'ridge.nn.feature_attention'
-local layer = require 'ridge.nn.layer'
+local base = require 'ridge.nn.layer'
+local linear = require 'ridge.nn.dense'
 local norm = require 'ridge.nn.norm'
 
 local M = {}
 
-local SEED = layer.base.SEED
+local SEED = base.SEED
 
 -- Seeds of parts: each its own where one is given.
 local function seeds(seed)
@@ -107,7 +108,7 @@ end
 function Attention:init(n, opts)
   Module.init(self)
   opts = options.check(ATTENTION, opts, 'nn.MultiHeadAttention')
-  layer.base.sizes('nn.MultiHeadAttention', n)
+  base.sizes('nn.MultiHeadAttention', n)
   if n % opts.heads ~= 0 then
     blame.raise(('nn.MultiHeadAttention: %d numbers do not fall into %d heads'):format(n,
       opts.heads), 'EARG')
@@ -118,8 +119,8 @@ function Attention:init(n, opts)
   self.kind, self.mask = opts.kind, opts.mask
   self.of = ffi.new('rg_heads_options', { heads = opts.heads, kind = KIND[opts.kind],
     causal = opts.causal and 1 or 0, block = opts.block, kernel = feature.KERNEL[opts.kernel] })
-  self.qkv = self:child('qkv', layer.Linear(n, 3 * n, { bias = opts.bias, seed = seed() }))
-  self.out = self:child('out', layer.Linear(n, n, { bias = opts.bias, seed = seed() }))
+  self.qkv = self:child('qkv', linear.Linear(n, 3 * n, { bias = opts.bias, seed = seed() }))
+  self.out = self:child('out', linear.Linear(n, n, { bias = opts.bias, seed = seed() }))
   if opts.kind == 'features' then
     self.omega = self:buffer('omega', feature.random_features(opts.features, n / opts.heads,
       seed()))
@@ -183,7 +184,7 @@ local BLOCK = {
 function Block:init(n, opts)
   Module.init(self)
   opts = options.check(BLOCK, opts, 'nn.TransformerBlock')
-  layer.base.sizes('nn.TransformerBlock', n)
+  base.sizes('nn.TransformerBlock', n)
   local seed = seeds(opts.seed and opts.seed * 2 ^ 10 % 2 ^ 52)
   local hidden = opts.hidden or 4 * n
   self.norm1 = self:child('norm1', norm.LayerNorm(n, { eps = opts.eps }))
@@ -192,8 +193,8 @@ function Block:init(n, opts)
     features = opts.features, kernel = opts.kernel,
     seed = opts.seed and seed() * 2 % 2 ^ 52 }))
   self.norm2 = self:child('norm2', norm.LayerNorm(n, { eps = opts.eps }))
-  self.up = self:child('up', layer.Linear(n, hidden, { seed = seed() }))
-  self.down = self:child('down', layer.Linear(hidden, n, { seed = seed() }))
+  self.up = self:child('up', linear.Linear(n, hidden, { seed = seed() }))
+  self.down = self:child('down', linear.Linear(hidden, n, { seed = seed() }))
   self.drop = self:child('drop', activation.Dropout(opts.dropout))
 end
 

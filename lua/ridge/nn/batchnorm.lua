@@ -9,7 +9,7 @@ local recompute = require 'ridge.tensor.recompute'
 local make = require 'ridge.tensor.make'
 local options = require 'ridge.options'
 local ref = require 'ridge.ffi.ref'
-local base = require('ridge.nn.layer').base
+local base = require 'ridge.nn.layer'
 local Module = require 'ridge.nn.module'
 
 local M = {}
@@ -39,6 +39,8 @@ function BatchNorm:init(n, opts)
   if opts.affine then
     self:param('weight', make.ones(n))
     self:param('bias', make.zeros(n))
+  else
+    self:without('weight', 'bias')
   end
   self:buffer('running_mean', make.zeros(n))
   self:buffer('running_var', make.ones(n))

@@ -4,7 +4,7 @@
 --- length, not as its square. What comes out is an estimate.
 
 local C = require 'ridge.ffi.lib'
-local base = require('ridge.nn.layer').base
+local base = require 'ridge.nn.layer'
 local call = require 'ridge.ffi.call'
 local options = require 'ridge.options'
 local random = require 'ridge.random'

@@ -7,7 +7,7 @@ local blame = require 'ridge.blame'
 local ref = require 'ridge.ffi.ref'
 local class = require('ridge.class').class
 local image = require 'ridge.tensor.image'
-local base = require('ridge.nn.layer').base
+local base = require 'ridge.nn.layer'
 local options = require 'ridge.options'
 local Module = require 'ridge.nn.module'
 
@@ -19,7 +19,8 @@ local Conv2d = class('nn.Conv2d', base.Layer)
 local CONV = { bias = base.BIAS, seed = base.SEED, activation = base.ACTIVATION }
 for name, rule in pairs(image.CONV) do CONV[name] = rule end
 
---- A convolution, y = act(conv2d(x, w) + b).
+--- A convolution, y = act(conv2d(x, w) + b); both begin uniform in +-1/sqrt(c_in / groups * rows *
+--- columns).
 ---@param c_in number channels in
 ---@param c_out number channels out
 ---@param kernel number|table rows and columns: one number, or {rows, columns}
@@ -27,22 +28,42 @@ for name, rule in pairs(image.CONV) do CONV[name] = rule end
 ---  bias = true, seed =, activation = 'none'}
 -- >> ridge.nn.Conv2d(1, 6, 5, {padding = 2})(ridge.ones(2, 1, 28, 28)).shape
 function Conv2d:init(c_in, c_out, kernel, opts)
+  base.Layer.init(self)
   base.sizes('nn.Conv2d', c_in, c_out)
   opts = options.check(CONV, opts, 'nn.Conv2d')
   local rows, columns = image.pair(kernel, 'nn.Conv2d', 'the kernel', 1)
-  local o = image.conv_options(opts, rows, columns, 'nn.Conv2d')
-  call.check(C.rg_conv2d_layer(c_in, c_out, rows, columns, o, opts.bias and 1 or 0,
-    base.seed_of(opts.seed), base.slot))
+  self.options = image.conv_options(opts, rows, columns, 'nn.Conv2d')
+  if c_in % opts.groups ~= 0 or c_out % opts.groups ~= 0 then
+    blame.raise(('nn.Conv2d: %d channels in and %d out do not fall into %d groups'):format(c_in,
+      c_out, opts.groups), 'EARG')
+  end
+  self.options.act = base.ACT[opts.activation]
+  self.n_in, self.n_out, self.activation = c_in, c_out, opts.activation
   self.kernel, self.layout = { rows, columns }, opts.layout
-  base.set_activation(base.adopt(self), opts.activation)
+  local draws, bound = base.draws(base.seed_of(opts.seed)),
+    1 / math.sqrt(c_in / opts.groups * rows * columns)
+  self:param('weight', draws:uniform(bound, c_out, c_in / opts.groups, rows, columns))
+  self:may('bias', opts.bias and draws:uniform(bound, c_out))
+  self:settle()
 end
 
---- A layer with copies of the parameters.
----@return table
-function Conv2d:clone()
-  local copy = base.Layer.clone(self)
-  copy.kernel, copy.layout = self.kernel, self.layout
-  return copy
+--- Convolve.
+---@param x Tensor [n x c_in x rows x columns], channels last with layout = 'nhwc'
+---@return Tensor
+function Conv2d:forward(x)
+  if not ref.is(x) then ref.need(x, 'nn.Conv2d') end
+  call.settle()
+  local tensors = self._tensors
+  local weight, bias = tensors.weight or self.weight, tensors.bias
+  if not bias and self._wrapped then bias = self.bias end
+  local b = nil
+  if bias then b = bias._t end
+  local st = C.rg_conv2d(x._t, weight._t, b, self.options, ref.slot)
+  if st ~= 0 then
+    ref.need(x, 'nn.Conv2d')
+    call.again(st, C.rg_conv2d, x._t, weight._t, b, self.options, ref.slot)
+  end
+  return ref.wrap(ref.slot[0])
 end
 
 function Conv2d:__tostring()

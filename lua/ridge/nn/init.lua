@@ -5,15 +5,16 @@ local activation = require 'ridge.nn.activation'
 local blame = require 'ridge.blame'
 local class = require 'ridge.class'
 local late = require 'ridge.late'
-local layer = require 'ridge.nn.layer'
+local linear = require 'ridge.nn.dense'
+local sketched = require 'ridge.nn.sketched'
 local types = require 'ridge.types'
 local Module = require 'ridge.nn.module'
 
 local M = {
   Module = Module,
   Sequential = require 'ridge.nn.sequential',
-  Linear = layer.Linear, LowRankLinear = layer.LowRankLinear, SKLinear = layer.SKLinear,
-  break_even = layer.break_even, round_for_tensor_cores = layer.round_for_tensor_cores,
+  Linear = linear.Linear, LowRankLinear = linear.LowRankLinear, SKLinear = sketched.SKLinear,
+  break_even = sketched.break_even, round_for_tensor_cores = sketched.round_for_tensor_cores,
 }
 for name, value in pairs(activation) do M[name] = value end
 
@@ -74,7 +75,10 @@ types.register('Module', M.is_module, {
     num_parameters = 'num_parameters(): trained and stored numbers',
     num_bytes = 'num_bytes(): bytes of what is stored',
     train = 'train(on): training mode', eval = 'eval(): evaluation mode',
-    to = "to('bf16') or to('cuda:0'): convert or move in place; optimizers are made behind it",
+    to = "to('bf16') or to('cuda:0'): convert or move in place",
+    clone = 'clone(): a module with copies of the parameters',
+    parametrize = "parametrize('weight', {forward =, right_inverse =}): compute it from others",
+    remove_parametrization = 'remove_parametrization(name): let it be what is computed now',
     param = "param('weight', tensor): make a tensor a parameter of this module",
     buffer = "buffer('mean', tensor): make a tensor part of its state",
     freeze = 'freeze(on): out of training, or back into it',

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
---- Linear layers in Lua: thin classes over the core's layers, which own the parameters.
+--- What layers of one operation have in common: how parameters begin, what a layer is and takes.
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
@@ -7,34 +7,34 @@ local call = require 'ridge.ffi.call'
 local ref = require 'ridge.ffi.ref'
 local blame = require 'ridge.blame'
 local class = require('ridge.class').class
-local dtype = require 'ridge.tensor.dtype'
 local place = require 'ridge.tensor.place'
-local options = require 'ridge.options'
 local Module = require 'ridge.nn.module'
+local parameter = require 'ridge.nn.parameter'
 require 'ridge.tensor' -- parameters are tensors, whoever comes first
 
 local M = {}
 
 local slot = ref.slot
-local layer_slot = ffi.new('rg_layer *[1]')
-local facts = ffi.new('rg_layer_facts')
 
-local ACT = { none = C.RG_ACT_NONE, relu = C.RG_ACT_RELU, gelu = C.RG_ACT_GELU,
-              silu = C.RG_ACT_SILU, tanh = C.RG_ACT_TANH, sigmoid = C.RG_ACT_SIGMOID }
-local ACT_NAMES = { 'none', 'relu', 'gelu', 'silu', 'tanh', 'sigmoid' }
-local FORM = { auto = C.RG_SIGNS_AUTO, stored = C.RG_SIGNS_STORED, bits = C.RG_SIGNS_BITS,
-               seed = C.RG_SIGNS_SEED }
-local FORM_NAME = { [0] = 'none', 'stored', 'bits', 'seed' }
+-- -- Options ------------------------------------------------------------------------------------
 
-local BIAS = { 'boolean', default = true, doc = 'add a bias' }
-local SEED = { 'integer', min = 0, max = 2 ^ 53,
-               doc = 'of the draws; one from the default stream when left out' }
-local ACTIVATION = { 'string', default = 'none', choices = ACT_NAMES,
-                     doc = 'what follows, in the same pass' }
+M.ACT = { none = C.RG_ACT_NONE, relu = C.RG_ACT_RELU, gelu = C.RG_ACT_GELU,
+          silu = C.RG_ACT_SILU, tanh = C.RG_ACT_TANH, sigmoid = C.RG_ACT_SIGMOID }
+
+M.BIAS = { 'boolean', default = true, doc = 'add a bias' }
+M.SEED = { 'integer', min = 0, max = 2 ^ 53,
+           doc = 'of the draws; one from the default stream when left out' }
+M.ACTIVATION = { 'string', default = 'none',
+                 choices = { 'none', 'relu', 'gelu', 'silu', 'tanh', 'sigmoid' },
+                 doc = 'what follows, in the same pass' }
+M.DROPOUT = { 'number', default = 0, min = 0, max = 0.999999,
+              doc = 'while training, in the same pass' }
 
 --- The seed to use: the given one, or a number drawn from the default stream, which is recorded
--- there.
-local function seed_of(given)
+--- there.
+---@param given number|nil
+---@return number
+function M.seed_of(given)
   if given then return given end
   local x = ffi.new('rg_tensor *[1]')
   local one = ffi.new('int64_t[1]', 1)
@@ -48,7 +48,10 @@ local function seed_of(given)
   return value[0]
 end
 
-local function sizes(what, ...)
+--- Raise unless all are sizes.
+---@param what string the layer
+---@param ... number
+function M.sizes(what, ...)
   for i = 1, select('#', ...) do
     local n = select(i, ...)
     if type(n) ~= 'number' or n ~= math.floor(n) or n < 1 or n > 2 ^ 40 then
@@ -58,131 +61,142 @@ local function sizes(what, ...)
   end
 end
 
--- -- What the three have in common -------------------------------------------------------------
+-- -- How parameters begin -----------------------------------------------------------------------
+
+local Draws = {}
+Draws.__index = Draws
+
+--- A stream of draws from a seed, for tensors in f32 on the CPU; the default stream is not touched.
+---@param seed number
+---@return table draws uniform, normal
+function M.draws(seed)
+  local made = ffi.new('rg_generator *[1]')
+  call.check(C.rg_generator_new(seed, made))
+  return setmetatable({ stream = ffi.gc(made[0], C.rg_generator_release) }, Draws)
+end
+
+local function empty(...)
+  local n = select('#', ...)
+  call.settle()
+  call.run(nil, C.rg_empty, C.RG_F32, C.RG_CPU, ffi.new('int64_t[?]', n, ...), n, slot)
+  return ref.wrap(slot[0])
+end
+
+--- Uniform in +-bound.
+---@param bound number
+---@param ... number sizes
+---@return Tensor
+function Draws:uniform(bound, ...)
+  local x = empty(...)
+  call.check(C.rg_uniform_(x._t, -bound, bound, self.stream))
+  return x
+end
+
+--- Normal.
+---@param ... number sizes
+---@return Tensor
+function Draws:normal(...)
+  local x = empty(...)
+  call.check(C.rg_normal_(x._t, 0, 1, self.stream))
+  return x
+end
+
+--- The same number everywhere.
+---@param value number
+---@param ... number sizes
+---@return Tensor
+function M.filled(value, ...)
+  local x = empty(...)
+  call.check(C.rg_fill_(x._t, value))
+  return x
+end
+
+-- -- The class ----------------------------------------------------------------------------------
 
 local Layer = class('nn.Layer', Module)
+Layer.marks_weights = true -- packed and cast copies are kept until a parameter is written to
 
---- Parameters as fields: self.weight, self.bias, self.S1s ...
-local function name_parameters(self)
-  local p = ffi.new('rg_param')
-  local frozen = {}
-  for _, before in ipairs(self.params) do frozen[before.name] = before.frozen end
-  self.params = {}
-  for i = 0, C.rg_layer_params(self._l) - 1 do
-    call.check(C.rg_layer_param(self._l, i, p))
-    local name = ffi.string(p.name)
-    local tensor = ref.wrap(C.rg_tensor_retain(p.tensor))
-    self.params[i + 1] = { name = name, tensor = tensor,
-      trainable = p.trainable == 1 and not frozen[name], frozen = frozen[name] }
-    self[name] = tensor
+--- A parameter, or the word that there is none; the optional ones come as false or nil.
+---@param name string
+---@param tensor Tensor|false|nil
+function Layer:may(name, tensor)
+  if tensor then
+    self:param(name, tensor)
+  else
+    self:without(name)
   end
 end
 
---- Take over the layer in the slot; a new one goes to the default device, one that was made from
--- another is where that is.
-local function adopt(self, as_is)
-  self._l = ffi.gc(layer_slot[0], C.rg_layer_release)
-  Module.init(self)
-  name_parameters(self)
-  self:train()
+--- Layers are made on the CPU, and go to the default device.
+---@return table self
+function Layer:settle()
   local device = place.default()
-  return device == 0 and self or as_is and self or self:to(ffi.string(C.rg_device_name(device)))
+  return device == 0 and self or self:to(ffi.string(C.rg_device_name(device)))
 end
 
--- What was made from another one is in its mode.
-local function in_mode_of(other, self)
+--- What was made from another layer is where that is, and in its mode.
+---@param other table
+---@return table self
+function Layer:beside(other)
+  local device = other.params[1].tensor.device
+  if device ~= 'cpu' then self:to(device) end
   return other.training and self or self:eval()
 end
 
---- Apply the layer to the last axis.
----@param x Tensor [... x n_in]
----@return Tensor [... x n_out]
-function Layer:forward(x)
-  if not ref.is(x) then ref.need(x, getmetatable(self).__name) end
-  call.settle()
-  local st = C.rg_layer_forward(self._l, x._t, slot)
-  if st ~= 0 then
-    ref.need(x, getmetatable(self).__name)
-    call.again(st, C.rg_layer_forward, self._l, x._t, slot)
+-- Bytes of the packed copies there are of the weights.
+local function packed_bytes(self)
+  local bytes, seen = 0, {}
+  for _, p in ipairs(self.params) do
+    local key = tonumber(ffi.cast('intptr_t', ffi.cast('void *', p.tensor._t._storage)))
+    if not seen[key] and p.name ~= 'bias' then
+      seen[key] = true
+      bytes = bytes + tonumber(C.rg_tensor_packed_bytes(p.tensor._t))
+    end
   end
-  return ref.wrap(slot[0])
+  return bytes
+end
+
+--- What the layer is: n_in, n_out, num_terms, low_rank, form, trainable_count, stored_count,
+--- stored_bytes, packed_bytes, flops_per_row, exceeds_dense, dtype, activation.
+---@return table
+function Layer:facts()
+  local first, bias = self.params[1], parameter.entry(self, 'bias')
+  local n_bias, bias_bytes = bias and bias.tensor.count or 0, bias and bias.tensor.bytes or 0
+  local f = { n_in = self.n_in, n_out = self.n_out, num_terms = 0, low_rank = 0, form = 'none',
+    dtype = first and first.tensor.dtype or 'f32', activation = self.activation or 'none',
+    packed_bytes = packed_bytes(self), stored_bytes = 0 }
+  for _, p in ipairs(self.params) do f.stored_bytes = f.stored_bytes + p.tensor.bytes end
+  self:measure(f)
+  f.flops_per_row = f.flops_per_row or 2 * f.stored_count
+  f.trainable_count, f.stored_count = f.trainable_count + n_bias, f.stored_count + n_bias
+  local each = first and first.tensor.bytes / first.tensor.count or 4
+  f.exceeds_dense = self.is_dense_like == true
+    and f.stored_bytes - bias_bytes > self.n_in * self.n_out * each
+  return f
+end
+
+--- Counts of the weights, for facts; the bias is counted there.
+---@param f table
+function Layer:measure(f)
+  local weight = parameter.entry(self, 'weight')
+  f.stored_count = weight and weight.tensor.count or 0
+  f.trainable_count = f.stored_count
 end
 
 --- The matrix the layer multiplies by, [n_out x n_in]; for a sketch the effective one.
 ---@return Tensor
 function Layer:effective_weight()
-  call.settle()
-  call.check(C.rg_layer_weight(self._l, slot))
-  return ref.wrap(slot[0])
-end
-
---- What the layer is: n_in, n_out, num_terms, low_rank, form, trainable_count, stored_count,
--- stored_bytes, packed_bytes, flops_per_row, exceeds_dense, dtype.
----@return table
-function Layer:facts()
-  call.check(C.rg_layer_facts_of(self._l, facts))
-  return {
-    n_in = tonumber(facts.n_in), n_out = tonumber(facts.n_out),
-    num_terms = tonumber(facts.num_terms), low_rank = tonumber(facts.low_rank),
-    form = FORM_NAME[facts.form], dtype = dtype.name(facts.dtype),
-    activation = ACT_NAMES[facts.act + 1],
-    trainable_count = tonumber(facts.trainable_count), stored_count = tonumber(facts.stored_count),
-    stored_bytes = tonumber(facts.stored_bytes), packed_bytes = tonumber(facts.packed_bytes),
-    flops_per_row = facts.flops_per_row, exceeds_dense = facts.exceeds_dense == 1,
-  }
-end
-
---- Training mode on or off, in the core as well.
----@param on boolean|nil true when left out
----@return table self
-function Layer:train(on)
-  C.rg_layer_set_training(self._l, options.flag(on, 'train', 'on') ~= false and 1 or 0)
-  return Module.train(self, on)
-end
-
--- Copies of the parameters, which come from nothing.
-local function convert(self, name)
-  if dtype.is_device(name) then
-    call.check(C.rg_layer_to_device(self._l, dtype.device(name, 'to'), layer_slot))
-  else
-    call.check(C.rg_layer_to(self._l, dtype.code(name, 'to'), layer_slot))
+  if not self.weight then
+    blame.raise(getmetatable(self).__name .. ': this normalisation has no weight', 'EARG')
   end
-end
-
---- Convert the parameters to another element type or bring them to another device, in place. They
---- are other tensors then: an optimizer is made behind this.
----@param name string 'f32', 'f64', 'bf16', 'f16', 'cpu' or 'cuda:0'
----@return table self
-function Layer:to(name)
-  local wanted = {}
-  for _, p in ipairs(self.params) do wanted[p.name] = p.tensor.requires_grad end
-  convert(self, name)
-  self._l = ffi.gc(layer_slot[0], C.rg_layer_release)
-  name_parameters(self)
-  for _, p in ipairs(self.params) do
-    if wanted[p.name] then p.tensor:requires_grad_() end
-  end
-  return self
+  return self.weight:clone()
 end
 
 --- The layer as it is now, on another device, for one pass: gradients go back to its parameters.
---- What DataParallel computes with.
 ---@param device string
 ---@return table
 function Layer:replica(device)
-  call.check(C.rg_layer_replica(self._l, dtype.device(device, 'replica'), layer_slot))
-  local copy = {}
-  for name, value in pairs(self) do copy[name] = value end
-  copy._l = ffi.gc(layer_slot[0], C.rg_layer_release)
-  name_parameters(setmetatable(copy, getmetatable(self)))
-  return copy
-end
-
---- A layer with copies of the parameters.
----@return table
-function Layer:clone()
-  call.check(C.rg_layer_clone(self._l, layer_slot))
-  return in_mode_of(self, adopt(setmetatable({}, getmetatable(self)), true))
+  return (require('ridge.nn.copy').replica(self, device))
 end
 
 function Layer:__tostring()
@@ -198,170 +212,6 @@ function Layer:__tostring()
   return ('%s(%s)'):format(getmetatable(self).__name, table.concat(parts, ', '))
 end
 
-local function set_activation(self, name)
-  if name ~= 'none' then call.check(C.rg_layer_set_act(self._l, ACT[name])) end
-  return self
-end
-
--- -- Dense --------------------------------------------------------------------------------------
-
-local Linear = class('nn.Linear', Layer)
-local LINEAR = { bias = BIAS, seed = SEED, activation = ACTIVATION,
-  dropout = { 'number', default = 0, min = 0, max = 0.999999,
-    doc = 'while training, in the same pass' } }
-
---- A dense layer, y = dropout(act(x W' + b)) in one pass.
----@param n_in number
----@param n_out number
----@param opts table|nil {bias = true, seed =, activation = 'none', dropout = 0}
--- >> ridge.nn.Linear(8, 4)(ridge.ones(2, 8)).shape
-function Linear:init(n_in, n_out, opts)
-  sizes('nn.Linear', n_in, n_out)
-  opts = options.check(LINEAR, opts, 'nn.Linear')
-  call.check(C.rg_linear_layer(n_in, n_out, opts.bias and 1 or 0, seed_of(opts.seed), layer_slot))
-  set_activation(adopt(self), opts.activation)
-  if opts.dropout > 0 then call.check(C.rg_layer_set_dropout(self._l, opts.dropout)) end
-end
-
--- -- Low rank -------------------------------------------------------------------------------------
-
-local LowRankLinear = class('nn.LowRankLinear', Layer)
-local LOWRANK = { rank = { 'integer', required = true, min = 1, doc = 'inner size k' },
-                  bias = BIAS, seed = SEED, activation = ACTIVATION }
-local LOWRANK_FROM = { rank = LOWRANK.rank }
-
---- A layer of rank k, y = act((x A) B + b): the equal-bytes rival of a sketch with 2TR = k.
----@param n_in number
----@param n_out number
----@param opts table {rank =, bias = true, seed =, activation = 'none'}
-function LowRankLinear:init(n_in, n_out, opts)
-  sizes('nn.LowRankLinear', n_in, n_out)
-  opts = options.check(LOWRANK, opts, 'nn.LowRankLinear')
-  call.check(C.rg_lowrank_layer(n_in, n_out, opts.rank, opts.bias and 1 or 0, seed_of(opts.seed),
-    layer_slot))
-  set_activation(adopt(self), opts.activation)
-end
-
-local function need_dense(dense, what)
-  if type(dense) ~= 'table' or getmetatable(dense) ~= Linear then
-    blame.raise(('%s: a dense layer (nn.Linear) is expected'):format(what))
-  end
-end
-
---- The best layer of a rank for a dense one, by its singular value decomposition.
---- It is worked out on the CPU, as every layer is made there, and goes to where the dense one is.
----@param dense table nn.Linear
----@param opts table {rank =}
----@return table nn.LowRankLinear
-function LowRankLinear.from(dense, opts)
-  need_dense(dense, 'nn.LowRankLinear.from')
-  opts = options.check(LOWRANK_FROM, opts, 'nn.LowRankLinear.from')
-  local device = dense.weight.device
-  local here = device == 'cpu' and dense or dense:clone():to 'cpu'
-  call.check(C.rg_lowrank_from(here._l, opts.rank, layer_slot))
-  local made = in_mode_of(dense, adopt(setmetatable({}, LowRankLinear), true))
-  return device == 'cpu' and made or made:to(device)
-end
-
--- -- Sketched
--- --------------------------------------------------------------------------------------
-
-local SKLinear = class('nn.SKLinear', Layer)
-local SKETCH = {
-  num_terms = { 'integer', default = 1, min = 1, doc = 'terms T' },
-  low_rank = { 'integer', default = 16, min = 1, doc = 'rank R of a term' },
-  bias = BIAS, seed = SEED, activation = ACTIVATION,
-  dropout = { 'number', default = 0, min = 0, max = 0.999999, doc = 'while training' },
-  form = { 'string', default = 'auto', choices = { 'auto', 'stored', 'bits', 'seed' },
-           doc = 'how the fixed signs are kept: as numbers, as bits, or as a seed alone' },
-  warn = { 'boolean', default = true, doc = 'say so when it stores more than a dense layer' },
-}
-
-local sketch_options = ffi.new('rg_sklinear_options')
-
-local function fill_options(opts)
-  sketch_options.seed = seed_of(opts.seed)
-  sketch_options.p = opts.dropout
-  sketch_options.bias = opts.bias and 1 or 0
-  sketch_options.act = ACT[opts.activation]
-  sketch_options.form = FORM[opts.form]
-  return sketch_options
-end
-
-local function warn_if_larger(layer, opts)
-  if not opts.warn then return layer end
-  local f = layer:facts()
-  if f.exceeds_dense then
-    local where = blame.where()
-    io.stderr:write(('%snn.SKLinear: %d terms of rank %d store more than the dense layer %d -> %d;'
-      .. ' below 2*T*R = %.0f they store less\n'):format(where and where .. ': ' or '', f.num_terms,
-      f.low_rank, f.n_in, f.n_out, C.rg_sklinear_break_even(f.n_in, f.n_out)))
-  end
-  return layer
-end
-
---- A sketched layer (Panther's SKLinear): T terms of rank R with fixed random signs.
----@param n_in number
----@param n_out number
----@param opts table|nil {num_terms = 1, low_rank = 16, seed =, bias = true, activation = 'none',
---  dropout = 0, form = 'auto', warn = true}
--- >> ridge.nn.SKLinear(64, 32, {num_terms = 1, low_rank = 4, seed = 1})
-function SKLinear:init(n_in, n_out, opts)
-  sizes('nn.SKLinear', n_in, n_out)
-  opts = options.check(SKETCH, opts, 'nn.SKLinear')
-  call.check(C.rg_sklinear(n_in, n_out, opts.num_terms, opts.low_rank, fill_options(opts),
-    layer_slot))
-  warn_if_larger(adopt(self), opts)
-end
-
---- The sketch of a dense layer, made on the CPU, for where the dense one is.
----@param dense table nn.Linear
----@param opts table|nil as for nn.SKLinear
----@return table nn.SKLinear
-function SKLinear.from(dense, opts)
-  need_dense(dense, 'nn.SKLinear.from')
-  opts = options.check(SKETCH, opts, 'nn.SKLinear.from')
-  local device = dense.weight.device
-  local here = device == 'cpu' and dense or dense:clone():to 'cpu'
-  call.check(C.rg_sklinear_from(here._l, opts.num_terms, opts.low_rank, fill_options(opts),
-    layer_slot))
-  local made = warn_if_larger(in_mode_of(dense, adopt(setmetatable({}, SKLinear), true)), opts)
-  return device == 'cpu' and made or made:to(device)
-end
-
---- k = n_in n_out / (n_in + n_out): a sketch with 2TR below it is smaller than the dense layer.
----@param n_in number
----@param n_out number
----@return number
--- >> ridge.nn.break_even(1024, 512)
-function M.break_even(n_in, n_out)
-  sizes('nn.break_even', n_in, n_out)
-  return C.rg_sklinear_break_even(n_in, n_out)
-end
-
---- Sizes of a sketched layer rounded up to a multiple, as tensor cores want them (F83).
----@param n_in number
----@param n_out number
----@param num_terms number
----@param low_rank number
----@param multiple number|nil 8 when left out
----@return number n_in
----@return number n_out
----@return number num_terms
----@return number low_rank
--- >> ridge.nn.round_for_tensor_cores(1000, 500, 8, 60)
-function M.round_for_tensor_cores(n_in, n_out, num_terms, low_rank, multiple)
-  sizes('nn.round_for_tensor_cores', n_in, n_out, num_terms, low_rank, multiple or 8)
-  local out = ffi.new('int64_t[3]')
-  call.check(C.rg_round_for_tensor_cores(n_in, n_out, low_rank, multiple or 8, out))
-  return tonumber(out[0]), tonumber(out[1]), num_terms, tonumber(out[2])
-end
-
-M.Linear, M.LowRankLinear, M.SKLinear = Linear, LowRankLinear, SKLinear
-
---- For the files that make other layers: the class, taking over what is in `slot`, and the options
---- that layers have in common.
-M.base = { Layer = Layer, adopt = adopt, slot = layer_slot, seed_of = seed_of, sizes = sizes,
-  set_activation = set_activation, BIAS = BIAS, SEED = SEED, ACTIVATION = ACTIVATION }
+M.Layer = Layer
 
 return M

@@ -3,21 +3,20 @@
 -- in the network it is.
 
 local ffi = require 'ffi'
-local C = require 'ridge.ffi.lib'
 local class = require('ridge.class').class
 local blame = require 'ridge.blame'
 local guard = require 'ridge.guard'
 local options = require 'ridge.options'
 local ref = require 'ridge.ffi.ref'
-local dtype = require 'ridge.tensor.dtype'
 local in_no_grad = require('ridge.tensor.grad').no_grad
 local mode = require 'ridge.tensor.mode'
 local ranges = require 'ridge.ranges'
+local parameter = require 'ridge.nn.parameter'
 local recompute = require 'ridge.tensor.recompute'
 local state = require 'ridge.state'
 
 local Module = class('nn.Module')
-local FLOAT = { f64 = true, f32 = true, f16 = true, bf16 = true }
+Module.__index, Module.__newindex = parameter.index, parameter.newindex
 
 -- -- Where we are, for errors -----------------------------------------------------------------
 
@@ -63,14 +62,21 @@ local function leave(at, ...)
   return ...
 end
 
+-- What a module that recomputes, or has parametrised parameters, does for forward.
+local function wrapped(self, ...)
+  if self.recomputes and self.training then return recompute.recompute(self.recomputes, ...) end
+  if next(self._parametrizations or {}) then
+    return parameter.within(self, original(self.forward), self, ...)
+  end
+  return original(self.forward)(self, ...)
+end
+
 function pass(self, ...)
   local at = depth
   depth = at + 1
   stack[depth] = self
   if mode.hook then mode.hook(self) end
-  if self.recomputes and self.training then
-    return leave(at, recompute.recompute(self.recomputes, ...))
-  end
+  if self._wrapped then return leave(at, wrapped(self, ...)) end
   if not self.forward then
     blame.raise(('%s: it has no forward, which a class of modules defines'):format(
       getmetatable(self).__name))
@@ -105,6 +111,7 @@ function Module:recompute(on)
   self.recomputes = on ~= false and function(...)
     return original(self.forward)(self, ...)
   end or nil
+  parameter.wrap(self)
   return self
 end
 
@@ -114,34 +121,19 @@ end
 --- A module without parameters or children, in training mode; classes call Module.init(self) first.
 function Module:init()
   self.children = {}
-  self.params = {}
+  self.params, self._tensors = {}, {} -- in order, and by name
+  self._wrapped = false -- has pass more to do than forward?
   self.training = true
 end
 
-local function add_own(self, name, tensor, trainable)
-  local what = getmetatable(self).__name
-  if type(name) ~= 'string' or not name:match('^[%a_][%w_]*$') then
-    blame.raise(('%s: a parameter has a name such as weight, got %s'):format(what,
-      blame.show(name)))
-  end
-  ref.need(tensor, what .. ': parameter ' .. name)
-  if trainable and not FLOAT[tensor.dtype] then
-    blame.raise(('%s: parameter %s is %s, and only float types are trained; buffer keeps others')
-      :format(what, name, tensor:describe()), 'EDTYPE')
-  end
-  C.rg_scope_keep(tensor._t) -- it outlives the scope it was made in
-  self.params[#self.params + 1] = { name = name, tensor = tensor, trainable = trainable }
-  self[name] = tensor
-  if trainable and self.training then tensor:requires_grad_() end
-  return tensor
-end
-
 --- Make a tensor a parameter: it is self[name], it is trained, saved and converted with the module.
+--- Another one of its shape and type may be assigned later, also one that is the parameter of
+--- another module: they are tied then.
 ---@param name string
 ---@param tensor Tensor
 ---@return Tensor tensor
 function Module:param(name, tensor)
-  return add_own(self, name, tensor, true)
+  return parameter.add(self, name, tensor, true)
 end
 
 --- Make a tensor part of the module's state that is not trained (running statistics, fixed draws).
@@ -149,7 +141,17 @@ end
 ---@param tensor Tensor
 ---@return Tensor tensor
 function Module:buffer(name, tensor)
-  return add_own(self, name, tensor, false)
+  return parameter.add(self, name, tensor, false)
+end
+
+--- Say that modules of this kind can have parameters that this one has not: assigning one is a
+--- mistake then, and no plain field.
+---@param ... string their names
+---@return table self
+function Module:without(...)
+  self._absent = self._absent or {}
+  for i = 1, select('#', ...) do self._absent[select(i, ...)] = true end
+  return self
 end
 
 -- Is a module another one, or above it?
@@ -161,8 +163,8 @@ local function holds(module, other)
   return false
 end
 
---- Add a child module under a name; it counts in parameters, to, train and summary. It stays in the
---- mode it is in.
+--- Add a child module under a name; it counts in parameters, to, train and summary. It stays in
+--- the mode it is in.
 ---@param name string|number
 ---@param module table
 ---@return table module
@@ -178,21 +180,17 @@ function Module:child(name, module)
   return module
 end
 
---- Parameters of the module and its children: a list of {name =, tensor =, trainable =}. What is
---- used in two places is there once, under its first name.
+--- Parameters of the module and its children: a list of {name =, tensor =, trainable =, module =,
+--- own = its name there}. What is used in two places is there once, under its first name.
 ---@return table
 function Module:parameters()
   local list, seen = {}, {}
-  local function add(name, p)
+  for _, p in ipairs(mode.places(self)) do
     local id = tonumber(ffi.cast('intptr_t', p.tensor._t))
     if not seen[id] then
       seen[id] = true
-      list[#list + 1] = { name = name, tensor = p.tensor, trainable = p.trainable }
+      list[#list + 1] = p
     end
-  end
-  for _, p in ipairs(self.params) do add(p.name, p) end
-  for _, c in ipairs(self.children) do
-    for _, p in ipairs(c.module:parameters()) do add(c.name .. '.' .. p.name, p) end
   end
   return list
 end
@@ -260,31 +258,44 @@ function Module:eval()
   return self:train(false)
 end
 
--- A parameter elsewhere or of another type; what wanted gradients there wants them here.
-local function moved(tensor, name)
-  local there = tensor:detach():to(name)
-  return tensor.requires_grad and there:requires_grad_() or there
-end
-
 --- Convert the parameters to another element type, where whole numbers stay, or bring them to
---- another device, in place. They are other tensors then: an optimizer is made behind this.
+--- another device, in place. They are other tensors then, with fresh moments in an optimizer.
 ---@param name string 'f32', 'f64', 'bf16', 'f16', 'cpu' or 'cuda:0'
 ---@param made table|nil what was converted already: shared parameters stay shared
 ---@return table self
 function Module:to(name, made)
   made = made or {}
-  local is_device = dtype.is_device(name)
-  for _, p in ipairs(self.params) do
-    if is_device or FLOAT[p.tensor.dtype] then
-      local key = tonumber(ffi.cast('intptr_t', p.tensor._t))
-      made[key] = made[key] or { moved(p.tensor, name), p.tensor } -- the key stays taken
-      p.tensor = made[key][1]
-      C.rg_scope_keep(p.tensor._t)
-      self[p.name] = p.tensor
-    end
-  end
+  for _, p in ipairs(self.params) do parameter.convert(self, p.name, name, made) end
   for _, c in ipairs(self.children) do c.module:to(name, made) end
   return self
+end
+
+--- Compute a parameter of this module from others in each pass, with gradients to those: a mask,
+--- two factors of low rank, a rounding. What it is computed from is what is trained, saved and
+--- converted: one tensor under the parameter's name, several as name_1, name_2.
+---@param name string
+---@param given table {forward = function(original, ...), right_inverse = function(tensor)}; the
+---  second gives the originals of a tensor, and where it is left out the tensor itself is the
+---  original, and none can be assigned later
+---@return table self
+-- >> local layer, keep = ridge.nn.Linear(3, 2), ridge.tensor({ { 1, 0, 1 }, { 0, 1, 1 } })
+-- >> layer:parametrize('weight', { forward = function(w) return w * keep end })
+-- >> return layer.weight
+function Module:parametrize(name, given)
+  return parameter.parametrize(self, name, given)
+end
+
+--- Let a parametrised parameter be what is computed for it now.
+---@param name string
+---@return table self
+function Module:remove_parametrization(name)
+  return parameter.remove_parametrization(self, name)
+end
+
+--- A module with copies of the parameters, in the same mode; what is tied stays tied among them.
+---@return table
+function Module:clone()
+  return require('ridge.nn.copy').clone(self)
 end
 
 --- The parameters by name: what a checkpoint holds of the module.

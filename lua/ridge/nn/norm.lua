@@ -1,11 +1,10 @@
 -- SPDX-License-Identifier: MIT
 --- Normalisation over the last axis, and vectors that are looked up by number.
 
-local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local call = require 'ridge.ffi.call'
 local class = require('ridge.class').class
-local base = require('ridge.nn.layer').base
+local base = require 'ridge.nn.layer'
 local blame = require 'ridge.blame'
 local make_tensor = require 'ridge.tensor.make'
 local options = require 'ridge.options'
@@ -14,34 +13,50 @@ local Module = require 'ridge.nn.module'
 
 local M = {}
 
-local given = ffi.new('rg_norm_options')
-
 local EPS = { 'number', default = 1e-5, min = 0, max = 1e300, doc = 'added to the variance' }
 local AFFINE = { 'boolean', default = true, doc = 'a weight for each element' }
 
-local function make(self, what, n, opts, rms)
-  base.sizes(what, n)
-  given.eps, given.rms = opts.eps, rms and 1 or 0
-  given.weight, given.bias = opts.affine and 1 or 0, opts.affine and opts.bias and 1 or 0
-  call.check(C.rg_norm_layer(n, given, base.slot))
-  self.eps = opts.eps
-  base.adopt(self)
+local Normal = class('nn.Norm', base.Layer)
+
+function Normal:begin(n, opts, rms)
+  base.Layer.init(self)
+  base.sizes(getmetatable(self).__name, n)
+  self.n_in, self.n_out, self.eps, self.rms = n, n, opts.eps, rms and 1 or 0
+  self:may('weight', opts.affine and base.filled(1, n))
+  self:may('bias', opts.affine and opts.bias and base.filled(0, n))
+  self:settle()
 end
 
-local function text(self)
-  return ('%s(%d, eps %g)'):format(getmetatable(self).__name, self:facts().n_in, self.eps)
-end
-
--- The class and what it keeps beside the core's layer.
-local function normal(name, init)
-  local Norm = class(name, base.Layer)
-  Norm.init = init
-  Norm.__tostring = text
-  function Norm:clone()
-    local copy = base.Layer.clone(self)
-    copy.eps = self.eps
-    return copy
+function Normal:forward(x)
+  if not ref.is(x) then ref.need(x, getmetatable(self).__name) end
+  call.settle()
+  local tensors = self._tensors
+  local weight, bias = tensors.weight, tensors.bias
+  if self._wrapped then weight, bias = self.weight, self.bias end
+  local w, b = nil, nil
+  if weight then w = weight._t end
+  if bias then b = bias._t end
+  local st = C.rg_layer_norm(x._t, w, b, self.eps, self.rms, ref.slot)
+  if st ~= 0 then
+    ref.need(x, getmetatable(self).__name)
+    call.again(st, C.rg_layer_norm, x._t, w, b, self.eps, self.rms, ref.slot)
   end
+  return ref.wrap(ref.slot[0])
+end
+
+function Normal:measure(f)
+  base.Layer.measure(self, f)
+  f.flops_per_row = 8 * self.n_in
+end
+
+function Normal:__tostring()
+  return ('%s(%d, eps %g)'):format(getmetatable(self).__name, self.n_in, self.eps)
+end
+
+-- A class of them.
+local function normal(name, init)
+  local Norm = class(name, Normal)
+  Norm.init = init
   return Norm
 end
 
@@ -51,7 +66,7 @@ local LAYER = { eps = EPS, affine = AFFINE,
 --- Layer normalisation (Ba et al., 2016): rows with mean 0 and variance 1.
 -- >> ridge.nn.LayerNorm(4)(ridge.randn(2, 4))
 M.LayerNorm = normal('nn.LayerNorm', function(self, n, opts)
-  make(self, 'nn.LayerNorm', n, options.check(LAYER, opts, 'nn.LayerNorm'), false)
+  self:begin(n, options.check(LAYER, opts, 'nn.LayerNorm'), false)
 end)
 M.LayerNorm.__doc = 'LayerNorm(n, {eps = 1e-5, affine = true, bias = true}): rows of the last axis '
   .. 'with mean 0 and variance 1 (Ba et al., 2016), times a weight, plus a bias.'
@@ -61,7 +76,7 @@ local RMS = { eps = EPS, affine = AFFINE }
 --- Normalisation by the root of the mean square alone (Zhang and Sennrich, 2019).
 -- >> ridge.nn.RMSNorm(4)(ridge.randn(2, 4))
 M.RMSNorm = normal('nn.RMSNorm', function(self, n, opts)
-  make(self, 'nn.RMSNorm', n, options.check(RMS, opts, 'nn.RMSNorm'), true)
+  self:begin(n, options.check(RMS, opts, 'nn.RMSNorm'), true)
 end)
 M.RMSNorm.__doc = 'RMSNorm(n, {eps = 1e-5, affine = true}): rows of the last axis by the root of '
   .. 'their mean square (Zhang and Sennrich, 2019), times a weight.'
@@ -88,6 +103,8 @@ function GroupNorm:init(groups, n, opts)
   if opts.affine then
     self:param('weight', make_tensor.ones(n))
     self:param('bias', make_tensor.zeros(n))
+  else
+    self:without('weight', 'bias')
   end
 end
 
@@ -121,13 +138,37 @@ local EMBEDDING = { seed = base.SEED }
 --- A table of vectors, looked up by number from 0.
 ---@param rows number how many there are
 ---@param n number size of each
----@param opts table|nil {seed =}
+---@param opts table|nil {seed =}; the numbers begin normal
 -- >> ridge.nn.Embedding(10, 3, {seed = 1})(ridge.tensor({0, 9}, {dtype = 'i64'})).shape
 function Embedding:init(rows, n, opts)
+  base.Layer.init(self)
   base.sizes('nn.Embedding', rows, n)
   opts = options.check(EMBEDDING, opts, 'nn.Embedding')
-  call.check(C.rg_embedding_layer(rows, n, base.seed_of(opts.seed), base.slot))
-  base.adopt(self)
+  self.n_in, self.n_out = rows, n
+  self:param('weight', base.draws(base.seed_of(opts.seed)):normal(rows, n))
+  self:settle()
+end
+
+--- Look up.
+---@param x Tensor [...] of an integer type
+---@return Tensor [... x n]
+function Embedding:forward(x)
+  if not ref.is(x) then ref.need(x, 'nn.Embedding') end
+  call.settle()
+  local weight = self._tensors.weight or self.weight
+  local st = C.rg_take(weight._t, x._t, ref.slot)
+  if st ~= 0 then
+    ref.need(x, 'nn.Embedding')
+    call.again(st, C.rg_take, weight._t, x._t, ref.slot)
+  end
+  return ref.wrap(ref.slot[0])
+end
+
+--- Counts of the weights, for facts.
+---@param f table
+function Embedding:measure(f)
+  base.Layer.measure(self, f)
+  f.flops_per_row = 0
 end
 
 M.Embedding = Embedding

@@ -7,11 +7,9 @@
 --- written to is copied. All moves are asked for before the first part is computed, and no device
 --- waits for another's part.
 
-local ffi = require 'ffi'
-local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
-local call = require 'ridge.ffi.call'
 local class = require 'ridge.class'
+local copy = require 'ridge.nn.copy'
 local dtype = require 'ridge.tensor.dtype'
 local ops = require 'ridge.tensor.ops'
 local options = require 'ridge.options'
@@ -21,83 +19,6 @@ local Module = require 'ridge.nn.module'
 local M = {}
 
 local WHAT = 'nn.DataParallel'
-
--- -- Replicas -------------------------------------------------------------------------------------
-
--- A module tree on another device for one pass, and a function that lets go of its memory there as
--- soon as only the way back needs it.
-local function replicate(module, device)
-  local modules, tables, tensors, layers, again = {}, {}, {}, {}, false
-  local number = dtype.device(device, WHAT)
-  local copy
-
-  -- What has not changed since the last pass is there still.
-  local function tensor_of(x)
-    local key = tonumber(ffi.cast('intptr_t', x._t))
-    if not tensors[key] then
-      call.run(WHAT, C.rg_mirror, x._t, number, ref.slot)
-      tensors[key] = ref.wrap(ref.slot[0])
-    end
-    return tensors[key]
-  end
-
-  local function value_of(value)
-    if ref.is(value) then return value._t ~= nil and tensor_of(value) or value end
-    if class.is_a(value, Module) then return copy(value) end
-    if type(value) ~= 'table' or getmetatable(value) then return value end
-    if not tables[value] then
-      local made = {}
-      tables[value] = made
-      for key, inner in pairs(value) do made[key] = value_of(inner) end
-    end
-    return tables[value]
-  end
-
-  -- A layer of the core makes its own parameters there.
-  local function shell_of(m)
-    if m._l then
-      local made = m:replica(device)
-      layers[#layers + 1] = made
-      return made, made.params
-    end
-    local made, params = {}, {}
-    for key, value in pairs(m) do made[key] = value end
-    for i, p in ipairs(m.params) do
-      params[i] = { name = p.name, tensor = tensor_of(p.tensor), trainable = p.trainable }
-    end
-    return setmetatable(made, getmetatable(m)), params
-  end
-
-  function copy(m)
-    if modules[m] then return modules[m] end
-    local made, params = shell_of(m)
-    modules[m] = made
-    local own = { params = true, children = true, recomputes = true }
-    for _, p in ipairs(params) do
-      own[p.name], made[p.name] = true, p.tensor
-    end
-    made.params, made.children = params, {}
-    for i, c in ipairs(m.children) do
-      made.children[i] = { name = c.name, module = copy(c.module) }
-    end
-    for key, value in pairs(m) do
-      if not own[key] and key ~= '_l' then made[key] = value_of(value) end
-    end
-    if m.recomputes then Module.recompute(made) end
-    again = again or m.recomputes or m.segments
-    return made
-  end
-
-  return copy(module), function()
-    if again then return end -- the way back computes with it
-    for _, x in pairs(tensors) do x:release() end
-    for _, layer in ipairs(layers) do
-      for _, p in ipairs(layer.params) do p.tensor:release() end
-      C.rg_layer_release(ffi.gc(layer._l, nil))
-      layer._l = nil
-    end
-  end
-end
 
 -- -- Parts ----------------------------------------------------------------------------------------
 
@@ -218,7 +139,7 @@ function Parallel:forward(...)
     local first, last = math.floor(rows * (i - 1) / n), math.floor(rows * i / n)
     parts[i] = part_of(self, args, first + 1, last - first, device)
     if not replicas[device] then
-      replicas[device], rest[#rest + 1] = replicate(self.module, device)
+      replicas[device], rest[#rest + 1] = copy.replica(self.module, device, WHAT)
     end
   end
   local results, count = {}, 0

@@ -10,7 +10,8 @@ local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
 local class = require('ridge.class').class
 local in_no_grad = require('ridge.tensor.grad').no_grad
-local layer = require 'ridge.nn.layer'
+local base = require 'ridge.nn.layer'
+local linear = require 'ridge.nn.dense'
 local ops = require 'ridge.tensor.ops'
 local options = require 'ridge.options'
 local ref = require 'ridge.ffi.ref'
@@ -24,7 +25,7 @@ local SPEC = {
   layers = { 'integer', default = 1, min = 1, doc = 'one on top of the other' },
   bidirectional = { 'boolean', default = false, doc = 'a second one from the end to the begin' },
   dropout = { 'number', default = 0, min = 0, max = 0.999, doc = 'between layers, while training' },
-  bias = layer.base.BIAS, seed = layer.base.SEED,
+  bias = base.BIAS, seed = base.SEED,
 }
 
 -- -- A sequence ---------------------------------------------------------------------------------
@@ -101,7 +102,7 @@ local function recurrent(name, kind, gates, states)
   --- A recurrent layer.
   function R:init(n_in, hidden, opts)
     Module.init(self)
-    layer.base.sizes(what, n_in, hidden)
+    base.sizes(what, n_in, hidden)
     opts = options.check(SPEC, opts, what)
     self.n_in, self.hidden, self.layers, self.p = n_in, hidden, opts.layers, opts.dropout
     self.directions = opts.bidirectional and 2 or 1
@@ -114,7 +115,7 @@ local function recurrent(name, kind, gates, states)
         for _, each in ipairs { { 'input', size }, { 'recurrent', hidden } } do
           local part, from = each[1], each[2]
           seed = seed and seed + 1
-          local made = layer.Linear(from, gates * hidden, { bias = opts.bias, seed = seed })
+          local made = linear.Linear(from, gates * hidden, { bias = opts.bias, seed = seed })
           -- all weights from one range, that of the hidden size
           in_no_grad(function()
             for _, p in ipairs(made:parameters()) do p.tensor:mul_(bound * from ^ 0.5) end

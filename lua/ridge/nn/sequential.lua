@@ -8,7 +8,8 @@ local Module = require 'ridge.nn.module'
 
 local Sequential = class('nn.Sequential', Module)
 
---- Modules one after the other: nn.Sequential(a, b) or nn.Sequential():add(a):add(b).
+--- Modules one after the other: nn.Sequential(a, b) or nn.Sequential():add(a):add(b). net[i] is the
+--- i-th of them, net[-1] the last one, and #net how many there are.
 ---@param ... table modules
 function Sequential:init(...)
   Module.init(self)
@@ -23,6 +24,7 @@ function Sequential:add(module)
     blame.raise(('nn.Sequential: a module is expected, got %s'):format(type(module)))
   end
   self:child(#self.children + 1, module)
+  rawset(self, #self.children, module)
   return self
 end
 

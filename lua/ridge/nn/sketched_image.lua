@@ -3,7 +3,7 @@
 --- separable (Howard et al., MobileNets, 2017).
 
 local C = require 'ridge.ffi.lib'
-local base = require('ridge.nn.layer').base
+local base = require 'ridge.nn.layer'
 local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
 local class = require('ridge.class').class
@@ -51,7 +51,7 @@ local function begin(self, kernel, bias, opts)
     padding = opts.padding }, 'nn.SKConv2d'), rows, columns, 'nn.SKConv2d')
   local flat = kernel:detach():to('f32'):reshape(c_out, c_in * rows * columns)
   self:param('S1s', u:matmul(flat):reshape(k, c_in, rows, columns))
-  if bias then self:param('bias', bias:detach():clone()) end
+  if bias then self:param('bias', bias:detach():clone()) else self:without 'bias' end
   self:buffer('U1s', u)
   local mine, full = stored(c_in, c_out, rows, columns, k)
   if opts.warn and mine > full then

@@ -10,6 +10,7 @@ local blame = require 'ridge.blame'
 local class = require('ridge.class').class
 local gradients = require 'ridge.optim.gradients'
 local make = require 'ridge.tensor.make'
+local mode = require 'ridge.tensor.mode'
 local options = require 'ridge.options'
 
 local Optimizer = class('optim.Optimizer')
@@ -18,28 +19,43 @@ local slot = ref.slot
 
 -- -- Parameters ---------------------------------------------------------------------------------
 
--- The tensors of a module, of a list of {tensor =}, or of tensors; each once, trainable ones. And
--- their names, where they have any.
-local function tensors_of(given, what)
+-- Where the parameters are: places in modules, {module =, own =, name =}, tied ones each, or plain
+-- tensors.
+local function places_of(given, what)
   if type(given) == 'table' and type(given.parameters) == 'function' then
-    given = given:parameters()
+    given = mode.places(given)
   end
   if ref.is(given) then given = { given } end
   if type(given) ~= 'table' then
     blame.raise(('%s: parameters are a module, or a list of tensors, got %s'):format(what,
       blame.show(given)), 'EARG', what)
   end
-  local list, names, seen = {}, {}, {}
+  local list = {}
   for _, p in ipairs(given) do
-    local tensor, wanted, name = p, true, nil
-    if type(p) == 'table' then tensor, wanted, name = p.tensor, p.trainable ~= false, p.name end
-    ref.need(tensor, what)
-    local key = tostring(ffi.cast('uintptr_t', ffi.cast('void *', tensor._t._storage)))
-      .. ':' .. tostring(ffi.cast('uintptr_t', ffi.cast('void *', tensor._t._data)))
-    if wanted and not seen[key] then -- shared weights are stepped once
+    local place = type(p) == 'table' and p or { tensor = p }
+    ref.need(place.tensor, what)
+    if place.trainable ~= false then list[#list + 1] = place end
+  end
+  return list
+end
+
+-- One tensor for another view of the same memory, so that shared weights are stepped once.
+local function key_of(x)
+  return tostring(ffi.cast('uintptr_t', ffi.cast('void *', x._t._storage)))
+    .. ':' .. tostring(ffi.cast('uintptr_t', ffi.cast('void *', x._t._data)))
+end
+
+-- The tensors that the places hold now, each once, and their names, where they have any.
+local function tensors_of(places, what)
+  local list, names, seen = {}, {}, {}
+  for _, place in ipairs(places) do
+    local tensor = place.tensor
+    if place.module then tensor = mode.held(place) end
+    local key = tensor and key_of(tensor)
+    if key and not seen[key] then
       seen[key] = true
       list[#list + 1] = blame.within(what, function() return tensor:requires_grad_() end)
-      names[#list] = name
+      names[#list] = place.name
     end
   end
   if #list == 0 then blame.raise(what .. ': there are no parameters to train', 'EARG', what) end
@@ -63,28 +79,90 @@ local function place_of(device, opts, n_states, n)
   return place
 end
 
--- One group: its tensors, their states, and a place for each device that they are on.
-local function group_of(self, params, names, opts)
-  local n, n_states = #params, self.n_states(opts)
-  local group = { params = params, names = names, options = opts, base = opts.lr, states = {},
-    places = {} }
-  local by = {}
-  for i, p in ipairs(params) do
+-- The places of a group's parameters, one for each device that they are on; those that were keep
+-- their rate and their count of steps.
+local function arrange(group, n_states)
+  local by, before = {}, {}
+  for _, place in ipairs(group.places or {}) do before[place.device] = place end
+  local first = (group.places or {})[1]
+  group.places = {}
+  for i, p in ipairs(group.params) do
     local device = p.device
     if not by[device] then
-      by[device] = place_of(device, opts, n_states, n)
-      table.insert(group.places, by[device])
+      local place = place_of(device, group.options, n_states, #group.params)
+      local known = before[device] or first
+      if known then
+        place.rate:copy_(known.rate)
+        place.count:copy_(known.count)
+      end
+      by[device] = place
+      table.insert(group.places, place)
     end
     table.insert(by[device].at, i)
   end
+end
+
+-- A parameter's moments.
+local function fresh(p, n_states)
+  local states = {}
   for k = 1, n_states do
-    group.states[k] = {}
-    for i, p in ipairs(params) do
-      group.states[k][i] = filled(0, p.dtype == 'f64' and 'f64' or 'f32', p:size(), p.device)
-    end
+    states[k] = filled(0, p.dtype == 'f64' and 'f64' or 'f32', p:size(), p.device)
   end
+  return states
+end
+
+-- One group: its tensors, their states, and a place for each device that they are on.
+local function group_of(self, where, opts)
+  local what, n_states = getmetatable(self).__name, self.n_states(opts)
+  local params, names = tensors_of(where, what)
+  local group = { where = where, params = params, names = names, options = opts, base = opts.lr,
+    states = {} }
+  for k = 1, n_states do group.states[k] = {} end
+  for i, p in ipairs(params) do
+    for k, state in ipairs(fresh(p, n_states)) do group.states[k][i] = state end
+  end
+  arrange(group, n_states)
   group.core = self.core_options(opts)
   return group
+end
+
+-- Parameters that are other tensors now are taken up with fresh moments.
+local function take_up(self, group)
+  local what, n_states = getmetatable(self).__name, #group.states
+  local params, names = tensors_of(group.where, what)
+  local before, same = {}, #params == #group.params
+  for i, p in ipairs(group.params) do
+    if p._t ~= nil then before[key_of(p)] = i end
+  end
+  local states, new = {}, {}
+  for k = 1, n_states do states[k] = {} end
+  for i, p in ipairs(params) do
+    local at = before[key_of(p)]
+    same = same and at == i
+    local made = not at and fresh(p, n_states)
+    if made then new[#new + 1] = names[i] end
+    for k = 1, n_states do states[k][i] = at and group.states[k][at] or made[k] end
+  end
+  if same then return end
+  group.params, group.names, group.states = params, names, states
+  arrange(group, n_states)
+  if #new > 0 then
+    local where = blame.where()
+    io.stderr:write(('%s%s: %s replaced; moments begin anew\n'):format(
+      where and where .. ': ' or '', what, table.concat(new, ', ')
+        .. (#new == 1 and ' was' or ' were')))
+  end
+end
+
+--- Look whether parameters are other tensors now (module.weight = t, module:to); a step, and what
+--- reads parameters or moments, does so first.
+---@return table self
+function Optimizer:look_again()
+  if self.replaced ~= mode.replaced then
+    for _, group in ipairs(self.groups) do take_up(self, group) end
+    self.replaced = mode.replaced
+  end
+  return self
 end
 
 -- -- Making -------------------------------------------------------------------------------------
@@ -96,7 +174,8 @@ function Optimizer:init(given, opts)
   local what = getmetatable(self).__name
   local base = options.check(self.spec, opts, what)
   self.groups = {}
-  local grouped = type(given) == 'table' and not ref.is(given) and type(given[1]) == 'table'
+  local grouped = type(given) == 'table' and not ref.is(given)
+    and type(given.parameters) ~= 'function' and type(given[1]) == 'table'
     and given[1].params ~= nil
   for _, each in ipairs(grouped and given or { { params = given } }) do
     local own = {}
@@ -104,10 +183,10 @@ function Optimizer:init(given, opts)
     for name, value in pairs(each) do
       if name ~= 'params' then own[name] = value end
     end
-    local params, names = tensors_of(each.params, what)
-    self.groups[#self.groups + 1] = group_of(self, params, names,
+    self.groups[#self.groups + 1] = group_of(self, places_of(each.params, what),
       options.check(self.spec, own, what))
   end
+  self.replaced = mode.replaced
 end
 
 -- -- Stepping -----------------------------------------------------------------------------------
@@ -143,6 +222,7 @@ function Optimizer:step(opts)
   local what = getmetatable(self).__name
   local scale = type(opts) == 'table' and opts.scale or nil
   if scale ~= nil then ref.need(scale, what) end
+  if self.replaced ~= mode.replaced then self:look_again() end
   call.settle()
   for _, group in ipairs(self.groups) do
     for _, place in ipairs(group.places) do
@@ -183,6 +263,7 @@ end
 ---@return table self
 function Optimizer:zero_grad(opts)
   local set = type(opts) == 'table' and opts.set and 1 or 0
+  self:look_again()
   for _, group in ipairs(self.groups) do
     for _, p in ipairs(group.params) do call.check(C.rg_zero_grad(p._t, set)) end
   end
@@ -193,7 +274,7 @@ end
 --- first one; nil where none is.
 ---@return Tensor|nil
 function Optimizer:grad_norm()
-  return gradients.norm_of(self)
+  return gradients.norm_of(self:look_again())
 end
 
 --- What gradients are multiplied by so that their norm is at most `most`; give it to step.
@@ -250,6 +331,7 @@ end
 --- What a step depends on beside the parameters: moments, counts and rates, as tensors by name.
 ---@return table tensors name to tensor
 function Optimizer:state()
+  self:look_again()
   local out = {}
   for g, group in ipairs(self.groups) do
     out[g .. '.rate'] = group.places[1].rate

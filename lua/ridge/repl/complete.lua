@@ -76,6 +76,7 @@ local function field(value, name)
       return ok and loaded or nil
     end
     value = rawget(meta, '__index')
+    if type(value) == 'function' then value = meta end -- a module's
   end
   return nil
 end

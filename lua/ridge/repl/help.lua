@@ -192,6 +192,7 @@ function M.member(value, name)
   if found ~= nil or type(meta) ~= 'table' then return found end
   if type(meta.late) == 'table' and meta.late[name] then found = value[name] end
   local class = rawget(meta, '__index')
+  if type(class) == 'function' then class = meta end -- a module's
   while found == nil and type(class) == 'table' do
     found = rawget(class, name)
     class = (debug.getmetatable(class) or {}).__index

@@ -2,14 +2,16 @@
 --- Calls of modules that are for running: ridge.inference, and who wants to know whether a module
 --- in training mode was called without a backward pass.
 ---
---- Modules ask `hook` at each call, which is nil unless one of the two is on.
+--- Modules ask `hook` at each call and `reads` when a parameter is read, which are nil unless one
+--- of the two is on. `replaced` counts the parameters that became other tensors: whoever keeps
+--- tensors of modules (plans, optimizers) looks there whether to look again.
 
 local C = require 'ridge.ffi.lib'
 local backward = require 'ridge.tensor.backward'
 local blame = require 'ridge.blame'
 local state = require 'ridge.state'
 
-local M = { hook = nil }
+local M = { hook = nil, reads = nil, replaced = 0 }
 
 local inference, watching -- the innermost entries that are on
 
@@ -17,11 +19,19 @@ local inference, watching -- the innermost entries that are on
 local function switch(module, list)
   list[#list + 1] = { module = module, training = module.training }
   module.training = false
-  if module._l then C.rg_layer_set_training(module._l, 0) end
   for _, child in ipairs(module.children) do switch(child.module, list) end
 end
 
+local function used(module)
+  local list = watching.modules
+  if not list[module] then
+    list[module] = true
+    list[#list + 1] = module
+  end
+end
+
 local function called(module)
+  if watching then used(module) end
   if not module.training then return end
   if inference then
     switch(module, inference.switched)
@@ -32,6 +42,7 @@ end
 
 local function refresh()
   M.hook = (inference or watching) and called or nil
+  M.reads = watching and used or nil
 end
 
 local INFERENCE = {}
@@ -45,9 +56,7 @@ end
 
 function INFERENCE.off(entry)
   for i = #entry.switched, 1, -1 do
-    local module, training = entry.switched[i].module, entry.switched[i].training
-    module.training = training
-    if module._l then C.rg_layer_set_training(module._l, training and 1 or 0) end
+    entry.switched[i].module.training = entry.switched[i].training
   end
   inference, entry.outer = entry.outer, nil
   refresh()
@@ -82,18 +91,54 @@ end
 
 local function looked(seen, entry, before, ...)
   seen.training = entry.training and backward.passes == before or false
+  seen.modules = entry.modules
   return ...
 end
 
 --- Call a function, and note whether modules in training mode were called and no backward pass
 --- went.
----@param seen table gets `training`, unless the function raises
+---@param seen table gets `training` and `modules`, a list of those called, or of which a parameter
+---  was read, unless the function raises
 ---@param f function
 ---@param ... any its arguments
 ---@return any what f returns
 function M.watch(seen, f, ...)
-  local entry = {}
+  local entry = { modules = {} }
   return looked(seen, entry, backward.passes, state.with(WATCH, entry, f, ...))
+end
+
+-- -- Parameters in their places -------------------------------------------------------------
+
+local function add_places(module, prefix, list, seen)
+  if seen[module] then return end
+  seen[module] = true
+  for _, p in ipairs(module.params) do
+    list[#list + 1] = { name = prefix .. p.name, tensor = p.tensor, trainable = p.trainable,
+      module = module, own = p.name }
+  end
+  for _, c in ipairs(module.children) do
+    add_places(c.module, prefix .. c.name .. '.', list, seen)
+  end
+end
+
+--- Every place of a parameter in a module and below it, tied ones each.
+---@param module table
+---@param list table|nil goes on with it
+---@param seen table|nil modules that were met
+---@return table list of {name, tensor, trainable, module, own}
+function M.places(module, list, seen)
+  list = list or {}
+  add_places(module, '', list, seen or {})
+  return list
+end
+
+--- What a place holds now; nil where the module has no such parameter any more.
+---@param place table
+---@return Tensor|nil
+function M.held(place)
+  for _, p in ipairs(place.module.params) do
+    if p.name == place.own then return p.tensor end
+  end
 end
 
 return M

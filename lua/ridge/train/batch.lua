@@ -131,16 +131,20 @@ end
 local function by_plan(self, x, y, share)
   local key = ('%s|%s|%.17g'):format(x:describe(), y:describe(), share)
   local known = self.plans:get(key)
+  if known and known.plan and not known.plan:is_current() then -- a parameter is another tensor now
+    known.plan:release()
+    known.plan = nil
+    return nil
+  end
   if known then
     known.x:copy_(x)
     known.y:copy_(y)
-    return lands(self, (known.plan:run()))
-  end
-  if not self.seen:get(key) then
+    if known.plan then return lands(self, (known.plan:run())) end
+  elseif not self.seen:get(key) then
     self.seen:put(key, true)
     return nil
   end
-  local made = { x = x:to(self.device):clone(), y = y:to(self.device):clone() }
+  local made = known or { x = x:to(self.device):clone(), y = y:to(self.device):clone() }
   ref.outlive(made.x)
   ref.outlive(made.y)
   local give_back = gradients_of(self.model)
@@ -154,10 +158,10 @@ local function by_plan(self, x, y, share)
   end
   ref.outlive(found.results[1]) -- and the scope of this batch
   made.plan = found
-  local gone = self.plans:put(key, made)
+  local gone = not known and self.plans:put(key, made)
   if gone then
-    for _, x_ in ipairs { gone.x, gone.y, gone.plan.results[1] } do x_:release() end
-    gone.plan:release()
+    for _, x_ in ipairs { gone.x, gone.y, gone.plan and gone.plan.results[1] } do x_:release() end
+    if gone.plan then gone.plan:release() end
   end
   return lands(self, found.results[1])
 end
@@ -189,7 +193,9 @@ end
 ---@return number bytes
 function Batch:plan_bytes()
   local sum = 0
-  for made in self.plans:each() do sum = sum + made.plan:facts().buffer_bytes end
+  for made in self.plans:each() do
+    sum = sum + (made.plan and made.plan:facts().buffer_bytes or 0)
+  end
   return sum
 end
 
