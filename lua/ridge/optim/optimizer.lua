@@ -173,7 +173,7 @@ end
 function Optimizer:init(given, opts)
   local what = getmetatable(self).__name
   local base = options.check(self.spec, opts, what)
-  self.groups = {}
+  local groups = {} -- of an optimizer made anew; those there were stay where that fails
   local grouped = type(given) == 'table' and not ref.is(given)
     and type(given.parameters) ~= 'function' and type(given[1]) == 'table'
     and given[1].params ~= nil
@@ -183,10 +183,10 @@ function Optimizer:init(given, opts)
     for name, value in pairs(each) do
       if name ~= 'params' then own[name] = value end
     end
-    self.groups[#self.groups + 1] = group_of(self, places_of(each.params, what),
+    groups[#groups + 1] = group_of(self, places_of(each.params, what),
       options.check(self.spec, own, what))
   end
-  self.replaced = mode.replaced
+  self.groups, self.replaced = groups, mode.replaced
 end
 
 -- -- Stepping -----------------------------------------------------------------------------------

@@ -175,6 +175,10 @@ describe('an optimizer', function()
     assert.matches('a factor is a number from 0', message(function()
       optim.SGD(net):scale_lr()
     end))
+    local whole = optim.SGD(net, { lr = 0.25 })
+    assert.matches('parameters are a module', message(whole.init, whole, 2))
+    assert.equal(0.25, whole:lr()) -- what failed changed nothing
+    assert.matches('0%.25', tostring(whole))
     assert.matches('largest norm is a number above 0', message(optim.SGD(net).clip,
       optim.SGD(net), 0))
   end)
