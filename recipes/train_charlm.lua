@@ -90,8 +90,10 @@ for i = 1, opt.layers do
 end
 Writer.norm = nn.LayerNorm(opt.width)
 Writer.out = nn.Linear(opt.width, letters, { seed = opt.seed + 3 })
-Writer.letter.weight:copy_(Writer.letter.weight * 0.1)
-Writer.place.weight:copy_(Writer.place.weight * 0.1)
+ridge.no_grad(function()
+  Writer.letter.weight:copy_(Writer.letter.weight * 0.1)
+  Writer.place.weight:copy_(Writer.place.weight * 0.1)
+end)
 local net = nn.Sequential(Writer.letter, Writer.place, Writer.blocks, Writer.norm, Writer.out)
   :to(opt.device)
 

@@ -37,11 +37,13 @@ local function rounds_of(n)
     math.ceil(n / 1000) * 1000), 'EARG', 'bench')
 end
 
--- The protocol of fixed iterations: each sample is one call.
+-- The protocol of fixed iterations: each sample is one call, in as many rounds of one process or
+-- passes of a sweep.
 local function counted(protocol, n)
   local rounds = rounds_of(n)
   protocol.calls, protocol.samples = 1, n / rounds
   protocol.min_rounds, protocol.max_rounds = rounds, rounds
+  protocol.passes, protocol.max_passes, protocol.windows = rounds, rounds, n / rounds
   protocol.precision, protocol.budget_ns = 1e-4, 1e13
 end
 
