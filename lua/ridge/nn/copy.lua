@@ -68,7 +68,7 @@ local function tree(module, tensor_of)
     end
     copy_params(m, made)
     for i, c in ipairs(m.children) do
-      made.children[i] = { name = c.name, module = copy(c.module) }
+      made.children[i] = made:_entry(c.name, copy(c.module))
     end
     if m.recomputes then Module.recompute(made) end
     again = again or m.recomputes and true or m.segments and true or false

@@ -176,8 +176,13 @@ function Module:child(name, module)
   if holds(module, self) then
     blame.raise(('%s: a module cannot be a child of itself'):format(getmetatable(self).__name))
   end
-  self.children[#self.children + 1] = { name = tostring(name), module = module }
+  self.children[#self.children + 1] = self:_entry(tostring(name), module)
   return module
+end
+
+-- What stands in the list of children; containers have their own.
+function Module:_entry(name, module) -- luacheck: no self
+  return { name = name, module = module }
 end
 
 --- Parameters of the module and its children: a list of {name =, tensor =, trainable =, module =,

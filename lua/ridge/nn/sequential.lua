@@ -9,7 +9,7 @@ local Module = require 'ridge.nn.module'
 local Sequential = class('nn.Sequential', Module)
 
 --- Modules one after the other: nn.Sequential(a, b) or nn.Sequential():add(a):add(b). net[i] is the
---- i-th of them, net[-1] the last one, and #net how many there are.
+--- i-th of them, net[-1] the last one, and #net how many there are; net[i] = module replaces it.
 ---@param ... table modules
 function Sequential:init(...)
   Module.init(self)
@@ -24,8 +24,27 @@ function Sequential:add(module)
     blame.raise(('nn.Sequential: a module is expected, got %s'):format(type(module)))
   end
   self:child(#self.children + 1, module)
-  rawset(self, #self.children, module)
   return self
+end
+
+-- A child is what stands at net[i], so that net[i] = other replaces it for all who walk the
+-- children: Lua asks nobody before it writes over a field that is there.
+local function standing(entry, key)
+  if key ~= 'module' then return nil end
+  local module = rawget(entry.net, entry.at)
+  if type(module) ~= 'table' or type(module.forward) ~= 'function' then
+    blame.raise(('nn.Sequential: a module is expected at %d, got %s'):format(entry.at,
+      blame.show(module)))
+  end
+  return module
+end
+
+local Entry = { __index = standing }
+
+function Sequential:_entry(name, module)
+  local at = tonumber(name)
+  rawset(self, at, module)
+  return setmetatable({ name = name, net = self, at = at }, Entry)
 end
 
 -- The modules first .. last as one function. It holds them itself: the backward pass, which calls
@@ -57,7 +76,7 @@ function Sequential:forward(x)
 end
 
 --- Cut the modules into so many segments of neighbours, each of which keeps only its input for the
---- way back, which computes it once more (ridge.recompute): memory as the number of segments and
+--- backward pass, which computes it once more (ridge.recompute): memory as the number of segments and
 --- the longest of them together, one more pass forward. The modules are those of each call: what is
 --- added later belongs to a segment too.
 ---@param segments number|boolean|nil how many; true or nothing: the root of the number of modules;

@@ -44,7 +44,7 @@ describe('the command', function()
       UPDATE trial SET state = 'running' WHERE state = 'error']]
     local text = ridge 'sweeps'
     st:exec "UPDATE trial SET state = 'error' WHERE state = 'running'"
-    assert.matches('squares%s+3%s+4%s+1%s+0:00:05', text)
+    assert.matches('squares%s+3%s+4%s+1%s+0:00:25', text) -- five passes of five seconds
     st:close()
   end)
 
