@@ -76,9 +76,9 @@ function Sequential:forward(x)
 end
 
 --- Cut the modules into so many segments of neighbours, each of which keeps only its input for the
---- backward pass, which computes it once more (ridge.recompute): memory as the number of segments and
---- the longest of them together, one more pass forward. The modules are those of each call: what is
---- added later belongs to a segment too.
+--- backward pass, which computes it once more (ridge.recompute): memory as the number of segments
+--- and the longest of them together, one more pass forward. The modules are those of each call:
+--- what is added later belongs to a segment too.
 ---@param segments number|boolean|nil how many; true or nothing: the root of the number of modules;
 ---  false: as before
 ---@return table self
