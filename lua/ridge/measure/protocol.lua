@@ -16,9 +16,10 @@ local SPEC = {
             doc = 'cold: the caches are written over before every sample, one call a sample; or '
               .. 'both, as a list' },
   precision = { 'number', min = 1e-4, max = 1, doc = 'half-width of the interval to stop at' },
-  min_rounds = { 'integer', min = 2, max = 1000, doc = 'rounds before it may stop; a sweep has passes' },
-  max_rounds = { 'integer', min = 2, max = 1000, doc = 'rounds after which it must stop; a sweep has passes' },
-  samples = { 'integer', min = 1, max = 1000, doc = 'samples in a round; a sweep has windows' },
+  -- rounds and their samples are of one process; a sweep has passes and windows instead
+  min_rounds = { 'integer', min = 2, max = 1000, doc = 'rounds before it may stop' },
+  max_rounds = { 'integer', min = 2, max = 1000, doc = 'rounds after which it must stop' },
+  samples = { 'integer', min = 1, max = 1000, doc = 'samples in a round' },
   calls = { 'integer', min = 1, max = 1e9,
             doc = 'calls of a sample; as many as the shortest sample needs when left out' },
   warm_calls = { 'integer', min = 0, max = 1e9,
