@@ -227,6 +227,18 @@ describe('a timeline', function()
     assert.equal(0, t.lost)
   end)
 
+  it('lies on streams, each with its spans and the time it was busy', function()
+    local x = ridge.randn(64, 64)
+    local t = ridge.timeline(function() return x:matmul(x):exp() end)
+    local rows = t:streams()
+    assert.equal(1, #rows)
+    assert.same(t.spans, rows[1].spans)
+    local busy = 0
+    for _, span in ipairs(t.spans) do busy = busy + span.end_s - span.begin_s end
+    assert.is_true(busy > 0)
+    assert.near(busy, rows[1].busy_s, 1e-9)
+  end)
+
   it('inside a profile that hears steps has none of them', function()
     local x = ridge.randn(3)
     local plan = ridge.capture(function() return x:exp() end)

@@ -11,7 +11,7 @@ local LIBRARIES = { { 'cublasLt', { 13, 12 } }, { 'cudnn', { 9 } }, { 'nvrtc', {
   { 'nccl', { 2 } } }
 local MOST = 15 -- devices end at cuda:15
 
--- '13.0', or nil where there is no driver.
+-- 'CUDA 13.0', or nil where there is no driver.
 local function driver_version()
   local found, driver = pcall(ffi.load, 'libcuda.so.1')
   if not found then return nil end
@@ -19,7 +19,7 @@ local function driver_version()
   local version = ffi.new 'int[1]'
   local ok, code = pcall(function() return driver.cuDriverGetVersion(version) end)
   if not ok or code ~= 0 then return 'does not answer' end
-  return ('%d.%d'):format(version[0] / 1000, version[0] % 1000 / 10)
+  return ('CUDA %d.%d'):format(version[0] / 1000, version[0] % 1000 / 10)
 end
 
 -- The file that was mapped as the plugin; nil where none was.
@@ -55,7 +55,7 @@ function M.rows()
   local rows, n = {}, 0
   local function add(name, text) rows[#rows + 1] = { name, text } end
   local version = driver_version()
-  add('driver', version and 'CUDA ' .. version or 'none (libcuda.so.1)')
+  add('driver', version or 'none (libcuda.so.1)')
   local facts = ffi.new 'rg_device_facts'
   local why
   for i = 1, MOST do

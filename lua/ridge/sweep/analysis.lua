@@ -74,15 +74,16 @@ end
 
 -- Exponents ----------------------------------------------------------------------------------
 
--- Least squares of log y over log x; nil below three points.
+-- Least squares of log y over log x; nil below three points, or where all have the same x.
 local function fit(points, from, to)
   local n, sx, sy, sxx, sxy = 0, 0, 0, 0, 0
+  -- compared as they are: rounding leaves a spread that is not quite zero
+  if to - from < 2 or points[from].x == points[to].x then return nil end
   for i = from, to do
     local x, y = points[i].lx, points[i].ly
     n, sx, sy, sxx, sxy = n + 1, sx + x, sy + y, sxx + x * x, sxy + x * y
   end
   local spread = sxx - sx * sx / n
-  if n < 3 or spread <= 0 then return nil end
   local slope = (sxy - sx * sy / n) / spread
   local base, rest = (sy - slope * sx) / n, 0
   for i = from, to do rest = rest + (points[i].ly - base - slope * points[i].lx) ^ 2 end
@@ -165,8 +166,8 @@ function M.exponent(rows, y, x, opt)
     end
   end
   if #out == 0 then
-    blame.raise(('exponent: fewer than three points have %s and %s'):format(y, x), 'EARG',
-      'exponent')
+    blame.raise(('exponent: fewer than three points have %s and %s, or they all have one %s')
+      :format(y, x, x), 'EARG', 'exponent')
   end
   return out
 end

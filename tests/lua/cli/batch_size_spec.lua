@@ -24,8 +24,8 @@ describe('ridge batch-size', function()
   it('gives JSON, with status 2 when not even the least fits', function()
     local status, out = run('linear{64,32}', '--memory', '512KB', '--max', '8', '--as', 'json')
     local document = canonical.decode(out)
-    assert.same({ 0, 'ridge-batch-size', 8, 'max', 4 },
-      { status, document.format, document.best, document.stop, #document.tries })
+    assert.same({ 0, 'ridge-batch-size', 1, 8, 'max', 4 }, { status, document.format,
+      document.version, document.best, document.stop, #document.tries })
     status, out = run('linear{64,32}', '--memory', '1KB', '--as', 'json')
     assert.equal(2, status)
     assert.equal(canonical.null, canonical.decode(out).best)

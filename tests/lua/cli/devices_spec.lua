@@ -34,6 +34,23 @@ describe('ridge doctor --device cuda', function()
       .. '--seconds 0.1'):format(SIMULATED)))
   end)
 
+  it('reads the version of the driver, whatever it is', function()
+    local folder = require('tests.lua.store.folder').new()
+    local file = assert(io.open(folder .. '/driver.c', 'w'))
+    file:write 'int cuDriverGetVersion(int *v) { v[0] = VERSION; return CODE; }\n'
+    file:close()
+    for define, said in pairs { ['-DVERSION=12080 -DCODE=0'] = 'CUDA 12.8',
+        ['-DVERSION=13020 -DCODE=0'] = 'CUDA 13.2',
+        ['-DVERSION=0 -DCODE=35'] = 'does not answer' } do
+      local library = folder .. '/libcuda.so.1'
+      assert.equal(0, os.execute(('cc -shared -fPIC %s -o %s %s/driver.c'):format(define, library,
+        folder)))
+      assert.matches('\ndriver +' .. (said:gsub('%.', '%%.')) .. '\n', '\n' .. run(
+        ('LD_LIBRARY_PATH=%s RIDGE_GPU=/no/such.so ./ridge doctor --device cuda'):format(folder)))
+    end
+    require('tests.lua.store.folder').remove(folder)
+  end)
+
   it('says why there is none', function()
     local text = run 'RIDGE_GPU=/no/such.so ./ridge doctor --device cuda'
     assert.matches("\nGPU +none: the GPU's kernels are not there: /no/such.so: cannot open", text)

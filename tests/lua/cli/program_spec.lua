@@ -164,6 +164,14 @@ describe('ridge file', function()
     local status, _, err = run({ 'run', 'lonely_recip' }, { env = env })
     assert.equal(1, status)
     assert.truthy(err:find("did you mean 'lonely_recipe'?", 1, true))
+    -- and where data of one's own lie
+    local data = folder .. '/.local/share'
+    local recipes = data .. '/ridge/recipes'
+    assert.equal(0, os.execute('mkdir -p ' .. recipes))
+    assert(os.rename(folder .. '/lonely_recipe.lua', recipes .. '/lonely_recipe.lua'))
+    for _, place in ipairs { 'XDG_DATA_HOME=' .. data, 'XDG_DATA_HOME= HOME=' .. folder } do
+      assert.same({ 0, 'ran\ty\n', '' }, { run({ 'run', 'lonely_recipe', 'y' }, { env = place }) })
+    end
   end)
 end)
 

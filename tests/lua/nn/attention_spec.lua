@@ -149,6 +149,19 @@ describe('attention', function()
     for _ = 1, 3 do ridge.scope(function() layer(ridge.randn(1, 4, 8)) end) end
   end)
 
+  it('in a block begins by its seed, and differently each time without one', function()
+    local function all(opts)
+      local list = {}
+      for _, p in ipairs(nn.TransformerBlock(4, opts):parameters()) do
+        list[#list + 1] = p.tensor:tolist()
+      end
+      return list
+    end
+    assert.same(all { seed = 3 }, all { seed = 3 })
+    assert.not_same(all { seed = 3 }, all { seed = 4 })
+    assert.not_same(all(), all())
+  end)
+
   it('says what does not fit', function()
     assert.matches('10 numbers do not fall into 3 heads', message(nn.MultiHeadAttention, 10,
       { heads = 3 }))

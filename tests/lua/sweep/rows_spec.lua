@@ -52,6 +52,15 @@ describe('rows', function()
     assert.equal(6, #some():head(99))
   end)
 
+  it('are printed without what only says how they came about', function()
+    local text = tostring(rows_of.new { { width = 7, state = 'ok', role = 'grid', rep = 1,
+      tries = 2, began = 3, implied_by = 4 } })
+    for name, shown in pairs { width = true, state = true, role = false, rep = false,
+        tries = false, began = false, implied_by = false } do
+      assert.equal(shown, text:find(name, 1, true) ~= nil, name)
+    end
+  end)
+
   it('are grouped and aggregated', function()
     local rows = some():group 'kind':agg { t = 'median fwd', n = 'count fwd', g = 'max fwd.gflops' }
     assert.same({ 'a', 'b' }, column(rows, 'kind'))
@@ -139,6 +148,14 @@ describe('an exponent', function()
 
   it('needs three points', function()
     assert.has_error(function() analysis.exponent({ { x = 1, fwd = 1 } }, 'fwd', 'x') end)
+  end)
+
+  it('needs points that lie apart: of equal ones there is none', function()
+    for x = 1, 20 do
+      local rows = {}
+      for i = 1, 3 + x % 4 do rows[i] = { x = x, fwd = 10 + i } end
+      assert.is_false((pcall(analysis.exponent, rows, 'fwd', 'x')), x)
+    end
   end)
 end)
 

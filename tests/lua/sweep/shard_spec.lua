@@ -67,6 +67,16 @@ describe('the shards of a sweep', function()
     end
   end)
 
+  it('are by the first four bytes of the address of a point, the same on every machine', function()
+    measured(folder, { function(run) run(nil) end })
+    local db = require('ridge.store.sqlite').open(folder .. '/1-1.db', 'read')
+    local rows = db:query [[SELECT t.shard AS shard, substr(hex(c.sha), 1, 8) AS sha
+      FROM trial t JOIN config c ON c.id = t.config_id]]
+    db:close()
+    assert.equal(N, #rows)
+    for _, row in ipairs(rows) do assert.equal(tonumber(row.sha, 16), row.shard) end
+  end)
+
   it('are everything as tasks of an array job, whatever its numbers begin with', function()
     local real = os.getenv
     finally(function() os.getenv = real end) -- luacheck: ignore 122

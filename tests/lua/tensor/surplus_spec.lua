@@ -44,6 +44,19 @@ describe('one argument too many', function()
     assert.is_true(tried > 70, tried)
   end)
 
+  it('is told from the arguments that the help lists, each by its name', function()
+    local drawn = 0
+    for _, entry in ipairs(method.entries()) do
+      local names = {}
+      for i, param in ipairs(entry.params) do names[i] = param.name end
+      local taken = {}
+      for name in entry.parameters:gmatch '[^,%s]+' do taken[#taken + 1] = name end
+      assert.same(taken, names, entry.name)
+      if names[#names] == 'generator' then drawn = drawn + 1 end
+    end
+    assert.is_true(drawn > 0)
+  end)
+
   it('names what is taken, at the line', function()
     local ok, err = pcall(function()
       local y = ridge.ones(3):softmax(1, 2)
