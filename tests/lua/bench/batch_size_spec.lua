@@ -130,6 +130,18 @@ describe('the best batch size', function()
     assert.is_nil(net.weight.grad)
   end)
 
+  it('for training runs the module as it trains', function()
+    local net = ridge.nn.Linear(8, 8):eval()
+    local forward, seen = net.forward, {}
+    net.forward = function(self, x)
+      seen[#seen + 1] = self.training
+      return forward(self, x)
+    end
+    bench.batch_size(net, { kind = 'training', max = 1, input_shape = 8, db = db })
+    assert.same({ true }, { seen[#seen] })
+    assert.is_false(net.training)
+  end)
+
   it('for training needs a module', function()
     local ok, err = pcall(bench.batch_size, function(x) return x end, { kind = 'training',
       input_shape = 4, db = db })

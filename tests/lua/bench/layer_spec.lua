@@ -67,6 +67,13 @@ describe('a model as text', function()
     refused('linear{width,2}', "did you mean 'widht'", { widht = 3 })
   end)
 
+  it('is a text, and nothing else', function()
+    local ok, err = pcall(layer.parse, 5)
+    assert.is_false(ok)
+    assert.equal('EARG', err.code)
+    assert.matches('a model is a text like .*, got number', err.message)
+  end)
+
   it('says what is missing, too much, or does not fit', function()
     refused('linear{1}', 'at least 2 numbers %(n_in, n_out%), got 1')
     refused('linear{1,2,3}', 'at most 2 numbers')

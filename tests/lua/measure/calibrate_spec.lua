@@ -146,4 +146,21 @@ describe('a calibration', function()
                                        services = machine:services() }))
     assert.is_true(machine.time < 3e10)
   end)
+
+  it('takes its noise from blocks that nothing disturbed, or says that there are none', function()
+    local function noise_of(signals)
+      local machine, points = guest(0)
+      for name, value in pairs(signals) do machine.signals[name] = value end
+      local said, names = {}, {}
+      for _, row in ipairs(calibrate.calibrate { quick = true, ceilings = false, points = points,
+          services = machine:services(), progress = function(text) said[#said + 1] = text end }) do
+        names[row.name] = row.value
+      end
+      return names, said[#said]
+    end
+    assert.is_true(noise_of({})['noise.aa'] < 0.005)
+    local names, said = noise_of { busy_cpus = 1 }
+    assert.is_nil(next(names))
+    assert.matches('other processes ran in 6 of 6 blocks', said)
+  end)
 end)

@@ -62,6 +62,20 @@ describe('the doctor', function()
     end
   end)
 
+  it('names who keeps the processors busy', function()
+    local pipe = assert(io.popen [[exec 2>&1
+      sh -c 'while :; do :; done' & busy=$!
+      ./ridge -e 'for _, f in ipairs(require("ridge.measure").doctor { seconds = 0.5 }) do
+        if f.name == "others" then print(f.state, f.advice) end
+      end'
+      kill $busy
+      echo $busy]])
+    local text = pipe:read '*a'
+    pipe:close()
+    local found, pid = text:match '^(.-)(%d+)\n$'
+    assert.truthy(found:find('(' .. pid .. ') ', 1, true), text)
+  end)
+
   it('looks at this machine', function()
     local list = require('ridge.measure').doctor { seconds = 0.1 }
     assert.equal('timer', list[1].name)

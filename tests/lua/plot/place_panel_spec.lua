@@ -405,6 +405,15 @@ describe('the roofline', function()
     assert.equal(0, #rec:all('marker', function(s) return same(s.edge, rec.theme.warn) end))
   end)
 
+  it('allows what lies under the roof of the fastest memory, by its interval', function()
+    -- at 1 FLOP a byte: 200 GB/s are 200 GFLOP/s, the lower end is the rate divided by 1.2
+    local function said(ns)
+      return plot.draw('roofline', list { 'odd', 1e6, 1e6, ns }, { y = 'fwd' }).finding
+    end
+    assert.is_nil(said(1e6 / 200 / 1.2))
+    assert.matches('^1 points lie above every roof', said(1e6 / 200 / 1.2 / 1.3))
+  end)
+
   it('rings what no roof allows, and points arrows at the second one', function()
     local figure = plot.draw('roofline', list { 'odd', 1e9, 1e9, 1e4 }, { y = 'fwd',
       from = 'impl=naive', to = 'impl=own' })
@@ -443,5 +452,24 @@ describe('intervals that reach below zero', function()
     rec = recorder.of(plot.draw('roofline', list, { y = 'fwd' }))
     x, y = rec:axis(1, 'x', 'log'), rec:axis(1, 'y', 'log')
     rec:bar(x(128), y(128e6 / 4000), y(128e6 / low))
+  end)
+end)
+
+describe('panels in lines and columns', function()
+  it('fill their box, with a gap only between them', function()
+    local axes, series = require 'ridge.plot.axes', require 'ridge.plot.series'
+    local t = require('ridge.plot.theme').get 'light'
+    local c = require('ridge.plot.canvas').new { width = 600, height = 400 }
+    for n = 1, 4, 3 do
+      local specs = {}
+      for i = 1, n do
+        specs[i] = { x = series.axis({ { a = 1 }, { a = 2 } }, 'a'),
+          y = series.axis({ { a = 1 }, { a = 2 } }, 'a') }
+      end
+      local panels = series.grid(c, t, { x = 10, y = 20, w = 500, h = 300 }, specs)
+      local above, below = axes.margins(t, specs[n])
+      assert.near(20 + above, panels[1].y, 1e-9)
+      assert.near(320 - below, panels[n].y + panels[n].h, 1e-9)
+    end
   end)
 end)

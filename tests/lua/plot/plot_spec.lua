@@ -73,6 +73,22 @@ describe('scales', function()
     assert.same({ 20480, 40960, 61440, 81920 }, scale.linear(20000, 90000):ticks(5, 1024))
   end)
 
+  it('keep powers where as many round numbers fit', function()
+    assert.same({ 8, 16 }, scale.log(8, 16, 2):ticks(3))
+  end)
+
+  it('of sizes have powers of two, whichever size it is', function()
+    local series = require 'ridge.plot.series'
+    for _, name in ipairs { 'num_terms', 'low_rank', 'batch', 'in_features', 'out_features',
+        'threads' } do
+      local rows = {}
+      for i = 1, 8 do rows[i] = { [name] = 3 * 2 ^ i } end
+      for _, v in ipairs(series.axis(rows, name).scale:ticks(9)) do
+        assert.near(0, (math.log(v) / math.log(2)) % 1, 1e-9, name)
+      end
+    end
+  end)
+
   it('are logarithmic where the range is geometric only', function()
     assert.is_nil(scale.fit { 10, 12 }.base or nil)
     assert.equal(10, scale.fit { 1, 100 }.base)
@@ -205,5 +221,14 @@ describe('the 2x2 figure', function()
     assert.matches('bf16, f32', failure(plot.landscape, fixture.rows(), about()).message)
     assert.matches('f16', failure(plot.landscape, fixture.rows(),
       about { dtype = 'f16' }).message)
+  end)
+end)
+
+describe('a canvas', function()
+  it('says that drawing failed', function()
+    local c = require('ridge.plot.canvas').new { width = 8, height = 8 }
+    c:check()
+    c.C.cairo_restore(c.cr) -- without a save
+    assert.matches('drawing', tostring(failure(c.check, c)))
   end)
 end)

@@ -77,6 +77,11 @@ describe('a command of the prompt', function()
     assert.truthy(text:find('reading from L1', 1, true))
     local r = s.env._
     assert.is_true(r.ci_lo <= r.med and r.med <= r.ci_hi)
+    -- the arithmetic is that of the results: 2 * 64^3 FLOP at 1 GFLOP/s take 524 us
+    s.ceilings[require('ridge').num_threads()].by_name = { ['fma.f32'] = { value = 1e9 },
+      ['bw.l1'] = { value = 1e18 } }
+    text = run '%bench --quick x:matmul(x)'
+    assert.truthy(text:find 'the roof is 524[^\n]+, by f32 arithmetic')
   end)
 
   it('%bench measures what needs nothing of the prompt in fresh processes', function()
@@ -118,6 +123,8 @@ describe('a command of the prompt', function()
     local text = run '%prof for i = 1, 50 do x:matmul(x):relu() end'
     assert.truthy(text:find 'matmul%s+%S*%s+50%s')
     assert.truthy(text:find 'relu%s+50%s')
+    assert.truthy(text:find 'matmul[^\n]+FLOP/s')
+    assert.is_nil(run('%prof x:t():contiguous()'):find('FLOP/s', 1, true)) -- it computes nothing
     assert.equal('failed', select(2, run '%prof error "x"'))
     assert.equal('1\n', run '1')
   end)
@@ -181,6 +188,9 @@ describe('a command of the prompt', function()
     local text = run '%debug'
     assert.truthy(text:find "a%s+'q'")
     assert.truthy(text:find "b%s+'qy'")
+    assert.is_nil(text:find('no locals', 1, true))
+    run 'error "x"'
+    assert.truthy(run('%debug'):find('no locals: the error was at the top', 1, true))
   end)
 
   it('%history and %save know what was typed', function()
@@ -197,6 +207,13 @@ describe('a command of the prompt', function()
     local file = assert(io.open(path))
     assert.equal('a = 1\nb = a + 1\n', file:read '*a')
     file:close()
+    for count, kept in pairs { ['1'] = 'b = a + 1\n', ['9'] = 'a = 1\nb = a + 1\n' } do
+      os.remove(path)
+      run('%save ' .. path .. ' ' .. count)
+      file = assert(io.open(path))
+      assert.equal(kept, file:read '*a')
+      file:close()
+    end
     os.remove(path)
   end)
 
@@ -219,6 +236,7 @@ describe('a command of the prompt', function()
     run 'y = !printf "a\\nb\\n"'
     assert.same({ 'a', 'b' }, s.env.y)
     assert.equal('(status 3)\n', run '!exit 3')
+    assert.equal('(ended by signal 9)\n', run '!kill -9 $$')
     assert.equal('failed', select(2, run '!'))
   end)
 end)

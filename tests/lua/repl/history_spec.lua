@@ -27,6 +27,18 @@ describe('the history', function()
     assert.equal(5000, #history.read(path))
   end)
 
+  it('leaves no file open', function()
+    local open, opened = io.open, {}
+    io.open = function(...) -- luacheck: ignore 122
+      local file, why = open(...)
+      opened[#opened + 1] = file
+      return file, why
+    end
+    history.read(path)
+    io.open = open -- luacheck: ignore 122
+    assert.equal('closed file', io.type(opened[1]))
+  end)
+
   it('is empty where there is no file', function()
     assert.same({}, history.read(path .. '.none'))
     assert.same({}, history.read(nil))

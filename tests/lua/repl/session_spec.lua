@@ -46,6 +46,22 @@ describe('a session', function()
     assert.equal(1, s.env.a)
   end)
 
+  it('runs a file, or the text that is said to be in it', function()
+    local s = new()
+    local path = os.tmpname()
+    local file = assert(io.open(path, 'w'))
+    file:write '#!ridge\nlocal x = 1\n'
+    file:close()
+    assert.is_true(s:load(path))
+    assert.equal(1, s.env.x)
+    s:execute(path, 'x = 2')
+    assert.equal(2, s.env.x)
+    os.remove(path)
+    s:execute(path, 'x = 3')
+    assert.equal(3, s.env.x)
+    assert.is_false(s:load(path))
+  end)
+
   it('keeps the last four values, not more, and nothing large', function()
     local _, run = new()
     for i = 1, 6 do run(tostring(i)) end

@@ -107,6 +107,19 @@ describe('a tensor as text', function()
     assert.truthy(text:find('[1, :, :]\n  1  2\n  3  4\n[2, :, :]\n  5  6\n  7  8\n', 1, true))
   end)
 
+  it('leaves out matrices in the middle, no row of the others', function()
+    local text = lines(tensor('i32', { 8, 12, 12 }, numbers(1152, function(i) return i end)))
+    local found = 0
+    for i, line in ipairs(text) do
+      if line == ' ...' then
+        found = found + 1
+        assert.truthy(text[i - 1]:find '430 +431 +432$')
+        assert.truthy(text[i + 1]:find('[6, :, :]', 1, true))
+      end
+    end
+    assert.equal(1, found)
+  end)
+
   it('shows scalars, booleans and nothing', function()
     assert.equal('  2.5000\ntensor f32[] cpu  4 B', tensor('f32', {}, { 2.5 }))
     assert.truthy(tensor('bool', { 2 }, { true, false }):find('true  false', 1, true))
@@ -129,5 +142,15 @@ describe('a tensor as text', function()
     local summary = require('ridge.show.summary')
     local stats = summary.stats(function(i) return values[i + 1] end, 40)
     assert.is_true(math.abs(stats.std - 0.5063697) < 1e-6)
+  end)
+end)
+
+describe('a chart', function()
+  it('thins values to the means of finite neighbours', function()
+    local thin = require('ridge.show.chart').thin
+    assert.same({ 2, 7, 5 }, thin({ 1, 3, 0 / 0, 7, 4, 6 }, 3))
+    local none = thin({ 1, 1, 1 / 0, 0 / 0 }, 2)
+    assert.equal(1, none[1])
+    assert.is_true(none[2] ~= none[2])
   end)
 end)
