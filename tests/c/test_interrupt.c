@@ -4,6 +4,7 @@
 ** processor's time, and the call says that it was interrupted.
 */
 #include <pthread.h>
+#include <signal.h>
 #include <time.h>
 
 #include "base/base.h"
@@ -311,8 +312,37 @@ static void test_svd(int32_t dtype)
   rg_tensor_release(x);
 }
 
+static void see_signals(void *work)
+{
+  pthread_sigmask(SIG_BLOCK, NULL, work);
+}
+
+static void drop_signals(void *work)
+{
+  (void)work;
+}
+
+/* A signal that LAPACK's thread took would be handled where nobody looks for it. */
+static void test_aside_signals(void)
+{
+  static sigset_t there;
+  sigset_t before;
+  sigset_t after;
+  const int each[] = { SIGINT, SIGTERM, SIGALRM, SIGPROF, SIGUSR1, SIGCHLD };
+
+  sigemptyset(&there);
+  pthread_sigmask(SIG_BLOCK, NULL, &before);
+  is_status(rg_aside(see_signals, drop_signals, &there), RG_OK, "a call on a thread aside");
+  pthread_sigmask(SIG_BLOCK, NULL, &after);
+  for (size_t i = 0; i < sizeof(each) / sizeof(*each); i++) {
+    ok(sigismember(&there, each[i]) == 1, "which gets no signal");
+    is_int(sigismember(&after, each[i]), sigismember(&before, each[i]), "the caller does");
+  }
+}
+
 int main(void)
 {
+  test_aside_signals();
   is_status(rg_set_threads(1), RG_OK, "one thread");
   test_product("own", RG_ISA_BASE, RG_F32, 1, 3072, "own kernels in f32");
   test_product("openblas", RG_ISA_BASE, RG_F64, 1, 4096, "OpenBLAS in f64");

@@ -196,7 +196,9 @@ static void test_host_v1(void)
   put("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
   put("/sys/fs/cgroup/cpu,cpuacct/docker/77/cpu.stat",
       "nr_periods 9\nnr_throttled 2\nthrottled_time 70\n");
+  put("/proc/cpuinfo", "processor\t: 0\ncpu MHz\t\t: 2400.5\n");
   is_status(rg_host_facts_from(root, &facts), RG_OK, "facts under version 1");
+  close_to(facts.mhz, 2400.5, 0, "no cpufreq: the clock that cpuinfo has");
   close_to(facts.quota_cpus, 2, 0, "quota over period");
   is_status(rg_host_counters_from(root, &counters), RG_OK, "counters under version 1");
   close_to(counters.throttled_ns, 70, 0, "throttled time is in nanoseconds there");
