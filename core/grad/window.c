@@ -61,8 +61,8 @@ int64_t rg_window_bytes(const rg_window *w, int64_t storage_bytes)
 
 /* -- Where a tensor lies --------------------------------------------------------------------- */
 
-/* Bytes from the first to behind the last element of x in one row, axis `but` left out; -1 where x
-** steps through rows and columns at once. */
+/* Bytes from the first to behind the last element of x in one row, axis `but` left out, which may
+** be none of x's; -1 where x steps through rows and columns at once. */
 static int64_t extent(const rg_window *w, const rg_tensor *x, int32_t but)
 {
   const int64_t bytes = rg_dtype_bytes(x->_dtype);
@@ -99,7 +99,7 @@ rg_fit rg_window_fit(const rg_window *w, const rg_tensor *x, int64_t offset)
   if (w->width == 0 || x->_count == 0) {
     return RG_FIT_INSIDE;
   }
-  wide = extent(w, x, -1);
+  wide = extent(w, x, x->_ndim);
   return wide < 0 || column + wide > w->pitch ? RG_FIT_ACROSS : fit_of(w, column, wide);
 }
 
