@@ -75,6 +75,16 @@ describe('a device', function()
       .. ' ./ridge tests/lua/gpu_memory_child.lua'))
   end)
 
+  it('is asked what it can when a level is switched, not the processor', function()
+    if not simulated() then return pending(WITHOUT) end
+    for capability, amp in pairs { ['75'] = 'amp +off +not switched: this processor has no prod',
+        ['80'] = 'amp +on' } do
+      assert.matches(amp, output(('RG_SIM_CAPABILITY=%s RIDGE_GPU=%s ./ridge -e %s'):format(
+        capability, SIMULATED,
+        [['ridge.level(ridge.nn.Linear(2, 2):to "cuda:0", "ultra", nil, print)']])))
+    end
+  end)
+
   it('has memory that is full of nan under RIDGE_ALLOC_POISON, as the CPU has', function()
     if not simulated() then return pending(WITHOUT) end
     for _, order in ipairs { 'fwd', 'rev', 'rand:3' } do

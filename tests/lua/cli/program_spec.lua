@@ -37,6 +37,14 @@ describe('ridge -e', function()
       '-e', 'package.loaded["ridge.plot"], package.loaded["ridge.store"]' } })
   end)
 
+  it('calls what is given, and nothing else', function()
+    local call = 'require("ridge.host").call'
+    assert.same({ 0, 'true\n3\n', '' }, { run { '-e', call .. '("once", math.max, nil, 1, 3)' } })
+    local status, _, err = run { '-e', call .. '("once")' }
+    assert.equal(1, status)
+    assert.truthy(err:find('#2', 1, true), err)
+  end)
+
   it('ends with 130 when interrupted', function()
     local status, _, err = run { '-e', 'require("ridge.host").interrupt()' }
     assert.equal(130, status)

@@ -210,6 +210,22 @@ describe('on a device', function()
     assert.is_true(layer:to('cpu').weight:equal(before.weight))
   end)
 
+  it('what is made of a layer is where that one is, whatever the default device', function()
+    finally(function() ridge.set_default_device 'cpu' end)
+    for _, case in ipairs { { 'cpu', GPU }, { GPU, 'cpu' } } do
+      local where, default = unpack(case)
+      local dense, conv = nn.Linear(8, 6):to(where), nn.Conv2d(2, 3, 3):to(where)
+      ridge.set_default_device(default)
+      for name, made in pairs { LowRankLinear = nn.LowRankLinear.from(dense, { rank = 2 }),
+          SKLinear = nn.SKLinear.from(dense, { low_rank = 2, warn = false }),
+          SKConv2d = nn.SKConv2d.from(conv, { warn = false }), clone = dense:clone() } do
+        for _, p in ipairs(made:parameters()) do
+          assert.equal(where, p.tensor.device, name .. ' ' .. p.name)
+        end
+      end
+    end
+  end)
+
   it('two devices in one call are refused with both names', function()
     local net = nn.Linear(3, 3):to(GPU)
     assert.matches('tensors on cpu and on cuda:0', failure(net, ridge.ones(2, 3)))
