@@ -153,6 +153,11 @@ describe('the prompt', function()
   it('follows the size of the window and stops with Ctrl-Z', function()
     require('ffi').C.kill(term.pid, 28) -- SIGWINCH
     enter('1', '\n1\n')
+    term:send '40 +'
+    term:expect '40 +'
+    require('ffi').C.kill(term.pid, 28) -- what was typed stays
+    os.execute 'sleep 0.2'              -- it comes while the prompt waits, not with the next key
+    enter(' 2', '\n42\n')
     require('ffi').C.kill(term.pid, 20) -- SIGTSTP
     require('ffi').C.kill(term.pid, 18) -- SIGCONT
     enter('2', '\n2\n')
