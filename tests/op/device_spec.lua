@@ -284,3 +284,30 @@ describe('a progression', function()
     end)
   end
 end)
+
+-- Joined in a plan, functions of elements are computed eight at a time where whole eights lie so.
+describe('a chain', function()
+  after_each(tensors.release_all)
+
+  for _, dtype in ipairs { 'f32', 'bf16', 'f16' } do
+    it('gives what its steps give, in whole eights and what is left: ' .. dtype, function()
+      for count = 64, 67, 3 do
+        local values, wanted = {}, {}
+        for i = 1, count do values[i], wanted[i] = i - 32, (32 - i) / 2 + 1 end
+        local x, made = tensors.make(values, { count }, dtype), ffi.new 'rg_tensor *[3]'
+        local plan = ffi.new 'rg_plan *[1]'
+        tensors.check(C.rg_capture_begin())
+        tensors.check(C.rg_neg(x, made))
+        tensors.check(C.rg_mul_scalar(tensors.hold(made[0]), 0.5, 0, made + 1))
+        tensors.check(C.rg_add_scalar(tensors.hold(made[1]), 1, 0, made + 2))
+        tensors.check(C.rg_capture_end(plan))
+        local y = tensors.hold(made[2])
+        tensors.check(C.rg_fill_(y, 7))
+        tensors.check(C.rg_plan_replay(plan[0], 1))
+        local got = tensors.read(y)
+        for i = 1, count do assert.equal(wanted[i], got[i], i) end
+        C.rg_plan_release(plan[0])
+      end
+    end)
+  end
+end)
