@@ -68,7 +68,9 @@ local function program()
   local buffer = ffi.new 'char[4096]'
   local n = tonumber(ffi.C.ridge_process_readlink('/proc/self/exe', buffer, 4095))
   if n <= 0 then blame.raise('process: /proc/self/exe cannot be read', 'ESYS') end
-  return ffi.string(buffer, n)
+  local path = ffi.string(buffer, n)
+  -- built anew or updated meanwhile: the one that runs is still there, under this name alone
+  return path:find ' %(deleted%)$' and '/proc/self/exe' or path
 end
 
 ffi.cdef 'ssize_t ridge_process_readlink(const char *, char *, size_t) __asm__("readlink");'

@@ -63,6 +63,18 @@ describe('a child process', function()
     p:close()
   end)
 
+  it('is started from the program that runs, also where a newer one took its place', function()
+    local copy = os.tmpname()
+    os.execute('cp build/ridge ' .. copy)
+    local pipe = io.popen(([[%s -e 'os.remove "%s"
+      print(require("ridge.process").spawn{ words = { "-e", "os.exit(7)" } }:wait().code)']])
+      :format(copy, copy))
+    local text = pipe:read '*a'
+    pipe:close()
+    os.remove(copy)
+    assert.equal('7\n', text)
+  end)
+
   it('is refused an unknown option', function()
     local ok, err = pcall(process.spawn, { modul = 'x' })
     assert.is_false(ok)
