@@ -65,6 +65,7 @@ describe('a child process', function()
 
   it('is started from the program that runs, also where a newer one took its place', function()
     local copy = os.tmpname()
+    os.remove(copy) -- cp would keep its mode
     os.execute('cp build/ridge ' .. copy)
     local pipe = io.popen(([[%s -e 'os.remove "%s"
       print(require("ridge.process").spawn{ words = { "-e", "os.exit(7)" } }:wait().code)']])
