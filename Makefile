@@ -124,8 +124,8 @@ demo: all            ## draw this machine's performance landscape, in about five
 gallery: all         ## one picture of every kind, from sweeps measured for it
 	./ridge recipes/gallery.lua --out results/kept/gallery
 test: all test-programs $(if $(NVCC),$(BUILD)/libridge_gpusim.so)  ## run every test
-	@scripts/run_tests $(CTESTBIN) $(SPECS)
-	$(if $(NVCC),@$(MAKE) --no-print-directory test-gpusim)
+	@scripts/run_tests $(CTESTBIN) $(if $(NVCC),$(filter-out tests/op,$(SPECS)),$(SPECS))
+	$(if $(NVCC),@$(MAKE) --no-print-directory test-gpusim ALSO=cpu)
 test-c: test-programs          ## run the C tests
 	@scripts/run_tests $(CTESTBIN)
 test-op: all         ## run the operations against the slow reference

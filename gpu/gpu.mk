@@ -117,7 +117,7 @@ $(BUILD)/tests/test_chain: tests/gpu/test_chain.cpp gpu/chain/text.cu gpu/chain/
 test-gpusim-builds: all $(foreach w,sim simasan simtsan,$(BUILD)/libridge_gpu$w.so \
   $(BUILD)/tests/test_$w) $(addprefix $(BUILD)/tests/test_,blas dnn chain)
 test-gpusim: test-gpusim-builds  ## run the simulated GPU
-	@scripts/gpu/sim.sh tsan/20 asan rev rand:3/2 ahead:rev/5 test
+	@scripts/gpu/sim.sh tsan/20 asan rev $(ALSO) rand:3/2 ahead:rev/5 test
 # ridge for a machine without packages; a path of the older kind holds for its libraries' needs too
 $(BUILD)/ridge_bundled: $(OBJ) $(HOSTOBJ)
 	$(call show,ld $@)$(CC) -fopenmp $(EXTRA) -rdynamic -o $@ $^ -lluajit-5.1 -ledit \

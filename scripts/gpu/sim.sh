@@ -3,7 +3,7 @@
 #
 # sim.sh: every operation on the simulated GPU, in other orders and under sanitizers.
 #
-#   scripts/gpu/sim.sh test fwd rev rand:SEED ahead ahead:rev fma asan tsan
+#   scripts/gpu/sim.sh test fwd rev rand:SEED ahead ahead:rev fma asan tsan cpu
 #
 # The simulator's own tests (test) plant mistakes that have to be found; each sanitizer begins with
 # them. With /N behind a way only every n-th sample of the op suite is tried.  `make test-gpusim`
@@ -39,6 +39,9 @@ run() {
     fwd | rev | rand | ahead)
       RG_SIM_ORDER=$way suite sim "$every"
       ;;
+    cpu) # the same suite where it belongs, beside the others: `make test` has two processors
+      scripts/run_tests tests/op
+      ;;
     fma) # products and sums joined, as nvcc joins them
       suite simfma "$every"
       ;;
@@ -56,7 +59,7 @@ run() {
       RIDGE_BUSTED=$busted OMP_NUM_THREADS=1 suite simtsan "$every"
       ;;
     *)
-      echo "sim.sh: no way '$1'; known: test fwd rev rand:SEED ahead ahead:rev fma asan tsan," \
+      echo "sim.sh: no way '$1'; known: test fwd rev rand:SEED ahead ahead:rev fma asan tsan cpu," \
         "each with /N for every n-th sample" >&2
       echo '0 passed, 1 failed'
       ;;
