@@ -17,7 +17,7 @@ local opt = ridge.args {
 }
 ridge.set_num_threads(1)
 
--- Chains of 100 and of 105 calls over 8 KB: inside the first caches, so that where memory happens
+-- Chains of 100 and of 105 calls over 8 KB: inside L1, so that where memory happens
 -- to lie decides nothing.
 local function identical()
   local r = require 'ridge'

@@ -69,7 +69,7 @@ local function allocating()
 end
 
 local KINDS = {
-  { 'first cache', add(2000), 1 }, { 'second cache', add(60000), 1 },
+  { 'L1', add(2000), 1 }, { 'L2', add(60000), 1 },
   { 'last cache', add(600000), 1 }, { 'streaming', add(8000000), 1 },
   { 'linear, 2 threads', linear(64, 384), 2 }, { 'allocating', allocating, 1 },
   { 'training step', training_step, 1 }, { 'linear, bf16', linear(64, 256, 'bf16'), 1 },
@@ -214,9 +214,9 @@ end
 
 -- A kind against itself and against one of 5 % more work; what it names has to be in its text.
 local AB = {
-  { 'first cache', 'r.randn(2000)', 1 }, { 'second cache', 'r.randn(60000)', 1 },
+  { 'L1', 'r.randn(2000)', 1 }, { 'L2', 'r.randn(60000)', 1 },
   { 'last cache', 'r.randn(600000)', 1 }, { 'streaming', 'r.randn(8000000)', 1 },
-  { 'first cache, 2 threads', 'r.randn(2000)', 2 },
+  { 'L1, 2 threads', 'r.randn(2000)', 2 },
 }
 
 local SETUP = [[return function()

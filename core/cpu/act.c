@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Derivatives of activations times what arrives, on the CPU.
+** Derivatives of activations times the incoming gradient, on the CPU.
 */
 #include "cpu/cpu.h"
 #include "op/act.h"

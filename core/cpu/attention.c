@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Attention, forward: 512 queries pass over the keys together; a tile of 64 x 128 scores becomes
-** weights while it is in the first cache and is multiplied with the values at once.
+** weights while it is in L1 and is multiplied with the values at once.
 **
 ** Dao: FlashAttention-2 (2023), algorithm 1.  What is computed together depends on the sizes alone,
 ** so results are the same for any number of threads.

@@ -104,7 +104,7 @@ typedef struct ahead {
 } ahead;
 
 /* Two tiles of rows and two of columns onto the sums.  With every step some of what is read next
-** comes into the second cache: 10 % where b is large. */
+** comes into L2: 10 % where b is large. */
 static inline void multiply(int64_t steps, const uint16_t *a0, const uint16_t *a1, int64_t lda,
                             const uint16_t *b, ahead next)
 {

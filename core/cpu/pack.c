@@ -12,7 +12,7 @@
 #include "cpu/cpu.h"
 #include "cpu/gemm.h"
 
-enum { CHUNK = 64 }; /* steps converted together: 64 x 32 numbers stay in the first cache */
+enum { CHUNK = 64 }; /* steps converted together: 64 x 32 numbers stay in L1 */
 
 int64_t rg_pack_depth(int32_t format, int64_t k)
 {

@@ -51,7 +51,7 @@ __attribute__((constructor)) static void read_environment(void)
 
 /* -- Preparing a ------------------------------------------------------------------------------- */
 
-enum { TURN = 64 }; /* rows turned together: 32 lines of 64 numbers stay in the first cache */
+enum { TURN = 64 }; /* rows turned together: 32 lines of 64 numbers stay in L1 */
 
 /* The same for an a that is adjacent across its rows: 32 columns of it at a time, turned. */
 static void convert_turned(const rg_ready *r, int64_t begin, int64_t end)
@@ -208,7 +208,7 @@ enum {
   /* Steps up to which an a that is adjacent across its rows is read as it lies: beyond, its lines
   ** are gone before the next rows want them, and it is copied a block of rows at a time. */
   ACROSS_MOST = 256,
-  ACROSS_SET = 4096 /* bytes: lines so far apart fall into one set of the first cache */
+  ACROSS_SET = 4096 /* bytes: lines so far apart fall into one set of L1 */
 };
 
 static rg_status prepare_own(rg_ready *r)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Products of 8-bit factors with scales on the CPU: all sums first, then scales, bias, activation
-** and conversion over runs of them that stay in the first cache.
+** and conversion over runs of them that stay in L1.
 **
 ** Sums of i8 are oneDNN's where it may multiply bytes into 32 bits (AVX-512 VNNI, AMX): elsewhere
 ** it halves a factor so that no sum of two products leaves 16 bits, and loses its last place

@@ -24,7 +24,7 @@ void rg_flow_set(track *t, rg_tensor *flow, bool own)
   t->flow_own = own;
 }
 
-/* Elements that what arrives at p's storage has. */
+/* Elements of the incoming gradient of p's storage. */
 static int64_t flow_count(const place *p)
 {
   return rg_window_bytes(&p->track->window, p->storage_bytes) / rg_dtype_bytes(p->at._dtype);

@@ -3,8 +3,8 @@
 ** The part of a storage that wants a gradient, where it is not all of it: columns of a matrix that
 ** holds two (sketched layers keep trained and fixed factors side by side, for one product).
 **
-** Such a window is `width` bytes of every `pitch`, from byte `first` of each.  What arrives there
-** is kept without the gaps, so the other columns take no gradient memory.
+** Such a window is `width` bytes of every `pitch`, from byte `first` of each.  Its gradient is
+** kept without the gaps, so the other columns take no gradient memory.
 */
 #include "grad/node.h"
 

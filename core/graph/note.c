@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Notes: all steps of a plan as one thing that its device does at one word (a CUDA graph), so that
+** Notes: all steps of a plan as one launch of its device (a CUDA graph), so that
 ** what the host spends on a replay does not depend on how many steps there are.
 **
 ** While a device takes note nothing can be started, allocated or timed, so steps are noted only

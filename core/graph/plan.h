@@ -34,7 +34,7 @@ typedef struct rg_warmth {
   rg_device_modes modes;
 } rg_warmth;
 
-/* What a device keeps of a plan to do all of it at one word (note.c). */
+/* What a device keeps of a plan to run all of it as a CUDA graph (note.c). */
 typedef struct rg_note {
   void *graph;           /* the driver's; NULL: not yet, or it cannot be had */
   int32_t stream;        /* that it was noted on and runs on */
@@ -75,7 +75,7 @@ void rg_step_draw(step *s);
 /* And that something was written. */
 void rg_step_wrote(const step *s);
 
-/* Can the plan be done at one word?  Noted first where it was not and its steps ran as they would
+/* Can the plan run as a CUDA graph?  Noted first where it was not and its steps ran as they would
 ** run now; a note of other modes is thrown away. */
 bool rg_plan_noted(rg_plan *plan);
 

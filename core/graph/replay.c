@@ -2,7 +2,7 @@
 /*
 ** Replay: the steps of a plan in order, with nothing between them but what a kernel cannot know:
 ** the next random numbers, and that something was written.  A device that can note what it is asked
-** for does all of it at one word (note.c).
+** for runs all of it as a CUDA graph (note.c).
 */
 #include "graph/plan.h"
 
@@ -110,13 +110,13 @@ static rg_status run_steps(rg_plan *plan)
   return RG_OK;
 }
 
-/* Is it done at one word now?  Not while somebody hears its steps. */
+/* Does it run as a CUDA graph now?  Not while somebody hears its steps. */
 static bool is_graph(rg_plan *plan)
 {
   return plan->device > RG_CPU && !steps_are_heard() && rg_plan_noted(plan);
 }
 
-/* n times, at one word from the run on that allows it. */
+/* n times, as a CUDA graph from the run on that allows it. */
 static rg_status run_all(rg_plan *plan, int64_t n)
 {
   for (int64_t i = 0; i < n; i++) {

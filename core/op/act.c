@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** The derivative of an activation times what arrives, in one pass: signature, shape rule, cost,
-** public entry.  The kernel is core/cpu/act.c.
+** The derivative of an activation times the incoming gradient, in one pass: signature, shape
+** rule, cost, public entry.  The kernel is core/cpu/act.c.
 */
 #include "op/act.h"
 

@@ -54,8 +54,8 @@ static rg_cost concat_cost(const rg_call *call)
   return rg_cost_of(call, 0.0);
 }
 
-/* Each input's part of what arrives.  Parts are views: as many steps as there are inputs would not
-** fit into one rule. */
+/* Each input's part of the incoming gradient.  Parts are views: as many steps as there
+** are inputs would not fit into one rule. */
 static rg_status concat_grad(rg_grad *g)
 {
   const rg_concat_args *args = g->call->args;

@@ -204,8 +204,8 @@ static rg_status again(rg_grad *g, rg_value dy, rg_value lse, rg_tensor **out)
 }
 
 /*
-** With p = exp(x - lse), a row is dx = a p - t, where t, the target times what arrives, sums to a:
-** what comes out where p is 0.  So for dz, which arrives at dx:
+** With p = exp(x - lse), a row is dx = a p - t, where t, the target times the incoming gradient,
+** sums to a: what comes out where p is 0.  So for dz, which arrives at dx:
 **
 **   d(x) = a p dz    d(lse) = -sum(a p dz)    d(dy) = sum(dz dx) at dy = 1
 */

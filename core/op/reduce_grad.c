@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Gradients of the reductions: what arrives at a result goes to every element it came from.
+** Gradients of the reductions: the incoming gradient goes to every element a result came from.
 */
 #include <math.h>
 
@@ -97,7 +97,7 @@ rg_status rg_prod_grad(rg_grad *g)
   return rg_rule_end(&r);
 }
 
-/* The largest share what arrives, in equal parts. */
+/* The largest share the incoming gradient, in equal parts. */
 static rg_value shares(rg_rule *r, rg_value x, rg_value y)
 {
   rg_value mask = rg_f_cast(&r->f, rg_f_binary(&r->f, rg_eq, x, kept(r, y)), r->g->in[0].dtype);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** How gradient rules are written: as formulas (formula.h) of what arrives and what was saved.
+** How gradient rules are written: as formulas (formula.h) of the incoming gradient and what
+** was saved.
 **
 **   static rg_status sigmoid_grad(rg_grad *g)   dx = dy y (1 - y)
 **   {
@@ -19,7 +20,7 @@
 typedef struct rg_rule {
   rg_formula f;
   rg_grad *g;
-  rg_value dy; /* what arrives at the first result */
+  rg_value dy; /* incoming gradient of the first result */
   rg_value y;  /* the first result, where it was saved */
 } rg_rule;
 

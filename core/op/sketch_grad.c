@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Gradients of sketched layers (definitions.md 1.1).  With z = x [S1|U2], which is a hidden result,
-** and v what arrives behind dropout and activation, scaled by 1/(2T):
+** and v the incoming gradient behind dropout and activation, scaled by 1/(2T):
 **
 **   dS1 = x' (v U1')    dS2 = (x U2)' v    dx = (v U1') S1' + (v S2') U2'    dbias = sum 2T v
 **
@@ -21,7 +21,7 @@ typedef struct sketch {
   int32_t at_bias;
   int64_t half;
   rg_value z1, z2; /* x S1 and x U2 */
-  rg_value v;      /* 1/(2T) of what arrives before the bias is added */
+  rg_value v;      /* 1/(2T) of the incoming gradient before the bias is added */
 } sketch;
 
 static rg_value typed(rg_rule *r, rg_value x)

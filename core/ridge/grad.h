@@ -71,7 +71,7 @@ RG_API rg_status rg_backward_begin(const rg_tensor *y, const rg_tensor *dy, int3
 RG_API rg_status rg_backward_go(rg_way *way) RG_CHECK;
 
 /* The number of the function that way asks for, 0 if none.  dout: filled, 8 places: new references
-** to what arrives at its results, NULL where nothing does. */
+** to the incoming gradients of its results, NULL where none is. */
 RG_API int64_t rg_backward_asks(rg_way *way, rg_tensor **dout);
 
 /* Give way its gradients.  dx: count of them, one for each input, NULL for none.  RG_ESHAPE,

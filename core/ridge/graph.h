@@ -58,7 +58,7 @@ typedef struct rg_plan_facts {
   double flops;         /* of one replay, by the records' cost */
   double bytes;
   int32_t device; /* of all steps; -1: of several, or there are none */
-  int32_t noted; /* 1: its device does all of it at one word (a CUDA graph); 0: step by step, or not
+  int32_t noted;  /* 1: its device runs all of it as a CUDA graph; 0: step by step, or not
                   ** replayed often enough yet */
   int32_t stream; /* that a noted one runs on; -1: on the caller's */
   char why[160];  /* it cannot be noted; empty where nobody tried */

@@ -115,7 +115,7 @@ RG_API rg_status rg_clone(const rg_tensor *x, rg_tensor **out) RG_CHECK;
 **
 ** device   RG_CPU ..., opened where it was not; RG_PINNED: a tensor of the CPU's in pinned memory,
 **          which may arrive later: reading it waits
-** out      contiguous; what arrives there as gradient goes back to x's device
+** out      contiguous; its incoming gradient goes back to x's device
 ** RG_EDEVICE; RG_ECAPTURE: a plan stays on one device.
 */
 RG_API rg_status rg_to_device(const rg_tensor *x, int32_t device, rg_tensor **out) RG_CHECK;
@@ -313,7 +313,7 @@ enum {
 };
 
 /*
-** The derivative of an activation times what arrives at its result.
+** The derivative of an activation times the incoming gradient.
 **
 ** dy       float
 ** x        the result of the activation or, for RG_ACT_GELU and RG_ACT_SILU, what went into it;

@@ -2,7 +2,7 @@
 /*
 ** Notes of plans (core/graph/note.c) on a device whose driver and kernels only
 *write down what they
-** are asked for: when steps are noted, run at one word, thrown away, and go one
+** are asked for: when steps are noted, run as a CUDA graph, thrown away, and go one
 *by one again.
 */
 #include <stdlib.h>
@@ -238,7 +238,7 @@ static void test_noted(void)
   check_facts(plan, 0, "");
   replays(plan, 1, "begin;add;add;end;run;", "the capture was a run: it is noted at once");
   check_facts(plan, 1, "");
-  replays(plan, 3, "run;run;run;", "and runs at one word");
+  replays(plan, 3, "run;run;run;", "and runs as a CUDA graph");
 
   rg_device_modes_now()->tf32 ^= 1;
   replays(plan, 1, "free;add;add;", "in other modes it is thrown away, and its steps run");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Derivatives of activations times what arrives, each in three forms: two runs, a run and one
-** number, one number and a run.  Whole blocks, as in unary.c: the value of an element must not
+** Derivatives of activations times the incoming gradient, each in three forms: two runs, a run and
+** one number, one number and a run.  Whole blocks, as in unary.c: the value of an element must not
 ** depend on where it stands.
 */
 #include <math.h>

@@ -126,7 +126,7 @@ typedef struct rg_simd_norm {
   void (*softmax_back[2])(void *dx, const void *dy, const void *y, double sum, int64_t n);
 } rg_simd_norm;
 
-/* Derivatives of activations times what arrives: by RG_ACT_..., type (f32, f64) and form. */
+/* Derivatives of activations times the incoming gradient: by RG_ACT_..., type and form. */
 typedef struct rg_simd_act {
   rg_loop *back[RG_ACT_COUNT][2][RG_FORM_COUNT];
 } rg_simd_act;

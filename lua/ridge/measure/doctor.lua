@@ -138,7 +138,7 @@ local function events(list, delta, n_cpus, who)
     'the quota of this group is used up: raise cpu.max')
 end
 
-local WORK = { { 'compute_ns', 'compute', 'multiply-adds in the first cache' },
+local WORK = { { 'compute_ns', 'compute', 'multiply-adds in L1' },
                { 'memory_ns', 'memory', 'a read of 64 MB' },
                { 'clock_ns', 'clock', 'a chain of additions' } }
 

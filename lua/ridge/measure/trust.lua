@@ -30,8 +30,8 @@ local SPEC = {
 
 --- The kinds of work, and where their data lies.
 M.KINDS = { 'small', 'linear', 'softmax', 'streaming' }
-M.WORDS = { small = 'x + 1, 64 floats (first cache)',
-            linear = 'linear, 16 x 256 x 256 (second cache)',
+M.WORDS = { small = 'x + 1, 64 floats (L1)',
+            linear = 'linear, 16 x 256 x 256 (L2)',
             softmax = 'softmax, 60 x 1000', streaming = 'x + 1, 4 M floats (memory)' }
 
 local COPIES, WINDOWS = 2, 3
