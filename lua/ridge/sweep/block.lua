@@ -230,14 +230,17 @@ local function time_point(run, item, partner)
 end
 
 -- The partner of a point, set up; nil where it has none, or where that fails: the point itself may
--- be well all the same.
+-- be well all the same, and its row says why there is no ratio.
 local function partner_of(run, item)
   local params = run.spec.partner and run.spec.partner(copy(item.claim.params))
   if not params or space.label(params) == item.label then return nil end
   local partner = { claim = { params = params, seed = item.claim.seed, trial = item.claim.trial,
     pass = item.claim.pass }, label = space.label(params), partner_of = item }
   prepare(run, partner)
-  if partner.outcome then return nil end
+  if partner.outcome then
+    item.note = ('no ratio: its partner %s: %s'):format(partner.label, partner.outcome.message)
+    return nil
+  end
   return partner
 end
 
@@ -252,7 +255,7 @@ local function take(run, item)
   run.progress:at(('%s, pass %d'):format(item.label, item.claim.pass))
   shift(run, item.claim)
   item.earlier = item.claim.pass > 1 and record.passes(run.store.db, item.claim.series) or {}
-  item.outcome = nil
+  item.outcome, item.note = nil, nil
   lease(run, 'shared')
   prepare(run, item)
   if item.outcome then return end
@@ -271,10 +274,10 @@ local function write(run, item)
   local outcome = item.outcome
   outcome.inputs, outcome.left = item.inputs, item.left
   outcome.group, outcome.partner = run.group_of(item.claim.params), item.partner
+  outcome.message = outcome.message or item.note
   local leak = outcome.state == 'ok' and series.leak(item.earlier, item.left)
   if leak and not outcome.more then
     outcome.message = ('every pass leaves %s behind'):format(M.bytes(leak))
-    run.leaks = (run.leaks or 0) + 1
   end
   run.worker:record { item }
   run.progress:add({ outcome.more and 'pass' or outcome.state })
