@@ -21,6 +21,7 @@ local progress = require 'ridge.sweep.progress'
 local queue = require 'ridge.store.queue'
 local results = require 'ridge.store.results'
 local reuse = require 'ridge.store.reuse'
+local series = require 'ridge.sweep.series'
 local store = require 'ridge.store'
 
 local M = {}
@@ -270,17 +271,21 @@ local CAUSES = [[/* causes */ SELECT min(t.id) AS trial, count(*) AS n, t.state,
   AND t.state IN ('oom', 'error', 'crashed', 'timeout') GROUP BY t.state, a.message
   ORDER BY n DESC, trial LIMIT 3]]
 
--- The commonest reasons of the failures, each with a trial to look at.
+local LEAKS = [[/* leaks */ SELECT count(*) FROM main.trial t
+  JOIN main.attempt a ON a.id = t.best_attempt
+  WHERE t.sweep_id = ?1 AND t.state = 'ok' AND 2 <= (SELECT count(*) FROM main.attempt
+    WHERE series = a.series AND outcome = 'ok') AND ?2 <= (SELECT min(coalesce(left_bytes, 0))
+    FROM main.attempt WHERE series = a.series AND outcome = 'ok')]]
+
 local function tell_leaks(run)
-  local n = run.store.db:value([[/* leaks */ SELECT count(*) FROM main.trial t
-    JOIN main.attempt a ON a.id = t.best_attempt
-    WHERE t.sweep_id = ? AND t.state = 'ok' AND a.message LIKE 'every pass leaves%']], run.sweep.id)
+  local n = run.store.db:value(LEAKS, run.sweep.id, series.LEAK)
   if n > 0 then
     run.progress:note(('%s: the setup of %d points leaves memory behind in every pass; ridge show '
       .. 'says how much'):format(run.sweep.name, n))
   end
 end
 
+-- The commonest reasons of the failures, each with a trial to look at.
 local function tell_causes(run)
   for _, row in ipairs(run.store.db:query(CAUSES, run.sweep.id)) do
     run.progress:note(('%d x %s%s · ridge show %d'):format(row.n, row.state,

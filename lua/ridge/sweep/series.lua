@@ -12,9 +12,9 @@ local statistics = require 'ridge.measure.statistics'
 
 local M = {}
 
--- Bytes that a point leaves behind in every one of its passes: less is a cache's own business, and
--- the largest point of a process fills those (64 and 320 KB in the gallery).
-local LEAK = 2 ^ 20
+--- Bytes that a point leaves behind in every one of its passes: less is a cache's own business, and
+--- the largest point of a process fills those (64 and 320 KB in the gallery).
+M.LEAK = 2 ^ 20
 
 local SUMMED = { 'min', 'p25', 'p75', 'p95', 'p99', 'max', 'mean', 'sd', 'mad' }
 
@@ -124,7 +124,7 @@ function M.leak(earlier, left)
   for _, pass in ipairs(earlier) do
     least = least and pass.left_bytes and math.min(least, pass.left_bytes)
   end
-  return least and #earlier > 0 and least >= LEAK and least or nil
+  return least and #earlier > 0 and least >= M.LEAK and least or nil
 end
 
 --- Did a setup make something else than in the passes before? Its checksum says so.

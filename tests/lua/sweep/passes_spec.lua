@@ -145,24 +145,31 @@ describe('a sweep in passes', function()
     assert.equal(30, query("SELECT count(*) AS n FROM attempt WHERE outcome='ok'")[1].n)
   end)
 
-  it('says that a budget ended within the first pass, and gives no interval', function()
-    local said = {}
-    local clock, progress = require 'ridge.store.clock', require 'ridge.sweep.progress'
+  -- Run a sweep; what it said on the way.
+  local function told(sw, over)
+    local said, progress = {}, require 'ridge.sweep.progress'
     local new = progress.new
     progress.new = function(name, counts, options)
       options.out = { write = function(_, ...) said[#said + 1] = table.concat { ... } end,
         flush = function() end }
       return new(name, counts, options)
     end
-    local ok, err = pcall(run, declare { space = { k = sweep.range(1, 60) },
-      measure = function(p, c, m)
-        clock.sleep(0.02)
-        measure(p, c, m)
-      end }, { budget = 0.3, progress = 'plain' })
+    over = over or {}
+    over.progress = 'plain'
+    local ok, err = pcall(run, sw, over)
     progress.new = new
     assert(ok, err)
+    return table.concat(said)
+  end
+
+  it('says that a budget ended within the first pass, and gives no interval', function()
+    local clock = require 'ridge.store.clock'
+    local text = told(declare { space = { k = sweep.range(1, 60) }, measure = function(p, c, m)
+      clock.sleep(0.02)
+      measure(p, c, m)
+    end }, { budget = 0.3 })
     assert.matches('within the first pass: of %d+ points there is one median each, without an '
-      .. 'interval', table.concat(said))
+      .. 'interval', text)
     assert.equal(0, query('SELECT count(*) AS n FROM timing WHERE ci_lo IS NOT NULL')[1].n)
   end)
 
@@ -202,7 +209,7 @@ describe('a sweep in passes', function()
     local sw = declare { setup = function(p)
       if p.k == 4 then lab.live = lab.live + 3 * 2 ^ 20 end
     end }
-    run(sw)
+    assert.matches('the setup of 1 points leaves memory behind in every pass', told(sw))
     assert.equal('every pass leaves 3.0 MB behind', row_of(sw, 4).reason)
     assert.is_nil(row_of(sw, 3).reason)
   end)
@@ -221,6 +228,18 @@ describe('a sweep in passes', function()
     assert.near(4, row.fwd_ratio_hi, 1e-9)
     assert.is_true(row.fwd_hi / row.fwd_lo > 1.2)
     assert.is_nil(row_of(sw, 1).fwd_ratio)
+  end)
+
+  it('says why a point has no ratio, and is measured all the same', function()
+    local sw = declare { space = { k = { 1, 4 } }, partner = function(p)
+      return p.k ~= 1 and { k = 1, broken = true } or nil
+    end, setup = function(p) if p.broken then error 'no such layer' end end }
+    assert.equal(0, run(sw).failed)
+    local row = row_of(sw, 4)
+    assert.same({ 'ok', 5 }, { row.state, row.passes })
+    assert.is_nil(row.fwd_ratio)
+    assert.matches('^no ratio: its partner .*k=1.*: setup: .*no such layer', row.reason)
+    assert.is_nil(row_of(sw, 1).reason)
   end)
 
   it('has more passes of points whose intervals leave something undecided', function()
