@@ -5,6 +5,7 @@
 -- measures something else in each, and nobody would see it.
 
 local canonical = require 'ridge.store.canonical'
+local no_grad = require('ridge.tensor.grad').no_grad
 local sha256 = require 'ridge.store.sha256'
 
 local M = {}
@@ -13,12 +14,12 @@ local M = {}
 local VALUES, MOST, DEPTH = 8, 64, 4
 
 local function first_values(x)
-  if x.device ~= 'cpu' or x.count == 0 then return '' end
-  local axis
-  while x:size() and #x:size() > 1 do x = x:narrow(1, 1, 1):reshape(unpack(x:size(), 2)) end
-  axis = #x:size()
-  if axis == 1 then x = x:narrow(1, 1, math.min(VALUES, x:size(1))) end
-  local list = axis == 1 and x:tolist() or { x:item() }
+  if x.count == 0 then return '' end
+  while #x:size() > 1 do x = x:narrow(1, 1, 1):reshape(unpack(x:size(), 2)) end
+  local is_list = #x:size() == 1
+  if is_list then x = x:narrow(1, 1, math.min(VALUES, x:size(1))) end
+  x = x:to 'cpu'
+  local list = is_list and x:tolist() or { x:item() }
   for i, v in ipairs(list) do
     list[i] = type(v) == 'number' and canonical.number(v) or tostring(v)
   end
@@ -26,8 +27,8 @@ local function first_values(x)
 end
 
 local function describe(x)
-  local ok, values = pcall(first_values, x)
-  return x:describe() .. ' ' .. (ok and values or '')
+  if x._t == nil then return 'released' end
+  return x:describe() .. ' ' .. no_grad(first_values, x)
 end
 
 local function sorted_keys(t)
