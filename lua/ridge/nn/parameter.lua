@@ -24,9 +24,10 @@ local function kind_of(self) return getmetatable(self).__name end
 ---@param self table module
 ---@param name string
 ---@return table|nil entry
+---@return integer|nil at its place in self.params
 function M.entry(self, name)
-  for _, p in ipairs(self.params) do
-    if p.name == name then return p end
+  for i, p in ipairs(self.params) do
+    if p.name == name then return p, i end
   end
 end
 
@@ -220,17 +221,10 @@ end
 
 M.wrap = wrap
 
-local function index_of(self, name)
-  for i, p in ipairs(self.params) do
-    if p.name == name then return i end
-  end
-end
-
 -- The originals as the module's entries: one under the parameter's own name, or several under
 -- numbered ones, in its place.
 local function enter_originals(self, name, originals)
-  local at = index_of(self, name)
-  local p = self.params[at]
+  local p, at = M.entry(self, name)
   if #originals == 1 then
     self._tensors[name] = nil
     M.put(self, p, originals[1])
@@ -298,8 +292,8 @@ function M.remove_parametrization(self, name)
       blame.show(name)), 'EARG')
   end
   local tensor = in_no_grad(function() return computed(self, way):detach():clone() end)
-  local at = index_of(self, way.names[1])
-  local p = { name = name, trainable = self.params[at].trainable, frozen = self.params[at].frozen }
+  local first, at = M.entry(self, way.names[1])
+  local p = { name = name, trainable = first.trainable, frozen = first.frozen }
   for _, each in ipairs(way.names) do
     table.remove(self.params, at)
     self._tensors[each] = nil
