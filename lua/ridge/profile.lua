@@ -1,7 +1,6 @@
 -- SPDX-License-Identifier: MIT
---- Where the time of a function goes: operations and steps of plans from the
---- core's events, lines of Lua by sampling;
---- and names for NVIDIA's profilers, which look on from outside.
+--- Where the time of a function goes: operations and steps of plans from the core's events, lines
+--- of Lua by sampling; and names for NVIDIA's profilers, which look on from outside.
 
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
@@ -155,7 +154,7 @@ local function add_call(p, event, plan)
   if event.device_ns then p.device_ns = (p.device_ns or 0) + event.device_ns end
 end
 
---- The last trace summed up.
+-- The last trace summed up.
 local function summed(out)
   local p = { by_op = sums(), by_call = sums(), by_range = sums(), op_ns = 0 }
   local plans = {} -- number of a plan by the serial of its replays
