@@ -10,8 +10,8 @@
 local M = {}
 
 --- Before `ridge trust` has run: assumed, not measured here. A standard deviation of 0.12 of the
---- logarithm between processes, twice for 95 %; ratios of two calls on a shared guest showed 0.10 to
---- 0.14 from process to process (design/measurement.md, 9).
+--- logarithm between processes, twice for 95 %; ratios of two calls on a shared guest showed 0.10
+--- to 0.14 from process to process (design/measurement.md, 9).
 M.PRIOR = { up = 0.24, down = 0.24, how = 'prior' }
 
 --- Nothing: where the passes of a sweep, or a made-up machine, show it themselves.
