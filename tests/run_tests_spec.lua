@@ -126,6 +126,27 @@ describe('run_tests', function()
     assert.equal('0 passed, 1 failed', last(text))
   end)
 
+  it('tells what failed once more at the end', function()
+    local program = write('program', '#!/bin/sh\n'
+      .. "echo 'ok 1 - a\nnot ok 2 - b\n# file.c:3: 1 is not 2\nok 3 - c\n# of no interest\n1..3'\n")
+    os.execute('chmod +x ' .. program)
+    local spec = write('bad_spec.lua', "it('adds', function() assert.equal(5, 2 + 2) end)")
+    local text = run(('scripts/run_tests %s %s %s'):format(program, spec, write('good_spec.lua', GOOD)))
+    local told = text:match '\n(# failed: .*)\n%d+ passed'
+    has(told, ('# failed: %s\nnot ok 2 - b\n# file.c:3: 1 is not 2\n# failed: %s\n')
+      :format(program, spec))
+    has(told, 'adds')
+    has(told, '(number) 5')
+    assert.is_nil(told:find('of no interest', 1, true))
+    assert.is_nil(told:find('good_spec', 1, true))
+    assert.equal('3 passed, 2 failed', last(text))
+    -- one that breaks without a word: the end of what it printed
+    local dies = write('dies', '#!/bin/sh\necho "ok 1 - a"\necho the last words\nkill -9 $$\n')
+    os.execute('chmod +x ' .. dies)
+    has(run('scripts/run_tests ' .. dies):match '\n# failed: .*', 'the last words')
+    assert.is_nil(run('scripts/run_tests ' .. path 'good_spec.lua'):find '# failed')
+  end)
+
   it('lets tests answer Ctrl-C, and refuses a limit that is none', function()
     local program = write('program', '#!/bin/sh\n'
       .. "sh -c 'kill -INT $$; echo \"not ok 1 - lives on\"'\necho \"ok 1 - ends\n1..1\"\n")
