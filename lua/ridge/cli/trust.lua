@@ -43,8 +43,7 @@ end
 
 local function picture(record, summary, path)
   local trust = require 'ridge.measure.trust'
-  local text = ('Within %s, 95 %% of the processes agree.'):format(
-    require('ridge.show.ratio').range(math.exp(-summary.down), math.exp(summary.up)))
+  local text = trust.sentence(summary)
   require('ridge.plot').draw('trust', trust.points(record), { text = text }):save(path)
   plain.note(path, '\n')
 end

@@ -65,11 +65,20 @@ local function device_of(given)
   return number, type(given.plan) == 'function' and number == 0
 end
 
+-- What a call costs, to know which kind of work it is: as given, else as its plan counts.
+local function work_of(given)
+  local cost = given.cost or {}
+  if cost.bytes then return cost end
+  local plan = given.plan
+  return type(plan) == 'table' and type(plan.facts) == 'function' and plan:facts() or cost
+end
+
 local function new_point(given, i, cache)
   local number, anywhere = device_of(given)
   local windows = given.window or require('ridge.measure.native').windows(given.plan, number)
   local point = {
-    label = given.label or tostring(i), cost = given.cost or {}, zeros = given.zeros,
+    label = given.label or tostring(i), cost = given.cost or {}, work = work_of(given),
+    zeros = given.zeros,
     lua = type(given.plan) == 'function',
     training = type(given.plan) == 'table' and given.plan.training or false,
     rounds = {}, samples = {}, at = {}, mark = {}, spent = 0, own_cpu = 0, settle_calls = 0,

@@ -208,7 +208,7 @@ function M.of(point, protocol, around)
     out.ci_how = ci.how .. '+shift'
     held.SENTINEL, held.FREQ = true, true
   end
-  local between = around.between or variation.NONE
+  local between = variation.of_call(around.between or variation.NONE, point.work)
   if not by_device and between.how ~= 'none' then
     out.ci_lo, out.ci_hi = variation.widen(out.med, out.ci_lo, out.ci_hi, between)
     out.ci_how = out.ci_how .. '+' .. between.how

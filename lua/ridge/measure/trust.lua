@@ -29,7 +29,7 @@ local SPEC = {
 }
 
 --- The kinds of work, and where their data lies.
-M.KINDS = { 'small', 'linear', 'softmax', 'streaming' }
+M.KINDS = require('ridge.measure.variation').KINDS
 M.WORDS = { small = 'x + 1, 64 floats (L1)',
             linear = 'linear, 16 x 256 x 256 (L2)',
             softmax = 'softmax, 60 x 1000', streaming = 'x + 1, 4 M floats (memory)' }
@@ -234,7 +234,8 @@ end
 ---@param record table   of M.measure
 ---@return table summary  threads, n (processes), seconds, kinds (each kind, found and quiet (of
 ---  ridge.measure.passes), sd, robust, layout, within, up, down, alone and paired (half-widths by
----  number of passes)), states (n, share_slow, factor, fast_s, slow_s), up, down (the largest)
+---  number of passes)), states (n, share_slow, factor, fast_s, slow_s), up, down (the largest of
+---  all kinds)
 function M.summary(record)
   if #record.passes < passes.LEAST then
     blame.raise(('trust: %d processes are too few to say anything; %d at least'):format(
@@ -250,8 +251,9 @@ function M.summary(record)
   return out
 end
 
---- Rows to be stored beside ceilings: trust.up, trust.down (what measure.calibration gives to
---- intervals), trust.processes, and of each kind trust.sd.KIND, trust.layout.KIND.
+--- Rows to be stored beside ceilings: trust.up, trust.down and of each kind trust.up.KIND,
+--- trust.down.KIND (what measure.calibration gives to intervals), trust.sd.KIND, trust.layout.KIND,
+--- trust.paired.KIND, and trust.processes.
 ---@param summary table
 ---@return table[] rows  name, threads, unit, value
 function M.rows(summary)
@@ -264,6 +266,8 @@ function M.rows(summary)
   add('down', summary.down)
   add('processes', summary.n)
   for _, k in ipairs(summary.kinds) do
+    add('up.' .. k.kind, k.up)
+    add('down.' .. k.kind, k.down)
     add('sd.' .. k.kind, k.sd)
     add('layout.' .. k.kind, k.layout)
     add('paired.' .. k.kind, k.paired[COUNTS[2]])
@@ -314,6 +318,17 @@ local function state_lines(states)
   return lines
 end
 
+--- What processes differ by, kind by kind, as one sentence.
+---@param summary table
+---@return string text
+function M.sentence(summary)
+  local parts = {}
+  for i, k in ipairs(summary.kinds) do
+    parts[i] = ('%s %s'):format(k.kind, ratio.range(exp(-k.down), exp(k.up)))
+  end
+  return '95 % of the processes agree within: ' .. table.concat(parts, ', ')
+end
+
 --- The page.
 ---@param summary table
 ---@return string text
@@ -340,8 +355,9 @@ function M.text(summary)
       table.concat(alone, ' / '), table.concat(paired, ' / '))
   end
   lines[#lines + 1] = ''
-  lines[#lines + 1] = ('An interval of one process (quick, %%bench) is widened by it: %s.'):format(
-    ratio.range(exp(-summary.up), exp(summary.down)))
+  lines[#lines + 1] = 'An interval of one process (quick, %bench) is widened by what processes'
+  lines[#lines + 1] = ('of its kind of work differ by; where the kind is not known, as of a '
+    .. 'function: %s.'):format(ratio.range(exp(-summary.up), exp(summary.down)))
   return table.concat(lines, '\n')
 end
 

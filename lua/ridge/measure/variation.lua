@@ -17,17 +17,52 @@ M.PRIOR = { up = 0.24, down = 0.24, how = 'prior' }
 --- Nothing: where the passes of a sweep, or a made-up machine, show it themselves.
 M.NONE = { up = 0, down = 0, how = 'none' }
 
+--- The kinds of work that `ridge trust` tells apart: they move by different factors when the
+--- machine does, and on a loaded one the worst of them says nothing of the others.
+M.KINDS = { 'small', 'linear', 'softmax', 'streaming' }
+
+-- Bytes of a call that stay in a first cache, and from which on memory is what is measured; and
+-- operations a byte from which on arithmetic is.
+local SMALL, LARGE, DENSE = 2 ^ 15, 2 ^ 24, 2
+
+--- The kind that a call is like, by what it costs; nil where nobody knows that.
+---@param cost table|nil     flops, bytes of one call
+---@return string|nil kind   one of M.KINDS
+-- >> variation.kind_of{ flops = 64, bytes = 512 } == 'small'
+function M.kind_of(cost)
+  local bytes, flops = cost and cost.bytes, cost and cost.flops
+  if not bytes or bytes <= 0 then return nil end
+  if bytes <= SMALL then return 'small' end
+  if flops and flops >= DENSE * bytes then return 'linear' end
+  return bytes >= LARGE and 'streaming' or 'softmax'
+end
+
 --- What is known of a machine.
 ---@param calibration table|nil  of measure.calibration
 ---@param services table|nil     a made-up machine has none
 ---@return table between         up, down (of the logarithm: how far a run may lie above or below
----  the median of all runs, 95 %), how ('trust', 'prior', 'none')
+---  the median of all runs, 95 %; the largest of all kinds), how ('trust', 'prior', 'none'), kinds
+---  (by kind up and down, where they are known)
 function M.of(calibration, services)
   local trust = calibration and calibration.trust
   if trust and trust.up and trust.down then
-    return { up = trust.up, down = trust.down, how = 'trust' }
+    local between = { up = trust.up, down = trust.down, how = 'trust', kinds = {} }
+    for _, kind in ipairs(M.KINDS) do
+      local up, down = trust['up.' .. kind], trust['down.' .. kind]
+      if up and down then between.kinds[kind] = { up = up, down = down, how = 'trust.' .. kind } end
+    end
+    return between
   end
   return services and M.NONE or M.PRIOR
+end
+
+--- What is known of calls like one.
+---@param between table      of M.of
+---@param cost table|nil     of one call; nil where nobody knows it, as of a function
+---@return table between     of its kind; of the kind that differs most where that is not known
+function M.of_call(between, cost)
+  local kind = between.kinds and M.kind_of(cost)
+  return kind and between.kinds[kind] or between
 end
 
 --- An interval within one process, widened to what another would say.

@@ -67,7 +67,7 @@ describe('what a machine can promise', function()
   it('is an interval that no end leaves: factors, never below 0', function()
     local text = trust.text(trust.summary(record_of(12, { process = 2, layout = 1, window = 1 })))
     assert.is_nil(text:find('%-%d%d%d'))
-    assert.matches('is widened by it: x', text)
+    assert.matches('as of a function: x', text)
     for lo, hi in text:gmatch 'x([%d.e+-]+) %.%. x([%d.e+-]+)' do
       assert.is_true(tonumber(lo) > 0 and tonumber(lo) <= 1 and tonumber(hi) >= 1)
     end
@@ -83,6 +83,53 @@ describe('what a machine can promise', function()
     assert.equal('prior', variation.of({ ceilings = {} }).how)
     assert.equal('none', variation.of(nil, {}).how)
     assert.is_nil(calibrate.calibration(trust.rows(s), 1))
+  end)
+
+  it('is that of the kind of work: a busy memory widens nothing that stays in a cache', function()
+    local record = record_of(40, { process = 0.02, layout = 0.01, window = 0.01 })
+    for _, pass in ipairs(record.passes) do
+      for _, copy in ipairs(pass.streaming) do
+        for w = 1, 3 do copy[w] = copy[w] ^ (1 + 0.2 * (pass.at_s % 3)) end
+      end
+    end
+    local between = variation.of(calibrate.calibration(trust.rows(trust.summary(record)), 2))
+    local function of(bytes, flops)
+      return variation.of_call(between, { bytes = bytes, flops = flops }).up
+    end
+    assert.is_true(of(512, 64) < 0.1)
+    assert.is_true(of(295e3, 2e6) < 0.1)
+    assert.is_true(of(480e3, 3e5) < 0.1)
+    assert.is_true(of(32e6, 4e6) > 0.5)
+    assert.equal(between.up, of(32e6, 4e6))
+    assert.equal(between.up, variation.of_call(between, {}).up)
+    assert.equal('prior', variation.of_call(variation.PRIOR, { bytes = 512 }).how)
+    -- the kinds are what ridge trust measures under these names
+    for i, cost in ipairs { { bytes = 512, flops = 64 }, { bytes = 295e3, flops = 2.1e6 },
+                            { bytes = 480e3, flops = 3e5 }, { bytes = 32e6, flops = 4e6 } } do
+      assert.equal(trust.KINDS[i], variation.kind_of(cost))
+    end
+  end)
+
+  it('reaches the interval of a plan by what the plan counts', function()
+    local ridge = require 'ridge'
+    local measure = require 'ridge.measure'
+    local x, rows = ridge.randn(64), {}
+    local function add(name, value)
+      rows[#rows + 1] = { name = 'trust.' .. name, threads = 1, unit = '1', value = value }
+    end
+    add('up', 2)
+    add('down', 2)
+    add('up.small', 0.5)
+    add('down.small', 0.5)
+    local setting = { calibration = calibrate.calibration(rows, 1) }
+    setting.calibration.reference = nil
+    local protocol = { level = 'quick', quiet_ns = 0 }
+    local r = measure.point(ridge.capture(function() return x + 1 end), protocol, setting)
+    assert.matches('+trust.small', r.ci_how, 1, true)
+    assert.is_true(r.ci_hi / r.med >= math.exp(0.5) - 1e-6)
+    local own = measure.point(function() return x + 1 end, protocol, setting)
+    assert.matches('+trust$', own.ci_how)
+    assert.is_true(own.ci_hi / own.med >= math.exp(2) - 1e-6)
   end)
 
   it('covers the median of all processes by the interval of one', function()
