@@ -128,10 +128,12 @@ describe('run_tests', function()
 
   it('tells what failed once more at the end', function()
     local program = write('program', '#!/bin/sh\n'
-      .. "echo 'ok 1 - a\nnot ok 2 - b\n# file.c:3: 1 is not 2\nok 3 - c\n# of no interest\n1..3'\n")
+      .. "echo 'ok 1 - a\nnot ok 2 - b\n# file.c:3: 1 is not 2\nok 3 - c\n"
+      .. "# of no interest\n1..3'\n")
     os.execute('chmod +x ' .. program)
     local spec = write('bad_spec.lua', "it('adds', function() assert.equal(5, 2 + 2) end)")
-    local text = run(('scripts/run_tests %s %s %s'):format(program, spec, write('good_spec.lua', GOOD)))
+    local good = write('good_spec.lua', GOOD)
+    local text = run(('scripts/run_tests %s %s %s'):format(program, spec, good))
     local told = text:match '\n(# failed: .*)\n%d+ passed'
     has(told, ('# failed: %s\nnot ok 2 - b\n# file.c:3: 1 is not 2\n# failed: %s\n')
       :format(program, spec))
