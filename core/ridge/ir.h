@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Graphs: what a function computes, as values and nodes.
+**
+** A value is what one version of a storage holds, seen through one view; a node is a call of an
+** operation.  Both are numbered from 0 and keep their numbers while the graph is edited; a copy
+** numbers them anew, without gaps, in the order of the nodes.
+*/
+#ifndef RIDGE_IR_H
+#define RIDGE_IR_H
+
+#include "ridge/schema.h"
+
+typedef struct rg_graph rg_graph;
+
+/* Where a value comes from. */
+enum {
+  RG_VALUE_INPUT,        /* there before the recording, and read anew at every run */
+  RG_VALUE_PARAMETER,    /* the same, of a module */
+  RG_VALUE_CONSTANT,     /* numbers of the graph's own */
+  RG_VALUE_STATE,        /* as an input, and written to by the graph */
+  RG_VALUE_INTERMEDIATE, /* made by a node */
+  RG_VALUE_KIND_COUNT
+};
+
+/* Why a value is an output. */
+enum {
+  RG_OUTPUT_RETURNED, /* by the function */
+  RG_OUTPUT_GRADIENT, /* held by its parameter */
+  RG_OUTPUT_KEPT,     /* held outside by somebody else */
+  RG_OUTPUT_KIND_COUNT
+};
+
+/* What a node was recorded under, and runs under whatever the thread that emits it says. */
+typedef struct rg_graph_modes {
+  int32_t compute;       /* type that the call computed in (rg_call.compute); -1: as inputs come */
+  int32_t lower;         /* type that weights were read in; -1: their own */
+  int32_t autocast;      /* the thread's setting; -1: off */
+  int32_t layout;        /* RG_NCHW, RG_NHWC; -1: the operation has none */
+  int32_t vendor;        /* as in rg_device_modes */
+  int32_t autotune;      /* ... */
+  int32_t deterministic; /* ... */
+  int32_t tf32;          /* ... */
+  int32_t gemm;          /* kernel of products on the CPU (rg_set_gemm_path), 0: none was chosen */
+} rg_graph_modes;
+
+/* A value, for readers. */
+typedef struct rg_graph_value {
+  int64_t shape[8];
+  int32_t dtype;
+  int32_t ndim;
+  int32_t device;
+  int32_t kind;     /* RG_VALUE_... */
+  int32_t storage;  /* storages of a graph are numbered from 0 */
+  int32_t version;  /* of that storage: each write makes the next one */
+  int32_t was;      /* the value that was there before, where a write made this; else -1 */
+  int32_t producer; /* node; -1: none */
+  int32_t result;   /* which output of it */
+  int32_t n_uses;   /* inputs of nodes, and outputs of the graph */
+  const char *name; /* "conv1.weight"; "" for none.  Borrowed */
+} rg_graph_value;
+
+/* A node, for readers; what is pointed to is borrowed until the graph changes. */
+typedef struct rg_graph_node {
+  const char *name;       /* of the operation */
+  const char *module;     /* "encoder.3.mlp"; "" for none */
+  const char *line;       /* "user.lua:12"; "" for none */
+  const int32_t *inputs;  /* values; -1 where one is left out */
+  const int32_t *outputs; /* values; -1 where a result was not made */
+  const void *args;       /* the struct of the operation, as its schema describes it */
+  int32_t op;             /* index of the operation (rg_op_facts_of); -1: of none in the list */
+  int32_t n_inputs;
+  int32_t n_outputs;
+  int32_t n_results;  /* of the outputs, those by the record; behind them later versions of what it
+                      ** wrote to */
+  int32_t parent;     /* the compound whose body it is in; -1: none */
+  int32_t n_body;     /* nodes behind it that are its body, nested ones too */
+  int32_t recomputed; /* 1: it runs again what ran before, to save memory */
+  int32_t generator;  /* of what it draws from: 0 the default stream, else numbered; -1: no draws */
+  double flops;       /* by the record's cost */
+  double bytes;
+  rg_graph_modes modes;
+} rg_graph_node;
+
+/* How large a graph is.  Numbers of nodes and values lie below n_node_ids and n_value_ids. */
+typedef struct rg_graph_facts {
+  int32_t n_nodes;
+  int32_t n_values;
+  int32_t n_node_ids;
+  int32_t n_value_ids;
+  int32_t n_inputs;
+  int32_t n_outputs;
+  int32_t n_states;
+  int32_t n_storages;
+  int32_t n_draws; /* nodes that draw */
+  double flops;    /* of all nodes that are no compounds */
+  double bytes;
+} rg_graph_facts;
+
+RG_API rg_graph *rg_graph_retain(rg_graph *graph);
+RG_API void rg_graph_release(rg_graph *graph);
+
+/* A copy of its own.  graph: stays as it is; out: new reference.  RG_ENOMEM. */
+RG_API rg_status rg_graph_copy(const rg_graph *graph, rg_graph **out) RG_CHECK;
+
+/* out: filled. */
+RG_API void rg_graph_facts_of(const rg_graph *graph, rg_graph_facts *out);
+
+/* The nodes in their order.  n: how many; borrowed until the graph changes.  NULL: no memory. */
+RG_API const int32_t *rg_graph_order(rg_graph *graph, int32_t *n);
+
+/* A node.  node: its number; out: filled.  RG_EARG where there is none of this number. */
+RG_API rg_status rg_graph_node_of(rg_graph *graph, int32_t node, rg_graph_node *out) RG_CHECK;
+
+/* A value.  value: its number; out: filled.  RG_EARG where there is none of this number. */
+RG_API rg_status rg_graph_value_of(const rg_graph *graph, int32_t value,
+                                   rg_graph_value *out) RG_CHECK;
+
+/* Node that reads a value.  value: its number; i: which of them, from 0; -1 is an output of the
+** graph, and what comes behind the last one. */
+RG_API int32_t rg_graph_use(const rg_graph *graph, int32_t value, int32_t i);
+
+/* The i-th input of the graph, output, state (its first version), from 0: a value; -1 behind the
+** last one. */
+RG_API int32_t rg_graph_input(const rg_graph *graph, int32_t i);
+RG_API int32_t rg_graph_state(const rg_graph *graph, int32_t i);
+
+/* The same of an output.  i: from 0; kind: RG_OUTPUT_..., name, line: out, where not NULL. */
+RG_API int32_t rg_graph_output(const rg_graph *graph, int32_t i, int32_t *kind, const char **name,
+                               const char **line);
+
+#endif
