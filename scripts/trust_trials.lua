@@ -1,268 +1,329 @@
 -- SPDX-License-Identifier: MIT
---- Does the interval of one run say what another run finds?  Eight kinds of work, on the machine as
---- it is and beside three neighbours: a process that spins, one that works in bursts of 50 to 200
---- ms, one that streams through memory.
+--- Does the interval of one run say what another run finds? Nine kinds of work (L1, L2, L3,
+--- streaming, two threads, f32 and bf16, allocating, a training step), quiet and beside three
+--- neighbours: one that spins, one that works in bursts of 50 to 200 ms, one that streams through
+--- memory.
 --
---     ./ridge scripts/trust_trials.lua --runs 12 --spread 600 --ab 100 > results/kept/trust.txt
---     ./ridge scripts/trust_trials.lua --short
+--     ./ridge scripts/trust_trials.lua --estimate     # how long the rest would take, here
+--     ./ridge scripts/trust_trials.lua --neighbour quiet --spread 300 --ab 3   # 25 minutes
+--     ./ridge scripts/trust_trials.lua --ab 4                                  # three hours
+--     ./ridge scripts/trust_trials.lua --report       # what is there so far
 --
--- A run is five passes, each in a fresh process, over all kinds; or `quick` in one fresh process.
+-- Every process that ended is a line in --out. Ctrl-C or kill -9 loses the one under way; the same
+-- command goes on behind what is there. Lines of other options are not mixed.
+--
+-- A run is five passes, each of a fresh process, spread over the minutes of its group; `quick` in
+-- one fresh process; and the protocol of before passes (rounds, one process). Runs of a group are
+-- interleaved: in each fifth of its time every run has one pass, in random order, so that a group
+-- of eight runs takes the ten minutes of one. What that shows: other processes, other layouts,
+-- other states of the machine within these minutes. What it cannot show: that other minutes are
+-- alike, because all runs of a group had a pass in each fifth of the same minutes, which makes them
+-- more alike than runs are. So a run is held against runs of other groups only (`one`, `all`),
+-- which lay in other minutes, and against its own group beside that (`same`): where `one` is
+-- clearly below `same`, this machine has states that outlast a group, and no run of that length can
+-- know them. The number of groups, not of runs, is how often such a state was seen.
+--
 -- `one` is the share of pairs in which the 95 % interval of one run contains the median of another
--- (83 is perfect), `all` the share that contains the median of all other runs.  `old` is the same
--- samples of quick through the estimator of one process.  With --ab so many comparisons of each
--- kind of plan with itself, and with one that does 5 % more.  The long form takes hours and wants
--- the machine for itself: half an hour for each ten minutes of --spread.
+-- (83 is perfect: Cumming and Maillardet 2006), `all` the share that contains the median of all
+-- other runs; `~` is by how much a share strays, by leaving out one run after the other. `same
+-- samples, old` is the estimator of before passes on the samples to its left. With --ab so many
+-- comparisons of each kind with itself, and with 5 % more of it.
 
-local interval = require 'ridge.measure.interval'
+package.path = 'scripts/?.lua;' .. package.path
+
+local clock = require 'ridge.store.clock'
 local literal = require 'ridge.measure.literal'
 local measure = require 'ridge.measure'
 local native = require 'ridge.measure.native'
-local passes = require 'ridge.measure.passes'
 local random = require 'ridge.measure.random'
 local ridge = require 'ridge'
-local statistics = require 'ridge.measure.statistics'
+local tables = require 'trust.tables'
+local trust = require 'ridge.measure.trust'
+local work = require 'trust.work'
 
-local opt = ridge.args {
-  { 'runs', 12, 'independent runs of each kind and neighbour', min = 3, integer = true },
+local SPEC = {
+  { 'out', 'results/trust_trials.rows', 'what was taken, a line each', writes = 'file' },
+  { 'neighbour', 'all', 'beside which', choices = { 'all', unpack(work.NEIGHBOURS) } },
+  { 'groups', 3, 'groups of runs, one after the other', min = 1, integer = true },
+  { 'runs', 8, 'runs of a group', min = 1, integer = true },
   { 'passes', 5, 'passes of a run', min = 5, integer = true },
-  { 'spread', 600, 'seconds over which the passes of a run are spread', min = 0 },
+  { 'spread', 600, 'seconds of a group: over them its passes are spread', min = 0 },
+  { 'old', true, 'the protocol of before passes, beside' },
+  { 'trust', 1, 'minutes of ridge trust for each neighbour, for quick; 0: none', min = 0 },
   { 'ab', 0, 'comparisons of each kind, equal and 5 % apart', min = 0, integer = true },
-  { 'short', false, 'three runs of short windows, without waiting: shows that it works' },
-  { 'child', '', 'pass or quick: measure once, print, end' },
+  { 'kinds', '', 'only these, by comma' },
+  { 'level', 'default', 'level of the passes', choices = { 'quick', 'demo', 'default' } },
+  { 'short', false, 'two kinds, two groups of three runs, no waiting: shows that it works' },
+  { 'estimate', false, 'take one process of each sort and say how long all of it takes' },
+  { 'report', false, 'say what was taken so far, and take nothing' },
 }
-if opt.short then opt.runs, opt.spread = 3, 0 end
+local opt = ridge.args(SPEC)
+if opt.short then
+  opt.groups, opt.runs, opt.spread, opt.kinds, opt.trust = 2, 3, 0, 'L1,allocating', 0.02
+end
 
--- -- Kinds of work -----------------------------------------------------------------------
+-- -- What is there --------------------------------------------------------------------------
 
-local function add(n)
-  return function()
-    local x = ridge.randn(n)
-    return ridge.capture(function() return x + 1 end)
+local function read(path)
+  local rows, whole, file = {}, 0, io.open(path)
+  local text = file and file:read '*a' or ''
+  if file then file:close() end
+  for line in text:gmatch '([^\n]*)\n' do   -- a torn last line has no end
+    local ok, row = pcall(literal.decode, line)
+    if ok and type(row) == 'table' then rows[#rows + 1] = row end
+    whole = whole + #line + 1
   end
+  return rows, whole < #text
 end
 
-local function linear(rows, side, dtype)
-  return function()
-    local x, w = ridge.randn(rows, side), ridge.randn(side, side)
-    if dtype then x, w = x:to(dtype), w:to(dtype) end
-    return ridge.capture(function() return x:matmul(w) end)
+local rows, is_torn = read(opt.out)
+-- what is reported is what was taken
+if opt.report and rows[1] then opt.kinds = rows[1].experiment:match 'kinds (.*)$' end
+
+local SLOTS = opt.passes
+local kinds, names = work.some(opt.kinds), {}
+for i, kind in ipairs(kinds) do names[i] = kind.name end
+opt.kinds = table.concat(names, ',')
+
+local neighbours = opt.neighbour == 'all' and work.NEIGHBOURS or { opt.neighbour }
+
+-- What rows have to agree in to be one experiment; more groups, runs or comparisons go on.
+local function experiment()
+  return ('passes %d, spread %g s, level %s, kinds %s'):format(opt.passes, opt.spread, opt.level,
+    opt.kinds)
+end
+
+local done = {}
+for _, row in ipairs(rows) do done[row.key] = true end
+
+if opt.report then
+  print(rows[1] and rows[1].experiment or 'nothing is there')
+  return print(tables.text(rows, names, work.WORDS))
+end
+if rows[1] and rows[1].experiment ~= experiment() then
+  error(('%s holds %s; this would be %s: name another --out'):format(opt.out, rows[1].experiment,
+    experiment()), 0)
+end
+
+local file
+
+local function keep(row)
+  row.experiment = #rows == 0 and experiment() or nil
+  rows[#rows + 1], done[row.key] = row, true
+  if not file then
+    file = assert(io.open(opt.out, 'a'))
+    if is_torn then file:write '\n' end
   end
+  file:write(literal.encode(row), '\n')
+  file:flush()
 end
 
-local function training_step()
-  local nn = require 'ridge.nn'
-  local net = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8))
-  local optimizer = require('ridge.optim').SGD(net, { lr = 1e-6 })
-  local x, y = ridge.randn(32, 64), ridge.randn(32, 8)
-  return function()
-    local d = net(x) - y
-    local loss = (d * d):mean()
-    optimizer:zero_grad()
-    loss:backward()
-    optimizer:step()
-  end
+-- -- One process --------------------------------------------------------------------------
+
+local MOST_PADDING = 4095
+local coin = random.new(math.floor(native.services().now() % 2 ^ 31) + clock.pid())
+
+local function started(order)
+  local process = require('ridge.process').spawn { module = 'trust.work', out = 2,
+    env = { RIDGE_PADDING = ('x'):rep(coin:integer(MOST_PADDING + 1) - 1) } }
+  process:send(literal.encode(order))
+  return process
 end
 
-local function allocating()
-  local x = ridge.randn(200, 200)
-  return function() return ((x + 1) * 2):exp() end
-end
-
-local KINDS = {
-  { 'L1', add(2000), 1 }, { 'L2', add(60000), 1 },
-  { 'last cache', add(600000), 1 }, { 'streaming', add(8000000), 1 },
-  { 'linear, 2 threads', linear(64, 384), 2 }, { 'allocating', allocating, 1 },
-  { 'training step', training_step, 1 }, { 'linear, bf16', linear(64, 256, 'bf16'), 1 },
-}
-
--- -- In a fresh process --------------------------------------------------------------------
-
-local WINDOW_NS, WINDOWS = opt.short and 3e5 or 4e6, 3
-
-local function one_pass(made)
-  local windows, k = native.windows(made), 1
-  local function take()
-    local w = windows(k, 1, false)[1]
-    return (w.end_ns - w.begin_ns) / k
-  end
-  while take() * k < WINDOW_NS do k = k * 2 end
-  take()
-  local times = {}
-  for i = 1, WINDOWS do times[i] = take() end
-  return statistics.median(times)
-end
-
--- The new interval of quick, and the one that its rounds alone give.
-local function one_quick(made)
-  local r = measure.point(made, { level = 'quick', quiet_ns = 0 })
-  local rounds, each = {}, r.n / r.rounds
-  for i, ns in ipairs(r.samples) do
-    local k = math.floor((i - 1) / each) + 1
-    rounds[k] = rounds[k] or {}
-    table.insert(rounds[k], ns)
-  end
-  local old = interval.of_rounds(rounds, 0.95)
-  return { med = r.med, lo = r.ci_lo, hi = r.ci_hi, old_lo = old.lo, old_hi = old.hi }
-end
-
-local function child(what)
-  local shift = ridge.zeros(random.new(os.time() + math.floor(native.services().now() % 1e6))
-    :integer(2048))
-  local found = {}
-  for i, kind in ipairs(KINDS) do
-    ridge.set_num_threads(kind[3])
-    found[i] = (what == 'pass' and one_pass or one_quick)(kind[2]())
-  end
-  io.write(literal.encode(found), '\n')
-  shift:release()
-end
+local function check() if ridge.stopping() then error('interrupted', 0) end end
 
 local function fresh(what)
-  local pipe = io.popen(('./ridge scripts/trust_trials.lua --child %s%s'):format(what,
-    opt.short and ' --short' or ''))
-  local line = pipe:read '*l'
-  pipe:close()
-  if not line then error('a process that measures ended', 0) end
-  return literal.decode((line:gsub('%s+$', '')))
+  check()
+  local began = native.services().now()
+  local process = started { what = what, kinds = opt.kinds, level = opt.level,
+    seed = coin:integer(2 ^ 31) }
+  local line = process:receive()
+  process:close()
+  check()
+  if not line then error(('a process that takes %s ended'):format(what), 0) end
+  local row = literal.decode(line)
+  row.seconds, row.what = (native.services().now() - began) / 1e9, what
+  return row
 end
 
--- -- Neighbours ------------------------------------------------------------------------------
+-- -- Progress -----------------------------------------------------------------------------
 
-local BURST = [[local n = require 'ridge.measure.native' local s = n.services()
-  local r = require('ridge.measure.random').new(3)
-  while true do
-    local ends = s.now() + 5e7 + r:uniform() * 1.5e8
-    while s.now() < ends do end
-    n.sleep(5e7 + r:uniform() * 1.5e8)
-  end]]
-local HOG = [[local r = require 'ridge' r.set_num_threads(1) local x = r.zeros(16000000)
-  while true do local y = x + 1 y:release() end]]
+local function now() return native.services().now() / 1e9 end
 
-local NEIGHBOURS = {
-  { 'as it is' }, { 'one spins', 'while :; do :; done' },
-  { 'bursts', BURST }, { 'memory hog', HOG },
-}
-
-local function start(neighbour)
-  local code = neighbour[2]
-  if not code then return nil end
-  local command = code:find 'require' and ("exec ./ridge -e '%s'"):format((code:gsub("'", '"')))
-    or code
-  local pipe = io.popen(("exec sh -c 'echo $$; exec >&-; %s'"):format((command:gsub("'", "'\\''"))))
-  return pipe:read '*n', pipe
+local function span(s)
+  return s < 90 and ('%.0f s'):format(s) or s < 5400 and ('%.0f min'):format(s / 60)
+    or ('%.1f h'):format(s / 3600)
 end
 
-local function stop(pid, pipe)
-  if not pid then return end
-  os.execute(('kill %d'):format(pid))
-  pipe:close()
-end
-
--- -- Coverage ----------------------------------------------------------------------------------
-
--- Shares of runs whose interval contains the median of another, and of all others.
-local function coverage(runs, lo, hi)
-  local one, all, n = 0, 0, 0
-  local width = {}
-  for i, a in ipairs(runs) do
-    local others = {}
-    for j, b in ipairs(runs) do
-      if i ~= j then
-        n, others[#others + 1] = n + 1, b.med
-        if a[lo] <= b.med and b.med <= a[hi] then one = one + 1 end
-      end
-    end
-    local middle = statistics.median(others)
-    if a[lo] <= middle and middle <= a[hi] then all = all + 1 end
-    width[i] = 50 * math.log(a[hi] / a[lo])
+-- Seconds of a process by what it takes: medians of what is there.
+local function cost(what)
+  local list = {}
+  for _, row in ipairs(rows) do
+    if row.what == what and row.seconds then list[#list + 1] = row.seconds end
   end
-  return ('%3.0f %4.0f %6.1f'):format(100 * one / n, 100 * all / #runs, statistics.median(width))
+  table.sort(list)
+  return list[math.ceil(#list / 2)] or 0
 end
 
-local function trial(neighbour)
-  local by_pass, by_quick, seconds = {}, {}, { 0, 0 }
-  for i = 1, #KINDS do by_pass[i], by_quick[i] = {}, {} end
+local function key_of(neighbour, group, run, what, pass)
+  return ('%s %d %d %s %d'):format(neighbour, group, run, what, pass or 0)
+end
+
+-- What a run has beside its passes, one process each.
+local BESIDE = opt.old and { 'quick', 'old' } or { 'quick' }
+
+-- The processes of a fifth of a group that are not there yet, in random order.
+local function slot_of(neighbour, group, slot)
+  local list = {}
+  local function add(run, what, pass)
+    local key = key_of(neighbour, group, run, what, pass)
+    if not done[key] then
+      list[#list + 1] = { key = key, run = run, what = what, pass = pass }
+    end
+  end
   for run = 1, opt.runs do
-    local meds = {}
-    for i = 1, #KINDS do meds[i] = {} end
-    local function timed(slot, what)
-      local began = native.services().now()
-      local found = fresh(what)
-      seconds[slot] = seconds[slot] + (native.services().now() - began) / 1e9 / opt.runs
-      return found
+    add(run, 'pass', slot)
+    if run % SLOTS == slot % SLOTS then
+      for _, what in ipairs(BESIDE) do add(run, what) end
     end
-    for pass = 1, opt.passes do
-      if ridge.stopping() then error('interrupted', 0) end
-      for i, ns in ipairs(timed(1, 'pass')) do meds[i][pass] = ns end
-      native.sleep(opt.spread / opt.passes * 1e9)
-    end
-    for i, quick in ipairs(timed(2, 'quick')) do
-      by_pass[i][run], by_quick[i][run] = passes.interval(meds[i]), quick
-    end
-    io.stderr:write(('%s: run %d of %d\n'):format(neighbour[1], run, opt.runs))
   end
-  print(('\n%s: %d runs; a run of passes takes %.1f s of measuring, one of quick %.1f s, for all '
-    .. 'kinds'):format(neighbour[1], opt.runs, seconds[1], seconds[2]))
-  print(('%-20s %16s %18s %18s'):format('one, all, width in %', 'passes', 'quick', 'old'))
-  for i, kind in ipairs(KINDS) do
-    print(('%-20s %16s %18s %18s'):format(kind[1], coverage(by_pass[i], 'lo', 'hi'),
-      coverage(by_quick[i], 'lo', 'hi'), coverage(by_quick[i], 'old_lo', 'old_hi')))
-  end
+  return coin:shuffle(list)
 end
 
--- -- Comparisons ---------------------------------------------------------------------------------
+local function ab_key(neighbour, i, kind, more)
+  return ('%s ab %d %s %s'):format(neighbour, i, kind.name, more and 'more' or 'same')
+end
 
--- A kind against itself and against one of 5 % more work; what it names has to be in its text.
-local AB = {
-  { 'L1', 'r.randn(2000)', 1 }, { 'L2', 'r.randn(60000)', 1 },
-  { 'last cache', 'r.randn(600000)', 1 }, { 'streaming', 'r.randn(8000000)', 1 },
-  { 'L1, 2 threads', 'r.randn(2000)', 2 },
-}
-
-local SETUP = [[return function()
-  local r = require 'ridge'
-  r.set_num_threads(%d)
-  r.manual_seed(1)
-  local x = %s
-  local function chain(n)
-    local y = x:clone()
-    return r.capture(function()
-      local z
-      for _ = 1, n do z = y:exp() end
-      return z
-    end)
-  end
-  return chain(20), chain(%d)
-end]]
-
-local function compared(neighbour)
-  print(('\n%s: comparisons of %d'):format(neighbour[1], opt.ab))
-  for _, kind in ipairs(AB) do
-    local wrong, found = 0, 0
-    for i = 1, opt.ab do
-      for _, n in ipairs { 20, 21 } do
-        if ridge.stopping() then error('interrupted', 0) end
-        local setup = loadstring(SETUP:format(kind[3], kind[2], n))()
-        local said = measure.ab { setup = setup, seed = 1000 * i + n,
-          protocol = { level = 'quick', quiet_ns = 0 } }.verdict
-        if n == 20 and (said == 'faster' or said == 'slower') then wrong = wrong + 1 end
-        if n == 21 and said == 'slower' then found = found + 1 end
+-- Seconds that are left, as far as what was taken until now tells.
+local function left()
+  local sum, each = 0, cost 'ab'
+  for _, neighbour in ipairs(neighbours) do
+    if opt.trust > 0 and not done[neighbour .. ' trust'] then sum = sum + 60 * opt.trust end
+    for group = 1, opt.groups do
+      for slot = 1, SLOTS do
+        local own, list = 0, slot_of(neighbour, group, slot)
+        for _, piece in ipairs(list) do own = own + cost(piece.what) end
+        sum = sum + (#list > 0 and math.max(own, opt.spread / SLOTS) or 0)
       end
     end
-    print(('%-24s A/A wrong %d, 5 %% apart found %d'):format(kind[1], wrong, found))
+    for i = 1, opt.ab do
+      for _, kind in ipairs(kinds) do
+        for _, more in ipairs { false, true } do
+          if not done[ab_key(neighbour, i, kind, more)] then sum = sum + each end
+        end
+      end
+    end
+  end
+  return sum
+end
+
+local function tell(text) io.stderr:write(('%s; about %s left\n'):format(text, span(left()))) end
+
+-- -- Taking -------------------------------------------------------------------------------
+
+local function wait_until(at)
+  while now() < at do
+    check()
+    native.sleep(math.min(0.2, math.max(0.001, at - now())) * 1e9)
   end
 end
 
--- -- All -----------------------------------------------------------------------------------------
+local function group_of(neighbour, group)
+  local length = opt.spread / SLOTS
+  for slot = 1, SLOTS do
+    local began, list = now(), slot_of(neighbour, group, slot)
+    for i, piece in ipairs(list) do
+      -- spread over the slot as well, in the second half of what would be left of it
+      wait_until(began + length * (i - 1) / (#list + 1))
+      local row = fresh(piece.what)
+      row.key, row.neighbour, row.group, row.run = piece.key, neighbour, group, piece.run
+      row.pass, row.of, row.at = piece.pass, opt.passes, os.time()
+      keep(row)
+    end
+    if #list > 0 then
+      tell(('%s: group %d of %d, %d of %d passes'):format(neighbour, group, opt.groups, slot,
+        SLOTS))
+      wait_until(began + length)
+    end
+  end
+end
 
-if opt.child ~= '' then return child(opt.child) end
+local function trust_of(neighbour)
+  local key = neighbour .. ' trust'
+  if opt.trust == 0 or done[key] then return end
+  io.stderr:write(('%s: what processes differ by, %g min\n'):format(neighbour, opt.trust))
+  local s = trust.summary(trust.measure { minutes = opt.trust })
+  check()
+  local found = { up = s.up, down = s.down, kinds = {} }
+  for _, k in ipairs(s.kinds) do found.kinds[k.kind] = { up = k.up, down = k.down } end
+  keep { key = key, neighbour = neighbour, what = 'trust', found = found }
+end
 
-for _, neighbour in ipairs(NEIGHBOURS) do
-  local pid, pipe = start(neighbour)
+local function compared(neighbour, i, kind, more)
+  local key = ab_key(neighbour, i, kind, more)
+  if done[key] then return end
+  check()
+  local began = now()
+  local r = measure.ab { setup = work.setup(kind, more), check = false,
+    seed = 1000 * i + (more and 1 or 0), protocol = { level = 'quick', quiet_ns = 0 } }
+  check()
+  keep { key = key, neighbour = neighbour, what = 'ab', kind = kind.name, more = more,
+    seconds = now() - began, found = { verdict = r.verdict, ratio = r.ratio, lo = r.ci_lo,
+      hi = r.ci_hi, margin = r.margin, looks = r.looks } }
+end
+
+local function comparisons(neighbour)
+  for i = 1, opt.ab do
+    for _, kind in ipairs(kinds) do
+      compared(neighbour, i, kind, false)
+      compared(neighbour, i, kind, true)
+    end
+    tell(('%s: %d of %d comparisons of each kind'):format(neighbour, i, opt.ab))
+  end
+end
+
+-- -- All ----------------------------------------------------------------------------------
+
+local function estimate()
+  local sum, scratch = {}, rows
+  for _, what in ipairs { 'pass', unpack(BESIDE) } do
+    local row = fresh(what)
+    row.key = 'estimate ' .. what
+    scratch[#scratch + 1] = row
+    sum[#sum + 1] = ('%s %.1f s'):format(what, row.seconds)
+  end
+  if opt.ab > 0 then
+    local began = now()
+    measure.ab { setup = work.setup(kinds[1], true), check = false,
+      protocol = { level = 'quick', quiet_ns = 0 } }
+    scratch[#scratch + 1] = { what = 'ab', seconds = now() - began }
+    sum[#sum + 1] = ('a comparison of %s %.1f s'):format(kinds[1].name, now() - began)
+  end
+  print(('%s: one process of all kinds takes %s'):format(experiment(), table.concat(sum, ', ')))
+  print(('%s beside %s: about %s'):format(span(left()), table.concat(neighbours, ', '),
+    os.date('!ends at %H:%M UTC', os.time() + left())))
+end
+
+local function beside(neighbour)
+  local process = neighbour ~= 'quiet' and started { what = neighbour } or nil
   local ok, err = pcall(function()
-    trial(neighbour)
-    if opt.ab > 0 then compared(neighbour) end
+    trust_of(neighbour)
+    for group = 1, opt.groups do group_of(neighbour, group) end
+    comparisons(neighbour)
   end)
-  stop(pid, pipe)
+  if process then process:close() end
   if not ok then error(err, 0) end
+end
+
+if opt.estimate then return estimate() end
+local ok, err = pcall(function()
+  for _, neighbour in ipairs(neighbours) do beside(neighbour) end
+end)
+if file then file:close() end
+print(experiment())
+print(tables.text(rows, names, work.WORDS))
+if not ok then
+  io.stderr:write(('%s; %s holds what was taken, the same command goes on\n'):format(
+    tostring(err), opt.out))
+  os.exit(130)
 end
