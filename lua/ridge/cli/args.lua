@@ -175,9 +175,10 @@ end
 ---@param argv string[] the arguments
 ---@return table|nil values by name; nil if something is wrong or help is asked for
 ---@return string[]|string rest the free arguments; 'help', or what is wrong
+---@return table|nil said set of the options that stood there, whatever their value
 function M.read(spec, argv)
   local options = check_spec(spec)
-  local values, rest = {}, {}
+  local values, rest, said = {}, {}, {}
   for name, option in pairs(options) do values[name] = copy(option[2]) end
   local host = package.loaded['ridge.host']
   local device = host and host.settings and host.settings.device
@@ -213,6 +214,7 @@ function M.read(spec, argv)
         value, reason = convert(option, text)
       end
       if value == nil then return nil, ('%s: %s'):format(flag(option[1]), reason) end
+      said[plain(option[1])] = true
       if option.each then
         table.insert(values[plain(option[1])], value)
       else
@@ -231,7 +233,7 @@ function M.read(spec, argv)
   if #rest > (spec.most or math.huge) then
     return nil, ("'%s' is too much"):format(rest[spec.most + 1])
   end
-  return values, rest
+  return values, rest, said
 end
 
 local function shown(value)

@@ -66,12 +66,16 @@ local function changes(opt)
     level = opt.rigorous and 'rigorous' or opt.quick and 'quick' or nil }
 end
 
--- What is changed of how it runs.
-local function manner(opt)
-  return { workers = opt.jobs > 1 and opt.jobs or nil, budget = set(opt.budget),
-    shard = set(opt.shard), isolate = opt.isolate ~= 'auto' and opt.isolate or nil,
-    new = opt.new or nil, db = set(opt.db), progress = set(opt.progress),
-    reuse = opt.reuse, calibrate = opt.calibrate }
+-- What is changed of how it runs: what was said and nothing else, or a default of the command line
+-- would stand above the recipe's own word.
+local function manner(opt, said)
+  local run = { budget = set(opt.budget), shard = set(opt.shard), db = set(opt.db),
+    progress = set(opt.progress) }
+  if said.jobs then run.workers = opt.jobs end
+  for _, name in ipairs { 'isolate', 'new', 'reuse', 'calibrate' } do
+    if said[name] then run[name] = opt[name] end
+  end
+  return run
 end
 
 local function dry(sw, opt)
@@ -84,7 +88,7 @@ end
 ---@return integer status
 function M.main(argv)
   local ours, own = split(argv)
-  local opt, rest = args.read(SPEC, ours)
+  local opt, rest, said = args.read(SPEC, ours)
   if not opt and rest == 'help' then
     plain.print(args.help(SPEC, 'sweep'), '\n')
     return 0
@@ -101,7 +105,7 @@ function M.main(argv)
   local recipe, override = require 'ridge.cli.recipe', require 'ridge.sweep.override'
   local found, reason = recipe.find(rest[1])
   if not found then return stored.fail('sweep', reason) end
-  override.given, override.run = changes(opt), manner(opt)
+  override.given, override.run = changes(opt), manner(opt, said)
   local ran, failed, stop = false, 0, {}
   function override.ended(summary) ran, failed = true, failed + summary.failed end
   if opt.dry_run then

@@ -200,6 +200,11 @@ local function wanted_of(sw, protocol)
     trials = sw.plan.trials }
 end
 
+-- What --db names stands above the recipe's own file, for its rows as for its run.
+local function db_of(self, db)
+  return override.run and override.run.db or db or self.db
+end
+
 local function run_options(opt, device)
   local all = {}
   for key, value in pairs(opt or {}) do all[key] = value end
@@ -265,7 +270,7 @@ function Sweep:ab(opt)
   local given = {}
   for name, value in pairs(opt or {}) do given[name] = value end
   if given.processes ~= 1 and not given.lab then given.origin = given.origin or origin() end
-  given.db = given.db or self.db
+  given.db = db_of(self, given.db)
   return require('ridge.sweep.ab').run(self, given)
 end
 
@@ -281,7 +286,7 @@ function M.compare(a, b, opt) return require('ridge.sweep.compare').databases(a,
 -- Reading ------------------------------------------------------------------------------------
 
 local function read(self, db, what, fn)
-  local path = db or self.db or store.default_path()
+  local path = db_of(self, db) or store.default_path()
   local st = store.open(path, 'read')
   local ok, result = pcall(function()
     local sweep = identity.find(st, self.stored_as or self.name)

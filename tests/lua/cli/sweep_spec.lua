@@ -93,6 +93,40 @@ describe('ridge sweep', function()
     assert.matches('there is no file', text)
   end)
 
+  it('leaves to the recipe what nobody typed', function()
+    local file = io.open(folder .. '/own.lua', 'w')
+    file:write(([[
+      local ridge = require 'ridge'
+      local sw = ridge.sweep 'own' { space = { k = { 1, 2 } },
+        measure = function(p, _, m) m:metric('value', p.k) end }
+      local seen = require('ridge.sweep.run')
+      local run = seen.run
+      function seen.run(what, wanted, opt)
+        print(('calibrate %%s, workers %%d, isolate %%s, reuse %%s, new %%s'):format(
+          tostring(opt.calibrate), opt.workers, opt.isolate, tostring(opt.reuse),
+          tostring(opt.new)))
+        opt.workers, opt.isolate, opt.calibrate = 1, 'never', false
+        return run(what, wanted, opt)
+      end
+      sw:run { db = %q, calibrate = false, workers = 3, isolate = 'always', reuse = false,
+        new = true }
+      print(#sw:results { db = %q } .. ' rows')
+    ]]):format(db, db))
+    file:close()
+    local command = ('sweep %s/own.lua '):format(folder)
+    local text, status = ridge(command)
+    assert.equal(0, status, text)
+    assert.matches('calibrate false, workers 3, isolate always, reuse false, new true', text)
+    text = ridge(command .. '--no-calibrate -j 1 --isolate auto --no-new --reuse')
+    assert.matches('calibrate false, workers 1, isolate auto, reuse true, new false', text)
+    -- rows are read where they went
+    text, status = ridge(command .. ('--db %s/else.db'):format(folder))
+    assert.equal(0, status, text)
+    assert.matches('\n2 rows', text)
+    -- and what is typed stands above it
+    assert.matches('calibrate true', (ridge(command .. '--calibrate')))
+  end)
+
   it('says what goes on after Ctrl-C, and it does: with --new another one than the same', function()
     local file = io.open(folder .. '/cut.lua', 'w')
     file:write [[
