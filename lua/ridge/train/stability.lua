@@ -23,7 +23,7 @@ local SPEC = {
   guard = { 'table', doc = 'options of optim.Guard; detecting alone when left out' },
   loss_checking = { 'boolean', default = true,
     doc = 'a loss that is not finite leaves the step out' },
-  history = { 'integer', default = 10000, min = 0, doc = 'rows that are kept' },
+  history = { 'integer', default = 10000, min = 0, doc = 'rows that are kept, the newest' },
 }
 
 --- Look after the steps of an optimizer.
@@ -39,7 +39,7 @@ function Stability:init(optimizer, opts)
   self.optimizer = optimizer
   self.guard = optim.Guard(self.options.guard)
   self.clip = self.options.clip and optim.Clip(self.options.clip)
-  self.history, self.steps, self.taken = {}, 0, 0
+  self.history, self.steps, self.taken, self.scores = {}, 0, 0, 0
 end
 
 -- 1 - 0.3 nan - 0.2 inf - 0.1 overflow - 0.1 clipping ratio, at least 0.
@@ -105,7 +105,9 @@ function Stability:step(loss)
   local result = { nan_stats = nan, clipping_stats = clipping, stepped = stepped, loss = value,
     stability_score = score(nan, clipping), performance_metrics = machine(self) }
   result.performance_metrics.step_ms = (tonumber(C.rg_clock_ns()) - began) / 1e6
-  if #self.history < self.options.history then
+  self.scores = self.scores + result.stability_score
+  if self.options.history > 0 then
+    while #self.history >= self.options.history do table.remove(self.history, 1) end
     self.history[#self.history + 1] = { step = self.steps, loss = value, stepped = stepped,
       gradient_norm = clipping.gradient_norm, clipped_norm = clipping.clipped_norm,
       clipping_ratio = clipping.clipping_ratio, nan = nan.nan, inf = nan.inf,
@@ -117,11 +119,9 @@ end
 --- Steps seen and taken, and what was found in all.
 ---@return table {steps, taken, total_nan, total_inf, total_overflow, mean_score}
 function Stability:summary()
-  local sum = 0
-  for _, row in ipairs(self.history) do sum = sum + row.score end
   local t = self.guard.totals
   return { steps = self.steps, taken = self.taken, total_nan = t.nan, total_inf = t.inf,
-    total_overflow = t.overflow, mean_score = #self.history > 0 and sum / #self.history or 1 }
+    total_overflow = t.overflow, mean_score = self.steps > 0 and self.scores / self.steps or 1 }
 end
 
 --- The histories of clipping and of what was not finite, as a picture.
@@ -137,12 +137,13 @@ local STATE = {
   guard = { 'table', required = true, doc = 'what optim.Guard remembers' },
   clip = { 'table', doc = 'what optim.Clip remembers' },
   history = { 'table', required = true, doc = 'rows' },
+  scores = { 'number', min = 0, doc = 'sum of the scores of all steps' },
 }
 
 --- What it remembers.
----@return table state steps, taken, history, guard (see optim.Guard), clip (see optim.Clip)
+---@return table state steps, taken, scores, history, guard (see optim.Guard), clip (see optim.Clip)
 function Stability:state()
-  return { steps = self.steps, taken = self.taken, history = self.history,
+  return { steps = self.steps, taken = self.taken, scores = self.scores, history = self.history,
     guard = self.guard:state(), clip = self.clip and self.clip:state() or nil }
 end
 
@@ -152,13 +153,18 @@ end
 function Stability:load_state(state)
   local what = 'Stability:load_state'
   state = options.check(STATE, state, what)
-  local history = {}
+  local history, sum, n = {}, 0, #state.history
+  local before_those_kept = math.max(0, n - self.options.history)
   for i, row in ipairs(state.history) do
     if type(row) ~= 'table' or type(row.score) ~= 'number' then
       blame.raise(('%s: row %d of the history is none'):format(what, i), 'EARG')
     end
-    history[i] = {}
-    for name, value in pairs(row) do history[i][name] = value end
+    sum = sum + row.score
+    if i > before_those_kept then
+      local own = {}
+      for name, value in pairs(row) do own[name] = value end
+      history[#history + 1] = own
+    end
   end
   local before = self.clip and state.clip and checkpoint.still(self.clip:state())
   if before then self.clip:load_state(state.clip) end
@@ -168,6 +174,8 @@ function Stability:load_state(state)
     error(err, 0)
   end
   self.steps, self.taken, self.history = state.steps, state.taken, history
+  -- a file of an older ridge has the rows alone
+  self.scores = state.scores or (n > 0 and sum / n or 1) * state.steps
   return self
 end
 

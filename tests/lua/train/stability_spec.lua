@@ -403,6 +403,32 @@ describe('the manager', function()
     assert.are.equal(1, #watch.history)
   end)
 
+  it('keeps the newest rows of its history, and the mean score of all', function()
+    local function steps(watch, from, to)
+      for i = from, to do watch:step(i % 2 == 0 and NAN or i) end
+      local found = {}
+      for i, row in ipairs(watch.history) do found[i] = row.step end
+      return found
+    end
+    local _, optimizer = made({ 3 }, { 4 })
+    local watch = ridge.Stability(optimizer, { history = 3 })
+    assert.same({ 1, 2 }, steps(watch, 1, 2))
+    assert.same({ 5, 6, 7 }, steps(watch, 3, 7))
+    local mean = (4 * 1 + 3 * 0.7) / 7
+    assert.is_true(near(mean, watch:summary().mean_score))
+    local none = ridge.Stability(optimizer, { history = 0 })
+    assert.same({}, steps(none, 1, 2))
+    assert.is_true(near(0.85, none:summary().mean_score))
+    -- in one that keeps fewer, and from a state of rows alone
+    local fewer = ridge.Stability(optimizer, { history = 2 }):load_state(watch:state())
+    assert.same({ 7, 8 }, steps(fewer, 8, 8))
+    assert.is_true(near((mean * 7 + 0.7) / 8, fewer:summary().mean_score))
+    local old = watch:state()
+    old.scores = nil
+    assert.is_true(near((1 + 0.7 + 1) / 3,
+      ridge.Stability(optimizer):load_state(old):summary().mean_score))
+  end)
+
   it('leaves the step out for a loss that is not finite', function()
     local net, optimizer = made({ 3 }, { 4 })
     local watch = ridge.Stability(optimizer)
