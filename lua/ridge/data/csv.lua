@@ -5,6 +5,7 @@ local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
+local dtypes = require 'ridge.tensor.dtype'
 local file = require 'ridge.data.file'
 local make = require('ridge.tensor.make').here
 local options = require 'ridge.options'
@@ -14,7 +15,7 @@ local M = {}
 local SPEC = {
   separator = { 'string', default = ',', doc = 'one sign between two numbers' },
   header = { 'boolean', doc = 'the first line names the columns; found out when left out' },
-  dtype = { 'string', default = 'f32', doc = 'of the tensor' },
+  dtype = { 'string', doc = "of the tensor; else 'f32', if that holds all whole numbers" },
   missing = { 'number', nan = true, doc = 'what an empty field is; an error when left out' },
 }
 local MOST = 2 ^ 31 - 2 ^ 12 -- bytes of a string
@@ -65,6 +66,7 @@ end
 local function fields_over(line, next_line, separator)
   local lines, odd = { line }, is_odd(line)
   for more in next_line do
+    call.look 'data.csv'
     lines[#lines + 1] = more
     odd = odd ~= is_odd(more)
     if not odd then -- where quotes are in pairs it may be closed
@@ -98,15 +100,61 @@ local function is_names(opts, fields, path, number)
   return is_header(fields, path, number)
 end
 
-local function number_of(field, opts, path, line, column)
-  local value = tonumber(field)
-  if value then return value end
-  if field == '' and opts.missing then return opts.missing end
-  blame.raise(('data.csv: %s line %d, column %d: %s is no number'):format(path, line, column,
-    field == '' and 'an empty field' or blame.show(field)), 'EFORMAT')
+-- Whole numbers ------------------------------------------------------------------------------
+
+local EXACT = 2 ^ 53
+local RANGE = { u8 = { 0, 255 }, i8 = { -128, 127 }, i32 = { -2 ^ 31, 2 ^ 31 - 1 },
+  i64 = { -EXACT, EXACT } }
+local LARGEST = { [''] = '9223372036854775807', ['-'] = '9223372036854775808' }
+
+-- Digits as i64; nil: they are none, or too many.
+local function long_of(field)
+  local sign, digits = field:match '^%+?(%-?)0*(%d*)$'
+  local most = digits and LARGEST[sign]
+  if not most or not field:find '%d' or #digits > #most or (#digits == #most and digits > most) then
+    return nil
+  end
+  local value = 0LL
+  for digit in digits:gmatch '%d' do value = value * 10 + tonumber(digit) end
+  return sign == '-' and -value or value
 end
 
---- The numbers of a CSV file as a matrix; plain or packed by gzip.
+-- Does f32 hold a whole number with all its digits?
+local single = ffi.new 'float[1]'
+local function is_held(field, value)
+  local sign, digits = field:match '^%+?(%-?)0*(%d+)$'
+  single[0] = value
+  if not digits or value == 0 then return true end
+  return single[0] == value and ('%.0f'):format(value) == sign .. digits
+end
+
+-- A field as the number of a type, and what is wrong with it there.
+local function value_of(field, dtype, missing)
+  local value = field == '' and missing or tonumber(field)
+  if not value then
+    return nil, (field == '' and 'an empty field' or blame.show(field)) .. ' is no number'
+  elseif dtype == nil then
+    if is_held(field, value) then return value end
+    return nil, field .. " has more digits than f32 holds: dtype = 'i64' keeps them, 'f32' rounds"
+  end
+  local range, whole = RANGE[dtype], dtype == 'i64' and long_of(field)
+  if whole then return whole end
+  if not range or (value == math.floor(value) and value >= range[1] and value <= range[2]) then
+    return value
+  end
+  return nil, ('%s is no %s'):format(field == '' and tostring(value) or field, dtype)
+end
+
+local function number_of(field, opts, path, line, column)
+  local value, wrong = value_of(field, opts.dtype, opts.missing)
+  if value then return value end
+  blame.raise(('data.csv: %s line %d, column %d: %s'):format(path, line, column, wrong),
+    'EFORMAT')
+end
+
+--- The numbers of a CSV file as a matrix; plain or packed by gzip. Whole numbers come with all of
+--- their digits in 'i64' ('f64' and 'f32' round, where they are asked for), and what a whole type
+--- cannot hold is an error.
 ---@param path string
 ---@param opts table|nil {separator = ',', header =, dtype = 'f32', missing =}
 ---@return Tensor x [lines x columns]
@@ -116,11 +164,13 @@ function M.read(path, opts)
   if not opts.separator:find '^[^"\r\n%d]$' then
     blame.raise('data.csv: the separator is one sign, no digit, quote or end of a line')
   end
+  if opts.dtype then dtypes.code(opts.dtype, 'data.csv') end
   local text = file.with(path, 'data.csv', function(f) return f:text(MOST) end)
   local names, columns, rows, number, over = nil, nil, {}, 0, 0
   local next_line = (text:gsub('^\239\187\191', '') .. '\n'):gmatch '(.-)\r?\n'
   for line in next_line do
     number, over = number + 1 + over, 0
+    call.look 'data.csv'
     if line:find '%S' then
       local fields, wrong = fields_of(line, opts.separator)
       if wrong == OPEN then fields, wrong, over = fields_over(line, next_line, opts.separator) end
@@ -143,13 +193,14 @@ function M.read(path, opts)
     end
   end
   if #rows == 0 then blame.raise(('data.csv: %s has no numbers'):format(path), 'EFORMAT') end
-  local all = ffi.new('double[?]', #rows * columns)
+  local wide = opts.dtype == 'i64' and 'i64' or 'f64'
+  local all = ffi.new(wide == 'i64' and 'int64_t[?]' or 'double[?]', #rows * columns)
   for r, fields in ipairs(rows) do
     for i, value in ipairs(fields) do all[(r - 1) * columns + i - 1] = value end
   end
-  local x = make.empty(#rows, columns, { dtype = 'f64' })
+  local x = make.empty(#rows, columns, { dtype = wide })
   call.check(C.rg_tensor_write(x._t, all, #rows * columns * 8))
-  return opts.dtype == 'f64' and x or x:to(opts.dtype), names
+  return opts.dtype == wide and x or x:to(opts.dtype or 'f32'), names
 end
 
 return M

@@ -3,6 +3,7 @@
 
 local ffi = require 'ffi'
 local blame = require 'ridge.blame'
+local call = require 'ridge.ffi.call'
 local library = require 'ridge.ffi.library'
 local make = require('ridge.tensor.make').here
 local pieces = require 'ridge.tensor.pieces'
@@ -58,7 +59,8 @@ end
 function File:read(buffer, n)
   local done = 0
   while done < n do
-    local asked = math.min(n - done, 2 ^ 28)
+    local asked = math.min(n - done, 2 ^ 24) -- a tenth of a second of unpacking
+    call.look(self.what)
     local got = lib.gzread(self.handle, buffer + done, asked)
     if got < asked then -- what came before the damage is given out first, without a word
       local text = ffi.string(lib.gzerror(self.handle, code))

@@ -172,6 +172,13 @@ function M.pointer(x)
   return x and x._t or nil
 end
 
+--- Raise where Ctrl-C asks for it: called by every loop of ridge that may take a second, since
+-- compiled Lua code looks at no hook.
+---@param what string the function the user called
+function M.look(what)
+  if C.rg_interrupt_pending() ~= 0 then blame.raise(what .. ': interrupted', 'EINTR', what) end
+end
+
 --- Raise unless the status is RG_OK.
 ---@param status number
 ---@param as string|nil see fail

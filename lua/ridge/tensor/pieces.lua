@@ -4,7 +4,6 @@
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
-local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
 
 local M = {}
@@ -34,7 +33,7 @@ local function through(x, what, go)
   local size = x.bytes / x.count
   local buffer = ffi.new('uint8_t[?]', math.min(x.bytes, M.BYTES))
   M.each(x:detach(), M.BYTES / size, function(piece)
-    if C.rg_interrupt_pending() ~= 0 then blame.raise(what .. ': interrupted', 'EINTR', what) end
+    call.look(what)
     go(piece, buffer, piece.bytes)
   end)
 end

@@ -135,6 +135,45 @@ describe('a file', function()
       assert.same({ { 1, 2 }, { 3, -1 } }, ridge.data.csv(path, { missing = -1 }):tolist())
     end)
 
+    it('keeps every digit of a whole number, or says that it does not', function()
+      write 'id\n9007199254740993\n-9223372036854775808\n+007\n9223372036854775807\n1e3\n-0\n'
+      local x = ridge.data.csv(path, { dtype = 'i64' })
+      local slot = ffi.new 'int64_t[6]'
+      ridge.save(folder .. '/x.npy', x)
+      local file = io.open(folder .. '/x.npy', 'rb')
+      ffi.copy(slot, file:read '*a':sub(-48), 48)
+      file:close()
+      for i, value in ipairs { 9007199254740993LL, -9223372036854775807LL - 1, 7LL,
+        9223372036854775807LL, 1000LL, 0LL } do
+        assert.is_true(slot[i - 1] == value, i)
+      end
+      assert.equal('i64', x.dtype)
+      for text, words in pairs { ['9223372036854775808'] = 'i64', ['-9223372036854775809'] = 'i64',
+        ['1.5'] = 'i64', nan = 'i64', inf = 'i64', ['1e19'] = 'i64', ['256'] = 'u8', ['-1'] = 'u8',
+        ['128'] = 'i8', ['2147483648'] = 'i32', ['0.5'] = 'i32' } do
+        write('1\n' .. text .. '\n')
+        assert.matches(('line 2, column 1: %s is no %s'):format(text:gsub('%p', '%%%0'), words),
+          message(ridge.data.csv, path, { dtype = words }))
+      end
+      write '1,\n'
+      assert.matches('column 2: 300 is no u8', message(ridge.data.csv, path,
+        { dtype = 'u8', missing = 300 }))
+      -- of the type that nobody named
+      for _, text in ipairs { '16777217', '-9007199254740993', '36893488147419103233',
+        ('9'):rep(60) } do
+        write(text .. '\n')
+        assert.matches('column 1: ' .. text:gsub('%p', '%%%0') .. ' has more digits than f32 holds',
+          message(ridge.data.csv, path))
+        assert.equal(tonumber(text), ridge.data.csv(path, { dtype = 'f64' }):item())
+        assert.equal('f32', ridge.data.csv(path, { dtype = 'f32' }).dtype)
+      end
+      write '16777216\n-33554432\n36893488147419103232\n0\n-0\n1e39\n0.1\n00012\n'
+      assert.equal(8, ridge.data.csv(path):size(1))
+      write '1\n'
+      assert.matches("there is no element type 'i46' %(did you mean 'i64'%?%)",
+        message(ridge.data.csv, path, { dtype = 'i46' }))
+    end)
+
     it('may quote its fields, with separators and quotes in them', function()
       write '"x, of it","say ""b"" "\n1,"2"\n "3" , 4\n'
       local x, names = ridge.data.csv(path)
