@@ -5,6 +5,8 @@
 local ffi = require 'ffi'
 local blame = require 'ridge.blame'
 local file = require 'ridge.data.file'
+local output = require 'ridge.ffi.output'
+local pieces = require 'ridge.tensor.pieces'
 
 local M = {}
 
@@ -12,6 +14,8 @@ local M = {}
 local TYPE = { f2 = { 'f16', 2 }, f4 = { 'f32', 4 }, f8 = { 'f64', 8 }, i1 = { 'i8', 1 },
   i4 = { 'i32', 4 }, i8 = { 'i64', 8 }, u1 = { 'u8', 1 }, b1 = { 'bool', 1 } }
 local MOST = 2 ^ 36 -- bytes: more in a header is a damaged one
+local DESCR = {} -- element type: NumPy's name with its byte order
+for name, kind in pairs(TYPE) do DESCR[kind[1]] = (kind[2] > 1 and '<' or '|') .. name end
 
 local function wrong(path, text, ...)
   blame.raise(('data.npy: %s %s'):format(path, text:format(...)), 'EFORMAT')
@@ -63,6 +67,26 @@ function M.read(path)
     local axes = {}
     for i = 1, #shape do axes[i] = #shape + 1 - i end
     return x:permute(unpack(axes)):contiguous()
+  end)
+end
+
+--- Write a tensor as a .npy file of version 1.0, row by row.
+---@param path string
+---@param x Tensor of a type that NumPy has
+---@param what string the function the user called, for errors
+function M.write(path, x, what)
+  if not DESCR[x.dtype] then
+    blame.raise(("%s: NumPy has no %s, so .npy cannot hold it: x:to 'f32', or a file of another "
+      .. 'name, which keeps every type'):format(what, x.dtype), 'EDTYPE', what)
+  end
+  local sizes = x:size()
+  for i, n in ipairs(sizes) do sizes[i] = ('%.0f'):format(n) end
+  local head = ("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }"):format(DESCR[x.dtype],
+    table.concat(sizes, ', ') .. (#sizes == 1 and ',' or ''))
+  head = head .. (' '):rep(-(10 + #head + 1) % 64) .. '\n' -- the elements begin at a multiple of 64
+  output.write(path, what, function(out)
+    out:write('\147NUMPY\1\0' .. string.char(#head % 256, math.floor(#head / 256)) .. head)
+    pieces.read(x, what, function(buffer, bytes) out:write_bytes(buffer, bytes) end)
   end)
 end
 

@@ -6,6 +6,7 @@
 local ffi = require 'ffi'
 local blame = require 'ridge.blame'
 local canonical = require 'ridge.store.canonical'
+local npy = require 'ridge.data.npy'
 local make = require('ridge.tensor.make').here
 local output = require 'ridge.ffi.output'
 local pieces = require 'ridge.tensor.pieces'
@@ -68,14 +69,50 @@ local function write_all(out, tensors, names, header)
   end
 end
 
+-- Endings that promise something else than what save writes, to people and to programs.
+local OTHER = {}
+for name in ('npz csv tsv txt json lua pt pth ckpt pkl h5 hdf5 onnx gguf mat png db gz zip xz zst')
+  :gmatch '%S+' do
+  OTHER[name] = true
+end
+
+-- The one tensor of a .npy file: by itself, or alone in a table.
+local function single(tensors, notes)
+  if next(notes or {}) then
+    blame.raise('save: a .npy file has no place for notes; .safetensors has', 'EARG', 'save')
+  end
+  if ref.is(tensors) then return ref.need(tensors, 'save') end
+  local name, x = next(tensors)
+  if name == nil or next(tensors, name) ~= nil then
+    blame.raise('save: a .npy file holds one tensor; .safetensors holds many by name', 'EARG',
+      'save')
+  end
+  return ref.need(x, 'save')
+end
+
 --- Write tensors to a file: either all of it is there under its name, or what was there before.
+--- It is a safetensors file; a path that ends in .npy is one of NumPy, of one tensor.
 ---@param path string
----@param tensors table name to tensor
+---@param tensors table|Tensor name to tensor; a tensor where the path ends in .npy
 ---@param notes table|nil texts by name, kept in the header
 -- >> ridge.save('/tmp/x.safetensors', {w = ridge.ones(2)})
+-- >> ridge.save('/tmp/x.npy', ridge.ones(2, 3))
 function M.save(path, tensors, notes)
-  if type(path) ~= 'string' or type(tensors) ~= 'table' then
+  local is_one = ref.is(tensors)
+  if type(path) ~= 'string' or not (is_one or type(tensors) == 'table')
+    or type(notes or {}) ~= 'table' then
     blame.raise('save: a path and a table of tensors are expected', 'EARG', 'save')
+  end
+  local ending = path:match '%.([^./]*)$'
+  ending = ending and ending:lower()
+  if ending == 'npy' then return npy.write(path, single(tensors, notes), 'save') end
+  if OTHER[ending] then
+    blame.raise(('save: %s would be a safetensors file, whatever .%s says: end it in .safetensors, '
+      .. 'or in .npy for one tensor'):format(blame.show(path), ending), 'EARG', 'save')
+  end
+  if is_one then
+    blame.raise("save: a tensor in a file has a name there: ridge.save(path, {x = x})", 'EARG',
+      'save')
   end
   for name, text in pairs(notes or {}) do
     if type(name) ~= 'string' or type(text) ~= 'string' then
@@ -93,6 +130,25 @@ local function wrong(path, text, ...)
   blame.raise(('load: %s %s'):format(path, text:format(...)), 'EFORMAT', 'load')
 end
 
+-- What a file that begins like this is; nil: who knows.
+local function other_of(first)
+  for start, text in pairs {
+    ['\31\139'] = 'packed by gzip: unpack it', ['PK\3\4'] = 'a zip archive, as .npz and .pt are',
+    ['SQLite'] = "a database: ridge.query and ridge.sql with db = its path ask it",
+    ['\137PNG'] = 'a picture (PNG)', ['\128\2'] = "a pickle of Python's, which can run anything",
+    ['\128\4'] = "a pickle of Python's, which can run anything",
+    ['\137HDF'] = 'an HDF5 file', ['GGUF'] = 'a GGUF file', ['\127ELF'] = 'a program' } do
+    if first:sub(1, #start) == start then return text end
+  end
+  if first:sub(1, 2) == '\0\0' and first:byte(3) >= 8 and first:byte(3) <= 14
+    and first:byte(4) <= 8 then
+    return 'an IDX file, as MNIST is: ridge.data.idx reads it'
+  end
+  if not first:find '[%z\1-\8\14-\31\127]' then
+    return 'text: ridge.data.csv reads numbers, ridge.data.text characters'
+  end
+end
+
 local function read_header(file, path, size)
   local first = file:read(8)
   if not first or #first < 8 then wrong(path, 'is cut off: it has no header') end
@@ -102,14 +158,17 @@ local function read_header(file, path, size)
   local length = ffi.new 'uint64_t[1]'
   ffi.copy(length, first, 8)
   local n = tonumber(length[0])
-  if n > LONGEST then wrong(path, 'is no safetensors file: its header would have %.0f bytes', n) end
+  local other = other_of(first)
+  local none = 'is no safetensors file' .. (other and ', but ' .. other or '')
+  if n > LONGEST then wrong(path, '%s', none) end
   if n + 8 > size then
+    if other then wrong(path, '%s', none) end
     wrong(path, 'is cut off: %d of %d bytes of its header are there', size - 8, n)
   end
   local text = n > 0 and file:read(n) or ''
   local ok, header = pcall(canonical.decode, text)
   if not ok or type(header) ~= 'table' then
-    wrong(path, 'is no safetensors file: its header is no JSON')
+    wrong(path, '%s', other and none or none .. ': its header is no JSON')
   end
   return header, n + 8
 end

@@ -41,6 +41,55 @@ describe('a file of tensors', function()
     assert.matches('is cut off', message(ridge.load, path))
   end)
 
+  it('of another kind is called what it is', function()
+    for text, words in pairs {
+      ['1,2,3\n4,5,6\n'] = 'text: ridge.data.csv', ['\31\139\8\0\0\0\0\0\0\3'] = 'packed by gzip',
+      ['PK\3\4\20\0\0\0\8\0'] = 'a zip archive', ['SQLite format 3\0'] = 'a database',
+      ['\0\0\8\3\0\0\0\7x'] = 'an IDX file', ['\128\2}q\0(X\1\0\0'] = 'a pickle',
+    } do
+      write(text)
+      local said = message(ridge.load, path)
+      assert.truthy(said:find(('load: %s is no safetensors file, but %s'):format(path, words), 1,
+        true), said)
+    end
+    write(('\200\1'):rep(20)) -- who knows, and no number of bytes that nobody wrote
+    assert.matches('is no safetensors file$', message(ridge.load, path))
+  end)
+
+  it('that ends in .npy is one of NumPy, and one that promises another format is refused',
+  function()
+    path = folder .. '/x.NPY'
+    for _, dtype in ipairs { 'f32', 'f64', 'f16', 'i64', 'i32', 'i8', 'u8', 'bool' } do
+      for _, sizes in ipairs { {}, { 5 }, { 2, 3 }, { 0, 3 }, { 1, 1, 1, 1, 1, 1, 1, 2 } } do
+        local x = (ridge.full(3, unpack(sizes))):to(dtype)
+        ridge.save(path, x)
+        local back = ridge.data.npy(path)
+        assert.equal(x:describe(), back:describe())
+        assert.is_true(back:equal(x))
+      end
+    end
+    ridge.save(path, { w = ridge.arange(0, 5):reshape(2, 3):t():to 'i32' })
+    assert.equal("\147NUMPY\1\0\118\0{'descr': '<i4', 'fortran_order': False, 'shape': (3, 2), }"
+      .. (' '):rep(58) .. '\n\0\0\0\0\3\0\0\0\1\0\0\0\4\0\0\0\2\0\0\0\5\0\0\0', read(path))
+    ridge.save(path, ridge.ones(7))
+    assert.matches("'shape': %(7,%), }", read(path))
+    local before = read(path)
+    local one = ridge.ones(1)
+    assert.matches('NumPy has no bf16', message(ridge.save, path, one:to 'bf16'))
+    assert.matches('holds one tensor', message(ridge.save, path, { a = one, b = one }))
+    assert.matches('holds one tensor', message(ridge.save, path, {}))
+    assert.matches('no place for notes', message(ridge.save, path, one, { who = 'me' }))
+    assert.matches('a tensor is expected', message(ridge.save, path, { 3 }))
+    assert.equal(before, read(path))
+    for _, ending in ipairs { 'npz', 'csv', 'pt', 'JSON', 'png', 'safetensors.gz' } do
+      assert.matches('would be a safetensors file', message(ridge.save, folder .. '/x.' .. ending,
+        { a = one }))
+    end
+    assert.matches('has a name there', message(ridge.save, folder .. '/x.safetensors', one))
+    ridge.save(folder .. '/x.bin', { a = one })
+    assert.equal('x.NPY x.bin', folders.list(folder))
+  end)
+
   it('gives back what was saved, in every type, strides and notes included', function()
     local given = { empty = ridge.zeros(0, 3), scalar = ridge.full(2.5),
       turned = ridge.randn(3, 4):t() }
