@@ -70,6 +70,9 @@ end
 function M.blocks(path)
   local calls, lines = calls_of(path), {}
   local folders, files, file = {}, {}, nil
+  if output "command -v llvm-dwarfdump" == "" then -- no line would be reached, without a word
+    error("mutate: there is no llvm-dwarfdump; scripts/deps mutate installs it", 0)
+  end
   local pipe = assert(io.popen("llvm-dwarfdump --debug-line " .. quoted(path) .. " 2>/dev/null"))
   for text in pipe:lines() do
     local address, line, index = text:match "^0x(%x+) +(%d+) +%d+ +(%d+) "

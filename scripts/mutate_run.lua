@@ -350,6 +350,7 @@ end
 
 local function main(words)
   local opt = options_of(words)
+  if os.execute "scripts/deps mutate" ~= 0 then os.exit(1) end
   map.run("mkdir -p " .. WORK .. "/map")
   local cover = WORK .. "/cover"
   if opt.remap then map.run("rm -rf " .. WORK .. "/map && mkdir -p " .. WORK .. "/map") end

@@ -194,6 +194,18 @@ describe('scripts/mutate', function()
     assert.same({ 'not built', '' }, { verdict('core/sum.c', 'swapped', run) })
   end)
 
+  it('does not go on without the program that tells lines', function()
+    local text = table.concat(lines([[luajit -e "
+      local popen = io.popen
+      function io.popen(command)
+        return popen(command:find 'command %-v' and 'true' or 'echo 0x1 3 0 1')
+      end
+      print(pcall(dofile('scripts/mutate_lines.lua').blocks, 'build/ridge'))"]]), '\n')
+    assert.equal('false\tmutate: there is no llvm-dwarfdump; scripts/deps mutate installs it', text)
+    assert.equal('', table.concat(lines 'scripts/deps --check mutate | grep -v missing', '\n'))
+    assert.equal('2', table.concat(lines 'scripts/deps --check zork >/dev/null; echo $?', '\n'))
+  end)
+
   it('tells its options, and refuses others', function()
     assert.matches('usage: scripts/mutate', table.concat(lines 'scripts/mutate --help', '\n'))
     local said = table.concat(lines 'scripts/mutate --zork 3 2>&1; echo $?', '\n')

@@ -30,6 +30,7 @@ local function text_of(value)
     if value == math.floor(value) and math.abs(value) < 1e15 then return ('%d'):format(value) end
     return ('%.6g'):format(value)
   end
+  if type(value) == 'cdata' then return tostring(value):match '^%-?%d+' or '' end
   return M.cut(plain.line(value), WIDEST)
 end
 
@@ -57,7 +58,7 @@ function M.text(heads, rows, opts)
     for k = 1, #heads do
       texts[i][k] = text_of(row[k])
       widths[k] = math.max(widths[k], colour.width(texts[i][k]))
-      right[k] = right[k] or type(row[k]) == 'number'
+      right[k] = right[k] or type(row[k]) == 'number' or type(row[k]) == 'cdata'
     end
   end
   local function line(cells)

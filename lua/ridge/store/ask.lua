@@ -62,8 +62,8 @@ function M.query(sweep, opt, more)
   return with(opt.db, 'read', function(st) return rows_of(query.ask(st, sweep, opt)) end)
 end
 
---- Rows of any SELECT; sweeps are views of their names. Read-only. Numbers are Lua's, so a whole
---- one beyond 2^53 comes rounded; `CAST(x AS TEXT)` has all of its digits.
+--- Rows of any SELECT; sweeps are views of their names. Read-only. Numbers are Lua's; a whole one
+--- beyond 2^53, which these cannot be, is an int64_t of LuaJIT (9007199254740993LL).
 ---@param text string
 ---@param opt table|nil {db =}
 ---@return table[] rows

@@ -6,6 +6,7 @@
 -- reads back exactly; NaN and the infinities have no text. (RFC 8785 has the same idea with
 -- ECMAScript's number format and UTF-16 order.)
 
+local ffi = require 'ffi'
 local blame = require 'ridge.blame'
 local sha256 = require 'ridge.store.sha256'
 
@@ -119,6 +120,7 @@ function write(value, depth)
   if kind == 'string' then return quote(value) end
   if kind == 'boolean' then return tostring(value) end
   if value == M.null then return 'null' end
+  if ffi.istype('int64_t', value) then return tostring(value):match '^%-?%d+' end
   if kind == 'table' then return write_table(value, depth + 1) end
   blame.raise(('a %s cannot be stored (numbers, text, booleans and tables of them can)')
     :format(kind), 'EARG')

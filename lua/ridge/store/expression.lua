@@ -210,6 +210,65 @@ function M.check(tree, known, what)
   end)
 end
 
+-- -- Kinds -----------------------------------------------------------
+
+-- Text beside a number is a slip of the fingers: `dtype > 3` holds nowhere in Lua and everywhere in
+-- SQL. true and false are numbers, as they are where they are stored.
+
+local COMPARES = { ['='] = true, ['~='] = true, ['<'] = true, ['<='] = true, ['>'] = true,
+  ['>='] = true }
+
+local function said(tree, kind)
+  if tree.kind == 'name' then return ('%s is %s'):format(tree.name, kind) end
+  if type(tree.value) == 'string' then
+    local bare = tonumber(tree.value) and '; a number stands without quotes' or ''
+    return ("'%s' is text%s"):format(tree.value, bare)
+  end
+  if tree.kind == 'value' then return ('%s is %s'):format(tostring(tree.value), kind) end
+  return ('the other side is %s'):format(kind)
+end
+
+local function kind_of(tree, kinds)
+  if tree.kind == 'value' then return type(tree.value) == 'string' and 'text' or 'a number' end
+  if tree.kind == 'name' then return kinds[tree.name] end
+  local list = {}
+  for i, child in ipairs(tree) do list[i] = kind_of(child, kinds) or 'unknown' end
+  if tree.kind == 'binary' and COMPARES[tree.op] then
+    local a, b = list[1], list[2]
+    if a ~= 'unknown' and b ~= 'unknown' and a ~= b then
+      blame.raise(('%s and %s: they cannot be compared'):format(said(tree[1], a),
+        said(tree[2], b)), 'EARG')
+    end
+    return 'a number'
+  end
+  for i, child in ipairs(tree) do
+    if list[i] == 'text' then
+      blame.raise(("%s, and '%s' is of numbers"):format(said(child, 'text'),
+        tree.op or tree.name), 'EARG')
+    end
+  end
+  return 'a number'
+end
+
+--- Raise where an expression takes text for a number or a number for text.
+---@param tree table
+---@param kinds table name to 'text' or 'a number'; what is of both or of none is absent
+---@param is_condition boolean|nil the whole is to be true or false
+function M.check_kinds(tree, kinds, is_condition)
+  if kind_of(tree, kinds) == 'text' and is_condition then
+    blame.raise(('%s, and no condition'):format(said(tree, 'text')), 'EARG')
+  end
+end
+
+--- The kind of a column from the values it has; nil where they are of both or none.
+---@param seen table|nil set of Lua's types
+---@return string|nil
+function M.kind(seen)
+  local number = seen and (seen.number or seen.boolean)
+  if seen and seen.string and not number then return 'text' end
+  return number and not seen.string and 'a number' or nil
+end
+
 -- -- SQL -----------------------------------------------------------
 
 local SQL = { ['~='] = '<>', ['and'] = 'AND', ['or'] = 'OR' }
@@ -268,7 +327,13 @@ end
 
 local function truth(v) return v ~= nil and v ~= false and v ~= 0 end
 
-local function comparable(a, b) return type(a) == type(b) and (type(a) ~= 'boolean') end
+local function comparable(a, b) return type(a) == type(b) end
+
+-- As SQL has it.
+local function number_of(v)
+  if type(v) == 'boolean' then return v and 1 or 0 end
+  return v
+end
 
 local BINARY = {
   ['='] = function(a, b) return a == b end, ['~='] = function(a, b) return a ~= b end,
@@ -299,6 +364,7 @@ local function evaluate(tree, row)
     local a, b = evaluate(tree[1], row), evaluate(tree[2], row)
     if tree.op == 'and' then return truth(a) and truth(b) end
     if tree.op == 'or' then return truth(a) or truth(b) end
+    a, b = number_of(a), number_of(b)
     if BINARY[tree.op] then return a ~= nil and b ~= nil and BINARY[tree.op](a, b) end
     if type(a) ~= 'number' or type(b) ~= 'number' then return nil end
     return ARITHMETIC[tree.op](a, b)

@@ -15,8 +15,12 @@ local function number(v)
   return ('%.6g'):format(v)
 end
 
+-- SQL's whole numbers beyond 2^53, without the LL of LuaJIT.
+local function long(v) return type(v) == 'cdata' and tostring(v):match '^%-?%d+' or nil end
+
 local function cell(v)
   if v == nil then return '' end
+  if long(v) then return long(v) end
   return type(v) == 'number' and number(v) or plain.line(v)
 end
 
@@ -26,12 +30,12 @@ local function exact(v)
   if type(v) == 'number' then
     return v == v and math.abs(v) < math.huge and canonical.number(v) or tostring(v)
   end
-  return tostring(v)
+  return long(v) or tostring(v)
 end
 
 local function is_number_column(lines, i)
   for _, line in ipairs(lines) do
-    if line[i] ~= nil and type(line[i]) ~= 'number' then return false end
+    if line[i] ~= nil and type(line[i]) ~= 'number' and not long(line[i]) then return false end
   end
   return true
 end

@@ -158,6 +158,40 @@ local function fetch(st, sweep, needed, where)
     'point', unpack(values))
 end
 
+-- What the columns that are computed with hold: name to 'text' or 'a number'.
+local function kinds_of(st, sweep, trees)
+  local names, seen, kinds = {}, {}, {}
+  for _, tree in ipairs(trees) do
+    expression.names(tree, function(name)
+      if not seen[name] then
+        seen[name] = true
+        names[#names + 1] = name
+      end
+    end)
+  end
+  if #names == 0 then return kinds end
+  local parts = {}
+  for i, name in ipairs(names) do
+    local is = ([[max(typeof("%s") ]]):format(name)
+    parts[i] = ([[%s = 'text') AS t%d, %s IN ('integer', 'real')) AS n%d]]):format(is, i, is, i)
+  end
+  local row = st.db:look(('/* kinds */ SELECT %s FROM temp."%s" WHERE role = ?'):format(
+    table.concat(parts, ', '), (sweep.name:gsub('"', '""'))), 'point')[1]
+  for i, name in ipairs(names) do
+    kinds[name] = expression.kind { string = row['t' .. i] == 1, number = row['n' .. i] == 1 }
+  end
+  return kinds
+end
+
+local function check_kinds(st, sweep, columns, where)
+  local trees = { where }
+  for _, column in ipairs(columns) do
+    if column.tree and column.tree.kind ~= 'name' then trees[#trees + 1] = column.tree end
+  end
+  local kinds = kinds_of(st, sweep, trees)
+  for _, tree in ipairs(trees) do expression.check_kinds(tree, kinds, tree == where) end
+end
+
 -- -- Groups -----------------------------------------------------------
 
 local function key_of(row, by)
@@ -364,6 +398,7 @@ function M.ask(st, name, opt)
   end
   local where = opt.where and expression.parse(opt.where)
   local needed = needed_of(columns, by, where, known, 'the sweep ' .. sweep.name)
+  check_kinds(st, sweep, columns, where)
   local rows = fetch(st, sweep, needed, where)
   local found = { titles = {}, units = {} }
   for i, column in ipairs(columns) do

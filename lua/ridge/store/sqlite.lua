@@ -196,9 +196,16 @@ local function bind(self, statement, n, ...)
   end
 end
 
-local function column(handle, i)
+-- Whole numbers that a Lua number cannot be are int64_t of LuaJIT where the reader asks for that;
+-- nothing that ridge itself stores is one.
+local function column(handle, i, exact)
   local kind = lib.sqlite3_column_type(handle, i)
-  if kind == INTEGER then return tonumber(lib.sqlite3_column_int64(handle, i)) end
+  if kind == INTEGER then
+    local whole = lib.sqlite3_column_int64(handle, i)
+    local value = tonumber(whole)
+    if exact and not (math.abs(value) <= EXACT and whole == value) then return whole end
+    return value
+  end
   if kind == FLOAT then return lib.sqlite3_column_double(handle, i) end
   if kind == TEXT or kind == BLOB then
     local bytes = lib.sqlite3_column_blob(handle, i) -- TEXT comes as UTF-8; NULL when empty
@@ -247,17 +254,17 @@ local function columns_of(statement)
   return columns
 end
 
-local function fetch(statement, columns)
+local function fetch(statement, columns, exact)
   local row = {}
-  for i = 1, #columns do row[columns[i]] = column(statement.handle, i - 1) end
+  for i = 1, #columns do row[columns[i]] = column(statement.handle, i - 1, exact) end
   return row
 end
 
-local function all(statement, self)
+local function all(statement, self, exact)
   local rows, columns = {}, nil
   while step(self, statement) do
     columns = columns or columns_of(statement)
-    rows[#rows + 1] = fetch(statement, columns)
+    rows[#rows + 1] = fetch(statement, columns, exact)
   end
   return rows, columns or columns_of(statement)
 end
@@ -300,7 +307,7 @@ end
 --- All rows of a question that somebody typed: SQLite itself refuses whatever does not only read
 --- (core/base/sql.c), and Ctrl-C ends it.
 ---@param sql string one SELECT, or a PRAGMA that tells
----@return table rows as of `query`
+---@return table rows as of `query`; whole numbers beyond 2^53 as int64_t
 ---@return string[] columns
 -- Raises EARG for a statement that would write, attach or make anything.
 function Database:ask(sql)
@@ -309,7 +316,7 @@ function Database:ask(sql)
   local ok, rows, columns = pcall(stoppable, self, function()
     local statement = compile(self, sql, name_of(sql))
     bind(self, statement, 0)
-    local found, titles = all(statement, self)
+    local found, titles = all(statement, self, true)
     lib.sqlite3_finalize(ffi.gc(statement.handle, nil))
     return found, titles
   end)

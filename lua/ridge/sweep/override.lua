@@ -40,6 +40,13 @@ end
 function M.condition(text, space)
   local tree = expression.parse(text)
   expression.check(tree, space, 'the space of the sweep')
+  local kinds = {}
+  for name, values in pairs(space) do
+    local seen = {}
+    for _, value in ipairs(type(values) == 'table' and values or {}) do seen[type(value)] = true end
+    kinds[name] = expression.kind(seen)
+  end
+  expression.check_kinds(tree, kinds, true)
   return function(p) return expression.holds(tree, p) end
 end
 

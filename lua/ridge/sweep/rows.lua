@@ -79,6 +79,27 @@ local COMPARE = {
   gt = function(a, b) return a > b end, ge = function(a, b) return a >= b end,
 }
 
+-- Which of Lua's types a column has.
+local function types_of(rows, name)
+  local seen = {}
+  for _, row in ipairs(rows) do
+    if row[name] ~= nil then seen[type(row[name])] = true end
+  end
+  return seen
+end
+
+-- A condition that no row can fulfil, because all have text where it has a number or the like.
+local function check_wanted(rows, name, wanted)
+  local seen, values = types_of(rows, name), type(wanted) == 'table' and wanted or { wanted }
+  if next(seen) == nil then return end
+  for _, value in pairs(values) do
+    if not seen[type(value)] then
+      blame.raise(('where: %s is a %s, and %s a %s: they cannot be compared'):format(name,
+        (next(seen)), blame.show(value), type(value)), 'EARG', 'where')
+    end
+  end
+end
+
 local function fits(value, wanted)
   if type(wanted) ~= 'table' then return value == wanted end
   if wanted[1] ~= nil then -- one of several
@@ -105,10 +126,17 @@ function Rows:where(condition)
   local holds = condition
   if type(condition) == 'string' then
     local tree = expression.parse(condition)
-    expression.names(tree, function(name) need(self, name, 'where') end)
+    local kinds = {}
+    expression.names(tree, function(name)
+      need(self, name, 'where')
+      kinds[name] = expression.kind(types_of(self, name))
+    end)
+    expression.check_kinds(tree, kinds, true)
     holds = function(row) return expression.holds(tree, row) end
   elseif type(condition) == 'table' then
-    for name in pairs(condition) do need(self, name, 'where') end
+    for name, wanted in pairs(condition) do
+      check_wanted(self, need(self, name, 'where'), wanted)
+    end
     holds = function(row)
       for name, wanted in pairs(condition) do
         if not fits(row[name:gsub('%.', '_')], wanted) then return false end

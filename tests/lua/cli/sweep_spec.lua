@@ -76,6 +76,8 @@ describe('ridge sweep', function()
       ['-P kk=3'] = "no parameter of that name %(did you mean 'k'%?%)",
       ['-P k=3..1'] = 'empty', ['-P k'] = 'is not like batch',
       ["--where 'k > 9'"] = 'none of 8 combinations', ["--where 'j > 9'"] = 'has no j',
+      ["--where 'kind > 3'"] = 'kind is text and 3 is a number',
+      ["--where \"k = '2'\""] = 'a number stands without quotes',
       ["--where 'k >'"] = 'at character', ['-P k=~1..9'] = 'samples says how many',
       ['--shard 9/8'] = 'shard', ['--budget soon'] = 'no duration', ['extra'] = 'too much',
       ['--quick --rigorous'] = 'one of', ['-- --pwer 3'] = 'pwer',

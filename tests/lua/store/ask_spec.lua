@@ -111,12 +111,33 @@ describe('a question in SQL', function()
     assert.equal(before, sum())
   end)
 
-  it('names a missing text, and gives all digits of a number as text', function()
+  it('names a missing text', function()
     assert.error_matches(function() ask.sql() end, 'sql: a SELECT is expected, got nil')
-    local row = ask.sql('SELECT 9007199254740993 AS n, CAST(9007199254740993 AS TEXT) AS digits',
-      { db = db })[1]
-    assert.equal(2 ^ 53, row.n) -- rounded, as the help says
-    assert.equal('9007199254740993', row.digits)
+  end)
+
+  it('gives all digits of a whole number, in every form', function()
+    local sql = 'SELECT 9007199254740993 AS n, -9223372036854775808 AS least, '
+      .. '9007199254740992 AS exact, -9007199254740993 AS minus'
+    local row = ask.sql(sql, { db = db })[1]
+    assert.is_true(row.n == 9007199254740993LL and row.minus == -9007199254740993LL)
+    assert.is_true(row.least == -9223372036854775807LL - 1)
+    assert.equal(2 ^ 53, row.exact)
+    assert.equal('number', type(row.exact))
+    for _, form in ipairs { 'table', 'csv', 'json', 'jsonl', 'md' } do
+      local text, status = folders.run(('RIDGE_DB=%s ./ridge query --sql "%s" --as %s'):format(db,
+        sql, form))
+      assert.equal(0, status, text)
+      for _, digits in ipairs { '9007199254740993', '-9223372036854775808', '-9007199254740993' } do
+        assert.truthy(text:find('[^%d-]' .. digits:gsub('%-', '%%-') .. '[^%dL]'), form .. text)
+      end
+    end
+    local file = io.open(folder .. '/typed', 'w')
+    file:write(('%%sql --db %s %s\n_[1].n - 1\n'):format(db, sql))
+    file:close()
+    local text = folders.run(('./ridge < %s/typed'):format(folder))
+    os.remove(folder .. '/typed')
+    assert.matches('9007199254740993 ', text)
+    assert.matches('9007199254740992LL', text)
   end)
 
   it('that does not end is ended by a request to stop', function()

@@ -67,6 +67,43 @@ describe('an expression', function()
     folders.remove(folder)
   end)
 
+  it('takes true and false for the numbers they are in SQL', function()
+    local function of(text) return expression.evaluate(expression.parse(text), { b = true }) end
+    assert.is_true(of 'b = 1' and of 'b = true' and of 'b > false' and not of 'b < 1')
+    assert.equal(3, of 'b + 2')
+  end)
+
+  it('says where text stands for a number, and a number for text', function()
+    local kinds = { dtype = 'text', width = 'a number', name = 'text' }
+    local function check(text)
+      return expression.check_kinds(expression.parse(text), kinds, true)
+    end
+    for text, words in pairs {
+      ['dtype > 3'] = 'dtype is text and 3 is a number: they cannot be compared',
+      ['width = "64"'] = "width is a number and '64' is text; a number stands without quotes: they",
+      ['3 ~= dtype'] = '3 is a number and dtype is text',
+      ['width > 3 and dtype = 1'] = 'dtype is text and 1', ['dtype = true'] = 'cannot be compared',
+      ['width = dtype'] = 'width is a number and dtype is text',
+      ['dtype * 2 > 3'] = "dtype is text, and '*' is of numbers",
+      ['-dtype = 1'] = "'-' is of numbers", ['not dtype'] = "'not' is of numbers",
+      ['width > 1 or dtype'] = "dtype is text, and 'or' is of numbers",
+      ['max(width, dtype) > 1'] = "'max' is of numbers", ['dtype'] = 'dtype is text, and no cond',
+      ['width + 1 = "x"'] = "the other side is a number and 'x' is text",
+    } do
+      local why = failure(check, text)
+      assert.truthy(why:find(words, 1, true), text .. ': ' .. why)
+    end
+    for _, text in ipairs { 'dtype = "f32"', 'width > 3 and dtype ~= name', 'unknown > 3',
+      'unknown = "x"', 'width = true', 'not width > 3', 'min(width, 3) = log2(width)', 'width',
+      'dtype < "g"' } do
+      check(text)
+    end
+    assert.same({ 'text', 'a number', 'a number' }, { expression.kind { string = true },
+      expression.kind { number = true }, expression.kind { boolean = true } })
+    assert.is_nil(expression.kind { string = true, number = true })
+    assert.is_nil(expression.kind {})
+  end)
+
   it('can be neither SQL nor Lua', function()
     for _, text in ipairs { "1; DROP TABLE trial", 'os.execute("x")', "(SELECT 1)",
       'x[1]', "'a' || 'b'", 'load_extension(1)', 'a b', '', '(', '1 +', "'open" } do

@@ -130,6 +130,18 @@ describe('what a question cannot say', function()
     assert.equal(1, select(2, text:gsub('max', '')))
   end)
 
+  it('is text in the place of a number', function()
+    for where, says in pairs { ['kind > 3'] = 'kind is text and 3 is a number',
+        ["width = '2'"] = "width is a number and '2' is text", ['kind'] = 'no condition',
+        ["state = 1"] = 'state is text', ['fwd = "x" or width = kind'] = 'is text' } do
+      assert.matches(says, failure(query.ask, st, 'asked', { where = where }), where)
+    end
+    assert.matches("'%*' is of numbers", failure(query.ask, st, 'asked',
+      { columns = 'kind * 2' }))
+    assert.same({ { 2 } }, query.ask(st, 'asked', { columns = 'n := count()',
+      where = "kind >= 'b' and width < 4" }).lines)
+  end)
+
   it('is a value that only one row of a group has', function()
     local text = failure(query.ask, st, 'asked', { columns = 'width, median(fwd)' })
     assert.matches('width has several values in a group', text)

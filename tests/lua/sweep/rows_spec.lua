@@ -36,10 +36,16 @@ describe('rows', function()
     assert.same({ 1 }, column(rows:where(function(r) return r.fwd == 10 end), 'trial'))
     assert.equal(6, #rows)
     for wrong, pattern in pairs { ['batsh > 1'] = "did you mean 'batch'",
-        ['batch >'] = 'character' } do
+        ['batch >'] = 'character', ['kind > 3'] = 'kind is text and 3 is a number',
+        ['batch = "64"'] = 'a number stands without quotes' } do
       local ok, err = pcall(rows.where, rows, wrong)
       assert.is_false(ok)
       assert.matches(pattern, err.message)
+    end
+    for _, wrong in ipairs { { batch = '64' }, { kind = { gt = 3 } }, { kind = { 'a', 3 } } } do
+      local ok, err = pcall(rows.where, rows, wrong)
+      assert.is_false(ok)
+      assert.matches('they cannot be compared', err.message)
     end
     assert.has_error(function() rows:where { batch = { above = 3 } } end)
     assert.has_error(function() rows:where(3) end)
