@@ -49,6 +49,7 @@ static void catch_signals(void)
 
   memset(&action, 0, sizeof action);
   action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART; /* a resize ends no write; waiting for keys ends in any case */
   sigemptyset(&action.sa_mask);
   for (int i = 0; i < CAUGHT_COUNT; i++)
     sigaction(caught[i], &action, &before[i]);
@@ -309,12 +310,17 @@ static int read_edited(lua_State *L)
 /* editor.read(prompt): a line, or nil and "interrupted" or "end". */
 static int editor_read(lua_State *L)
 {
+  int got;
+
   snprintf(prompt_text, sizeof prompt_text, "%s", luaL_checkstring(L, 1));
   if (!in || !out) return luaL_error(L, "the terminal is not open");
   fflush(stdout);
+  rg_host_cut_off();
   rg_host_listen();
   was_interrupted = 0;
-  if (editor ? read_edited(L) : read_plain(L)) return 1;
+  got = editor ? read_edited(L) : read_plain(L);
+  rg_host_cut_off();
+  if (got) return 1;
   lua_pushnil(L);
   if (was_interrupted) {
     if (editor) el_reset(editor);
@@ -355,6 +361,7 @@ static int editor_write(lua_State *L)
     fwrite(text, 1, size, out);
     fflush(out);
   }
+  rg_host_cut_off();
   return 0;
 }
 

@@ -58,9 +58,30 @@ static const char *lost(FILE *stream)
   return was_closed ? "it is closed" : strerror(errno);
 }
 
+/*
+** In a session a press of Ctrl-C ends a write that waits, and the terminal throws away what it has
+** not shown yet: that is what the user asked for, no output that was lost.
+*/
+void rg_host_cut_off(void)
+{
+  static int presses, failed[2];
+  FILE *const streams[] = { stdout, rg_host_editor_stream() };
+  const int pressed = rg_host_presses() != presses;
+
+  presses = rg_host_presses();
+  for (int i = 0; i < 2; i++) {
+    if (!streams[i]) continue;
+    if (pressed && !failed[i]) clearerr(streams[i]);
+    failed[i] = ferror(streams[i]) != 0;
+  }
+}
+
 const char *rg_host_lost(void)
 {
-  const char *reason = lost(stdout);
+  const char *reason;
+
+  rg_host_cut_off();
+  reason = lost(stdout);
 
   if (!reason && rg_host_editor_stream()) reason = lost(rg_host_editor_stream());
   return reason;

@@ -49,6 +49,12 @@ void rg_host_listen(void);
 /* Where the line editor writes, or NULL while it was never opened. */
 FILE *rg_host_editor_stream(void);
 
+/* Presses of Ctrl-C since the program began. */
+int rg_host_presses(void);
+
+/* Around what writes in a session: a write that a press of Ctrl-C has ended is no lost output. */
+void rg_host_cut_off(void);
+
 /* Why not all that was printed has reached standard output; NULL: it has. */
 const char *rg_host_lost(void);
 

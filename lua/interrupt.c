@@ -106,6 +106,13 @@ static void note_stopping(void)
   (void)written;
 }
 
+static volatile sig_atomic_t arrived; /* presses so far, also those at the prompt */
+
+int rg_host_presses(void)
+{
+  return arrived;
+}
+
 static void on_press(int number)
 {
   const int64_t now = now_ms();
@@ -138,6 +145,7 @@ static void on_interrupt(int number)
 {
   const int saved = errno;
 
+  arrived++;
   if (pthread_equal(pthread_self(), main_thread)) {
     on_press(number);
   } else {

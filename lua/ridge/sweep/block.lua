@@ -297,11 +297,10 @@ local function new_item(claim) return { claim = claim, label = space.label(claim
 local function once(run, claim)
   local item = new_item(claim)
   -- against the most that was ever left: what one before left and this one found gone is no gain
-  run.level = run.level or run.lab.memory()
+  run.level = run.level or run.lab.live_bytes()
   run.lab.scoped(function() take(run, item) end)
   item.point, item.context = nil, nil
-  require('ridge.ffi.ref').collect()
-  local now = run.lab.memory()
+  local now = run.lab.live_bytes()
   item.left, run.level = math.max(0, now - run.level), math.max(now, run.level)
   write(run, item)
 end

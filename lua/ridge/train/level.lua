@@ -171,6 +171,7 @@ local function held(model, x, cast)
   local function pass()
     return cast and require('ridge').autocast(cast, model, x) or model(x)
   end
+  ref.collect() -- what died earlier and is let go during the pass would be taken off
   local before = memory.stats(x.device).live
   local ok, y = pcall(memory.scope, grad.enable_grad, recompute.try, pass)
   if not ok then

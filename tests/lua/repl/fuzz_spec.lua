@@ -128,6 +128,7 @@ describe('the program survives', function()
     end
     local status = term:leave()
     program.remove(home)
-    assert.equal(0, status)
+    assert.equal(0, status, ('status %d; its end:\n%s')
+      :format(status, term.output:sub(-2000)))
   end)
 end)

@@ -109,6 +109,18 @@ describe('Ctrl-C at the prompt', function()
     end)
   end
 
+  it('is no loss of output where it ends a write that waits: the session ends with 0', function()
+    local other = program.prompt(home)
+    other:expect '>> '
+    for _ = 1, 5 do
+      other:send 'while true do print(1) end\r'
+      os.execute 'sleep 0.2' -- nobody reads: the terminal is full, and the next line waits
+      other:send '\3'
+      other:insist('\3\21print("still " .. "here")\r', 'still here\n')
+    end
+    assert.equal(0, other:leave(), other.output:sub(-600))
+  end)
+
   it('ends what the shell runs', function()
     term:send '!echo run"ning"; exec sleep 1000\r'
     term:expect 'running\n'

@@ -35,7 +35,6 @@ function M.new()
   end
   function lab.scoped(fn) fn() end
   function lab.shift(seed) lab.shifts[#lab.shifts + 1] = seed end
-  function lab.memory() return lab.live end
   function lab.inputs(context) return type(context) == 'table' and context.inputs or nil end
   function lab.moved(context) return context end
   function lab.live_bytes() return lab.live end
