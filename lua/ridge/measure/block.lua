@@ -319,7 +319,8 @@ end
 ---  (of the warm-up), settle_calls (untimed, one window before each round), first_ns, min, p25,
 ---  med, p75, p95, p99, max, mean, sd, mad, ci_lo, ci_hi, ci_level, ci_how, r1, drift, sentinel,
 ---  flags, flag_bits, grade, undisturbed (rounds), thresholds, stop, precision, samples, at, mark,
----  cores, host; on a device also device, state (before, after), device_ns, issue_ns, host_ns
+---  cores, host; promises (in words, what one process saw of the machine, where it is alone); on a
+---  device also device, state (before, after), device_ns, issue_ns, host_ns
 ---  (medians of a call: by the device's clock, until the host had asked, until all was done)
 -- >> measure.block({{ plan = p }, { plan = q }}, 'quick')[1].med
 function M.block(given, protocol, setting)

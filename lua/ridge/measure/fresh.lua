@@ -81,14 +81,15 @@ end
 local function is_training(c) return type(c.plan) == 'table' and c.plan.training end
 
 --- Candidates of this process, checked against each other.
----@param list table[]     each name, a, b (tables with plan, or window for tests)
+---@param list table[]     each name, a, b (tables with plan, or window for tests); again: makes
+---  such a list anew
 ---@param setting table    protocol's fields, slot_ns, check, tolerance
 ---@param services table   of ridge.measure.native
 ---@return table here      names(), take(name, n, seed), close()
 ---@return table|nil wrong name and why, when two of them do not compute the same
 function M.here(list, setting, services)
-  local self = setmetatable({ by_name = {}, order = {}, setting = setting, services = services },
-                            Here)
+  local self = setmetatable({ by_name = {}, order = {}, setting = setting, services = services,
+                              again = list.again, made_ns = list.made_ns, keep = list.keep }, Here)
   for _, each in ipairs(list) do
     self.by_name[each.name], self.order[#self.order + 1] = { each.a, each.b }, each.name
     if setting.check and each.b and comparable(each.a) and comparable(each.b) then
@@ -102,19 +103,44 @@ end
 
 function Here:names() return self.order end
 
+-- Both candidates of a name made anew, and what lives as long as they do.
+local function anew(again, name)
+  return function()
+    local list = again()
+    for _, each in ipairs(list) do
+      if each.name == name then return each.a, each.b, list.keep end
+    end
+    blame.raise(('ab: made anew there is no %s: a setup has to make the same each time'):format(
+      name), 'EARG')
+  end
+end
+
+-- What will be made anew for each block is not kept beside that; with the last of them goes what
+-- they all read.
+function Here:let_go(pair)
+  pair[1], pair[2] = nil, nil
+  for _, other in pairs(self.by_name) do
+    if other[1] then return end
+  end
+  self.keep = nil
+end
+
 function Here:take(name, n, seed)
   local pair = self.by_name[name]
-  if not pair[2] then blame.raise('ab: setup returns two candidates, a and b') end
+  if not (pair[2] or pair.slots) then
+    blame.raise('ab: setup returns two candidates, a and b')
+  end
   if not pair.slots then
-    local slots = require 'ridge.measure.slots'
-    pair.slots = slots.new(pair[1], pair[2], self.setting, self.setting.slot_ns, self.services,
-      self.make)
+    pair.simulated = is_simulated(pair[1]) or is_simulated(pair[2])
+    pair.training = is_training(pair[1]) or is_training(pair[2])
+    pair.slots = require('ridge.measure.slots').new(pair[1], pair[2], self.setting,
+      self.setting.slot_ns, self.services, self.again and anew(self.again, name), self.made_ns)
+    if self.again then self:let_go(pair) end
   end
   local before = self.services.counters()
   local blocks = pair.slots:take(n, seed)
   local step = host.step(before, self.services.counters())
-  step.simulated = is_simulated(pair[1]) or is_simulated(pair[2])
-  step.training = is_training(pair[1]) or is_training(pair[2])
+  step.simulated, step.training = pair.simulated, pair.training
   return blocks, step
 end
 
@@ -215,17 +241,11 @@ function There:close() self.process:close() end
 
 local function make(module, spec, setting)
   require('ridge.backend').apply(setting)
-  local candidates = require(module).candidates
-  local list = candidates(spec)
-  local here, wrong = M.here(list, setting, require('ridge.measure.native').services())
-  -- a pair by itself is made anew for each block; of a whole recipe that would set up all of them
-  if #list == 1 and list[1].b then
-    here.make = function()
-      local again = candidates(spec)[1]
-      return again.a, again.b
-    end
-  end
-  return here, wrong
+  local services = require('ridge.measure.native').services()
+  local began = services.now()
+  local list = require(module).candidates(spec)
+  list.made_ns = services.now() - began
+  return M.here(list, setting, services)
 end
 
 local function answer(state, line)
@@ -347,13 +367,18 @@ end
 
 --- The candidates of a function given to M.source.
 ---@param spec string
----@return table[] list
+---@return table[] list  with again, which makes such a list anew
 function M.candidates(spec)
   local f = loadstring(spec, '=setup')
   setfenv(f, setmetatable({ ridge = require 'ridge' }, { __index = _G }))
-  local a, b = f()
-  if a == nil then blame.raise('setup returns nothing to be measured') end
-  return { { name = 'ab', a = { plan = a }, b = b ~= nil and { plan = b } or nil } }
+  local function made()
+    local a, b = f()
+    if a == nil then blame.raise('setup returns nothing to be measured') end
+    return { { name = 'ab', a = { plan = a }, b = b ~= nil and { plan = b } or nil } }
+  end
+  local list = made()
+  list.again = made
+  return list
 end
 
 --- Measure a plan in several fresh processes, each of which makes it anew.

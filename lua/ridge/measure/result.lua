@@ -168,6 +168,13 @@ local function spare_host(facts, limits, out)
   facts.freq, facts.clock_shift = out.device_clock_spread, nil
 end
 
+-- What one process saw, in words: warm-up and windows, from the first to the last.
+local function promise_of(point)
+  local n = #point.samples
+  local seconds = (point.warm.ns + point.at[n] + point.samples[n] * point.inner) / 1e9
+  return ('%.2g s of this machine, in one process'):format(seconds)
+end
+
 --- Sum a point up.
 --
 -- `precision` is the half-width that the rounds reached; the interval itself is wider by how far
@@ -212,6 +219,7 @@ function M.of(point, protocol, around)
   if not by_device and between.how ~= 'none' then
     out.ci_lo, out.ci_hi = variation.widen(out.med, out.ci_lo, out.ci_hi, between)
     out.ci_how = out.ci_how .. '+' .. between.how
+    out.promises = promise_of(point)
     held.FOREIGN, held.PRESSURE, held.STEAL, held.FREQ = true, true, true, true
   end
   out.undisturbed = undisturbed_of(point, around.passes, reference, limits)

@@ -8,7 +8,8 @@
 -- Where the candidates can be made anew, each block has new ones: two copies of the same softmax
 -- differed by 2 or 8 % by where their buffers lay, with intervals of 0.5 % from many blocks of one
 -- pair of copies.  So where memory lies is part of the noise that the blocks show, and an A/A block
--- holds two copies of the same candidate against each other.
+-- holds two copies of the same candidate against each other.  Candidates that take long to make
+-- serve several blocks, an A/A one among them, so that making costs a block no more than MAKING_NS.
 --
 -- A slot is the median of up to five windows in a row: on a loaded machine the scheduler takes the
 -- processor away for some milliseconds now and then, which is most of a slot but one window of it.
@@ -58,16 +59,20 @@ end
 ---@param protocol table    of measure.protocol
 ---@param slot_ns number    shortest slot
 ---@param services table    of ridge.measure.native
----@param make (fun(): table, table)|nil  makes both anew, for each block
+---@param make (fun(): table, table, any)|nil  makes both anew, for each block; and what has to live
+---  as long as they do
+---@param made_ns number|nil  how long making takes, when that is known
 ---@return table slots
-function M.new(a, b, protocol, slot_ns, services, make)
+function M.new(a, b, protocol, slot_ns, services, make, made_ns)
   local cold = protocol.cache == 'cold'
-  local self = setmetatable({ services = services, make = make, candidate(a, cold),
-                              candidate(b, cold) }, Slots)
+  local self = setmetatable({ services = services, make = make, made_ns = made_ns or 0,
+                              candidate(a, cold), candidate(b, cold) }, Slots)
   local shortest = warmup.shortest(protocol, services.clock())
   for _, c in ipairs(self) do
     services.check()
     prepare(c, protocol, shortest, slot_ns)
+    -- what is made anew is not kept beside: of a large point there may be no room for both
+    if make then c.windows, c.take = nil, nil end
   end
   return self
 end
@@ -102,11 +107,24 @@ end
 -- Bytes in front of what is made: up to two pages, so that lines and pages of it are others.
 local MOST_SHIFT = 8192
 
+-- Time to make candidates that a block may take: several blocks' slots.
+local MAKING_NS = 2.5e8
+
 local function make(self, coin)
   collect()
   self.shift = require('ridge').zeros(coin:integer(MOST_SHIFT / 4))
-  local a, b = self.make()
-  return { a, b }
+  local began = self.services.now and self.services.now()
+  local a, b, keep = self.make()
+  if began then self.made_ns = self.services.now() - began end
+  return { a, b, keep = keep }
+end
+
+-- Another copy of the same; where there is no room for one, the copy itself.
+local function again(self, made, coin)
+  local ok, other = pcall(make, self, coin)
+  if ok then return other end
+  if not (blame.is_error(other) and other.code == 'ENOMEM') then error(other, 0) end
+  return made
 end
 
 -- What a block holds against each other: a and b, or one of them and itself.
@@ -117,9 +135,20 @@ local function candidates_of(self, kind, coin)
     second = first
   end
   if not self.make then return self[first], self[second] end
+  local is_old = self.made and self.since * MAKING_NS < self.made_ns
+  if is_old then
+    self.since = self.since + 1
+    local made = self.made
+    return renewed(made[first], self[first]), renewed(made[second], self[second])
+  end
+  self.made = nil
   local made = make(self, coin)
-  local again = kind == 'aa' and make(self, coin) or made
-  return renewed(made[first], self[first]), renewed(again[second], self[second])
+  local other = kind == 'aa' and again(self, made, coin) or made
+  -- one that is cheap to make is let go with its block
+  self.made, self.since = self.made_ns > MAKING_NS and made or nil, 1
+  local x, y = renewed(made[first], self[first]), renewed(other[second], self[second])
+  x.keep, y.keep = made.keep, other.keep
+  return x, y
 end
 
 local function take_block(self, kind, coin)
@@ -145,7 +174,7 @@ function Slots:take(n, seed)
       if i % CONTROL_EVERY == 0 then blocks[#blocks + 1] = take_block(self, 'aa', coin) end
     end
   end)
-  self.shift = nil
+  self.shift, self.made = nil, nil
   return blocks
 end
 

@@ -162,13 +162,14 @@ local function copy(params)
   return out
 end
 
--- Set up a point as the sweep would; what is to be timed, by phase.
-local function make(sw, params, lab, seed)
+-- Set up a point as the sweep would; what is to be timed, by phase. What was checked once is not
+-- checked again.
+local function make(sw, params, lab, seed, again)
   local spec, m = sw.spec, point.new(params, lab, lab.live_bytes())
   lab.seed(seed)
   local ok, err = pcall(function()
     local context = spec.setup and spec.setup(copy(params), m)
-    if spec.check then
+    if spec.check and not again then
       local good, why = spec.check(copy(params), context)
       if good == false or good == nil and why ~= nil then
         blame.raise(('%s: check: %s'):format(space.label(params),
@@ -208,15 +209,9 @@ function M.single(sw, params, lab, seed)
   return list
 end
 
---- Make the candidates of a pair: one for each phase that both have.
----@param sw table
----@param pair table  a and b, parameters
----@param lab table   ridge.sweep.lab
----@param phases string[]|nil  only these
----@return table[] list  what ridge.measure.fresh takes: name, a, b
-function M.candidates(sw, pair, lab, phases)
-  local as, keep_a = make(sw, pair.a, lab, sw.spec.seed)
-  local bs, keep_b = make(sw, pair.b, lab, sw.spec.seed)
+local function candidates(sw, pair, lab, phases, again)
+  local as, keep_a = make(sw, pair.a, lab, sw.spec.seed, again)
+  local bs, keep_b = make(sw, pair.b, lab, sw.spec.seed, again)
   local wanted, list = {}, {}
   for _, name in ipairs(phases or {}) do wanted[name] = true end
   for _, a in ipairs(as) do
@@ -232,6 +227,19 @@ function M.candidates(sw, pair, lab, phases)
       'sw:ab')
   end
   list.keep = { keep_a, keep_b }   -- what the plans read lives as long as they do
+  return list
+end
+
+--- Make the candidates of a pair: one for each phase that both have.
+---@param sw table
+---@param pair table  a and b, parameters
+---@param lab table   ridge.sweep.lab
+---@param phases string[]|nil  only these
+---@return table[] list  what ridge.measure.fresh takes: name, a, b; and again, which sets both
+---  points up anew
+function M.candidates(sw, pair, lab, phases)
+  local list = candidates(sw, pair, lab, phases)
+  list.again = function() return candidates(sw, pair, lab, phases, true) end
   return list
 end
 

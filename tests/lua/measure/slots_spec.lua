@@ -68,4 +68,57 @@ describe('candidates made anew for each block', function()
     assert.equal(3 * 2 * (1 + 12 + 2 * 4), (select(2, compare(3, 1, true))))
     assert.equal(3 * 2, (select(2, compare(3, 1, false))))
   end)
+
+  -- A process whose candidates take so long to make: how often, and what was held at once.
+  local function slow(making_ns)
+    local machine, n_made, n_live, most = made_up.new(), 0, 0, 0
+    local function copy()
+      local c = { window = machine:window(1e5, function() return 0 end), live = newproxy(true) }
+      n_live = n_live + 1
+      getmetatable(c.live).__gc = function() n_live = n_live - 1 end
+      most = math.max(most, n_live)
+      return c
+    end
+    local function make()
+      n_made = n_made + 1
+      machine.time = machine.time + making_ns
+      local a, b = copy(), copy()
+      return a, b, { a, b }
+    end
+    local a, b = make()
+    local taken = slots.new(a, b, PROTOCOL, 2e6, machine:services(), make)
+    a, b = nil, nil -- luacheck: ignore
+    most = 0
+    taken:take(12, 5)
+    return n_made, most
+  end
+
+  it('serve several blocks where making takes long', function()
+    assert.equal(1 + 12 + 2 * 4, (slow(1e6)))
+    assert.equal(1 + 12 + 2 * 4, (slow(2.4e8)))
+    local second = slow(1e9)
+    assert.is_true(second >= 1 + 4 and second <= 1 + 2 * 4, second)
+    assert.equal(2, (slow(1e12)))
+  end)
+
+  it('are let go before others are made', function()
+    -- two of a block, and two more where A/A holds copies against each other
+    local _, most = slow(1e6)
+    assert.is_true(most <= 4, most)
+  end)
+
+  it('stand for themselves where there is no room for another copy', function()
+    local full = setmetatable({ code = 'ENOMEM', message = 'full' },
+      getmetatable(select(2, pcall(require('ridge.blame').raise, 'x'))))
+    local machine, n = made_up.new(), 0
+    local function make()
+      n = n + 1
+      if n % 6 == 0 then error(full, 0) end
+      return { window = machine:window(1e5, function() return 0 end) },
+        { window = machine:window(1e5, function() return 0 end) }
+    end
+    local a, b = make()
+    -- the sixth is the other copy of the first A/A block
+    assert.equal(16 - 12, #slots.new(a, b, PROTOCOL, 2e6, machine:services(), make):take(3, 5))
+  end)
 end)

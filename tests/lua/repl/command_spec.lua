@@ -93,7 +93,7 @@ describe('a command of the prompt', function()
     assert.equal(5, s.env._.procs)
     run 'x = ridge.ones(8, 8)'
     text = run '%bench --quick x:exp()'
-    assert.truthy(text:find('in this process; the interval holds', 1, true), text)
+    assert.truthy(text:find('%d s of this machine, in one process; the interval holds'), text)
     local r = s.env._
     assert.is_nil(r.procs)
     assert.matches('rank%+t%+', r.ci_how)

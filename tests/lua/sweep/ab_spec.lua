@@ -118,6 +118,30 @@ describe('sw:ab', function()
     st:close()
   end)
 
+  it('sets both up anew for each block, and checks them once', function()
+    local n, checks, phases = {}, 0, {}
+    local sw = declare {
+      setup = function(p)
+        n[p.impl] = (n[p.impl] or 0) + 1
+        return { x = ridge.ones(p.k, 16) }
+      end,
+      check = function() checks = checks + 1 end,
+      measure = function(_, c, m)
+        for _, name in ipairs { 'fwd', 'again' } do
+          m:time(name, ridge.capture(function() return c.x:exp() end))
+        end
+      end,
+    }
+    for _, found in ipairs(ab.run(sw, { a = { impl = 'short', k = 4 }, b = { impl = 'long', k = 4 },
+        lab = lab, keep = false, blocks = 6, looks = 1, slot_ns = 1e5, protocol = SHORT })) do
+      phases[#phases + 1] = found.phase
+    end
+    assert.same({ 'fwd', 'again' }, phases)
+    -- once, and of each phase six blocks and two of A/A with two copies
+    assert.same({ short = 1 + 2 * (6 + 2 * 2), long = 1 + 2 * (6 + 2 * 2) }, n)
+    assert.equal(2, checks)
+  end)
+
   it('keeps nothing when told', function()
     run(declare(), { keep = false })
     assert.is_nil(io.open(db))

@@ -174,8 +174,8 @@ local function between_of()
 end
 
 local WHERE = {
-  trust = 'in this process; the interval holds what others differ by (ridge trust)',
-  prior = 'in this process; the interval holds what others may differ by: ridge trust measures it',
+  trust = '%s; the interval holds what others differ by (ridge trust)',
+  prior = '%s; the interval holds what others may differ by: ridge trust measures it',
 }
 
 -- In passes, each in a fresh process, where nothing of this prompt is needed; else here, with what
@@ -195,7 +195,7 @@ local function timed(session, what, protocol)
     { plan = what.plan or what.call, label = what.text or 'bench', cost = what.cost } }, protocol,
     { between = between })[1]
   if result.error then error(result.error, 0) end
-  return result, WHERE[between.how]
+  return result, WHERE[between.how]:format(result.promises or 'in this process')
 end
 
 local function run(session, request)
