@@ -353,7 +353,7 @@ static void refresh(const ring *r)
   for (int32_t i = 0; i < READERS; i++) {
     kinds |= r->readers[i].is_on ? (uint32_t)r->readers[i].kinds : 0;
   }
-  rg_ring_on = (rg_ring_on & RG_RING_NAMED) | kinds;
+  rg_ring_on = (rg_ring_on & ~(uint32_t)RG_RING_ALL_KINDS) | kinds;
 }
 
 static reader *reader_at(int32_t number)

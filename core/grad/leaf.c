@@ -73,18 +73,6 @@ int32_t rg_grad_flows_through(const rg_tensor *x)
   return rg_requires_grad(x) && ((const track *)x->_storage->tracking)->writer != NULL;
 }
 
-rg_status rg_detach(const rg_tensor *x, rg_tensor **out)
-{
-  RG_TRY(rg_tensor_check(x, "detach"));
-  if (out == NULL) {
-    return rg_fail(RG_EARG, "detach: out is NULL");
-  }
-  RG_TRY(rg_tensor_view_of(x->_storage, x->_dtype, x->_shape, x->_stride, x->_ndim,
-                           (char *)x->_data - (char *)x->_storage->block.data, out));
-  (*out)->_flags |= (x->_flags & RG_TENSOR_PARAM) | RG_TENSOR_DETACHED;
-  return RG_OK;
-}
-
 rg_status rg_leaf_view(const track *t, const rg_tensor *what, const rg_tensor *x, rg_tensor **out)
 {
   *out = NULL;

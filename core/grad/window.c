@@ -7,6 +7,7 @@
 ** kept without the gaps, so the other columns take no gradient memory.
 */
 #include "grad/node.h"
+#include "op/view.h"
 
 /* -- Which window ---------------------------------------------------------------------------- */
 
@@ -140,8 +141,7 @@ rg_status rg_window_view(const rg_window *w, const rg_tensor *flow, const rg_ten
   int64_t stride[8];
 
   if (w->width == 0) {
-    return rg_tensor_view_of(flow->_storage, x->_dtype, x->_shape, x->_stride, x->_ndim, offset,
-                             out);
+    return rg_as_strided(flow, x->_shape, x->_stride, x->_ndim, offset / bytes, out);
   }
   for (int32_t i = 0; i < x->_ndim; i++) {
     const int64_t step = x->_stride[i] * bytes;
@@ -149,6 +149,5 @@ rg_status rg_window_view(const rg_window *w, const rg_tensor *flow, const rg_ten
     stride[i] = step % w->pitch == 0 ? step / w->pitch * (w->width / bytes) : x->_stride[i];
   }
   offset = offset / w->pitch * w->width + offset % w->pitch - w->first;
-  return rg_tensor_view_of(flow->_storage, x->_dtype, x->_shape, stride, x->_ndim,
-                           x->_count > 0 ? offset : 0, out);
+  return rg_as_strided(flow, x->_shape, stride, x->_ndim, x->_count > 0 ? offset / bytes : 0, out);
 }

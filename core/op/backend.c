@@ -10,11 +10,11 @@ static const rg_backend *backends[RG_DEVICE_COUNT];
 /* -- Records -------------------------------------------------------------------- */
 
 #define RG_OP_LINE(NAME, name) extern const rg_op rg_op_##name;
-RG_OP_LIST
+RG_OP_LIST RG_BODY_LIST
 #undef RG_OP_LINE
 
 #define RG_OP_LINE(NAME, name) [RG_OP_##NAME] = &rg_op_##name,
-const rg_op *const rg_ops[RG_OP_COUNT] = { RG_OP_LIST };
+    const rg_op *const rg_ops[RG_RECORD_COUNT] = { RG_OP_LIST RG_BODY_LIST };
 #undef RG_OP_LINE
 
 int32_t rg_op_count(void)
@@ -22,9 +22,21 @@ int32_t rg_op_count(void)
   return RG_OP_COUNT;
 }
 
+int32_t rg_record_count(void)
+{
+  return RG_RECORD_COUNT;
+}
+
+static int32_t kind_of(const rg_op *op)
+{
+  return op->view != NULL     ? RG_RECORD_VIEW
+         : op->expand != NULL ? RG_RECORD_COMPOUND
+                              : RG_RECORD_KERNEL;
+}
+
 rg_status rg_op_facts_of(int32_t index, rg_op_facts *out)
 {
-  if (index < 0 || index >= RG_OP_COUNT || out == NULL) {
+  if (index < 0 || index >= RG_RECORD_COUNT || out == NULL) {
     return rg_fail(RG_EARG, "op: there is no operation %d", index);
   }
   const rg_op *op = rg_ops[index];
@@ -48,7 +60,8 @@ rg_status rg_op_facts_of(int32_t index, rg_op_facts *out)
                         .draws = op->draws,
                         .into = op->into,
                         .method = op->method,
-                        .has_grad = op->grad != NULL };
+                        .has_grad = op->grad != NULL,
+                        .kind = kind_of(op) };
   return RG_OK;
 }
 

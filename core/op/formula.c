@@ -168,20 +168,7 @@ rg_value rg_f_transposed(rg_formula *f, rg_value x)
 
 rg_value rg_f_shaped(rg_formula *f, rg_value x, const int64_t *shape, int32_t ndim)
 {
-  rg_tensor *out = NULL;
-  rg_value flat;
-  rg_status status;
-
-  if (f->status != RG_OK) {
-    return NULL;
-  }
-  status = rg_view(x, shape, ndim, &out);
-  if (status == RG_OK || status == RG_ENOMEM) {
-    return rg_f_took(f, status, out);
-  }
-  flat = rg_f_unary(f, rg_clone, x); /* the strides do not allow a view */
-  status = f->status == RG_OK ? rg_view(flat, shape, ndim, &out) : f->status;
-  return rg_f_took(f, status, out);
+  RG_F_STEP(rg_reshape(x, shape, ndim, &out));
 }
 
 rg_value rg_f_expanded(rg_formula *f, rg_value x, const int64_t *shape, int32_t ndim)

@@ -70,8 +70,24 @@
   RG_OP_LINE(SVD,         svd)
 /* clang-format on */
 
+/* Records without kernels: views, and what is made of several. */
+/* clang-format off */
+#define RG_BODY_LIST                        \
+  RG_OP_LINE(VIEW,        view)             \
+  RG_OP_LINE(RESHAPE,     reshape)          \
+  RG_OP_LINE(PERMUTE,     permute)          \
+  RG_OP_LINE(TRANSPOSE,   transpose)        \
+  RG_OP_LINE(NARROW,      narrow)           \
+  RG_OP_LINE(SELECT,      select)           \
+  RG_OP_LINE(EXPAND,      expand)           \
+  RG_OP_LINE(UNSQUEEZE,   unsqueeze)        \
+  RG_OP_LINE(SQUEEZE,     squeeze)          \
+  RG_OP_LINE(DETACH,      detach)           \
+  RG_OP_LINE(AS_STRIDED,  as_strided)
+/* clang-format on */
+
 #define RG_OP_LINE(NAME, name) RG_OP_##NAME,
-enum { RG_OP_LIST RG_OP_COUNT };
+enum { RG_OP_LIST RG_OP_COUNT, RG_OP_LAST_KERNEL = RG_OP_COUNT - 1, RG_BODY_LIST RG_RECORD_COUNT };
 #undef RG_OP_LINE
 
 #endif

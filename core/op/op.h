@@ -42,6 +42,7 @@ typedef struct rg_draw {
 } rg_draw;
 
 enum {
+  RG_NO_VIEW = -1,        /* see rg_op.view */
   RG_MAX_OUT = 8,         /* results and hidden results together; inputs have no maximum */
   RG_SAVE_ALL = INT32_MIN /* in save_in, save_out: every one */
 };
@@ -94,6 +95,17 @@ struct rg_grad {
   void (*let_go)(rg_grad *g, int32_t i);
 };
 
+/* How a view lies in the memory of its tensor. */
+typedef struct rg_layout {
+  int32_t ndim;          /* x's at first; RG_NO_VIEW: the strides allow none, and the body runs */
+  uint32_t flags;        /* RG_TENSOR_... beside those that x hands on; 0 at first */
+  int64_t offset;        /* elements from x's first to the view's; 0 at first */
+  const int64_t *shape;  /* x's at first */
+  const int64_t *stride; /* strides at first */
+  int64_t sizes[RG_MAX_DIMS]; /* room for both */
+  int64_t strides[RG_MAX_DIMS];
+} rg_layout;
+
 /* Everything about an operation that is not a kernel. */
 struct rg_op {
   const char *name;
@@ -129,6 +141,15 @@ struct rg_op {
 
   /* For operations outside list.h only. */
   rg_kernel *kernel;
+
+  /* Records without a kernel have one of these, or both; rg_run_view and rg_run_compound are their
+  ** doors.
+  **
+  ** view    checks the arguments, resolves what is negative in them, and says how the view lies
+  ** expand  runs the body, operations that go through the door themselves, and makes new results;
+  **         infer then only checks the inputs and sets call->n_out */
+  rg_status (*view)(const rg_op *op, const rg_tensor *x, void *args, rg_layout *at);
+  rg_status (*expand)(const rg_call *call, rg_tensor **out);
 };
 
 /* -- The door ---------------------------------------------------------------- */
@@ -154,12 +175,19 @@ rg_status rg_run1(const rg_op *op, const rg_tensor *const *in, int32_t n_in, con
 rg_status rg_run_into(const rg_op *op, const rg_tensor *const *in, int32_t n_in, const void *args,
                       rg_tensor *x) RG_CHECK;
 
+/* A view of x; args: the record's own struct, whose negative axes are resolved in it. */
+rg_status rg_run_view(const rg_op *op, const rg_tensor *x, void *args, rg_tensor **out) RG_CHECK;
+
+/* A call of a record with a body.  call: as for rg_run; out: new results.  Where somebody looks on
+** it is a range, and what runs in it says so. */
+rg_status rg_run_compound(rg_call *call, rg_tensor **out) RG_CHECK;
+
 /* -- Recorders ---------------------------------------------------------------- */
 
 /*
-** Told of every call that ran on this thread, after it ran and its writes were counted, and before
-** the tape: a recorder may yet fail the call, as that of rg_grad_anomaly does.  The plan under
-** capture is none: it runs the call itself; nor is the ring of events (observe.c).
+** Told of every call of a kernel on this thread, after it ran and its writes were counted, and
+** before the tape: a recorder may yet fail the call, as that of rg_grad_anomaly does.  The plan
+** under capture is none: it runs the call itself; nor is the ring of events (observe.c).
 **
 ** out[i] may be a tensor the call was told to write into, which then shares storage with what was
 ** there before (an input, a view of a larger tensor).  Where that overlaps an input in another

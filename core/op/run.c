@@ -19,6 +19,7 @@ void rg_recorder_push(rg_recorder *recorder)
 {
   recorder->next = recorders;
   recorders = recorder;
+  rg_ring_on |= RG_RING_TOLD;
 }
 
 void rg_recorder_pop(rg_recorder *recorder)
@@ -26,9 +27,10 @@ void rg_recorder_pop(rg_recorder *recorder)
   for (rg_recorder **link = &recorders; *link != NULL; link = &(*link)->next) {
     if (*link == recorder) {
       *link = recorder->next;
-      return;
+      break;
     }
   }
+  rg_ring_on = recorders != NULL ? rg_ring_on : rg_ring_on & ~(uint32_t)RG_RING_TOLD;
 }
 
 static rg_status tell(const rg_call *call, rg_tensor *const *out)
@@ -270,6 +272,7 @@ static rg_status perform_as(rg_call *call, rg_call *read, rg_tensor *const *out)
 {
   rg_kernel *kernel = rg_backend_kernel(call->device, call->op);
   rg_frame frame = { .path = "" };
+  uint32_t watched = rg_ring_on;
   int64_t begun = -1;
 
   if (kernel == NULL) {
@@ -286,7 +289,7 @@ static rg_status perform_as(rg_call *call, rg_call *read, rg_tensor *const *out)
     call->draw.offset = rg_generator_take(g, (uint64_t)call->n_draws);
     read->draw = call->draw;
   }
-  if (rg_ring_on != 0) {
+  if (watched != 0) {
     begun = rg_observe_begin(read, RG_EVENT_OP);
   }
   if (rg_capture_active != NULL) {
@@ -298,7 +301,7 @@ static rg_status perform_as(rg_call *call, rg_call *read, rg_tensor *const *out)
     rg_observe_end(begun, read, out, frame.path, -1);
   }
   count_writes(call, out);
-  if (recorders != NULL) {
+  if ((watched & RG_RING_TOLD) != 0) {
     RG_TRY(tell(call, out));
   }
   return call->tracked ? rg_tape->ran(call, out) : RG_OK;

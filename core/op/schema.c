@@ -163,7 +163,7 @@ rg_status rg_op_call(int32_t index, const rg_tensor *const *in, int32_t n_in, co
   _Alignas(8) char copy[MOST_BYTES];
   const rg_tensor *all[MOST_INPUTS] = { NULL };
 
-  if (index < 0 || index >= RG_OP_COUNT || n_in < 0 || (n_in > 0 && in == NULL)) {
+  if (index < 0 || index >= RG_RECORD_COUNT || n_in < 0 || (n_in > 0 && in == NULL)) {
     return rg_fail(RG_EARG, "op: there is no operation %d of %d tensors", index, n_in);
   }
   const rg_op *op = rg_ops[index];
@@ -173,6 +173,12 @@ rg_status rg_op_call(int32_t index, const rg_tensor *const *in, int32_t n_in, co
   }
   if (op->args_size > 0) {
     memcpy(copy, args, op->args_size);
+  }
+  if (op->view != NULL) {
+    if (n_in > 1) {
+      return rg_fail(RG_EARG, "%s: %d tensors given, at most 1 wanted", op->name, n_in);
+    }
+    return rg_run_view(op, n_in > 0 ? in[0] : NULL, copy, out);
   }
   RG_TRY(resolve_axes(op, n_in > 0 ? in[0] : NULL, copy));
   /* a record reads all its inputs: the optional ones that a call leaves out at the end are NULL */
@@ -185,5 +191,5 @@ rg_status rg_op_call(int32_t index, const rg_tensor *const *in, int32_t n_in, co
   }
   rg_call call = { .op = op, .in = in, .n_in = n_in, .args = copy, .generator = generator };
 
-  return rg_run_fresh(&call, out);
+  return op->expand != NULL ? rg_run_compound(&call, out) : rg_run_fresh(&call, out);
 }

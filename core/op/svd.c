@@ -8,6 +8,7 @@
 #include "op/product.h"
 #include "op/rule.h"
 #include "op/svd.h"
+#include "op/view.h"
 
 static rg_status svd_infer(rg_call *call)
 {
@@ -49,7 +50,7 @@ static rg_value unit(rg_rule *r, rg_value like, int64_t k)
     status = rg_fill_(all, 0);
   }
   if (status == RG_OK) {
-    status = rg_tensor_view_of(all->_storage, all->_dtype, &k, &stride, 1, 0, &diagonal);
+    status = rg_as_strided(all, &k, &stride, 1, 0, &diagonal);
   }
   if (status == RG_OK) {
     rg_f_took(&r->f, RG_OK, diagonal);

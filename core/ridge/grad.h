@@ -27,9 +27,6 @@ RG_API int32_t rg_requires_grad(const rg_tensor *x);
 /* 1 if x was computed from tensors that want a gradient, so that gradient flows through it. */
 RG_API int32_t rg_grad_flows_through(const rg_tensor *x);
 
-/* The same elements, through which no gradient flows.  x: any; out: view. */
-RG_API rg_status rg_detach(const rg_tensor *x, rg_tensor **out) RG_CHECK;
-
 /*
 ** Add the gradient of y with respect to every tensor that wants one to that tensor's gradient.
 **

@@ -11,10 +11,12 @@
 /* What an event is of. */
 enum {
   RG_EVENT_OP,    /* a call of an operation */
+  RG_EVENT_VIEW,  /* a view was made */
   RG_EVENT_COPY,  /* a copy between devices */
   RG_EVENT_PLAN,  /* replays of a plan, asked for together */
   RG_EVENT_STEP,  /* a step of one of them */
-  RG_EVENT_RANGE, /* what somebody named: a module's call, ridge.profile_range */
+  RG_EVENT_RANGE, /* what has a name and others in it: a module's call, ridge.profile_range, a call
+                  ** of an operation that is made of several (it has shapes) */
   RG_EVENT_ALLOC, /* a block was taken, `bytes` large */
   RG_EVENT_FREE,  /* or given back */
   RG_EVENT_WAIT,  /* the host waited for a device */

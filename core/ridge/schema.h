@@ -42,8 +42,15 @@ typedef struct rg_input {
 
 /* -- Arguments ----------------------------------------------------------------------- */
 
-/* What an argument is in the struct: RG_ARG_i64x2 is two i64, RG_ARG_meta a type and a shape. */
-enum { RG_ARG_i32, RG_ARG_u32, RG_ARG_i64, RG_ARG_f64, RG_ARG_i64x2, RG_ARG_meta };
+/* What an argument is in the struct: RG_ARG_i64x2 is two i64, RG_ARG_meta a type and a shape,
+** RG_ARG_sizes an rg_sizes. */
+enum { RG_ARG_i32, RG_ARG_u32, RG_ARG_i64, RG_ARG_f64, RG_ARG_i64x2, RG_ARG_meta, RG_ARG_sizes };
+
+/* A number for each axis: sizes, strides, an order of axes. */
+typedef struct rg_sizes {
+  int64_t n;
+  int64_t at[8]; /* n of them */
+} rg_sizes;
 
 /* What an argument means: how Lua says it, and what is refused. */
 enum {
@@ -59,6 +66,10 @@ enum {
   RG_ARG_ACT,
   RG_ARG_LAYOUT,
   RG_ARG_REDUCTION,
+  RG_ARG_POSITION, /* on an axis; from 1 in Lua */
+  RG_ARG_SHAPE,    /* sizes */
+  RG_ARG_ORDER,    /* axes, every one once */
+  RG_ARG_STRIDES,
   RG_ARG_FOUND /* nobody says it: worked out from the tensors, or by the entry */
 };
 
@@ -80,6 +91,7 @@ typedef struct rg_arg {
 #define RG_FIELD_i64(name)                                   int64_t name
 #define RG_FIELD_f64(name)                                   double name
 #define RG_FIELD_i64x2(name)                                 int64_t name[2]
+#define RG_FIELD_sizes(name)                                 rg_sizes name
 #define RG_ARG_FIELD(S, AT, type, name, kind, fallback, doc) RG_FIELD_##type(name);
 #define RG_ARGS_STRUCT(S, LIST) \
   typedef struct S {            \
@@ -90,6 +102,10 @@ typedef struct rg_arg {
 
 /* Mixed-precision classes: what autocast does to the float inputs of an operation. */
 enum { RG_AMP_NONE, RG_AMP_LOWER, RG_AMP_F32, RG_AMP_WIDEST };
+
+/* What runs a record: kernels of the devices, nothing (a view shares the memory), or a body of
+** other operations. */
+enum { RG_RECORD_KERNEL, RG_RECORD_VIEW, RG_RECORD_COMPOUND };
 
 /* What one record says; all that is pointed to is borrowed for ever. */
 typedef struct rg_op_facts {
@@ -108,16 +124,20 @@ typedef struct rg_op_facts {
   int32_t into;       /* 1 if, as a method, it writes into its tensor */
   int32_t method;     /* 1 if it is a method of tensors */
   int32_t has_grad;   /* 1 if the record carries a gradient */
+  int32_t kind;       /* RG_RECORD_... */
 } rg_op_facts;
 
-/* The number of operations. */
+/* The number of operations that have kernels; they come first. */
 RG_API int32_t rg_op_count(void);
 
-/* The facts of operation index (0-based).  out: filled.  RG_EARG. */
+/* The number of all records, views and operations of several too. */
+RG_API int32_t rg_record_count(void);
+
+/* The facts of record index (0-based).  out: filled.  RG_EARG. */
 RG_API rg_status rg_op_facts_of(int32_t index, rg_op_facts *out) RG_CHECK;
 
 /*
-** Run operation index, as one that has no function of its own is run.
+** Run record index, as one that has no function of its own is run.
 **
 ** in        n_in tensors in the order of the record, NULL where one is optional and left out
 ** args      the struct its rows describe, args_bytes long; axes may be negative

@@ -229,6 +229,11 @@ RG_API rg_status rg_tensor_follow(const rg_tensor *x, const rg_event *event) RG_
 RG_API rg_status rg_view(const rg_tensor *x, const int64_t *shape, int32_t ndim,
                          rg_tensor **out) RG_CHECK;
 
+/* The same of x, and a copy where the strides do not allow a view.  shape, ndim: as there; out: new
+** reference.  RG_ESHAPE. */
+RG_API rg_status rg_reshape(const rg_tensor *x, const int64_t *shape, int32_t ndim,
+                            rg_tensor **out) RG_CHECK;
+
 /* Axes a and b of x exchanged; negative ones count from the last.  out: view.  RG_EAXIS. */
 RG_API rg_status rg_transpose(const rg_tensor *x, int32_t a, int32_t b, rg_tensor **out) RG_CHECK;
 
@@ -271,6 +276,9 @@ RG_API rg_status rg_unsqueeze(const rg_tensor *x, int32_t axis, rg_tensor **out)
 
 /* An axis of size 1 taken out of x.  axis: -ndim .. ndim-1; out: view.  RG_EAXIS, RG_ESHAPE. */
 RG_API rg_status rg_squeeze(const rg_tensor *x, int32_t axis, rg_tensor **out) RG_CHECK;
+
+/* The same elements, through which no gradient flows.  x: any; out: view. */
+RG_API rg_status rg_detach(const rg_tensor *x, rg_tensor **out) RG_CHECK;
 
 /* on = 1 marks x as a weight: packed and cast copies of it are kept until it is written to. */
 RG_API void rg_tensor_set_param(rg_tensor *x, int32_t on);

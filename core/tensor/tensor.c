@@ -24,6 +24,12 @@ static const struct {
 #undef DTYPE_ROW
 };
 
+const int8_t rg_dtype_sizes[RG_DTYPE_COUNT] = {
+#define SIZE_ROW(code, size, text) [code] = (size),
+  RG_DTYPE_LIST(SIZE_ROW)
+#undef SIZE_ROW
+};
+
 int64_t rg_dtype_bytes(int32_t dtype)
 {
   return dtype >= 0 && dtype < RG_DTYPE_COUNT ? dtypes[dtype].bytes : 0;
@@ -77,21 +83,6 @@ const char *rg_tensor_text(const rg_tensor *x, char *text, size_t size)
 
 /* -- Making ---------------------------------------------------------------------- */
 
-/* Fill in count, flags and data; shape, stride and storage are set. */
-static void settle(rg_tensor *x, char *data)
-{
-  int64_t expected = 1;
-  bool contiguous = true;
-
-  for (int32_t i = x->_ndim - 1; i >= 0; i--) {
-    contiguous = contiguous && (x->_shape[i] == 1 || x->_stride[i] == expected);
-    expected *= x->_shape[i];
-  }
-  x->_count = expected;
-  x->_flags = contiguous || expected == 0 ? RG_TENSOR_CONTIGUOUS : 0;
-  x->_data = data;
-}
-
 /* A tensor struct with one reference, listed in the scope. */
 static rg_status header_new(rg_tensor **out)
 {
@@ -125,56 +116,54 @@ static void header_free(rg_tensor *x)
   rg_tensor_release(x);
 }
 
-/* Does every element of a view lie in bytes bytes?  A view without elements reaches nowhere. */
-static bool inside(int64_t bytes, int32_t dtype, const int64_t *shape, const int64_t *stride,
-                   int32_t ndim, int64_t offset_bytes)
-{
-  int64_t size = rg_dtype_bytes(dtype);
-  int64_t low = offset_bytes;
-  int64_t high = offset_bytes;
-
-  for (int32_t i = 0; i < ndim; i++) {
-    if (shape[i] == 0) {
-      return true;
-    }
-  }
-  for (int32_t i = 0; i < ndim; i++) {
-    int64_t reach;
-
-    if (shape[i] < 0 || __builtin_mul_overflow(shape[i] - 1, stride[i], &reach) ||
-        __builtin_mul_overflow(reach, size, &reach) ||
-        __builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high)) {
-      return false;
-    }
-  }
-  return low >= 0 && high <= bytes - size;
-}
-
 rg_status rg_tensor_view_of(rg_storage *storage, int32_t dtype, const int64_t *shape,
                             const int64_t *stride, int32_t ndim, int64_t offset_bytes,
                             rg_tensor **out)
 {
+  const int64_t size = rg_dtype_sizes[dtype];
+  const bool pinned = storage->block.device == RG_PINNED;
+  int64_t low = 0; /* elements that are reached before the first one, and behind it */
+  int64_t high = 0;
+  int64_t count = 1;
+  bool contiguous = true;
+  bool empty = false; /* then it reaches nowhere */
+  bool far = false;
   rg_tensor *x;
 
-  if (!inside(storage->bytes, dtype, shape, stride, ndim, offset_bytes)) {
+  RG_TRY(header_new(&x));
+  for (int32_t i = ndim - 1; i >= 0; i--) { /* one loop: views are made often */
+    int64_t n = shape[i];
+    int64_t step = stride[i];
+    int64_t reach;
+
+    x->_shape[i] = n;
+    x->_stride[i] = step;
+    contiguous = contiguous && (n == 1 || step == count);
+    empty = empty || n == 0;
+    count = (int64_t)((uint64_t)count * (uint64_t)n); /* what overflows is too far, too */
+    far = far || n < 0 || __builtin_mul_overflow(n - 1, step, &reach) ||
+          __builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high);
+  }
+  far = far || __builtin_mul_overflow(low, size, &low) || __builtin_mul_overflow(high, size, &high);
+  far = far || __builtin_add_overflow(low, offset_bytes, &low) ||
+        __builtin_add_overflow(high, offset_bytes, &high) || low < 0 ||
+        high > storage->bytes - size;
+  if (far && !empty) {
     char text[128];
 
+    header_free(x);
     return rg_fail(RG_EBUG, "tensor: a view of %s%s reaches out of its storage of %lld bytes",
                    rg_dtype_name(dtype), rg_shape_text(shape, ndim, text, sizeof(text)),
                    (long long)storage->bytes);
   }
-  RG_TRY(header_new(&x));
   rg_storage_retain(storage);
   x->_dtype = dtype;
-  x->_device = storage->block.device == RG_PINNED ? RG_CPU : storage->block.device;
+  x->_device = pinned ? RG_CPU : storage->block.device;
   x->_ndim = ndim;
+  x->_count = count;
+  x->_flags = (contiguous || empty ? RG_TENSOR_CONTIGUOUS : 0) | (pinned ? RG_TENSOR_PINNED : 0);
   x->_storage = storage;
-  for (int32_t i = 0; i < ndim; i++) {
-    x->_shape[i] = shape[i];
-    x->_stride[i] = stride[i];
-  }
-  settle(x, (char *)storage->block.data + offset_bytes);
-  x->_flags |= storage->block.device == RG_PINNED ? RG_TENSOR_PINNED : 0;
+  x->_data = (char *)storage->block.data + offset_bytes;
   *out = x;
   return RG_OK;
 }

@@ -24,6 +24,9 @@ struct rg_derived {
   void (*release)(rg_derived *self);
 };
 
+/* rg_dtype_bytes of a tensor's own type, without a call. */
+extern const int8_t rg_dtype_sizes[RG_DTYPE_COUNT];
+
 /* A tensor of the largest type with so many elements still has a size in bytes. */
 #define RG_MAX_COUNT (INT64_MAX / 16)
 

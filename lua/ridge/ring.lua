@@ -12,7 +12,7 @@ Reader.__index = Reader
 
 --- Kinds of events by their names, and the names by the kinds.
 M.KINDS = {}
-for kind in ('OP COPY PLAN STEP RANGE ALLOC FREE WAIT'):gmatch '%S+' do
+for kind in ('OP VIEW COPY PLAN STEP RANGE ALLOC FREE WAIT'):gmatch '%S+' do
   local code = C['RG_EVENT_' .. kind]
   M.KINDS[kind:lower()], M.KINDS[code] = code, kind:lower()
 end

@@ -22,6 +22,7 @@ local M = {}
 ---@field into boolean as a method it writes into its tensor
 ---@field method boolean it is a method of tensors
 ---@field differentiable boolean
+---@field runs string 'kernel', 'view' or 'compound': what a call of it is
 
 -- Names of an enum's constants, in lower case, by their values.
 local function enum(prefix, names)
@@ -33,8 +34,10 @@ end
 local ROLES = enum('RG_ROLE_', 'INPUT WEIGHT BIAS NATIVE INDEX BITS STATE')
 local TYPES = enum('RG_TYPES_', 'ANY FLOAT WHOLE STORED')
 local KINDS = enum('RG_ARG_',
-  'NUMBER WHOLE SHARE PART FROM0 FLAG AXIS AXES DTYPE ACT LAYOUT REDUCTION FOUND')
-local FIELDS = enum('RG_ARG_', 'i32 u32 i64 f64 i64x2 meta')
+  'NUMBER WHOLE SHARE PART FROM0 FLAG AXIS AXES DTYPE ACT LAYOUT REDUCTION POSITION SHAPE ORDER '
+  .. 'STRIDES FOUND')
+local FIELDS = enum('RG_ARG_', 'i32 u32 i64 f64 i64x2 meta sizes')
+local RUNS = enum('RG_RECORD_', 'KERNEL VIEW COMPOUND')
 local AMPS = enum('RG_AMP_', 'NONE LOWER F32 WIDEST')
 
 --- What may follow a product, by name.
@@ -77,23 +80,34 @@ end
 -- handles of tensors, so what lies in it is paid for by every small operation.
 local cache = setmetatable({}, { __mode = 'v' })
 
---- Every record, in the order of the core's list.
----@return ridge.tensor.Record[]
-function M.records()
-  if cache.records then return cache.records end
+local function read(first, behind)
   local records = {}
   local facts = ffi.new 'rg_op_facts'
-  for i = 0, C.rg_op_count() - 1 do
+  for i = first, behind - 1 do
     call.check(C.rg_op_facts_of(i, facts))
-    records[i + 1] = { index = i, name = ffi.string(facts.name), doc = ffi.string(facts.doc),
+    records[#records + 1] = { index = i, name = ffi.string(facts.name), doc = ffi.string(facts.doc),
       inputs = inputs_of(facts), args = args_of(facts),
       results = names_of(facts.result, 0, facts.n_results),
       hidden = names_of(facts.result, facts.n_results, facts.n_hidden),
       args_bytes = facts.args_bytes, amp = AMPS[facts.amp], draws = facts.draws == 1,
-      into = facts.into == 1, method = facts.method == 1, differentiable = facts.has_grad == 1 }
+      into = facts.into == 1, method = facts.method == 1, differentiable = facts.has_grad == 1,
+      runs = RUNS[facts.kind] }
   end
-  cache.records = records
   return records
+end
+
+--- Every record that has kernels, in the order of the core's list.
+---@return ridge.tensor.Record[]
+function M.records()
+  cache.records = cache.records or read(0, C.rg_op_count())
+  return cache.records
+end
+
+--- The records without kernels: views, and operations made of several.
+---@return ridge.tensor.Record[]
+function M.others()
+  cache.others = cache.others or read(C.rg_op_count(), C.rg_record_count())
+  return cache.others
 end
 
 --- A default as one gives it: axes count from 1, words for what has names, true and false.
@@ -134,8 +148,10 @@ end
 ---@param name string 'softmax'
 ---@return ridge.tensor.Record
 function M.of(name)
-  for _, record in ipairs(M.records()) do
-    if record.name == name then return record end
+  for _, records in ipairs { M.records(), M.others() } do
+    for _, record in ipairs(records) do
+      if record.name == name then return record end
+    end
   end
   error('there is no operation ' .. name)
 end

@@ -60,10 +60,11 @@ docs.reshape = 'reshape(sizes...): as view, copying first where the strides need
 ---@return Tensor
 function methods.reshape(x, ...)
   need(x, 'reshape')
-  local sizes = sizes_of('reshape', ...)
-  local ndim = make.shape(sizes, 'reshape', true)
-  if C.rg_view(x._t, make.shape_buffer, ndim, slot) == 0 then return wrap(slot[0]) end
-  return blame.within('reshape', function() return x:contiguous():view(sizes) end)
+  call.settle()
+  local ndim = make.shape(sizes_of('reshape', ...), 'reshape', true)
+  local st = C.rg_reshape(x._t, make.shape_buffer, ndim, slot)
+  if st ~= 0 then call.again(st, C.rg_reshape, x._t, make.shape_buffer, ndim, slot) end
+  return wrap(slot[0])
 end
 
 docs.transpose = 'transpose(a, b): two axes exchanged'

@@ -137,7 +137,7 @@ describe('a record', function()
   end)
 
   it('says where each argument lies in its struct, none over another', function()
-    local SIZE = { i32 = 4, u32 = 4, i64 = 8, f64 = 8, i64x2 = 16, meta = 8 + 8 * 8 }
+    local SIZE = { i32 = 4, u32 = 4, i64 = 8, f64 = 8, i64x2 = 16, meta = 8 + 8 * 8, sizes = 72 }
     for _, record in ipairs(schema.records()) do
       local places = {}
       for _, arg in ipairs(record.args) do places[#places + 1] = { arg.offset, SIZE[arg.type] } end
@@ -147,6 +147,77 @@ describe('a record', function()
         assert.is_true(place[1] + place[2] <= next_place, record.name)
       end
     end
+  end)
+end)
+
+-- Records without kernels, and a call of each by its method.
+local OTHERS = {
+  view = { 'x input', 'shape', function(x) return x:view(3, -1) end },
+  reshape = { 'x input', 'shape', function(x) return x:transpose(1, 2):reshape(6) end },
+  permute = { 'x input', 'order', function(x) return x:permute(-1, 1) end },
+  transpose = { 'x input', 'a = -2, b = -1', function(x) return x:transpose() end },
+  narrow = { 'x input', 'axis, start, length, step = 1', function(x) return x:narrow(2, 2, 2) end },
+  select = { 'x input', 'axis, index', function(x) return x:select(-1, 3) end },
+  expand = { 'x input', 'shape', function(x) return x:view(2, 1, 3):expand(2, 4, 3) end },
+  unsqueeze = { 'x input', 'axis', function(x) return x:unsqueeze(-1) end },
+  squeeze = { 'x input', 'axis', function(x) return x:view(1, 6):squeeze(1) end },
+  detach = { 'x input', '', function(x) return x:detach() end },
+  as_strided = { 'x input', 'shape, stride, offset = 0' },
+}
+
+describe('a record without a kernel', function()
+  local ring = require 'ridge.ring'
+  local by = {}
+  for _, record in ipairs(schema.others()) do by[record.name] = record end
+
+  for name, wanted in pairs(OTHERS) do
+    it('says what it is given: ' .. name, function()
+      local record = assert(by[name], 'there is no such record')
+      assert.are.equal(wanted[1], inputs_text(record))
+      assert.are.equal(wanted[2], arguments_text(record))
+      assert.are.equal('view', record.runs)
+      assert.are.equal(record, schema.of(name))
+    end)
+  end
+
+  it('is written down here', function()
+    for name in pairs(by) do assert.is_truthy(OTHERS[name], name) end
+  end)
+
+  -- The events of a call, as 'kind name shapes'.
+  local function heard(f, x)
+    local reader = ring.open('op view range', 64)
+    f(x)
+    local list = {}
+    for event in reader:each() do
+      list[#list + 1] = ('%s %s %s'):format(event.kind, event.name, event.shapes)
+    end
+    reader:close()
+    return list
+  end
+
+  for name, wanted in pairs(OTHERS) do
+    if wanted[3] and name ~= 'reshape' then
+      it('is an event, once: ' .. name, function()
+        local x, n = ridge.randn(2, 3), 0
+        local y = wanted[3](x)
+        local shape = 'f32[' .. table.concat(y.shape, ',') .. ']'
+        for _, text in ipairs(heard(wanted[3], x)) do
+          if text:find('view ' .. name .. ' ', 1, true) then
+            n = n + 1
+            assert.are.equal('-> ' .. shape, text:sub(-3 - #shape))
+          end
+        end
+        assert.are.equal(1, n)
+      end)
+    end
+  end
+
+  it('is an event with a body where the strides allow no view', function()
+    local x = ridge.randn(2, 3)
+    assert.same({ 'view transpose f32[2,3] -> f32[3,2]', 'range reshape f32[3,2] -> f32[6]',
+      'op copy f32[3,2] -> f32[3,2]', 'view view f32[3,2] -> f32[6]' }, heard(OTHERS.reshape[3], x))
+    assert.same({ 'view reshape f32[2,3] -> f32[6]' }, heard(function() return x:reshape(6) end, x))
   end)
 end)
 
@@ -362,7 +433,7 @@ describe('a call by number', function()
   it('answers with any number of inputs, of NULL too', function()
     local x = ridge.ones(2, 2)
     local calls = 0
-    for index = 0, C.rg_op_count() - 1 do
+    for index = 0, C.rg_record_count() - 1 do
       assert.are.equal(0, C.rg_op_facts_of(index, facts))
       local name, inputs = ffi.string(facts.name), facts.n_inputs
       for n = 0, inputs + 2 do
@@ -414,7 +485,7 @@ describe('a call by number', function()
 
   it('refuses numbers of no operation, no list and no arguments', function()
     local x = ridge.ones(2)
-    for _, index in ipairs { -1, C.rg_op_count(), 2 ^ 31 - 1, -2 ^ 31 } do
+    for _, index in ipairs { -1, C.rg_record_count(), 2 ^ 31 - 1, -2 ^ 31 } do
       local st, text = run(index, { x }, 64)
       assert.are_not.equal(0, st)
       assert.matches('there is no operation', text)
