@@ -34,6 +34,7 @@
 #include "ridge/step.h"
 #include "ridge/grad.h"
 #include "ridge/graph.h"
+#include "ridge/ir.h"
 #include "ridge/factor.h"
 #include "ridge/compound.h"
 #include "ridge/data.h"

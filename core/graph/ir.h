@@ -64,6 +64,8 @@ typedef struct rg_ir_node {
   int32_t out;
   int32_t out_room;
   int32_t args;
+  int32_t position; /* in the order */
+  bool complete;    /* rg_ir_results_end */
 } rg_ir_node;
 
 typedef struct rg_ir_output {
@@ -73,7 +75,8 @@ typedef struct rg_ir_output {
   rg_ir_text line;
 } rg_ir_output;
 
-/* A reader of a value: input `slot` of a node; node is -1 for output `slot` of the graph. */
+/* Who needs a value: input `slot` of a node; from n_in on, its output slot - n_in, which is this
+** value (of a compound) or was made by writing over it; with node -1 output `slot` of the graph. */
 typedef struct rg_ir_use {
   int32_t node;
   int32_t slot;
@@ -97,7 +100,7 @@ rg_status rg_ir_generator_add(rg_graph *g, rg_generator *generator, int32_t *out
 rg_generator *rg_ir_generator_of(const rg_graph *g, int32_t generator);
 
 /* The number of a new storage; its first version is 0. */
-int32_t rg_ir_storage_new(rg_graph *g);
+rg_status rg_ir_storage_new(rg_graph *g, int32_t *out) RG_CHECK;
 
 /*
 ** A value that no node makes.

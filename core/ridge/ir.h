@@ -100,8 +100,9 @@ typedef struct rg_graph_facts {
 RG_API rg_graph *rg_graph_retain(rg_graph *graph);
 RG_API void rg_graph_release(rg_graph *graph);
 
-/* A copy of its own.  graph: stays as it is; out: new reference.  RG_ENOMEM. */
-RG_API rg_status rg_graph_copy(const rg_graph *graph, rg_graph **out) RG_CHECK;
+/* A copy of its own, numbered without gaps.  graph: means the same as before; out: new reference.
+** RG_ENOMEM. */
+RG_API rg_status rg_graph_copy(rg_graph *graph, rg_graph **out) RG_CHECK;
 
 /* out: filled. */
 RG_API void rg_graph_facts_of(const rg_graph *graph, rg_graph_facts *out);
@@ -128,5 +129,45 @@ RG_API int32_t rg_graph_state(const rg_graph *graph, int32_t i);
 /* The same of an output.  i: from 0; kind: RG_OUTPUT_..., name, line: out, where not NULL. */
 RG_API int32_t rg_graph_output(const rg_graph *graph, int32_t i, int32_t *kind, const char **name,
                                const char **line);
+
+/* -- Changes ----------------------------------------------------------------------------- */
+
+/* Let all who read value `old` read value `by`: nodes, and outputs of the graph.  RG_EARG. */
+RG_API rg_status rg_graph_replace(rg_graph *graph, int32_t old, int32_t by) RG_CHECK;
+
+/* Let one input of a node, slot (from 0), be another value; -1 leaves it out.  RG_EARG. */
+RG_API rg_status rg_graph_set_input(rg_graph *graph, int32_t node, int32_t slot,
+                                    int32_t value) RG_CHECK;
+
+/*
+** A new node, whose results have memory of their own.
+**
+** at       node beside which it stands, in the same body and under the same modes
+** after    0: directly before that; 1: directly behind it
+** op       index of the operation; it neither draws nor writes
+** inputs   n values, -1 where one is left out
+** args     the struct its rows describe, axes resolved
+** node     out: its number
+** RG_EARG, RG_ENOSUP, and what the record answers to such inputs.
+*/
+RG_API rg_status rg_graph_insert(rg_graph *graph, int32_t at, int32_t after, int32_t op,
+                                 const int32_t *inputs, int32_t n, const void *args,
+                                 int32_t *node) RG_CHECK;
+
+/* Take a node away, with its body.  RG_EARG where what it makes is needed, it draws, or it writes
+** what was there before or is written again. */
+RG_API rg_status rg_graph_remove(rg_graph *graph, int32_t node) RG_CHECK;
+
+/* -- Whole graphs -------------------------------------------------------------------------- */
+
+/* Is every invariant of a graph true?  RG_EBUG with a sentence that names the node. */
+RG_API rg_status rg_graph_check(rg_graph *graph) RG_CHECK;
+
+/* RG_OK where two graphs, a and b, are the same but for their numbers; else RG_EARG, and what is
+** another one. */
+RG_API rg_status rg_graph_same(rg_graph *a, rg_graph *b) RG_CHECK;
+
+/* A graph as text, a line a node.  out: borrowed until the graph is printed again, or saved. */
+RG_API rg_status rg_graph_print(rg_graph *graph, const char **out) RG_CHECK;
 
 #endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** What a record says of values: the shapes and types that come out, without a tensor.
+*/
+#ifndef RIDGE_GRAPH_INFER_H
+#define RIDGE_GRAPH_INFER_H
+
+#include "graph/ir.h"
+
+/*
+** Ask a record what comes out of values.
+**
+** in       n_in values, -1 where one is left out
+** autocast a thread's setting; -1: off
+** call     filled as the door fills it, but for `in`, which is NULL
+** What the record refuses; RG_ENOSUP for one that does not say.
+*/
+rg_status rg_ir_infer(const rg_graph *g, const rg_op *op, const int32_t *in, int32_t n_in,
+                      const void *args, int32_t autocast, rg_call *call) RG_CHECK;
+
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** What readers of a graph are told, and what they may ask to be changed: the public side of ir.h.
+*/
+#include "graph/infer.h"
+#include "graph/ir.h"
+#include "op/list.h"
+
+void rg_graph_facts_of(const rg_graph *graph, rg_graph_facts *out)
+{
+  *out = (rg_graph_facts){ .n_node_ids = rg_ir_n_nodes(graph),
+                           .n_value_ids = rg_ir_n_values(graph),
+                           .n_inputs = rg_ir_n_inputs(graph),
+                           .n_outputs = rg_ir_n_outputs(graph),
+                           .n_states = rg_ir_n_states(graph),
+                           .n_storages = rg_ir_n_storages(graph),
+                           .n_draws = rg_ir_n_draws(graph) };
+  for (int32_t i = 0; i < out->n_node_ids; i++) {
+    const rg_ir_node *node = rg_ir_node_at(graph, i);
+
+    out->n_nodes += node->op != NULL;
+    if (node->op != NULL && !node->compound) {
+      out->flops += node->flops;
+      out->bytes += node->bytes;
+    }
+  }
+  for (int32_t i = 0; i < out->n_value_ids; i++) {
+    out->n_values += !rg_ir_value_at(graph, i)->removed;
+  }
+}
+
+const int32_t *rg_graph_order(rg_graph *graph, int32_t *n)
+{
+  const int32_t *order = NULL;
+
+  return rg_ir_order(graph, &order, NULL, n) == RG_OK ? order : NULL;
+}
+
+rg_status rg_graph_node_of(rg_graph *graph, int32_t node, rg_graph_node *out)
+{
+  const int32_t *order;
+  const int32_t *body = NULL;
+  int32_t n = 0;
+
+  if (node < 0 || node >= rg_ir_n_nodes(graph) || rg_ir_node_at(graph, node)->op == NULL) {
+    return rg_fail(RG_EARG, "graph: there is no node %d", node);
+  }
+  const rg_ir_node *at = rg_ir_node_at(graph, node);
+
+  if (at->compound) {
+    RG_TRY(rg_ir_order(graph, &order, &body, &n));
+    n = body[at->position];
+  }
+  *out = (rg_graph_node){ .name = at->op->name,
+                          .module = rg_ir_text_of(graph, at->module),
+                          .line = rg_ir_text_of(graph, at->line),
+                          .inputs = rg_ir_inputs(graph, at),
+                          .outputs = rg_ir_outputs(graph, at),
+                          .args = rg_ir_args(graph, at),
+                          .op = at->op->id,
+                          .n_inputs = at->n_in,
+                          .n_outputs = at->n_out,
+                          .n_results = at->n_results,
+                          .parent = at->parent,
+                          .n_body = n,
+                          .recomputed = at->recomputed,
+                          .generator = at->generator,
+                          .flops = at->flops,
+                          .bytes = at->bytes,
+                          .modes = *rg_ir_modes_of(graph, at->modes) };
+  return RG_OK;
+}
+
+rg_status rg_graph_value_of(const rg_graph *graph, int32_t value, rg_graph_value *out)
+{
+  if (value < 0 || value >= rg_ir_n_values(graph) || rg_ir_value_at(graph, value)->removed) {
+    return rg_fail(RG_EARG, "graph: there is no value %%%d", value);
+  }
+  const rg_ir_value *at = rg_ir_value_at(graph, value);
+
+  *out = (rg_graph_value){ .dtype = at->meta.dtype,
+                           .ndim = at->meta.ndim,
+                           .device = at->device,
+                           .kind = at->kind,
+                           .storage = at->storage,
+                           .version = at->version,
+                           .was = at->was,
+                           .producer = at->producer,
+                           .result = at->result,
+                           .n_uses = at->n_uses,
+                           .name = rg_ir_text_of(graph, at->name) };
+  for (int32_t i = 0; i < at->meta.ndim; i++) {
+    out->shape[i] = at->meta.shape[i];
+  }
+  return RG_OK;
+}
+
+int32_t rg_graph_use(const rg_graph *graph, int32_t value, int32_t i)
+{
+  if (value < 0 || value >= rg_ir_n_values(graph) || i < 0 ||
+      i >= rg_ir_value_at(graph, value)->n_uses) {
+    return RG_IR_NONE;
+  }
+  return rg_ir_uses(graph, rg_ir_value_at(graph, value))[i].node;
+}
+
+int32_t rg_graph_input(const rg_graph *graph, int32_t i)
+{
+  return i < 0 || i >= rg_ir_n_inputs(graph) ? RG_IR_NONE : rg_ir_input_at(graph, i);
+}
+
+int32_t rg_graph_state(const rg_graph *graph, int32_t i)
+{
+  return i < 0 || i >= rg_ir_n_states(graph) ? RG_IR_NONE : rg_ir_state_at(graph, i);
+}
+
+int32_t rg_graph_output(const rg_graph *graph, int32_t i, int32_t *kind, const char **name,
+                        const char **line)
+{
+  if (i < 0 || i >= rg_ir_n_outputs(graph)) {
+    return RG_IR_NONE;
+  }
+  const rg_ir_output *output = rg_ir_output_at(graph, i);
+
+  if (kind != NULL) {
+    *kind = output->kind;
+  }
+  if (name != NULL) {
+    *name = rg_ir_text_of(graph, output->name);
+  }
+  if (line != NULL) {
+    *line = rg_ir_text_of(graph, output->line);
+  }
+  return output->value;
+}
+
+/* -- Changes ----------------------------------------------------------------------------- */
+
+rg_status rg_graph_replace(rg_graph *graph, int32_t old, int32_t by)
+{
+  return rg_ir_replace(graph, old, by);
+}
+
+rg_status rg_graph_set_input(rg_graph *graph, int32_t node, int32_t slot, int32_t value)
+{
+  return rg_ir_set_input(graph, node, slot, value);
+}
+
+rg_status rg_graph_remove(rg_graph *graph, int32_t node)
+{
+  return rg_ir_remove(graph, node);
+}
+
+/* The results of a node that was just inserted, in memory of their own. */
+static rg_status add_results(rg_graph *graph, int32_t node, const rg_call *call)
+{
+  for (int32_t i = 0; i < call->n_out - call->op->n_hidden; i++) {
+    int32_t storage;
+    int32_t value;
+
+    RG_TRY(rg_ir_storage_new(graph, &storage));
+    RG_TRY(
+        rg_ir_output_add(graph, node, &call->out[i], call->device, storage, 0, RG_IR_NONE, &value));
+  }
+  rg_ir_results_end(graph, node);
+  return RG_OK;
+}
+
+rg_status rg_graph_insert(rg_graph *graph, int32_t at, int32_t after, int32_t op,
+                          const int32_t *inputs, int32_t n, const void *args, int32_t *node)
+{
+  rg_graph_modes modes;
+  rg_call call;
+  int32_t mode;
+  int32_t made;
+
+  if (op < 0 || op >= rg_op_count() || n < 0 || node == NULL) {
+    return rg_fail(RG_EARG, "graph: there is no operation %d of %d values", op, n);
+  }
+  if (at < 0 || at >= rg_ir_n_nodes(graph) || rg_ir_node_at(graph, at)->op == NULL) {
+    return rg_fail(RG_EARG, "graph: there is no node %d", at);
+  }
+  if (rg_ops[op]->writes) {
+    return rg_fail(RG_ENOSUP, "graph: a %s writes into what it is given", rg_ops[op]->name);
+  }
+  for (int32_t i = 0; i < n; i++) {
+    if (inputs[i] != RG_IR_NONE && (inputs[i] < 0 || inputs[i] >= rg_ir_n_values(graph) ||
+                                    rg_ir_value_at(graph, inputs[i])->removed)) {
+      return rg_fail(RG_EARG, "graph: there is no value %%%d", inputs[i]);
+    }
+  }
+  modes = *rg_ir_modes_of(graph, rg_ir_node_at(graph, at)->modes);
+  RG_TRY(rg_ir_infer(graph, rg_ops[op], inputs, n, args, modes.autocast, &call));
+  modes.compute = call.compute;
+  modes.lower = call.lower;
+  RG_TRY(rg_ir_modes_add(graph, &modes, &mode));
+  RG_TRY(rg_ir_insert(graph, at, after != 0, rg_ops[op], inputs, n, args, &made));
+  rg_ir_node_at(graph, made)->modes = mode;
+  rg_status status = add_results(graph, made, &call);
+
+  if (status != RG_OK) {
+    rg_status undone = rg_ir_remove(graph, made);
+
+    return undone == RG_OK ? status : undone;
+  }
+  *node = made;
+  return RG_OK;
+}

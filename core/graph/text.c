@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Text that grows; arguments, types and kinds as text.
+*/
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/store.h"
+#include "graph/text.h"
+#include "ridge/image.h"
+#include "ridge/loss.h"
+
+const char *const rg_ir_value_kinds[] = { "input", "parameter", "constant", "state",
+                                          "intermediate" };
+const char *const rg_ir_output_kinds[] = { "returned", "gradient", "kept" };
+
+/* -- Growing ----------------------------------------------------------------------------- */
+
+enum { FIRST_ROOM = 4096 };
+
+static bool has_room(rg_ir_out *o, size_t more)
+{
+  if (o->failed || o->n + more < o->room) {
+    return !o->failed;
+  }
+  size_t room = o->room > 0 ? 2 * o->room : FIRST_ROOM;
+
+  while (room <= o->n + more) {
+    room *= 2;
+  }
+  char *data = rg_host_alloc(room);
+
+  if (data == NULL) {
+    o->failed = true;
+    return false;
+  }
+  if (o->n > 0) {
+    memcpy(data, o->data, o->n + 1);
+  }
+  rg_host_free(o->data);
+  o->data = data;
+  o->room = room;
+  return true;
+}
+
+void rg_ir_put_text(rg_ir_out *o, const char *text)
+{
+  size_t n = strlen(text);
+
+  if (has_room(o, n)) {
+    memcpy(o->data + o->n, text, n + 1);
+    o->n += n;
+  }
+}
+
+void rg_ir_put(rg_ir_out *o, const char *format, ...)
+{
+  char text[512];
+  va_list list;
+
+  va_start(list, format);
+  (void)vsnprintf(text, sizeof(text), format, list);
+  va_end(list);
+  rg_ir_put_text(o, text);
+}
+
+void rg_ir_put_to(rg_ir_out *o, size_t line, size_t column)
+{
+  do {
+    rg_ir_put_text(o, " ");
+  } while (!o->failed && o->n - line < column);
+}
+
+rg_status rg_ir_show(rg_graph *g, rg_ir_out *o, const char **out)
+{
+  if (o->failed) {
+    rg_host_free(o->data);
+    return rg_ir_no_memory();
+  }
+  rg_host_free(g->shown);
+  g->shown = o->data;
+  *out = o->data;
+  return RG_OK;
+}
+
+/* -- Types ------------------------------------------------------------------------------- */
+
+void rg_ir_put_meta(rg_ir_out *o, const rg_meta *meta)
+{
+  char shape[192];
+
+  rg_ir_put(o, "%s%s", rg_dtype_name(meta->dtype),
+            rg_shape_text(meta->shape, meta->ndim, shape, sizeof(shape)));
+}
+
+/* -- Arguments --------------------------------------------------------------------------- */
+
+static const char *const acts[] = { "none", "relu", "gelu", "silu", "tanh", "sigmoid", NULL };
+static const char *const layouts[] = { "nchw", "nhwc", NULL };
+static const char *const reductions[] = { "mean", "sum", "none", NULL };
+
+_Static_assert(sizeof(acts) / sizeof(acts[0]) == RG_ACT_COUNT + 1, "a word for each activation");
+_Static_assert(sizeof(reductions) / sizeof(reductions[0]) == RG_LOSS_COUNT + 1, "and reduction");
+
+const char *const *rg_ir_words_of(int32_t kind)
+{
+  return kind == RG_ARG_ACT         ? acts
+         : kind == RG_ARG_LAYOUT    ? layouts
+         : kind == RG_ARG_REDUCTION ? reductions
+                                    : NULL;
+}
+
+void rg_ir_put_double(rg_ir_out *o, double x)
+{
+  char text[40];
+
+  if (!isfinite(x)) {
+    uint64_t bits;
+
+    memcpy(&bits, &x, sizeof(bits));
+    if (isinf(x)) {
+      rg_ir_put(o, "\"%sinf\"", x < 0 ? "-" : "");
+    } else {
+      rg_ir_put(o, "\"nan:%016llx\"", (unsigned long long)bits);
+    }
+    return;
+  }
+  for (int digits = 15; digits <= 17; digits += 2) {
+    (void)snprintf(text, sizeof(text), "%.*g", digits, x);
+    if (strtod(text, NULL) == x) {
+      break;
+    }
+  }
+  rg_ir_put_text(o, text);
+}
+
+static void put_whole(rg_ir_out *o, const rg_arg *arg, int64_t value)
+{
+  const char *const *words = rg_ir_words_of(arg->kind);
+
+  if (arg->kind == RG_ARG_DTYPE && rg_dtype_bytes((int32_t)value) > 0) {
+    rg_ir_put(o, "\"%s\"", rg_dtype_name((int32_t)value));
+    return;
+  }
+  for (int64_t i = 0; words != NULL && words[i] != NULL; i++) {
+    if (i == value) {
+      rg_ir_put(o, "\"%s\"", words[i]);
+      return;
+    }
+  }
+  rg_ir_put(o, "%lld", (long long)value);
+}
+
+void rg_ir_put_arg(rg_ir_out *o, const rg_arg *arg, const void *args)
+{
+  const void *at = (const char *)args + arg->offset;
+  const int64_t *wide = at;
+
+  switch (arg->type) {
+  case RG_ARG_i32:
+    put_whole(o, arg, *(const int32_t *)at);
+    break;
+  case RG_ARG_u32:
+    put_whole(o, arg, *(const uint32_t *)at);
+    break;
+  case RG_ARG_f64:
+    rg_ir_put_double(o, *(const double *)at);
+    break;
+  case RG_ARG_i64x2:
+    rg_ir_put(o, "[%lld, %lld]", (long long)wide[0], (long long)wide[1]);
+    break;
+  case RG_ARG_meta:
+    rg_ir_put_text(o, "\"");
+    rg_ir_put_meta(o, at);
+    rg_ir_put_text(o, "\"");
+    break;
+  default:
+    put_whole(o, arg, *wide);
+  }
+}
+
+bool rg_ir_arg_is_default(const rg_arg *arg, const void *args)
+{
+  const void *at = (const char *)args + arg->offset;
+  const int64_t *wide = at;
+
+  switch (arg->type) {
+  case RG_ARG_i32:
+    return *(const int32_t *)at == arg->fallback;
+  case RG_ARG_u32:
+    return *(const uint32_t *)at == arg->fallback;
+  case RG_ARG_i64:
+    return (double)*wide == arg->fallback;
+  case RG_ARG_i64x2:
+    return (double)wide[0] == arg->fallback && (double)wide[1] == arg->fallback;
+  case RG_ARG_f64:
+    return *(const double *)at == arg->fallback;
+  default:
+    return false;
+  }
+}

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Every invariant of a graph, broken once; and every allocation of a graph's life refused once.
+*/
+#include "ir.h"
+#include "op/step.h"
+
+extern const rg_op rg_op_sgd_step;
+
+/* One mistake: what it does to the sample, and what is said then. */
+typedef struct mistake {
+  const char *says;
+  void (*make)(sample *s);
+} mistake;
+
+#define VALUE(v)   rg_ir_value_at(s->g, s->v)
+#define NODE_OF(v) rg_ir_node_at(s->g, producer(s->g, s->v))
+#define MISTAKE(name, body)   \
+  static void name(sample *s) \
+  {                           \
+    body;                     \
+  }
+
+/* clang-format off */
+MISTAKE(no_storage, VALUE(y)->storage = 99)
+MISTAKE(no_version, VALUE(y)->version = -1)
+MISTAKE(many_axes, VALUE(x)->meta.ndim = 9)
+MISTAKE(no_type, VALUE(x)->meta.dtype = 77)
+MISTAKE(wrong_kind, VALUE(y)->kind = RG_VALUE_INPUT)
+MISTAKE(kindless, VALUE(x)->kind = RG_VALUE_INTERMEDIATE)
+MISTAKE(unknown_kind, VALUE(x)->kind = 9)
+MISTAKE(old_input, VALUE(x)->version = 1)
+MISTAKE(made_state, must(rg_ir_graph_state(s->g, s->y)))
+MISTAKE(made_input, must(rg_ir_graph_input(s->g, s->y)))
+MISTAKE(late, must(rg_ir_set_input(s->g, producer(s->g, s->z), 0, s->sum)))
+MISTAKE(stale, must(rg_ir_set_input(s->g, producer(s->g, s->sum), 0, s->z)))
+MISTAKE(gone, VALUE(w)->removed = true)
+MISTAKE(elsewhere, VALUE(w)->device = 1)
+MISTAKE(made_elsewhere, VALUE(y)->device = 1)
+MISTAKE(other_producer, VALUE(y)->producer = 3)
+MISTAKE(other_result, VALUE(y)->result = 1)
+MISTAKE(over_nothing, VALUE(over)->was = 99)
+MISTAKE(over_later, VALUE(over)->was = s->sum)
+MISTAKE(over_other_shape, VALUE(over)->meta.shape[0] = 9)
+MISTAKE(over_other_storage, VALUE(over)->was = s->y)
+MISTAKE(skipped_version, VALUE(over)->version = 2)
+MISTAKE(no_write, VALUE(over)->was = -1)
+MISTAKE(shared_storage, VALUE(dropped)->storage = VALUE(y)->storage)
+MISTAKE(new_version, VALUE(y)->version = 1)
+MISTAKE(extra, {
+  int32_t value;
+  int32_t storage;
+
+  must(rg_ir_storage_new(s->g, &storage));
+  must(rg_ir_output_add(s->g, producer(s->g, s->sum), &VALUE(sum)->meta, RG_CPU, storage, 0, -1,
+                        &value));
+})
+MISTAKE(no_state, {
+  static const char zero[64];
+
+  (void)node_of(s->g, &rg_op_add, (const int32_t[]){ s->x, s->x }, 2, zero, s->x);
+})
+MISTAKE(refused, VALUE(w)->meta.shape[1] = 5)
+MISTAKE(wrong_shape, VALUE(sum)->meta.shape[1] = 5)
+MISTAKE(wrong_type, VALUE(sum)->meta.dtype = RG_F64)
+MISTAKE(wrong_compute, {
+  rg_graph_modes modes = *rg_ir_modes_of(s->g, NODE_OF(sum)->modes);
+
+  modes.compute = RG_BF16;
+  must(rg_ir_modes_add(s->g, &modes, &NODE_OF(sum)->modes));
+})
+MISTAKE(too_many_results, {
+  rg_ir_node_at(s->g, producer(s->g, s->sum))->complete = false;
+  must(rg_ir_output_skip(s->g, producer(s->g, s->sum)));
+})
+MISTAKE(result_left_out, {
+  int32_t node;
+
+  must(rg_ir_node_add(s->g, &rg_op_relu, &s->sum, 1, NULL, &node));
+  must(rg_ir_output_skip(s->g, node));
+})
+MISTAKE(draws_not, NODE_OF(sum)->draw = 1)
+MISTAKE(draw_order, NODE_OF(dropped)->draw = 1)
+MISTAKE(draw_lost, {
+  NODE_OF(dropped)->op = &rg_op_relu;
+  NODE_OF(dropped)->draw = -1;
+})
+MISTAKE(hands_out_nothing, must(rg_ir_output_share(s->g, s->compound, s->sum)))
+MISTAKE(stale_output, returned(s->g, s->z, "z"))
+MISTAKE(no_output, ((rg_ir_output *)(uintptr_t)rg_ir_output_at(s->g, 0))->value = 55)
+MISTAKE(miscounted, VALUE(y)->n_uses--)
+MISTAKE(never_made, {
+  int32_t value;
+
+  must(rg_ir_output_add(s->g, producer(s->g, s->written), &VALUE(sum)->meta, RG_CPU,
+                        VALUE(written)->storage, 1, s->state, &value));
+  NODE_OF(written)->n_out--;
+  VALUE(state)->n_uses--;
+})
+MISTAKE(twice, ((int32_t *)(uintptr_t)rg_ir_outputs(s->g, NODE_OF(sum)))[0] = s->y)
+MISTAKE(missing, ((int32_t *)(uintptr_t)rg_ir_outputs(s->g, NODE_OF(sum)))[0] = 99)
+/* clang-format on */
+
+static const mistake mistakes[] = {
+  { "%3 is in storage 99", no_storage },
+  { "version -1, which is none", no_version },
+  { "%0 has 9 axes", many_axes },
+  { "of type 77", no_type },
+  { "%3 is of kind 0 and made by node 0", wrong_kind },
+  { "%0 is of kind 4 and made by node -1", kindless },
+  { "%0 is of kind 9", unknown_kind },
+  { "%0 is version 1 of its storage, and no node made it", old_input },
+  { "state 2 is %3, which was not there before", made_state },
+  { "input 2 is %3, which was not there before", made_input },
+  { "node 1 (gelu) reads %9 before node 7 (add) makes it", late },
+  { "node 7 (add) reads %4, version 0 of its storage, behind node 2 (relu), which wrote version 1",
+    stale },
+  { "node 0 (linear, fc, net.lua:12) reads %1, which is not there", gone },
+  { "node 0 (linear, fc, net.lua:12) reads %1 on cuda:0 beside a value on cpu", elsewhere },
+  { "makes %3 on cuda:0 out of values on cpu", made_elsewhere },
+  { "makes %3, which says that node 3 does", other_producer },
+  { "makes %3, which says that node 0 does", other_result },
+  { "node 2 (relu) writes over %99, which is not there", over_nothing },
+  { "node 2 (relu) writes over %9, which is not there", over_later },
+  { "node 2 (relu) makes %5, f32[9,3], over %4, f32[2,3]", over_other_shape },
+  { "over %3, f32[2,3], which is in storage 3 and not in 4", over_other_storage },
+  { "makes %5, version 2 of a storage, over %4, version 0, while it is at version 0",
+    skipped_version },
+  { "makes %5 in storage 4, which was there, and does not write it", no_write },
+  { "makes %6 in storage 3, which was there, and does not write it", shared_storage },
+  { "makes %3, version 1 of a storage at version 0, and does not write it", new_version },
+  { "makes %11, which is neither a result nor written over another value", extra },
+  { "node 9 (add) writes over %0, which was there before and is no state", no_state },
+  { "is refused by its record: linear", refused },
+  { "node 7 (add) makes %9, f32[2,5], and its record says f32[2,3]", wrong_shape },
+  { "node 7 (add) makes %9, f64[2,3], and its record says f32[2,3]", wrong_type },
+  { "node 7 (add) computes in type", wrong_compute },
+  { "node 7 (add) has 2 results, and its record makes 1", too_many_results },
+  { "node 9 (relu) leaves its result 1 out", result_left_out },
+  { "node 7 (add) is said to draw", draws_not },
+  { "node 3 (dropout) is draw 2, and draw 1 is due", draw_order },
+  { "0 nodes draw, and 1 were recorded", draw_lost },
+  { "hands out %9, which its body does not make", hands_out_nothing },
+  { "output 2 is %4, version 0 of its storage, which node 2 (relu) wrote later", stale_output },
+  { "output 1 is %55, which no node makes", no_output },
+  { "%3 is needed 2 times and says 1", miscounted },
+  { "%11 is to be made by node 8, which does not", never_made },
+  { "node 7 (add) makes %3, which says that node 0 does", twice },
+  { "node 7 (add) makes %99, which is not there", missing },
+};
+
+static void test_mistakes(void)
+{
+  for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
+    sample s = sample_graph();
+
+    mistakes[i].make(&s);
+    ok(rg_graph_check(s.g) == RG_EBUG && SAYS(mistakes[i].says), mistakes[i].says);
+    if (!SAYS(mistakes[i].says)) {
+      printf("#   got %s\n", rg_error_message());
+    }
+    rg_graph_release(s.g);
+  }
+}
+
+/* A node of a body that stands behind what follows the body. */
+static void test_bodies(void)
+{
+  sample s = sample_graph();
+
+  rg_ir_node_at(s.g, producer(s.g, s.written))->parent = s.compound;
+  ok(rg_graph_check(s.g) == RG_EBUG &&
+         SAYS("node 8 (add) stands outside of node 4 (softmax), whose body it is in"),
+     "a body is in one piece");
+  rg_graph_release(s.g);
+}
+
+/* What an optimizer's step writes has a later version. */
+static void test_written_roles(void)
+{
+  for (int32_t forgotten = 0; forgotten < 2; forgotten++) {
+    const rg_step_args args = { .n = 1, .states = 0 };
+    const rg_meta one = { .dtype = RG_F32, .ndim = 1, .shape = { 1 } };
+    const rg_meta whole = { .dtype = RG_F64, .ndim = 1, .shape = { 1 } };
+    sample s = sample_graph();
+    int32_t rate;
+    int32_t count;
+    int32_t storage;
+    int32_t node;
+    int32_t value;
+
+    must(rg_ir_storage_new(s.g, &storage));
+    must(rg_ir_value_add(s.g, RG_VALUE_INPUT, &one, RG_CPU, storage, NULL, &rate));
+    must(rg_ir_storage_new(s.g, &storage));
+    must(rg_ir_value_add(s.g, RG_VALUE_STATE, &whole, RG_CPU, storage, NULL, &count));
+    must(rg_ir_graph_state(s.g, count));
+    const int32_t in[] = { rate, count, -1, s.written, s.sum };
+
+    must(rg_ir_node_add(s.g, &rg_op_sgd_step, in, 5, &args, &node));
+    rg_ir_results_end(s.g, node);
+    must(rg_ir_output_add(s.g, node, &whole, RG_CPU, storage, 1, count, &value));
+    if (!forgotten) {
+      must(rg_ir_output_add(s.g, node, &rg_ir_value_at(s.g, s.written)->meta, RG_CPU,
+                            rg_ir_value_at(s.g, s.written)->storage, 2, s.written, &value));
+      is_status(rg_graph_check(s.g), RG_OK, "a step of an optimizer");
+    } else {
+      ok(rg_graph_check(s.g) == RG_EBUG &&
+             SAYS("node 9 (sgd_step) writes to %10, and makes no version of it"),
+         "which says what it writes");
+    }
+    rg_graph_release(s.g);
+  }
+}
+
+/* A later version of a whole behind a write through a part of it. */
+static void test_versions(void)
+{
+  sample s = sample_graph();
+  const rg_ir_value written = *rg_ir_value_at(s.g, s.written);
+  int32_t again;
+
+  must(rg_ir_output_add(s.g, written.producer, &written.meta, RG_CPU, written.storage, 1, s.state,
+                        &again));
+  is_int(rg_ir_node_at(s.g, written.producer)->n_results, 1, "no result by the record");
+  is_status(rg_graph_check(s.g), RG_OK, "a second view of what was written");
+  (void)added(s.g, again, s.written);
+  is_status(rg_graph_check(s.g), RG_OK, "both are read");
+  rg_graph_release(s.g);
+}
+
+/* -- When memory runs out ---------------------------------------------------------------- */
+
+/* A graph's life, without the harness's answers to failures. */
+static rg_status life(void)
+{
+  static const char zero[64];
+  const rg_meta meta = { .dtype = RG_F32, .ndim = 1, .shape = { 4 } };
+  rg_graph *g = NULL;
+  rg_graph *copy = NULL;
+  const char *text;
+  int32_t x = 0;
+  int32_t storage;
+  int32_t node = 0;
+  rg_ir_text name;
+  rg_status status = rg_ir_new(&g);
+
+  if (status != RG_OK) {
+    return status;
+  }
+#define DO(call) status = status == RG_OK ? (call) : status
+  DO(rg_ir_storage_new(g, &storage));
+  DO(rg_ir_value_add(g, RG_VALUE_INPUT, &meta, RG_CPU, storage, NULL, &x));
+  DO(rg_ir_graph_input(g, x));
+  for (int32_t i = 0; i < 40; i++) {
+    char line[16];
+
+    (void)snprintf(line, sizeof(line), "a.lua:%d", i);
+    DO(rg_ir_text_add(g, line, &name));
+    DO(rg_ir_node_add(g, &rg_op_add, (const int32_t[]){ x, x }, 2, zero, &node));
+    DO(rg_ir_storage_new(g, &storage));
+    DO(rg_ir_output_add(g, node, &meta, RG_CPU, storage, 0, -1, &x));
+    if (status == RG_OK) {
+      rg_graph_modes modes = *rg_ir_modes_of(g, rg_ir_node_at(g, node)->modes);
+
+      modes.compute = RG_F32;
+      rg_ir_node_at(g, node)->line = name;
+      rg_ir_results_end(g, node);
+      DO(rg_ir_modes_add(g, &modes, &rg_ir_node_at(g, node)->modes));
+    }
+  }
+  DO(rg_ir_graph_output(g, &(rg_ir_output){ .value = x }));
+  for (int32_t i = 0; i < 20; i++) {
+    DO(rg_graph_insert(g, i, i & 1, RG_OP_TANH, &(int32_t){ 0 }, 1, NULL, &node));
+  }
+  DO(rg_graph_replace(g, 0, x - 3));
+  DO(rg_graph_replace(g, x - 3, 0));
+  DO(rg_graph_remove(g, node));
+  DO(rg_graph_check(g));
+  DO(rg_graph_copy(g, &copy));
+  if (copy != NULL) {
+    DO(rg_graph_same(g, copy));
+    DO(rg_graph_print(copy, &text));
+  }
+  rg_graph_release(copy);
+  rg_graph_release(g);
+  return status;
+}
+
+static void test_memory(void)
+{
+  int64_t n = 0;
+  int32_t wrong = 0;
+  rg_status status;
+
+  if (tap_refusing()) {
+    return;
+  }
+  do {
+    rg_alloc_fail_at(++n);
+    status = life();
+    wrong += status != RG_OK && status != RG_ENOMEM;
+  } while (status != RG_OK && n < 100000);
+  rg_alloc_fail_at(0);
+  is_int(wrong, 0, "each refusal is told as what it is");
+  ok(n > 50 && status == RG_OK, "for every allocation");
+}
+
+int main(void)
+{
+  test_mistakes();
+  test_bodies();
+  test_written_roles();
+  test_versions();
+  test_memory();
+  return done();
+}
