@@ -135,7 +135,7 @@ test-lua: all        ## run the Lua specs
 .PHONY: test-programs
 test-programs: $(CTESTBIN)
 
-check: all strict    ## run what is not a test: layers, exports, docs, map, size, text, format, lint
+check: all strict    ## run what is not a test: layers, docs, map, words, format, lint and so on
 	@scripts/deps lint
 	@scripts/run_tests tests/check
 	@CC='$(CC)' luajit scripts/check/run.lua

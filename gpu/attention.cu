@@ -49,15 +49,15 @@ template <class T> __device__ inline matrix<T> head_of(const rg_strided &x, int6
 #define ROW  ((int32_t)threadIdx.x / TILE * OWN)
 
 /* Which scores of a tile there are: bit l of seen[r] for own row r and lane l.  Rows are queries
-** and lanes are keys, or turned.  False for the whole block where there are none. */
-__device__ inline bool look(const attention &w, int64_t q0, int64_t k0, bool turned,
+** and lanes are keys, or transposed.  False for the whole block where there are none. */
+__device__ inline bool look(const attention &w, int64_t q0, int64_t k0, bool transposed,
                             uint32_t seen[OWN])
 {
   bool any = false;
 
   for (int r = 0; r < OWN; r++) {
-    int64_t i = q0 + (turned ? LANE : ROW + r);
-    int64_t j = k0 + (turned ? ROW + r : LANE);
+    int64_t i = q0 + (transposed ? LANE : ROW + r);
+    int64_t j = k0 + (transposed ? ROW + r : LANE);
     bool sees =
         i < w.s.n && j < w.s.m && (w.causal == 0 || j <= i) &&
         (w.mask == NULL || w.mask[i / w.block * w.mask_row + j / w.block * w.mask_col] != 0);

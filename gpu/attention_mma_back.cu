@@ -90,7 +90,7 @@ static __device__ inline float held(__half, float x)
 }
 
 /* Scores x and dy v' in z become LIFT times the weights in x, and z.  Rows are queries and columns
-** are keys, or with BY_KEYS turned; `own` are this lane's two rows' numbers, `met` those of its
+** are keys, or with BY_KEYS transposed; `own` are this lane's two rows' numbers, `met` those of its
 ** columns. */
 template <int COLS, bool BY_KEYS, class T>
 static __device__ inline void weigh(T kind, const attention &w, float x[COLS / 8][4],

@@ -33,7 +33,7 @@ typedef struct rg_cache_piece {
 bool rg_cache_write(const char *name, const rg_cache_piece *piece, int n);
 
 /* Add a line, its end included, behind those of other processes; where the file would become larger
-** than most it begins anew. */
+** than most it starts again. */
 bool rg_cache_append(const char *name, const char *line, size_t most);
 
 /* FNV-1a (Fowler, Noll, Vo); h: RG_HASH_BEGIN, or what the part before gave. */

@@ -169,7 +169,7 @@ template <class T> __global__ void k_turn(const __grid_constant__ turning w)
   }
 }
 
-/* The axis along which a view lies side by side; -1: there is none.  An axis of one element is
+/* The axis along which a view is contiguous; -1: there is none.  An axis of one element is
 ** none, and nor is a short one. */
 static int32_t side_axis(const rg_strided &v)
 {
@@ -267,7 +267,7 @@ static cudaError_t copy_of(const rg_call *call, const rg_tensor *y, const rg_str
 
   frame->path = rg_path_of(wide);
   if (wide == 0 && turns(from, to, y->_count, &w)) {
-    frame->path = "turned";
+    frame->path = "transpose";
     return turn<T>(call, w);
   }
   return rg_launch(k_copy<T>, rg_filling(y->_count, N, call), to, from, y->_count, wide);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Running sums along one axis, added up in f64 (floats) or i64 (integers) and rounded once for each
-** result.  A warp takes a row, 32 elements at a time, each time with a scan over its lanes; where
-** the axis is not the innermost, a thread takes a column, so that a warp reads side by side.
+** Cumulative sums along one axis, added up in f64 (floats) or i64 (integers) and rounded once for
+** each result.  A warp takes a row, 32 elements at a time, each time with a scan over its lanes;
+** where the axis is not the innermost, a thread takes a column, so that a warp reads side by side.
 */
 #include "gpu/kernels.cuh"
 #include "gpu/team.cuh"

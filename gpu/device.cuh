@@ -29,7 +29,7 @@ cudaStream_t rg_gpu_stream(int32_t device);
 /*
 ** Room for one call's intermediate result, until the next one asks; NULL where there is none.
 **
-** While the device's stream is being captured the room does not grow (NULL), because a capture
+** While the device's stream is being captured the workspace does not grow (NULL), because a capture
 ** cannot wait for the work that uses it: run the call once before.  What a capture was given is
 ** never freed, because the graph holds its address.
 */
@@ -90,7 +90,7 @@ inline int32_t rg_gpu_capability(int32_t device)
 }
 
 /* RG_OK, or a sentence with the error's name.  After an error that stays, the first of them is the
-** answer to every later one: what comes behind it is not its own fault. */
+** answer to every later one: what follows it is not its own fault. */
 rg_status rg_gpu_status(const char *what, cudaError_t error);
 
 /* For who deals with a failure by himself (another algorithm, less memory): it is read away.

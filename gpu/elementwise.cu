@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Functions of one element and of two.  Which function it is is asked inside the kernel, once for
-** what a thread loads together and where all threads answer alike: reading and writing memory takes
-** the time, and one kernel a type is less to load than one a function.
+** Unary and binary elementwise functions.  Which function it is is asked inside the kernel, once
+** for what a thread loads together and where all threads answer alike: reading and writing memory
+** takes the time, and one kernel a type is less to load than one a function.
 */
 #include "gpu/functions.cuh"
 #include "gpu/kernels.cuh"

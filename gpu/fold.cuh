@@ -132,7 +132,7 @@ template <int OP, int N, class A> __device__ inline A of_pack(const A *v, A p)
   }
 }
 
-/* The same of elements that lie side by side: on one axis from anywhere, on several in packs. */
+/* The same of contiguous elements: on one axis from anywhere, on several in packs. */
 template <class T, int OP, class A>
 __device__ inline A share_in_packs(const folding &f, int64_t o, int64_t begin, int64_t end,
                                    int32_t lane)

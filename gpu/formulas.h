@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Functions of one element and of two, of real numbers of the type T, and slopes of activations:
+** Unary and binary elementwise functions, of real numbers of the type T, and slopes of activations:
 ** one list for the kernels that ask which function it is (functions.cuh) and for those that are
 ** compiled for one chain of them (chain/text.cu), which read this file as text.  So it stands
 ** alone.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Functions of one element and of two, by the id of their operation, in the type they are computed
-** in: what the kernels of one function and those of a chain of them share.  Which function it is,
-** is asked once for all elements that a thread has together.
+** Unary and binary elementwise functions, by the id of their operation, in the type they are
+** computed in: what the kernels of one function and those of a chain of them share.  Which function
+** it is, is asked once for all elements that a thread has together.
 */
 #ifndef RIDGE_GPU_FUNCTIONS_CUH
 #define RIDGE_GPU_FUNCTIONS_CUH

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Products of matrices in bf16 and f16 on tensor cores, with what follows them in the same pass:
-** the tiles of tile.cuh for each matrix of a batch, either factor as it lies or turned, so that
+** the tiles of tile.cuh for each matrix of a batch, either factor transposed or not, so that
 ** neither a layer nor its gradients need a copy.
 */
 #include "gpu/gemm_mma.cuh"
@@ -19,7 +19,7 @@ static __device__ inline int64_t start(const rg_gemm &g, const rg_gemm_matrix &x
   return at;
 }
 
-template <class T, bool A_TURNED, bool B_TURNED>
+template <class T, bool A_TRANSPOSED, bool B_TRANSPOSED>
 __global__ void __launch_bounds__(RG_TILE_THREADS, 3) k_gemm(rg_gemm g, int64_t first)
 {
   RG_DYN_SHARED(T, room);
@@ -29,8 +29,8 @@ __global__ void __launch_bounds__(RG_TILE_THREADS, 3) k_gemm(rg_gemm g, int64_t 
 
   w.a = (const T *)g.a.data + start(g, g.a, index);
   w.b = (const T *)g.b.data + start(g, g.b, index);
-  w.a_row = A_TURNED ? g.a.col : g.a.row;
-  w.b_row = B_TURNED ? g.b.col : g.b.row;
+  w.a_row = A_TRANSPOSED ? g.a.col : g.a.row;
+  w.b_row = B_TRANSPOSED ? g.b.col : g.b.row;
   w.m = g.m;
   w.n = (int)g.n;
   w.k = (int)g.k;
@@ -38,19 +38,20 @@ __global__ void __launch_bounds__(RG_TILE_THREADS, 3) k_gemm(rg_gemm g, int64_t 
   w.end.data = (char *)g.c.data + start(g, g.c, index) * bytes;
   w.end.row = g.c.row;
   w.end.ahead = (uint64_t)(index * g.m * g.n);
-  rg_tile_product<A_TURNED, B_TURNED, false>(room, w);
+  rg_tile_product<A_TRANSPOSED, B_TRANSPOSED, false>(room, w);
 }
 
 /* -- Which ------------------------------------------------------------------------------------- */
 
-/* Can `x` of so many rows and columns be brought in eights, along its columns or (turned) rows? */
+/* Can `x` of so many rows and columns be brought in eights, along its columns or (transposed) rows?
+** */
 static bool fits(const rg_gemm &g, const rg_gemm_matrix &x, int64_t rows, int64_t cols,
-                 bool *turned)
+                 bool *transposed)
 {
   bool straight = x.col == 1 && cols % 8 == 0 && x.row % 8 == 0;
   bool aligned = (uintptr_t)x.data % 16 == 0;
 
-  *turned = !straight;
+  *transposed = !straight;
   for (int32_t i = 0; i < g.ndim; i++) {
     aligned = aligned && x.step[i] % 8 == 0;
   }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Products of matrices in bf16 and f16 by ridge's own kernel on tensor cores (gemm_mma.cu), where
-** the library of the device's maker is not wanted (rg_device_modes.vendor = 0) or did not take
+** the library of the device's vendor is not wanted (rg_device_modes.vendor = 0) or did not take
 ** them.
 */
 #ifndef RIDGE_GPU_GEMM_MMA_CUH

@@ -21,7 +21,7 @@ GPU_GEN := $(foreach a,$(GPU_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
 
 # In these a product and a sum stay two roundings, so that the bits do not depend on what else a
 # compiler sees beside them: numbers drawn are the CPU's own, and those of arange (copy), a chain of
-# functions gives what the functions give one by one.  (The maker's exp and its kind are written with fused ones either way.)
+# functions gives what the functions give one by one.  (The vendor's exp and the like are written with fused ones either way.)
 UNFUSED := random elementwise chain parts copy
 fused    = $(if $(filter $(UNFUSED),$(basename $(notdir $(1)))),,-ffp-contract=fast)
 unfused  = $(if $(filter $(UNFUSED),$(basename $(notdir $(1)))),-fmad=false)

@@ -373,7 +373,7 @@ template <class L> __global__ void k_pool2d(pool_work v, int64_t n)
 }
 
 /* What a window that holds an element gives to it.  An index outside its window is none that ridge
-** made: it gives nothing, and is complained about. */
+** made: it gives nothing, and is reported. */
 template <class L>
 __device__ inline L share_of(const pool_work &v, const image_spot &window, const image_spot &to)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Complaints of kernels, and the sentences they become.
+** Errors that kernels report, and their messages.
 */
 #include <mutex>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** What a kernel finds wrong with the numbers it was given.  A call has returned long before, and to
-** wait for its answer would be to wait in every step; so the first complaint is kept where the host
+** wait for its answer would be to wait in every step; so the first report is kept where the host
 ** sees it, and becomes the error of the next call that waits for the device anyway.
 */
 #ifndef RIDGE_GPU_LATE_CUH
@@ -17,7 +17,7 @@ enum {
   RG_LATE_SWEEPS  /* an iteration did not come to its end in `limit` sweeps */
 };
 
-/* One device's complaint, in memory of the host that the device writes to. */
+/* One device's report, in memory of the host that the device writes to. */
 struct rg_late {
   int32_t claimed; /* whoever turns this into 1 writes the rest */
   int32_t op;      /* RG_OP_... and 1, written last; 0: there is none */
@@ -27,7 +27,7 @@ struct rg_late {
   int64_t limit;
 };
 
-/* Where a call's kernels complain, and in whose name. */
+/* Where a call's kernels report errors, and for which operation. */
 struct rg_late_for {
   rg_late *to;
   int32_t op;
@@ -41,7 +41,7 @@ rg_late *rg_late_of(int32_t device);
 /* Into *out; RG_ENOMEM. */
 rg_status rg_late_begin(const rg_call *call, rg_late_for *out);
 
-/* Only when what was asked of the device is done: RG_OK, or the complaint, which is told once. */
+/* Only when what was asked of the device is done: RG_OK, or the reported error, once. */
 rg_status rg_late_told(int32_t device);
 
 __device__ inline void rg_late_tell(const rg_late_for &late, int32_t kind, int64_t value,

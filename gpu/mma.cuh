@@ -58,7 +58,7 @@ static __device__ __forceinline__ void rg_copy_commit(void)
 #endif
 }
 
-/* Until all of this thread's groups have arrived but the last N. */
+/* Until all of this thread's groups have landed but the last N. */
 template <int N> static __device__ __forceinline__ void rg_copy_wait(void)
 {
 #ifdef RG_SIM
@@ -72,16 +72,16 @@ template <int N> static __device__ __forceinline__ void rg_copy_wait(void)
 
 /* Four matrices of 8 x 8 elements of two bytes.  Lane l names row l % 8 of matrix l / 8, at a
 ** multiple of 16 bytes; register i of lane l gets elements 2 (l % 4) and the next of row l / 4 of
-** matrix i.  With TURNED they are elements of a column. */
-template <bool TURNED>
+** matrix i.  With TRANSPOSED they are elements of a column. */
+template <bool TRANSPOSED>
 static __device__ __forceinline__ void rg_tiles(uint32_t r[4], const void *row)
 {
 #ifdef RG_SIM
-  rgsim_tiles(r, row, TURNED);
+  rgsim_tiles(r, row, TRANSPOSED);
 #else
   uint32_t at = (uint32_t)__cvta_generic_to_shared(row);
 
-  if (TURNED) {
+  if (TRANSPOSED) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];\n"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"(at)
@@ -97,28 +97,28 @@ static __device__ __forceinline__ void rg_tiles(uint32_t r[4], const void *row)
 
 #define RG_MMA_LANE ((int)threadIdx.x % 32)
 
-/* A left factor of 16 x 16 for rg_mma out of rows of `pitch` elements; with TURNED `from` holds its
-** columns as rows. */
-template <bool TURNED, class T>
+/* A left factor of 16 x 16 for rg_mma out of rows of `pitch` elements; with TRANSPOSED `from` holds
+** its columns as rows. */
+template <bool TRANSPOSED, class T>
 static __device__ __forceinline__ void rg_left(uint32_t a[4], const T *from, int pitch)
 {
   int lane = RG_MMA_LANE;
-  int row = TURNED ? lane % 8 + lane / 16 * 8 : lane % 16;
-  int col = TURNED ? lane / 8 % 2 * 8 : lane / 16 * 8;
+  int row = TRANSPOSED ? lane % 8 + lane / 16 * 8 : lane % 16;
+  int col = TRANSPOSED ? lane / 8 % 2 * 8 : lane / 16 * 8;
 
-  rg_tiles<TURNED>(a, from + row * pitch + col);
+  rg_tiles<TRANSPOSED>(a, from + row * pitch + col);
 }
 
-/* Two right factors of 16 x 8 that lie side by side, b[0], b[1] and b[2], b[3]; with TURNED `from`
+/* Two adjacent right factors of 16 x 8, b[0], b[1] and b[2], b[3]; with TRANSPOSED `from`
 ** holds their columns as rows. */
-template <bool TURNED, class T>
+template <bool TRANSPOSED, class T>
 static __device__ __forceinline__ void rg_right(uint32_t b[4], const T *from, int pitch)
 {
   int lane = RG_MMA_LANE;
-  int row = TURNED ? lane % 8 + lane / 16 * 8 : lane % 16;
-  int col = TURNED ? lane / 8 % 2 * 8 : lane / 16 * 8;
+  int row = TRANSPOSED ? lane % 8 + lane / 16 * 8 : lane % 16;
+  int col = TRANSPOSED ? lane / 8 % 2 * 8 : lane / 16 * 8;
 
-  rg_tiles<!TURNED>(b, from + row * pitch + col);
+  rg_tiles<!TRANSPOSED>(b, from + row * pitch + col);
 }
 
 /* -- Products ------------------------------------------------------------------------------ */
@@ -159,7 +159,7 @@ struct rg_bytes {
 };
 
 /* c[16 x 8] += a[16 x 32] b[32 x 8] of bytes with whole sums: registers hold the bytes that those
-** of half types have in the same places, so rg_left and rg_right (turned) bring them. */
+** of half types have in the same places, so rg_left and rg_right (transposed) bring them. */
 static __device__ __forceinline__ void rg_mma(rg_bytes, int32_t c[4], const uint32_t a[4],
                                               const uint32_t b[2])
 {

@@ -84,7 +84,7 @@ template <class T> __global__ void k_layer_norm(const __grid_constant__ norm_wor
   }
 }
 
-/* A pack of a vector, whose elements lie side by side. */
+/* A pack of a vector, whose elements are contiguous. */
 template <int N, class L>
 __device__ inline void vector_pack(const vector &v, int32_t i, L otherwise, L (&to)[N])
 {

@@ -40,7 +40,7 @@ __device__ inline bool rg_in_range(const rg_numbers &k, int64_t number)
   return number >= 0 && number < k.limit;
 }
 
-/* Is a number in range?  One that is not, nor ignored, is complained about (late.cuh). */
+/* Is a number in range?  One that is not, nor ignored, is reported (late.cuh). */
 __device__ inline bool rg_checked(const rg_numbers &k, int64_t number)
 {
   bool fits = rg_in_range(k, number);

@@ -101,7 +101,7 @@ static void open_library(void)
 }
 
 /* The library's name of a device: by its place on the bus, since CUDA_VISIBLE_DEVICES numbers them
-** anew for CUDA alone. */
+** again for CUDA alone. */
 static nvml_device device_of(int32_t device)
 {
   std::lock_guard<std::mutex> held(lock);

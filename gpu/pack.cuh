@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Neighbours that are loaded and stored together: memory is crossed in 16 bytes a thread where
-** tensors lie side by side and begin at a multiple of that, and element by element elsewhere.
+** tensors are contiguous and begin at a multiple of that, and element by element elsewhere.
 */
 #ifndef RIDGE_GPU_PACK_CUH
 #define RIDGE_GPU_PACK_CUH
@@ -57,7 +57,7 @@ inline const char *rg_path_of(bool wide)
   return wide ? "packs" : "elements";
 }
 
-/* Can n elements at a time of a view be moved together?  Where the last axis lies side by side and
+/* Can n elements at a time of a view be moved together?  Where the last axis is contiguous and
 ** n divides it, and where all along it are one element, which is read only. */
 inline bool rg_packs(const rg_strided &v, int32_t dtype, int64_t n)
 {
@@ -201,7 +201,7 @@ __device__ inline void rg_write(const rg_strided &y, const rg_some<N> &at, const
 /*
 ** Elements side by side that begin anywhere: loose ones before the first multiple of 16 bytes,
 ** packs from `first` on and before `last`, loose ones behind them; those are fewer than two packs.
-** Where elements do not lie side by side, all of them are loose.
+** Where elements are not contiguous, all of them are loose.
 */
 template <class T> struct rg_stretch {
   int64_t first, last, n;

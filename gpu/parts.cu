@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** What is made of many elements or many tensors, part by part: the position of an extreme element,
-** joining tensors, derivatives of activations.
+** concatenation, derivatives of activations.
 */
 #include "gpu/functions.cuh"
 #include "gpu/kernels.cuh"
@@ -28,8 +28,8 @@ template <class L> __device__ inline bool beats(int32_t least, L v, int64_t i, L
   return v == w ? i < j : least ? v < w : v > w;
 }
 
-/* A block has `width` rows of the axis that x was turned to end with, and so many threads less for
-** each; neighbours are threads of a row, or where rows lie side by side (across), rows. */
+/* A block has `width` rows of the axis that x was permuted to end with, and so many threads less
+** for each; neighbours are threads of a row, or where rows are adjacent (across), rows. */
 template <class T>
 __global__ void k_position(const __grid_constant__ rg_strided y,
                            const __grid_constant__ rg_strided x, int64_t rows, int64_t n,

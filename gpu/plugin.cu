@@ -288,7 +288,7 @@ static void meet(int32_t a, int32_t b)
   met[a][b] = met[b][a] = true;
 }
 
-/* Between two GPUs: each comes behind what the other was asked for. */
+/* Between two GPUs: each is ordered after the work of the other. */
 static rg_status copy_across(int32_t to_device, void *to, int32_t from_device, const void *from,
                              int64_t bytes)
 {

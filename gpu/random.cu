@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Random fills and dropout: the CPU's own numbers (op/draw.h), which do not depend on who draws
-** them.  Threads make and store neighbours together, 16 bytes of them where they lie side by side.
+** them.  Threads make and store neighbours together, 16 bytes of them where they are contiguous.
 */
 #include "gpu/kernels.cuh"
 #include "gpu/pack.cuh"
@@ -165,7 +165,7 @@ __device__ inline void normal_pair(numbers &x, uint64_t offset, int64_t k, doubl
   }
 }
 
-/* In packs of whole pairs where they lie side by side, and the rest in pairs. */
+/* In packs of whole pairs where they are contiguous, and the rest in pairs. */
 template <class T>
 __global__ void __launch_bounds__(RG_BLOCK, 4)
     k_normal(const __grid_constant__ rg_strided y, double mean, double std, rg_drawn drawn,

@@ -3,7 +3,7 @@
 ** Reductions over any axes of tensors with any strides.
 **
 ** The threads of a block stand in a grid: so many outputs, and so many lanes that share the work of
-** each one; which of the two runs along memory depends on the strides.  What lies side by side is
+** each one; which of the two runs along memory depends on the strides.  What is contiguous is
 ** read in packs of 16 bytes: of one output's elements, or of neighbouring outputs, which one
 ** thread then has.  Lanes are joined in a tree.  Where outputs are few and long, their elements are
 ** cut into parts as well, which wait in scratch memory for a second pass.  All of this depends on
@@ -257,7 +257,7 @@ static bool strides_pack(const rg_strided &v, int32_t axes, int64_t n)
   return fit;
 }
 
-/* The same in packs of n elements, where what runs along memory lies side by side. */
+/* The same in packs of n elements, where what runs along memory is contiguous. */
 static bool line_up_packs(folding *f, int32_t dtype, int64_t n)
 {
   const rg_strided &beside = f->across ? f->keep : f->fold;

@@ -93,7 +93,7 @@ __device__ inline void rg_kept(void)
   rg_copy_wait<0>();
 }
 
-/* Can a block of a device keep so many bytes?  Beside them is the room for sums over a team. */
+/* Can a block of a device keep so many bytes?  Beside them is scratch for sums over a team. */
 inline bool rg_keeps(const rg_call *call, int64_t bytes)
 {
   const int64_t beside = 1024;

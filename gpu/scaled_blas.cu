@@ -73,9 +73,9 @@ static rg_status finish(const rg_call *call, const rg_scaled &s, const void *sum
       call->op->name, rg_launch(k_scaled_end<L>, rg_over_rows(call, s.m, s.n), s, (const L *)sums));
 }
 
-static rg_gemm_side side_of(const rg_scaled_side &x, int64_t rows, int64_t k, bool turned)
+static rg_gemm_side side_of(const rg_scaled_side &x, int64_t rows, int64_t k, bool transposed)
 {
-  return rg_gemm_side{ x.rows.data, rows == 1 ? k : x.row, 0, turned };
+  return rg_gemm_side{ x.rows.data, rows == 1 ? k : x.row, 0, transposed };
 }
 
 rg_status rg_gpu_scaled_blas(const rg_call *call, const rg_scaled &s, bool *taken)

@@ -14,7 +14,7 @@ extern "C" {
 
 /* -- Softmax ----------------------------------------------------------------------------------- */
 
-/* The maximum is taken off first, so that no exponential overflows; nan, +inf, and -inf alone make
+/* The maximum is subtracted first, so that no exponential overflows; nan, +inf, and -inf alone make
 ** the sum nan, and so the row. */
 template <class T>
 __global__ void k_softmax(rg_strided y, int32_t y_type, rg_strided x, int64_t rows, int64_t n,

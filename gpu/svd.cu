@@ -3,7 +3,7 @@
 ** Singular value decomposition by one-sided Jacobi rotations (Hestenes, 1958; Demmel, Veselic:
 ** Jacobi's method is more accurate than QR, 1992).
 **
-** The shorter side's vectors are turned against each other, two at a time, until all are
+** The shorter side's vectors are rotated against each other, two at a time, until all are
 ** orthogonal; then their norms are the singular values, they themselves one basis, and the
 ** rotations put together the other.  In a round each vector meets one other, so rounds run in
 ** parallel, and in k - 1 rounds (a sweep, as in a tournament) each has met each.  Nothing is added

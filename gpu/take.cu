@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Rows of a table by their numbers.
+** Gathering rows of a table by index.
 */
 #include "gpu/kernels.cuh"
 #include "gpu/numbers.cuh"

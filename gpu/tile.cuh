@@ -22,7 +22,7 @@ enum {
   RG_TILE_STEP = 32,
   RG_TILE_STAGES = 3,
   RG_TILE_PITCH = RG_TILE_STEP + 8,   /* of rows that are steps long */
-  RG_TILE_A_PITCH = RG_TILE_ROWS + 8, /* of steps that are rows of a turned a */
+  RG_TILE_A_PITCH = RG_TILE_ROWS + 8, /* of steps that are rows of a transposed a */
   RG_TILE_B_PITCH = RG_TILE_COLS + 8, /* of steps that are rows of b */
   RG_TILE_END_PITCH = RG_TILE_COLS + 4,
   RG_TILE_A = RG_TILE_ROWS * RG_TILE_PITCH,
@@ -31,9 +31,9 @@ enum {
   RG_TILE_BYTES = RG_TILE_STAGES * RG_TILE_STAGE * 2
 };
 
-/* Rows of a and b are at multiples of 16 bytes and whole eights long, as they lie in memory: a
-** turned a has a row for each step, a turned b one for each column of the product.  What meets the
-** signs, f, is not turned. */
+/* Rows of a and b are at multiples of 16 bytes and whole eights long, in memory: a
+** transposed a has a row for each step, a transposed b one for each column of the product.  What
+** meets the signs, f, is not transposed. */
 struct rg_tiled {
   const void *a, *b;
   int64_t a_row, b_row; /* in elements */
@@ -54,14 +54,14 @@ struct rg_tiled {
 /* -- Stages ---------------------------------------------------------------------------------- */
 
 /* `at`: where in a row of `a` the first of k steps is. */
-template <bool TURNED, class T>
+template <bool TRANSPOSED, class T>
 static __device__ inline void rg_tile_bring_a(T *to, const rg_tiled &w, int64_t row0, int64_t at,
                                               int k0, int k)
 {
-  constexpr int WIDTH = TURNED ? RG_TILE_ROWS : RG_TILE_STEP;
-  constexpr int PITCH = TURNED ? RG_TILE_A_PITCH : RG_TILE_PITCH;
-  int64_t first_row = TURNED ? k0 : row0, first = TURNED ? row0 : k0;
-  int64_t rows = TURNED ? k : w.m, cols = TURNED ? w.m : k;
+  constexpr int WIDTH = TRANSPOSED ? RG_TILE_ROWS : RG_TILE_STEP;
+  constexpr int PITCH = TRANSPOSED ? RG_TILE_A_PITCH : RG_TILE_PITCH;
+  int64_t first_row = TRANSPOSED ? k0 : row0, first = TRANSPOSED ? row0 : k0;
+  int64_t rows = TRANSPOSED ? k : w.m, cols = TRANSPOSED ? w.m : k;
   const T *from = (const T *)w.a;
 
 #pragma unroll
@@ -75,13 +75,13 @@ static __device__ inline void rg_tile_bring_a(T *to, const rg_tiled &w, int64_t 
   }
 }
 
-template <bool TURNED, class T>
+template <bool TRANSPOSED, class T>
 static __device__ inline void rg_tile_bring_b(T *to, const rg_tiled &w, int col0, int k0)
 {
-  constexpr int WIDTH = TURNED ? RG_TILE_STEP : RG_TILE_COLS;
-  constexpr int PITCH = TURNED ? RG_TILE_PITCH : RG_TILE_B_PITCH;
-  int row0 = TURNED ? col0 : k0, first = TURNED ? k0 : col0;
-  int rows = TURNED ? w.n : w.k, cols = TURNED ? w.k : w.n;
+  constexpr int WIDTH = TRANSPOSED ? RG_TILE_STEP : RG_TILE_COLS;
+  constexpr int PITCH = TRANSPOSED ? RG_TILE_PITCH : RG_TILE_B_PITCH;
+  int row0 = TRANSPOSED ? col0 : k0, first = TRANSPOSED ? k0 : col0;
+  int rows = TRANSPOSED ? w.n : w.k, cols = TRANSPOSED ? w.k : w.n;
   const T *from = (const T *)w.b;
 
 #pragma unroll
@@ -130,7 +130,7 @@ static __device__ inline void rg_tile_make_bits(uint32_t *to, uint64_t seed, uin
 
 /* -- Products -------------------------------------------------------------------------------- */
 
-template <bool A_TURNED, bool TURNED, class T, class S>
+template <bool A_TRANSPOSED, bool TRANSPOSED, class T, class S>
 static __device__ inline void rg_tile_multiply(const T *a, const T *b, int warp_row, int warp_col,
                                                S (&sum)[2][RG_TILE_COLS / 16][4])
 {
@@ -142,7 +142,7 @@ static __device__ inline void rg_tile_multiply(const T *a, const T *b, int warp_
     for (int i = 0; i < 2; i++) {
       int row = warp_row + i * 16;
 
-      if (A_TURNED) {
+      if (A_TRANSPOSED) {
         rg_left<true>(left[i], a + l * RG_TILE_A_PITCH + row, RG_TILE_A_PITCH);
       } else {
         rg_left<false>(left[i], a + row * RG_TILE_PITCH + l, RG_TILE_PITCH);
@@ -153,7 +153,7 @@ static __device__ inline void rg_tile_multiply(const T *a, const T *b, int warp_
       int col = warp_col + j * 16;
       uint32_t right[4];
 
-      if (TURNED) {
+      if (TRANSPOSED) {
         rg_right<true>(right, b + col * RG_TILE_PITCH + l, RG_TILE_PITCH);
       } else {
         rg_right<false>(right, b + l * RG_TILE_B_PITCH + col, RG_TILE_B_PITCH);
@@ -266,7 +266,7 @@ static __device__ inline void rg_tile_end(float *room, const rg_tiled &w,
 
 /* Block x is of rows, y of columns (with `split` those of the second product follow).  room: of
 ** RG_TILE_BYTES.  SEED: the signs are made, not brought. */
-template <bool A_TURNED, bool TURNED, bool SEED, class T>
+template <bool A_TRANSPOSED, bool TRANSPOSED, bool SEED, class T>
 static __device__ inline void rg_tile_product(T *room, const rg_tiled &w)
 {
   static_assert((int)RG_TILE_COLS == (int)RG_SIGNS_A_BLOCK && RG_TILE_STEP == 32,
@@ -293,8 +293,8 @@ static __device__ inline void rg_tile_product(T *room, const rg_tiled &w)
         rg_tile_make_bits((uint32_t *)(stage + RG_TILE_A), seed, w.matrix, col0, s * RG_TILE_STEP);
       }
     } else if (s < steps) {
-      rg_tile_bring_a<A_TURNED>(stage, w, row0, w.a_at, (s - n_fixed) * RG_TILE_STEP, w.k);
-      rg_tile_bring_b<TURNED>(stage + RG_TILE_A, w, col0, (s - n_fixed) * RG_TILE_STEP);
+      rg_tile_bring_a<A_TRANSPOSED>(stage, w, row0, w.a_at, (s - n_fixed) * RG_TILE_STEP, w.k);
+      rg_tile_bring_b<TRANSPOSED>(stage + RG_TILE_A, w, col0, (s - n_fixed) * RG_TILE_STEP);
     }
     rg_copy_commit();
   };
@@ -310,7 +310,7 @@ static __device__ inline void rg_tile_product(T *room, const rg_tiled &w)
     if (s < n_fixed) {
       rg_tile_multiply_signs(a + warp_row * RG_TILE_PITCH, (const uint32_t *)b, warp_col, sum);
     } else {
-      rg_tile_multiply<A_TURNED, TURNED>(a, b, warp_row, warp_col, sum);
+      rg_tile_multiply<A_TRANSPOSED, TRANSPOSED>(a, b, warp_row, warp_col, sum);
     }
     if (s + 1 == n_fixed) {
 #pragma unroll

@@ -198,7 +198,7 @@ static void start_profiler(lua_State *L)
 
 /*
 ** The message handler: runs where the error happened, before the stack is left.  No pcall of the
-** user's stands between here and host.call, so the press has arrived and the hook can go.
+** user's stands between here and host.call, so the signal was delivered and the hook can go.
 */
 static int on_error(lua_State *L)
 {

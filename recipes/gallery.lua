@@ -145,7 +145,7 @@ save('threads', scaling:plot('threads', { y = 'fwd', by = 'width' }))
 save('training', training:plot('training', { y = 'loss' }))
 save('history', history:plot('history', { y = 'fwd', by = 'width' }))
 
--- The comparison is timed anew, in fresh processes, each time.
+-- The comparison is timed again, in fresh processes, each time.
 layers:ab { a = { dtype = 'f32', batch = opt.quick and 8 or 64 },
   b = { dtype = 'bf16', batch = opt.quick and 8 or 64 }, match = { 'width' }, db = opt.db,
   processes = opt.quick and 1 or nil, blocks = opt.quick and 8 or nil,

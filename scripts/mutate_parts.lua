@@ -40,7 +40,7 @@ local function mapped()
   pipe:close()
 end
 
--- Take what was noted since the last time, into a set, and begin anew.
+-- Take what was noted since the last time, into a set, and start again.
 local function take(set)
   for _, image in pairs(images) do
     local bytes = image.bytes

@@ -40,6 +40,6 @@ print(('%d steps of %.0f us beside a Lua heap of %.0f MB: live %d bytes before, 
   :format(steps, us, heap, before, after, peak))
 assert(#ballast == 1000000)
 if after ~= before then
-  io.stderr:write(('%d bytes are left behind\n'):format(after - before))
+  io.stderr:write(('%d bytes are leaked\n'):format(after - before))
   os.exit(1)
 end

@@ -89,7 +89,7 @@ typedef struct rg_driver {
 
   /* This thread's stream. */
   void (*enter)(int32_t device, int32_t stream);
-  /* Let stream `to` come behind all that the streams of a mask were asked for. */
+  /* Order stream `to` after everything queued on the streams of a mask. */
   rg_status (*join)(int32_t device, int32_t to, uint32_t streams);
 
   rg_status (*mark_new)(int32_t device, void **mark);
@@ -161,11 +161,11 @@ const char *rg_text_keep(const char *text);
 ** waits.  RG_OK: it has run.  Else work is no longer the caller's, and drop(work) ends it: with
 ** RG_EINTR the caller was asked to stop and goes, while the call runs on to its end, so work may
 ** not lie on the caller's stack nor use what is the caller's.  One such call at a time: the next
-** waits for one left behind.
+** waits for an abandoned one.
 */
 rg_status rg_aside(void (*run)(void *work), void (*drop)(void *work), void *work) RG_CHECK;
 
-/* Wait for a call that was left behind, as a measurement does. */
+/* Wait for an abandoned call, as a measurement does. */
 rg_status rg_aside_settle(void) RG_CHECK;
 
 /* Is there one? */
@@ -179,7 +179,7 @@ typedef struct rg_arena rg_arena;
 ** A block of device memory, 64-byte aligned.
 **
 ** It is used again on the stream it was taken on; whoever uses it on another one says so (turn.c),
-** and the first comes behind that when the block is given back.
+** and the first is ordered after that when the block is freed.
 */
 typedef struct rg_block {
   void *data;
@@ -189,7 +189,7 @@ typedef struct rg_block {
   uint8_t stream;
   uint8_t tag;           /* counted under it; 0: none */
   uint8_t writer;        /* the stream that wrote it last */
-  _Atomic uint8_t seen;  /* streams that come behind that write, a bit each */
+  _Atomic uint8_t seen;  /* streams ordered after that write, a bit each */
   _Atomic uint8_t users; /* streams that used it since */
   rg_event **behind; /* pinned: copies that may be under way, RG_DEVICES of them; NULL: none was */
 } rg_block;

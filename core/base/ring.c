@@ -5,7 +5,7 @@
 ** Events lie in chunks, the oldest first.  A chunk goes when no reader needs it any more, or when
 ** the ring would pass its limit; what an event is told behind its beginning then finds nothing.
 **
-** On a device both ends of an event are marks in the stream, which are only asked when it is read:
+** On a device the beginning and end of an event are device events, queried only when it is read:
 ** nothing waits while it is recorded.  Each device has an origin where a reader wants one axis, a
 ** mark set while it had nothing to do, beside a reading of the host's clock.
 */

@@ -2,14 +2,14 @@
 /*
 ** The gradients of attention: a head at a time, tile by tile of 128 keys and 64 queries.
 **
-** Scores stand turned here, a key a row, so that of the five products of a tile four find their
-** left factor as it lies (Dao: FlashAttention-2, 2023, algorithm 2; with D = sum(dy y) of a query):
+** Scores are transposed here, a key a row, so that of the five products of a tile four read their
+** left factor in place (Dao: FlashAttention-2, 2023, algorithm 2; with D = sum(dy y) of a query):
 **
 **   S' = K Q'    P' = exp(scale S' - lse)    dV += P' dY
 **   T' = V dY'   Z' = scale P' (T' - D)      dK += Z' Q     dQ' += K' Z'
 **
-** dQ' collects over all keys, for all queries of the head, and is turned at the end.  What is added
-** up is added by tiles in their order: the number of threads does not show.
+** dQ' collects over all keys, for all queries of the head, and is transposed at the end.  What is
+** added up is added by tiles in their order: the number of threads does not show.
 */
 #include <math.h>
 #include <stdatomic.h>
@@ -244,7 +244,7 @@ static void end_head(const back *w, const room *r, int64_t head)
   for (int64_t i = 0; i < s->n; i += RG_PANEL) {
     int64_t rows = rg_min_i64(RG_PANEL, s->n - i);
 
-    for (int64_t j = 0; j < d; j += RG_PANEL) { /* [32 of d x 32 queries], turned */
+    for (int64_t j = 0; j < d; j += RG_PANEL) { /* [32 of d x 32 queries], transposed */
       rg_gemm_kernels_now()->turn(panel, r->dq + j * all_queries(s) + i, all_queries(s), rows,
                                   RG_PANEL);
       for (int64_t row = 0; row < rows; row++) {

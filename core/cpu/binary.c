@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Functions of two elements on the CPU: tensor with tensor, tensor with number.
+** Binary elementwise functions on the CPU: tensor with tensor, tensor with number.
 */
 #include "cpu/cpu.h"
 #include "op/binary.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** The way through OpenBLAS: gemm into f32 or f64, then the way out over the result.  It takes
+** Products by OpenBLAS: gemm into f32 or f64, then the epilogue over the result.  It takes
 ** everything: what gemm cannot read is converted into scratch first.
 */
 #include <cblas.h>
@@ -14,7 +14,7 @@ typedef struct operand {
   CBLAS_TRANSPOSE trans;
 } operand;
 
-/* Does gemm read this as it lies? */
+/* Can gemm read this in place? */
 static bool as_it_lies(const void *data, int64_t row, int64_t col, int64_t rows, int64_t cols,
                        operand *out)
 {

@@ -53,7 +53,7 @@ void rg_block_pack(rg_block_form f, rg_matrix x, int64_t k, int64_t n, void *to)
 void rg_block_mul(rg_block_form f, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
                   const void *b, float *c, int64_t ldc, bool add);
 
-/* c += a' b in f32, a, [k x m], as it lies. */
+/* c += a' b in f32, a, [k x m], read in place. */
 void rg_block_mul_across(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
                          const float *b, float *c, int64_t ldc);
 

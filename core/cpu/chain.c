@@ -23,7 +23,7 @@ typedef struct state {
   rg_ready part[3];
 } state;
 
-/* -- Making ready ----------------------------------------------------------------------------- */
+/* -- Preparing ----------------------------------------------------------------------------- */
 
 static rg_status prepare_rows(state *s, const rg_chain *chain, const rg_call *call,
                               rg_tensor *const *out, void **z)

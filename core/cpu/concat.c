@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Joining tensors along an axis: each input is copied into its part of the result.
+** Concatenation along an axis: each input is copied into its part of the result.
 */
 #include "cpu/cpu.h"
 #include "op/concat.h"

@@ -399,7 +399,7 @@ static rg_status run_eager(const rg_call *call, rg_tensor *const *out)
 
 /* -- In a plan -------------------------------------------------------------------------------- */
 
-/* A step's pieces, each made ready once. */
+/* A step's pieces, each prepared once. */
 typedef struct steps {
   rg_memo memo;
   cut cut;

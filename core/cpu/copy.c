@@ -10,7 +10,7 @@
 
 enum {
   PIECE_BYTES = 65536, /* between two looks at the interrupt flag */
-  SQUARE = 32          /* 32 x 32 elements of 8 bytes are 8 KB, a sixth of a first-level cache */
+  SQUARE = 32          /* 32 x 32 elements of 8 bytes are 8 KB, a sixth of L1 */
 };
 
 /* -- Same type ---------------------------------------------------------------------- */

@@ -80,9 +80,7 @@ void rg_lanes_narrow(int32_t dtype, void *to, const void *lanes, int64_t n);
 
 /* -- Tiles -------------------------------------------------------------------------- */
 
-enum {
-  RG_TILE = 512
-}; /* elements: the largest lane fills 4 KB, an eighth of a first-level cache */
+enum { RG_TILE = 512 }; /* elements: the largest lane fills 4 KB, an eighth of L1 */
 
 /* Room for one operand's tile. */
 typedef struct rg_tile {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Running sums along one axis, added up in f64 (floats) or i64 (integers) and rounded once for each
-** result.
+** Cumulative sums along one axis, added up in f64 (floats) or i64 (integers) and rounded once for
+** each result.
 **
 **   along    a row in tiles, one sum that is carried from tile to tile
 **   across   the axis is not the innermost: a tile of neighbouring columns goes down the axis

@@ -18,7 +18,7 @@
 
 enum { N = RG_DNNL_ARRAYS };
 
-/* The way between an array as it lies and as the primitive sees it. */
+/* The reorder between the layout of an array and that of the primitive. */
 typedef struct conversion {
   dnnl_primitive_desc_t description;
   dnnl_primitive_t primitive; /* NULL: none is needed */
@@ -131,7 +131,7 @@ static void dims_of(dnnl_dims_t out, const int64_t *list, int32_t n)
   memcpy(out, list, (size_t)n * sizeof(*list));
 }
 
-/* As it lies. */
+/* In the layout of the array. */
 static rg_status describe(dnnl_memory_desc_t *out, const rg_dnnl_array *array)
 {
   dnnl_dims_t size = { 0 };

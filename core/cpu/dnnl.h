@@ -18,7 +18,7 @@ enum { RG_DNNL_SRC, RG_DNNL_WEIGHT, RG_DNNL_BIAS, RG_DNNL_DST, RG_DNNL_ARRAYS };
 
 /* How the primitive sees an array. */
 enum {
-  RG_DNNL_AS_IS,     /* where and as it lies */
+  RG_DNNL_AS_IS,     /* in place, in its own layout */
   RG_DNNL_CONVERTED, /* the way oneDNN likes it best: brought there and back in scratch */
   RG_DNNL_PACKED     /* likewise, and the caller brings it there once (rg_dnnl_pack) */
 };
@@ -28,7 +28,7 @@ typedef struct rg_dnnl_array {
   int64_t stride[5]; /* in elements */
   int32_t ndim;      /* 0: there is none */
   int32_t form;      /* RG_DNNL_AS_IS ... */
-  int32_t dtype;     /* RG_F32 or RG_BF16, as it lies */
+  int32_t dtype;     /* RG_F32 or RG_BF16, of the array */
   int32_t inner;     /* the same as the primitive sees it */
 } rg_dnnl_array;
 

@@ -17,7 +17,7 @@ typedef struct rg_fold_axes {
 /* axes: bit i for each axis to fold. */
 void rg_fold_axes_init(rg_fold_axes *split, const rg_tensor *x, uint32_t axes);
 
-/* Do kept positions lie side by side while folded ones do not?  Then whole rows are folded at
+/* Are kept positions contiguous while folded ones do not?  Then whole rows are folded at
 ** once. */
 bool rg_fold_across(const rg_fold_axes *split, int64_t size);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** ridge's own f32 product over packed panels, and the way out that both own products share.
+** ridge's own f32 product over packed panels, and the epilogue that both own products share.
 **
 ** Sums are the same for any number of threads: which rows make a tile and where the inner axis is
 ** cut depends on the sizes alone.
@@ -13,8 +13,8 @@
 #include "op/draw.h"
 
 enum {
-  /* Above this the inner axis is cut, so that a panel of b and the rows of a stay in the second
-  ** cache (measured: 1024 is 5 % better than 2048 at 256 x 2048 x 1024, below it nothing) */
+  /* Above this the inner axis is cut, so that a panel of b and the rows of a stay in L2
+  ** (measured: 1024 is 5 % better than 2048 at 256 x 2048 x 1024, below it nothing) */
   DEPTH_MOST = 1280,
   DEPTH_CUT = 1024
 };
@@ -40,7 +40,7 @@ const rg_gemm_kernels *rg_gemm_kernels_now(void)
   return &rg_gemm_base;
 }
 
-/* -- The way out --------------------------------------------------------------------------- */
+/* -- The epilogue --------------------------------------------------------------------------- */
 
 static void apply(rg_loop *loop, float *x, int64_t rows, int64_t ldx)
 {
@@ -152,7 +152,7 @@ typedef struct part {
 } part;
 
 /* May a panel's sums go straight to c?  What follows is then done there.  A product that is cut
-** collects in c; functions of one element are faster over a tile without gaps. */
+** collects in c; unary elementwise functions are faster over a tile without gaps. */
 static bool straight(const rg_product *p, int64_t panel)
 {
   return p->c_dtype == RG_F32 && (panel + 1) * RG_PANEL <= p->n &&
@@ -205,7 +205,7 @@ int64_t rg_gemm_depth(const rg_product *p)
   return cuts_all(p) ? DEPTH_MOST : p->k;
 }
 
-/* -- Rows that lie side by side ---------------------------------------------------------------- */
+/* -- Rows that are adjacent ---------------------------------------------------------------- */
 
 enum { BLOCK = 64 }; /* rows copied together: four lines of each step */
 

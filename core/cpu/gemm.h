@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** ridge's own products: b packed in panels of 32 columns, sums in registers, the way out over each
-** tile while it is in the first cache.
+** ridge's own products: b packed in panels of 32 columns, sums in registers, the epilogue over each
+** tile while it is in L1.
 **
 ** Goto, van de Geijn: Anatomy of High-Performance Matrix Multiplication (TOMS 34, 2008), with b
 ** packed once per weight version instead of once per call, and a read where it lies.
@@ -19,7 +19,7 @@ enum {
 };
 
 /* c[r, 0..31] (+)= sum_l a[r, l] b[l, 0..31]; strides in elements.  next: what will be read soon, a
-** line of it is fetched into the second cache every four steps (5 to 14 % where b is large). */
+** line of it is fetched into L2 every four steps (5 to 14 % where b is large). */
 typedef void rg_tile_f32(int64_t k, const float *a, int64_t lda, const float *b, float *c,
                          int64_t ldc, bool add, const float *next);
 
@@ -85,7 +85,7 @@ typedef struct rg_gemm {
   const rg_product *p;
   const rg_gemm_kernels *kernels;
   const void *a;      /* f32 or bf16, adjacent along k */
-  int64_t lda;        /* distance of rows, or of steps where rows lie side by side */
+  int64_t lda;        /* distance of rows, or of steps where rows are adjacent */
   bool across;        /* they do (f32 only) */
   bool blocks;        /* and are so many steps long that they are copied, a block of rows at once */
   const void *b;      /* packed panels, or NULL: packed as they are used, */

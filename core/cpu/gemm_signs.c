@@ -9,7 +9,7 @@
 ** In f32 there is more to it: plus and minus one are exact in bf16, and any f32 number is the exact
 ** sum of three numbers in bf16 (24 bits of mantissa, eight in each), so f fixed is three tile
 ** products with sums in f32, with no more error than any f32 product has, at about twice the speed
-** of the f32 units.  What else belongs to the sum follows into the same tile before the way out.
+** of the f32 units.  What else belongs to the sum follows into the same tile before the epilogue.
 */
 #include "cpu/gemm.h"
 
@@ -195,7 +195,7 @@ static void free_block_bf16(const rg_gemm *g, int64_t row, int64_t rows, const u
 
 /* -- The product ------------------------------------------------------------------------------- */
 
-/* One panel of both right factors, made ready by this thread. */
+/* One panel of both right factors, prepared by this thread. */
 typedef struct panels {
   const uint16_t *fixed; /* tiles of +-1 */
   const void *b;         /* NULL: no other part */

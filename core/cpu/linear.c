@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Linear on the CPU: one product with the bias, the activation and dropout in its way out.
+** Linear on the CPU: one product with the bias, the activation and dropout in its epilogue.
 */
 #include "cpu/chain.h"
 #include "cpu/cpu.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Cross entropy on the CPU: a row at a time, in tiles of classes.  The maximum is taken off before
+** Cross entropy on the CPU: a row at a time, in tiles of classes.  The maximum is subtracted before
 ** the exponentials; what is added up over rows is added in f64 and in their order.
 */
 #include <math.h>

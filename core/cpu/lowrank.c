@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Low-rank linear on the CPU: two products, the bias and the activation in the way out of the
+** Low-rank linear on the CPU: two products, the bias and the activation in the epilogue of the
 ** second.
 */
 #include "cpu/chain.h"

@@ -27,7 +27,7 @@ int64_t rg_pack_panel_bytes(int32_t format, int64_t k)
 /* -- One panel ------------------------------------------------------------------------------ */
 
 /* Steps k0 .. k0+kn of columns j .. j+cols of a matrix that is adjacent along k: convert runs, then
-** turn them. */
+** transpose them. */
 static void pack_turned(const rg_piece *piece, int64_t k0, int64_t kn, int64_t j, int64_t cols,
                         float *out)
 {
@@ -48,7 +48,7 @@ static void pack_turned(const rg_piece *piece, int64_t k0, int64_t kn, int64_t j
   }
 }
 
-/* The usual case: rows of a whole panel as they lie. */
+/* The usual case: rows of a whole panel, read in place. */
 static void pack_rows(const rg_piece *piece, int64_t k0, int64_t kn, int64_t j, float *out)
 {
   const float *from = (const float *)piece->data + k0 * piece->row + j;
@@ -99,7 +99,8 @@ static void pack_pairs(const rg_piece *piece, int64_t k0, int64_t kn, int64_t j,
   }
 }
 
-/* bf16 that is adjacent along k: neighbours are pairs already, which are turned as whole words. */
+/* bf16 that is adjacent along k: neighbours are pairs already, which are transposed as whole words.
+** */
 static void pack_words(const rg_piece *piece, int64_t k0, int64_t kn, int64_t j, uint16_t *out)
 {
   const rg_gemm_kernels *kernels = rg_gemm_kernels_now();

@@ -2,10 +2,10 @@
 /*
 ** Which way a product takes, and making it ready.
 **
-** "auto" is ridge's own kernels wherever the machine has AVX2, because packed panels with the way
-** out fused were ahead of both libraries at every size measured (results/); else oneDNN.  What the
-** wanted way cannot do (f64 anywhere but in OpenBLAS) goes through OpenBLAS; the name of the way
-** taken is in the trace either way.
+** "auto" is ridge's own kernels wherever the machine has AVX2, because packed panels with the
+** epilogue fused were ahead of both libraries at every size measured (results/); else oneDNN.  What
+** the wanted way cannot do (f64 anywhere but in OpenBLAS) goes through OpenBLAS; the name of the
+** way taken is in the trace either way.
 */
 #include <stdlib.h>
 #include <string.h>
@@ -51,9 +51,9 @@ __attribute__((constructor)) static void read_environment(void)
 
 /* -- Preparing a ------------------------------------------------------------------------------- */
 
-enum { TURN = 64 }; /* rows turned together: 32 lines of 64 numbers stay in L1 */
+enum { TURN = 64 }; /* rows transposed together: 32 lines of 64 numbers stay in L1 */
 
-/* The same for an a that is adjacent across its rows: 32 columns of it at a time, turned. */
+/* The same for an a that is adjacent across its rows: 32 columns of it at a time, transposed. */
 static void convert_turned(const rg_ready *r, int64_t begin, int64_t end)
 {
   const rg_product *p = &r->p;
@@ -205,7 +205,7 @@ static rg_status go_own(rg_ready *r)
 }
 
 enum {
-  /* Steps up to which an a that is adjacent across its rows is read as it lies: beyond, its lines
+  /* Steps up to which an a that is adjacent across its rows is read in place: beyond, its lines
   ** are gone before the next rows want them, and it is copied a block of rows at a time. */
   ACROSS_MOST = 256,
   ACROSS_SET = 4096 /* bytes: lines so far apart fall into one set of L1 */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** A product made ready and run: the way chosen, the weight packed, scratch taken.  An eager call
+** A product prepared and run: the way chosen, the weight packed, scratch taken.  An eager call
 ** does it each time; a plan's step keeps what is ready in its memo, so that a replay decides
 ** nothing.
 */
@@ -19,7 +19,7 @@ struct rg_ready {
   bool stays;         /* set by the caller: kept in a memo and run again */
   rg_dnnl *dnnl;      /* oneDNN's primitive; one of its own if it stays */
   const void *packed; /* oneDNN's form of a weight that is kept */
-  bool plain_end;     /* oneDNN does the way out as well */
+  bool plain_end;     /* oneDNN does the epilogue as well */
   uint64_t version;   /* of the weight's storage when it was packed */
   uint64_t version_fixed;
   rg_block scratch;
@@ -31,7 +31,7 @@ struct rg_ready {
 /* Choose the way and take what it needs. */
 rg_status rg_product_prepare(rg_ready *r) RG_CHECK;
 
-/* Is it one row times a matrix that is best read as it lies? */
+/* Is it one row times a matrix that is best read in place? */
 bool rg_product_takes_row(const rg_product *p);
 
 /* Ways in files of their own: oneDNN's, one row, products with a part of fixed signs. */
@@ -57,7 +57,7 @@ static inline rg_status rg_product_go(rg_ready *r)
 /* Give scratch back.  In a plan's arena its address stays good for the step's replays. */
 void rg_product_done(rg_ready *r);
 
-/* Let go of everything; after the last run. */
+/* Release everything; after the last run. */
 void rg_product_end(rg_ready *r);
 
 #endif

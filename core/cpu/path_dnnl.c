@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** The way through oneDNN: its primitive found or made, the weight in its packed form, and what it
+** Products by oneDNN: its primitive found or made, the weight in its packed form, and what it
 ** cannot do itself (a scale, dropout, f16) done over its f32 result.
 */
 #include <string.h>
@@ -62,7 +62,7 @@ static void convert_b(const rg_weight *w, int32_t dtype, void *to)
 
 /* -- The packed weight ------------------------------------------------------------------------- */
 
-/* A matrix as it lies. */
+/* A matrix in its own layout. */
 static rg_dnnl_array matrix(int64_t rows, int64_t cols, int64_t row, int64_t col, int32_t dtype)
 {
   return (rg_dnnl_array){

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** The way of one row times a matrix that is not kept packed and whose columns are adjacent in
-** memory (x W' with W as it lies): dot products, because packing would read and write the matrix
+** One row times a matrix that is not kept packed and whose columns are adjacent in
+** memory (x W' with W in place): dot products, because packing would read and write the matrix
 ** once more only to read it once.  8-bit floats are widened a run at a time on the way.
 */
 #include "cpu/cpu.h"
@@ -23,8 +23,8 @@ bool rg_product_takes_row(const rg_product *p)
          (piece->dtype == RG_F32 || piece->dtype == RG_BF16 || is_eight(piece->dtype));
 }
 
-/* Columns j .. j+n of 8-bit floats, four at a time, widened in runs that stay in the first
-** cache. */
+/* Columns j .. j+n of 8-bit floats, four at a time, widened in runs that stay in
+** L1. */
 static void dots_eight(const rg_ready *r, int64_t j, int64_t n, float *sum)
 {
   const rg_product *p = &r->p;

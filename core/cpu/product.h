@@ -4,8 +4,8 @@
 ** and sketched_linear are made of.
 **
 ** a and c are strided matrices; b is a weight, which may lie in two pieces or be one bit an
-** element; end is what happens to each element on its way out, while it is still in registers or
-** in the first cache.
+** element; end is the epilogue, applied to each element while it is still in registers or
+** in L1.
 */
 #ifndef RIDGE_CPU_PRODUCT_H
 #define RIDGE_CPU_PRODUCT_H
@@ -55,7 +55,7 @@ bool rg_weight_whole(const rg_weight *w);
 void rg_weight_fetch(const rg_weight *w, int64_t k0, int64_t kn, int64_t j0, int64_t jn, float *out,
                      int64_t stride);
 
-/* -- The way out ------------------------------------------------------------------------ */
+/* -- The epilogue ------------------------------------------------------------------------ */
 
 /* y = dropout(act(scale * sum + bias)) */
 typedef struct rg_end {
@@ -105,7 +105,7 @@ double rg_element_f64(const void *data, int32_t dtype, int64_t i);
 void rg_run_f32(const void *data, int32_t dtype, int64_t first, int64_t step, int64_t n,
                 float *out);
 
-/* The way through OpenBLAS. */
+/* The product by OpenBLAS. */
 rg_status rg_product_blas(const rg_product *p) RG_CHECK;
 
 #endif

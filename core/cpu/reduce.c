@@ -4,7 +4,7 @@
 **
 **   along    the elements of one output are brought together in tiles, each tile is folded, then
 **            the tiles' results, then the chunks'
-**   across   where outputs lie side by side in memory, whole rows are folded element by element,
+**   across   where outputs are contiguous in memory, whole rows are folded element by element,
 **            64 rows to a partial result, 64 of these to a chunk
 **
 ** Either way the error of a float sum of n numbers grows like n / 2^11 + log n, not like n, and

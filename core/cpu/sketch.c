@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Sketched linear on the CPU: two products, with the scale, the bias, the activation and dropout in
-** the way out of the second.  With one bit a sign the factors are seen as two pieces each, S1
+** the epilogue of the second.  With one bit a sign the factors are seen as two pieces each, S1
 ** beside U2 and U1 above S2, and the signs are expanded in the tiles that are being multiplied.
 **
-** From a seed the bits are made anew at each call and each replay, in scratch: a Philox block makes
-** 128 of them, which each row of x then multiplies with.  So a layer holds none, a plan follows
-** what is written into the seed, and nothing has to be found out of date.
+** From a seed the bits are made again at each call and each replay, in scratch: a Philox block
+** makes 128 of them, which each row of x then multiplies with.  So a layer holds none, a plan
+** follows what is written into the seed, and nothing has to be found out of date.
 */
 #include <math.h>
 

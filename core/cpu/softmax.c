@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Softmax along one axis.  The maximum is taken off first, so that no exponential overflows; a row
+** Softmax along one axis.  The maximum is subtracted first, so that no exponential overflows; a row
 ** of -inf alone, and one with nan or +inf, gives nan everywhere (inf - inf), as in PyTorch.
 **
-**   along    a row lies side by side (or is brought together in tiles): maximum, exponentials and
+**   along    a row is contiguous (or is gathered in tiles): maximum, exponentials and
 **            their sum, product with 1 / sum
 **   across   the axis is not the innermost: the same for many columns at once, row by row
 */
@@ -41,7 +41,7 @@ static void invert(const softmax_work *w, void *x, int64_t n)
 
 /* -- Along ---------------------------------------------------------------------------- */
 
-/* A row at hand: x and y lie side by side and have the lane type. */
+/* A row at hand: x and y are contiguous and have the lane type. */
 static void row_direct(const softmax_work *w, void *y, const void *x, int64_t n)
 {
   const rg_simd_reduce *reduce = rg_simd()->reduce;
@@ -146,7 +146,7 @@ static bool along_job(void *work, int64_t begin, int64_t end)
 
 /* -- Across --------------------------------------------------------------------------- */
 
-/* n columns from x to y, which lie side by side in each row. */
+/* n columns from x to y, which are contiguous in each row. */
 static void columns(const softmax_work *w, char *y, const char *x, int64_t n)
 {
   rg_loop *maximum = binary_loop(w, RG_OP_MAXIMUM, RG_FORM_RUN_RUN);

@@ -80,7 +80,8 @@ static void step_piece(const step_work *w, const step_place *at, int64_t begin, 
     int64_t n = rg_min_i64(RG_TILE, end - begin);
     void *state[3] = { NULL, NULL, NULL };
     const void *g = rg_tile_load(&at->param, 1, begin, n, at->grad_dtype, &room->grad);
-    /* read and written: loading brings what is not side by side into the room that close empties */
+    /* read and written: loading gathers what is not contiguous into scratch, which close writes
+    ** back */
     void *p = (void *)rg_tile_load(&at->param, 0, begin, n, at->dtype, &room->param);
 
     for (int32_t k = 0; k < at->states; k++) {

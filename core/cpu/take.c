@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Rows by their numbers on the CPU.  Taking is spread over rows; adding up over columns, so that a
-** row that comes twice is added in one order, whatever the number of threads.
+** Gathering rows by index on the CPU.  Taking is spread over rows; adding up over columns, so that
+** a row that comes twice is added in one order, whatever the number of threads.
 */
 #include <stdatomic.h>
 #include <string.h>

@@ -180,7 +180,7 @@ int64_t rg_integer_at(const rg_walk *walk, int32_t t, int64_t at, int32_t dtype)
 
 /* -- Tiles --------------------------------------------------------------------------- */
 
-/* The elements' own memory if they lie side by side, else NULL. */
+/* The elements' own memory if they are contiguous, else NULL. */
 static char *side_by_side(const rg_walk *walk, int32_t t, int64_t at, int64_t n, int64_t size)
 {
   int32_t inner = walk->ndim - 1;

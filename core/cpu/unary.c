@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Functions of one element on the CPU; the functions are in core/cpu/vec_unary.h.
+** Unary elementwise functions on the CPU; the functions are in core/cpu/vec_unary.h.
 */
 #include "cpu/cpu.h"
 #include "op/unary.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** The functions of one element behind the operations of RG_UNARY_LIST, one for each lane type:
+** The unary elementwise functions behind the operations of RG_UNARY_LIST, one for each lane type:
 ** exp_f32, neg_i64 and so on.  Plain C; core/cpu/simd/unary.c makes vector loops of them.
 **
 ** The exponential is our own: the C library's vector form leaves the vector for arguments that

@@ -233,7 +233,7 @@ static void *worker(void *argument)
   return NULL;
 }
 
-/* Ctrl-C and its kind are for the thread that waits; a fault is for the one whose it is. */
+/* Ctrl-C and the like are for the thread that waits; a fault is for the one whose it is. */
 static rg_status start(rg_loader *self, int32_t workers)
 {
   sigset_t all;

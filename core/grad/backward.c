@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** The way back: calls in the reverse of the order they ran in, each by its record's rule.
+** The backward pass: calls in the reverse of the order they ran in, each by its record's rule.
 */
 #include <stdlib.h>
 
@@ -29,7 +29,7 @@ static rg_status check_node(const node *n)
   }
   if (n->spent) {
     return rg_fail(RG_EARG,
-                   "%s: backward has passed here and let go of what it had saved; give it retain "
+                   "%s: backward has passed here and released what it had saved; give it retain "
                    "the first time",
                    op);
   }
@@ -48,7 +48,7 @@ static rg_status check_node(const node *n)
 enum { INLINE_INPUTS = 8 };
 
 /*
-** When only calls hold what they saved, the storage has let go of the call that wrote it, or
+** When only calls hold what they saved, the storage has released the call that wrote it, or
 ** they would hold each other.  A gradient that is to have a gradient reads it as what it is: the
 ** result of that call.  While the rule runs the storage knows it again.
 */
@@ -246,7 +246,7 @@ static rg_status pass(way *w, node *n)
 
 /* -- All of them ---------------------------------------------------------------------------- */
 
-/* What has arrived at a leaf becomes, or is added to, its gradient. */
+/* The incoming gradient of a leaf becomes, or is added to, its gradient. */
 static rg_status keep(track *t)
 {
   rg_status status = RG_OK;
@@ -324,9 +324,9 @@ static rg_status check_end(const rg_tensor *y, const rg_tensor *dy)
   return RG_OK;
 }
 
-/* -- The way, stop by stop -------------------------------------------------------------------- */
+/* -- The pass, step by step -------------------------------------------------------------------- */
 
-/* Ways that wait for a function's gradient on this thread, and of those the ones that only hand
+/* Passes that wait for a function's gradient on this thread, and of those the ones that only hand
 ** gradients out. */
 static _Thread_local int32_t waiting;
 static _Thread_local int32_t waiting_to_hand_out;
@@ -374,7 +374,7 @@ rg_status rg_backward_begin(const rg_tensor *y, const rg_tensor *dy, int32_t fla
 rg_status rg_backward_go(rg_way *w)
 {
   int32_t mode = rg_grad_mode((w->flags & RG_BACKWARD_CREATE) != 0);
-  int32_t cast = rg_autocast_set(-1); /* the types were settled on the way here */
+  int32_t cast = rg_autocast_set(-1); /* the types were settled before */
   rg_status status = RG_OK;
 
   if (w->asks) {

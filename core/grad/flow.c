@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** What flows back: the gradient that has arrived at a storage so far, in the storage's own layout,
-** or in that of the part which wants one.
+** Accumulation: the gradient of a storage so far, in the storage's own layout,
+** or in that of the part which requires one.
 */
 #include "grad/node.h"
 
-/* The window at p into what has arrived at its storage. */
+/* The window at p into the gradient of its storage so far. */
 rg_status rg_flow_window(const place *p, rg_tensor **out)
 {
   return rg_window_view(&p->track->window, p->track->flow, &p->at, p->offset, out);
@@ -68,7 +68,7 @@ static bool reads_each_once(const place *p)
   return true;
 }
 
-/* Where only a part of the storage wants a gradient: p and dx cut down to it, then as below. */
+/* Where only a part of the storage requires a gradient: p and dx cut down to it, then as below. */
 static rg_status arrive_in_window(const place *p, rg_tensor *dx)
 {
   track *t = p->track;
@@ -91,7 +91,7 @@ static rg_status arrive_in_window(const place *p, rg_tensor *dx)
     char text[96];
 
     if (!rg_window_cut(&t->window, &p->at, p->offset, &axis, &start, &length)) {
-      return rg_fail(RG_ENOSUP, "backward: %s mixes elements that want a gradient with others",
+      return rg_fail(RG_ENOSUP, "backward: %s mixes elements that require a gradient with others",
                      rg_tensor_text(&p->at, text, sizeof(text)));
     }
     part.at._count = part.at._count / part.at._shape[axis] * length;
@@ -122,7 +122,7 @@ static rg_status arrive_in_window(const place *p, rg_tensor *dx)
   return status;
 }
 
-/* Add dx to what has arrived at p. */
+/* Add dx to the gradient at p. */
 rg_status rg_flow_arrive(const place *p, rg_tensor *dx)
 {
   if (p->track->window.width > 0) {
@@ -155,7 +155,7 @@ rg_status rg_flow_arrive(const place *p, rg_tensor *dx)
   return status;
 }
 
-/* Take what has arrived at a result; NULL where nothing has. */
+/* Take the accumulated gradient of a result; NULL where there is none. */
 rg_status rg_flow_take(const place *p, rg_tensor **out)
 {
   track *t = p->track;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Functions whose gradient the caller computes: recorded as one call with a number; the way back
-** stops there and asks (no callback: LuaJIT's cost a hundred times a call, and may not fail).
+** Functions whose gradient the caller computes: recorded as one call with a number; the backward
+** pass stops there and asks (no callback: LuaJIT's cost a hundred times a call, and may not fail).
 */
 #include <stdlib.h>
 
@@ -71,8 +71,8 @@ static rg_status check_out(rg_tensor *const *out, int32_t n)
     RG_TRY(rg_tensor_check(out[i], "function"));
     if (rg_tensor_tracked(out[i])) {
       return rg_fail(RG_EARG,
-                     "function: result %d, %s, wants a gradient or came from what does; results "
-                     "are computed anew",
+                     "function: result %d, %s, requires a gradient or came from what does; results "
+                     "are computed again",
                      i + 1, rg_tensor_text(out[i], text, sizeof(text)));
     }
   }

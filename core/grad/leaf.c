@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Tensors that want a gradient, and what has arrived at them.
+** Tensors that require a gradient, and their accumulated gradients.
 */
 #include "grad/node.h"
 
@@ -44,7 +44,7 @@ rg_status rg_require_grad(rg_tensor *x, int32_t on)
       return RG_OK; /* gradient flows through it already */
     }
     return rg_fail(RG_EARG,
-                   "require_grad: %s was computed from tensors that want a gradient; detach it",
+                   "require_grad: %s was computed from tensors that require a gradient; detach it",
                    rg_tensor_text(x, text, sizeof(text)));
   }
   if (!on) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Recording: the door calls in for every call that gradient flows through.
+** Recording: the dispatcher calls in for every call that gradient flows through.
 */
 #include <stdatomic.h>
 #include <string.h>
@@ -214,7 +214,7 @@ static rg_status tape_check(const rg_call *call, rg_tensor *const *out)
     if (out[i] != NULL && rg_tensor_tracked(out[i]) &&
         ((track *)out[i]->_storage->tracking)->leaf) {
       return rg_fail(RG_EARG,
-                     "%s: %s wants a gradient and would be overwritten; do it inside no_grad",
+                     "%s: %s requires a gradient and would be overwritten; do it inside no_grad",
                      call->op->name, rg_tensor_text(out[i], text, sizeof(text)));
     }
   }

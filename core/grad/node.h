@@ -9,7 +9,7 @@
 **
 ** Who holds whom: a storage its track, a track the node that wrote it last, a node the tracks of
 ** its inputs and results, the nodes that wrote its inputs, and the memory that its gradient reads.
-** rg_storage.saved counts the latter; when only nodes hold a storage, its track lets go of its
+** rg_storage.saved counts the latter; when only nodes hold a storage, its track releases its
 ** writer, so that nothing goes round in circles.  All of it belongs to one thread.
 */
 #ifndef RIDGE_GRAD_NODE_H
@@ -32,13 +32,13 @@ typedef struct track {
   rg_tracking hooks;
   int64_t refs;
   node *writer;     /* the last recorded call that wrote here; NULL: none */
-  bool leaf;        /* a tensor that wants a gradient */
-  rg_window window; /* of a leaf: the part that wants one */
-  rg_tensor *grad;  /* of a leaf: what has arrived; the storage's or the window's, without gaps */
-  /* on the way back */
-  rg_tensor *flow; /* what has arrived at this storage so far; likewise */
+  bool leaf;        /* a tensor that requires a gradient */
+  rg_window window; /* of a leaf: the part that requires one */
+  rg_tensor *grad;  /* of a leaf: accumulated; the storage's or the window's, without gaps */
+  /* in the backward pass */
+  rg_tensor *flow; /* incoming gradient of this storage so far; likewise */
   bool flow_own;   /* nobody else sees flow: it may be added to */
-  int64_t seen;    /* the last way back that listed this leaf */
+  int64_t seen;    /* the last backward pass that listed this leaf */
 } track;
 
 /* Where a tensor of a call lies, and its memory where its contents are needed. */
@@ -86,7 +86,7 @@ rg_fit rg_window_fit(const rg_window *w, const rg_tensor *x, int64_t offset);
 bool rg_window_cut(const rg_window *w, const rg_tensor *x, int64_t offset, int32_t *axis,
                    int64_t *start, int64_t *length);
 
-/* The same elements of what has arrived; inside the window only. */
+/* The same elements of the gradient; inside the window only. */
 rg_status rg_window_view(const rg_window *w, const rg_tensor *flow, const rg_tensor *x,
                          int64_t offset, rg_tensor **out) RG_CHECK;
 
@@ -98,17 +98,17 @@ rg_status rg_leaf_view(const track *t, const rg_tensor *what, const rg_tensor *x
 
 /* -- What flows (flow.c) --------------------------------------------------------------------- */
 
-/* The window at p into what has arrived at its storage. */
+/* The window at p into the gradient of its storage so far. */
 rg_status rg_flow_window(const place *p, rg_tensor **out) RG_CHECK;
 void rg_flow_set(track *t, rg_tensor *flow, bool own);
 
 /* Make sure that flow is there and may be written to. */
 rg_status rg_flow_own(const place *p) RG_CHECK;
 
-/* Add dx to what has arrived at p. */
+/* Add dx to the gradient at p. */
 rg_status rg_flow_arrive(const place *p, rg_tensor *dx) RG_CHECK;
 
-/* Take what has arrived at a result; NULL where nothing has. */
+/* Take the accumulated gradient of a result; NULL where there is none. */
 rg_status rg_flow_take(const place *p, rg_tensor **out) RG_CHECK;
 
 /* -- Tracks and nodes -------------------------------------------------------------------------- */
@@ -125,7 +125,7 @@ rg_status rg_node_record(const rg_call *call, rg_tensor *const *out, int32_t sav
 /* The call of a function is gone (function.c); nothing for 0. */
 void rg_function_gone(int64_t function);
 
-/* Let go of the memory a node keeps for its gradient. */
+/* Release the memory a node keeps for its gradient. */
 void rg_node_unsave(node *self);
 
 /* The same of result i alone. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** What is on a way back.
+** Which calls are in a backward pass.
 */
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@ int64_t rg_way_number(void)
   return __atomic_add_fetch(&last_way, 1, __ATOMIC_RELAXED);
 }
 
-/* -- What is on the way --------------------------------------------------------------- */
+/* -- What is in the pass --------------------------------------------------------------- */
 
 static rg_status grow(void **list, int64_t n, int64_t *room, size_t size)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** The part of a storage that wants a gradient, where it is not all of it: columns of a matrix that
-** holds two (sketched layers keep trained and fixed factors side by side, for one product).
+** The part of a storage that requires a gradient, where it is not all of it: columns of a matrix
+** that holds two (sketched layers keep trained and fixed factors side by side, for one product).
 **
 ** Such a window is `width` bytes of every `pitch`, from byte `first` of each.  Its gradient is
 ** kept without the gaps, so the other columns take no gradient memory.

@@ -8,7 +8,7 @@
 static _Thread_local rg_plan *capturing;
 static _Thread_local rg_arena *arena_before;
 
-/* The door's hook: copy the call into a step, then run the step. */
+/* The dispatcher's hook: copy the call into a step, then run the step. */
 static rg_status capture_call(const rg_call *call, rg_kernel *kernel, rg_tensor *const *out,
                               rg_frame *frame)
 {

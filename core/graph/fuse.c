@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Fusing: neighbouring steps that are functions of elements of one shape become one chain
+** Fusing: neighbouring steps that are elementwise functions of one shape become one chain
 ** (op/chain.h), so that what goes from one to the next does not cross memory.
 **
 ** Only neighbours are joined, so nothing changes its place among the other steps.  Inside a chain
@@ -61,7 +61,7 @@ static bool computes(const rg_tensor *x)
   return x->_dtype == RG_F32 || x->_dtype == RG_F16 || x->_dtype == RG_BF16;
 }
 
-/* Is the step a function of elements that a link can be? */
+/* Is the step an elementwise function that a link can be? */
 static bool fits(const step *s)
 {
   const rg_tensor *y = s->out[0];

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Notes: all steps of a plan as one launch of its device (a CUDA graph), so that
+** Device graphs: all steps of a plan as one launch of its device (a CUDA graph), so that
 ** what the host spends on a replay does not depend on how many steps there are.
 **
-** While a device takes note nothing can be started, allocated or timed, so steps are noted only
-** when all of them have run before on the same stream, in the same modes: then whatever kernels
-** keep for these is there, and the choice among them is made.  The capture itself was such a run,
-** unless it was on another stream, in other modes, or neighbours became a chain behind it; then the
-** next replay goes step by step and the one after it is noted.  A note keeps the kernels that the
-** modes asked for: in other modes it is thrown away, and the same begins anew.  On another stream
-** it is not: it goes on running on its own (replay.c).
+** While a CUDA graph is captured nothing can be started, allocated or timed, so steps are captured
+** only when all of them have run before on the same stream, in the same modes: then whatever
+** kernels keep for these is there, and the choice among them is made.  The capture itself was such
+** a run, unless it was on another stream, in other modes, or neighbours became a chain behind it;
+** then the next replay goes step by step and the one after it is captured.  A device graph keeps
+** the kernels that the modes asked for: in other modes it is thrown away, and the same starts
+** again.  On another stream it is not: it goes on running on its own (replay.c).
 **
 ** Random numbers are others at each replay: a step that draws reads where they begin from memory of
-** the device (draw_at), which is written before each run.  Where a kernel cannot be noted the steps
-** go on running one by one, and the plan says why.
+** the device (draw_at), which is written before each run.  Where a kernel cannot be captured the
+** steps go on running one by one, and the plan says why.
 */
 #include <stdio.h>
 #include <string.h>
@@ -116,7 +116,7 @@ static rg_status draw(rg_plan *plan)
                         n * (int64_t)sizeof(*note->next), true);
 }
 
-/* -- Taking note ---------------------------------------------------------------------- */
+/* -- Capturing ---------------------------------------------------------------------- */
 
 static rg_status run_kernels(rg_plan *plan)
 {

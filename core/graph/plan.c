@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Plans and their steps: copying a call so that it can be run again, and letting go of it.
+** Plans and their steps: copying a call so that it can be run again, and releasing it.
 **
 ** A storage from the plan's own arena is held weakly: its memory may serve a later step once nobody
 ** needs it, in the same order at every replay.  Any other storage (inputs, weights) is held for as

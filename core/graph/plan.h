@@ -93,7 +93,7 @@ rg_status rg_note_run(rg_plan *plan) RG_CHECK;
 
 void rg_note_release(rg_plan *plan);
 
-/* Let go of a step that is in no list any more. */
+/* Release a step that is in no list any more. */
 void rg_plan_drop(rg_plan *plan, step *s);
 
 /* Join neighbouring steps into chains, where the plan's device has them (fuse.c). */

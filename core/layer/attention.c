@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** The heads of an attention: between the layer that makes q, k and v and the one that comes behind.
+** The heads of an attention: between the layer that makes q, k and v and the one after it.
 */
 #include <math.h>
 

@@ -94,7 +94,7 @@ static rg_value sum_of_rows(rg_formula *f, rg_value x)
   RG_F_STEP(rg_sum(x, (const int32_t[]){ -1 }, 1, 1, &out));
 }
 
-/* exp(omega x - |x|^2 / 2), which no common factor changes: the largest exponent is taken off, for
+/* exp(omega x - |x|^2 / 2), which no common factor changes: the largest exponent is subtracted, for
 ** one axis that of each row, for two that of the sequence.  level: it, [..., n, 1], for those who
 ** weight the features by it later; NULL: nobody asks. */
 static rg_value features(rg_formula *f, rg_value x, rg_value omega, int32_t kernel, int32_t n_axes,
@@ -160,8 +160,8 @@ static void pass(rg_formula *f, past *before, rg_value sum, rg_value level)
 ** A chunk's places: sum over j <= i of (q_i k_j') v_j, within it by a masked product, before it by
 ** the matrix of sums, to which it then adds its own.
 **
-** level, [..., n, 1], is what was taken off the exponents of each key; NULL: nothing.  Place i
-** takes the largest of j <= i off all of them: one from behind it would say what is there.
+** level, [..., n, 1], is what was subtracted from the exponents of each key; NULL: nothing.  Place
+** i takes the largest of j <= i off all of them: one from behind it would say what is there.
 */
 static rg_status chunk(const rg_tensor *q, const rg_tensor *key, const rg_tensor *v,
                        const rg_tensor *level, const rg_tensor *mask, int64_t first, int64_t n,

@@ -8,7 +8,7 @@
 #include "tensor/tensor.h"
 
 /* The first rank columns of u (or rows of vt), each times the root of its singular value, as
-** [n x rank] turned or as [rank x n]. */
+** [n x rank] transposed or as [rank x n]. */
 static rg_status factor(const rg_tensor *basis, int32_t axis, const rg_tensor *roots, int64_t rank,
                         bool rank_first, int32_t dtype, rg_tensor **out)
 {

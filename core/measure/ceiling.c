@@ -144,7 +144,7 @@ static int32_t isa_of(int32_t kind)
 
 /*
 ** Times that one call of the read goes over its share: as often as makes 256 KB, since entering and
-** leaving the loop takes as long as reading a few KB of first-level cache.
+** leaving the loop takes as long as reading a few KB from L1.
 */
 static int64_t passes_of(const rg_ceiling *ceiling)
 {
@@ -254,8 +254,7 @@ rg_status rg_ceiling_new(int32_t kind, int32_t threads, rg_ceiling **out)
   if (is_stream(kind)) {
     share = share_of(kind, threads);
     if (share <= 0) {
-      return rg_fail(RG_ENOSUP, "ceiling %s: the machine does not tell of such a cache",
-                     names[kind]);
+      return rg_fail(RG_ENOSUP, "ceiling %s: the machine reports no such cache", names[kind]);
     }
   }
   ceiling = rg_host_zeroed(sizeof(*ceiling));

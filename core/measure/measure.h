@@ -54,7 +54,7 @@ void rg_loop_amx_bf16(int64_t steps);
 /* Ask the system for the AMX tiles: true when this process may use them. */
 bool rg_loop_amx_permit(void);
 
-/* Multiply-adds over n floats (a multiple of 128) in the first-level cache, passes times. */
+/* Multiply-adds over n floats (a multiple of 128) in L1, passes times. */
 void rg_loop_fma_l1(int32_t isa, const float *x, int64_t n, int64_t passes);
 
 /*

@@ -5,9 +5,9 @@
 ** so instead of claiming a difference.
 **
 ** Three pieces, because machines move in three ways: the clock (a chain of additions, deaf to
-** neighbours on the same core), the arithmetic units (multiply-adds fed from the first-level
-** cache), and the memory (64 MB read once; a size of its own, since the caches of shared hosts are
-** announced at sizes that no guest ever gets).
+** neighbours on the same core), the arithmetic units (multiply-adds fed from L1), and the memory
+** (64 MB read once; a size of its own, since the caches of shared hosts are announced at sizes that
+** no guest ever gets).
 */
 #include <string.h>
 
@@ -15,7 +15,7 @@
 
 enum {
   CHAIN = 1 << 21,      /* additions: 0.6 ms at 3.5 GHz */
-  L1_FLOATS = 4096,     /* 16 KB, half of the smallest first-level cache in use */
+  L1_FLOATS = 4096,     /* 16 KB, half of the smallest L1 in use */
   L1_VECTORS = 1 << 25, /* two a cycle: 5 ms at 3.5 GHz, 10 ms where one a cycle is loaded */
   MEMORY_BYTES = 64 << 20
 };

@@ -67,7 +67,7 @@ static rg_status flush_caches(rg_flush *flush)
   return RG_OK;
 }
 
-/* Twice the last level; what nobody tells the size of is taken for 16 MiB, on a device 64. */
+/* Twice the last level; an unknown size is taken for 16 MiB, on a device 64. */
 static rg_status fitting(int32_t device, int64_t *bytes)
 {
   rg_device_facts facts;
@@ -237,7 +237,7 @@ static rg_status run_calls(rg_plan *plan, int64_t k, side *s, rg_window *out)
   asking.plan = plan;
   asking.ns = (double)(out->issued_ns - out->begin_ns) / (double)k;
   if (!status && s->device > RG_CPU) {
-    /* while the device works: held back or not, an idle one does not tell */
+    /* while the device works: held back or not, an idle one reports nothing */
     status = rg_device_state_of(s->device, &state);
     out->clock_mhz = state.clock_mhz;
     out->held = state.held;
@@ -308,7 +308,7 @@ static rg_status all_windows(rg_plan *plan, int64_t k, int64_t n, rg_flush *flus
   if (!taken) {
     return rg_fail(RG_ENOMEM, "measure: out of memory for %lld windows", (long long)n);
   }
-  status = rg_aside_settle(); /* what was left behind would compute beside the windows */
+  status = rg_aside_settle(); /* an abandoned call would compute beside the windows */
   for (int64_t i = 0; i < n && !status; i++) {
     if (rg_interrupt_pending()) {
       status = rg_fail(RG_EINTR, "measure: interrupted");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Functions of two elements: signatures, shape and type rules, cost and public entries of
+** Binary elementwise functions: signatures, shape and type rules, cost and public entries of
 ** RG_BINARY_LIST.  The functions are in core/cpu/simd/binary.c, the kernels in core/cpu/binary.c.
 */
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Gradients of the functions of two elements, and of those of an element and a number.
+** Gradients of the binary elementwise functions, and of those of an element and a number.
 */
 #include <math.h>
 

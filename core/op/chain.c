@@ -11,7 +11,7 @@ static rg_status infer(rg_call *call)
 
 const rg_op rg_op_chain = {
   .name = "chain",
-  .doc = "functions of elements, one after the other in one pass",
+  .doc = "elementwise functions, one after the other in one pass",
   .id = -1,
   .amp = RG_AMP_NONE,
   RG_INPUTS(RG_LIST("xs", INPUT, ANY)),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Chains: functions of elements one after the other, in one pass over memory.  Plans make them of
+** Chains: elementwise functions one after the other, in one pass over memory.  Plans make them of
 ** their steps for devices whose backend has a kernel for them (graph/fuse.c).
 **
 ** A chain works on one value, element by element, all in f32: a link may load it from an input,

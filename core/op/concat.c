@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Joining tensors along an axis: signature, shape rule, cost, public entry.  The kernel is
+** Concatenation along an axis: signature, shape rule, cost, public entry.  The kernel is
 ** core/cpu/concat.c; it converts while it copies.
 */
 #include "op/concat.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Arguments of the joining of tensors.
+** Arguments of concatenation.
 */
 #ifndef RIDGE_OP_CONCAT_H
 #define RIDGE_OP_CONCAT_H

@@ -112,7 +112,7 @@ rg_status rg_conv2d_back_data_grad(rg_grad *g)
 {
   rg_conv2d_options o = linear_part(g);
   rg_rule r = rg_rule_of(g);
-  rg_value g_x = r.dy; /* arrives at dx */
+  rg_value g_x = r.dy; /* the gradient of dx */
 
   if (rg_rule_needs(&r, 0)) {
     rg_rule_give(&r, 0, conv(&r, g_x, in_type(&r, rg_rule_in(&r, 1)), NULL, &o));

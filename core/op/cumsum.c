@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Running sums along one axis: type rule, gradient and cost.  The kernel is core/cpu/cumsum.c.
+** Cumulative sums along one axis: type rule, gradient and cost.  The kernel is core/cpu/cumsum.c.
 */
 #include "op/cumsum.h"
 #include "op/list.h"

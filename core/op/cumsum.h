@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Arguments of running sums.
+** Arguments of cumulative sums.
 */
 #ifndef RIDGE_OP_CUMSUM_H
 #define RIDGE_OP_CUMSUM_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Tensors from one device to another, and the way back of their gradients.
+** Tensors from one device to another, and the backward pass of their gradients.
 **
-** A move is no call of the door, which keeps a call on one device; the tape alone is told of it.
+** A move is no call of the dispatcher, which keeps a call on one device; the tape alone is told of
+** it.
 */
 #include <string.h>
 
@@ -12,7 +13,8 @@ typedef struct move_args {
   int32_t from;
 } move_args;
 
-/* What arrives goes back to where the tensor came from: a move again, which may be recorded. */
+/* The incoming gradient is copied to where the tensor came from: a move again, which may be
+** recorded. */
 static rg_status move_grad(rg_grad *g)
 {
   const move_args *args = g->call->args;

@@ -36,7 +36,7 @@ rg_status rg_f_give(rg_formula *f, rg_value x, rg_tensor **out) RG_CHECK;
 /* A reference of one's own to a step's result. */
 rg_tensor *rg_f_hold(rg_value x);
 
-/* Let go of a step's result now, which nobody reads any more: for what is large. */
+/* Release a step's result now, which nobody reads any more: for what is large. */
 void rg_f_drop(rg_formula *f, rg_value x);
 
 /* Remember a failure, unless there was one: for what makes nothing. */

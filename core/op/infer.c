@@ -7,7 +7,7 @@
 /* -- Element types --------------------------------------------------------------- */
 
 /* bool < u8, i8 < i32 < i64 < f16, bf16 < f32 < f64; two different types of one rank meet above.
-** Types that are only stored meet none: the door keeps them away. */
+** Types that are only stored meet none: the dispatcher keeps them away. */
 static const int8_t rank[RG_DTYPE_COUNT] = {
   [RG_BOOL] = 0, [RG_U8] = 1,   [RG_I8] = 1,  [RG_I32] = 2, [RG_I64] = 3,
   [RG_F16] = 4,  [RG_BF16] = 4, [RG_F32] = 5, [RG_F64] = 6,

@@ -85,7 +85,7 @@ static rg_value recorded_lse(rg_rule *r, rg_value x)
 {
   int32_t last = x->_ndim - 1;
   rg_tensor *most = NULL;
-  int32_t mode = rg_grad_mode(0); /* the result does not depend on what is taken off */
+  int32_t mode = rg_grad_mode(0); /* the result does not depend on what is subtracted */
   rg_status status = r->f.status == RG_OK ? rg_max(x, &last, 1, true, &most) : r->f.status;
   rg_value m = rg_f_took(&r->f, status, most);
   rg_value sum;
@@ -205,7 +205,7 @@ static rg_status again(rg_grad *g, rg_value dy, rg_value lse, rg_tensor **out)
 
 /*
 ** With p = exp(x - lse), a row is dx = a p - t, where t, the target times the incoming gradient,
-** sums to a: what comes out where p is 0.  So for dz, which arrives at dx:
+** sums to a: what comes out where p is 0.  So with dz, the gradient of dx:
 **
 **   d(x) = a p dz    d(lse) = -sum(a p dz)    d(dy) = sum(dz dx) at dy = 1
 */

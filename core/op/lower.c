@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Weights in a lower type, on devices: converted once for each version of their contents and kept
-** with their storage, so that autocast converts a weight once between two steps of an optimizer,
-** however often the way forward, the way back and what is recomputed use it.  (The CPU keeps packed
-** weights instead, cpu/kept.c.)
+** Weights in a lower-precision type, on devices: converted once for each version of their contents
+** and kept with their storage, so that autocast converts a weight once between two steps of an
+** optimizer, however often the forward pass, the backward pass and what is recomputed use it.  (The
+** CPU keeps packed weights instead, cpu/kept.c.)
 **
 ** Only the kernel sees the copy: the tape, and with it the gradient, has the weight itself.  The
-** copy is a tensor like others, so streams that use it come behind the one that made it.  It is of
-** the whole storage, element by element, so that every view of the weight (its transpose) finds its
-** own numbers at the same places.
+** copy is a tensor like others, so streams that use it are ordered after the one that made it.  It
+** is of the whole storage, element by element, so that every view of the weight (its transpose)
+** finds its own numbers at the same places.
 **
 ** What is kept outside of a capture is no part of a plan, and what a plan's steps make is nobody
 ** else's: while one is captured its conversions are steps of it, each weight's the first where it
@@ -166,7 +166,7 @@ static rg_status make(rg_storage *of, int32_t dtype, const uint64_t key[4], rg_s
   return RG_OK;
 }
 
-/* -- What the door and the rules call ------------------------------------------------------ */
+/* -- What the dispatcher and the rules call ---------------------------------------------------- */
 
 /* A small part of something large would pay for all of it. */
 bool rg_lowers(const rg_tensor *x, int32_t dtype)

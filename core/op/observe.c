@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Calls as events of the ring, with what they cost at best and the types and shapes they were of;
-** and their names for a profiler that looks on from outside.
+** and their names for an attached profiler.
 */
 #include <stdio.h>
 #include <string.h>

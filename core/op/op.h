@@ -3,8 +3,8 @@
 ** The contract of an operation: everything about it that is not a kernel is one rg_op record, and
 ** every call of it goes through rg_run (core/op/run.c).
 **
-** The door does, in this order: check the inputs (types that are only stored go to operations that
-** say so), apply autocast, infer the outputs, convert the inputs to one element type where the
+** The dispatcher does, in this order: check the inputs (types that are only stored go to operations
+** that say so), apply autocast, infer the outputs, convert the inputs to one element type where the
 ** record asks for it, allocate, take the random numbers, pick the backend's kernel, run it, count
 ** the writes, tell the recorders.  While a plan is captured the kernel runs inside the plan's new
 ** step, so that what it keeps in its memo is there when the step is replayed.
@@ -55,7 +55,7 @@ struct rg_call {
   int32_t device;
   const void *args;        /* the op's own struct, op->args_size bytes, no pointers inside */
   rg_generator *generator; /* for ops that draw: where from; NULL for the default */
-  bool tracked;            /* the tape will be told: filled by the door */
+  bool tracked;            /* the tape will be told: filled by the dispatcher */
   /* filled by infer */
   int32_t compute; /* dtype the inputs are converted to first (but see the roles of schema.h);
                           ** -1: they stay as they are.  Products set it to rg_autocast_for(call) */
@@ -65,7 +65,7 @@ struct rg_call {
   int64_t scratch_bytes; /* needed while the kernel runs, 64-byte aligned */
   int64_t n_draws;       /* random numbers taken */
   rg_meta out[RG_MAX_OUT];
-  /* filled by the door */
+  /* filled by the dispatcher */
   rg_draw draw;
   const rg_draw *draw_at; /* where a kernel of a device finds it instead, in its memory; or NULL */
 };
@@ -152,7 +152,7 @@ struct rg_op {
   rg_status (*expand)(const rg_call *call, rg_tensor **out);
 };
 
-/* -- The door ---------------------------------------------------------------- */
+/* -- The dispatcher ---------------------------------------------------------------- */
 
 /*
 ** Run one call.
@@ -234,11 +234,11 @@ typedef rg_status rg_capture_hook(const rg_call *call, rg_kernel *kernel, rg_ten
                                   rg_frame *frame);
 extern _Thread_local rg_capture_hook *rg_capture_active;
 
-/* Run a kernel with its scratch; used by the door and by replay. */
+/* Run a kernel with its scratch; used by the dispatcher and by replay. */
 rg_status rg_execute(const rg_call *call, rg_kernel *kernel, rg_tensor *const *out,
                      rg_frame *frame) RG_CHECK;
 
-/* -- Weights in a lower type (lower.c) ------------------------------------------- */
+/* -- Weights in a lower-precision type (lower.c) ------------------------------------------- */
 
 enum { RG_MAX_LOWERED = 4 }; /* inputs of a call */
 

@@ -67,7 +67,7 @@ static int64_t wide_bytes(int32_t dtype, int64_t count)
   return half ? (count * 4 + 63) / 64 * 64 : 0;
 }
 
-/* x, where it is not read as it lies, and the result. */
+/* x, where it is not read in place, and the result. */
 static int64_t scratch_for(const rg_call *call)
 {
   const rg_tensor *x = call->in[0];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Gradients of the products.  A product in a lower type (autocast) goes back in that type: weights,
-** which come as they are, are converted first.
+** Gradients of the products.  A product in a lower-precision type (autocast) goes back in that
+** type: weights, which come as they are, are converted first.
 */
 #include <string.h>
 
@@ -21,8 +21,8 @@ static rg_value inner(rg_rule *r, rg_value x, rg_value y)
   return rg_f_matmul(&r->f, rg_f_transposed(&r->f, x), y);
 }
 
-/* x y in the type that comes back, with the result as `dtype`. In bf16 the factors are read as they
-** lie, which spares converted copies, and a gradient of f32 is never rounded to bf16. */
+/* x y in the type that comes back, with the result as `dtype`. In bf16 the factors are read in
+** place, which spares converted copies, and a gradient of f32 is never rounded to bf16. */
 static rg_value product(rg_rule *r, rg_value x, rg_value y, int32_t dtype)
 {
   rg_tensor *out = NULL;
@@ -117,8 +117,8 @@ static rg_value before_act(rg_rule *r, rg_value x, rg_value w, rg_value bias)
   return sum;
 }
 
-/* What arrives behind an activation, as a matrix.  y: what came out of it, or z: what went in, as a
-** matrix, whichever the activation reads; both are let go of. */
+/* The incoming gradient of an activation, as a matrix.  y: what came out of it, or z: what went in,
+** as a matrix, whichever the activation reads; both are released. */
 static rg_value behind_act(rg_rule *r, int32_t act, rg_value y, rg_value z, rg_value dy)
 {
   rg_value shaped = z;

@@ -78,7 +78,7 @@ bool rg_rule_act_reads_result(int32_t act)
 
 extern const rg_op rg_op_act_back;
 
-/* May a gradient be written over?  Nobody else has it, and nobody will go back through it or look
+/* May a gradient be overwritten?  Nobody else has it, and nobody will go back through it or look
 ** at what it was. */
 static bool is_ours(rg_value dy)
 {

@@ -42,7 +42,7 @@ bool rg_rule_needs(const rg_rule *r, int32_t i);
 void rg_rule_give(rg_rule *r, int32_t i, rg_value x);
 
 /* The derivative of an activation: y' dy from the result y, or from what went in where the result
-** does not say enough (then z, else NULL). Written over dy where nobody else has that: give dy
+** does not say enough (then z, else NULL). Overwrites dy where nobody else has that: give dy
 ** itself and no view of it, and do not read it behind this. */
 bool rg_rule_act_reads_result(int32_t act);
 rg_value rg_rule_act(rg_rule *r, int32_t act, rg_value y, rg_value z, rg_value dy);

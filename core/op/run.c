@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** The door: every call of every operation passes here, so that what is true of all operations
+** The dispatcher: every call of every operation passes here, so that what is true of all operations
 ** (checks, autocast, allocation, random numbers, versions, recording) is written once.
 */
 #include "op/list.h"
@@ -194,7 +194,7 @@ static void count_writes(const rg_call *call, rg_tensor *const *out)
 
 /* -- Running --------------------------------------------------------------------- */
 
-/* On a device: this thread's stream comes behind others that use the same tensors. */
+/* On a device: order this thread's stream after others that use the same tensors. */
 static rg_status wait_turns(const rg_call *call, rg_tensor *const *out)
 {
   for (int32_t i = 0; i < call->n_in; i++) {
@@ -227,7 +227,7 @@ rg_status rg_execute(const rg_call *call, rg_kernel *kernel, rg_tensor *const *o
   return status;
 }
 
-/* A call whose kernel gets weights in a lower type, and those. */
+/* A call whose kernel gets weights in a lower-precision type, and those. */
 typedef struct lowering {
   rg_call call;
   const rg_tensor *in[INLINE_INPUTS];

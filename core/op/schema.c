@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** What the door asks of a schema: which input is what, and whether a call has the inputs that its
-** record names.
+** What the dispatcher asks of a schema: which input is what, and whether a call has the inputs that
+** its record names.
 */
 #include <string.h>
 

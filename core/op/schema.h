@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** The schema of a record: its inputs with their roles, its arguments with their types and
-** defaults, as data.  From it come the checks of the door, the struct of the arguments, the
+** defaults, as data.  From it come the checks of the dispatcher, the struct of the arguments, the
 ** signature and the help text, the methods of tensors in Lua, and the tests with wrong arguments.
 **
 ** A record names its inputs in the order of the call:
@@ -69,7 +69,7 @@ struct rg_call;
 /* Arguments are what their kinds say: shares, layouts, reductions.  For infer functions. */
 rg_status rg_check_args(const struct rg_call *call) RG_CHECK;
 
-/* -- For the door ---------------------------------------------------------------------- */
+/* -- For the dispatcher ---------------------------------------------------------------------- */
 
 /* What input i of a call is; behind the last one that is named stand those of its lists. */
 const rg_input *rg_input_of(const struct rg_call *call, int32_t i);

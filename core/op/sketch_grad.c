@@ -39,7 +39,7 @@ static rg_value inner(rg_rule *r, rg_value x, rg_value y)
   return rg_f_matmul(&r->f, rg_f_transposed(&r->f, x), y);
 }
 
-/* What arrived, back through dropout and activation; gives the bias its part. */
+/* The incoming gradient back through dropout and activation; gives the bias its part. */
 static void go_back(rg_rule *r, sketch *s)
 {
   const rg_sketch_args *args = r->g->call->args;

@@ -193,7 +193,7 @@ static rg_status check_inputs(const rg_op *op, const rg_step_inputs *inputs, int
   return RG_OK;
 }
 
-/* Put the inputs in a row and pass the door; no gradient flows through a step. */
+/* Put the inputs in a row and pass the dispatcher; no gradient flows through a step. */
 static rg_status step(const rg_op *op, const rg_step_inputs *inputs, rg_step_args *args)
 {
   enum { INLINE = 64 };

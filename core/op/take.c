@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Rows of a table by their numbers: batches of a data set, embeddings.  Signatures, shape rules,
+** Gathering rows of a table by index: batches of a data set, embeddings.  Signatures, shape rules,
 ** gradients, costs, public entries; the kernels are in core/cpu/take.c.
 */
 #include "op/list.h"
@@ -62,7 +62,7 @@ static const rg_arg take_args[] = { RG_TAKE_ARGS(RG_ARG_ROW, rg_take_args, ) };
 
 const rg_op rg_op_take = {
   .name = "take",
-  .doc = "rows of x by their numbers, from 0",
+  .doc = "rows of x gathered by index, from 0",
   .id = RG_OP_TAKE,
   .amp = RG_AMP_NONE,
   RG_INPUTS(RG_IN("x", NATIVE, STORED), RG_IN("index", INDEX, WHOLE)),

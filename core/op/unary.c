@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Functions of one element: signatures, type rule, cost and public entries of RG_UNARY_LIST.
+** Unary elementwise functions: signatures, type rule, cost and public entries of RG_UNARY_LIST.
 ** The functions are in core/cpu/vec_unary.h, the kernels in core/cpu/unary.c.
 */
 #include "op/list.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Gradients of the functions of one element: dx = f'(x) dy, from what the record says is saved.
+** Gradients of the unary elementwise functions: dx = f'(x) dy, from what the record says is saved.
 */
 #include <math.h>
 

@@ -251,7 +251,7 @@ RG_API int64_t rg_memory_trim(int32_t device);
 ** what is measured again in other blocks is not measured in the same layout.  Alignment to 64 bytes
 ** stays.  Blocks that are cached stay where they are: rg_memory_trim gives them back first.
 **
-** seed   of the random numbers, which begin anew; 0 ends it
+** seed   of the random numbers, which start again; 0 ends it
 */
 RG_API void rg_memory_shift(uint64_t seed);
 

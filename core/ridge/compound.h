@@ -2,8 +2,8 @@
 /*
 ** Layers made of several operations, as functions of their weights: group and batch normalisation,
 ** sketched convolution, the heads of an attention, attention by random features, a recurrent layer
-** over a sequence.  Each operation goes through the door, so that gradients, autocast and plans are
-** theirs; what is said in ridge/op.h of all operations holds here.
+** over a sequence.  Each operation goes through the dispatcher, so that gradients, autocast and
+** plans are theirs; what is said in ridge/op.h of all operations holds here.
 */
 #ifndef RIDGE_COMPOUND_H
 #define RIDGE_COMPOUND_H

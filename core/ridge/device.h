@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Devices beside the CPU: what they are, their streams of work, and events that mark how far a
-** stream has come.
+** Devices beside the CPU: what they are, their streams of work, and events.
 **
 ** A stream is a queue: its work is done in the order in which it was asked for, beside that of
 ** other streams.  Each thread asks on the stream it entered last, 0 at first.  Nobody has to order
-** streams for the sake of a tensor: a call that needs what another stream is still writing comes
-** behind it by itself.  The CPU has streams and events too, which cost nothing and are always done.
+** streams for the sake of a tensor: a call that needs what another stream is still writing is
+** ordered after it by itself.  The CPU has streams and events too, which cost nothing and are
+** always done.
 */
 #ifndef RIDGE_DEVICE_H
 #define RIDGE_DEVICE_H
@@ -24,7 +24,7 @@ typedef struct rg_device_facts {
   char name[128];
   int64_t memory_bytes;
   int64_t free_bytes;
-  int64_t cache_bytes; /* of the last level; 0: nobody tells */
+  int64_t cache_bytes; /* of the last level; 0: not reported */
   int32_t capability;  /* 90 for 9.0; 0 for the CPU */
   int32_t units;       /* multiprocessors; processors of the CPU */
   int32_t driver;      /* version of its driver's interface, 13000 for 13.0; 0 for the CPU */
@@ -45,7 +45,7 @@ enum {
   RG_HELD_BACK = RG_HELD_POWER | RG_HELD_HEAT | RG_HELD_HARDWARE | RG_HELD_BRAKE
 };
 
-/* How a device is at this moment.  NaN, -1: nobody tells. */
+/* How a device is at this moment.  NaN, -1: not reported. */
 typedef struct rg_device_state {
   double clock_mhz; /* of its multiprocessors */
   double memory_mhz;
@@ -53,11 +53,11 @@ typedef struct rg_device_state {
   double watts;
   double limit_watts;
   int32_t held;    /* RG_HELD_...; 0: nothing */
-  char driver[32]; /* the driver's own version, "580.95.05"; empty: nobody tells */
+  char driver[32]; /* the driver's own version, "580.95.05"; empty: not reported */
   char why[96];    /* nothing can be told, in words; empty where something can */
 } rg_device_state;
 
-/* Versions of the libraries of its maker that a device's kernels may use, 130100 for 13.1.0. */
+/* Versions of the libraries of its vendor that a device's kernels may use, 130100 for 13.1.0. */
 typedef struct rg_device_libraries {
   int32_t blas;     /* cublasLt; 0 for the CPU */
   int32_t dnn;      /* cuDNN, which is opened when a call first could use it; 0: it is not open */
@@ -72,14 +72,14 @@ typedef struct rg_device_libraries {
 ** replay of a plan.
 **
 ** What a device promises of nan is less than what the CPU does, in two places, because libraries of
-** its maker do them in one pass where nobody else can look: a nan that comes out of a product or a
+** its vendor do them in one pass where nobody else can look: a nan that comes out of a product or a
 ** convolution may be 0 behind a relu that is a part of the same call, and in attention a nan in a
 ** key or value may reach queries of the same tile that a mask, or `causal`, keeps from seeing it (0
 ** times nan is nan).  Everywhere else nan stays, as it is written beside each operation; with
 ** vendor = 0 it also stays behind relu.
 */
 typedef struct rg_device_modes {
-  int32_t vendor;        /* 1 (default): libraries of the device's maker where they have a kernel;
+  int32_t vendor;        /* 1 (default): libraries of the device's vendor where they have a kernel;
                          ** 0: ridge's own kernels only */
   int32_t autotune;      /* 1 (default): candidates of cublasLt are timed once for each shape; 2:
                          ** those of cuDNN too, which takes up to seconds each; 0: the libraries'
@@ -116,7 +116,7 @@ enum { RG_EVERY_DEVICE = -1 };
 RG_API rg_status rg_device_wait(int32_t device) RG_CHECK;
 
 /*
-** Name what the device is asked for from now on, for a profiler that looks on (NVTX): ranges nest.
+** Name what the device is asked for from now on, for an attached profiler (NVTX): ranges nest.
 ** Without one it costs next to nothing.  name: NULL ends the innermost; device: not opened here;
 ** RG_EVERY_DEVICE where no one is meant: ranges are the process's.
 */
@@ -142,28 +142,28 @@ RG_API int32_t rg_stream_now(int32_t device);
 
 /* -- Events ---------------------------------------------------------------- */
 
-/* A mark in a stream. */
+/* An event: a point in the work of a stream. */
 typedef struct rg_event rg_event;
 
-/* A mark that was not set yet.  device: opened first; out: new.  RG_EDEVICE, RG_ENOMEM. */
+/* An event that was not recorded yet.  device: opened first; out: new.  RG_EDEVICE, RG_ENOMEM. */
 RG_API rg_status rg_event_new(int32_t device, rg_event **out) RG_CHECK;
 RG_API void rg_event_release(rg_event *event);
 
-/* Set the mark behind everything that this thread's stream was asked for.  RG_EDEVICE. */
+/* Record the event behind everything that this thread's stream was asked for.  RG_EDEVICE. */
 RG_API rg_status rg_event_set(rg_event *event) RG_CHECK;
 
-/* Let this thread's stream wait for the mark; the caller does not.  One that was not set holds
-** nobody up.  RG_EDEVICE. */
+/* Let this thread's stream wait for the event; the caller does not.  One that was not recorded
+** holds nobody up.  RG_EDEVICE. */
 RG_API rg_status rg_event_follow(const rg_event *event) RG_CHECK;
 
-/* Wait until the work before the mark is done.  RG_EDEVICE; what the work ended in. */
+/* Wait until the work before the event is done.  RG_EDEVICE; what the work ended in. */
 RG_API rg_status rg_event_wait(const rg_event *event) RG_CHECK;
 
 /*
-** Time from one mark to another, as their device saw it; waits for both.
+** Time from one event to another, as their device saw it; waits for both.
 **
 ** ns       a GPU's clock ticks about every 500 ns
-** RG_EARG when one was not set or they are of two devices; RG_EDEVICE.
+** RG_EARG when one was not recorded or they are of two devices; RG_EDEVICE.
 */
 RG_API rg_status rg_event_between(const rg_event *from, const rg_event *to, double *ns) RG_CHECK;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Gradients: which tensors want one, and the way back from a loss.
+** Gradients: which tensors require one, and the backward pass from a loss.
 **
 ** Every call that a tensor with rg_require_grad has flowed into is kept, with what its gradient
 ** reads, until nobody can ask for it any more: when the last tensor it led to is gone, or when
@@ -17,28 +17,28 @@
 ** x        float; other tensors of its storage are meant too, unless it is a part by itself
 **          (rg_tensor_set_part)
 ** on       0 or 1
-** RG_EDTYPE; RG_EARG: x was computed from others that want a gradient.
+** RG_EDTYPE; RG_EARG: x was computed from others that require a gradient.
 */
 RG_API rg_status rg_require_grad(rg_tensor *x, int32_t on) RG_CHECK;
 
 /* 1 if gradient flows into x or through it. */
 RG_API int32_t rg_requires_grad(const rg_tensor *x);
 
-/* 1 if x was computed from tensors that want a gradient, so that gradient flows through it. */
+/* 1 if x was computed from tensors that require a gradient, so that gradient flows through it. */
 RG_API int32_t rg_grad_flows_through(const rg_tensor *x);
 
 /*
-** Add the gradient of y with respect to every tensor that wants one to that tensor's gradient.
+** Add the gradient of y with respect to every tensor that requires one to that tensor's gradient.
 **
 ** y        float, one element unless dy is given
-** dy       the gradient that arrives at y, of its shape and type; NULL: 1
-** retain   1: keep what the gradients read, so that the same way can be gone again
+** dy       the incoming gradient of y, of its shape and type; NULL: 1
+** retain   1: keep what the gradients read, so that the same pass can be run again
 ** RG_ESHAPE, RG_EARG (no gradient flows through y; it was passed before; a tensor that a gradient
 ** reads was written to since), RG_ENOSUP (an operation without a gradient).
 */
 RG_API rg_status rg_backward(const rg_tensor *y, const rg_tensor *dy, int32_t retain) RG_CHECK;
 
-/* -- The way back, stop by stop --------------------------------------------------------------- */
+/* -- The backward pass, step by step ----------------------------------------------------------- */
 
 /*
 ** What rg_backward does, for whoever records functions of his own (rg_grad_record), or wants
@@ -75,7 +75,7 @@ RG_API int64_t rg_backward_asks(rg_way *way, rg_tensor **dout);
 ** RG_EARG. */
 RG_API rg_status rg_backward_give(rg_way *way, rg_tensor *const *dx, int32_t count) RG_CHECK;
 
-/* At the end of way: what has arrived at x, which wants a gradient; out: NULL where nothing has. */
+/* At the end of way: the gradient of x, which requires one; out: NULL where there is none. */
 RG_API rg_status rg_backward_take(rg_way *way, const rg_tensor *x, rg_tensor **out) RG_CHECK;
 
 /* After RG_ENAN on way: rg_grad_where when the call ran whose gradient it is; else 0. */
@@ -85,7 +85,7 @@ RG_API int64_t rg_backward_where(const rg_way *way);
 ** on with it (0). */
 RG_API void rg_backward_set_aside(rg_way *way, int32_t aside);
 
-/* Let go of way, wherever it stands. */
+/* Release way, wherever it stands. */
 RG_API void rg_backward_end(rg_way *way);
 
 /*
@@ -94,8 +94,8 @@ RG_API void rg_backward_end(rg_way *way);
 ** in       n tensors
 ** out      n_out tensors, computed from them while nothing was recorded
 ** id       above 0, the caller's number for it; rg_grad_dead says when it is needed no more
-** save     1: the inputs are kept, and writing into them is an error on the way back
-** recorded out: 0 if no input wants a gradient: the number is free at once
+** save     1: the inputs are kept, and writing into them is an error in the backward pass
+** recorded out: 0 if no input requires a gradient: the number is free at once
 ** RG_EARG.
 */
 RG_API rg_status rg_grad_record(const rg_tensor *const *in, int32_t n, rg_tensor *const *out,
@@ -105,13 +105,13 @@ RG_API rg_status rg_grad_record(const rg_tensor *const *in, int32_t n, rg_tensor
 /* Numbers of functions nobody can ask for any more.  ids: filled, up to n.  Returns how many. */
 RG_API int64_t rg_grad_dead(int64_t *ids, int64_t n);
 
-/* -- What has arrived ------------------------------------------------------------------------- */
+/* -- Accumulated gradients --------------------------------------------------------------------- */
 
 /*
-** The gradient that has arrived at x so far.
+** The accumulated gradient of x.
 **
 ** x        any
-** out      a view of it, or NULL where none has arrived
+** out      a view of it, or NULL where there is none
 */
 RG_API rg_status rg_grad_of(const rg_tensor *x, rg_tensor **out) RG_CHECK;
 
@@ -129,7 +129,7 @@ typedef struct rg_saved {
 } rg_saved;
 
 /*
-** What is kept for the way back from y.
+** What is kept for the backward pass from y.
 **
 ** list     filled, up to room entries; the last calls first
 ** count    out: how many there are

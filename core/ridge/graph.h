@@ -39,7 +39,7 @@ RG_API rg_plan *rg_capture_swap(rg_plan *plan);
 **
 ** A GPU does all of it as one graph from the replay on that finds that every step has run before on
 ** the same stream and in the same modes: the first or the second one.  The graph goes on running on
-** its stream whatever stream the caller is on; in other modes it is made anew in the same way.
+** its stream whatever stream the caller is on; in other modes it is made again in the same way.
 **
 ** plan     plans that share weights may run side by side on several threads; one plan may not
 ** n        0 or more
@@ -60,8 +60,8 @@ typedef struct rg_plan_facts {
   int32_t device; /* of all steps; -1: of several, or there are none */
   int32_t noted;  /* 1: its device runs all of it as a CUDA graph; 0: step by step, or not
                   ** replayed often enough yet */
-  int32_t stream; /* that a noted one runs on; -1: on the caller's */
-  char why[160];  /* it cannot be noted; empty where nobody tried */
+  int32_t stream; /* that the CUDA graph runs on; -1: on the caller's */
+  char why[160];  /* why it cannot be captured as a CUDA graph; empty where nobody tried */
 } rg_plan_facts;
 
 /* out: filled. */

@@ -41,7 +41,7 @@ RG_API rg_status rg_cross_entropy(const rg_tensor *x, const rg_tensor *labels,
 /*
 ** The gradient of rg_cross_entropy for x.
 **
-** dy       the gradient that arrives at the loss, of its shape; float
+** dy       the incoming gradient of the loss, of its shape; float
 ** x, labels, weight, options
 **          as there
 ** lse      [...]: log(sum(exp(x))) of each row

@@ -42,8 +42,8 @@ typedef struct rg_window {
   int64_t issued_ns; /* rg_clock_ns when the last call had returned; end_ns on the CPU */
   double device_ns;  /* from the first call's beginning to the last one's end by the device's clock,
                      ** which ticks about every 500 ns; NaN for a plan of the CPU or of several */
-  double clock_mhz;  /* of the device, while it worked; NaN: nobody tells */
-  int32_t held;      /* what held its clock back then: RG_HELD_...; -1: nobody tells */
+  double clock_mhz;  /* of the device, while it worked; NaN: not reported */
+  int32_t held;      /* what held its clock back then: RG_HELD_...; -1: not reported */
   int32_t filled;    /* 1: all calls were asked for before the device came to the first, so that
                       ** device_ns holds no waiting for the host */
   int64_t own_cpu_ns;    /* processor time of the whole process, all its threads */
@@ -53,7 +53,7 @@ typedef struct rg_window {
 } rg_window;
 
 /*
-** Memory that is written over to push a plan's data out of the caches, taken once.  It is neither
+** Memory that is overwritten to flush the caches, taken once.  It is neither
 ** in the device's statistics nor in its pool.
 */
 typedef struct rg_flush rg_flush;
@@ -84,7 +84,7 @@ RG_API rg_status rg_measure_window(rg_plan *plan, int64_t k, rg_window *out) RG_
 ** plan     see rg_plan_replay
 ** k        replays in each window, 1 or more
 ** n        windows, 1 or more
-** flush    NULL for warm caches; else each window begins after the caches were written over,
+** flush    NULL for warm caches; else each window begins after the caches were flushed,
 **          outside the timed region, and k must be 1; of the plan's device
 ** out      n of them; filled on success only
 ** RG_EINTR, RG_EARG, RG_EDEVICE.
@@ -103,7 +103,7 @@ typedef struct rg_sentinel rg_sentinel;
 /* Times of one run. */
 typedef struct rg_sentinel_times {
   double clock_ns;   /* a chain of 2^21 dependent additions: one a cycle, whoever shares the core */
-  double compute_ns; /* S1: about 10 ms of multiply-adds over 16 KB in the first-level cache */
+  double compute_ns; /* S1: about 10 ms of multiply-adds over 16 KB in L1 */
   double memory_ns;  /* S2: a read of 64 MB from memory; fixed, since a guest's cache size lies */
   double clock_hz;   /* 2^21 additions over clock_ns */
 } rg_sentinel_times;
@@ -120,7 +120,7 @@ RG_API void rg_sentinel_release(rg_sentinel *sentinel);
 
 /*
 ** Counters of the host at one moment; the difference of two says what happened between them.  The
-** processors are those this process may run on.  NaN: the machine does not tell.
+** processors are those this process may run on.  NaN: not reported.
 */
 typedef struct rg_host_counters {
   double at_ns;
@@ -136,7 +136,7 @@ typedef struct rg_host_counters {
 /* out: filled; some tens of microseconds, so never inside a window. */
 RG_API rg_status rg_host_counters_of(rg_host_counters *out) RG_CHECK;
 
-/* Settings of the host that change what a number means.  -1, NaN, "": the machine does not tell. */
+/* Settings of the host that change what a number means.  -1, NaN, "": not reported. */
 typedef struct rg_host_facts {
   char governor[32];  /* of the first processor this process may run on */
   char thp[16];       /* transparent huge pages: always, madvise, never */

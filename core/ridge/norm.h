@@ -21,7 +21,7 @@
 ** weight   [n], float, or NULL: 1
 ** bias     [n], float, or NULL: 0
 ** eps      at least 0
-** rms      1: no mean is taken off
+** rms      1: no mean is subtracted
 ** out      new tensor, as x; f32 under autocast
 ** RG_ESHAPE, RG_EDTYPE, RG_EARG.
 */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Operations.  Each is one record (core/op/) and goes through one door (core/op/run.c).
+** Operations.  Each is one record (core/op/) and goes through one dispatcher (core/op/run.c).
 **
 ** Common to all: inputs on one device; shapes are those of NumPy broadcasting where two tensors
 ** meet; mixed element types are promoted (bool < u8, i8 < i32 < i64 < f16, bf16 < f32 < f64; f16
@@ -122,8 +122,8 @@ RG_API rg_status rg_to_device(const rg_tensor *x, int32_t device, rg_tensor **ou
 
 /*
 ** The same of a tensor that will be asked for again: its copy on the device is kept with it until
-** it is written to, and only then copied anew.  Who writes to what he was given spoils the copy for
-** those who have it, and the next call makes another.
+** it is written to, and only then copied again.  Who writes to what he was given spoils the copy
+** for those who have it, and the next call makes another.
 **
 ** x        a part of something larger is copied each time
 ** device   as above
@@ -160,7 +160,7 @@ RG_API rg_status rg_concat(const rg_tensor *const *xs, int32_t n, int32_t axis,
                            rg_tensor **out) RG_CHECK;
 
 /*
-** Rows of a table by their numbers.
+** Rows of a table, gathered by index.
 **
 ** x        [rows x ...], any type
 ** index    [...], an integer type: numbers from 0
@@ -291,7 +291,7 @@ RG_API rg_status rg_softmax(const rg_tensor *x, int32_t axis, rg_tensor **out) R
 /*
 ** The gradient of rg_softmax.
 **
-** dy, y    the gradient that arrives at its result, and the result; float, of one shape
+** dy, y    the incoming gradient of its result, and the result; float, of one shape
 ** axis     as there
 ** out      new tensor of the type both meet at
 ** RG_ESHAPE, RG_EDTYPE, RG_EAXIS.
@@ -350,7 +350,7 @@ RG_API rg_status rg_linear(const rg_tensor *x, const rg_tensor *w, const rg_tens
 
 /*
 ** y = dropout(act(x W' + b)): bias, activation and dropout in one pass over the result, while it is
-** in the first cache.  The mask is rg_dropout's on the same tensor.
+** in L1.  The mask is rg_dropout's on the same tensor.
 **
 ** x, w, b, act
 **          as in rg_linear
@@ -503,7 +503,7 @@ RG_API int32_t rg_grad_mode(int32_t on);
 
 /*
 ** Let every operation on this thread fail with RG_ENAN that makes a nan or an infinity from finite
-** inputs, forward or on the way back.
+** inputs, forward or in the backward pass.
 **
 ** on       0 or 1
 ** Returns what was before.
@@ -542,7 +542,7 @@ RG_API const char *rg_gemm_path(void);
 
 /*
 ** Name each call that this thread asks a device for after its operation (rg_device_named), for a
-** profiler that looks on.  on: 0 ends it.  Returns what was set before; 0 at first.
+** profiler that is attached.  on: 0 ends it.  Returns what was set before; 0 at first.
 */
 RG_API int32_t rg_call_names(int32_t on);
 

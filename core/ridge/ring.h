@@ -89,7 +89,7 @@ typedef struct rg_reader_facts {
 /* What a reader has seen.  out: filled.  RG_EARG. */
 RG_API rg_status rg_reader_facts_of(int32_t reader, rg_reader_facts *out) RG_CHECK;
 
-/* Let go of a reader; without any a thread's ring has no memory. */
+/* Release a reader; without any a thread's ring has no memory. */
 RG_API void rg_reader_close(int32_t reader);
 
 /* Tensors of an event by its `shapes`: "f32[2,3] f32[4,3] f32[4] -> f32[2,4]"; "" for -1.  A

@@ -34,7 +34,7 @@ enum {
 typedef struct rg_input {
   const char *name;
   int8_t role;   /* RG_ROLE_..., which says who may convert it */
-  int8_t types;  /* RG_TYPES_..., which the door checks */
+  int8_t types;  /* RG_TYPES_..., which the dispatcher checks */
   bool optional; /* NULL, or a list of none */
   bool list;     /* any number of tensors: the last inputs of a record.  Of several lists each has
                  ** as many as the first argument, i64 n, says */

@@ -4,7 +4,7 @@
 ** What is said in ridge/op.h of all operations holds here.
 **
 ** What changes from step to step comes as tensors, so that a replayed plan sees it.  No gradient
-** flows through a step, and parameters that want one may be stepped.
+** flows through a step, and parameters that require one may be stepped.
 */
 #ifndef RIDGE_STEP_H
 #define RIDGE_STEP_H

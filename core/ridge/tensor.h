@@ -206,8 +206,8 @@ RG_API rg_status rg_tensor_set(rg_tensor *x, const int64_t *index, int32_t n,
                                double value) RG_CHECK;
 
 /*
-** Let this thread's stream come behind an event that was set behind the last write to x: else its
-** first use of x comes behind all that the writer's stream was asked for until then.
+** Order this thread's stream after an event recorded behind the last write to x: else its first use
+** of x waits for everything queued on the writer's stream until then.
 **
 ** x        of a GPU; of the CPU there is nothing to do
 ** event    of the same device, set on the stream that wrote x last
@@ -287,7 +287,7 @@ RG_API void rg_tensor_set_param(rg_tensor *x, int32_t on);
 RG_API int64_t rg_tensor_packed_bytes(const rg_tensor *x);
 
 /*
-** on = 1: when x wants a gradient, the rest of its storage shall take no memory for one.
+** on = 1: when x requires a gradient, the rest of its storage shall take no memory for one.
 **
 ** x        the same columns of all rows of a matrix, or a range of its rows; of any other view it
 **          means nothing
@@ -300,7 +300,7 @@ RG_API void rg_tensor_set_part(rg_tensor *x, int32_t on);
 RG_API int32_t rg_scope_enter(void);
 
 /*
-** Let go of everything created in the scopes above depth - 1 that nobody in C holds and that is
+** Release everything created in the scopes above depth - 1 that nobody in C holds and that is
 ** not kept.  The Lua handles of those stay valid and answer RG_ERELEASED.
 **
 ** depth    what rg_scope_enter returned

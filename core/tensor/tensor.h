@@ -121,8 +121,8 @@ rg_status rg_tensor_check(const rg_tensor *x, const char *what) RG_CHECK;
 
 /* -- Turns (turn.c) -------------------------------------------------------------- */
 
-/* Let this thread's stream come behind what other streams do with x: behind who wrote it and, to
-** write, behind who used it.  RG_EDEVICE. */
+/* Order this thread's stream after what other streams do with x: after the last write and, to
+** write, after every use.  RG_EDEVICE. */
 rg_status rg_tensor_turn_there(const rg_tensor *x, bool writes) RG_CHECK;
 
 static inline rg_status rg_tensor_turn(const rg_tensor *x, bool writes)

@@ -2,9 +2,9 @@
 /*
 ** Whose turn it is: streams that use one tensor, and copies that the host does not wait for.
 **
-** A block remembers the stream that wrote it last, which streams come behind that write, and which
-** used it since.  A stream that is not behind a write it needs is put behind everything that the
-** writer was asked for: more than it has to wait for, but never less, and nobody has to say so.
+** A block remembers the stream that wrote it last, which streams are ordered after that write, and
+** which used it since.  A stream that is not behind a write it needs is put behind everything that
+** the writer was asked for: more than it has to wait for, but never less, and nobody has to say so.
 */
 #include "tensor/tensor.h"
 

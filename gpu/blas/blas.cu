@@ -153,7 +153,7 @@ static cublasStatus_t set(problem *q, cublasLtMatmulDescAttributes_t attribute, 
   return cublasLtMatmulDescSetAttribute(&q->desc, attribute, &value, sizeof(value));
 }
 
-/* rows, cols: of the matrix as it lies in memory, by columns. */
+/* rows, cols: of the matrix in memory, column-major. */
 static cublasStatus_t lay(cublasLtMatrixLayoutOpaque_t *l, int32_t dtype, int64_t rows,
                           int64_t cols, const rg_gemm_side &side, int64_t count)
 {
@@ -205,8 +205,8 @@ static cublasStatus_t describe(problem *q, const rg_gemm *g)
     q->schemes |= CUBLASLT_REDUCTION_SCHEME_INPLACE;
   }
   TRY(cublasLtMatmulDescInit(&q->desc, q->compute, scale));
-  TRY(set(q, CUBLASLT_MATMUL_DESC_TRANSA, (int32_t)(g->b.turned ? CUBLAS_OP_T : CUBLAS_OP_N)));
-  TRY(set(q, CUBLASLT_MATMUL_DESC_TRANSB, (int32_t)(g->a.turned ? CUBLAS_OP_T : CUBLAS_OP_N)));
+  TRY(set(q, CUBLASLT_MATMUL_DESC_TRANSA, (int32_t)(g->b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N)));
+  TRY(set(q, CUBLASLT_MATMUL_DESC_TRANSB, (int32_t)(g->a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N)));
   TRY(set(q, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));
   if (g->bias != NULL) {
     TRY(set(q, CUBLASLT_MATMUL_DESC_BIAS_POINTER, g->bias));
@@ -218,9 +218,10 @@ static cublasStatus_t describe(problem *q, const rg_gemm *g)
   if (g->b_scale != NULL) {
     TRY(set(q, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, g->b_scale));
   }
-  TRY(lay(&q->a, other_of(g), g->b.turned ? g->k : g->n, g->b.turned ? g->n : g->k, g->b,
+  TRY(lay(&q->a, other_of(g), g->b.transposed ? g->k : g->n, g->b.transposed ? g->n : g->k, g->b,
           g->count));
-  TRY(lay(&q->b, g->factor, g->a.turned ? g->m : g->k, g->a.turned ? g->k : g->m, g->a, g->count));
+  TRY(lay(&q->b, g->factor, g->a.transposed ? g->m : g->k, g->a.transposed ? g->k : g->m, g->a,
+          g->count));
   return lay(&q->c, g->result, g->n, g->m, g->c, g->count);
 }
 
@@ -252,7 +253,7 @@ static rg_tuned_key key_of(const problem *q, const rg_gemm *g)
   f[RG_TUNED_STEP_B] = many ? g->b.step : 0;
   f[RG_TUNED_STEP_C] = many ? g->c.step : 0;
   f[RG_TUNED_TYPES] = g->factor | g->result << 8 | (int64_t)q->compute << 16 |
-                      (int64_t)g->a.turned << 32 | (int64_t)g->b.turned << 33 |
+                      (int64_t)g->a.transposed << 32 | (int64_t)g->b.transposed << 33 |
                       (int64_t)(other_of(g) ^ g->factor) << 40;
   f[RG_TUNED_END] =
       (g->bias != NULL) | g->relu << 1 | (g->a_scale != NULL) << 2 | (g->b_scale != NULL) << 3;

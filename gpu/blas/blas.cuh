@@ -7,12 +7,12 @@
 
 #include "gpu/device.cuh"
 
-/* A matrix of rows that lie one after the other, or (turned) of columns that do. */
+/* A row-major matrix, or (transposed) a column-major one. */
 typedef struct rg_gemm_side {
   void *data;
-  int64_t ld;   /* elements from one row (turned: column) to the next */
+  int64_t ld;   /* elements from one row (transposed: column) to the next */
   int64_t step; /* elements from one matrix of the batch to the next; 0: it is the same */
-  bool turned;
+  bool transposed;
 } rg_gemm_side;
 
 /*
@@ -21,14 +21,14 @@ typedef struct rg_gemm_side {
 ** a [m x k], b [k x n], c [m x n]; bias [n] of c's type, aligned to 16 bytes, of a count of 1, or
 ** NULL.  factor and result are RG_F32, RG_F64, RG_F16 or RG_BF16: result is factor, or RG_F32 for
 ** factors of a half type.  Sums are f32, those of f64 are f64.  With RG_F64 there is neither bias
-** nor relu.  c is not turned.
+** nor relu.  c is not transposed.
 **
-** Factors of RG_I8 have whole sums, RG_I32, and nothing follows (scale is 1).  b is turned, a is
-** not; n, k and what is from one row to the next are multiples of 4, and addresses of 16.
+** Factors of RG_I8 have whole sums, RG_I32, and nothing follows (scale is 1).  b is transposed, a
+** is not; n, k and what is from one row to the next are multiples of 4, and addresses of 16.
 **
 ** Factors of RG_F8E4M3 or RG_F8E5M2 (that of b is in `other`; not both RG_F8E5M2): result is
 ** RG_F32, RG_F16 or RG_BF16, neither bias nor relu; a_scale and b_scale are NULL, or where in the
-** device's memory an f32 is that multiplies the sums.  b is turned, a is not, and all sizes are
+** device's memory an f32 is that multiplies the sums.  b is transposed, a is not, and all sizes are
 ** multiples of 16.
 */
 typedef struct rg_gemm {

@@ -15,7 +15,7 @@
 
 /* -- Kernels ----------------------------------------------------------------------------------- */
 
-/* A factor without gaps, in order of its rows, or (turned) of its columns. */
+/* A factor without gaps, row-major or (transposed) column-major. */
 struct packing {
   rg_product p; /* the batch */
   rg_matrix from;
@@ -93,12 +93,12 @@ static bool lies(const rg_matrix &x, int64_t rows, int64_t cols, rg_gemm_side *o
 {
   out->data = x.data;
   if ((x.col == 1 || cols == 1) && (x.row >= cols || rows == 1)) {
-    out->turned = false;
+    out->transposed = false;
     out->ld = rows == 1 ? cols : x.row;
     return true;
   }
   if ((x.row == 1 || rows == 1) && (x.col >= rows || cols == 1)) {
-    out->turned = true;
+    out->transposed = true;
     out->ld = cols == 1 ? rows : x.col;
     return true;
   }
@@ -158,8 +158,8 @@ static rg_status pack(const rg_call *call, const rg_product &p, const rg_matrix 
 {
   cudaStream_t stream = rg_gpu_stream(call->device);
   int64_t size = dtype == RG_F64 ? 8 : dtype == RG_F32 ? 4 : 2;
-  bool turned = (x.row < x.col && rows > 1) || cols == 1; /* read in the order of the memory */
-  bool is_still = true;                                   /* one matrix for the whole batch */
+  bool transposed = (x.row < x.col && rows > 1) || cols == 1; /* read in the order of the memory */
+  bool is_still = true;                                       /* one matrix for the whole batch */
   packing w = {};
   int64_t bytes;
 
@@ -169,14 +169,14 @@ static rg_status pack(const rg_call *call, const rg_product &p, const rg_matrix 
   }
   w.p.ndim = is_still ? 0 : p.ndim;
   w.from = x;
-  w.outer = turned ? cols : rows;
-  w.inner = turned ? rows : cols;
-  w.next = turned ? x.row : x.col;
-  w.line = turned ? x.col : x.row;
+  w.outer = transposed ? cols : rows;
+  w.inner = transposed ? rows : cols;
+  w.next = transposed ? x.row : x.col;
+  w.line = transposed ? x.col : x.row;
   w.lines = w.outer * count_of(w.p);
   bytes = w.lines * w.inner * size;
   *out = rg_gemm_side{ rg_gpu_workspace_part(call->device, part, bytes), w.inner,
-                       is_still ? 0 : rows * cols, turned };
+                       is_still ? 0 : rows * cols, transposed };
   if (out->data == NULL) {
     return rg_gpu_no_room(call->device, call->op->name, bytes);
   }
@@ -275,7 +275,7 @@ rg_status rg_gpu_fit(const rg_call *call, const rg_product *p, bool *taken)
   g.factor = factor_of(*p);
   g.result = p->c.dtype;
   if (!rg_gpu->modes->vendor || p->s.where != RG_SIGN_NONE || p->k == 0 || g.factor < 0 ||
-      !lies(p->c, p->m, p->n, &g.c) || g.c.turned || !one_step(*p, p->c, &g.c.step)) {
+      !lies(p->c, p->m, p->n, &g.c) || g.c.transposed || !one_step(*p, p->c, &g.c.step)) {
     return RG_OK;
   }
   g.m = p->m;

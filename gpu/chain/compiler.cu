@@ -128,7 +128,7 @@ static void open_once(void)
     return;
   }
   if (nvrtc.Version(&major, &minor) != NVRTC_SUCCESS) {
-    (void)snprintf(note, sizeof(note), "not used: it does not tell its version");
+    (void)snprintf(note, sizeof(note), "not used: it does not report its version");
     return;
   }
   nvrtc.version = 1000 * major + 10 * minor;

@@ -189,7 +189,7 @@ rg_dnn_desc rg_dnn_value(rg_dnn_graph *g, float value)
 
 /* -- Operations --------------------------------------------------------------------------- */
 
-/* What all functions of elements have; an axis below 0 is none. */
+/* What all elementwise functions have; an axis below 0 is none. */
 struct point {
   cudnnPointwiseMode_t mode;
   cudnnDataType_t type;

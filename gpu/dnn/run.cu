@@ -123,7 +123,7 @@ static int64_t padded(int64_t bytes)
 /* -- Winners ------------------------------------------------------------------------------ */
 
 static const char NAME[] = "cudnn.txt";
-static const size_t MOST_BYTES = 4 << 20; /* of lines; then the file begins anew */
+static const size_t MOST_BYTES = 4 << 20; /* of lines; then the file starts again */
 
 static uint64_t checked(uint64_t job, int32_t number)
 {

@@ -2,8 +2,9 @@
 --- Devices (F1, F202): which there are, what they are, their streams and marks in them (F209).
 --
 -- A stream is a queue: its work is done in the order in which it was asked for, beside that of
--- other streams.  Tensors need no care: a call that uses what another stream is still writing comes
--- behind it by itself.  The CPU has streams and events too; its work is done when a call returns.
+-- other streams.  Tensors need no care: a call that uses what another stream is still writing is
+-- ordered after it by itself.  The CPU has streams and events too; its work is done when a call
+-- returns.
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
@@ -63,7 +64,7 @@ local function three(x)
     or nil
 end
 
---- Versions of the libraries of its maker that a device's kernels may use. What is not there is
+--- Versions of the libraries of its vendor that a device's kernels may use. What is not there is
 --- left out.
 ---@param device string|nil the default device when left out
 ---@param open boolean|nil open what is opened late; else what nobody used yet is left out
@@ -188,7 +189,7 @@ local function need(event, what)
   return event._e
 end
 
---- A mark in a stream, not set yet.
+--- An event of a stream, not recorded yet.
 ---@param device string|nil the default device when left out
 ---@return table event set, follow, wait, since
 -- >> a, b = ridge.device.event(), ridge.device.event()

@@ -106,7 +106,7 @@ function M.line(device)
     s.live / 2 ^ 30, s.reserved / 2 ^ 30, s.peak / 2 ^ 30)
 end
 
---- Print the line of F2; then the peak starts anew.
+--- Print the line of F2; then the peak starts again.
 ---@param device string|nil 'cpu' when left out, or 'pinned'
 ---@return string
 function M.print_stats(device)

@@ -38,7 +38,7 @@ local function look_again(self)
   local name = replaced_of(self)
   if name then
     blame.raise(('plan: %s was replaced after the capture, and the plan would compute with the '
-      .. 'tensor that was there before; capture it anew'):format(name), 'ECAPTURE', 'plan')
+      .. 'tensor that was there before; capture it again'):format(name), 'ECAPTURE', 'plan')
   end
 end
 
@@ -83,10 +83,10 @@ function Plan:handle()
 end
 
 --- What the plan is made of: n_steps, buffer_bytes, flops and bytes of one replay, steps (names),
---- device (of all its steps; nil where there are several), noted (its device does all of it at one
---- word, as a CUDA graph: since the first or second replay, and until the backend's options
---- change), why (it cannot be noted, where that was tried), notes (TRAINING: a module in training
---- mode was called, and no backward pass is in it; ridge.inference or eval() is for running).
+--- device (of all its steps; nil where there are several), noted (it runs as a CUDA graph, since
+--- the first or second replay and until the backend's options change), why (it cannot be a CUDA
+--- graph, where that was tried), notes (TRAINING: a module in training mode was called, and no
+--- backward pass is in it; ridge.inference or eval() is for running).
 ---@return table
 function Plan:facts()
   if self._p == nil then blame.raise('plan: it was released', 'EARG', 'plan') end
@@ -103,7 +103,7 @@ function Plan:facts()
            notes = self.training and { 'TRAINING' } or {} }
 end
 
---- Let go of the plan's buffers now.
+--- Release the plan's buffers now.
 function Plan:release()
   if self._p ~= nil then
     C.rg_plan_release(ffi.gc(self._p, nil))
@@ -238,7 +238,7 @@ end
 
 require('ridge.types').register('Plan', M.is, {
   methods = { run = 'run(n): replay n times', facts = 'facts(): what it is made of',
-              release = 'release(): let go of its buffers',
+              release = 'release(): free its buffers',
               is_current = 'is_current(): have its modules their parameters still?',
               handle = 'handle(): the C pointer' },
 })

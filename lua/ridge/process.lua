@@ -69,7 +69,7 @@ local function program()
   local n = tonumber(ffi.C.ridge_process_readlink('/proc/self/exe', buffer, 4095))
   if n <= 0 then blame.raise('process: /proc/self/exe cannot be read', 'ESYS') end
   local path = ffi.string(buffer, n)
-  -- built anew or updated meanwhile: the one that runs is still there, under this name alone
+  -- built again or updated meanwhile: the one that runs is still there, under this name alone
   return path:find ' %(deleted%)$' and '/proc/self/exe' or path
 end
 
@@ -128,7 +128,7 @@ end
 ---@param number integer
 function Process:kill(number) call.check(C.rg_process_kill(self.handle, number)) end
 
---- Kill it if it still runs, and let go of it. Twice does nothing.
+--- Kill it if it still runs, and release it. Twice does nothing.
 function Process:close()
   if not self.handle then return end
   C.rg_process_release(ffi.gc(self.handle, nil))

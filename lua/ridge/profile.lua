@@ -83,7 +83,7 @@ end
 local NAMED = state.exchange(function(on) return C.rg_call_names(on) end)
 local UNNAMED = state.exchange(function(on) return on end) -- as it is
 
---- Call a function inside a range with a name, for ridge.profile and for a profiler that looks on;
+--- Call a function inside a range with a name, for ridge.profile and for an attached profiler;
 -- ranges nest. Where nobody does, it is only the call.
 ---@param name string
 ---@param f function

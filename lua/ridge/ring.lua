@@ -70,7 +70,7 @@ function Reader:each()
   end
 end
 
---- Let go of it.
+--- Release it.
 function Reader:close()
   if self.number then
     C.rg_reader_close(ffi.gc(self.number, nil)[0])

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- What every check starts from: the files of a source tree, their lines, and one way to complain.
+-- What every check starts from: the files of a source tree, their lines, its list of violations.
 --
 -- A check is `luajit scripts/check/NAME.lua [root]`; it prints `path:line: sentence` for each
 -- violation and ends with exit code 1 if there was one.  Files are those git knows or would add;

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- What must agree on a device, in shapes that tile kernels care for: each way that an operation
---- can take there (libraries of the device's maker, ridge's own kernels, packs of elements and
+--- can take there (libraries of the device's vendor, ridge's own kernels, packs of elements and
 --- single ones, rows in registers and longer ones) and the CPU in f64; that it took that way is
 --- looked up in the trace. A whole training step as a plan and eager. TAP; at the end which ways
 --- were taken, and which operations were not tried here.

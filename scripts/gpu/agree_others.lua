@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- Functions of elements, copies, reductions and rows, by every way they have: a part of agree.lua.
+-- Elementwise functions, copies, reductions and rows, by every way they have: a part of agree.lua.
 
 local ridge = require 'ridge'
 local nn = ridge.nn
@@ -58,7 +58,7 @@ for _, dtype in ipairs { 'f32', 'f16', 'bf16' } do
         ridge.seed(5)
         return nn.Dropout(0.4):train()(view(x))
       end }
-    -- where the way back is made whole there are only packs
+    -- where the backward pass is made whole there are only packs
     try { name = 'dropout_back', dtype = dtype, units = 4, op = 'dropout_back', path = 'packs',
       inputs = { positive, other }, f = function(x, dy)
         ridge.seed(5)
@@ -81,7 +81,7 @@ for _, dtype in ipairs { 'f32', 'f16', 'bf16' } do
   try { name = 'copy', dtype = dtype, units = 0, op = 'copy', path = 'elements',
     inputs = { positive }, f = function(x) return x:narrow(2, 2, n - 3):contiguous() end }
   local side = tiny and 40 or 333
-  try { name = 'copy', dtype = dtype, units = 0, op = 'copy', path = 'turned',
+  try { name = 'copy', dtype = dtype, units = 0, op = 'copy', path = 'transpose',
     inputs = { ridge.randn(side, side + 7) }, f = function(x) return x:t():contiguous() end }
 
   -- reductions: along memory and across it, in packs and one by one

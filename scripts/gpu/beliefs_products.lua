@@ -30,10 +30,10 @@ local function numbers(x) return ffi.cast('double *', x._t._data) end
 local function whole(low, high, ...) return ridge.randint(low, high + 1, ...):to 'f64' end
 
 -- Matrices [count x rows x cols] as they are asked to lie, on the device; what lies between is NaN.
--- o: type, ld, step, turned, offset (elements before the first).
+-- o: type, ld, step, transposed, offset (elements before the first).
 local function placed(x, rows, cols, count, o)
-  local ld = o.ld or (o.turned and rows or cols)
-  local lines = o.turned and cols or rows
+  local ld = o.ld or (o.transposed and rows or cols)
+  local lines = o.transposed and cols or rows
   local step = o.step or lines * ld
   local offset = o.offset or 0
   local flat = ridge.full(NAN, offset + step * (count - 1) + lines * ld, { dtype = 'f64' })
@@ -41,12 +41,12 @@ local function placed(x, rows, cols, count, o)
   for c = 0, step == 0 and 0 or count - 1 do
     for i = 0, rows - 1 do
       for j = 0, cols - 1 do
-        to[c * step + (o.turned and j * ld + i or i * ld + j)] = from[(c * rows + i) * cols + j]
+        to[c * step + (o.transposed and j * ld + i or i * ld + j)] = from[(c * rows + i) * cols + j]
       end
     end
   end
   return { tensor = flat:to(o.type):to(DEVICE), offset = offset * lt.SIZE[o.type], ld = ld,
-    step = step, turned = o.turned }
+    step = step, transposed = o.transposed }
 end
 
 -- A sample: factors, what is wanted, and the product. s: m, k, n, count, factor, result, ending,
@@ -354,8 +354,8 @@ probe('any-lines', function()
       local z = {}
       for k, v in pairs(s) do z[k] = v end
       local a, b = ways % 2 == 1, ways >= 2
-      z.a = { turned = a, ld = (a and s.m or s.k) + (s.k % 2 == 0 and 3 or 4), offset = 1 }
-      z.b = { turned = b, ld = (b and s.k or s.n) + 7, offset = 3 }
+      z.a = { transposed = a, ld = (a and s.m or s.k) + (s.k % 2 == 0 and 3 or 4), offset = 1 }
+      z.b = { transposed = b, ld = (b and s.k or s.n) + 7, offset = 3 }
       list[#list + 1] = z
     end
   end

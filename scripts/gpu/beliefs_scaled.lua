@@ -104,7 +104,8 @@ probe('f8-rows', function()
   local a, b = whole(4, m, k), whole(4, n, k)
   local c = ridge.full(0 / 0, m, n, { device = DEVICE })
   local product = lt.product { m = m, k = k, n = n, factor = 'f8e4m3', result = 'f32',
-    a = a:to 'f8e4m3':to(DEVICE), b = { tensor = b:to 'f8e4m3':to(DEVICE), turned = true }, c = c }
+    a = a:to 'f8e4m3':to(DEVICE), b = { tensor = b:to 'f8e4m3':to(DEVICE), transposed = true },
+    c = c }
   local list, status = product:ask()
   if #list == 0 then return ('it has none for 17 rows (status %d)'):format(status) end
   local ran = product:run(list[1].algo)

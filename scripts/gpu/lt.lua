@@ -119,18 +119,19 @@ local function layout(lt, dtype, side, rows, cols, count)
   return l
 end
 
--- A factor or a result: rows one after the other, or (turned) columns. The tensor is kept alive.
+-- A factor or a result: row-major, or (transposed) column-major. The tensor is kept alive.
 local function side_of(given, rows, cols)
   local s = getmetatable(given) and { tensor = given } or given
-  return { tensor = s.tensor, data = M.address(s.tensor) + (s.offset or 0), turned = s.turned,
-    ld = s.ld or (s.turned and rows or cols), step = s.step or rows * cols }
+  return { tensor = s.tensor, data = M.address(s.tensor) + (s.offset or 0),
+    transposed = s.transposed, ld = s.ld or (s.transposed and rows or cols),
+    step = s.step or rows * cols }
 end
 
 --- c = end(scale a b + bias), count times, by rows as ridge has them (gpu/blas/blas.cuh).
 --
 -- p: m, n, k, count (1), factor and result (types), a, b, c (tensors, or { tensor, offset in bytes,
--- ld, step, turned }), bias (likewise, or nil), ending (M.DEFAULT), compute (by the factor's type),
--- scale (1).
+-- ld, step, transposed }), bias (likewise, or nil), ending (M.DEFAULT), compute (by the factor's
+-- type), scale (1).
 function M.product(p)
   local lt = M.library()
   local self = setmetatable({ p = p }, Product)
@@ -146,8 +147,8 @@ function M.product(p)
     sure(set(lt.cublasLtMatmulDescSetAttribute, self.desc, attribute, kind, value), 'attribute')
   end
   -- its matrices are columns that lie one after the other: c' = b' a'
-  say(TRANSA, 'int32_t', b.turned and 1 or 0)
-  say(TRANSB, 'int32_t', a.turned and 1 or 0)
+  say(TRANSA, 'int32_t', b.transposed and 1 or 0)
+  say(TRANSB, 'int32_t', a.transposed and 1 or 0)
   say(EPILOGUE, 'int32_t', p.ending or M.DEFAULT)
   if p.bias then
     self.bias = side_of(p.bias, 1, p.n)
@@ -157,7 +158,7 @@ function M.product(p)
   local real = wide and 'double[1]' or 'float[1]'
   self.alpha, self.beta = ffi.new(real, p.scale or 1), ffi.new(real, 0)
   local function lay(dtype, s, rows, cols)
-    if s.turned then rows, cols = cols, rows end
+    if s.transposed then rows, cols = cols, rows end
     return layout(lt, dtype, s, cols, rows, count)
   end
   self.la, self.lb = lay(p.factor, b, p.k, p.n), lay(p.factor, a, p.m, p.k)

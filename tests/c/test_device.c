@@ -254,7 +254,7 @@ static void test_pinned(void)
   (void)rg_memory_trim(RG_PINNED);
 }
 
-/* Who follows an event comes behind one write, not behind all that its stream was asked for. */
+/* An event orders after one write, not after everything queued on its stream. */
 static void test_follow(void)
 {
   rg_event *event = NULL;

@@ -19,7 +19,7 @@ static double worked(void)
   return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* Far more than the door needs before it hands the call to a kernel. */
+/* Far more than the dispatcher needs before it hands the call to a kernel. */
 static void *press(void *argument)
 {
   double begin = *(double *)argument;

@@ -242,7 +242,7 @@ static void remove_tree(void)
 
   (void)snprintf(command, sizeof(command), "rm -rf '%s'", root);
   if (system(command) != 0) {
-    printf("# %s is left behind\n", root);
+    printf("# %s was not removed\n", root);
   }
 }
 

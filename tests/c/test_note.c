@@ -2,7 +2,7 @@
 /*
 ** Notes of plans (core/graph/note.c) on a device whose driver and kernels only
 *write down what they
-** are asked for: when steps are noted, run as a CUDA graph, thrown away, and go one
+** are asked for: when steps are captured, run as a CUDA graph, thrown away, and go one
 *by one again.
 */
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static void tell(const char *what)
 }
 
 static bool notes;   /* between begin and end */
-static bool refuses; /* a kernel cannot be noted */
+static bool refuses; /* a kernel cannot be captured */
 static bool fails;   /* there is nothing to have at the end */
 static int32_t n_graphs;
 static rg_draw copied; /* the first number that went to the device */
@@ -278,7 +278,7 @@ static void test_refused(void)
   rg_plan *plan = captured(x, false);
 
   refuses = true;
-  replays(plan, 2, "begin;add;end;free;add;add;add;add;", "a kernel that cannot be noted");
+  replays(plan, 2, "begin;add;end;free;add;add;add;add;", "a kernel that cannot be captured");
   check_facts(plan, 0, "waits for the host");
   replays(plan, 1, "add;add;", "it is not asked again");
   refuses = false;

@@ -76,7 +76,7 @@ static void test_end(void)
   process = shell("exec sleep 100", NULL);
   const int64_t pid = rg_process_id(process);
   rg_process_release(process);
-  ok(kill((pid_t)pid, 0) != 0, "what is let go of runs no more");
+  ok(kill((pid_t)pid, 0) != 0, "what is released runs no more");
   rg_process_release(NULL);
 }
 

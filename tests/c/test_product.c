@@ -320,10 +320,10 @@ static void test_batches(int32_t dtype)
   try_matmul(x, one, text("batch times one matrix, %s", rg_dtype_name(dtype)));
   try_matmul(four, last, text("broadcast batch, %s", rg_dtype_name(dtype)));
   is_status(rg_transpose(x, 0, 1, &turned), RG_OK, "batch axis inside");
-  try_matmul(turned, one, text("turned batch times one matrix, %s", rg_dtype_name(dtype)));
+  try_matmul(turned, one, text("transposed batch times one matrix, %s", rg_dtype_name(dtype)));
   /* the same into a view whose columns are not adjacent */
   rg_tensor *room = made(dtype, (const int64_t[]){ 3, 4, 6 }, 3), *view = NULL;
-  is_status(rg_permute(room, (const int32_t[]){ 2, 1, 0 }, 3, &view), RG_OK, "a turned view");
+  is_status(rg_permute(room, (const int32_t[]){ 2, 1, 0 }, 3, &view), RG_OK, "a transposed view");
   is_status(rg_matmul(x, one, &z), RG_OK, "product");
   is_status(rg_copy_(view, z), RG_OK, "copied");
   for (int64_t i = 0; i < z->_count; i++) {
@@ -414,7 +414,7 @@ static void test_refresh(void)
     is_status(rg_linear(x, w, NULL, 0, &planned), RG_OK, "in a plan");
     is_status(rg_capture_end(&plan), RG_OK, "plan");
     is_status(rg_plan_replay(plan, 2), RG_OK, "replay");
-    /* the plan first: an eager call would pack anew, and perhaps to where the plan looks */
+    /* the plan first: an eager call would pack again, and perhaps to where the plan looks */
     is_status(rg_tensor_set(w, (const int64_t[]){ 3, 5 }, 2, 17.0), RG_OK, "write one element");
     is_status(rg_plan_replay(plan, 1), RG_OK, "replay");
     close_to(linear_error(x, w, NULL, 0, planned), 0, 1e-4,

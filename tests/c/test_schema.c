@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Schemas: which input is what, which calls the door refuses for them, what it converts.
+** Schemas: which input is what, which calls the dispatcher refuses for them, what it converts.
 */
 #include <string.h>
 

@@ -98,7 +98,7 @@ static void test_depths(void)
   c = handle(30);
   rg_scope_leave(one);
   ok(released(a) && released(c), "the outer one with all inside");
-  is_int(rg_scope_depth(), 0, "that is left behind");
+  is_int(rg_scope_depth(), 0, "that is abandoned");
   drop(&a);
   drop(&b);
   drop(&c);

@@ -373,7 +373,7 @@ static void test_nothing(void)
 
   is_status(rg_view(x, SHAPE(0, 7), 2, &y), RG_OK, "nothing in another shape");
   ok(contiguous(y) && y->_count == 0, "is nothing");
-  is_status(rg_permute(x, (int32_t[]){ 2, 1, 0 }, 3, &z), RG_OK, "turned");
+  is_status(rg_permute(x, (int32_t[]){ 2, 1, 0 }, 3, &z), RG_OK, "transposed");
   ok(contiguous(z), "it has no gaps");
   rg_tensor_release(z);
   is_status(rg_narrow(x, 1, 0, 0, 5, &z), RG_OK, "nothing of nothing");

@@ -31,7 +31,7 @@ int rg_start(int n)
 ]],
   ["core/base/README.md"] = "- `clock.h` time\n",
   ["core/base/clock.h"] = LICENCE_C,
-  ["core/op/README.md"] = "- `run.c` the door\n",
+  ["core/op/README.md"] = "- `run.c` the dispatcher\n",
   ["core/op/run.c"] = LICENCE_C .. '#include "base/clock.h"\nextern int rg_now;\n',
   ["lua/ridge/README.md"] = "- `init.lua` the front\n- `blame.lua` errors\n",
   ["lua/ridge/blame.lua"] = LICENCE_LUA .. "local M = {}\nreturn M\n",

@@ -48,7 +48,7 @@ describe('the backend', function()
   it('takes a priority, which its children have too (F24)', function()
     local now = backend.priority()
     local lower = math.min(19, now + 1)
-    backend.set_priority(lower)   -- there is no way back without a privilege
+    backend.set_priority(lower)   -- it cannot be raised again without a privilege
     assert.equal(lower, backend.priority())
     local pipe = io.popen 'nice'
     assert.equal(lower, tonumber(pipe:read '*a'))

@@ -135,13 +135,13 @@ function run.layouts()
     same(name, matmul, { x = x, y = y })
     check(name .. ' turns nothing', not plain or (last().transa == 0 and last().transb == 0))
     check(name .. ' has our n as its m', last().m == n and last().n == m and last().k == k)
-    same(name .. ', x turned', function(t) return by_columns(t.x):matmul(t.y) end,
+    same(name .. ', x transposed', function(t) return by_columns(t.x):matmul(t.y) end,
       { x = x, y = y })
-    check(name .. ', x turned', m == 1 or k == 1 or last().transb == 1)
-    same(name .. ', y turned', function(t) return t.x:matmul(by_columns(t.y)) end,
+    check(name .. ', x transposed', m == 1 or k == 1 or last().transb == 1)
+    same(name .. ', y transposed', function(t) return t.x:matmul(by_columns(t.y)) end,
       { x = x, y = y })
-    check(name .. ', y turned', n == 1 or k == 1 or last().transa == 1)
-    same(name .. ', both turned', function(t)
+    check(name .. ', y transposed', n == 1 or k == 1 or last().transa == 1)
+    same(name .. ', both transposed', function(t)
       return by_columns(t.x):matmul(by_columns(t.y))
     end, { x = x, y = y })
   end

@@ -170,7 +170,7 @@ describe('a plan on a device', function()
     end
   end)
 
-  it('that cannot be noted says why, and is tried again only when something has changed', function()
+  it('that cannot be a CUDA graph says why, and is tried again only after a change', function()
     local f, x = product()
     local function drawn() return f() + ridge.rand(5, 6, { device = GPU }) end
     ridge.seed(2)

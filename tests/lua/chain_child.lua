@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- Run by device_spec and compiled_spec with RIDGE_GPU naming the simulated GPU: plans join
--- functions of elements into chains, and a chain gives the very bits that one step after the other
+-- elementwise functions into chains, and a chain gives the very bits that one step after the other
 -- gives.
 --
 --   ridge tests/lua/chain_child.lua [SEED] [PROGRAMS]    of functions, by chance; 1 and 60

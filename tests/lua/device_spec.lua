@@ -53,7 +53,7 @@ describe('a device', function()
       .. ' ./ridge tests/lua/device_child.lua'))
   end)
 
-  it('joins functions of elements in plans, without a changed bit', function()
+  it('joins elementwise functions in plans, without a changed bit', function()
     if not simulated() then return pending(WITHOUT) end
     for _, order in ipairs { 'fwd', 'rev', 'rand:3' } do
       assert.equal('done\n', output('RG_SIM_ORDER=' .. order .. ' RIDGE_GPU=' .. SIMULATED

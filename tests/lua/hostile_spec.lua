@@ -24,7 +24,7 @@ local function text_of(path)
 end
 
 --- Episodes from first to last in one process, which may end early: the one it ended in, if so, and
---- what it complained about.
+--- what it printed to standard error.
 local function run(folder, first, last)
   local text, status = folders.run(("cd %s && %sHOME=%s '%s/ridge' '%s/tests/lua/calls/child.lua' "
     .. '%d %d %d </dev/null 2>err.txt'):format(folder, limit, folder, root, root, SEED, first,

@@ -44,13 +44,13 @@ local CONV = [[local ridge = require 'ridge'
 local CACHES = {
   { file = 'cublaslt.txt', environment = 'RG_SIM_BLAS_FAST=4',
     words = 'tests/lua/blas_child.lua file',
-    anew = 'heuristics 3, checks 0, algorithm 4\ndone\n',
+    again = 'heuristics 3, checks 0, algorithm 4\ndone\n',
     known = 'heuristics 0, checks 3, algorithm 4\ndone\n',
     partly = 'heuristics 1, checks 2, algorithm 4\ndone\n' },
   { file = 'cudnn.txt', environment = 'RIDGE_CUDNN=simulated', words = CONV,
-    anew = '16\t2\n', known = '16\t1\n' },
+    again = '16\t2\n', known = '16\t1\n' },
   { file = 'chain-*.bin', environment = 'RIDGE_NVRTC=simulated', words = CHAIN,
-    anew = '0.9640\n0 compiled\n', known = '0.9640\n1 compiled\n' },
+    again = '0.9640\n0 compiled\n', known = '0.9640\n1 compiled\n' },
 }
 
 describe('files that GPU libraries keep', function()
@@ -96,7 +96,7 @@ describe('files that GPU libraries keep', function()
     local name = ': ' .. cache.file
 
     case('are read by the next process, and nothing else is left' .. name, function()
-      assert.equal(cache.anew, run(cache))
+      assert.equal(cache.again, run(cache))
       assert.equal(cache.known, run(cache))
       local text = read(path_of(cache))
       assert.equal(cache.known, run(cache))
@@ -105,14 +105,14 @@ describe('files that GPU libraries keep', function()
     end)
 
     case('keep their mode and their links' .. name, function()
-      assert.equal(cache.anew, run(cache))
+      assert.equal(cache.again, run(cache))
       local path = path_of(cache)
       local text = read(path)
       output(("mv '%s' '%s/real'; ln -s ../real '%s'"):format(path, folder, path))
       output(("ln '%s/real' '%s/twin'; chmod 640 '%s/real'"):format(folder, folder, folder))
       assert.equal(cache.known, run(cache))
       put(folder .. '/real', '')
-      assert.equal(cache.anew, run(cache))
+      assert.equal(cache.again, run(cache))
       assert.equal(text:sub(1, 20), read(folder .. '/twin'):sub(1, 20))
       assert.equal('640\n', output(("stat -c %%a '%s/real'"):format(folder)))
       assert.equal('symbolic link\n', output(("stat -c %%F '%s'"):format(path)))
@@ -120,30 +120,30 @@ describe('files that GPU libraries keep', function()
     end)
 
     case('are whole again after they were cut off anywhere' .. name, function()
-      assert.equal(cache.anew, run(cache))
+      assert.equal(cache.again, run(cache))
       local path = path_of(cache)
       local text = read(path)
       for _, length in ipairs { 0, 1, 10, #text - 20, #text - 1 } do
         put(path, text:sub(1, length))
-        assert.equal(length > #text - 30 and cache.partly or cache.anew, run(cache), length)
+        assert.equal(length > #text - 30 and cache.partly or cache.again, run(cache), length)
         assert.equal(cache.known, run(cache), length)
       end
     end)
 
     case('are no reason to wait where a FIFO stands there' .. name, function()
-      assert.equal(cache.anew, run(cache))
+      assert.equal(cache.again, run(cache))
       local path = path_of(cache)
       output(("rm '%s'; mkfifo '%s'"):format(path, path))
-      assert.equal(cache.anew, run(cache))
+      assert.equal(cache.again, run(cache))
       assert.equal('fifo\n', output(("stat -c %%F '%s'"):format(path)))
     end)
 
     case('are no error where they cannot be' .. name, function()
-      assert.equal(cache.anew, run(cache))
+      assert.equal(cache.again, run(cache))
       local path = path_of(cache)
       for _, target in ipairs { '/dev/null', '/dev/full', '/dev/zero', folder, '/no/such/file' } do
         output(("ln -sfT '%s' '%s'"):format(target, path))
-        assert.equal(cache.anew, run(cache), target)
+        assert.equal(cache.again, run(cache), target)
         assert.equal(target .. '\n', output(("readlink '%s'"):format(path)))
       end
       for _, device in ipairs { '/dev/null', '/dev/full', '/dev/zero' } do
@@ -154,7 +154,7 @@ describe('files that GPU libraries keep', function()
 
   case('are what they were where the disk is full', function()
     local blas, dnn = CACHES[1], CACHES[2]
-    assert.equal(blas.anew, run(blas))
+    assert.equal(blas.again, run(blas))
     local path = path_of(blas)
     local kept = read(path)
     assert.is_true(#kept > 1024)
@@ -164,14 +164,14 @@ describe('files that GPU libraries keep', function()
     assert.equal(less, read(path))
     assert.is_nil(output('ls -A ' .. folder .. '/ridge'):find 'part')
     -- one that is added to is gone on with in a line of its own
-    assert.equal(dnn.anew, run(dnn))
+    assert.equal(dnn.again, run(dnn))
     path = path_of(dnn)
     kept = read(path)
     local damaged = ('x'):rep(1024 - 10)
     put(path, damaged)
-    assert.equal(dnn.anew, run(dnn, true))
+    assert.equal(dnn.again, run(dnn, true))
     assert.equal(1024, #read(path))
-    assert.equal(dnn.anew, run(dnn))
+    assert.equal(dnn.again, run(dnn))
     assert.is_true(damaged .. '\n' .. kept:sub(1, 9) .. '\n' .. kept == read(path))
     assert.equal(dnn.known, run(dnn))
   end)

@@ -3,7 +3,7 @@ local ridge = require 'ridge'
 local memory = require 'ridge.memory'
 
 describe('memory', function()
-  it('counts live bytes and their peak, which can be started anew (F3)', function()
+  it('counts live bytes and their peak, which can be started again (F3)', function()
     memory.scope(function()
       local before = memory.stats().live
       memory.reset_peak()
@@ -29,7 +29,7 @@ describe('memory', function()
     assert.is_true(memory.stats().reserved < with)
   end)
 
-  it('prints allocated, reserved and peak in GB, and starts the peak anew (F2)', function()
+  it('prints allocated, reserved and peak in GB, and starts the peak again (F2)', function()
     local lines, print_before = {}, print
     memory.reset_peak()
     ridge.zeros(64, 2 ^ 20):release()

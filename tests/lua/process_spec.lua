@@ -46,7 +46,7 @@ describe('a child process', function()
     p:close()
   end)
 
-  it('is killed when it is let go of', function()
+  it('is killed when it is released', function()
     local p = child { own_group = true }
     p:send 'one'
     assert.is_truthy(p:receive(60 * SECOND))

@@ -391,7 +391,7 @@ describe('what is noted', function()
   end)
 end)
 
-describe('a way back whose coroutine waits', function()
+describe('a backward pass whose coroutine waits', function()
   it('lets others go back meanwhile', function()
     local x = ridge.ones(2):requires_grad_()
     local got

@@ -3,11 +3,11 @@
 -- library's records.
 --
 -- They are those of PyTorch's lists for CUDA (torch.amp, "Autocast Op Reference"), where it has the
--- operation: products and convolutions in the lower type; what loses digits or range in half types
--- (powers, logarithms, exponentials, sums over many elements, norms, softmax, losses) in f32; what
--- takes several inputs in the widest of their types; everything else as it is given. It differs in
--- `mean`, which is in f32 here as a sum is, and which PyTorch leaves in its type. Gradients are in
--- no list: they follow the type of what they are the gradients of.
+-- operation: products and convolutions in the lower-precision type; what loses digits or range in
+-- half types (powers, logarithms, exponentials, sums over many elements, norms, softmax, losses) in
+-- f32; what takes several inputs in the widest of their types; everything else as it is given. It
+-- differs in `mean`, which is in f32 here as a sum is, and which PyTorch leaves in its type.
+-- Gradients are in no list: they follow the type of what they are the gradients of.
 
 local CLASSES = {
   LOWER = { 'matmul', 'linear', 'linear_dropout', 'lowrank_linear', 'sketched_linear',

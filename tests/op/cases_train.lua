@@ -143,7 +143,7 @@ return function(M)
     end
   end
 
-  -- -- Rows by their numbers ----------------------------------------------------------------------
+  -- -- Gathering rows by index --------------------------------------------------------------------
 
   local function index_of(a) return constant(a.index, a.shape, a.type or 'i64') end
   local many = {}

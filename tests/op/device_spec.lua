@@ -167,7 +167,8 @@ local function same_everywhere(bytes, n, from, to)
   tensors.check(C.rg_transpose(x, 0, 1, slot))
   tensors.check(C.rg_cast(tensors.hold(slot[0]), tensors.CODES[to], slot))
   tensors.check(C.rg_transpose(tensors.hold(slot[0]), 0, 1, slot))
-  assert.is_true(tensors.bytes(tensors.hold(slot[0])) == wanted, from .. ' to ' .. to .. ', turned')
+  assert.is_true(tensors.bytes(tensors.hold(slot[0])) == wanted,
+      from .. ' to ' .. to .. ', transposed')
 end
 
 describe('conversion of 8-bit floats', function()
@@ -285,7 +286,7 @@ describe('a progression', function()
   end
 end)
 
--- Joined in a plan, functions of elements are computed eight at a time where whole eights lie so.
+-- Joined in a plan, elementwise functions are computed eight at a time where whole eights lie so.
 describe('a chain', function()
   after_each(tensors.release_all)
 

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- gemm_spec: products of matrices in half types by ridge's own kernels, the maker's library not
--- wanted: shapes that tensor cores take, each factor as it lies and turned, and what follows in the
+-- gemm_spec: products of matrices in half types by ridge's own kernels, the vendor's library not
+-- wanted: shapes that tensor cores take, each factor transposed or not, and what follows in the
 -- same pass.
 
 require 'jit.opt'.start('-sink') -- see op_spec.lua

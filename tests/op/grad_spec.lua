@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- grad_spec: the gradient of every operation that has one against finite differences in f64, over
--- the samples and layouts of cases.lua; and in the lower types against that in f64.  With
+-- the samples and layouts of cases.lua; and in the lower-precision types against that in f64.  With
 -- RIDGE_TEST_DEVICE on that device, for the operations that have a kernel there.
 
 require 'jit.opt'.start('-sink') -- see op_spec.lua
@@ -127,7 +127,7 @@ end
 local function check_result(name, entry, sample, layout, k)
   local list = inputs_for(name, entry, sample, 'f64')
   local y = output(entry, sample, list, k)
-  if y.dtype ~= 'f64' then return end -- a lower type goes up in steps
+  if y.dtype ~= 'f64' then return end -- a lower-precision type goes up in steps
   local dy = random_like(y.shape)
   local found = gradients(entry, sample, list, dy, 'f64', layout, k)
   local step = math.ceil(#list / INPUTS)
@@ -169,7 +169,7 @@ local function small(sample)
   return true
 end
 
--- Gradients in a lower type beside those in f64, of the same numbers.
+-- Gradients in a lower-precision type beside those in f64, of the same numbers.
 local UNIT = { f32 = 2 ^ -23, f16 = 2 ^ -10, bf16 = 2 ^ -7 }
 
 -- The gradient of svd divides by the gaps between singular values, and errors with it.
@@ -269,7 +269,7 @@ for i = 0, C.rg_op_count() - 1 do
         end
       end)
 
-      it('is in lower types that in f64, as far as they reach', function()
+      it('is in lower-precision types that in f64, as far as they reach', function()
         for _, dtype in ipairs { 'f32', 'f16', 'bf16' } do
           for _, sample in ipairs(takes(entry, dtype) and not ONLY_F64[name]
             and entry.samples or {}) do
@@ -299,9 +299,9 @@ end
 
 -- -- Where a derivative has to be chosen ----------------------------------------------------------
 
--- Written by hand: what goes to each element of the inputs when 1, 2, 3 ... arrives at the results.
--- Sums over an axis split a maximum's share in equal parts among the largest; of two elements that
--- are alike each gets a half; at 0 the slopes of abs, sign and relu are 0.
+-- Written by hand: what goes to each element of the inputs when 1, 2, 3 ... is the incoming
+-- gradient. Sums over an axis split a maximum's share in equal parts among the largest; of two
+-- elements that are alike each gets a half; at 0 the slopes of abs, sign and relu are 0.
 local NAN = 0 / 0
 local CHOSEN = {
   { 'prod', { { 2, 0, 3 } }, { 3 }, { { 0, 6, 0 } }, args = { axes = {} } },

@@ -245,7 +245,7 @@ local function told_late(name, results, by_copy)
     or message:find('^' .. name .. ', asked of the device earlier: nan or infinity in x$'), message)
   for _, result in ipairs(results) do C.rg_tensor_release(result) end
   tensors.forget(#results)
-  assert.are.equal(0, C.rg_device_wait(tensors.DEVICE), 'a complaint is told once')
+  assert.are.equal(0, C.rg_device_wait(tensors.DEVICE), 'an error is reported once')
   return nil, status
 end
 
@@ -585,7 +585,7 @@ for i = 0, C.rg_op_count() - 1 do
       assert.is_true(facts.n_inputs > 0 or facts.into == 1)
       assert.is_true(#ffi.string(facts.doc) > 1)
       assert.are.equal(entry.draws and 1 or 0, facts.draws)
-      -- the record as well: several inputs of one type do not tell WIDEST from NONE
+      -- the record as well: several inputs of one type do not distinguish WIDEST from NONE
       assert.are.equal(tonumber(C['RG_AMP_' .. AUTOCAST[name]]), facts.amp)
     end)
     if entry then promises(name, entry) end

@@ -117,7 +117,7 @@ local function wrap(v, dtype)
   return dtype ~= 'u8' and v >= 2 ^ (bits - 1) and v - 2 ^ bits or v
 end
 
--- -- Functions of one element ---------------------------------------------------------------------
+-- -- Unary elementwise functions ------------------------------------------------------------------
 
 -- Error function: its series below 2.5, the continued fraction of its complement above.
 local function erf(x)
@@ -199,7 +199,7 @@ for name, f in pairs(M.unary) do
   end
 end
 
--- -- Functions of two elements ------------------------------------------------------------------
+-- -- Binary elementwise functions -----------------------------------------------------------------
 
 local function truth(condition) return condition and 1 or 0 end
 

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- reference_scan: what running sums mean, in plain loops over Lua numbers.  See reference.lua for
--- what a tensor is here.  Results carry the magnitude of what was added up.
+-- reference_scan: what cumulative sums mean, in plain loops over Lua numbers.  See reference.lua
+-- for what a tensor is here.  Results carry the magnitude of what was added up.
 
 local FLOAT = { f32 = true, f64 = true, f16 = true, bf16 = true }
 

@@ -276,7 +276,7 @@ describe('a product of bytes with scales', function()
     local modes = C.rg_device_modes_now()
     after_each(function() modes.vendor = 1 end)
 
-    -- A call's inputs, and the way it takes with and without the maker's library.
+    -- A call's inputs, and the way it takes with and without the vendor's library.
     local function ways_of(shapes, layouts, dtypes)
       local t = {}
       for i, shape in ipairs(shapes) do
@@ -375,7 +375,7 @@ describe('a product of bytes with scales', function()
     end
   end)
 
-  it('multiplies one row by 8-bit floats as they lie, in runs', function()
+  it('multiplies one row by 8-bit floats in place, in runs', function()
     tensors.check(C.rg_set_gemm_path 'own')
     for _, dtypes in ipairs(FLOATS) do
       for _, k in ipairs { 3, 1024, 2500 } do

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- tensors: between reference tensors (see reference.lua) and those of the library, by the C
 -- interface
--- alone, in several layouts; and everything made is let go of again.
+-- alone, in several layouts; and everything made is released again.
 
 local ffi = require 'ffi'
 
@@ -82,7 +82,7 @@ function M.axes(list)
   return ffi.new('int32_t[?]', math.max(#list, 1), list), #list
 end
 
---- A new tensor with these elements that is not let go of: what many cases share.
+--- A new tensor with these elements that is not release: what many cases share.
 function M.constant(values, shape, dtype)
   local n = #values
   M.check(C.rg_tensor_from_doubles(ffi.new('double[?]', math.max(n, 1), values), n,

@@ -5,7 +5,7 @@
 #ifndef RIDGE_SIM_CUDASIM_MATH_H
 #define RIDGE_SIM_CUDASIM_MATH_H
 
-// not cmath: only here exp and its kind are, without std::, also functions of float, as for nvcc
+// not cmath: only here exp and the like are, without std::, also functions of float, as for nvcc
 #include <math.h>
 
 // -- Approximations ------------------------------------------------------------------

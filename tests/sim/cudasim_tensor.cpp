@@ -88,7 +88,7 @@ static void multiply_bytes(Thread *const *lanes)
   }
 }
 
-static void load(Thread *const *lanes, bool turned)
+static void load(Thread *const *lanes, bool transposed)
 {
   const uint16_t *rows[WARP];
   for (int l = 0; l < WARP; l++) {
@@ -102,8 +102,8 @@ static void load(Thread *const *lanes, bool turned)
     const rgsim_tile &t = tile_of(*lanes[l]);
     int g = l / 4, q = l % 4 * 2;
     for (int i = 0; i < 4; i++) {
-      unsigned low = turned ? rows[i * 8 + q][g] : rows[i * 8 + g][q];
-      unsigned high = turned ? rows[i * 8 + q + 1][g] : rows[i * 8 + g][q + 1];
+      unsigned low = transposed ? rows[i * 8 + q][g] : rows[i * 8 + g][q];
+      unsigned high = transposed ? rows[i * 8 + q + 1][g] : rows[i * 8 + g][q + 1];
       t.r[i] = low | high << 16;
     }
   }
@@ -116,7 +116,7 @@ void tensor(Thread *const *lanes, int op)
   } else if (op == RGSIM_MMA_BYTES) {
     multiply_bytes(lanes);
   } else {
-    load(lanes, op == RGSIM_TILES_TURNED);
+    load(lanes, op == RGSIM_TILES_TRANSPOSED);
   }
 }
 

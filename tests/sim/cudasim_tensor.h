@@ -57,13 +57,13 @@ inline uint64_t rgsim_tile_bits(const rgsim_tile *t)
   return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(t));
 }
 
-inline void rgsim_tiles(unsigned r[4], const void *row, bool turned, RGSIM_PLACE)
+inline void rgsim_tiles(unsigned r[4], const void *row, bool transposed, RGSIM_PLACE)
 {
   const volatile unsigned *words = static_cast<const volatile unsigned *>(row);
   for (int i = 0; i < 4; i++)
     (void)words[i]; // for the sanitizers: each lane reads the row that it names
   rgsim_tile t = { row, r, nullptr, nullptr, nullptr, nullptr };
-  rgsim_warp(0xffffffffu, turned ? RGSIM_TILES_TURNED : RGSIM_TILES, 0, rgsim_tile_bits(&t),
+  rgsim_warp(0xffffffffu, transposed ? RGSIM_TILES_TRANSPOSED : RGSIM_TILES, 0, rgsim_tile_bits(&t),
              "ldmatrix", file, line);
 }
 

@@ -99,7 +99,7 @@ void warp_lane_ended(const Thread &t);
 
 // -- Tiles and copies (cudasim_tensor.cpp) ------------------------------------------------
 
-// All 32 lanes of a warp have arrived at an operation on tiles.
+// All 32 lanes of a warp have reached an operation on tiles.
 void tensor(Thread *const *lanes, int op);
 
 // A thread has ended: nothing that it copies may be under way.

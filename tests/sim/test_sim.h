@@ -28,16 +28,16 @@ cudaError_t test_nothing(dim3 grid, dim3 block, size_t smem, cudaStream_t s);
 
 // Tensor cores (test_sim_mma.cu). a [16 x 16] b [16 x 8] into c, numbers that bf16 and f16 hold.
 // How the factors come into registers:
-enum { BY_LAYOUT, BY_TILES, BY_TURNED_TILES };
+enum { BY_LAYOUT, BY_TILES, BY_TRANSPOSED_TILES };
 cudaError_t test_product(float *c, const float *a, const float *b, bool brain, int how,
                          cudaStream_t s);
 // a [16 x 32] b [32 x 8] of bytes is added to 1, 2, 3, 4 in the registers of each lane; by the
 // layout or by tiles.
 cudaError_t test_bytes(int *c, const signed char *a, const signed char *b, int how, cudaStream_t s);
 // What ldmatrix gives of four 8 x 8 matrices of the numbers 0 .. 255: [32 lanes x 4] registers.
-cudaError_t test_tiles(unsigned *r, bool turned, cudaStream_t s);
+cudaError_t test_tiles(unsigned *r, bool transposed, cudaStream_t s);
 // y = x doubled, n a multiple of 512, through two buffers that copies fill in turn; wrong without
-// the wait, or without the barrier before a buffer is filled anew.
+// the wait, or without the barrier before a buffer is filled again.
 cudaError_t test_pipeline(float *y, const float *x, int n, bool wait, bool barrier, cudaStream_t s);
 
 // Kernels that are wrong, each in its own way.

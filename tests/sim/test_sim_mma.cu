@@ -30,10 +30,11 @@ template <class T, int HOW> __global__ void k_product16(float *y, const float *x
     left[i] = right[i] = half_of<T>(0);
   __syncwarp();
   for (int i = lane; i < 256; i += 32)
-    left[HOW == BY_TURNED_TILES ? i % 16 * 24 + i / 16 : i / 16 * 24 + i % 16] = half_of<T>(x[i]);
+    left[HOW == BY_TRANSPOSED_TILES ? i % 16 * 24 + i / 16 : i / 16 * 24 + i % 16] =
+        half_of<T>(x[i]);
   for (int i = lane; i < 128; i += 32) {
     int row = i / 8, col = i % 8;
-    right[HOW == BY_TURNED_TILES ? col * 24 + row : row * 24 + col] = half_of<T>(z[i]);
+    right[HOW == BY_TRANSPOSED_TILES ? col * 24 + row : row * 24 + col] = half_of<T>(z[i]);
   }
   __syncwarp();
   if (HOW == BY_LAYOUT) {
@@ -46,8 +47,8 @@ template <class T, int HOW> __global__ void k_product16(float *y, const float *x
       b[i] = rg_pair(kind, from[0], from[8]);
     }
   } else {
-    rg_left<HOW == BY_TURNED_TILES>(a, left, 24);
-    rg_right<HOW == BY_TURNED_TILES>(b, right, 24);
+    rg_left<HOW == BY_TRANSPOSED_TILES>(a, left, 24);
+    rg_right<HOW == BY_TRANSPOSED_TILES>(b, right, 24);
   }
   rg_mma(kind, c, a, b);
   for (int i = 0; i < 4; i++)
@@ -90,14 +91,14 @@ template <int HOW> __global__ void k_product32(int *y, const int8_t *x, const in
     y[(g + i / 2 * 8) * 8 + lane % 4 * 2 + i % 2] = c[i];
 }
 
-template <bool TURNED> __global__ void k_tiles(unsigned *y)
+template <bool TRANSPOSED> __global__ void k_tiles(unsigned *y)
 {
   RG_SHARED(uint16_t, x, 256);
   uint32_t r[4];
   for (int i = threadIdx.x; i < 256; i += 32)
     x[i] = static_cast<uint16_t>(i);
   __syncwarp();
-  rg_tiles<TURNED>(r, x + threadIdx.x * 8);
+  rg_tiles<TRANSPOSED>(r, x + threadIdx.x * 8);
   for (int i = 0; i < 4; i++)
     y[threadIdx.x * 4 + i] = r[i];
 }
@@ -182,7 +183,7 @@ static cudaError_t product_of(float *c, const float *a, const float *b, int how,
 {
   return rg_launch(how == BY_LAYOUT  ? k_product16<T, BY_LAYOUT>
                    : how == BY_TILES ? k_product16<T, BY_TILES>
-                                     : k_product16<T, BY_TURNED_TILES>,
+                                     : k_product16<T, BY_TRANSPOSED_TILES>,
                    { dim3(1), dim3(32), 0, s }, c, a, b);
 }
 
@@ -198,9 +199,9 @@ cudaError_t test_bytes(int *c, const int8_t *a, const int8_t *b, int how, cudaSt
                    { dim3(1), dim3(32), 0, s }, c, a, b);
 }
 
-cudaError_t test_tiles(unsigned *r, bool turned, cudaStream_t s)
+cudaError_t test_tiles(unsigned *r, bool transposed, cudaStream_t s)
 {
-  return rg_launch(turned ? k_tiles<true> : k_tiles<false>, { dim3(1), dim3(32), 0, s }, r);
+  return rg_launch(transposed ? k_tiles<true> : k_tiles<false>, { dim3(1), dim3(32), 0, s }, r);
 }
 
 cudaError_t test_pipeline(float *y, const float *x, int n, bool wait, bool barrier, cudaStream_t s)

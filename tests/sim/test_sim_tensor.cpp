@@ -49,16 +49,16 @@ static bool bytes_right(int how)
   return true;
 }
 
-static bool tiles_right(bool turned)
+static bool tiles_right(bool transposed)
 {
   Array<unsigned> r(128);
-  test_tiles(r.p, turned, nullptr);
+  test_tiles(r.p, transposed, nullptr);
   std::vector<unsigned> got = r.host();
   for (unsigned lane = 0; lane < 32; lane++) {
     for (unsigned i = 0; i < 4; i++) {
       unsigned row = lane / 4, col = lane % 4 * 2; // of matrix i
-      unsigned low = i * 64 + (turned ? col * 8 + row : row * 8 + col);
-      unsigned high = low + (turned ? 8 : 1);
+      unsigned low = i * 64 + (transposed ? col * 8 + row : row * 8 + col);
+      unsigned high = low + (transposed ? 8 : 1);
       if (got[lane * 4 + i] != (low | high << 16)) return false;
     }
   }
@@ -83,11 +83,11 @@ void test_tensor(const std::string &in)
     std::string what = std::string(brain ? "bf16" : "f16") + in;
     ok(product_error(brain, BY_LAYOUT) == 0, "a product of tiles by the layout, " + what);
     ok(product_error(brain, BY_TILES) == 0, "with factors from ldmatrix, " + what);
-    ok(product_error(brain, BY_TURNED_TILES) == 0, "with both turned, " + what);
+    ok(product_error(brain, BY_TRANSPOSED_TILES) == 0, "with both transposed, " + what);
   }
   ok(bytes_right(BY_LAYOUT), "a product of bytes by the layout" + in);
   ok(bytes_right(BY_TILES), "with factors from ldmatrix, bytes" + in);
-  ok(tiles_right(false) && tiles_right(true), "ldmatrix, and turned" + in);
+  ok(tiles_right(false) && tiles_right(true), "ldmatrix, and transposed" + in);
   ok(pipeline_error(true, true) == 0, "two buffers in turn" + in);
 }
 

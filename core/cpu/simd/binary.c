@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Loops of the functions of two elements, each in three forms: two runs, a run and one number, one
-** number and a run.  Integers wrap around.
+** Loops of the binary elementwise functions, each in three forms: two runs, a run and one number,
+** one number and a run.  Integers wrap around.
 */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Loops of the functions of one element.
+** Loops of the unary elementwise functions.
 **
 ** A function of the C library gives slightly different bits in its vector and its scalar form, and
 ** the compiler uses the scalar one for what is left over at the end of a loop.  So that the value

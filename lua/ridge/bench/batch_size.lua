@@ -111,7 +111,7 @@ local function trained_of(module)
 end
 
 -- One training step at a batch size: forward, a loss, back, and the optimizer, whose state is made
--- anew so that it counts. Its rate is 0: the weights stay as they are.
+-- again so that it counts. Its rate is 0: the weights stay as they are.
 local function try_training(module, shape, opt, budget)
   local name, more = unpack(OPTIMIZER[opt.optimizer])
   local kept = trained_of(module)

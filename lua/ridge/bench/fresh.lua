@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
---- Models given as text, made anew and timed in passes, each in a fresh process: where memory lies
+--- Models given as text, made again and timed in passes, each in a fresh process: where memory lies
 --- and what the machine does in other minutes is then part of their intervals.
 
 local M = {}

@@ -2,7 +2,7 @@
 --- The benchmark suite of document 003: models over batch sizes, one or several compared.
 --
 -- What is compared is measured in one block, its rounds shuffled: what the machine does meanwhile
--- falls on all of them alike.  Models given as text are made anew in five fresh processes. Nothing
+-- falls on all of them alike.  Models given as text are made again in five fresh processes. Nothing
 -- here times anything itself.
 
 local blame = require 'ridge.blame'
@@ -91,7 +91,7 @@ local function texts_of(models, opt)
   return texts
 end
 
--- All models at one batch size: in passes where they can be made anew, else in one block.
+-- All models at one batch size: in passes where they can be made again, else in one block.
 local function at_batch(models, batch, opt, calibration, entries)
   local subjects, points = {}, {}
   for i, model in ipairs(models) do

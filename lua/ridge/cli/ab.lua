@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
---- `ridge ab`: two kinds of points of a sweep held against each other, timed anew in fresh
+--- `ridge ab`: two kinds of points of a sweep held against each other, timed again in fresh
 --- processes.
 
 local args = require 'ridge.cli.args'

@@ -93,7 +93,7 @@ end
 
 local function backup(st, to)
   if require('ridge.store.place').exists(to) then
-    require('ridge.blame').raise(to .. ' is there already; it is not written over', 'EARG')
+    require('ridge.blame').raise(to .. ' is there already; it is not overwritten', 'EARG')
   end
   st.db:run('/* backup */ VACUUM INTO ?', to)
   plain.print(('%s: copied to %s\n'):format(st.path, to))

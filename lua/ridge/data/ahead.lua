@@ -36,8 +36,8 @@ function Ahead:has_room()
   return self.pool:has_room()
 end
 
--- Room on the host for a batch. What is used again was copied `depth` batches ago: its copy has
--- arrived, or ordering the batch waits for it.
+-- Room on the host for a batch. What is used again was copied `depth` batches ago: its copy is
+-- done, or ordering the batch waits for it.
 local function host_of(self)
   if self.n_hosts == self.pool.room + self.depth then return table.remove(self.hosts, 1) end
   local host = {}
@@ -111,7 +111,7 @@ local function copy_oldest(self)
   self.copied[#self.copied + 1] = copied
 end
 
---- Copy what is gathered, as far ahead as wanted, and take the oldest copy; its stream comes behind
+--- Copy what is gathered, as far ahead as wanted, and take the oldest copy; its stream waits for
 --- the copy when it is used.
 ---@param order_more function called when there is room to gather more
 ---@return table owner as `order` was told

@@ -9,7 +9,7 @@ local file = require 'ridge.data.file'
 
 local M = {}
 
--- Type byte: name of the element type, bytes, and whether they have to be turned round.
+-- Type byte: name of the element type, bytes, and whether they have to be byte-swapped.
 local TYPE = { [0x08] = { 'u8', 1 }, [0x09] = { 'i8', 1 }, [0x0C] = { 'i32', 4 },
   [0x0D] = { 'f32', 4 }, [0x0E] = { 'f64', 8 } }
 local MOST = 2 ^ 36 -- bytes: more in a header is a damaged one

@@ -98,7 +98,7 @@ end
 
 --- Order a batch.
 ---@param owner table who gets it, for `oldest`
----@param order cdata|nil int64_t numbers of rows; the rows as they lie when left out
+---@param order cdata|nil int64_t numbers of rows; the rows in their order when left out
 ---@param first number where it begins, from 0
 ---@param n number rows
 ---@param tensors table|nil to gather into; new ones when left out

@@ -24,9 +24,9 @@ local SPEC = {
   shape = { 'table', required = true, doc = 'sizes of a row, {} for one number' },
   offset = { 'integer', default = 0, min = 0, doc = 'bytes before the first row' },
   rows = { 'integer', min = 0, doc = 'how many; all that are there when left out' },
-  to = { 'string', choices = { 'f32' }, doc = 'turned into f32 as it is read' },
-  scale = { 'number', default = 1, doc = 'times, as it is turned' },
-  shift = { 'number', default = 0, doc = 'plus, as it is turned' },
+  to = { 'string', choices = { 'f32' }, doc = 'converted to f32 as it is read' },
+  scale = { 'number', default = 1, doc = 'times, as it is converted' },
+  shift = { 'number', default = 0, doc = 'plus, as it is converted' },
 }
 
 -- The file as memory, which goes when nobody holds it any more.

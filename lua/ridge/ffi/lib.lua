@@ -30,7 +30,7 @@ end
 
 local C = open()
 
--- declarations are the process's: who loads this module anew has them already
+-- declarations are the process's: who loads this module again has them already
 if not pcall(ffi.typeof, 'rg_tensor') then
   ffi.cdef 'const char *rg_cdef(void); int32_t rg_abi(void);'
   ffi.cdef(ffi.string(C.rg_cdef()))

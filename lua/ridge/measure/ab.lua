@@ -21,7 +21,7 @@ local M = {}
 local SPEC = {
   a = { 'table|function', doc = 'a plan, or a function (flagged LUA)' },
   b = { 'table|function', doc = 'the one that is held against a' },
-  setup = { 'function', doc = 'makes both, a and b, anew in each of several processes' },
+  setup = { 'function', doc = 'makes both, a and b, again in each of several processes' },
   processes = { 'integer', min = 1, max = 64,
                 doc = 'fresh processes; 3 with setup, else this one' },
   rigorous = { 'boolean', default = false, doc = 'six processes' },
@@ -238,7 +238,7 @@ end
 --
 -- Given as `a` and `b` they are compared in this process (procs = 1: where their memory happens to
 -- lie is part of the answer).  Given as `setup`, a function that makes and returns both, they are
--- made anew in three fresh processes (six when rigorous), and there for each block, so that where
+-- made again in three fresh processes (six when rigorous), and there for each block, so that where
 -- their memory lies is part of the noise.  What they compute is compared first.
 ---@param given table  a and b, or setup; processes, rigorous, blocks, looks, margin, slot_ns,
 ---  check, tolerance, protocol, seed, labels, progress

@@ -92,7 +92,7 @@ local function open_ceilings(threads, opt)
   local open, available = {}, {}
   for kind = 0, native.ceilings() - 1 do
     local wanted = is_wanted(native.ceiling_name(kind), opt.kinds)
-    -- the memory of the large ones takes a second or two to touch; what is open is let go of by the
+    -- the memory of the large ones takes a second or two to touch; what is open is released by the
     -- collector
     if wanted then check() end
     local ceiling = wanted and native.ceiling(kind, threads)
@@ -157,7 +157,7 @@ end
 
 -- -- Noise ---------------------------------------------------------------------------
 
---- Identical points: products of some hundred microseconds, inside the second-level cache; on a
+--- Identical points: products of some hundred microseconds, inside the L2 cache; on a
 --- device larger ones, which keep all of it busy.
 ---@param n integer
 ---@param where string|nil  device; the CPU when left out

@@ -52,7 +52,7 @@ local function version(x)
   return x > 0 and ('%d.%d'):format(math.floor(x / 1000), x % 1000 / 10) or nil
 end
 
---- What a device is. What nobody tells is left out.
+--- What a device is. What not reported is left out.
 ---@param number integer
 ---@return table facts name, kind ('cpu', 'cuda'), uuid, simulated (true or nil), mem, free, cache
 ---  (bytes), capability ('9.0'), units, driver and runtime (interface versions, '13.0')
@@ -93,7 +93,7 @@ local HELD = { { C.RG_HELD_POWER, 'power' }, { C.RG_HELD_HEAT, 'heat' },
   { C.RG_HELD_SETTING, 'setting' }, { C.RG_HELD_OTHER, 'other' }, { C.RG_HELD_IDLE, 'idle' } }
 
 --- What holds a clock back, in words: 'power', 'heat', 'hardware', 'brake', 'setting', 'other',
---- 'idle'; nil when nobody tells.
+--- 'idle'; nil when not reported.
 ---@param held integer bits of rg_device_state
 ---@return string|nil words 'power heat'; empty when nothing does
 function M.held(held)
@@ -106,7 +106,7 @@ function M.held(held)
 end
 
 --- Does it do less than it could: by power, heat or the hardware's own protection?
----@param held integer|nil bits; -1 or nil: nobody tells
+---@param held integer|nil bits; -1 or nil: not reported
 ---@return boolean
 function M.is_held_back(held)
   return held ~= nil and held > 0 and bit.band(held, C.RG_HELD_BACK) ~= 0
@@ -114,7 +114,7 @@ end
 
 local function finite(x) return x == x and x or nil end
 
---- How a device is at this moment; what nobody tells is left out.
+--- How a device is at this moment; what not reported is left out.
 ---@param number integer
 ---@return table state clock_mhz, memory_mhz, celsius, watts, limit_watts, held (bits), words,
 ---  driver ('580.95.05'), why (nothing can be told)

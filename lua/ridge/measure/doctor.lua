@@ -30,7 +30,7 @@ end
 local function percent(x) return ('%.1f %%'):format(100 * x) end
 
 local function hidden(list, name)
-  finding(list, name, 'unavailable', 'this machine does not tell',
+  finding(list, name, 'unavailable', 'this machine does not report it',
     'nothing is known of it: no number here is called clean in this respect')
 end
 

@@ -14,7 +14,7 @@ local NAN = 0 / 0
 ---@param before table  counters as rg_host_counters names them
 ---@param after table
 ---@return table delta  foreign, steal (of the processors' time), pressure (of the time), throttled
----  (periods), wall_ns; NaN where the machine does not tell, or the time was too short to tell
+---  (periods), wall_ns; NaN where the machine does not report it, or the time was too short to tell
 function M.delta(before, after)
   local wall = after.at_ns - before.at_ns
   local capacity = wall * after.n_cpus
@@ -59,7 +59,7 @@ function M.over(steps)
   return M.delta(zero, sum)
 end
 
---- The signals that a delta could not tell.
+--- The signals that a delta lacks.
 ---@param delta table
 ---@return string[] names
 function M.hidden(delta)

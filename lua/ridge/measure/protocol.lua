@@ -13,7 +13,7 @@ local SPEC = {
   level = { 'string', default = 'default', choices = { 'quick', 'demo', 'default', 'rigorous' },
             doc = 'the level that the other fields start from' },
   cache = { 'string', default = 'warm', choices = { 'warm', 'cold', 'warm+cold' },
-            doc = 'cold: the caches are written over before every sample, one call a sample; or '
+            doc = 'cold: the caches are flushed before every sample, one call a sample; or '
               .. 'both, as a list' },
   precision = { 'number', min = 1e-4, max = 1, doc = 'half-width of the interval to stop at' },
   -- rounds and their samples are of one process; a sweep has passes and windows instead

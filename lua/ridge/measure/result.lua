@@ -113,7 +113,7 @@ local function median_of(list, name)
   return #values > 0 and statistics.median(values) or nil
 end
 
--- How far the middle 80 % of the readings of its clock spread; nil where nobody tells.
+-- How far the middle 80 % of the readings of its clock spread; nil where not reported.
 local function spread_of(list)
   local mhz = {}
   for _, each in ipairs(list) do mhz[#mhz + 1] = each.clock_mhz end

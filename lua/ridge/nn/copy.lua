@@ -104,7 +104,7 @@ end
 ---@param device string
 ---@param what string|nil who asks, for errors
 ---@return table
----@return function dispose lets go of its memory there as soon as only the backward pass needs it
+---@return function dispose releases its memory there as soon as only the backward pass needs it
 function M.replica(module, device, what)
   what = what or getmetatable(module).__name
   local number, list = dtype.device(device, what), {}

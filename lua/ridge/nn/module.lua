@@ -44,7 +44,7 @@ local function living()
 end
 
 --- The modules being called, outermost first, as text; empty outside any call.  Asked when an error
--- is made; the stack then starts anew, because an error ends every call on it.
+-- is made; the stack then starts again, because an error ends every call on it.
 local function path()
   local parts = {}
   for i = math.max(1, depth - living() + 1), depth do

@@ -2,7 +2,7 @@
 --- Data parallel in one process: each device computes its part of a batch with the same parameters.
 ---
 --- For one pass the parameters go to every device, which is an operation like others: its gradient
---- comes back, so the sum over the devices arrives at the one set of parameters that an optimizer
+--- comes back, so the sum over the devices is added to the one set of parameters that an optimizer
 --- steps. What has not changed since the last pass lies there still (rg_mirror), so only what was
 --- written to is copied. All moves are asked for before the first part is computed, and no device
 --- waits for another's part.
@@ -120,7 +120,7 @@ end
 ---@return table self
 function Parallel:to(name, made)
   if dtype.is_device(name) and name ~= self.devices[1] then
-    blame.raise(('%s: its parameters are on %s, the first of its devices; make it anew for others')
+    blame.raise(('%s: its parameters are on %s, the first of its devices; make it again for others')
       :format(WHAT, self.devices[1]), 'EARG')
   end
   return Module.to(self, name, made)

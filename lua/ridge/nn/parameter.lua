@@ -31,7 +31,8 @@ function M.entry(self, name)
   end
 end
 
--- A tensor that parameters can be: computed from others that want a gradient it would be no leaf.
+-- A tensor that parameters can be: computed from others that require a gradient it would be no
+-- leaf.
 local function leaf(tensor)
   if C.rg_grad_flows_through(tensor._t) == 0 then return tensor end
   return in_no_grad(function() return tensor:detach():clone() end)

@@ -3,7 +3,7 @@
 ---
 --- The operation takes the trained sketches and the fixed signs side by side, in `_parts`; the
 --- parameters S1s, U1s, U2s and S2s are views of those. One that is exchanged or parametrised lies
---- by itself: the parts are then put together anew in each pass.
+--- by itself: the parts are then put together again in each pass.
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'

@@ -10,7 +10,7 @@ local ref = require 'ridge.ffi.ref'
 
 local M = {}
 
---- The gradients that have arrived: a list of {name =, grad =, param =}.  Writing into grad changes
+--- The accumulated gradients: a list of {name =, grad =, param =}.  Writing into grad changes
 --- what the step uses.
 ---@param optimizer table
 ---@return table
@@ -74,7 +74,7 @@ function M.norm(list)
   return norm
 end
 
--- Gradients that have arrived at parameters of a device, as references to be let go of: a handle
+-- Gradients of parameters of a device, as references to be released: a handle
 -- would hold their memory until the collector comes.
 local function arrived(params, at)
   local held = {}

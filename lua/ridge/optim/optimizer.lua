@@ -148,7 +148,7 @@ local function take_up(self, group)
   arrange(group, n_states)
   if #new > 0 then
     local where = blame.where()
-    io.stderr:write(('%s%s: %s replaced; moments begin anew\n'):format(
+    io.stderr:write(('%s%s: %s replaced; moments start again\n'):format(
       where and where .. ': ' or '', what, table.concat(new, ', ')
         .. (#new == 1 and ' was' or ' were')))
   end
@@ -173,7 +173,7 @@ end
 function Optimizer:init(given, opts)
   local what = getmetatable(self).__name
   local base = options.check(self.spec, opts, what)
-  local groups = {} -- of an optimizer made anew; those there were stay where that fails
+  local groups = {} -- of an optimizer made again; those there were stay where that fails
   local grouped = type(given) == 'table' and not ref.is(given)
     and type(given.parameters) ~= 'function' and type(given[1]) == 'table'
     and given[1].params ~= nil
@@ -191,7 +191,7 @@ end
 
 -- -- Stepping -----------------------------------------------------------------------------------
 
--- Parameters at which a gradient has arrived, with their states, side by side; how many.
+-- Parameters that have a gradient, with their states, side by side; how many.
 local function gather(group, place)
   local n = 0
   for _, i in ipairs(place.at) do
@@ -214,7 +214,7 @@ local function let_go(place, n)
   end
 end
 
---- Take a step with the gradients that have arrived. Parameters without one stay as they are.
+--- Take a step with the accumulated gradients. Parameters without one stay as they are.
 ---@param opts table|nil {scale = Tensor}: gradients are multiplied by it; where it is not finite
 ---  the step is left out
 ---@return table self

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- Loss scaling for small float types (Micikevicius et al., 2018): gradients that would vanish in
---- f16 are kept apart from 0 by a large factor, which is taken off before the step.
+--- f16 are kept apart from 0 by a large factor, which is divided out before the step.
 ---
 --- The factor and what is counted are tensors beside the gradients, and whether a step is taken is
 --- decided there: the host waits for nothing, and a captured step goes on scaling at replay.

@@ -2,7 +2,7 @@
 --
 -- A panel: two scales over a rectangle, with grid, ticks, names, and notes that hide no data.
 --
--- The name of the vertical axis stands level above it, where it can be read, instead of turned
+-- The name of the vertical axis stands level above it, where it can be read, instead of rotated
 -- along it. Labels are thinned until none touches another. Everything drawn through a panel is
 -- remembered as an obstacle; a note is then put at the first of its wished places that is free.
 

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --
--- A figure: a picture kind with its rows, drawn anew for every size, scale and theme asked for.
+-- A figure: a picture kind with its rows, drawn again for every size, scale and theme asked for.
 --
 -- The frame is the same for all kinds: on top what is shown and of which machine, commit and date,
 -- then the sentence that says what was found; below a caption with statistic, interval, counts and

@@ -25,8 +25,8 @@ local ABOUT = {
   theme = { 'string', default = 'light', choices = { 'light', 'dark' }, doc = 'look' },
   better = { 'string', choices = { 'lower', 'higher' }, doc = 'which way is better' },
   layer = { 'string', doc = 'kind of layer that is drawn' },
-  l1d = { 'number', doc = 'bytes of the first-level cache' },
-  l2 = { 'number', doc = 'bytes of the second-level cache' },
+  l1d = { 'number', doc = 'bytes of the L1 cache' },
+  l2 = { 'number', doc = 'bytes of the L2 cache' },
   l3 = { 'number', doc = 'bytes of the last-level cache' },
 }
 

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --
--- What a figure's file says about itself, and the way back from the file to the figure.
+-- What a figure's file says about itself, and how the figure is made from the file again.
 --
 -- The text chunks name the query, database, sweep, recipe, commit, version and theme, and carry
 -- the rows and options as tab-separated text: the first line names the columns with their types

@@ -54,7 +54,7 @@ local function ceilings_of(rows)
   return arithmetic, memory
 end
 
--- The lines; what they are called is written over the points, where there is room.
+-- The lines; what they are called is written above the points, where there is room.
 local function draw_roofs(panel, arithmetic, memory, t)
   local x, notes = panel.opt.x.scale, {}
   local function note(text, places) notes[#notes + 1] = { text, places } end

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
---- What %bench measures, made anew in fresh processes: an expression that reads nothing that was
+--- What %bench measures, made again in fresh processes: an expression that reads nothing that was
 --- made at this prompt means the same in any process.
 
 local environment = require 'ridge.repl.environment'

@@ -300,7 +300,7 @@ function M.once_more(st, trials)
   end)
 end
 
---- Passes of another environment are no part of a result here: such trials begin anew.
+--- Passes of another environment are no part of a result here: such trials start again.
 ---@param st table
 ---@param sweep_id integer
 ---@param env_id integer

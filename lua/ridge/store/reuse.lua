@@ -2,7 +2,7 @@
 --- What was measured before and need not be measured again: the same parameters under the same
 --- recipe, arguments, protocol and environment, by a point of another space.
 --
--- A sweep that is started anew with the same space is asked to measure again, and does. Points of
+-- A sweep that is started again with the same space is asked to measure again, and does. Points of
 -- grade D were disturbed and are no help to anybody.
 
 local M = {}

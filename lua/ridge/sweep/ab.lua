@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- Two kinds of points of a sweep held against each other, pair by pair: `sw:ab` and `ridge ab`.
 --
--- Nothing stored is compared here: each pair is set up and timed anew, in paired blocks
+-- Nothing stored is compared here: each pair is set up and timed again, in paired blocks
 -- (ridge.measure.ab).  With many pairs some differ by chance, so the p values are corrected for
 -- their number.
 

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
---- One pass of a point: set it up anew, in memory that lies elsewhere, time a few windows, write
+--- One pass of a point: set it up again, in memory that lies elsewhere, time a few windows, write
 --- what it came to, let it go.
 --
 -- What a point prepares is heavy work that is not timed and shares the machine with other workers;

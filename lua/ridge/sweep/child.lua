@@ -161,7 +161,7 @@ function Child:kill(signal) self.process:kill(signal) end
 ---@return string|nil text
 function Child:printed() return tail_of(self.output[0]) end
 
---- Let go of what is kept of a child that has ended.
+--- Release what is kept of a child that has ended.
 function Child:close()
   C.rg_child_close(ffi.gc(self.output, nil)[0])
   self.process:close()

@@ -24,7 +24,7 @@ local function see()
   C.rg_grad_where()[0] = numbers[where]
 end
 
--- Raised while the way back stands at a call: say where it was made.
+-- Raised while the backward pass stands at a call: say where it was made.
 local function explain(number)
   local message = ffi.string(C.rg_error_message())
   if lines[number] then
@@ -56,7 +56,7 @@ function ANOMALY.off(entry)
 end
 
 --- Call a function; the first operation that makes a nan or an infinity from finite numbers,
---- forward or on the way back, is an error that names it and the line it was called at.
+--- forward or in the backward pass, is an error that names it and the line it was called at.
 ---@param f function
 ---@param ... any its arguments
 ---@return any what f returns

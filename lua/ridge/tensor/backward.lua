@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
---- The way back where functions in Lua lie on it: it stops there and asks, Lua computes and gives
---- (a loop, no callbacks).
+--- The backward pass where functions in Lua lie on it: it stops there and asks, Lua computes and
+--- gives (a loop, no callbacks).
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
@@ -42,14 +42,14 @@ function M.functions()
   return count
 end
 
---- From now on the results came from the inputs, and `gradient` says how: it gets a list of what
---- arrives at the results (false where nothing does) and gives a list of gradients of the inputs
---- (false or nil for none).
+--- From now on the results came from the inputs, and `gradient` says how: it gets a list of the
+--- incoming gradients of the results (false where there is none) and gives a list of gradients of
+--- the inputs (false or nil for none).
 ---@param inputs table list of Tensor
 ---@param results table list of Tensor, computed while nothing was recorded
 ---@param gradient function
 ---@param save boolean keep the inputs, and refuse that they are written to
----@return boolean recorded false: nothing wants a gradient
+---@return boolean recorded false: nothing requires a gradient
 function M.record(inputs, results, gradient, save)
   drain()
   if #inputs > MOST or #results > 8 then
@@ -66,7 +66,7 @@ function M.record(inputs, results, gradient, save)
   return true
 end
 
--- Answer one question of the way. What passed and is not kept lets go of what it held.
+-- Answer one question of the pass. What passed and is not kept releases what it held.
 local function answer(way, keeps)
   local id = tonumber(C.rg_backward_asks(way, arriving))
   local f = functions[id]
@@ -111,7 +111,7 @@ local WAY = {
 ---@param dy Tensor|nil
 ---@param flags number RG_BACKWARD_...
 ---@param taking table|nil list of Tensor whose gradients are handed out
----@return table|nil gradients one for each of them, false where none arrived
+---@return table|nil gradients one for each of them, false where there is none
 function M.run(y, dy, flags, taking)
   M.passes = M.passes + 1
   call.settle()

@@ -14,7 +14,7 @@ local FUNCTION = {
   name = { 'string', default = 'function', doc = 'what errors call it' },
   forward = { 'function', required = true, doc = 'forward(context, ...): the results' },
   backward = { 'function', required = true,
-    doc = 'backward(context, ...): from what arrives at the results, the gradients of the inputs' },
+    doc = 'backward(context, ...): from the gradients of the results those of the inputs' },
 }
 
 local function tensors_of(name, what, ...)
@@ -28,8 +28,8 @@ end
 --- A differentiable function whose gradient is written in Lua.
 ---
 --- forward(context, ...) computes results from tensors while nothing is recorded; what backward
---- needs it puts into context. backward(context, ...) gets what arrives at the results (nil where
---- nothing does) and returns the gradients of the inputs, nil for none.
+--- needs it puts into context. backward(context, ...) gets the incoming gradients of the results
+--- (nil where nothing does) and returns the gradients of the inputs, nil for none.
 ---@param spec table {forward = function, backward = function, name = 'function'}
 ---@return function f takes tensors, returns the results
 -- >> local double = ridge.Function {
@@ -57,7 +57,7 @@ end
 --- Let a function see, and change, the gradient that flows back through a tensor.
 ---@param x Tensor
 ---@param f function f(gradient): returns another one, or nil to leave it
----@return Tensor y the same elements; what is computed from it has the hook on its way back
+---@return Tensor y the same elements; what is computed from it has the hook in its backward pass
 -- >> local x = ridge.ones(2):requires_grad_()
 -- >> ridge.hook(x * 3, function(g) print(g) end):sum():backward()
 function M.hook(x, f)
@@ -72,7 +72,7 @@ function M.hook(x, f)
 end
 
 local GRAD = {
-  dy = { 'any', doc = 'what arrives at y; 1 when left out' },
+  dy = { 'any', doc = 'incoming gradient of y; 1 when left out' },
   create = { 'boolean', default = false, doc = 'the gradients have gradients themselves' },
   retain = { 'boolean', default = false, doc = 'keep what was saved: to go the same way again' },
 }
@@ -80,9 +80,9 @@ local GRAD = {
 --- The gradients of y with respect to some tensors, handed out instead of added to `.grad`.
 ---
 --- With create they are differentiable themselves, as far as the rules of the operations on the way
---- are made of operations that have a gradient; else the next way back says which has none.
+--- are made of operations that have a gradient; else the next backward pass says which has none.
 ---@param y Tensor one element, unless dy is given
----@param xs Tensor|table one, or a list; each wants a gradient (requires_grad_)
+---@param xs Tensor|table one, or a list; each requires a gradient (requires_grad_)
 ---@param opts table|nil {dy = Tensor, create = false, retain = false}
 ---@return Tensor ... one for each of xs, nil where y does not depend on it
 -- >> local x = ridge.tensor({2}):requires_grad_()
@@ -98,7 +98,7 @@ function M.grad(y, xs, opts)
   for i, x in ipairs(xs) do
     ref.need(x, 'grad: tensor ' .. i)
     if not x.requires_grad then
-      blame.raise(('grad: tensor %d, %s, wants no gradient'):format(i, x:describe()))
+      blame.raise(('grad: tensor %d, %s, requires no gradient'):format(i, x:describe()))
     end
   end
   if opts.dy ~= nil then ref.need(opts.dy, 'grad: dy') end

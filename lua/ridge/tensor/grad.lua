@@ -36,9 +36,9 @@ local BACKWARD = {
 }
 
 docs.backward = 'backward(dy, {retain = false}): add the gradient of this to .grad of its origins'
---- Add the gradient of this tensor to the `.grad` of every tensor it came from that wants one.
+--- Add the gradient of this tensor to the `.grad` of every tensor it came from that requires one.
 ---@param y Tensor one element, unless dy is given
----@param dy Tensor|nil what arrives here, of this shape; 1 when left out
+---@param dy Tensor|nil incoming gradient, of this shape; 1 when left out
 ---@param opts table|nil {retain = false}
 -- >> x = ridge.ones(3):requires_grad_()
 -- >> (x * x):sum():backward()
@@ -85,7 +85,7 @@ properties.requires_grad = { function(t) return C.rg_requires_grad(t) == 1 end,
 properties.grad = { function(t)
   call.check(C.rg_grad_of(t, slot))
   return slot[0] ~= nil and ref.wrap(slot[0]) or nil
-end, 'the gradient that has arrived, or nil' }
+end, 'the accumulated gradient, or nil' }
 
 -- -- Recording ------------------------------------------------------------------------------
 
@@ -133,8 +133,8 @@ end
 
 local SAVED = 4096 -- entries asked for at first
 
---- What is kept for the way back from a tensor, and which operation's gradient reads it: one entry
---- for each piece of memory, the largest first.
+--- What is kept for the backward pass from a tensor, and which operation's gradient reads it: one
+--- entry for each piece of memory, the largest first.
 ---@param y Tensor
 ---@return table list of {bytes =, op =, what = 'input 1' or 'result 1', param = boolean, times =}
 -- >> local x = ridge.ones(1000):requires_grad_()

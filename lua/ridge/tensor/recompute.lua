@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- Recomputation (Chen et al., Training Deep Nets with Sublinear Memory Cost, 2016): a part of a
---- network keeps its inputs alone; the way back computes it once more, with the same random
+--- network keeps its inputs alone; the backward pass computes it once more, with the same random
 --- numbers, and goes through that.
 
 local C = require 'ridge.ffi.lib'
@@ -84,9 +84,9 @@ function M.try(f, ...)
   return state.with(THEN, { value = value }, f, ...)
 end
 
---- Call a function of tensors and keep only its inputs for the way back, which computes it again.
---- Gradients are those of the plain call, bit for bit. Where nothing is recorded for gradients it
---- is the plain call.
+--- Call a function of tensors and keep only its inputs for the backward pass, which computes it
+--- again. Gradients are those of the plain call, bit for bit. Where nothing is recorded for
+--- gradients it is the plain call.
 ---
 --- The function may write into what it made itself, not into its inputs.
 ---@param f function of tensors, or a module

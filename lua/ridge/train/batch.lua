@@ -203,7 +203,7 @@ end
 ---@param x Tensor
 ---@param y Tensor
 ---@param share number the loss counts by it
----@param again function called before a batch that ran out of memory begins anew: it takes back the
+---@param again function called before a batch that ran out of memory restarts: it takes back the
 ---  gradients of the part that was done
 ---@return table loss for `value`; bad: a tensor, nan where the loss is
 function Batch:run(x, y, share, again)

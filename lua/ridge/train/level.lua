@@ -166,7 +166,7 @@ local ORDER = { 'amp', 'compile', 'recompute', 'memory_format', 'flash_attention
   'accumulate' }
 
 -- Bytes that a batch holds between the passes: the model's results, and what is kept for the
--- way back. nil: there is no room for them.
+-- backward pass. nil: there is no room for them.
 local function held(model, x, cast)
   local function pass()
     return cast and require('ridge').autocast(cast, model, x) or model(x)

@@ -77,7 +77,7 @@ local function bad_loss(self, loss)
   return value ~= value or math.abs(value) == math.huge, value
 end
 
---- Deal with the gradients that have arrived, and take the step unless it is to be left out.
+--- Deal with the accumulated gradients, and take the step unless it is to be left out.
 ---@param loss Tensor|number|nil looked at first, if given
 ---@return table result nan_stats (see optim.Guard), clipping_stats (see optim.Clip),
 ---  stability_score, performance_metrics (memory_usage_percent, memory_mb, peak_memory_mb,

@@ -249,7 +249,7 @@ local STATE = { model = TABLE, optimizer = TABLE, others = TABLE, loaders = TABL
 --- stream, where the loaders' orders are, the history.
 ---@param loader table|nil the last one that fit was given, when left out
 ---@param validation table|nil the loader that validates; the last one, when left out
----@return table state of numbers, texts and tensors; the tensors as they lie, not copies
+---@return table state of numbers, texts and tensors; the tensors themselves, not copies
 function Trainer:state(loader, validation)
   return { model = self.model:state(), optimizer = self.optimizer:state(), epoch = self.epoch,
     best = self.best, waited = self.waited, history = self.history, metrics = self.metrics,

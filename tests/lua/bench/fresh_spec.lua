@@ -17,7 +17,7 @@ describe('models as text', function()
     assert.equal(5, p.min_rounds)
   end)
 
-  it('are made anew in each of them', function()
+  it('are made again in each of them', function()
     local few = protocols.protocol { level = 'quick', quiet_ns = 0, warm_min_ns = 1e6,
       warm_max_ns = 1e7, window_ns = 1e5 }
     local results = fresh.results({ 'linear{16,8}', 'linear{8,8}' }, 4, { protocol = few,

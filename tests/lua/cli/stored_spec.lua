@@ -231,7 +231,7 @@ describe('the command', function()
       [('merge %s/new.db %s'):format(folder, fifo)] = 'is not a file',
       [('merge %s %s'):format(fifo, db)] = 'is not a file',
       [('compare %s %s --match-all'):format(db, fifo)] = 'is not a file',
-      ['db backup ' .. fifo] = 'fifo is there already; it is not written over',
+      ['db backup ' .. fifo] = 'fifo is there already; it is not overwritten',
       [('--quiet < %s/lines'):format(folder)] = 'there is a file .*/fifo already',
     } do
       local text, status = at_once(words)

@@ -79,7 +79,7 @@ for _, workers in ipairs { 0, 1, 3 } do
 end
 check('nothing is left', live() == before, live())
 
--- an epoch that is left half-way, again and again, and the loader that is let go of
+-- an epoch that is left half-way, again and again, and the loader that is released
 local function halves()
   local loader = Loader({ x, y }, { batch = 8, seed = 3, device = 'cuda:0', workers = 2 })
   for i = 1, 6 do
@@ -152,7 +152,7 @@ ridge.set_default_backend(ridge.backend.cpu {})
 -- sources on the GPU are gathered there
 local there = Loader({ x:to 'cuda:0', y:to 'cuda:0' }, { batch = 8, seed = 3 })
 check('gathered there', same(epoch(there), reference))
-check('as they lie', #epoch(Loader({ x:to 'cuda:0', y:to 'cuda:0' },
+check('in place', #epoch(Loader({ x:to 'cuda:0', y:to 'cuda:0' },
   { batch = 8, shuffle = false })) == 100)
 refused('threads there', 'threads and transforms gather on the CPU', Loader, { x:to 'cuda:0' },
   { workers = 1 })

@@ -35,7 +35,7 @@ describe('an IDX file', function()
   end
   local function read() return ridge.data.idx(path) end
 
-  it('is a tensor of its type, with big-endian numbers turned round', function()
+  it('is a tensor of its type, with big-endian numbers byte-swapped', function()
     write(idx(0x08, { 2, 3 }, '\0\1\2\253\254\255'))
     assert.equal('u8', read().dtype)
     assert.same({ { 0, 1, 2 }, { 253, 254, 255 } }, read():tolist())

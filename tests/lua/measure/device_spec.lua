@@ -70,7 +70,7 @@ describe('a device', function()
     part 'profile'
   end)
 
-  it('has a state that nobody tells where the management library is not', function()
+  it('has no state where the management library is not', function()
     if missing() then return end
     part 'hidden'
   end)
@@ -99,7 +99,7 @@ describe('a device', function()
     end
   end)
 
-  it('names its work for a profiler that looks on, and only then', function()
+  it('names its work for an attached profiler, and only then', function()
     if missing() then return end
     local headers = (os.getenv 'CUDA_HOME' or '/usr/local/cuda') .. '/include'
     if not there(headers .. '/nvtx3/nvToolsExt.h') then return pending 'no NVTX headers' end

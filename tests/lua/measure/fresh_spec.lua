@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- Comparisons whose candidates are made anew in fresh processes.
+-- Comparisons whose candidates are made again in fresh processes.
 
 local ab = require 'ridge.measure.ab'
 
@@ -55,7 +55,7 @@ describe('a comparison in fresh processes', function()
     assert.equal(2, found.procs)
   end)
 
-  it('makes its candidates anew for each block', function()
+  it('makes its candidates again for each block', function()
     -- in one process: once, for each of six blocks, and two copies for each of two of A/A
     local function outcome(last)
       local text = ('return %s'):format([[function()

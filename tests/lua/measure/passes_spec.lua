@@ -213,7 +213,7 @@ describe('ratios', function()
     assert.is_nil(passes.ratio({ 1, 2 }, {}))
   end)
 
-  it('turned round are one over the ratio, ends and all', function()
+  it('inverted are one over the ratio, ends and all', function()
     local a, b, r = {}, {}, random.new(5)
     for i = 1, 9 do a[i], b[i] = math.exp(r:normal()), math.exp(r:normal()) end
     local one, other = passes.ratio(a, b), passes.ratio(b, a)

@@ -182,7 +182,7 @@ describe('the host between two readings', function()
                                             reading(1e9, 1.1e9, 1e9, 0, 0, 0)), 2))
   end)
 
-  it('does not tell what it cannot know', function()
+  it('does not report what it cannot know', function()
     local nan = 0 / 0
     local d = host.delta(reading(0, nan, 0, nan, nan, nan), reading(1e9, nan, 1e9, nan, nan, nan))
     assert.same({ 'foreign', 'pressure', 'steal', 'throttled' }, host.hidden(d))

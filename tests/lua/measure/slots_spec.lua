@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- Where memory lies is part of the noise: candidates made anew for each block on a made-up machine
+-- Where memory lies is part of the noise: candidates made again for each block on a made-up machine
 -- on which each copy has its own speed.
 
 local here = debug.getinfo(1, 'S').source:match('^@(.*/)')
@@ -14,7 +14,7 @@ local PROTOCOL = protocols.protocol { level = 'quick', warm_min_ns = 1e6, warm_m
 
 -- Three processes of twelve blocks; each copy of a candidate is off by 4 % (one standard
 -- deviation), the second candidate is slower by a factor.
-local function compare(seed, factor, anew)
+local function compare(seed, factor, again)
   local r, processes, n_made = random.new(seed), {}, 0
   for p = 1, 3 do
     local machine = made_up.new()
@@ -25,7 +25,7 @@ local function compare(seed, factor, anew)
     end
     local function make() return copy(1), copy(factor) end
     local a, b = make()
-    local taken = slots.new(a, b, PROTOCOL, 2e6, machine:services(), anew and make or nil)
+    local taken = slots.new(a, b, PROTOCOL, 2e6, machine:services(), again and make or nil)
     local process = { effects = {}, aa = {} }
     for _, block in ipairs(taken:take(12, seed * 7 + p)) do
       table.insert(block.kind == 'aa' and process.aa or process.effects,
@@ -38,25 +38,25 @@ end
 
 local N = 30
 
-local function called(factor, anew)
+local function called(factor, again)
   local n = 0
   for seed = 1, N do
-    local said = compare(seed, factor, anew).verdict
+    local said = compare(seed, factor, again).verdict
     if said == 'faster' or said == 'slower' then n = n + 1 end
   end
   return n
 end
 
-describe('candidates made anew for each block', function()
+describe('candidates made again for each block', function()
   it('differ by chance in no more than the level says, though their copies do', function()
     -- 5 % and three standard deviations of so many draws
     assert.is_true(called(1, true) <= 0.05 * N + 3 * math.sqrt(0.05 * 0.95 * N))
   end)
 
   it('are not sure of one layout: the interval is as wide as layouts differ', function()
-    local once, anew = compare(1, 1, false), compare(1, 1, true)
-    assert.is_true(anew.floor > 3 * once.floor, 'A/A blocks of two copies show it')
-    assert.is_true(anew.floor > 0.01 and once.floor < 0.005)
+    local once, again = compare(1, 1, false), compare(1, 1, true)
+    assert.is_true(again.floor > 3 * once.floor, 'A/A blocks of two copies show it')
+    assert.is_true(again.floor > 0.01 and once.floor < 0.005)
   end)
 
   it('are found when they are far apart', function()

@@ -179,7 +179,7 @@ describe('attention by random features', function()
         x:copy_(here)
         return (up - down) / (2 * h)
       end)
-      -- what is taken off the exponents counts as a constant, and eps is added behind it
+      -- what is subtracted from the exponents counts as a constant, and eps is added behind it
       assert.is_true(math.abs(found - wanted) < 2e-3 * math.abs(wanted) + 1e-2,
         ('input %d: %g and %g'):format(which, found, wanted))
     end

@@ -21,7 +21,7 @@ describe('weights under autocast on a device', function()
   local function on(stream, f, ...) return ridge.device.on_stream(GPU, stream, f, ...) end
 
   -- How many of these weights were converted while f ran, and how often each: by their sizes, which
-  -- nothing else has but their gradients on the way back.
+  -- nothing else has but their gradients in the backward pass.
   local function casts(list, f, ...)
     local wanted, n, each = {}, 0, {}
     for i, w in ipairs(list) do wanted[w.count * 6], each[i] = i, 0 end -- bytes of both
@@ -209,7 +209,7 @@ describe('weights under autocast on a device', function()
           local loss
           assert.equal(#list, casts(list, function() loss = there() end))
           local _, each = casts(list, back, loss)
-          for i, w in ipairs(list) do -- at most the gradients, which come in the lower type
+          for i, w in ipairs(list) do -- at most the gradients, in the lower-precision type
             assert.is_true(each[i] <= (w.uses or 1), ('%d: %d'):format(w.count, each[i]))
           end
           assert.equal(0, casts(list, update))

@@ -238,7 +238,7 @@ describe('dropout in place', function()
       assert.matches(name .. ': p is nan', failure(function() return ridge.ones(3)[name](
         ridge.ones(3), 0 / 0) end), 1, true)
     end
-    assert.matches('dropout_: .*wants a gradient', failure(function()
+    assert.matches('dropout_: .*requires a gradient', failure(function()
       return ridge.ones(3):requires_grad_():dropout_()
     end).message)
     assert.matches('unknown option', failure(nn.Dropout, 0.5, { inplaces = true }).message)

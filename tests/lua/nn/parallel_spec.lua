@@ -169,7 +169,7 @@ describe('data parallel', function()
     assert.equal('bf16', ridge.autocast('bf16', net(false), x).dtype)
   end)
 
-  it('lets go of everything it made on the other devices', function()
+  it('releases everything it made on the other devices', function()
     local x, y = data(6)
     local net = nn.DataParallel(deep(), { devices = LISTS[1] })
     pass(net, x, y)
@@ -222,7 +222,7 @@ describe('data parallel', function()
     end
     step()
     local did = counted.during(step).moves
-    -- each way back brings the gradients and the part's slope of the result
+    -- each backward pass brings the gradients and the part's slope of the result
     assert.equal(trainable + 2 * (PART + RESULT + trainable + RESULT), did)
   end)
 

@@ -96,7 +96,7 @@ describe('module.weight = t', function()
     end
   end)
 
-  it('of what was computed from others that want a gradient is a parameter of its own', function()
+  it('computed from others that require a gradient is a parameter of its own', function()
     local layer = nn.Linear(6, 5, { seed = 1 })
     local half = layer.weight * 0.5
     assert.is_true(half.requires_grad)
@@ -525,8 +525,8 @@ describe('a parameter that is replaced', function()
       io.stderr, x = stderr, x:to 'f32' -- luacheck: ignore 122
       assert.is_true(ok, tostring(err))
       assert.equal(how == 'groups' and 3 or 2, #said)
-      assert.matches(how == 'groups' and 'Adam: weight was replaced; moments begin anew'
-        or 'Adam: 1.weight was replaced; moments begin anew', said[1])
+      assert.matches(how == 'groups' and 'Adam: weight was replaced; moments start again'
+        or 'Adam: 1.weight was replaced; moments start again', said[1])
       assert.matches('parameter_spec.lua:%d+: ', said[1])
       assert.equal(5, optimizer:steps())
     end

@@ -84,7 +84,7 @@ describe('loss scaling', function()
     return a, optimizer, scaler
   end
 
-  it('is taken off once, before the norm is clipped', function()
+  it('is divided out once, before the norm is clipped', function()
     local a, optimizer, scaler = setup(ridge.tensor { 3, 4 })
     assert.same({ 24, 32 }, a.grad:tolist())
     scaler:step(optimizer)

@@ -49,7 +49,7 @@ describe('another space of a recipe', function()
     assert.same({ [2] = 1, [3] = 1, [4] = 0 }, reused)
   end)
 
-  it('measures again where it is told to, or where the same space is started anew', function()
+  it('measures again where it is told to, or where the same space is started again', function()
     run(declare { k = { 1, 2 } })
     calls = {}
     run(declare { k = { 1, 2 } }, { new = true })

@@ -253,7 +253,7 @@ describe('a stored sweep', function()
     for _, kind in ipairs { 'slices', 'steps' } do
       sw:plot(kind, { x = 'threads', y = 'fwd' }):render { scale = 1 }:close()
     end
-    -- the same points measured anew: one of twelve moved, and is among those that are shown
+    -- the same points measured again: one of twelve moved, and is among those that are shown
     assert.matches('^1 run; 0 times a point moved', sw:plot('history', {}).finding)
     factor = 2
     local figure = measured(true):plot('history', {})

@@ -92,11 +92,11 @@ describe('gradients from device to device', function()
     assert.equal(0, c:narrow(1, 1, 1):abs():sum():item())
     assert.equal(0, d:narrow(1, 1, 1):abs():sum():item())
     local leaf = ridge.ones(2, { device = GPU }):requires_grad_()
-    assert.matches('wants a gradient', failure(leaf.copy_, leaf,
+    assert.matches('requires a gradient', failure(leaf.copy_, leaf,
       ridge.ones(2):requires_grad_() * 1))
   end)
 
-  it('add up over several ways back, and stop where nothing is recorded', function()
+  it('add up over several backward passes, and stop where nothing is recorded', function()
     local x = ridge.ones(3):requires_grad_()
     local there = x:to(GPU)
     for _ = 1, 2 do

@@ -14,7 +14,7 @@ end
 local function near(x, y) return x:allclose(y, 1e-5, 1e-6) end
 
 describe('a function with its own gradient', function()
-  it('is asked on the way back, wherever it stands', function()
+  it('is asked in the backward pass, wherever it stands', function()
     local asked = 0
     local cube = ridge.Function {
       forward = function(c, x)
@@ -59,11 +59,11 @@ describe('a function with its own gradient', function()
     collectgarbage()
     collectgarbage()
     assert.are.equal(before, backward.functions())
-    id(ridge.ones(2)) -- wants no gradient: it is never recorded
+    id(ridge.ones(2)) -- requires no gradient: it is never recorded
     assert.are.equal(before, backward.functions())
   end)
 
-  it('lets go of what it held when it was passed, and says so when it is asked again', function()
+  it('releases what it held when it was passed, and says so when it is asked again', function()
     local weak = setmetatable({}, { __mode = 'v' })
     local f = ridge.Function {
       forward = function(c, x)
@@ -101,7 +101,7 @@ describe('a function with its own gradient', function()
     }
     local x = ridge.ones(3):requires_grad_()
     assert.matches('no luck', message(function() f(x):sum():backward() end))
-    assert.matches('result 1.*wants a gradient', message(ridge.Function {
+    assert.matches('result 1.*requires a gradient', message(ridge.Function {
       forward = function() return x end, backward = function() end }, x))
     x:sum():backward()
     assert.same({ 1, 1, 1 }, x.grad:tolist())
@@ -174,7 +174,7 @@ describe('gradients of gradients', function()
   end)
 
   it('are asked for of what wants one', function()
-    assert.matches('tensor 1, f32%[2%].*wants no gradient', message(ridge.grad,
+    assert.matches('tensor 1, f32%[2%].*requires no gradient', message(ridge.grad,
       ridge.ones(2):requires_grad_():sum(), ridge.ones(2)))
   end)
 end)
@@ -246,7 +246,7 @@ describe('recomputation', function()
         assert.is_true(last.training and last.children[2].module.training)
         ridge.seed(4)
         local y = model(x)
-        model:add(nn.Tanh()) -- behind the forward pass, of which the way back computes parts again
+        model:add(nn.Tanh()) -- after the forward pass; the backward pass recomputes parts
         y:sum():backward()
         return y, last.children[1].module.weight.grad, model.children[1].module.weight.grad
       end
@@ -329,7 +329,7 @@ describe('recomputation', function()
       function(a) return a:add_(1) end, ridge.ones(3)))
   end)
 
-  it('refuses that its input changes before the way back', function()
+  it('refuses that its input changes before the backward pass', function()
     local x = ridge.ones(3)
     local w = ridge.ones(3):requires_grad_()
     local y = ridge.recompute(function(a) return a * w end, x):sum()

@@ -11,7 +11,7 @@ end
 local function close(a, b) assert.is_true(a:allclose(b, 1e-4, 1e-5), a .. '\n' .. b) end
 
 describe('gradients', function()
-  it('arrive at what wants them, and add up', function()
+  it('reach what requires them, and add up', function()
     local x = ridge.tensor({ 1, 2, 3 }):requires_grad_()
     local y = ridge.tensor { 4, 5, 6 }
     ;(x * x + y):sum():backward()
@@ -199,7 +199,7 @@ describe('gradients of layers', function()
     close(x.grad, y:detach())
   end)
 
-  it('are those of a lower type under autocast, in the type of the parameter', function()
+  it('are those of a lower-precision type under autocast, in the type of the parameter', function()
     local layer = nn.Linear(64, 32, { seed = 3 }):train()
     local x = ridge.randn(16, 64)
     layer(x):square():mean():backward()

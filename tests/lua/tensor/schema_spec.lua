@@ -221,7 +221,7 @@ describe('a record without a kernel', function()
   end)
 end)
 
-describe('the door', function()
+describe('the dispatcher', function()
   local x = ridge.ones(2, 3)
   local SAMPLE = { f32 = x, i64 = x:to 'i64', bool = x:to 'bool', f8e4m3 = x:to 'f8e4m3' }
 

@@ -170,7 +170,7 @@ describe('arithmetic', function()
     assert.matches('no axis 3', failure(x.sum, x, 3).message)
   end)
 
-  it('wraps whole numbers around, as the machine does, in sums and running sums too', function()
+  it('wraps whole numbers around, as the machine does, in sums and cumulative sums too', function()
     local most = ridge.full(2 ^ 62, 3, { dtype = 'i64' })
     local wanted = { 2 ^ 62, -2 ^ 63, -2 ^ 62 } -- of one, of two, of three
     assert.same(wanted, most:cumsum(1):tolist())
@@ -323,7 +323,7 @@ describe('memory', function()
   end)
 
   it('stays bounded when only the collector lets go', function()
-    -- in a process of its own: what is left behind depends on the size of the Lua heap
+    -- in a process of its own: what remains depends on the size of the Lua heap
     local pipe = io.popen("./ridge -e 'for _ = 1, 3000 do local _ = ridge.zeros(65536) end; "
       .. "return ridge.memory.stats().peak'")
     local peak = tonumber(pipe:read '*a')

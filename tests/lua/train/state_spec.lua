@@ -37,7 +37,7 @@ local function arrive(x, i)
   x:backward(g)
 end
 
--- Of everything with a memory: made anew, one step of its life, and a number or tensor that shows
+-- Of everything with a memory: made again, one step of its life, and a number or tensor that shows
 -- what it remembers.
 local MADE = {}
 

@@ -285,7 +285,7 @@ describe('a trainer', function()
     assert.are.equal(0, (found * 0):sum():item())
   end)
 
-  it('waits anew behind each epoch that is better', function()
+  it('waits again behind each epoch that is better', function()
     local t, data = given({ { 5 }, { 6 }, { 4 }, { 6 }, { 7 }, { 1 } }, { patience = 2 })
     local history, stopped = t:fit(data, { epochs = 6 })
     assert.same({ 5, 'patience', 4, 2 }, { #history, stopped, t.best, t.waited })
