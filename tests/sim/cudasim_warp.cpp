@@ -107,7 +107,7 @@ static void complete(int op)
     match(true);
     break;
   case RGSIM_TILES:
-  case RGSIM_TILES_TURNED:
+  case RGSIM_TILES_TRANSPOSED:
   case RGSIM_MMA_BF16:
   case RGSIM_MMA_F16:
   case RGSIM_MMA_BYTES:
