@@ -21,7 +21,7 @@ M.NONE = { up = 0, down = 0, how = 'none' }
 --- machine does, and on a loaded one the worst of them says nothing of the others.
 M.KINDS = { 'small', 'linear', 'softmax', 'streaming' }
 
--- Bytes of a call that stay in a first cache, and from which on memory is what is measured; and
+-- Bytes of a call that stay in a L1, and from which on memory is what is measured; and
 -- operations a byte from which on arithmetic is.
 local SMALL, LARGE, DENSE = 2 ^ 15, 2 ^ 24, 2
 
