@@ -10,7 +10,7 @@ return {
   { "the rooms?", "layer, folder; scratch, workspace", unless = " of " },
   { "rooms? below", "layer" },
   -- products
-  { "ways? out", "epilogue" },
+  { "ways? out", "epilogue", unless = " %-%-%-" },
   { "turned", "transposed, rotated", unless = "[it ]* o[nf]" },
   { "made ready", "prepared" },
   { "making ready", "preparing" },

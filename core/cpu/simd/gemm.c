@@ -246,7 +246,7 @@ TILE(13)
 TILE(14)
 #endif
 
-/* -- Epilogue --------------------------------------------------------------------- */
+/* -- On the way out --------------------------------------------------------------------- */
 
 static void affine(float *x, int64_t rows, int64_t ldx, const float *bias, float scale, bool relu)
 {
