@@ -118,7 +118,7 @@ RG_API rg_status rg_graph_value_of(const rg_graph *graph, int32_t value,
                                    rg_graph_value *out) RG_CHECK;
 
 /* Node that reads a value.  value: its number; i: which of them, from 0; -1 is an output of the
-** graph, and what comes behind the last one. */
+** graph, and what comes after the last one. */
 RG_API int32_t rg_graph_use(const rg_graph *graph, int32_t value, int32_t i);
 
 /* The i-th input of the graph, output, state (its first version), from 0: a value; -1 behind the

@@ -55,7 +55,6 @@ return {
   { "profiler that looks on", "attached profiler" },
   { "left behind", "abandoned" },
   -- words
-  { "anew", "again, from the start" },
   { "nobody tells", "not reported, unknown" },
   { "not tell", "not report" },
   { "and its kind", "and the like" },
