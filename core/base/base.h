@@ -131,8 +131,8 @@ int32_t rg_event_device(const rg_event *event);
 /* -- The ring of events ------------------------------------------------------------ */
 
 /* A bit for each kind of event that a reader of this thread's hears (ridge/ring.h), one for
-** rg_call_names, and one for recorders at the door (op/op.h).  Who runs a call asks this first; 0:
-** nobody looks on. */
+** rg_call_names, and one for recorders at the dispatcher (op/op.h).  Who runs a call asks this
+** first; 0: nobody looks on. */
 extern _Thread_local uint32_t rg_ring_on;
 enum { RG_RING_NAMED = 1 << 16, RG_RING_TOLD = 1 << 17, RG_RING_ALL_KINDS = (1 << 16) - 1 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** The door for records whose body is other operations, which go through the door themselves.
+** The dispatcher for records whose body is other operations, which go through the dispatcher
+** themselves.
 */
 #include "op/list.h"
 #include "op/op.h"

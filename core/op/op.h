@@ -146,7 +146,8 @@ struct rg_op {
   ** doors.
   **
   ** view    checks the arguments, resolves what is negative in them, and says how the view lies
-  ** expand  runs the body, operations that go through the door themselves, and makes new results;
+  ** expand  runs the body, operations that go through the dispatcher themselves, and makes new
+  ** results;
   **         infer then only checks the inputs and sets call->n_out */
   rg_status (*view)(const rg_op *op, const rg_tensor *x, void *args, rg_layout *at);
   rg_status (*expand)(const rg_call *call, rg_tensor **out);

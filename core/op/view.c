@@ -7,7 +7,7 @@
 #include "op/list.h"
 #include "op/view.h"
 
-/* -- The door -------------------------------------------------------------------------------- */
+/* -- Entry -------------------------------------------------------------------------------- */
 
 rg_status rg_view_observed(const rg_op *op, const rg_tensor *x, const void *args, rg_tensor *y)
 {

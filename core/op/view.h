@@ -49,7 +49,7 @@ typedef rg_status rg_view_rule(const rg_op *op, const rg_tensor *x, void *args, 
 /* A view was made while somebody looks on. */
 rg_status rg_view_observed(const rg_op *op, const rg_tensor *x, const void *args, rg_tensor *y);
 
-/* The door of views.  Each entry has it with its own rule compiled into it, because a view is
+/* The entry of views.  Each entry has it with its own rule compiled into it, because a view is
 ** little more than a struct. */
 static inline __attribute__((always_inline)) rg_status
 rg_view_by(const rg_op *op, rg_view_rule *rule, const rg_tensor *x, void *args, rg_tensor **out)
