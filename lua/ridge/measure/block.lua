@@ -32,7 +32,7 @@ local DEVICE_WARM = 3
 local POINT_FIELDS = { plan = true, window = true, label = true, cost = true, zeros = true,
                        device = true }
 local SETTINGS = { between = true, brief = true, calibration = true, progress = true,
-                   services = true }
+                   services = true, taken = true }
 
 -- -- Points ----------------------------------------------------------------------
 
@@ -101,9 +101,11 @@ local function new_points(given, protocol)
   for i, each in ipairs(given) do
     check_point(each, i)
     points[#points + 1] = new_point(each, i, first)
+    points[#points].index = i
     if protocol.cache == 'warm+cold' then
       points[#points + 1] = new_point(each, i, 'cold')
       points[#points].beside = points[#points - 1]
+      points[#points].index = i
     end
   end
   return points
@@ -169,7 +171,7 @@ local function keep_device(point, window)
       or 0 }
 end
 
-local function take_round(point, previous, services)
+local function take_round(point, previous, services, taken)
   if point.device > 0 and not point.state then
     point.state = { before = services.device_state(point.device) }
   end
@@ -190,6 +192,10 @@ local function take_round(point, previous, services)
     point.mark[n] = mark_of(window)
     if window.migrations < 0 then point.migrations_hidden = true end
     if window.device_ns then keep_device(point, window) end
+    if taken then
+      taken(point.index, { cache = point.cache, clock = point.clock.name, inner = point.inner,
+        t0 = point.t0, ns = round[i], at = point.at[n], mark = point.mark[n] })
+    end
     point.spent, point.own_cpu = point.spent + ns, point.own_cpu + window.own_cpu_ns
   end
   point.rounds[#point.rounds + 1] = round
@@ -257,7 +263,7 @@ local function run(points, protocol, setting)
     local number = #passes + 1
     for _, point in ipairs(shuffler:shuffle(active)) do
       services.check()
-      guarded(point, take_round, point, previous, services)
+      guarded(point, take_round, point, previous, services, setting.taken)
       point.passes[#point.passes + 1] = number
       previous = point.label
     end
@@ -314,7 +320,8 @@ end
 ---@param setting table|nil          calibration (of measure.calibration), between (what other
 ---  processes would differ by, of ridge.measure.variation; from the calibration when left out),
 ---  progress (a function of label, rounds, half-width, stop), services (a made-up machine, for
----  tests), brief (the reference work runs once, not after every round)
+---  tests), brief (the reference work runs once, not after every round), taken (a function of the
+---  point's number and a window, called as it ends: cache, clock, inner, t0, ns, at, mark)
 ---@return table[] results           one a point: n, n_eff, rounds, inner, warm_ns, warm_calls
 ---  (of the warm-up), settle_calls (untimed, one window before each round), first_ns, min, p25,
 ---  med, p75, p95, p99, max, mean, sd, mad, ci_lo, ci_hi, ci_level, ci_how, r1, drift, sentinel,
@@ -332,7 +339,7 @@ function M.block(given, protocol, setting)
   for name in pairs(setting) do
     if not SETTINGS[name] then
       blame.raise(('measure.block: unknown setting %s; known: between, brief, calibration, '
-        .. 'progress, services')
+        .. 'progress, services, taken')
         :format(tostring(name)))
     end
   end
@@ -341,7 +348,7 @@ function M.block(given, protocol, setting)
   local calibration = setting.calibration
   local whole = {
     services = services, progress = setting.progress, calibration = calibration,
-    brief = setting.brief,
+    brief = setting.brief, taken = setting.taken,
     session = session_of(services, protocol),
     limits = flags.thresholds(),
     between = setting.between or variation.of(calibration, setting.services),

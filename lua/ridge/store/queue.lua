@@ -14,6 +14,7 @@ local record = require 'ridge.store.record'
 local recovery = require 'ridge.store.recovery'
 local rules = require 'ridge.store.rules'
 local sqlite = require 'ridge.store.sqlite'
+local window = require 'ridge.store.window'
 
 local M = {}
 
@@ -33,6 +34,26 @@ function Worker:under_way(trial_id, stage, n)
   local text = ('trial %d %s %d %.3f'):format(trial_id or 0, stage, n or 1, clock.seconds())
   self.lock:note(text .. (' '):rep(M.CRASH_AT - 1 - #text) .. '\n', recovery.NOTE_AT)
 end
+
+--- Note a window as it ends, so that a death of this process does not take it along.
+---@param claim table
+---@param w table of ridge.store.window
+function Worker:window(claim, w)
+  if self.noting ~= claim.attempt then
+    self.noting, self.noted = claim.attempt, {}
+    self.note_at = window.AT
+  end
+  local line = window.line(claim.attempt, w)
+  self.lock:note(line, self.note_at)
+  self.note_at = self.note_at + #line
+  self.noted[#self.noted + 1] = line
+end
+
+--- What processes that died in this pass of a trial had timed of it (ridge.store.window).
+---@param claim table
+---@param env_id integer
+---@return table kept
+function Worker:kept(claim, env_id) return window.kept(self.st.db, claim, env_id) end
 
 --- Begin to work on this database; the worker counts as alive until it ends or its process does.
 ---@param st table store open for writing
@@ -202,6 +223,7 @@ local function finish_one(self, claim, outcome)
     passes, turn = claim.pass, M.turn(claim.uuid, outcome.group, claim.pass + 1)
     if outcome.more then state = 'pending' end
   end
+  self.noting, self.noted = nil, nil -- what it came to stands in its own rows
   local mine = db:run(FENCE, state, best, prio, passes, turn, claim.trial, self.id, claim.try) == 1
   if not mine then db:run(STALE, claim.attempt) end
   record.attempt(db, claim.attempt, outcome)
@@ -232,6 +254,7 @@ end
 function Worker:give_back(claims, why)
   local db = self.st.db
   db:transaction(function()
+    window.keep(db, self.id, table.concat(self.noted or {}))
     for _, claim in ipairs(claims) do
       db:run([[/* end attempt */ UPDATE attempt SET outcome='lost', ended=?, message=?
         WHERE id=? AND outcome='running']], clock.now_us(), why, claim.attempt)

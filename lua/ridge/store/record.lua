@@ -61,6 +61,15 @@ local SAMPLES = [[/* insert samples */ INSERT INTO samples(timing_id,enc,n,t0,du
 
 local function blob_of(kind, list) return list and sqlite.blob(pack(kind, list)) or nil end
 
+--- The raw samples of a timing that has its row.
+---@param db table
+---@param attempt integer
+---@param g table phase, clock, cache, t0 (ns), dur, at, mark
+function M.samples(db, attempt, g)
+  db:run(SAMPLES, attempt, g.phase, g.clock, g.cache, M.ENCODING, #g.dur, g.t0,
+    blob_of('dur', g.dur), blob_of('at', g.at), blob_of('mark', g.mark))
+end
+
 local function timing(db, attempt, t)
   local r = t.result
   local clock, cache, host = r.clock or 'monotonic_raw', r.cache or 'warm', r.host or {}
@@ -75,8 +84,8 @@ local function timing(db, attempt, t)
     r.ratio_lo, r.ratio_hi, r.pass_med, r.pass_ratio, r.pass_flags)
   if r.first_ns then db:run(FIRST, attempt, t.phase, clock, r.first_ns) end
   if r.samples and #r.samples > 0 then
-    db:run(SAMPLES, attempt, t.phase, clock, cache, M.ENCODING, #r.samples, r.t0_ns,
-      blob_of('dur', r.samples), blob_of('at', r.at), blob_of('mark', r.mark))
+    M.samples(db, attempt, { phase = t.phase, clock = clock, cache = cache, t0 = r.t0_ns,
+      dur = r.samples, at = r.at, mark = r.mark })
   end
 end
 

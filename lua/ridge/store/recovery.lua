@@ -20,6 +20,7 @@ local clock = require 'ridge.store.clock'
 local lock = require 'ridge.store.lock'
 local place = require 'ridge.store.place'
 local rules = require 'ridge.store.rules'
+local window = require 'ridge.store.window'
 
 local M = {}
 
@@ -39,6 +40,9 @@ local SUSPECTS = [[/* put suspects last */
 local FAILED = [[/* end failed attempt */
   UPDATE attempt SET outcome=?1, ended=?2, signal=?3, message=?4, printed=?5
   WHERE trial_id=?6 AND worker_id=?7 AND outcome='running']]
+local DROP = [[/* drop its windows */ DELETE FROM timing WHERE attempt_id IN
+  (SELECT id FROM attempt WHERE trial_id=? AND worker_id=? AND outcome<>'ok'
+   ORDER BY id DESC LIMIT 1)]]
 local AGAIN = [[/* try again */
   UPDATE trial SET crashes=crashes+?1, worker_id=NULL, prio=?2, state='pending'
   WHERE id=?3 AND worker_id=?4 AND state='running']]
@@ -81,13 +85,26 @@ local function settle(db, worker, note, outcome, message, printed)
   db:run(FAILED, outcome, clock.now_us(), note.signal or outcome == 'lost' and 'SIGKILL' or nil,
     message, printed, note.trial, worker.id)
   local crash = outcome == 'crashed' and 1 or 0
-  if rules.again(db, note.trial, outcome) then
+  local again = rules.again(db, note.trial, outcome)
+  -- what was at fault is not gone on with
+  if not (again and outcome == 'lost') then db:run(DROP, note.trial, worker.id) end
+  if again then
     db:run(AGAIN, crash, rules.SUSPECT, note.trial, worker.id)
   else
     -- killed again and again, with nobody else to blame
     db:run(FINAL, crash, outcome == 'lost' and 'crashed' or outcome, note.trial, worker.id)
     rules.imply(db, note.trial, outcome)
   end
+end
+
+-- What stands in a lock file behind the notes.
+local function noted(path)
+  local file = io.open(path, 'rb')
+  if not file then return '' end
+  file:seek('set', window.AT)
+  local text = file:read '*a'
+  file:close()
+  return text or ''
 end
 
 -- Put back what a dead worker had.
@@ -97,6 +114,7 @@ local function bury(st, worker, text, seen)
   local note = M.note(text)
   local outcome, message
   if not rebooted then outcome, message = judge(note, seen) end
+  window.keep(db, worker.id, noted(worker.path))
   local how = rebooted and 'the machine was restarted'
     or note.signal and 'died of ' .. note.signal or message or 'its process was ended from outside'
   if outcome and note.trial > 0 then

@@ -182,6 +182,39 @@ local function ratio_of(own, other)
   return statistics.median(list)
 end
 
+-- The protocol of what is left of a pass of which a process that died had taken windows: as many
+-- as the phase lacks that has least of them.
+local function rest_of(protocol, kept, phases)
+  local least = math.huge
+  for _, phase in ipairs(phases) do
+    for _, cache in ipairs(protocol.cache == 'warm+cold' and { 'warm', 'cold' }
+        or { protocol.cache or 'warm' }) do
+      local own = kept[record.key(phase, cache)]
+      least = math.min(least, own and #own.dur or 0)
+    end
+  end
+  if least == 0 or least == math.huge or not protocol.windows then return protocol end
+  local out = copy(protocol)
+  out.windows = math.max(1, protocol.windows - least)
+  return out
+end
+
+-- What was kept of this pass, in front of what was timed of it now.
+local function prepend(r, own)
+  if not own then return end
+  local dur, at, mark = {}, {}, {}
+  local function add(ns, when, how)
+    local n = #dur + 1
+    dur[n], at[n], mark[n] = ns, when, how
+  end
+  for i, ns in ipairs(own.dur) do add(ns, own.at[i], own.mark[i]) end
+  for i, ns in ipairs(r.samples or {}) do
+    add(ns, (r.t0_ns or 0) - own.t0 + (r.at and r.at[i] or 0), r.mark and r.mark[i] or 0)
+  end
+  r.samples, r.at, r.mark, r.t0_ns = dur, at, mark, own.t0
+  r.med = statistics.median(dur)
+end
+
 -- Time all plans of a point, and beside each that of its partner; the rounds of all are shuffled.
 local function time_point(run, item, partner)
   local points, phases = item.point:plans(item.label), {}
@@ -201,8 +234,13 @@ local function time_point(run, item, partner)
   end
   lease(run, 'exclusive')
   run.worker:under_way(item.claim.trial, 'time')
-  local results = n > 0 and run.lab.block(points, run.spec.protocol, run.ceilings,
-    tick_of(run, item)) or {}
+  local kept = n > 0 and run.worker:kept(item.claim, run.env_id) or {}
+  local results = n > 0 and run.lab.block(points, rest_of(run.spec.protocol, kept, phases),
+    run.ceilings, tick_of(run, item), function(i, w)
+      if i > n then return end -- the partner's
+      w.phase = phases[i]
+      run.worker:window(item.claim, w)
+    end) or {}
   if #results ~= #points then
     blame.raise(('the timer gave %d results for %d plans'):format(#results, #points), 'EBUG')
   end
@@ -220,6 +258,7 @@ local function time_point(run, item, partner)
       if result.cold and other.cold then result.cold.ratio = ratio_of(result.cold, other.cold) end
     end
     for _, r in ipairs { result, result.cold } do
+      prepend(r, kept[record.key(phases[i], r.cache)])
       if run.shared then flag_shared(r) end
       series.join(r, phases[i], item.earlier, run.worker.id, run.spec.protocol)
     end

@@ -54,11 +54,11 @@ local function with_timing(self, name)
   local function calibration(ceilings)
     return require('ridge.measure').calibration(ceilings, NO_THREADS)
   end
-  function self.block(points, protocol, ceilings, tick)
+  function self.block(points, protocol, ceilings, tick, taken)
     return require('ridge.measure').block(points,
       require('ridge.measure.protocol').of_pass(protocol),
       { calibration = calibration(ceilings), progress = tick, brief = true,
-      between = require('ridge.measure.variation').NONE })
+      taken = taken, between = require('ridge.measure.variation').NONE })
   end
   function self.fresh(source, protocol, ceilings, tick)
     return require('ridge.measure.fresh').points(source, protocol, calibration(ceilings), tick)

@@ -13,12 +13,13 @@ local M = {}
 ---@param protocol table of the sweep
 ---@param ceilings table rows of calibrate, of this device
 ---@param tick function called with (label, rounds) between windows
+---@param taken function|nil called with a point's number and each of its windows as it ends
 ---@return table results in the same order; one with `error` could not be measured
-function M.block(points, protocol, ceilings, tick)
+function M.block(points, protocol, ceilings, tick, taken)
   local measure = require 'ridge.measure'
   return measure.block(points, require('ridge.measure.protocol').of_pass(protocol),
     { calibration = measure.calibration(ceilings, M.threads()), progress = tick, brief = true,
-      between = require('ridge.measure.variation').NONE })
+      taken = taken, between = require('ridge.measure.variation').NONE })
 end
 
 --- Time what a source makes in several fresh processes (ridge.measure.fresh).
