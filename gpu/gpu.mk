@@ -92,7 +92,7 @@ $(PTX)/libridge_gpu.so: $(KERNELS:gpu/%.cu=$(PTX)/%.o)
 	  -lcublasLt -Xlinker -rpath=$(CUDA)/lib64
 .PHONY: check-gpu
 check-gpu: all $(if $(NVCC),$(PTX)/libridge_gpu.so)  ## spills of kernels, loading them
-	@luajit scripts/gpu/kernels.lua $(if $(NVCC),$(PTX))
+	@luajit scripts/gpu/kernels.lua $(if $(NVCC),$(PTX) $(BUILD))
 	$(if $(NVCC),@RIDGE_TEST_PLUGIN=$(PTX)/libridge_gpu.so scripts/run_tests tests/lua/plugin_spec.lua)
 # products by cublasLt, with all of the plugin
 $(BUILD)/tests/test_blas: $(KERNELS:gpu/%.cu=$(BUILD)/obj/sim/%.o) $(SIMOBJ) \

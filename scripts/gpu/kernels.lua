@@ -2,12 +2,18 @@
 -- kernels: no kernel spills registers, or takes more of them or more stack than caps.lua writes
 -- down; and the instructions that caps.lua names are in its code.
 --
---     luajit scripts/gpu/kernels.lua [folder with FILE.ptx and what ptxas -v said of it, FILE.log]
+--     luajit scripts/gpu/kernels.lua [folder with FILE.ptx and what ptxas -v said of it, FILE.log
+--       [the build folder]]
 --
 -- `make check-gpu` writes the folder. Without one, because there is no nvcc, it says so and ends.
--- The last line is `N passed, N failed`, N kernels.
+-- FOLDER/kernels.md becomes the table of all kernels: registers, stack, spills, shared memory, and
+-- blocks per multiprocessor where the simulated GPU has run before and said how they are launched
+-- (build/gpu_launches.tsv; tests/sim/fakecuda_launches.cpp). The last line is `N passed, N failed`,
+-- N kernels.
 
 local HERE = arg[0]:match '^(.*/)' or './'
+package.path = HERE .. '?.lua;' .. package.path
+local occupancy = require 'occupancy'
 
 local function lines(command)
   local pipe = assert(io.popen(command))
@@ -36,22 +42,29 @@ local function kernels_of(folder)
         kernel.spill = (kernel.spill or 0) + stores + loads
       end
       local registers = line:match 'Used (%d+) registers'
-      if registers and kernel then kernel.registers = tonumber(registers) end
+      if registers and kernel then
+        kernel.registers = tonumber(registers)
+        kernel.smem = tonumber(line:match '(%d+) bytes smem' or 0)
+      end
     end
   end
   return list
 end
 
--- void k_sum<float>(rg_strided) -> k_sum, k_sum<float>
+-- void (anonymous namespace)::k_sum<float>(rg_strided) -> k_sum<float>, k_sum
+local function short(text)
+  text = text:gsub('%(anonymous namespace%)::', ''):gsub('^void ', '')
+  local name, rest = text:match '^([%w_]+)(.*)$'
+  return name .. (rest:match '^%b<>' or ''), name
+end
+
 local function name_kernels(list)
   local path = os.tmpname()
   local file = assert(io.open(path, 'w'))
   for _, kernel in ipairs(list) do file:write(kernel.symbol, '\n') end
   file:close()
   for i, line in ipairs(lines('c++filt <' .. path)) do
-    local text = line:gsub('%(anonymous namespace%)::', ''):gsub('^void ', '')
-    local name, rest = text:match '^([%w_]+)(.*)$'
-    list[i].name, list[i].full = name, name .. (rest:match '^%b<>' or '')
+    list[i].full, list[i].name = short(line)
   end
   os.remove(path)
 end
@@ -85,7 +98,68 @@ local function judge(kernel, cap, body)
   return wrong
 end
 
-local function main(folder)
+-- -- The table ---------------------------------------------------------------------------
+
+-- The largest blocks and dynamic shared memory that the simulated GPU was asked for, by kernel.
+local function launches_of(path)
+  local found = {}
+  local file = io.open(path)
+  if not file then return found end
+  for line in file:lines() do
+    local threads, smem, name = line:match '^(%d+)\t(%d+)\t(.+)$'
+    if name then
+      name = short(name)
+      local one = found[name] or { threads = 0, smem = 0 }
+      one.threads = math.max(one.threads, tonumber(threads))
+      one.smem, found[name] = math.max(one.smem, tonumber(smem)), one
+    end
+  end
+  file:close()
+  return found
+end
+
+-- One row a kernel; those with the fewest warps on a multiprocessor first.
+local function rows_of(list, capability, launches)
+  local rows, launched = {}, 0
+  for _, k in ipairs(list) do
+    local at, row = launches[k.full], { kernel = k, share = 2 }
+    if at and k.registers then
+      launched = launched + 1
+      row.threads, row.smem = at.threads, k.smem + at.smem
+      row.blocks, row.limit, row.share =
+        occupancy.blocks(capability, k.registers, row.threads, row.smem)
+    end
+    rows[#rows + 1] = row
+  end
+  table.sort(rows, function(a, b)
+    if a.share ~= b.share then return a.share < b.share end
+    if a.kernel.file ~= b.kernel.file then return a.kernel.file < b.kernel.file end
+    return a.kernel.full < b.kernel.full
+  end)
+  return rows, launched
+end
+
+local function write_table(path, list, capability, launches)
+  local rows, launched = rows_of(list, capability, launches)
+  local file = assert(io.open(path, 'w'))
+  file:write(('# Kernels for capability %.1f, as ptxas counts them\n\n'):format(capability / 10),
+    'Threads, shared memory (static and dynamic) and so blocks per multiprocessor are those of\n',
+    'the largest launch that the tests of the simulated GPU make; nothing here ran on a GPU.\n\n',
+    '| kernel | file | registers | stack | spilled | threads | shared | blocks | occupancy '
+      .. '| limited by |\n',
+    '|---|---|---|---|---|---|---|---|---|---|\n')
+  for _, row in ipairs(rows) do
+    local k = row.kernel
+    file:write(('| `%s` | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n'):format(k.full, k.file,
+      k.registers or '', k.stack or '', k.spill or '', row.threads or '', row.smem or k.smem or '',
+      row.blocks or '', row.blocks and ('%.0f %%'):format(100 * row.share) or 'not launched',
+      row.limit or ''))
+  end
+  file:close()
+  print(('# %s: %d kernels, %d of them launched by tests'):format(path, #list, launched))
+end
+
+local function main(folder, build)
   if not folder then
     print 'kernels: no nvcc here: nothing was compiled, nothing was checked'
     return 0
@@ -121,8 +195,10 @@ local function main(folder)
     end
   end
   if #list == 0 then failed = failed + 1 end
+  write_table(folder .. '/kernels.md', list, tonumber(folder:match '(%d+)/*$'),
+    launches_of((build or 'build') .. '/gpu_launches.tsv'))
   print(('%d passed, %d failed'):format(math.max(0, #list - failed), failed))
   return failed > 0 and 1 or 0
 end
 
-os.exit(main(arg[1]))
+os.exit(main(arg[1], arg[2]))

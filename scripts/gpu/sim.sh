@@ -37,6 +37,8 @@ run() {
         scripts/run_tests tests/sim/dnn_{,plan_,due_}spec.lua
       ;;
     fwd | rev | rand | ahead)
+      # all of the suite says how each kernel is launched, for the table of `make check-gpu`
+      [ "$every" != 1 ] || export RG_SIM_LAUNCHES=$build/gpu_launches.tsv
       RG_SIM_ORDER=$way suite sim "$every"
       ;;
     cpu) # the same suite where it belongs, beside the others: `make test` has two processors
@@ -67,6 +69,7 @@ run() {
 }
 
 # As many ways at a time as there are processors, each one's output in one piece, in their order.
+rm -f "$build/gpu_launches.tsv"
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 n=0

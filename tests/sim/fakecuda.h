@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -38,6 +39,12 @@ void lose(cudaError_t e);
 
 // Is this kernel one that a test wants to go wrong? (fakecuda_fault.cpp)
 bool is_to_fault(const void *kernel);
+
+// Its C++ name, or "" (fakecuda_names.cpp).
+std::string kernel_name(const void *kernel);
+
+// Remembers how a kernel was launched, if somebody asked for it (fakecuda_launches.cpp).
+void count_launch(const void *kernel, dim3 block, size_t smem);
 
 // What makes every call fail: the error of fault(), or no device at all; else success.
 cudaError_t broken(void);
