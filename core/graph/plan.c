@@ -181,12 +181,17 @@ rg_status rg_plan_facts_of(const rg_plan *plan, rg_plan_facts *out)
   return RG_OK;
 }
 
-const char *rg_plan_step_name(const rg_plan *plan, int64_t index)
+rg_status rg_plan_step_names(const rg_plan *plan, const char **names, int64_t n)
 {
-  const step *s = plan == NULL || index < 0 ? NULL : plan->first;
+  const step *s = plan == NULL ? NULL : plan->first;
 
-  while (s != NULL && index-- > 0) {
-    s = s->next;
+  if (plan == NULL || n < 0 || (n > 0 && names == NULL)) {
+    return rg_fail(RG_EARG, "plan: the names of %lld steps of %s", (long long)n,
+                   plan == NULL ? "no plan" : "a plan");
   }
-  return s == NULL ? NULL : s->call.op->name;
+  for (int64_t i = 0; i < n; i++) {
+    names[i] = s != NULL ? s->call.op->name : NULL;
+    s = s != NULL ? s->next : NULL;
+  }
+  return RG_OK;
 }

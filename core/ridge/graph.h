@@ -67,7 +67,8 @@ typedef struct rg_plan_facts {
 /* out: filled. */
 RG_API rg_status rg_plan_facts_of(const rg_plan *plan, rg_plan_facts *out) RG_CHECK;
 
-/* Operation name of step index (0-based), NULL past the end. */
-RG_API const char *rg_plan_step_name(const rg_plan *plan, int64_t index);
+/* Operation names of the first n steps, in one go.  names: filled, and with NULL behind the last
+** step.  RG_EARG. */
+RG_API rg_status rg_plan_step_names(const rg_plan *plan, const char **names, int64_t n) RG_CHECK;
 
 #endif

@@ -92,11 +92,11 @@ function Plan:facts()
   if self._p == nil then blame.raise('plan: it was released', 'EARG', 'plan') end
   local f = ffi.new('rg_plan_facts')
   call.check(C.rg_plan_facts_of(self._p, f))
-  local steps = {}
-  for i = 1, tonumber(f.n_steps) do
-    steps[i] = ffi.string(C.rg_plan_step_name(self._p, i - 1))
-  end
-  return { n_steps = tonumber(f.n_steps), buffer_bytes = tonumber(f.buffer_bytes),
+  local n = tonumber(f.n_steps)
+  local names, steps = ffi.new('const char *[?]', n), {}
+  call.check(C.rg_plan_step_names(self._p, names, n))
+  for i = 1, n do steps[i] = ffi.string(names[i - 1]) end
+  return { n_steps = n, buffer_bytes = tonumber(f.buffer_bytes),
            flops = f.flops, bytes = f.bytes, steps = steps,
            device = f.device >= 0 and ffi.string(C.rg_device_name(f.device)) or nil,
            noted = f.noted == 1, why = f.why[0] ~= 0 and ffi.string(f.why) or nil,

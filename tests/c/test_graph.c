@@ -118,11 +118,15 @@ static void test_steps(void)
   close_to(first(z), 3, 0, "the calls ran as they were captured");
   is_status(rg_plan_facts_of(plan, &facts), RG_OK, "facts");
   is_int(facts.n_steps, 2, "two steps");
-  ok(strcmp(rg_plan_step_name(plan, 0), "plus") == 0, "the first by name");
-  ok(strcmp(rg_plan_step_name(plan, 1), "add") == 0, "and the second");
-  ok(rg_plan_step_name(plan, 2) == NULL && rg_plan_step_name(plan, -1) == NULL &&
-         rg_plan_step_name(NULL, 0) == NULL,
-     "there is no third");
+  const char *names[3] = { "", "", "" };
+
+  is_status(rg_plan_step_names(plan, names, 3), RG_OK, "names of steps");
+  ok(strcmp(names[0], "plus") == 0, "the first by name");
+  ok(strcmp(names[1], "add") == 0, "and the second");
+  ok(names[2] == NULL, "there is no third");
+  is_status(rg_plan_step_names(NULL, names, 1), RG_EARG, "of no plan");
+  is_status(rg_plan_step_names(plan, NULL, 1), RG_EARG, "into nothing");
+  is_status(rg_plan_step_names(plan, names, -1), RG_EARG, "a negative number of them");
   ok(facts.flops >= 100 && facts.bytes >= 800, "what it costs at best");
   is_int(facts.buffer_bytes, 2 * 448, "its buffers: y, and scratch that then becomes z");
 
@@ -305,8 +309,10 @@ static void test_refused(void)
   ok(z == NULL, "gives nothing");
   is_status(plus(y, &z), RG_OK, "the next one works");
   is_status(rg_capture_end(&plan), RG_OK, "end");
-  is_int(rg_plan_step_name(plan, 2) != NULL && rg_plan_step_name(plan, 3) == NULL, 1,
-         "what failed is no step");
+  const char *names[4] = { NULL, NULL, NULL, "" };
+
+  is_status(rg_plan_step_names(plan, names, 4), RG_OK, "names of steps");
+  is_int(names[2] != NULL && names[3] == NULL, 1, "what failed is no step");
   is_status(rg_fill_(x, 5), RG_OK, "another input");
   is_status(rg_plan_replay(plan, 1), RG_OK, "and the plan can be used");
   close_to(first(z), 7, 0, "rightly");
