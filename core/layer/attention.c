@@ -84,12 +84,14 @@ static rg_value by_tiles(rg_formula *f, rg_value q, rg_value key, rg_value v, rg
 
 /* -- Heads --------------------------------------------------------------------------- */
 
-static rg_status check(const rg_tensor *qkv, const rg_tensor *mask, const rg_tensor *omega,
-                       const rg_heads_options *o)
+static rg_status infer(rg_call *call)
 {
+  const rg_heads_options *o = call->args;
+  const rg_tensor *qkv = call->in[0];
+  const rg_tensor *mask = call->in[1];
+  const rg_tensor *omega = call->in[2];
   char text[128];
 
-  RG_TRY(rg_tensor_check(qkv, "heads"));
   if (o->kind < 0 || o->kind >= RG_HEADS_COUNT || !(o->p >= 0 && o->p < 1)) {
     return rg_fail(RG_EARG, "heads: there is no kind %d with dropout %g", o->kind, o->p);
   }
@@ -113,16 +115,12 @@ static rg_value part(rg_formula *f, rg_value all, int64_t i)
   return rg_f_swapped(f, rg_f_select(f, all, 2, i), 1, 2);
 }
 
-rg_status rg_heads(const rg_tensor *qkv, const rg_tensor *mask, const rg_tensor *omega,
-                   const rg_heads_options *options, rg_tensor **out)
+static rg_status expand(const rg_call *call, rg_tensor **out)
 {
+  const rg_heads_options *options = call->args;
+  const rg_tensor *qkv = call->in[0];
   rg_formula f = { .what = "heads" };
   rg_value y;
-
-  if (options == NULL || out == NULL) {
-    return rg_fail(RG_EARG, "heads: a pointer is NULL");
-  }
-  RG_TRY(check(qkv, mask, omega, options));
   int64_t n = qkv->_shape[2] / 3;
   int64_t split[] = { qkv->_shape[0], qkv->_shape[1], 3, options->heads, n / options->heads };
   int64_t joined[] = { qkv->_shape[0], qkv->_shape[1], n };
@@ -132,11 +130,34 @@ rg_status rg_heads(const rg_tensor *qkv, const rg_tensor *mask, const rg_tensor 
   rg_value v = part(&f, all, 2);
 
   if (options->kind == RG_HEADS_FEATURES) {
-    y = by_features(&f, q, key, v, omega, options);
+    y = by_features(&f, q, key, v, call->in[2], options);
   } else if (options->kind == RG_HEADS_MATRIX || options->p > 0) {
     y = by_matrix(&f, q, key, v, options);
   } else {
-    y = by_tiles(&f, q, key, v, mask, options);
+    y = by_tiles(&f, q, key, v, call->in[1], options);
   }
   return rg_f_give(&f, rg_f_shaped(&f, rg_f_swapped(&f, y, 1, 2), joined, 3), out);
+}
+
+static const rg_arg heads_args[] = { RG_HEADS_OPTIONS(RG_ARG_ROW, rg_heads_options, ) };
+
+const rg_op rg_op_heads = {
+  .name = "heads",
+  .doc = "attention in several heads side by side",
+  .id = RG_OP_HEADS,
+  RG_INPUTS(RG_IN("qkv", INPUT, ANY), RG_OPTIONAL("mask", BITS, ANY),
+            RG_OPTIONAL("omega", INPUT, ANY)),
+  .result = { "y" },
+  RG_ARGS(rg_heads_options, heads_args),
+  .infer = infer,
+  .expand = expand,
+};
+
+rg_status rg_heads(const rg_tensor *qkv, const rg_tensor *mask, const rg_tensor *omega,
+                   const rg_heads_options *options, rg_tensor **out)
+{
+  if (options == NULL) {
+    return rg_fail(RG_EARG, "heads: a pointer is NULL");
+  }
+  return rg_run_body(&rg_op_heads, (const rg_tensor *const[]){ qkv, mask, omega }, 3, options, out);
 }

@@ -34,18 +34,25 @@ static rg_status check_channels(const char *what, const char *name, const rg_ten
 
 /* -- Groups -------------------------------------------------------------------------- */
 
-static rg_status check_groups(const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias,
-                              int64_t groups)
+/* clang-format off */
+#define RG_GROUP_NORM_ARGS(A, S, AT) \
+  A(S, AT, f64, eps, FROM0, 1e-5, "added to the variance") \
+  A(S, AT, i64, groups, WHOLE, RG_REQUIRED, "of channels")
+/* clang-format on */
+RG_ARGS_STRUCT(rg_group_norm_args, RG_GROUP_NORM_ARGS);
+
+static rg_status group_norm_infer(rg_call *call)
 {
+  const rg_tensor *x = call->in[0];
+  int64_t groups = ((const rg_group_norm_args *)call->args)->groups;
   char text[128];
 
-  RG_TRY(rg_tensor_check(x, "group_norm"));
   if (x->_ndim < 2 || groups < 1 || x->_shape[1] % groups != 0) {
     return rg_fail(RG_ESHAPE, "group_norm: x is %s, whose channels do not fall into %lld groups",
                    rg_tensor_text(x, text, sizeof(text)), (long long)groups);
   }
-  RG_TRY(check_channels("group_norm", "weight", weight, x->_shape[1]));
-  return check_channels("group_norm", "bias", bias, x->_shape[1]);
+  RG_TRY(check_channels("group_norm", "weight", call->in[1], x->_shape[1]));
+  return check_channels("group_norm", "bias", call->in[2], x->_shape[1]);
 }
 
 static rg_value normalised(rg_formula *f, rg_value x, double eps)
@@ -53,21 +60,38 @@ static rg_value normalised(rg_formula *f, rg_value x, double eps)
   RG_F_STEP(rg_layer_norm(x, NULL, NULL, eps, 0, &out));
 }
 
+static rg_status group_norm_expand(const rg_call *call, rg_tensor **out)
+{
+  const rg_group_norm_args *args = call->args;
+  const rg_tensor *x = call->in[0];
+  rg_formula f = { .what = "group_norm" };
+  int64_t rows = x->_shape[0];
+  int64_t flat[] = { rows, args->groups, rows > 0 ? x->_count / rows / args->groups : 0 };
+  rg_value y = normalised(&f, rg_f_shaped(&f, x, flat, 3), args->eps);
+
+  y = rg_f_shaped(&f, y, x->_shape, x->_ndim);
+  return rg_f_give(&f, affine(&f, y, call->in[1], call->in[2], 1), out);
+}
+
+static const rg_arg group_norm_args[] = { RG_GROUP_NORM_ARGS(RG_ARG_ROW, rg_group_norm_args, ) };
+
+const rg_op rg_op_group_norm = {
+  .name = "group_norm",
+  .doc = "mean 0 and variance 1 in each group of channels of a row",
+  .id = RG_OP_GROUP_NORM,
+  RG_INPUTS(RG_IN("x", INPUT, ANY), RG_OPTIONAL("weight", WEIGHT, ANY),
+            RG_OPTIONAL("bias", BIAS, ANY)),
+  .result = { "y" },
+  RG_ARGS(rg_group_norm_args, group_norm_args),
+  .infer = group_norm_infer,
+  .expand = group_norm_expand,
+};
+
 rg_status rg_group_norm(const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias,
                         int64_t groups, double eps, rg_tensor **out)
 {
-  rg_formula f = { .what = "group_norm" };
-
-  if (out == NULL) {
-    return rg_fail(RG_EARG, "group_norm: out is NULL");
-  }
-  RG_TRY(check_groups(x, weight, bias, groups));
-  int64_t rows = x->_shape[0];
-  int64_t flat[] = { rows, groups, rows > 0 ? x->_count / rows / groups : 0 };
-  rg_value y = normalised(&f, rg_f_shaped(&f, x, flat, 3), eps);
-
-  y = rg_f_shaped(&f, y, x->_shape, x->_ndim);
-  return rg_f_give(&f, affine(&f, y, weight, bias, 1), out);
+  return rg_run_body(&rg_op_group_norm, (const rg_tensor *const[]){ x, weight, bias }, 3,
+                     &(rg_group_norm_args){ .eps = eps, .groups = groups }, out);
 }
 
 /* -- Batches ------------------------------------------------------------------------- */
@@ -127,26 +151,34 @@ static rg_value by_running(rg_formula *f, rg_value x, rg_value mean, rg_value va
   return rg_f_mul(f, centred, rg_f_along(f, scale, axis, x->_ndim));
 }
 
-static rg_status check_batch(const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias,
-                             const rg_tensor *mean, const rg_tensor *var,
-                             const rg_batch_norm_options *o, int32_t *axis)
+/* In the order of the call. */
+enum { X, WEIGHT, SHIFT, MEAN, VAR };
+
+static int32_t axis_of(const rg_call *call)
 {
+  const rg_batch_norm_options *o = call->args;
+
+  return o->axis < 0 ? o->axis + call->in[X]->_ndim : o->axis;
+}
+
+static rg_status batch_norm_infer(rg_call *call)
+{
+  const rg_batch_norm_options *o = call->args;
+  const rg_tensor *x = call->in[X];
+  const rg_tensor *mean = call->in[MEAN];
+  int32_t axis = axis_of(call);
   char text[128];
 
-  RG_TRY(rg_tensor_check(x, "batch_norm"));
-  RG_TRY(rg_tensor_check(mean, "batch_norm"));
-  RG_TRY(rg_tensor_check(var, "batch_norm"));
-  *axis = o->axis < 0 ? o->axis + x->_ndim : o->axis;
-  if (x->_ndim < 2 || *axis < 0 || *axis >= x->_ndim || x->_shape[*axis] != mean->_count) {
+  if (x->_ndim < 2 || axis < 0 || axis >= x->_ndim || x->_shape[axis] != mean->_count) {
     return rg_fail(RG_ESHAPE, "batch_norm: x is %s, wanted %lld channels on axis %d",
                    rg_tensor_text(x, text, sizeof(text)), (long long)mean->_count,
                    o->axis < 0 ? o->axis : o->axis + 1);
   }
-  RG_TRY(check_channels("batch_norm", "running mean", mean, x->_shape[*axis]));
-  RG_TRY(check_channels("batch_norm", "running variance", var, x->_shape[*axis]));
-  RG_TRY(check_channels("batch_norm", "weight", weight, x->_shape[*axis]));
-  RG_TRY(check_channels("batch_norm", "bias", bias, x->_shape[*axis]));
-  if (o->batch && x->_count < 2 * x->_shape[*axis]) {
+  RG_TRY(check_channels("batch_norm", "running mean", mean, x->_shape[axis]));
+  RG_TRY(check_channels("batch_norm", "running variance", call->in[VAR], x->_shape[axis]));
+  RG_TRY(check_channels("batch_norm", "weight", call->in[WEIGHT], x->_shape[axis]));
+  RG_TRY(check_channels("batch_norm", "bias", call->in[SHIFT], x->_shape[axis]));
+  if (o->batch && x->_count < 2 * x->_shape[axis]) {
     return rg_fail(RG_EARG,
                    "batch_norm: one value a channel in %s has no variance; train with more rows",
                    rg_tensor_text(x, text, sizeof(text)));
@@ -154,19 +186,46 @@ static rg_status check_batch(const rg_tensor *x, const rg_tensor *weight, const 
   return RG_OK;
 }
 
+/* What the record says is written to. */
+static rg_tensor *state(const rg_call *call, int32_t i)
+{
+  return (rg_tensor *)(uintptr_t)call->in[i];
+}
+
+static rg_status batch_norm_expand(const rg_call *call, rg_tensor **out)
+{
+  const rg_batch_norm_options *o = call->args;
+  int32_t axis = axis_of(call);
+  rg_formula f = { .what = "batch_norm" };
+  rg_value y = o->batch ? by_batch(&f, call->in[X], state(call, MEAN), state(call, VAR), o, axis)
+                        : by_running(&f, call->in[X], call->in[MEAN], call->in[VAR], o->eps, axis);
+
+  return rg_f_give(&f, affine(&f, y, call->in[WEIGHT], call->in[SHIFT], axis), out);
+}
+
+static const rg_arg batch_norm_args[] = { RG_BATCH_NORM_OPTIONS(RG_ARG_ROW,
+                                                                rg_batch_norm_options, ) };
+
+const rg_op rg_op_batch_norm = {
+  .name = "batch_norm",
+  .doc = "mean 0 and variance 1 in each channel, of the batch or as they ran",
+  .id = RG_OP_BATCH_NORM,
+  .writes = true,
+  RG_INPUTS(RG_IN("x", INPUT, ANY), RG_OPTIONAL("weight", WEIGHT, ANY),
+            RG_OPTIONAL("bias", BIAS, ANY), RG_IN("mean", STATE, ANY), RG_IN("var", STATE, ANY)),
+  .result = { "y" },
+  RG_ARGS(rg_batch_norm_options, batch_norm_args),
+  .infer = batch_norm_infer,
+  .expand = batch_norm_expand,
+};
+
 rg_status rg_batch_norm(const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias,
                         rg_tensor *mean, rg_tensor *var, const rg_batch_norm_options *options,
                         rg_tensor **out)
 {
-  rg_formula f = { .what = "batch_norm" };
-  int32_t axis;
-  rg_value y;
-
-  if (options == NULL || out == NULL) {
+  if (options == NULL) {
     return rg_fail(RG_EARG, "batch_norm: a pointer is NULL");
   }
-  RG_TRY(check_batch(x, weight, bias, mean, var, options, &axis));
-  y = options->batch ? by_batch(&f, x, mean, var, options, axis)
-                     : by_running(&f, x, mean, var, options->eps, axis);
-  return rg_f_give(&f, affine(&f, y, weight, bias, axis), out);
+  return rg_run_body(&rg_op_batch_norm, (const rg_tensor *const[]){ x, weight, bias, mean, var }, 5,
+                     options, out);
 }

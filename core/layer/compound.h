@@ -6,6 +6,7 @@
 #define RIDGE_LAYER_COMPOUND_H
 
 #include "op/formula.h"
+#include "op/list.h"
 #include "ridge/compound.h"
 #include "ridge/grad.h"
 

@@ -242,18 +242,28 @@ static rg_value all_sums(rg_formula *f, rg_value q, rg_value key, rg_value v)
 
 /* -- Attention ----------------------------------------------------------------------- */
 
-static rg_status check(const rg_tensor *q, const rg_tensor *k, const rg_tensor *v,
-                       const rg_tensor *omega, int32_t kernel, int32_t causal)
+/* clang-format off */
+#define RG_FEATURES_ARGS(A, S, AT) \
+  A(S, AT, i32, kernel, WHOLE, RG_FEATURES_SOFTMAX, "RG_FEATURES_...") \
+  A(S, AT, i32, causal, FLAG, 0, "no place sees those behind it")
+/* clang-format on */
+RG_ARGS_STRUCT(rg_features_args, RG_FEATURES_ARGS);
+
+static rg_status infer(rg_call *call)
 {
+  const rg_features_args *args = call->args;
+  const rg_tensor *q = call->in[0];
+  const rg_tensor *k = call->in[1];
+  const rg_tensor *v = call->in[2];
+  const rg_tensor *omega = call->in[3];
+  int32_t causal = args->causal;
   char text[4][96];
-  const rg_tensor *const all[] = { q, k, v, omega };
 
   for (int32_t i = 0; i < 4; i++) {
-    RG_TRY(rg_tensor_check(all[i], "feature_attention"));
-    rg_tensor_text(all[i], text[i], sizeof(text[i]));
+    rg_tensor_text(call->in[i], text[i], sizeof(text[i]));
   }
-  if (kernel < 0 || kernel >= RG_FEATURES_COUNT) {
-    return rg_fail(RG_EARG, "feature_attention: there is no kernel %d", kernel);
+  if (args->kernel < 0 || args->kernel >= RG_FEATURES_COUNT) {
+    return rg_fail(RG_EARG, "feature_attention: there is no kernel %d", args->kernel);
   }
   int32_t last = q->_ndim - 1;
 
@@ -269,16 +279,16 @@ static rg_status check(const rg_tensor *q, const rg_tensor *k, const rg_tensor *
   return RG_OK;
 }
 
-rg_status rg_feature_attention(const rg_tensor *q, const rg_tensor *k, const rg_tensor *v,
-                               const rg_tensor *omega, int32_t kernel, int32_t causal,
-                               rg_tensor **out)
+static rg_status expand(const rg_call *call, rg_tensor **out)
 {
+  const rg_features_args *args = call->args;
+  const rg_tensor *q = call->in[0];
+  const rg_tensor *k = call->in[1];
+  const rg_tensor *v = call->in[2];
+  const rg_tensor *omega = call->in[3];
+  int32_t kernel = args->kernel;
+  int32_t causal = args->causal;
   rg_formula f = { .what = "feature_attention" };
-
-  if (out == NULL) {
-    return rg_fail(RG_EARG, "feature_attention: out is NULL");
-  }
-  RG_TRY(check(q, k, v, omega, kernel, causal));
   int32_t last = q->_ndim - 1;
   int64_t e = v->_shape[last];
   rg_value level = NULL;
@@ -295,4 +305,26 @@ rg_status rg_feature_attention(const rg_tensor *q, const rg_tensor *k, const rg_
   }
   return rg_f_give(
       &f, rg_f_div(&f, rg_f_narrow(&f, sums, last, 0, e), rg_f_narrow(&f, sums, last, e, 1)), out);
+}
+
+static const rg_arg features_args[] = { RG_FEATURES_ARGS(RG_ARG_ROW, rg_features_args, ) };
+
+const rg_op rg_op_feature_attention = {
+  .name = "feature_attention",
+  .doc = "attention estimated by random features, in time that grows with the length",
+  .id = RG_OP_FEATURE_ATTENTION,
+  RG_INPUTS(RG_IN("q", INPUT, ANY), RG_IN("k", INPUT, ANY), RG_IN("v", INPUT, ANY),
+            RG_IN("omega", INPUT, ANY)),
+  .result = { "y" },
+  RG_ARGS(rg_features_args, features_args),
+  .infer = infer,
+  .expand = expand,
+};
+
+rg_status rg_feature_attention(const rg_tensor *q, const rg_tensor *k, const rg_tensor *v,
+                               const rg_tensor *omega, int32_t kernel, int32_t causal,
+                               rg_tensor **out)
+{
+  return rg_run_body(&rg_op_feature_attention, (const rg_tensor *const[]){ q, k, v, omega }, 4,
+                     &(rg_features_args){ .kernel = kernel, .causal = causal }, out);
 }

@@ -83,7 +83,14 @@
   RG_OP_LINE(UNSQUEEZE,   unsqueeze)        \
   RG_OP_LINE(SQUEEZE,     squeeze)          \
   RG_OP_LINE(DETACH,      detach)           \
-  RG_OP_LINE(AS_STRIDED,  as_strided)
+  RG_OP_LINE(AS_STRIDED,  as_strided)       \
+  RG_OP_LINE(GROUP_NORM,  group_norm)       \
+  RG_OP_LINE(BATCH_NORM,  batch_norm)       \
+  RG_OP_LINE(SKETCHED_CONV2D,      sketched_conv2d)       \
+  RG_OP_LINE(HEADS,       heads)            \
+  RG_OP_LINE(FEATURE_ATTENTION,    feature_attention)     \
+  RG_OP_LINE(RECURRENT_CELL,       recurrent_cell)        \
+  RG_OP_LINE(RECURRENT,   recurrent)
 /* clang-format on */
 
 #define RG_OP_LINE(NAME, name) RG_OP_##NAME,

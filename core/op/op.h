@@ -183,6 +183,10 @@ rg_status rg_run_view(const rg_op *op, const rg_tensor *x, void *args, rg_tensor
 ** it is a range, and what runs in it says so. */
 rg_status rg_run_compound(rg_call *call, rg_tensor **out) RG_CHECK;
 
+/* The same, of n inputs and args. */
+rg_status rg_run_body(const rg_op *op, const rg_tensor *const *in, int32_t n_in, const void *args,
+                      rg_tensor **out) RG_CHECK;
+
 /* -- Recorders ---------------------------------------------------------------- */
 
 /*

@@ -69,7 +69,7 @@ rg_view_by(const rg_op *op, rg_view_rule *rule, const rg_tensor *x, void *args, 
   at.stride = at.strides;
   RG_TRY(rule(op, x, args, &at));
   if (op->expand != NULL && at.ndim == RG_NO_VIEW) {
-    return rg_run_compound(&(rg_call){ .op = op, .in = &x, .n_in = 1, .args = args }, out);
+    return rg_run_body(op, &x, 1, args, out);
   }
   const char *first = x->_storage->block.data;
   int64_t bytes = (char *)x->_data - first + at.offset * rg_dtype_sizes[x->_dtype];

@@ -30,14 +30,17 @@ RG_API rg_status rg_group_norm(const rg_tensor *x, const rg_tensor *weight, cons
                                int64_t groups, double eps, rg_tensor **out) RG_CHECK;
 
 /* What a batch normalisation can be told. */
-typedef struct rg_batch_norm_options {
-  double eps;      /* added to the variance */
-  double momentum; /* how much of a batch goes into the running mean and variance */
-  int32_t axis;    /* of the channels; negative ones count from the end */
-  int32_t batch;   /* 1: normalise by the batch's mean and variance, 0: by the running ones */
-  int32_t keep;    /* 1: and let the batch go into the running ones */
-  int32_t _pad;
-} rg_batch_norm_options;
+/* clang-format off */
+#define RG_BATCH_NORM_OPTIONS(A, S, AT) \
+  A(S, AT, f64, eps, FROM0, 1e-5, "added to the variance") \
+  A(S, AT, f64, momentum, NUMBER, 0.1, \
+    "how much of a batch goes into the running mean and variance") \
+  A(S, AT, i32, axis, AXIS, 1, "of the channels") \
+  A(S, AT, i32, batch, FLAG, 0, \
+    "normalise by the batch's mean and variance, not by the running ones") \
+  A(S, AT, i32, keep, FLAG, 0, "and let the batch go into the running ones")
+/* clang-format on */
+RG_ARGS_STRUCT(rg_batch_norm_options, RG_BATCH_NORM_OPTIONS);
 
 /*
 ** Batch normalisation (Ioffe and Szegedy, 2015): each channel with mean 0 and variance 1.
@@ -84,14 +87,16 @@ enum { RG_HEADS_TILES, RG_HEADS_MATRIX, RG_HEADS_FEATURES, RG_HEADS_COUNT };
 enum { RG_FEATURES_SOFTMAX, RG_FEATURES_RELU, RG_FEATURES_COUNT };
 
 /* What the heads can be told. */
-typedef struct rg_heads_options {
-  double p;       /* dropout of the weights; above 0 it takes the whole matrix */
-  int64_t heads;  /* that attend side by side */
-  int32_t kind;   /* RG_HEADS_... */
-  int32_t causal; /* 1: no place sees those behind it */
-  int32_t block;  /* side of a block of the mask; 0: 64 */
-  int32_t kernel; /* RG_FEATURES_... */
-} rg_heads_options;
+/* clang-format off */
+#define RG_HEADS_OPTIONS(A, S, AT) \
+  A(S, AT, f64, p, SHARE, 0, "dropout of the weights; above 0 it takes the whole matrix") \
+  A(S, AT, i64, heads, WHOLE, RG_REQUIRED, "that attend side by side") \
+  A(S, AT, i32, kind, WHOLE, RG_HEADS_TILES, "RG_HEADS_...") \
+  A(S, AT, i32, causal, FLAG, 0, "no place sees those behind it") \
+  A(S, AT, i32, block, WHOLE, 0, "side of a block of the mask; 0: 64") \
+  A(S, AT, i32, kernel, WHOLE, RG_FEATURES_SOFTMAX, "RG_FEATURES_...")
+/* clang-format on */
+RG_ARGS_STRUCT(rg_heads_options, RG_HEADS_OPTIONS);
 
 /*
 ** What stands between the two linear layers of a multi-head attention (Vaswani et al., 2017): in

@@ -251,9 +251,10 @@ local Profile = { __tostring = function(p) return profile_text.text(p) end }
 ---@param ... any its arguments
 ---@return table profile ns (all of it), operations { op, path, calls, ns, flops, bytes,
 ---  device_ns }, op_ns, device_ns (nil where only the CPU worked), calls (the same by shapes,
----  module, plan and step too), steps (those of plans, in their order), ranges (modules and
----  profile_range) { name, calls, ns }, full (earlier events are missing), dropped (how many),
----  graphs, lines { line, share }, states (shares), samples; tostring shows it as text
+---  module, plan and step too), steps (those of plans, in their order), ranges (modules,
+---  profile_range, operations made of several) { name, calls, ns }, full (earlier events are
+---  missing), dropped (how many), graphs, lines { line, share }, states (shares), samples; tostring
+---  shows it as text
 -- >> ridge.profile(function() return ridge.ones(64, 64):matmul(ridge.ones(64, 64)) end).op_ns
 function M.profile(f, ...)
   if type(f) ~= 'function' then

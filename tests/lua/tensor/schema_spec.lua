@@ -3,6 +3,7 @@
 -- from it.  Roles and signatures are written down here by hand, as they are meant.
 
 local ridge = require 'ridge'
+local nn = ridge.nn
 local schema = require 'ridge.tensor.schema'
 local method = require 'ridge.tensor.method'
 
@@ -165,6 +166,31 @@ local OTHERS = {
   as_strided = { 'x input', 'shape, stride, offset = 0' },
 }
 
+-- Records with a body, and a module that calls them.
+local BODIES = {
+  group_norm = { 'x input, weight weight?, bias bias?', 'eps = 1e-05, groups',
+    function() return nn.GroupNorm(2, 4), ridge.randn(3, 4, 2) end },
+  batch_norm = { 'x input, weight weight?, bias bias?, mean state, var state',
+    'eps = 1e-05, momentum = 0.1, axis = 2, batch = false, keep = false',
+    function() return nn.BatchNorm(4), ridge.randn(3, 4) end },
+  sketched_conv2d = { 'x input, s weight, u weight, b bias?',
+    'terms, stride = 1, dilation = 1, pad_low = 0, pad_high = 0, groups = 1, layout = nchw, '
+    .. 'act = none', function() return nn.SKConv2d(4, 6, 3, { num_terms = 1, low_rank = 2 }),
+      ridge.randn(1, 4, 5, 5) end },
+  heads = { 'qkv input, mask bits?, omega input?',
+    'p = 0, heads, kind = 0, causal = false, block = 0, kernel = 0',
+    function() return nn.MultiHeadAttention(8, { heads = 2 }), ridge.randn(2, 3, 8) end },
+  feature_attention = { 'q input, k input, v input, omega input', 'kernel = 0, causal = false',
+    function()
+      return nn.MultiHeadAttention(8, { heads = 2, kind = 'features' }), ridge.randn(2, 3, 8)
+    end },
+  recurrent = { 'zx input, h input?, c input?, w weight, b bias?', 'cell = 0, backwards = false',
+    function() return nn.LSTM(3, 4), ridge.randn(2, 5, 3) end },
+  recurrent_cell = { 'z input, h input, c input?, w weight, b bias?', 'cell = 0',
+    function() return nn.GRU(3, 4), ridge.randn(2, 5, 3) end, 5 },
+}
+for name, body in pairs(BODIES) do OTHERS[name] = { body[1], body[2] } end
+
 describe('a record without a kernel', function()
   local ring = require 'ridge.ring'
   local by = {}
@@ -175,7 +201,7 @@ describe('a record without a kernel', function()
       local record = assert(by[name], 'there is no such record')
       assert.are.equal(wanted[1], inputs_text(record))
       assert.are.equal(wanted[2], arguments_text(record))
-      assert.are.equal('view', record.runs)
+      assert.are.equal(BODIES[name] and 'compound' or 'view', record.runs)
       assert.are.equal(record, schema.of(name))
     end)
   end
@@ -211,6 +237,26 @@ describe('a record without a kernel', function()
         assert.are.equal(1, n)
       end)
     end
+  end
+
+  for name, body in pairs(BODIES) do
+    it('is a range that its body is in: ' .. name, function()
+      local module, x = body[3]()
+      local reader, ranges, inside = ring.open('op view range', 1024), {}, {}
+      module(x)
+      for event in reader:each() do
+        if event.kind == 'range' and event.name == name then
+          ranges[#ranges + 1] = event.serial
+          assert.is_truthy(event.end_ns)
+          assert.is_truthy(event.shapes:find('-> f32', 1, true), event.shapes)
+        elseif event.kind == 'op' and event.parent == ranges[#ranges] then
+          inside[#ranges] = (inside[#ranges] or 0) + 1
+        end
+      end
+      reader:close()
+      assert.are.equal(body[4] or 1, #ranges)
+      assert.are.equal(#ranges, #inside) -- each has operations
+    end)
   end
 
   it('is an event with a body where the strides allow no view', function()
@@ -334,7 +380,7 @@ local REFUSED = {
 }
 
 describe('an options table made from a record', function()
-  local nn, optim = ridge.nn, ridge.optim
+  local optim = ridge.optim
   local image, weight = ridge.ones(1, 2, 4, 4), ridge.ones(2, 2, 3, 3)
   local bytes, one = ridge.ones(2, 2, { dtype = 'i8' }), ridge.ones(1)
   local scores, labels = ridge.ones(2, 3), ridge.zeros(2, { dtype = 'i64' })
