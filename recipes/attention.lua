@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- Where which attention runs fast: the whole matrix of weights, a tile at a time, a mask that
--- leaves out three blocks of four, and random features, over the length of the sequence; time and
--- memory, and how far the estimate by features is from the exact result.
+--- leaves out three blocks of four, and random features, over the length of the sequence; time and
+--- memory, and how far the estimate by features is from the exact result.
 --
 -- Each point is timed by itself, with an interval and a grade; how the kinds stand to the whole
 -- matrix is timed once more, in paired blocks beside an A/A control.

@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: MIT
 --- What the levels BASIC, ADVANCED and ULTRA of document 001 bring: the same chain of transformer
--- blocks, the same data and the same number of sequences in a step, trained at each level; peak
--- memory as the allocator counted it, and the loss; then the time of a step beside BASIC's, in
--- paired blocks with an A/A control.
+--- blocks, the same data and the same number of sequences in a step, trained at each level; peak
+--- memory as the allocator counted it, and the loss; then the time of a step beside BASIC's, in
+--- paired blocks with an A/A control.
 --
 -- BASIC has attention by the whole matrix of weights, as the document's model has.  Document 001
 -- claims half the memory for mixed precision and up to 80 % less for recomputation.

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- What recomputation costs and brings: a training step of a chain of transformer blocks, cut into
--- so many segments each of which keeps only its input, beside the step that keeps everything.
+--- so many segments each of which keeps only its input, beside the step that keeps everything.
 --
 -- The documents behind ridge claim 30 to 40 % less memory for 10 to 15 % more time (000), and up to
 -- 80 % less (001).

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- Which interval of the median of a few passes covers?  Every method on every generator of
--- tests/lua/measure/states.lua: the share of 95 % intervals that contain the true median, and half
--- their median width in per cent.  docs/why/passes.md keeps what it printed.
+--- tests/lua/measure/states.lua: the share of 95 % intervals that contain the true median, and half
+--- their median width in per cent.  docs/why/passes.md keeps what it printed.
 --
 --     ./ridge scripts/compare_intervals.lua [--trials 2000] [--passes 5,6,9,12]
 

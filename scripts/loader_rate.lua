@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- Rows a second that a loader hands out, over its number of threads: rows of a file converted to
--- f32, with and without a transform in Lua, and with a consumer that takes its time as well.
+--- f32, with and without a transform in Lua, and with a consumer that takes its time as well.
 --
 --     ./ridge --threads 1 scripts/loader_rate.lua [--rows 20000] [--most 4]
 

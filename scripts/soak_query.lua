@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- How long questions to a large sweep take: makes 100,000 points with a timing and a metric each,
--- as a sweep would have left them, and asks.
+--- as a sweep would have left them, and asks.
 --
 --     ./ridge scripts/soak_query.lua [--points 100000] [--db FILE]
 

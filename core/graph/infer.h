@@ -12,7 +12,7 @@
 **
 ** in       n_in values, -1 where one is left out
 ** autocast a thread's setting; -1: off
-** call     filled as the door fills it, but for `in`, which is NULL
+** call     filled as the dispatcher fills it, but for `in`, which is NULL
 ** What the record refuses; RG_ENOSUP for one that does not say.
 */
 rg_status rg_ir_infer(const rg_graph *g, const rg_op *op, const int32_t *in, int32_t n_in,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Sketching a weight: fixed signs and trainable sketches (definitions.md 1.1), in the three forms
-** of the signs.
+** Sketching a weight: fixed signs and trainable sketches (docs/design/definitions.md 1.1), in the
+** three forms of the signs.
 */
 #include <math.h>
 

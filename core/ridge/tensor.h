@@ -114,8 +114,8 @@ RG_API void rg_tensor_drop(rg_tensor *x);
 
 /*
 ** What Lua holds: a struct by value around the pointer, because arithmetic on a bare pointer would
-** be arithmetic on an address (lua.md section 0).  A tensor may be in one handle of a thread's Lua
-** state.
+** be arithmetic on an address (docs/design/architecture.md).  A tensor may be in one handle of a
+** thread's Lua state.
 */
 typedef struct rg_ref {
   rg_tensor *_t; /* NULL once released */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Scopes: the deterministic cure for memory that a garbage collector cannot see (lua.md 1.1).  Each
-** thread lists the tensors it creates inside a scope; when the scope ends, those that only Lua
-** handles still know lose their storage.
+** Scopes: the deterministic cure for memory that a garbage collector cannot see
+** (docs/design/architecture.md).  Each thread lists the tensors it creates inside a scope; when the
+** scope ends, those that only Lua handles still know lose their storage.
 **
 ** The list is ordered by depth, so what ends is always its tail.  Tensors released before their
 ** scope ends leave a gap, and gaps are closed when the list is full.

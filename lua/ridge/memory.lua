@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- Memory of a device: how much is live, the peak, the limit; and scopes, which give it back on
--- time.
+--- time.
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
@@ -36,8 +36,8 @@ local function by_tag(number)
 end
 
 --- Bytes of a device now: live, peak, reserved, peak_reserved, limit (0: none), blocks, tensors (of
--- all devices), the handles by which this Lua state knows tensors, and tags (by name: live, peak,
--- blocks of what was taken under a tag).
+--- all devices), the handles by which this Lua state knows tensors, and tags (by name: live, peak,
+--- blocks of what was taken under a tag).
 ---@param device string|nil 'cpu' when left out; 'pinned' is the memory that a GPU's copies reach
 ---@return table
 -- >> ridge.memory.stats().live
@@ -72,7 +72,7 @@ function M.set_limit(bytes, device)
 end
 
 --- Bytes that a function needs at its highest point, above what is live before it; what it makes is
--- released again.
+--- released again.
 ---@param f function
 ---@param device string|nil 'cpu' when left out, or 'pinned'
 ---@return number bytes
@@ -123,7 +123,7 @@ local tag_slot = ffi.new('int32_t[1]')
 local TAG = state.exchange(C.rg_memory_tag_enter)
 
 --- Call a function and count the memory it takes, on any device, under a name, for as long as that
--- memory lives: memory.stats().tags says how much. A tag inside another one counts for itself.
+--- memory lives: memory.stats().tags says how much. A tag inside another one counts for itself.
 ---@param name string up to 31 bytes; 63 names are possible
 ---@param f function
 ---@param ... any its arguments

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- Seeds and random streams.  A draw comes from a stream with a recorded seed; nothing but
--- ridge.seed
--- touches the default one.
+--- ridge.seed
+--- touches the default one.
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'

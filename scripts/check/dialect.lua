@@ -7,7 +7,7 @@ return {
   -- calls and layers
   { "the door", "dispatcher" },
   { "one door", "dispatcher" },
-  { "the rooms?", "layer, folder; scratch, workspace", unless = " of " },
+  { "in the room", "layer, folder; scratch, workspace", unless = " of " },
   { "rooms? below", "layer" },
   -- products
   { "ways? out", "epilogue", unless = " %-%-%-" },
@@ -24,7 +24,6 @@ return {
   { "near cache", "L1" },
   { "lets? go of", "release" },
   { "letting go of", "release" },
-  { "written over", "overwrite" },
   -- gradients
   { "ways? back", "backward pass" },
   { "stop by stop", "step by step" },

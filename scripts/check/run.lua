@@ -5,7 +5,8 @@
 package.path = "scripts/check/?.lua;" .. package.path
 local Tree = require "tree"
 
-local CHECKS = { "layers", "docs", "map", "size", "text", "words", "exports", "format", "lint" }
+local CHECKS = { "layers", "docs", "map", "size", "text", "words", "refs", "exports", "format",
+  "lint" }
 
 local function seconds()
   local file = assert(io.open("/proc/uptime"))

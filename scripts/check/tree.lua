@@ -71,10 +71,10 @@ function Tree:read(path)
   return text
 end
 
---- Walk over a file's lines: `for number, line in tree:lines(path)`.
+--- Walk over a file's lines, and one more if `extra`: `for number, line in tree:lines(path)`.
 ---@param path string
-function Tree:lines(path)
-  local text = self:read(path)
+function Tree:lines(path, extra)
+  local text = self:read(path) .. (extra and "\n" or "")
   local next_line, number = (text:find("\n$") and text or text .. "\n"):gmatch("(.-)\n"), 0
   return function()
     local line = next_line()

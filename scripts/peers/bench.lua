@@ -1,9 +1,9 @@
 -- SPDX-License-Identifier: MIT
 --- The same work as the peer's torch_bench.py, case by case: one JSON line each, in microseconds
--- a call
--- (median of 11 windows).  Eager cases call ridge from Lua in a loop, as the peer is called from
--- Python;
--- the same case replayed from a captured plan has `_plan` behind its name.
+--- a call
+--- (median of 11 windows).  Eager cases call ridge from Lua in a loop, as the peer is called from
+--- Python;
+--- the same case replayed from a captured plan has `_plan` behind its name.
 --
 --     ./ridge scripts/peers/bench.lua [--threads N] [--only PREFIX,...] [--device cpu] [--plans]
 --
@@ -73,7 +73,7 @@ local function report(name, run, windows, target)
 end
 
 --- One case, eager and as a plan.  make() returns the function; calls is how many the function
--- makes. What only runs forward does so in ridge.inference, all calls of a window in one.
+--- makes. What only runs forward does so in ridge.inference, all calls of a window in one.
 local function case(name, make, windows, target, inference)
   windows, target = windows or 11, target or 0.05
   local function within(f, ...)

@@ -16,8 +16,7 @@
 
 enum { DEVICE = 3 };
 
-/* -- A device that writes down
- * ------------------------------------------------------ */
+/* -- A device that writes down ----------------------------------------------------------- */
 
 static char told[512]; /* "add;begin;add;end;run;" */
 
@@ -171,9 +170,7 @@ static void is_told(const char *want, const char *what)
   told[0] = 0;
 }
 
-/* -- Plans
- * -----------------------------------------------------------------------------
- */
+/* -- Plans ------------------------------------------------------------------------------- */
 
 static rg_tensor *made(void)
 {
@@ -223,9 +220,7 @@ static void check_facts(const rg_plan *plan, int32_t noted, const char *why)
   ok(strstr(facts.why, why) != NULL && (why[0] != 0) == (facts.why[0] != 0), "and why not");
 }
 
-/* -- Tests
- * -----------------------------------------------------------------------------
- */
+/* -- Tests ------------------------------------------------------------------------------- */
 
 static void test_noted(void)
 {

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- The best batch size of a model: the largest that fits, or the one with the best throughput. Runs
--- the searches of fit.lua and throughput.lua on the real thing, keeps what they measured, and says
--- why they stopped.
+--- the searches of fit.lua and throughput.lua on the real thing, keeps what they measured, and says
+--- why they stopped.
 
 local blame = require 'ridge.blame'
 local canonical = require 'ridge.store.canonical'

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- What a benchmark is asked to do (F128, F129, F134): batch sizes, and either a protocol that
--- stops when it is precise, or fixed numbers of iterations for those who insist.
+--- stops when it is precise, or fixed numbers of iterations for those who insist.
 
 local blame = require 'ridge.blame'
 local options = require 'ridge.options'

@@ -26,7 +26,7 @@ function M.latency(samples)
 end
 
 --- Throughput of a batch from the median, with its interval: the mean of a shared machine is that
--- of its neighbours.
+--- of its neighbours.
 ---@param batch integer
 ---@param ns number median of one call
 ---@param lo number|nil its interval
@@ -103,7 +103,7 @@ function M.against(base, other)
 end
 
 --- The machine in the words of 003. What is said of a GPU is asked of the one that was measured; a
--- benchmark of the CPU opens none, and says nothing of any.
+--- benchmark of the CPU opens none, and says nothing of any.
 ---@param facts table of ridge.sweep.lab
 ---@param clock_hz number|nil as measured
 ---@return table hardware_info

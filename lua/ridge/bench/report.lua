@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- A benchmark's report: a table to read, JSON in the groups of document 003, a file for each batch
--- size (F138).
+--- size (F138).
 
 local canonical = require 'ridge.store.canonical'
 local guard = require 'ridge.guard'

@@ -81,7 +81,7 @@ function M.held(module, x)
 end
 
 --- Memory of a call, in passes of its own and from the allocator: what is held, and on top the
--- highest, and the mean over the time of the operations.
+--- highest, and the mean over the time of the operations.
 ---@param forward function
 ---@param held number bytes
 ---@param device string|nil whose memory; the CPU's when left out

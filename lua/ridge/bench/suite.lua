@@ -142,7 +142,7 @@ function M.run(models, config)
 end
 
 --- Memory of models by batch size (F6), without any timing: MB, MB a sample, and what the others
--- save against the first.
+--- save against the first.
 -- >> ridge.bench.memory({ 'linear{64,32}', 'sketched{64,32,1,4}' })[1].peak_mb
 ---@param models any as for bench.model
 ---@param config table|nil batch_sizes (32, 64, 128, 256 when left out), input_shape, dtype, seed,

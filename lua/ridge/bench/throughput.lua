@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- The batch with the best throughput (F106): larger and larger ones, each measured in one block
--- with the best so far, until their intervals say that there is nothing more to gain.
+--- with the best so far, until their intervals say that there is nothing more to gain.
 --
 -- A gain is shown when the intervals lie apart, and ruled out when even their far ends gain less
 -- than `least`. One batch without gain may be a dip (a tile that does not come out even); two in a

@@ -281,7 +281,7 @@ function M.help(spec, program)
 end
 
 --- The options of a recipe, from the command line. `--help` prints them and ends the program with
--- status 0; what cannot be read ends it with status 1 and one sentence.
+--- status 0; what cannot be read ends it with status 1 and one sentence.
 ---@param spec ridge.cli.Option[] the options, in the order of the help
 ---@param argv? string[] the arguments, the command line's if not given
 ---@return table values by name

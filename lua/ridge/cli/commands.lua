@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- The subcommands: a module ridge.cli.NAME with `summary`, `usage` and `main(argv)` is one, and is
--- found by its name.
+--- found by its name.
 
 local near = require 'ridge.near'
 

@@ -1,7 +1,8 @@
 -- SPDX-License-Identifier: MIT
 --- The only place that sees a status: failures become error objects at the user's line, memory
--- debt is
--- paid before a call, and a call that ran out of memory is tried once more after a full collection.
+--- debt is
+--- paid before a call, and a call that ran out of memory is tried once more after a full
+--- collection.
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
@@ -155,8 +156,8 @@ function M.again(status, f, ...)
 end
 
 --- Call a function, once more if memory ran out, or raise.  What its pointers point to has to be in
--- variables of the caller, with no condition between them and the call: compiled code forgets a
--- variable at the first condition behind its last use.
+--- variables of the caller, with no condition between them and the call: compiled code forgets a
+--- variable at the first condition behind its last use.
 ---@param as string the function the user called
 ---@param f cdata the C function
 ---@param ... any its arguments
@@ -173,7 +174,7 @@ function M.pointer(x)
 end
 
 --- Raise where Ctrl-C asks for it: called by every loop of ridge that may take a second, since
--- compiled Lua code looks at no hook.
+--- compiled Lua code looks at no hook.
 ---@param what string the function the user called
 function M.look(what)
   if C.rg_interrupt_pending() ~= 0 then blame.raise(what .. ': interrupted', 'EINTR', what) end

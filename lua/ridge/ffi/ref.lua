@@ -134,7 +134,7 @@ function M.release(value, text)
 end
 
 --- Raise unless value is a tensor that still has one behind it: reading a field through an empty
--- handle would end the process.
+--- handle would end the process.
 ---@param value any
 ---@param what string the function asking, for the error
 ---@return Tensor value

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- The roofline (Williams, Waterman and Patterson, 2009): the time that the machine's measured
--- ceilings allow for a call, and which of them it is that allows no less.
+--- ceilings allow for a call, and which of them it is that allows no less.
 
 local M = {}
 

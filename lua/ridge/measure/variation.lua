@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- What another run of the same point would differ by: the part of the noise that a second in one
--- process cannot see.
+--- process cannot see.
 --
 -- Where memory lies, which state the machine is in and who else runs change between processes and
 -- over minutes.  An interval from one process holds it as a random effect: as known from `ridge
@@ -11,7 +11,7 @@ local M = {}
 
 --- Before `ridge trust` has run: assumed, not measured here. A standard deviation of 0.12 of the
 --- logarithm between processes, twice for 95 %; ratios of two calls on a shared guest showed 0.10
---- to 0.14 from process to process (design/measurement.md, 9).
+--- to 0.14 from process to process (docs/design/measurement.md, section 4).
 M.PRIOR = { up = 0.24, down = 0.24, how = 'prior' }
 
 --- Nothing: where the passes of a sweep, or a made-up machine, show it themselves.

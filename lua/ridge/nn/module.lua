@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- What every layer and container is: parameters by name, children, a mode, a call that knows where
--- in the network it is.
+--- in the network it is.
 
 local ffi = require 'ffi'
 local class = require('ridge.class').class
@@ -44,7 +44,7 @@ local function living()
 end
 
 --- The modules being called, outermost first, as text; empty outside any call.  Asked when an error
--- is made; the stack then starts again, because an error ends every call on it.
+--- is made; the stack then starts again, because an error ends every call on it.
 local function path()
   local parts = {}
   for i = math.max(1, depth - living() + 1), depth do

@@ -260,7 +260,7 @@ function M.ratio(t, theme)
 end
 
 --- Colours for an ordered series (rank 16, 32, ...): a stretch of the magnitude ramp that keeps its
--- contrast with
+--- contrast with
 --- the paper, first value nearest to the paper.
 ---@param n integer how many
 ---@param theme string

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --
--- The landscape map (plots.md, plot 1): one cell for each measured point, nothing in between.
+-- The landscape map: one cell for each measured point, nothing in between.
 --
 -- Colour is the metric on a logarithmic scale, or the ratio to the dense layer: then colour always
 -- means that the intervals lie apart, and grey that they do not. What is missing is a pattern, one

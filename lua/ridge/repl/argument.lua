@@ -33,7 +33,7 @@ local function chain_at(words, i)
 end
 
 --- The brackets that are open at the end of some tokens, the innermost last: where they are, and
--- where what stands behind the last comma inside them begins.
+--- where what stands behind the last comma inside them begins.
 local function open_brackets(words, n)
   local stack = {}
   for i = 1, n do

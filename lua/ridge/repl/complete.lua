@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- What TAB offers: names, fields, methods of tables and of ridge's own types, keywords, and file
--- names inside strings. Tables are walked raw: no user's __index function is ever called.
+--- names inside strings. Tables are walked raw: no user's __index function is ever called.
 
 local argument = require 'ridge.repl.argument'
 local commands = require 'ridge.repl.command'

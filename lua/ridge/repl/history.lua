@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- The lines typed in earlier sessions: a text file in the XDG state folder, one entry a line, with
--- newlines of an entry written as \n. Entries are appended one by one, so parallel sessions share
--- the file. A line that begins with a blank is not kept.
+--- newlines of an entry written as \n. Entries are appended one by one, so parallel sessions share
+--- the file. A line that begins with a blank is not kept.
 
 local output = require 'ridge.ffi.output'
 
@@ -10,7 +10,7 @@ local M = {}
 local KEPT = 5000 -- entries; the file is cut to that when it has grown by half
 
 --- Where the history is: RIDGE_HISTORY, else ridge/history in the XDG state folder; nil where
--- there is no home.
+--- there is no home.
 ---@return string|nil path
 function M.path()
   local given = os.getenv 'RIDGE_HISTORY'

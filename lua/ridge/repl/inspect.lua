@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- Any Lua value as text: tables with sorted keys, limits of depth, width and items, and marks
--- where a table contains itself. Tables are read raw; only __tostring is ever called.
+--- where a table contains itself. Tables are read raw; only __tostring is ever called.
 
 local blame = require 'ridge.blame'
 local guard = require 'ridge.guard'

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- Top-level `local` at the prompt: each line is a chunk of its own, so a local would be gone with
--- its line. It is rewritten to a variable of the session; inside any block or function it stays.
+--- its line. It is rewritten to a variable of the session; inside any block or function it stays.
 --
 -- Only `local` itself is blanked (by spaces, so that lines and columns stay) and `local a, b`
 -- without a value becomes `a, b = nil`.

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- An error for people: the message, the user's line with its text, the lines that led there. The
--- whole traceback only with RIDGE_TRACE=full.
+--- whole traceback only with RIDGE_TRACE=full.
 --
 -- `report.catch` is the message handler: it runs where the error happened and keeps the frames that
 -- are the user's, with what their lines say.

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- A session: an environment that lives from line to line, the last values, and how a typed text is
--- run and its values are shown. It knows no terminal: text comes in, text goes out.
+--- run and its values are shown. It knows no terminal: text comes in, text goes out.
 
 local blame = require 'ridge.blame'
 local colour = require 'ridge.show.colour'
@@ -174,7 +174,7 @@ function Session:fail_incomplete(text)
 end
 
 --- Run a file as if it were typed: its top-level locals stay as variables of the session. What is
--- wrong is raised.
+--- wrong is raised.
 ---@param path string the file
 ---@param text string|nil what is in it, if it is known
 function Session:execute(path, text)

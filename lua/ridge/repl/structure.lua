@@ -256,7 +256,7 @@ local function of_module(module, opts)
 end
 
 --- Print what is in a value: quantiles and a histogram of a tensor or a list of numbers, the layers
--- of a network, else its structure.
+--- of a network, else its structure.
 ---@param value any
 ---@param opts table|nil of a network: input, a tensor or the sizes of one
 -- >> summary(ridge.randn(100))

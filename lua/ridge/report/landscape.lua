@@ -96,7 +96,7 @@ local function before(row, other)
 end
 
 --- One row for each sketched point: of the forms of the signs the one with the lower median, of
--- grade D only where all are; the other rows as they are.
+--- grade D only where all are; the other rows as they are.
 ---@param rows table of M.rows
 ---@return table rows
 function M.faster_forms(rows)
@@ -197,7 +197,7 @@ local COLUMNS = {
 }
 
 --- Every measured row as one line of a table, fastest first within type and kind; then a line for
--- each cause of what is missing.
+--- each cause of what is missing.
 ---@param rows table of M.rows
 ---@param c table|nil ceilings and caches, as for M.roof
 ---@return string

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- Colour for what ridge prints: names for what a thing is, sequences only where a terminal shows
--- them.
+--- them.
 
 local M = {}
 

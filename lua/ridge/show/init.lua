@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- A tensor as text: its numbers in one format, and a footer line with what it is and how its
--- values are spread.
+--- values are spread.
 --
 -- One format for the whole tensor. Scientific only by the largest magnitude (from 1e5 on, or below
 -- 1e-3): a rule by the smallest value, or by the ratio, turns every weight matrix into e-notation.

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- The footer under a tensor: type, shape, device, bytes, mean, spread, and a histogram between the
--- smallest and the largest value.
+--- smallest and the largest value.
 
 local colour = require 'ridge.show.colour'
 
@@ -123,7 +123,7 @@ local function edge_number(x)
 end
 
 --- How the values are spread, in words; '' if there is nothing to say. The caller's statistics are
--- used where reading every value here would take too long.
+--- used where reading every value here would take too long.
 local function spread(t, n)
   if n <= FEW then return '' end
   local stats = t.get and M.stats(t.get, n) or { sampled = true }

@@ -139,7 +139,7 @@ local function begin(self, sweep, row, env_id)
 end
 
 --- Take the next trials of a sweep, in the order of their pass; none when nothing is pending, one
--- when it is a suspect.
+--- when it is a suspect.
 ---@param sweep table id, uuid
 ---@param n integer at most this many
 ---@param env_id integer
@@ -192,7 +192,7 @@ local BEST = [[/* best so far */ SELECT t.best_attempt FROM trial t
 local STALE = "/* too late */ UPDATE attempt SET outcome='stale' WHERE id=?"
 
 --- Where in a pass a trial stands: another random order in each, that of its group first, so that
--- those of one group stand next to each other.
+--- those of one group stand next to each other.
 ---@param uuid string of the trial
 ---@param group string|nil
 ---@param pass integer

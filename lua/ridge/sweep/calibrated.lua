@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- The machine's ceilings and noise, measured once for a device and thread count, kept in the
--- database beside what is judged by them.
+--- database beside what is judged by them.
 
 local blame = require 'ridge.blame'
 local clock = require 'ridge.store.clock'
@@ -61,7 +61,7 @@ function M.rows(st, device_id, lab, say, opt)
 end
 
 --- The stored calibration of this machine at the threads in use; nil where there is none. Measures
--- and writes nothing.
+--- and writes nothing.
 ---@param path string|nil database file; the default one when left out
 ---@param device string|nil 'cuda:0' ...; the CPU when left out
 ---@return table|nil rows as `rows` gives them

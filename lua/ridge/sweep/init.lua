@@ -260,8 +260,8 @@ M.intercept = nil
 function M.is(value) return getmetatable(value) == Sweep end
 
 --- Hold the points that `a` describes against those that `b` describes, pair by pair, in paired
--- blocks timed now, both set up anew for each block; in fresh processes when a recipe runs, else in
--- this one.
+--- blocks timed now, both set up anew for each block; in fresh processes when a recipe runs, else
+--- in this one.
 -- >> sw:ab { a = { impl = 'naive' }, b = { impl = 'blocked' }, match = { 'batch', 'width' } }
 ---@param opt table a, b, match, phases, db, keep, progress; and processes, rigorous, blocks, looks,
 ---  margin, slot_ns, check, tolerance, protocol of measure.ab

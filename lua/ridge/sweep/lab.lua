@@ -138,7 +138,7 @@ end
 function M.stopping() return require('ridge').stopping() end
 
 --- Let a fatal signal leave a note in a file, so that whoever finds this process dead knows that it
--- died by its own doing.
+--- died by its own doing.
 ---@param fd integer an open file; -1 ends it
 ---@param at integer byte offset
 function M.crash_note(fd, at)

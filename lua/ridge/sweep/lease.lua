@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
---- Leases: who may time on a machine now (measurement.md, "Several workers, one machine").
+--- Leases: who may time on a machine now (docs/design/measurement.md, "Several workers, one
+--- machine").
 --
 -- For each resource (the CPU, each GPU) there is one lock file for the whole machine, so that
 -- sweeps into different databases exclude each other too. It is held shared during heavy work that

@@ -169,7 +169,7 @@ function Point:curve(name, list)
 end
 
 --- Peak memory of a phase, in a pass of its own: everything this point holds, and what the function
--- needs on top at its highest. Kept as `fwd_peak_bytes`.
+--- needs on top at its highest. Kept as `fwd_peak_bytes`.
 -- >> local bytes = m:peak('fwd', function() return c.net(c.x) end)
 ---@param phase string
 ---@param fn function run once

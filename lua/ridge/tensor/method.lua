@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- Methods of tensors, made from the records: for each one a function that checks and converts what
--- was given and calls C once.
+--- was given and calls C once.
 --
 -- Its text is put together from the schema and compiled, so that it is as fast as if it were
 -- written by hand: no loop over arguments and no table is left in it.

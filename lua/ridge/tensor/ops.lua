@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- Operations as tensor methods: those of one element and of two, those made from the records, and
--- what is not regular: copies, conversions, moves, joining.
+--- what is not regular: copies, conversions, moves, joining.
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'

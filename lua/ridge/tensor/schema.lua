@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- The records of the core as Lua tables: inputs with their roles, arguments with their kinds and
--- defaults, results.  Methods (method.lua), help and tests are made from them.
+--- defaults, results.  Methods (method.lua), help and tests are made from them.
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'

@@ -183,7 +183,7 @@ end
 -- -- x[i], x[{i, {a, b}}] -----------------------------------------------------------------
 
 --- What x[key] looks at: a number selects on the first axis; a list has, for each axis, a position,
--- a range {first, last, step}, or {} for all of it.
+--- a range {first, last, step}, or {} for all of it.
 ---@param x Tensor
 ---@param key number|table
 ---@return Tensor

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- The 8-bit floats from Lua: what is stored, what a program may do with it, and what it is told
--- when it wants to compute.
+--- when it wants to compute.
 
 local ffi = require 'ffi'
 local ridge = require 'ridge'

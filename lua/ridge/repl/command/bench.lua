@@ -90,7 +90,7 @@ local function ceilings_of(session)
 end
 
 --- Whatever was disturbed while ceilings were measured has made them too low: take the higher of
--- two measurements.
+--- two measurements.
 local function raise_ceilings(session, ceilings)
   local again = measure_ceilings(session, ceilings.threads)
   for name, entry in pairs(again.by_name) do
