@@ -43,7 +43,7 @@ end
 local function check_page(path, number, page, rest)
   local beside = (path:match("^(.*/)") or "") .. page
   page = tree.exists[page] and page or tree.exists[beside] and beside or page
-  if not tree.exists[page] then
+  if not tree.exists[page] and not page:find("^%u+/") then
     return names[page] or tree:fail(path, number, "%s is not there", page)
   end
   local section = rest:match("^,? section ([%d.]+)") or rest:match('^, "([^"]+)"') or
