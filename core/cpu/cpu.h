@@ -9,6 +9,7 @@
 #include "cpu/simd/simd.h"
 #include "op/list.h"
 #include "op/op.h"
+#include "tensor/dtype.h"
 #include "tensor/tensor.h"
 
 #define RG_OP_LINE(NAME, name) rg_kernel rg_cpu_##name;
@@ -36,12 +37,9 @@ rg_status rg_parallel(int32_t threads, int64_t n, rg_job *job, void *work) RG_CH
 /* The type loops run in for a dtype: f32 for all narrower floats, u8 for bool. */
 static inline int32_t rg_lane_of(int32_t dtype)
 {
-  static const int8_t lanes[RG_DTYPE_COUNT] = {
-    [RG_F32] = RG_LANE_F32,    [RG_F64] = RG_LANE_F64,    [RG_F16] = RG_LANE_F32,
-    [RG_BF16] = RG_LANE_F32,   [RG_I64] = RG_LANE_I64,    [RG_I32] = RG_LANE_I32,
-    [RG_I8] = RG_LANE_I8,      [RG_U8] = RG_LANE_U8,      [RG_BOOL] = RG_LANE_U8,
-    [RG_F8E4M3] = RG_LANE_F32, [RG_F8E5M2] = RG_LANE_F32,
-  };
+#define RG_DTYPE_LANE(code, name, stored, kind, lane, ...) [code] = RG_LANE_##lane,
+  static const int8_t lanes[RG_DTYPE_COUNT] = { RG_DTYPE_LIST(RG_DTYPE_LANE) };
+#undef RG_DTYPE_LANE
 
   return lanes[dtype];
 }
@@ -50,13 +48,13 @@ int64_t rg_lane_bytes(int32_t lane);
 
 static inline bool rg_is_half(int32_t dtype)
 {
-  return dtype == RG_F16 || dtype == RG_BF16;
+  return rg_dtype_of_kind(dtype, RG_KIND_HALF);
 }
 
 /* Are elements of a dtype floats narrower than their lane? */
 static inline bool rg_is_narrow(int32_t dtype)
 {
-  return rg_is_half(dtype) || dtype == RG_F8E4M3 || dtype == RG_F8E5M2;
+  return rg_dtype_of_kind(dtype, RG_KINDS_NARROW);
 }
 
 /* The loop that converts one lane type to the lanes of a dtype, rounded so that narrowing them

@@ -89,16 +89,11 @@ bool rg_dnnl_adds_bytes(void)
 
 static dnnl_data_type_t type_of(int32_t dtype)
 {
-  switch (dtype) {
-  case RG_BF16:
-    return dnnl_bf16;
-  case RG_I8:
-    return dnnl_s8;
-  case RG_I32:
-    return dnnl_s32;
-  default:
-    return dnnl_f32;
-  }
+  static const dnnl_data_type_t types[RG_DTYPE_COUNT] = {
+    [RG_F32] = dnnl_f32, [RG_BF16] = dnnl_bf16, [RG_I8] = dnnl_s8, [RG_I32] = dnnl_s32
+  };
+
+  return types[dtype];
 }
 
 /* Which arrays a primitive writes. */

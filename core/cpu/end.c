@@ -6,7 +6,7 @@
 
 #include "cpu/product.h"
 #include "op/draw.h"
-#include "tensor/half.h"
+#include "tensor/dtype.h"
 
 static double activate(int32_t act, double x)
 {
@@ -58,19 +58,12 @@ static void store(const rg_product *p, int64_t i, int64_t j, double y)
 {
   int64_t at = i * p->c_row + j;
 
-  switch (p->c_dtype) {
-  case RG_F32:
+  if (p->c_dtype == RG_F32) {
     ((float *)p->c)[at] = (float)y;
-    break;
-  case RG_BF16:
-    ((uint16_t *)p->c)[at] = rg_bf16_of_f32((float)y);
-    break;
-  case RG_F16:
-    ((uint16_t *)p->c)[at] = rg_f16_of_f32((float)y);
-    break;
-  default:
+  } else if (p->c_dtype == RG_F64) {
     ((double *)p->c)[at] = y;
-    break;
+  } else {
+    rg_dtypes[p->c_dtype].set_f32((char *)p->c + at * rg_dtypes[p->c_dtype].bytes, (float)y);
   }
 }
 

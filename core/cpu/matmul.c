@@ -7,6 +7,7 @@
 
 #include "cpu/path.h"
 #include "op/product.h"
+#include "tensor/dtype.h"
 
 rg_kernel rg_cpu_matmul;
 
@@ -116,18 +117,14 @@ static void fold(batch *b)
 
 /* -- Integers ----------------------------------------------------------------------------- */
 
-static int64_t load_integer(const rg_tensor *x, int64_t at)
+enum { RUN = 128 }; /* elements that are widened together */
+
+/* n <= RUN elements of x from `at` on. */
+static void load_integers(const rg_tensor *x, int64_t at, int64_t step, int64_t *to, int64_t n)
 {
-  switch (x->_dtype) {
-  case RG_I64:
-    return ((const int64_t *)x->_data)[at];
-  case RG_I32:
-    return ((const int32_t *)x->_data)[at];
-  case RG_I8:
-    return ((const int8_t *)x->_data)[at];
-  default:
-    return ((const uint8_t *)x->_data)[at];
-  }
+  const rg_dtype *type = &rg_dtypes[x->_dtype];
+
+  type->whole((const char *)x->_data + at * type->bytes, step, to, n);
 }
 
 /* Sums wrap around like the type's own addition. */
@@ -147,9 +144,16 @@ static rg_status integer_product(const batch *b, int64_t x0, int64_t y0, int64_t
     for (int64_t j = 0; j < b->n; j++) {
       uint64_t sum = 0;
 
-      for (int64_t l = 0; l < b->k; l++) {
-        sum += (uint64_t)load_integer(b->x.tensor, x0 + i * b->x.row + l * b->x.col) *
-               (uint64_t)load_integer(b->y.tensor, y0 + l * b->y.row + j * b->y.col);
+      for (int64_t l = 0; l < b->k; l += RUN) {
+        int64_t n = rg_min_i64(RUN, b->k - l);
+        int64_t x[RUN];
+        int64_t y[RUN];
+
+        load_integers(b->x.tensor, x0 + i * b->x.row + l * b->x.col, b->x.col, x, n);
+        load_integers(b->y.tensor, y0 + l * b->y.row + j * b->y.col, b->y.row, y, n);
+        for (int64_t k = 0; k < n; k++) {
+          sum += (uint64_t)x[k] * (uint64_t)y[k];
+        }
       }
       store_integer(b->z.tensor, z0 + i * b->z.row + j * b->z.col, sum);
     }

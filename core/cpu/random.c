@@ -97,16 +97,19 @@ static void draw_uniform(const random_work *w, int64_t at, int64_t n, void *lane
   }
 }
 
-/* The largest value of a half type below v, given its nearest one. */
-static float half_below(int32_t dtype, uint16_t near, double v)
+/* The largest value of a half type below v; near: its nearest one. */
+static float half_below(int32_t dtype, float near, double v)
 {
-  bool bf16 = dtype == RG_BF16;
-  float x = bf16 ? rg_bf16_to_f32(near) : rg_f16_to_f32(near);
+  const rg_dtype *type = &rg_dtypes[dtype];
+  uint16_t bits;
+  float x;
 
+  type->set_f32(&bits, near);
+  x = type->get_f32(&bits);
   if ((double)x >= v) {
     /* the numbers of one sign are ordered as their bits are */
-    near = (uint16_t)(x > 0 ? near - 1 : x < 0 ? near + 1 : 0x8001);
-    x = bf16 ? rg_bf16_to_f32(near) : rg_f16_to_f32(near);
+    bits = (uint16_t)(x > 0 ? bits - 1 : x < 0 ? bits + 1 : 0x8001);
+    x = type->get_f32(&bits);
   }
   return x;
 }
@@ -120,19 +123,12 @@ static rg_lane_value value_below(int32_t dtype, double lo, double hi)
   if (lo == hi) {
     return rg_lane_value_of(dtype, lo);
   }
-  switch (dtype) {
-  case RG_F64:
+  if (dtype == RG_F64) {
     v.f64 = nextafter(hi, -INFINITY);
-    break;
-  case RG_F32:
+  } else if (dtype == RG_F32) {
     v.f32 = (double)single >= hi ? nextafterf(single, -INFINITY) : single;
-    break;
-  case RG_BF16:
-    v.f32 = half_below(dtype, rg_bf16_of_f32(single), hi);
-    break;
-  default:
-    v.f32 = half_below(dtype, rg_f16_of_f32(single), hi);
-    break;
+  } else {
+    v.f32 = half_below(dtype, single, hi);
   }
   return v;
 }

@@ -166,16 +166,10 @@ int64_t rg_integer_at(const rg_walk *walk, int32_t t, int64_t at, int32_t dtype)
 {
   const char *element = walk->data[t] + rg_walk_offset(walk, t, at);
 
-  switch (dtype) {
-  case RG_I64:
-    return *(const int64_t *)element;
-  case RG_I32:
-    return *(const int32_t *)element;
-  case RG_I8:
-    return *(const int8_t *)element;
-  default:
-    return *(const uint8_t *)element;
-  }
+  int64_t number;
+
+  rg_dtypes[dtype].whole(element, 1, &number, 1);
+  return number;
 }
 
 /* -- Tiles --------------------------------------------------------------------------- */

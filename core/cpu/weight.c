@@ -50,20 +50,9 @@ bool rg_weight_keeps(const rg_weight *w)
 
 float rg_element_f32(const void *data, int32_t dtype, int64_t i)
 {
-  switch (dtype) {
-  case RG_F32:
-    return ((const float *)data)[i];
-  case RG_BF16:
-    return rg_bf16_to_f32(((const uint16_t *)data)[i]);
-  case RG_F16:
-    return rg_f16_to_f32(((const uint16_t *)data)[i]);
-  case RG_F8E4M3:
-    return rg_f8e4m3_to_f32(((const uint8_t *)data)[i]);
-  case RG_F8E5M2:
-    return rg_f8e5m2_to_f32(((const uint8_t *)data)[i]);
-  default:
-    return (float)((const double *)data)[i];
-  }
+  return dtype == RG_F32
+             ? ((const float *)data)[i]
+             : rg_dtypes[dtype].get_f32((const char *)data + i * rg_dtypes[dtype].bytes);
 }
 
 double rg_element_f64(const void *data, int32_t dtype, int64_t i)

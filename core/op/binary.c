@@ -8,6 +8,7 @@
 #include "op/binary.h"
 #include "op/list.h"
 #include "op/op.h"
+#include "tensor/dtype.h"
 
 /* -- Facts ------------------------------------------------------------------------- */
 
@@ -49,12 +50,9 @@ double rg_binary_flops(int32_t id)
 /* Is value a whole number that an integer type holds? */
 static bool fits(int32_t dtype, double value)
 {
-  static const double ranges[RG_DTYPE_COUNT][2] = {
-    [RG_I64] = { -0x1p63, 0x1p63 }, [RG_I32] = { -0x1p31, 0x1p31 }, [RG_I8] = { -128, 128 },
-    [RG_U8] = { 0, 256 },           [RG_BOOL] = { 0, 2 },
-  };
+  const rg_dtype *type = &rg_dtypes[dtype];
 
-  return value == floor(value) && value >= ranges[dtype][0] && value < ranges[dtype][1];
+  return value == floor(value) && value >= (double)type->least && value < (double)type->most + 1;
 }
 
 /* The type to compute in for a tensor of a type and a number. */

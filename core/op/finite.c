@@ -3,11 +3,12 @@
 ** Which operation makes the first number that is not finite: a recorder that looks at every
 ** result while the mode is on, and fails the call that made it.
 */
+#include <math.h>
 #include <stdatomic.h>
-#include <string.h>
 
 #include "op/list.h"
 #include "op/op.h"
+#include "tensor/dtype.h"
 #include "tensor/tensor.h"
 
 static _Thread_local int64_t where;
@@ -17,33 +18,24 @@ int64_t *rg_grad_where(void)
   return &where;
 }
 
-/* All bits of the exponent set: infinity or nan. */
-static bool is_finite(const void *x, int32_t dtype)
-{
-  uint64_t wide;
-  uint32_t word;
-  uint16_t half;
+enum { SOME = 256 };
 
-  switch (dtype) {
-  case RG_F64:
-    memcpy(&wide, x, sizeof(wide));
-    return (wide & 0x7ff0000000000000u) != 0x7ff0000000000000u;
-  case RG_F32:
-    memcpy(&word, x, sizeof(word));
-    return (word & 0x7f800000u) != 0x7f800000u;
-  case RG_BF16:
-    memcpy(&half, x, sizeof(half));
-    return (half & 0x7f80u) != 0x7f80u;
-  case RG_F16:
-    memcpy(&half, x, sizeof(half));
-    return (half & 0x7c00u) != 0x7c00u;
-  case RG_F8E5M2:
-    return (*(const uint8_t *)x & 0x7cu) != 0x7cu;
-  case RG_F8E4M3: /* no infinities: these exponents have numbers too */
-    return (*(const uint8_t *)x & 0x7fu) != 0x7fu;
-  default:
-    return true;
+/* Are n elements side by side finite? */
+static bool are_finite(const char *x, int32_t dtype, int64_t n)
+{
+  int64_t size = rg_dtype_bytes(dtype);
+  double some[SOME];
+  bool finite = true;
+
+  for (int64_t i = 0; i < n && finite; i += SOME) {
+    int64_t most = rg_min_i64(SOME, n - i);
+
+    rg_dtypes[dtype].get(x + i * size, some, most);
+    for (int64_t k = 0; k < most; k++) {
+      finite = finite && isfinite(some[k]);
+    }
   }
+  return finite;
 }
 
 /* Elements of x along its last axes, from byte offset on; the first that is not finite. */
@@ -52,7 +44,7 @@ static bool scan(const rg_tensor *x, int32_t axis, const char *at)
   int64_t size = rg_dtype_bytes(x->_dtype);
 
   if (axis == x->_ndim) {
-    return is_finite(at, x->_dtype);
+    return are_finite(at, x->_dtype, 1);
   }
   for (int64_t i = 0; i < x->_shape[axis]; i++) {
     if (!scan(x, axis + 1, at + i * x->_stride[axis] * size)) {
@@ -65,16 +57,7 @@ static bool scan(const rg_tensor *x, int32_t axis, const char *at)
 /* The same, x's first element being at `at`. */
 static bool finite_at(const rg_tensor *x, const char *at)
 {
-  int64_t size = rg_dtype_bytes(x->_dtype);
-  bool finite = true;
-
-  if (!rg_is_contiguous(x)) {
-    return scan(x, 0, at);
-  }
-  for (int64_t i = 0; i < x->_count && finite; i++) {
-    finite = is_finite(at + i * size, x->_dtype);
-  }
-  return finite;
+  return rg_is_contiguous(x) ? are_finite(at, x->_dtype, x->_count) : scan(x, 0, at);
 }
 
 /* Of a tensor elsewhere: all that its storage has is brought here.  What cannot be asked is finite:
@@ -95,7 +78,7 @@ static bool finite_there(const rg_tensor *x)
 
 int32_t rg_is_finite(const rg_tensor *x)
 {
-  if (!rg_dtype_is_float(x->_dtype) && x->_dtype != RG_F8E4M3 && x->_dtype != RG_F8E5M2) {
+  if (rg_dtype_of_kind(x->_dtype, RG_KINDS_WHOLE)) {
     return 1;
   }
   return x->_device == RG_CPU ? finite_at(x, x->_data) : finite_there(x);

@@ -3,45 +3,37 @@
 ** What infer functions are made of: promotion, broadcasting, axes, checks, cost.
 */
 #include "op/op.h"
+#include "tensor/dtype.h"
 
 /* -- Element types --------------------------------------------------------------- */
 
-/* bool < u8, i8 < i32 < i64 < f16, bf16 < f32 < f64; two different types of one rank meet above.
-** Types that are only stored meet none: the dispatcher keeps them away. */
-static const int8_t rank[RG_DTYPE_COUNT] = {
-  [RG_BOOL] = 0, [RG_U8] = 1,   [RG_I8] = 1,  [RG_I32] = 2, [RG_I64] = 3,
-  [RG_F16] = 4,  [RG_BF16] = 4, [RG_F32] = 5, [RG_F64] = 6,
-};
-
 bool rg_dtype_is_float(int32_t dtype)
 {
-  return dtype == RG_F32 || dtype == RG_F64 || dtype == RG_F16 || dtype == RG_BF16;
-}
-
-/* Are its numbers stored and not computed with? */
-static bool only_stored(int32_t dtype)
-{
-  return dtype == RG_F8E4M3 || dtype == RG_F8E5M2;
+  return rg_dtype_of_kind(dtype, RG_KINDS_FLOAT);
 }
 
 rg_status rg_check_computes(const rg_op *op, int32_t dtype)
 {
-  if (only_stored(dtype)) {
+  if (rg_dtype_of_kind(dtype, RG_KIND_STORED)) {
     return rg_fail(RG_EDTYPE, "%s: %s is a type for storing; convert to f16, bf16 or f32 first",
                    op->name, rg_dtype_name(dtype));
   }
   return RG_OK;
 }
 
+/* Types that are only stored meet none: the dispatcher keeps them away. */
 int32_t rg_promote(int32_t a, int32_t b)
 {
+  int32_t rank_a = rg_dtypes[a].rank;
+  int32_t rank_b = rg_dtypes[b].rank;
+
   if (a == b) {
     return a;
   }
-  if (rank[a] == rank[b]) {
-    return rank[a] == 4 ? RG_F32 : RG_I32;
+  if (rank_a == rank_b) {
+    return rg_dtypes[a].kind == RG_KIND_HALF ? RG_F32 : RG_I32;
   }
-  return rank[a] > rank[b] ? a : b;
+  return rank_a > rank_b ? a : b;
 }
 
 /* -- Shapes ---------------------------------------------------------------------- */

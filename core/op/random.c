@@ -8,6 +8,7 @@
 #include "op/list.h"
 #include "op/op.h"
 #include "op/random.h"
+#include "tensor/dtype.h"
 
 extern const rg_op rg_op_uniform;
 extern const rg_op rg_op_normal;
@@ -172,20 +173,15 @@ rg_status rg_signs_(rg_tensor *x, double scale, rg_generator *generator)
 static rg_status randint_infer(rg_call *call)
 {
   const rg_randint_args *args = call->args;
-  static const int64_t least[RG_DTYPE_COUNT] = {
-    [RG_I64] = INT64_MIN, [RG_I32] = INT32_MIN, [RG_I8] = INT8_MIN, [RG_U8] = 0
-  };
-  static const int64_t most[RG_DTYPE_COUNT] = {
-    [RG_I64] = INT64_MAX, [RG_I32] = INT32_MAX, [RG_I8] = INT8_MAX, [RG_U8] = UINT8_MAX
-  };
   int32_t dtype = args->meta.dtype;
 
   RG_TRY(rg_check_computes(call->op, dtype));
-  if (dtype < 0 || dtype >= RG_DTYPE_COUNT || most[dtype] == 0) {
+  if (!rg_dtype_of_kind(dtype, RG_KIND_WHOLE)) {
     return rg_fail(RG_EDTYPE, "%s: an integer tensor is expected, got %s", call->op->name,
                    rg_dtype_name(dtype));
   }
-  if (args->lo >= args->hi || args->lo < least[dtype] || args->hi - 1 > most[dtype]) {
+  if (args->lo >= args->hi || args->lo < rg_dtypes[dtype].least ||
+      args->hi - 1 > rg_dtypes[dtype].most) {
     return rg_fail(RG_EARG, "%s: no integers of type %s from %lld up to below %lld", call->op->name,
                    rg_dtype_name(dtype), (long long)args->lo, (long long)args->hi);
   }

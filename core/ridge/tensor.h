@@ -7,24 +7,43 @@
 
 #include "ridge/device.h"
 
+/*
+** Element types, a row each: all that a new type for storing needs but for its conversions.
+**
+** name     as printed
+** stored   what an element is in C
+** kind     how its numbers are dealt with (RG_KIND_...)
+** lane     what loops and kernels compute in
+** rank     of two types that meet, the result has the one of higher rank (rg_promote)
+** least    and most: of whole numbers
+*/
 /* clang-format off */
-/* name, bytes an element, printed name */
-#define RG_DTYPE_LIST(X)    \
-  X(RG_F32,    4, "f32")    \
-  X(RG_F64,    8, "f64")    \
-  X(RG_F16,    2, "f16")    \
-  X(RG_BF16,   2, "bf16")   \
-  X(RG_I64,    8, "i64")    \
-  X(RG_I32,    4, "i32")    \
-  X(RG_I8,     1, "i8")     \
-  X(RG_U8,     1, "u8")     \
-  X(RG_BOOL,   1, "bool")   \
-  X(RG_F8E4M3, 1, "f8e4m3") \
-  X(RG_F8E5M2, 1, "f8e5m2")
+/*  code        name    stored    kind    lane rank least      most */
+#define RG_DTYPE_LIST(X)                                            \
+  X(RG_F32,    f32,    float,    FLOAT,  F32, 5, 0,         0)         \
+  X(RG_F64,    f64,    double,   FLOAT,  F64, 6, 0,         0)         \
+  X(RG_F16,    f16,    uint16_t, HALF,   F32, 4, 0,         0)         \
+  X(RG_BF16,   bf16,   uint16_t, HALF,   F32, 4, 0,         0)         \
+  X(RG_I64,    i64,    int64_t,  WHOLE,  I64, 3, INT64_MIN, INT64_MAX) \
+  X(RG_I32,    i32,    int32_t,  WHOLE,  I32, 2, INT32_MIN, INT32_MAX) \
+  X(RG_I8,     i8,     int8_t,   WHOLE,  I8,  1, INT8_MIN,  INT8_MAX)  \
+  X(RG_U8,     u8,     uint8_t,  WHOLE,  U8,  1, 0,         UINT8_MAX) \
+  X(RG_BOOL,   bool,   uint8_t,  LOGIC,  U8,  0, 0,         1)         \
+  X(RG_F8E4M3, f8e4m3, uint8_t,  STORED, F32, 0, 0,         0)         \
+  X(RG_F8E5M2, f8e5m2, uint8_t,  STORED, F32, 0, 0,         0)
 /* clang-format on */
 
-#define RG_DTYPE_ENUM(name, bytes, text) name,
+#define RG_DTYPE_ENUM(code, ...) code,
 enum { RG_DTYPE_LIST(RG_DTYPE_ENUM) RG_DTYPE_COUNT };
+
+/* Kinds of element types, as bits: sets of them are asked for. */
+enum {
+  RG_KIND_FLOAT = 1,  /* floats that loops compute in */
+  RG_KIND_HALF = 2,   /* floats that are computed with, in f32 */
+  RG_KIND_STORED = 4, /* kept, copied and converted, but not computed with */
+  RG_KIND_WHOLE = 8,  /* integers */
+  RG_KIND_LOGIC = 16  /* true or false */
+};
 
 /* Devices: 0 is the CPU, 1 .. the CUDA devices in order. */
 enum { RG_CPU = 0, RG_DEVICE_COUNT = 17 };
@@ -74,6 +93,12 @@ RG_API int64_t rg_dtype_bytes(int32_t dtype);
 
 /* "f32"; "?" for a number that is no dtype. */
 RG_API const char *rg_dtype_name(int32_t dtype);
+
+/* RG_KIND_FLOAT ...; 0 for a number that is no dtype. */
+RG_API int32_t rg_dtype_kind(int32_t dtype);
+
+/* "uint16_t": what an element is in C; "?" for a number that is no dtype. */
+RG_API const char *rg_dtype_stored(int32_t dtype);
 
 /* "cpu", "cuda:0"; "?" for a number that is no device. */
 RG_API const char *rg_device_name(int32_t device);

@@ -8,8 +8,7 @@
 */
 #include <math.h>
 
-#include "tensor/f8.h"
-#include "tensor/half.h"
+#include "tensor/dtype.h"
 #include "tensor/tensor.h"
 
 _Thread_local bool rg_host_access_refused;
@@ -20,90 +19,11 @@ static double settled(double v)
   return isnan(v) ? (double)NAN : v;
 }
 
-static double element_get(const void *at, int32_t dtype)
-{
-  switch (dtype) {
-  case RG_F64:
-    return settled(*(const double *)at);
-  case RG_F32:
-    return settled((double)*(const float *)at);
-  case RG_F16:
-    return settled((double)rg_f16_to_f32(*(const uint16_t *)at));
-  case RG_BF16:
-    return settled((double)rg_bf16_to_f32(*(const uint16_t *)at));
-  case RG_F8E4M3:
-    return settled((double)rg_f8e4m3_to_f32(*(const uint8_t *)at));
-  case RG_F8E5M2:
-    return settled((double)rg_f8e5m2_to_f32(*(const uint8_t *)at));
-  case RG_I64:
-    return (double)*(const int64_t *)at;
-  case RG_I32:
-    return *(const int32_t *)at;
-  case RG_I8:
-    return *(const int8_t *)at;
-  default: /* u8 and bool */
-    return *(const uint8_t *)at;
-  }
-}
-
-/* Truncate, saturate, nan to 0: the rule of rg_cast. */
-static int64_t to_integer(double v, double low, double high)
-{
-  if (isnan(v)) {
-    return 0;
-  }
-  v = trunc(v);
-  if (v >= 9223372036854775808.0) {
-    return high >= 9223372036854775807.0 ? INT64_MAX : (int64_t)high;
-  }
-  return (int64_t)(v < low ? low : v > high ? high : v);
-}
-
-static void element_set(void *at, int32_t dtype, double v)
-{
-  switch (dtype) {
-  case RG_F64:
-    *(double *)at = v;
-    break;
-  case RG_F32:
-    *(float *)at = (float)v;
-    break;
-  case RG_F16:
-    *(uint16_t *)at = rg_f16_of_f32(rg_f32_odd_of_f64(v));
-    break;
-  case RG_BF16:
-    *(uint16_t *)at = rg_bf16_of_f32(rg_f32_odd_of_f64(v));
-    break;
-  case RG_F8E4M3:
-    *(uint8_t *)at = rg_f8e4m3_of_f32(rg_f32_odd_of_f64(v));
-    break;
-  case RG_F8E5M2:
-    *(uint8_t *)at = rg_f8e5m2_of_f32(rg_f32_odd_of_f64(v));
-    break;
-  case RG_I64:
-    *(int64_t *)at = to_integer(v, -9223372036854775808.0, 9223372036854775807.0);
-    break;
-  case RG_I32:
-    *(int32_t *)at = (int32_t)to_integer(v, INT32_MIN, INT32_MAX);
-    break;
-  case RG_I8:
-    *(int8_t *)at = (int8_t)to_integer(v, INT8_MIN, INT8_MAX);
-    break;
-  case RG_U8:
-    *(uint8_t *)at = (uint8_t)to_integer(v, 0, UINT8_MAX);
-    break;
-  default:
-    *(uint8_t *)at = v != 0.0;
-    break;
-  }
-}
-
 rg_status rg_tensor_from_doubles(const double *values, int64_t count, int32_t dtype,
                                  const int64_t *shape, int32_t ndim, rg_tensor **out)
 {
   char text[128];
   rg_tensor *x;
-  int64_t size;
 
   if (out == NULL || (values == NULL && count > 0)) {
     return rg_fail(RG_EARG, "tensor: %s", out == NULL ? "out is NULL" : "no values");
@@ -119,23 +39,19 @@ rg_status rg_tensor_from_doubles(const double *values, int64_t count, int32_t dt
     rg_tensor_release(x);
     return status;
   }
-  size = rg_dtype_bytes(dtype);
-  for (int64_t i = 0; i < count; i++) {
-    element_set((char *)x->_data + i * size, dtype, values[i]);
-  }
+  rg_dtypes[dtype].set(x->_data, values, count);
   *out = x;
   return RG_OK;
 }
 
 rg_status rg_doubles_from(const void *data, int64_t count, int32_t dtype, double *out)
 {
-  int64_t size = rg_dtype_bytes(dtype);
-
-  if (size == 0 || count < 0 || (count > 0 && (data == NULL || out == NULL))) {
+  if (rg_dtype_bytes(dtype) == 0 || count < 0 || (count > 0 && (data == NULL || out == NULL))) {
     return rg_fail(RG_EARG, "doubles: %lld elements of type %d", (long long)count, dtype);
   }
+  rg_dtypes[dtype].get(data, out, count);
   for (int64_t i = 0; i < count; i++) {
-    out[i] = element_get((const char *)data + i * size, dtype);
+    out[i] = settled(out[i]);
   }
   return RG_OK;
 }
@@ -246,7 +162,8 @@ rg_status rg_tensor_get(const rg_tensor *x, const int64_t *index, int32_t n, dou
     RG_TRY(rg_device_copy(RG_CPU, &room, x->_device, at, rg_dtype_bytes(x->_dtype), false));
     at = (char *)&room;
   }
-  *out = element_get(at, x->_dtype);
+  rg_dtypes[x->_dtype].get(at, out, 1);
+  *out = settled(*out);
   return RG_OK;
 }
 
@@ -257,9 +174,9 @@ rg_status rg_tensor_set(rg_tensor *x, const int64_t *index, int32_t n, double va
 
   RG_TRY(element_at(x, index, n, "set", &at));
   if (x->_device == RG_CPU) {
-    element_set(at, x->_dtype, value);
+    rg_dtypes[x->_dtype].set(at, &value, 1);
   } else {
-    element_set(&room, x->_dtype, value);
+    rg_dtypes[x->_dtype].set(&room, &value, 1);
     RG_TRY(rg_tensor_turn(x, true));
     RG_TRY(rg_device_copy(x->_device, at, RG_CPU, &room, rg_dtype_bytes(x->_dtype), false));
   }

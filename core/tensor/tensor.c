@@ -13,32 +13,7 @@ static rg_tally n_live;
 
 _Static_assert(sizeof(rg_tensor) <= 512 && sizeof(rg_storage) <= 512, "rg_struct_alloc");
 
-/* -- Element types -------------------------------------------------------------- */
-
-static const struct {
-  int64_t bytes;
-  const char *name;
-} dtypes[RG_DTYPE_COUNT] = {
-#define DTYPE_ROW(code, size, text) [code] = { size, text },
-  RG_DTYPE_LIST(DTYPE_ROW)
-#undef DTYPE_ROW
-};
-
-const int8_t rg_dtype_sizes[RG_DTYPE_COUNT] = {
-#define SIZE_ROW(code, size, text) [code] = (size),
-  RG_DTYPE_LIST(SIZE_ROW)
-#undef SIZE_ROW
-};
-
-int64_t rg_dtype_bytes(int32_t dtype)
-{
-  return dtype >= 0 && dtype < RG_DTYPE_COUNT ? dtypes[dtype].bytes : 0;
-}
-
-const char *rg_dtype_name(int32_t dtype)
-{
-  return dtype >= 0 && dtype < RG_DTYPE_COUNT ? dtypes[dtype].name : "?";
-}
+/* -- Text for messages ----------------------------------------------------------- */
 
 const char *rg_device_name(int32_t device)
 {
@@ -49,8 +24,6 @@ const char *rg_device_name(int32_t device)
 
   return device >= 0 && device < RG_DEVICE_COUNT ? names[device] : "?";
 }
-
-/* -- Text for messages ----------------------------------------------------------- */
 
 const char *rg_shape_text(const int64_t *shape, int32_t ndim, char *text, size_t size)
 {

@@ -6,8 +6,7 @@
 ** the conversion because C does not define what a float out of range converts to.
 */
 #include "cpu/simd/simd.h"
-#include "tensor/f8.h"
-#include "tensor/half.h"
+#include "tensor/dtype.h"
 
 #ifdef __F16C__
 #include <immintrin.h>
@@ -95,10 +94,18 @@ RG_LANE_LIST(FROM)
 
 LOOP(bf16_to_f32, uint16_t, float, rg_bf16_to_f32(x))
 LOOP(f32_to_bf16, float, uint16_t, rg_bf16_of_f32(x))
-LOOP(f8e4m3_to_f32, uint8_t, float, rg_f8e4m3_to_f32(x))
-LOOP(f32_to_f8e4m3, float, uint8_t, rg_f8e4m3_of_f32(x))
-LOOP(f8e5m2_to_f32, uint8_t, float, rg_f8e5m2_to_f32(x))
-LOOP(f32_to_f8e5m2, float, uint8_t, rg_f8e5m2_of_f32(x))
+/* Types that are only stored, from their rows (RG_DTYPE_LIST). */
+#define STORED_FLOAT(code, name, stored)
+#define STORED_HALF(code, name, stored)
+#define STORED_WHOLE(code, name, stored)
+#define STORED_LOGIC(code, name, stored)
+#define STORED_STORED(code, name, stored)                   \
+  LOOP(name##_to_f32, stored, float, rg_##name##_to_f32(x)) \
+  LOOP(f32_to_##name, float, stored, rg_##name##_of_f32(x))
+#define STORED(code, name, stored, kind, ...) STORED_##kind(code, name, stored)
+RG_DTYPE_LIST(STORED)
+#undef STORED_STORED
+
 LOOP(f64_to_odd, double, float, rg_f32_odd_of_f64(x))
 LOOP(f16_to_f32_plain, uint16_t, float, rg_f16_to_f32(x))
 LOOP(f32_to_f16_plain, float, uint16_t, rg_f16_of_f32(x))
@@ -142,13 +149,11 @@ extern const rg_simd_cast RG_SIMD_NAME(rg_simd_cast);
 const rg_simd_cast RG_SIMD_NAME(rg_simd_cast) = {
   .loop = { RG_LANE_LIST(ROW) },
   .to_bool = { RG_LANE_LIST(TO_BOOL) },
-  .widen = { [RG_F16] = f16_to_f32_loop,
-             [RG_BF16] = bf16_to_f32_loop,
-             [RG_F8E4M3] = f8e4m3_to_f32_loop,
-             [RG_F8E5M2] = f8e5m2_to_f32_loop },
-  .narrow = { [RG_F16] = f32_to_f16_loop,
-              [RG_BF16] = f32_to_bf16_loop,
-              [RG_F8E4M3] = f32_to_f8e4m3_loop,
-              [RG_F8E5M2] = f32_to_f8e5m2_loop },
+#define STORED_STORED(code, name, stored) [code] = name##_to_f32_loop,
+  .widen = { [RG_F16] = f16_to_f32_loop, [RG_BF16] = bf16_to_f32_loop, RG_DTYPE_LIST(STORED) },
+#undef STORED_STORED
+#define STORED_STORED(code, name, stored) [code] = f32_to_##name##_loop,
+  .narrow = { [RG_F16] = f32_to_f16_loop, [RG_BF16] = f32_to_bf16_loop, RG_DTYPE_LIST(STORED) },
+#undef STORED_STORED
   .f64_to_odd = f64_to_odd_loop,
 };

@@ -16,10 +16,6 @@ local slot = ffi.new('rg_loader *[1]')
 local transform_slot = ffi.new('rg_transform *[1]')
 local out = ffi.new('rg_tensor *[8]')
 
-local TYPE = { f32 = 'float', f64 = 'double', i64 = 'int64_t', i32 = 'int32_t', i8 = 'int8_t',
-  u8 = 'uint8_t', bool = 'uint8_t', f16 = 'uint16_t', bf16 = 'uint16_t', f8e4m3 = 'uint8_t',
-  f8e5m2 = 'uint8_t' }
-
 -- One source as the core sees it; what has to stay alive goes into held, as references of the
 -- core's own: when a Lua state ends, its handles are empty before the loader is released.
 local function fill(field, x, held)
@@ -67,7 +63,7 @@ function Pool:init(sources, workers, prefetch, transform)
   self.most, self.owners = self.room, {}
   for i, x in ipairs(sources) do
     self.of[i] = fill(fields[i - 1], x, self.held)
-    types[i] = ('%s %d;'):format(TYPE[self.of[i].dtype], tonumber(fields[i - 1].numbers))
+    types[i] = ('%s %d;'):format(dtype.stored[self.of[i].dtype], tonumber(fields[i - 1].numbers))
   end
   local given
   if transform then

@@ -16,9 +16,6 @@ local slot = ffi.new('rg_map *[1]')
 
 local Rows = class.class 'data.rows'
 
-local BYTES = { f64 = 8, f32 = 4, f16 = 2, bf16 = 2, i64 = 8, i32 = 4, i8 = 1, u8 = 1, bool = 1,
-  f8e4m3 = 1, f8e5m2 = 1 }
-
 local SPEC = {
   dtype = { 'string', default = 'f32', doc = 'of the numbers in the file' },
   shape = { 'table', required = true, doc = 'sizes of a row, {} for one number' },
@@ -56,7 +53,7 @@ function Rows:init(path, opts)
   end
   self.map = map(path)
   local bytes = tonumber(self.map._bytes) - opts.offset
-  local one = numbers * BYTES[opts.dtype]
+  local one = numbers * dtype.bytes[opts.dtype]
   local there = math.floor(bytes / one)
   if bytes < 0 or not opts.rows and bytes % one ~= 0 or opts.rows and there < opts.rows then
     blame.raise(('data.rows: %s has %d bytes behind the first %d: that is %g rows of %d bytes%s')

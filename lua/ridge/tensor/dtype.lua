@@ -8,24 +8,39 @@ local blame = require 'ridge.blame'
 
 local M = {}
 
-local by_name, names = {}, {}
+local KIND = { [C.RG_KIND_FLOAT] = 'float', [C.RG_KIND_HALF] = 'float',
+  [C.RG_KIND_STORED] = 'stored', [C.RG_KIND_WHOLE] = 'whole', [C.RG_KIND_LOGIC] = 'bool' }
+
+-- All that is known here of a type comes from C's table of them (RG_DTYPE_LIST).
+local by_name, names, ORDER = {}, {}, {}
+
+--- Kinds of types by their names: 'float', 'whole', 'bool', or 'stored' (kept and converted, but
+--- not computed with).
+M.kind = {}
+
+--- Bytes that an element takes, by the type's name.
+M.bytes = {}
+
+--- What an element is in C, by the type's name: 'uint16_t'.
+M.stored = {}
+
+--- Types whose numbers are stored and not computed with, as the 8-bit floats of the OCP standard.
+M.only_stored = {}
+
 for code = 0, C.RG_DTYPE_COUNT - 1 do
   local name = ffi.string(C.rg_dtype_name(code))
-  by_name[name] = code
-  names[code] = name
+  by_name[name], names[code], ORDER[code + 1] = code, name, name
+  M.kind[name] = KIND[C.rg_dtype_kind(code)]
+  M.bytes[name] = tonumber(C.rg_dtype_bytes(code))
+  M.stored[name] = ffi.string(C.rg_dtype_stored(code))
+  M.only_stored[name] = M.kind[name] == 'stored' or nil
 end
-local ORDER = { 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 'bool', 'f8e4m3',
-  'f8e5m2' }
 
 --- The names of all types.
 M.names = ORDER
 
---- Types whose numbers are stored and not computed with: the 8-bit floats of the OCP standard.
-M.only_stored = { f8e4m3 = true, f8e5m2 = true }
-
 --- The C code of a type name.
----@param name string 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 'bool', 'f8e4m3' or
----  'f8e5m2'
+---@param name string one of M.names
 ---@param what string the function asking, for the error
 ---@return number
 function M.code(name, what)

@@ -6,6 +6,7 @@
 local ffi = require 'ffi'
 local blame = require 'ridge.blame'
 local canonical = require 'ridge.store.canonical'
+local dtype = require 'ridge.tensor.dtype'
 local npy = require 'ridge.data.npy'
 local make = require('ridge.tensor.make').here
 local output = require 'ridge.ffi.output'
@@ -19,11 +20,12 @@ const char *rg_train_strerror(int) __asm__("strerror");
 
 local M = {}
 
-local NAME = { f64 = 'F64', f32 = 'F32', f16 = 'F16', bf16 = 'BF16', i64 = 'I64', i32 = 'I32',
-  i8 = 'I8', u8 = 'U8', bool = 'BOOL', f8e4m3 = 'F8_E4M3', f8e5m2 = 'F8_E5M2' }
-local DTYPE, SIZE = {}, { F64 = 8, F32 = 4, F16 = 2, BF16 = 2, I64 = 8, I32 = 4, I8 = 1, U8 = 1,
-  BOOL = 1, F8_E4M3 = 1, F8_E5M2 = 1 }
-for dtype, name in pairs(NAME) do DTYPE[name] = dtype end
+-- The format's names are ours in capitals, but for these.
+local NAME, DTYPE, SIZE = { f8e4m3 = 'F8_E4M3', f8e5m2 = 'F8_E5M2' }, {}, {}
+for _, name in ipairs(dtype.names) do
+  NAME[name] = NAME[name] or name:upper()
+  DTYPE[NAME[name]], SIZE[NAME[name]] = name, dtype.bytes[name]
+end
 
 local LONGEST = 2 ^ 24 -- bytes of a header: more is a damaged one
 

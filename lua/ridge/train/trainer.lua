@@ -216,7 +216,7 @@ function Trainer:validate(loader)
       local output = self.batch:forward(x)
       add(1, self.loss(output, y):to('f64') * x:size(1))
       rows = rows + x:size(1)
-      if y.dtype == 'u8' or y.dtype == 'i64' or y.dtype == 'i32' then
+      if dtype.kind[y.dtype] == 'whole' then
         local axes = #output:size()
         if axes == #y:size() + 1 then
           add(2, output:argmax(axes):eq(y):to('f64'):mean() * x:size(1))
