@@ -402,15 +402,11 @@ template <class T> static rg_status back(const rg_call *call, attention w)
 
 static rg_status by_type(const rg_call *call, int32_t dtype, const attention &w, bool is_back)
 {
-  switch (dtype) {
-#define CASE(code, T) \
-  case code:          \
+  return rg_dispatch<RG_KINDS_FLOAT>(call, dtype, [&](auto t) {
+    using T = rg_t<decltype(t)>;
+
     return is_back ? back<T>(call, w) : over(call, k_attention<T>, w, w.s.n, w.s.e);
-    RG_FLOATS(CASE)
-#undef CASE
-  default:
-    return rg_gpu->fail(RG_EDTYPE, "%s: no kernel for type %d", call->op->name, dtype);
-  }
+  });
 }
 
 rg_status rg_gpu_attention(const rg_call *call, rg_tensor *const *out, rg_frame *frame)

@@ -41,16 +41,11 @@ static rg_status arange(const rg_call *call, rg_tensor *y, double start, double 
   int32_t wide = rg_packs(to, y->_dtype, n);
   rg_launch_cfg cfg = rg_filling(y->_count, n, call);
 
-  switch (y->_dtype) {
-#define CASE(code, T)                    \
-  case code:                             \
-    return rg_gpu_status(call->op->name, \
-                         rg_launch(k_arange<T>, cfg, to, start, step, y->_count, wide));
-    RG_STORED(CASE)
-#undef CASE
-  default:
-    return rg_gpu->fail(RG_EDTYPE, "%s: no kernel for type %d", call->op->name, y->_dtype);
-  }
+  return rg_dispatch<RG_KINDS_ALL>(call, y->_dtype, [&](auto t) {
+    using T = rg_t<decltype(t)>;
+
+    return rg_launch(k_arange<T>, cfg, to, start, step, y->_count, wide);
+  });
 }
 
 rg_status rg_gpu_fill(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
@@ -295,6 +290,9 @@ static rg_status copy_bits(const rg_call *call, const rg_tensor *y, const rg_str
   return rg_gpu_status(call->op->name, error);
 }
 
+/* Floats of all kinds. */
+enum { FRACTIONS = RG_KINDS_FLOAT | RG_KIND_STORED };
+
 template <class T>
 static cudaError_t convert(const rg_call *call, const rg_tensor *y, const rg_strided &to,
                            const rg_strided &from, int32_t type, rg_frame *frame)
@@ -309,15 +307,11 @@ static cudaError_t convert(const rg_call *call, const rg_tensor *y, const rg_str
 
     frame->path = rg_path_of(wide);
 
-    switch (type) {
-#define CASE(code, F) \
-  case code:          \
-    return rg_launch(k_cast<T, F>, rg_filling(y->_count, n, call), to, from, y->_count, wide);
-      RG_FLOATS(CASE)
-      RG_EIGHTS(CASE)
-#undef CASE
-    default:
-      break;
+    if (rg_dtype_of_kind(type, FRACTIONS)) {
+      return rg_with_type<FRACTIONS>(type, [&](auto f) {
+        return rg_launch(k_cast<T, rg_t<decltype(f)>>, rg_filling(y->_count, n, call), to, from,
+                         y->_count, wide);
+      });
     }
   }
   return rg_launch(k_convert<T>, cfg, to, from, type, y->_count);
@@ -337,15 +331,11 @@ rg_status rg_gpu_copy(const rg_call *call, rg_tensor *const *out, rg_frame *fram
   if (x->_dtype == y->_dtype) {
     return copy_bits(call, y, to, from, frame);
   }
-  switch (y->_dtype) {
-#define CASE(code, T) \
-  case code:          \
-    return rg_gpu_status(call->op->name, convert<T>(call, y, to, from, x->_dtype, frame));
-    RG_STORED(CASE)
-#undef CASE
-  default:
-    return rg_gpu->fail(RG_EDTYPE, "%s: no kernel for type %d", call->op->name, y->_dtype);
-  }
+  return rg_dispatch<RG_KINDS_ALL>(call, y->_dtype, [&](auto t) {
+    using T = rg_t<decltype(t)>;
+
+    return convert<T>(call, y, to, from, x->_dtype, frame);
+  });
 }
 
 rg_status rg_gpu_cast(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
@@ -379,16 +369,10 @@ rg_status rg_gpu_expand_signs(const rg_call *call, rg_tensor *const *out, rg_fra
   if (y->_count == 0) {
     return RG_OK;
   }
-  switch (y->_dtype) {
-#define CASE(code, T)                                                                             \
-  case code:                                                                                      \
-    return rg_gpu_status(call->op->name,                                                          \
-                         rg_launch(k_expand<T>, cfg, rg_view_of(y), (const uint8_t *)bits->_data, \
-                                   bits->_stride[0], bits->_stride[1], args->cols, args->sign,    \
-                                   y->_count));
-    RG_FLOATS(CASE)
-#undef CASE
-  default:
-    return rg_gpu->fail(RG_EDTYPE, "%s: no kernel for type %d", call->op->name, y->_dtype);
-  }
+  return rg_dispatch<RG_KINDS_FLOAT>(call, y->_dtype, [&](auto t) {
+    using T = rg_t<decltype(t)>;
+
+    return rg_launch(k_expand<T>, cfg, rg_view_of(y), (const uint8_t *)bits->_data,
+                     bits->_stride[0], bits->_stride[1], args->cols, args->sign, y->_count);
+  });
 }

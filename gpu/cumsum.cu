@@ -20,22 +20,10 @@ template <class T> struct running {
 
 template <class A> __device__ inline void put(const rg_strided &y, int32_t dtype, int64_t at, A v)
 {
-  switch (dtype) {
-  case RG_F64:
-    ((double *)y.data)[at] = (double)v;
-    break;
-  case RG_F32:
-    ((float *)y.data)[at] = (float)v;
-    break;
-  case RG_F16:
-    ((__half *)y.data)[at] = __float2half_rn((float)v);
-    break;
-  case RG_BF16:
-    ((__nv_bfloat16 *)y.data)[at] = __float2bfloat16_rn((float)v);
-    break;
-  default:
-    ((int64_t *)y.data)[at] = (int64_t)v;
-    break;
+  if constexpr (std::is_floating_point<A>::value) {
+    rg_store(y.data, dtype, at, v);
+  } else {
+    ((int64_t *)y.data)[at] = v;
   }
 }
 
@@ -119,14 +107,9 @@ rg_status rg_gpu_cumsum(const rg_call *call, rg_tensor *const *out, rg_frame *fr
   if (x->_count == 0) {
     return RG_OK;
   }
-  switch (x->_dtype) {
-#define CASE(code, T)                    \
-  case code:                             \
-    return rg_gpu_status(call->op->name, \
-                         sums<T>(call, out[0], args->axis, args->reverse != 0, frame));
-    RG_TYPES(CASE)
-#undef CASE
-  default:
-    return rg_gpu->fail(RG_EDTYPE, "%s: no kernel for type %d", call->op->name, x->_dtype);
-  }
+  return rg_dispatch<RG_KINDS_COMPUTED>(call, x->_dtype, [&](auto t) {
+    using T = rg_t<decltype(t)>;
+
+    return sums<T>(call, out[0], args->axis, args->reverse != 0, frame);
+  });
 }

@@ -1,23 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** What the kernels share: element types and the lanes they compute in, views of tensors, and how a
-** kernel is launched over so many elements.
-**
-** Half types are loaded and stored; all arithmetic is in float (or double, or the integer's own
-** type), as on the CPU.
+** What the kernels share: the plugin's state, views of tensors, which kernel a type has, and how it
+** is launched over so many elements.
 */
 #ifndef RIDGE_GPU_DEVICE_CUH
 #define RIDGE_GPU_DEVICE_CUH
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 extern "C" {
 #include "gpu/plugin.h"
-#include "tensor/f8.h"
 }
 #include "gpu/launch.cuh"
+#include "gpu/types.cuh"
 
 /* -- The plugin's state (plugin.cu) ----------------------------------------------------- */
 
@@ -99,226 +94,32 @@ rg_status rg_gpu_lost(int32_t device, const char *what);
 
 #define RG_CUDA(what, call) RG_TRY(rg_gpu_status(what, call))
 
-/* -- Element types ---------------------------------------------------------------------- */
+/* -- Kernels by type ---------------------------------------------------------------------- */
 
-struct rg_bool {
-  uint8_t v;
-};
-struct rg_f8e4m3 {
-  uint8_t v;
-};
-struct rg_f8e5m2 {
-  uint8_t v;
-};
-
-/* D(code, type) for each; what only stores (RG_EIGHTS) is copied and converted. */
-#define RG_HALVES(D)   D(RG_F16, __half) D(RG_BF16, __nv_bfloat16)
-#define RG_FLOATS(D)   D(RG_F32, float) D(RG_F64, double) RG_HALVES(D)
-#define RG_INTEGERS(D) D(RG_I64, int64_t) D(RG_I32, int32_t) D(RG_I8, int8_t) D(RG_U8, uint8_t)
-#define RG_TYPES(D)    RG_FLOATS(D) RG_INTEGERS(D) D(RG_BOOL, rg_bool)
-#define RG_EIGHTS(D)   D(RG_F8E4M3, rg_f8e4m3) D(RG_F8E5M2, rg_f8e5m2)
-#define RG_STORED(D)   RG_TYPES(D) RG_EIGHTS(D)
-
-/* RG_F32 and so on of a type. */
-template <class T> constexpr int32_t rg_code_of = -1;
-#define RG_CODE(code, T) template <> constexpr int32_t rg_code_of<T> = code;
-RG_STORED(RG_CODE)
-#undef RG_CODE
-
-/* The type an element is computed in. */
-template <class T> struct rg_lane {
-  typedef T type;
-};
-template <> struct rg_lane<__half> {
-  typedef float type;
-};
-template <> struct rg_lane<__nv_bfloat16> {
-  typedef float type;
-};
-template <> struct rg_lane<rg_bool> {
-  typedef uint8_t type;
-};
-template <> struct rg_lane<rg_f8e4m3> {
-  typedef float type;
-};
-template <> struct rg_lane<rg_f8e5m2> {
-  typedef float type;
-};
-
-template <class T> __device__ inline typename rg_lane<T>::type rg_get(T x)
+inline rg_status rg_answer(const rg_call *call, cudaError_t error)
 {
-  return x;
+  return rg_gpu_status(call->op->name, error);
 }
-template <> __device__ inline float rg_get(__half x)
+inline rg_status rg_answer(const rg_call *, rg_status status)
 {
-  return __half2float(x);
-}
-template <> __device__ inline float rg_get(__nv_bfloat16 x)
-{
-  return __bfloat162float(x);
-}
-template <> __device__ inline uint8_t rg_get(rg_bool x)
-{
-  return x.v;
-}
-template <> __device__ inline float rg_get(rg_f8e4m3 x)
-{
-  return rg_f8e4m3_to_f32(x.v);
-}
-template <> __device__ inline float rg_get(rg_f8e5m2 x)
-{
-  return rg_f8e5m2_to_f32(x.v);
+  return status;
 }
 
-/* A lane's value as an element. */
-template <class T> struct rg_element {
-  static __device__ inline T of(typename rg_lane<T>::type x)
-  {
-    return x;
+/*
+** The answer to a call from f(t), t standing for the type of a dtype; RG_EDTYPE where that is of no
+** kind that there are kernels for.
+**
+**   return rg_dispatch<RG_KINDS_FLOAT>(call, x->_dtype, [&](auto t) {
+**     return rg_launch(k_this<rg_t<decltype(t)>>, cfg, to, from);
+**   });
+*/
+template <int32_t KINDS, class F>
+inline rg_status rg_dispatch(const rg_call *call, int32_t dtype, F f)
+{
+  if (!rg_dtype_of_kind(dtype, KINDS)) {
+    return rg_gpu->fail(RG_EDTYPE, "%s: no kernel for type %d", call->op->name, dtype);
   }
-};
-template <> struct rg_element<__half> {
-  static __device__ inline __half of(float x)
-  {
-    return __float2half_rn(x);
-  }
-};
-template <> struct rg_element<__nv_bfloat16> {
-  static __device__ inline __nv_bfloat16 of(float x)
-  {
-    return __float2bfloat16_rn(x);
-  }
-};
-template <> struct rg_element<rg_bool> {
-  static __device__ inline rg_bool of(uint8_t x)
-  {
-    return rg_bool{ x };
-  }
-};
-template <> struct rg_element<rg_f8e4m3> {
-  static __device__ inline rg_f8e4m3 of(float x)
-  {
-    return rg_f8e4m3{ rg_f8e4m3_of_f32(x) };
-  }
-};
-template <> struct rg_element<rg_f8e5m2> {
-  static __device__ inline rg_f8e5m2 of(float x)
-  {
-    return rg_f8e5m2{ rg_f8e5m2_of_f32(x) };
-  }
-};
-
-/* -- Conversion --------------------------------------------------------------------------- */
-
-/* A number without loss: integers as themselves, floats as double. */
-struct rg_number {
-  double d;
-  int64_t k;
-  bool whole;
-};
-
-/* Of a type that is computed with. */
-__device__ inline rg_number rg_number_of(const void *data, int32_t dtype, int64_t at)
-{
-  switch (dtype) {
-  case RG_F32:
-    return rg_number{ ((const float *)data)[at], 0, false };
-  case RG_F64:
-    return rg_number{ ((const double *)data)[at], 0, false };
-  case RG_F16:
-    return rg_number{ __half2float(((const __half *)data)[at]), 0, false };
-  case RG_BF16:
-    return rg_number{ __bfloat162float(((const __nv_bfloat16 *)data)[at]), 0, false };
-  case RG_I64:
-    return rg_number{ 0, ((const int64_t *)data)[at], true };
-  case RG_I32:
-    return rg_number{ 0, ((const int32_t *)data)[at], true };
-  case RG_I8:
-    return rg_number{ 0, ((const int8_t *)data)[at], true };
-  default:
-    return rg_number{ 0, ((const uint8_t *)data)[at], true };
-  }
-}
-
-/* Of any type. */
-__device__ inline rg_number rg_stored_number_of(const void *data, int32_t dtype, int64_t at)
-{
-  switch (dtype) {
-  case RG_F8E4M3:
-    return rg_number{ rg_f8e4m3_to_f32(((const uint8_t *)data)[at]), 0, false };
-  case RG_F8E5M2:
-    return rg_number{ rg_f8e5m2_to_f32(((const uint8_t *)data)[at]), 0, false };
-  default:
-    return rg_number_of(data, dtype, at);
-  }
-}
-
-/* Truncate, saturate, nan to 0 (rg_cast). */
-__device__ inline int64_t rg_truncated(double x, double low, double high)
-{
-  if (x != x) {
-    return 0;
-  }
-  if (x >= 9223372036854775808.0) {
-    return high >= 9223372036854775807.0 ? INT64_MAX : (int64_t)high;
-  }
-  return (int64_t)(x < low ? low : x > high ? high : x);
-}
-
-/* A whole number brought into a range. */
-__host__ __device__ inline int64_t rg_clamped(int64_t x, int64_t low, int64_t high)
-{
-  return x < low ? low : x > high ? high : x;
-}
-
-template <class T> struct rg_converted {
-  static __device__ inline T of(rg_number x);
-};
-template <> __device__ inline float rg_converted<float>::of(rg_number x)
-{
-  return x.whole ? (float)x.k : (float)x.d;
-}
-template <> __device__ inline double rg_converted<double>::of(rg_number x)
-{
-  return x.whole ? (double)x.k : x.d;
-}
-template <> __device__ inline __half rg_converted<__half>::of(rg_number x)
-{
-  return __double2half(x.whole ? (double)x.k : x.d);
-}
-template <> __device__ inline __nv_bfloat16 rg_converted<__nv_bfloat16>::of(rg_number x)
-{
-  return __double2bfloat16(x.whole ? (double)x.k : x.d);
-}
-/* Whole numbers beyond what double holds are too large anyway. */
-template <> __device__ inline rg_f8e4m3 rg_converted<rg_f8e4m3>::of(rg_number x)
-{
-  return rg_f8e4m3{ rg_f8e4m3_of_f32(rg_f32_odd_of_f64(x.whole ? (double)x.k : x.d)) };
-}
-template <> __device__ inline rg_f8e5m2 rg_converted<rg_f8e5m2>::of(rg_number x)
-{
-  return rg_f8e5m2{ rg_f8e5m2_of_f32(rg_f32_odd_of_f64(x.whole ? (double)x.k : x.d)) };
-}
-template <> __device__ inline int64_t rg_converted<int64_t>::of(rg_number x)
-{
-  return x.whole ? x.k : rg_truncated(x.d, -9223372036854775808.0, 9223372036854775807.0);
-}
-template <> __device__ inline int32_t rg_converted<int32_t>::of(rg_number x)
-{
-  return (int32_t)(x.whole ? rg_clamped(x.k, INT32_MIN, INT32_MAX)
-                           : rg_truncated(x.d, -2147483648.0, 2147483647.0));
-}
-template <> __device__ inline int8_t rg_converted<int8_t>::of(rg_number x)
-{
-  return (int8_t)(x.whole ? rg_clamped(x.k, -128, 127) : rg_truncated(x.d, -128, 127));
-}
-template <> __device__ inline uint8_t rg_converted<uint8_t>::of(rg_number x)
-{
-  return (uint8_t)(x.whole ? rg_clamped(x.k, 0, 255) : rg_truncated(x.d, 0, 255));
-}
-template <> __device__ inline rg_bool rg_converted<rg_bool>::of(rg_number x)
-{
-  return rg_bool{ (uint8_t)(x.whole ? x.k != 0 : x.d != 0) };
+  return rg_answer(call, rg_with_type<KINDS>(dtype, f));
 }
 
 /* -- Random numbers -------------------------------------------------------------------------- */

@@ -136,16 +136,11 @@ static rg_status unary(const rg_call *call, rg_tensor *y, rg_frame *frame)
 
   frame->path = rg_path_of(wide);
 
-  switch (y->_dtype) {
-#define CASE(code, T)                    \
-  case code:                             \
-    return rg_gpu_status(call->op->name, \
-                         rg_launch(k_unary<T>, cfg, call->op->id, to, from, y->_count, wide));
-    RG_TYPES(CASE)
-#undef CASE
-  default:
-    return rg_gpu->fail(RG_EDTYPE, "%s: no kernel for type %d", call->op->name, y->_dtype);
-  }
+  return rg_dispatch<RG_KINDS_COMPUTED>(call, y->_dtype, [&](auto t) {
+    using T = rg_t<decltype(t)>;
+
+    return rg_launch(k_unary<T>, cfg, call->op->id, to, from, y->_count, wide);
+  });
 }
 
 static rg_status binary(const rg_call *call, rg_tensor *z, rg_frame *frame)
@@ -175,16 +170,11 @@ static rg_status binary(const rg_call *call, rg_tensor *z, rg_frame *frame)
 
   frame->path = rg_path_of(w.wide);
 
-  switch (x->_dtype) {
-#define CASE(code, T)                                                               \
-  case code:                                                                        \
-    return rg_gpu_status(call->op->name, compares ? rg_launch(k_compare<T>, cfg, w) \
-                                                  : rg_launch(k_binary<T>, cfg, w));
-    RG_TYPES(CASE)
-#undef CASE
-  default:
-    return rg_gpu->fail(RG_EDTYPE, "%s: no kernel for type %d", call->op->name, x->_dtype);
-  }
+  return rg_dispatch<RG_KINDS_COMPUTED>(call, x->_dtype, [&](auto t) {
+    using T = rg_t<decltype(t)>;
+
+    return compares ? rg_launch(k_compare<T>, cfg, w) : rg_launch(k_binary<T>, cfg, w);
+  });
 }
 
 #define KERNEL(NAME, name, help, class)                                                \

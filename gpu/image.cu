@@ -69,27 +69,12 @@ __device__ inline image_spot spot_of(const image_side &s, int64_t i)
 /* A number in the type that sums are made in. */
 template <class L> __device__ inline L side_get(const image_side &s, const image_spot &p)
 {
-  switch (s.dtype) {
-#define CASE(code, T) \
-  case code:          \
-    return (L)rg_get(((const T *)s.data)[side_at(s, p)]);
-    RG_FLOATS(CASE)
-#undef CASE
-  default:
-    return 0;
-  }
+  return rg_load<L>(s.data, s.dtype, side_at(s, p));
 }
 
 template <class L> __device__ inline void side_put(const image_side &s, const image_spot &p, L v)
 {
-  switch (s.dtype) {
-#define CASE(code, T)                                                               \
-  case code:                                                                        \
-    ((T *)s.data)[side_at(s, p)] = rg_element<T>::of((typename rg_lane<T>::type)v); \
-    break;
-    RG_FLOATS(CASE)
-#undef CASE
-  }
+  rg_store(s.data, s.dtype, side_at(s, p), v);
 }
 
 /* A kernel of the lane that `type` is computed in, over n elements of so many threads each. */

@@ -309,15 +309,11 @@ rg_status rg_gpu_cross_entropy(const rg_call *call, rg_tensor *const *out, rg_fr
   if (call->n_out > 1) {
     w.lse = rg_view_of(out[1]);
   }
-  switch (call->in[0]->_dtype) {
-#define CASE(code, T) \
-  case code:          \
+  return rg_dispatch<RG_KINDS_FLOAT>(call, call->in[0]->_dtype, [&](auto t) {
+    using T = rg_t<decltype(t)>;
+
     return loss<T>(call, w, out);
-    RG_FLOATS(CASE)
-#undef CASE
-  default:
-    return rg_gpu->fail(RG_EDTYPE, "%s: no kernel for this type", call->op->name);
-  }
+  });
 }
 
 rg_status rg_gpu_cross_entropy_back(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
@@ -337,13 +333,9 @@ rg_status rg_gpu_cross_entropy_back(const rg_call *call, rg_tensor *const *out, 
   w.dy_type = dy->_dtype;
   w.lse = rg_view_of(call->in[RG_CEB_LSE]);
   w.total = call->in[RG_CEB_TOTAL]->_data;
-  switch (out[0]->_dtype) {
-#define CASE(code, T) \
-  case code:          \
-    return rg_gpu_status(call->op->name, rg_launch(k_loss_back<T>, cfg, w));
-    RG_FLOATS(CASE)
-#undef CASE
-  default:
-    return rg_gpu->fail(RG_EDTYPE, "%s: no kernel for this type", call->op->name);
-  }
+  return rg_dispatch<RG_KINDS_FLOAT>(call, out[0]->_dtype, [&](auto t) {
+    using T = rg_t<decltype(t)>;
+
+    return rg_launch(k_loss_back<T>, cfg, w);
+  });
 }

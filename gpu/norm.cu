@@ -467,15 +467,11 @@ rg_status rg_gpu_layer_norm(const rg_call *call, rg_tensor *const *out, rg_frame
     w.mean = rg_view_of(out[1]);
     w.scale = rg_view_of(out[2]);
   }
-  switch (x->_dtype) {
-#define CASE(code, T) \
-  case code:          \
-    return rg_gpu_status(call->op->name, forward<T>(call, w, frame));
-    RG_FLOATS(CASE)
-#undef CASE
-  default:
-    return rg_gpu->fail(RG_EDTYPE, "%s: no kernel for type %d", call->op->name, x->_dtype);
-  }
+  return rg_dispatch<RG_KINDS_FLOAT>(call, x->_dtype, [&](auto t) {
+    using T = rg_t<decltype(t)>;
+
+    return forward<T>(call, w, frame);
+  });
 }
 
 /* dx */
@@ -531,13 +527,9 @@ rg_status rg_gpu_layer_norm_back(const rg_call *call, rg_tensor *const *out, rg_
   w.mean = rg_view_of(call->in[RG_LNB_MEAN]);
   w.scale = rg_view_of(call->in[RG_LNB_SCALE]);
   w.weight = vector_of(call->in[RG_LNB_WEIGHT]);
-  switch (x->_dtype) {
-#define CASE(code, T) \
-  case code:          \
+  return rg_dispatch<RG_KINDS_FLOAT>(call, x->_dtype, [&](auto t) {
+    using T = rg_t<decltype(t)>;
+
     return back<T>(call, w, out, frame);
-    RG_FLOATS(CASE)
-#undef CASE
-  default:
-    return rg_gpu->fail(RG_EDTYPE, "%s: no kernel for type %d", call->op->name, x->_dtype);
-  }
+  });
 }

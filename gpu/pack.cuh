@@ -40,15 +40,8 @@ inline bool rg_aligned(const void *data, int64_t bytes, int64_t n)
 
 inline int64_t rg_bytes_of(int32_t dtype)
 {
-  switch (dtype) {
-#define CASE(code, T) \
-  case code:          \
-    return (int64_t)sizeof(T);
-    RG_STORED(CASE)
-#undef CASE
-  default:
-    return 0;
-  }
+  return rg_with_type<RG_KINDS_ALL>(dtype,
+                                    [](auto t) { return (int64_t)sizeof(rg_t<decltype(t)>); });
 }
 
 /* How elements are loaded and stored, as a trace says it: 16 bytes a thread, or one by one. */
@@ -226,27 +219,14 @@ template <class T> struct rg_stretch {
 template <int N, class L>
 __device__ inline void rg_load_pack(const void *data, int32_t dtype, int64_t at, L (&v)[N])
 {
-  switch (dtype) {
-#define CASE(code, T)             \
-  case code:                      \
-    rg_unpack<T, N>(data, at, v); \
-    break;
-    RG_FLOATS(CASE)
-#undef CASE
-  }
+  rg_of_type<RG_KINDS_FLOAT>(dtype, [&](auto t) { rg_unpack<rg_t<decltype(t)>, N>(data, at, v); });
 }
 
 template <int N, class L>
 __device__ inline void rg_store_pack(void *data, int32_t dtype, int64_t at, const L (&v)[N])
 {
-  switch (dtype) {
-#define CASE(code, T)                \
-  case code:                         \
-    rg_pack_into<T, N>(data, at, v); \
-    break;
-    RG_FLOATS(CASE)
-#undef CASE
-  }
+  rg_of_type<RG_KINDS_FLOAT>(dtype,
+                             [&](auto t) { rg_pack_into<rg_t<decltype(t)>, N>(data, at, v); });
 }
 
 #endif

@@ -113,16 +113,11 @@ static rg_status position(const rg_call *call, rg_tensor *y, int32_t least)
   }
   rg_launch_cfg cfg = rg_over((rows + width - 1) / width * RG_BLOCK, rg_gpu_stream(call->device));
 
-  switch (x->_dtype) {
-#define CASE(code, T)                                                                             \
-  case code:                                                                                      \
-    return rg_gpu_status(call->op->name, rg_launch(k_position<T>, cfg, rg_view_of(y), from, rows, \
-                                                   n, width, across, least));
-    RG_TYPES(CASE)
-#undef CASE
-  default:
-    return rg_gpu->fail(RG_EDTYPE, "%s: no kernel for type %d", call->op->name, x->_dtype);
-  }
+  return rg_dispatch<RG_KINDS_COMPUTED>(call, x->_dtype, [&](auto t) {
+    using T = rg_t<decltype(t)>;
+
+    return rg_launch(k_position<T>, cfg, rg_view_of(y), from, rows, n, width, across, least);
+  });
 }
 
 rg_status rg_gpu_argmax(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
@@ -202,15 +197,11 @@ static rg_status join(const rg_call *call, const joined &j, int32_t n, int64_t m
   }
   cfg = rg_over(most, rg_gpu_stream(call->device));
   cfg.grid.y = (unsigned)n;
-  switch (dtype) {
-#define CASE(code, T) \
-  case code:          \
-    return rg_gpu_status(call->op->name, rg_launch(k_concat_mixed<T>, cfg, j, dtype));
-    RG_STORED(CASE)
-#undef CASE
-  default:
-    return rg_gpu->fail(RG_EDTYPE, "%s: no kernel for type %d", call->op->name, dtype);
-  }
+  return rg_dispatch<RG_KINDS_ALL>(call, dtype, [&](auto t) {
+    using T = rg_t<decltype(t)>;
+
+    return rg_launch(k_concat_mixed<T>, cfg, j, dtype);
+  });
 }
 
 /* The part of y that x goes to, which begins at `begin` along the axis. */
@@ -229,14 +220,7 @@ static rg_strided window(const rg_tensor *y, const rg_tensor *x, int32_t axis, i
     part._flags &= ~(uint32_t)RG_TENSOR_CONTIGUOUS; /* gaps, unless nothing lies outside the axis */
   }
   v = rg_view_of(&part);
-  switch (y->_dtype) {
-#define CASE(code, T)                                            \
-  case code:                                                     \
-    v.data = (char *)((T *)y->_data + begin * y->_stride[axis]); \
-    break;
-    RG_STORED(CASE)
-#undef CASE
-  }
+  v.data = (char *)y->_data + begin * y->_stride[axis] * rg_bytes_of(y->_dtype);
   return v;
 }
 
@@ -309,14 +293,9 @@ rg_status rg_gpu_act_back(const rg_call *call, rg_tensor *const *out, rg_frame *
 
   frame->path = rg_path_of(wide);
 
-  switch (y->_dtype) {
-#define CASE(code, T)                    \
-  case code:                             \
-    return rg_gpu_status(call->op->name, \
-                         rg_launch(k_act_back<T>, cfg, dx, dy, x, act, y->_count, wide));
-    RG_FLOATS(CASE)
-#undef CASE
-  default:
-    return rg_gpu->fail(RG_EDTYPE, "%s: no kernel for type %d", call->op->name, y->_dtype);
-  }
+  return rg_dispatch<RG_KINDS_FLOAT>(call, y->_dtype, [&](auto t) {
+    using T = rg_t<decltype(t)>;
+
+    return rg_launch(k_act_back<T>, cfg, dx, dy, x, act, y->_count, wide);
+  });
 }

@@ -8,6 +8,7 @@
 */
 #include "gpu/gemm_mma.cuh"
 #include "gpu/kernels.cuh"
+#include "gpu/pack.cuh"
 #include "gpu/product.cuh"
 #include "gpu/sketch.cuh"
 
@@ -105,20 +106,15 @@ template <class T> __global__ void k_whole(product p, int64_t first)
 
 static cudaError_t launch(const product &p, rg_launch_cfg cfg, int64_t first)
 {
-  switch (p.c.dtype) {
-  case RG_F64:
-    return rg_launch(k_product<double>, cfg, p, first);
-  case RG_I64:
-    return rg_launch(k_whole<uint64_t>, cfg, p, first);
-  case RG_I32:
-    return rg_launch(k_whole<uint32_t>, cfg, p, first);
-  case RG_I8:
-  case RG_U8:
-  case RG_BOOL:
-    return rg_launch(k_whole<uint8_t>, cfg, p, first);
-  default:
-    return rg_launch(k_product<float>, cfg, p, first);
+  const int64_t size = rg_bytes_of(p.c.dtype);
+
+  if (rg_dtype_of_kind(p.c.dtype, RG_KINDS_FLOAT)) {
+    return size == 8 ? rg_launch(k_product<double>, cfg, p, first)
+                     : rg_launch(k_product<float>, cfg, p, first);
   }
+  return size == 8   ? rg_launch(k_whole<uint64_t>, cfg, p, first)
+         : size == 4 ? rg_launch(k_whole<uint32_t>, cfg, p, first)
+                     : rg_launch(k_whole<uint8_t>, cfg, p, first);
 }
 
 static rg_status run(const rg_call *call, const product &p, rg_frame *frame)

@@ -76,20 +76,7 @@ template <class L> __device__ inline L rg_factor(const rg_matrix &f, int64_t at,
 
 template <class L> __device__ inline void rg_store(const rg_matrix &c, int64_t at, L x)
 {
-  switch (c.dtype) {
-  case RG_F32:
-    ((float *)c.data)[at] = (float)x;
-    break;
-  case RG_F64:
-    ((double *)c.data)[at] = (double)x;
-    break;
-  case RG_F16:
-    ((__half *)c.data)[at] = __float2half_rn((float)x);
-    break;
-  default:
-    ((__nv_bfloat16 *)c.data)[at] = __float2bfloat16_rn((float)x);
-    break;
-  }
+  rg_store(c.data, c.dtype, at, x);
 }
 
 /* What follows the sum but for dropout. */

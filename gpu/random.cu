@@ -57,8 +57,11 @@ template <class T> __device__ inline bool reaches(T y, double hi)
 }
 
 /* The number of type T below y, whose bits are ordered as the numbers of one sign are. */
-template <class T, class U> __device__ inline T below(T y)
+template <class T> __device__ inline T below(T y)
 {
+  typedef typename std::conditional<
+      sizeof(T) == 8, uint64_t,
+      typename std::conditional<sizeof(T) == 4, uint32_t, uint16_t>::type>::type U;
   U bits;
 
   memcpy(&bits, &y, sizeof(bits));
@@ -69,7 +72,7 @@ template <class T, class U> __device__ inline T below(T y)
 }
 
 /* Element i. */
-template <class T, class U>
+template <class T>
 __device__ inline T uniform_at(numbers &x, uint64_t offset, int64_t i, double lo, double hi)
 {
   T v;
@@ -87,12 +90,12 @@ __device__ inline T uniform_at(numbers &x, uint64_t offset, int64_t i, double lo
   }
   if (lo < hi && reaches(v, hi)) {
     v = rg_converted<T>::of(rg_number{ hi, 0, false });
-    v = reaches(v, hi) ? below<T, U>(v) : v;
+    v = reaches(v, hi) ? below(v) : v;
   }
   return v;
 }
 
-template <class T, class U>
+template <class T>
 __global__ void k_uniform(const __grid_constant__ rg_strided y, double lo, double hi,
                           rg_drawn drawn, int64_t n, int32_t wide)
 {
@@ -104,7 +107,7 @@ __global__ void k_uniform(const __grid_constant__ rg_strided y, double lo, doubl
 
 #pragma unroll
     for (int k = 0; k < rg_pack_size<T>; k++) {
-      v[k] = rg_get(uniform_at<T, U>(x, draw.offset, at.at(k), lo, hi));
+      v[k] = rg_get(uniform_at<T>(x, draw.offset, at.at(k), lo, hi));
     }
     rg_write<T>(y, at, v);
   }
@@ -120,20 +123,12 @@ rg_status rg_gpu_uniform(const rg_call *call, rg_tensor *const *out, rg_frame *f
     return RG_OK;
   }
   const filling to = filling_of(call, y);
-#define RUN(T, U)                                                                 \
-  rg_gpu_status("uniform", rg_launch(k_uniform<T, U>, to.cfg, to.y, a->lo, a->hi, \
-                                     rg_drawn_by(call), y->_count, to.wide))
-  switch (y->_dtype) {
-  case RG_F64:
-    return RUN(double, uint64_t);
-  case RG_F16:
-    return RUN(__half, uint16_t);
-  case RG_BF16:
-    return RUN(__nv_bfloat16, uint16_t);
-  default:
-    return RUN(float, uint32_t);
-  }
-#undef RUN
+  return rg_dispatch<RG_KINDS_FLOAT>(call, y->_dtype, [&](auto t) {
+    using T = rg_t<decltype(t)>;
+
+    return rg_launch(k_uniform<T>, to.cfg, to.y, a->lo, a->hi, rg_drawn_by(call), y->_count,
+                     to.wide);
+  });
 }
 
 /* -- Normal ---------------------------------------------------------------------------------- */
@@ -208,16 +203,12 @@ rg_status rg_gpu_normal(const rg_call *call, rg_tensor *const *out, rg_frame *fr
   }
   const filling to = filling_of(call, y);
 
-  switch (y->_dtype) {
-#define CASE(code, T)                                                                    \
-  case code:                                                                             \
-    return rg_gpu_status("normal", rg_launch(k_normal<T>, to.cfg, to.y, a->mean, a->std, \
-                                             rg_drawn_by(call), y->_count, to.wide));
-    RG_FLOATS(CASE)
-#undef CASE
-  default:
-    return rg_gpu->fail(RG_EDTYPE, "normal: no kernel for type %d", y->_dtype);
-  }
+  return rg_dispatch<RG_KINDS_FLOAT>(call, y->_dtype, [&](auto t) {
+    using T = rg_t<decltype(t)>;
+
+    return rg_launch(k_normal<T>, to.cfg, to.y, a->mean, a->std, rg_drawn_by(call), y->_count,
+                     to.wide);
+  });
 }
 
 /* -- Signs and whole numbers ------------------------------------------------------------------ */
@@ -255,16 +246,11 @@ rg_status rg_gpu_signs(const rg_call *call, rg_tensor *const *out, rg_frame *fra
   }
   const filling to = filling_of(call, y);
 
-  switch (y->_dtype) {
-#define CASE(code, T)                                                                              \
-  case code:                                                                                       \
-    return rg_gpu_status("signs", rg_launch(k_signs<T>, to.cfg, to.y, a->scale, rg_drawn_by(call), \
-                                            y->_count, to.wide));
-    RG_FLOATS(CASE)
-#undef CASE
-  default:
-    return rg_gpu->fail(RG_EDTYPE, "signs: no kernel for type %d", y->_dtype);
-  }
+  return rg_dispatch<RG_KINDS_FLOAT>(call, y->_dtype, [&](auto t) {
+    using T = rg_t<decltype(t)>;
+
+    return rg_launch(k_signs<T>, to.cfg, to.y, a->scale, rg_drawn_by(call), y->_count, to.wide);
+  });
 }
 
 /* Signs as bits from a seed: a thread makes a block of 128, or what a row still has. */
@@ -350,16 +336,12 @@ rg_status rg_gpu_randint(const rg_call *call, rg_tensor *const *out, rg_frame *f
   }
   const filling to = filling_of(call, y);
 
-  switch (y->_dtype) {
-#define CASE(code, T)                                                                   \
-  case code:                                                                            \
-    return rg_gpu_status("randint", rg_launch(k_randint<T>, to.cfg, to.y, a->lo, range, \
-                                              rg_drawn_by(call), y->_count, to.wide));
-    RG_TYPES(CASE)
-#undef CASE
-  default:
-    return rg_gpu->fail(RG_EDTYPE, "randint: no kernel for type %d", y->_dtype);
-  }
+  return rg_dispatch<RG_KINDS_COMPUTED>(call, y->_dtype, [&](auto t) {
+    using T = rg_t<decltype(t)>;
+
+    return rg_launch(k_randint<T>, to.cfg, to.y, a->lo, range, rg_drawn_by(call), y->_count,
+                     to.wide);
+  });
 }
 
 /* -- Dropout ---------------------------------------------------------------------------------- */
@@ -405,16 +387,11 @@ static rg_status dropout(const rg_call *call, rg_tensor *y, const rg_drawn &draw
   rg_launch_cfg cfg = rg_filling(y->_count, n, call);
 
   frame->path = rg_path_of(wide);
-  switch (y->_dtype) {
-#define CASE(code, T)                    \
-  case code:                             \
-    return rg_gpu_status(call->op->name, \
-                         rg_launch(k_dropout<T>, cfg, to, from, p, drawn, keep, y->_count, wide));
-    RG_FLOATS(CASE)
-#undef CASE
-  default:
-    return rg_gpu->fail(RG_EDTYPE, "dropout: no kernel for type %d", y->_dtype);
-  }
+  return rg_dispatch<RG_KINDS_FLOAT>(call, y->_dtype, [&](auto t) {
+    using T = rg_t<decltype(t)>;
+
+    return rg_launch(k_dropout<T>, cfg, to, from, p, drawn, keep, y->_count, wide);
+  });
 }
 
 rg_status rg_gpu_dropout(const rg_call *call, rg_tensor *const *out, rg_frame *frame)

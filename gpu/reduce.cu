@@ -24,16 +24,7 @@ enum { ENOUGH = 512 }; /* blocks that keep a device busy: more parts are not mad
 
 template <class A> __device__ inline void store(const folding &f, int64_t o, A v)
 {
-  int64_t at = rg_at(f.y, o);
-
-  switch (f.dtype) {
-#define CASE(code, T)                                                      \
-  case code:                                                               \
-    ((T *)f.y.data)[at] = rg_element<T>::of((typename rg_lane<T>::type)v); \
-    break;
-    RG_TYPES(CASE)
-#undef CASE
-  }
+  rg_store<A, RG_KINDS_COMPUTED>(f.y.data, f.dtype, rg_at(f.y, o), v);
 }
 
 template <class A> __device__ inline void finish(const folding &f, int64_t o, A v)
@@ -375,20 +366,10 @@ static rg_status reduce(const rg_call *call, rg_tensor *y, rg_frame *frame, int3
     return RG_OK;
   }
   line_up(&f);
-  switch (x->_dtype) {
-#define CASE(code, T) \
-  case code:          \
-    return rg_gpu_status(call->op->name, run<T, OP>(f, call, frame));
-    RG_FLOATS(CASE)
-  }
-  if constexpr (OP <= MIN) { /* norms are of floats alone */
-    switch (x->_dtype) {
-      RG_INTEGERS(CASE)
-      CASE(RG_BOOL, rg_bool)
-    }
-  }
-#undef CASE
-  return rg_gpu->fail(RG_EDTYPE, "%s: no kernel for type %d", call->op->name, x->_dtype);
+  constexpr int32_t kinds = OP <= MIN ? RG_KINDS_COMPUTED : RG_KINDS_FLOAT; /* norms: of floats */
+
+  return rg_dispatch<kinds>(call, x->_dtype,
+                            [&](auto t) { return run<rg_t<decltype(t)>, OP>(f, call, frame); });
 }
 
 #define KERNEL(name, OP, finish)                                                       \

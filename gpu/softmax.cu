@@ -311,16 +311,11 @@ rg_status rg_gpu_softmax(const rg_call *call, rg_tensor *const *out, rg_frame *f
   rg_strided from = rg_turned(x, args->axis);
   rg_strided to = rg_turned(out[0], args->axis);
 
-  switch (x->_dtype) {
-#define CASE(code, T)                    \
-  case code:                             \
-    return rg_gpu_status(call->op->name, \
-                         softmax<T>(call, to, out[0]->_dtype, from, rows, n, frame));
-    RG_FLOATS(CASE)
-#undef CASE
-  default:
-    return rg_gpu->fail(RG_EDTYPE, "%s: no kernel for type %d", call->op->name, x->_dtype);
-  }
+  return rg_dispatch<RG_KINDS_FLOAT>(call, x->_dtype, [&](auto t) {
+    using T = rg_t<decltype(t)>;
+
+    return softmax<T>(call, to, out[0]->_dtype, from, rows, n, frame);
+  });
 }
 
 rg_status rg_gpu_softmax_back(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
@@ -337,13 +332,9 @@ rg_status rg_gpu_softmax_back(const rg_call *call, rg_tensor *const *out, rg_fra
   rg_strided dy = rg_turned(call->in[0], args->axis);
   rg_strided y = rg_turned(call->in[1], args->axis);
 
-  switch (dx->_dtype) {
-#define CASE(code, T) \
-  case code:          \
-    return rg_gpu_status(call->op->name, softmax_back<T>(call, to, dy, y, rows, n, frame));
-    RG_FLOATS(CASE)
-#undef CASE
-  default:
-    return rg_gpu->fail(RG_EDTYPE, "%s: no kernel for type %d", call->op->name, dx->_dtype);
-  }
+  return rg_dispatch<RG_KINDS_FLOAT>(call, dx->_dtype, [&](auto t) {
+    using T = rg_t<decltype(t)>;
+
+    return softmax_back<T>(call, to, dy, y, rows, n, frame);
+  });
 }

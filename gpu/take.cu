@@ -245,17 +245,12 @@ rg_status rg_gpu_take_back(const rg_call *call, rg_tensor *const *out, rg_frame 
     cfg = rg_over(index.n, stream);
     return rg_gpu_status(call->op->name, rg_launch(k_look, cfg, index));
   }
-  switch (dx->_dtype) {
-#define CASE(code, T)                                                                              \
-  case code:                                                                                       \
-    frame->path = rg_path_of(packs_back<T>(*dy, dx, n));                                           \
-    return rg_gpu_status(                                                                          \
-        call->op->name,                                                                            \
-        rg_launch(packs_back<T>(*dy, dx, n) ? k_take_back<T, rg_pack_size<T>> : k_take_back<T, 1>, \
-                  cfg, (T *)dx->_data, rg_view_of(dy), index, n, (int32_t)by_row));
-    RG_FLOATS(CASE)
-#undef CASE
-  default:
-    return rg_gpu->fail(RG_EDTYPE, "%s: no kernel for this type", call->op->name);
-  }
+  return rg_dispatch<RG_KINDS_FLOAT>(call, dx->_dtype, [&](auto t) {
+    using T = rg_t<decltype(t)>;
+
+    frame->path = rg_path_of(packs_back<T>(*dy, dx, n));
+    return rg_launch(packs_back<T>(*dy, dx, n) ? k_take_back<T, rg_pack_size<T>>
+                                               : k_take_back<T, 1>,
+                     cfg, (T *)dx->_data, rg_view_of(dy), index, n, (int32_t)by_row);
+  });
 }

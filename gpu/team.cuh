@@ -68,32 +68,6 @@ __device__ inline int64_t rg_step(const rg_strided &x)
   return x.stride[x.ndim - 1];
 }
 
-/* A float of any type; what is stored may have another type than what is read. */
-template <class L> __device__ inline L rg_load(const void *data, int32_t dtype, int64_t at)
-{
-  switch (dtype) {
-#define CASE(code, T) \
-  case code:          \
-    return (L)rg_get(((const T *)data)[at]);
-    RG_FLOATS(CASE)
-#undef CASE
-  default:
-    return 0;
-  }
-}
-
-template <class L> __device__ inline void rg_store(void *data, int32_t dtype, int64_t at, L v)
-{
-  switch (dtype) {
-#define CASE(code, T)                                                  \
-  case code:                                                           \
-    ((T *)data)[at] = rg_element<T>::of((typename rg_lane<T>::type)v); \
-    break;
-    RG_FLOATS(CASE)
-#undef CASE
-  }
-}
-
 /* -- Axes -------------------------------------------------------------------------------------- */
 
 /* x with an axis moved behind all others. */

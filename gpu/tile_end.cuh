@@ -126,16 +126,12 @@ static __device__ inline void rg_end_eight(const rg_end &e, int64_t row, int64_t
 
     rg_end_drop(e, draw.seed, draw.offset + e.ahead + (uint64_t)(row * e.cols + col), v);
   }
-  switch (e.dtype) {
-  case RG_BF16:
+  if (e.dtype == RG_BF16) {
     rg_end_store<__nv_bfloat16>(e, row, col, n, v);
-    break;
-  case RG_F16:
+  } else if (e.dtype == RG_F16) {
     rg_end_store<__half>(e, row, col, n, v);
-    break;
-  default:
+  } else {
     rg_end_store<float>(e, row, col, n, v);
-    break;
   }
 }
 

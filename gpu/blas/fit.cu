@@ -141,15 +141,12 @@ template <class T> static cudaError_t pack_as(const packing &w, void *to, cudaSt
 {
   rg_launch_cfg cfg = over_lines(w.lines, w.inner, 1, stream);
 
-  switch (w.from.dtype) {
-#define PACK(CODE, S) \
-  case CODE:          \
-    return rg_launch(k_pack<T, S>, cfg, w, (T *)to);
-    RG_FLOATS(PACK)
-#undef PACK
-  default:
+  if (!rg_dtype_of_kind(w.from.dtype, RG_KINDS_FLOAT)) {
     return cudaErrorInvalidValue;
   }
+  return rg_with_type<RG_KINDS_FLOAT>(w.from.dtype, [&](auto t) {
+    return rg_launch(k_pack<T, rg_t<decltype(t)>>, cfg, w, (T *)to);
+  });
 }
 
 /* A copy of a factor, in a part of the workspace. */
