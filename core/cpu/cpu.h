@@ -48,13 +48,13 @@ int64_t rg_lane_bytes(int32_t lane);
 
 static inline bool rg_is_half(int32_t dtype)
 {
-  return rg_dtype_of_kind(dtype, RG_KIND_HALF);
+  return rg_kind_of(dtype) == RG_KIND_HALF;
 }
 
 /* Are elements of a dtype floats narrower than their lane? */
 static inline bool rg_is_narrow(int32_t dtype)
 {
-  return rg_dtype_of_kind(dtype, RG_KINDS_NARROW);
+  return (rg_kind_of(dtype) & RG_KINDS_NARROW) != 0;
 }
 
 /* The loop that converts one lane type to the lanes of a dtype, rounded so that narrowing them

@@ -54,42 +54,52 @@ static bool kept(const rg_end *end, uint64_t at)
   return rg_draw_keeps(word[d & 3], end->p);
 }
 
-static void store(const rg_product *p, int64_t i, int64_t j, double y)
-{
-  int64_t at = i * p->c_row + j;
+enum { RUN = 128 }; /* elements that are narrowed together */
 
-  if (p->c_dtype == RG_F32) {
-    ((float *)p->c)[at] = (float)y;
-  } else if (p->c_dtype == RG_F64) {
-    ((double *)p->c)[at] = y;
-  } else {
-    rg_dtypes[p->c_dtype].set_f32((char *)p->c + at * rg_dtypes[p->c_dtype].bytes, (float)y);
-  }
-}
-
-void rg_end_row(const rg_product *p, const float *sum, int64_t i, int64_t j, int64_t n)
+/* n sums of a row, from column j on, through the end; y may be sum. */
+static void through(const rg_product *p, const float *sum, int64_t i, int64_t j, int64_t n,
+                    float *y)
 {
   const rg_end *end = &p->end;
   float scale = (float)end->scale;
   float keep = (float)(1.0 / (1.0 - end->p));
 
   for (int64_t l = 0; l < n; l++) {
-    float y = sum[l] * scale;
+    float x = sum[l] * scale;
 
     if (end->bias != NULL) {
-      y += rg_element_f32(end->bias->_data, end->bias->_dtype, (j + l) * end->bias->_stride[0]);
+      x += rg_element_f32(end->bias->_data, end->bias->_dtype, (j + l) * end->bias->_stride[0]);
     }
-    y = activate_f32(end->act, y);
+    x = activate_f32(end->act, x);
     if (end->p > 0) {
-      y = kept(end, (uint64_t)(i * p->n + j + l)) ? y * keep : 0;
+      x = kept(end, (uint64_t)(i * p->n + j + l)) ? x * keep : 0;
     }
-    store(p, i, j + l, (double)y);
+    y[l] = x;
+  }
+}
+
+void rg_end_row(const rg_product *p, const float *sum, int64_t i, int64_t j, int64_t n)
+{
+  const rg_dtype *type = &rg_dtypes[p->c_dtype];
+  char *to = (char *)p->c + (i * p->c_row + j) * type->bytes;
+  float run[RUN];
+
+  if (p->c_dtype == RG_F32) {
+    through(p, sum, i, j, n, (float *)(void *)to);
+    return;
+  }
+  for (int64_t l = 0; l < n; l += RUN) {
+    int64_t some = rg_min_i64(RUN, n - l);
+
+    through(p, sum + l, i, j + l, some, run);
+    type->set_f32(to + l * type->bytes, run, some);
   }
 }
 
 void rg_end_row_f64(const rg_product *p, const double *sum, int64_t i, int64_t j, int64_t n)
 {
   const rg_end *end = &p->end;
+  char *to = (char *)p->c + (i * p->c_row + j) * rg_dtypes[p->c_dtype].bytes;
 
   for (int64_t l = 0; l < n; l++) {
     double y = sum[l] * end->scale;
@@ -101,6 +111,6 @@ void rg_end_row_f64(const rg_product *p, const double *sum, int64_t i, int64_t j
     if (end->p > 0) {
       y = kept(end, (uint64_t)(i * p->n + j + l)) ? y / (1.0 - end->p) : 0;
     }
-    store(p, i, j + l, y);
+    rg_dtypes[p->c_dtype].set(to + l * rg_dtypes[p->c_dtype].bytes, &y, 1);
   }
 }

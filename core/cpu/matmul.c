@@ -137,19 +137,25 @@ static void store_integer(const rg_tensor *x, int64_t at, uint64_t value)
 
 static rg_status integer_product(const batch *b, int64_t x0, int64_t y0, int64_t z0)
 {
+  int64_t x[RUN];
+  int64_t y[RUN];
+
   for (int64_t i = 0; i < b->m; i++) {
     if (rg_interrupt_pending()) {
       return rg_fail(RG_EINTR, "interrupted");
+    }
+    if (b->k <= RUN) { /* the row stays where it is */
+      load_integers(b->x.tensor, x0 + i * b->x.row, b->x.col, x, b->k);
     }
     for (int64_t j = 0; j < b->n; j++) {
       uint64_t sum = 0;
 
       for (int64_t l = 0; l < b->k; l += RUN) {
         int64_t n = rg_min_i64(RUN, b->k - l);
-        int64_t x[RUN];
-        int64_t y[RUN];
 
-        load_integers(b->x.tensor, x0 + i * b->x.row + l * b->x.col, b->x.col, x, n);
+        if (b->k > RUN) {
+          load_integers(b->x.tensor, x0 + i * b->x.row + l * b->x.col, b->x.col, x, n);
+        }
         load_integers(b->y.tensor, y0 + l * b->y.row + j * b->y.col, b->y.row, y, n);
         for (int64_t k = 0; k < n; k++) {
           sum += (uint64_t)x[k] * (uint64_t)y[k];

@@ -104,7 +104,7 @@ static float half_below(int32_t dtype, float near, double v)
   uint16_t bits;
   float x;
 
-  type->set_f32(&bits, near);
+  type->set_f32(&bits, &near, 1);
   x = type->get_f32(&bits);
   if ((double)x >= v) {
     /* the numbers of one sign are ordered as their bits are */

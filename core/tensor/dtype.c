@@ -47,25 +47,26 @@ static int64_t to_integer(double v, int64_t least, int64_t most)
   }
 RG_DTYPE_LIST(LOOPS)
 
-/* One element, of the kinds that have it. */
-#define ONE_FLOAT(name, stored)                 \
-  static float name##_get_f32(const void *from) \
-  {                                             \
-    return (float)*(const stored *)from;        \
-  }                                             \
-  static void name##_set_f32(void *to, float x) \
-  {                                             \
-    *(stored *)to = (stored)x;                  \
+/* As f32 and as integers, of the kinds that are such. */
+#define OF_F32_FLOAT(name, stored, x) (stored)(x)
+#define OF_F32_HALF(name, stored, x)  rg_##name##_of_f32(x)
+#define TO_F32_FLOAT(name, x)         (float)(x)
+#define TO_F32_HALF(name, x)          rg_##name##_to_f32(x)
+
+#define SINGLE(name, stored, kind)                                   \
+  static float name##_get_f32(const void *from)                      \
+  {                                                                  \
+    return TO_F32_##kind(name, *(const stored *)from);               \
+  }                                                                  \
+  static void name##_set_f32(void *to, const float *from, int64_t n) \
+  {                                                                  \
+    for (int64_t i = 0; i < n; i++) {                                \
+      ((stored *)to)[i] = OF_F32_##kind(name, stored, from[i]);      \
+    }                                                                \
   }
-#define ONE_HALF(name, stored)                        \
-  static float name##_get_f32(const void *from)       \
-  {                                                   \
-    return rg_##name##_to_f32(*(const stored *)from); \
-  }                                                   \
-  static void name##_set_f32(void *to, float x)       \
-  {                                                   \
-    *(stored *)to = rg_##name##_of_f32(x);            \
-  }
+#define ONE_FLOAT(name, stored)  SINGLE(name, stored, FLOAT)
+#define ONE_HALF(name, stored)   SINGLE(name, stored, HALF)
+#define ONE_STORED(name, stored) SINGLE(name, stored, HALF)
 #define ONE_WHOLE(name, stored)                                                    \
   static void name##_whole(const void *from, int64_t step, int64_t *to, int64_t n) \
   {                                                                                \
@@ -73,7 +74,6 @@ RG_DTYPE_LIST(LOOPS)
       to[i] = ((const stored *)from)[i * step];                                    \
     }                                                                              \
   }
-#define ONE_STORED(name, stored)                 ONE_HALF(name, stored)
 #define ONE_LOGIC(name, stored)                  ONE_WHOLE(name, stored)
 #define ONE(code, name, stored, kind, lane, ...) ONE_##kind(name, stored)
 RG_DTYPE_LIST(ONE)

@@ -33,23 +33,29 @@ typedef struct rg_dtype {
   void (*get)(const void *from, double *to, int64_t n);
   /* n doubles as elements: rounded once; truncated and saturated, nan to 0, in whole numbers */
   void (*set)(void *to, const double *from, int64_t n);
-  /* one element of a type of floats, as f32; NULL for others */
+  /* an element of a type of floats as f32, and n of them from it; NULL for other types */
   float (*get_f32)(const void *from);
-  void (*set_f32)(void *to, float x);
+  void (*set_f32)(void *to, const float *from, int64_t n);
   /* n elements of RG_KINDS_WHOLE, every step-th one; NULL for other types */
   void (*whole)(const void *from, int64_t step, int64_t *to, int64_t n);
 } rg_dtype;
 
 extern const rg_dtype rg_dtypes[RG_DTYPE_COUNT];
 
-/* Is dtype an element type of one of these kinds? */
-static inline bool rg_dtype_of_kind(int32_t dtype, int32_t kinds)
+/* The kind of an element type, which it must be. */
+static inline int32_t rg_kind_of(int32_t dtype)
 {
 #define RG_DTYPE_KIND(code, name, stored, kind, ...) [code] = RG_KIND_##kind,
   static const int8_t table[RG_DTYPE_COUNT] = { RG_DTYPE_LIST(RG_DTYPE_KIND) };
 #undef RG_DTYPE_KIND
 
-  return (uint32_t)dtype < RG_DTYPE_COUNT && (table[dtype] & kinds) != 0;
+  return table[dtype];
+}
+
+/* Is dtype an element type of one of these kinds? */
+static inline bool rg_dtype_of_kind(int32_t dtype, int32_t kinds)
+{
+  return (uint32_t)dtype < RG_DTYPE_COUNT && (rg_kind_of(dtype) & kinds) != 0;
 }
 
 #endif
