@@ -9,7 +9,7 @@
 #include <mutex>
 #include <set>
 
-#include "gpu/chain/kept.h"
+#include "gpu/chain/kernel_cache.h"
 #include "gpu/dnn/dnn.h"
 #include "gpu/kernels.cuh"
 #include "gpu/late.cuh"

@@ -178,8 +178,8 @@ typedef struct rg_arena rg_arena;
 /*
 ** A block of device memory, 64-byte aligned.
 **
-** It is used again on the stream it was taken on; whoever uses it on another one says so (turn.c),
-** and the first is ordered after that when the block is freed.
+** It is used again on the stream it was taken on; whoever uses it on another one says so
+** (stream_order.c), and the first is ordered after that when the block is freed.
 */
 typedef struct rg_block {
   void *data;

@@ -7,7 +7,7 @@
 
 #include "cpu/conv.h"
 #include "cpu/cpu.h"
-#include "cpu/kept.h"
+#include "cpu/packed.h"
 
 /* One array of the call, and the copy oneDNN works on where it cannot take the tensor. */
 typedef struct side {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cpu/cpu.h"
-#include "cpu/kept.h"
+#include "cpu/packed.h"
 #include "cpu/path.h"
 #include "tensor/half.h"
 

@@ -4,7 +4,7 @@
 */
 #include <stdlib.h>
 
-#include "grad/way.h"
+#include "grad/pass.h"
 #include "tensor/scope.h"
 
 /* -- One call ----------------------------------------------------------------------------- */

@@ -34,7 +34,7 @@ typedef struct rg_warmth {
   rg_device_modes modes;
 } rg_warmth;
 
-/* What a device keeps of a plan to run all of it as a CUDA graph (note.c). */
+/* What a device keeps of a plan to run all of it as a CUDA graph (device_graph.c). */
 typedef struct rg_note {
   void *graph;           /* the driver's; NULL: not yet, or it cannot be had */
   int32_t stream;        /* that it was noted on and runs on */

@@ -2,7 +2,7 @@
 /*
 ** Replay: the steps of a plan in order, with nothing between them but what a kernel cannot know:
 ** the next random numbers, and that something was written.  A device that can note what it is asked
-** for runs all of it as a CUDA graph (note.c).
+** for runs all of it as a CUDA graph (device_graph.c).
 */
 #include "graph/plan.h"
 

@@ -243,7 +243,7 @@ extern _Thread_local rg_capture_hook *rg_capture_active;
 rg_status rg_execute(const rg_call *call, rg_kernel *kernel, rg_tensor *const *out,
                      rg_frame *frame) RG_CHECK;
 
-/* -- Weights in a lower-precision type (lower.c) ------------------------------------------- */
+/* -- Weights in a lower-precision type (weight_cast.c) ------------------------------------- */
 
 enum { RG_MAX_LOWERED = 4 }; /* inputs of a call */
 

@@ -119,7 +119,7 @@ rg_status rg_tensor_view_of(rg_storage *storage, int32_t dtype, const int64_t *s
 ** copy into or out of pinned memory is done after this. */
 rg_status rg_tensor_check(const rg_tensor *x, const char *what) RG_CHECK;
 
-/* -- Turns (turn.c) -------------------------------------------------------------- */
+/* -- Stream order (stream_order.c) -------------------------------------------------- */
 
 /* Order this thread's stream after what other streams do with x: after the last write and, to
 ** write, after every use.  RG_EDEVICE. */

@@ -7,7 +7,7 @@
 */
 #include <string.h>
 
-#include "gpu/chain/kept.h"
+#include "gpu/chain/kernel_cache.h"
 #include "gpu/functions.cuh"
 #include "gpu/kernels.cuh"
 

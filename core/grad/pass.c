@@ -4,7 +4,7 @@
 */
 #include <stdlib.h>
 
-#include "grad/way.h"
+#include "grad/pass.h"
 
 static int64_t last_way;
 

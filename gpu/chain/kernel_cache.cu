@@ -6,7 +6,7 @@
 ** A file holds what the code was made of, all of the text and the compiler's version: a file that
 ** does not say exactly that, to the last byte, is not used and is written again.
 */
-#include "gpu/chain/kept.h"
+#include "gpu/chain/kernel_cache.h"
 
 #include <stdio.h>
 #include <stdlib.h>

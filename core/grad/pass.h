@@ -2,8 +2,8 @@
 /*
 ** A backward pass: the calls that its root depends on.
 */
-#ifndef RIDGE_GRAD_WAY_H
-#define RIDGE_GRAD_WAY_H
+#ifndef RIDGE_GRAD_PASS_H
+#define RIDGE_GRAD_PASS_H
 
 #include "grad/node.h"
 

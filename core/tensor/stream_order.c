@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Whose turn it is: streams that use one tensor, and copies that the host does not wait for.
+** Stream order: streams that use one tensor, and copies that the host does not wait for.
 **
 ** A block remembers the stream that wrote it last, which streams are ordered after that write, and
 ** which used it since.  A stream that is not behind a write it needs is put behind everything that

@@ -2,8 +2,8 @@
 /*
 ** Kernels that were compiled for chains.
 */
-#ifndef RIDGE_GPU_CHAIN_KEPT_H
-#define RIDGE_GPU_CHAIN_KEPT_H
+#ifndef RIDGE_GPU_CHAIN_KERNEL_CACHE_H
+#define RIDGE_GPU_CHAIN_KERNEL_CACHE_H
 
 #include "gpu/chain/compiler.h"
 #include "gpu/chain/text.h"

@@ -2,8 +2,8 @@
 /*
 ** Weights in oneDNN's packed form, kept with the weight until it is written to.
 */
-#ifndef RIDGE_CPU_KEPT_H
-#define RIDGE_CPU_KEPT_H
+#ifndef RIDGE_CPU_PACKED_H
+#define RIDGE_CPU_PACKED_H
 
 #include "cpu/dnnl.h"
 #include "tensor/tensor.h"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Notes of plans (core/graph/note.c) on a device whose driver and kernels only
-*write down what they
-** are asked for: when steps are captured, run as a CUDA graph, thrown away, and go one
-*by one again.
+** CUDA graphs of plans (core/graph/device_graph.c) on a device whose driver and kernels only write
+** down what they are asked for: when steps are captured, run as a CUDA graph, thrown away, and go
+** one by one again.
 */
 #include <stdlib.h>
 #include <string.h>
@@ -222,7 +221,7 @@ static void check_facts(const rg_plan *plan, int32_t noted, const char *why)
 
 /* -- Tests ------------------------------------------------------------------------------- */
 
-static void test_noted(void)
+static void test_captured(void)
 {
   rg_tensor *x = made();
   rg_plan *plan;
@@ -315,7 +314,7 @@ int main(void)
 {
   rg_driver_register(DEVICE, &driver);
   rg_backend_register(DEVICE, &backend);
-  test_noted();
+  test_captured();
   test_streams();
   test_refused();
   test_draws();

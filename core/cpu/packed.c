@@ -4,7 +4,7 @@
 */
 #include <string.h>
 
-#include "cpu/kept.h"
+#include "cpu/packed.h"
 
 typedef struct kept {
   rg_derived derived;

@@ -3,7 +3,7 @@
 ** Weights in a lower-precision type, on devices: converted once for each version of their contents
 ** and kept with their storage, so that autocast converts a weight once between two steps of an
 ** optimizer, however often the forward pass, the backward pass and what is recomputed use it.  (The
-** CPU keeps packed weights instead, cpu/kept.c.)
+** CPU keeps packed weights instead, cpu/packed.c.)
 **
 ** Only the kernel sees the copy: the tape, and with it the gradient, has the weight itself.  The
 ** copy is a tensor like others, so streams that use it are ordered after the one that made it.  It
