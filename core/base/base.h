@@ -134,7 +134,12 @@ int32_t rg_event_device(const rg_event *event);
 ** rg_call_names, and one for recorders at the dispatcher (op/op.h).  Who runs a call asks this
 ** first; 0: nobody looks on. */
 extern _Thread_local uint32_t rg_ring_on;
-enum { RG_RING_NAMED = 1 << 16, RG_RING_TOLD = 1 << 17, RG_RING_ALL_KINDS = (1 << 16) - 1 };
+enum {
+  RG_RING_NAMED = 1 << 16,
+  RG_RING_TOLD = 1 << 17,
+  RG_RING_GRAPH = 1 << 18,
+  RG_RING_ALL_KINDS = (1 << 16) - 1
+};
 
 extern _Thread_local rg_place rg_place_now;
 

@@ -12,6 +12,8 @@ static rg_status check(rg_call *call)
     return rg_fail(RG_EINTR, "interrupted");
   }
   call->device = RG_CPU;
+  call->compute = -1;
+  call->lower = -1;
   call->n_out = 1;
   for (int32_t i = call->n_in - 1; i >= 0; i--) {
     const rg_tensor *x = call->in[i];
@@ -29,14 +31,27 @@ static rg_status check(rg_call *call)
 static rg_status expand_observed(const rg_call *call, rg_tensor **result)
 {
   rg_place before = rg_place_now;
+  const rg_graph_hooks *graph = rg_graph_recorder;
   int64_t begun = rg_ring_begin(RG_EVENT_RANGE, call->device, call->op->name);
+  int32_t node = -1;
   rg_status status;
 
+  if (graph != NULL) {
+    RG_TRY(graph->begin(call, &node));
+  }
   if (begun >= 0) {
     rg_place_now.parent = begun;
   }
   status = call->op->expand(call, result);
   rg_place_now = before;
+  if (graph != NULL) {
+    rg_status told = graph->end(call, node, status == RG_OK ? result : NULL);
+
+    for (int32_t i = 0; i < call->n_out && status == RG_OK && told != RG_OK; i++) {
+      rg_tensor_release(result[i]);
+    }
+    status = status != RG_OK ? status : told;
+  }
   if (begun >= 0 && status == RG_OK) {
     rg_observe_end(begun, call, result, "", -1);
   }

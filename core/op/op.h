@@ -232,6 +232,19 @@ typedef struct rg_tape_hooks {
 extern const rg_tape_hooks *rg_tape;
 
 /*
+** The recorder of a graph registers itself while it is on (RG_RING_GRAPH), for the same reason.  It
+** is told of every kernel's call and every view behind it, and of the beginning and end of every
+** body; out NULL: the body failed.
+*/
+typedef struct rg_graph_hooks {
+  rg_status (*ran)(const rg_call *call, rg_tensor *const *out);
+  rg_status (*begin)(const rg_call *call, int32_t *node);
+  rg_status (*end)(const rg_call *call, int32_t node, rg_tensor *const *out);
+} rg_graph_hooks;
+
+extern _Thread_local const rg_graph_hooks *rg_graph_recorder;
+
+/*
 ** A capture runs the call inside a new step: set while one is under way on this thread.  Graph
 ** registers it, so that op does not need to know what a plan is.
 */

@@ -8,6 +8,7 @@
 
 _Thread_local rg_capture_hook *rg_capture_active;
 const rg_tape_hooks *rg_tape;
+_Thread_local const rg_graph_hooks *rg_graph_recorder;
 static _Thread_local int32_t grad_off;
 static _Thread_local rg_recorder *recorders;
 
@@ -38,7 +39,7 @@ static rg_status tell(const rg_call *call, rg_tensor *const *out)
   for (rg_recorder *r = recorders; r != NULL; r = r->next) {
     RG_TRY(r->ran(r, call, out));
   }
-  return RG_OK;
+  return rg_graph_recorder != NULL ? rg_graph_recorder->ran(call, out) : RG_OK;
 }
 
 /* -- Gradients ------------------------------------------------------------------- */
@@ -301,7 +302,7 @@ static rg_status perform_as(rg_call *call, rg_call *read, rg_tensor *const *out)
     rg_observe_end(begun, read, out, frame.path, -1);
   }
   count_writes(call, out);
-  if ((watched & RG_RING_TOLD) != 0) {
+  if ((watched & (RG_RING_TOLD | RG_RING_GRAPH)) != 0) {
     RG_TRY(tell(call, out));
   }
   return call->tracked ? rg_tape->ran(call, out) : RG_OK;

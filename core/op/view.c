@@ -9,15 +9,27 @@
 
 /* -- Entry -------------------------------------------------------------------------------- */
 
-rg_status rg_view_observed(const rg_op *op, const rg_tensor *x, const void *args, rg_tensor *y)
+rg_status rg_view_observed(const rg_op *op, const rg_tensor *x, const void *args, rg_tensor **y)
 {
-  rg_call call = { .op = op, .in = &x, .n_in = 1, .args = args, .device = x->_device, .n_out = 1 };
+  rg_call call = { .op = op,
+                   .in = &x,
+                   .n_in = 1,
+                   .args = args,
+                   .device = x->_device,
+                   .compute = -1,
+                   .lower = -1,
+                   .n_out = 1 };
   int64_t begun = rg_observe_begin(&call, RG_EVENT_VIEW);
 
   if (begun >= 0) {
-    rg_observe_end(begun, &call, &y, "", -1);
+    rg_observe_end(begun, &call, y, "", -1);
   }
-  return RG_OK;
+  rg_status status = rg_graph_recorder != NULL ? rg_graph_recorder->ran(&call, y) : RG_OK;
+
+  if (status != RG_OK) {
+    rg_tensor_release(*y);
+  }
+  return status;
 }
 
 rg_status rg_run_view(const rg_op *op, const rg_tensor *x, void *args, rg_tensor **out)

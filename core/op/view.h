@@ -47,7 +47,7 @@ RG_ARGS_STRUCT(rg_as_strided_args, RG_AS_STRIDED_ARGS);
 typedef rg_status rg_view_rule(const rg_op *op, const rg_tensor *x, void *args, rg_layout *at);
 
 /* A view was made while somebody looks on. */
-rg_status rg_view_observed(const rg_op *op, const rg_tensor *x, const void *args, rg_tensor *y);
+rg_status rg_view_observed(const rg_op *op, const rg_tensor *x, const void *args, rg_tensor **y);
 
 /* The entry of views.  Each entry has it with its own rule compiled into it, because a view is
 ** little more than a struct. */
@@ -76,7 +76,7 @@ rg_view_by(const rg_op *op, rg_view_rule *rule, const rg_tensor *x, void *args, 
 
   RG_TRY(rg_tensor_view_of(x->_storage, x->_dtype, at.shape, at.stride, at.ndim, bytes, out));
   (*out)->_flags |= at.flags | (x->_flags & (RG_TENSOR_PARAM | RG_TENSOR_DETACHED));
-  return rg_ring_on != 0 ? rg_view_observed(op, x, args, *out) : RG_OK;
+  return rg_ring_on != 0 ? rg_view_observed(op, x, args, out) : RG_OK;
 }
 
 /* A list of the caller's; one that cannot be is refused by the rule, by its n. */

@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Recording.  A value is a storage at a version, seen through a view: storages are told apart by
+** their structs, which are held (not their memory) while a graph is recorded, so that no address is
+** taken for another one.  What the capture's arena did not give was there before, and is an input.
+**
+** Versions are counted here, a write each.  Where the storage's own count has moved on by more, it
+** was written to past the dispatcher, and the recording says so at its end.
+*/
+#include <stdio.h>
+
+#include "graph/record.h"
+#include "op/fill.h"
+#include "op/list.h"
+#include "op/view.h"
+
+enum { BUCKETS = 1024 };
+
+/* A view of a storage, and its newest value. */
+typedef struct seen {
+  struct seen *next;
+  rg_tensor at; /* type, shape, strides */
+  int64_t offset;
+  int32_t value;
+} seen;
+
+typedef struct stored {
+  struct stored *next; /* in its bucket */
+  rg_storage *storage;
+  seen *views; /* the newest first */
+  int32_t number;
+  int32_t version; /* of the graph */
+  int32_t writer;  /* node that wrote it; RG_IR_NONE: none yet */
+  int32_t first;   /* value that no node makes; RG_IR_NONE: it is the recording's own */
+  uint64_t counted;
+  bool outside; /* it was there before */
+  bool state;   /* and is written to */
+} stored;
+
+typedef struct recording {
+  rg_graph *g;
+  stored *bucket[BUCKETS];
+  const rg_arena *arena; /* of the capture: what it gives is the recording's own */
+  char why[160];         /* there can be no graph; empty: there can */
+} recording;
+
+static _Thread_local recording *now;
+
+extern const rg_op rg_op_fill, rg_op_as_strided;
+
+/* -- Storages and views ------------------------------------------------------------------------ */
+
+static stored **bucket_of(const recording *r, const rg_storage *storage)
+{
+  uint64_t hash = (uint64_t)(uintptr_t)storage * 0x9e3779b97f4a7c15u;
+
+  return (stored **)&r->bucket[hash >> 54];
+}
+
+static stored *find(const recording *r, const rg_storage *storage)
+{
+  stored *s = *bucket_of(r, storage);
+
+  while (s != NULL && s->storage != storage) {
+    s = s->next;
+  }
+  return s;
+}
+
+/* Is it memory that came with the recording? */
+static bool is_own(const recording *r, const rg_storage *storage)
+{
+  return storage->bytes == 0 || storage->block.arena == r->arena;
+}
+
+static rg_status add_storage(recording *r, rg_storage *storage, stored **out)
+{
+  stored **bucket = bucket_of(r, storage);
+  stored *s = rg_host_zeroed(sizeof(*s));
+
+  if (s == NULL) {
+    return rg_fail(RG_ENOMEM, "graph: no memory for a storage");
+  }
+  rg_storage_hold(storage);
+  s->storage = storage;
+  s->writer = RG_IR_NONE;
+  s->first = RG_IR_NONE;
+  s->counted = rg_storage_version(storage);
+  s->outside = !is_own(r, storage);
+  s->next = *bucket;
+  *bucket = s;
+  *out = s;
+  return rg_ir_storage_new(r->g, &s->number);
+}
+
+static int64_t offset_of(const rg_tensor *x)
+{
+  return (char *)x->_data - (char *)x->_storage->block.data;
+}
+
+static bool is_view(const seen *v, const rg_tensor *x)
+{
+  bool same = v->offset == offset_of(x) && v->at._dtype == x->_dtype &&
+              rg_tensor_shaped(&v->at, x->_shape, x->_ndim);
+
+  for (int32_t i = 0; same && i < x->_ndim; i++) {
+    same = x->_shape[i] <= 1 || v->at._stride[i] == x->_stride[i];
+  }
+  return same;
+}
+
+static seen *find_view(const stored *s, const rg_tensor *x)
+{
+  seen *v = s->views;
+
+  while (v != NULL && !is_view(v, x)) {
+    v = v->next;
+  }
+  return v;
+}
+
+/* From now on x is this value. */
+static rg_status set_view(stored *s, const rg_tensor *x, int32_t value)
+{
+  seen *v = find_view(s, x);
+
+  if (v == NULL) {
+    v = rg_host_zeroed(sizeof(*v));
+    if (v == NULL) {
+      return rg_fail(RG_ENOMEM, "graph: no memory for a view");
+    }
+    v->at = *x;
+    v->offset = offset_of(x);
+    v->next = s->views;
+    s->views = v;
+  }
+  v->value = value;
+  return RG_OK;
+}
+
+/* -- Values ------------------------------------------------------------------------------------ */
+
+/* The same view at the version the storage has now: the node that wrote that makes it, too. */
+static rg_status renew(recording *r, stored *s, seen *v)
+{
+  rg_meta meta = rg_meta_of(&v->at);
+
+  if (rg_ir_value_at(r->g, v->value)->version == s->version) {
+    return RG_OK;
+  }
+  return rg_ir_output_add(r->g, s->writer, &meta, v->at._device, s->number, s->version, v->value,
+                          &v->value);
+}
+
+/* Memory of the recording's own that nobody wrote yet: numbers that do not matter. */
+static rg_status unwritten(recording *r, stored *s, const rg_tensor *x)
+{
+  rg_fill_args args = { .meta = rg_meta_of(x) };
+  int32_t node;
+  int32_t value;
+
+  RG_TRY(rg_ir_node_add(r->g, &rg_op_fill, NULL, 0, &args, &node));
+  RG_TRY(rg_ir_output_add(r->g, node, &args.meta, x->_device, s->number, s->version, RG_IR_NONE,
+                          &value));
+  rg_ir_results_end(r->g, node);
+  s->writer = node;
+  return set_view(s, x, value);
+}
+
+/* A window that no call made, into a view that is known. */
+static rg_status strided(recording *r, stored *s, const rg_tensor *x)
+{
+  seen *base = s->views;
+  rg_as_strided_args args = { .offset = (offset_of(x) - base->offset) / rg_dtype_bytes(x->_dtype) };
+  rg_meta meta = rg_meta_of(x);
+  int32_t node;
+  int32_t value;
+
+  RG_TRY(renew(r, s, base));
+  rg_take_sizes(&args.shape, x->_shape, x->_ndim);
+  rg_take_sizes(&args.stride, x->_stride, x->_ndim);
+  RG_TRY(rg_ir_node_add(r->g, &rg_op_as_strided, &base->value, 1, &args, &node));
+  RG_TRY(
+      rg_ir_output_add(r->g, node, &meta, x->_device, s->number, s->version, RG_IR_NONE, &value));
+  rg_ir_results_end(r->g, node);
+  return set_view(s, x, value);
+}
+
+/* A tensor that was there before. */
+static rg_status outside(recording *r, stored *s, const rg_tensor *x)
+{
+  int32_t kind = (x->_flags & RG_TENSOR_PARAM) != 0 ? RG_VALUE_PARAMETER : RG_VALUE_INPUT;
+  rg_meta meta = rg_meta_of(x);
+  int32_t value;
+
+  RG_TRY(
+      rg_ir_value_add(r->g, kind, &meta, x->_device, s->number, (rg_tensor *)(uintptr_t)x, &value));
+  s->first = s->first == RG_IR_NONE ? value : s->first;
+  return set_view(s, x, value);
+}
+
+/* What x is now. */
+static rg_status value_of(recording *r, const rg_tensor *x, int32_t *out)
+{
+  rg_storage *storage = rg_storage_root(x->_storage);
+  stored *s = find(r, storage);
+
+  if (s == NULL) {
+    RG_TRY(add_storage(r, storage, &s));
+  }
+  if (s->counted != rg_storage_version(storage) && r->why[0] == '\0') {
+    char text[96];
+
+    (void)snprintf(r->why, sizeof(r->why), "%s was written to by what is no operation",
+                   rg_tensor_text(x, text, sizeof(text)));
+  }
+  if (find_view(s, x) == NULL) {
+    RG_TRY(s->outside         ? outside(r, s, x)
+           : s->views == NULL ? unwritten(r, s, x)
+                              : strided(r, s, x));
+  }
+  seen *v = find_view(s, x);
+
+  RG_TRY(renew(r, s, v));
+  *out = v->value;
+  return RG_OK;
+}
+
+/* -- Nodes ------------------------------------------------------------------------------------- */
+
+static rg_status add_modes(recording *r, const rg_call *call, int32_t *out)
+{
+  const rg_device_modes *device = rg_device_modes_now();
+  const rg_graph_modes modes = { .compute = call->compute,
+                                 .lower = call->lower,
+                                 .autocast = rg_autocast(),
+                                 .layout = -1,
+                                 .vendor = device->vendor,
+                                 .autotune = device->autotune,
+                                 .deterministic = device->deterministic,
+                                 .tf32 = device->tf32 };
+
+  return rg_ir_modes_add(r->g, &modes, out);
+}
+
+/* The node of a call, without its results. */
+static rg_status add_node(recording *r, const rg_call *call, int32_t *out)
+{
+  rg_cost cost = call->op->cost != NULL ? call->op->cost(call) : (rg_cost){ 0 };
+  int32_t *in = rg_host_alloc(((size_t)call->n_in + 1) * sizeof(*in));
+  rg_status status = in != NULL ? RG_OK : rg_fail(RG_ENOMEM, "graph: no memory for a node");
+  int32_t modes = 0;
+  int32_t generator = 0;
+  rg_ir_text module = 0;
+
+  for (int32_t i = 0; i < call->n_in && status == RG_OK; i++) {
+    in[i] = RG_IR_NONE;
+    if (call->in[i] != NULL) {
+      status = value_of(r, call->in[i], &in[i]);
+    }
+  }
+  if (status == RG_OK) {
+    status = add_modes(r, call, &modes);
+  }
+  if (status == RG_OK && call->op->draws) {
+    status = rg_ir_generator_add(r->g, call->generator, &generator);
+  }
+  if (status == RG_OK) {
+    status = rg_ir_text_add(r->g, rg_place_now.module, &module);
+  }
+  if (status == RG_OK) {
+    status = rg_ir_node_add(r->g, call->op, in, call->n_in, call->args, out);
+  }
+  if (status == RG_OK) {
+    rg_ir_node *node = rg_ir_node_at(r->g, *out);
+
+    node->modes = modes;
+    node->module = module;
+    node->generator = call->op->draws ? generator : -1;
+    node->flops = cost.flops;
+    node->bytes = cost.bytes;
+  }
+  rg_host_free(in);
+  return status;
+}
+
+/* A node writes to x, whose value was `was`. */
+static rg_status write(recording *r, int32_t node, const rg_tensor *x, int32_t was)
+{
+  stored *s = find(r, rg_storage_root(x->_storage));
+  rg_meta meta = rg_meta_of(x);
+  int32_t value;
+
+  if (s->outside && !s->state) {
+    s->state = true;
+    RG_TRY(rg_ir_graph_state(r->g, s->first));
+  }
+  RG_TRY(rg_ir_output_add(r->g, node, &meta, x->_device, s->number, s->version + 1, was, &value));
+  s->version++;
+  s->writer = node;
+  s->counted = rg_storage_version(s->storage);
+  return set_view(s, x, value);
+}
+
+static rg_status add_result(recording *r, int32_t node, const rg_tensor *x, int32_t was)
+{
+  stored *s = find(r, rg_storage_root(x->_storage));
+  rg_meta meta = rg_meta_of(x);
+  int32_t value;
+
+  if (was != RG_IR_NONE) {
+    return write(r, node, x, was);
+  }
+  if (s == NULL) {
+    RG_TRY(add_storage(r, rg_storage_root(x->_storage), &s));
+    s->writer = node;
+  }
+  RG_TRY(
+      rg_ir_output_add(r->g, node, &meta, x->_device, s->number, s->version, RG_IR_NONE, &value));
+  return set_view(s, x, value);
+}
+
+/* What a result was before the call wrote it; none where all of its memory is new. */
+static rg_status before_of(recording *r, const rg_call *call, const rg_tensor *x, int32_t *was)
+{
+  const stored *s = find(r, rg_storage_root(x->_storage));
+  bool whole = rg_is_contiguous(x) && rg_tensor_bytes(x) == x->_storage->bytes;
+
+  *was = RG_IR_NONE;
+  if (call->op->view != NULL || (s == NULL && whole && is_own(r, x->_storage))) {
+    return RG_OK;
+  }
+  return value_of(r, x, was);
+}
+
+/* -- What the dispatcher says ------------------------------------------------------------------ */
+
+static rg_status ran(recording *r, const rg_call *call, rg_tensor *const *out)
+{
+  int32_t was[RG_MAX_OUT];
+  int32_t node;
+
+  for (int32_t i = 0; i < call->n_out; i++) {
+    RG_TRY(before_of(r, call, out[i], &was[i]));
+  }
+  RG_TRY(add_node(r, call, &node));
+  for (int32_t i = 0; i < call->n_out; i++) {
+    RG_TRY(add_result(r, node, out[i], was[i]));
+  }
+  rg_ir_results_end(r->g, node);
+  for (int32_t i = 0; i < call->n_in; i++) {
+    if (call->in[i] != NULL && rg_call_writes(call, i)) {
+      const int32_t in = rg_ir_inputs(r->g, rg_ir_node_at(r->g, node))[i];
+
+      RG_TRY(write(r, node, call->in[i], in));
+    }
+  }
+  return RG_OK;
+}
+
+/* A call about to write: what it writes counts one version more behind it. */
+static void expect(recording *r, const rg_tensor *x)
+{
+  stored *s = find(r, rg_storage_root(x->_storage));
+
+  if (s != NULL) {
+    s->counted++;
+  }
+}
+
+/* Not while its capture is set aside. */
+static bool is_on(void)
+{
+  return rg_arena_current() == now->arena;
+}
+
+static rg_status graph_ran(const rg_call *call, rg_tensor *const *out)
+{
+  if (!is_on()) {
+    return RG_OK;
+  }
+  for (int32_t i = 0; i < call->n_out && call->op->view == NULL; i++) {
+    expect(now, out[i]);
+  }
+  for (int32_t i = 0; i < call->n_in; i++) {
+    if (call->in[i] != NULL && rg_call_writes(call, i)) {
+      expect(now, call->in[i]);
+    }
+  }
+  return ran(now, call, out);
+}
+
+static rg_status graph_begin(const rg_call *call, int32_t *node)
+{
+  *node = RG_IR_NONE;
+  if (!is_on()) {
+    return RG_OK;
+  }
+  RG_TRY(add_node(now, call, node));
+  return rg_ir_begin(now->g, *node);
+}
+
+static rg_status graph_end(const rg_call *call, int32_t node, rg_tensor *const *out)
+{
+  rg_status status = RG_OK;
+
+  if (node == RG_IR_NONE || now == NULL) {
+    return RG_OK;
+  }
+  for (int32_t i = 0; out != NULL && i < call->n_out && status == RG_OK; i++) {
+    int32_t value;
+
+    status = value_of(now, out[i], &value);
+    status = status == RG_OK ? rg_ir_output_share(now->g, node, value) : status;
+  }
+  rg_ir_results_end(now->g, node);
+  rg_ir_end(now->g);
+  return status;
+}
+
+static const rg_graph_hooks hooks = { .ran = graph_ran, .begin = graph_begin, .end = graph_end };
+
+/* -- Beginning and end ------------------------------------------------------------------------- */
+
+rg_status rg_record_begin(void)
+{
+  if (rg_capture_active == NULL || now != NULL) {
+    return rg_fail(RG_ECAPTURE, "graph: %s",
+                   now != NULL ? "another recording is under way" : "there is no capture");
+  }
+  recording *r = rg_host_zeroed(sizeof(*r));
+
+  if (r == NULL) {
+    return rg_fail(RG_ENOMEM, "graph: no memory to record");
+  }
+  rg_status status = rg_ir_new(&r->g);
+
+  if (status != RG_OK) {
+    rg_host_free(r);
+    return status;
+  }
+  r->arena = rg_arena_current();
+  now = r;
+  rg_graph_recorder = &hooks;
+  rg_ring_on |= RG_RING_GRAPH;
+  return RG_OK;
+}
+
+rg_status rg_record_output(const rg_tensor *x, int32_t kind, const char *name)
+{
+  rg_ir_output output = { .kind = kind };
+
+  RG_TRY(rg_tensor_check(x, "graph"));
+  if (now == NULL) {
+    return rg_fail(RG_ECAPTURE, "graph: nothing is recorded");
+  }
+  RG_TRY(value_of(now, x, &output.value));
+  RG_TRY(rg_ir_text_add(now->g, name, &output.name));
+  return rg_ir_graph_output(now->g, &output);
+}
+
+static void forget(recording *r)
+{
+  for (int32_t i = 0; i < BUCKETS; i++) {
+    for (stored *s = r->bucket[i]; s != NULL;) {
+      stored *next = s->next;
+
+      while (s->views != NULL) {
+        seen *v = s->views;
+
+        s->views = v->next;
+        rg_host_free(v);
+      }
+      rg_storage_unhold(s->storage);
+      rg_host_free(s);
+      s = next;
+    }
+  }
+  now = NULL;
+  rg_graph_recorder = NULL;
+  rg_ring_on &= ~(uint32_t)RG_RING_GRAPH;
+  rg_host_free(r);
+}
+
+rg_status rg_record_end(rg_graph **out)
+{
+  recording *r = now;
+
+  if (r == NULL || out == NULL) {
+    return rg_fail(RG_ECAPTURE, "graph: nothing is recorded");
+  }
+  if (r->why[0] != '\0') {
+    rg_status status = rg_fail(RG_ECAPTURE, "graph: %s", r->why);
+
+    rg_record_cancel();
+    return status;
+  }
+  *out = r->g;
+  forget(r);
+  return RG_OK;
+}
+
+void rg_record_cancel(void)
+{
+  if (now != NULL) {
+    rg_graph_release(now->g);
+    forget(now);
+  }
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Recorded graphs: what becomes a node, what a value is, what is an input and what a state.
+*/
+#include "graph/record.h"
+
+#include "ridge/compound.h"
+#include "ridge/grad.h"
+#include "ridge/graph.h"
+#include "tap.h"
+
+#define SHAPE(...) ((const int64_t[]){ __VA_ARGS__ })
+
+static rg_tensor *filled(const int64_t *shape, int32_t ndim, double value)
+{
+  rg_tensor *x = NULL;
+
+  if (rg_empty(RG_F32, RG_CPU, shape, ndim, &x) != RG_OK || rg_fill_(x, value) != RG_OK) {
+    tap_bail("no tensor");
+  }
+  return x;
+}
+
+static void begin(void)
+{
+  is_status(rg_capture_begin(), RG_OK, "a capture");
+  is_status(rg_record_begin(), RG_OK, "is recorded");
+}
+
+/* The graph, checked, with y as its output; the plan is thrown away. */
+static rg_graph *end(const rg_tensor *y)
+{
+  rg_graph *g = NULL;
+
+  is_status(rg_record_output(y, RG_OUTPUT_RETURNED, "y"), RG_OK, "has an output");
+  is_status(rg_record_end(&g), RG_OK, "ends");
+  rg_capture_cancel();
+  is_status(rg_graph_check(g), RG_OK, "every invariant holds");
+  if (rg_graph_check(g) != RG_OK) {
+    printf("# %s\n", rg_error_message());
+  }
+  return g;
+}
+
+/* "transpose reshape(copy view)": the names of all nodes, bodies in brackets. */
+static const char *names(rg_graph *g)
+{
+  static char text[4096];
+  const int32_t *order;
+  const int32_t *body;
+  int32_t n;
+  int32_t ends[64];
+  int32_t depth = 0;
+  size_t used = 0;
+
+  text[0] = '\0';
+  if (rg_ir_order(g, &order, &body, &n) != RG_OK) {
+    tap_bail("no order");
+  }
+  for (int32_t i = 0; i < n; i++) {
+    used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",
+                             used > 0 && text[used - 1] != '(' ? " " : "",
+                             rg_ir_node_at(g, order[i])->op->name);
+    if (body[i] > 0) {
+      used += (size_t)snprintf(text + used, sizeof(text) - used, "(");
+      ends[depth++] = i + body[i];
+    }
+    while (depth > 0 && ends[depth - 1] == i) {
+      used += (size_t)snprintf(text + used, sizeof(text) - used, ")");
+      depth--;
+    }
+  }
+  return text;
+}
+
+static void is_named(rg_graph *g, const char *want, const char *what)
+{
+  bool same = strcmp(names(g), want) == 0;
+
+  ok(same, what);
+  if (!same) {
+    printf("#   got %s\n#  want %s\n", names(g), want);
+  }
+}
+
+static void test_views(void)
+{
+  rg_tensor *x = filled(SHAPE(2, 3), 2, 1);
+  rg_tensor *t = NULL;
+  rg_tensor *y = NULL;
+  rg_graph_facts facts;
+
+  begin();
+  is_status(rg_transpose(x, 0, 1, &t), RG_OK, "a transpose");
+  is_status(rg_reshape(t, SHAPE(6), 1, &y), RG_OK, "in another shape");
+  rg_graph *g = end(y);
+
+  is_named(g, "transpose reshape(copy view)", "two nodes, the second with a body");
+  rg_graph_facts_of(g, &facts);
+  is_int(facts.n_states, 0, "nothing outside is written");
+  is_int(rg_ir_value_at(g, rg_ir_inputs(g, rg_ir_node_at(g, 0))[0])->kind, RG_VALUE_INPUT,
+         "what was there before is an input");
+  rg_graph_release(g);
+  rg_tensor_release(x);
+  rg_tensor_release(t);
+  rg_tensor_release(y);
+}
+
+/* A write through one view is a write of all. */
+static void test_writes(void)
+{
+  rg_tensor *x = filled(SHAPE(4), 1, 1);
+  rg_tensor *half = NULL;
+  rg_tensor *y = NULL;
+  rg_tensor *z = NULL;
+  rg_graph_facts facts;
+
+  begin();
+  is_status(rg_narrow(x, 0, 0, 2, 1, &half), RG_OK, "a half");
+  is_status(rg_exp(x, &z), RG_OK, "of all, before");
+  is_status(rg_mul_scalar_(half, 3), RG_OK, "is written");
+  is_status(rg_add(x, z, &y), RG_OK, "and all is read");
+  rg_graph *g = end(y);
+
+  is_named(g, "narrow exp mul add", "four nodes");
+  rg_graph_facts_of(g, &facts);
+  is_int(facts.n_states, 1, "x is a state");
+  const rg_ir_node *add = rg_ir_node_at(g, 3);
+  const rg_ir_value *read = rg_ir_value_at(g, rg_ir_inputs(g, add)[0]);
+
+  is_int(read->version, 1, "read as it is behind the write");
+  is_int(read->producer, 2, "which made it");
+  rg_graph_release(g);
+  rg_tensor_release(x);
+  rg_tensor_release(half);
+  rg_tensor_release(y);
+  rg_tensor_release(z);
+}
+
+static void test_bodies(void)
+{
+  const rg_batch_norm_options o = {
+    .eps = 1e-5, .momentum = 0.1, .axis = 1, .batch = 1, .keep = 1
+  };
+  rg_tensor *x = filled(SHAPE(4, 2), 2, 1);
+  rg_tensor *mean = filled(SHAPE(2), 1, 0);
+  rg_tensor *var = filled(SHAPE(2), 1, 1);
+  rg_tensor *zx = filled(SHAPE(1, 2, 8), 3, 1);
+  rg_tensor *w = filled(SHAPE(8, 2), 2, 1);
+  rg_tensor *y = NULL;
+  rg_tensor *out[3] = { NULL };
+  rg_graph_facts facts;
+
+  begin();
+  is_status(rg_batch_norm(x, NULL, NULL, mean, var, &o, &y), RG_OK, "a batch norm");
+  rg_graph *g = end(y);
+
+  rg_graph_facts_of(g, &facts);
+  is_int(facts.n_states, 2, "the running mean and variance are states");
+  is_int(rg_ir_node_at(g, 0)->compound, 1, "is one node");
+  int32_t top = 0;
+
+  for (int32_t i = 0; i < rg_ir_n_nodes(g); i++) {
+    top += rg_ir_node_at(g, i)->parent == RG_IR_NONE;
+  }
+  is_int(top, 1, "all else is its body");
+  rg_graph_release(g);
+  begin();
+  is_status(rg_recurrent(zx, NULL, NULL, w, NULL, RG_CELL_LSTM, 0, out, out + 1, out + 2), RG_OK,
+            "an LSTM");
+  g = end(out[0]);
+  top = 0;
+  int32_t cells = 0;
+
+  for (int32_t i = 0; i < rg_ir_n_nodes(g); i++) {
+    top += rg_ir_node_at(g, i)->parent == RG_IR_NONE;
+    cells += strcmp(rg_ir_node_at(g, i)->op->name, "recurrent_cell") == 0;
+  }
+  is_int(top, 1, "is one node");
+  is_int(cells, 2, "with two places in it");
+  rg_graph_release(g);
+  for (int32_t i = 0; i < 3; i++) {
+    rg_tensor_release(out[i]);
+  }
+  rg_tensor_release(x);
+  rg_tensor_release(mean);
+  rg_tensor_release(var);
+  rg_tensor_release(zx);
+  rg_tensor_release(w);
+  rg_tensor_release(y);
+}
+
+/* A training step: hidden results, gradients, a draw. */
+static void test_training(void)
+{
+  rg_tensor *x = filled(SHAPE(4, 3), 2, 1);
+  rg_tensor *w = filled(SHAPE(2, 3), 2, 0.5);
+  rg_tensor *y = NULL;
+  rg_tensor *z = NULL;
+  rg_tensor *loss = NULL;
+  rg_tensor *dw = NULL;
+  rg_graph_facts facts;
+
+  rg_tensor_set_param(w, 1);
+  is_status(rg_require_grad(w, 1), RG_OK, "a weight");
+  begin();
+  is_status(rg_linear(x, w, NULL, RG_ACT_RELU, &y), RG_OK, "a layer");
+  is_status(rg_dropout(y, 0.5, NULL, &z), RG_OK, "a draw");
+  is_status(rg_sum(z, NULL, 0, 0, &loss), RG_OK, "a loss");
+  is_status(rg_backward(loss, NULL, 0), RG_OK, "and back");
+  is_status(rg_grad_of(w, &dw), RG_OK, "the gradient");
+  rg_graph *g = end(dw);
+
+  rg_graph_facts_of(g, &facts);
+  is_int(facts.n_draws, 1, "draws once");
+  is_int(rg_ir_value_at(g, rg_ir_inputs(g, rg_ir_node_at(g, 0))[1])->kind, RG_VALUE_PARAMETER,
+         "the weight is a parameter");
+  rg_graph_release(g);
+  rg_tensor_release(x);
+  rg_tensor_release(y);
+  rg_tensor_release(z);
+  rg_tensor_release(loss);
+  rg_tensor_release(dw);
+  rg_tensor_release(w);
+}
+
+static void test_refused(void)
+{
+  rg_graph *g = NULL;
+  rg_tensor *x = filled(SHAPE(2), 1, 1);
+  rg_tensor *y = NULL;
+  rg_plan *plan;
+
+  begin();
+  is_status(rg_exp(x, &y), RG_OK, "x is read");
+  rg_storage_wrote(x->_storage);
+  rg_tensor_release(y);
+  is_status(rg_exp(x, &y), RG_OK, "and again, after something else wrote it");
+  is_status(rg_record_end(&g), RG_ECAPTURE, "which no node says");
+  rg_capture_cancel();
+  rg_tensor_release(y);
+  begin();
+  plan = rg_capture_swap(NULL);
+  is_status(rg_exp(x, &y), RG_OK, "a call while the capture is set aside");
+  (void)rg_capture_swap(plan);
+  rg_tensor_release(y);
+  is_status(rg_sqrt(x, &y), RG_OK, "and one behind it");
+  g = end(y);
+  is_named(g, "sqrt", "is the only one");
+  rg_graph_release(g);
+  rg_tensor_release(x);
+  rg_tensor_release(y);
+  g = NULL;
+  is_status(rg_record_begin(), RG_ECAPTURE, "outside a capture");
+  is_status(rg_record_end(&g), RG_ECAPTURE, "nor ends what has not begun");
+  begin();
+  is_status(rg_record_begin(), RG_ECAPTURE, "nor a second time");
+  rg_record_cancel();
+  rg_capture_cancel();
+  is_status(rg_record_end(&g), RG_ECAPTURE, "it is gone");
+}
+
+int main(void)
+{
+  test_views();
+  test_writes();
+  test_bodies();
+  test_training();
+  test_refused();
+  return done();
+}
