@@ -49,6 +49,11 @@ function M.main(argv)
       stored.show(samples(st, sweep), opt)
     else
       stored.show(query.all(st, sweep.name), opt)
+      local below = st.db:value(require('ridge.store.schema').BELOW, sweep.id)
+      if below > 0 then
+        require('ridge.plain').note(('%d ends of intervals are stored below zero (an older '
+          .. 'protocol); they are written as 0\n'):format(below))
+      end
     end
   end)
 end

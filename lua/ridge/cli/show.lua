@@ -95,6 +95,9 @@ local function passes_of(st, say, trial, g)
   say('', 'passes  ' .. table.concat(list, '  '))
 end
 
+-- An end of an interval of times: old rows have some below zero, where no time is.
+local function finish(ns) return time(ns and math.max(ns, 0)) end
+
 local function timings(st, say, trial)
   local results = require 'ridge.store.results'
   for _, g in ipairs(st.db:look(
@@ -103,8 +106,12 @@ local function timings(st, say, trial)
       say(g.phase .. ' first', time(g.med) .. ', the very first call')
     else
       say(('%s %s'):format(g.phase, g.cache), ('%s  [%s .. %s]  p95 %s  p99 %s  %s%s'):format(
-        time(g.med), time(g.ci_lo), time(g.ci_hi), time(g.p95), time(g.p99), 'grade ' .. (g.grade
+        time(g.med), finish(g.ci_lo), finish(g.ci_hi), time(g.p95),
+        time(g.p99), 'grade ' .. (g.grade
         or '-'), g.flags ~= '' and ' (' .. g.flags .. ')' or ''))
+      if g.ci_lo and g.ci_lo < 0 then
+        say('', ('stored as [%s .. %s]; no time is below 0'):format(time(g.ci_lo), time(g.ci_hi)))
+      end
       local n, calls = g.n, g.inner
       if g.passes then
         passes_of(st, say, trial, g)

@@ -85,6 +85,22 @@ function M.margins(theme, opt)
   return above, below
 end
 
+--- A line of text that ends where there is no more room, with dots; between two words.
+---@param canvas table
+---@param text string
+---@param room number
+---@param style table size, bold
+---@return string text
+function M.fitting(canvas, text, room, style)
+  local kept, shown = text, text
+  while canvas:measure(shown, style.size, style) > room do
+    local shorter = kept:match '^(.-)[,;]?%s+%S+$'
+    if not shorter then break end
+    kept, shown = shorter, shorter .. ' ...'
+  end
+  return shown
+end
+
 --- Make a panel whose plotting area is the given rectangle.
 ---@param canvas table
 ---@param theme table
@@ -235,7 +251,8 @@ function Panel:frame(style)
     top = top - t.size.label * 1.6 + 2
   end
   if opt.title then
-    c:text(left, top, opt.title, { size = t.size.panel, color = t.ink, bold = true })
+    local bold = { size = t.size.panel, color = t.ink, bold = true }
+    c:text(left, top, M.fitting(c, opt.title, c.width - left - 8, bold), bold)
   end
   if opt.x.label then
     c:text(self.x + self.w, bottom + TICK + GAP + t.size.tick * 1.1 + t.size.label * 1.15,

@@ -95,6 +95,18 @@ local function y_axis(g)
   return { scale = scale.fit(values, { log = false }), kind = 'ns', label = 'time of a call' }
 end
 
+-- The point, its grade and its flags: the first few of many.
+local MOST_FLAGS = 4
+
+local function headline(g)
+  local flags = {}
+  for flag in (g.flags or ''):gmatch '%S+' do flags[#flags + 1] = flag end
+  local more = #flags - MOST_FLAGS
+  for i = #flags, MOST_FLAGS + 1, -1 do flags[i] = nil end
+  return ('%s   grade %s%s%s'):format(g.point, g.grade or '?', #flags > 0
+    and ', ' .. table.concat(flags, ' ') or '', more > 0 and (' and %d more'):format(more) or '')
+end
+
 local function draw(groups)
   return function(c, t, box)
     local specs, timed = {}, true
@@ -104,8 +116,7 @@ local function draw(groups)
     for i, g in ipairs(groups) do
       local last = g.rows[#g.rows]
       local first = g.rows[1]
-      specs[i] = { title = ('%s   grade %s%s'):format(g.point, g.grade or '?',
-        g.flags and g.flags ~= '' and ', ' .. g.flags or ''), y = y_axis(g),
+      specs[i] = { title = headline(g), y = y_axis(g),
         x = { scale = timed and scale.linear(first.at / 1e9, math.max(last.at / 1e9,
           first.at / 1e9 + 1e-9)) or scale.linear(0, #g.rows + 1), kind = 'number', minor = false,
           label = timed and 'seconds' or 'sample' } }

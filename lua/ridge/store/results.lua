@@ -50,6 +50,12 @@ local function add_medians(db, ask, by_attempt, sweep_id, role)
   end
 end
 
+-- A column of a timing as it is read: no end of a time's interval lies below zero.
+local function seen(g, column)
+  local v = g[column]
+  return schema.ENDS[column] and v and math.max(v, 0) or v
+end
+
 -- ask: how the database is asked, `query` or `look`
 local function read(db, ask, sweep_id, role)
   local by_attempt = {}
@@ -64,9 +70,9 @@ local function read(db, ask, sweep_id, role)
     if g.cache == 'first' then
       row[g.phase .. '_first'] = g.med
     elseif row[g.phase] == nil then
-      for _, pair in ipairs(schema.PHASE_COLUMNS) do row[g.phase .. pair[1]] = g[pair[2]] end
+      for _, pair in ipairs(schema.PHASE_COLUMNS) do row[g.phase .. pair[1]] = seen(g, pair[2]) end
     elseif g.cache == 'cold' then
-      for _, pair in ipairs(schema.COLD_COLUMNS) do row[g.phase .. pair[1]] = g[pair[2]] end
+      for _, pair in ipairs(schema.COLD_COLUMNS) do row[g.phase .. pair[1]] = seen(g, pair[2]) end
     end
   end
   add_medians(db, ask, by_attempt, sweep_id, role)

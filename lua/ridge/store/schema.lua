@@ -288,6 +288,19 @@ M.PHASE_COLUMNS = {
   { '_between', 'sd_between' }, { '_within', 'sd_within' },
 }
 
+--- Ends of intervals of times as they are read: of old rows some lie below zero, where no time is.
+--- What is stored stays.
+M.ENDS = { ci_lo = true, ci_hi = true }
+
+--- How many stored ends are below zero.
+M.BELOW = [[/* ends below zero */ SELECT coalesce(sum((g.ci_lo < 0) + (g.ci_hi < 0)), 0)
+  FROM main.trial t JOIN main.timing g ON g.attempt_id = t.best_attempt WHERE t.sweep_id = ?]]
+
+-- A column of timings as it is read.
+local function seen(alias, column)
+  return (M.ENDS[column] and 'max(%s%s, 0.0)' or '%s%s'):format(alias, column)
+end
+
 --- What the timing with cold caches adds where there is a warm one too.
 M.COLD_COLUMNS = { { '_cold', 'med' }, { '_cold_lo', 'ci_lo' }, { '_cold_hi', 'ci_hi' } }
 
@@ -353,7 +366,7 @@ function M.wide_view(db, id, name)
     joins[i] = ([[LEFT JOIN main.timing g%d ON g%d.id = (SELECT min(id) FROM main.timing
       WHERE attempt_id = a.id AND phase = %s AND cache <> 'first')]]):format(i, i, literal(phase))
     for _, pair in ipairs(M.PHASE_COLUMNS) do
-      add(('g%d.%s'):format(i, pair[2]), phase .. pair[1])
+      add(seen(('g%d.'):format(i), pair[2]), phase .. pair[1])
     end
     add(("(SELECT med FROM main.timing WHERE attempt_id = a.id AND phase = %s AND cache = 'first')")
       :format(literal(phase)), phase .. '_first')
@@ -361,7 +374,7 @@ function M.wide_view(db, id, name)
   for _, phase in ipairs(names(db, COLD, id)) do
     for _, pair in ipairs(M.COLD_COLUMNS) do
       add(("(SELECT %s FROM main.timing WHERE attempt_id = a.id AND phase = %s AND cache = 'cold')")
-        :format(pair[2], literal(phase)), phase .. pair[1])
+        :format(seen('', pair[2]), literal(phase)), phase .. pair[1])
     end
   end
   for _, metric in ipairs(names(db, METRICS, id)) do

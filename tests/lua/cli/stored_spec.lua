@@ -329,3 +329,36 @@ describe('the command', function()
     end
   end)
 end)
+
+describe('ends of intervals below zero, of older rows', function()
+  it('are shown as 0, said, and stay what they are', function()
+    local folder = folders.new()
+    local db, path = folder .. '/o.db', folder .. '/old.lua'
+    local file = io.open(path, 'w')
+    file:write [[local ridge = require 'ridge'
+      ridge.sweep 'old' { space = { k = { 1, 2 } },
+        protocol = { level = 'quick', passes = 1, max_passes = 1, quiet_ns = 0 },
+        measure = function(p, _, m) m:time('fwd', function() for _ = 1, 1e3 * p.k do end end) end,
+      }:run { calibrate = false, progress = 'off' }]]
+    file:close()
+    local function ridge(words)
+      return folders.run(('RIDGE_DB=%s ./ridge %s'):format(db, words))
+    end
+    ridge(path)
+    assert.is_nil((ridge 'export old --as csv'):find 'below zero')
+    local st = sqlite.open(db, 'write')
+    st:exec [[UPDATE timing SET ci_lo = -20380, ci_hi = 4151000 WHERE cache <> 'first'
+      AND attempt_id = (SELECT best_attempt FROM trial WHERE id = 1)]]
+    local text = ridge 'show 1'
+    assert.matches('[0 ns .. 4.151 ms]', text, 1, true)
+    assert.matches('stored as [-20.38 us .. 4.151 ms]; no time is below 0', text, 1, true)
+    text = ridge 'export old --as csv'
+    assert.is_nil(text:find '%-20380')
+    assert.matches('1 ends of intervals are stored below zero', text, 1, true)
+    assert.matches('0', (ridge "query old fwd_lo --where 'trial = 1'"), 1, true)
+    assert.is_nil((ridge "query old fwd_lo"):find '%-%d')
+    assert.equal(-20380, st:value "SELECT min(ci_lo) FROM timing")
+    st:close()
+    folders.remove(folder)
+  end)
+end)

@@ -437,3 +437,17 @@ describe('a map in a terminal', function()
     assert.is_true(row[12].bg ~= grey)
   end)
 end)
+
+describe('the headline of a panel', function()
+  it('ends on the page, whatever a point is called and however many flags it has', function()
+    local axes, canvas = require 'ridge.plot.axes', require 'ridge.plot.canvas'
+    local c = canvas.new { width = 300, height = 100, scale = 1, background = { 1, 1, 1, 1 } }
+    local style = { size = 14, bold = true }
+    local long = ('batch = 256, '):rep(20) .. 'width = 2   grade D, DRIFT'
+    local text = axes.fitting(c, long, 280, style)
+    assert.is_true(c:measure(text, 14, style) <= 280, text)
+    assert.matches('^batch = 256.* %.%.%.$', text)
+    assert.equal('short   grade A', axes.fitting(c, 'short   grade A', 280, style))
+    c:close()
+  end)
+end)
