@@ -44,22 +44,6 @@ Exit status: 0; 3 when --fail-on holds for a pair; 4 with --strict when a pair i
 
 -- -- Reading the command line ------------------------------------------------------------
 
-local function value_of(text)
-  if text == 'true' or text == 'false' then return text == 'true' end
-  return tonumber(text) or text
-end
-
-local function params_of(list, flag)
-  local out = {}
-  for _, item in ipairs(list) do
-    local name, text = item:match '^([^=]+)=(.*)$'
-    if not name then return nil, ("--%s: '%s' is not name=value"):format(flag, item) end
-    out[name] = value_of(text)
-  end
-  if next(out) == nil then return nil, ('--%s name=value is missing'):format(flag) end
-  return out
-end
-
 local function list_or_nil(list) return #list > 0 and list or nil end
 
 -- -- The sweep ------------------------------------------------------------------------------
@@ -128,8 +112,8 @@ end
 local function fail(reason) return stored.fail('ab', reason) end
 
 local function options_of(opt)
-  local a, why_a = params_of(opt.a, 'a')
-  local b, why_b = params_of(opt.b, 'b')
+  local a, why_a = verdicts.params(opt.a, 'a')
+  local b, why_b = verdicts.params(opt.b, 'b')
   if not (a and b) then return nil, why_a or why_b end
   return {
     a = a, b = b, match = list_or_nil(opt.match), phases = list_or_nil(opt.phases),

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
---- `ridge compare`: stored results of two databases, unpaired.
+--- `ridge compare`: stored results of two databases, unpaired; or points of one sweep, by passes.
 
 local args = require 'ridge.cli.args'
 local stored = require 'ridge.cli.stored'
@@ -9,7 +9,8 @@ local plain = require 'ridge.plain'
 local M = {}
 
 M.summary = 'stored results of two databases, unpaired: ridge compare main.db pr.db --match-all'
-M.usage = 'ridge compare A.db B.db --match-all [options]'
+M.usage = 'ridge compare A.db B.db --match-all [options]; '
+  .. 'ridge compare SWEEP --a impl=x --b impl=y [options]'
 
 local SPEC = {
   about = [[
@@ -19,11 +20,24 @@ may differ) and when the machine's own speed stayed within 2 %; else: open, run 
 
     ridge compare main.db pr.db --match-all --fail-on 'slower>2%'
 
+With --a and --b the points of one sweep: their ratio is formed in each pass that both have, so what
+the machine did in a pass falls on both.
+
+    ridge compare widths --a dtype=f32 --b dtype=bf16
+
+Times are medians (med), what a user gets on this machine as it is; --quiet takes those of its fast
+state.
+
 Exit status: 0; 3 when --fail-on holds for a pair; 4 with --strict when a pair is open.]],
-  rest = 'A.db B.db',
+  rest = 'A.db B.db | SWEEP',
   { 'match_all', false, 'pairs agree in all parameters' },
   { 'match', {}, 'pairs agree in these parameters' },
   { 'sweep', '', 'only the sweep of this name' },
+  { 'a', {}, 'in one sweep: parameters of a, name=value,...' },
+  { 'b', {}, 'parameters of b' },
+  { 'phases', {}, 'in one sweep: only these' },
+  { 'quiet', false, "by the time in the machine's fast state" },
+  { 'db', '', 'of the sweep; RIDGE_DB or results/ridge.db when left out' },
   { 'margin', 0.01, 'what is less is not called', min = 0, max = 1 },
   { 'fail_on', '', "'slower', 'slower>2%', 'faster' ...: status 3 when a pair is that" },
   { 'strict', false, 'status 4 when a pair stays open' },
@@ -35,7 +49,8 @@ local function fail(reason) return stored.fail('compare', reason) end
 local function print_json(results)
   local canonical = require 'ridge.store.canonical'
   for _, found in ipairs(results) do
-    if found.ci_hi == math.huge then found.ci_hi = nil end -- JSON has no infinity
+    if found.ci_hi == math.huge then found.ci_hi = nil end -- JSON has no infinity, and no nan
+    if found.ratio ~= found.ratio then found.ratio = nil end
   end
   plain.print(canonical.encode { version = 1, comparisons = canonical.list(results) }, '\n')
 end
@@ -45,8 +60,27 @@ local function print_text(results)
   verdicts.print(results, function(found)
     return (found.sweep .. ' ' .. space.label(found.match)):gsub('%s+$', '')
   end, function(found)
-    return found.reason and ('unpaired; %s: run ridge ab'):format(found.reason) or 'unpaired'
+    local how = found.design .. ', ' .. found.time
+    return found.reason and ('%s; %s: run ridge ab'):format(how, found.reason) or how
   end)
+end
+
+-- Points of one sweep.
+local function inside(opt, name)
+  local sides = {}
+  for _, side in ipairs { 'a', 'b' } do
+    local params, why = verdicts.params(opt[side], side)
+    if not params then return nil, why end
+    sides[side] = params
+  end
+  local store = require 'ridge.store'
+  local st = store.open(opt.db ~= '' and opt.db or store.default_path(), 'read')
+  local ok, found = pcall(require('ridge.sweep.compare').inside, st, name, { a = sides.a,
+    b = sides.b, match = #opt.match > 0 and opt.match or nil, margin = opt.margin,
+    phases = #opt.phases > 0 and opt.phases or nil, time = opt.quiet and 'quiet' or 'med' })
+  st:close()
+  if not ok then error(found, 0) end
+  return found
 end
 
 --- Compare and print.
@@ -60,15 +94,22 @@ function M.main(argv)
   elseif not opt then
     return fail(rest)
   end
-  if #rest ~= 2 then return fail 'two databases are compared' end
+  local condition, wrong = verdicts.condition(opt.fail_on)
+  if not condition then return fail(wrong) end
+  if #opt.a + #opt.b > 0 then
+    if #rest ~= 1 then return fail '--a and --b compare points of one sweep: name it' end
+    local found, why = inside(opt, rest[1])
+    if not found then return fail(why) end
+    if opt.as == 'json' then print_json(found) else print_text(found) end
+    return verdicts.status(found, condition, opt.strict)
+  end
+  if #rest ~= 2 then return fail 'two databases are compared, or a sweep with --a and --b' end
   if opt.match_all == (#opt.match > 0) then
     return fail 'say in what pairs agree: --match-all, or --match with names'
   end
-  local condition, wrong = verdicts.condition(opt.fail_on)
-  if not condition then return fail(wrong) end
   local results, alone = require('ridge.sweep.compare').databases(rest[1], rest[2], {
     match = not opt.match_all and opt.match or nil, margin = opt.margin,
-    sweep = opt.sweep ~= '' and opt.sweep or nil })
+    sweep = opt.sweep ~= '' and opt.sweep or nil, time = opt.quiet and 'quiet' or 'med' })
   if opt.as == 'json' then print_json(results) else print_text(results) end
   if alone > 0 then plain.note(('%d timings are in one of them only\n'):format(alone)) end
   return verdicts.status(results, condition, opt.strict)

@@ -13,13 +13,15 @@ local SPEC = {
   about = [[
 The best points by a phase or metric, best first. A point whose interval reaches that of the first
 is undecided against it; on a busy machine there are more of those. Points of grade D have no say,
-unless there are no others: then nothing is decided.
+unless there are no others: then nothing is decided. Times are medians over all passes, what a user
+gets on this machine as it is; with --quiet those of its fast state.
 
     ridge top widths --by fwd.gflops -n 10 --where 'dtype = "f32"']],
   rest = 'SWEEP', most = 1,
   { 'by', '', 'phase or metric; the only phase when left out' },
   { 'n', 10, 'how many', integer = true, min = 1, short = 'n' },
   { 'where', '', 'condition on parameters and results' },
+  { 'quiet', false, "by the time in the machine's fast state, where three passes saw it" },
   stored.AS,
   stored.DB,
 }
@@ -90,6 +92,19 @@ local function stand(chosen, columns, by, better)
   return n
 end
 
+-- Which of its two times a phase is ranked by, as words; nil for what is no time.
+local function time_of(known, by, is_quiet)
+  local phase = by:match '^(.*)_quiet$' or by
+  if not (known[phase .. '_lo'] and known[phase .. '_quiet']) then
+    if is_quiet then
+      require('ridge.blame').raise(('--quiet: %s is no time of a phase'):format(by), 'EARG')
+    end
+    return by
+  end
+  if not is_quiet and by == phase then return by, by .. ': the median, the machine as it is' end
+  return phase .. '_quiet', phase .. "_quiet: the time in the machine's fast state"
+end
+
 --- Print the best points.
 ---@param argv string[]
 ---@return integer status
@@ -101,6 +116,8 @@ function M.main(argv)
     end
     local sweep = query.sweep(st, rest[1])
     local by, better = direction(st, sweep, opt.by)
+    local which
+    by, which = time_of(require('ridge.store.results').directions(st, sweep.id), by, opt.quiet)
     local params = require('ridge.store.results').params(st, sweep.id)
     local columns = { 'trial' }
     for _, name in ipairs(params) do columns[#columns + 1] = name end
@@ -111,7 +128,9 @@ function M.main(argv)
     columns[#columns + 1] = 'grade'
     -- alone first: what is wrong in it is said of what was typed, and brackets stay in it
     if opt.where ~= '' then require('ridge.store.expression').parse(opt.where) end
-    local where = ("state = 'ok'%s"):format(
+    -- the fast state of some points was not seen: they have no place among those of others
+    local seen = by:find '_quiet$' and (' and %s > 0'):format(by) or ''
+    local where = ("state = 'ok'%s%s"):format(seen,
       opt.where ~= '' and (' and (%s)'):format(opt.where) or '')
     local found = query.ask(st, sweep.name, { columns = table.concat(columns, ', '), where = where,
       sort = (better > 0 and '-' or '') .. by })
@@ -122,6 +141,7 @@ function M.main(argv)
     local n = #chosen.lines
     chosen.lines = kept
     stored.show(chosen, opt)
+    if which then plain.note(('by %s\n'):format(which)) end
     if chosen.disturbed then
       plain.note(('all %d points are of grade D, disturbed: none of them is decided\n'):format(n))
     elseif undecided > opt.n then

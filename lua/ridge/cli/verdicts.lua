@@ -39,6 +39,27 @@ function M.status(results, condition, strict)
   return status
 end
 
+local function value_of(text)
+  if text == 'true' or text == 'false' then return text == 'true' end
+  return tonumber(text) or text
+end
+
+--- The parameters of one side: 'impl=naive,k=4'.
+---@param list string[]
+---@param flag string
+---@return table|nil params
+---@return string|nil reason
+function M.params(list, flag)
+  local out = {}
+  for _, item in ipairs(list) do
+    local name, text = item:match '^([^=]+)=(.*)$'
+    if not name then return nil, ("--%s: '%s' is not name=value"):format(flag, item) end
+    out[name] = value_of(text)
+  end
+  if next(out) == nil then return nil, ('--%s name=value is missing'):format(flag) end
+  return out
+end
+
 --- A time in its unit: '20.23 us'.
 ---@param ns number
 ---@return string text
@@ -57,9 +78,12 @@ end
 function M.print(results, name, note)
   local rows, widths = { { 'pair', 'phase', 'verdict', 'b/a', '95 %', 'a', 'b', 'note' } }, {}
   for _, found in ipairs(results) do
-    rows[#rows + 1] = { name(found), found.phase, found.verdict, ratio.text(found.ratio),
-      ratio.range(found.ci_lo, found.ci_hi), M.time(found.a_ns),
-      M.time(found.b_ns), note(found) }
+    local known = found.ratio == found.ratio
+    rows[#rows + 1] = { name(found), found.phase, found.verdict,
+      known and ratio.text(found.ratio) or '-',
+      found.ci_lo and ratio.range(found.ci_lo, found.ci_hi) or '-',
+      found.a_ns and M.time(found.a_ns) or '-', found.b_ns and M.time(found.b_ns) or '-',
+      note(found) }
   end
   for _, row in ipairs(rows) do
     for i, cell in ipairs(row) do widths[i] = math.max(widths[i] or 0, #cell) end

@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
---- Stored results of two databases held against each other: unpaired, and labelled so.
+--- Stored results held against each other: of two databases unpaired, and labelled so; points of
+--- one sweep by the passes that both have.
 --
 -- The two were measured at different times, so whatever the machine did between them is part of the
 -- difference.  Faster or slower is said only across the same environment (without the build: that
@@ -8,8 +9,11 @@
 
 local blame = require 'ridge.blame'
 local canonical = require 'ridge.store.canonical'
+local identity = require 'ridge.store.identity'
 local near = require 'ridge.near'
 local options = require 'ridge.options'
+local pairing = require 'ridge.sweep.pairing'
+local results_of = require 'ridge.store.results'
 local store = require 'ridge.store'
 
 local M = {}
@@ -18,7 +22,14 @@ local SPEC = {
   sweep = { 'string', doc = 'only the sweep of this name' },
   match = { 'table', doc = 'parameters in which a pair agrees; all when left out' },
   margin = { 'number', default = 0.01, min = 0, max = 1, doc = 'what is less is not called' },
+  time = { 'string', default = 'med', choices = { 'med', 'quiet' },
+           doc = "med: the machine as it is; quiet: its fast state" },
 }
+
+local INSIDE = { a = { 'table', required = true, doc = 'parameters that say which points are a' },
+  b = { 'table', required = true, doc = 'parameters that say which points are b' },
+  phases = { 'table', doc = 'only these' }, match = SPEC.match, margin = SPEC.margin,
+  time = SPEC.time }
 
 -- How far the reference work may have moved between the two.
 local SENTINEL = 0.02
@@ -27,7 +38,8 @@ local SENTINEL = 0.02
 local EQUAL = 0.03
 
 local TIMINGS = [[/* timings to compare */
-  SELECT s.base AS sweep, c.params, g.phase, g.cache, g.med, g.ci_lo, g.ci_hi, g.grade, g.sentinel,
+  SELECT s.base AS sweep, c.params, g.phase, g.cache, g.med, g.ci_lo, g.ci_hi, g.quiet, g.quiet_lo,
+    g.quiet_hi, g.grade, g.sentinel,
     e.governor, e.turbo, e.smt, e.aslr, e.thp, e.cpuset, e.cpu_quota, e.vars,
     hex(m.fp) AS machine, d.uuid AS device, d.id AS device_id, b.git, b.ridge,
     p.version
@@ -84,7 +96,13 @@ local function read(path, opt)
   local found, order, seen = {}, {}, {}
   local ok, err = pcall(function()
     local rows = st.db:look(TIMINGS, opt.sweep)
-    for _, row in ipairs(rows) do row.params = canonical.decode(row.params) end
+    for _, row in ipairs(rows) do
+      row.params = canonical.decode(row.params)
+      if opt.time == 'quiet' then
+        row.unseen = row.quiet == nil
+        row.med, row.ci_lo, row.ci_hi = row.quiet or row.med, row.quiet_lo, row.quiet_hi
+      end
+    end
     check_names(path, rows, opt.match)
     for _, row in ipairs(rows) do
       row.match = pick(row.params, opt.match)
@@ -138,6 +156,7 @@ local function reason_of(a, b)
     return ('measured by protocol %d and %d: rounds of one process and passes say other things')
       :format(a.version, b.version)
   end
+  if a.unseen or b.unseen then return 'the fast state was not seen in three passes' end
   local why = other_environment(a, b) or other_speed(a, b)
   if why then return why end
   for _, row in ipairs { a, b } do
@@ -146,7 +165,7 @@ local function reason_of(a, b)
   if not (a.ci_lo and b.ci_lo) then return 'no interval is stored' end
 end
 
-local function judge(a, b, margin)
+local function judge(a, b, margin, time)
   local ratio = b.med / a.med
   -- each end against the far end of the other: covers at least what both cover
   local lo = math.max(b.ci_lo or b.med, 0) / (a.ci_hi or a.med)
@@ -164,6 +183,7 @@ local function judge(a, b, margin)
     end
   end
   return { verdict = verdict, ratio = ratio, ci_lo = lo, ci_hi = hi, design = 'unpaired',
+           time = time,
            sweep = a.sweep, phase = a.phase, cache = a.cache, match = a.match, a = a.params,
            b = b.params, a_ns = a.med, b_ns = b.med, a_build = a.git or a.ridge,
            b_build = b.git or b.ridge, reason = reason }
@@ -175,10 +195,11 @@ end
 -- >> local list = require('ridge.sweep.compare').databases('main.db', 'pr.db')
 ---@param path_a string
 ---@param path_b string
----@param given table|nil  sweep, match (parameters a pair agrees in; all when left out), margin
+---@param given table|nil  sweep, match (parameters a pair agrees in; all when left out), margin,
+---  time ('med', or 'quiet': the fast state of the machine)
 ---@return table[] results  each verdict of b ('faster', 'slower', 'equal', 'open'), ratio, ci_lo,
----  ci_hi, design 'unpaired', reason (when open), sweep, phase, cache, match, a, b (parameters),
----  a_ns, b_ns, a_build, b_build
+---  ci_hi, design 'unpaired', time, reason (when open), sweep, phase, cache, match, a, b
+---  (parameters), a_ns, b_ns, a_build, b_build
 ---@return integer alone    timings that only one of them has
 function M.databases(path_a, path_b, given)
   local opt = options.check(SPEC, given, 'compare')
@@ -186,13 +207,150 @@ function M.databases(path_a, path_b, given)
   local bs, order_b = read(path_b, opt)
   local results = {}
   for _, key in ipairs(order) do
-    if bs[key] then results[#results + 1] = judge(as[key], bs[key], opt.margin) end
+    if bs[key] then results[#results + 1] = judge(as[key], bs[key], opt.margin, opt.time) end
   end
   if #results == 0 then
     blame.raise(('compare: %s and %s have no point in common'):format(path_a, path_b), 'EARG',
       'compare')
   end
   return results, #order + #order_b - 2 * #results
+end
+
+-- -- Inside one sweep ------------------------------------------------------------------------
+
+local function has(row, wanted)
+  for name, value in pairs(wanted) do
+    if row[name] ~= value then return false end
+  end
+  return true
+end
+
+-- What a pair agrees in when nobody says: all that neither side names.
+local function shared(params, a, b)
+  local out = {}
+  for _, name in ipairs(params) do
+    if a[name] == nil and b[name] == nil then out[#out + 1] = name end
+  end
+  return out
+end
+
+local function check_sides(params, opt)
+  for _, side in ipairs { 'a', 'b' } do
+    for name in pairs(opt[side]) do
+      local known = false
+      for _, param in ipairs(params) do known = known or param == name end
+      if not known then
+        blame.raise(('compare: %s names %s, which is no parameter%s; it has %s'):format(side,
+          tostring(name), near.hint(tostring(name), params), table.concat(params, ', ')), 'EARG',
+          'compare')
+      end
+    end
+  end
+end
+
+local function phases_of(rows)
+  local seen, names = {}, {}
+  for _, row in ipairs(rows) do
+    for key in pairs(row) do
+      local name = type(key) == 'string' and key:match '^(.+)_by_pass$'
+      if name and not seen[name] then
+        seen[name], names[#names + 1] = true, name
+      end
+    end
+  end
+  table.sort(names)
+  return names
+end
+
+-- The ratio of two rows: by the passes that both have, or of their fast states, which lie in
+-- different windows of different passes.
+local function ratio_of(a, b, phase, time)
+  if time == 'med' then return pairing.ratio(a, b, phase), 'paired by pass' end
+  local x, y = a[phase .. '_quiet'], b[phase .. '_quiet']
+  if not (x and y) then return nil, 'unpaired' end
+  local x_lo, x_hi = a[phase .. '_quiet_lo'], a[phase .. '_quiet_hi']
+  local y_lo, y_hi = b[phase .. '_quiet_lo'], b[phase .. '_quiet_hi']
+  return { med = y / x, lo = x_hi and y_lo and y_lo / x_hi,
+    hi = x_lo and y_hi and y_hi / x_lo }, 'unpaired'
+end
+
+local function judge_inside(a, b, phase, opt)
+  local found, design = ratio_of(a, b, phase, opt.time)
+  local verdict, reason = 'open', nil
+  if not found then
+    reason = opt.time == 'quiet' and 'the fast state was not seen in three passes'
+      or 'they have no pass in common'
+  elseif a[phase .. '_grade'] == 'D' or b[phase .. '_grade'] == 'D' then
+    reason = 'grade D: it was disturbed'
+  elseif not (found.lo and found.hi) then
+    reason = 'fewer than five passes: no interval'
+  elseif (found.lo > 1 or found.hi < 1) and math.abs(math.log(found.med)) > opt.margin then
+    verdict = found.med > 1 and 'slower' or 'faster'
+  elseif math.log(found.lo) >= -EQUAL and math.log(found.hi) <= EQUAL then
+    verdict = 'equal'
+  else
+    reason = 'the interval is too wide'
+  end
+  local suffix = opt.time == 'quiet' and '_quiet' or ''
+  return { verdict = verdict, ratio = found and found.med or 0 / 0, ci_lo = found and found.lo,
+    ci_hi = found and found.hi, design = design, time = opt.time, phase = phase,
+    passes = found and found.n, a_ns = a[phase .. suffix], b_ns = b[phase .. suffix],
+    reason = reason }
+end
+
+--- Hold points of one stored sweep against each other, by the ratios within the passes that both
+--- have: what the machine did in a pass fell on both.
+-- >> require('ridge.sweep.compare').inside(st, 'mlp', { a = { impl = 'x' }, b = { impl = 'y' } })
+---@param st table         store
+---@param name string      of the sweep
+---@param given table      a, b (parameters), match (those a pair agrees in; all others when left
+---  out), phases, margin, time ('med', or 'quiet': the fast state, which is not paired)
+---@return table[] results as of M.databases, design 'paired by pass', passes
+function M.inside(st, name, given)
+  local opt = options.check(INSIDE, given, 'compare')
+  local sweep = identity.find(st, name)
+  if not sweep then blame.raise(('compare: there is no sweep %s'):format(name), 'EARG') end
+  local rows, params = results_of.rows(st, sweep.id), results_of.params(st, sweep.id)
+  check_sides(params, opt)
+  local match, others, found = opt.match or shared(params, opt.a, opt.b), {}, {}
+  table.sort(rows, function(x, y)   -- by their parameters, not by when they were measured
+    for _, p in ipairs(params) do
+      local u, v = x[p], y[p]
+      if u ~= v then
+        if type(u) == 'number' and type(v) == 'number' then return u < v end
+        return tostring(u) < tostring(v)
+      end
+    end
+    return x.trial < y.trial
+  end)
+  for _, row in ipairs(rows) do
+    if row.state == 'ok' and has(row, opt.b) then
+      local key = canonical.encode(pick(row, match))
+      if others[key] then
+        blame.raise(('compare: several points of b agree in %s; say more in b or match'):format(
+          table.concat(match, ', ')), 'EARG', 'compare')
+      end
+      others[key] = row
+    end
+  end
+  local phases = opt.phases or phases_of(rows)
+  for _, row in ipairs(rows) do
+    local other = row.state == 'ok' and has(row, opt.a)
+      and others[canonical.encode(pick(row, match))]
+    for _, phase in ipairs(other and other ~= row and phases or {}) do
+      if row[phase] and other[phase] then
+        local result = judge_inside(row, other, phase, opt)
+        result.sweep, result.match = sweep.name, pick(row, match)
+        result.a, result.b = pick(row, params), pick(other, params)
+        found[#found + 1] = result
+      end
+    end
+  end
+  if #found == 0 then
+    blame.raise(('compare: no measured point of %s with these a has a partner with these b')
+      :format(name), 'EARG', 'compare')
+  end
+  return found
 end
 
 return M

@@ -190,3 +190,96 @@ describe('stored results', function()
     assert.equal(1, (program.run { 'compare', a, folder .. '/none.db', '--match-all' }))
   end)
 end)
+
+describe('points of one sweep', function()
+  local folder, db, lab
+  before_each(function()
+    folder = folders.new()
+    db, lab = folder .. '/p.db', cheap_lab.new()
+  end)
+  after_each(function() folders.remove(folder) end)
+
+  -- A pass is up to twice as slow as another; `y` takes so many times what `x` takes in each.
+  local function measured(factor, passes)
+    sweep 'inside' {
+      space = { k = { 1, 2 }, impl = { 'x', 'y' } },
+      protocol = { passes = passes or 5, max_passes = passes or 5 },
+      measure = function(p, _, m)
+        local state = ({ 1, 2, 1.1, 1.5, 1.05 })[m.pass]
+        m:time('fwd', function()
+          return 1000 * p.k * state * (p.impl == 'y' and factor or 1)
+        end)
+      end,
+    }:run { db = db, lab = lab, progress = false, calibrate = false }
+  end
+
+  local function inside(given)
+    given.a, given.b = given.a or { impl = 'x' }, given.b or { impl = 'y' }
+    local st = require('ridge.store').open(db, 'read')
+    local ok, found = pcall(compare.inside, st, 'inside', given)
+    st:close()
+    if not ok then error(found, 0) end
+    return found
+  end
+
+  it('are compared by the ratios of their passes: their intervals overlap and the pairs tell',
+    function()
+      measured(1.05)
+      local found = inside {}
+      assert.equal(2, #found)
+      for i, each in ipairs(found) do
+        assert.same({ k = i }, each.match)
+        assert.equal('slower', each.verdict)
+        assert.equal('paired by pass', each.design)
+        assert.is_true(math.abs(each.ratio - 1.05) < 1e-6)
+        assert.is_true(each.ci_lo > 1.04 and each.ci_hi < 1.06)
+        assert.equal(5, each.passes)
+        assert.equal('med', each.time)
+      end
+      assert.equal('open', inside({ margin = 0.1 })[1].verdict)
+    end)
+
+  it('are equal, or open with too few passes', function()
+    measured(1.001)
+    assert.equal('equal', inside({})[1].verdict)
+    db = folder .. '/few.db'
+    measured(1.5, 3)
+    local few = inside({})[1]
+    assert.same({ 'open', 'fewer than five passes: no interval' }, { few.verdict, few.reason })
+  end)
+
+  it('may be compared by the fast state, which is not paired and says so', function()
+    measured(1.5)
+    local st = sqlite.open(db, 'write')
+    st:exec [[UPDATE timing SET quiet = med * 0.9, quiet_lo = med * 0.89, quiet_hi = med * 0.91;
+      UPDATE timing SET quiet = NULL WHERE attempt_id = (SELECT best_attempt FROM trial t
+        JOIN config c ON c.id = t.config_id WHERE c.params = '{"impl":"y","k":2}')]]
+    st:close()
+    local found = inside { time = 'quiet' }
+    assert.same({ 'slower', 'unpaired', 'quiet' },
+      { found[1].verdict, found[1].design, found[1].time })
+    assert.is_true(math.abs(found[1].ratio - 1.5) < 1e-6)
+    assert.matches('fast state was not seen', found[2].reason)
+    local _, out = program.run { 'compare', 'inside', '--a', 'impl=x', '--b', 'impl=y', '--quiet',
+      '--db', db }
+    assert.matches('unpaired, quiet', out)
+    assert.matches('the fast state was not seen', out)
+    _, out = program.run { 'top', 'inside', '--quiet', '--db', db, '--as', 'csv' }
+    assert.matches('^trial,impl,k,fwd_quiet,fwd_quiet_lo,fwd_quiet_hi,grade,standing\n', out)
+    assert.is_nil(out:find '\n%d+,y,2,')
+    local _, _, err = program.run { 'top', 'inside', '--db', db }
+    assert.matches('by fwd: the median', err or '')
+    assert.equal('unpaired', compare.databases(db, db, { time = 'quiet' })[1].design)
+  end)
+
+  it('say what is wrong in what was asked', function()
+    measured(1)
+    for _, given in ipairs { { b = { imp = 'y' } }, { b = { impl = 'z' } }, { match = {} } } do
+      local ok, err = pcall(inside, given)
+      assert.is_false(ok)
+      local text = tostring(err)
+      assert.truthy(text:find 'did you mean' or text:find 'has a partner'
+        or text:find 'several points', text)
+    end
+  end)
+end)
