@@ -5,7 +5,7 @@
 -- fwd_p75, fwd_p95, fwd_p99, fwd_max, fwd_mean, fwd_sd, fwd_mad, fwd_n, fwd_grade, fwd_flags and
 -- fwd_first (call number one), fwd_cold (with fwd_cold_lo and _hi) where both cache modes were
 -- timed. The same names are the columns of the sweep's wide view; rows also have fwd_by_pass, the
--- median of each pass as text.
+-- median of each pass as text, and pass_began, when each was taken.
 
 local canonical = require 'ridge.store.canonical'
 local record = require 'ridge.store.record'
@@ -27,7 +27,8 @@ local METRICS = [[/* metrics of a sweep */
   SELECT m.* FROM main.metric m JOIN main.trial t ON t.best_attempt = m.attempt_id
   WHERE t.sweep_id = ? AND t.role = ?]]
 
-local MEDIANS = [[/* medians of passes */ SELECT a.id AS attempt, p.pass, g.phase, g.pass_med AS med
+local MEDIANS = [[/* medians of passes */ SELECT a.id AS attempt, p.pass, p.began, g.phase,
+  g.pass_med AS med
   FROM main.trial t JOIN main.attempt a ON a.id = t.best_attempt
   JOIN main.attempt p ON p.series = a.series AND p.outcome = 'ok'
   JOIN main.timing g ON g.attempt_id = p.id AND g.pass_med IS NOT NULL AND g.cache <> 'first'
@@ -43,9 +44,13 @@ local function add_medians(db, ask, by_attempt, sweep_id, role)
     local key = m.attempt .. ' ' .. m.phase
     lists[key] = lists[key] or { row = by_attempt[m.attempt], name = m.phase .. '_by_pass', n = 0 }
     lists[key][m.pass], lists[key].n = m.med, math.max(lists[key].n, m.pass)
+    local when = m.attempt .. ' '
+    lists[when] = lists[when] or { row = by_attempt[m.attempt], name = 'pass_began', n = 0 }
+    lists[when][m.pass], lists[when].n = m.began, math.max(lists[when].n, m.pass)
   end
   for _, list in pairs(lists) do
-    for i = 1, list.n do list[i] = list[i] and ('%.9g'):format(list[i]) or '-' end
+    local form = list.name == 'pass_began' and '%.16g' or '%.9g'
+    for i = 1, list.n do list[i] = list[i] and form:format(list[i]) or '-' end
     list.row[list.name] = table.concat(list, ' ')
   end
 end

@@ -51,16 +51,56 @@ local function words(d)
     d.moved == 0 and 'none' or d.moved, d.points, leaves, best_of)
 end
 
+-- The numbers of a text, by pass; false where a pass has none.
+local function numbers(text)
+  local list = {}
+  for word in tostring(text or ''):gmatch '%S+' do list[#list + 1] = tonumber(word) or false end
+  return list
+end
+
+-- Anchors pass by pass, each when it was taken: their summaries lie over the whole run and cannot
+-- say how it went. What a single pass is sure of is what its windows vary by.
+local function single(anchors, phase)
+  local out = {}
+  for _, row in ipairs(anchors) do
+    local meds, times = numbers(row[phase .. '_by_pass']), numbers(row.pass_began)
+    if #meds < 2 or #times < #meds then
+      out[#out + 1] = row
+    else
+      local within = math.exp(2 * (row[phase .. '_within'] or 0))
+      for i, med in ipairs(meds) do
+        if med and times[i] then
+          out[#out + 1] = { began = times[i], [phase] = med, [phase .. '_lo'] = med / within,
+            [phase .. '_hi'] = med * within }
+        end
+      end
+    end
+  end
+  return out
+end
+
+-- How much slower than usual the machine was when a point was measured: in the middle of its
+-- passes.
+local function factor_of(anchors, usual, phase, row)
+  local times, list = numbers(row.pass_began), {}
+  for _, at in ipairs(times) do
+    if at then list[#list + 1] = factor(anchors, usual, phase, at) end
+  end
+  if #list < 2 then return factor(anchors, usual, phase, row.began) end
+  return median(list)
+end
+
 --- The drift of a phase, and the points without it.
 ---@param points table rows of the points, each with began, the phase and its interval
 ---@param anchors table rows of the anchor
 ---@param phase string
----@return table|nil drift phase, n (anchors), ratio (largest over smallest), apart (beyond their
+---@return table|nil drift phase, n (anchors: their single passes), ratio
+---  (largest over smallest), apart (beyond their
 ---  intervals), points, moved (points that leave their interval), best_stays, text, and rows, each
 ---  with `<phase>_drift`, the factor, and `<phase>_steady`, the time without it; nil where the
 ---  anchor was not measured twice
 function M.of(points, anchors, phase)
-  anchors = by_time(anchors, phase)
+  anchors = by_time(single(anchors, phase), phase)
   if #anchors < 2 then return nil end
   local values, least, most, high, low = {}, math.huge, 0, 0, math.huge
   for i, row in ipairs(anchors) do
@@ -75,7 +115,7 @@ function M.of(points, anchors, phase)
   for i, row in ipairs(by_time(points, phase)) do
     local copy = {}
     for key, value in pairs(row) do copy[key] = value end
-    copy[phase .. '_drift'] = factor(anchors, usual, phase, row.began)
+    copy[phase .. '_drift'] = factor_of(anchors, usual, phase, row)
     local steady = row[phase] / copy[phase .. '_drift']
     copy[phase .. '_steady'] = steady
     if steady < (row[phase .. '_lo'] or steady) or steady > (row[phase .. '_hi'] or steady) then
@@ -98,7 +138,9 @@ function M.phases(anchors)
   for _, row in ipairs(anchors) do
     for key in pairs(row) do
       local name = type(key) == 'string' and key:match '^(.+)_lo$'
-      if name and row[name] and not seen[name] and not name:find '_cold$' then
+      -- the fast state, the ratio to a partner and cold caches are columns of a phase, not phases
+      local is_column = name and (name:find '_cold$' or name:find '_quiet$' or name:find '_ratio$')
+      if name and row[name] and not seen[name] and not is_column then
         seen[name] = true
         names[#names + 1] = name
       end

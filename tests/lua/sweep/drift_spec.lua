@@ -45,6 +45,28 @@ describe('the drift of a sweep', function()
       .. 'the fastest stays the fastest', found.text)
   end)
 
+  it('reads the single passes of an anchor, whose summaries lie over the whole run', function()
+    local anchor = { fwd = 110, fwd_lo = 100, fwd_hi = 120, fwd_within = 0.001, began = 400,
+      fwd_by_pass = '100 105 - 115 120', pass_began = '0 100 200 300 400', grade = 'A' }
+    local point = { fwd = 55, fwd_lo = 54.9, fwd_hi = 55.1, began = 390,
+      fwd_by_pass = '55', pass_began = '390', grade = 'A' }
+    local early = { fwd = 50, fwd_lo = 49.9, fwd_hi = 50.1, began = 390, grade = 'A',
+      fwd_by_pass = '50 50', pass_began = '0 10' }
+    local found = drift.of({ point, early }, { anchor }, 'fwd')
+    assert.equal(4, found.n)
+    assert.near(1.2, found.ratio, 1e-9)
+    assert.is_true(found.apart)
+    assert.near(119.5 / 110, found.rows[1].fwd_drift, 0.01)
+    -- of passes that lay early, not of when the last one began
+    assert.near(100.25 / 110, found.rows[2].fwd_drift, 0.01)
+  end)
+
+  it('is of phases, not of their columns', function()
+    assert.same({ 'bwd', 'fwd' }, drift.phases { { fwd = 1, fwd_lo = 1, fwd_quiet = 1,
+      fwd_quiet_lo = 1, fwd_ratio = 1, fwd_ratio_lo = 1, fwd_cold = 1, fwd_cold_lo = 1, bwd = 1,
+      bwd_lo = 1 } })
+  end)
+
   it('wants an anchor that was measured twice', function()
     assert.is_nil(drift.of(rows(times, 0, 0.01, 0, 1), rows({ 50 }, 0, 0.01, 0, 1), 'fwd'))
   end)
