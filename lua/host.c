@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <langinfo.h>
 #include <locale.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -168,6 +169,7 @@ int main(int argc, char **argv)
     const char *message = lua_tostring(L, -1);
     fprintf(stderr, "ridge: %s\n", message ? message : "an error without a message");
   }
+  signal(SIGINT, SIG_DFL); /* nobody looks at a press any more, whatever is still waited for */
   lua_close(L);
   return rg_host_ended(status);
 }

@@ -103,6 +103,7 @@ typedef struct part {
   const batch *b;
   char *to;
   volatile int64_t done;
+  volatile bool stopped; /* by Ctrl-C */
 } part;
 
 static void gather_rows(void *argument)
@@ -116,6 +117,10 @@ static void gather_rows(void *argument)
     const char *from = (const char *)f->data + p->b->index[i] * bytes;
 
     p->done = i;
+    if (rg_interrupt_pending()) {
+      p->stopped = true;
+      return;
+    }
     if (converts(f)) {
       convert(f, from, (float *)(void *)to);
     } else {
@@ -152,7 +157,7 @@ static rg_status gather_mapped(part *p, char *message)
 {
   bool whole = rg_guarded(gather_rows, p);
   rg_status status;
-  int64_t row = missing(p, &status);
+  int64_t row = p->stopped ? -1 : missing(p, &status);
 
   if (row >= 0) {
     (void)snprintf(message, MESSAGE, "row %lld is %s", (long long)row, rg_error_message());
@@ -166,7 +171,45 @@ static rg_status gather_mapped(part *p, char *message)
   return RG_OK;
 }
 
-static rg_status gather(const rg_loader *self, batch *b, void *state)
+/* Is nobody going to wait for the batch? */
+static bool is_over(rg_loader *self)
+{
+  pthread_mutex_lock(&self->lock);
+  bool ending = self->ending;
+  pthread_mutex_unlock(&self->lock);
+  return ending || rg_interrupt_pending() != 0;
+}
+
+/* A function in Lua does not look at Ctrl-C: it gets as many rows at a time as it does in about a
+** hundredth of a second. */
+static rg_status transform(rg_loader *self, batch *b, void *state, void *const *fields)
+{
+  const int64_t short_one = 10000000;
+  void *at[FIELDS];
+  int64_t most = 1;
+
+  for (int64_t i = 0; i < b->count;) {
+    int64_t n = rg_min_i64(most, b->count - i);
+    int64_t begin = rg_clock_ns();
+
+    if (is_over(self)) {
+      return RG_EINTR;
+    }
+    for (int32_t k = 0; k < self->n; k++) {
+      const rg_field *f = &self->field[k];
+
+      at[k] = (char *)fields[k] + i * f->numbers * rg_dtype_bytes(f->out);
+    }
+    if (self->transform.run(state, at, b->index + i, n, b->message, MESSAGE) != 0) {
+      return RG_EARG;
+    }
+    i += n;
+    most = rg_clock_ns() - begin < short_one ? 2 * n : rg_max_i64(1, n / 2);
+  }
+  return RG_OK;
+}
+
+static rg_status gather(rg_loader *self, batch *b, void *state)
 {
   void *fields[FIELDS];
 
@@ -180,12 +223,11 @@ static rg_status gather(const rg_loader *self, batch *b, void *state)
     } else {
       gather_rows(&p);
     }
+    if (p.stopped) {
+      return RG_EINTR;
+    }
   }
-  if (self->transforms &&
-      self->transform.run(state, fields, b->index, b->count, b->message, MESSAGE) != 0) {
-    return RG_EARG;
-  }
-  return RG_OK;
+  return self->transforms ? transform(self, b, state, fields) : RG_OK;
 }
 
 /* -- Threads ---------------------------------------------------------------------------------- */
@@ -196,6 +238,29 @@ static rg_status open_state(const rg_loader *self, void **state, char *message)
     return RG_EARG;
   }
   return RG_OK;
+}
+
+/* A tenth of a second at most, so that Ctrl-C is seen; the caller holds the lock. */
+static void wait_some(rg_loader *self, pthread_cond_t *for_what)
+{
+  struct timespec until;
+
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_nsec += 100000000;
+  if (until.tv_nsec >= 1000000000) {
+    until.tv_nsec -= 1000000000;
+    until.tv_sec++;
+  }
+  pthread_cond_timedwait(for_what, &self->lock, &until);
+}
+
+/* What Ctrl-C ended is made anew once it is over: who asked may ask again.  The caller holds the
+** lock. */
+static void wait_for_calm(rg_loader *self)
+{
+  while (!self->ending && rg_interrupt_pending()) {
+    wait_some(self, &self->done); /* a signal of the other would be meant for somebody else */
+  }
 }
 
 static void *worker(void *argument)
@@ -223,6 +288,12 @@ static void *worker(void *argument)
       memcpy(b->message, why, MESSAGE);
     }
     pthread_mutex_lock(&self->lock);
+    while (b->status == RG_EINTR && !self->ending) {
+      wait_for_calm(self);
+      pthread_mutex_unlock(&self->lock);
+      b->status = gather(self, b, state);
+      pthread_mutex_lock(&self->lock);
+    }
     b->stage = b->status == RG_OK ? DONE : FAILED;
     pthread_cond_signal(&self->done);
   }
@@ -426,22 +497,11 @@ static void gather_here(rg_loader *self, batch *b)
   if (b->status == RG_OK) {
     b->status = gather(self, b, self->own);
   }
+  if (b->status == RG_EINTR) {
+    return;
+  }
   self->work++;
   b->stage = b->status == RG_OK ? DONE : FAILED;
-}
-
-/* A tenth of a second at most, so that Ctrl-C is seen. */
-static void wait_some(rg_loader *self)
-{
-  struct timespec until;
-
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_nsec += 100000000;
-  if (until.tv_nsec >= 1000000000) {
-    until.tv_nsec -= 1000000000;
-    until.tv_sec++;
-  }
-  pthread_cond_timedwait(&self->done, &self->lock, &until);
 }
 
 rg_status rg_loader_next(rg_loader *self, rg_tensor **out)
@@ -454,10 +514,13 @@ rg_status rg_loader_next(rg_loader *self, rg_tensor **out)
   }
   if (self->workers == 0) {
     gather_here(self, b);
+    if (b->stage == ORDERED) {
+      return rg_fail(RG_EINTR, "interrupted");
+    }
   }
   pthread_mutex_lock(&self->lock);
   while (b->stage != DONE && b->stage != FAILED && !rg_interrupt_pending()) {
-    wait_some(self);
+    wait_some(self, &self->done);
   }
   bool ready = b->stage == DONE || b->stage == FAILED;
   pthread_mutex_unlock(&self->lock);

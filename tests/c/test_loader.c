@@ -4,6 +4,8 @@
 ** them, and that they end.
 */
 #include <fcntl.h>
+#include <stdatomic.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "ridge.h"
@@ -309,6 +311,77 @@ static void test_refusals(void)
   is_status(status, RG_OK, "every refused allocation is an error, and leaves nothing behind");
 }
 
+/* A transform of which each row takes a while; Ctrl-C comes with the third. */
+static _Atomic int32_t rows_done;
+static _Atomic bool presses;
+
+static int32_t run_slowly(void *state, void *const *fields, const int64_t *index, int64_t rows,
+                          char *message, int64_t room)
+{
+  (void)state;
+  (void)message;
+  (void)room;
+  for (int64_t i = 0; i < rows; i++) {
+    float *row = (float *)fields[0] + i * NUMBERS;
+    const int64_t *label = (const int64_t *)fields[1] + i;
+
+    for (int64_t k = 0; k < NUMBERS; k++) {
+      row[k] = *label == 100 + index[i] ? 2 * row[k] : -1;
+    }
+    nanosleep(&(struct timespec){ .tv_nsec = 11000000 }, NULL);
+    if (++rows_done == 3 && presses) {
+      rg_interrupt_set();
+    }
+  }
+  return 0;
+}
+
+/* A batch is left in its middle, and made anew when it is asked for again. */
+static void test_interrupt(int32_t workers)
+{
+  const rg_transform slow = { .open = open_it, .run = run_slowly, .close = close_it };
+  rg_loader *loader = loader_of(workers, &slow);
+  rg_tensor *out[2] = { NULL, NULL };
+
+  rows_done = 0;
+  presses = true;
+  is_status(order(loader, 5, BATCH), RG_OK, "a slow batch");
+  is_status(rg_loader_next(loader, out), RG_EINTR, "its transform is interrupted");
+  nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
+  ok(rows_done < BATCH, "before all rows are done");
+  is_int(rg_loader_waiting(loader), 1, "and still ordered");
+  presses = false;
+  rg_interrupt_clear();
+  is_status(rg_loader_next(loader, out), RG_OK, "asked for again");
+  ok(is_batch(out, 5, BATCH, 2), "it is whole, and nothing is done to it twice");
+  rg_tensor_release(out[0]);
+  rg_tensor_release(out[1]);
+  rows_done = 0;
+  presses = true;
+  is_status(order(loader, 0, BATCH), RG_OK, "another");
+  is_status(rg_loader_next(loader, out), RG_EINTR, "is interrupted");
+  rg_loader_release(loader);
+  ok(rows_done < BATCH, "and not waited for at the end");
+  rg_interrupt_clear();
+}
+
+/* Rows without a transform, more than fit in a moment. */
+static void test_interrupted_rows(void)
+{
+  rg_loader *loader = loader_of(0, NULL);
+  rg_tensor *out[2] = { NULL, NULL };
+
+  is_status(order(loader, 0, BATCH), RG_OK, "a batch");
+  rg_interrupt_set();
+  is_status(rg_loader_next(loader, out), RG_EINTR, "while Ctrl-C stands");
+  rg_interrupt_clear();
+  is_status(rg_loader_next(loader, out), RG_OK, "and afterwards");
+  ok(is_batch(out, 0, BATCH, 1), "the same");
+  rg_tensor_release(out[0]);
+  rg_tensor_release(out[1]);
+  rg_loader_release(loader);
+}
+
 int main(void)
 {
   for (int i = 0; i < ROWS * NUMBERS; i++) {
@@ -324,6 +397,9 @@ int main(void)
   test_file(2);
   test_no_file();
   test_transform();
+  test_interrupt(0);
+  test_interrupt(2);
+  test_interrupted_rows();
   if (!tap_refusing()) {
     test_refusals();
   }

@@ -26,7 +26,7 @@ local x = ridge.ones(64, 64)
 local y = x:matmul(x):sum():item()
 local db = require('ridge.store.sqlite').open(':memory:', 'read')
 local version = db:value 'SELECT sqlite_version()'
-for _, name in ipairs { 'libcairo.so.2', 'libfontconfig.so.1', 'libpng16.so.16', 'libz.so.1' } do
+for _, name in ipairs { 'libcairo.so.2', 'libfontconfig.so.1', 'libz.so.1' } do
   ffi.load(name)
 end
 print(y, version)

@@ -10,6 +10,7 @@
 
 local ffi = require 'ffi'
 local blame = require 'ridge.blame'
+local call = require 'ridge.ffi.call'
 local guard = require 'ridge.guard'
 local cairo = require 'ridge.plot.cairo'
 local font = require 'ridge.plot.font'
@@ -519,6 +520,7 @@ function Canvas:rgb()
   local out = ffi.new('uint8_t[?]', w * h * 3)
   local at = 0
   for y = 0, h - 1 do
+    call.look 'figure'
     local from = y * stride * 4
     for _ = 1, w do
       out[at], out[at + 1], out[at + 2] = bytes[from + 2], bytes[from + 1], bytes[from]

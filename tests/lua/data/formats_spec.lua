@@ -174,6 +174,18 @@ describe('a file', function()
         message(ridge.data.csv, path, { dtype = 'i46' }))
     end)
 
+    it('is not read to its end where Ctrl-C stands', function()
+      local C = require 'ridge.ffi.lib'
+      write '1,2\n3,4\n'
+      for name, read in pairs { csv = ridge.data.csv, text = ridge.data.text } do
+        C.rg_interrupt_set()
+        local ok, err = pcall(read, path)
+        C.rg_interrupt_clear()
+        assert.is_false(ok)
+        assert.equal('EINTR', err.code, name)
+      end
+    end)
+
     it('may quote its fields, with separators and quotes in them', function()
       write '"x, of it","say ""b"" "\n1,"2"\n "3" , 4\n'
       local x, names = ridge.data.csv(path)

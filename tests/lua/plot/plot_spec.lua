@@ -123,6 +123,45 @@ describe('PNG files', function()
     assert.is_true(a == b, 'the figure drawn from its own file differs')
   end)
 
+  it('hold every pixel, in rows of any length, and packing them can be interrupted', function()
+    local ffi, C = require 'ffi', require 'ridge.ffi.lib'
+    for _, size in ipairs { { 1, 1 }, { 3, 700 }, { 700, 301 }, { 100000, 2 } } do
+      local w, h = unpack(size)
+      local rgb = ffi.new('uint8_t[?]', w * h * 3)
+      for i = 0, w * h * 3 - 1 do rgb[i] = (i * i / 997) % 256 end
+      local packed, info = {}, nil
+      for _, item in ipairs(png.chunks(png.encode(rgb, w, h), 'x.png')) do
+        if item.name == 'IDAT' then packed[#packed + 1] = item.data end
+        if item.name == 'IHDR' then info = item.data end
+      end
+      local function big(n)
+        return string.char(0, math.floor(n / 65536), math.floor(n / 256) % 256, n % 256)
+      end
+      assert.equal(big(w) .. big(h) .. '\8\2\0\0\0', info)
+      packed = table.concat(packed)
+      local room = ffi.new('unsigned long[1]', (w * 3 + 1) * h)
+      local raw = ffi.new('uint8_t[?]', room[0])
+      assert.equal(0, ffi.load('libz.so.1').uncompress(raw, room, packed, #packed))
+      assert.equal((w * 3 + 1) * h, tonumber(room[0]))
+      local same = true
+      for y = 0, h - 1 do
+        same = same and raw[y * (w * 3 + 1)] == 0
+          and ffi.string(raw + y * (w * 3 + 1) + 1, w * 3) == ffi.string(rgb + y * w * 3, w * 3)
+      end
+      assert.is_true(same)
+      C.rg_interrupt_set()
+      local ok, err = pcall(png.encode, rgb, w, h)
+      C.rg_interrupt_clear()
+      assert.is_false(ok)
+      assert.equal('EINTR', err.code)
+    end
+    local sheet = require('ridge.plot.canvas').new { width = 9, height = 9 }
+    C.rg_interrupt_set()
+    local ok, err = pcall(sheet.rgb, sheet)
+    C.rg_interrupt_clear()
+    assert.equal('EINTR', not ok and err.code)
+  end)
+
   it('that are damaged are refused', function()
     local path = temporary()
     plot.landscape(fixture.rows { dtypes = { 'f32' } }, about()):save(path, { scale = 1 })
