@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: MIT
 --- What the levels BASIC, ADVANCED and ULTRA of document 001 bring: the same chain of transformer
 --- blocks, the same data and the same number of sequences in a step, trained at each level; peak
---- memory as the allocator counted it, and the loss; then the time of a step beside BASIC's, in
---- paired blocks with an A/A control.
+--- memory as the allocator counted it, and the loss; then the time of a step by itself, with an
+--- interval and a grade, and beside BASIC's, in paired blocks with an A/A control.
 --
 -- BASIC has attention by the whole matrix of weights, as the document's model has.  Document 001
 -- claims half the memory for mixed precision and up to 80 % less for recomputation.
@@ -76,6 +76,7 @@ end
 
 -- A step by the trainer is Lua around its plan, so the comparison says LUA; what they train is not
 -- held against each other, the losses are below.
+for _, r in ipairs(found) do r.own = ridge.measure.point(r.step, 'quick') end
 for i = 2, #found do
   found[i].time = ridge.measure.ab { a = basic.step, b = found[i].step, check = false, blocks = 6,
     looks = opt.smoke and 1 or 2, labels = { a = 'basic', b = found[i].name } }
@@ -84,13 +85,15 @@ end
 print(('\n%d blocks, width %d, %d sequences of %d places in a step, AdamW; weights %.1f MB'):format(
   opt.blocks, opt.width, opt.batch, opt.length, basic.weights))
 print 'peak memory above data, weights and moments, in MB; the first epoch has the capture in it'
-print 'level      last epoch   of BASIC   any epoch     loss   step ms   time of BASIC'
+print('level      last epoch   of BASIC   any epoch     loss   step ms                interval  grade'
+  .. '  time of BASIC')
 for _, r in ipairs(found) do
-  local ns = r.time and r.time.b_ns or found[2].time.a_ns
-  print((('%-9s  %10.1f  %9.2f  %10.1f  %7.4f  %8.1f   %s'):format(r.name, r.peak,
-    r.peak / basic.peak, r.most, r.loss, ns / 1e6, r.time and r.time:short() or '')
-    :gsub('%s+$', '')))
+  print((('%-9s  %10.1f  %9.2f  %10.1f  %7.4f  %8.2f  %22s  %-5s  %s'):format(r.name, r.peak,
+    r.peak / basic.peak, r.most, r.loss, r.own.med / 1e6,
+    ('%.2f .. %.2f'):format(r.own.ci_lo / 1e6, r.own.ci_hi / 1e6), r.own.grade,
+    r.time and r.time:short() or ''):gsub('%s+$', '')))
 end
+print 'times of grade D were disturbed: they are no comparison; the last column was timed in pairs'
 
 local function said(r)
   return ('%s %+.0f %% memory, %.2f times the speed [%.2f .. %.2f]%s'):format(r.name:upper(),

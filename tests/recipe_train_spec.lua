@@ -175,10 +175,18 @@ describe('recipes/levels.lua', function()
   it('learns the same at each level, and says what each switched', function()
     local status, text = run './ridge --threads 1 recipes/levels.lua --smoke --length 64'
     assert.equal(0, status, text)
-    local peak, loss, names = {}, {}, {}
+    local peak, loss, names, graded = {}, {}, {}, {}
     for name, mb, last in text:gmatch '\n(%l+) +(%d+%.%d+) +%d+%.%d+ +%d+%.%d+ +(%d%.%d+)' do
       peak[name], loss[name] = tonumber(mb), tonumber(last)
     end
+    -- each by itself, with an interval and a grade
+    for name, ms, lo, hi in text:gmatch ('\n(%l+) +%d[%d. ]- (%d+%.%d%d) +(%d+%.%d%d) %.%. '
+        .. '(%d+%.%d%d)  [ABCD] ') do
+      assert.is_true(tonumber(lo) <= tonumber(ms) and tonumber(ms) <= tonumber(hi), text)
+      graded[#graded + 1] = name
+    end
+    assert.same({ 'advanced', 'ultra' }, graded)
+    assert.matches('\nbasic +%d[%d. ]+%.%. +%d+%.%d%d  [ABCD]\n', text)
     -- each but the first beside it, in paired blocks, with what ran in the timed region
     for name, ratio, lo, hi, word, flags in text:gmatch('\n(%l+) +%d[^\n]- ' .. RATIO
         .. ' %(([^\n]*)%)') do
