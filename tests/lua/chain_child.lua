@@ -55,6 +55,7 @@ for _ = 1, 3 do shift(wanted) end
 plan = ridge.capture(shift, long)
 plan:run(2)
 check('shifted by one', same_bits(long, wanted), steps_of(plan))
+check('shifted by one, step by step', steps_of(plan) == 'mul copy', steps_of(plan))
 
 -- a chain has room for so many tensors, and ends there
 local left, right = {}, {}

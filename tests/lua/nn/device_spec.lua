@@ -226,6 +226,24 @@ describe('on a device', function()
     end
   end)
 
+  it('a sketch in half types reads no column behind the last of its rows', function()
+    for _, dtype in ipairs { 'bf16', 'f16' } do
+      for _, form in ipairs { 'bits', 'seed' } do
+        for _, n in ipairs { 33, 37, 39 } do -- of rows that lie 40 apart
+          local layer = nn.SKLinear(n, 48, { num_terms = 1, low_rank = 16, seed = 1, form = form,
+            warn = false }):eval()
+          local wide = ridge.full(0 / 0, 16, 40)
+          local x = wide:narrow(2, 1, n)
+          x:copy_(numbers(16, n))
+          local want = ridge.inference(layer, x)
+          local there = wide:to(GPU):to(dtype):narrow(2, 1, n)
+          local got = ridge.inference(layer:to(GPU):to(dtype), there):to('cpu'):to 'f32'
+          assert.is_true((got - want):abs():max():item() < 0.1, dtype .. form .. n)
+        end
+      end
+    end
+  end)
+
   it('two devices in one call are refused with both names', function()
     local net = nn.Linear(3, 3):to(GPU)
     assert.matches('tensors on cpu and on cuda:0', failure(net, ridge.ones(2, 3)))
