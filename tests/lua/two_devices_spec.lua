@@ -11,7 +11,28 @@ local function case(name, f)
   end)
 end
 
+-- A local of the module that a function comes from.
+local function local_of(f, name)
+  for i = 1, math.huge do
+    local found, value = debug.getupvalue(f, i)
+    assert(found, 'there is no ' .. name)
+    if found == name then return value end
+  end
+end
+
 describe('two devices', function()
+  -- Memory that is dead goes when a GPU is half full: what full is, is its own size. Filling one to
+  -- see that would take minutes.
+  case('are collected for by the memory that each has', function()
+    ridge.ones(1, { device = 'cuda:0' })
+    ridge.ones(1, { device = 'cuda:1' })
+    local gpus = local_of(require('ridge.ffi.call').opened, 'gpus')
+    assert.equal(2, #gpus)
+    for i, gpu in ipairs(gpus) do
+      assert.equal(ridge.device.facts('cuda:' .. i - 1).memory, gpu.capacity)
+    end
+  end)
+
   case('copy from one pinned block, and the block waits for both', function()
     local from = ridge.randn(1000, { pinned = true })
     local want = from:clone()
