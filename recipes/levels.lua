@@ -85,8 +85,8 @@ end
 print(('\n%d blocks, width %d, %d sequences of %d places in a step, AdamW; weights %.1f MB'):format(
   opt.blocks, opt.width, opt.batch, opt.length, basic.weights))
 print 'peak memory above data, weights and moments, in MB; the first epoch has the capture in it'
-print('level      last epoch   of BASIC   any epoch     loss   step ms                interval  grade'
-  .. '  time of BASIC')
+print('level      last epoch   of BASIC   any epoch     loss   step ms                interval  '
+  .. 'grade  time of BASIC')
 for _, r in ipairs(found) do
   print((('%-9s  %10.1f  %9.2f  %10.1f  %7.4f  %8.2f  %22s  %-5s  %s'):format(r.name, r.peak,
     r.peak / basic.peak, r.most, r.loss, r.own.med / 1e6,

@@ -215,3 +215,27 @@ describe('shares of the host over several processes', function()
     assert.same({ 'pressure' }, host.hidden(delta))
   end)
 end)
+
+-- The flags of a device's point, whose own signals no made-up host has.
+describe('what disturbs the host', function()
+  local function local_of(f, name)
+    for i = 1, math.huge do
+      local found, value = debug.getupvalue(f, i)
+      assert(found, 'there is no ' .. name)
+      if found == name then return value end
+    end
+  end
+
+  it('is no fault of a device that did not wait for it', function()
+    local spare_host = local_of(require('ridge.measure.result').of, 'spare_host')
+    local HOST = { 'foreign', 'pressure', 'steal', 'throttled', 'sentinel', 'marked' }
+    for waited, spared in pairs { [0] = true, [0.1] = true, [0.2] = false } do
+      local facts = { waited = waited, freq = 0.3, clock_shift = 0.4, other = 1 }
+      for _, name in ipairs(HOST) do facts[name] = 0.5 end
+      spare_host(facts, { waited = 0.1 }, { device_clock_spread = 0.01 })
+      for _, name in ipairs(HOST) do assert.equal(not spared and 0.5 or nil, facts[name], name) end
+      assert.same({ 0.01, 1 }, { facts.freq, facts.other })
+      assert.is_nil(facts.clock_shift)
+    end
+  end)
+end)
