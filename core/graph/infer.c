@@ -4,6 +4,7 @@
 ** so it is given tensors without memory.
 */
 #include "graph/infer.h"
+#include "op/step.h"
 
 /* A tensor like a value, contiguous, without elements. */
 static void stand_in(const rg_ir_value *v, rg_tensor *x)
@@ -25,11 +26,34 @@ static void stand_in(const rg_ir_value *v, rg_tensor *x)
   x->_count = rg_meta_count(&v->meta);
 }
 
+/* Where inputs are lists of one length each, an argument says it, and the record believes that. */
+static rg_status check_lists(const rg_call *call)
+{
+  int32_t lists = 0;
+
+  while (lists < call->op->n_inputs && call->op->input[call->op->n_inputs - 1 - lists].list) {
+    lists++;
+  }
+  if (lists < 2) {
+    return RG_OK;
+  }
+  const rg_step_args *args = call->args;
+  int64_t rest = call->n_in - (call->op->n_inputs - lists);
+
+  if (args->n < 1 || args->n > rest || args->states < 0 || args->states > lists ||
+      rest != args->n * (2 + args->states)) {
+    return rg_fail(RG_EARG, "%s: %lld inputs in lists of %lld, with %lld states", call->op->name,
+                   (long long)rest, (long long)args->n, (long long)args->states);
+  }
+  return RG_OK;
+}
+
 static rg_status ask(rg_call *call, int32_t autocast)
 {
   int32_t before = rg_autocast_set(autocast);
-  rg_status status = rg_check_schema(call);
+  rg_status status = check_lists(call);
 
+  status = status == RG_OK ? rg_check_schema(call) : status;
   if (status == RG_OK) {
     status = call->op->infer(call);
   }

@@ -170,4 +170,16 @@ RG_API rg_status rg_graph_same(rg_graph *a, rg_graph *b) RG_CHECK;
 /* A graph as text, a line a node.  out: borrowed until the graph is printed again, or saved. */
 RG_API rg_status rg_graph_print(rg_graph *graph, const char **out) RG_CHECK;
 
+/* The same as JSON, for files.  out: borrowed as rg_graph_print's. */
+RG_API rg_status rg_graph_json(rg_graph *graph, const char **out) RG_CHECK;
+
+/*
+** A graph out of such a text.  Nothing in it is run, and its inputs have no tensors.
+**
+** text     n bytes, from anywhere
+** out      new reference
+** RG_EFORMAT with the line of what is wrong; RG_ENOMEM.
+*/
+RG_API rg_status rg_graph_parse(const char *text, int64_t n, rg_graph **out) RG_CHECK;
+
 #endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Graphs in files: what writer and reader share.
+*/
+#ifndef RIDGE_GRAPH_JSON_H
+#define RIDGE_GRAPH_JSON_H
+
+#include "graph/ir.h"
+
+/* A field of a node's modes, which stands in a file where it is not what it mostly is. */
+typedef struct rg_ir_mode {
+  const char *name;
+  size_t offset; /* in rg_graph_modes, an int32_t */
+  int32_t fallback;
+  bool dtype; /* written as a type's name */
+} rg_ir_mode;
+
+extern const rg_ir_mode rg_ir_mode_fields[]; /* name is NULL at the end */
+
+/* -- Reading JSON (parse.c) ---------------------------------------------------------------- */
+
+/* A text that is read from its beginning to its end, once; the first mistake stays. */
+typedef struct rg_json {
+  const char *at;
+  const char *end;
+  int32_t line;
+  rg_status status; /* RG_EFORMAT where it is not what was asked for */
+  char text[512];   /* of the string that was read last */
+} rg_json;
+
+void rg_json_open(rg_json *j, const char *text, int64_t n);
+
+/* What was found is wrong: the first such sentence, with its line.  Returns false. */
+bool rg_json_wrong(rg_json *j, const char *format, ...) RG_PRINTF(2, 3);
+
+/* The next character behind spaces; 0 at the end. */
+char rg_json_peek(rg_json *j);
+
+/* One character that has to be there. */
+bool rg_json_take(rg_json *j, char c);
+
+/* Go through a list or an object, whose first bracket was taken: true where one more comes. */
+bool rg_json_more(rg_json *j, char close, bool *begun);
+
+/* A string into j->text; at most 511 bytes. */
+bool rg_json_string(rg_json *j);
+
+/* The name of a field, and its colon. */
+bool rg_json_key(rg_json *j);
+
+/* A whole number of a range. */
+bool rg_json_whole(rg_json *j, int64_t least, int64_t most, int64_t *out);
+
+bool rg_json_number(rg_json *j, double *out);
+
+/* The same, and what JSON has no number for: "inf", "-inf", "nan:" with its bits. */
+bool rg_json_double(rg_json *j, double *out);
+
+/* null, where it stands there. */
+bool rg_json_null(rg_json *j);
+
+/* Is the string that was read last this one? */
+bool rg_json_is(const rg_json *j, const char *text);
+
+/* Which of n words, or of those before NULL, a string is; what: they are. */
+bool rg_json_word(rg_json *j, const char *const *words, int32_t n, const char *what, int32_t *out);
+
+/* The type with a name of n bytes. */
+bool rg_json_dtype(rg_json *j, const char *name, size_t n, int32_t *out);
+
+/* "f32[2,6]": of no more elements than any memory holds. */
+bool rg_json_meta(rg_json *j, rg_meta *meta);
+
+bool rg_json_device(rg_json *j, int32_t *device);
+
+/* Every argument of an operation, by its schema, into the struct of these. */
+bool rg_json_args(rg_json *j, const rg_op *op, char *args);
+
+/* Nothing is left. */
+bool rg_json_end(rg_json *j);
+
+#endif
