@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** What stands in the fields of a file of a graph: words, types with their shapes, devices, arguments.
+** What stands in the fields of a file of a graph: words, types with shapes, devices, arguments.
 */
 #include <math.h>
 #include <stdlib.h>

@@ -63,6 +63,7 @@ rg_status rg_graph_node_of(rg_graph *graph, int32_t node, rg_graph_node *out)
                           .n_results = at->n_results,
                           .parent = at->parent,
                           .n_body = n,
+                          .position = at->compound ? at->position : -1,
                           .recomputed = at->recomputed,
                           .generator = at->generator,
                           .flops = at->flops,

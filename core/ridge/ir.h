@@ -75,6 +75,7 @@ typedef struct rg_graph_node {
                       ** wrote to */
   int32_t parent;     /* the compound whose body it is in; -1: none */
   int32_t n_body;     /* nodes behind it that are its body, nested ones too */
+  int32_t position;   /* of a compound: where it stands in the order; else -1 */
   int32_t recomputed; /* 1: it runs again what ran before, to save memory */
   int32_t generator;  /* of what it draws from: 0 the default stream, else numbered; -1: no draws */
   double flops;       /* by the record's cost */

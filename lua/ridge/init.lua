@@ -36,7 +36,7 @@ local M = {
 --- Name of the submodule, or {module, field}, behind a name that is loaded late.
 local LATE = {
   memory = 'ridge.memory', backend = 'ridge.backend', types = 'ridge.types', nn = 'ridge.nn',
-  optim = 'ridge.optim', data = 'ridge.data', device = 'ridge.device',
+  optim = 'ridge.optim', data = 'ridge.data', graph = 'ridge.graph', device = 'ridge.device',
   timeline = { 'ridge.timeline', 'record' },
   save = { 'ridge.train.file', 'save' }, load = { 'ridge.train.file', 'load' },
   Trainer = { 'ridge.train.trainer', 'Trainer' },

@@ -24,7 +24,7 @@ local LUA_ROWS = {
   { "ffi" },
   { "random", "types", "show", "ring", "ranges" },
   { "tensor" },
-  { "backend", "data", "device", "memory", "nn", "optim", "plan", "process" },
+  { "backend", "data", "device", "graph", "memory", "nn", "optim", "plan", "process" },
   { "init" }, -- require "ridge": what lies above it is loaded late
   { "measure", "plot", "store" },
   { "sweep", "timeline", "profile_text" }, { "profile" },

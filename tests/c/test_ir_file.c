@@ -171,7 +171,7 @@ static uint64_t next(uint64_t *state)
   return *state >> 33;
 }
 
-/* Files cut anywhere, and with bytes, digits and pieces changed: refused, or a graph that is whole. */
+/* Files cut anywhere, and with bytes, digits and pieces changed: refused, or a whole graph. */
 static void test_fuzz(void)
 {
   static const char pieces[][12] = { "-1",  "0",        "99999",   "null",      "[", "]",

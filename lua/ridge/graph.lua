@@ -1,0 +1,513 @@
+-- SPDX-License-Identifier: MIT
+--- Graphs: what a function computes, as nodes and values that can be walked and edited.
+--
+-- A node is a call of an operation; a value is what one made, or what was there before.  Passes are
+-- functions of a graph that edit it:
+--
+--   ridge.graph.pass('relu for gelu', function(graph)
+--     for _, node in ipairs(graph:nodes()) do
+--       if node.op == 'gelu' and node.module == 'blocks.2' then
+--         local relu = graph:insert('relu', node.inputs, { after = node })
+--         graph:replace(node.outputs[1], relu.outputs[1])
+--         graph:remove(node)
+--       end
+--     end
+--   end)
+--   local faster = g:optimize { 'relu for gelu' }            -- a copy; g stays as it is
+
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
+local blame = require 'ridge.blame'
+local call = require 'ridge.ffi.call'
+local dtype = require 'ridge.tensor.dtype'
+local guard = require 'ridge.guard'
+local options = require 'ridge.options'
+local output = require 'ridge.ffi.output'
+local schema = require 'ridge.tensor.schema'
+
+local M = {}
+
+local Graph, Node, Value = { __name = 'graph' }, { __name = 'node' }, { __name = 'value' }
+Graph.__index = Graph
+
+local KINDS = { [0] = 'input', 'parameter', 'constant', 'state', 'intermediate' }
+local OUTPUTS = { [0] = 'returned', 'gradient', 'kept' }
+
+-- -- Values and nodes -------------------------------------------------------------------------
+
+-- The one object of a number: two that are the same value, or node, are equal.
+local function object(graph, cache, class, id)
+  if id < 0 then return nil end
+  local found = cache[id]
+  if not found then
+    found = setmetatable({ graph = graph, id = id }, class)
+    cache[id] = found
+  end
+  return found
+end
+
+local function value_of(graph, id) return object(graph, graph._values, Value, id) end
+local function node_of(graph, id) return object(graph, graph._nodes, Node, id) end
+
+local function facts_of(self, kind, f)
+  local facts = ffi.new(kind)
+  call.check(f(self.graph._p, self.id, facts), 'graph')
+  return facts
+end
+
+-- false stands for a value that is left out, so that lists have no holes
+local function values_of(graph, list, n)
+  local out = {}
+  for i = 1, n do out[i] = value_of(graph, list[i - 1]) or false end
+  return out
+end
+
+local ARG_TYPES = { i32 = 'int32_t', u32 = 'uint32_t', i64 = 'int64_t', f64 = 'double',
+  i64x2 = 'int64_t' }
+
+-- An argument as one gives it: axes count from 1, words for what has names.
+local function arg_of(arg, args)
+  local at = ffi.cast('const char *', args) + arg.offset
+  local ctype = ARG_TYPES[arg.type]
+  if not ctype then return nil end
+  local numbers = ffi.cast('const ' .. ctype .. ' *', at)
+  if arg.type == 'i64x2' then return { tonumber(numbers[0]), tonumber(numbers[1]) } end
+  local value = tonumber(numbers[0])
+  if arg.kind == 'axis' then return value < 0 and value or value + 1 end
+  if arg.kind == 'flag' then return value ~= 0 end
+  if arg.kind == 'dtype' then return dtype.name(value) end
+  if schema.WORDS[arg.kind] then return schema.WORDS[arg.kind][value] end
+  return value
+end
+
+local function args_of(facts)
+  local out = {}
+  local record = facts.op >= 0 and schema.records()[facts.op + 1]
+  for _, arg in ipairs(record and record.args or {}) do
+    out[arg.name] = arg_of(arg, facts.args)
+  end
+  return out
+end
+
+local function text_of(pointer)
+  local text = ffi.string(pointer)
+  return text ~= '' and text or nil
+end
+
+-- What a node knows, by name.
+local OF_NODE = {
+  op = function(f) return ffi.string(f.name) end,
+  module = function(f) return text_of(f.module) end,
+  line = function(f) return text_of(f.line) end,
+  inputs = function(f, graph) return values_of(graph, f.inputs, f.n_inputs) end,
+  outputs = function(f, graph) return values_of(graph, f.outputs, f.n_outputs) end,
+  args = function(f) return args_of(f) end,
+  parent = function(f, graph) return node_of(graph, f.parent) end,
+  recomputed = function(f) return f.recomputed == 1 end,
+  flops = function(f) return f.flops end,
+  bytes = function(f) return f.bytes end,
+  autocast = function(f) return f.modes.autocast >= 0 and dtype.name(f.modes.autocast) or nil end,
+  compute = function(f) return f.modes.compute >= 0 and dtype.name(f.modes.compute) or nil end,
+  body = function(f, graph)
+    local out, n = {}, ffi.new 'int32_t[1]'
+    local order = f.n_body > 0 and C.rg_graph_order(graph._p, n)
+    for i = 1, f.n_body do out[i] = node_of(graph, order[f.position + i]) end
+    return out
+  end,
+}
+
+local OF_VALUE = {
+  name = function(f) return text_of(f.name) end,
+  dtype = function(f) return dtype.name(f.dtype) end,
+  shape = function(f)
+    local shape = {}
+    for i = 1, f.ndim do shape[i] = tonumber(f.shape[i - 1]) end
+    return shape
+  end,
+  device = function(f) return ffi.string(C.rg_device_name(f.device)) end,
+  kind = function(f) return KINDS[f.kind] end,
+  producer = function(f, graph) return node_of(graph, f.producer) end,
+  storage = function(f) return f.storage end,
+  version = function(f) return f.version end,
+  was = function(f, graph) return value_of(graph, f.was) end,
+  uses = function(f, graph, self)
+    local out, seen = {}, {}
+    for i = 0, f.n_uses - 1 do
+      local node = C.rg_graph_use(graph._p, self.id, i)
+      if node >= 0 and not seen[node] then
+        seen[node] = true
+        out[#out + 1] = node_of(graph, node)
+      end
+    end
+    return out
+  end,
+}
+
+local function reader(fields, what, kind, f)
+  return function(self, key)
+    local field = fields[key]
+    if not field then
+      local names = {}
+      for name in pairs(fields) do names[#names + 1] = name end
+      local near = blame.near(key, names)
+      blame.raise(('graph: a %s has no %s%s'):format(what, blame.show(key),
+        near and (" (did you mean '%s'?)"):format(near) or ''), 'EARG', 'graph')
+    end
+    return field(facts_of(self, kind, f), self.graph, self)
+  end
+end
+
+Node.__index = reader(OF_NODE, 'node', 'rg_graph_node', C.rg_graph_node_of)
+Value.__index = reader(OF_VALUE, 'value', 'rg_graph_value', C.rg_graph_value_of)
+
+function Node:__tostring()
+  return ('node %d (%s%s)'):format(self.id, self.op, self.module and ', ' .. self.module or '')
+end
+
+function Value:__tostring()
+  return ('%%%d: %s[%s]%s'):format(self.id, self.dtype, table.concat(self.shape, ','),
+    self.name and ' ' .. self.name or '')
+end
+
+-- -- Graphs -----------------------------------------------------------------------------------
+
+--- A graph of the core's as an object, which holds it from then on.
+---@param pointer cdata rg_graph pointer, a new reference
+---@return table graph
+function M.own(pointer)
+  return setmetatable({ _p = ffi.gc(pointer, C.rg_graph_release),
+    _values = setmetatable({}, { __mode = 'v' }), _nodes = setmetatable({}, { __mode = 'v' }) },
+    Graph)
+end
+
+--- Is this value a graph?
+---@param value any
+---@return boolean
+function M.is(value)
+  return getmetatable(value) == Graph
+end
+
+-- The graph in front of the colon.
+local function need(self, name)
+  if not M.is(self) then
+    blame.raise(('graph:%s: it is called with a colon on a graph, got %s'):format(name,
+      blame.show(self)), 'EARG', 'graph')
+  end
+  return self._p
+end
+
+local function facts(self, name)
+  local f = ffi.new 'rg_graph_facts'
+  C.rg_graph_facts_of(need(self, name), f)
+  return f
+end
+
+--- The nodes in their order, those of bodies behind their compounds. The array stays as it is
+--- while the graph is edited.
+---@return table[] nodes: op, inputs, outputs, args, module, line, parent, body, recomputed,
+---  compute, autocast, flops, bytes
+function Graph:nodes()
+  local n, out = ffi.new 'int32_t[1]', {}
+  local order = C.rg_graph_order(need(self, 'nodes'), n)
+  if order == nil and n[0] > 0 then call.fail(C.RG_ENOMEM, 'graph') end
+  for i = 1, n[0] do out[i] = node_of(self, order[i - 1]) end
+  return out
+end
+
+--- The values, by number.
+---@return table[] values: name, dtype, shape, device, kind, producer, uses, storage, version, was
+function Graph:values()
+  local out = {}
+  local f = ffi.new 'rg_graph_value'
+  for id = 0, facts(self, 'values').n_value_ids - 1 do
+    if C.rg_graph_value_of(self._p, id, f) == 0 then out[#out + 1] = value_of(self, id) end
+  end
+  return out
+end
+
+--- What is read anew at every run.
+---@return table[] values
+function Graph:inputs()
+  local out = {}
+  for i = 1, facts(self, 'inputs').n_inputs do
+    out[i] = value_of(self, C.rg_graph_input(self._p, i - 1))
+  end
+  return out
+end
+
+--- What is written to and outlives a run, as it is before.
+---@return table[] values
+function Graph:states()
+  local out = {}
+  for i = 1, facts(self, 'states').n_states do
+    out[i] = value_of(self, C.rg_graph_state(self._p, i - 1))
+  end
+  return out
+end
+
+--- What comes out.
+---@return table[] {value =, name =, kind =, line =}: kind is 'returned', 'gradient' or 'kept'
+function Graph:outputs()
+  local out, kind = {}, ffi.new 'int32_t[1]'
+  local name, line = ffi.new 'const char *[1]', ffi.new 'const char *[1]'
+  for i = 1, facts(self, 'outputs').n_outputs do
+    local value = C.rg_graph_output(self._p, i - 1, kind, name, line)
+    out[i] = { value = value_of(self, value), kind = OUTPUTS[kind[0]], name = text_of(name[0]),
+      line = text_of(line[0]) }
+  end
+  return out
+end
+
+-- What another graph, or none, is not for.
+local function mine(self, x, class, what)
+  if getmetatable(x) ~= class or x.graph ~= self then
+    blame.raise(('graph: a %s of this graph is expected, got %s'):format(what,
+      getmetatable(x) == class and 'one of another graph' or blame.show(x)), 'EARG', 'graph')
+  end
+  return x.id
+end
+
+--- Let everybody who reads one value read another one: nodes, and outputs of the graph.
+---@param old table value
+---@param by table value
+function Graph:replace(old, by)
+  call.check(C.rg_graph_replace(need(self, 'replace'), mine(self, old, Value, 'value'),
+    mine(self, by, Value, 'value')), 'graph')
+end
+
+--- Take a node away, with its body. What it makes may not be needed any more.
+---@param node table
+function Graph:remove(node)
+  call.check(C.rg_graph_remove(need(self, 'remove'), mine(self, node, Node, 'node')), 'graph')
+end
+
+-- A value of an argument as C has it.
+local function code_of(op, arg, value, ndim)
+  if arg.kind == 'axis' then
+    if type(value) ~= 'number' or value == 0 or math.abs(value) > ndim
+      or value ~= math.floor(value) then
+      blame.raise(('graph: %s: there is no axis %s of %d'):format(op, blame.show(value), ndim),
+        'EAXIS', 'graph')
+    end
+    return value > 0 and value - 1 or value + ndim
+  end
+  if arg.kind == 'dtype' then return dtype.code(value, 'graph') end
+  if arg.kind == 'flag' then return value and 1 or 0 end
+  for code, word in pairs(schema.WORDS[arg.kind] or {}) do
+    if word == value then return code end
+  end
+  if type(value) ~= 'number' then
+    blame.raise(('graph: %s: %s is %s'):format(op, arg.name, blame.show(value)), 'EARG', 'graph')
+  end
+  return value
+end
+
+-- The struct of a call's arguments.
+local function struct_of(record, given, ndim)
+  local bytes = ffi.new('double[?]', math.max(1, math.ceil(record.args_bytes / 8)))
+  local left = {}
+  for name in pairs(given) do left[name] = true end
+  for _, arg in ipairs(record.args) do
+    local value = given[arg.name]
+    if value == nil and arg.kind ~= 'found' then value = schema.default(arg) end
+    if value == nil and arg.kind == 'found' then value = arg.default or 0 end
+    if value == nil or not ARG_TYPES[arg.type] then
+      blame.raise(('graph: %s: %s has to be given'):format(record.name, arg.name), 'EARG', 'graph')
+    end
+    left[arg.name] = nil
+    local at = ffi.cast(ARG_TYPES[arg.type] .. ' *', ffi.cast('char *', bytes) + arg.offset)
+    if arg.type == 'i64x2' then
+      local pair = type(value) == 'table' and value or { value, value }
+      at[0], at[1] = code_of(record.name, arg, pair[1]), code_of(record.name, arg, pair[2])
+    else
+      at[0] = code_of(record.name, arg, value, ndim)
+    end
+  end
+  for name in pairs(left) do
+    blame.raise(('graph: %s has no argument %s'):format(record.name, blame.show(name)), 'EARG',
+      'graph')
+  end
+  return bytes
+end
+
+local INSERT = {
+  before = { 'table', doc = 'the node it stands before' },
+  after = { 'table', doc = 'or behind' },
+  args = { 'table', doc = 'arguments by name, as its method has them' },
+}
+
+local function record_of(op)
+  for _, record in ipairs(schema.records()) do
+    if record.name == op then return record end
+  end
+  local names = {}
+  for i, record in ipairs(schema.records()) do names[i] = record.name end
+  local near = blame.near(op, names)
+  blame.raise(('graph: there is no operation %s%s'):format(blame.show(op),
+    near and (" (did you mean '%s'?)"):format(near) or ''), 'EARG', 'graph')
+end
+
+--- A new node directly before or behind another one; it runs as that does.
+---@param op string the operation: 'relu'
+---@param inputs table values, in the order of the operation; false where one is left out
+---@param opts table {before = node} or {after = node}; args = {axis = -1}
+---@return table node
+function Graph:insert(op, inputs, opts)
+  need(self, 'insert')
+  opts = options.check(INSERT, opts or {}, 'graph:insert')
+  if (opts.before == nil) == (opts.after == nil) then
+    blame.raise('graph: a node is inserted before a node or after one', 'EARG', 'graph')
+  end
+  local record = record_of(op)
+  local list = ffi.new('int32_t[?]', #inputs)
+  for i, value in ipairs(inputs) do
+    list[i - 1] = value and mine(self, value, Value, 'value') or -1
+  end
+  local ndim = inputs[1] and #inputs[1].shape or 0
+  local made = ffi.new 'int32_t[1]'
+  call.check(C.rg_graph_insert(self._p, mine(self, opts.before or opts.after, Node, 'node'),
+    opts.after and 1 or 0, record.index, list, #inputs, struct_of(record, opts.args or {}, ndim),
+    made), 'graph')
+  return node_of(self, made[0])
+end
+
+--- A copy of its own, numbered without gaps.
+---@return table graph
+function Graph:copy()
+  local slot = ffi.new 'rg_graph *[1]'
+  call.check(C.rg_graph_copy(need(self, 'copy'), slot), 'graph')
+  return M.own(slot[0])
+end
+
+--- Raise unless every invariant of a graph holds: a sentence names the node.
+---@return table graph itself
+function Graph:check()
+  call.check(C.rg_graph_check(need(self, 'check')), 'graph')
+  return self
+end
+
+--- Are two graphs the same, but for the numbers of their nodes?
+---@param other table
+---@return boolean
+---@return string|nil what is another one
+function Graph:same(other)
+  if C.rg_graph_same(need(self, 'same'), need(other, 'same')) == 0 then return true end
+  return false, ffi.string(C.rg_error_message())
+end
+
+--- The graph as JSON, a line a node.
+---@return string
+function Graph:json()
+  local slot = ffi.new 'const char *[1]'
+  call.check(C.rg_graph_json(need(self, 'json'), slot), 'graph')
+  return ffi.string(slot[0])
+end
+
+--- Write it into a file, for ridge.graph.load.
+---@param path string 'graph.json'
+function Graph:save(path)
+  output.write(path, 'graph', self:json())
+end
+
+function Graph:__tostring()
+  local slot = ffi.new 'const char *[1]'
+  call.check(C.rg_graph_print(self._p, slot), 'graph')
+  return ffi.string(slot[0])
+end
+
+--- A graph out of JSON text, of which nothing is run.
+---@param text string
+---@return table graph
+function M.parse(text)
+  if type(text) ~= 'string' then
+    blame.raise('graph.parse: a text is expected, got ' .. blame.show(text), 'EARG', 'graph')
+  end
+  local slot = ffi.new 'rg_graph *[1]'
+  call.check(C.rg_graph_parse(text, #text, slot))
+  return M.own(slot[0])
+end
+
+--- A graph out of a file that graph:save wrote.
+---@param path string
+---@return table graph
+function M.load(path)
+  local file, why = io.open(path, 'rb')
+  local text = file and file:read '*a'
+  if file then file:close() end
+  if not text then
+    blame.raise(('graph.load: %s'):format(why or path .. ': it cannot be read'), 'EIO', 'graph')
+  end
+  return M.parse(text)
+end
+
+-- -- Passes -----------------------------------------------------------------------------------
+
+local passes = {}
+
+--- Give a pass a name, for graph:optimize. A name is given anew by giving it again.
+---@param name string
+---@param f function that edits the graph it is called with
+function M.pass(name, f)
+  if type(name) ~= 'string' or not blame.callable(f) then
+    blame.raise(('graph.pass: a name and a function are expected, got %s and %s'):format(
+      blame.show(name), blame.show(f)), 'EARG', 'graph')
+  end
+  passes[name] = f
+end
+
+--- The names of all passes.
+---@return string[]
+function M.passes()
+  local names = {}
+  for name in pairs(passes) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
+local function run(pass, graph)
+  passes[pass](graph)
+  graph:check()
+end
+
+--- A copy on which passes have run, in the order of their names. Where one fails, or leaves
+--- something that is no graph, the error says which; this graph stays as it is in any case.
+---@param names string[]
+---@return table graph
+function Graph:optimize(names)
+  need(self, 'optimize')
+  if type(names) ~= 'table' then
+    blame.raise('graph:optimize: a list of passes is expected, got ' .. blame.show(names), 'EARG',
+      'graph')
+  end
+  local copy = self:copy()
+  for _, name in ipairs(options.list(names, 'graph:optimize') or names) do
+    if not passes[name] then
+      local near = blame.near(name, M.passes())
+      blame.raise(('graph:optimize: there is no pass %s%s'):format(blame.show(name),
+        near and (" (did you mean '%s'?)"):format(near) or ''), 'EARG', 'graph')
+    end
+    local ok, err = pcall(run, name, copy)
+    if not ok then
+      blame.raise(("graph:optimize: pass '%s': %s"):format(name,
+        blame.is_error(err) and err.message or tostring(err)),
+        blame.is_error(err) and err.code or 'EARG', 'graph')
+    end
+  end
+  return copy:copy()
+end
+
+require('ridge.types').register('Graph', M.is, {
+  methods = { nodes = 'nodes(): the nodes in their order', values = 'values(): all values',
+    inputs = 'inputs(): what is read anew at every run', outputs = 'outputs(): what comes out',
+    states = 'states(): what is written to and outlives a run',
+    replace = 'replace(old, by): who reads one value reads another',
+    insert = "insert('relu', inputs, {before = node}): a new node",
+    remove = 'remove(node): with its body', copy = 'copy(): a copy of its own',
+    check = 'check(): is every invariant true?', same = 'same(other): but for numbers?',
+    json = 'json(): as text', save = "save('graph.json')",
+    optimize = 'optimize{names}: a copy on which passes have run' },
+})
+
+guard.all(Graph)
+
+return M
