@@ -149,6 +149,26 @@ static bool read_pair(rg_json *j, int64_t *out)
          rg_json_take(j, ']');
 }
 
+/* A number for each axis. */
+static bool read_sizes(rg_json *j, rg_sizes *sizes)
+{
+  bool begun = false;
+
+  if (!rg_json_take(j, '[')) {
+    return false;
+  }
+  while (rg_json_more(j, ']', &begun)) {
+    if (sizes->n == RG_MAX_DIMS) {
+      return rg_json_wrong(j, "more than %d axes", RG_MAX_DIMS);
+    }
+    if (!rg_json_whole(j, -MOST_ELEMENTS, MOST_ELEMENTS, &sizes->at[sizes->n])) {
+      return false;
+    }
+    sizes->n++;
+  }
+  return j->status == RG_OK;
+}
+
 static bool read_arg(rg_json *j, const rg_arg *arg, char *args)
 {
   char *at = args + arg->offset;
@@ -169,6 +189,8 @@ static bool read_arg(rg_json *j, const rg_arg *arg, char *args)
     }
     memcpy(at, &meta, sizeof(meta));
     return true;
+  case RG_ARG_sizes:
+    return read_sizes(j, (rg_sizes *)(void *)at);
   case RG_ARG_i64x2:
     if (!read_pair(j, pair)) {
       return false;
@@ -219,6 +241,9 @@ bool rg_json_args(rg_json *j, const rg_op *op, char *args)
     }
     if (i == op->n_args) {
       return rg_json_wrong(j, "%s has no argument '%.40s'", op->name, j->text);
+    }
+    if ((seen & ((uint64_t)1 << i)) != 0) {
+      return rg_json_wrong(j, "%s is given its %s twice", op->name, op->arg[i].name);
     }
     if (!read_arg(j, &op->arg[i], args)) {
       return false;

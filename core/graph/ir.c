@@ -226,6 +226,8 @@ static size_t arg_bytes(const rg_arg *arg)
     return I64X2_BYTES;
   case RG_ARG_meta:
     return sizeof(rg_meta);
+  case RG_ARG_sizes:
+    return sizeof(rg_sizes);
   default:
     return 8;
   }
@@ -245,6 +247,12 @@ static void copy_args(const rg_op *op, const char *from, char *to)
 
       bytes = offsetof(rg_meta, shape) +
               (size_t)rg_min_i64(rg_max_i64(meta->ndim, 0), RG_MAX_DIMS) * sizeof(int64_t);
+    }
+    if (arg->type == RG_ARG_sizes) {
+      const rg_sizes *sizes = (const rg_sizes *)(const void *)(from + arg->offset);
+
+      bytes = offsetof(rg_sizes, at) +
+              (size_t)rg_min_i64(rg_max_i64(sizes->n, 0), RG_MAX_DIMS) * sizeof(int64_t);
     }
     memcpy(to + arg->offset, from + arg->offset, bytes);
   }

@@ -183,7 +183,7 @@ static bool read_op(loading *l, call *c)
   if (!rg_json_string(&l->j)) {
     return false;
   }
-  for (int32_t i = 0; i < rg_op_count(); i++) {
+  for (int32_t i = 0; i < rg_record_count(); i++) {
     if (strcmp(rg_ops[i]->name, l->j.text) == 0) {
       c->op = rg_ops[i];
       return c->op->args_size <= MOST_ARGS && c->op->n_args < 63

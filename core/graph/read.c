@@ -175,7 +175,7 @@ rg_status rg_graph_insert(rg_graph *graph, int32_t at, int32_t after, int32_t op
   int32_t mode;
   int32_t made;
 
-  if (op < 0 || op >= rg_op_count() || n < 0 || node == NULL) {
+  if (op < 0 || op >= rg_record_count() || n < 0 || node == NULL) {
     return rg_fail(RG_EARG, "graph: there is no operation %d of %d values", op, n);
   }
   if (at < 0 || at >= rg_ir_n_nodes(graph) || rg_ir_node_at(graph, at)->op == NULL) {

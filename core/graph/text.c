@@ -172,6 +172,13 @@ void rg_ir_put_arg(rg_ir_out *o, const rg_arg *arg, const void *args)
   case RG_ARG_i64x2:
     rg_ir_put(o, "[%lld, %lld]", (long long)wide[0], (long long)wide[1]);
     break;
+  case RG_ARG_sizes:
+    rg_ir_put_text(o, "[");
+    for (int64_t i = 0; i < *wide && i < RG_MAX_DIMS; i++) {
+      rg_ir_put(o, i > 0 ? ", %lld" : "%lld", (long long)wide[1 + i]);
+    }
+    rg_ir_put_text(o, "]");
+    break;
   case RG_ARG_meta:
     rg_ir_put_text(o, "\"");
     rg_ir_put_meta(o, at);

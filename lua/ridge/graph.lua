@@ -69,10 +69,19 @@ local ARG_TYPES = { i32 = 'int32_t', u32 = 'uint32_t', i64 = 'int64_t', f64 = 'd
 local function arg_of(arg, args)
   local at = ffi.cast('const char *', args) + arg.offset
   local ctype = ARG_TYPES[arg.type]
+  if arg.type == 'sizes' then
+    local sizes, list = ffi.cast('const rg_sizes *', at), {}
+    for i = 1, tonumber(sizes.n) do list[i] = tonumber(sizes.at[i - 1]) end
+    if arg.kind == 'order' then
+      for i, axis in ipairs(list) do list[i] = axis + 1 end
+    end
+    return list
+  end
   if not ctype then return nil end
   local numbers = ffi.cast('const ' .. ctype .. ' *', at)
   if arg.type == 'i64x2' then return { tonumber(numbers[0]), tonumber(numbers[1]) } end
   local value = tonumber(numbers[0])
+  if arg.kind == 'position' then return value + 1 end
   if arg.kind == 'axis' then return value < 0 and value or value + 1 end
   if arg.kind == 'flag' then return value ~= 0 end
   if arg.kind == 'dtype' then return dtype.name(value) end

@@ -7,6 +7,7 @@
 
 #include "op/fill.h"
 #include "op/step.h"
+#include "op/view.h"
 
 static rg_status parsed(const char *text, rg_graph **out)
 {
@@ -37,6 +38,38 @@ static void test_there_and_back(void)
      "a line a node");
   is_status(rg_graph_copy(back, &again), RG_OK, "which can be copied");
   rg_graph_release(again);
+  rg_graph_release(back);
+  rg_graph_release(s.g);
+}
+
+/* A view: the storage of what it is of, and an argument with a number for each axis. */
+static void test_views(void)
+{
+  static const rg_sizes shapes[] = { { 1, { 6 } }, { 3, { 1, 3, 2 } }, { 2, { -1, 6 } } };
+  sample s = sample_graph();
+  rg_graph *back = NULL;
+  const char *text = NULL;
+
+  for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+    const rg_shape_args args = { .shape = shapes[i] };
+    const rg_meta meta = { .dtype = RG_F32, .ndim = 1, .shape = { 6 } };
+    int32_t node;
+    int32_t value;
+
+    must(rg_ir_node_add(s.g, rg_ops[RG_OP_VIEW], &s.x, 1, &args, &node));
+    must(rg_ir_output_add(s.g, node, &meta, RG_CPU, rg_ir_value_at(s.g, s.x)->storage, 0, -1,
+                          &value));
+    rg_ir_results_end(s.g, node);
+    returned(s.g, value, "");
+    ok(memcmp(rg_ir_args(s.g, rg_ir_node_at(s.g, node)), &args, sizeof(args)) == 0,
+       "all numbers are kept");
+  }
+  is_status(rg_graph_check(s.g), RG_OK, "views are whole");
+  is_status(rg_graph_print(s.g, &text), RG_OK, "printed");
+  ok(strstr(text, "= view(%0) {shape=[1, 3, 2]}") != NULL, "with their shape");
+  is_status(rg_graph_json(s.g, &text), RG_OK, "written");
+  is_status(parsed(text, &back), RG_OK, "read");
+  is_status(rg_graph_same(s.g, back), RG_OK, "the same");
   rg_graph_release(back);
   rg_graph_release(s.g);
 }
@@ -252,6 +285,7 @@ static void test_large(void)
 int main(void)
 {
   test_there_and_back();
+  test_views();
   test_numbers();
   test_hostile();
   test_lists();
