@@ -28,6 +28,7 @@ rg_status rg_view_observed(const rg_op *op, const rg_tensor *x, const void *args
 
   if (status != RG_OK) {
     rg_tensor_release(*y);
+    *y = NULL;
   }
   return status;
 }

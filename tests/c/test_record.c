@@ -260,6 +260,73 @@ static void test_refused(void)
   is_status(rg_record_end(&g), RG_ECAPTURE, "it is gone");
 }
 
+/* -- Memory -------------------------------------------------------------------------- */
+
+static rg_status recorded(const rg_tensor *x, rg_tensor *mean, rg_tensor *var, rg_graph **g)
+{
+  const rg_batch_norm_options o = {
+    .eps = 1e-5, .momentum = 0.1, .axis = 1, .batch = 1, .keep = 1
+  };
+  rg_tensor *t = NULL;
+  rg_tensor *y = NULL;
+  rg_tensor *z = NULL;
+  rg_status status = rg_capture_begin();
+
+  if (status == RG_OK) {
+    status = rg_record_begin();
+  }
+  if (status == RG_OK) {
+    status = rg_transpose(x, 0, 1, &t);
+  }
+  if (status == RG_OK) {
+    status = rg_reshape(t, SHAPE(4, 2), 2, &y);
+  }
+  if (status == RG_OK) {
+    status = rg_batch_norm(y, NULL, NULL, mean, var, &o, &z);
+  }
+  if (status == RG_OK) {
+    status = rg_record_output(z, RG_OUTPUT_RETURNED, "z");
+  }
+  if (status == RG_OK) {
+    status = rg_record_end(g);
+  }
+  rg_tensor_release(t);
+  rg_tensor_release(y);
+  rg_tensor_release(z);
+  rg_record_cancel();
+  rg_capture_cancel();
+  return status;
+}
+
+/* Refuse allocation after allocation until a recording needs no more. */
+static void test_memory(void)
+{
+  rg_tensor *x = filled(SHAPE(2, 4), 2, 1);
+  rg_tensor *mean = filled(SHAPE(2), 1, 0);
+  rg_tensor *var = filled(SHAPE(2), 1, 1);
+  int64_t before = rg_live_tensors();
+  int64_t refused = 0;
+  bool clean = true;
+  rg_status status;
+
+  do {
+    rg_graph *g = NULL;
+
+    rg_alloc_fail_at(++refused);
+    status = recorded(x, mean, var, &g);
+    rg_alloc_fail_at(0);
+    clean = clean && (status == RG_OK || status == RG_ENOMEM) && (status == RG_OK) == (g != NULL) &&
+            (rg_ring_on & RG_RING_GRAPH) == 0;
+    rg_graph_release(g);
+  } while (clean && status != RG_OK && refused < 10000);
+  ok(clean && refused > 50, "allocation after allocation is refused");
+  is_status(status, RG_OK, "until none is");
+  is_int(rg_live_tensors(), before, "no tensor is left");
+  rg_tensor_release(x);
+  rg_tensor_release(mean);
+  rg_tensor_release(var);
+}
+
 int main(void)
 {
   test_views();
@@ -267,5 +334,6 @@ int main(void)
   test_bodies();
   test_training();
   test_refused();
+  test_memory();
   return done();
 }
