@@ -7,7 +7,7 @@
 -- again goes on where it was.
 --
 -- machine: any; the pictures say which
--- time:    about two minutes on two cores
+-- time:    about two and a half minutes on two cores
 -- result:  results/gallery.db, and a PNG of each kind in the folder `out`
 --
 --     ./ridge recipes/gallery.lua [--quick] [--theme dark] [--out results/kept/gallery]
@@ -178,4 +178,13 @@ do
     end })
   watched:fit(ridge.data.Loader({ pixels, marks }, { batch = 10, seed = 1 }), { epochs = 5 })
   save('stability', watched.stability:plot())
+end
+
+-- States of the machine and what fresh processes differ by: of no sweep, half a minute.
+do
+  local trust = require 'ridge.measure.trust'
+  local record = trust.measure { minutes = opt.quick and 0.001 or 0.5,
+    least = opt.quick and 5 or nil, window_ns = opt.quick and 2e5 or nil }
+  save('trust', require('ridge.plot').draw('trust', trust.points(record), {
+    text = trust.sentence(trust.summary(record)) }))
 end
