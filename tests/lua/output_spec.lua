@@ -214,6 +214,7 @@ describe('every writer', function()
   -- a shell command that writes its file %s, and what the file begins with
   local WRITERS = {
     { 'safetensors', "-e 'ridge.save(\"%s\", { a = ridge.ones(2) })'", '^........{"a"' },
+    { 'npy', "-e 'ridge.save([[%s]], ridge.ones(2))'", '^\147NUMPY' },
     { 'png', 'plot map tiny -x a -y b -z square -o %s', '^\137PNG' },
     { 'csv', 'export tiny -o %s', '^trial,' },
     { 'json', 'export tiny --as json -o %s', '^{"format":"ridge%-rows"' },
@@ -222,9 +223,12 @@ describe('every writer', function()
     { 'samples', 'export tiny --samples -o %s', '^trial,phase' },
   }
 
+  local ENDING = { png = 'png', npy = 'npy' } -- what a path has to end in
+
   for _, writer in ipairs(WRITERS) do
     it(('follows links and keeps modes: %s'):format(writer[1]), function()
-      local real, link = folder .. '/real', folder .. '/link.png'
+      local real = folder .. '/real'
+      local link = ('%s/link.%s'):format(folder, ENDING[writer[1]] or 'x')
       put(real, 'old')
       os.execute(("chmod 600 '%s'; ln -sf real '%s'"):format(real, link))
       local text, status = folders.run(('RIDGE_DB=%s ./ridge %s'):format(db,

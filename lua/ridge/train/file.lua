@@ -101,9 +101,11 @@ end
 -- >> ridge.save('/tmp/x.npy', ridge.ones(2, 3))
 function M.save(path, tensors, notes)
   local is_one = ref.is(tensors)
-  if type(path) ~= 'string' or not (is_one or type(tensors) == 'table')
-    or type(notes or {}) ~= 'table' then
+  if type(path) ~= 'string' or not (is_one or type(tensors) == 'table') then
     blame.raise('save: a path and a table of tensors are expected', 'EARG', 'save')
+  end
+  if notes ~= nil and type(notes) ~= 'table' then
+    blame.raise(('save: notes are texts by name, got %s'):format(blame.show(notes)), 'EARG', 'save')
   end
   local ending = path:match '%.([^./]*)$'
   ending = ending and ending:lower()

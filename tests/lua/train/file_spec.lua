@@ -215,6 +215,7 @@ describe('a file of tensors', function()
     assert.matches('No such file', message(ridge.save, folder .. '/none/x', { a = ridge.ones(1) }))
     assert.matches('a tensor is expected', message(ridge.save, path, { a = 3 }))
     assert.matches('notes are texts', message(ridge.save, path, {}, { a = 3 }))
+    assert.matches("notes are texts by name, got 'me'", message(ridge.save, path, {}, 'me'))
     local text, status = folders.run(("trap '' XFSZ; ulimit -f 20; ./ridge -e "
       .. "'ridge.save(\"%s\", {a = ridge.ones(100000)})'"):format(path))
     assert.equal(1, status)
