@@ -210,6 +210,23 @@ static void test_replace_written(void)
   rg_graph_release(s.g);
 }
 
+/* The same over a value that was written over itself: versions go on counting from there. */
+static void test_replace_version(void)
+{
+  sample s = sample_graph();
+  int32_t tanh = unary(s.g, rg_ops[RG_OP_TANH], s.x);
+  int32_t later = node_of(s.g, rg_ops[RG_OP_TANH], &tanh, 1, NULL, tanh);
+  int32_t last = node_of(s.g, rg_ops[RG_OP_TANH], &later, 1, NULL, later);
+
+  returned(s.g, last, "last");
+  must(rg_graph_replace(s.g, tanh, s.over));
+  is_int(rg_ir_value_at(s.g, later)->version, 2, "behind version 1");
+  is_int(rg_ir_value_at(s.g, last)->version, 3, "and so on");
+  is_int(rg_ir_value_at(s.g, last)->storage, rg_ir_value_at(s.g, s.over)->storage, "there");
+  is_status(rg_graph_check(s.g), RG_OK, "whole");
+  rg_graph_release(s.g);
+}
+
 static void test_copy(void)
 {
   sample s = sample_graph();
@@ -354,6 +371,7 @@ int main(void)
   test_insert();
   test_remove();
   test_replace_written();
+  test_replace_version();
   test_copy();
   test_same();
   test_print();
