@@ -11,6 +11,7 @@ local canonical = require 'ridge.store.canonical'
 local point = require 'ridge.sweep.point'
 local child = require 'ridge.sweep.child'
 local record = require 'ridge.store.record'
+local ref = require 'ridge.ffi.ref'
 local series = require 'ridge.sweep.series'
 local random = require 'ridge.measure.random'
 local space = require 'ridge.sweep.space'
@@ -336,10 +337,14 @@ local function new_item(claim) return { claim = claim, label = space.label(claim
 local function once(run, claim)
   local item = new_item(claim)
   -- against the most that was ever left: what one before left and this one found gone is no gain
-  run.level = run.level or run.lab.live_bytes()
+  if not run.level then
+    ref.collect() -- what was dead before would hide as much of a leak
+    run.level = run.lab.memory()
+  end
   run.lab.scoped(function() take(run, item) end)
   item.point, item.context = nil, nil
-  local now = run.lab.live_bytes()
+  ref.collect()
+  local now = run.lab.memory()
   item.left, run.level = math.max(0, now - run.level), math.max(now, run.level)
   write(run, item)
 end
@@ -371,7 +376,7 @@ local function kept(run, claims)
       items = left
     end
   end)
-  require('ridge.ffi.ref').collect()
+  ref.collect()
 end
 
 --- Take a pass of each claimed trial and write what it came to at once; what is left over when that

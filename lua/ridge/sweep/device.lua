@@ -38,6 +38,7 @@ end
 
 local function with_memory(self, name)
   local memory = require 'ridge.memory'
+  function self.memory() return memory.stats(name).live end
   function self.live_bytes()
     require('ridge.ffi.ref').collect()
     return memory.stats(name).live

@@ -101,6 +101,10 @@ function M.shift(seed)
   C.rg_memory_shift(seed)
 end
 
+--- Bytes live now, as the allocator counts them.
+---@return number bytes
+function M.memory() return require('ridge.memory').stats().live end
+
 --- The tensors of a context copied to other places, in a table of the same names; what is no tensor
 --- stays what it is.
 ---@param context any

@@ -281,8 +281,10 @@ local LEAKS = [[/* leaks */ SELECT count(*) FROM main.trial t
 local function tell_leaks(run)
   local n = run.store.db:value(LEAKS, run.sweep.id, series.LEAK)
   if n > 0 then
-    run.progress:note(('%s: the setup of %d points leaves memory behind in every pass; ridge show '
-      .. 'says how much'):format(run.sweep.name, n))
+    local whose = n == 1 and 'the setup of 1 point leaves'
+      or ('the setups of %d points leave'):format(n)
+    run.progress:note(('%s: %s memory behind in every pass; ridge show says how much')
+      :format(run.sweep.name, whose))
   end
 end
 

@@ -37,6 +37,7 @@ function M.new()
   function lab.shift(seed) lab.shifts[#lab.shifts + 1] = seed end
   function lab.inputs(context) return type(context) == 'table' and context.inputs or nil end
   function lab.moved(context) return context end
+  function lab.memory() return lab.live end
   function lab.live_bytes() return lab.live end
   function lab.peak_above(fn)
     fn()

@@ -209,7 +209,7 @@ describe('a sweep in passes', function()
     local sw = declare { setup = function(p)
       if p.k == 4 then lab.live = lab.live + 3 * 2 ^ 20 end
     end }
-    assert.matches('the setup of 1 points leaves memory behind in every pass', told(sw))
+    assert.matches('the setup of 1 point leaves memory behind in every pass', told(sw))
     assert.equal('every pass leaves 3.0 MB behind', row_of(sw, 4).reason)
     assert.is_nil(row_of(sw, 3).reason)
   end)
