@@ -30,7 +30,7 @@ struct number {
 /* Numbers of a head in the workspace: a tile may read past the last query. */
 static __host__ __device__ inline int64_t padded(int64_t n)
 {
-  return (n + RG_ATT_ROWS - 1) / RG_ATT_ROWS * RG_ATT_ROWS;
+  return rg_round_up(n, RG_ATT_ROWS);
 }
 
 /* -- The numbers of each query ----------------------------------------------------------------- */

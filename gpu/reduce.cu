@@ -296,7 +296,7 @@ static int64_t cut(folding *f, const rg_call *call, void *scratch)
     return 1;
   }
   f->chunk = (f->n_fold + parts - 1) / parts;
-  f->chunk = (f->chunk + 15) / 16 * 16; /* whole packs */
+  f->chunk = rg_round_up(f->chunk, 16); /* whole packs */
   f->parts = (char *)scratch;
   return (f->n_fold + f->chunk - 1) / f->chunk;
 }

@@ -114,7 +114,7 @@ static rg_status widen_side(const rg_call *call, int32_t part, int64_t rows, int
 /* The same call with both factors in bf16.  Zeros behind the rows add nothing. */
 static rg_status widen(const rg_call *call, rg_scaled *s)
 {
-  int64_t padded = (s->k + 7) / 8 * 8;
+  int64_t padded = rg_round_up(s->k, 8);
 
   RG_TRY(widen_side(call, RG_PART_LEFT, s->m, s->k, padded, &s->a));
   RG_TRY(widen_side(call, RG_PART_RIGHT, s->n, s->k, padded, &s->b));

@@ -370,7 +370,7 @@ template <class L, int KIND> static rg_status steps(const rg_call *call)
   }
   t.from = source_of(call);
   t.states = (int32_t)args->states;
-  t.chunk = (int32_t)rg_clamped((all / blocks + LEAST - 1) / LEAST * LEAST, LEAST, MOST);
+  t.chunk = (int32_t)rg_clamped(rg_round_up(all / blocks, LEAST), LEAST, MOST);
   for (int64_t i = 0; i < args->n; i++) {
     const rg_tensor *p = call->in[rg_step_param(i)];
 

@@ -7,6 +7,7 @@
 
 #include <stdatomic.h>
 
+#include "base/shared.h"
 #include "ridge/device.h"
 #include "ridge/ring.h"
 
@@ -284,12 +285,6 @@ bool rg_guarded(void (*f)(void *), void *argument);
 
 /* Take n numbers: the offset before, after which the stream moves on by n. */
 uint64_t rg_generator_take(rg_generator *generator, uint64_t n);
-
-/*
-** Philox4x32-10 block number index of a seed: four 32-bit numbers.  Key words are the seed's low
-** and high half, counter words the index's low and high half, 0 and 0 (Random123's order).
-*/
-void rg_philox(uint64_t seed, uint64_t index, uint32_t out[4]);
 
 /* -- Clamp ----------------------------------------------------------------------- */
 

@@ -47,7 +47,7 @@ void *rg_struct_alloc(size_t bytes)
   kept *block = l->first;
 
   if (block == NULL) {
-    return rg_host_alloc((bytes + UNIT - 1) / UNIT * UNIT);
+    return rg_host_alloc((size_t)rg_round_up((int64_t)bytes, UNIT));
   }
   if (rg_alloc_injected()) {
     return NULL;

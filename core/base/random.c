@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Philox4x32-10, a counter-based generator: block i of a seed is a pure function of both, so the
-** numbers do not depend on who draws them or in which order.
-**
-** Salmon, Moraes, Dror, Shaw: Parallel Random Numbers: As Easy as 1, 2, 3 (SC11); constants and
-** round function of its section 3.3.
+** Streams of random numbers: a seed and how far it was drawn (Philox itself is in shared.h).
 */
 #include <stdatomic.h>
 #include <sys/random.h>
@@ -17,36 +13,6 @@ struct rg_generator {
   _Atomic uint64_t seed;
   _Atomic uint64_t offset;
 };
-
-/* -- Philox ------------------------------------------------------------------ */
-
-void rg_philox(uint64_t seed, uint64_t index, uint32_t out[4])
-{
-  uint32_t c0 = (uint32_t)index;
-  uint32_t c1 = (uint32_t)(index >> 32);
-  uint32_t c2 = 0;
-  uint32_t c3 = 0;
-  uint32_t k0 = (uint32_t)seed;
-  uint32_t k1 = (uint32_t)(seed >> 32);
-
-  for (int round = 0; round < 10; round++) {
-    uint64_t p0 = (uint64_t)0xD2511F53u * c0;
-    uint64_t p1 = (uint64_t)0xCD9E8D57u * c2;
-    uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
-    uint32_t n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-
-    c1 = (uint32_t)p1;
-    c3 = (uint32_t)p0;
-    c0 = n0;
-    c2 = n2;
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
-  }
-  out[0] = c0;
-  out[1] = c1;
-  out[2] = c2;
-  out[3] = c3;
-}
 
 /* -- Streams ------------------------------------------------------------------- */
 

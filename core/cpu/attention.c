@@ -119,15 +119,10 @@ typedef struct room {
   float *shrink;
 } room;
 
-static int64_t padded(int64_t n)
-{
-  return (n + RG_PANEL - 1) / RG_PANEL * RG_PANEL;
-}
-
 static room room_of(forward *w)
 {
-  int64_t d = padded(w->att.s.d);
-  int64_t e = padded(w->att.s.e);
+  int64_t d = rg_round_up(w->att.s.d, RG_PANEL);
+  int64_t e = rg_round_up(w->att.s.e, RG_PANEL);
   float *at = (float *)(void *)(w->scratch + atomic_fetch_add(&w->next_room, 1) * w->room_bytes);
   room r = { .q = (char *)at };
 
@@ -162,8 +157,8 @@ static void add_tile(const forward *w, const room *r, int64_t q, const rg_att_ti
   rg_loop *times = loop_of(RG_OP_MUL);
   const rg_attention_sizes *s = &w->att.s;
   int64_t depth = rg_block_depth(w->form, s->d);
-  int64_t keys = padded(t->nk);
-  int64_t e = padded(s->e);
+  int64_t keys = rg_round_up(t->nk, RG_PANEL);
+  int64_t e = rg_round_up(s->e, RG_PANEL);
   float scale = (float)w->att.args.scale;
   float hidden = scale < 0 ? INFINITY : -INFINITY; /* times scale: exp(that) is 0 */
 
@@ -220,7 +215,7 @@ static void finish(const forward *w, const room *r, int64_t head, int64_t g0, in
 {
   rg_loop *times = loop_of(RG_OP_MUL);
   rg_matrix y = rg_matrix_of(w->y, head);
-  int64_t e = padded(w->att.s.e);
+  int64_t e = rg_round_up(w->att.s.e, RG_PANEL);
 
   for (int64_t i = 0; i < gn; i++) {
     float *sums = r->sums + i * e;
@@ -241,7 +236,7 @@ static bool forward_job(void *work, int64_t begin, int64_t end)
   const rg_attention_sizes *s = &w->att.s;
   room r = room_of(w);
   int64_t groups = (s->n + RG_ATT_GROUP - 1) / RG_ATT_GROUP;
-  int64_t e = padded(s->e);
+  int64_t e = rg_round_up(s->e, RG_PANEL);
   bool done = true;
 
   rg_block_begin(w->form);

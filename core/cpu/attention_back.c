@@ -47,14 +47,9 @@ typedef struct room {
   char *packed; /* one of them as a right factor */
 } room;
 
-static int64_t padded(int64_t n)
-{
-  return (n + RG_PANEL - 1) / RG_PANEL * RG_PANEL;
-}
-
 static int64_t all_queries(const rg_attention_sizes *s)
 {
-  return (s->n + RG_ATT_BACK_QUERIES - 1) / RG_ATT_BACK_QUERIES * RG_ATT_BACK_QUERIES;
+  return rg_round_up(s->n, RG_ATT_BACK_QUERIES);
 }
 
 /* So many floats of the scratch. */
@@ -68,8 +63,8 @@ static float *take(float **at, int64_t n)
 
 static room room_of(back *w)
 {
-  int64_t d = padded(w->att.s.d);
-  int64_t e = padded(w->att.s.e);
+  int64_t d = rg_round_up(w->att.s.d, RG_PANEL);
+  int64_t e = rg_round_up(w->att.s.e, RG_PANEL);
   int64_t n = all_queries(&w->att.s);
   /* f32 needs no K', bf16 half the bytes everywhere: what is packed both ways fits in the room of
   ** one in f32 */
@@ -101,7 +96,7 @@ static room room_of(back *w)
 /* Bytes of what is packed of a tile of queries with so many numbers each. */
 static int64_t tile_bytes(const back *w, int64_t numbers)
 {
-  return RG_ATT_BACK_QUERIES * padded(numbers) * w->form.size;
+  return RG_ATT_BACK_QUERIES * rg_round_up(numbers, RG_PANEL) * w->form.size;
 }
 
 static void pack_both(const back *w, rg_matrix x, int64_t tile, int64_t rows, int64_t numbers,
@@ -157,7 +152,7 @@ static void begin_head(const back *w, const room *r, int64_t head)
     pack_both(w, q, tile, rows, s->d, r->q_turned, r->q);
     pack_both(w, dy, tile, rows, s->e, r->dy_turned, r->dy);
   }
-  memset(r->dq, 0, (size_t)(all_queries(s) * padded(s->d)) * sizeof(float));
+  memset(r->dq, 0, (size_t)(all_queries(s) * rg_round_up(s->d, RG_PANEL)) * sizeof(float));
 }
 
 /* -- Tiles ------------------------------------------------------------------------------------ */
@@ -172,7 +167,7 @@ static void tile(const back *w, const room *r, const rg_att_tile *t, int32_t cov
   int64_t cols = RG_ATT_BACK_QUERIES;
   int64_t d = rg_block_depth(f, s->d);
   int64_t e = rg_block_depth(f, s->e);
-  int64_t keys = f.format == RG_PACK_BF16 ? padded(t->nk) : t->nk;
+  int64_t keys = f.format == RG_PACK_BF16 ? rg_round_up(t->nk, RG_PANEL) : t->nk;
   rg_matrix z = { .data = r->z, .row = cols, .col = 1, .dtype = RG_F32 };
 
   if (t->nq <= RG_PANEL) { /* the panel behind was not packed: its weights are to be 0 */
@@ -187,16 +182,16 @@ static void tile(const back *w, const room *r, const rg_att_tile *t, int32_t cov
     rg_att_hide(&w->att, t, r->p, cols, true, 0);
   }
   rg_block_mul(f, keys, s->e, t->nq, rg_block_left(f, r->p, keys, cols, r->left), cols,
-               r->dy + number * tile_bytes(w, s->e), r->dv, padded(s->e), true);
+               r->dy + number * tile_bytes(w, s->e), r->dv, rg_round_up(s->e, RG_PANEL), true);
   rg_block_mul(f, keys, t->nq, s->e, r->v, e, r->dy_turned + number * tile_bytes(w, s->e), r->z,
                cols, false);
   loops->slopes(r->z, r->p, keys, cols, scale, r->sum + t->q0);
   rg_block_mul(f, keys, s->d, t->nq, rg_block_left(f, r->z, keys, cols, r->left), cols,
-               r->q + number * tile_bytes(w, s->d), r->dk, padded(s->d), true);
+               r->q + number * tile_bytes(w, s->d), r->dk, rg_round_up(s->d, RG_PANEL), true);
   rg_block_pack(f, z, t->nk, cols, r->packed);
   if (f.format == RG_PACK_BF16) {
-    rg_block_mul(f, padded(s->d), cols, t->nk, r->k_turned, padded(t->nk), r->packed, r->dq + t->q0,
-                 all_queries(s), true);
+    rg_block_mul(f, rg_round_up(s->d, RG_PANEL), cols, t->nk, r->k_turned,
+                 rg_round_up(t->nk, RG_PANEL), r->packed, r->dq + t->q0, all_queries(s), true);
   } else {
     rg_block_mul_across(s->d, cols, t->nk, (const float *)(const void *)r->k, d,
                         (const float *)(const void *)r->packed, r->dq + t->q0, all_queries(s));
@@ -217,8 +212,8 @@ static void keys(const back *w, const room *r, int64_t head, int64_t k0)
   if (w->form.format == RG_PACK_BF16) {
     rg_block_rows(w->form, rg_matrix_turned(k), s->d, nk, r->k_turned);
   }
-  memset(r->dk, 0, (size_t)(RG_ATT_BACK_KEYS * padded(s->d)) * sizeof(float));
-  memset(r->dv, 0, (size_t)(RG_ATT_BACK_KEYS * padded(s->e)) * sizeof(float));
+  memset(r->dk, 0, (size_t)(RG_ATT_BACK_KEYS * rg_round_up(s->d, RG_PANEL)) * sizeof(float));
+  memset(r->dv, 0, (size_t)(RG_ATT_BACK_KEYS * rg_round_up(s->e, RG_PANEL)) * sizeof(float));
   for (int64_t q0 = 0; q0 < s->n; q0 += RG_ATT_BACK_QUERIES) {
     rg_att_tile t = { q0, rg_min_i64(RG_ATT_BACK_QUERIES, s->n - q0), k0, nk };
     int32_t cover = rg_att_cover(&w->att, &t);
@@ -228,8 +223,8 @@ static void keys(const back *w, const room *r, int64_t head, int64_t k0)
     }
   }
   for (int64_t j = 0; j < nk; j++) {
-    rg_matrix_store(dk, k0 + j, r->dk + j * padded(s->d), s->d);
-    rg_matrix_store(dv, k0 + j, r->dv + j * padded(s->e), s->e);
+    rg_matrix_store(dk, k0 + j, r->dk + j * rg_round_up(s->d, RG_PANEL), s->d);
+    rg_matrix_store(dv, k0 + j, r->dv + j * rg_round_up(s->e, RG_PANEL), s->e);
   }
 }
 
@@ -238,7 +233,7 @@ static void end_head(const back *w, const room *r, int64_t head)
 {
   const rg_attention_sizes *s = &w->att.s;
   rg_matrix dq = rg_matrix_of(w->out[0], head);
-  int64_t d = padded(s->d);
+  int64_t d = rg_round_up(s->d, RG_PANEL);
   float *panel = r->p; /* free again */
 
   for (int64_t i = 0; i < s->n; i += RG_PANEL) {

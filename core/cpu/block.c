@@ -96,7 +96,7 @@ static void row_bf16(rg_matrix x, int64_t i, int64_t k, uint16_t *to)
 void rg_block_rows(rg_block_form f, rg_matrix x, int64_t rows, int64_t k, void *to)
 {
   int64_t depth = rg_block_depth(f, k);
-  int64_t all = (rows + RG_PANEL - 1) / RG_PANEL * RG_PANEL;
+  int64_t all = rg_round_up(rows, RG_PANEL);
   char *at = to;
 
   for (int64_t i = 0; i < rows; i++, at += depth * f.size) {

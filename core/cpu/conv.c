@@ -304,7 +304,7 @@ typedef struct cut {
 
 static int64_t up_to_16(int64_t n)
 {
-  return (n + 15) / 16 * 16; /* channels in a block of oneDNN's */
+  return rg_round_up(n, 16); /* channels in a block of oneDNN's */
 }
 
 /*

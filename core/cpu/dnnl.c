@@ -261,15 +261,11 @@ static uint64_t hash_of(const dnnl_memory_desc_t *md)
 
 /* -- Making ------------------------------------------------------------------------------------ */
 
-static int64_t rounded(int64_t bytes)
-{
-  return (bytes + 63) / 64 * 64;
-}
-
 static int64_t scratch_of(const_dnnl_primitive_desc_t description)
 {
-  return rounded((int64_t)dnnl_memory_desc_get_size(
-      dnnl_primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0)));
+  return rg_round_up((int64_t)dnnl_memory_desc_get_size(
+                         dnnl_primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0)),
+                     64);
 }
 
 static rg_status make_memory(const_dnnl_primitive_desc_t description, dnnl_memory_t *out)
@@ -327,7 +323,7 @@ static rg_status make_conversion(rg_dnnl *self, int i)
   if (dnnl_memory_desc_equal(&plain, inner)) {
     return RG_OK;
   }
-  way->bytes = rounded((int64_t)dnnl_memory_desc_get_size(inner));
+  way->bytes = rg_round_up((int64_t)dnnl_memory_desc_get_size(inner), 64);
   DNNL_TRY("a memory object", dnnl_memory_create(&way->plain, &plain, engine, DNNL_MEMORY_NONE));
   return is_result(self->spec.kind, i) ? make_reorder(way, inner, &plain)
                                        : make_reorder(way, &plain, inner);

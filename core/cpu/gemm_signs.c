@@ -207,7 +207,7 @@ int64_t rg_gemm_signs_room(const rg_gemm *g)
   int64_t bytes = rg_pack_panel_bytes(RG_PACK_BF16, p->fixed.k);
 
   if (!rg_weight_keeps(&p->fixed)) {
-    bytes += (p->fixed.k * 4 + 63) / 64 * 64;
+    bytes += rg_round_up(p->fixed.k * 4, 64);
   }
   if (p->k > 0 && !rg_weight_keeps(&p->b)) {
     bytes += rg_pack_panel_bytes(g->format, p->k);
@@ -229,7 +229,7 @@ static panels panels_of(const rg_gemm *g, int64_t j, int32_t thread)
   } else {
     rg_pack_signs(&p->fixed, j, (uint32_t *)(void *)room);
     words = (uint32_t *)(void *)room;
-    room += (p->fixed.k * 4 + 63) / 64 * 64;
+    room += rg_round_up(p->fixed.k * 4, 64);
   }
   rg_amx_expand(words, p->fixed.k, tiles);
   if (p->k > 0 && g->b != NULL) {

@@ -16,7 +16,7 @@ enum { CHUNK = 64 }; /* steps converted together: 64 x 32 numbers stay in L1 */
 
 int64_t rg_pack_depth(int32_t format, int64_t k)
 {
-  return format == RG_PACK_BF16 ? (k + RG_AMX_STEP - 1) / RG_AMX_STEP * RG_AMX_STEP : k;
+  return format == RG_PACK_BF16 ? rg_round_up(k, RG_AMX_STEP) : k;
 }
 
 int64_t rg_pack_panel_bytes(int32_t format, int64_t k)

@@ -232,7 +232,7 @@ static rg_status prepare_own(rg_ready *r)
     g->lda = p->a_col;
   } else if (p->a_dtype != want || (p->a_col != 1 && p->k > 1) || depth != p->k) {
     bytes_a = p->m * depth * (pairs ? 2 : 4);
-    bytes_a = (bytes_a + 63) / 64 * 64;
+    bytes_a = rg_round_up(bytes_a, 64);
     g->lda = depth;
   } else {
     g->lda = p->a_row;
@@ -248,7 +248,7 @@ static rg_status prepare_own(rg_ready *r)
                   : (p->n + RG_PANEL - 1) / RG_PANEL * rg_pack_panel_bytes(r->format, p->k);
   } else if (!rg_weight_keeps(&p->b)) {
     g->room_bytes = rg_pack_panel_bytes(r->format, pairs ? p->k : rg_gemm_depth(p));
-    g->room_bytes = (g->room_bytes + 63) / 64 * 64;
+    g->room_bytes = rg_round_up(g->room_bytes, 64);
   }
   int64_t bytes = bytes_a + g->room_bytes * p->n_threads;
   if (bytes + bytes_b > 0) {

@@ -15,11 +15,6 @@ typedef struct layout {
   int64_t a, b, c, own; /* bytes of each; 0: not needed */
 } layout;
 
-static int64_t rounded(int64_t bytes)
-{
-  return (bytes + 63) / 64 * 64;
-}
-
 /* -- Converting ------------------------------------------------------------------------------- */
 
 /* n numbers as the type oneDNN is to read. */
@@ -137,10 +132,10 @@ static layout layout_of(const rg_ready *r)
   int64_t size = rg_dtype_bytes(dtype);
   layout l = { 0 };
 
-  l.a = reads_a(p, dtype) ? 0 : rounded(p->m * p->k * size);
-  l.b = rg_weight_keeps(&p->b) || reads_b(&p->b, dtype) ? 0 : rounded(p->k * p->n * size);
-  l.c = r->plain_end || p->c_dtype == RG_F32 ? 0 : rounded(p->m * p->n * 4);
-  l.own = r->dnnl != NULL ? rounded(rg_dnnl_scratch_bytes(r->dnnl)) : 0;
+  l.a = reads_a(p, dtype) ? 0 : rg_round_up(p->m * p->k * size, 64);
+  l.b = rg_weight_keeps(&p->b) || reads_b(&p->b, dtype) ? 0 : rg_round_up(p->k * p->n * size, 64);
+  l.c = r->plain_end || p->c_dtype == RG_F32 ? 0 : rg_round_up(p->m * p->n * 4, 64);
+  l.own = r->dnnl != NULL ? rg_round_up(rg_dnnl_scratch_bytes(r->dnnl), 64) : 0;
   return l;
 }
 

@@ -8,11 +8,6 @@
 #include "cpu/cpu.h"
 #include "cpu/path.h"
 
-static int64_t rounded(int64_t bytes)
-{
-  return (bytes + 63) / 64 * 64;
-}
-
 rg_status rg_product_is_signs(const rg_weight *w, bool *out)
 {
   const uint32_t *words;
@@ -134,11 +129,11 @@ rg_status rg_product_prepare_signs(rg_ready *r)
   } else {
     g->ldf = depth;
     g->part = p->m * depth;
-    bytes = rounded(g->n_parts * g->part * 2);
+    bytes = rg_round_up(g->n_parts * g->part * 2, 64);
   }
   /* panels are expanded, and packed if they are not kept, by every thread that uses them */
   g->split_rows = p->n < p->n_threads * RG_PANEL;
-  g->room_bytes = rounded(rg_gemm_signs_room(g));
+  g->room_bytes = rg_round_up(rg_gemm_signs_room(g), 64);
   RG_TRY(rg_block_alloc(RG_CPU, bytes + g->room_bytes * p->n_threads, &r->scratch));
   r->a = bytes > 0 ? r->scratch.data : NULL;
   g->room = (char *)r->scratch.data + bytes;

@@ -240,7 +240,7 @@ static rg_status run(pool_work *w, const rg_call *call, const rg_tensor *big,
   w->index_size = small->_count / w->pool.planes;
   if (rg_is_half(out->_dtype)) {
     plain_out = as_plain(out, scratch);
-    scratch += (out->_count * 4 + 63) / 64 * 64;
+    scratch += rg_round_up(out->_count * 4, 64);
   }
   w->pool.in = in->_data;
   if (rg_is_half(in->_dtype) || !rg_is_contiguous(in)) {

@@ -229,11 +229,6 @@ static bool finish(void *context, int64_t begin, int64_t end)
 
 /* -- The kernel -------------------------------------------------------------------------------- */
 
-static int64_t rounded(int64_t bytes)
-{
-  return (bytes + 63) / 64 * 64;
-}
-
 /* All that is needed for the call, in one block. */
 static rg_status take_room(work *w, const rg_call *call)
 {
@@ -242,11 +237,11 @@ static rg_status take_room(work *w, const rg_call *call)
   bool as_is_w =
       !w->whole || ((weight->_stride[1] == 1 || w->k == 1) && weight->_stride[0] >= w->k);
   bool in_place = w->dtype == RG_F32;
-  int64_t bytes_a = as_is_x ? 0 : rounded(w->m * w->k);
-  int64_t bytes_b = as_is_w ? 0 : rounded(w->n * w->k);
-  int64_t bytes_s = in_place ? 0 : rounded(w->m * w->n * 4);
-  int64_t bytes_x = rounded((w->x_step == 0 ? 1 : w->m) * 4);
-  int64_t bytes_w = rounded(w->n * 4);
+  int64_t bytes_a = as_is_x ? 0 : rg_round_up(w->m * w->k, 64);
+  int64_t bytes_b = as_is_w ? 0 : rg_round_up(w->n * w->k, 64);
+  int64_t bytes_s = in_place ? 0 : rg_round_up(w->m * w->n * 4, 64);
+  int64_t bytes_x = rg_round_up((w->x_step == 0 ? 1 : w->m) * 4, 64);
+  int64_t bytes_w = rg_round_up(w->n * 4, 64);
   int64_t bytes_own = 0;
   char *at;
 
@@ -259,7 +254,7 @@ static rg_status take_room(work *w, const rg_call *call)
   }
   RG_TRY(find_dnnl(w));
   if (w->dnnl != NULL) {
-    bytes_own = rounded(rg_dnnl_scratch_bytes(w->dnnl));
+    bytes_own = rg_round_up(rg_dnnl_scratch_bytes(w->dnnl), 64);
   }
   RG_TRY(rg_block_alloc(RG_CPU, bytes_a + bytes_b + bytes_s + bytes_x + 2 * bytes_w + bytes_own,
                         &w->room));

@@ -114,12 +114,12 @@ static rg_status take_matrices(problem *p, const rg_tensor *x, rg_tensor *const 
   int64_t total = 0;
 
   for (int i = 0; i < 4; i++) {
-    total += (bytes[i] + 63) / 64 * 64;
+    total += rg_round_up(bytes[i], 64);
   }
   RG_TRY(rg_block_alloc_shared(RG_CPU, total, &p->block));
   at[0] = p->block.data;
   for (int i = 1; i < 4; i++) {
-    at[i] = at[i - 1] + (bytes[i - 1] + 63) / 64 * 64;
+    at[i] = at[i - 1] + rg_round_up(bytes[i - 1], 64);
   }
   for (int64_t i = 0; i < x->_count; i++) { /* gesdd destroys its matrix: always a copy */
     int64_t from = i / x->_shape[1] * x->_stride[0] + i % x->_shape[1] * x->_stride[1];

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "grad/node.h"
+#include "op/call.h"
 
 static _Atomic int64_t n_calls;
 static _Atomic int64_t saved_bytes;
@@ -115,20 +116,14 @@ static void place_drop(place *p)
 
 /* -- Nodes ---------------------------------------------------------------------------- */
 
-static int64_t rounded(int64_t bytes)
-{
-  return (bytes + 15) / 16 * 16;
-}
-
 /* One block: the node, its inputs' places, types, saved tensors, arguments. */
 static node *node_new(const rg_call *call)
 {
   int64_t n = call->n_in;
-  int64_t places = rounded((int64_t)sizeof(node));
-  int64_t metas = places + rounded(n * (int64_t)sizeof(place));
-  int64_t saved = metas + rounded(n * (int64_t)sizeof(rg_meta));
-  int64_t args = saved + rounded(n * (int64_t)sizeof(rg_tensor *));
-  char *block = rg_host_zeroed((size_t)(args + call->op->args_size));
+  int64_t places = rg_round_up(sizeof(node), RG_CALL_ALIGN);
+  int64_t metas = places + rg_round_up(n * (int64_t)sizeof(place), RG_CALL_ALIGN);
+  int64_t copy = metas + rg_round_up(n * (int64_t)sizeof(rg_meta), RG_CALL_ALIGN);
+  char *block = rg_host_zeroed((size_t)(copy + rg_call_room(call)));
   node *self = (node *)block;
 
   if (self == NULL) {
@@ -136,16 +131,10 @@ static node *node_new(const rg_call *call)
   }
   self->refs = 1;
   self->order = ++last_order;
-  self->call = *call;
   self->in = (place *)(block + places);
   self->in_meta = (rg_meta *)(block + metas);
-  self->saved_in = (const rg_tensor **)(block + saved);
+  self->saved_in = rg_call_copy(&self->call, call, block + copy);
   self->n_visible = call->n_out - call->op->n_hidden;
-  if (call->args != NULL) {
-    memcpy(block + args, call->args, call->op->args_size);
-  }
-  self->call.args = block + args;
-  self->call.in = self->saved_in;
   self->call.generator = NULL;
   atomic_fetch_add(&n_calls, 1);
   return self;

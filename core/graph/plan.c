@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "graph/plan.h"
+#include "op/call.h"
 
 static _Atomic int32_t n_plans;
 
@@ -30,11 +31,6 @@ static rg_tensor *freeze(const rg_plan *plan, step *s, const rg_tensor *x)
     rg_storage_retain(x->_storage);
   }
   return copy;
-}
-
-static size_t rounded(size_t bytes)
-{
-  return (bytes + 15) & ~(size_t)15;
 }
 
 rg_status rg_plan_new(rg_plan **out)
@@ -62,33 +58,29 @@ rg_status rg_plan_new(rg_plan **out)
 rg_status rg_plan_add(rg_plan *plan, const rg_call *call, rg_kernel *kernel, rg_tensor *const *out,
                       step **added)
 {
-  size_t n_in = (size_t)call->n_in;
-  size_t n_out = (size_t)call->n_out;
-  size_t head = rounded(sizeof(step));
-  size_t tensors = rounded((n_in + n_out) * sizeof(rg_tensor));
-  size_t lists = rounded((n_in + n_out) * sizeof(rg_tensor *));
-  char *block = rg_host_zeroed(head + tensors + lists + call->op->args_size);
+  int64_t n_in = call->n_in;
+  int64_t n_out = call->n_out;
+  int64_t tensors = rg_round_up(sizeof(step), RG_CALL_ALIGN);
+  int64_t list = tensors + rg_round_up((n_in + n_out) * (int64_t)sizeof(rg_tensor), RG_CALL_ALIGN);
+  int64_t copy = list + rg_round_up(n_out * (int64_t)sizeof(rg_tensor *), RG_CALL_ALIGN);
+  char *block = rg_host_zeroed((size_t)(copy + rg_call_room(call)));
   step *s = (step *)block;
   const rg_tensor **in;
 
   if (s == NULL) {
     return rg_fail(RG_ENOMEM, "capture: no memory for step %lld", (long long)plan->n_steps + 1);
   }
-  s->tensors = (rg_tensor *)(block + head);
-  in = (const rg_tensor **)(block + head + tensors);
-  s->out = (rg_tensor **)(in + n_in);
+  s->tensors = (rg_tensor *)(block + tensors);
+  s->out = (rg_tensor **)(block + list);
   s->kernel = kernel;
-  s->call = *call;
-  s->call.in = in;
-  s->call.args = memcpy(block + head + tensors + lists, call->args != NULL ? call->args : "",
-                        call->args != NULL ? call->op->args_size : 0);
+  in = rg_call_copy(&s->call, call, block + copy);
   s->frame.memo = &s->memo;
   s->frame.path = "";
   s->module = rg_place_now.module;
-  for (size_t i = 0; i < n_in; i++) {
+  for (int64_t i = 0; i < n_in; i++) {
     in[i] = call->in[i] != NULL ? freeze(plan, s, call->in[i]) : NULL;
   }
-  for (size_t i = 0; i < n_out; i++) {
+  for (int64_t i = 0; i < n_out; i++) {
     s->out[i] = out[i] != NULL ? freeze(plan, s, out[i]) : NULL;
   }
   if (call->op->draws) {

@@ -355,15 +355,10 @@ double rg_sklinear_break_even(int64_t n_in, int64_t n_out)
   return both > 0 ? (double)n_in * (double)n_out / both : 0;
 }
 
-static int64_t rounded_up(int64_t n, int64_t multiple)
-{
-  return (n + multiple - 1) / multiple * multiple;
-}
-
-/* Unless that makes it more than 1.2 times as large. */
+/* The next multiple, unless that makes it more than 1.2 times as large. */
 static int64_t rounded_if_near(int64_t n, int64_t multiple)
 {
-  int64_t up = rounded_up(n, multiple);
+  int64_t up = rg_round_up(n, multiple);
 
   return (double)up > 1.2 * (double)n ? n : up;
 }
@@ -378,6 +373,6 @@ rg_status rg_round_for_tensor_cores(int64_t n_in, int64_t n_out, int64_t low_ran
   }
   out[0] = rounded_if_near(n_in, multiple);
   out[1] = rounded_if_near(n_out, multiple);
-  out[2] = rounded_up(low_rank, multiple);
+  out[2] = rg_round_up(low_rank, multiple);
   return RG_OK;
 }

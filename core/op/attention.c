@@ -49,7 +49,7 @@ static int64_t workers(int64_t items)
 
 static int64_t padded(int64_t n)
 {
-  return (n + 31) / 32 * 32;
+  return rg_round_up(n, 32);
 }
 
 int64_t rg_attention_room(const rg_attention_sizes *s)
@@ -66,7 +66,7 @@ int64_t rg_attention_back_room(const rg_attention_sizes *s)
 {
   int64_t d = padded(s->d);
   int64_t e = padded(s->e);
-  int64_t n = (s->n + RG_ATT_BACK_QUERIES - 1) / RG_ATT_BACK_QUERIES * RG_ATT_BACK_QUERIES;
+  int64_t n = rg_round_up(s->n, RG_ATT_BACK_QUERIES);
   /* of all queries: packed both ways with the incoming gradient, the gradient, two numbers */
   int64_t floats = n * (3 * d + 2 * e + 2) + RG_ATT_BACK_KEYS * (3 * d + 2 * e) +
                    4 * RG_ATT_BACK_KEYS * RG_ATT_BACK_QUERIES + 64;

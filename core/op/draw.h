@@ -25,53 +25,22 @@
 #include <stdint.h>
 #include <string.h>
 
-#ifdef __CUDACC__
-#define RG_DRAW static inline __host__ __device__
-#else
-#define RG_DRAW static inline
-#endif
+#include "base/shared.h"
 
-/* -- Philox --------------------------------------------------------------------------- */
-
-/* Philox4x32-10 of a counter whose fourth word is 0; see rg_philox in core/base/random.c. */
-RG_DRAW void rg_draw_philox(uint64_t seed, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t to[4])
-{
-  uint32_t c3 = 0;
-  uint32_t k0 = (uint32_t)seed;
-  uint32_t k1 = (uint32_t)(seed >> 32);
-
-#if defined(__GNUC__) && !defined(__CUDACC__)
-#pragma GCC unroll 10
-#endif
-  for (int round = 0; round < 10; round++) {
-    uint64_t p0 = (uint64_t)0xD2511F53u * c0;
-    uint64_t p1 = (uint64_t)0xCD9E8D57u * c2;
-
-    c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
-    c1 = (uint32_t)p1;
-    c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-    c3 = (uint32_t)p0;
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
-  }
-  to[0] = c0;
-  to[1] = c1;
-  to[2] = c2;
-  to[3] = c3;
-}
+/* -- Blocks --------------------------------------------------------------------------- */
 
 /* Block `low + i` of a stream, carried into high. */
-RG_DRAW void rg_draw_block(uint64_t seed, uint32_t low, uint32_t high, uint32_t i, uint32_t to[4])
+RG_BOTH void rg_draw_block(uint64_t seed, uint32_t low, uint32_t high, uint32_t i, uint32_t to[4])
 {
   uint32_t c0 = low + i;
 
-  rg_draw_philox(seed, c0, high + (c0 < low ? 1u : 0u), 0, to);
+  rg_philox_of(seed, c0, high + (c0 < low ? 1u : 0u), 0, to);
 }
 
 /* -- Signs ---------------------------------------------------------------------------- */
 
 /* Is sign i, of a run that begins at bit 0 of this number's first, a plus? */
-RG_DRAW bool rg_draw_sign(uint32_t x, int64_t i)
+RG_BOTH bool rg_draw_sign(uint32_t x, int64_t i)
 {
   return (x >> (i & 31) & 1u) != 0;
 }
@@ -86,20 +55,20 @@ RG_DRAW bool rg_draw_sign(uint32_t x, int64_t i)
 */
 enum { RG_SIGNS_A_BLOCK = 128, RG_DRAW_U1 = 1, RG_DRAW_U2 = 2 };
 
-RG_DRAW void rg_draw_signs(uint64_t seed, uint32_t matrix, uint32_t row, uint32_t block,
+RG_BOTH void rg_draw_signs(uint64_t seed, uint32_t matrix, uint32_t row, uint32_t block,
                            uint32_t to[4])
 {
-  rg_draw_philox(seed, block, row, matrix, to);
+  rg_philox_of(seed, block, row, matrix, to);
 }
 
 /* -- Uniform -------------------------------------------------------------------------- */
 
-RG_DRAW float rg_draw_uniform_f32(uint32_t x)
+RG_BOTH float rg_draw_uniform_f32(uint32_t x)
 {
   return (float)(int32_t)(x >> 8) * (1.0f / 16777216.0f);
 }
 
-RG_DRAW double rg_draw_uniform_f64(uint32_t x0, uint32_t x1)
+RG_BOTH double rg_draw_uniform_f64(uint32_t x0, uint32_t x1)
 {
   double high = (double)(int32_t)(x0 >> 5);
   double low = (double)(int32_t)(x1 >> 6);
@@ -110,7 +79,7 @@ RG_DRAW double rg_draw_uniform_f64(uint32_t x0, uint32_t x1)
 /* -- Normal, f32 ---------------------------------------------------------------------- */
 
 /* log u for normal u > 0: u = 2^e (1 + f), sqrt(1/2) <= 1 + f < sqrt 2. */
-RG_DRAW float rg_draw_log_f32(float u)
+RG_BOTH float rg_draw_log_f32(float u)
 {
   uint32_t bits;
   float f;
@@ -138,7 +107,7 @@ RG_DRAW float rg_draw_log_f32(float u)
   return (f + p) + e * 0.693359375f;
 }
 
-RG_DRAW void rg_draw_normal_f32(uint32_t radius, uint32_t turn, float y[2])
+RG_BOTH void rg_draw_normal_f32(uint32_t radius, uint32_t turn, float y[2])
 {
   /* by halves, since only signed 32-bit numbers convert in one instruction */
   float whole = (float)(int32_t)(radius >> 16) * 65536.0f + (float)(int32_t)(radius & 0xffff);
@@ -161,7 +130,7 @@ RG_DRAW void rg_draw_normal_f32(uint32_t radius, uint32_t turn, float y[2])
 
 /* -- Normal, f64 ---------------------------------------------------------------------- */
 
-RG_DRAW double rg_draw_log_f64(double u)
+RG_BOTH double rg_draw_log_f64(double u)
 {
   uint64_t bits;
   uint64_t shifted;
@@ -187,7 +156,7 @@ RG_DRAW double rg_draw_log_f64(double u)
          ((half - (s * (half + (t1 + t2)) + e * 1.90821492927058770002e-10)) - f);
 }
 
-RG_DRAW void rg_draw_normal_f64(uint64_t radius, uint64_t turn, double y[2])
+RG_BOTH void rg_draw_normal_f64(uint64_t radius, uint64_t turn, double y[2])
 {
   double u = ((double)(int64_t)(radius >> 11) + 0.5) * (1.0 / 9007199254740992.0);
   double r = sqrt(-2.0 * rg_draw_log_f64(u));
@@ -222,7 +191,7 @@ RG_DRAW void rg_draw_normal_f64(uint64_t radius, uint64_t turn, double y[2])
 /* -- Dropout -------------------------------------------------------------------------- */
 
 /* Is an element with this number kept? */
-RG_DRAW bool rg_draw_keeps(uint32_t x, double p)
+RG_BOTH bool rg_draw_keeps(uint32_t x, double p)
 {
   return x >= (uint32_t)(p * 4294967296.0);
 }
@@ -233,7 +202,7 @@ RG_DRAW bool rg_draw_keeps(uint32_t x, double p)
 ** lo + floor(r range / 2^64), r the 64 bits of two numbers: of the `range` results none is more
 ** likely than another by more than range / 2^64 of its probability.
 */
-RG_DRAW int64_t rg_draw_integer(uint32_t x0, uint32_t x1, int64_t lo, uint64_t range)
+RG_BOTH int64_t rg_draw_integer(uint32_t x0, uint32_t x1, int64_t lo, uint64_t range)
 {
   uint64_t r = (uint64_t)x0 << 32 | x1;
   /* the high half of the 128-bit product, by halves: 128-bit integers are not C11 */

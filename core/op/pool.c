@@ -64,7 +64,7 @@ static int64_t wide_bytes(int32_t dtype, int64_t count)
 {
   bool half = dtype == RG_F16 || dtype == RG_BF16;
 
-  return half ? (count * 4 + 63) / 64 * 64 : 0;
+  return half ? rg_round_up(count * 4, 64) : 0;
 }
 
 /* x, where it is not read in place, and the result. */
@@ -76,7 +76,7 @@ static int64_t scratch_for(const rg_call *call)
   if (rg_is_contiguous(x) && wide_bytes(x->_dtype, 1) == 0) {
     return bytes;
   }
-  return bytes + (x->_count * (x->_dtype == RG_F64 ? 8 : 4) + 63) / 64 * 64;
+  return bytes + rg_round_up(x->_count * (x->_dtype == RG_F64 ? 8 : 4), 64);
 }
 
 /* -- Forward ------------------------------------------------------------------------------ */

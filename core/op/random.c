@@ -105,7 +105,7 @@ static rg_status normal_infer(rg_call *call)
   /* they come in pairs: an odd last one takes its partner's numbers too */
   int64_t pair = 2 * numbers_of(&args->meta);
 
-  call->n_draws = (call->n_draws + pair - 1) / pair * pair;
+  call->n_draws = rg_round_up(call->n_draws, pair);
   return RG_OK;
 }
 

@@ -32,7 +32,7 @@ static inline rg_svd_room rg_svd_room_of(int64_t m, int64_t n, int64_t size)
   int64_t at[8] = { 0 };
 
   for (int i = 0; i < 7; i++) {
-    at[i + 1] = at[i] + (bytes[i] + 63) / 64 * 64;
+    at[i + 1] = at[i] + rg_round_up(bytes[i], 64);
   }
   rg_svd_room room = { at[0], at[1], at[2], at[3], at[4], at[5], at[6], at[7] };
   return room;

@@ -17,13 +17,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#ifdef __CUDACC__
-#define RG_F8 static inline __host__ __device__
-#else
-#define RG_F8 static inline
-#endif
+#include "base/shared.h"
 
-RG_F8 uint32_t rg_f8_bits(float x)
+RG_BOTH uint32_t rg_f8_bits(float x)
 {
   uint32_t u;
 
@@ -31,7 +27,7 @@ RG_F8 uint32_t rg_f8_bits(float x)
   return u;
 }
 
-RG_F8 float rg_f8_float(uint32_t u)
+RG_BOTH float rg_f8_float(uint32_t u)
 {
   float x;
 
@@ -44,7 +40,7 @@ RG_F8 float rg_f8_float(uint32_t u)
 ** number.  unit: an f32 so large that its last place is the smallest number above 0.  over: what is
 ** larger than the largest.
 */
-RG_F8 uint8_t rg_f8_narrowed(float x, uint32_t shift, uint32_t least, float unit, uint32_t over)
+RG_BOTH uint8_t rg_f8_narrowed(float x, uint32_t shift, uint32_t least, float unit, uint32_t over)
 {
   uint32_t u = rg_f8_bits(x);
   uint32_t rest = u & 0x7fffffffu;
@@ -61,8 +57,8 @@ RG_F8 uint8_t rg_f8_narrowed(float x, uint32_t shift, uint32_t least, float unit
 }
 
 /* last: the smallest number above 0.  over: as above.  nan: the first that is no number. */
-RG_F8 float rg_f8_widened(uint8_t h, uint32_t shift, uint32_t least, float last, uint32_t over,
-                          uint32_t nan)
+RG_BOTH float rg_f8_widened(uint8_t h, uint32_t shift, uint32_t least, float last, uint32_t over,
+                            uint32_t nan)
 {
   uint32_t rest = h & 0x7fu;
   uint32_t normal = (rest << shift) + least - (1u << 23);
@@ -74,22 +70,22 @@ RG_F8 float rg_f8_widened(uint8_t h, uint32_t shift, uint32_t least, float last,
   return rg_f8_float((uint32_t)(h & 0x80u) << 24 | y);
 }
 
-RG_F8 uint8_t rg_f8e4m3_of_f32(float x)
+RG_BOTH uint8_t rg_f8e4m3_of_f32(float x)
 {
   return rg_f8_narrowed(x, 20, 0x3c800000u, 16384.0f, 0x7f);
 }
 
-RG_F8 uint8_t rg_f8e5m2_of_f32(float x)
+RG_BOTH uint8_t rg_f8e5m2_of_f32(float x)
 {
   return rg_f8_narrowed(x, 21, 0x38800000u, 128.0f, 0x7c);
 }
 
-RG_F8 float rg_f8e4m3_to_f32(uint8_t h)
+RG_BOTH float rg_f8e4m3_to_f32(uint8_t h)
 {
   return rg_f8_widened(h, 20, 0x3c800000u, 1.0f / 512, 0x7f, 0x7f);
 }
 
-RG_F8 float rg_f8e5m2_to_f32(uint8_t h)
+RG_BOTH float rg_f8e5m2_to_f32(uint8_t h)
 {
   return rg_f8_widened(h, 21, 0x38800000u, 1.0f / 65536, 0x7c, 0x7d);
 }
@@ -98,7 +94,7 @@ RG_F8 float rg_f8e5m2_to_f32(uint8_t h)
 ** v as a float that rounds on to fewer bits as v itself would: of the two floats around v the odd
 ** one (Boldo and Melquiond 2008, "Emulation of FMA and correctly rounded sums").
 */
-RG_F8 float rg_f32_odd_of_f64(double v)
+RG_BOTH float rg_f32_odd_of_f64(double v)
 {
   float f = (float)v;
   double near = (double)f;

@@ -42,7 +42,7 @@ static void numbers(uint64_t seed, uint64_t first, uint32_t *to, int64_t n)
 static void signs(uint64_t seed, uint32_t matrix, uint32_t row, uint32_t block, int64_t n,
                   uint32_t *to)
 {
-  int rows = (int)(n + 15) / 16 * 16;
+  int rows = (int)rg_round_up(n, 16);
 
   RG_INDEPENDENT for (int i = 0; i < rows; i++)
   {
