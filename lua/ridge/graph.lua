@@ -184,6 +184,10 @@ end
 ---@param pointer cdata rg_graph pointer, a new reference
 ---@return table graph
 function M.own(pointer)
+  if not ffi.istype('rg_graph *', pointer) then -- everything public is called with everything
+    blame.raise('graph.own: a pointer of the core is expected, got ' .. blame.show(pointer), 'EARG',
+      'graph.own')
+  end
   return setmetatable({ _p = ffi.gc(pointer, C.rg_graph_release),
     _values = setmetatable({}, { __mode = 'v' }), _nodes = setmetatable({}, { __mode = 'v' }) },
     Graph)
