@@ -87,6 +87,12 @@ function M.list(list, what)
         show(key)), 'EARG', what)
     end
   end
+  for i = 1, n do -- where Lua counts what is behind a hole
+    if list[i] == nil then
+      blame.raise(('%s: a list of numbers is expected, and its place %d is nil'):format(what, i),
+        'EARG', what)
+    end
+  end
   return list
 end
 

@@ -45,7 +45,7 @@ function Rows:init(path, opts)
   opts = options.check(SPEC, opts, 'data.rows')
   dtype.code(opts.dtype, 'data.rows')
   local numbers = 1
-  for _, n in ipairs(opts.shape) do
+  for _, n in ipairs(options.list(opts.shape, 'data.rows')) do
     if type(n) ~= 'number' or n < 1 or n ~= math.floor(n) then
       blame.raise('data.rows: sizes of a row are whole numbers from 1, got ' .. blame.show(n))
     end

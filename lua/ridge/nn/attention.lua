@@ -13,6 +13,7 @@ local dtype = require 'ridge.tensor.dtype'
 local options = require 'ridge.options'
 local ref = require 'ridge.ffi.ref'
 local Module = require 'ridge.nn.module'
+local parameter = require 'ridge.nn.parameter'
 local activation = require 'ridge.nn.activation'
 local feature = require 'ridge.nn.feature_attention'
 local base = require 'ridge.nn.layer'
@@ -150,6 +151,7 @@ end
 ---@param made table|nil as for every module
 ---@return table self
 function Attention:to(name, made)
+  made = parameter.made(made)
   if self.mask and dtype.is_device(name) then
     self.mask = self.mask:to(name)
     C.rg_scope_keep(self.mask._t)

@@ -154,11 +154,13 @@ function Module:without(...)
   return self
 end
 
--- Is a module another one, or above it?
-local function holds(module, other)
-  if module == other then return true end
-  for _, c in ipairs(type(module.children) == 'table' and module.children or {}) do
-    if holds(c.module, other) then return true end
+--- Is it another module, or one that has the other among its children or further below?
+---@param other table module
+---@return boolean
+function Module:holds(other)
+  if self == other then return true end
+  for _, c in ipairs(type(self.children) == 'table' and self.children or {}) do
+    if Module.holds(c.module, other) then return true end
   end
   return false
 end
@@ -173,7 +175,7 @@ function Module:child(name, module)
     blame.raise(('%s: a module is expected as child, got %s'):format(getmetatable(self).__name,
       blame.show(module)))
   end
-  if holds(module, self) then
+  if Module.holds(module, self) then
     blame.raise(('%s: a module cannot be a child of itself'):format(getmetatable(self).__name))
   end
   self.children[#self.children + 1] = self:_entry(tostring(name), module)
@@ -269,7 +271,7 @@ end
 ---@param made table|nil what was converted already: shared parameters stay shared
 ---@return table self
 function Module:to(name, made)
-  made = made or {}
+  made = parameter.made(made)
   for _, p in ipairs(self.params) do parameter.convert(self, p.name, name, made) end
   for _, c in ipairs(self.children) do c.module:to(name, made) end
   return self
@@ -370,9 +372,7 @@ local function plain_fields(self)
   return list
 end
 
---- One line with how many numbers are stored, where there are any, and a line for each child.
--- Modules that are kept as plain fields are shown as what they are: no part of it.
-function Module:__tostring()
+local function shown(self)
   local _, stored = self:num_parameters()
   local name = getmetatable(self).__name
   local lines = { stored > 0 and ('%s(%d parameters)'):format(name, stored) or name }
@@ -389,6 +389,16 @@ function Module:__tostring()
       .. "with it: self:child('%s', ...) makes it a part"):format(name_of_child)
   end
   return table.concat(lines, '\n')
+end
+
+--- One line with how many numbers are stored, where there are any, and a line for each child; or
+--- what is wrong with them.
+-- Modules that are kept as plain fields are shown as what they are: no part of it.
+function Module:__tostring()
+  local ok, text = pcall(shown, self)
+  if ok then return text end
+  if not blame.is_error(text) then error(text, 0) end
+  return ('%s that cannot run: %s'):format(getmetatable(self).__name, text.message:match '[^\n]*')
 end
 
 return Module

@@ -93,15 +93,27 @@ local function moved(tensor, name)
   return there._t ~= tensor._t and tensor.requires_grad and there:requires_grad_() or there
 end
 
+--- The table of what was converted already, which walks over modules hand on; anything else that is
+--- given is a mistake, and a cdata would be written into.
+---@param made table|nil a new one is made where there is none
+---@return table
+function M.made(made)
+  if made ~= nil and type(made) ~= 'table' then
+    blame.raise(('to: one type or device is expected, and %s is behind it'):format(
+      blame.show(made)), 'EARG')
+  end
+  return made or {}
+end
+
 --- Convert or move a parameter, where its type allows that.
 ---@param self table module
 ---@param own string its name; nothing happens where there is none
 ---@param to string element type or device
 ---@param made table|nil what was converted already: shared parameters stay shared
 function M.convert(self, own, to, made)
+  made = M.made(made)
   local p = M.entry(self, own)
   if not p or not (dtype.is_device(to) or FLOAT[p.tensor.dtype]) then return end
-  made = made or {}
   local key = tonumber(ffi.cast('intptr_t', p.tensor._t))
   made[key] = made[key] or { moved(p.tensor, to), p.tensor } -- the key stays taken
   M.put(self, p, made[key][1])

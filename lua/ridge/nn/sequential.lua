@@ -31,10 +31,18 @@ end
 -- children: Lua asks nobody before it writes over a field that is there.
 local function standing(entry, key)
   if key ~= 'module' then return nil end
-  local module = rawget(entry.net, entry.at)
+  local net, at = entry.net, entry.at
+  local module = rawget(net, at)
+  if module == entry.seen then return module end
   if type(module) ~= 'table' or type(module.forward) ~= 'function' then
-    blame.raise(('nn.Sequential: a module is expected at %d, got %s'):format(entry.at,
+    blame.raise(('nn.Sequential: a module is expected at %d, got %s'):format(at,
       blame.show(module)))
+  end
+  entry.seen = module -- a circle ends here
+  if Module.holds(module, net) then
+    entry.seen = false
+    blame.raise(('nn.Sequential: the module at %d holds this one: a module cannot be a child of '
+      .. 'itself'):format(at))
   end
   return module
 end
@@ -44,7 +52,7 @@ local Entry = { __index = standing }
 function Sequential:_entry(name, module)
   local at = tonumber(name)
   rawset(self, at, module)
-  return setmetatable({ name = name, net = self, at = at }, Entry)
+  return setmetatable({ name = name, net = self, at = at, seen = module }, Entry)
 end
 
 -- The modules first .. last as one function. It holds them itself: the backward pass, which calls

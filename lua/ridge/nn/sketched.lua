@@ -232,6 +232,7 @@ end
 ---@param made table|nil as for every module
 ---@return table self
 function SKLinear:to(name, made)
+  made = parameter.made(made)
   if not self._parts then return Layer.to(self, name, made) end
   local is_device, parts, wanted = dtype.is_device(name), {}, {}
   for i, x in ipairs(self._parts) do
