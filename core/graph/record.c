@@ -37,7 +37,7 @@ typedef struct stored {
   bool state;   /* and is written to */
 } stored;
 
-typedef struct recording {
+typedef struct rg_recording {
   rg_graph *g;
   stored *bucket[BUCKETS];
   const rg_arena *arena; /* of the capture: what it gives is the recording's own */
@@ -440,9 +440,7 @@ rg_status rg_record_begin(void)
     return status;
   }
   r->arena = rg_arena_current();
-  now = r;
-  rg_graph_recorder = &hooks;
-  rg_ring_on |= RG_RING_GRAPH;
+  (void)rg_record_swap(r);
   return RG_OK;
 }
 
@@ -457,6 +455,56 @@ rg_status rg_record_output(const rg_tensor *x, int32_t kind, const char *name)
   RG_TRY(value_of(now, x, &output.value));
   RG_TRY(rg_ir_text_add(now->g, name, &output.name));
   return rg_ir_graph_output(now->g, &output);
+}
+
+rg_status rg_record_input(const rg_tensor *x, const char *name)
+{
+  rg_ir_text text;
+  int32_t value;
+
+  RG_TRY(rg_tensor_check(x, "graph"));
+  if (now == NULL) {
+    return rg_fail(RG_ECAPTURE, "graph: nothing is recorded");
+  }
+  RG_TRY(value_of(now, x, &value));
+  RG_TRY(rg_ir_text_add(now->g, name, &text));
+  rg_ir_name(now->g, value, text);
+  return rg_ir_value_at(now->g, value)->kind == RG_VALUE_INPUT ? rg_ir_graph_input(now->g, value)
+                                                               : RG_OK;
+}
+
+rg_status rg_record_name(const rg_tensor *x, const char *name)
+{
+  rg_ir_text text;
+
+  RG_TRY(rg_tensor_check(x, "graph"));
+  if (now == NULL) {
+    return rg_fail(RG_ECAPTURE, "graph: nothing is recorded");
+  }
+  const stored *s = find(now, rg_storage_root(x->_storage));
+
+  if (s == NULL || s->first == RG_IR_NONE) {
+    return RG_OK;
+  }
+  RG_TRY(rg_ir_text_add(now->g, name, &text));
+  rg_ir_name(now->g, s->first, text);
+  return RG_OK;
+}
+
+static const rg_graph_hooks hooks;
+
+rg_recording *rg_record_swap(rg_recording *other)
+{
+  rg_recording *before = now;
+
+  now = other;
+  rg_graph_recorder = now != NULL ? &hooks : NULL;
+  if (now != NULL) {
+    rg_ring_on |= RG_RING_GRAPH;
+  } else {
+    rg_ring_on &= ~(uint32_t)RG_RING_GRAPH;
+  }
+  return before;
 }
 
 static void forget(recording *r)
@@ -476,10 +524,32 @@ static void forget(recording *r)
       s = next;
     }
   }
-  now = NULL;
-  rg_graph_recorder = NULL;
-  rg_ring_on &= ~(uint32_t)RG_RING_GRAPH;
   rg_host_free(r);
+}
+
+void rg_record_release(rg_recording *r)
+{
+  if (r != NULL) {
+    rg_graph_release(r->g);
+    forget(r);
+  }
+}
+
+/* What is read anew at every run is an input, also where no argument said so. */
+static rg_status list_inputs(rg_graph *g)
+{
+  for (int32_t id = 0; id < rg_ir_n_values(g); id++) {
+    const rg_ir_value *v = rg_ir_value_at(g, id);
+    bool listed = v->removed || v->kind != RG_VALUE_INPUT || v->producer >= 0;
+
+    for (int32_t i = 0; !listed && i < rg_ir_n_inputs(g); i++) {
+      listed = rg_graph_input(g, i) == id;
+    }
+    if (!listed) {
+      RG_TRY(rg_ir_graph_input(g, id));
+    }
+  }
+  return RG_OK;
 }
 
 rg_status rg_record_end(rg_graph **out)
@@ -495,15 +565,19 @@ rg_status rg_record_end(rg_graph **out)
     rg_record_cancel();
     return status;
   }
+  rg_status status = list_inputs(r->g);
+
+  if (status != RG_OK) {
+    rg_record_cancel();
+    return status;
+  }
   *out = r->g;
+  (void)rg_record_swap(NULL);
   forget(r);
   return RG_OK;
 }
 
 void rg_record_cancel(void)
 {
-  if (now != NULL) {
-    rg_graph_release(now->g);
-    forget(now);
-  }
+  rg_record_release(rg_record_swap(NULL));
 }

@@ -12,6 +12,7 @@
 #include "ridge/schema.h"
 
 typedef struct rg_graph rg_graph;
+typedef struct rg_recording rg_recording;
 
 /* Where a value comes from. */
 enum {
@@ -130,6 +131,34 @@ RG_API int32_t rg_graph_state(const rg_graph *graph, int32_t i);
 /* The same of an output.  i: from 0; kind: RG_OUTPUT_..., name, line: out, where not NULL. */
 RG_API int32_t rg_graph_output(const rg_graph *graph, int32_t i, int32_t *kind, const char **name,
                                const char **line);
+
+/* -- Recording: while a plan is captured (ridge/graph.h) -------------------------------- */
+
+/* Record from now on.  RG_ECAPTURE outside a capture, and while something is recorded. */
+RG_API rg_status rg_record_begin(void) RG_CHECK;
+
+/* x is an output of the graph that is recorded.  kind: RG_OUTPUT_...; name: NULL for none. */
+RG_API rg_status rg_record_output(const rg_tensor *x, int32_t kind, const char *name) RG_CHECK;
+
+/* x, which is there before what is recorded, is an input of the graph from now on, also where
+** nothing reads it.  name: NULL for none. */
+RG_API rg_status rg_record_input(const rg_tensor *x, const char *name) RG_CHECK;
+
+/* x, a tensor that was there before the recording, has this name.  Nothing happens where no call
+** read or wrote it. */
+RG_API rg_status rg_record_name(const rg_tensor *x, const char *name) RG_CHECK;
+
+/* The end, before that of the capture.  out: new reference.  RG_ECAPTURE where nothing is recorded,
+** or something happened that no node says. */
+RG_API rg_status rg_record_end(rg_graph **out) RG_CHECK;
+
+/* Throw it away, if there is one. */
+RG_API void rg_record_cancel(void);
+
+/* Set aside what is recorded, and go on with the recording `other`, or with none: NULL.  Returns
+** the one before, which is the caller's to release. */
+RG_API rg_recording *rg_record_swap(rg_recording *other);
+RG_API void rg_record_release(rg_recording *r);
 
 /* -- Changes ----------------------------------------------------------------------------- */
 

@@ -91,7 +91,9 @@ end
 
 local function args_of(facts)
   local out = {}
-  local record = facts.op >= 0 and schema.records()[facts.op + 1]
+  local records = schema.records()
+  local record = facts.op >= 0
+    and (records[facts.op + 1] or schema.others()[facts.op + 1 - #records])
   for _, arg in ipairs(record and record.args or {}) do
     out[arg.name] = arg_of(arg, facts.args)
   end
@@ -523,4 +525,6 @@ require('ridge.types').register('Graph', M.is, {
 
 guard.all(Graph)
 
-return M
+return setmetatable(M, {
+  __call = function(_, f, ...) return require('ridge.graph_record').record(M.own, f, ...) end,
+})

@@ -24,8 +24,8 @@ local LUA_ROWS = {
   { "ffi" },
   { "random", "types", "show", "ring", "ranges" },
   { "tensor" },
-  { "backend", "data", "device", "graph", "memory", "nn", "optim", "plan", "process" },
-  { "init" }, -- require "ridge": what lies above it is loaded late
+  { "backend", "data", "device", "memory", "nn", "optim", "plan", "process" },
+  { "graph_record" }, { "graph" }, { "init" }, -- require "ridge": what lies above it is loaded late
   { "measure", "plot", "store" },
   { "sweep", "timeline", "profile_text" }, { "profile" },
   { "bench", "report", "repl", "train" },

@@ -1,0 +1,109 @@
+-- SPDX-License-Identifier: MIT
+--- ridge.graph(f, ...): the graph of what a function computes.
+
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
+local blame = require 'ridge.blame'
+local call = require 'ridge.ffi.call'
+local mode = require 'ridge.tensor.mode'
+local plan = require 'ridge.plan'
+local ref = require 'ridge.ffi.ref'
+local state = require 'ridge.state'
+
+local M = {}
+
+-- It is set aside with the capture: what others do meanwhile is none of it.
+local RECORDING = {
+  on = function(entry)
+    if not entry.recording then
+      call.check(C.rg_record_begin())
+    else
+      C.rg_record_swap(ffi.gc(entry.recording, nil))
+      entry.recording = nil
+    end
+  end,
+  off = function(entry)
+    entry.recording = ffi.gc(C.rg_record_swap(nil), C.rg_record_release)
+  end,
+  stop = function() C.rg_record_cancel() end,
+}
+
+local function output(x, kind, name)
+  call.check(C.rg_record_output(x._t, kind, name))
+end
+
+-- Tensors that a function returned, those in tables of its too, by their names there.
+local function returned(value, name, seen)
+  if ref.is(value) then
+    output(value, C.RG_OUTPUT_RETURNED, name)
+  elseif type(value) == 'table' and not getmetatable(value) and not seen[value] then
+    seen[value] = true
+    local keys = {}
+    for key in pairs(value) do keys[#keys + 1] = key end
+    table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
+    for _, key in ipairs(keys) do
+      returned(value[key], name and name .. '.' .. tostring(key) or tostring(key), seen)
+    end
+  end
+end
+
+-- Names for what modules hold, and the gradients that a backward pass left there.
+local function parameters(modules)
+  local list, seen, met = {}, {}, {}
+  for _, module in ipairs(modules) do mode.places(module, list, seen) end
+  for _, place in ipairs(list) do
+    local id = tonumber(ffi.cast('intptr_t', place.tensor._t))
+    if not met[id] then -- a tied one has its first name
+      met[id] = true
+      call.check(C.rg_record_name(place.tensor._t, place.name))
+      local slope = place.tensor.grad
+      if slope then output(slope, C.RG_OUTPUT_GRADIENT, place.name .. '.grad') end
+    end
+  end
+end
+
+local function recorded(slot, f, ...)
+  local entry, seen = state.enter(RECORDING, {}), {}
+  local n = select('#', ...)
+  for i = 1, n do
+    local x = select(i, ...)
+    if ref.is(x) then
+      ref.need(x, 'graph')
+      call.check(C.rg_record_input(x._t, n > 1 and 'input.' .. i or 'input'))
+    end
+  end
+  local function keep(...) return { n = select('#', ...), ... } end
+  local results = keep(mode.watch(seen, f, ...))
+  for i = 1, results.n do
+    returned(results[i], results.n > 1 and tostring(i) or nil, {})
+  end
+  parameters(seen.modules)
+  if not state.take(entry) then blame.raise('graph: it was ended meanwhile', 'ECAPTURE') end
+  call.check(C.rg_record_end(slot))
+end
+
+--- Run a function once, and return the graph of what it computes: its calls as nodes, what they
+--- read and make as values. What it returned, in tables too, and the gradients it left in
+--- parameters are outputs; what it wrote to that was there before are states. What cannot be
+--- captured is an error.
+---@param own function makes a graph of the core's one
+---@param f function or a module
+---@param ... any its arguments; tensors are inputs
+---@return table graph
+-- >> return ridge.graph(ridge.nn.Linear(3, 2), ridge.ones(4, 3))
+function M.record(own, f, ...)
+  if not blame.callable(f) then
+    blame.raise('graph: a function is expected, got ' .. blame.show(f), 'EARG', 'graph')
+  end
+  local slot = ffi.new 'rg_graph *[1]'
+  local captured = plan.capture(recorded, slot, f, ...)
+  captured:release()
+  local made = own(slot[0])
+  if #made:outputs() == 0 and #made:states() == 0 then
+    blame.raise('graph: it computes nothing that is seen outside; return what you want computed',
+      'EARG', 'graph')
+  end
+  return made
+end
+
+return M
