@@ -444,17 +444,43 @@ rg_status rg_record_begin(void)
   return RG_OK;
 }
 
+static rg_status check_recording(const rg_tensor *x)
+{
+  RG_TRY(rg_tensor_check(x, "graph"));
+  return now != NULL ? RG_OK : rg_fail(RG_ECAPTURE, "graph: nothing is recorded");
+}
+
+/* Was it there before, and has nothing written to it? */
+static bool is_untouched(const recording *r, const rg_tensor *x)
+{
+  rg_storage *storage = rg_storage_root(x->_storage);
+  const stored *s = find(r, storage);
+
+  return s == NULL ? !is_own(r, storage) : s->outside && !s->state;
+}
+
 rg_status rg_record_output(const rg_tensor *x, int32_t kind, const char *name)
 {
   rg_ir_output output = { .kind = kind };
 
-  RG_TRY(rg_tensor_check(x, "graph"));
-  if (now == NULL) {
-    return rg_fail(RG_ECAPTURE, "graph: nothing is recorded");
+  RG_TRY(check_recording(x));
+  if (kind == RG_OUTPUT_GRADIENT && is_untouched(now, x)) {
+    return RG_OK;
   }
   RG_TRY(value_of(now, x, &output.value));
   RG_TRY(rg_ir_text_add(now->g, name, &output.name));
   return rg_ir_graph_output(now->g, &output);
+}
+
+/* Is a value one of the first n inputs of the graph? */
+static bool is_input(const rg_graph *g, int32_t value, int32_t n)
+{
+  for (int32_t i = 0; i < n; i++) {
+    if (rg_graph_input(g, i) == value) {
+      return true;
+    }
+  }
+  return false;
 }
 
 rg_status rg_record_input(const rg_tensor *x, const char *name)
@@ -462,11 +488,11 @@ rg_status rg_record_input(const rg_tensor *x, const char *name)
   rg_ir_text text;
   int32_t value;
 
-  RG_TRY(rg_tensor_check(x, "graph"));
-  if (now == NULL) {
-    return rg_fail(RG_ECAPTURE, "graph: nothing is recorded");
-  }
+  RG_TRY(check_recording(x));
   RG_TRY(value_of(now, x, &value));
+  if (is_input(now->g, value, rg_ir_n_inputs(now->g))) {
+    return RG_OK; /* it was given before, and has its first name */
+  }
   RG_TRY(rg_ir_text_add(now->g, name, &text));
   rg_ir_name(now->g, value, text);
   return rg_ir_value_at(now->g, value)->kind == RG_VALUE_INPUT ? rg_ir_graph_input(now->g, value)
@@ -477,10 +503,7 @@ rg_status rg_record_name(const rg_tensor *x, const char *name)
 {
   rg_ir_text text;
 
-  RG_TRY(rg_tensor_check(x, "graph"));
-  if (now == NULL) {
-    return rg_fail(RG_ECAPTURE, "graph: nothing is recorded");
-  }
+  RG_TRY(check_recording(x));
   const stored *s = find(now, rg_storage_root(x->_storage));
 
   if (s == NULL || s->first == RG_IR_NONE) {
@@ -490,8 +513,6 @@ rg_status rg_record_name(const rg_tensor *x, const char *name)
   rg_ir_name(now->g, s->first, text);
   return RG_OK;
 }
-
-static const rg_graph_hooks hooks;
 
 rg_recording *rg_record_swap(rg_recording *other)
 {
@@ -538,14 +559,10 @@ void rg_record_release(rg_recording *r)
 /* What is read anew at every run is an input, also where no argument said so. */
 static rg_status list_inputs(rg_graph *g)
 {
-  for (int32_t id = 0; id < rg_ir_n_values(g); id++) {
-    const rg_ir_value *v = rg_ir_value_at(g, id);
-    bool listed = v->removed || v->kind != RG_VALUE_INPUT || v->producer >= 0;
+  const int32_t given = rg_ir_n_inputs(g);
 
-    for (int32_t i = 0; !listed && i < rg_ir_n_inputs(g); i++) {
-      listed = rg_graph_input(g, i) == id;
-    }
-    if (!listed) {
+  for (int32_t id = 0; id < rg_ir_n_values(g); id++) {
+    if (rg_ir_value_at(g, id)->kind == RG_VALUE_INPUT && !is_input(g, id, given)) {
       RG_TRY(rg_ir_graph_input(g, id));
     }
   }

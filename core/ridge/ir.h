@@ -137,7 +137,8 @@ RG_API int32_t rg_graph_output(const rg_graph *graph, int32_t i, int32_t *kind, 
 /* Record from now on.  RG_ECAPTURE outside a capture, and while something is recorded. */
 RG_API rg_status rg_record_begin(void) RG_CHECK;
 
-/* x is an output of the graph that is recorded.  kind: RG_OUTPUT_...; name: NULL for none. */
+/* x is an output of the graph that is recorded; a gradient only where the recording made it or
+** wrote to it.  kind: RG_OUTPUT_...; name: NULL for none. */
 RG_API rg_status rg_record_output(const rg_tensor *x, int32_t kind, const char *name) RG_CHECK;
 
 /* x, which is there before what is recorded, is an input of the graph from now on, also where

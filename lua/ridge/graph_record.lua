@@ -47,6 +47,15 @@ local function returned(value, name, seen)
   end
 end
 
+-- A parameter's gradient; it is a view, and making that is no part of what f does.
+local function gradient_of(tensor)
+  local recording = C.rg_record_swap(nil)
+  local ok, grad = pcall(function() return tensor.grad end)
+  C.rg_record_swap(recording)
+  if not ok then error(grad, 0) end
+  return grad
+end
+
 -- Names for what modules hold, and the gradients that a backward pass left there.
 local function parameters(modules)
   local list, seen, met = {}, {}, {}
@@ -56,8 +65,8 @@ local function parameters(modules)
     if not met[id] then -- a tied one has its first name
       met[id] = true
       call.check(C.rg_record_name(place.tensor._t, place.name))
-      local slope = place.tensor.grad
-      if slope then output(slope, C.RG_OUTPUT_GRADIENT, place.name .. '.grad') end
+      local grad = gradient_of(place.tensor)
+      if grad then output(grad, C.RG_OUTPUT_GRADIENT, place.name .. '.grad') end
     end
   end
 end

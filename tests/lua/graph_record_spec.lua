@@ -80,6 +80,15 @@ describe('ridge.graph', function()
     local kinds = {}
     for _, o in ipairs(g:outputs()) do kinds[#kinds + 1] = o.kind .. ' ' .. (o.name or '') end
     assert.same({ 'returned ', 'gradient weight.grad', 'gradient bias.grad' }, kinds)
+    -- a gradient that was there before and that nothing touches is none of it
+    local forward = ridge.graph(net, x)
+    assert.equal(1, #forward:outputs())
+    assert.equal('input', names(forward:inputs()))
+    assert.matches('computes nothing that is seen outside',
+      failure(ridge.graph, function() local _ = net(x) end))
+    -- one that is added to is a state
+    local again = ridge.graph(function() net(x):mean():backward() end)
+    assert.equal(2, #again:states())
     optimizer:zero_grad()
     local step = ridge.graph(function()
       local loss = net(x):mean()
@@ -91,6 +100,13 @@ describe('ridge.graph', function()
     local adds = ridge.graph(function() counter:add_(1) end)
     assert.equal(1, #adds:states())
     assert.equal('add', ops(adds))
+  end)
+
+  it('has a tensor that is given twice once, and what the function found by itself', function()
+    local x, y = ridge.ones(3), ridge.ones(3)
+    local g = ridge.graph(function(a, b) return a * b + y end, x, x)
+    assert.equal('input.1 ?', names(g:inputs()))
+    assert.equal('input.1 input.2', names(ridge.graph(function(a) return a + 1 end, x, y):inputs()))
   end)
 
   it('is the same for the same function, with and without the compiler', function()
