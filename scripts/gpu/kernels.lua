@@ -123,7 +123,7 @@ local function rows_of(list, capability, launches)
   local rows, launched = {}, 0
   for _, k in ipairs(list) do
     local at, row = launches[k.full], { kernel = k, share = 2 }
-    if at and k.registers then
+    if at and k.registers and occupancy.LIMITS[capability] then
       launched = launched + 1
       row.threads, row.smem = at.threads, k.smem + at.smem
       row.blocks, row.limit, row.share =
@@ -156,7 +156,8 @@ local function write_table(path, list, capability, launches)
       row.limit or ''))
   end
   file:close()
-  print(('# %s: %d kernels, %d of them launched by tests'):format(path, #list, launched))
+  print(('# %s: %d kernels, %d of them launched by tests%s'):format(path, #list, launched,
+    occupancy.LIMITS[capability] and '' or '; occupancy.lua does not know this capability'))
 end
 
 local function main(folder, build)
