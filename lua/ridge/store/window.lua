@@ -10,7 +10,7 @@ local record = require 'ridge.store.record'
 
 local M = {}
 
---- Where in a worker's lock file they are, behind its other notes.
+--- Where in a worker's lock file they are, behind what else it says.
 M.AT = 256
 
 local LINE = 'w %d %s %s %s %d %.17g %.9g %.17g %d ;\n'
@@ -62,7 +62,7 @@ local function by_timing(windows)
   return order
 end
 
---- Make rows of what a worker noted, as long as its attempt is under way; within a transaction.
+--- Make rows of what a worker recorded, as long as its attempt is under way; within a transaction.
 ---@param db table
 ---@param worker integer
 ---@param text string what stands in its lock file from M.AT on

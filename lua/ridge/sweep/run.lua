@@ -5,8 +5,8 @@
 -- the program that runs a recipe, each pass has a fresh process: a worker takes the points of one
 -- pass and ends. Elsewhere (at the prompt, in plain luajit) all passes are of this process, which
 -- their rows say. Between claim and write nothing of a point is in the database but the claim
--- itself; windows are noted beside it as they end (ridge.store.window), so a process that dies at
--- any moment loses at most the window under way, and what was set up.
+-- itself; windows are recorded beside it as they end (ridge.store.window), so a process that dies
+-- at any moment loses at most the window under way, and what was set up.
 
 local blame = require 'ridge.blame'
 local block = require 'ridge.sweep.block'
