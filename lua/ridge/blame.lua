@@ -128,7 +128,8 @@ function M.show(value)
   if kind == 'table' then
     local meta = debug.getmetatable(value)
     local name = type(meta) == 'table' and rawget(meta, '__name')
-    return type(name) == 'string' and 'a ' .. name or 'a table'
+    if type(name) ~= 'string' then return 'a table' end
+    return (name:find '^[aeioAEIO]' and 'an ' or 'a ') .. name
   end
   return 'a ' .. kind
 end

@@ -11,7 +11,14 @@ local M = {}
 local function define(class, key, value)
   if type(value) == 'function' and type(key) == 'string' and key:sub(1, 1) ~= '_'
     and blame.is_own(debug.getinfo(value, 'S').source) then
-    value = guard.wrap(value)
+    if debug.getlocal(value, 1) == 'self' then
+      value = guard.method(value, function(self)
+        return type(self) == 'table'
+          and (getmetatable(self) == class or M.is_a(self, class))
+      end)
+    else
+      value = guard.wrap(value)
+    end
   end
   rawset(class, key, value)
 end

@@ -50,7 +50,7 @@ end
 --- Module and function that know the docstring of a function; set by ridge.
 M.docs = nil
 
-local function sentence(f, given)
+local function sentence(f, given, foreign)
   local entry = M.docs and require(M.docs[1])[M.docs[2]](f)
   local self = given[1] and given[1].name == 'self' and given[1]
   local class = self and type(self.value) == 'table' and getmetatable(self.value)
@@ -60,7 +60,7 @@ local function sentence(f, given)
   if self then
     local meta = debug.getmetatable(self.value)
     local index = type(meta) == 'table' and rawget(meta, '__index')
-    if type(self.value) ~= 'table' or not index then
+    if foreign or type(self.value) ~= 'table' or not index then
       return ('%s: it is called with a colon on an object of its class, got %s'):format(name,
         blame.show(self.value))
     end
@@ -132,6 +132,23 @@ function M.wrap(f)
   if original[f] then return f end
   local function guarded(...)
     return finish(f, xpcall(f, M.handler, ...))
+  end
+  original[guarded] = f
+  return guarded
+end
+
+--- The same method behind the border. What is called on an object of another class would leave its
+--- fields there and find none of its own, so that is refused before it runs.
+---@param f function its first parameter is self
+---@param belongs function(self) is this an object that the method may be called on?
+---@return function
+function M.method(f, belongs)
+  if original[f] then return f end
+  local function guarded(self, ...)
+    if not belongs(self) then
+      error(blame.object(sentence(f, { { name = 'self', value = self } }, true), 'EARG'), 0)
+    end
+    return finish(f, xpcall(f, M.handler, self, ...))
   end
   original[guarded] = f
   return guarded

@@ -54,6 +54,28 @@ describe('what Lua would say', function()
     end
   end)
 
+  it('keeps what is called on an object of another class from leaving its fields there', function()
+    local loader = ridge.data.Loader({ ridge.ones(4, 2) }, { batch = 2 })
+    local sgd = optim.SGD(nn.Linear(2, 2))
+    for _, case in ipairs {
+      { optim.Adam.init, loader, {}, 'data.Loader' }, { sgd.step, loader, {}, 'data.Loader' },
+      { nn.Linear.init, sgd, { 3, 4 }, 'optim.SGD' }, { nn.Linear.train, sgd, {}, 'optim.SGD' },
+      { nn.Linear.init, nn.Dropout(0.5), { 3, 4 }, 'nn.Dropout' },
+      { nn.Module.init, {}, {}, 'table' },
+    } do
+      local f, object, arguments, what = unpack(case)
+      local before = {}
+      for key, value in pairs(object) do before[key] = value end
+      local e = told(f, object, unpack(arguments))
+      assert.matches('it is called with a colon on an object of its class, got an? '
+        .. what:gsub('%.', '%%.'), e.message)
+      assert.same(before, object)
+    end
+    local own = nn.class 'own'
+    function own:init(...) nn.Linear.init(self, ...) end -- Linear is none of its parents
+    assert.matches('on an object of its class, got an own', told(own, 2, 2).message)
+  end)
+
   it('is left as it is where the mistake is the user\'s own', function()
     local nothing = nil
     local function own() return nothing.y end
