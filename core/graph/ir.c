@@ -216,12 +216,16 @@ void rg_ir_name(rg_graph *g, int32_t value, rg_ir_text name)
 
 enum { I64X2_BYTES = 16 };
 
+/* 0: of no type that is known. */
 static size_t arg_bytes(const rg_arg *arg)
 {
   switch (arg->type) {
   case RG_ARG_i32:
   case RG_ARG_u32:
     return 4;
+  case RG_ARG_i64:
+  case RG_ARG_f64:
+    return 8;
   case RG_ARG_i64x2:
     return I64X2_BYTES;
   case RG_ARG_meta:
@@ -229,8 +233,19 @@ static size_t arg_bytes(const rg_arg *arg)
   case RG_ARG_sizes:
     return sizeof(rg_sizes);
   default:
-    return 8;
+    return 0;
   }
+}
+
+static rg_status check_arg_types(const rg_op *op)
+{
+  for (int32_t i = 0; i < op->n_args; i++) {
+    if (arg_bytes(&op->arg[i]) == 0) {
+      return rg_fail(RG_EBUG, "graph: %s: argument %s is of type %d, which no graph keeps",
+                     op->name, op->arg[i].name, op->arg[i].type);
+    }
+  }
+  return RG_OK;
 }
 
 /* A struct of arguments without what lies between them, and without the sizes of axes that are not
@@ -277,6 +292,7 @@ static rg_status node_room(rg_graph *g, const rg_op *op, const int32_t *in, int3
   RG_TRY(rg_ir_reserve(&g->back, n_in + n_out, sizeof(int32_t)));
   RG_TRY(rg_ir_reserve(&g->args, (int32_t)op->args_size + 8, 1));
   RG_TRY(rg_ir_reserve(&g->modes, 1, sizeof(rg_graph_modes)));
+  RG_TRY(check_arg_types(op));
   for (int32_t i = 0; i < n_in; i++) {
     if (in[i] < RG_IR_NONE || in[i] >= g->value.n) {
       return rg_fail(RG_EARG, "graph: %s reads %%%d, and there is no such value", op->name, in[i]);

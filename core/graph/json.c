@@ -13,6 +13,9 @@
 **     "inputs": [0], "states": [],
 **     "outputs": [{"value": 2, "kind": "returned", "name": "logits"}] }
 **
+** Arguments stand there as in the structs of the operations: axes and positions count from 0, a set
+** of axes is one bit each.  Print (print.c) and `node.args` in Lua count from 1.
+**
 ** Tensors are not in it: who runs a graph that was loaded brings them.  A compound has "body": the
 ** number of nodes behind it that are its own.
 */

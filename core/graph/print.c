@@ -8,6 +8,9 @@
 **     %2: f32[2,4] = linear(%0, %1, -)       ; fc  net.lua:12
 **     %3: f32[2,4] = relu(%2)                ; writes %2  net.lua:13
 **     return %3
+**
+** Arguments stand there as they were typed in Lua, axes and positions counted from 1; files
+** (json.c) keep them as the struct does, from 0.
 */
 #include <string.h>
 
@@ -87,7 +90,7 @@ static void put_args(rg_ir_out *o, const rg_graph *g, const rg_ir_node *node)
       continue;
     }
     rg_ir_put(o, "%s%s=", before, arg->name);
-    rg_ir_put_arg(o, arg, rg_ir_args(g, node));
+    rg_ir_put_typed_arg(o, arg, rg_ir_args(g, node));
     before = ", ";
   }
   rg_ir_put_text(o, *before == ',' ? "}" : "");

@@ -76,9 +76,11 @@ void rg_ir_put_to(rg_ir_out *o, size_t line, size_t column)
 
 rg_status rg_ir_show(rg_graph *g, rg_ir_out *o, const char **out)
 {
-  if (o->failed) {
+  if (o->failed || o->unknown != NULL) {
     rg_host_free(o->data);
-    return rg_ir_no_memory();
+    return o->failed ? rg_ir_no_memory()
+                     : rg_fail(RG_EBUG, "graph: argument %s is of type %d, which has no text",
+                               o->unknown->name, o->unknown->type);
   }
   rg_host_free(g->shown);
   g->shown = o->data;
@@ -154,6 +156,16 @@ static void put_whole(rg_ir_out *o, const rg_arg *arg, int64_t value)
   rg_ir_put(o, "%lld", (long long)value);
 }
 
+/* from: what the first of them is called. */
+static void put_list(rg_ir_out *o, const rg_sizes *list, int64_t from)
+{
+  rg_ir_put_text(o, "[");
+  for (int64_t i = 0; i < list->n && i < RG_MAX_DIMS; i++) {
+    rg_ir_put(o, i > 0 ? ", %lld" : "%lld", (long long)(list->at[i] + from));
+  }
+  rg_ir_put_text(o, "]");
+}
+
 void rg_ir_put_arg(rg_ir_out *o, const rg_arg *arg, const void *args)
 {
   const void *at = (const char *)args + arg->offset;
@@ -172,12 +184,11 @@ void rg_ir_put_arg(rg_ir_out *o, const rg_arg *arg, const void *args)
   case RG_ARG_i64x2:
     rg_ir_put(o, "[%lld, %lld]", (long long)wide[0], (long long)wide[1]);
     break;
+  case RG_ARG_i64:
+    put_whole(o, arg, *wide);
+    break;
   case RG_ARG_sizes:
-    rg_ir_put_text(o, "[");
-    for (int64_t i = 0; i < *wide && i < RG_MAX_DIMS; i++) {
-      rg_ir_put(o, i > 0 ? ", %lld" : "%lld", (long long)wide[1 + i]);
-    }
-    rg_ir_put_text(o, "]");
+    put_list(o, at, 0);
     break;
   case RG_ARG_meta:
     rg_ir_put_text(o, "\"");
@@ -185,7 +196,59 @@ void rg_ir_put_arg(rg_ir_out *o, const rg_arg *arg, const void *args)
     rg_ir_put_text(o, "\"");
     break;
   default:
-    put_whole(o, arg, *wide);
+    o->unknown = arg;
+  }
+}
+
+/* A set of axes. */
+static void put_axes(rg_ir_out *o, uint32_t axes)
+{
+  rg_sizes list = { 0 };
+
+  for (int32_t i = 0; i < RG_MAX_DIMS; i++) {
+    if ((axes >> i & 1) != 0) {
+      list.at[list.n++] = i;
+    }
+  }
+  put_list(o, &list, 1);
+}
+
+/* The whole number of an argument, where it is one. */
+static bool whole_of(const rg_arg *arg, const void *args, int64_t *out)
+{
+  const void *at = (const char *)args + arg->offset;
+
+  switch (arg->type) {
+  case RG_ARG_i32:
+    *out = *(const int32_t *)at;
+    return true;
+  case RG_ARG_u32:
+    *out = *(const uint32_t *)at;
+    return true;
+  case RG_ARG_i64:
+    *out = *(const int64_t *)at;
+    return true;
+  default:
+    return false;
+  }
+}
+
+void rg_ir_put_typed_arg(rg_ir_out *o, const rg_arg *arg, const void *args)
+{
+  int64_t value = 0;
+  bool whole = whole_of(arg, args, &value);
+
+  if (whole && arg->kind == RG_ARG_AXES) {
+    put_axes(o, (uint32_t)value);
+  } else if (whole && arg->kind == RG_ARG_FLAG) {
+    rg_ir_put_text(o, value != 0 ? "true" : "false");
+  } else if (whole && (arg->kind == RG_ARG_AXIS || arg->kind == RG_ARG_POSITION) && value >= 0) {
+    rg_ir_put(o, "%lld", (long long)value + 1);
+  } else if (arg->type == RG_ARG_sizes) {
+    put_list(o, (const rg_sizes *)(const void *)((const char *)args + arg->offset),
+             arg->kind == RG_ARG_ORDER ? 1 : 0);
+  } else {
+    rg_ir_put_arg(o, arg, args);
   }
 }
 

@@ -11,7 +11,8 @@ typedef struct rg_ir_out {
   char *data; /* ends with a 0 */
   size_t n;
   size_t room;
-  bool failed; /* there was no memory; all that follows does nothing */
+  bool failed;           /* there was no memory; all that follows does nothing */
+  const rg_arg *unknown; /* an argument of a type that has no text; NULL: there was none */
 } rg_ir_out;
 
 void rg_ir_put(rg_ir_out *o, const char *format, ...) RG_PRINTF(2, 3);
@@ -23,8 +24,12 @@ void rg_ir_put_to(rg_ir_out *o, size_t line, size_t column);
 /* "f32[2,6]" */
 void rg_ir_put_meta(rg_ir_out *o, const rg_meta *meta);
 
-/* An argument as JSON: a number, a word in quotes, a list.  Reading it gives the same bits. */
+/* An argument as JSON: a number, a word in quotes, a list.  Axes and positions count from 0, as in
+** the struct.  Reading it gives the same bits. */
 void rg_ir_put_arg(rg_ir_out *o, const rg_arg *arg, const void *args);
+
+/* The same as one types it in Lua: axes and positions count from 1, flags are true or false. */
+void rg_ir_put_typed_arg(rg_ir_out *o, const rg_arg *arg, const void *args);
 
 /* A number so that reading it gives the same bits; in quotes where JSON has no such number. */
 void rg_ir_put_double(rg_ir_out *o, double x);
@@ -35,7 +40,8 @@ bool rg_ir_arg_is_default(const rg_arg *arg, const void *args);
 /* Words for the numbers of a kind of argument, NULL at the end; NULL: it has none. */
 const char *const *rg_ir_words_of(int32_t kind);
 
-/* What was written becomes the graph's, until the next time.  RG_ENOMEM. */
+/* What was written becomes the graph's, until the next time.  RG_ENOMEM; RG_EBUG where something
+** has no text. */
 rg_status rg_ir_show(rg_graph *g, rg_ir_out *o, const char **out) RG_CHECK;
 
 extern const char *const rg_ir_value_kinds[RG_VALUE_KIND_COUNT];

@@ -83,6 +83,13 @@ local function arg_of(arg, args)
   local value = tonumber(numbers[0])
   if arg.kind == 'position' then return value + 1 end
   if arg.kind == 'axis' then return value < 0 and value or value + 1 end
+  if arg.kind == 'axes' then
+    local list = {}
+    for i = 0, 31 do
+      if bit.band(bit.rshift(value, i), 1) == 1 then list[#list + 1] = i + 1 end
+    end
+    return list
+  end
   if arg.kind == 'flag' then return value ~= 0 end
   if arg.kind == 'dtype' then return dtype.name(value) end
   if schema.WORDS[arg.kind] then return schema.WORDS[arg.kind][value] end
@@ -296,16 +303,27 @@ function Graph:remove(node)
   call.check(C.rg_graph_remove(need(self, 'remove'), mine(self, node, Node, 'node')), 'graph')
 end
 
+local function axis_code(op, value, ndim)
+  if type(value) ~= 'number' or value == 0 or math.abs(value) > ndim
+    or value ~= math.floor(value) then
+    blame.raise(('graph: %s: there is no axis %s of %d'):format(op, blame.show(value), ndim),
+      'EAXIS', 'graph')
+  end
+  return value > 0 and value - 1 or value + ndim
+end
+
 -- A value of an argument as C has it.
 local function code_of(op, arg, value, ndim)
-  if arg.kind == 'axis' then
-    if type(value) ~= 'number' or value == 0 or math.abs(value) > ndim
-      or value ~= math.floor(value) then
-      blame.raise(('graph: %s: there is no axis %s of %d'):format(op, blame.show(value), ndim),
-        'EAXIS', 'graph')
+  if arg.kind == 'axis' then return axis_code(op, value, ndim) end
+  if arg.kind == 'axes' then
+    if value == 0 then return 2 ^ ndim - 1 end -- the default: all
+    local bits = 0
+    for _, axis in ipairs(type(value) == 'table' and value or { value }) do
+      bits = bit.bor(bits, bit.lshift(1, axis_code(op, axis, ndim)))
     end
-    return value > 0 and value - 1 or value + ndim
+    return bits
   end
+  if arg.kind == 'position' and type(value) == 'number' then return value - 1 end
   if arg.kind == 'dtype' then return dtype.code(value, 'graph') end
   if arg.kind == 'flag' then return value and 1 or 0 end
   for code, word in pairs(schema.WORDS[arg.kind] or {}) do

@@ -2,6 +2,7 @@
 /*
 ** Values and nodes: how graphs are made, changed, put in order, copied, compared and printed.
 */
+#include "graph/text.h"
 #include "ir.h"
 
 /* The names of the nodes in their order. */
@@ -327,7 +328,7 @@ static void test_print(void)
                   "  %4: f32[2,3] = gelu(%3)\n"
                   "  %5: f32[2,3] = relu(%4)                           ; writes %4\n"
                   "  %6: f32[2,3] = dropout(%5) {p=0.25}\n"
-                  "  %8: f32[2,3] = softmax(%6) {axis=1} of\n"
+                  "  %8: f32[2,3] = softmax(%6) {axis=2} of\n"
                   "    %7: f32[2,3] = neg(%6)\n"
                   "    %8: f32[2,3] = relu(%7)\n"
                   "  %9: f32[2,3] = add(%8, %3)\n"
@@ -335,6 +336,62 @@ static void test_print(void)
                   "  return %9 logits\n") == 0,
      "as an engineer reads it");
   rg_graph_release(s.g);
+}
+
+/* A storage that took over another one's versions knows who wrote the last of them: a compound that
+** wrote both goes as a whole. */
+static void test_replaced_writer(void)
+{
+  static const rg_softmax_args axis = { .axis = 1 };
+  rg_graph *g;
+  int32_t compound;
+
+  must(rg_ir_new(&g));
+  int32_t x = outside(g, RG_VALUE_INPUT, "x", 2, 3);
+  int32_t old = unary(g, &rg_op_gelu, x);
+  int32_t by = unary(g, &rg_op_neg, x);
+
+  must(rg_ir_node_add(g, &rg_op_softmax, &x, 1, &axis, &compound));
+  must(rg_ir_begin(g, compound));
+  int32_t first = node_of(g, &rg_op_relu, &old, 1, NULL, old);
+  int32_t last = node_of(g, &rg_op_relu, &first, 1, NULL, first);
+  rg_ir_end(g);
+  rg_ir_results_end(g, compound);
+  returned(g, x, "");
+  must(rg_graph_replace(g, old, by));
+  is_int(rg_ir_value_at(g, last)->storage, rg_ir_value_at(g, by)->storage, "over the other one");
+  is_status(rg_graph_remove(g, producer(g, first)), RG_EARG, "the first write alone stays");
+  is_status(rg_graph_remove(g, compound), RG_OK, "both go");
+  is_status(rg_graph_check(g), RG_OK, "whole");
+  rg_graph_release(g);
+}
+
+static rg_status any(rg_call *call)
+{
+  call->n_out = 0;
+  return RG_OK;
+}
+
+/* An argument of a type that nobody knows is an error, no eight bytes. */
+static void test_unknown_argument(void)
+{
+  static const rg_arg args[] = { { "odd", "", 0, 99, RG_ARG_NUMBER, 0 } };
+  static const rg_op odd = {
+    .name = "odd_one", .id = -1, .arg = args, .n_args = 1, .args_size = 64, .infer = any
+  };
+  static const char zero[64];
+  rg_ir_out o = { 0 };
+  const char *text = NULL;
+  rg_graph *g;
+  int32_t node;
+
+  must(rg_ir_new(&g));
+  is_status(rg_ir_node_add(g, &odd, NULL, 0, zero, &node), RG_EBUG, "no node of it");
+  ok(SAYS("odd_one") && SAYS("argument odd is of type 99"), "which says what");
+  rg_ir_put_typed_arg(&o, args, zero);
+  is_status(rg_ir_show(g, &o, &text), RG_EBUG, "and no text");
+  ok(SAYS("odd") && text == NULL, "which says what, too");
+  rg_graph_release(g);
 }
 
 /* What is bound is like the value, and held. */
@@ -376,5 +433,7 @@ int main(void)
   test_same();
   test_print();
   test_bound();
+  test_replaced_writer();
+  test_unknown_argument();
   return done();
 }

@@ -170,8 +170,29 @@ describe('graphs', function()
     node = g:insert('linear', { last.outputs[1], g:nodes()[1].inputs[2], false },
       { after = node, args = { act = 'relu' } })
     assert.equal('relu', node.args.act)
+    node = g:insert('sum', { last.outputs[1] }, { after = node, args = { axes = { 1, -1 } } })
+    assert.same({ 1, 2 }, node.args.axes)
+    node = g:insert('sum', { last.outputs[1] }, { after = node, args = { axes = 2, keep = true } })
+    assert.same({ 2 }, node.args.axes)
+    assert.same({ 4, 1 }, node.outputs[1].shape)
+    node = g:insert('mean', { last.outputs[1] }, { after = node })
+    assert.same({ 1, 2 }, node.args.axes)
     g:check()
-    assert.equal('linear gelu softmax linear', ops(g))
+    assert.equal('linear gelu softmax linear sum sum mean', ops(g))
+  end)
+
+  it('are printed with arguments as one types them', function()
+    local text = tostring(ridge.graph(function(x)
+      return x:transpose(1, 2):sum(2, true), x:narrow(1, 2, 1), x:permute { 2, 1 }:cumsum(1, true),
+        x:mean()
+    end, ridge.ones(2, 3)))
+    local function has(what) assert.truthy(text:find(what, 1, true), text) end
+    has 'transpose(%0) {a=1, b=2}'
+    has '{axes=[2], keep=true}'
+    has '{axis=1, start=2, length=1}'
+    has '{order=[2, 1]}'
+    has '{axis=1, reverse=true}'
+    has 'mean(%0) {axes=[1, 2]}'
   end)
 
   it('of 20,000 nodes are walked and edited', function()
