@@ -61,13 +61,15 @@ local function landing(self)
   return self.landing[self.landed]
 end
 
--- What a batch came to: {value =}, or on a device {coming =, bad =}, where bad is 0 or, where the
--- loss is nan, nan.
+-- What a batch came to: {value =, bad =}, or on a device {coming =, bad =}, where bad is 0 or, where
+-- the loss is not finite, nan; nil where it is known to be finite.
 local function lands(self, loss)
-  if self.device == 'cpu' then return { value = loss:item() } end
+  local value = self.device == 'cpu' and loss:item()
+  if value and value - value == 0 then return { value = value } end
   return grad.no_grad(function()
-    local found = { coming = landing(self),
-      bad = loss:to('f64'):reshape(1):maximum(-1):minimum(1) * 0 }
+    local bad = loss:to('f64'):reshape(1) * 0
+    if value then return { value = value, bad = bad } end
+    local found = { coming = landing(self), bad = bad }
     found.coming:copy_(loss:to('f32'):reshape(1))
     return found
   end)
@@ -205,7 +207,7 @@ end
 ---@param share number the loss counts by it
 ---@param again function called before a batch that ran out of memory restarts: it takes back the
 ---  gradients of the part that was done
----@return table loss for `value`; bad: a tensor, nan where the loss is
+---@return table loss for `value`; bad: a tensor, nan where the loss is not finite
 function Batch:run(x, y, share, again)
   local weigh = self.options.weigh
   if weigh then

@@ -54,8 +54,8 @@ end
 
 -- -- One epoch ------------------------------------------------------------------------------------
 
--- Take the step that a group of batches has made. bad: 0, or nan on a device that has seen a loss
--- that is nan and that nobody has read yet; the step is left out there.
+-- Take the step that a group of batches has made. bad: 0, or nan where a loss is not finite, which
+-- nobody may have read yet; the step is left out there.
 local function step(self, loss, bad)
   local o = self.options
   if self.stability then
@@ -172,7 +172,7 @@ local function train(self, loader, epochs)
     last = { found = found, rows = n, batch = done, group = group }
     group.batches, group.rows = group.batches + 1, group.rows + n
     if found.value or self.stability then settle(self, last) end
-    group.bad = found.bad and (group.bad and group.bad + found.bad or found.bad)
+    if found.bad then group.bad = group.bad and group.bad + found.bad or found.bad end
     if group.batches == group.planned then
       finish(self, group, last, began)
       group = nil

@@ -355,6 +355,26 @@ describe('a trainer', function()
     end
   end)
 
+  it('leaves a step out of which any part has an infinite loss', function()
+    for part = 1, 3 do
+      for _, value in ipairs { math.huge, -math.huge } do
+        local losses = { { 1, 1, 1 }, { 1, 1, 1 } }
+        losses[1][part] = value
+        for _, opts in ipairs { {}, { clip = 1 }, { stability = {} },
+          { scaler = ridge.optim.GradScaler() } } do
+          opts.accumulate = 3
+          local t, data, net = given(losses, opts)
+          local history = t:fit(data, { epochs = 1 })
+          assert.same({ 1 }, net.w:tolist(), part)
+          assert.are.equal(1, history[1].not_finite)
+          assert.are.equal(value, t.curve[1].loss)
+          t:fit(data, { epochs = 2 })
+          assert.are.equal(1, t.optimizer:steps())
+        end
+      end
+    end
+  end)
+
   it('steps PlateauLR once an epoch, with the loss of the validation where there is one', function()
     local function rates(losses, validate)
       local t, data = given(losses, { schedule = function(o)
