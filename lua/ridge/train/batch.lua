@@ -61,8 +61,8 @@ local function landing(self)
   return self.landing[self.landed]
 end
 
--- What a batch came to: {value =, bad =}, or on a device {coming =, bad =}, where bad is 0 or, where
--- the loss is not finite, nan; nil where it is known to be finite.
+-- What a batch came to: {value =, bad =}, or on a device {coming =, bad =}, where bad is 0 or,
+-- where the loss is not finite, nan; nil where it is known to be finite.
 local function lands(self, loss)
   local value = self.device == 'cpu' and loss:item()
   if value and value - value == 0 then return { value = value } end

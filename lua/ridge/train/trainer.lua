@@ -313,7 +313,7 @@ function Trainer:load_state(state, loader)
   self.optimizer:load_state(state.optimizer) -- behind the schedule, which sets rates
   self.epoch, self.best, self.waited = state.epoch, state.best, state.waited
   self.history, self.metrics = checkpoint.still(state.history), checkpoint.still(state.metrics)
-  self.curve = {}
+  self.curve, self.loaded = {}, true
   self.steps_before, self.trained_s, self.began_s = state.steps, state.seconds, state.seconds
   self.batch.parts = state.parts
   random.default():load_state(state.stream)
@@ -360,6 +360,11 @@ local FIT = {
   validate = { 'table', doc = 'a loader of what is not trained on' },
 }
 
+-- Has the loss not fallen for as many epochs as it is given?
+local function enough(self)
+  return self.options.patience ~= nil and self.waited >= self.options.patience
+end
+
 -- Keep what this epoch came to; true when it was one too many without a better loss.
 local function keep(self, row)
   local value, schedule = row.val_loss or row.loss, self.options.schedule
@@ -371,7 +376,7 @@ local function keep(self, row)
     if better then self:save 'best' end
     self:save 'last'
   end
-  return self.options.patience and self.waited >= self.options.patience
+  return enough(self)
 end
 
 -- The loader of what was given: one of batches, or tensors to make one of.
@@ -391,7 +396,8 @@ local function loader_of(self, given)
 end
 
 --- Train until so many epochs are done, the loss has stopped falling, or Ctrl-C: then the epoch
---- under way is finished and saved first.
+--- under way is finished and saved first. A training that patience has ended, and that goes on from
+--- its checkpoint, has ended.
 ---@param loader table ridge.data.Loader, or tensors {x, y} to make one of, with the trainer's batch
 ---@param opts table {epochs =, validate = loader}
 ---@return table history a row for each epoch: epoch, loss (the mean over rows whose loss is
@@ -406,7 +412,9 @@ function Trainer:fit(loader, opts)
   go_on(self, loader, opts.validate)
   if self.stream then random.default():load_state(self.stream) end
   self.stream, self.loader, self.validation = nil, loader, opts.validate
-  local stopped
+  -- a training that had ended for want of patience has ended: the same script, run once more
+  local stopped = self.loaded and enough(self) and 'patience' or nil
+  self.loaded = false
   while self.epoch < opts.epochs and not stopped do
     local device = self.batch:place()
     memory.reset_peak(device)
@@ -419,10 +427,10 @@ function Trainer:fit(loader, opts)
     if opts.validate then row.val_loss, row.accuracy = self:validate(opts.validate) end
     self.epoch = row.epoch
     self.history[row.epoch] = row
-    local enough = keep(self, row)
+    local too_long = keep(self, row)
     self.say(log.epoch(row, opts.epochs, self.history))
     self.say(memory.line(device))
-    stopped = enough and 'patience' or require('ridge').stopping() and 'interrupt' or nil
+    stopped = too_long and 'patience' or require('ridge').stopping() and 'interrupt' or nil
   end
   return self.history, stopped
 end

@@ -291,6 +291,21 @@ describe('a trainer', function()
     assert.same({ 5, 'patience', 4, 2 }, { #history, stopped, t.best, t.waited })
   end)
 
+  it('has ended for want of patience also where it goes on from its checkpoint', function()
+    local losses = { { 5 }, { 6 }, { 6 }, { 6 } }
+    local t, data = given(losses, { patience = 2, folder = folder })
+    assert.are.equal('patience', select(2, t:fit(data, { epochs = 4 })))
+    for _, epochs in ipairs { 3, 4 } do
+      local again = given(losses, { patience = 2, folder = folder })
+      assert.is_true(again:resume(data))
+      local history, stopped = again:fit(data, { epochs = epochs })
+      assert.same({ 3, 'patience' }, { #history, stopped })
+    end
+    local more = given(losses, { patience = 3, folder = folder }) -- it may wait longer now
+    more:resume(data)
+    assert.are.equal(4, #more:fit(data, { epochs = 4 }))
+  end)
+
   it('has the loss of a batch in parts that are not alike, and its step', function()
     local function fit(parts)
       local net = nn.Linear(6, 6, { seed = 1 })
