@@ -28,6 +28,8 @@ local opt = ridge.args {
   { 'quick', false, 'fewer rounds' },
   { 'smoke', false, 'toy sizes, to see that everything works' },
 }
+local folder = opt.out:match '^(.+)/'
+if folder then require('ridge.store.place').make_folder(folder) end -- before any work
 if opt.smoke then opt.lengths, opt.heads, opt.quick = '64,256', 2, true end
 
 local lengths = {}

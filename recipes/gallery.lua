@@ -23,7 +23,7 @@ local opt = ridge.args {
   { 'runs', 3, 'how often the points of the history are measured', integer = true, min = 2 },
   { 'quick', false, 'toy grids in seconds, to see that everything works' },
 }
-os.execute(('mkdir -p "%s"'):format(opt.out))
+require('ridge.store.place').make_folder(opt.out)
 
 local RUN = { db = opt.db, calibrate = not opt.quick }
 local level = opt.quick and 'quick' or 'demo'

@@ -34,6 +34,7 @@ local opt = ridge.args {
   { 'new', false, 'start a new sweep instead of going on' },
   { 'quick', false, 'fewer samples, about 3 % precision' },
   { 'rigorous', false, 'more samples, finer precision' },
+  { 'quiet', false, "by the time in the machine's fast state, not by the median" },
   { 'smoke', false, 'a toy grid in seconds, to see that everything works' },
 }
 
@@ -41,6 +42,8 @@ if opt.smoke then
   opt.n_in, opt.n_out, opt.batch = 64, 32, 8
   opt.terms, opt.ranks, opt.dtypes = { 1, 2 }, { 4, 8 }, { 'f32' }
 end
+if opt.out == '' then opt.out = '.' end
+require('ridge.store.place').make_folder(opt.out) -- before any work, also the one by default
 local I, O, B = opt.n_in, opt.n_out, opt.batch
 local device = opt.device == 'auto' and 'cpu' or opt.device
 local on_cpu = device == 'cpu'
@@ -166,17 +169,19 @@ local summary = sw:run { db = db, new = opt.new, lab = calibrated.lab, calibrate
 -- -- What was found -----------------------------------------------------------------------------
 
 local report = require 'ridge.report.landscape'
-local rows = report.rows(sw:results(), { n_in = I, n_out = O, batch = B })
+local shape = { n_in = I, n_out = O, batch = B }
+local time = opt.quiet and 'quiet' or 'med'
+local rows = report.by_time(report.rows(sw:results(), shape), shape, time)
 local facts = calibrated.lab.facts().device
 -- the roofs of a device: its own ceilings and its one cache that all share
 local machine = on_cpu and ridge.backend.machine() or { l2 = facts.facts.l2, threads = 1 }
 machine.ceilings = calibrated.list
 print(report.table(rows, machine))
-print(report.verdict(rows, { n_in = I, n_out = O }))
+print(report.verdict(rows, shape))
 
 local about = { device = on_cpu and ridge.backend.describe() or facts.name, sweep = summary.name,
                 database = summary.path:match('[^/]+$'), date = os.date('%Y-%m-%d'),
-                version = ridge.version(), query = summary.name }
+                version = ridge.version(), query = summary.name, time = time }
 
 local function save(file, draw, more)
   local given = {}
@@ -184,7 +189,11 @@ local function save(file, draw, more)
   for key, value in pairs(more) do given[key] = value end
   local path = ('%s/%s%s.png'):format(opt.out, file, on_cpu and '' or '_' .. device:gsub('%W', ''))
   -- a figure that lacks what it needs (the dense layer ran out of memory) is not the end
-  local ok, reason = pcall(function() draw(report.faster_forms(rows), given):save(path) end)
+  local ok, reason = pcall(function()
+    local drawn = {}
+    for i, row in ipairs(report.faster_forms(rows)) do drawn[i] = row.of or row end
+    draw(drawn, given):save(path)
+  end)
   io.stderr:write(path, ok and '' or (': not drawn: %s'):format(tostring(reason):match '[^\n]*'),
     '\n')
 end

@@ -46,7 +46,7 @@ local ENDINGS = { { '_gflops', 'gflops' }, { '_gbps', 'gbps' }, { '_per_s', 'sam
 local PARTS = { lo = 'lower end of the interval', hi = 'upper end of the interval',
   min = 'shortest', p25 = 'lower quarter', p75 = 'upper quarter', p95 = '95th percentile',
   p99 = '99th percentile', max = 'longest', mean = 'mean', sd = 'standard deviation',
-  mad = 'median deviation', first = 'very first call', cold = 'cold' }
+  mad = 'median deviation', first = 'very first call', cold = 'cold', quiet = 'fast state' }
 
 -- Is a column a phase? Then rows have its quantiles, too.
 local function is_phase(rows, name)

@@ -7,6 +7,7 @@
 local blame = require 'ridge.blame'
 local kinds = require 'ridge.plot.kinds'
 local options = require 'ridge.options'
+local quiet = require 'ridge.plot.quiet'
 
 local M = {}
 
@@ -29,27 +30,41 @@ local function with_simulated(rows, opt)
   return opt
 end
 
+-- A figure of the machine's fast state says so, and keeps the rows that it was made from.
+local function of_quiet(module, kind, rows, opt)
+  require('ridge.plot.rows').check(rows, 'plot.' .. kind)
+  local names = kind == 'landscape' and { 'fwd' } or {}
+  for _, name in ipairs { 'x', 'y', 'z' } do names[#names + 1] = opt[name] end
+  local figure = module.make(quiet.rows(rows, names, 'plot.' .. kind), opt)
+  figure.rows = rows
+  local said = ('times of %s'):format(quiet.WORDS)
+  figure.subtitle = figure.subtitle and figure.subtitle ~= ''
+    and ('%s  ·  %s'):format(figure.subtitle, said) or said
+  return figure
+end
+
 --- A picture of any kind.
 -- >> ridge.plot.draw('slices', sw:results(), { x = 'width', y = 'fwd', by = 'batch' }):save 's.png'
 ---@param kind string 'map', 'slices', 'roofline', 'pareto' ...: `ridge plot --help` lists them
 ---@param rows table as sw:results() gives them
----@param opt table|nil of the kind; device, commit, date, ...
+---@param opt table|nil of the kind; time ('med', or 'quiet': the machine's fast state); device,
+---  commit, date, ...
 ---@return table figure with save(path, {theme =, scale =, size =})
 function M.draw(kind, rows, opt)
   local module = kinds.find(kind)
-  return module.make(rows, with_simulated(rows, options.check(kinds.options(kind), opt,
-    'plot.' .. kind)))
+  opt = with_simulated(rows, options.check(kinds.options(kind), opt, 'plot.' .. kind))
+  return opt.time == 'quiet' and of_quiet(module, kind, rows, opt) or module.make(rows, opt)
 end
 
 --- The landscape map: one cell for each measured point.
 ---@param rows table as sw:results() gives them
----@param opt table|nil x, y, z, ratio, facet, layer; device, commit, date, ...
+---@param opt table|nil x, y, z, ratio, facet, layer, time; device, commit, date, ...
 ---@return table figure with save(path, {theme =, scale =, size =})
 function M.map(rows, opt) return M.draw('map', rows, opt) end
 
 --- The 2x2 figure of document 002 for one element type.
 ---@param rows table as sw:results() gives them
----@param opt table|nil dtype; device, commit, date, ...
+---@param opt table|nil dtype, time; device, commit, date, ...
 ---@return table figure with save(path, {theme =, scale =, size =})
 function M.landscape(rows, opt) return M.draw('landscape', rows, opt) end
 

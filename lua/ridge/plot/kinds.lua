@@ -12,6 +12,14 @@ M.NAMES = { 'map', 'efficiency', 'ratio', 'uncertainty', 'slices', 'steps', 'eff
   'pareto', 'forest', 'samples', 'distribution', 'threads', 'history', 'landscape', 'batch',
   'training', 'timeline', 'stability', 'trust' }
 
+-- Those that draw a time of each point, which may be that of the machine's fast state.
+local OF_TIMES = { map = true, efficiency = true, ratio = true, uncertainty = true, slices = true,
+  steps = true, effects = true, roofline = true, pareto = true, threads = true, history = true,
+  landscape = true }
+
+local TIME = { 'string', default = 'med', choices = { 'med', 'quiet' },
+  doc = 'med: the machine as it is; quiet: its fast state' }
+
 -- What every figure says about where it comes from.
 local ABOUT = {
   device = { 'string', doc = 'what was measured on' },
@@ -48,6 +56,7 @@ end
 function M.options(name)
   local spec = {}
   for key, rule in pairs(ABOUT) do spec[key] = rule end
+  if OF_TIMES[name] then spec.time = TIME end
   for key, rule in pairs(M.find(name).OPTIONS or {}) do
     spec[key] = type(rule) == 'string' and { 'string', doc = rule } or rule
   end

@@ -28,7 +28,7 @@ M.OPTIONS = {
 local BAR, BAR_GAP, BAR_LABELS = 16, 26, 74
 local HATCH = { oom = 'crossed', timeout = 'level', error = 'falling', crashed = 'falling',
   infeasible = 'rising', implied = 'upright', pending = 'dots', running = 'dots',
-  no_interval = 'dots', missing = 'dots' }
+  no_interval = 'dots', unseen = 'upright', missing = 'dots' }
 
 -- Cells ---------------------------------------------------------------------------------------
 

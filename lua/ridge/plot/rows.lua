@@ -14,13 +14,14 @@ local M = {}
 
 --- Why a cell can be without a value; the order is that of legends and captions.
 M.CAUSES = { 'oom', 'timeout', 'error', 'crashed', 'infeasible', 'implied', 'pending', 'running',
-  'no_interval', 'missing' }
+  'no_interval', 'unseen', 'missing' }
 
 --- Each cause as words for a legend.
 M.CAUSE_WORDS = {
   oom = 'out of memory', timeout = 'timed out', error = 'failed', crashed = 'crashed',
   infeasible = 'infeasible', implied = 'implied by a neighbour', pending = 'not measured yet',
-  running = 'being measured', no_interval = 'without an interval', missing = 'not in the sweep',
+  running = 'being measured', no_interval = 'without an interval',
+  unseen = 'fast state not seen', missing = 'not in the sweep',
 }
 
 local function finite(v)
@@ -138,7 +139,7 @@ end
 
 -- A time without an interval was seen in too few passes to be compared.
 local function is_undecided(row, name)
-  return row[name .. '_p95'] ~= nil and row[name .. '_lo'] == nil
+  return (row[name .. '_p95'] ~= nil or name:find '_quiet$' ~= nil) and row[name .. '_lo'] == nil
 end
 
 --- What a row is of another, where the two stood side by side in every pass: the ratio formed
@@ -310,8 +311,10 @@ function M.samples(rows, name)
   local passes, most = range(rows, name, '_passes')
   local text = ('n = %s samples a point'):format(samples)
   if not passes then return text end
-  return ('%s in %s %s, med is the median of these'):format(text, passes,
-    most == 1 and 'pass' or 'passes')
+  return ('%s in %s %s, %s'):format(text, passes, most == 1 and 'pass' or 'passes',
+    M.common(rows, 'shown') == 'quiet'
+      and "quiet is the median of those that saw the machine's fast state"
+      or 'med is the median of these')
 end
 
 --- The fixed part of the configuration: '1024 → 512, batch 128, f32'.

@@ -2,6 +2,7 @@
 --- What a landscape sweep found, in words and columns: rows ready to draw, a table, a verdict.
 
 local pairing = require 'ridge.sweep.pairing'
+local quiet = require 'ridge.plot.quiet'
 local roof = require 'ridge.measure.roof'
 local rows_of = require 'ridge.plot.rows'
 local plain = require 'ridge.plain'
@@ -31,6 +32,23 @@ end
 
 -- What is said in place of any claim about rows of a simulated device.
 local SIMULATED = 'measured on a simulated device: these times say nothing of any GPU'
+
+--- The rows by another time.
+---@param rows table of M.rows
+---@param shape table as for M.rows
+---@param time string 'med', what a user gets on this machine as it is, or 'quiet', its fast state
+---@return table rows
+function M.by_time(rows, shape, time)
+  return time == 'quiet' and M.rows(quiet.rows(rows, 'fwd', 'landscape'), shape) or rows
+end
+
+local function is_quiet(rows) return rows[1] ~= nil and rows[1].shown == 'quiet' end
+
+-- Which time is meant by it in a table or a sentence.
+local function which_time(rows)
+  return is_quiet(rows) and ("times of %s, unpaired; means and quantiles are of all windows")
+    :format(quiet.WORDS) or 'times are medians (med), the machine as it is'
+end
 
 --- Was any of these rows measured on a simulated device?
 ---@param rows table of M.rows
@@ -171,7 +189,7 @@ local COLUMNS = {
   { 'stored_kb', 9, function(r) return ('%.0f'):format(r.stored_bytes / 1024) end },
   { 'peak_memory_mb', 14, function(r) return ('%.2f'):format(r.peak_memory_mb) end },
   { 'avg_time_ms', 11, function(r) return ('%.4f'):format(r.avg_time_ms) end },
-  { 'median us', 9, function(r) return us(r.fwd) end },
+  { 'median us', 9, function(r) return us(r.fwd) end, quiet = 'quiet us' },
   { '95 % interval', 16, function(r)
     if not r.fwd_lo then return 'none' end   -- of too few passes
     local lo, hi = rows_of.interval(r, 'fwd')
@@ -204,9 +222,11 @@ local COLUMNS = {
 function M.table(rows, c)
   local lines, head = {}, {}
   for i, column in ipairs(COLUMNS) do
-    head[i] = ((column[4] and '%-' or '%') .. column[2] .. 's'):format(column[1])
+    head[i] = ((column[4] and '%-' or '%') .. column[2] .. 's'):format(
+      is_quiet(rows) and column.quiet or column[1])
   end
   if M.is_simulated(rows) then lines[1] = SIMULATED .. '.' end
+  if #rows > 0 then lines[#lines + 1] = which_time(rows) .. '.' end
   lines[#lines + 1] = table.concat(head, ' ')
   for _, dtype in ipairs(types_of(rows)) do
     local dense = dense_of(rows, dtype)
@@ -233,7 +253,8 @@ function M.table(rows, c)
       local reason = row.reason and row.reason:match('[^\n]*') or ''
       local cause = row.state .. reason:gsub('%d+', '')
       if not missing[cause] then
-        missing[cause] = { n = 0, text = row.state .. (reason ~= '' and ': ' .. reason or '') }
+        missing[cause] = { n = 0, shown = row.state == 'unseen' and 'shown' or 'measured',
+          text = row.state .. (reason ~= '' and ': ' .. reason or '') }
         causes[#causes + 1] = cause
       end
       missing[cause].n = missing[cause].n + 1
@@ -242,7 +263,7 @@ function M.table(rows, c)
   table.sort(causes)
   for _, cause in ipairs(causes) do
     local m = missing[cause]
-    lines[#lines + 1] = ('%d not measured, %s%s'):format(m.n, m.text,
+    lines[#lines + 1] = ('%d not %s, %s%s'):format(m.n, m.shown, m.text,
       m.n > 1 and ', and so on' or '')
   end
   return plain.text(table.concat(lines, '\n'))
@@ -363,6 +384,7 @@ function M.verdict(rows, shape)
       left_over(tally))
   end
   for _, line in ipairs(of_forms) do lines[#lines + 1] = line end
+  if is_quiet(rows) then lines[#lines + 1] = ('By %s.'):format(which_time(rows)) end
   return plain.text(table.concat(lines, '\n'))
 end
 

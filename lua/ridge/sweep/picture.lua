@@ -159,7 +159,8 @@ end
 
 -- Pairs that stood side by side in every pass are compared by the ratios of their passes.
 function GATHER.ratio(rows, opt)
-  if not (opt.a and opt.b) then return rows end -- the picture says what is missing
+  -- the picture says what is missing; the fast state has no ratios within passes
+  if not (opt.a and opt.b) or opt.time == 'quiet' then return rows end
   local left, other_of = require('ridge.plot.ratio').pairs(rows, opt)
   for _, row in ipairs(left) do
     local other = other_of(row)
@@ -351,9 +352,13 @@ local function whole_lines(kind, opt, rows, params)
   opt.by = 'configuration'
 end
 
--- What a kind has no use for is left out.
+-- What a kind has no use for is left out, but for what would be another number.
 local function only_known(kind, opt)
   local spec, out = kinds.options(kind), {}
+  if opt.time == 'quiet' and not spec.time then
+    blame.raise(('%s draws no medians, so there is none of the fast state (quiet) in their place')
+      :format(kind), 'EARG')
+  end
   for name, value in pairs(opt) do if spec[name] then out[name] = value end end
   return out
 end

@@ -270,6 +270,19 @@ describe('points of one sweep', function()
     local _, _, err = program.run { 'top', 'inside', '--db', db }
     assert.matches('by fwd: the median', err or '')
     assert.equal('unpaired', compare.databases(db, db, { time = 'quiet' })[1].design)
+    -- and so are pictures of the sweep
+    local path = folder .. '/q.png'
+    local ratio = { 'plot', 'ratio', 'inside', '-x', 'k', '-y', 'fwd_n', '--a', 'impl=y', '--b',
+      'impl=x', '--db', db, '-o', path }
+    local texts = require 'ridge.plot.png'.read_texts
+    assert.equal(0, (program.run(ratio)))
+    assert.matches('within each pass', texts(path).Description)
+    ratio[#ratio + 1] = '--quiet'
+    assert.equal(0, (program.run(ratio)))
+    assert.matches('unpaired.- 1 fast state not seen', texts(path).Description)
+    local status, _, text = program.run { 'plot', 'samples', 'inside', '--quiet', '--db', db }
+    assert.equal(1, status)
+    assert.matches('^ridge plot: samples draws no medians, so there is none of the fast', text)
   end)
 
   it('say what is wrong in what was asked', function()
