@@ -121,7 +121,7 @@ __global__ void k_copy(const __grid_constant__ rg_strided y, const __grid_consta
 template <class T> constexpr int tile_side = sizeof(T) <= 2 ? 64 : 32;
 
 /* A copy that turns memory around: x runs along one axis and y along another. */
-struct turning {
+struct transposition {
   rg_strided x, y;      /* the axes that are neither */
   int64_t rows, x_step; /* along y's memory, and how far that is in x */
   int64_t cols, y_step; /* along x's memory, and how far that is in y */
@@ -130,7 +130,7 @@ struct turning {
 
 /* Tiles go through shared memory, so that both sides are read and written along memory; a column
 ** more in it, so that the elements of a column lie in different banks. */
-template <class T> __global__ void k_turn(const __grid_constant__ turning w)
+template <class T> __global__ void k_transpose(const __grid_constant__ transposition w)
 {
   constexpr int SIDE = tile_side<T>;
   RG_SHARED(T, tile, SIDE * (SIDE + 1));
@@ -220,7 +220,7 @@ static rg_strided others(const rg_strided &v, int32_t a, int32_t b)
 }
 
 /* Is a copy one that turns memory around? */
-static bool turns(rg_strided x, rg_strided y, int64_t count, turning *w)
+static bool is_transposition(rg_strided x, rg_strided y, int64_t count, transposition *w)
 {
   join_axes(&x, &y);
   const int32_t a = side_axis(x);
@@ -229,7 +229,7 @@ static bool turns(rg_strided x, rg_strided y, int64_t count, turning *w)
   if (a < 0 || b < 0 || a == b || x.stride[b] == 0) {
     return false;
   }
-  *w = turning{};
+  *w = transposition{};
   w->x = others(x, a, b);
   w->y = others(y, a, b);
   w->rows = x.shape[b];
@@ -240,7 +240,7 @@ static bool turns(rg_strided x, rg_strided y, int64_t count, turning *w)
   return true;
 }
 
-template <class T> static cudaError_t turn(const rg_call *call, turning w)
+template <class T> static cudaError_t transpose(const rg_call *call, transposition w)
 {
   constexpr int64_t SIDE = tile_side<T>;
   const int64_t most = 64 * (int64_t)rg_gpu_units(call->device);
@@ -249,7 +249,7 @@ template <class T> static cudaError_t turn(const rg_call *call, turning w)
   const rg_launch_cfg cfg = { dim3((unsigned)rg_clamped(w.tiles, 1, most)), dim3(RG_BLOCK), 0,
                               rg_gpu_stream(call->device) };
 
-  return rg_launch(k_turn<T>, cfg, w);
+  return rg_launch(k_transpose<T>, cfg, w);
 }
 
 template <class T>
@@ -258,12 +258,12 @@ static cudaError_t copy_of(const rg_call *call, const rg_tensor *y, const rg_str
 {
   constexpr int64_t N = rg_pack_size<T>;
   const int32_t wide = rg_packs(to, y->_dtype, N) && rg_packs(from, y->_dtype, N);
-  turning w;
+  transposition w;
 
   frame->path = rg_path_of(wide);
-  if (wide == 0 && turns(from, to, y->_count, &w)) {
+  if (wide == 0 && is_transposition(from, to, y->_count, &w)) {
     frame->path = "transpose";
-    return turn<T>(call, w);
+    return transpose<T>(call, w);
   }
   return rg_launch(k_copy<T>, rg_filling(y->_count, N, call), to, from, y->_count, wide);
 }

@@ -89,8 +89,8 @@ static cudaError_t sums(const rg_call *call, const rg_tensor *out, int32_t axis,
   const rg_tensor *x = call->in[0];
   const int64_t n = x->_shape[axis];
   const int64_t rows = x->_count / n;
-  const rg_strided from = rg_turned(x, axis);
-  const rg_strided to = rg_turned(out, axis);
+  const rg_strided from = rg_axis_last(x, axis);
+  const rg_strided to = rg_axis_last(out, axis);
   const bool across = from.stride[from.ndim - 1] != 1 && rows >= WARP;
 
   frame->path = across ? "across" : "along";

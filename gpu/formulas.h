@@ -2,7 +2,7 @@
 /*
 ** Unary and binary elementwise functions, of real numbers of the type T, and slopes of activations:
 ** one list for the kernels that ask which function it is (functions.cuh) and for those that are
-** compiled for one chain of them (chain/text.cu), which read this file as text.  So it stands
+** compiled for one chain of them (fused/text.cu), which read this file as text.  So it stands
 ** alone.
 */
 #ifndef RIDGE_GPU_FORMULAS_H

@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(RG_TILE_THREADS, 3) k_gemm(rg_gemm g, int64_t 
 {
   RG_DYN_SHARED(T, room);
   int64_t index = first + blockIdx.z;
-  int64_t bytes = g.end.dtype == RG_F32 ? 4 : 2;
+  int64_t bytes = g.epilogue.dtype == RG_F32 ? 4 : 2;
   rg_tiled w = {};
 
   w.a = (const T *)g.a.data + start(g, g.a, index);
@@ -34,10 +34,10 @@ __global__ void __launch_bounds__(RG_TILE_THREADS, 3) k_gemm(rg_gemm g, int64_t 
   w.m = g.m;
   w.n = (int)g.n;
   w.k = (int)g.k;
-  w.end = g.end;
-  w.end.data = (char *)g.c.data + start(g, g.c, index) * bytes;
-  w.end.row = g.c.row;
-  w.end.ahead = (uint64_t)(index * g.m * g.n);
+  w.epilogue = g.epilogue;
+  w.epilogue.data = (char *)g.c.data + start(g, g.c, index) * bytes;
+  w.epilogue.row = g.c.row;
+  w.epilogue.ahead = (uint64_t)(index * g.m * g.n);
   rg_tile_product<A_TRANSPOSED, B_TRANSPOSED, false>(room, w);
 }
 
@@ -59,28 +59,29 @@ static bool fits(const rg_gemm &g, const rg_gemm_matrix &x, int64_t rows, int64_
 }
 
 template <class T>
-static cudaError_t launch(const rg_gemm &g, const rg_launch_cfg &cfg, int64_t first, bool a_turned,
-                          bool b_turned)
+static cudaError_t launch(const rg_gemm &g, const rg_launch_cfg &cfg, int64_t first,
+                          bool a_transposed, bool b_transposed)
 {
-  return a_turned ? (b_turned ? rg_launch(k_gemm<T, true, true>, cfg, g, first)
-                              : rg_launch(k_gemm<T, true, false>, cfg, g, first))
-                  : (b_turned ? rg_launch(k_gemm<T, false, true>, cfg, g, first)
-                              : rg_launch(k_gemm<T, false, false>, cfg, g, first));
+  return a_transposed ? (b_transposed ? rg_launch(k_gemm<T, true, true>, cfg, g, first)
+                                      : rg_launch(k_gemm<T, true, false>, cfg, g, first))
+                      : (b_transposed ? rg_launch(k_gemm<T, false, true>, cfg, g, first)
+                                      : rg_launch(k_gemm<T, false, false>, cfg, g, first));
 }
 
 rg_status rg_gpu_gemm(const rg_call *call, const rg_gemm &g, bool *taken)
 {
   const int64_t most = 65535; /* blocks along the second and third axis of a grid */
   int64_t tiles = (g.n + RG_TILE_COLS - 1) / RG_TILE_COLS, count = 1;
-  bool a_turned, b_turned;
+  bool a_transposed, b_transposed;
   rg_launch_cfg cfg = { dim3((unsigned)((g.m + RG_TILE_ROWS - 1) / RG_TILE_ROWS), (unsigned)tiles),
                         dim3(RG_TILE_THREADS), RG_TILE_BYTES, rg_gpu_stream(call->device) };
 
-  *taken = (g.dtype == RG_BF16 || g.dtype == RG_F16) &&
-           (g.end.dtype == RG_BF16 || g.end.dtype == RG_F16 || g.end.dtype == RG_F32) && g.m > 0 &&
-           g.m <= 1 << 30 && g.n > 0 && tiles <= most && g.k > 0 && g.k <= 1 << 30 &&
-           (g.c.col == 1 || g.n == 1) && fits(g, g.a, g.m, g.k, &a_turned) &&
-           fits(g, g.b, g.k, g.n, &b_turned);
+  *taken =
+      (g.dtype == RG_BF16 || g.dtype == RG_F16) &&
+      (g.epilogue.dtype == RG_BF16 || g.epilogue.dtype == RG_F16 || g.epilogue.dtype == RG_F32) &&
+      g.m > 0 && g.m <= 1 << 30 && g.n > 0 && tiles <= most && g.k > 0 && g.k <= 1 << 30 &&
+      (g.c.col == 1 || g.n == 1) && fits(g, g.a, g.m, g.k, &a_transposed) &&
+      fits(g, g.b, g.k, g.n, &b_transposed);
   if (!*taken) {
     return RG_OK;
   }
@@ -90,8 +91,8 @@ rg_status rg_gpu_gemm(const rg_call *call, const rg_gemm &g, bool *taken)
   for (int64_t first = 0; first < count; first += most) {
     cfg.grid.z = (unsigned)(count - first < most ? count - first : most);
     RG_CUDA(call->op->name, g.dtype == RG_BF16
-                                ? launch<__nv_bfloat16>(g, cfg, first, a_turned, b_turned)
-                                : launch<__half>(g, cfg, first, a_turned, b_turned));
+                                ? launch<__nv_bfloat16>(g, cfg, first, a_transposed, b_transposed)
+                                : launch<__half>(g, cfg, first, a_transposed, b_transposed));
   }
   return RG_OK;
 }

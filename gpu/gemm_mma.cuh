@@ -7,7 +7,7 @@
 #ifndef RIDGE_GPU_GEMM_MMA_CUH
 #define RIDGE_GPU_GEMM_MMA_CUH
 
-#include "gpu/tile_end.cuh"
+#include "gpu/tile_epilogue.cuh"
 
 /* A factor: element [i, j] of a matrix, and how far it is to the next one of a batch. */
 struct rg_gemm_matrix {
@@ -16,14 +16,14 @@ struct rg_gemm_matrix {
   int64_t step[RG_MAX_DIMS];
 };
 
-/* c = end(a b) for each matrix of a batch; what follows is in `end` but for where it goes. */
+/* c = epilogue(a b) for each matrix of a batch; what follows is in `end` but for where it goes. */
 struct rg_gemm {
   int64_t m, n, k;
   int64_t shape[RG_MAX_DIMS]; /* of the batch */
   int32_t ndim;
   int32_t dtype; /* of both factors */
   rg_gemm_matrix a, b, c;
-  rg_end end;
+  rg_epilogue epilogue;
 };
 
 /* RG_OK; taken: whether it was done.  One half type for both factors, each with neighbouring
@@ -57,15 +57,15 @@ template <class P> inline rg_gemm rg_gemm_of(const P &p)
   g.a = rg_gemm_matrix_of(p.a, p.ndim);
   g.b = rg_gemm_matrix_of(p.b, p.ndim);
   g.c = rg_gemm_matrix_of(p.c, p.ndim);
-  g.end.cols = p.n;
-  g.end.p = p.p;
-  g.end.draw = p.draw;
-  g.end.bias = p.bias;
-  g.end.bias_step = p.bias_step;
-  g.end.bias_dtype = p.bias_dtype;
-  g.end.scale = (float)p.scale;
-  g.end.dtype = p.c.dtype;
-  g.end.act = p.act;
+  g.epilogue.cols = p.n;
+  g.epilogue.p = p.p;
+  g.epilogue.draw = p.draw;
+  g.epilogue.bias = p.bias;
+  g.epilogue.bias_step = p.bias_step;
+  g.epilogue.bias_dtype = p.bias_dtype;
+  g.epilogue.scale = (float)p.scale;
+  g.epilogue.dtype = p.c.dtype;
+  g.epilogue.act = p.act;
   return g;
 }
 

@@ -9,7 +9,7 @@ NVCC    := $(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) $(shell command -v nvcc
 CUDA    := $(patsubst %/bin/nvcc,%,$(NVCC))
 GPU_ARCH ?= 80 90
 KERNELS := $(sort $(wildcard gpu/*.cu gpu/*/*.cu))
-GPU_GENERATED := $(BUILD)/gen/chain_text.inc
+GPU_GENERATED := $(BUILD)/gen/fused_text.inc
 GPU_INC := -Igpu/c -Icore -I. -I$(BUILD)/gen
 GPU_DEP := $(wildcard gpu/*.cuh gpu/*.h gpu/*/*.h gpu/*/*.cuh core/base/*.h core/tensor/*.h \
              core/op/*.h core/ridge/*.h) \
@@ -22,12 +22,12 @@ GPU_GEN := $(foreach a,$(GPU_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
 # In these a product and a sum stay two roundings, so that the bits do not depend on what else a
 # compiler sees beside them: numbers drawn are the CPU's own, and those of arange (copy), a chain of
 # functions gives what the functions give one by one.  (The vendor's exp and the like are written with fused ones either way.)
-UNFUSED := random elementwise chain parts copy
+UNFUSED := random elementwise fused parts copy
 fused    = $(if $(filter $(UNFUSED),$(basename $(notdir $(1)))),,-ffp-contract=fast)
 unfused  = $(if $(filter $(UNFUSED),$(basename $(notdir $(1)))),-fmad=false)
 
 # what kernels of chains are compiled with at run time: these files as one string, in their order
-$(BUILD)/gen/chain_text.inc: gpu/formulas.h gpu/chain/data.h gpu/chain/memory.h
+$(BUILD)/gen/fused_text.inc: gpu/formulas.h gpu/fused/data.h gpu/fused/memory.h
 	@mkdir -p $(@D)
 	@sed -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n"/' $^ >$@.new && mv $@.new $@
 $(BUILD)/obj/nvcc/%.o: gpu/%.cu $(GPU_DEP)
@@ -101,13 +101,13 @@ $(BUILD)/tests/test_blas: $(KERNELS:gpu/%.cu=$(BUILD)/obj/sim/%.o) $(SIMOBJ) \
 	@$(CXX) $(EXTRA) -o $@ $^ -lpthread
 # cuDNN's graphs, planned for a described device: ridge's own sources of them, without a simulator
 DNN     := $(addprefix gpu/dnn/,library.cu graph.cu plan.cu conv.cu attention.cu) \
-           gpu/chain/compiler.cu
+           gpu/fused/compiler.cu
 $(BUILD)/tests/test_dnn: tests/gpu/test_dnn.cpp $(DNN) $(GPU_DEP)
 	@mkdir -p $(@D)
 	$(call show,cxx $@)$(CXX) -std=c++17 -O1 -g -Wall -Wextra $(EXTRA) $(GPU_INC) -I$(CUDA)/include \
 	  -DCUDA_STUB='"$(CUDA)/lib64/stubs/libcuda.so"' -o $@ -x c++ $< $(DNN) -ldl
 # chains as text, compiled by NVRTC
-$(BUILD)/tests/test_chain: tests/gpu/test_chain.cpp gpu/chain/text.cu gpu/chain/compiler.cu $(GPU_DEP)
+$(BUILD)/tests/test_fused: tests/gpu/test_fused.cpp gpu/fused/text.cu gpu/fused/compiler.cu $(GPU_DEP)
 	@mkdir -p $(@D)
 	$(call show,cxx $@)$(CXX) -std=c++17 -O1 -g -Wall -Wextra $(EXTRA) $(GPU_INC) -I$(CUDA)/include \
 	  -Wl,-rpath,$(CUDA)/lib64 -o $@ -x c++ $(filter %.cpp %.cu,$^) -ldl
@@ -115,7 +115,7 @@ $(BUILD)/tests/test_chain: tests/gpu/test_chain.cpp gpu/chain/text.cu gpu/chain/
 # which plant what has to be found
 .PHONY: test-gpusim test-gpusim-builds gpu-archs
 test-gpusim-builds: all $(foreach w,sim simasan simtsan,$(BUILD)/libridge_gpu$w.so \
-  $(BUILD)/tests/test_$w) $(addprefix $(BUILD)/tests/test_,blas dnn chain)
+  $(BUILD)/tests/test_$w) $(addprefix $(BUILD)/tests/test_,blas dnn fused)
 test-gpusim: test-gpusim-builds  ## run the simulated GPU
 	@scripts/gpu/sim.sh tsan/20 asan rev $(ALSO) rand:3/2 ahead:rev/5 test
 # ridge for a machine without packages; a path of the older kind holds for its libraries' needs too

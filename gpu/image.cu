@@ -158,7 +158,7 @@ template <class L> __global__ void k_conv2d(conv_work v, int64_t n)
 }
 
 /* What follows a convolution whose sums are there. */
-template <class L> __global__ void k_conv2d_end(conv_work v, int64_t n)
+template <class L> __global__ void k_conv2d_epilogue(conv_work v, int64_t n)
 {
   for (int64_t k = RG_FIRST; k < n; k += RG_NEXT) {
     image_spot s = spot_of(v.y, k);
@@ -260,8 +260,8 @@ rg_status rg_gpu_conv2d(const rg_call *call, rg_tensor *const *out, rg_frame *fr
   int32_t done = rg_dnn_conv2d(call, out, frame);
 
   return done == RG_DNN_DONE  ? RG_OK
-         : done == RG_DNN_SUM ? run(call, out[0]->_dtype, k_conv2d_end<double>, k_conv2d_end<float>,
-                                    v, out[0]->_count, 1)
+         : done == RG_DNN_SUM ? run(call, out[0]->_dtype, k_conv2d_epilogue<double>,
+                                    k_conv2d_epilogue<float>, v, out[0]->_count, 1)
                               : RUN(k_conv2d, v, out[0]->_count, 1);
 }
 

@@ -100,7 +100,7 @@ static rg_status position(const rg_call *call, rg_tensor *y, int32_t least)
   const rg_tensor *x = call->in[0];
   const int64_t n = x->_shape[axis];
   const int64_t rows = y->_count;
-  rg_strided from = rg_turned(x, axis);
+  rg_strided from = rg_axis_last(x, axis);
   int32_t across = from.ndim > 1 && from.stride[from.ndim - 1] > from.stride[from.ndim - 2];
   int32_t width = n >= 1024 ? 1 : n >= 64 ? 8 : RG_BLOCK;
 

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <set>
 
-#include "gpu/chain/kernel_cache.h"
+#include "gpu/fused/kernel_cache.h"
 #include "gpu/dnn/dnn.h"
 #include "gpu/kernels.cuh"
 #include "gpu/late.cuh"
@@ -402,7 +402,7 @@ static void libraries(int32_t device, bool open, rg_device_libraries *out)
   out->compiler = rg_compiler_version(open);
   if (open) {
     snprintf(out->compiler_why, sizeof(out->compiler_why), "%.159s",
-             out->compiler == 0 ? rg_compiler_note() : rg_chain_failure());
+             out->compiler == 0 ? rg_compiler_note() : rg_fused_failure());
   }
 }
 
@@ -457,7 +457,7 @@ extern "C" __attribute__((visibility("default"))) rg_status rg_gpu_plugin(const 
   RG_CUDA("cuda", cudaGetDeviceCount(&count));
   fill_table();
   backend.kernels = kernels;
-  backend.chain = rg_gpu_chain;
+  backend.fused = rg_gpu_fused;
   *out = rg_gpu_offer{ count, 0, &driver, &backend };
   return RG_OK;
 }

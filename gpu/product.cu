@@ -77,7 +77,7 @@ template <class L> __global__ void k_product(product p, int64_t first)
   if (i < p.m && j < p.n) {
     int64_t at = rg_start(p, p.c, index) + i * p.c.row + j * p.c.col;
 
-    rg_store(p.c, at, rg_ended(p, sum, index * p.m + i, j));
+    rg_store(p.c, at, rg_epilogue_of(p, sum, index * p.m + i, j));
   }
 }
 
@@ -276,7 +276,7 @@ static void bias_of(product &p, const rg_tensor *bias)
 }
 
 /* y = x w' */
-static void turned(product &p, const rg_tensor *w)
+static void transposed(product &p, const rg_tensor *w)
 {
   p.b = matrix_of(w);
   p.b.row = w->_stride[1];
@@ -312,7 +312,7 @@ static rg_status linear(const rg_call *call, rg_tensor *y, double drop, rg_frame
 
   rows_of(p, call->in[0], y);
   join(p);
-  turned(p, call->in[1]);
+  transposed(p, call->in[1]);
   bias_of(p, call->n_in > 2 ? call->in[2] : NULL);
   p.compute = compute_of(y->_dtype);
   p.act = args->act;
@@ -337,9 +337,9 @@ rg_status rg_gpu_linear_dropout(const rg_call *call, rg_tensor *const *out, rg_f
 /* -- Two products ------------------------------------------------------------------------------ */
 
 /* z = x b[0] goes into the hidden result where the call has one, else into room of the plugin's;
-** then y = end(z b[1]). */
+** then y = epilogue(z b[1]). */
 static rg_status chain(const rg_call *call, rg_tensor *const *out, const product b[2],
-                       const product &end, rg_frame *frame)
+                       const product &epilogue, rg_frame *frame)
 {
   const rg_tensor *x = call->in[0];
   int32_t last = x->_ndim - 1;
@@ -373,12 +373,12 @@ static rg_status chain(const rg_call *call, rg_tensor *const *out, const product
   rows_of(p, &z, out[0]);
   join(p);
   p.compute = compute_of(out[0]->_dtype);
-  p.scale = end.scale;
-  p.bias = end.bias;
-  p.bias_dtype = end.bias_dtype;
-  p.bias_step = end.bias_step;
-  p.act = end.act;
-  p.p = end.p;
+  p.scale = epilogue.scale;
+  p.bias = epilogue.bias;
+  p.bias_dtype = epilogue.bias_dtype;
+  p.bias_step = epilogue.bias_step;
+  p.act = epilogue.act;
+  p.p = epilogue.p;
   p.draw = rg_drawn_by(call);
   return run(call, p, frame);
 }
@@ -386,27 +386,27 @@ static rg_status chain(const rg_call *call, rg_tensor *const *out, const product
 rg_status rg_gpu_lowrank_linear(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
   product b[2] = {};
-  product end = {};
+  product epilogue = {};
 
   straight(b[0], call->in[1]);
   straight(b[1], call->in[2]);
   b[0].n = call->in[1]->_shape[1];
-  end.scale = 1;
-  end.act = ((const rg_linear_args *)call->args)->act;
-  bias_of(end, call->n_in > 3 ? call->in[3] : NULL);
-  return chain(call, out, b, end, frame);
+  epilogue.scale = 1;
+  epilogue.act = ((const rg_linear_args *)call->args)->act;
+  bias_of(epilogue, call->n_in > 3 ? call->in[3] : NULL);
+  return chain(call, out, b, epilogue, frame);
 }
 
-static product end_of(const rg_call *call, const rg_tensor *bias)
+static product epilogue_of(const rg_call *call, const rg_tensor *bias)
 {
   const rg_sketch_args *args = (const rg_sketch_args *)call->args;
-  product end = {};
+  product epilogue = {};
 
-  end.scale = 1.0 / (2.0 * args->n_terms);
-  end.act = args->act;
-  end.p = args->p;
-  bias_of(end, bias);
-  return end;
+  epilogue.scale = 1.0 / (2.0 * args->n_terms);
+  epilogue.act = args->act;
+  epilogue.p = args->p;
+  bias_of(epilogue, bias);
+  return epilogue;
 }
 
 rg_status rg_gpu_sketched_linear(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
@@ -419,7 +419,7 @@ rg_status rg_gpu_sketched_linear(const rg_call *call, rg_tensor *const *out, rg_
   straight(b[0], call->in[1]);
   straight(b[1], call->in[2]);
   b[0].n = call->in[1]->_shape[1];
-  return chain(call, out, b, end_of(call, call->n_in > 3 ? call->in[3] : NULL), frame);
+  return chain(call, out, b, epilogue_of(call, call->n_in > 3 ? call->in[3] : NULL), frame);
 }
 
 static signs signs_of(const rg_tensor *bits, int32_t where, int64_t split, double sign)
@@ -478,7 +478,7 @@ static rg_status sketched(const rg_call *call, rg_tensor *const *out, rg_frame *
     b[1].s = signs{ NULL, 0, 0, half, sign, RG_SIGN_ROWS };
     RG_TRY(made_signs(call, w, b));
   }
-  return chain(call, out, b, end_of(call, w.bias), frame);
+  return chain(call, out, b, epilogue_of(call, w.bias), frame);
 }
 
 rg_status rg_gpu_sketched_linear_bits(const rg_call *call, rg_tensor *const *out, rg_frame *frame)

@@ -91,7 +91,8 @@ template <class L> __device__ inline L rg_through(const rg_product &p, L sum, in
 }
 
 /* row, j: counted over the whole batch, as dropout's numbers are. */
-template <class L> __device__ inline L rg_ended(const rg_product &p, L sum, int64_t row, int64_t j)
+template <class L>
+__device__ inline L rg_epilogue_of(const rg_product &p, L sum, int64_t row, int64_t j)
 {
   L y = rg_through(p, sum, j);
 

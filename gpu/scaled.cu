@@ -221,15 +221,15 @@ rg_status rg_gpu_scaled_linear(const rg_call *call, rg_tensor *const *out, rg_fr
   s.b = side_from(w);
   s.x_scale = scale_from(call->in[2], x->_ndim - 1);
   s.w_scale = scale_from(call->in[3], 1);
-  s.end.data = out[0]->_data;
-  s.end.row = s.end.cols = s.n;
-  s.end.scale = 1;
-  s.end.act = args->act;
-  s.end.dtype = args->dtype;
+  s.epilogue.data = out[0]->_data;
+  s.epilogue.row = s.epilogue.cols = s.n;
+  s.epilogue.scale = 1;
+  s.epilogue.act = args->act;
+  s.epilogue.dtype = args->dtype;
   if (b != NULL) {
-    s.end.bias = b->_data;
-    s.end.bias_step = b->_stride[0];
-    s.end.bias_dtype = b->_dtype;
+    s.epilogue.bias = b->_data;
+    s.epilogue.bias_step = b->_stride[0];
+    s.epilogue.bias_dtype = b->_dtype;
   }
   return run(call, s, frame);
 }

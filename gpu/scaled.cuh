@@ -6,7 +6,7 @@
 #ifndef RIDGE_GPU_SCALED_CUH
 #define RIDGE_GPU_SCALED_CUH
 
-#include "gpu/tile_end.cuh"
+#include "gpu/tile_epilogue.cuh"
 
 /* A factor: rows of k elements of one byte each, or of those widened to bf16. */
 struct rg_scaled_side {
@@ -19,9 +19,9 @@ struct rg_scaled_side {
 struct rg_scaled {
   int64_t m, n, k;
   rg_scaled_side a, b;
-  rg_strided x_scale; /* f32, by the number of a row of x */
-  rg_strided w_scale; /* likewise, of w */
-  rg_end end;         /* the rest; its scale is 1 */
+  rg_strided x_scale;   /* f32, by the number of a row of x */
+  rg_strided w_scale;   /* likewise, of w */
+  rg_epilogue epilogue; /* the rest; its scale is 1 */
 };
 
 /* n <= 8 sums of one row become the result's columns from col on. */
@@ -34,7 +34,7 @@ static __device__ inline void rg_scaled_eight(const rg_scaled &s, int64_t row, i
   for (int c = 0; c < 8; c++) {
     v[c] = c < n ? v[c] * x_scale * ((const float *)s.w_scale.data)[rg_at(s.w_scale, col + c)] : 0;
   }
-  rg_end_eight(s.end, row, col, n, v);
+  rg_epilogue_eight(s.epilogue, row, col, n, v);
 }
 
 /* Does a factor lie in rows of whole 16 bytes at multiples of 16? */

@@ -15,7 +15,7 @@
 #include "gpu/pack.cuh"
 
 /* Sums, n to a row, which may lie where the result goes: a thread reads its own first. */
-template <class L> __global__ void k_scaled_end(rg_scaled s, const L *sums)
+template <class L> __global__ void k_scaled_epilogue(rg_scaled s, const L *sums)
 {
   int64_t step = (int64_t)gridDim.x * blockDim.x * 8;
 
@@ -60,7 +60,7 @@ static bool fits(const rg_call *call, const rg_scaled &s)
 static bool is_whole(const rg_scaled &s)
 {
   return (s.a.dtype == RG_F8E4M3 || s.a.dtype == RG_F8E5M2) && s.x_scale.flat == 2 &&
-         s.w_scale.flat == 2 && s.end.bias == NULL && s.end.act == RG_ACT_NONE;
+         s.w_scale.flat == 2 && s.epilogue.bias == NULL && s.epilogue.act == RG_ACT_NONE;
 }
 
 /* -- Running ----------------------------------------------------------------------------------- */
@@ -69,8 +69,8 @@ static bool is_whole(const rg_scaled &s)
 template <class L>
 static rg_status finish(const rg_call *call, const rg_scaled &s, const void *sums)
 {
-  return rg_gpu_status(
-      call->op->name, rg_launch(k_scaled_end<L>, rg_over_rows(call, s.m, s.n), s, (const L *)sums));
+  return rg_gpu_status(call->op->name, rg_launch(k_scaled_epilogue<L>, rg_over_rows(call, s.m, s.n),
+                                                 s, (const L *)sums));
 }
 
 static rg_gemm_side side_of(const rg_scaled_side &x, int64_t rows, int64_t k, bool transposed)
@@ -81,7 +81,7 @@ static rg_gemm_side side_of(const rg_scaled_side &x, int64_t rows, int64_t k, bo
 rg_status rg_gpu_scaled_blas(const rg_call *call, const rg_scaled &s, bool *taken)
 {
   bool whole = is_whole(s);
-  bool in_place = whole || s.end.dtype == RG_F32; /* sums have the size of a result in f32 */
+  bool in_place = whole || s.epilogue.dtype == RG_F32; /* sums have the size of a result in f32 */
   int64_t bytes = s.m * s.n * 4;
   rg_gemm g = {};
 
@@ -95,13 +95,13 @@ rg_status rg_gpu_scaled_blas(const rg_call *call, const rg_scaled &s, bool *take
   g.count = 1;
   g.factor = s.a.dtype;
   g.other = s.b.dtype;
-  g.result = s.a.dtype == RG_I8 ? RG_I32 : whole ? s.end.dtype : RG_F32;
+  g.result = s.a.dtype == RG_I8 ? RG_I32 : whole ? s.epilogue.dtype : RG_F32;
   g.scale = 1;
   g.a_scale = whole ? s.x_scale.data : NULL;
   g.b_scale = whole ? s.w_scale.data : NULL;
   g.a = side_of(s.a, s.m, s.k, false);
   g.b = side_of(s.b, s.n, s.k, true);
-  g.c.data = in_place ? s.end.data : rg_gpu_workspace_part(call->device, RG_PART_SUM, bytes);
+  g.c.data = in_place ? s.epilogue.data : rg_gpu_workspace_part(call->device, RG_PART_SUM, bytes);
   g.c.ld = s.n;
   if (g.c.data == NULL) {
     return rg_gpu_no_room(call->device, call->op->name, bytes);

@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(RG_TILE_THREADS, 3) k_scaled_mma(rg_scaled s, 
     rg_tile_multiply<false, true>(a, a + RG_TILE_A, warp_row, warp_col, sum);
   }
   rg_copy_wait<0>();
-  rg_tile_end(
+  rg_tile_epilogue(
       (float *)room, w, sum, warp_row, warp_col, row0, col0,
       [&](int64_t row, int64_t col, int n, float v[8]) { rg_scaled_eight(s, row, col, n, v); });
 }

@@ -2,7 +2,7 @@
 /*
 ** Sketched layers with one bit a sign, as two products that expand the signs in registers:
 **
-**   z = x [S1|U2],   y = end(z [U1;S2]),   U = +-sign.
+**   z = x [S1|U2],   y = epilogue(z [U1;S2]),   U = +-sign.
 **
 ** The bits are read, or made from a seed where they are needed (SEED).
 **
@@ -197,7 +197,8 @@ template <bool SEED> __global__ void __launch_bounds__(THREADS, 3) k_sketch_f32(
     int64_t row = row0 + (int)threadIdx.x / 8 * 8 + i;
 
     if (row < w.m && col < w.n) {
-      rg_end_eight(w.end, row, (second ? w.n : 0) + col, w.n - col < 8 ? w.n - col : 8, sum[i]);
+      rg_epilogue_eight(w.epilogue, row, (second ? w.n : 0) + col, w.n - col < 8 ? w.n - col : 8,
+                        sum[i]);
     }
   }
 }
@@ -309,7 +310,7 @@ static rg_tiled product_of(const rg_tensor *factor, const rg_tensor *bits, float
     w.bits_row = bits->_stride[0];
   }
   w.sign = sign;
-  w.end.scale = 1;
+  w.epilogue.scale = 1;
   return w;
 }
 
@@ -337,35 +338,35 @@ rg_status rg_gpu_sketch(const rg_call *call, rg_tensor *const *out)
   (void)rows_of(call->in[0], &first.m, &first.a_row);
   first.a = call->in[0]->_data;
   first.split = 1;
-  first.end.dtype = dtype;
-  first.end.cols = first.end.row = 2 * half;
+  first.epilogue.dtype = dtype;
+  first.epilogue.cols = first.epilogue.row = 2 * half;
   if (call->n_out > 1) {
-    (void)rows_of(out[1], &first.m, &first.end.row);
-    first.end.data = out[1]->_data;
+    (void)rows_of(out[1], &first.m, &first.epilogue.row);
+    first.epilogue.data = out[1]->_data;
   } else {
     int64_t bytes = first.m * 2 * half * (dtype == RG_F32 ? 4 : 2);
 
-    first.end.data = rg_gpu_workspace(call->device, bytes);
-    if (first.end.data == NULL) {
+    first.epilogue.data = rg_gpu_workspace(call->device, bytes);
+    if (first.epilogue.data == NULL) {
       return rg_gpu_no_room(call->device, call->op->name, bytes);
     }
   }
-  second.a = first.end.data;
-  second.a_row = first.end.row;
+  second.a = first.epilogue.data;
+  second.a_row = first.epilogue.row;
   second.f_at = 0;
   second.a_at = half;
-  second.end.dtype = dtype;
-  second.end.data = out[0]->_data;
-  second.end.cols = second.n;
-  (void)rows_of(out[0], &second.m, &second.end.row);
-  second.end.scale = (float)(1.0 / (2.0 * args->n_terms));
-  second.end.act = args->act;
-  second.end.p = args->p;
-  second.end.draw = rg_drawn_by(call);
+  second.epilogue.dtype = dtype;
+  second.epilogue.data = out[0]->_data;
+  second.epilogue.cols = second.n;
+  (void)rows_of(out[0], &second.m, &second.epilogue.row);
+  second.epilogue.scale = (float)(1.0 / (2.0 * args->n_terms));
+  second.epilogue.act = args->act;
+  second.epilogue.p = args->p;
+  second.epilogue.draw = rg_drawn_by(call);
   if (bias != NULL) {
-    second.end.bias = bias->_data;
-    second.end.bias_step = bias->_stride[0];
-    second.end.bias_dtype = bias->_dtype;
+    second.epilogue.bias = bias->_data;
+    second.epilogue.bias_step = bias->_stride[0];
+    second.epilogue.bias_dtype = bias->_dtype;
   }
   RG_TRY(launch(call, first, dtype));
   return launch(call, second, dtype);

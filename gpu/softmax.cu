@@ -308,8 +308,8 @@ rg_status rg_gpu_softmax(const rg_call *call, rg_tensor *const *out, rg_frame *f
   }
   int64_t n = x->_shape[args->axis];
   int64_t rows = x->_count / n;
-  rg_strided from = rg_turned(x, args->axis);
-  rg_strided to = rg_turned(out[0], args->axis);
+  rg_strided from = rg_axis_last(x, args->axis);
+  rg_strided to = rg_axis_last(out[0], args->axis);
 
   return rg_dispatch<RG_KINDS_FLOAT>(call, x->_dtype, [&](auto t) {
     using T = rg_t<decltype(t)>;
@@ -328,9 +328,9 @@ rg_status rg_gpu_softmax_back(const rg_call *call, rg_tensor *const *out, rg_fra
   }
   int64_t n = dx->_shape[args->axis];
   int64_t rows = dx->_count / n;
-  rg_strided to = rg_turned(dx, args->axis);
-  rg_strided dy = rg_turned(call->in[0], args->axis);
-  rg_strided y = rg_turned(call->in[1], args->axis);
+  rg_strided to = rg_axis_last(dx, args->axis);
+  rg_strided dy = rg_axis_last(call->in[0], args->axis);
+  rg_strided y = rg_axis_last(call->in[1], args->axis);
 
   return rg_dispatch<RG_KINDS_FLOAT>(call, dx->_dtype, [&](auto t) {
     using T = rg_t<decltype(t)>;

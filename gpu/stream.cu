@@ -126,16 +126,16 @@ rg_status rg_gpu_graph_begin(int32_t device)
 
 rg_status rg_gpu_graph_end(int32_t device, void **graph)
 {
-  cudaGraph_t noted = NULL;
+  cudaGraph_t captured = NULL;
   cudaGraphExec_t made = NULL;
-  cudaError_t error = cudaStreamEndCapture(rg_gpu_stream(device), &noted);
+  cudaError_t error = cudaStreamEndCapture(rg_gpu_stream(device), &captured);
 
   *graph = NULL;
   if (error == cudaSuccess) {
-    error = cudaGraphInstantiate(&made, noted, 0);
+    error = cudaGraphInstantiate(&made, captured, 0);
   }
-  if (noted != NULL) {
-    (void)cudaGraphDestroy(noted);
+  if (captured != NULL) {
+    (void)cudaGraphDestroy(captured);
   }
   RG_CUDA("graph", error);
   *graph = made;

@@ -33,7 +33,7 @@ template <class L> struct svd_work {
   L *parts;
   double *scale; /* a power of two: x was multiplied by it; nan: x is not finite */
   int32_t *order;
-  int32_t *turned;
+  int32_t *rotated;
   int64_t k, length;
   int32_t tall; /* the vectors are columns of x */
   rg_late_for late;
@@ -71,7 +71,7 @@ template <class L> __global__ void k_largest(svd_work<L> w)
     }
   }
   for (int32_t i = (int32_t)threadIdx.x; i < RG_SVD_SWEEPS; i += RG_BLOCK) {
-    w.turned[i] = 0;
+    w.rotated[i] = 0;
   }
 }
 
@@ -154,19 +154,19 @@ template <class L> __global__ void __launch_bounds__(1024, 1) k_sweeps(svd_work<
   const int64_t places = rg_svd_places(w.k);
 
   for (int32_t sweep = 0; sweep < RG_SVD_SWEEPS; sweep++) {
-    bool turned = false;
+    bool rotated = false;
 
     for (int64_t round = 0; round < rg_svd_rounds(w.k); round++) {
       for (int64_t n = threadIdx.x / RG_WARP; n < places; n += blockDim.x / RG_WARP) {
-        turned = meet_at(w, round, n) || turned;
+        rotated = meet_at(w, round, n) || rotated;
       }
       __syncthreads();
     }
-    if (!__syncthreads_or(turned)) {
+    if (!__syncthreads_or(rotated)) {
       return;
     }
     if (threadIdx.x == 0) {
-      w.turned[sweep] = 1;
+      w.rotated[sweep] = 1;
     }
   }
 }
@@ -176,11 +176,11 @@ template <class L> __global__ void k_round(svd_work<L> w, int32_t sweep, int64_t
 {
   const int64_t n = RG_FIRST / RG_WARP;
 
-  if ((sweep > 0 && w.turned[sweep - 1] == 0) || n >= rg_svd_places(w.k)) {
+  if ((sweep > 0 && w.rotated[sweep - 1] == 0) || n >= rg_svd_places(w.k)) {
     return;
   }
   if (meet_at(w, round, n) && threadIdx.x % RG_WARP == 0) {
-    atomicExch(&w.turned[sweep], 1);
+    atomicExch(&w.rotated[sweep], 1);
   }
 }
 
@@ -191,7 +191,7 @@ template <class L> __global__ void k_norms(svd_work<L> w)
 {
   const int64_t lane = threadIdx.x % RG_WARP;
 
-  if (RG_FIRST == 0 && w.turned[RG_SVD_SWEEPS - 1] != 0) {
+  if (RG_FIRST == 0 && w.rotated[RG_SVD_SWEEPS - 1] != 0) {
     rg_late_tell(w.late, RG_LATE_SWEEPS, 0, RG_SVD_SWEEPS);
   }
   for (int64_t i = RG_FIRST / RG_WARP; i < w.k; i += RG_NEXT / RG_WARP) {
@@ -385,7 +385,7 @@ template <class L> static rg_status svd(const rg_call *call, rg_tensor *const *o
   w.parts = (L *)(scratch + room.parts);
   w.scale = (double *)(scratch + room.scale);
   w.order = (int32_t *)(scratch + room.order);
-  w.turned = (int32_t *)(scratch + room.turned);
+  w.rotated = (int32_t *)(scratch + room.rotated);
   RG_TRY(rg_late_begin(call, &w.late));
   RG_CUDA("svd", rg_launch(k_largest<L>, one, w));
   RG_CUDA("svd", rg_launch(k_begin<L>, rg_over(w.k * (w.length + w.k), stream), w));

@@ -71,7 +71,7 @@ __device__ inline int64_t rg_step(const rg_strided &x)
 /* -- Axes -------------------------------------------------------------------------------------- */
 
 /* x with an axis moved behind all others. */
-inline rg_strided rg_turned(const rg_tensor *x, int32_t axis)
+inline rg_strided rg_axis_last(const rg_tensor *x, int32_t axis)
 {
   rg_tensor y = *x;
   int32_t last = x->_ndim - 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** A product of matrices in half types on tensor cores, c = end(sign f fixed + a b), a tile of
+** A product of matrices in half types on tensor cores, c = epilogue(sign f fixed + a b), a tile of
 ** 64 x 128 a block: three stages of 32 steps each come through shared memory while another one is
 ** multiplied.
 **
@@ -13,7 +13,7 @@
 #define RIDGE_GPU_TILE_CUH
 
 #include "gpu/mma.cuh"
-#include "gpu/tile_end.cuh"
+#include "gpu/tile_epilogue.cuh"
 
 enum {
   RG_TILE_THREADS = 128, /* four warps, each with 32 x 64 of the tile */
@@ -48,7 +48,7 @@ struct rg_tiled {
   uint32_t matrix;     /* and which of them */
   float sign;
   int split; /* 1: the products go side by side, a b first, and each has n columns */
-  rg_end end;
+  rg_epilogue epilogue;
 };
 
 /* -- Stages ---------------------------------------------------------------------------------- */
@@ -222,12 +222,12 @@ static __device__ inline void rg_tile_multiply_signs(const T *a, const uint32_t 
 
 /* -- The end --------------------------------------------------------------------------------- */
 
-/* By way of shared memory, so that eight columns go out together: end(row, column, n, eight sums),
-** n of them there.  Whole sums become floats here. */
+/* By way of shared memory, so that eight columns go out together: epilogue(row, column, n, eight
+** sums), n of them there.  Whole sums become floats here. */
 template <class S, class E>
-static __device__ inline void rg_tile_end(float *room, const rg_tiled &w,
-                                          S (&sum)[2][RG_TILE_COLS / 16][4], int warp_row,
-                                          int warp_col, int64_t row0, int col0, const E &end)
+static __device__ inline void
+rg_tile_epilogue(float *room, const rg_tiled &w, S (&sum)[2][RG_TILE_COLS / 16][4], int warp_row,
+                 int warp_col, int64_t row0, int col0, const E &epilogue)
 {
   int lane = RG_MMA_LANE;
 
@@ -257,7 +257,7 @@ static __device__ inline void rg_tile_end(float *room, const rg_tiled &w,
       float4 x = from[0], y = from[1];
       float v[8] = { x.x, x.y, x.z, x.w, y.x, y.y, y.z, y.w };
 
-      end(row0 + row, col0 + col, n, v);
+      epilogue(row0 + row, col0 + col, n, v);
     }
   }
 }
@@ -323,10 +323,10 @@ static __device__ inline void rg_tile_product(T *room, const rg_tiled &w)
     }
   }
   rg_copy_wait<0>();
-  rg_tile_end((float *)room, w, sum, warp_row, warp_col, row0, col0,
-              [&](int64_t row, int64_t col, int n, float v[8]) {
-                rg_end_eight(w.end, row, (second ? w.n : 0) + col, n, v);
-              });
+  rg_tile_epilogue((float *)room, w, sum, warp_row, warp_col, row0, col0,
+                   [&](int64_t row, int64_t col, int n, float v[8]) {
+                     rg_epilogue_eight(w.epilogue, row, (second ? w.n : 0) + col, n, v);
+                   });
 }
 
 #endif

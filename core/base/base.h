@@ -100,8 +100,8 @@ typedef struct rg_driver {
   rg_status (*mark_wait)(int32_t device, void *mark);
   rg_status (*mark_between)(int32_t device, void *from, void *to, double *ns);
 
-  /* What is asked for between begin and end is not done but noted; end gives the note, or NULL and
-  ** why it cannot be had.  Nothing in between may wait or take memory. */
+  /* What is asked for between begin and end is not done but captured; end gives the graph, or NULL
+  ** and why it cannot be had.  Nothing in between may wait or take memory. */
   rg_status (*graph_begin)(int32_t device);
   rg_status (*graph_end)(int32_t device, void **graph);
   rg_status (*graph_run)(int32_t device, void *graph);

@@ -64,28 +64,28 @@ static void fill(float *x, int64_t from, int64_t to, float value)
 
 /* A line of a tile: query i over its keys, or key j over its queries. */
 static void hide_line(const rg_att *w, int64_t line, int64_t first, int64_t n, float *x,
-                      bool turned, float value)
+                      bool transposed, float value)
 {
   int64_t side = w->args.block;
 
-  if (w->args.causal != 0 && turned) {
+  if (w->args.causal != 0 && transposed) {
     fill(x, 0, rg_min_i64(n, line - first), value);
   } else if (w->args.causal != 0) {
     fill(x, rg_max_i64(0, line + 1 - first), n, value);
   }
   for (int64_t b = first / side; w->mask != NULL && b * side < first + n; b++) {
-    if (!(turned ? block_at(w, b, line / side) : block_at(w, line / side, b))) {
+    if (!(transposed ? block_at(w, b, line / side) : block_at(w, line / side, b))) {
       fill(x, rg_max_i64(0, b * side - first), rg_min_i64(n, (b + 1) * side - first), value);
     }
   }
 }
 
-void rg_att_hide(const rg_att *w, const rg_att_tile *t, float *x, int64_t ldx, bool turned,
+void rg_att_hide(const rg_att *w, const rg_att_tile *t, float *x, int64_t ldx, bool transposed,
                  float value)
 {
-  for (int64_t r = 0; r < (turned ? t->nk : t->nq); r++) {
-    hide_line(w, (turned ? t->k0 : t->q0) + r, turned ? t->q0 : t->k0, turned ? t->nq : t->nk,
-              x + r * ldx, turned, value);
+  for (int64_t r = 0; r < (transposed ? t->nk : t->nq); r++) {
+    hide_line(w, (transposed ? t->k0 : t->q0) + r, transposed ? t->q0 : t->k0,
+              transposed ? t->nq : t->nk, x + r * ldx, transposed, value);
   }
 }
 
@@ -201,7 +201,7 @@ static void pass(const forward *w, const room *r, int64_t head, int64_t g0, int6
     if (!packed) {
       rg_matrix k = rg_matrix_from(rg_matrix_of(call->in[RG_ATT_K], head), k0);
 
-      rg_block_pack(w->form, rg_matrix_turned(k), w->att.s.d, nk, r->k);
+      rg_block_pack(w->form, rg_matrix_transposed(k), w->att.s.d, nk, r->k);
       rg_block_pack(w->form, rg_matrix_from(rg_matrix_of(call->in[RG_ATT_V], head), k0), nk,
                     w->att.s.e, r->v);
       packed = true;

@@ -33,7 +33,7 @@ int32_t rg_att_cover(const rg_att *w, const rg_att_tile *t);
 bool rg_att_sees(const rg_att *w, int64_t i, int64_t j);
 
 /* Put value where there is no score: x[query * ldx + key], or transposed x[key * ldx + query]. */
-void rg_att_hide(const rg_att *w, const rg_att_tile *t, float *x, int64_t ldx, bool turned,
+void rg_att_hide(const rg_att *w, const rg_att_tile *t, float *x, int64_t ldx, bool transposed,
                  float value);
 
 /* Keys of a tile: so many, or fewer where there is a mask. */

@@ -29,8 +29,8 @@ typedef struct back {
 
 /* Where one thread works.  Packed tiles of queries are of 64, all of the same size. */
 typedef struct room {
-  char *q_turned; /* of each tile of queries: Q' packed, [d x queries] */
-  char *dy_turned;
+  char *q_transposed; /* of each tile of queries: Q' packed, [d x queries] */
+  char *dy_transposed;
   char *q; /* Q packed, [queries x d] */
   char *dy;
   float *dq;  /* [d x all queries] */
@@ -38,7 +38,7 @@ typedef struct room {
   float *sum; /* sum(dy y) */
   char *k;    /* of a tile of keys: rows */
   char *v;
-  char *k_turned; /* [d x keys]; bf16 only */
+  char *k_transposed; /* [d x keys]; bf16 only */
   float *dk;
   float *dv;
   float *p; /* [keys x queries] */
@@ -76,11 +76,11 @@ static room room_of(back *w)
   r.lse = take(&at, n);
   r.sum = take(&at, n);
   r.q = (char *)take(&at, n * d * ways / 2);
-  r.q_turned = (char *)take(&at, n * d * ways / 2);
+  r.q_transposed = (char *)take(&at, n * d * ways / 2);
   r.dy = (char *)take(&at, n * e * ways / 2);
-  r.dy_turned = (char *)take(&at, n * e * ways / 2);
+  r.dy_transposed = (char *)take(&at, n * e * ways / 2);
   r.k = (char *)take(&at, RG_ATT_BACK_KEYS * d);
-  r.k_turned = (char *)take(&at, RG_ATT_BACK_KEYS * d);
+  r.k_transposed = (char *)take(&at, RG_ATT_BACK_KEYS * d);
   r.v = (char *)take(&at, RG_ATT_BACK_KEYS * e);
   r.dk = take(&at, RG_ATT_BACK_KEYS * d);
   r.dv = take(&at, RG_ATT_BACK_KEYS * e);
@@ -100,12 +100,12 @@ static int64_t tile_bytes(const back *w, int64_t numbers)
 }
 
 static void pack_both(const back *w, rg_matrix x, int64_t tile, int64_t rows, int64_t numbers,
-                      char *turned, char *straight)
+                      char *transposed, char *straight)
 {
   int64_t at = tile * tile_bytes(w, numbers);
 
   x = rg_matrix_from(x, tile * RG_ATT_BACK_QUERIES);
-  rg_block_pack(w->form, rg_matrix_turned(x), numbers, rows, turned + at);
+  rg_block_pack(w->form, rg_matrix_transposed(x), numbers, rows, transposed + at);
   rg_block_pack(w->form, x, rows, numbers, straight + at);
 }
 
@@ -149,8 +149,8 @@ static void begin_head(const back *w, const room *r, int64_t head)
   for (int64_t tile = 0; tile * RG_ATT_BACK_QUERIES < s->n; tile++) {
     int64_t rows = rg_min_i64(RG_ATT_BACK_QUERIES, s->n - tile * RG_ATT_BACK_QUERIES);
 
-    pack_both(w, q, tile, rows, s->d, r->q_turned, r->q);
-    pack_both(w, dy, tile, rows, s->e, r->dy_turned, r->dy);
+    pack_both(w, q, tile, rows, s->d, r->q_transposed, r->q);
+    pack_both(w, dy, tile, rows, s->e, r->dy_transposed, r->dy);
   }
   memset(r->dq, 0, (size_t)(all_queries(s) * rg_round_up(s->d, RG_PANEL)) * sizeof(float));
 }
@@ -174,7 +174,7 @@ static void tile(const back *w, const room *r, const rg_att_tile *t, int32_t cov
     memset(r->p, 0, (size_t)(RG_ATT_BACK_KEYS * cols) * sizeof(float));
     memset(r->z, 0, (size_t)(RG_ATT_BACK_KEYS * cols) * sizeof(float));
   }
-  rg_block_mul(f, keys, t->nq, s->d, r->k, d, r->q_turned + number * tile_bytes(w, s->d), r->p,
+  rg_block_mul(f, keys, t->nq, s->d, r->k, d, r->q_transposed + number * tile_bytes(w, s->d), r->p,
                cols, false);
   loops->weights(r->p, keys, cols, scale, r->lse + t->q0);
   memset(r->p + t->nk * cols, 0, (size_t)((keys - t->nk) * cols) * sizeof(float));
@@ -183,14 +183,14 @@ static void tile(const back *w, const room *r, const rg_att_tile *t, int32_t cov
   }
   rg_block_mul(f, keys, s->e, t->nq, rg_block_left(f, r->p, keys, cols, r->left), cols,
                r->dy + number * tile_bytes(w, s->e), r->dv, rg_round_up(s->e, RG_PANEL), true);
-  rg_block_mul(f, keys, t->nq, s->e, r->v, e, r->dy_turned + number * tile_bytes(w, s->e), r->z,
+  rg_block_mul(f, keys, t->nq, s->e, r->v, e, r->dy_transposed + number * tile_bytes(w, s->e), r->z,
                cols, false);
   loops->slopes(r->z, r->p, keys, cols, scale, r->sum + t->q0);
   rg_block_mul(f, keys, s->d, t->nq, rg_block_left(f, r->z, keys, cols, r->left), cols,
                r->q + number * tile_bytes(w, s->d), r->dk, rg_round_up(s->d, RG_PANEL), true);
   rg_block_pack(f, z, t->nk, cols, r->packed);
   if (f.format == RG_PACK_BF16) {
-    rg_block_mul(f, rg_round_up(s->d, RG_PANEL), cols, t->nk, r->k_turned,
+    rg_block_mul(f, rg_round_up(s->d, RG_PANEL), cols, t->nk, r->k_transposed,
                  rg_round_up(t->nk, RG_PANEL), r->packed, r->dq + t->q0, all_queries(s), true);
   } else {
     rg_block_mul_across(s->d, cols, t->nk, (const float *)(const void *)r->k, d,
@@ -210,7 +210,7 @@ static void keys(const back *w, const room *r, int64_t head, int64_t k0)
   rg_block_rows(w->form, k, nk, s->d, r->k);
   rg_block_rows(w->form, v, nk, s->e, r->v);
   if (w->form.format == RG_PACK_BF16) {
-    rg_block_rows(w->form, rg_matrix_turned(k), s->d, nk, r->k_turned);
+    rg_block_rows(w->form, rg_matrix_transposed(k), s->d, nk, r->k_transposed);
   }
   memset(r->dk, 0, (size_t)(RG_ATT_BACK_KEYS * rg_round_up(s->d, RG_PANEL)) * sizeof(float));
   memset(r->dv, 0, (size_t)(RG_ATT_BACK_KEYS * rg_round_up(s->e, RG_PANEL)) * sizeof(float));
@@ -240,8 +240,8 @@ static void end_head(const back *w, const room *r, int64_t head)
     int64_t rows = rg_min_i64(RG_PANEL, s->n - i);
 
     for (int64_t j = 0; j < d; j += RG_PANEL) { /* [32 of d x 32 queries], transposed */
-      rg_gemm_kernels_now()->turn(panel, r->dq + j * all_queries(s) + i, all_queries(s), rows,
-                                  RG_PANEL);
+      rg_gemm_kernels_now()->transpose(panel, r->dq + j * all_queries(s) + i, all_queries(s), rows,
+                                       RG_PANEL);
       for (int64_t row = 0; row < rows; row++) {
         rg_matrix part = dq;
 

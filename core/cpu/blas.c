@@ -111,9 +111,10 @@ static rg_status gemm(const rg_product *p, const operand *a, const operand *b, v
   return RG_OK;
 }
 
-static bool plain_end(const rg_end *end)
+static bool plain_epilogue(const rg_epilogue *epilogue)
 {
-  return end->bias == NULL && end->scale == 1.0 && end->act == RG_ACT_NONE && !(end->p > 0);
+  return epilogue->bias == NULL && epilogue->scale == 1.0 && epilogue->act == RG_ACT_NONE &&
+         !(epilogue->p > 0);
 }
 
 rg_status rg_product_blas(const rg_product *p)
@@ -170,12 +171,12 @@ rg_status rg_product_blas(const rg_product *p)
   } else {
     status = gemm(p, &a, &b, c, ldc);
   }
-  if (status == RG_OK && (!direct || !plain_end(&p->end))) {
+  if (status == RG_OK && (!direct || !plain_epilogue(&p->epilogue))) {
     for (int64_t i = 0; i < p->m; i++) {
       if (wide) {
-        rg_end_row_f64(p, (double *)c + i * ldc, i, 0, p->n);
+        rg_epilogue_row_f64(p, (double *)c + i * ldc, i, 0, p->n);
       } else {
-        rg_end_row(p, (float *)c + i * ldc, i, 0, p->n);
+        rg_epilogue_row(p, (float *)c + i * ldc, i, 0, p->n);
       }
     }
   }

@@ -27,7 +27,7 @@ rg_matrix rg_matrix_of(const rg_tensor *x, int64_t i)
                       .dtype = x->_dtype };
 }
 
-rg_matrix rg_matrix_turned(rg_matrix x)
+rg_matrix rg_matrix_transposed(rg_matrix x)
 {
   return (rg_matrix){ .data = x.data, .row = x.col, .col = x.row, .dtype = x.dtype };
 }

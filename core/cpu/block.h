@@ -21,7 +21,7 @@ typedef struct rg_matrix {
 
 /* The matrix of the last two axes of x at position i of the others, row-major. */
 rg_matrix rg_matrix_of(const rg_tensor *x, int64_t i);
-rg_matrix rg_matrix_turned(rg_matrix x);
+rg_matrix rg_matrix_transposed(rg_matrix x);
 rg_matrix rg_matrix_from(rg_matrix x, int64_t row);
 
 /* Store n numbers in row i. */

@@ -60,7 +60,7 @@ static rg_status prepare_plain(state *s, const rg_chain *chain, int32_t dtype, v
                                  .c = last ? s->y.data : z,
                                  .c_dtype = dtype,
                                  .c_row = last ? s->y.row : chain->b[i].n,
-                                 .end = last ? chain->end : (rg_end){ .scale = 1 } };
+                                 .epilogue = last ? chain->epilogue : (rg_epilogue){ .scale = 1 } };
     RG_TRY(rg_product_prepare(&s->part[i]));
   }
   return RG_OK;
@@ -69,7 +69,7 @@ static rg_status prepare_plain(state *s, const rg_chain *chain, int32_t dtype, v
 /*
 ** The halves apart, because those of fixed signs have a faster way in f32:
 **
-**   z1 = x S1,  z2 = x U2,  y = end(z1 U1 + z2 S2),   z = [z1|z2].
+**   z1 = x S1,  z2 = x U2,  y = epilogue(z1 U1 + z2 S2),   z = [z1|z2].
 */
 static rg_status prepare_halves(state *s, const rg_chain *chain, int32_t dtype, char *z)
 {
@@ -80,7 +80,7 @@ static rg_status prepare_halves(state *s, const rg_chain *chain, int32_t dtype, 
                          .compute = rg_product_compute(dtype),
                          .c_dtype = dtype,
                          .c_row = 2 * half,
-                         .end = { .scale = 1 } };
+                         .epilogue = { .scale = 1 } };
   rg_product *p1 = &s->part[0].p, *p2 = &s->part[1].p, *p3 = &s->part[2].p;
 
   s->n = 3;
@@ -114,7 +114,7 @@ static rg_status prepare_halves(state *s, const rg_chain *chain, int32_t dtype, 
   p3->f_col = 1;
   p3->c = s->y.data;
   p3->c_row = s->y.row;
-  p3->end = chain->end;
+  p3->epilogue = chain->epilogue;
   for (int32_t i = 0; i < 3; i++) {
     RG_TRY(rg_product_prepare(&s->part[i]));
   }
@@ -193,7 +193,7 @@ static rg_status run(state *s, const rg_call *call)
 {
   rg_ready *last = &s->part[s->n - 1];
 
-  last->p.end.draw = call->draw;
+  last->p.epilogue.draw = call->draw;
   if (s->x.copied) {
     rg_rows_read(&s->x);
   }

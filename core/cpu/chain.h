@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** One product, or two one after the other through a narrow middle: y = end((x B0) B1).  Every
+** One product, or two one after the other through a narrow middle: y = epilogue((x B0) B1).  Every
 ** linear layer of ridge is one of them.
 */
 #ifndef RIDGE_CPU_CHAIN_H
@@ -11,7 +11,7 @@
 typedef struct rg_chain {
   int32_t n; /* products, 1 or 2 */
   rg_weight b[2];
-  rg_end end; /* of the last one */
+  rg_epilogue epilogue; /* of the last one */
   /* A sketched layer's factors once more, as B0 = [free0|fixed0] and B1 = [fixed1;free1], where
   ** the fixed halves are, or may turn out to be, +-sign everywhere; free[0].n = 0: not one */
   rg_weight free[2];

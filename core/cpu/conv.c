@@ -232,7 +232,7 @@ static rg_status get_packed(state *s, const rg_call *call)
   if (s->packed != NULL && rg_storage_version(w->_storage) == s->version) {
     return RG_OK;
   }
-  return rg_kept_get(w->_storage, key, s->dnnl, pack, &plain, &s->packed, &s->version);
+  return rg_packed_get(w->_storage, key, s->dnnl, pack, &plain, &s->packed, &s->version);
 }
 
 static rg_status run(state *s, const rg_call *call)

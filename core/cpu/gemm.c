@@ -68,8 +68,8 @@ static void activate(int32_t act, float *x, int64_t rows, int64_t ldx)
 /* Element (i, j) of the result takes draw i n + j, as rg_dropout does on the same tensor. */
 static void drop(const rg_product *p, float *x, int64_t i, int64_t j, int64_t cols)
 {
-  float scale = (float)(1.0 / (1.0 - p->end.p));
-  uint64_t first = p->end.draw.offset + (uint64_t)(i * p->n + j);
+  float scale = (float)(1.0 / (1.0 - p->epilogue.p));
+  uint64_t first = p->epilogue.draw.offset + (uint64_t)(i * p->n + j);
   uint64_t block = UINT64_MAX;
   uint32_t word[4];
 
@@ -78,9 +78,9 @@ static void drop(const rg_product *p, float *x, int64_t i, int64_t j, int64_t co
 
     if (number >> 2 != block) {
       block = number >> 2;
-      rg_philox(p->end.draw.seed, block, word);
+      rg_philox(p->epilogue.draw.seed, block, word);
     }
-    x[l] = rg_draw_keeps(word[number & 3], p->end.p) ? x[l] * scale : 0;
+    x[l] = rg_draw_keeps(word[number & 3], p->epilogue.p) ? x[l] * scale : 0;
   }
 }
 
@@ -99,29 +99,29 @@ static void store_row(const rg_product *p, const float *x, int64_t i, int64_t j,
   }
 }
 
-void rg_gemm_end(const rg_gemm *g, float *x, int64_t ldx, int64_t i, int64_t rows, int64_t j)
+void rg_gemm_epilogue(const rg_gemm *g, float *x, int64_t ldx, int64_t i, int64_t rows, int64_t j)
 {
   const rg_product *p = g->p;
-  const rg_end *end = &p->end;
+  const rg_epilogue *epilogue = &p->epilogue;
   int64_t cols = rg_min_i64(RG_PANEL, p->n - j);
   const float *bias = NULL;
   float some[RG_PANEL];
 
-  if (end->bias != NULL && end->bias->_dtype == RG_F32 && end->bias->_stride[0] == 1 &&
-      cols == RG_PANEL) {
-    bias = (const float *)end->bias->_data + j;
-  } else if (end->bias != NULL) {
+  if (epilogue->bias != NULL && epilogue->bias->_dtype == RG_F32 &&
+      epilogue->bias->_stride[0] == 1 && cols == RG_PANEL) {
+    bias = (const float *)epilogue->bias->_data + j;
+  } else if (epilogue->bias != NULL) {
     memset(some, 0, sizeof(some));
-    rg_run_f32(end->bias->_data, end->bias->_dtype, j * end->bias->_stride[0],
-               end->bias->_stride[0], cols, some);
+    rg_run_f32(epilogue->bias->_data, epilogue->bias->_dtype, j * epilogue->bias->_stride[0],
+               epilogue->bias->_stride[0], cols, some);
     bias = some;
   }
-  if (bias != NULL || end->scale != 1.0 || end->act == RG_ACT_RELU) {
-    g->kernels->affine(x, rows, ldx, bias, (float)end->scale, end->act == RG_ACT_RELU);
+  if (bias != NULL || epilogue->scale != 1.0 || epilogue->act == RG_ACT_RELU) {
+    g->kernels->affine(x, rows, ldx, bias, (float)epilogue->scale, epilogue->act == RG_ACT_RELU);
   }
-  activate(end->act, x, rows, ldx);
+  activate(epilogue->act, x, rows, ldx);
   for (int64_t r = 0; r < rows; r++) {
-    if (end->p > 0) {
+    if (epilogue->p > 0) {
       drop(p, x + r * ldx, i + r, j, cols);
     }
     store_row(p, x + r * ldx, i + r, j, cols);
@@ -156,7 +156,7 @@ typedef struct part {
 static bool straight(const rg_product *p, int64_t panel)
 {
   return p->c_dtype == RG_F32 && (panel + 1) * RG_PANEL <= p->n &&
-         (p->k > DEPTH_MOST || p->end.act == RG_ACT_NONE || p->end.act == RG_ACT_RELU);
+         (p->k > DEPTH_MOST || p->epilogue.act == RG_ACT_NONE || p->epilogue.act == RG_ACT_RELU);
 }
 
 static void run_part(const rg_gemm *g, const part *t)
@@ -183,7 +183,7 @@ static void run_part(const rg_gemm *g, const part *t)
     kernel(t->kn, a, g->lda, t->b, c, ldc, t->k0 > 0, next);
     next += share;
     if (t->last) {
-      rg_gemm_end(g, c, ldc, row, rows, j);
+      rg_gemm_epilogue(g, c, ldc, row, rows, j);
     }
   }
 }
@@ -249,7 +249,7 @@ static void run_block(const rg_gemm *g, part *t, int64_t row, int64_t rows, cons
 
       g->kernels->across[n](t->kn, a + first, BLOCK, b, c, ldc, t->k0 > 0, b);
       if (t->last) {
-        rg_gemm_end(g, c, ldc, row + first, n, j);
+        rg_gemm_epilogue(g, c, ldc, row + first, n, j);
       }
     }
   }

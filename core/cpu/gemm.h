@@ -34,7 +34,7 @@ typedef struct rg_gemm_kernels {
   /* y[i] = bit first + i of bits ? sign : -sign */
   void (*signs)(float *y, const uint8_t *bits, int64_t first, int64_t n, float sign);
   /* y[l * 32 + j] = x[j * ldx + l] for j < cols; columns from cols on are 0 */
-  void (*turn)(float *y, const float *x, int64_t ldx, int64_t k, int64_t cols);
+  void (*transpose)(float *y, const float *x, int64_t ldx, int64_t k, int64_t cols);
   /* y[j] = sum_l x[l] w[j * ldw + l], both contiguous along l */
   void (*dots)(float *y, const float *x, const float *w, int64_t ldw, int64_t k, int64_t n);
   void (*dots_bf16)(float *y, const float *x, const uint16_t *w, int64_t ldw, int64_t k, int64_t n);
@@ -142,6 +142,6 @@ void rg_amx_expand(const uint32_t *words, int64_t k, uint16_t *tiles);
 void rg_amx_split(const float *x, uint16_t *y, int64_t part, int64_t n);
 
 /* Finish a tile of sums, rows ldx apart, 32 columns wide, and store what lies inside c. */
-void rg_gemm_end(const rg_gemm *g, float *x, int64_t ldx, int64_t i, int64_t rows, int64_t j);
+void rg_gemm_epilogue(const rg_gemm *g, float *x, int64_t ldx, int64_t i, int64_t rows, int64_t j);
 
 #endif

@@ -285,7 +285,7 @@ void rg_gemm_amx(const rg_gemm *g, int32_t thread, int32_t n_threads)
       touch(p, i * RG_AMX_ROWS, j * RG_PANEL);
       block_2(steps, at, at + 16 * g->lda, g->lda, b, c, next);
       next.at += steps * next.lines * 64;
-      rg_gemm_end(g, c, RG_PANEL, i * RG_AMX_ROWS, RG_AMX_ROWS, j * RG_PANEL);
+      rg_gemm_epilogue(g, c, RG_PANEL, i * RG_AMX_ROWS, RG_AMX_ROWS, j * RG_PANEL);
     }
     if (whole < i1) { /* the last rows, not a whole block */
       const uint16_t *at = a + whole * RG_AMX_ROWS * g->lda;
@@ -296,7 +296,7 @@ void rg_gemm_amx(const rg_gemm *g, int32_t thread, int32_t n_threads)
       } else {
         block_1(steps, at, g->lda, b, c, last);
       }
-      rg_gemm_end(g, c, RG_PANEL, whole * RG_AMX_ROWS, last, j * RG_PANEL);
+      rg_gemm_epilogue(g, c, RG_PANEL, whole * RG_AMX_ROWS, last, j * RG_PANEL);
       if (i0 < whole) {
         rg_amx_configure(16, 16);
       }

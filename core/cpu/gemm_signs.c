@@ -264,7 +264,7 @@ static void run_block(const rg_gemm *g, const panels *b, int64_t row, int64_t ro
                              next + (row + first) * p->k * RG_PANEL / p->m);
     }
   }
-  rg_gemm_end(g, c, RG_PANEL, row, rows, j * RG_PANEL);
+  rg_gemm_epilogue(g, c, RG_PANEL, row, rows, j * RG_PANEL);
 }
 
 void rg_gemm_signs(const rg_gemm *g, int32_t thread, int32_t n_threads)

@@ -15,7 +15,8 @@ rg_status rg_cpu_linear(const rg_call *call, rg_tensor *const *out, rg_frame *fr
     return rg_chain_again(call, frame);
   }
   chain.b[0] = rg_weight_of(call->in[1], true);
-  chain.end = (rg_end){ .bias = call->n_in > 2 ? call->in[2] : NULL, .scale = 1, .act = args->act };
+  chain.epilogue =
+      (rg_epilogue){ .bias = call->n_in > 2 ? call->in[2] : NULL, .scale = 1, .act = args->act };
   return rg_chain_run(&chain, call, out, frame);
 }
 
@@ -29,10 +30,10 @@ rg_status rg_cpu_linear_dropout(const rg_call *call, rg_tensor *const *out, rg_f
     return rg_chain_again(call, frame);
   }
   chain.b[0] = rg_weight_of(call->in[1], true);
-  chain.end = (rg_end){ .bias = call->n_in > 2 ? call->in[2] : NULL,
-                        .scale = 1,
-                        .act = args->act,
-                        .p = args->p,
-                        .draw = call->draw };
+  chain.epilogue = (rg_epilogue){ .bias = call->n_in > 2 ? call->in[2] : NULL,
+                                  .scale = 1,
+                                  .act = args->act,
+                                  .p = args->p,
+                                  .draw = call->draw };
   return rg_chain_run(&chain, call, out, frame);
 }

@@ -18,6 +18,7 @@ rg_status rg_cpu_lowrank_linear(const rg_call *call, rg_tensor *const *out, rg_f
   }
   chain.b[0] = rg_weight_of(call->in[1], false);
   chain.b[1] = rg_weight_of(call->in[2], false);
-  chain.end = (rg_end){ .bias = call->n_in > 3 ? call->in[3] : NULL, .scale = 1, .act = args->act };
+  chain.epilogue =
+      (rg_epilogue){ .bias = call->n_in > 3 ? call->in[3] : NULL, .scale = 1, .act = args->act };
   return rg_chain_run(&chain, call, out, frame);
 }

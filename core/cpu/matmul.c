@@ -221,7 +221,7 @@ static rg_status prepare_worker(state *s, worker *w, int32_t n_threads, bool sta
                              .c = b->z.tensor->_data,
                              .c_dtype = dtype,
                              .c_row = b->z.row,
-                             .end = { .scale = 1 } };
+                             .epilogue = { .scale = 1 } };
   w->ready.p.b = (rg_weight){ .k = b->k, .n = b->n, .split_k = b->k, .split_n = b->n };
   w->ready.p.b.piece[0] = (rg_piece){ .data = y->_data,
                                       .storage = y->_storage,

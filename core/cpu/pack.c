@@ -28,14 +28,14 @@ int64_t rg_pack_panel_bytes(int32_t format, int64_t k)
 
 /* Steps k0 .. k0+kn of columns j .. j+cols of a matrix that is adjacent along k: convert runs, then
 ** transpose them. */
-static void pack_turned(const rg_piece *piece, int64_t k0, int64_t kn, int64_t j, int64_t cols,
-                        float *out)
+static void pack_transposed(const rg_piece *piece, int64_t k0, int64_t kn, int64_t j, int64_t cols,
+                            float *out)
 {
   const rg_gemm_kernels *kernels = rg_gemm_kernels_now();
   float rows[RG_PANEL * CHUNK];
 
   if (piece->dtype == RG_F32) {
-    kernels->turn(out, (const float *)piece->data + j * piece->col + k0, piece->col, kn, cols);
+    kernels->transpose(out, (const float *)piece->data + j * piece->col + k0, piece->col, kn, cols);
     return;
   }
   for (int64_t l = 0; l < kn; l += CHUNK) {
@@ -44,7 +44,7 @@ static void pack_turned(const rg_piece *piece, int64_t k0, int64_t kn, int64_t j
     for (int64_t c = 0; c < cols; c++) {
       rg_run_f32(piece->data, piece->dtype, (j + c) * piece->col + k0 + l, 1, n, rows + c * CHUNK);
     }
-    kernels->turn(out + l * RG_PANEL, rows, CHUNK, n, cols);
+    kernels->transpose(out + l * RG_PANEL, rows, CHUNK, n, cols);
   }
 }
 
@@ -71,7 +71,7 @@ static void pack_f32(const rg_weight *w, int64_t panel, int64_t k0, int64_t kn, 
     return;
   }
   if (rg_weight_whole(w) && w->piece[0].row == 1 && w->piece[0].col != 1) {
-    pack_turned(&w->piece[0], k0, kn, j, cols, out);
+    pack_transposed(&w->piece[0], k0, kn, j, cols, out);
     return;
   }
   rg_weight_fetch(w, k0, kn, j, cols, out, RG_PANEL);
@@ -105,18 +105,19 @@ static void pack_words(const rg_piece *piece, int64_t k0, int64_t kn, int64_t j,
 {
   const rg_gemm_kernels *kernels = rg_gemm_kernels_now();
   const uint16_t *from = (const uint16_t *)piece->data + j * piece->col + k0;
-  float turned[RG_AMX_STEP / 2 * RG_PANEL];
+  float transposed[RG_AMX_STEP / 2 * RG_PANEL];
 
   for (int64_t l = 0; l < kn; l += RG_AMX_STEP, out += TILE_STEP) {
     int64_t words = rg_min_i64(RG_AMX_STEP, kn - l) / 2;
 
-    kernels->turn(turned, (const float *)(const void *)(from + l), piece->col / 2, words, RG_PANEL);
+    kernels->transpose(transposed, (const float *)(const void *)(from + l), piece->col / 2, words,
+                       RG_PANEL);
     if (words < RG_AMX_STEP / 2) {
       memset(out, 0, TILE_STEP * sizeof(*out));
     }
     for (int64_t r = 0; r < words; r++) {
-      memcpy(out + r * 32, turned + r * RG_PANEL, 64);
-      memcpy(out + TILE_STEP / 2 + r * 32, turned + r * RG_PANEL + 16, 64);
+      memcpy(out + r * 32, transposed + r * RG_PANEL, 64);
+      memcpy(out + TILE_STEP / 2 + r * 32, transposed + r * RG_PANEL + 16, 64);
     }
   }
 }

@@ -11,7 +11,7 @@ typedef struct kept {
   rg_block block;
 } kept;
 
-static void kept_release(rg_derived *derived)
+static void packed_release(rg_derived *derived)
 {
   kept *self = (kept *)derived;
 
@@ -21,8 +21,8 @@ static void kept_release(rg_derived *derived)
   rg_host_free(self);
 }
 
-rg_status rg_kept_get(rg_storage *storage, uint64_t key[4], const rg_dnnl *dnnl, rg_kept_fill *fill,
-                      void *context, const void **data, uint64_t *version)
+rg_status rg_packed_get(rg_storage *storage, uint64_t key[4], const rg_dnnl *dnnl,
+                        rg_packed_fill *fill, void *context, const void **data, uint64_t *version)
 {
   key[0] = rg_dnnl_packing(dnnl);
   kept *self = (kept *)rg_derived_find(storage, key);
@@ -36,14 +36,14 @@ rg_status rg_kept_get(rg_storage *storage, uint64_t key[4], const rg_dnnl *dnnl,
     }
     memcpy(self->derived.key, key, sizeof(self->derived.key));
     self->derived.version = rg_storage_version(storage);
-    self->derived.release = kept_release;
+    self->derived.release = packed_release;
     status = rg_block_alloc_shared(RG_CPU, rg_dnnl_packed_bytes(dnnl), &self->block);
     if (status == RG_OK) {
       self->derived.bytes = self->block.bytes;
       status = fill(context, dnnl, self->block.data);
     }
     if (status != RG_OK) {
-      kept_release(&self->derived);
+      packed_release(&self->derived);
       return status;
     }
     rg_derived_keep(storage, &self->derived);

@@ -9,7 +9,7 @@
 #include "tensor/tensor.h"
 
 /* Bring the weight into packed memory. */
-typedef rg_status rg_kept_fill(void *context, const rg_dnnl *dnnl, void *packed);
+typedef rg_status rg_packed_fill(void *context, const rg_dnnl *dnnl, void *packed);
 
 /*
 ** The packed form of what the key says, made where there is none for the weight's version.
@@ -18,7 +18,8 @@ typedef rg_status rg_kept_fill(void *context, const rg_dnnl *dnnl, void *packed)
 ** data     out: good as long as the storage lives and is not written to
 ** version  out: of the contents it was made from
 */
-rg_status rg_kept_get(rg_storage *storage, uint64_t key[4], const rg_dnnl *dnnl, rg_kept_fill *fill,
-                      void *context, const void **data, uint64_t *version) RG_CHECK;
+rg_status rg_packed_get(rg_storage *storage, uint64_t key[4], const rg_dnnl *dnnl,
+                        rg_packed_fill *fill, void *context, const void **data,
+                        uint64_t *version) RG_CHECK;
 
 #endif

@@ -54,14 +54,14 @@ __attribute__((constructor)) static void read_environment(void)
 enum { TURN = 64 }; /* rows transposed together: 32 lines of 64 numbers stay in L1 */
 
 /* The same for an a that is adjacent across its rows: 32 columns of it at a time, transposed. */
-static void convert_turned(const rg_ready *r, int64_t begin, int64_t end)
+static void convert_transposed(const rg_ready *r, int64_t begin, int64_t end)
 {
   const rg_product *p = &r->p;
   const rg_gemm_kernels *kernels = rg_gemm_kernels_now();
   bool pairs = r->format == RG_PACK_BF16;
   int64_t depth = r->gemm.lda;
   float lines[RG_PANEL * TURN];
-  float turned[TURN * RG_PANEL];
+  float transposed[TURN * RG_PANEL];
 
   for (int64_t i = begin; i < end; i += TURN) {
     int64_t rows = rg_min_i64(TURN, end - i);
@@ -70,20 +70,20 @@ static void convert_turned(const rg_ready *r, int64_t begin, int64_t end)
       int64_t n = rg_min_i64(RG_PANEL, p->k - l);
 
       if (p->a_dtype == RG_F32) {
-        kernels->turn(turned, (const float *)p->a + i + l * p->a_col, p->a_col, rows, n);
+        kernels->transpose(transposed, (const float *)p->a + i + l * p->a_col, p->a_col, rows, n);
       } else {
         for (int64_t k = 0; k < n; k++) {
           rg_run_f32(p->a, p->a_dtype, i + (l + k) * p->a_col, 1, rows, lines + k * TURN);
         }
-        kernels->turn(turned, lines, TURN, rows, n);
+        kernels->transpose(transposed, lines, TURN, rows, n);
       }
       for (int64_t k = 0; k < rows; k++) {
         int64_t at = (i + k) * depth + l;
 
         if (pairs) {
-          rg_amx_convert(turned + k * RG_PANEL, (uint16_t *)r->a + at, n);
+          rg_amx_convert(transposed + k * RG_PANEL, (uint16_t *)r->a + at, n);
         } else {
-          memcpy((float *)r->a + at, turned + k * RG_PANEL, (size_t)n * sizeof(float));
+          memcpy((float *)r->a + at, transposed + k * RG_PANEL, (size_t)n * sizeof(float));
         }
       }
     }
@@ -103,7 +103,7 @@ static bool convert_rows(void *work, int64_t begin, int64_t end)
   float some[512];
 
   if (p->a_row == 1 && p->a_col != 1) {
-    convert_turned(r, begin, end);
+    convert_transposed(r, begin, end);
     return true;
   }
   for (int64_t i = begin; i < end; i++) {

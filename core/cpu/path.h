@@ -16,11 +16,11 @@ struct rg_ready {
   rg_status (*go)(rg_ready *r);
   const char *path; /* its name */
   rg_gemm gemm;
-  bool stays;         /* set by the caller: kept in a memo and run again */
-  rg_dnnl *dnnl;      /* oneDNN's primitive; one of its own if it stays */
-  const void *packed; /* oneDNN's form of a weight that is kept */
-  bool plain_end;     /* oneDNN does the epilogue as well */
-  uint64_t version;   /* of the weight's storage when it was packed */
+  bool stays;          /* set by the caller: kept in a memo and run again */
+  rg_dnnl *dnnl;       /* oneDNN's primitive; one of its own if it stays */
+  const void *packed;  /* oneDNN's form of a weight that is kept */
+  bool plain_epilogue; /* oneDNN does the epilogue as well */
+  uint64_t version;    /* of the weight's storage when it was packed */
   uint64_t version_fixed;
   rg_block scratch;
   void *a; /* in scratch: p.a converted, or NULL if it is read where it lies */

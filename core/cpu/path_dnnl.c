@@ -94,7 +94,7 @@ static rg_status get_packed(rg_ready *r)
   uint64_t key[4] = { 0, (uint64_t)offset, (uint64_t)w->k << 32 | (uint64_t)w->n,
                       strides ^ (uint64_t)piece->dtype << 60 };
 
-  return rg_kept_get(piece->storage, key, r->dnnl, pack_into, w, &r->packed, &r->version);
+  return rg_packed_get(piece->storage, key, r->dnnl, pack_into, w, &r->packed, &r->version);
 }
 
 /* -- Running ----------------------------------------------------------------------------------- */
@@ -120,9 +120,10 @@ static bool reads_b(const rg_weight *w, int32_t dtype)
          ((piece->col == 1 && piece->row >= w->n) || (piece->row == 1 && piece->col >= w->k));
 }
 
-static bool has_plain_bias(const rg_end *end)
+static bool has_plain_bias(const rg_epilogue *epilogue)
 {
-  return end->bias == NULL || (end->bias->_dtype == RG_F32 && end->bias->_stride[0] == 1);
+  return epilogue->bias == NULL ||
+         (epilogue->bias->_dtype == RG_F32 && epilogue->bias->_stride[0] == 1);
 }
 
 static layout layout_of(const rg_ready *r)
@@ -134,7 +135,7 @@ static layout layout_of(const rg_ready *r)
 
   l.a = reads_a(p, dtype) ? 0 : rg_round_up(p->m * p->k * size, 64);
   l.b = rg_weight_keeps(&p->b) || reads_b(&p->b, dtype) ? 0 : rg_round_up(p->k * p->n * size, 64);
-  l.c = r->plain_end || p->c_dtype == RG_F32 ? 0 : rg_round_up(p->m * p->n * 4, 64);
+  l.c = r->plain_epilogue || p->c_dtype == RG_F32 ? 0 : rg_round_up(p->m * p->n * 4, 64);
   l.own = r->dnnl != NULL ? rg_round_up(rg_dnnl_scratch_bytes(r->dnnl), 64) : 0;
   return l;
 }
@@ -147,7 +148,7 @@ static rg_status go_dnnl(rg_ready *r)
   char *scratch = r->a;
   const void *a = p->a;
   const void *b = p->b.piece[0].data;
-  const void *bias = r->plain_end && p->end.bias != NULL ? p->end.bias->_data : NULL;
+  const void *bias = r->plain_epilogue && p->epilogue.bias != NULL ? p->epilogue.bias->_data : NULL;
   void *c = l.c > 0 ? scratch + l.a + l.b : p->c;
   int64_t ldc = l.c > 0 ? p->n : p->c_row;
 
@@ -171,8 +172,8 @@ static rg_status go_dnnl(rg_ready *r)
                          [RG_DNNL_DST] = c };
 
   RG_TRY(rg_dnnl_run(r->dnnl, data, scratch + l.a + l.b + l.c));
-  for (int64_t i = 0; !r->plain_end && i < p->m; i++) {
-    rg_end_row(p, (const float *)c + i * ldc, i, 0, p->n);
+  for (int64_t i = 0; !r->plain_epilogue && i < p->m; i++) {
+    rg_epilogue_row(p, (const float *)c + i * ldc, i, 0, p->n);
   }
   return RG_OK;
 }
@@ -184,12 +185,12 @@ static void spec_of(const rg_ready *r, int32_t dtype, rg_dnnl_spec *spec)
   const rg_piece *piece = &p->b.piece[0];
   bool direct_a = reads_a(p, dtype);
   bool direct_b = reads_b(&p->b, dtype);
-  int32_t c_dtype = r->plain_end ? p->c_dtype : RG_F32;
-  int64_t c_row = r->plain_end || p->c_dtype == RG_F32 ? p->c_row : p->n;
+  int32_t c_dtype = r->plain_epilogue ? p->c_dtype : RG_F32;
+  int64_t c_row = r->plain_epilogue || p->c_dtype == RG_F32 ? p->c_row : p->n;
 
   memset(spec, 0, sizeof(*spec)); /* specs are compared byte by byte */
   spec->kind = RG_DNNL_MATMUL;
-  spec->act = r->plain_end ? p->end.act : RG_ACT_NONE;
+  spec->act = r->plain_epilogue ? p->epilogue.act : RG_ACT_NONE;
   spec->n_threads = p->n_threads;
   spec->array[RG_DNNL_SRC] =
       matrix(p->m, p->k, direct_a ? p->a_row : p->k, direct_a ? p->a_col : 1, dtype);
@@ -200,7 +201,7 @@ static void spec_of(const rg_ready *r, int32_t dtype, rg_dnnl_spec *spec)
     spec->array[RG_DNNL_WEIGHT] =
         matrix(p->k, p->n, direct_b ? piece->row : p->n, direct_b ? piece->col : 1, dtype);
   }
-  if (r->plain_end && p->end.bias != NULL) {
+  if (r->plain_epilogue && p->epilogue.bias != NULL) {
     spec->array[RG_DNNL_BIAS] = matrix(1, p->n, p->n, 1, RG_F32);
   }
   spec->array[RG_DNNL_DST] = matrix(p->m, p->n, c_row, 1, c_dtype);
@@ -212,8 +213,8 @@ rg_status rg_product_prepare_dnnl(rg_ready *r)
   int32_t dtype = type_of(p);
   rg_dnnl_spec spec;
 
-  r->plain_end = p->end.scale == 1.0 && !(p->end.p > 0) && has_plain_bias(&p->end) &&
-                 (p->c_dtype == RG_F32 || p->c_dtype == dtype);
+  r->plain_epilogue = p->epilogue.scale == 1.0 && !(p->epilogue.p > 0) &&
+                      has_plain_bias(&p->epilogue) && (p->c_dtype == RG_F32 || p->c_dtype == dtype);
   spec_of(r, dtype, &spec);
   r->path = p->c_dtype == dtype ? "onednn" : "onednn:f32";
   r->go = go_dnnl;

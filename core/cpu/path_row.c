@@ -70,7 +70,7 @@ static bool run_columns(void *work, int64_t begin, int64_t end)
       kernels->dots(sum, r->gemm.a, (const float *)piece->data + j * piece->col, piece->col, p->k,
                     n);
     }
-    rg_end_row(p, sum, 0, j, n);
+    rg_epilogue_row(p, sum, 0, j, n);
   }
   return true;
 }

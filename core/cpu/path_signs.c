@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** The way of products that have a part of fixed signs, c = end(a b + f fixed): f brought into bf16,
-** in f32 as three matrices that sum to it, then gemm_signs.c.
+** The way of products that have a part of fixed signs, c = epilogue(a b + f fixed): f brought into
+** bf16, in f32 as three matrices that sum to it, then gemm_signs.c.
 */
 #include <string.h>
 

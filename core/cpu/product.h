@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** One matrix product on the CPU, c = end(a b): what the kernels of matmul, linear, lowrank_linear
-** and sketched_linear are made of.
+** One matrix product on the CPU, c = epilogue(a b): what the kernels of matmul, linear,
+** lowrank_linear and sketched_linear are made of.
 **
 ** a and c are strided matrices; b is a weight, which may lie in two pieces or be one bit an
-** element; end is the epilogue, applied to each element while it is still in registers or
+** element; epilogue is what follows, applied to each element while it is still in registers or
 ** in L1.
 */
 #ifndef RIDGE_CPU_PRODUCT_H
@@ -58,13 +58,13 @@ void rg_weight_fetch(const rg_weight *w, int64_t k0, int64_t kn, int64_t j0, int
 /* -- The epilogue ------------------------------------------------------------------------ */
 
 /* y = dropout(act(scale * sum + bias)) */
-typedef struct rg_end {
+typedef struct rg_epilogue {
   const rg_tensor *bias; /* [n] or NULL, any float type */
   double scale;
   double p; /* dropout; element (i, j) takes draw i * n + j */
   rg_draw draw;
   int32_t act;
-} rg_end;
+} rg_epilogue;
 
 /* -- The product -------------------------------------------------------------------------- */
 
@@ -79,8 +79,8 @@ typedef struct rg_product {
   void *c;
   int32_t c_dtype;
   int64_t c_row; /* columns of c are adjacent */
-  rg_end end;
-  /* where the sum has a part whose right factor is fixed signs: c = end(a b + f fixed) */
+  rg_epilogue epilogue;
+  /* where the sum has a part whose right factor is fixed signs: c = epilogue(a b + f fixed) */
   rg_weight fixed; /* [k_fixed x n]; n = 0: no such part */
   const void *f;
   int32_t f_dtype;
@@ -94,8 +94,8 @@ static inline int32_t rg_product_compute(int32_t dtype)
 }
 
 /* Finish n sums of row i from column j on and store them. */
-void rg_end_row(const rg_product *p, const float *sum, int64_t i, int64_t j, int64_t n);
-void rg_end_row_f64(const rg_product *p, const double *sum, int64_t i, int64_t j, int64_t n);
+void rg_epilogue_row(const rg_product *p, const float *sum, int64_t i, int64_t j, int64_t n);
+void rg_epilogue_row_f64(const rg_product *p, const double *sum, int64_t i, int64_t j, int64_t n);
 
 /* Element i of a row of another type. */
 float rg_element_f32(const void *data, int32_t dtype, int64_t i);

@@ -164,7 +164,7 @@ static rg_status multiply_floats(work *w, const rg_call *call, rg_frame *frame)
                         .c = w->sums,
                         .c_dtype = RG_F32,
                         .c_row = w->lds,
-                        .end = { .scale = 1 } } };
+                        .epilogue = { .scale = 1 } } };
   rg_status status = rg_product_prepare(&r);
 
   if (status == RG_OK) {

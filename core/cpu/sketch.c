@@ -17,15 +17,15 @@
 #include "op/product.h"
 #include "op/signs.h"
 
-static rg_end end_of(const rg_call *call, const rg_tensor *bias)
+static rg_epilogue epilogue_of(const rg_call *call, const rg_tensor *bias)
 {
   const rg_sketch_args *args = call->args;
 
-  return (rg_end){ .bias = bias,
-                   .scale = 1.0 / (2.0 * args->n_terms),
-                   .p = args->p,
-                   .draw = call->draw,
-                   .act = args->act };
+  return (rg_epilogue){ .bias = bias,
+                        .scale = 1.0 / (2.0 * args->n_terms),
+                        .p = args->p,
+                        .draw = call->draw,
+                        .act = args->act };
 }
 
 rg_status rg_cpu_sketched_linear(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
@@ -44,7 +44,7 @@ rg_status rg_cpu_sketched_linear(const rg_call *call, rg_tensor *const *out, rg_
   chain.fixed[0] = rg_weight_part(&chain.b[0], 0, chain.b[0].k, half, half);
   chain.fixed[1] = rg_weight_part(&chain.b[1], 0, half, 0, chain.b[1].n);
   chain.free[1] = rg_weight_part(&chain.b[1], half, half, 0, chain.b[1].n);
-  chain.end = end_of(call, call->n_in > 3 ? call->in[3] : NULL);
+  chain.epilogue = epilogue_of(call, call->n_in > 3 ? call->in[3] : NULL);
   return rg_chain_run(&chain, call, out, frame);
 }
 
@@ -88,7 +88,7 @@ static rg_chain chain_of(const rg_call *call, const rg_tensor *s2, const rg_tens
   chain.fixed[0].piece[0] = u2;
   chain.fixed[1] = chain.free[1];
   chain.fixed[1].piece[0] = u1;
-  chain.end = end_of(call, bias);
+  chain.epilogue = epilogue_of(call, bias);
   return chain;
 }
 

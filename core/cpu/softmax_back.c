@@ -17,7 +17,7 @@ typedef struct back_work {
 } back_work;
 
 /* x with an axis moved behind all others. */
-static rg_tensor turned(const rg_tensor *x, int32_t axis)
+static rg_tensor axis_last(const rg_tensor *x, int32_t axis)
 {
   rg_tensor y = *x;
 
@@ -87,7 +87,7 @@ rg_status rg_cpu_softmax_back(const rg_call *call, rg_tensor *const *out, rg_fra
     return RG_OK;
   }
   for (int i = 0; i < 3; i++) {
-    moved[i] = turned(three[i], args->axis);
+    moved[i] = axis_last(three[i], args->axis);
     xs[i] = &moved[i];
     w.dtype[i] = three[i]->_dtype;
   }

@@ -189,23 +189,23 @@ static rg_status hand_on(node *n, rg_tensor *const *dout, bool create, bool stay
 }
 
 /* Does what the gradients read stay? */
-static bool keeps(const way *w)
+static bool keeps(const backward_pass *pass)
 {
-  return (w->flags & (RG_BACKWARD_RETAIN | RG_BACKWARD_CREATE)) != 0;
+  return (pass->flags & (RG_BACKWARD_RETAIN | RG_BACKWARD_CREATE)) != 0;
 }
 
-static void drop_dout(way *w)
+static void drop_dout(backward_pass *pass)
 {
   for (int32_t i = 0; i < RG_MAX_OUT; i++) {
-    rg_tensor_release(w->dout[i]);
-    w->dout[i] = NULL;
+    rg_tensor_release(pass->dout[i]);
+    pass->dout[i] = NULL;
   }
 }
 
 /* Pass one call, or stop before it because its gradient is the caller's to compute. */
-static rg_status pass(way *w, node *n)
+static rg_status pass_node(backward_pass *pass, node *n)
 {
-  bool create = (w->flags & RG_BACKWARD_CREATE) != 0;
+  bool create = (pass->flags & RG_BACKWARD_CREATE) != 0;
   rg_status status = RG_OK;
   bool any = false;
   bool wanted = false;
@@ -214,8 +214,8 @@ static rg_status pass(way *w, node *n)
     wanted = wanted || n->in[i].wanted;
   }
   for (int32_t i = 0; i < n->n_visible && status == RG_OK; i++) {
-    status = rg_flow_take(&n->out[i], &w->dout[i]);
-    any = any || w->dout[i] != NULL;
+    status = rg_flow_take(&n->out[i], &pass->dout[i]);
+    any = any || pass->dout[i] != NULL;
   }
   for (int32_t i = 0; i < n->n_visible; i++) {
     if (n->out[i].track != NULL && !n->out[i].over) {
@@ -225,20 +225,20 @@ static rg_status pass(way *w, node *n)
   if (status == RG_OK && any && wanted) {
     if (n->function != 0) {
       status = check_node(n);
-      w->asks = status == RG_OK;
+      pass->asks = status == RG_OK;
       return status;
     }
     const char *module = rg_place_now.module;
 
     rg_place_now.module = n->module; /* its gradient is that module's too */
-    status = hand_on(n, w->dout, create, keeps(w));
+    status = hand_on(n, pass->dout, create, keeps(pass));
     rg_place_now.module = module;
     if (status == RG_ENAN) {
-      w->where = n->where;
+      pass->where = n->where;
     }
   }
-  drop_dout(w);
-  if (!keeps(w) && status == RG_OK) {
+  drop_dout(pass);
+  if (!keeps(pass) && status == RG_OK) {
     rg_node_unsave(n);
   }
   return status;
@@ -331,15 +331,16 @@ static rg_status check_end(const rg_tensor *y, const rg_tensor *dy)
 static _Thread_local int32_t waiting;
 static _Thread_local int32_t waiting_to_hand_out;
 
-static void count_waiting(const way *w, int32_t by)
+static void count_waiting(const backward_pass *pass, int32_t by)
 {
   waiting += by;
-  waiting_to_hand_out += (w->flags & RG_BACKWARD_HAND_OUT) != 0 ? by : 0;
+  waiting_to_hand_out += (pass->flags & RG_BACKWARD_HAND_OUT) != 0 ? by : 0;
 }
 
-rg_status rg_backward_begin(const rg_tensor *y, const rg_tensor *dy, int32_t flags, rg_way **out)
+rg_status rg_backward_begin(const rg_tensor *y, const rg_tensor *dy, int32_t flags,
+                            rg_backward_pass **out)
 {
-  way *w;
+  backward_pass *pass;
   rg_status status;
   int32_t mode;
 
@@ -349,49 +350,49 @@ rg_status rg_backward_begin(const rg_tensor *y, const rg_tensor *dy, int32_t fla
                    "backward: recomputed parts add to .grad, and gradients that are handed out "
                    "leave that alone; use backward");
   }
-  w = rg_host_zeroed(sizeof(*w));
-  if (w == NULL) {
+  pass = rg_host_zeroed(sizeof(*pass));
+  if (pass == NULL) {
     return rg_fail(RG_ENOMEM, "backward: no memory to begin");
   }
-  w->number = rg_way_number();
-  w->flags = flags;
-  w->end = rg_tensor_retain((rg_tensor *)(uintptr_t)y);
-  status = rg_way_collect(w, (track *)y->_storage->tracking);
+  pass->number = rg_pass_number();
+  pass->flags = flags;
+  pass->end = rg_tensor_retain((rg_tensor *)(uintptr_t)y);
+  status = rg_pass_collect(pass, (track *)y->_storage->tracking);
   if (status == RG_OK) {
-    rg_way_sort(w);
+    rg_pass_sort(pass);
     mode = rg_grad_mode((flags & RG_BACKWARD_CREATE) != 0);
     status = seed(y, dy);
     rg_grad_mode(mode);
   }
   if (status != RG_OK) {
-    rg_backward_end(w);
+    rg_backward_end(pass);
     return status;
   }
-  *out = w;
+  *out = pass;
   return RG_OK;
 }
 
-rg_status rg_backward_go(rg_way *w)
+rg_status rg_backward_go(rg_backward_pass *pass)
 {
-  int32_t mode = rg_grad_mode((w->flags & RG_BACKWARD_CREATE) != 0);
+  int32_t mode = rg_grad_mode((pass->flags & RG_BACKWARD_CREATE) != 0);
   int32_t cast = rg_autocast_set(-1); /* the types were settled before */
   rg_status status = RG_OK;
 
-  if (w->asks) {
+  if (pass->asks) {
     status = rg_fail(RG_EARG, "backward: it waits for the gradient of a function");
   }
-  while (w->at < w->n && status == RG_OK) {
-    status = pass(w, w->nodes[w->at]);
-    if (w->asks) {
+  while (pass->at < pass->n && status == RG_OK) {
+    status = pass_node(pass, pass->nodes[pass->at]);
+    if (pass->asks) {
       status = RG_ENEEDLUA;
-      count_waiting(w, 1);
+      count_waiting(pass, 1);
       break;
     }
-    w->at += status == RG_OK;
+    pass->at += status == RG_OK;
   }
-  for (int64_t i = 0; i < w->n_leaves && status == RG_OK; i++) {
-    if ((w->flags & RG_BACKWARD_HAND_OUT) == 0) {
-      status = keep(w->leaves[i]);
+  for (int64_t i = 0; i < pass->n_leaves && status == RG_OK; i++) {
+    if ((pass->flags & RG_BACKWARD_HAND_OUT) == 0) {
+      status = keep(pass->leaves[i]);
     }
   }
   rg_autocast_set(cast);
@@ -399,23 +400,23 @@ rg_status rg_backward_go(rg_way *w)
   return status;
 }
 
-void rg_backward_set_aside(rg_way *w, int32_t aside)
+void rg_backward_set_aside(rg_backward_pass *pass, int32_t aside)
 {
-  if (w->asks && w->aside != (aside != 0)) {
-    w->aside = aside != 0;
-    count_waiting(w, w->aside ? -1 : 1);
+  if (pass->asks && pass->aside != (aside != 0)) {
+    pass->aside = aside != 0;
+    count_waiting(pass, pass->aside ? -1 : 1);
   }
 }
 
-int64_t rg_backward_asks(rg_way *w, rg_tensor **dout)
+int64_t rg_backward_asks(rg_backward_pass *pass, rg_tensor **dout)
 {
-  if (!w->asks) {
+  if (!pass->asks) {
     return 0;
   }
   for (int32_t i = 0; i < RG_MAX_OUT; i++) {
-    dout[i] = w->dout[i] != NULL ? rg_tensor_retain(w->dout[i]) : NULL;
+    dout[i] = pass->dout[i] != NULL ? rg_tensor_retain(pass->dout[i]) : NULL;
   }
-  return w->nodes[w->at]->function;
+  return pass->nodes[pass->at]->function;
 }
 
 static rg_status check_given(const node *n, rg_tensor *const *dx, int32_t count)
@@ -445,81 +446,81 @@ static rg_status check_given(const node *n, rg_tensor *const *dx, int32_t count)
   return RG_OK;
 }
 
-rg_status rg_backward_give(rg_way *w, rg_tensor *const *dx, int32_t count)
+rg_status rg_backward_give(rg_backward_pass *pass, rg_tensor *const *dx, int32_t count)
 {
   node *n;
   int32_t mode;
   rg_status status;
 
-  if (!w->asks) {
+  if (!pass->asks) {
     return rg_fail(RG_EARG, "backward: it does not wait for a gradient");
   }
-  n = w->nodes[w->at];
+  n = pass->nodes[pass->at];
   RG_TRY(check_given(n, dx, count));
-  mode = rg_grad_mode((w->flags & RG_BACKWARD_CREATE) != 0);
+  mode = rg_grad_mode((pass->flags & RG_BACKWARD_CREATE) != 0);
   status = arrive_all(n, dx);
   rg_grad_mode(mode);
   if (status == RG_OK) {
-    w->asks = false;
-    count_waiting(w, -1);
-    w->at++;
-    drop_dout(w);
-    if (!keeps(w)) {
+    pass->asks = false;
+    count_waiting(pass, -1);
+    pass->at++;
+    drop_dout(pass);
+    if (!keeps(pass)) {
       rg_node_unsave(n);
     }
   }
   return status;
 }
 
-rg_status rg_backward_take(rg_way *w, const rg_tensor *x, rg_tensor **out)
+rg_status rg_backward_take(rg_backward_pass *pass, const rg_tensor *x, rg_tensor **out)
 {
   track *t;
 
   RG_TRY(rg_tensor_check(x, "grad"));
   t = (track *)x->_storage->tracking;
-  if (w->asks || w->at < w->n || t == NULL) {
+  if (pass->asks || pass->at < pass->n || t == NULL) {
     *out = NULL;
     return RG_OK;
   }
   return rg_leaf_view(t, t->flow, x, out);
 }
 
-int64_t rg_backward_where(const rg_way *w)
+int64_t rg_backward_where(const rg_backward_pass *pass)
 {
-  return w->where;
+  return pass->where;
 }
 
-void rg_backward_end(rg_way *w)
+void rg_backward_end(rg_backward_pass *pass)
 {
   track *t;
 
-  if (w == NULL) {
+  if (pass == NULL) {
     return;
   }
-  if (w->asks && !w->aside) {
-    count_waiting(w, -1);
+  if (pass->asks && !pass->aside) {
+    count_waiting(pass, -1);
   }
-  t = (track *)w->end->_storage->tracking;
-  if (t != NULL && w->n == 0) {
+  t = (track *)pass->end->_storage->tracking;
+  if (t != NULL && pass->n == 0) {
     rg_flow_set(t, NULL, false);
   }
-  drop_dout(w);
-  rg_way_clear(w);
-  rg_tensor_release(w->end);
-  rg_host_free(w);
+  drop_dout(pass);
+  rg_pass_clear(pass);
+  rg_tensor_release(pass->end);
+  rg_host_free(pass);
 }
 
 rg_status rg_backward(const rg_tensor *y, const rg_tensor *dy, int32_t retain)
 {
-  way *w;
+  backward_pass *pass;
   rg_status status;
 
-  RG_TRY(rg_backward_begin(y, dy, retain != 0 ? RG_BACKWARD_RETAIN : 0, &w));
-  status = rg_backward_go(w);
+  RG_TRY(rg_backward_begin(y, dy, retain != 0 ? RG_BACKWARD_RETAIN : 0, &pass));
+  status = rg_backward_go(pass);
   if (status == RG_ENEEDLUA) {
     status = rg_fail(RG_ENEEDLUA, "backward: a gradient on the way is a function's, which whoever "
                                   "recorded it has to compute: rg_backward_begin");
   }
-  rg_backward_end(w);
+  rg_backward_end(pass);
   return status;
 }

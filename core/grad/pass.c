@@ -6,11 +6,11 @@
 
 #include "grad/pass.h"
 
-static int64_t last_way;
+static int64_t last_pass;
 
-int64_t rg_way_number(void)
+int64_t rg_pass_number(void)
 {
-  return __atomic_add_fetch(&last_way, 1, __ATOMIC_RELAXED);
+  return __atomic_add_fetch(&last_pass, 1, __ATOMIC_RELAXED);
 }
 
 /* -- What is in the pass --------------------------------------------------------------- */
@@ -32,48 +32,48 @@ static rg_status grow(void **list, int64_t n, int64_t *room, size_t size)
   return RG_OK;
 }
 
-static rg_status add_node(way *w, node *n)
+static rg_status add_node(backward_pass *pass, node *n)
 {
-  if (n == NULL || n->seen == w->number) {
+  if (n == NULL || n->seen == pass->number) {
     return RG_OK;
   }
-  RG_TRY(grow((void **)&w->nodes, w->n, &w->room, sizeof(node *)));
-  n->seen = w->number;
+  RG_TRY(grow((void **)&pass->nodes, pass->n, &pass->room, sizeof(node *)));
+  n->seen = pass->number;
   n->refs++;
-  w->nodes[w->n++] = n;
+  pass->nodes[pass->n++] = n;
   return RG_OK;
 }
 
-static rg_status add_leaf(way *w, track *t)
+static rg_status add_leaf(backward_pass *pass, track *t)
 {
-  if (t == NULL || !t->leaf || t->seen == w->number) {
+  if (t == NULL || !t->leaf || t->seen == pass->number) {
     return RG_OK;
   }
-  RG_TRY(grow((void **)&w->leaves, w->n_leaves, &w->leaf_room, sizeof(track *)));
-  t->seen = w->number;
+  RG_TRY(grow((void **)&pass->leaves, pass->n_leaves, &pass->leaf_room, sizeof(track *)));
+  t->seen = pass->number;
   t->refs++;
-  w->leaves[w->n_leaves++] = t;
+  pass->leaves[pass->n_leaves++] = t;
   return RG_OK;
 }
 
 /* The list grows while it is read. */
-rg_status rg_way_collect(way *w, track *end)
+rg_status rg_pass_collect(backward_pass *pass, track *end)
 {
-  RG_TRY(add_leaf(w, end));
-  RG_TRY(add_node(w, end->writer));
-  for (int64_t i = 0; i < w->n; i++) {
-    node *n = w->nodes[i];
+  RG_TRY(add_leaf(pass, end));
+  RG_TRY(add_node(pass, end->writer));
+  for (int64_t i = 0; i < pass->n; i++) {
+    node *n = pass->nodes[i];
 
     for (int32_t k = 0; k < n->call.n_in; k++) {
       if (n->in[k].wanted) {
-        RG_TRY(add_leaf(w, n->in[k].track));
-        RG_TRY(add_node(w, n->in[k].writer));
+        RG_TRY(add_leaf(pass, n->in[k].track));
+        RG_TRY(add_node(pass, n->in[k].writer));
       }
     }
     for (int32_t k = 0; k < n->n_visible; k++) {
       if (n->out[k].over) {
-        RG_TRY(add_leaf(w, n->out[k].track));
-        RG_TRY(add_node(w, n->out[k].writer));
+        RG_TRY(add_leaf(pass, n->out[k].track));
+        RG_TRY(add_node(pass, n->out[k].writer));
       }
     }
   }
@@ -88,17 +88,17 @@ static int later_first(const void *a, const void *b)
   return x < y ? 1 : x > y ? -1 : 0;
 }
 
-void rg_way_sort(way *w)
+void rg_pass_sort(backward_pass *pass)
 {
-  if (w->n > 0) {
-    qsort(w->nodes, (size_t)w->n, sizeof(node *), later_first);
+  if (pass->n > 0) {
+    qsort(pass->nodes, (size_t)pass->n, sizeof(node *), later_first);
   }
 }
 
-void rg_way_clear(way *w)
+void rg_pass_clear(backward_pass *pass)
 {
-  for (int64_t i = 0; i < w->n; i++) {
-    node *n = w->nodes[i];
+  for (int64_t i = 0; i < pass->n; i++) {
+    node *n = pass->nodes[i];
 
     for (int32_t k = 0; k < n->call.n_in; k++) {
       if (n->in[k].track != NULL) {
@@ -111,15 +111,15 @@ void rg_way_clear(way *w)
       }
     }
   }
-  for (int64_t i = 0; i < w->n_leaves; i++) {
-    rg_flow_set(w->leaves[i], NULL, false);
-    rg_track_release(w->leaves[i]);
+  for (int64_t i = 0; i < pass->n_leaves; i++) {
+    rg_flow_set(pass->leaves[i], NULL, false);
+    rg_track_release(pass->leaves[i]);
   }
-  for (int64_t i = 0; i < w->n; i++) {
-    rg_node_release(w->nodes[i]);
+  for (int64_t i = 0; i < pass->n; i++) {
+    rg_node_release(pass->nodes[i]);
   }
-  free(w->nodes);
-  free(w->leaves);
+  free(pass->nodes);
+  free(pass->leaves);
 }
 
 /* -- What is kept, and why -------------------------------------------------------------------- */
@@ -143,7 +143,7 @@ static void note(const node *n, const place *p, int32_t index, rg_saved *list, i
 
 rg_status rg_grad_saved(const rg_tensor *y, rg_saved *list, int64_t room, int64_t *count)
 {
-  way w = { 0 };
+  backward_pass pass = { 0 };
   rg_status status;
 
   RG_TRY(rg_tensor_check(y, "grad_saved"));
@@ -151,10 +151,10 @@ rg_status rg_grad_saved(const rg_tensor *y, rg_saved *list, int64_t room, int64_
   if (y->_storage->tracking == NULL) {
     return RG_OK;
   }
-  w.number = rg_way_number();
-  status = rg_way_collect(&w, (track *)y->_storage->tracking);
-  for (int64_t i = 0; i < w.n && status == RG_OK; i++) {
-    node *n = w.nodes[i];
+  pass.number = rg_pass_number();
+  status = rg_pass_collect(&pass, (track *)y->_storage->tracking);
+  for (int64_t i = 0; i < pass.n && status == RG_OK; i++) {
+    node *n = pass.nodes[i];
 
     for (int32_t k = 0; k < n->call.n_in; k++) {
       note(n, &n->in[k], k + 1, list, room, count);
@@ -163,13 +163,13 @@ rg_status rg_grad_saved(const rg_tensor *y, rg_saved *list, int64_t room, int64_
       note(n, &n->out[k], -(k + 1), list, room, count);
     }
   }
-  for (int64_t i = 0; i < w.n_leaves; i++) {
-    rg_track_release(w.leaves[i]);
+  for (int64_t i = 0; i < pass.n_leaves; i++) {
+    rg_track_release(pass.leaves[i]);
   }
-  for (int64_t i = 0; i < w.n; i++) {
-    rg_node_release(w.nodes[i]);
+  for (int64_t i = 0; i < pass.n; i++) {
+    rg_node_release(pass.nodes[i]);
   }
-  free(w.nodes);
-  free(w.leaves);
+  free(pass.nodes);
+  free(pass.leaves);
   return status;
 }

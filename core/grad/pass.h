@@ -8,7 +8,7 @@
 #include "grad/node.h"
 
 /* What one backward pass has to do. */
-struct rg_way {
+struct rg_backward_pass {
   int64_t number;
   node **nodes; /* reachable ones */
   int64_t n;
@@ -26,18 +26,18 @@ struct rg_way {
   int64_t where; /* of the call whose gradient made the first number that is not finite */
 };
 
-typedef struct rg_way way;
+typedef struct rg_backward_pass backward_pass;
 
 /* A number no pass had before. */
-int64_t rg_way_number(void);
+int64_t rg_pass_number(void);
 
 /* Every call that what is asked for came from, and the leaves. */
-rg_status rg_way_collect(way *w, track *end) RG_CHECK;
+rg_status rg_pass_collect(backward_pass *pass, track *end) RG_CHECK;
 
 /* In the reverse of the order they ran in. */
-void rg_way_sort(way *w);
+void rg_pass_sort(backward_pass *pass);
 
 /* Release them, and the gradients under way. */
-void rg_way_clear(way *w);
+void rg_pass_clear(backward_pass *pass);
 
 #endif

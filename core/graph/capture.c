@@ -47,7 +47,7 @@ rg_plan *rg_capture_swap(rg_plan *plan)
 
   if (before != NULL) {
     rg_arena_swap(arena_before);
-    rg_lowered_end();
+    rg_weight_cast_end();
   }
   if (plan != NULL) {
     arena_before = rg_arena_swap(plan->arena);

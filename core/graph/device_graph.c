@@ -38,7 +38,7 @@ void rg_plan_warmed(rg_plan *plan)
 {
   if (plan->device > RG_CPU && !is_warm(plan)) {
     plan->warmth = (rg_warmth){ rg_stream_now(plan->device), *rg_device_modes_now() };
-    plan->note.refused = false; /* it may be had as they ran now */
+    plan->device_graph.refused = false; /* it may be had as they ran now */
   }
 }
 
@@ -61,7 +61,7 @@ void rg_plan_cools(rg_plan *plan)
 /* A place on the device for each step that draws. */
 static rg_status place_draws(rg_plan *plan)
 {
-  rg_note *note = &plan->note;
+  rg_device_graph *graph = &plan->device_graph;
   int64_t n = 0;
 
   for (const step *s = plan->first; s != NULL; s = s->next) {
@@ -70,16 +70,16 @@ static rg_status place_draws(rg_plan *plan)
   if (n == 0) {
     return RG_OK;
   }
-  note->next = rg_host_alloc((size_t)n * sizeof(*note->next));
-  if (note->next == NULL) {
+  graph->next = rg_host_alloc((size_t)n * sizeof(*graph->next));
+  if (graph->next == NULL) {
     return rg_fail(RG_ENOMEM, "plan: no memory for the random numbers of %lld steps", (long long)n);
   }
-  RG_TRY(rg_block_alloc_shared(plan->device, n * (int64_t)sizeof(*note->next), &note->draws));
-  note->n_draws = n;
+  RG_TRY(rg_block_alloc_shared(plan->device, n * (int64_t)sizeof(*graph->next), &graph->draws));
+  graph->n_draws = n;
   n = 0;
   for (step *s = plan->first; s != NULL; s = s->next) {
     if (s->call.op->draws) {
-      s->call.draw_at = (const rg_draw *)note->draws.data + n++;
+      s->call.draw_at = (const rg_draw *)graph->draws.data + n++;
     }
   }
   return RG_OK;
@@ -88,32 +88,32 @@ static rg_status place_draws(rg_plan *plan)
 /* Back to steps that bring their numbers themselves. */
 static void take_draws_back(rg_plan *plan)
 {
-  rg_note *note = &plan->note;
+  rg_device_graph *graph = &plan->device_graph;
 
   for (step *s = plan->first; s != NULL; s = s->next) {
     s->call.draw_at = NULL;
   }
-  rg_block_free(&note->draws);
-  rg_host_free(note->next);
-  note->draws = (rg_block){ 0 };
-  note->next = NULL;
-  note->n_draws = 0;
+  rg_block_free(&graph->draws);
+  rg_host_free(graph->next);
+  graph->draws = (rg_block){ 0 };
+  graph->next = NULL;
+  graph->n_draws = 0;
 }
 
 static rg_status draw(rg_plan *plan)
 {
-  rg_note *note = &plan->note;
+  rg_device_graph *graph = &plan->device_graph;
   int64_t n = 0;
 
   for (step *s = plan->first; s != NULL; s = s->next) {
     if (s->call.op->draws) {
       rg_step_draw(s);
-      note->next[n++] = s->call.draw;
+      graph->next[n++] = s->call.draw;
     }
   }
   /* it is not pinned: when this returns it has been read */
-  return rg_device_copy(plan->device, note->draws.data, RG_CPU, note->next,
-                        n * (int64_t)sizeof(*note->next), true);
+  return rg_device_copy(plan->device, graph->draws.data, RG_CPU, graph->next,
+                        n * (int64_t)sizeof(*graph->next), true);
 }
 
 /* -- Capturing ---------------------------------------------------------------------- */
@@ -135,63 +135,63 @@ static rg_status take(rg_plan *plan)
   RG_TRY(place_draws(plan));
   RG_TRY(driver->graph_begin(plan->device));
   ran = run_kernels(plan);
-  (void)snprintf(plan->note.why, sizeof(plan->note.why), "%s", rg_error_message());
-  ended = driver->graph_end(plan->device, &plan->note.graph);
-  if (ran != RG_OK && plan->note.graph != NULL) {
-    driver->graph_free(plan->device, plan->note.graph);
-    plan->note.graph = NULL;
+  (void)snprintf(plan->device_graph.why, sizeof(plan->device_graph.why), "%s", rg_error_message());
+  ended = driver->graph_end(plan->device, &plan->device_graph.handle);
+  if (ran != RG_OK && plan->device_graph.handle != NULL) {
+    driver->graph_free(plan->device, plan->device_graph.handle);
+    plan->device_graph.handle = NULL;
   }
   if (ran != RG_OK) {
-    return rg_fail(ran, "%s", plan->note.why);
+    return rg_fail(ran, "%s", plan->device_graph.why);
   }
   return ended;
 }
 
 static void refuse(rg_plan *plan)
 {
-  plan->note.refused = true;
-  (void)snprintf(plan->note.why, sizeof(plan->note.why), "%s", rg_error_message());
+  plan->device_graph.refused = true;
+  (void)snprintf(plan->device_graph.why, sizeof(plan->device_graph.why), "%s", rg_error_message());
   take_draws_back(plan);
 }
 
-bool rg_plan_noted(rg_plan *plan)
+bool rg_device_graph_ready(rg_plan *plan)
 {
-  rg_note *note = &plan->note;
+  rg_device_graph *graph = &plan->device_graph;
 
-  if (note->graph != NULL && !same_modes(&note->modes, rg_device_modes_now())) {
-    rg_driver_of(plan->device)->graph_free(plan->device, note->graph);
-    note->graph = NULL;
+  if (graph->handle != NULL && !same_modes(&graph->modes, rg_device_modes_now())) {
+    rg_driver_of(plan->device)->graph_free(plan->device, graph->handle);
+    graph->handle = NULL;
     take_draws_back(plan);
   }
-  if (note->graph == NULL && !note->refused && is_warm(plan)) {
-    note->stream = plan->warmth.stream;
-    note->modes = plan->warmth.modes;
+  if (graph->handle == NULL && !graph->refused && is_warm(plan)) {
+    graph->stream = plan->warmth.stream;
+    graph->modes = plan->warmth.modes;
     if (take(plan) != RG_OK) {
       refuse(plan);
     }
   }
-  return note->graph != NULL;
+  return graph->handle != NULL;
 }
 
 /* -- Running -------------------------------------------------------------------------- */
 
-rg_status rg_note_run(rg_plan *plan)
+rg_status rg_device_graph_run(rg_plan *plan)
 {
-  if (plan->note.n_draws > 0) {
+  if (plan->device_graph.n_draws > 0) {
     RG_TRY(draw(plan));
   }
-  RG_TRY(rg_driver_of(plan->device)->graph_run(plan->device, plan->note.graph));
+  RG_TRY(rg_driver_of(plan->device)->graph_run(plan->device, plan->device_graph.handle));
   for (const step *s = plan->first; s != NULL; s = s->next) {
     rg_step_wrote(s);
   }
   return RG_OK;
 }
 
-void rg_note_release(rg_plan *plan)
+void rg_device_graph_release(rg_plan *plan)
 {
-  if (plan->note.graph != NULL) {
-    rg_driver_of(plan->device)->graph_free(plan->device, plan->note.graph);
+  if (plan->device_graph.handle != NULL) {
+    rg_driver_of(plan->device)->graph_free(plan->device, plan->device_graph.handle);
   }
-  rg_block_free(&plan->note.draws);
-  rg_host_free(plan->note.next);
+  rg_block_free(&plan->device_graph.draws);
+  rg_host_free(plan->device_graph.next);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Fusing: neighbouring steps that are elementwise functions of one shape become one chain
-** (op/chain.h), so that what goes from one to the next does not cross memory.
+** (op/fused.h), so that what goes from one to the next does not cross memory.
 **
 ** Only neighbours are joined, so nothing changes its place among the other steps.  Inside a chain
 ** all links are done for some elements before the next elements are begun; that is the same as one
@@ -14,7 +14,7 @@
 #include "graph/plan.h"
 #include "op/act.h"
 #include "op/binary.h"
-#include "op/chain.h"
+#include "op/fused.h"
 #include "op/list.h"
 
 /* A chain in the making. */
@@ -22,8 +22,8 @@ typedef struct making {
   rg_plan *plan;
   step *first;
   int32_t n; /* steps */
-  rg_chain_args args;
-  const rg_tensor *in[RG_CHAIN_INPUTS];
+  rg_fused_args args;
+  const rg_tensor *in[RG_FUSED_INPUTS];
   int32_t n_in;
   rg_tensor *out[RG_MAX_OUT];
   int32_t n_out;
@@ -78,7 +78,7 @@ static bool fits(const step *s)
     const rg_tensor *x = s->call.in[i];
 
     if (!computes(x) || (!converts && x->_dtype != y->_dtype) ||
-        !rg_chain_place(x, y->_shape, y->_ndim, &div, &mod)) {
+        !rg_fused_place(x, y->_shape, y->_ndim, &div, &mod)) {
       return false;
     }
   }
@@ -186,33 +186,33 @@ static bool link_of(making *m, step *s, int32_t left)
   const rg_tensor *a = call->in[0];
   const rg_tensor *b = call->n_in > 1 ? call->in[1] : NULL;
   rg_link *l = &m->args.link[m->args.n];
-  int32_t load = RG_CHAIN_NONE;
-  int32_t with = RG_CHAIN_NONE;
+  int32_t load = RG_FUSED_NONE;
+  int32_t with = RG_FUSED_NONE;
 
-  if (m->args.n == RG_CHAIN_LINKS || m->n_in + 2 > RG_CHAIN_INPUTS) {
+  if (m->args.n == RG_FUSED_LINKS || m->n_in + 2 > RG_FUSED_INPUTS) {
     return false;
   }
   *l =
       (rg_link){ .id = (int16_t)(two || is_unary(id) ? id : -1),
                  .dtype = (int8_t)s->out[0]->_dtype,
-                 .store = RG_CHAIN_NONE,
+                 .store = RG_FUSED_NONE,
                  .act = (int8_t)(id == RG_OP_ACT_BACK ? ((const rg_act_args *)call->args)->act : 0),
-                 .turned = (int8_t)(numbers != NULL && numbers->scalar && numbers->reversed),
+                 .reversed = (int8_t)(numbers != NULL && numbers->scalar && numbers->reversed),
                  .number = numbers != NULL ? (float)numbers->value : 0 };
   if (b != NULL && m->value != NULL && !same_place(a, m->value) && same_place(b, m->value)) {
     const rg_tensor *c = a;
 
     a = b;
     b = c;
-    l->turned = 1;
+    l->reversed = 1;
   }
   if (m->value == NULL || !same_place(a, m->value)) {
     load = input_of(m, a);
   }
   if (b != NULL) {
-    with = same_place(a, b) ? RG_CHAIN_SELF : input_of(m, b);
+    with = same_place(a, b) ? RG_FUSED_SELF : input_of(m, b);
   } else if (two) {
-    with = RG_CHAIN_NUMBER;
+    with = RG_FUSED_NUMBER;
   }
   if (is_needed(s, left)) {
     if (m->n_out == RG_MAX_OUT) {
@@ -253,13 +253,13 @@ static rg_status put(making *m, step **link)
   step *made;
   step *s = m->first;
 
-  call.op = &rg_op_chain;
+  call.op = &rg_op_fused;
   call.in = m->in;
   call.n_in = m->n_in;
   call.n_out = m->n_out;
   call.args = &m->args;
   call.scratch_bytes = 0;
-  RG_TRY(rg_plan_add(plan, &call, rg_backend_chain(call.device), m->out, &made));
+  RG_TRY(rg_plan_add(plan, &call, rg_backend_fused(call.device), m->out, &made));
   made->module = m->first->module;
   rg_plan_cools(plan); /* a chain that has not run */
   *end = NULL;         /* it was added behind the last: take it from there */
@@ -284,7 +284,7 @@ static int32_t length_from(const step *s)
   const step *first = s;
   int32_t n = 0;
 
-  while (s != NULL && n < RG_CHAIN_LINKS && fits(s) && agrees(first, n, s)) {
+  while (s != NULL && n < RG_FUSED_LINKS && fits(s) && agrees(first, n, s)) {
     n++;
     s = s->next;
   }
@@ -295,7 +295,7 @@ rg_status rg_plan_fuse(rg_plan *plan)
 {
   step **link = &plan->first;
 
-  if (plan->device <= RG_CPU || rg_backend_chain(plan->device) == NULL) {
+  if (plan->device <= RG_CPU || rg_backend_fused(plan->device) == NULL) {
     return RG_OK;
   }
   while (*link != NULL) {

@@ -69,7 +69,8 @@ rg_status rg_ir_infer(const rg_graph *g, const rg_op *op, const int32_t *in, int
   const rg_tensor **xs = rg_host_zeroed(((size_t)n + 1) * sizeof(*xs));
   rg_status status = x != NULL && xs != NULL ? RG_OK : rg_fail(RG_ENOMEM, "graph: no memory");
 
-  *call = (rg_call){ .op = op, .in = xs, .n_in = n_in, .args = args, .compute = -1, .lower = -1 };
+  *call =
+      (rg_call){ .op = op, .in = xs, .n_in = n_in, .args = args, .compute = -1, .weight_cast = -1 };
   if (n > n_in && !op->input[op->n_inputs - 1].list) {
     call->n_in = n;
   }

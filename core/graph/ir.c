@@ -302,7 +302,7 @@ static rg_status node_room(rg_graph *g, const rg_op *op, const int32_t *in, int3
 }
 
 static const rg_graph_modes NO_MODES = {
-  .compute = -1, .lower = -1, .autocast = -1, .layout = -1, .vendor = 1, .autotune = 1
+  .compute = -1, .weight_cast = -1, .autocast = -1, .layout = -1, .vendor = 1, .autotune = 1
 };
 
 rg_status rg_ir_node_make(rg_graph *g, const rg_op *op, const int32_t *in, int32_t n_in,

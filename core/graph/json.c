@@ -26,7 +26,7 @@
 
 const rg_ir_mode rg_ir_mode_fields[] = {
   { "compute", offsetof(rg_graph_modes, compute), -1, true },
-  { "lower", offsetof(rg_graph_modes, lower), -1, true },
+  { "weight_cast", offsetof(rg_graph_modes, weight_cast), -1, true },
   { "autocast", offsetof(rg_graph_modes, autocast), -1, true },
   { "layout", offsetof(rg_graph_modes, layout), -1, false },
   { "vendor", offsetof(rg_graph_modes, vendor), 1, false },

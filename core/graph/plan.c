@@ -146,7 +146,7 @@ void rg_plan_release(rg_plan *plan)
   if (plan == NULL || atomic_fetch_sub(&plan->refs, 1) != 1) {
     return;
   }
-  rg_note_release(plan);
+  rg_device_graph_release(plan);
   while (plan->first != NULL) {
     step *next = plan->first->next;
 
@@ -167,9 +167,10 @@ rg_status rg_plan_facts_of(const rg_plan *plan, rg_plan_facts *out)
                           .flops = plan->flops,
                           .bytes = plan->bytes,
                           .device = plan->device,
-                          .noted = plan->note.graph != NULL,
-                          .stream = plan->note.graph != NULL ? plan->note.stream : -1 };
-  (void)snprintf(out->why, sizeof(out->why), "%s", out->noted ? "" : plan->note.why);
+                          .device_graph = plan->device_graph.handle != NULL,
+                          .stream =
+                              plan->device_graph.handle != NULL ? plan->device_graph.stream : -1 };
+  (void)snprintf(out->why, sizeof(out->why), "%s", out->device_graph ? "" : plan->device_graph.why);
   return RG_OK;
 }
 

@@ -35,16 +35,16 @@ typedef struct rg_warmth {
 } rg_warmth;
 
 /* What a device keeps of a plan to run all of it as a CUDA graph (device_graph.c). */
-typedef struct rg_note {
-  void *graph;           /* the driver's; NULL: not yet, or it cannot be had */
-  int32_t stream;        /* that it was noted on and runs on */
+typedef struct rg_device_graph {
+  void *handle;          /* the driver's; NULL: not yet, or it cannot be had */
+  int32_t stream;        /* that it was captured on and runs on */
   rg_device_modes modes; /* that its kernels were chosen by */
   bool refused;          /* it cannot be had as steps ran last: they run one by one */
   int64_t n_draws;       /* steps that draw */
   rg_block draws;        /* on the device: each one's numbers at the next replay */
   rg_draw *next;         /* here: the same */
   char why[160];         /* it was refused */
-} rg_note;
+} rg_device_graph;
 
 struct rg_plan {
   _Atomic int64_t refs;
@@ -57,7 +57,7 @@ struct rg_plan {
   bool several;    /* devices */
   bool pinned;     /* some tensor is, and copies into it may be under way */
   rg_warmth warmth;
-  rg_note note;
+  rg_device_graph device_graph;
   double flops;
   double bytes;
 };
@@ -75,9 +75,9 @@ void rg_step_draw(step *s);
 /* And that something was written. */
 void rg_step_wrote(const step *s);
 
-/* Can the plan run as a CUDA graph?  Noted first where it was not and its steps ran as they would
-** run now; a note of other modes is thrown away. */
-bool rg_plan_noted(rg_plan *plan);
+/* Can the plan run as a CUDA graph?  Captured first where it was not and its steps ran as they
+** would run now; one of other modes is thrown away. */
+bool rg_device_graph_ready(rg_plan *plan);
 
 /* All steps ran one by one, just now and here. */
 void rg_plan_warmed(rg_plan *plan);
@@ -89,9 +89,9 @@ void rg_plan_warms(rg_plan *plan);
 void rg_plan_cools(rg_plan *plan);
 
 /* Run it so, once. */
-rg_status rg_note_run(rg_plan *plan) RG_CHECK;
+rg_status rg_device_graph_run(rg_plan *plan) RG_CHECK;
 
-void rg_note_release(rg_plan *plan);
+void rg_device_graph_release(rg_plan *plan);
 
 /* Release a step that is in no list any more. */
 void rg_plan_drop(rg_plan *plan, step *s);

@@ -193,7 +193,7 @@ rg_status rg_graph_insert(rg_graph *graph, int32_t at, int32_t after, int32_t op
   modes = *rg_ir_modes_of(graph, rg_ir_node_at(graph, at)->modes);
   RG_TRY(rg_ir_infer(graph, rg_ops[op], inputs, n, args, modes.autocast, &call));
   modes.compute = call.compute;
-  modes.lower = call.lower;
+  modes.weight_cast = call.weight_cast;
   RG_TRY(rg_ir_modes_add(graph, &modes, &mode));
   RG_TRY(rg_ir_insert(graph, at, after != 0, rg_ops[op], inputs, n, args, &made));
   rg_ir_node_at(graph, made)->modes = mode;

@@ -232,7 +232,7 @@ static rg_status add_modes(recording *r, const rg_call *call, int32_t *out)
 {
   const rg_device_modes *device = rg_device_modes_now();
   const rg_graph_modes modes = { .compute = call->compute,
-                                 .lower = call->lower,
+                                 .weight_cast = call->weight_cast,
                                  .autocast = rg_autocast(),
                                  .layout = -1,
                                  .vendor = device->vendor,

@@ -60,7 +60,7 @@ static rg_status observe_step(step *s, int32_t index)
 }
 
 /* Copies that go into pinned memory have come, and other streams are waited for. */
-static rg_status wait_turns(const rg_plan *plan)
+static rg_status order_streams(const rg_plan *plan)
 {
   bool shared = plan->device > RG_CPU && (rg_streams_used(plan->device) & ~1u) != 0;
 
@@ -75,12 +75,12 @@ static rg_status wait_turns(const rg_plan *plan)
         RG_TRY(rg_tensor_arrived(x));
       }
       if (x != NULL) {
-        RG_TRY(rg_tensor_turn(x, rg_call_writes(&s->call, i)));
+        RG_TRY(rg_tensor_stream_order(x, rg_call_writes(&s->call, i)));
       }
     }
     for (int32_t i = 0; i < s->call.n_out; i++) {
       if (s->out[i] != NULL) {
-        RG_TRY(rg_tensor_turn(s->out[i], true));
+        RG_TRY(rg_tensor_stream_order(s->out[i], true));
       }
     }
   }
@@ -113,7 +113,7 @@ static rg_status run_steps(rg_plan *plan)
 /* Does it run as a CUDA graph now?  Not while somebody hears its steps. */
 static bool is_graph(rg_plan *plan)
 {
-  return plan->device > RG_CPU && !steps_are_heard() && rg_plan_noted(plan);
+  return plan->device > RG_CPU && !steps_are_heard() && rg_device_graph_ready(plan);
 }
 
 /* n times, as a CUDA graph from the run on that allows it. */
@@ -123,7 +123,7 @@ static rg_status run_all(rg_plan *plan, int64_t n)
     if (rg_interrupt_pending()) {
       return rg_fail(RG_EINTR, "interrupted");
     }
-    RG_TRY(is_graph(plan) ? rg_note_run(plan) : run_steps(plan));
+    RG_TRY(is_graph(plan) ? rg_device_graph_run(plan) : run_steps(plan));
   }
   return RG_OK;
 }
@@ -165,19 +165,19 @@ rg_status rg_plan_replay(rg_plan *plan, int64_t n)
   if (rg_capturing()) {
     return rg_fail(RG_ECAPTURE, "plan: a replay inside a capture would not become part of it");
   }
-  bool noted = n > 0 && (is_graph(plan) || plan->note.graph != NULL);
+  bool as_graph = n > 0 && (is_graph(plan) || plan->device_graph.handle != NULL);
 
-  if (noted && steps_are_heard()) {
+  if (as_graph && steps_are_heard()) {
     rg_ring_graph(n);
   }
-  if (noted) { /* its stream is not always ours */
-    RG_TRY(rg_stream_enter(plan->device, plan->note.stream, &before));
+  if (as_graph) { /* its stream is not always ours */
+    RG_TRY(rg_stream_enter(plan->device, plan->device_graph.stream, &before));
   }
-  status = n > 0 ? wait_turns(plan) : RG_OK;
+  status = n > 0 ? order_streams(plan) : RG_OK;
   if (status == RG_OK && n > 0) {
     status = replay(plan, n);
   }
-  if (noted) {
+  if (as_graph) {
     rg_status back = rg_stream_enter(plan->device, before, NULL);
 
     status = status != RG_OK ? status : back;

@@ -8,7 +8,7 @@
 
 /* -- Who sees whom ------------------------------------------------------------------- */
 
-static rg_value places(rg_formula *f, int64_t n, int32_t device)
+static rg_value places(rg_compose *f, int64_t n, int32_t device)
 {
   rg_tensor *x = rg_f_empty(f, RG_F32, device, &n, 1);
 
@@ -18,7 +18,7 @@ static rg_value places(rg_formula *f, int64_t n, int32_t device)
   return x;
 }
 
-rg_value rg_lower(rg_formula *f, int64_t n, rg_value like)
+rg_value rg_tril(rg_compose *f, int64_t n, rg_value like)
 {
   if (f->status != RG_OK) {
     return NULL;
@@ -32,24 +32,24 @@ rg_value rg_lower(rg_formula *f, int64_t n, rg_value like)
 
 /* No place sees those behind it: -1e30, or what that is in the scores' type, is never the largest
 ** and its weight is 0. */
-static rg_value masked(rg_formula *f, rg_value scores, int64_t length)
+static rg_value masked(rg_compose *f, rg_value scores, int64_t length)
 {
-  rg_value hidden = rg_f_plus(f, rg_lower(f, length, scores), -1); /* 0 or -1 */
+  rg_value hidden = rg_f_plus(f, rg_tril(f, length, scores), -1); /* 0 or -1 */
 
   return rg_f_add(f, scores, rg_f_times(f, hidden, 1e30));
 }
 
-static rg_value softmaxed(rg_formula *f, rg_value x)
+static rg_value softmaxed(rg_compose *f, rg_value x)
 {
   RG_F_STEP(rg_softmax(x, -1, &out));
 }
 
-static rg_value dropped(rg_formula *f, rg_value x, double p)
+static rg_value dropped(rg_compose *f, rg_value x, double p)
 {
   RG_F_STEP(rg_dropout(x, p, NULL, &out));
 }
 
-static rg_value by_matrix(rg_formula *f, rg_value q, rg_value key, rg_value v,
+static rg_value by_matrix(rg_compose *f, rg_value q, rg_value key, rg_value v,
                           const rg_heads_options *o)
 {
   rg_value scores = rg_f_matmul(f, q, rg_f_swapped(f, key, 2, 3));
@@ -69,13 +69,13 @@ static rg_value by_matrix(rg_formula *f, rg_value q, rg_value key, rg_value v,
   return rg_f_matmul(f, weights, v);
 }
 
-static rg_value by_features(rg_formula *f, rg_value q, rg_value key, rg_value v, rg_value omega,
+static rg_value by_features(rg_compose *f, rg_value q, rg_value key, rg_value v, rg_value omega,
                             const rg_heads_options *o)
 {
   RG_F_STEP(rg_feature_attention(q, key, v, omega, o->kernel, o->causal, &out));
 }
 
-static rg_value by_tiles(rg_formula *f, rg_value q, rg_value key, rg_value v, rg_value mask,
+static rg_value by_tiles(rg_compose *f, rg_value q, rg_value key, rg_value v, rg_value mask,
                          const rg_heads_options *o)
 {
   rg_attention_options options = { .causal = o->causal, .block = o->block };
@@ -110,7 +110,7 @@ static rg_status infer(rg_call *call)
 }
 
 /* Of all [batch x length x 3 x heads x size], part i as [batch x heads x length x size]. */
-static rg_value part(rg_formula *f, rg_value all, int64_t i)
+static rg_value part(rg_compose *f, rg_value all, int64_t i)
 {
   return rg_f_swapped(f, rg_f_select(f, all, 2, i), 1, 2);
 }
@@ -119,7 +119,7 @@ static rg_status expand(const rg_call *call, rg_tensor **out)
 {
   const rg_heads_options *options = call->args;
   const rg_tensor *qkv = call->in[0];
-  rg_formula f = { .what = "heads" };
+  rg_compose f = { .what = "heads" };
   rg_value y;
   int64_t n = qkv->_shape[2] / 3;
   int64_t split[] = { qkv->_shape[0], qkv->_shape[1], 3, options->heads, n / options->heads };

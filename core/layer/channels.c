@@ -6,7 +6,7 @@
 #include "ridge/norm.h"
 
 /* x weight + bias, a number for each channel. */
-static rg_value affine(rg_formula *f, rg_value x, rg_value weight, rg_value bias, int32_t axis)
+static rg_value affine(rg_compose *f, rg_value x, rg_value weight, rg_value bias, int32_t axis)
 {
   int32_t ndim = x != NULL ? x->_ndim : 0;
 
@@ -55,7 +55,7 @@ static rg_status group_norm_infer(rg_call *call)
   return check_channels("group_norm", "bias", call->in[2], x->_shape[1]);
 }
 
-static rg_value normalised(rg_formula *f, rg_value x, double eps)
+static rg_value normalised(rg_compose *f, rg_value x, double eps)
 {
   RG_F_STEP(rg_layer_norm(x, NULL, NULL, eps, 0, &out));
 }
@@ -64,7 +64,7 @@ static rg_status group_norm_expand(const rg_call *call, rg_tensor **out)
 {
   const rg_group_norm_args *args = call->args;
   const rg_tensor *x = call->in[0];
-  rg_formula f = { .what = "group_norm" };
+  rg_compose f = { .what = "group_norm" };
   int64_t rows = x->_shape[0];
   int64_t flat[] = { rows, args->groups, rows > 0 ? x->_count / rows / args->groups : 0 };
   rg_value y = normalised(&f, rg_f_shaped(&f, x, flat, 3), args->eps);
@@ -96,13 +96,13 @@ rg_status rg_group_norm(const rg_tensor *x, const rg_tensor *weight, const rg_te
 
 /* -- Batches ------------------------------------------------------------------------- */
 
-static rg_value mean_of(rg_formula *f, rg_value x, const int32_t *axes, int32_t n)
+static rg_value mean_of(rg_compose *f, rg_value x, const int32_t *axes, int32_t n)
 {
   RG_F_STEP(rg_mean(x, axes, n, 1, &out));
 }
 
 /* running = (1 - share) running + share factor value */
-static void blend(rg_formula *f, rg_tensor *running, rg_value value, double share, double factor)
+static void blend(rg_compose *f, rg_tensor *running, rg_value value, double share, double factor)
 {
   rg_value flat = rg_f_shaped(f, rg_f_unary(f, rg_detach, value), running->_shape, 1);
   rg_value part = rg_f_times(f, rg_f_cast(f, flat, running->_dtype), share * factor);
@@ -116,7 +116,7 @@ static void blend(rg_formula *f, rg_tensor *running, rg_value value, double shar
 }
 
 /* By the batch's own mean and variance. */
-static rg_value by_batch(rg_formula *f, rg_value x, rg_tensor *mean, rg_tensor *var,
+static rg_value by_batch(rg_compose *f, rg_value x, rg_tensor *mean, rg_tensor *var,
                          const rg_batch_norm_options *o, int32_t axis)
 {
   int32_t others[RG_MAX_DIMS];
@@ -142,7 +142,7 @@ static rg_value by_batch(rg_formula *f, rg_value x, rg_tensor *mean, rg_tensor *
   return rg_f_mul(f, centred, rg_f_unary(f, rg_rsqrt, rg_f_plus(f, spread, o->eps)));
 }
 
-static rg_value by_running(rg_formula *f, rg_value x, rg_value mean, rg_value var, double eps,
+static rg_value by_running(rg_compose *f, rg_value x, rg_value mean, rg_value var, double eps,
                            int32_t axis)
 {
   rg_value centred = rg_f_sub(f, x, rg_f_along(f, mean, axis, x->_ndim));
@@ -196,7 +196,7 @@ static rg_status batch_norm_expand(const rg_call *call, rg_tensor **out)
 {
   const rg_batch_norm_options *o = call->args;
   int32_t axis = axis_of(call);
-  rg_formula f = { .what = "batch_norm" };
+  rg_compose f = { .what = "batch_norm" };
   rg_value y = o->batch ? by_batch(&f, call->in[X], state(call, MEAN), state(call, VAR), o, axis)
                         : by_running(&f, call->in[X], call->in[MEAN], call->in[VAR], o->eps, axis);
 

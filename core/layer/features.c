@@ -14,7 +14,7 @@ static const double eps = 1e-5; /* added to each feature, so that no sum is 0 */
 
 /* -- Directions ---------------------------------------------------------------------- */
 
-static rg_value normal(rg_formula *f, int64_t rows, int64_t columns, rg_generator *generator)
+static rg_value normal(rg_compose *f, int64_t rows, int64_t columns, rg_generator *generator)
 {
   rg_tensor *x = rg_f_empty(f, RG_F32, RG_CPU, (const int64_t[]){ rows, columns }, 2);
 
@@ -26,7 +26,7 @@ static rg_value normal(rg_formula *f, int64_t rows, int64_t columns, rg_generato
 
 /* Rows that are orthogonal to each other, uniform among all such: the left singular vectors of a
 ** normal matrix. */
-static rg_value orthogonal(rg_formula *f, int64_t n, rg_generator *generator)
+static rg_value orthogonal(rg_compose *f, int64_t n, rg_generator *generator)
 {
   rg_value x = normal(f, n, n, generator);
   rg_tensor *u = NULL, *s = NULL, *vt = NULL;
@@ -40,7 +40,7 @@ static rg_value orthogonal(rg_formula *f, int64_t n, rg_generator *generator)
 }
 
 /* Length of each row of normal numbers. */
-static rg_value lengths(rg_formula *f, int64_t rows, int64_t size, rg_generator *generator)
+static rg_value lengths(rg_compose *f, int64_t rows, int64_t size, rg_generator *generator)
 {
   rg_value x = normal(f, rows, size, generator);
 
@@ -60,7 +60,7 @@ rg_status rg_random_features(int64_t features, int64_t size, rg_generator *gener
   }
   RG_TRY(rg_empty(RG_F32, RG_CPU, shape, 2, &omega));
   for (int64_t first = 0; first < features && status == RG_OK; first += size) {
-    rg_formula f = { .what = "random_features" };
+    rg_compose f = { .what = "random_features" };
     int64_t rows = rg_min_i64(size, features - first);
     rg_value scale = lengths(&f, rows, size, generator);
     rg_value block = rg_f_narrow(&f, orthogonal(&f, size, generator), 0, 0, rows);
@@ -84,12 +84,12 @@ rg_status rg_random_features(int64_t features, int64_t size, rg_generator *gener
 
 /* -- Features ------------------------------------------------------------------------ */
 
-static rg_value largest(rg_formula *f, rg_value x, const int32_t *axes, int32_t n)
+static rg_value largest(rg_compose *f, rg_value x, const int32_t *axes, int32_t n)
 {
   RG_F_STEP(rg_max(x, axes, n, 1, &out));
 }
 
-static rg_value sum_of_rows(rg_formula *f, rg_value x)
+static rg_value sum_of_rows(rg_compose *f, rg_value x)
 {
   RG_F_STEP(rg_sum(x, (const int32_t[]){ -1 }, 1, 1, &out));
 }
@@ -97,22 +97,22 @@ static rg_value sum_of_rows(rg_formula *f, rg_value x)
 /* exp(omega x - |x|^2 / 2), which no common factor changes: the largest exponent is subtracted, for
 ** one axis that of each row, for two that of the sequence.  level: it, [..., n, 1], for those who
 ** weight the features by it later; NULL: nobody asks. */
-static rg_value features(rg_formula *f, rg_value x, rg_value omega, int32_t kernel, int32_t n_axes,
+static rg_value features(rg_compose *f, rg_value x, rg_value omega, int32_t kernel, int32_t n_axes,
                          rg_value *level)
 {
   static const int32_t axes[] = { -1, -2 };
   double d = (double)x->_shape[x->_ndim - 1];
   double scale = 1 / sqrt((double)omega->_shape[0]);
-  rg_value turned = rg_f_swapped(f, omega, 0, 1);
+  rg_value transposed = rg_f_swapped(f, omega, 0, 1);
 
   if (kernel == RG_FEATURES_RELU) {
-    rg_value z = rg_f_times(f, rg_f_matmul(f, x, turned), scale);
+    rg_value z = rg_f_times(f, rg_f_matmul(f, x, transposed), scale);
 
     return rg_f_plus(f, rg_f_unary(f, rg_relu, z), eps);
   }
   rg_value scaled = rg_f_times(f, x, pow(d, -0.25));
   rg_value squares = rg_f_times(f, sum_of_rows(f, rg_f_mul(f, scaled, scaled)), 0.5);
-  rg_value exponent = rg_f_sub(f, rg_f_matmul(f, scaled, turned), squares);
+  rg_value exponent = rg_f_sub(f, rg_f_matmul(f, scaled, transposed), squares);
   rg_value most = largest(f, rg_f_unary(f, rg_detach, exponent), axes, n_axes);
 
   if (level != NULL) {
@@ -124,18 +124,18 @@ static rg_value features(rg_formula *f, rg_value x, rg_value omega, int32_t kern
 
 /* -- Sums ---------------------------------------------------------------------------- */
 
-static rg_value joined(rg_formula *f, const rg_tensor *const *xs, int32_t n, int32_t axis)
+static rg_value joined(rg_compose *f, const rg_tensor *const *xs, int32_t n, int32_t axis)
 {
   RG_F_STEP(rg_concat(xs, n, axis, &out));
 }
 
-static rg_value larger(rg_formula *f, rg_value x, rg_value y)
+static rg_value larger(rg_compose *f, rg_value x, rg_value y)
 {
   return rg_f_binary(f, rg_maximum, x, y);
 }
 
 /* exp(x - y) of levels, at most 1. */
-static rg_value weight(rg_formula *f, rg_value x, rg_value y)
+static rg_value weight(rg_compose *f, rg_value x, rg_value y)
 {
   return rg_f_unary(f, rg_exp, rg_f_sub(f, x, y));
 }
@@ -146,7 +146,7 @@ typedef struct past {
   rg_tensor *level; /* the largest of all j, [..., 1, 1]; NULL where features have no levels */
 } past;
 
-static void pass(rg_formula *f, past *before, rg_value sum, rg_value level)
+static void pass(rg_compose *f, past *before, rg_value sum, rg_value level)
 {
   if (f->status == RG_OK) {
     rg_tensor_release(before->sum);
@@ -167,7 +167,7 @@ static rg_status chunk(const rg_tensor *q, const rg_tensor *key, const rg_tensor
                        const rg_tensor *level, const rg_tensor *mask, int64_t first, int64_t n,
                        past *before, rg_tensor **out)
 {
-  rg_formula f = { .what = "feature_attention" };
+  rg_compose f = { .what = "feature_attention" };
   int32_t axis = q->_ndim - 2;
   double hidden = q->_dtype == RG_F16 ? 6e4 : 1e30;
   rg_value qs = rg_f_narrow(&f, q, axis, first, n);
@@ -203,12 +203,12 @@ static rg_status chunk(const rg_tensor *q, const rg_tensor *key, const rg_tensor
 }
 
 /* Time grows with the length: a chunk's masked product, and one matrix for all before it. */
-static rg_value causal_sums(rg_formula *f, rg_value q, rg_value key, rg_value v, rg_value level)
+static rg_value causal_sums(rg_compose *f, rg_value q, rg_value key, rg_value v, rg_value level)
 {
   int32_t axis = q->_ndim - 2;
   int64_t length = q->_shape[axis];
   int64_t n_chunks = (length + CHUNK - 1) / CHUNK;
-  rg_value mask = rg_lower(f, rg_min_i64(CHUNK, length), q);
+  rg_value mask = rg_tril(f, rg_min_i64(CHUNK, length), q);
   rg_tensor **parts = rg_host_zeroed((size_t)rg_max_i64(n_chunks, 1) * sizeof(rg_tensor *));
   past before = { 0 };
   rg_value y;
@@ -233,7 +233,7 @@ static rg_value causal_sums(rg_formula *f, rg_value q, rg_value key, rg_value v,
   return y;
 }
 
-static rg_value all_sums(rg_formula *f, rg_value q, rg_value key, rg_value v)
+static rg_value all_sums(rg_compose *f, rg_value q, rg_value key, rg_value v)
 {
   int32_t last = key->_ndim - 1;
 
@@ -288,7 +288,7 @@ static rg_status expand(const rg_call *call, rg_tensor **out)
   const rg_tensor *omega = call->in[3];
   int32_t kernel = args->kernel;
   int32_t causal = args->causal;
-  rg_formula f = { .what = "feature_attention" };
+  rg_compose f = { .what = "feature_attention" };
   int32_t last = q->_ndim - 1;
   int64_t e = v->_shape[last];
   rg_value level = NULL;

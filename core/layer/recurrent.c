@@ -15,19 +15,19 @@ typedef struct cell {
 
 /* -- One place ----------------------------------------------------------------------- */
 
-static rg_value recurrent(rg_formula *f, const cell *own, rg_value h)
+static rg_value recurrent(rg_compose *f, const cell *own, rg_value h)
 {
   RG_F_STEP(rg_linear(h, own->w, own->b, RG_ACT_NONE, &out));
 }
 
 /* Gates first .. first + count - 1 of z [batch x gates n]. */
-static rg_value gates(rg_formula *f, rg_value z, const cell *own, int64_t first, int64_t count)
+static rg_value gates(rg_compose *f, rg_value z, const cell *own, int64_t first, int64_t count)
 {
   return rg_f_narrow(f, z, 1, first * own->n, count * own->n);
 }
 
 /* Gates i, f, g, o: c' = f c + i g, h' = o tanh(c'). */
-static void lstm(rg_formula *f, const cell *own, rg_value zx, rg_value *h, rg_value *c)
+static void lstm(rg_compose *f, const cell *own, rg_value zx, rg_value *h, rg_value *c)
 {
   rg_value z = rg_f_add(f, zx, recurrent(f, own, *h));
   rg_value both = rg_f_unary(f, rg_sigmoid, gates(f, z, own, 0, 2));
@@ -40,7 +40,7 @@ static void lstm(rg_formula *f, const cell *own, rg_value zx, rg_value *h, rg_va
 }
 
 /* Gates r, z, n: n = tanh(x + r (W h + b)), h' = (1 - z) n + z h. */
-static void gru(rg_formula *f, const cell *own, rg_value zx, rg_value *h)
+static void gru(rg_compose *f, const cell *own, rg_value zx, rg_value *h)
 {
   rg_value zh = recurrent(f, own, *h);
   rg_value both =
@@ -76,7 +76,7 @@ static rg_status cell_expand(const rg_call *call, rg_tensor **out)
   const cell own = {
     .w = call->in[3], .b = call->in[4], .n = call->in[3]->_shape[1], .kind = args->cell
   };
-  rg_formula f = { .what = "recurrent_cell" };
+  rg_compose f = { .what = "recurrent_cell" };
   rg_value h = call->in[1];
   rg_value c = call->in[2];
 

@@ -170,19 +170,19 @@ static rg_status store(const sizes *z, const sketch *k)
 }
 
 /* z = x y', or x' y */
-static rg_status product_into(const rg_tensor *x, const rg_tensor *y, bool left_turned,
+static rg_status product_into(const rg_tensor *x, const rg_tensor *y, bool left_transposed,
                               rg_tensor *z)
 {
-  rg_tensor *turned = NULL, *made = NULL;
-  rg_status status = rg_transpose(left_turned ? x : y, 0, 1, &turned);
+  rg_tensor *transposed = NULL, *made = NULL;
+  rg_status status = rg_transpose(left_transposed ? x : y, 0, 1, &transposed);
 
   if (status == RG_OK) {
-    status = left_turned ? rg_matmul(turned, y, &made) : rg_matmul(x, turned, &made);
+    status = left_transposed ? rg_matmul(transposed, y, &made) : rg_matmul(x, transposed, &made);
   }
   if (status == RG_OK) {
     status = rg_copy_(z, made);
   }
-  rg_tensor_release(turned);
+  rg_tensor_release(transposed);
   rg_tensor_release(made);
   return status;
 }

@@ -35,7 +35,7 @@ static rg_status infer(rg_call *call)
   return RG_OK;
 }
 
-static rg_value convolved(rg_formula *f, rg_value x, rg_value w, rg_value b,
+static rg_value convolved(rg_compose *f, rg_value x, rg_value w, rg_value b,
                           const rg_conv2d_options *options)
 {
   RG_F_STEP(rg_conv2d(x, w, b, options, &out));
@@ -45,11 +45,11 @@ static rg_status expand(const rg_call *call, rg_tensor **out)
 {
   const rg_sketched_conv2d_args *args = call->args;
   const rg_tensor *u = call->in[2];
-  rg_formula f = { .what = "sketched_conv2d" };
+  rg_compose f = { .what = "sketched_conv2d" };
   rg_value z = convolved(&f, call->in[0], call->in[1], NULL, &args->o);
-  rg_value turned = rg_f_times(&f, rg_f_swapped(&f, u, 0, 1), 0.5 / (double)args->terms);
+  rg_value transposed = rg_f_times(&f, rg_f_swapped(&f, u, 0, 1), 0.5 / (double)args->terms);
   int64_t shape[] = { u->_shape[1], u->_shape[0], 1, 1 };
-  rg_value w = rg_f_shaped(&f, turned, shape, 4);
+  rg_value w = rg_f_shaped(&f, transposed, shape, 4);
 
   if (z != NULL) {
     w = rg_f_cast(&f, w, z->_dtype);

@@ -13,7 +13,7 @@ static rg_status check(rg_call *call)
   }
   call->device = RG_CPU;
   call->compute = -1;
-  call->lower = -1;
+  call->weight_cast = -1;
   call->n_out = 1;
   for (int32_t i = call->n_in - 1; i >= 0; i--) {
     const rg_tensor *x = call->in[i];

@@ -138,7 +138,7 @@ static rg_status conv2d_infer(rg_call *call)
   image_meta(o, x->_shape[0], w->_shape[0], size, dtype, &call->out[0]);
   call->n_out = 1;
   call->compute = -1;
-  call->lower = dtype;
+  call->weight_cast = dtype;
   return RG_OK;
 }
 
@@ -181,7 +181,7 @@ static rg_status back_data_infer(rg_call *call)
   image_meta(o, dy->_shape[0], w->_shape[1] * o->groups, args->size, dtype, &call->out[0]);
   call->n_out = 1;
   call->compute = -1;
-  call->lower = dtype;
+  call->weight_cast = dtype;
   return RG_OK;
 }
 

@@ -10,7 +10,7 @@
 
 static rg_value in_type(rg_rule *r, rg_value x)
 {
-  return r->f.status == RG_OK ? rg_f_lowered(&r->f, x, r->dy->_dtype) : NULL;
+  return r->f.status == RG_OK ? rg_f_weight_cast(&r->f, x, r->dy->_dtype) : NULL;
 }
 
 /* The options without the activation, which is not part of a product. */

@@ -68,7 +68,7 @@ static bool finite_there(const rg_tensor *x)
   char *here = rg_host_alloc((size_t)block->bytes);
   bool finite = true;
 
-  if (here != NULL && rg_tensor_turn(x, false) == RG_OK &&
+  if (here != NULL && rg_tensor_stream_order(x, false) == RG_OK &&
       rg_device_copy(RG_CPU, here, x->_device, block->data, block->bytes, false) == RG_OK) {
     finite = finite_at(x, here + ((const char *)x->_data - (const char *)block->data));
   }

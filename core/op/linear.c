@@ -20,7 +20,7 @@ static rg_status linear_infer(rg_call *call)
   RG_TRY(rg_product_bias(call, 2, w->_shape[0]));
   call->n_out = 1;
   call->compute = -1;
-  call->lower = dtype;
+  call->weight_cast = dtype;
   return RG_OK;
 }
 

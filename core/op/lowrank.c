@@ -25,7 +25,7 @@ static rg_status lowrank_infer(rg_call *call)
   RG_TRY(rg_product_rows(call, n_in, rank, dtype, &call->out[1]));
   call->n_out = 2;
   call->compute = -1;
-  call->lower = dtype;
+  call->weight_cast = dtype;
   return RG_OK;
 }
 

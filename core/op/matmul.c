@@ -73,7 +73,7 @@ static rg_status matmul_infer(rg_call *call)
     out->shape[out->ndim++] = n;
   }
   call->n_out = 1;
-  call->lower = args->compute >= 0 ? args->compute : out->dtype;
+  call->weight_cast = args->compute >= 0 ? args->compute : out->dtype;
   /* kernels read floats of any type, but an integer beside a float is converted first */
   call->compute = rg_dtype_is_float(x->_dtype) == rg_dtype_is_float(y->_dtype) ? -1 : out->dtype;
   return RG_OK;

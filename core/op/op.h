@@ -57,11 +57,11 @@ struct rg_call {
   rg_generator *generator; /* for ops that draw: where from; NULL for the default */
   bool tracked;            /* the tape will be told: filled by the dispatcher */
   /* filled by infer */
-  int32_t compute; /* dtype the inputs are converted to first (but see the roles of schema.h);
+  int32_t compute;     /* dtype the inputs are converted to first (but see the roles of schema.h);
                           ** -1: they stay as they are.  Products set it to rg_autocast_for(call) */
-  int32_t lower;   /* type that weights (RG_ROLE_WEIGHT) are read in, RG_BF16 or RG_F16, or any
+  int32_t weight_cast; /* type that weights (RG_ROLE_WEIGHT) are read in, RG_BF16 or RG_F16, or any
                           ** other: then as they are */
-  int32_t n_out;   /* results and, behind them, hidden results for the gradient */
+  int32_t n_out;       /* results and, behind them, hidden results for the gradient */
   int64_t scratch_bytes; /* needed while the kernel runs, 64-byte aligned */
   int64_t n_draws;       /* random numbers taken */
   rg_meta out[RG_MAX_OUT];
@@ -258,17 +258,17 @@ rg_status rg_execute(const rg_call *call, rg_kernel *kernel, rg_tensor *const *o
 
 /* -- Weights in a lower-precision type (weight_cast.c) ------------------------------------- */
 
-enum { RG_MAX_LOWERED = 4 }; /* inputs of a call */
+enum { RG_MAX_WEIGHT_CASTS = 4 }; /* inputs of a call */
 
 /* Is x a weight that is kept in this type beside its own? */
-bool rg_lowers(const rg_tensor *x, int32_t dtype);
+bool rg_weight_casts(const rg_tensor *x, int32_t dtype);
 
-/* x, for which rg_lowers, in that type: as it is kept, or made and kept.  as: filled; it is no
-** tensor of its own, and its storage is a reference to be released. */
-rg_status rg_lowered(const rg_tensor *x, int32_t dtype, rg_tensor *as) RG_CHECK;
+/* x, for which rg_weight_casts, in that type: as it is kept, or made and kept.  as: filled; it is
+** no tensor of its own, and its storage is a reference to be released. */
+rg_status rg_weight_cast(const rg_tensor *x, int32_t dtype, rg_tensor *as) RG_CHECK;
 
 /* This thread's capture is over: what was made in it belongs to the plan alone. */
-void rg_lowered_end(void);
+void rg_weight_cast_end(void);
 
 /* -- Backends ------------------------------------------------------------------ */
 
@@ -276,12 +276,12 @@ void rg_lowered_end(void);
 typedef struct rg_backend {
   const char *name;
   rg_kernel *const *kernels;
-  rg_kernel *chain; /* of op/chain.h; NULL: it has none, and plans make no chains */
+  rg_kernel *fused; /* of op/fused.h; NULL: it has none, and plans make no chains */
 } rg_backend;
 
 void rg_backend_register(int32_t device, const rg_backend *backend);
 rg_kernel *rg_backend_kernel(int32_t device, const rg_op *op);
-rg_kernel *rg_backend_chain(int32_t device);
+rg_kernel *rg_backend_fused(int32_t device);
 
 /* The records of list.h, by id. */
 extern const rg_op *const rg_ops[];

@@ -12,7 +12,7 @@
 
 static rg_value in_type(rg_rule *r, rg_value x)
 {
-  return r->f.status == RG_OK ? rg_f_lowered(&r->f, x, r->dy->_dtype) : NULL;
+  return r->f.status == RG_OK ? rg_f_weight_cast(&r->f, x, r->dy->_dtype) : NULL;
 }
 
 /* x' y of two matrices. */
@@ -98,13 +98,13 @@ static rg_value before_act(rg_rule *r, rg_value x, rg_value w, rg_value bias)
   rg_value z, sum;
 
   if (r->f.status == RG_OK && bias != NULL && r->dy->_dtype != RG_BF16) { /* in one pass */
-    rg_value turned = rg_f_transposed(&r->f, in_type(r, w));
+    rg_value transposed = rg_f_transposed(&r->f, in_type(r, w));
     rg_value b = in_type(r, bias);
     rg_tensor *out = NULL;
     rg_status status;
 
     x = in_type(r, x);
-    status = r->f.status == RG_OK ? rg_linear(x, turned, b, RG_ACT_NONE, &out) : r->f.status;
+    status = r->f.status == RG_OK ? rg_linear(x, transposed, b, RG_ACT_NONE, &out) : r->f.status;
     return rg_f_took(&r->f, status, out);
   }
   z = product(r, x, w, RG_BF16);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** How gradient rules are written: as formulas (formula.h) of the incoming gradient and what
+** How gradient rules are written: as compositions (compose.h) of the incoming gradient and what
 ** was saved.
 **
 **   static rg_status sigmoid_grad(rg_grad *g)   dx = dy y (1 - y)
@@ -15,10 +15,10 @@
 #ifndef RIDGE_OP_RULE_H
 #define RIDGE_OP_RULE_H
 
-#include "op/formula.h"
+#include "op/compose.h"
 
 typedef struct rg_rule {
-  rg_formula f;
+  rg_compose f;
   rg_grad *g;
   rg_value dy; /* incoming gradient of the first result */
   rg_value y;  /* the first result, where it was saved */

@@ -196,16 +196,16 @@ static void count_writes(const rg_call *call, rg_tensor *const *out)
 /* -- Running --------------------------------------------------------------------- */
 
 /* On a device: order this thread's stream after others that use the same tensors. */
-static rg_status wait_turns(const rg_call *call, rg_tensor *const *out)
+static rg_status order_streams(const rg_call *call, rg_tensor *const *out)
 {
   for (int32_t i = 0; i < call->n_in; i++) {
     if (call->in[i] != NULL) {
-      RG_TRY(rg_tensor_turn(call->in[i], rg_call_writes(call, i)));
+      RG_TRY(rg_tensor_stream_order(call->in[i], rg_call_writes(call, i)));
     }
   }
   for (int32_t i = 0; i < call->n_out; i++) {
     if (out[i] != NULL) {
-      RG_TRY(rg_tensor_turn(out[i], true));
+      RG_TRY(rg_tensor_stream_order(out[i], true));
     }
   }
   return RG_OK;
@@ -229,14 +229,14 @@ rg_status rg_execute(const rg_call *call, rg_kernel *kernel, rg_tensor *const *o
 }
 
 /* A call whose kernel gets weights in a lower-precision type, and those. */
-typedef struct lowering {
+typedef struct weight_casts {
   rg_call call;
   const rg_tensor *in[INLINE_INPUTS];
-  rg_tensor made[RG_MAX_LOWERED];
+  rg_tensor made[RG_MAX_WEIGHT_CASTS];
   int32_t n;
-} lowering;
+} weight_casts;
 
-static void lowering_end(lowering *l)
+static void weight_casts_end(weight_casts *l)
 {
   for (int32_t i = 0; i < l->n; i++) {
     rg_storage_release(l->made[i]._storage);
@@ -244,21 +244,21 @@ static void lowering_end(lowering *l)
 }
 
 /* Where there is no memory for a copy the kernel gets the weight: it converts it as it reads. */
-static rg_status lower_weights(const rg_call *call, lowering *l)
+static rg_status cast_weights(const rg_call *call, weight_casts *l)
 {
   l->n = 0;
   for (int32_t i = 0; i < call->n_in && call->n_in <= INLINE_INPUTS; i++) {
     const rg_tensor *x = call->in[i];
 
     l->in[i] = x;
-    if (x != NULL && rg_input_of(call, i)->role == RG_ROLE_WEIGHT && l->n < RG_MAX_LOWERED &&
-        rg_lowers(x, call->lower)) {
-      rg_status status = rg_lowered(x, call->lower, &l->made[l->n]);
+    if (x != NULL && rg_input_of(call, i)->role == RG_ROLE_WEIGHT && l->n < RG_MAX_WEIGHT_CASTS &&
+        rg_weight_casts(x, call->weight_cast)) {
+      rg_status status = rg_weight_cast(x, call->weight_cast, &l->made[l->n]);
 
       if (status == RG_OK) {
         l->in[i] = &l->made[l->n++];
       } else if (status != RG_ENOMEM) {
-        lowering_end(l);
+        weight_casts_end(l);
         return status;
       }
     }
@@ -281,7 +281,7 @@ static rg_status perform_as(rg_call *call, rg_call *read, rg_tensor *const *out)
                    rg_device_name(call->device));
   }
   if (call->device != RG_CPU) {
-    RG_TRY(wait_turns(read, out));
+    RG_TRY(order_streams(read, out));
   }
   if (call->op->draws) {
     rg_generator *g = call->generator != NULL ? call->generator : rg_generator_default();
@@ -310,15 +310,15 @@ static rg_status perform_as(rg_call *call, rg_call *read, rg_tensor *const *out)
 
 static rg_status perform(rg_call *call, rg_tensor *const *out)
 {
-  lowering l;
+  weight_casts l;
   rg_status status;
 
-  if (call->device == RG_CPU || call->lower < 0) {
+  if (call->device == RG_CPU || call->weight_cast < 0) {
     return perform_as(call, call, out);
   }
-  RG_TRY(lower_weights(call, &l));
+  RG_TRY(cast_weights(call, &l));
   status = perform_as(call, l.n > 0 ? &l.call : call, out);
-  lowering_end(&l);
+  weight_casts_end(&l);
   return status;
 }
 
@@ -419,7 +419,7 @@ static rg_status produce_converted(rg_call *call, rg_tensor **out)
 rg_status rg_run(rg_call *call, rg_tensor **out)
 {
   call->compute = -1;
-  call->lower = -1;
+  call->weight_cast = -1;
   call->n_out = 0;
   call->scratch_bytes = 0;
   call->n_draws = 0;

@@ -39,7 +39,7 @@ static rg_status fill_out(rg_call *call, int64_t n_in, int64_t width, int64_t n_
   call->out[2] = rg_draw_meta();
   call->n_out = 3;
   call->compute = -1;
-  call->lower = dtype;
+  call->weight_cast = dtype;
   call->n_draws = args->p > 0 ? rg_meta_count(&call->out[0]) : 0;
   return RG_OK;
 }

@@ -26,10 +26,10 @@ typedef struct sketch {
 
 static rg_value typed(rg_rule *r, rg_value x)
 {
-  return r->f.status == RG_OK ? rg_f_lowered(&r->f, x, r->dy->_dtype) : NULL;
+  return r->f.status == RG_OK ? rg_f_weight_cast(&r->f, x, r->dy->_dtype) : NULL;
 }
 
-static rg_value turned(rg_rule *r, rg_value x, rg_value y)
+static rg_value times_transposed(rg_rule *r, rg_value x, rg_value y)
 {
   return rg_f_matmul(&r->f, x, rg_f_transposed(&r->f, y));
 }
@@ -74,8 +74,8 @@ static void split_z(rg_rule *r, sketch *s)
 static void give_x(rg_rule *r, const sketch *s)
 {
   if (rg_rule_needs(r, 0)) {
-    rg_value dx = rg_f_add(&r->f, turned(r, turned(r, s->v, s->u1), s->s1),
-                           turned(r, turned(r, s->v, s->s2), s->u2));
+    rg_value dx = rg_f_add(&r->f, times_transposed(r, times_transposed(r, s->v, s->u1), s->s1),
+                           times_transposed(r, times_transposed(r, s->v, s->s2), s->u2));
 
     rg_rule_give(r, 0, rg_f_shaped(&r->f, dx, r->g->in[0].shape, r->g->in[0].ndim));
   }
@@ -125,7 +125,7 @@ rg_status rg_sketched_grad(rg_grad *g)
   split_z(&r, &s);
   go_back(&r, &s);
   if (rg_rule_needs(&r, 1)) {
-    rg_value ds1 = inner(&r, s.x, turned(&r, s.v, s.u1));
+    rg_value ds1 = inner(&r, s.x, times_transposed(&r, s.v, s.u1));
 
     rg_rule_give(&r, 1, joined(&r, ds1, zeros(&r, n_in, s.half), 1));
   }
@@ -176,7 +176,7 @@ static rg_status bits_grad(rg_rule *r, int32_t at_s2, rg_value u1_bits, rg_value
   split_z(r, &s);
   go_back(r, &s);
   if (rg_rule_needs(r, 1)) {
-    rg_rule_give(r, 1, inner(r, s.x, turned(r, s.v, s.u1)));
+    rg_rule_give(r, 1, inner(r, s.x, times_transposed(r, s.v, s.u1)));
   }
   if (rg_rule_needs(r, at_s2)) {
     rg_rule_give(r, at_s2, inner(r, s.z2, s.v));

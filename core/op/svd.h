@@ -18,7 +18,7 @@ typedef struct rg_svd_room {
   int64_t parts;   /* [k] of a vector that is made again */
   int64_t scale;   /* f64[1] */
   int64_t order;   /* i32[k]: which vector is the i-th largest */
-  int64_t turned;  /* i32[RG_SVD_SWEEPS]: did a sweep rotate anything */
+  int64_t rotated; /* i32[RG_SVD_SWEEPS]: did a sweep rotate anything */
   int64_t bytes;
 } rg_svd_room;
 

@@ -17,7 +17,7 @@ rg_status rg_view_observed(const rg_op *op, const rg_tensor *x, const void *args
                    .args = args,
                    .device = x->_device,
                    .compute = -1,
-                   .lower = -1,
+                   .weight_cast = -1,
                    .n_out = 1 };
   int64_t begun = rg_observe_begin(&call, RG_EVENT_VIEW);
 

@@ -27,7 +27,7 @@ typedef struct kept {
   rg_storage *low;
 } kept;
 
-static void kept_release(rg_derived *derived)
+static void cast_release(rg_derived *derived)
 {
   rg_storage_release(((kept *)derived)->low);
   rg_host_free(derived);
@@ -56,7 +56,7 @@ static void forget(int64_t i)
   *m = capture.list[--capture.n];
 }
 
-void rg_lowered_end(void)
+void rg_weight_cast_end(void)
 {
   while (capture.n > 0) {
     forget(capture.n - 1);
@@ -153,7 +153,7 @@ static rg_status make(rg_storage *of, int32_t dtype, const uint64_t key[4], rg_s
   }
   memcpy(k->derived.key, key, sizeof(k->derived.key));
   k->derived.version = rg_storage_version(of);
-  k->derived.release = kept_release;
+  k->derived.release = cast_release;
   status = convert(of, dtype, &k->low);
   if (status != RG_OK) {
     rg_host_free(k);
@@ -169,14 +169,14 @@ static rg_status make(rg_storage *of, int32_t dtype, const uint64_t key[4], rg_s
 /* -- What the dispatcher and the rules call ---------------------------------------------------- */
 
 /* A small part of something large would pay for all of it. */
-bool rg_lowers(const rg_tensor *x, int32_t dtype)
+bool rg_weight_casts(const rg_tensor *x, int32_t dtype)
 {
   return (dtype == RG_BF16 || dtype == RG_F16) && x->_device != RG_CPU && x->_dtype == RG_F32 &&
          (x->_flags & RG_TENSOR_PARAM) != 0 && x->_storage != NULL && x->_count > 0 &&
          x->_storage->bytes % 4 == 0 && 2 * x->_count >= x->_storage->bytes / 4;
 }
 
-rg_status rg_lowered(const rg_tensor *x, int32_t dtype, rg_tensor *as)
+rg_status rg_weight_cast(const rg_tensor *x, int32_t dtype, rg_tensor *as)
 {
   rg_storage *of = rg_storage_root(x->_storage);
   uint64_t key[4] = { 0x6c6f776572ULL /* "lower" */, (uint64_t)dtype, 0, 0 };

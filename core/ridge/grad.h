@@ -44,15 +44,15 @@ RG_API rg_status rg_backward(const rg_tensor *y, const rg_tensor *dy, int32_t re
 ** What rg_backward does, for whoever records functions of his own (rg_grad_record), or wants
 ** gradients handed to him:
 **
-**   rg_backward_begin(y, dy, flags, &way);
-**   while ((status = rg_backward_go(way)) == RG_ENEEDLUA) {
-**     id = rg_backward_asks(way, dout);     compute dx from dout
-**     rg_backward_give(way, dx, n);
+**   rg_backward_begin(y, dy, flags, &pass);
+**   while ((status = rg_backward_go(pass)) == RG_ENEEDLUA) {
+**     id = rg_backward_asks(pass, dout);     compute dx from dout
+**     rg_backward_give(pass, dx, n);
 **   }
-**   rg_backward_take(way, x, &dx);          with RG_BACKWARD_HAND_OUT
-**   rg_backward_end(way);
+**   rg_backward_take(pass, x, &dx);          with RG_BACKWARD_HAND_OUT
+**   rg_backward_end(pass);
 */
-typedef struct rg_way rg_way;
+typedef struct rg_backward_pass rg_backward_pass;
 
 enum {
   RG_BACKWARD_RETAIN = 1,  /* keep what the gradients read */
@@ -62,31 +62,33 @@ enum {
 
 /* y, dy: as in rg_backward; flags: RG_BACKWARD_... or 0; out: to be ended by rg_backward_end. */
 RG_API rg_status rg_backward_begin(const rg_tensor *y, const rg_tensor *dy, int32_t flags,
-                                   rg_way **out) RG_CHECK;
+                                   rg_backward_pass **out) RG_CHECK;
 
-/* Go on along way: RG_OK at the end, RG_ENEEDLUA where a function's gradient is asked for. */
-RG_API rg_status rg_backward_go(rg_way *way) RG_CHECK;
+/* Go on along pass: RG_OK at the end, RG_ENEEDLUA where a function's gradient is asked for. */
+RG_API rg_status rg_backward_go(rg_backward_pass *pass) RG_CHECK;
 
-/* The number of the function that way asks for, 0 if none.  dout: filled, 8 places: new references
+/* The number of the function that pass asks for, 0 if none.  dout: filled, 8 places: new references
 ** to the incoming gradients of its results, NULL where none is. */
-RG_API int64_t rg_backward_asks(rg_way *way, rg_tensor **dout);
+RG_API int64_t rg_backward_asks(rg_backward_pass *pass, rg_tensor **dout);
 
-/* Give way its gradients.  dx: count of them, one for each input, NULL for none.  RG_ESHAPE,
+/* Give pass its gradients.  dx: count of them, one for each input, NULL for none.  RG_ESHAPE,
 ** RG_EARG. */
-RG_API rg_status rg_backward_give(rg_way *way, rg_tensor *const *dx, int32_t count) RG_CHECK;
+RG_API rg_status rg_backward_give(rg_backward_pass *pass, rg_tensor *const *dx,
+                                  int32_t count) RG_CHECK;
 
-/* At the end of way: the gradient of x, which requires one; out: NULL where there is none. */
-RG_API rg_status rg_backward_take(rg_way *way, const rg_tensor *x, rg_tensor **out) RG_CHECK;
+/* At the end of pass: the gradient of x, which requires one; out: NULL where there is none. */
+RG_API rg_status rg_backward_take(rg_backward_pass *pass, const rg_tensor *x,
+                                  rg_tensor **out) RG_CHECK;
 
-/* After RG_ENAN on way: rg_grad_where when the call ran whose gradient it is; else 0. */
-RG_API int64_t rg_backward_where(const rg_way *way);
+/* After RG_ENAN on pass: rg_grad_where when the call ran whose gradient it is; else 0. */
+RG_API int64_t rg_backward_where(const rg_backward_pass *pass);
 
-/* Set way aside (aside = 1) while whoever it asks waits and this thread computes other things; go
+/* Set pass aside (aside = 1) while whoever it asks waits and this thread computes other things; go
 ** on with it (0). */
-RG_API void rg_backward_set_aside(rg_way *way, int32_t aside);
+RG_API void rg_backward_set_aside(rg_backward_pass *pass, int32_t aside);
 
-/* Release way, wherever it stands. */
-RG_API void rg_backward_end(rg_way *way);
+/* Release pass, wherever it stands. */
+RG_API void rg_backward_end(rg_backward_pass *pass);
 
 /*
 ** Record a function whose gradient the caller computes: from now on out came from in.

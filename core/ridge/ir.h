@@ -35,7 +35,7 @@ enum {
 /* What a node was recorded under, and runs under whatever the thread that emits it says. */
 typedef struct rg_graph_modes {
   int32_t compute;       /* type that the call computed in (rg_call.compute); -1: as inputs come */
-  int32_t lower;         /* type that weights were read in; -1: their own */
+  int32_t weight_cast;   /* type that weights were read in; -1: their own */
   int32_t autocast;      /* the thread's setting; -1: off */
   int32_t layout;        /* RG_NCHW, RG_NHWC; -1: the operation has none */
   int32_t vendor;        /* as in rg_device_modes */

@@ -14,9 +14,9 @@
 enum {
   RG_ROLE_INPUT,  /* numbers to compute with: converted to call->compute */
   RG_ROLE_WEIGHT, /* the same; but a parameter (RG_TENSOR_PARAM) comes as it is, since the kernel
-                  ** packs and converts it once per version; on a device it comes in call->lower,
-                  ** converted once per version too (weight_cast.c) */
-  RG_ROLE_BIAS,   /* as a weight, but too small to keep a copy of in call->lower */
+                  ** packs and converts it once per version; on a device it comes in
+                  ** call->weight_cast, converted once per version too (weight_cast.c) */
+  RG_ROLE_BIAS,   /* as a weight, but too small to keep a copy of in call->weight_cast */
   RG_ROLE_NATIVE, /* numbers that the kernel reads in the type they come in */
   RG_ROLE_INDEX,  /* whole numbers that number something */
   RG_ROLE_BITS,   /* a pattern and no numbers: masks, signs, seeds, draws */

@@ -82,7 +82,7 @@ static rg_status check_transfer(const rg_tensor *x, const void *data, int64_t by
 rg_status rg_tensor_read(const rg_tensor *x, void *data, int64_t bytes)
 {
   RG_TRY(check_transfer(x, data, bytes, "read"));
-  RG_TRY(rg_tensor_turn(x, false));
+  RG_TRY(rg_tensor_stream_order(x, false));
   return rg_device_copy(RG_CPU, data, x->_device, x->_data, bytes, false);
 }
 
@@ -100,7 +100,7 @@ rg_status rg_tensor_to_doubles(const rg_tensor *x, double *values, int64_t count
   if (here == NULL) {
     return rg_fail(RG_ENOMEM, "read: no memory for %lld bytes", (long long)bytes);
   }
-  status = rg_tensor_turn(x, false);
+  status = rg_tensor_stream_order(x, false);
   if (status == RG_OK) {
     status = rg_device_copy(RG_CPU, here, x->_device, x->_data, bytes, false);
   }
@@ -114,7 +114,7 @@ rg_status rg_tensor_to_doubles(const rg_tensor *x, double *values, int64_t count
 rg_status rg_tensor_write(rg_tensor *x, const void *data, int64_t bytes)
 {
   RG_TRY(check_transfer(x, data, bytes, "write"));
-  RG_TRY(rg_tensor_turn(x, true));
+  RG_TRY(rg_tensor_stream_order(x, true));
   RG_TRY(rg_device_copy(x->_device, x->_data, RG_CPU, data, bytes, false));
   rg_storage_wrote(x->_storage);
   return RG_OK;
@@ -158,7 +158,7 @@ rg_status rg_tensor_get(const rg_tensor *x, const int64_t *index, int32_t n, dou
   }
   RG_TRY(element_at(x, index, n, "get", &at));
   if (x->_device != RG_CPU) {
-    RG_TRY(rg_tensor_turn(x, false));
+    RG_TRY(rg_tensor_stream_order(x, false));
     RG_TRY(rg_device_copy(RG_CPU, &room, x->_device, at, rg_dtype_bytes(x->_dtype), false));
     at = (char *)&room;
   }
@@ -177,7 +177,7 @@ rg_status rg_tensor_set(rg_tensor *x, const int64_t *index, int32_t n, double va
     rg_dtypes[x->_dtype].set(at, &value, 1);
   } else {
     rg_dtypes[x->_dtype].set(&room, &value, 1);
-    RG_TRY(rg_tensor_turn(x, true));
+    RG_TRY(rg_tensor_stream_order(x, true));
     RG_TRY(rg_device_copy(x->_device, at, RG_CPU, &room, rg_dtype_bytes(x->_dtype), false));
   }
   rg_storage_wrote(x->_storage);

@@ -8,7 +8,7 @@
 */
 #include "tensor/tensor.h"
 
-rg_status rg_tensor_turn_there(const rg_tensor *x, bool writes)
+rg_status rg_tensor_stream_order_device(const rg_tensor *x, bool writes)
 {
   rg_block *b = &rg_storage_root(x->_storage)->block;
   int32_t stream = rg_stream_now(x->_device);
@@ -97,8 +97,8 @@ rg_status rg_tensor_transfer(rg_tensor *to, const rg_tensor *from)
   if (rg_tensor_bytes(from) == 0) {
     return RG_OK;
   }
-  RG_TRY(rg_tensor_turn(from, false));
-  RG_TRY(rg_tensor_turn(to, true));
+  RG_TRY(rg_tensor_stream_order(from, false));
+  RG_TRY(rg_tensor_stream_order(to, true));
   pinned = pinned && device != RG_CPU;
   if (pinned) {
     RG_TRY(rg_tensor_arrived(host));

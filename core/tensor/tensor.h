@@ -123,11 +123,11 @@ rg_status rg_tensor_check(const rg_tensor *x, const char *what) RG_CHECK;
 
 /* Order this thread's stream after what other streams do with x: after the last write and, to
 ** write, after every use.  RG_EDEVICE. */
-rg_status rg_tensor_turn_there(const rg_tensor *x, bool writes) RG_CHECK;
+rg_status rg_tensor_stream_order_device(const rg_tensor *x, bool writes) RG_CHECK;
 
-static inline rg_status rg_tensor_turn(const rg_tensor *x, bool writes)
+static inline rg_status rg_tensor_stream_order(const rg_tensor *x, bool writes)
 {
-  return x->_device == RG_CPU ? RG_OK : rg_tensor_turn_there(x, writes);
+  return x->_device == RG_CPU ? RG_OK : rg_tensor_stream_order_device(x, writes);
 }
 
 /* All of a tensor's bytes, without gaps, into another of the same size on any device: behind what

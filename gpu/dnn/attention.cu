@@ -59,7 +59,7 @@ void rg_dnn_sdpa_build(rg_dnn_graph *g, const void *what)
   const sizes z = sizes_of(a);
   const cudnnDataType_t type = (cudnnDataType_t)a->q.type;
   rg_dnn_desc q = rg_dnn_given(g, RG_DNN_Q, a->q);
-  rg_dnn_desc k = rg_dnn_given(g, RG_DNN_K, rg_dnn_turned(a->k));
+  rg_dnn_desc k = rg_dnn_given(g, RG_DNN_K, rg_dnn_transposed(a->k));
   rg_dnn_desc v = rg_dnn_given(g, RG_DNN_V, a->v);
   rg_dnn_desc o = rg_dnn_given(g, RG_DNN_O, a->o);
   rg_dnn_desc s = rg_dnn_matmul(g, q, k, rg_dnn_between(g, z.scores));
@@ -89,7 +89,7 @@ void rg_dnn_sdpa_build(rg_dnn_graph *g, const void *what)
 /* The last two axes of scores exchanged, in the type of the products. */
 static rg_dnn_desc across(rg_dnn_graph *g, const sizes &z, cudnnDataType_t type, rg_dnn_desc x)
 {
-  return rg_dnn_reshape(g, x, rg_dnn_between(g, rg_dnn_turned(typed(z.scores, type))));
+  return rg_dnn_reshape(g, x, rg_dnn_between(g, rg_dnn_transposed(typed(z.scores, type))));
 }
 
 /*
@@ -105,8 +105,8 @@ void rg_dnn_sdpa_back_build(rg_dnn_graph *g, const void *what)
   const cudnnDataType_t type = (cudnnDataType_t)a->q.type;
   const int64_t *size = a->q.shape;
   rg_dnn_desc q = rg_dnn_given(g, RG_DNN_Q, a->q);
-  rg_dnn_desc k = rg_dnn_given(g, RG_DNN_K, rg_dnn_turned(a->k));
-  rg_dnn_desc v = rg_dnn_given(g, RG_DNN_V, rg_dnn_turned(a->v));
+  rg_dnn_desc k = rg_dnn_given(g, RG_DNN_K, rg_dnn_transposed(a->k));
+  rg_dnn_desc v = rg_dnn_given(g, RG_DNN_V, rg_dnn_transposed(a->v));
   rg_dnn_desc o = rg_dnn_given(g, RG_DNN_O, a->o);
   rg_dnn_desc lse = rg_dnn_given(g, RG_DNN_LSE, a->lse);
   rg_dnn_desc d_o = rg_dnn_given(g, RG_DNN_DO, a->d_o);

@@ -122,7 +122,7 @@ rg_dnn_layout rg_dnn_dense(cudnnDataType_t type, int64_t a, int64_t b, int64_t c
   return x;
 }
 
-rg_dnn_layout rg_dnn_turned(rg_dnn_layout x)
+rg_dnn_layout rg_dnn_transposed(rg_dnn_layout x)
 {
   rg_dnn_layout y = x;
 

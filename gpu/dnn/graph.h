@@ -86,7 +86,7 @@ void rg_dnn_drop(rg_dnn_graph *g);
 rg_dnn_layout rg_dnn_dense(cudnnDataType_t type, int64_t a, int64_t b, int64_t c, int64_t d);
 
 /* Axes 2 and 3 exchanged. */
-rg_dnn_layout rg_dnn_turned(rg_dnn_layout x);
+rg_dnn_layout rg_dnn_transposed(rg_dnn_layout x);
 
 /* Tensors: one that the caller binds; one that never is in memory; one whose memory is the graph's;
 ** and a number that is the same in every run. */

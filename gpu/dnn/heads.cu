@@ -95,7 +95,7 @@ static rg_dnn_job job_of(void (*build)(rg_dnn_graph *, const void *), const rg_d
 int32_t rg_dnn_attention(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
   const rg_tensor *lse = call->n_out > 1 ? out[1] : NULL;
-  rg_dnn_turn turn;
+  rg_dnn_exec exec;
   rg_dnn_sdpa a;
 
   if (!begin(call, out[0]->_dtype, &a) || !layout_of(out[0], &a.o) ||
@@ -111,8 +111,8 @@ int32_t rg_dnn_attention(const rg_call *call, rg_tensor *const *out, rg_frame *f
                                 { RG_DNN_O, out[0]->_data },
                                 { RG_DNN_LSE, lse != NULL ? lse->_data : NULL } };
 
-  if (!rg_dnn_ready(call->device, job_of(rg_dnn_sdpa_build, &a, frame), &turn) ||
-      !rg_dnn_run(&turn, bind, lse != NULL ? 5 : 4)) {
+  if (!rg_dnn_ready(call->device, job_of(rg_dnn_sdpa_build, &a, frame), &exec) ||
+      !rg_dnn_run(&exec, bind, lse != NULL ? 5 : 4)) {
     return RG_DNN_NOT;
   }
   frame->path = "cudnn";
@@ -122,7 +122,7 @@ int32_t rg_dnn_attention(const rg_call *call, rg_tensor *const *out, rg_frame *f
 int32_t rg_dnn_attention_back(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
   const rg_tensor *lse = call->in[RG_ATT_LSE];
-  rg_dnn_turn turn;
+  rg_dnn_exec exec;
   rg_dnn_sdpa a;
 
   if (!begin(call, out[0]->_dtype, &a) || !rg_is_contiguous(lse) ||
@@ -147,8 +147,8 @@ int32_t rg_dnn_attention_back(const rg_call *call, rg_tensor *const *out, rg_fra
                                 { RG_DNN_DK, out[1]->_data },
                                 { RG_DNN_DV, out[2]->_data } };
 
-  if (!rg_dnn_ready(call->device, job_of(rg_dnn_sdpa_back_build, &a, frame), &turn) ||
-      !rg_dnn_run(&turn, bind, 9)) {
+  if (!rg_dnn_ready(call->device, job_of(rg_dnn_sdpa_back_build, &a, frame), &exec) ||
+      !rg_dnn_run(&exec, bind, 9)) {
     return RG_DNN_NOT;
   }
   frame->path = "cudnn";

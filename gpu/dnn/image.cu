@@ -202,10 +202,10 @@ static rg_dnn_job job_of(const work *v, int64_t room, const rg_frame *frame)
 }
 
 /* Run what is ready: copies, cuDNN, and the result's copy back. */
-static bool run(const rg_call *call, work *v, rg_dnn_turn *turn, const rg_tensor *b,
+static bool run(const rg_call *call, work *v, rg_dnn_exec *exec, const rg_tensor *b,
                 rg_frame *frame)
 {
-  char *room = turn->room;
+  char *room = exec->room;
   side *result = v->conv.kind == RG_DNN_FORWARD     ? &v->y
                  : v->conv.kind == RG_DNN_BACK_DATA ? &v->x
                                                     : &v->w;
@@ -220,7 +220,7 @@ static bool run(const rg_call *call, work *v, rg_dnn_turn *turn, const rg_tensor
       return false;
     }
   }
-  if (!rg_dnn_run(turn, bind, b != NULL ? 4 : 3) ||
+  if (!rg_dnn_run(exec, bind, b != NULL ? 4 : 3) ||
       (result->copied && !copy(call, &result->copy, (rg_tensor *)result->x, frame))) {
     return false;
   }
@@ -248,7 +248,7 @@ int32_t rg_dnn_conv2d(const rg_call *call, rg_tensor *const *out, rg_frame *fram
 {
   const rg_conv2d_options *o = &((const rg_conv2d_args *)call->args)->o;
   const rg_tensor *b = call->n_in > 2 ? call->in[2] : NULL;
-  rg_dnn_turn turn;
+  rg_dnn_exec exec;
   work v;
 
   if (!work_of(call, RG_DNN_FORWARD, call->in[0], call->in[1], out[0], out[0]->_dtype, &v)) {
@@ -256,14 +256,14 @@ int32_t rg_dnn_conv2d(const rg_call *call, rg_tensor *const *out, rg_frame *fram
   }
   v.conv.act = o->act;
   if ((b != NULL || o->act != RG_ACT_NONE) && take_bias(b, &v) &&
-      rg_dnn_ready(call->device, job_of(&v, v.bytes, frame), &turn)) {
-    return run(call, &v, &turn, b, frame) ? RG_DNN_DONE : RG_DNN_NOT;
+      rg_dnn_ready(call->device, job_of(&v, v.bytes, frame), &exec)) {
+    return run(call, &v, &exec, b, frame) ? RG_DNN_DONE : RG_DNN_NOT;
   }
   v.conv.act = RG_ACT_NONE;
   v.conv.bias = 0;
   memset(&v.conv.b, 0, sizeof(v.conv.b));
-  if (!rg_dnn_ready(call->device, job_of(&v, v.bytes, frame), &turn) ||
-      !run(call, &v, &turn, NULL, frame)) {
+  if (!rg_dnn_ready(call->device, job_of(&v, v.bytes, frame), &exec) ||
+      !run(call, &v, &exec, NULL, frame)) {
     return RG_DNN_NOT;
   }
   return b != NULL || o->act != RG_ACT_NONE ? RG_DNN_SUM : RG_DNN_DONE;
@@ -271,12 +271,12 @@ int32_t rg_dnn_conv2d(const rg_call *call, rg_tensor *const *out, rg_frame *fram
 
 int32_t rg_dnn_conv2d_back_data(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
-  rg_dnn_turn turn;
+  rg_dnn_exec exec;
   work v;
 
   return work_of(call, RG_DNN_BACK_DATA, out[0], call->in[1], call->in[0], out[0]->_dtype, &v) &&
-                 rg_dnn_ready(call->device, job_of(&v, v.bytes, frame), &turn) &&
-                 run(call, &v, &turn, NULL, frame)
+                 rg_dnn_ready(call->device, job_of(&v, v.bytes, frame), &exec) &&
+                 run(call, &v, &exec, NULL, frame)
              ? RG_DNN_DONE
              : RG_DNN_NOT;
 }
@@ -287,12 +287,12 @@ enum { PARTS_BYTES = 1024 * RG_BLOCK * 8 };
 
 int32_t rg_dnn_conv2d_back_weight(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
-  rg_dnn_turn turn;
+  rg_dnn_exec exec;
   work v;
 
   if (!work_of(call, RG_DNN_BACK_WEIGHT, call->in[0], out[0], call->in[1], out[0]->_dtype, &v) ||
-      !rg_dnn_ready(call->device, job_of(&v, v.bytes + PARTS_BYTES, frame), &turn) ||
-      !run(call, &v, &turn, NULL, frame)) {
+      !rg_dnn_ready(call->device, job_of(&v, v.bytes + PARTS_BYTES, frame), &exec) ||
+      !run(call, &v, &exec, NULL, frame)) {
     return RG_DNN_NOT;
   }
   const rg_tensor *dy = v.y.copied ? &v.y.copy : v.y.x;
@@ -304,7 +304,7 @@ int32_t rg_dnn_conv2d_back_weight(const rg_call *call, rg_tensor *const *out, rg
   sum.in = &dy;
   sum.n_in = 1;
   sum.args = &args;
-  with.scratch = turn.room + v.bytes;
+  with.scratch = exec.room + v.bytes;
   return rg_gpu_sum(&sum, &out[1], &with) == RG_OK ? RG_DNN_DONE : RG_DNN_NOT;
 }
 

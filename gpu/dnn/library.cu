@@ -15,7 +15,7 @@
 #include <atomic>
 #include <mutex>
 
-#include "gpu/chain/compiler.h"
+#include "gpu/fused/compiler.h"
 #include "gpu/dnn/graph.h"
 
 static char note[512];

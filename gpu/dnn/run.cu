@@ -325,7 +325,7 @@ static int64_t room_at(const rg_dnn_entry *e)
   return at;
 }
 
-bool rg_dnn_ready(int32_t device, const rg_dnn_job &job, rg_dnn_turn *turn)
+bool rg_dnn_ready(int32_t device, const rg_dnn_job &job, rg_dnn_exec *exec)
 {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
 
@@ -334,29 +334,29 @@ bool rg_dnn_ready(int32_t device, const rg_dnn_job &job, rg_dnn_turn *turn)
   }
   bool captured = status != cudaStreamCaptureStatusNone;
 
-  turn->held = std::unique_lock<std::mutex>(lock);
-  turn->station = station_of(device, captured);
-  turn->entry = turn->station != NULL ? entry_of(device, job, turn->station, captured) : NULL;
-  if (turn->entry == NULL || turn->entry->n == 0 ||
-      !grow(turn->station, room_at(turn->entry) + padded(job.room), captured)) {
-    turn->held.unlock();
+  exec->held = std::unique_lock<std::mutex>(lock);
+  exec->station = station_of(device, captured);
+  exec->entry = exec->station != NULL ? entry_of(device, job, exec->station, captured) : NULL;
+  if (exec->entry == NULL || exec->entry->n == 0 ||
+      !grow(exec->station, room_at(exec->entry) + padded(job.room), captured)) {
+    exec->held.unlock();
     return false;
   }
-  turn->room = turn->station->room + room_at(turn->entry);
-  rg_gpu_poison(device, turn->station->room, room_at(turn->entry) + padded(job.room));
+  exec->room = exec->station->room + room_at(exec->entry);
+  rg_gpu_poison(device, exec->station->room, room_at(exec->entry) + padded(job.room));
   return true;
 }
 
 /* Pointers by the tensors' uids: the caller's, the graph's own, and its numbers. */
-static cudnnStatus_t pack(const rg_dnn_turn *turn, const rg_dnn_bind *bind, int32_t n,
+static cudnnStatus_t pack(const rg_dnn_exec *exec, const rg_dnn_bind *bind, int32_t n,
                           rg_dnn_desc into)
 {
   const rg_dnn_library *dnn = rg_dnn_open();
-  rg_dnn_graph *g = turn->entry->graph;
+  rg_dnn_graph *g = exec->entry->graph;
   int64_t uid[BINDS];
   void *data[BINDS];
-  void *workspace = turn->station->room;
-  char *at = turn->station->room + inner_at(turn->entry);
+  void *workspace = exec->station->room;
+  char *at = exec->station->room + inner_at(exec->entry);
   cudnnStatus_t status;
   int64_t k = 0;
 
@@ -387,10 +387,10 @@ static cudnnStatus_t pack(const rg_dnn_turn *turn, const rg_dnn_bind *bind, int3
 }
 
 /* Seconds of a candidate, in thousandths; below 0 where it does not run. */
-static float time_of(const rg_dnn_turn *turn, rg_dnn_desc plan, rg_dnn_desc pack)
+static float time_of(const rg_dnn_exec *exec, rg_dnn_desc plan, rg_dnn_desc pack)
 {
   const rg_dnn_library *dnn = rg_dnn_open();
-  rg_dnn_station *s = turn->station;
+  rg_dnn_station *s = exec->station;
   cudaEvent_t begin = NULL;
   cudaEvent_t end = NULL;
   float ms = -1;
@@ -416,13 +416,13 @@ static float time_of(const rg_dnn_turn *turn, rg_dnn_desc plan, rg_dnn_desc pack
   return runs ? ms : -1;
 }
 
-static void tune(const rg_dnn_turn *turn, rg_dnn_desc pack)
+static void tune(const rg_dnn_exec *exec, rg_dnn_desc pack)
 {
-  rg_dnn_entry *e = turn->entry;
+  rg_dnn_entry *e = exec->entry;
   float best = -1;
 
   for (int32_t i = 0; i < e->n; i++) {
-    float ms = time_of(turn, e->choice[i].plan, pack);
+    float ms = time_of(exec, e->choice[i].plan, pack);
 
     if (ms >= 0 && (best < 0 || ms < best)) {
       best = ms;
@@ -435,22 +435,22 @@ static void tune(const rg_dnn_turn *turn, rg_dnn_desc pack)
   }
 }
 
-bool rg_dnn_run(rg_dnn_turn *turn, const rg_dnn_bind *bind, int32_t n)
+bool rg_dnn_run(rg_dnn_exec *exec, const rg_dnn_bind *bind, int32_t n)
 {
   const rg_dnn_library *dnn = rg_dnn_open();
-  rg_dnn_entry *e = turn->entry;
+  rg_dnn_entry *e = exec->entry;
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   rg_dnn_desc into = NULL;
   bool ran = false;
 
   if (dnn->BackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &into) ==
           CUDNN_STATUS_SUCCESS &&
-      pack(turn, bind, n, into) == CUDNN_STATUS_SUCCESS &&
-      cudaStreamIsCapturing(turn->station->stream, &status) == cudaSuccess) {
+      pack(exec, bind, n, into) == CUDNN_STATUS_SUCCESS &&
+      cudaStreamIsCapturing(exec->station->stream, &status) == cudaSuccess) {
     if (!e->tuned && e->n > 1 && status == cudaStreamCaptureStatusNone) {
-      tune(turn, into);
+      tune(exec, into);
     }
-    ran = dnn->BackendExecute(turn->station->handle, e->choice[e->now].plan, into) ==
+    ran = dnn->BackendExecute(exec->station->handle, e->choice[e->now].plan, into) ==
           CUDNN_STATUS_SUCCESS;
   }
   if (into != NULL) {

@@ -34,7 +34,7 @@ inline const rg_dnn_library *rg_dnn_wanted(void)
 }
 
 /* A job that is about to run.  It holds the lock of all cuDNN's work until it ends. */
-struct rg_dnn_turn {
+struct rg_dnn_exec {
   std::unique_lock<std::mutex> held;
   rg_dnn_entry *entry;
   rg_dnn_station *station;
@@ -45,12 +45,12 @@ struct rg_dnn_turn {
 ** takes up to seconds, so one that nothing says will come again is left to ridge's own kernel the
 ** first time.  While the stream is captured only what is ready is taken: compiling and allocating
 ** do not belong into a graph. */
-bool rg_dnn_ready(int32_t device, const rg_dnn_job &job, rg_dnn_turn *turn);
+bool rg_dnn_ready(int32_t device, const rg_dnn_job &job, rg_dnn_exec *exec);
 
 /* Put the work on the device's stream.  The first time, where rg_device_modes.autotune is 2 and
 ** outside of captures, all candidates are timed and the fastest stays: outputs must not be inputs.
 ** False: cuDNN refused; what the outputs hold then is undefined. */
-bool rg_dnn_run(rg_dnn_turn *turn, const rg_dnn_bind *bind, int32_t n);
+bool rg_dnn_run(rg_dnn_exec *exec, const rg_dnn_bind *bind, int32_t n);
 
 #endif
 #endif

@@ -83,10 +83,10 @@ function Plan:handle()
 end
 
 --- What the plan is made of: n_steps, buffer_bytes, flops and bytes of one replay, steps (names),
---- device (of all its steps; nil where there are several), noted (it runs as a CUDA graph, since
---- the first or second replay and until the backend's options change), why (it cannot be a CUDA
---- graph, where that was tried), notes (TRAINING: a module in training mode was called, and no
---- backward pass is in it; ridge.inference or eval() is for running).
+--- device (of all its steps; nil where there are several), device_graph (it runs as a CUDA
+--- graph, since the first or second replay and until the backend's options change), why (it cannot
+--- be a CUDA graph, where that was tried), notes (TRAINING: a module in training mode was called,
+--- and no backward pass is in it; ridge.inference or eval() is for running).
 ---@return table
 function Plan:facts()
   if self._p == nil then blame.raise('plan: it was released', 'EARG', 'plan') end
@@ -99,7 +99,7 @@ function Plan:facts()
   return { n_steps = n, buffer_bytes = tonumber(f.buffer_bytes),
            flops = f.flops, bytes = f.bytes, steps = steps,
            device = f.device >= 0 and ffi.string(C.rg_device_name(f.device)) or nil,
-           noted = f.noted == 1, why = f.why[0] ~= 0 and ffi.string(f.why) or nil,
+           device_graph = f.device_graph == 1, why = f.why[0] ~= 0 and ffi.string(f.why) or nil,
            notes = self.training and { 'TRAINING' } or {} }
 end
 
@@ -116,7 +116,7 @@ function Plan:__tostring()
   if self._p == nil then return 'plan (released)' end
   local f = self:facts()
   local where = f.device ~= 'cpu' and f.device and (' on %s%s'):format(f.device,
-    f.noted and ' as one graph' or f.why and ', step by step: ' .. f.why or '') or ''
+    f.device_graph and ' as one graph' or f.why and ', step by step: ' .. f.why or '') or ''
   return ('plan of %d steps (%s), %.3g MB of buffers, %.3g GFLOP a run%s%s'):format(f.n_steps,
     table.concat(f.steps, ', ', 1, math.min(6, f.n_steps)) .. (f.n_steps > 6 and ', ...' or ''),
     f.buffer_bytes / 2 ^ 20, f.flops / 1e9, where, self.training and ', TRAINING' or '')

@@ -134,7 +134,7 @@ end
 
 -- Neighbours in a plan become one kernel, which is compiled or told its links.
 local compiles = ridge.device.libraries('cuda:0', true).nvrtc ~= nil
-local function chained_now(name, dtype, f)
+local function fused_now(name, dtype, f)
   local x, y = ridge.randn(rows, n, { device = 'cuda:0' }):to(dtype)
   modes.vendor = 1
   local plan = ridge.capture(function() y = f(x) end)
@@ -147,7 +147,7 @@ local function chained_now(name, dtype, f)
       local facts = plan:facts()
       local steps = table.concat(facts.steps, ' ')
       local far = (y:to 'cpu':to 'f64' - wanted:to 'f64'):abs():max():item()
-      report(steps == 'chain' and facts.noted == (run == 2) and y:to 'cpu':equal(wanted),
+      report(steps == 'fused' and facts.device_graph == (run == 2) and y:to 'cpu':equal(wanted),
         ('a plan of %s %s is one kernel, %s, with the same bits, run %d'):format(name, dtype,
           vendor == 1 and compiles and 'compiled' or 'told its links', run),
         ('%s, %s, %g apart'):format(steps, facts.why, far))
@@ -155,17 +155,17 @@ local function chained_now(name, dtype, f)
   end
   modes.vendor = 1
 end
-local function chained(name, dtype, f)
-  one(('a plan of %s %s'):format(name, dtype), function() chained_now(name, dtype, f) end)
+local function fused(name, dtype, f)
+  one(('a plan of %s %s'):format(name, dtype), function() fused_now(name, dtype, f) end)
 end
 for _, dtype in ipairs { 'f32', 'f16', 'bf16' } do
-  chained('functions', dtype, function(x) return ((x * 2 + 1):tanh() * x):exp() end)
+  fused('functions', dtype, function(x) return ((x * 2 + 1):tanh() * x):exp() end)
   for _, name in ipairs(UNARY) do
-    chained('abs and ' .. name, dtype, function(x) return x:abs()[name](x:abs()) end)
+    fused('abs and ' .. name, dtype, function(x) return x:abs()[name](x:abs()) end)
   end
   for i = 1, 7 do -- comparisons are no links
     local name, row = BINARY[i], ridge.rand(n, { device = 'cuda:0' }):to(dtype)
-    chained('abs and ' .. name, dtype, function(x) return x:abs()[name](x:abs(), row) end)
+    fused('abs and ' .. name, dtype, function(x) return x:abs()[name](x:abs(), row) end)
   end
 end
 

@@ -295,7 +295,8 @@ probe('dnn-capture', function()
     end)
     local eager = z:to 'cpu'
     plan:run(1)
-    if not plan:facts().noted then failed('%s: no graph: %s', dtype, plan:facts().why or '?') end
+    local facts = plan:facts()
+    if not facts.device_graph then failed('%s: no graph: %s', dtype, facts.why or '?') end
     -- others use the workspace, and the images are other ones
     by_dnn('attention', 'attention', function() return nn.attention(q, k, v, { causal = true }) end)
     tx:copy_((x * -1):to(dtype):to(DEVICE))

@@ -74,7 +74,7 @@ local function case(name, make)
     -- a plan that is replayed step by step says so: its time is another thing
     local function apart()
       local facts = plan:facts()
-      return facts.noted and '' or (', "no_graph": "%s"'):format(
+      return facts.device_graph and '' or (', "no_graph": "%s"'):format(
         (facts.why or 'nobody tried'):gsub('["\\\n]', ' '))
     end
     if opt.tiny then

@@ -83,8 +83,8 @@ row('F66', function()
   local want = y:to 'cpu'
   plan:run(3)
   local facts = plan:facts()
-  return held(facts.noted and y:to('cpu'):equal(want), '%d steps are one graph, same bits%s',
-    #facts.steps, facts.noted and '' or ': ' .. tostring(facts.why))
+  return held(facts.device_graph and y:to('cpu'):equal(want), '%d steps are one graph, same bits%s',
+    #facts.steps, facts.device_graph and '' or ': ' .. tostring(facts.why))
 end)
 
 row('F96', function()

@@ -32,7 +32,7 @@ run() {
   [ "$every" != "$1" ] || every=1
   case ${way%%:*} in
     test) # sets its own orders
-      scripts/run_tests "$build"/tests/test_{sim,blas,dnn,chain}
+      scripts/run_tests "$build"/tests/test_{sim,blas,dnn,fused}
       RIDGE_GPU=$build/libridge_gpusim.so RIDGE_TEST_DEVICE=1 RIDGE_CUDNN=simulated \
         scripts/run_tests tests/sim/dnn_{,plan_,due_}spec.lua
       ;;

@@ -75,7 +75,7 @@ static inline int32_t node_of(rg_graph *g, const rg_op *op, const int32_t *in, i
   rg_graph_modes modes = *rg_ir_modes_of(g, rg_ir_node_at(g, node)->modes);
 
   modes.compute = call.compute;
-  modes.lower = call.lower;
+  modes.weight_cast = call.weight_cast;
   must(rg_ir_modes_add(g, &modes, &rg_ir_node_at(g, node)->modes));
   return value;
 }

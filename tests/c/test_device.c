@@ -196,18 +196,18 @@ static void test_turns(void)
 
   enters(1);
   x = made(DEVICE);
-  is_status(rg_tensor_turn(x, true), RG_OK, "written on stream 1");
+  is_status(rg_tensor_stream_order(x, true), RG_OK, "written on stream 1");
   is_told("", "by its first user, who waits for nobody");
   enters(0);
-  is_status(rg_tensor_turn(x, false), RG_OK, "read on stream 0");
+  is_status(rg_tensor_stream_order(x, false), RG_OK, "read on stream 0");
   is_told("join 0 2;", "behind the writer");
-  is_status(rg_tensor_turn(x, false), RG_OK, "read again");
+  is_status(rg_tensor_stream_order(x, false), RG_OK, "read again");
   is_told("", "behind it already");
   enters(2);
-  is_status(rg_tensor_turn(x, true), RG_OK, "written on stream 2");
+  is_status(rg_tensor_stream_order(x, true), RG_OK, "written on stream 2");
   is_told("join 2 3;", "behind the writer and the reader");
   enters(1);
-  is_status(rg_tensor_turn(x, false), RG_OK, "read by who wrote it before");
+  is_status(rg_tensor_stream_order(x, false), RG_OK, "read by who wrote it before");
   is_told("join 1 4;", "behind the new writer");
   rg_tensor_release(x);
   is_told("join 1 4;", "given back to stream 1 behind the other user");
@@ -263,7 +263,7 @@ static void test_follow(void)
 
   enters(1);
   x = made(DEVICE);
-  is_status(rg_tensor_turn(x, true), RG_OK, "written on stream 1");
+  is_status(rg_tensor_stream_order(x, true), RG_OK, "written on stream 1");
   is_status(rg_event_new(DEVICE, &event), RG_OK, "an event");
   is_status(rg_event_new(RG_CPU, &here), RG_OK, "one of the CPU");
   is_status(rg_event_set(event), RG_OK, "behind the write");
@@ -271,10 +271,10 @@ static void test_follow(void)
   is_status(rg_tensor_follow(x, here), RG_EARG, "which is not the tensor's");
   is_status(rg_tensor_follow(x, event), RG_OK, "stream 0 follows the other");
   is_told("follow 3 0;", "and only that");
-  is_status(rg_tensor_turn(x, false), RG_OK, "read on stream 0");
+  is_status(rg_tensor_stream_order(x, false), RG_OK, "read on stream 0");
   is_told("", "behind it already");
   enters(2);
-  is_status(rg_tensor_turn(x, false), RG_OK, "read on stream 2");
+  is_status(rg_tensor_stream_order(x, false), RG_OK, "read on stream 2");
   is_told("join 2 2;", "which did not follow");
   rg_event_release(event);
   rg_event_release(here);

@@ -210,12 +210,12 @@ static void replays(rg_plan *plan, int64_t n, const char *want, const char *what
   is_told(want, what);
 }
 
-static void check_facts(const rg_plan *plan, int32_t noted, const char *why)
+static void check_facts(const rg_plan *plan, int32_t captured, const char *why)
 {
   rg_plan_facts facts;
 
   is_status(rg_plan_facts_of(plan, &facts), RG_OK, "facts");
-  is_int(facts.noted, noted, "whether it is noted");
+  is_int(facts.device_graph, captured, "whether it is captured");
   ok(strstr(facts.why, why) != NULL && (why[0] != 0) == (facts.why[0] != 0), "and why not");
 }
 
@@ -230,14 +230,14 @@ static void test_captured(void)
   plan = captured(x, false);
   is_told("add;add;", "a capture runs its steps");
   check_facts(plan, 0, "");
-  replays(plan, 1, "begin;add;add;end;run;", "the capture was a run: it is noted at once");
+  replays(plan, 1, "begin;add;add;end;run;", "the capture was a run: it is captured at once");
   check_facts(plan, 1, "");
   replays(plan, 3, "run;run;run;", "and runs as a CUDA graph");
 
   rg_device_modes_now()->tf32 ^= 1;
   replays(plan, 1, "free;add;add;", "in other modes it is thrown away, and its steps run");
   is_int(n_graphs, 0, "none is left");
-  replays(plan, 2, "begin;add;add;end;run;run;", "then noted in these");
+  replays(plan, 2, "begin;add;add;end;run;run;", "then captured in these");
   rg_device_modes_now()->tf32 ^= 1;
   replays(plan, 1, "free;add;add;", "and back");
   replays(plan, 1, "begin;add;add;end;run;", "again");
@@ -260,7 +260,7 @@ static void test_streams(void)
 
   is_status(rg_stream_enter(DEVICE, 1, NULL), RG_OK, "another stream");
   replays(plan, 1, "add;add;", "what was captured on another stream runs first");
-  replays(plan, 1, "begin;add;add;end;run;", "then it is noted there");
+  replays(plan, 1, "begin;add;add;end;run;", "then it is captured there");
   is_status(rg_stream_enter(DEVICE, 0, NULL), RG_OK, "back");
   rg_plan_release(plan);
   rg_tensor_release(x);

@@ -313,14 +313,14 @@ static void test_batches(int32_t dtype)
   rg_tensor *one = matrix(dtype, 5, 3);
   rg_tensor *four = made(dtype, (const int64_t[]){ 2, 3, 4, 5 }, 4);
   rg_tensor *last = made(dtype, (const int64_t[]){ 1, 3, 5, 2 }, 4);
-  rg_tensor *turned = NULL, *z = NULL;
+  rg_tensor *transposed = NULL, *z = NULL;
   double worst = 0;
 
   try_matmul(x, y, text("batch, %s", rg_dtype_name(dtype)));
   try_matmul(x, one, text("batch times one matrix, %s", rg_dtype_name(dtype)));
   try_matmul(four, last, text("broadcast batch, %s", rg_dtype_name(dtype)));
-  is_status(rg_transpose(x, 0, 1, &turned), RG_OK, "batch axis inside");
-  try_matmul(turned, one, text("transposed batch times one matrix, %s", rg_dtype_name(dtype)));
+  is_status(rg_transpose(x, 0, 1, &transposed), RG_OK, "batch axis inside");
+  try_matmul(transposed, one, text("transposed batch times one matrix, %s", rg_dtype_name(dtype)));
   /* the same into a view whose columns are not adjacent */
   rg_tensor *room = made(dtype, (const int64_t[]){ 3, 4, 6 }, 3), *view = NULL;
   is_status(rg_permute(room, (const int32_t[]){ 2, 1, 0 }, 3, &view), RG_OK, "a transposed view");
@@ -335,7 +335,7 @@ static void test_batches(int32_t dtype)
   rg_tensor_release(one);
   rg_tensor_release(four);
   rg_tensor_release(last);
-  rg_tensor_release(turned);
+  rg_tensor_release(transposed);
   rg_tensor_release(room);
   rg_tensor_release(view);
   rg_tensor_release(z);
@@ -368,13 +368,13 @@ static void test_integers(void)
 static void test_vectors(void)
 {
   rg_tensor *v = made(RG_F32, (const int64_t[]){ 4 }, 1);
-  rg_tensor *m = matrix(RG_F32, 4, 3), *turned = NULL;
+  rg_tensor *m = matrix(RG_F32, 4, 3), *transposed = NULL;
   rg_tensor *row = NULL, *col = NULL, *dot = NULL;
   double sum = 0, want = 0;
 
   is_status(rg_matmul(v, m, &row), RG_OK, "vector times matrix");
-  is_status(rg_transpose(m, 0, 1, &turned), RG_OK, "transpose");
-  is_status(rg_matmul(turned, v, &col), RG_OK, "matrix times vector");
+  is_status(rg_transpose(m, 0, 1, &transposed), RG_OK, "transpose");
+  is_status(rg_matmul(transposed, v, &col), RG_OK, "matrix times vector");
   is_status(rg_matmul(v, v, &dot), RG_OK, "vector times vector");
   is_int(row->_ndim, 1, "one axis is left");
   is_int(dot->_ndim, 0, "none is left");
@@ -388,7 +388,7 @@ static void test_vectors(void)
   close_to(at(dot, 0), want, 1e-6, "the dot product");
   rg_tensor_release(v);
   rg_tensor_release(m);
-  rg_tensor_release(turned);
+  rg_tensor_release(transposed);
   rg_tensor_release(row);
   rg_tensor_release(col);
   rg_tensor_release(dot);

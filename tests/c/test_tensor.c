@@ -233,7 +233,7 @@ static void test_rounded_once(void)
 static void test_transfer(void)
 {
   rg_tensor *x = counted(2, SHAPE(2, 3));
-  rg_tensor *turned = NULL;
+  rg_tensor *transposed = NULL;
   rg_tensor *none = made(RG_F32, 1, SHAPE(0));
   float data[6] = { 9, 8, 7, 6, 5, 4 };
   uint64_t version = rg_tensor_version(x);
@@ -251,8 +251,8 @@ static void test_transfer(void)
   ok(SAYS("23 bytes") && SAYS("f32[2,3]"), "is named");
   is_status(rg_tensor_write(x, data, 25), RG_ESHAPE, "a byte too many");
   is_status(rg_tensor_read(x, NULL, 24), RG_EARG, "no memory");
-  is_status(rg_transpose(x, 0, 1, &turned), RG_OK, "with gaps");
-  is_status(rg_tensor_read(turned, data, 24), RG_ESHAPE, "is not read in one piece");
+  is_status(rg_transpose(x, 0, 1, &transposed), RG_OK, "with gaps");
+  is_status(rg_tensor_read(transposed, data, 24), RG_ESHAPE, "is not read in one piece");
   ok(SAYS("gaps"), "and says why");
   is_status(rg_tensor_read(none, NULL, 0), RG_OK, "nothing is read from nothing");
   is_status(rg_tensor_get(x, SHAPE(0, 3), 2, &value), RG_EAXIS, "past the end");
@@ -264,7 +264,7 @@ static void test_transfer(void)
   is_status(rg_tensor_get(x, SHAPE(0, 0), 2, NULL), RG_EARG, "no place to go");
   is_status(rg_tensor_set(x, SHAPE(2, 0), 2, 1), RG_EAXIS, "nothing is set outside");
   ok(value == 5, "out is written only on success");
-  rg_tensor_release(turned);
+  rg_tensor_release(transposed);
   rg_tensor_release(none);
   rg_tensor_release(x);
 }

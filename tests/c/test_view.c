@@ -339,29 +339,29 @@ static void test_storage(void)
 static void test_ones(void)
 {
   rg_tensor *x = counted(3, SHAPE(4, 1, 3));
-  rg_tensor *turned = NULL;
+  rg_tensor *transposed = NULL;
   rg_tensor *y = NULL;
 
-  is_status(rg_transpose(x, 0, 1, &turned), RG_OK, "an axis of size 1 moved");
-  ok(contiguous(turned), "leaves no gaps");
-  is_status(rg_view(turned, SHAPE(12), 1, &y), RG_OK, "so it is a row");
+  is_status(rg_transpose(x, 0, 1, &transposed), RG_OK, "an axis of size 1 moved");
+  ok(contiguous(transposed), "leaves no gaps");
+  is_status(rg_view(transposed, SHAPE(12), 1, &y), RG_OK, "so it is a row");
   ok(at(y, SHAPE(11)) == 11, "in order");
   rg_tensor_release(y);
-  rg_tensor_release(turned);
-  is_status(rg_narrow(x, 2, 1, 1, 1, &turned), RG_OK, "one column");
-  ok(!contiguous(turned) && HOLDS(turned, 1, 4, 7, 10), "has gaps");
-  is_status(rg_view(turned, SHAPE(2, 2), 2, &y), RG_OK, "that are all alike");
+  rg_tensor_release(transposed);
+  is_status(rg_narrow(x, 2, 1, 1, 1, &transposed), RG_OK, "one column");
+  ok(!contiguous(transposed) && HOLDS(transposed, 1, 4, 7, 10), "has gaps");
+  is_status(rg_view(transposed, SHAPE(2, 2), 2, &y), RG_OK, "that are all alike");
   ok(HOLDS(y, 1, 4, 7, 10), "and allow another shape");
   rg_tensor_release(y);
-  rg_tensor_release(turned);
-  is_status(rg_narrow(x, 2, 0, 2, 1, &turned), RG_OK, "two columns");
+  rg_tensor_release(transposed);
+  is_status(rg_narrow(x, 2, 0, 2, 1, &transposed), RG_OK, "two columns");
   y = x;
-  is_status(rg_view(turned, SHAPE(8), 1, &y), RG_ESHAPE, "have two kinds of gaps");
+  is_status(rg_view(transposed, SHAPE(8), 1, &y), RG_ESHAPE, "have two kinds of gaps");
   ok(y == x, "and do not");
-  is_status(rg_view(turned, SHAPE(2, 2, 2), 3, &y), RG_OK, "but may be split where they are");
+  is_status(rg_view(transposed, SHAPE(2, 2, 2), 3, &y), RG_OK, "but may be split where they are");
   ok(HOLDS(y, 0, 1, 3, 4, 6, 7, 9, 10), "in order");
   rg_tensor_release(y);
-  rg_tensor_release(turned);
+  rg_tensor_release(transposed);
   rg_tensor_release(x);
 }
 

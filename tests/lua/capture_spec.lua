@@ -47,31 +47,31 @@ describe('a plan on a device', function()
   it('is a graph from the first replay on where it ran so before', function()
     local f = product()
     local plan = ridge.capture(f)
-    assert.is_false(plan:facts().noted)
+    assert.is_false(plan:facts().device_graph)
     local did = counted.during(plan.run, plan)
-    assert.is_true(plan:facts().noted)
+    assert.is_true(plan:facts().device_graph)
     assert.same({ 1, 0, 0, 0 }, { did.graphs, did.launches, did.waits, did.asked })
     assert.is_true(plan.results[1]:equal(f()))
   end)
 
-  it('runs a chain that was made behind the capture before it notes it', function()
+  it('runs a chain that was made behind the capture before it is captured', function()
     local f = product()
     local plan = ridge.capture(function() return f():tanh() + 1 end)
     plan:run()
-    assert.is_false(plan:facts().noted)
+    assert.is_false(plan:facts().device_graph)
     plan:run()
-    assert.is_true(plan:facts().noted)
+    assert.is_true(plan:facts().device_graph)
     assert.is_true(plan.results[1]:equal(f():tanh() + 1))
   end)
 
-  it('runs once on a stream where it has not run, and is noted there', function()
+  it('runs once on a stream where it has not run, and is captured there', function()
     local f = product()
     local plan = ridge.capture(f)
     on(5, plan.run, plan)
-    assert.is_false(plan:facts().noted)
+    assert.is_false(plan:facts().device_graph)
     assert.is_nil(plan:facts().why)
     on(5, plan.run, plan)
-    assert.is_true(plan:facts().noted, plan:facts().why)
+    assert.is_true(plan:facts().device_graph, plan:facts().why)
     assert.equal(5, stream_of(plan))
     local wanted = f()
     for stream = 0, 6, 2 do -- from elsewhere it goes on there
@@ -89,10 +89,10 @@ describe('a plan on a device', function()
         local plan = ridge.capture(function() return f():softmax() end)
         modes[mode] = 1 - modes[mode]
         on(stream, plan.run, plan)
-        assert.is_false(plan:facts().noted, mode)
+        assert.is_false(plan:facts().device_graph, mode)
         local did = counted.during(function() on(stream, plan.run, plan) end)
         local what = ('%s on stream %d: %s'):format(mode, stream, plan:facts().why or '')
-        assert.is_true(plan:facts().noted, what)
+        assert.is_true(plan:facts().device_graph, what)
         assert.same({ 0, 0, 0 }, { did.asked, did.allocations, did.waits }, what)
       end
     end
@@ -102,7 +102,7 @@ describe('a plan on a device', function()
     local plan = ridge.capture(product())
     modes.tf32 = 1
     plan:run(2)
-    assert.is_true(plan:facts().noted)
+    assert.is_true(plan:facts().device_graph)
     assert.equal(FASTEST, counted.algorithm())
   end)
 
@@ -121,7 +121,7 @@ describe('a plan on a device', function()
         plan:run()
         assert.is_true(plan.results[1]:equal(i % 2 == 1 and rough or exact), i)
       end
-      assert.is_true(plan:facts().noted)
+      assert.is_true(plan:facts().device_graph)
     end
   end)
 
@@ -191,15 +191,15 @@ describe('a plan on a device', function()
       if i == 5 then modes.tf32 = 1 end
       if i == 7 then ffi.C.setenv('RG_SIM_GRAPHS', '1', 1) end
       local did = counted.during(plan.run, plan)
-      tries[i] = did.noted > 0
+      tries[i] = did.captured > 0
       assert.is_true(plan.results[1]:equal(wanted[i]), i)
-      assert.is_false(plan:facts().noted)
+      assert.is_false(plan:facts().device_graph)
       assert.matches('no memory left', plan:facts().why)
     end
     assert.same({ nil, true, false, false, false, true, false, false }, tries)
     modes.tf32 = 0
     plan:run(2)
-    assert.is_true(plan:facts().noted)
+    assert.is_true(plan:facts().device_graph)
     assert.is_nil(plan:facts().why)
   end)
 
@@ -225,7 +225,7 @@ describe('a plan on a device', function()
       a:copy_(before)
       local wanted = f()
       assert.is_true(got:equal(wanted) and sum:equal(a), i)
-      noted = noted + (plan:facts().noted and 1 or 0)
+      noted = noted + (plan:facts().device_graph and 1 or 0)
     end
     assert.is_true(noted > 20 and noted < 120, noted)
   end)

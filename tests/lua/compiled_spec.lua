@@ -15,13 +15,13 @@ local function output(command)
   return text
 end
 
-local function files() return output('ls ' .. FOLDER .. '/cache/ridge/chain-*.bin') end
+local function files() return output('ls ' .. FOLDER .. '/cache/ridge/fused-*.bin') end
 
 -- What a run of some programs says, and how many texts were compiled for it.
 local function run(environment, words)
   os.remove(LOG)
   local said = output(('RIDGE_GPU=%s XDG_CACHE_HOME= RIDGE_NVRTC=simulated RG_SIM_NVRTC_LOG=%s %s '
-    .. './ridge %s'):format(SIMULATED, LOG, environment, words or 'tests/lua/chain_child.lua 1 4'))
+    .. './ridge %s'):format(SIMULATED, LOG, environment, words or 'tests/lua/fused_child.lua 1 4'))
   local n, file = 0, io.open(LOG)
   for _ in file and file:lines() or function() end do n = n + 1 end
   if file then file:close() end
@@ -45,7 +45,7 @@ describe('chains that are compiled', function()
   teardown(function() output('rm -r ' .. FOLDER) end)
 
   case('give the bits of the functions one by one', function()
-    local said, n = run('RG_SIM_ORDER=rand:3', 'tests/lua/chain_child.lua 7 12')
+    local said, n = run('RG_SIM_ORDER=rand:3', 'tests/lua/fused_child.lua 7 12')
     assert.equal('done\n', said)
     assert.is_true(n > 12, n)
     said = run('RG_SIM_NVRTC_WRONG=1', [[-e 'local x = ridge.ones(3, { device = "cuda:0" })
@@ -104,7 +104,7 @@ describe('chains that are compiled', function()
     end)
     spoil(names[2], function(t) return t:sub(1, -2) end)
     spoil(names[3], function() return '' end)
-    spoil(names[4], function(t) return (t:gsub('chain 1', 'chain 0', 1)) end)
+    spoil(names[4], function(t) return (t:gsub('fused 1', 'fused 0', 1)) end)
     said, n = run(cache)
     assert.equal('done\n', said)
     assert.equal(4, n)
@@ -113,7 +113,7 @@ describe('chains that are compiled', function()
     assert.equal(0, n)
     assert.equal(list, files())
     for name in output('ls ' .. FOLDER .. '/cache/ridge'):gmatch '[^\n]+' do
-      assert.is_truthy(name == 'cublaslt.txt' or name:match '^chain%-%x+%.bin$', name)
+      assert.is_truthy(name == 'cublaslt.txt' or name:match '^fused%-%x+%.bin$', name)
     end
   end)
 end)

@@ -7,7 +7,7 @@ local ffi = require 'ffi'
 ffi.cdef 'size_t rgsim_counted(int what);'
 dofile('tests/lua/simulated.lua').declare_blas()
 
-local WHAT = { launches = 0, noted = 1, graphs = 2, waits = 3, allocations = 4, uploads = 5,
+local WHAT = { launches = 0, captured = 1, graphs = 2, waits = 3, allocations = 4, uploads = 5,
   downloads = 6, moves = 7, idle = 8, limits = 9, peers = 10, dnn = 11, plans = 12 }
 local M = {}
 local library

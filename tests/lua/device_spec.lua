@@ -57,7 +57,7 @@ describe('a device', function()
     if not simulated() then return pending(WITHOUT) end
     for _, order in ipairs { 'fwd', 'rev', 'rand:3' } do
       assert.equal('done\n', output('RG_SIM_ORDER=' .. order .. ' RIDGE_GPU=' .. SIMULATED
-        .. ' ./ridge tests/lua/chain_child.lua'))
+        .. ' ./ridge tests/lua/fused_child.lua'))
     end
   end)
 

@@ -49,7 +49,7 @@ local CACHES = {
     partly = 'heuristics 1, checks 2, algorithm 4\ndone\n' },
   { file = 'cudnn.txt', environment = 'RIDGE_CUDNN=simulated', words = CONV,
     again = '16\t2\n', known = '16\t1\n' },
-  { file = 'chain-*.bin', environment = 'RIDGE_NVRTC=simulated', words = CHAIN,
+  { file = 'fused-*.bin', environment = 'RIDGE_NVRTC=simulated', words = CHAIN,
     again = '0.9640\n0 compiled\n', known = '0.9640\n1 compiled\n' },
 }
 

@@ -109,7 +109,7 @@ for i = 1, 4 do
   check('a plan', plan():to('cpu'):equal(ridge.full(2 * i + 1, 4)))
 end
 local f = plan:facts()
-check('facts of a plan', f.device == 'cuda:0' and f.noted == true and f.why == nil, f.why)
+check('facts of a plan', f.device == 'cuda:0' and f.device_graph == true and f.why == nil, f.why)
 check('text of a plan', tostring(plan):find('on cuda:0 as one graph', 1, true), tostring(plan))
 check('of the CPU', ridge.capture(function() return x + 1 end):facts().device == 'cpu')
 

@@ -49,7 +49,7 @@ describe('a plan of cuDNN', function()
       local did = counted.during(function() plan = ridge.capture(make()) end)
       assert.same({ 1, 1 }, { did.plans, did.dnn })
       plan:run(3)
-      assert.is_true(plan:facts().noted)
+      assert.is_true(plan:facts().device_graph)
       assert.equal(0, counted.during(function() plan:run(2) end).launches)
     end)
 

@@ -57,14 +57,14 @@ describe('cuDNN in a plan', function()
     for i, x in ipairs(a) do assert.is_true(x:equal(b[i]), what .. ' ' .. i) end
   end
 
-  -- Replay on a stream until the plan is a graph: what the replay that noted it asked for, and the
+  -- Replay on a stream until the plan is a graph: what the capturing replay asked for, and the
   -- replays before.
   local function noting(plan, stream)
     for before = 0, 1 do
       local did = counted.during(function() on(stream, plan.run, plan) end)
-      if plan:facts().noted then return did, before end
+      if plan:facts().device_graph then return did, before end
     end
-    error(plan:facts().why or 'it was not noted', 0)
+    error(plan:facts().why or 'it was not captured', 0)
   end
 
   local KINDS = {
@@ -101,7 +101,7 @@ describe('cuDNN in a plan', function()
     local list, f = image 'f32'
     local plan = ridge.capture(there_and_back, list, f)
     plan:run(2)
-    assert.is_true(plan:facts().noted)
+    assert.is_true(plan:facts().device_graph)
     local wanted = there_and_back(list, f)
     local turned = ridge.randn(2, 3, 9, 11):to(GPU):transpose(3, 4)
     there_and_back({ turned, list[2], list[3] }, f) -- is copied into it

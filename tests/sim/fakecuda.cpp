@@ -143,7 +143,7 @@ cudaError_t rgsim_submit(cudaStream_t stream, const rgsim_job *what)
                   job->grid.x, job->grid.y, job->grid.z, job->block.x, job->block.y, job->block.z,
                   job->smem);
   }
-  count(s->capture ? RGSIM_NOTED : RGSIM_LAUNCHES);
+  count(s->capture ? RGSIM_CAPTURED : RGSIM_LAUNCHES);
   count_launch(job->kernel, job->block, job->smem);
   Work w;
   auto run = [job] {

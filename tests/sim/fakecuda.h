@@ -131,7 +131,7 @@ struct CUevent_st {
 // What is counted since the process began.
 enum rgsim_count {
   RGSIM_LAUNCHES,    // kernels that were launched, those of graphs not among them
-  RGSIM_NOTED,       // kernels that were noted in a capture
+  RGSIM_CAPTURED,    // kernels that were captured
   RGSIM_GRAPHS,      // launches of graphs
   RGSIM_WAITS,       // of the host for work under way; copies of much pageable memory are some too
   RGSIM_ALLOCATIONS, // of device and pinned memory
@@ -141,7 +141,7 @@ enum rgsim_count {
   RGSIM_IDLE,        // waits of the host after which no device has anything to do
   RGSIM_LIMITS,      // kernels that were allowed more shared memory
   RGSIM_PEERS,       // devices that were let into the memory of another one
-  RGSIM_DNN,         // graphs of cuDNN, each asked for or noted
+  RGSIM_DNN,         // graphs of cuDNN, each asked for or captured
   RGSIM_PLANS,       // of cuDNN, which compiles them
   RGSIM_COUNTS
 };

@@ -294,7 +294,7 @@ static void signs(float *y, const uint8_t *bits, int64_t first, int64_t n, float
 
 #if defined(__AVX512F__)
 /* Transpose 16 x 16: four rounds of exchanging halves of growing size. */
-ALWAYS_INLINE void turn_16(const float *x, int64_t ldx, float *y)
+ALWAYS_INLINE void transpose_16(const float *x, int64_t ldx, float *y)
 {
   __m512 r[16], t[16];
 
@@ -331,15 +331,15 @@ ALWAYS_INLINE void turn_16(const float *x, int64_t ldx, float *y)
 }
 #endif
 
-static void turn(float *y, const float *x, int64_t ldx, int64_t k, int64_t cols)
+static void transpose(float *y, const float *x, int64_t ldx, int64_t k, int64_t cols)
 {
   int64_t done = 0;
 
 #if defined(__AVX512F__)
   if (cols == RG_PANEL) {
     for (; done + 16 <= k; done += 16) {
-      turn_16(x + done, ldx, y + done * RG_PANEL);
-      turn_16(x + done + 16 * ldx, ldx, y + done * RG_PANEL + 16);
+      transpose_16(x + done, ldx, y + done * RG_PANEL);
+      transpose_16(x + done + 16 * ldx, ldx, y + done * RG_PANEL + 16);
     }
   }
 #endif
@@ -455,7 +455,7 @@ const rg_gemm_kernels RG_SIMD_NAME(rg_gemm) = {
   .rows_most = ROWS,
   .affine = affine,
   .signs = signs,
-  .turn = turn,
+  .transpose = transpose,
   .dots = dots,
   .dots_bf16 = dots_bf16,
   .dots_i8 = dots_i8,

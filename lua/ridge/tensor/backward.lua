@@ -13,7 +13,7 @@ local state = require 'ridge.state'
 local M = { passes = 0 }
 
 local MOST = 64 -- inputs of a function
-local way_slot = ffi.new('rg_way *[1]')
+local pass_slot = ffi.new('rg_backward_pass *[1]')
 local arriving = ffi.new('rg_tensor *[8]')
 local given = ffi.new('rg_tensor *[?]', MOST)
 local list_in = ffi.new('const rg_tensor *[?]', MOST)
@@ -67,8 +67,8 @@ function M.record(inputs, results, gradient, save)
 end
 
 -- Answer one question of the pass. What passed and is not kept releases what it held.
-local function answer(way, keeps)
-  local id = tonumber(C.rg_backward_asks(way, arriving))
+local function answer(pass, keeps)
+  local id = tonumber(C.rg_backward_asks(pass, arriving))
   local f = functions[id]
   local dout = {}
   for i = 1, f.m do
@@ -84,26 +84,26 @@ local function answer(way, keeps)
     if x then ref.need(x, ('backward: gradient %d of a function'):format(i)) end
     given[i - 1] = x and x._t or nil
   end
-  call.check(C.rg_backward_give(way, given, f.n))
+  call.check(C.rg_backward_give(pass, given, f.n))
   if not keeps then f.gradient = nil end
 end
 
-local function drive(way, keeps)
+local function drive(pass, keeps)
   while true do
-    local status = C.rg_backward_go(way)
+    local status = C.rg_backward_go(pass)
     if status == 0 then return end
     if status ~= C.RG_ENEEDLUA then
-      if M.explain and status == C.RG_ENAN then M.explain(tonumber(C.rg_backward_where(way))) end
+      if M.explain and status == C.RG_ENAN then M.explain(tonumber(C.rg_backward_where(pass))) end
       call.fail(status)
     end
-    answer(way, keeps)
+    answer(pass, keeps)
   end
 end
 
--- A coroutine that waits in a function's gradient leaves the way where it is.
-local WAY = {
-  on = function(entry) C.rg_backward_set_aside(entry.way, 0) end,
-  off = function(entry) C.rg_backward_set_aside(entry.way, 1) end,
+-- A coroutine that waits in a function's gradient leaves the pass where it is.
+local PASS = {
+  on = function(entry) C.rg_backward_set_aside(entry.pass, 0) end,
+  off = function(entry) C.rg_backward_set_aside(entry.pass, 1) end,
 }
 
 --- Go back from y.
@@ -119,16 +119,16 @@ function M.run(y, dy, flags, taking)
     call.check(C.rg_backward(y._t, dy ~= nil and dy._t or nil, flags))
     return nil
   end
-  call.check(C.rg_backward_begin(y._t, dy ~= nil and dy._t or nil, flags, way_slot), 'backward')
-  local way = ffi.gc(way_slot[0], C.rg_backward_end) -- a coroutine may stop on it for good
-  local ok, err = pcall(state.with, WAY, { way = way }, drive, way,
+  call.check(C.rg_backward_begin(y._t, dy ~= nil and dy._t or nil, flags, pass_slot), 'backward')
+  local pass = ffi.gc(pass_slot[0], C.rg_backward_end) -- a coroutine may stop on it for good
+  local ok, err = pcall(state.with, PASS, { pass = pass }, drive, pass,
     flags % 4 ~= 0) -- RG_BACKWARD_RETAIN or CREATE
   local out = {}
   for i, x in ipairs(ok and taking or {}) do
-    local status = C.rg_backward_take(way, x._t, ref.slot)
+    local status = C.rg_backward_take(pass, x._t, ref.slot)
     out[i] = status == 0 and ref.slot[0] ~= nil and ref.wrap(ref.slot[0])
   end
-  C.rg_backward_end(ffi.gc(way, nil))
+  C.rg_backward_end(ffi.gc(pass, nil))
   if not ok then error(err, 0) end
   return taking and out
 end

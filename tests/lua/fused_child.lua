@@ -3,7 +3,7 @@
 -- elementwise functions into chains, and a chain gives the very bits that one step after the other
 -- gives.
 --
---   ridge tests/lua/chain_child.lua [SEED] [PROGRAMS]    of functions, by chance; 1 and 60
+--   ridge tests/lua/fused_child.lua [SEED] [PROGRAMS]    of functions, by chance; 1 and 60
 local ridge = require 'ridge'
 
 local failed = 0
@@ -36,9 +36,9 @@ end
 
 local x, bias = normal { 6, 37 }, normal { 37 }
 local plan = ridge.capture(function() return ((x + bias):gelu() * 0.5 - x):tanh() end)
-check('five functions', steps_of(plan) == 'chain', steps_of(plan))
+check('five functions', steps_of(plan) == 'fused', steps_of(plan))
 plan = ridge.capture(function() return (x + 1):sum() + (bias * 2):exp() end)
-check('a sum between', steps_of(plan) == 'add sum chain', steps_of(plan))
+check('a sum between', steps_of(plan) == 'add sum fused', steps_of(plan))
 plan = ridge.capture(function() return x:t() + 1, x:reshape { 37, 6 } * 2 end)
 check('what is transposed stays', steps_of(plan) == 'add mul', steps_of(plan))
 plan = ridge.capture(function() return x:gt(0):to 'f32' + 1 end)
@@ -133,7 +133,7 @@ for round = 1, PROGRAMS do
   local last, middle = f()
   plan = ridge.capture(f)
   plan:run(2)
-  chains = chains + select(2, steps_of(plan):gsub('chain', ''))
+  chains = chains + select(2, steps_of(plan):gsub('fused', ''))
   check('program ' .. round,
     same_bits(plan.results[1], last) and same_bits(plan.results[2], middle), steps_of(plan))
 end

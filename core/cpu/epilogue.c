@@ -45,13 +45,13 @@ static float activate_f32(int32_t act, float x)
 }
 
 /* Is element at kept?  Draw number d is word d mod 4 of block d / 4, as in core/cpu/random.c. */
-static bool kept(const rg_end *end, uint64_t at)
+static bool kept(const rg_epilogue *epilogue, uint64_t at)
 {
   uint32_t word[4];
-  uint64_t d = end->draw.offset + at;
+  uint64_t d = epilogue->draw.offset + at;
 
-  rg_philox(end->draw.seed, d >> 2, word);
-  return rg_draw_keeps(word[d & 3], end->p);
+  rg_philox(epilogue->draw.seed, d >> 2, word);
+  return rg_draw_keeps(word[d & 3], epilogue->p);
 }
 
 enum { RUN = 128 }; /* elements that are narrowed together */
@@ -60,25 +60,26 @@ enum { RUN = 128 }; /* elements that are narrowed together */
 static void through(const rg_product *p, const float *sum, int64_t i, int64_t j, int64_t n,
                     float *y)
 {
-  const rg_end *end = &p->end;
-  float scale = (float)end->scale;
-  float keep = (float)(1.0 / (1.0 - end->p));
+  const rg_epilogue *epilogue = &p->epilogue;
+  float scale = (float)epilogue->scale;
+  float keep = (float)(1.0 / (1.0 - epilogue->p));
 
   for (int64_t l = 0; l < n; l++) {
     float x = sum[l] * scale;
 
-    if (end->bias != NULL) {
-      x += rg_element_f32(end->bias->_data, end->bias->_dtype, (j + l) * end->bias->_stride[0]);
+    if (epilogue->bias != NULL) {
+      x += rg_element_f32(epilogue->bias->_data, epilogue->bias->_dtype,
+                          (j + l) * epilogue->bias->_stride[0]);
     }
-    x = activate_f32(end->act, x);
-    if (end->p > 0) {
-      x = kept(end, (uint64_t)(i * p->n + j + l)) ? x * keep : 0;
+    x = activate_f32(epilogue->act, x);
+    if (epilogue->p > 0) {
+      x = kept(epilogue, (uint64_t)(i * p->n + j + l)) ? x * keep : 0;
     }
     y[l] = x;
   }
 }
 
-void rg_end_row(const rg_product *p, const float *sum, int64_t i, int64_t j, int64_t n)
+void rg_epilogue_row(const rg_product *p, const float *sum, int64_t i, int64_t j, int64_t n)
 {
   const rg_dtype *type = &rg_dtypes[p->c_dtype];
   char *to = (char *)p->c + (i * p->c_row + j) * type->bytes;
@@ -96,20 +97,21 @@ void rg_end_row(const rg_product *p, const float *sum, int64_t i, int64_t j, int
   }
 }
 
-void rg_end_row_f64(const rg_product *p, const double *sum, int64_t i, int64_t j, int64_t n)
+void rg_epilogue_row_f64(const rg_product *p, const double *sum, int64_t i, int64_t j, int64_t n)
 {
-  const rg_end *end = &p->end;
+  const rg_epilogue *epilogue = &p->epilogue;
   char *to = (char *)p->c + (i * p->c_row + j) * rg_dtypes[p->c_dtype].bytes;
 
   for (int64_t l = 0; l < n; l++) {
-    double y = sum[l] * end->scale;
+    double y = sum[l] * epilogue->scale;
 
-    if (end->bias != NULL) {
-      y += rg_element_f64(end->bias->_data, end->bias->_dtype, (j + l) * end->bias->_stride[0]);
+    if (epilogue->bias != NULL) {
+      y += rg_element_f64(epilogue->bias->_data, epilogue->bias->_dtype,
+                          (j + l) * epilogue->bias->_stride[0]);
     }
-    y = activate(end->act, y);
-    if (end->p > 0) {
-      y = kept(end, (uint64_t)(i * p->n + j + l)) ? y / (1.0 - end->p) : 0;
+    y = activate(epilogue->act, y);
+    if (epilogue->p > 0) {
+      y = kept(epilogue, (uint64_t)(i * p->n + j + l)) ? y / (1.0 - epilogue->p) : 0;
     }
     rg_dtypes[p->c_dtype].set(to + l * rg_dtypes[p->c_dtype].bytes, &y, 1);
   }

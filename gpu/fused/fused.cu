@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Chains of functions in one pass over memory (op/chain.h): a thread takes eight neighbours through
+** Chains of functions in one pass over memory (op/fused.h): a thread takes eight neighbours through
 ** all links, in registers.  Which function a link is, is asked once for the eight, where all
 ** threads answer alike; a chain needs no compiler at run time for that, and runs on the simulator
 ** as it is.
 */
 #include <string.h>
 
-#include "gpu/chain/kernel_cache.h"
+#include "gpu/fused/kernel_cache.h"
 #include "gpu/functions.cuh"
 #include "gpu/kernels.cuh"
 
 extern "C" {
-#include "op/chain.h"
+#include "op/fused.h"
 }
 
 enum { EIGHT = 8, RESULTS = RG_MAX_OUT };
@@ -26,10 +26,10 @@ struct operand {
                 ** are one element */
 };
 
-struct chain {
-  operand in[RG_CHAIN_INPUTS];
+struct fused {
+  operand in[RG_FUSED_INPUTS];
   operand out[RESULTS];
-  rg_link link[RG_CHAIN_LINKS];
+  rg_link link[RG_FUSED_LINKS];
   int64_t count;
   int32_t n;
   int32_t narrow; /* counts fit 32 bits */
@@ -140,7 +140,7 @@ __device__ inline void put(const operand &o, int64_t i, int32_t many, const floa
 
 __device__ inline void apply(const rg_link &l, float (&v)[EIGHT], float (&w)[EIGHT])
 {
-  if (l.turned) {
+  if (l.reversed) {
 #pragma unroll
     for (int j = 0; j < EIGHT; j++) {
       float x = v[j];
@@ -154,7 +154,7 @@ __device__ inline void apply(const rg_link &l, float (&v)[EIGHT], float (&w)[EIG
     for (int j = 0; j < EIGHT; j++) {
       v[j] *= rg_slope(l.act, w[j]);
     }
-  } else if (l.id >= 0 && l.with == RG_CHAIN_NONE) {
+  } else if (l.id >= 0 && l.with == RG_FUSED_NONE) {
     rg_ones(l.id, v);
   } else if (l.id >= 0) {
     rg_twos(l.id, v, w);
@@ -171,7 +171,7 @@ __device__ inline void round_to(int32_t dtype, float v[EIGHT])
   }
 }
 
-__global__ void __launch_bounds__(RG_BLOCK) k_chain(const __grid_constant__ chain c)
+__global__ void __launch_bounds__(RG_BLOCK) k_fused(const __grid_constant__ fused c)
 {
   for (int64_t i = RG_FIRST * EIGHT; i < c.count; i += RG_NEXT * EIGHT) {
     int32_t many = c.count - i < EIGHT ? (int32_t)(c.count - i) : EIGHT;
@@ -186,10 +186,10 @@ __global__ void __launch_bounds__(RG_BLOCK) k_chain(const __grid_constant__ chai
       }
       if (l.with >= 0) {
         fetch(w, c.in[l.with], i, many, c.narrow != 0);
-      } else if (l.with != RG_CHAIN_NONE) {
+      } else if (l.with != RG_FUSED_NONE) {
 #pragma unroll
         for (int j = 0; j < EIGHT; j++) {
-          w[j] = l.with == RG_CHAIN_SELF ? v[j] : l.number;
+          w[j] = l.with == RG_FUSED_SELF ? v[j] : l.number;
         }
       }
       apply(l, v, w);
@@ -208,7 +208,7 @@ static operand operand_of(const rg_tensor *x, const rg_tensor *shape)
   operand o = { (char *)x->_data, 1, 1, x->_dtype, 0 };
   bool aligned = (uintptr_t)x->_data % 16 == 0;
 
-  (void)rg_chain_place(x, shape->_shape, shape->_ndim, &o.div, &o.mod);
+  (void)rg_fused_place(x, shape->_shape, shape->_ndim, &o.div, &o.mod);
   o.wide = o.mod == 1 || o.div % EIGHT == 0                                          ? 2
            : aligned && o.div == 1 && (o.mod % EIGHT == 0 || o.mod == shape->_count) ? 1
                                                                                      : 0;
@@ -216,7 +216,7 @@ static operand operand_of(const rg_tensor *x, const rg_tensor *shape)
 }
 
 #if RG_HAS_COMPILER
-static_assert((int)RG_CHAIN_BLOCK == (int)RG_BLOCK, "kernels are compiled for these blocks");
+static_assert((int)RG_FUSED_BLOCK == (int)RG_BLOCK, "kernels are compiled for these blocks");
 
 static uint8_t type_of(const operand &o)
 {
@@ -232,10 +232,10 @@ static uint8_t lies(const operand &o, int64_t count)
 }
 
 /* Run the chain's own kernel; *taken: there was one. */
-static rg_status run_compiled(const rg_call *call, const chain &c, bool *taken)
+static rg_status run_compiled(const rg_call *call, const fused &c, bool *taken)
 {
-  rg_chain_form form;
-  rg_chain_data data = {};
+  rg_fused_form form;
+  rg_fused_data data = {};
   cudaKernel_t kernel;
 
   memset(&form, 0, sizeof(form)); /* compared byte by byte */
@@ -246,31 +246,31 @@ static rg_status run_compiled(const rg_call *call, const chain &c, bool *taken)
   for (int32_t i = 0; i < call->n_in; i++) {
     form.in_type[i] = type_of(c.in[i]);
     form.in_lies[i] = lies(c.in[i], c.count);
-    data.in[i] = rg_chain_part{ c.in[i].data, c.in[i].div, c.in[i].mod };
+    data.in[i] = rg_fused_part{ c.in[i].data, c.in[i].div, c.in[i].mod };
   }
   for (int32_t i = 0; i < call->n_out; i++) {
     form.out_type[i] = type_of(c.out[i]);
     form.out_lies[i] = lies(c.out[i], c.count);
-    data.out[i] = rg_chain_part{ c.out[i].data, c.out[i].div, c.out[i].mod };
+    data.out[i] = rg_fused_part{ c.out[i].data, c.out[i].div, c.out[i].mod };
   }
-  kernel = rg_chain_kernel(call->device, &form);
+  kernel = rg_fused_kernel(call->device, &form);
   *taken = kernel != NULL;
   if (kernel == NULL) {
     return RG_OK;
   }
   return rg_gpu_status(
       call->op->name,
-      rg_launch_loaded<rg_chain_data>(
+      rg_launch_loaded<rg_fused_data>(
           kernel, rg_over((c.count + EIGHT - 1) / EIGHT, rg_gpu_stream(call->device)), data));
 }
 #endif
 
-/* out: what is stored; the plan saw to it that every tensor has its place (rg_chain_place). */
-rg_status rg_gpu_chain(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+/* out: what is stored; the plan saw to it that every tensor has its place (rg_fused_place). */
+rg_status rg_gpu_fused(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
-  const rg_chain_args *args = (const rg_chain_args *)call->args;
+  const rg_fused_args *args = (const rg_fused_args *)call->args;
   const rg_tensor *shape = out[0];
-  chain c = {};
+  fused c = {};
 
   c.count = shape->_count;
   c.n = args->n;
@@ -295,8 +295,8 @@ rg_status rg_gpu_chain(const rg_call *call, rg_tensor *const *out, rg_frame *fra
     }
   }
 #endif
-  frame->path = "chain";
+  frame->path = "fused";
   return rg_gpu_status(
       call->op->name,
-      rg_launch(k_chain, rg_over((c.count + EIGHT - 1) / EIGHT, rg_gpu_stream(call->device)), c));
+      rg_launch(k_fused, rg_over((c.count + EIGHT - 1) / EIGHT, rg_gpu_stream(call->device)), c));
 }

@@ -3,19 +3,19 @@
 ** What the kernel of a compiled chain is given.  Kernels are compiled with this file as text
 ** (text.cu), so it stands alone.
 */
-#ifndef RIDGE_GPU_CHAIN_DATA_H
-#define RIDGE_GPU_CHAIN_DATA_H
+#ifndef RIDGE_GPU_FUSED_DATA_H
+#define RIDGE_GPU_FUSED_DATA_H
 
-enum { RG_CHAIN_READ = 24, RG_CHAIN_WRITTEN = 8 };
+enum { RG_FUSED_READ = 24, RG_FUSED_WRITTEN = 8 };
 
 /* Element i of the chain is at i / div % mod. */
-struct rg_chain_part {
+struct rg_fused_part {
   char *data;
   long long div, mod;
 };
 
-struct rg_chain_data {
-  rg_chain_part in[RG_CHAIN_READ], out[RG_CHAIN_WRITTEN];
+struct rg_fused_data {
+  rg_fused_part in[RG_FUSED_READ], out[RG_FUSED_WRITTEN];
   long long count;
 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Writing the text of a chain's kernel: the same steps, in the same order, as the kernel of
-** chain.cu goes through them, so that both give the same bits.
+** fused.cu goes through them, so that both give the same bits.
 */
-#include "gpu/chain/text.h"
+#include "gpu/fused/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,10 +17,10 @@ extern "C" {
 
 /* data.h, formulas.h and memory.h, as they are in the source (gpu.mk) */
 static const char HEAD[] =
-#include "chain_text.inc"
+#include "fused_text.inc"
     ;
 
-static_assert((int)RG_CHAIN_READ == RG_CHAIN_INPUTS && (int)RG_CHAIN_WRITTEN == RG_MAX_OUT,
+static_assert((int)RG_FUSED_READ == RG_FUSED_INPUTS && (int)RG_FUSED_WRITTEN == RG_MAX_OUT,
               "kernels are given as many tensors as a chain may have");
 
 struct writing {
@@ -87,13 +87,13 @@ static int type_of(int32_t dtype)
 
 /* -- Links ------------------------------------------------------------------------------------- */
 
-static void fetch(writing *w, const rg_chain_form *f, const char *v, int32_t i)
+static void fetch(writing *w, const rg_fused_form *f, const char *v, int32_t i)
 {
   add(w, "  fetch<%d, %d, N>(%s, d.in[%d], i);\n", f->in_type[i], f->in_lies[i], v, i);
 }
 
 /* False where the link has no text. */
-static bool link(writing *w, const rg_chain_form *f, const rg_link &l)
+static bool link(writing *w, const rg_fused_form *f, const rg_link &l)
 {
   const char *name = NULL;
 
@@ -102,21 +102,21 @@ static bool link(writing *w, const rg_chain_form *f, const rg_link &l)
   }
   if (l.with >= 0) {
     fetch(w, f, "w", l.with);
-  } else if (l.with == RG_CHAIN_SELF) {
+  } else if (l.with == RG_FUSED_SELF) {
     add(w, "  COPY(w, v[j])\n");
-  } else if (l.with == RG_CHAIN_NUMBER) {
+  } else if (l.with == RG_FUSED_NUMBER) {
     uint32_t bits;
 
     memcpy(&bits, &l.number, sizeof(bits));
     add(w, "  COPY(w, __uint_as_float(0x%08xu))\n", bits);
   }
-  if (l.turned) {
+  if (l.reversed) {
     add(w, "  TURN\n");
   }
   if (l.id == RG_OP_ACT_BACK) {
     name = slope_of(l.act);
     add(w, "  EACH(v[j] * %s(w[j]))\n", name != NULL ? name : "");
-  } else if (l.id >= 0 && l.with == RG_CHAIN_NONE) {
+  } else if (l.id >= 0 && l.with == RG_FUSED_NONE) {
     name = one_of(l.id);
     add(w, "  EACH(%s(v[j]))\n", name != NULL ? name : "");
   } else if (l.id >= 0) {
@@ -133,25 +133,25 @@ static bool link(writing *w, const rg_chain_form *f, const rg_link &l)
   return l.id < 0 || name != NULL;
 }
 
-size_t rg_chain_text(const rg_chain_form *form, char *to, size_t room)
+size_t rg_fused_text(const rg_fused_form *form, char *to, size_t room)
 {
   writing w = { to, room, 0 };
   bool known = true;
 
   add(&w, "typedef %s index;\n%s", form->narrow ? "unsigned" : "long long", HEAD);
-  add(&w, "template <int N> __device__ inline void links(const rg_chain_data &d, index i)\n{\n"
+  add(&w, "template <int N> __device__ inline void links(const rg_fused_data &d, index i)\n{\n"
           "  float v[N] = {}, w[N] = {};\n");
   for (int32_t s = 0; s < form->n; s++) {
     known = link(&w, form, form->link[s]) && known;
   }
   add(&w,
-      "}\n\nextern \"C\" __global__ void __launch_bounds__(%d)\n" RG_CHAIN_KERNEL
-      "(const __grid_constant__ rg_chain_data d)\n{\n"
+      "}\n\nextern \"C\" __global__ void __launch_bounds__(%d)\n" RG_FUSED_KERNEL
+      "(const __grid_constant__ rg_fused_data d)\n{\n"
       "  const long long step = (long long)gridDim.x * blockDim.x * 8;\n"
       "  long long i = ((long long)blockIdx.x * blockDim.x + threadIdx.x) * 8;\n\n"
       "  for (; i + 8 <= d.count; i += step) {\n    links<8>(d, (index)i);\n  }\n"
       "  for (long long j = i; j < d.count && j < i + 8; j++) {\n    links<1>(d, (index)j);\n  }\n"
       "}\n",
-      RG_CHAIN_BLOCK);
+      RG_FUSED_BLOCK);
   return known && w.used < w.room ? w.used : 0;
 }

@@ -52,13 +52,13 @@ struct alignas(16) quad {
   unsigned word[4];
 };
 
-template <int TYPE> __device__ inline float element(const rg_chain_part &p, index at)
+template <int TYPE> __device__ inline float element(const rg_fused_part &p, index at)
 {
   return TYPE == RG_PART_F32 ? ((const float *)p.data)[at]
                              : of_half<TYPE>(((const unsigned short *)p.data)[at]);
 }
 
-template <int LIES> __device__ inline index place(const rg_chain_part &p, index i)
+template <int LIES> __device__ inline index place(const rg_fused_part &p, index i)
 {
   return LIES == RG_LIES_WHOLE   ? i
          : LIES == RG_LIES_AGAIN ? i % (index)p.mod
@@ -66,7 +66,7 @@ template <int LIES> __device__ inline index place(const rg_chain_part &p, index 
 }
 
 template <int TYPE, int LIES, int N>
-__device__ inline void fetch(float (&v)[N], const rg_chain_part &p, index i)
+__device__ inline void fetch(float (&v)[N], const rg_fused_part &p, index i)
 {
   if (LIES == RG_LIES_LOOSE || N == 1) {
 #pragma unroll
@@ -99,7 +99,7 @@ __device__ inline void fetch(float (&v)[N], const rg_chain_part &p, index i)
 }
 
 template <int TYPE, int LIES, int N>
-__device__ inline void put(const rg_chain_part &p, index i, const float (&v)[N])
+__device__ inline void put(const rg_fused_part &p, index i, const float (&v)[N])
 {
   if (LIES != RG_LIES_WHOLE || N == 1) {
 #pragma unroll

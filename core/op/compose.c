@@ -2,9 +2,9 @@
 /*
 ** Steps of formulas: operations whose results are released together at the end.
 */
-#include "op/formula.h"
+#include "op/compose.h"
 
-rg_status rg_f_end(rg_formula *f)
+rg_status rg_f_end(rg_compose *f)
 {
   while (f->n > 0) {
     rg_tensor_release(f->made[--f->n]);
@@ -17,7 +17,7 @@ rg_tensor *rg_f_hold(rg_value x)
   return rg_tensor_retain((rg_tensor *)(uintptr_t)x);
 }
 
-void rg_f_drop(rg_formula *f, rg_value x)
+void rg_f_drop(rg_compose *f, rg_value x)
 {
   for (int32_t i = f->n - 1; i >= 0; i--) {
     if (x != NULL && f->made[i] == x) {
@@ -28,14 +28,14 @@ void rg_f_drop(rg_formula *f, rg_value x)
   }
 }
 
-void rg_f_note(rg_formula *f, rg_status status)
+void rg_f_note(rg_compose *f, rg_status status)
 {
   if (f->status == RG_OK) {
     f->status = status;
   }
 }
 
-rg_status rg_f_give(rg_formula *f, rg_value x, rg_tensor **out)
+rg_status rg_f_give(rg_compose *f, rg_value x, rg_tensor **out)
 {
   if (f->status == RG_OK) {
     *out = rg_f_hold(x);
@@ -45,12 +45,12 @@ rg_status rg_f_give(rg_formula *f, rg_value x, rg_tensor **out)
 
 /* -- Steps ---------------------------------------------------------------------------- */
 
-rg_value rg_f_took(rg_formula *f, rg_status status, rg_tensor *out)
+rg_value rg_f_took(rg_compose *f, rg_status status, rg_tensor *out)
 {
   if (f->status != RG_OK) {
     return NULL;
   }
-  if (status == RG_OK && f->n == RG_FORMULA_STEPS) {
+  if (status == RG_OK && f->n == RG_COMPOSE_STEPS) {
     rg_tensor_release(out);
     status = rg_fail(RG_EBUG, "%s: its formula has too many steps", f->what);
   }
@@ -62,57 +62,57 @@ rg_value rg_f_took(rg_formula *f, rg_status status, rg_tensor *out)
   return out;
 }
 
-rg_value rg_f_unary(rg_formula *f, rg_unary_entry *entry, rg_value x)
+rg_value rg_f_unary(rg_compose *f, rg_unary_entry *entry, rg_value x)
 {
   RG_F_STEP(entry(x, &out));
 }
 
-rg_value rg_f_binary(rg_formula *f, rg_binary_entry *entry, rg_value x, rg_value y)
+rg_value rg_f_binary(rg_compose *f, rg_binary_entry *entry, rg_value x, rg_value y)
 {
   RG_F_STEP(entry(x, y, &out));
 }
 
-rg_value rg_f_number(rg_formula *f, rg_number_entry *entry, rg_value x, double value)
+rg_value rg_f_number(rg_compose *f, rg_number_entry *entry, rg_value x, double value)
 {
   RG_F_STEP(entry(x, value, 0, &out));
 }
 
-rg_value rg_f_add(rg_formula *f, rg_value x, rg_value y)
+rg_value rg_f_add(rg_compose *f, rg_value x, rg_value y)
 {
   return rg_f_binary(f, rg_add, x, y);
 }
 
-rg_value rg_f_sub(rg_formula *f, rg_value x, rg_value y)
+rg_value rg_f_sub(rg_compose *f, rg_value x, rg_value y)
 {
   return rg_f_binary(f, rg_sub, x, y);
 }
 
-rg_value rg_f_mul(rg_formula *f, rg_value x, rg_value y)
+rg_value rg_f_mul(rg_compose *f, rg_value x, rg_value y)
 {
   return rg_f_binary(f, rg_mul, x, y);
 }
 
-rg_value rg_f_div(rg_formula *f, rg_value x, rg_value y)
+rg_value rg_f_div(rg_compose *f, rg_value x, rg_value y)
 {
   return rg_f_binary(f, rg_div, x, y);
 }
 
-rg_value rg_f_plus(rg_formula *f, rg_value x, double value)
+rg_value rg_f_plus(rg_compose *f, rg_value x, double value)
 {
   return rg_f_number(f, rg_add_scalar, x, value);
 }
 
-rg_value rg_f_times(rg_formula *f, rg_value x, double value)
+rg_value rg_f_times(rg_compose *f, rg_value x, double value)
 {
   return rg_f_number(f, rg_mul_scalar, x, value);
 }
 
-rg_value rg_f_from(rg_formula *f, double value, rg_value x)
+rg_value rg_f_from(rg_compose *f, double value, rg_value x)
 {
   RG_F_STEP(rg_sub_scalar(x, value, 1, &out));
 }
 
-rg_value rg_f_cast(rg_formula *f, rg_value x, int32_t dtype)
+rg_value rg_f_cast(rg_compose *f, rg_value x, int32_t dtype)
 {
   rg_tensor *out = NULL;
   rg_status status = f->status;
@@ -133,16 +133,16 @@ static bool flows(rg_value x)
   return on && rg_tensor_tracked(x);
 }
 
-rg_value rg_f_lowered(rg_formula *f, rg_value x, int32_t dtype)
+rg_value rg_f_weight_cast(rg_compose *f, rg_value x, int32_t dtype)
 {
   rg_tensor low;
   rg_tensor *out = NULL;
   rg_status status;
 
-  if (f->status != RG_OK || !rg_lowers(x, dtype) || flows(x)) {
+  if (f->status != RG_OK || !rg_weight_casts(x, dtype) || flows(x)) {
     return rg_f_cast(f, x, dtype);
   }
-  status = rg_lowered(x, dtype, &low);
+  status = rg_weight_cast(x, dtype, &low);
   if (status == RG_OK) {
     status = rg_tensor_view_of(low._storage, dtype, low._shape, low._stride, low._ndim,
                                (char *)low._data - (char *)low._storage->block.data, &out);
@@ -151,32 +151,32 @@ rg_value rg_f_lowered(rg_formula *f, rg_value x, int32_t dtype)
   return rg_f_took(f, status, out);
 }
 
-rg_value rg_f_sum(rg_formula *f, rg_value x, const int32_t *axes, int32_t n, bool keep)
+rg_value rg_f_sum(rg_compose *f, rg_value x, const int32_t *axes, int32_t n, bool keep)
 {
   RG_F_STEP(rg_sum(x, axes, n, keep, &out));
 }
 
-rg_value rg_f_matmul(rg_formula *f, rg_value x, rg_value y)
+rg_value rg_f_matmul(rg_compose *f, rg_value x, rg_value y)
 {
   return rg_f_binary(f, rg_matmul, x, y);
 }
 
-rg_value rg_f_transposed(rg_formula *f, rg_value x)
+rg_value rg_f_transposed(rg_compose *f, rg_value x)
 {
   RG_F_STEP(rg_transpose(x, -1, -2, &out));
 }
 
-rg_value rg_f_shaped(rg_formula *f, rg_value x, const int64_t *shape, int32_t ndim)
+rg_value rg_f_shaped(rg_compose *f, rg_value x, const int64_t *shape, int32_t ndim)
 {
   RG_F_STEP(rg_reshape(x, shape, ndim, &out));
 }
 
-rg_value rg_f_expanded(rg_formula *f, rg_value x, const int64_t *shape, int32_t ndim)
+rg_value rg_f_expanded(rg_compose *f, rg_value x, const int64_t *shape, int32_t ndim)
 {
   RG_F_STEP(rg_expand(x, shape, ndim, &out));
 }
 
-rg_value rg_f_rows(rg_formula *f, rg_value x)
+rg_value rg_f_rows(rg_compose *f, rg_value x)
 {
   int64_t shape[2];
 
@@ -191,12 +191,12 @@ rg_value rg_f_rows(rg_formula *f, rg_value x)
   return rg_f_shaped(f, x, shape, 2);
 }
 
-rg_value rg_f_narrow(rg_formula *f, rg_value x, int32_t axis, int64_t start, int64_t length)
+rg_value rg_f_narrow(rg_compose *f, rg_value x, int32_t axis, int64_t start, int64_t length)
 {
   RG_F_STEP(rg_narrow(x, axis, start, length, 1, &out));
 }
 
-rg_tensor *rg_f_empty(rg_formula *f, int32_t dtype, int32_t device, const int64_t *shape,
+rg_tensor *rg_f_empty(rg_compose *f, int32_t dtype, int32_t device, const int64_t *shape,
                       int32_t ndim)
 {
   rg_tensor *out = NULL;
@@ -205,17 +205,17 @@ rg_tensor *rg_f_empty(rg_formula *f, int32_t dtype, int32_t device, const int64_
   return rg_f_took(f, status, out) != NULL ? out : NULL;
 }
 
-rg_value rg_f_select(rg_formula *f, rg_value x, int32_t axis, int64_t at)
+rg_value rg_f_select(rg_compose *f, rg_value x, int32_t axis, int64_t at)
 {
   RG_F_STEP(rg_select(x, axis, at, &out));
 }
 
-rg_value rg_f_swapped(rg_formula *f, rg_value x, int32_t a, int32_t b)
+rg_value rg_f_swapped(rg_compose *f, rg_value x, int32_t a, int32_t b)
 {
   RG_F_STEP(rg_transpose(x, a, b, &out));
 }
 
-rg_value rg_f_along(rg_formula *f, rg_value x, int32_t axis, int32_t ndim)
+rg_value rg_f_along(rg_compose *f, rg_value x, int32_t axis, int32_t ndim)
 {
   int64_t shape[RG_MAX_DIMS];
 

@@ -6,7 +6,7 @@
 ** RIDGE_NVRTC names another file, or is `none`.  The simulator of the tests has no machine code:
 ** there it is never opened, and `simulated` means a stand-in that asks the C++ compiler.
 */
-#include "gpu/chain/compiler.h"
+#include "gpu/fused/compiler.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -213,7 +213,7 @@ bool rg_compile(const char *text, int32_t capability, char **code, size_t *bytes
     (void)snprintf(why, room, "%s", note);
     return false;
   }
-  result = nvrtc.CreateProgram(&program, text, "chain.cu", 0, NULL, NULL);
+  result = nvrtc.CreateProgram(&program, text, "fused.cu", 0, NULL, NULL);
   if (result != NVRTC_SUCCESS) {
     (void)snprintf(why, room, "%s", nvrtc.GetErrorString(result));
     return false;

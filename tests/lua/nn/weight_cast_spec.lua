@@ -110,7 +110,7 @@ describe('weights under autocast on a device', function()
       assert.is_true(a:equal(x:matmul(now)) and b:equal(a), i)
       assert.is_true(c:equal(x:matmul(w:to 'bf16')), i)
     end
-    assert.is_true(plan:facts().noted)
+    assert.is_true(plan:facts().device_graph)
   end)
 
   it('are found from any stream, and made behind whoever wrote them', function()
@@ -238,7 +238,7 @@ describe('weights under autocast on a device', function()
           ridge.no_grad(ridge.autocast, kind, two, IMAGES * 3)
         end
       end
-      assert.is_true(plan:facts().noted, plan:facts().why)
+      assert.is_true(plan:facts().device_graph, plan:facts().why)
       for i, p in ipairs(one:parameters()) do
         assert.is_true(p.tensor:equal(two:parameters()[i].tensor), p.name)
       end

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Kernels of chains: in this process, where each is compiled once and stays loaded, because graphs
-** hold it; and in files, chain-HASH.bin (gpu/cache.cuh), for the next one.
+** hold it; and in files, fused-HASH.bin (gpu/cache.cuh), for the next one.
 **
 ** A file holds what the code was made of, all of the text and the compiler's version: a file that
 ** does not say exactly that, to the last byte, is not used and is written again.
 */
-#include "gpu/chain/kernel_cache.h"
+#include "gpu/fused/kernel_cache.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ enum {
 };
 
 struct entry {
-  rg_chain_form form;
+  rg_fused_form form;
   uint64_t hash;
   int32_t capability;
   cudaKernel_t kernel; /* NULL: it cannot be compiled */
@@ -47,7 +47,7 @@ struct head {
 
 static head head_of(int32_t version, int32_t capability, size_t text, size_t code)
 {
-  head h = { "ridge compiled chain 1\n", version, capability, (int64_t)text, (int64_t)code };
+  head h = { "ridge compiled fused 1\n", version, capability, (int64_t)text, (int64_t)code };
 
   return h;
 }
@@ -57,7 +57,7 @@ static void name_of(const char *text, int32_t version, int32_t capability, char 
   head h = head_of(version, capability, strlen(text), 0);
   uint64_t hash = rg_hash(text, strlen(text), rg_hash(&h, sizeof(h), RG_HASH_BEGIN));
 
-  (void)snprintf(name, 32, "chain-%08x%08x.bin", (unsigned)(hash >> 32), (unsigned)hash);
+  (void)snprintf(name, 32, "fused-%08x%08x.bin", (unsigned)(hash >> 32), (unsigned)hash);
 }
 
 /* The code of a text from its file, malloc'd. */
@@ -119,7 +119,7 @@ static cudaKernel_t kernel_in(const char *code)
 
   if (code != NULL &&
       cudaLibraryLoadData(&library, code, NULL, NULL, 0, NULL, NULL, 0) == cudaSuccess) {
-    if (cudaLibraryGetKernel(&kernel, library, RG_CHAIN_KERNEL) == cudaSuccess) {
+    if (cudaLibraryGetKernel(&kernel, library, RG_FUSED_KERNEL) == cudaSuccess) {
       return kernel;
     }
     (void)cudaLibraryUnload(library);
@@ -128,16 +128,16 @@ static cudaKernel_t kernel_in(const char *code)
   return NULL;
 }
 
-static cudaKernel_t make(const rg_chain_form *form, int32_t capability)
+static cudaKernel_t make(const rg_fused_form *form, int32_t capability)
 {
   int32_t version = rg_compiler_version(true);
-  char *text = version > 0 ? (char *)malloc(RG_CHAIN_TEXT_MOST) : NULL;
+  char *text = version > 0 ? (char *)malloc(RG_FUSED_TEXT_MOST) : NULL;
   cudaKernel_t kernel = NULL;
   size_t bytes;
   char why[512] = "";
   char *code;
 
-  if (text != NULL && rg_chain_text(form, text, RG_CHAIN_TEXT_MOST) > 0) {
+  if (text != NULL && rg_fused_text(form, text, RG_FUSED_TEXT_MOST) > 0) {
     code = load(text, version, capability);
     kernel = kernel_in(code);
     free(code);
@@ -159,14 +159,14 @@ static cudaKernel_t make(const rg_chain_form *form, int32_t capability)
 
 /* -- The table --------------------------------------------------------------------------------- */
 
-const char *rg_chain_failure(void)
+const char *rg_fused_failure(void)
 {
   std::lock_guard<std::mutex> held(lock);
 
   return failure;
 }
 
-cudaKernel_t rg_chain_kernel(int32_t device, const rg_chain_form *form)
+cudaKernel_t rg_fused_kernel(int32_t device, const rg_fused_form *form)
 {
   const int32_t capability = rg_gpu_capability(device);
   const uint64_t hash = rg_hash(form, sizeof(*form), RG_HASH_BEGIN ^ (uint64_t)capability);
@@ -197,7 +197,7 @@ cudaKernel_t rg_chain_kernel(int32_t device, const rg_chain_form *form)
 
 #else
 
-const char *rg_chain_failure(void)
+const char *rg_fused_failure(void)
 {
   return "";
 }

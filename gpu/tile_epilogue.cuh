@@ -4,8 +4,8 @@
 ** a time: scale, bias, activation, dropout with the CPU's own numbers, conversion, one store of 16
 ** bytes (two in f32).
 */
-#ifndef RIDGE_GPU_TILE_END_CUH
-#define RIDGE_GPU_TILE_END_CUH
+#ifndef RIDGE_GPU_TILE_EPILOGUE_CUH
+#define RIDGE_GPU_TILE_EPILOGUE_CUH
 
 #include "gpu/kernels.cuh"
 
@@ -14,7 +14,7 @@ extern "C" {
 }
 
 /* The end of a product whose result has rows `row` elements apart. */
-struct rg_end {
+struct rg_epilogue {
   void *data;
   int64_t row;
   int64_t cols; /* of the whole result: dropout's numbers are counted over it */
@@ -27,7 +27,7 @@ struct rg_end {
   int32_t bias_dtype, dtype, act;
 };
 
-template <int ACT> static __device__ inline void rg_end_act(float v[8])
+template <int ACT> static __device__ inline void rg_epilogue_act(float v[8])
 {
 #pragma unroll
   for (int c = 0; c < 8; c++) {
@@ -36,7 +36,8 @@ template <int ACT> static __device__ inline void rg_end_act(float v[8])
 }
 
 /* Zeros where dropout says so, for elements at .. at + 7 of the stream. */
-static __device__ inline void rg_end_drop(const rg_end &e, uint64_t seed, uint64_t at, float v[8])
+static __device__ inline void rg_epilogue_drop(const rg_epilogue &e, uint64_t seed, uint64_t at,
+                                               float v[8])
 {
   uint32_t x[12];
   float grown = (float)(1.0 / (1.0 - e.p));
@@ -61,8 +62,8 @@ static __device__ inline void rg_end_drop(const rg_end &e, uint64_t seed, uint64
 }
 
 template <class T>
-static __device__ inline void rg_end_store(const rg_end &e, int64_t row, int64_t col, int n,
-                                           const float v[8])
+static __device__ inline void rg_epilogue_store(const rg_epilogue &e, int64_t row, int64_t col,
+                                                int n, const float v[8])
 {
   union {
     uint4 bits[sizeof(T) / 2];
@@ -90,8 +91,8 @@ static __device__ inline void rg_end_store(const rg_end &e, int64_t row, int64_t
 }
 
 /* n <= 8 sums of one row become the result's columns from col on. */
-static __device__ inline void rg_end_eight(const rg_end &e, int64_t row, int64_t col, int n,
-                                           float v[8])
+static __device__ inline void rg_epilogue_eight(const rg_epilogue &e, int64_t row, int64_t col,
+                                                int n, float v[8])
 {
 #pragma unroll
   for (int c = 0; c < 8; c++) {
@@ -104,19 +105,19 @@ static __device__ inline void rg_end_eight(const rg_end &e, int64_t row, int64_t
   }
   switch (e.act) {
   case RG_ACT_RELU:
-    rg_end_act<RG_ACT_RELU>(v);
+    rg_epilogue_act<RG_ACT_RELU>(v);
     break;
   case RG_ACT_GELU:
-    rg_end_act<RG_ACT_GELU>(v);
+    rg_epilogue_act<RG_ACT_GELU>(v);
     break;
   case RG_ACT_SILU:
-    rg_end_act<RG_ACT_SILU>(v);
+    rg_epilogue_act<RG_ACT_SILU>(v);
     break;
   case RG_ACT_TANH:
-    rg_end_act<RG_ACT_TANH>(v);
+    rg_epilogue_act<RG_ACT_TANH>(v);
     break;
   case RG_ACT_SIGMOID:
-    rg_end_act<RG_ACT_SIGMOID>(v);
+    rg_epilogue_act<RG_ACT_SIGMOID>(v);
     break;
   default:
     break;
@@ -124,14 +125,14 @@ static __device__ inline void rg_end_eight(const rg_end &e, int64_t row, int64_t
   if (e.p > 0) {
     rg_draw draw = rg_draw_now(e.draw);
 
-    rg_end_drop(e, draw.seed, draw.offset + e.ahead + (uint64_t)(row * e.cols + col), v);
+    rg_epilogue_drop(e, draw.seed, draw.offset + e.ahead + (uint64_t)(row * e.cols + col), v);
   }
   if (e.dtype == RG_BF16) {
-    rg_end_store<__nv_bfloat16>(e, row, col, n, v);
+    rg_epilogue_store<__nv_bfloat16>(e, row, col, n, v);
   } else if (e.dtype == RG_F16) {
-    rg_end_store<__half>(e, row, col, n, v);
+    rg_epilogue_store<__half>(e, row, col, n, v);
   } else {
-    rg_end_store<float>(e, row, col, n, v);
+    rg_epilogue_store<float>(e, row, col, n, v);
   }
 }
 

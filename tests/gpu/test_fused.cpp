@@ -5,8 +5,8 @@
 // (tests/lua/compiled_spec.lua), where the same text goes to the C++ compiler.
 //
 // Without NVRTC everything is skipped.
-#include "gpu/chain/compiler.h"
-#include "gpu/chain/text.h"
+#include "gpu/fused/compiler.h"
+#include "gpu/fused/text.h"
 #include "gpu/formulas.h"
 
 #include <elf.h>
@@ -48,9 +48,9 @@ static int below(int n)
 }
 #define ANY(list) list[below(sizeof(list) / sizeof(list[0]))]
 
-static rg_chain_form blank(void)
+static rg_fused_form blank(void)
 {
-  rg_chain_form f;
+  rg_fused_form f;
   memset(&f, 0, sizeof(f));
   f.narrow = 1;
   return f;
@@ -60,42 +60,42 @@ static rg_link link_of(int id, int with)
 {
   rg_link l = {};
   l.id = (int16_t)id;
-  l.load = l.store = RG_CHAIN_NONE;
+  l.load = l.store = RG_FUSED_NONE;
   l.with = (int8_t)with;
   l.dtype = RG_F32;
   return l;
 }
 
 // As many links as a chain has room for; wide tensors of every type, read, stored, read again.
-static rg_chain_form any_chain(void)
+static rg_fused_form any_chain(void)
 {
-  rg_chain_form f = blank();
-  f.n = 1 + below(RG_CHAIN_LINKS);
+  rg_fused_form f = blank();
+  f.n = 1 + below(RG_FUSED_LINKS);
   f.narrow = below(2);
-  for (int i = 0; i < RG_CHAIN_READ; i++) {
+  for (int i = 0; i < RG_FUSED_READ; i++) {
     f.in_type[i] = (uint8_t)below(3);
     f.in_lies[i] = (uint8_t)below(4);
   }
-  for (int i = 0; i < RG_CHAIN_WRITTEN; i++) {
+  for (int i = 0; i < RG_FUSED_WRITTEN; i++) {
     f.out_type[i] = (uint8_t)below(3);
     f.out_lies[i] = below(3) ? RG_LIES_WHOLE : RG_LIES_LOOSE;
   }
   for (int i = 0; i < f.n; i++) {
     const int kind = below(4);
-    const int with = below(3) ? below(RG_CHAIN_READ)
-                     : below(2) ? RG_CHAIN_NUMBER
-                                : RG_CHAIN_SELF;
+    const int with = below(3) ? below(RG_FUSED_READ)
+                     : below(2) ? RG_FUSED_NUMBER
+                                : RG_FUSED_SELF;
     rg_link *l = &f.link[i];
-    *l = kind == 0   ? link_of(ANY(ONE), RG_CHAIN_NONE)
-         : kind == 1 ? link_of(-1, RG_CHAIN_NONE)
-         : kind == 2 ? link_of(RG_OP_ACT_BACK, below(RG_CHAIN_READ))
+    *l = kind == 0   ? link_of(ANY(ONE), RG_FUSED_NONE)
+         : kind == 1 ? link_of(-1, RG_FUSED_NONE)
+         : kind == 2 ? link_of(RG_OP_ACT_BACK, below(RG_FUSED_READ))
                      : link_of(ANY(TWO), with);
     l->act = (int8_t)ANY(ACT);
-    l->turned = (int8_t)(kind == 3 && below(2));
+    l->reversed = (int8_t)(kind == 3 && below(2));
     l->dtype = (int8_t)ANY(TYPE);
     l->number = (float)below(100) / 7;
-    l->load = (int8_t)(i == 0 || below(5) == 0 ? below(RG_CHAIN_READ) : RG_CHAIN_NONE);
-    l->store = (int8_t)(i + 1 == f.n ? 0 : below(4) == 0 ? below(RG_CHAIN_WRITTEN) : RG_CHAIN_NONE);
+    l->load = (int8_t)(i == 0 || below(5) == 0 ? below(RG_FUSED_READ) : RG_FUSED_NONE);
+    l->store = (int8_t)(i + 1 == f.n ? 0 : below(4) == 0 ? below(RG_FUSED_WRITTEN) : RG_FUSED_NONE);
   }
   return f;
 }
@@ -143,7 +143,7 @@ static void look(const char *code, size_t bytes, const std::string &what, bool t
   ok(frame == 0 || (turns && frame > 0 && frame <= 64), what + ": " + std::to_string(frame) + " bytes of stack");
 }
 
-static bool has(const rg_chain_form &f, int id)
+static bool has(const rg_fused_form &f, int id)
 {
   for (int i = 0; i < f.n; i++) {
     if (f.link[i].id == id) return true;
@@ -151,14 +151,14 @@ static bool has(const rg_chain_form &f, int id)
   return false;
 }
 
-static void compiles(const rg_chain_form &f, int capability, const std::string &name)
+static void compiles(const rg_fused_form &f, int capability, const std::string &name)
 {
-  static char text[RG_CHAIN_TEXT_MOST];
+  static char text[RG_FUSED_TEXT_MOST];
   const std::string what = name + " for sm_" + std::to_string(capability);
   char why[512] = "";
   char *code = nullptr;
   size_t bytes = 0;
-  if (!ok(rg_chain_text(&f, text, sizeof(text)) > 0, name + " has a text")) return;
+  if (!ok(rg_fused_text(&f, text, sizeof(text)) > 0, name + " has a text")) return;
   const bool good = rg_compile(text, capability, &code, &bytes, why, sizeof(why));
   if (!ok(good && bytes > 0, what + (good ? "" : ": ") + why)) return;
   look(code, bytes, what, has(f, RG_OP_SIN) || has(f, RG_OP_COS));
@@ -175,20 +175,20 @@ int main()
 
   // every function, alone: of two bf16 rows, with what each has of its own
   for (size_t i = 0; i < sizeof(ONE) / sizeof(ONE[0]); i++) {
-    rg_chain_form f = blank();
+    rg_fused_form f = blank();
     f.n = 1;
-    f.link[0] = link_of(ONE[i], RG_CHAIN_NONE);
+    f.link[0] = link_of(ONE[i], RG_FUSED_NONE);
     f.link[0].load = f.link[0].store = 0;
     f.in_type[0] = f.out_type[0] = (uint8_t)(i % 3);
     compiles(f, 90, "function " + std::to_string(ONE[i]));
   }
   // a layer's bias and gelu in bf16, the case that counts
-  rg_chain_form f = blank();
+  rg_fused_form f = blank();
   f.n = 2;
   f.link[0] = link_of(RG_OP_ADD, 1);
   f.link[0].load = 0;
   f.link[0].dtype = f.link[1].dtype = RG_BF16;
-  f.link[1] = link_of(RG_OP_GELU, RG_CHAIN_NONE);
+  f.link[1] = link_of(RG_OP_GELU, RG_FUSED_NONE);
   f.link[1].store = 0;
   f.in_type[0] = f.in_type[1] = f.out_type[0] = RG_PART_BF16;
   f.in_lies[1] = RG_LIES_AGAIN;
@@ -196,12 +196,12 @@ int main()
   for (int i = 0; i < 24; i++) compiles(any_chain(), i % 2 ? 80 : 90, "chain " + std::to_string(i));
 
   // a link without a text, and a buffer that is too small, are told and not written
-  static char text[RG_CHAIN_TEXT_MOST];
+  static char text[RG_FUSED_TEXT_MOST];
   f.link[1].id = RG_OP_EQ;
-  ok(rg_chain_text(&f, text, sizeof(text)) == 0, "a comparison has no text");
+  ok(rg_fused_text(&f, text, sizeof(text)) == 0, "a comparison has no text");
   f.link[1].id = RG_OP_GELU;
-  const size_t n = rg_chain_text(&f, text, sizeof(text));
-  ok(n > 0 && rg_chain_text(&f, text, n) == 0 && rg_chain_text(&f, text, n + 1) == n,
+  const size_t n = rg_fused_text(&f, text, sizeof(text));
+  ok(n > 0 && rg_fused_text(&f, text, n) == 0 && rg_fused_text(&f, text, n + 1) == n,
      "a text of " + std::to_string(n) + " bytes needs one more");
   char why[512] = "";
   char *code = nullptr;

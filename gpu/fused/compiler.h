@@ -2,8 +2,8 @@
 /*
 ** The compiler at run time, NVRTC: opened late, where it is there.
 */
-#ifndef RIDGE_GPU_CHAIN_COMPILER_H
-#define RIDGE_GPU_CHAIN_COMPILER_H
+#ifndef RIDGE_GPU_FUSED_COMPILER_H
+#define RIDGE_GPU_FUSED_COMPILER_H
 
 #include <cuda_runtime_api.h>
 #include <stddef.h>
