@@ -8,7 +8,7 @@
 static _Thread_local rg_plan *capturing;
 static _Thread_local rg_arena *arena_before;
 
-/* The dispatcher's hook: copy the call into a step, then run the step. */
+/* The dispatcher's hook: copy the call into a step, then run the step; not in a dry capture. */
 static rg_status capture_call(const rg_call *call, rg_kernel *kernel, rg_tensor *const *out,
                               rg_frame *frame)
 {
@@ -26,7 +26,7 @@ static rg_status capture_call(const rg_call *call, rg_kernel *kernel, rg_tensor 
     }
     s->frame.scratch = scratch.data;
   }
-  status = kernel(&s->call, s->out, &s->frame);
+  status = rg_capture_dry ? RG_OK : kernel(&s->call, s->out, &s->frame);
   if (scratch.data != NULL) {
     rg_block_free(&scratch);
   }
@@ -34,7 +34,11 @@ static rg_status capture_call(const rg_call *call, rg_kernel *kernel, rg_tensor 
     rg_plan_drop_last(capturing);
     return status;
   }
-  rg_plan_warms(capturing);
+  if (rg_capture_dry) {
+    rg_plan_cools(capturing);
+  } else {
+    rg_plan_warms(capturing);
+  }
   frame->path = s->frame.path;
   capturing->flops += cost.flops;
   capturing->bytes += cost.bytes;

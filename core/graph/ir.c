@@ -53,6 +53,9 @@ void rg_graph_release(rg_graph *graph)
   for (int32_t i = 0; i < graph->bound.n; i++) {
     rg_tensor_release(*RG_IR_AT(graph->bound, rg_tensor *, i));
   }
+  for (int32_t i = 0; i < graph->output.n; i++) {
+    rg_tensor_release(RG_IR_AT(graph->output, rg_ir_output, i)->into);
+  }
   for (int32_t i = 0; i < graph->streams.n; i++) {
     rg_generator_release(*RG_IR_AT(graph->streams, rg_generator *, i));
   }
@@ -487,6 +490,9 @@ rg_status rg_ir_graph_output(rg_graph *g, const rg_ir_output *output)
   RG_TRY(rg_ir_use_room(g, output->value, 1));
   RG_IR_PUSH(g->out_back, int32_t, rg_ir_use_add(g, output->value, RG_IR_NONE, g->output.n));
   RG_IR_PUSH(g->output, rg_ir_output, *output);
+  if (output->into != NULL) {
+    (void)rg_tensor_retain(output->into);
+  }
   return RG_OK;
 }
 

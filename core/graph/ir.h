@@ -73,6 +73,9 @@ typedef struct rg_ir_output {
   int32_t kind; /* RG_OUTPUT_... */
   rg_ir_text name;
   rg_ir_text line;
+  int32_t shares;  /* number, from 1, of the first output in whose storage it was recorded */
+  bool outside;    /* it was recorded in storage that was there before */
+  rg_tensor *into; /* tensor that a plan writes it into, held; NULL: one of the plan's own */
 } rg_ir_output;
 
 /* Who needs a value: input `slot` of a node; from n_in on, its output slot - n_in, which is this

@@ -135,6 +135,20 @@ int32_t rg_graph_output(const rg_graph *graph, int32_t i, int32_t *kind, const c
   return output->value;
 }
 
+rg_tensor *rg_graph_bound(const rg_graph *graph, int32_t value)
+{
+  return value < 0 || value >= rg_ir_n_values(graph) ? NULL : rg_ir_bound(graph, value);
+}
+
+rg_status rg_graph_bind(rg_graph *graph, int32_t value, rg_tensor *x)
+{
+  if (value < 0 || value >= rg_ir_n_values(graph) || rg_ir_value_at(graph, value)->removed ||
+      rg_ir_value_at(graph, value)->producer != RG_IR_NONE) {
+    return rg_fail(RG_EARG, "graph: %%%d is no value that was there before", value);
+  }
+  return rg_ir_bind(graph, value, x);
+}
+
 /* -- Changes ----------------------------------------------------------------------------- */
 
 rg_status rg_graph_replace(rg_graph *graph, int32_t old, int32_t by)

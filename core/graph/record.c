@@ -10,36 +10,14 @@
 #include <stdio.h>
 
 #include "graph/record.h"
+#include "graph/seen.h"
 #include "op/fill.h"
 #include "op/list.h"
 #include "op/view.h"
 
-enum { BUCKETS = 1024 };
-
-/* A view of a storage, and its newest value. */
-typedef struct seen {
-  struct seen *next;
-  rg_tensor at; /* type, shape, strides */
-  int64_t offset;
-  int32_t value;
-} seen;
-
-typedef struct stored {
-  struct stored *next; /* in its bucket */
-  rg_storage *storage;
-  seen *views; /* the newest first */
-  int32_t number;
-  int32_t version; /* of the graph */
-  int32_t writer;  /* node that wrote it; RG_IR_NONE: none yet */
-  int32_t first;   /* value that no node makes; RG_IR_NONE: it is the recording's own */
-  uint64_t counted;
-  bool outside; /* it was there before */
-  bool state;   /* and is written to */
-} stored;
-
 typedef struct rg_recording {
   rg_graph *g;
-  stored *bucket[BUCKETS];
+  rg_seen_storages storages;
   const rg_arena *arena; /* of the capture: what it gives is the recording's own */
   char why[160];         /* there can be no graph; empty: there can */
 } recording;
@@ -48,23 +26,11 @@ static _Thread_local recording *now;
 
 extern const rg_op rg_op_fill, rg_op_as_strided;
 
-/* -- Storages and views ------------------------------------------------------------------------ */
-
-static stored **bucket_of(const recording *r, const rg_storage *storage)
-{
-  uint64_t hash = (uint64_t)(uintptr_t)storage * 0x9e3779b97f4a7c15u;
-
-  return (stored **)&r->bucket[hash >> 54];
-}
+/* -- Storages ---------------------------------------------------------------------------------- */
 
 static stored *find(const recording *r, const rg_storage *storage)
 {
-  stored *s = *bucket_of(r, storage);
-
-  while (s != NULL && s->storage != storage) {
-    s = s->next;
-  }
-  return s;
+  return rg_seen_find(&r->storages, storage);
 }
 
 /* Is it memory that came with the recording? */
@@ -75,70 +41,12 @@ static bool is_own(const recording *r, const rg_storage *storage)
 
 static rg_status add_storage(recording *r, rg_storage *storage, stored **out)
 {
-  stored **bucket = bucket_of(r, storage);
-  stored *s = rg_host_zeroed(sizeof(*s));
-
-  if (s == NULL) {
-    return rg_fail(RG_ENOMEM, "graph: no memory for a storage");
-  }
-  rg_storage_hold(storage);
-  s->storage = storage;
-  s->writer = RG_IR_NONE;
-  s->first = RG_IR_NONE;
-  s->counted = rg_storage_version(storage);
-  s->outside = !is_own(r, storage);
-  s->next = *bucket;
-  *bucket = s;
-  *out = s;
-  return rg_ir_storage_new(r->g, &s->number);
+  RG_TRY(rg_seen_add(&r->storages, storage, out));
+  (*out)->outside = !is_own(r, storage);
+  return rg_ir_storage_new(r->g, &(*out)->number);
 }
 
-static int64_t offset_of(const rg_tensor *x)
-{
-  return (char *)x->_data - (char *)x->_storage->block.data;
-}
-
-static bool is_view(const seen *v, const rg_tensor *x)
-{
-  bool same = v->offset == offset_of(x) && v->at._dtype == x->_dtype &&
-              rg_tensor_shaped(&v->at, x->_shape, x->_ndim);
-
-  for (int32_t i = 0; same && i < x->_ndim; i++) {
-    same = x->_shape[i] <= 1 || v->at._stride[i] == x->_stride[i];
-  }
-  return same;
-}
-
-static seen *find_view(const stored *s, const rg_tensor *x)
-{
-  seen *v = s->views;
-
-  while (v != NULL && !is_view(v, x)) {
-    v = v->next;
-  }
-  return v;
-}
-
-/* From now on x is this value. */
-static rg_status set_view(stored *s, const rg_tensor *x, int32_t value)
-{
-  seen *v = find_view(s, x);
-
-  if (v == NULL) {
-    v = rg_host_zeroed(sizeof(*v));
-    if (v == NULL) {
-      return rg_fail(RG_ENOMEM, "graph: no memory for a view");
-    }
-    v->at = *x;
-    v->offset = offset_of(x);
-    v->next = s->views;
-    s->views = v;
-  }
-  v->value = value;
-  return RG_OK;
-}
-
-/* -- Values ------------------------------------------------------------------------------------ */
+/* -- Values ---------------------------------------------------------------------------------- */
 
 /* The same view at the version the storage has now: the node that wrote that makes it, too. */
 static rg_status renew(recording *r, stored *s, seen *v)
@@ -164,14 +72,15 @@ static rg_status unwritten(recording *r, stored *s, const rg_tensor *x)
                           &value));
   rg_ir_results_end(r->g, node);
   s->writer = node;
-  return set_view(s, x, value);
+  return rg_seen_set(s, x, value);
 }
 
 /* A window that no call made, into a view that is known. */
 static rg_status strided(recording *r, stored *s, const rg_tensor *x)
 {
   seen *base = s->views;
-  rg_as_strided_args args = { .offset = (offset_of(x) - base->offset) / rg_dtype_bytes(x->_dtype) };
+  rg_as_strided_args args = { .offset =
+                                  (rg_seen_offset(x) - base->offset) / rg_dtype_bytes(x->_dtype) };
   rg_meta meta = rg_meta_of(x);
   int32_t node;
   int32_t value;
@@ -183,7 +92,7 @@ static rg_status strided(recording *r, stored *s, const rg_tensor *x)
   RG_TRY(
       rg_ir_output_add(r->g, node, &meta, x->_device, s->number, s->version, RG_IR_NONE, &value));
   rg_ir_results_end(r->g, node);
-  return set_view(s, x, value);
+  return rg_seen_set(s, x, value);
 }
 
 /* A tensor that was there before. */
@@ -196,7 +105,7 @@ static rg_status outside(recording *r, stored *s, const rg_tensor *x)
   RG_TRY(
       rg_ir_value_add(r->g, kind, &meta, x->_device, s->number, (rg_tensor *)(uintptr_t)x, &value));
   s->first = s->first == RG_IR_NONE ? value : s->first;
-  return set_view(s, x, value);
+  return rg_seen_set(s, x, value);
 }
 
 /* What x is now. */
@@ -214,19 +123,19 @@ static rg_status value_of(recording *r, const rg_tensor *x, int32_t *out)
     (void)snprintf(r->why, sizeof(r->why), "%s was written to by what is no operation",
                    rg_tensor_text(x, text, sizeof(text)));
   }
-  if (find_view(s, x) == NULL) {
+  if (rg_seen_view(s, x) == NULL) {
     RG_TRY(s->outside         ? outside(r, s, x)
            : s->views == NULL ? unwritten(r, s, x)
                               : strided(r, s, x));
   }
-  seen *v = find_view(s, x);
+  seen *v = rg_seen_view(s, x);
 
   RG_TRY(renew(r, s, v));
   *out = v->value;
   return RG_OK;
 }
 
-/* -- Nodes ------------------------------------------------------------------------------------- */
+/* -- Nodes ----------------------------------------------------------------------------------- */
 
 static rg_status add_modes(recording *r, const rg_call *call, int32_t *out)
 {
@@ -299,7 +208,7 @@ static rg_status write(recording *r, int32_t node, const rg_tensor *x, int32_t w
   s->version++;
   s->writer = node;
   s->counted = rg_storage_version(s->storage);
-  return set_view(s, x, value);
+  return rg_seen_set(s, x, value);
 }
 
 static rg_status add_result(recording *r, int32_t node, const rg_tensor *x, int32_t was)
@@ -317,7 +226,7 @@ static rg_status add_result(recording *r, int32_t node, const rg_tensor *x, int3
   }
   RG_TRY(
       rg_ir_output_add(r->g, node, &meta, x->_device, s->number, s->version, RG_IR_NONE, &value));
-  return set_view(s, x, value);
+  return rg_seen_set(s, x, value);
 }
 
 /* What a result was before the call wrote it; none where all of its memory is new. */
@@ -333,7 +242,7 @@ static rg_status before_of(recording *r, const rg_call *call, const rg_tensor *x
   return value_of(r, x, was);
 }
 
-/* -- What the dispatcher says ------------------------------------------------------------------ */
+/* -- What the dispatcher says ---------------------------------------------------------------- */
 
 static rg_status ran(recording *r, const rg_call *call, rg_tensor *const *out)
 {
@@ -420,7 +329,7 @@ static rg_status graph_end(const rg_call *call, int32_t node, rg_tensor *const *
 
 static const rg_graph_hooks hooks = { .ran = graph_ran, .begin = graph_begin, .end = graph_end };
 
-/* -- Beginning and end ------------------------------------------------------------------------- */
+/* -- Beginning and end ----------------------------------------------------------------------- */
 
 rg_status rg_record_begin(void)
 {
@@ -459,6 +368,19 @@ static bool is_untouched(const recording *r, const rg_tensor *x)
   return s == NULL ? !is_own(r, storage) : s->outside && !s->state;
 }
 
+/* The first output, from 1, in the storage of a value; that of the next one where there is none. */
+static int32_t shares_of(const rg_graph *g, int32_t value)
+{
+  const int32_t storage = rg_ir_value_at(g, value)->storage;
+  int32_t i = 0;
+
+  while (i < rg_ir_n_outputs(g) &&
+         rg_ir_value_at(g, rg_ir_output_at(g, i)->value)->storage != storage) {
+    i++;
+  }
+  return i + 1;
+}
+
 rg_status rg_record_output(const rg_tensor *x, int32_t kind, const char *name)
 {
   rg_ir_output output = { .kind = kind };
@@ -469,6 +391,9 @@ rg_status rg_record_output(const rg_tensor *x, int32_t kind, const char *name)
   }
   RG_TRY(value_of(now, x, &output.value));
   RG_TRY(rg_ir_text_add(now->g, name, &output.name));
+  output.outside = find(now, rg_storage_root(x->_storage))->outside;
+  output.shares = shares_of(now->g, output.value);
+  output.into = kind == RG_OUTPUT_RETURNED ? NULL : (rg_tensor *)(uintptr_t)x;
   return rg_ir_graph_output(now->g, &output);
 }
 
@@ -530,21 +455,7 @@ rg_recording *rg_record_swap(rg_recording *other)
 
 static void forget(recording *r)
 {
-  for (int32_t i = 0; i < BUCKETS; i++) {
-    for (stored *s = r->bucket[i]; s != NULL;) {
-      stored *next = s->next;
-
-      while (s->views != NULL) {
-        seen *v = s->views;
-
-        s->views = v->next;
-        rg_host_free(v);
-      }
-      rg_storage_unhold(s->storage);
-      rg_host_free(s);
-      s = next;
-    }
-  }
+  rg_seen_end(&r->storages);
   rg_host_free(r);
 }
 

@@ -56,6 +56,7 @@ struct rg_call {
   const void *args;        /* the op's own struct, op->args_size bytes, no pointers inside */
   rg_generator *generator; /* for ops that draw: where from; NULL for the default */
   bool tracked;            /* the tape will be told: filled by the dispatcher */
+  bool whole;              /* hidden results are handed out like others: rg_run_whole */
   /* filled by infer */
   int32_t compute;     /* dtype the inputs are converted to first (but see the roles of schema.h);
                           ** -1: they stay as they are.  Products set it to rg_autocast_for(call) */
@@ -165,6 +166,10 @@ struct rg_op {
 */
 rg_status rg_run(rg_call *call, rg_tensor **out) RG_CHECK;
 
+/* The same with hidden results handed out too: out has room for them, and NULL entries of theirs
+** are allocated.  For who keeps them himself, and has no tape to do it. */
+rg_status rg_run_whole(rg_call *call, rg_tensor **out) RG_CHECK;
+
 /* Run one call whose visible results are all new; what lies in out before does not matter. */
 rg_status rg_run_fresh(rg_call *call, rg_tensor **out) RG_CHECK;
 
@@ -252,6 +257,10 @@ typedef rg_status rg_capture_hook(const rg_call *call, rg_kernel *kernel, rg_ten
                                   rg_frame *frame);
 extern _Thread_local rg_capture_hook *rg_capture_active;
 
+/* The same capture is dry: steps are made and no kernel runs, so that nothing is drawn, counted as
+** written or told to recorders. */
+extern _Thread_local bool rg_capture_dry;
+
 /* Run a kernel with its scratch; used by the dispatcher and by replay. */
 rg_status rg_execute(const rg_call *call, rg_kernel *kernel, rg_tensor *const *out,
                      rg_frame *frame) RG_CHECK;
@@ -269,6 +278,9 @@ rg_status rg_weight_cast(const rg_tensor *x, int32_t dtype, rg_tensor *as) RG_CH
 
 /* This thread's capture is over: what was made in it belongs to the plan alone. */
 void rg_weight_cast_end(void);
+
+/* A step of this thread's dry capture writes to a storage. */
+void rg_lowered_wrote(const rg_storage *of);
 
 /* -- Backends ------------------------------------------------------------------ */
 

@@ -7,6 +7,7 @@
 #include "op/op.h"
 
 _Thread_local rg_capture_hook *rg_capture_active;
+_Thread_local bool rg_capture_dry;
 const rg_tape_hooks *rg_tape;
 _Thread_local const rg_graph_hooks *rg_graph_recorder;
 static _Thread_local int32_t grad_off;
@@ -268,6 +269,26 @@ static rg_status cast_weights(const rg_call *call, weight_casts *l)
   return RG_OK;
 }
 
+/* A step of a dry capture; call: as the caller made it. */
+static rg_status prepare(const rg_call *call, const rg_call *read, rg_kernel *kernel,
+                         rg_tensor *const *out)
+{
+  rg_frame frame = { .path = "" };
+
+  RG_TRY(rg_capture_active(read, kernel, out, &frame));
+  for (int32_t i = 0; i < call->n_out; i++) {
+    if (out[i] != NULL) {
+      rg_lowered_wrote(rg_storage_root(out[i]->_storage));
+    }
+  }
+  for (int32_t i = 0; call->op->writes && i < call->n_in; i++) {
+    if (call->in[i] != NULL && rg_call_writes(call, i)) {
+      rg_lowered_wrote(rg_storage_root(call->in[i]->_storage));
+    }
+  }
+  return RG_OK;
+}
+
 /* The call with inputs converted and results at hand.  read: the same as the kernel gets it. */
 static rg_status perform_as(rg_call *call, rg_call *read, rg_tensor *const *out)
 {
@@ -279,6 +300,9 @@ static rg_status perform_as(rg_call *call, rg_call *read, rg_tensor *const *out)
   if (kernel == NULL) {
     return rg_fail(RG_ENOSUP, "%s: %s has no kernel for it", call->op->name,
                    rg_device_name(call->device));
+  }
+  if (rg_capture_active != NULL && rg_capture_dry) {
+    return prepare(call, read, kernel, out);
   }
   if (call->device != RG_CPU) {
     RG_TRY(order_streams(read, out));
@@ -349,13 +373,14 @@ static rg_status perform_aside(rg_call *call, rg_tensor *const *out)
 /* Allocate what is missing, run, hand out. */
 static rg_status produce(rg_call *call, rg_tensor **out)
 {
-  int32_t n_visible = call->n_out - call->op->n_hidden;
+  int32_t n_hidden = call->whole ? 0 : call->op->n_hidden;
+  int32_t n_visible = call->n_out - n_hidden;
   rg_tensor *all[RG_MAX_OUT] = { 0 };
   bool made[RG_MAX_OUT] = { false };
   bool aside = false;
   rg_status status = RG_OK;
 
-  if (call->op->n_hidden > 0 && !call->tracked) {
+  if (n_hidden > 0 && !call->tracked) {
     call->n_out = n_visible;
   }
   for (int32_t i = 0; i < call->n_out && status == RG_OK; i++) {
@@ -416,7 +441,7 @@ static rg_status produce_converted(rg_call *call, rg_tensor **out)
   return status;
 }
 
-rg_status rg_run(rg_call *call, rg_tensor **out)
+static rg_status run(rg_call *call, rg_tensor **out)
 {
   call->compute = -1;
   call->weight_cast = -1;
@@ -445,6 +470,18 @@ rg_status rg_run(rg_call *call, rg_tensor **out)
     }
   }
   return produce(call, out);
+}
+
+rg_status rg_run(rg_call *call, rg_tensor **out)
+{
+  call->whole = false;
+  return run(call, out);
+}
+
+rg_status rg_run_whole(rg_call *call, rg_tensor **out)
+{
+  call->whole = true;
+  return run(call, out);
 }
 
 rg_status rg_run_fresh(rg_call *call, rg_tensor **out)

@@ -66,6 +66,15 @@ void rg_weight_cast_end(void)
   capture.room = 0;
 }
 
+void rg_lowered_wrote(const rg_storage *of)
+{
+  for (int64_t i = capture.n - 1; i >= 0; i--) {
+    if (capture.list[i].of == of) {
+      forget(i);
+    }
+  }
+}
+
 static rg_storage *find_made(const rg_storage *of, int32_t dtype)
 {
   for (int64_t i = 0; i < capture.n; i++) {
@@ -113,15 +122,18 @@ static rg_status convert(rg_storage *of, int32_t dtype, rg_storage **low)
   int64_t count = of->bytes / rg_dtype_bytes(RG_F32);
   int64_t one = 1;
   int32_t mode = rg_grad_mode(0);
+  const rg_graph_hooks *recorder = rg_graph_recorder; /* who runs the graph converts it again */
   uint8_t tag = rg_tag_now;
   rg_tensor *flat = NULL;
   rg_tensor *out = NULL;
   rg_status status = rg_tensor_view_of(of, RG_F32, &count, &one, 1, 0, &flat);
 
   rg_tag_now = of->block.tag;
+  rg_graph_recorder = NULL;
   if (status == RG_OK) {
     status = rg_cast(flat, dtype, &out);
   }
+  rg_graph_recorder = recorder;
   rg_tag_now = tag;
   rg_grad_mode(mode);
   if (status == RG_OK) {

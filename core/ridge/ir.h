@@ -9,6 +9,7 @@
 #ifndef RIDGE_IR_H
 #define RIDGE_IR_H
 
+#include "ridge/graph.h"
 #include "ridge/schema.h"
 
 typedef struct rg_graph rg_graph;
@@ -160,6 +161,29 @@ RG_API void rg_record_cancel(void);
 ** the one before, which is the caller's to release. */
 RG_API rg_recording *rg_record_swap(rg_recording *other);
 RG_API void rg_record_release(rg_recording *r);
+
+/* -- Running ------------------------------------------------------------------------------ */
+
+/* Tensor that holds a value which no node makes: an input, a parameter, a state.  Borrowed; NULL
+** where there is none (a graph out of a file). */
+RG_API rg_tensor *rg_graph_bound(const rg_graph *graph, int32_t value);
+
+/* Let another tensor, x, hold it from now on; plans that were made stay as they are.  RG_EARG,
+** RG_EDTYPE, RG_ESHAPE, RG_EDEVICE where it is not like the value. */
+RG_API rg_status rg_graph_bind(rg_graph *graph, int32_t value, rg_tensor *x) RG_CHECK;
+
+/*
+** A plan of a graph, each node under the modes it was recorded with.  No kernel runs, nothing is
+** drawn and nothing written until the plan is replayed.
+**
+** graph    every value that no node makes has its tensor
+** outputs  out: new references to what the plan writes the graph's outputs into, as many as it has;
+**          gradients: the very tensors that their parameters held when it was recorded
+** out      new reference
+** RG_EARG where a tensor is missing, RG_EBUG for what is no graph, RG_ECAPTURE while this thread
+** captures, RG_ENOMEM, and what a record answers; the message names the node.
+*/
+RG_API rg_status rg_graph_plan(rg_graph *graph, rg_tensor **outputs, rg_plan **out) RG_CHECK;
 
 /* -- Changes ----------------------------------------------------------------------------- */
 

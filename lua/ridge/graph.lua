@@ -409,7 +409,9 @@ end
 function Graph:copy()
   local slot = ffi.new 'rg_graph *[1]'
   call.check(C.rg_graph_copy(need(self, 'copy'), slot), 'graph')
-  return M.own(slot[0])
+  local copy = M.own(slot[0])
+  copy._made, copy._recorded = self._made, self._recorded or self
+  return copy
 end
 
 --- Raise unless every invariant of a graph holds: a sentence names the node.
@@ -426,6 +428,19 @@ end
 function Graph:same(other)
   if C.rg_graph_same(need(self, 'same'), need(other, 'same')) == 0 then return true end
   return false, ffi.string(C.rg_error_message())
+end
+
+--- A plan that runs the graph: its nodes, in their order, each at the types it was recorded with.
+--- Nothing runs before the plan does. It returns what the recorded function returned, in tensors of
+--- its own; gradients are written into those that their parameters hold.
+---@param opts table|nil {tensors = {name = tensor}}: what holds inputs, parameters and states, by
+---  name, or inputs by number; without, those of the recording. A graph out of a file has none:
+---  inputs begin as zeros, and parameters have to be given ({tensors = net:state()})
+---@return table plan plan.graph is the graph as recorded, plan.emitted the one that it runs
+-- >> local x = ridge.ones(3); return ridge.graph(function(a) return a * 2 end, x):plan():run()
+function Graph:plan(opts)
+  need(self, 'plan')
+  return require('ridge.graph_plan').of(self, opts)
 end
 
 --- The graph as JSON, a line a node.
@@ -538,6 +553,7 @@ require('ridge.types').register('Graph', M.is, {
     remove = 'remove(node): with its body', copy = 'copy(): a copy of its own',
     check = 'check(): is every invariant true?', same = 'same(other): but for numbers?',
     json = 'json(): as text', save = "save('graph.json')",
+    plan = 'plan(): a plan that runs it',
     optimize = 'optimize{names}: a copy on which passes have run' },
 })
 

@@ -32,19 +32,25 @@ local function output(x, kind, name)
   call.check(C.rg_record_output(x._t, kind, name))
 end
 
--- Tensors that a function returned, those in tables of its too, by their names there.
+-- Tensors that a function returned, those in tables of its too, by their names there. Gives what
+-- it returned with the numbers of outputs in their places.
 local function returned(value, name, seen)
   if ref.is(value) then
     output(value, C.RG_OUTPUT_RETURNED, name)
+    seen.n = seen.n + 1
+    return { output = seen.n }
   elseif type(value) == 'table' and not getmetatable(value) and not seen[value] then
     seen[value] = true
-    local keys = {}
+    local keys, fields = {}, {}
     for key in pairs(value) do keys[#keys + 1] = key end
     table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
     for _, key in ipairs(keys) do
-      returned(value[key], name and name .. '.' .. tostring(key) or tostring(key), seen)
+      fields[key] = returned(value[key], name and name .. '.' .. tostring(key) or tostring(key),
+        seen)
     end
+    return { fields = fields }
   end
+  return { value = value }
 end
 
 -- A parameter's gradient; it is a view, and making that is no part of what f does.
@@ -69,9 +75,10 @@ local function parameters(modules)
       if grad then output(grad, C.RG_OUTPUT_GRADIENT, place.name .. '.grad') end
     end
   end
+  return list
 end
 
-local function recorded(slot, f, ...)
+local function recorded(slot, made, f, ...)
   local entry, seen = state.enter(RECORDING, {}), {}
   local n = select('#', ...)
   for i = 1, n do
@@ -83,10 +90,12 @@ local function recorded(slot, f, ...)
   end
   local function keep(...) return { n = select('#', ...), ... } end
   local results = keep(mode.watch(seen, f, ...))
+  local met = { n = 0 }
+  made.results, made.training = {}, seen.training
   for i = 1, results.n do
-    returned(results[i], results.n > 1 and tostring(i) or nil, {})
+    made.results[i] = returned(results[i], results.n > 1 and tostring(i) or nil, met)
   end
-  parameters(seen.modules)
+  made.places, made.replaced = parameters(seen.modules), mode.replaced
   if not state.take(entry) then blame.raise('graph: it was ended meanwhile', 'ECAPTURE') end
   call.check(C.rg_record_end(slot))
 end
@@ -105,9 +114,11 @@ function M.record(own, f, ...)
     blame.raise('graph: a function is expected, got ' .. blame.show(f), 'EARG', 'graph')
   end
   local slot = ffi.new 'rg_graph *[1]'
-  local captured = plan.capture(recorded, slot, f, ...)
+  local seen = {}
+  local captured = plan.capture(recorded, slot, seen, f, ...)
   captured:release()
   local made = own(slot[0])
+  made._made = seen
   if #made:outputs() == 0 and #made:states() == 0 then
     blame.raise('graph: it computes nothing that is seen outside; return what you want computed',
       'EARG', 'graph')

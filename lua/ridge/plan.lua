@@ -8,6 +8,7 @@ local blame = require 'ridge.blame'
 local guard = require 'ridge.guard'
 local mode = require 'ridge.tensor.mode'
 local ranges = require 'ridge.ranges'
+local ref = require 'ridge.ffi.ref'
 local state = require 'ridge.state'
 
 local M = {}
@@ -42,11 +43,49 @@ local function look_again(self)
   end
 end
 
+-- Copy tensors into the inputs of a graph's plan.
+local function set_inputs(self, tensors)
+  if not self.inputs then
+    blame.raise('plan:run: the inputs of a captured plan have no names; write into its tensors '
+      .. '(copy_), or make it from a graph: ridge.graph(f, x):plan()', 'EARG', 'plan:run')
+  end
+  for key, x in pairs(tensors) do
+    local input = self.inputs[key]
+    if not input then
+      local names = {}
+      for name in pairs(self.inputs) do names[#names + 1] = tostring(name) end
+      local near = blame.near(tostring(key), names)
+      blame.raise(('plan:run: there is no input %s%s'):format(blame.show(key),
+        near and (" (did you mean '%s'?)"):format(near) or ''), 'EARG', 'plan:run')
+    end
+    ref.need(x, 'plan:run')
+    local same = x.ndim == input.ndim and x.dtype == input.dtype
+    for i = 1, same and x.ndim or 0 do same = same and x.shape[i] == input.shape[i] end
+    if not same then
+      blame.raise(('plan:run: input %s is %s, got %s'):format(tostring(key), blame.show(input),
+        blame.show(x)), 'ESHAPE', 'plan:run')
+    end
+  end
+  local mode_before = C.rg_grad_mode(0)
+  for key, x in pairs(tensors) do
+    local status = C.rg_copy_(self.inputs[key]._t, x._t)
+    if status ~= 0 then
+      C.rg_grad_mode(mode_before)
+      call.fail(status, 'plan:run')
+    end
+  end
+  C.rg_grad_mode(mode_before)
+end
+
 local function replay(self, n)
   if getmetatable(self) ~= Plan then
     blame.raise('plan:run: it is called with a colon on a plan, got ' .. blame.show(self))
   end
   n = n or 1
+  if type(n) == 'table' and self._p ~= nil then
+    set_inputs(self, n)
+    n = 1
+  end
   if type(n) ~= 'number' or not (n >= 0 and n <= 2 ^ 53) or n ~= math.floor(n) then
     blame.raise(('plan: it runs a whole number of times, got %s'):format(blame.show(n)))
   end
@@ -58,7 +97,8 @@ local function replay(self, n)
 end
 
 --- Replay n times; returns what the captured function returned, with new contents.
----@param n number|nil once when left out
+---@param n number|table|nil once when left out; a table: once, with these contents in the inputs of
+---  a graph's plan, by name or number: { x = tensor }. They are copied into the inputs' tensors.
 ---@return any the same tensors at every call; they live until the next replay
 function Plan:run(n)
   return replay(self, n)
@@ -108,7 +148,7 @@ function Plan:release()
   if self._p ~= nil then
     C.rg_plan_release(ffi.gc(self._p, nil))
     self._p = nil
-    self.results, self.n_results, self.parameters = {}, 0, {}
+    self.results, self.n_results, self.parameters, self.inputs = {}, 0, {}, nil
   end
 end
 
@@ -178,6 +218,24 @@ function M.capture(f, ...)
     pcall(state.with, ranges.WANTED, {}, mode.watch, seen, f, ...))
 end
 
+--- A plan of the core's as an object.
+---@param pointer cdata rg_plan pointer, finalized
+---@param fields table results, n_results, parameters, replaced, training, inputs, graph, emitted
+---@return table plan
+function M.own(pointer, fields)
+  if not ffi.istype('rg_plan *', pointer) or type(fields) ~= 'table' then
+    blame.raise('plan.own: a pointer of the core is expected, got ' .. blame.show(pointer))
+  end
+  fields._p = pointer
+  return setmetatable(fields, Plan)
+end
+
+--- How many parameters of modules became other tensors by now, for M.own.
+---@return number
+function M.replaced()
+  return mode.replaced
+end
+
 -- -- Plans of several shapes ------------------------------------------------------------------
 
 local Shelf = {}
@@ -237,7 +295,8 @@ function M.is(value)
 end
 
 require('ridge.types').register('Plan', M.is, {
-  methods = { run = 'run(n): replay n times', facts = 'facts(): what it is made of',
+  methods = { run = 'run(n): replay n times; run{x = t}: with contents for inputs',
+              facts = 'facts(): what it is made of',
               release = 'release(): free its buffers',
               is_current = 'is_current(): have its modules their parameters still?',
               handle = 'handle(): the C pointer' },

@@ -25,7 +25,7 @@ local LUA_ROWS = {
   { "random", "types", "show", "ring", "ranges" },
   { "tensor" },
   { "backend", "data", "device", "memory", "nn", "optim", "plan", "process" },
-  { "graph_record" }, { "graph" }, { "init" }, -- require "ridge": what lies above it is loaded late
+  { "graph_plan", "graph_record" }, { "graph" }, { "init" }, -- what lies above init is loaded late
   { "measure", "plot", "store" },
   { "sweep", "timeline", "profile_text" }, { "profile" },
   { "bench", "report", "repl", "train" },

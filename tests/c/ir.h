@@ -99,7 +99,7 @@ static inline int32_t added(rg_graph *g, int32_t x, int32_t y)
 
 static inline void returned(rg_graph *g, int32_t value, const char *name)
 {
-  must(rg_ir_graph_output(g, &(rg_ir_output){ value, RG_OUTPUT_RETURNED, text_in(g, name), 0 }));
+  must(rg_ir_graph_output(g, &(rg_ir_output){ .value = value, .name = text_in(g, name) }));
 }
 
 /* Numbers of the sample's values. */

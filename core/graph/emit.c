@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** How a graph runs: its nodes go through the dispatcher, in their order, while a plan is captured
+** dry.  Each runs at the types it was recorded with; what it makes is released after its last use,
+** so that the plan's arena is laid out by liveness.  No kernel runs and nothing is drawn: choice of
+** kernels, library objects and refusals come with the first replay.
+**
+** What was there before is read where it lies.  Compounds are looked into: their bodies are
+** emitted, node by node.
+*/
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/infer.h"
+#include "graph/plan.h"
+#include "op/call.h"
+
+typedef struct emitting {
+  rg_graph *g;
+  const int32_t *order;
+  const int32_t *body;
+  int32_t n;
+  rg_tensor **at;   /* by value: what holds it, held */
+  rg_tensor **into; /* by storage: the tensor in whose memory it is made; NULL: memory of the
+                    ** plan's */
+  int32_t *last;    /* by value: position of the last node that needs it; n: the graph's end */
+  const rg_tensor **in;
+  char *args;
+  rg_tensor **out; /* the outputs, held */
+} emitting;
+
+/* -- Tensors of values -------------------------------------------------------------------- */
+
+static const char *kind_of(const rg_ir_value *v)
+{
+  return v->kind == RG_VALUE_PARAMETER ? "parameter"
+         : v->kind == RG_VALUE_STATE   ? "state"
+                                       : "input";
+}
+
+/* The tensor of a value; NULL for one that is left out. */
+static rg_status tensor_of(emitting *e, int32_t value, rg_tensor **out)
+{
+  char text[96];
+
+  *out = NULL;
+  if (value == RG_IR_NONE) {
+    return RG_OK;
+  }
+  const rg_ir_value *v = rg_ir_value_at(e->g, value);
+  const char *name = rg_ir_text_of(e->g, v->name);
+  rg_tensor *x = rg_ir_bound(e->g, value);
+
+  if (e->at[value] == NULL && v->producer == RG_IR_NONE && x != NULL) {
+    RG_TRY(rg_tensor_check(x, *name != '\0' ? name : "graph"));
+    e->at[value] = rg_tensor_retain(x);
+  }
+  if (e->at[value] == NULL) {
+    return rg_fail(RG_EARG, "graph: %s %s%s%%%d (%s%s) has no tensor; give it one", kind_of(v),
+                   name, *name != '\0' ? ", " : "", value, rg_dtype_name(v->meta.dtype),
+                   rg_shape_text(v->meta.shape, v->meta.ndim, text, sizeof(text)));
+  }
+  *out = e->at[value];
+  return RG_OK;
+}
+
+static void hold(emitting *e, int32_t value, rg_tensor *x)
+{
+  if (value != RG_IR_NONE) {
+    e->at[value] = rg_tensor_retain(x);
+  }
+}
+
+static void drop(emitting *e, int32_t value)
+{
+  rg_tensor_release(e->at[value]);
+  e->at[value] = NULL;
+}
+
+/* -- Liveness ------------------------------------------------------------------------------ */
+
+/* Is a node's body emitted in its place? */
+static bool is_looked_into(const emitting *e, const rg_ir_node *node)
+{
+  return node->compound && e->body[node->position] > 0;
+}
+
+static void find_last_uses(emitting *e)
+{
+  for (int32_t id = 0; id < rg_ir_n_values(e->g); id++) {
+    const rg_ir_value *v = rg_ir_value_at(e->g, id);
+    const rg_ir_use *uses = rg_ir_uses(e->g, v);
+
+    e->last[id] = -1;
+    for (int32_t i = 0; i < v->n_uses && !v->removed; i++) {
+      const rg_ir_node *node = uses[i].node >= 0 ? rg_ir_node_at(e->g, uses[i].node) : NULL;
+
+      if (node == NULL) {
+        e->last[id] = e->n;
+      } else if (!is_looked_into(e, node) && node->position > e->last[id]) {
+        e->last[id] = node->position;
+      }
+    }
+  }
+}
+
+/* Nobody behind a position needs a value. */
+static void end_use(emitting *e, int32_t value, int32_t position)
+{
+  if (value != RG_IR_NONE && e->last[value] <= position && e->at[value] != NULL) {
+    drop(e, value);
+  }
+}
+
+static void release_dead(emitting *e, const rg_ir_node *node)
+{
+  const int32_t *in = rg_ir_inputs(e->g, node);
+  const int32_t *out = rg_ir_outputs(e->g, node);
+
+  for (int32_t i = 0; i < node->n_in; i++) {
+    end_use(e, in[i], node->position);
+  }
+  for (int32_t i = 0; i < node->n_out; i++) {
+    if (out[i] != RG_IR_NONE) {
+      end_use(e, rg_ir_value_at(e->g, out[i])->was, node->position);
+      end_use(e, out[i], node->position);
+    }
+  }
+}
+
+/* -- Outputs in tensors that are there ------------------------------------------------------- */
+
+static bool is_there(const rg_tensor *x)
+{
+  return x != NULL && (x->_flags & RG_TENSOR_RELEASED) == 0;
+}
+
+/* The storage of an output whose tensor is there is made in that one's. */
+static void find_targets(emitting *e)
+{
+  for (int32_t i = 0; i < rg_ir_n_outputs(e->g); i++) {
+    const rg_ir_output *output = rg_ir_output_at(e->g, i);
+    const rg_ir_value *v = rg_ir_value_at(e->g, output->value);
+
+    if (is_there(output->into) && output->into->_device == v->device &&
+        e->into[v->storage] == NULL) {
+      e->into[v->storage] = output->into;
+    }
+  }
+}
+
+/* All of the memory that holds x, as a value of this type and shape; NULL where it is of another
+** size. */
+static rg_status in_memory_of(const rg_tensor *x, const rg_meta *meta, rg_tensor **out)
+{
+  int64_t stride[RG_MAX_DIMS];
+  int64_t length = 1;
+
+  if (rg_meta_bytes(meta) != x->_storage->bytes) {
+    return RG_OK;
+  }
+  for (int32_t i = meta->ndim - 1; i >= 0; i--) {
+    stride[i] = length;
+    length *= rg_max_i64(meta->shape[i], 1);
+  }
+  return rg_tensor_view_of(x->_storage, meta->dtype, meta->shape, stride, meta->ndim, 0, out);
+}
+
+/* -- Nodes --------------------------------------------------------------------------------- */
+
+/* Results that are not the dispatcher's to allocate: what is written over, what has its place, and
+** those of a call whose device no input says. */
+static rg_status place_results(emitting *e, const rg_ir_node *node, bool reads, rg_tensor **out)
+{
+  const int32_t *outs = rg_ir_outputs(e->g, node);
+
+  for (int32_t i = 0; i < node->n_results; i++) {
+    const rg_ir_value *v = outs[i] != RG_IR_NONE ? rg_ir_value_at(e->g, outs[i]) : NULL;
+
+    if (v != NULL && v->was != RG_IR_NONE) {
+      RG_TRY(tensor_of(e, v->was, &out[i]));
+      (void)rg_tensor_retain(out[i]);
+    } else if (v != NULL && e->into[v->storage] != NULL) {
+      RG_TRY(in_memory_of(e->into[v->storage], &v->meta, &out[i]));
+    }
+    if (v != NULL && out[i] == NULL && !reads) {
+      RG_TRY(rg_empty(v->meta.dtype, v->device, v->meta.shape, v->meta.ndim, &out[i]));
+    }
+  }
+  return RG_OK;
+}
+
+/* Does somebody read a hidden result? */
+static bool reads_hidden(const emitting *e, const rg_ir_node *node)
+{
+  const int32_t *outs = rg_ir_outputs(e->g, node);
+
+  for (int32_t i = node->n_results - node->op->n_hidden; i >= 0 && i < node->n_results; i++) {
+    if (outs[i] != RG_IR_NONE && e->last[outs[i]] >= 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static rg_status run_node(emitting *e, const rg_ir_node *node, rg_tensor **out)
+{
+  const int32_t *in = rg_ir_inputs(e->g, node);
+  const rg_op *op = node->op;
+  int32_t n_in = node->n_in;
+  bool reads = false;
+
+  for (int32_t i = 0; i < n_in; i++) {
+    rg_tensor *x;
+
+    RG_TRY(tensor_of(e, in[i], &x));
+    e->in[i] = x;
+    reads = reads || x != NULL;
+  }
+  while (n_in < op->n_inputs && !op->input[op->n_inputs - 1].list) {
+    e->in[n_in++] = NULL; /* a record reads all its inputs */
+  }
+  if (op->args_size > 0) {
+    memcpy(e->args, rg_ir_args(e->g, node), op->args_size); /* views resolve what is negative */
+  }
+  rg_call call = { .op = op,
+                   .in = e->in,
+                   .n_in = n_in,
+                   .args = e->args,
+                   .generator = rg_ir_generator_of(e->g, node->generator) };
+
+  if (op->view != NULL) {
+    return rg_run_view(op, e->in[0], e->args, out);
+  }
+  if (op->expand != NULL) {
+    return rg_run_compound(&call, out);
+  }
+  RG_TRY(place_results(e, node, reads, out));
+  return reads_hidden(e, node) ? rg_run_whole(&call, out) : rg_run(&call, out);
+}
+
+/* What a node made, by value. */
+static void keep_results(emitting *e, const rg_ir_node *node, rg_tensor *const *out)
+{
+  const int32_t *outs = rg_ir_outputs(e->g, node);
+
+  for (int32_t i = 0; i < node->n_out; i++) {
+    int32_t value = outs[i];
+
+    if (value == RG_IR_NONE) {
+      continue;
+    }
+    if (i >= node->n_results) { /* a later version of a view */
+      hold(e, value, e->at[rg_ir_value_at(e->g, value)->was]);
+    } else if (out[i] != NULL) {
+      hold(e, value, out[i]);
+    }
+  }
+}
+
+/* What is written over by the node itself and read by nobody before has to be at hand. */
+static rg_status find_written(emitting *e, const rg_ir_node *node)
+{
+  for (int32_t i = node->n_results; i < node->n_out; i++) {
+    int32_t value = rg_ir_outputs(e->g, node)[i];
+    rg_tensor *x;
+
+    if (value != RG_IR_NONE) {
+      RG_TRY(tensor_of(e, rg_ir_value_at(e->g, value)->was, &x));
+    }
+  }
+  return RG_OK;
+}
+
+/* An error says which node it was. */
+static rg_status blame(const emitting *e, const rg_ir_node *node, rg_status status)
+{
+  const char *module = rg_ir_text_of(e->g, node->module);
+  char text[256];
+
+  if (status == RG_OK || status == RG_EINTR || status == RG_ENOMEM) {
+    return status;
+  }
+  (void)snprintf(text, sizeof(text), "%s", rg_error_message());
+  return rg_fail(status, "graph: node %d (%s%s%s): %s", e->order[node->position], node->op->name,
+                 *module != '\0' ? ", " : "", module, text);
+}
+
+static rg_status emit_node(emitting *e, int32_t number)
+{
+  const rg_ir_node *node = rg_ir_node_at(e->g, number);
+  const char *module = rg_ir_text_of(e->g, node->module);
+  rg_tensor *out[RG_MAX_OUT] = { NULL };
+  rg_status status;
+
+  if (is_looked_into(e, node)) {
+    return RG_OK;
+  }
+  rg_place_now.module = *module != '\0' ? rg_text_keep(module) : NULL;
+  (void)rg_autocast_set(rg_ir_modes_of(e->g, node->modes)->autocast);
+  status = find_written(e, node);
+  status = status == RG_OK ? run_node(e, node, out) : status;
+  if (status == RG_OK) {
+    keep_results(e, node, out);
+    release_dead(e, node);
+  }
+  for (int32_t i = 0; i < RG_MAX_OUT; i++) {
+    rg_tensor_release(out[i]);
+  }
+  return blame(e, node, status);
+}
+
+/* -- Outputs ------------------------------------------------------------------------------- */
+
+/* Is an output that has no tensor of its own to be copied?  It is where it lies in storage that
+** was there before, or in that of another output, and did not when it was recorded. */
+static bool is_copied(const emitting *e, int32_t i, const rg_tensor *x)
+{
+  const rg_ir_output *output = rg_ir_output_at(e->g, i);
+  const rg_storage *storage = rg_storage_root(x->_storage);
+
+  if (storage->block.arena != rg_arena_current() && storage->bytes > 0 && !output->outside) {
+    return true;
+  }
+  for (int32_t k = 0; k < rg_ir_n_outputs(e->g); k++) {
+    const rg_ir_output *other = rg_ir_output_at(e->g, k);
+
+    if (k != i && e->out[k] != NULL && rg_storage_root(e->out[k]->_storage) == storage &&
+        (other->shares == 0 || other->shares != output->shares)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/* Those with a tensor first: what else shows the same storage is copied. */
+static rg_status emit_outputs(emitting *e)
+{
+  const int32_t n = rg_ir_n_outputs(e->g);
+  rg_tensor *x;
+
+  for (int32_t i = 0; i < n; i++) {
+    const rg_ir_output *output = rg_ir_output_at(e->g, i);
+
+    if (!is_there(output->into)) {
+      continue;
+    }
+    RG_TRY(tensor_of(e, output->value, &x));
+    if (!rg_tensor_same_view(x, output->into)) {
+      RG_TRY(rg_copy_(output->into, x));
+    }
+    e->out[i] = rg_tensor_retain(output->into);
+  }
+  for (int32_t i = 0; i < n; i++) {
+    if (e->out[i] == NULL) {
+      RG_TRY(tensor_of(e, rg_ir_output_at(e->g, i)->value, &x));
+      if (is_copied(e, i, x)) {
+        RG_TRY(rg_clone(x, &e->out[i]));
+      } else {
+        e->out[i] = rg_tensor_retain(x);
+      }
+    }
+  }
+  return RG_OK;
+}
+
+/* -- The whole graph ------------------------------------------------------------------------- */
+
+static rg_status emitting_new(emitting *e)
+{
+  const size_t n_values = (size_t)rg_ir_n_values(e->g) + 1;
+  size_t n_in = 1;
+  size_t n_args = 1;
+
+  RG_TRY(rg_ir_order(e->g, &e->order, &e->body, &e->n));
+  for (int32_t i = 0; i < e->n; i++) {
+    const rg_ir_node *node = rg_ir_node_at(e->g, e->order[i]);
+
+    n_in = (size_t)rg_max_i64((int64_t)n_in, node->n_in);
+    n_in = (size_t)rg_max_i64((int64_t)n_in, node->op->n_inputs);
+    n_args = (size_t)rg_max_i64((int64_t)n_args, (int64_t)node->op->args_size);
+  }
+  e->at = rg_host_zeroed(n_values * sizeof(rg_tensor *));
+  e->last = rg_host_zeroed(n_values * sizeof(int32_t));
+  e->into = rg_host_zeroed(((size_t)rg_ir_n_storages(e->g) + 1) * sizeof(rg_tensor *));
+  e->in = rg_host_zeroed(n_in * sizeof(rg_tensor *));
+  e->args = rg_host_zeroed((size_t)rg_round_up((int64_t)n_args, RG_CALL_ALIGN));
+  e->out = rg_host_zeroed(((size_t)rg_ir_n_outputs(e->g) + 1) * sizeof(rg_tensor *));
+  if (e->at == NULL || e->last == NULL || e->into == NULL || e->in == NULL || e->args == NULL ||
+      e->out == NULL) {
+    return rg_fail(RG_ENOMEM, "graph: no memory to make a plan of it");
+  }
+  find_last_uses(e);
+  find_targets(e);
+  return RG_OK;
+}
+
+static void release_all(rg_tensor **list, int32_t n)
+{
+  for (int32_t i = 0; list != NULL && i < n; i++) {
+    rg_tensor_release(list[i]);
+  }
+  rg_host_free(list);
+}
+
+static void emitting_end(emitting *e)
+{
+  release_all(e->at, rg_ir_n_values(e->g));
+  release_all(e->out, rg_ir_n_outputs(e->g));
+  rg_host_free(e->last);
+  rg_host_free(e->into);
+  rg_host_free(e->in);
+  rg_host_free(e->args);
+}
+
+/* What emission changes of a thread, and what it was. */
+typedef struct settings {
+  rg_place place;
+  uint32_t ring;
+  int32_t autocast;
+  int32_t grad;
+} settings;
+
+static void settings_enter(settings *s)
+{
+  s->place = rg_place_now;
+  s->ring = rg_ring_on;
+  s->autocast = rg_autocast();
+  s->grad = rg_grad_mode(0);
+  rg_ring_on &= 1u << RG_EVENT_ALLOC | 1u << RG_EVENT_FREE; /* nothing else happens */
+  rg_capture_dry = true;
+}
+
+static void settings_leave(const settings *s)
+{
+  rg_capture_dry = false;
+  rg_ring_on = s->ring;
+  rg_place_now = s->place;
+  (void)rg_autocast_set(s->autocast);
+  (void)rg_grad_mode(s->grad);
+}
+
+static rg_status emit(emitting *e)
+{
+  settings before;
+  rg_status status = RG_OK;
+
+  settings_enter(&before);
+  for (int32_t i = 0; i < e->n && status == RG_OK; i++) {
+    status = emit_node(e, e->order[i]);
+  }
+  status = status == RG_OK ? emit_outputs(e) : status;
+  settings_leave(&before);
+  return status;
+}
+
+rg_status rg_graph_plan(rg_graph *graph, rg_tensor **outputs, rg_plan **out)
+{
+  emitting e = { .g = graph };
+  rg_status status;
+
+  if (graph == NULL || out == NULL || (outputs == NULL && rg_ir_n_outputs(graph) > 0)) {
+    return rg_fail(RG_EARG, "graph: a pointer is NULL");
+  }
+  RG_TRY(rg_graph_check(graph));
+  RG_TRY(rg_capture_begin());
+  status = emitting_new(&e);
+  status = status == RG_OK ? emit(&e) : status;
+  if (status == RG_OK) {
+    status = rg_capture_end(out);
+  } else {
+    rg_capture_cancel();
+  }
+  for (int32_t i = 0; i < rg_ir_n_outputs(graph) && status == RG_OK; i++) {
+    outputs[i] = e.out[i];
+    e.out[i] = NULL;
+  }
+  emitting_end(&e);
+  return status;
+}

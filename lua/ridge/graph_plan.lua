@@ -1,0 +1,143 @@
+-- SPDX-License-Identifier: MIT
+--- g:plan(): a plan that runs a graph.
+
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
+local blame = require 'ridge.blame'
+local call = require 'ridge.ffi.call'
+local options = require 'ridge.options'
+local plan = require 'ridge.plan'
+local ref = require 'ridge.ffi.ref'
+
+local M = {}
+
+local OPTIONS = {
+  tensors = { 'table', doc = 'tensors by name, or by the number of an input: they hold what was '
+    .. 'there before; net:state() gives those of a module' },
+}
+
+-- Values that no node makes, by name and, the inputs, by number.
+local function givens(graph)
+  local list, by = {}, {}
+  for _, value in ipairs(graph:values()) do
+    if value.kind ~= 'intermediate' then
+      list[#list + 1] = value
+      if value.name and not by[value.name] then by[value.name] = value end
+    end
+  end
+  for i, value in ipairs(graph:inputs()) do by[i] = value end
+  return list, by
+end
+
+local function find(by, key, what)
+  local value = by[key]
+  if value then return value end
+  local names = {}
+  for name in pairs(by) do names[#names + 1] = tostring(name) end
+  table.sort(names)
+  local near = blame.near(tostring(key), names)
+  blame.raise(('%s: the graph has no %s%s'):format(what,
+    type(key) == 'number' and 'input ' .. key or blame.show(key),
+    near and (" (did you mean '%s'?)"):format(near)
+    or #names > 0 and '; it has ' .. table.concat(names, ', ', 1, math.min(8, #names)) or ''),
+    'EARG', what)
+end
+
+-- A copy whose values have tensors: those that were given, and zeros for inputs that have none.
+local function bound(graph, tensors)
+  local copy = graph:copy()
+  local list, by = givens(copy)
+  for key, x in pairs(tensors) do
+    local value = find(by, key, 'graph:plan')
+    ref.need(x, 'graph:plan')
+    local status = C.rg_graph_bind(copy._p, value.id, x._t)
+    if status ~= 0 then
+      blame.raise(('graph:plan: %s: %s'):format(tostring(key), ffi.string(C.rg_error_message())),
+        call.code(status), 'graph:plan')
+    end
+  end
+  for _, value in ipairs(list) do
+    if value.kind == 'input' and C.rg_graph_bound(copy._p, value.id) == nil then
+      local shape = value.shape
+      local x = require('ridge.tensor').zeros(#shape > 0 and shape or 1,
+        { dtype = value.dtype, device = value.device })
+      if #shape == 0 then x = x:reshape() end
+      call.check(C.rg_graph_bind(copy._p, value.id, x._t), 'graph:plan')
+    end
+  end
+  return copy
+end
+
+local function is_whole(graph)
+  for _, value in ipairs(graph:inputs()) do
+    if C.rg_graph_bound(graph._p, value.id) == nil then return false end
+  end
+  return true
+end
+
+-- What the recorded function returned, with the outputs in the places of its tensors.
+local function rebuilt(part, outputs)
+  if part.output then return outputs[part.output] end
+  if not part.fields then return part.value end
+  local list = {}
+  for key, field in pairs(part.fields) do list[key] = rebuilt(field, outputs) end
+  return list
+end
+
+local function results_of(graph, outputs)
+  local made, list, n = graph._made, {}, 0
+  if made then
+    for i, part in ipairs(made.results) do list[i] = rebuilt(part, outputs) end
+    return list, #made.results
+  end
+  for i, output in ipairs(graph:outputs()) do
+    if output.kind == 'returned' then
+      n = n + 1
+      list[n] = outputs[i]
+    end
+  end
+  return list, n
+end
+
+-- The inputs, for plan:run { x = t }.
+local function inputs_of(graph)
+  local by = {}
+  for i, value in ipairs(graph:inputs()) do
+    local x = C.rg_graph_bound(graph._p, value.id)
+    C.rg_tensor_retain(x)
+    by[i] = ref.wrap(x)
+    if value.name and not by[value.name] then by[value.name] = by[i] end
+  end
+  return by
+end
+
+--- The plan of a graph.
+---@param graph table
+---@param opts table|nil {tensors = {name = tensor}}
+---@return table plan
+function M.of(graph, opts)
+  opts = options.check(OPTIONS, opts or {}, 'graph:plan')
+  local run = graph
+  if opts.tensors or not is_whole(graph) then run = bound(graph, opts.tensors or {}) end
+  local kinds = graph:outputs()
+  local made = graph._made or { places = {} }
+  local slot = ffi.new 'rg_plan *[1]'
+  local list = ffi.new('rg_tensor *[?]', #kinds + 1)
+  call.settle()
+  call.check(C.rg_graph_plan(run._p, list, slot), 'graph:plan')
+  local pointer = ffi.gc(slot[0], C.rg_plan_release)
+  local outputs = {}
+  for i, output in ipairs(kinds) do
+    if output.kind == 'returned' then
+      outputs[i] = ref.wrap(list[i - 1])
+    else
+      C.rg_tensor_release(list[i - 1]) -- its parameter has it
+    end
+  end
+  local results, n = results_of(graph, outputs)
+  return plan.own(pointer, { results = results, n_results = n, training = made.training,
+    parameters = opts.tensors and {} or made.places, replaced = made.replaced or plan.replaced(),
+    inputs = inputs_of(run), graph = graph._recorded or graph, emitted = graph })
+end
+
+return M

@@ -1,0 +1,143 @@
+-- SPDX-License-Identifier: MIT
+-- g:plan(): what a graph computes when it runs has the bits of the eager run.
+local ridge = require 'ridge'
+local bits = require 'tests.lua.bits'
+local nn, optim = ridge.nn, ridge.optim
+
+local function failure(f, ...)
+  local ok, e = pcall(f, ...)
+  assert.is_false(ok, 'an error is expected')
+  return tostring(e)
+end
+
+-- The bits of a plan's runs are those of f's, with other contents of its inputs each time.
+local function runs_as(f, ...)
+  local inputs = { ... }
+  local g = ridge.graph(f, ...)
+  local plan = g:plan()
+  for round = 1, 3 do
+    for _, x in ipairs(inputs) do
+      if x.dtype == 'f32' then x:copy_(ridge.randn(unpack(x.shape))) end
+    end
+    ridge.seed(round)
+    local want = bits.all(f(...))
+    ridge.seed(round)
+    assert.same(want, bits.all(plan:run()), 'round ' .. round)
+  end
+  return g, plan
+end
+
+-- The same of a training step, of two equal nets: `make` gives a step of one, and its parameters.
+local function trains_as(make)
+  local function state_of(net)
+    local list = {}
+    for name, x in pairs(net:state()) do list[#list + 1] = { name, x } end
+    table.sort(list, function(a, b) return a[1] < b[1] end)
+    for i, pair in ipairs(list) do list[i] = pair[2] end
+    return bits.all(list)
+  end
+  ridge.seed(5)
+  local eager, eager_net = make()
+  ridge.seed(5)
+  local recorded, net = make()
+  ridge.seed(6)
+  local want = { bits.all(eager()) }
+  for i = 2, 4 do want[i] = bits.all(eager()) end
+  ridge.seed(6)
+  local plan = ridge.graph(recorded):plan()
+  for i = 2, 4 do assert.same(want[i], bits.all(plan:run()), 'step ' .. i) end
+  assert.same(state_of(eager_net), state_of(net))
+end
+
+describe('a plan of a graph', function()
+  it('has the bits of the eager run, whatever the inputs hold', function()
+    ridge.seed(1)
+    local x = ridge.randn(4, 6)
+    local net = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 3))
+    runs_as(net, x)
+    net:eval()
+    runs_as(net, x)
+    local image = ridge.randn(2, 3, 8, 8)
+    local conv = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm(4), nn.ReLU(), nn.MaxPool2d(2))
+    runs_as(conv:eval(), image)
+    local sequence = ridge.randn(2, 5, 6)
+    runs_as(nn.LSTM(6, 4), sequence)
+    runs_as(nn.GRU(6, 4), sequence)
+    runs_as(nn.MultiHeadAttention(6, { heads = 2 }), sequence)
+    runs_as(nn.Dropout(0.5), x)
+    runs_as(function(a) return { a:transpose(1, 2):reshape(24), list = { a:t() + 1, 7 } } end, x)
+  end)
+
+  it('does what an optimizer\'s step does', function()
+    for _, kind in ipairs { 'SGD', 'Adam', 'AdamW', 'Lion' } do
+      trains_as(function()
+        local net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Dropout(0.3), nn.Linear(8, 1))
+        local x, y = ridge.randn(4, 6), ridge.randn(4, 1)
+        local optimizer = optim[kind](net, { lr = 0.01 })
+        return function()
+          optimizer:zero_grad()
+          local loss = (net(x) - y):pow(2):mean()
+          loss:backward()
+          optimizer:step()
+          return loss
+        end, net
+      end)
+    end
+    trains_as(function()
+      local net = nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm(3), nn.GELU(), nn.Flatten(),
+        nn.Linear(108, 4))
+      local x, y = ridge.randn(5, 1, 8, 8), ridge.tensor({ 0, 1, 2, 3, 0 }, { dtype = 'i64' })
+      local optimizer = optim.SGD(net, { lr = 0.1, momentum = 0.9 })
+      return function()
+        optimizer:zero_grad()
+        local loss = ridge.autocast('bf16', function() return nn.CrossEntropyLoss()(net(x), y) end)
+        loss:backward()
+        optimizer:step()
+        return loss
+      end, net
+    end)
+  end)
+
+  it('runs nothing before it is run', function()
+    local x, counter = ridge.ones(3), ridge.zeros(3)
+    local g = ridge.graph(function() counter:add_(1); return counter + ridge.rand(3) * x end)
+    assert.same({ 1, 1, 1 }, counter:tolist())
+    ridge.seed(3)
+    local plan = g:plan()
+    assert.same({ 1, 1, 1 }, counter:tolist())
+    local first = plan:run():tolist()
+    ridge.seed(3)
+    assert.same((ridge.rand(3) + 2):tolist(), first)
+    assert.same({ 2, 2, 2 }, counter:tolist())
+  end)
+
+  it('is made after passes have edited the graph', function()
+    local blocks = nn.Sequential()
+    for i = 1, 3 do
+      blocks:add(nn.Sequential(nn.Linear(4, 4, { seed = i }), nn.GELU()))
+    end
+    local x = ridge.randn(2, 4)
+    ridge.graph.pass('relu in block 2', function(graph)
+      for _, node in ipairs(graph:nodes()) do
+        if node.op == 'gelu' and node.module:match '^2' then
+          local relu = graph:insert('relu', node.inputs, { after = node })
+          graph:replace(node.outputs[1], relu.outputs[1])
+          graph:remove(node)
+        end
+      end
+    end)
+    local g = ridge.graph(blocks, x)
+    local h = g:optimize { 'relu in block 2' }
+    local plan = h:plan()
+    assert.same({ 'linear', 'gelu', 'linear', 'relu', 'linear', 'gelu' }, plan:facts().steps)
+    assert.equal(g, plan.graph)
+    assert.equal(h, plan.emitted)
+    for _ = 1, 3 do
+      x:copy_(ridge.randn(2, 4))
+      local y = blocks[1](x)
+      local want = blocks[3](blocks[2][1](y):relu())
+      assert.equal(bits.of(want), bits.of(plan:run()))
+      assert.equal(bits.of(blocks(x)), bits.of(g:plan():run()))
+    end
+  end)
+end)
