@@ -281,7 +281,9 @@ static rg_status blame(const emitting *e, const rg_ir_node *node, rg_status stat
   if (status == RG_OK || status == RG_EINTR || status == RG_ENOMEM) {
     return status;
   }
-  (void)snprintf(text, sizeof(text), "%s", rg_error_message());
+  const char *said = rg_error_message();
+
+  (void)snprintf(text, sizeof(text), "%s", strncmp(said, "graph: ", 7) == 0 ? said + 7 : said);
   return rg_fail(status, "graph: node %d (%s%s%s): %s", e->order[node->position], node->op->name,
                  *module != '\0' ? ", " : "", module, text);
 }

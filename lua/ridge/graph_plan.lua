@@ -5,6 +5,7 @@ local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
+local make = require 'ridge.tensor.make'
 local options = require 'ridge.options'
 local plan = require 'ridge.plan'
 local ref = require 'ridge.ffi.ref'
@@ -58,10 +59,9 @@ local function bound(graph, tensors)
   end
   for _, value in ipairs(list) do
     if value.kind == 'input' and C.rg_graph_bound(copy._p, value.id) == nil then
-      local shape = value.shape
-      local x = require('ridge.tensor').zeros(#shape > 0 and shape or 1,
-        { dtype = value.dtype, device = value.device })
-      if #shape == 0 then x = x:reshape() end
+      local sizes = value.shape
+      sizes[#sizes + 1] = { dtype = value.dtype, device = value.device }
+      local x = make.zeros(unpack(sizes))
       call.check(C.rg_graph_bind(copy._p, value.id, x._t), 'graph:plan')
     end
   end

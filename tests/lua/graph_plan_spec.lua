@@ -140,4 +140,26 @@ describe('a plan of a graph', function()
       assert.equal(bits.of(blocks(x)), bits.of(g:plan():run()))
     end
   end)
+
+  it('of a file gets its tensors by name', function()
+    local net = nn.Sequential(nn.Linear(6, 4), nn.ReLU())
+    local x = ridge.randn(3, 6)
+    local g = ridge.graph.parse(ridge.graph(net, x):json())
+    assert.matches('parameter 1.weight, %%1 %(f32%[4,6%]%) has no tensor; give it one',
+      failure(g.plan, g))
+    assert.matches("the graph has no '1.wieght' %(did you mean '1.weight'%?%)",
+      failure(g.plan, g, { tensors = { ['1.wieght'] = x } }))
+    assert.matches('1.weight: .* has the shape %[4,6%] and not that of',
+      failure(g.plan, g, { tensors = { ['1.weight'] = x } }))
+    local plan = g:plan { tensors = net:state() }
+    assert.equal(bits.of(net(ridge.zeros(3, 6))), bits.of(plan:run()))
+    assert.equal(bits.of(net(x)), bits.of(plan:run { input = x }))
+    assert.equal(bits.of(net(x * 2)), bits.of(plan:run { x * 2 }))
+    assert.matches("there is no input 'inputs' %(did you mean 'input'%?%)",
+      failure(plan.run, plan, { inputs = x }))
+    assert.matches('input input is the tensor f32%[3,6%], got the tensor f32%[2,6%]',
+      failure(plan.run, plan, { input = ridge.zeros(2, 6) }))
+    local captured = ridge.capture(net, x)
+    assert.matches('have no names', failure(captured.run, captured, { input = x }))
+  end)
 end)
