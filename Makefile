@@ -40,6 +40,9 @@ endif
 
 # each step is one short line; `make V=1` shows the commands
 show = $(if $(V),,@echo "  $(1)";)
+# What the compiler says of an object stays beside it, where `make strict` looks.
+compile = code=0; $(CC) $(CFLAGS) $(1) -MMD -MP -c -o $@ $< 2>$@.said || code=1; \
+          cat $@.said >&2; exit $$code
 
 .DELETE_ON_ERROR:
 .PHONY: all
@@ -57,17 +60,16 @@ $(BUILD)/deps.mk: scripts/deps
 # -- the core -------------------------------------------------------------------
 $(BUILD)/obj/core/%.o: core/%.c
 	@mkdir -p $(@D)
-	$(call show,cc $<)$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(call show,cc $<)$(compile)
 # what opens a GPU is in every build; the kernels are a library of their own
 $(BUILD)/obj/gpu/%.o: gpu/%.c
 	@mkdir -p $(@D)
-	$(call show,cc $<)$(CC) $(CFLAGS) -I. -MMD -MP -c -o $@ $<
+	$(call show,cc $<)$(call compile,-I.)
 
 define SIMD_RULE
 $(BUILD)/obj/simd/%_$(1).o: core/cpu/simd/%.c
 	@mkdir -p $$(@D)
-	$$(call show,cc $$< $(1))$(CC) $(CFLAGS) -fopenmp-simd $(SIMD_$(1)) -DRG_SIMD=$(1) -MMD -MP \
-	  -c -o $$@ $$<
+	$$(call show,cc $$< $(1))$$(call compile,-fopenmp-simd $(SIMD_$(1)) -DRG_SIMD=$(1))
 endef
 $(foreach s,$(SIMDS),$(eval $(call SIMD_RULE,$(s))))
 
@@ -93,11 +95,11 @@ $(BUILD)/libridge.so: $(OBJ) $(BUILD)/obj/lua/worker.o
 # -- the LuaJIT host ------------------------------------------------------------
 $(BUILD)/obj/lua/%.o: lua/%.c
 	@mkdir -p $(@D)
-	$(call show,cc $<)$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(call show,cc $<)$(compile)
 $(BUILD)/embedded.c: scripts/embed.lua $(LUA) $(sort $(dir $(LUA)))
 	@luajit scripts/embed.lua lua recipes > $@
 $(BUILD)/obj/embedded.o: $(BUILD)/embedded.c
-	@$(CC) $(CFLAGS) -Wno-overlength-strings -c -o $@ $<
+	@$(call compile,-Wno-overlength-strings)
 $(BUILD)/ridge: $(OBJ) $(HOSTOBJ)
 	$(call show,ld $@)$(CC) -fopenmp $(EXTRA) -rdynamic -o $@ $^ -lluajit-5.1 -ledit $(LDLIBS)
 ridge: $(BUILD)/ridge
@@ -113,7 +115,7 @@ include gpu/gpu.mk
 # -- tests ------------------------------------------------------------------------
 $(BUILD)/obj/tests/%.o: tests/%.c
 	@mkdir -p $(@D)
-	$(call show,cc $<)$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(call show,cc $<)$(compile)
 $(BUILD)/tests/%: $(BUILD)/obj/tests/c/%.o $(OBJ)
 	@mkdir -p $(@D)
 	@$(CC) -fopenmp $(EXTRA) -o $@ $^ $(LDLIBS)
@@ -123,26 +125,32 @@ demo: all            ## draw this machine's performance landscape, in about five
 	./ridge recipes/landscape.lua
 gallery: all         ## one picture of every kind, from sweeps measured for it
 	./ridge recipes/gallery.lua --out results/kept/gallery
-test: all test-programs $(if $(NVCC),$(BUILD)/libridge_gpusim.so)  ## run every test
-	@scripts/run_tests $(CTESTBIN) $(if $(NVCC),$(filter-out tests/op,$(SPECS)),$(SPECS))
-	$(if $(NVCC),@$(MAKE) --no-print-directory test-gpusim ALSO=cpu)
+# As many files at a time as there are processors; more than four would fight for them with threads
+# of their own.
+JOBS    := $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
+RUN     := scripts/run_tests -j $(JOBS)
+# The simulated GPU is tried whatever failed before.  (No $$(MAKE): `make -n` would run the line.)
+test: all test-programs $(if $(NVCC),test-gpusim-builds)  ## run every test
+	@code=0; $(RUN) $(CTESTBIN) $(if $(NVCC),$(filter-out tests/op,$(SPECS)),$(SPECS)) || code=1; \
+	$(if $(NVCC),scripts/gpu/sim.sh $(SIM_TRIED) cpu || code=1;) exit $$code
 test-c: test-programs          ## run the C tests
-	@scripts/run_tests $(CTESTBIN)
+	@$(RUN) $(CTESTBIN)
 test-op: all         ## run the operations against the slow reference
-	@scripts/run_tests tests/op
+	@$(RUN) tests/op
 test-lua: all        ## run the Lua specs
-	@scripts/run_tests tests/lua
+	@$(RUN) tests/lua
 .PHONY: test-programs
 test-programs: $(CTESTBIN)
 
 check: all strict    ## run what is not a test: layers, docs, map, words, format, lint and so on
 	@scripts/deps lint
-	@scripts/run_tests tests/check
+	@$(RUN) tests/check
 	@CC='$(CC)' luajit scripts/check/run.lua
 .PHONY: strict objects
-strict:              ## compile everything once more with each warning an error
-	@$(MAKE) -s BUILD=build/strict WERROR=-Werror objects
-objects: $(OBJ) $(HOSTOBJ) $(CTESTS:%.c=$(BUILD)/obj/%.o)
+OBJECTS := $(OBJ) $(HOSTOBJ) $(CTESTS:%.c=$(BUILD)/obj/%.o)
+strict: objects      ## fail if the compiler said anything of any object
+	@said=$$(cat $(OBJECTS:%=%.said)) && [ -z "$$said" ] || { echo "$$said" >&2; exit 1; }
+objects: $(OBJECTS)
 format:              ## let clang-format write the C files
 	@scripts/deps lint
 	@luajit scripts/check/format.lua --write

@@ -39,7 +39,8 @@ $(BUILD)/libridge_gpu.so: $(KERNELS:gpu/%.cu=$(BUILD)/obj/nvcc/%.o)
 	  -lcublasLt -Xlinker -rpath=$(CUDA)/lib64
 # The kernels on the simulator, once for each way of watching them: plainly, under sanitizers,
 # counting lines.  The simulator's own objects are the same in all of them, never instrumented.
-SIM_FLAGS := -std=c++17 -g -Wall -Wextra -Wno-unknown-pragmas -ffp-contract=off -fPIC \
+# (-g1: the lines of a sanitizer's report; all of -g takes a third more time to compile.)
+SIM_FLAGS := -std=c++17 -g1 -Wall -Wextra -Wno-unknown-pragmas -ffp-contract=off -fPIC \
              -fvisibility=hidden $(GPU_INC) -Igpu -I$(CUDA)/include
 SIM_WAYS  := sim simfma simasan simtsan simcov
 SIM_DEP   := $(wildcard tests/sim/*.h)
@@ -113,11 +114,12 @@ $(BUILD)/tests/test_fused: tests/gpu/test_fused.cpp gpu/fused/text.cu gpu/fused/
 	  -Wl,-rpath,$(CUDA)/lib64 -o $@ -x c++ $(filter %.cpp %.cu,$^) -ldl
 # every operation on it: in three orders, under sanitizers; each with the simulator's own tests,
 # which plant what has to be found
+SIM_TRIED := tsan/20 asan rev rand:3/2 ahead:rev/5 test
 .PHONY: test-gpusim test-gpusim-builds gpu-archs
 test-gpusim-builds: all $(foreach w,sim simasan simtsan,$(BUILD)/libridge_gpu$w.so \
   $(BUILD)/tests/test_$w) $(addprefix $(BUILD)/tests/test_,blas dnn fused)
 test-gpusim: test-gpusim-builds  ## run the simulated GPU
-	@scripts/gpu/sim.sh tsan/20 asan rev $(ALSO) rand:3/2 ahead:rev/5 test
+	@scripts/gpu/sim.sh $(SIM_TRIED)
 # ridge for a machine without packages; a path of the older kind holds for its libraries' needs too
 $(BUILD)/ridge_bundled: $(OBJ) $(HOSTOBJ)
 	$(call show,ld $@)$(CC) -fopenmp $(EXTRA) -rdynamic -o $@ $^ -lluajit-5.1 -ledit \

@@ -149,6 +149,58 @@ describe('run_tests', function()
     assert.is_nil(run('scripts/run_tests ' .. path 'good_spec.lua'):find '# failed')
   end)
 
+  local function script(name, ...)
+    write(name, '#!/bin/sh\n' .. table.concat({ ... }, '\n') .. '\n')
+    os.execute('chmod +x ' .. path(name))
+    return path(name)
+  end
+
+  it('runs several at a time, the slow ones first, and shows each in one piece', function()
+    -- two wait until both have begun, and the third does not begin before one of them has ended
+    local function pair(name, other)
+      return script(name, 'echo "ok 1 - a of ' .. name .. '"', 'cd ' .. folder,
+        ': >begun_' .. name, 'while ! [ -e begun_' .. other .. ' ]; do sleep 0.1; done',
+        'echo "ok 2 - b of ' .. name .. '"', 'echo 1..2')
+    end
+    pair('one', 'slow')
+    pair('slow', 'one')
+    script('two', 'cd ' .. folder, '[ -e begun_slow ] || echo not', 'echo "ok 1 - a\n1..1"')
+    os.execute(('cd %s && mkdir scripts tests && cp "$OLDPWD/scripts/run_tests" scripts && '
+      .. "echo '# a list\n./slow\n./gone' >tests/slowest"):format(folder))
+    local text = run(('RIDGE_TEST_LIMIT=60 %s/scripts/run_tests -j 2 ./one ./two ./slow')
+      :format(folder))
+    for _, name in ipairs { 'one', 'slow' } do
+      has(text, ('# ./%s\nok 1 - a of %s\nok 2 - b of %s\n1..2\n'):format(name, name, name))
+    end
+    assert.is_nil(text:find('not', 1, true), text)
+    assert.equal('5 passed, 0 failed', last(text))
+    local said, status = run 'scripts/run_tests -j many build/tests/test_base'
+    has(said, "-j is a number of files, not 'many'")
+    assert.is_true(status ~= 0)
+  end)
+
+  it('names what hangs beside others', function()
+    local quick = script('quick', 'echo "ok 1 - a\n1..1"', ': >' .. path 'done')
+    local hangs = script('hangs', 'echo "ok 1 - b"',
+      ('while ! [ -e %s ]; do sleep 0.1; done'):format(path 'done'), 'echo $$ >' .. path 'begun',
+      'while :; do sleep 1; done')
+    local text, status, limit = hung(('-j 2 %s %s'):format(hangs, quick))
+    has(text, ('# %s: hangs: no end after %d s'):format(hangs, limit))
+    assert.equal('2 passed, 1 failed', last(text))
+    assert.is_true(status ~= 0)
+    assert.is_false(lives())
+  end)
+
+  it('says which files took most time of the processors', function()
+    local list = {}
+    for i = 1, 10 do list[i] = script('quick' .. i, 'echo "ok 1 - a\n1..1"') end
+    list[11] = script('busy', 'i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done',
+      'echo "ok 1 - a\n1..1"')
+    local text = run('scripts/run_tests -j 2 ' .. table.concat(list, ' '))
+    assert.matches('s of CPU time; the slowest:\n# +%d+%.%d s [^\n]*/busy\n', text)
+    assert.equal('11 passed, 0 failed', last(text))
+  end)
+
   it('lets tests answer Ctrl-C, and refuses a limit that is none', function()
     local program = write('program', '#!/bin/sh\n'
       .. "sh -c 'kill -INT $$; echo \"not ok 1 - lives on\"'\necho \"ok 1 - ends\n1..1\"\n")

@@ -231,3 +231,26 @@ describe("lint", function()
       "if (n > 3) {\n    return 1;\n  } else {\n    return 1;\n  }"))
   end)
 end)
+
+describe("make strict", function()
+  -- What it says of a tree with one source, whose objects are made anew or from the time before.
+  local function strict(root, source)
+    if source then write(root, "core/a.c", source) end
+    return Tree.run("cd " .. root .. " && env -u MAKEFLAGS -u MAKELEVEL make -s strict " ..
+      "CORE=core/a.c SIMD= HOSTOBJ= CTESTS= 2>&1")
+  end
+  it("refuses what the compiler warned of, however long ago", function()
+    local root = Tree.run("mktemp -d")[1]
+    os.execute("mkdir -p " .. root .. "/scripts " .. root .. "/gpu " .. root .. "/build && cp " ..
+      "Makefile " .. root .. " && cp gpu/gpu.mk " .. root .. "/gpu && touch " .. root ..
+      "/scripts/deps " .. root .. "/build/deps.mk")
+    local lines, ok = strict(root, "int f(void);\nint f(void) { return 1; }\n")
+    assert.is_true(ok, table.concat(lines, "\n"))
+    for _, source in ipairs { "int f(void);\nint f(void) { int n; return 1; }\n", false } do
+      lines, ok = strict(root, source)
+      assert.is_false(ok)
+      assert.truthy(table.concat(lines, "\n"):find("unused variable", 1, true))
+    end
+    os.execute("rm -rf " .. Tree.quote(root))
+  end)
+end)
