@@ -32,11 +32,13 @@ function M.main(argv)
     local ok, err = pcall(function()
       for i = 2, #rest do
         local parts = {}
-        for _, c in ipairs(merge.take(st, rest[i])) do
+        local taken = merge.take(st, rest[i])
+        for _, c in ipairs(taken) do
           if c.n > 0 then parts[#parts + 1] = ('%d %s'):format(c.n, c.name) end
         end
         plain.print(('%s: %s\n'):format(rest[i],
           #parts > 0 and table.concat(parts, ', ') or 'nothing new'))
+        for _, note in ipairs(taken.notes) do plain.print(('%s: %s\n'):format(rest[i], note)) end
       end
     end)
     st:close()

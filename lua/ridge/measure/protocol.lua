@@ -36,10 +36,12 @@ local SPEC = {
   max_passes = { 'integer', min = 1, max = 1000,
                  doc = 'passes of a point whose interval still decides something' },
   windows = { 'integer', min = 1, max = 1000, doc = 'samples of a point in one pass' },
-  version = { 'integer', default = 2, min = 1, max = 2,
-              doc = '1: rounds in one process, 2: passes' },
+  version = { 'integer', default = 2, min = 1, doc = 'of how it is measured; rows carry it' },
   seed = { 'integer', default = 1, min = 0, doc = 'of the order of the rounds' },
 }
+
+--- How points are measured: 1 was in rounds of one process, 2 is in passes. Every row says which.
+M.VERSION = 2
 
 -- Below five rounds a rule that stops when the interval is narrow covers too little (92.8 % instead
 -- of 95 by simulation), so quick does not stop early: it takes its three rounds and says how
@@ -100,6 +102,11 @@ function M.protocol(given)
   for name, value in pairs(given or {}) do filled[name] = value end
   if type(filled.cache) == 'table' then filled.cache = cache_modes(filled.cache) end
   local protocol = options.check(SPEC, filled, 'measure.protocol')
+  if protocol.version ~= M.VERSION then
+    blame.raise(('measure.protocol: version is %d, and what is measured now is of version %d; rows '
+      .. 'of version 1 are rounds of one process, from an older ridge'):format(protocol.version,
+      M.VERSION))
+  end
   protocol.max_rounds = math.max(protocol.max_rounds, protocol.min_rounds)
   protocol.warm_max_ns = math.max(protocol.warm_max_ns, protocol.warm_min_ns)
   protocol.max_passes = math.max(protocol.max_passes, protocol.passes)

@@ -14,7 +14,8 @@ local series = require 'ridge.plot.series'
 
 local M = { summary = 'a measure over the days, with what changed and where it moved' }
 
-M.OPTIONS = { y = 'column upwards', by = 'parameters that name a point, by comma' }
+M.OPTIONS = { y = 'column upwards', by = 'parameters that name a point, by comma',
+  other_protocol = { 'integer', min = 0, doc = 'sweeps left out: of another protocol version' } }
 
 local LINES = 8
 
@@ -159,6 +160,11 @@ function M.make(rows, opt)
   local text = landscape.caption(rows, opt.y, 'Points are medians of %s, bands their 95 %% '
     .. 'confidence intervals; rings: the interval lies apart from the one before; dotted lines: '
     .. 'another commit.')
+  local others = opt.other_protocol or 0
+  if others > 0 then
+    text[#text + 1] = ('Left out: %d of this name that another version of the protocol measured.')
+      :format(others)
+  end
   if more > 0 then text[#text + 1] = ('%d more points are not shown.'):format(more) end
   return figure.new { kind = 'history', rows = rows, opt = opt, natural = { 1120, 640 },
     title = ('%s over time'):format(column.about(opt.y, rows).label:gsub('^%l', string.upper)),

@@ -84,7 +84,8 @@ end
 --- Take all rows of other databases into one; the same points of the same sweep unite.
 ---@param into string file, made when it is not there
 ---@param ... string the others
----@return table counts for each of them, table name to number of new rows
+---@return table counts for each of them, table name to number of new rows; notes (sentences), where
+---  a sweep has another name here or was measured by another version of the protocol
 function M.merge(into, ...)
   local merge, others, out = require 'ridge.store.merge', { ... }, {}
   for i = 0, select('#', ...) do
@@ -101,7 +102,9 @@ function M.merge(into, ...)
   with(into, 'write', function(st)
     for i, path in ipairs(others) do
       out[i] = {}
-      for _, c in ipairs(merge.take(st, path)) do out[i][c.name] = c.n end
+      local taken = merge.take(st, path)
+      for _, c in ipairs(taken) do out[i][c.name] = c.n end
+      out[i].notes = #taken.notes > 0 and taken.notes or nil
     end
   end)
   return out

@@ -154,9 +154,34 @@ local FINISHED = [[/* finished sweeps */
     AND NOT EXISTS (SELECT 1 FROM main.trial t WHERE t.sweep_id = sweep.id
       AND t.state IN ('pending', 'running'))]]
 
+-- Sweeps of one name that were not measured alike, or were not the same one.
+local APART = [[/* sweeps apart */ SELECT s.name AS was, names.name AS here, s.base, p.version,
+    (SELECT group_concat(DISTINCT o.version) FROM main.sweep w JOIN main.protocol o
+      ON o.id = w.protocol_id WHERE w.base = s.base AND o.version <> p.version) AS others
+  FROM src.sweep s JOIN temp.names ON names.uuid = s.uuid
+  JOIN src.protocol p ON p.id = s.protocol_id ORDER BY s.id]]
+
+-- What whoever merges should know of the names that came.
+local function notes_of(db)
+  local notes = {}
+  for _, s in ipairs(db:query(APART)) do
+    if s.here ~= s.was then
+      notes[#notes + 1] = ('its sweep %s is another one than the %s that is here, and is called %s')
+        :format(s.was, s.was, s.here)
+    end
+    if s.others then
+      notes[#notes + 1] = ('%s was measured by protocol %d, others of the name %s by %s: pictures '
+        .. 'do not mix them, and compare gives no verdict between them'):format(s.here, s.version,
+        s.base, s.others)
+    end
+  end
+  return notes
+end
+
 local function take(db)
   local counts = {}
   name_sweeps(db)
+  counts.notes = notes_of(db)
   for _, t in ipairs(TABLES) do
     local name, key, references = t[1], t[2], t[3]
     counts[#counts + 1] = { name = name,
@@ -182,7 +207,8 @@ end
 -- >> merge.take(st, 'shard2.db')
 ---@param st table open for writing
 ---@param path string a results database of this version
----@return table counts in order, each { name =, n = rows that are new }
+---@return table counts in order, each { name =, n = rows that are new }; notes: sentences, what
+---  sweeps are called here, and which were measured by another version of the protocol
 -- Raises EARG for st's own file, EFORMAT for what is no database of this version.
 function M.take(st, path)
   local place = require 'ridge.store.place'

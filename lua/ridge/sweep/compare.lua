@@ -114,6 +114,8 @@ local function read(path, opt)
           path, table.concat(opt.match, ', '), seen[key], whole), 'EARG', 'compare')
       end
       if not found[key] then order[#order + 1] = key end
+      row.versions = found[key] and found[key].versions or {}
+      row.versions[row.version] = row
       found[key], seen[key] = row, whole
     end
   end)
@@ -189,6 +191,17 @@ local function judge(a, b, margin, time)
            b_build = b.git or b.ridge, reason = reason }
 end
 
+-- The newest two, of one version of the protocol where both have it.
+local function alike(a, b)
+  if a.version == b.version then return a, b end
+  local newest
+  for version in pairs(a.versions) do
+    if b.versions[version] and (not newest or version > newest) then newest = version end
+  end
+  if newest then return a.versions[newest], b.versions[newest] end
+  return a, b
+end
+
 --- Hold the stored results of two databases against each other.
 --
 -- What was measured in one of them only is left out and counted.
@@ -207,7 +220,10 @@ function M.databases(path_a, path_b, given)
   local bs, order_b = read(path_b, opt)
   local results = {}
   for _, key in ipairs(order) do
-    if bs[key] then results[#results + 1] = judge(as[key], bs[key], opt.margin, opt.time) end
+    if bs[key] then
+      local a, b = alike(as[key], bs[key])
+      results[#results + 1] = judge(a, b, opt.margin, opt.time)
+    end
   end
   if #results == 0 then
     blame.raise(('compare: %s and %s have no point in common'):format(path_a, path_b), 'EARG',

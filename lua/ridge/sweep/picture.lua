@@ -255,8 +255,13 @@ function GATHER.training(rows, opt, from)
 end
 
 -- Every generation of the sweep's name, each point with its day and commit.
-function GATHER.history(_, _, from)
+function GATHER.history(_, opt, from)
   local rows = {}
+  opt.other_protocol = from.st.db:value([[/* of another protocol */ SELECT count(*)
+    FROM main.sweep s JOIN main.protocol p ON p.id = s.protocol_id
+    WHERE s.base = (SELECT base FROM main.sweep WHERE id = ?1) AND p.version <> (SELECT o.version
+      FROM main.sweep w JOIN main.protocol o ON o.id = w.protocol_id WHERE w.id = ?1)]],
+    from.sweep.id)
   -- rounds of one process and passes say other things: of this sweep's version of the protocol only
   for _, s in ipairs(from.st.db:look([[/* generations */ SELECT s.id, s.name FROM main.sweep s
       JOIN main.protocol p ON p.id = s.protocol_id

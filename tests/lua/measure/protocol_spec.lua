@@ -41,6 +41,10 @@ describe('a protocol', function()
     fails('quick, demo, default, rigorous', protocols.protocol, 'fast')
     fails('samples', protocols.protocol, { sampels = 3 })
     fails('got number', protocols.protocol, 3)
+    -- rows say by which version they were measured: nothing is measured by another one
+    fails('version is 1, and what is measured now is of version 2', protocols.protocol,
+      { version = 1 })
+    assert.equal(2, protocols.protocol({ version = 2 }).version)
     fails('min_rounds', protocols.protocol, { min_rounds = 1 })
     fails('precision', protocols.protocol, { precision = 0 / 0 })
   end)

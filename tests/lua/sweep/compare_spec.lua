@@ -26,7 +26,8 @@ describe('stored results', function()
     end
     local path = folder .. '/' .. name .. '.db'
     sweep 'both' {
-      space = { k = { 1, 2 }, impl = { 'x' } }, protocol = { passes = 5, max_passes = 5 },
+      space = { k = { 1, 2 }, impl = { 'x' } },
+      protocol = { passes = 5, max_passes = 5, seed = lab.version or 2 },
       measure = function(p, _, m)
         local half = lab.half and lab.half < 1 and lab.half or 0.005
         local off = ({ 0, 1, -1, 0.5, -0.5 })[m.pass] * half
@@ -121,6 +122,29 @@ describe('stored results', function()
     because('measured by protocol 2 and 1', function(lab) lab.version = 1 end)
     because('grade D', function(lab) lab.flags = { 'ROOF' } end)
   end)
+
+  it('are those of one version of the protocol where a file has several; no picture mixes them',
+    function()
+      local a = measured('a', 1000)
+      local b = measured('b', 1300, function(l) l.version = 1 end)
+      local _, out = program.run { 'merge', b, measured('c', 1100) }
+      assert.matches('c.db: its sweep both is another one than the both that is here, and is '
+        .. 'called both%-2\n', out)
+      assert.matches('both%-2 was measured by protocol 2, others of the name both by 1', out)
+      assert.near(1.1, compare.databases(a, b)[1].ratio, 1e-6)
+      assert.near(1 / 1.1, compare.databases(b, a)[1].ratio, 1e-6)
+      _, out = program.run { 'merge', b, folder .. '/c.db' }
+      assert.matches('c.db: nothing new\n$', out)
+      local st = require('ridge.store').open(b)
+      for name, ns in pairs { both = 1300, ['both-2'] = 1100 } do
+        local sw = require('ridge.store.query').sweep(st, name)
+        local figure = require('ridge.sweep.picture').figure('history', st, sw)
+        assert.equal(2, #figure.rows)
+        assert.near(ns, figure.rows[1].fwd / figure.rows[1].k, 1e-6)
+        assert.matches('Left out: 1 of this name that another version', figure:text())
+      end
+      st:close()
+    end)
 
   it('are matched in all or in some parameters, and nothing is matched twice', function()
     local a, b = measured('a', 1000), measured('b', 1000)
