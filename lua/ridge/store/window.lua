@@ -4,7 +4,8 @@
 -- Each goes into the worker's lock file as it ends, one write of a line into the page cache: a
 -- transaction would bring the disk in between two windows. Whoever buries the worker makes rows of
 -- them, of its lost attempt, and the attempt that takes this pass again begins with them. So a
--- process that dies loses the window that it was in.
+-- process that dies loses the window that it was in. Those of its partner are kept beside them: the
+-- ratio of the pass is formed of pairs of windows.
 
 local record = require 'ridge.store.record'
 
@@ -13,15 +14,22 @@ local M = {}
 --- Where in a worker's lock file they are, behind what else it says.
 M.AT = 256
 
-local LINE = 'w %d %s %s %s %d %.17g %.9g %.17g %d ;\n'
-local PATTERN = '^w (%d+) ([%a_][%w_]*) (%a+) (%S+) (%d+) (%S+) (%S+) (%S+) (%d+) ;$'
+--- What a phase of the partner is called among the timings of a lost attempt.
+---@param phase string
+---@return string name
+function M.of_partner(phase) return phase .. ' of its partner' end
+
+local LINE = '%s %d %s %s %s %d %.17g %.9g %.17g %d ;\n'
+local PATTERN = '^([wp]) (%d+) ([%a_][%w_]*) (%a+) (%S+) (%d+) (%S+) (%S+) (%S+) (%d+) ;$'
 
 --- A window as a line.
 ---@param attempt integer
----@param w table phase, cache, clock, inner, t0 (ns), ns (of a call), at (ns since t0), mark
+---@param w table phase, cache, clock, inner, t0 (ns), ns (of a call), at (ns since t0), mark;
+---  partner: it is that of the point's partner
 ---@return string text
 function M.line(attempt, w)
-  return LINE:format(attempt, w.phase, w.cache, w.clock, w.inner, w.t0, w.ns, w.at, w.mark)
+  return LINE:format(w.partner and 'p' or 'w', attempt, w.phase, w.cache, w.clock, w.inner, w.t0,
+    w.ns, w.at, w.mark)
 end
 
 --- The windows in a text. What a shorter line left of an older one is not a whole line, or of
@@ -31,11 +39,11 @@ end
 function M.parse(text)
   local out = {}
   for line in text:gmatch '([^\n]*)\n' do
-    local attempt, phase, cache, clock, inner, t0, ns, at, mark = line:match(PATTERN)
+    local kind, attempt, phase, cache, clock, inner, t0, ns, at, mark = line:match(PATTERN)
     if attempt then
       out[#out + 1] = { attempt = tonumber(attempt), phase = phase, cache = cache, clock = clock,
         inner = tonumber(inner), t0 = tonumber(t0), ns = tonumber(ns), at = tonumber(at),
-        mark = tonumber(mark) }
+        mark = tonumber(mark), partner = kind == 'p' or nil }
     end
   end
   return out
@@ -49,10 +57,11 @@ local INSERT = [[/* insert kept windows */ INSERT INTO timing(attempt_id,phase,c
 local function by_timing(windows)
   local groups, order = {}, {}
   for _, w in ipairs(windows) do
-    local key = w.attempt .. ' ' .. record.key(w.phase, w.cache)
+    local phase = w.partner and M.of_partner(w.phase) or w.phase
+    local key = w.attempt .. ' ' .. record.key(phase, w.cache)
     local g = groups[key]
     if not g then
-      g = { attempt = w.attempt, phase = w.phase, clock = w.clock, cache = w.cache,
+      g = { attempt = w.attempt, phase = phase, clock = w.clock, cache = w.cache,
         inner = w.inner, t0 = w.t0, dur = {}, at = {}, mark = {} }
       groups[key], order[#order + 1] = g, g
     end
@@ -90,7 +99,8 @@ local KEPT = [[/* windows of lost attempts */ SELECT g.phase, g.cache, s.t0, s.d
 ---@param db table
 ---@param claim table trial, attempt, pass
 ---@param env_id integer
----@return table kept by record.key: t0, dur, at, mark; empty where there is nothing
+---@return table kept by record.key, the partner's by that of M.of_partner: t0, dur, at, mark; empty
+---  where there is nothing
 function M.kept(db, claim, env_id)
   local out = {}
   for _, row in ipairs(db:query(KEPT, claim.trial, claim.pass, env_id, claim.attempt)) do

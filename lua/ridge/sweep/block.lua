@@ -9,6 +9,7 @@
 local blame = require 'ridge.blame'
 local canonical = require 'ridge.store.canonical'
 local point = require 'ridge.sweep.point'
+local clock = require 'ridge.store.clock'
 local child = require 'ridge.sweep.child'
 local record = require 'ridge.store.record'
 local ref = require 'ridge.ffi.ref'
@@ -16,6 +17,7 @@ local series = require 'ridge.sweep.series'
 local random = require 'ridge.measure.random'
 local space = require 'ridge.sweep.space'
 local statistics = require 'ridge.measure.statistics'
+local window = require 'ridge.store.window'
 
 local M = {}
 
@@ -173,12 +175,19 @@ local function flag_shared(result)
   return result
 end
 
--- The ratio of two results whose rounds stood side by side: the median over the rounds.
-local function ratio_of(own, other)
+-- Windows of two points that stood side by side, as ratios behind those that are there.
+local function add_ratios(list, own, other)
+  for i = 1, math.min(#(own or {}), #(other or {})) do list[#list + 1] = own[i] / other[i] end
+end
+
+-- The ratio of two results whose rounds stood side by side: the median over the rounds, those that
+-- a process that died had taken of this pass among them.
+local function ratio_of(own, other, kept, phase)
   local list = {}
-  for i, ns in ipairs(own.samples or {}) do
-    list[i] = other.samples and other.samples[i] and ns / other.samples[i] or nil
-  end
+  local before = kept[record.key(phase, own.cache)]
+  local beside = kept[record.key(window.of_partner(phase), own.cache)]
+  add_ratios(list, before and before.dur, beside and beside.dur)
+  add_ratios(list, own.samples, other.samples)
   if #list == 0 then return own.med / other.med end
   return statistics.median(list)
 end
@@ -223,13 +232,14 @@ local function time_point(run, item, partner)
   for _, phase in ipairs(item.point.phases) do
     if phase.plan ~= nil then phases[#phases + 1] = phase.name end
   end
-  local beside = {}
+  local beside, partners = {}, {}
   for _, p in ipairs(n > 0 and partner and partner.point:plans(partner.label) or {}) do
     local name = p.label:match '(%S+)$'
     for i, phase in ipairs(phases) do
       if phase == name then
         points[#points + 1] = p
         beside[i] = #points
+        partners[#points - n] = phase
       end
     end
   end
@@ -238,8 +248,7 @@ local function time_point(run, item, partner)
   local kept = n > 0 and run.worker:kept(item.claim, run.env_id) or {}
   local results = n > 0 and run.lab.block(points, rest_of(run.spec.protocol, kept, phases),
     run.ceilings, tick_of(run, item), function(i, w)
-      if i > n then return end -- the partner's
-      w.phase = phases[i]
+      w.phase, w.partner = phases[i] or partners[i - n], i > n or nil
       run.worker:window(item.claim, w)
     end) or {}
   if #results ~= #points then
@@ -255,8 +264,10 @@ local function time_point(run, item, partner)
   for i, result in ipairs(own) do
     local other = beside[i] and results[beside[i]]
     if other and not other.error then
-      result.ratio = ratio_of(result, other)
-      if result.cold and other.cold then result.cold.ratio = ratio_of(result.cold, other.cold) end
+      result.ratio = ratio_of(result, other, kept, phases[i])
+      if result.cold and other.cold then
+        result.cold.ratio = ratio_of(result.cold, other.cold, kept, phases[i])
+      end
     end
     for _, r in ipairs { result, result.cold } do
       prepend(r, kept[record.key(phases[i], r.cache)])
@@ -333,6 +344,10 @@ end
 
 local function new_item(claim) return { claim = claim, label = space.label(claim.params) } end
 
+local SPENT = 'the budget was spent'
+
+local function is_spent(run) return run.deadline and clock.seconds() >= run.deadline end
+
 -- Set up, timed, let go.
 local function once(run, claim)
   local item = new_item(claim)
@@ -359,10 +374,14 @@ local function kept(run, claims)
     while #items > 0 do
       local left = {}
       for _, item in ipairs(shuffler:shuffle(items)) do
+        if is_spent(run) then
+          run.worker:give_back(claims, SPENT)
+          return
+        end
         if item.context then item.context = run.lab.moved(item.context) end
         take(run, item)
         write(run, item)
-        local again = item.outcome.more
+        local again = item.outcome.more and not is_spent(run)
           and run.worker:claim_again(run.sweep, item.claim.trial, run.env_id)
         for i, claim in ipairs(claims) do
           if claim == item.claim then table.remove(claims, i) break end
@@ -382,7 +401,7 @@ end
 --- Take a pass of each claimed trial and write what it came to at once; what is left over when that
 --- ends early is given back.
 ---@param run table store, sweep, spec, lab, worker, progress, ceilings, lease (or nil), shared,
----  order, env_id, group_of
+---  order, env_id, group_of, deadline (seconds on the clock, or nil): no point is begun after it
 ---@param claims table of Worker:claim
 function M.work(run, claims)
   local open = {}
@@ -392,6 +411,7 @@ function M.work(run, claims)
     while #open > 0 do
       once(run, open[1])
       table.remove(open, 1)
+      if is_spent(run) then return run.worker:give_back(open, SPENT) end
     end
   end)
   run.lab.shift(0)

@@ -173,6 +173,22 @@ describe('a sweep in passes', function()
     assert.equal(0, query('SELECT count(*) AS n FROM timing WHERE ci_lo IS NOT NULL')[1].n)
   end)
 
+  it('begins no point after the end of its budget, set up once or not', function()
+    local clock = require 'ridge.store.clock'
+    for _, reuse_setup in ipairs { false, true } do
+      calls, db = {}, ('%s/%s.db'):format(folder, reuse_setup)
+      -- six points are claimed at once; the first of them takes all of it
+      run(declare { reuse_setup = reuse_setup or nil, measure = function(p, c, m)
+        clock.sleep(0.3)
+        measure(p, c, m)
+      end }, { budget = 0.2 })
+      assert.equal(1, #calls)
+      assert.same({ { state = 'lost', n = 5 }, { state = 'ok', n = 1 } },
+        query 'SELECT outcome AS state, count(*) AS n FROM attempt GROUP BY 1')
+      assert.equal(6, query("SELECT count(*) AS n FROM trial WHERE state = 'pending'")[1].n)
+    end
+  end)
+
   it('takes a point that fails in its third pass only for failed, and says so', function()
     local sw = declare { measure = function(p, c, m)
       if p.k == 2 and m.pass == 3 then error 'bang' end
@@ -228,6 +244,50 @@ describe('a sweep in passes', function()
     assert.near(4, row.fwd_ratio_hi, 1e-9)
     assert.is_true(row.fwd_hi / row.fwd_lo > 1.2)
     assert.is_nil(row_of(sw, 1).fwd_ratio)
+  end)
+
+  it('forms the ratio of a pass that was broken off from all pairs of its windows', function()
+    -- the point and its partner: 4 times as long in the first process, 2 in the second; the last
+    -- window of the first process has no pair
+    local FIRST, REST, block = { { 4, 4, 9 }, { 1, 1 } }, { { 6 }, { 3 } }, lab.block
+    local broken
+    local function windows(list, at) return { list[1][at] and list[1][at] * 10,
+      list[2][at] and list[2][at] * 10 } end
+    function lab.block(points, protocol, ceilings, tick, taken)
+      local found = block(points, protocol, ceilings, tick)
+      if #points == 1 then return found end
+      if not broken then
+        broken = true
+        for i = 1, 3 do
+          for which, ns in pairs(windows(FIRST, i)) do
+            taken(which, { cache = 'warm', clock = 'monotonic_raw', inner = 4, t0 = 5e12, ns = ns,
+              at = i * 1e6, mark = 0 })
+          end
+        end
+        error('interrupted', 0)
+      end
+      for which, r in ipairs(found) do
+        r.samples, r.at, r.mark = { REST[which][1] * 10 }, { 1e6 }, { 0 }
+      end
+      return found
+    end
+    local function sw()
+      return declare { space = { k = { 1, 4 } }, partner = function(p)
+        return p.k ~= 1 and { k = 1 } or nil
+      end }
+    end
+    assert.is_false((pcall(run, sw())))
+    assert.same({ { n = 3 }, { n = 2 } }, query [[SELECT s.n FROM timing g JOIN samples s
+      ON s.timing_id = g.id JOIN attempt a ON a.id = g.attempt_id WHERE a.outcome = 'lost'
+      ORDER BY g.phase]])
+    local whole = sw()
+    run(whole)
+    -- of 4, 4 and 2 the median; of the new window alone it were 2
+    assert.same({ { pass = 1, pass_ratio = 4 }, { pass = 2, pass_ratio = 2 } },
+      query [[SELECT a.pass, g.pass_ratio FROM timing g JOIN attempt a ON a.id = g.attempt_id
+        WHERE g.pass_ratio IS NOT NULL AND a.outcome = 'ok' AND a.pass < 3 ORDER BY 1]])
+    -- among the rows of the sweep there is nothing of the partner's windows
+    assert.is_nil(row_of(whole, 4)['fwd of its partner'])
   end)
 
   it('says why a point has no ratio, and is measured all the same', function()

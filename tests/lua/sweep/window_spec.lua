@@ -20,6 +20,11 @@ describe('a window as a line', function()
     first.attempt = 7
     assert.same(first, w[1])
     assert.same({ 'bwd_1', 102, 2e6, 0 }, { w[2].phase, w[2].ns, w[2].at, w[2].mark })
+    local beside = sample(3)
+    beside.partner = true
+    w = window.parse(window.line(7, sample(1)) .. window.line(7, beside))
+    assert.same({ nil, true }, { w[1].partner, w[2].partner })
+    assert.equal('fwd', w[2].phase)
   end)
 
   it('is whole or none', function()
