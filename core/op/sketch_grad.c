@@ -39,6 +39,39 @@ static rg_value inner(rg_rule *r, rg_value x, rg_value y)
   return rg_f_matmul(&r->f, rg_f_transposed(&r->f, x), y);
 }
 
+/* The sum of two products, which are let go. */
+static rg_value summed(rg_rule *r, rg_value a, rg_value b)
+{
+  rg_value sum = rg_f_add(&r->f, a, b);
+
+  rg_f_drop(&r->f, a);
+  rg_f_drop(&r->f, b);
+  return sum;
+}
+
+/* What went into the activation, once more: in the place of the first product. */
+static rg_value before_act(rg_rule *r, const sketch *s, double scale)
+{
+  rg_value first = rg_f_matmul(&r->f, s->z1, s->u1);
+  rg_value second = rg_f_matmul(&r->f, s->z2, s->s2);
+  rg_tensor *sum = (rg_tensor *)(uintptr_t)first;
+  rg_value z;
+
+  rg_f_note(&r->f, r->f.status == RG_OK ? rg_add_(sum, second) : r->f.status);
+  rg_f_drop(&r->f, second);
+  rg_f_note(&r->f, r->f.status == RG_OK ? rg_mul_scalar_(sum, scale) : r->f.status);
+  if (s->bias == NULL || r->f.status != RG_OK) {
+    return first;
+  }
+  if (s->bias->_dtype == first->_dtype) {
+    rg_f_note(&r->f, rg_add_(sum, s->bias));
+    return first;
+  }
+  z = rg_f_add(&r->f, first, s->bias);
+  rg_f_drop(&r->f, first);
+  return z;
+}
+
 /* The incoming gradient back through dropout and activation; gives the bias its part. */
 static void go_back(rg_rule *r, sketch *s)
 {
@@ -46,17 +79,23 @@ static void go_back(rg_rule *r, sketch *s)
   double scale = 1.0 / (2.0 * args->n_terms);
   rg_value v = rg_rule_dropped(r, r->dy, r->g->out[2], args->p);
   rg_value y = NULL;
+  rg_value z = NULL;
   rg_value before = NULL;
 
   if (!rg_rule_act_reads_result(args->act)) {
-    before = rg_f_add(&r->f, rg_f_matmul(&r->f, s->z1, s->u1), rg_f_matmul(&r->f, s->z2, s->s2));
-    before = rg_f_times(&r->f, before, scale);
-    before = s->bias != NULL ? rg_f_add(&r->f, before, s->bias) : before;
-    before = v != NULL ? rg_f_shaped(&r->f, before, v->_shape, v->_ndim) : NULL;
+    z = before_act(r, s, scale);
+    before = v != NULL ? rg_f_shaped(&r->f, z, v->_shape, v->_ndim) : NULL;
   } else if (args->act != RG_ACT_NONE) {
     y = args->p > 0 ? rg_f_times(&r->f, r->y, 1 - args->p) : r->y; /* as it was before dropout */
   }
   v = rg_f_rows(&r->f, rg_rule_act(r, args->act, y, before, v));
+  rg_f_drop(&r->f, before);
+  rg_f_drop(&r->f, z);
+  if (y != NULL) { /* nobody reads it any more */
+    rg_f_drop(&r->f, y != r->y ? y : NULL);
+    r->y = NULL;
+    r->g->let_go(r->g, 0);
+  }
   if (rg_rule_needs(r, s->at_bias)) {
     rg_rule_give(r, s->at_bias, rg_f_sum(&r->f, v, (const int32_t[]){ 0 }, 1, false));
   }
@@ -74,8 +113,8 @@ static void split_z(rg_rule *r, sketch *s)
 static void give_x(rg_rule *r, const sketch *s)
 {
   if (rg_rule_needs(r, 0)) {
-    rg_value dx = rg_f_add(&r->f, times_transposed(r, times_transposed(r, s->v, s->u1), s->s1),
-                           times_transposed(r, times_transposed(r, s->v, s->s2), s->u2));
+    rg_value dx = summed(r, times_transposed(r, times_transposed(r, s->v, s->u1), s->s1),
+                         times_transposed(r, times_transposed(r, s->v, s->s2), s->u2));
 
     rg_rule_give(r, 0, rg_f_shaped(&r->f, dx, r->g->in[0].shape, r->g->in[0].ndim));
   }

@@ -61,16 +61,26 @@ local function limited(self, f)
   return ok, result
 end
 
---- Does it still look?
+--- Does it still look at batches?
 ---@return boolean
-function Debug:active() return not self.ended end
+function Debug:active() return not self.over end
 
-local function finish(self)
-  local o, seconds = self.options, (tonumber(C.rg_clock_ns()) - self.began) / 1e9
-  if self.batches < o.max_iterations and seconds < o.timeout then return end
-  self.ended = true
-  self.trainer.say(('debugging has ended after %d batches and %.1f s'):format(self.batches,
-    seconds))
+-- After the last batch the step that it is part of is still looked at.
+local function count(self)
+  local o = self.options
+  self.seconds = (tonumber(C.rg_clock_ns()) - self.began) / 1e9
+  self.over = self.batches >= o.max_iterations or self.seconds >= o.timeout
+end
+
+--- Look no more where that was the last batch; what was found is written, also by a training that
+--- is done earlier.
+function Debug:finish()
+  if self.ended then return end
+  self.ended = self.over
+  if self.over then
+    self.trainer.say(('debugging has ended after %d batches and %.1f s'):format(self.batches,
+      self.seconds))
+  end
   self:write()
 end
 
@@ -166,7 +176,7 @@ function Debug:around(f, x, y)
   if o.synchronize then
     call.check(C.rg_device_wait(dtype.device(self.trainer.batch.device, 'Trainer')))
   end
-  finish(self)
+  count(self)
   return ref.is(loss) and loss
 end
 
@@ -185,6 +195,12 @@ function Debug:after(row)
     self.trainer.say(('step %d  %.3f s%s'):format(row.step, row.seconds, row.loss
       and ('  loss %.6g'):format(row.loss) or ''))
   end
+  if self.over then self:finish() end
+end
+
+-- JSON has no other numbers.
+local function stored(x)
+  return x - x == 0 and x or canonical.null
 end
 
 --- Write what was found, where a folder for it was named.
@@ -193,8 +209,7 @@ function Debug:write()
   local path = self.options.output_dir .. '/debug.json'
   local checks = canonical.list {}
   for i, c in ipairs(self.checks) do
-    checks[i] = { name = c.name, gradient = c.gradient,
-      difference = c.difference == c.difference and c.difference or canonical.null }
+    checks[i] = { name = c.name, gradient = c.gradient, difference = stored(c.difference) }
   end
   output.write(path, 'Trainer: debug', canonical.encode { batches = self.batches, checks = checks,
     memory = canonical.list(self.rows), operations = canonical.list(self.operations or {}),

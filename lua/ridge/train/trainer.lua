@@ -432,6 +432,7 @@ function Trainer:fit(loader, opts)
     self.say(memory.line(device))
     stopped = too_long and 'patience' or require('ridge').stopping() and 'interrupt' or nil
   end
+  if self.debug then self.debug:finish() end
   return self.history, stopped
 end
 

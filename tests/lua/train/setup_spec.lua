@@ -368,18 +368,35 @@ describe('debugging (F114)', function()
       memory_fraction = 0.75, max_iterations = 11, output_dir = folder }, { compile = true })
     local found = read(folder .. '/debug.json')
     assert.are.equal(11, found.batches)
-    assert.are.equal(10, #found.memory) -- the eleventh batch ended it
+    assert.are.equal(11, #found.memory) -- the step of the last batch as well
     assert.is_true(t.curve[3].live_bytes > 0 and t.curve[3].peak_bytes >= t.curve[3].live_bytes)
     assert.is_nil(t.curve[12].live_bytes)
     assert.is_true(#found.operations > 2 and found.operations[1].ms >= found.operations[2].ms)
     local text = table.concat(lines, '\n')
     assert.matches('debugging has ended after 11 batches', text)
-    assert.matches('step 10  %d+%.%d+ s  loss %d', text)
-    assert.is_nil(text:match 'step 11 ')
+    assert.matches('step 11  %d+%.%d+ s  loss %d', text)
+    assert.is_nil(text:match 'step 12 ')
     assert.are.equal(0, ridge.memory.stats().limit)
     assert.is_true(t:status().config.plans > 0) -- plans begin behind it
     t = fit { timeout = 0 }
     assert.are.equal(1, t.debug.batches)
+  end)
+
+  it('writes what it found when the training is done before it ends', function()
+    local calls = 0
+    fit({ memory = true, grad_check = true, output_dir = folder }, { stability = {},
+      loss = function(out, labels)
+        calls = calls + 1
+        local loss = nn.cross_entropy(out, labels)
+        return calls == 3 and loss / 0 or loss -- a difference that is infinite
+      end })
+    local found = read(folder .. '/debug.json')
+    assert.same({ 16, 16 }, { found.batches, #found.memory })
+    local missing = 0
+    for _, c in ipairs(found.checks) do
+      missing = missing + (type(c.difference) == 'number' and 0 or 1)
+    end
+    assert.same({ 4, 1 }, { #found.checks, missing })
   end)
 
   it('limits each batch, also one that is worked off in parts', function()
