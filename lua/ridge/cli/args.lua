@@ -34,7 +34,7 @@ local KEYS = { choices = true, min = true, max = true, integer = true, short = t
   writes = true }
 
 local function plain(name) return (name:gsub('%-', '_')) end
-local function flag(name) return '--' .. name:gsub('_', '-') end
+local function flag(name) return (#name > 1 and '--' or '-') .. name:gsub('_', '-') end
 
 --- Options by name; raises on a list that is wrong itself.
 local function check_spec(spec)

@@ -182,9 +182,12 @@ function Plateau:step(loss)
     blame.raise(('optim.PlateauLR: step takes the loss, a number; got %s'):format(blame.show(loss)),
       'EARG')
   end
-  local o = self.options
+  local o, best = self.options, self.best
   self.t = self.t + 1
-  if loss < self.best * (1 - o.threshold) then -- false for nan: it is no better loss
+  -- of the size of the best one: a share of a loss below 0 would make one better that is worse
+  local wanted = best == math.huge and best
+    or best * (best > 0 and 1 - o.threshold or 1 + o.threshold)
+  if loss < wanted then -- false for nan: it is no better loss
     self.best, self.bad = loss, 0
   else
     self.bad = self.bad + 1

@@ -20,8 +20,8 @@ local PANELS = {
   { title = 'norm of the gradients', log = true,
     lines = { { 'gradient_norm', 'before' }, { 'clipped_norm', 'after clipping' } } },
   { title = 'share of the norm taken off', top = 1, lines = { { 'clipping_ratio', 'clipped' } } },
-  { title = 'elements not finite, or too large', lines = { { 'nan', 'nan' }, { 'inf', 'inf' },
-    { 'overflow', 'too large' } } },
+  { title = 'elements not finite, or too large', count = true,
+    lines = { { 'nan', 'nan' }, { 'inf', 'inf' }, { 'overflow', 'too large' } } },
   { title = 'score of the step', top = 1, lines = { { 'score', 'score' } } },
 }
 
@@ -68,9 +68,10 @@ local function vertical(panel)
   local least, most = math.huge, -math.huge
   for _, v in ipairs(panel.values) do least, most = math.min(least, v), math.max(most, v) end
   local log = panel.about.log and least > 0 and most / least >= 8
+  if most == 0 then most = 1 end -- counts of nothing stand on the axis
   return { scale = panel.about.top and scale.linear(0, panel.about.top)
     or scale.fit({ least, most }, { log = log and 10 or false, zero = not log }),
-    kind = 'number', label = panel.about.title }
+    kind = panel.about.count and 'integer' or 'number', label = panel.about.title }
 end
 
 local function draw(data)

@@ -66,6 +66,12 @@ describe('the options of a recipe', function()
     assert.equal(-3, (args.read({ { 'x', 0 } }, { '--x', '-3' })).x)
   end)
 
+  it('of one letter are called as they are typed', function()
+    local spec = { { 'n', 10, min = 1, short = 'n' } }
+    assert.equal('-n: 0 is less than 1', select(2, args.read(spec, { '-n', '0' })))
+    assert.equal('-n needs a value', select(2, args.read(spec, { '-n' })))
+  end)
+
   it('that are unknown name the near one', function()
     assert.equal("unknown option '--widhts' (did you mean '--widths'?)", reason('--widhts', '1'))
     assert.truthy(reason("--bucket-md=1"):find("--bucket-mb", 1, true))

@@ -198,6 +198,14 @@ describe('a verdict', function()
       -0.02, 0.02 }).verdict)
   end)
 
+  it('has a p that pays for each look', function()
+    local list = { { effects = { 0.03, 0.02, 0.05, -0.01, 0.04, 0.02, 0.06 }, aa = QUIET } }
+    local once = verdict.of(list, 0.01, 1).p -- one sign of seven, of the least rank: 4 of 128
+    assert.near(4 / 128, once, 1e-12)
+    assert.near(3 * once, verdict.of(list, 0.01, 3).p, 1e-12)
+    assert.equal(1, verdict.of(list, 0.01, 1000).p)
+  end)
+
   it('is open where so few blocks have no interval of the level', function()
     assert.equal('open', of(about(0.05, 5)).verdict)
     assert.equal('open', of(about(0, 5)).verdict)

@@ -56,6 +56,22 @@ describe('a schedule', function()
     same({ 0.1, 0.1, 0.1, 0.1, 0.05, 0.05, 0.05, 0.05, 0.025, 0.025, 0.025, 0.0125 }, found)
   end)
 
+  it('has a least share, and a threshold that is a share of the size of a loss', function()
+    local function after(opts, losses)
+      local optimizer = optim.SGD({ ridge.zeros(1) }, { lr = 1 })
+      local schedule, found = optim.PlateauLR(optimizer, opts), {}
+      for i, loss in ipairs(losses) do found[i] = schedule:step(loss) end
+      return found
+    end
+    same({ 1, 0.5, 0.3, 0.3 }, after({ factor = 0.5, patience = 0, least = 0.3 }, { 1, 1, 1, 1 }))
+    -- a tenth less is asked for, above 0 and below
+    local tenth = { factor = 0.5, patience = 0, threshold = 0.1 }
+    same({ 1, 0.5, 0.5, 0.25 }, after(tenth, { 10, 9.5, 8.5, 7.7 }))
+    same({ 1, 0.5, 0.25, 0.25, 0.125 }, after(tenth, { -10, -10, -10.5, -11.5, -11 }))
+    -- the whole of it: only what is below 0 would be better
+    same({ 1, 0.5, 0.5 }, after({ factor = 0.5, patience = 0, threshold = 1 }, { 5, 1, -1 }))
+  end)
+
   it('keeps the groups apart, and what it sets is what a step takes', function()
     local a, b = ridge.ones(1), ridge.ones(1)
     local optimizer = optim.SGD({ { params = a, lr = 0.5 }, { params = b, lr = 0.25 } })
@@ -76,6 +92,24 @@ describe('a schedule', function()
 end)
 
 describe('loss scaling', function()
+  it('falls once for two optimizers of which one overflows, whichever comes first', function()
+    for first = 1, 2 do
+      local scaler, steps = optim.GradScaler { scale = 8, interval = 1 }, {}
+      for i = 1, 2 do
+        local a = ridge.ones(2):requires_grad_()
+        local loss = (a * (i == first and math.huge or 1)):sum()
+        scaler:scale(loss):backward()
+        local optimizer = optim.SGD({ a }, { lr = 1 })
+        scaler:step(optimizer, { update = false })
+        steps[i] = optimizer:steps()
+      end
+      assert.are.equal(8, scaler.factor)
+      scaler:update()
+      assert.same({ 4, 1, 0 }, { scaler.factor, scaler.skipped, scaler.good })
+      assert.same(first == 1 and { 0, 1 } or { 1, 0 }, steps)
+    end
+  end)
+
   local function setup(value)
     local a = ridge.ones(2)
     local optimizer = optim.SGD({ a }, { lr = 0.5 })

@@ -1,6 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- What the picture of a training says holds for its own numbers; the histories of its steps.
+package.path = 'tests/lua/plot/?.lua;' .. package.path
 local ridge = require 'ridge'
+local recorder = require 'recorder'
 local plot = require 'ridge.plot'
 local stability = require 'ridge.plot.stability'
 local folders = dofile 'tests/lua/store/folder.lua'
@@ -94,6 +96,22 @@ describe('the histories of steps (F225)', function()
     local ok, err = pcall(plot.draw, 'stability', {}, {})
     assert.is_false(ok)
     assert.matches('there are no rows', err.message)
+  end)
+
+  it('count from 0, in whole numbers, also where there is nothing to count', function()
+    local rows = {}
+    for i = 1, 9 do rows[i] = { step = i, nan = 0, inf = 0, overflow = 0 } end
+    for _, most in ipairs { 0, 1, 7 } do
+      rows[5].inf = most
+      local labels = recorder.of(plot.draw('stability', rows, {})):all('text')
+      local seen = 0
+      for _, label in ipairs(labels) do
+        local n = label.text:find '%d' and tonumber((label.text:gsub('\u{2212}', '-')))
+        if n then seen = seen + 1 end
+        assert.is_true(not n or n >= 0 and n % 1 == 0, label.text)
+      end
+      assert.is_true(seen >= 4)
+    end
   end)
 
   it('are cut where a step has no number', function()

@@ -25,6 +25,27 @@ end
 
 local function near(x, y) return math.abs(x - y) <= 1e-5 * math.max(1, math.abs(y)) end
 
+describe('the share of what is not finite', function()
+  it('is high above a tenth, and medium above a hundredth', function()
+    local function done(kind, n, bad)
+      local list = {}
+      for i = 1, n do list[i] = i <= bad and NAN or 1 end
+      local _, optimizer = made({ unpack(list) }, {})
+      return (optim.Guard { kind = kind }:apply(optimizer).handling_action)
+    end
+    for n, bad in pairs { [10] = 1, [20] = 2 } do -- a tenth
+      assert.are.equal('scaled_0.3', done('gradient_scaling', n, bad))
+      assert.are.equal('adaptive_replaced_medium', done('adaptive', n, bad))
+    end
+    assert.are.equal('scaled_0.1', done('gradient_scaling', 9, 1))
+    assert.are.equal('adaptive_zeroed_high', done('adaptive', 9, 1))
+    assert.are.equal('scaled_0.7', done('gradient_scaling', 100, 1))
+    assert.are.equal('adaptive_scaled_low', done('adaptive', 100, 1))
+    assert.are.equal('scaled_0.3', done('gradient_scaling', 99, 1))
+    assert.are.equal('adaptive_replaced_medium', done('adaptive', 99, 1))
+  end)
+end)
+
 describe('clipping', function()
   it('by norm brings the norm of all gradients down, or leaves it', function()
     for _, kind in ipairs { 'norm', 'global_norm' } do
