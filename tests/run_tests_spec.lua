@@ -211,3 +211,51 @@ describe('run_tests', function()
     assert.is_true(status ~= 0)
   end)
 end)
+
+describe('scripts/gpu/sim.sh', function()
+  before_each(function()
+    folder = os.tmpname()
+    os.remove(folder)
+    os.execute(('mkdir -p %s/scripts/gpu %s/tests && cp scripts/gpu/sim.sh %s/scripts/gpu && '
+      .. 'cp -r tests/op %s/tests'):format(folder, folder, folder, folder))
+  end)
+
+  after_each(function() os.execute('rm -r ' .. folder) end)
+
+  -- What is run, one line each, where run_tests only says what it was asked for.
+  local function sim(ways, total)
+    write('scripts/run_tests', ('#!/bin/sh\necho "$1 ${RIDGE_GPU##*_} ${RIDGE_TEST_EVERY:-}"'
+      .. ' "${RG_SIM_ORDER:-}" >>asked\n%s\n'):format(total))
+    os.execute(('chmod +x %s/scripts/run_tests'):format(folder))
+    local text, status = run(folder .. '/scripts/gpu/sim.sh ' .. ways)
+    return (read 'asked' or ''), last(text), status, text
+  end
+
+  it('runs every file of every way, the longest first', function()
+    local asked, total, status = sim('tsan/20 rev test', 'echo "2 passed, 0 failed"')
+    assert.equal('40 passed, 0 failed', total) -- 7, 6 and 7 of them
+    assert.equal(0, status)
+    for _, name in ipairs { 'op', 'device', 'attention', 'gemm', 'scaled', 'grad' } do
+      has(asked, ('tests/op/%s_spec.lua gpusimtsan.so 20 \n'):format(name))
+      has(asked, ('tests/op/%s_spec.lua gpusim.so 1 rev\n'):format(name))
+    end
+    for _, name in ipairs { 'simtsan', 'sim', 'blas', 'dnn', 'chain' } do
+      has(asked, ('build/tests/test_%s  '):format(name))
+    end
+    for _, name in ipairs { 'dnn', 'dnn_plan', 'dnn_due' } do
+      has(asked, ('tests/sim/%s_spec.lua gpusim.so'):format(name))
+    end
+    assert.is_true(asked:find 'op_spec.lua gpusim.so 1 rev' < asked:find 'build/tests/')
+  end)
+
+  it('counts what breaks off without a total, and a way that is not known', function()
+    local _, total, status = sim('rev', 'exit 1')
+    assert.equal('0 passed, 6 failed', total)
+    assert.is_true(status ~= 0)
+    local text
+    _, total, status, text = sim('zork rev', 'echo "1 passed, 0 failed"')
+    assert.equal('6 passed, 1 failed', total)
+    assert.is_true(status ~= 0)
+    has(text, "no way 'zork'")
+  end)
+end)

@@ -20,45 +20,58 @@ export ASAN_OPTIONS=detect_leaks=0:handle_segv=0:use_sigaltstack=0
 export UBSAN_OPTIONS=print_stacktrace=1
 export TSAN_OPTIONS=ignore_noninstrumented_modules=1
 
-suite() {
-  XDG_CACHE_HOME= RIDGE_GPU=$build/libridge_gpu$1.so RIDGE_TEST_DEVICE=1 RIDGE_TEST_EVERY=$2 \
-    scripts/run_tests tests/op/op_spec.lua tests/op/device_spec.lua \
-      tests/op/attention_spec.lua tests/op/gemm_spec.lua tests/op/scaled_spec.lua \
-      tests/op/grad_spec.lua
+suite=(op grad device attention gemm scaled)
+suite=("${suite[@]/#/tests/op/}")
+suite=("${suite[@]/%/_spec.lua}")
+
+# The files of a way.
+files_of() {
+  case ${1%%[:/]*} in
+    test) printf '%s\n' "$build"/tests/test_{sim,blas,dnn,chain} tests/sim/dnn_{,plan_,due_}spec.lua ;;
+    asan | tsan) printf '%s\n' "$build/tests/test_sim${1%%[:/]*}" "${suite[@]}" ;;
+    cpu) ls tests/op/*_spec.lua ;;
+    fwd | rev | rand | ahead | fma) printf '%s\n' "${suite[@]}" ;;
+    *) echo none ;; # run() says so
+  esac
 }
 
+# Run a file on the simulator of some kind, every n-th of its samples.
+simulated() {
+  XDG_CACHE_HOME='' RIDGE_GPU=$build/libridge_gpu$1.so RIDGE_TEST_DEVICE=1 RIDGE_TEST_EVERY=$2 \
+    scripts/run_tests "$3"
+}
+
+# run WAY FILE
 run() {
-  local way=${1%%/*} every=${1#*/}
+  local way=${1%%/*} every=${1#*/} file=$2 busted
   [ "$every" != "$1" ] || every=1
-  case ${way%%:*} in
-    test) # sets its own orders
-      scripts/run_tests "$build"/tests/test_{sim,blas,dnn,fused}
-      RIDGE_GPU=$build/libridge_gpusim.so RIDGE_TEST_DEVICE=1 RIDGE_CUDNN=simulated \
-        scripts/run_tests tests/sim/dnn_{,plan_,due_}spec.lua
+  case ${way%%:*}:$file in
+    test:tests/*) # sets its own orders
+      RIDGE_CUDNN=simulated RIDGE_GPU=$build/libridge_gpusim.so RIDGE_TEST_DEVICE=1 \
+        scripts/run_tests "$file"
       ;;
-    fwd | rev | rand | ahead)
+    tsan:*/test_simtsan) setarch "$(uname -m)" -R scripts/run_tests "$file" ;;
+    test:* | asan:*/test_simasan) scripts/run_tests "$file" ;;
+    fwd:* | rev:* | rand:* | ahead:*)
       # all of the suite says how each kernel is launched, for the table of `make check-gpu`
       [ "$every" != 1 ] || export RG_SIM_LAUNCHES=$build/gpu_launches.tsv
-      RG_SIM_ORDER=$way suite sim "$every"
+      RG_SIM_ORDER=$way simulated sim "$every" "$file"
       ;;
-    cpu) # the same suite where it belongs, beside the others: `make test` has two processors
-      scripts/run_tests tests/op
+    cpu:*) # the same suite where it belongs, beside the others: `make test` has two processors
+      scripts/run_tests "$file"
       ;;
-    fma) # products and sums joined, as nvcc joins them
-      suite simfma "$every"
+    fma:*) # products and sums joined, as nvcc joins them
+      simulated simfma "$every" "$file"
       ;;
-    asan)
-      scripts/run_tests "$build/tests/test_simasan"
+    asan:*)
       # work done at once, so that memory may be watched beyond what the allocator knows as used
       RG_SIM_ORDER=now RIDGE_ALLOC_WATCH=1 LD_PRELOAD="$(runtime asan) $(runtime ubsan)" \
-        suite simasan "$every"
+        simulated simasan "$every" "$file"
       ;;
-    tsan) # wants its own address space, and cannot start busted's second process
-      setarch "$(uname -m)" -R scripts/run_tests "$build/tests/test_simtsan"
-      local busted
+    tsan:*) # wants its own address space, and cannot start busted's second process
       busted="setarch $(uname -m) -R env LD_PRELOAD=$(runtime tsan)"
       busted+=" luajit $(command -v busted) --ignore-lua"
-      RIDGE_BUSTED=$busted OMP_NUM_THREADS=1 suite simtsan "$every"
+      RIDGE_BUSTED=$busted OMP_NUM_THREADS=1 simulated simtsan "$every" "$file"
       ;;
     *)
       echo "sim.sh: no way '$1'; known: test fwd rev rand:SEED ahead ahead:rev fma asan tsan cpu," \
@@ -68,23 +81,38 @@ run() {
   esac
 }
 
-# As many ways at a time as there are processors, each one's output in one piece, in their order.
+# As many files at a time as there are processors, the longest first: whatever the way, op_spec
+# takes most, then grad_spec.  The output is that of each way in one piece, in their order.
 rm -f "$build/gpu_launches.tsv"
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 n=0
 for way in "$@"; do
-  n=$((n + 1))
+  n=$((n + 1)) m=0
+  while read -r file; do
+    m=$((m + 1))
+    case $file in
+      */op_spec.lua) first=1 ;;
+      */grad_spec.lua) first=2 ;;
+      *) first=3 ;;
+    esac
+    echo "$first $way $file $logs/$n.$m"
+  done < <(files_of "$way")
+done | sort -s -k 1,1n >"$logs/queue"
+while read -r _ way file log; do
   while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n; done
-  run "$way" >"$logs/$n" 2>&1 </dev/null &
-done
+  run "$way" "$file" >"$log" 2>&1 </dev/null &
+done <"$logs/queue"
 wait
-n=0
+units=$(wc -l <"$logs/queue") n=0
+rm "$logs/queue"
 for way in "$@"; do
   n=$((n + 1))
   echo "# the simulated GPU: $way"
   # a total of each part is not a total of the run
-  sed -E 's/^([0-9]+ passed, [0-9]+ failed)$/# \1/' "$logs/$n"
+  cat "$logs/$n".* | sed -E 's/^([0-9]+ passed, [0-9]+ failed)$/# \1/'
 done
-cat "$logs"/* | awk '/^[0-9]+ passed, [0-9]+ failed$/ { p += $1; f += $3; runs++ }
-  END { if (!runs) f = 1; printf "%d passed, %d failed\n", p, f; exit f > 0 }'
+# one that broke off without a total is a failure
+cat "$logs"/* | awk -v units="$units" '/^[0-9]+ passed, [0-9]+ failed$/ { p += $1; f += $3; n++ }
+  END { if (!n || n < units) f += units > n ? units - n : 1
+    printf "%d passed, %d failed\n", p, f; exit f > 0 }'
