@@ -27,7 +27,9 @@ suite=("${suite[@]/%/_spec.lua}")
 # The files of a way.
 files_of() {
   case ${1%%[:/]*} in
-    test) printf '%s\n' "$build"/tests/test_{sim,blas,dnn,chain} tests/sim/dnn_{,plan_,due_}spec.lua ;;
+    test)
+      printf '%s\n' "$build"/tests/test_{sim,blas,dnn,chain} tests/sim/dnn_{,plan_,due_}spec.lua
+      ;;
     asan | tsan) printf '%s\n' "$build/tests/test_sim${1%%[:/]*}" "${suite[@]}" ;;
     cpu) ls tests/op/*_spec.lua ;;
     fwd | rev | rand | ahead | fma) printf '%s\n' "${suite[@]}" ;;
