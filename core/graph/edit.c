@@ -458,3 +458,17 @@ rg_status rg_ir_remove(rg_graph *g, int32_t node)
   }
   return RG_OK;
 }
+
+rg_status rg_ir_remove_all(rg_graph *g, const bool *marked)
+{
+  const int32_t *order;
+  int32_t n;
+
+  RG_TRY(rg_ir_order(g, &order, NULL, &n));
+  for (int32_t i = n - 1; i >= 0; i--) { /* the last write of a storage first */
+    if (marked[order[i]]) {
+      take_away(g, order[i]);
+    }
+  }
+  return RG_OK;
+}

@@ -201,4 +201,8 @@ rg_status rg_ir_insert(rg_graph *g, int32_t at, bool after, const rg_op *op, con
 ** others or it draws; nothing has changed then. */
 rg_status rg_ir_remove(rg_graph *g, int32_t node) RG_CHECK;
 
+/* Take all nodes away that are marked, by number.  The caller knows that no node that stays needs
+** what they make: nothing is asked.  RG_ENOMEM; nothing has changed then. */
+rg_status rg_ir_remove_all(rg_graph *g, const bool *marked) RG_CHECK;
+
 #endif

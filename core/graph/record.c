@@ -23,6 +23,7 @@ typedef struct rg_recording {
 } recording;
 
 static _Thread_local recording *now;
+static _Thread_local bool recomputed; /* what runs is computed again */
 
 extern const rg_op rg_op_fill, rg_op_as_strided;
 
@@ -184,6 +185,7 @@ static rg_status add_node(recording *r, const rg_call *call, int32_t *out)
     rg_ir_node *node = rg_ir_node_at(r->g, *out);
 
     node->modes = modes;
+    node->recomputed = recomputed;
     node->module = module;
     node->generator = call->op->draws ? generator : -1;
     node->flops = cost.flops;
@@ -437,6 +439,14 @@ rg_status rg_record_name(const rg_tensor *x, const char *name)
   RG_TRY(rg_ir_text_add(now->g, name, &text));
   rg_ir_name(now->g, s->first, text);
   return RG_OK;
+}
+
+int32_t rg_record_recomputed(int32_t on)
+{
+  int32_t before = recomputed;
+
+  recomputed = on != 0;
+  return before;
 }
 
 rg_recording *rg_record_swap(rg_recording *other)

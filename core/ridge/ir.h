@@ -157,6 +157,10 @@ RG_API rg_status rg_record_end(rg_graph **out) RG_CHECK;
 /* Throw it away, if there is one. */
 RG_API void rg_record_cancel(void);
 
+/* What runs from now on (on: 1) is computed again, to save memory: its nodes are marked, so that no
+** pass merges them with their first run.  Returns what it was before. */
+RG_API int32_t rg_record_recomputed(int32_t on);
+
 /* Set aside what is recorded, and go on with the recording `other`, or with none: NULL.  Returns
 ** the one before, which is the caller's to release. */
 RG_API rg_recording *rg_record_swap(rg_recording *other);
@@ -212,6 +216,43 @@ RG_API rg_status rg_graph_insert(rg_graph *graph, int32_t at, int32_t after, int
 /* Take a node away, with its body.  RG_EARG where what it makes is needed, it draws, or it writes
 ** what was there before or is written again. */
 RG_API rg_status rg_graph_remove(rg_graph *graph, int32_t node) RG_CHECK;
+
+/* -- Passes ------------------------------------------------------------------------------ */
+
+/* What a pass does to results. */
+enum {
+  RG_PASS_EXACT,        /* the same bits for every input, -0, nan and inf included */
+  RG_PASS_REASSOCIATES, /* the same numbers, rounded in other places: its line says how far off */
+  RG_PASS_CHANGES_TRAINING /* what is learned may be something else */
+};
+
+/* A pass; what is pointed to is borrowed for ever. */
+typedef struct rg_pass_facts {
+  const char *name; /* "dead_code_elimination" */
+  const char *doc;  /* one line */
+  int32_t exactness;
+} rg_pass_facts;
+
+/* Passes of the core are numbered from 0, in the order in which they are best run. */
+RG_API int32_t rg_pass_count(void);
+
+/* index: of a pass; out: filled.  RG_EARG. */
+RG_API rg_status rg_pass_facts_of(int32_t index, rg_pass_facts *out) RG_CHECK;
+
+/* Run pass index over a graph, which is changed; where it fails the graph may be changed in part,
+** so it is run over a copy.  With RIDGE_CHECK=1 every invariant is checked behind it.  RG_EARG,
+** RG_ENOMEM, RG_EBUG. */
+RG_API rg_status rg_graph_pass(rg_graph *graph, int32_t index) RG_CHECK;
+
+/*
+** A copy of a graph on which passes have run; graph stays as it is, also where one fails.
+**
+** names    n passes, in the order in which they run
+** out      new reference
+** RG_EARG, RG_ENOMEM, RG_EBUG.
+*/
+RG_API rg_status rg_graph_optimize(rg_graph *graph, const char *const *names, int32_t n,
+                                   rg_graph **out) RG_CHECK;
 
 /* -- Whole graphs -------------------------------------------------------------------------- */
 

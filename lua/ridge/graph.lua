@@ -490,37 +490,71 @@ end
 
 -- -- Passes -----------------------------------------------------------------------------------
 
-local passes = {}
+local EXACTNESS = { [0] = 'exact', 'reassociates', 'changes training' }
+
+-- Those of the core in their order, then those written in Lua; by name too.
+local passes, by_name = {}, {}
+
+local function add_pass(pass)
+  if not by_name[pass.name] then passes[#passes + 1] = pass.name end
+  by_name[pass.name] = pass
+end
+
+for index = 0, C.rg_pass_count() - 1 do
+  local f = ffi.new 'rg_pass_facts'
+  call.check(C.rg_pass_facts_of(index, f))
+  add_pass { name = ffi.string(f.name), does = ffi.string(f.doc),
+    exactness = EXACTNESS[f.exactness], core = true,
+    run = function(graph) call.check(C.rg_graph_pass(graph._p, index)) end }
+end
+
+local PASS = {
+  exactness = { 'string', choices = { 'exact', 'reassociates', 'changes training' },
+    doc = 'what it does to results: the same bits, the same but for rounding, others' },
+  does = { 'string', doc = 'a line for ridge.graph.passes()' },
+}
 
 --- Give a pass a name, for graph:optimize. A name is given anew by giving it again.
 ---@param name string
 ---@param f function that edits the graph it is called with
-function M.pass(name, f)
+---@param opts table|nil {exactness = 'exact', does = 'a line'}
+function M.pass(name, f, opts)
   if type(name) ~= 'string' or not blame.callable(f) then
     blame.raise(('graph.pass: a name and a function are expected, got %s and %s'):format(
       blame.show(name), blame.show(f)), 'EARG', 'graph')
   end
-  passes[name] = f
+  if by_name[name] and by_name[name].core then
+    blame.raise(("graph.pass: '%s' is a pass of the core"):format(name), 'EARG', 'graph')
+  end
+  opts = options.check(PASS, opts or {}, 'graph.pass')
+  add_pass { name = name, does = opts.does, exactness = opts.exactness, run = f }
 end
 
---- The names of all passes.
----@return string[]
+--- All passes: those of the core in the order in which they are best run, then those in Lua.
+---@return table[] passes {name =, exactness =, does =}: exactness is 'exact' (the same bits for
+---  every input), 'reassociates' (but for rounding), 'changes training'; nil where nobody said it
+-- >> ridge.graph.passes()[1].name
 function M.passes()
-  local names = {}
-  for name in pairs(passes) do names[#names + 1] = name end
-  table.sort(names)
-  return names
+  local list = {}
+  for i, name in ipairs(passes) do
+    local pass = by_name[name]
+    list[i] = { name = name, exactness = pass.exactness, does = pass.does }
+  end
+  return list
 end
 
 local function run(pass, graph)
-  passes[pass](graph)
-  graph:check()
+  pass.run(graph)
+  if not pass.core then graph:check() end
 end
 
---- A copy on which passes have run, in the order of their names. Where one fails, or leaves
---- something that is no graph, the error says which; this graph stays as it is in any case.
+--- A copy on which passes have run, in the order of their names: those of ridge.graph.passes().
+--- Where one fails, or leaves something that is no graph, the error says which; this graph stays as
+--- it is in any case.
 ---@param names string[]
 ---@return table graph
+-- >> ridge.graph(function(x) return x:exp() * 1 end, ridge.ones(2)):optimize {
+-- >>   'arithmetic_identities' }
 function Graph:optimize(names)
   need(self, 'optimize')
   if type(names) ~= 'table' then
@@ -529,12 +563,12 @@ function Graph:optimize(names)
   end
   local copy = self:copy()
   for _, name in ipairs(options.list(names, 'graph:optimize') or names) do
-    if not passes[name] then
-      local near = blame.near(name, M.passes())
+    if not by_name[name] then
+      local near = blame.near(name, passes)
       blame.raise(('graph:optimize: there is no pass %s%s'):format(blame.show(name),
         near and (" (did you mean '%s'?)"):format(near) or ''), 'EARG', 'graph')
     end
-    local ok, err = pcall(run, name, copy)
+    local ok, err = pcall(run, by_name[name], copy)
     if not ok then
       blame.raise(("graph:optimize: pass '%s': %s"):format(name,
         blame.is_error(err) and err.message or tostring(err)),

@@ -25,6 +25,7 @@ local READ = {
   { 'RIDGE_TRACE', 'how much of a stack an error shows at the prompt' },
   { 'RIDGE_PROGRESS', 'how a sweep shows how far it is' },
   { 'RIDGE_WORKER', 'what a sweep asks of a process that measures for it' },
+  { 'RIDGE_CHECK', '1: every invariant of a graph is checked behind each pass' },
   { 'RIDGE_ALLOC_FAIL', 'tests: the allocation that fails' },
   { 'RIDGE_ALLOC_WATCH', 'tests: memory that is free is poisoned for the address sanitizer' },
   { 'RIDGE_ALLOC_POISON', 'tests: memory is filled with nan when it is handed out' },

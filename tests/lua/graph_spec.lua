@@ -133,7 +133,9 @@ describe('graphs', function()
       true), said)
     assert.truthy(failure(g.optimize, g, { 'fail' }):find("did you mean 'fails'", 1, true))
     assert.equal(before, g:json())
-    assert.truthy(table.concat(ridge.graph.passes(), ','):find('breaks,fails', 1, true))
+    local names = {}
+    for _, pass in ipairs(ridge.graph.passes()) do names[pass.name] = true end
+    assert.truthy(names.fails and names.breaks)
   end)
 
   it('refuse what does not fit', function()

@@ -42,6 +42,9 @@ local THEN = state.exchange(function(value)
   return before
 end)
 
+-- Nodes of a graph that is recorded are marked meanwhile.
+local MARKED = state.exchange(C.rg_record_recomputed)
+
 -- Compute again from copies of the inputs and go back through that.
 local function gradients(f, args, inputs, past, dout)
   local again, copies = { unpack(args, 1, args.n) }, {}
@@ -53,7 +56,9 @@ local function gradients(f, args, inputs, past, dout)
       if past.wants[at] then copy:requires_grad_() end
       again[at], copies[at] = copy, copy
     end
-    local results = grad.enable_grad(function() return { f(unpack(again, 1, args.n)) } end)
+    local results = grad.enable_grad(function()
+      return { state.with(MARKED, { value = 1 }, f, unpack(again, 1, args.n)) }
+    end)
     local last
     for i = 1, #dout do
       if dout[i] and results[i].requires_grad then last = i end

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Which passes there are, in the order in which they are best run: each leaves work for those
+** behind it.
+*/
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/pass/pass.h"
+
+typedef struct pass {
+  rg_pass_facts facts;
+  rg_status (*run)(rg_graph *g);
+} pass;
+
+static const pass passes[] = {
+  { { "arithmetic_identities", "x * 1, x - 0 and x / 1 are x (x + 0 is not: it turns -0 into 0)",
+      RG_PASS_EXACT },
+    rg_pass_arithmetic },
+  { { "common_subexpression_elimination", "what is computed twice is computed once",
+      RG_PASS_EXACT },
+    rg_pass_common },
+  { { "dead_code_elimination", "what nobody reads is not computed; draws and writes outside stay",
+      RG_PASS_EXACT },
+    rg_pass_dead },
+};
+
+int32_t rg_pass_count(void)
+{
+  return (int32_t)(sizeof(passes) / sizeof(passes[0]));
+}
+
+rg_status rg_pass_facts_of(int32_t index, rg_pass_facts *out)
+{
+  if (index < 0 || index >= rg_pass_count() || out == NULL) {
+    return rg_fail(RG_EARG, "graph: there is no pass %d", index);
+  }
+  *out = passes[index].facts;
+  return RG_OK;
+}
+
+static bool is_checked(void)
+{
+  const char *check = getenv("RIDGE_CHECK");
+
+  return check != NULL && strcmp(check, "1") == 0;
+}
+
+rg_status rg_graph_pass(rg_graph *graph, int32_t index)
+{
+  if (index < 0 || index >= rg_pass_count()) {
+    return rg_fail(RG_EARG, "graph: there is no pass %d", index);
+  }
+  RG_TRY(passes[index].run(graph));
+  return is_checked() ? rg_graph_check(graph) : RG_OK;
+}
+
+static rg_status run_named(rg_graph *g, const char *name)
+{
+  for (int32_t i = 0; name != NULL && i < rg_pass_count(); i++) {
+    if (strcmp(passes[i].facts.name, name) == 0) {
+      return rg_graph_pass(g, i);
+    }
+  }
+  return rg_fail(RG_EARG, "graph: there is no pass '%s'", name != NULL ? name : "");
+}
+
+rg_status rg_graph_optimize(rg_graph *graph, const char *const *names, int32_t n, rg_graph **out)
+{
+  rg_graph *copy;
+  rg_status status;
+
+  if (n < 0 || (n > 0 && names == NULL) || out == NULL) {
+    return rg_fail(RG_EARG, "graph: a list of passes is expected");
+  }
+  RG_TRY(rg_graph_copy(graph, &copy));
+  status = RG_OK;
+  for (int32_t i = 0; i < n && status == RG_OK; i++) {
+    status = run_named(copy, names[i]);
+  }
+  if (status == RG_OK) {
+    status = rg_graph_copy(copy, out); /* without gaps */
+  }
+  rg_graph_release(copy);
+  return status;
+}
