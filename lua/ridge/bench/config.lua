@@ -37,13 +37,24 @@ local function rounds_of(n)
     math.ceil(n / 1000) * 1000), 'EARG', 'bench')
 end
 
+-- Passes of a fixed number of windows, at least two in each: a single one has no median.
+local function passes_of(n)
+  local function fits(passes)
+    return n % passes == 0 and n / passes >= 2 and n / passes <= 1000
+  end
+  for passes = 5, 12 do if fits(passes) then return passes end end
+  for passes = 4, 1, -1 do if fits(passes) then return passes end end
+  for passes = 13, 1000 do if fits(passes) then return passes end end
+  return rounds_of(n)
+end
+
 -- The protocol of fixed iterations: each sample is one call, in as many rounds of one process or
 -- passes of a sweep.
 local function counted(protocol, n)
-  local rounds = rounds_of(n)
+  local rounds, passes = rounds_of(n), passes_of(n)
   protocol.calls, protocol.samples = 1, n / rounds
   protocol.min_rounds, protocol.max_rounds = rounds, rounds
-  protocol.passes, protocol.max_passes, protocol.windows = rounds, rounds, n / rounds
+  protocol.passes, protocol.max_passes, protocol.windows = passes, passes, n / passes
   protocol.precision, protocol.budget_ns = 1e-4, 1e13
 end
 

@@ -35,7 +35,7 @@ local SPEC = {
   passes = { 'integer', min = 1, max = 1000, doc = 'passes of a sweep over all its points' },
   max_passes = { 'integer', min = 1, max = 1000,
                  doc = 'passes of a point whose interval still decides something' },
-  windows = { 'integer', min = 1, max = 1000, doc = 'samples of a point in one pass' },
+  windows = { 'integer', min = 2, max = 1000, doc = 'samples of a point in one pass' },
   version = { 'integer', default = 2, min = 1, doc = 'of how it is measured; rows carry it' },
   seed = { 'integer', default = 1, min = 0, doc = 'of the order of the rounds' },
 }

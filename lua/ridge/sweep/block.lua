@@ -205,7 +205,7 @@ local function rest_of(protocol, kept, phases)
   end
   if least == 0 or least == math.huge or not protocol.windows then return protocol end
   local out = copy(protocol)
-  out.windows = math.max(1, protocol.windows - least)
+  out.windows = math.max(2, protocol.windows - least) -- one alone has no median
   return out
 end
 

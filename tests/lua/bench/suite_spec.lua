@@ -33,6 +33,11 @@ describe('a configuration', function()
       local p = bench.config { num_iterations = n }.protocol
       assert.equal(n, p.min_rounds * p.samples)
     end
+    for n, passes in pairs { [2] = 1, [3] = 1, [7] = 1, [10] = 5, [14] = 7, [20] = 5, [97] = 1,
+        [1000] = 5, [1994] = 2, [1e6] = 1000 } do
+      local p = bench.config { num_iterations = n }.protocol
+      assert.same({ passes, passes, n / passes }, { p.passes, p.max_passes, p.windows })
+    end
     assert.has_error(function() bench.config { num_iterations = 99991 } end)
   end)
 

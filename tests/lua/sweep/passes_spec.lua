@@ -76,6 +76,44 @@ describe('a sweep in passes', function()
     assert.equal(0, lab.shifts[#lab.shifts])
   end)
 
+  it('asks the allocator for other places, after the free memory went back', function()
+    local lib, asked = package.loaded['ridge.ffi.lib'], {}
+    package.loaded['ridge.ffi.lib'] = {
+      rg_memory_trim = function(device) asked[#asked + 1] = { 'trim', device } end,
+      rg_memory_shift = function(seed) asked[#asked + 1] = { 'shift', seed } end,
+    }
+    local ok, err = pcall(require('ridge.sweep.lab').shift, 4711)
+    package.loaded['ridge.ffi.lib'] = lib
+    assert(ok, err)
+    assert.same({ { 'trim', 0 }, { 'shift', 4711 } }, asked)
+  end)
+
+  it('counts what a setup leaves in Lua as memory, too', function()
+    local memory = require('ridge.sweep.lab').memory
+    collectgarbage()
+    local before = memory()
+    local kept = {}
+    for i = 1, 2 ^ 18 do kept[i] = i end
+    collectgarbage()
+    assert.is_true(memory() - before >= 2 ^ 20, #kept)
+  end)
+
+  it('is graded by the width of the interval, whatever the machine varies by', function()
+    -- half-widths of 0.9 and 1.1 % beside a precision of 1 %, of passes 0.8 % apart
+    for half, expected in pairs { [0.009] = { 'A', '' }, [0.011] = { 'C', 'IMPRECISE' } } do
+      db = ('%s/%g.db'):format(folder, half)
+      local sw = declare { space = { k = { 1 } }, measure = function(_, _, m)
+        m:time('fwd', function() return 1000 * (1 + ({ 0, 1, -1, 0.5, -0.5 })[m.pass] * half) end)
+      end }
+      run(sw)
+      local row = row_of(sw, 1)
+      local width = (row.fwd_hi - row.fwd_lo) / (2 * row.fwd)
+      assert.equal(half > 0.01, width > 0.01, width)
+      assert.is_true(width < 0.012, width)
+      assert.same(expected, { row.grade, row.flags })
+    end
+  end)
+
   it('keeps what each pass found, and what all come to', function()
     local sw = declare()
     run(sw)
@@ -250,12 +288,13 @@ describe('a sweep in passes', function()
     -- the point and its partner: 4 times as long in the first process, 2 in the second; the last
     -- window of the first process has no pair
     local FIRST, REST, block = { { 4, 4, 9 }, { 1, 1 } }, { { 6 }, { 3 } }, lab.block
-    local broken
+    local broken, wanted = nil, {}
     local function windows(list, at) return { list[1][at] and list[1][at] * 10,
       list[2][at] and list[2][at] * 10 } end
     function lab.block(points, protocol, ceilings, tick, taken)
       local found = block(points, protocol, ceilings, tick)
       if #points == 1 then return found end
+      wanted[#wanted + 1] = protocol.windows
       if not broken then
         broken = true
         for i = 1, 3 do
@@ -274,7 +313,7 @@ describe('a sweep in passes', function()
     local function sw()
       return declare { space = { k = { 1, 4 } }, partner = function(p)
         return p.k ~= 1 and { k = 1 } or nil
-      end }
+      end, protocol = { passes = 5, max_passes = 5, windows = 4 } }
     end
     assert.is_false((pcall(run, sw())))
     assert.same({ { n = 3 }, { n = 2 } }, query [[SELECT s.n FROM timing g JOIN samples s
@@ -286,6 +325,8 @@ describe('a sweep in passes', function()
     assert.same({ { pass = 1, pass_ratio = 4 }, { pass = 2, pass_ratio = 2 } },
       query [[SELECT a.pass, g.pass_ratio FROM timing g JOIN attempt a ON a.id = g.attempt_id
         WHERE g.pass_ratio IS NOT NULL AND a.outcome = 'ok' AND a.pass < 3 ORDER BY 1]])
+    -- of four windows three are there; one alone would have no median
+    assert.same({ 4, 2, 4, 4, 4, 4 }, wanted)
     -- among the rows of the sweep there is nothing of the partner's windows
     assert.is_nil(row_of(whole, 4)['fwd of its partner'])
   end)
