@@ -10,6 +10,7 @@
 
 extern "C" {
 #include "gpu/plugin.h"
+#include "op/formulas.h"
 }
 #include "gpu/launch.cuh"
 #include "gpu/types.cuh"
@@ -143,22 +144,30 @@ __device__ inline rg_draw rg_draw_now(const rg_drawn &d)
 
 /* -- Activations ------------------------------------------------------------------------------ */
 
+/* A square is no matter of logarithms. */
+#define RG_POWER(x, y)     y == (T)2 ? x *x : pow(x, y)
+#define RG_SELECT(c, a, b) ((c) ? (a) : (b))
+#define RG_LIBRARY(f)      f
+
+#define RG_FUNCTION(NAME, name, ...)                        \
+  template <class T> __device__ inline T rg_one_##name(T x) \
+  {                                                         \
+    return (T)(__VA_ARGS__);                                \
+  }
+RG_UNARY_FORMULAS(RG_FUNCTION, RG_LIBRARY, exp)
+#undef RG_FUNCTION
+
 template <class L> __device__ inline L rg_activated(int32_t act, L x)
 {
+#define CASE(NAME, name) \
+  case RG_ACT_##NAME:    \
+    return rg_one_##name(x);
   switch (act) {
-  case RG_ACT_RELU:
-    return x < 0 ? (L)0 : x; /* nan stays nan */
-  case RG_ACT_GELU:
-    return (L)0.5 * x * ((L)1 + erf(x * (L)0.70710678118654752440));
-  case RG_ACT_SILU:
-    return x / ((L)1 + exp(-x));
-  case RG_ACT_TANH:
-    return tanh(x);
-  case RG_ACT_SIGMOID:
-    return (L)1 / ((L)1 + exp(-x));
+    RG_ACT_LIST(CASE)
   default:
     return x;
   }
+#undef CASE
 }
 
 /* -- Views ---------------------------------------------------------------------------------- */

@@ -27,7 +27,7 @@ fused    = $(if $(filter $(UNFUSED),$(basename $(notdir $(1)))),,-ffp-contract=f
 unfused  = $(if $(filter $(UNFUSED),$(basename $(notdir $(1)))),-fmad=false)
 
 # what kernels of chains are compiled with at run time: these files as one string, in their order
-$(BUILD)/gen/fused_text.inc: gpu/formulas.h gpu/fused/data.h gpu/fused/memory.h
+$(BUILD)/gen/fused_text.inc: core/op/formulas.h gpu/fused/data.h gpu/fused/memory.h
 	@mkdir -p $(@D)
 	@sed -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n"/' $^ >$@.new && mv $@.new $@
 $(BUILD)/obj/nvcc/%.o: gpu/%.cu $(GPU_DEP)

@@ -6,42 +6,51 @@
 
 #include "cpu/product.h"
 #include "op/draw.h"
+#include "op/formulas.h"
 #include "tensor/dtype.h"
 
-static double activate(int32_t act, double x)
+/* One element at a time, by the C library. */
+#define SAME(function)   function
+#define SINGLE(function) function##f
+#define OF_F64(NAME, name, ...)             \
+  static inline double name##_f64(double x) \
+  {                                         \
+    typedef double T;                       \
+    return (T)(__VA_ARGS__);                \
+  }
+#define OF_F32(NAME, name, ...)           \
+  static inline float name##_f32(float x) \
+  {                                       \
+    typedef float T;                      \
+    return (T)(__VA_ARGS__);              \
+  }
+RG_UNARY_FORMULAS(OF_F64, SAME, exp)
+RG_UNARY_FORMULAS(OF_F32, SINGLE, expf)
+
+static double activate_f64(int32_t act, double x)
 {
+#define CASE(NAME, name) \
+  case RG_ACT_##NAME:    \
+    return name##_f64(x);
   switch (act) {
-  case RG_ACT_RELU:
-    return x < 0 ? 0 : x; /* nan stays nan */
-  case RG_ACT_GELU:
-    return 0.5 * x * (1.0 + erf(x * M_SQRT1_2));
-  case RG_ACT_SILU:
-    return x / (1.0 + exp(-x));
-  case RG_ACT_TANH:
-    return tanh(x);
-  case RG_ACT_SIGMOID:
-    return 1.0 / (1.0 + exp(-x));
+    RG_ACT_LIST(CASE)
   default:
     return x;
   }
+#undef CASE
 }
 
 static float activate_f32(int32_t act, float x)
 {
+#define CASE(NAME, name) \
+  case RG_ACT_##NAME:    \
+    return name##_f32(x);
   switch (act) {
-  case RG_ACT_RELU:
-    return x < 0 ? 0 : x;
-  case RG_ACT_GELU:
-    return 0.5f * x * (1.0f + erff(x * (float)M_SQRT1_2));
-  case RG_ACT_SILU:
-    return x / (1.0f + expf(-x));
-  case RG_ACT_TANH:
-    return tanhf(x);
-  case RG_ACT_SIGMOID:
-    return 1.0f / (1.0f + expf(-x));
+    RG_ACT_LIST(CASE)
   default:
     return x;
   }
+#undef CASE
 }
 
 /* Is element at kept?  Draw number d is word d mod 4 of block d / 4, as in core/cpu/random.c. */
@@ -109,7 +118,7 @@ void rg_epilogue_row_f64(const rg_product *p, const double *sum, int64_t i, int6
       y += rg_element_f64(epilogue->bias->_data, epilogue->bias->_dtype,
                           (j + l) * epilogue->bias->_stride[0]);
     }
-    y = activate(epilogue->act, y);
+    y = activate_f64(epilogue->act, y);
     if (epilogue->p > 0) {
       y = kept(epilogue, (uint64_t)(i * p->n + j + l)) ? y / (1.0 - epilogue->p) : 0;
     }

@@ -10,6 +10,7 @@
 #include "cpu/cpu.h"
 #include "cpu/gemm.h"
 #include "tensor/half.h"
+#include "op/act.h"
 #include "op/draw.h"
 
 enum {
@@ -55,13 +56,8 @@ static void apply(rg_loop *loop, float *x, int64_t rows, int64_t ldx)
 
 static void activate(int32_t act, float *x, int64_t rows, int64_t ldx)
 {
-  static const int32_t op[RG_ACT_COUNT] = { [RG_ACT_GELU] = RG_OP_GELU,
-                                            [RG_ACT_SILU] = RG_OP_SILU,
-                                            [RG_ACT_TANH] = RG_OP_TANH,
-                                            [RG_ACT_SIGMOID] = RG_OP_SIGMOID };
-
   if (act != RG_ACT_NONE && act != RG_ACT_RELU) {
-    apply(rg_simd()->unary->loop[op[act] - RG_OP_NEG][RG_LANE_F32], x, rows, ldx);
+    apply(rg_simd()->unary->loop[rg_act_ops[act] - RG_OP_NEG][RG_LANE_F32], x, rows, ldx);
   }
 }
 

@@ -17,6 +17,7 @@
 #include "cpu/gemm.h"
 #include "cpu/path.h"
 #include "cpu/rows.h"
+#include "op/act.h"
 #include "op/scaled.h"
 
 enum { RUN = 512 }; /* sums finished together: 2 KB */
@@ -188,11 +189,6 @@ static void load_run(const work *w, int64_t at, int64_t n, float *some)
 
 static void scale_run(const work *w, int64_t i, int64_t j, int64_t n, float *some)
 {
-  static const int32_t op[RG_ACT_COUNT] = { [RG_ACT_RELU] = RG_OP_RELU,
-                                            [RG_ACT_GELU] = RG_OP_GELU,
-                                            [RG_ACT_SILU] = RG_OP_SILU,
-                                            [RG_ACT_TANH] = RG_OP_TANH,
-                                            [RG_ACT_SIGMOID] = RG_OP_SIGMOID };
   rg_loop *const *mul = rg_simd()->binary->loop[RG_OP_MUL - RG_OP_ADD][RG_LANE_F32];
   rg_loop *const *add = rg_simd()->binary->loop[0][RG_LANE_F32];
 
@@ -202,7 +198,7 @@ static void scale_run(const work *w, int64_t i, int64_t j, int64_t n, float *som
     add[RG_FORM_RUN_RUN](some, some, w->bias + j, n);
   }
   if (w->act != RG_ACT_NONE) {
-    rg_simd()->unary->loop[op[w->act] - RG_OP_NEG][RG_LANE_F32](some, some, NULL, n);
+    rg_simd()->unary->loop[rg_act_ops[w->act] - RG_OP_NEG][RG_LANE_F32](some, some, NULL, n);
   }
 }
 

@@ -16,6 +16,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "op/formulas.h"
+
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define RG_HAS_VECTOR_FORM __attribute__((simd("notinbranch")))
 /* clang-format off */
@@ -32,49 +34,29 @@ RG_HAS_VECTOR_FORM extern double pow(double, double);
 
 /* -- Integers: wrap around, as the machine does -------------------------------- */
 
-/* T: the lane; U: an unsigned type at least as wide as int, in which overflow is defined. */
-#define RG_INTEGER_FUNCTIONS(T, U, lane) \
-  static inline T neg_##lane(T x)        \
-  {                                      \
-    return (T)(0 - (U)x);                \
-  }                                      \
-  static inline T abs_##lane(T x)        \
-  {                                      \
-    return x < 0 ? neg_##lane(x) : x;    \
-  }                                      \
-  static inline T sign_##lane(T x)       \
-  {                                      \
-    return (T)((x > 0) - (x < 0));       \
-  }                                      \
-  static inline T square_##lane(T x)     \
-  {                                      \
-    return (T)((U)x * (U)x);             \
-  }                                      \
-  static inline T relu_##lane(T x)       \
-  {                                      \
-    return x < 0 ? 0 : x;                \
-  }                                      \
-  static inline T floor_##lane(T x)      \
-  {                                      \
-    return x;                            \
-  }                                      \
-  static inline T ceil_##lane(T x)       \
-  {                                      \
-    return x;                            \
-  }                                      \
-  static inline T round_##lane(T x)      \
-  {                                      \
-    return x;                            \
+#define RG_INTEGER_FUNCTION(name, lane, wide, ...) \
+  static inline lane name(lane x)                  \
+  {                                                \
+    typedef lane T;                                \
+    typedef wide U;                                \
+    (void)sizeof(U);                               \
+    return (T)(__VA_ARGS__);                       \
   }
+#define RG_INTEGER_I64(NAME, name, ...) \
+  RG_INTEGER_FUNCTION(name##_i64, int64_t, uint64_t, __VA_ARGS__)
+#define RG_INTEGER_I32(NAME, name, ...) \
+  RG_INTEGER_FUNCTION(name##_i32, int32_t, uint32_t, __VA_ARGS__)
+#define RG_INTEGER_I8(NAME, name, ...) RG_INTEGER_FUNCTION(name##_i8, int8_t, uint32_t, __VA_ARGS__)
+#define RG_INTEGER_U8(NAME, name, ...) \
+  RG_INTEGER_FUNCTION(name##_u8, uint8_t, uint32_t, __VA_ARGS__)
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wtype-limits" /* u8 is never below 0 */
-RG_INTEGER_FUNCTIONS(int64_t, uint64_t, i64)
-RG_INTEGER_FUNCTIONS(int32_t, uint32_t, i32)
-RG_INTEGER_FUNCTIONS(int8_t, uint32_t, i8)
-RG_INTEGER_FUNCTIONS(uint8_t, uint32_t, u8)
+RG_UNARY_INTEGER_FORMULAS(RG_INTEGER_I64)
+RG_UNARY_INTEGER_FORMULAS(RG_INTEGER_I32)
+RG_UNARY_INTEGER_FORMULAS(RG_INTEGER_I8)
+RG_UNARY_INTEGER_FORMULAS(RG_INTEGER_U8)
 #pragma GCC diagnostic pop
-#undef RG_INTEGER_FUNCTIONS
 
 /* -- Exponential ------------------------------------------------------------------- */
 
@@ -114,7 +96,7 @@ static inline float exp_rest_f32(float c, int32_t *n) /* e^r; n: for 2^n */
   return RG_MADD_F32(p * r, r, r) + 1.0f;
 }
 
-static inline float exp_f32(float x)
+static inline float exponential_f32(float x)
 {
   float c = x < -104.0f ? 0.0f : x;
   int32_t n;
@@ -131,7 +113,7 @@ static inline float exp_f32(float x)
 }
 
 /* The same with the exponential series to r^13, whose remainder is 4e-18. */
-static inline double exp_f64(double x)
+static inline double exponential_f64(double x)
 {
   double c = x < -746.0 ? 0.0 : x;
   uint64_t bits;
@@ -167,95 +149,23 @@ static inline double exp_f64(double x)
 
 /* -- Floats --------------------------------------------------------------------- */
 
-/* T: the lane; f: the suffix of the C library's functions. */
-#define RG_FLOAT_FUNCTIONS(T, lane, f)                                            \
-  static inline T neg_##lane(T x)                                                 \
-  {                                                                               \
-    return -x;                                                                    \
-  }                                                                               \
-  static inline T abs_##lane(T x)                                                 \
-  {                                                                               \
-    return fabs##f(x);                                                            \
-  }                                                                               \
-  static inline T sign_##lane(T x)                                                \
-  {                                                                               \
-    return x > 0 ? (T)1 : x < 0 ? (T)-1 : x == 0 ? (T)0 : x;                      \
-  }                                                                               \
-  static inline T square_##lane(T x)                                              \
-  {                                                                               \
-    return x * x;                                                                 \
-  }                                                                               \
-  static inline T relu_##lane(T x)                                                \
-  {                                                                               \
-    return x < 0 ? (T)0 : x; /* written so that nan goes through */               \
-  }                                                                               \
-  static inline T floor_##lane(T x)                                               \
-  {                                                                               \
-    return floor##f(x);                                                           \
-  }                                                                               \
-  static inline T ceil_##lane(T x)                                                \
-  {                                                                               \
-    return ceil##f(x);                                                            \
-  }                                                                               \
-  static inline T round_##lane(T x)                                               \
-  {                                                                               \
-    return rint##f(x);                                                            \
-  }                                                                               \
-  static inline T sqrt_##lane(T x)                                                \
-  {                                                                               \
-    return sqrt##f(x);                                                            \
-  }                                                                               \
-  static inline T rsqrt_##lane(T x)                                               \
-  {                                                                               \
-    return (T)1 / sqrt##f(x);                                                     \
-  }                                                                               \
-  static inline T reciprocal_##lane(T x)                                          \
-  {                                                                               \
-    return (T)1 / x;                                                              \
-  }                                                                               \
-  static inline T log_##lane(T x)                                                 \
-  {                                                                               \
-    return log##f(x);                                                             \
-  }                                                                               \
-  static inline T log1p_##lane(T x)                                               \
-  {                                                                               \
-    return log1p##f(x);                                                           \
-  }                                                                               \
-  static inline T sin_##lane(T x)                                                 \
-  {                                                                               \
-    return sin##f(x);                                                             \
-  }                                                                               \
-  static inline T cos_##lane(T x)                                                 \
-  {                                                                               \
-    return cos##f(x);                                                             \
-  }                                                                               \
-  static inline T tanh_##lane(T x)                                                \
-  {                                                                               \
-    return tanh##f(x);                                                            \
-  }                                                                               \
-  static inline T erf_##lane(T x)                                                 \
-  {                                                                               \
-    return erf##f(x);                                                             \
-  }                                                                               \
-  static inline T sigmoid_##lane(T x)                                             \
-  {                                                                               \
-    return (T)1 / ((T)1 + exp_##lane(-x));                                        \
-  }                                                                               \
-  static inline T gelu_##lane(T x)                                                \
-  {                                                                               \
-    return (T)0.5 * x * ((T)1 + erf##f(x * (T)0.70710678118654752440));           \
-  }                                                                               \
-  static inline T silu_##lane(T x)                                                \
-  {                                                                               \
-    return x / ((T)1 + exp_##lane(-x));                                           \
-  }                                                                               \
-  static inline T softplus_##lane(T x) /* the larger part outside: no overflow */ \
-  {                                                                               \
-    return (x < 0 ? (T)0 : x) + log1p##f(exp_##lane(-fabs##f(x)));                \
-  }
+/* A function of the C library for a lane. */
+#define RG_LIBRARY_F32(function) function##f
+#define RG_LIBRARY_F64(function) function
 
-RG_FLOAT_FUNCTIONS(float, f32, f)
-RG_FLOAT_FUNCTIONS(double, f64, )
-#undef RG_FLOAT_FUNCTIONS
+#define RG_REAL_F32(NAME, name, ...)      \
+  static inline float name##_f32(float x) \
+  {                                       \
+    typedef float T;                      \
+    return (T)(__VA_ARGS__);              \
+  }
+#define RG_REAL_F64(NAME, name, ...)        \
+  static inline double name##_f64(double x) \
+  {                                         \
+    typedef double T;                       \
+    return (T)(__VA_ARGS__);                \
+  }
+RG_UNARY_FORMULAS(RG_REAL_F32, RG_LIBRARY_F32, exponential_f32)
+RG_UNARY_FORMULAS(RG_REAL_F64, RG_LIBRARY_F64, exponential_f64)
 
 #endif

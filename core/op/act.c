@@ -7,10 +7,15 @@
 
 #include <math.h>
 
+#include "op/formulas.h"
 #include "op/list.h"
 #include "op/rule.h"
 
 extern const rg_op rg_op_act_back;
+
+#define OP_OF(NAME, name) [RG_ACT_##NAME] = RG_OP_##NAME,
+const int32_t rg_act_ops[RG_ACT_COUNT] = { RG_ACT_LIST(OP_OF) };
+#undef OP_OF
 
 static rg_status infer(rg_call *call)
 {

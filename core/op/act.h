@@ -13,4 +13,7 @@
 /* clang-format on */
 RG_ARGS_STRUCT(rg_act_args, RG_ACT_ARGS);
 
+/* The operation that an activation is, by RG_ACT_...; there is none for RG_ACT_NONE. */
+extern const int32_t rg_act_ops[RG_ACT_COUNT];
+
 #endif

@@ -131,24 +131,27 @@ __device__ inline void put(const rg_fused_part &p, index i, const float (&v)[N])
   }
 }
 
-#define ONE(NAME, ...)                        \
+#define SAME(f)         f
+#define SELECT(c, a, b) ((c) ? (a) : (b))
+#define POWER(x, y)     y == (T)2 ? x *x : pow(x, y)
+#define ONE(NAME, name, ...)                  \
   __device__ inline float one_##NAME(float x) \
   {                                           \
     return (T)(__VA_ARGS__);                  \
   }
-#define TWO(NAME, ...)                                 \
+#define TWO(NAME, name, ...)                           \
   __device__ inline float two_##NAME(float x, float y) \
   {                                                    \
     return (T)(__VA_ARGS__);                           \
   }
-#define SLOPE(NAME, ...)                        \
+#define SLOPE(NAME, name, ...)                  \
   __device__ inline float slope_##NAME(float x) \
   {                                             \
     return (T)(__VA_ARGS__);                    \
   }
-RG_ONE_FORMULAS(ONE)
-RG_TWO_FORMULAS(TWO)
-RG_SLOPE_FORMULAS(SLOPE)
+RG_UNARY_FORMULAS(ONE, SAME, exp)
+RG_BINARY_FORMULAS(TWO, POWER, SELECT)
+RG_SLOPE_FORMULAS(SLOPE, SAME, exp)
 
 /* What the links of a chain are written with: v is the value, w the second operand. */
 #define ALL _Pragma("unroll") for (int j = 0; j < N; j++)

@@ -9,9 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "gpu/formulas.h"
-
 extern "C" {
+#include "op/formulas.h"
 #include "op/list.h"
 }
 
@@ -47,7 +46,7 @@ static const char *one_of(int32_t id)
 #define CASE(NAME, ...) \
   case RG_OP_##NAME:    \
     return "one_" #NAME;
-    RG_ONE_FORMULAS(CASE)
+    RG_UNARY_FORMULAS(CASE, , )
 #undef CASE
   default:
     return NULL;
@@ -60,7 +59,7 @@ static const char *two_of(int32_t id)
 #define CASE(NAME, ...) \
   case RG_OP_##NAME:    \
     return "two_" #NAME;
-    RG_TWO_FORMULAS(CASE)
+    RG_BINARY_FORMULAS(CASE, , )
 #undef CASE
   default:
     return NULL;
@@ -73,7 +72,7 @@ static const char *slope_of(int32_t act)
 #define CASE(NAME, ...) \
   case RG_ACT_##NAME:   \
     return "slope_" #NAME;
-    RG_SLOPE_FORMULAS(CASE)
+    RG_SLOPE_FORMULAS(CASE, , )
 #undef CASE
   default:
     return NULL;

@@ -7,7 +7,7 @@
 // Without NVRTC everything is skipped.
 #include "gpu/fused/compiler.h"
 #include "gpu/fused/text.h"
-#include "gpu/formulas.h"
+#include "op/formulas.h"
 
 #include <elf.h>
 
@@ -34,10 +34,10 @@ static bool ok(bool good, const std::string &what)
 // -- Chains ----------------------------------------------------------------------------------
 
 #define ID_OF(NAME, ...) RG_OP_##NAME,
-static const int ONE[] = { RG_ONE_FORMULAS(ID_OF) };
-static const int TWO[] = { RG_TWO_FORMULAS(ID_OF) };
+static const int ONE[] = { RG_UNARY_FORMULAS(ID_OF, , ) };
+static const int TWO[] = { RG_BINARY_FORMULAS(ID_OF, , ) };
 #define ACT_OF(NAME, ...) RG_ACT_##NAME,
-static const int ACT[] = { RG_SLOPE_FORMULAS(ACT_OF) };
+static const int ACT[] = { RG_SLOPE_FORMULAS(ACT_OF, , ) };
 static const int TYPE[] = { RG_F32, RG_F16, RG_BF16 };
 
 static unsigned state = 1;

@@ -12,36 +12,20 @@
 
 enum { BLOCK = 16 }; /* elements in the widest vector */
 
-/* From the result y of the activation, or from what went into it, z (gelu, silu). */
-#define SLOPES(lane, T)                                                         \
-  static inline T relu_slope_##lane(T y)                                        \
-  {                                                                             \
-    return y > 0 ? (T)1 : (T)0;                                                 \
-  }                                                                             \
-  static inline T tanh_slope_##lane(T y)                                        \
-  {                                                                             \
-    return 1 - y * y;                                                           \
-  }                                                                             \
-  static inline T sigmoid_slope_##lane(T y)                                     \
-  {                                                                             \
-    return y * (1 - y);                                                         \
-  }                                                                             \
-  static inline T silu_slope_##lane(T z) /* s (1 + z (1 - s)), s the sigmoid */ \
-  {                                                                             \
-    T s = sigmoid_##lane(z);                                                    \
-                                                                                \
-    return s * (1 + z * (1 - s));                                               \
-  }                                                                             \
-  /* (1 + erf(z / sqrt 2)) / 2 + z exp(-z^2 / 2) / sqrt(2 pi) */                \
-  static inline T gelu_slope_##lane(T z)                                        \
-  {                                                                             \
-    T density = (T)(M_2_SQRTPI * M_SQRT1_2 / 2) * exp_##lane((T)-0.5 * z * z);  \
-                                                                                \
-    return (T)0.5 * (1 + erf_##lane(z * (T)M_SQRT1_2)) + z * density;           \
+#define SLOPE_F32(NAME, name, ...)              \
+  static inline float name##_slope_f32(float x) \
+  {                                             \
+    typedef float T;                            \
+    return (T)(__VA_ARGS__);                    \
   }
-
-SLOPES(f32, float)
-SLOPES(f64, double)
+#define SLOPE_F64(NAME, name, ...)                \
+  static inline double name##_slope_f64(double x) \
+  {                                               \
+    typedef double T;                             \
+    return (T)(__VA_ARGS__);                      \
+  }
+RG_SLOPE_FORMULAS(SLOPE_F32, RG_LIBRARY_F32, exponential_f32)
+RG_SLOPE_FORMULAS(SLOPE_F64, RG_LIBRARY_F64, exponential_f64)
 
 /* to[i] = dy[i d] slope(x[i s]): d and s are 0 for one number. */
 #define LOOP(name, lane, T, form, d, s)                                                \
@@ -77,11 +61,8 @@ SLOPES(f64, double)
   FORMS(name, f32, float) \
   FORMS(name, f64, double)
 
-BOTH(relu)
-BOTH(tanh)
-BOTH(sigmoid)
-BOTH(silu)
-BOTH(gelu)
+#define ACT(NAME, name) BOTH(name)
+RG_ACT_LIST(ACT)
 
 /* -- Table ------------------------------------------------------------------------------- */
 
@@ -95,11 +76,9 @@ BOTH(gelu)
     LANE(name, f32), LANE(name, f64) \
   }
 
+#define ACT_ROW(NAME, name) [RG_ACT_##NAME] = ROW(name),
+
 extern const rg_simd_act RG_SIMD_NAME(rg_simd_act);
 const rg_simd_act RG_SIMD_NAME(rg_simd_act) = {
-  .back = { [RG_ACT_RELU] = ROW(relu),
-            [RG_ACT_GELU] = ROW(gelu),
-            [RG_ACT_SILU] = ROW(silu),
-            [RG_ACT_TANH] = ROW(tanh),
-            [RG_ACT_SIGMOID] = ROW(sigmoid) },
+  .back = { RG_ACT_LIST(ACT_ROW) },
 };

@@ -10,69 +10,37 @@
 
 /* -- Functions ---------------------------------------------------------------------- */
 
-/* U: an unsigned type at least as wide as int, in which overflow is defined. */
-#define INTEGER_FUNCTIONS(T, U, lane)      \
-  static inline T add_##lane(T x, T y)     \
-  {                                        \
-    return (T)((U)x + (U)y);               \
-  }                                        \
-  static inline T sub_##lane(T x, T y)     \
-  {                                        \
-    return (T)((U)x - (U)y);               \
-  }                                        \
-  static inline T mul_##lane(T x, T y)     \
-  {                                        \
-    return (T)((U)x * (U)y);               \
-  }                                        \
-  static inline T maximum_##lane(T x, T y) \
-  {                                        \
-    return x > y ? x : y;                  \
-  }                                        \
-  static inline T minimum_##lane(T x, T y) \
-  {                                        \
-    return x < y ? x : y;                  \
+/* Functions, because vector loops are shorter where both sides are computed. */
+static inline float select_f32(bool c, float a, float b)
+{
+  return c ? a : b;
+}
+static inline double select_f64(bool c, double a, double b)
+{
+  return c ? a : b;
+}
+
+#define FUNCTION(name, lane, wide, ...)   \
+  static inline lane name(lane x, lane y) \
+  {                                       \
+    typedef lane T;                       \
+    typedef wide U;                       \
+    (void)sizeof(U);                      \
+    return (T)(__VA_ARGS__);              \
   }
+#define OF_I64(NAME, name, ...) FUNCTION(name##_i64, int64_t, uint64_t, __VA_ARGS__)
+#define OF_I32(NAME, name, ...) FUNCTION(name##_i32, int32_t, uint32_t, __VA_ARGS__)
+#define OF_I8(NAME, name, ...)  FUNCTION(name##_i8, int8_t, uint32_t, __VA_ARGS__)
+#define OF_U8(NAME, name, ...)  FUNCTION(name##_u8, uint8_t, uint32_t, __VA_ARGS__)
+#define OF_F32(NAME, name, ...) FUNCTION(name##_f32, float, float, __VA_ARGS__)
+#define OF_F64(NAME, name, ...) FUNCTION(name##_f64, double, double, __VA_ARGS__)
 
-INTEGER_FUNCTIONS(int64_t, uint64_t, i64)
-INTEGER_FUNCTIONS(int32_t, uint32_t, i32)
-INTEGER_FUNCTIONS(int8_t, uint32_t, i8)
-INTEGER_FUNCTIONS(uint8_t, uint32_t, u8)
-
-/* x ~= x finds nan, which wins on either side. */
-#define FLOAT_FUNCTIONS(T, lane, f)        \
-  static inline T add_##lane(T x, T y)     \
-  {                                        \
-    return x + y;                          \
-  }                                        \
-  static inline T sub_##lane(T x, T y)     \
-  {                                        \
-    return x - y;                          \
-  }                                        \
-  static inline T mul_##lane(T x, T y)     \
-  {                                        \
-    return x * y;                          \
-  }                                        \
-  static inline T div_##lane(T x, T y)     \
-  {                                        \
-    return x / y;                          \
-  }                                        \
-  static inline T pow_##lane(T x, T y)     \
-  {                                        \
-    return pow##f(x, y);                   \
-  }                                        \
-  static inline T maximum_##lane(T x, T y) \
-  {                                        \
-    T z = x > y ? x : y;                   \
-    return x != x ? x : z;                 \
-  }                                        \
-  static inline T minimum_##lane(T x, T y) \
-  {                                        \
-    T z = x < y ? x : y;                   \
-    return x != x ? x : z;                 \
-  }
-
-FLOAT_FUNCTIONS(float, f32, f)
-FLOAT_FUNCTIONS(double, f64, )
+RG_BINARY_INTEGER_FORMULAS(OF_I64)
+RG_BINARY_INTEGER_FORMULAS(OF_I32)
+RG_BINARY_INTEGER_FORMULAS(OF_I8)
+RG_BINARY_INTEGER_FORMULAS(OF_U8)
+RG_BINARY_FORMULAS(OF_F32, powf, select_f32)
+RG_BINARY_FORMULAS(OF_F64, pow, select_f64)
 
 /* -- Loops ---------------------------------------------------------------------------- */
 

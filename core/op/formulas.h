@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Unary and binary elementwise functions and the slopes of activations, each written once: for the
+** loops of the CPU (cpu/vec_unary.h, cpu/simd), for kernels of GPUs (gpu/functions.cuh) and for
+** kernels that are compiled at run time, which read this file as text (gpu/fused/text.cu).  So it
+** stands alone.
+**
+** F(NAME, name, formula) for each.  In a formula T is the type of x and y, U an unsigned type at
+** least as wide as int, in which overflow is defined.  C(f) is the C library's function f for T,
+** E(x) the exponential and P(x, y) the power, of which there are several; S(c, a, b) is a where c
+** holds, else b, where loops have computed both.
+*/
+#ifndef RIDGE_OP_FORMULAS_H
+#define RIDGE_OP_FORMULAS_H
+
+/* clang-format off */
+/* Of x, floating point.  nan goes through all of them; of softplus, log(1 + e^x), only the harmless
+** half is an exponential. */
+#define RG_UNARY_FORMULAS(F, C, E)                                                       \
+  F(NEG,        neg,        -x)                                                          \
+  F(ABS,        abs,        C(fabs)(x))                                                  \
+  F(SIGN,       sign,       x > 0 ? (T)1 : x < 0 ? (T)-1 : x == 0 ? (T)0 : x)            \
+  F(SQUARE,     square,     x * x)                                                       \
+  F(RELU,       relu,       x < 0 ? (T)0 : x)                                            \
+  F(FLOOR,      floor,      C(floor)(x))                                                 \
+  F(CEIL,       ceil,       C(ceil)(x))                                                  \
+  F(ROUND,      round,      C(rint)(x))                                                  \
+  F(SQRT,       sqrt,       C(sqrt)(x))                                                  \
+  F(RSQRT,      rsqrt,      (T)1 / C(sqrt)(x))                                           \
+  F(RECIPROCAL, reciprocal, (T)1 / x)                                                    \
+  F(EXP,        exp,        E(x))                                                        \
+  F(LOG,        log,        C(log)(x))                                                   \
+  F(LOG1P,      log1p,      C(log1p)(x))                                                 \
+  F(SIN,        sin,        C(sin)(x))                                                   \
+  F(COS,        cos,        C(cos)(x))                                                   \
+  F(TANH,       tanh,       C(tanh)(x))                                                  \
+  F(ERF,        erf,        C(erf)(x))                                                   \
+  F(SIGMOID,    sigmoid,    (T)1 / ((T)1 + E(-x)))                                       \
+  F(GELU,       gelu,       (T)0.5 * x * ((T)1 + C(erf)(x * (T)0.70710678118654752440))) \
+  F(SILU,       silu,       x / ((T)1 + E(-x)))                                          \
+  F(SOFTPLUS,   softplus,   (x < 0 ? (T)0 : x) + C(log1p)(E(-C(fabs)(x))))
+
+/* Of x and y, floating point.  x != x finds nan, which wins on either side. */
+#define RG_BINARY_FORMULAS(F, P, S)                                                      \
+  F(ADD,        add,        x + y)                                                       \
+  F(SUB,        sub,        x - y)                                                       \
+  F(MUL,        mul,        x * y)                                                       \
+  F(DIV,        div,        x / y)                                                       \
+  F(POW,        pow,        P(x, y))                                                     \
+  F(MAXIMUM,    maximum,    S(x != x, x, x > y ? x : y))                                 \
+  F(MINIMUM,    minimum,    S(x != x, x, x < y ? x : y))
+
+/* Of integers: they wrap around, as the machine does. */
+#define RG_UNARY_INTEGER_FORMULAS(F)                                                     \
+  F(NEG,        neg,        0 - (U)x)                                                    \
+  F(ABS,        abs,        x < 0 ? (T)(0 - (U)x) : x)                                   \
+  F(SIGN,       sign,       (x > 0) - (x < 0))                                           \
+  F(SQUARE,     square,     (U)x * (U)x)                                                 \
+  F(RELU,       relu,       x < 0 ? 0 : x)                                               \
+  F(FLOOR,      floor,      x)                                                           \
+  F(CEIL,       ceil,       x)                                                           \
+  F(ROUND,      round,      x)
+#define RG_BINARY_INTEGER_FORMULAS(F)                                                    \
+  F(ADD,        add,        (U)x + (U)y)                                                 \
+  F(SUB,        sub,        (U)x - (U)y)                                                 \
+  F(MUL,        mul,        (U)x * (U)y)                                                 \
+  F(MAXIMUM,    maximum,    x > y ? x : y)                                               \
+  F(MINIMUM,    minimum,    x < y ? x : y)
+
+/* Activations: name, lower-case name; each is a unary function too. */
+#define RG_ACT_LIST(A) \
+  A(RELU, relu) A(GELU, gelu) A(SILU, silu) A(TANH, tanh) A(SIGMOID, sigmoid)
+
+/* The slope of an activation: x is its result or, for gelu and silu, what went into it.  That of
+** silu is s (1 + x (1 - s)) with s the sigmoid of x, that of gelu
+** (1 + erf(x / sqrt 2)) / 2 + x exp(-x^2 / 2) / sqrt(2 pi). */
+#define RG_SLOPE_FORMULAS(F, C, E)                                                       \
+  F(RELU,       relu,       x > 0 ? (T)1 : (T)0)                                         \
+  F(TANH,       tanh,       1 - x * x)                                                   \
+  F(SIGMOID,    sigmoid,    x * (1 - x))                                                 \
+  F(SILU,       silu,       (T)1 / ((T)1 + E(-x)) *                                      \
+                              (1 + x * (1 - (T)1 / ((T)1 + E(-x)))))                     \
+  F(GELU,       gelu,       (T)0.5 * (1 + C(erf)(x * (T)0.70710678118654752440)) +       \
+                              x * ((T)0.39894228040143267794 * E((T)-0.5 * x * x)))
+/* clang-format on */
+
+#endif
