@@ -113,6 +113,21 @@ int rg_host_presses(void)
   return arrived;
 }
 
+static void on_interrupt(int number);
+
+/* A press ends what waits: a blocking read, a lock.  A recipe goes on and may be writing: its first
+** press lets the wait be. */
+static void install(int restarts)
+{
+  struct sigaction action;
+
+  memset(&action, 0, sizeof action);
+  action.sa_handler = on_interrupt;
+  action.sa_flags = restarts ? SA_RESTART : 0;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, NULL);
+}
+
 static void on_press(int number)
 {
   const int64_t now = now_ms();
@@ -123,6 +138,7 @@ static void on_press(int number)
   }
   if (kind == KIND_RECIPE && !stopping) {
     stopping = 1;
+    install(0); /* the next press */
     note_stopping();
     return;
   }
@@ -155,18 +171,6 @@ static void on_interrupt(int number)
 }
 
 /* -- Around a call --------------------------------------------------------------- */
-
-/* In a session a press ends a blocking read too; a recipe goes on and may be writing. */
-static void install(int new_kind)
-{
-  struct sigaction action;
-
-  memset(&action, 0, sizeof action);
-  action.sa_handler = on_interrupt;
-  action.sa_flags = new_kind == KIND_RECIPE ? SA_RESTART : 0;
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, NULL);
-}
 
 static void ignore_sample(void *data, lua_State *L, int samples, int vmstate)
 {
@@ -246,7 +250,7 @@ static int host_call(lua_State *L)
   lua_replace(L, 1); /* handler closure, f, handler, arguments */
   lua_remove(L, 3);
   if (new_kind == KIND_SESSION && !is_profiling()) start_profiler(L);
-  install(new_kind);
+  install(new_kind == KIND_RECIPE);
   if (old_kind == KIND_NONE) {
     stopping = 0;
     interrupted = 0;
@@ -261,7 +265,7 @@ static int host_call(lua_State *L)
     rg_interrupt_clear();
     interrupted = 0;
   } else {
-    install(old_kind);
+    install(old_kind == KIND_RECIPE && !stopping);
   }
   if (status == 0 && was_interrupted) {
     lua_settop(L, 0);
@@ -323,7 +327,7 @@ void rg_host_interrupt(lua_State *L)
 
 void rg_host_listen(void)
 {
-  install(KIND_NONE);
+  install(0);
 }
 
 /* -- At the prompt --------------------------------------------------------------- */

@@ -99,6 +99,11 @@ static void close_state(void *state)
   lua_close(state);
 }
 
+static void drop(void *given)
+{
+  free(given);
+}
+
 rg_status rg_transform_new(const char *bytecode, int64_t size, const char *types,
                            rg_transform **out)
 {
@@ -108,7 +113,9 @@ rg_status rg_transform_new(const char *bytecode, int64_t size, const char *types
   if (!c) {
     return rg_fail(RG_ENOMEM, "loader: no memory for a transform of %lld bytes", (long long)size);
   }
-  c->transform = (rg_transform){ .given = c, .open = open_state, .run = run, .close = close_state };
+  c->transform = (rg_transform){
+    .given = c, .open = open_state, .run = run, .close = close_state, .drop = drop
+  };
   c->size = (size_t)size;
   memcpy(c->bytes, bytecode, (size_t)size);
   memcpy(c->bytes + size, types, length + 1);

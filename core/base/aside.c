@@ -30,6 +30,7 @@ typedef struct aside {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int32_t n_left;
+static int32_t n_stray; /* threads of others */
 
 /* Half a look of a person, so that nobody sees the wait. */
 static void wait_some(void)
@@ -49,10 +50,33 @@ static void wait_some(void)
 static void at_end(int status, void *unused)
 {
   (void)unused;
-  if (rg_aside_left()) {
+  pthread_mutex_lock(&lock);
+  bool some = n_left + n_stray > 0;
+  pthread_mutex_unlock(&lock);
+  if (some) {
     fflush(NULL);
     _exit(status);
   }
+}
+
+/* The caller holds the lock. */
+static void end_under_them(void)
+{
+  static bool registered;
+
+  if (!registered) {
+    registered = on_exit(at_end, NULL) == 0;
+  }
+}
+
+void rg_aside_stray(int32_t more)
+{
+  pthread_mutex_lock(&lock);
+  n_stray += more;
+  if (more > 0) {
+    end_under_them();
+  }
+  pthread_mutex_unlock(&lock);
 }
 
 static void *body(void *argument)
@@ -134,7 +158,6 @@ rg_status rg_aside_settle(void)
 
 rg_status rg_aside(void (*run)(void *work), void (*drop)(void *work), void *work)
 {
-  static bool registered;
   aside *a;
 
   if (rg_aside_settle() != RG_OK) {
@@ -162,8 +185,8 @@ rg_status rg_aside(void (*run)(void *work), void (*drop)(void *work), void *work
     }
   }
   bool left = a->left;
-  if (left && !registered) {
-    registered = on_exit(at_end, NULL) == 0;
+  if (left) {
+    end_under_them();
   }
   pthread_mutex_unlock(&lock);
   if (left) {

@@ -177,6 +177,10 @@ rg_status rg_aside_settle(void) RG_CHECK;
 /* Is there one? */
 bool rg_aside_left(void);
 
+/* The caller's threads that nobody waits for any more, some more or fewer: where the process ends
+** while there are any, it ends under them as it does under an abandoned call. */
+void rg_aside_stray(int32_t more);
+
 /* -- Device memory --------------------------------------------------------------- */
 
 typedef struct rg_arena rg_arena;

@@ -126,7 +126,12 @@ static rg_status open_straight(rg_output *output, bool proc)
     (void)fflush(stdout);
     output->fd = fcntl(own, F_DUPFD_CLOEXEC, 3);
   } else {
-    output->fd = open(output->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    do { /* a FIFO waits for its reader, and Ctrl-C ends that */
+      output->fd = open(output->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    } while (output->fd < 0 && errno == EINTR && !rg_interrupt_pending());
+  }
+  if (output->fd < 0 && errno == EINTR) {
+    return rg_fail(RG_EINTR, "interrupted while nobody reads %.200s", output->path);
   }
   return output->fd >= 0 ? RG_OK : refused(output->path);
 }

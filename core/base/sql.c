@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** What a question to a results database may do: SQLite's authorizer, with a list of what is
-** allowed, and the look at a request to stop.  SQLite calls both by their address; it is not linked
-** here.
+** allowed, the look at a request to stop, and the wait for a lock.  SQLite calls them by their
+** address; it is not linked here.
 */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
 #include "base/base.h"
 
@@ -100,4 +101,24 @@ int32_t rg_sql_stop(void *unused)
 {
   (void)unused;
   return rg_interrupt_pending();
+}
+
+int32_t rg_sql_wait(void *unused, int32_t tries)
+{
+  static const int64_t most_ns = 30000000000;
+  static _Thread_local int64_t until_ns;
+  static _Thread_local int32_t stops;
+  /* short at first: most locks are held for the time of one write */
+  struct timespec pause = { .tv_nsec = tries < 10 ? 1000000 * (tries + 1) : 50000000 };
+
+  (void)unused;
+  if (tries == 0) {
+    until_ns = rg_clock_ns() + most_ns;
+    stops = rg_interrupt_count();
+  }
+  if (rg_interrupt_count() != stops || rg_clock_ns() >= until_ns) {
+    return 0;
+  }
+  nanosleep(&pause, NULL);
+  return rg_interrupt_count() == stops;
 }

@@ -277,148 +277,23 @@ static rg_status run_once(const rg_call *call, rg_tensor *const *out)
   return status;
 }
 
-/* -- In pieces -------------------------------------------------------------------------------- */
-
-/*
-** oneDNN is one call that never looks at Ctrl-C.  One that takes it long is cut: into some images
-** at a time, or, where that is one image or a sum over all of them, into some channels of the
-** result, or some groups of channels.
-*/
-typedef struct piece {
-  rg_call call;
-  rg_conv2d_args args; /* where it has fewer groups than the whole */
-  const rg_tensor *in[3];
-  rg_tensor *out[2];
-  rg_tensor in_part[3];
-  rg_tensor out_part[2];
-} piece;
-
-/* Along which axis each tensor of a call is cut; -1: it is not. */
-typedef struct cut {
-  int32_t in[3];
-  int32_t out[2];
-  int64_t size; /* how many images, channels or groups the axes have */
-  int64_t step; /* how many of them a piece has */
-  bool groups;
-} cut;
-
-static int64_t up_to_16(int64_t n)
-{
-  return rg_round_up(n, 16); /* channels in a block of oneDNN's */
-}
-
-/*
-** Operations of a call, counted so often as oneDNN is slow at them: with few channels in a group,
-** or in all, it was seen at 0.2 to 1.5 GFlop/s in place of 10 to 60 on one core.
-*/
-static double burden(const rg_call *call, const rg_conv2d_options *o, rg_tensor *const *out)
-{
-  const bool weight = call->op->id == RG_OP_CONV2D_BACK_WEIGHT;
-  const int64_t *shape = weight ? out[0]->_shape : call->in[1]->_shape;
-  const int64_t least = rg_min_i64(shape[0] / o->groups, shape[1]);
-
-  return call->op->cost(call).flops * (least < 4 ? 256 : least < 16 ? 32 : 1);
-}
-
-static cut cut_of(const rg_call *call, rg_tensor *const *out)
-{
-  const double long_one = 1e11, piece_flops = 5e10;
-  const rg_conv2d_options *o = &((const rg_conv2d_args *)call->args)->o;
-  const int32_t channels = rg_channels_axis(o->layout);
-  const bool weight = call->op->id == RG_OP_CONV2D_BACK_WEIGHT;
-  const bool back = call->op->id == RG_OP_CONV2D_BACK_DATA;
-  cut c = { { -1, -1, -1 }, { -1, -1 }, 1, 1, false };
-  double flops = burden(call, o, out);
-
-  if (flops < long_one) {
-    return c;
-  }
-  /* images lie one behind the other; where they are too few pieces, groups may be more */
-  const int64_t images = weight ? 1 : out[0]->_shape[0];
-
-  if (images > 1 && ((double)images * piece_flops >= flops || o->groups <= images)) {
-    c = (cut){ { 0, -1, -1 }, { 0, -1 }, out[0]->_shape[0], 0, false };
-  } else if (o->groups > 1) {
-    c = (cut){
-      { channels, weight ? channels : 0, 0 }, { weight ? 0 : channels, 0 }, o->groups, 0, true
-    };
-  } else if (weight) {
-    c = (cut){ { -1, channels, -1 }, { 0, 0 }, out[0]->_shape[0], 0, false };
-  } else {
-    c = (cut){ { -1, back ? 1 : 0, 0 }, { channels, -1 }, out[0]->_shape[channels], 0, false };
-  }
-  c.step = rg_max_i64(1, (int64_t)((double)c.size * piece_flops / flops));
-  if (c.in[0] < 0 && c.size > 16) {
-    c.step = up_to_16(c.step);
-  }
-  c.step = rg_min_i64(c.step, c.size);
-  return c;
-}
-
-/* n of the parts that a cut makes of an axis of x, from first on; a group is several places. */
-static rg_tensor part_of(const rg_tensor *x, int32_t axis, const cut *c, int64_t first, int64_t n)
-{
-  rg_tensor part = *x;
-
-  if (axis < 0) {
-    return part;
-  }
-  first *= x->_shape[axis] / c->size;
-  n *= x->_shape[axis] / c->size;
-  part._shape[axis] = n;
-  part._count = x->_count / x->_shape[axis] * n;
-  part._data = (char *)x->_data + first * x->_stride[axis] * rg_dtype_bytes(x->_dtype);
-  for (int32_t i = 0; i < axis; i++) {
-    if (x->_shape[i] > 1 && n < x->_shape[axis]) {
-      part._flags &= ~(uint32_t)RG_TENSOR_CONTIGUOUS;
-    }
-  }
-  part._flags &= ~(uint32_t)RG_TENSOR_PARAM; /* what is kept with a weight is for all of it */
-  return part;
-}
-
-static void take_piece(piece *p, const rg_call *call, rg_tensor *const *out, const cut *c,
-                       int64_t k)
-{
-  const int64_t first = k * c->step;
-  const int64_t n = rg_min_i64(c->step, c->size - first);
-
-  p->call = *call;
-  p->call.in = p->in;
-  if (c->groups) {
-    p->args = *(const rg_conv2d_args *)call->args;
-    p->args.o.groups = n;
-    p->call.args = &p->args;
-  }
-  for (int32_t i = 0; i < call->n_in && i < 3; i++) {
-    p->in[i] = NULL;
-    if (call->in[i] != NULL) {
-      p->in_part[i] = part_of(call->in[i], c->in[i], c, first, n);
-      p->in[i] = &p->in_part[i];
-    }
-  }
-  for (int32_t i = 0; i < call->n_out && i < 2; i++) {
-    p->out[i] = NULL;
-    if (out[i] != NULL) {
-      p->out_part[i] = part_of(out[i], c->out[i], c, first, n);
-      p->out[i] = &p->out_part[i];
-    }
-  }
-}
+/* -- In pieces (conv_band.c) ------------------------------------------------------------ */
 
 static rg_status run_eager(const rg_call *call, rg_tensor *const *out)
 {
-  const cut c = cut_of(call, out);
-  piece p;
+  const rg_conv_cut c = rg_conv_cut_of(call, out);
+  rg_conv_piece p;
 
-  if (c.step == c.size) {
+  const int64_t n = rg_conv_count_pieces(&c);
+
+  if (n == 1) {
     return run_once(call, out);
   }
-  for (int64_t k = 0; k * c.step < c.size; k++) {
+  for (int64_t k = 0; k < n; k++) {
     if (rg_interrupt_pending()) {
       return rg_fail(RG_EINTR, "interrupted");
     }
-    take_piece(&p, call, out, &c, k);
+    rg_conv_take_piece(&p, call, out, &c, k);
     RG_TRY(run_once(&p.call, p.out));
   }
   return RG_OK;
@@ -429,10 +304,10 @@ static rg_status run_eager(const rg_call *call, rg_tensor *const *out)
 /* A step's pieces, each prepared once. */
 typedef struct steps {
   rg_memo memo;
-  cut cut;
+  rg_conv_cut cut;
   int64_t n;
   struct {
-    piece piece;
+    rg_conv_piece piece;
     state state;
   } at[];
 } steps;
@@ -449,8 +324,8 @@ static void release(rg_memo *memo)
 
 static rg_status make_steps(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
-  const cut c = cut_of(call, out);
-  const int64_t n = (c.size + c.step - 1) / c.step;
+  const rg_conv_cut c = rg_conv_cut_of(call, out);
+  const int64_t n = rg_conv_count_pieces(&c);
   steps *s = rg_host_zeroed(sizeof(*s) + (size_t)n * sizeof(s->at[0]));
 
   if (s == NULL) {
@@ -476,7 +351,7 @@ static rg_status run_step(const rg_call *call, rg_tensor *const *out, rg_frame *
     s = (steps *)*frame->memo;
   }
   for (int64_t k = 0; k < s->n && status == RG_OK; k++) {
-    piece *p = &s->at[k].piece;
+    rg_conv_piece *p = &s->at[k].piece;
     state *to = &s->at[k].state;
     const rg_call *part = s->n > 1 ? &p->call : call;
 
@@ -484,7 +359,7 @@ static rg_status run_step(const rg_call *call, rg_tensor *const *out, rg_frame *
       return rg_fail(RG_EINTR, "interrupted");
     }
     if (s->n > 1) {
-      take_piece(p, call, out, &s->cut, k);
+      rg_conv_take_piece(p, call, out, &s->cut, k);
     }
     if (to->dnnl != NULL) {
       status = run(to, part);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Convolutions in plain loops.
+** Convolutions in plain loops, and in pieces.
 */
 #ifndef RIDGE_CPU_CONV_H
 #define RIDGE_CPU_CONV_H
@@ -9,5 +9,40 @@
 
 /* conv2d, conv2d_back_data or conv2d_back_weight in f64, any layout and strides. */
 rg_status rg_conv2d_direct(const rg_call *call, rg_tensor *const *out) RG_CHECK;
+
+/*
+** oneDNN is one call that never looks at Ctrl-C.  One that takes it long is cut: into some images
+** at a time, or, where that is one image or a sum over all of them, into some channels of the
+** result, or some groups of channels; and where few channels take long, into bands of rows and
+** columns of the result.
+*/
+typedef struct rg_conv_piece {
+  rg_call call;
+  rg_conv2d_args args; /* where it has fewer groups than the whole */
+  const rg_tensor *in[3];
+  rg_tensor *out[2];
+  rg_tensor in_part[3];
+  rg_tensor out_part[2];
+} rg_conv_piece;
+
+/* Along which axis each tensor of a call is cut; -1: it is not. */
+typedef struct rg_conv_cut {
+  int32_t in[3];
+  int32_t out[2];
+  int64_t size; /* how many images, channels or groups the axes have */
+  int64_t step; /* how many of them a piece has */
+  bool groups;
+  int64_t bands[2]; /* of rows and of columns into which each of those is cut */
+} rg_conv_cut;
+
+/* How a call is cut; one piece where it is short. */
+rg_conv_cut rg_conv_cut_of(const rg_call *call, rg_tensor *const *out);
+
+/* How many pieces there are. */
+int64_t rg_conv_count_pieces(const rg_conv_cut *c);
+
+/* Piece k of a call, from 0; p stays where it is. */
+void rg_conv_take_piece(rg_conv_piece *p, const rg_call *call, rg_tensor *const *out,
+                        const rg_conv_cut *c, int64_t k);
 
 #endif

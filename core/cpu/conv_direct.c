@@ -23,6 +23,17 @@ typedef struct direct {
   const rg_tensor *b; /* bias, or its gradient */
 } direct;
 
+/* Has Ctrl-C come?  Asked for after about a million products; made: by the loop since then. */
+static bool stops(int64_t *made, int64_t products)
+{
+  *made += products;
+  if (*made < 1 << 20) {
+    return false;
+  }
+  *made = 0;
+  return rg_interrupt_pending() != 0;
+}
+
 static grid images(const rg_tensor *x, int32_t layout)
 {
   int32_t rows = rg_rows_axis(layout);
@@ -100,6 +111,8 @@ static double forward_sum(const direct *d, int64_t n, int64_t o, int64_t i, int6
 static bool forward_job(void *work, int64_t begin, int64_t end)
 {
   const direct *d = work;
+  const int64_t products = d->s.w[0] * d->s.w[1] * (d->s.c / d->s.groups);
+  int64_t made = 0;
 
   for (int64_t at = begin; at < end; at++) {
     int64_t n = at / d->s.o;
@@ -112,6 +125,9 @@ static bool forward_job(void *work, int64_t begin, int64_t end)
     }
     for (int64_t i = 0; i < d->s.y[0]; i++) {
       for (int64_t j = 0; j < d->s.y[1]; j++) {
+        if (stops(&made, products)) {
+          return false;
+        }
         put(&d->y, n, o, i, j, activate(d->o->act, forward_sum(d, n, o, i, j) + bias));
       }
     }
@@ -156,6 +172,8 @@ static double data_sum(const direct *d, int64_t n, int64_t c, int64_t row, int64
 static bool data_job(void *work, int64_t begin, int64_t end)
 {
   const direct *d = work;
+  const int64_t products = d->s.w[0] * d->s.w[1] * (d->s.o / d->s.groups);
+  int64_t made = 0;
 
   for (int64_t at = begin; at < end; at++) {
     int64_t n = at / d->s.c;
@@ -166,6 +184,9 @@ static bool data_job(void *work, int64_t begin, int64_t end)
     }
     for (int64_t i = 0; i < d->s.x[0]; i++) {
       for (int64_t j = 0; j < d->s.x[1]; j++) {
+        if (stops(&made, products)) {
+          return false;
+        }
         put(&d->x, n, c, i, j, data_sum(d, n, c, i, j));
       }
     }
@@ -211,6 +232,8 @@ static double bias_sum(const direct *d, int64_t o)
 static bool weight_job(void *work, int64_t begin, int64_t end)
 {
   const direct *d = work;
+  const int64_t products = d->s.n * d->s.y[0] * d->s.y[1];
+  int64_t made = 0;
 
   for (int64_t o = begin; o < end; o++) {
     if (rg_interrupt_pending()) {
@@ -219,6 +242,9 @@ static bool weight_job(void *work, int64_t begin, int64_t end)
     for (int64_t c = 0; c < d->s.c / d->s.groups; c++) {
       for (int64_t p = 0; p < d->s.w[0]; p++) {
         for (int64_t q = 0; q < d->s.w[1]; q++) {
+          if (stops(&made, products)) {
+            return false;
+          }
           put(&d->w, o, c, p, q, weight_sum(d, o, c, p, q));
         }
       }

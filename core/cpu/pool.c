@@ -49,18 +49,34 @@ static double window_count(const pool *p, const window *w)
                              : p->count;
 }
 
-/* -- Loops, for f32 and f64 --------------------------------------------------------------- */
+/* Has Ctrl-C come?  Asked for after about a million elements; read: by the loop since then. */
+static bool stops(int64_t *read, const window *w, int64_t run)
+{
+  *read += (w->to[0] - w->from[0]) * (w->to[1] - w->from[1]) * run;
+  if (*read < 1 << 20) {
+    return false;
+  }
+  *read = 0;
+  return rg_interrupt_pending() != 0;
+}
+
+/* -- Loops, for f32 and f64: false when they stopped early ---------------------------------- */
 
 /* One plane: y[i,j] = the largest of its window, the first of equal ones; nan wins. */
 #define MAX_PLANE(T, name)                                                              \
-  static void name(const pool *p, const T *x, T *y, int32_t *index)                     \
+  static bool name(const pool *p, const T *x, T *y, int32_t *index)                     \
   {                                                                                     \
+    int64_t read = 0;                                                                   \
+                                                                                        \
     for (int64_t i = 0; i < p->y[0]; i++) {                                             \
       for (int64_t j = 0; j < p->y[1]; j++) {                                           \
         window w = window_at(p, i, j);                                                  \
         int64_t at = (i * p->y[1] + j) * p->run;                                        \
         int32_t first = (int32_t)(w.from[0] * p->x[1] + w.from[1]);                     \
                                                                                         \
+        if (stops(&read, &w, p->run)) {                                                 \
+          return false;                                                                 \
+        }                                                                               \
         for (int64_t l = 0; l < p->run; l++) {                                          \
           y[at + l] = x[first * p->run + l];                                            \
           if (index != NULL) {                                                          \
@@ -84,10 +100,11 @@ static double window_count(const pool *p, const window *w)
         }                                                                               \
       }                                                                                 \
     }                                                                                   \
+    return true;                                                                        \
   }
 
 #define MAX_BACK_PLANE(T, name)                                           \
-  static void name(const pool *p, const T *dy, T *dx, int32_t *index)     \
+  static bool name(const pool *p, const T *dy, T *dx, int32_t *index)     \
   {                                                                       \
     memset(dx, 0, (size_t)(p->x[0] * p->x[1] * p->run) * sizeof(T));      \
     for (int64_t at = 0; at < p->y[0] * p->y[1] * p->run; at += p->run) { \
@@ -95,18 +112,24 @@ static double window_count(const pool *p, const window *w)
         dx[index[at + l] * p->run + l] += dy[at + l];                     \
       }                                                                   \
     }                                                                     \
+    return true;                                                          \
   }
 
 #define AVG_PLANE(T, name)                                          \
-  static void name(const pool *p, const T *x, T *y, int32_t *index) \
+  static bool name(const pool *p, const T *x, T *y, int32_t *index) \
   {                                                                 \
     (void)index;                                                    \
+    int64_t read = 0;                                               \
+                                                                    \
     for (int64_t i = 0; i < p->y[0]; i++) {                         \
       for (int64_t j = 0; j < p->y[1]; j++) {                       \
         window w = window_at(p, i, j);                              \
         T *to = y + (i * p->y[1] + j) * p->run;                     \
         T scale = (T)(1.0 / window_count(p, &w));                   \
                                                                     \
+        if (stops(&read, &w, p->run)) {                             \
+          return false;                                             \
+        }                                                           \
         memset(to, 0, (size_t)p->run * sizeof(T));                  \
         for (int64_t r = w.from[0]; r < w.to[0]; r++) {             \
           for (int64_t c = w.from[1]; c < w.to[1]; c++) {           \
@@ -120,19 +143,25 @@ static double window_count(const pool *p, const window *w)
         }                                                           \
       }                                                             \
     }                                                               \
+    return true;                                                    \
   }
 
 #define AVG_BACK_PLANE(T, name)                                       \
-  static void name(const pool *p, const T *dy, T *dx, int32_t *index) \
+  static bool name(const pool *p, const T *dy, T *dx, int32_t *index) \
   {                                                                   \
     (void)index;                                                      \
     memset(dx, 0, (size_t)(p->x[0] * p->x[1] * p->run) * sizeof(T));  \
+    int64_t read = 0;                                                 \
+                                                                      \
     for (int64_t i = 0; i < p->y[0]; i++) {                           \
       for (int64_t j = 0; j < p->y[1]; j++) {                         \
         window w = window_at(p, i, j);                                \
         const T *from = dy + (i * p->y[1] + j) * p->run;              \
         T scale = (T)(1.0 / window_count(p, &w));                     \
                                                                       \
+        if (stops(&read, &w, p->run)) {                               \
+          return false;                                               \
+        }                                                             \
         for (int64_t r = w.from[0]; r < w.to[0]; r++) {               \
           for (int64_t c = w.from[1]; c < w.to[1]; c++) {             \
             for (int64_t l = 0; l < p->run; l++) {                    \
@@ -142,6 +171,7 @@ static double window_count(const pool *p, const window *w)
         }                                                             \
       }                                                               \
     }                                                                 \
+    return true;                                                      \
   }
 
 MAX_PLANE(float, max_f32)
@@ -155,8 +185,8 @@ AVG_BACK_PLANE(double, avg_back_f64)
 
 /* -- Planes ------------------------------------------------------------------------------- */
 
-typedef void plane_f32(const pool *p, const float *in, float *out, int32_t *index);
-typedef void plane_f64(const pool *p, const double *in, double *out, int32_t *index);
+typedef bool plane_f32(const pool *p, const float *in, float *out, int32_t *index);
+typedef bool plane_f64(const pool *p, const double *in, double *out, int32_t *index);
 
 typedef struct pool_work {
   pool pool;
@@ -178,12 +208,11 @@ static bool pool_job(void *work, int64_t begin, int64_t end)
     if (rg_interrupt_pending()) {
       return false;
     }
-    if (w->is_f64) {
-      w->f64(&w->pool, (const double *)w->pool.in + i * w->in_size,
-             (double *)w->pool.out + i * w->out_size, index);
-    } else {
-      w->f32(&w->pool, (const float *)w->pool.in + i * w->in_size,
-             (float *)w->pool.out + i * w->out_size, index);
+    if (w->is_f64 ? !w->f64(&w->pool, (const double *)w->pool.in + i * w->in_size,
+                            (double *)w->pool.out + i * w->out_size, index)
+                  : !w->f32(&w->pool, (const float *)w->pool.in + i * w->in_size,
+                            (float *)w->pool.out + i * w->out_size, index)) {
+      return false;
     }
   }
   return true;

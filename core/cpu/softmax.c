@@ -13,8 +13,9 @@
 #include "op/softmax.h"
 
 enum {
-  ROW = 4096,  /* elements: what a row's exponentials may fill before they are computed twice */
-  GROUP = 8192 /* elements in one item of work */
+  ROW = 4096,   /* elements: what a row's exponentials may fill before they are computed twice */
+  GROUP = 8192, /* elements in one item of work */
+  LONG_ROW = 1 << 20 /* elements between two looks at Ctrl-C */
 };
 
 typedef struct softmax_work {
@@ -41,23 +42,36 @@ static void invert(const softmax_work *w, void *x, int64_t n)
 
 /* -- Along ---------------------------------------------------------------------------- */
 
-/* A row at hand: x and y are contiguous and have the lane type. */
-static void row_direct(const softmax_work *w, void *y, const void *x, int64_t n)
+/* A row at hand: x and y are contiguous and have the lane type.  Each pass looks at Ctrl-C: a row
+** may have billions of elements. */
+static void row_direct(const softmax_work *w, char *y, const char *x, int64_t n)
 {
   const rg_simd_reduce *reduce = rg_simd()->reduce;
   rg_lane_value part[2] = { { .f64 = 0 } };
   char *sums = (char *)part; /* two lanes side by side */
-  rg_lane_value most;
+  rg_lane_value most[2] = { { .f64 = 0 } };
+  char *pair = (char *)most;
 
-  reduce->fold[RG_FOLD_MAX][w->lane](&most, x, n);
-  reduce->exp_shifted[w->lane == RG_LANE_F64](y, x, &most, n);
-  for (int64_t at = 0; at < n; at += ROW) {
-    reduce->fold[RG_FOLD_SUM][w->lane](sums + w->size, (char *)y + at * w->size,
-                                       rg_min_i64(ROW, n - at));
+  for (int64_t at = 0; at < n && !rg_interrupt_pending(); at += LONG_ROW) {
+    reduce->fold[RG_FOLD_MAX][w->lane](pair + (at > 0 ? w->size : 0), x + at * w->size,
+                                       rg_min_i64(LONG_ROW, n - at));
+    if (at > 0) {
+      reduce->fold[RG_FOLD_MAX][w->lane](pair, pair, 2);
+    }
+  }
+  for (int64_t at = 0; at < n && !rg_interrupt_pending(); at += LONG_ROW) {
+    reduce->exp_shifted[w->lane == RG_LANE_F64](y + at * w->size, x + at * w->size, most,
+                                                rg_min_i64(LONG_ROW, n - at));
+  }
+  for (int64_t at = 0; at < n && !rg_interrupt_pending(); at += ROW) {
+    reduce->fold[RG_FOLD_SUM][w->lane](sums + w->size, y + at * w->size, rg_min_i64(ROW, n - at));
     reduce->fold[RG_FOLD_SUM][w->lane](sums, sums, 2);
   }
   invert(w, sums, 1);
-  binary_loop(w, RG_OP_MUL, RG_FORM_RUN_ONE)(y, y, sums, n);
+  for (int64_t at = 0; at < n && !rg_interrupt_pending(); at += LONG_ROW) {
+    binary_loop(w, RG_OP_MUL, RG_FORM_RUN_ONE)(y + at * w->size, y + at * w->size, sums,
+                                               rg_min_i64(LONG_ROW, n - at));
+  }
 }
 
 typedef struct row_room {
@@ -146,6 +160,12 @@ static bool along_job(void *work, int64_t begin, int64_t end)
 
 /* -- Across --------------------------------------------------------------------------- */
 
+/* Has Ctrl-C come?  Asked for at every 256th row i. */
+static bool stops(int64_t i)
+{
+  return (i & 255) == 255 && rg_interrupt_pending();
+}
+
 /* n columns from x to y, which are contiguous in each row. */
 static void columns(const softmax_work *w, char *y, const char *x, int64_t n)
 {
@@ -160,10 +180,10 @@ static void columns(const softmax_work *w, char *y, const char *x, int64_t n)
   _Alignas(64) char sum[RG_TILE * 8] = { 0 };
 
   memcpy(most, x, (size_t)(n * w->size));
-  for (int64_t i = 1; i < w->x.n_fold; i++) {
+  for (int64_t i = 1; i < w->x.n_fold && !stops(i); i++) {
     maximum(most, most, x + i * step, n);
   }
-  for (int64_t i = 0; i < w->x.n_fold; i++) {
+  for (int64_t i = 0; i < w->x.n_fold && !stops(i); i++) {
     char *row = y + i * y_step;
 
     sub(row, x + i * step, most, n);
@@ -171,7 +191,7 @@ static void columns(const softmax_work *w, char *y, const char *x, int64_t n)
     add(sum, sum, row, n);
   }
   invert(w, sum, n);
-  for (int64_t i = 0; i < w->x.n_fold; i++) {
+  for (int64_t i = 0; i < w->x.n_fold && !stops(i); i++) {
     mul(y + i * y_step, y + i * y_step, sum, n);
   }
 }
@@ -192,7 +212,7 @@ static bool across_job(void *work, int64_t begin, int64_t end)
     columns(w, w->y.keep.data[0] + rg_walk_offset(&w->y.keep, 0, at),
             keep->data[0] + rg_walk_offset(keep, 0, at), rg_min_i64(w->group, width - column));
   }
-  return true;
+  return !rg_interrupt_pending();
 }
 
 /* -- Kernel ----------------------------------------------------------------------------- */

@@ -41,61 +41,17 @@ struct rg_loader {
   int64_t first; /* the oldest batch that was not taken */
   int64_t next;  /* the next one to be ordered */
   int64_t work;  /* the next one to be gathered */
-  /* without threads: the caller's own */
-  void *own;
   int32_t n;
   int32_t room;
   int32_t workers;
-  bool own_open;
+  int32_t alive; /* threads that have not come to their end */
   bool transforms;
   bool ending;
+  bool given_up; /* Ctrl-C ended the last wait for a batch */
+  bool left;     /* nobody waits for the threads: the last one frees everything */
 };
 
 /* -- Rows ------------------------------------------------------------------------------------- */
-
-/* rows of a file need not lie as numbers of their type do */
-#define CONVERT(T)                                        \
-  for (int64_t i = 0; i < n; i++) {                       \
-    T x;                                                  \
-    memcpy(&x, from + i * (int64_t)sizeof(x), sizeof(x)); \
-    to[i] = (float)x * scale + shift;                     \
-  }                                                       \
-  break
-
-/* The caller checked the type. */
-static void convert(const rg_field *f, const char *from, float *to)
-{
-  float scale = (float)f->scale;
-  float shift = (float)f->shift;
-  int64_t n = f->numbers;
-
-  switch (f->dtype) {
-  case RG_U8:
-    CONVERT(uint8_t);
-  case RG_I8:
-    CONVERT(int8_t);
-  case RG_I32:
-    CONVERT(int32_t);
-  case RG_I64:
-    CONVERT(int64_t);
-  case RG_F64:
-    CONVERT(double);
-  default:
-    CONVERT(float);
-  }
-}
-
-/* Does convert know the type? */
-static bool turns(int32_t dtype)
-{
-  return dtype == RG_U8 || dtype == RG_I8 || dtype == RG_I32 || dtype == RG_I64 ||
-         dtype == RG_F64 || dtype == RG_F32;
-}
-
-static bool converts(const rg_field *f)
-{
-  return f->out != f->dtype || f->scale != 1 || f->shift != 0;
-}
 
 /* A field's part of a batch, and how far it has come. */
 typedef struct part {
@@ -121,8 +77,8 @@ static void gather_rows(void *argument)
       p->stopped = true;
       return;
     }
-    if (converts(f)) {
-      convert(f, from, (float *)(void *)to);
+    if (rg_field_converts(f)) {
+      rg_field_convert(f, from, (float *)(void *)to);
     } else {
       memcpy(to, from, (size_t)bytes);
     }
@@ -201,7 +157,7 @@ static rg_status transform(rg_loader *self, batch *b, void *state, void *const *
       at[k] = (char *)fields[k] + i * f->numbers * rg_dtype_bytes(f->out);
     }
     if (self->transform.run(state, at, b->index + i, n, b->message, MESSAGE) != 0) {
-      return RG_EARG;
+      return rg_interrupt_pending() ? RG_EINTR : RG_EARG; /* it may be why it failed */
     }
     i += n;
     most = rg_clock_ns() - begin < short_one ? 2 * n : rg_max_i64(1, n / 2);
@@ -263,6 +219,25 @@ static void wait_for_calm(rg_loader *self)
   }
 }
 
+static void destroy(rg_loader *self);
+
+/* The end of a thread. */
+static void leave(rg_loader *self)
+{
+  pthread_mutex_lock(&self->lock);
+  self->alive--;
+  bool left = self->left;
+  bool last = left && self->alive == 0;
+  pthread_cond_broadcast(&self->done);
+  pthread_mutex_unlock(&self->lock);
+  if (last) {
+    destroy(self);
+  }
+  if (left) {
+    rg_aside_stray(-1);
+  }
+}
+
 static void *worker(void *argument)
 {
   rg_loader *self = argument;
@@ -301,6 +276,7 @@ static void *worker(void *argument)
   if (self->transforms && opened == RG_OK) {
     self->transform.close(state);
   }
+  leave(self);
   return NULL;
 }
 
@@ -317,9 +293,12 @@ static rg_status start(rg_loader *self, int32_t workers)
   sigdelset(&all, SIGFPE);
   sigdelset(&all, SIGILL);
   pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_mutex_lock(&self->lock);
   for (; self->workers < workers && why == 0; self->workers += why == 0) {
     why = pthread_create(&self->thread[self->workers], NULL, worker, self);
   }
+  self->alive = self->workers;
+  pthread_mutex_unlock(&self->lock);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (why != 0) {
     return rg_fail(RG_ESYS, "loader: thread %d of %d cannot be started: %s", self->workers + 1,
@@ -346,7 +325,7 @@ static rg_status check(const rg_field *fields, int32_t n, int32_t workers, int32
       return rg_fail(RG_EARG, "loader: field %d has %lld rows and the first %lld", i + 1,
                      (long long)f->rows, (long long)fields[0].rows);
     }
-    if (converts(f) && (f->out != RG_F32 || !turns(f->dtype))) {
+    if (rg_field_converts(f) && (f->out != RG_F32 || !rg_field_turns(f->dtype))) {
       return rg_fail(RG_EDTYPE,
                      "loader: field %d cannot become %s from %s; f32 from f32, f64 and "
                      "whole numbers is possible",
@@ -380,9 +359,15 @@ rg_status rg_loader_new(const rg_field *fields, int32_t n, int32_t workers, int3
     status = rg_fail(RG_ENOMEM, "loader: no memory for a ring of %d batches", room);
   }
   if (status == RG_OK) {
-    status = start(self, workers);
+    /* what a transform does in a row nobody can end: it is left, which takes a thread of its own */
+    status = start(self, workers == 0 && transform != NULL ? 1 : workers);
+  }
+  for (int32_t i = 0; i < n; i++) {
+    self->field[i].tensor = rg_tensor_retain(self->field[i].tensor);
+    self->field[i].map = rg_map_retain(self->field[i].map);
   }
   if (status != RG_OK) {
+    self->transform.drop = NULL; /* still the caller's */
     rg_loader_release(self);
     return status;
   }
@@ -390,32 +375,66 @@ rg_status rg_loader_new(const rg_field *fields, int32_t n, int32_t workers, int3
   return RG_OK;
 }
 
-void rg_loader_release(rg_loader *self)
+/* No thread is left. */
+static void destroy(rg_loader *self)
 {
-  if (self == NULL) {
-    return;
-  }
-  pthread_mutex_lock(&self->lock);
-  self->ending = true;
-  pthread_cond_broadcast(&self->ordered);
-  pthread_mutex_unlock(&self->lock);
-  for (int32_t i = 0; i < self->workers; i++) {
-    pthread_join(self->thread[i], NULL);
-  }
   for (int32_t i = 0; self->ring != NULL && i < self->room; i++) {
     for (int32_t k = 0; k < self->n; k++) {
       rg_tensor_release(self->ring[i].out[k]);
     }
     rg_host_free(self->ring[i].index);
   }
-  if (self->own_open && self->transforms) {
-    self->transform.close(self->own);
+  for (int32_t k = 0; k < self->n; k++) {
+    rg_tensor_release(self->field[k].tensor);
+    rg_map_release(self->field[k].map);
+  }
+  if (self->transforms && self->transform.drop != NULL) {
+    self->transform.drop(self->transform.given);
   }
   pthread_cond_destroy(&self->done);
   pthread_cond_destroy(&self->ordered);
   pthread_mutex_destroy(&self->lock);
   rg_host_free(self->ring);
   rg_host_free(self);
+}
+
+/* Wait for the threads, but not for a row that Ctrl-C found under way: those come to their end by
+** themselves.  Did all of them? */
+static bool wait_for_threads(rg_loader *self)
+{
+  const int64_t some_ns = 200000000; /* for those that have only been told */
+  int64_t since = 0;
+
+  pthread_mutex_lock(&self->lock);
+  self->ending = true;
+  pthread_cond_broadcast(&self->ordered);
+  while (self->alive > 0 && !self->left) {
+    wait_some(self, &self->done);
+    if (since == 0 && (self->given_up || rg_interrupt_pending())) {
+      since = rg_clock_ns();
+    }
+    self->left = self->alive > 0 && since > 0 && rg_clock_ns() - since >= some_ns;
+  }
+  if (self->left) {
+    rg_aside_stray(self->alive);
+    for (int32_t i = 0; i < self->workers; i++) {
+      pthread_detach(self->thread[i]);
+    }
+  }
+  bool all = !self->left;
+  pthread_mutex_unlock(&self->lock);
+  return all;
+}
+
+void rg_loader_release(rg_loader *self)
+{
+  if (self == NULL || !wait_for_threads(self)) {
+    return;
+  }
+  for (int32_t i = 0; i < self->workers; i++) {
+    pthread_join(self->thread[i], NULL);
+  }
+  destroy(self);
 }
 
 /* -- Ordering and taking ---------------------------------------------------------------------- */
@@ -489,14 +508,7 @@ rg_status rg_loader_order(rg_loader *self, const int64_t *index, int64_t count,
 /* Without threads: now, here. */
 static void gather_here(rg_loader *self, batch *b)
 {
-  b->status = RG_OK;
-  if (!self->own_open) {
-    b->status = open_state(self, &self->own, b->message);
-    self->own_open = b->status == RG_OK;
-  }
-  if (b->status == RG_OK) {
-    b->status = gather(self, b, self->own);
-  }
+  b->status = gather(self, b, NULL);
   if (b->status == RG_EINTR) {
     return;
   }
@@ -523,6 +535,7 @@ rg_status rg_loader_next(rg_loader *self, rg_tensor **out)
     wait_some(self, &self->done);
   }
   bool ready = b->stage == DONE || b->stage == FAILED;
+  self->given_up = !ready;
   pthread_mutex_unlock(&self->lock);
   if (!ready) {
     return rg_fail(RG_EINTR, "interrupted");

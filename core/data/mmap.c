@@ -54,7 +54,7 @@ rg_status rg_map_open(const char *path, rg_map **out)
   if (self == NULL) {
     return rg_fail(RG_ENOMEM, "map: no memory for %s", path);
   }
-  file = open(path, O_RDONLY | O_CLOEXEC);
+  file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO waits for nobody: it is no file */
   if (file < 0) {
     rg_host_free(self);
     return rg_fail(RG_EIO, "map: %s: %s", path, strerror(errno));

@@ -98,6 +98,10 @@ RG_API void rg_interrupt_clear(void);
 /* 1 while a request stands. */
 RG_API int32_t rg_interrupt_pending(void);
 
+/* How often it was made since it was taken back.  What has to come to its end all the same, as
+** saving does, waits for others until it is made once more. */
+RG_API int32_t rg_interrupt_count(void);
+
 /*
 ** Let SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT leave "signal 11\n" in a file before they end the
 ** process as they would have: whoever finds it dead then knows that it was its own doing.
@@ -207,6 +211,16 @@ RG_API int32_t rg_sql_authorize(void *unused, int32_t action, const char *first,
 
 /* SQLite's progress handler: not 0 while a request to stop stands.  unused: SQLite's. */
 RG_API int32_t rg_sql_stop(void *unused);
+
+/*
+** SQLite's busy handler: wait for whoever holds the database locked, 30 s at most; a request to
+** stop that comes meanwhile ends the wait.
+**
+** unused   as sqlite3_busy_handler has it
+** tries    how often it was called for this lock, from 0
+** 0: give up.
+*/
+RG_API int32_t rg_sql_wait(void *unused, int32_t tries);
 
 /* -- Memory ---------------------------------------------------------------- */
 

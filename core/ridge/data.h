@@ -22,8 +22,10 @@ RG_API void rg_map_release(rg_map *map);
 
 /* Rows of numbers side by side, in memory or in a mapped file, which may become shorter. */
 typedef struct rg_field {
-  const void *data; /* the first row */
-  int64_t offset;   /* of it in the file, bytes */
+  const void *data;  /* the first row */
+  rg_tensor *tensor; /* whose data that is, or NULL; the loader holds it */
+  rg_map *map;       /* the same of a mapped file */
+  int64_t offset;    /* of it in the file, bytes */
   int64_t rows;
   int64_t numbers; /* in a row */
   double scale;    /* out = number * scale + shift, where out is of another type */
@@ -46,6 +48,8 @@ typedef struct rg_transform {
   int32_t (*run)(void *state, void *const *fields, const int64_t *index, int64_t rows,
                  char *message, int64_t room);
   void (*close)(void *state);
+  /* once, when no thread will call the others any more; NULL: nothing to do */
+  void (*drop)(void *given);
 } rg_transform;
 
 /*
@@ -54,7 +58,7 @@ typedef struct rg_transform {
 ** bytecode size bytes of a function f(number, row of the first field, ...) without upvalues, made
 **          in this process; each thread runs it in a Lua state of its own
 ** types    for each field the C type of its numbers and how many a row has: "float 784;int64_t 1;"
-** out      to be released when no loader has it any more
+** out      given to one loader, which drops it, or released
 ** RG_ENOMEM.
 */
 RG_API rg_status rg_transform_new(const char *bytecode, int64_t size, const char *types,
@@ -67,10 +71,10 @@ typedef struct rg_loader rg_loader;
 ** Start threads that gather batches.
 **
 ** fields   n of them, 1 to 8, all with the same number of rows
-** workers  threads; 0: batches are gathered by whoever asks for them
+** workers  threads; 0: batches are gathered when somebody asks for them
 ** room     batches that may wait to be taken, from 1
 ** transform
-**          NULL: none
+**          NULL: none; copied
 ** out      to be released
 ** RG_EARG, RG_EDTYPE, RG_ENOMEM, RG_ESYS.
 */
@@ -99,7 +103,9 @@ RG_API int32_t rg_loader_waiting(const rg_loader *loader);
 ** gathers it. */
 RG_API int32_t rg_loader_ready(rg_loader *loader);
 
-/* End the threads of loader, when they have done what they are at; batches not taken are lost. */
+/* End the threads of loader, when they have done what they are at; batches not taken are lost.  A
+** thread that is still at a row when Ctrl-C came is not waited for: the last one gives back what
+** the loader holds. */
 RG_API void rg_loader_release(rg_loader *loader);
 
 #endif

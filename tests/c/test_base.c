@@ -317,6 +317,7 @@ static void test_interrupt(void)
   rg_interrupt_set();
   rg_interrupt_set();
   is_int(rg_interrupt_pending(), 1, "one stands, however often it was made");
+  is_int(rg_interrupt_count(), 2, "which is counted");
   rg_interrupt_clear();
   is_int(rg_interrupt_pending(), 0, "until it is taken back");
 }

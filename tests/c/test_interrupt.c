@@ -274,6 +274,117 @@ static void test_conv(conv_case c)
   rg_tensor_release(x);
 }
 
+/* -- One image of one channel, which is one piece of work ------------------------------------ */
+
+static rg_tensor *plane(int32_t dtype, int64_t rows, int64_t columns)
+{
+  rg_tensor *x = NULL;
+
+  if (rg_empty(dtype, RG_CPU, (const int64_t[]){ 1, 1, rows, columns }, 4, &x) != RG_OK ||
+      rg_fill_(x, 1) != RG_OK) {
+    tap_bail(rg_error_message());
+  }
+  return x;
+}
+
+typedef struct plane_case {
+  const char *what;
+  int32_t dtype;
+  int32_t
+      kind; /* 0: convolution, 1: gradient of the image, 2: of the kernel; 3: largest, 4: mean */
+  int64_t size;
+  int64_t kernel;
+} plane_case;
+
+/* Rows of zeros above the image, nothing beside it. */
+enum { ABOVE = 9 };
+
+static rg_status run_plane(const plane_case *c, const rg_tensor *x, const rg_tensor *w,
+                           const rg_tensor *dy, rg_tensor **y)
+{
+  const rg_conv2d_options o = { .pad_low = { ABOVE, 0 } };
+  const rg_pool2d_options p = { .size = { c->kernel, c->kernel }, .stride = { 1, 1 } };
+  rg_tensor *second = NULL;
+  rg_status status;
+
+  switch (c->kind) {
+  case 0:
+    return rg_conv2d(x, w, NULL, &o, y);
+  case 1:
+    return rg_conv2d_back_data(dy, w, c->size, c->size, &o, y);
+  case 2:
+    status = rg_conv2d_back_weight(x, dy, c->kernel, c->kernel, &o, y, &second);
+    break;
+  case 3:
+    return rg_max_pool2d(x, &p, y);
+  default:
+    return rg_avg_pool2d(x, &p, y);
+  }
+  rg_tensor_release(second);
+  return status;
+}
+
+/* Ones by ones: how often the places of the result meet others, first and last. */
+static void check_plane(const plane_case *c, const rg_tensor *y)
+{
+  const double k = (double)c->kernel, n = (double)c->size, made = n - k + 1;
+  const double first[] = { (k - ABOVE) * k, ABOVE + 1, made * made, 1, 1 };
+  const double last[] = { k * k, 1, (made + ABOVE) * made, 1, 1 };
+
+  close_to(at4(y, 0, 0, 0, 0), first[c->kind], first[c->kind] * 1e-5, "its first number");
+  close_to(at4(y, 0, 0, y->_shape[2] - 1, y->_shape[3] - 1), last[c->kind], last[c->kind] * 1e-5,
+           "its last");
+}
+
+static void test_plane(plane_case c)
+{
+  const int64_t made = c.size - c.kernel + 1;
+  rg_tensor *x = plane(c.dtype, c.size, c.size);
+  rg_tensor *w = plane(c.dtype, c.kernel, c.kernel);
+  rg_tensor *dy = plane(c.dtype, made + ABOVE, made);
+  rg_tensor *y = NULL;
+  pthread_t thread;
+  double begin = worked();
+
+  if (pthread_create(&thread, NULL, press, &begin) != 0) {
+    tap_bail("no thread");
+  }
+  is_status(run_plane(&c, x, w, dy, &y), RG_EINTR, c.what);
+  pthread_join(thread, NULL);
+  rg_interrupt_clear();
+  is_status(run_plane(&c, x, w, dy, &y), RG_OK, "whole");
+  check_plane(&c, y);
+  rg_tensor_release(y);
+  rg_tensor_release(dy);
+  rg_tensor_release(w);
+  rg_tensor_release(x);
+}
+
+/* A row whose exponentials are all equal. */
+static void test_long_row(void)
+{
+  const int64_t n = (int64_t)1 << 25;
+  rg_tensor *x = NULL, *y = NULL;
+  pthread_t thread;
+  double begin, value = 0;
+
+  if (rg_empty(RG_F32, RG_CPU, &n, 1, &x) != RG_OK || rg_fill_(x, 1) != RG_OK) {
+    tap_bail(rg_error_message());
+  }
+  begin = worked();
+  if (pthread_create(&thread, NULL, press, &begin) != 0) {
+    tap_bail("no thread");
+  }
+  is_status(rg_softmax(x, 0, &y), RG_EINTR, "softmax of one long row");
+  pthread_join(thread, NULL);
+  rg_interrupt_clear();
+  is_status(rg_softmax(x, 0, &y), RG_OK, "whole");
+  ok(rg_tensor_get(y, (const int64_t[]){ n - 1 }, 1, &value) == RG_OK, "its last number");
+  close_to(value * (double)n, 1, 1e-4, "is one of n equal ones");
+  rg_tensor_release(y);
+  rg_tensor_release(x);
+}
+
 /* -- A library's call that cannot be stopped -------------------------------------------------- */
 
 static rg_tensor *drawn(int32_t dtype, int64_t n)
@@ -375,6 +486,15 @@ int main(void)
   test_conv((conv_case){ "its gradient", 1, 1, 256, 9, false, 64 });
   test_conv((conv_case){ "the gradient of its weight", 2, 2, 256, 9, false, 64 });
   test_conv((conv_case){ "a step of a plan", 0, 1, 256, 9, true, 64 });
+  test_plane((plane_case){ "a convolution of one channel", RG_F32, 0, 400, 100 });
+  test_plane((plane_case){ "its gradient", RG_F32, 1, 400, 100 });
+  test_plane((plane_case){ "the gradient of its kernel", RG_F32, 2, 400, 100 });
+  test_plane((plane_case){ "a convolution in f64", RG_F64, 0, 120, 60 });
+  test_plane((plane_case){ "its gradient", RG_F64, 1, 120, 60 });
+  test_plane((plane_case){ "the gradient of its kernel", RG_F64, 2, 120, 60 });
+  test_plane((plane_case){ "the largest of large windows", RG_F32, 3, 400, 60 });
+  test_plane((plane_case){ "the means of large windows", RG_F32, 4, 400, 60 });
+  test_long_row();
   test_svd(RG_F64);
   test_svd(RG_F32);
   return done();

@@ -365,6 +365,65 @@ static void test_interrupt(int32_t workers)
   rg_interrupt_clear();
 }
 
+/* One row that nobody can end: it goes on behind the loader's end, which gives everything back. */
+static _Atomic bool row_may_end, row_ended, dropped;
+
+static int32_t run_long(void *state, void *const *fields, const int64_t *index, int64_t rows,
+                        char *message, int64_t room)
+{
+  (void)state;
+  (void)fields;
+  (void)index;
+  (void)rows;
+  (void)message;
+  (void)room;
+  rg_interrupt_set();
+  for (int i = 0; i < 10000 && !row_may_end; i++) {
+    nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+  }
+  row_ended = true;
+  return 0;
+}
+
+static void drop_it(void *given)
+{
+  (void)given;
+  dropped = true;
+}
+
+static void test_long_row(int32_t workers)
+{
+  const rg_transform slow = {
+    .open = open_it, .run = run_long, .close = close_it, .drop = drop_it
+  };
+  rg_tensor *x = NULL;
+  rg_tensor *out[2] = { NULL, NULL };
+  rg_loader *loader = NULL;
+  rg_field f;
+  int64_t before = rg_live_tensors();
+
+  row_may_end = row_ended = dropped = false;
+  is_status(rg_empty(RG_F32, RG_CPU, (const int64_t[]){ ROWS, NUMBERS }, 2, &x), RG_OK, "a source");
+  field_of(&f, x->_data, NUMBERS, RG_F32);
+  f.tensor = x;
+  is_status(rg_loader_new(&f, 1, workers, 1, &slow, &loader), RG_OK, "a loader");
+  rg_tensor_release(x);
+  is_status(rg_empty(RG_F32, RG_CPU, (const int64_t[]){ 1, NUMBERS }, 2, &x), RG_OK, "a place");
+  is_status(rg_loader_order(loader, (const int64_t[]){ 0 }, 1, &x), RG_OK, "a row");
+  rg_tensor_release(x);
+  is_status(rg_loader_next(loader, out), RG_EINTR, "Ctrl-C while it is under way");
+  rg_interrupt_clear();
+  rg_loader_release(loader);
+  ok(!row_ended && !dropped, "its end is not waited for");
+  is_int(rg_live_tensors(), before + 2, "what it reads and writes stays");
+  row_may_end = true;
+  for (int i = 0; i < 10000 && rg_live_tensors() > before; i++) {
+    nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+  }
+  ok(dropped && row_ended, "until it is done");
+  is_int(rg_live_tensors(), before, "and is given back");
+}
+
 /* Rows without a transform, more than fit in a moment. */
 static void test_interrupted_rows(void)
 {
@@ -399,6 +458,8 @@ int main(void)
   test_transform();
   test_interrupt(0);
   test_interrupt(2);
+  test_long_row(0);
+  test_long_row(2);
   test_interrupted_rows();
   if (!tap_refusing()) {
     test_refusals();

@@ -16,21 +16,21 @@ local slot = ffi.new('rg_loader *[1]')
 local transform_slot = ffi.new('rg_transform *[1]')
 local out = ffi.new('rg_tensor *[8]')
 
--- One source as the core sees it; what has to stay alive goes into held, as references of the
--- core's own: when a Lua state ends, its handles are empty before the loader is released.
-local function fill(field, x, held)
+-- One source as the core sees it.  The core holds what it reads: when a Lua state ends, its handles
+-- are empty before the loader is released, and a thread may be at work for longer than that.
+local function fill(field, x)
   if ref.is(x) then
     local flat = x:detach():contiguous()
     C.rg_scope_keep(flat._t)
-    held[#held + 1] = { C.rg_tensor_retain(flat._t), C.rg_tensor_release }
     local shape = flat:size()
+    field.tensor = flat._t
     field.data, field.rows = flat._t._data, shape[1]
     field.numbers = shape[1] > 0 and flat.count / shape[1] or 0
     field.dtype, field.out, field.file = flat._t._dtype, flat._t._dtype, -1
     field.scale, field.shift = 1, 0
-    return { dtype = flat.dtype, shape = { unpack(shape, 2) } }
+    return { dtype = flat.dtype, shape = { unpack(shape, 2) } }, flat
   end
-  held[#held + 1] = { C.rg_map_retain(x.map), C.rg_map_release }
+  field.map = x.map
   field.data, field.file, field.offset = x.map._data + x.offset, x.map._file, x.offset
   field.rows, field.numbers = x.rows, x.numbers
   field.dtype, field.out = dtype.code(x.dtype, 'data.rows'), dtype.code(x.out, 'data.rows')
@@ -58,11 +58,12 @@ function Pool:init(sources, workers, prefetch, transform)
   if n > 8 then blame.raise(('data.Loader: %d tensors; 8 are the most'):format(n)) end
   local fields = ffi.new('rg_field[?]', n)
   local types = {}
-  self.held, self.of, self.workers = {}, {}, workers
+  self.of, self.workers = {}, workers
   self.room = math.max(1, workers * prefetch)
   self.most, self.owners = self.room, {}
+  local flat = {} -- until the loader holds them
   for i, x in ipairs(sources) do
-    self.of[i] = fill(fields[i - 1], x, self.held)
+    self.of[i], flat[i] = fill(fields[i - 1], x)
     types[i] = ('%s %d;'):format(dtype.stored[self.of[i].dtype], tonumber(fields[i - 1].numbers))
   end
   local given
@@ -72,18 +73,10 @@ function Pool:init(sources, workers, prefetch, transform)
     given = transform_slot[0]
   end
   local st = C.rg_loader_new(fields, n, workers, self.room, given, slot)
-  local sources_held = self.held
-  local function let_go()
-    if given then C.rg_transform_release(given) end
-    for _, each in ipairs(sources_held) do each[2](each[1]) end
-  end
-  if st ~= 0 then let_go() end
+  if st ~= 0 and given then C.rg_transform_release(given) end
   call.check(st, 'data.Loader')
-  -- the threads end before what they run and read goes, also when the whole state is closed
-  self.loader = ffi.gc(slot[0], function(loader)
-    C.rg_loader_release(loader)
-    let_go()
-  end)
+  self.loader = ffi.gc(slot[0], C.rg_loader_release)
+  self.flat = flat
 end
 
 --- May another batch be ordered?

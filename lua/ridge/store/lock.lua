@@ -6,6 +6,7 @@
 
 local bit = require 'bit'
 local blame = require 'ridge.blame'
+local core = require 'ridge.ffi.lib'
 local ffi = require 'ffi'
 
 -- Own names for the C functions: other modules declare some of them too, with other types.
@@ -39,10 +40,15 @@ end
 
 local function reason() return ffi.string(C.rg_lock_strerror(ffi.errno())) end
 
-local function flock(fd, how)
+-- A press of Ctrl-C ends a wait; one from before does not: whoever saves after a press waits too.
+local function flock(fd, how, path)
+  local asked = core.rg_interrupt_count()
   while true do
     if C.rg_lock_flock(fd, how) == 0 then return true end
     if ffi.errno() ~= EINTR then return false end
+    if core.rg_interrupt_count() ~= asked then
+      blame.raise(('interrupted while another process holds %s'):format(path), 'EINTR')
+    end
   end
 end
 
@@ -76,13 +82,13 @@ function M.open_shared(path)
   return new(path, fd)
 end
 
---- Take the lock, waiting for whoever has it.
+--- Take the lock, waiting for whoever has it; Ctrl-C ends the wait (EINTR).
 function Lock:take()
   if held_here(self.path) then
     blame.raise(self.path .. ': this process is writing already, through another connection',
       'EARG')
   end
-  if not flock(self.fd, LOCK_EX) then
+  if not flock(self.fd, LOCK_EX, self.path) then
     blame.raise(('cannot lock %s: %s'):format(self.path, reason()), 'EIO')
   end
   held[self.path] = self
@@ -96,9 +102,10 @@ function Lock:try()
   return true
 end
 
---- Take the lock together with others that share it, waiting for whoever has it alone.
+--- Take the lock together with others that share it, waiting for whoever has it alone; Ctrl-C ends
+--- the wait (EINTR).
 function Lock:share()
-  if not flock(self.fd, LOCK_SH) then
+  if not flock(self.fd, LOCK_SH, self.path) then
     blame.raise(('cannot lock %s: %s'):format(self.path, reason()), 'EIO')
   end
 end

@@ -23,7 +23,7 @@ int sqlite3_close_v2(sqlite3 *);
 int sqlite3_db_config(sqlite3 *, int, ...);
 int sqlite3_extended_result_codes(sqlite3 *, int);
 int sqlite3_extended_errcode(sqlite3 *);
-int sqlite3_busy_timeout(sqlite3 *, int);
+int sqlite3_busy_handler(sqlite3 *, void *, void *);
 int sqlite3_get_autocommit(sqlite3 *);
 int sqlite3_changes(sqlite3 *);
 int64_t sqlite3_last_insert_rowid(sqlite3 *);
@@ -82,6 +82,9 @@ local MEANING = {
   [26] = { 'SQLITE_NOTADB', 'EFORMAT', 'it is not a database' },
 }
 
+-- A wait for a lock that Ctrl-C ended (core/base/sql.c).
+local WAIT_ENDED = { 'SQLITE_BUSY', 'EINTR', 'interrupted while another program holds it locked' }
+
 local M = {}
 local lib
 
@@ -119,6 +122,7 @@ local function fail(self, code, name)
   local detail = ffi.string(self.handle ~= nil and lib.sqlite3_errmsg(self.handle)
     or lib.sqlite3_errstr(code))
   local known = MEANING[code % 256] or detail:find '^not authorized' and MEANING[23]
+  if code % 256 == 5 and C.rg_interrupt_pending() ~= 0 then known = WAIT_ENDED end
   local label = known and known[1] or ('SQLite code %d'):format(code)
   blame.raise(('%s: %s%s (%s, extended code %d, in "%s")'):format(self.path,
     known and known[3] .. ': ' or '', detail, label, code, name), known and known[2] or 'EIO')
@@ -463,9 +467,16 @@ end
 function Database:close()
   if self.handle == nil then return end
   if self.lock and not self.inside then
-    self.lock:take()
-    -- a full disk must not keep the connection open; the log holds everything and is read next time
-    pcall(checkpoint, self, 'TRUNCATE')
+    -- neither a full disk nor Ctrl-C before or in the wait for another writer keeps the connection
+    -- open: the log holds everything and is read next time
+    pcall(function()
+      if C.rg_interrupt_pending() == 0 then
+        self.lock:take()
+      elseif not self.lock:try() then
+        return
+      end
+      checkpoint(self, 'TRUNCATE')
+    end)
     self.lock:drop()
   end
   release_statements(self)
@@ -504,7 +515,7 @@ function M.open(path, mode)
     error(err, 0)
   end
   lib.sqlite3_extended_result_codes(self.handle, 1)
-  lib.sqlite3_busy_timeout(self.handle, 30000)
+  lib.sqlite3_busy_handler(self.handle, C.rg_sql_wait, nil)
   lib.sqlite3_db_config(self.handle, CONFIG_NO_CKPT_ON_CLOSE, ffi.cast('int', 1),
     ffi.cast('int *', nil))
   return self

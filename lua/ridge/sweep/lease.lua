@@ -48,8 +48,9 @@ local function take(self, how)
   self:drop()
   local began = clock.seconds()
   self.gate:take()
-  if how == 'shared' then self.lock:share() else self.lock:take() end
-  self.gate:drop()
+  local ok, err = pcall(how == 'shared' and self.lock.share or self.lock.take, self.lock)
+  self.gate:drop() -- also where Ctrl-C ended the wait: nobody else waits for us
+  if not ok then error(err, 0) end
   self.has, self.waited = how, self.waited + clock.seconds() - began
 end
 
