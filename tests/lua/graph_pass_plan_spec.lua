@@ -75,10 +75,10 @@ local function random_function(seed)
   end
   local program = {}
   for i = 1, 6 + pick(10) do
-    program[i] = { pick(16), pick(1000), pick(1000), pick(4) }
+    program[i] = { pick(18), pick(1000), pick(1000), pick(4) }
   end
   return function(x)
-    local values = { x }
+    local values, own = { x }, {}
     local function at(i) return values[i % #values + 1] end
     local function square(i)
       local y = at(i)
@@ -110,9 +110,23 @@ local function random_function(seed)
       function() return ridge.rand(4, 4) end,
       function(a, b) return a:matmul(b) end,
       function(a) return a:softmax(1) end,
+      -- what was read before is written over, itself or through a view, but for x
+      function(a, b)
+        if not own[a] then return a:exp() end
+        a:mul_(b)
+        return a
+      end,
+      function(a, _, n)
+        if not own[a] then return a:exp() end
+        a:transpose(1, 2):narrow(1, n, 1):mul_(n)
+        return a:neg()
+      end,
     }
     for _, step in ipairs(program) do
-      values[#values + 1] = calls[step[1]](square(step[2]), square(step[3]), step[4])
+      local a = square(step[2])
+      local y = calls[step[1]](a, square(step[3]), step[4])
+      own[y] = y._t._storage ~= x._t._storage
+      values[#values + 1] = y
     end
     local n = #values
     return values[n], values[math.max(1, n - 2)] + 1, values[math.max(1, n - 4)]:sum()

@@ -22,11 +22,12 @@ end
 describe('passes of the core', function()
   it('are listed in their order, with what they do', function()
     local list = ridge.graph.passes()
-    for i, name in ipairs(ALL) do
-      assert.equal(name, list[i].name)
-      assert.equal('exact', list[i].exactness)
+    local exact = {}
+    for i = 1, #ALL + 1 do
       assert.truthy(#list[i].does > 10)
+      if list[i].exactness == 'exact' then exact[#exact + 1] = list[i].name end
     end
+    assert.same(ALL, exact)
     ridge.graph.pass('mine', function() end, { exactness = 'reassociates', does = 'nothing yet' })
     local found
     for _, pass in ipairs(ridge.graph.passes()) do

@@ -148,17 +148,22 @@ static void move_views(const rg_merge *m)
   }
 }
 
-rg_status rg_merge_end(rg_merge *m, rg_status status)
+void rg_merge_release(rg_merge *m)
 {
-  if (status == RG_OK) {
-    move_views(m);
-    status = rg_ir_remove_all(m->g, m->gone);
-  }
   rg_host_free(m->into);
   rg_host_free(m->more);
   rg_host_free(m->last);
   rg_host_free(m->n_outputs);
   rg_host_free(m->outside);
   rg_host_free(m->gone);
+}
+
+rg_status rg_merge_end(rg_merge *m, rg_status status)
+{
+  if (status == RG_OK) {
+    move_views(m);
+    status = rg_ir_remove_all(m->g, m->gone);
+  }
+  rg_merge_release(m);
   return status;
 }

@@ -13,6 +13,7 @@
 #include "graph/ir.h"
 
 rg_status rg_pass_arithmetic(rg_graph *g) RG_CHECK;
+rg_status rg_pass_batch_norm(rg_graph *g) RG_CHECK;
 rg_status rg_pass_common(rg_graph *g) RG_CHECK;
 rg_status rg_pass_dead(rg_graph *g) RG_CHECK;
 
@@ -47,5 +48,8 @@ rg_status rg_merge_values(rg_merge *m, int32_t old, int32_t by) RG_CHECK;
 /* Views follow their storages, nodes that are gone go.  status: what came of the pass so far, which
 ** is returned where it is an error. */
 rg_status rg_merge_end(rg_merge *m, rg_status status) RG_CHECK;
+
+/* What rg_merge_begin made, where nothing was merged. */
+void rg_merge_release(rg_merge *m);
 
 #endif
