@@ -152,6 +152,19 @@ describe('attention by random features', function()
     end
   end)
 
+  it('keeps what came before keys that count next to nothing', function()
+    local q, k, v = inputs()
+    local omega = nn.random_features(64, 16, 1)
+    for _, from in ipairs { 128, 200 } do -- a chunk is 128 places long
+      local early = nn.feature_attention(q, k:narrow(2, 1, from), v:narrow(2, 1, from), omega)
+      local longer = k:clone()
+      longer:narrow(2, from + 1, 300 - from):mul_(50)
+      local y = nn.feature_attention(q, longer, v, omega, { causal = true })
+      local late = y:narrow(2, from + 1, 300 - from)
+      assert.is_true(late:allclose(early:narrow(2, from + 1, 300 - from), 2e-3, 2e-3))
+    end
+  end)
+
   it('has the gradients of finite differences, where keys are of very different lengths', function()
     ridge.seed(5)
     local omega = nn.random_features(8, 4, 1):to 'f64'

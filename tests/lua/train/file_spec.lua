@@ -142,6 +142,9 @@ describe('a file of tensors', function()
       lie('{"a":{"dtype":"X9","shape":[],"data_offsets":[0,1]}}', 'x'))
     assert.matches('a place that is not that of its shape',
       lie('{"a":{"dtype":"U8","shape":[9],"data_offsets":[0,1]}}', 'x'))
+    assert.matches('a place that is not that of its shape', -- and reaches into the next one
+      lie('{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,2]},'
+        .. '"b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}', 'xy'))
     assert.matches('a gap or an overlap',
       lie('{"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}', 'xy'))
     local two = '{"a":{"dtype":"U8","shape":[%d],"data_offsets":[%d,%d]},'
