@@ -28,6 +28,55 @@ describe('the report of a landscape', function()
     assert.is_nil(said:find('seed', 1, true))
   end)
 
+  it('counts no form as faster whose interval touches that of stored signs', function()
+    local near = { row('stored', 1, 100), row('bits', 1, 99), row('stored', 2, 100),
+      row('bits', 2, 97) }
+    says(report.verdict(near, { n_in = 64, n_out = 64 }),
+      'faster than stored ones at 1 of 2 points')
+  end)
+
+  it('compares by passes where both have them, and nothing that was disturbed', function()
+    local a, b = row('bits', 1, 100), row('bits', 2, 200)
+    assert.equal('disturbed', report.against(a, row('bits', 2, 200, 'D')))
+    assert.equal('disturbed', report.against(row('bits', 2, 20, 'D'), a))
+    assert.equal('faster', report.against(a, b))
+    -- the passes go before the medians of the windows
+    a.fwd_by_pass, b.fwd_by_pass = '110 111 112 113 114 115 116', '100 101 102 103 104 105 106'
+    assert.equal('slower', report.against(a, b))
+    assert.equal('faster', report.against(b, a))
+    a.fwd_by_pass, b.fwd_by_pass = '80 130 80 130 80 130 80', '100 100 100 100 100 100 100'
+    assert.equal('open', report.against(a, b)) -- 0.8 in the middle, and beyond 1
+    assert.equal('open', report.against(b, a))
+    a.fwd_by_pass = '80 - 80' -- too few for an interval
+    assert.equal('open', report.against(a, b))
+  end)
+
+  it('has in its table what was measured, each number in its column', function()
+    local one = { layer = 'dense', dtype = 'f32', state = 'ok', grade = 'B', fwd = 4000,
+      fwd_lo = 3900, fwd_hi = 4200, fwd_mean = 5000, fwd_p95 = 6000, fwd_p99 = 7000,
+      param_count = 10, stored_bytes = 4096, peak_bytes = 3 * 2 ^ 20, fwd_gflops = 500,
+      fwd_gbps = 2.5, rel_error = 0.25, fwd_flops = 2e6 }
+    local machine = { ceilings = { { name = 'fma.f32', value = 1e12 } }, threads = 1 }
+    local share, name = report.roof(one, machine)
+    assert.same({ 0.5, 'compute' }, { share, name }) -- 2 us of 4
+    local text = report.table(report.rows({ one }, SHAPE), machine)
+    local cells = {}
+    for word in text:match('\ndense.*'):gmatch '%S+' do cells[#cells + 1] = word end
+    assert.same({ 'dense', 'f32', '10', '4', '3.00', '0.0050', '4', '3.9', '..', '4.2', '6', '7',
+      '2e+06', '500', '2.5', '50', 'compute', '0.250', 'B' }, cells)
+  end)
+
+  it('says once what kept several points from being measured', function()
+    local function failed(state, reason)
+      return { layer = 'sketched', dtype = 'f32', num_terms = 1, low_rank = 8, state = state,
+        reason = reason }
+    end
+    local text = report.table { failed('oom', '12 MB more'), failed('timeout'),
+      failed('oom', '900 MB more') }
+    says(text, '2 not measured, oom: 12 MB more, and so on')
+    assert.matches('1 not measured, timeout$', text)
+  end)
+
   it('keeps one row a point, of the fastest form that was not disturbed', function()
     local function forms(of)
       local list = {}
