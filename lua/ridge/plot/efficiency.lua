@@ -10,6 +10,7 @@ local rows_of = require 'ridge.plot.rows'
 
 local M = { summary = 'how much of the tighter measured roof each cell reaches' }
 
+M.NEEDS = { 'z' }
 M.OPTIONS = { x = 'column across', y = 'column upwards', z = 'phase', facet = 'a panel a value' }
 
 --- The efficiency map.

@@ -14,10 +14,16 @@ local series = require 'ridge.plot.series'
 
 local M = { summary = 'a measure over the days, with what changed and where it moved' }
 
+M.NEEDS = { 'y' }
 M.OPTIONS = { y = 'column upwards', by = 'parameters that name a point, by comma',
   other_protocol = { 'integer', min = 0, doc = 'sweeps left out: of another protocol version' } }
 
 local LINES = 8
+
+--- Does a row say when it was measured, and in which run?
+---@param row table
+---@return boolean
+function M.timed(row) return type(row.began) == 'number' and row.run ~= nil end
 
 local function point_name(row, names)
   local parts = {}
@@ -31,7 +37,7 @@ end
 local function lines_of(rows, y, names)
   local by, order = {}, {}
   for _, row in ipairs(rows) do
-    if rows_of.measured(row) and type(row[y]) == 'number' and row.began then
+    if rows_of.measured(row) and type(row[y]) == 'number' and M.timed(row) then
       local name = point_name(row, names)
       if not by[name] then
         by[name] = { name = name, rows = {} }
@@ -51,13 +57,15 @@ end
 local function runs_of(rows)
   local runs, by = {}, {}
   for _, row in ipairs(rows) do
-    local run = by[row.run]
-    if not run then
-      run = { name = row.run, began = row.began, commit = row.commit, env = row.env }
-      by[row.run] = run
-      runs[#runs + 1] = run
+    if M.timed(row) then
+      local run = by[row.run]
+      if not run then
+        run = { name = row.run, began = row.began, commit = row.commit, env = row.env }
+        by[row.run] = run
+        runs[#runs + 1] = run
+      end
+      run.began = math.min(run.began, row.began)
     end
-    run.began = math.min(run.began, row.began)
   end
   table.sort(runs, function(a, b) return a.began < b.began end)
   for i, run in ipairs(runs) do run.place = i end
@@ -143,7 +151,11 @@ function M.make(rows, opt)
   local names = {}
   for name in (opt.by or ''):gmatch '[^,%s]+' do names[#names + 1] = name end
   local lines = lines_of(rows, opt.y, names)
-  if #lines == 0 then blame.raise(who .. ': no row was measured', 'EARG') end
+  if #lines == 0 then
+    column.require(rows, 'run', who)
+    column.require(rows, 'began', who)
+    blame.raise(who .. ': no row was measured', 'EARG')
+  end
   local moves, moved = 0, {}
   for i, line in ipairs(lines) do
     local n = #M.moves(line, opt.y)

@@ -52,7 +52,21 @@ end
 ---@return table figure with save(path, {theme =, scale =, size =})
 function M.draw(kind, rows, opt)
   local module = kinds.find(kind)
-  opt = with_simulated(rows, options.check(kinds.options(kind), opt, 'plot.' .. kind))
+  local checked = options.check(kinds.options(kind), opt, 'plot.' .. kind)
+  for _, name in ipairs(module.NEEDS or {}) do
+    if checked[name] == nil then
+      local rule = module.OPTIONS[name]
+      blame.raise(('plot.%s: option %s is missing: %s'):format(kind, name,
+        type(rule) == 'table' and rule.doc or rule), 'EARG')
+    end
+  end
+  for i, row in ipairs(type(rows) == 'table' and rows or {}) do
+    if type(row) ~= 'table' then
+      blame.raise(('plot.%s: row %d is %s; a row is a table of columns'):format(kind, i,
+        blame.show(row)), 'EARG')
+    end
+  end
+  opt = with_simulated(rows, checked)
   return opt.time == 'quiet' and of_quiet(module, kind, rows, opt) or module.make(rows, opt)
 end
 

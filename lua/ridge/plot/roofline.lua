@@ -14,6 +14,7 @@ local unit = require 'ridge.plot.unit'
 
 local M = { summary = 'rate over operations a byte, under the measured ceilings' }
 
+M.NEEDS = { 'y' }
 M.OPTIONS = { y = 'phase', by = 'a colour a value', from = 'arrows start here: impl=naive',
   to = 'and end here: impl=blocked' }
 

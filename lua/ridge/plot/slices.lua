@@ -14,6 +14,7 @@ local series = require 'ridge.plot.series'
 
 local M = { summary = 'curves over one parameter, a line and a panel for each value of others' }
 
+M.NEEDS = { 'x', 'y' }
 M.OPTIONS = { x = 'column across', y = 'column upwards', by = 'a line a value',
   facet = 'a panel a value' }
 

@@ -15,6 +15,7 @@ local unit = require 'ridge.plot.unit'
 
 local M = { summary = 'speed-up over threads, with the ideal and Amdahl\'s law' }
 
+M.NEEDS = { 'y' }
 M.OPTIONS = { x = { 'string', default = 'threads', doc = 'the number of threads' }, y = 'phase',
   by = 'a line a value' }
 

@@ -9,6 +9,7 @@ local blame = require 'ridge.blame'
 local argument = require 'ridge.repl.argument'
 local help = require 'ridge.repl.help'
 local here = arg[0]:match '^(.*/)'
+local fitting = dofile(here .. 'fitting.lua')
 local judge = dofile(here .. 'judge.lua')
 local targets = dofile(here .. 'targets.lua')
 local values = judge.values
@@ -148,7 +149,7 @@ end
 
 local functions = targets.functions()
 local note = assert(io.open('last', 'wb'))
-local told, counts = {}, { calls = 0, errors = 0, results = 0 }
+local told, reached, counts = {}, {}, { calls = 0, errors = 0, results = 0 }
 
 local function complain(name, what, where, text)
   local key = name .. ' ' .. what
@@ -159,7 +160,7 @@ local function complain(name, what, where, text)
   io.stdout:flush()
 end
 
-local function go(draw, name, f, given, n, where, shown)
+local function go(draw, name, f, given, n, where, shown, fits)
   note:seek 'set'
   local line = ('%s: %s(%s)'):format(where, name, shown):gsub('%c', '?'):sub(1, 1000)
   note:write(line, (' '):rep(1000 - #line), '\n')
@@ -178,10 +179,15 @@ local function go(draw, name, f, given, n, where, shown)
   if not ok then
     counts.errors = counts.errors + 1
     local fault = judge.fault(e, not ridge.is_tensor(given[1]))
+      or fits and judge.hidden(e)
     if fault then complain(name, fault, where, tostring(e) .. ' <- ' .. shown) end
     return
   end
   counts.results = counts.results + 1
+  if not reached[name] then
+    reached[name] = true
+    io.stdout:write('REACHED ', name, '\n')
+  end
   ridge.memory.set_limit(2 ^ 28)
   local fine, why = limited(function()
     for i = 1, math.min(results.n, 6) do judge.read(results[i], 2) end
@@ -196,21 +202,23 @@ local function go(draw, name, f, given, n, where, shown)
   if type(kept) == 'table' and getmetatable(kept) or ridge.is_tensor(kept) then
     draw:keep(kept, 'what ' .. name .. ' returned')
   end
+  return kept
 end
 
 local function method(draw, where, object, label)
   local names = targets.methods(object)
+  local kind = label:match '^tensor' or label
   if #names == 0 or draw:often(12) then
     local entry = draw:one(targets.operators)
     local a, ta = draw:any()
     local b, tb = draw:any()
     -- of nothing but plain values of Lua, the operators are Lua's own
-    go(draw, label .. ' ' .. entry[1], entry[2], { object, a, b }, draw:pick(3), where,
+    go(draw, kind .. ' ' .. entry[1], entry[2], { object, a, b }, draw:pick(3), where,
       label .. ', ' .. ta .. ', ' .. tb)
     return
   end
   local name = draw:one(names)
-  if targets.SLOW[label .. ':' .. name] and draw:often(99) then return end
+  if targets.SLOW[kind .. ':' .. name] and draw:often(99) then return end
   local ok, f = pcall(function() return object[name] end)
   if not ok or type(f) ~= 'function' then return end
   -- what has no docstring is no user's to call
@@ -218,9 +226,34 @@ local function method(draw, where, object, label)
   local given, n, shown = arguments(draw, f, true)
   if draw:often(8) then
     object, label = draw:any()
+    kind = 'anything'
   end
-  go(draw, label:gsub(' .*$', '') .. ':' .. name, f, { object, unpack(given, 1, n) }, n + 1, where,
+  go(draw, kind .. ':' .. name, f, { object, unpack(given, 1, n) }, n + 1, where,
     label .. ', ' .. shown)
+end
+
+-- A call whose arguments fit, or one of which was spoiled; what it gives goes on backwards.
+local function fit(draw, where)
+  local name = draw:one(fitting.names)
+  local f, given, n, shown = fitting.call(draw, name)
+  if f == nil then return end
+  local spoiled = n > 0 and draw:often(40)
+  if spoiled then
+    local i, text = draw:pick(n), nil
+    given[i], text = draw:any()
+    shown = ('%s, but argument %d is %s'):format(shown, i, text)
+  end
+  local y = go(draw, name, f, given, n, where, shown, not spoiled)
+  if ridge.is_tensor(y) and pcall(y.size, y) and y.requires_grad then
+    go(draw, name .. ' backward', function() return y:sum():backward() end, {}, 0, where, shown)
+  end
+  if ridge.is_tensor(y) and draw:often(20) then
+    go(draw, name .. ' captured', function(...)
+      local plan = ridge.capture(ridge.no_grad, f, ...)
+      plan:run()
+      return plan:run()
+    end, given, n, where, shown)
+  end
 end
 
 local threads = ridge.num_threads()
@@ -231,13 +264,15 @@ local function episode(number)
   for i = 1, CALLS do
     local where = ('seed %d, episode %d, call %d'):format(seed, number, i)
     local way = draw:pick(100)
-    if way <= 45 then
+    if way <= 20 then
+      fit(draw, where)
+    elseif way <= 50 then
       local target = draw:one(functions)
       while targets.SLOW[target.name] and draw:often(99) do target = draw:one(functions) end
       local maker = target.class and rawget(target.f, 'init') or target.f
       local given, n, shown = arguments(draw, maker, false)
       go(draw, target.name, target.f, given, n, where, shown)
-    elseif way <= 70 then
+    elseif way <= 75 then
       local object, label = draw:object()
       method(draw, where, object, label)
     else

@@ -24,8 +24,9 @@ local RAW = { 'attempt to ', 'bad argument', 'stack overflow', 'table index is',
 ---@return string|nil
 function M.fault(e, own)
   if values.is_mine(e) then return nil end
-  if own and type(e) == 'string' and (e:find 'calls/targets.lua:%d+: attempt to '
-    or e:find 'table index is ') then return nil end
+  if type(e) == 'string' and e:find 'calls/fit%.lua:1: ' then return nil end
+  if own and type(e) == 'string' and (e:find 'calls/%a+%.lua:%d+: attempt to '
+    or e:find 'is not callable' or e:find 'table index is ') then return nil end
   if not blame.is_error(e) then return 'raw' end
   if type(e.message) ~= 'string' or #e.message == 0 then return 'without a sentence' end
   if e.message:find 'ridge/[%w_/]+%.lua' then return 'names a file of ridge' end
@@ -35,6 +36,14 @@ function M.fault(e, own)
   if e.message:find('%c', 1) and e.message:find '[%z\1-\8\14-\31]' then return 'has escapes' end
   if not tostring(e.where):find 'calls/%a+%.lua:%d+$' then return 'blames ' .. tostring(e.where) end
   return nil
+end
+
+--- What is wrong with an error of a call whose arguments fit, or nil: that Lua raised it, and the
+--- border only says that something does not fit.
+---@param e any what was raised
+---@return string|nil
+function M.hidden(e)
+  return blame.is_error(e) and e.cause and 'hides ' .. tostring(e.cause):gsub('0x%x+', '') or nil
 end
 
 --- What a call must leave as it was, as a text. Scopes that an error leaves open are ended by who

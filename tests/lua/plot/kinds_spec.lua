@@ -3,6 +3,7 @@
 -- each says of its rows.
 
 local folders = dofile 'tests/lua/store/folder.lua'
+local blame = require 'ridge.blame'
 local kinds = require 'ridge.plot.kinds'
 local plot = require 'ridge.plot'
 local png = require 'ridge.plot.png'
@@ -374,6 +375,30 @@ describe('the picture', function()
     local ok, err = pcall(plot.draw, 'timeline', spans(), { from = 2, to = 1 })
     assert.is_false(ok)
     assert.matches('from 2 to 1 seconds is no part', err.message)
+  end)
+
+  it('each name the option that they need, and the row that is none', function()
+    for _, name in ipairs(kinds.NAMES) do
+      for _, given in ipairs { {}, { x = 'width' }, { y = 'batch' }, { a = 'x=1', b = 'x=2' } } do
+        local opt = {}
+        for key, value in pairs(given) do
+          if kinds.options(name)[key] then opt[key] = value end
+        end
+        for _, rows in ipairs { grid(), {}, { {} } } do
+          local ok, err = pcall(plot.draw, name, rows, opt)
+          assert.is_true(ok or blame.is_error(err), name .. ': ' .. tostring(err))
+          assert.is_nil(not ok and err.cause or nil, name)
+          assert.is_truthy(ok or err.message:find('plot.' .. name, 1, true), name)
+        end
+      end
+      local ok, err = pcall(plot.draw, name, { 1 }, { x = 'a', y = 'b', z = 'c' })
+      assert.is_false(ok)
+      assert.is_nil(err.cause, name)
+    end
+    local _, err = pcall(plot.draw, 'slices', grid(), { y = 'fwd' })
+    assert.equal('plot.slices: option x is missing: column across', err.message)
+    _, err = pcall(plot.draw, 'map', { 1 }, { x = 'a', y = 'b', z = 'c' })
+    assert.equal('plot.map: row 1 is 1; a row is a table of columns', err.message)
   end)
 
   it('distribution bins hold every sample', function()

@@ -1,0 +1,309 @@
+-- SPDX-License-Identifier: MIT
+--- Calls whose arguments fit each other: what is drawn value by value almost never multiplies,
+--- convolves, asks an existing sweep or reads an existing file, so that whatever lies behind the
+--- first checks is not reached. Each is a line of Lua over the sizes a, b, c, d, drawn anew; the
+--- caller may then spoil one of its arguments.
+
+local ffi = require 'ffi'
+local ridge = require 'ridge'
+
+local M = {}
+
+-- -- What the lines are made of -----------------------------------------------------------------
+
+local SIZES = { 1, 2, 3, 4, 5, 7, 8, 16, 17, 31, 33 }
+local SPECIAL = { 0, -0.0, 1, -1, 0.5, 1e30, -1e30, 1e-30, 65504, 0 / 0, 1 / 0, -1 / 0 }
+local OTHER = { 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 'bool', 'f8e4m3' }
+
+-- The same elements with other strides.
+local function laid_out(draw, x)
+  local rank, way = x.ndim, draw:pick(6)
+  if way == 1 and rank >= 2 then
+    return x:transpose(1, rank):contiguous():transpose(1, rank)
+  end
+  if way == 2 and rank >= 1 and x:size(rank) > 0 then
+    local sizes = x:size()
+    sizes[rank] = 2 * sizes[rank]
+    local wide = ridge.zeros(sizes, { dtype = x.dtype })
+    local thin = wide:narrow(rank, 1, x:size(rank), 2)
+    thin:copy_(x)
+    return thin
+  end
+  if way == 3 and rank >= 1 and x:size(1) > 0 then
+    return x:narrow(1, 1, 1):expand(x:size())
+  end
+  return x
+end
+
+local function environment(draw)
+  local env = setmetatable({ ridge = ridge, draw = draw }, { __index = _G })
+  for _, name in ipairs { 'a', 'b', 'c', 'd' } do env[name] = draw:one(SIZES) end
+  env.other = draw:often(30) and draw:one(OTHER) or nil -- all of one call, so that most still fit
+  function env.one(list) return draw:one(list) end
+  function env.often(percent) return draw:often(percent) end
+  --- Random elements, in some of a thousand cases all special, with any strides.
+  function env.F(...)
+    local x = ridge.randn(...)
+    if draw:often(10) then x:fill_(draw:one(SPECIAL)) end
+    if draw:often(10) and x.count > 0 then x:reshape(-1):narrow(1, 1, 1):fill_(draw:one(SPECIAL)) end
+    if env.other then x = (env.other == 'u8' and x:abs() or x):to(env.other) end
+    x = laid_out(draw, x)
+    if draw:often(25) and (x.dtype == 'f32' or x.dtype == 'f64') then
+      x = x:detach():requires_grad_()
+    end
+    return x
+  end
+  --- Whole numbers below n.
+  function env.I(n, ...)
+    return ridge.randint(0, n, ...):to(draw:one { 'i64', 'i64', 'i32', 'u8' })
+  end
+  --- A parameter that no call of before has touched.
+  function env.net(n, m) return ridge.nn.Linear(n or 3, m or 2, { seed = 1 }) end
+  function env.loader()
+    return ridge.data.Loader({ ridge.randn(7, 3), ridge.randint(0, 2, 7) }, { batch = 3 })
+  end
+  --- A file that is there.
+  function env.file(name, bytes)
+    local file = assert(io.open(name, 'wb'))
+    file:write(bytes)
+    file:close()
+    return name
+  end
+  function env.npy()
+    ridge.save('fit.npy', ridge.ones(3, 2))
+    return 'fit.npy'
+  end
+  function env.rows() return M.rows() end
+  function env.sweep() return M.open() end
+  return env
+end
+
+-- -- A sweep that has been measured -------------------------------------------------------------
+
+--- Rows as figures get them; the caller may change them.
+function M.rows()
+  local list = {}
+  for _, width in ipairs { 64, 128, 256 } do
+    for _, batch in ipairs { 1, 8 } do
+      for _, layer in ipairs { 'dense', 'sketched' } do
+        local ns = width * batch * (layer == 'dense' and 3 or 2)
+        list[#list + 1] = { layer = layer, width = width, batch = batch, state = 'ok', grade = 'A',
+          num_terms = layer == 'sketched' and width / 64 or nil,
+          low_rank = layer == 'sketched' and batch or nil, in_features = width, param_count = ns,
+          out_features = width, dtype = 'f32', fwd = ns, fwd_lo = ns * 0.98, fwd_hi = ns * 1.02,
+          fwd_n = 20, peak_bytes = ns * 4, peak_memory_mb = ns / 2 ^ 18 }
+      end
+    end
+  end
+  return list
+end
+
+--- The sweep of calls/measured.lua.
+function M.open() return ridge.open 'fit.db':sweep 'fit' end
+
+-- -- Functions ----------------------------------------------------------------------------------
+
+local IDX = "('\\0\\0\\8\\2\\0\\0\\0\\2\\0\\0\\0\\3' .. ('x'):rep(6))"
+
+--- By name: the arguments, as Lua.
+M.FUNCTIONS = {
+  ['ridge.Function'] = '{ forward = function(_, x) return x * 2 end, backward = '
+    .. 'function(_, dy) return dy * 2 end }',
+  ['ridge.Stability'] = 'ridge.optim.SGD(net())',
+  ['ridge.Trainer'] = 'net(), { lr = 0.1, say = function() end }',
+  ['ridge.anomaly'] = 'function(x) return (x * x):sum() end, F(a)',
+  ['ridge.args'] = '{ { "epochs", 20, "passes" } }, { "--epochs=3" }',
+  ['ridge.backend.apply'] = 'ridge.backend.now()',
+  ['ridge.backend.set_affinity'] = '{ 0 }',
+  ['ridge.backend.set_default'] = 'ridge.backend.cpu { threads = 1 }',
+  ['ridge.set_default_backend'] = 'ridge.backend.cpu { threads = 1 }',
+  ['ridge.backend.set_gemm'] = 'one { "auto" }',
+  ['ridge.backend.set_isa'] = '"base"',
+  ['ridge.bench.memory'] = '{ "linear{8,4}", "sketched{64,32,1,4}" }',
+  ['ridge.bench.parse'] = '"linear{8,4}"',
+  ['ridge.capture'] = 'function(x) return x:relu() + 1 end, F(a, b)',
+  ['ridge.compare'] = '"fit.db", "fit.db"',
+  ['ridge.concat'] = '{ F(a, b), F(a, c), F(a, d) }, 2',
+  ['ridge.data.Loader'] = '{ F(7, 3), I(2, 7) }, { batch = one { 1, 2, 3, 7, 8 }, '
+    .. 'shuffle = often(50), drop_last = often(50), workers = one { 0, 0, 1, 2 } }',
+  ['ridge.data.csv'] = 'file("fit.csv", "a,b\\n1,2\\n3,\\"4\\"\\n")',
+  ['ridge.data.idx'] = 'file("fit.idx", ' .. IDX .. ')',
+  ['ridge.data.npy'] = 'npy()',
+  ['ridge.data.rows'] = 'file("fit.rows", ("x"):rep(24)), { shape = { 4 }, dtype = "u8", '
+    .. 'to = one { "f32", "i64", "bf16" }, scale = one { 1, 1 / 255 } }',
+  ['ridge.data.text'] = 'file("fit.txt", "abcabc")',
+  ['ridge.db'] = 'one { "info", "check" }, { db = "fit.db" }',
+  ['ridge.export'] = '"fit", { db = "fit.db", as = one { "csv", "json" }, o = "fit.out" }',
+  ['ridge.grad'] = '(function() local x = ridge.randn(a, b):requires_grad_() fit_x = x '
+    .. 'return (x * x):sum() end)(), fit_x, { create = often(50) }',
+  ['ridge.grad_saved'] = '(ridge.randn(a):requires_grad_() * 2):sum()',
+  ['ridge.graph'] = 'function(x, y) return x:matmul(y):gelu() end, F(a, b), F(b, c)',
+  ['ridge.hook'] = '(ridge.ones(2):requires_grad_() * 3), function(g) return g * 2 end',
+  ['ridge.level'] = 'ridge.nn.Sequential(net(), ridge.nn.ReLU()), one { "basic", "advanced", '
+    .. '"ultra" }, nil, function() end',
+  ['ridge.load'] = '(function() ridge.save("fit.safetensors", { w = F(a, b) }) '
+    .. 'return "fit.safetensors" end)()',
+  ['ridge.nn.attention'] = 'F(a, b, c), F(a, d, c), F(a, d, c), { causal = often(30) }',
+  ['ridge.nn.bce_with_logits'] = 'F(a, b), F(a, b), { reduction = one { "mean", "sum", "none" } }',
+  ['ridge.nn.cross_entropy'] = 'F(a, b), I(b, a), { reduction = one { "mean", "sum", "none" }, '
+    .. 'smoothing = one { 0, 0.1, 1 }, ignore = one { -100, 0 } }',
+  ['ridge.nn.distillation_loss'] = 'F(a, b), F(a, b), I(b, a), { temperature = one { 1, 4 } }',
+  ['ridge.nn.feature_attention'] = 'F(1, b, 4), F(1, b, 4), F(1, b, 4), '
+    .. 'ridge.nn.random_features(8, 4, 1), { causal = often(50) }',
+  ['ridge.nn.huber_loss'] = 'F(a, b), F(a, b), { delta = one { 0.5, 1 } }',
+  ['ridge.nn.l1_loss'] = 'F(a, b), F(a, b), { reduction = one { "mean", "sum", "none" } }',
+  ['ridge.nn.mse_loss'] = 'F(a, b), F(a, b), { reduction = one { "mean", "sum", "none" } }',
+  ['ridge.nn.AvgPool2d'] = '2', ['ridge.nn.MaxPool2d'] = '2, { stride = 1 }',
+  ['ridge.nn.Conv2d'] = 'a, b, one { 1, 3, { 1, 3 } }, { padding = one { 0, 1 }, '
+    .. 'stride = one { 1, 2 }, bias = often(50) }',
+  ['ridge.nn.SKConv2d'] = '8, 16, 3, { num_terms = 1, low_rank = one { 1, 2 }, seed = 1 }',
+  ['ridge.nn.SeparableConv2d'] = 'a, b, 3, { bias = often(50) }',
+  ['ridge.nn.DataParallel'] = 'net(), { devices = { "cpu" } }',
+  ['ridge.nn.Embedding'] = 'a, b', ['ridge.nn.GRU'] = 'a, b', ['ridge.nn.LSTM'] = 'a, b',
+  ['ridge.nn.GroupNorm'] = '2, 4', ['ridge.nn.BatchNorm'] = 'a', ['ridge.nn.LayerNorm'] = 'a',
+  ['ridge.nn.RMSNorm'] = 'a', ['ridge.nn.Linear'] = 'a, b, { activation = one { "gelu", "relu" } }',
+  ['ridge.nn.LowRankLinear'] = 'a, b, { rank = one { 1, 2, 5 } }',
+  ['ridge.nn.SKLinear'] = '16, 8, { num_terms = 1, low_rank = 2 }',
+  ['ridge.nn.MultiHeadAttention'] = '8, { heads = one { 1, 2, 8 } }',
+  ['ridge.nn.TransformerBlock'] = '8, { heads = one { 1, 2 } }',
+  ['ridge.nn.Residual'] = 'net(4, 4), ridge.nn.ReLU()',
+  ['ridge.nn.Sequential'] = 'net(4, 4), ridge.nn.ReLU()',
+  ['ridge.nn.class'] = '"Mine", ridge.nn.Linear',
+  ['ridge.nn.random_features'] = '8, 4, 1',
+  ['ridge.nn.round_for_tensor_cores'] = '1000, 500, 8, 60',
+  ['ridge.open'] = '"fit.db"',
+  ['ridge.optim.Adam'] = 'net(), { lr = 0.1 }', ['ridge.optim.Lion'] = 'net()',
+  ['ridge.optim.AdamW'] = 'net(), { lr = 0.1, amsgrad = often(50) }',
+  ['ridge.optim.SGD'] = 'net(), { momentum = one { 0, 0.9 }, lr = 0.1 }',
+  ['ridge.optim.CosineLR'] = 'ridge.optim.SGD(net()), { steps = a, warmup = one { 0, 1 } }',
+  ['ridge.optim.OneCycleLR'] = 'ridge.optim.SGD(net()), { steps = a }',
+  ['ridge.optim.StepLR'] = 'ridge.optim.SGD(net()), { every = a }',
+  ['ridge.optim.PlateauLR'] = 'ridge.optim.SGD(net())',
+  ['ridge.optimize_training'] = '(function() fit_net = net() return fit_net end)(), loader(), ridge.optim.Adam(fit_net)',
+  ['ridge.plot.batch'] = 'rows(), {}',
+  ['ridge.plot.draw'] = 'one { "map", "slices", "steps", "effects", "uncertainty" }, rows(), '
+    .. '{ x = "width", y = "fwd" }',
+  ['ridge.plot.landscape'] = 'rows(), {}',
+  ['ridge.plot.map'] = 'rows(), { x = "width", y = "batch" }',
+  ['ridge.query'] = '"fit", { columns = "kind, median(fwd)", group = "kind", db = "fit.db" }',
+  ['ridge.recompute'] = 'function(x, w) return x:matmul(w):gelu() end, F(a, b), F(b, c)',
+  ['ridge.save'] = 'one { "fit.a.safetensors", "fit.b.safetensors" }, { w = F(a, b), i = I(4, c) }',
+  ['ridge.scaled_linear'] = 'I(100, a, b):to "i8", I(100, c, b):to "i8", 0.5, '
+    .. 'often(50) and 2 or ridge.rand(c, 1)',
+  ['ridge.show'] = 'one { 1, 2, 3, 4 }, { db = "fit.db" }',
+  ['ridge.sql'] = '"SELECT count(*) AS n, max(width) FROM fit", { db = "fit.db" }',
+  ['ridge.sweep'] = '"other"',
+  ['ridge.sweeps'] = '{ db = "fit.db" }',
+  ['ridge.top'] = '"fit", { by = one { "fwd", "square" }, n = a, db = "fit.db" }',
+  ['ridge.merge'] = '"fit.merged.db", "fit.db"',
+  ['ridge.store.open'] = '"fit.db", "read"',
+  ['ridge.timeline'] = 'function(x) return x:softmax() end, F(a, b)',
+}
+
+-- -- Methods and layers ---------------------------------------------------------------------------
+
+--- By name, with what the method is called on as the first argument.
+M.METHODS = {
+  ['tensor:matmul'] = 'F(a, b), F(b, c)', ['tensor:mm'] = 'F(a, b), F(b, c)',
+  ['tensor:matmul '] = 'F(a, b, c), F(one { 1, a }, c, d)',
+  ['tensor:conv2d'] = 'F(one { 1, 2, 3 }, a, 5 + b, 5 + c), F(d, a, one { 1, 3, 5 }, 3), '
+    .. '{ padding = one { 0, 1, 2 }, stride = one { 1, 2, 3 }, dilation = one { 1, 1, 2 } }',
+  ['tensor:max_pool2d'] = 'F(1, a, 4 + b, 4 + c), one { 2, 3 }, { stride = one { 1, 2, 3 } }',
+  ['tensor:avg_pool2d'] = 'F(1, a, 4 + b, 4 + c), one { 2, 3 }, { stride = one { 1, 2, 3 } }',
+  ['tensor:take'] = 'F(a, b), I(a, c)', ['tensor:svd'] = 'F(a, b)',
+  ['tensor:backward'] = '(ridge.randn(a, b):requires_grad_() * F(b)):sum()',
+  ['tensor:copy_'] = 'F(a, b), F(b)', ['tensor:dropout_'] = 'F(a, b), 0.5',
+  ['tensor:cumsum'] = 'F(a, b), one { 1, 2, -1 }',
+  ['tensor:softmax'] = 'F(a, b, c), one { 1, 2, 3 }',
+  ['tensor:get'] = 'F(a, b), a, b', ['tensor:reshape'] = 'F(a, b), b, a',
+  ['tensor:permute'] = 'F(a, b, c), 3, 1, 2', ['tensor:allclose'] = 'F(a, b), F(b)',
+  ['tensor:narrow'] = 'F(a, b), 1, one { 1, a }, one { 0, 1 }, one { 1, 2, 3 }',
+  ['tensor:to'] = 'F(a, b), one { "f64", "f16", "bf16", "i64", "i32", "i8", "u8", "bool", '
+    .. '"f8e4m3", "f8e5m2" }',
+  ['nn.Linear ()'] = 'net(a, b), F(c, a)',
+  ['nn.SKLinear ()'] = 'ridge.nn.SKLinear(16, 8, { num_terms = 2, low_rank = 2 }), F(a, 16)',
+  ['nn.LowRankLinear ()'] = 'ridge.nn.LowRankLinear(7, 5, { rank = 2 }), F(a, 7)',
+  ['nn.Conv2d ()'] = 'ridge.nn.Conv2d(a, b, 3, { padding = 1, activation = "relu" }), '
+    .. 'F(2, a, c, d)',
+  ['nn.SKConv2d ()'] = 'ridge.nn.SKConv2d(8, 16, 3, { num_terms = 1, low_rank = 2, padding = 1 })'
+    .. ', F(1, 8, a, b)',
+  ['nn.SeparableConv2d ()'] = 'ridge.nn.SeparableConv2d(a, b, 3, { padding = 1 }), F(2, a, c, d)',
+  ['nn.LayerNorm ()'] = 'ridge.nn.LayerNorm(a), F(b, c, a)',
+  ['nn.RMSNorm ()'] = 'ridge.nn.RMSNorm(a), F(b, a)',
+  ['nn.BatchNorm ()'] = 'ridge.nn.BatchNorm(a), F(b, a, c, d)',
+  ['nn.GroupNorm ()'] = 'ridge.nn.GroupNorm(2, 4), F(a, 4, b)',
+  ['nn.Embedding ()'] = 'ridge.nn.Embedding(a, b), I(a, c, d)',
+  ['nn.LSTM ()'] = 'ridge.nn.LSTM(a, b), F(one { 1, 3 }, c, a)',
+  ['nn.GRU ()'] = 'ridge.nn.GRU(a, b), F(one { 1, 3 }, c, a)',
+  ['nn.MultiHeadAttention ()'] = 'ridge.nn.MultiHeadAttention(8, { heads = one { 1, 2, 4 }, '
+    .. 'causal = often(50) }), F(one { 1, 3 }, a, 8)',
+  ['nn.TransformerBlock ()'] = 'ridge.nn.TransformerBlock(8, { heads = 2, causal = often(50) }), '
+    .. 'F(one { 1, 3 }, a, 8)',
+  ['nn.DataParallel ()'] = 'ridge.nn.DataParallel(net(), { devices = { "cpu" } }), F(a, 3)',
+  ['nn.CrossEntropyLoss ()'] = 'ridge.nn.CrossEntropyLoss(), F(a, b), I(b, a)',
+  ['graph:optimize'] = 'ridge.graph(function(x) return x:relu() + 1 end, F(a)), {}',
+  ['graph:copy'] = 'ridge.graph(function(x) return x:relu() + 1 end, F(a))',
+  ['graph:json'] = 'ridge.graph(net(), ridge.ones(2, 3))',
+  ['graph:save'] = 'ridge.graph(net(), ridge.ones(2, 3)), "fit.json"',
+  ['graph:nodes'] = 'ridge.graph(net(), ridge.ones(2, 3))',
+  ['graph:values'] = 'ridge.graph(net(), ridge.ones(2, 3))',
+  ['graph:inputs'] = 'ridge.graph(net(), ridge.ones(2, 3))',
+  ['graph:outputs'] = 'ridge.graph(net(), ridge.ones(2, 3))',
+  ['graph:states'] = 'ridge.graph(net(), ridge.ones(2, 3))',
+  ['graph:same'] = 'ridge.graph(net(), ridge.ones(2, 3)), ridge.graph(net(), ridge.ones(2, 3))',
+  ['graph:check'] = 'ridge.graph(net(), ridge.ones(2, 3))',
+  ['sweep:best'] = 'sweep(), "fwd"', ['sweep:results'] = 'sweep()',
+  ['sweep:samples'] = 'sweep(), sweep():results()[one { 1, 2, 3, 4 }], "fwd"',
+  ['sweep:pareto'] = 'sweep(), { min = { "fwd" }, max = { "square" } }',
+  ['sweep:exponent'] = 'sweep(), "fwd", "width"', ['sweep:drift'] = 'sweep(), "fwd"',
+  ['sweep:compare'] = 'sweep(), sweep()', ['sweep:ceilings'] = 'sweep()',
+  ['sweep:plot'] = 'sweep(), "map", { x = "width", y = "kind", z = "fwd" }',
+}
+for _, name in ipairs { 'add', 'sub', 'mul', 'div', 'pow', 'maximum', 'minimum', 'eq', 'ne', 'lt',
+                        'le', 'gt', 'ge' } do
+  local compares = #name == 2
+  M.METHODS['tensor:' .. name] = 'F(a, b), F(one { 1, a }, b)'
+  M.METHODS['tensor:' .. name .. '_'] = ('F(a, b):detach()%s, F(one { 1, a }, b)%s'):format(
+    compares and ':to "bool"' or '', compares and '' or ':detach()')
+end
+
+local names = {}
+for name in pairs(M.FUNCTIONS) do names[#names + 1] = name end
+for name in pairs(M.METHODS) do names[#names + 1] = name end
+table.sort(names)
+--- All names, sorted.
+M.names = names
+
+local function called(f, ...) return f(...) end
+
+--- A call that fits: its function, arguments, their number and text.
+---@param draw table
+---@param name string
+---@return function f
+---@return table given
+---@return number n
+---@return string shown
+function M.call(draw, name)
+  local line = M.FUNCTIONS[name] or M.METHODS[name]
+  local chunk = assert(loadstring('return ' .. line, '@calls/fit.lua'))
+  local function pack(...) return { ... }, select('#', ...) end
+  local given, n = pack(setfenv(chunk, environment(draw))())
+  local f
+  if M.FUNCTIONS[name] then
+    f = ridge
+    for part in name:match '^ridge%.(.*)$':gmatch '[^.]+' do f = f[part] end
+  elseif name:find ' %(%)$' then
+    f = called
+  else
+    f = given[1][name:match ':([%w_]+)']
+  end
+  local texts = {}
+  for i = 1, n do
+    local x = given[i]
+    texts[i] = ridge.is_tensor(x) and x:describe() or type(x) == 'cdata' and tostring(ffi.typeof(x))
+      or type(x) == 'table' and '{..}' or tostring(x)
+  end
+  return f, given, n, line .. '  --  ' .. table.concat(texts, ', ')
+end
+
+return M
