@@ -25,12 +25,13 @@ end
 
 --- Episodes from first to last in one process, which may end early: the one it ended in, if so, and
 --- what it printed to standard error.
-local function run(folder, first, last)
+local function run(folder, first, last, reached)
   local text, status = folders.run(("cd %s && %sHOME=%s '%s/ridge' '%s/tests/lua/calls/child.lua' "
     .. '%d %d %d </dev/null 2>err.txt'):format(folder, limit, folder, root, root, SEED, first,
     last))
   local faults = {}
   for fault in text:gmatch 'FAULT ([^\n]*\n[^\n]*)' do faults[#faults + 1] = fault end
+  for name in text:gmatch 'REACHED ([^\n]*)' do reached[name] = true end
   if status == 0 and not text:find 'DONE %d+ calls' then faults[1] = 'it did nothing: ' .. text end
   if status == 0 then return nil, faults end
   local now = text_of(folder .. '/last')
@@ -46,11 +47,16 @@ end
 describe('random calls', function()
   it('end in a result or a sentence', function()
     local folder = folders.new()
-    local faults, told, stopped, episode = {}, {}, 0, 1
+    local faults, told, reached, stopped, episode = {}, {}, {}, 0, 1
+    local said, status = folders.run(("cd %s && '%s/ridge' '%s/tests/lua/calls/measured.lua' "
+      .. 'fit.db'):format(folder, root, root))
+    assert.equal(0, status, said)
+    local known = folders.run(("cd %s && '%s/ridge' '%s/tests/lua/calls/child.lua' 1 0 0")
+      :format(folder, root, root))
     local last = math.ceil(CALLS / EPISODE)
     while episode <= last do
       local there = math.min(last, episode + PROCESS - 1)
-      local ended, found = run(folder, episode, there)
+      local ended, found = run(folder, episode, there, reached)
       for _, fault in ipairs(found) do
         local key = fault:match '^[^%[]*'
         if not told[key] then faults[#faults + 1] = fault end
@@ -64,6 +70,17 @@ describe('random calls', function()
       EPISODE, stopped))
     assert.equal('', table.concat(faults, '\n'))
     assert.is_true(stopped < last / 4, 'most calls are short')
+    if CALLS < 20000 then return end
+    -- what never succeeds is tried in vain: nothing behind its first checks is
+    local missing, names = {}, 0
+    for name in known:gmatch 'KNOWN ([^\n]*)' do
+      names = names + 1
+      if not reached[name] and not known:find('NEVER ' .. name .. '\n', 1, true) then
+        missing[#missing + 1] = name
+      end
+    end
+    assert.is_true(names > 300, names)
+    assert.same({}, missing)
   end)
 end)
 

@@ -1,7 +1,8 @@
 -- SPDX-License-Identifier: MIT
--- Random calls: ./ridge child.lua SEED FIRST LAST. Episode n of a seed makes the same calls in
--- every process. The file `last` says what is being called. A call that takes seconds is stopped as
--- Ctrl-C would, which ends the process with 3 or 130; one that cannot be stopped dies of SIGALRM.
+-- Random calls: ./ridge child.lua SEED FIRST LAST, in a folder with fit.db (measured.lua).
+-- Episode n of a seed makes the same calls in every process. The file `last` says what is being
+-- called. A call that takes seconds is stopped as Ctrl-C would, which ends the process with 3 or
+-- 130; one that cannot be stopped dies of SIGALRM.
 
 local ffi = require 'ffi'
 local ridge = require 'ridge'
@@ -235,13 +236,13 @@ end
 -- A call whose arguments fit, or one of which was spoiled; what it gives goes on backwards.
 local function fit(draw, where)
   local name = draw:one(fitting.names)
-  local f, given, n, shown = fitting.call(draw, name)
-  if f == nil then return end
-  local spoiled = n > 0 and draw:often(40)
+  local made, f, given, n, shown = pcall(fitting.call, draw, name)
+  if not made or f == nil then return end -- of a type that has no such operation
+  local spoiled = n > 0 and not fitting.WHOLE[name] and draw:often(40)
   if spoiled then
-    local i, text = draw:pick(n), nil
-    given[i], text = draw:any()
-    shown = ('%s, but argument %d is %s'):format(shown, i, text)
+    local i = draw:pick(n)
+    local value, text = draw:any()
+    given[i], shown = value, ('%s, but argument %d is %s'):format(shown, i, text)
   end
   local y = go(draw, name, f, given, n, where, shown, not spoiled)
   if ridge.is_tensor(y) and pcall(y.size, y) and y.requires_grad then
@@ -287,6 +288,13 @@ local function episode(number)
   ridge.set_default_device 'cpu'
 end
 
+if first == 0 then -- only what can be called
+  for _, target in ipairs(functions) do print('KNOWN ' .. target.name) end
+  for _, name in ipairs(targets.methods(ridge.ones(1))) do print('KNOWN tensor:' .. name) end
+  for name in pairs(fitting.METHODS) do print('KNOWN ' .. name) end
+  for name in pairs(targets.NEVER) do print('NEVER ' .. name) end
+  os.exit(0)
+end
 for number = first, last do
   note:seek('set', 1001)
   note:write(('episode %d\n'):format(number))

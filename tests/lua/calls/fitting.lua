@@ -6,6 +6,7 @@
 
 local ffi = require 'ffi'
 local ridge = require 'ridge'
+local types = require 'ridge.types'
 
 local M = {}
 
@@ -45,7 +46,9 @@ local function environment(draw)
   function env.F(...)
     local x = ridge.randn(...)
     if draw:often(10) then x:fill_(draw:one(SPECIAL)) end
-    if draw:often(10) and x.count > 0 then x:reshape(-1):narrow(1, 1, 1):fill_(draw:one(SPECIAL)) end
+    if draw:often(10) and x.count > 0 then
+      x:reshape(-1):narrow(1, 1, 1):fill_(draw:one(SPECIAL))
+    end
     if env.other then x = (env.other == 'u8' and x:abs() or x):to(env.other) end
     x = laid_out(draw, x)
     if draw:often(25) and (x.dtype == 'f32' or x.dtype == 'f64') then
@@ -73,6 +76,12 @@ local function environment(draw)
     ridge.save('fit.npy', ridge.ones(3, 2))
     return 'fit.npy'
   end
+  function env.png()
+    ridge.plot.draw('map', M.rows(), { x = 'width', y = 'batch' }):save 'fit.png'
+    return 'fit.png'
+  end
+  --- An object, and the state of another one like it.
+  function env.twice(make) return make(), make():state() end
   function env.rows() return M.rows() end
   function env.sweep() return M.open() end
   return env
@@ -119,6 +128,7 @@ M.FUNCTIONS = {
   ['ridge.set_default_backend'] = 'ridge.backend.cpu { threads = 1 }',
   ['ridge.backend.set_gemm'] = 'one { "auto" }',
   ['ridge.backend.set_isa'] = '"base"',
+  ['ridge.between'] = '1, 64, 3', ['ridge.logs'] = '1, 64, 3',
   ['ridge.bench.memory'] = '{ "linear{8,4}", "sketched{64,32,1,4}" }',
   ['ridge.bench.parse'] = '"linear{8,4}"',
   ['ridge.capture'] = 'function(x) return x:relu() + 1 end, F(a, b)',
@@ -129,8 +139,14 @@ M.FUNCTIONS = {
   ['ridge.data.csv'] = 'file("fit.csv", "a,b\\n1,2\\n3,\\"4\\"\\n")',
   ['ridge.data.idx'] = 'file("fit.idx", ' .. IDX .. ')',
   ['ridge.data.npy'] = 'npy()',
+  ['ridge.data.cifar'] = '(function() for _, f in ipairs { "train.bin", "test.bin" } do '
+    .. 'file(f, ("x"):rep(2 * 3074)) end return "." end)()',
+  ['ridge.data.mnist'] = '(function() for _, part in ipairs { "train", "t10k" } do '
+    .. 'file(part .. "-images-idx3-ubyte", "\\0\\0\\8\\3\\0\\0\\0\\1\\0\\0\\0\\2'
+    .. '\\0\\0\\0\\2abcd") '
+    .. 'file(part .. "-labels-idx1-ubyte", "\\0\\0\\8\\1\\0\\0\\0\\1\\1") end return "." end)()',
   ['ridge.data.rows'] = 'file("fit.rows", ("x"):rep(24)), { shape = { 4 }, dtype = "u8", '
-    .. 'to = one { "f32", "i64", "bf16" }, scale = one { 1, 1 / 255 } }',
+    .. 'to = "f32", scale = one { 1, 1 / 255 } }',
   ['ridge.data.text'] = 'file("fit.txt", "abcabc")',
   ['ridge.db'] = 'one { "info", "check" }, { db = "fit.db" }',
   ['ridge.export'] = '"fit", { db = "fit.db", as = one { "csv", "json" }, o = "fit.out" }',
@@ -179,11 +195,13 @@ M.FUNCTIONS = {
   ['ridge.optim.OneCycleLR'] = 'ridge.optim.SGD(net()), { steps = a }',
   ['ridge.optim.StepLR'] = 'ridge.optim.SGD(net()), { every = a }',
   ['ridge.optim.PlateauLR'] = 'ridge.optim.SGD(net())',
-  ['ridge.optimize_training'] = '(function() fit_net = net() return fit_net end)(), loader(), ridge.optim.Adam(fit_net)',
+  ['ridge.optimize_training'] = '(function() fit_net = net() return fit_net end)(), loader(), '
+    .. 'ridge.optim.Adam(fit_net)',
   ['ridge.plot.batch'] = 'rows(), {}',
   ['ridge.plot.draw'] = 'one { "map", "slices", "steps", "effects", "uncertainty" }, rows(), '
     .. '{ x = "width", y = "fwd" }',
   ['ridge.plot.landscape'] = 'rows(), {}',
+  ['ridge.plot.replot'] = 'png()', ['ridge.replot'] = 'png(), { o = "fit.2.png" }',
   ['ridge.plot.map'] = 'rows(), { x = "width", y = "batch" }',
   ['ridge.query'] = '"fit", { columns = "kind, median(fwd)", group = "kind", db = "fit.db" }',
   ['ridge.recompute'] = 'function(x, w) return x:matmul(w):gelu() end, F(a, b), F(b, c)',
@@ -199,6 +217,9 @@ M.FUNCTIONS = {
   ['ridge.store.open'] = '"fit.db", "read"',
   ['ridge.timeline'] = 'function(x) return x:softmax() end, F(a, b)',
 }
+
+--- What is never spoiled, and why.
+M.WHOLE = { ['ridge.args'] = 'says what is wrong with an option as programs do, and ends' }
 
 -- -- Methods and layers ---------------------------------------------------------------------------
 
@@ -241,6 +262,26 @@ M.METHODS = {
     .. 'F(one { 1, 3 }, a, 8)',
   ['nn.DataParallel ()'] = 'ridge.nn.DataParallel(net(), { devices = { "cpu" } }), F(a, 3)',
   ['nn.CrossEntropyLoss ()'] = 'ridge.nn.CrossEntropyLoss(), F(a, b), I(b, a)',
+  ['a clip:load_state'] = 'twice(function() return ridge.optim.Clip { kind = "adaptive" } end)',
+  ['a guard:load_state'] = 'twice(function() return ridge.optim.Guard() end)',
+  ['a generator:load_state'] = 'twice(function() return ridge.generator(a) end)',
+  ['a optimizer:load_state'] = 'twice(function() return ridge.optim.Adam(net()) end)',
+  ['a optimizer:check_state'] = 'twice(function() return ridge.optim.Adam(net()) end)',
+  ['a stability:load_state'] = 'twice(function() return ridge.Stability(ridge.optim.SGD(net())) '
+    .. 'end)',
+  ['a stability:plot'] = '(function() local s = ridge.Stability(ridge.optim.SGD(net())) '
+    .. 'for _ = 1, a do s:step(F(1):sum()) end return s end)()',
+  ['a trainer:load_state'] = 'twice(function() return ridge.Trainer(net(), { lr = 0.1 }) end)',
+  ['a trainer:save'] = 'ridge.Trainer(net(), { lr = 0.1, folder = "." }), "last", loader()',
+  ['a trainer:resume'] = '(function() local t = ridge.Trainer(net(), { lr = 0.1, folder = "." }) '
+    .. 't:save("last", loader()) return t end)(), loader()',
+  ['a module:parametrize'] = 'net(), "weight", { forward = function(w) return w * 2 end }',
+  ['a module:remove_parametrization'] = '(function() local m = net() m:parametrize("weight", '
+    .. '{ forward = function(w) return w * 2 end }) return m end)(), "weight"',
+  ['a timeline:overlap'] = 'ridge.timeline(function() return ridge.ones(9):sum() end), '
+    .. 'function(s) return s.stream == 1 end, function(s) return s.stream == 0 end',
+  ['a event:since'] = 'ridge.device.event():set(), ridge.device.event():set()',
+  ['tensor:squeeze'] = 'F(1, b), 1', ['tensor:fill_'] = 'F(a, b):detach(), one { 0, 1, 2 }',
   ['graph:optimize'] = 'ridge.graph(function(x) return x:relu() + 1 end, F(a)), {}',
   ['graph:copy'] = 'ridge.graph(function(x) return x:relu() + 1 end, F(a))',
   ['graph:json'] = 'ridge.graph(net(), ridge.ones(2, 3))',
@@ -265,6 +306,12 @@ for _, name in ipairs { 'add', 'sub', 'mul', 'div', 'pow', 'maximum', 'minimum',
   M.METHODS['tensor:' .. name] = 'F(a, b), F(one { 1, a }, b)'
   M.METHODS['tensor:' .. name .. '_'] = ('F(a, b):detach()%s, F(one { 1, a }, b)%s'):format(
     compares and ':to "bool"' or '', compares and '' or ':detach()')
+end
+
+-- The others mostly need nothing but the tensor; those that need more are found by chance.
+for name in pairs(types.of(ridge.ones(1)).methods) do
+  local full = 'tensor:' .. name
+  M.METHODS[full] = M.METHODS[full] or name:find '_$' and 'F(a, b):detach()' or 'F(1, b)'
 end
 
 local names = {}

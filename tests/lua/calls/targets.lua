@@ -23,6 +23,15 @@ M.SLOW = { ['ridge.measure.point'] = true, ['ridge.measure.block'] = true,
   ['ridge.bench.batch_size'] = true, ['ridge.bench.compare'] = true, ['a sweep:run'] = true,
   ['a sweep:ab'] = true, ['ridge.replay'] = true, ['ridge.retry'] = true }
 
+--- What need not succeed, and why. Every other public function and method of a tensor has to.
+M.NEVER = {
+  ['ridge.bench.batch_size'] = 'slow', ['ridge.bench.compare'] = 'slow',
+  ['ridge.bench.model'] = 'slow', ['ridge.bench.sweep'] = 'slow', ['ridge.measure.ab'] = 'slow',
+  ['ridge.measure.block'] = 'slow', ['ridge.measure.point'] = 'slow', ['ridge.replay'] = 'slow',
+  ['ridge.retry'] = 'slow', ['ridge.bench.report'] = 'of a sweep of benchmarks, which are slow',
+  ['ridge.optim.Optimizer'] = 'for classes made from it', ['tensor:pin'] = 'needs a GPU',
+}
+
 local function sorted(t)
   local keys = {}
   for key in next, t do

@@ -530,3 +530,39 @@ describe('numbers by hand', function()
     assert.same({ 2, 4, 4, 8, 8 }, found)
   end)
 end)
+
+describe('a batch that is not finite', function()
+  local function trained(opts)
+    local x = ridge.randn({ 16, 4 }, { generator = ridge.generator(3) })
+    local y = x:narrow(2, 1, 1):gt(0):reshape(16):to 'i64'
+    local bad = x:clone()
+    bad:narrow(1, 5, 1):fill_(opts.bad)
+    local net = nn.Sequential(nn.Linear(4, 6, { seed = 1 }), nn.BatchNorm(6),
+      nn.Linear(6, 2, { seed = 1 }))
+    opts.bad, opts.optimizer, opts.say = nil, optim.SGD(net, { lr = 0.1 }), function() end
+    if opts.scaler then opts.scaler = optim.GradScaler() end
+    local trainer = ridge.Trainer(net, opts)
+    trainer:fit(ridge.data.Loader({ bad, y }, { batch = 4 }), { epochs = 4,
+      validate = ridge.data.Loader({ x, y }, { batch = 4 }) })
+    return trainer, net
+  end
+
+  it('leaves no trace in running statistics: validation goes on', function()
+    for _, bad in ipairs { NAN, INF } do
+      for _, opts in ipairs { { stability = { guard = { kind = 'skip' } } }, { scaler = true },
+          { stability = { guard = { kind = 'restore' } }, accumulate = 2 },
+          { stability = {}, compile = true } } do
+        opts.bad, opts.patience = bad, 1
+        local trainer, net = trained(opts)
+        for _, name in ipairs { 'running_mean', 'running_var' } do
+          for _, value in ipairs(net.children[2].module[name]:tolist()) do
+            assert.is_true(value == value and math.abs(value) < INF, name)
+            assert.are_not.equal(name == 'running_var' and 1 or 0, value) -- the others count
+          end
+        end
+        assert.is_true(trainer.best < INF)
+        assert.is_true(#trainer.history > 1)
+      end
+    end
+  end)
+end)
