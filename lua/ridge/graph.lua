@@ -592,6 +592,7 @@ require('ridge.types').register('Graph', M.is, {
 })
 
 guard.all(Graph)
+guard.all(M)
 
 return setmetatable(M, {
   __call = function(_, f, ...) return require('ridge.graph_record').record(M.own, f, ...) end,

@@ -83,7 +83,8 @@ local function sentence(f, given, foreign)
 end
 
 -- Not what the user called, but what stands before it.
-local BEFORE = { ['ridge/guard.lua'] = true, ['ridge/class.lua'] = true }
+local BEFORE = { ['ridge/guard.lua'] = true, ['ridge/class.lua'] = true,
+  ['ridge/state.lua'] = true }
 
 local function stands_before(source)
   return BEFORE[source:match 'ridge/[%w_/]+%.lua$']
@@ -113,12 +114,26 @@ function M.handler(e)
   return err
 end
 
--- Where f ends in a call of C, its frame is gone, and with it the line that the error would name.
-local function finish(f, ok, ...)
+-- The first arguments of a function that has ended, by the names of its docstring.
+local function given_to(f, first, second, third)
+  local entry = M.docs and require(M.docs[1])[M.docs[2]](f)
+  local list, values = {}, { first, second, third }
+  local shift = entry and entry.method and 1 or 0
+  if shift == 1 then list[1] = { name = 'self', value = first } end
+  for i, p in ipairs(entry and entry.params or {}) do
+    if i + shift <= 3 then list[#list + 1] = { name = p.name, value = values[i + shift] } end
+  end
+  return list
+end
+
+-- Where f ends in a call of C or in a state (no_grad, scope), its frame is gone when the error
+-- passes the border, and with it the line that the error would name.
+local function finish(f, first, second, third, ok, ...)
   if ok then return ... end
   local e = ...
-  if type(e) == 'string' and e:find '^bad argument #%d+ to ' then
-    local err = blame.object(sentence(f, {}), 'EARG')
+  if type(e) == 'string' and (e:find '^bad argument #%d+ to '
+      or e:find '^[^:]*ridge/[%w_/]+%.lua:%d+: ') then
+    local err = blame.object(sentence(f, given_to(f, first, second, third)), 'EARG')
     err.cause = e
     error(err, 0)
   end
@@ -131,7 +146,8 @@ end
 function M.wrap(f)
   if original[f] then return f end
   local function guarded(...)
-    return finish(f, xpcall(f, M.handler, ...))
+    local first, second, third = ...
+    return finish(f, first, second, third, xpcall(f, M.handler, ...))
   end
   original[guarded] = f
   return guarded
@@ -148,7 +164,8 @@ function M.method(f, belongs)
     if not belongs(self) then
       error(blame.object(sentence(f, { { name = 'self', value = self } }, true), 'EARG'), 0)
     end
-    return finish(f, xpcall(f, M.handler, self, ...))
+    local second, third = ...
+    return finish(f, self, second, third, xpcall(f, M.handler, self, ...))
   end
   original[guarded] = f
   return guarded

@@ -99,7 +99,19 @@ describe('what Lua would say', function()
     local watched = ridge.Stability(optim.SGD(nn.Linear(2, 2)))
     watched:step(0 / 0)
     local figure = watched:plot()
-    assert.matches('the arguments do not fit', told(function() figure.text {} end).message)
+    assert.matches('^Figure:text: it is called with a colon', told(function()
+      figure.text {}
+    end).message)
+  end)
+
+  it('names what was called where the mistake is inside of a state', function()
+    for _, each in ipairs { { optim.Clip(), 'apply', 'Clip:apply: optimizer is nil' },
+        { optim.GradScaler(), 'step', 'Scaler:step: optimizer is nil' } } do
+      assert.matches('^' .. each[3], told(function() each[1][each[2]](each[1]) end).message)
+    end
+    assert.equal('Clip:apply: the arguments do not fit: optimizer = a nn.Linear',
+      told(function() optim.Clip():apply(nn.Linear(2, 2)) end).message)
+    assert.matches('^load: path is nil', told(function() ridge.graph.load() end).message)
   end)
 
   it('keeps escapes and addresses to itself', function()

@@ -73,7 +73,7 @@ end
 local POWER = { ['or'] = 1, ['and'] = 2, ['='] = 4, ['~='] = 4, ['<'] = 4, ['<='] = 4, ['>'] = 4,
   ['>='] = 4, ['+'] = 5, ['-'] = 5, ['*'] = 6, ['/'] = 6, ['^'] = 8 }
 local UNARY = { ['not'] = 3, ['-'] = 7 }
-local DEEPEST = 100
+local DEEPEST, LONGEST = 100, 5000 -- brackets inside one another; operations in a row
 
 local function parser(text)
   local p = { text = text, tokens = tokens_of(text), i = 1, depth = 0 }
@@ -150,7 +150,12 @@ function expression(p, least)
     if not power or power <= least then break end
     p:take()
     -- a power binds to its right: 2^3^2 is 2^9
-    left = { kind = 'binary', op = op, left, expression(p, op == '^' and power - 1 or power) }
+    local right = expression(p, op == '^' and power - 1 or power)
+    local length = math.max(left.length or 0, right.length or 0) + 1
+    if length > LONGEST then
+      fail(p.text, p:peek().at, ('more than %d operations in a row'):format(LONGEST))
+    end
+    left = { kind = 'binary', op = op, length = length, left, right }
   end
   p.depth = p.depth - 1
   return left

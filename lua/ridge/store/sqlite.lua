@@ -121,6 +121,10 @@ Database.__index = Database
 local function fail(self, code, name)
   local detail = ffi.string(self.handle ~= nil and lib.sqlite3_errmsg(self.handle)
     or lib.sqlite3_errstr(code))
+  if detail:find 'parser stack overflow' or detail:find 'Expression tree is too large' then
+    blame.raise('the question has more operations or brackets inside one another than SQLite takes',
+      'EARG')
+  end
   local known = MEANING[code % 256] or detail:find '^not authorized' and MEANING[23]
   if code % 256 == 5 and C.rg_interrupt_pending() ~= 0 then known = WAIT_ENDED end
   local label = known and known[1] or ('SQLite code %d'):format(code)

@@ -182,6 +182,18 @@ end
 
 -- -- x[i], x[{i, {a, b}}] -----------------------------------------------------------------
 
+-- A part that is nil ends the list, and a name is no part: both would be passed over.
+local function check_parts(key, parts)
+  for name in pairs(key) do
+    if type(name) ~= 'number' then
+      blame.raise(('x[{...}]: %s is no part; parts stand without names'):format(blame.show(name)),
+        'EAXIS')
+    elseif name > parts then
+      blame.raise(('x[{...}]: part %d is nil; {} is all of an axis'):format(parts + 1), 'EAXIS')
+    end
+  end
+end
+
 --- What x[key] looks at: a number selects on the first axis; a list has, for each axis, a position,
 --- a range {first, last, step}, or {} for all of it.
 ---@param x Tensor
@@ -192,8 +204,9 @@ function M.index(x, key)
     if x._t._ndim == 0 then blame.raise('x[i]: a scalar has no positions; use :item()', 'EAXIS') end
     return select_at(x, 1, key, 'x[i]')
   end
-  local view, axis = x, 1
+  local view, axis, parts = x, 1, 0
   for n, part in ipairs(key) do
+    parts = n
     if axis > view._t._ndim then
       blame.raise(('x[{...}]: %d parts for %s'):format(#key, x:describe()), 'EAXIS')
     end
@@ -204,6 +217,10 @@ function M.index(x, key)
         local first = position(view, axis - 1, part[1], 'x[{...}]')
         local last = position(view, axis - 1, part[2] or part[1], 'x[{...}]')
         local step = part[3] or 1
+        if #part > 3 then
+          blame.raise(('x[{...}]: a range is {first, last, step}, got %d numbers'):format(#part),
+            'EAXIS')
+        end
         if type(step) ~= 'number' or step ~= math.floor(step) or step < 1 or step > 2 ^ 53 then
           blame.raise(('x[{...}]: the step of axis %d is a whole number from 1, got %s'):format(n,
             blame.show(step)), 'EAXIS')
@@ -219,6 +236,7 @@ function M.index(x, key)
         :format(n, type(part)), 'EAXIS')
     end
   end
+  if parts < x._t._ndim then check_parts(key, parts) end
   return view
 end
 

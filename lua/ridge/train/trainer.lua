@@ -131,7 +131,7 @@ local function finish(self, group, last, began)
     weigh(self, group)
     step(self, read and loss_of(group) or nil, group.bad)
   end)
-  if self.statistics then self.statistics:settle() end
+  self.statistics:settle()
   group.row = { step = self.steps_before + #self.curve + 1, loss = read and loss_of(group) or nil,
     seconds = self.trained_s + seconds_now() - began }
   self.curve[#self.curve + 1] = group.row
@@ -157,9 +157,7 @@ local function train(self, loader, epochs)
     batches = all }
   self.model:train()
   self.batch:place()
-  -- what leaves steps out goes on behind a batch that is not finite
-  local leaves_out = self.stability or o.scaler or self.batch.device ~= 'cpu'
-  self.statistics = leaves_out and Running(self.model) or nil
+  self.statistics = Running(self.model)
   self.optimizer:zero_grad { set = o.compile } -- what plans add to stays where it is
   for x, y in loader:each() do
     local n = rows_of(x, y)

@@ -154,6 +154,9 @@ M.FUNCTIONS = {
     .. 'return (x * x):sum() end)(), fit_x, { create = often(50) }',
   ['ridge.grad_saved'] = '(ridge.randn(a):requires_grad_() * 2):sum()',
   ['ridge.graph'] = 'function(x, y) return x:matmul(y):gelu() end, F(a, b), F(b, c)',
+  ['ridge.graph.is'] = 'a', ['ridge.graph.pass'] = '"mine", function(g) return g end',
+  ['ridge.graph.parse'] = 'ridge.graph(net(), ridge.ones(2, 3)):json()',
+  ['ridge.graph.load'] = 'file("fit.g.json", ridge.graph(net(), ridge.ones(2, 3)):json())',
   ['ridge.hook'] = '(ridge.ones(2):requires_grad_() * 3), function(g) return g * 2 end',
   ['ridge.level'] = 'ridge.nn.Sequential(net(), ridge.nn.ReLU()), one { "basic", "advanced", '
     .. '"ultra" }, nil, function() end',

@@ -30,6 +30,7 @@ M.NEVER = {
   ['ridge.measure.block'] = 'slow', ['ridge.measure.point'] = 'slow', ['ridge.replay'] = 'slow',
   ['ridge.retry'] = 'slow', ['ridge.bench.report'] = 'of a sweep of benchmarks, which are slow',
   ['ridge.optim.Optimizer'] = 'for classes made from it', ['tensor:pin'] = 'needs a GPU',
+  ['ridge.graph.own'] = 'takes a pointer of the core',
 }
 
 local function sorted(t)
@@ -55,6 +56,7 @@ local function walk(list, seen, t, name)
       local its = getmetatable(value)
       if its and its.__call then
         list[#list + 1] = { name = full, f = value, class = rawget(value, '__name') ~= nil }
+        if not rawget(value, '__name') then walk(list, seen, value, full) end
       else
         walk(list, seen, value, full)
       end

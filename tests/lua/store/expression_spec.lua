@@ -122,4 +122,24 @@ describe('an expression', function()
       expression.check(expression.parse 'widht > 3', { width = true }, 'the sweep')
     end))
   end)
+
+  it('has a sentence for what is too long or too deep, in Lua and in SQL', function()
+    local ok, err = pcall(expression.parse, ('a + '):rep(20000) .. '1 > 0')
+    assert.is_false(ok)
+    assert.matches('^more than 5000 operations in a row at character', err.message)
+    assert.is_true(expression.holds(expression.parse(('a = 2 or '):rep(4000) .. 'a = 1'),
+      { a = 1 }))
+    local folder = folders.new()
+    local db = sqlite.open(folder .. '/e.db', 'write')
+    db:exec 'CREATE TABLE t(a)'
+    for _, text in ipairs { ('a+('):rep(40) .. '1' .. (')'):rep(40), ('a + '):rep(600) .. '1',
+        ('max(a, '):rep(60) .. '1' .. (')'):rep(60), ('not '):rep(90) .. 'a' } do
+      local sql, values = expression.sql(expression.parse(text))
+      ok, err = pcall(db.query, db, 'SELECT a FROM t WHERE ' .. sql, unpack(values))
+      assert.is_false(ok)
+      assert.matches('^the question has more operations or brackets', err.message)
+    end
+    db:close()
+    folders.remove(folder)
+  end)
 end)

@@ -356,4 +356,18 @@ describe('memory', function()
     assert.is_true(ok)
     assert.equal(2 ^ 20, x.count)
   end)
+
+  it('passes over no part of a position', function()
+    local x = ridge.zeros(3, 4)
+    for key, want in pairs { [{ nil, 1 }] = 'part 1 is nil', [{ 1, nil, 2 }] = 'part 2 is nil',
+        [{ a = 1 }] = "'a' is no part", [{ { 1, 2, 1, 5 } }] = 'got 4 numbers' } do
+      for _, f in ipairs { function() return x[key] end, function() x[key] = 1 end } do
+        local ok, e = pcall(f)
+        assert.is_false(ok)
+        assert.matches(want, e.message, 1, true)
+      end
+    end
+    assert.same({ 3, 4 }, x[{ {}, {} }].shape)
+    assert.same({ 3, 4 }, x[{}].shape)
+  end)
 end)
