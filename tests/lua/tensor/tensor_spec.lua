@@ -370,4 +370,23 @@ describe('memory', function()
     assert.same({ 3, 4 }, x[{ {}, {} }].shape)
     assert.same({ 3, 4 }, x[{}].shape)
   end)
+
+  it('narrows to what lies within, by start, length and step', function()
+    for size = 0, 5 do
+      local x = size > 0 and ridge.arange(1, size) or ridge.zeros(0)
+      for start = 1, size + 2 do
+        for length = 0, size + 1 do
+          for step = 1, 4 do
+            local fits = length == 0 and start <= size + 1
+              or length > 0 and start + (length - 1) * step <= size
+            local ok, view = pcall(x.narrow, x, 1, start, length, step)
+            assert.equal(fits, ok, ('%d from %d by %d of %d'):format(length, start, step, size))
+            for k = 1, ok and length or 0 do
+              assert.equal(start + (k - 1) * step, view:get(k))
+            end
+          end
+        end
+      end
+    end
+  end)
 end)
