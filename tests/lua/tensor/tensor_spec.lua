@@ -373,7 +373,8 @@ describe('memory', function()
 
   it('narrows to what lies within, by start, length and step', function()
     for size = 0, 5 do
-      local x = size > 0 and ridge.arange(1, size) or ridge.zeros(0)
+      -- of a longer storage, in which what is outside of the axis is not outside of memory
+      local x = ridge.arange(1, 40):narrow(1, 1, size)
       for start = 1, size + 2 do
         for length = 0, size + 1 do
           for step = 1, 4 do
