@@ -251,7 +251,7 @@ describe('scripts/gpu/sim.sh', function()
       has(asked, ('tests/op/%s_spec.lua gpusimtsan.so 20 \n'):format(name))
       has(asked, ('tests/op/%s_spec.lua gpusim.so 1 rev\n'):format(name))
     end
-    for _, name in ipairs { 'simtsan', 'sim', 'blas', 'dnn', 'chain' } do
+    for _, name in ipairs { 'simtsan', 'sim', 'blas', 'dnn', 'fused' } do
       has(asked, ('build/tests/test_%s  '):format(name))
     end
     for _, name in ipairs { 'dnn', 'dnn_plan', 'dnn_due' } do

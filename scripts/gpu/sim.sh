@@ -28,7 +28,7 @@ suite=("${suite[@]/%/_spec.lua}")
 files_of() {
   case ${1%%[:/]*} in
     test)
-      printf '%s\n' "$build"/tests/test_{sim,blas,dnn,chain} tests/sim/dnn_{,plan_,due_}spec.lua
+      printf '%s\n' "$build"/tests/test_{sim,blas,dnn,fused} tests/sim/dnn_{,plan_,due_}spec.lua
       ;;
     asan | tsan) printf '%s\n' "$build/tests/test_sim${1%%[:/]*}" "${suite[@]}" ;;
     cpu) ls tests/op/*_spec.lua ;;
