@@ -95,8 +95,11 @@ local function passes_of(st, say, trial, g)
   say('', 'passes  ' .. table.concat(list, '  '))
 end
 
--- An end of an interval of times: old rows have some below zero, where no time is.
-local function finish(ns) return time(ns and math.max(ns, 0)) end
+-- The interval of a time, of old rows from 0 on: some reach below, where no time is.
+local function interval(lo, hi)
+  if not (lo and hi) then return 'no interval' end
+  return ('[%s .. %s]'):format(time(math.max(lo, 0)), time(math.max(hi, 0)))
+end
 
 local function timings(st, say, trial)
   local results = require 'ridge.store.results'
@@ -105,9 +108,8 @@ local function timings(st, say, trial)
     if g.cache == 'first' then
       say(g.phase .. ' first', time(g.med) .. ', the very first call')
     else
-      say(('%s %s'):format(g.phase, g.cache), ('%s  [%s .. %s]  p95 %s  p99 %s  %s%s'):format(
-        time(g.med), finish(g.ci_lo), finish(g.ci_hi), time(g.p95),
-        time(g.p99), 'grade ' .. (g.grade
+      say(('%s %s'):format(g.phase, g.cache), ('%s  %s  p95 %s  p99 %s  %s%s'):format(
+        time(g.med), interval(g.ci_lo, g.ci_hi), time(g.p95), time(g.p99), 'grade ' .. (g.grade
         or '-'), g.flags ~= '' and ' (' .. g.flags .. ')' or ''))
       if g.ci_lo and g.ci_lo < 0 then
         say('', ('stored as [%s .. %s]; no time is below 0'):format(time(g.ci_lo), time(g.ci_hi)))

@@ -280,10 +280,32 @@ local function time_point(run, item, partner)
   series.settle(item.outcome, item.claim, item.earlier, run.spec.protocol)
 end
 
+local IS_VALUE = { number = true, string = true, boolean = true }
+
+-- What the recipe names as the partner of a point; nil and why not.
+local function named_partner(run, item)
+  local ok, params = xpcall(run.spec.partner, catch, copy(item.claim.params))
+  if not ok then
+    if is_interrupt(params.err) then error(params.err, 0) end
+    return nil, tostring(params.err)
+  elseif params ~= nil and params ~= false and type(params) ~= 'table' then
+    return nil, ('it is %s; a table of parameters is expected, or nil'):format(blame.show(params))
+  end
+  for name, value in pairs(params or {}) do
+    if type(name) ~= 'string' or not IS_VALUE[type(value)] then
+      return nil, ('%s = %s is no parameter and its value'):format(blame.show(name),
+        blame.show(value))
+    end
+  end
+  return params
+end
+
 -- The partner of a point, set up; nil where it has none, or where that fails: the point itself may
 -- be well all the same, and its row says why there is no ratio.
 local function partner_of(run, item)
-  local params = run.spec.partner and run.spec.partner(copy(item.claim.params))
+  if not run.spec.partner then return nil end
+  local params, why = named_partner(run, item)
+  if why then item.note = 'no ratio: partner: ' .. why end
   if not params or space.label(params) == item.label then return nil end
   local partner = { claim = { params = params, seed = item.claim.seed, trial = item.claim.trial,
     pass = item.claim.pass }, label = space.label(params), partner_of = item }

@@ -322,8 +322,11 @@ describe('a sweep in passes', function()
     local whole = sw()
     run(whole)
     -- of 4, 4 and 2 the median; of the new window alone it were 2
-    assert.same({ { pass = 1, pass_ratio = 4 }, { pass = 2, pass_ratio = 2 } },
-      query [[SELECT a.pass, g.pass_ratio FROM timing g JOIN attempt a ON a.id = g.attempt_id
+    -- and of 40, 40, 90 and 60 ns
+    assert.same({ { pass = 1, pass_ratio = 4, pass_med = 50 },
+      { pass = 2, pass_ratio = 2, pass_med = 40 * TIMES[2] } },
+      query [[SELECT a.pass, g.pass_ratio, g.pass_med FROM timing g
+        JOIN attempt a ON a.id = g.attempt_id
         WHERE g.pass_ratio IS NOT NULL AND a.outcome = 'ok' AND a.pass < 3 ORDER BY 1]])
     -- of four windows three are there; one alone would have no median
     assert.same({ 4, 2, 4, 4, 4, 4 }, wanted)
@@ -341,6 +344,24 @@ describe('a sweep in passes', function()
     assert.is_nil(row.fwd_ratio)
     assert.matches('^no ratio: its partner .*k=1.*: setup: .*no such layer', row.reason)
     assert.is_nil(row_of(sw, 1).reason)
+  end)
+
+  it('says why a point has no ratio where the recipe names no partner that could be', function()
+    local odd = { 'no table', { [1] = 4 }, { k = {} }, false, 'raises' }
+    local sw = declare { space = { k = sweep.range(1, 5) }, partner = function(p)
+      if p.k == 5 then error 'no such size' end
+      return odd[p.k]
+    end }
+    assert.same({ ok = 5, total = 5 }, run(sw).counts)
+    local said = {}
+    for k = 1, 5 do said[k] = row_of(sw, k).reason or '' end
+    assert.equal("no ratio: partner: it is 'no table'; a table of parameters is expected, or nil",
+      said[1]:gsub('"', "'"))
+    assert.matches('^no ratio: partner: 1 = .* is no parameter and its value', said[2])
+    assert.matches('^no ratio: partner: .*k.* = .* is no parameter and its value', said[3])
+    assert.equal('', said[4])
+    assert.matches('^no ratio: partner: .*no such size', said[5])
+    assert.equal(0, query('SELECT count(*) AS n FROM timing WHERE ratio IS NOT NULL')[1].n)
   end)
 
   it('has more passes of points whose intervals leave something undecided', function()
@@ -392,6 +413,9 @@ describe('a sweep in passes', function()
     pcall(run, sw)
     local _, out = program.run { 'watch', 'land', '--once', '--db', db }
     assert.matches('land  pass 4 of 5 %d/6', out)
+    _, out = program.run { 'show', '1', '--db', db }
+    assert.matches('warm +[%d.]+ ns  no interval  p95', out)
+    assert.matches('; too few for an interval', out)
     run(declare())
     _, out = program.run { 'show', '1', '--db', db }
     assert.matches('med over 5 passes in 2 processes, 100 windows of 4 calls', out)
