@@ -206,8 +206,11 @@ static rg_status write(recording *r, int32_t node, const rg_tensor *x, int32_t w
     s->state = true;
     RG_TRY(rg_ir_graph_state(r->g, s->first));
   }
-  RG_TRY(rg_ir_output_add(r->g, node, &meta, x->_device, s->number, s->version + 1, was, &value));
-  s->version++;
+  if (s->wrote != node) { /* all that one call writes in a storage is one version of it */
+    s->version++;
+    s->wrote = node;
+  }
+  RG_TRY(rg_ir_output_add(r->g, node, &meta, x->_device, s->number, s->version, was, &value));
   s->writer = node;
   s->counted = rg_storage_version(s->storage);
   return rg_seen_set(s, x, value);

@@ -25,6 +25,7 @@ typedef struct stored {
   int32_t number;
   int32_t version; /* of the graph */
   int32_t writer;  /* node that wrote it; RG_IR_NONE: none yet */
+  int32_t wrote;   /* node that wrote over what was there; RG_IR_NONE: none yet */
   int32_t first;   /* value that no node makes; RG_IR_NONE: it is the recording's own */
   uint64_t counted;
   bool outside; /* it was there before */
