@@ -565,4 +565,23 @@ describe('a batch that is not finite', function()
       end
     end
   end)
+
+  it('leaves the running statistics of the batch before, not those of the beginning', function()
+    local norm = nn.BatchNorm(3)
+    local running = require 'ridge.train.running'(nn.Sequential(norm))
+    norm.running_mean:copy_(ridge.tensor { 5, 6, 7 })
+    running:settle()
+    norm.running_mean:copy_(ridge.tensor { NAN, 8, INF })
+    running:settle()
+    assert.same({ 5, 8, 7 }, norm.running_mean:tolist())
+  end)
+
+  it('and a scale on the loss: what is clipped is the norm without it', function()
+    for _, scale in ipairs { 1, 1024 } do
+      local net, optimizer, arrive = made({ 3, 0 }, { 0 })
+      arrive({ 3 * scale, 0 }, { 4 * scale })
+      optim.GradScaler({ scale = scale }):step(optimizer, { clip = 2.5 })
+      assert.is_true(near(net.a:tolist()[1], 1 - 1.5) and near(net.b:tolist()[1], 1 - 2))
+    end
+  end)
 end)
