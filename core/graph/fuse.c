@@ -61,6 +61,17 @@ static bool computes(const rg_tensor *x)
   return x->_dtype == RG_F32 || x->_dtype == RG_F16 || x->_dtype == RG_BF16;
 }
 
+/* Inputs without those that are left out behind them: the second one of x + 1. */
+static int32_t inputs_of(const step *s)
+{
+  int32_t n = s->call.n_in;
+
+  while (n > 0 && s->call.in[n - 1] == NULL) {
+    n--;
+  }
+  return n;
+}
+
 /* Is the step an elementwise function that a link can be? */
 static bool fits(const step *s)
 {
@@ -74,7 +85,7 @@ static bool fits(const step *s)
       s->call.n_out != 1 || y->_count == 0 || !computes(y) || !rg_is_contiguous(y)) {
     return false;
   }
-  for (int32_t i = 0; i < s->call.n_in; i++) {
+  for (int32_t i = 0; i < inputs_of(s); i++) {
     const rg_tensor *x = s->call.in[i];
 
     if (!computes(x) || (!converts && x->_dtype != y->_dtype) ||
@@ -115,18 +126,18 @@ static bool agrees(const step *first, int32_t n, const step *s)
     if (crosses(t->out[0], y)) {
       return false;
     }
-    for (int32_t i = 0; i < s->call.n_in; i++) {
+    for (int32_t i = 0; i < inputs_of(s); i++) {
       if (crosses(t->out[0], s->call.in[i])) {
         return false;
       }
     }
-    for (int32_t i = 0; i < t->call.n_in; i++) {
+    for (int32_t i = 0; i < inputs_of(t); i++) {
       if (crosses(t->call.in[i], y)) {
         return false;
       }
     }
   }
-  for (int32_t i = 0; i < s->call.n_in; i++) {
+  for (int32_t i = 0; i < inputs_of(s); i++) {
     if (crosses(s->call.in[i], y)) {
       return false;
     }
@@ -162,7 +173,7 @@ static bool is_needed(const step *s, int32_t left)
   for (int32_t i = 0; i < next->call.n_in; i++) {
     const rg_tensor *x = next->call.in[i];
 
-    if (x->_storage == storage && !same_place(x, s->out[0])) {
+    if (x != NULL && x->_storage == storage && !same_place(x, s->out[0])) {
       return true;
     }
   }
@@ -184,7 +195,7 @@ static bool link_of(making *m, step *s, int32_t left)
   bool two = is_binary(id) || id == RG_OP_ACT_BACK;
   const rg_binary_args *numbers = is_binary(id) ? call->args : NULL;
   const rg_tensor *a = call->in[0];
-  const rg_tensor *b = call->n_in > 1 ? call->in[1] : NULL;
+  const rg_tensor *b = inputs_of(s) > 1 ? call->in[1] : NULL;
   rg_link *l = &m->args.link[m->args.n];
   int32_t load = RG_FUSED_NONE;
   int32_t with = RG_FUSED_NONE;

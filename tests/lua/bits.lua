@@ -6,10 +6,10 @@ local ffi = require 'ffi'
 local M = {}
 
 --- Everything a tensor holds, row by row, with its type and shape: nan and -0 count as they are.
----@param x Tensor on the CPU
+---@param x Tensor
 ---@return string
 function M.of(x)
-  local whole = x:detach():contiguous()
+  local whole = x:detach():contiguous():to 'cpu'
   return ('%s[%s]'):format(x.dtype, table.concat(x.shape, ','))
     .. ffi.string(ffi.cast('const char *', whole._t._data), x.bytes)
 end
@@ -30,6 +30,22 @@ function M.all(...)
     end
   end
   for i = 1, select('#', ...) do add((select(i, ...))) end
+  return out
+end
+
+--- All texts in lists, and in those in them from 0 or 1 on, one behind the other.
+---@param list table
+---@return string[]
+function M.flat(list)
+  local out = {}
+  local function add(value)
+    if type(value) ~= 'table' then
+      out[#out + 1] = value
+      return
+    end
+    for i = value[0] and 0 or 1, #value do add(value[i]) end
+  end
+  add(list)
   return out
 end
 

@@ -222,7 +222,7 @@ for _, name in ipairs(names) do
             local plan = C.rg_capture_swap(nil)
             local shape = ffi.new('int64_t[8]')
             for i = 0, y._ndim - 1 do shape[i] = y._shape[i] end
-            tensors.check(C.rg_empty(y._dtype, 0, shape, y._ndim, incoming))
+            tensors.check(C.rg_empty(y._dtype, y._device, shape, y._ndim, incoming))
             tensors.check(C.rg_fill_(incoming[0], 0.75))
             C.rg_capture_swap(plan)
             tensors.hold(incoming[0])

@@ -1,0 +1,260 @@
+-- SPDX-License-Identifier: MIT
+--- Functions drawn at random, and what they work on: tensors that look into one storage, modules,
+--- an optimizer. The same number gives the same function and the same numbers in its tensors.
+local ridge = require 'ridge'
+local bits = require 'tests.lua.bits'
+local nn, optim = ridge.nn, ridge.optim
+
+local M = {}
+
+-- -- Choices, the same ones for the same number --------------------------------------------------
+
+-- Choices of 1 .. n, and of one of a list.
+local function chooser(seed)
+  local state = (seed * 7919 + 17) % 2147483647
+  local function below(n) -- 1 .. n
+    state = (state * 48271) % 2147483647
+    return math.floor(state / 2147483647 * n) + 1
+  end
+  return below, function(list) return list[below(#list)] end
+end
+
+local FLOATS = { 'f32', 'f32', 'f32', 'f64', 'bf16', 'f16' }
+local SHAPES = { { 4, 6 }, { 4, 6 }, { 6, 4 }, { 6 }, { 4, 1 }, { 2, 4, 6 }, {}, { 1, 6 } }
+local UNARY = { 'neg', 'abs', 'sign', 'square', 'relu', 'floor', 'ceil', 'round', 'sqrt', 'rsqrt',
+  'reciprocal', 'exp', 'log', 'log1p', 'sin', 'cos', 'tanh', 'erf', 'sigmoid', 'gelu', 'silu',
+  'softplus' }
+local BINARY = { 'add', 'sub', 'mul', 'div', 'pow', 'maximum', 'minimum', 'eq', 'ne', 'lt', 'le',
+  'gt', 'ge' }
+local REDUCE = { 'sum', 'mean', 'prod', 'max', 'min', 'norm' }
+local NUMBERS = { 0, -0.0, 1, -1, 0.5, 2, 3.25 }
+
+-- What a step of a function may do with the tensors that are there: gives a new one, or nil.
+local function view(x, below, pick)
+  local n = x.ndim
+  local kind = below(8)
+  if kind == 1 and n >= 2 then return x:transpose(below(n), below(n)) end
+  if kind == 2 then return x:reshape(-1) end
+  if kind == 3 and n >= 1 then
+    local axis = below(n)
+    local start = below(x.shape[axis])
+    return x:narrow(axis, start, below(x.shape[axis] - start + 1))
+  end
+  if kind == 4 and n >= 1 then
+    local axis = below(n)
+    return x:select(axis, below(x.shape[axis]))
+  end
+  if kind == 5 and n < 4 then return x:unsqueeze(below(n + 1)) end
+  if kind == 6 and n >= 1 and x.shape[1] == 1 then
+    return x:expand(3, unpack(x.shape, 2))
+  end
+  if kind == 7 then return x:detach() end
+  if n == 2 then return pick { x:t(), x:permute(2, 1), x:reshape(x.shape[2], x.shape[1]) } end
+end
+
+local MAKE = {
+  function(x, _, pick) return x[pick(UNARY)](x) end,
+  function(x, _, pick, other) return x[pick(BINARY)](x, other()) end,
+  function(x, _, pick) return x[pick(BINARY)](x, pick(NUMBERS)) end,
+  function(x, below, pick)
+    local opts = x.ndim > 0 and below(2) == 1 and { axis = below(x.ndim), keep = below(2) == 1 }
+    return opts and x[pick(REDUCE)](x, opts) or x[pick(REDUCE)](x)
+  end,
+  view, view, view,
+  function(x, _, pick) return x:to(pick { 'f32', 'f64', 'bf16', 'f16', 'i32' }) end,
+  function(x, below, pick)
+    local axis = below(math.max(1, x.ndim))
+    return pick { function() return x:softmax(axis) end, function() return x:cumsum(axis) end,
+      function() return x:argmax(axis) end, function() return x:layer_norm() end,
+      function() return x:clone() end, function() return x:contiguous() end }()
+  end,
+  function(x, _, _, other)
+    local y = other()
+    return x:matmul(y)
+  end,
+  function(x, below, _, other) return ridge.concat({ x, other() }, below(math.max(1, x.ndim))) end,
+  function(x, below) return x:take(ridge.arange(3, { dtype = 'i64' }) % x.shape[1]), below end,
+  function(x, below) return x:dropout(0.25), below end,
+  function(_, _, pick) return ridge[pick { 'rand', 'randn' }](unpack(pick(SHAPES))) end,
+  function(_, _, pick) return ridge[pick { 'zeros', 'ones' }](unpack(pick(SHAPES))) end,
+}
+
+local function write(x, below, pick, other)
+  local kind = below(6)
+  if kind == 1 then x:copy_(other())
+  elseif kind == 2 then x[pick { 'add_', 'sub_', 'mul_' }](x, other())
+  elseif kind == 3 then x[pick { 'neg_', 'relu_', 'exp_', 'tanh_' }](x)
+  elseif kind == 4 then x:fill_(pick(NUMBERS))
+  elseif kind == 5 then view(x, below, pick):add_(pick(NUMBERS))
+  else x:normal_() end
+end
+
+-- -- Modules, and what a function does with them -------------------------------------------------
+
+-- Modules of six features; those that draw are no part of what is computed again.
+local function modules()
+  return {
+    nn.Linear(6, 6, { seed = 1 }),
+    nn.Sequential(nn.Linear(6, 8, { seed = 2 }), nn.GELU(), nn.LayerNorm(8),
+      nn.Linear(8, 6, { seed = 3 })),
+    nn.Sequential(nn.BatchNorm(6), nn.ReLU()),
+    nn.Sequential(nn.BatchNorm(6), nn.Linear(6, 6, { seed = 4 })):eval(),
+    nn.Sequential(nn.GroupNorm(2, 6), nn.SiLU()),
+    nn.RMSNorm(6),
+    nn.MultiHeadAttention(6, { heads = 2, seed = 5 }),
+    nn.LSTM(6, 6, { seed = 6 }),
+    nn.GRU(6, 6, { seed = 7 }),
+    nn.Dropout(0.25),
+  }
+end
+
+local SEQUENCES = { [7] = true, [8] = true, [9] = true }
+local DRAW = { [10] = true }
+local KINDS = { 'SGD', 'Adam', 'AdamW', 'Lion' }
+
+-- x as rows, or sequences, of six features.
+local function features(x, kind)
+  local last = x.shape[x.ndim]
+  if last ~= 6 then x = ridge.ones(4, 6) * x:sum() end
+  if x.dtype ~= 'f32' then x = x:to 'f32' end
+  return x:reshape(SEQUENCES[kind] and { -1, 2, 6 } or { -1, 6 })
+end
+
+local function through(world, x, below)
+  local kind = below(#world.modules)
+  local net = world.modules[kind]
+  x = features(x, kind)
+  if world.recompute and not DRAW[kind] and below(3) == 1 then return (ridge.recompute(net, x)) end
+  return (net(x))
+end
+
+local COMPUTE = { 'bf16', 'f16' }
+
+-- One step: a new tensor, or nil.
+local function step(world, pool, below, pick)
+  local x = pick(pool)
+  local function other() return pick(pool) end
+  local kind = below(10)
+  if kind <= 2 then return through(world, x, below) end
+  if kind == 3 then
+    return ridge.autocast(pick(COMPUTE), function() return through(world, x, below) * 1 end)
+  end
+  if kind == 4 then
+    return ridge.scope(function() return pick(MAKE)(pick(MAKE)(x, below, pick, other) or x, below,
+      pick, other) end)
+  end
+  return pick(MAKE)(x, below, pick, other)
+end
+
+-- A backward pass from what was made, and perhaps the optimizer's step.
+local function train(world, made, below)
+  local loss
+  for _, x in ipairs(made) do
+    if x.requires_grad and x.count > 0 then
+      local part = x:to('f32'):tanh():mean()
+      loss = loss and loss + part or part
+    end
+  end
+  if not loss then return end
+  if not world.accumulates then world.optimizer:zero_grad() end
+  loss:backward()
+  if below(3) > 1 then world.optimizer:step() end
+end
+
+-- -- Worlds --------------------------------------------------------------------------------------
+
+--- What a function works on: tensors, of which some look into one storage, modules, an optimizer.
+---@param seed number
+---@return table world
+function M.world(seed)
+  local below, pick = chooser(seed)
+  local world = { seed = seed, tensors = {}, modules = modules(), trains = below(3) == 1 }
+  local list = world.tensors
+  for i = 1, 1 + below(3) do
+    list[i] = ridge.zeros(unpack(pick(SHAPES))):to(pick(FLOATS))
+  end
+  for i = 1, #list do
+    if below(3) == 1 and list[i].ndim == 2 then list[#list + 1] = list[i]:t() end
+  end
+  world.recompute = world.trains and below(2) == 1
+  world.parameters = {}
+  for _, module in ipairs(world.modules) do
+    for _, p in ipairs(module:parameters()) do table.insert(world.parameters, p) end
+  end
+  world.accumulates = world.trains and below(2) == 1
+  if world.accumulates then -- gradients that are there are added to, at each replay too
+    local loss = 0
+    for _, p in ipairs(world.parameters) do loss = loss + p.tensor:mean() end
+    loss:backward()
+  end
+  world.optimizer = optim[pick(KINDS)](world.parameters, { lr = 0.01 })
+  return world
+end
+
+local SPECIAL = { 0 / 0, 1 / 0, -1 / 0, -0.0, 0 }
+
+--- Other numbers in its tensors; in round 2 some that arithmetic is not expected to meet.
+---@param world table
+---@param round number
+function M.refill(world, round)
+  for i, x in ipairs(world.tensors) do
+    local values = ridge.randn(unpack(x.shape))
+    if round == 2 and x.ndim > 0 then
+      local flat = values:reshape(-1)
+      for k = 1, flat.shape[1], 3 do flat[k] = SPECIAL[(k + i) % #SPECIAL + 1] end
+    end
+    x:copy_(values)
+  end
+end
+
+--- The bits of everything that is there behind a run: tensors, parameters, gradients, buffers.
+---@param world table
+---@return string[]
+function M.bits(world)
+  local list = { unpack(world.tensors) }
+  for _, p in ipairs(world.parameters) do
+    list[#list + 1] = p.tensor
+    list[#list + 1] = p.tensor.grad
+  end
+  for _, module in ipairs(world.modules) do
+    local names, state = {}, module:state()
+    for name in pairs(state) do names[#names + 1] = name end
+    table.sort(names)
+    for _, name in ipairs(names) do list[#list + 1] = state[name] end
+  end
+  return bits.all(list)
+end
+
+--- A function of a world, drawn by the world's number. What a step cannot do is left out.
+---@param world table
+---@return function f returns a table of tensors
+function M.of(world)
+  local function f()
+    local below, pick = chooser(world.seed + 1000003)
+    local pool, made = {}, {}
+    for i, x in ipairs(world.tensors) do
+      pool[i] = world.trains and x:detach() or x -- no run is part of the next one's tape
+    end
+    local function other() return pick(pool) end
+    for _ = 1, 2 + below(18) do
+      if below(5) == 1 then
+        pcall(write, pick(pool), below, pick, other)
+      else
+        local ok, y = pcall(step, world, pool, below, pick)
+        if ok and y and y.count <= 4096 then
+          pool[#pool + 1] = y
+          made[#made + 1] = y
+        end
+      end
+    end
+    if world.trains then pcall(train, world, made, below) end
+    local out = {}
+    for i = 1, below(3) do out[i] = #made > 0 and pick(made) or nil end
+    out.last = made[#made] or (pick(pool) + 1)
+    return out
+  end
+  if world.trains then return f end
+  return function() return ridge.no_grad(f) end
+end
+
+return M
