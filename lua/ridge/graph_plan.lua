@@ -75,19 +75,25 @@ local function is_whole(graph)
   return true
 end
 
--- What the recorded function returned, with the outputs in the places of its tensors.
-local function rebuilt(part, outputs)
+-- What the recorded function returned, with the outputs in the places of its tensors; made: tables
+-- that are there already, by what they were.
+local function rebuilt(part, outputs, made)
   if part.output then return outputs[part.output] end
   if not part.fields then return part.value end
-  local list = {}
-  for key, field in pairs(part.fields) do list[key] = rebuilt(field, outputs) end
+  local list = made[part]
+  if not list then
+    list = {}
+    made[part] = list
+    for key, field in pairs(part.fields) do list[key] = rebuilt(field, outputs, made) end
+  end
   return list
 end
 
 local function results_of(graph, outputs)
   local made, list, n = graph._made, {}, 0
+  local tables = {}
   if made then
-    for i, part in ipairs(made.results) do list[i] = rebuilt(part, outputs) end
+    for i, part in ipairs(made.results) do list[i] = rebuilt(part, outputs, tables) end
     return list, #made.results
   end
   for i, output in ipairs(graph:outputs()) do

@@ -39,16 +39,18 @@ local function returned(value, name, seen)
     output(value, C.RG_OUTPUT_RETURNED, name)
     seen.n = seen.n + 1
     return { output = seen.n }
-  elseif type(value) == 'table' and not getmetatable(value) and not seen[value] then
-    seen[value] = true
+  elseif type(value) == 'table' and seen[value] then
+    return seen[value]
+  elseif type(value) == 'table' and not getmetatable(value) then
     local keys, fields = {}, {}
+    seen[value] = { fields = fields } -- a table that is there twice is one
     for key in pairs(value) do keys[#keys + 1] = key end
     table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
     for _, key in ipairs(keys) do
       fields[key] = returned(value[key], name and name .. '.' .. tostring(key) or tostring(key),
         seen)
     end
-    return { fields = fields }
+    return seen[value]
   end
   return { value = value }
 end

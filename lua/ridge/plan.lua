@@ -43,6 +43,16 @@ local function look_again(self)
   end
 end
 
+-- Does a tensor that is given lie in an input that another one is copied to?
+local function is_overwritten(self, key, x, tensors)
+  for other in pairs(tensors) do
+    if self.inputs[other]._t ~= self.inputs[key]._t and x:same_storage(self.inputs[other]) then
+      return true
+    end
+  end
+  return false
+end
+
 -- Copy tensors into the inputs of a graph's plan.
 local function set_inputs(self, tensors)
   if not self.inputs then
@@ -66,8 +76,12 @@ local function set_inputs(self, tensors)
         blame.show(x)), 'ESHAPE', 'plan:run')
     end
   end
-  local mode_before = C.rg_grad_mode(0)
+  local from = {} -- two inputs may be given each other's tensors
   for key, x in pairs(tensors) do
+    from[key] = is_overwritten(self, key, x, tensors) and x:detach():clone() or x
+  end
+  local mode_before = C.rg_grad_mode(0)
+  for key, x in pairs(from) do
     local status = C.rg_copy_(self.inputs[key]._t, x._t)
     if status ~= 0 then
       C.rg_grad_mode(mode_before)

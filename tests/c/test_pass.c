@@ -196,6 +196,16 @@ static void test_common_writes(void)
   (void)written(g, b, y, &later);
   returned(g, added(g, a, later), "");
   comes(g, common, "gelu transpose transpose neg relu add", "nor a view that is written to");
+
+  const rg_fill_args zeros = { .meta = { RG_F32, 2, { 3, 3 } } };
+
+  g = graph(&x);
+  y = outside(g, RG_VALUE_STATE, "average", 3, 3);
+  y = node_of(g, rg_ops[RG_OP_FILL], NULL, 0, &zeros, y);
+  y = node_of(g, &rg_op_relu, &y, 1, NULL, y);
+  (void)node_of(g, rg_ops[RG_OP_FILL], NULL, 0, &zeros, y);
+  returned(g, x, "");
+  comes(g, common, "fill relu fill", "nor what is written over, twice with the same");
 }
 
 static void test_common_modes(void)

@@ -149,6 +149,7 @@ describe('a plan of a graph', function()
       failure(g.plan, g))
     assert.matches("the graph has no '1.wieght' %(did you mean '1.weight'%?%)",
       failure(g.plan, g, { tensors = { ['1.wieght'] = x } }))
+    assert.matches('graph:plan: node %d+ %(linear, 1%): parameter 1.weight', failure(g.plan, g))
     assert.matches('1.weight: .* has the shape %[4,6%] and not that of',
       failure(g.plan, g, { tensors = { ['1.weight'] = x } }))
     local plan = g:plan { tensors = net:state() }
@@ -189,6 +190,75 @@ describe('a plan of a graph', function()
     y, z = plan:run()
     assert.same({ 'add' }, plan:facts().steps)
     assert.is_true(y:same_storage(z))
+  end)
+
+  it('takes inputs that lie in each other', function()
+    local a, b = ridge.zeros(3), ridge.ones(3)
+    local plan = ridge.graph(function(x, y) return x * 2 + y end, a, b):plan()
+    for _ = 1, 4 do
+      local x, y = a:clone(), b:clone()
+      assert.same((y * 2 + x):tolist(), plan:run({ b, a }):tolist())
+      assert.same({ y:tolist(), x:tolist() }, { a:tolist(), b:tolist() })
+    end
+    local y = plan:run()
+    assert.same((y * 2 + b):tolist(), plan:run({ y }):tolist())
+  end)
+
+  it('is not made where a tensor is two of its inputs and one is written to', function()
+    local function f(x, y)
+      local before = y:exp()
+      x:add_(1)
+      return before + y:exp()
+    end
+    local g = ridge.graph(f, ridge.ones(3), ridge.ones(3))
+    local x, y = ridge.zeros(3), ridge.zeros(3)
+    for _, h in ipairs { g, g:optimize { 'common_subexpression_elimination' } } do
+      assert.matches('input.1 and %%%d+ input.2 are written to apart from each other',
+        failure(h.plan, h, { tensors = { ['input.1'] = x, ['input.2'] = x:narrow(1, 1, 3) } }))
+      assert.same({ 2, 2, 2 }, h:plan({ tensors = { ['input.1'] = x, ['input.2'] = y } }):run()
+        :tolist())
+    end
+    g = ridge.graph(function(a, b) return a + b end, ridge.ones(3), ridge.ones(3))
+    assert.same({ 0, 0, 0 }, g:plan({ tensors = { ['input.1'] = y, ['input.2'] = y } }):run()
+      :tolist())
+    local whole = ridge.zeros(4) -- views of one storage are one value in the graph
+    local left, right = whole:narrow(1, 1, 3), whole:narrow(1, 2, 3)
+    runs_as(function() return left:mul_(2) * right end)
+  end)
+
+  it('needs memory for what is read later and nothing else', function()
+    local x = ridge.randn(64, 64)
+    local plan = ridge.graph(function()
+      local y = x
+      for _ = 1, 10 do y = (y + 1) * (y:tanh() + x) end
+      return y
+    end):plan()
+    assert.is_true(plan:facts().buffer_bytes <= 4 * x.bytes, plan:facts().buffer_bytes / x.bytes)
+    plan = ridge.graph(function()
+      local y = x
+      for _ = 1, 10 do
+        local z = ridge.zeros(64, 64)
+        z:add_(y)
+        y = z
+      end
+      return y
+    end):plan()
+    assert.is_true(plan:facts().buffer_bytes <= 3 * x.bytes, plan:facts().buffer_bytes / x.bytes)
+  end)
+
+  it('gives tables as they were returned, one that is there twice as one', function()
+    local x = ridge.ones(2)
+    local plan = ridge.graph(function()
+      local inner, outer = { x + 1 }, {}
+      outer.a, outer.b, outer.self = inner, inner, outer
+      return outer, inner
+    end):plan()
+    x:fill_(4)
+    local outer, inner = plan:run()
+    assert.equal(inner, outer.a)
+    assert.equal(inner, outer.b)
+    assert.equal(outer, outer.self)
+    assert.same({ 5, 5 }, inner[1]:tolist())
   end)
 
   it('writes gradients into the tensors that parameters hold', function()

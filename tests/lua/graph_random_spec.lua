@@ -19,7 +19,8 @@ for _, pass in ipairs(ridge.graph.passes()) do
 end
 WAYS[#WAYS + 1] = ALL
 
--- What each round of a function gave, and what was there after it: with `way` by a plan behind these passes.
+-- What each round of a function gave, and what was there after it; with `way` by a plan behind
+-- these passes.
 local function rounds(seed, way)
   ridge.seed(seed)
   local world = functions.world(seed)

@@ -22,7 +22,8 @@ local function case(name, f)
   end)
 end
 
--- What each round of a random function gave, and what was there after it; with `way` by a plan behind passes.
+-- What each round of a random function gave, and what was there after it; with `way` by a plan
+-- behind passes.
 local function rounds(seed, way)
   ridge.seed(seed)
   local world = functions.world(seed)

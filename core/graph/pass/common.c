@@ -88,25 +88,12 @@ static rg_status replace(rg_merge *m, int32_t old, int32_t by)
   return RG_OK;
 }
 
-/* Is something written over what a node makes?  Then nobody may read it in the place of another. */
-static bool is_written(const rg_merge *m, const rg_ir_node *node)
-{
-  for (int32_t i = 0; i < node->n_out; i++) {
-    int32_t value = rg_ir_outputs(m->g, node)[i];
-
-    if (value != RG_IR_NONE && node->op->view == NULL && !rg_merge_is_last(m, value)) {
-      return true;
-    }
-  }
-  return false;
-}
-
 static rg_status visit(sharing *s, int32_t number)
 {
   const rg_graph *g = s->m.g;
   const rg_ir_node *node = rg_ir_node_at(g, number);
 
-  if (!may_share(g, node) || is_written(&s->m, node)) {
+  if (!may_share(g, node)) {
     return RG_OK;
   }
   uint32_t at = hash_of(g, node) & s->mask;

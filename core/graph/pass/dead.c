@@ -34,7 +34,7 @@ static void need_value(liveness *l, int32_t value)
 /* Is it seen outside that a node ran, whoever reads its results? */
 static bool has_effect(const liveness *l, const rg_ir_node *node)
 {
-  if (node->op->draws || node->draw >= 0) {
+  if (node->draw >= 0) {
     return true;
   }
   for (int32_t i = 0; i < node->n_out && !node->compound; i++) {
