@@ -21,6 +21,11 @@ static const pass passes[] = {
       "conv2d and batch_norm in evaluation as one conv2d (f32: within 1e-5 of the largest result)",
       RG_PASS_REASSOCIATES },
     rg_pass_batch_norm },
+  { { "epilogue_fusion",
+      "bias and activation behind a product or conv2d as its arguments (f32: within 1e-6 of the "
+      "largest result; f16, bf16: rounded once where it was twice)",
+      RG_PASS_REASSOCIATES },
+    rg_pass_epilogue },
   { { "common_subexpression_elimination", "what is computed twice is computed once",
       RG_PASS_EXACT },
     rg_pass_common },
