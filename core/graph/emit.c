@@ -473,7 +473,7 @@ static rg_status check_alias(const rg_graph *g, int32_t value, rg_seen_storages 
 {
   const rg_ir_value *v = rg_ir_value_at(g, value);
   rg_tensor *x = rg_ir_bound(g, value);
-  rg_storage *storage = x != NULL ? rg_storage_root(x->_storage) : NULL;
+  rg_storage *storage = is_there(x) ? rg_storage_root(x->_storage) : NULL;
   stored *s = storage != NULL ? rg_seen_find(all, storage) : NULL;
 
   if (storage == NULL || storage->bytes == 0) {
