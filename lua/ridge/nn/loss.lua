@@ -48,6 +48,7 @@ local SPECS = {}
 SPECS.cross_entropy = CROSS_ENTROPY.spec
 
 local cross = ffi.new('rg_cross_entropy_options')
+local noting, noted = false, nil -- the last mean of a cross entropy, while `with_total` runs
 
 --- Cross entropy of scores with labels; softmax is part of it.
 ---@param x Tensor [... x classes], scores
@@ -64,7 +65,30 @@ function M.cross_entropy(x, labels, opts)
   call.settle()
   local st = C.rg_cross_entropy(x._t, labels._t, weight, cross, slot)
   if st ~= 0 then call.again(st, C.rg_cross_entropy, x._t, labels._t, weight, cross, slot) end
-  return ref.wrap(slot[0])
+  local loss = ref.wrap(slot[0])
+  if noting and opts.reduction == 'mean' then
+    noted = { loss = loss, labels = labels, weight = opts.weight, ignore = opts.ignore }
+  end
+  return loss
+end
+
+-- Call a loss. Where it is a mean of cross entropies, say what the mean divides by, the weight of
+-- the labels that are not ignored (f64, []), and which those are (1 or 0, f64, as the labels):
+-- means of parts make the mean of all only when each counts by this.
+function M.with_total(f, output, target)
+  local before_noting, before = noting, noted
+  noting, noted = true, nil
+  local ok, loss = pcall(f, output, target)
+  local found = noted
+  noting, noted = before_noting, before
+  if not ok then error(loss, 0) end
+  if not (found and ref.is(loss) and found.loss._t == loss._t) then return loss end
+  local labels = found.labels:to 'i64'
+  local counts = labels:ne(found.ignore):to 'f64'
+  if not found.weight then return loss, counts:sum(), counts end
+  local each = found.weight:detach():to('f64'):take((labels:to 'f64' * counts):to 'i64':reshape(
+    labels.count)) -- of class 0 where the label is ignored
+  return loss, (each * counts:reshape(labels.count)):sum(), counts
 end
 
 SPECS.bce_with_logits = {

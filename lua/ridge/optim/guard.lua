@@ -9,6 +9,7 @@ local make = require('ridge.tensor.make').here
 local ops = require 'ridge.tensor.ops'
 local options = require 'ridge.options'
 local ref = require 'ridge.ffi.ref'
+local Running = require 'ridge.optim.running'
 
 local Guard = class 'optim.Guard'
 
@@ -45,6 +46,11 @@ local HIGH, MEDIUM = 0.1, 0.01
 --- the last good step left, where that was finite; gradient_zeroing clears the tensors
 --- that hold any; adaptive clears everything, replaces, or zeroes and scales, by how many there
 --- are; gradient_scaling zeroes them and scales the rest by 0.1, 0.3 or 0.7.
+---
+--- Running statistics (batch normalisation) of the modules that the optimizer was made of, which a
+--- batch made nan or infinite, go back to what they were when `apply` was called before; of the
+--- first call, to what they were when a Stability was made of the optimizer, and without one there
+--- is nothing to go back to.
 ---@param opts table|nil {kind = 'detect', nan_replacement = 0, inf_replacement = 1e6,
 ---  overflow_replacement = 1e6, overflow_threshold = 1e6, every = 1}
 -- >> ridge.optim.Guard {kind = 'skip'}
@@ -246,6 +252,7 @@ function Guard:apply(optimizer)
     blame.raise('optim.Guard: an optimizer is expected, got ' .. blame.show(optimizer))
   end
   return gradients.quietly(function()
+    Running.of(optimizer):settle()
     local list = gradients.list(optimizer)
     local found = look(self, list)
     local action, step = 'none', true

@@ -20,7 +20,7 @@ local slot = ref.slot
 -- -- Parameters ---------------------------------------------------------------------------------
 
 -- Where the parameters are: places in modules, {module =, own =, name =}, tied ones each, or plain
--- tensors.
+-- tensors. Beside them the places of buffers, which no step changes.
 local function places_of(given, what)
   if type(given) == 'table' and type(given.parameters) == 'function' then
     given = mode.places(given)
@@ -30,13 +30,17 @@ local function places_of(given, what)
     blame.raise(('%s: parameters are a module, or a list of tensors, got %s'):format(what,
       blame.show(given)), 'EARG', what)
   end
-  local list = {}
+  local list, buffers = {}, {}
   for _, p in ipairs(given) do
     local place = type(p) == 'table' and p or { tensor = p }
     ref.need(place.tensor, what)
-    if place.trainable ~= false then list[#list + 1] = place end
+    if place.trainable ~= false then
+      list[#list + 1] = place
+    elseif place.module then
+      buffers[#buffers + 1] = place
+    end
   end
-  return list
+  return list, buffers
 end
 
 -- One tensor for another view of the same memory, so that shared weights are stepped once.
@@ -183,10 +187,11 @@ function Optimizer:init(given, opts)
     for name, value in pairs(each) do
       if name ~= 'params' then own[name] = value end
     end
-    groups[#groups + 1] = group_of(self, places_of(each.params, what),
-      options.check(self.spec, own, what))
+    local places, buffers = places_of(each.params, what)
+    groups[#groups + 1] = group_of(self, places, options.check(self.spec, own, what))
+    groups[#groups].buffers = buffers
   end
-  self.groups, self.replaced = groups, mode.replaced
+  self.groups, self.replaced, self.statistics = groups, mode.replaced, nil
 end
 
 -- -- Stepping -----------------------------------------------------------------------------------

@@ -10,7 +10,9 @@ local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
 local class = require('ridge.class').class
 local grad = require 'ridge.tensor.grad'
+local losses = require 'ridge.nn.loss'
 local memory = require 'ridge.memory'
+local ops = require 'ridge.tensor.ops'
 local plan = require 'ridge.plan'
 local ref = require 'ridge.ffi.ref'
 
@@ -48,29 +50,51 @@ end
 
 -- -- What the loss was ----------------------------------------------------------------------------
 
-local one = ffi.new('int64_t[1]', 1)
+local two = ffi.new('int64_t[1]', 2)
 
--- Pinned memory for a number that is under way; two take turns, because the one before is read
--- while the next one comes.
+-- Pinned memory for two numbers that are under way; two such take turns, because the one before is
+-- read while the next one comes.
 local function landing(self)
   self.landed = self.landed % 2 + 1
   if not self.landing[self.landed] then
-    call.run('Trainer', C.rg_empty, C.RG_F32, C.RG_PINNED, one, 1, ref.slot)
+    call.run('Trainer', C.rg_empty, C.RG_F64, C.RG_PINNED, two, 1, ref.slot)
     self.landing[self.landed] = ref.outlive(ref.wrap(ref.slot[0]))
   end
   return self.landing[self.landed]
 end
 
--- What a batch came to: {value =, bad =}, or on a device {coming =, bad =}, where bad is 0 or,
--- where the loss is not finite, nan; nil where it is known to be finite.
-local function lands(self, loss)
-  local value = self.device == 'cpu' and loss:item()
-  if value and value - value == 0 then return { value = value } end
+local function number(x) return x:to('f64'):reshape(1) end
+
+--- The sum of losses that a mean comes from: 0, not nan, where nothing counts.
+---@param loss Tensor one number
+---@param total Tensor what the mean divided by
+---@return Tensor f64, [1]
+function Batch.sum(loss, total)
+  local t = number(total)
+  return ops.concat({ number(loss) * t, t * 0 }, 1):take(t:eq(0):to 'i64')
+end
+
+-- What a batch came to: {value =, bad =, weight =}, or on a device {coming =, bad =, total =}. bad
+-- is 0 or, where the loss is not finite, nan; nil where it is known to be finite. weight: what the
+-- mean divided by, where the loss tells; a batch where nothing counts has no loss, and is not bad.
+local function lands(self, loss, total)
+  local cpu = self.device == 'cpu'
+  local value, weight = cpu and loss:item(), cpu and total and total:item() or nil
+  if weight == 0 then return { value = 0, weight = 0 } end
+  if value and value - value == 0 then return { value = value, weight = weight } end
   return grad.no_grad(function()
-    local bad = loss:to('f64'):reshape(1) * 0
-    if value then return { value = value, bad = bad } end
-    local found = { coming = landing(self), bad = bad }
-    found.coming:copy_(loss:to('f32'):reshape(1))
+    local bad = number(loss) * 0
+    if value then return { value = value, bad = bad, weight = weight } end
+    local found = { coming = landing(self) }
+    local sent = number(loss)
+    if total then
+      found.total = number(total):clone() -- a plan's own is written again
+      sent = ops.concat({ sent, found.total }, 1)
+      local flag = bad:ne(0):to 'f64' * found.total:ne(0):to 'f64'
+      bad = flag * 0 / (1 - flag)
+    end
+    found.bad = bad
+    found.coming:narrow(1, 1, sent.count):copy_(sent)
     return found
   end)
 end
@@ -78,10 +102,16 @@ end
 --- The loss of a batch as a number; waits for it where it is still under way. It is lost with the
 --- second batch after it.
 ---@param found table what `run` gave
----@return number
+---@return number loss 0 where nothing in the batch counts
+---@return number|nil weight what the mean divided by, where the loss tells
 function Batch.value(found)
-  if not found.value then found.value, found.coming = found.coming:item(), nil end
-  return found.value
+  if not found.value then
+    found.value = found.coming[1]:item()
+    found.weight = found.total and found.coming[2]:item() or nil
+    if found.weight == 0 then found.value = 0 end
+    found.coming = nil
+  end
+  return found.value, found.weight
 end
 
 --- The model's output.
@@ -93,19 +123,24 @@ function Batch:forward(x)
   return require('ridge').autocast(kind, self.model, x)
 end
 
--- The loss times its share of the step, and its gradients.
-local function plainly(self, x, y, share)
-  local loss = self.loss(self:forward(x), y)
+-- The loss times its share of the step, and its gradients. What its mean divided by is left in
+-- self.total: parts of a step count by that, and by their rows where the loss has none.
+local function plainly(self, x, y, of)
+  local loss, total = losses.with_total(self.loss, self:forward(x), y)
+  self.total = total
+  local share = of.alone and 1 or total and (total / of.labels):to(loss.dtype) or of.share
   local part = share ~= 1 and loss * share or loss
   if self.options.scaler then part = self.options.scaler:scale(part) end
   part:backward()
   return loss
 end
 
-local function go(self, x, y, share)
+-- The loss, and what its mean divided by.
+local function go(self, x, y, of)
   local debug = self.options.debug
-  if not (debug and debug:active()) then return plainly(self, x, y, share) end
-  return debug:around(function() return plainly(self, x, y, share) end, x, y)
+  if not (debug and debug:active()) then return plainly(self, x, y, of), self.total end
+  self.total = nil
+  return debug:around(function() return plainly(self, x, y, of) end, x, y), self.total
 end
 
 -- -- As a plan ------------------------------------------------------------------------------------
@@ -130,8 +165,9 @@ end
 -- Gradients that are there already are added to in place, which a plan can do again and again: the
 -- first batch of a shape therefore runs by itself. So does one whose shape was last seen before
 -- others that are more than plans are kept for: its plan would be gone before it is used.
-local function by_plan(self, x, y, share)
-  local key = ('%s|%s|%.17g'):format(x:describe(), y:describe(), share)
+local function by_plan(self, x, y, of)
+  local key = ('%s|%s|%.17g|%d|%s'):format(x:describe(), y:describe(), of.share, of.labels,
+    of.alone)
   local known = self.plans:get(key)
   if known and known.plan and not known.plan:is_current() then -- a parameter is another tensor now
     known.plan:release()
@@ -141,7 +177,7 @@ local function by_plan(self, x, y, share)
   if known then
     known.x:copy_(x)
     known.y:copy_(y)
-    if known.plan then return lands(self, (known.plan:run())) end
+    if known.plan then return lands(self, known.plan:run()) end
   elseif not self.seen:get(key) then
     self.seen:put(key, true)
     return nil
@@ -150,7 +186,7 @@ local function by_plan(self, x, y, share)
   ref.outlive(made.x)
   ref.outlive(made.y)
   local give_back = gradients_of(self.model)
-  local ok, found = pcall(plan.capture, function() return go(self, made.x, made.y, share) end)
+  local ok, found = pcall(plan.capture, function() return go(self, made.x, made.y, of) end)
   if not ok then
     self.options.compile = false
     self.options.say('no plan of the step, it goes on without: ' .. (blame.is_error(found)
@@ -158,14 +194,18 @@ local function by_plan(self, x, y, share)
     give_back() -- what was added before it failed
     return nil
   end
-  ref.outlive(found.results[1]) -- and the scope of this batch
+  for _, result in ipairs(found.results) do ref.outlive(result) end -- and the scope of this batch
   made.plan = found
   local gone = not known and self.plans:put(key, made)
   if gone then
-    for _, x_ in ipairs { gone.x, gone.y, gone.plan and gone.plan.results[1] } do x_:release() end
+    local tensors = { gone.x, gone.y }
+    for _, result in ipairs(gone.plan and gone.plan.results or {}) do
+      tensors[#tensors + 1] = result
+    end
+    for _, each in ipairs(tensors) do each:release() end
     if gone.plan then gone.plan:release() end
   end
-  return lands(self, found.results[1])
+  return lands(self, found.results[1], found.results[2])
 end
 
 -- -- In parts -------------------------------------------------------------------------------------
@@ -174,20 +214,31 @@ local function out_of_memory(err)
   return blame.is_error(err) and err.code == 'ENOMEM'
 end
 
-local function in_parts(self, x, y, share)
-  local n, sum = x:size(1), nil
+local function in_parts(self, x, y, of)
+  local n = x:size(1)
   local parts = math.min(self.parts, n)
+  if parts == 1 then
+    return memory.scope(function() return lands(self, go(self, self:here(x), self:here(y), of)) end)
+  end
+  local sums = {} -- of the losses, and of what they count by
   for i = 1, parts do
     local first, last = math.floor(n * (i - 1) / parts), math.floor(n * i / parts)
     local rows = last - first
-    sum = memory.scope(function()
-      local loss = go(self, self:here(x:narrow(1, first + 1, rows)),
-        self:here(y:narrow(1, first + 1, rows)), share * rows / n)
-      local part = loss:detach():to 'f64' * (rows / n)
-      return sum and sum + part or part
+    sums = memory.scope(function()
+      local loss, total = go(self, self:here(x:narrow(1, first + 1, rows)),
+        self:here(y:narrow(1, first + 1, rows)),
+        { share = of.share * rows / n, labels = of.labels })
+      local sum = total and Batch.sum(loss:detach(), total)
+        or loss:detach():to 'f64':reshape(1) * (rows / n)
+      return { sums[1] and sums[1] + sum or sum,
+        total and (sums[2] and sums[2] + total or total) or nil }
     end)
   end
-  return memory.scope(lands, self, sum)
+  return memory.scope(function()
+    local found = lands(self, sums[2] and sums[1] / sums[2] or sums[1], sums[2])
+    found.apart = true
+    return found
+  end)
 end
 
 --- Bytes of the plans' buffers: they are the plans' own, and the allocator counts them as reserved,
@@ -204,11 +255,13 @@ end
 --- Forward and back; gradients are added to what is there.
 ---@param x Tensor
 ---@param y Tensor
----@param share number the loss counts by it
+---@param of table the step: share (of the loss in it, by its rows), labels (what the loss is
+---  divided by instead where it tells how many count), alone (it is the only batch of the step)
 ---@param again function called before a batch that ran out of memory restarts: it takes back the
 ---  gradients of the part that was done
----@return table loss for `value`; bad: a tensor, nan where the loss is not finite
-function Batch:run(x, y, share, again)
+---@return table found for `value`; bad: a tensor, nan where the loss is not finite; total: what its
+---  mean divided by, where only the device knows; apart: it was cut into parts
+function Batch:run(x, y, of, again)
   local weigh = self.options.weigh
   if weigh then
     self.options.weigh = nil
@@ -216,11 +269,11 @@ function Batch:run(x, y, share, again)
   end
   local debug = self.options.debug
   if self.options.compile and not (debug and debug:active()) then
-    local found = memory.scope(function() return by_plan(self, x, y, share) end)
+    local found = memory.scope(function() return by_plan(self, x, y, of) end)
     if found then return found end
   end
   while true do
-    local ok, found = pcall(in_parts, self, x, y, share)
+    local ok, found = pcall(in_parts, self, x, y, of)
     if ok then return found end
     if not (self.options.split and out_of_memory(found)) or self.parts >= x:size(1) then
       error(found, 0)

@@ -38,12 +38,12 @@ end
 
 --- The line in the middle of an epoch (F125): the mean of the losses that are read so far, so that
 --- nobody waits for it.
----@param at table epoch, epochs, batch, batches (nil where a loader does not say), sum, rows,
----  seconds
+---@param at table epoch, epochs, batch, batches (nil where a loader does not say), sum,
+---  weight, seconds
 ---@return string
 function M.batch(at)
   return ('epoch %d/%d  batch %d%s  loss %s  %.1f s'):format(at.epoch, at.epochs, at.batch,
-    at.batches and '/' .. at.batches or '', at.rows > 0 and ('%.4f'):format(at.sum / at.rows)
+    at.batches and '/' .. at.batches or '', at.weight > 0 and ('%.4f'):format(at.sum / at.weight)
     or 'not known yet', at.seconds)
 end
 

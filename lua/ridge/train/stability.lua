@@ -13,6 +13,7 @@ local memory = require 'ridge.memory'
 local optim = require 'ridge.optim'
 local options = require 'ridge.options'
 local ref = require 'ridge.ffi.ref'
+local Running = require 'ridge.optim.running'
 
 local M = {}
 
@@ -26,7 +27,9 @@ local SPEC = {
   history = { 'integer', default = 10000, min = 0, doc = 'rows that are kept, the newest' },
 }
 
---- Look after the steps of an optimizer.
+--- Look after the steps of an optimizer. Running statistics (batch normalisation) that a batch made
+--- nan or infinite go back to what they were, where the optimizer was made of a module, or of its
+--- parameters(), and not of tensors alone.
 ---@param optimizer table one of ridge.optim
 ---@param opts table|nil {clip = {...}, guard = {...}, loss_checking = true, history = 10000}
 -- >> net = ridge.nn.Linear(3, 2):train()
@@ -38,6 +41,7 @@ function Stability:init(optimizer, opts)
   self.options = options.check(SPEC, opts, 'Stability')
   self.optimizer = optimizer
   self.guard = optim.Guard(self.options.guard)
+  Running.of(optimizer)
   self.clip = self.options.clip and optim.Clip(self.options.clip)
   self.history, self.steps, self.taken, self.scores = {}, 0, 0, 0
 end
@@ -89,6 +93,7 @@ function Stability:step(loss)
   local clipping = {}
   local stepped = false
   if bad then
+    Running.of(self.optimizer):settle()
     nan = { nan_detected = value ~= value, inf_detected = value == value,
       overflow_detected = false, handling_action = 'skipped', step = false,
       total_nan = self.guard.totals.nan,
@@ -174,6 +179,8 @@ function Stability:load_state(state)
     error(err, 0)
   end
   self.steps, self.taken, self.history = state.steps, state.taken, history
+  self.optimizer.statistics = nil
+  Running.of(self.optimizer) -- of the module as it is now, which was loaded too
   -- a file of an older ridge has the rows alone
   self.scores = state.scores or (n > 0 and sum / n or 1) * state.steps
   return self

@@ -15,12 +15,13 @@ local dtype = require 'ridge.tensor.dtype'
 local grad = require 'ridge.tensor.grad'
 local gradients = require 'ridge.optim.gradients'
 local log = require 'ridge.train.log'
+local losses = require 'ridge.nn.loss'
 local memory = require 'ridge.memory'
 local nn = require 'ridge.nn'
 local options = require 'ridge.options'
 local random = require 'ridge.random'
 local ref = require 'ridge.ffi.ref'
-local Running = require 'ridge.train.running'
+local Running = require 'ridge.optim.running'
 local setup = require 'ridge.train.setup'
 
 local M = {}
@@ -80,22 +81,30 @@ local function check(self, loss, batch)
   end
 end
 
--- The loss of a step: the mean over the rows of all its batches.
-local function loss_of(group)
-  return group.batches == 1 and group.last or group.sum / group.rows
+-- The loss of a step: the mean over all its batches' rows, or labels that count; an error where
+-- none does, as for any loss that is nan.
+local function loss_of(self, group, batch)
+  if group.weight == 0 then check(self, 0 / 0, batch) end
+  return group.batches == 1 and group.weight > 0 and group.last or group.sum / group.weight
 end
 
 -- Read what a batch came to, and note it. The epoch's loss is the mean over those that are finite:
--- one that is not says nothing of the others.
+-- one that is not says nothing of the others. Each counts by its labels that are not ignored, where
+-- the loss tells how many these are, and else by its rows.
 local function settle(self, at)
   if not at or at.read then return end
   at.read = true
-  local loss, group, epoch = Batch.value(at.found), at.group, self.running
+  local group, epoch = at.group, self.running
+  local loss, weight = Batch.value(at.found)
+  weight = weight or at.rows
   check(self, loss, at.batch)
-  group.sum, group.last, group.read = group.sum + loss * at.rows, loss, group.read + 1
-  if group.row and group.read == group.batches then group.row.loss = loss_of(group) end
+  group.sum, group.last, group.read = group.sum + loss * weight, loss, group.read + 1
+  group.weight = group.weight + weight
+  if group.row and group.read == group.batches then
+    group.row.loss = loss_of(self, group, at.batch)
+  end
   if loss == loss and math.abs(loss) < math.huge then
-    epoch.sum, epoch.rows = epoch.sum + loss * at.rows, epoch.rows + at.rows
+    epoch.sum, epoch.weight = epoch.sum + loss * weight, epoch.weight + weight
   else
     epoch.not_finite = epoch.not_finite + 1
   end
@@ -113,13 +122,28 @@ local function rows_of(x, y)
   return x:size(1)
 end
 
--- Each loss has counted as if all batches of its step had as many rows as the first one; where they
--- have not, the gradients are brought to the mean over the rows there were.
+-- Each loss has counted as if all batches of its step had as many rows as the first one, and every
+-- label counted; where that is not so, the gradients are brought to the mean over what there was.
 local function weigh(self, group)
-  local share = group.first * group.planned / group.rows
+  local share
+  if not group.counted then
+    share = group.of.first * group.planned / group.rows
+  elseif group.of.alone and not group.apart then
+    share = 1 -- a mean already
+  elseif group.total then
+    -- a step without labels that count is left out
+    local none = group.total:eq(0):to 'f64'
+    group.bad = (group.bad or 0) + none * 0 / (1 - none)
+    share = (group.total + none):reciprocal() * group.of.labels
+  else
+    share = group.weight > 0 and group.of.labels / group.weight or 1
+  end
   if share == 1 then return end
   grad.no_grad(function()
-    for _, each in ipairs(gradients.list(self.optimizer)) do each.grad:mul_(share) end
+    for _, each in ipairs(gradients.list(self.optimizer)) do
+      local g = each.grad
+      g:mul_(ref.is(share) and share:to(g.device):to(g.dtype) or share)
+    end
   end)
 end
 
@@ -129,10 +153,11 @@ local function finish(self, group, last, began)
   local read = group.read == group.batches
   memory.scope(function()
     weigh(self, group)
-    step(self, read and loss_of(group) or nil, group.bad)
+    step(self, read and loss_of(self, group, last.batch) or nil, group.bad)
   end)
-  self.statistics:settle()
-  group.row = { step = self.steps_before + #self.curve + 1, loss = read and loss_of(group) or nil,
+  memory.scope(self.statistics.settle, self.statistics)
+  group.row = { step = self.steps_before + #self.curve + 1,
+    loss = read and loss_of(self, group, last.batch) or nil,
     seconds = self.trained_s + seconds_now() - began }
   self.curve[#self.curve + 1] = group.row
   if self.debug then self.debug:after(group.row) end
@@ -145,6 +170,19 @@ local function planned(accumulate, all, done)
   return left >= 1 and math.min(accumulate, left) or accumulate
 end
 
+-- Batches that make a step. of: what each one of them counts by, see Batch:run.
+local function group_of(rows, y, n)
+  return { sum = 0, weight = 0, read = 0, batches = 0, rows = 0, planned = n,
+    of = { first = rows, labels = y.count * n, alone = n == 1 } }
+end
+
+-- What the batches of a step count by, where the loss tells: on a device nobody has read it.
+local function add_total(group, found)
+  group.counted = group.counted or found.weight ~= nil or found.total ~= nil
+  group.apart = group.apart or found.apart
+  if found.total then group.total = group.total and group.total + found.total or found.total end
+end
+
 -- Batches of one group share a step, the last group may have fewer. On a device the loss of a batch
 -- is read when the next one was asked for, so that the device need not wait for the host; the
 -- seconds of the curve are then those at which a step was asked for.
@@ -153,17 +191,18 @@ local function train(self, loader, epochs)
   local rows, done, last, group = 0, 0, nil, nil
   local all = type(loader.len) == 'function' and tonumber(loader:len()) or nil
   local began = seconds_now()
-  self.running = { sum = 0, rows = 0, not_finite = 0, epoch = self.epoch + 1, epochs = epochs,
+  self.running = { sum = 0, weight = 0, not_finite = 0, epoch = self.epoch + 1, epochs = epochs,
     batches = all }
   self.model:train()
   self.batch:place()
-  self.statistics = Running(self.model)
+  self.statistics = Running(self.model:parameters())
+  self.optimizer.statistics = self.statistics -- what guards its steps settles the same ones
   self.optimizer:zero_grad { set = o.compile } -- what plans add to stays where it is
   for x, y in loader:each() do
     local n = rows_of(x, y)
-    group = group or { sum = 0, read = 0, batches = 0, rows = 0, first = n,
-      planned = planned(o.accumulate, all, done) }
-    local found = self.batch:run(x, y, n / (group.first * group.planned), function()
+    group = group or group_of(n, y, planned(o.accumulate, all, done))
+    group.of.share = n / (group.of.first * group.planned)
+    local found = self.batch:run(x, y, group.of, function()
       if group.batches > 0 then
         blame.raise('Trainer: memory does not suffice for a batch, and what came before it in the '
           .. 'same step cannot be kept apart; use smaller batches with accumulate', 'ENOMEM')
@@ -175,6 +214,7 @@ local function train(self, loader, epochs)
     last = { found = found, rows = n, batch = done, group = group }
     group.batches, group.rows = group.batches + 1, group.rows + n
     if found.value or self.stability then settle(self, last) end
+    add_total(group, found)
     if found.bad then group.bad = group.bad and group.bad + found.bad or found.bad end
     if group.batches == group.planned then
       finish(self, group, last, began)
@@ -190,7 +230,7 @@ local function train(self, loader, epochs)
   settle(self, last)
   call.check(C.rg_device_wait(dtype.device(self.batch.device, 'Trainer'))) -- the last step as well
   self.trained_s = self.trained_s + seconds_now() - began
-  return self.running.sum / self.running.rows, rows
+  return self.running.sum / self.running.weight, rows
 end
 
 local function check_loader(loader, what)
@@ -199,8 +239,25 @@ local function check_loader(loader, what)
   end
 end
 
+-- What a batch adds: its loss, what that counts by, its hits, and out of how many.
+local function validated(self, x, y)
+  x, y = self.batch:here(x), self.batch:here(y)
+  local n, output = x:size(1), self.batch:forward(x)
+  local loss, total, counts = losses.with_total(self.loss, output, y)
+  local found = { total and Batch.sum(loss, total) or loss:to 'f64' * n, total or n }
+  local axes = #output:size()
+  if dtype.kind[y.dtype] ~= 'whole' or axes ~= #y:size() + 1 then return found end
+  local hit = output:argmax(axes):eq(y):to 'f64'
+  if counts and counts.count == hit.count then
+    found[3], found[4] = (hit * counts:reshape(hit:size())):sum(), counts:sum()
+  else
+    found[3], found[4] = hit:mean() * n, n
+  end
+  return found
+end
+
 --- The mean loss over a loader, and the share of rows whose largest score is at their label where
---- labels are whole numbers.
+--- labels are whole numbers. Labels that cross entropy ignores count in neither.
 ---@param loader table ridge.data.Loader
 ---@return number loss
 ---@return number|nil accuracy
@@ -208,28 +265,19 @@ function Trainer:validate(loader)
   check_loader(loader, 'Trainer:validate')
   self.model:eval()
   self.batch:place()
-  local rows, sums = 0, {} -- sums of losses and of hits, where the model is: read once, at the end
-  local function add(i, x)
-    sums[i] = sums[i] and sums[i] + x or x
-  end
+  local sums = {} -- where the model is: read once, at the end
   for x, y in loader:each() do
     rows_of(x, y)
     grad.no_grad(memory.scope, function()
-      x, y = self.batch:here(x), self.batch:here(y)
-      local output = self.batch:forward(x)
-      add(1, self.loss(output, y):to('f64') * x:size(1))
-      rows = rows + x:size(1)
-      if dtype.kind[y.dtype] == 'whole' then
-        local axes = #output:size()
-        if axes == #y:size() + 1 then
-          add(2, output:argmax(axes):eq(y):to('f64'):mean() * x:size(1))
-        end
+      for i, each in pairs(validated(self, x, y)) do
+        sums[i] = sums[i] and sums[i] + each or each
       end
       return sums
     end)
   end
-  if rows == 0 then blame.raise('Trainer:validate: the loader gives no batch', 'EARG') end
-  return sums[1]:item() / rows, sums[2] and sums[2]:item() / rows
+  if not sums[1] then blame.raise('Trainer:validate: the loader gives no batch', 'EARG') end
+  for i, each in pairs(sums) do sums[i] = ref.is(each) and each:item() or each end
+  return sums[1] / sums[2], sums[3] and sums[3] / sums[4]
 end
 
 -- -- Checkpoints ----------------------------------------------------------------------------------

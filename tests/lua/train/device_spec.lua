@@ -387,6 +387,44 @@ describe('training on a device', function()
     assert.is_true(last.plain ~= last.bf16) -- near, but not the same numbers
   end)
 
+  it('counts labels that are not ignored, in every part of a step', function()
+    local x, y = data(64)
+    for i = 1, 64 do -- the more, the later; the last batch but one of a step of eight has none
+      if i % 16 < i / 8 or i > 48 and i <= 56 then y[i] = 3 end
+    end
+    local function weights(device, batch, opts)
+      local net = network(0):to(device)
+      local o = optim.SGD(net, { lr = 0.5 })
+      local given = { optimizer = o, say = silent, loss = nn.CrossEntropyLoss { ignore = 3 } }
+      for key, value in pairs(opts) do given[key] = value end
+      local loader = ridge.data.Loader({ x, y }, { batch = batch, shuffle = false })
+      local t = ridge.Trainer(net, given)
+      local history = t:fit(loader, { epochs = 3, validate = loader })
+      return net, history[3], t.curve[#t.curve].loss
+    end
+    local big, row, last = weights('cpu', 64, {})
+    for name, opts in pairs { plain = {}, compile = { compile = true }, clip = { clip = 1e9 },
+      stability = { stability = {} } } do
+      opts.accumulate = 8
+      local net, found, at_last = weights(GPU, 8, opts)
+      same(big, net, name, 1e-3, 1e-4)
+      assert.near(row.loss, found.loss, 1e-4, name)
+      assert.near(last, at_last, 1e-4, name)
+      assert.near(row.val_loss, found.val_loss, 1e-4, name)
+      assert.near(row.accuracy, found.accuracy, 1e-6, name)
+    end
+    -- a step where every label is ignored does not even move what has a momentum
+    local net = network(0):to(GPU)
+    local o = optim.AdamW(net, { lr = 0.1 })
+    local t = ridge.Trainer(net, { optimizer = o, say = silent, accumulate = 2,
+      loss = nn.CrossEntropyLoss { ignore = 3 } })
+    local before = net.children[1].module.weight:tolist()
+    assert.matches('the loss of batch 2 in epoch 1 is nan', failure(t.fit, t, ridge.data.Loader(
+      { x:narrow(1, 1, 16), (y * 0 + 3):narrow(1, 1, 16) }, { batch = 8, shuffle = false }),
+      { epochs = 1 }))
+    assert.same(before, net.children[1].module.weight:tolist())
+  end)
+
   it('stops at a loss that is nan before it reaches the parameters', function()
     for _, accumulate in ipairs { 1, 3 } do
       local t, net = trainer(GPU, { accumulate = accumulate })

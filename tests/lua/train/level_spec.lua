@@ -203,7 +203,8 @@ describe('a trainer', function()
       local at = {}
       for i, n in ipairs(sizes) do
         for _ = 1, times do
-          batch:run(ridge.ones(n, 6) * i, ridge.zeros(n, { dtype = 'i64' }), 1, function() end)
+          batch:run(ridge.ones(n, 6) * i, ridge.zeros(n, { dtype = 'i64' }),
+            { share = 1, labels = n, alone = true }, function() end)
         end
         at[i] = { kept = 0, reserved = reserved() }
         for _ in batch.plans:each() do at[i].kept = at[i].kept + 1 end
@@ -224,7 +225,8 @@ describe('a trainer', function()
       ('%d bytes with 60 shapes, %d with 8'):format(at[60].reserved, at[8].reserved))
     -- the oldest is made again once it is used twice; the newest are still there
     local before = batch.plans:get(batch.plans.order[8].key)
-    batch:run(ridge.ones(160, 6), ridge.zeros(160, { dtype = 'i64' }), 1, function() end)
+    batch:run(ridge.ones(160, 6), ridge.zeros(160, { dtype = 'i64' }),
+      { share = 1, labels = 160, alone = true }, function() end)
     assert.are.equal(before, batch.plans.order[8].made)
     -- more shapes in turn than plans are kept for: none is made in vain
     local turns = {}

@@ -568,7 +568,7 @@ describe('a batch that is not finite', function()
 
   it('leaves the running statistics of the batch before, not those of the beginning', function()
     local norm = nn.BatchNorm(3)
-    local running = require 'ridge.train.running'(nn.Sequential(norm))
+    local running = require 'ridge.optim.running'(nn.Sequential(norm):parameters())
     norm.running_mean:copy_(ridge.tensor { 5, 6, 7 })
     running:settle()
     norm.running_mean:copy_(ridge.tensor { NAN, 8, INF })

@@ -6,25 +6,40 @@
 local class = require('ridge.class').class
 local grad = require 'ridge.tensor.grad'
 local make = require('ridge.tensor.make').here
-local memory = require 'ridge.memory'
+local mode = require 'ridge.tensor.mode'
 local ops = require 'ridge.tensor.ops'
 local ref = require 'ridge.ffi.ref'
 
-local Running = class 'train.Running'
+local Running = class 'optim.Running'
 
 local FLOAT = { f32 = true, f64 = true, f16 = true, bf16 = true }
 
 --- Remember what is there now.
----@param model table a module
-function Running:init(model)
+---@param places table as ridge.tensor.mode has them: {tensor, module, own}
+function Running:init(places)
   self.list = {}
-  for _, p in ipairs(model:parameters()) do
-    if p.own:find '^running_' and FLOAT[p.tensor.dtype] and p.tensor.count > 0 then
+  for _, place in ipairs(places) do
+    local x = mode.held(place)
+    if place.own:find '^running_' and x and FLOAT[x.dtype] and x.count > 0 then
       grad.no_grad(function()
-        self.list[#self.list + 1] = { now = p.tensor, kept = ref.outlive(p.tensor:clone()) }
+        self.list[#self.list + 1] = { place = place, kept = ref.outlive(x:clone()) }
       end)
     end
   end
+end
+
+--- What an optimizer's modules have, remembered since this is asked first.
+---@param optimizer table
+---@return table
+function Running.of(optimizer)
+  if not optimizer.statistics then
+    local places = {}
+    for _, group in ipairs(optimizer.groups or {}) do
+      for _, place in ipairs(group.buffers or {}) do places[#places + 1] = place end
+    end
+    optimizer.statistics = Running(places)
+  end
+  return optimizer.statistics
 end
 
 -- Each element, or the kept one where it is not finite. Chosen by position: nobody has to wait for
@@ -40,10 +55,17 @@ end
 
 --- Put back what is not finite, and remember the rest.
 function Running:settle()
-  grad.no_grad(memory.scope, function()
+  grad.no_grad(function()
     for _, each in ipairs(self.list) do
-      put_back(each.now, each.kept)
-      each.kept:copy_(each.now)
+      local now, kept = mode.held(each.place), each.kept
+      if now and (now.device ~= kept.device or now.dtype ~= kept.dtype) then -- it was moved
+        kept = ref.outlive(kept:to(now.device):to(now.dtype):clone())
+        each.kept = kept
+      end
+      if now then
+        put_back(now, kept)
+        kept:copy_(now)
+      end
     end
   end)
 end
