@@ -37,15 +37,17 @@ local function work()
   return function() return x:matmul(x) end
 end
 
--- The least that the work can take: measured by a clock that this file reads itself, with a wait.
+-- The least that the work can take, in ns: processor time of this process, which does the simulated
+-- device's work when somebody waits. Unlike a time of the clock on the wall it does not grow where
+-- others have the processor, and no window is shorter.
 local function truth(f)
   local least = math.huge
-  for _ = 1, 3 do
+  for _ = 1, 5 do
     device.wait()
-    local began = tonumber(C.rg_clock_ns())
+    local began = os.clock()
     f()
     device.wait()
-    least = math.min(least, tonumber(C.rg_clock_ns()) - began)
+    least = math.min(least, 1e9 * (os.clock() - began))
   end
   return least
 end
@@ -84,10 +86,11 @@ function PARTS.waiting()
   end
   -- what was asked for before is not part of a window
   local shortest = math.huge
-  for _ = 1, 3 do
+  for _ = 1, 20 do -- until others leave it the processor
     for _ = 1, 20 do f() end
     local w = native.windows(plan)(1, 1, false)[1]
     shortest = math.min(shortest, w.end_ns - w.begin_ns)
+    if shortest < 10 * least then break end
   end
   check('earlier work is waited for first', shortest < 10 * least, shortest)
   local parts = ridge.ones(4)
