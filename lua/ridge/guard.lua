@@ -171,13 +171,21 @@ function M.method(f, belongs)
   return guarded
 end
 
+-- Is this an object of a class: is its metatable the class, or has it that one as its parent?
+local function is_of(object, class)
+  local meta = debug.getmetatable(object)
+  return meta == class or type(meta) == 'table' and rawget(meta, '__parent') == class
+end
+
 --- Put every function of a table that users can call behind the border: those without underscores.
+--- In a metatable those whose first parameter is self are methods of its objects only.
 ---@param t table
 ---@return table t
 function M.all(t)
+  local belongs = rawget(t, '__index') and function(self) return is_of(self, t) end
   for name, f in pairs(t) do
     if type(f) == 'function' and type(name) == 'string' and name:sub(1, 1) ~= '_' then
-      t[name] = M.wrap(f)
+      t[name] = belongs and debug.getlocal(f, 1) == 'self' and M.method(f, belongs) or M.wrap(f)
     end
   end
   return t

@@ -23,7 +23,7 @@ local CASES = {
     function() nn.Module()(ridge.ones(2)) end },
   { 'x[{...}]: the step of axis 1 is a whole number from 1, got a table',
     function() return ridge.ones(3, 3)[{ { 1, 2, {} } }] end },
-  { 'plan:run: it is called with a colon on a plan, got nil',
+  { 'Plan:run: it is called with a colon on an object of its class, got nil',
     function() ridge.capture(function() return ridge.ones(2) + 1 end).run() end },
   { '<: there is no < of f32[3] and 2; x:lt(y) compares elements',
     function() return ridge.ones(3) < 2 end },
@@ -70,6 +70,15 @@ describe('what Lua would say', function()
       assert.matches('it is called with a colon on an object of its class, got an? '
         .. what:gsub('%.', '%%.'), e.message)
       assert.same(before, object)
+    end
+    local rows = require('ridge.sweep.rows').new { { a = 1 }, { a = 2 } }
+    local plan = ridge.capture(function() return ridge.ones(2) + 1 end)
+    for name, f in pairs { head = rows.head, where = rows.where, run = plan.run,
+      nodes = ridge.graph(function() return ridge.ones(2) + 1 end).nodes } do
+      for _, object in ipairs { { 1, 2 }, sgd, name == 'run' and rows or plan } do
+        assert.matches('it is called with a colon on an object of its class, got an? ',
+          told(f, object, 1).message)
+      end
     end
     local own = nn.class 'own'
     function own:init(...) nn.Linear.init(self, ...) end -- Linear is none of its parents

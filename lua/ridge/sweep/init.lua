@@ -456,6 +456,7 @@ function Stored:sweep(name)
   st:close()
   if not ok then error(found, 0) end
   return setmetatable({ name = found.name, stored_as = found.name, db = self.path }, {
+    __parent = Sweep,
     __index = function(_, key)
       if key == 'run' or key == 'ab' or key == 'dry_run' then
         blame.raise(('%s reads a stored sweep; sw:%s needs the recipe that declares it'):format(
