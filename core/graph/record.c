@@ -402,6 +402,68 @@ rg_status rg_record_output(const rg_tensor *x, int32_t kind, const char *name)
   return rg_ir_graph_output(now->g, &output);
 }
 
+/* -- What is held outside --------------------------------------------------------------------- */
+
+/* Does a plan write into a storage as it is, because of an output that there is already? */
+static bool is_output(const rg_graph *g, const rg_storage *storage)
+{
+  for (int32_t i = 0; i < rg_ir_n_outputs(g); i++) {
+    const rg_tensor *into = rg_ir_output_at(g, i)->into;
+
+    if (into != NULL && rg_storage_root(into->_storage) == storage) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/* Is a storage the recording's own, and held by more than the struct? */
+static bool is_kept(const recording *r, const stored *s)
+{
+  return !s->outside && s->views != NULL && s->storage->bytes > 0 &&
+         atomic_load(&s->storage->strong) > 0 && !is_output(r->g, s->storage);
+}
+
+/* An output that shows as much of a storage as any of its views does, the oldest of those. */
+static rg_status keep(const stored *s)
+{
+  const seen *most = s->views;
+  rg_tensor *x;
+
+  for (const seen *v = most->next; v != NULL; v = v->next) {
+    most = v->at._count >= most->at._count ? v : most;
+  }
+  RG_TRY(rg_tensor_view_of(s->storage, most->at._dtype, most->at._shape, most->at._stride,
+                           most->at._ndim, most->offset, &x));
+  rg_status status = rg_record_output(x, RG_OUTPUT_KEPT, NULL);
+
+  rg_tensor_release(x);
+  return status;
+}
+
+rg_status rg_record_kept(void)
+{
+  if (now == NULL) {
+    return rg_fail(RG_ECAPTURE, "graph: nothing is recorded");
+  }
+  const int32_t n = rg_ir_n_storages(now->g);
+  const stored **kept = rg_host_zeroed(((size_t)n + 1) * sizeof(*kept));
+  rg_status status = kept != NULL ? RG_OK : rg_fail(RG_ENOMEM, "graph: no memory for outputs");
+
+  for (int32_t i = 0; kept != NULL && i < RG_SEEN_BUCKETS; i++) {
+    for (const stored *s = now->storages.bucket[i]; s != NULL; s = s->next) {
+      kept[s->number] = is_kept(now, s) ? s : NULL;
+    }
+  }
+  for (int32_t i = 0; i < n && status == RG_OK; i++) { /* in the order in which they were made */
+    status = kept[i] != NULL ? keep(kept[i]) : RG_OK;
+  }
+  rg_host_free(kept);
+  return status;
+}
+
+/* -- Names ----------------------------------------------------------------------------------- */
+
 /* Is a value one of the first n inputs of the graph? */
 static bool is_input(const rg_graph *g, int32_t value, int32_t n)
 {

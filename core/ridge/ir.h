@@ -142,6 +142,12 @@ RG_API rg_status rg_record_begin(void) RG_CHECK;
 ** wrote to it.  kind: RG_OUTPUT_...; name: NULL for none. */
 RG_API rg_status rg_record_output(const rg_tensor *x, int32_t kind, const char *name) RG_CHECK;
 
+/* What was made since the recording began and is held by somebody now, by a reference of C, of Lua
+** or of the tape, is an output of kind RG_OUTPUT_KEPT, where it is none yet: plans write it into
+** the very memory that is held.  To be called when what is not needed was released.  RG_ECAPTURE
+** outside a recording, RG_ENOMEM. */
+RG_API rg_status rg_record_kept(void) RG_CHECK;
+
 /* x, which is there before what is recorded, is an input of the graph from now on, also where
 ** nothing reads it.  name: NULL for none. */
 RG_API rg_status rg_record_input(const rg_tensor *x, const char *name) RG_CHECK;

@@ -80,6 +80,27 @@ local function parameters(modules)
   return list
 end
 
+local function keep(...) return { n = select('#', ...), ... } end
+
+-- Call f, and say what it returned.  This is a frame of its own, so that nothing that f made is
+-- held by it when that is asked.
+local function run(made, seen, f, ...)
+  local results = keep(mode.watch(seen, f, ...))
+  local met = { n = 0 }
+  made.results, made.training = {}, seen.training
+  for i = 1, results.n do
+    made.results[i] = returned(results[i], results.n > 1 and tostring(i) or nil, met)
+  end
+end
+
+-- Release all that nobody holds; a collector that was stopped stays so.
+local function collect()
+  local stopped = not collectgarbage 'isrunning'
+  collectgarbage()
+  ref.reap()
+  if stopped then collectgarbage 'stop' end
+end
+
 local function recorded(slot, made, f, ...)
   local entry, seen = state.enter(RECORDING, {}), {}
   local n = select('#', ...)
@@ -90,22 +111,19 @@ local function recorded(slot, made, f, ...)
       call.check(C.rg_record_input(x._t, n > 1 and 'input.' .. i or 'input'))
     end
   end
-  local function keep(...) return { n = select('#', ...), ... } end
-  local results = keep(mode.watch(seen, f, ...))
-  local met = { n = 0 }
-  made.results, made.training = {}, seen.training
-  for i = 1, results.n do
-    made.results[i] = returned(results[i], results.n > 1 and tostring(i) or nil, met)
-  end
+  run(made, seen, f, ...)
   made.places, made.replaced = parameters(seen.modules), mode.replaced
+  collect()
+  call.check(C.rg_record_kept())
   if not state.take(entry) then blame.raise('graph: it was ended meanwhile', 'ECAPTURE') end
   call.check(C.rg_record_end(slot))
 end
 
 --- Run a function once, and return the graph of what it computes: its calls as nodes, what they
 --- read and make as values. What it returned, in tables too, and the gradients it left in
---- parameters are outputs; what it wrote to that was there before are states. What cannot be
---- captured is an error.
+--- parameters are outputs, and what it made that is still held somewhere else after a full
+--- collection; what it wrote to that was there before are states. What cannot be captured is an
+--- error.
 ---@param own function makes a graph of the core's one
 ---@param f function or a module
 ---@param ... any its arguments; tensors are inputs

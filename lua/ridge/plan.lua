@@ -136,11 +136,27 @@ function Plan:handle()
   return self._p
 end
 
+-- Outputs that nobody returned, of the graph that runs.
+local function kept_of(self)
+  local list = {}
+  for _, output in ipairs(self.emitted and self.emitted:outputs() or {}) do
+    local value = output.value
+    if output.kind == 'kept' then
+      local node = value.producer
+      list[#list + 1] = { dtype = value.dtype, shape = value.shape, op = node and node.op,
+        module = node and node.module }
+    end
+  end
+  return list
+end
+
 --- What the plan is made of: n_steps, buffer_bytes, flops and bytes of one replay, steps (names),
 --- device (of all its steps; nil where there are several), device_graph (it runs as a CUDA
 --- graph, since the first or second replay and until the backend's options change), why (it cannot
 --- be a CUDA graph, where that was tried), notes (TRAINING: a module in training mode was called,
---- and no backward pass is in it; ridge.inference or eval() is for running).
+--- and no backward pass is in it; ridge.inference or eval() is for running), kept (of a graph's
+--- plan: what it computes only because it was held outside when the graph was recorded, each as
+--- {op, module, dtype, shape}).
 ---@return table
 function Plan:facts()
   if self._p == nil then blame.raise('plan: it was released', 'EARG', 'plan') end
@@ -154,7 +170,7 @@ function Plan:facts()
            flops = f.flops, bytes = f.bytes, steps = steps,
            device = f.device >= 0 and ffi.string(C.rg_device_name(f.device)) or nil,
            device_graph = f.device_graph == 1, why = f.why[0] ~= 0 and ffi.string(f.why) or nil,
-           notes = self.training and { 'TRAINING' } or {} }
+           notes = self.training and { 'TRAINING' } or {}, kept = kept_of(self) }
 end
 
 --- Release the plan's buffers now.

@@ -1,0 +1,179 @@
+-- SPDX-License-Identifier: MIT
+-- What a recorded function makes and somebody still holds: an output of kind 'kept'.
+local C = require 'ridge.ffi.lib'
+local ridge = require 'ridge'
+local nn = ridge.nn
+
+local function kinds(graph)
+  local list = {}
+  for i, output in ipairs(graph:outputs()) do list[i] = output.kind end
+  return table.concat(list, ' ')
+end
+
+-- A graph of f with outputs of these kinds, its plan behind dead code elimination, and x.
+local function records(want, f, ...)
+  local x = ridge.randn(3, 4)
+  local g = ridge.graph(f, x, ...)
+  assert.equal(want, kinds(g:check()), tostring(g))
+  return g:optimize { 'dead_code_elimination' }:check():plan(), x, g
+end
+
+describe('what is held outside of a recorded function', function()
+  it('is what a plan writes into', function()
+    local held
+    local plan, x = records('returned kept', function(a)
+      held = a * 2
+      local _ = a:neg()
+      return a:exp()
+    end)
+    for _ = 1, 2 do
+      x:copy_(ridge.randn(3, 4))
+      assert.same(x:exp():tolist(), plan():tolist())
+      assert.same((x * 2):tolist(), held:tolist())
+    end
+    local kept = plan:facts().kept
+    assert.equal(1, #kept)
+    assert.equal('mul', kept[1].op)
+    assert.same({ 3, 4 }, kept[1].shape)
+    assert.equal('f32', kept[1].dtype)
+    assert.equal(2, plan:facts().n_steps)
+  end)
+
+  it('may be held through a view, be written to, and be of several versions', function()
+    local view, whole
+    local plan, x = records('returned kept', function(a)
+      whole = a:exp()
+      whole:narrow(1, 1, 1):fill_(7)
+      view = whole:t():narrow(1, 2, 2)
+      return a:neg()
+    end)
+    x:copy_(ridge.randn(3, 4))
+    plan()
+    local want = x:exp()
+    want:narrow(1, 1, 1):fill_(7)
+    assert.same(want:tolist(), whole:tolist())
+    assert.same(want:t():narrow(1, 2, 2):tolist(), view:tolist())
+    whole = nil -- luacheck: ignore
+    collectgarbage()
+    x:copy_(ridge.randn(3, 4))
+    plan()
+    want = x:exp()
+    want:narrow(1, 1, 1):fill_(7)
+    assert.same(want:t():narrow(1, 2, 2):tolist(), view:tolist())
+  end)
+
+  it('may be returned too', function()
+    local held
+    local plan, x = records('returned kept', function(a)
+      held = a:exp()
+      return held
+    end)
+    x:copy_(ridge.randn(3, 4))
+    local y = plan()
+    assert.same(x:exp():tolist(), y:tolist())
+    assert.same(x:exp():tolist(), held:tolist())
+  end)
+
+  it('is held by a module, or by a tensor as its gradient', function()
+    local cache = {}
+    local w = ridge.randn(4, 2)
+    w:requires_grad_()
+    local plan, x = records('returned kept kept', function(a)
+      cache.y = a:matmul(w)
+      local loss = cache.y:pow(2):sum()
+      loss:backward()
+      cache.y = cache.y:detach()
+      return loss:detach()
+    end)
+    x:copy_(ridge.randn(3, 4))
+    plan()
+    local y = x:matmul(w:detach())
+    assert.same(y:tolist(), cache.y:tolist())
+    local want = x:t():matmul(y * 2)
+    assert.truthy((want - w.grad):abs():max():item() < 1e-5)
+  end)
+
+  it('is nothing that was only returned, read or let go', function()
+    local net = nn.Sequential(nn.Linear(4, 4), nn.GELU(), nn.Linear(4, 2))
+    records('returned', net)
+    records('returned', function(a) return ridge.inference(net, a) end)
+    records('returned gradient gradient gradient gradient', function(a)
+      local loss = net(a):pow(2):mean()
+      loss:backward()
+      return loss
+    end)
+    records('returned', function(a)
+      return ridge.scope(function() return a:exp() + a:neg() end)
+    end)
+    ridge.scope(function()
+      records('returned', function(a) return a:exp() + a:neg() end)
+    end)
+    local outside = ridge.ones(3, 4)
+    records('returned', function(a)
+      outside:copy_(a)
+      return a:exp()
+    end)
+    local given
+    records('returned', function(a)
+      given = a
+      return a:exp()
+    end)
+    assert.truthy(given)
+    records('returned', function(a)
+      local co = coroutine.wrap(function() return a:exp():neg() end)
+      return co()
+    end)
+  end)
+
+  it('is the same for a hundred recordings, compiled or not', function()
+    local net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+    local x, cache = ridge.randn(3, 4), {}
+    local function f(a)
+      local y = net(a)
+      for i = 1, 60 do y = y * (1 + i) / (1 + i) end
+      for i = 1, 5 do cache[6 - i] = (y + i):detach() end
+      return (y - 1):pow(2):mean()
+    end
+    local first
+    for round = 1, 100 do
+      if round % 20 < 10 then jit.on() else jit.off() end
+      local g = ridge.graph(f, x)
+      first = first or g
+      assert.equal(kinds(first), kinds(g), round)
+      local same, why = first:same(g)
+      assert.truthy(same, why)
+    end
+    jit.on()
+    assert.equal(5, #cache)
+    assert.equal('kept', kinds(first):match '%S+$')
+  end)
+
+  it('does not start a collector that was stopped', function()
+    collectgarbage 'stop'
+    local ok, why = pcall(records, 'returned', function(a) return a:exp() end)
+    local running = collectgarbage 'isrunning'
+    collectgarbage 'restart'
+    assert(ok, why)
+    assert.is_false(running)
+  end)
+
+  it('says so where there is no memory', function()
+    local n, status = 0
+    repeat
+      n = n + 1
+      local x = ridge.ones(3)
+      assert.equal(0, tonumber(C.rg_capture_begin()))
+      assert.equal(0, tonumber(C.rg_record_begin()))
+      local held = { x:exp(), x:neg() }
+      C.rg_alloc_fail_at(n)
+      status = tonumber(C.rg_record_kept())
+      C.rg_alloc_fail_at(0)
+      assert.truthy(status == 0 or status == C.RG_ENOMEM, tostring(status))
+      C.rg_record_cancel()
+      C.rg_capture_cancel()
+      assert.equal(2, #held)
+    until status == 0
+    assert.truthy(n > 2, n)
+    assert.equal(tonumber(C.RG_ECAPTURE), tonumber(C.rg_record_kept()))
+  end)
+end)
