@@ -525,6 +525,12 @@ rg_status rg_graph_plan(rg_graph *graph, rg_tensor **outputs, rg_plan **out)
   } else {
     rg_capture_cancel();
   }
+  if (status == RG_OK) {
+    status = rg_plan_remember(*out, graph, e.out);
+    if (status != RG_OK) {
+      rg_plan_release(*out);
+    }
+  }
   for (int32_t i = 0; i < rg_ir_n_outputs(graph) && status == RG_OK; i++) {
     outputs[i] = e.out[i];
     e.out[i] = NULL;

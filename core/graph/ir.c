@@ -496,6 +496,14 @@ rg_status rg_ir_graph_output(rg_graph *g, const rg_ir_output *output)
   return RG_OK;
 }
 
+void rg_ir_output_own(rg_graph *g, int32_t i)
+{
+  rg_ir_output *output = RG_IR_AT(g->output, rg_ir_output, i);
+
+  rg_tensor_release(output->into);
+  output->into = NULL;
+}
+
 /* -- Reading ----------------------------------------------------------------------------- */
 
 int32_t rg_ir_n_values(const rg_graph *g)

@@ -149,6 +149,7 @@ void rg_ir_end(rg_graph *g);
 void rg_ir_name(rg_graph *g, int32_t value, rg_ir_text name);
 rg_status rg_ir_graph_input(rg_graph *g, int32_t value) RG_CHECK;
 rg_status rg_ir_graph_output(rg_graph *g, const rg_ir_output *output) RG_CHECK;
+void rg_ir_output_own(rg_graph *g, int32_t i); /* a plan makes it in memory of its own */
 rg_status rg_ir_graph_state(rg_graph *g, int32_t value) RG_CHECK;
 
 /* -- Reading ----------------------------------------------------------------------------- */

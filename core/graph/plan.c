@@ -147,6 +147,7 @@ void rg_plan_release(rg_plan *plan)
     return;
   }
   rg_device_graph_release(plan);
+  rg_plan_forget(plan);
   while (plan->first != NULL) {
     step *next = plan->first->next;
 

@@ -60,10 +60,18 @@ struct rg_plan {
   rg_device_graph device_graph;
   double flops;
   double bytes;
+  struct rg_graph *graph; /* it was made of, held, as it was then; NULL: it was captured */
+  rg_tensor **outputs;    /* of the graph, held, and NULL behind them */
 };
 
 /* A plan without steps. */
 rg_status rg_plan_new(rg_plan **out) RG_CHECK;
+
+/* Keep what a clone is made of (clone.c): the graph, copied, and its outputs.  RG_ENOMEM: the plan
+** is to be released. */
+rg_status rg_plan_remember(rg_plan *plan, struct rg_graph *graph,
+                           rg_tensor *const *outputs) RG_CHECK;
+void rg_plan_forget(rg_plan *plan);
 
 /* Copy a call into a new step at the plan's end; the tensors' storage is held. */
 rg_status rg_plan_add(rg_plan *plan, const rg_call *call, rg_kernel *kernel, rg_tensor *const *out,

@@ -503,6 +503,11 @@ rg_status rg_record_name(const rg_tensor *x, const char *name)
   }
   RG_TRY(rg_ir_text_add(now->g, name, &text));
   rg_ir_name(now->g, s->first, text);
+  rg_ir_value *v = rg_ir_value_at(now->g, s->first);
+
+  if (v->kind == RG_VALUE_INPUT && !is_input(now->g, s->first, rg_ir_n_inputs(now->g))) {
+    v->kind = RG_VALUE_PARAMETER; /* running means */
+  }
   return RG_OK;
 }
 

@@ -152,8 +152,8 @@ RG_API rg_status rg_record_kept(void) RG_CHECK;
 ** nothing reads it.  name: NULL for none. */
 RG_API rg_status rg_record_input(const rg_tensor *x, const char *name) RG_CHECK;
 
-/* x, a tensor that was there before the recording, has this name.  Nothing happens where no call
-** read or wrote it. */
+/* x, a tensor that was there before the recording and belongs to a module, has this name, and is a
+** parameter unless rg_record_input named it.  Nothing happens where no call read or wrote it. */
 RG_API rg_status rg_record_name(const rg_tensor *x, const char *name) RG_CHECK;
 
 /* The end, before that of the capture.  out: new reference.  RG_ECAPTURE where nothing is recorded,
@@ -194,6 +194,24 @@ RG_API rg_status rg_graph_bind(rg_graph *graph, int32_t value, rg_tensor *x) RG_
 ** captures, RG_ENOMEM, and what a record answers; the message names the node.
 */
 RG_API rg_status rg_graph_plan(rg_graph *graph, rg_tensor **outputs, rg_plan **out) RG_CHECK;
+
+/*
+** A plan like another one, of rg_graph_plan, over the same parameters.  Its own are the inputs (in
+** the beginning with what they hold in the other plan), the outputs, gradients too, buffers, the
+** CUDA graph, and, where it draws, a stream whose seed is drawn from the other one's.  The two may
+** run at the same time on two threads.
+**
+** plan     does not run now
+** out      new reference; it does not need the other plan
+** RG_ENOSUP for a captured plan, and for one that writes to what is outside, which is named;
+** RG_ERELEASED where an input is gone; RG_ECAPTURE while this thread captures; RG_ENOMEM.
+*/
+RG_API rg_status rg_plan_clone(rg_plan *plan, rg_plan **out) RG_CHECK;
+
+/* Tensors of a plan of rg_graph_plan: what its i-th input, from 0, is read from, and what its i-th
+** output is written to.  Borrowed; NULL behind the last one, and for a captured plan. */
+RG_API rg_tensor *rg_plan_input(const rg_plan *plan, int32_t i);
+RG_API rg_tensor *rg_plan_output(const rg_plan *plan, int32_t i);
 
 /* -- Changes ----------------------------------------------------------------------------- */
 

@@ -89,15 +89,14 @@ local function rebuilt(part, outputs, made)
   return list
 end
 
-local function results_of(graph, outputs)
-  local made, list, n = graph._made, {}, 0
-  local tables = {}
-  if made then
-    for i, part in ipairs(made.results) do list[i] = rebuilt(part, outputs, tables) end
-    return list, #made.results
+local function results_of(about, outputs)
+  local list, n, tables = {}, 0, {}
+  if about.results then
+    for i, part in ipairs(about.results) do list[i] = rebuilt(part, outputs, tables) end
+    return list, #about.results
   end
-  for i, output in ipairs(graph:outputs()) do
-    if output.kind == 'returned' then
+  for i, kind in ipairs(about.kinds) do
+    if kind == 'returned' then
       n = n + 1
       list[n] = outputs[i]
     end
@@ -105,16 +104,46 @@ local function results_of(graph, outputs)
   return list, n
 end
 
+local function held(pointer)
+  C.rg_tensor_retain(pointer)
+  return ref.wrap(pointer)
+end
+
 -- The inputs, for plan:run { x = t }.
-local function inputs_of(graph)
+local function inputs_of(pointer, names)
   local by = {}
-  for i, value in ipairs(graph:inputs()) do
-    local x = C.rg_graph_bound(graph._p, value.id)
-    C.rg_tensor_retain(x)
-    by[i] = ref.wrap(x)
-    if value.name and not by[value.name] then by[value.name] = by[i] end
+  for i, name in ipairs(names) do
+    by[i] = held(C.rg_plan_input(pointer, i - 1))
+    if name and not by[name] then by[name] = by[i] end
   end
   return by
+end
+
+-- What a plan and its clones need to know of the graph, which may be edited meanwhile.
+local function about_of(graph, run)
+  local about = { kinds = {}, names = {}, results = graph._made and graph._made.results }
+  for i, output in ipairs(graph:outputs()) do about.kinds[i] = output.kind end
+  for i, value in ipairs(run:inputs()) do about.names[i] = value.name or false end
+  return about
+end
+
+-- Fields of a plan of the core's.
+local function fields_of(pointer, about, fields)
+  local outputs = {}
+  for i, kind in ipairs(about.kinds) do
+    if kind == 'returned' then outputs[i] = held(C.rg_plan_output(pointer, i - 1)) end
+  end
+  fields.results, fields.n_results = results_of(about, outputs)
+  fields.inputs = inputs_of(pointer, about.names)
+  function fields.clone_of(self)
+    local slot = ffi.new 'rg_plan *[1]'
+    call.settle()
+    call.check(C.rg_plan_clone(self._p, slot), 'plan:clone')
+    return plan.own(ffi.gc(slot[0], C.rg_plan_release), fields_of(slot[0], about, {
+      training = self.training, parameters = self.parameters, replaced = self.replaced,
+      graph = self.graph, emitted = self.emitted }))
+  end
+  return fields
 end
 
 --- The plan of a graph.
@@ -125,25 +154,17 @@ function M.of(graph, opts)
   opts = options.check(OPTIONS, opts or {}, 'graph:plan')
   local run = graph
   if opts.tensors or not is_whole(graph) then run = bound(graph, opts.tensors or {}) end
-  local kinds = graph:outputs()
   local made = graph._made or { places = {} }
   local slot = ffi.new 'rg_plan *[1]'
-  local list = ffi.new('rg_tensor *[?]', #kinds + 1)
+  local n = #graph:outputs()
+  local list = ffi.new('rg_tensor *[?]', n + 1)
   call.settle()
   call.check(C.rg_graph_plan(run._p, list, slot), 'graph:plan')
   local pointer = ffi.gc(slot[0], C.rg_plan_release)
-  local outputs = {}
-  for i, output in ipairs(kinds) do
-    if output.kind == 'returned' then
-      outputs[i] = ref.wrap(list[i - 1])
-    else
-      C.rg_tensor_release(list[i - 1]) -- its parameter has it
-    end
-  end
-  local results, n = results_of(graph, outputs)
-  return plan.own(pointer, { results = results, n_results = n, training = made.training,
+  for i = 1, n do C.rg_tensor_release(list[i - 1]) end -- the plan has it
+  return plan.own(pointer, fields_of(pointer, about_of(graph, run), { training = made.training,
     parameters = opts.tensors and {} or made.places, replaced = made.replaced or plan.replaced(),
-    inputs = inputs_of(run), graph = graph._recorded or graph, emitted = graph })
+    graph = graph._recorded or graph, emitted = graph }))
 end
 
 return M

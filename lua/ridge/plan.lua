@@ -173,6 +173,24 @@ function Plan:facts()
            notes = self.training and { 'TRAINING' } or {}, kept = kept_of(self) }
 end
 
+--- Another plan of the same graph, over the same parameters, with inputs, outputs and buffers of
+--- its own: two of them can run in two coroutines, or from C on two threads. Its inputs, all that
+--- was there before and is no module's, begin with what this plan's hold; p:run { x = t } gives
+--- others. Where it draws it has a stream of its own. A captured plan has no clone, nor has one
+--- that writes to what is outside.
+---@return table plan
+-- >> local net = ridge.nn.Linear(3, 2):eval()
+-- >> return ridge.graph(net, ridge.ones(1, 3)):plan():clone():run { input = ridge.zeros(1, 3) }
+function Plan:clone()
+  if self._p == nil then blame.raise('plan: it was released', 'EARG', 'plan:clone') end
+  if not self.clone_of then
+    blame.raise('plan:clone: a captured plan has no graph; make it from a graph: '
+      .. 'ridge.graph(f, x):plan()', 'ENOSUP', 'plan:clone')
+  end
+  if self.replaced ~= mode.replaced then look_again(self) end
+  return self:clone_of()
+end
+
 --- Release the plan's buffers now.
 function Plan:release()
   if self._p ~= nil then

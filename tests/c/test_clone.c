@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Clones of plans: threads that run them side by side, what is shared and what is not, refusals.
+*/
+#include <pthread.h>
+
+#include "graph/record.h"
+
+#include "ridge/graph.h"
+#include "ridge/ir.h"
+#include "tap.h"
+
+enum { ROWS = 5, SIZE = 48, ROUNDS = 60, THREADS = 2 };
+
+#define SHAPE(...) ((const int64_t[]){ __VA_ARGS__ })
+
+static void must(rg_status status)
+{
+  if (status != RG_OK) {
+    tap_bail(rg_error_message());
+  }
+}
+
+static rg_tensor *drawn(int64_t rows, int64_t cols, uint64_t seed)
+{
+  rg_generator *generator;
+  rg_tensor *x;
+
+  must(rg_generator_new(seed, &generator));
+  must(rg_empty(RG_F32, RG_CPU, SHAPE(rows, cols), 2, &x));
+  must(rg_uniform_(x, -1, 1, generator));
+  rg_generator_release(generator);
+  return x;
+}
+
+static rg_tensor *parameter(uint64_t seed)
+{
+  rg_tensor *w = drawn(SIZE, SIZE, seed);
+
+  w->_flags |= RG_TENSOR_PARAM;
+  return w;
+}
+
+/* Two layers, of which `second` is NULL where there is one. */
+static rg_tensor *forward(const rg_tensor *x, const rg_tensor *w, const rg_tensor *second)
+{
+  rg_tensor *y;
+  rg_tensor *z;
+
+  must(rg_linear(x, w, NULL, RG_ACT_NONE, &y));
+  must(rg_gelu(y, &z));
+  rg_tensor_release(y);
+  if (second == NULL) {
+    return z;
+  }
+  must(rg_linear(z, second, NULL, RG_ACT_TANH, &y));
+  rg_tensor_release(z);
+  return y;
+}
+
+static rg_plan *plan_of(rg_graph *g)
+{
+  rg_tensor *outputs[4] = { NULL };
+  rg_plan *plan;
+
+  must(rg_graph_plan(g, outputs, &plan));
+  for (int i = 0; i < 4; i++) {
+    rg_tensor_release(outputs[i]);
+  }
+  rg_graph_release(g);
+  return plan;
+}
+
+static rg_plan *recorded(const rg_tensor *x, const rg_tensor *w, const rg_tensor *second)
+{
+  rg_graph *g;
+
+  must(rg_capture_begin());
+  must(rg_record_begin());
+  must(rg_record_input(x, "x"));
+  rg_tensor *y = forward(x, w, second);
+
+  must(rg_record_output(y, RG_OUTPUT_RETURNED, "y"));
+  must(rg_record_end(&g));
+  rg_capture_cancel();
+  rg_tensor_release(y);
+  return plan_of(g);
+}
+
+/* -- Threads --------------------------------------------------------------------------------- */
+
+typedef struct worker {
+  rg_plan *plan;
+  pthread_barrier_t *begin;
+  const rg_tensor *in[ROUNDS];
+  const rg_tensor *want[ROUNDS];
+  int32_t n_wrong;
+} worker;
+
+static void *work(void *data)
+{
+  worker *w = data;
+  rg_tensor *y = rg_plan_output(w->plan, 0);
+
+  pthread_barrier_wait(w->begin);
+  for (int32_t i = 0; i < ROUNDS; i++) {
+    bool right = rg_copy_(rg_plan_input(w->plan, 0), w->in[i]) == RG_OK &&
+                 rg_plan_replay(w->plan, 1) == RG_OK &&
+                 memcmp(y->_data, w->want[i]->_data, ROWS * SIZE * sizeof(float)) == 0;
+
+    w->n_wrong += right ? 0 : 1;
+  }
+  return NULL;
+}
+
+static void test_threads(void)
+{
+  rg_tensor *x = drawn(ROWS, SIZE, 1);
+  rg_tensor *w[2] = { parameter(2), parameter(3) };
+  rg_plan *plan = recorded(x, w[0], w[1]);
+  pthread_barrier_t begin;
+  pthread_t thread[THREADS];
+  worker workers[THREADS] = { { .plan = plan }, { .plan = NULL } };
+
+  is_status(rg_plan_clone(plan, &workers[1].plan), RG_OK, "a plan of a graph has a clone");
+  ok(rg_plan_input(workers[1].plan, 0) != x && rg_plan_input(plan, 0) == x,
+     "with an input of its own");
+  ok(rg_plan_input(plan, 1) == NULL && rg_plan_output(plan, 1) == NULL, "there is one of each");
+  ok(memcmp(rg_plan_input(workers[1].plan, 0)->_data, x->_data, ROWS * SIZE * sizeof(float)) == 0,
+     "that holds what the other one does");
+  pthread_barrier_init(&begin, NULL, THREADS);
+  for (int32_t t = 0; t < THREADS; t++) {
+    workers[t].begin = &begin;
+    for (int32_t i = 0; i < ROUNDS; i++) {
+      rg_tensor *in = drawn(ROWS, SIZE, (uint64_t)(100 * t + i + 10));
+
+      workers[t].in[i] = in;
+      workers[t].want[i] = forward(in, w[0], w[1]);
+    }
+  }
+  for (int32_t t = 0; t < THREADS; t++) {
+    must(pthread_create(&thread[t], NULL, work, &workers[t]) == 0 ? RG_OK : RG_EBUG);
+  }
+  for (int32_t t = 0; t < THREADS; t++) {
+    pthread_join(thread[t], NULL);
+    is_int(workers[t].n_wrong, 0, "each thread has the bits of its inputs");
+  }
+  pthread_barrier_destroy(&begin);
+  for (int32_t t = 0; t < THREADS; t++) {
+    for (int32_t i = 0; i < ROUNDS; i++) {
+      rg_tensor_release((rg_tensor *)(uintptr_t)workers[t].in[i]);
+      rg_tensor_release((rg_tensor *)(uintptr_t)workers[t].want[i]);
+    }
+    rg_plan_release(workers[t].plan);
+  }
+  rg_tensor_release(x);
+  rg_tensor_release(w[0]);
+  rg_tensor_release(w[1]);
+}
+
+/* -- What is shared ---------------------------------------------------------------------------- */
+
+static void test_shared(void)
+{
+  rg_tensor *x = drawn(ROWS, SIZE, 1);
+  rg_tensor *w = parameter(2);
+  rg_plan *plan = recorded(x, w, NULL);
+  rg_plan *clone;
+  rg_plan *again;
+
+  must(rg_plan_clone(plan, &clone));
+  rg_plan_release(plan);
+  is_status(rg_plan_clone(clone, &again), RG_OK, "a clone has clones, when its plan is gone");
+  must(rg_fill_(w, 0.5));
+  must(rg_fill_(rg_plan_input(again, 0), 1));
+  must(rg_plan_replay(again, 1));
+  rg_tensor *ones;
+
+  must(rg_empty(RG_F32, RG_CPU, SHAPE(ROWS, SIZE), 2, &ones));
+  must(rg_fill_(ones, 1));
+  rg_tensor *want = forward(ones, w, NULL);
+
+  ok(memcmp(rg_plan_output(again, 0)->_data, want->_data, ROWS * SIZE * sizeof(float)) == 0,
+     "it reads the parameter as it is");
+  rg_tensor_release(want);
+  rg_tensor_release(ones);
+  rg_plan_release(clone);
+  rg_plan_release(again);
+  rg_tensor_release(x);
+  rg_tensor_release(w);
+}
+
+/* Two inputs that are windows of one storage are so in the clone. */
+static void test_windows(void)
+{
+  rg_tensor *all = drawn(3 * ROWS, SIZE, 1);
+  rg_tensor *a;
+  rg_tensor *b;
+  rg_tensor *y;
+  rg_graph *g;
+  rg_plan *clone;
+
+  must(rg_narrow(all, 0, ROWS, ROWS, 1, &a));
+  must(rg_narrow(all, 0, ROWS + 1, ROWS, 1, &b));
+  must(rg_capture_begin());
+  must(rg_record_begin());
+  must(rg_sub(a, b, &y));
+  must(rg_record_output(y, RG_OUTPUT_RETURNED, "y"));
+  must(rg_record_end(&g));
+  rg_capture_cancel();
+  rg_tensor_release(y);
+  rg_plan *plan = plan_of(g);
+
+  must(rg_plan_clone(plan, &clone));
+  rg_tensor *own[2] = { rg_plan_input(clone, 0), rg_plan_input(clone, 1) };
+
+  ok(own[0]->_storage == own[1]->_storage && own[0]->_storage != all->_storage,
+     "inputs of one storage have one");
+  is_int((char *)own[1]->_data - (char *)own[0]->_data, SIZE * sizeof(float), "and their places");
+  ok(own[0]->_storage->bytes < all->_storage->bytes, "of no more than they show");
+  must(rg_plan_replay(plan, 1));
+  must(rg_plan_replay(clone, 1));
+  ok(memcmp(rg_plan_output(plan, 0)->_data, rg_plan_output(clone, 0)->_data,
+            ROWS * SIZE * sizeof(float)) == 0,
+     "which hold the same");
+  rg_plan_release(plan);
+  rg_plan_release(clone);
+  rg_tensor_release(a);
+  rg_tensor_release(b);
+  rg_tensor_release(all);
+}
+
+static void test_refusals(void)
+{
+  rg_tensor *x = drawn(ROWS, SIZE, 1);
+  rg_tensor *y;
+  rg_plan *plan;
+  rg_plan *clone = NULL;
+  rg_graph *g;
+
+  must(rg_capture_begin());
+  must(rg_gelu(x, &y));
+  must(rg_capture_end(&plan));
+  is_status(rg_plan_clone(plan, &clone), RG_ENOSUP, "a captured plan has no clone");
+  is_status(rg_plan_clone(NULL, &clone), RG_EARG, "nor has none");
+  ok(rg_plan_input(plan, 0) == NULL && rg_plan_output(plan, 0) == NULL, "nor inputs of its own");
+  rg_plan_release(plan);
+  must(rg_capture_begin());
+  must(rg_record_begin());
+  must(rg_relu_(x));
+  must(rg_record_name(x, "average"));
+  must(rg_record_end(&g));
+  rg_capture_cancel();
+  plan = plan_of(g);
+  is_status(rg_plan_clone(plan, &clone), RG_ENOSUP, "nor has one that writes to what is outside");
+  ok(strstr(rg_error_message(), "average") != NULL, "which is named");
+  rg_plan_release(plan);
+  rg_tensor_release(y);
+  rg_tensor_release(x);
+}
+
+int main(void)
+{
+  test_threads();
+  test_shared();
+  test_windows();
+  test_refusals();
+  return done();
+}
