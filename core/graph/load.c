@@ -215,12 +215,19 @@ static bool read_ids(loading *l, rg_ir_array *array)
   return l->j.status == RG_OK;
 }
 
+/* Is this the mode that a field is of?  Files of older versions call a weight_cast lower. */
+static bool is_mode(const loading *l, const rg_ir_mode *m)
+{
+  return rg_json_is(&l->j, m->name) ||
+         (m->offset == offsetof(rg_graph_modes, weight_cast) && rg_json_is(&l->j, "lower"));
+}
+
 static bool read_mode(loading *l, call *c)
 {
   for (const rg_ir_mode *m = rg_ir_mode_fields; m->name != NULL; m++) {
     int32_t *at = (int32_t *)(void *)((char *)&c->modes + m->offset);
 
-    if (rg_json_is(&l->j, m->name)) {
+    if (is_mode(l, m)) {
       return m->dtype
                  ? rg_json_string(&l->j) && rg_json_dtype(&l->j, l->j.text, strlen(l->j.text), at)
                  : read_int(l, INT32_MIN, INT32_MAX, at);

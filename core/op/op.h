@@ -280,7 +280,7 @@ rg_status rg_weight_cast(const rg_tensor *x, int32_t dtype, rg_tensor *as) RG_CH
 void rg_weight_cast_end(void);
 
 /* A step of this thread's dry capture writes to a storage. */
-void rg_lowered_wrote(const rg_storage *of);
+void rg_weight_cast_wrote(const rg_storage *of);
 
 /* -- Backends ------------------------------------------------------------------ */
 

@@ -278,12 +278,12 @@ static rg_status prepare(const rg_call *call, const rg_call *read, rg_kernel *ke
   RG_TRY(rg_capture_active(read, kernel, out, &frame));
   for (int32_t i = 0; i < call->n_out; i++) {
     if (out[i] != NULL) {
-      rg_lowered_wrote(rg_storage_root(out[i]->_storage));
+      rg_weight_cast_wrote(rg_storage_root(out[i]->_storage));
     }
   }
   for (int32_t i = 0; call->op->writes && i < call->n_in; i++) {
     if (call->in[i] != NULL && rg_call_writes(call, i)) {
-      rg_lowered_wrote(rg_storage_root(call->in[i]->_storage));
+      rg_weight_cast_wrote(rg_storage_root(call->in[i]->_storage));
     }
   }
   return RG_OK;

@@ -66,7 +66,7 @@ void rg_weight_cast_end(void)
   capture.room = 0;
 }
 
-void rg_lowered_wrote(const rg_storage *of)
+void rg_weight_cast_wrote(const rg_storage *of)
 {
   for (int64_t i = capture.n - 1; i >= 0; i--) {
     if (capture.list[i].of == of) {

@@ -110,6 +110,13 @@ describe('graphs', function()
     assert.equal(g:json(), ridge.graph.load(path):json())
     assert.truthy(failure(ridge.graph.load, path .. '.none'):find('graph.load', 1, true))
     assert.truthy(failure(ridge.graph.load, '/'):find('graph.load', 1, true))
+    -- a file that was saved when a weight_cast was called lower
+    local layer = ridge.nn.Linear(4, 4, { seed = 1 })
+    local now = ridge.graph(function(x) return ridge.autocast('bf16', layer, x) end,
+      ridge.ones(2, 4)):json()
+    local old, n = now:gsub('"weight_cast"', '"lower"')
+    assert.is_true(n > 0)
+    assert.equal(now, ridge.graph.parse(old):json())
     os.remove(path)
     assert.truthy(failure(ridge.graph.parse, 'os.exit()'):find("line 1: '{' is expected", 1, true))
     assert.truthy(failure(ridge.graph.parse, nil):find('a text is expected', 1, true))
