@@ -41,6 +41,7 @@ int sqlite3_bind_double(sqlite3_stmt *, int, double);
 int sqlite3_bind_text(sqlite3_stmt *, int, const char *, int, intptr_t);
 int sqlite3_bind_blob(sqlite3_stmt *, int, const char *, int, intptr_t);
 int sqlite3_set_authorizer(sqlite3 *, void *, void *);
+int sqlite3_limit(sqlite3 *, int, int);
 void sqlite3_progress_handler(sqlite3 *, int, void *, void *);
 int sqlite3_column_count(sqlite3_stmt *);
 const char *sqlite3_column_name(sqlite3_stmt *, int);
@@ -77,6 +78,8 @@ local MEANING = {
   [13] = { 'SQLITE_FULL', 'EIO', 'the disk is full; what was saved is '
     .. 'safe, and the same command goes on when there is space' },
   [14] = { 'SQLITE_CANTOPEN', 'EIO', 'it cannot be opened' },
+  [18] = { 'SQLITE_TOOBIG', 'EARG', 'a text or a blob is longer than is allowed here: 16 MB in a '
+    .. 'question' },
   [19] = { 'SQLITE_CONSTRAINT', 'EARG', 'a rule of the schema is broken' },
   [23] = { 'SQLITE_AUTH', 'EARG', 'questions are read-only: SELECT, and what tells' },
   [26] = { 'SQLITE_NOTADB', 'EFORMAT', 'it is not a database' },
@@ -312,6 +315,18 @@ function Database:look(sql, ...)
   return stoppable(self, self.query, sql, ...)
 end
 
+-- Ctrl-C is looked at between two steps of SQLite's machine, and a function is one step however
+-- long its texts are: printf('%200000000d', 1), x LIKE y. In questions no text is longer than 16 MB
+-- and no pattern than 4 kB. 0: SQLITE_LIMIT_LENGTH, 8: SQLITE_LIMIT_LIKE_PATTERN_LENGTH.
+local LIMITS = { [0] = 2 ^ 24, [8] = 2 ^ 12 }
+
+-- Set limits; what they were before.
+local function limit(self, limits)
+  local before = {}
+  for id, n in pairs(limits) do before[id] = lib.sqlite3_limit(self.handle, id, n) end
+  return before
+end
+
 --- All rows of a question that somebody typed: SQLite itself refuses whatever does not only read
 --- (core/base/sql.c), and Ctrl-C ends it.
 ---@param sql string one SELECT, or a PRAGMA that tells
@@ -321,6 +336,7 @@ end
 function Database:ask(sql)
   live(self, name_of(sql))
   lib.sqlite3_set_authorizer(self.handle, C.rg_sql_authorize, nil)
+  local before = limit(self, LIMITS)
   local ok, rows, columns = pcall(stoppable, self, function()
     local statement = compile(self, sql, name_of(sql))
     bind(self, statement, 0)
@@ -328,7 +344,10 @@ function Database:ask(sql)
     lib.sqlite3_finalize(ffi.gc(statement.handle, nil))
     return found, titles
   end)
-  if self.handle ~= nil then lib.sqlite3_set_authorizer(self.handle, nil, nil) end
+  if self.handle ~= nil then
+    lib.sqlite3_set_authorizer(self.handle, nil, nil)
+    limit(self, before)
+  end
   if not ok then error(rows, 0) end
   return rows, columns
 end

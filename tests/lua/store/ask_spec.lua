@@ -111,6 +111,28 @@ describe('a question in SQL', function()
     assert.equal(before, sum())
   end)
 
+  it('makes no text that would take longer than anybody waits', function()
+    local function first(sql) return ask.sql(sql, { db = db })[1] end
+    for _, sql in ipairs { "SELECT length(printf('%.17000000d', 1)) AS n",
+      "SELECT length(printf('%*s', 17000000, 'x')) AS n" } do
+      assert.is_nil(first(sql).n) -- SQLite's answer to want of room
+    end
+    for sql, what in pairs { ['SELECT length(zeroblob(17000000)) AS n'] = '16 MB in a question',
+      ["SELECT length(replace(hex(zeroblob(4000000)), '0', 'xyz')) AS n"] = '16 MB in a question',
+      ["SELECT 'x' LIKE hex(zeroblob(3000)) AS n"] = 'too complex' } do
+      local ok, err = pcall(first, sql)
+      assert.is_false(ok)
+      assert.matches(what, err.message)
+    end
+    assert.equal(16000000, tonumber(first("SELECT length(printf('%16000000d', 1)) AS n").n))
+    assert.equal(1, tonumber(first("SELECT 'abc' LIKE 'a%' AS n").n))
+    -- what ridge itself writes is not bounded
+    local st = require('ridge.store.sqlite').open(db, 'write')
+    st:ask 'SELECT 1'
+    assert.equal(17000000, st:value '/* long */ SELECT length(zeroblob(17000000))')
+    st:close()
+  end)
+
   it('names a missing text', function()
     assert.error_matches(function() ask.sql() end, 'sql: a SELECT is expected, got nil')
   end)
