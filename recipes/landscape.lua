@@ -183,17 +183,21 @@ local about = { device = on_cpu and ridge.backend.describe() or facts.name, swee
                 database = summary.path:match('[^/]+$'), date = os.date('%Y-%m-%d'),
                 version = ridge.version(), query = summary.name, time = time }
 
+local unwritten = false
+
 local function save(file, draw, more)
   local given = {}
   for key, value in pairs(about) do given[key] = value end
   for key, value in pairs(more) do given[key] = value end
   local path = ('%s/%s%s.png'):format(opt.out, file, on_cpu and '' or '_' .. device:gsub('%W', ''))
-  -- a figure that lacks what it needs (the dense layer ran out of memory) is not the end
+  -- a figure that lacks what it needs (the dense layer ran out of memory) is not the end; one that
+  -- cannot be written is a failure of the run
   local ok, reason = pcall(function()
     local drawn = {}
     for i, row in ipairs(report.faster_forms(rows)) do drawn[i] = row.of or row end
     draw(drawn, given):save(path)
   end)
+  unwritten = unwritten or not ok and type(reason) == 'table' and reason.code == 'EIO'
   io.stderr:write(path, ok and '' or (': not drawn: %s'):format(tostring(reason):match '[^\n]*'),
     '\n')
 end
@@ -203,4 +207,4 @@ for _, dtype in ipairs(opt.dtypes) do
 end
 save('landscape_map', ridge.plot.map, {})
 save('landscape_ratio', ridge.plot.map, { ratio = true })
-os.exit(summary.failed > 0 and 2 or 0)
+os.exit(summary.failed > 0 and 2 or unwritten and 1 or 0)

@@ -110,6 +110,15 @@ describe('recipes/landscape.lua', function()
     assert.is_nil(io.open(folder .. '/none.db'))
   end)
 
+  it('ends with 1 where a picture cannot be written, and writes the others', function()
+    os.execute(('mkdir -p %s/bad/landscape_map.png'):format(folder))
+    local status, text = run(('./ridge recipes/landscape.lua --smoke --db %s --out %s/bad')
+      :format(db, folder))
+    assert.equal(256, status, text)
+    assert.matches('landscape_map.png: not drawn: [^\n]*cannot be written', text)
+    assert.is_truthy(png.read_texts(folder .. '/bad/landscape_ratio.png'))
+  end)
+
   it('ends with 2 where a point could not be measured, and says why', function()
     local status, text = run(('./ridge recipes/landscape.lua --smoke --forms zork --layers '
       .. 'dense,sketched --db %s/f.db --out %s'):format(folder, folder))
@@ -152,6 +161,26 @@ describe('the exit status of a recipe', function()
       assert.equal(case[1] * 256, status, text)
     end)
   end
+end)
+
+describe('the folder of pictures', function()
+  it('is made before any work where it is missing', function()
+    local folder = os.tmpname()
+    os.remove(folder)
+    os.execute('mkdir ' .. folder)
+    for words, made in pairs { ['attention.lua --smoke'] = 'results',
+      ['gallery.lua --quick'] = 'results/gallery', ['gallery.lua --quick --out a/b'] = 'a/b',
+      ['landscape.lua --smoke'] = 'results' } do
+      -- there can be no database: nothing is measured
+      local status, text = run(('r=$PWD; cd %s && $r/ridge $r/recipes/%s --db /dev/null/x.db')
+        :format(folder, words))
+      assert.are_not.equal(0, status)
+      assert.matches('/dev/null', text)
+      assert.equal(0, os.execute(('test -d %s/%s'):format(folder, made)), words)
+      os.execute(('rm -rf %s/results %s/a'):format(folder, folder))
+    end
+    os.execute('rm -r ' .. folder)
+  end)
 end)
 
 describe('recipes/gallery.lua', function()

@@ -16,7 +16,7 @@ Every column of every point, all digits; with --samples one line for each sample
     ridge export widths --samples --as jsonl]],
   rest = 'SWEEP', most = 1,
   { 'samples', false, 'the raw samples, in the order they were taken' },
-  { 'o', '', 'file to write, whole or not at all; standard output when left out', short = 'o',
+  { 'o', '', 'file to write, whole or not at all; standard output when left out, or -', short = 'o',
     writes = 'file' },
   { 'as', 'csv', 'form', choices = { 'csv', 'json', 'jsonl', 'md', 'table' } },
   stored.DB,

@@ -2,7 +2,6 @@
 --- `ridge plot`: pictures of a stored sweep.
 
 local stored = require 'ridge.cli.stored'
-local plain = require 'ridge.plain'
 
 local M = {}
 
@@ -57,7 +56,7 @@ local function spec()
     { 'quiet', false, "times of the machine's fast state, not medians" },
     { 'theme', 'light', 'look', choices = { 'light', 'dark' } },
     { 'size', '', 'pixels, such as 2400x1500' },
-    { 'o', '', 'PNG file; the sweep and kind when left out', short = 'o',
+    { 'o', '', 'PNG file, - for standard output; the sweep and kind when left out', short = 'o',
       writes = 'file' },
     { 'inline', false, 'into the terminal instead of a file' },
     stored.DB,
@@ -113,8 +112,7 @@ function M.main(argv)
     if opt.inline then
       figure:show()
     else
-      figure:save(path, { theme = opt.theme, size = size })
-      plain.print(path, '\n')
+      stored.picture(figure, path, { theme = opt.theme, size = size })
     end
   end)
 end

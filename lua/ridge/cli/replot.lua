@@ -2,7 +2,6 @@
 --- `ridge replot`: a figure drawn again from its own file.
 
 local stored = require 'ridge.cli.stored'
-local plain = require 'ridge.plain'
 
 local M = {}
 
@@ -18,7 +17,7 @@ another file.
   rest = 'FIGURE.png', most = 1,
   { 'theme', 'light', 'look', choices = { 'light', 'dark' } },
   { 'size', '', 'pixels, such as 2400x1500; as it was made when left out' },
-  { 'o', '', 'file to write; the figure itself when left out', short = 'o',
+  { 'o', '', 'file to write, - for standard output; the figure itself when left out', short = 'o',
     writes = 'file' },
 }
 
@@ -31,9 +30,8 @@ function M.main(argv)
     local size, reason = require('ridge.cli.plot').size(opt.size)
     if reason then return stored.fail('replot', reason) end
     local path = opt.o ~= '' and opt.o or rest[1]
-    require('ridge.plot').replot(rest[1], { theme = opt.theme }):save(path,
+    stored.picture(require('ridge.plot').replot(rest[1], { theme = opt.theme }), path,
       { theme = opt.theme, size = size })
-    plain.print(path, '\n')
   end)
 end
 

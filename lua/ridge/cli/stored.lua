@@ -2,6 +2,7 @@
 --- What the commands that read a results database share: options, opening, printing, failing.
 
 local args = require 'ridge.cli.args'
+local blame = require 'ridge.blame'
 local plain = require 'ridge.plain'
 
 local M = {}
@@ -66,12 +67,27 @@ function M.trial(word)
     or 'the number of a trial is missing'
 end
 
+--- Save a figure where -o says, and print its path; to standard output where that is -.
+---@param figure table
+---@param path string
+---@param opt table as figure:save has it
+function M.picture(figure, path, opt)
+  if path ~= '-' then
+    figure:save(path, opt)
+    plain.print(path, '\n')
+  elseif require('ridge.host').is_terminal(1) then
+    blame.raise('-o -: a picture is for a file or a program, not for a terminal (--inline)', 'EARG')
+  else
+    io.stdout:write(figure:png(opt))
+  end
+end
+
 --- Print rows, or write them to a file.
 ---@param found table titles, lines
----@param opt table as, and o: a file
+---@param opt table as, and o: a file; - is standard output
 function M.show(found, opt)
   local text = require('ridge.store.format').text(found, opt.as)
-  if opt.o and opt.o ~= '' then
+  if opt.o and opt.o ~= '' and opt.o ~= '-' then
     require('ridge.ffi.output').write(opt.o, 'export', text)
   else
     -- a table is for eyes; what goes on to a program keeps every byte

@@ -12,7 +12,8 @@ M.usage = 'ridge sweeps [--db FILE] [--as table|csv|json|jsonl|md]'
 local SPEC = {
   about = [[
 One line a sweep, the newest first: points done of all, the time that is left (h:mm:ss) while it
-runs, those that failed by cause, grades, when something last happened.
+runs, those that failed by cause, grades, when something last happened, and the version of the
+protocol it is measured by (2: in passes).
 
     ridge sweeps --db results/ridge.db]],
   stored.AS,

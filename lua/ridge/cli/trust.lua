@@ -22,7 +22,7 @@ process (quick, %bench) use it. Use the machine meanwhile as you do when you mea
   { 'minutes', 3, 'how long', min = 0.001, max = 600 },
   { 'smoke', false, 'five processes and small windows: shows that it works, stores nothing' },
   { 'threads', 0, 'compute threads; 0: those in use', integer = true, min = 0, max = 1024 },
-  { 'o', '', 'write the picture to this file', short = 'o' },
+  { 'o', '', 'write the picture to this PNG file', short = 'o', writes = 'file' },
   { 'db', '', 'database file; RIDGE_DB or results/ridge.db when left out' },
   { 'keep', true, 'print only, store nothing' },
   { 'as', 'text', 'what is printed', choices = { 'text', 'json' } },
@@ -67,6 +67,8 @@ function M.main(argv)
     return 0
   elseif not opt then
     return stored.fail('trust', rest)
+  elseif opt.o ~= '' and not opt.o:lower():find '%.png$' then -- before the work
+    return stored.fail('trust', '-o: figures are PNG files, so the path must end in .png')
   end
   local trust = require 'ridge.measure.trust'
   if opt.threads > 0 then require('ridge.backend').set_threads(opt.threads) end

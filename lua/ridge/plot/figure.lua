@@ -142,6 +142,18 @@ function Figure:show()
   return self
 end
 
+--- Draw the figure as a PNG, with its provenance and rows in text chunks.
+---@param opt table|nil theme ('light', 'dark'), scale (2), size ({width, height}), font
+---@return string bytes of a file
+function Figure:png(opt)
+  local c = self:render(opt)
+  local rgb, w, h = c:rgb()
+  local texts = record.texts(self, (opt and opt.theme) or self.opt.theme or 'light')
+  local bytes = png.encode(rgb, w, h, { scale = c.scale, texts = texts })
+  c:close()
+  return bytes
+end
+
 --- Draw the figure into a PNG file, with its provenance and rows in text chunks.
 -- >> fig:save('landscape.png', { theme = 'dark', scale = 2 })
 ---@param path string ends in .png
@@ -152,12 +164,7 @@ function Figure:save(path, opt)
     blame.raise(('figure:save: figures are PNG files, so the path must end in .png, not %s')
       :format(tostring(path)), 'EARG')
   end
-  local c = self:render(opt)
-  local rgb, w, h = c:rgb()
-  local texts = record.texts(self, (opt and opt.theme) or self.opt.theme or 'light')
-  local bytes = png.encode(rgb, w, h, { scale = c.scale, texts = texts })
-  c:close()
-  output.write(path, 'figure:save', bytes)
+  output.write(path, 'figure:save', self:png(opt))
   return self
 end
 

@@ -495,13 +495,16 @@ local function left(st, sweep, states)
 end
 
 --- The sweeps of an open database, the newest first, and how far each is: points done and running,
---- the time that is left at the rate of its last 64 points, failures by cause, grades.
+--- the time that is left at the rate of its last 64 points, failures by cause, grades, and by which
+--- version of the measuring protocol.
 ---@param st table
 ---@return table found titles, lines
 function M.sweeps(st)
   local found = { lines = {}, titles = { 'sweep', 'done', 'points', 'running', 'left', 'failed',
-    'grades', 'last' } }
-  for i, sweep in ipairs(st.db:query '/* sweeps */ SELECT id, name FROM sweep ORDER BY id DESC') do
+    'grades', 'last', 'protocol' } }
+  for i, sweep in ipairs(st.db:query [[/* sweeps */ SELECT s.id, s.name,
+      p.version AS protocol FROM main.sweep s JOIN main.protocol p ON p.id = s.protocol_id
+      ORDER BY s.id DESC]]) do
     local states, all, done = by_key(st, STATES, sweep.id), 0, 0
     for state, n in pairs(states) do
       all = all + n
@@ -511,7 +514,7 @@ function M.sweeps(st)
     found.lines[i] = { sweep.name, done, all, states.running or 0, left(st, sweep, states),
       counted(states, { 'oom', 'timeout', 'error', 'crashed', 'cancelled' }),
       counted(by_key(st, GRADES, sweep.id), { 'A', 'B', 'C', 'D' }),
-      last and os.date('%Y-%m-%d %H:%M', last / 1e6) or nil }
+      last and os.date('%Y-%m-%d %H:%M', last / 1e6) or nil, sweep.protocol }
   end
   return found
 end

@@ -288,6 +288,19 @@ local function tell_leaks(run)
   end
 end
 
+local WITHOUT = [[/* without a ratio */ SELECT min(t.id) AS trial, count(*) AS n,
+  a.message AS reason FROM main.trial t JOIN main.attempt a ON a.id = t.best_attempt
+  WHERE t.sweep_id = ? AND t.state = 'ok' AND a.message LIKE 'no ratio: %' GROUP BY a.message
+  ORDER BY n DESC, trial LIMIT 3]]
+
+-- The commonest reasons why points that name a partner have no ratio to it.
+local function tell_partners(run)
+  for _, row in ipairs(run.store.db:query(WITHOUT, run.sweep.id)) do
+    run.progress:note(('%d x %s · ridge show %d'):format(row.n, row.reason:gsub('%s+', ' '),
+      row.trial))
+  end
+end
+
 -- The commonest reasons of the failures, each with a trial to look at.
 local function tell_causes(run)
   for _, row in ipairs(run.store.db:query(CAUSES, run.sweep.id)) do
@@ -335,6 +348,7 @@ local function go(run, wanted)
   local how = pending > 0 and work_through(run) or nil
   queue.close(st, run.sweep.id) -- also after one that died between its last point and this
   tell_causes(run)
+  tell_partners(run)
   tell_leaks(run)
   if pending > 0 then tell_drift(run) end
   return summary(run, how)

@@ -36,6 +36,8 @@ describe('the command', function()
     local text, status = ridge 'sweeps'
     assert.equal(0, status)
     assert.matches('squares%s+3%s+4%s+0%s+1 error', text)
+    assert.matches('^sweep [^\n]* protocol\n', text)
+    assert.matches('^squares .* 2\n', text:match '\n(.*)$')
   end)
 
   it('sweeps says how long one under way still takes, from its last points', function()
@@ -133,6 +135,25 @@ describe('the command', function()
     text, status = ridge 'export squares -o /nowhere/out.csv'
     assert.equal(1, status)
     assert.matches('cannot be written', text)
+  end)
+
+  it('-o - is standard output', function()
+    local text, status = ridge 'export squares --as csv'
+    assert.equal(0, status)
+    assert.equal(5, select(2, text:gsub('\n', '')))
+    assert.equal(text, (ridge 'export squares --as csv -o -'))
+    local here = io.popen('ls', 'r')
+    assert.is_nil(('\n' .. here:read '*a'):find('\n-\n', 1, true))
+    here:close()
+    local png = ridge 'plot slices squares -x k -y square -o -'
+    assert.equal('\137PNG\r\n\26\n', png:sub(1, 8))
+    assert.equal('IEND', png:sub(-8, -5))
+    ridge(('plot slices squares -x k -y square -o %s/s.png'):format(folder))
+    text = ridge(('replot %s/s.png --theme dark -o -'):format(folder))
+    assert.equal('IEND', text:sub(-8, -5))
+    text, status = ridge 'trust -o -'
+    assert.equal(1, status)
+    assert.matches('the path must end in .png', text)
   end)
 
   it('query knows count(*), and tables say what a time is measured in', function()

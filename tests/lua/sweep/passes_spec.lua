@@ -338,10 +338,11 @@ describe('a sweep in passes', function()
     local sw = declare { space = { k = { 1, 4 } }, partner = function(p)
       return p.k ~= 1 and { k = 1, broken = true } or nil
     end, setup = function(p) if p.broken then error 'no such layer' end end }
-    assert.equal(0, run(sw).failed)
+    local text = told(sw)
     local row = row_of(sw, 4)
     assert.same({ 'ok', 5 }, { row.state, row.passes })
     assert.is_nil(row.fwd_ratio)
+    assert.matches('1 x no ratio: its partner [^\n]*no such layer[^\n]* · ridge show %d+\n', text)
     assert.matches('^no ratio: its partner .*k=1.*: setup: .*no such layer', row.reason)
     assert.is_nil(row_of(sw, 1).reason)
   end)
@@ -352,7 +353,9 @@ describe('a sweep in passes', function()
       if p.k == 5 then error 'no such size' end
       return odd[p.k]
     end }
+    local text = told(sw)
     assert.same({ ok = 5, total = 5 }, run(sw).counts)
+    assert.equal(3, select(2, text:gsub('1 x no ratio: partner: ', ''))) -- the commonest
     local said = {}
     for k = 1, 5 do said[k] = row_of(sw, k).reason or '' end
     assert.equal("no ratio: partner: it is 'no table'; a table of parameters is expected, or nil",
