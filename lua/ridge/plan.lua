@@ -91,7 +91,11 @@ local function set_inputs(self, tensors)
   C.rg_grad_mode(mode_before)
 end
 
-local function replay(self, n)
+local function replay(self, n, ...)
+  if select('#', ...) > 0 then
+    blame.raise(('plan:run: it takes a number of times, or a table of inputs, and nothing behind '
+      .. 'it; got %d arguments'):format(1 + select('#', ...)), 'EARG')
+  end
   if getmetatable(self) ~= Plan then
     blame.raise('plan:run: it is called with a colon on a plan, got ' .. blame.show(self))
   end
@@ -113,9 +117,10 @@ end
 --- Replay n times; returns what the captured function returned, with new contents.
 ---@param n number|table|nil once when left out; a table: once, with these contents in the inputs of
 ---  a graph's plan, by name or number: { x = tensor }. They are copied into the inputs' tensors.
+---@param ... any an error: nothing reads it
 ---@return any the same tensors at every call; they live until the next replay
-function Plan:run(n)
-  return replay(self, n)
+function Plan:run(n, ...)
+  return replay(self, n, ...)
 end
 
 Plan.__call = replay

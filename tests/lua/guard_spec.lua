@@ -18,7 +18,7 @@ end
 local CASES = {
   { 'feature_attention: q is nil; expected Tensor', function() nn.feature_attention() end },
   { 'nn.class: a parent is a class of modules, got 5', function() nn.class('x', 5) end },
-  { 'Optimizer:init: ', function() optim.Optimizer(nil) end },
+  { 'optim.Optimizer is what optimizers are made of', function() optim.Optimizer(nil) end },
   { 'nn.Module: it has no forward, which a class of modules defines',
     function() nn.Module()(ridge.ones(2)) end },
   { 'x[{...}]: the step of axis 1 is a whole number from 1, got a table',

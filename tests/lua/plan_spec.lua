@@ -146,6 +146,15 @@ describe('plans', function()
     assert.equal(4, plan.run(plan, 0):sum():item())
   end)
 
+  it('take nothing that they would ignore', function()
+    local plan = ridge.capture(function() return ridge.ones(2) + 1 end)
+    for _, call in ipairs { function() plan:run(1, 2) end, function() plan(1, nil) end,
+      function() plan:run(nil, ridge.ones(2)) end } do
+      assert.matches('nothing behind it; got 2 arguments', failure(call).message)
+    end
+    assert.equal(4, plan:run():sum():item())
+  end)
+
   it('stand on a shelf, from which the one goes that was used longest ago', function()
     local shelf = require('ridge.plan').shelf(2)
     assert.is_nil(shelf:put('a', 'first'))

@@ -176,6 +176,10 @@ end
 ---@param opts table|nil for all groups that do not say otherwise
 function Optimizer:init(given, opts)
   local what = getmetatable(self).__name
+  if not self.spec then
+    blame.raise(('%s is what optimizers are made of and has no step: use ridge.optim.SGD, Adam, '
+      .. 'AdamW or Lion'):format(what), 'EARG', what)
+  end
   local base = options.check(self.spec, opts, what)
   local groups = {} -- of an optimizer made again; those there were stay where that fails
   local grouped = type(given) == 'table' and not ref.is(given)
@@ -219,13 +223,27 @@ local function let_go(place, n)
   end
 end
 
+local STEP = { scale = { 'any', doc = 'a tensor of one number' } }
+
+-- The options of step and zero_grad. `...`: what stands behind them, which nobody reads.
+local function check_call(self, spec, opts, name, ...)
+  local what = ('%s:%s'):format(getmetatable(self).__name, name)
+  if select('#', ...) > 0 then
+    blame.raise(('%s: it takes one table of options, got %d arguments'):format(what,
+      1 + select('#', ...)), 'EARG')
+  end
+  if opts ~= nil then options.check(spec, opts, what) end
+end
+
 --- Take a step with the accumulated gradients. Parameters without one stay as they are.
 ---@param opts table|nil {scale = Tensor}: gradients are multiplied by it; where it is not finite
 ---  the step is left out
+---@param ... any an error: nothing reads it
 ---@return table self
-function Optimizer:step(opts)
+function Optimizer:step(opts, ...)
   local what = getmetatable(self).__name
-  local scale = type(opts) == 'table' and opts.scale or nil
+  if opts ~= nil or select('#', ...) > 0 then check_call(self, STEP, opts, 'step', ...) end
+  local scale = opts and opts.scale
   if scale ~= nil then ref.need(scale, what) end
   if self.replaced ~= mode.replaced then self:look_again() end
   call.settle()
@@ -263,11 +281,15 @@ function Optimizer:after_step(key, f)
   return self
 end
 
+local ZERO = { set = { 'boolean', doc = 'fill with zeros, so that the memory stays' } }
+
 --- Forget the gradients, or fill them with zeros, so that their memory stays.
 ---@param opts table|nil {set = false}
+---@param ... any an error: nothing reads it
 ---@return table self
-function Optimizer:zero_grad(opts)
-  local set = type(opts) == 'table' and opts.set and 1 or 0
+function Optimizer:zero_grad(opts, ...)
+  if opts ~= nil or select('#', ...) > 0 then check_call(self, ZERO, opts, 'zero_grad', ...) end
+  local set = opts and opts.set and 1 or 0
   self:look_again()
   for _, group in ipairs(self.groups) do
     for _, p in ipairs(group.params) do call.check(C.rg_zero_grad(p._t, set)) end

@@ -57,6 +57,7 @@ local function text_of(format, x, dtype)
   if type(x) == 'cdata' then return (tostring(x):gsub('U?LL$', '')) end
   if x ~= x then return 'nan' end
   if not finite(x) then return x > 0 and 'inf' or '-inf' end
+  if x == 0 and 1 / x < 0 and format == '%d.' then return '-0.' end -- %d knows no sign of 0
   return format:format(x)
 end
 

@@ -374,9 +374,9 @@ function Trainer:load_state(state, loader)
   return self
 end
 
-local function path_of(self, name)
+local function path_of(self, name, what)
   if not self.options.folder then
-    blame.raise('Trainer: save wants a folder: Trainer(net, { folder = ... })', 'EARG')
+    blame.raise(what .. ': checkpoints are in a folder: Trainer(net, { folder = ... })', 'EARG')
   end
   if type(name) ~= 'string' or name == '' or name:find '[/%z]' then
     blame.raise(('Trainer: a checkpoint has a name such as last or best, got %s'):format(
@@ -390,7 +390,7 @@ end
 ---@param loader table|nil the last one that fit was given, when left out
 ---@param validation table|nil the loader that validates; the last one, when left out
 function Trainer:save(name, loader, validation)
-  checkpoint.save(path_of(self, name), self:state(loader, validation))
+  checkpoint.save(path_of(self, name, 'Trainer:save'), self:state(loader, validation))
 end
 
 --- Go on from a checkpoint, if there is one: what follows has the same bits as without the break.
@@ -398,7 +398,7 @@ end
 ---@param name string|nil 'last' when left out
 ---@return boolean found
 function Trainer:resume(loader, name)
-  local state = checkpoint.load(path_of(self, name or 'last'))
+  local state = checkpoint.load(path_of(self, name or 'last', 'Trainer:resume'))
   if not state then return false end
   self:load_state(state, loader)
   return true

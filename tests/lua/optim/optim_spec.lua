@@ -182,4 +182,27 @@ describe('an optimizer', function()
     assert.matches('largest norm is a number above 0', message(optim.SGD(net).clip,
       optim.SGD(net), 0))
   end)
+
+  it('takes nothing that it would ignore', function()
+    local optimizer = optim.SGD(nn.Linear(2, 2))
+    for what, call in pairs {
+      ['SGD:step: options are a table, got 5'] = function() optimizer:step(5) end,
+      ["SGD:step: unknown option 'scal' .did you mean 'scale'"] = function()
+        optimizer:step { scal = 1 }
+      end,
+      ['SGD:step: it takes one table of options, got 2 arguments'] = function()
+        optimizer:step(nil, 1)
+      end,
+      ['SGD:zero_grad: options are a table, got true'] = function() optimizer:zero_grad(true) end,
+      ["SGD:zero_grad: unknown option 'sets'"] = function() optimizer:zero_grad { sets = 1 } end,
+      ['SGD:zero_grad: it takes one table'] = function() optimizer:zero_grad({}, 1) end,
+    } do
+      assert.matches(what, message(call))
+    end
+    for _, given in ipairs { {}, nn.Linear(2, 2) } do
+      assert.matches('has no step: use ridge.optim.SGD, Adam, AdamW or Lion',
+        message(optim.Optimizer, given))
+    end
+    optimizer:zero_grad({ set = true }):step({})
+  end)
 end)

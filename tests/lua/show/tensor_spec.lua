@@ -41,6 +41,12 @@ describe('a tensor as text', function()
     assert.truthy(tensor('f32', { 2 }, { 1, 20 }):find ' 1%. +20%.\n')
   end)
 
+  it('shows the sign of a zero', function()
+    assert.equal('  -0.   0.   2.', lines(tensor('f32', { 3 }, { -0.0, 0, 2 }))[1])
+    assert.equal('  -0.0000   0.5000', lines(tensor('f32', { 2 }, { -0.0, 0.5 }))[1])
+    assert.equal('  0  1', lines(tensor('i64', { 2 }, { 0, 1 }))[1])
+  end)
+
   it('keeps every digit of large integers', function()
     assert.truthy(tensor('i64', { 1 }, { 9007199254740993LL }):find('9007199254740993', 1, true))
   end)

@@ -576,7 +576,9 @@ describe('a trainer', function()
     assert.matches('gives batches of inputs and targets, this one gives',
       message(trainer.fit, trainer, ridge.data.Loader({ x }, { batch = 9 }), { epochs = 1 }))
     assert.matches('epochs', message(trainer.fit, trainer, loader(), {}))
-    assert.matches('save wants a folder', message(trainer.save, trainer, 'last'))
+    assert.matches('Trainer:save: checkpoints are in a folder', message(trainer.save, trainer,
+      'last'))
+    assert.matches('Trainer:resume: checkpoints are in a folder', message(trainer.resume, trainer))
     for _, bad in ipairs { 3, {}, true } do
       assert.matches('a loader is expected', message(trainer.validate, trainer, bad))
       assert.matches('a loader is expected', message(trainer.load_state, trainer,
