@@ -19,7 +19,8 @@ typedef struct rg_recording {
   rg_graph *g;
   rg_seen_storages storages;
   const rg_arena *arena; /* of the capture: what it gives is the recording's own */
-  char why[160];         /* there can be no graph; empty: there can */
+  rg_status status;      /* not RG_OK: there can be no graph, and nothing more is recorded */
+  char why[160];
 } recording;
 
 static _Thread_local recording *now;
@@ -45,6 +46,15 @@ static rg_status add_storage(recording *r, rg_storage *storage, stored **out)
   RG_TRY(rg_seen_add(&r->storages, storage, out));
   (*out)->outside = !is_own(r, storage);
   return rg_ir_storage_new(r->g, &(*out)->number);
+}
+
+/* There will be no graph.  The call is done: were it to fail, who retries would do it twice. */
+static void break_off(recording *r, rg_status status)
+{
+  if (status != RG_OK && r->status == RG_OK) {
+    r->status = status;
+    (void)snprintf(r->why, sizeof(r->why), "%s", rg_error_message());
+  }
 }
 
 /* -- Values ---------------------------------------------------------------------------------- */
@@ -118,11 +128,9 @@ static rg_status value_of(recording *r, const rg_tensor *x, int32_t *out)
   if (s == NULL) {
     RG_TRY(add_storage(r, storage, &s));
   }
-  if (s->counted != rg_storage_version(storage) && r->why[0] == '\0') {
-    char text[96];
-
-    (void)snprintf(r->why, sizeof(r->why), "%s was written to by what is no operation",
-                   rg_tensor_text(x, text, sizeof(text)));
+  if (s->counted != rg_storage_version(storage)) {
+    return rg_fail(RG_ECAPTURE, "graph: %s was written to by what is no operation",
+                   rg_tensor_text(x, (char[96]){ "" }, 96));
   }
   if (rg_seen_view(s, x) == NULL) {
     RG_TRY(s->outside         ? outside(r, s, x)
@@ -282,10 +290,10 @@ static void expect(recording *r, const rg_tensor *x)
   }
 }
 
-/* Not while its capture is set aside. */
+/* Not while its capture is set aside, nor where it has broken off. */
 static bool is_on(void)
 {
-  return rg_arena_current() == now->arena;
+  return rg_arena_current() == now->arena && now->status == RG_OK;
 }
 
 static rg_status graph_ran(const rg_call *call, rg_tensor *const *out)
@@ -301,7 +309,8 @@ static rg_status graph_ran(const rg_call *call, rg_tensor *const *out)
       expect(now, call->in[i]);
     }
   }
-  return ran(now, call, out);
+  break_off(now, ran(now, call, out));
+  return RG_OK;
 }
 
 static rg_status graph_begin(const rg_call *call, int32_t *node)
@@ -310,15 +319,18 @@ static rg_status graph_begin(const rg_call *call, int32_t *node)
   if (!is_on()) {
     return RG_OK;
   }
-  RG_TRY(add_node(now, call, node));
-  return rg_ir_begin(now->g, *node);
+  break_off(now, add_node(now, call, node));
+  if (now->status == RG_OK) {
+    break_off(now, rg_ir_begin(now->g, *node));
+  }
+  return RG_OK;
 }
 
 static rg_status graph_end(const rg_call *call, int32_t node, rg_tensor *const *out)
 {
   rg_status status = RG_OK;
 
-  if (node == RG_IR_NONE || now == NULL) {
+  if (node == RG_IR_NONE || now == NULL || now->status != RG_OK) {
     return RG_OK;
   }
   for (int32_t i = 0; out != NULL && i < call->n_out && status == RG_OK; i++) {
@@ -329,7 +341,8 @@ static rg_status graph_end(const rg_call *call, int32_t node, rg_tensor *const *
   }
   rg_ir_results_end(now->g, node);
   rg_ir_end(now->g);
-  return status;
+  break_off(now, status);
+  return RG_OK;
 }
 
 static const rg_graph_hooks hooks = { .ran = graph_ran, .begin = graph_begin, .end = graph_end };
@@ -361,7 +374,9 @@ rg_status rg_record_begin(void)
 static rg_status check_recording(const rg_tensor *x)
 {
   RG_TRY(rg_tensor_check(x, "graph"));
-  return now != NULL ? RG_OK : rg_fail(RG_ECAPTURE, "graph: nothing is recorded");
+  return now == NULL            ? rg_fail(RG_ECAPTURE, "graph: nothing is recorded")
+         : now->status == RG_OK ? RG_OK
+                                : rg_fail(now->status, "%s", now->why);
 }
 
 /* Was it there before, and has nothing written to it? */
@@ -567,13 +582,7 @@ rg_status rg_record_end(rg_graph **out)
   if (r == NULL || out == NULL) {
     return rg_fail(RG_ECAPTURE, "graph: nothing is recorded");
   }
-  if (r->why[0] != '\0') {
-    rg_status status = rg_fail(RG_ECAPTURE, "graph: %s", r->why);
-
-    rg_record_cancel();
-    return status;
-  }
-  rg_status status = list_inputs(r->g);
+  rg_status status = r->status == RG_OK ? list_inputs(r->g) : rg_fail(r->status, "%s", r->why);
 
   if (status != RG_OK) {
     rg_record_cancel();

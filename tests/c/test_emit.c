@@ -145,6 +145,10 @@ static void test_outputs(void)
 
   must(rg_plan_replay(plan, 1));
   ok(out[0] == kept && out[1] == other, "results lie in the tensors that hold them");
+  rg_plan_facts facts;
+
+  must(rg_plan_facts_of(plan, &facts));
+  is_int(facts.n_steps, 5, "one is made there: the product, and four copies");
   holds(kept, 6, "the first is made there");
   holds(other, 6, "another has a copy");
   ok(out[2]->_storage != kept->_storage && out[2]->_storage != other->_storage,

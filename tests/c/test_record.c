@@ -137,6 +137,27 @@ static void test_writes(void)
   rg_tensor_release(z);
 }
 
+/* Memory of the recording's own that is written in part. */
+static void test_unwritten(void)
+{
+  rg_tensor *x = NULL;
+  rg_tensor *half = NULL;
+  rg_tensor *y = NULL;
+
+  begin();
+  is_status(rg_empty(RG_F32, RG_CPU, SHAPE(4), 1, &x), RG_OK, "memory");
+  is_status(rg_narrow(x, 0, 0, 2, 1, &half), RG_OK, "a half");
+  is_status(rg_fill_(half, 3), RG_OK, "is written");
+  is_status(rg_exp(x, &y), RG_OK, "and all is read");
+  rg_graph *g = end(y);
+
+  is_named(g, "fill narrow fill exp", "what it holds does not matter, but is the same");
+  rg_graph_release(g);
+  rg_tensor_release(x);
+  rg_tensor_release(half);
+  rg_tensor_release(y);
+}
+
 static void test_bodies(void)
 {
   const rg_batch_norm_options o = {
@@ -298,6 +319,43 @@ static rg_status recorded(const rg_tensor *x, rg_tensor *mean, rg_tensor *var, r
   return status;
 }
 
+/* Where memory ends in the recorder, the call is done, once, and there is no graph; later calls
+** run. */
+static void test_broken_off(void)
+{
+  bool clean = true;
+  int32_t n_broken = 0;
+
+  for (int64_t n = 1; n < 40; n++) {
+    rg_tensor *x = filled(SHAPE(4), 1, 1);
+    rg_tensor *half = NULL;
+    rg_tensor *y = NULL;
+    rg_graph *g = NULL;
+
+    begin();
+    rg_alloc_fail_at(n);
+    rg_status status = rg_narrow(x, 0, 0, 2, 1, &half);
+
+    status = status == RG_OK ? rg_mul_scalar_(half, 3) : status;
+    rg_alloc_fail_at(0);
+    clean = clean && (status == RG_OK || status == RG_ENOMEM) &&
+            ((const float *)x->_data)[0] == (status == RG_OK ? 3 : 1);
+    clean = clean && rg_exp(x, &y) == RG_OK;
+    status = rg_record_output(y, RG_OUTPUT_RETURNED, "y");
+    clean = clean && (status == RG_OK || status == RG_ENOMEM);
+    n_broken += status == RG_ENOMEM;
+    clean = clean && rg_record_end(&g) == status;
+    clean = clean && (g != NULL) == (status == RG_OK);
+    rg_capture_cancel();
+    rg_graph_release(g);
+    rg_tensor_release(half);
+    rg_tensor_release(x);
+    rg_tensor_release(y);
+  }
+  ok(n_broken > 5, "recordings break off where memory ends");
+  ok(clean, "and the calls are done once");
+}
+
 /* Refuse allocation after allocation until a recording needs no more. */
 static void test_memory(void)
 {
@@ -331,9 +389,11 @@ int main(void)
 {
   test_views();
   test_writes();
+  test_unwritten();
   test_bodies();
   test_training();
   test_refused();
+  test_broken_off();
   test_memory();
   return done();
 }
