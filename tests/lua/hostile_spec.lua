@@ -44,6 +44,11 @@ local function run(folder, first, last, reached)
   return episode or last, faults
 end
 
+-- A run of an hour says how far it is and what it found, so that one that is stopped was worth it.
+local function say(...)
+  if CALLS > 20000 then io.stderr:write((...):format(select(2, ...))) end
+end
+
 describe('random calls', function()
   it('end in a result or a sentence', function()
     local folder = folders.new()
@@ -59,11 +64,15 @@ describe('random calls', function()
       local ended, found = run(folder, episode, there, reached)
       for _, fault in ipairs(found) do
         local key = fault:match '^[^%[]*'
-        if not told[key] then faults[#faults + 1] = fault end
+        if not told[key] then
+          faults[#faults + 1] = fault
+          say('fault: %s\n', fault)
+        end
         told[key] = true
       end
       if ended then stopped = stopped + 1 end
       episode = (ended or there) + 1
+      say('# %d of %d episodes, %d faults\n', episode - 1, last, #faults)
     end
     folders.remove(folder)
     print(('# seed %d: %d episodes of %d calls, %d of them stopped within'):format(SEED, last,
