@@ -35,14 +35,14 @@ local function run_killing_workers(how, random, most, path, points)
   for i = 1, most do
     moments[i] = ('"%.3f %d"'):format(random() ^ 2 * 0.3, math.floor(random() * WORKERS))
   end
-  local text, status = folders.run(([[%s%s & boss=$!; n=0
+  local text, status = folders.run(([[%s%s & boss=$!; n=0; code=0
     for moment in %s; do
       set -- $moment; sleep $1; which=$2
       set -- $(cat /proc/$boss/task/$boss/children 2>/dev/null); [ $# -gt 0 ] || break
       shift $((which %% $#)); kill -9 $1 2>/dev/null && n=$((n + 1))
     done
-    wait $boss || exit=1
-    echo "kills $n"; exit $exit]]):format(ENV, command(how, path, points),
+    wait $boss || code=1
+    echo "kills $n"; test $code = 0]]):format(ENV, command(how, path, points),
     table.concat(moments, ' ')))
   assert(status == 0 or text:find('before it came to the sweep', 1, true), text)
   if status ~= 0 then assert(not run(how, nil, path, points)) end
