@@ -11,14 +11,7 @@ local M = {}
 local function define(class, key, value)
   if type(value) == 'function' and type(key) == 'string' and key:sub(1, 1) ~= '_'
     and blame.is_own(debug.getinfo(value, 'S').source) then
-    if debug.getlocal(value, 1) == 'self' then
-      value = guard.method(value, function(self)
-        return type(self) == 'table'
-          and (getmetatable(self) == class or M.is_a(self, class))
-      end)
-    else
-      value = guard.wrap(value)
-    end
+    value = guard.method(value, class)
   end
   rawset(class, key, value)
 end
@@ -50,25 +43,6 @@ function M.class(name, parent)
   })
 end
 
---- Is this a class, that one or one that descends from it?
----@param value any
----@param class table
----@return boolean
-function M.descends(value, class)
-  local c = type(value) == 'table' and value or nil
-  while type(c) == 'table' do
-    if c == class then return true end
-    c = rawget(c, '__parent')
-  end
-  return false
-end
-
---- Is this object of the class, or of one that descends from it?
----@param object any
----@param class table
----@return boolean
-function M.is_a(object, class)
-  return type(object) == 'table' and M.descends(getmetatable(object), class)
-end
+M.descends, M.is_a = guard.descends, guard.is_of
 
 return M

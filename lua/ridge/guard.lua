@@ -153,15 +153,38 @@ function M.wrap(f)
   return guarded
 end
 
---- The same method behind the border. What is called on an object of another class would leave its
---- fields there and find none of its own, so that is refused before it runs.
----@param f function its first parameter is self
----@param belongs function(self) is this an object that the method may be called on?
+--- Is this a class, that one or one that descends from it?
+---@param value any
+---@param class table
+---@return boolean
+function M.descends(value, class)
+  local c = type(value) == 'table' and value or nil
+  while type(c) == 'table' do
+    if c == class then return true end
+    c = rawget(c, '__parent')
+  end
+  return false
+end
+
+--- Is this object of the class, or of one that descends from it?
+---@param object any
+---@param class table
+---@return boolean
+function M.is_of(object, class)
+  return type(object) == 'table' and M.descends(debug.getmetatable(object), class)
+end
+
+--- A function of a class behind the border.  Where its first parameter is self, what is called on
+--- an object of another class would leave its fields there and find none of its own, so that is
+--- refused before it runs.
+---@param f function
+---@param class table
 ---@return function
-function M.method(f, belongs)
+function M.method(f, class)
   if original[f] then return f end
+  if debug.getlocal(f, 1) ~= 'self' then return M.wrap(f) end
   local function guarded(self, ...)
-    if not belongs(self) then
+    if not M.is_of(self, class) then
       error(blame.object(sentence(f, { { name = 'self', value = self } }, true), 'EARG'), 0)
     end
     local second, third = ...
@@ -171,21 +194,14 @@ function M.method(f, belongs)
   return guarded
 end
 
--- Is this an object of a class: is its metatable the class, or has it that one as its parent?
-local function is_of(object, class)
-  local meta = debug.getmetatable(object)
-  return meta == class or type(meta) == 'table' and rawget(meta, '__parent') == class
-end
-
 --- Put every function of a table that users can call behind the border: those without underscores.
---- In a metatable those whose first parameter is self are methods of its objects only.
+--- Those of a metatable are methods of its objects only.
 ---@param t table
 ---@return table t
 function M.all(t)
-  local belongs = rawget(t, '__index') and function(self) return is_of(self, t) end
   for name, f in pairs(t) do
     if type(f) == 'function' and type(name) == 'string' and name:sub(1, 1) ~= '_' then
-      t[name] = belongs and debug.getlocal(f, 1) == 'self' and M.method(f, belongs) or M.wrap(f)
+      t[name] = rawget(t, '__index') and M.method(f, t) or M.wrap(f)
     end
   end
   return t
