@@ -121,8 +121,16 @@ end
 
 -- What a plan and its clones need to know of the graph, which may be edited meanwhile.
 local function about_of(graph, run)
-  local about = { kinds = {}, names = {}, results = graph._made and graph._made.results }
-  for i, output in ipairs(graph:outputs()) do about.kinds[i] = output.kind end
+  local about = { kinds = {}, names = {}, kept = {}, results = graph._made and graph._made.results }
+  for i, output in ipairs(graph:outputs()) do
+    about.kinds[i] = output.kind
+    if output.kind == 'kept' then
+      local value = output.value
+      local node = value.producer
+      table.insert(about.kept, { dtype = value.dtype, shape = value.shape, op = node and node.op,
+        module = node and node.module })
+    end
+  end
   for i, value in ipairs(run:inputs()) do about.names[i] = value.name or false end
   return about
 end
@@ -134,7 +142,7 @@ local function fields_of(pointer, about, fields)
     if kind == 'returned' then outputs[i] = held(C.rg_plan_output(pointer, i - 1)) end
   end
   fields.results, fields.n_results = results_of(about, outputs)
-  fields.inputs = inputs_of(pointer, about.names)
+  fields.inputs, fields.kept = inputs_of(pointer, about.names), about.kept
   function fields.clone_of(self)
     local slot = ffi.new 'rg_plan *[1]'
     call.settle()

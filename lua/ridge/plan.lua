@@ -141,20 +141,6 @@ function Plan:handle()
   return self._p
 end
 
--- Outputs that nobody returned, of the graph that runs.
-local function kept_of(self)
-  local list = {}
-  for _, output in ipairs(self.emitted and self.emitted:outputs() or {}) do
-    local value = output.value
-    if output.kind == 'kept' then
-      local node = value.producer
-      list[#list + 1] = { dtype = value.dtype, shape = value.shape, op = node and node.op,
-        module = node and node.module }
-    end
-  end
-  return list
-end
-
 --- What the plan is made of: n_steps, buffer_bytes, flops and bytes of one replay, steps (names),
 --- device (of all its steps; nil where there are several), device_graph (it runs as a CUDA
 --- graph, since the first or second replay and until the backend's options change), why (it cannot
@@ -175,7 +161,7 @@ function Plan:facts()
            flops = f.flops, bytes = f.bytes, steps = steps,
            device = f.device >= 0 and ffi.string(C.rg_device_name(f.device)) or nil,
            device_graph = f.device_graph == 1, why = f.why[0] ~= 0 and ffi.string(f.why) or nil,
-           notes = self.training and { 'TRAINING' } or {}, kept = kept_of(self) }
+           notes = self.training and { 'TRAINING' } or {}, kept = self.kept or {} }
 end
 
 --- Another plan of the same graph, over the same parameters, with inputs, outputs and buffers of
@@ -273,7 +259,8 @@ end
 
 --- A plan of the core's as an object.
 ---@param pointer cdata rg_plan pointer, finalized
----@param fields table results, n_results, parameters, replaced, training, inputs, graph, emitted
+---@param fields table results, n_results, parameters, replaced, training, inputs, graph, emitted,
+---  kept
 ---@return table plan
 function M.own(pointer, fields)
   if not ffi.istype('rg_plan *', pointer) or type(fields) ~= 'table' then
@@ -350,6 +337,7 @@ end
 require('ridge.types').register('Plan', M.is, {
   methods = { run = 'run(n): replay n times; run{x = t}: with contents for inputs',
               facts = 'facts(): what it is made of',
+              clone = "clone(): the same of a graph's plan, with inputs and buffers of its own",
               release = 'release(): free its buffers',
               is_current = 'is_current(): have its modules their parameters still?',
               handle = 'handle(): the C pointer' },

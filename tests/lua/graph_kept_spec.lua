@@ -39,6 +39,24 @@ describe('what is held outside of a recorded function', function()
     assert.equal(2, plan:facts().n_steps)
   end)
 
+  it('is what the plan was made with, whatever becomes of the graph', function()
+    local held
+    local plan, _, g = records('returned kept', function(a)
+      held = a * 2
+      return a:exp()
+    end)
+    plan = { plan, g:plan() }
+    local node = g:nodes()[1]
+    local by = g:insert('neg', node.inputs, { after = node })
+    g:replace(node.outputs[1], by.outputs[1])
+    g:remove(node)
+    for _, p in ipairs { plan[1], plan[2], plan[2]:clone() } do
+      assert.equal('mul', p:facts().kept[1].op)
+    end
+    assert.equal('neg', g:plan():facts().kept[1].op)
+    assert.truthy(held)
+  end)
+
   it('may be held through a view, be written to, and be of several versions', function()
     local view, whole
     local plan, x = records('returned kept', function(a)

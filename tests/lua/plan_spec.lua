@@ -155,6 +155,17 @@ describe('plans', function()
     assert.equal(4, plan:run():sum():item())
   end)
 
+  it('have a line of help for each method', function()
+    local plan = ridge.capture(function() return ridge.ones(2) + 1 end)
+    local known = require('ridge.types').of(plan).methods
+    for name, method in pairs(getmetatable(plan)) do
+      if type(method) == 'function' and not name:find '^__' then
+        assert.truthy(known[name], name)
+      end
+    end
+    for name in pairs(known) do assert.is_function(plan[name], name) end
+  end)
+
   it('stand on a shelf, from which the one goes that was used longest ago', function()
     local shelf = require('ridge.plan').shelf(2)
     assert.is_nil(shelf:put('a', 'first'))
