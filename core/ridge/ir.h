@@ -33,7 +33,9 @@ enum {
   RG_OUTPUT_KIND_COUNT
 };
 
-/* What a node was recorded under, and runs under whatever the thread that emits it says. */
+/* What a node was recorded under.  A plan of the graph (rg_graph_plan) runs it under its autocast,
+** whatever the thread says, of which compute and weight_cast come; a replay runs by the device
+** modes that are set then (rg_plan_replay), and the others only tell calls apart. */
 typedef struct rg_graph_modes {
   int32_t compute;       /* type that the call computed in (rg_call.compute); -1: as inputs come */
   int32_t weight_cast;   /* type that weights were read in; -1: their own */
@@ -183,8 +185,8 @@ RG_API rg_tensor *rg_graph_bound(const rg_graph *graph, int32_t value);
 RG_API rg_status rg_graph_bind(rg_graph *graph, int32_t value, rg_tensor *x) RG_CHECK;
 
 /*
-** A plan of a graph, each node under the modes it was recorded with.  No kernel runs, nothing is
-** drawn and nothing written until the plan is replayed.
+** A plan of a graph, each node under the autocast it was recorded with; of its other modes none is
+** set.  No kernel runs, nothing is drawn and nothing written until the plan is replayed.
 **
 ** graph    every value that no node makes has its tensor
 ** outputs  out: new references to what the plan writes the graph's outputs into, as many as it has;
