@@ -117,6 +117,7 @@ describe('folding of batch norms into convolutions', function()
         folded = folded + n
         for round = 2, 3 do
           for i, y in ipairs(want[round]) do
+            -- ten times what one pair may be off by: sums of results of several may cancel
             local d = distance(got[round][i], y)
             assert.is_true(d < 1e-4, ('net %d, passes %s, round %d, result %d: off by %g'):format(
               seed, table.concat(passes, ' '), round, i, d))

@@ -52,6 +52,22 @@ describe('folding of batch norms into convolutions', function()
     folds(nn.Sequential(nn.Conv2d(4, 6, 3), lived_in(nn.BatchNorm(6)), nn.BatchNorm(6)), x, 1)
   end)
 
+  it('is off by as much as the mean rounds where it is large', function()
+    for i, mean in ipairs { 0, 10, -1e3, 1e5 } do
+      ridge.seed(i)
+      local conv, norm = nn.Conv2d(4, 6, 3), lived_in(nn.BatchNorm(6))
+      conv.bias:detach():fill_(mean)
+      local state = norm:state()
+      state.running_mean:detach():add_(mean)
+      local net, x = nn.Sequential(conv, norm):eval(), ridge.randn(2, 4, 7, 7)
+      local want = net(x)
+      local scaled = state.running_mean * state.weight / (state.running_var + 1e-5):sqrt()
+      local most = math.max(want:abs():max():item(), scaled:abs():max():item())
+      local off = (ridge.graph(net, x):optimize(FOLD):plan():run() - want):abs():max():item()
+      assert.truthy(off < 1e-5 * most, ('mean %g: off by %g of %g'):format(mean, off, most))
+    end
+  end)
+
   it('reads the parameters of each run', function()
     ridge.seed(4)
     local net = nn.Sequential(nn.Conv2d(3, 4, 3), lived_in(nn.BatchNorm(4)))

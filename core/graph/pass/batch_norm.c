@@ -9,8 +9,8 @@
 ** hold then, so that loading others is seen.  They cost one pass over the weights, where the
 ** normalisation costs four over the activations.
 **
-** Rounding is another one: where mean and results are of one size, f32 differs by some 1e-6 of the
-** largest of them.
+** Rounding is another one: f32 differs by some 1e-6 of the largest among results and mean s, which
+** is as far as the normalisation itself is off where means are large.
 */
 #include "graph/pass/pass.h"
 #include "op/binary.h"
