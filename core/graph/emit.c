@@ -14,6 +14,7 @@
 #include "graph/infer.h"
 #include "graph/plan.h"
 #include "graph/seen.h"
+#include "graph/text.h"
 #include "op/call.h"
 
 typedef struct emitting {
@@ -31,13 +32,6 @@ typedef struct emitting {
 } emitting;
 
 /* -- Tensors of values -------------------------------------------------------------------- */
-
-static const char *kind_of(const rg_ir_value *v)
-{
-  return v->kind == RG_VALUE_PARAMETER ? "parameter"
-         : v->kind == RG_VALUE_STATE   ? "state"
-                                       : "input";
-}
 
 /* The tensor of a value; NULL for one that is left out. */
 static rg_status tensor_of(emitting *e, int32_t value, rg_tensor **out)
@@ -57,8 +51,9 @@ static rg_status tensor_of(emitting *e, int32_t value, rg_tensor **out)
     e->at[value] = rg_tensor_retain(x);
   }
   if (e->at[value] == NULL) {
-    return rg_fail(RG_EARG, "graph: %s %s%s%%%d (%s%s) has no tensor; give it one", kind_of(v),
-                   name, *name != '\0' ? ", " : "", value, rg_dtype_name(v->meta.dtype),
+    return rg_fail(RG_EARG, "graph: %s %s%s%%%d (%s%s) has no tensor; give it one",
+                   rg_ir_value_kinds[v->kind], name, *name != '\0' ? ", " : "", value,
+                   rg_dtype_name(v->meta.dtype),
                    rg_shape_text(v->meta.shape, v->meta.ndim, text, sizeof(text)));
   }
   *out = e->at[value];

@@ -147,6 +147,8 @@ describe('a plan of a graph', function()
     local g = ridge.graph.parse(ridge.graph(net, x):json())
     assert.matches('parameter 1.weight, %%1 %(f32%[4,6%]%) has no tensor; give it one',
       failure(g.plan, g))
+    local constant = ridge.graph.parse((g:json():gsub('"parameter"', '"constant"')))
+    assert.matches('constant 1.weight, %%1 .* has no tensor', failure(constant.plan, constant))
     assert.matches("the graph has no '1.wieght' %(did you mean '1.weight'%?%)",
       failure(g.plan, g, { tensors = { ['1.wieght'] = x } }))
     assert.matches('graph:plan: node %d+ %(linear, 1%): parameter 1.weight', failure(g.plan, g))
