@@ -60,16 +60,6 @@ static const char *meta_text(const rg_meta *meta, char *text, size_t size)
   return text;
 }
 
-static bool same_meta(const rg_meta *a, const rg_meta *b)
-{
-  bool same = a->dtype == b->dtype && a->ndim == b->ndim;
-
-  for (int32_t i = 0; same && i < a->ndim; i++) {
-    same = a->shape[i] == b->shape[i];
-  }
-  return same;
-}
-
 /* -- Values that no node makes ----------------------------------------------------------- */
 
 static rg_status check_value(checking *c, int32_t value)
@@ -196,7 +186,7 @@ static rg_status check_write(checking *c, int32_t value, const rg_ir_value *v, b
   const rg_ir_value *was = rg_ir_value_at(c->g, v->was);
 
   c->n_uses[v->was]++;
-  if (was->storage != v->storage || !same_meta(&was->meta, &v->meta)) {
+  if (was->storage != v->storage || !rg_meta_same(&was->meta, &v->meta)) {
     return fault(c, "makes %%%d, %s, over %%%d, %s, which is in storage %d and not in %d", value,
                  meta_text(&v->meta, a, sizeof(a)), v->was, meta_text(&was->meta, b, sizeof(b)),
                  was->storage, v->storage);
@@ -348,7 +338,7 @@ static rg_status check_record(checking *c, const rg_ir_node *node)
     }
     const rg_meta *meta = &rg_ir_value_at(c->g, out[i])->meta;
 
-    if (!same_meta(meta, &call.out[i])) {
+    if (!rg_meta_same(meta, &call.out[i])) {
       return fault(c, "makes %%%d, %s, and its record says %s", out[i],
                    meta_text(meta, a, sizeof(a)), meta_text(&call.out[i], b, sizeof(b)));
     }

@@ -252,16 +252,6 @@ static bool same_text(const comparing *c, rg_ir_text a, rg_ir_text b)
   return strcmp(rg_ir_text_of(c->a, a), rg_ir_text_of(c->b, b)) == 0;
 }
 
-static bool same_meta(const rg_meta *a, const rg_meta *b)
-{
-  bool same = a->dtype == b->dtype && a->ndim == b->ndim;
-
-  for (int32_t i = 0; same && i < a->ndim; i++) {
-    same = a->shape[i] == b->shape[i];
-  }
-  return same;
-}
-
 static rg_status same_value(comparing *c, int32_t a, int32_t b)
 {
   if (a == RG_IR_NONE || b == RG_IR_NONE) {
@@ -277,7 +267,7 @@ static rg_status same_value(comparing *c, int32_t a, int32_t b)
   if (met) {
     return RG_OK;
   }
-  if (!same_meta(&x->meta, &y->meta) || x->device != y->device) {
+  if (!rg_meta_same(&x->meta, &y->meta) || x->device != y->device) {
     return DIFFERS("%%%d and %%%d have other types, shapes or devices", a, b);
   }
   if (x->kind != y->kind || !same_text(c, x->name, y->name)) {

@@ -325,8 +325,19 @@ rg_status rg_ir_insert(rg_graph *g, int32_t at, bool after, const rg_op *op, con
   return RG_OK;
 }
 
-/* Is a node in the body of another one, or that one itself? */
-static bool is_within(const rg_graph *g, int32_t node, int32_t of)
+rg_status rg_ir_insert_view(rg_graph *g, int32_t at, const rg_op *op, const void *args,
+                            const rg_meta *meta, int32_t *value)
+{
+  const rg_ir_value v = *rg_ir_value_at(g, *value);
+  int32_t node;
+
+  RG_TRY(rg_ir_insert(g, at, false, op, value, 1, args, &node));
+  RG_TRY(rg_ir_output_add(g, node, meta, v.device, v.storage, v.version, RG_IR_NONE, value));
+  rg_ir_results_end(g, node);
+  return RG_OK;
+}
+
+bool rg_ir_is_within(const rg_graph *g, int32_t node, int32_t of)
 {
   while (node != RG_IR_NONE && node != of) {
     node = rg_ir_node_at(g, node)->parent;
@@ -348,7 +359,7 @@ static rg_status check_unwritten(const rg_graph *g, const rg_ir_node *node, int3
     return rg_fail(RG_EARG, "graph: node %d (%s) writes %%%d, which was there before the graph",
                    number, node->op->name, v->was);
   }
-  if (v->version < storage->version && !is_within(g, storage->writer, of)) {
+  if (v->version < storage->version && !rg_ir_is_within(g, storage->writer, of)) {
     return rg_fail(RG_EARG, "graph: node %d (%s) writes %%%d, which is written again later", number,
                    node->op->name, v->was);
   }
@@ -362,7 +373,7 @@ static rg_status check_unused(const rg_graph *g, const rg_ir_node *node, int32_t
   const rg_ir_value *v = rg_ir_value_at(g, value);
   const rg_ir_use *uses = rg_ir_uses(g, v);
 
-  if (v->producer == RG_IR_NONE || !is_within(g, v->producer, of)) {
+  if (v->producer == RG_IR_NONE || !rg_ir_is_within(g, v->producer, of)) {
     return RG_OK;
   }
   for (int32_t k = 0; k < v->n_uses; k++) {
@@ -370,7 +381,7 @@ static rg_status check_unused(const rg_graph *g, const rg_ir_node *node, int32_t
       return rg_fail(RG_EARG, "graph: node %d (%s) makes %%%d, an output of the graph", number,
                      node->op->name, value);
     }
-    if (!is_within(g, uses[k].node, of)) {
+    if (!rg_ir_is_within(g, uses[k].node, of)) {
       return rg_fail(RG_EARG, "graph: node %d (%s) makes %%%d, which node %d (%s) needs", number,
                      node->op->name, value, uses[k].node, rg_ir_node_at(g, uses[k].node)->op->name);
     }

@@ -186,6 +186,9 @@ int32_t rg_ir_state_at(const rg_graph *g, int32_t i);
 rg_status rg_ir_order(rg_graph *g, const int32_t **order, const int32_t **body,
                       int32_t *n) RG_CHECK;
 
+/* Is a node in the body of another one, or that one itself? */
+bool rg_ir_is_within(const rg_graph *g, int32_t node, int32_t of);
+
 /* -- Editing ----------------------------------------------------------------------------- */
 
 /* Let everybody who reads a value read another one: nodes, bodies, outputs of the graph. */
@@ -197,6 +200,10 @@ rg_status rg_ir_set_input(rg_graph *g, int32_t node, int32_t slot, int32_t value
 /* As rg_ir_node_add, directly before (or, after: true, behind) another node and in its body. */
 rg_status rg_ir_insert(rg_graph *g, int32_t at, bool after, const rg_op *op, const int32_t *in,
                        int32_t n_in, const void *args, int32_t *out) RG_CHECK;
+
+/* A view of a value directly before a node.  value: in and out; meta: of the view. */
+rg_status rg_ir_insert_view(rg_graph *g, int32_t at, const rg_op *op, const void *args,
+                            const rg_meta *meta, int32_t *value) RG_CHECK;
 
 /* Take a node, with its body, away, and the values it makes.  RG_EARG where one of them is read by
 ** others or it draws; nothing has changed then. */

@@ -50,6 +50,16 @@ rg_meta rg_meta_of(const rg_tensor *x)
   return meta;
 }
 
+bool rg_meta_same(const rg_meta *a, const rg_meta *b)
+{
+  bool same = a->dtype == b->dtype && a->ndim == b->ndim;
+
+  for (int32_t i = 0; same && i < a->ndim; i++) {
+    same = a->shape[i] == b->shape[i];
+  }
+  return same;
+}
+
 int64_t rg_meta_count(const rg_meta *meta)
 {
   int64_t count = 1;

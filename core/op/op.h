@@ -307,6 +307,7 @@ rg_status rg_copy_across(rg_tensor *x, const rg_tensor *y) RG_CHECK;
 rg_meta rg_meta_of(const rg_tensor *x);
 int64_t rg_meta_count(const rg_meta *meta);
 int64_t rg_meta_bytes(const rg_meta *meta);
+bool rg_meta_same(const rg_meta *a, const rg_meta *b);
 
 /* Does the call write into input i? */
 static inline bool rg_call_writes(const rg_call *call, int32_t i)

@@ -38,14 +38,6 @@ typedef struct site {
 
 /* -- Where ------------------------------------------------------------------------------- */
 
-static bool is_within(const rg_graph *g, int32_t node, int32_t of)
-{
-  while (node != RG_IR_NONE && node != of) {
-    node = rg_ir_node_at(g, node)->parent;
-  }
-  return node == of;
-}
-
 /* Is a value read in a compound alone, or by it? */
 static bool is_read_within(const rg_graph *g, int32_t value, int32_t of)
 {
@@ -53,7 +45,7 @@ static bool is_read_within(const rg_graph *g, int32_t value, int32_t of)
   const rg_ir_use *uses = rg_ir_uses(g, v);
 
   for (int32_t i = 0; i < v->n_uses; i++) {
-    if (uses[i].node == RG_IR_NONE || !is_within(g, uses[i].node, of)) {
+    if (uses[i].node == RG_IR_NONE || !rg_ir_is_within(g, uses[i].node, of)) {
       return false;
     }
   }
@@ -144,7 +136,7 @@ static bool may_fold(site *s)
   const rg_ir_value *v = rg_ir_value_at(s->g, y);
 
   return steady && v->version == 0 && v->was == RG_IR_NONE &&
-         is_within(s->g, v->producer, s->norm) &&
+         rg_ir_is_within(s->g, v->producer, s->norm) &&
          rg_ir_node_at(s->g, v->producer)->op->view == NULL && is_plain_body(s, y);
 }
 
@@ -165,16 +157,13 @@ static rg_status put(const site *s, int32_t op, int32_t a, int32_t b, const void
 /* A number for each channel beside weights: [o 1 1 1]. */
 static rg_status put_view(const site *s, int32_t x, int32_t *out)
 {
-  const rg_ir_value v = *rg_ir_value_at(s->g, x);
-  rg_meta meta = { .dtype = v.meta.dtype, .ndim = 4, .shape = { v.meta.shape[0], 1, 1, 1 } };
+  const rg_meta *flat = &rg_ir_value_at(s->g, x)->meta;
+  rg_meta meta = { .dtype = flat->dtype, .ndim = 4, .shape = { flat->shape[0], 1, 1, 1 } };
   rg_shape_args args = { 0 };
-  int32_t node;
 
   rg_take_sizes(&args.shape, meta.shape, meta.ndim);
-  RG_TRY(rg_ir_insert(s->g, s->norm, false, &rg_op_view, &x, 1, &args, &node));
-  RG_TRY(rg_ir_output_add(s->g, node, &meta, v.device, v.storage, v.version, RG_IR_NONE, out));
-  rg_ir_results_end(s->g, node);
-  return RG_OK;
+  *out = x;
+  return rg_ir_insert_view(s->g, s->norm, &rg_op_view, &args, &meta, out);
 }
 
 /* s, w s and the new bias. */

@@ -161,12 +161,6 @@ static bool is_unwritten(const fusion *f, const site *s)
   return true;
 }
 
-static bool is_like(const rg_ir_value *a, const rg_ir_value *b)
-{
-  return a->device == b->device && a->meta.dtype == b->meta.dtype && a->meta.ndim == b->meta.ndim &&
-         memcmp(a->meta.shape, b->meta.shape, (size_t)a->meta.ndim * sizeof(int64_t)) == 0;
-}
-
 /* May the product of value y, which its follower reads, run in the follower's place? */
 static bool may_move(const fusion *f, site *s)
 {
@@ -181,7 +175,7 @@ static bool may_move(const fusion *f, site *s)
   const rg_ir_node *product = rg_ir_node_at(g, s->product);
 
   return makes_one(g, product) && rg_ir_outputs(g, product)[0] == s->y &&
-         product->parent == follower->parent && is_like(y, rg_ir_value_at(g, s->z)) &&
+         product->parent == follower->parent && rg_merge_alike(y, rg_ir_value_at(g, s->z)) &&
          rg_ir_modes_of(g, product->modes)->autocast ==
              rg_ir_modes_of(g, follower->modes)->autocast &&
          take_product(g, s) && is_unwritten(f, s);
@@ -208,19 +202,6 @@ static bool is_bias(const rg_graph *g, const site *s, int32_t b)
 
 /* -- How ---------------------------------------------------------------------------------- */
 
-/* A view in front of the follower. */
-static rg_status put_view(const fusion *f, const site *s, const rg_op *op, const void *args,
-                          const rg_meta *meta, int32_t *value)
-{
-  const rg_ir_value v = *rg_ir_value_at(f->g, *value);
-  int32_t node;
-
-  RG_TRY(rg_ir_insert(f->g, s->follower, false, op, value, 1, args, &node));
-  RG_TRY(rg_ir_output_add(f->g, node, meta, v.device, v.storage, v.version, RG_IR_NONE, value));
-  rg_ir_results_end(f->g, node);
-  return RG_OK;
-}
-
 /* The bias as a vector. */
 static rg_status put_bias(const fusion *f, site *s, int32_t b)
 {
@@ -230,7 +211,7 @@ static rg_status put_bias(const fusion *f, site *s, int32_t b)
 
   if (ndim_of(f->g, b) != 1) {
     rg_take_sizes(&args.shape, meta.shape, 1);
-    RG_TRY(put_view(f, s, &rg_op_view, &args, &meta, &b));
+    RG_TRY(rg_ir_insert_view(f->g, s->follower, &rg_op_view, &args, &meta, &b));
   }
   s->in[s->n_in - 1] = b;
   return RG_OK;
@@ -245,7 +226,7 @@ static rg_status put_weight(const fusion *f, site *s)
 
   meta.shape[0] = meta.shape[1];
   meta.shape[1] = rows;
-  return put_view(f, s, &rg_op_transpose, &args, &meta, &s->in[1]);
+  return rg_ir_insert_view(f->g, s->follower, &rg_op_transpose, &args, &meta, &s->in[1]);
 }
 
 /* One node for the two.  b: the bias, or -1. */

@@ -73,15 +73,9 @@ bool rg_merge_is_last(const rg_merge *m, int32_t value)
   return m->last[storage] == version;
 }
 
-static bool is_alike(const rg_ir_value *a, const rg_ir_value *b)
+bool rg_merge_alike(const rg_ir_value *a, const rg_ir_value *b)
 {
-  bool same =
-      a->device == b->device && a->meta.dtype == b->meta.dtype && a->meta.ndim == b->meta.ndim;
-
-  for (int32_t i = 0; same && i < a->meta.ndim; i++) {
-    same = a->meta.shape[i] == b->meta.shape[i];
-  }
-  return same;
+  return a->device == b->device && rg_meta_same(&a->meta, &b->meta);
 }
 
 /* Is a value an output of the graph, or written over? */
@@ -110,7 +104,7 @@ bool rg_merge_allowed(const rg_merge *m, int32_t old, int32_t by)
   int32_t a = storage_of(m, old, &version_old);
   int32_t b = storage_of(m, by, &version_by);
 
-  if (!is_alike(rg_ir_value_at(m->g, old), rg_ir_value_at(m->g, by))) {
+  if (!rg_merge_alike(rg_ir_value_at(m->g, old), rg_ir_value_at(m->g, by))) {
     return false;
   }
   if (a == b) { /* two views of one memory */

@@ -34,6 +34,9 @@ typedef struct rg_merge {
 /* RG_ENOMEM; rg_merge_end is called in any case. */
 rg_status rg_merge_begin(rg_merge *m, rg_graph *g) RG_CHECK;
 
+/* Are two values of one device, type and shape? */
+bool rg_merge_alike(const rg_ir_value *a, const rg_ir_value *b);
+
 /* Is nothing written to the storage of a value behind it, through any view? */
 bool rg_merge_is_last(const rg_merge *m, int32_t value);
 
