@@ -5,6 +5,7 @@
 
 local class = require('ridge.class').class
 local grad = require 'ridge.tensor.grad'
+local gradients = require 'ridge.optim.gradients'
 local make = require('ridge.tensor.make').here
 local mode = require 'ridge.tensor.mode'
 local ops = require 'ridge.tensor.ops'
@@ -47,25 +48,38 @@ end
 local function put_back(now, kept)
   local n = now.count
   local bad = (now * 0):ne(0):to 'f64'
-  if now.device == 'cpu' and bad:sum():item() == 0 then return end
   local index = make.arange(0, n - 1, { dtype = 'f64' }):to(now.device) + bad:reshape(n) * n
   now:copy_(ops.concat({ now:reshape(n), kept:reshape(n) }, 1):take(index:to 'i64')
     :reshape(now.shape))
 end
 
+-- Is all of it known to be finite? One look at everything together; nobody waits for a device. What
+-- is finite and has no norm in f64 is looked at one by one.
+local function is_fine(list)
+  for _, each in ipairs(list) do
+    if each.grad.device ~= 'cpu' then return false end
+  end
+  local norm = gradients.norm(list):item()
+  return norm - norm == 0
+end
+
 --- Put back what is not finite, and remember the rest.
 function Running:settle()
+  local list = {} -- as gradients.norm has them
+  for _, each in ipairs(self.list) do
+    local now = mode.held(each.place)
+    if now then list[#list + 1] = { grad = now, of = each } end
+  end
+  if #list == 0 then return end
   grad.no_grad(function()
-    for _, each in ipairs(self.list) do
-      local now, kept = mode.held(each.place), each.kept
-      if now and (now.device ~= kept.device or now.dtype ~= kept.dtype) then -- it was moved
-        kept = ref.outlive(kept:to(now.device):to(now.dtype):clone())
-        each.kept = kept
+    local fine = is_fine(list)
+    for _, each in ipairs(list) do
+      local now, of = each.grad, each.of
+      if now.device ~= of.kept.device or now.dtype ~= of.kept.dtype then -- it was moved
+        of.kept = ref.outlive(of.kept:to(now.device):to(now.dtype):clone())
       end
-      if now then
-        put_back(now, kept)
-        kept:copy_(now)
-      end
+      if not fine then put_back(now, of.kept) end
+      of.kept:copy_(now)
     end
   end)
 end

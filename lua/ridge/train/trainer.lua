@@ -155,7 +155,9 @@ local function finish(self, group, last, began)
     weigh(self, group)
     step(self, read and loss_of(self, group, last.batch) or nil, group.bad)
   end)
-  memory.scope(self.statistics.settle, self.statistics)
+  if not self.stability then -- which settles them itself
+    memory.scope(self.statistics.settle, self.statistics)
+  end
   group.row = { step = self.steps_before + #self.curve + 1,
     loss = read and loss_of(self, group, last.batch) or nil,
     seconds = self.trained_s + seconds_now() - began }

@@ -576,6 +576,40 @@ describe('a batch that is not finite', function()
     assert.same({ 5, 8, 7 }, norm.running_mean:tolist())
   end)
 
+  it('is looked for once a step, at all statistics together', function()
+    local Running, times = require 'ridge.optim.running', 0
+    local settle = Running.settle
+    function Running.settle(self)
+      times = times + 1
+      return settle(self)
+    end
+    local ok, err = pcall(function()
+      for _, opts in ipairs { {}, { stability = {} }, { scaler = true },
+          { stability = { guard = { kind = 'restore' } }, accumulate = 2 } } do
+        opts.bad, times = 1, 0
+        local trainer = trained(opts)
+        assert.are.equal(#trainer.curve, times)
+      end
+    end)
+    Running.settle = settle
+    assert(ok, err)
+    local list = {}
+    for i = 1, 9 do list[i] = nn.BatchNorm(3) end
+    list[9]:to 'f64'
+    list[9].running_var:fill_(1e300) -- finite, and has no norm in f64
+    local running = Running(nn.Sequential(unpack(list, 1, 8)):parameters())
+    local calls = 0
+    for _, op in ipairs(ridge.profile(running.settle, running).operations) do
+      calls = calls + op.calls
+    end
+    assert.are.equal(16 + 1, calls) -- copies and one norm
+    running = Running(nn.Sequential(unpack(list)):parameters())
+    list[9].running_mean:fill_(2)
+    running:settle()
+    assert.same({ 1e300, 1e300, 1e300 }, list[9].running_var:tolist())
+    assert.same({ 2, 2, 2 }, list[9].running_mean:tolist())
+  end)
+
   it('and a scale on the loss: what is clipped is the norm without it', function()
     for _, scale in ipairs { 1, 1024 } do
       local net, optimizer, arrive = made({ 3, 0 }, { 0 })
