@@ -12,6 +12,7 @@ local dtype = require 'ridge.tensor.dtype'
 local options = require 'ridge.options'
 local schema = require 'ridge.tensor.schema'
 local settings = require 'ridge.tensor.settings'
+local state = require 'ridge.state'
 local Module = require 'ridge.nn.module'
 
 local M = {}
@@ -48,7 +49,7 @@ local SPECS = {}
 SPECS.cross_entropy = CROSS_ENTROPY.spec
 
 local cross = ffi.new('rg_cross_entropy_options')
-local noting, noted = false, nil -- the last mean of a cross entropy, while `with_total` runs
+local noting -- the entry of the innermost `with_total`: the last mean of a cross entropy in it
 
 --- Cross entropy of scores with labels; softmax is part of it.
 ---@param x Tensor [... x classes], scores
@@ -67,21 +68,24 @@ function M.cross_entropy(x, labels, opts)
   if st ~= 0 then call.again(st, C.rg_cross_entropy, x._t, labels._t, weight, cross, slot) end
   local loss = ref.wrap(slot[0])
   if noting and opts.reduction == 'mean' then
-    noted = { loss = loss, labels = labels, weight = opts.weight, ignore = opts.ignore }
+    noting.found = { loss = loss, labels = labels, weight = opts.weight, ignore = opts.ignore }
   end
   return loss
 end
+
+local NOTING = {}
+
+function NOTING.on(entry) entry.outer, noting = noting, entry end
+
+function NOTING.off(entry) noting, entry.outer = entry.outer, nil end
 
 -- Call a loss. Where it is a mean of cross entropies, say what the mean divides by, the weight of
 -- the labels that are not ignored (f64, []), and which those are (1 or 0, f64, as the labels):
 -- means of parts make the mean of all only when each counts by this.
 function M.with_total(f, output, target)
-  local before_noting, before = noting, noted
-  noting, noted = true, nil
-  local ok, loss = pcall(f, output, target)
-  local found = noted
-  noting, noted = before_noting, before
-  if not ok then error(loss, 0) end
+  local entry = {}
+  local loss = state.with(NOTING, entry, f, output, target)
+  local found = entry.found
   if not (found and ref.is(loss) and found.loss._t == loss._t) then return loss end
   local labels = found.labels:to 'i64'
   local counts = labels:ne(found.ignore):to 'f64'

@@ -100,6 +100,26 @@ describe('a trainer', function()
     end
   end)
 
+  it('counts them also where a loss waits in a coroutine while another is computed', function()
+    local losses, out = require 'ridge.nn.loss', nn.Linear(6, 6, { seed = 1 })(x):detach()
+    local labels = y:clone()
+    for i = 1, 30 do labels[i] = 3 end
+    local function loss(output, target)
+      local found = nn.cross_entropy(output, target, { ignore = 3 })
+      coroutine.yield()
+      return found
+    end
+    local total
+    local wait = coroutine.wrap(function()
+      total = select(2, losses.with_total(loss, out, labels))
+    end)
+    wait()
+    assert.are.equal(90, select(2, losses.with_total(nn.cross_entropy, out, labels)):item())
+    nn.cross_entropy(out, labels)
+    wait()
+    assert.are.equal(labels:ne(3):to('f64'):sum():item(), total and total:item())
+  end)
+
   it('has no loss where every label of a step is ignored', function()
     local net = nn.Linear(6, 6, { seed = 1 })
     local none = (ridge.zeros(90) + 3):to 'i64'
