@@ -134,7 +134,8 @@ function M.check(spec, given, what)
     if value ~= nil then
       check_value(name, value, rule, what)
     elseif rule.required then
-      blame.raise(('%s: option %s is missing'):format(what, name), 'EARG', what)
+      blame.raise(('%s: option %s is missing%s'):format(what, name,
+        rule.doc and ': ' .. rule.doc or ''), 'EARG', what)
     else
       value = rule.default
     end

@@ -6,7 +6,7 @@ local SPEC = {
   stride = { 'integer', default = 1, min = 1 },
   mode = { 'string', choices = { 'fast', 'slow' } },
   size = { 'number|table' },
-  needed = { 'boolean', required = true },
+  needed = { 'boolean', required = true, doc = 'is it' },
 }
 
 local function failure(f, ...)
@@ -45,7 +45,8 @@ describe('options', function()
       { stride = 0, needed = true }, 'conv').message)
     assert.matches('size', failure(options.check, SPEC,
       { size = 0 / 0, needed = true }, 'conv').message)
-    assert.matches('needed is missing', failure(options.check, SPEC, {}, 'conv').message)
+    assert.equal('conv: option needed is missing: is it',
+      failure(options.check, SPEC, {}, 'conv').message)
     assert.matches('options are a table', failure(options.check, SPEC, 7, 'conv').message)
   end)
 end)

@@ -48,8 +48,11 @@ local PARTS = { lo = 'lower end of the interval', hi = 'upper end of the interva
   p99 = '99th percentile', max = 'longest', mean = 'mean', sd = 'standard deviation',
   mad = 'median deviation', first = 'very first call', cold = 'cold', quiet = 'fast state' }
 
--- Is a column a phase? Then rows have its quantiles, too.
-local function is_phase(rows, name)
+--- Is a column a phase? Then rows have its quantiles, too.
+---@param rows table|nil
+---@param name string
+---@return boolean
+function M.is_phase(rows, name)
   for _, row in ipairs(rows or {}) do
     if type(row[name]) == 'number' and type(row[name .. '_p95']) == 'number' then return true end
   end
@@ -57,11 +60,11 @@ local function is_phase(rows, name)
 end
 
 local function of_phase(rows, name)
-  if is_phase(rows, name) then
+  if M.is_phase(rows, name) then
     return { label = 'time of ' .. name, short = 'time', kind = 'ns', better = 'lower' }
   end
   local phase, part = name:match '^(.+)_(%w+)$'
-  if phase and PARTS[part] and is_phase(rows, phase) then
+  if phase and PARTS[part] and M.is_phase(rows, phase) then
     return { label = ('time of %s, %s'):format(phase, PARTS[part]), short = part, kind = 'ns',
       better = 'lower' }
   end

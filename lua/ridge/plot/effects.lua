@@ -13,8 +13,8 @@ local series = require 'ridge.plot.series'
 
 local M = { summary = 'which parameter matters: median and spread over all others' }
 
-M.NEEDS = { 'y' }
-M.OPTIONS = { y = 'column upwards', params = 'parameters, by comma' }
+M.OPTIONS = { y = { 'string', required = true, doc = 'column upwards' },
+  params = 'parameters, by comma' }
 
 local MOST = 12 -- panels
 

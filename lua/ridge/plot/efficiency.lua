@@ -10,8 +10,8 @@ local rows_of = require 'ridge.plot.rows'
 
 local M = { summary = 'how much of the tighter measured roof each cell reaches' }
 
-M.NEEDS = { 'z' }
-M.OPTIONS = { x = 'column across', y = 'column upwards', z = 'phase', facet = 'a panel a value' }
+M.OPTIONS = { x = 'column across', y = 'column upwards',
+  z = { 'string', required = true, doc = 'phase' }, facet = 'a panel a value' }
 
 --- The efficiency map.
 ---@param rows table with <z>_roof (percent of the roof) and <z>_bound (compute, L1, L2, LLC, DRAM)

@@ -14,8 +14,8 @@ local series = require 'ridge.plot.series'
 
 local M = { summary = 'a measure over the days, with what changed and where it moved' }
 
-M.NEEDS = { 'y' }
-M.OPTIONS = { y = 'column upwards', by = 'parameters that name a point, by comma',
+M.OPTIONS = { y = { 'string', required = true, doc = 'column upwards' },
+  by = 'parameters that name a point, by comma',
   other_protocol = { 'integer', min = 0, doc = 'sweeps left out: of another protocol version' } }
 
 local LINES = 8

@@ -8,6 +8,7 @@ local blame = require 'ridge.blame'
 local kinds = require 'ridge.plot.kinds'
 local options = require 'ridge.options'
 local quiet = require 'ridge.plot.quiet'
+local rows_of = require 'ridge.plot.rows'
 
 local M = {}
 
@@ -15,8 +16,8 @@ local M = {}
 local SIMULATED = 'a simulated device, whose times say nothing of any GPU'
 
 local function with_simulated(rows, opt)
-  for _, row in ipairs(type(rows) == 'table' and rows or {}) do
-    local flags = type(row) == 'table' and row.flags
+  for _, row in ipairs(rows) do
+    local flags = row.flags
     if type(flags) == 'string' and flags:find('SIMULATED', 1, true) then
       local out = {}
       for name, value in pairs(opt) do out[name] = value end
@@ -32,7 +33,6 @@ end
 
 -- A figure of the machine's fast state says so, and keeps the rows that it was made from.
 local function of_quiet(module, kind, rows, opt)
-  require('ridge.plot.rows').check(rows, 'plot.' .. kind)
   local names = kind == 'landscape' and { 'fwd' } or {}
   for _, name in ipairs { 'x', 'y', 'z' } do names[#names + 1] = opt[name] end
   local figure = module.make(quiet.rows(rows, names, 'plot.' .. kind), opt)
@@ -53,19 +53,7 @@ end
 function M.draw(kind, rows, opt)
   local module = kinds.find(kind)
   local checked = options.check(kinds.options(kind), opt, 'plot.' .. kind)
-  for _, name in ipairs(module.NEEDS or {}) do
-    if checked[name] == nil then
-      local rule = module.OPTIONS[name]
-      blame.raise(('plot.%s: option %s is missing: %s'):format(kind, name,
-        type(rule) == 'table' and rule.doc or rule), 'EARG')
-    end
-  end
-  for i, row in ipairs(type(rows) == 'table' and rows or {}) do
-    if type(row) ~= 'table' then
-      blame.raise(('plot.%s: row %d is %s; a row is a table of columns'):format(kind, i,
-        blame.show(row)), 'EARG')
-    end
-  end
+  rows_of.check(rows, 'plot.' .. kind)
   opt = with_simulated(rows, checked)
   return opt.time == 'quiet' and of_quiet(module, kind, rows, opt) or module.make(rows, opt)
 end

@@ -1,8 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --
 -- The kinds of pictures: a file of this folder under the kind's name is one, with `summary`,
--- `OPTIONS` (name to its help, or to a rule of ridge.options) and `make(rows, opt)`;
--- `NEEDS` lists the options that cannot be left out.
+-- `OPTIONS` (name to its help, or to a rule of ridge.options) and `make(rows, opt)`.
 
 local blame = require 'ridge.blame'
 

@@ -7,6 +7,7 @@
 -- fast state was seen in fewer than three passes has no such time: a cell of its own kind.
 
 local blame = require 'ridge.blame'
+local column = require 'ridge.plot.column'
 
 local M = {}
 
@@ -30,9 +31,7 @@ function M.phase(rows, name)
   if type(name) ~= 'string' then return nil end
   local phase = name
   for _, ending in ipairs(RATES) do phase = name:match('^(.+)' .. ending .. '$') or phase end
-  for _, row in ipairs(rows) do
-    if type(row) == 'table' and type(row[phase .. '_p95']) == 'number' then return phase end
-  end
+  return column.is_phase(rows, phase) and phase or nil
 end
 
 local function quieted(row, phase, out)

@@ -11,8 +11,8 @@ local rows_of = require 'ridge.plot.rows'
 
 local M = { summary = 'who wins where: --a dtype=f32 --b dtype=bf16' }
 
-M.NEEDS = { 'z' }
-M.OPTIONS = { x = 'column across', y = 'column upwards', z = 'phase', a = 'the one, as dtype=f32',
+M.OPTIONS = { x = 'column across', y = 'column upwards',
+  z = { 'string', required = true, doc = 'phase' }, a = 'the one, as dtype=f32',
   b = 'the other, as dtype=bf16', facet = 'a panel a value',
   match = 'columns in which a pair agrees, by comma; x, y and facet when left out' }
 

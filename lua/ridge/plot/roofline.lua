@@ -14,9 +14,8 @@ local unit = require 'ridge.plot.unit'
 
 local M = { summary = 'rate over operations a byte, under the measured ceilings' }
 
-M.NEEDS = { 'y' }
-M.OPTIONS = { y = 'phase', by = 'a colour a value', from = 'arrows start here: impl=naive',
-  to = 'and end here: impl=blocked' }
+M.OPTIONS = { y = { 'string', required = true, doc = 'phase' }, by = 'a colour a value',
+  from = 'arrows start here: impl=naive', to = 'and end here: impl=blocked' }
 
 local ARITHMETIC = { ['fma.f32'] = 'FMA f32', ['fma.f64'] = 'FMA f64', ['amx.bf16'] = 'AMX bf16',
   ['dot.bf16'] = 'AVX-512 bf16' }

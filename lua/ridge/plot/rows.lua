@@ -52,7 +52,8 @@ function M.check(rows, who)
   if #rows == 0 then blame.raise(who .. ': there are no rows to draw', 'EARG') end
   for i = 1, #rows do
     if type(rows[i]) ~= 'table' then
-      blame.raise(('%s: row %d is %s, not a table'):format(who, i, type(rows[i])), 'EARG')
+      blame.raise(('%s: row %d is %s; a row is a table of columns'):format(who, i,
+        blame.show(rows[i])), 'EARG')
     end
   end
 end

@@ -14,8 +14,8 @@ local series = require 'ridge.plot.series'
 
 local M = { summary = 'curves over one parameter, a line and a panel for each value of others' }
 
-M.NEEDS = { 'x', 'y' }
-M.OPTIONS = { x = 'column across', y = 'column upwards', by = 'a line a value',
+M.OPTIONS = { x = { 'string', required = true, doc = 'column across' },
+  y = { 'string', required = true, doc = 'column upwards' }, by = 'a line a value',
   facet = 'a panel a value' }
 
 local NAMES = 96

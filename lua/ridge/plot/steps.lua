@@ -14,8 +14,8 @@ local series = require 'ridge.plot.series'
 
 local M = { summary = 'a rate over one size, step by step: the saw-tooth of tiles and vectors' }
 
-M.NEEDS = { 'x', 'y' }
-M.OPTIONS = { x = 'the size', y = 'the rate', by = 'a line a value',
+M.OPTIONS = { x = { 'string', required = true, doc = 'the size' },
+  y = { 'string', required = true, doc = 'the rate' }, by = 'a line a value',
   tile = { 'integer', min = 2, doc = 'a hair line at each multiple; found when left out' } }
 
 -- Of the usual tile sizes the one whose multiples stand out most from their lower neighbours.

@@ -15,9 +15,8 @@ local unit = require 'ridge.plot.unit'
 
 local M = { summary = 'speed-up over threads, with the ideal and Amdahl\'s law' }
 
-M.NEEDS = { 'y' }
-M.OPTIONS = { x = { 'string', default = 'threads', doc = 'the number of threads' }, y = 'phase',
-  by = 'a line a value' }
+M.OPTIONS = { x = { 'string', default = 'threads', doc = 'the number of threads' },
+  y = { 'string', required = true, doc = 'phase' }, by = 'a line a value' }
 
 -- Speed-ups of one line: over its fewest threads, with the intervals of both.
 local function scaled(points)

@@ -10,8 +10,8 @@ local rows_of = require 'ridge.plot.rows'
 
 local M = { summary = "half-width of each cell's interval, in percent" }
 
-M.NEEDS = { 'z' }
-M.OPTIONS = { x = 'column across', y = 'column upwards', z = 'phase', facet = 'a panel a value' }
+M.OPTIONS = { x = 'column across', y = 'column upwards',
+  z = { 'string', required = true, doc = 'phase' }, facet = 'a panel a value' }
 
 --- Half the width of an interval in percent of the value.
 ---@param row table
