@@ -29,6 +29,11 @@ function M.seconds()
   return tonumber(slot.s) + tonumber(slot.ns) * 1e-9
 end
 
+--- Has a moment of that clock come? nil never does.
+---@param moment number|nil s
+---@return boolean
+function M.has_come(moment) return moment ~= nil and M.seconds() >= moment end
+
 --- Do nothing for a while; a signal ends it early.
 ---@param s number seconds
 function M.sleep(s)

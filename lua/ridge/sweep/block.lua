@@ -368,8 +368,6 @@ local function new_item(claim) return { claim = claim, label = space.label(claim
 
 local SPENT = 'the budget was spent'
 
-local function is_spent(run) return run.deadline and clock.seconds() >= run.deadline end
-
 -- Set up, timed, let go.
 local function once(run, claim)
   local item = new_item(claim)
@@ -396,14 +394,14 @@ local function kept(run, claims)
     while #items > 0 do
       local left = {}
       for _, item in ipairs(shuffler:shuffle(items)) do
-        if is_spent(run) then
+        if clock.has_come(run.deadline) then
           run.worker:give_back(claims, SPENT)
           return
         end
         if item.context then item.context = run.lab.moved(item.context) end
         take(run, item)
         write(run, item)
-        local again = item.outcome.more and not is_spent(run)
+        local again = item.outcome.more and not clock.has_come(run.deadline)
           and run.worker:claim_again(run.sweep, item.claim.trial, run.env_id)
         for i, claim in ipairs(claims) do
           if claim == item.claim then table.remove(claims, i) break end
@@ -433,7 +431,7 @@ function M.work(run, claims)
     while #open > 0 do
       once(run, open[1])
       table.remove(open, 1)
-      if is_spent(run) then return run.worker:give_back(open, SPENT) end
+      if clock.has_come(run.deadline) then return run.worker:give_back(open, SPENT) end
     end
   end)
   run.lab.shift(0)

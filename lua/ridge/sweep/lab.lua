@@ -101,7 +101,7 @@ function M.shift(seed)
   C.rg_memory_shift(seed)
 end
 
---- Bytes live now, as the allocator counts them.
+--- Bytes live now, as the allocator counts them, and those of Lua.
 ---@return number bytes
 function M.memory()
   return require('ridge.memory').stats().live + collectgarbage 'count' * 1024

@@ -66,7 +66,7 @@ end
 
 local function fill(pool)
   if pool.stopping or pool.failure then return end
-  if pool.deadline and clock.seconds() >= pool.deadline then return end
+  if clock.has_come(pool.deadline) then return end
   local wanted = math.min(pool.workers, claimable(pool) + #pool.children)
   while #pool.children < wanted do start(pool) end
 end
@@ -170,7 +170,7 @@ local function watch(pool)
     if #pool.children == 0 and not (pool.stopping or pool.failure) then
       -- the last worker may have left before another gave something back
       queue.recover(pool.store)
-      local late = pool.deadline and clock.seconds() >= pool.deadline
+      local late = clock.has_come(pool.deadline)
       if claimable(pool) == 0 and not late then pool.more() end
       fill(pool)
     end

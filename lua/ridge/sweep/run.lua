@@ -75,8 +75,6 @@ end
 
 local function pending_of(run) return queue.claimable(run.store, run.sweep.id, run.shard) end
 
-local function out_of_time(run) return run.deadline and clock.seconds() >= run.deadline end
-
 -- A point needs a process of its own from now on, and can have one.
 local function must_isolate(run)
   return run.command and run.opt.isolate == 'auto' and pool.has_failed(run)
@@ -114,7 +112,7 @@ end
 local function loop(run)
   local st, sweep = run.store, run.sweep
   while true do
-    if out_of_time(run) then return 'budget' end
+    if clock.has_come(run.deadline) then return 'budget' end
     if must_isolate(run) then return 'isolate' end
     local pending = pending_of(run)
     if pending > 0 then block.share(run) end
@@ -258,7 +256,7 @@ local function work_through(run)
   local how = not needs_children(run) and work_here(run) or 'isolate'
   if how == 'isolate' then work_by_children(run) end
   local left = queue.claimable(run.store, run.sweep.id, run.shard)
-  local spent = left > 0 and out_of_time(run)
+  local spent = left > 0 and clock.has_come(run.deadline)
   if spent then
     run.progress:finish(spent_text(run, left))
   else
