@@ -6,6 +6,7 @@ local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
 local make = require 'ridge.tensor.make'
+local mode = require 'ridge.tensor.mode'
 local options = require 'ridge.options'
 local plan = require 'ridge.plan'
 local ref = require 'ridge.ffi.ref'
@@ -162,7 +163,7 @@ function M.of(graph, opts)
   opts = options.check(OPTIONS, opts or {}, 'graph:plan')
   local run = graph
   if opts.tensors or not is_whole(graph) then run = bound(graph, opts.tensors or {}) end
-  local made = graph._made or { places = {} }
+  local made = graph._made or { places = {}, replaced = mode.replaced }
   local slot = ffi.new 'rg_plan *[1]'
   local n = #graph:outputs()
   local list = ffi.new('rg_tensor *[?]', n + 1)
@@ -171,7 +172,7 @@ function M.of(graph, opts)
   local pointer = ffi.gc(slot[0], C.rg_plan_release)
   for i = 1, n do C.rg_tensor_release(list[i - 1]) end -- the plan has it
   return plan.own(pointer, fields_of(pointer, about_of(graph, run), { training = made.training,
-    parameters = opts.tensors and {} or made.places, replaced = made.replaced or plan.replaced(),
+    parameters = opts.tensors and {} or made.places, replaced = made.replaced,
     graph = graph._recorded or graph, emitted = graph }))
 end
 

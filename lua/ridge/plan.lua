@@ -270,12 +270,6 @@ function M.own(pointer, fields)
   return setmetatable(fields, Plan)
 end
 
---- How many parameters of modules became other tensors by now, for M.own.
----@return number
-function M.replaced()
-  return mode.replaced
-end
-
 -- -- Plans of several shapes ------------------------------------------------------------------
 
 local Shelf = {}
