@@ -15,7 +15,7 @@ function M.of(x)
 end
 
 --- The same of what a function returned.
----@param ... any tensors count; so do those in tables
+---@param ... any tensors count; so do those in tables, in the order of their keys' texts
 ---@return string[]
 function M.all(...)
   local out = {}

@@ -217,10 +217,7 @@ function M.bits(world)
     list[#list + 1] = p.tensor.grad
   end
   for _, module in ipairs(world.modules) do
-    local names, state = {}, module:state()
-    for name in pairs(state) do names[#names + 1] = name end
-    table.sort(names)
-    for _, name in ipairs(names) do list[#list + 1] = state[name] end
+    list[#list + 1] = module:state()
   end
   return bits.all(list)
 end
@@ -255,6 +252,33 @@ function M.of(world)
   end
   if world.trains then return f end
   return function() return ridge.no_grad(f) end
+end
+
+--- Four rounds of a function, with other contents each: what it gave, and what was there after it.
+---@param seed number of the function and its world
+---@param way string[]|nil exact passes to replay a plan behind, recorded in round 0; nil: eager
+---@return table rounds {results' bits (none in round 0), the world's bits}, from 0
+---@return table|nil graph the plan's, as recorded
+function M.rounds(seed, way)
+  ridge.seed(seed)
+  local world = M.world(seed)
+  local f, plan = M.of(world), nil
+  local out = {}
+  for round = 0, 3 do
+    ridge.seed(100 + round)
+    M.refill(world, round)
+    ridge.seed(200 + round)
+    local results
+    if not way then
+      results = f()
+    elseif round == 0 then
+      plan = ridge.graph(f):check():optimize(way):check():plan()
+    else
+      results = plan:run()
+    end
+    out[round] = { round > 0 and bits.all(results) or {}, M.bits(world) }
+  end
+  return out, plan and plan.graph
 end
 
 return M

@@ -129,15 +129,16 @@ describe('passes of the core', function()
     assert.truthy(again >= 2, 'linear and tanh are marked')
   end)
 
-  it('are fast on 20,000 nodes', function()
+  it('do the same on 20,000 nodes as on a few', function()
     local g = ridge.graph(function(x)
       local y = x
-      for _ = 1, 2500 do y = (y * 1 + y:exp() + y:exp()) end
+      for _ = 1, 4000 do y = (y * 1 + y:exp() + y:exp()) end
       return y
     end, ridge.ones(2))
+    assert.equal(20000, #g:nodes())
     local text = ops(g:optimize(ALL))
-    assert.equal(2500, select(2, text:gsub('exp', '')))
-    assert.equal(5000, select(2, text:gsub('add', '')))
+    assert.equal(4000, select(2, text:gsub('exp', '')))
+    assert.equal(8000, select(2, text:gsub('add', '')))
     assert.falsy(text:find('mul', 1, true), 'nothing is multiplied by 1')
   end)
 end)
