@@ -149,7 +149,9 @@ check: all strict    ## run what is not a test: layers, docs, map, words, format
 .PHONY: strict objects
 OBJECTS := $(OBJ) $(HOSTOBJ) $(CTESTS:%.c=$(BUILD)/obj/%.o)
 strict: objects      ## fail if the compiler said anything of any object
-	@said=$$(cat $(OBJECTS:%=%.said)) && [ -z "$$said" ] || { echo "$$said" >&2; exit 1; }
+	@said=$$(cat $(OBJECTS:%=%.said) 2>/dev/null) || \
+	  said="$(BUILD) has objects of which nobody kept what the compiler said: make clean"; \
+	[ -z "$$said" ] || { echo "$$said" >&2; exit 1; }
 objects: $(OBJECTS)
 format:              ## let clang-format write the C files
 	@scripts/deps lint

@@ -251,6 +251,11 @@ describe("make strict", function()
       assert.is_false(ok)
       assert.truthy(table.concat(lines, "\n"):find("unused variable", 1, true))
     end
+    -- objects of a ridge that did not keep it
+    os.remove(root .. "/build/obj/core/a.o.said")
+    lines, ok = strict(root)
+    assert.is_false(ok)
+    assert.truthy(lines[1]:find("^build has objects .*: make clean$"), lines[1])
     os.execute("rm -rf " .. Tree.quote(root))
   end)
 end)
