@@ -179,6 +179,25 @@ describe('run_tests', function()
     assert.is_true(status ~= 0)
   end)
 
+  it('counts a file whose log is gone, and what tests nothing', function()
+    local removes = script('removes', 'rm -r "$(dirname "$RIDGE_TEST_NOW")"',
+      'echo "ok 1 - a\n1..1"')
+    local good = write('good_spec.lua', GOOD)
+    for _, flag in ipairs { '', '-j 2 ' } do
+      local text, status = run(('scripts/run_tests %s%s %s'):format(flag, removes, good))
+      assert.equal('1 passed, 1 failed', last(text))
+      has(text, ('# %s: broken'):format(removes))
+      assert.is_true(status ~= 0)
+    end
+    local text, status = run('scripts/run_tests tests/no_such_folder ' .. good)
+    assert.equal('1 passed, 1 failed', last(text))
+    has(text, '# tests/no_such_folder: broken')
+    assert.is_true(status ~= 0)
+    text, status = run 'scripts/run_tests'
+    has(text, 'nothing to run')
+    assert.is_true(status ~= 0)
+  end)
+
   it('names what hangs beside others', function()
     local quick = script('quick', 'echo "ok 1 - a\n1..1"', ': >' .. path 'done')
     local hangs = script('hangs', 'echo "ok 1 - b"',
