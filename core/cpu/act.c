@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Derivatives of activations times the incoming gradient, on the CPU.
+** Activations in place, and their derivatives times the incoming gradient, on the CPU.
 */
 #include "cpu/cpu.h"
 #include "op/act.h"
+
+void rg_activate(int32_t act, int32_t lane, void *x, int64_t n)
+{
+  if (act != RG_ACT_NONE) {
+    rg_simd()->unary->loop[rg_act_ops[act] - RG_OP_NEG][lane](x, x, NULL, n);
+  }
+}
 
 rg_status rg_cpu_act_back(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {

@@ -4,8 +4,6 @@
 ** trains in f64.  Each result element is one sum by one thread, so that results do not depend on
 ** the number of threads.
 */
-#include <math.h>
-
 #include "cpu/conv.h"
 #include "cpu/cpu.h"
 #include "cpu/gemm.h"
@@ -70,24 +68,6 @@ static int64_t row_of(const direct *d, int axis, int64_t i, int64_t p)
   return at >= 0 && at < d->s.x[axis] ? at : -1;
 }
 
-static double activate(int32_t act, double z)
-{
-  switch (act) {
-  case RG_ACT_RELU:
-    return z > 0 || z != z ? z : 0;
-  case RG_ACT_GELU:
-    return z * (1 + erf(z / sqrt(2.0))) / 2;
-  case RG_ACT_SILU:
-    return z / (1 + exp(-z));
-  case RG_ACT_TANH:
-    return tanh(z);
-  case RG_ACT_SIGMOID:
-    return 1 / (1 + exp(-z));
-  default:
-    return z;
-  }
-}
-
 static double forward_sum(const direct *d, int64_t n, int64_t o, int64_t i, int64_t j)
 {
   int64_t in_group = d->s.c / d->s.groups;
@@ -108,10 +88,35 @@ static double forward_sum(const direct *d, int64_t n, int64_t o, int64_t i, int6
   return sum;
 }
 
+enum { RUN = 64 }; /* results whose activation is computed together */
+
+/* Row i of result channel o. */
+static bool forward_row(const direct *d, int64_t n, int64_t o, int64_t i, double bias,
+                        int64_t *made)
+{
+  const int64_t products = d->s.w[0] * d->s.w[1] * (d->s.c / d->s.groups);
+  double run[RUN];
+
+  for (int64_t j = 0; j < d->s.y[1]; j += RUN) {
+    int64_t some = rg_min_i64(RUN, d->s.y[1] - j);
+
+    for (int64_t l = 0; l < some; l++) {
+      if (stops(made, products)) {
+        return false;
+      }
+      run[l] = forward_sum(d, n, o, i, j + l) + bias;
+    }
+    rg_activate(d->o->act, RG_LANE_F64, run, some);
+    for (int64_t l = 0; l < some; l++) {
+      put(&d->y, n, o, i, j + l, run[l]);
+    }
+  }
+  return true;
+}
+
 static bool forward_job(void *work, int64_t begin, int64_t end)
 {
   const direct *d = work;
-  const int64_t products = d->s.w[0] * d->s.w[1] * (d->s.c / d->s.groups);
   int64_t made = 0;
 
   for (int64_t at = begin; at < end; at++) {
@@ -124,11 +129,8 @@ static bool forward_job(void *work, int64_t begin, int64_t end)
       return false;
     }
     for (int64_t i = 0; i < d->s.y[0]; i++) {
-      for (int64_t j = 0; j < d->s.y[1]; j++) {
-        if (stops(&made, products)) {
-          return false;
-        }
-        put(&d->y, n, o, i, j, activate(d->o->act, forward_sum(d, n, o, i, j) + bias));
+      if (!forward_row(d, n, o, i, bias, &made)) {
+        return false;
       }
     }
   }

@@ -128,6 +128,10 @@ typedef struct rg_map {
 
 rg_status rg_map_run(const rg_map *map) RG_CHECK;
 
+/* The activation of n lanes side by side, in their place, with the bits of the unary function.
+** lane: RG_LANE_F32 or RG_LANE_F64. */
+void rg_activate(int32_t act, int32_t lane, void *x, int64_t n);
+
 /* Copy x, broadcast to y's shape and converted to its type, into y. */
 rg_status rg_cpu_convert(rg_tensor *y, const rg_tensor *x) RG_CHECK;
 

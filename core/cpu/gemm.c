@@ -10,7 +10,6 @@
 #include "cpu/cpu.h"
 #include "cpu/gemm.h"
 #include "tensor/half.h"
-#include "op/act.h"
 #include "op/draw.h"
 
 enum {
@@ -43,21 +42,18 @@ const rg_gemm_kernels *rg_gemm_kernels_now(void)
 
 /* -- The epilogue --------------------------------------------------------------------------- */
 
-static void apply(rg_loop *loop, float *x, int64_t rows, int64_t ldx)
+/* But for relu, which comes with scale and bias. */
+static void activate(int32_t act, float *x, int64_t rows, int64_t ldx)
 {
+  if (act == RG_ACT_NONE || act == RG_ACT_RELU) {
+    return;
+  }
   if (ldx == RG_PANEL) {
-    loop(x, x, NULL, rows * RG_PANEL);
+    rg_activate(act, RG_LANE_F32, x, rows * RG_PANEL);
     return;
   }
   for (int64_t r = 0; r < rows; r++) {
-    loop(x + r * ldx, x + r * ldx, NULL, RG_PANEL);
-  }
-}
-
-static void activate(int32_t act, float *x, int64_t rows, int64_t ldx)
-{
-  if (act != RG_ACT_NONE && act != RG_ACT_RELU) {
-    apply(rg_simd()->unary->loop[rg_act_ops[act] - RG_OP_NEG][RG_LANE_F32], x, rows, ldx);
+    rg_activate(act, RG_LANE_F32, x + r * ldx, RG_PANEL);
   }
 }
 

@@ -17,7 +17,6 @@
 #include "cpu/gemm.h"
 #include "cpu/path.h"
 #include "cpu/rows.h"
-#include "op/act.h"
 #include "op/scaled.h"
 
 enum { RUN = 512 }; /* sums finished together: 2 KB */
@@ -197,9 +196,7 @@ static void scale_run(const work *w, int64_t i, int64_t j, int64_t n, float *som
   if (w->bias != NULL) {
     add[RG_FORM_RUN_RUN](some, some, w->bias + j, n);
   }
-  if (w->act != RG_ACT_NONE) {
-    rg_simd()->unary->loop[rg_act_ops[w->act] - RG_OP_NEG][RG_LANE_F32](some, some, NULL, n);
-  }
+  rg_activate(w->act, RG_LANE_F32, some, n);
 }
 
 static bool finish(void *context, int64_t begin, int64_t end)
