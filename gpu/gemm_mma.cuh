@@ -16,7 +16,7 @@ struct rg_gemm_matrix {
   int64_t step[RG_MAX_DIMS];
 };
 
-/* c = epilogue(a b) for each matrix of a batch; what follows is in `end` but for where it goes. */
+/* c = epilogue(a b) for each matrix of a batch; `epilogue` lacks where it goes. */
 struct rg_gemm {
   int64_t m, n, k;
   int64_t shape[RG_MAX_DIMS]; /* of the batch */

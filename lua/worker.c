@@ -99,11 +99,6 @@ static void close_state(void *state)
   lua_close(state);
 }
 
-static void drop(void *given)
-{
-  free(given);
-}
-
 rg_status rg_transform_new(const char *bytecode, int64_t size, const char *types,
                            rg_transform **out)
 {
@@ -114,7 +109,7 @@ rg_status rg_transform_new(const char *bytecode, int64_t size, const char *types
     return rg_fail(RG_ENOMEM, "loader: no memory for a transform of %lld bytes", (long long)size);
   }
   c->transform = (rg_transform){
-    .given = c, .open = open_state, .run = run, .close = close_state, .drop = drop
+    .given = c, .open = open_state, .run = run, .close = close_state, .drop = free
   };
   c->size = (size_t)size;
   memcpy(c->bytes, bytecode, (size_t)size);

@@ -18,7 +18,7 @@ rg_status rg_conv2d_direct(const rg_call *call, rg_tensor *const *out) RG_CHECK;
 */
 typedef struct rg_conv_piece {
   rg_call call;
-  rg_conv2d_args args; /* where it has fewer groups than the whole */
+  rg_conv2d_args args; /* its own groups and padding */
   const rg_tensor *in[3];
   rg_tensor *out[2];
   rg_tensor in_part[3];

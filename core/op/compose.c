@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Steps of formulas: operations whose results are released together at the end.
+** Steps of compositions: operations whose results are released together at the end.
 */
 #include "op/compose.h"
 
@@ -52,7 +52,7 @@ rg_value rg_f_took(rg_compose *f, rg_status status, rg_tensor *out)
   }
   if (status == RG_OK && f->n == RG_COMPOSE_STEPS) {
     rg_tensor_release(out);
-    status = rg_fail(RG_EBUG, "%s: its formula has too many steps", f->what);
+    status = rg_fail(RG_EBUG, "%s: its composition has too many steps", f->what);
   }
   if (status != RG_OK) {
     f->status = status;

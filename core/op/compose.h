@@ -71,7 +71,7 @@ rg_value rg_f_plus(rg_compose *f, rg_value x, double value);  /* x + value */
 rg_value rg_f_times(rg_compose *f, rg_value x, double value); /* x value */
 rg_value rg_f_from(rg_compose *f, double value, rg_value x);  /* value - x */
 
-/* x in the type of like. */
+/* x in another type; itself where it has that. */
 rg_value rg_f_cast(rg_compose *f, rg_value x, int32_t dtype);
 
 /* The same of what may be a weight: a copy that is kept, where no gradient has to go through it. */

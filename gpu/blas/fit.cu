@@ -42,7 +42,7 @@ template <class T, class S> __global__ void k_pack(packing w, T *to)
 ** row, because dropout's numbers come four at a time. */
 static const int64_t RUN = 4;
 
-template <class L> __global__ void k_end(rg_product p, const L *sums, int64_t rows, int64_t ld)
+template <class L> __global__ void k_epilogue(rg_product p, const L *sums, int64_t rows, int64_t ld)
 {
   int64_t step = (int64_t)gridDim.x * blockDim.x * RUN;
   rg_draw draw = rg_draw_now(p.draw);
@@ -247,8 +247,8 @@ static rg_status end(const rg_call *call, const rg_product &p, const rg_gemm &g)
   int64_t ld = g.c.data == p.c.data ? 0 : g.n;
   rg_launch_cfg cfg = over_lines(rows, g.n, RUN, rg_gpu_stream(call->device));
   cudaError_t e = g.result == RG_F64
-                      ? rg_launch(k_end<double>, cfg, p, (const double *)g.c.data, rows, ld)
-                      : rg_launch(k_end<float>, cfg, p, (const float *)g.c.data, rows, ld);
+                      ? rg_launch(k_epilogue<double>, cfg, p, (const double *)g.c.data, rows, ld)
+                      : rg_launch(k_epilogue<float>, cfg, p, (const float *)g.c.data, rows, ld);
 
   return rg_gpu_status(call->op->name, e);
 }

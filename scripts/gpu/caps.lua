@@ -65,7 +65,7 @@ return {
   ['k_compare<signed char>'] = { registers = 72, why = SIXTEEN },
 
   k_fused = { stack = 40, has = { 'ld%.global%.v4', 'st%.global%.v4' }, why = SLOW_PATHS },
-  k_end = { stack = 16, why = LANES },
+  k_epilogue = { stack = 16, why = LANES },
   k_unary = { stack = 40, why = SLOW_PATHS },
   k_unary_wide = { stack = 40, why = SLOW_PATHS },
   k_product = { stack = 16, why = LANES .. ': which elements dropout keeps' },
