@@ -178,17 +178,28 @@ static bool clashes(const rg_call *call, const rg_tensor *x)
   return false;
 }
 
-static void count_writes(const rg_call *call, rg_tensor *const *out)
+/* A storage that was written is another version; a dry capture wrote nothing, but what it made of
+** weights before this step is not what later steps read. */
+static void count_write(rg_storage *storage, bool dry)
+{
+  if (dry) {
+    rg_weight_cast_wrote(rg_storage_root(storage));
+  } else {
+    rg_storage_wrote(storage);
+  }
+}
+
+static void count_writes(const rg_call *call, rg_tensor *const *out, bool dry)
 {
   for (int32_t i = 0; i < call->n_out; i++) {
     if (out[i] != NULL) {
-      rg_storage_wrote(out[i]->_storage);
+      count_write(out[i]->_storage, dry);
     }
   }
   if (call->op->writes) {
     for (int32_t i = 0; i < call->n_in; i++) {
       if (call->in[i] != NULL && rg_call_writes(call, i)) {
-        rg_storage_wrote(call->in[i]->_storage);
+        count_write(call->in[i]->_storage, dry);
       }
     }
   }
@@ -276,16 +287,7 @@ static rg_status prepare(const rg_call *call, const rg_call *read, rg_kernel *ke
   rg_frame frame = { .path = "" };
 
   RG_TRY(rg_capture_active(read, kernel, out, &frame));
-  for (int32_t i = 0; i < call->n_out; i++) {
-    if (out[i] != NULL) {
-      rg_weight_cast_wrote(rg_storage_root(out[i]->_storage));
-    }
-  }
-  for (int32_t i = 0; call->op->writes && i < call->n_in; i++) {
-    if (call->in[i] != NULL && rg_call_writes(call, i)) {
-      rg_weight_cast_wrote(rg_storage_root(call->in[i]->_storage));
-    }
-  }
+  count_writes(call, out, true);
   return RG_OK;
 }
 
@@ -325,7 +327,7 @@ static rg_status perform_as(rg_call *call, rg_call *read, rg_tensor *const *out)
   if (begun >= 0) {
     rg_observe_end(begun, read, out, frame.path, -1);
   }
-  count_writes(call, out);
+  count_writes(call, out, false);
   if ((watched & (RG_RING_TOLD | RG_RING_GRAPH)) != 0) {
     RG_TRY(tell(call, out));
   }
