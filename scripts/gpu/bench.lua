@@ -256,7 +256,20 @@ end
 case('attention_bf16_causal', attention(false))
 case('attention_bf16_causal_fb', attention(true))
 
-case('sketched_dense_bf16', linear(size(4096, 4), size(4096, 16), size(4096, 16), 'bf16'))
+-- Rows of a table by number, and the gradient of the table: bytes that move are counted once.
+local function embedding(dtype)
+  return function()
+    local rows, width, n = size(50304, 40), size(768, 16), size(8192, 12)
+    local table = randn(dtype, rows, width):requires_grad_()
+    local index, dy = ridge.randint(0, rows, n):to(DEVICE), randn(dtype, n, width)
+    return function()
+      table:zero_grad()
+      table:take(index):backward(dy)
+    end, { bytes = (3 * n + rows) * width * (dtype == 'bf16' and 2 or 4) }
+  end
+end
+case('embedding_bf16_fb', embedding 'bf16')
+case('embedding_f32_fb', embedding 'f32')
 
 local function sketched(terms, rank, dtype, form)
   return function()
@@ -268,9 +281,12 @@ local function sketched(terms, rank, dtype, form)
   end
 end
 
-for _, terms in ipairs { 1, 2, 4, 8 } do
-  for _, rank in ipairs { 32, 128, 512 } do
-    case(('sketched_%d_%d_bf16'):format(terms, rank), sketched(terms, rank, 'bf16', 'stored'))
+for _, dtype in ipairs { 'bf16', 'f32' } do
+  case('sketched_dense_' .. dtype, linear(size(4096, 4), size(4096, 16), size(4096, 16), dtype))
+  for _, terms in ipairs { 1, 2, 4, 8 } do
+    for _, rank in ipairs { 32, 128, 512 } do
+      case(('sketched_%d_%d_%s'):format(terms, rank, dtype), sketched(terms, rank, dtype, 'stored'))
+    end
   end
 end
 -- signs that are read as bits beside signs that are made in the kernel

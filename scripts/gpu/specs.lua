@@ -68,8 +68,9 @@ end
 local are = {
   equal = function(wanted, got, m) sure(wanted == got, 'equal', wanted, got, m) end,
   same = function(wanted, got, m) sure(same(wanted, got), 'same', wanted, got, m) end,
+  not_same = function(unlike, got, m) sure(not same(unlike, got), 'not same', unlike, got, m) end,
 }
-local checks = { are = are, equal = are.equal, same = are.same,
+local checks = { are = are, equal = are.equal, same = are.same, not_same = are.not_same,
   is_true = function(x, m) sure(x == true, 'is_true', true, x, m) end,
   is_nil = function(x, m) sure(x == nil, 'is_nil', nil, x, m) end,
   is_truthy = function(x, m) sure(x, 'is_truthy', true, x, m) end }

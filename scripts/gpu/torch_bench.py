@@ -4,10 +4,16 @@
 What can be is captured in a CUDA graph and replayed, as ridge replays plans; the name then has _graph
 behind it. The eager call stands beside it. Where this PyTorch cannot do a case, the line says why.
 
-usage: torch_bench.py [--only PREFIX[,PREFIX...]]
+With --compiled the cases that torch.compile is a rival in are compiled instead, which takes longer
+than timing them: NAME_compiled as the mode of that case runs it, NAME_compiled_graph compiled
+without graphs of its own and then captured as a whole. A case ends after --limit seconds, and none
+begins after --seconds.
+
+usage: torch_bench.py [--only PREFIX[,PREFIX...]] [--compiled [--limit N] [--seconds N]]
 """
 import argparse
 import json
+import signal
 import time
 
 import torch
@@ -16,11 +22,15 @@ from torch import nn
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--only", default="")
+parser.add_argument("--compiled", action="store_true")
+parser.add_argument("--limit", type=int, default=100)
+parser.add_argument("--seconds", type=float, default=170)
 opt = parser.parse_args()
 wanted = [p for p in opt.only.split(",") if p]
 DEV = "cuda"
 BF16 = torch.bfloat16
 torch.manual_seed(0)
+BEGUN = time.monotonic()
 
 
 def elapsed(f, n):
@@ -52,21 +62,52 @@ def graphed(f):
     return graph.replay
 
 
-def case(name, make):
-    if wanted and not any(name.startswith(p) for p in wanted):
+def plain(f):
+    return f
+
+
+def line(name, make, wrap, **how):
+    try:
+        f, work = make()
+        row = timed(wrap(f), **how)
+        if "flops" in work:
+            row["tflops"] = work["flops"] / row["us"] / 1e6
+        if "bytes" in work:
+            row["gb_s"] = work["bytes"] / row["us"] / 1e3
+    except Exception as e:  # a case that this PyTorch cannot do is a result too
+        row = {"error": f"{type(e).__name__}: {' '.join(str(e).split())[:160]}"}
+    print(json.dumps({"case": name, **row}), flush=True)
+    torch.cuda.empty_cache()
+
+
+def is_wanted(name):
+    return not wanted or any(name.startswith(p) for p in wanted)
+
+
+def case(name, make, **how):
+    if opt.compiled or not is_wanted(name):
         return
-    for kind, wrap in (("", lambda f: f), ("_graph", graphed)):
-        try:
-            f, work = make()
-            row = timed(wrap(f))
-            if "flops" in work:
-                row["tflops"] = work["flops"] / row["us"] / 1e6
-            if "bytes" in work:
-                row["gb_s"] = work["bytes"] / row["us"] / 1e3
-        except Exception as e:  # a case that this PyTorch cannot do is a result too
-            row = {"error": f"{type(e).__name__}: {str(e)[:160]}"}
-        print(json.dumps({"case": name + kind, **row}), flush=True)
-        torch.cuda.empty_cache()
+    for kind, wrap in (("", plain), ("_graph", graphed)):
+        line(name + kind, make, wrap, **how)
+
+
+def late(*_):
+    raise TimeoutError(f"not compiled and timed in {opt.limit} s")
+
+
+def compiled(name, make, mode, mode_captured):
+    """make(wrap) as make() of a case; wrap compiles what it is given."""
+    if not opt.compiled or not is_wanted(name):
+        return
+    signal.signal(signal.SIGALRM, late)
+    for kind, how, wrap in (("_compiled", mode, plain), ("_compiled_graph", mode_captured, graphed)):
+        if time.monotonic() - BEGUN > opt.seconds:
+            print(json.dumps({"case": name + kind, "error": "no time left"}), flush=True)
+            continue
+        torch._dynamo.reset()
+        signal.alarm(opt.limit)
+        line(name + kind, lambda: make(lambda f: torch.compile(f, mode=how)), wrap)
+        signal.alarm(0)
 
 
 def randn(dtype, *shape):
@@ -130,51 +171,72 @@ def scaled_f8(rows):
     return make
 
 
-def bias_gelu():
+def bias_gelu(wrap=plain):
     n = 8192
     x, b = randn(BF16, n, n), randn(BF16, n)
-    return lambda: F.gelu(x + b), {"bytes": 4 * n * n}
+    f = wrap(lambda x, b: F.gelu(x + b))
+    return lambda: f(x, b), {"bytes": 4 * n * n}
 
 
-def softmax():
+def softmax(wrap=plain):
     n = 8192
     x = randn(BF16, n, n)
-    return lambda: x.softmax(-1), {"bytes": 4 * n * n}
+    f = wrap(lambda x: x.softmax(-1))
+    return lambda: f(x), {"bytes": 4 * n * n}
 
 
 def layer_norm(back):
-    def make():
+    def make(wrap=plain):
         rows, n = 16384, 4096
         layer, x = nn.LayerNorm(n).to(BF16).to(DEV), randn(BF16, rows, n)
+        norm = wrap(layer)
         if not back:
-            return without_grad(lambda: layer(x)), {"bytes": 4 * rows * n}
+            return without_grad(lambda: norm(x)), {"bytes": 4 * rows * n}
         dy = randn(BF16, rows, n)
         x.requires_grad_()
 
         def f():
             layer.weight.grad = layer.bias.grad = x.grad = None
-            layer(x).backward(dy)
+            norm(x).backward(dy)
         return f, {"bytes": 10 * rows * n}
     return make
 
 
-def cross_entropy():
+def cross_entropy(wrap=plain):
     rows, n = 8192, 50304
     x, y = randn(BF16, rows, n).requires_grad_(), torch.randint(0, n, (rows,), device=DEV)
+    loss = wrap(F.cross_entropy)
 
     def f():
         x.grad = None
-        F.cross_entropy(x, y).backward()
+        loss(x, y).backward()
     return f, {"bytes": 6 * rows * n}
 
 
-def adamw():
+def adamw(wrap=plain):
+    """Fused by PyTorch itself, or compiled from the steps of the foreach form."""
     each, many = 2**20, 64
     params = [nn.Parameter(randn(torch.float32, each)) for _ in range(many)]
     for p in params:
         p.grad = 2 * p.detach()
-    optimizer = torch.optim.AdamW(params, 1e-4, fused=True, capturable=True)
-    return optimizer.step, {"bytes": 28 * each * many}
+    how = {"fused": True} if wrap is plain else {"foreach": True}
+    optimizer = torch.optim.AdamW(params, 1e-4, capturable=True, **how)
+    return wrap(optimizer.step), {"bytes": 28 * each * many}
+
+
+def embedding(dtype):
+    """Rows of a table by number, and the gradient of the table: what moves is counted once."""
+    def make():
+        rows, width, n = 50304, 768, 8192
+        table = randn(dtype, rows, width).requires_grad_()
+        index = torch.randint(0, rows, (n,), device=DEV)
+        dy = randn(dtype, n, width)
+
+        def f():
+            table.grad = None
+            F.embedding(index, table).backward(dy)
+        return f, {"bytes": (3 * n + rows) * width * table.element_size()}
+    return make
 
 
 def attention(back):
@@ -195,19 +257,20 @@ def attention(back):
     return make
 
 
-def step_of(net, x, y):
+def step_of(net, x, y, wrap):
     optimizer = torch.optim.AdamW(net.parameters(), 1e-3, fused=True, capturable=True)
+    loss = wrap(lambda x, y: F.mse_loss(net(x), y))
 
     def f():
         optimizer.zero_grad(set_to_none=True)
-        F.mse_loss(net(x), y).backward()
+        loss(x, y).backward()
         optimizer.step()
     return f, {}
 
 
-def mlp():
+def mlp(wrap=plain):
     net = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64)).to(DEV)
-    return step_of(net, randn(torch.float32, 32, 64), randn(torch.float32, 32, 64))
+    return step_of(net, randn(torch.float32, 32, 64), randn(torch.float32, 32, 64), wrap)
 
 
 class Block(nn.Module):
@@ -229,10 +292,26 @@ class Block(nn.Module):
         return x + self.down(F.gelu(self.up(self.n2(x))))
 
 
-def transformer():
+def transformer(wrap=plain):
     width, n, batch = 768, 1024, 8
     net = nn.Sequential(*[Block(width, 12) for _ in range(12)]).to(BF16).to(DEV)
-    return step_of(net, randn(BF16, batch, n, width), randn(BF16, batch, n, width))
+    return step_of(net, randn(BF16, batch, n, width), randn(BF16, batch, n, width), wrap)
+
+
+def sketched(terms, rank, dtype):
+    """As Panther computes it, all terms in one batch: y = 1/(2T) sum ((x S1) U1 + (x U2) S2) + b."""
+    def make():
+        n = 4096
+        x, bias = randn(dtype, n, n), randn(dtype, n)
+        s1, u2 = randn(dtype, terms, n, rank), randn(dtype, terms, n, rank)
+        u1, s2 = randn(dtype, terms, rank, n), randn(dtype, terms, rank, n)
+        xs = x.unsqueeze(0).expand(terms, n, n)
+
+        def f():
+            both = torch.bmm(torch.bmm(xs, s1), u1) + torch.bmm(torch.bmm(xs, u2), s2)
+            return both.mean(0) / 2 + bias
+        return without_grad(f), {}
+    return make
 
 
 print(json.dumps({"torch": torch.__version__, "cuda": torch.version.cuda,
@@ -260,4 +339,21 @@ case("cross_entropy_bf16_fb", cross_entropy)
 case("adamw_f32", adamw)
 case("attention_bf16_causal", attention(False))
 case("attention_bf16_causal_fb", attention(True))
-case("sketched_dense_bf16", linear(4096, 4096, 4096, BF16))
+case("embedding_bf16_fb", embedding(BF16))
+case("embedding_f32_fb", embedding(torch.float32))
+for dtype, of in ((BF16, "bf16"), (torch.float32, "f32")):
+    case(f"sketched_dense_{of}", linear(4096, 4096, 4096, dtype))
+    for terms in (1, 2, 4, 8):
+        for rank in (32, 128, 512):
+            case(f"sketched_{terms}_{rank}_{of}", sketched(terms, rank, dtype), windows=5,
+                 seconds=0.03)
+
+TUNED = "max-autotune-no-cudagraphs"
+compiled("mlp_step_f32", mlp, "reduce-overhead", "default")
+compiled("bias_gelu_bf16", bias_gelu, TUNED, TUNED)
+compiled("softmax_bf16", softmax, TUNED, TUNED)
+compiled("layer_norm_bf16", layer_norm(False), TUNED, TUNED)
+compiled("layer_norm_bf16_fb", layer_norm(True), TUNED, TUNED)
+compiled("cross_entropy_bf16_fb", cross_entropy, TUNED, TUNED)
+compiled("transformer_12_step_bf16", transformer, "reduce-overhead", "default")
+compiled("adamw_f32", adamw, "default", "default")

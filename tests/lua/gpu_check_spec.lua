@@ -58,8 +58,8 @@ describe('scripts/gpu-check', function()
     text = text .. run 'RIDGE_GPU=/no/such.so scripts/gpu-check second'
       .. run 'RIDGE_GPU=/no/such.so scripts/gpu-check third'
     for _, step in ipairs { 'start', 'kernels', 'ceilings', 'bench', 'torch', 'agree', 'ops',
-      'gradients', 'attention', 'gemm', 'scaled', 'features', 'beliefs', 'json', 'memcheck',
-      'racecheck', 'ncu' } do
+      'gradients', 'attention', 'gemm', 'scaled', 'features', 'beliefs', 'json', 'compiled',
+      'memcheck', 'racecheck', 'ncu' } do
       local result, note = row(text, step)
       assert.equal('skipped', result, step)
       assert.matches('there is no GPU', note)
@@ -127,6 +127,7 @@ describe('scripts/gpu-check', function()
       ['nvidia-smi'] = 'case $* in *driver_version*) echo 580.95.05;; *) echo GPU 0: none;; esac',
       python3 = 'case $* in *is_available*) exit 0;; *libcudnn*) echo /a/folder;;'
         .. ' *libnvrtc*) echo /another/folder;;'
+        .. ' *--compiled*) echo "{\\"case\\": \\"copy_compiled\\", \\"us\\": 50.0}";;'
         .. ' *torch_bench*) echo "{\\"torch\\": \\"2.11\\"}";; esac',
       ldconfig = ':',
     }
@@ -138,7 +139,14 @@ describe('scripts/gpu-check', function()
     local function log(step)
       return run(('tar -xOf %s/logs.tar.gz ./%s.log'):format(out, step))
     end
-    local text = called 'facts torch ncu racecheck'
+    -- what was timed before is compared, and compiled cases take the place of older ones
+    run(('mkdir -p %s; echo \'{"case": "copy", "us": 40.0, "gb_s": 4}\' >%s/bench.jsonl'):format(
+      out, out))
+    local text = called 'facts torch compiled compiled ncu racecheck'
+    assert.matches('\n| copy | 40.0 |  |  | 50.0 | 0.80 | 100 %% |\n',
+      run(('cat %s/table.md'):format(out)))
+    assert.equal('{"torch": "2.11"}\n{"case": "copy_compiled", "us": 50.0}\nstatus 0\n',
+      run(('cat %s/torch.jsonl'):format(out)))
     assert.equal('passed', (row(text, 'torch')))
     local result, note = row(text, 'racecheck')
     assert.equal('passed', result, text)
@@ -154,7 +162,7 @@ describe('scripts/gpu-check', function()
     -- what the numbers are of
     local last = run(('cat %s/table.md'):format(out))
     for _, words in ipairs { '\nNVIDIA None, driver 580.95.05, CUDA 13.0\n', '{"torch": "2.11"}\n',
-      '\n%- gpu%-check facts torch ncu racecheck, seed %d+, begun %d%d%d%d%-',
+      '\n%- gpu%-check facts torch compiled compiled ncu racecheck, seed %d+, begun %d%d%d%d%-',
       'cublasLt 13.0.2; cuDNN 9.19.0\n' } do
       assert.matches(words, last)
     end
@@ -199,7 +207,7 @@ describe('scripts/gpu-check', function()
       assert.equal(step == 'step' and 'result' or 'FAILED', result)
       assert.matches(step == 'step' and '' or 'more than 1 s', note)
     end
-    assert.equal(21, n) -- 9 of the first without a GPU, 8 and 4
+    assert.equal(22, n) -- 9 of the first without a GPU, 9 and 4
     run 'rm -rf build/gpu-check'
   end)
 
@@ -238,7 +246,8 @@ describe('a', function()
   setup(function() order[#order + 1] = 'setup' end)
   before_each(function() order[#order + 1] = 'before' end)
   after_each(function() order[#order + 1] = 'after' end)
-  it('right', function() assert.are.same({ 1, { 2 } }, { 1, { 2 } }) assert(true) end)
+  it('right', function() assert.are.same({ 1, { 2 } }, { 1, { 2 } })
+    assert.not_same({ 1 }, { 2 }) end)
   describe('b', function()
     before_each(function() order[#order + 1] = 'inner' end)
     it('last', function()
@@ -251,7 +260,8 @@ end)
     assert.equal('3 passed, 0 failed\nstatus 0\n', said(BODY:format ''))
     for _, wrong in ipairs { 'assert.are.equal(1, 2)', 'assert.are.same({ 1 }, { 1, 2 })',
       'assert.are.same({ a = 1, b = 2 }, { a = 1 })', 'assert.is_true(1)', 'assert.is_nil(false)',
-      'assert.is_truthy(nil)', 'assert(false, "no")', 'error "no"', 'assert.is_unknown(1)' } do
+      'assert.is_truthy(nil)', 'assert(false, "no")', 'error "no"', 'assert.is_unknown(1)',
+      'assert.not_same({ 1, { 2 } }, { 1, { 2 } })' } do
       local text = said(BODY:format(wrong))
       assert.matches('\n2 passed, 1 failed\nstatus 1\n$', text)
       assert.matches('not ok a wrong\n', text)
