@@ -4,9 +4,10 @@
 ** and the pass over sums that it leaves to us.
 **
 ** i8        both factors by rows (TN), columns and inner size multiples of 4: whole sums
-** 8-bit     from compute capability 8.9 on, TN, all sizes multiples of 16, not both f8e5m2.  One
-** floats    scale for a factor is read by cublasLt out of the device's memory; where that is all
-**           that follows, so is the result its own, else its sums are f32
+** 8-bit     from compute capability 8.9 on, TN, columns and inner size multiples of 16, not both
+** floats    f8e5m2.  Scales are read by cublasLt out of the device's memory, one for a factor or
+**           (from 9.0 on, where this cublasLt has it) one for each row; where that is all that
+**           follows, so is the result its own, else its sums are f32
 ** bf16      what was widened: sums in f32
 */
 #include "gpu/scaled.cuh"
@@ -38,6 +39,16 @@ template <class L> __global__ void k_scaled_epilogue(rg_scaled s, const L *sums)
   }
 }
 
+/* Two vectors of scales beside each other, from wherever they lie. */
+__global__ void k_scaled_scales(rg_strided x, int64_t m, rg_strided w, int64_t n, int64_t apart,
+                                float *to)
+{
+  for (int64_t i = RG_FIRST; i < m + n; i += RG_NEXT) {
+    to[i < m ? i : i - m + apart] =
+        i < m ? ((const float *)x.data)[rg_at(x, i)] : ((const float *)w.data)[rg_at(w, i - m)];
+  }
+}
+
 /* -- Which ------------------------------------------------------------------------------------- */
 
 static bool fits(const rg_call *call, const rg_scaled &s)
@@ -50,17 +61,16 @@ static bool fits(const rg_call *call, const rg_scaled &s)
   case RG_I8:
     return lies && s.n % 4 == 0;
   default:
-    return lies && s.m % 16 == 0 && s.n % 16 == 0 &&
-           !(s.a.dtype == RG_F8E5M2 && s.b.dtype == RG_F8E5M2) &&
+    return lies && s.n % 16 == 0 && !(s.a.dtype == RG_F8E5M2 && s.b.dtype == RG_F8E5M2) &&
            rg_gpu_capability(call->device) >= 89;
   }
 }
 
-/* Does cublasLt do all that follows? */
-static bool is_whole(const rg_scaled &s)
+/* May cublasLt do all that follows? */
+static bool may_be_whole(const rg_scaled &s)
 {
-  return (s.a.dtype == RG_F8E4M3 || s.a.dtype == RG_F8E5M2) && s.x_scale.flat == 2 &&
-         s.w_scale.flat == 2 && s.epilogue.bias == NULL && s.epilogue.act == RG_ACT_NONE;
+  return (s.a.dtype == RG_F8E4M3 || s.a.dtype == RG_F8E5M2) && s.epilogue.bias == NULL &&
+         s.epilogue.act == RG_ACT_NONE;
 }
 
 /* -- Running ----------------------------------------------------------------------------------- */
@@ -78,9 +88,42 @@ static rg_gemm_side side_of(const rg_scaled_side &x, int64_t rows, int64_t k, bo
   return rg_gemm_side{ x.rows.data, rows == 1 ? k : x.row, 0, transposed };
 }
 
+/* Is this a vector that cublasLt may read where it is? */
+static bool is_vector(const rg_strided &scale)
+{
+  return scale.flat == 1 && (uintptr_t)scale.data % 16 == 0;
+}
+
+/* A product with a scale for each row of a factor, all of it by cublasLt. */
+static rg_status run_by_row(const rg_call *call, const rg_scaled &s, rg_gemm g, bool *taken)
+{
+  if (is_vector(s.x_scale) && is_vector(s.w_scale)) {
+    g.a_scale = s.x_scale.data;
+    g.b_scale = s.w_scale.data;
+  } else {
+    const int64_t apart = rg_round_up(s.m, 4);
+    const int64_t bytes = (apart + s.n) * 4;
+    float *to = (float *)rg_gpu_workspace_part(call->device, RG_PART_BIAS, bytes);
+
+    if (to == NULL) {
+      return rg_gpu_no_room(call->device, call->op->name, bytes);
+    }
+    RG_CUDA(call->op->name,
+            rg_launch(k_scaled_scales, rg_over(s.m + s.n, rg_gpu_stream(call->device)), s.x_scale,
+                      s.m, s.w_scale, s.n, apart, to));
+    g.a_scale = to;
+    g.b_scale = to + apart;
+  }
+  g.by_row = true;
+  g.result = s.epilogue.dtype;
+  g.c.data = s.epilogue.data;
+  return rg_blas_run(call->device, call->op->name, &g, taken);
+}
+
 rg_status rg_gpu_scaled_blas(const rg_call *call, const rg_scaled &s, bool *taken)
 {
-  bool whole = is_whole(s);
+  bool single = s.x_scale.flat == 2 && s.w_scale.flat == 2;
+  bool whole = may_be_whole(s) && single;
   bool in_place = whole || s.epilogue.dtype == RG_F32; /* sums have the size of a result in f32 */
   int64_t bytes = s.m * s.n * 4;
   rg_gemm g = {};
@@ -101,8 +144,14 @@ rg_status rg_gpu_scaled_blas(const rg_call *call, const rg_scaled &s, bool *take
   g.b_scale = whole ? s.w_scale.data : NULL;
   g.a = side_of(s.a, s.m, s.k, false);
   g.b = side_of(s.b, s.n, s.k, true);
-  g.c.data = in_place ? s.epilogue.data : rg_gpu_workspace_part(call->device, RG_PART_SUM, bytes);
   g.c.ld = s.n;
+  if (may_be_whole(s) && !single && rg_gpu_capability(call->device) >= 90) {
+    RG_TRY(run_by_row(call, s, g, taken));
+    if (*taken) {
+      return RG_OK;
+    }
+  }
+  g.c.data = in_place ? s.epilogue.data : rg_gpu_workspace_part(call->device, RG_PART_SUM, bytes);
   if (g.c.data == NULL) {
     return rg_gpu_no_room(call->device, call->op->name, bytes);
   }

@@ -432,10 +432,12 @@ RG_API rg_status rg_sketched_linear_seed(const rg_tensor *x, const rg_tensor *s1
 /*
 ** y = act((x W') x_scale w_scale + b): factors of 8 bits with the scales that they stand for.
 **
-** Sums of i8 are exact (in i32) before they are scaled; those of 8-bit floats are in f32 or, on a
-** GPU that multiplies such numbers itself, in what its library adds up in.  A scale that is nan
-** makes nan of what it scales.  There is no gradient: one that flows into b or a scale is RG_ENOSUP
-** when it goes back.
+** Sums of i8 are exact (in i32) before they are scaled; those of 8-bit floats are in f32 or, where
+** cublasLt multiplies such numbers as they are, in what tensor cores keep of a sum: on an H200
+** they were up to 2^-13.3 of the sum of magnitudes off (n_in 64, normally distributed), 2^-25.3
+** with vendor = 0 of rg_device_modes, which widens factors to bf16 and adds up in f32.  A scale
+** that is nan makes nan of what it scales.  There is no gradient: one that flows into b or a scale
+** is RG_ENOSUP when it goes back.
 **
 ** x        [... x n_in], i8, f8e4m3 or f8e5m2
 ** w        [n_out x n_in], i8 beside i8 (then n_in <= 131071, so that no sum can overflow), else

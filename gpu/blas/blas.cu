@@ -6,6 +6,7 @@
 ** Which of its algorithms runs: its heuristic names up to eight; where the modes allow it each is
 ** timed once for each kind of product and the fastest stays (tuned.cu), else it is the first that
 ** runs.  Partial sums of a split product are added in the type of the sums, never in a half type.
+** Sums of 8-bit floats are made without FAST_ACCUM, which is off where it is not asked for.
 ** A mode that wants the same bits each time also forbids adding in place, and times nothing: two
 ** processes could choose otherwise.
 **
@@ -218,6 +219,12 @@ static cublasStatus_t describe(problem *q, const rg_gemm *g)
   if (g->b_scale != NULL) {
     TRY(set(q, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, g->b_scale));
   }
+  if (g->by_row) {
+    const int32_t each = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F; /* before 12.9: no such */
+
+    TRY(set(q, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, each));
+    TRY(set(q, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, each));
+  }
   TRY(lay(&q->a, other_of(g), g->b.transposed ? g->k : g->n, g->b.transposed ? g->n : g->k, g->b,
           g->count));
   TRY(lay(&q->b, g->factor, g->a.transposed ? g->m : g->k, g->a.transposed ? g->k : g->m, g->a,
@@ -255,8 +262,8 @@ static rg_tuned_key key_of(const problem *q, const rg_gemm *g)
   f[RG_TUNED_TYPES] = g->factor | g->result << 8 | (int64_t)q->compute << 16 |
                       (int64_t)g->a.transposed << 32 | (int64_t)g->b.transposed << 33 |
                       (int64_t)(other_of(g) ^ g->factor) << 40;
-  f[RG_TUNED_END] =
-      (g->bias != NULL) | g->relu << 1 | (g->a_scale != NULL) << 2 | (g->b_scale != NULL) << 3;
+  f[RG_TUNED_END] = (g->bias != NULL) | g->relu << 1 | (g->a_scale != NULL) << 2 |
+                    (g->b_scale != NULL) << 3 | g->by_row << 4;
   f[RG_TUNED_ALIGNED] =
       alignment_of(g->a.data) | alignment_of(g->b.data) << 8 | alignment_of(g->c.data) << 16;
   f[RG_TUNED_WORKSPACE] = q->on->bytes;

@@ -28,8 +28,8 @@ typedef struct rg_gemm_side {
 **
 ** Factors of RG_F8E4M3 or RG_F8E5M2 (that of b is in `other`; not both RG_F8E5M2): result is
 ** RG_F32, RG_F16 or RG_BF16, neither bias nor relu; a_scale and b_scale are NULL, or where in the
-** device's memory an f32 is that multiplies the sums.  b is transposed, a is not, and all sizes are
-** multiples of 16.
+** device's memory an f32 is that multiplies the sums or, by_row, one for each row of a and one for
+** each column of b.  b is transposed, a is not, and n and k are multiples of 16.
 */
 typedef struct rg_gemm {
   int64_t m, n, k, count;
@@ -37,6 +37,7 @@ typedef struct rg_gemm {
   int32_t factor, result;
   int32_t other;                 /* the type of b, of 8-bit floats alone */
   const void *a_scale, *b_scale; /* likewise, or NULL */
+  bool by_row;                   /* there are m and n of them */
   const void *bias;
   bool relu;
   double scale;

@@ -75,8 +75,8 @@ for _, name in ipairs(names) do
     end
   end
   if row.error then reasons[#reasons + 1] = ('ridge %s: %s'):format(name, row.error) end
-  lines[#lines + 1] = ('| %s | %s | %s | %s | %s | %s | %s |'):format(name, shown(row.us, row.error),
-    shown(eager, theirs[peer] and theirs[peer].error),
+  lines[#lines + 1] = ('| %s | %s | %s | %s | %s | %s | %s |'):format(name,
+    shown(row.us, row.error), shown(eager, theirs[peer] and theirs[peer].error),
     shown(graph, theirs[peer .. '_graph'] and theirs[peer .. '_graph'].error),
     shown(compiled, why), ratio and ('%.2f'):format(ratio) or '',
     copy and row.gb_s and ('%.0f %%'):format(100 * row.gb_s / copy) or '')
@@ -85,7 +85,7 @@ end
 print '| case | ridge us | torch eager | torch graph | torch compiled | ratio | of copy |'
 print '|---|---|---|---|---|---|---|'
 print(table.concat(lines, '\n'))
-print(('\n- ridge is faster in %d of %d cases; ratio: its time over the least of the others'):format(
+print(('\n- ridge is faster in %d of %d cases; ratio: its time over the least of theirs'):format(
   faster, met))
 if copy then print(('- of copy: %.0f GB/s, read and written'):format(copy)) end
 if points > 0 then

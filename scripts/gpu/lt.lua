@@ -45,6 +45,7 @@ M.INPLACE, M.IN_SUMS, M.IN_RESULT = 1, 2, 4 -- where the parts of split sums are
 local TYPE = { f32 = 0, f64 = 1, f16 = 2, bf16 = 14, f8e4m3 = 28, f8e5m2 = 29 }
 local SIZE = { f32 = 4, f64 = 8, f16 = 2, bf16 = 2, f8e4m3 = 1, f8e5m2 = 1 }
 local TRANSA, TRANSB, EPILOGUE, BIAS_AT, BIAS_TYPE = 3, 4, 7, 8, 26   -- of a description
+local SCALE_AT, SCALE_MODE, BY_ROW = { 17, 18 }, { 31, 32 }, 3
 local BATCH, STEP = 5, 6                                              -- of a layout
 local ROOM, SCHEMES, ALIGNED = 1, 3, { 5, 6, 7, 8 }                   -- of a preference
 local ID, SCHEME = 0, 3                                               -- of an algorithm
@@ -131,7 +132,7 @@ end
 --
 -- p: m, n, k, count (1), factor and result (types), a, b, c (tensors, or { tensor, offset in bytes,
 -- ld, step, transposed }), bias (likewise, or nil), ending (M.DEFAULT), compute (by the factor's
--- type), scale (1).
+-- type), scale (1); of 8-bit floats row_scales ({ m numbers, n numbers }, tensors of f32).
 function M.product(p)
   local lt = M.library()
   local self = setmetatable({ p = p }, Product)
@@ -154,6 +155,10 @@ function M.product(p)
     self.bias = side_of(p.bias, 1, p.n)
     say(BIAS_AT, 'char *', self.bias.data)
     say(BIAS_TYPE, 'int32_t', TYPE[p.result])
+  end
+  for i, scale in ipairs(p.row_scales and { p.row_scales[2], p.row_scales[1] } or {}) do
+    say(SCALE_AT[i], 'char *', M.address(scale))
+    say(SCALE_MODE[i], 'int32_t', BY_ROW)
   end
   local real = wide and 'double[1]' or 'float[1]'
   self.alpha, self.beta = ffi.new(real, p.scale or 1), ffi.new(real, 0)

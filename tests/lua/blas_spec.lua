@@ -48,6 +48,11 @@ describe('products by cublasLt', function()
     assert.equal('done\n', child('floats none', 'RG_SIM_CAPABILITY=80'))
   end)
 
+  case('scale the rows of 8-bit floats by themselves where cublasLt does not', function()
+    assert.equal('done\n', child('floats single', 'RG_SIM_BLAS_VERSION=120800'))
+    assert.equal('done\n', child('floats single', 'RG_SIM_CAPABILITY=89'))
+  end)
+
   case('are right in every order of pending work', function()
     for _, order in ipairs { 'rev', 'rand:3' } do
       assert.equal('done\n', child('layers', 'RG_SIM_ORDER=' .. order))

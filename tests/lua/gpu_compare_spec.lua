@@ -53,7 +53,7 @@ describe('scripts/gpu/compare.lua', function()
 | sketched_1_32_seed_bf16 | 60.0 | 40.0 |  |  | 1.50 |  |
 | adamw_f32 | failed | 500.0 |  |  |  |  |
 
-- ridge is faster in 2 of 5 cases; ratio: its time over the least of the others
+- ridge is faster in 2 of 5 cases; ratio: its time over the least of theirs
 - of copy: 4000 GB/s, read and written
 - sketched layers whose signs are stored: 2 points, mean ratio 0.50
 - softmax_bf16_graph: RuntimeError: \"a/b\" is not captured

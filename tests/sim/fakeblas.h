@@ -34,7 +34,7 @@ enum rgsim_blas_count {
 struct rgsim_blas_product {
   int algo, epilogue, compute, transa, transb, batch, type_a, type_d, type_bias;
   long long m, n, k;  // as cublasLt counts them: m is the rows of a matrix by columns
-  int type_b, scales; // how many scales of 8-bit floats
+  int type_b, scales; // how many numbers scale 8-bit floats
 };
 
 #ifndef RGSIM_API

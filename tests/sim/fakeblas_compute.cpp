@@ -185,11 +185,14 @@ static double sum_of(const double *a, const double *b, uint64_t k, const Run &r)
 }
 
 // What is negative becomes 0; NaN stays NaN.
-static double ended(const Run &r, double sum, uint64_t row)
+static double ended(const Run &r, double sum, uint64_t row, uint64_t col)
 {
   double y = sum * r.alpha;
-  for (uint64_t scale : { r.p.d.a_scale, r.p.d.b_scale }) {
-    if (scale) y *= load(reinterpret_cast<const void *>(scale), CUDA_R_32F, 0);
+  if (r.p.d.a_scale) {
+    y *= load(reinterpret_cast<const void *>(r.p.d.a_scale), CUDA_R_32F, r.p.d.a_mode ? row : 0);
+  }
+  if (r.p.d.b_scale) {
+    y *= load(reinterpret_cast<const void *>(r.p.d.b_scale), CUDA_R_32F, r.p.d.b_mode ? col : 0);
   }
   int32_t e = r.p.d.epilogue;
   if (e == CUBLASLT_EPILOGUE_BIAS || e == CUBLASLT_EPILOGUE_RELU_BIAS) {
@@ -212,7 +215,7 @@ void compute(const Run &r)
     for (uint64_t j = 0; j < p.n; j++) {
       for (uint64_t i = 0; i < p.m; i++) {
         double sum = sum_of(&a[i * p.k], &b[j * p.k], p.k, r);
-        store(out, p.out.type, j * static_cast<uint64_t>(p.out.ld) + i, ended(r, sum, i));
+        store(out, p.out.type, j * static_cast<uint64_t>(p.out.ld) + i, ended(r, sum, i, j));
       }
     }
   }

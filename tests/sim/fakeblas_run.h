@@ -21,7 +21,8 @@ struct Desc {
   uint32_t magic;
   int32_t compute, scale, transa, transb, epilogue, bias_type;
   uint64_t bias;
-  uint64_t a_scale, b_scale; // of 8-bit floats: where an f32 is, or 0
+  uint64_t a_scale, b_scale; // of 8-bit floats: where f32s are, or 0
+  int32_t a_mode, b_mode;    // how many: one, or one for each row of a and column of b
 };
 struct Layout {
   uint32_t magic;

@@ -28,8 +28,10 @@ local function scale_of(scale, x)
   return need(scale, 'scaled_linear')
 end
 
---- act((x w') x_scale w_scale + bias) of factors of 8 bits.  Sums of i8 are exact, in i32; all else
---- is computed in f32.  No gradient goes through it.
+--- act((x w') x_scale w_scale + bias) of factors of 8 bits.  Sums of i8 are exact, in i32; all
+--- else is computed in f32, but for sums of 8-bit floats by cublasLt: its tensor cores keep about
+--- 13 bits of them (ridge.backend { vendor = false } adds them up in f32).  No gradient goes
+--- through it.
 ---@param x Tensor [... x n_in] of i8, f8e4m3 or f8e5m2
 ---@param w Tensor [n_out x n_in]; i8 beside i8, with n_in at most 131071; else f8e4m3 or f8e5m2
 ---@param x_scale Tensor|number f32, one number or one for each row of x: [...] or [... x 1]
