@@ -119,7 +119,9 @@ end
 
 -- -- Unary elementwise functions ------------------------------------------------------------------
 
--- Error function: its series below 2.5, the continued fraction of its complement above.
+-- Error function: below 2.5 exp(-x^2) times a series of positive terms (Abramowitz and Stegun 7.1.6:
+-- that of Maclaurin alternates, and loses three digits at 2.4), above the continued fraction of its
+-- complement.  x^2 is split into an exact square and a rest, so that exp sees all of it.
 local function erf(x)
   if x ~= x then return x end
   local a = math.abs(x)
@@ -128,11 +130,12 @@ local function erf(x)
     y = 1
   elseif a < 2.5 then
     local term, sum = a, a
-    for n = 1, 100 do
-      term = -term * a * a / n
-      sum = sum + term / (2 * n + 1)
+    for n = 1, 60 do
+      term = term * (2 * a * a) / (2 * n + 1)
+      sum = sum + term
     end
-    y = 2 / math.sqrt(math.pi) * sum
+    local high = math.floor(a * 2 ^ 20) / 2 ^ 20
+    y = 2 / math.sqrt(math.pi) * math.exp(-high * high) * math.exp(-(a - high) * (a + high)) * sum
   else
     local f = 0
     for k = 120, 1, -1 do f = k / 2 / (a + f) end

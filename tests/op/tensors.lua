@@ -199,10 +199,23 @@ local function half(bits)
   return sign * (e == 0 and m * 2 ^ -24 or (1024 + m) * 2 ^ (e - 25))
 end
 
+-- LuaJIT takes a NaN with other bits than its own for a value that is no number (lj_cconv.c loads
+-- them as they are), and CUDA's has others: so the bits are looked at first.
 local word = ffi.new('union { uint32_t bits; float value; }')
-local function brain(bits)
-  word.bits = bits * 65536
+local function single(bits)
+  if bits % 2 ^ 31 > 0x7f800000 then return 0 / 0 end
+  word.bits = bits
   return tonumber(word.value)
+end
+
+local function brain(bits) return single(bits * 65536) end
+
+local long = ffi.new('union { uint32_t bits[2]; double value; }')
+local function double(low, high)
+  local top = high % 2 ^ 31
+  if top > 0x7ff00000 or (top == 0x7ff00000 and low > 0) then return 0 / 0 end
+  long.bits[0], long.bits[1] = low, high
+  return long.value
 end
 
 -- The OCP standard's numbers: so many bits of fraction, 2^least the smallest; from n on none.
@@ -216,7 +229,9 @@ local function eight(fraction, least, n)
   end
 end
 
-local DECODE = { f16 = half, bf16 = brain, f8e4m3 = eight(3, -9, 127), f8e5m2 = eight(2, -16, 124) }
+local DECODE = { f32 = single, f16 = half, bf16 = brain, f8e4m3 = eight(3, -9, 127),
+  f8e5m2 = eight(2, -16, 124) }
+local READ_AS = { f32 = 'uint32_t', f64 = 'uint32_t' } -- two words of an f64
 
 --- The bytes of a tensor in row-major order, whatever its strides.
 function M.bytes(x)
@@ -236,9 +251,12 @@ function M.read(x)
   local y = { shape = {}, dtype = dtype }
   for i = 1, x._ndim do y.shape[i] = tonumber(x._shape[i - 1]) end
   local bytes = M.bytes(x)
-  local elements = ffi.cast('const ' .. C_TYPES[dtype] .. ' *', bytes)
+  local elements = ffi.cast('const ' .. (READ_AS[dtype] or C_TYPES[dtype]) .. ' *', bytes)
   local decode = DECODE[dtype] or tonumber
-  for i = 1, tonumber(x._count) do y[i] = decode(elements[i - 1]) end
+  for i = 1, tonumber(x._count) do
+    y[i] = dtype == 'f64' and double(elements[2 * i - 2], elements[2 * i - 1]) or
+      decode(elements[i - 1])
+  end
   return y
 end
 

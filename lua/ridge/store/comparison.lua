@@ -59,12 +59,12 @@ end
 function M.blocks(row)
   local out = {}
   if not row.slots then return out end
-  local times = ffi.cast('const double *', row.slots)
+  local times = record.unpack('at', row.slots)
   for i = 1, #row.designs do
     local letter = row.designs:sub(i, i)
     local block = { kind = letter:upper() == letter and 'aa' or 'ab', design = DESIGN[letter],
                     times = {} }
-    for k = 1, 4 do block.times[k] = times[4 * (i - 1) + k - 1] end
+    for k = 1, 4 do block.times[k] = times[4 * (i - 1) + k] end
     out[i] = block
   end
   return out

@@ -392,4 +392,27 @@ describe('a training that is killed', function()
     assert.is_nil(found.rows[4].b)
     assert.same({ 40, 'x0' }, { found.rows[40].a, found.rows[40].c })
   end)
+
+  it('reads rows whose numbers are NaN of any bits', function()
+    -- LuaJIT takes 64 ones for nil, and other NaNs for addresses of objects
+    local path, rows = os.tmpname(), {}
+    for i = 1, 40 do rows[i] = { loss = 1234.5678, epoch = i } end
+    checkpoint.save(path, { model = {}, optimizer = {}, history = rows })
+    local ffi = require 'ffi'
+    local there = io.open(path, 'rb')
+    local text = there:read '*a'
+    there:close()
+    local mark = ffi.string(ffi.new('double[1]', 1234.5678), 8)
+    local at = assert(text:find(mark, 1, true))
+    for _, bits in ipairs { ('\255'):rep(8), '\1\2\3\4\0\0\253\255' } do
+      there = io.open(path, 'wb')
+      there:write(text:sub(1, at - 1), bits, text:sub(at + 8))
+      there:close()
+      local history = checkpoint.load(path).history
+      assert.equal('number', type(history[1].loss))
+      assert.is_true(history[1].loss ~= history[1].loss)
+      assert.equal(1234.5678, history[2].loss)
+    end
+    os.remove(path)
+  end)
 end)
