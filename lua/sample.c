@@ -4,18 +4,32 @@
 **
 ** The callback is C and only writes text down: LuaJIT ends the process when a callback written in
 ** Lua raises, and a Ctrl-C would make it raise (lua/interrupt.c).
+**
+** The timer is ours.  That of LuaJIT (setitimer) sends SIGPROF to the process, and any compute thread
+** may take it: its handler then runs beside luaJIT_profile_stop, finds no state, or sets the hook
+** after the stop has cleared it.  A timer of one thread (SIGEV_THREAD_ID) has no such race: what is
+** under way when it is deleted arrives before timer_delete returns.
 */
 #include "host.h"
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <luajit.h>
 
-enum { ROOM = 8 << 20, DEPTH = 12 };
+#ifndef sigev_notify_thread_id /* glibc before 2.42 */
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
 
+enum { ROOM = 8 << 20, DEPTH = 12, EVERY_NS = 1000000 };
+
+static timer_t timer;
+static bool ticks;
 static char *text; /* a line for each sample: how many, the state of the machine, the stack */
 static size_t used;
 static int lost; /* samples for which there was no room */
@@ -28,6 +42,7 @@ static void note(void *data, lua_State *L, int samples, int vmstate)
   const int m = snprintf(head, sizeof head, "%d %c ", samples, vmstate);
 
   (void)data;
+  if (!text) return;
   if (used + (size_t)m + n + 1 > ROOM) {
     lost += samples;
     return;
@@ -49,11 +64,29 @@ static void ignore_late(void)
   }
 }
 
-/* host.sample_start(mode): sample from now on; mode as for jit.profile.start, "li1". */
+/* Ticks for this thread, each millisecond of the processor time of all threads. */
+static bool start_ticks(void)
+{
+  const struct itimerspec every = { { 0, EVERY_NS }, { 0, EVERY_NS } };
+  struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGPROF };
+
+  event.sigev_notify_thread_id = gettid();
+  if (timer_create(CLOCK_PROCESS_CPUTIME_ID, &event, &timer) != 0) return false;
+  ticks = timer_settime(timer, 0, &every, NULL) == 0;
+  if (!ticks) timer_delete(timer);
+  return ticks;
+}
+
+static void stop_ticks(void)
+{
+  if (ticks) timer_delete(timer);
+  ticks = false;
+}
+
+/* host.sample_start(): sample from now on, by line, each millisecond of processor time. */
 static int host_sample_start(lua_State *L)
 {
-  const char *mode = luaL_checkstring(L, 1);
-
+  stop_ticks();
   if (!text) text = malloc(ROOM);
   if (!text) return luaL_error(L, "no memory for samples");
   used = 0;
@@ -62,13 +95,19 @@ static int host_sample_start(lua_State *L)
   ** not be left */
   luaJIT_profile_stop(L);
   ignore_late();
-  luaJIT_profile_start(L, mode, note, NULL);
+  luaJIT_profile_start(L, "li1000000", note, NULL); /* its own timer never comes */
+  if (!start_ticks()) {
+    luaJIT_profile_stop(L);
+    rg_host_watch(L);
+    return luaL_error(L, "no timer for samples");
+  }
   return 0;
 }
 
 /* host.sample_stop(): the samples as text, and how many were lost.  Ctrl-C is watched again. */
 static int host_sample_stop(lua_State *L)
 {
+  stop_ticks();
   luaJIT_profile_stop(L);
   rg_host_watch(L);
   lua_pushlstring(L, text ? text : "", used);

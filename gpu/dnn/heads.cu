@@ -3,9 +3,9 @@
 ** Calls of attention and its gradients, given to cuDNN: halves without a mask, whose rows lie as
 ** its engines load them, 16 bytes at a time.  Everything else is ridge's own kernels'.
 **
-** What is left to them on purpose: cuDNN before 9.16 (its gradients are wrong where the keys are no
-** multiple of 128, says cudnn-frontend), more than 256 columns, gradients of more than 128 columns
-** but on Hopper, and deterministic gradients on Blackwell, where an engine has to be named.
+** What is left to them on purpose: gradients by cuDNN before 9.16 where the keys are no multiple of
+** 128 (they are wrong, says cudnn-frontend), more than 256 columns, gradients of more than 128
+** columns but on Hopper, and deterministic gradients on Blackwell, where an engine has to be named.
 */
 #include <string.h>
 
@@ -18,7 +18,7 @@ extern "C" {
 
 #if RG_HAS_DNN
 
-enum { OLDEST = 91600, MOST_COLUMNS = 256, MOST_BACK = 128 };
+enum { ANY_KEYS = 91600, KEYS = 128, MOST_COLUMNS = 256, MOST_BACK = 128 };
 
 /* [... x rows x columns] as batch, heads, rows, columns; false where cuDNN cannot load it. */
 static bool layout_of(const rg_tensor *x, rg_dnn_layout *l)
@@ -71,7 +71,7 @@ static bool begin(const rg_call *call, int32_t dtype, rg_dnn_sdpa *a)
   const rg_dnn_library *dnn = rg_dnn_wanted();
 
   memset(a, 0, sizeof(*a)); /* jobs are compared byte by byte */
-  if (dnn == NULL || dnn->version < OLDEST || (dtype != RG_F16 && dtype != RG_BF16) ||
+  if (dnn == NULL || (dtype != RG_F16 && dtype != RG_BF16) ||
       call->in[RG_ATT_MASK] != NULL || call->in[RG_ATT_Q]->_count == 0 ||
       call->in[RG_ATT_V]->_count == 0 || !layout_of(call->in[RG_ATT_Q], &a->q) ||
       !layout_of(call->in[RG_ATT_K], &a->k) || !layout_of(call->in[RG_ATT_V], &a->v)) {
@@ -134,6 +134,9 @@ int32_t rg_dnn_attention_back(const rg_call *call, rg_tensor *const *out, rg_fra
   bool wide = a.q.shape[3] > MOST_BACK || a.v.shape[3] > MOST_BACK;
 
   a.deterministic = rg_gpu->modes->deterministic != 0;
+  if (rg_dnn_wanted()->version < ANY_KEYS && a.k.shape[2] % KEYS != 0) {
+    return RG_DNN_NOT;
+  }
   if ((wide && sm / 10 != 9) || (a.deterministic != 0 && sm >= 100)) {
     return RG_DNN_NOT;
   }

@@ -13,7 +13,6 @@ local state = require 'ridge.state'
 local M = {}
 
 local CAPACITY = 2 ^ 18 -- events that are kept, the last ones
-local EVERY = 'li1'     -- LuaJIT's profiler: by line, each millisecond of processor time
 
 -- -- Operations ------------------------------------------------------------------------
 
@@ -222,7 +221,7 @@ end
 
 -- The entry's text: what the samples were, part by part.
 local SAMPLES = {
-  on = function(entry) entry.host.sample_start(EVERY) end,
+  on = function(entry) entry.host.sample_start() end,
   off = function(entry) entry.text = entry.text .. entry.host.sample_stop() end,
 }
 

@@ -108,7 +108,7 @@ end
 
 local helpers = { opt = opt, modes = modes, try = try, one = one, report = report,
   watched = watched,
-  cudnn = ridge.device.libraries(DEVICE, true).cudnn ~= nil }
+  cudnn = ridge.device.libraries(DEVICE, true).cudnn } -- its version, or nil
 for _, part in ipairs { 'products', 'scaled', 'others' } do
   assert(loadfile((arg[0]:match '^(.*/)' or './') .. 'agree_' .. part .. '.lua'))(helpers)
 end

@@ -242,7 +242,7 @@ int main(int argc, char **argv)
 {
   static char json[1 << 16];
   char why[300];
-  const char *path = argc > 1 ? argv[1] : "tests/gpu/h200_guess.json";
+  const char *path = argc > 1 ? argv[1] : "tests/gpu/h200.json";
 
   if (dlopen(CUDA_STUB, RTLD_NOW | RTLD_GLOBAL) == nullptr) return skip(dlerror());
   if (rg_dnn_open() == nullptr) return skip(rg_dnn_note());

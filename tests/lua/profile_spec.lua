@@ -46,4 +46,24 @@ describe('ridge.profile', function()
       print "alive"]]
     assert.equal('alive\nstatus 0\n', text)
   end)
+
+  it('sends its ticks to no compute thread', function()
+    -- a timer of the process would: LuaJIT's handler then runs beside the stop, and crashes
+    local text = output [[
+      local ffi, ridge = require "ffi", require "ridge"
+      ffi.cdef "struct rg_itimer { long every[2], left[2]; }; int getitimer(int, struct rg_itimer *);"
+      require("ridge.backend").set_threads(16)
+      local x, timer = ridge.randn(200, 200), ffi.new "struct rg_itimer"
+      local longest = 0
+      for i = 1, 200 do
+        local p = ridge.profile(function()
+          for k = 1, 3 do x:matmul(x):exp():sum() end
+          assert(ffi.C.getitimer(2, timer) == 0)
+        end)
+        longest = math.max(longest, p.samples)
+        assert(timer.every[0] == 0 and timer.every[1] == 0 or timer.every[0] >= 100)
+      end
+      print(longest > 0)]]
+    assert.equal('true\nstatus 0\n', text)
+  end)
 end)

@@ -15,6 +15,7 @@
 #include "fakecuda_dnn.h"
 
 #include <cstdarg>
+#include <cstdlib>
 
 using namespace fake;
 
@@ -101,7 +102,8 @@ bool knows(const std::vector<const Desc *> &ops)
 
 size_t cudnnGetVersion(void)
 {
-  return 91900;
+  const char *said = getenv("RG_SIM_DNN_VERSION");  // 91400 for 9.14.0
+  return said ? strtoul(said, nullptr, 10) : 91900;
 }
 
 const char *cudnnGetErrorString(cudnnStatus_t status)
