@@ -29,8 +29,9 @@ __global__ void __launch_bounds__(RG_TILE_THREADS, 3) k_gemm(rg_gemm g, int64_t 
 
   w.a = (const T *)g.a.data + start(g, g.a, index);
   w.b = (const T *)g.b.data + start(g, g.b, index);
-  w.a_row = A_TRANSPOSED ? g.a.col : g.a.row;
-  w.b_row = B_TRANSPOSED ? g.b.col : g.b.row;
+  /* the only line of a matrix lies as far from a next one as it likes */
+  w.a_row = (A_TRANSPOSED ? g.k : g.m) == 1 ? 0 : A_TRANSPOSED ? g.a.col : g.a.row;
+  w.b_row = (B_TRANSPOSED ? g.n : g.k) == 1 ? 0 : B_TRANSPOSED ? g.b.col : g.b.row;
   w.m = g.m;
   w.n = (int)g.n;
   w.k = (int)g.k;
@@ -43,19 +44,18 @@ __global__ void __launch_bounds__(RG_TILE_THREADS, 3) k_gemm(rg_gemm g, int64_t 
 
 /* -- Which ------------------------------------------------------------------------------------- */
 
-/* Can `x` of so many rows and columns be brought in eights, along its columns or (transposed) rows?
-** */
+/* Can `x` be brought in eights, along its columns or (transposed) its rows? */
 static bool fits(const rg_gemm &g, const rg_gemm_matrix &x, int64_t rows, int64_t cols,
                  bool *transposed)
 {
-  bool straight = x.col == 1 && cols % 8 == 0 && x.row % 8 == 0;
+  bool straight = x.col == 1 && cols % 8 == 0 && (x.row % 8 == 0 || rows == 1);
   bool aligned = (uintptr_t)x.data % 16 == 0;
 
   *transposed = !straight;
   for (int32_t i = 0; i < g.ndim; i++) {
     aligned = aligned && x.step[i] % 8 == 0;
   }
-  return aligned && (straight || (x.row == 1 && rows % 8 == 0 && x.col % 8 == 0));
+  return aligned && (straight || (x.row == 1 && rows % 8 == 0 && (x.col % 8 == 0 || cols == 1)));
 }
 
 template <class T>
