@@ -5,10 +5,10 @@
 ** The callback is C and only writes text down: LuaJIT ends the process when a callback written in
 ** Lua raises, and a Ctrl-C would make it raise (lua/interrupt.c).
 **
-** The timer is ours.  That of LuaJIT (setitimer) sends SIGPROF to the process, and any compute thread
-** may take it: its handler then runs beside luaJIT_profile_stop, finds no state, or sets the hook
-** after the stop has cleared it.  A timer of one thread (SIGEV_THREAD_ID) has no such race: what is
-** under way when it is deleted arrives before timer_delete returns.
+** The timer is ours.  That of LuaJIT (setitimer) sends SIGPROF to the process, and any compute
+** thread may take it: its handler then runs beside luaJIT_profile_stop, finds no state, or sets the
+** hook after the stop has cleared it.  A timer of one thread (SIGEV_THREAD_ID) has no such race:
+** what is under way when it is deleted arrives before timer_delete returns.
 */
 #include "host.h"
 

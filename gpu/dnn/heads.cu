@@ -71,10 +71,10 @@ static bool begin(const rg_call *call, int32_t dtype, rg_dnn_sdpa *a)
   const rg_dnn_library *dnn = rg_dnn_wanted();
 
   memset(a, 0, sizeof(*a)); /* jobs are compared byte by byte */
-  if (dnn == NULL || (dtype != RG_F16 && dtype != RG_BF16) ||
-      call->in[RG_ATT_MASK] != NULL || call->in[RG_ATT_Q]->_count == 0 ||
-      call->in[RG_ATT_V]->_count == 0 || !layout_of(call->in[RG_ATT_Q], &a->q) ||
-      !layout_of(call->in[RG_ATT_K], &a->k) || !layout_of(call->in[RG_ATT_V], &a->v)) {
+  if (dnn == NULL || (dtype != RG_F16 && dtype != RG_BF16) || call->in[RG_ATT_MASK] != NULL ||
+      call->in[RG_ATT_Q]->_count == 0 || call->in[RG_ATT_V]->_count == 0 ||
+      !layout_of(call->in[RG_ATT_Q], &a->q) || !layout_of(call->in[RG_ATT_K], &a->k) ||
+      !layout_of(call->in[RG_ATT_V], &a->v)) {
     return false;
   }
   a->scale = (float)args->scale;

@@ -51,7 +51,8 @@ describe('ridge.profile', function()
     -- a timer of the process would: LuaJIT's handler then runs beside the stop, and crashes
     local text = output [[
       local ffi, ridge = require "ffi", require "ridge"
-      ffi.cdef "struct rg_itimer { long every[2], left[2]; }; int getitimer(int, struct rg_itimer *);"
+      ffi.cdef "struct rg_itimer { long every[2], left[2]; };"
+      ffi.cdef "int getitimer(int which, struct rg_itimer *now);"
       require("ridge.backend").set_threads(16)
       local x, timer = ridge.randn(200, 200), ffi.new "struct rg_itimer"
       local longest = 0

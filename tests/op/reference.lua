@@ -119,9 +119,8 @@ end
 
 -- -- Unary elementwise functions ------------------------------------------------------------------
 
--- Error function: below 2.5 exp(-x^2) times a series of positive terms (Abramowitz and Stegun 7.1.6:
--- that of Maclaurin alternates, and loses three digits at 2.4), above the continued fraction of its
--- complement.  x^2 is split into an exact square and a rest, so that exp sees all of it.
+-- Error function: below 2.5 a series of positive terms (Abramowitz and Stegun 7.1.6; Maclaurin's
+-- alternates, and loses digits), above it the continued fraction of its complement.
 local function erf(x)
   if x ~= x then return x end
   local a = math.abs(x)
@@ -134,7 +133,7 @@ local function erf(x)
       term = term * (2 * a * a) / (2 * n + 1)
       sum = sum + term
     end
-    local high = math.floor(a * 2 ^ 20) / 2 ^ 20
+    local high = math.floor(a * 2 ^ 20) / 2 ^ 20 -- its square is exact
     y = 2 / math.sqrt(math.pi) * math.exp(-high * high) * math.exp(-(a - high) * (a + high)) * sum
   else
     local f = 0
