@@ -68,6 +68,92 @@ template <int N, int HOLDS> struct rg_row {
 #define RG_PACKS_OF(row, j) \
   _Pragma("unroll") for (int j = 0; j < (row).packs; j++) if ((row).has(j))
 
+/* -- In registers, the next row on its way ----------------------------------------------------- */
+
+/* As many blocks as a device runs side by side take rows in turn.  A thread asks for its packs of
+** its next row before it works on those it has, so that memory is never idle.  It has them as they
+** are stored: halves take half the registers of their lanes. */
+
+/* N neighbours as stored. */
+template <class T, int N> struct rg_raw {
+  rg_words<(int)sizeof(T) * N> words;
+
+  __device__ inline void load(const void *data, int64_t at)
+  {
+    words = *(const rg_words<(int)sizeof(T) * N> *)((const T *)data + at);
+  }
+  template <class L> __device__ inline void get(L (&v)[N]) const
+  {
+    rg_unpack<T, N>(&words, 0, v);
+  }
+};
+
+/* exp, or for what is rounded to a half type the one of few instructions. */
+template <bool HALF, class L> __device__ inline L rg_exp(L x)
+{
+  return HALF ? exp2(x * (L)1.4426950408889634) : exp(x);
+}
+
+/* Packs of a thread: two or four of this row and the next, or eight without one under way. */
+enum { RG_PACKS_FEW = 2, RG_PACKS_SOME = 4, RG_PACKS_MOST = 8 };
+
+/* Threads of a multiprocessor that there are registers for, in blocks of at most RG_BLOCK. */
+template <int PACKS> constexpr int rg_resident = PACKS == RG_PACKS_FEW ? 768 : 512;
+
+/* How rows are held; a team of no threads: not. */
+struct rg_hold {
+  int32_t width, packs;
+};
+
+/* Of rows of n elements, in packs of so many: the narrowest team whose threads have enough, because
+** narrow teams wait for fewer. */
+inline rg_hold rg_hold_of(int64_t n, int64_t pack)
+{
+  if (n <= RG_WARP * RG_PACKS_FEW * pack) {
+    return rg_hold{ RG_WARP, RG_PACKS_FEW };
+  }
+  for (int32_t width = RG_WARP; width <= RG_BLOCK; width *= 2) {
+    if (n <= width * RG_PACKS_SOME * pack) {
+      return rg_hold{ width, RG_PACKS_SOME };
+    }
+  }
+  const bool fit = pack * RG_PACKS_MOST <= RG_HOLDS && n <= RG_BLOCK * RG_PACKS_MOST * pack;
+
+  return fit ? rg_hold{ (int32_t)RG_BLOCK, RG_PACKS_MOST } : rg_hold{};
+}
+
+/* Blocks that are one team, or of teams that are a warp each: all rows, or as many as fit. */
+template <int PACKS>
+inline rg_launch_cfg rg_taking_turns(const rg_call *call, int64_t rows, int32_t width)
+{
+  const int32_t block = width == RG_WARP ? (int32_t)RG_BLOCK : width;
+  const int64_t most = (int64_t)rg_gpu_units(call->device) * (rg_resident<PACKS> / block);
+  const int64_t wanted = (rows * width + block - 1) / block;
+
+  return rg_launch_cfg{ dim3((unsigned)rg_clamped(wanted, 1, most)), dim3((unsigned)block), 0,
+                        rg_gpu_stream(call->device) };
+}
+
+/* How far the rows of x, all of its axes but some last ones, are apart in memory; -1 where they are
+** not equally far. */
+inline int64_t rg_rows_apart(const rg_strided &x, int32_t last)
+{
+  int64_t apart = 0;
+  int64_t rows = 1;
+
+  for (int32_t i = x.ndim - last - 1; i >= 0; i--) {
+    if (x.shape[i] == 1) {
+      continue;
+    }
+    if (rows > 1 && x.stride[i] != apart * rows) {
+      return -1;
+    }
+    apart = rows > 1 ? apart : x.stride[i];
+    rows *= x.shape[i];
+  }
+  return apart;
+}
+
 /* -- In shared memory -------------------------------------------------------------------------- */
 
 /* Threads of a block that keeps a row: at worst there is no other one on a multiprocessor. */

@@ -49,27 +49,46 @@ __global__ void k_softmax(rg_strided y, int32_t y_type, rg_strided x, int64_t ro
   }
 }
 
-/* The same with rows that are held. */
-template <class T>
-__global__ void k_softmax_held(const __grid_constant__ rg_strided y, int32_t y_type,
-                               const __grid_constant__ rg_strided x, int64_t rows, int64_t n,
-                               int32_t width)
+/* The same with rows that are held.  What is rounded to a half type has the exponential that needs
+** no correction: (x - most) log2(e) rounded to float moves it by less than 1e-5 of itself. */
+template <class T, class Y, int PACKS>
+__global__ void __launch_bounds__(RG_BLOCK, rg_resident<PACKS> / RG_BLOCK)
+    k_softmax_held(Y *y, int64_t y_apart, const T *x, int64_t x_apart, int64_t rows, int64_t n,
+                   int32_t width)
 {
   typedef typename rg_lane<T>::type L;
   constexpr int N = rg_pack_size<T>;
-  RG_SHARED(L, room, RG_WARPS);
-  const rg_row<N, RG_HOLDS> row(n, width);
+  constexpr bool AHEAD = PACKS < RG_PACKS_MOST;
+  RG_SHARED(L, most_room, RG_WARPS);
+  RG_SHARED(L, sum_room, RG_WARPS);
+  const rg_row<N, PACKS * N> row(n, width);
+  const int64_t teams = RG_TEAMS(width);
+  rg_raw<T, N> next[PACKS];
 
-  for (int64_t r = RG_TEAM(width); r < rows; r += RG_TEAMS(width)) {
-    const T *from = (const T *)x.data + rg_at(x, r * n);
-    const int64_t to = rg_at(y, r * n);
-    L v[row.packs][N];
+  RG_PACKS_OF(row, j)
+  {
+    if (AHEAD && RG_TEAM(width) < rows) {
+      next[j].load(x, RG_TEAM(width) * x_apart + row.at(j));
+    }
+  }
+  for (int64_t r = RG_TEAM(width); r < rows; r += teams) {
+    L v[PACKS][N];
     L most = -(L)INFINITY;
     L sum = 0;
 
     RG_PACKS_OF(row, j)
     {
-      rg_unpack<T, N>(from, row.at(j), v[j]);
+      if (AHEAD) {
+        next[j].get(v[j]);
+      } else {
+        rg_unpack<T, N>(x, r * x_apart + row.at(j), v[j]);
+      }
+    }
+    RG_PACKS_OF(row, j)
+    {
+      if (AHEAD && r + teams < rows) {
+        next[j].load(x, (r + teams) * x_apart + row.at(j));
+      }
     }
     RG_PACKS_OF(row, j)
     {
@@ -77,31 +96,31 @@ __global__ void k_softmax_held(const __grid_constant__ rg_strided y, int32_t y_t
         most = v[j][k] > most ? v[j][k] : most;
       }
     }
-    most = rg_team_max(most, width, room);
+    most = rg_team_max<true>(most, width, most_room);
     RG_PACKS_OF(row, j)
     {
       for (int k = 0; k < N; k++) {
-        v[j][k] = exp(v[j][k] - most);
+        v[j][k] = rg_exp<sizeof(Y) == 2>(v[j][k] - most);
         sum += v[j][k];
       }
     }
-    L scale = (L)1 / rg_team_sum(sum, width, room);
+    L scale = (L)1 / rg_team_sum<true>(sum, width, sum_room);
 
     RG_PACKS_OF(row, j)
     {
       for (int k = 0; k < N; k++) {
         v[j][k] *= scale;
       }
-      rg_store_pack<N>(y.data, y_type, to + row.at(j), v[j]);
+      rg_pack_into<Y, N>(y, r * y_apart + row.at(j), v[j]);
     }
   }
 }
 
 /* The same with rows that are kept. */
-template <class T>
+template <class T, class Y>
 __global__ void __launch_bounds__(RG_KEEPERS)
-    k_softmax_kept(const __grid_constant__ rg_strided y, int32_t y_type,
-                   const __grid_constant__ rg_strided x, int64_t rows, int32_t n)
+    k_softmax_kept(const __grid_constant__ rg_strided y, const __grid_constant__ rg_strided x,
+                   int64_t rows, int32_t n)
 {
   typedef typename rg_lane<T>::type L;
   constexpr int N = rg_pack_size<T>;
@@ -139,7 +158,7 @@ __global__ void __launch_bounds__(RG_KEEPERS)
       for (int k = 0; k < N; k++) {
         v[k] = exp(v[k] - most) * scale;
       }
-      rg_store_pack<N>(y.data, y_type, to + i, v);
+      rg_pack_into<Y, N>(y.data, to + i, v);
     }
   }
 }
@@ -257,23 +276,71 @@ __global__ void __launch_bounds__(RG_KEEPERS)
 
 /* -- Calls ------------------------------------------------------------------------------------- */
 
+/* The kernel that holds rows, for so many packs a thread. */
+template <int PACKS, class T, class Y>
+static cudaError_t held(const rg_call *call, const rg_strided &y, int64_t y_apart,
+                        const rg_strided &x, int64_t x_apart, int64_t rows, int64_t n,
+                        int32_t width)
+{
+  return rg_launch(k_softmax_held<T, Y, PACKS>, rg_taking_turns<PACKS>(call, rows, width),
+                   (Y *)y.data, y_apart, (const T *)x.data, x_apart, rows, n, width);
+}
+
+/* Rows that can be moved in packs, y of the type of x or of its lane: held, or kept where a block
+** can; false: neither. */
+template <class T, class Y>
+static bool in_packs(const rg_call *call, const rg_strided &y, const rg_strided &x, int64_t rows,
+                     int64_t n, rg_frame *frame, cudaError_t *error)
+{
+  constexpr int N = rg_pack_size<T>;
+  const rg_hold hold = rg_hold_of(n, N);
+  const int64_t apart = rg_rows_apart(x, 1);
+  const int64_t y_apart = rg_rows_apart(y, 1);
+  const int64_t bytes = n * (int64_t)sizeof(T);
+
+  if (hold.width > 0 && apart >= 0 && y_apart >= 0) {
+    const int32_t width = hold.width;
+
+    frame->path = RG_PATH_HELD;
+    if constexpr (N * RG_PACKS_MOST <= RG_HOLDS) {
+      if (hold.packs == RG_PACKS_MOST) {
+        *error = held<RG_PACKS_MOST, T, Y>(call, y, y_apart, x, apart, rows, n, width);
+        return true;
+      }
+    }
+    *error = hold.packs == RG_PACKS_FEW
+                 ? held<RG_PACKS_FEW, T, Y>(call, y, y_apart, x, apart, rows, n, width)
+                 : held<RG_PACKS_SOME, T, Y>(call, y, y_apart, x, apart, rows, n, width);
+    return true;
+  }
+  if (rg_keeps(call, bytes)) {
+    frame->path = RG_PATH_KEPT;
+    *error = rg_launch_keepers(call, k_softmax_kept<T, Y>, rows, bytes, y, x, rows, (int32_t)n);
+    return true;
+  }
+  return false;
+}
+
 template <class T>
 static cudaError_t softmax(const rg_call *call, const rg_strided &y, int32_t y_type,
                            const rg_strided &x, int64_t rows, int64_t n, rg_frame *frame)
 {
+  typedef typename rg_lane<T>::type L;
   constexpr int N = rg_pack_size<T>;
-  const int64_t bytes = n * (int64_t)sizeof(T);
   const int32_t width = rg_team_width(&x, n, rows);
-  const rg_launch_cfg cfg = rg_over(rows * width, rg_gpu_stream(call->device));
-  const bool packs = rg_rows_pack(x, rg_code_of<T>, n, N) && rg_rows_pack(y, y_type, n, N);
-  const bool held = packs && rg_holds(width, n, RG_HOLDS);
+  const bool packs =
+      width > 1 && rg_rows_pack(x, rg_code_of<T>, n, N) && rg_rows_pack(y, y_type, n, N);
+  cudaError_t error = cudaSuccess;
 
-  frame->path = held ? RG_PATH_HELD : RG_PATH_AGAIN;
-  if (packs && width > 1 && !held && rg_keeps(call, bytes)) {
-    frame->path = RG_PATH_KEPT;
-    return rg_launch_keepers(call, k_softmax_kept<T>, rows, bytes, y, y_type, x, rows, (int32_t)n);
+  if (packs && y_type == rg_code_of<T> && in_packs<T, T>(call, y, x, rows, n, frame, &error)) {
+    return error;
   }
-  return rg_launch(held ? k_softmax_held<T> : k_softmax<T>, cfg, y, y_type, x, rows, n, width);
+  if (packs && y_type == rg_code_of<L> && in_packs<T, L>(call, y, x, rows, n, frame, &error)) {
+    return error;
+  }
+  frame->path = RG_PATH_AGAIN;
+  return rg_launch(k_softmax<T>, rg_over(rows * width, rg_gpu_stream(call->device)), y, y_type, x,
+                   rows, n, width);
 }
 
 template <class T>

@@ -20,8 +20,10 @@ enum { RG_WARP = 32, RG_WARPS = RG_BLOCK / RG_WARP };
 #define RG_TEAMS(width) (RG_NEXT / (width))
 
 /* The sum, or the largest, over a team; every thread of it comes here and gets it.  room: one for
-** each warp of a block, which all is the team where that is more than a warp. */
-template <bool MOST, class L> __device__ inline L rg_team(L v, int32_t width, L *room)
+** each warp of a block, which all is the team where that is more than a warp.  With TURNS it is
+** another one than at the call before, so that nobody waits until all have read it. */
+template <bool MOST, bool TURNS = false, class L>
+__device__ inline L rg_team(L v, int32_t width, L *room)
 {
   if (width == 1) {
     return v;
@@ -38,19 +40,44 @@ template <bool MOST, class L> __device__ inline L rg_team(L v, int32_t width, L 
   for (int32_t i = 1; i < width / RG_WARP; i++) {
     v = MOST ? (room[i] > v ? room[i] : v) : v + room[i];
   }
-  __syncthreads();
+  if (!TURNS) {
+    __syncthreads();
+  }
   return v;
 }
 
-template <class L> __device__ inline L rg_team_sum(L v, int32_t width, L *room)
+template <bool TURNS = false, class L> __device__ inline L rg_team_sum(L v, int32_t width, L *room)
 {
-  return rg_team<false>(v, width, room);
+  return rg_team<false, TURNS>(v, width, room);
 }
 
 /* nan may be lost */
-template <class L> __device__ inline L rg_team_max(L v, int32_t width, L *room)
+template <bool TURNS = false, class L> __device__ inline L rg_team_max(L v, int32_t width, L *room)
 {
-  return rg_team<true>(v, width, room);
+  return rg_team<true, TURNS>(v, width, room);
+}
+
+/* Two sums over each team of a block, all of whose threads come here.  room: two for each warp,
+** taken in turns as above. */
+template <class L> __device__ inline void rg_team_sums(L *a, L *b, int32_t width, L *room)
+{
+  const int32_t lane = (int32_t)threadIdx.x % RG_WARP;
+
+  *a = rg_warp_sum(*a);
+  *b = rg_warp_sum(*b);
+  if (width == RG_WARP) {
+    return;
+  }
+  if (lane == 0) {
+    room[threadIdx.x / RG_WARP * 2] = *a;
+    room[threadIdx.x / RG_WARP * 2 + 1] = *b;
+  }
+  __syncthreads();
+  const L *of = room + 2 * ((int32_t)threadIdx.x / width * (width / RG_WARP) + lane);
+  const bool there = lane < width / RG_WARP;
+
+  *a = rg_warp_sum(there ? of[0] : (L)0);
+  *b = rg_warp_sum(there ? of[1] : (L)0);
 }
 
 /* Threads for a row of n elements of x, whose last axis it is. */

@@ -204,7 +204,7 @@ static void back_row(const norm_work *w, int64_t row, char *dw, char *db, back_r
 static bool back_job(void *work, int64_t begin, int64_t end)
 {
   const norm_work *w = work;
-  int64_t parts = rg_norm_parts(w->count);
+  int64_t parts = rg_norm_parts(w->count, 0);
   back_room room;
 
   for (int64_t part = begin; part < end; part++) {
@@ -245,7 +245,7 @@ rg_status rg_cpu_layer_norm_back(const rg_call *call, rg_tensor *const *out, rg_
   w.weight = frame->scratch;
   w.sums = w.weight + w.n * w.size;
   spread(&w, call->in[RG_LNB_WEIGHT], 1, w.weight);
-  int64_t parts = rg_norm_parts(w.count);
+  int64_t parts = rg_norm_parts(w.count, 0);
 
   if (w.count > 0) {
     rg_walk_init(&w.x, xs, 3, x->_shape, x->_ndim);

@@ -12,11 +12,12 @@
 extern const rg_op rg_op_layer_norm;
 extern const rg_op rg_op_layer_norm_back;
 
-int64_t rg_norm_parts(int64_t rows)
+int64_t rg_norm_parts(int64_t rows, int32_t device)
 {
   const int64_t fewest = 8; /* rows of a part */
+  const int64_t most = device == 0 ? RG_NORM_PARTS : RG_NORM_PARTS_GPU;
 
-  return rg_min_i64(RG_NORM_PARTS, (rows + fewest - 1) / fewest);
+  return rg_min_i64(most, (rows + fewest - 1) / fewest);
 }
 
 static int32_t row_dtype(int32_t dtype)
@@ -177,7 +178,7 @@ static rg_status back_infer(rg_call *call)
   call->n_out = 3;
   /* the weight, and sums for dw and db of each part */
   call->scratch_bytes =
-      (1 + 2 * rg_norm_parts(rg_meta_count(&rows))) * n * rg_dtype_bytes(rows.dtype);
+      (1 + 2 * rg_norm_parts(rg_meta_count(&rows), x->_device)) * n * rg_dtype_bytes(rows.dtype);
   return RG_OK;
 }
 

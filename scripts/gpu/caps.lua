@@ -10,6 +10,7 @@ local LANES = 'four numbers of one draw are chosen from by number'
 local TILES = 'a tile of scores and a row of sums are in registers'
 
 local HELD = 'a row is held in registers, so that it is read once'
+local NEXT = HELD .. ', and the next is on its way'
 local TENSOR = 'tiles of sums for tensor cores; mma.cuh'
 local CORES = { 'mma%.sync', 'ldmatrix', 'cp%.async' }
 local SIXTEEN = 'sixteen elements of one byte a thread'
@@ -25,7 +26,7 @@ return {
   ['k_queries<double>'] = { registers = 248, why = TILES .. ', twice as wide' },
   k_pool2d = { registers = 88, why = 'windows in two axes with strides, paddings and places' },
   k_pool2d_back = { registers = 96, why = 'the same, with the windows that hold one element' },
-  k_loss = { registers = 80, why = 'strides of three tensors, and sums in two precisions' },
+  k_loss = { registers = 72, why = 'strides of three tensors, and sums in two precisions' },
   k_fold = { registers = 72, why = AXES },
   k_norm_again = { registers = 80, why = AXES },
   k_softmax = { registers = 80, why = AXES },
@@ -45,13 +46,12 @@ return {
   k_sketch_halves = { registers = 168, has = CORES, why = TENSOR },
   k_sketch_f32 = { registers = 168, why = 'eight times eight sums a thread' },
 
-  k_softmax_held = { registers = 96, why = HELD },
-  ['k_softmax_held<double>'] = { registers = 144, why = HELD },
+  k_softmax_held = { registers = 96, why = NEXT },
   k_softmax_back_held = { registers = 88, why = HELD },
   ['k_softmax_back_held<double>'] = { registers = 128, why = HELD },
-  k_layer_norm_held = { registers = 144, why = HELD },
-  k_layer_norm_back_held = { registers = 112, why = HELD },
-  ['k_layer_norm_back_held<double>'] = { registers = 176, why = HELD },
+  k_layer_norm_held = { registers = 96, why = NEXT },
+  k_layer_norm_back_held = { registers = 128,
+    why = 'two rows are held and two on their way, beside sums of columns' },
   k_columns = { registers = 80, why = 'sums of two columns, each of two gradients' },
 
   ['k_steps<double, 1>'] = { registers = 88, why = 'three states in double' },

@@ -10,7 +10,7 @@ local FILES = {
   { 'product.cu+blas/fit.cu+blas/blas.cu', 'matmul,linear,linear_dropout,lowrank_linear' },
   { 'sketch.cu+gemm_mma.cu', 'sketched_linear,sketched_linear_bits,sketched_linear_seed' },
   { 'attention.cu+attention_mma.cu+attention_mma_back.cu', 'attention,attention_back' },
-  { 'norm.cu', 'layer_norm,layer_norm_back' },
+  { 'norm.cu+norm_back.cu', 'layer_norm,layer_norm_back' },
   { 'softmax.cu', 'softmax,softmax_back' },
   { 'reduce.cu', 'sum,mean,prod,max,min,norm' },
   { 'cumsum.cu', 'cumsum' },

@@ -401,6 +401,11 @@ return function(M)
       { { 2, 1304 }, { 1304 }, false, args = { eps = 0.25 } },
       { { 2, 8200 }, { 8200 }, { 8200 }, args = { eps = 0.25 } },
       { { 1, 8208 }, false, { 8208 }, args = { eps = 0.25, rms = true } },
+      -- several rows for each team of a GPU
+      { { 300, 72 }, { 72 }, false, args = { eps = 0.25, rms = true }, only = 'bf16' },
+      { { 150, 520 }, { 520 }, { 520 }, args = { eps = 0.25 }, only = 'bf16' },
+      { { 70, 1304 }, { 1304 }, { 1304 }, args = { eps = 0.25, rms = true }, only = 'bf16' },
+      { { 20, 4104 }, { 4104 }, { 4104 }, args = { eps = 0.25 }, only = 'f32' },
     },
     dtypes = FLOATS, ulps = 16, optional = { [2] = true, [3] = true },
     mixed = { { 'bf16', 'f32', 'f32' }, { 'f32', 'f64', 'f16' }, { 'f64', 'f32', 'bf16' } },
@@ -438,9 +443,14 @@ return function(M)
       { { 2, 640 }, { 2, 640 }, { 640 }, { 2 }, { 2 }, args = { rms = true } },
       { { 2, 4104 }, { 2, 4104 }, { 4104 }, { 2 }, { 2 }, args = {} },
       { { 1, 4112 }, { 1, 4112 }, false, { 1 }, { 1 }, args = { rms = true } },
+      -- several rows for each team of a GPU, several teams for each part of the sums, and one
+      { { 21, 1304 }, { 21, 1304 }, { 1304 }, { 21 }, { 21 }, args = {} },
+      { { 100, 72 }, { 100, 72 }, { 72 }, { 100 }, { 100 }, args = { rms = true }, only = 'bf16' },
+      { { 11, 4104 }, { 11, 4104 }, { 4104 }, { 11 }, { 11 }, args = {}, only = 'bf16' },
     },
     dtypes = { 'f32', 'f64' }, ulps = 16, optional = { [3] = true },
-    mixed = { { 'bf16', 'bf16', 'f32', 'f32', 'f32' }, { 'f32', 'f16', 'bf16', 'f32', 'f32' } },
+    mixed = { { 'bf16', 'bf16', 'f32', 'f32', 'f32' }, { 'f32', 'f16', 'bf16', 'f32', 'f32' },
+      { 'bf16', 'bf16', 'bf16', 'f32', 'f32' }, { 'f32', 'f16', 'f32', 'f32', 'f32' } },
     large = { { { 3000, 200 }, { 3000, 200 }, { 200 }, { 3000 }, { 3000 }, args = {} } },
     bad = {
       { { { 2, 3 }, { 2, 4 }, { 4 }, { 2 }, { 2 } }, { 'f32', 'f32', 'f32', 'f32', 'f32' }, {},
