@@ -6,8 +6,7 @@
 
 #include "gpu/kernels.cuh"
 #include "gpu/numbers.cuh"
-#include "gpu/pack.cuh"
-#include "gpu/team.cuh"
+#include "gpu/rows.cuh"
 
 extern "C" {
 #include "op/loss.h"
@@ -53,7 +52,8 @@ template <class L> __device__ inline void add_score(L v, L *most, L *sum)
 }
 
 /* The same of a pack, whose largest comes first: one more exponential, not one for each. */
-template <int N, class L> __device__ inline void add_scores(const L (&v)[N], L *most, L *sum)
+template <bool HALF, int N, class L>
+__device__ inline void add_scores(const L (&v)[N], L *most, L *sum)
 {
   L top = *most;
 
@@ -61,17 +61,40 @@ template <int N, class L> __device__ inline void add_scores(const L (&v)[N], L *
   for (int k = 0; k < N; k++) {
     top = v[k] > top ? v[k] : top;
   }
-  if (top > *most) {
-    *sum = *sum > 0 ? *sum * exp(*most - top) : *sum;
-    *most = top;
-  }
+  const L from = top == -(L)INFINITY ? (L)0 : top; /* no score yet: each adds nothing */
+
+  *sum *= *most == top ? (L)1 : rg_exp<HALF>(*most - from);
+  *most = top;
 #pragma unroll
   for (int k = 0; k < N; k++) {
-    *sum += v[k] != -(L)INFINITY ? exp(v[k] - top) : (L)0;
+    *sum += rg_exp<HALF>(v[k] - from);
   }
 }
 
-template <class T> __global__ void k_loss(const __grid_constant__ loss_work w)
+enum { TWO = 2 }; /* packs under way at once */
+
+/* Packs c and c + apart of a row, those before last; f(c, pack) of each. */
+template <class T, class F>
+__device__ inline void two_packs(const T *x, int64_t c, int64_t apart, int64_t last, F f)
+{
+  rg_raw<T, rg_pack_size<T>> packs[TWO];
+
+#pragma unroll
+  for (int j = 0; j < TWO; j++) {
+    if (c + j * apart < last) {
+      packs[j].load(x, c + j * apart);
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < TWO; j++) {
+    if (c + j * apart < last) {
+      f(c + j * apart, packs[j]);
+    }
+  }
+}
+
+/* SMOOTH: the sums that label smoothing wants, too. */
+template <class T, bool SMOOTH> __global__ void k_loss(const __grid_constant__ loss_work w)
 {
   typedef typename rg_lane<T>::type L;
   constexpr int N = rg_pack_size<T>;
@@ -93,23 +116,24 @@ template <class T> __global__ void k_loss(const __grid_constant__ loss_work w)
 
     const rg_stretch<T> run(x, w.classes, step == 1 && w.width > 1);
 
-#pragma unroll 2
-    for (int64_t c = run.first + lane * N; c < run.last; c += N * w.width) {
-      L v[N];
+    for (int64_t c = run.first + lane * N; c < run.last; c += TWO * N * w.width) {
+      two_packs(x, c, (int64_t)N * w.width, run.last, [&](int64_t at, const rg_raw<T, N> &pack) {
+        L v[N];
 
-      rg_unpack<T, N>(x, c, v);
-      add_scores(v, &most, &sum);
-      for (int k = 0; s > 0 && k < N; k++) {
-        weights += weight_of(w, c + k);
-        drawn += weight_of(w, c + k) * (double)v[k];
-      }
+        pack.get(v);
+        add_scores<sizeof(T) == 2>(v, &most, &sum);
+        for (int k = 0; SMOOTH && k < N; k++) {
+          weights += weight_of(w, at + k);
+          drawn += weight_of(w, at + k) * (double)v[k];
+        }
+      });
     }
     for (int64_t k = lane; k < run.loose(); k += w.width) {
       const int64_t c = run.loose_at(k);
       const L v = rg_get(x[c * step]);
 
       add_score(v, &most, &sum);
-      if (s > 0) {
+      if (SMOOTH) {
         weights += weight_of(w, c);
         drawn += weight_of(w, c) * (double)v;
       }
@@ -119,7 +143,7 @@ template <class T> __global__ void k_loss(const __grid_constant__ loss_work w)
     most = rg_team_max(most, w.width, room);
     sum = rg_team_sum(sum > 0 || sum != sum ? sum * exp(own - most) : (L)0, w.width, room);
     sum = most == -(L)INFINITY ? (L)NAN : sum; /* no score at all */
-    if (s > 0) {
+    if (SMOOTH) {
       weights = rg_team_sum(weights, w.width, sums);
       drawn = rg_team_sum(drawn, w.width, sums);
     }
@@ -128,7 +152,7 @@ template <class T> __global__ void k_loss(const __grid_constant__ loss_work w)
       double weight = counts ? weight_of(w, label) : 0;
       double loss = counts ? (1 - s) * weight * (lse - (double)rg_get(x[label * step])) : 0;
 
-      loss += counts && s > 0 ? s / (double)w.classes * (weights * lse - drawn) : 0;
+      loss += counts && SMOOTH ? s / (double)w.classes * (weights * lse - drawn) : 0;
       if (w.lse.data != NULL) {
         ((L *)w.lse.data)[row] = (L)lse;
       }
@@ -167,27 +191,29 @@ template <class L> __global__ void k_loss_sum(loss_work w, L *total)
 }
 
 /* What the gradient of one row is made of. */
-template <class L> struct loss_row {
+template <class L, bool SMOOTH> struct loss_row {
   double own, even, scale;
   int64_t label;
   L lse, factor;
   bool counts;
 
   /* scale ((w (1 - s) + s/C sum_c w[c]) p[c] - s/C w[c]), less scale w (1 - s) for the label */
-  __device__ inline L at(const loss_work &w, int64_t c, L x) const
+  template <bool HALF> __device__ inline L at(const loss_work &w, int64_t c, L x) const
   {
-    L v = counts ? exp(x - lse) * factor : 0;
+    L v = counts ? rg_exp<HALF>(x - lse) * factor : 0;
 
-    if (counts && even != 0) {
+    if (SMOOTH && counts) {
       v = (L)((double)v - even * weight_of(w, c));
     }
-    return counts && c == label ? (L)((double)v - scale * own) : v;
+    return v;
+  }
+  __device__ inline L at_label(L v) const
+  {
+    return counts ? (L)((double)v - scale * own) : v;
   }
 };
 
-enum { TWO = 2 }; /* packs under way at once */
-
-template <class T> __global__ void k_loss_back(const __grid_constant__ loss_work w)
+template <class T, bool SMOOTH> __global__ void k_loss_back(const __grid_constant__ loss_work w)
 {
   typedef typename rg_lane<T>::type L;
   constexpr int N = rg_pack_size<T>;
@@ -202,7 +228,7 @@ template <class T> __global__ void k_loss_back(const __grid_constant__ loss_work
     const T *x = (const T *)w.x.data + rg_at(w.x, row * w.classes);
     T *dx = (T *)w.y.data + rg_at(w.y, row * w.classes);
     const double total = w.mean != 0 ? (double)*(const L *)w.total : 1;
-    loss_row<L> r;
+    loss_row<L, SMOOTH> r;
     double weights = 0;
 
     r.label = rg_number_at(w.labels, row);
@@ -212,10 +238,10 @@ template <class T> __global__ void k_loss_back(const __grid_constant__ loss_work
     r.own = r.counts ? weight_of(w, r.label) * (1 - s) : 0;
     r.even = r.scale * s / (double)w.classes;
     r.lse = ((const L *)w.lse.data)[rg_at(w.lse, row)];
-    for (int64_t c = lane; s > 0 && c < w.classes; c += w.width) {
+    for (int64_t c = lane; SMOOTH && c < w.classes; c += w.width) {
       weights += weight_of(w, c);
     }
-    weights = s > 0 ? rg_team_sum(weights, w.width, sums) : 0;
+    weights = SMOOTH ? rg_team_sum(weights, w.width, sums) : 0;
     r.factor = (L)(r.scale * (r.own + weights * s / (double)w.classes));
 
     /* packs of both rows begin at the same classes, or there are none */
@@ -224,32 +250,29 @@ template <class T> __global__ void k_loss_back(const __grid_constant__ loss_work
                                 ((uintptr_t)x - (uintptr_t)dx) % 16 == 0);
 
     for (int64_t c = run.first + lane * N; c < run.last; c += TWO * apart) {
-      rg_words<16> words[TWO];
+      two_packs(x, c, apart, run.last, [&](int64_t at, const rg_raw<T, N> &pack) {
+        const int64_t label = r.label - at; /* its place in this pack, or in none */
+        L v[N];
 
+        pack.get(v);
 #pragma unroll
-      for (int j = 0; j < TWO; j++) {
-        if (c + j * apart < run.last) {
-          words[j] = *(const rg_words<16> *)(x + c + j * apart);
+        for (int k = 0; k < N; k++) {
+          v[k] = r.template at<sizeof(T) == 2>(w, at + k, v[k]);
         }
-      }
-#pragma unroll
-      for (int j = 0; j < TWO; j++) {
-        if (c + j * apart < run.last) {
-          L v[N];
-
-          rg_unpack<T, N>(&words[j], 0, v);
+        if (label >= 0 && label < N) {
 #pragma unroll
           for (int k = 0; k < N; k++) {
-            v[k] = r.at(w, c + j * apart + k, v[k]);
+            v[k] = k == label ? r.at_label(v[k]) : v[k];
           }
-          rg_pack_into<T, N>(dx, c + j * apart, v);
         }
-      }
+        rg_pack_into<T, N>(dx, at, v);
+      });
     }
     for (int64_t k = lane; k < run.loose(); k += w.width) {
       const int64_t c = run.loose_at(k);
+      const L v = r.template at<false>(w, c, rg_get(x[c * step]));
 
-      dx[c * dx_step] = rg_element<T>::of(r.at(w, c, rg_get(x[c * step])));
+      dx[c * dx_step] = rg_element<T>::of(c == r.label ? r.at_label(v) : v);
     }
   }
 }
@@ -289,7 +312,8 @@ static rg_status loss(const rg_call *call, const loss_work &w, rg_tensor *const 
   const rg_launch_cfg one = { dim3(1), dim3(RG_BLOCK), 0, stream };
 
   if (w.rows > 0) {
-    RG_CUDA(call->op->name, rg_launch(k_loss<T>, rg_over(w.rows * w.width, stream), w));
+    RG_CUDA(call->op->name, rg_launch(w.smoothing > 0 ? k_loss<T, true> : k_loss<T, false>,
+                                      rg_over(w.rows * w.width, stream), w));
   }
   if (w.y_by_row != 0 && call->n_out < 3) {
     return RG_OK;
@@ -336,6 +360,6 @@ rg_status rg_gpu_cross_entropy_back(const rg_call *call, rg_tensor *const *out, 
   return rg_dispatch<RG_KINDS_FLOAT>(call, out[0]->_dtype, [&](auto t) {
     using T = rg_t<decltype(t)>;
 
-    return rg_launch(k_loss_back<T>, cfg, w);
+    return rg_launch(w.smoothing > 0 ? k_loss_back<T, true> : k_loss_back<T, false>, cfg, w);
   });
 }
