@@ -158,8 +158,8 @@ end
 
 probe('f8-sums', function()
   needs_floats()
-  -- 2^-13.3 on an H200; sums of f32, in any order, are far below 2^-20
-  local BOUND, WIDENED = 2 ^ -12, 2 ^ -20
+  -- 2^-13.3 and 2^-12.6 on an H200, of other numbers; sums of f32 are far below 2^-20
+  local BOUND, WIDENED = 2 ^ -11, 2 ^ -20
   local modes = C.rg_device_modes_now()
   local function worst_of(vendor)
     local worst, at = 0, 0

@@ -148,6 +148,10 @@ return function(M)
   local function index_of(a) return constant(a.index, a.shape, a.type or 'i64') end
   local many = {}
   for i = 1, 60000 do many[i] = i * 7 % 300 end
+  -- more than are looked at where they are: number 3 very often, others seldom or never
+  local some, bad_some = {}, {}
+  for i = 1, 300 do some[i] = i % 3 == 0 and 3 or i * i % 41 end
+  for i = 1, 300 do bad_some[i] = i == 299 and -1 or some[i] end
 
   cases.take = {
     call = function(_, t, a, out) return C.rg_take(t[1], index_of(a), out) end,
@@ -187,6 +191,8 @@ return function(M)
       { { 3, 1, 700 }, args = { index = { 1, 0, 1 }, shape = { 3, 1 }, rows = 2, type = 'i8' } },
       { { 4, 264 }, args = { index = { 1, 5, 1, 0 }, shape = { 4 }, rows = 6 } },
       { { 4, 40 }, args = { index = { 1, 0, 1, 0 }, shape = { 4 }, rows = 3 } },
+      { { 300, 3 }, args = { index = some, shape = { 300 }, rows = 43 } },
+      { { 300, 8 }, args = { index = some, shape = { 300 }, rows = 3000, type = 'i32' } },
       { { 0, 2 }, args = { index = {}, shape = { 0 }, rows = 3 } },
       { { 1, 0 }, args = { index = { 1 }, shape = { 1 }, rows = 3 } },
     },
@@ -195,6 +201,8 @@ return function(M)
     bad = {
       { { { 1, 2 } }, { 'f32' }, { index = { 3 }, shape = { 1 }, rows = 3 }, EARG },
       { { { 1, 0 } }, { 'f32' }, { index = { 3 }, shape = { 1 }, rows = 3 }, EARG },
+      { { { 300, 2 } }, { 'f32' }, { index = some, shape = { 300 }, rows = 40 }, EARG },
+      { { { 300, 2 } }, { 'f32' }, { index = bad_some, shape = { 300 }, rows = 41 }, EARG },
       { { { 2, 2 } }, { 'f32' }, { index = { 0 }, shape = { 1 }, rows = 3 }, ESHAPE },
       { { { 1, 2 } }, { 'i32' }, { index = { 0 }, shape = { 1 }, rows = 3 }, EDTYPE },
       { { { 1, 2 } }, { 'f32' }, { index = { 0 }, shape = { 1 }, rows = -1 }, EARG },

@@ -271,6 +271,41 @@ describe('a number that is no row', function()
   end)
 end)
 
+-- Rows of one number are added up in the order of the index: fifty of most numbers, a few hundred
+-- of one, which is another way of finding them.
+describe('rows that are added up by number', function()
+  after_each(tensors.release_all)
+
+  for _, given in ipairs { { n = 100, rows = 7, width = 8 }, { n = 3000, rows = 53, width = 3 },
+    { n = 3000, rows = 53, width = 264 }, { n = 3000, rows = 40000, width = 4 } } do
+    it(('are so in order: %d of %d in %d'):format(given.n, given.width, given.rows), function()
+      local index, values, wanted = {}, {}, {}
+      local width = given.width
+      for i = 1, given.rows * width do wanted[i] = 0 end
+      for i = 1, given.n do
+        index[i] = i % 5 == 0 and 2 or i * i * 7 % math.min(given.rows, 53)
+        for k = 1, width do
+          local v = reference.convert(math.sin(i * width + k) * 2 ^ (i * 31 % 23), 'f32')
+          local at = index[i] * width + k
+          values[(i - 1) * width + k] = v
+          wanted[at] = reference.convert(wanted[at] + v, 'f32')
+        end
+      end
+      local dy = tensors.make(values, { given.n, width }, 'f32')
+      local places = tensors.make(index, { given.n }, 'i64')
+      for _ = 1, 2 do
+        tensors.check(C.rg_take_back(dy, places, given.rows, out))
+        local got = tensors.read(tensors.hold(out[0]))
+        for i = 1, given.rows * width do
+          if got[i] ~= wanted[i] then
+            error(('element %d is %.9g, not %.9g'):format(i, got[i], wanted[i]), 0)
+          end
+        end
+      end
+    end)
+  end
+end)
+
 -- A product and a sum stay two roundings there as well, so a progression has the CPU's own bits.
 describe('a progression', function()
   after_each(tensors.release_all)
