@@ -292,6 +292,13 @@ static rg_status seed(const rg_tensor *y, const rg_tensor *dy)
   rg_tensor *at;
   rg_status status;
 
+  if (dy != NULL && t->flow == NULL && !rg_tensor_tracked(dy)) {
+    /* without a copy where it fits; a view, so that its memory never seems to be ours alone */
+    RG_TRY(rg_view(dy, dy->_shape, dy->_ndim, &at));
+    status = rg_flow_arrive(&end, at);
+    rg_tensor_release(at);
+    return status;
+  }
   RG_TRY(rg_flow_own(&end));
   RG_TRY(rg_flow_window(&end, &at));
   status = dy != NULL ? rg_copy_(at, dy) : rg_fill_(at, 1);

@@ -24,6 +24,35 @@ describe('gradients', function()
     assert.is_nil(x:zero_grad().grad)
   end)
 
+  it('begin with a given one, which is not copied, and stays as it was', function()
+    local x, other = ridge.randn(4, 6):requires_grad_(), ridge.randn(4, 6)
+    local dy = ridge.randn(4, 6)
+    local before = dy:clone()
+    for _, f in ipairs { function() return x + other end, function() return x:relu() end,
+      function() return x:tanh() end, function() return x:view(6, 4):view(4, 6) end,
+      function() return x end } do
+      for _ = 1, 2 do -- into a new gradient, and onto one
+        f():backward(dy)
+        assert.is_true(dy:equal(before))
+      end
+      x.grad:fill_(7)
+      assert.is_true(dy:equal(before))
+      x:zero_grad()
+    end
+    local plan = ridge.capture(function()
+      x:zero_grad()
+      x:tanh():backward(dy)
+    end)
+    assert.same({ 'tanh', 'act_back' }, plan:facts().steps)
+    -- of another layout, and of another type, it is copied
+    x:zero_grad()
+    x:tanh():backward(dy:to 'f64':t():contiguous():t())
+    local whole = x.grad
+    x:zero_grad()
+    x:tanh():backward(dy)
+    close(x.grad, whole)
+  end)
+
   it('flow through views, and through writes into views', function()
     local x = ridge.tensor({ { 1, 2 }, { 3, 4 } }):requires_grad_()
     x:t()[1]:sum():backward()
