@@ -451,6 +451,33 @@ static rg_status made_signs(const rg_call *call, const rg_sketched &w, product b
   return rg_gpu_make_sign_bits(call, w.seed, RG_DRAW_U2, n_in, half, u2);
 }
 
+/* The same call with its signs as +-1 in memory; what they stand for scales the end of it, because
+** one of them is in every product of three factors. */
+static rg_status expanded(const rg_call *call, rg_tensor *const *out, const rg_sketched &w,
+                          const product b[2], rg_frame *frame, bool *taken)
+{
+  int64_t half = w.s1->_shape[1];
+  const uint8_t *bits[2] = { b[0].s.data, b[1].s.data };
+  const int64_t row[2] = { b[0].s.row, b[1].s.row };
+  void *to[2] = {};
+  product wide[2] = {};
+  product epilogue = epilogue_of(call, w.bias);
+
+  RG_TRY(rg_gpu_sketch_expand(call, w, bits, row, to, taken));
+  if (!*taken) {
+    return RG_OK;
+  }
+  wide[0].n = 2 * half;
+  for (int i = 0; i < 2; i++) {
+    wide[i].b.data = (char *)to[i];
+    wide[i].b.dtype = w.s1->_dtype;
+    wide[i].b.row = i == 0 ? 2 * half : w.s2->_shape[1];
+    wide[i].b.col = 1;
+  }
+  epilogue.scale *= b[0].s.sign;
+  return chain(call, out, wide, epilogue, frame);
+}
+
 /* [S1|U2] and [U1;S2], U by one bit a sign. */
 static rg_status sketched(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
@@ -463,7 +490,9 @@ static rg_status sketched(const rg_call *call, rg_tensor *const *out, rg_frame *
   if (call->n_out > 2) {
     RG_TRY(keep_draw(call, out[2]));
   }
-  if (rg_gpu_sketch_fits(call, out)) {
+  const bool expands = rg_gpu_sketch_expands(call, out);
+
+  if (!expands && rg_gpu_sketch_fits(call, out)) {
     frame->path = "signs";
     return rg_gpu_sketch(call, out);
   }
@@ -477,6 +506,16 @@ static rg_status sketched(const rg_call *call, rg_tensor *const *out, rg_frame *
     b[0].s = signs{ NULL, 0, 0, half, sign, RG_SIGN_COLUMNS };
     b[1].s = signs{ NULL, 0, 0, half, sign, RG_SIGN_ROWS };
     RG_TRY(made_signs(call, w, b));
+  }
+  if (expands) {
+    bool taken = false;
+
+    RG_TRY(expanded(call, out, w, b, frame, &taken));
+    if (taken) {
+      return RG_OK;
+    }
+    frame->path = "signs";
+    return rg_gpu_sketch(call, out);
   }
   return chain(call, out, b, epilogue_of(call, w.bias), frame);
 }

@@ -6,11 +6,14 @@
 **
 ** The bits are read, or made from a seed where they are needed (SEED).
 **
+** Or with the signs as numbers in memory, by cublasLt, which is faster where there are many rows.
+**
 ** In bf16 and f16 on tensor cores (tile.cuh).  In f32 a block makes 128 x 64 of the result and a
 ** thread 8 x 8 of that: a byte of bits is a row of what it multiplies with.
 */
 #include <math.h>
 
+#include "gpu/pack.cuh"
 #include "gpu/sketch.cuh"
 #include "gpu/tile.cuh"
 
@@ -271,6 +274,92 @@ bool rg_gpu_sketch_fits(const rg_call *call, rg_tensor *const *out)
   }
   return fits && (!halves || (is_aligned(x, x_row) && is_aligned(s1, s1->_stride[0]) &&
                               is_aligned(s2, s2->_stride[0])));
+}
+
+/* -- Signs as numbers -------------------------------------------------------------------------- */
+
+/* Rows of cols numbers: of a factor, and +-1 in the columns from `split` on or (rows) the rows
+** before it. */
+template <class T>
+__global__ void k_sketch_expand(T *to, int64_t n_rows, int64_t cols, const T *factor,
+                                int64_t factor_row, const uint8_t *bits, int64_t bits_row,
+                                int64_t split, int32_t rows)
+{
+  const int64_t eights = cols / 8;
+
+  for (int64_t i = RG_FIRST; i < n_rows * eights; i += RG_NEXT) {
+    const int64_t row = i / eights;
+    const int64_t col = i % eights * 8;
+    float v[8];
+
+    if (rows ? row < split : col >= split) {
+      const uint32_t byte = bits[row * bits_row + (rows ? col : col - split) / 8];
+
+#pragma unroll
+      for (int c = 0; c < 8; c++) {
+        v[c] = (byte >> c & 1) != 0 ? 1.0f : -1.0f;
+      }
+    } else {
+      rg_unpack<T, 8>(factor, (rows ? row - split : row) * factor_row + col, v);
+    }
+    rg_pack_into<T, 8>(to, row * cols + col, v);
+  }
+}
+
+/* In f16 sums of signs alone, not yet divided by the root of their rank, might be too large. */
+bool rg_gpu_sketch_expands(const rg_call *call, rg_tensor *const *out)
+{
+  const int64_t enough = 128;
+  const int64_t most = (int64_t)512 << 20;
+  const rg_sketched w = rg_gpu_sketched(call);
+  const rg_tensor *s1 = w.s1, *s2 = w.s2;
+  int32_t dtype = out[0]->_dtype;
+  int64_t size = dtype == RG_F32 ? 4 : 2;
+  int64_t cols = s2->_shape[1];
+
+  return rg_gpu->modes->vendor && call->n_out == 1 && (dtype == RG_F32 || dtype == RG_BF16) &&
+         rg_gpu_sketch_fits(call, out) && out[0]->_count >= enough * cols &&
+         is_aligned(s1, s1->_stride[0]) && is_aligned(s2, s2->_stride[0]) &&
+         2 * s1->_shape[1] * (s1->_shape[0] + cols) * size <= most;
+}
+
+template <class T>
+static cudaError_t expand(const rg_call *call, const rg_sketched &w, const uint8_t *const bits[2],
+                          const int64_t row[2], void *const to[2])
+{
+  const rg_tensor *s1 = w.s1, *s2 = w.s2;
+  const int64_t half = s1->_shape[1], n_in = s1->_shape[0], n_out = s2->_shape[1];
+  cudaStream_t stream = rg_gpu_stream(call->device);
+  cudaError_t e =
+      rg_launch(k_sketch_expand<T>, rg_over(n_in * 2 * half / 8, stream), (T *)to[0], n_in,
+                2 * half, (const T *)s1->_data, s1->_stride[0], bits[0], row[0], half, 0);
+
+  return e != cudaSuccess ? e
+                          : rg_launch(k_sketch_expand<T>, rg_over(2 * half * n_out / 8, stream),
+                                      (T *)to[1], 2 * half, n_out, (const T *)s2->_data,
+                                      s2->_stride[0], bits[1], row[1], half, 1);
+}
+
+rg_status rg_gpu_sketch_expand(const rg_call *call, const rg_sketched &w,
+                               const uint8_t *const bits[2], const int64_t row[2], void *to[2],
+                               bool *taken)
+{
+  const int64_t half = w.s1->_shape[1];
+  const int64_t size = w.s1->_dtype == RG_F32 ? 4 : 2;
+  /* right factors they are, in the form that a product wants: so the part is free */
+  const int64_t first = 2 * half * w.s1->_shape[0] * size;
+  const int64_t bytes = first + 2 * half * w.s2->_shape[1] * size;
+  char *room = (char *)rg_gpu_workspace_part(call->device, RG_PART_RIGHT, bytes);
+
+  *taken = room != NULL;
+  if (room == NULL) {
+    return RG_OK;
+  }
+  to[0] = room;
+  to[1] = room + first;
+  return rg_gpu_status(call->op->name, w.s1->_dtype == RG_F32
+                                           ? expand<float>(call, w, bits, row, to)
+                                           : expand<__nv_bfloat16>(call, w, bits, row, to));
 }
 
 /* -- Launching --------------------------------------------------------------------------------- */

@@ -22,6 +22,15 @@ rg_sketched rg_gpu_sketched(const rg_call *call);
 ** other. */
 bool rg_gpu_sketch_fits(const rg_call *call, rg_tensor *const *out);
 
+/* [S1|U2] and [U1;S2] of such a call with signs as +-1 in room of the plugin's: cublasLt is faster
+** with them than the kernels of signs are, from so many rows on that writing them is little beside
+** the product.  Does a call want them, and do so, unless there is no room (*taken).  `bits` and
+** their rows: those of U2, then of U1. */
+bool rg_gpu_sketch_expands(const rg_call *call, rg_tensor *const *out);
+rg_status rg_gpu_sketch_expand(const rg_call *call, const rg_sketched &w,
+                               const uint8_t *const bits[2], const int64_t row[2], void *to[2],
+                               bool *taken);
+
 /* Write the bits of rg_sign_bits (random.cu). */
 rg_status rg_gpu_make_sign_bits(const rg_call *call, const rg_tensor *seed, int32_t matrix,
                                 int64_t rows, int64_t cols, void *to);

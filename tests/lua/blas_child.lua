@@ -374,6 +374,33 @@ function run.floats(lacks)
   check('nothing is refused', counted(MISUSES) == 0, counted(MISUSES))
 end
 
+-- Sketched layers with signs as bits or from a seed: by cublasLt with the signs as numbers where
+-- there are rows enough and whole eights, of types that hold their sums.
+function run.signs()
+  local cases = { { 'f32', 128, 32, 40, true }, { 'bf16', 130, 32, 40, true },
+    { 'f16', 130, 32, 40, false }, { 'f32', 127, 32, 40, false }, { 'bf16', 130, 32, 36, false } }
+  for _, form in ipairs { 'bits', 'seed' } do
+    for _, c in ipairs(cases) do
+      local dtype, rows, n_in, n_out, by_numbers = unpack(c)
+      local what = table.concat({ form, dtype, rows, n_out }, ' ')
+      for _, terms in ipairs { 1, 3 } do
+        local layer = ridge.nn.SKLinear(n_in, n_out, { num_terms = terms, low_rank = 8, seed = 1,
+          form = form, warn = false, activation = 'relu' }):to(dtype)
+        local there_layer = ridge.nn.SKLinear(n_in, n_out, { num_terms = terms, low_rank = 8,
+          seed = 1, form = form, warn = false, activation = 'relu' }):to(dtype):to 'cuda:0'
+        local tol = dtype == 'f32' and 1e-5 or 3e-2
+        local before = counted(CALLS)
+        local x = rand(rows, n_in):to(dtype)
+        local got = ridge.inference(there_layer, x:to 'cuda:0'):to 'cpu'
+        check(what .. ' is computed right', got:allclose(ridge.inference(layer, x), tol, tol), got)
+        check(what .. ' goes to cublasLt', (counted(CALLS) > before) == by_numbers)
+      end
+      check(what .. ': scale', not by_numbers or last().k == 2 * 3 * 8, last().k)
+    end
+  end
+  check('nothing is refused', counted(MISUSES) == 0, counted(MISUSES))
+end
+
 -- Which algorithm, when none is timed: the heuristic's first that is allowed and runs.
 function run.first()
   modes.autotune = 0

@@ -40,7 +40,7 @@ end
 
 describe('products by cublasLt', function()
   for _, what in ipairs { 'ends', 'layouts', 'batches', 'layers', 'gradients', 'modes', 'first',
-    'bytes', 'floats' } do
+    'bytes', 'floats', 'signs' } do
     case('are right: ' .. what, function() assert.equal('done\n', child(what)) end)
   end
 
