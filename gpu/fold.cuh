@@ -91,6 +91,19 @@ __device__ inline int64_t place(const rg_strided &v, int64_t i)
   return at + i * v.stride[0];
 }
 
+/* f(where), where(i) the place of element i.  On one axis that is no loop: only then does the
+** compiler let the loads of an unrolled loop fly together. */
+template <class F> __device__ inline void with_places(const rg_strided &v, F f)
+{
+  if (v.ndim <= 1) {
+    const int64_t step = v.stride[0];
+
+    f([step](int64_t i) { return i * step; });
+  } else {
+    f([&v](int64_t i) { return place(v, i); });
+  }
+}
+
 /* A lane's share of output o: elements begin + lane, begin + lane + lanes, ... before end. */
 template <class T, int OP, class A>
 __device__ inline A share(const folding &f, int64_t o, int64_t begin, int64_t end, int32_t lane,
@@ -103,18 +116,20 @@ __device__ inline A share(const folding &f, int64_t o, int64_t begin, int64_t en
   if (extreme<OP> && begin < end) {
     total = before<OP>((A)rg_get(x[place(f.fold, begin)]), p);
   }
-  for (int64_t at = begin + lane; at < end; at += (int64_t)RUN * f.lanes) {
-    A part = extreme<OP> ? total : nothing<OP, A>();
-    int64_t stop = at + (int64_t)RUN * f.lanes < end ? at + (int64_t)RUN * f.lanes : end;
+  with_places(f.fold, [&](auto where) {
+    for (int64_t at = begin + lane; at < end; at += (int64_t)RUN * f.lanes) {
+      A part = extreme<OP> ? total : nothing<OP, A>();
+      int64_t stop = at + (int64_t)RUN * f.lanes < end ? at + (int64_t)RUN * f.lanes : end;
 
 #pragma unroll 4
-    for (int64_t i = at; i < stop; i += f.lanes) {
-      A v = (A)rg_get(x[place(f.fold, i)]);
+      for (int64_t i = at; i < stop; i += f.lanes) {
+        A v = (A)rg_get(x[where(i)]);
 
-      part = join<OP>(part, before<OP>((A)(OP == SUM_POWERS ? v * scale : v), p));
+        part = join<OP>(part, before<OP>((A)(OP == SUM_POWERS ? v * scale : v), p));
+      }
+      total = join<OP>(total, part);
     }
-    total = join<OP>(total, part);
-  }
+  });
   return total;
 }
 
@@ -144,19 +159,21 @@ __device__ inline A share_in_packs(const folding &f, int64_t o, int64_t begin, i
   const A p = (A)f.p;
   A total = extreme<OP> ? before<OP>((A)rg_get(x[place(f.fold, begin)]), p) : nothing<OP, A>();
 
-  for (int64_t at = run.first + lane * N; at < run.last; at += RUN / N * apart) {
-    A part = extreme<OP> ? total : nothing<OP, A>();
-    int64_t stop = at + RUN / N * apart < run.last ? at + RUN / N * apart : run.last;
+  with_places(f.fold, [&](auto where) {
+    for (int64_t at = run.first + lane * N; at < run.last; at += RUN / N * apart) {
+      A part = extreme<OP> ? total : nothing<OP, A>();
+      int64_t stop = at + RUN / N * apart < run.last ? at + RUN / N * apart : run.last;
 
 #pragma unroll 4
-    for (int64_t i = at; i < stop; i += apart) {
-      A v[N];
+      for (int64_t i = at; i < stop; i += apart) {
+        A v[N];
 
-      rg_unpack<T, N>(x, place(f.fold, begin + i), v);
-      part = join<OP>(part, of_pack<OP, N>(v, p));
+        rg_unpack<T, N>(x, where(begin + i), v);
+        part = join<OP>(part, of_pack<OP, N>(v, p));
+      }
+      total = join<OP>(total, part);
     }
-    total = join<OP>(total, part);
-  }
+  });
   for (int64_t k = lane; k < run.loose(); k += f.lanes) {
     A v = (A)rg_get(x[place(f.fold, begin + run.loose_at(k))]);
 
@@ -183,29 +200,31 @@ __device__ inline void shares(const folding &f, int64_t o, int64_t begin, int64_
       total[k] = before<OP>(total[k], p);
     }
   }
-  for (int64_t at = begin + lane; at < end; at += (int64_t)RUN * f.lanes) {
-    const int64_t stop = at + (int64_t)RUN * f.lanes < end ? at + (int64_t)RUN * f.lanes : end;
-    A part[N];
+  with_places(f.fold, [&](auto where) {
+    for (int64_t at = begin + lane; at < end; at += (int64_t)RUN * f.lanes) {
+      const int64_t stop = at + (int64_t)RUN * f.lanes < end ? at + (int64_t)RUN * f.lanes : end;
+      A part[N];
 
-#pragma unroll
-    for (int k = 0; k < N; k++) {
-      part[k] = rounds<OP, A> ? nothing<OP, A>() : total[k];
-    }
-#pragma unroll 4
-    for (int64_t i = at; i < stop; i += f.lanes) {
-      A v[N];
-
-      rg_unpack<T, N>(x, place(f.fold, i), v);
 #pragma unroll
       for (int k = 0; k < N; k++) {
-        part[k] = join<OP>(part[k], before<OP>(v[k], p));
+        part[k] = rounds<OP, A> ? nothing<OP, A>() : total[k];
+      }
+#pragma unroll 4
+      for (int64_t i = at; i < stop; i += f.lanes) {
+        A v[N];
+
+        rg_unpack<T, N>(x, where(i), v);
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+          part[k] = join<OP>(part[k], before<OP>(v[k], p));
+        }
+      }
+#pragma unroll
+      for (int k = 0; k < N; k++) {
+        total[k] = rounds<OP, A> ? join<OP>(total[k], part[k]) : part[k];
       }
     }
-#pragma unroll
-    for (int k = 0; k < N; k++) {
-      total[k] = rounds<OP, A> ? join<OP>(total[k], part[k]) : part[k];
-    }
-  }
+  });
 }
 
 /* Where this thread stands: its output in the block, its lane. */

@@ -17,7 +17,7 @@ enum {
   FOUR = 4,     /* elements of a thread at a time */
   TABLE = 64,   /* parameters in one launch: what a launch can be told is 4 KiB */
   LEAST = 2048, /* elements of a block */
-  MOST = 65536, /* where there are enough of them to keep the device busy */
+  MOST = 16384, /* a launch has some of the parameters only, and its blocks are to come in waves */
   BLOCKS_OF_A_UNIT = 8
 };
 
