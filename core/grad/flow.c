@@ -68,6 +68,23 @@ static bool reads_each_once(const place *p)
   return true;
 }
 
+/* Does p have every element of the incoming gradient? */
+static bool covers(const place *p)
+{
+  return p->at._count == flow_count(p) && reads_each_once(p);
+}
+
+/* Make room for flow, all of which is to be written. */
+static rg_status flow_empty(const place *p)
+{
+  int64_t n = flow_count(p);
+  rg_tensor *flow = NULL;
+
+  RG_TRY(rg_empty(p->at._dtype, p->at._device, &n, 1, &flow));
+  rg_flow_set(p->track, flow, true);
+  return RG_OK;
+}
+
 /* Where only a part of the storage requires a gradient: p and dx cut down to it, then as below. */
 static rg_status arrive_in_window(const place *p, rg_tensor *dx)
 {
@@ -100,17 +117,7 @@ static rg_status arrive_in_window(const place *p, rg_tensor *dx)
     RG_TRY(rg_narrow(dx, axis, start, length, 1, &cut));
   }
   }
-  if (first && part.at._count == flow_count(p) && reads_each_once(&part)) { /* all of it */
-    int64_t n = part.at._count;
-    rg_tensor *flow = NULL;
-
-    status = rg_empty(part.at._dtype, part.at._device, &n, 1, &flow);
-    if (status == RG_OK) {
-      rg_flow_set(t, flow, true);
-    }
-  } else {
-    status = rg_flow_own(&part);
-  }
+  status = first && covers(&part) ? flow_empty(&part) : rg_flow_own(&part);
   if (status == RG_OK) {
     status = rg_flow_window(&part, &at);
   }
@@ -148,7 +155,7 @@ rg_status rg_flow_arrive(const place *p, rg_tensor *dx)
   }
   bool first = t->flow == NULL;
 
-  RG_TRY(rg_flow_own(p));
+  RG_TRY(first && covers(p) ? flow_empty(p) : rg_flow_own(p));
   RG_TRY(rg_flow_window(p, &at));
   status = first ? rg_copy_(at, dx) : rg_add_(at, dx); /* zeros lie around, or what came before */
   rg_tensor_release(at);

@@ -277,3 +277,23 @@ it('the norm of small tensors has the gradient of large ones', function()
     assert.near(0.8, grad[2], 1e-6)
   end
 end)
+
+it('a gradient that is written as a whole is not filled with zeros before', function()
+  local function fills(f)
+    local x = ridge.randn(3, 4):requires_grad_()
+    local y = f(x)
+    local n = 0
+    for _, o in ipairs(ridge.profile(function() y:backward() end).operations) do
+      n = n + (o.op == 'fill' and o.calls or 0)
+    end
+    return n, x.grad:tolist()
+  end
+  local weight = ridge.randn(4, 3)
+  local n, grad = fills(function(x) return (x:t() * weight):sum() end)
+  assert.equal(fills(function(x) return x:sum() end), n)
+  assert.same(weight:t():contiguous():tolist(), grad)
+  -- of a part the rest has no gradient
+  local more, part = fills(function(x) return (x:t():narrow(1, 1, 2) * 3):sum() end)
+  assert.equal(n + 1, more)
+  assert.same({ { 3, 3, 0, 0 }, { 3, 3, 0, 0 }, { 3, 3, 0, 0 } }, part)
+end)
