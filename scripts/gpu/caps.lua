@@ -32,8 +32,11 @@ return {
   k_softmax = { registers = 80, why = AXES },
   k_softmax_back = { registers = 88, why = AXES },
   k_take_back = { registers = 76, why = AXES },
+  k_take_back_sorted = { registers = 80, why = AXES .. '; four rows under way' },
 
   ['k_take_back<double, 1>'] = { registers = 88, why = AXES },
+  ['k_take_back_sorted<double, 1>'] = { registers = 96, why = AXES .. '; four rows under way' },
+  ['k_take_back_sorted<double, 2>'] = { registers = 88, why = AXES .. '; four rows under way' },
 
   k_attention_mma = { registers = 168, has = CORES, why = TENSOR },
   ['k_attention_mma<__half, 256>'] = { registers = 248, has = CORES, why = TENSOR },
