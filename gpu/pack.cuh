@@ -69,13 +69,13 @@ inline bool rg_packs(const rg_strided &v, int32_t dtype, int64_t n)
   return fits && v.stride[last] == 1;
 }
 
-/* Blocks for n elements, so many at a time: as many as a device runs side by side. */
+/* Blocks for n elements, so many at a time, for each thread once: blocks that begin in the order of
+** memory keep fewer of its pages open than threads that go on a grid further. */
 inline rg_launch_cfg rg_filling(int64_t n, int64_t at_a_time, const rg_call *call)
 {
-  const int64_t most = 8 * (int64_t)rg_gpu_units(call->device);
   const int64_t wanted = (n + RG_BLOCK * at_a_time - 1) / (RG_BLOCK * at_a_time);
 
-  return rg_launch_cfg{ dim3((unsigned)rg_clamped(wanted, 1, most)), dim3(RG_BLOCK), 0,
+  return rg_launch_cfg{ dim3((unsigned)rg_clamped(wanted, 1, INT32_MAX)), dim3(RG_BLOCK), 0,
                         rg_gpu_stream(call->device) };
 }
 
