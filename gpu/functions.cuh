@@ -39,7 +39,7 @@ template <class T, int N> __device__ inline void rg_ones(int32_t id, T (&v)[N])
     break;
   if constexpr (std::is_floating_point<T>::value) {
     switch (id) {
-      RG_UNARY_FORMULAS(CASE, RG_LIBRARY, exp)
+      RG_UNARY_FORMULAS(CASE, RG_LIBRARY, exp, rg_erf_absolute, rg_quotient)
     }
   } else {
     switch (id) {
@@ -107,7 +107,7 @@ template <class T> __device__ inline T rg_slope(int32_t act, T x)
   case RG_ACT_##NAME:         \
     return (T)(__VA_ARGS__);
   switch (act) {
-    RG_SLOPE_FORMULAS(CASE, RG_LIBRARY, exp)
+    RG_SLOPE_FORMULAS(CASE, RG_LIBRARY, exp, rg_erf_absolute, rg_quotient)
   default:
     return 0;
   }

@@ -165,7 +165,7 @@ static inline double exponential_f64(double x)
     typedef double T;                       \
     return (T)(__VA_ARGS__);                \
   }
-RG_UNARY_FORMULAS(RG_REAL_F32, RG_LIBRARY_F32, exponential_f32)
-RG_UNARY_FORMULAS(RG_REAL_F64, RG_LIBRARY_F64, exponential_f64)
+RG_UNARY_FORMULAS(RG_REAL_F32, RG_LIBRARY_F32, exponential_f32, erff, RG_QUOTIENT)
+RG_UNARY_FORMULAS(RG_REAL_F64, RG_LIBRARY_F64, exponential_f64, erf, RG_QUOTIENT)
 
 #endif

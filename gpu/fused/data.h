@@ -6,7 +6,7 @@
 #ifndef RIDGE_GPU_FUSED_DATA_H
 #define RIDGE_GPU_FUSED_DATA_H
 
-enum { RG_FUSED_READ = 24, RG_FUSED_WRITTEN = 8 };
+enum { RG_FUSED_READ = 24, RG_FUSED_WRITTEN = 8, RG_FUSED_THREADS = 256 /* in a block */ };
 
 /* Element i of the chain is at i / div % mod. */
 struct rg_fused_part {

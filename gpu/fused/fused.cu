@@ -216,7 +216,10 @@ static operand operand_of(const rg_tensor *x, const rg_tensor *shape)
 }
 
 #if RG_HAS_COMPILER
-static_assert((int)RG_FUSED_BLOCK == (int)RG_BLOCK, "kernels are compiled for these blocks");
+static_assert((int)RG_FUSED_THREADS == (int)RG_BLOCK, "kernels are compiled for these blocks");
+
+/* From so many elements a multiprocessor on, a thread takes two packs: there are blocks enough. */
+enum { TWO_PACKS = 2 * 8 * RG_BLOCK * EIGHT };
 
 static uint8_t type_of(const operand &o)
 {
@@ -242,6 +245,7 @@ static rg_status run_compiled(const rg_call *call, const fused &c, bool *taken)
   memcpy(form.link, c.link, (size_t)c.n * sizeof(c.link[0]));
   form.n = c.n;
   form.narrow = c.narrow;
+  form.packs = c.count >= TWO_PACKS * (int64_t)rg_gpu_units(call->device) ? 2 : 1;
   data.count = c.count;
   for (int32_t i = 0; i < call->n_in; i++) {
     form.in_type[i] = type_of(c.in[i]);
@@ -258,10 +262,11 @@ static rg_status run_compiled(const rg_call *call, const fused &c, bool *taken)
   if (kernel == NULL) {
     return RG_OK;
   }
+  const int64_t each = EIGHT * form.packs;
   return rg_gpu_status(
       call->op->name,
       rg_launch_loaded<rg_fused_data>(
-          kernel, rg_over((c.count + EIGHT - 1) / EIGHT, rg_gpu_stream(call->device)), data));
+          kernel, rg_over((c.count + each - 1) / each, rg_gpu_stream(call->device)), data));
 }
 #endif
 

@@ -46,7 +46,7 @@ static const char *one_of(int32_t id)
 #define CASE(NAME, ...) \
   case RG_OP_##NAME:    \
     return "one_" #NAME;
-    RG_UNARY_FORMULAS(CASE, , )
+    RG_UNARY_FORMULAS(CASE, , , , )
 #undef CASE
   default:
     return NULL;
@@ -72,7 +72,7 @@ static const char *slope_of(int32_t act)
 #define CASE(NAME, ...) \
   case RG_ACT_##NAME:   \
     return "slope_" #NAME;
-    RG_SLOPE_FORMULAS(CASE, , )
+    RG_SLOPE_FORMULAS(CASE, , , , )
 #undef CASE
   default:
     return NULL;
@@ -135,6 +135,7 @@ static bool link(writing *w, const rg_fused_form *f, const rg_link &l)
 size_t rg_fused_text(const rg_fused_form *form, char *to, size_t room)
 {
   writing w = { to, room, 0 };
+  const int32_t packs = form->packs == 2 ? 2 : 1;
   bool known = true;
 
   add(&w, "typedef %s index;\n%s", form->narrow ? "unsigned" : "long long", HEAD);
@@ -146,11 +147,17 @@ size_t rg_fused_text(const rg_fused_form *form, char *to, size_t room)
   add(&w,
       "}\n\nextern \"C\" __global__ void __launch_bounds__(%d)\n" RG_FUSED_KERNEL
       "(const __grid_constant__ rg_fused_data d)\n{\n"
-      "  const long long step = (long long)gridDim.x * blockDim.x * 8;\n"
-      "  long long i = ((long long)blockIdx.x * blockDim.x + threadIdx.x) * 8;\n\n"
-      "  for (; i + 8 <= d.count; i += step) {\n    links<8>(d, (index)i);\n  }\n"
+      "  const long long step = (long long)gridDim.x * %d * APART;\n"
+      "  long long i = (long long)blockIdx.x * %d * APART + threadIdx.x * 8;\n\n",
+      RG_FUSED_THREADS, packs, packs);
+  if (packs == 2) {
+    add(&w, "  for (; i + APART + 8 <= d.count; i += step) {\n    links<16>(d, (index)i);\n  }\n"
+            "  if (i + 8 <= d.count) {\n    links<8>(d, (index)i);\n    i += APART;\n  }\n");
+  } else {
+    add(&w, "  for (; i + 8 <= d.count; i += step) {\n    links<8>(d, (index)i);\n  }\n");
+  }
+  add(&w,
       "  for (long long j = i; j < d.count && j < i + 8; j++) {\n    links<1>(d, (index)j);\n  }\n"
-      "}\n",
-      RG_FUSED_BLOCK);
+      "}\n");
   return known && w.used < w.room ? w.used : 0;
 }

@@ -22,11 +22,12 @@ struct rg_fused_form {
   uint8_t out_type[RG_FUSED_WRITTEN], out_lies[RG_FUSED_WRITTEN];
   int32_t n;      /* links */
   int32_t narrow; /* 1: counts fit 32 bits */
+  int32_t packs;  /* that a thread takes at a time, of eight: 2 of very many */
 };
 
-/* Names of the kernel in the text, and its threads in a block. */
+/* The name of the kernel in the text. */
 #define RG_FUSED_KERNEL "rg_compiled_chain"
-enum { RG_FUSED_BLOCK = 256, RG_FUSED_TEXT_MOST = 32 << 10 };
+enum { RG_FUSED_TEXT_MOST = 32 << 10 };
 
 /* Write the text and a zero; how long it is, or 0 where there is no room or a link has no text. */
 size_t rg_fused_text(const rg_fused_form *form, char *to, size_t room);

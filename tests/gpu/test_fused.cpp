@@ -34,10 +34,10 @@ static bool ok(bool good, const std::string &what)
 // -- Chains ----------------------------------------------------------------------------------
 
 #define ID_OF(NAME, ...) RG_OP_##NAME,
-static const int ONE[] = { RG_UNARY_FORMULAS(ID_OF, , ) };
+static const int ONE[] = { RG_UNARY_FORMULAS(ID_OF, , , , ) };
 static const int TWO[] = { RG_BINARY_FORMULAS(ID_OF, , ) };
 #define ACT_OF(NAME, ...) RG_ACT_##NAME,
-static const int ACT[] = { RG_SLOPE_FORMULAS(ACT_OF, , ) };
+static const int ACT[] = { RG_SLOPE_FORMULAS(ACT_OF, , , , ) };
 static const int TYPE[] = { RG_F32, RG_F16, RG_BF16 };
 
 static unsigned state = 1;
@@ -72,6 +72,7 @@ static rg_fused_form any_chain(void)
   rg_fused_form f = blank();
   f.n = 1 + below(RG_FUSED_LINKS);
   f.narrow = below(2);
+  f.packs = 1 + below(2);
   for (int i = 0; i < RG_FUSED_READ; i++) {
     f.in_type[i] = (uint8_t)below(3);
     f.in_lies[i] = (uint8_t)below(4);
@@ -192,7 +193,11 @@ int main()
   f.link[1].store = 0;
   f.in_type[0] = f.in_type[1] = f.out_type[0] = RG_PART_BF16;
   f.in_lies[1] = RG_LIES_AGAIN;
-  for (int capability : { 80, 89, 90, 100 }) compiles(f, capability, "bias and gelu");
+  for (int capability : { 80, 89, 90, 100 }) {
+    for (f.packs = 1; f.packs <= 2; f.packs++) {
+      compiles(f, capability, "bias and gelu by " + std::to_string(f.packs));
+    }
+  }
   for (int i = 0; i < 24; i++) compiles(any_chain(), i % 2 ? 80 : 90, "chain " + std::to_string(i));
 
   // a link without a text, and a buffer that is too small, are told and not written

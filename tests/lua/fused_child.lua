@@ -139,6 +139,20 @@ for round = 1, PROGRAMS do
 end
 check('there were chains', chains > PROGRAMS, chains)
 
+-- very many elements: two packs a thread (on the simulator's few multiprocessors), whole ones and
+-- the rest of one at the end
+for _, n in ipairs { 131072, 131072 + 2048 + 3, 140000 } do
+  local many, row = normal({ n }, 'bf16'), normal({ n }, 'f32')
+  local function f()
+    return ((many:to 'f32' + row):silu() * 0.5):to 'bf16', (many * 2 + 1):square()
+  end
+  local first, second = f()
+  plan = ridge.capture(f)
+  plan:run(1)
+  check(n .. ' elements', steps_of(plan):find 'fused'
+    and same_bits(plan.results[1], first) and same_bits(plan.results[2], second), steps_of(plan))
+end
+
 -- gradients of activations are links too
 local layer = ridge.nn.Linear(8, 8, { seed = 3 })
 layer:to 'cuda:0'

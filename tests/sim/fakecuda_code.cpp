@@ -62,6 +62,10 @@ static inline unsigned __float_as_uint(float x) { unsigned b; __builtin_memcpy(&
 ONE(fabs) ONE(floor) ONE(ceil) ONE(rint) ONE(sqrt) ONE(exp) ONE(log) ONE(log1p) ONE(sin) ONE(cos)
 ONE(tanh) ONE(erf)
 #undef ONE
+static inline float exp2_of(float x) { return x < -126.0f ? 0.0f : __builtin_exp2f(x); }
+static inline float reciprocal_of(float x) { return 1.0f / x; }
+static inline float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+static inline float copysignf(float x, float y) { return __builtin_copysignf(x, y); }
 static inline float pow(float x, float y) { return __builtin_powf(x, y); }
 )";
 

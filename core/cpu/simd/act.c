@@ -24,8 +24,8 @@ enum { BLOCK = 16 }; /* elements in the widest vector */
     typedef double T;                             \
     return (T)(__VA_ARGS__);                      \
   }
-RG_SLOPE_FORMULAS(SLOPE_F32, RG_LIBRARY_F32, exponential_f32)
-RG_SLOPE_FORMULAS(SLOPE_F64, RG_LIBRARY_F64, exponential_f64)
+RG_SLOPE_FORMULAS(SLOPE_F32, RG_LIBRARY_F32, exponential_f32, erff, RG_QUOTIENT)
+RG_SLOPE_FORMULAS(SLOPE_F64, RG_LIBRARY_F64, exponential_f64, erf, RG_QUOTIENT)
 
 /* to[i] = dy[i d] slope(x[i s]): d and s are 0 for one number. */
 #define LOOP(name, lane, T, form, d, s)                                                \
