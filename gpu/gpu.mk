@@ -112,12 +112,16 @@ $(BUILD)/tests/test_fused: tests/gpu/test_fused.cpp gpu/fused/text.cu gpu/fused/
 	@mkdir -p $(@D)
 	$(call show,cxx $@)$(CXX) -std=c++17 -O1 -g -Wall -Wextra $(EXTRA) $(GPU_INC) -I$(CUDA)/include \
 	  -Wl,-rpath,$(CUDA)/lib64 -o $@ -x c++ $(filter %.cpp %.cu,$^) -ldl
+# divisions by multiplication
+$(BUILD)/tests/test_divide: tests/gpu/test_divide.cpp gpu/divide.cuh
+	@mkdir -p $(@D)
+	$(call show,cxx $@)$(CXX) -std=c++17 -O1 -g -Wall -Wextra $(EXTRA) -I. -o $@ $<
 # every operation on it: in three orders, under sanitizers; each with the simulator's own tests,
 # which plant what has to be found
 SIM_TRIED := tsan/20 asan rev rand:3/2 ahead:rev/5 test
 .PHONY: test-gpusim test-gpusim-builds gpu-archs
 test-gpusim-builds: all $(foreach w,sim simasan simtsan,$(BUILD)/libridge_gpu$w.so \
-  $(BUILD)/tests/test_$w) $(addprefix $(BUILD)/tests/test_,blas dnn fused)
+  $(BUILD)/tests/test_$w) $(addprefix $(BUILD)/tests/test_,blas dnn fused divide)
 test-gpusim: test-gpusim-builds  ## run the simulated GPU
 	@scripts/gpu/sim.sh $(SIM_TRIED)
 # ridge for a machine without packages; a path of the older kind holds for its libraries' needs too

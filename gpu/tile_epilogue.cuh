@@ -8,6 +8,7 @@
 #define RIDGE_GPU_TILE_EPILOGUE_CUH
 
 #include "gpu/kernels.cuh"
+#include "gpu/pack.cuh"
 
 extern "C" {
 #include "op/draw.h"
@@ -26,14 +27,6 @@ struct rg_epilogue {
   float scale;
   int32_t bias_dtype, dtype, act;
 };
-
-template <int ACT> static __device__ inline void rg_epilogue_act(float v[8])
-{
-#pragma unroll
-  for (int c = 0; c < 8; c++) {
-    v[c] = rg_activated(ACT, v[c]);
-  }
-}
 
 /* Zeros where dropout says so, for elements at .. at + 7 of the stream. */
 static __device__ inline void rg_epilogue_drop(const rg_epilogue &e, uint64_t seed, uint64_t at,
@@ -90,6 +83,35 @@ static __device__ inline void rg_epilogue_store(const rg_epilogue &e, int64_t ro
   }
 }
 
+/* The bias of columns col .. col + n - 1: in packs where it can be. */
+static __device__ inline void rg_epilogue_bias(const rg_epilogue &e, int64_t col, int n,
+                                               float (&v)[8])
+{
+  const int64_t size = e.bias_dtype == RG_F32 ? 4 : 2;
+  const bool is_float = e.bias_dtype == RG_F32 || e.bias_dtype == RG_BF16 || e.bias_dtype == RG_F16;
+
+  if (is_float && n == 8 && e.bias_step == 1 &&
+      ((uintptr_t)e.bias + (uintptr_t)(col * size)) % 16 == 0) {
+    if (e.bias_dtype == RG_F32) {
+      rg_unpack<float, 8>(e.bias, col, v);
+    } else if (e.bias_dtype == RG_BF16) {
+      rg_unpack<__nv_bfloat16, 8>(e.bias, col, v);
+    } else {
+      rg_unpack<__half, 8>(e.bias, col, v);
+    }
+    return;
+  }
+#pragma unroll
+  for (int c = 0; c < 8; c++) {
+    v[c] = 0;
+    if (c < n) {
+      rg_number x = rg_number_of(e.bias, e.bias_dtype, (col + c) * e.bias_step);
+
+      v[c] = x.whole ? (float)x.k : (float)x.d;
+    }
+  }
+}
+
 /* n <= 8 sums of one row become the result's columns from col on. */
 static __device__ inline void rg_epilogue_eight(const rg_epilogue &e, int64_t row, int64_t col,
                                                 int n, float v[8])
@@ -97,31 +119,17 @@ static __device__ inline void rg_epilogue_eight(const rg_epilogue &e, int64_t ro
 #pragma unroll
   for (int c = 0; c < 8; c++) {
     v[c] *= e.scale;
-    if (e.bias != NULL && c < n) {
-      rg_number x = rg_number_of(e.bias, e.bias_dtype, (col + c) * e.bias_step);
+  }
+  if (e.bias != NULL) {
+    float bias[8];
 
-      v[c] += x.whole ? (float)x.k : (float)x.d;
+    rg_epilogue_bias(e, col, n, bias);
+#pragma unroll
+    for (int c = 0; c < 8; c++) {
+      v[c] += bias[c];
     }
   }
-  switch (e.act) {
-  case RG_ACT_RELU:
-    rg_epilogue_act<RG_ACT_RELU>(v);
-    break;
-  case RG_ACT_GELU:
-    rg_epilogue_act<RG_ACT_GELU>(v);
-    break;
-  case RG_ACT_SILU:
-    rg_epilogue_act<RG_ACT_SILU>(v);
-    break;
-  case RG_ACT_TANH:
-    rg_epilogue_act<RG_ACT_TANH>(v);
-    break;
-  case RG_ACT_SIGMOID:
-    rg_epilogue_act<RG_ACT_SIGMOID>(v);
-    break;
-  default:
-    break;
-  }
+  rg_activate(e.act, *(float(*)[8])v);
   if (e.p > 0) {
     rg_draw draw = rg_draw_now(e.draw);
 

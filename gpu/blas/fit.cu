@@ -11,7 +11,11 @@
 ** wrap around in their own type, which it does not do.
 */
 #include "gpu/blas/blas.cuh"
+#include "gpu/pack.cuh"
 #include "gpu/product.cuh"
+#include "gpu/tile_epilogue.cuh"
+
+enum { EIGHT = 8 }; /* neighbours that a thread makes */
 
 /* -- Kernels ----------------------------------------------------------------------------------- */
 
@@ -38,38 +42,55 @@ template <class T, class S> __global__ void k_pack(packing w, T *to)
   }
 }
 
-/* What follows the sums; they may lie where the result goes.  A thread makes RUN elements of a
-** row, because dropout's numbers come four at a time. */
-static const int64_t RUN = 4;
-
-template <class L> __global__ void k_epilogue(rg_product p, const L *sums, int64_t rows, int64_t ld)
+/* What follows sums in f32; they may lie where the result goes.  A thread makes eight neighbours of
+** a row; `of_one` is for a batch of one matrix. */
+__global__ void k_epilogue(const __grid_constant__ rg_product p,
+                           const __grid_constant__ rg_epilogue of_one, const float *sums,
+                           int64_t rows, int64_t ld)
 {
-  int64_t step = (int64_t)gridDim.x * blockDim.x * RUN;
-  rg_draw draw = rg_draw_now(p.draw);
+  const int64_t step = (int64_t)gridDim.x * blockDim.x * EIGHT;
+
+  for (int64_t l = blockIdx.y; l < rows; l += gridDim.y) {
+    rg_epilogue e = of_one;
+    int64_t row = l;
+
+    if (p.ndim > 0) { /* of a matrix in a batch */
+      const int64_t matrix = l / p.m;
+
+      row = l - matrix * p.m;
+      e.data = (char *)e.data + rg_start(p, p.c, matrix) * (e.dtype == RG_F32 ? 4 : 2);
+      e.ahead = (uint64_t)(matrix * p.m * p.n);
+    }
+    const float *from = ld > 0 ? sums + l * ld : (const float *)e.data + row * e.row;
+    const bool packs = (uintptr_t)from % 16 == 0;
+
+    for (int64_t j = RG_FIRST * EIGHT; j < p.n; j += step) {
+      const int n = p.n - j < EIGHT ? (int)(p.n - j) : EIGHT;
+      float v[EIGHT];
+
+      if (packs && n == EIGHT) {
+        rg_unpack<float, EIGHT>(from, j, v);
+      } else {
+#pragma unroll
+        for (int k = 0; k < EIGHT; k++) {
+          v[k] = k < n ? from[j + k] : 0.0f;
+        }
+      }
+      rg_epilogue_eight(e, row, j, n, v);
+    }
+  }
+}
+
+/* The same in f64, where the sums always lie where the result goes: element by element. */
+__global__ void k_epilogue_f64(const __grid_constant__ rg_product p, int64_t rows)
+{
+  const int64_t step = (int64_t)gridDim.x * blockDim.x;
 
   for (int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
-    int64_t to = rg_start(p, p.c, row / p.m) + row % p.m * p.c.row;
-    int64_t from = ld > 0 ? row * ld : to;
+    double *y = (double *)p.c.data + rg_start(p, p.c, row / p.m) + row % p.m * p.c.row;
 
-    for (int64_t j0 = RG_FIRST * RUN; j0 < p.n; j0 += step) {
-      int64_t most = p.n - j0 < RUN ? p.n - j0 : RUN;
-      uint64_t have = UINT64_MAX;
-      uint32_t word[4];
-
-      for (int64_t j = j0; j < j0 + most; j++) {
-        L y = rg_through(p, sums[from + j], j);
-
-        if (p.p > 0) {
-          uint64_t at = draw.offset + (uint64_t)(row * p.n + j);
-
-          if (at / 4 != have) {
-            have = at / 4;
-            rg_draw_block(draw.seed, (uint32_t)have, (uint32_t)(have >> 32), 0, word);
-          }
-          y = rg_draw_keeps(word[at % 4], p.p) ? y * (L)(1.0 / (1.0 - p.p)) : (L)0;
-        }
-        rg_store(p.c, to + j, y);
-      }
+    for (int64_t j = RG_FIRST; j < p.n; j += step) {
+      y[j] = rg_epilogue_of(p, y[j], row, j);
     }
   }
 }
@@ -243,14 +264,28 @@ static bool is_whole(const rg_product &p, const rg_gemm &g)
 /* The rest of a product whose sums are there. */
 static rg_status end(const rg_call *call, const rg_product &p, const rg_gemm &g)
 {
-  int64_t rows = g.count * g.m;
-  int64_t ld = g.c.data == p.c.data ? 0 : g.n;
-  rg_launch_cfg cfg = over_lines(rows, g.n, RUN, rg_gpu_stream(call->device));
-  cudaError_t e = g.result == RG_F64
-                      ? rg_launch(k_epilogue<double>, cfg, p, (const double *)g.c.data, rows, ld)
-                      : rg_launch(k_epilogue<float>, cfg, p, (const float *)g.c.data, rows, ld);
+  const int64_t rows = g.count * g.m;
+  cudaStream_t stream = rg_gpu_stream(call->device);
+  rg_epilogue e = {};
 
-  return rg_gpu_status(call->op->name, e);
+  if (g.result == RG_F64) {
+    return rg_gpu_status(call->op->name,
+                         rg_launch(k_epilogue_f64, over_lines(rows, g.n, 1, stream), p, rows));
+  }
+  e.data = p.c.data;
+  e.row = p.c.row;
+  e.cols = p.n;
+  e.p = p.p;
+  e.draw = p.draw;
+  e.bias = p.bias;
+  e.bias_step = p.bias_step;
+  e.bias_dtype = p.bias_dtype;
+  e.scale = (float)p.scale;
+  e.dtype = p.c.dtype;
+  e.act = p.act;
+  return rg_gpu_status(call->op->name, rg_launch(k_epilogue, over_lines(rows, g.n, EIGHT, stream),
+                                                 p, e, (const float *)g.c.data, rows,
+                                                 g.c.data == p.c.data ? (int64_t)0 : g.n));
 }
 
 /* Where the sums go. */

@@ -141,6 +141,18 @@ case('copy', function()
   return function() y:copy_(x) end, { bytes = 8 * n }
 end)
 
+case('fill_f32', function()
+  local n = size(2 ^ 28, 1000)
+  local y = ridge.zeros(n, { device = DEVICE })
+  return function() y:fill_(1) end, { bytes = 4 * n }
+end)
+
+case('add_f32', function()
+  local n = size(2 ^ 27, 1000)
+  local x, y = randn('f32', n), randn('f32', n)
+  return function() return x + y end, { bytes = 12 * n }
+end)
+
 local function product(dtype)
   return function()
     local n = size(8192, 24)
@@ -168,13 +180,16 @@ case('scaled_8192_f8e4m3_rows', scaled('f8e4m3', true))
 
 -- -- Layers -----------------------------------------------------------------------------------
 
-local function linear(batch, inputs, outputs, dtype)
+local function linear(batch, inputs, outputs, dtype, opts)
   return function()
-    local layer, x = nn.Linear(inputs, outputs):to(dtype):to(DEVICE), randn(dtype, batch, inputs)
+    local layer = nn.Linear(inputs, outputs, opts):to(dtype):to(DEVICE)
+    local x = randn(dtype, batch, inputs)
     return function() return ridge.inference(layer, x) end, { flops = 2 * batch * inputs * outputs }
   end
 end
 case('linear_8192_bf16', linear(size(8192, 8), size(8192, 24), size(8192, 24), 'bf16'))
+case('linear_gelu_8192_bf16',
+  linear(size(8192, 8), size(4096, 24), size(4096, 24), 'bf16', { activation = 'gelu' }))
 for _, batch in ipairs { 1, 32 } do
   for _, width in ipairs { 64, 256, 1024 } do
     case(('linear_%d_b%d_f32'):format(width, batch),
@@ -186,6 +201,12 @@ case('bias_gelu_bf16', function()
   local n = size(8192, 16)
   local x, b = randn('bf16', n, n), randn('bf16', n)
   return function() return (x + b):gelu() end, { bytes = 4 * n * n }
+end)
+
+case('silu_mul_bf16', function()
+  local n = size(8192, 16)
+  local x, y = randn('bf16', n, n), randn('bf16', n, n)
+  return function() return x:silu() * y end, { bytes = 6 * n * n }
 end)
 
 case('softmax_bf16', function()
@@ -214,6 +235,34 @@ local function layer_norm(back)
 end
 case('layer_norm_bf16', layer_norm(false))
 case('layer_norm_bf16_fb', layer_norm(true))
+
+case('conv_gelu_bf16', function()
+  local n, channels, side = size(64, 2), size(256, 8), size(56, 6)
+  local layer = nn.Conv2d(channels, channels, 1, { activation = 'gelu' }):to 'bf16':to(DEVICE)
+  local x = randn('bf16', n, channels, side, side)
+  return function() return ridge.inference(layer, x) end, { bytes = 4 * n * channels * side ^ 2 }
+end)
+
+local function pool(method, layout, back)
+  return function()
+    local n, channels, side = size(64, 2), size(64, 8), size(112, 6)
+    local x = layout == 'nhwc' and randn('bf16', n, side, side, channels)
+      or randn('bf16', n, channels, side, side)
+    local opts = { stride = 2, padding = 1, layout = layout }
+    local bytes = 2.5 * n * channels * side ^ 2 -- a quarter of a result
+    if not back then return function() return x[method](x, 3, opts) end, { bytes = bytes } end
+    local dy = randn('bf16', unpack(x[method](x, 3, opts).shape))
+    x:requires_grad_()
+    return function()
+      x:zero_grad()
+      x[method](x, 3, opts):backward(dy)
+    end, { bytes = 2 * bytes }
+  end
+end
+case('max_pool_bf16', pool('max_pool2d', 'nchw', false))
+case('max_pool_bf16_fb', pool('max_pool2d', 'nchw', true))
+case('avg_pool_bf16_fb', pool('avg_pool2d', 'nchw', true))
+case('max_pool_nhwc_bf16_fb', pool('max_pool2d', 'nhwc', true))
 
 case('cross_entropy_bf16_fb', function()
   local rows, n = size(8192, 4), size(50304, 40)

@@ -28,7 +28,8 @@ suite=("${suite[@]/%/_spec.lua}")
 files_of() {
   case ${1%%[:/]*} in
     test)
-      printf '%s\n' "$build"/tests/test_{sim,blas,dnn,fused} tests/sim/dnn_{,plan_,due_}spec.lua
+      printf '%s\n' "$build"/tests/test_{sim,blas,dnn,fused,divide} \
+        tests/sim/dnn_{,plan_,due_}spec.lua
       ;;
     asan | tsan) printf '%s\n' "$build/tests/test_sim${1%%[:/]*}" "${suite[@]}" ;;
     cpu) ls tests/op/*_spec.lua ;;

@@ -128,6 +128,18 @@ def copy():
     return lambda: y.copy_(x), {"bytes": 8 * n}
 
 
+def fill():
+    n = 2**28
+    y = torch.zeros(n, device=DEV)
+    return lambda: y.fill_(1), {"bytes": 4 * n}
+
+
+def add():
+    n = 2**27
+    x, y = randn(torch.float32, n), randn(torch.float32, n)
+    return lambda: x + y, {"bytes": 12 * n}
+
+
 def product(dtype):
     def make():
         n = 8192
@@ -136,10 +148,11 @@ def product(dtype):
     return make
 
 
-def linear(batch, inputs, outputs, dtype):
+def linear(batch, inputs, outputs, dtype, act=None):
     def make():
         layer, x = nn.Linear(inputs, outputs).to(dtype).to(DEV), randn(dtype, batch, inputs)
-        return without_grad(lambda: layer(x)), {"flops": 2 * batch * inputs * outputs}
+        return without_grad(lambda: act(layer(x)) if act else layer(x)), \
+            {"flops": 2 * batch * inputs * outputs}
     return make
 
 
@@ -177,6 +190,37 @@ def bias_gelu(wrap=plain):
     x, b = randn(BF16, n, n), randn(BF16, n)
     f = wrap(lambda x, b: F.gelu(x + b))
     return lambda: f(x, b), {"bytes": 4 * n * n}
+
+
+def silu_mul():
+    n = 8192
+    x, y = randn(BF16, n, n), randn(BF16, n, n)
+    return lambda: F.silu(x) * y, {"bytes": 6 * n * n}
+
+
+def conv_gelu():
+    n, channels, side = 64, 256, 56
+    layer = nn.Conv2d(channels, channels, 1).to(BF16).to(DEV)
+    x = randn(BF16, n, channels, side, side)
+    return without_grad(lambda: F.gelu(layer(x))), {"bytes": 4 * n * channels * side**2}
+
+
+def pool(method, last, back):
+    def make():
+        n, channels, side = 64, 64, 112
+        x = randn(BF16, n, channels, side, side)
+        x = x.to(memory_format=torch.channels_last) if last else x
+        bytes = 2.5 * n * channels * side**2
+        if not back:
+            return lambda: method(x, 3, stride=2, padding=1), {"bytes": bytes}
+        dy = torch.randn_like(method(x, 3, stride=2, padding=1))
+        x.requires_grad_()
+
+        def f():
+            x.grad = None
+            method(x, 3, stride=2, padding=1).backward(dy)
+        return f, {"bytes": 2 * bytes}
+    return make
 
 
 def softmax(wrap=plain):
@@ -321,6 +365,8 @@ print(json.dumps({"torch": torch.__version__, "cuda": torch.version.cuda,
 case("mlp_step_f32", mlp)
 case("transformer_12_step_bf16", transformer)
 case("copy", copy)
+case("fill_f32", fill)
+case("add_f32", add)
 case("product_8192_bf16", product(BF16))
 case("product_8192_f16", product(torch.float16))
 case("product_8192_f32", product(torch.float32))
@@ -329,13 +375,20 @@ case("scaled_8192_i8_sums", sums_i8)
 case("scaled_8192_f8e4m3", scaled_f8(False))
 case("scaled_8192_f8e4m3_rows", scaled_f8(True))
 case("linear_8192_bf16", linear(8192, 8192, 8192, BF16))
+case("linear_gelu_8192_bf16", linear(8192, 4096, 4096, BF16, F.gelu))
 for batch in (1, 32):
     for width in (64, 256, 1024):
         case(f"linear_{width}_b{batch}_f32", linear(batch, width, width, torch.float32))
 case("bias_gelu_bf16", bias_gelu)
+case("silu_mul_bf16", silu_mul)
 case("softmax_bf16", softmax)
 case("layer_norm_bf16", layer_norm(False))
 case("layer_norm_bf16_fb", layer_norm(True))
+case("conv_gelu_bf16", conv_gelu)
+case("max_pool_bf16", pool(F.max_pool2d, False, False))
+case("max_pool_bf16_fb", pool(F.max_pool2d, False, True))
+case("avg_pool_bf16_fb", pool(F.avg_pool2d, False, True))
+case("max_pool_nhwc_bf16_fb", pool(F.max_pool2d, True, True))
 case("cross_entropy_bf16_fb", cross_entropy)
 case("adamw_f32", adamw)
 case("attention_bf16_causal", attention(False))

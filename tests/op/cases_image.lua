@@ -153,6 +153,7 @@ return function(M)
     { { 1, 3, 5, 4 }, { size = { 2, 3 }, stride = { 1, 1 }, pad = { 1, 2, 0, 1 },
       skip_pad = true } },
     { { 1, 20, 4, 4 }, { size = { 4, 4 } } },
+    { { 2, 16, 5, 4 }, { size = { 3, 2 }, stride = { 2, 1 }, pad = { 1, 0, 1, 1 } } },
   }
   local pool, back = {}, {}
   for _, g in ipairs(WINDOWS) do

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Pooling, as the formulas say it: each result element gathers what belongs to it, in a fixed
+** order, so that no result depends on which thread ran first.  Any layout and any strides; adjacent
+** channels are taken in packs.
+*/
+#include "gpu/image.cuh"
+#include "gpu/kernels.cuh"
+#include "gpu/late.cuh"
+#include "gpu/pack.cuh"
+
+extern "C" {
+#include "op/pool.h"
+}
+
+template <class I> struct pool_work {
+  rg_image<I> big;   /* the images' own rows and columns */
+  rg_image<I> small; /* a row and a column for each window */
+  rg_image<I> index; /* where each maximum was: row * columns + column */
+  I size[2], stride[2], pad[2];
+  rg_divisor<I> by_stride[2];
+  double scale; /* one divided by the elements of a whole window */
+  int32_t skip_pad, is_max;
+  rg_late_for late; /* back of a maximum: indices are anybody's numbers */
+};
+
+/* -- Windows ----------------------------------------------------------------------------------- */
+
+/* Rows, or columns: from the first to one behind the last. */
+template <class I> struct pool_span {
+  I from, to;
+};
+
+/* What window i holds of the image.  Columns are axis 1. */
+template <class I> __device__ inline pool_span<I> window_at(const pool_work<I> &v, int axis, I i)
+{
+  const I from = i * v.stride[axis] - v.pad[axis];
+  const I to = from + v.size[axis];
+
+  return pool_span<I>{ from < 0 ? 0 : from, to < v.big.size[2 + axis] ? to : v.big.size[2 + axis] };
+}
+
+/* Which windows hold a row. */
+template <class I>
+__device__ inline pool_span<I> windows_with(const pool_work<I> &v, int axis, I row)
+{
+  const I at = row + v.pad[axis];
+  const I to = at / v.by_stride[axis] + 1;
+
+  return pool_span<I>{ at < v.size[axis] ? 0 : (at - v.size[axis]) / v.by_stride[axis] + 1,
+                       to < v.small.size[2 + axis] ? to : v.small.size[2 + axis] };
+}
+
+/* One divided by what an average divides by. */
+template <class L, class I>
+__device__ inline L window_scale(const pool_work<I> &v, const pool_span<I> &r,
+                                 const pool_span<I> &c)
+{
+  const I n = (r.to - r.from) * (c.to - c.from);
+
+  return (L)(v.skip_pad == 0 || n == v.size[0] * v.size[1] ? v.scale : 1.0 / (double)n);
+}
+
+/* -- Forward ----------------------------------------------------------------------------------- */
+
+/* V channels of a window.  The first of equal elements is the largest; nan wins. */
+template <class T, int V, class I>
+__global__ void k_pool2d(const __grid_constant__ pool_work<I> v, int64_t n)
+{
+  typedef typename rg_lane<T>::type L;
+
+  for (int64_t k = RG_FIRST; k < n; k += RG_NEXT) {
+    const rg_image_spot<I> s = rg_image_spot_of(v.small, (I)(k * V));
+    const pool_span<I> rows = window_at(v, 0, s.row);
+    const pool_span<I> columns = window_at(v, 1, s.column);
+    const I first = s.n * v.big.step[0] + s.c * v.big.step[1];
+    L result[V] = {}; /* the largest, or the sum */
+    int32_t at[V];
+
+#pragma unroll
+    for (int e = 0; e < V; e++) {
+      at[e] = -1;
+    }
+    for (I r = rows.from; r < rows.to; r++) {
+      for (I c = columns.from; c < columns.to; c++) {
+        L here[V];
+
+        rg_unpack<T, V>(v.big.data, first + r * v.big.step[2] + c * v.big.step[3], here);
+#pragma unroll
+        for (int e = 0; e < V; e++) {
+          if (v.is_max == 0) {
+            result[e] += here[e];
+          } else if (at[e] < 0 || here[e] > result[e] ||
+                     (here[e] != here[e] && result[e] == result[e])) {
+            result[e] = here[e];
+            at[e] = (int32_t)(r * v.big.size[3] + c);
+          }
+        }
+      }
+    }
+    if (v.is_max == 0) {
+      const L scale = window_scale<L>(v, rows, columns);
+
+#pragma unroll
+      for (int e = 0; e < V; e++) {
+        result[e] *= scale;
+      }
+    }
+    rg_pack_into<T, V>(v.small.data, rg_image_at(v.small, s), result);
+    if (v.index.data != NULL) {
+      rg_pack_into<int32_t, V>(v.index.data, rg_image_at(v.index, s), at);
+    }
+  }
+}
+
+/* -- Back -------------------------------------------------------------------------------------- */
+
+/* An index outside its window is none that ridge made: it gives nothing to anybody, and is
+** reported, by the thread of the window's first element. */
+template <class I>
+__device__ inline void check_index(const pool_work<I> &v, const pool_span<I> &rows,
+                                   const pool_span<I> &columns, int32_t at)
+{
+  const I area = v.big.size[2] * v.big.size[3];
+  const bool inside = at >= 0 && at < area;
+  const I row = (I)(inside ? at : 0) / v.big.columns;
+  const I column = (I)at - row * v.big.size[3];
+
+  if (!inside || row < rows.from || row >= rows.to || column < columns.from ||
+      column >= columns.to) {
+    rg_late_tell(v.late, inside ? RG_LATE_WINDOW : RG_LATE_RANGE, at, area);
+  }
+}
+
+/* V channels of the gradient of an image: what the windows give that hold their place. */
+template <class T, int V, class I>
+__global__ void k_pool2d_back(const __grid_constant__ pool_work<I> v, int64_t n)
+{
+  typedef typename rg_lane<T>::type L;
+
+  for (int64_t k = RG_FIRST; k < n; k += RG_NEXT) {
+    const rg_image_spot<I> s = rg_image_spot_of(v.big, (I)(k * V));
+    const pool_span<I> down = windows_with(v, 0, s.row);
+    const pool_span<I> across = windows_with(v, 1, s.column);
+    const int32_t place = (int32_t)(s.row * v.big.size[3] + s.column);
+    L sum[V] = {};
+
+    for (I i = down.from; i < down.to; i++) {
+      for (I j = across.from; j < across.to; j++) {
+        const rg_image_spot<I> window = { s.n, s.c, i, j };
+        const pool_span<I> rows = window_at(v, 0, i);
+        const pool_span<I> columns = window_at(v, 1, j);
+        L dy[V];
+
+        rg_unpack<T, V>(v.small.data, rg_image_at(v.small, window), dy);
+        if (v.is_max == 0) {
+          const L scale = window_scale<L>(v, rows, columns);
+
+#pragma unroll
+          for (int e = 0; e < V; e++) {
+            sum[e] += dy[e] * scale;
+          }
+          continue;
+        }
+        int32_t at[V];
+
+        rg_unpack<int32_t, V>(v.index.data, rg_image_at(v.index, window), at);
+#pragma unroll
+        for (int e = 0; e < V; e++) {
+          sum[e] += at[e] == place ? dy[e] : (L)0;
+          if (rows.from == s.row && columns.from == s.column) {
+            check_index(v, rows, columns, at[e]);
+          }
+        }
+      }
+    }
+    rg_pack_into<T, V>(v.big.data, rg_image_at(v.big, s), sum);
+  }
+}
+
+/* -- The calls --------------------------------------------------------------------------------- */
+
+/* The images, the windows, the indices or NULL. */
+struct pool_sides {
+  const rg_tensor *big, *small, *index;
+  bool is_max, back;
+};
+
+template <class I> static pool_work<I> work_of(const rg_call *call, const pool_sides &s)
+{
+  const rg_pool2d_options *o = &((const rg_pool2d_args *)call->args)->o;
+  pool_work<I> v = {};
+
+  v.big = rg_image_of<I>(s.big, o->layout);
+  v.small = rg_image_of<I>(s.small, o->layout);
+  v.index = s.index != NULL ? rg_image_of<I>(s.index, o->layout) : rg_image<I>{};
+  for (int i = 0; i < 2; i++) {
+    v.size[i] = (I)o->size[i];
+    v.stride[i] = (I)o->stride[i];
+    v.pad[i] = (I)o->pad_low[i];
+    v.by_stride[i] = rg_divisor<I>::of(o->stride[i]);
+  }
+  v.scale = 1.0 / ((double)o->size[0] * (double)o->size[1]);
+  v.skip_pad = o->skip_pad;
+  v.is_max = s.is_max;
+  return v;
+}
+
+/* Can n channels of an image be moved together? */
+template <class I> static bool packs(const rg_image<I> &x, int64_t n)
+{
+  return x.data == NULL ||
+         (x.step[1] == 1 && x.size[1] % n == 0 && x.step[0] % n == 0 && x.step[2] % n == 0 &&
+          x.step[3] % n == 0 && rg_aligned(x.data, rg_bytes_of(x.dtype), n));
+}
+
+template <class I>
+static rg_status run(const rg_call *call, const pool_sides &s, int64_t count, rg_frame *frame)
+{
+  pool_work<I> v = work_of<I>(call, s);
+
+  if (s.back && s.is_max) {
+    RG_TRY(rg_late_begin(call, &v.late));
+  }
+  return rg_dispatch<RG_KINDS_FLOAT>(call, s.big->_dtype, [&](auto t) {
+    using T = rg_t<decltype(t)>;
+    constexpr int V = rg_pack_size<T>;
+    const bool wide =
+        v.big.layout == RG_NHWC && packs(v.big, V) && packs(v.small, V) && packs(v.index, V);
+    const int64_t n = count / (wide ? V : 1);
+    const rg_launch_cfg cfg = rg_filling(n, 1, call);
+
+    frame->path = wide ? "packs" : "direct";
+    return rg_launch(s.back ? (wide ? k_pool2d_back<T, V, I> : k_pool2d_back<T, 1, I>)
+                            : (wide ? k_pool2d<T, V, I> : k_pool2d<T, 1, I>),
+                     cfg, v, n);
+  });
+}
+
+static bool fits(const int64_t x[2])
+{
+  return x[0] <= INT32_MAX / 4 && x[1] <= INT32_MAX / 4;
+}
+
+static rg_status pool(const rg_call *call, const pool_sides &s, rg_frame *frame)
+{
+  const rg_pool2d_options *o = &((const rg_pool2d_args *)call->args)->o;
+  const int64_t count = (s.back ? s.big : s.small)->_count;
+
+  if (count == 0) {
+    return RG_OK;
+  }
+  const bool narrow = rg_image_is_narrow(s.big) && rg_image_is_narrow(s.small) &&
+                      (s.index == NULL || rg_image_is_narrow(s.index)) && fits(o->size) &&
+                      fits(o->stride) && fits(o->pad_low) && o->size[0] * o->size[1] <= INT32_MAX;
+
+  return narrow ? run<int32_t>(call, s, count, frame) : run<int64_t>(call, s, count, frame);
+}
+
+rg_status rg_gpu_max_pool2d(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  const rg_tensor *index = call->n_out > 1 ? out[1] : NULL;
+
+  return pool(call, { call->in[0], out[0], index, true, false }, frame);
+}
+
+rg_status rg_gpu_max_pool2d_back(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  return pool(call, { out[0], call->in[0], call->in[1], true, true }, frame);
+}
+
+rg_status rg_gpu_avg_pool2d(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  return pool(call, { call->in[0], out[0], NULL, false, false }, frame);
+}
+
+rg_status rg_gpu_avg_pool2d_back(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  return pool(call, { out[0], call->in[0], NULL, false, true }, frame);
+}
