@@ -36,6 +36,19 @@ __global__ void k_unary(int32_t id, const __grid_constant__ rg_strided y,
   }
 }
 
+/* The same without gaps, in whole packs: one for a thread, whose load is the first thing it does. */
+template <class T> __global__ void k_unary_flat(int32_t id, char *y, const char *x, int64_t packs)
+{
+  const int64_t i = RG_FIRST;
+  typename rg_lane<T>::type v[rg_pack_size<T>];
+
+  if (i < packs) {
+    rg_unpack<T, rg_pack_size<T>>(x, i * rg_pack_size<T>, v);
+    rg_ones(id, v);
+    rg_pack_into<T, rg_pack_size<T>>(y, i * rg_pack_size<T>, v);
+  }
+}
+
 /* Under autocast a half type is read as it is, and the result is f32. */
 template <class S> __global__ void k_unary_wide(int32_t id, rg_strided y, rg_strided x, int64_t n)
 {
@@ -47,15 +60,21 @@ template <class S> __global__ void k_unary_wide(int32_t id, rg_strided y, rg_str
   }
 }
 
+/* The number of a call as its kernel computes with it: half types with itself, as a float. */
+template <class T> __device__ inline typename rg_lane<T>::type number_of(const pair_work &w)
+{
+  typedef typename rg_lane<T>::type L;
+
+  return sizeof(T) == 2 ? (L)w.value
+                        : (L)rg_get(rg_converted<T>::of(rg_number{ w.value, 0, false }));
+}
+
 /* Both of a thread's operands, the second one in q. */
 template <class T, int N, class L>
 __device__ inline void operands(const pair_work &w, const rg_some<N> &at, L (&p)[N], L (&q)[N])
 {
-  L v = rg_get(rg_converted<T>::of(rg_number{ w.value, 0, false }));
+  const L v = number_of<T>(w);
 
-  if (sizeof(T) == 2) {
-    v = (L)w.value; /* half types compute with the number itself, as a float */
-  }
   rg_read<T>(w.x, at, p);
   if (w.scalar == 0) {
     rg_read<T>(w.y, at, q);
@@ -80,6 +99,35 @@ template <class T> __global__ void k_binary(const __grid_constant__ pair_work w)
     rg_twos(w.id, p, q);
     rg_write<T>(w.z, at, p);
   }
+}
+
+/* The same without gaps, in whole packs, of which a thread has one. */
+template <class T> __global__ void k_binary_flat(const __grid_constant__ pair_work w)
+{
+  constexpr int N = rg_pack_size<T>;
+  const int64_t i = RG_FIRST * N;
+  typename rg_lane<T>::type p[N];
+  typename rg_lane<T>::type q[N];
+
+  if (i >= w.n) {
+    return;
+  }
+  rg_unpack<T, N>(w.x.data, i, p);
+  if (w.scalar == 0) {
+    rg_unpack<T, N>(w.y.data, i, q);
+  } else {
+    const auto v = number_of<T>(w);
+
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+      const auto x = p[k];
+
+      p[k] = w.reversed != 0 ? v : x;
+      q[k] = w.reversed != 0 ? x : v;
+    }
+  }
+  rg_twos(w.id, p, q);
+  rg_pack_into<T, N>(w.z.data, i, p);
 }
 
 template <class T> __global__ void k_compare(const __grid_constant__ pair_work w)
@@ -139,7 +187,10 @@ static rg_status unary(const rg_call *call, rg_tensor *y, rg_frame *frame)
   return rg_dispatch<RG_KINDS_COMPUTED>(call, y->_dtype, [&](auto t) {
     using T = rg_t<decltype(t)>;
 
-    return rg_launch(k_unary<T>, cfg, call->op->id, to, from, y->_count, wide);
+    return to.flat == 1 && from.flat == 1 && wide && y->_count % n == 0
+               ? rg_launch(k_unary_flat<T>, cfg, call->op->id, to.data, (const char *)from.data,
+                           y->_count / n)
+               : rg_launch(k_unary<T>, cfg, call->op->id, to, from, y->_count, wide);
   });
 }
 
@@ -167,13 +218,14 @@ static rg_status binary(const rg_call *call, rg_tensor *z, rg_frame *frame)
   w.wide =
       rg_packs(w.z, z->_dtype, n) && rg_packs(w.x, x->_dtype, n) && rg_packs(w.y, x->_dtype, n);
   rg_launch_cfg cfg = rg_filling(w.n, n, call);
+  const bool flat = w.z.flat == 1 && w.x.flat == 1 && w.y.flat == 1 && w.wide && w.n % n == 0;
 
   frame->path = rg_path_of(w.wide);
 
   return rg_dispatch<RG_KINDS_COMPUTED>(call, x->_dtype, [&](auto t) {
     using T = rg_t<decltype(t)>;
 
-    return compares ? rg_launch(k_compare<T>, cfg, w) : rg_launch(k_binary<T>, cfg, w);
+    return rg_launch(compares ? k_compare<T> : flat ? k_binary_flat<T> : k_binary<T>, cfg, w);
   });
 }
 
