@@ -36,7 +36,7 @@ __global__ void k_unary(int32_t id, const __grid_constant__ rg_strided y,
   }
 }
 
-/* The same without gaps, in whole packs: one for a thread, whose load is the first thing it does. */
+/* The same without gaps, in whole packs: one for a thread, which loads it at once. */
 template <class T> __global__ void k_unary_flat(int32_t id, char *y, const char *x, int64_t packs)
 {
   const int64_t i = RG_FIRST;

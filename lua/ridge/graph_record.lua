@@ -93,14 +93,6 @@ local function run(made, seen, f, ...)
   end
 end
 
--- Release all that nobody holds; a collector that was stopped stays so.
-local function collect()
-  local stopped = not collectgarbage 'isrunning'
-  collectgarbage()
-  ref.reap()
-  if stopped then collectgarbage 'stop' end
-end
-
 local function recorded(slot, made, f, ...)
   local entry, seen = state.enter(RECORDING, {}), {}
   local n = select('#', ...)
@@ -113,7 +105,7 @@ local function recorded(slot, made, f, ...)
   end
   run(made, seen, f, ...)
   made.places, made.replaced = parameters(seen.modules), mode.replaced
-  collect()
+  ref.settle()
   call.check(C.rg_record_kept())
   if not state.take(entry) then blame.raise('graph: it was ended meanwhile', 'ECAPTURE') end
   call.check(C.rg_record_end(slot))

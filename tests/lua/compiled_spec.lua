@@ -78,6 +78,22 @@ describe('chains that are compiled', function()
     assert.equal(0, n)
   end)
 
+  case('store what is returned, and not what nobody holds', function()
+    local said, n = run('XDG_CACHE_HOME=' .. FOLDER .. '/cache', [[-e 'local x = ridge.ones(8, {
+      device = "cuda:0" })
+      local plan = ridge.capture(function() return (x + 1):tanh() end)
+      plan:run(2)
+      return plan.results[1]:tolist()[1]']])
+    assert.matches('^0.964', said)
+    assert.equal(1, n)
+    local file = assert(io.open((files():gsub('\n$', '')), 'rb'))
+    local text = file:read '*a'
+    file:close()
+    output('rm ' .. files())
+    assert.is_truthy(text:find('(d.out[0], i, v)', 1, true))
+    assert.is_nil(text:find('(d.out[1], i, v)', 1, true))
+  end)
+
   case('are kept for the next process, and believed only whole', function()
     local cache = 'XDG_CACHE_HOME=' .. FOLDER .. '/cache'
     local said, n = run(cache)

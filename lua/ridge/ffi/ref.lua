@@ -51,6 +51,15 @@ function M.reap()
   if handles._due ~= 0 then reap() end
 end
 
+--- Release all that nobody holds, before something is decided by what is held; a collector that was
+--- stopped stays so.
+function M.settle()
+  local stopped = not collectgarbage 'isrunning'
+  collectgarbage()
+  M.reap()
+  if stopped then collectgarbage 'stop' end
+end
+
 --- Collect everything that is dead, and release it now.
 function M.collect()
   collectgarbage()
