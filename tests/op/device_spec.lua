@@ -347,3 +347,35 @@ describe('a chain', function()
     end)
   end
 end)
+
+describe('rows of a half type', function()
+  after_each(function()
+    C.rg_autocast_set(-1)
+    tensors.release_all()
+  end)
+
+  it('give f32 under autocast, as the same numbers in f32 do', function()
+    for _, n in ipairs { 72, 520, 1304, 8208 } do -- in few packs a thread, in more, by a block
+      local x = matrix(9, n, 'bf16', function() return 3 * number() end)
+      local weight = matrix(1, n, 'f32', number)
+      local half, whole = tensors.make(x, x.shape, 'bf16'), tensors.make(x, x.shape, 'f32')
+      local w = tensors.make(weight, { n }, 'f32')
+      for name, f in pairs {
+        layer_norm = function(t) return C.rg_layer_norm(t, w, w, 1e-5, 0, out) end,
+        softmax = function(t) return C.rg_softmax(t, 1, out) end,
+      } do
+        tensors.check(f(whole))
+        local wanted = tensors.read(tensors.hold(out[0]))
+        C.rg_autocast_set(C.RG_BF16)
+        tensors.check(f(half))
+        C.rg_autocast_set(-1)
+        local got = tensors.read(tensors.hold(out[0]))
+        assert.are.equal('f32', got.dtype)
+        for i = 1, 9 * n do
+          assert.is_true(math.abs(got[i] - wanted[i]) <= 1e-5,
+            ('%s of %d, element %d: %g, wanted %g'):format(name, n, i, got[i], wanted[i]))
+        end
+      end
+    end
+  end)
+end)
