@@ -68,8 +68,9 @@ return {
   ['k_compare<signed char>'] = { registers = 72, why = SIXTEEN },
 
   k_fused = { stack = 40, has = { 'ld%.global%.v4', 'st%.global%.v4' }, why = SLOW_PATHS },
-  k_epilogue = { stack = 16, why = LANES },
+  k_epilogue_f64 = { stack = 16, why = LANES },
   k_unary = { stack = 40, why = SLOW_PATHS },
+  k_unary_flat = { stack = 40, why = SLOW_PATHS },
   k_unary_wide = { stack = 40, why = SLOW_PATHS },
   k_product = { stack = 16, why = LANES .. ': which elements dropout keeps' },
   k_uniform = { stack = 16, why = LANES },
