@@ -10,28 +10,9 @@
 
 #if RG_HAS_DNN
 
-/* What cuDNN calls an activation; false where it has none. */
-static bool activation(int32_t act, cudnnPointwiseMode_t *mode)
+bool rg_dnn_fuses(int32_t act)
 {
-  switch (act) {
-  case RG_ACT_RELU:
-    *mode = CUDNN_POINTWISE_RELU_FWD;
-    return true;
-  case RG_ACT_GELU:
-    *mode = CUDNN_POINTWISE_GELU_FWD;
-    return true;
-  case RG_ACT_SILU:
-    *mode = CUDNN_POINTWISE_SWISH_FWD;
-    return true;
-  case RG_ACT_TANH:
-    *mode = CUDNN_POINTWISE_TANH_FWD;
-    return true;
-  case RG_ACT_SIGMOID:
-    *mode = CUDNN_POINTWISE_SIGMOID_FWD;
-    return true;
-  default:
-    return false;
-  }
+  return act == RG_ACT_NONE || act == RG_ACT_RELU || act == RG_ACT_GELU;
 }
 
 void rg_dnn_conv_build(rg_dnn_graph *g, const void *what)
@@ -40,8 +21,7 @@ void rg_dnn_conv_build(rg_dnn_graph *g, const void *what)
   rg_dnn_desc x = rg_dnn_given(g, RG_DNN_X, c->x);
   rg_dnn_desc w = rg_dnn_given(g, RG_DNN_W, c->w);
   rg_dnn_desc y = rg_dnn_given(g, RG_DNN_Y, c->y);
-  cudnnPointwiseMode_t mode = CUDNN_POINTWISE_IDENTITY;
-  bool acts = c->kind == RG_DNN_FORWARD && activation(c->act, &mode);
+  bool acts = c->kind == RG_DNN_FORWARD && c->act != RG_ACT_NONE;
   bool adds = c->kind == RG_DNN_FORWARD && c->bias != 0;
   rg_dnn_layout sum = c->y;
 
@@ -56,7 +36,9 @@ void rg_dnn_conv_build(rg_dnn_graph *g, const void *what)
     from = rg_dnn_point(g, CUDNN_POINTWISE_ADD, from, b, acts ? rg_dnn_between(g, sum) : y);
   }
   if (acts) {
-    (void)rg_dnn_point(g, mode, from, NULL, y);
+    (void)rg_dnn_point(g,
+                       c->act == RG_ACT_RELU ? CUDNN_POINTWISE_RELU_FWD : CUDNN_POINTWISE_GELU_FWD,
+                       from, NULL, y);
   }
 }
 

@@ -177,6 +177,10 @@ struct rg_dnn_conv {
 
 void rg_dnn_conv_build(rg_dnn_graph *g, const void *what);
 
+/* Is an activation left to cuDNN?  Not those with an exponential that overflows: its tanh (9.19, on
+** an H200) is NaN from 44.4 on, where exp(2x) is infinite. */
+bool rg_dnn_fuses(int32_t act);
+
 /* Tensors of attention (attention.cu). */
 enum {
   RG_DNN_Q = 1,

@@ -7,9 +7,9 @@
 ** copied into the workspace first.  f16 is not as on the CPU here: factors wider than f16 are
 ** rounded to it, as autocast does it for bf16; sums are in f32 everywhere.
 **
-** cuDNN 9.19 has no engine that adds a bias and applies an activation to images with channels
-** first, nor in f32 without TF32: there it does the convolution, and the kernel in image.cu the
-** rest, so that halves are rounded twice.
+** Where cuDNN has no engine that adds a bias and applies an activation (9.19: to images with
+** channels first), or the activation is not left to it (rg_dnn_fuses), it does the convolution, and
+** the kernel in image.cu the rest, so that halves are rounded twice.
 */
 #include <string.h>
 
@@ -255,7 +255,7 @@ int32_t rg_dnn_conv2d(const rg_call *call, rg_tensor *const *out, rg_frame *fram
     return RG_DNN_NOT;
   }
   v.conv.act = o->act;
-  if ((b != NULL || o->act != RG_ACT_NONE) && take_bias(b, &v) &&
+  if ((b != NULL || o->act != RG_ACT_NONE) && rg_dnn_fuses(o->act) && take_bias(b, &v) &&
       rg_dnn_ready(call->device, job_of(&v, v.bytes, frame), &exec)) {
     return run(call, &v, &exec, b, frame) ? RG_DNN_DONE : RG_DNN_NOT;
   }

@@ -168,6 +168,36 @@ probe('dnn-relu-nan', function()
   return ('%d convolutions'):format(n)
 end)
 
+-- Those that rg_dnn_fuses names, of sums that are large: an image passed on as it is.
+probe('dnn-activations', function()
+  local values = { -1e30, -1000, -100, -50, 0, 50, 100, 1000, 1e30 }
+  local n = 0
+  for _, dtype in ipairs { 'f32', 'bf16' } do
+    for _, act in ipairs { 'relu', 'gelu' } do
+      local x = ridge.zeros(1, 3, 3, 8, { dtype = 'f64' })
+      for i, v in ipairs(values) do
+        for c = 0, 7 do numbers(x)[8 * (i - 1) + c] = v end
+      end
+      x = x:to(dtype)
+      local layer = nn.Conv2d(8, 8, 1, { activation = act, layout = 'nhwc', seed = 1 }):to(dtype)
+      local w = ridge.zeros(8, 8, 1, 1, { dtype = 'f64' })
+      for c = 0, 7 do numbers(w)[9 * c] = 1 end
+      ridge.no_grad(function()
+        layer.weight:copy_(w:to(dtype))
+        layer.bias:fill_(0)
+      end)
+      local wanted = layer:eval()(x):to 'f64'
+      layer:to(DEVICE)
+      local there, what = x:to(DEVICE), ('%s of %s'):format(act, dtype)
+      local y = by_dnn(what, 'conv2d', function() return layer(there) end):to 'cpu':to 'f64'
+      local far = ((y - wanted) / (wanted:abs() + 1e-20)):abs():max():item()
+      if not (far <= 2 ^ -7) then failed('%s: %.3g off', what, far) end
+      n = n + 1
+    end
+  end
+  return ('%d convolutions'):format(n)
+end)
+
 -- -- Attention ------------------------------------------------------------------------------------
 
 local HEADS = tiny and { { 2, 9, 12, 8 }, { 2, 12, 7, 16 } }

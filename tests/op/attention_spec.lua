@@ -131,7 +131,10 @@ describe('attention in half types', function()
     local list = { input({ 2, 70, 64 }, 'bf16'), input({ 2, 70, 64 }, 'bf16'),
       input({ 2, 70, 64 }, 'bf16') }
     local dy = input({ 2, 70, 64 }, 'bf16')
+    -- else cuDNN plans what comes again: the second call may go another way
+    C.rg_device_modes_now().deterministic = 1
     local first, second = pass(list, dy, {}), pass(list, dy, {})
+    C.rg_device_modes_now().deterministic = 0
     for i = 1, 4 do assert.is_true(tensors.bytes(first[i]) == tensors.bytes(second[i])) end
   end)
 end)

@@ -142,6 +142,31 @@ describe('cuDNN in the simulator', function()
     assert.are.same({ cudnn = 4 }, found.conv2d)
   end)
 
+  it('computes activations of large sums', function()
+    local function ones(shape) -- one channel passed on as it is
+      local x = reference.new(shape, 'bf16')
+      x[1] = 1
+      return x
+    end
+    local values = { -1e30, -1000, -100, -50, 0, 50, 100, 1000, 1e30 }
+    local found = ways(function()
+      for act = 1, 5 do
+        for _, nhwc in ipairs { false, true } do
+          local x = reference.new(nhwc and { 1, 3, 3, 1 } or { 1, 1, 3, 3 }, 'bf16')
+          for i = 1, 9 do x[i] = reference.convert(values[i], 'bf16') end
+          local list = { x, ones { 1, 1, 1, 1 }, reference.new({ 1 }, 'bf16') }
+          list[3][1] = 0
+          local t = {}
+          for i = 1, 3 do t[i] = tensors.make(list[i], list[i].shape, 'bf16') end
+          local args, out = { act = act, nhwc = nhwc or nil }, ffi.new 'rg_tensor *[1]'
+          tensors.check(cases.conv2d.call(C, t, args, out))
+          near(tensors.hold(out[0]), cases.conv2d.reference(list, args)[1], 4, 'act ' .. act)
+        end
+      end
+    end)
+    assert.are.same({ cudnn = 10 }, found.conv2d)
+  end)
+
   -- A view from `start` on along an axis; x is cut likewise.
   local function narrowed(x, axis, start, size)
     local out = ffi.new('rg_tensor *[1]')
