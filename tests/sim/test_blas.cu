@@ -360,7 +360,12 @@ static void test_refused_floats(void)
   refuses(floats(CUDA_R_8F_E4M3, CUDA_R_16BF).ask(), "a half type beside an 8-bit one");
   refuses(floats(CUDA_R_8F_E4M3, CUDA_R_8F_E4M3, CUDA_R_64F).ask(), "a result in f64");
   refuses(floats(CUDA_R_8F_E4M3, CUDA_R_8F_E4M3, CUDA_R_32F, 24).ask(), "an inner size of 24");
-  refuses(floats(CUDA_R_8F_E4M3, CUDA_R_8F_E4M3, CUDA_R_32F, 16, 8).ask(), "eight columns");
+  ok(floats(CUDA_R_8F_E4M3, CUDA_R_8F_E4M3, CUDA_R_32F, 16, 8).ask() == CUBLAS_STATUS_SUCCESS,
+     "eight columns are taken, as on an H200");
+  const auto MODE = CUBLASLT_MATMUL_DESC_A_SCALE_MODE;
+  const int32_t vector = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+  refuses(floats().with(SCALE, uint64_t(4096)).with(MODE, vector).ask(),
+          "a vector of scales for one factor");
   refuses(floats().with(CUBLASLT_MATMUL_DESC_TRANSA, int32_t(CUBLAS_OP_N)).ask(),
           "8-bit floats by columns");
   refuses(floats().with(CUBLASLT_MATMUL_DESC_EPILOGUE, int32_t(CUBLASLT_EPILOGUE_RELU)).ask(),
