@@ -237,9 +237,18 @@ static rg_status run(const rg_call *call, const pool_sides &s, int64_t count, rg
   });
 }
 
-static bool fits(const int64_t x[2])
+/* Do 32 bits hold where windows begin and end, beyond the padding too? */
+static bool is_narrow(const pool_sides &s, const rg_pool2d_options *o)
 {
-  return x[0] <= INT32_MAX / 4 && x[1] <= INT32_MAX / 4;
+  const int32_t rows = rg_rows_axis(o->layout);
+  bool fits = o->size[0] * o->size[1] <= INT32_MAX;
+
+  for (int i = 0; i < 2; i++) {
+    const int64_t all = s.big->_shape[rows + i] + o->pad_low[i] + o->pad_high[i];
+
+    fits = fits && all + o->size[i] <= INT32_MAX && o->stride[i] <= INT32_MAX;
+  }
+  return fits;
 }
 
 static rg_status pool(const rg_call *call, const pool_sides &s, rg_frame *frame)
@@ -251,8 +260,7 @@ static rg_status pool(const rg_call *call, const pool_sides &s, rg_frame *frame)
     return RG_OK;
   }
   const bool narrow = rg_image_is_narrow(s.big) && rg_image_is_narrow(s.small) &&
-                      (s.index == NULL || rg_image_is_narrow(s.index)) && fits(o->size) &&
-                      fits(o->stride) && fits(o->pad_low) && o->size[0] * o->size[1] <= INT32_MAX;
+                      (s.index == NULL || rg_image_is_narrow(s.index)) && is_narrow(s, o);
 
   return narrow ? run<int32_t>(call, s, count, frame) : run<int64_t>(call, s, count, frame);
 }

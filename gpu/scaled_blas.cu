@@ -105,8 +105,9 @@ static rg_status run_by_row(const rg_call *call, const rg_scaled &s, rg_gemm g, 
     const int64_t bytes = (apart + s.n) * 4;
     float *to = (float *)rg_gpu_workspace_part(call->device, RG_PART_BIAS, bytes);
 
-    if (to == NULL) {
-      return rg_gpu_no_room(call->device, call->op->name, bytes);
+    if (to == NULL) { /* sums are scaled by our own pass instead */
+      *taken = false;
+      return rg_gpu_lost(call->device, call->op->name);
     }
     RG_CUDA(call->op->name,
             rg_launch(k_scaled_scales, rg_over(s.m + s.n, rg_gpu_stream(call->device)), s.x_scale,

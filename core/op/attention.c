@@ -177,8 +177,9 @@ static rg_status infer(rg_call *call)
   call->out[0].shape[q->_ndim - 1] = s.e;
   call->out[1] = rows_of(q, dtype);
   call->n_out = 2;
-  call->scratch_bytes =
-      dtype == RG_F64 ? 0 : workers(rg_attention_items(&s)) * rg_attention_room(&s);
+  if (call->device == RG_CPU && dtype != RG_F64) {
+    call->scratch_bytes = workers(rg_attention_items(&s)) * rg_attention_room(&s);
+  }
   return RG_OK;
 }
 
@@ -309,7 +310,9 @@ static rg_status back_infer(rg_call *call)
     call->out[i].dtype = dtype;
   }
   call->n_out = 3;
-  call->scratch_bytes = dtype == RG_F64 ? 0 : workers(s.heads) * rg_attention_back_room(&s);
+  if (call->device == RG_CPU && dtype != RG_F64) {
+    call->scratch_bytes = workers(s.heads) * rg_attention_back_room(&s);
+  }
   return RG_OK;
 }
 

@@ -88,7 +88,9 @@ static rg_status infer(rg_call *call)
   call->out[1] = rows_of(x);
   call->out[2] = call->out[1];
   call->n_out = 3;
-  call->scratch_bytes = 2 * n * rg_dtype_bytes(row_dtype(x->_dtype)); /* weight and bias */
+  if (call->device == RG_CPU) {
+    call->scratch_bytes = 2 * n * rg_dtype_bytes(row_dtype(x->_dtype)); /* weight and bias */
+  }
   return RG_OK;
 }
 

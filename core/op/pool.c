@@ -67,12 +67,15 @@ static int64_t wide_bytes(int32_t dtype, int64_t count)
   return half ? rg_round_up(count * 4, 64) : 0;
 }
 
-/* x, where it is not read in place, and the result. */
+/* x, where it is not read in place, and the result; the kernels of a GPU need neither. */
 static int64_t scratch_for(const rg_call *call)
 {
   const rg_tensor *x = call->in[0];
   int64_t bytes = wide_bytes(x->_dtype, rg_meta_count(&call->out[0]));
 
+  if (call->device != RG_CPU) {
+    return 0;
+  }
   if (rg_is_contiguous(x) && wide_bytes(x->_dtype, 1) == 0) {
     return bytes;
   }

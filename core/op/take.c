@@ -110,7 +110,7 @@ static rg_status back_infer(rg_call *call)
     out->shape[out->ndim++] = dy->_shape[i];
   }
   call->n_out = 1;
-  if (dy->_dtype == RG_F16 || dy->_dtype == RG_BF16) {
+  if (call->device == RG_CPU && (dy->_dtype == RG_F16 || dy->_dtype == RG_BF16)) {
     call->scratch_bytes = (int64_t)sizeof(float) * rg_meta_count(out); /* added up in f32 */
   }
   return RG_OK;

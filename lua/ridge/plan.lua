@@ -230,9 +230,14 @@ local function finish(entry, seen, ok, ...)
     state.leave(entry)
     error((...), 0)
   end
+  -- what nobody holds need not be stored between two steps that become one
+  local settled, why = pcall(ref.settle)
+  if not settled then
+    state.leave(entry)
+    error(why, 0)
+  end
   if not state.take(entry) then blame.raise('capture: it was ended meanwhile', 'ECAPTURE') end
   local slot = ffi.new('rg_plan *[1]')
-  ref.settle() -- what nobody holds need not be stored between two steps that become one
   call.check(C.rg_capture_end(slot))
   return setmetatable({
     _p = ffi.gc(slot[0], C.rg_plan_release), results = { ... }, n_results = select('#', ...),

@@ -60,6 +60,20 @@ describe('a handle', function()
     assert.equal(4, sum)
   end)
 
+  it('whose finalizer raises ends a capture, as any error does', function()
+    local function raises() error 'of a finalizer' end
+    local function f()
+      getmetatable(newproxy(true)).__gc = raises
+      return ridge.ones(2) + 1
+    end
+    local ok, why = pcall(ridge.capture, f)
+    assert.is_false(ok)
+    assert.matches('of a finalizer', why)
+    local x = ridge.ones(2)
+    local plan = ridge.capture(function() return x + 1 end)
+    assert.equal(2, plan():tolist()[1])
+  end)
+
   it('ends with its Lua state, before what was made before ridge and after what was made later',
     function()
       local pipe = assert(io.popen([[luajit -e '

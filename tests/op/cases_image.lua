@@ -154,6 +154,8 @@ return function(M)
       skip_pad = true } },
     { { 1, 20, 4, 4 }, { size = { 4, 4 } } },
     { { 2, 16, 5, 4 }, { size = { 3, 2 }, stride = { 2, 1 }, pad = { 1, 0, 1, 1 } } },
+    { { 1, 16, 9, 8 }, { size = { 2, 1 }, stride = { 4, 3 } } }, -- what no window holds
+    { { 2, 16, 6, 4 }, { size = { 2, 2 }, unusual = true } },
   }
   local pool, back = {}, {}
   for _, g in ipairs(WINDOWS) do
@@ -178,8 +180,16 @@ return function(M)
     { { { 2, 3, 4, 4 } }, { 'f32' }, { size = { 2, 2 }, stride = { -1, 1 } }, EARG },
     { { { 2, 3, 4, 4 } }, { 'f32' }, { size = { 2, 2 }, pad = { 2, 0, 0, 0 } }, EARG },
     { { { 2, 3, 4, 4 } }, { 'i32' }, { size = { 2, 2 } }, EDTYPE } }
+  -- Windows of -inf alone, and nan in some.
+  local function unusual(list, sample)
+    for i = 1, sample.args.unusual and #list[1] or 0 do
+      list[1][i] = i % 41 == 7 and 0 / 0 or i * 2 <= #list[1] and -math.huge or list[1][i]
+    end
+  end
+
   for _, name in ipairs { 'max_pool2d', 'avg_pool2d' } do
     cases[name] = {
+      prepare = name == 'max_pool2d' and unusual or nil,
       call = function(C, t, a, out) return C['rg_' .. name](t[1], window(a), out) end,
       reference = reference[name],
       samples = pool,

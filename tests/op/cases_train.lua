@@ -58,7 +58,29 @@ return function(M)
     { { 2, 48 }, args = { labels = { 47, 0 }, rows = { 2 } } },
     { { 3, 45 }, args = { labels = { 44, 2, 0 }, rows = { 3 }, smoothing = 0.125 } },
     { { 2, 8193 }, args = { labels = { 8192, 0 }, rows = { 2 } } },
+    -- rows that do not count, with smoothing; numbers at the end of the range
+    { { 4, 40 }, args = { labels = { 2, -1, 39, -1 }, rows = { 4 }, smoothing = 0.25,
+      weight = { unpack(labels(40, 5)) } } },
+    { { 6, 48 }, args = { labels = { 47, 47, 5, 0, 1, 7 }, rows = { 6 }, reduction = 2,
+      unusual = true } },
   }
+
+  local INF = math.huge
+  -- -inf in whole packs, everywhere but in one place, everywhere; inf; nan; -inf at the label
+  local function unusual_scores(list, sample)
+    for row = 0, sample.args.unusual and 5 or -1 do
+      for c = 0, 47 do
+        local at = row * 48 + c + 1
+        if row == 0 and c < 17 or row == 1 and c < 47 or row == 2 or row == 5 and c == 7 then
+          list[1][at] = -INF
+        elseif row == 3 and c == 20 then
+          list[1][at] = INF
+        elseif row == 4 and c == 33 then
+          list[1][at] = 0 / 0
+        end
+      end
+    end
+  end
   local large = { { 30000, 40 }, args = { labels = labels(30000, 40), rows = { 30000 } } }
 
   local function bad_list(first)
@@ -90,6 +112,7 @@ return function(M)
       return C.rg_cross_entropy(t[1], labels_of(a), weight_of(a), options(a), out)
     end,
     reference = reference.cross_entropy,
+    prepare = unusual_scores,
     samples = scores,
     dtypes = FLOATS, ulps = 8,
     large = { large },
@@ -203,6 +226,7 @@ return function(M)
       { { { 1, 0 } }, { 'f32' }, { index = { 3 }, shape = { 1 }, rows = 3 }, EARG },
       { { { 300, 2 } }, { 'f32' }, { index = some, shape = { 300 }, rows = 40 }, EARG },
       { { { 300, 2 } }, { 'f32' }, { index = bad_some, shape = { 300 }, rows = 41 }, EARG },
+      { { { 300, 2 } }, { 'f32' }, { index = bad_some, shape = { 300 }, rows = 3000 }, EARG },
       { { { 2, 2 } }, { 'f32' }, { index = { 0 }, shape = { 1 }, rows = 3 }, ESHAPE },
       { { { 1, 2 } }, { 'i32' }, { index = { 0 }, shape = { 1 }, rows = 3 }, EDTYPE },
       { { { 1, 2 } }, { 'f32' }, { index = { 0 }, shape = { 1 }, rows = -1 }, EARG },

@@ -379,3 +379,134 @@ describe('rows of a half type', function()
     end
   end)
 end)
+
+-- What a call keeps for its gradient is seen by that alone.
+describe('the gradient of layer_norm', function()
+  after_each(tensors.release_all)
+
+  for _, case in ipairs { { 900, 72 }, { 40, 1304 }, { 3, 8200 }, { 5, 33 } } do
+    for rms = 0, 1 do
+      it(('is that of its own forward pass: %d x %d, rms = %d'):format(case[1], case[2], rms),
+        function()
+          local rows, n = unpack(case)
+          local x, dy = matrix(rows, n, 'f32', number), matrix(rows, n, 'f32', number)
+          local mean, scale = reference.new({ rows }, 'f32'), reference.new({ rows }, 'f32')
+          for i = 0, rows - 1 do
+            local sum, squares = 0, 0
+            for j = 1, n do sum = sum + x[i * n + j] end
+            mean[i + 1] = rms == 0 and sum / n or 0
+            for j = 1, n do squares = squares + (x[i * n + j] - mean[i + 1]) ^ 2 end
+            scale[i + 1] = 1 / math.sqrt(squares / n + 0.25)
+          end
+          local given = tensors.make(x, { rows, n }, 'f32')
+          tensors.check(C.rg_require_grad(given, 1))
+          tensors.check(C.rg_layer_norm(given, nil, nil, 0.25, rms, out))
+          local y = tensors.hold(out[0])
+          tensors.check(C.rg_backward(y, tensors.make(dy, { rows, n }, 'f32'), 0))
+          tensors.check(C.rg_grad_of(given, out))
+          local got = tensors.read(tensors.hold(out[0]))
+          local wanted = reference.layer_norm_back({ dy, x, false, mean, scale },
+            { rms = rms == 1 })[1]
+          for i = 1, rows * n do
+            if not (math.abs(got[i] - wanted[i]) <= 1e-5) then
+              error(('element %d is %.9g, wanted %.9g'):format(i, got[i], wanted[i]), 0)
+            end
+          end
+        end)
+    end
+  end
+end)
+
+describe('the gradient of a maximum', function()
+  after_each(tensors.release_all)
+
+  -- each number in so many neighbouring channels
+  local function spread(list, channels)
+    local values = {}
+    for i, v in ipairs(list) do
+      for c = 1, channels do values[(i - 1) * channels + c] = v end
+    end
+    return values
+  end
+
+  for _, channels in ipairs { 1, 16 } do
+    it('goes to the first of equals, -inf too, and to nan: ' .. channels, function()
+      local inf, nan = math.huge, 0 / 0
+      local x = tensors.make(spread({ -inf, -inf, 1, 2, 5, 5,
+        -inf, -inf, nan, 9, 5, 5 }, channels), { 1, 2, 6, channels }, 'f32')
+      local o = ffi.new 'rg_pool2d_options'
+      o.size[0], o.size[1], o.stride[0], o.stride[1], o.layout = 2, 2, 2, 2, 1
+      tensors.check(C.rg_require_grad(x, 1))
+      tensors.check(C.rg_max_pool2d(x, o, out))
+      local y = tensors.hold(out[0])
+      tensors.check(C.rg_backward(y, tensors.make(spread({ 3, 4, 7 }, channels),
+        { 1, 1, 3, channels }, 'f32'), 0))
+      tensors.check(C.rg_grad_of(x, out))
+      local got = tensors.read(tensors.hold(out[0]))
+      for i, v in ipairs(spread({ 3, 0, 0, 0, 7, 0, 0, 0, 4, 0, 0, 0 }, channels)) do
+        assert.are.equal(v, got[i], 'element ' .. i)
+      end
+    end)
+  end
+end)
+
+if tensors.DEVICE ~= 0 then
+  describe('pooling', function()
+    after_each(tensors.release_all)
+
+    it('counts in 64 bits where windows end behind the last number of 32', function()
+      local wide = 2 ^ 31 - 1
+      local one = tensors.make({ 1 }, { 1, 1, 1, 1 }, 'f32')
+      tensors.check(C.rg_expand(one, ffi.new('int64_t[4]', 1, 1, 1, wide), 4, out))
+      local x = tensors.hold(out[0])
+      local o = ffi.new 'rg_pool2d_options'
+      o.size[0], o.size[1], o.stride[0], o.stride[1] = 1, 3, 1, (wide - 1) / 6
+      o.pad_low[1], o.pad_high[1] = 1, 1
+      tensors.check(C.rg_avg_pool2d(x, o, out))
+      local y = tensors.read(tensors.hold(out[0]))
+      assert.are.same({ 1, 1, 1, 7 }, y.shape)
+      for i = 1, 7 do
+        assert.is_true(math.abs(y[i] - (i % 6 == 1 and 2 / 3 or 1)) < 1e-6, i .. ': ' .. y[i])
+      end
+    end)
+  end)
+
+  -- The CPU's kernels widen half types in memory beside them.
+  describe('a call in a half type', function()
+    after_each(tensors.release_all)
+
+    local function window()
+      local o = ffi.new 'rg_pool2d_options'
+      o.size[0], o.size[1], o.stride[0], o.stride[1] = 2, 2, 2, 2
+      return o
+    end
+    for name, f in pairs {
+      max_pool2d = function(x) return C.rg_max_pool2d(x, window(), out) end,
+      avg_pool2d = function(x) return C.rg_avg_pool2d(x, window(), out) end,
+      avg_pool2d_back = function(x) return C.rg_avg_pool2d_back(x, 128, 128, window(), out) end,
+      take_back = function(x)
+        local index = tensors.make({ 3, 1 }, { 2 }, 'i32')
+        return C.rg_take_back(x, index, 9, out)
+      end,
+      attention = function(x)
+        return C.rg_attention(x, x, x, nil, ffi.new('rg_attention_options', { 0, 0, 0 }), out)
+      end,
+    } do
+      it('asks for no memory beside its results: ' .. name, function()
+        local x = tensors.empty({ 2, 8, 64, 64 }, 'bf16')
+        tensors.check(C.rg_fill_(x, 1))
+        local memory = C.rg_memory_of(tensors.DEVICE)
+        tensors.check(f(x))
+        tensors.hold(out[0])
+        local before = tonumber(memory.live_bytes)
+        C.rg_memory_reset_peak(tensors.DEVICE)
+        tensors.check(f(x))
+        local y = tensors.hold(out[0])
+        -- and what is small: where maxima were in i32, sums of rows, indices
+        local most = tonumber(C.rg_tensor_bytes(y)) * (name == 'max_pool2d' and 3 or 1) + 16384
+        local more = tonumber(memory.peak_bytes) - before
+        assert.is_true(more <= most, ('%d bytes of %d'):format(more, most))
+      end)
+    end
+  end)
+end

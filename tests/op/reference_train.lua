@@ -41,9 +41,10 @@ return function(M) -- M: the rest of the reference
         for c = 0, classes - 1 do
           local v = x[(row - 1) * classes + c + 1]
           drawn = drawn + weight(c) * v
-          sizes[row] = sizes[row] + s / classes * weight(c) * (math.abs(lse) + math.abs(v))
+          local more = s / classes * weight(c) * (math.abs(lse) + math.abs(v))
+          sizes[row] = sizes[row] + (s > 0 and more or 0)
         end
-        losses[row] = losses[row] + s / classes * (sum * lse - drawn)
+        losses[row] = losses[row] + (s > 0 and s / classes * (sum * lse - drawn) or 0)
       end
       loss, size = loss + losses[row], size + sizes[row]
     end

@@ -337,6 +337,27 @@ describe('a product of bytes with scales', function()
       assert.is_true(by[1] == 'mma:bf16' or by[1] == 'cublasLt:bf16' and not simulated, by[1])
     end)
 
+    it('does its scales by itself where there is no room for their vectors', function()
+      if not (os.getenv 'RIDGE_GPU' or ''):find 'sim' then return end
+      ffi.cdef 'int setenv(const char *, const char *, int); int unsetenv(const char *);'
+      local m = 5000 -- more than any other test has asked for
+      local shapes = { { m, 16 }, { 16, 16 }, { m }, { 16 } }
+      local list, t = {}, {}
+      for i, shape in ipairs(shapes) do
+        list[i] = input(shape, FLOATS[1][i] or 'f32')
+        t[i] = layout(i == 3 and 'offset' or 'contiguous').make(list[i])
+      end
+      C.rg_tensor_drop(tensors.empty({ m, 16 }, 'f32')) -- the result's memory
+      ffi.C.setenv('RG_SIM_OOM_AFTER', '0', 1)
+      local ok, y = pcall(run, t, {})
+      ffi.C.unsetenv 'RG_SIM_OOM_AFTER'
+      assert.is_true(ok, tostring(y))
+      local got, wanted = tensors.read(y), case.reference(list, {})[1]
+      for i = 1, #wanted do
+        assert.is_true(math.abs(got[i] - wanted[i]) <= 1e-5 * math.max(1, wanted.magnitude[i]))
+      end
+    end)
+
     it('is right by each of them', function()
       for vendor = 0, 1 do
         modes.vendor = vendor

@@ -55,9 +55,10 @@ end
 --- stopped stays so.
 function M.settle()
   local stopped = not collectgarbage 'isrunning'
-  collectgarbage()
+  local ok, why = pcall(collectgarbage) -- anybody's finalizer may raise
   M.reap()
   if stopped then collectgarbage 'stop' end
+  if not ok then error(why, 0) end
 end
 
 --- Collect everything that is dead, and release it now.
