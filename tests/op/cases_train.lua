@@ -172,9 +172,10 @@ return function(M)
   local many = {}
   for i = 1, 60000 do many[i] = i * 7 % 300 end
   -- more than are looked at where they are: number 3 very often, others seldom or never
-  local some, bad_some = {}, {}
+  local some, bad_some, far_some = {}, {}, {}
   for i = 1, 300 do some[i] = i % 3 == 0 and 3 or i * i % 41 end
   for i = 1, 300 do bad_some[i] = i == 299 and -1 or some[i] end
+  for i = 1, 300 do far_some[i] = i == 299 and 2 ^ 45 or some[i] end
 
   cases.take = {
     call = function(_, t, a, out) return C.rg_take(t[1], index_of(a), out) end,
@@ -215,6 +216,7 @@ return function(M)
       { { 4, 264 }, args = { index = { 1, 5, 1, 0 }, shape = { 4 }, rows = 6 } },
       { { 4, 40 }, args = { index = { 1, 0, 1, 0 }, shape = { 4 }, rows = 3 } },
       { { 300, 3 }, args = { index = some, shape = { 300 }, rows = 43 } },
+      { { 300, 3 }, args = { index = some, shape = { 300 }, rows = 41 } }, -- the last one, too
       { { 300, 8 }, args = { index = some, shape = { 300 }, rows = 3000, type = 'i32' } },
       { { 0, 2 }, args = { index = {}, shape = { 0 }, rows = 3 } },
       { { 1, 0 }, args = { index = { 1 }, shape = { 1 }, rows = 3 } },
@@ -227,6 +229,7 @@ return function(M)
       { { { 300, 2 } }, { 'f32' }, { index = some, shape = { 300 }, rows = 40 }, EARG },
       { { { 300, 2 } }, { 'f32' }, { index = bad_some, shape = { 300 }, rows = 41 }, EARG },
       { { { 300, 2 } }, { 'f32' }, { index = bad_some, shape = { 300 }, rows = 3000 }, EARG },
+      { { { 300, 2 } }, { 'f32' }, { index = far_some, shape = { 300 }, rows = 3000 }, EARG },
       { { { 2, 2 } }, { 'f32' }, { index = { 0 }, shape = { 1 }, rows = 3 }, ESHAPE },
       { { { 1, 2 } }, { 'i32' }, { index = { 0 }, shape = { 1 }, rows = 3 }, EDTYPE },
       { { { 1, 2 } }, { 'f32' }, { index = { 0 }, shape = { 1 }, rows = -1 }, EARG },

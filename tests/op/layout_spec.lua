@@ -39,7 +39,7 @@ local by_name = {}
 for _, layout in ipairs(tensors.LAYOUTS) do by_name[layout.name] = layout end
 
 local WAYS = {
-  by_name.offset, by_name.stepped, by_name.transposed,
+  by_name.offset, by_name.stepped, by_name.transposed, by_name.padded,
   -- the first row is aligned, and no other
   { name = 'ragged', fits = function(shape) return #shape >= 2 end,
     make = function(x) return with_gap(x, #x.shape) end },
@@ -85,6 +85,8 @@ add('layer_norm_back', { SHAPE, SHAPE, { 72 }, ROWS, ROWS }, {}, { F32, F32, F32
   { HALF, HALF, F32, F32, F32 }, { F32, HALF, HALF, F32, F32 })
 add('layer_norm_back', { { 2, 2, 8200 }, { 2, 2, 8200 }, { 8200 }, { 2, 2 }, { 2, 2 } }, {},
   { F32, F32, F32, F32, F32 })
+add('layer_norm_back', { { 300, 72 }, { 300, 72 }, { 72 }, { 300 }, { 300 } }, {},
+  { F32, F32, F32, F32, F32 })
 add('softmax', { SHAPE }, { axis = 2 }, { F32 }, { HALF })
 add('softmax', { { 2, 2, 8200 } }, { axis = 2 }, { F32 })
 add('softmax_back', { SHAPE, SHAPE }, { axis = 2 }, { F32, F32 }, { HALF, HALF })
@@ -99,6 +101,7 @@ add('ge', { SHAPE, SHAPE }, {}, { F32, F32 })
 add('neg', { SHAPE }, {}, { F32 }, { HALF })
 add('sum', { SHAPE }, { axes = { 0, 2 } }, { F32 }, { HALF })
 add('take', { { 9, 3, 32 } }, { index = { 8, 0, 3, 3 }, shape = { 4 } }, { F32 }, { HALF })
+add('take', { { 9, 32 } }, { index = { 8, 0, 3, 3 }, shape = { 4 } }, { F32 }, { HALF })
 add('take_back', { { 300, 3, 8 } }, { index = labels(300, 31), shape = { 300 }, rows = 40 },
   { F32 }, { HALF })
 add('max_pool2d', { { 2, 6, 5, 16 } }, { size = { 3, 2 }, nhwc = true }, { F32 }, { HALF })
