@@ -14,6 +14,7 @@
 
 #include <lua.h>
 #include <lauxlib.h>
+#include <luajit.h>
 
 /* One embedded file: its path ("ridge/nn/linear.lua") and its text in pieces, NULL at the end. */
 typedef struct rg_embedded {
@@ -39,6 +40,9 @@ void rg_host_interrupt(lua_State *L);
 void rg_host_editor(lua_State *L);
 void rg_host_settings(lua_State *L);
 void rg_host_sample(lua_State *L);
+
+/* Start LuaJIT's profiler, by lines, without its timer: who calls sends SIGPROF, to this thread. */
+void rg_host_profile(lua_State *L, luaJIT_profile_callback callback);
 
 /* After the profiler served other ends: in a session, let Ctrl-C stop compiled loops again. */
 void rg_host_watch(lua_State *L);

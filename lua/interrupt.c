@@ -189,14 +189,14 @@ static int is_profiling(void)
          now.sa_handler != SIG_IGN;
 }
 
-/* The profiler puts SIGPROF back as it found it when it stops: ignored, so that a press of Ctrl-C
-** is no death after somebody has used the profiler for his own ends. */
-static void start_profiler(lua_State *L)
+/* The profiler puts SIGPROF back as it found it when it stops: ignored, so that neither a press of
+** Ctrl-C nor a late sample is a death afterwards. */
+void rg_host_profile(lua_State *L, luaJIT_profile_callback callback)
 {
   const struct itimerval never = { { 0, 0 }, { 0, 0 } };
 
   if (!is_profiling()) signal(SIGPROF, SIG_IGN);
-  luaJIT_profile_start(L, "li1000000", ignore_sample, NULL);
+  luaJIT_profile_start(L, "li1000000", callback, NULL);
   setitimer(ITIMER_PROF, &never, NULL);
 }
 
@@ -249,7 +249,7 @@ static int host_call(lua_State *L)
   lua_pushcclosure(L, on_error, 1);
   lua_replace(L, 1); /* handler closure, f, handler, arguments */
   lua_remove(L, 3);
-  if (new_kind == KIND_SESSION && !is_profiling()) start_profiler(L);
+  if (new_kind == KIND_SESSION && !is_profiling()) rg_host_profile(L, ignore_sample);
   install(new_kind == KIND_RECIPE);
   if (old_kind == KIND_NONE) {
     stopping = 0;
@@ -300,7 +300,7 @@ static int host_interrupted(lua_State *L)
 
 void rg_host_watch(lua_State *L)
 {
-  if (kind == KIND_SESSION && !is_profiling()) start_profiler(L);
+  if (kind == KIND_SESSION && !is_profiling()) rg_host_profile(L, ignore_sample);
 }
 
 /* host.interrupt(): what a press of Ctrl-C does, for tests and for programs that embed. */

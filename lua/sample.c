@@ -42,7 +42,6 @@ static void note(void *data, lua_State *L, int samples, int vmstate)
   const int m = snprintf(head, sizeof head, "%d %c ", samples, vmstate);
 
   (void)data;
-  if (!text) return;
   if (used + (size_t)m + n + 1 > ROOM) {
     lost += samples;
     return;
@@ -51,17 +50,6 @@ static void note(void *data, lua_State *L, int samples, int vmstate)
   memcpy(text + used + m, stack, n);
   used += (size_t)m + n;
   text[used++] = '\n';
-}
-
-/* The profiler puts SIGPROF back as it found it when it stops.  One that was on its way then would
-** end a script, which has no other use of the signal: it is to find it ignored. */
-static void ignore_late(void)
-{
-  struct sigaction now;
-
-  if (sigaction(SIGPROF, NULL, &now) == 0 && now.sa_handler == SIG_DFL) {
-    signal(SIGPROF, SIG_IGN);
-  }
 }
 
 /* Ticks for this thread, each millisecond of the processor time of all threads. */
@@ -94,8 +82,7 @@ static int host_sample_start(lua_State *L)
   /* LuaJIT would stop a running one itself, and forget the mode just set: loops compiled then could
   ** not be left */
   luaJIT_profile_stop(L);
-  ignore_late();
-  luaJIT_profile_start(L, "li1000000", note, NULL); /* its own timer never comes */
+  rg_host_profile(L, note);
   if (!start_ticks()) {
     luaJIT_profile_stop(L);
     rg_host_watch(L);
