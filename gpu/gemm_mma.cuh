@@ -57,15 +57,7 @@ template <class P> inline rg_gemm rg_gemm_of(const P &p)
   g.a = rg_gemm_matrix_of(p.a, p.ndim);
   g.b = rg_gemm_matrix_of(p.b, p.ndim);
   g.c = rg_gemm_matrix_of(p.c, p.ndim);
-  g.epilogue.cols = p.n;
-  g.epilogue.p = p.p;
-  g.epilogue.draw = p.draw;
-  g.epilogue.bias = p.bias;
-  g.epilogue.bias_step = p.bias_step;
-  g.epilogue.bias_dtype = p.bias_dtype;
-  g.epilogue.scale = (float)p.scale;
-  g.epilogue.dtype = p.c.dtype;
-  g.epilogue.act = p.act;
+  g.epilogue = rg_epilogue_after(p);
   return g;
 }
 

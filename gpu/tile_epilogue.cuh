@@ -28,6 +28,23 @@ struct rg_epilogue {
   int32_t bias_dtype, dtype, act;
 };
 
+/* Of a product as product.cu describes it, but where its result goes. */
+template <class P> inline rg_epilogue rg_epilogue_after(const P &p)
+{
+  rg_epilogue e = {};
+
+  e.cols = p.n;
+  e.p = p.p;
+  e.draw = p.draw;
+  e.bias = p.bias;
+  e.bias_step = p.bias_step;
+  e.bias_dtype = p.bias_dtype;
+  e.scale = (float)p.scale;
+  e.dtype = p.c.dtype;
+  e.act = p.act;
+  return e;
+}
+
 /* Zeros where dropout says so, for elements at .. at + 7 of the stream. */
 static __device__ inline void rg_epilogue_drop(const rg_epilogue &e, uint64_t seed, uint64_t at,
                                                float v[8])

@@ -266,23 +266,15 @@ static rg_status end(const rg_call *call, const rg_product &p, const rg_gemm &g)
 {
   const int64_t rows = g.count * g.m;
   cudaStream_t stream = rg_gpu_stream(call->device);
-  rg_epilogue e = {};
 
   if (g.result == RG_F64) {
     return rg_gpu_status(call->op->name,
                          rg_launch(k_epilogue_f64, over_lines(rows, g.n, 1, stream), p, rows));
   }
+  rg_epilogue e = rg_epilogue_after(p);
+
   e.data = p.c.data;
   e.row = p.c.row;
-  e.cols = p.n;
-  e.p = p.p;
-  e.draw = p.draw;
-  e.bias = p.bias;
-  e.bias_step = p.bias_step;
-  e.bias_dtype = p.bias_dtype;
-  e.scale = (float)p.scale;
-  e.dtype = p.c.dtype;
-  e.act = p.act;
   return rg_gpu_status(call->op->name, rg_launch(k_epilogue, over_lines(rows, g.n, EIGHT, stream),
                                                  p, e, (const float *)g.c.data, rows,
                                                  g.c.data == p.c.data ? (int64_t)0 : g.n));
