@@ -16,7 +16,7 @@ local ridge = require 'ridge'
 local nn = ridge.nn
 
 local opt = ridge.args {
-  { 'lengths', '256,512,1024,2048,4096', 'of the sequence, by comma' },
+  { 'lengths', { 256, 512, 1024, 2048, 4096 }, 'of the sequence', integer = true, min = 1 },
   { 'heads', 8, 'each with its own queries, keys and values', integer = true, min = 1 },
   { 'size', 64, 'of a head', integer = true, min = 1 },
   { 'features', 64, 'random ones of a head', integer = true, min = 1 },
@@ -30,10 +30,7 @@ local opt = ridge.args {
 }
 local folder = opt.out:match '^(.+)/'
 if folder then require('ridge.store.place').make_folder(folder) end -- before any work
-if opt.smoke then opt.lengths, opt.heads, opt.quick = '64,256', 2, true end
-
-local lengths = {}
-for word in opt.lengths:gmatch '%d+' do lengths[#lengths + 1] = tonumber(word) end
+if opt.smoke then opt.lengths, opt.heads, opt.quick = { 64, 256 }, 2, true end
 
 -- One block of four in each row: the one on the diagonal, then every fourth.
 local function quarter(n)
@@ -76,7 +73,7 @@ function KIND.features(q, k, v)
 end
 
 local sw = ridge.sweep 'attention' {
-  space = { length = lengths, kind = { 'matrix', 'tiles', 'quarter', 'features' } },
+  space = { length = opt.lengths, kind = { 'matrix', 'tiles', 'quarter', 'features' } },
   args = { heads = opt.heads, size = opt.size, features = opt.features, causal = opt.causal,
     dtype = opt.dtype },
   protocol = opt.quick and 'quick' or 'demo',
@@ -121,7 +118,7 @@ end
 print(('%d heads of %d, %s%s; forward; medians with their 95 %% intervals'):format(opt.heads,
   opt.size, opt.dtype, opt.causal and ', causal' or ''))
 print 'length  kind            ms                interval  grade   peak MB   error  time of matrix'
-for _, n in ipairs(lengths) do
+for _, n in ipairs(opt.lengths) do
   for _, kind in ipairs { 'matrix', 'tiles', 'quarter', 'features' } do
     local row = by[n][kind]
     if row.fwd then

@@ -147,6 +147,10 @@ describe('the exit status of a recipe', function()
     { 1, 'attention.lua --smoke --dtype f8' },
     { 0, 'distill.lua --help' },
     { 1, 'amp.lua --smoke --batch 0' },
+    { 1, 'amp.lua --smoke --widths 2.5' }, -- not 2 and 5
+    { 1, 'attention.lua --smoke --lengths 1e3x' },
+    { 1, 'landscape.lua --smoke --layers zork' },
+    { 1, 'landscape.lua --smoke --n-in 0.5' },
     { 1, 'levels.lua --smoke --device cpu' },
   } do
     it(('is %d: %s'):format(case[1], case[2]), function()

@@ -63,7 +63,7 @@ end
 ---@param bytes number 0 takes the limit away
 ---@param device string|nil 'cpu' when left out, or 'pinned'
 function M.set_limit(bytes, device)
-  if type(bytes) ~= 'number' or bytes < 0 or bytes > 2 ^ 53 then
+  if type(bytes) ~= 'number' or not (bytes >= 0 and bytes <= 2 ^ 53) then -- nan is none
     blame.raise(('memory.set_limit: bytes are a number from 0, got %s'):format(blame.show(bytes)))
   end
   call.check(C.rg_memory_set_limit(number_of(device, 'memory.set_limit'), bytes),

@@ -93,6 +93,21 @@ describe('random calls', function()
   end)
 end)
 
+describe('calls of stored sweeps that fit', function()
+  it('succeed also where a busy machine disturbed every point that was timed', function()
+    local folder = folders.new()
+    local calls = root .. '/tests/lua/calls/'
+    local text, status = folders.run(("cd %s && '%s/ridge' '%smeasured.lua' fit.db && "
+      .. "'%s/ridge' --quiet '%sdisturbed.lua'"):format(folder, root, calls, root, calls))
+    folders.remove(folder)
+    assert.equal(0, status, text)
+    local failed = {}
+    for line in text:gmatch 'FAILS ([^\n]*)' do failed[#failed + 1] = line end
+    assert.same({}, failed)
+    assert.is_true(tonumber(text:match 'DONE (%d+)') >= 20, text)
+  end)
+end)
+
 describe('hostile input', function()
   it('names what was released', function()
     local x = ridge.ones(2, 3)

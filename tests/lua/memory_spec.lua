@@ -82,3 +82,13 @@ describe('memory', function()
     assert.is_true(p.rss > 2 ^ 20 and p.rss <= p.vms and p.available <= p.total)
   end)
 end)
+
+describe('the limit of memory', function()
+  it('is a number of bytes, which nan is not', function()
+    for _, bytes in ipairs { 0 / 0, -1, 1e300, 1 / 0, 'x' } do
+      local ok, err = pcall(ridge.memory.set_limit, bytes)
+      assert.is_false(ok)
+      assert.matches('memory.set_limit: bytes are a number from 0, got ', err.message)
+    end
+  end)
+end)

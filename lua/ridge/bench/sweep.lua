@@ -80,6 +80,7 @@ function M.sweep(texts, given)
   if opt.device ~= 'cpu' then args.device = opt.device end
   return sweep(opt.name or name_of(texts, space, args, protocol)) {
     space = space, args = args, protocol = protocol, seed = opt.seed, device = opt.device,
+    any_name = true, -- the names are of the content, and the models are parameters
     -- parameters that a model does not have would only measure it again
     where = function(p)
       local used = { batch = true, model = true }

@@ -89,6 +89,11 @@ local function convert_one(option, kind, text)
     if option.integer and value ~= math.floor(value) then
       return nil, ("'%s' is not a whole number"):format(text)
     end
+    -- from 2^53 on numbers are rounded: what was typed may be another one
+    if option.integer and math.abs(value) >= 2 ^ 53 and not (option.max and value > option.max)
+        and not (option.min and value < option.min) then
+      return nil, ('%s is a larger number than can be counted with'):format(text)
+    end
     if option.min and value < option.min then
       return nil, ('%s is less than %s'):format(text, tostring(option.min))
     end
@@ -172,7 +177,8 @@ end
 --- Read a list of arguments. Never ends the program, see `parse`.
 ---@param spec ridge.cli.Option[] the options; `rest` says what free arguments are,
 ---  `most` how many there may be
----@param argv string[] the arguments
+---@param argv string[] the arguments; off: names of options that are false or empty; once: an
+---  option that is no list may stand there once only
 ---@return table|nil values by name; nil if something is wrong or help is asked for
 ---@return string[]|string rest the free arguments; 'help', or what is wrong
 ---@return table|nil said set of the options that stood there, whatever their value
@@ -214,9 +220,15 @@ function M.read(spec, argv)
         value, reason = convert(option, text)
       end
       if value == nil then return nil, ('%s: %s'):format(flag(option[1]), reason) end
+      local before = said[plain(option[1])]
       said[plain(option[1])] = true
+      if before and argv.once and type(value) ~= 'table' and not option.each then
+        return nil, ('%s: it is one, not a list'):format(flag(option[1]))
+      end
       if option.each then
         table.insert(values[plain(option[1])], value)
+      elseif before and type(value) == 'table' then -- a list that stands twice is one list
+        for _, item in ipairs(value) do table.insert(values[plain(option[1])], item) end
       else
         values[plain(option[1])] = value
       end
@@ -226,6 +238,13 @@ function M.read(spec, argv)
       rest[#rest + 1] = word
     end
     i = i + 1
+  end
+  for _, each in ipairs(argv.off or {}) do
+    local option, reason = find(options, spec, each)
+    if not option then return nil, reason end
+    local kind, key = type(option[2]), plain(option[1])
+    if kind == 'boolean' then values[key], said[key] = false, true end
+    if kind == 'table' then values[key], said[key] = {}, true end
   end
   if #rest > 0 and not spec.rest then
     return nil, ("unexpected argument '%s': options are written --name value"):format(rest[1])

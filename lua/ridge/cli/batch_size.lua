@@ -41,7 +41,8 @@ Exit status: 0; 2 when not even the least batch fits.]],
   { 'quick', false, 'three rounds a batch' },
   { 'rigorous', false, 'more rounds, to 0.5 %' },
   { 'seed', 1, 'of weights, input and order', integer = true, min = 0 },
-  { 'threads', 0, 'compute threads; 0: as they are', integer = true, min = 0 },
+  { 'threads', 0, 'compute threads; 0: as they are', integer = true, min = 0,
+    max = 1024 },
   { 'db', '', 'database file; RIDGE_DB or results/ridge.db when left out' },
   { 'out', '', 'PNG file for the curve',
     writes = 'file' },
@@ -65,6 +66,7 @@ function M.bytes(text)
 end
 
 local function settings(opt)
+  if opt.quick and opt.rigorous then return nil, 'it is one of --quick and --rigorous' end
   local share_of = require('ridge.cli.bench').share
   local share, why = share_of(opt.share)
   if not share then return nil, '--share: ' .. why end

@@ -37,8 +37,9 @@ Exit status: 0; 2 when points failed.]],
   { 'warmup', -1, 'exactly so many calls before; -1: until steady', integer = true, min = -1,
     max = 1e6 },
   { 'seed', 1, 'of weights, input and order', integer = true, min = 0 },
-  { 'threads', 0, 'compute threads; 0: as they are', integer = true, min = 0 },
-  { 'workers', 1, 'processes that prepare at once', integer = true, min = 1 },
+  { 'threads', 0, 'compute threads; 0: as they are', integer = true, min = 0,
+    max = 1024 },
+  { 'workers', 1, 'processes that prepare at once', integer = true, min = 1, max = 1024 },
   { 'db', '', 'database file; RIDGE_DB or results/ridge.db when left out' },
   { 'name', '', 'name of the sweep; made from its content when left out' },
   { 'new', false, 'measure again, as another sweep' },
@@ -73,6 +74,7 @@ local function settings(opt)
     if not share then return nil, '--precision: ' .. reason end
     protocol.precision = share
   end
+  if opt.quick and opt.rigorous then return nil, 'it is one of --quick and --rigorous' end
   if opt.iterations == 1 then return nil, '--iterations: one call has no interval' end
   return { space = require('ridge.sweep.written').parameters(opt.param), protocol = protocol,
     name = opt.name ~= '' and opt.name or nil, dtype = opt.dtype, device = opt.device,

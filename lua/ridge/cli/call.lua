@@ -15,17 +15,26 @@ local function add(argv, what, name, value)
   if value == true then
     argv[#argv + 1] = flag
   elseif type(value) == 'table' then
+    for key, each in pairs(value) do
+      if type(key) ~= 'number' or type(each) ~= 'string' and type(each) ~= 'number' then
+        blame.raise(('%s: option %s is a table, and no list of texts and numbers'):format(what,
+          name), 'EARG', what)
+      end
+    end
     for _, each in ipairs(value) do add(argv, what, name, each) end
+    if #value == 0 then argv.off[#argv.off + 1] = name end
   elseif type(value) == 'string' or type(value) == 'number' then
     argv[#argv + 1] = ('%s=%s'):format(flag, tostring(value))
-  elseif value ~= false then
+  elseif value == false then
+    argv.off[#argv.off + 1] = name
+  else
     blame.raise(('%s: option %s is %s; expected a text, a number or a boolean'):format(what, name,
       blame.show(value)), 'EARG', what)
   end
 end
 
 local function words_of(what, ...)
-  local given, argv, opts = { ... }, {}, nil
+  local given, argv, opts = { ... }, { off = {}, once = true }, nil
   for i = 1, select('#', ...) do
     local word = given[i]
     if type(word) == 'table' and i == select('#', ...) then

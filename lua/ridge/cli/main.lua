@@ -37,6 +37,9 @@ local FLAGS = {}
 function FLAGS.threads(text)
   local n = tonumber(text)
   if not n or n ~= math.floor(n) then return nil, ("--threads: '%s' is no number"):format(text) end
+  if math.abs(n) > 2 ^ 31 then
+    return nil, ('--threads: %s is not in 0 .. 1024'):format(text)
+  end
   local ok, reason = host.set_threads(n)
   if not ok then return nil, '--threads: ' .. reason end
   host.settings.threads = n
@@ -45,7 +48,9 @@ end
 
 function FLAGS.seed(text)
   local n = tonumber(text)
-  if not n or n ~= math.floor(n) or n < 0 or n > 2 ^ 53 then
+  -- what is above 2^53 may have been rounded to it
+  if not n or n ~= math.floor(n) or n < 0 or n > 2 ^ 53
+      or n == 2 ^ 53 and text ~= '9007199254740992' then
     return nil, ("--seed: '%s' is no whole number from 0 to 2^53"):format(text)
   end
   host.seed(n)
@@ -130,6 +135,7 @@ local function read(argv)
     elseif word == '-v' or word == '--version' then
       plan.version = true
     elseif name and SWITCHES[name] then
+      if word:find('=', 1, true) then return nil, ('--%s takes no value'):format(name) end
       SWITCHES[name]()
     elseif name and FLAGS[name] then
       if not word:find('=', 1, true) then

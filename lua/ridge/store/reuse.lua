@@ -1,6 +1,10 @@
 -- SPDX-License-Identifier: MIT
 --- What was measured before and need not be measured again: the same parameters under the same
---- recipe, arguments, protocol and environment, by a point of another space.
+--- recipe, arguments, protocol and environment, by a point of another space of the same sweep.
+--
+-- A recipe may declare several sweeps, which measure different things at the same parameters: only
+-- those of one name are the same work, unless the sweep says that its parameters are all there is
+-- to know (`any_name`, as benchmarks of models written as text).
 --
 -- A sweep that is started again with the same space is asked to measure again, and does. Points of
 -- grade D were disturbed and are no help to anybody.
@@ -15,7 +19,7 @@ local FOUND = [[/* reusable */
   JOIN trial o ON o.config_id = t.config_id AND o.sweep_id <> t.sweep_id AND o.role = 'point'
     AND o.state = 'ok'
   JOIN sweep p ON p.id = o.sweep_id AND p.recipe_id = s.recipe_id
-    AND p.protocol_id = s.protocol_id AND p.args = s.args
+    AND p.protocol_id = s.protocol_id AND p.args = s.args AND (?3 OR p.base = s.base)
     AND NOT (p.base = s.base AND p.space = s.space AND p.seed = s.seed)
   JOIN attempt a ON a.id = o.best_attempt AND a.outcome = 'ok' AND a.grade < 'D' AND a.env_id = ?2
   WHERE t.sweep_id = ?1 AND t.state = 'pending' AND t.role = 'point' AND t.tries = 0
@@ -25,10 +29,11 @@ local FOUND = [[/* reusable */
 ---@param st table store open for writing
 ---@param sweep_id integer
 ---@param env_id integer where it would be measured
+---@param any_name boolean|nil also of sweeps of another name
 ---@return integer n how many points need not be measured
-function M.take(st, sweep_id, env_id)
+function M.take(st, sweep_id, env_id, any_name)
   return st:within(function()
-    local rows = st.db:query(FOUND, sweep_id, env_id)
+    local rows = st.db:query(FOUND, sweep_id, env_id, any_name and 1 or 0)
     for _, row in ipairs(rows) do
       st.db:run([[/* reuse */ UPDATE trial SET state='ok', best_attempt=?, reused=1, passes=?
         WHERE id=?]], row.attempt, row.passes, row.trial)

@@ -21,7 +21,7 @@ local UNDONE = {}
 local function look(st, wanted, opt, facts)
   local ids = st:environment(opt.lab.facts())
   local sweep, made = identity.ensure(st, wanted, opt.new)
-  facts.reused = opt.reuse and reuse.take(st, sweep.id, ids.env_id) or 0
+  facts.reused = opt.reuse and reuse.take(st, sweep.id, ids.env_id, opt.any_name) or 0
   local counts = queue.counts(st, sweep.id, opt.shard)
   facts.to_run = (counts.pending or 0) + (counts.running or 0)
   facts.done = counts.total - facts.to_run - facts.reused
@@ -47,7 +47,7 @@ end
 --- Look what would be done.
 ---@param plan table of ridge.sweep.space.expand
 ---@param wanted table of ridge.store.identity.ensure
----@param opt table db, new, reuse, shard, workers, lab
+---@param opt table db, new, reuse, any_name, shard, workers, lab
 ---@return table facts of Sweep:dry_run
 function M.run(plan, wanted, opt)
   local facts = { grid = plan.n_points + plan.n_rejected, removed = plan.n_rejected,

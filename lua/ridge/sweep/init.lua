@@ -39,6 +39,8 @@ local SPEC = {
   setup    = { 'function', doc = 'setup(p, m) returns the context c of a point' },
   check    = { 'function', doc = 'check(p, c): false, or nil and why, when c is wrong' },
   measure  = { 'function', required = true, doc = 'measure(p, c, m) says what to time' },
+  any_name = { 'boolean', default = false,
+               doc = 'what the recipe measured under other names is the same: parameters say all' },
   partner  = { 'function', doc = 'partner(p): the point timed beside p in every pass, or nil' },
   reuse_setup = { 'boolean', default = false,
                   doc = 'set a point up once and keep it over its passes, in one process' },
@@ -231,7 +233,7 @@ function Sweep:run(opt)
   opt.budget, opt.shard = part.seconds(opt.budget), part.shard(opt.shard)
   local summary = run.run({ setup = spec.setup, check = spec.check, measure = spec.measure,
     partner = spec.partner, reuse_setup = spec.reuse_setup, protocol = protocol,
-    timeout = spec.timeout }, wanted, opt)
+    timeout = spec.timeout, any_name = spec.any_name }, wanted, opt)
   self.db, self.stored_as = summary.path, summary.name
   if override.ended then override.ended(summary) end
   return summary
@@ -244,7 +246,7 @@ end
 ---  seconds (a guess from what is stored; nil where nothing is), text
 function Sweep:dry_run(opt)
   opt = run_options(opt, self.spec.device)
-  opt.shard = part.shard(opt.shard)
+  opt.shard, opt.any_name = part.shard(opt.shard), self.spec.any_name
   return require('ridge.sweep.dry').run(self.plan, wanted_of(self,
     opt.lab.protocol(self.spec.protocol)), opt)
 end

@@ -26,6 +26,14 @@ local function check_length(what, n)
   end
 end
 
+-- The distance or ratio of two finite numbers may be no finite one.
+local function check_span(what, a, b, span)
+  if span == math.huge then
+    blame.raise(('%s: %s and %s are too far apart to put numbers between them'):format(what, a, b),
+      'EARG', what)
+  end
+end
+
 --- Numbers from a to b in equal steps, both ends included where the step meets them.
 -- >> ridge.range(128, 512, 128)
 ---@param a number first
@@ -41,6 +49,7 @@ function M.range(a, b, step)
     blame.raise(('range(%s, %s, %s) is empty: it goes up by a step above 0'):format(a, b, step),
       'EARG', 'range')
   end
+  check_span('range', a, b, b - a)
   -- a step that meets b but for rounding still counts
   local n = math.floor((b - a) / step + 1e-9)
   check_length('range', n)
@@ -64,6 +73,7 @@ function M.geom(a, b, factor)
     blame.raise(('geom(%s, %s, %s) is empty: it starts above 0 and grows by a factor above 1')
       :format(a, b, factor), 'EARG', 'geom')
   end
+  check_span('geom', a, b, b / a)
   check_length('geom', math.log(b / a) / math.log(factor))
   local list, x = {}, a
   while x <= b * (1 + 1e-9) do
@@ -88,6 +98,7 @@ function M.between(a, b, n)
     blame.raise(('between(%s, %s, %s) is no list: it has 2 or more numbers and goes up'):format(a,
       b, n), 'EARG', 'between')
   end
+  check_span('between', a, b, b - a)
   local list = {}
   for i = 0, n - 1 do list[i + 1] = clean(a + (b - a) * i / (n - 1)) end
   return list
@@ -108,6 +119,7 @@ function M.logs(a, b, n)
     blame.raise(('logs(%s, %s, %s) is no list: it has 2 or more numbers, starts above 0 and goes '
       .. 'up'):format(a, b, n), 'EARG', 'logs')
   end
+  check_span('logs', a, b, b / a)
   local list = {}
   for i = 0, n - 1 do list[i + 1] = clean(a * (b / a) ^ (i / (n - 1))) end
   return list
@@ -174,6 +186,7 @@ function M.random(a, b, opt)
     blame.raise(('random(%s, %s) is empty: it goes up%s'):format(a, b,
       log and ', from above 0' or ''), 'EARG', 'random')
   end
+  check_span('random', a, b, log and b / a or b - a)
   return setmetatable({ a = a, b = b, log = log, whole = a % 1 == 0 and b % 1 == 0 }, Random)
 end
 

@@ -84,6 +84,7 @@ local function environment(draw)
   function env.twice(make) return make(), make():state() end
   function env.rows() return M.rows() end
   function env.sweep() return M.open() end
+  function env.counted() return M.open 'counted' end
   return env
 end
 
@@ -107,8 +108,10 @@ function M.rows()
   return list
 end
 
---- The sweep of calls/measured.lua.
-function M.open() return ridge.open 'fit.db':sweep 'fit' end
+--- A sweep of calls/measured.lua: the timed one, or `counted`.
+---@param name string|nil
+---@return table sweep
+function M.open(name) return ridge.open 'fit.db':sweep(name or 'fit') end
 
 -- -- Functions ----------------------------------------------------------------------------------
 
@@ -302,10 +305,12 @@ M.METHODS = {
   ['graph:states'] = 'ridge.graph(net(), ridge.ones(2, 3))',
   ['graph:same'] = 'ridge.graph(net(), ridge.ones(2, 3)), ridge.graph(net(), ridge.ones(2, 3))',
   ['graph:check'] = 'ridge.graph(net(), ridge.ones(2, 3))',
-  ['sweep:best'] = 'sweep(), "fwd"', ['sweep:results'] = 'sweep()',
+  -- what points of grade D have no say in is asked of those that have no grade
+  ['sweep:best'] = 'counted(), "square", a', ['sweep:results'] = 'sweep()',
   ['sweep:samples'] = 'sweep(), sweep():results()[one { 1, 2, 3, 4 }], "fwd"',
-  ['sweep:pareto'] = 'sweep(), { min = { "fwd" }, max = { "square" } }',
-  ['sweep:exponent'] = 'sweep(), "fwd", "width"', ['sweep:drift'] = 'sweep(), "fwd"',
+  ['sweep:pareto'] = 'counted(), { min = { "square" }, max = { "share" } }',
+  ['sweep:exponent'] = 'counted(), "square", "width", { by = one { "kind" } }',
+  ['sweep:drift'] = 'counted(), "square"',
   ['sweep:compare'] = 'sweep(), sweep()', ['sweep:ceilings'] = 'sweep()',
   ['sweep:plot'] = 'sweep(), "map", { x = "width", y = "kind", z = "fwd" }',
 }

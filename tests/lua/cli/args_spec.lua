@@ -85,6 +85,14 @@ describe('the options of a recipe', function()
     assert.equal("--dtype: 'bf61' is none of f32, bf16 (did you mean 'bf16'?)",
       reason('--dtype', 'bf61'))
     assert.equal("--widths: 'x' is not a number", reason('--widths', '1,x'))
+    for _, digits in ipairs { '9007199254740993', '1e300', 'inf', '-1e300' } do -- of no such number
+      assert.matches('is a larger number than can be counted with$', select(2,
+        args.read({ { 'n', 1, integer = true } }, { '--n', digits })))
+    end
+    assert.equal('-n: 1e300 is more than 9',
+      select(2, args.read({ { 'n', 1, integer = true, max = 9 } }, { '--n', '1e300' })))
+    assert.equal(2 ^ 53 - 1, args.read({ { 'n', 1, integer = true } }, { '--n',
+      '9007199254740991' }).n)
     assert.equal('--lr needs a value', reason '--lr')
     assert.equal('--lr needs a value', reason('--lr', '--resume'))
     assert.equal("--resume: 'perhaps' is neither true nor false", reason '--resume=perhaps')
@@ -110,6 +118,23 @@ describe('the options of a recipe', function()
       assert.is_nil((args.read(spec, words)))
     end
     assert.truthy(args.help(spec, 'x'):find '%-P, %-%-param TEXT')
+  end)
+
+  it('of a call may be false, empty or a list, and none is passed over', function()
+    local spec = { { 'state', { 'oom', 'error' }, choices = { 'oom', 'error', 'crashed' } },
+      { 'by', '' }, { 'reuse', true }, { 'param', {}, each = true } }
+    local function called(off, ...)
+      return args.read(spec, { off = off, once = true, ... })
+    end
+    local values = called({ 'reuse', 'param', 'by' }, '--state=oom', '--state=crashed')
+    assert.same({ 'oom', 'crashed' }, values.state)
+    assert.same({ false, {}, '' }, { values.reuse, values.param, values.by })
+    assert.same({}, called({ 'state' }).state)
+    assert.equal("unknown option '--bye' (did you mean '--by'?)", select(2, called { 'bye' }))
+    assert.equal('--by: it is one, not a list', select(2, called({}, '--by=a', '--by=b')))
+    -- in the shell the last word holds, and lists grow
+    values = args.read(spec, { '--by=a', '--by=b', '--state=error', '--state', 'oom,crashed' })
+    assert.same({ 'b', { 'error', 'oom', 'crashed' } }, { values.by, values.state })
   end)
 
   it('have a help', function()

@@ -216,7 +216,10 @@ describe('ridge', function()
       { { '--threads', 'x' }, 'is no number' }, { { '--threads', '0.5' }, 'is no number' },
       { { '--seed', '-1' }, 'no whole number' }, { { '--device', 'cuda:0' }, 'no device' },
       { { '-e' }, 'needs code' }, { { '--trace', 'x' }, 'neither' },
-      { { '/' }, 'there is no file' },
+      { { '/' }, 'there is no file' }, { { '--quiet=no' }, '--quiet takes no value' },
+      { { '--no-jit=', '-e', '1' }, '--no-jit takes no value' },
+      { { '--threads=1e300' }, '1e300 is not in 0 .. 1024' },
+      { { '--seed=9007199254740993' }, "'9007199254740993' is no whole number" },
     } do
       local status, out, err = run(case[1])
       assert.equal(1, status, case[2])

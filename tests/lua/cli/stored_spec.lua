@@ -207,6 +207,14 @@ describe('the command', function()
       ridge.export('squares', { as = 'csv', db = db })
       ridge.show(1, { db = db })
       ridge.db('check', { db = db })
+      for word, opts in pairs { ["unknown option '%%-%%-zork'"] = { zork = false, db = db },
+          ["unknown option '%%-%%-zork' "] = { zork = {}, db = db },
+          ['it is one, not a list'] = { by = { 'square', 'k' }, db = db },
+          ['option by is a table, and no list'] = { by = { square = 1 }, db = db } } do
+        local ok, err = pcall(ridge.top, 'squares', opts)
+        assert(not ok and err.message:find((word:gsub(' $', ''))), word)
+      end
+      ridge.retry('squares', { state = { 'crashed', 'infeasible' }, db = db })
       ridge.watch('squares', { once = true, db = db })
       for _, name in ipairs { 'retry', 'replay', 'replot', 'doctor', 'compare', 'calibrate' } do
         assert(type(ridge[name]) == 'function', name)
@@ -218,7 +226,7 @@ describe('the command', function()
     assert.matches('trial%s+k%s+square', text)
     assert.matches('\ntrial,role,', text)
     assert.matches('1 of squares, error', text)
-    assert.matches('error: show: there is no trial 999 in .*\n   at .*calls.lua:11', text)
+    assert.matches('error: show: there is no trial 999 in .*\n   at .*calls.lua:19', text)
     os.remove(folder .. '/calls.lua')
   end)
 

@@ -49,6 +49,26 @@ describe('another space of a recipe', function()
     assert.same({ [2] = 1, [3] = 1, [4] = 0 }, reused)
   end)
 
+  it('takes nothing of a sweep of another name, which measures something else', function()
+    run(declare { k = { 1, 2 } })
+    calls = {}
+    local sw = sweep 'other' { space = { k = { 2, 1 } }, measure = function(p, _, m)
+      calls[#calls + 1] = p.k
+      m:metric('twice', 2 * p.k)
+    end }
+    assert.equal(0, sw:dry_run { db = db, lab = lab }.reused)
+    run(sw)
+    assert.equal(2, #calls)
+    for _, row in ipairs(sw:results()) do
+      assert.same({ 2 * row.k, 0 }, { row.twice, row.reused })
+      assert.is_nil(row.fwd)
+    end
+    -- one that says that its parameters are all there is to know
+    sw = declare({ k = { 1, 2 } }, { any_name = true })
+    sw.name = 'same'
+    assert.equal(2, sw:dry_run { db = db, lab = lab }.reused)
+  end)
+
   it('measures again where it is told to, or where the same space is started again', function()
     run(declare { k = { 1, 2 } })
     calls = {}

@@ -62,6 +62,12 @@ describe('values', function()
     for _, bad in ipairs { { 0, 8 }, { 8, 1 }, { 1, 8, 1 }, { -1, 8 }, { 1, 8, 0.5 } } do
       assert.has_error(function() space.geom(bad[1], bad[2], bad[3]) end)
     end
+    for _, name in ipairs { 'logs', 'between', 'random', 'geom', 'range' } do -- of finite numbers
+      local a = (name == 'between' or name == 'random' or name == 'range') and -1e308 or 1e-320
+      local ok, err = pcall(space[name], a, 1e308, name ~= 'random' and 5 or nil)
+      assert.is_false(ok, name)
+      assert.matches(name .. ': .* are too far apart', err.message)
+    end
     assert.has_error(function() space.any {} end)
     assert.has_error(function() space.any { 1, 1 } end)
     assert.has_error(function() space.any 'x' end)
