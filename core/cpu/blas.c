@@ -3,6 +3,8 @@
 ** Products by OpenBLAS: gemm into f32 or f64, then the epilogue over the result.  It takes
 ** everything: what gemm cannot read is converted into scratch first.
 */
+#include <string.h>
+
 #include <cblas.h>
 
 #include "cpu/product.h"
@@ -31,10 +33,16 @@ static bool as_it_lies(const void *data, int64_t row, int64_t col, int64_t rows,
 
 /* -- Conversions -------------------------------------------------------------------------- */
 
+/* Has Ctrl-C come?  Asked at the beginning of a row and now and then in it. */
+static bool stops(int64_t i)
+{
+  return (i & 4095) == 0 && rg_interrupt_pending();
+}
+
 static void convert_a(const rg_product *p, void *out)
 {
   for (int64_t i = 0; i < p->m; i++) {
-    for (int64_t l = 0; l < p->k; l++) {
+    for (int64_t l = 0; l < p->k && !stops(l); l++) {
       int64_t at = i * p->a_row + l * p->a_col;
 
       if (p->compute == RG_F64) {
@@ -66,11 +74,13 @@ static double weight_f64(const rg_weight *w, int64_t k, int64_t j)
 static void convert_b(const rg_product *p, void *out)
 {
   if (p->compute != RG_F64) {
-    rg_weight_fetch(&p->b, 0, p->k, 0, p->n, out, p->n);
+    for (int64_t l = 0; l < p->k && !rg_interrupt_pending(); l += 64) {
+      rg_weight_fetch(&p->b, l, rg_min_i64(64, p->k - l), 0, p->n, (float *)out + l * p->n, p->n);
+    }
     return;
   }
   for (int64_t l = 0; l < p->k; l++) {
-    for (int64_t j = 0; j < p->n; j++) {
+    for (int64_t j = 0; j < p->n && !stops(j); j++) {
       ((double *)out)[l * p->n + j] = weight_f64(&p->b, l, j);
     }
   }
@@ -78,35 +88,85 @@ static void convert_b(const rg_product *p, void *out)
 
 /* -- The product ------------------------------------------------------------------------------ */
 
-/* Rows first .. first + m - 1. */
-static void gemm_rows(const rg_product *p, const operand *a, const operand *b, void *c, int64_t ldc,
-                      int64_t first, int64_t m)
+/* A part of a product: from place `at` on, so many rows (m), columns (n), terms of the sums (k). */
+typedef struct part {
+  int64_t at[3];
+  int64_t size[3];
+} part;
+
+/* The elements from one row or column of an operand, as it is written down, to the next. */
+static int64_t step(const operand *x, bool row)
 {
-  int64_t at = first * (a->trans == CblasNoTrans ? a->ld : 1);
+  return (x->trans == CblasNoTrans) == row ? x->ld : 1;
+}
+
+static void gemm_part(const rg_product *p, const operand *a, const operand *b, void *c, int64_t ldc,
+                      const part *t)
+{
+  const int64_t m = t->at[0], n = t->at[1], k = t->at[2];
+  const int64_t in_a = m * step(a, true) + k * step(a, false);
+  const int64_t in_b = k * step(b, true) + n * step(b, false);
+  const int64_t in_c = m * ldc + n;
+  const double beta = k > 0 ? 1 : 0; /* later terms are added */
 
   if (p->compute == RG_F64) {
-    cblas_dgemm(CblasRowMajor, a->trans, b->trans, (int)m, (int)p->n, (int)p->k, 1.0,
-                (const double *)a->data + at, (int)a->ld, b->data, (int)b->ld, 0.0,
-                (double *)c + first * ldc, (int)ldc);
+    cblas_dgemm(CblasRowMajor, a->trans, b->trans, (int)t->size[0], (int)t->size[1],
+                (int)t->size[2], 1.0, (const double *)a->data + in_a, (int)a->ld,
+                (const double *)b->data + in_b, (int)b->ld, beta, (double *)c + in_c, (int)ldc);
   } else {
-    cblas_sgemm(CblasRowMajor, a->trans, b->trans, (int)m, (int)p->n, (int)p->k, 1.0f,
-                (const float *)a->data + at, (int)a->ld, b->data, (int)b->ld, 0.0f,
-                (float *)c + first * ldc, (int)ldc);
+    cblas_sgemm(CblasRowMajor, a->trans, b->trans, (int)t->size[0], (int)t->size[1],
+                (int)t->size[2], 1.0f, (const float *)a->data + in_a, (int)a->ld,
+                (const float *)b->data + in_b, (int)b->ld, (float)beta, (float *)c + in_c,
+                (int)ldc);
   }
 }
 
-/* The library does not look at Ctrl-C: it gets so many rows at a time as it has done soon. */
-static rg_status gemm(const rg_product *p, const operand *a, const operand *b, void *c, int64_t ldc)
+/*
+** How much the library gets at a time: what it has done soon.  Rows are cut first, and columns and
+** sums only where rows alone are too long for that: a narrow part is slower.
+*/
+static void sizes_of_parts(const rg_product *p, int64_t size[3])
 {
   const double piece = 5e9; /* operations */
-  double rows = piece / (2.0 * (double)p->n * (double)p->k);
-  int64_t most = rows < 64 ? 64 : rows < 1e9 ? (int64_t)rows / 64 * 64 : 1000000000;
+  const int64_t whole[3] = { p->m, p->n, p->k };
+  const int64_t least[3] = { 64, 512, 4096 };
+  double rest = piece / 2;
 
-  for (int64_t first = 0; first < p->m; first += most) {
-    if (rg_interrupt_pending()) {
-      return rg_fail(RG_EINTR, "interrupted");
+  for (int i = 0; i < 3; i++) {
+    double others = 1;
+
+    for (int j = i + 1; j < 3; j++) {
+      others *= (double)whole[j];
     }
-    gemm_rows(p, a, b, c, ldc, first, rg_min_i64(most, p->m - first));
+    double fits = rest / others;
+
+    size[i] = fits < (double)least[i] ? least[i]
+              : fits < 1e9            ? (int64_t)fits / least[i] * least[i]
+                                      : 1000000000;
+    size[i] = rg_min_i64(size[i], whole[i]);
+    rest /= (double)size[i];
+  }
+}
+
+/* The library does not look at Ctrl-C. */
+static rg_status gemm(const rg_product *p, const operand *a, const operand *b, void *c, int64_t ldc)
+{
+  part t = { .at = { 0 } };
+  int64_t most[3];
+
+  sizes_of_parts(p, most);
+  for (t.at[0] = 0; t.at[0] < p->m; t.at[0] += most[0]) {
+    for (t.at[1] = 0; t.at[1] < p->n; t.at[1] += most[1]) {
+      for (t.at[2] = 0; t.at[2] < p->k; t.at[2] += most[2]) {
+        if (rg_interrupt_pending()) {
+          return rg_fail(RG_EINTR, "interrupted");
+        }
+        t.size[0] = rg_min_i64(most[0], p->m - t.at[0]);
+        t.size[1] = rg_min_i64(most[1], p->n - t.at[1]);
+        t.size[2] = rg_min_i64(most[2], p->k - t.at[2]);
+        gemm_part(p, a, b, c, ldc, &t);
+      }
+    }
   }
   return RG_OK;
 }
@@ -164,15 +224,15 @@ rg_status rg_product_blas(const rg_product *p)
   int64_t ldc = direct ? p->c_row : p->n;
   if (p->k == 0) {
     for (int64_t i = 0; i < p->m; i++) {
-      for (int64_t j = 0; j < p->n * size; j++) {
-        ((char *)c)[i * ldc * size + j] = 0;
+      for (int64_t j = 0; j < p->n && !stops(j); j += 4096) {
+        memset((char *)c + (i * ldc + j) * size, 0, (size_t)(rg_min_i64(4096, p->n - j) * size));
       }
     }
   } else {
     status = gemm(p, &a, &b, c, ldc);
   }
   if (status == RG_OK && (!direct || !plain_epilogue(&p->epilogue))) {
-    for (int64_t i = 0; i < p->m; i++) {
+    for (int64_t i = 0; i < p->m && !rg_interrupt_pending(); i++) {
       if (wide) {
         rg_epilogue_row_f64(p, (double *)c + i * ldc, i, 0, p->n);
       } else {
@@ -182,6 +242,9 @@ rg_status rg_product_blas(const rg_product *p)
   }
   if (block.data != NULL) {
     rg_block_free(&block);
+  }
+  if (status == RG_OK && rg_interrupt_pending()) {
+    return rg_fail(RG_EINTR, "interrupted");
   }
   return status;
 }

@@ -203,7 +203,7 @@ static double weight_sum(const direct *d, int64_t o, int64_t c, int64_t p, int64
   int64_t first = o / (d->s.o / d->s.groups) * (d->s.c / d->s.groups);
   double sum = 0;
 
-  for (int64_t i = 0; i < d->s.y[0]; i++) {
+  for (int64_t i = 0; i < d->s.y[0] && !rg_interrupt_pending(); i++) {
     int64_t row = row_of(d, 0, i, p);
 
     for (int64_t j = 0; row >= 0 && j < d->s.y[1]; j++) {
@@ -222,7 +222,7 @@ static double bias_sum(const direct *d, int64_t o)
   double sum = 0;
 
   for (int64_t n = 0; n < d->s.n; n++) {
-    for (int64_t i = 0; i < d->s.y[0]; i++) {
+    for (int64_t i = 0; i < d->s.y[0] && !rg_interrupt_pending(); i++) {
       for (int64_t j = 0; j < d->s.y[1]; j++) {
         sum += get(&d->y, n, o, i, j);
       }
@@ -253,7 +253,7 @@ static bool weight_job(void *work, int64_t begin, int64_t end)
     }
     ((double *)d->b->_data)[o * d->b->_stride[0]] = bias_sum(d, o);
   }
-  return true;
+  return !rg_interrupt_pending();
 }
 
 /* -- All three ---------------------------------------------------------------------------- */

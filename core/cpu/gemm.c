@@ -162,7 +162,7 @@ static void run_part(const rg_gemm *g, const part *t)
   int64_t share = t->kn * RG_PANEL / (t->i1 - t->i0);
 
   for (int64_t i = t->i0; i < t->i1; i++) {
-    if ((i & 31) == 31 && rg_interrupt_pending()) {
+    if ((i & 3) == 3 && rg_interrupt_pending()) {
       return; /* a panel of many rows touches that many pages of a new result */
     }
     int64_t row = p->m * i / t->count;

@@ -285,7 +285,7 @@ void rg_gemm_signs(const rg_gemm *g, int32_t thread, int32_t n_threads)
   if (i0 < whole) {
     rg_amx_configure(16, 16);
   }
-  for (int64_t j = j0; j < j1; j++) {
+  for (int64_t j = j0; j < j1 && !rg_interrupt_pending(); j++) {
     panels b = panels_of(g, j, thread);
 
     for (int64_t i = i0; i < whole; i++) {

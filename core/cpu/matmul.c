@@ -141,18 +141,21 @@ static rg_status integer_product(const batch *b, int64_t x0, int64_t y0, int64_t
   int64_t y[RUN];
 
   for (int64_t i = 0; i < b->m; i++) {
-    if (rg_interrupt_pending()) {
-      return rg_fail(RG_EINTR, "interrupted");
-    }
     if (b->k <= RUN) { /* the row stays where it is */
       load_integers(b->x.tensor, x0 + i * b->x.row, b->x.col, x, b->k);
     }
     for (int64_t j = 0; j < b->n; j++) {
       uint64_t sum = 0;
 
+      if ((j & 1023) == 0 && rg_interrupt_pending()) {
+        return rg_fail(RG_EINTR, "interrupted");
+      }
       for (int64_t l = 0; l < b->k; l += RUN) {
         int64_t n = rg_min_i64(RUN, b->k - l);
 
+        if ((l & 65535) == 65535 / RUN * RUN && rg_interrupt_pending()) {
+          return rg_fail(RG_EINTR, "interrupted");
+        }
         if (b->k > RUN) {
           load_integers(b->x.tensor, x0 + i * b->x.row + l * b->x.col, b->x.col, x, n);
         }
@@ -256,6 +259,9 @@ static rg_status run_one(const state *s, worker *w, int64_t index)
   RG_TRY(rg_product_go(&w->ready));
   if (w->result != NULL) {
     for (int64_t i = 0; i < b->m * b->n; i++) {
+      if ((i & 65535) == 65535 && rg_interrupt_pending()) {
+        return rg_fail(RG_EINTR, "interrupted");
+      }
       memcpy(z + (i / b->n * b->z.row + i % b->n * b->z.col) * size, (char *)w->result + i * size,
              (size_t)size);
     }

@@ -9,7 +9,10 @@
 #include "cpu/cpu.h"
 #include "op/norm.h"
 
-enum { ELEMENTS = 8192 }; /* in one item of work */
+enum {
+  ELEMENTS = 8192, /* in one item of work */
+  PIECE = 1 << 20, /* bytes between two looks at the interrupt flag */
+};
 
 typedef struct norm_work {
   rg_walk x;    /* 1: y, or dx; 2: dy */
@@ -43,20 +46,30 @@ static void set_lane(const norm_work *w, void *lanes, int64_t i, double value)
   }
 }
 
+/* Zeros; memory that is touched for the first time takes seconds for some GB. */
+static void zero(void *to, int64_t bytes)
+{
+  for (int64_t at = 0; at < bytes && !rg_interrupt_pending(); at += PIECE) {
+    memset((char *)to + at, 0, (size_t)rg_min_i64(PIECE, bytes - at));
+  }
+}
+
 /* A vector as lanes side by side, or one value everywhere. */
 static void spread(const norm_work *w, const rg_tensor *x, double value, char *to)
 {
   rg_walk walk;
   rg_tile room;
 
-  for (int64_t i = 0; x == NULL && i < w->n; i++) {
-    set_lane(w, to, i, value);
+  for (int64_t at = 0; x == NULL && at < w->n && !rg_interrupt_pending(); at += RG_TILE) {
+    for (int64_t i = at; i < rg_min_i64(at + RG_TILE, w->n); i++) {
+      set_lane(w, to, i, value);
+    }
   }
   if (x == NULL) {
     return;
   }
   rg_walk_init(&walk, &x, 1, x->_shape, 1);
-  for (int64_t at = 0; at < w->n; at += RG_TILE) {
+  for (int64_t at = 0; at < w->n && !rg_interrupt_pending(); at += RG_TILE) {
     int64_t n = rg_min_i64(RG_TILE, w->n - at);
     const void *lanes = rg_tile_load(&walk, 0, at, n, x->_dtype, &room);
 
@@ -211,7 +224,7 @@ static bool back_job(void *work, int64_t begin, int64_t end)
     char *dw = w->sums + 2 * part * w->n * w->size;
     char *db = dw + w->n * w->size;
 
-    memset(dw, 0, (size_t)(2 * w->n * w->size));
+    zero(dw, 2 * w->n * w->size);
     for (int64_t row = w->count * part / parts; row < w->count * (part + 1) / parts; row++) {
       if (rg_interrupt_pending()) {
         return false;
@@ -228,9 +241,15 @@ static void join(const norm_work *w, int64_t parts, int64_t which, void *to)
   rg_loop *add =
       rg_simd()->binary->loop[0][w->wide != 0 ? RG_LANE_F64 : RG_LANE_F32][RG_FORM_RUN_RUN];
 
-  memset(to, 0, (size_t)(w->n * w->size));
+  zero(to, w->n * w->size);
   for (int64_t part = 0; part < parts; part++) {
-    add(to, to, w->sums + (2 * part + which) * w->n * w->size, w->n);
+    const char *sums = w->sums + (2 * part + which) * w->n * w->size;
+
+    for (int64_t at = 0; at < w->n && !rg_interrupt_pending(); at += RG_TILE) {
+      char *lanes = (char *)to + at * w->size;
+
+      add(lanes, lanes, sums + at * w->size, rg_min_i64(RG_TILE, w->n - at));
+    }
   }
 }
 
@@ -254,5 +273,5 @@ rg_status rg_cpu_layer_norm_back(const rg_call *call, rg_tensor *const *out, rg_
   }
   join(&w, parts, 0, out[1]->_data);
   join(&w, parts, 1, out[2]->_data);
-  return RG_OK;
+  return rg_interrupt_pending() ? rg_fail(RG_EINTR, "interrupted") : RG_OK;
 }

@@ -238,6 +238,9 @@ static bool pack_some(void *work, int64_t first, int64_t end)
   const packing *job = work;
 
   for (int64_t i = first; i < end; i++) {
+    if (rg_interrupt_pending()) {
+      return false;
+    }
     if (job->format < 0) {
       rg_pack_signs(job->w, i, (uint32_t *)(void *)(job->out + i * job->panel_bytes));
     } else {

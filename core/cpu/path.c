@@ -63,7 +63,7 @@ static void convert_transposed(const rg_ready *r, int64_t begin, int64_t end)
   float lines[RG_PANEL * TURN];
   float transposed[TURN * RG_PANEL];
 
-  for (int64_t i = begin; i < end; i += TURN) {
+  for (int64_t i = begin; i < end && !rg_interrupt_pending(); i += TURN) {
     int64_t rows = rg_min_i64(TURN, end - i);
 
     for (int64_t l = 0; l < p->k; l += RG_PANEL) {
@@ -106,7 +106,7 @@ static bool convert_rows(void *work, int64_t begin, int64_t end)
     convert_transposed(r, begin, end);
     return true;
   }
-  for (int64_t i = begin; i < end; i++) {
+  for (int64_t i = begin; i < end && !rg_interrupt_pending(); i++) {
     if (!pairs) {
       rg_run_f32(p->a, p->a_dtype, i * p->a_row, p->a_col, p->k, (float *)r->a + i * depth);
       continue;
@@ -163,15 +163,14 @@ static bool pack_some(void *work, int64_t begin, int64_t end)
   const rg_ready *r = work;
   const rg_product *p = &r->p;
 
-  for (int64_t panel = begin; panel < end; panel++) {
+  for (int64_t panel = begin; panel < end && !rg_interrupt_pending(); panel++) {
     rg_pack_panel(&p->b, r->format, panel, 0, p->k,
                   (char *)r->b + panel * rg_pack_panel_bytes(r->format, p->k));
   }
   return true;
 }
 
-/* The kernels stop at the next panel; what they made is not whole then. */
-static rg_status if_whole(void)
+rg_status rg_product_if_whole(void)
 {
   return rg_interrupt_pending() ? rg_fail(RG_EINTR, "interrupted") : RG_OK;
 }
@@ -194,14 +193,14 @@ static rg_status go_own(rg_ready *r)
   }
   if (r->p.n_threads <= 1) {
     run(g, 0, 1);
-    return if_whole();
+    return rg_product_if_whole();
   }
   int32_t n = r->p.n_threads;
 #pragma omp parallel for num_threads(n) schedule(static, 1)
   for (int32_t t = 0; t < n; t++) {
     run(g, t, n);
   }
-  return if_whole();
+  return rg_product_if_whole();
 }
 
 enum {

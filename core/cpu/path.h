@@ -25,11 +25,15 @@ struct rg_ready {
   rg_block scratch;
   void *a; /* in scratch: p.a converted, or NULL if it is read where it lies */
   void *b; /* in scratch: p.b packed for all threads, or NULL */
+  int64_t rows; /* that oneDNN gets at a time */
   int32_t format;
 };
 
 /* Choose the way and take what it needs. */
 rg_status rg_product_prepare(rg_ready *r) RG_CHECK;
+
+/* Behind what stops at Ctrl-C wherever it is: RG_EINTR where it may not have come to its end. */
+rg_status rg_product_if_whole(void) RG_CHECK;
 
 /* Is it one row times a matrix that is best read in place? */
 bool rg_product_takes_row(const rg_product *p);

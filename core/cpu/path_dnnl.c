@@ -31,7 +31,7 @@ static void convert_a(const rg_product *p, int32_t dtype, void *to)
 {
   float some[256];
 
-  for (int64_t i = 0; i < p->m; i++) {
+  for (int64_t i = 0; i < p->m && !rg_interrupt_pending(); i++) {
     for (int64_t l = 0; l < p->k; l += 256) {
       int64_t n = rg_min_i64(256, p->k - l);
 
@@ -45,7 +45,7 @@ static void convert_b(const rg_weight *w, int32_t dtype, void *to)
 {
   float some[256];
 
-  for (int64_t l = 0; l < w->k; l++) {
+  for (int64_t l = 0; l < w->k && !rg_interrupt_pending(); l++) {
     for (int64_t j = 0; j < w->n; j += 256) {
       int64_t n = rg_min_i64(256, w->n - j);
 
@@ -80,7 +80,10 @@ static rg_status pack_into(void *context, const rg_dnnl *dnnl, void *to)
   RG_TRY(rg_block_alloc(RG_CPU, w->k * w->n * rg_dtype_bytes(dtype), &plain));
   convert_b(w, dtype, plain.data);
   lies = matrix(w->k, w->n, w->n, 1, dtype);
-  status = rg_dnnl_pack(dnnl, &lies, plain.data, to);
+  status = rg_product_if_whole();
+  if (status == RG_OK) {
+    status = rg_dnnl_pack(dnnl, &lies, plain.data, to);
+  }
   rg_block_free(&plain);
   return status;
 }
@@ -166,19 +169,39 @@ static rg_status go_dnnl(rg_ready *r)
     convert_b(&p->b, dtype, scratch + l.a);
     b = scratch + l.a;
   }
-  void *const data[] = { [RG_DNNL_SRC] = (void *)(uintptr_t)a,
-                         [RG_DNNL_WEIGHT] = (void *)(uintptr_t)b,
-                         [RG_DNNL_BIAS] = (void *)(uintptr_t)bias,
-                         [RG_DNNL_DST] = c };
+  const int64_t row_a = (l.a > 0 ? p->k : p->a_row) * rg_dtype_bytes(dtype);
+  const int64_t row_c = ldc * rg_dtype_bytes(l.c > 0 ? RG_F32 : p->c_dtype);
 
-  RG_TRY(rg_dnnl_run(r->dnnl, data, scratch + l.a + l.b + l.c));
-  for (int64_t i = 0; !r->plain_epilogue && i < p->m; i++) {
+  for (int64_t end = r->rows; end < p->m + r->rows; end += r->rows) {
+    const int64_t first = rg_min_i64(end, p->m) - r->rows; /* the last rows may be made twice */
+    void *const data[] = { [RG_DNNL_SRC] = (char *)(uintptr_t)a + first * row_a,
+                           [RG_DNNL_WEIGHT] = (void *)(uintptr_t)b,
+                           [RG_DNNL_BIAS] = (void *)(uintptr_t)bias,
+                           [RG_DNNL_DST] = (char *)c + first * row_c };
+
+    RG_TRY(rg_product_if_whole());
+    RG_TRY(rg_dnnl_run(r->dnnl, data, scratch + l.a + l.b + l.c));
+  }
+  for (int64_t i = 0; !r->plain_epilogue && i < p->m && !rg_interrupt_pending(); i++) {
     rg_epilogue_row(p, (const float *)c + i * ldc, i, 0, p->n);
   }
-  return RG_OK;
+  return rg_product_if_whole();
 }
 
-/* The product as oneDNN is told of it. */
+/* The library does not look at Ctrl-C: so many rows at a time as it has done soon. */
+static int64_t rows_at_a_time(const rg_product *p)
+{
+  const double piece = 2e10; /* operations */
+  const double pieces = 2.0 * (double)p->m * (double)p->n * (double)p->k / piece;
+
+  if (pieces < 2) {
+    return p->m;
+  }
+  return pieces > (double)p->m / 64 ? rg_min_i64(64, p->m)
+                                    : (p->m + (int64_t)pieces - 1) / (int64_t)pieces;
+}
+
+/* The product of r->rows rows as oneDNN is told of it. */
 static void spec_of(const rg_ready *r, int32_t dtype, rg_dnnl_spec *spec)
 {
   const rg_product *p = &r->p;
@@ -193,7 +216,7 @@ static void spec_of(const rg_ready *r, int32_t dtype, rg_dnnl_spec *spec)
   spec->act = r->plain_epilogue ? p->epilogue.act : RG_ACT_NONE;
   spec->n_threads = p->n_threads;
   spec->array[RG_DNNL_SRC] =
-      matrix(p->m, p->k, direct_a ? p->a_row : p->k, direct_a ? p->a_col : 1, dtype);
+      matrix(r->rows, p->k, direct_a ? p->a_row : p->k, direct_a ? p->a_col : 1, dtype);
   if (rg_weight_keeps(&p->b)) {
     spec->array[RG_DNNL_WEIGHT] = matrix(p->k, p->n, 0, 0, dtype);
     spec->array[RG_DNNL_WEIGHT].form = RG_DNNL_PACKED;
@@ -204,7 +227,7 @@ static void spec_of(const rg_ready *r, int32_t dtype, rg_dnnl_spec *spec)
   if (r->plain_epilogue && p->epilogue.bias != NULL) {
     spec->array[RG_DNNL_BIAS] = matrix(1, p->n, p->n, 1, RG_F32);
   }
-  spec->array[RG_DNNL_DST] = matrix(p->m, p->n, c_row, 1, c_dtype);
+  spec->array[RG_DNNL_DST] = matrix(r->rows, p->n, c_row, 1, c_dtype);
 }
 
 rg_status rg_product_prepare_dnnl(rg_ready *r)
@@ -215,6 +238,7 @@ rg_status rg_product_prepare_dnnl(rg_ready *r)
 
   r->plain_epilogue = p->epilogue.scale == 1.0 && !(p->epilogue.p > 0) &&
                       has_plain_bias(&p->epilogue) && (p->c_dtype == RG_F32 || p->c_dtype == dtype);
+  r->rows = rows_at_a_time(p);
   spec_of(r, dtype, &spec);
   r->path = p->c_dtype == dtype ? "onednn" : "onednn:f32";
   r->go = go_dnnl;

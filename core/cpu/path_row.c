@@ -58,7 +58,7 @@ static bool run_columns(void *work, int64_t begin, int64_t end)
   const rg_gemm_kernels *kernels = r->gemm.kernels;
   float sum[RG_PANEL];
 
-  for (int64_t j = begin; j < end; j += RG_PANEL) {
+  for (int64_t j = begin; j < end && !rg_interrupt_pending(); j += RG_PANEL) {
     int64_t n = rg_min_i64(RG_PANEL, end - j);
 
     if (is_eight(piece->dtype)) {
@@ -72,7 +72,7 @@ static bool run_columns(void *work, int64_t begin, int64_t end)
     }
     rg_epilogue_row(p, sum, 0, j, n);
   }
-  return true;
+  return !rg_interrupt_pending();
 }
 
 static rg_status go_row(rg_ready *r)

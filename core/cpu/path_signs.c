@@ -29,7 +29,7 @@ static bool convert_rows(void *work, int64_t begin, int64_t end)
   const rg_gemm *g = &r->gemm;
   float run[RUN];
 
-  for (int64_t i = begin; i < end; i++) {
+  for (int64_t i = begin; i < end && !rg_interrupt_pending(); i++) {
     uint16_t *to = (uint16_t *)r->a + i * g->ldf;
 
     for (int64_t l = 0; l < p->fixed.k; l += RUN) {
@@ -98,13 +98,13 @@ static rg_status go_signs(rg_ready *r)
   }
   if (n <= 1) {
     rg_gemm_signs(g, 0, 1);
-    return RG_OK;
+    return rg_product_if_whole();
   }
 #pragma omp parallel for num_threads(n) schedule(static, 1)
   for (int32_t t = 0; t < n; t++) {
     rg_gemm_signs(g, t, n);
   }
-  return RG_OK;
+  return rg_product_if_whole();
 }
 
 rg_status rg_product_prepare_signs(rg_ready *r)

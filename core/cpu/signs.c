@@ -42,6 +42,9 @@ static bool sign_job(void *work, int64_t begin, int64_t end)
     int64_t left = w->cols - block * RG_SIGNS_A_BLOCK;
     uint8_t *to = w->to + row * row_bytes + block * BLOCK_BYTES;
 
+    if ((i & 1023) == 0 && rg_interrupt_pending()) {
+      return false;
+    }
     rg_simd()->random->signs(w->seed, w->matrix, (uint32_t)row, (uint32_t)block, n, x);
     for (int64_t k = 0; k < n; k++, to += row_bytes) {
       if (left >= RG_SIGNS_A_BLOCK) {

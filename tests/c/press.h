@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Ctrl-C on a thread beside the one that works, once that has worked for a while by the processor's
+** time.
+*/
+#ifndef TEST_PRESS_H
+#define TEST_PRESS_H
+
+#include <pthread.h>
+#include <time.h>
+
+#include "base/base.h"
+
+static inline double worked(void)
+{
+  struct timespec now;
+
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* Far more than the dispatcher needs before it hands the call to a kernel. */
+static inline void *press(void *argument)
+{
+  double begin = *(double *)argument;
+  struct timespec some = { .tv_nsec = 1000000 };
+
+  while (worked() - begin < 0.02) {
+    nanosleep(&some, NULL);
+  }
+  rg_interrupt_set();
+  return NULL;
+}
+
+#endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Ctrl-C inside a product, by every way: the libraries get parts that they have done soon, and what
+** is made of parts is right.
+*/
+#include "press.h"
+#include "ridge.h"
+#include "tap.h"
+
+static rg_tensor *ones(int32_t dtype, int64_t batch, int64_t n)
+{
+  rg_tensor *x = NULL;
+
+  if (rg_empty(dtype, RG_CPU, (const int64_t[]){ batch, n, n }, 3, &x) != RG_OK ||
+      rg_fill_(x, 1) != RG_OK) {
+    tap_bail(rg_error_message());
+  }
+  return x;
+}
+
+/* A product that takes seconds on one thread. */
+static void test_product(const char *path, int32_t isa, int32_t dtype, int64_t batch, int64_t n,
+                         const char *what)
+{
+  rg_tensor *x = ones(dtype, batch, n);
+  rg_tensor *y = ones(dtype, batch, n);
+  rg_tensor *z = NULL;
+  pthread_t thread;
+  double begin;
+
+  is_status(rg_set_gemm_path(path), RG_OK, path);
+  is_status(rg_set_isa(isa), RG_OK, "an instruction set");
+  begin = worked();
+  if (pthread_create(&thread, NULL, press, &begin) != 0) {
+    tap_bail("no thread");
+  }
+  is_status(rg_matmul(x, y, &z), RG_EINTR, what);
+  pthread_join(thread, NULL);
+  rg_interrupt_clear();
+  rg_tensor_release(z);
+  rg_tensor_release(x);
+  rg_tensor_release(y);
+}
+
+/* -- One product in parts ------------------------------------------------------------------  */
+
+/* Ones, but its last row and then its last column; turned: it lies as its transpose does. */
+static rg_tensor *matrix(int64_t rows, int64_t cols, bool turned, const double last[2])
+{
+  const int64_t shape[2] = { turned ? cols : rows, turned ? rows : cols };
+  rg_tensor *x = NULL, *view = NULL;
+
+  if (rg_empty(RG_F32, RG_CPU, shape, 2, &x) != RG_OK || rg_fill_(x, 1) != RG_OK) {
+    tap_bail(rg_error_message());
+  }
+  if (turned) {
+    if (rg_transpose(x, 0, 1, &view) != RG_OK) {
+      tap_bail(rg_error_message());
+    }
+    rg_tensor_release(x);
+    x = view;
+  }
+  for (int32_t axis = 0; axis < 2; axis++) {
+    rg_tensor *edge = NULL;
+
+    if (rg_narrow(x, axis, x->_shape[axis] - 1, 1, 1, &edge) != RG_OK ||
+        rg_fill_(edge, last[axis]) != RG_OK) {
+      tap_bail(rg_error_message());
+    }
+    rg_tensor_release(edge);
+  }
+  return x;
+}
+
+static double at2(const rg_tensor *x, int64_t i, int64_t j)
+{
+  double value = 0;
+
+  ok(rg_tensor_get(x, (const int64_t[]){ i, j }, 2, &value) == RG_OK, "an element");
+  return value;
+}
+
+/* A product whose rows alone do not make it short: it stops within, and whole it is right. */
+static void test_parts(const char *path, const int64_t size[3], bool turned, const char *what)
+{
+  const int64_t m = size[0], n = size[1], k = size[2];
+  const double sum = (double)(k - 1);
+  rg_tensor *x = matrix(m, k, turned, (const double[]){ 5, 3 });
+  rg_tensor *y = matrix(k, n, turned, (const double[]){ 1, 2 });
+  rg_tensor *z = NULL;
+  pthread_t thread;
+  double begin;
+
+  is_status(rg_set_gemm_path(path), RG_OK, path);
+  begin = worked();
+  if (pthread_create(&thread, NULL, press, &begin) != 0) {
+    tap_bail("no thread");
+  }
+  is_status(rg_matmul(x, y, &z), RG_EINTR, what);
+  pthread_join(thread, NULL);
+  rg_interrupt_clear();
+  is_status(rg_matmul(x, y, &z), RG_OK, "whole");
+  close_to(at2(z, 0, 0), sum + 3, 0, "its first element");
+  close_to(at2(z, 0, n - 1), 2 * (sum + 3), 0, "the last of a row");
+  close_to(at2(z, m - 1, 0), 5 * sum + 3, 0, "the last of a column");
+  close_to(at2(z, m - 1, n - 1), 2 * (5 * sum + 3), 0, "the last of all");
+  close_to(at2(z, m / 2, n / 2), sum + 3, 0, "one in the middle");
+  rg_tensor_release(z);
+  rg_tensor_release(x);
+  rg_tensor_release(y);
+}
+
+/* One sum of many whole numbers, of which memory holds one. */
+static void test_long_sum(void)
+{
+  const int64_t terms = (int64_t)1 << 33;
+  rg_tensor *one = NULL, *x = NULL, *y = NULL, *z = NULL;
+  pthread_t thread;
+  double begin;
+
+  if (rg_empty(RG_I64, RG_CPU, (const int64_t[]){ 1, 1 }, 2, &one) != RG_OK ||
+      rg_fill_(one, 1) != RG_OK || rg_expand(one, (const int64_t[]){ 1, terms }, 2, &x) != RG_OK ||
+      rg_transpose(x, 0, 1, &y) != RG_OK) {
+    tap_bail(rg_error_message());
+  }
+  begin = worked();
+  if (pthread_create(&thread, NULL, press, &begin) != 0) {
+    tap_bail("no thread");
+  }
+  is_status(rg_matmul(x, y, &z), RG_EINTR, "one long sum of whole numbers");
+  pthread_join(thread, NULL);
+  rg_interrupt_clear();
+  rg_tensor_release(z);
+  rg_tensor_release(y);
+  rg_tensor_release(x);
+  rg_tensor_release(one);
+}
+
+int main(void)
+{
+  is_status(rg_set_threads(1), RG_OK, "one thread");
+  test_product("own", RG_ISA_BASE, RG_F32, 1, 3072, "own kernels in f32");
+  test_product("openblas", RG_ISA_BASE, RG_F64, 1, 4096, "OpenBLAS in f64");
+  test_product("openblas", RG_ISA_BASE, RG_F32, 1, 4096, "OpenBLAS in f32");
+  test_product("onednn", RG_ISA_BASE, RG_F32, 1, 4096, "oneDNN in f32");
+  test_parts("openblas", (const int64_t[]){ 64, 513, 80000 }, false, "columns and long sums");
+  test_parts("openblas", (const int64_t[]){ 64, 513, 80000 }, true, "the same, transposed");
+  test_parts("onednn", (const int64_t[]){ 1000, 4096, 8192 }, false, "rows for oneDNN");
+  test_parts("onednn", (const int64_t[]){ 1000, 4096, 8192 }, true, "the same, transposed");
+  test_product("own", RG_ISA_BASE, RG_I32, 1, 1024, "whole numbers");
+  test_long_sum();
+  test_product("own", RG_ISA_BASE, RG_F32, 4096, 64, "a batch of small ones");
+  return done();
+}
