@@ -23,8 +23,8 @@ struct rg_ready {
   uint64_t version;    /* of the weight's storage when it was packed */
   uint64_t version_fixed;
   rg_block scratch;
-  void *a; /* in scratch: p.a converted, or NULL if it is read where it lies */
-  void *b; /* in scratch: p.b packed for all threads, or NULL */
+  void *a;      /* in scratch: p.a converted, or NULL if it is read where it lies */
+  void *b;      /* in scratch: p.b packed for all threads, or NULL */
   int64_t rows; /* that oneDNN gets at a time */
   int32_t format;
 };

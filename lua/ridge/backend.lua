@@ -72,8 +72,9 @@ end
 ---@param nice number
 -- >> ridge.backend.set_priority(5)
 function M.set_priority(nice)
-  if type(nice) ~= 'number' or nice ~= math.floor(nice) then
-    blame.raise('set_priority: a whole number from -20 to 19 is expected, got ' .. tostring(nice))
+  if type(nice) ~= 'number' or nice ~= math.floor(nice) or math.abs(nice) > 20 then
+    blame.raise('set_priority: a whole number from -20 to 19 is expected, got '
+      .. blame.show(nice))
   end
   call.check(C.rg_set_priority(nice))
 end

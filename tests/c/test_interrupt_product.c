@@ -44,16 +44,16 @@ static void test_product(const char *path, int32_t isa, int32_t dtype, int64_t b
 
 /* -- One product in parts ------------------------------------------------------------------  */
 
-/* Ones, but its last row and then its last column; turned: it lies as its transpose does. */
-static rg_tensor *matrix(int64_t rows, int64_t cols, bool turned, const double last[2])
+/* Ones, but its last row and then its last column; transposed: it lies as its transpose does. */
+static rg_tensor *matrix(int64_t rows, int64_t cols, bool transposed, const double last[2])
 {
-  const int64_t shape[2] = { turned ? cols : rows, turned ? rows : cols };
+  const int64_t shape[2] = { transposed ? cols : rows, transposed ? rows : cols };
   rg_tensor *x = NULL, *view = NULL;
 
   if (rg_empty(RG_F32, RG_CPU, shape, 2, &x) != RG_OK || rg_fill_(x, 1) != RG_OK) {
     tap_bail(rg_error_message());
   }
-  if (turned) {
+  if (transposed) {
     if (rg_transpose(x, 0, 1, &view) != RG_OK) {
       tap_bail(rg_error_message());
     }
@@ -81,12 +81,12 @@ static double at2(const rg_tensor *x, int64_t i, int64_t j)
 }
 
 /* A product whose rows alone do not make it short: it stops within, and whole it is right. */
-static void test_parts(const char *path, const int64_t size[3], bool turned, const char *what)
+static void test_parts(const char *path, const int64_t size[3], bool transposed, const char *what)
 {
   const int64_t m = size[0], n = size[1], k = size[2];
   const double sum = (double)(k - 1);
-  rg_tensor *x = matrix(m, k, turned, (const double[]){ 5, 3 });
-  rg_tensor *y = matrix(k, n, turned, (const double[]){ 1, 2 });
+  rg_tensor *x = matrix(m, k, transposed, (const double[]){ 5, 3 });
+  rg_tensor *y = matrix(k, n, transposed, (const double[]){ 1, 2 });
   rg_tensor *z = NULL;
   pthread_t thread;
   double begin;

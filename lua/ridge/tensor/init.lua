@@ -50,7 +50,8 @@ function methods.size(x, axis, extra)
   local i = ops.axis(axis, 'size')
   if i < 0 then i = i + t._ndim end
   if i < 0 or i >= t._ndim then
-    blame.raise(('size: there is no axis %d in %s'):format(axis, x:describe()), 'EAXIS', 'size')
+    blame.raise(('size: there is no axis %s in %s'):format(blame.show(axis), x:describe()), 'EAXIS',
+      'size')
   end
   return tonumber(t._shape[i])
 end

@@ -259,6 +259,12 @@ function M.randint(low, high, ...)
   if type(low) ~= 'number' or type(high) ~= 'number' then
     blame.raise('randint: low and high are numbers')
   end
+  for _, n in ipairs { low, high } do
+    if n ~= math.floor(n) or n < -2 ^ 63 or n >= 2 ^ 63 then
+      blame.raise('randint: low and high are whole numbers from -2^63 to below 2^63, got '
+        .. blame.show(n))
+    end
+  end
   local sizes, opts = parse('randint', DRAW_WHOLE, ...)
   local x = empty('randint', sizes, opts)
   call.check(C.rg_randint_(x._t, low, high, random.pointer(opts.generator, 'randint')))

@@ -20,6 +20,7 @@ local M = {}
 
 -- -- Arguments ----------------------------------------------------------------------------
 
+local MOST = 2 ^ 31 - 1 -- what C takes for an axis: it says itself which ones there are
 local axes_buffer = ffi.new('int32_t[8]')
 
 --- An axis as C counts it: 1 is the first, negative counts from the end.
@@ -34,6 +35,9 @@ function M.axis(axis, what)
   if axis == 0 then
     blame.raise(('%s: axes count from 1 (the first) or -1 (the last); there is no axis 0'):format(
       what), 'EAXIS')
+  end
+  if math.abs(axis) > MOST then
+    blame.raise(('%s: there is no axis %s'):format(what, blame.show(axis)), 'EAXIS')
   end
   return axis > 0 and axis - 1 or axis
 end

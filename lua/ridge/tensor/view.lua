@@ -26,8 +26,8 @@ local function position(x, axis, i, what)
   end
   local at = i < 0 and size + i or i - 1
   if i == 0 or at < 0 or at >= size then
-    blame.raise(('%s: position %d is outside axis %d of size %d%s'):format(what, i, axis + 1, size,
-      i == 0 and ' (positions count from 1)' or ''), 'EAXIS')
+    blame.raise(('%s: position %s is outside axis %d of size %d%s'):format(what, blame.show(i),
+      axis + 1, size, i == 0 and ' (positions count from 1)' or ''), 'EAXIS')
   end
   return at
 end

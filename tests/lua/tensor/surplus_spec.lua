@@ -118,3 +118,24 @@ describe('a flag', function()
     assert.is_true(tried > 3)
   end)
 end)
+
+it('an axis, a position or a bound that C cannot hold is said as it was typed', function()
+  local x = ridge.ones(3, 2)
+  local function words(f, ...) return tostring(select(2, pcall(f, ...))) end
+  for text, n in pairs { ['1e+300'] = 1e300, ['1e+20'] = 99999999999999999999, ['inf'] = 1 / 0,
+                         ['4294967297'] = 2 ^ 32 + 1 } do
+    for _, name in ipairs { 'sum', 'softmax', 'unsqueeze', 'cumsum', 'argmax', 'size' } do
+      assert.equal(name .. ': there is no axis ' .. text, words(x[name], x, n):match(
+        name .. ': there is no axis [^ ]+'))
+    end
+    assert.matches('position ' .. text .. ' is outside axis 1', words(function() return x[n] end),
+      1, true)
+    assert.matches('set_priority: .* got ' .. text:gsub('%p', '%%%0'),
+      words(ridge.backend.set_priority, n))
+  end
+  for _, n in ipairs { 1e300, -1e300, 0 / 0, 1 / 0, 0.5 } do
+    for _, said in ipairs { words(ridge.randint, 0, n, 2), words(ridge.randint, n, 9, 2) } do
+      assert.matches('randint: low and high are whole numbers', said, 1, true)
+    end
+  end
+end)
