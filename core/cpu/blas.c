@@ -3,8 +3,6 @@
 ** Products by OpenBLAS: gemm into f32 or f64, then the epilogue over the result.  It takes
 ** everything: what gemm cannot read is converted into scratch first.
 */
-#include <string.h>
-
 #include <cblas.h>
 
 #include "cpu/product.h"
@@ -224,8 +222,8 @@ rg_status rg_product_blas(const rg_product *p)
   int64_t ldc = direct ? p->c_row : p->n;
   if (p->k == 0) {
     for (int64_t i = 0; i < p->m; i++) {
-      for (int64_t j = 0; j < p->n && !stops(j); j += 4096) {
-        memset((char *)c + (i * ldc + j) * size, 0, (size_t)(rg_min_i64(4096, p->n - j) * size));
+      for (int64_t j = 0; j < p->n * size && !stops(j); j++) {
+        ((char *)c)[i * ldc * size + j] = 0;
       }
     }
   } else {
