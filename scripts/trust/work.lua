@@ -173,8 +173,8 @@ function TAKE.old(order)
         points[#points + 1] = { plan = make(kind), label = kind.name }
       end
     end
-    for i, r in ipairs(#points > 0 and measure.block(points, { level = 'demo', quiet_ns = 0,
-        version = 1 }, { between = variation.NONE }) or {}) do
+    for i, r in ipairs(#points > 0 and measure.block(points, { level = 'demo', quiet_ns = 0 },
+        { between = variation.NONE }) or {}) do
       if r.error then error(r.error, 0) end
       found[kinds[i].name] = in_rounds(r, cost_of(points[i].plan))
     end

@@ -110,7 +110,7 @@ describe('the trust trials', function()
   it('go on after kill -9 behind every process that ended, and leave no neighbour', function()
     local out, log = folder .. '/t.rows', folder .. '/log'
     local command = './build/ridge scripts/trust_trials.lua --neighbour spin --groups 1 --runs 1 '
-      .. '--spread 0 --trust 0 --kinds L1 --no-old --level quick --out ' .. out
+      .. '--spread 0 --trust 0 --kinds L1 --level quick --out ' .. out
     local pipe = io.popen(("sh -c 'echo $$; exec %s >%s 2>&1'"):format(command, log))
     local pid = pipe:read '*n'
     repeat os.execute 'sleep 0.05' until lines_of(out) >= 2
@@ -132,9 +132,10 @@ describe('the trust trials', function()
         seen[row.key] = true
       end
     end
-    assert.equal(5 + 1, n) -- passes and quick
+    assert.equal(5 + 1 + 1, n) -- passes, quick and the protocol of before passes
     assert.is_true(before < n)
     assert.is_true(seen['spin 1 1 quick 0'])
+    assert.is_true(seen['spin 1 1 old 0'])
     assert.matches('1 runs in 1 group', text)
     -- a neighbour lives as long as its parent
     assert.matches('%d', own)
