@@ -4,6 +4,8 @@
 ** at a time.  Scores become weights in the registers in which the product leaves them, and go from
 ** there into the product with the values; the copy of the next keys runs beside that.
 **
+** A mask is asked once for a tile: one that nobody sees is neither brought nor multiplied.
+**
 ** Weights are rounded to the type of the values.  What a row does not see has the weight 0 and is
 ** multiplied all the same where other rows of its tile see it, so a value that is no number spoils
 ** rows before it as well, within 64.  Dao: FlashAttention-2 (2023), algorithm 1.
@@ -14,7 +16,7 @@
 #define KEYS(D) ((D) <= 128 ? 64 : 32)
 
 /* Blocks of a multiprocessor at least: 128, 168 or 255 registers a thread at most. */
-#define BLOCKS(D) ((D) <= 64 ? 4 : (D) <= 128 ? 3 : 2)
+#define BLOCKS(D, MASKED) ((D) <= ((MASKED) ? 32 : 64) ? 4 : (D) <= 128 ? 3 : 2)
 
 /* Scores of 16 rows become weights; `most` and `total` are of rows lane / 4 and 8 further, the
 ** total of this lane's columns only.  Sums shrink where a larger score has come. */
@@ -55,8 +57,8 @@ static __device__ inline void weigh(float x[COLS / 8][4], float most[2], float t
   }
 }
 
-template <class T, int D>
-__global__ void __launch_bounds__(RG_ATT_THREADS, BLOCKS(D)) k_attention_mma(attention w)
+template <class T, int D, bool MASKED>
+__global__ void __launch_bounds__(RG_ATT_THREADS, BLOCKS(D, MASKED)) k_attention_mma(attention w)
 {
   constexpr int COLS = KEYS(D);
   RG_DYN_SHARED(T, room);
@@ -75,13 +77,31 @@ __global__ void __launch_bounds__(RG_ATT_THREADS, BLOCKS(D)) k_attention_mma(att
   float most[2] = { -INFINITY, -INFINITY };
   float total[2] = {};
   float sum[D / 8][4] = {};
+  rg_att_seen seen = RG_ATT_ALL, next_seen = RG_ATT_ALL; /* of the tile at hand, of the next */
+  auto next = [&](int k0) {                              /* the first of these keys that is met */
+                            while (MASKED && k0 < end) {
+                              next_seen = rg_att_look(
+                                  w, row0, row0 + RG_ATT_ROWS < n ? row0 + RG_ATT_ROWS : n, k0,
+                                  k0 + COLS < m ? k0 + COLS : m);
+                              if (next_seen != RG_ATT_NONE) {
+                                break;
+                              }
+                              k0 += COLS;
+                            }
+                            return k0;
+  };
+  int k1 = next(0); /* the next keys */
 
   rg_att_bring<D, RG_ATT_ROWS>(room, rg_att_head_of<const T>(w.q, head), row0);
-  rg_att_bring<D, COLS>(k_room, k, 0);
+  if (!MASKED || k1 < end) {
+    rg_att_bring<D, COLS>(k_room, k, k1);
+  }
   rg_copy_commit();
-  for (int k0 = 0; k0 < end; k0 += COLS) {
+  for (int k0 = k1; k0 < end; k0 = k1) {
     float x[COLS / 8][4];
 
+    seen = next_seen;
+    k1 = next(k0 + COLS);
     rg_copy_wait<0>();
     __syncthreads(); /* the keys are there, and all are done with the last values */
     rg_att_bring<D, COLS>(v_room, v, k0);
@@ -89,18 +109,22 @@ __global__ void __launch_bounds__(RG_ATT_THREADS, BLOCKS(D)) k_attention_mma(att
     rg_att_multiply<D, COLS, D / 16>(room + mine * RG_ATT_PITCH(D), k_room, x);
     rg_copy_wait<0>();
     __syncthreads(); /* the values are there, and all are done with the keys */
-    if (k0 + COLS < end) {
-      rg_att_bring<D, COLS>(k_room, k, k0 + COLS);
+    if (k1 < end) {
+      rg_att_bring<D, COLS>(k_room, k, k1);
     }
     rg_copy_commit();
-    bool whole = k0 + COLS <= m && (w.causal == 0 || k0 + COLS - 1 <= row0 + mine);
+    bool whole = k0 + COLS <= m && (w.causal == 0 || k0 + COLS - 1 <= row0 + mine) &&
+                 (!MASKED || seen == RG_ATT_ALL);
 
 #pragma unroll
     for (int j = 0; j < COLS / 8; j++) {
 #pragma unroll
       for (int i = 0; i < 4; i++) {
         int col = k0 + j * 8 + lane % 4 * 2 + i % 2;
-        bool sees = whole || (col < m && (w.causal == 0 || col <= first + i / 2 * 8));
+        int row = first + i / 2 * 8;
+        bool sees =
+            whole || (col < m && (w.causal == 0 || col <= row) &&
+                      (!MASKED || seen == RG_ATT_ALL || (row < n && rg_att_sees(w, row, col))));
 
         x[j][i] = sees ? x[j][i] * scale : -INFINITY;
       }
@@ -148,10 +172,11 @@ bool rg_gpu_attention_fits(const attention &w, int32_t dtype, bool is_back)
 {
   const int64_t most = 1 << 30; /* rows are counted by int */
   int64_t widest = w.s.d > w.s.e ? w.s.d : w.s.e;
-  bool fits = (dtype == RG_BF16 || dtype == RG_F16) && w.mask == NULL && w.s.heads > 0 &&
-              w.s.n > 0 && w.s.m > 0 && w.s.n < most && w.s.m < most && w.s.d > 0 && w.s.e > 0 &&
-              widest <= (is_back ? 128 : 256) && is_aligned(w.q) && is_aligned(w.k) &&
-              is_aligned(w.v) && is_aligned(w.y);
+  bool fits = (dtype == RG_BF16 || dtype == RG_F16) &&
+              (w.mask == NULL || (w.block >= RG_ATT_LEAST_BLOCK && w.block < most)) &&
+              w.s.heads > 0 && w.s.n > 0 && w.s.m > 0 && w.s.n < most && w.s.m < most &&
+              w.s.d > 0 && w.s.e > 0 && widest <= (is_back ? 128 : 256) && is_aligned(w.q) &&
+              is_aligned(w.k) && is_aligned(w.v) && is_aligned(w.y);
 
   return fits && (!is_back ||
                   (is_aligned(w.dy) && is_aligned(w.dq) && is_aligned(w.dk) && is_aligned(w.dv)));
@@ -161,7 +186,9 @@ template <class T, int D> static rg_status forward(const rg_call *call, const at
 {
   size_t rows = RG_ATT_ROWS + 2 * KEYS(D);
 
-  return rg_att_over(call, k_attention_mma<T, D>, w, w.s.n, rows * RG_ATT_PITCH(D) * sizeof(T));
+  return rg_att_over(call,
+                     w.mask != NULL ? k_attention_mma<T, D, true> : k_attention_mma<T, D, false>, w,
+                     w.s.n, rows * RG_ATT_PITCH(D) * sizeof(T));
 }
 
 template <class T> static rg_status by_width(const rg_call *call, const attention &w)

@@ -139,6 +139,38 @@ static __device__ inline void rg_att_store(T *room, const float sum[D / 8][4],
   }
 }
 
+/* -- Masks ------------------------------------------------------------------------------------ */
+
+/* Blocks of a mask are at least so many rows and columns: a tile of 64 by 64 then meets at most
+** five of them along each axis, and a warp has a lane for each. */
+enum { RG_ATT_LEAST_BLOCK = 16 };
+
+enum rg_att_seen { RG_ATT_NONE, RG_ATT_SOME, RG_ATT_ALL };
+
+/* What of a tile, queries q0 .. q1 - 1 by keys k0 .. k1 - 1, the mask lets through; all threads of
+** a block answer alike. */
+static __device__ inline rg_att_seen rg_att_look(const attention &w, int q0, int q1, int k0, int k1)
+{
+  const int block = (int)w.block, lane = RG_MMA_LANE;
+  const int row = q0 / block, col = k0 / block;
+  const int rows = (q1 - 1) / block - row + 1, cols = (k1 - 1) / block - col + 1;
+  const bool there = lane < rows * cols;
+  const bool sees =
+      there && w.mask[(row + lane / cols) * w.mask_row + (col + lane % cols) * w.mask_col] != 0;
+
+  return !__any_sync(0xffffffffu, sees)            ? RG_ATT_NONE
+         : __all_sync(0xffffffffu, sees || !there) ? RG_ATT_ALL
+                                                   : RG_ATT_SOME;
+}
+
+/* Does query i see key j, both of them there? */
+static __device__ inline bool rg_att_sees(const attention &w, int i, int j)
+{
+  const int block = (int)w.block;
+
+  return w.mask[i / block * w.mask_row + j / block * w.mask_col] != 0;
+}
+
 /* -- Launching ------------------------------------------------------------------------------- */
 
 /* A block for each 64 rows of each head, with so much shared memory. */

@@ -92,10 +92,10 @@ static __device__ inline float held(__half, float x)
 /* Scores x and dy v' in z become LIFT times the weights in x, and z.  Rows are queries and columns
 ** are keys, or with BY_KEYS transposed; `own` are this lane's two rows' numbers, `met` those of its
 ** columns. */
-template <int COLS, bool BY_KEYS, class T>
+template <int COLS, bool BY_KEYS, bool MASKED, class T>
 static __device__ inline void weigh(T kind, const attention &w, float x[COLS / 8][4],
                                     float z[COLS / 8][4], const number own[2], const number *met,
-                                    int row, int col0, bool whole)
+                                    int row, int col0, bool whole, rg_att_seen seen)
 {
   float scale = (float)w.scale;
   int q = RG_MMA_LANE % 4 * 2;
@@ -108,7 +108,13 @@ static __device__ inline void weigh(T kind, const attention &w, float x[COLS / 8
       int r = row + i / 2 * 8, c = col0 + j * 8 + q + i % 2;
       float lse = !BY_KEYS ? own[i / 2].lse : i % 2 == 0 ? pair.x : pair.z;
       float delta = !BY_KEYS ? own[i / 2].delta : i % 2 == 0 ? pair.y : pair.w;
-      bool sees = whole || (BY_KEYS ? r <= c : c < w.s.m && (w.causal == 0 || c <= r));
+      int query = BY_KEYS ? c : r, key = BY_KEYS ? r : c;
+      bool sees =
+          whole || (BY_KEYS ? w.causal == 0 || r <= c : c < w.s.m && (w.causal == 0 || c <= r));
+
+      if (MASKED && seen != RG_ATT_ALL) {
+        sees = sees && query < w.s.n && key < w.s.m && rg_att_sees(w, query, key);
+      }
       float p = sees ? exp2f(x[j][i] * (scale * RG_LOG2E) - lse) : 0.0f;
 
       x[j][i] = held(kind, p);
@@ -131,7 +137,7 @@ template <int D> static __device__ inline void times(float sum[D / 8][4], float 
 /* At most 255 registers a thread with BY_KEYS, which has two sums, else 168.
 ** Block: 64 rows that stay, queries with dy or (BY_KEYS) keys with values, and the other two of
 ** those that are met. */
-template <class T, int D, bool BY_KEYS>
+template <class T, int D, bool BY_KEYS, bool MASKED>
 __global__ void __launch_bounds__(RG_ATT_THREADS, BY_KEYS ? 2 : 3)
     k_attention_mma_back(attention w, const number *numbers)
 {
@@ -163,6 +169,23 @@ __global__ void __launch_bounds__(RG_ATT_THREADS, BY_KEYS ? 2 : 3)
     }
   };
 
+  rg_att_seen seen = RG_ATT_ALL, next_seen = RG_ATT_ALL; /* of the tile at hand, of the next */
+  auto next = [&](int col0) {                            /* the first of these that is met */
+                              const int row1 = row0 + RG_ATT_ROWS < own ? row0 + RG_ATT_ROWS : own;
+
+                              while (MASKED && col0 < end) {
+                                const int col1 = col0 + COLS < others ? col0 + COLS : others;
+
+                                next_seen = BY_KEYS ? rg_att_look(w, col0, col1, row0, row1)
+                                                    : rg_att_look(w, row0, row1, col0, col1);
+                                if (next_seen != RG_ATT_NONE) {
+                                  break;
+                                }
+                                col0 += COLS;
+                              }
+                              return col0;
+  };
+
   numbers += BY_KEYS ? 0 : head * padded(n);
   if (!BY_KEYS) {
     of_row[0] = numbers[row];
@@ -171,16 +194,20 @@ __global__ void __launch_bounds__(RG_ATT_THREADS, BY_KEYS ? 2 : 3)
   rg_att_bring<D, RG_ATT_ROWS>(room, rg_att_head_of<const T>(BY_KEYS ? w.k : w.q, head), row0);
   rg_att_bring<D, RG_ATT_ROWS>(room + RG_ATT_ROWS * PITCH,
                                rg_att_head_of<const T>(BY_KEYS ? w.v : w.dy, head), row0);
-  if (begin < end) {
-    bring(0, begin);
+  int col1 = next(begin); /* the next that are met */
+
+  if (col1 < end) {
+    bring(0, col1);
   }
   rg_copy_commit();
-  for (int col0 = begin, stage = 0; col0 < end; col0 += COLS, stage ^= 1) {
+  for (int col0 = col1, stage = 0; col0 < end; col0 = col1, stage ^= 1) {
     const T *a = met_room + stage * STAGE, *b = a + STAGE / 2;
     float x[COLS / 8][4], z[COLS / 8][4];
 
-    if (col0 + COLS < end) {
-      bring(stage ^ 1, col0 + COLS);
+    seen = next_seen;
+    col1 = next(col0 + COLS);
+    if (col1 < end) {
+      bring(stage ^ 1, col1);
     }
     rg_copy_commit();
     rg_copy_wait<1>();
@@ -190,7 +217,8 @@ __global__ void __launch_bounds__(RG_ATT_THREADS, BY_KEYS ? 2 : 3)
 
     rg_att_multiply<D, COLS, 2>(room + mine * PITCH, a, x);
     rg_att_multiply<D, COLS, 2>(room + (RG_ATT_ROWS + mine) * PITCH, b, z);
-    weigh<COLS, BY_KEYS>(T(), w, x, z, of_row, met_numbers + stage * COLS, row, col0, whole);
+    weigh<COLS, BY_KEYS, MASKED>(T(), w, x, z, of_row, met_numbers + stage * COLS, row, col0,
+                                 whole && (!MASKED || seen == RG_ATT_ALL), seen);
     rg_att_add<D, COLS>(z, a, sum);
     if (BY_KEYS) {
       rg_att_add<D, COLS>(x, b, sum2);
@@ -227,8 +255,12 @@ template <class T, int D> static rg_status back(const rg_call *call, const atten
   }
   RG_CUDA(what, rg_launch(k_attention_numbers<T>,
                           rg_over(n_numbers * width, rg_gpu_stream(call->device)), w, made, width));
-  RG_TRY(rg_att_over(call, k_attention_mma_back<T, D, false>, w, w.s.n, bytes, numbers));
-  return rg_att_over(call, k_attention_mma_back<T, D, true>, w, w.s.m, bytes, numbers);
+  if (w.mask != NULL) {
+    RG_TRY(rg_att_over(call, k_attention_mma_back<T, D, false, true>, w, w.s.n, bytes, numbers));
+    return rg_att_over(call, k_attention_mma_back<T, D, true, true>, w, w.s.m, bytes, numbers);
+  }
+  RG_TRY(rg_att_over(call, k_attention_mma_back<T, D, false, false>, w, w.s.n, bytes, numbers));
+  return rg_att_over(call, k_attention_mma_back<T, D, true, false>, w, w.s.m, bytes, numbers);
 }
 
 template <class T> static rg_status by_width(const rg_call *call, const attention &w)

@@ -137,4 +137,30 @@ describe('attention in half types', function()
     C.rg_device_modes_now().deterministic = 0
     for i = 1, 4 do assert.is_true(tensors.bytes(first[i]) == tensors.bytes(second[i])) end
   end)
+
+  it('goes by tensor cores where a mask has blocks of 16 and more', function()
+    if tensors.DEVICE == 0 then return end
+    local function way(block, grid, dtype)
+      local list, mask = {}, {}
+      for i = 1, 3 do
+        local x = input({ 40, 16 }, dtype)
+        list[i] = tensors.make(x, x.shape, dtype)
+      end
+      for i = 1, grid * grid do mask[i] = i % 2 end
+      local case = { mask = mask, grid = { grid, grid }, block = block }
+      local out = ffi.new 'rg_tensor *[1]'
+      local found
+      for _, event in ipairs(tensors.events(function()
+        tensors.check(all.cases.attention.call(C, list, case, out))
+        tensors.hold(out[0])
+      end)) do
+        if event[1] == 'attention' then found = event[2] end
+      end
+      return found
+    end
+    assert.are.equal('tensor cores', way(16, 3, 'bf16'))
+    assert.are.equal('tensor cores', way(64, 1, 'f16'))
+    assert.are.equal('tiles', way(15, 3, 'bf16'))
+    assert.are.equal('tiles', way(16, 3, 'f32'))
+  end)
 end)

@@ -50,6 +50,25 @@ return function(M)
     { {}, 130, 33, 128, 96, causal = true, halves = true, real = true },
     { { 1, 3 }, 20, 20, 8, 16, causal = true, scale = -0.25, halves = true, real = true },
     { {}, 5, 70, 136, 256, halves = true, real = true },
+    -- masks of blocks: whole tiles, parts of tiles, blind queries and keys that nobody sees
+    { {}, 150, 140, 64, 64, mask = { 1, 0, 0, 1, 1, 0, 0, 0, 1 }, grid = { 3, 3 }, halves = true,
+      real = true },
+    { { 2 }, 70, 100, 16, 24, mask = { 1, 0, 0, 1, 0, 0, 1, 0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0,
+      0, 1, 0, 1, 1, 0, 0, 1, 0, 1, 0, 0, 1, 0, 1 }, grid = { 5, 7 }, block = 16, halves = true,
+      real = true },
+    { {}, 130, 200, 128, 128, mask = { 1, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0 }, grid = { 3, 4 },
+      block = 50, causal = true, halves = true, real = true },
+    { {}, 100, 70, 8, 8, mask = { 1, 1, 0, 0, 1, 0, 0, 1, 0, 1, 0, 0 }, grid = { 4, 3 }, block = 31,
+      halves = true, real = true },
+    -- a part of a tile, then a whole one, both ways
+    { {}, 128, 135, 16, 16, grid = { 8, 9 }, block = 16, halves = true, real = true, mask = {
+      1, 0, 1, 0, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1,
+      0, 1, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+      1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 } },
+    { {}, 20, 80, 136, 256, mask = { 0, 0, 1 }, grid = { 1, 3 }, block = 32, halves = true,
+      real = true },
+    { {}, 20, 30, 16, 16, mask = { 1, 0, 0, 1 }, grid = { 2, 2 }, block = 15, halves = true,
+      real = true },
   }
   local samples, back = {}, {}
   for i, each in ipairs(list) do
