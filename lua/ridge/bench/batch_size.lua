@@ -14,6 +14,7 @@ local memory = require 'ridge.memory'
 local options = require 'ridge.options'
 local ref = require 'ridge.ffi.ref'
 local part = require 'ridge.sweep.part'
+local store = require 'ridge.store'
 local subject = require 'ridge.bench.subject'
 local suite = require 'ridge.bench.suite'
 local throughput = require 'ridge.bench.throughput'
@@ -331,6 +332,7 @@ function M.find(model, given)
   local shape = subject.shape(holder, opt.input_shape)
   opt.dtype = opt.dtype or subject.dtype(holder)
   local budget, total = budget_of(opt)
+  store.open(opt.db or store.default_path(), 'write'):close() -- noticed before the work
   local protocol, found
   if opt.kind == 'throughput' then
     protocol = configs.protocol { protocol = opt.protocol, cache = opt.cache, seed = opt.seed }

@@ -66,22 +66,33 @@ local function check_spec(spec)
   return options
 end
 
+local function is_folder(path)
+  local there = io.open(path .. '/.', 'r')
+  if there then there:close() end
+  return there ~= nil
+end
+
 -- Why nothing can be written at a path; nil: it may be.
-local function no_folder(path, writes)
-  local folder = writes == 'folder' and path or path:match '^(.*)/[^/]*$'
-  if not folder or folder == '' or path == '' then return nil end
-  local there = io.open(folder .. '/.', 'r')
-  if there then
-    there:close()
-    return nil
+local function no_place(path, writes)
+  if path == '' or path == '-' then return nil end
+  local folder = writes == 'folder' and path or path:match '^(.*/)[^/]*$' or '.'
+  if folder ~= '/' then folder = folder:gsub('/+$', '') end
+  local why
+  if not is_folder(folder) then
+    why = ("there is no folder '%s'"):format(folder)
+  elseif writes == 'file' and is_folder(path) then
+    why = 'it is a folder'
+  elseif not require('ridge.store.place').writable(folder) and not path:find '^/dev/'
+      and not path:find '^/proc/' then -- what is no file is written itself
+    why = ("'%s' may not be written to"):format(folder)
   end
-  return ("'%s' cannot be written: there is no folder '%s'"):format(path, folder)
+  return why and ("'%s' cannot be written: %s"):format(path, why)
 end
 
 --- One value of a kind from its text; nil and why not.
 local function convert_one(option, kind, text)
   local value = text
-  local missing = option.writes and no_folder(text, option.writes)
+  local missing = option.writes and no_place(text, option.writes)
   if missing then return nil, missing end
   if kind == 'number' then
     value = tonumber(text)

@@ -35,6 +35,14 @@ function M.main(argv)
   return stored.run('query', SPEC, argv, 'read', function(opt, rest, st)
     local query = require 'ridge.store.query'
     if opt.sql ~= '' then
+      local more = rest[1]
+      for _, name in ipairs { 'where', 'group', 'sort' } do
+        if opt[name] ~= '' then more = more or '--' .. name end
+      end
+      if opt.limit > 0 then more = more or '--limit' end
+      if more then
+        return stored.fail('query', ("--sql says all of it, and '%s' is not in it"):format(more))
+      end
       stored.show(query.sql(st, opt.sql), opt)
       return 0
     end

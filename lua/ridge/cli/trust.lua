@@ -72,12 +72,13 @@ function M.main(argv)
   end
   local trust = require 'ridge.measure.trust'
   if opt.threads > 0 then require('ridge.backend').set_threads(opt.threads) end
+  local db = opt.db ~= '' and opt.db or nil
+  local stores = opt.keep and not opt.smoke
+  if stores then require('ridge.sweep.calibrated').may_keep(db) end -- before the work
   local record = measure(opt)
   local summary = trust.summary(record)
   local rows = trust.rows(summary)
-  if opt.keep and not opt.smoke then
-    require('ridge.sweep.calibrated').keep(rows, opt.db ~= '' and opt.db or nil)
-  end
+  if stores then require('ridge.sweep.calibrated').keep(rows, db) end
   if opt.as == 'json' then
     print_json(summary, rows)
   else

@@ -124,6 +124,8 @@ local single = ffi.new 'float[1]'
 local function is_held(field, value)
   local sign, digits = field:match '^%+?(%-?)0*(%d+)$'
   single[0] = value
+  -- an infinity is only what was written as one
+  if math.abs(tonumber(single[0])) == math.huge then return not field:find '%d' end
   if not digits or value == 0 then return true end
   return single[0] == value and ('%.0f'):format(value) == sign .. digits
 end
@@ -135,6 +137,9 @@ local function value_of(field, dtype, missing)
     return nil, (field == '' and 'an empty field' or blame.show(field)) .. ' is no number'
   elseif dtype == nil then
     if is_held(field, value) then return value end
+    if not field:find '^[+-]?%d+$' then
+      return nil, field .. " is more than f32 holds: dtype = 'f64' keeps it"
+    end
     return nil, field .. " has more digits than f32 holds: dtype = 'i64' keeps them, 'f32' rounds"
   end
   local range, whole = RANGE[dtype], dtype == 'i64' and long_of(field)

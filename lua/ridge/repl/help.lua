@@ -280,6 +280,19 @@ local function library()
   return ok and ridge or nil
 end
 
+-- Help for `Sequential:add` or `adam.step`: a method of a class that is public under that name.
+local function of_class(name, env)
+  local owner, member = name:match '^([%w_.]+)[.:]([%w_]+)$'
+  local ridge = owner and library()
+  for _, title in ipairs(ridge and public.meant(ridge, owner) or {}) do
+    local class = resolve(title, env)
+    local f = type(class) == 'table' and rawget(class, '__name') and M.member(class, member)
+    if type(f) == 'function' and M.entry_of(f) then
+      return entry_text(M.entry_of(f), ('%s:%s'):format(title, member))
+    end
+  end
+end
+
 -- What stands under a title: an entry's text, or that of a public name.
 local function titled(title, env, entries)
   if entries[title] then return entry_text(entries[title]) end
@@ -375,6 +388,7 @@ function M.lookup(topic, env)
   local module = read_index().modules[topic]
   local text = (value ~= nil and value_text(topic, value)) or member_text(topic, env)
     or (module and module_text(module)) or by_name(topic, env) or by_name(topic:lower(), env)
+    or of_class(topic, env)
   if text then return text end
   if value ~= nil then return ('%s is a %s'):format(topic, type(value)) end
   local last = topic:match '([%w_]+)$' or topic

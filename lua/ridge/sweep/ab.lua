@@ -324,8 +324,11 @@ end
 function M.run(sw, given)
   local own, forward = split(given)
   own.lab = own.lab or require('ridge.sweep.device').lab(sw.spec.device)
+  local chosen = M.pairs(sw, own.a, own.b, own.match)
+  -- a database that cannot be written is noticed before the work
+  if own.keep then store.open(own.db or store.default_path(), 'write'):close() end
   local results, interrupted, lease = {}, nil, own.lab.lease()
-  for _, pair in ipairs(M.pairs(sw, own.a, own.b, own.match)) do
+  for _, pair in ipairs(chosen) do
     local ok, err = pcall(compare_pair, sw, pair, own, forward, results, lease)
     if not ok then
       interrupted = err

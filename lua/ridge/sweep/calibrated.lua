@@ -86,6 +86,10 @@ function M.stored(path, device)
   return result
 end
 
+--- Raise unless `keep` can write, before what takes minutes to measure.
+---@param path string|nil database file; the default one when left out
+function M.may_keep(path) store.open(path or store.default_path(), 'write'):close() end
+
 --- Keep rows beside the ceilings of the CPU of this machine, as `ridge trust` does.
 ---@param rows table each name, threads, unit, value
 ---@param path string|nil database file; the default one when left out

@@ -148,7 +148,9 @@ local function other_of(first)
     and first:byte(4) <= 8 then
     return 'an IDX file, as MNIST is: ridge.data.idx reads it'
   end
-  if not first:find '[%z\1-\8\14-\31\127]' then
+  -- UTF-8, of which the last letter may be cut
+  local ascii = first:gsub('[\194-\244][\128-\191]+', ''):gsub('[\194-\244]$', '')
+  if not ascii:find '[%z\1-\8\14-\31\127-\255]' then
     return 'text: ridge.data.csv reads numbers, ridge.data.text characters'
   end
 end

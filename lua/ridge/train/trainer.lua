@@ -500,8 +500,15 @@ function Trainer:record(metrics, at)
   if type(metrics) ~= 'table' then
     blame.raise('Trainer:record: a table of numbers is expected, got ' .. blame.show(metrics))
   end
-  local row = { step = at or #self.curve, seconds = self.trained_s }
+  if at ~= nil and (type(at) ~= 'number' or at ~= at or math.abs(at) == math.huge) then
+    blame.raise('Trainer:record: the step is a number, got ' .. blame.show(at), 'EARG')
+  end
+  local row = { step = at or self.steps_before + #self.curve, seconds = self.trained_s }
   for name, value in pairs(metrics) do
+    if name == 'step' or name == 'seconds' then
+      blame.raise(('Trainer:record: %s is what each row has; call the metric otherwise'):format(
+        name), 'EARG')
+    end
     if type(name) ~= 'string' or type(value) ~= 'number' then
       blame.raise(('Trainer:record: %s is %s; names and numbers are expected'):format(
         tostring(name), blame.show(value)))

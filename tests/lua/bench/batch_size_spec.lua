@@ -90,6 +90,19 @@ describe('the best batch size', function()
     assert.equal(found.kept.name .. '-2', again.kept.name)
   end)
 
+  it('is not searched for where it could not be kept', function()
+    local calls = 0
+    local function model(x)
+      calls = calls + 1
+      return x * 2
+    end
+    local ok, err = pcall(bench.batch_size, model, { db = '/dev/null/x.db', max = 4,
+      input_shape = { 3 } })
+    assert.is_false(ok)
+    assert.matches('/dev/null', tostring(err))
+    assert.equal(0, calls)
+  end)
+
   it('for throughput is measured, with samples that are kept', function()
     local found = bench.batch_size('linear{16,8}', { kind = 'throughput', max = 4, protocol = FEW,
       db = db, lab = LAB })

@@ -155,8 +155,24 @@ describe('the options of a recipe', function()
       assert.is_nil(values)
       assert.matches("cannot be written: there is no folder '", said)
     end
+    assert.matches("'tests/lua' cannot be written: it is a folder$", select(2, args.read(spec,
+      { '-o', 'tests/lua' })))
+    local place = require 'ridge.store.place'
+    local writable = place.writable
+    -- root may write anywhere
+    function place.writable(path) return path ~= '/tmp' and path ~= '.' end
+    local said = {}
+    for i, words in ipairs { { '-o', '/tmp/x.png' }, { '--out=/tmp/' }, { '-o', 'x.png' },
+        { '-o', '-' } } do
+      said[i] = select(2, args.read(spec, words))
+    end
+    place.writable = writable
+    assert.matches("'/tmp/x.png' cannot be written: '/tmp' may not be written to$", said[1])
+    assert.matches("'/tmp/' cannot be written: '/tmp' may not be written to$", said[2])
+    assert.matches("'x.png' cannot be written: '%.' may not be written to$", said[3])
+    assert.same({}, said[4])
     for _, words in ipairs { {}, { '--out', '/tmp' }, { '-o', 'x.png' }, { '-o', '/x' },
-        { '-o', '/tmp/x' }, { '--out', '.' } } do
+        { '-o', '/tmp/none.png' }, { '--out', '.' } } do
       assert.is_table((args.read(spec, words)))
     end
   end)

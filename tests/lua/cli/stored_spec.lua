@@ -104,7 +104,7 @@ describe('the command', function()
 
   it('is named once in front of what it says', function()
     local text = ridge 'export squares -o .'
-    assert.matches('^ridge export: %. cannot be written', text)
+    assert.matches("^ridge export: %-o: '%.' cannot be written: it is a folder", text)
     text = ridge 'plot ratio squares -x k -y square --a k=1'
     assert.matches('^ridge plot: two sides are compared', text)
   end)
@@ -228,6 +228,16 @@ describe('the command', function()
     assert.matches('1 of squares, error', text)
     assert.matches('error: show: there is no trial 999 in .*\n   at .*calls.lua:19', text)
     os.remove(folder .. '/calls.lua')
+  end)
+
+  it('query passes over nothing that stands beside --sql', function()
+    for words, named in pairs { ['squares'] = 'squares', ["--where 'k > 1'"] = '--where',
+        ['--limit 1'] = '--limit', ['--sort 1'] = '--sort', ['--group k'] = '--group' } do
+      local text, status = ridge("query --sql 'SELECT 1' " .. words)
+      assert.equal(1, status)
+      assert.truthy(text:find(("--sql says all of it, and '%s' is not in it"):format(named), 1,
+        true), text)
+    end
   end)
 
   it('retry puts failed points back', function()

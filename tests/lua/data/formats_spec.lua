@@ -167,7 +167,15 @@ describe('a file', function()
         assert.equal(tonumber(text), ridge.data.csv(path, { dtype = 'f64' }):item())
         assert.equal('f32', ridge.data.csv(path, { dtype = 'f32' }).dtype)
       end
-      write '16777216\n-33554432\n36893488147419103232\n0\n-0\n1e39\n0.1\n00012\n'
+      for _, text in ipairs { '1e39', '-1e300', '3.5e38' } do -- not silently an infinity
+        write(text .. '\n')
+        assert.matches('column 1: ' .. text:gsub('%p', '%%%0') .. ' is more than f32 holds',
+          message(ridge.data.csv, path))
+        assert.equal(tonumber(text), ridge.data.csv(path, { dtype = 'f64' }):item())
+      end
+      write 'inf\n-inf\n'
+      assert.same({ math.huge, -math.huge }, ridge.data.csv(path):reshape(2):tolist())
+      write '16777216\n-33554432\n36893488147419103232\n0\n-0\n1e38\n0.1\n00012\n'
       assert.equal(8, ridge.data.csv(path):size(1))
       write '1\n'
       assert.matches("there is no element type 'i46' %(did you mean 'i64'%?%)",

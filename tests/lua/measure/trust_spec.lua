@@ -163,6 +163,13 @@ describe('what a machine can promise', function()
     assert.matches('^\137PNG', file:read(8))
     file:close()
     assert.equal(1, (program.run { 'trust', '--minutes', '0' }))
+    -- a place that cannot be written is noticed before the work: nothing is said but that
+    for _, words in ipairs { { '--db', '/dev/null/x.db' }, { '-o', '/dev/null/x.png' },
+        { '-o', folder } } do
+      local code, printed, said = program.run { 'trust', '--minutes', '0.001', unpack(words) }
+      assert.same({ 1, '' }, { code, printed })
+      assert.matches('^ridge trust: [^\n]*\ntry: ridge trust %-%-help\n$', said)
+    end
     program.remove(folder)
   end)
 end)

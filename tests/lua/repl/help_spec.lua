@@ -115,6 +115,18 @@ describe('help', function()
     assert.matches('^ridge%.optim%.AdamW\n.*weight_decay = 0.01', help.lookup('adamw', {}))
   end)
 
+  it('finds methods of public classes by the name of the class', function()
+    for topic, title in pairs { ['Sequential:add'] = 'ridge.nn.Sequential:add(module)',
+        ['linear.facts'] = 'ridge.nn.Linear:facts()',
+        ['Adam:step'] = 'ridge.optim.Adam:step(',
+        ['optim.Adam:step'] = 'ridge.optim.Adam:step(',
+        ['LSTM:clone'] = 'ridge.nn.LSTM:clone()' } do
+      local text = assert(help.lookup(topic, {}))
+      assert.equal(title, text:sub(1, #title))
+    end
+    assert.is_nil((help.lookup('Sequential:ad', {})))
+  end)
+
   it('lists near names below the owner that was typed, with it', function()
     for topic, name in pairs { ['ridge.nn.Liner'] = 'ridge.nn.Linear', ['ridge.tp'] = 'ridge.top',
       ['nn.LSTMM'] = 'ridge.nn.LSTM', ['ridge.optim.Admw'] = 'ridge.optim.AdamW',

@@ -142,6 +142,19 @@ describe('sw:ab', function()
     assert.equal(2, checks)
   end)
 
+  it('says before any work that the database cannot be written', function()
+    local set_up = 0
+    local sw = sweep 'unkept' { space = { k = { 1, 2 } }, measure = function(_, _, m)
+      set_up = set_up + 1
+      m:time('fwd', function() end)
+    end }
+    local ok, err = pcall(sw.ab, sw, { a = { k = 1 }, b = { k = 2 }, db = '/dev/null/x.db',
+      processes = 1 })
+    assert.is_false(ok)
+    assert.matches('/dev/null', tostring(err))
+    assert.equal(0, set_up)
+  end)
+
   it('keeps nothing when told', function()
     run(declare(), { keep = false })
     assert.is_nil(io.open(db))

@@ -52,8 +52,15 @@ describe('a file of tensors', function()
       assert.truthy(said:find(('load: %s is no safetensors file, but %s'):format(path, words), 1,
         true), said)
     end
-    write(('\200\1'):rep(20)) -- who knows, and no number of bytes that nobody wrote
-    assert.matches('is no safetensors file$', message(ridge.load, path))
+    -- who knows, and no number of bytes that nobody wrote
+    for _, bytes in ipairs { '\200\1', 'h&\238\162Y\183\196V', 'caf\233,1\n' } do
+      write(bytes:rep(20))
+      assert.matches('is no safetensors file$', message(ridge.load, path))
+    end
+    for _, text in ipairs { 'aaaaaaä\n', '\239\187\191a,b\n1,2', 'Größe,üb' } do -- cut or not
+      write(text .. text)
+      assert.matches('but text: ridge.data.csv', message(ridge.load, path))
+    end
   end)
 
   it('that ends in .npy is one of NumPy, and one that promises another format is refused',

@@ -426,3 +426,34 @@ describe('debugging (F114)', function()
     assert.matches("unknown option 'zork'", message(fit, { zork = true }))
   end)
 end)
+
+describe('what a user records', function()
+  local folder
+  before_each(function() folder = folders.new() end)
+  after_each(function() folders.remove(folder) end)
+
+  it('stands at the steps taken so far, those before a break included', function()
+    local x, y = data(20)
+    local function trained(epochs)
+      local t = made { folder = folder }
+      t:resume()
+      t:fit(ridge.data.Loader({ x, y }, { batch = 5, seed = 1 }), { epochs = epochs })
+      return t
+    end
+    assert.equal(0, made({}):record({ custom = 1 }).metrics[1].step)
+    assert.equal(8, trained(2):record({ custom = 1 }).metrics[1].step)
+    local t = made { folder = folder }
+    assert.is_true(t:resume())
+    assert.equal(8, t:record({ custom = 1 }).metrics[1].step)
+    t = trained(3):record { custom = 2 }
+    assert.equal(12, t.metrics[1].step)
+    assert.equal(7, t:record({ custom = 3 }, 7).metrics[2].step)
+    for _, at in ipairs { 'x', 0 / 0, math.huge } do
+      assert.matches('the step is a number', message(t.record, t, { custom = 1 }, at))
+    end
+    for _, name in ipairs { 'step', 'seconds' } do
+      assert.matches(name .. ' is what each row has', message(t.record, t, { [name] = 1 }))
+    end
+    assert.equal(2, #t.metrics)
+  end)
+end)
