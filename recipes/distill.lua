@@ -63,6 +63,7 @@ local function train(net, inputs, labels, epochs, seed, loss)
         loss(net(a), b, a):backward()
         optimizer:step()
       end)
+      if ridge.stopping() then os.exit(130) end
     end
   end
   return accuracy(net)
@@ -94,20 +95,15 @@ end
 teacher:eval()
 print(('students: %d parameters, %d images, temperature %g, alpha %g'):format(
   student(1):num_parameters(), opt.images, opt.temperature, opt.alpha))
-local sum, squares = 0, 0
+local differences = {}
 for seed = 1, opt.seeds do
   local alone = train(student(seed), few_x, few_y, opt.epochs, seed, by_labels)
   local taught = train(student(seed), few_x, few_y, opt.epochs, seed, by_teacher)
   print(('seed %2d: labels alone %.4f, with the teacher %.4f, difference %+.4f'):format(seed, alone,
     taught, taught - alone))
-  sum, squares = sum + taught - alone, squares + (taught - alone) ^ 2
+  differences[seed] = taught - alone
 end
-local n = opt.seeds
-local mean = sum / n
-local deviation = math.sqrt(math.max(0, squares / n - mean * mean) * n / (n - 1))
--- Student's t for 95 %, by the number of seeds less one
-local T = { 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26 }
-local reach = (T[n - 1] or 2.1) * deviation / math.sqrt(n)
-print(('the teacher makes %+.4f of test accuracy [%+.4f .. %+.4f]: %s'):format(mean, mean - reach,
-  mean + reach, mean - reach > 0 and 'better' or mean + reach < 0 and 'worse'
-  or 'not told from nothing with so few seeds'))
+local mean = require('ridge.measure.statistics').mean(differences)
+local low, high = require('ridge.measure.interval').student(differences, 0.95)
+print(('the teacher makes %+.4f of test accuracy [%+.4f .. %+.4f]: %s'):format(mean, low, high,
+  low > 0 and 'better' or high < 0 and 'worse' or 'not told from nothing with so few seeds'))

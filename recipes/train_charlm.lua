@@ -154,6 +154,7 @@ for step = 1, opt.steps do
     return loss:detach() -- to read it would wait at each step
   end)
   schedule:step()
+  if ridge.stopping() then os.exit(130) end
   if step % every == 0 or step == opt.steps then
     local bits = loss:item() / math.log(2) -- when this is there, all steps are done
     local seconds = ridge.clock() - began

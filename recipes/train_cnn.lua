@@ -115,9 +115,10 @@ for epoch = 1, opt.epochs do
   net:train()
   local sum, began = ridge.zeros({ device = opt.device }), ridge.clock()
   for x, y in loader:each() do
-    ridge.scope(function() sum:add_(step(x, y)) end)
+    ridge.scope(function() sum:add_(step(x, y) * x:size(1)) end)
+    if ridge.stopping() then os.exit(130) end
   end
-  local loss = sum:item() / loader:len()
+  local loss = sum:item() / n_train -- the last batch may have fewer rows
   local seconds = ridge.clock() - began
   print(('epoch %2d  loss %.4f  test %.4f  %.1f s, %.0f images/s'):format(epoch,
     loss, accuracy(), seconds, n_train / seconds))

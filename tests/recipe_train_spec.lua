@@ -121,6 +121,30 @@ describe('recipes/distill.lua', function()
     assert.matches('seed  2: labels alone 0%.%d+, with the teacher 0%.%d+, difference', text)
     assert.matches('the teacher makes [+-]0%.%d+ of test accuracy %[', text)
   end)
+
+  it('takes the t of as many seeds as there are', function()
+    local status, text = run('./ridge --threads 1 recipes/distill.lua --seeds 11 --images 10 '
+      .. '--epochs 1')
+    assert.equal(0, status, text)
+    local list, sum, squares = {}, 0, 0
+    for d in text:gmatch 'difference ([+-]0%.%d+)' do list[#list + 1] = tonumber(d) end
+    assert.equal(11, #list)
+    for _, d in ipairs(list) do sum = sum + d end
+    for _, d in ipairs(list) do squares = squares + (d - sum / 11) ^ 2 end
+    local reach = 2.2281 * math.sqrt(squares / 10 / 11) -- t for 95 % at 10 degrees of freedom
+    local low, high = text:match '%[([+-]0%.%d+) %.%. ([+-]0%.%d+)%]'
+    assert.is_true(math.abs(low - (sum / 11 - reach)) < 2e-4, text)
+    assert.is_true(math.abs(high - (sum / 11 + reach)) < 2e-4, text)
+  end)
+
+  it('ends at the first Ctrl-C, and says nothing of what it has not trained', function()
+    local _, text = run [[out=$(mktemp)
+      ./ridge --threads 1 recipes/distill.lua --seeds 5000 > $out &
+      p=$!; until grep -q 'seed  1' $out; do sleep 0.1; done
+      kill -INT $p; wait $p; echo "ended $?"; cat $out; rm $out]]
+    assert.matches('ended 130\n', text)
+    assert.is_nil(text:find('the teacher makes', 1, true))
+  end)
 end)
 
 -- A ratio as ridge.measure.ab says it in a column: with its interval, inside of it, and a verdict.
