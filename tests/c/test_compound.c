@@ -203,6 +203,7 @@ static void test_refusals(void)
   says(rg_sketched_conv2d(image, kernel, w4, NULL, 1, NULL, out), RG_ESHAPE, "u f32[24,6]");
   says(rg_sketched_conv2d(image, kernel, signs, NULL, 0, NULL, out), RG_EARG, "0 terms");
   says(rg_sketched_conv2d(image, kernel, signs, NULL, 1, &grouped, out), RG_EARG, "no groups");
+  says(rg_heads(qkv, NULL, NULL, &o, NULL), RG_EARG, "heads: out is NULL");
   says(rg_heads(qkv, NULL, NULL, &o, out), RG_ESHAPE, "n a multiple of 4");
   o.heads = 2;
   says(rg_heads(qkv, NULL, omega, &o, out), RG_EARG, "omega is for random features");
@@ -217,6 +218,7 @@ static void test_refusals(void)
        "h is f32[18,6], wanted [2,6]");
   says(rg_recurrent(zx4, NULL, NULL, w4, NULL, RG_CELL_LSTM, 0, out, out + 1, NULL), RG_EARG,
        "NULL");
+  says(rg_max_pool2d(image, NULL, out), RG_EARG, "max_pool2d: there are no options");
   ok(out[0] == NULL && out[1] == NULL && out[2] == NULL, "nothing is written on failure");
   rg_tensor_release(single);
 }

@@ -158,6 +158,8 @@ static const struct {
   { NODES RELU "], \"inputs\": [0], \"states\": [], \"outputs\": [{}]}", "without a value" },
   { NODES RELU "], \"inputs\": [0], \"outputs\": []", "'states' is expected" },
   { NODES RELU REST " x", "the graph is over, and there is 'x'" },
+  { NODES RELU REST " ~", "the graph is over, and there is '~'" }, /* the last that is printed */
+  { NODES RELU REST " \x7f", "the graph is over, and there is a byte" },
   { NODES "{\"op\": \"relu\", \"in\": [], \"out\": [1]}" REST, "relu: a tensor is expected" },
   { NODES "{\"op\": \"relu\", \"in\": [0, 0], \"out\": [1]}" REST, "2 tensors given" },
   { NODES "{\"op\": \"relu\", \"in\": [0], \"out\": []}" REST, "%1 is needed before" },

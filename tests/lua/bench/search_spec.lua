@@ -116,6 +116,8 @@ describe('the best throughput', function()
       return measure(best, batch)
     end)
     assert.same({ 256, 'max' }, { found.best, found.stop })
+    assert.equal('256 is the largest batch that was asked for', found.reason)
+    assert.is_false(found.unsure)
   end)
 
   it('lets disturbed points decide nothing', function()

@@ -392,6 +392,12 @@ describe('measure.ab', function()
     assert.is_truthy(tostring(err):find('nothing that could be compared', 1, true))
   end)
 
+  it('says which numbers differ, and of which they are', function()
+    local differ = require('ridge.measure.agree').differ
+    assert.equal('result 2 is 3 for a and 4 for b', differ({ n = 2, 1, 3 }, { n = 2, 1, 4 }))
+    assert.is_nil(differ({ n = 1, 3 }, { n = 1, 3.002 })) -- f32 keeps a thousandth
+  end)
+
   it('says that Lua was timed, in a column too', function()
     local found = ab.ab { a = function() return 1 end, b = function() return 1 end, looks = 1,
                           protocol = { level = 'quick', quiet_ns = 0 } }

@@ -298,6 +298,16 @@ describe('a mistaken call of a module', function()
 end)
 
 describe('what a module looks like', function()
+  it('has parameters whose names can follow a dot', function()
+    for _, name in ipairs { 'a b', '1st', '', 'a.b' } do
+      local ok, err = pcall(function() nn.Linear(2, 2):param(name, ridge.ones(1)) end)
+      assert.is_false(ok)
+      assert.matches('a parameter has a name such as weight', tostring(err), 1, true)
+    end
+    assert.is_false((pcall(function() nn.Linear(2, 2):buffer(nil, ridge.ones(1)) end)))
+    assert.equal(1, nn.Linear(2, 2):param('_mine2', ridge.ones(1)):get(1))
+  end)
+
   it('is counted in numbers and bytes', function()
     local net = nn.Sequential(nn.Linear(3, 7), nn.BatchNorm(7), nn.Linear(7, 2, { bias = false }))
     local numbers = 3 * 7 + 7 + 2 * 7 + 7 * 2

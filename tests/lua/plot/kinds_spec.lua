@@ -258,6 +258,19 @@ describe('the picture', function()
     canvas:close()
   end)
 
+  it('contrast is that of WCAG 2: (lighter + 0.05) / (darker + 0.05) of linear light', function()
+    local color = require 'ridge.plot.color'
+    local black, white = { 0, 0, 0 }, { 1, 1, 1 }
+    assert.near(21, color.contrast(black, white), 1e-9)
+    for weight, c in pairs { [0.2126] = { 1, 0, 0 }, [0.7152] = { 0, 1, 0 }, [0.0722] = { 0, 0, 1 } }
+    do
+      assert.near((weight + 0.05) / 0.05, color.contrast(c, black), 1e-9)
+    end
+    -- sRGB: dark values are 12.92 times the light, others ((v + 0.055) / 1.055) ^ 2.4
+    assert.near(0.04 / 12.92 / 0.05 + 1, color.contrast({ 0.04, 0.04, 0.04 }, black), 1e-9)
+    assert.near(1.05 / 0.26404, color.contrast({ 0.5, 0.5, 0.5 }, white), 1e-4)
+  end)
+
   it('uncertainty is half the interval in percent', function()
     assert.near(3, require('ridge.plot.uncertainty').half_width({ fwd = 100, fwd_lo = 97,
       fwd_hi = 103 }, 'fwd'), 1e-9)

@@ -74,6 +74,17 @@ describe('a map in a terminal', function()
     local text = table.concat(lines, '\n')
     assert.truthy(text:find '38;5;%d')
     assert.is_nil(text:find('38;2;', 1, true))
+    -- 16 to 231 are a cube of 6 shades of red, green and blue: the same colours as in 24 bits
+    local function said(depth)
+      return table.concat(terminal.lines(map(), { depth = depth, columns = 60, lines = 12 }))
+    end
+    local want, got = {}, {}
+    for r, g, b in said 'true':gmatch '8;2;(%d+);(%d+);(%d+)' do
+      local function shade(v) return math.floor(v / 51 + 0.5) end
+      want[16 + 36 * shade(r) + 6 * shade(g) + shade(b)] = true
+    end
+    for number in said '256':gmatch '8;5;(%d+)' do got[tonumber(number)] = true end
+    assert.same(want, got)
   end)
 
   it('is characters without a single sequence elsewhere', function()

@@ -91,6 +91,8 @@ describe('a question', function()
     assert.equal(6, ridge.merge(all, path)[1].trial)
     assert.equal(0, ridge.merge(all, path)[1].trial)
     assert.matches("'where'", failure(ridge.query, 'asked', { wher = 'x' }))
+    assert.matches('columns are given twice', failure(ridge.query, 'asked', 'kind',
+      { columns = 'n' }))
   end)
 
   it('may be any SELECT, and changes nothing', function()
