@@ -52,6 +52,7 @@ SIM_simasan := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined \
 SIM_simtsan := -O1 -fno-omit-frame-pointer -fsanitize=thread
 SIM_simcov  := -O0 --coverage
 SIMOBJ    := $(SIM:tests/sim/%.cpp=$(BUILD)/obj/simulator/%.o)
+HOOK      := # one more source, which scripts/mutate counts with
 SIMTEST   := test_sim test_sim_main test_sim_work test_sim_tensor test_sim_mma
 $(BUILD)/obj/simulator/%.o: tests/sim/%.cpp $(SIM_DEP)
 	@mkdir -p $(@D)
@@ -70,7 +71,8 @@ $(BUILD)/obj/$(1)/%.o: tests/sim/%.cpp gpu/svd_pairs.cuh $(SIM_DEP)
 	$$(call show,$(1) $$<)$(CXX) $(SIM_FLAGS) $(SIM_$(1)) -c -o $$@ $$<
 $(BUILD)/libridge_gpu$(1).so: $(KERNELS:gpu/%.cu=$(BUILD)/obj/$(1)/%.o) $(SIMOBJ)
 	$$(call show,ld $$@)$(CXX) -shared $(SIM_$(1)) -o $$@ $$^ -lpthread
-$(BUILD)/tests/test_$(1): $(SIMTEST:%=$(BUILD)/obj/$(1)/%.o) $(SIMOBJ)
+$(BUILD)/tests/test_$(1): $(SIMTEST:%=$(BUILD)/obj/$(1)/%.o) $(HOOK:gpu/%.cu=$(BUILD)/obj/$(1)/%.o) \
+  $(SIMOBJ)
 	@mkdir -p $$(@D)
 	@$(CXX) $(SIM_$(1)) -o $$@ $$^ -lpthread
 endef
@@ -103,12 +105,13 @@ $(BUILD)/tests/test_blas: $(KERNELS:gpu/%.cu=$(BUILD)/obj/sim/%.o) $(SIMOBJ) \
 # cuDNN's graphs, planned for a described device: ridge's own sources of them, without a simulator
 DNN     := $(addprefix gpu/dnn/,library.cu graph.cu plan.cu conv.cu attention.cu) \
            gpu/fused/compiler.cu
-$(BUILD)/tests/test_dnn: tests/gpu/test_dnn.cpp $(DNN) $(GPU_DEP)
+$(BUILD)/tests/test_dnn: tests/gpu/test_dnn.cpp $(DNN) $(HOOK) $(GPU_DEP)
 	@mkdir -p $(@D)
 	$(call show,cxx $@)$(CXX) -std=c++17 -O1 -g -Wall -Wextra $(EXTRA) $(GPU_INC) -I$(CUDA)/include \
-	  -DCUDA_STUB='"$(CUDA)/lib64/stubs/libcuda.so"' -o $@ -x c++ $< $(DNN) -ldl
+	  -DCUDA_STUB='"$(CUDA)/lib64/stubs/libcuda.so"' -o $@ -x c++ $< $(DNN) $(HOOK) -ldl
 # chains as text, compiled by NVRTC
-$(BUILD)/tests/test_fused: tests/gpu/test_fused.cpp gpu/fused/text.cu gpu/fused/compiler.cu $(GPU_DEP)
+$(BUILD)/tests/test_fused: tests/gpu/test_fused.cpp gpu/fused/text.cu gpu/fused/compiler.cu $(HOOK) \
+  $(GPU_DEP)
 	@mkdir -p $(@D)
 	$(call show,cxx $@)$(CXX) -std=c++17 -O1 -g -Wall -Wextra $(EXTRA) $(GPU_INC) -I$(CUDA)/include \
 	  -Wl,-rpath,$(CUDA)/lib64 -o $@ -x c++ $(filter %.cpp %.cu,$^) -ldl

@@ -25,14 +25,14 @@ end
 
 local function everything()
   return "all test-programs" .. (M.has_nvcc() and " build/libridge_gpusim.so build/tests/test_sim "
-    .. "build/tests/test_blas build/tests/test_dnn build/tests/test_fused "
-    .. "build/tests/test_divide" or "")
+    .. "build/tests/test_blas build/tests/test_dnn build/tests/test_fused" or "")
 end
 
 -- What the compiler would tell of is no mistake that tests are for.
 local TOLD = "WERROR='-Werror=incompatible-pointer-types -Werror=int-conversion'"
 local FLAGS = { plain = "",
-  counting = "OPT='-O0 -g' EXTRA='-O0 -fsanitize-coverage=trace-pc'" } -- of CUDA too
+  counting = "OPT='-O0 -g' EXTRA='-O0 -fsanitize-coverage=trace-pc' " -- of CUDA too
+    .. "HOOK=gpu/cover_hook.cu" }
 
 --- Make a folder a copy of the tree, and build it: "plain", or "counting" what runs.
 ---@param folder string

@@ -145,6 +145,7 @@ parts=("$@")
 [ $# -gt 0 ] || parts=(asan ubsan tsan memcheck kill interrupt fuzz calls ab rate train peers gpusim
   gpukernels mutate)
 mkdir -p build
+rm -f build/mutate.md
 failed=0 table=
 for part in "${parts[@]}"; do
   declare -F "part_$part" >/dev/null || { echo "nightly: no part \"$part\"" >&2; exit 2; }
@@ -169,10 +170,10 @@ done
     "$(date -u +%Y-%m-%d), $(nproc) processors."
   echo
   printf '| part | result | tests | time |\n|---|---|---|---|\n%s' "$table"
+  [ ! -e build/mutate.md ] || { echo && sed '1s/^#/##/' build/mutate.md; }
 } >build/nightly.md
 if [ $# = 0 ]; then
   cp build/nightly.md results/nightly.md
-  cp build/mutate.md results/mutate.md
 fi
 tail -n +5 build/nightly.md
 exit $failed
