@@ -262,8 +262,9 @@ describe('the picture', function()
     local color = require 'ridge.plot.color'
     local black, white = { 0, 0, 0 }, { 1, 1, 1 }
     assert.near(21, color.contrast(black, white), 1e-9)
-    for weight, c in pairs { [0.2126] = { 1, 0, 0 }, [0.7152] = { 0, 1, 0 }, [0.0722] = { 0, 0, 1 } }
-    do
+    for k, weight in ipairs { 0.2126, 0.7152, 0.0722 } do
+      local c = { 0, 0, 0 }
+      c[k] = 1
       assert.near((weight + 0.05) / 0.05, color.contrast(c, black), 1e-9)
     end
     -- sRGB: dark values are 12.92 times the light, others ((v + 0.055) / 1.055) ^ 2.4
