@@ -204,6 +204,25 @@ describe('the timeline', function()
     -- a part: what reaches out of it ends at its edges
     check({ from = 0.002, to = 0.006 }, { { { 3, 6, 'linear' } }, { { 2, 4, 'copy' } } })
   end)
+
+  it('has colours for the seven names that ran longest, and one for all others', function()
+    local list = {}
+    for i = 1, 9 do -- the first lasts 9 ms, the last 1 ms
+      list[i] = { name = 'call' .. i, device = 'cuda:0', stream = 0, begin_s = i, end_s = i
+        + (10 - i) * 1e-3 }
+    end
+    local rec = recorder.of(plot.draw('timeline', list, {}))
+    local keys = {}
+    for _, key in ipairs(rec:all('rect', function(s) return s.w == 12 end)) do
+      keys[#keys + 1] = key
+    end
+    assert.equal(8, #keys)
+    for i, key in ipairs(keys) do
+      for k = 1, i - 1 do assert.is_false(same(key.color, keys[k].color), i .. ' ' .. k) end
+    end
+    assert.is_true(same(keys[8].color, rec.theme.neutral))
+    assert.equal(1, #rec:all('text', function(s) return s.text:find '2 others  3' end))
+  end)
 end)
 
 describe('the batch size', function()

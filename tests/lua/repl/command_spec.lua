@@ -154,6 +154,10 @@ describe('a command of the prompt', function()
     assert.is_nil(text:find '\nridge')
     assert.is_nil(run('%who wei'):find '\nn ')
     assert.truthy(run('%mem'):find 'weights%s+256 KB')
+    run 'e = 1 a = 2 c = 3 b = 4 d = 5'
+    local names = {}
+    for name in run('%who'):gmatch '\n(%l+)%s+%a' do names[#names + 1] = name end
+    assert.equal('a b c d e n weights', table.concat(names, ' ')) -- sorted
     run 'weights:release()'
     assert.truthy(run('%who'):find 'weights%s+Tensor%s+released')
   end)
