@@ -60,8 +60,8 @@ local function choose(found)
     if line[#found.titles] ~= 'D' then lines[#lines + 1] = line end
   end
   local disturbed = #lines == 0 and #found.lines > 0
-  return { titles = found.titles, lines = disturbed and found.lines or lines,
-           disturbed = disturbed }
+  return { titles = found.titles, units = found.units,
+           lines = disturbed and found.lines or lines, disturbed = disturbed }
 end
 
 -- Where one column stands among the titles.

@@ -427,11 +427,18 @@ end
 --- Every column of every point.
 ---@param st table
 ---@param name string the sweep
----@return table found titles, lines
+---@return table found titles, units ('ns' where a column is a time), lines
 function M.all(st, name)
   local sweep = M.sweep(st, name)
-  return M.sql(st, ('/* all rows */ SELECT * FROM "%s" ORDER BY trial'):format(
+  local found = M.sql(st, ('/* all rows */ SELECT * FROM "%s" ORDER BY trial'):format(
     (sweep.name:gsub('"', '""'))))
+  local known = set_of(found.titles)
+  found.units = {}
+  for i, title in ipairs(found.titles) do
+    local column = { tree = { kind = 'name', name = title } }
+    found.units[i] = is_time(column, known) and 'ns' or nil
+  end
+  return found
 end
 
 --- Any SELECT over the views, in a database that is open for reading only.

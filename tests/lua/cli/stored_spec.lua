@@ -173,6 +173,12 @@ describe('the command', function()
       .. ' +fwd_count\n', (folders.run(own .. columns .. ' --group k')))
     assert.matches('^k,fwd,fwd_p95,median%(fwd_lo%),count%(fwd%),fwd_n,fwd_count\n',
       (folders.run(own .. columns .. ' --group k --as csv')))
+    -- its brothers
+    assert.matches('trial +k +fwd %[ns%] +fwd_lo %[ns%] +fwd_hi %[ns%] +grade',
+      (folders.run(own .. 'top timed --by fwd')))
+    assert.matches(' fwd %[ns%] .* fwd_n +', (folders.run(own .. 'export timed --as table')))
+    assert.matches('| fwd %[ns%] |', (folders.run(own .. 'export timed --as md')))
+    assert.matches(',fwd,', (folders.run(own .. 'export timed')))
   end)
 
   it('query as a call takes columns as the shell does', function()

@@ -97,6 +97,19 @@ describe('clipping', function()
     assert.is_true(near(found.adaptive_threshold, 15) and near(found.clipped_norm, 15))
   end)
 
+  it('adaptively remembers the last ten norms, and none before', function()
+    local _, optimizer, arrive = made({ 600 }, { 800 })
+    local clip = optim.Clip { kind = 'adaptive' }
+    clip:apply(optimizer)
+    local thresholds = {}
+    for i = 1, 11 do
+      arrive({ 0.6 }, { 0.8 })
+      thresholds[i] = clip:apply(optimizer).adaptive_threshold
+    end
+    assert.is_true(near(thresholds[10], 2 * (1000 + 9) / 10))
+    assert.is_true(near(thresholds[11], 2)) -- of ten norms of 1
+  end)
+
   it('by layer has a threshold for each', function()
     local net, optimizer = made({ 3, 4 }, { 0.5 })
     local found = optim.Clip { kind = 'layer_wise', max_norm = 1,
