@@ -192,6 +192,14 @@ describe('recipes/recompute.lua', function()
     os.execute('rm -f ' .. db .. '*')
     assert.matches('measured: %-?%d+ %% less memory for [+-]%d+ %% time %[[+-]%d+ %.%. [+-]%d+%], '
       .. '%l+, with %d segments', text)
+    -- of the row with that many segments, and of no other with less
+    local less, segments = text:match 'measured: (%-?%d+) %% less memory .* with (%d) segments'
+    local least = math.huge
+    for of_plain in text:gmatch '[ABCD] +%d+%.%d+ +%d+%.%d+ +(%d%.%d%d)' do
+      least = math.min(least, tonumber(of_plain))
+    end
+    assert.is_true(math.abs(less - 100 * (1 - least)) <= 1, text)
+    assert.matches(('\n +%s +%%d[^\n]* [ABCD] +%%S+ +%%S+ +%.2f'):format(segments, least), text)
   end)
 end)
 
@@ -260,5 +268,18 @@ describe('recipes/attention.lua', function()
     assert.same({ 'matrix tiles', 'matrix quarter', 'matrix features', 'matrix tiles',
       'matrix quarter', 'matrix features' }, kept_pairs(path .. '.db', 'kind'))
     os.execute(('rm -f %s %s.db* %s.png'):format(path, path, path))
+  end)
+
+  it('compares no tiles that compute something else', function()
+    local path = os.tmpname()
+    local status, text = run(([[./ridge --threads 1 -e "
+      local nn = require('ridge').nn
+      local attention = nn.attention
+      nn.attention = function(...) return attention(...) * 1.5 end
+      rawset(_G, 'arg', { [0] = 'attention', '--smoke', '--db=%s.db', '--out=%s.png' })
+      dofile 'recipes/attention.lua'"]]):format(path, path))
+    os.execute(('rm -f %s %s.db* %s.png'):format(path, path, path))
+    assert.equal(1, status, text)
+    assert.matches('give check = false when that is meant', text)
   end)
 end)

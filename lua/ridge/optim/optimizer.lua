@@ -171,6 +171,21 @@ end
 
 -- -- Making -------------------------------------------------------------------------------------
 
+-- A parameter in two groups would be stepped twice, at two rates.
+local function check_apart(groups, what)
+  local seen = {}
+  for g, group in ipairs(groups) do
+    for i, p in ipairs(group.params) do
+      local before = seen[key_of(p)]
+      if before then
+        blame.raise(('%s: %s is in group %d and in group %d'):format(what,
+          group.names[i] or p:describe(), before, g), 'EARG', what)
+      end
+      seen[key_of(p)] = g
+    end
+  end
+end
+
 --- Set up; classes give `spec` (their options), `n_states`, `core_options` and `step_of`.
 ---@param given any a module, a list of tensors, or a list of groups {params =, lr =, ...}
 ---@param opts table|nil for all groups that do not say otherwise
@@ -195,6 +210,7 @@ function Optimizer:init(given, opts)
     groups[#groups + 1] = group_of(self, places, options.check(self.spec, own, what))
     groups[#groups].buffers = buffers
   end
+  check_apart(groups, what)
   self.groups, self.replaced, self.statistics = groups, mode.replaced, nil
 end
 

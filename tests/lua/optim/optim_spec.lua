@@ -60,6 +60,14 @@ describe('an optimizer', function()
     assert.equal(0.375, a:item())
   end)
 
+  it('has each parameter in one group', function()
+    local a, b = ridge.ones(1), ridge.ones(2)
+    local ok, err = pcall(optim.SGD, { { params = { b, a } }, { params = a, lr = 1 } })
+    assert.is_false(ok)
+    assert.matches('optim.SGD: f32%[1%] is in group 1 and in group 2', err.message)
+    assert.equal(1, #optim.SGD({ a, a }).groups[1].params) -- tied in one, it is stepped once
+  end)
+
   it('clips the norm of all gradients together', function()
     local a, b = ridge.zeros(1), ridge.zeros(1)
     local optimizer = optim.SGD({ a, b }, { lr = 1 });

@@ -156,6 +156,12 @@ describe('training', function()
     rec:through({ x(15), x(35) }, { y(3.5), y(1.5) })
   end)
 
+  it('begins at no time trained, wherever its lines begin', function()
+    local rec = recorder.of(plot.draw('training', curve('late', 40, { 4, 3, 2 }), { y = 'loss',
+      by = 'point', smooth = 1 }))
+    assert.is_true(near(rec:axis(1, 'x', 'linear')(0), rec.panels[1].x, 1))
+  end)
+
   it('leaves out a line without a single number', function()
     local list = curve('good', 1, { 3, 2, 1 })
     for _, row in ipairs(curve('lost', 1, { 0 / 0, 0 / 0 })) do list[#list + 1] = row end
@@ -252,6 +258,16 @@ describe('the batch size', function()
       'the best')
     assert.matches('n = 20 samples a point', figure:text())
     assert.matches('Open circles were disturbed', figure:text())
+  end)
+
+  it('marks what ran and took more than it may, too', function()
+    local list = { { batch = 1, peak_bytes = 1024, state = 'ok', fits = true },
+      { batch = 2, peak_bytes = 2048, state = 'ok', fits = true },
+      { batch = 4, peak_bytes = 4096, state = 'ok', fits = false } }
+    local rec = recorder.of(plot.batch(list, { best = 2, budget = 3000 }))
+    local x, bytes = rec:axis(1, 'x', 'log'), rec:axis(1, 'y', 'log')
+    assert.is_true(same(rec.theme.warn, rec:mark(x(4), bytes(3000), 'diamond').edge))
+    assert.is_false((pcall(rec.mark, rec, x(2), bytes(3000), 'diamond')))
   end)
 end)
 

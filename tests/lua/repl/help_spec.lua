@@ -137,6 +137,12 @@ describe('help', function()
     end
   end)
 
+  it('lists five near names at most', function()
+    local _, reason = help.lookup('nothing:step', {}) -- many have a step
+    local _, commas = reason:match('; near: (.*)$'):gsub(', ', '')
+    assert.equal(4, commas, reason)
+  end)
+
   it('shows how a command is called', function()
     -- all names that are commands and calls, by hand, but for doctor, which needs the program
     for _, name in ipairs { 'top', 'show', 'retry', 'export', 'watch', 'replay', 'db',

@@ -27,6 +27,9 @@ describe('the inspector', function()
     local t = {}
     for i = 1, 1000 do t[i] = i end
     assert.truthy(show(t, { items = 10 }):find('9, 10, ... 990 more }', 1, true))
+    -- of those with names, too
+    assert.equal('{ 5, 6, a = 1, b = 2, ... 3 more }',
+      show({ 5, 6, a = 1, b = 2, c = 3, d = 4, e = 5 }, { items = 4 }))
   end)
 
   it('quotes strings unless bare', function()

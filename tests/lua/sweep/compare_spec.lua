@@ -118,6 +118,7 @@ describe('stored results', function()
       end
     end)
     because('moved by +3.0 %', function(lab) lab.sentinel = 0.03 end)
+    because('moved by -3.0 %', function(lab) lab.sentinel = -0.03 end) -- faster is no better
     because('nobody watched', function(lab) lab.sentinel = nil end)
     because('measured by protocol 2 and 1', function(lab) lab.version = 1 end)
     because('grade D', function(lab) lab.flags = { 'ROOF' } end)

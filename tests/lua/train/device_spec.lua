@@ -588,7 +588,7 @@ describe('training on a device', function()
     -- a compiled trace keeps what an earlier test had as an upvalue, and the calls behind it
     local calls = ridge.grad_stats().calls
     for _ = 1, 3 do fit(GPU, { clip = 1 }, 1) end
-    assert.equal(before, live())
+    assert.is_true(live() <= before) -- what earlier tests left may die meanwhile
     assert.equal(calls, ridge.grad_stats().calls)
   end)
 end)
