@@ -5,6 +5,7 @@
 ** A process that ends meanwhile must not take the library down under the thread: its code and its
 ** memory stay until the process is gone.
 */
+#include <dlfcn.h>
 #include <errno.h>
 #include <omp.h>
 #include <pthread.h>
@@ -12,6 +13,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -66,6 +68,17 @@ static void end_under_them(void)
 
   if (!registered) {
     registered = on_exit(at_end, NULL) == 0;
+  }
+}
+
+void rg_aside_stays(void (*function)(void))
+{
+  void *code;
+  Dl_info facts;
+
+  memcpy(&code, &function, sizeof(code)); /* dladdr has no pointers to functions */
+  if (dladdr(code, &facts) != 0 && facts.dli_fname != NULL) {
+    (void)dlopen(facts.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
   }
 }
 
@@ -158,13 +171,19 @@ rg_status rg_aside_settle(void)
 
 rg_status rg_aside(void (*run)(void *work), void (*drop)(void *work), void *work)
 {
-  aside *a;
-
   if (rg_aside_settle() != RG_OK) {
     drop(work);
     return RG_EINTR;
   }
-  a = rg_host_zeroed(sizeof(*a));
+  return rg_aside_at_once(run, drop, work);
+}
+
+rg_status rg_aside_at_once(void (*run)(void *work), void (*drop)(void *work), void *work)
+{
+  static const int64_t patience_ns = 100000000; /* for what does look, now and then */
+  aside *a = rg_host_zeroed(sizeof(*a));
+  int64_t pressed_ns = 0;
+
   if (a == NULL) {
     drop(work);
     return rg_fail(RG_ENOMEM, "out of memory for a thread");
@@ -179,7 +198,11 @@ rg_status rg_aside(void (*run)(void *work), void (*drop)(void *work), void *work
   pthread_mutex_lock(&lock);
   while (!a->done && !a->left) {
     wait_some();
-    if (!a->done && rg_interrupt_pending()) {
+    if (a->done || !rg_interrupt_pending()) {
+      continue;
+    }
+    pressed_ns = pressed_ns > 0 ? pressed_ns : rg_clock_ns();
+    if (rg_clock_ns() - pressed_ns >= patience_ns) {
       a->left = true;
       n_left++;
     }
@@ -190,6 +213,7 @@ rg_status rg_aside(void (*run)(void *work), void (*drop)(void *work), void *work
   }
   pthread_mutex_unlock(&lock);
   if (left) {
+    rg_aside_stays((void (*)(void))run);
     return rg_fail(RG_EINTR, "interrupted");
   }
   rg_host_free(a);

@@ -171,6 +171,13 @@ const char *rg_text_keep(const char *text);
 */
 rg_status rg_aside(void (*run)(void *work), void (*drop)(void *work), void *work) RG_CHECK;
 
+/* The same beside an abandoned call. */
+rg_status rg_aside_at_once(void (*run)(void *work), void (*drop)(void *work), void *work) RG_CHECK;
+
+/* The library a function is of stays in memory to the end of the process, as an abandoned call
+** needs it, whoever unloads it. */
+void rg_aside_stays(void (*function)(void));
+
 /* Wait for an abandoned call, as a measurement does. */
 rg_status rg_aside_settle(void) RG_CHECK;
 

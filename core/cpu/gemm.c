@@ -134,6 +134,9 @@ static const float *panel_of(const rg_gemm *g, int64_t panel, int64_t k0, int64_
   return room;
 }
 
+/* Steps of a tile between two looks at a request to stop. */
+enum { STEPS = 1 << 20 };
+
 /* Row blocks i0 .. i1 of count, steps k0 .. k0+kn, one panel; x collects, or the tile if NULL. */
 typedef struct part {
   int64_t i0, i1, count;
@@ -175,7 +178,11 @@ static void run_part(const rg_gemm *g, const part *t)
                           : p->m == 1 ? g->kernels->row
                                       : g->kernels->tile[rows];
 
-    kernel(t->kn, a, g->lda, t->b, c, ldc, t->k0 > 0, next);
+    kernel(rg_min_i64(t->kn, STEPS), a, g->lda, t->b, c, ldc, t->k0 > 0, next);
+    for (int64_t l = STEPS; l < t->kn && !rg_interrupt_pending(); l += STEPS) {
+      kernel(rg_min_i64(t->kn - l, STEPS), a + (g->across ? l * g->lda : l), g->lda,
+             t->b + l * RG_PANEL, c, ldc, true, next);
+    }
     next += share;
     if (t->last) {
       rg_gemm_epilogue(g, c, ldc, row, rows, j);

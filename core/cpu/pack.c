@@ -167,10 +167,17 @@ static void pack_bf16(const rg_weight *w, int64_t panel, int64_t k0, int64_t kn,
 void rg_pack_panel(const rg_weight *w, int32_t format, int64_t panel, int64_t k0, int64_t kn,
                    void *out)
 {
-  if (format == RG_PACK_BF16) {
-    pack_bf16(w, panel, k0, kn, out);
-  } else {
-    pack_f32(w, panel, k0, kn, out);
+  enum { STEPS = 1 << 16 }; /* between two looks at a request to stop */
+
+  for (int64_t at = 0; at < kn && (at == 0 || !rg_interrupt_pending()); at += STEPS) {
+    const int64_t n = rg_min_i64(STEPS, kn - at);
+    char *to = (char *)out + rg_pack_panel_bytes(format, at);
+
+    if (format == RG_PACK_BF16) {
+      pack_bf16(w, panel, k0 + at, n, (uint16_t *)(void *)to);
+    } else {
+      pack_f32(w, panel, k0 + at, n, (float *)(void *)to);
+    }
   }
 }
 
@@ -284,13 +291,16 @@ rg_status rg_pack_get(const rg_weight *w, int32_t format, int32_t n_threads, con
 
 /* -- Matrices of signs ------------------------------------------------------------------------- */
 
-/* The one absolute value all elements have, else 0. */
+/* The one absolute value all elements have, else 0; 0 also at a request to stop. */
 static float sign_of(const rg_weight *w)
 {
   float run[256];
   float sign = 0;
 
   for (int64_t l = 0; l < w->k; l++) {
+    if ((l & 63) == 63 && rg_interrupt_pending()) {
+      return 0;
+    }
     for (int64_t j = 0; j < w->n; j += 256) {
       int64_t n = rg_min_i64(256, w->n - j);
       bool all = true;
@@ -347,6 +357,9 @@ rg_status rg_pack_get_signs(const rg_weight *w, int32_t n_threads, const uint32_
   if (self == NULL) {
     float found = sign_of(w);
 
+    if (rg_interrupt_pending()) {
+      return rg_fail(RG_EINTR, "interrupted");
+    }
     RG_TRY(begin(w, key, found > 0 ? panels * panel_bytes : 0, &self));
     self->sign = found;
     if (found > 0) {

@@ -69,6 +69,9 @@ static void convert_transposed(const rg_ready *r, int64_t begin, int64_t end)
     for (int64_t l = 0; l < p->k; l += RG_PANEL) {
       int64_t n = rg_min_i64(RG_PANEL, p->k - l);
 
+      if ((l & 65535) == 0 && rg_interrupt_pending()) {
+        return;
+      }
       if (p->a_dtype == RG_F32) {
         kernels->transpose(transposed, (const float *)p->a + i + l * p->a_col, p->a_col, rows, n);
       } else {

@@ -222,6 +222,47 @@ RG_API int32_t rg_sql_stop(void *unused);
 */
 RG_API int32_t rg_sql_wait(void *unused, int32_t tries);
 
+/* Functions of SQLite, which is not linked here: sqlite3_ and the name, `next_stmt` and `close_v2`
+** for the last but one and the last. */
+typedef struct rg_sqlite {
+  int32_t (*step)(void *statement);
+  int32_t (*column_count)(void *statement);
+  void *(*column_value)(void *statement, int32_t column);
+  void *(*value_dup)(const void *value);
+  void (*value_free)(void *value);
+  void (*progress)(void *db, int32_t every, int32_t (*handler)(void *), void *argument);
+  int32_t (*finalize)(void *statement);
+  void *(*next_statement)(void *db, void *statement);
+  int32_t (*close)(void *db);
+} rg_sqlite;
+
+/* Rows of a question. */
+typedef struct rg_sql_rows {
+  void **value; /* sqlite3_value, `columns` for each row */
+  int64_t count;
+  int32_t columns;
+  int32_t code; /* what the last step said: 100, there may be more; 101, these are all */
+  void (*release)(void *value);
+} rg_sql_rows;
+
+/*
+** Step through a question, on a thread that a request to stop leaves where it does not end within
+** a tenth of a second.
+**
+** sqlite      its functions
+** db          sqlite3
+** statement   sqlite3_stmt, prepared in it
+** most        rows
+** out         new reference
+** RG_ENOMEM, and RG_EINTR: then the connection and all its statements are the thread's, which
+** closes them when SQLite has come back.
+*/
+RG_API rg_status rg_sql_fetch(const rg_sqlite *sqlite, void *db, void *statement, int64_t most,
+                              rg_sql_rows **out) RG_CHECK;
+
+/* Drop them.  NULL does nothing. */
+RG_API void rg_sql_rows_release(rg_sql_rows *rows);
+
 /* -- Memory ---------------------------------------------------------------- */
 
 /* Bytes of one device.  live: in tensors and scratch; reserved: taken from the system. */

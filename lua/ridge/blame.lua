@@ -54,7 +54,7 @@ M.context = nil
 -- What was typed or stored may hold escapes, which a terminal would act on; an address says
 -- nothing.
 local function printable(text)
-  return plain.text((text:gsub('(%a+): 0x%x+', 'a %1')))
+  return plain.text((text:gsub('%f[%a](%a+): 0x%x+', 'a %1')))
 end
 
 --- An error object: code, message, op, where, traceback; tostring gives "file:line: message".

@@ -41,9 +41,12 @@ function M.names(word, names, limit)
   for _, name in ipairs(names) do
     if not seen[name] and name ~= word then
       seen[name] = true
-      local slips = M.distance(small, name:lower())
+      local most = math.max(1, math.floor(math.max(#word, #name) / 3))
       local begins = #word >= 3 and name:lower():sub(1, #word) == small
-      if slips <= math.max(1, math.floor(math.max(#word, #name) / 3)) or begins then
+      -- there are at least as many slips as one is longer than the other
+      local slips = math.abs(#word - #name)
+      if slips <= most or begins then slips = M.distance(small, name:lower()) end
+      if slips <= most or begins then
         found[#found + 1] = { name = name, slips = begins and math.min(slips, 1) or slips }
       end
     end

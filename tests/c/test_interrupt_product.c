@@ -3,6 +3,8 @@
 ** Ctrl-C inside a product, by every way: the libraries get parts that they have done soon, and what
 ** is made of parts is right.
 */
+#include <sys/resource.h>
+
 #include "press.h"
 #include "ridge.h"
 #include "tap.h"
@@ -136,6 +138,49 @@ static void test_long_sum(void)
   rg_tensor_release(one);
 }
 
+/* Sums so long that packing them takes seconds: it stops within one panel, and a tile within one
+** sum, which is made of parts then. */
+static void test_long_panel(void)
+{
+  const int64_t terms = ((int64_t)1 << 21) + 3;
+  const int64_t far = (int64_t)1 << 26;
+  rg_tensor *one = NULL, *x = NULL, *y = NULL, *wide = NULL, *long_x = NULL, *long_y = NULL;
+  rg_tensor *z = NULL;
+  struct rusage before, after;
+  pthread_t thread;
+  double begin;
+
+  if (rg_empty(RG_F32, RG_CPU, (const int64_t[]){ 1, 1 }, 2, &one) != RG_OK ||
+      rg_fill_(one, 1) != RG_OK || rg_expand(one, (const int64_t[]){ 4, far }, 2, &wide) != RG_OK ||
+      rg_transpose(wide, 0, 1, &long_y) != RG_OK ||
+      rg_expand(one, (const int64_t[]){ 2, far }, 2, &long_x) != RG_OK) {
+    tap_bail(rg_error_message());
+  }
+  is_status(rg_set_gemm_path("own"), RG_OK, "own kernels");
+  getrusage(RUSAGE_SELF, &before);
+  begin = worked();
+  if (pthread_create(&thread, NULL, press, &begin) != 0) {
+    tap_bail("no thread");
+  }
+  is_status(rg_matmul(long_x, long_y, &z), RG_EINTR, "one panel of many steps");
+  pthread_join(thread, NULL);
+  rg_interrupt_clear();
+  getrusage(RUSAGE_SELF, &after);
+  ok(after.ru_maxrss - before.ru_maxrss < (int64_t)2 << 20, "of 8 GB it touched less than 2");
+  rg_tensor_release(long_x);
+  rg_tensor_release(long_y);
+  rg_tensor_release(wide);
+  x = matrix(2, terms, false, (const double[]){ 5, 3 });
+  y = matrix(terms, 4, false, (const double[]){ 1, 2 });
+  is_status(rg_matmul(x, y, &z), RG_OK, "a sum of three parts");
+  close_to(at2(z, 0, 0), (double)terms + 2, 0, "its first element");
+  close_to(at2(z, 1, 3), 2 * (5 * (double)(terms - 1) + 3), 0, "its last");
+  rg_tensor_release(z);
+  rg_tensor_release(x);
+  rg_tensor_release(y);
+  rg_tensor_release(one);
+}
+
 int main(void)
 {
   is_status(rg_set_threads(1), RG_OK, "one thread");
@@ -149,6 +194,7 @@ int main(void)
   test_parts("onednn", (const int64_t[]){ 1000, 4096, 8192 }, true, "the same, transposed");
   test_product("own", RG_ISA_BASE, RG_I32, 1, 1024, "whole numbers");
   test_long_sum();
+  test_long_panel();
   test_product("own", RG_ISA_BASE, RG_F32, 4096, 64, "a batch of small ones");
   return done();
 }

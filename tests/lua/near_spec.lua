@@ -20,3 +20,17 @@ describe('near misses', function()
     assert.equal('', near.hint('xyz', { 'loss' }))
   end)
 end)
+
+it('a name far longer than any other is compared with none', function()
+  local distance, n = near.distance, 0
+  near.distance = function(...)
+    n = n + 1
+    return distance(...)
+  end
+  local found = near.names(('x'):rep(1e6), { 'stride', 'padding', 'x' })
+  local close = near.names('strid', { 'stride', 'padding', 'x' })
+  near.distance = distance
+  assert.same({}, found)
+  assert.same({ 'stride' }, close)
+  assert.equal(2, n) -- of the second: the third is too short
+end)

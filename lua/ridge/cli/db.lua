@@ -53,20 +53,20 @@ local function info(st)
     st.db:value '/* version */ PRAGMA user_version', size / 2 ^ 20))
   for _, name in ipairs(TABLES) do
     plain.print(('%10d %s\n'):format(st.db:value(
-      ('/* rows */ SELECT count(*) FROM main.%s'):format(name)), name))
+      ('/* rows */ SELECT count(*) AS n FROM main.%s'):format(name)), name))
   end
 end
 
 -- What SQLite cannot know: a point that is done has the attempt that says so.
 local RULES = {
-  { 'points called ok without a finished attempt', [[SELECT count(*) FROM trial t
+  { 'points called ok without a finished attempt', [[SELECT count(*) AS n FROM trial t
     LEFT JOIN attempt a ON a.id = t.best_attempt WHERE t.state = 'ok'
     AND (a.outcome IS NULL OR a.outcome <> 'ok')]] },
-  { 'attempts of no trial', [[SELECT count(*) FROM attempt a LEFT JOIN trial t
+  { 'attempts of no trial', [[SELECT count(*) AS n FROM attempt a LEFT JOIN trial t
     ON t.id = a.trial_id WHERE t.id IS NULL]] },
-  { 'samples of no timing', [[SELECT count(*) FROM samples s LEFT JOIN timing g
+  { 'samples of no timing', [[SELECT count(*) AS n FROM samples s LEFT JOIN timing g
     ON g.id = s.timing_id WHERE g.id IS NULL]] },
-  { 'sample lists of another length than they say', [[SELECT count(*) FROM samples
+  { 'sample lists of another length than they say', [[SELECT count(*) AS n FROM samples
     WHERE length(dur) <> 4 * n OR (at IS NOT NULL AND length(at) <> 8 * n)]] },
 }
 
@@ -76,15 +76,15 @@ local function check(st)
     wrong = wrong + 1
     plain.print(what, '\n')
   end
-  for _, row in ipairs(st.db:query '/* integrity */ PRAGMA main.integrity_check') do
+  for _, row in ipairs(st.db:aside '/* integrity */ PRAGMA main.integrity_check') do
     if row.integrity_check ~= 'ok' then say(row.integrity_check) end
   end
-  for _, row in ipairs(st.db:query '/* foreign keys */ PRAGMA main.foreign_key_check') do
+  for _, row in ipairs(st.db:aside '/* foreign keys */ PRAGMA main.foreign_key_check') do
     say(('%s %s points to a row of %s that is not there'):format(row.table,
       tostring(row.rowid), row.parent))
   end
   for _, rule in ipairs(RULES) do
-    local n = st.db:value('/* rule */ ' .. rule[2])
+    local n = st.db:aside('/* rule */ ' .. rule[2])[1].n
     if n > 0 then say(('%d %s'):format(n, rule[1])) end
   end
   plain.print(wrong == 0 and st.path .. ': ok\n' or '')
@@ -95,7 +95,7 @@ local function backup(st, to)
   if require('ridge.store.place').exists(to) then
     require('ridge.blame').raise(to .. ' is there already; it is not overwritten', 'EARG')
   end
-  st.db:run('/* backup */ VACUUM INTO ?', to)
+  st.db:copy(to)
   plain.print(('%s: copied to %s\n'):format(st.path, to))
 end
 

@@ -24,7 +24,7 @@ local function rows_of(path, labels)
         bytes / one, one), 'EFORMAT')
     end
     local x = make.empty(bytes / one, one, { dtype = 'u8' })
-    f:pour(x, parts)
+    file.pour(parts, x, 'data.cifar')
     return x
   end)
 end
@@ -38,12 +38,6 @@ local function set_of(paths, labels)
     labels = all:narrow(2, labels, 1):contiguous():reshape(n) }
 end
 
-local function exists(path)
-  local f = io.open(path, 'rb')
-  if f then f:close() end
-  return f ~= nil
-end
-
 --- The images and labels of a folder with CIFAR-10's files (data_batch_1.bin .., test_batch.bin) or
 --- CIFAR-100's (train.bin, test.bin; the fine labels).
 ---@param folder string
@@ -52,14 +46,14 @@ function M.read(folder)
   if type(folder) ~= 'string' then
     blame.raise(('data.cifar: a folder is expected, got %s'):format(blame.show(folder)))
   end
-  if exists(folder .. '/train.bin') then
+  if file.exists(folder .. '/train.bin', 'data.cifar') then
     return { train = set_of({ folder .. '/train.bin' }, 2), test = set_of({ folder .. '/test.bin' },
       2) }
   end
   local parts = {}
   for i = 1, 5 do
     local path = ('%s/data_batch_%d.bin'):format(folder, i)
-    if exists(path) then parts[#parts + 1] = path end
+    if file.exists(path, 'data.cifar') then parts[#parts + 1] = path end
   end
   if #parts == 0 then
     blame.raise('data.cifar: there is neither data_batch_1.bin nor train.bin in ' .. folder, 'EIO')

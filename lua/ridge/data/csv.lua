@@ -18,8 +18,9 @@ local SPEC = {
   dtype = { 'string', doc = "of the tensor; else 'f32', if that holds all whole numbers" },
   missing = { 'number', nan = true, doc = 'what an empty field is; an error when left out' },
 }
-local MOST = 2 ^ 31 - 2 ^ 12 -- bytes of a string
 local OPEN = 'a quote that is not closed'
+local LONGEST = 2 ^ 20
+local TOO_LONG = 'a field of more than a megabyte'
 
 -- The field that begins at a place, and where the separator behind it stands; nil: it is the last.
 -- Between quotes a separator is a sign like others, and two quotes are one.
@@ -43,6 +44,7 @@ local function field_at(line, from, separator)
     end
   end
   local at = line:find(separator, from, true)
+  if (at or #line + 1) - from > LONGEST then return nil, nil, TOO_LONG end
   return line:sub(from, at and at - 1 or #line):match '^%s*(.-)%s*$', at
 end
 
@@ -50,6 +52,7 @@ end
 local function fields_of(line, separator)
   local list, from = {}, 1
   repeat
+    if #list % 1024 == 0 then call.look 'data.csv' end
     local field, at, wrong = field_at(line, from, separator)
     if not field then return nil, wrong end
     list[#list + 1], from = field, at and at + 1
@@ -157,22 +160,10 @@ local function number_of(field, opts, path, line, column)
     'EFORMAT')
 end
 
---- The numbers of a CSV file as a matrix; plain or packed by gzip. Whole numbers come with all of
---- their digits in 'i64' ('f64' and 'f32' round, where they are asked for), and what a whole type
---- cannot hold is an error.
----@param path string
----@param opts table|nil {separator = ',', header =, dtype = 'f32', missing =}
----@return Tensor x [lines x columns]
----@return table|nil names of the columns
-function M.read(path, opts)
-  opts = options.check(SPEC, opts, 'data.csv')
-  if not opts.separator:find '^[^"\r\n%d]$' then
-    blame.raise('data.csv: the separator is one sign, no digit, quote or end of a line')
-  end
-  if opts.dtype then dtypes.code(opts.dtype, 'data.csv') end
-  local text = file.with(path, 'data.csv', function(f) return f:text(MOST) end)
+-- What the lines of an open file hold.
+local function parse(f, path, opts)
   local names, columns, rows, number, over = nil, nil, {}, 0, 0
-  local next_line = (text:gsub('^\239\187\191', '') .. '\n'):gmatch '(.-)\r?\n'
+  local next_line = f:lines()
   for line in next_line do
     number, over = number + 1 + over, 0
     call.look 'data.csv'
@@ -206,6 +197,22 @@ function M.read(path, opts)
   local x = make.empty(#rows, columns, { dtype = wide })
   call.check(C.rg_tensor_write(x._t, all, #rows * columns * 8))
   return opts.dtype == wide and x or x:to(opts.dtype or 'f32'), names
+end
+
+--- The numbers of a CSV file as a matrix; plain or packed by gzip. Whole numbers come with all of
+--- their digits in 'i64' ('f64' and 'f32' round, where they are asked for), and what a whole type
+--- cannot hold is an error.
+---@param path string
+---@param opts table|nil {separator = ',', header =, dtype = 'f32', missing =}
+---@return Tensor x [lines x columns]
+---@return table|nil names of the columns
+function M.read(path, opts)
+  opts = options.check(SPEC, opts, 'data.csv')
+  if not opts.separator:find '^[^"\r\n%d]$' then
+    blame.raise('data.csv: the separator is one sign, no digit, quote or end of a line')
+  end
+  if opts.dtype then dtypes.code(opts.dtype, 'data.csv') end
+  return file.with(path, 'data.csv', function(f) return parse(f, path, opts) end)
 end
 
 return M

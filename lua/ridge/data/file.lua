@@ -28,6 +28,16 @@ local function zlib()
   return lib or blame.raise('data: zlib is not installed (Debian: zlib1g)', 'ENOSUP')
 end
 
+--- Can a file be opened?  Ctrl-C ends the wait for whoever writes a FIFO.
+---@param path string
+---@param what string the function asking, for errors
+---@return boolean
+function M.exists(path, what)
+  local f = io.open(path, 'rb')
+  if f then f:close() else call.look(what) end
+  return f ~= nil
+end
+
 local File = {}
 File.__index = File
 
@@ -77,6 +87,7 @@ function File:read(buffer, n)
 end
 
 local CHUNK = 2 ^ 20
+local LONGEST_LINE = 2 ^ 28 -- bytes: what C does with it at once is done in a second
 
 --- The bytes that come next, at most so many. Room grows with what is really there: a damaged
 --- header takes no memory.
@@ -97,12 +108,13 @@ function File:parts(most)
 end
 
 --- Fill a tensor with the bytes of parts.
----@param x Tensor
 ---@param parts table as from File:parts
+---@param x Tensor
+---@param what string the function asking, for errors
 ---@param turn (fun(buffer: cdata, bytes: number))|nil done to each piece of whole elements
-function File:pour(x, parts, turn)
+function M.pour(parts, x, what, turn)
   local i, from = 1, 0
-  pieces.write(x, self.what, function(buffer, bytes)
+  pieces.write(x, what, function(buffer, bytes)
     local at = 0
     while at < bytes do
       local part = parts[i]
@@ -144,7 +156,7 @@ function File:tensor(sizes, dtype, bytes, turn)
     local parts, got = self:parts(bytes)
     if got < bytes then cut(got) end
     x = new()
-    self:pour(x, parts, turn)
+    M.pour(parts, x, what, turn)
   end
   if self:read(ffi.new 'uint8_t[1]', 1) > 0 then
     blame.raise(('%s: %s goes on behind its %.0f elements'):format(what, self.path,
@@ -153,26 +165,31 @@ function File:tensor(sizes, dtype, bytes, turn)
   return x
 end
 
---- Everything there is, as a string; more than `most` bytes is an error.
----@param most number
----@return string
-function File:text(most)
-  local buffer, parts, got = ffi.new('uint8_t[?]', CHUNK), {}, 0
-  repeat
-    local n = self:read(buffer, CHUNK)
-    got = got + n
-    if got > most then
-      blame.raise(('%s: %s has more than %d bytes'):format(self.what, self.path, most), 'EFORMAT',
-        self.what)
+-- The next megabyte, '' at the end.
+local function chunk_of(self, buffer) return ffi.string(buffer, self:read(buffer, CHUNK)) end
+
+--- The lines that come next, without what ends them. One of more than 256 MB is an error.
+---@return fun(): string|nil
+function File:lines()
+  local buffer = ffi.new('uint8_t[?]', CHUNK)
+  local text, from = chunk_of(self, buffer), 1
+  if text:sub(1, 3) == '\239\187\191' then from = 4 end -- the mark of UTF-8
+  return function()
+    local parts, bytes, at = {}, 0, nil
+    while text ~= '' and not at do
+      at = text:find('\n', from, true)
+      parts[#parts + 1] = text:sub(from, at and at - 1)
+      bytes = bytes + #parts[#parts]
+      if bytes > LONGEST_LINE then
+        blame.raise(('%s: %s has a line of more than %d bytes'):format(self.what, self.path,
+          LONGEST_LINE), 'EFORMAT', self.what)
+      end
+      if at then from = at + 1 else text, from = chunk_of(self, buffer), 1 end
     end
-    parts[#parts + 1] = ffi.string(buffer, n)
-  until n < CHUNK
-  local ok, all = pcall(table.concat, parts)
-  if not ok then
-    blame.raise(('%s: there is no memory for the %d bytes of %s'):format(self.what, got, self.path),
-      'ENOMEM', self.what)
+    if #parts == 0 then return nil end
+    local line = table.concat(parts)
+    return line:byte(-1) == 13 and line:sub(1, -2) or line
   end
-  return all
 end
 
 --- Call f with an open file, which is closed whatever happens.

@@ -2,6 +2,7 @@
 --- Data sets: files of numbers, and batches of them.
 
 local blame = require 'ridge.blame'
+local file = require 'ridge.data.file'
 local idx = require 'ridge.data.idx'
 local late = require 'ridge.late'
 local loader = require 'ridge.data.loader'
@@ -16,16 +17,10 @@ local LATE = {
   cifar = { 'ridge.data.cifar', 'read' }, text = { 'ridge.data.text', 'read' },
 }
 
-local function exists(path)
-  local f = io.open(path, 'rb')
-  if f then f:close() end
-  return f ~= nil
-end
-
 -- A file of MNIST's own name, packed or not.
 local function find(folder, name)
   for _, path in ipairs { folder .. '/' .. name, folder .. '/' .. name .. '.gz' } do
-    if exists(path) then return path end
+    if file.exists(path, 'data.mnist') then return path end
   end
   blame.raise(('data.mnist: there is no %s, packed or not, in %s'):format(name, folder), 'EIO')
 end

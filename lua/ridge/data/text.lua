@@ -2,7 +2,6 @@
 --- Any text as numbers: each byte that occurs has one, in the order of the bytes.
 
 local ffi = require 'ffi'
-local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
 local file = require 'ridge.data.file'
@@ -11,7 +10,19 @@ local ref = require 'ridge.ffi.ref'
 
 local M = {}
 
-local MOST = 2 ^ 31 - 2 ^ 12 -- bytes of a string
+local MOST = 2 ^ 31 - 2 ^ 12 -- bytes of a file
+
+-- How often each byte occurs, added to what was counted before.
+local function count(bytes, n, seen)
+  call.look 'data.text'
+  for i = 0, n - 1 do seen[bytes[i]] = seen[bytes[i]] + 1 end
+end
+
+-- Each byte by its number.
+local function rename(bytes, n, numbers)
+  call.look 'data.text'
+  for i = 0, n - 1 do bytes[i] = numbers[bytes[i]] end
+end
 
 --- The bytes of a file, or of several one after the other, as numbers from 0.
 ---@param paths string|string[]
@@ -23,15 +34,18 @@ function M.read(paths)
   if type(paths) ~= 'table' or #paths == 0 then
     blame.raise('data.text: a path, or a list of them, is expected, got ' .. blame.show(paths))
   end
-  local parts = {}
-  for i, path in ipairs(paths) do
-    parts[i] = file.with(path, 'data.text', function(f) return f:text(MOST) end)
+  local parts, all = {}, 0
+  for _, path in ipairs(paths) do
+    local own, bytes = file.with(path, 'data.text', function(f) return f:parts(MOST + 1) end)
+    if bytes > MOST then
+      blame.raise(('data.text: %s has more than %d bytes'):format(path, MOST), 'EFORMAT')
+    end
+    for _, part in ipairs(own) do parts[#parts + 1] = part[2] > 0 and part or nil end
+    all = all + bytes
   end
-  local text = table.concat(parts)
-  if #text == 0 then blame.raise(('data.text: %s is empty'):format(paths[1]), 'EFORMAT') end
-  local bytes = ffi.cast('const uint8_t *', text)
+  if all == 0 then blame.raise(('data.text: %s is empty'):format(paths[1]), 'EFORMAT') end
   local seen = ffi.new 'int64_t[256]'
-  for i = 0, #text - 1 do seen[bytes[i]] = seen[bytes[i]] + 1 end
+  for _, part in ipairs(parts) do count(part[1], part[2], seen) end
   local letters, number_of, counts = {}, {}, {}
   for byte = 0, 255 do
     if seen[byte] > 0 then
@@ -39,10 +53,11 @@ function M.read(paths)
       letters[#letters + 1], counts[#counts + 1] = byte, tonumber(seen[byte])
     end
   end
-  local numbers = ffi.new('uint8_t[?]', #text)
-  for i = 0, #text - 1 do numbers[i] = number_of[bytes[i]] end
-  local tokens = make.empty(#text, { dtype = 'u8' })
-  call.check(C.rg_tensor_write(tokens._t, numbers, #text))
+  local numbers = ffi.new 'uint8_t[256]'
+  for byte, number in pairs(number_of) do numbers[byte] = number end
+  for _, part in ipairs(parts) do rename(part[1], part[2], numbers) end
+  local tokens = make.empty(all, { dtype = 'u8' })
+  file.pour(parts, tokens, 'data.text')
   return { tokens = tokens, letters = letters, number_of = number_of, counts = counts,
     decode = function(list)
       if ref.is(list) then list = list:reshape(-1):tolist() end

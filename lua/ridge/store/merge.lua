@@ -227,7 +227,9 @@ function M.take(st, path)
     db:exec(('DROP VIEW temp."%s"'):format((row.name:gsub('"', '""'))), 'drop view')
   end
   db:run('/* attach */ ATTACH ? AS src', uri)
-  local ok, result = pcall(function() return st:within(function() return take(db) end) end)
+  local ok, result = pcall(function()
+    return st:within(function() return db:stops(take) end)
+  end)
   pcall(drop_maps, db)
   db:run '/* detach */ DETACH src'
   if not ok then error(result, 0) end

@@ -13,28 +13,21 @@ local M = {}
 
 local function version_of(db) return db:value '/* version */ PRAGMA main.user_version' end
 
-local function quoted(path) return "'" .. path:gsub("'", "''") .. "'" end
-
 -- Copy the file as it is, under a name that it gets only when it is whole.
 local function keep(db, version)
   local copy = ('%s.v%d.bak'):format(db.path, version)
   db.lock:take()
   local ok, err = pcall(function()
     if place.exists(copy) then return end
-    os.remove(copy .. '.part')
-    db:exec('/* keep a copy */ VACUUM INTO ' .. quoted(copy .. '.part'))
-    assert(os.rename(copy .. '.part', copy))
+    db:copy(copy)
   end)
   db.lock:drop()
-  if not ok then
-    os.remove(copy .. '.part')
-    error(err, 0)
-  end
+  if not ok then error(err, 0) end
   return copy
 end
 
 local function step(db, to)
-  db:transaction(function()
+  db:transaction(function() db:stops(function()
     if version_of(db) >= to then return end -- another process was first
     db:exec(schema.STEPS[to], ('step to schema %d'):format(to))
     local broken = db:value '/* check step */ SELECT count(*) FROM pragma_foreign_key_check'
@@ -43,7 +36,7 @@ local function step(db, to)
         :format(db.path, to, broken), 'EFORMAT')
     end
     db:exec(('PRAGMA user_version=%d'):format(to))
-  end)
+  end) end)
 end
 
 --- Take every step from the file's version to the newest; does nothing when it is there.

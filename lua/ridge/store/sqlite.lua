@@ -13,6 +13,7 @@ local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local libraries = require 'ridge.ffi.library'
 local lock = require 'ridge.store.lock'
+local question = require 'ridge.store.question'
 
 ffi.cdef [[
 typedef struct sqlite3 sqlite3;
@@ -207,16 +208,9 @@ local function bind(self, statement, n, ...)
   end
 end
 
--- Whole numbers that a Lua number cannot be are int64_t of LuaJIT where the reader asks for that;
--- nothing that ridge itself stores is one.
-local function column(handle, i, exact)
+local function column(handle, i)
   local kind = lib.sqlite3_column_type(handle, i)
-  if kind == INTEGER then
-    local whole = lib.sqlite3_column_int64(handle, i)
-    local value = tonumber(whole)
-    if exact and not (math.abs(value) <= EXACT and whole == value) then return whole end
-    return value
-  end
+  if kind == INTEGER then return tonumber(lib.sqlite3_column_int64(handle, i)) end
   if kind == FLOAT then return lib.sqlite3_column_double(handle, i) end
   if kind == TEXT or kind == BLOB then
     local bytes = lib.sqlite3_column_blob(handle, i) -- TEXT comes as UTF-8; NULL when empty
@@ -265,17 +259,17 @@ local function columns_of(statement)
   return columns
 end
 
-local function fetch(statement, columns, exact)
+local function fetch(statement, columns)
   local row = {}
-  for i = 1, #columns do row[columns[i]] = column(statement.handle, i - 1, exact) end
+  for i = 1, #columns do row[columns[i]] = column(statement.handle, i - 1) end
   return row
 end
 
-local function all(statement, self, exact)
+local function all(statement, self)
   local rows, columns = {}, nil
   while step(self, statement) do
     columns = columns or columns_of(statement)
-    rows[#rows + 1] = fetch(statement, columns, exact)
+    rows[#rows + 1] = fetch(statement, columns)
   end
   return rows, columns or columns_of(statement)
 end
@@ -304,6 +298,30 @@ local function stoppable(self, f, ...)
   return rows, columns
 end
 
+--- Call a function, in which Ctrl-C ends whatever is asked or changed; a transaction around it is
+--- rolled back then.
+---@param fn function
+---@return any result its first one
+function Database:stops(fn)
+  live(self, 'stops')
+  return (stoppable(self, fn))
+end
+
+--- Copy the database, under a name that the copy gets only when it is whole; Ctrl-C ends it.
+---@param path string
+function Database:copy(path)
+  local part = path .. '.part'
+  os.remove(part)
+  local ok, err = pcall(self.stops, self, function()
+    self:run('/* copy */ VACUUM INTO ?', part)
+    assert(os.rename(part, path))
+  end)
+  if ok then return end
+  os.remove(part)
+  os.remove(part .. '-journal')
+  error(err, 0)
+end
+
 --- As `query`, for somebody who waits to see the rows: Ctrl-C ends it.  Not for what has to come
 --- to its end, as saving does.
 ---@param sql string a SELECT
@@ -315,9 +333,11 @@ function Database:look(sql, ...)
   return stoppable(self, self.query, sql, ...)
 end
 
--- Ctrl-C is looked at between two steps of SQLite's machine, and a function is one step however
--- long its texts are: printf('%200000000d', 1), x LIKE y. In questions no text is longer than 16 MB
--- and no pattern than 4 kB. 0: SQLITE_LIMIT_LENGTH, 8: SQLITE_LIMIT_LIKE_PATTERN_LENGTH.
+-- SQLite looks at Ctrl-C between two steps of its machine, and a function is one step however long
+-- its texts are: printf('%.*c', 2000000000, 'x'), instr(a, b). So the rows come on a thread that is
+-- left where it does not come back (core/base/sql_rows.c), and the connection with it. In questions
+-- no text is longer than 16 MB and no pattern than 4 kB: 0 is SQLITE_LIMIT_LENGTH, 8
+-- SQLITE_LIMIT_LIKE_PATTERN_LENGTH.
 local LIMITS = { [0] = 2 ^ 24, [8] = 2 ^ 12 }
 
 -- Set limits; what they were before.
@@ -327,23 +347,33 @@ local function limit(self, limits)
   return before
 end
 
+--- All rows of a statement, from a thread: Ctrl-C ends it whatever SQLite does in it.
+---@param sql string
+---@return table rows as of `query`; whole numbers beyond 2^53 as int64_t
+---@return string[] columns
+-- Raises EINTR where Ctrl-C ended it; the connection may be closed then.
+function Database:aside(sql)
+  live(self, name_of(sql))
+  local statement = compile(self, sql, name_of(sql))
+  bind(self, statement, 0)
+  local rows, columns, code = question.rows(lib, self, statement, columns_of)
+  if code ~= DONE then fail(self, lib.sqlite3_extended_errcode(self.handle), statement.name) end
+  lib.sqlite3_finalize(ffi.gc(statement.handle, nil))
+  return rows, columns
+end
+
 --- All rows of a question that somebody typed: SQLite itself refuses whatever does not only read
 --- (core/base/sql.c), and Ctrl-C ends it.
 ---@param sql string one SELECT, or a PRAGMA that tells
 ---@return table rows as of `query`; whole numbers beyond 2^53 as int64_t
 ---@return string[] columns
--- Raises EARG for a statement that would write, attach or make anything.
+-- Raises EARG for a statement that would write, attach or make anything, EINTR where Ctrl-C ended
+-- it; the connection may be closed then.
 function Database:ask(sql)
   live(self, name_of(sql))
   lib.sqlite3_set_authorizer(self.handle, C.rg_sql_authorize, nil)
   local before = limit(self, LIMITS)
-  local ok, rows, columns = pcall(stoppable, self, function()
-    local statement = compile(self, sql, name_of(sql))
-    bind(self, statement, 0)
-    local found, titles = all(statement, self, true)
-    lib.sqlite3_finalize(ffi.gc(statement.handle, nil))
-    return found, titles
-  end)
+  local ok, rows, columns = pcall(self.aside, self, sql)
   if self.handle ~= nil then
     lib.sqlite3_set_authorizer(self.handle, nil, nil)
     limit(self, before)

@@ -194,6 +194,28 @@ describe('a file', function()
       end
     end)
 
+    it('has lines of any length, ended in any way, wherever its pieces end', function()
+      local lines, sum, n = { '\239\187\191a,b' }, 0, 250000
+      for i = 1, n do
+        lines[i + 1] = i % 3 == 0 and ('"%d" , %d'):format(i, 2 * i) or ('%d,%d'):format(i, 2 * i)
+        sum = sum + 3 * i
+      end
+      for _, ending in ipairs { '\n', '\r\n' } do
+        for _, last in ipairs { '', ending } do
+          write(table.concat(lines, ending) .. last)
+          local x, names = ridge.data.csv(path, { dtype = 'f64' })
+          assert.same({ 'a', 'b' }, names)
+          assert.same({ n, 2 }, x:size())
+          assert.equal(sum, x:sum():item())
+          assert.equal(2 * n, x[n][2]:item())
+        end
+      end
+      write(('1,'):rep(1500000) .. '2\n')
+      assert.same({ 1, 1500001 }, ridge.data.csv(path):size())
+      write(('x'):rep(2 ^ 20 + 1) .. ',1\n')
+      assert.matches('line 1 has a field of more than a megabyte', message(ridge.data.csv, path))
+    end)
+
     it('may quote its fields, with separators and quotes in them', function()
       write '"x, of it","say ""b"" "\n1,"2"\n "3" , 4\n'
       local x, names = ridge.data.csv(path)
@@ -273,6 +295,18 @@ describe('a file', function()
     assert.matches('number 2, 4, is no letter; they go from 0 to 3', message(text.decode, { 0, 4 }))
     write ''
     assert.matches('is empty', message(ridge.data.text, path))
+  end)
+
+  it('of text of some megabytes is the same numbers', function()
+    local text = ('zebra '):rep(500000) .. 'a'
+    write(text)
+    write('', 'none')
+    local t = ridge.data.text { path, folder .. '/none', path }
+    assert.same({ 2 * #text }, t.tokens:size())
+    assert.same({ 32, 97, 98, 101, 114, 122 }, t.letters)
+    assert.same({ 1000000, 1000002, 1000000, 1000000, 1000000, 1000000 }, t.counts)
+    assert.equal(text:sub(-6000) .. text:sub(1, 6000),
+      t.decode(t.tokens:narrow(1, #text - 5999, 12000)))
   end)
 
   it('of rows is read where it lies, and says what does not fit', function()

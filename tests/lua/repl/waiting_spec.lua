@@ -90,6 +90,25 @@ describe('Ctrl-C at the prompt', function()
     assert.equal(0, os.execute(('test -p %s/fifo'):format(home)))
   end)
 
+  it('ends the wait for a folder of FIFOs', function()
+    for i = 1, 5 do
+      assert.equal(0, os.execute(('mkfifo %s/data_batch_%d.bin'):format(home, i)))
+    end
+    press_in(('ridge.data.cifar "%s"'):format(home))
+    for _, name in ipairs { 'train-images-idx3-ubyte', 'train-images-idx3-ubyte.gz',
+        't10k-images-idx3-ubyte', 't10k-images-idx3-ubyte.gz' } do
+      assert.equal(0, os.execute(('mkfifo %s/%s'):format(home, name)))
+    end
+    press_in(('ridge.data.mnist "%s"'):format(home))
+  end)
+
+  it('ends a question in which one function takes hours; the next one is answered', function()
+    press_in(([[ridge.sql("SELECT instr(hex(zeroblob(8000000)), hex(zeroblob(3000000)) || '1')",]]
+      .. ' { db = "%s/r.db" })'):format(home))
+    expect_value(('ridge.sql("SELECT 7 AS n", { db = "%s/r.db" })[1].n'):format(home), 7)
+    assert.equal(0, term:leave()) -- while SQLite still looks for it
+  end)
+
   it('ends a row of a loader that takes long, and the session ends at once too', function()
     for workers = 0, 1 do
       press_in(('for x in ridge.data.Loader({ ridge.ones(4, 2) }, { workers = %d, transform = '

@@ -133,6 +133,19 @@ describe('a question in SQL', function()
     st:close()
   end)
 
+  it('comes in pieces, all of whose rows are there', function()
+    local rows = ask.sql('WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n '
+      .. "WHERE i < 140001) SELECT i, i || 'x' AS t, CASE i % 2 WHEN 0 THEN i / 2.0 END AS h "
+      .. 'FROM n',
+      { db = db })
+    assert.equal(140001, #rows)
+    for i, row in ipairs(rows) do
+      if row.i ~= i or row.t ~= i .. 'x' or row.h ~= (i % 2 == 0 and i / 2 or nil) then
+        error(('row %d is %s %s %s'):format(i, row.i, row.t, tostring(row.h)))
+      end
+    end
+  end)
+
   it('names a missing text', function()
     assert.error_matches(function() ask.sql() end, 'sql: a SELECT is expected, got nil')
   end)

@@ -1,0 +1,70 @@
+-- SPDX-License-Identifier: MIT
+-- Ctrl-C while a database is merged, copied or checked: what was there stays as it was, nothing
+-- half is left, and the same again is done to its end.
+
+local C = require 'ridge.ffi.lib'
+local folders = dofile 'tests/lua/store/folder.lua'
+local merge = require 'ridge.store.merge'
+local place = require 'ridge.store.place'
+local store = require 'ridge.store'
+
+describe('Ctrl-C', function()
+  local folder, from
+  local N = 100000
+
+  setup(function()
+    folder = folders.new()
+    from = folder .. '/from.db'
+    local st = store.open(from, 'write')
+    st.db:exec(([[INSERT INTO config(sha, params) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL
+      SELECT i + 1 FROM n WHERE i < %d) SELECT randomblob(32), '{}' FROM n]]):format(N))
+    st:close()
+  end)
+  teardown(function() folders.remove(folder) end)
+
+  --- Call while the request to stop stands: it ends as one that was stopped.
+  local function pressed(f, ...)
+    C.rg_interrupt_set()
+    local ok, err = pcall(f, ...)
+    C.rg_interrupt_clear()
+    assert.is_false(ok)
+    assert.equal('EINTR', err.code)
+  end
+
+  local function count(st) return st.db:value 'SELECT count(*) FROM main.config' end
+
+  it('ends a merge, of which nothing stays; the next one takes all', function()
+    local st = store.open(folder .. '/into.db', 'write')
+    pressed(merge.take, st, from)
+    assert.equal(0, count(st))
+    merge.take(st, from)
+    assert.equal(N, count(st))
+    st:close()
+  end)
+
+  it('ends a copy, of which nothing stays', function()
+    local st, copy = store.open(from, 'read'), folder .. '/copy.db'
+    pressed(st.db.copy, st.db, copy)
+    assert.is_false(place.exists(copy))
+    assert.is_false(place.exists(copy .. '.part'))
+    st.db:copy(copy)
+    assert.is_false(place.exists(copy .. '.part'))
+    st:close()
+    local other = store.open(copy, 'read')
+    assert.equal(N, count(other))
+    other:close()
+  end)
+
+  it('ends the check of a database, which is answered afterwards', function()
+    local main = require('ridge.cli.db').main
+    pressed(main, { 'check', from })
+    local print, text = io.stdout, {}
+    -- luacheck: push ignore
+    io.stdout = { write = function(_, ...) text[#text + 1] = table.concat { ... } end }
+    local status = main { 'check', from }
+    io.stdout = print
+    -- luacheck: pop
+    assert.equal(0, status)
+    assert.equal(from .. ': ok\n', table.concat(text))
+  end)
+end)
