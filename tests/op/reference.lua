@@ -6,7 +6,6 @@
 -- returns the results.  A result may carry `magnitude`, for each element the size of what was added
 -- up, by which rounding errors are judged.  Random operations read `args.seed` and `args.offset`.
 
-local bit = require 'bit'
 local ffi = require 'ffi'
 
 local HERE = debug.getinfo(1, 'S').source:match('^@(.*/)') or './'
@@ -51,6 +50,13 @@ local function each(shape, f)
       index[i] = 0
     end
   end
+end
+
+-- Where the element at an index lies, from 0.
+local function offset_of(shape, index)
+  local offset = 0
+  for i, size in ipairs(shape) do offset = offset * size + index[i] end
+  return offset
 end
 
 --- The element of x at an index of a shape that x broadcasts to.
@@ -316,109 +322,6 @@ function M.concat(inputs, args)
   return { y }
 end
 
--- -- Random numbers -----------------------------------------------------------------------------
-
--- High and low half of a 32 x 32 bit product, as numbers.
-local function product(a, b)
-  local p = ffi.cast('uint64_t', a) * ffi.cast('uint64_t', b)
-  return tonumber(bit.rshift(p, 32)), tonumber(bit.band(p, 0xffffffffULL))
-end
-
-local function xor(a, b, c) return bit.bxor(bit.bxor(a, b), c) % 2 ^ 32 end
-
---- Number i (from 0) of the stream of a seed: Philox4x32-10 (Salmon et al., SC11); third: the third
---- word of its counter, 0 for streams.
-function M.philox(seed, i, third)
-  local c0, c1, c2, c3 = math.floor(i / 4) % 2 ^ 32, math.floor(i / 4 / 2 ^ 32), third or 0, 0
-  local k0, k1 = seed % 2 ^ 32, math.floor(seed / 2 ^ 32)
-  for _ = 1, 10 do
-    local h0, l0 = product(0xD2511F53, c0)
-    local h1, l1 = product(0xCD9E8D57, c2)
-    c0, c1, c2, c3 = xor(h1, c1, k0), l1, xor(h0, c3, k1), l0
-    k0, k1 = (k0 + 0x9E3779B9) % 2 ^ 32, (k1 + 0xBB67AE85) % 2 ^ 32
-  end
-  return ({ c0, c1, c2, c3 })[i % 4 + 1]
-end
-
--- [0, 1) for element i, from one number, or for f64 from two.
-local function unit(args, i, dtype)
-  if dtype ~= 'f64' then return math.floor(M.philox(args.seed, args.offset + i) / 256) / 2 ^ 24 end
-  local a = math.floor(M.philox(args.seed, args.offset + 2 * i) / 32)
-  local b = math.floor(M.philox(args.seed, args.offset + 2 * i + 1) / 64)
-  return (a * 2 ^ 26 + b) / 2 ^ 53
-end
-
---- Uniform in [lo, hi).
-function M.uniform(inputs, args)
-  local y = M.new(inputs[1].shape, inputs[1].dtype)
-  y.magnitude = {}
-  for i = 1, M.count(y.shape) do
-    y[i] = args.lo + (args.hi - args.lo) * unit(args, i - 1, y.dtype)
-    y.magnitude[i] = math.abs(args.lo) + math.abs(args.hi)
-  end
-  return { y }
-end
-
---- Normal, by the method of Box and Muller on pairs of elements.
-function M.normal(inputs, args)
-  local y = M.new(inputs[1].shape, inputs[1].dtype)
-  y.magnitude = {}
-  for i = 1, M.count(y.shape) do
-    local pair = math.floor((i - 1) / 2)
-    local u, turn
-    if y.dtype == 'f64' then
-      local x = {}
-      for j = 0, 3 do x[j] = M.philox(args.seed, args.offset + 4 * pair + j) end
-      u = (x[0] * 2 ^ 21 + math.floor(x[1] / 2 ^ 11) + 0.5) / 2 ^ 53
-      turn = (x[2] + x[3] / 2 ^ 32) / 2 ^ 32
-    else
-      u = (M.philox(args.seed, args.offset + 2 * pair) + 0.5) / 2 ^ 32
-      turn = M.philox(args.seed, args.offset + 2 * pair + 1) / 2 ^ 32
-    end
-    local r, angle = math.sqrt(-2 * math.log(u)), 2 * math.pi * turn
-    y[i] = args.mean + args.std * r * (i % 2 == 1 and math.cos(angle) or math.sin(angle))
-    -- near 1 a single u is rounded by 2^-25, and its logarithm off by as much
-    y.magnitude[i] = math.abs(args.mean) + args.std * (r + (y.dtype == 'f64' and 0 or 0.1 / r))
-  end
-  return { y }
-end
-
---- Is bit i % 32 of a number set?
-function M.is_set(x, i) return math.floor(x / 2 ^ (i % 32)) % 2 == 1 end
-
---- +scale where bit i % 32 of number i / 32 is set, else -scale.
-function M.signs(inputs, args)
-  local y = M.new(inputs[1].shape, inputs[1].dtype)
-  for i = 1, M.count(y.shape) do
-    local set = M.is_set(M.philox(args.seed, args.offset + math.floor((i - 1) / 32)), i - 1)
-    y[i] = M.convert(set and args.scale or -args.scale, y.dtype)
-  end
-  return { y }
-end
-
---- lo + floor(r (hi - lo)), r in [0, 1) from 64 bits; here from the upper 53 or fewer of them.
-function M.randint(inputs, args)
-  local y = M.new(inputs[1].shape, inputs[1].dtype)
-  for i = 1, M.count(y.shape) do
-    local n = args.offset + 2 * (i - 1)
-    local r = (M.philox(args.seed, n) + M.philox(args.seed, n + 1) / 2 ^ 32) / 2 ^ 32
-    y[i] = args.lo + math.floor(r * (args.hi - args.lo))
-  end
-  return { y }
-end
-
---- 0 where the number is below p 2^32, else x / (1 - p).
-function M.dropout(inputs, args)
-  local x = inputs[1]
-  local y = M.new(x.shape, x.dtype)
-  for i = 1, M.count(x.shape) do
-    local kept = args.p == 0
-      or M.philox(args.seed, args.offset + i - 1) >= math.floor(args.p * 2 ^ 32)
-    y[i] = kept and x[i] / (1 - args.p) or 0
-  end
-  return { y }
-end
-
 -- -- Reductions ---------------------------------------------------------------------------------
 
 -- Call f with each index of the result and the list of elements that are reduced to it.
@@ -436,13 +339,11 @@ local function groups(x, args, f)
     outer[i], inner[i] = reduced[i] and 1 or size, reduced[i] and size or 1
     if not reduced[i] or args.keep then shape[#shape + 1] = outer[i] end
   end
-  each(outer, function(o)
-    local list = {}
-    each(inner, function(index)
-      local place = {}
-      for i = 1, #outer do place[i] = o[i] + index[i] end
-      list[#list + 1] = at(x, place)
-    end)
+  local offsets = {}
+  each(inner, function(index) offsets[#offsets + 1] = offset_of(x.shape, index) end)
+  each(outer, function(index)
+    local list, first = {}, offset_of(x.shape, index) + 1
+    for i, offset in ipairs(offsets) do list[i] = x[first + offset] end
     f(list)
   end)
   return shape
@@ -593,7 +494,7 @@ function M.take_back(inputs, args)
   return { dx }
 end
 
-for _, part in ipairs { 'product', 'image', 'train', 'attention', 'scan' } do
+for _, part in ipairs { 'random', 'product', 'image', 'train', 'attention', 'scan' } do
   dofile(HERE .. 'reference_' .. part .. '.lua')(M)
 end
 
