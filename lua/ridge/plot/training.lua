@@ -151,8 +151,8 @@ function M.make(rows, opt)
       string.upper)),
     subtitle = landscape.subtitle(opt, rows),
     finding = ('Least in the end: %.4g (%s).%s'):format(best.last, best.name,
-      #lines > 1 and (' First to come to %s, where the last one ends, and to stay there: %s, '
-      .. 'after %.3g s.'):format(shown, first.name, first.at) or ''),
+      #lines > 1 and (' First to come to %s, where the last one %sends, and to stay there: %s, '
+      .. 'after %.3g s.'):format(shown, more > 0 and 'shown ' or '', first.name, first.at) or ''),
     caption = text, draw = draw { lines = lines, y = opt.y } }
 end
 

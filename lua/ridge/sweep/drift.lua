@@ -46,7 +46,8 @@ local function words(d)
   local text = ('%s of the anchor moved by %.1f %% over %d measurements, %s'):format(d.phase,
     100 * (d.ratio - 1), d.n, d.apart and 'beyond their intervals' or 'within their intervals')
   local leaves = d.moved == 1 and 'leaves its interval' or 'leave their intervals'
-  local best_of = d.best_stays and 'the fastest stays the fastest' or 'another point is the fastest'
+  local best_of = d.best_stays == nil and 'no point but those of grade D could be the fastest'
+    or d.best_stays and 'the fastest stays the fastest' or 'another point is the fastest'
   return text .. ('; without it %s of %d points %s, and %s'):format(
     d.moved == 0 and 'none' or d.moved, d.points, leaves, best_of)
 end
@@ -96,7 +97,8 @@ end
 ---@param phase string
 ---@return table|nil drift phase, n (anchors: their single passes), ratio
 ---  (largest over smallest), apart (beyond their
----  intervals), points, moved (points that leave their interval), best_stays, text, and rows, each
+---  intervals), points, moved (points that leave their interval), best_stays (nil where
+---  all are of grade D), text, and rows, each
 ---  with `<phase>_drift`, the factor, and `<phase>_steady`, the time without it; nil where the
 ---  anchor was not measured twice
 function M.of(points, anchors, phase)
@@ -125,7 +127,7 @@ function M.of(points, anchors, phase)
   end
   d.points = #d.rows
   local first, then_ = best(d.rows, phase), best(d.rows, phase .. '_steady')
-  d.best_stays = first == then_
+  if first then d.best_stays = first == then_ end -- points of grade D have no say
   d.text = words(d)
   return d
 end

@@ -41,6 +41,15 @@ describe('the headline of a training', function()
       b = { -1, -1.9, -2 } })
   end)
 
+  it('is about the lines there are, where more have no place', function()
+    local many = {}
+    for i = 1, 12 do many['line ' .. i] = { 20, i + 1, i } end
+    assert.equal('Least in the end: 1 (line 1). First to come to 10, where the last one shown '
+      .. 'ends, and to stay there: line 1, after 2 s.', finding(many))
+    many['line 11'], many['line 12'] = nil, nil
+    assert.matches('where the last one ends, ', finding(many))
+  end)
+
   it('leaves out a curve without a number, and says when there is none', function()
     assert.equal('Least in the end: 1 (a).', finding { a = { 2, 1 }, b = { NAN, INF } })
     local ok, err = pcall(finding, { b = { NAN, NAN } })

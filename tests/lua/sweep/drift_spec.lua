@@ -45,6 +45,14 @@ describe('the drift of a sweep', function()
       .. 'the fastest stays the fastest', found.text)
   end)
 
+  it('names no fastest where all points are of grade D', function()
+    local points = rows(times, 0, 0.01, 0, 1000)
+    for _, row in ipairs(points) do row.grade = 'D' end
+    local found = drift.of(points, rows({ 50, 50.2 }, 0, 0.01, 0, 1000), 'fwd')
+    assert.is_nil(found.best_stays)
+    assert.matches('and no point but those of grade D could be the fastest$', found.text)
+  end)
+
   it('reads the single passes of an anchor, whose summaries lie over the whole run', function()
     local anchor = { fwd = 110, fwd_lo = 100, fwd_hi = 120, fwd_within = 0.001, began = 400,
       fwd_by_pass = '100 105 - 115 120', pass_began = '0 100 200 300 400', grade = 'A' }
