@@ -8,6 +8,8 @@
 #include "base/base.h"
 #include "tap.h"
 
+#include <malloc.h>
+
 enum { BATCH = 2, LENGTH = 130, N = 6, CHANNELS = 4 }; /* more places than one chunk has */
 
 static rg_generator *generator;
@@ -223,6 +225,43 @@ static void test_refusals(void)
   rg_tensor_release(single);
 }
 
+/* -- Steps ----------------------------------------------------------------------------- */
+
+/* A step of so many parameters that their list does not fit on the stack leaves none behind. */
+static void test_steps(void)
+{
+  enum { N_PARAMS = 200, STEPS = 100 };
+  rg_tensor *param[N_PARAMS];
+  const rg_tensor *grad[N_PARAMS];
+  rg_tensor *rate = DRAWN(1), *count;
+  const double zero = 0;
+  rg_status status = rg_empty(RG_F64, RG_CPU, (const int64_t[]){ 1 }, 1, &count);
+  size_t before = 0;
+
+  if (status == RG_OK) {
+    status = rg_tensor_write(count, &zero, sizeof(zero));
+  }
+  for (int i = 0; i < N_PARAMS; i++) {
+    param[i] = DRAWN(CHANNELS);
+    grad[i] = one;
+  }
+  rg_step_inputs inputs = {
+    .n = N_PARAMS, .param = param, .grad = grad, .rate = rate, .count = count
+  };
+
+  for (int i = 0; i < STEPS + 10 && status == RG_OK; i++) {
+    before = i == 10 ? mallinfo2().uordblks : before;
+    status = rg_sgd_step(&inputs, NULL);
+  }
+  is_status(status, RG_OK, "steps of 200 parameters");
+  ok(mallinfo2().uordblks < before + STEPS * sizeof(void *) * N_PARAMS / 2, "their lists are freed");
+  for (int i = 0; i < N_PARAMS; i++) {
+    rg_tensor_release(param[i]);
+  }
+  rg_tensor_release(rate);
+  rg_tensor_release(count);
+}
+
 int main(void)
 {
   int64_t tensors = rg_live_tensors();
@@ -233,6 +272,7 @@ int main(void)
   make();
   test_memory();
   test_refusals();
+  test_steps();
   unmake();
   rg_generator_release(generator);
   is_int(rg_live_tensors(), tensors, "no tensor is left");
