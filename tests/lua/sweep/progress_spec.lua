@@ -64,6 +64,20 @@ describe('progress', function()
     assert.matches('land 5/10.*1 failed %(error 1%)', out.text)
   end)
 
+  it('takes the rate from what the database says, too, when that is more than before', function()
+    new('bar', nil, 60)
+    now = 10
+    p:update { total = 40, pending = 30, ok = 10 } -- one a second
+    assert.matches('land 10/40 · 30 s left', out.text:match '[^\r]*$', 1, true)
+    now = 20
+    p:update { total = 40, pending = 30, ok = 10 } -- says nothing of the rate
+    assert.matches('land 10/40 · 30 s left', out.text:match '[^\r]*$', 1, true)
+    now = 40
+    p:update { total = 40, pending = 15, ok = 25 } -- 15 in 30 s: e to the -1 of one a second stays
+    assert.equal('22', ('%.0f'):format(15 / (0.5 + 0.5 * math.exp(-1))))
+    assert.matches('land 25/40 · 22 s left', out.text:match '[^\r]*$', 1, true)
+  end)
+
   it('redraws at most ten times a second', function()
     new('bar', nil, 80)
     for i = 1, 100 do
