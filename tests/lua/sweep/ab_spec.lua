@@ -68,6 +68,16 @@ describe('the pairs of a sweep', function()
     assert.equal(1, #ab.pairs(sw, { impl = 'short' }, { impl = 'long' }))
   end)
 
+  it('are refused where one of the lists names what is no parameter', function()
+    for what, lists in pairs { a = { { imple = 'short' }, { impl = 'long' } },
+        b = { { impl = 'short' }, { imple = 'long' } },
+        match = { { impl = 'short' }, { impl = 'long' }, { 'imple' } } } do
+      local ok, err = pcall(ab.pairs, declare(), unpack(lists))
+      assert.is_false(ok)
+      assert.matches(what .. ' names imple, which is no parameter', tostring(err), 1, true)
+    end
+  end)
+
   it('are refused when they are not pairs', function()
     local sw = declare()
     assert.truthy(message(ab.pairs, sw, { imp = 1 }, {}):find "did you mean 'impl'")
