@@ -91,6 +91,8 @@ describe('a command of the prompt', function()
     local text = run '%bench --quick ridge.ones(8, 8):exp()'
     assert.truthy(text:find('in 5 passes, each in a fresh process', 1, true), text)
     assert.equal(5, s.env._.procs)
+    -- a plan, that is: what is timed as Lua calls it is timed here
+    assert.is_nil(run('%bench --quick --eager ridge.ones(8, 8):exp()'):find 'fresh process')
     run 'x = ridge.ones(8, 8)'
     text = run '%bench --quick x:exp()'
     assert.truthy(text:find('%d s of this machine, in one process; the interval holds'), text)
