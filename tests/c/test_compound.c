@@ -254,7 +254,7 @@ static void test_steps(void)
     status = rg_sgd_step(&inputs, NULL);
   }
   is_status(status, RG_OK, "steps of 200 parameters");
-  ok(mallinfo2().uordblks < before + STEPS * sizeof(void *) * N_PARAMS / 2, "their lists are freed");
+  ok(mallinfo2().uordblks < before + STEPS * sizeof(void *) * N_PARAMS / 2, "lists are freed");
   for (int i = 0; i < N_PARAMS; i++) {
     rg_tensor_release(param[i]);
   }
