@@ -109,6 +109,13 @@ describe('Ctrl-C at the prompt', function()
     assert.equal(0, term:leave()) -- while SQLite still looks for it
   end)
 
+  it('ends a wait behind a recipe that ran on the same line', function()
+    -- a recipe's first press lets what waits be; its caller's does not
+    assert.equal(0, os.execute(('mkfifo %s/fifo'):format(home)))
+    press_in(('require("ridge.host").call("recipe", function() end) ridge.load "%s/fifo"')
+      :format(home))
+  end)
+
   it('ends a row of a loader that takes long, and the session ends at once too', function()
     for workers = 0, 1 do
       press_in(('for x in ridge.data.Loader({ ridge.ones(4, 2) }, { workers = %d, transform = '
