@@ -159,6 +159,7 @@ local function look_every(pool)
 end
 
 local function watch(pool)
+  pool.stopping = pool.lab.stopping() -- Ctrl-C while the machine was calibrated, say
   fill(pool)
   while #pool.children > 0 do
     process.wait(pool.children, look_every(pool))

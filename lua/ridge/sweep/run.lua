@@ -147,6 +147,7 @@ local function saved(run, interrupted)
   run.progress:finish(interrupted and 'interrupted' or 'stopped')
   local passes = run.spec.protocol.passes > 1
     and (', %d of %d passes'):format(work.done, work.total) or ''
+  run.is_saved = true
   blame.raise(('sweep %s was interrupted: %d of %d points%s are saved in %s; run %s to '
     .. 'go on'):format(run.sweep.name, counts.total - rest, counts.total, passes, run.store.path,
     continuation(run)), 'EINTR')
@@ -250,7 +251,7 @@ local function spent_text(run, left)
   return ('the budget is spent, %d points are left; %s goes on'):format(left, continuation(run))
 end
 
-local function work_through(run)
+local function measure(run)
   rows_of(run)
   queue.begin_anew(run.store, run.sweep.id, run.env_id)
   take_stored(run)
@@ -264,6 +265,14 @@ local function work_through(run)
     run.progress:finish()
   end
   return spent and 'budget' or nil
+end
+
+-- Ctrl-C is told with what is saved, also before the first point: the sweep is stored by then.
+local function work_through(run)
+  local ok, result = pcall(measure, run)
+  if ok then return result end
+  if is_interrupt(result) and not run.is_saved then saved(run, true) end
+  error(result, 0)
 end
 
 local CAUSES = [[/* causes */ SELECT min(t.id) AS trial, count(*) AS n, t.state, a.message AS reason

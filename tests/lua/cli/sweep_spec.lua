@@ -134,6 +134,14 @@ describe('ridge sweep', function()
     file:write [[
       local ffi, n = require 'ffi', 0
       ffi.cdef 'int raise(int);'
+      if os.getenv 'CUT' == '0' then -- asked once the sweep is stored, before its first point
+        local reuse = require 'ridge.store.reuse'
+        local take = reuse.take
+        function reuse.take(...)
+          ffi.C.raise(2)
+          return take(...)
+        end
+      end
       return require('ridge').sweep 'cut' { space = { k = { 1, 2, 3, 4, 5, 6 } },
         measure = function(p, _, m)
           n = n + 1
@@ -142,7 +150,11 @@ describe('ridge sweep', function()
         end }]]
     file:close()
     local command = ('sweep %s/cut.lua --no-calibrate '):format(folder)
-    local text, status = ridge(command, 'CUT=1')
+    local text, status = ridge(command, 'CUT=0')
+    assert.equal(130, status)
+    assert.matches('0 of 6 points, 0 of 30 passes are saved in', text)
+    assert.matches('run the same command to go on', text)
+    text, status = ridge(command, 'CUT=1')
     assert.equal(130, status)
     assert.matches('run the same command to go on', text)
     assert.equal(0, (select(2, ridge(command))))
