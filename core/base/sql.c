@@ -105,20 +105,30 @@ int32_t rg_sql_stop(void *unused)
 
 int32_t rg_sql_wait(void *unused, int32_t tries)
 {
-  static const int64_t most_ns = 30000000000;
-  static _Thread_local int64_t until_ns;
+  static const int64_t most_ns = 30000000000, stopped_ns = 1000000000;
+  static _Thread_local int64_t until_ns, left_ns = INT64_MIN;
   static _Thread_local int32_t stops;
   /* short at first: most locks are held for the time of one write */
   struct timespec pause = { .tv_nsec = tries < 10 ? 1000000 * (tries + 1) : 50000000 };
+  const int64_t now = rg_clock_ns();
 
   (void)unused;
   if (tries == 0) {
-    until_ns = rg_clock_ns() + most_ns;
+    /* what is saved behind a wait that Ctrl-C ended waits for the same lock */
+    const bool has_left = left_ns != INT64_MIN && now - left_ns < 5 * stopped_ns;
+
+    until_ns = now + (has_left ? stopped_ns : most_ns);
     stops = rg_interrupt_count();
   }
-  if (rg_interrupt_count() != stops || rg_clock_ns() >= until_ns) {
+  if (now >= until_ns) {
     return 0;
   }
-  nanosleep(&pause, NULL);
-  return rg_interrupt_count() == stops;
+  if (rg_interrupt_count() == stops) {
+    nanosleep(&pause, NULL);
+  }
+  if (rg_interrupt_count() == stops) {
+    return 1;
+  }
+  left_ns = rg_clock_ns();
+  return 0;
 }

@@ -214,7 +214,7 @@ RG_API int32_t rg_sql_stop(void *unused);
 
 /*
 ** SQLite's busy handler: wait for whoever holds the database locked, 30 s at most; a request to
-** stop that comes meanwhile ends the wait.
+** stop that comes meanwhile ends the wait, and for 5 s leaves 1 s to each that follows.
 **
 ** unused   as sqlite3_busy_handler has it
 ** tries    how often it was called for this lock, from 0
