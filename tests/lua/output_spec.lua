@@ -261,15 +261,16 @@ describe('every writer', function()
   end)
 
   it('no other place of the project opens a file for writing', function()
-    -- a program that writes its own temporary file, a log that is appended to
-    local allowed = { ['lua/ridge/repl/command/typed.lua'] = 1, ['lua/ridge/repl/history.lua'] = 2 }
+    -- a program that writes its own temporary file, a log that is appended to, the name of a copy
+    -- that SQLite has written
+    local allowed = { ['lua/ridge/repl/command/typed.lua'] = 1, ['lua/ridge/repl/history.lua'] = 2,
+      ['lua/ridge/store/sqlite.lua'] = 1 }
     local found = {}
     for line in shell([[grep -rnE "io\.open\([^)]*, *'[wa]b?'|os\.rename" lua recipes]])
         :gmatch '[^\n]+' do
       local file = line:match '^[^:]+'
       found[file] = (found[file] or 0) + 1
     end
-    found['lua/ridge/store/migrate.lua'] = nil -- SQLite has written the copy, under a new name
     assert.same(allowed, found)
   end)
 end)
