@@ -3,7 +3,7 @@
 --- called in at most 12 of 100 (5 % with a binomial tolerance), candidates 5 % apart in at least 80
 --- of 100, and never with the wrong sign.
 --
---     ./ridge scripts/ab_trials.lua [--n 100] [--processes 3]
+--     ./ridge scripts/ab_trials.lua [--n 100] [--processes 6]
 --
 -- Ends with 1 when that does not hold.  With --processes 1 the candidates live in this process.
 
@@ -12,7 +12,7 @@ local measure = require 'ridge.measure'
 
 local opt = ridge.args {
   { 'n', 100, 'comparisons of each kind', min = 1, integer = true },
-  { 'processes', 3, 'fresh processes of a comparison; 1: this one', min = 1, integer = true },
+  { 'processes', 6, 'fresh processes of a comparison; 1: this one', min = 1, integer = true },
   { 'load', true, 'without another process that loads one core' },
 }
 ridge.set_num_threads(1)

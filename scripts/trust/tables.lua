@@ -202,7 +202,7 @@ end
 local function ab_table(say, own, kinds)
   if #own.ab == 0 then return end
   say ''
-  say(('%-22s %-16s %-20s %-10s %s'):format('ridge ab, 3 processes', 'A/A wrong',
+  say(('%-22s %-16s %-20s %-10s %s'):format('ridge ab', 'A/A wrong',
     '5 % apart found', '+-, %', 'seconds'))
   for _, kind in ipairs(kinds) do
     local wrong, same, found, more, widths, seconds = 0, 0, 0, 0, {}, {}

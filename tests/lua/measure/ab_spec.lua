@@ -76,14 +76,17 @@ describe('the interval of twelve blocks', function()
   end)
 end)
 
--- A whole comparison, with looks, as measure.ab does it.
-local function compare(r, c, slower, procs, looks)
-  local processes = {}
-  for i = 1, procs do processes[i] = { effects = {}, aa = {} } end
+-- A whole comparison, with looks, as measure.ab does it: `how` has how many processes, blocks of
+-- each in a look, looks; apart: by how much processes differ.
+local ONE, SIX = { 1, 12, 5 }, { 6, 6, 10 }
+
+local function compare(r, c, slower, how, apart)
+  local processes, procs, blocks, looks = {}, unpack(how)
+  for i = 1, procs do processes[i] = { effects = {}, aa = {}, off = (apart or 0) * r:normal() } end
   local found
   for look = 1, looks do
     for _, p in ipairs(processes) do
-      local more = process(r, 12, c, slower)
+      local more = process(r, blocks, c, slower + p.off)
       for _, name in ipairs { 'effects', 'aa' } do
         for _, d in ipairs(more[name]) do table.insert(p[name], d) end
       end
@@ -94,35 +97,45 @@ local function compare(r, c, slower, procs, looks)
   return found, looks
 end
 
-local function verdicts(c, slower, procs, n)
+local function verdicts(c, slower, how, n, apart)
   local r, count = random.new(77), { faster = 0, slower = 0, equal = 0, open = 0, aa_fail = 0 }
   for _ = 1, n do
-    local found = compare(r, c, slower, procs, 5)
+    local found = compare(r, c, slower, how, apart)
     count[found.verdict] = count[found.verdict] + 1
     if found.aa_fail then count.aa_fail = count.aa_fail + 1 end
   end
   return count
 end
 
-describe('a comparison with five looks', function()
+describe('a comparison with its looks', function()
   for name, c in pairs(CASES) do
     it(('calls at most 5 %% of identical candidates under %s noise'):format(name), function()
-      for _, procs in ipairs { 1, 3 } do
+      for _, how in ipairs { ONE, SIX } do
         local n = 200
-        local count = verdicts(c, 0, procs, n)
+        local count = verdicts(c, 0, how, n)
         assert.is_true((count.faster + count.slower) / n <= 0.05)
         assert.is_true(count.equal / n >= 0.80, ('equal %d'):format(count.equal))
       end
     end)
     it(('calls 5 %% in at least 80 of 100 and never with the wrong sign, %s noise'):format(name),
        function()
-      for _, procs in ipairs { 1, 3 } do
-        local count = verdicts(c, 0.05, procs, 100)
+      for _, how in ipairs { ONE, SIX } do
+        local count = verdicts(c, 0.05, how, 100)
         assert.equal(0, count.faster)
         assert.is_true(count.slower >= 80, count.slower)
       end
     end)
   end
+
+  it('finds 5 % in 70 of 100 where processes differ by 3 %, and calls at most 12 identical ones',
+     function()
+    local same, apart = verdicts(CASES.white, 0, SIX, 100, 0.03), verdicts(CASES.white, 0.05, SIX,
+      100, 0.03)
+    assert.is_true(same.faster + same.slower <= 12, same.faster + same.slower)
+    assert.is_true(apart.slower >= 70 and apart.faster == 0, apart.slower)
+    -- of three processes, which were the default, fewer are found for as many blocks
+    assert.is_true(verdicts(CASES.white, 0.05, { 3, 12, 5 }, 100, 0.03).slower < 70)
+  end)
 
   it('has intervals that all five hold the truth together, in 95 %', function()
     local r, missed, n = random.new(41), 0, 1000

@@ -6,7 +6,7 @@ local ab = require 'ridge.measure.ab'
 local SHORT = { level = 'quick', quiet_ns = 0, warm_min_ns = 1e6, warm_max_ns = 2e7 }
 
 local function compare(setup, more)
-  local given = { setup = setup, looks = 1, blocks = 6, protocol = SHORT }
+  local given = { setup = setup, looks = 1, protocol = SHORT }
   for name, value in pairs(more or {}) do given[name] = value end
   return ab.ab(given)
 end
@@ -31,8 +31,8 @@ describe('a comparison in fresh processes', function()
       end
       return chain(10), chain(40)
     end)
-    assert.equal(3, found.procs)
-    assert.equal(18, found.blocks)
+    assert.equal(6, found.procs)
+    assert.equal(36, found.blocks)
     assert.is_true(found.ratio > 1.5, found.ratio)
     for _, process in ipairs(found.processes) do
       assert.equal(6, #process.effects)
@@ -67,7 +67,7 @@ describe('a comparison in fresh processes', function()
         local p = ridge.capture(function() return x + 1 end)
         return p, p
       end]]):gsub('LAST', tostring(last))
-      local ok, err = pcall(compare, loadstring(text)(), { processes = 1 })
+      local ok, err = pcall(compare, loadstring(text)(), { processes = 1, blocks = 6 })
       return ok or tostring(err)
     end
     assert.matches('made 11 times', outcome(11))
