@@ -25,6 +25,18 @@ function M.now()
   return tonumber(t.s) + tonumber(t.us) * 1e-6
 end
 
+local processors
+
+--- By how much work takes longer than alone: processes that want to run for each processor.
+function M.slowness()
+  if not processors then
+    local pipe = assert(io.popen "nproc")
+    processors = pipe:read "*n"
+    pipe:close()
+  end
+  return math.max(1, tonumber((M.read "/proc/loadavg" or "0"):match "%S+") / processors)
+end
+
 --- A text as one word of the shell.
 function M.quoted(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
 
