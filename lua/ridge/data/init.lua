@@ -8,6 +8,7 @@ local late = require 'ridge.late'
 local loader = require 'ridge.data.loader'
 local rows = require 'ridge.data.rows'
 local segments = require 'ridge.data.segments'
+require 'ridge.tensor' -- without `ridge` too, files become tensors
 
 local M = { idx = idx.read, Loader = loader.Loader, rows = rows.rows,
   segments = segments.segments }

@@ -330,4 +330,12 @@ describe('a file', function()
       for _ in loader:each() do end
     end))
   end)
+
+  it('make tensors where their module is all that was required', function()
+    write '1,2\n3,4\n'
+    local text, status = folders.run(([[./build/ridge -e '
+      print(require("ridge.data").csv("%s"):sum():item())']]):format(path))
+    assert.equal(0, status, text)
+    assert.equal('10\n', text)
+  end)
 end)
