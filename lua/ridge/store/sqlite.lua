@@ -8,6 +8,7 @@
 -- also removes by construction the checkpoint race of SQLite 3.7.0 to 3.51.2.
 
 local blame = require 'ridge.blame'
+local clock = require 'ridge.store.clock'
 local guard = require 'ridge.guard'
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
@@ -310,7 +311,7 @@ end
 --- Copy the database, under a name that the copy gets only when it is whole; Ctrl-C ends it.
 ---@param path string
 function Database:copy(path)
-  local part = path .. '.part'
+  local part = ('%s.ridge-%d.part'):format(path, clock.pid()) -- no file of the user's
   os.remove(part)
   local ok, err = pcall(self.stops, self, function()
     self:run('/* copy */ VACUUM INTO ?', part)
