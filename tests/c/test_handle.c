@@ -2,6 +2,8 @@
 /*
 ** Slots of handles: growing, reaping what died, dropping early, closing.
 */
+#include <malloc.h>
+
 #include "base/base.h"
 #include "tap.h"
 #include "tensor/tensor.h"
@@ -39,6 +41,12 @@ static void test_grow(void)
     rg_alloc_fail_at(0);
     is_int(handles._n + handles._n_free, 2 + 1, "changes nothing");
   }
+  size_t allocated = mallinfo2().uordblks;
+
+  rg_alloc_fail_at(2);
+  (void)rg_handles_grow(&handles, 4096);
+  rg_alloc_fail_at(0);
+  ok(mallinfo2().uordblks < allocated + 4096, "and keeps nothing");
   is_status(rg_handles_grow(&handles, 5), RG_OK, "five slots");
   is_int(handles._n_free, 4, "of which four are free");
   ok(handles._tensors[1] == ref._t, "the reference stays in its slot");

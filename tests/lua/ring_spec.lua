@@ -239,6 +239,17 @@ describe('a timeline', function()
     assert.near(busy, rows[1].busy_s, 1e-9)
   end)
 
+  it('is drawn to scale, from the first call to the end of the last', function()
+    local x = ridge.randn(64, 64)
+    local t = ridge.timeline(function() return x:matmul(x):exp() end)
+    assert.equal(2, #t.spans)
+    t.spans[1].begin_s, t.spans[1].end_s = 10, 10.125
+    t.spans[2].begin_s, t.spans[2].end_s = 10.25, 10.5
+    local text = t:text(8)
+    assert.matches('^timeline of 2 calls, 500%.000 ms\n', text)
+    assert.truthy(text:find(' |##..####| busy 375.000 ms', 1, true), text)
+  end)
+
   it('inside a profile that hears steps has none of them', function()
     local x = ridge.randn(3)
     local plan = ridge.capture(function() return x:exp() end)

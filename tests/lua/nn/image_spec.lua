@@ -43,6 +43,8 @@ describe('nn.Conv2d', function()
       local layer = nn.Conv2d(1, 2, kernel, { padding = 'same', dilation = 2 })
       assert.same({ 1, 2, 9, 8 }, layer(ridge.randn(1, 1, 9, 8)):size())
     end
+    assert.same({ 1, 2, 9, 8 }, ridge.ones(1, 1, 9, 8):conv2d(ridge.ones(2, 1, 3, 5),
+      { padding = 'same' }):size())
   end)
 
   it('takes groups, and channels last', function()

@@ -258,6 +258,9 @@ describe('the batch size', function()
       'the best')
     assert.matches('n = 20 samples a point', figure:text())
     assert.matches('Open circles were disturbed', figure:text())
+    assert.equal('a net  ·  a device', plot.batch(list, { model = 'a net',
+      device = 'a device' }).subtitle)
+    assert.equal('a net', plot.batch(list, { model = 'a net' }).subtitle)
   end)
 
   it('marks what ran and took more than it may, too', function()

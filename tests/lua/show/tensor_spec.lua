@@ -159,4 +159,10 @@ describe('a chart', function()
     assert.equal(1, none[1])
     assert.is_true(none[2] ~= none[2])
   end)
+
+  it('draws 8 rows of eighths, the smallest value as one', function()
+    -- 64 eighths; 4.5 of 0 .. 9 stands at 63 / 2 = 31.5 above the first: 33, 4 rows and an eighth
+    assert.equal(table.concat({ '9   █', '    █', '    █', '   ▁█', '   ██', '   ██', '   ██',
+      '0 ▁██' }, '\n'), require('ridge.show.chart').line({ 0, 4.5, 9 }, 40))
+  end)
 end)

@@ -26,7 +26,7 @@ describe('stored results', function()
     end
     local path = folder .. '/' .. name .. '.db'
     sweep 'both' {
-      space = { k = { 1, 2 }, impl = { 'x' } },
+      space = { k = lab.points or { 1, 2 }, impl = { 'x' } },
       protocol = { passes = 5, max_passes = 5, seed = lab.version or 2 },
       measure = function(p, _, m)
         local half = lab.half and lab.half < 1 and lab.half or 0.005
@@ -77,6 +77,23 @@ describe('stored results', function()
     local said, found = verdict(1050, function(lab) lab.half = 0.1 end)
     assert.equal('open', said)
     assert.truthy(found.reason:find 'too wide')
+  end)
+
+  it('are open where the intervals only touch', function()
+    local function between(path, lo, hi)
+      local db = sqlite.open(path, 'write')
+      db:run('UPDATE timing SET ci_lo = ?1, ci_hi = ?2', lo, hi)
+      db:close()
+      return path
+    end
+    local a = between(measured('a', 1000), 900, 1100)
+    local b = between(measured('b', 1200), 1100, 1300)
+    for _, found in ipairs { compare.databases(a, b)[1], compare.databases(b, a)[1] } do
+      assert.equal('open', found.verdict)
+      assert.equal('the intervals are too wide', found.reason)
+    end
+    assert.equal('slower', compare.databases(a, between(b, 1101, 1300))[1].verdict)
+    assert.equal('faster', compare.databases(b, a)[1].verdict)
   end)
 
   it('are told by top: what is undecided, also where everything was disturbed', function()
@@ -179,10 +196,11 @@ describe('stored results', function()
   end)
 
   it('are not matched in what nobody varies', function()
-    local a, b = measured('a', 1000), measured('b', 1000)
+    local function three(lab) lab.points = { 1, 2, 3 } end
+    local a, b = measured('a', 1000, three), measured('b', 1000, three)
     local ok, err = pcall(compare.databases, a, b, { match = { 'k', 'imp' } })
     assert.is_false(ok)
-    assert.truthy(tostring(err):find("no parameter imp (did you mean 'impl'?)", 1, true))
+    assert.matches("no parameter imp %(did you mean 'impl'%?%); it has impl, k$", err.message)
     local status, _, text = program.run { 'compare', a, b, '--match', 'zork' }
     assert.equal(1, status)
     assert.truthy(text:find('^ridge compare: %S+a.db has no parameter zork'), text)

@@ -67,6 +67,14 @@ describe('rows', function()
     end
   end)
 
+  it('are printed by name, how each ended behind the rest', function()
+    local text = tostring(rows_of.new { { trial = 7, state = 'ok', grade = 'B', flags = 'SHORT',
+      reason = 'why', width = 3, act = 'relu', fwd = 5 } })
+    local names = {}
+    for name in text:match '^[^\n]*':gmatch '%S+' do names[#names + 1] = name end
+    assert.same({ 'act', 'fwd', 'width', 'trial', 'state', 'grade', 'flags', 'reason' }, names)
+  end)
+
   it('are grouped and aggregated', function()
     local rows = some():group 'kind':agg { t = 'median fwd', n = 'count fwd', g = 'max fwd.gflops' }
     assert.same({ 'a', 'b' }, column(rows, 'kind'))

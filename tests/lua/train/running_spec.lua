@@ -6,6 +6,15 @@ local nn, optim = ridge.nn, ridge.optim
 
 local NAN, INF = 0 / 0, math.huge
 
+it("a report tells a step's mean time, then the least and the most", function()
+  local text = require('ridge.train.log').report({ total_steps = 4, total_time = 10,
+    average_step_time = 2.5, min_step_time = 1.25, max_step_time = 5, memory_mb = 3,
+    peak_memory_mb = 7 }, { epoch = 2, config = { batch = 8, accumulate = 1 } })
+  assert.are.equal('4 steps in 2 epochs, 10.0 s: 2.5000 s a step [1.2500 .. 5.0000]\n'
+    .. 'memory 3.0 MB, at most 7.0 MB\n'
+    .. ('%-20s 1\n'):format 'accumulate' .. ('%-20s 8'):format 'batch', text)
+end)
+
 describe('a batch that is not finite', function()
   it('leaves no trace in running statistics: loops by hand, with Stability or Guard', function()
     for _, bad in ipairs { NAN, INF } do

@@ -340,6 +340,14 @@ describe('debugging (F114)', function()
       nn.Tanh(), nn.Linear(8, 6, { seed = 2 }))
     fit(nil, {}, plain)
     for name, p in pairs(plain:state()) do assert.is_true(p:equal(net:state()[name]), name) end
+    -- large weights are moved far enough to show in f32: a thousandth of their norm
+    local layer = nn.Linear(6, 6, { bias = false, seed = 1 })
+    ridge.no_grad(function() layer.weight:mul_(1e6) end)
+    local large = fit({ grad_check = true, max_iterations = 1 }, { lr = 1e-9,
+      loss = function(out) return (out * 1e-6):square():mean() end }, nn.Sequential(layer))
+    local c = large.debug.checks[1]
+    assert.is_true(math.abs(c.difference / c.gradient - 1) < 0.05,
+      ('%g, %g'):format(c.gradient, c.difference))
     -- a gradient that is wrong shows
     local wrong = ridge.Function { forward = function(_, v) return v:square() end,
       backward = function(_, dy) return dy end }
