@@ -265,6 +265,38 @@ static void test_threads(void)
   rg_scope_leave(depth);
 }
 
+/* What is set aside goes on behind what was made meanwhile. */
+static void test_set_aside(void)
+{
+  enum { ROOM = 64 }; /* tensors that a thread's list has room for at first */
+  rg_ref ref[ROOM + 1];
+  rg_parked *parked;
+  int32_t depth;
+  int32_t outer;
+
+  (void)rg_scope_enter();
+  for (int i = 0; i < ROOM; i++) {
+    ref[i] = handle(1);
+  }
+  is_status(rg_scope_park(&parked), RG_OK, "a scope is set aside");
+  outer = rg_scope_enter();
+  is_int(outer, 1, "and is no longer the current one");
+  ref[ROOM] = handle(1);
+  rg_alloc_fail_at(1);
+  is_status(rg_scope_go_on(parked, &depth), RG_ENOMEM, "it goes on in a longer list");
+  rg_alloc_fail_at(0);
+  is_status(rg_scope_go_on(parked, &depth), RG_OK, "where there is memory for that");
+  is_int(depth, 2, "inside of the current one");
+  rg_scope_leave(depth);
+  ok(released(ref[0]) && released(ref[ROOM - 1]), "and ends with what was made in it");
+  ok(!released(ref[ROOM]), "alone");
+  rg_scope_leave(outer);
+  ok(released(ref[ROOM]), "then the other ends");
+  for (int i = 0; i <= ROOM; i++) {
+    drop(&ref[i]);
+  }
+}
+
 int main(void)
 {
   int64_t tensors = rg_live_tensors();
@@ -276,6 +308,7 @@ int main(void)
   test_keep_outward();
   test_many();
   test_threads();
+  test_set_aside();
   is_int(rg_live_tensors(), tensors, "no tensor is left");
   is_int(live(), 0, "no memory is left");
   return done();

@@ -114,4 +114,21 @@ describe('digits of seven strokes', function()
       assert.is_true(n >= 14 and n <= 350, ('image %d: %d'):format(i, n))
     end
   end)
+
+  it('lie about 12.5, turned about 14: between 3 and 22', function()
+    local images, labels = ridge.data.segments(1000, { seed = 5, noise = 0 })
+    local along, rows, columns, n = ridge.arange(0, 27), 0, 0, 0
+    for i, digit in ipairs(labels:tolist()) do
+      if digit == 0 or digit == 8 then -- above as below, left as right
+        local ink = images[i]:to 'f32'
+        local all = ink:sum():item()
+        rows = rows + (ink:sum(2) * along):sum():item() / all
+        columns = columns + (ink:sum(1) * along):sum():item() / all
+        n = n + 1
+      end
+    end
+    -- a mean of cos(t) for t of -0.2 .. 0.2 is sin(0.2) / 0.2 = 0.993
+    assert.near(14 - 1.5 * 0.993, rows / n, 0.3)
+    assert.near(14 - 1.5 * 0.993, columns / n, 0.7)
+  end)
 end)

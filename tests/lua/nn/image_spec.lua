@@ -47,6 +47,19 @@ describe('nn.Conv2d', function()
       { padding = 'same' }):size())
   end)
 
+  it('pools each plane as if it were alone, also where several threads share them', function()
+    local x = ridge.randn(256, 1, 32, 32)
+    local all, same = x:max_pool2d(2), 0
+    for i = 1, 256 do
+      local one = x:narrow(1, i, 1)
+      if all:narrow(1, i, 1):equal(one:max_pool2d(2)) then same = same + 1 end
+    end
+    assert.equal(256, same)
+    -- the corner of a plane by hand
+    local corner = x[{ 7, 1 }]:narrow(1, 1, 2):narrow(2, 1, 2)
+    assert.equal(corner:max():item(), all[{ 7, 1, 1, 1 }]:item())
+  end)
+
   it('takes groups, and channels last', function()
     local layer = nn.Conv2d(4, 8, 3, { groups = 4, seed = 1, activation = 'relu' })
     assert.same({ 8, 1, 3, 3 }, layer.weight:size())

@@ -258,6 +258,8 @@ describe('the batch size', function()
       'the best')
     assert.matches('n = 20 samples a point', figure:text())
     assert.matches('Open circles were disturbed', figure:text())
+    rec = recorder.of(plot.batch(list, { best = 1 })) -- beside its line, to the right of it
+    assert.near(rec:axis(1, 'x', 'log')(1) + 6, rec:said 'best 1'[1].x, 0.05)
     assert.equal('a net  ·  a device', plot.batch(list, { model = 'a net',
       device = 'a device' }).subtitle)
     assert.equal('a net', plot.batch(list, { model = 'a net' }).subtitle)
@@ -271,6 +273,21 @@ describe('the batch size', function()
     local x, bytes = rec:axis(1, 'x', 'log'), rec:axis(1, 'y', 'log')
     assert.is_true(same(rec.theme.warn, rec:mark(x(4), bytes(3000), 'diamond').edge))
     assert.is_false((pcall(rec.mark, rec, x(2), bytes(3000), 'diamond')))
+  end)
+end)
+
+describe('what a machine can promise', function()
+  it('has windows as dots of the first panel, each about its place', function()
+    local list = { { kind = 'windows', at_s = 10, ratio = 1 },
+      { kind = 'windows', at_s = 30, ratio = 2 }, { kind = 'linear', at_s = 20, ratio = 1.5 } }
+    local rec = recorder.of(plot.draw('trust', list, {}))
+    local x, y = rec:axis(1, 'x', 'linear'), rec:axis(1, 'y', 'log')
+    for i = 1, 2 do
+      rec:one('rect', function(s)
+        return s.w < 2 and s.h == s.w and near(s.x + s.w / 2, x(list[i].at_s), 0.05)
+          and near(s.y + s.h / 2, y(list[i].ratio), 0.05)
+      end, 'a window')
+    end
   end)
 end)
 

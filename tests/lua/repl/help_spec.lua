@@ -71,7 +71,8 @@ describe('help', function()
     assert.truthy(text:find('f(a, b)', 1, true))
     assert.truthy(text:find('ridge/near.lua', 1, true))
     assert.truthy(text:find('How many slips', 1, true))
-    assert.truthy(text:find 'returns%s+integer%s+distance')
+    assert.truthy(text:find('a%s+string%s+one word\n%s+b%s+string%s+the other\n'
+      .. '%s+returns%s+integer%s+distance'), text)
   end)
 
   it('shows a function found by its name, and a module', function()

@@ -47,6 +47,8 @@ describe('the report of a landscape', function()
     a.fwd_by_pass, b.fwd_by_pass = '80 130 80 130 80 130 80', '100 100 100 100 100 100 100'
     assert.equal('open', report.against(a, b)) -- 0.8 in the middle, and beyond 1
     assert.equal('open', report.against(b, a))
+    a.fwd_by_pass = b.fwd_by_pass -- all ratios are 1, and so are both ends
+    assert.equal('open', report.against(a, b))
     a.fwd_by_pass = '80 - 80' -- too few for an interval
     assert.equal('open', report.against(a, b))
   end)

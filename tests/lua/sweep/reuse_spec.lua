@@ -137,6 +137,8 @@ describe('another space of a recipe', function()
       facts.text)
     assert.is_nil((io.open(db)))
     run(declare { k = { 1, 2 } })
+    assert.equal('2 in the grid, 2 measured, 0 to run',
+      declare { k = { 1, 2 } }:dry_run({ db = db, lab = lab }).text)
     declare { k = { 3 } }:dry_run { db = db, lab = lab, new = true }
     local st = store.open(db)
     assert.equal(1, st.db:value 'SELECT count(*) FROM sweep')

@@ -345,9 +345,9 @@ describe('debugging (F114)', function()
     ridge.no_grad(function() layer.weight:mul_(1e6) end)
     local large = fit({ grad_check = true, max_iterations = 1 }, { lr = 1e-9,
       loss = function(out) return (out * 1e-6):square():mean() end }, nn.Sequential(layer))
-    local c = large.debug.checks[1]
-    assert.is_true(math.abs(c.difference / c.gradient - 1) < 0.05,
-      ('%g, %g'):format(c.gradient, c.difference))
+    local found = large.debug.checks[1]
+    assert.is_true(math.abs(found.difference / found.gradient - 1) < 0.05,
+      ('%g, %g'):format(found.gradient, found.difference))
     -- a gradient that is wrong shows
     local wrong = ridge.Function { forward = function(_, v) return v:square() end,
       backward = function(_, dy) return dy end }
