@@ -117,6 +117,8 @@ describe('graphs', function()
     local old, n = now:gsub('"weight_cast"', '"lower"')
     assert.is_true(n > 0)
     assert.equal(now, ridge.graph.parse(old):json())
+    local plain = ridge.graph(function(x) return x:relu() end, ridge.ones(2)):json()
+    assert.is_nil(plain:find('weight_cast', 1, true)) -- it has no weight
     os.remove(path)
     assert.truthy(failure(ridge.graph.parse, 'os.exit()'):find("line 1: '{' is expected", 1, true))
     assert.truthy(failure(ridge.graph.parse, nil):find('a text is expected', 1, true))

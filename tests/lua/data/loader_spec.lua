@@ -115,7 +115,7 @@ describe('digits of seven strokes', function()
     end
   end)
 
-  it('lie about 12.5, turned about 14: between 3 and 22', function()
+  it('lie about 12.5, the middle of 3 and 22, and are rotated about 14', function()
     local images, labels = ridge.data.segments(1000, { seed = 5, noise = 0 })
     local along, rows, columns, n = ridge.arange(0, 27), 0, 0, 0
     for i, digit in ipairs(labels:tolist()) do

@@ -258,8 +258,10 @@ describe('the batch size', function()
       'the best')
     assert.matches('n = 20 samples a point', figure:text())
     assert.matches('Open circles were disturbed', figure:text())
-    rec = recorder.of(plot.batch(list, { best = 1 })) -- beside its line, to the right of it
-    assert.near(rec:axis(1, 'x', 'log')(1) + 6, rec:said 'best 1'[1].x, 0.05)
+    rec = recorder.of(plot.batch(list, { best = 1 })) -- above, to the right of its line
+    local label = rec:said 'best 1'[1]
+    assert.near(rec:axis(1, 'x', 'log')(1) + 6, label.x, 0.05)
+    assert.is_true(label.y < rec.panels[1].y + rec.panels[1].h / 2)
     assert.equal('a net  ·  a device', plot.batch(list, { model = 'a net',
       device = 'a device' }).subtitle)
     assert.equal('a net', plot.batch(list, { model = 'a net' }).subtitle)
