@@ -117,18 +117,18 @@ describe('digits of seven strokes', function()
 
   it('lie about 12.5, the middle of 3 and 22, and are rotated about 14', function()
     local images, labels = ridge.data.segments(1000, { seed = 5, noise = 0 })
-    local along, rows, columns, n = ridge.arange(0, 27), 0, 0, 0
+    local along, down, right, n = ridge.arange(0, 27), 0, 0, 0
     for i, digit in ipairs(labels:tolist()) do
       if digit == 0 or digit == 8 then -- above as below, left as right
         local ink = images[i]:to 'f32'
         local all = ink:sum():item()
-        rows = rows + (ink:sum(2) * along):sum():item() / all
-        columns = columns + (ink:sum(1) * along):sum():item() / all
+        down = down + (ink:sum(2) * along):sum():item() / all
+        right = right + (ink:sum(1) * along):sum():item() / all
         n = n + 1
       end
     end
     -- a mean of cos(t) for t of -0.2 .. 0.2 is sin(0.2) / 0.2 = 0.993
-    assert.near(14 - 1.5 * 0.993, rows / n, 0.3)
-    assert.near(14 - 1.5 * 0.993, columns / n, 0.7)
+    assert.near(14 - 1.5 * 0.993, down / n, 0.3)
+    assert.near(14 - 1.5 * 0.993, right / n, 0.7)
   end)
 end)

@@ -261,7 +261,7 @@ describe('the batch size', function()
     rec = recorder.of(plot.batch(list, { best = 1 })) -- above, to the right of its line
     local label = rec:said 'best 1'[1]
     assert.near(rec:axis(1, 'x', 'log')(1) + 6, label.x, 0.05)
-    assert.is_true(label.y < rec.panels[1].y + rec.panels[1].h / 2)
+    assert.is_true(label.y < rec.panels[1].y + rec.panels[1].h / 4)
     assert.equal('a net  ·  a device', plot.batch(list, { model = 'a net',
       device = 'a device' }).subtitle)
     assert.equal('a net', plot.batch(list, { model = 'a net' }).subtitle)
