@@ -23,7 +23,7 @@ typedef struct aside {
   void (*run)(void *work);
   void (*drop)(void *work);
   void *work;
-  int32_t threads;
+  int32_t threads; /* 0: it computes on its own, where the caller does */
   cpu_set_t where; /* all processors of the caller's compute threads */
   bool done;
   bool left; /* the caller is gone */
@@ -96,8 +96,10 @@ static void *body(void *argument)
 {
   aside *a = argument;
 
-  sched_setaffinity(0, sizeof(a->where), &a->where);
-  omp_set_num_threads(a->threads);
+  if (a->threads > 0) {
+    sched_setaffinity(0, sizeof(a->where), &a->where);
+    omp_set_num_threads(a->threads);
+  }
   a->run(a->work);
   pthread_mutex_lock(&lock);
   a->done = true;
@@ -169,16 +171,8 @@ rg_status rg_aside_settle(void)
   return status == RG_OK ? RG_OK : rg_fail(RG_EINTR, "interrupted");
 }
 
-rg_status rg_aside(void (*run)(void *work), void (*drop)(void *work), void *work)
-{
-  if (rg_aside_settle() != RG_OK) {
-    drop(work);
-    return RG_EINTR;
-  }
-  return rg_aside_at_once(run, drop, work);
-}
-
-rg_status rg_aside_at_once(void (*run)(void *work), void (*drop)(void *work), void *work)
+static rg_status begin(void (*run)(void *work), void (*drop)(void *work), void *work,
+                       int32_t threads)
 {
   static const int64_t patience_ns = 100000000; /* for what does look, now and then */
   aside *a = rg_host_zeroed(sizeof(*a));
@@ -188,8 +182,10 @@ rg_status rg_aside_at_once(void (*run)(void *work), void (*drop)(void *work), vo
     drop(work);
     return rg_fail(RG_ENOMEM, "out of memory for a thread");
   }
-  *a = (aside){ .run = run, .drop = drop, .work = work, .threads = rg_threads() };
-  see_where(a);
+  *a = (aside){ .run = run, .drop = drop, .work = work, .threads = threads };
+  if (threads > 0) {
+    see_where(a);
+  }
   if (!start(a)) { /* no thread to be had: here, then */
     run(work);
     rg_host_free(a);
@@ -218,4 +214,18 @@ rg_status rg_aside_at_once(void (*run)(void *work), void (*drop)(void *work), vo
   }
   rg_host_free(a);
   return RG_OK;
+}
+
+rg_status rg_aside(void (*run)(void *work), void (*drop)(void *work), void *work)
+{
+  if (rg_aside_settle() != RG_OK) {
+    drop(work);
+    return RG_EINTR;
+  }
+  return begin(run, drop, work, rg_threads());
+}
+
+rg_status rg_aside_at_once(void (*run)(void *work), void (*drop)(void *work), void *work)
+{
+  return begin(run, drop, work, 0);
 }

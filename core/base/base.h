@@ -171,7 +171,8 @@ const char *rg_text_keep(const char *text);
 */
 rg_status rg_aside(void (*run)(void *work), void (*drop)(void *work), void *work) RG_CHECK;
 
-/* The same beside an abandoned call. */
+/* The same beside an abandoned call, for one that has no compute threads: waking those takes longer
+** than a short call. */
 rg_status rg_aside_at_once(void (*run)(void *work), void (*drop)(void *work), void *work) RG_CHECK;
 
 /* The library a function is of stays in memory to the end of the process, as an abandoned call

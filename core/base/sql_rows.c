@@ -61,16 +61,23 @@ static void run(void *work)
   f->sqlite.progress(f->db, 0, NULL, NULL);
 }
 
-/* Nobody waits for it any more: the connection goes, and all that was prepared in it. */
+/* The connection goes, and all that was prepared in it. */
+static void close_all(const rg_sqlite *sqlite, void *db)
+{
+  void *statement;
+
+  while ((statement = sqlite->next_statement(db, NULL)) != NULL) {
+    sqlite->finalize(statement);
+  }
+  sqlite->close(db);
+}
+
+/* Nobody waits for it any more. */
 static void drop(void *work)
 {
   fetching *f = work;
-  void *statement;
 
-  while ((statement = f->sqlite.next_statement(f->db, NULL)) != NULL) {
-    f->sqlite.finalize(statement);
-  }
-  f->sqlite.close(f->db);
+  close_all(&f->sqlite, f->db);
   rg_sql_rows_release(f->rows);
   let_go(f);
 }
@@ -81,13 +88,14 @@ rg_status rg_sql_fetch(const rg_sqlite *sqlite, void *db, void *statement, int64
   const int32_t columns = sqlite->column_count(statement);
   fetching *f = rg_host_zeroed(sizeof(*f));
   rg_sql_rows *rows = rg_host_zeroed(sizeof(*rows));
-  void **value = rg_host_zeroed((most * columns + 1) * (int64_t)sizeof(*value));
+  void **value = rg_host_zeroed((size_t)(most * columns + 1) * sizeof(*value));
   rg_status status;
 
   if (f == NULL || rows == NULL || value == NULL) {
     rg_host_free(f);
     rg_host_free(rows);
     rg_host_free(value);
+    close_all(sqlite, db);
     return rg_fail(RG_ENOMEM, "no memory for the rows of a question");
   }
   *rows = (rg_sql_rows){ .value = value, .columns = columns, .release = sqlite->value_free };

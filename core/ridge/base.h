@@ -254,8 +254,8 @@ typedef struct rg_sql_rows {
 ** statement   sqlite3_stmt, prepared in it
 ** most        rows
 ** out         new reference
-** RG_ENOMEM, and RG_EINTR: then the connection and all its statements are the thread's, which
-** closes them when SQLite has come back.
+** RG_ENOMEM, and RG_EINTR: then the connection and all its statements are closed, where a thread
+** was left by that thread, when SQLite has come back.
 */
 RG_API rg_status rg_sql_fetch(const rg_sqlite *sqlite, void *db, void *statement, int64_t most,
                               rg_sql_rows **out) RG_CHECK;

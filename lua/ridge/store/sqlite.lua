@@ -26,6 +26,7 @@ int sqlite3_db_config(sqlite3 *, int, ...);
 int sqlite3_extended_result_codes(sqlite3 *, int);
 int sqlite3_extended_errcode(sqlite3 *);
 int sqlite3_busy_handler(sqlite3 *, void *, void *);
+int sqlite3_busy_timeout(sqlite3 *, int);
 int sqlite3_get_autocommit(sqlite3 *);
 int sqlite3_changes(sqlite3 *);
 int64_t sqlite3_last_insert_rowid(sqlite3 *);
@@ -124,8 +125,9 @@ local Database = {}
 Database.__index = Database
 
 local function fail(self, code, name)
-  local detail = ffi.string(self.handle ~= nil and lib.sqlite3_errmsg(self.handle)
-    or lib.sqlite3_errstr(code))
+  -- a request to stop between two rows is no word of SQLite's
+  local said = self.handle ~= nil and lib.sqlite3_extended_errcode(self.handle) % 256 == code % 256
+  local detail = ffi.string(said and lib.sqlite3_errmsg(self.handle) or lib.sqlite3_errstr(code))
   if detail:find 'parser stack overflow' or detail:find 'Expression tree is too large' then
     blame.raise('the question has more operations or brackets inside one another than SQLite takes',
       'EARG')
@@ -160,6 +162,7 @@ local function compile(self, sql, name)
   local handle = ffi.gc(slot[0], lib.sqlite3_finalize)
   if handle == nil then blame.raise('no SQL statement in "' .. name .. '"', 'EARG') end
   if ffi.string(tail[0]):find '%S' then
+    lib.sqlite3_finalize(ffi.gc(handle, nil))
     blame.raise('more than one SQL statement in "' .. name .. '"; use exec', 'EARG')
   end
   return { handle = handle, name = name, n = lib.sqlite3_bind_parameter_count(handle) }
@@ -356,10 +359,15 @@ end
 function Database:aside(sql)
   live(self, name_of(sql))
   local statement = compile(self, sql, name_of(sql))
-  bind(self, statement, 0)
-  local rows, columns, code = question.rows(lib, self, statement, columns_of)
-  if code ~= DONE then fail(self, lib.sqlite3_extended_errcode(self.handle), statement.name) end
-  lib.sqlite3_finalize(ffi.gc(statement.handle, nil))
+  local ok, rows, columns = pcall(function()
+    bind(self, statement, 0)
+    local found, names, code = question.rows(lib, self, statement, columns_of)
+    if code ~= DONE then fail(self, code, statement.name) end
+    return found, names
+  end)
+  -- at once: it holds a view of the file, and whoever leaves the connection drops all of them
+  if self.handle ~= nil then lib.sqlite3_finalize(ffi.gc(statement.handle, nil)) end
+  if not ok then error(rows, 0) end
   return rows, columns
 end
 
@@ -448,17 +456,23 @@ function Database:exec(sql, name)
     if slot[0] ~= nil then
       local handle = ffi.gc(slot[0], lib.sqlite3_finalize)
       local statement = { handle = handle, name = name }
-      while step(self, statement) do end
+      local ok, err = pcall(function() while step(self, statement) do end end)
       lib.sqlite3_finalize(ffi.gc(handle, nil))
+      if not ok then error(err, 0) end
     end
   end
 end
 
 -- Transactions -------------------------------------------------------------------------------
 
+-- Not so where SQLite has rolled back after an error (full disk, I/O), nor where the connection was
+-- left in a question.
+local function is_begun(self)
+  return self.handle ~= nil and lib.sqlite3_get_autocommit(self.handle) == 0
+end
+
 local function rollback(self)
-  -- SQLite has already rolled back after some errors (full disk, I/O)
-  if lib.sqlite3_get_autocommit(self.handle) == 0 then self:run 'ROLLBACK' end
+  if is_begun(self) then self:run 'ROLLBACK' end
 end
 
 --- Write what the log holds into the file; the caller holds the lock.
@@ -509,17 +523,21 @@ end
 ---@param fn function
 ---@return any result its first one
 function Database:snapshot(fn)
-  if lib.sqlite3_get_autocommit(self.handle) == 0 then return fn() end
+  live(self, 'begin reading')
+  if is_begun(self) then return fn() end
   self:run '/* begin reading */ BEGIN'
   local ok, result = pcall(fn)
-  if lib.sqlite3_get_autocommit(self.handle) == 0 then self:run '/* end reading */ COMMIT' end
+  if is_begun(self) then self:run '/* end reading */ COMMIT' end
   if not ok then error(result, 0) end
   return result
 end
 
 --- Close the connection; the writer's log is written into the file first. Twice does nothing.
 function Database:close()
-  if self.handle == nil then return end
+  if self.handle == nil then
+    if self.lock then self.lock:close() end -- of a connection that was left
+    return
+  end
   if self.lock and not self.inside then
     -- neither a full disk nor Ctrl-C before or in the wait for another writer keeps the connection
     -- open: the log holds everything and is read next time
@@ -529,6 +547,7 @@ function Database:close()
       elseif not self.lock:try() then
         return
       end
+      lib.sqlite3_busy_timeout(self.handle, 1000) -- a reader may be a question left for hours
       checkpoint(self, 'TRUNCATE')
     end)
     self.lock:drop()
