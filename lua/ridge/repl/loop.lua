@@ -137,29 +137,36 @@ function Loop:round(line, reason)
 end
 
 --- Make the editor ready; falls back to plain lines, saying so, where it cannot be started.
+---@return boolean ready false where nothing can be read at all, which it says, too
 function Loop:open()
   local plain = not self.terminal or os.getenv 'TERM' == 'dumb' or not os.getenv 'TERM'
   local ok, reason = host.editor.open(plain)
-  if not ok then
+  if not ok and not plain then
     io.stderr:write('ridge: ', reason, '; lines are read without editing\n')
-    host.editor.open(true)
+    plain = true
+    ok, reason = host.editor.open(true)
   end
-  self.edited = ok and not plain
+  if not ok then
+    io.stderr:write('ridge: ', reason, '\n')
+    return false
+  end
+  self.edited = not plain
   self.write = host.editor.write
-  if not self.edited then return end
+  if not self.edited then return true end
   self.history_path = history.path()
   for _, entry in ipairs(history.read(self.history_path)) do host.editor.add(entry) end
   host.editor.complete(function(before, after)
     return complete.tab(before, after, self.session.env)
   end)
+  return true
 end
 
 --- Read and run until the input ends.
 ---@param opts ridge.repl.LoopOptions what the terminal is
----@return integer status 0; 1 if input that is no terminal held an error
+---@return integer status 0; 1 if input that is no terminal held an error, or cannot be read
 function M.run(opts)
   local loop = setmetatable({ terminal = opts.terminal, prompt = opts.terminal }, Loop)
-  loop:open()
+  if not loop:open() then return 1 end
   loop.live, loop.heap = host.live_bytes(), collectgarbage 'count'
   loop.session = opts.session or session.new { write = loop.write }
   loop.session.write = loop.write

@@ -201,6 +201,18 @@ describe('ridge', function()
     assert.equal(1, status)
   end)
 
+  it('ends where there is no descriptor left to read with, and says so', function()
+    local name = os.tmpname()
+    local file = assert(io.open(name, 'w'))
+    file:write '1 + 1\n'
+    file:close()
+    local pipe = io.popen("bash -c 'exec <" .. name .. " 2>&1; ulimit -n 4; exec ./ridge'; echo $?")
+    local said = pipe:read '*a'
+    pipe:close()
+    os.remove(name)
+    assert.equal('ridge: the terminal cannot be opened: Too many open files\n1\n', said)
+  end)
+
   it('tells its version and its usage', function()
     local status, out = run { '--version' }
     assert.equal(0, status)

@@ -60,6 +60,18 @@ describe('nn.Conv2d', function()
     assert.equal(corner:max():item(), all[{ 7, 1, 1, 1 }]:item())
   end)
 
+  it('pads a pooled image by less than a window, on each side', function()
+    local x = ridge.ones(1, 1, 4, 4)
+    for side = 1, 4 do
+      local padding = { 0, 0, 0, 0 }
+      padding[side] = 2
+      assert.matches('for a window of 2; it has to be smaller', message(x.max_pool2d, x, 2,
+        { padding = padding }))
+      padding[side] = 1
+      assert.equal(1, x:max_pool2d(2, { padding = padding }):max():item())
+    end
+  end)
+
   it('takes groups, and channels last', function()
     local layer = nn.Conv2d(4, 8, 3, { groups = 4, seed = 1, activation = 'relu' })
     assert.same({ 8, 1, 3, 3 }, layer.weight:size())

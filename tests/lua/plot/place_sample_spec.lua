@@ -317,6 +317,8 @@ describe('the 2x2 figure', function()
     local rec = recorder.of(figure)
     local p = rec.panels
     assert.is_true(p[1].x < p[2].x and p[3].y > p[1].y + p[1].h and p[4].x > p[3].x + p[3].w)
+    -- two fill a row: on the right there is as much room as on the left without the labels
+    assert.is_true(p[2].x + p[2].w > 0.9 * rec.width and p[1].x < 0.15 * rec.width)
     local x, y = rec:axis(1, 'x', 'log'), rec:axis(1, 'y', 'log')
     local x2, mb = rec:axis(2, 'x', 'log'), rec:axis(2, 'y', 'log')
     local terms, time = rec:axis(3, 'x', 'linear'), rec:axis(3, 'y', 'log')

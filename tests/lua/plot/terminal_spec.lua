@@ -37,6 +37,7 @@ describe('a terminal', function()
     assert.equal('iterm2', terminal.protocol(env { TERM_PROGRAM = 'WezTerm' }))
     assert.is_nil(terminal.protocol(env { TERM = 'xterm-256color' }))
     assert.is_nil(terminal.protocol(env { TERM = 'xterm-kitty', TMUX = '/tmp/x' }))
+    assert.equal(terminal.protocol(os.getenv), terminal.protocol())
     for text, code in pairs { [''] = '', f = 'Zg==', fo = 'Zm8=', foo = 'Zm9v',
         foobar = 'Zm9vYmFy', ['\0\255\128'] = 'AP+A' } do
       assert.equal(code, terminal.base64(text))
