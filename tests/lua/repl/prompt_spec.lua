@@ -209,6 +209,17 @@ describe('the prompt', function()
     assert.equal(0, term:leave())
   end)
 
+  it('says that it reads without editing, and ends where even that fails', function()
+    term:stop()
+    local pty = require 'tests.lua.repl.pty'
+    term = pty.spawn({ '/bin/sh', '-c', 'ulimit -n 4; exec ' .. program.path },
+      { TERM = 'xterm', HOME = home, PATH = os.getenv 'PATH' })
+    term:expect('ridge: the terminal cannot be opened: Too many open files; '
+      .. 'lines are read without editing')
+    term:expect 'ridge: the terminal cannot be opened: Too many open files'
+    assert.equal(1, term:wait())
+  end)
+
   it('has colour only where the terminal takes it', function()
     term:stop()
     term = program.prompt(home, { NO_COLOR = '' })
