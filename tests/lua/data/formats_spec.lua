@@ -212,6 +212,8 @@ describe('a file', function()
       end
       write(('1,'):rep(1500000) .. '2\n')
       assert.same({ 1, 1500001 }, ridge.data.csv(path):size())
+      write(('0'):rep(2 ^ 20) .. ',1\n')
+      assert.same({ 1, 2 }, ridge.data.csv(path):size())
       write(('x'):rep(2 ^ 20 + 1) .. ',1\n')
       assert.matches('line 1 has a field of more than a megabyte', message(ridge.data.csv, path))
     end)

@@ -110,6 +110,25 @@ describe('a question that is ended', function()
     reader:close()
   end)
 
+  it('between two functions that take long goes on with no more of them', function()
+    local function threads()
+      local pipe = io.popen 'ls /proc/$PPID/task | wc -l'
+      local number = pipe:read '*n'
+      pipe:close()
+      return number
+    end
+    local before = threads()
+    pressed(db.ask, db, 'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE '
+      .. 'i < 10000) SELECT instr(hex(zeroblob(2000000)), hex(zeroblob(2000)) || i) FROM n')
+    assert.is_nil(db.handle)
+    local tries = 0
+    while threads() > before and tries < 1000 do
+      os.execute 'sleep 0.05'
+      tries = tries + 1
+    end
+    assert.equal(before, threads())
+  end)
+
   it('for want of memory is an error, and the connection is closed', function()
     for at = 1, 4 do
       C.rg_alloc_fail_at(at)
