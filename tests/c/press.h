@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/base.h"
+#include "tap.h"
 
 static inline double worked(void)
 {
@@ -30,6 +31,25 @@ static inline void *press(void *argument)
   }
   rg_interrupt_set();
   return NULL;
+}
+
+/* Press soon, beside the call that follows; begin lives until press_end. */
+static inline pthread_t press_soon(double *begin)
+{
+  pthread_t thread;
+
+  *begin = worked();
+  if (pthread_create(&thread, NULL, press, begin) != 0) {
+    tap_bail("no thread");
+  }
+  return thread;
+}
+
+/* It has pressed, and nobody is asked to stop any more. */
+static inline void press_end(pthread_t thread)
+{
+  pthread_join(thread, NULL);
+  rg_interrupt_clear();
 }
 
 #endif

@@ -77,15 +77,11 @@ static void test_far(rg_status (*call)(const rg_tensor *x, rg_tensor **out), int
 {
   rg_tensor *x = long_one(dtype);
   rg_tensor *y = NULL;
-  pthread_t thread;
-  double begin = worked();
+  double begin;
+  pthread_t thread = press_soon(&begin);
 
-  if (pthread_create(&thread, NULL, press, &begin) != 0) {
-    tap_bail("no thread");
-  }
   is_status(call(x, &y), RG_EINTR, what);
-  pthread_join(thread, NULL);
-  rg_interrupt_clear();
+  press_end(thread);
   rg_tensor_release(y);
   rg_tensor_release(x);
 }
@@ -198,14 +194,10 @@ static void test_conv(conv_case c)
     check_conv(&c, y);
     is_status(rg_fill_(y, 0), RG_OK, "forgotten");
   }
-  begin = worked();
-  if (pthread_create(&thread, NULL, press, &begin) != 0) {
-    tap_bail("no thread");
-  }
+  thread = press_soon(&begin);
   status = c.planned ? rg_plan_replay(plan, 1) : convolve(&c, x, w, &y);
   is_status(status, RG_EINTR, c.what);
-  pthread_join(thread, NULL);
-  rg_interrupt_clear();
+  press_end(thread);
   if (!c.planned) {
     rg_tensor_release(y);
     y = NULL;
@@ -287,15 +279,11 @@ static void test_plane(plane_case c)
   rg_tensor *w = plane(c.dtype, c.kernel, c.kernel);
   rg_tensor *dy = plane(c.dtype, made + ABOVE, made);
   rg_tensor *y = NULL;
-  pthread_t thread;
-  double begin = worked();
+  double begin;
+  pthread_t thread = press_soon(&begin);
 
-  if (pthread_create(&thread, NULL, press, &begin) != 0) {
-    tap_bail("no thread");
-  }
   is_status(run_plane(&c, x, w, dy, &y), RG_EINTR, c.what);
-  pthread_join(thread, NULL);
-  rg_interrupt_clear();
+  press_end(thread);
   is_status(run_plane(&c, x, w, dy, &y), RG_OK, "whole");
   check_plane(&c, y);
   rg_tensor_release(y);
@@ -337,13 +325,9 @@ static void test_long_row(void)
   if (rg_empty(RG_F32, RG_CPU, &n, 1, &x) != RG_OK || rg_fill_(x, 1) != RG_OK) {
     tap_bail(rg_error_message());
   }
-  begin = worked();
-  if (pthread_create(&thread, NULL, press, &begin) != 0) {
-    tap_bail("no thread");
-  }
+  thread = press_soon(&begin);
   is_status(rg_softmax(x, 0, &y), RG_EINTR, "softmax of one long row");
-  pthread_join(thread, NULL);
-  rg_interrupt_clear();
+  press_end(thread);
   is_status(rg_softmax(x, 0, &y), RG_OK, "whole");
   ok(rg_tensor_get(y, (const int64_t[]){ n - 1 }, 1, &value) == RG_OK, "its last number");
   close_to(value * (double)n, 1, 1e-4, "is one of n equal ones");
@@ -371,13 +355,10 @@ static void test_svd(int32_t dtype)
   rg_tensor *small = drawn(dtype, 150);
   rg_tensor *u = NULL, *s = NULL, *vt = NULL, *y = NULL;
   int64_t before = rg_memory_of(RG_CPU)->live_bytes;
-  pthread_t thread;
-  double begin = worked();
+  double begin;
   double norm = 0, of_s = 0;
+  pthread_t thread = press_soon(&begin);
 
-  if (pthread_create(&thread, NULL, press, &begin) != 0) {
-    tap_bail("no thread");
-  }
   is_status(rg_svd(x, &u, &s, &vt), RG_EINTR, "svd");
   ok(rg_aside_left(), "and LAPACK still works");
   pthread_join(thread, NULL);

@@ -32,13 +32,9 @@ static void test_product(const char *path, int32_t isa, int32_t dtype, int64_t b
 
   is_status(rg_set_gemm_path(path), RG_OK, path);
   is_status(rg_set_isa(isa), RG_OK, "an instruction set");
-  begin = worked();
-  if (pthread_create(&thread, NULL, press, &begin) != 0) {
-    tap_bail("no thread");
-  }
+  thread = press_soon(&begin);
   is_status(rg_matmul(x, y, &z), RG_EINTR, what);
-  pthread_join(thread, NULL);
-  rg_interrupt_clear();
+  press_end(thread);
   rg_tensor_release(z);
   rg_tensor_release(x);
   rg_tensor_release(y);
@@ -94,13 +90,9 @@ static void test_parts(const char *path, const int64_t size[3], bool transposed,
   double begin;
 
   is_status(rg_set_gemm_path(path), RG_OK, path);
-  begin = worked();
-  if (pthread_create(&thread, NULL, press, &begin) != 0) {
-    tap_bail("no thread");
-  }
+  thread = press_soon(&begin);
   is_status(rg_matmul(x, y, &z), RG_EINTR, what);
-  pthread_join(thread, NULL);
-  rg_interrupt_clear();
+  press_end(thread);
   is_status(rg_matmul(x, y, &z), RG_OK, "whole");
   close_to(at2(z, 0, 0), sum + 3, 0, "its first element");
   close_to(at2(z, 0, n - 1), 2 * (sum + 3), 0, "the last of a row");
@@ -125,13 +117,9 @@ static void test_long_sum(void)
       rg_transpose(x, 0, 1, &y) != RG_OK) {
     tap_bail(rg_error_message());
   }
-  begin = worked();
-  if (pthread_create(&thread, NULL, press, &begin) != 0) {
-    tap_bail("no thread");
-  }
+  thread = press_soon(&begin);
   is_status(rg_matmul(x, y, &z), RG_EINTR, "one long sum of whole numbers");
-  pthread_join(thread, NULL);
-  rg_interrupt_clear();
+  press_end(thread);
   rg_tensor_release(z);
   rg_tensor_release(y);
   rg_tensor_release(x);
@@ -158,13 +146,9 @@ static void test_long_panel(void)
   }
   is_status(rg_set_gemm_path("own"), RG_OK, "own kernels");
   getrusage(RUSAGE_SELF, &before);
-  begin = worked();
-  if (pthread_create(&thread, NULL, press, &begin) != 0) {
-    tap_bail("no thread");
-  }
+  thread = press_soon(&begin);
   is_status(rg_matmul(long_x, long_y, &z), RG_EINTR, "one panel of many steps");
-  pthread_join(thread, NULL);
-  rg_interrupt_clear();
+  press_end(thread);
   getrusage(RUSAGE_SELF, &after);
   ok(after.ru_maxrss - before.ru_maxrss < (int64_t)2 << 20, "of 8 GB it touched less than 2");
   rg_tensor_release(long_x);
