@@ -1,247 +1,146 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Attention and its gradients, for any types, strides and sizes of heads, without tensor cores: a
-** block makes 32 rows of a result and meets what they see 32 rows at a time, so that of the scores
-** there is never more than a tile.  The gradients of queries and of keys are two kernels that both
-** compute the scores again: no block adds to what another makes, and so the bits are always the
-** same.  Dao: FlashAttention-2 (2023).
+** block makes 64 rows of a result (32 in double) and meets what they see 64 rows at a time, so that
+** of the scores there is never more than a tile.  The gradients of queries and of keys are two
+** kernels that both compute the scores again: no block adds to what another makes, and so the bits
+** are always the same.  Dao: FlashAttention-2 (2023).
 **
 ** What tensor cores take goes to attention_mma.cu and attention_mma_back.cu.
 */
 #include <math.h>
 
-#include "gpu/attention.cuh"
+#include "gpu/attention_tiles.cuh"
 #include "gpu/dnn/dnn.h"
-
-enum {
-  TILE = 32,        /* a warp's lanes are a row of scores */
-  PITCH = TILE + 1, /* a column is in as many banks as it has elements */
-  ROOM = TILE * PITCH,
-  OWN = TILE * TILE / RG_BLOCK, /* rows of a tile that a warp computes */
-  PARTS = 4,                    /* of TILE columns each, that a block keeps sums of */
-  COLUMNS = PARTS * TILE        /* wider heads are done by several blocks, each with its scores */
-};
-
-/* One head of a tensor. */
-template <class T> struct matrix {
-  T *data;
-  int64_t rows, cols;
-  int64_t row, col; /* steps */
-};
-
-template <class T> __device__ inline matrix<T> head_of(const rg_strided &x, int64_t head)
-{
-  int32_t n = x.ndim;
-  int64_t at = 0;
-
-  for (int32_t d = n - 3; d >= 0; d--) {
-    at += head % x.shape[d] * x.stride[d];
-    head /= x.shape[d];
-  }
-  return matrix<T>{ (T *)x.data + at, x.shape[n - 2], x.shape[n - 1], x.stride[n - 2],
-                    x.stride[n - 1] };
-}
-
-/* -- Tiles ------------------------------------------------------------------------------------- */
-
-/* A thread's lane, and the first of the OWN rows of a tile that its warp has. */
-#define LANE ((int32_t)threadIdx.x % TILE)
-#define ROW  ((int32_t)threadIdx.x / TILE * OWN)
-
-/* Which scores of a tile there are: bit l of seen[r] for own row r and lane l.  Rows are queries
-** and lanes are keys, or transposed.  False for the whole block where there are none. */
-__device__ inline bool look(const attention &w, int64_t q0, int64_t k0, bool transposed,
-                            uint32_t seen[OWN])
-{
-  bool any = false;
-
-  for (int r = 0; r < OWN; r++) {
-    int64_t i = q0 + (transposed ? LANE : ROW + r);
-    int64_t j = k0 + (transposed ? ROW + r : LANE);
-    bool sees =
-        i < w.s.n && j < w.s.m && (w.causal == 0 || j <= i) &&
-        (w.mask == NULL || w.mask[i / w.block * w.mask_row + j / w.block * w.mask_col] != 0);
-
-    seen[r] = __ballot_sync(0xffffffffu, sees);
-    any = any || seen[r] != 0;
-  }
-  return __syncthreads_or(any) != 0;
-}
-
-/* A tile of x into shared memory, zeros where x has ended. */
-template <class T, class L>
-__device__ inline void bring(const matrix<T> &x, int64_t row0, int64_t col0, L *room)
-{
-  int64_t col = col0 + LANE;
-
-  for (int r = 0; r < OWN; r++) {
-    int64_t row = row0 + ROW + r;
-    bool there = row < x.rows && col < x.cols;
-
-    room[(ROW + r) * PITCH + LANE] = there ? (L)rg_get(x.data[row * x.row + col * x.col]) : (L)0;
-  }
-}
-
-/* product[r] += row a0 + own row r of a times row b0 + lane of b. */
-template <class T, class L>
-__device__ inline void multiply(const matrix<T> &a, int64_t a0, const matrix<T> &b, int64_t b0,
-                                L *room, L product[OWN])
-{
-  L *room_b = room + ROOM;
-
-  for (int64_t l0 = 0; l0 < a.cols; l0 += TILE) {
-    int depth = a.cols - l0 < TILE ? (int)(a.cols - l0) : (int)TILE;
-
-    bring(a, a0, l0, room);
-    bring(b, b0, l0, room_b);
-    __syncthreads();
-    for (int l = 0; l < depth; l++) {
-      L y = room_b[LANE * PITCH + l];
-
-      for (int r = 0; r < OWN; r++) {
-        product[r] += room[(ROW + r) * PITCH + l] * y;
-      }
-    }
-    __syncthreads();
-  }
-}
-
-/* sum[r][c] += weights of own row r times column col0 + c TILE + lane of the rows of x from x0 on.
-** What a row does not see it does not meet, whatever lies there: 0 times inf is no 0.  All lanes of
-** a warp have the same rows, so they branch together. */
-template <class T, class L>
-__device__ inline void add(const L *weights, const uint32_t seen[OWN], const matrix<T> &x,
-                           int64_t x0, int64_t col0, L *room, L sum[OWN][PARTS])
-{
-#pragma unroll
-  for (int c = 0; c < PARTS; c++) {
-    if (col0 + c * TILE < x.cols) {
-      L part[OWN]; /* of the tile: long sums in float lose digits, in double they go on in order */
-
-      for (int r = 0; r < OWN; r++) {
-        part[r] = sizeof(L) == 8 ? sum[r][c] : (L)0;
-      }
-      bring(x, x0, col0 + c * TILE, room);
-      __syncthreads();
-      for (int l = 0; l < TILE; l++) {
-        L value = room[l * PITCH + LANE];
-
-        for (int r = 0; r < OWN; r++) {
-          if ((seen[r] >> l & 1) != 0) {
-            part[r] += weights[(ROW + r) * PITCH + l] * value;
-          }
-        }
-      }
-      for (int r = 0; r < OWN; r++) {
-        sum[r][c] = sizeof(L) == 8 ? part[r] : sum[r][c] + part[r];
-      }
-      __syncthreads();
-    }
-  }
-}
-
-template <class T, class L>
-__device__ inline void store(const matrix<T> &y, int64_t row0, int64_t col0, L sum[OWN][PARTS])
-{
-  for (int r = 0; r < OWN; r++) {
-    for (int c = 0; c < PARTS; c++) {
-      int64_t row = row0 + ROW + r;
-      int64_t col = col0 + c * TILE + LANE;
-
-      if (row < y.rows && col < y.cols) {
-        y.data[row * y.row + col * y.col] = rg_element<T>::of(sum[r][c]);
-      }
-    }
-  }
-}
-
-/* A block's head, its first row of `rows`, and its first column. */
-struct place {
-  int64_t head, row0, col0;
-};
-
-__device__ inline place place_of(int64_t rows)
-{
-  int64_t tiles = (rows + TILE - 1) / TILE;
-
-  return place{ blockIdx.x / tiles, blockIdx.x % tiles * TILE, (int64_t)blockIdx.y * COLUMNS };
-}
 
 /* -- Forward ----------------------------------------------------------------------------------- */
 
+/* Blocks of a multiprocessor at least: 255 or 168 registers a thread at most. */
+template <class L, int N_PARTS> constexpr int BLOCKS = sizeof(L) == 4 && N_PARTS == 1 ? 3 : 2;
+
 /* For each own row of queries: the largest score so far, and sums of exp(score - largest), alone
-** and times the values, which shrink when a larger one comes. */
-template <class T> __global__ void k_attention(attention w)
+** (of this thread's columns) and times the values, which shrink when a larger one comes. */
+template <class T, int N_PARTS>
+__global__ void __launch_bounds__(THREADS, (BLOCKS<typename rg_lane<T>::type, N_PARTS>))
+    k_attention(tiled t)
 {
   typedef typename rg_lane<T>::type L;
-  RG_SHARED(L, room, 2 * ROOM);
-  RG_SHARED(L, weights, ROOM);
+  const attention &w = t.w;
+  constexpr int OWN = tile<L>::OWN, ROWS = tile<L>::ROWS;
   const L none = -INFINITY;
-  place at = place_of(w.s.n);
-  matrix<const T> q = head_of<const T>(w.q, at.head), k = head_of<const T>(w.k, at.head);
-  matrix<const T> v = head_of<const T>(w.v, at.head);
-  int64_t end = w.causal != 0 && at.row0 + TILE < w.s.m ? at.row0 + TILE : w.s.m;
-  L most[OWN] = { none, none, none, none };
-  L total[OWN] = {};
-  L sum[OWN][PARTS] = {};
+  RG_DYN_SHARED(L, room);
+  L *weights = room + 2 * tile<L>::PIECE;
+  uint32_t *seen = (uint32_t *)(weights + tile<L>::WEIGHTS);
+  const int n = (int)w.s.n, m = (int)w.s.m, tiles = (n + ROWS - 1) / ROWS;
+  const int head = (int)(blockIdx.x / (unsigned)tiles);
+  const int row0 =
+      (tiles - 1 - (int)(blockIdx.x % (unsigned)tiles)) * ROWS; /* the longest rows first */
+  const int col0 = (int)blockIdx.y * N_PARTS * COLS;
+  const int end = w.causal != 0 && row0 < m - ROWS ? row0 + ROWS : m;
+  const T **heads = (const T **)(seen + 2 * ROWS);
+  const placed<T> k = place(heads, t.k, head), v = place(heads + 1, t.v, head);
+  const owned<T, L> q = { place(heads + 2, t.q, head), row0, t.stays,
+                          weights + tile<L>::WEIGHTS + 2 * ROWS + HEADS };
+  rooms<L> pieces = { room, 0 };
+  L most[OWN], total[OWN];
+  L sum[N_PARTS][OWN][ACROSS] = {};
+  uint32_t looked = 0;
+  int next = next_tile<L, false>(w, row0, 0, end, &looked);
 
-  for (int64_t k0 = 0; k0 < end; k0 += TILE) {
-    uint32_t seen[OWN];
-    L x[OWN] = {};
+#pragma unroll
+  for (int r = 0; r < OWN; r++) {
+    most[r] = none;
+    total[r] = 0;
+  }
+  __syncthreads(); /* addresses are there */
+  if (next < end) {
+    q.begin();
+    bring_factor(pieces, q, k, next, 0);
+  }
+  rg_copy_commit();
+  for (int k0 = next; k0 < end; k0 = next) {
+    L x[OWN][ACROSS];
 
-    if (!look(w, at.row0, k0, false, seen)) {
-      continue;
-    }
-    multiply(q, at.row0, k, k0, room, x);
+    multiply(
+        pieces, q, k, k0, [&] { bring_values(pieces, v, k0, col0); }, x);
+    const sight s = see<L, false>(w, row0, k0, looked, seen);
+
+#pragma unroll
     for (int r = 0; r < OWN; r++) {
-      L score = (seen[r] >> LANE & 1) != 0 ? x[r] * (L)w.scale : none;
-      /* nan is not the largest, for the lanes must agree; it comes into the sum by its weight */
-      L top = rg_warp_max(score == score ? score : none);
+      L top = most[r];
 
-      top = top > most[r] ? top : most[r];
+#pragma unroll
+      for (int j = 0; j < ACROSS; j++) {
+        x[r][j] = (s.own >> (r * ACROSS + j) & 1) != 0 ? x[r][j] * (L)w.scale : none;
+        /* nan is not the largest, for the lanes must agree; it comes into the sum by its weight */
+        top = x[r][j] > top ? x[r][j] : top;
+      }
+      top = row_max(top);
       L base = top > none ? top : (L)0;
-      L weight = exp(score - base);
       L shrink = exp(most[r] - base);
 
       most[r] = top;
-      total[r] = total[r] * shrink + rg_warp_sum(weight);
-      for (int c = 0; c < PARTS; c++) {
-        sum[r][c] *= shrink;
+      total[r] *= shrink;
+#pragma unroll
+      for (int j = 0; j < ACROSS; j++) {
+        x[r][j] = exp(x[r][j] - base);
+        total[r] += x[r][j];
       }
-      weights[(ROW + r) * PITCH + LANE] = weight;
+#pragma unroll
+      for (int i = 0; i < N_PARTS * ACROSS; i++) {
+        sum[i / ACROSS][r][i % ACROSS] *= shrink;
+      }
     }
-    add(weights, seen, v, k0, at.col0, room, sum);
+    put(weights, x);
+    next = next_tile<L, false>(w, row0, k0 + COLS, end, &looked);
+    add<N_PARTS>(
+        pieces, weights, s, v, k0, col0,
+        [&] {
+          if (next < end) {
+            bring_factor(pieces, q, k, next, 0);
+          }
+        },
+        sum);
   }
+  rg_copy_wait<0>();
+#pragma unroll
   for (int r = 0; r < OWN; r++) {
-    int64_t i = at.row0 + ROW + r;
+    int i = row0 + WARP + FIRST + r * 4;
+
+    total[r] = row_sum(total[r]);
     bool blind = total[r] == 0; /* it sees no key */
 
-    for (int c = 0; c < PARTS; c++) {
-      sum[r][c] = blind ? (L)0 : sum[r][c] / total[r];
+#pragma unroll
+    for (int c = 0; c < N_PARTS * ACROSS; c++) {
+      L &to = sum[c / ACROSS][r][c % ACROSS];
+
+      to = blind ? (L)0 : to / total[r];
     }
-    if (w.lse.data != NULL && blockIdx.y == 0 && LANE == 0 && i < w.s.n) {
+    if (w.lse.data != NULL && blockIdx.y == 0 && COLUMN == 0 && i < n) {
       L lse = blind ? -none : (most[r] > none ? most[r] : (L)0) + log(total[r]);
 
-      ((L *)w.lse.data)[rg_at(w.lse, at.head * w.s.n + i)] = lse;
+      ((L *)w.lse.data)[rg_at(w.lse, (int64_t)head * n + i)] = lse;
     }
   }
-  store(head_of<T>(w.y, at.head), at.row0, at.col0, sum);
+  store<N_PARTS>(head_of<T>(t.y, head), row0, col0, sum);
 }
 
 /* -- Back -------------------------------------------------------------------------------------- */
 
 /* sum(dy y), a warp for each query. */
-template <class T> __global__ void k_delta(attention w)
+template <class T> __global__ void k_delta(tiled t)
 {
   typedef typename rg_lane<T>::type L;
+  const attention &w = t.w;
 
-  for (int64_t at = RG_FIRST / TILE; at < w.s.heads * w.s.n; at += RG_NEXT / TILE) {
-    matrix<const T> y = head_of<const T>(w.y, at / w.s.n), dy = head_of<const T>(w.dy, at / w.s.n);
+  for (int64_t at = RG_FIRST / 32; at < w.s.heads * w.s.n; at += RG_NEXT / 32) {
+    matrix<const T> y = head_of<const T>(t.y, at / w.s.n), dy = head_of<const T>(t.dy, at / w.s.n);
     int64_t i = at % w.s.n;
     L sum = 0;
 
-    for (int64_t l = LANE; l < w.s.e; l += TILE) {
-      sum += (L)rg_get(dy.data[i * dy.row + l * dy.col]) * (L)rg_get(y.data[i * y.row + l * y.col]);
+    for (int64_t l = LANE; l < w.s.e; l += 32) {
+      sum += (L)rg_get(dy.data[i * dy.x.row + l * dy.x.col]) *
+             (L)rg_get(y.data[i * y.x.row + l * y.x.col]);
     }
     sum = rg_warp_sum(sum);
     if (LANE == 0) {
@@ -252,109 +151,218 @@ template <class T> __global__ void k_delta(attention w)
 
 /* One number of query i: of its lse, of its delta. */
 template <class L>
-__device__ inline L number(const rg_strided &x, const attention &w, int64_t head, int64_t i)
+__device__ inline L number(const rg_strided &x, const attention &w, int64_t head, int i)
 {
   return i < w.s.n ? ((const L *)x.data)[rg_at(x, head * w.s.n + i)] : (L)0;
 }
 
-/* dq = z k, with z = scale weight (dy v' - delta). */
-template <class T> __global__ void k_queries(attention w)
+/* With weight = exp(scale q k' - lse) and z = scale weight (dy v' - delta): dq = z k, rows are
+** queries; or BY_KEYS dk = z' q and dv = weight' dy, rows are keys. */
+template <class T, int N_PARTS, bool BY_KEYS>
+__global__ void __launch_bounds__(THREADS, 2) k_attention_back(tiled t)
 {
   typedef typename rg_lane<T>::type L;
-  RG_SHARED(L, room, 2 * ROOM);
-  RG_SHARED(L, weights, ROOM);
-  place at = place_of(w.s.n);
-  matrix<const T> q = head_of<const T>(w.q, at.head), k = head_of<const T>(w.k, at.head);
-  matrix<const T> v = head_of<const T>(w.v, at.head), dy = head_of<const T>(w.dy, at.head);
-  int64_t end = w.causal != 0 && at.row0 + TILE < w.s.m ? at.row0 + TILE : w.s.m;
-  L scale = (L)w.scale;
-  L lse[OWN];
-  L delta[OWN];
-  L sum[OWN][PARTS] = {};
+  const attention &w = t.w;
+  constexpr int OWN = tile<L>::OWN, ROWS = tile<L>::ROWS;
+  RG_DYN_SHARED(L, room);
+  L *weights = room + 2 * tile<L>::PIECE;
+  L *numbers = weights + tile<L>::WEIGHTS; /* of a tile: lse, then delta of its queries */
+  uint32_t *seen = (uint32_t *)(numbers + 2 * COLS);
+  const T **heads = (const T **)(seen + 2 * ROWS);
+  L *kept = numbers + 2 * COLS + 2 * ROWS + HEADS;
+  const int n = (int)w.s.n, m = (int)w.s.m;
+  const int own = BY_KEYS ? m : n, others = BY_KEYS ? n : m, tiles = (own + ROWS - 1) / ROWS;
+  const int nth = (int)(blockIdx.x % (unsigned)tiles);
+  const int head = (int)(blockIdx.x / (unsigned)tiles);
+  const int row0 = (BY_KEYS ? nth : tiles - 1 - nth) * ROWS; /* the longest rows first */
+  const int col0 = (int)blockIdx.y * N_PARTS * COLS;
+  const int begin = BY_KEYS && w.causal != 0 ? row0 : 0;
+  const int end = !BY_KEYS && w.causal != 0 && row0 < m - ROWS ? row0 + ROWS : others;
+  const placed<T> a = place(heads, BY_KEYS ? t.q : t.k, head);      /* met by a1 */
+  const placed<T> b = place(heads + 1, BY_KEYS ? t.dy : t.v, head); /* met by b1 */
+  const owned<T, L> a1 = { place(heads + 2, BY_KEYS ? t.k : t.q, head), row0, t.stays, kept };
+  const owned<T, L> b1 = { place(heads + 3, BY_KEYS ? t.v : t.dy, head), row0, t.stays,
+                           kept + (t.stays ? pieces_of(w.s.d) * tile<L>::OWN_PIECE : 0) };
+  const L scale = (L)w.scale;
+  rooms<L> pieces = { room, 0 };
+  L sum[N_PARTS][OWN][ACROSS] = {};
+  L sum2[BY_KEYS ? N_PARTS : 1][OWN][ACROSS] = {};
+  uint32_t looked = 0;
+  int next = next_tile<L, BY_KEYS>(w, row0, begin, end, &looked);
+
+  auto bring_numbers = [&](int first) {
+    int i = first + (int)threadIdx.x % COLS;
+
+    numbers[threadIdx.x] = number<L>(threadIdx.x < COLS ? w.lse : w.delta, w, head, i);
+  };
+  auto query = [](int r, int j) { return BY_KEYS ? COLUMN + j * ACROSS : WARP + FIRST + r * 4; };
+
+  if (!BY_KEYS) {
+    bring_numbers(row0);
+  }
+  __syncthreads(); /* addresses and numbers are there */
+  if (next < end) {
+    a1.begin();
+    b1.begin();
+    bring_factor(pieces, a1, a, next, 0);
+  }
+  rg_copy_commit();
+  for (int at = next; at < end; at = next) {
+    L x[OWN][ACROSS], z[OWN][ACROSS];
+
+    if (BY_KEYS) {
+      bring_numbers(at);
+    }
+    if (BY_KEYS) {
+      multiply(
+          pieces, a1, a, at, [&] { bring_values(pieces, b, at, col0); }, x);
+    } else {
+      multiply(
+          pieces, a1, a, at, [&] { bring_factor(pieces, b1, b, at, 0); }, x);
+    }
+    const sight s = see<L, BY_KEYS>(w, row0, at, looked, seen);
 
 #pragma unroll
-  for (int r = 0; r < OWN; r++) {
-    lse[r] = number<L>(w.lse, w, at.head, at.row0 + ROW + r);
-    delta[r] = number<L>(w.delta, w, at.head, at.row0 + ROW + r);
-  }
-  for (int64_t k0 = 0; k0 < end; k0 += TILE) {
-    uint32_t seen[OWN];
-    L x[OWN] = {};
-    L z[OWN] = {};
-
-    if (look(w, at.row0, k0, false, seen)) {
-      multiply(q, at.row0, k, k0, room, x);
-      multiply(dy, at.row0, v, k0, room, z);
+    for (int j = 0; j < ACROSS; j++) {
 #pragma unroll
       for (int r = 0; r < OWN; r++) {
-        weights[(ROW + r) * PITCH + LANE] = scale * exp(x[r] * scale - lse[r]) * (z[r] - delta[r]);
+        x[r][j] = exp(x[r][j] * scale - numbers[query(r, j)]);
       }
-      add(weights, seen, k, k0, at.col0, room, sum);
     }
-  }
-  store(head_of<T>(w.dq, at.head), at.row0, at.col0, sum);
-}
-
-/* dv = weight' dy and dk = z' q: rows are keys, and lanes are queries. */
-template <class T> __global__ void k_keys(attention w)
-{
-  typedef typename rg_lane<T>::type L;
-  RG_SHARED(L, room, 2 * ROOM);
-  RG_SHARED(L, weights, ROOM);
-  place at = place_of(w.s.m);
-  matrix<const T> q = head_of<const T>(w.q, at.head), k = head_of<const T>(w.k, at.head);
-  matrix<const T> v = head_of<const T>(w.v, at.head), dy = head_of<const T>(w.dy, at.head);
-  L scale = (L)w.scale;
-  L dk[OWN][PARTS] = {};
-  L dv[OWN][PARTS] = {};
-
-  for (int64_t q0 = w.causal != 0 ? at.row0 : 0; q0 < w.s.n; q0 += TILE) {
-    uint32_t seen[OWN];
-    L x[OWN] = {};
-    L z[OWN] = {};
-
-    if (look(w, q0, at.row0, true, seen)) {
-      L lse = number<L>(w.lse, w, at.head, q0 + LANE);
-      L delta = number<L>(w.delta, w, at.head, q0 + LANE);
-
-      multiply(k, at.row0, q, q0, room, x);
-      multiply(v, at.row0, dy, q0, room, z);
-      for (int r = 0; r < OWN; r++) {
-        x[r] = exp(x[r] * scale - lse);
-        z[r] = scale * x[r] * (z[r] - delta);
-        weights[(ROW + r) * PITCH + LANE] = x[r];
-      }
-      add(weights, seen, dy, q0, at.col0, room, dv);
-      for (int r = 0; r < OWN; r++) {
-        weights[(ROW + r) * PITCH + LANE] = z[r];
-      }
-      add(weights, seen, q, q0, at.col0, room, dk);
+    put(weights, x);
+    next = next_tile<L, BY_KEYS>(w, row0, at + COLS, end, &looked);
+    if (BY_KEYS) {
+      add<N_PARTS>(
+          pieces, weights, s, b, at, col0, [&] { bring_factor(pieces, b1, b, at, 0); }, sum2);
     }
+    multiply(
+        pieces, b1, b, at, [&] { bring_values(pieces, a, at, col0); }, z);
+#pragma unroll
+    for (int j = 0; j < ACROSS; j++) {
+#pragma unroll
+      for (int r = 0; r < OWN; r++) {
+        const L weight = weights[weight_at<L>(r, j)];
+
+        z[r][j] = scale * weight * (z[r][j] - numbers[COLS + query(r, j)]);
+      }
+    }
+    put(weights, z);
+    add<N_PARTS>(
+        pieces, weights, s, a, at, col0,
+        [&] {
+          if (next < end) {
+            bring_factor(pieces, a1, a, next, 0);
+          }
+        },
+        sum);
   }
-  store(head_of<T>(w.dk, at.head), at.row0, at.col0, dk);
-  store(head_of<T>(w.dv, at.head), at.row0, at.col0, dv);
+  rg_copy_wait<0>();
+  store<N_PARTS>(head_of<T>(BY_KEYS ? t.dk : t.dq, head), row0, col0, sum);
+  if (BY_KEYS) {
+    store<N_PARTS>(head_of<T>(t.dv, head), row0, col0, sum2);
+  }
 }
 
 /* -- Launching --------------------------------------------------------------------------------- */
 
-/* Blocks for so many rows of each head and so many columns; without columns lse is made still. */
-static rg_status over(const rg_call *call, void (*kernel)(attention), const attention &w,
-                      int64_t rows, int64_t cols)
+/* Blocks for so many rows of each head and so many columns; without columns lse is made still.  Own
+** rows of `width` columns stay in shared memory where `blocks` of a multiprocessor leave room. */
+template <class L, int N_PARTS>
+static rg_status over(const rg_call *call, void (*kernel)(tiled), tiled t, int64_t rows,
+                      int64_t cols, int64_t width[2], int blocks)
 {
-  int64_t tiles = (rows + TILE - 1) / TILE * w.s.heads;
-  int64_t parts = cols > 0 ? (cols + COLUMNS - 1) / COLUMNS : 1;
+  const attention &w = t.w;
+  const int64_t tiles = rg_round_up(rows, tile<L>::ROWS) / tile<L>::ROWS * w.s.heads;
+  const int64_t parts = cols > 0 ? rg_round_up(cols, N_PARTS * COLS) / (N_PARTS * COLS) : 1;
+  const int64_t longest = w.s.n > w.s.m ? w.s.n : w.s.m;
+  const int64_t widest = w.s.d > w.s.e ? w.s.d : w.s.e;
+  int most = 0;
 
   if (tiles == 0) {
     return RG_OK;
   }
-  if (tiles > INT32_MAX || parts > 65535) {
+  if (tiles > INT32_MAX || parts > 65535 || (longest | widest) > INT32_MAX - 2 * COLS) {
     return rg_gpu->fail(RG_ENOSUP, "%s: %lld heads of %lld rows are more than this kernel takes",
-                        call->op->name, (long long)w.s.heads, (long long)rows);
+                        call->op->name, (long long)w.s.heads, (long long)longest);
   }
-  rg_launch_cfg cfg = { dim3((unsigned)tiles, (unsigned)parts), dim3(RG_BLOCK), 0,
-                        rg_gpu_stream(call->device) };
+  cudaStream_t stream = rg_gpu_stream(call->device);
 
-  return rg_gpu_status(call->op->name, rg_launch(kernel, cfg, w));
+  RG_CUDA(call->op->name, rg_gpu_most_shared(call->device, (const void *)kernel));
+  RG_CUDA(call->op->name,
+          cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, call->device - 1));
+
+  int64_t bytes = (2 * tile<L>::PIECE + tile<L>::WEIGHTS + 2 * COLS + 2 * tile<L>::ROWS + HEADS) *
+                  (int64_t)sizeof(L);
+  int64_t own = (pieces_of(width[0]) + pieces_of(width[1])) * tile<L>::OWN_PIECE;
+  t.stays = bytes + own * (int64_t)sizeof(L) <= most / blocks - 1024;
+
+  own = t.stays ? own : 2 * tile<L>::OWN_PIECE;
+  rg_launch_cfg cfg = { dim3((unsigned)tiles, (unsigned)parts), dim3(THREADS),
+                        (size_t)(bytes + own * (int64_t)sizeof(L)), stream };
+
+  return rg_gpu_status(call->op->name, rg_launch(kernel, cfg, t));
+}
+
+template <class T> static side side_of(const rg_strided &x)
+{
+  const int64_t VEC = 16 / (int64_t)sizeof(T);
+  const int32_t n = x.ndim;
+
+  if (x.data == NULL) {
+    return side{};
+  }
+  side y = { x, x.stride[n - 2], x.stride[n - 1], (int)x.shape[n - 2], (int)x.shape[n - 1], false };
+
+  y.wide = y.col == 1 && y.cols % VEC == 0 && (uintptr_t)x.data % 16 == 0;
+  for (int32_t d = 0; d < n - 1; d++) {
+    y.wide = y.wide && x.stride[d] % VEC == 0;
+  }
+  return y;
+}
+
+template <class T> static tiled tiled_of(const attention &w)
+{
+  return tiled{ w,
+                side_of<T>(w.q),
+                side_of<T>(w.k),
+                side_of<T>(w.v),
+                side_of<T>(w.y),
+                side_of<T>(w.dy),
+                side_of<T>(w.dq),
+                side_of<T>(w.dk),
+                side_of<T>(w.dv),
+                false };
+}
+
+/* Heads of at most COLS columns leave registers for one block more. */
+template <class T, int N_PARTS> static rg_status forward(const rg_call *call, const attention &w)
+{
+  typedef typename rg_lane<T>::type L;
+  int64_t width[2] = { w.s.d, -1 };
+
+  return over<L, N_PARTS>(call, k_attention<T, N_PARTS>, tiled_of<T>(w), w.s.n, w.s.e, width,
+                          BLOCKS<L, N_PARTS>);
+}
+
+template <class T, int N_PARTS> static rg_status back(const rg_call *call, attention w)
+{
+  typedef typename rg_lane<T>::type L;
+  int64_t queries = w.s.heads * w.s.n;
+  int64_t width[2] = { w.s.d, w.s.e };
+  rg_launch_cfg cfg = rg_over(queries * 32, rg_gpu_stream(call->device));
+
+  if (queries > 0) {
+    w.delta.flat = 1;
+    w.delta.data = (char *)rg_gpu_workspace(call->device, queries * 8); /* or 4 */
+    if (w.delta.data == NULL) {
+      return rg_gpu_no_room(call->device, call->op->name, queries * 8);
+    }
+    RG_TRY(rg_gpu_status(call->op->name, rg_launch(k_delta<T>, cfg, tiled_of<T>(w))));
+  }
+  RG_TRY((over<L, N_PARTS>(call, k_attention_back<T, N_PARTS, false>, tiled_of<T>(w), w.s.n, w.s.d,
+                           width, 2)));
+  return over<L, N_PARTS>(call, k_attention_back<T, N_PARTS, true>, tiled_of<T>(w), w.s.m,
+                          w.s.d > w.s.e ? w.s.d : w.s.e, width, 2);
 }
 
 /* What forward and back share.  The inputs have come in one type, that of the result. */
@@ -383,29 +391,20 @@ static attention attention_of(const rg_call *call)
   return w;
 }
 
-template <class T> static rg_status back(const rg_call *call, attention w)
-{
-  int64_t queries = w.s.heads * w.s.n;
-  rg_launch_cfg cfg = rg_over(queries * TILE, rg_gpu_stream(call->device));
-
-  if (queries > 0) {
-    w.delta.flat = 1;
-    w.delta.data = (char *)rg_gpu_workspace(call->device, queries * 8); /* or 4 */
-    if (w.delta.data == NULL) {
-      return rg_gpu_no_room(call->device, call->op->name, queries * 8);
-    }
-    RG_TRY(rg_gpu_status(call->op->name, rg_launch(k_delta<T>, cfg, w)));
-  }
-  RG_TRY(over(call, k_queries<T>, w, w.s.n, w.s.d));
-  return over(call, k_keys<T>, w, w.s.m, w.s.d > w.s.e ? w.s.d : w.s.e);
-}
-
 static rg_status by_type(const rg_call *call, int32_t dtype, const attention &w, bool is_back)
 {
   return rg_dispatch<RG_KINDS_FLOAT>(call, dtype, [&](auto t) {
     using T = rg_t<decltype(t)>;
 
-    return is_back ? back<T>(call, w) : over(call, k_attention<T>, w, w.s.n, w.s.e);
+    /* two gradients of doubles leave registers for one part */
+    constexpr int MOST = std::is_same<T, double>::value ? 1 : PARTS;
+
+    if constexpr (std::is_same<T, float>::value) {
+      if (w.s.e <= COLS && (!is_back || w.s.d <= COLS)) {
+        return is_back ? back<T, 1>(call, w) : forward<T, 1>(call, w);
+      }
+    }
+    return is_back ? back<T, MOST>(call, w) : forward<T, PARTS>(call, w);
   });
 }
 

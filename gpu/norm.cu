@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(RG_KEEPERS) k_layer_norm_kept(const __grid_con
         mean += v[k];
       }
     }
-    mean = w.rms == 0 ? rg_team_sum(mean, RG_KEEPERS, room) / (L)w.n : 0;
+    mean = w.rms == 0 ? rg_team_sum(mean, (int32_t)blockDim.x, room) / (L)w.n : 0;
     RG_KEPT_PACKS(i, n, N)
     {
       rg_unpack<T, N>(kept, i, v);
@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(RG_KEEPERS) k_layer_norm_kept(const __grid_con
         sum += (v[k] - mean) * (v[k] - mean);
       }
     }
-    L scale = (L)1 / sqrt(rg_team_sum(sum, RG_KEEPERS, room) / (L)w.n + (L)w.eps);
+    L scale = (L)1 / sqrt(rg_team_sum(sum, (int32_t)blockDim.x, room) / (L)w.n + (L)w.eps);
 
     if (threadIdx.x == 0 && w.mean.data != NULL) {
       ((L *)w.mean.data)[r] = mean;

@@ -65,9 +65,6 @@ __global__ void __launch_bounds__(HOLDERS)
   const int64_t begin = w.rows * blockIdx.x / gridDim.x;
   const int64_t end = w.rows * (blockIdx.x + 1) / gridDim.x;
   const int64_t turns = (end - begin + teams - 1) / teams;
-  const bool weighs = w.weight.data != NULL;
-  rg_raw<T, N> x[PACKS];
-  rg_raw<D, N> dy[PACKS];
   rg_raw<T, N> next_x[PACKS];
   rg_raw<D, N> next_dy[PACKS];
   rg_raw<W, N> weight[PACKS];
@@ -89,9 +86,10 @@ __global__ void __launch_bounds__(HOLDERS)
 
   RG_PACKS_OF(row, j)
   {
-    if (weighs) {
-      weight[j].load(w.weight.data, row.at(j));
-    }
+    L by[N];
+
+    norm_pack<W, N>(w.weight, row.at(j), (L)1, by);
+    weight[j].put(by);
   }
   int64_t r = begin + thread / w.width;
 
@@ -105,57 +103,52 @@ __global__ void __launch_bounds__(HOLDERS)
     }
     const L mean = next_mean;
     const L scale = next_scale;
+    L z[PACKS][N];
+    L g[PACKS][N];
     L a = 0;
     L b = 0;
 
-    for (int j = 0; j < PACKS; j++) {
-      x[j] = next_x[j];
-      dy[j] = next_dy[j];
+    RG_PACKS_OF(row, j)
+    {
+      next_x[j].get(z[j]);
+      next_dy[j].get(g[j]);
     }
     if (AHEAD) {
       load(r + teams);
     }
     RG_PACKS_OF(row, j)
     {
-      L z[N];
-      L g[N];
       L by[N];
 
       if (r >= end) {
         continue;
       }
-      x[j].get(z);
-      dy[j].get(g);
-      weight[j].get(by);
+      if (AHEAD) {
+        weight[j].get(by);
+      } else { /* registers are short */
+        norm_pack<W, N>(w.weight, row.at(j), (L)1, by);
+      }
       for (int k = 0; k < N; k++) {
-        z[k] = (z[k] - mean) * scale;
-        dw[j][k] += g[k] * z[k];
-        db[j][k] += g[k];
-        g[k] = weighs ? g[k] * by[k] : g[k];
-        a += g[k];
-        b += g[k] * z[k];
+        z[j][k] = (z[j][k] - mean) * scale;
+        dw[j][k] += g[j][k] * z[j][k];
+        db[j][k] += g[j][k];
+        g[j][k] *= by[k];
+        a += g[j][k];
+        b += g[j][k] * z[j][k];
       }
     }
     rg_team_sums(&a, &b, w.width, rooms + turn % 2 * 2 * HOLDER_WARPS);
-    a = w.rms == 0 ? a / (L)w.n : 0;
-    b = b / (L)w.n;
+    a = w.rms == 0 ? scale * (a / (L)w.n) : 0;
+    b = scale * (b / (L)w.n);
     RG_PACKS_OF(row, j)
     {
-      L z[N];
-      L g[N];
-      L by[N];
-
       if (r >= end) {
         continue;
       }
-      x[j].get(z);
-      dy[j].get(g);
-      weight[j].get(by);
       for (int k = 0; k < N; k++) {
-        g[k] = weighs ? g[k] * by[k] : g[k];
-        g[k] = scale * (g[k] - a - (z[k] - mean) * scale * b);
+        g[j][k] = scale * g[j][k] - a - z[j][k] * b;
       }
-      rg_pack_into<T, N>(w.y.data, r * w.y_apart + row.at(j), g);
+      rg_pack_into<T, N>(w.y.data, r * w.y_apart + row.at(j), g[j]);
     }
   }
   /* the teams' sums, in their order */
@@ -215,22 +208,23 @@ __global__ void __launch_bounds__(RG_KEEPERS)
         b += g[k] * weight[k] * ((z[k] - mean) * scale);
       }
     }
-    a = w.rms == 0 ? rg_team_sum(a, RG_KEEPERS, room) / (L)w.n : 0;
-    b = rg_team_sum(b, RG_KEEPERS, room) / (L)w.n;
+    a = w.rms == 0 ? scale * (rg_team_sum(a, (int32_t)blockDim.x, room) / (L)w.n) : 0;
+    b = scale * (rg_team_sum(b, (int32_t)blockDim.x, room) / (L)w.n);
     RG_KEPT_PACKS(i, n, N)
     {
       rg_unpack<T, N>(kept, i, z);
       rg_unpack<T, N>(kept, n + i, g);
       norm_pack<W, N>(w.weight, i, (L)1, weight);
       for (int k = 0; k < N; k++) {
-        g[k] = scale * (g[k] * weight[k] - a - (z[k] - mean) * scale * b);
+        g[k] = scale * (g[k] * weight[k]) - a - (z[k] - mean) * scale * b;
       }
       rg_pack_into<T, N>(dx, i, g);
     }
   }
 }
 
-enum { SIDE = 2, COLUMNS = SIDE * RG_WARP }; /* columns of a thread and of a block */
+/* Columns of a thread and of a block; blocks for each multiprocessor that are enough. */
+enum { SIDE = 2, COLUMNS = SIDE * RG_WARP, ENOUGH = 24 };
 
 /* dw and db of one part of the rows: a thread has two columns and every eighth row.  Columns that
 ** do not come in twos are taken one after the other.
@@ -307,16 +301,19 @@ template <class L> __global__ void k_join(L *dw, L *db, const L *parts, int64_t 
   }
 }
 
-/* dx by a kernel that takes a row twice, then the sums over rows by another. */
+/* dx by a kernel that takes a row twice, then the sums over rows by another: of fewer parts than
+** there is room for where there are many columns, so that each thread has some rows. */
 template <class T>
 static cudaError_t one_by_one(const rg_call *call, const norm_work &w, int32_t vectors, bool packs,
-                              typename rg_lane<T>::type *parts, int64_t n_parts, rg_frame *frame)
+                              typename rg_lane<T>::type *parts, int64_t *n_parts, rg_frame *frame)
 {
   cudaStream_t stream = rg_gpu_stream(call->device);
   const int64_t bytes = 2 * w.n * (int64_t)sizeof(T);
-  const rg_launch_cfg columns = {
-    dim3((unsigned)((w.n + COLUMNS - 1) / COLUMNS), (unsigned)n_parts), dim3(RG_BLOCK), 0, stream
-  };
+  const int64_t across = (w.n + COLUMNS - 1) / COLUMNS;
+
+  *n_parts = rg_clamped((int64_t)ENOUGH * rg_gpu_units(call->device) / across, 1, *n_parts);
+  const rg_launch_cfg columns = { dim3((unsigned)across, (unsigned)*n_parts), dim3(RG_BLOCK), 0,
+                                  stream };
   const int32_t wide = w.dy_type == rg_code_of<T> && rg_rows_pack(w.x, rg_code_of<T>, w.n, SIDE) &&
                        rg_rows_pack(w.dy, w.dy_type, w.n, SIDE);
   cudaError_t error;
@@ -336,7 +333,7 @@ static cudaError_t one_by_one(const rg_call *call, const norm_work &w, int32_t v
 
 template <class T>
 static cudaError_t back_rows(const rg_call *call, norm_work w, typename rg_lane<T>::type *parts,
-                             int64_t n_parts, rg_frame *frame)
+                             int64_t *n_parts, rg_frame *frame)
 {
   constexpr int N = rg_pack_size<T>;
   const int32_t vectors = norm_type_of(w, N, w.dy_type);
@@ -356,7 +353,7 @@ static cudaError_t back_rows(const rg_call *call, norm_work w, typename rg_lane<
     w.width *= 2;
   }
   return norm_with_types<T>(vectors, w.dy_type, [&](auto v, auto d) {
-    const rg_launch_cfg cfg = { dim3((unsigned)n_parts), dim3(HOLDERS), 0,
+    const rg_launch_cfg cfg = { dim3((unsigned)*n_parts), dim3(HOLDERS), 0,
                                 rg_gpu_stream(call->device) };
 
     return rg_launch(k_layer_norm_back_held<T, rg_t<decltype(v)>, rg_t<decltype(d)>>, cfg, w,
@@ -371,13 +368,12 @@ static rg_status back(const rg_call *call, const norm_work &w, rg_tensor *const 
   typedef typename rg_lane<T>::type L;
   cudaStream_t stream = rg_gpu_stream(call->device);
   /* scratch was asked for with the sums of so many parts, and a weight that is not copied here */
-  const int64_t n_parts =
-      w.rows > 0 ? (call->scratch_bytes / (w.n * (int64_t)sizeof(L)) - 1) / 2 : 0;
+  int64_t n_parts = w.rows > 0 ? (call->scratch_bytes / (w.n * (int64_t)sizeof(L)) - 1) / 2 : 0;
   const rg_launch_cfg join = { dim3((unsigned)((2 * w.n + RG_WARP - 1) / RG_WARP)), dim3(RG_BLOCK),
                                0, stream };
 
   if (w.rows > 0) {
-    RG_CUDA(call->op->name, back_rows<T>(call, w, (L *)frame->scratch, n_parts, frame));
+    RG_CUDA(call->op->name, back_rows<T>(call, w, (L *)frame->scratch, &n_parts, frame));
   }
   return rg_gpu_status(call->op->name,
                        rg_launch(k_join<L>, join, (L *)out[1]->_data, (L *)out[2]->_data,

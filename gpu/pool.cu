@@ -4,67 +4,17 @@
 ** order, so that no result depends on which thread ran first.  Any layout and any strides; adjacent
 ** channels are taken in packs.
 */
-#include "gpu/image.cuh"
 #include "gpu/kernels.cuh"
-#include "gpu/late.cuh"
-#include "gpu/pack.cuh"
+#include "gpu/pool.cuh"
 
 extern "C" {
 #include "op/pool.h"
 }
 
-template <class I> struct pool_work {
-  rg_image<I> big;   /* the images' own rows and columns */
-  rg_image<I> small; /* a row and a column for each window */
-  rg_image<I> index; /* where each maximum was: row * columns + column */
-  I size[2], stride[2], pad[2];
-  rg_divisor<I> by_stride[2];
-  double scale; /* one divided by the elements of a whole window */
-  int32_t skip_pad, is_max;
-  rg_late_for late; /* back of a maximum: indices are anybody's numbers */
-};
-
-/* -- Windows ----------------------------------------------------------------------------------- */
-
-/* Rows, or columns: from the first to one behind the last. */
-template <class I> struct pool_span {
-  I from, to;
-};
-
-/* What window i holds of the image.  Columns are axis 1. */
-template <class I> __device__ inline pool_span<I> window_at(const pool_work<I> &v, int axis, I i)
-{
-  const I from = i * v.stride[axis] - v.pad[axis];
-  const I to = from + v.size[axis];
-
-  return pool_span<I>{ from < 0 ? 0 : from, to < v.big.size[2 + axis] ? to : v.big.size[2 + axis] };
-}
-
-/* Which windows hold a row. */
-template <class I>
-__device__ inline pool_span<I> windows_with(const pool_work<I> &v, int axis, I row)
-{
-  const I at = row + v.pad[axis];
-  const I to = at / v.by_stride[axis] + 1;
-
-  return pool_span<I>{ at < v.size[axis] ? 0 : (at - v.size[axis]) / v.by_stride[axis] + 1,
-                       to < v.small.size[2 + axis] ? to : v.small.size[2 + axis] };
-}
-
-/* One divided by what an average divides by. */
-template <class L, class I>
-__device__ inline L window_scale(const pool_work<I> &v, const pool_span<I> &r,
-                                 const pool_span<I> &c)
-{
-  const I n = (r.to - r.from) * (c.to - c.from);
-
-  return (L)(v.skip_pad == 0 || n == v.size[0] * v.size[1] ? v.scale : 1.0 / (double)n);
-}
-
 /* -- Forward ----------------------------------------------------------------------------------- */
 
 /* V channels of a window.  The first of equal elements is the largest; nan wins. */
-template <class T, int V, class I>
+template <class T, int V, class I, bool MAX>
 __global__ void k_pool2d(const __grid_constant__ pool_work<I> v, int64_t n)
 {
   typedef typename rg_lane<T>::type L;
@@ -88,7 +38,7 @@ __global__ void k_pool2d(const __grid_constant__ pool_work<I> v, int64_t n)
         rg_unpack<T, V>(v.big.data, first + r * v.big.step[2] + c * v.big.step[3], here);
 #pragma unroll
         for (int e = 0; e < V; e++) {
-          if (v.is_max == 0) {
+          if (!MAX) {
             result[e] += here[e];
           } else if (at[e] < 0 || here[e] > result[e] ||
                      (here[e] != here[e] && result[e] == result[e])) {
@@ -98,7 +48,7 @@ __global__ void k_pool2d(const __grid_constant__ pool_work<I> v, int64_t n)
         }
       }
     }
-    if (v.is_max == 0) {
+    if (!MAX) {
       const L scale = window_scale<L>(v, rows, columns);
 
 #pragma unroll
@@ -115,25 +65,8 @@ __global__ void k_pool2d(const __grid_constant__ pool_work<I> v, int64_t n)
 
 /* -- Back -------------------------------------------------------------------------------------- */
 
-/* An index outside its window is none that ridge made: it gives nothing to anybody, and is
-** reported, by the thread of the window's first element. */
-template <class I>
-__device__ inline void check_index(const pool_work<I> &v, const pool_span<I> &rows,
-                                   const pool_span<I> &columns, int32_t at)
-{
-  const I area = v.big.size[2] * v.big.size[3];
-  const bool inside = at >= 0 && at < area;
-  const I row = (I)(inside ? at : 0) / v.big.columns;
-  const I column = (I)at - row * v.big.size[3];
-
-  if (!inside || row < rows.from || row >= rows.to || column < columns.from ||
-      column >= columns.to) {
-    rg_late_tell(v.late, inside ? RG_LATE_WINDOW : RG_LATE_RANGE, at, area);
-  }
-}
-
 /* V channels of the gradient of an image: what the windows give that hold their place. */
-template <class T, int V, class I>
+template <class T, int V, class I, bool MAX>
 __global__ void k_pool2d_back(const __grid_constant__ pool_work<I> v, int64_t n)
 {
   typedef typename rg_lane<T>::type L;
@@ -153,7 +86,7 @@ __global__ void k_pool2d_back(const __grid_constant__ pool_work<I> v, int64_t n)
         L dy[V];
 
         rg_unpack<T, V>(v.small.data, rg_image_at(v.small, window), dy);
-        if (v.is_max == 0) {
+        if (!MAX) {
           const L scale = window_scale<L>(v, rows, columns);
 
 #pragma unroll
@@ -214,6 +147,17 @@ template <class I> static bool packs(const rg_image<I> &x, int64_t n)
           x.step[3] % n == 0 && rg_aligned(x.data, rg_bytes_of(x.dtype), n));
 }
 
+template <class T, class I, bool MAX>
+static cudaError_t launch(const pool_work<I> &v, const rg_launch_cfg &cfg, int64_t n, bool wide,
+                          bool back)
+{
+  constexpr int V = rg_pack_size<T>;
+
+  return rg_launch(back ? (wide ? k_pool2d_back<T, V, I, MAX> : k_pool2d_back<T, 1, I, MAX>)
+                        : (wide ? k_pool2d<T, V, I, MAX> : k_pool2d<T, 1, I, MAX>),
+                   cfg, v, n);
+}
+
 template <class I>
 static rg_status run(const rg_call *call, const pool_sides &s, int64_t count, rg_frame *frame)
 {
@@ -221,6 +165,15 @@ static rg_status run(const rg_call *call, const pool_sides &s, int64_t count, rg
 
   if (s.back && s.is_max) {
     RG_TRY(rg_late_begin(call, &v.late));
+  }
+  if constexpr (std::is_same<I, int32_t>::value) {
+    bool taken;
+
+    RG_TRY(rg_gpu_pool_lines(call, v, s.back, &taken));
+    if (taken) {
+      frame->path = "lines";
+      return RG_OK;
+    }
   }
   return rg_dispatch<RG_KINDS_FLOAT>(call, s.big->_dtype, [&](auto t) {
     using T = rg_t<decltype(t)>;
@@ -231,9 +184,8 @@ static rg_status run(const rg_call *call, const pool_sides &s, int64_t count, rg
     const rg_launch_cfg cfg = rg_filling(n, 1, call);
 
     frame->path = wide ? "packs" : "direct";
-    return rg_launch(s.back ? (wide ? k_pool2d_back<T, V, I> : k_pool2d_back<T, 1, I>)
-                            : (wide ? k_pool2d<T, V, I> : k_pool2d<T, 1, I>),
-                     cfg, v, n);
+    return s.is_max ? launch<T, I, true>(v, cfg, n, wide, s.back)
+                    : launch<T, I, false>(v, cfg, n, wide, s.back);
   });
 }
 

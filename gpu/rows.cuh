@@ -86,6 +86,10 @@ template <class T, int N> struct rg_raw {
   {
     rg_unpack<T, N>(&words, 0, v);
   }
+  template <class L> __device__ inline void put(const L (&v)[N])
+  {
+    rg_pack_into<T, N>(&words, 0, v);
+  }
 };
 
 /* exp, or for what is rounded to a half type the one of few instructions. */
@@ -156,12 +160,13 @@ inline int64_t rg_rows_apart(const rg_strided &x, int32_t last)
 
 /* -- In shared memory -------------------------------------------------------------------------- */
 
-/* Threads of a block that keeps a row: at worst there is no other one on a multiprocessor. */
+/* Threads of a block that keeps a row, at most: such a block is alone on a multiprocessor.  Half of
+** them where there is room for several, which read while others compute. */
 enum { RG_KEEPERS = 1024, RG_KEEPER_WARPS = RG_KEEPERS / RG_WARP };
 
 /* A thread's packs of a row of n elements. */
 #define RG_KEPT_PACKS(i, n, N) \
-  for (int32_t i = (int32_t)threadIdx.x * N; i < (n); i += RG_KEEPERS * N)
+  for (int32_t i = (int32_t)threadIdx.x * N; i < (n); i += (int32_t)blockDim.x * N)
 
 /* A row on its way into shared memory, all of it at once; both are at multiples of 16 bytes. */
 template <class T> __device__ inline void rg_keep(T *kept, const T *from, int32_t n)
@@ -179,15 +184,16 @@ __device__ inline void rg_kept(void)
   rg_copy_wait<0>();
 }
 
-/* Can a block of a device keep so many bytes?  Beside them is scratch for sums over a team. */
-inline bool rg_keeps(const rg_call *call, int64_t bytes)
+/* Can so many blocks, side by side, keep so many bytes each?  Beside them is scratch for sums over
+** a team, and what the device takes for itself. */
+inline bool rg_keeps(const rg_call *call, int64_t bytes, int64_t blocks = 1)
 {
-  const int64_t beside = 1024;
+  const int64_t beside = blocks > 1 ? 2048 : 1024;
   int most = 0;
   cudaError_t error =
       cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, call->device - 1);
 
-  return error == cudaSuccess && bytes + beside <= most;
+  return error == cudaSuccess && blocks * (bytes + beside) <= most;
 }
 
 /* A block for each row, keeping so many bytes. */
@@ -195,7 +201,8 @@ template <class... P, class... A>
 inline cudaError_t rg_launch_keepers(const rg_call *call, void (*kernel)(P...), int64_t rows,
                                      int64_t bytes, A &&...args)
 {
-  const rg_launch_cfg cfg = { dim3((unsigned)rg_clamped(rows, 1, INT32_MAX)), dim3(RG_KEEPERS),
+  const unsigned threads = rg_keeps(call, bytes, 2) ? RG_KEEPERS / 2 : RG_KEEPERS;
+  const rg_launch_cfg cfg = { dim3((unsigned)rg_clamped(rows, 1, INT32_MAX)), dim3(threads),
                               (size_t)bytes, rg_gpu_stream(call->device) };
   cudaError_t error = rg_gpu_most_shared(call->device, (const void *)kernel);
 

@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(RG_KEEPERS)
         most = v[k] > most ? v[k] : most;
       }
     }
-    most = rg_team_max(most, RG_KEEPERS, room);
+    most = rg_team_max(most, (int32_t)blockDim.x, room);
     RG_KEPT_PACKS(i, n, N)
     {
       rg_unpack<T, N>(kept, i, v);
@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(RG_KEEPERS)
         sum += exp(v[k] - most);
       }
     }
-    L scale = (L)1 / rg_team_sum(sum, RG_KEEPERS, room);
+    L scale = (L)1 / rg_team_sum(sum, (int32_t)blockDim.x, room);
 
     RG_KEPT_PACKS(i, n, N)
     {
@@ -261,7 +261,7 @@ __global__ void __launch_bounds__(RG_KEEPERS)
         sum += g[k] * v[k];
       }
     }
-    sum = rg_team_sum(sum, RG_KEEPERS, room);
+    sum = rg_team_sum(sum, (int32_t)blockDim.x, room);
     RG_KEPT_PACKS(i, n, N)
     {
       rg_unpack<T, N>(kept, i, g);

@@ -59,7 +59,9 @@ __global__ void k_take(const __grid_constant__ rg_strided y, const __grid_consta
   }
 }
 
-enum { DEPTH = 8, COLUMNS = DEPTH * RG_WARP }; /* of a row of the table, in one warp */
+/* Of a row of the table, in one warp; such pieces of a row in one launch, of which a grid can have
+** 65535, and fewer are enough to fill a GPU. */
+enum { DEPTH = 8, COLUMNS = DEPTH * RG_WARP, MOST = 4096 };
 
 /*
 ** A warp adds up, in their order, all rows with one number: that of row w of the table (by_row), or
@@ -68,16 +70,18 @@ enum { DEPTH = 8, COLUMNS = DEPTH * RG_WARP }; /* of a row of the table, in one 
 */
 template <class T, int N>
 __global__ void k_take_back(T *dx, const __grid_constant__ rg_strided dy,
-                            const __grid_constant__ rg_numbers index, int64_t n, int32_t by_row)
+                            const __grid_constant__ rg_numbers index, int64_t begin, int64_t n,
+                            int32_t by_row)
 {
   typedef typename rg_lane<T>::type L;
   const int64_t lane = threadIdx.x % RG_WARP;
-  const int64_t first = (int64_t)blockIdx.y * COLUMNS + lane * N;
+  const int64_t first = begin + (int64_t)blockIdx.y * COLUMNS + lane * N;
+  const bool checks = begin + blockIdx.y == 0; /* others have other columns of the same rows */
   const int64_t warps = by_row ? index.limit : index.n;
 
   for (int64_t w = RG_FIRST / RG_WARP; w < warps; w += RG_NEXT / RG_WARP) {
     int64_t mine = by_row ? w : rg_number_at(index, w);
-    bool seen = !(by_row || blockIdx.y > 0 ? rg_in_range(index, mine) : rg_checked(index, mine));
+    bool seen = !(by_row || !checks ? rg_in_range(index, mine) : rg_checked(index, mine));
     L sum[DEPTH / N][N] = {};
 
     for (int64_t i = 0; !by_row && !seen && i < w; i += RG_WARP) {
@@ -87,7 +91,7 @@ __global__ void k_take_back(T *dx, const __grid_constant__ rg_strided dy,
       int64_t number = i + lane < index.n ? rg_number_at(index, i + lane) : -1;
       bool same = i + lane < index.n && number == mine;
 
-      if (by_row && w == 0 && blockIdx.y == 0 && i + lane < index.n) {
+      if (by_row && w == 0 && checks && i + lane < index.n) {
         (void)rg_checked(index, number); /* the first warp sees them all */
       }
       for (unsigned left = __ballot_sync(0xffffffffu, same); left != 0; left &= left - 1) {
@@ -231,11 +235,12 @@ __global__ void k_places_sort(rg_places p, const __grid_constant__ rg_numbers in
 ** or that of place w of the index if it is the first with it. */
 template <class T, int N>
 __global__ void k_take_back_sorted(T *dx, const __grid_constant__ rg_strided dy,
-                                   const __grid_constant__ rg_numbers index, rg_places p, int64_t n,
-                                   int32_t by_row)
+                                   const __grid_constant__ rg_numbers index, rg_places p,
+                                   int64_t begin, int64_t n, int32_t by_row)
 {
   typedef typename rg_lane<T>::type L;
-  const int64_t first = (int64_t)blockIdx.y * COLUMNS + (int64_t)(threadIdx.x % RG_WARP) * N;
+  const int64_t lane = threadIdx.x % RG_WARP;
+  const int64_t first = begin + (int64_t)blockIdx.y * COLUMNS + lane * N;
   const int64_t warps = by_row ? index.limit : index.n;
 
   for (int64_t w = RG_FIRST / RG_WARP; w < warps; w += RG_NEXT / RG_WARP) {
@@ -440,7 +445,6 @@ rg_status rg_gpu_take_back(const rg_call *call, rg_tensor *const *out, rg_frame 
   const bool by_row = index.limit <= (sorted ? 8 : 1) * index.n;
   rg_launch_cfg cfg = rg_over((by_row ? index.limit : index.n) * RG_WARP, stream);
 
-  cfg.grid.y = (unsigned)((n + COLUMNS - 1) / COLUMNS);
   if (dx->_count > 0 && !by_row) {
     RG_CUDA(call->op->name,
             cudaMemsetAsync(dx->_data, 0, (size_t)(dx->_count * rg_bytes_of(dx->_dtype)), stream));
@@ -453,11 +457,18 @@ rg_status rg_gpu_take_back(const rg_call *call, rg_tensor *const *out, rg_frame 
     const bool packs = packs_back<T>(*dy, dx, n);
     T *to = (T *)dx->_data;
 
+    cudaError_t error = cudaSuccess;
+
     frame->path = rg_path_of(packs);
-    return sorted ? rg_launch(packs ? k_take_back_sorted<T, rg_pack_size<T>>
-                                    : k_take_back_sorted<T, 1>,
-                              cfg, to, rg_view_of(dy), index, places, n, (int32_t)by_row)
-                  : rg_launch(packs ? k_take_back<T, rg_pack_size<T>> : k_take_back<T, 1>, cfg, to,
-                              rg_view_of(dy), index, n, (int32_t)by_row);
+    for (int64_t begin = 0; begin < n && error == cudaSuccess; begin += MOST * COLUMNS) {
+      cfg.grid.y = (unsigned)rg_clamped((n - begin + COLUMNS - 1) / COLUMNS, 1, MOST);
+      error =
+          sorted
+              ? rg_launch(packs ? k_take_back_sorted<T, rg_pack_size<T>> : k_take_back_sorted<T, 1>,
+                          cfg, to, rg_view_of(dy), index, places, begin, n, (int32_t)by_row)
+              : rg_launch(packs ? k_take_back<T, rg_pack_size<T>> : k_take_back<T, 1>, cfg, to,
+                          rg_view_of(dy), index, begin, n, (int32_t)by_row);
+    }
+    return error;
   });
 }

@@ -9,7 +9,7 @@ local judge = dofile "scripts/mutate_judge.lua"
 
 local HELP = [[
 usage: scripts/mutate [--seed N] [--count N] [--paths core/graph,lua] [--jobs N] [--keep FILE]
-                      [--budget SECONDS] [--longest SECONDS] [--again] [--remap] [--cpu]
+                      [--budget SECONDS] [--longest SECONDS] [--again] [--remap] [--cpu] [--draw]
 
 Plants mutants in C, Lua and CUDA (*.cu, where nvcc is), runs the tests that reach the line, the
 cheapest first, until one fails or hangs, and prints the mutants that none of them noticed.
@@ -25,6 +25,7 @@ Mutants that do not compile, or compile to the same code, are replaced by others
 --again   try what survived such a run once more, with the tests as they are now
 --remap   count again which tests reach which line, after changes of the sources
 --cpu     without the simulated GPU, whose build takes minutes
+--draw    only print the mutants that would be tried, in their order; nothing is built or run
 
 The exit code is 1 where more than a tenth of the mutants went unnoticed.
 ]]
@@ -41,7 +42,7 @@ local function options_of(words)
     if name == "help" then
       io.write(HELP)
       os.exit(0)
-    elseif name == "again" or name == "remap" or name == "cpu" then
+    elseif name == "again" or name == "remap" or name == "cpu" or name == "draw" then
       opt[name] = true
     elseif name and words[i + 1] and (opt[name] or name == "keep" or name == "part") then
       i = i + 1
@@ -348,8 +349,20 @@ local function work(opt, reached, failed)
   return rows, failed
 end
 
+-- To plant by hand: those that do not compile, or to the same program, are among them.
+local function print_drawn(opt)
+  local n = 0
+  for mutant in drawing(".", opt) do
+    n = n + 1
+    if n > opt.count then break end
+    say(n .. ": " .. diff_of(mutant, map.read(mutant.path)))
+  end
+  return 0
+end
+
 local function main(words)
   local opt = options_of(words)
+  if opt.draw then return print_drawn(opt) end
   if os.execute "scripts/deps mutate" ~= 0 then os.exit(1) end
   map.run("mkdir -p " .. WORK .. "/map")
   local cover = WORK .. "/cover"

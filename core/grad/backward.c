@@ -299,7 +299,7 @@ static rg_status seed(const rg_tensor *y, const rg_tensor *dy)
     rg_tensor_release(at);
     return status;
   }
-  RG_TRY(rg_flow_own(&end));
+  RG_TRY(rg_flow_room(&end));
   RG_TRY(rg_flow_window(&end, &at));
   status = dy != NULL ? rg_copy_(at, dy) : rg_fill_(at, 1);
   rg_tensor_release(at);

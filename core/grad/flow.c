@@ -85,6 +85,13 @@ static rg_status flow_empty(const place *p)
   return RG_OK;
 }
 
+rg_status rg_flow_room(const place *p)
+{
+  const track *t = p->track;
+
+  return t->flow == NULL && t->window.width == 0 && covers(p) ? flow_empty(p) : rg_flow_own(p);
+}
+
 /* Where only a part of the storage requires a gradient: p and dx cut down to it, then as below. */
 static rg_status arrive_in_window(const place *p, rg_tensor *dx)
 {
@@ -129,9 +136,34 @@ static rg_status arrive_in_window(const place *p, rg_tensor *dx)
   return status;
 }
 
+/* Where p repeats elements (expand): what comes to each of the repetitions is summed. */
+static rg_status arrive_repeated(const place *p, const rg_tensor *dx)
+{
+  place once = *p;
+  int32_t axes[RG_MAX_DIMS];
+  int32_t n = 0;
+  rg_tensor *sum = NULL;
+
+  for (int32_t i = 0; i < p->at._ndim; i++) {
+    if (p->at._shape[i] > 1 && p->at._stride[i] == 0) {
+      axes[n++] = i;
+      once.at._count /= p->at._shape[i];
+      once.at._shape[i] = 1;
+    }
+  }
+  RG_TRY(rg_sum(dx, axes, n, true, &sum));
+  rg_status status = rg_flow_arrive(&once, sum);
+
+  rg_tensor_release(sum);
+  return status;
+}
+
 /* Add dx to the gradient at p. */
 rg_status rg_flow_arrive(const place *p, rg_tensor *dx)
 {
+  if (!reads_each_once(p)) {
+    return arrive_repeated(p, dx);
+  }
   if (p->track->window.width > 0) {
     return arrive_in_window(p, dx);
   }
@@ -155,7 +187,7 @@ rg_status rg_flow_arrive(const place *p, rg_tensor *dx)
   }
   bool first = t->flow == NULL;
 
-  RG_TRY(first && covers(p) ? flow_empty(p) : rg_flow_own(p));
+  RG_TRY(rg_flow_room(p));
   RG_TRY(rg_flow_window(p, &at));
   status = first ? rg_copy_(at, dx) : rg_add_(at, dx); /* zeros lie around, or what came before */
   rg_tensor_release(at);

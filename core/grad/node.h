@@ -105,6 +105,9 @@ void rg_flow_set(track *t, rg_tensor *flow, bool own);
 /* Make sure that flow is there and may be written to. */
 rg_status rg_flow_own(const place *p) RG_CHECK;
 
+/* The same where all of p is to be written: zeros only around it. */
+rg_status rg_flow_room(const place *p) RG_CHECK;
+
 /* Add dx to the gradient at p. */
 rg_status rg_flow_arrive(const place *p, rg_tensor *dx) RG_CHECK;
 

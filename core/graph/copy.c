@@ -134,6 +134,7 @@ static rg_status copy_node(copying *c, int32_t number)
   made->module = module;
   made->line = line;
   made->recomputed = node->recomputed;
+  made->unwritten = node->unwritten;
   made->flops = node->flops;
   made->bytes = node->bytes;
   return node->compound ? rg_ir_begin(c->to, c->node[number] - 1) : copy_outputs(c, number);
@@ -309,7 +310,8 @@ static rg_status same_node(comparing *c, int32_t a, int32_t b)
   }
   if (memcmp(rg_ir_modes_of(c->a, x->modes), rg_ir_modes_of(c->b, y->modes),
              sizeof(rg_graph_modes)) != 0 ||
-      x->generator != y->generator || x->recomputed != y->recomputed || x->draw != y->draw) {
+      x->generator != y->generator || x->recomputed != y->recomputed || x->draw != y->draw ||
+      x->unwritten != y->unwritten) {
     return DIFFERS("node %d and node %d (%s) run under other modes", a, b, x->op->name);
   }
   if (!same_text(c, x->module, y->module) || !same_text(c, x->line, y->line)) {

@@ -47,13 +47,14 @@ void rg_plan_warms(rg_plan *plan)
   if (plan->n_steps == 1) {
     rg_plan_warmed(plan);
   } else if (!is_warm(plan)) {
-    rg_plan_cools(plan);
+    plan->warmth.stream = -1;
   }
 }
 
 void rg_plan_cools(rg_plan *plan)
 {
   plan->warmth.stream = -1;
+  plan->prepared = false;
 }
 
 /* -- Random numbers ------------------------------------------------------------------- */

@@ -232,6 +232,9 @@ static rg_status run_node(emitting *e, const rg_ir_node *node, rg_tensor **out)
     return rg_run_compound(&call, out);
   }
   RG_TRY(place_results(e, node, reads, out));
+  if (node->unwritten) {
+    return RG_OK;
+  }
   return reads_hidden(e, node) ? rg_run_whole(&call, out) : rg_run(&call, out);
 }
 
@@ -490,7 +493,7 @@ static rg_status check_alias(const rg_graph *g, int32_t value, rg_seen_storages 
 
 static rg_status check_aliases(const rg_graph *g)
 {
-  rg_seen_storages all = { { NULL } };
+  rg_seen_storages all = { 0 };
   rg_status status = RG_OK;
 
   for (int32_t i = 0; i < rg_ir_n_values(g) && status == RG_OK; i++) {

@@ -53,6 +53,7 @@ typedef struct rg_ir_node {
   int32_t generator; /* rg_ir_generator_add, 0 for the default stream; -1: it draws nothing */
   int32_t draw;      /* draws are numbered in the order they were made; -1: it draws nothing */
   bool recomputed;
+  bool unwritten; /* memory, and numbers that do not matter: nothing is run for it */
   bool compound;
   double flops;
   double bytes;

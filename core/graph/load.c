@@ -11,6 +11,8 @@
 #include "graph/text.h"
 #include "op/list.h"
 
+extern const rg_op rg_op_fill;
+
 enum { MOST_ARGS = 512, MOST_STREAMS = 1000 };
 
 /* A value of the file. */
@@ -260,6 +262,10 @@ static bool node_field(loading *l, call *c)
     c->node.recomputed = true;
     return read_int(l, 1, 1, &c->node.parent);
   }
+  if (rg_json_is(&l->j, "unwritten") && c->op == &rg_op_fill) {
+    c->node.unwritten = true;
+    return read_int(l, 1, 1, &c->node.parent);
+  }
   return rg_json_is(&l->j, "results")     ? read_int(l, 0, INT32_MAX, &c->n_results)
          : rg_json_is(&l->j, "body")      ? read_int(l, 0, INT32_MAX, &c->body)
          : rg_json_is(&l->j, "module")    ? read_text(l, &c->node.module)
@@ -371,6 +377,7 @@ static bool add_node(loading *l, call *c)
   node->module = c->node.module;
   node->line = c->node.line;
   node->recomputed = c->node.recomputed;
+  node->unwritten = c->node.unwritten;
   node->flops = c->node.flops;
   node->bytes = c->node.bytes;
   node->generator = c->op->draws ? c->node.generator : -1;

@@ -46,6 +46,7 @@ rg_status rg_plan_new(rg_plan **out)
   plan->last = &plan->first;
   plan->device = -1;
   plan->warmth.stream = -1;
+  plan->prepared = true;
   status = rg_arena_new(&plan->arena);
   if (status != RG_OK) {
     rg_host_free(plan);
@@ -100,11 +101,17 @@ rg_status rg_plan_add(rg_plan *plan, const rg_call *call, rg_kernel *kernel, rg_
   return RG_OK;
 }
 
-void rg_plan_drop(rg_plan *plan, step *s)
+void rg_step_forget(step *s)
 {
   if (s->memo != NULL) {
     s->memo->release(s->memo);
+    s->memo = NULL;
   }
+}
+
+void rg_plan_drop(rg_plan *plan, step *s)
+{
+  rg_step_forget(s);
   for (int32_t i = 0; i < s->n_tensors; i++) {
     rg_storage *storage = s->tensors[i]._storage;
 
@@ -155,6 +162,7 @@ void rg_plan_release(rg_plan *plan)
     plan->first = next;
   }
   rg_arena_close(plan->arena);
+  rg_arena_close(plan->workspace);
   rg_host_free(plan);
 }
 
@@ -164,7 +172,8 @@ rg_status rg_plan_facts_of(const rg_plan *plan, rg_plan_facts *out)
     return rg_fail(RG_EARG, "plan: a pointer is NULL");
   }
   *out = (rg_plan_facts){ .n_steps = plan->n_steps,
-                          .buffer_bytes = rg_arena_bytes(plan->arena),
+                          .buffer_bytes =
+                              rg_arena_bytes(plan->arena) + rg_arena_bytes(plan->workspace),
                           .flops = plan->flops,
                           .bytes = plan->bytes,
                           .device = plan->device,

@@ -52,10 +52,12 @@ struct rg_plan {
   step *first;
   step **last;
   int64_t n_steps;
-  rg_arena *arena; /* what the steps write into */
-  int32_t device;  /* of all steps; -1: of several, or none yet */
-  bool several;    /* devices */
-  bool pinned;     /* some tensor is, and copies into it may be under way */
+  rg_arena *arena;     /* what the steps write into */
+  rg_arena *workspace; /* of steps that first ran in a replay; NULL: there was none */
+  bool prepared;       /* every step has run: what kernels keep for one is there */
+  int32_t device;      /* of all steps; -1: of several, or none yet */
+  bool several;        /* devices */
+  bool pinned;         /* some tensor is, and copies into it may be under way */
   rg_warmth warmth;
   rg_device_graph device_graph;
   double flops;
@@ -93,13 +95,16 @@ void rg_plan_warmed(rg_plan *plan);
 /* One step more did, in a capture. */
 void rg_plan_warms(rg_plan *plan);
 
-/* Some step has not run as it is now. */
+/* Some step has not run as it is now: the next replay is its first run. */
 void rg_plan_cools(rg_plan *plan);
 
 /* Run it so, once. */
 rg_status rg_device_graph_run(rg_plan *plan) RG_CHECK;
 
 void rg_device_graph_release(rg_plan *plan);
+
+/* Release what a step's kernel keeps: its next run is its first. */
+void rg_step_forget(step *s);
 
 /* Release a step that is in no list any more. */
 void rg_plan_drop(rg_plan *plan, step *s);

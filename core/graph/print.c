@@ -130,6 +130,10 @@ static void put_comment(rg_ir_out *o, const rg_graph *g, const rg_ir_node *node,
     put_part(o, line, &begun);
     rg_ir_put_text(o, "recomputed");
   }
+  if (node->unwritten) {
+    put_part(o, line, &begun);
+    rg_ir_put_text(o, "unwritten");
+  }
   if (node->module != 0) {
     put_part(o, line, &begun);
     rg_ir_put_text(o, rg_ir_text_of(g, node->module));

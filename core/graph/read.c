@@ -20,6 +20,7 @@ void rg_graph_facts_of(const rg_graph *graph, rg_graph_facts *out)
 
     out->n_nodes += node->op != NULL;
     if (node->op != NULL && !node->compound) {
+      out->n_calls += node->op->view == NULL && !node->unwritten;
       out->flops += node->flops;
       out->bytes += node->bytes;
     }

@@ -10,23 +10,21 @@
 #include <stdio.h>
 
 #include "graph/record.h"
-#include "graph/seen.h"
 #include "op/fill.h"
 #include "op/list.h"
 #include "op/view.h"
 
-typedef struct rg_recording {
-  rg_graph *g;
-  rg_seen_storages storages;
-  const rg_arena *arena; /* of the capture: what it gives is the recording's own */
-  rg_status status;      /* not RG_OK: there can be no graph, and nothing more is recorded */
-  char why[160];
-} recording;
+typedef rg_recording recording;
 
 static _Thread_local recording *now;
 static _Thread_local bool recomputed; /* what runs is computed again */
 
 extern const rg_op rg_op_fill, rg_op_as_strided;
+
+rg_recording *rg_recording_now(void)
+{
+  return now;
+}
 
 /* -- Storages ---------------------------------------------------------------------------------- */
 
@@ -35,8 +33,7 @@ static stored *find(const recording *r, const rg_storage *storage)
   return rg_seen_find(&r->storages, storage);
 }
 
-/* Is it memory that came with the recording? */
-static bool is_own(const recording *r, const rg_storage *storage)
+bool rg_recording_owns(const rg_recording *r, const rg_storage *storage)
 {
   return storage->bytes == 0 || storage->block.arena == r->arena;
 }
@@ -44,7 +41,7 @@ static bool is_own(const recording *r, const rg_storage *storage)
 static rg_status add_storage(recording *r, rg_storage *storage, stored **out)
 {
   RG_TRY(rg_seen_add(&r->storages, storage, out));
-  (*out)->outside = !is_own(r, storage);
+  (*out)->outside = !rg_recording_owns(r, storage);
   return rg_ir_storage_new(r->g, &(*out)->number);
 }
 
@@ -79,6 +76,7 @@ static rg_status unwritten(recording *r, stored *s, const rg_tensor *x)
   int32_t value;
 
   RG_TRY(rg_ir_node_add(r->g, &rg_op_fill, NULL, 0, &args, &node));
+  rg_ir_node_at(r->g, node)->unwritten = true;
   RG_TRY(rg_ir_output_add(r->g, node, &args.meta, x->_device, s->number, s->version, RG_IR_NONE,
                           &value));
   rg_ir_results_end(r->g, node);
@@ -119,8 +117,7 @@ static rg_status outside(recording *r, stored *s, const rg_tensor *x)
   return rg_seen_set(s, x, value);
 }
 
-/* What x is now. */
-static rg_status value_of(recording *r, const rg_tensor *x, int32_t *out)
+rg_status rg_recording_value(rg_recording *r, const rg_tensor *x, int32_t *out)
 {
   rg_storage *storage = rg_storage_root(x->_storage);
   stored *s = find(r, storage);
@@ -174,7 +171,7 @@ static rg_status add_node(recording *r, const rg_call *call, int32_t *out)
   for (int32_t i = 0; i < call->n_in && status == RG_OK; i++) {
     in[i] = RG_IR_NONE;
     if (call->in[i] != NULL) {
-      status = value_of(r, call->in[i], &in[i]);
+      status = rg_recording_value(r, call->in[i], &in[i]);
     }
   }
   if (status == RG_OK) {
@@ -249,10 +246,10 @@ static rg_status before_of(recording *r, const rg_call *call, const rg_tensor *x
   bool whole = rg_is_contiguous(x) && rg_tensor_bytes(x) == x->_storage->bytes;
 
   *was = RG_IR_NONE;
-  if (call->op->view != NULL || (s == NULL && whole && is_own(r, x->_storage))) {
+  if (call->op->view != NULL || (s == NULL && whole && rg_recording_owns(r, x->_storage))) {
     return RG_OK;
   }
-  return value_of(r, x, was);
+  return rg_recording_value(r, x, was);
 }
 
 /* -- What the dispatcher says ---------------------------------------------------------------- */
@@ -296,6 +293,11 @@ static bool is_on(void)
   return rg_arena_current() == now->arena && now->status == RG_OK;
 }
 
+static bool graph_knows(const rg_storage *storage)
+{
+  return !is_on() || find(now, storage) != NULL;
+}
+
 static rg_status graph_ran(const rg_call *call, rg_tensor *const *out)
 {
   if (!is_on()) {
@@ -336,7 +338,7 @@ static rg_status graph_end(const rg_call *call, int32_t node, rg_tensor *const *
   for (int32_t i = 0; out != NULL && i < call->n_out && status == RG_OK; i++) {
     int32_t value;
 
-    status = value_of(now, out[i], &value);
+    status = rg_recording_value(now, out[i], &value);
     status = status == RG_OK ? rg_ir_output_share(now->g, node, value) : status;
   }
   rg_ir_results_end(now->g, node);
@@ -345,11 +347,13 @@ static rg_status graph_end(const rg_call *call, int32_t node, rg_tensor *const *
   return RG_OK;
 }
 
-static const rg_graph_hooks hooks = { .ran = graph_ran, .begin = graph_begin, .end = graph_end };
+static const rg_graph_hooks hooks = {
+  .knows = graph_knows, .ran = graph_ran, .begin = graph_begin, .end = graph_end
+};
 
 /* -- Beginning and end ----------------------------------------------------------------------- */
 
-rg_status rg_record_begin(void)
+rg_status rg_record_begin(int32_t in_place)
 {
   if (rg_capture_active == NULL || now != NULL) {
     return rg_fail(RG_ECAPTURE, "graph: %s",
@@ -367,114 +371,17 @@ rg_status rg_record_begin(void)
     return status;
   }
   r->arena = rg_arena_current();
+  r->in_place = in_place != 0;
   (void)rg_record_swap(r);
   return RG_OK;
 }
 
-static rg_status check_recording(const rg_tensor *x)
+rg_status rg_recording_check(const rg_tensor *x)
 {
   RG_TRY(rg_tensor_check(x, "graph"));
   return now == NULL            ? rg_fail(RG_ECAPTURE, "graph: nothing is recorded")
          : now->status == RG_OK ? RG_OK
                                 : rg_fail(now->status, "%s", now->why);
-}
-
-/* Was it there before, and has nothing written to it? */
-static bool is_untouched(const recording *r, const rg_tensor *x)
-{
-  rg_storage *storage = rg_storage_root(x->_storage);
-  const stored *s = find(r, storage);
-
-  return s == NULL ? !is_own(r, storage) : s->outside && !s->state;
-}
-
-/* The first output, from 1, in the storage of a value; that of the next one where there is none. */
-static int32_t shares_of(const rg_graph *g, int32_t value)
-{
-  const int32_t storage = rg_ir_value_at(g, value)->storage;
-  int32_t i = 0;
-
-  while (i < rg_ir_n_outputs(g) &&
-         rg_ir_value_at(g, rg_ir_output_at(g, i)->value)->storage != storage) {
-    i++;
-  }
-  return i + 1;
-}
-
-rg_status rg_record_output(const rg_tensor *x, int32_t kind, const char *name)
-{
-  rg_ir_output output = { .kind = kind };
-
-  RG_TRY(check_recording(x));
-  if (kind == RG_OUTPUT_GRADIENT && is_untouched(now, x)) {
-    return RG_OK;
-  }
-  RG_TRY(value_of(now, x, &output.value));
-  RG_TRY(rg_ir_text_add(now->g, name, &output.name));
-  output.outside = find(now, rg_storage_root(x->_storage))->outside;
-  output.shares = shares_of(now->g, output.value);
-  output.into = kind == RG_OUTPUT_RETURNED ? NULL : (rg_tensor *)(uintptr_t)x;
-  return rg_ir_graph_output(now->g, &output);
-}
-
-/* -- What is held outside --------------------------------------------------------------------- */
-
-/* Does a plan write into a storage as it is, because of an output that there is already? */
-static bool is_output(const rg_graph *g, const rg_storage *storage)
-{
-  for (int32_t i = 0; i < rg_ir_n_outputs(g); i++) {
-    const rg_tensor *into = rg_ir_output_at(g, i)->into;
-
-    if (into != NULL && rg_storage_root(into->_storage) == storage) {
-      return true;
-    }
-  }
-  return false;
-}
-
-/* Is a storage the recording's own, and held by more than the struct? */
-static bool is_kept(const recording *r, const stored *s)
-{
-  return !s->outside && s->views != NULL && s->storage->bytes > 0 &&
-         atomic_load(&s->storage->strong) > 0 && !is_output(r->g, s->storage);
-}
-
-/* An output that shows as much of a storage as any of its views does, the oldest of those. */
-static rg_status keep(const stored *s)
-{
-  const seen *most = s->views;
-  rg_tensor *x;
-
-  for (const seen *v = most->next; v != NULL; v = v->next) {
-    most = v->at._count >= most->at._count ? v : most;
-  }
-  RG_TRY(rg_tensor_view_of(s->storage, most->at._dtype, most->at._shape, most->at._stride,
-                           most->at._ndim, most->offset, &x));
-  rg_status status = rg_record_output(x, RG_OUTPUT_KEPT, NULL);
-
-  rg_tensor_release(x);
-  return status;
-}
-
-rg_status rg_record_kept(void)
-{
-  if (now == NULL) {
-    return rg_fail(RG_ECAPTURE, "graph: nothing is recorded");
-  }
-  const int32_t n = rg_ir_n_storages(now->g);
-  const stored **kept = rg_host_zeroed(((size_t)n + 1) * sizeof(*kept));
-  rg_status status = kept != NULL ? RG_OK : rg_fail(RG_ENOMEM, "graph: no memory for outputs");
-
-  for (int32_t i = 0; kept != NULL && i < RG_SEEN_BUCKETS; i++) {
-    for (const stored *s = now->storages.bucket[i]; s != NULL; s = s->next) {
-      kept[s->number] = is_kept(now, s) ? s : NULL;
-    }
-  }
-  for (int32_t i = 0; i < n && status == RG_OK; i++) { /* in the order in which they were made */
-    status = kept[i] != NULL ? keep(kept[i]) : RG_OK;
-  }
-  rg_host_free(kept);
-  return status;
 }
 
 /* -- Names ----------------------------------------------------------------------------------- */
@@ -495,8 +402,8 @@ rg_status rg_record_input(const rg_tensor *x, const char *name)
   rg_ir_text text;
   int32_t value;
 
-  RG_TRY(check_recording(x));
-  RG_TRY(value_of(now, x, &value));
+  RG_TRY(rg_recording_check(x));
+  RG_TRY(rg_recording_value(now, x, &value));
   if (is_input(now->g, value, rg_ir_n_inputs(now->g))) {
     return RG_OK; /* it was given before, and has its first name */
   }
@@ -510,7 +417,7 @@ rg_status rg_record_name(const rg_tensor *x, const char *name)
 {
   rg_ir_text text;
 
-  RG_TRY(check_recording(x));
+  RG_TRY(rg_recording_check(x));
   const stored *s = find(now, rg_storage_root(x->_storage));
 
   if (s == NULL || s->first == RG_IR_NONE) {

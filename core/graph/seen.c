@@ -4,16 +4,18 @@
 */
 #include "graph/seen.h"
 
+enum { FIRST_BITS = 6, MOST_BITS = 24 };
+
 static stored **bucket_of(const rg_seen_storages *all, const rg_storage *storage)
 {
   uint64_t hash = (uint64_t)(uintptr_t)storage * 0x9e3779b97f4a7c15u;
 
-  return (stored **)&all->bucket[hash >> 54];
+  return &all->bucket[hash >> (64 - all->bits)];
 }
 
 stored *rg_seen_find(const rg_seen_storages *all, const rg_storage *storage)
 {
-  stored *s = *bucket_of(all, storage);
+  stored *s = all->bucket != NULL ? *bucket_of(all, storage) : NULL;
 
   while (s != NULL && s->storage != storage) {
     s = s->next;
@@ -21,14 +23,43 @@ stored *rg_seen_find(const rg_seen_storages *all, const rg_storage *storage)
   return s;
 }
 
+/* Four times as many buckets, where there is memory for them. */
+static void grow(rg_seen_storages *all)
+{
+  rg_seen_storages larger = { .bits = all->bucket != NULL ? all->bits + 2 : FIRST_BITS,
+                              .n = all->n };
+
+  larger.bucket = rg_host_zeroed(((size_t)1 << larger.bits) * sizeof(stored *));
+  if (larger.bucket == NULL) {
+    return;
+  }
+  for (int32_t i = 0; i < rg_seen_buckets(all); i++) {
+    for (stored *s = all->bucket[i]; s != NULL;) {
+      stored *next = s->next;
+      stored **bucket = bucket_of(&larger, s->storage);
+
+      s->next = *bucket;
+      *bucket = s;
+      s = next;
+    }
+  }
+  rg_host_free(all->bucket);
+  *all = larger;
+}
+
 rg_status rg_seen_add(rg_seen_storages *all, rg_storage *storage, stored **out)
 {
-  stored **bucket = bucket_of(all, storage);
-  stored *s = rg_host_zeroed(sizeof(*s));
+  if (all->n >= rg_seen_buckets(all) && all->bits < MOST_BITS) {
+    grow(all);
+  }
+  stored *s = all->bucket != NULL ? rg_host_zeroed(sizeof(*s)) : NULL;
 
   if (s == NULL) {
     return rg_fail(RG_ENOMEM, "graph: no memory for a storage");
   }
+  stored **bucket = bucket_of(all, storage);
+
+  all->n++;
   rg_storage_hold(storage);
   s->storage = storage;
   s->writer = RG_IR_NONE;
@@ -43,7 +74,7 @@ rg_status rg_seen_add(rg_seen_storages *all, rg_storage *storage, stored **out)
 
 void rg_seen_end(rg_seen_storages *all)
 {
-  for (int32_t i = 0; i < RG_SEEN_BUCKETS; i++) {
+  for (int32_t i = 0; i < rg_seen_buckets(all); i++) {
     for (stored *s = all->bucket[i]; s != NULL;) {
       stored *next = s->next;
 
@@ -58,6 +89,8 @@ void rg_seen_end(rg_seen_storages *all)
       s = next;
     }
   }
+  rg_host_free(all->bucket);
+  *all = (rg_seen_storages){ 0 };
 }
 
 /* -- Views ------------------------------------------------------------------------------------- */

@@ -8,8 +8,6 @@
 
 #include "graph/ir.h"
 
-enum { RG_SEEN_BUCKETS = 1024 };
-
 /* A view of a storage, and its newest value. */
 typedef struct seen {
   struct seen *next;
@@ -27,14 +25,25 @@ typedef struct stored {
   int32_t writer;  /* node that wrote it; RG_IR_NONE: none yet */
   int32_t wrote;   /* node that wrote over what was there; RG_IR_NONE: none yet */
   int32_t first;   /* value that no node makes; RG_IR_NONE: it is the recording's own */
+  int32_t output;  /* the first output in it, from 1; 0: none yet */
   uint64_t counted;
   bool outside; /* it was there before */
   bool state;   /* and is written to */
+  bool placed;  /* a plan writes to it as it is, because of an output */
 } stored;
 
+/* All zero: none. */
 typedef struct rg_seen_storages {
-  stored *bucket[RG_SEEN_BUCKETS];
+  stored **bucket; /* 2^bits of them; NULL: none yet */
+  int32_t bits;
+  int32_t n; /* storages */
 } rg_seen_storages;
+
+/* How many buckets there are to look into. */
+static inline int32_t rg_seen_buckets(const rg_seen_storages *all)
+{
+  return all->bucket != NULL ? 1 << all->bits : 0;
+}
 
 /* NULL: it was not seen. */
 stored *rg_seen_find(const rg_seen_storages *all, const rg_storage *storage);

@@ -135,20 +135,10 @@ static bool flows(rg_value x)
 
 rg_value rg_f_weight_cast(rg_compose *f, rg_value x, int32_t dtype)
 {
-  rg_tensor low;
-  rg_tensor *out = NULL;
-  rg_status status;
-
   if (f->status != RG_OK || !rg_weight_casts(x, dtype) || flows(x)) {
     return rg_f_cast(f, x, dtype);
   }
-  status = rg_weight_cast(x, dtype, &low);
-  if (status == RG_OK) {
-    status = rg_tensor_view_of(low._storage, dtype, low._shape, low._stride, low._ndim,
-                               (char *)low._data - (char *)low._storage->block.data, &out);
-    rg_storage_release(low._storage);
-  }
-  return rg_f_took(f, status, out);
+  RG_F_STEP(rg_weight_cast_view(x, dtype, &out));
 }
 
 rg_value rg_f_sum(rg_compose *f, rg_value x, const int32_t *axes, int32_t n, bool keep)

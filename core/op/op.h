@@ -239,9 +239,10 @@ extern const rg_tape_hooks *rg_tape;
 /*
 ** The recorder of a graph registers itself while it is on (RG_RING_GRAPH), for the same reason.  It
 ** is told of every kernel's call and every view behind it, and of the beginning and end of every
-** body; out NULL: the body failed.
+** body; out NULL: the body failed.  knows: has it met the storage?
 */
 typedef struct rg_graph_hooks {
+  bool (*knows)(const rg_storage *storage);
   rg_status (*ran)(const rg_call *call, rg_tensor *const *out);
   rg_status (*begin)(const rg_call *call, int32_t *node);
   rg_status (*end)(const rg_call *call, int32_t node, rg_tensor *const *out);
@@ -275,6 +276,10 @@ bool rg_weight_casts(const rg_tensor *x, int32_t dtype);
 /* x, for which rg_weight_casts, in that type: as it is kept, or made and kept.  as: filled; it is
 ** no tensor of its own, and its storage is a reference to be released. */
 rg_status rg_weight_cast(const rg_tensor *x, int32_t dtype, rg_tensor *as) RG_CHECK;
+
+/* The same as a tensor, for calls that read it in that type: a graph that is recorded has the
+** conversion as a node.  out: new reference. */
+rg_status rg_weight_cast_view(const rg_tensor *x, int32_t dtype, rg_tensor **out) RG_CHECK;
 
 /* This thread's capture is over: what was made in it belongs to the plan alone. */
 void rg_weight_cast_end(void);

@@ -16,9 +16,12 @@
 */
 #include <string.h>
 
-#include "op/op.h"
+#include "op/cast.h"
+#include "op/list.h"
 
 enum { MADE_FIRST = 16 };
+
+extern const rg_op rg_op_cast;
 
 /* -- Outside of a capture ------------------------------------------------------------------ */
 
@@ -116,17 +119,24 @@ static rg_status remember(rg_storage *of, int32_t dtype, rg_storage *low)
 
 /* -- Making -------------------------------------------------------------------------------- */
 
+/* All of a storage, element by element. */
+static rg_status flat_of(rg_storage *storage, int32_t dtype, rg_tensor **out)
+{
+  int64_t count = storage->bytes / rg_dtype_bytes(dtype);
+  int64_t one = 1;
+
+  return rg_tensor_view_of(storage, dtype, &count, &one, 1, 0, out);
+}
+
 /* The whole storage in another type, by an operation like others; counted as the weight is. */
 static rg_status convert(rg_storage *of, int32_t dtype, rg_storage **low)
 {
-  int64_t count = of->bytes / rg_dtype_bytes(RG_F32);
-  int64_t one = 1;
   int32_t mode = rg_grad_mode(0);
   const rg_graph_hooks *recorder = rg_graph_recorder; /* who runs the graph converts it again */
   uint8_t tag = rg_tag_now;
   rg_tensor *flat = NULL;
   rg_tensor *out = NULL;
-  rg_status status = rg_tensor_view_of(of, RG_F32, &count, &one, 1, 0, &flat);
+  rg_status status = flat_of(of, RG_F32, &flat);
 
   rg_tag_now = of->block.tag;
   rg_graph_recorder = NULL;
@@ -214,4 +224,50 @@ rg_status rg_weight_cast(const rg_tensor *x, int32_t dtype, rg_tensor *as)
   as->_data = (char *)low->block.data + at * rg_dtype_bytes(dtype);
   as->_flags &= (uint32_t)RG_TENSOR_CONTIGUOUS;
   return RG_OK;
+}
+
+/* The recorder of a graph does not see conversions, as the calls that read weights convert them
+** again.  A call whose input is what was converted has to find out of what. */
+static rg_status record(rg_storage *of, int32_t dtype, rg_storage *low)
+{
+  rg_tensor *in = NULL;
+  rg_tensor *out = NULL;
+
+  if (rg_graph_recorder == NULL || rg_graph_recorder->knows(low)) {
+    return RG_OK;
+  }
+  rg_status status = flat_of(of, RG_F32, &in);
+
+  status = status == RG_OK ? flat_of(low, dtype, &out) : status;
+  if (status == RG_OK) {
+    rg_call call = { .op = &rg_op_cast,
+                     .in = (const rg_tensor *const *)&in,
+                     .n_in = 1,
+                     .device = in->_device,
+                     .args = &(rg_cast_args){ .dtype = dtype },
+                     .compute = -1,
+                     .weight_cast = -1,
+                     .n_out = 1 };
+
+    call.out[0] = rg_meta_of(out);
+    status = rg_graph_recorder->ran(&call, &out);
+  }
+  rg_tensor_release(in);
+  rg_tensor_release(out);
+  return status;
+}
+
+rg_status rg_weight_cast_view(const rg_tensor *x, int32_t dtype, rg_tensor **out)
+{
+  rg_tensor low;
+
+  RG_TRY(rg_weight_cast(x, dtype, &low));
+  rg_status status = record(rg_storage_root(x->_storage), dtype, low._storage);
+
+  status = status == RG_OK
+               ? rg_tensor_view_of(low._storage, dtype, low._shape, low._stride, low._ndim,
+                                   (char *)low._data - (char *)low._storage->block.data, out)
+               : status;
+  rg_storage_release(low._storage);
+  return status;
 }

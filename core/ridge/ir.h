@@ -97,6 +97,8 @@ typedef struct rg_graph_facts {
   int32_t n_outputs;
   int32_t n_states;
   int32_t n_storages;
+  int32_t n_calls; /* nodes that are no views and no compounds: calls of kernels, but not of
+                   ** memory that nobody wrote */
   int32_t n_draws; /* nodes that draw */
   double flops;    /* of all nodes that are no compounds */
   double bytes;
@@ -137,8 +139,10 @@ RG_API int32_t rg_graph_output(const rg_graph *graph, int32_t i, int32_t *kind, 
 
 /* -- Recording: while a plan is captured (ridge/graph.h) -------------------------------- */
 
-/* Record from now on.  RG_ECAPTURE outside a capture, and while something is recorded. */
-RG_API rg_status rg_record_begin(void) RG_CHECK;
+/* Record from now on.  in_place: 1: plans of the graph write what is returned into the very tensors
+** that were; 0: into tensors of their own.  RG_ECAPTURE outside a capture, and while something is
+** recorded. */
+RG_API rg_status rg_record_begin(int32_t in_place) RG_CHECK;
 
 /* x is an output of the graph that is recorded; a gradient only where the recording made it or
 ** wrote to it.  kind: RG_OUTPUT_...; name: NULL for none. */

@@ -155,6 +155,20 @@ local function fields_of(pointer, about, fields)
   return fields
 end
 
+--- Emit a graph as a plan of the core's, which holds its outputs.
+---@param graph cdata rg_graph pointer
+---@param what string in front of an error
+---@return cdata rg_plan pointer, finalized
+function M.emit(graph, what)
+  local slot, facts = ffi.new 'rg_plan *[1]', ffi.new 'rg_graph_facts'
+  C.rg_graph_facts_of(graph, facts)
+  local list = ffi.new('rg_tensor *[?]', facts.n_outputs + 1)
+  call.settle()
+  call.check(C.rg_graph_plan(graph, list, slot), what)
+  for i = 0, facts.n_outputs - 1 do C.rg_tensor_release(list[i]) end
+  return ffi.gc(slot[0], C.rg_plan_release)
+end
+
 --- The plan of a graph.
 ---@param graph table
 ---@param opts table|nil {tensors = {name = tensor}}
@@ -164,13 +178,7 @@ function M.of(graph, opts)
   local run = graph
   if opts.tensors or not is_whole(graph) then run = bound(graph, opts.tensors or {}) end
   local made = graph._made or { places = {}, replaced = mode.replaced }
-  local slot = ffi.new 'rg_plan *[1]'
-  local n = #graph:outputs()
-  local list = ffi.new('rg_tensor *[?]', n + 1)
-  call.settle()
-  call.check(C.rg_graph_plan(run._p, list, slot), 'graph:plan')
-  local pointer = ffi.gc(slot[0], C.rg_plan_release)
-  for i = 1, n do C.rg_tensor_release(list[i - 1]) end -- the plan has it
+  local pointer = M.emit(run._p, 'graph:plan')
   return plan.own(pointer, fields_of(pointer, about_of(graph, run), { training = made.training,
     parameters = opts.tensors and {} or made.places, replaced = made.replaced,
     graph = graph._recorded or graph, emitted = graph }))

@@ -16,7 +16,7 @@ local M = {}
 local RECORDING = {
   on = function(entry)
     if not entry.recording then
-      call.check(C.rg_record_begin())
+      call.check(C.rg_record_begin(entry.in_place))
     else
       C.rg_record_swap(ffi.gc(entry.recording, nil))
       entry.recording = nil
@@ -36,6 +36,7 @@ end
 -- it returned with the numbers of outputs in their places.
 local function returned(value, name, seen)
   if ref.is(value) then
+    ref.need(value, seen.what)
     output(value, C.RG_OUTPUT_RETURNED, name)
     seen.n = seen.n + 1
     return { output = seen.n }
@@ -83,18 +84,27 @@ end
 local function keep(...) return { n = select('#', ...), ... } end
 
 -- Call f, and say what it returned.  This is a frame of its own, so that nothing that f made is
--- held by it when that is asked.
+-- held by it when that is asked; a plan in place holds what was returned, which is outputs already.
 local function run(made, seen, f, ...)
   local results = keep(mode.watch(seen, f, ...))
-  local met = { n = 0 }
-  made.results, made.training = {}, seen.training
+  made.training = seen.training
+  if made.in_place then made.held = results end
+  local met = { n = 0, what = made.in_place and 'capture' or 'graph' }
+  made.results = {}
   for i = 1, results.n do
     made.results[i] = returned(results[i], results.n > 1 and tostring(i) or nil, met)
   end
 end
 
-local function recorded(slot, made, f, ...)
-  local entry, seen = state.enter(RECORDING, {}), {}
+--- Call a function and record what it computes, inside a capture; full collections are part of it.
+---@param slot cdata rg_graph pointer, filled
+---@param made table gets results (what was returned, by outputs), places, replaced, training; with
+---  in_place, plans of the graph write into the tensors that were returned, which are held:
+---  {n =, ...}
+---@param f function
+---@param ... any its arguments
+function M.call(slot, made, f, ...)
+  local entry, seen = state.enter(RECORDING, { in_place = made.in_place and 1 or 0 }), {}
   local n = select('#', ...)
   for i = 1, n do
     local x = select(i, ...)
@@ -127,7 +137,7 @@ function M.record(own, f, ...)
   end
   local slot = ffi.new 'rg_graph *[1]'
   local seen = {}
-  local captured = plan.capture(recorded, slot, seen, f, ...)
+  local captured = plan.settled_steps(M.call, slot, seen, f, ...)
   captured:release()
   local made = own(slot[0])
   made._made = seen

@@ -12,7 +12,6 @@ local ops = require 'ridge.tensor.ops'
 local grad = require 'ridge.tensor.grad'
 local random = require 'ridge.random'
 local state = require 'ridge.state'
-local plan = require 'ridge.plan'
 local late = require 'ridge.late'
 local memory = require 'ridge.memory'
 local backend = require 'ridge.backend'
@@ -23,7 +22,7 @@ local M = {
   full = make.full, arange = make.arange, rand = make.rand, randn = make.randn,
   randint = make.randint, concat = ops.concat,
   seed = random.seed, generator = random.generator,
-  capture = plan.capture,
+  capture = require('ridge.capture').capture,
   scope = memory.scope, keep = memory.keep,
   set_num_threads = backend.set_threads, num_threads = backend.threads,
   set_default_backend = backend.set_default, set_default_device = device.set_default,

@@ -141,13 +141,22 @@ function Plan:handle()
   return self._p
 end
 
+-- What a measurement of the plan says besides.
+local function notes_of(self)
+  local notes = {}
+  if self.training then notes[1] = 'TRAINING' end
+  if self.reduced then notes[#notes + 1] = 'REDUCED' end
+  return notes
+end
+
 --- What the plan is made of: n_steps, buffer_bytes, flops and bytes of one replay, steps (names),
 --- device (of all its steps; nil where there are several), device_graph (it runs as a CUDA
 --- graph, since the first or second replay and until the backend's options change), why (it cannot
 --- be a CUDA graph, where that was tried), notes (TRAINING: a module in training mode was called,
---- and no backward pass is in it; ridge.inference or eval() is for running), kept (of a graph's
---- plan: what it computes only because it was held outside when the graph was recorded, each as
---- {op, module, dtype, shape}).
+--- and no backward pass is in it; ridge.inference or eval() is for running; REDUCED: passes left
+--- out over 1 % of its operations), recorded (of ridge.capture's: n_calls, flops and bytes before
+--- passes; left_out: calls that are no steps), kept (of a graph's plan: what it computes only
+--- because it was held outside when the graph was recorded, each as {op, module, dtype, shape}).
 ---@return table
 function Plan:facts()
   if self._p == nil then blame.raise('plan: it was released', 'EARG', 'plan') end
@@ -161,7 +170,7 @@ function Plan:facts()
            flops = f.flops, bytes = f.bytes, steps = steps,
            device = f.device >= 0 and ffi.string(C.rg_device_name(f.device)) or nil,
            device_graph = f.device_graph == 1, why = f.why[0] ~= 0 and ffi.string(f.why) or nil,
-           notes = self.training and { 'TRAINING' } or {}, kept = self.kept or {} }
+           notes = notes_of(self), kept = self.kept or {}, recorded = self.recorded }
 end
 
 --- Another plan of the same graph, over the same parameters, with inputs, outputs and buffers of
@@ -182,12 +191,22 @@ function Plan:clone()
   return self:clone_of()
 end
 
---- Release the plan's buffers now.
+--- Take the core's plan out of an object, which is as released then.
+---@param self table plan
+---@return cdata rg_plan pointer, finalized
+function M.take(self)
+  local pointer = self._p
+  self._p, self.results, self.n_results = nil, {}, 0
+  return pointer
+end
+
+--- Release the plan's buffers and graphs now.
 function Plan:release()
   if self._p ~= nil then
     C.rg_plan_release(ffi.gc(self._p, nil))
     self._p = nil
     self.results, self.n_results, self.parameters, self.inputs = {}, 0, {}, nil
+    self.graph, self.emitted = nil, nil
   end
 end
 
@@ -198,7 +217,8 @@ function Plan:__tostring()
     f.device_graph and ' as one graph' or f.why and ', step by step: ' .. f.why or '') or ''
   return ('plan of %d steps (%s), %.3g MB of buffers, %.3g GFLOP a run%s%s'):format(f.n_steps,
     table.concat(f.steps, ', ', 1, math.min(6, f.n_steps)) .. (f.n_steps > 6 and ', ...' or ''),
-    f.buffer_bytes / 2 ^ 20, f.flops / 1e9, where, self.training and ', TRAINING' or '')
+    f.buffer_bytes / 2 ^ 20, f.flops / 1e9, where,
+    table.concat(notes_of(self)) == '' and '' or ', ' .. table.concat(notes_of(self), ', '))
 end
 
 -- The entry's plan while it is set aside.
@@ -225,13 +245,13 @@ function CAPTURE.stop()
   C.rg_capture_cancel()
 end
 
-local function finish(entry, seen, ok, ...)
+local function finish(entry, seen, settle, ok, ...)
   if not ok then
     state.leave(entry)
     error((...), 0)
   end
   -- what nobody holds need not be stored between two steps that become one
-  local settled, why = pcall(ref.settle)
+  local settled, why = pcall(settle)
   if not settled then
     state.leave(entry)
     error(why, 0)
@@ -245,22 +265,28 @@ local function finish(entry, seen, ok, ...)
   }, Plan)
 end
 
---- Run a function once and capture its calls in a plan.
---
--- The plan reads what lies in the tensors the function uses at the time it is run; write into them
--- (copy_) to change its inputs.  What cannot be replayed is an error at its line: reading an
--- element,
--- making a tensor from Lua numbers.
----@param f function
----@param ... any its arguments
----@return table plan; plan() replays it and returns what f returned
--- >> local x = ridge.ones(3); local p = ridge.capture(function() return x + 1 end)
-function M.capture(f, ...)
+local function captured(settle, f, ...)
   if not blame.callable(f) then blame.raise('capture: a function is expected, got ' .. type(f)) end
   call.settle()
   local seen = {}
-  return finish(state.enter(CAPTURE, {}), seen,
+  return finish(state.enter(CAPTURE, {}), seen, settle,
     pcall(state.with, ranges.WANTED, {}, mode.watch, seen, f, ...))
+end
+
+--- Run a function once and capture every call of it as a step of a plan; no pass runs.
+---@param f function
+---@param ... any its arguments
+---@return table plan; plan() replays it and returns what f returned
+function M.steps(f, ...)
+  return captured(ref.settle, f, ...)
+end
+
+--- The same for a function that has collected what nobody holds itself (ridge.graph_record).
+---@param f function
+---@param ... any its arguments
+---@return table plan
+function M.settled_steps(f, ...)
+  return captured(function() end, f, ...)
 end
 
 --- A plan of the core's as an object.

@@ -25,7 +25,7 @@ local LUA_ROWS = {
   { "random", "types", "show", "ring", "ranges" },
   { "tensor" },
   { "backend", "data", "device", "memory", "nn", "optim", "plan", "process" },
-  { "graph_plan", "graph_record" }, { "graph" }, { "init" }, -- what lies above init is loaded late
+  { "graph_plan", "graph_record" }, { "graph" }, { "capture" }, { "init" }, -- above: loaded late
   { "measure", "plot", "store" },
   { "sweep", "timeline", "profile_text" }, { "profile" },
   { "bench", "report", "repl", "train" },

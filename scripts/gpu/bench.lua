@@ -2,7 +2,7 @@
 --- Times what a GPU is bought for: one JSON line a case, microseconds a call, median of windows in
 --- which plans are replayed; scripts/gpu/torch_bench.py does the same cases.
 --
---     ./ridge scripts/gpu/bench.lua [--only PREFIX,...] [--tiny]
+--     ./ridge scripts/gpu/bench.lua [--only PREFIX,...] [--own] [--tiny]
 --
 -- With --tiny the sizes are such that the simulator can do them, twice, and no time is printed: to
 -- test this file, not to measure.
@@ -17,9 +17,11 @@ local opt = ridge.args(lost.with {
   { 'tiny', false, 'sizes for the simulator' },
   { 'windows', 7, 'windows of which the median is taken', min = 1, integer = true },
   { 'seconds', 0.1, 'length of a window', min = 0 },
+  { 'own', false, 'without cublasLt and cuDNN' },
 })
 local DEVICE, NUMBER = 'cuda:0', 1
 ridge.seed(0)
+if opt.own then C.rg_device_modes_now().vendor = 0 end
 
 -- A size, or the one for the simulator.
 local function size(n, tiny) return opt.tiny and tiny or n end
@@ -89,6 +91,7 @@ local function case(name, make)
     io.write(('{"case": "%s", "us": %.4f, "min_us": %.4f, "max_us": %.4f, "n": %d%s}\n'):format(
       name, us, least, most, n, rate))
   end)
+  C.rg_device_modes_now().tf32 = 0
   if not ok then
     io.write(('{"case": "%s", "error": "%s"}\n'):format(name, (tostring(err):gsub('["\\\n]', ' '))))
   end
@@ -215,9 +218,15 @@ case('softmax_bf16', function()
   return function() return x:softmax() end, { bytes = 4 * rows * n }
 end)
 
-local function layer_norm(back)
+case('softmax_wide_bf16', function()
+  local rows, n = size(1024, 4), size(65536, 40)
+  local x = randn('bf16', rows, n)
+  return function() return x:softmax() end, { bytes = 4 * rows * n }
+end)
+
+local function layer_norm(back, rows, n)
   return function()
-    local rows, n = size(16384, 4), size(4096, 40)
+    rows, n = size(rows, 4), size(n, 40)
     local layer, x = nn.LayerNorm(n):to 'bf16':to(DEVICE), randn('bf16', rows, n)
     if not back then
       return function() return ridge.inference(layer, x) end, { bytes = 4 * rows * n }
@@ -233,8 +242,10 @@ local function layer_norm(back)
     end, { bytes = 10 * rows * n }
   end
 end
-case('layer_norm_bf16', layer_norm(false))
-case('layer_norm_bf16_fb', layer_norm(true))
+case('layer_norm_bf16', layer_norm(false, 16384, 4096))
+case('layer_norm_bf16_fb', layer_norm(true, 16384, 4096))
+case('layer_norm_wide_bf16', layer_norm(false, 2048, 32768))
+case('layer_norm_wide_bf16_fb', layer_norm(true, 2048, 32768))
 
 case('conv_gelu_bf16', function()
   local n, channels, side = size(64, 2), size(256, 8), size(56, 6)
@@ -285,25 +296,57 @@ case('adamw_f32', function()
   return function() optimizer:step() end, { bytes = 28 * each * many }
 end)
 
-local function attention(back)
+-- Causal attention over `n` positions; `opts` may name a window of positions, given as a mask of
+-- blocks of 64, and tf32.
+local BLOCK = 64
+local function window_of(n, window)
+  local side = math.ceil(n / BLOCK)
+  local from, to = ridge.arange(0, side - 1), ridge.arange(0, side - 1):view(side, 1)
+  return (to:ge(from) * (to - from):le(window / BLOCK)):to('bool'):to(DEVICE)
+end
+
+local function attention(dtype, opts)
   return function()
-    local heads, n, d = size(16, 2), size(8192, 20), size(128, 8)
-    local q, k, v = randn('bf16', 1, heads, n, d), randn('bf16', 1, heads, n, d),
-      randn('bf16', 1, heads, n, d)
-    local flops = 2 * heads * n * n * d -- two products, half of each
-    if not back then
-      return function() return nn.attention(q, k, v, { causal = true }) end, { flops = flops }
+    local heads, n, d = size(16, 2), size(8192, 140), size(128, 8)
+    local q, k, v = randn(dtype, 1, heads, n, d), randn(dtype, 1, heads, n, d),
+      randn(dtype, 1, heads, n, d)
+    local mask = opts.window and window_of(n, opts.window)
+    C.rg_device_modes_now().tf32 = opts.tf32 and 1 or 0
+    local scores = opts.window and heads * n * opts.window or heads * n * n / 2
+    local flops = 4 * scores * d
+    local how = { causal = true, mask = mask, block = mask and BLOCK }
+    if not opts.back then
+      return function() return nn.attention(q, k, v, how) end, { flops = flops }
     end
-    local dy = randn('bf16', 1, heads, n, d)
+    local dy = randn(dtype, 1, heads, n, d)
     for _, x in ipairs { q, k, v } do x:requires_grad_() end
     return function()
       for _, x in ipairs { q, k, v } do x:zero_grad() end
-      nn.attention(q, k, v, { causal = true }):backward(dy)
+      nn.attention(q, k, v, how):backward(dy)
     end, { flops = 3.5 * flops }
   end
 end
-case('attention_bf16_causal', attention(false))
-case('attention_bf16_causal_fb', attention(true))
+for _, of in ipairs { { 'bf16_causal', 'bf16' }, { 'bf16_local', 'bf16', window = 1024 },
+  { 'f32_causal', 'f32' }, { 'tf32_causal', 'f32', tf32 = true } } do
+  for _, back in ipairs { '', '_fb' } do
+    case('attention_' .. of[1] .. back, attention(of[2],
+      { window = of.window, tf32 = of.tf32, back = back ~= '' }))
+  end
+end
+
+-- The weights are dropped while training, with the projections on either side.
+case('attention_bf16_dropout_fb', function()
+  local batch, n, width = size(4, 2), size(2048, 20), size(2048, 16)
+  local layer = nn.MultiHeadAttention(width, { heads = size(16, 2), causal = true, dropout = 0.1 })
+    :to('bf16'):to(DEVICE):train()
+  local x, dy = randn('bf16', batch, n, width):requires_grad_(), randn('bf16', batch, n, width)
+  local parameters = layer:parameters()
+  return function()
+    for _, p in ipairs(parameters) do p.tensor:zero_grad() end
+    x:zero_grad()
+    layer(x):backward(dy)
+  end
+end)
 
 -- Rows of a table by number, and the gradient of the table: bytes that move are counted once.
 local function embedding(dtype)

@@ -15,17 +15,23 @@ local TENSOR = 'tiles of sums for tensor cores; mma.cuh'
 local CORES = { 'mma%.sync', 'ldmatrix', 'cp%.async' }
 local SIXTEEN = 'sixteen elements of one byte a thread'
 
+local TEN = 'ten windows, with their places, and eight sums'
+
 local AXES = 'up to eight axes with strides, and sums in a wider type'
 
 return {
   default = { registers = 64, stack = 0 },
 
-  k_attention = { registers = 128, why = TILES },
-  k_keys = { registers = 168, why = TILES .. '; of two gradients' },
-  k_queries = { registers = 168, why = TILES },
-  ['k_queries<double>'] = { registers = 248, why = TILES .. ', twice as wide' },
+  k_attention = { registers = 168, why = TILES },
+  ['k_attention<float, 1>'] = { registers = 168, has = { 'cp%.async' }, why = TILES },
+  ['k_attention<float, 2>'] = { registers = 216, has = { 'cp%.async' }, why = TILES },
+  ['k_attention<double, 2>'] = { registers = 224, why = TILES .. ', twice as wide' },
+  k_attention_back = { registers = 255, why = TILES .. '; of two gradients' },
   k_pool2d = { registers = 72, why = 'windows in two axes with strides, paddings and places' },
   k_pool2d_back = { registers = 80, why = 'the same, with the windows that hold one element' },
+  ['k_pool2d_back<double, 2, long, true>'] = { registers = 88, why = 'the same, in 64 bits' },
+  ['k_pool_lines_back<__nv_bfloat16, 1, true>'] = { registers = 80, why = TEN },
+  ['k_pool_lines_back<__half, 1, true>'] = { registers = 80, why = TEN },
   k_loss = { registers = 72, why = 'strides of three tensors, and sums in two precisions' },
   k_fold = { registers = 72, why = AXES },
   k_norm_again = { registers = 80, why = AXES },

@@ -21,7 +21,7 @@ local FILES = {
   { 'parts.cu', 'argmax,argmin,concat,act_back' },
   { 'scaled.cu+scaled_mma.cu+scaled_blas.cu', 'scaled_linear' },
   { 'image.cu', 'conv2d,conv2d_back_data,conv2d_back_weight' },
-  { 'pool.cu', 'max_pool2d,max_pool2d_back,avg_pool2d,avg_pool2d_back' },
+  { 'pool.cu+pool_lines.cu', 'max_pool2d,max_pool2d_back,avg_pool2d,avg_pool2d_back' },
   { 'total.cu', 'total_norm' },
   { 'svd.cu', 'svd' },
 }

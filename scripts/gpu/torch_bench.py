@@ -19,6 +19,7 @@ import time
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--only", default="")
@@ -230,9 +231,15 @@ def softmax(wrap=plain):
     return lambda: f(x), {"bytes": 4 * n * n}
 
 
-def layer_norm(back):
+def softmax_wide(wrap=plain):
+    rows, n = 1024, 65536
+    x = randn(BF16, rows, n)
+    f = wrap(lambda x: x.softmax(-1))
+    return lambda: f(x), {"bytes": 4 * rows * n}
+
+
+def layer_norm(back, rows=16384, n=4096):
     def make(wrap=plain):
-        rows, n = 16384, 4096
         layer, x = nn.LayerNorm(n).to(BF16).to(DEV), randn(BF16, rows, n)
         norm = wrap(layer)
         if not back:
@@ -284,22 +291,70 @@ def embedding(dtype):
     return make
 
 
-def attention(back):
-    def make():
+WINDOW = 1024  # positions that a row sees besides its own block of 64
+
+
+def window_mask(b, h, q, k):
+    q, k = q // 64, k // 64
+    return (q >= k) & (q - k <= WINDOW // 64)
+
+
+def attention(dtype, back, local=False, tf32=False):
+    def make(wrap=None):
         heads, n, d = 16, 8192, 128
-        q, k, v = (randn(BF16, 1, heads, n, d) for _ in range(3))
-        flops = 2 * heads * n * n * d
+        q, k, v = (randn(dtype, 1, heads, n, d) for _ in range(3))
+        torch.backends.cuda.matmul.allow_tf32 = tf32
+        flops = 4 * heads * n * (WINDOW if local else n / 2) * d
+        if local and wrap is not None:  # blocks left out, which takes a compiled kernel
+            blocks = create_block_mask(lambda b, h, q, k: (q >= k) & window_mask(b, h, q, k),
+                                       None, None, n, n, DEV, BLOCK_SIZE=128)
+            flex = wrap(flex_attention)
+            attend = lambda: flex(q, k, v, block_mask=blocks)
+        elif local:
+            at = torch.arange(n, device=DEV)
+            mask = window_mask(0, 0, at[:, None], at[None, :]) & (at[:, None] >= at[None, :])
+            attend = lambda: F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        else:
+            attend = lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True)
         if not back:
-            return (lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True)), {"flops": flops}
-        dy = randn(BF16, 1, heads, n, d)
+            return without_grad(attend), {"flops": flops}
+        dy = randn(dtype, 1, heads, n, d)
         for x in (q, k, v):
             x.requires_grad_()
 
         def f():
             q.grad = k.grad = v.grad = None
-            F.scaled_dot_product_attention(q, k, v, is_causal=True).backward(dy)
+            attend().backward(dy)
         return f, {"flops": 3.5 * flops}
     return make
+
+
+class Heads(nn.Module):
+    """Causal attention between its projections, weights dropped: ridge.nn.MultiHeadAttention."""
+
+    def __init__(self, width, heads, p):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.heads, self.p = heads, p
+
+    def forward(self, x):
+        b, t, c = x.shape
+        q, k, v = (h.view(b, t, self.heads, -1).transpose(1, 2)
+                   for h in self.qkv(x).split(c, -1))
+        a = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=self.p)
+        return self.out(a.transpose(1, 2).reshape(b, t, c))
+
+
+def attention_dropout(wrap=plain):
+    batch, n, width = 4, 2048, 2048
+    layer = wrap(Heads(width, 16, 0.1).to(BF16).to(DEV).train())
+    x, dy = randn(BF16, batch, n, width).requires_grad_(), randn(BF16, batch, n, width)
+
+    def f():
+        layer.zero_grad(set_to_none=True)
+        x.grad = None
+        layer(x).backward(dy)
+    return f, {}
 
 
 def step_of(net, x, y, wrap):
@@ -384,6 +439,9 @@ case("silu_mul_bf16", silu_mul)
 case("softmax_bf16", softmax)
 case("layer_norm_bf16", layer_norm(False))
 case("layer_norm_bf16_fb", layer_norm(True))
+case("softmax_wide_bf16", softmax_wide)
+case("layer_norm_wide_bf16", layer_norm(False, 2048, 32768))
+case("layer_norm_wide_bf16_fb", layer_norm(True, 2048, 32768))
 case("conv_gelu_bf16", conv_gelu)
 case("max_pool_bf16", pool(F.max_pool2d, False, False))
 case("max_pool_bf16_fb", pool(F.max_pool2d, False, True))
@@ -391,8 +449,13 @@ case("avg_pool_bf16_fb", pool(F.avg_pool2d, False, True))
 case("max_pool_nhwc_bf16_fb", pool(F.max_pool2d, True, True))
 case("cross_entropy_bf16_fb", cross_entropy)
 case("adamw_f32", adamw)
-case("attention_bf16_causal", attention(False))
-case("attention_bf16_causal_fb", attention(True))
+for name, how in (("bf16_causal", {"dtype": BF16}), ("bf16_local", {"dtype": BF16, "local": True}),
+                  ("f32_causal", {"dtype": torch.float32}),
+                  ("tf32_causal", {"dtype": torch.float32, "tf32": True})):
+    for back in (False, True):
+        case(f"attention_{name}{'_fb' if back else ''}", attention(back=back, **how))
+torch.backends.cuda.matmul.allow_tf32 = False
+case("attention_bf16_dropout_fb", attention_dropout)
 case("embedding_bf16_fb", embedding(BF16))
 case("embedding_f32_fb", embedding(torch.float32))
 for dtype, of in ((BF16, "bf16"), (torch.float32, "f32")):
@@ -408,6 +471,8 @@ compiled("bias_gelu_bf16", bias_gelu, TUNED, TUNED)
 compiled("softmax_bf16", softmax, TUNED, TUNED)
 compiled("layer_norm_bf16", layer_norm(False), TUNED, TUNED)
 compiled("layer_norm_bf16_fb", layer_norm(True), TUNED, TUNED)
+compiled("attention_bf16_local", attention(BF16, False, True), "default", "default")
+compiled("attention_bf16_local_fb", attention(BF16, True, True), "default", "default")
 compiled("cross_entropy_bf16_fb", cross_entropy, TUNED, TUNED)
 compiled("transformer_12_step_bf16", transformer, "reduce-overhead", "default")
 compiled("adamw_f32", adamw, "default", "default")

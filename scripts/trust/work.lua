@@ -19,20 +19,21 @@ local M = {}
 
 -- -- Kinds of work -----------------------------------------------------------------------
 
--- Each makes `times` calls over `n` values; text, so that ab's processes can make it too.
+-- Each makes `times` calls over `n` values, as a graph's plan: a capture makes one call of all that
+-- are the same. Text, so that ab's processes can make it too.
 local ADD = [[local x = r.ones(n)
-  return r.capture(function()
+  return r.graph(function()
     local y
     for _ = 1, times do y = x + 1 end
     return y
-  end)]]
+  end):plan()]]
 
 local LINEAR = [[local x, w = r.randn(64, n):to '%s', r.randn(n, n):to '%s'
-  return r.capture(function()
+  return r.graph(function()
     local y
     for _ = 1, times do y = x:matmul(w) end
     return y
-  end)]]
+  end):plan()]]
 
 local TRAINING = [[local nn = require 'ridge.nn'
   local net = nn.Sequential(nn.Linear(n, n), nn.ReLU(), nn.Linear(n, 8))

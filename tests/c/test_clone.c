@@ -76,7 +76,7 @@ static rg_plan *recorded(const rg_tensor *x, const rg_tensor *w, const rg_tensor
   rg_graph *g;
 
   must(rg_capture_begin());
-  must(rg_record_begin());
+  must(rg_record_begin(0));
   must(rg_record_input(x, "x"));
   rg_tensor *y = forward(x, w, second);
 
@@ -203,7 +203,7 @@ static void test_windows(void)
   must(rg_narrow(all, 0, ROWS, ROWS, 1, &a));
   must(rg_narrow(all, 0, ROWS + 1, ROWS, 1, &b));
   must(rg_capture_begin());
-  must(rg_record_begin());
+  must(rg_record_begin(0));
   must(rg_sub(a, b, &y));
   must(rg_record_output(y, RG_OUTPUT_RETURNED, "y"));
   must(rg_record_end(&g));
@@ -246,7 +246,7 @@ static void test_refusals(void)
   ok(rg_plan_input(plan, 0) == NULL && rg_plan_output(plan, 0) == NULL, "nor inputs of its own");
   rg_plan_release(plan);
   must(rg_capture_begin());
-  must(rg_record_begin());
+  must(rg_record_begin(0));
   must(rg_relu_(x));
   must(rg_record_name(x, "average"));
   must(rg_record_end(&g));

@@ -418,6 +418,8 @@ static void test_lowrank(void)
   is_status(rg_lowrank_factors(dense, 17, &a, &b), RG_EARG, "a rank above the sizes is refused");
   is_status(rg_lowrank_factors(dense, 0, &a, &b), RG_EARG, "and one of 0");
   is_status(rg_lowrank_factors(s, 1, &a, &b), RG_EARG, "and a vector");
+  is_status(rg_lowrank_factors(dense, 1, NULL, &b), RG_EARG, "and no place for the first factor");
+  is_status(rg_lowrank_factors(dense, 1, &a, NULL), RG_EARG, "or for the second");
   ok(a == NULL && b == NULL, "nothing was made");
   rg_tensor_release(dense);
   rg_tensor_release(half);

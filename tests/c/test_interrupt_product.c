@@ -9,6 +9,11 @@
 #include "ridge.h"
 #include "tap.h"
 
+#include "op/op.h"
+#include "op/product.h"
+
+extern const rg_op rg_op_matmul;
+
 static rg_tensor *ones(int32_t dtype, int64_t batch, int64_t n)
 {
   rg_tensor *x = NULL;
@@ -104,6 +109,34 @@ static void test_parts(const char *path, const int64_t size[3], bool transposed,
   rg_tensor_release(y);
 }
 
+/* A result that is the first rows of a larger tensor: the last part may make rows again, and none
+** behind them. */
+static void test_within(const char *path, const int64_t size[3], const char *what)
+{
+  const int64_t m = size[0], n = size[1], k = size[2], behind = 8;
+  rg_tensor *x = matrix(m, k, false, (const double[]){ 5, 3 });
+  rg_tensor *y = matrix(k, n, false, (const double[]){ 1, 2 });
+  rg_tensor *all = NULL, *z = NULL;
+
+  if (rg_empty(RG_F32, RG_CPU, (const int64_t[]){ m + behind, n }, 2, &all) != RG_OK ||
+      rg_fill_(all, -7) != RG_OK || rg_narrow(all, 0, 0, m, 1, &z) != RG_OK) {
+    tap_bail(rg_error_message());
+  }
+  is_status(rg_set_gemm_path(path), RG_OK, path);
+  is_status(rg_run_into(&rg_op_matmul, (const rg_tensor *const[]){ x, y }, 2,
+                        &(rg_matmul_args){ .compute = -1 }, z),
+            RG_OK, what);
+  close_to(at2(all, m - 1, n - 1), 2 * (5 * (double)(k - 1) + 3), 0, "its last element");
+  for (int64_t i = m; i < m + behind; i++) {
+    close_to(at2(all, i, 0), -7, 0, "a row behind it");
+    close_to(at2(all, i, n - 1), -7, 0, "to its end");
+  }
+  rg_tensor_release(z);
+  rg_tensor_release(all);
+  rg_tensor_release(y);
+  rg_tensor_release(x);
+}
+
 /* One sum of many whole numbers, of which memory holds one. */
 static void test_long_sum(void)
 {
@@ -176,6 +209,8 @@ int main(void)
   test_parts("openblas", (const int64_t[]){ 64, 513, 80000 }, true, "the same, transposed");
   test_parts("onednn", (const int64_t[]){ 997, 4096, 8192 }, false, "rows for oneDNN");
   test_parts("onednn", (const int64_t[]){ 997, 4096, 8192 }, true, "the same, transposed");
+  test_within("onednn", (const int64_t[]){ 997, 4096, 8192 }, "rows for oneDNN into a part");
+  test_within("openblas", (const int64_t[]){ 64, 513, 80000 }, "columns and long sums into one");
   test_product("own", RG_ISA_BASE, RG_I32, 1, 1024, "whole numbers");
   test_long_sum();
   test_long_panel();

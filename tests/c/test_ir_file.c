@@ -37,6 +37,9 @@ static void test_there_and_back(void)
          NULL,
      "a line a node");
   is_status(rg_graph_copy(back, &again), RG_OK, "which can be copied");
+  for (int32_t i = 0; i < rg_ir_n_nodes(s.g); i++) { /* a copy keeps the numbers of the nodes */
+    is_int(rg_ir_node_at(again, i)->generator, rg_ir_node_at(back, i)->generator, "generators too");
+  }
   rg_graph_release(again);
   rg_graph_release(back);
   rg_graph_release(s.g);

@@ -24,7 +24,7 @@ static rg_tensor *filled(const int64_t *shape, int32_t ndim, double value)
 static void begin(void)
 {
   is_status(rg_capture_begin(), RG_OK, "a capture");
-  is_status(rg_record_begin(), RG_OK, "is recorded");
+  is_status(rg_record_begin(0), RG_OK, "is recorded");
 }
 
 /* The graph, checked, with y as its output; the plan is thrown away. */
@@ -272,10 +272,10 @@ static void test_refused(void)
   rg_tensor_release(x);
   rg_tensor_release(y);
   g = NULL;
-  is_status(rg_record_begin(), RG_ECAPTURE, "outside a capture");
+  is_status(rg_record_begin(0), RG_ECAPTURE, "outside a capture");
   is_status(rg_record_end(&g), RG_ECAPTURE, "nor ends what has not begun");
   begin();
-  is_status(rg_record_begin(), RG_ECAPTURE, "nor a second time");
+  is_status(rg_record_begin(0), RG_ECAPTURE, "nor a second time");
   rg_record_cancel();
   rg_capture_cancel();
   is_status(rg_record_end(&g), RG_ECAPTURE, "it is gone");
@@ -294,7 +294,7 @@ static rg_status recorded(const rg_tensor *x, rg_tensor *mean, rg_tensor *var, r
   rg_status status = rg_capture_begin();
 
   if (status == RG_OK) {
-    status = rg_record_begin();
+    status = rg_record_begin(0);
   }
   if (status == RG_OK) {
     status = rg_transpose(x, 0, 1, &t);

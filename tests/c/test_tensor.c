@@ -91,6 +91,27 @@ static void test_empty(void)
      "devices are named");
 }
 
+/* Each axis of an element is looked at, at both ends. */
+static void test_outside(void)
+{
+  rg_tensor *x = made(RG_F32, 3, SHAPE(2, 3, 4));
+  double value = 0;
+
+  for (int32_t axis = 0; axis < 3; axis++) {
+    const int64_t ends[] = { -1, 0, x->_shape[axis] - 1, x->_shape[axis], INT64_MAX, INT64_MIN };
+
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+      int64_t index[3] = { 1, 1, 1 };
+      const rg_status wanted = i == 1 || i == 2 ? RG_OK : RG_EAXIS;
+
+      index[axis] = ends[i];
+      is_status(rg_tensor_get(x, index, 3, &value), wanted, "an element read");
+      is_status(rg_tensor_set(x, index, 3, 5), wanted, "and written");
+    }
+  }
+  rg_tensor_release(x);
+}
+
 static void test_refused(void)
 {
   rg_tensor *const untouched = (rg_tensor *)&rg_host_access_refused;
@@ -339,6 +360,7 @@ static void test_param(void)
 int main(void)
 {
   test_empty();
+  test_outside();
   test_refused();
   test_elements();
   test_nan();

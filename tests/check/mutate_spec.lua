@@ -206,6 +206,24 @@ describe('scripts/mutate', function()
     assert.equal('2', table.concat(lines 'scripts/deps --check zork >/dev/null; echo $?', '\n'))
   end)
 
+  it('prints the mutants that a seed draws, and plants none', function()
+    local function drawn(seed)
+      return lines('scripts/mutate --seed ' .. seed .. ' --count 4 --paths core/base,lua --draw')
+    end
+    local list = drawn(5)
+    assert.equal(12, #list)
+    for k = 1, 12, 3 do
+      local number, path, line = list[k]:match '^(%d+): (%S+):(%d+) %(%l[%l ]+%)$'
+      assert.equal((k + 2) / 3, tonumber(number))
+      local source = lines('sed -n ' .. line .. 'p ' .. path)[1]
+      assert.equal('  -' .. source, list[k + 1])
+      assert.equal('  +', list[k + 2]:sub(1, 3))
+      assert.is_true(list[k + 2]:sub(4) ~= source)
+    end
+    assert.same(list, drawn(5))
+    assert.is_true(table.concat(drawn(6)) ~= table.concat(list))
+  end)
+
   it('tells its options, and refuses others', function()
     assert.matches('usage: scripts/mutate', table.concat(lines 'scripts/mutate --help', '\n'))
     local said = table.concat(lines 'scripts/mutate --zork 3 2>&1; echo $?', '\n')

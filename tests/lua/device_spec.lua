@@ -96,6 +96,17 @@ describe('a device', function()
     end
   end)
 
+  it('asks for no memory for what is empty, also first of all', function()
+    if not simulated() then return pending(WITHOUT) end
+    for _, layer in ipairs { 'LowRankLinear(4, 3, { rank = 2 })', 'Linear(4, 3)',
+      'SKLinear(4, 3, { num_terms = 1, low_rank = 1, warn = false })' } do
+      assert.equal('0\t3\n', output(('RIDGE_GPU=%s ./ridge -e %s'):format(SIMULATED,
+        [['local x = ridge.zeros(0, 4):to "cuda:0"; ]]
+          .. ('local y = ridge.inference(ridge.nn.%s:to "cuda:0", x); '):format(layer)
+          .. [[print(y:size(1), y:size(2))']])))
+    end
+  end)
+
   it('tells the versions of its libraries, and opens none to know them', function()
     if not simulated() then return pending(WITHOUT) end
     local text = output('RG_SIM_BLAS_VERSION=130102 RIDGE_CUDNN=simulated RIDGE_NVRTC=simulated '

@@ -256,7 +256,8 @@ end
 
 --- Four rounds of a function, with other contents each: what it gave, and what was there after it.
 ---@param seed number of the function and its world
----@param way string[]|nil exact passes to replay a plan behind, recorded in round 0; nil: eager
+---@param way string[]|string|nil exact passes to replay a plan behind, recorded in round 0;
+---  'captured': by ridge.capture; nil: eager
 ---@return table rounds {results' bits (none in round 0), the world's bits}, from 0
 ---@return table|nil graph the plan's, as recorded
 function M.rounds(seed, way)
@@ -271,6 +272,8 @@ function M.rounds(seed, way)
     local results
     if not way then
       results = f()
+    elseif round == 0 and way == 'captured' then
+      plan = ridge.capture(f)
     elseif round == 0 then
       plan = ridge.graph(f):check():optimize(way):check():plan()
     else

@@ -181,7 +181,7 @@ describe('what is held outside of a recorded function', function()
       n = n + 1
       local x = ridge.ones(3)
       assert.equal(0, tonumber(C.rg_capture_begin()))
-      assert.equal(0, tonumber(C.rg_record_begin()))
+      assert.equal(0, tonumber(C.rg_record_begin(0)))
       local held = { x:exp(), x:neg() }
       C.rg_alloc_fail_at(n)
       status = tonumber(C.rg_record_kept())

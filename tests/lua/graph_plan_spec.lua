@@ -104,6 +104,18 @@ describe('a plan of a graph', function()
     assert.same({ 2, 2, 2 }, counter:tolist())
   end)
 
+  it('writes to what requires a gradient, as the calls did that remembered none', function()
+    local net, x = nn.Linear(3, 2, { seed = 1 }), ridge.randn(4, 3)
+    local plan = ridge.graph(function()
+      ridge.no_grad(function() net.weight:select(1, 1):fill_(0.5) end)
+      return net(x)
+    end):plan()
+    ridge.no_grad(function() net.weight:fill_(2) end)
+    local got = plan()
+    assert.same({ { 0.5, 0.5, 0.5 }, { 2, 2, 2 } }, net.weight:tolist())
+    assert.is_true(got:equal(net(x)))
+  end)
+
   it('is made after passes have edited the graph', function()
     local blocks = nn.Sequential()
     for i = 1, 3 do

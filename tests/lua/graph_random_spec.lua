@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- Graphs of random functions: recorded, checked, emitted and replayed three times with other
 -- contents, they have the bits of the eager run; behind exact passes, each alone and all together,
--- the same ones. RIDGE_RANDOM_GRAPHS says how many (200), and RIDGE_RANDOM_FIRST which is the
--- first: one that failed runs again by its number.
+-- and as plans of ridge.capture the same ones. RIDGE_RANDOM_GRAPHS says how many (200), and
+-- RIDGE_RANDOM_FIRST which is the first: one that failed runs again by its number.
 local ridge = require 'ridge'
 local functions = require 'tests.lua.graph_functions'
 
@@ -17,6 +17,9 @@ for _, pass in ipairs(ridge.graph.passes()) do
   end
 end
 WAYS[#WAYS + 1] = ALL
+WAYS[#WAYS + 1] = 'captured'
+
+local function way_name(way) return type(way) == 'table' and table.concat(way, ' ') or way end
 
 local function same(seed)
   local want = functions.rounds(seed)
@@ -27,8 +30,8 @@ local function same(seed)
         local a, b = want[round][part], got[round][part]
         local equal = #a == #b
         for i = 1, #a do equal = equal and a[i] == b[i] end
-        assert.is_true(equal, ('function %d, passes %s, round %d: %s\n%s'):format(seed,
-          table.concat(way, ' '), round, part == 1 and 'results' or 'what was there',
+        assert.is_true(equal, ('function %d, passes %s, round %d: %s\n%s'):format(
+          seed, way_name(way), round, part == 1 and 'results' or 'what was there',
           tostring(graph)))
       end
     end

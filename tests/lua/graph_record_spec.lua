@@ -84,6 +84,9 @@ describe('ridge.graph', function()
     local forward = ridge.graph(net, x)
     assert.equal(1, #forward:outputs())
     assert.equal('input', names(forward:inputs()))
+    -- nor is one that is only read
+    local read = ridge.graph(function() return net(x):sum() + net.weight.grad:sum() end)
+    assert.equal(1, #read:outputs())
     assert.matches('computes nothing that is seen outside',
       failure(ridge.graph, function() local _ = net(x) end))
     -- one that is added to is a state

@@ -9,6 +9,32 @@ describe('near misses', function()
     assert.equal(4, near.distance('', 'four'))
   end)
 
+  -- The definition, read backwards from the ends: what the last step was.
+  local function slips(a, b)
+    local i, j = #a, #b
+    if i == 0 or j == 0 then return i + j end
+    local best = math.min(slips(a:sub(1, -2), b) + 1, slips(a, b:sub(1, -2)) + 1,
+      slips(a:sub(1, -2), b:sub(1, -2)) + (a:sub(-1) == b:sub(-1) and 0 or 1))
+    if i > 1 and j > 1 and a:sub(-2) == b:sub(-2):reverse() then
+      best = math.min(best, slips(a:sub(1, -3), b:sub(1, -3)) + 1)
+    end
+    return best
+  end
+
+  it('counts as the definition says, for all short words', function()
+    local words = { '' }
+    for k = 1, 13 do -- of up to three letters of three
+      for letter in ('abc'):gmatch '.' do words[#words + 1] = words[k] .. letter end
+    end
+    assert.equal(40, #words)
+    words[41], words[42] = 'abca', 'bacc'
+    for _, a in ipairs(words) do
+      for _, b in ipairs(words) do
+        assert.equal(slips(a, b), near.distance(a, b), a .. ' ' .. b)
+      end
+    end
+  end)
+
   it('lists the nearest first and leaves out what is far', function()
     assert.same({ 'stride' }, near.names('strid', { 'bias', 'stride', 'padding', 'groups' }))
     assert.same({}, near.names('q', { 'bias', 'stride' }))

@@ -2,6 +2,7 @@
 -- Memory that a step of a plan only works in is given back at its end: the steps behind it use it
 -- again, and all of it goes with the plan.
 local ridge = require 'ridge'
+local C = require 'ridge.ffi.lib'
 local ref = require 'ridge.ffi.ref'
 local nn = ridge.nn
 
@@ -61,6 +62,42 @@ describe('the workspace of a plan', function()
           assert.equal(few, (bytes(9)))
         end)
       end)
+
+      -- a plan that was emitted prepares its steps when they first run
+      it(('is a graph\'s plan\'s own after its first run: %s, %s'):format(case[1], dtype),
+        function()
+          local _, shape, f = unpack(case)
+          local x = ridge.randn(unpack(shape)):to(dtype)
+          local plan = ridge.graph(ridge.inference, f, x):plan()
+          local first = plan():clone()
+          local others = {}
+          for size = 6, 20 do -- of every class that a block can have
+            for _ = 1, 8 do others[#others + 1] = ridge.full(7, 2 ^ size) end
+          end
+          assert.is_true(plan():equal(first))
+          for _, other in ipairs(others) do
+            assert.is_true(other:equal(ridge.full(7, other.count)), other.count)
+          end
+        end)
+
+      it(('is made again where its first run had no memory: %s, %s'):format(case[1], dtype),
+        function()
+          local _, shape, f = unpack(case)
+          local x = ridge.randn(unpack(shape)):to(dtype)
+          local graph = ridge.graph(ridge.inference, f, x)
+          local wanted = graph:plan()():clone()
+          local n, ok = 0
+          repeat
+            n = n + 1
+            local plan = graph:plan()
+            C.rg_alloc_fail_at(n)
+            ok = pcall(plan.run, plan)
+            C.rg_alloc_fail_at(0)
+            assert.is_true(plan():equal(wanted), n)
+            plan:release()
+          until ok
+          assert.is_true(n > 1)
+        end)
     end
   end
 end)

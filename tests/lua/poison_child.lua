@@ -27,6 +27,7 @@ local function left_in_plan(device)
   ridge.capture(function()
     ridge.full(7, N, { device = device }):release()
     y = ridge.empty(N, { device = device })
+    return y
   end)
   local sum = y:to 'cpu':sum():item()
   return sum == 7 * N and 'old' or sum ~= sum and 'nan' or tostring(sum)

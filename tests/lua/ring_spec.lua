@@ -199,6 +199,16 @@ describe('a profile', function()
     assert.equal(2000 - n, facts.dropped)
     assert.is_true(n >= 100 and n < 1000)
     reader:close()
+    reader = ring.open('op', 100) -- what is gone are the first ones
+    local _ = x * 2
+    for _ = 1, 2000 do local _ = x + 1 end
+    _ = x:exp()
+    local first, last
+    for event in reader:each() do
+      first, last = first or event.name, event.name
+    end
+    assert.same({ 'add', 'exp' }, { first, last })
+    reader:close()
     assert.equal(0, #ridge.profile(function() end).calls)
   end)
 

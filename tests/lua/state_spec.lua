@@ -27,7 +27,12 @@ local STATES = {
   autocast = { function(f) return ridge.autocast('bf16', f) end, { autocast = C.RG_BF16 } },
   no_grad = { ridge.no_grad, { recording = false } },
   scope = { ridge.scope, { depth = 1 } },
-  capture = { function(f) return ridge.capture(function() f() end) end, { capturing = 1 } },
+  capture = { function(f)
+    return ridge.capture(function()
+      f()
+      return ridge.ones(1)
+    end)
+  end, { capturing = 1 } },
   tag = { function(f) return ridge.memory.tag('state_spec', f) end },
   anomaly = { ridge.anomaly, { anomaly = 1, hook = false, compiles = false } },
   stream = { function(f) return ridge.device.on_stream('cpu', 3, f) end, { stream = 3 } },

@@ -33,12 +33,26 @@ return function(M)
     return of(n, d), of(m, d), of(m, e), of(n, e)
   end
 
+  -- Two of three blocks, in no row or column the same.
+  local function striped(rows, cols)
+    local mask = {}
+    for i = 0, rows * cols - 1 do
+      mask[i + 1] = (i * 7 + math.floor(i / cols)) % 3 == 0 and 0 or 1
+    end
+    return mask
+  end
+
   local list = {
     { {}, 3, 5, 4, 6 }, { { 2 }, 1, 1, 1, 1 }, { { 2, 2 }, 7, 7, 5, 5, causal = true },
     { {}, 70, 130, 8, 33 }, { {}, 130, 70, 33, 8, causal = true },
     { { 1 }, 5, 9, 3, 2, scale = -1.5 }, { {}, 0, 3, 2, 2 }, { {}, 3, 0, 2, 2 }, { {}, 3, 3, 0, 2 },
     { {}, 3, 3, 2, 0 },
     { { 0 }, 3, 3, 2, 2 },
+    -- wider than the columns a block of a GPU keeps, and than the rows it keeps
+    { {}, 70, 75, 132, 200, causal = true }, { {}, 66, 70, 264, 12 }, { {}, 36, 70, 9, 131 },
+    -- single elements, at both sides of 32 and 64 keys
+    { {}, 66, 68, 20, 68, mask = striped(66, 68), grid = { 66, 68 }, block = 1 },
+    { { 2 }, 67, 131, 12, 65, mask = striped(23, 44), grid = { 23, 44 }, block = 3, causal = true },
     { {}, 40, 40, 64, 64, causal = true, real = true }, { {}, 600, 3, 2, 2 },
     { {}, 150, 140, 4, 4, mask = { 1, 0, 0, 1, 1, 0, 0, 0, 1 }, grid = { 3, 3 } },
     { {}, 20, 20, 3, 3, mask = { 1, 0, 0, 1 }, grid = { 2, 2 }, block = 10, causal = true },

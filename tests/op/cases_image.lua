@@ -156,6 +156,15 @@ return function(M)
     { { 2, 16, 5, 4 }, { size = { 3, 2 }, stride = { 2, 1 }, pad = { 1, 0, 1, 1 } } },
     { { 1, 16, 9, 8 }, { size = { 2, 1 }, stride = { 4, 3 } } }, -- what no window holds
     { { 2, 16, 6, 4 }, { size = { 2, 2 }, unusual = true } },
+    -- rows of images in packs, windows that begin before them and end behind them
+    { { 2, 3, 7, 16 }, { size = { 3, 3 }, stride = { 2, 2 }, pad = { 1, 1, 1, 1 } } },
+    { { 1, 2, 7, 16 }, { size = { 3, 3 }, stride = { 2, 2 }, pad = { 1, 1, 1, 1 },
+      unusual = true } },
+    { { 1, 2, 5, 16 }, { size = { 2, 3 }, stride = { 3, 2 }, pad = { 0, 0, 0, 1 } } },
+    { { 1, 2, 6, 16 }, { size = { 4, 4 }, stride = { 2, 2 }, pad = { 1, 1, 1, 1 },
+      skip_pad = true } },
+    { { 1, 2, 4, 24 }, { size = { 3, 3 }, stride = { 1, 1 }, pad = { 1, 1, 1, 1 } } },
+    { { 1, 1, 3, 8 }, { size = { 1, 2 }, stride = { 1, 1 }, pad = { 0, 1, 0, 0 } } },
   }
   local pool, back = {}, {}
   for _, g in ipairs(WINDOWS) do
@@ -202,8 +211,9 @@ return function(M)
   -- Kept, because a plan refuses numbers from the host, and made before anything is counted.
   local indices = {}
   local function index_of(shape, a)
-    local key = table.concat(shape, ',') .. (a.nhwc and 'l' or 'f') .. a.rows .. a.size[1] ..
-      a.size[2]
+    local key = table.concat({ table.concat(shape, ','), a.nhwc and 'l' or 'f', a.rows, a.columns,
+      table.concat(a.size, ','), table.concat(a.stride or {}, ','),
+      table.concat(a.pad or {}, ',') }, ';')
     if not indices[key] then
       local list = reference.pool_index(shape, a)
       indices[key] = tensors.constant(list, { unpack(shape, 1, 4) }, 'i32')

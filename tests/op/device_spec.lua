@@ -277,7 +277,8 @@ describe('rows that are added up by number', function()
   after_each(tensors.release_all)
 
   for _, given in ipairs { { n = 100, rows = 7, width = 8 }, { n = 3000, rows = 53, width = 3 },
-    { n = 3000, rows = 53, width = 264 }, { n = 3000, rows = 40000, width = 4 } } do
+    { n = 3000, rows = 53, width = 264 }, { n = 3000, rows = 40000, width = 4 },
+    { n = 3, rows = 2, width = 2 ^ 20 + 8 } } do -- longer rows than one launch of a GPU takes
     it(('are so in order: %d of %d in %d'):format(given.n, given.width, given.rows), function()
       local index, values, wanted = {}, {}, {}
       local width = given.width
@@ -429,25 +430,52 @@ describe('the gradient of a maximum', function()
     return values
   end
 
+  -- Checks the gradient of images of two rows, pooled in windows of two by two, or of three by
+  -- three with a border.
+  local function arrives(shape, layout, x, dy, wanted, border)
+    local o = ffi.new 'rg_pool2d_options'
+    local y_shape = { unpack(shape) }
+    for i = 0, 1 do
+      local axis = layout == 1 and 2 + i or 3 + i
+      o.size[i], o.stride[i], o.layout, y_shape[axis] = 2, 2, layout, shape[axis] / 2
+      if border then o.size[i], o.pad_low[i], o.pad_high[i] = 3, 1, 1 end
+    end
+    x = tensors.make(x, shape, 'f32')
+    tensors.check(C.rg_require_grad(x, 1))
+    tensors.check(C.rg_max_pool2d(x, o, out))
+    local y = tensors.hold(out[0])
+    tensors.check(C.rg_backward(y, tensors.make(dy, y_shape, 'f32'), 0))
+    tensors.check(C.rg_grad_of(x, out))
+    local got = tensors.read(tensors.hold(out[0]))
+    for i, v in ipairs(wanted) do assert.are.equal(v, got[i], 'element ' .. i) end
+  end
+
+  local inf, nan = math.huge, 0 / 0
+  local UPPER, LOWER = { -inf, -inf, 1, 2, 5, 5 }, { -inf, -inf, nan, 9, 5, 5 }
+  local ABOVE, BELOW = { 3, 0, 0, 0, 7, 0 }, { 0, 0, 4, 0, 0, 0 }
+
+  local function joined(...)
+    local whole = {}
+    for _, list in ipairs { ... } do
+      for _, v in ipairs(list) do whole[#whole + 1] = v end
+    end
+    return whole
+  end
+
   for _, channels in ipairs { 1, 16 } do
     it('goes to the first of equals, -inf too, and to nan: ' .. channels, function()
-      local inf, nan = math.huge, 0 / 0
-      local x = tensors.make(spread({ -inf, -inf, 1, 2, 5, 5,
-        -inf, -inf, nan, 9, 5, 5 }, channels), { 1, 2, 6, channels }, 'f32')
-      local o = ffi.new 'rg_pool2d_options'
-      o.size[0], o.size[1], o.stride[0], o.stride[1], o.layout = 2, 2, 2, 2, 1
-      tensors.check(C.rg_require_grad(x, 1))
-      tensors.check(C.rg_max_pool2d(x, o, out))
-      local y = tensors.hold(out[0])
-      tensors.check(C.rg_backward(y, tensors.make(spread({ 3, 4, 7 }, channels),
-        { 1, 1, 3, channels }, 'f32'), 0))
-      tensors.check(C.rg_grad_of(x, out))
-      local got = tensors.read(tensors.hold(out[0]))
-      for i, v in ipairs(spread({ 3, 0, 0, 0, 7, 0, 0, 0, 4, 0, 0, 0 }, channels)) do
-        assert.are.equal(v, got[i], 'element ' .. i)
-      end
+      arrives({ 1, 2, 6, channels }, 1, spread(joined(UPPER, LOWER), channels),
+        spread({ 3, 4, 7 }, channels), spread(joined(ABOVE, BELOW), channels))
     end)
   end
+
+  it('goes there in rows that are taken in packs', function()
+    arrives({ 1, 1, 2, 12 }, 0, joined(UPPER, UPPER, LOWER, LOWER), { 3, 4, 7, 3, 4, 7 },
+      joined(ABOVE, ABOVE, BELOW, BELOW))
+    local none, x = { 0, 0, 0, 0, 0, 0, 0, 0 }, {}
+    for i = 1, 16 do x[i] = -inf end
+    arrives({ 1, 1, 2, 8 }, 0, x, { 3, 4, 7, 9 }, joined({ 3, 4, 0, 7, 0, 9, 0, 0 }, none), true)
+  end)
 end)
 
 if tensors.DEVICE ~= 0 then

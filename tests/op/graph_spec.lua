@@ -120,7 +120,7 @@ end
 local function planned(run, refused)
   local graph, plan = ffi.new 'rg_graph *[1]', ffi.new 'rg_plan *[1]'
   tensors.check(C.rg_capture_begin())
-  tensors.check(C.rg_record_begin())
+  tensors.check(C.rg_record_begin(0))
   local ok, results = pcall(run)
   if not ok or not results then
     C.rg_record_cancel()

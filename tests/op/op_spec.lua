@@ -561,16 +561,17 @@ end
 -- (CALLS) and what a correct program never asks of it (MISUSES).
 local BY_VENDOR = { matmul = true, linear = true, linear_dropout = true, lowrank_linear = true,
   sketched_linear = true, scaled_linear = true }
-local CALLS, MISUSES = 0, 5
+local CALLS, MISUSES, FEW = 0, 5, 20 -- where samples are left out, FEW may have none for it
 
 local function through_vendor(name)
   if tensors.DEVICE == 0 or not (os.getenv 'RIDGE_GPU' or ''):find 'sim' then return end
   ffi.cdef 'size_t rgsim_blas_counted(int what);'
   local blas = ffi.load(os.getenv 'RIDGE_GPU')
-  local before
-  setup(function() before = blas.rgsim_blas_counted(CALLS) end)
+  local before, tried_before
+  setup(function() before, tried_before = blas.rgsim_blas_counted(CALLS), tried end)
   it('went to cublasLt, in forms that it takes', function()
-    assert.is_true(blas.rgsim_blas_counted(CALLS) > before, name .. ' did not')
+    local few = EVERY > 1 and tried - tried_before < FEW * EVERY
+    assert.is_true(few or blas.rgsim_blas_counted(CALLS) > before, name)
     assert.are.equal(0, tonumber(blas.rgsim_blas_counted(MISUSES)))
   end)
 end

@@ -122,7 +122,7 @@ void tensor(Thread *const *lanes, int op)
 
 // -- Copies ----------------------------------------------------------------------------
 
-enum { MOST = 128 };
+enum { MOST = 256 };
 
 struct Copy {
   void *to;

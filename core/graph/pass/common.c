@@ -53,7 +53,8 @@ static uint32_t hash_of(const rg_graph *g, const rg_ir_node *node)
 
 static bool is_same(const rg_graph *g, const rg_ir_node *a, const rg_ir_node *b)
 {
-  return a->op == b->op && a->parent == b->parent && a->modes == b->modes && a->n_in == b->n_in &&
+  return a->unwritten == b->unwritten && a->op == b->op && a->parent == b->parent &&
+         a->modes == b->modes && a->n_in == b->n_in &&
          memcmp(rg_ir_inputs(g, a), rg_ir_inputs(g, b), (size_t)a->n_in * sizeof(int32_t)) == 0 &&
          (a->op->args_size == 0 ||
           memcmp(rg_ir_args(g, a), rg_ir_args(g, b), a->op->args_size) == 0);

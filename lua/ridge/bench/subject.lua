@@ -3,7 +3,6 @@
 
 local blame = require 'ridge.blame'
 local memory = require 'ridge.memory'
-local plan = require 'ridge.plan'
 local profile = require 'ridge.profile'
 
 local M = {}
@@ -114,7 +113,7 @@ function M.new(module, opt)
     opt.device)
   local inference = require('ridge').inference
   local function forward() return inference(module, x) end
-  local compiled = plan.capture(forward)
+  local compiled = require('ridge.capture').capture(forward)
   local held = M.held(holder, x)
   local peak, average = M.memory(forward, held, opt.device)
   return { plan = compiled, cost = M.cost(holder, compiled, x), peak = peak, average = average,

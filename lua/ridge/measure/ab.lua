@@ -108,7 +108,7 @@ local function flags_of(found, delta, session, setting)
   local raised = flags.judge({
     foreign = delta.foreign, pressure = delta.pressure, steal = delta.steal,
     throttled = delta.throttled, lua = setting.lua, aa_fail = found.aa_fail,
-    simulated = found.simulated, training = found.training,
+    simulated = found.simulated, training = found.training, reduced = found.reduced,
     debug = facts.debug_build or facts.debugger == 1,
   }, flags.thresholds())
   return raised
@@ -144,7 +144,7 @@ function M.compare(runners, name, opt, around)
     found = verdict.of(processes, opt.margin, looks)
     -- what a program takes to play a device is no time of the device
     found.simulated = any(steps, 'simulated')
-    found.training = any(steps, 'training')
+    found.training, found.reduced = any(steps, 'training'), any(steps, 'reduced')
     if found.simulated then found.verdict = 'open' end
     if opt.progress then
       opt.progress(('look %d of %d: %s, %s [%s]'):format(look, looks, found.verdict,

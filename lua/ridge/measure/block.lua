@@ -81,6 +81,7 @@ local function new_point(given, i, cache)
     zeros = given.zeros,
     lua = type(given.plan) == 'function',
     training = type(given.plan) == 'table' and given.plan.training or false,
+    reduced = type(given.plan) == 'table' and given.plan.reduced or false,
     rounds = {}, samples = {}, at = {}, mark = {}, spent = 0, own_cpu = 0, settle_calls = 0,
     before = {},   -- label of the point that ran before each round
     passes = {},   -- numbers of the passes it took part in

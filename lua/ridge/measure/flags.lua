@@ -40,6 +40,7 @@ local LIST = {
   { 'SIMULATED', 'D', 'a program played the device: the time says nothing of any GPU' },
   { 'WAITED', 'B', 'the device waited for the host between calls' },
   { 'TRAINING', 'B', 'a module in training mode, and no backward pass: eval() is for running' },
+  { 'REDUCED', 'B', 'a plan that leaves out over 1 % of the operations that were recorded' },
 }
 
 local BY_NAME = {}
@@ -207,7 +208,7 @@ end
 ---  sentinel, order_p, order, roof (rate over ceiling), debug, lua, zeros, aa_fail; of a device
 ---  held (share of the samples), sustained (its clock over the calibrated one), waited (the host's
 ---  time to ask over the device's), simulated; training (a module's mode, without a backward pass);
----  what is nil or NaN raises nothing
+---  reduced (a plan lost over 1 % of its operations to passes); what is nil or NaN raises nothing
 ---@param limits table  from thresholds
 ---@return string[] names  in the order of their bits; SHARED is raised by who lets others work
 function M.judge(facts, limits)
@@ -235,6 +236,7 @@ function M.judge(facts, limits)
     DEBUG = facts.debug, LUA = facts.lua, ZEROS = facts.zeros,
     AA_FAIL = facts.aa_fail, SIMULATED = facts.simulated,
     WAITED = above(facts.waited, limits.waited), TRAINING = facts.training,
+    REDUCED = facts.reduced,
   }
   local names = {}
   for _, flag in ipairs(LIST) do

@@ -78,7 +78,13 @@ local function is_simulated(c)
   return type(c.plan) == 'table' and device.is_simulated(device.of_plan(c.plan))
 end
 
-local function is_training(c) return type(c.plan) == 'table' and c.plan.training end
+-- A note of either candidate's plan: 'training', 'reduced'.
+local function has(pair, note)
+  for i = 1, 2 do
+    if type(pair[i].plan) == 'table' and pair[i].plan[note] then return true end
+  end
+  return false
+end
 
 --- Candidates of this process, checked against each other.
 ---@param list table[]     each name, a, b (tables with plan, or window for tests); again: makes
@@ -132,7 +138,7 @@ function Here:take(name, n, seed)
   end
   if not pair.slots then
     pair.simulated = is_simulated(pair[1]) or is_simulated(pair[2])
-    pair.training = is_training(pair[1]) or is_training(pair[2])
+    pair.training, pair.reduced = has(pair, 'training'), has(pair, 'reduced')
     pair.slots = require('ridge.measure.slots').new(pair[1], pair[2], self.setting,
       self.setting.slot_ns, self.services, self.again and anew(self.again, name), self.made_ns)
     if self.again then self:let_go(pair) end
@@ -140,7 +146,7 @@ function Here:take(name, n, seed)
   local before = self.services.counters()
   local blocks = pair.slots:take(n, seed)
   local step = host.step(before, self.services.counters())
-  step.simulated, step.training = pair.simulated, pair.training
+  step.simulated, step.training, step.reduced = pair.simulated, pair.training, pair.reduced
   return blocks, step
 end
 

@@ -243,7 +243,7 @@ function M.of(point, protocol, around)
     debug = around.session.facts.debug_build or around.session.facts.debugger == 1,
     lua = point.lua, zeros = point.zeros,
     simulated = side.simulated, held = side.held, sustained = side.sustained,
-    waited = side.waited, training = point.training,
+    waited = side.waited, training = point.training, reduced = point.reduced,
   }
   out.marked, out.roof = facts.marked, facts.roof
   if by_device then spare_host(facts, limits, out) end

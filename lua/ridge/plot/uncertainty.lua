@@ -29,6 +29,7 @@ end
 ---@return table figure
 function M.make(rows, opt)
   column.require(rows, opt.z .. '_lo', 'plot.uncertainty')
+  rows_of.check_numbers(rows, opt.z, 'plot.uncertainty')
   local widths = {}
   for _, row in ipairs(rows) do
     if rows_of.measured(row) then widths[#widths + 1] = M.half_width(row, opt.z) end

@@ -44,7 +44,7 @@ function M.candidates(spec)
   local parsed = parse.compile(order.text, '=[bench]')
   setfenv(parsed.chunk, environment.session())
   local function call() return (select(2, parsed.chunk())) end   -- an expression: nil, value
-  local plan = require('ridge.plan').capture(call)
+  local plan = require('ridge.plan').steps(call)
   return { { name = order.text, a = { plan = plan, cost = order.cost } } }
 end
 

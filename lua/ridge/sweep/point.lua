@@ -24,7 +24,8 @@ local Infeasible = { __tostring = function(e) return 'infeasible: ' .. e.reason 
 -- What else a phase puts beside its timing columns.
 local DERIVED = { '_first', '_cold', '_cold_lo', '_cold_hi', '_flops', '_bytes', '_gflops',
   '_gbps', '_peak_bytes', '_host_ns', '_issue_ns', '_device_ns', '_device_mhz', '_memory_mhz',
-  '_celsius', '_watts', '_held_share', '_held_before', '_held_after', '_by_pass' }
+  '_celsius', '_watts', '_held_share', '_held_before', '_held_after', '_by_pass', '_recorded_flops',
+  '_left_out' }
 
 local TIME = { zeros = { 'boolean', doc = 'the inputs are constant, which some machines notice' } }
 local COST = {
@@ -80,11 +81,13 @@ local function known_cost(plan)
   if type(plan) ~= 'table' or type(plan.facts) ~= 'function' then return {} end
   local facts = plan:facts()
   return { flops = facts.flops > 0 and facts.flops or nil,
-           bytes = facts.bytes > 0 and facts.bytes or nil }
+           bytes = facts.bytes > 0 and facts.bytes or nil, recorded = facts.recorded }
 end
 
 --- Time a plan under a name. Its operations and bytes are kept beside the time, as `fwd_flops` and
 -- `fwd_bytes`: a plan counts each of its calls, all they read and write. m:cost replaces either.
+-- Where ridge.capture left calls out, `fwd_left_out` is how many, and `fwd_recorded_flops` what all
+-- of them would have been.
 -- >> m:time('fwd', ridge.capture(function() return c.net(c.x) end))
 ---@param phase string
 ---@param plan table from ridge.capture
@@ -233,6 +236,10 @@ local function phase_metrics(list, phase, med)
     add(list, name .. '_sign_flops', phase.sign_flops, 'flop', nil, 'cost')
   end
   if bytes then add(list, name .. '_bytes', bytes, 'byte', nil, from 'bytes') end
+  if known.recorded and known.recorded.left_out > 0 then
+    add(list, name .. '_left_out', known.recorded.left_out, 'calls', nil, 'plan')
+    add(list, name .. '_recorded_flops', known.recorded.flops, 'flop', nil, 'plan')
+  end
   if phase.peak then add(list, name .. '_peak_bytes', phase.peak, 'byte', -1, 'allocator') end
   -- per nanosecond is giga per second
   if flops and med then

@@ -77,7 +77,8 @@ local function names_of(list, first, n)
 end
 
 -- Kept only while somebody reads them: the collector goes through the whole heap to find dead
--- handles of tensors, so what lies in it is paid for by every small operation.
+-- handles of tensors, so what lies in it is paid for by every small operation.  Weak: what is read
+-- back may be gone, so a caller is given the local.
 local cache = setmetatable({}, { __mode = 'v' })
 
 local function read(first, behind)
@@ -99,15 +100,17 @@ end
 --- Every record that has kernels, in the order of the core's list.
 ---@return ridge.tensor.Record[]
 function M.records()
-  cache.records = cache.records or read(0, C.rg_op_count())
-  return cache.records
+  local records = cache.records or read(0, C.rg_op_count())
+  cache.records = records
+  return records
 end
 
 --- The records without kernels: views, and operations made of several.
 ---@return ridge.tensor.Record[]
 function M.others()
-  cache.others = cache.others or read(C.rg_op_count(), C.rg_record_count())
-  return cache.others
+  local others = cache.others or read(C.rg_op_count(), C.rg_record_count())
+  cache.others = others
+  return others
 end
 
 --- A default as one gives it: axes count from 1, words for what has names, true and false.

@@ -186,7 +186,8 @@ local function by_plan(self, x, y, of)
   ref.outlive(made.x)
   ref.outlive(made.y)
   local give_back = gradients_of(self.model)
-  local ok, found = pcall(plan.capture, function() return go(self, made.x, made.y, of) end)
+  local capture = require('ridge.capture').capture
+  local ok, found = pcall(capture, function() return go(self, made.x, made.y, of) end)
   if not ok then
     self.options.compile = false
     self.options.say('no plan of the step, it goes on without: ' .. (blame.is_error(found)

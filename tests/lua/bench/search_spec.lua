@@ -102,6 +102,14 @@ describe('the best throughput', function()
     assert.equal(1, found.best)
   end)
 
+  it('says what is lost where larger batches only lose', function()
+    local function falling(batch) return batch == 2 and 2e6 or 1e6 end
+    local found = search((machine(falling, 0.002)))
+    -- at most 1e6 / 0.998 over at least 2e6 / 1.002: 1.002 / 1.996 - 1 = -0.49800
+    assert.equal('batches up to 8 gain at most -49.8 % over 2, and +1.0 % is the least that counts',
+      found.reason)
+  end)
+
   it('gets over a single dip', function()
     local function dip(batch) return batch == 8 and 1e6 or 1e6 * math.min(batch, 32) end
     assert.equal(32, search((machine(dip, 0.002))).best)

@@ -15,11 +15,11 @@ local sw = ridge.sweep 'chains' {
   args = { rows = opt.rows },
   setup = function() return { x = ridge.randn(opt.rows, 16) } end,
   measure = function(p, c, m)
-    m:time('fwd', ridge.capture(function()
+    m:time('fwd', ridge.graph(function()
       local y
       for _ = 1, p.impl == 'long' and 40 or 10 do y = c.x:exp() end
       return y
-    end))
+    end):plan())
   end,
 }
 sw:run { db = '%s', calibrate = false }

@@ -128,6 +128,22 @@ describe('ridge file', function()
     assert.same({ 5, '', 'finalized' }, { run { path } })
   end)
 
+  it('closes what a call that failed has left open, and nothing else', function()
+    local status, out, err = run { file('scopes.lua', [[
+      local host, C = require 'ridge.host', require 'ridge.ffi.lib'
+      C.rg_scope_enter()
+      local before = C.rg_scope_depth()
+      for opened = 0, 2 do
+        print(host.call('once', function()
+          for _ = 1, opened do C.rg_scope_enter() end
+          error('cut off', 0)
+        end))
+        print(C.rg_scope_depth() - before)
+      end]]) }
+    assert.same({ 0, '' }, { status, err })
+    assert.equal(('false\tcut off\tfalse\n0\n'):rep(3), out)
+  end)
+
   it('is asked to stop by the first Ctrl-C, and stopped by the second', function()
     local status, out, err = run { file('h.lua', [[
       local host = require 'ridge.host'
@@ -250,7 +266,11 @@ describe('ridge', function()
     status, out = run { 'help', 'run' }
     assert.equal(0, status)
     assert.truthy(out:find('usage: ridge run NAME', 1, true))
-    assert.equal(1, (run { 'help', 'qqqqqq' }))
+    local err
+    status, out, err = run { 'help', 'qqqqqq' }
+    assert.same({ 1, '' }, { status, out })
+    assert.is_nil(err:find('commands:', 1, true)) -- none is like it
+    assert.truthy(select(3, run { 'help', 'hlep' }):find('; commands: help\n', 1, true))
   end)
 
   it('examines the machine', function()

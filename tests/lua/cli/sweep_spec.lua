@@ -74,6 +74,7 @@ describe('ridge sweep', function()
   function()
     for words, pattern in pairs {
       ['-P kk=3'] = "no parameter of that name %(did you mean 'k'%?%)",
+      ['-P kind=3'] = "3 is a number; the recipe's values are strings, as a",
       ['-P k=3..1'] = 'empty', ['-P k'] = 'is not like batch',
       ["--where 'k > 9'"] = 'none of 8 combinations', ["--where 'j > 9'"] = 'has no j',
       ["--where 'kind > 3'"] = 'kind is text and 3 is a number',

@@ -140,6 +140,13 @@ describe('a calibration', function()
                                        threads = 1 }))
   end)
 
+  it('says what it is at', function()
+    local said = {}
+    calibrate.calibrate { quick = true, noise = false, kinds = { 'fma.f32.base' }, threads = 1,
+      progress = function(text) said[#said + 1] = text end }
+    assert.equal('ceilings, threads = 1', said[1])
+  end)
+
   it('and inside a block of the noise', function()
     local machine, points = guest(0)
     assert.equal(6, stopped_after(5, { quick = true, ceilings = false, points = points,

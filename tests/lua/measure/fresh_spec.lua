@@ -23,11 +23,11 @@ describe('a comparison in fresh processes', function()
       local ridge = require 'ridge'
       local x = ridge.ones(16, 16)
       local function chain(n)
-        return ridge.capture(function()
+        return ridge.graph(function()
           local y
           for _ = 1, n do y = x:exp() end
           return y
-        end)
+        end):plan()
       end
       return chain(10), chain(40)
     end)
@@ -83,6 +83,19 @@ describe('a comparison in fresh processes', function()
     end):find 'off by')
     assert.is_truthy(message(function() os.exit(3) end):find 'ended %(status 3%)')
     assert.is_truthy(message(function() return 1 end):find 'setup returns two')
+  end)
+
+  it('tells why a process did not even hear what to make', function()
+    local process, closed = require 'ridge.process', false
+    local spawn, why = process.spawn, { code = 'ESYS', message = 'it is gone' }
+    process.spawn = function()
+      return { send = function() error(why, 0) end, close = function() closed = true end }
+    end
+    local ok, err = pcall(require('ridge.measure.fresh').start, { module = 'm', spec = 's' }, {}, 1)
+    process.spawn = spawn
+    assert.is_false(ok)
+    assert.equal(why, err)
+    assert.is_true(closed)
   end)
 
   it('does not take a function with surroundings', function()

@@ -178,6 +178,18 @@ describe('a calibration', function()
     assert.equal(#whole, n, 'no name twice')
   end)
 
+  it('does not wait where a stop is asked for', function()
+    local services = native.services()
+    C.rg_interrupt_set()
+    local ok, err = pcall(services.pause, services, 1e8)
+    C.rg_interrupt_clear()
+    assert.is_false(ok)
+    assert.equal('EINTR', err.code)
+    local before = services.now()
+    services:pause(3e7)
+    assert.is_true(services.now() - before >= 3e7)
+  end)
+
   it('gives the thread count back, whatever happens', function()
     local before = ridge.num_threads()
     local ok = pcall(measure.calibrate, { quick = true, ceilings = false, threads = 1,

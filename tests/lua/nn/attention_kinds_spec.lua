@@ -84,6 +84,11 @@ describe('attention by tiles', function()
 end)
 
 describe('attention by random features', function()
+  it('has directions of whole numbers, counted in the order they are given in', function()
+    assert.matches('size 1 is 0', message(nn.random_features, 0, 4))
+    assert.matches('size 2 is 1.5', message(nn.random_features, 8, 1.5))
+  end)
+
   local function inputs()
     ridge.seed(3)
     return ridge.randn(2, 300, 16) * 0.5, ridge.randn(2, 300, 16) * 0.5, ridge.randn(2, 300, 8)

@@ -81,7 +81,7 @@ describe('batch normalisation', function()
     local y = last(x:detach():reshape(2, 3, 1, 4)):reshape(6, 4)
     assert.is_true(y:allclose(layer(x), 1e-5, 1e-5))
     assert.matches('wanted 4 channels on axis 2', message(layer, ridge.ones(3, 5)))
-    assert.matches('one value a channel', message(layer, ridge.ones(1, 4)))
+    assert.matches('a channel in f32%[1,4%] has no variance', message(layer, ridge.ones(1, 4)))
     assert.equal(8, (layer:num_parameters()))
     assert.equal(4, #layer:parameters())
   end)
@@ -132,6 +132,23 @@ describe('attention', function()
       local layer = nn.MultiHeadAttention(12, { heads = 3, causal = causal, seed = 2 })
       local x = ridge.randn(2, 5, 12)
       assert.is_true(layer(x):allclose(plain(layer, x, causal), 1e-5, 1e-5))
+    end
+  end)
+
+  it('has weights as exact as f32', function()
+    local n, m, e = 8, 96, 16
+    local q, k, v = ridge.zeros(n, 1), ridge.zeros(m, 1), ridge.zeros(m, e)
+    for i = 1, n do q[{ i, 1 }] = i / 4 end
+    for j = 1, m do k[{ j, 1 }], v[{ j, j % e + 1 }] = -j / 64, 1 end
+    local y = nn.attention(q, k, v):tolist()
+    for i = 1, n do
+      local sums, all = {}, 0
+      for j = 1, m do
+        local weight = math.exp(-i * j / 256)
+        sums[j % e + 1] = (sums[j % e + 1] or 0) + weight
+        all = all + weight
+      end
+      for c = 1, e do assert.near(1, y[i][c] / (sums[c] / all), 3e-6) end
     end
   end)
 

@@ -31,6 +31,58 @@ describe('nn.Conv2d', function()
     assert.is_nil(nn.Conv2d(1, 1, 1, { bias = false }).bias)
   end)
 
+  it('has gradients of its weight in f64, too, that are sums of products', function()
+    -- rows and columns of different strides, steps and borders; small whole numbers, so exact
+    local o = { stride = { 2, 1 }, padding = { 1, 0 }, dilation = { 1, 2 } }
+    local function numbers(n)
+      local list = {}
+      for i = 1, n do list[i] = i * 7 % 11 - 5 end
+      return list
+    end
+    local xs, dys = numbers(2 * 6 * 5), numbers(2 * 4 * 3)
+    local x = ridge.tensor(xs, { dtype = 'f64' }):view(2, 1, 6, 5)
+    local w = ridge.zeros(1, 1, 2, 2, { dtype = 'f64' }):requires_grad_()
+    local y = x:conv2d(w, o)
+    assert.same({ 2, 1, 4, 3 }, y.shape)
+    ;(y * ridge.tensor(dys, { dtype = 'f64' }):view(2, 1, 4, 3)):sum():backward()
+    local sums = { 0, 0, 0, 0 }
+    for at = 0, 2 * 4 * 3 - 1 do -- each result, and each of the four places it read
+      local n, i, j = math.floor(at / 12), math.floor(at / 3) % 4, at % 3
+      for place = 0, 3 do
+        local row, column = 2 * i + math.floor(place / 2) - 1, j + 2 * (place % 2)
+        if row >= 0 and row < 6 then
+          sums[place + 1] = sums[place + 1] + xs[n * 30 + row * 5 + column + 1] * dys[at + 1]
+        end
+      end
+    end
+    assert.same(sums, w.grad:view(-1):tolist())
+  end)
+
+  it('reads a bias wherever it lies, and leaves it as it is', function()
+    local all = ridge.arange(1, 8)
+    local bias = all:narrow(1, 1, 4, 2) -- 1, 3, 5, 7
+    local y = ridge.zeros(1, 2, 3, 3):conv2d(ridge.randn(4, 2, 1, 1), { bias = bias })
+    for channel, v in ipairs { 1, 3, 5, 7 } do
+      assert.same({ { v, v, v }, { v, v, v }, { v, v, v } }, y:tolist()[1][channel])
+    end
+    assert.same({ 1, 2, 3, 4, 5, 6, 7, 8 }, all:tolist())
+  end)
+
+  it('says which gradient fits no kernel', function()
+    local C, ffi = require 'ridge.ffi.lib', require 'ffi'
+    local call = require 'ridge.ffi.call'
+    local function gradient(x, dy)
+      local o = ffi.new 'rg_conv2d_options'
+      o.stride[0], o.stride[1], o.dilation[0], o.dilation[1], o.groups = 1, 1, 1, 1, 1
+      local dw, db = ffi.new 'rg_tensor *[1]', ffi.new 'rg_tensor *[1]'
+      call.check(C.rg_conv2d_back_weight(x._t, dy._t, 3, 3, o, dw, db))
+    end
+    assert.matches('x is f32%[1,1,4,4%] and dy f32%[1,1,9,9%], which no kernel of 3 by 3 joins',
+      message(gradient, ridge.ones(1, 1, 4, 4), ridge.ones(1, 1, 9, 9)))
+    assert.matches('x is f32%[1,0,4,4%] and dy', message(gradient, ridge.ones(1, 0, 4, 4),
+      ridge.ones(1, 1, 2, 2)))
+  end)
+
   it('begins as PyTorch does: uniform in 1 over the root of what flows into a place', function()
     local weight = nn.Conv2d(16, 64, 3, { seed = 1 }).weight
     local bound = 1 / math.sqrt(16 * 9)

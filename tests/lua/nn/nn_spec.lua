@@ -173,6 +173,53 @@ describe('nn.LowRankLinear', function()
     assert.near(tail, off5, 1e-3)
     assert.matches('rank', failure(nn.LowRankLinear.from, dense, { rank = 31 }).message)
   end)
+
+  it('refuses rows of another width, as every linear layer does', function()
+    local sizes = { warn = false, low_rank = 2, num_terms = 3 }
+    local layers = { nn.Linear(6, 4), nn.LowRankLinear(6, 4, { rank = 2 }) }
+    for i, form in ipairs { 'stored', 'bits', 'seed' } do
+      sizes.form = form
+      layers[2 + i] = nn.SKLinear(6, 4, sizes)
+    end
+    for _, layer in ipairs(layers) do
+      assert.same({ 3, 4 }, layer(ridge.ones(3, 6)).shape)
+      assert.equal('ESHAPE', failure(layer, ridge.ones(3, 5)).code, tostring(layer))
+    end
+  end)
+
+  it('computes the same where memory had run out and what nobody holds makes room', function()
+    local x = ridge.randn(96, 16)
+    for _, form in ipairs { 'stored', 'bits', 'seed' } do
+      local layer = nn.SKLinear(16, 2048, { num_terms = 3, low_rank = 2, form = form, warn = false,
+        activation = 'relu' })
+      local wanted = ridge.no_grad(layer, x)
+      require('ridge.ffi.ref').collect()
+      collectgarbage 'stop'
+      local ok, y = pcall(function()
+        ridge.no_grad(layer, x) -- 768 KiB that nobody holds
+        ridge.memory.set_limit(ridge.memory.stats().live + 2 ^ 18)
+        return ridge.no_grad(layer, x)
+      end)
+      collectgarbage 'restart'
+      ridge.memory.set_limit(0)
+      assert(ok, y)
+      assert.is_true(y:equal(wanted), form)
+    end
+  end)
+
+  it('warns of a sketch that stores more than the dense layer, and of no other', function()
+    local said, stderr = {}, io.stderr
+    io.stderr = { write = function(_, text) said[#said + 1] = text end } -- luacheck: ignore 122
+    local ok, err = pcall(function()
+      nn.SKLinear(6, 4, { num_terms = 1, low_rank = 1 }) -- 2 * 1 * 10 numbers instead of 24
+      assert.same({}, said)
+      nn.SKLinear(6, 4, { num_terms = 2, low_rank = 8 }) -- 2 * 16 * 10
+    end)
+    io.stderr = stderr -- luacheck: ignore 122
+    assert(ok, err)
+    assert.equal(1, #said)
+    assert.matches('2 terms of rank 8 store more than the dense layer 6 -> 4', said[1], 1, true)
+  end)
 end)
 
 describe('an activation in the pass of a layer', function()

@@ -226,31 +226,35 @@ describe('weights under autocast on a device', function()
       end)
     end
 
-    it('are in a captured step what they are in its calls: ' .. kind, function()
-      local one, step = training(kind)
-      local list = weights(one)
-      for _ = 1, 8 do step() end
-      local usual = casts(list, step)
-      local two, again = training(kind)
-      again()
-      ridge.no_grad(ridge.autocast, kind, two, IMAGES) -- kept, and none of the plan's
-      local plan
-      assert.equal(usual, casts(weights(two), function() plan = ridge.capture(again) end))
-      for i = 3, 9 do
-        plan:run()
-        if i == 6 then -- somebody else's, between two replays
-          ridge.no_grad(ridge.autocast, kind, two, IMAGES * 3)
+    for _, of in ipairs { 'a captured step', "a step's graph" } do
+      it(('are in %s what they are in its calls: %s'):format(of, kind), function()
+        local one, step = training(kind)
+        local list = weights(one)
+        for _ = 1, 8 do step() end
+        local usual = casts(list, step)
+        local two, again = training(kind)
+        again()
+        ridge.no_grad(ridge.autocast, kind, two, IMAGES) -- kept, and none of the plan's
+        local plan
+        assert.equal(usual, casts(weights(two), function()
+          plan = of == 'a captured step' and ridge.capture(again) or ridge.graph(again):plan()
+        end))
+        for i = 3, 9 do
+          plan:run()
+          if i == 6 then -- somebody else's, between two replays
+            ridge.no_grad(ridge.autocast, kind, two, IMAGES * 3)
+          end
         end
-      end
-      assert.is_true(plan:facts().device_graph, plan:facts().why)
-      for i, p in ipairs(one:parameters()) do
-        assert.is_true(p.tensor:equal(two:parameters()[i].tensor), p.name)
-      end
-      local y = ridge.no_grad(ridge.autocast, kind, one, IMAGES)
-      assert.is_true(ridge.no_grad(ridge.autocast, kind, two, IMAGES):equal(y))
-      plan:release()
-      assert.is_true(ridge.no_grad(ridge.autocast, kind, two, IMAGES):equal(y))
-    end)
+        assert.is_true(plan:facts().device_graph, plan:facts().why)
+        for i, p in ipairs(one:parameters()) do
+          assert.is_true(p.tensor:equal(two:parameters()[i].tensor), p.name)
+        end
+        local y = ridge.no_grad(ridge.autocast, kind, one, IMAGES)
+        assert.is_true(ridge.no_grad(ridge.autocast, kind, two, IMAGES):equal(y))
+        plan:release()
+        assert.is_true(ridge.no_grad(ridge.autocast, kind, two, IMAGES):equal(y))
+      end)
+    end
 
     it('give the numbers that they gave when each use converted them: ' .. kind, function()
       for _, vendor in ipairs { 1, 0 } do

@@ -158,6 +158,19 @@ describe('an optimizer', function()
     assert.matches('a key and a function', message(optimizer.after_step, optimizer, 'x', 3))
   end)
 
+  it('has the rates and decays that its description tells', function()
+    -- one step from 1 with a gradient of 1: Adam's moments are corrected to 1, Lion takes the sign
+    local wanted = { SGD = 1 - 1e-3, Adam = 1 - 1e-3, AdamW = (1 - 1e-3 * 0.01) - 1e-3,
+      Lion = 1 - 1e-4 }
+    for name, value in pairs(wanted) do
+      local a = ridge.ones({ 1 }, { dtype = 'f64' })
+      local optimizer = optim[name] { a }
+      a:sum():backward()
+      optimizer:step()
+      assert.near(value, a:item(), 1e-10, name)
+    end
+  end)
+
   it('says what is wrong', function()
     local net = nn.Linear(2, 2)
     assert.matches('lr is nan', message(optim.SGD, net, { lr = 0 / 0 }))

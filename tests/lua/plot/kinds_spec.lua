@@ -231,6 +231,27 @@ describe('the picture', function()
     end
   end
 
+  -- The columns that are drawn as numbers, by hand: text in one of them is told, with its row.
+  local NUMBERS = { map = 'fwd', uncertainty = 'fwd', ratio = 'fwd', slices = 'width fwd',
+    steps = 'n rate', effects = 'fwd', pareto = 'fwd error', forest = 'ratio', samples = 'ns',
+    distribution = 'ns', threads = 'threads fwd', history = 'fwd', timeline = 'begin_s end_s',
+    batch = 'batch peak_bytes samples_per_s', stability = 'step', trust = 'ratio at_s' }
+  for _, kind in ipairs(KINDS) do
+    for name in (NUMBERS[kind] or ''):gmatch '%S+' do
+      it(kind .. ' refuses text in ' .. name .. ', and what is not finite', function()
+        for text, wanted in pairs { fast = "= 'fast', which is not a number",
+            [1 / 0] = '= inf; a measured value must be finite' } do
+          local rows = CASES[kind][1]()
+          rows[2][name] = text
+          local ok, err = pcall(plot.draw, kind, rows, CASES[kind][2])
+          assert.is_false(ok)
+          assert.equal('EARG', err.code)
+          assert.matches(('row 2 has %s %s'):format(name, wanted), err.message, 1, true)
+        end
+      end)
+    end
+  end
+
   it('of a kind that is none names the near one', function()
     local ok, err = pcall(plot.draw, 'slice', {}, {})
     assert.is_false(ok)

@@ -259,6 +259,39 @@ describe('labels that would touch', function()
   end)
 end)
 
+describe('the margins of a panel', function()
+  it('have room for a line of text each, the title and the axes', function()
+    local size = require('ridge.plot.theme').get('light').size
+    local above, below = axes.margins({ size = size }, {})
+    for name, opt in pairs { panel = { title = 'a' }, label = { y = { label = 'a' } } } do
+      assert.is_true(axes.margins({ size = size }, opt) - above >= size[name], name)
+    end
+    local _, labelled = axes.margins({ size = size }, { x = { label = 'a' } })
+    assert.is_true(labelled - below >= size.label)
+    assert.is_true(below >= size.tick)
+  end)
+end)
+
+describe('given ticks', function()
+  it('keep apart, and the last of two that do not is left out', function()
+    local theme = require('ridge.plot.theme').get 'light'
+    local c = canvas.new { width = 400, height = 100, scale = 1, background = { 1, 1, 1, 1 } }
+    local text = '1234567890'
+    local wide = c:measure(text, theme.size.tick)
+    local function shown(apart) -- labels whose ends lie that far from one another
+      local scale = require 'ridge.plot.scale'
+      local panel = axes.panel(c, theme, { x = 100, y = 10, w = wide + apart, h = 50 }, {
+        x = { scale = scale.linear(1, 2), ticks = { 1, 2 }, categories = { text, text } },
+        y = { scale = scale.linear(0, 1) } })
+      return #panel:x_ticks()
+    end
+    assert.equal(2, shown(40))
+    assert.equal(1, shown(-2))
+    assert.equal(1, shown(-40))
+    c:close()
+  end)
+end)
+
 describe('colours of an ordered series', function()
   it('begin near the paper and end far from it, in both themes', function()
     local list = color.ordered(4, 'light')

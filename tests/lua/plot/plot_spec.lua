@@ -214,6 +214,8 @@ describe('the map', function()
     assert.near(4 + math.log(341.33 / 4 / 64) / math.log(1.5),
       map.place(categories, 341.33 / 4), 1e-3)
     assert.is_true(map.place(categories, 300) > 6)
+    -- where there is one alone, a doubling is a cell
+    assert.same({ 0, 1, 2 }, { map.place({ 8 }, 4), map.place({ 8 }, 8), map.place({ 8 }, 16) })
   end)
 
   it('needs a dense row for ratios, and known columns', function()

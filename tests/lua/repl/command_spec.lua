@@ -82,6 +82,8 @@ describe('a command of the prompt', function()
       ['bw.l1'] = { value = 1e18 } }
     text = run '%bench --quick x:matmul(x)'
     assert.truthy(text:find 'the roof is 524[^\n]+, by f32 arithmetic')
+    text = run '%bench --quick (x:matmul(x) + 1):abs():sum():neg()'
+    assert.truthy(text:find '^a plan of 5 operations: matmul, add, abs, sum, %.%.%.\n')
   end)
 
   it('%bench measures what needs nothing of the prompt in fresh processes', function()
@@ -143,6 +145,28 @@ describe('a command of the prompt', function()
     local run = new()
     local text = run '%trace for i = 1, 1000 do local t = {} for k in pairs(t) do t[k] = 1 end end'
     assert.truthy(text:find '%d+ traces were compiled, %d+ given up')
+  end)
+
+  it('%trace names what was given up most often first, then by its place', function()
+    local run, s = new()
+    local jit = require 'jit'
+    local attach, note = jit.attach, nil
+    jit.attach = function(f, what) note = what and f or nil end -- luacheck: ignore 122
+    local util = require 'jit.util'
+    local funcinfo = util.funcinfo
+    util.funcinfo = function(f) return { loc = f } end -- luacheck: ignore 122
+    s.values = function() -- what the compiler would tell
+      for place, times in pairs { ['a:1'] = 1, ['b:1'] = 3, ['c:1'] = 1, ['d:1'] = 7,
+        ['e:1'] = 3 } do
+        for _ = 1, times do note('abort', 1, place, 0, 'some reason') end
+      end
+    end
+    local ok, text = pcall(run, '%trace x = 1')
+    jit.attach, util.funcinfo = attach, funcinfo -- luacheck: ignore 122
+    assert(ok, text)
+    local order = {}
+    for times, place in text:gmatch '(%d+)%s+(%l):1' do order[#order + 1] = times .. place end
+    assert.same({ '7d', '3b', '3e', '1a', '1c' }, order)
   end)
 
   it('%who and %mem name variables and their bytes', function()
@@ -316,6 +340,18 @@ describe('str and summary', function()
     assert.truthy(text:find '\n%s*0%s+5%s+25%s+50%s+75%s+95%s+100%s+50%s+29%.3\n')
     text = printed(function() structure.summary(ridge.tensor { 0 / 0, 1, math.huge }) end)
     assert.truthy(text:find '1 nan\n1 infinite')
+  end)
+
+  it('summary of a tensor has each number end below the end of its name', function()
+    local text = printed(function() structure.summary(ridge.tensor { -12.5, 7.5 }) end)
+    local heads, cells = text:match '\n([^\n]*median[^\n]*)\n([^\n]*)'
+    local function ends(line)
+      local out = {}
+      for at in (line:gsub('5 %%', '5_%%') .. ' '):gmatch '%S()%s' do out[#out + 1] = at end
+      return out
+    end
+    assert.equal(9, #ends(heads))
+    assert.same(ends(heads), ends(cells))
   end)
 
   it('summary of a network gives outputs, parameters and FLOP', function()

@@ -85,6 +85,15 @@ describe('completion', function()
     assert.is_nil(names('ridge.zeros({2, ', env)[1] == 'dtype' or nil)
   end)
 
+  it('says what an option is: its default, or that it has to be there', function()
+    local spec = { size = { 'integer', required = true, doc = 'rows' },
+      step = { 'number', default = 2, doc = 'between them' } }
+    local f = function(opts) return require('ridge.options').check(spec, opts, 'f') end
+    local _, list = complete.tab('f({s', '', { f = f })
+    assert.matches('size%s+rows, required', list)
+    assert.matches('step%s+between them, default 2', list)
+  end)
+
   it('offers what an option or an argument may be', function()
     local ridge = require 'ridge'
     local env = { ridge = ridge, x = ridge.ones(1), layer = ridge.nn.Linear(1, 1) }

@@ -32,6 +32,18 @@ describe('the lexer', function()
     assert.same({ 'string:[[\n]=] end]]', 'name:x' }, kinds '[[\n]=] end]]x')
   end)
 
+  it('closes a long bracket by one of its own level', function()
+    for level = 0, 9 do
+      local signs = ('='):rep(level)
+      local other = ']' .. ('='):rep(level + 1) .. '] ]' .. ('='):rep(math.max(0, level - 1))
+      local long = '[' .. signs .. '[ ' .. other .. ' ]' .. signs .. ']'
+      if level == 0 then long = '[[ ]=] ]]' end
+      assert.same({ 'string:' .. long, 'name:x' }, kinds(long .. 'x'))
+      assert.same({ 'name:x' }, kinds('--' .. long .. 'x'))
+      assert.equal('comment', select(2, lexer.tokens('--[' .. signs .. '[ ' .. other)))
+    end
+  end)
+
   it('names what stays open at the end', function()
     assert.equal('string', select(2, lexer.tokens '[[a'))
     assert.equal('string', select(2, lexer.tokens '"a'))

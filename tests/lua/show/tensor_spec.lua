@@ -151,6 +151,17 @@ describe('a tensor as text', function()
   end)
 end)
 
+describe('columns', function()
+  it('stand to the left, and to the right where they hold numbers or are told to', function()
+    local text = require('ridge.show.columns').text
+    assert.equal('a    b   c\nx   10  pq\nyz   9   r',
+      (text({ 'a', 'b', 'c' }, { { 'x', 10, 'pq' }, { 'yz', 9, 'r' } },
+        { width = 80, right = { [3] = true } })))
+    assert.equal('a   b\nx   pq\nyz  r', (text({ 'a', 'b' }, { { 'x', 'pq' }, { 'yz', 'r' } },
+      { width = 80, right = { [2] = false } })))
+  end)
+end)
+
 describe('a chart', function()
   it('thins values to the means of finite neighbours', function()
     local thin = require('ridge.show.chart').thin
@@ -164,5 +175,11 @@ describe('a chart', function()
     -- 64 eighths; 4.5 of 0 .. 9 stands at 63 / 2 = 31.5 above the first: 33, 4 rows and an eighth
     assert.equal(table.concat({ '9   █', '    █', '    █', '   ▁█', '   ██', '   ██', '   ██',
       '0 ▁██' }, '\n'), require('ridge.show.chart').line({ 0, 4.5, 9 }, 40))
+    -- the same, wherever zero lies
+    for _, low in ipairs { -9, -4, 5 } do
+      local picture = require('ridge.show.chart').line({ low, low + 4.5, low + 9 }, 40)
+      local bars = (picture:gsub('[%d.-]', ''):gsub('\n +', '\n'):gsub('^ +', ''))
+      assert.equal('█\n█\n█\n▁█\n██\n██\n██\n▁██', bars)
+    end
   end)
 end)

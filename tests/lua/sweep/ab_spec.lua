@@ -21,11 +21,11 @@ local function declare(more)
     space = { impl = { 'short', 'long' }, k = { 4, 8 } },
     setup = function(p) return { x = ridge.ones(p.k, 16) } end,
     measure = function(p, c, m)
-      m:time('fwd', ridge.capture(function()
+      m:time('fwd', ridge.graph(function()
         local y
         for _ = 1, p.impl == 'long' and 40 or 10 do y = c.x:exp() end
         return y
-      end))
+      end):plan())
       m:metric('k2', p.k * p.k)
     end,
   }

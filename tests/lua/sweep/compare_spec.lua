@@ -217,6 +217,27 @@ describe('stored results', function()
     assert.equal(0, status({}, is_slower, true))
   end)
 
+  it('fail for a verdict, or for one of at least so many percent', function()
+    local condition = require('ridge.cli.verdicts').condition
+    for _, word in ipairs { 'slower', 'faster', 'equal', 'open' } do
+      for text, least in pairs { [word] = 1, [word .. '>2%'] = 1.02,
+          [word .. '>0.5%'] = 1.005 } do
+        local holds = condition(text)
+        for _, ratio in ipairs { 1, 1.004, 1.006, 1.019, 1.021, 3 } do
+          assert.equal(ratio >= least, holds { verdict = word, ratio = ratio }, text)
+          assert.equal(ratio >= least, holds { verdict = word, ratio = 1 / ratio }, text)
+          assert.is_false(holds { verdict = 'none', ratio = ratio })
+        end
+      end
+    end
+    assert.is_false(condition '' { verdict = 'slower', ratio = 9 })
+    for _, text in ipairs { 'worse', 'slower>', 'slower>2', 'slower>1.2.3%', 'slower<2%' } do
+      local none, reason = condition(text)
+      assert.is_nil(none)
+      assert.matches("'" .. text .. "' is not like slower", reason, 1, true)
+    end
+  end)
+
   it('are printed by ridge compare, with its statuses', function()
     local a, b = measured('a', 1000), measured('b', 1100)
     local status, out = program.run { 'compare', a, b, '--match-all' }

@@ -76,6 +76,24 @@ describe('a sweep in passes', function()
     assert.equal(0, lab.shifts[#lab.shifts])
   end)
 
+  it('counts a point as done behind its last pass', function()
+    local progress = require 'ridge.sweep.progress'
+    local new, seen, counted = progress.new, nil, {}
+    progress.new = function(...)
+      seen = new(...)
+      return seen
+    end
+    local ok, err = pcall(run, declare { measure = function(p, c, m)
+      counted[#counted + 1] = seen.done
+      measure(p, c, m)
+    end })
+    progress.new = new
+    assert(ok, err)
+    -- six points, five passes: none is done before the fifth, and then one after the other
+    for i, n in ipairs(counted) do assert.equal(math.max(0, i - 25), n, i) end
+    assert.same({ 30, 6 }, { #counted, seen.done })
+  end)
+
   it('asks the allocator for other places, after the free memory went back', function()
     local lib, asked = package.loaded['ridge.ffi.lib'], {}
     package.loaded['ridge.ffi.lib'] = {
@@ -347,6 +365,24 @@ describe('a sweep in passes', function()
     assert.is_nil(row_of(sw, 1).reason)
   end)
 
+  it('leaks what every one of several passes did not free, if that is a megabyte', function()
+    local leak = require('ridge.sweep.series').leak
+    local MB = 2 ^ 20
+    local function left(...)
+      local list = {}
+      for i = 1, select('#', ...) do list[i] = { left_bytes = (select(i, ...)) } end
+      return list
+    end
+    assert.is_nil(leak(left(), 5 * MB)) -- one pass alone may have filled a cache
+    assert.equal(3 * MB, leak(left(3 * MB), 5 * MB))
+    assert.equal(MB, leak(left(9 * MB, MB), 5 * MB))
+    assert.equal(2 * MB, leak(left(9 * MB, 8 * MB), 2 * MB))
+    assert.is_nil(leak(left(9 * MB, MB - 1), 5 * MB))
+    assert.is_nil(leak(left(9 * MB, 0), 5 * MB))
+    assert.is_nil(leak(left(9 * MB, nil), 5 * MB))
+    assert.is_nil(leak(left(9 * MB), nil))
+  end)
+
   it('says why a point has no ratio where the recipe names no partner that could be', function()
     local odd = { 'no table', { [1] = 4 }, { k = {} }, false, 'raises' }
     local sw = declare { space = { k = sweep.range(1, 5) }, partner = function(p)
@@ -405,6 +441,17 @@ describe('a sweep in passes', function()
     assert.equal('kind=a wins in 4 cells, kind=b in 0; 0 are undecided.', figure.finding)
     assert.matches('medians of the ratios within each pass', figure:text())
     assert.matches('n = 100 samples a point in 5 passes', figure:text())
+  end)
+
+  it('is drawn over numbers, sample by sample at its time', function()
+    local sw = declare { space = { k = { 1, 2, 3 }, kind = { 'a', 'b', 'c', 'd' } } }
+    run(sw)
+    local ok, err = pcall(sw.plot, sw, 'map', { z = 'fwd' })
+    assert.is_false(ok) -- words are no axis that anybody wants unasked
+    assert.matches('needs two parameters with several numbers', tostring(err.message or err))
+    package.path = 'tests/lua/plot/?.lua;' .. package.path
+    local rec = require('recorder').of(sw:plot('samples', { y = 'fwd' }))
+    assert.equal(1, #rec:said 'seconds')
   end)
 
   it('is shown pass by pass, and while it runs', function()

@@ -39,8 +39,14 @@ local sw = sweep 'pool' {
   timeout = given.timeout,
   tries = { lost = given.lost },
   monotone = given.monotone and { oom = { 'k' }, timeout = { 'k' } } or nil,
+  protocol = given.passes and { passes = given.passes, max_passes = given.passes } or nil,
   measure = function(p, _, m)
     ffi.C.usleep(given.us)
+    if given.log then
+      local file = assert(io.open(given.log, 'a'))
+      file:write(('%d %d\n'):format(ffi.C.getpid(), m.pass))
+      file:close()
+    end
     if p.k == given.crash then
       print('last words of', p.k)
       ffi.cast('int *', 8)[0] = 1

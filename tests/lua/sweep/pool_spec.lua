@@ -45,6 +45,18 @@ describe('several workers', function()
     assert.equal(4, query('SELECT count(*) AS n FROM worker')[1].n)
   end)
 
+  it('are processes of one pass each', function()
+    local log = folder .. '/log'
+    assert.equal('12 of 12, 0 failed\n', (run('points=6 workers=2 passes=3 log=' .. log)))
+    local pass_of, n = {}, 0
+    for line in io.lines(log) do
+      local pid, pass = line:match '^(%d+) (%d)$'
+      assert.equal(pass, pass_of[pid] or pass)
+      pass_of[pid], n = pass, n + 1
+    end
+    assert.equal(36, n)
+  end)
+
   it('time one at a time', function()
     local alone = folder .. '/alone'
     folders.run('mkdir ' .. alone)

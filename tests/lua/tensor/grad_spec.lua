@@ -24,6 +24,45 @@ describe('gradients', function()
     assert.is_nil(x:zero_grad().grad)
   end)
 
+  it('add up whichever two ways they come, and leave nothing behind', function()
+    local w = ridge.arange(1, 24):view(4, 6) -- a weight for each place, so that none is mistaken
+    local WAYS = {
+      whole = function(x) return x * w end,
+      ['as it is'] = function(x) return x end,
+      rows = function(x) return x:narrow(1, 2, 2) * w:narrow(1, 1, 2) end,
+      columns = function(x) return x:narrow(2, 4, 3) * w:narrow(2, 1, 3) end,
+      ['the last column'] = function(x) return x:narrow(2, 6, 1) end,
+      ['every other'] = function(x) return x:narrow(2, 1, 3, 2) * w:narrow(2, 2, 3) end,
+      view = function(x) return x:view(2, 12) * w:view(2, 12) end,
+      transposed = function(x) return x:transpose(1, 2) * w:view(6, 4) end,
+      reshaped = function(x) return x:transpose(1, 2):reshape(3, 8) * w:view(3, 8) end,
+      expanded = function(x) return x:narrow(1, 1, 1):expand(4, 6) * w end,
+    }
+    local function flow(...)
+      local x, loss = ridge.ones(4, 6):requires_grad_(), nil
+      for _, way in ipairs { ... } do
+        local part = WAYS[way](x):sum()
+        loss = loss and loss + part or part
+      end
+      loss:backward()
+      return x.grad
+    end
+    local before
+    for round = 1, 2 do
+      for one in pairs(WAYS) do
+        for other in pairs(WAYS) do
+          local sum = flow(one) + flow(other)
+          assert.is_true(sum:equal(flow(one, other)), one .. ' and ' .. other)
+          assert.is_true((sum + flow(one)):equal(flow(one, other, one)), one .. ' twice')
+        end
+      end
+      collectgarbage()
+      collectgarbage()
+      if round == 1 then before = ridge.memory.stats().live_bytes end
+    end
+    assert.equal(before, ridge.memory.stats().live_bytes)
+  end)
+
   it('begin with a given one, which is not copied, and stays as it was', function()
     local x, other = ridge.randn(4, 6):requires_grad_(), ridge.randn(4, 6)
     local dy = ridge.randn(4, 6)
@@ -160,6 +199,27 @@ describe('gradients', function()
     for _ = 1, 10 do step() end
     local before = live()
     for _ = 1, 200 do step() end
+    assert.equal(before, live())
+  end)
+
+  it('leave no tensor behind where a part of a storage has one, and neither do copies', function()
+    local C, ref = require 'ridge.ffi.lib', require 'ridge.ffi.ref'
+    local x = ridge.randn(4, 12)
+    local function once()
+      local layer = nn.SKLinear(12, 6, { low_rank = 2, form = 'stored', warn = false })
+      layer(x):sum():backward()
+      layer(x):sum():backward() -- adds to what is there
+      local p = ridge.randn(12):requires_grad_() -- two gradients, which are added
+      ;((p * 2):sum() + (p * p):sum()):backward()
+      x:t():reshape(-1) -- which no view shows
+    end
+    local function live()
+      for _ = 1, 3 do ref.collect() end
+      return tonumber(C.rg_live_tensors())
+    end
+    once()
+    local before = live()
+    for _ = 1, 3 do once() end
     assert.equal(before, live())
   end)
 end)

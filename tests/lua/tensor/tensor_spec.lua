@@ -212,6 +212,43 @@ describe('views', function()
     assert.equal(0, x[2]:sum():item())
   end)
 
+  it('have as many sizes as axes, from either end', function()
+    for n, sizes in ipairs { { 2 }, { 2, 3 }, { 2, 3, 4 } } do
+      local x = ridge.ones(sizes)
+      assert.same(sizes, x:size())
+      for axis = -n - 2, n + 2 do
+        local wanted = sizes[axis] or sizes[n + 1 + axis]
+        if wanted and axis ~= 0 then
+          assert.equal(wanted, x:size(axis))
+        else
+          assert.equal('EAXIS', failure(function() return x:size(axis) end).code, axis)
+        end
+      end
+    end
+  end)
+
+  it('of the least and the largest are the first of several', function()
+    -- more than one tile, whose results are compared with one another
+    local x = ridge.ones(100000)
+    assert.same({ 0, 0 }, { x:argmin():item(), x:argmax():item() }) -- as data, from 0
+    for value, name in pairs { [0] = 'argmin', [2] = 'argmax' } do
+      x:fill_(1)
+      for _, at in ipairs { 30011, 30012, 70001, 100000 } do x[at] = value end
+      assert.equal(30010, x[name](x):item(), name)
+    end
+  end)
+
+  it('are close within 1e-5 of the second, and 1e-8', function()
+    local function close(a, b, ...)
+      return ridge.tensor({ a }, { dtype = 'f64' }):allclose(ridge.tensor({ b },
+        { dtype = 'f64' }), ...)
+    end
+    assert.same({ true, false }, { close(0.9e-8, 0), close(1.1e-8, 0) })
+    assert.same({ true, false }, { close(1e6 + 9.9, 1e6), close(1e6 + 10.1, 1e6) })
+    assert.same({ true, false }, { close(1.09, 1, 0.1), close(0.2, 0, 0.1) })
+    assert.same({ true, false }, { close(0.2, 0, 0, 0.3), close(0.4, 0, 0, 0.3) })
+  end)
+
   it('refuse position 0 with a hint, and what is outside', function()
     local x = ridge.ones(3)
     assert.matches('count from 1', failure(function() return x[0] end).message)

@@ -344,6 +344,17 @@ describe('a trainer', function()
     assert.matches('%(0%.%d+ below epoch 1%)', lines[#lines - 1]) -- the memory's line is last
   end)
 
+  it('names the first of the best epochs', function()
+    local history, epoch = {}, require('ridge.train.log').epoch
+    for i, accuracy in ipairs { 0.5, 0.9, 0.9, 0.7, 0.895 } do
+      history[i] = { epoch = i, loss = 1, not_finite = 0, accuracy = accuracy, seconds = 2,
+        rows_per_s = 30, peak_bytes = 2 ^ 21 }
+    end
+    assert.equal('epoch 4/9  loss 1.0000  accuracy 0.7000 (0.2000 below epoch 2)  2.0 s, '
+      .. '30 rows/s, peak 2.0 MB', epoch(history[4], 9, history))
+    assert.is_nil(epoch(history[5], 9, history):find('below', 1, true)) -- by less than 0.01
+  end)
+
   it('keeps the loss of every step with the seconds', function()
     local _, trainer = fit({}, 16, 2)
     assert.are.equal(10, #trainer.curve)

@@ -57,7 +57,7 @@ end
 --- A plan of the body, or the body itself with the reason why it is none.
 local function captured(body)
   if body.plan then return body.plan end
-  local ok, plan = pcall(require('ridge.plan').capture, body.call)
+  local ok, plan = pcall(require('ridge.plan').steps, body.call)
   if not ok then
     if not (blame.is_error(plan) and plan.code == 'ECAPTURE') then error(plan, 0) end
     return nil, plan.message
