@@ -108,6 +108,19 @@ function M.flag(value, what, name)
   return value
 end
 
+--- Raise unless a value says how many: a whole number from 1, or nil.
+---@param value any
+---@param what string the function's name, for errors
+---@param name string the argument
+---@return integer|nil value
+function M.count(value, what, name)
+  if value ~= nil and (type(value) ~= 'number' or value % 1 ~= 0 or value < 1) then
+    blame.raise(('%s: %s is a whole number from 1, got %s'):format(what, name, show(value)), 'EARG',
+      what)
+  end
+  return value
+end
+
 --- A copy of the given options with the defaults filled in.
 ---@param spec table { key = { types, default =, ... } }
 ---@param given table|nil what the user wrote

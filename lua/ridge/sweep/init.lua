@@ -365,6 +365,7 @@ function Sweep:best(name, n)
   if type(name) ~= 'string' then
     blame.raise(('sw:best: expected a name first, got %s'):format(type(name)), 'EARG', 'sw:best')
   end
+  n = options.count(n, 'sw:best', 'how many') or 1
   name = name:gsub('%.', '_')
   return read(self, nil, 'sw:best', function(st, sweep)
     local direction = results.directions(st, sweep.id)
@@ -388,7 +389,7 @@ function Sweep:best(name, n)
       if a[name] ~= b[name] then return (a[name] - b[name]) * direction[name] > 0 end
       return a.trial < b.trial
     end)
-    for i = #rows, (n or 1) + 1, -1 do rows[i] = nil end
+    for i = #rows, n + 1, -1 do rows[i] = nil end
     return rows
   end)
 end

@@ -8,6 +8,7 @@
 
 local blame = require 'ridge.blame'
 local guard = require 'ridge.guard'
+local options = require 'ridge.options'
 local color = require 'ridge.plot.color'
 local expression = require 'ridge.store.expression'
 local format = require 'ridge.store.format'
@@ -180,7 +181,12 @@ end
 --- The first rows.
 ---@param n integer|nil 10 when left out
 ---@return table rows
-function Rows:head(n) return M.new({ unpack(self, 1, math.min(n or 10, #self)) }, self.columns) end
+function Rows:head(n)
+  n = math.min(options.count(n, 'rows:head', 'how many') or 10, #self)
+  local out = {}
+  for i = 1, n do out[i] = self[i] end
+  return M.new(out, self.columns)
+end
 
 -- Groups -------------------------------------------------------------------------------------
 

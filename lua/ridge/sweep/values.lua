@@ -76,8 +76,13 @@ function M.geom(a, b, factor)
   check_span('geom', a, b, b / a)
   check_length('geom', math.log(b / a) / math.log(factor))
   local list, x = {}, a
-  while x <= b * (1 + 1e-9) do
+  -- up to the largest number there is: behind it infinity, which would go on for good
+  while x <= b * (1 + 1e-9) and x < math.huge do
     list[#list + 1] = clean(x)
+    if x * factor <= x then -- below 2^-1022 the factor may be lost in rounding
+      blame.raise(('geom(%s, %s, %s): %s times %s is rounded to itself'):format(a, b, factor, x,
+        factor), 'EARG', 'geom')
+    end
     x = x * factor
   end
   return list

@@ -56,6 +56,12 @@ describe('rows', function()
     assert.same({ 1280, 160, 80, 20, 10, 'none' }, column(some():sort '-fwd', 'fwd'))
     assert.same({ 6, 5 }, column(some():sort '-fwd':head(2), 'trial'))
     assert.equal(6, #some():head(99))
+    assert.equal(1, #some():head(1))
+    for _, bad in ipairs { 0, -1, 1.5, -1e300, 0 / 0, '2' } do
+      local ok, err = pcall(function() some():head(bad) end)
+      assert.is_false(ok)
+      assert.matches('rows:head: how many is a whole number from 1, got ', err.message, 1, true)
+    end
   end)
 
   it('are printed without what only says how they came about', function()

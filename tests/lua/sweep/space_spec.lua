@@ -22,6 +22,8 @@ describe('values', function()
     assert.same({ 1, 10, 100, 1000 }, space.geom(1, 1000, 10))
     assert.same({ 0.001, 0.01, 0.1 }, space.geom(1e-3, 0.1, 10))
     assert.same({ 3, 6 }, space.geom(3, 11))
+    local most = space.geom(2 ^ 1021, (2 - 2 ^ -52) * 2 ^ 1023) -- behind the last comes infinity
+    assert.equal(3, #most)
   end)
 
   it('in equal distances or ratios are as many as wanted', function()
@@ -68,6 +70,10 @@ describe('values', function()
       assert.is_false(ok, name)
       assert.matches(name .. ': .* are too far apart', err.message)
     end
+    -- 1.2 times the smallest number there is, is that number
+    local ok, err = pcall(space.geom, 2 ^ -1074, 2 ^ -1072, 1.2)
+    assert.is_false(ok)
+    assert.matches('geom: .*is rounded to itself', (err.message:gsub('^geom%(.-%)', 'geom')))
     assert.has_error(function() space.any {} end)
     assert.has_error(function() space.any { 1, 1 } end)
     assert.has_error(function() space.any 'x' end)

@@ -395,6 +395,11 @@ describe('a sweep', function()
     assert.equal(2, sw:best('fwd')[1].k)
     assert.has_error(function() sw:best 'fwdd' end)
     assert.has_error(function() sw:best() end)
+    for _, bad in ipairs { 0, -1, 1.5, -1e300, 0 / 0, '2' } do
+      local ok, err = pcall(sw.best, sw, 'fwd', bad)
+      assert.is_false(ok)
+      assert.matches('sw:best: how many is a whole number from 1, got ', err.message, 1, true)
+    end
   end)
 
   it('gives back the samples of a point', function()
