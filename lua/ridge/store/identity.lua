@@ -75,16 +75,23 @@ local GENERATIONS = [[/* generations of a sweep */
   FROM sweep s JOIN recipe r ON r.id = s.recipe_id JOIN protocol p ON p.id = s.protocol_id
   WHERE s.base = ? ORDER BY s.generation DESC]]
 
--- Where a point belongs when machines share a sweep: from its content alone, so that all agree.
-local function shard_of(sha)
+--- Where a point belongs when machines share a sweep: from its content alone, so that all agree.
+---@param sha string the address of its parameters
+---@return integer number its remainder by the number of shards is the shard, from 0
+function M.shard_of(sha)
   local a, b, c, d = sha:byte(1, 4)
   return ((a * 256 + b) * 256 + c) * 256 + d
 end
 
+-- Later generations take the next name that is free: somebody may have called a sweep base-2.
 local function create(st, wanted, generation)
-  local name = generation == 1 and wanted.name or ('%s-%d'):format(wanted.name, generation)
-  local db = st.db
-  if db:value('/* name taken */ SELECT 1 FROM sweep WHERE name = ?', name) then
+  local db, name = st.db, nil
+  local function taken()
+    name = generation == 1 and wanted.name or ('%s-%d'):format(wanted.name, generation)
+    return db:value('/* name taken */ SELECT 1 FROM sweep WHERE name = ?', name)
+  end
+  while taken() and generation > 1 do generation = generation + 1 end
+  if taken() then
     blame.raise(('%s already has a sweep called %q'):format(st.path, name), 'EARG')
   end
   local uuid = canonical.hash { name = wanted.name, generation = generation,
@@ -101,7 +108,7 @@ local function create(st, wanted, generation)
     db:run([[/* insert trial */ INSERT INTO trial(uuid,sweep_id,config_id,rep,role,ord,shard)
       VALUES(?,?,?,?,?,?,?)]],
       sqlite.blob(canonical.address(uuid .. sha .. trial.role .. trial.rep)),
-      id, config_id, trial.rep, trial.role, trial.ord, shard_of(sha))
+      id, config_id, trial.rep, trial.role, trial.ord, M.shard_of(sha))
   end
   return { id = id, uuid = uuid, name = name, generation = generation, state = 'open' }
 end

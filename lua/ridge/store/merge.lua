@@ -6,6 +6,7 @@
 -- added; a point that is done in either file is done.
 
 local blame = require 'ridge.blame'
+local sqlite = require 'ridge.store.sqlite'
 
 local M = {}
 
@@ -45,21 +46,32 @@ local INSTEAD = {
 
 -- -- Names of sweeps -----------------------------------------------------------
 
--- Another sweep of the same name becomes the next generation here.
+-- Whether a name, or a generation of a base, is another sweep's: here, on its way, or there.
+local TAKEN = [[/* taken */ SELECT 1 FROM main.sweep
+    WHERE uuid <> ?1 AND (name = ?2 OR (base = ?3 AND generation = ?4))
+  UNION ALL SELECT 1 FROM temp.names WHERE name = ?2 OR (base = ?3 AND generation = ?4)]]
+local CLAIMED = [[/* name of another there */ SELECT 1 FROM src.sweep
+  WHERE uuid <> ?1 AND (name = ?2 OR (base = ?3 AND generation = ?4))]]
+
+-- Another sweep of the same name becomes the next generation here whose name is free: somebody may
+-- have called a sweep base-2.
 local function name_sweeps(db)
-  db:exec('CREATE TEMP TABLE names(uuid BLOB, name TEXT, generation INT)', 'names')
-  for _, s in ipairs(db:query [[/* sweeps of the source */ SELECT s.id, s.name, s.base, s.generation
-      FROM src.sweep s WHERE s.uuid NOT IN (SELECT uuid FROM main.sweep) ORDER BY s.id]]) do
-    local taken = db:value([[/* taken */ SELECT count(*) FROM main.sweep
-      WHERE name = ?1 OR (base = ?2 AND generation = ?3)]], s.name, s.base, s.generation)
-    local name, generation = s.name, s.generation
-    if taken > 0 then
-      generation = 1 + db:value([[/* last */ SELECT max(g) FROM (
+  db:exec('CREATE TEMP TABLE names(uuid BLOB, name TEXT, base TEXT, generation INT)', 'names')
+  for _, s in ipairs(db:query [[/* sweeps of the source */ SELECT s.uuid, s.id, s.name, s.base,
+      s.generation FROM src.sweep s WHERE s.uuid NOT IN (SELECT uuid FROM main.sweep)
+      ORDER BY s.id]]) do
+    local uuid, name, generation = sqlite.blob(s.uuid), s.name, s.generation
+    local function taken(by) return db:value(by, uuid, name, s.base, generation) end
+    if taken(TAKEN) then
+      generation = db:value([[/* last */ SELECT max(g) FROM (
         SELECT max(generation) AS g FROM main.sweep WHERE base = ?1
         UNION ALL SELECT max(generation) FROM src.sweep WHERE base = ?1)]], s.base)
-      name = ('%s-%d'):format(s.base, generation)
+      repeat
+        generation = generation + 1
+        name = ('%s-%d'):format(s.base, generation)
+      until not (taken(TAKEN) or taken(CLAIMED))
     end
-    db:run('/* name */ INSERT INTO names SELECT uuid, ?, ? FROM src.sweep WHERE id = ?', name,
+    db:run('/* name */ INSERT INTO names SELECT uuid, ?, base, ? FROM src.sweep WHERE id = ?', name,
       generation, s.id)
   end
 end
@@ -116,6 +128,12 @@ local function map(db, name, key, references)
     .. 'JOIN main.%s d ON %s'):format(name, name, table.concat(joins, ' '), name,
     table.concat(on, ' AND ')), 'map ' .. name)
   db:exec(('CREATE INDEX temp.by_%s ON map_%s(src)'):format(name, name), 'index map')
+  local lost = db:value(('/* unmapped */ SELECT (SELECT count(*) FROM src.%s) - (SELECT count(*) '
+    .. 'FROM temp.map_%s)'):format(name, name))
+  if lost ~= 0 then -- nothing of it stays: all of this is one transaction
+    blame.raise(('%d rows of the table %s have no place here; nothing was merged'):format(lost,
+      name), 'EFORMAT')
+  end
 end
 
 -- -- Points -----------------------------------------------------------

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- What a run of a sweep would cost, found out by declaring it in a transaction that is undone.
 
+local canonical = require 'ridge.store.canonical'
 local identity = require 'ridge.store.identity'
 local progress = require 'ridge.sweep.progress'
 local queue = require 'ridge.store.queue'
@@ -21,19 +22,33 @@ local UNDONE = {}
 local function look(st, wanted, opt, facts)
   local ids = st:environment(opt.lab.facts())
   local sweep, made = identity.ensure(st, wanted, opt.new)
-  facts.reused = opt.reuse and reuse.take(st, sweep.id, ids.env_id, opt.any_name) or 0
+  facts.reused = opt.reuse and reuse.take(st, sweep.id, ids.env_id, opt.any_name, opt.shard)
+    or 0
   local counts = queue.counts(st, sweep.id, opt.shard)
   facts.to_run = (counts.pending or 0) + (counts.running or 0)
   facts.done = counts.total - facts.to_run - facts.reused
+  facts.elsewhere = queue.counts(st, sweep.id).total - counts.total
   facts.trials, facts.goes_on = counts.total, not made
   facts.seconds_a_point = reuse.seconds_a_point(st, sweep.id, ids.env_id)
   error(UNDONE, 0)
+end
+
+-- How many trials of a plan are in a shard; anchors are in every one.
+local function in_shard(trials, shard)
+  if not shard then return #trials end
+  local n = 0
+  for _, trial in ipairs(trials) do
+    local number = identity.shard_of(canonical.hash(trial.params))
+    if trial.role == 'anchor' or number % shard.n == shard.i then n = n + 1 end
+  end
+  return n
 end
 
 local function sentence(facts)
   local parts = { ('%d in the grid'):format(facts.grid) }
   local function add(n, text) if n > 0 then parts[#parts + 1] = text:format(n) end end
   add(facts.removed, '%d removed by where')
+  add(facts.elsewhere, '%d of other shards')
   add(facts.done, '%d measured')
   add(facts.reused, '%d reused')
   parts[#parts + 1] = ('%d to run'):format(facts.to_run)
@@ -51,7 +66,8 @@ end
 ---@return table facts of Sweep:dry_run
 function M.run(plan, wanted, opt)
   local facts = { grid = plan.n_points + plan.n_rejected, removed = plan.n_rejected,
-    points = plan.n_points, done = 0, reused = 0, to_run = #plan.trials }
+    points = plan.n_points, done = 0, reused = 0, to_run = in_shard(plan.trials, opt.shard) }
+  facts.elsewhere = #plan.trials - facts.to_run
   if exists(opt.db) then
     local st = store.open(opt.db, 'write')
     local ok, err = pcall(st.within, st, function() look(st, wanted, opt, facts) end)

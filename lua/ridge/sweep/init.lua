@@ -242,8 +242,8 @@ end
 --- What `run` would do, without doing it; no file is made or changed.
 -- >> sw:dry_run().to_run
 ---@param opt table|nil as for `run`
----@return table facts grid (all combinations), removed (by where), points, done, reused, to_run,
----  seconds (a guess from what is stored; nil where nothing is), text
+---@return table facts grid (all combinations), removed (by where), points, elsewhere (in other
+---  shards), done, reused, to_run, text, seconds (a guess from what is stored, nil without any)
 function Sweep:dry_run(opt)
   opt = run_options(opt, self.spec.device)
   opt.shard, opt.any_name = part.shard(opt.shard), self.spec.any_name

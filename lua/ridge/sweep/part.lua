@@ -29,12 +29,20 @@ function M.seconds(given)
   return total
 end
 
--- An array job of a scheduler: consecutive numbers, so the remainder is another for each task.
+-- An array job of a scheduler. Consecutive numbers have another remainder for each task; others are
+-- counted from the first, by their step. Where no step fits, two tasks could do the same part and
+-- nobody another: that is refused.
 local function of_scheduler()
-  local id = tonumber(os.getenv 'SLURM_ARRAY_TASK_ID')
-  local n = tonumber(os.getenv 'SLURM_ARRAY_TASK_COUNT')
+  local function number(name) return tonumber(os.getenv('SLURM_ARRAY_TASK_' .. name)) end
+  local id, n, first, last = number 'ID', number 'COUNT', number 'MIN', number 'MAX'
   if not (id and n and n >= 1) then return nil end
-  return { i = id % n, n = n }
+  if not (first and last) or last - first == n - 1 then return { i = id % n, n = n } end
+  local i = (id - first) * (n - 1) / (last - first)
+  if i ~= math.floor(i) then
+    blame.raise(('the tasks %d to %d of this array job are %d in uneven steps, so %d says nothing '
+      .. 'of its part; give --shard i/n'):format(first, last, n, id), 'EARG', 'shard')
+  end
+  return { i = i, n = n }
 end
 
 --- The shard that a run does: as it is told, else the task of an array job of Slurm.

@@ -229,8 +229,8 @@ end
 
 -- What another space of this recipe has measured here is not measured again.
 local function take_stored(run)
-  local n = run.opt.reuse and reuse.take(run.store, run.sweep.id, run.env_id, run.spec.any_name)
-    or 0
+  local n = run.opt.reuse and reuse.take(run.store, run.sweep.id, run.env_id, run.spec.any_name,
+    run.shard) or 0
   if n == 0 then return end
   run.progress:note(('%s: %d points were measured before under the same conditions'):format(
     run.sweep.name, n))

@@ -78,6 +78,48 @@ describe('another space of a recipe', function()
     assert.equal(4, #calls)
   end)
 
+  it('measures again where another space, which took of the first, lies between', function()
+    run(declare { k = { 1, 2 } })
+    calls = {}
+    run(declare { k = { 1, 2, 3 } }, { new = true })
+    assert.same({ 3 }, calls)
+    calls = {}
+    local sw = declare { k = { 1, 2 } }
+    assert.equal(2, sw:dry_run { db = db, lab = lab, new = true }.to_run)
+    assert.equal('land-3', run(sw, { new = true }).name)
+    table.sort(calls)
+    assert.same({ 1, 2 }, calls)
+    calls = {}
+    run(declare({ k = { 1, 2, 3 } }, { seed = 7 }), { new = true }) -- other draws, the same space
+    table.sort(calls)
+    assert.same({ 1, 2, 3 }, calls)
+    calls = {}
+    run(declare { k = { 2, 3, 4 } }, { new = true })
+    assert.same({ 4 }, calls)
+  end)
+
+  it('takes the newest attempt, not that of the file merged last', function()
+    local value, old = 10, folder .. '/old.db'
+    local function timed(p, _, m)
+      calls[#calls + 1] = p.k
+      m:time('fwd', function() return value end)
+    end
+    local function declared(space) return declare(space, { measure = timed }) end
+    run(declared { k = { 1, 2 } }, { db = old })
+    value = 20
+    run(declared { k = { 1, 3 } })
+    local st = store.open(db, 'write')
+    require('ridge.store.merge').take(st, old)
+    st:close()
+    value, calls = 30, {}
+    local sw = declared { k = { 1, 4 } }
+    run(sw, { new = true })
+    assert.same({ 4 }, calls)
+    for _, row in ipairs(sw:results()) do
+      assert.same(row.k == 1 and { 20, 1 } or { 30, 0 }, { row.fwd, row.reused })
+    end
+  end)
+
   it('measures again under another protocol, other arguments, another environment', function()
     run(declare { k = { 1, 2 } })
     calls = {}

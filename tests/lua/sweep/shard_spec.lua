@@ -99,6 +99,85 @@ describe('the shards of a sweep', function()
     end
   end)
 
+  it('are everything as tasks of an array job in steps; uneven ones are refused', function()
+    local real = os.getenv
+    finally(function() os.getenv = real end) -- luacheck: ignore 122
+    local function as_task(id, ids, fn)
+      local told = { ID = id, COUNT = #ids, MIN = ids[1], MAX = ids[#ids] }
+      os.getenv = function(name) -- luacheck: ignore 122
+        local own = told[name:match '^SLURM_ARRAY_TASK_(%u+)$' or '']
+        if own then return tostring(own) end
+        return real(name)
+      end
+      local ok, result = pcall(fn)
+      os.getenv = real -- luacheck: ignore 122
+      return ok, result
+    end
+    for _, ids in ipairs { { 0, 3, 6 }, { 2, 4, 6, 8 }, { 5, 6, 7 }, { 9 }, { 1, 7 } } do
+      local parts = {}
+      for _, id in ipairs(ids) do
+        local _, shard = assert(as_task(id, ids, part.shard))
+        assert.equal(#ids, shard.n)
+        parts[#parts + 1] = shard.i
+      end
+      table.sort(parts)
+      for i = 1, #ids do assert.equal(i - 1, parts[i], table.concat(ids, ' ')) end
+    end
+    local ok, e = as_task(2, { 1, 2, 9, 10 }, part.shard)
+    assert.is_false(ok)
+    assert.equal('EARG', e.code)
+    assert.matches('tasks 1 to 10 of this array job are 4 in uneven steps, so 2 says', e.message)
+  end)
+
+  it('say in a dry run what is theirs, with a file and without', function()
+    local function dry(shard, db)
+      local sw = sweep 'parts' { space = { k = sweep.range(1, N) }, anchor = { k = 1 },
+        measure = function() end }
+      return sw:dry_run { db = db, lab = cheap_lab.new(), shard = shard }
+    end
+    local db = folder .. '/one.db'
+    local all, anchors = dry(nil, db).to_run, nil
+    anchors = all - N
+    for pass = 1, 2 do
+      local sum = 0
+      for i = 1, 4 do
+        local facts = dry(i .. '/4', db)
+        sum = sum + facts.to_run - anchors
+        assert.same({ all, 0 }, { facts.to_run + facts.elsewhere, facts.done })
+        assert.matches(('%d of other shards, %d to run'):format(facts.elsewhere, facts.to_run),
+          facts.text)
+      end
+      assert.equal(N, sum)
+      if pass == 1 then require('ridge.store').open(db, 'write'):close() end
+    end
+  end)
+
+  it('take only their own part of what another space has measured', function()
+    local db, lab = folder .. '/one.db', cheap_lab.new()
+    lab.flags = {}
+    local calls
+    local function declare(last)
+      calls = 0
+      return sweep 'parts' { space = { k = sweep.range(1, last) }, measure = function(p, _, m)
+        calls = calls + 1
+        m:time('fwd', function() return p.k end)
+      end }
+    end
+    declare(N):run { db = db, lab = lab, progress = false }
+    local taken, left = 0, 0
+    for i = 1, 4 do
+      local opt = { db = db, lab = lab, progress = false, new = i == 1, shard = i .. '/4' }
+      local sw = declare(N + 8)
+      local facts = sw:dry_run(opt)
+      assert.is_true(facts.reused > 0 and facts.reused < N / 2)
+      assert.equal(0, facts.done)
+      local own = sw:run(opt).counts
+      assert.same({ facts.reused + facts.to_run, facts.to_run }, { own.ok, calls })
+      taken, left = taken + facts.reused, left + calls
+    end
+    assert.same({ N, 8 }, { taken, left })
+  end)
+
   it('are written from 1 to n, and nothing else', function()
     assert.same({ i = 0, n = 4 }, part.shard '1/4')
     assert.same({ i = 3, n = 4 }, part.shard '4/4')
