@@ -288,5 +288,11 @@ describe('scripts/gpu/sim.sh', function()
     assert.equal('7 passed, 1 failed', total)
     assert.is_true(status ~= 0)
     has(text, "no way 'zork'")
+    for _, wrong in ipairs { 'rev/0', 'rev/x', 'rev/', 'rev/-1', 'asan/1.5', 'rev/2/3' } do
+      local _, said, code, why = sim(wrong, 'echo "1 passed, 0 failed"')
+      assert.matches('^0 passed, %d failed$', said, wrong)
+      assert.is_true(code ~= 0)
+      has(why, ("no way '%s'"):format(wrong))
+    end
   end)
 end)

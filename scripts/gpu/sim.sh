@@ -48,6 +48,7 @@ simulated() {
 run() {
   local way=${1%%/*} every=${1#*/} file=$2 busted
   [ "$every" != "$1" ] || every=1
+  [[ $every =~ ^[1-9][0-9]*$ ]] || way=none
   case ${way%%:*}:$file in
     test:tests/*) # sets its own orders
       RIDGE_CUDNN=simulated RIDGE_GPU=$build/libridge_gpusim.so RIDGE_TEST_DEVICE=1 \
@@ -78,7 +79,7 @@ run() {
       ;;
     *)
       echo "sim.sh: no way '$1'; known: test fwd rev rand:SEED ahead ahead:rev fma asan tsan cpu," \
-        "each with /N for every n-th sample" >&2
+        "each with /N, from 1, for every n-th sample" >&2
       echo '0 passed, 1 failed'
       ;;
   esac

@@ -4,7 +4,7 @@
 local ridge = require 'ridge'
 local nn = ridge.nn
 
-local MANY = tonumber(os.getenv 'RIDGE_RANDOM_GRAPHS' or 60)
+local MANY = dofile('tests/op/due.lua').setting('RIDGE_RANDOM_GRAPHS', 60)
 local ALL = {}
 for _, pass in ipairs(ridge.graph.passes()) do
   if pass.does then ALL[#ALL + 1] = pass.name end

@@ -6,8 +6,8 @@
 local ridge = require 'ridge'
 local functions = require 'tests.lua.graph_functions'
 
-local MANY = tonumber(os.getenv 'RIDGE_RANDOM_GRAPHS' or 200)
-local FIRST = tonumber(os.getenv 'RIDGE_RANDOM_FIRST' or 1)
+local MANY = dofile('tests/op/due.lua').setting('RIDGE_RANDOM_GRAPHS', 200)
+local FIRST = dofile('tests/op/due.lua').setting('RIDGE_RANDOM_FIRST', 1)
 
 local WAYS, ALL = { {} }, {}
 for _, pass in ipairs(ridge.graph.passes()) do

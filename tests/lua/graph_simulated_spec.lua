@@ -8,7 +8,7 @@ local bits = require 'tests.lua.bits'
 local functions = require 'tests.lua.graph_functions'
 local nn, optim = ridge.nn, ridge.optim
 
-local MANY = tonumber(os.getenv 'RIDGE_RANDOM_GRAPHS' or 30)
+local MANY = dofile('tests/op/due.lua').setting('RIDGE_RANDOM_GRAPHS', 30)
 local ALL = {}
 for _, pass in ipairs(ridge.graph.passes()) do
   if pass.exactness == 'exact' and pass.does then ALL[#ALL + 1] = pass.name end

@@ -7,8 +7,9 @@
 local ridge = require 'ridge'
 local folders = dofile 'tests/lua/store/folder.lua'
 
-local SEED = tonumber(os.getenv 'RIDGE_SEED') or 12345
-local CALLS = tonumber(os.getenv 'RIDGE_CALLS') or 20000
+local setting = dofile('tests/op/due.lua').setting
+local SEED = setting('RIDGE_SEED', 12345, 0)
+local CALLS = setting('RIDGE_CALLS', 20000)
 local EPISODE = 50 -- calls
 local PROCESS = 400 -- episodes of one process: what is never given back cannot pile up
 

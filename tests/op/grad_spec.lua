@@ -157,13 +157,8 @@ local function check_sample(name, entry, sample, layout)
   for k = 1, entry.n_out or 1 do check_result(name, entry, sample, layout, k) end
 end
 
--- Runs that take long try every n-th sample, as in op_spec.
-local EVERY = tonumber(os.getenv 'RIDGE_TEST_EVERY' or 1)
-local tried = 0
-local function is_due()
-  tried = tried + 1
-  return tried % EVERY == 0
-end
+-- Runs that take long do not try every sample, as in op_spec.
+local is_due = dofile(HERE .. 'due.lua').new()
 
 local function small(sample)
   for _, shape in ipairs(sample) do
@@ -266,7 +261,9 @@ for i = 0, C.rg_op_count() - 1 do
               for _, shape in ipairs(sample) do
                 fits = fits and (not shape or layout.fits(shape))
               end
-              if fits and is_due() then check_sample(name, entry, sample, layout) end
+              if fits and is_due(name .. layout.name) then
+                check_sample(name, entry, sample, layout)
+              end
             end
           end
         end
@@ -276,7 +273,9 @@ for i = 0, C.rg_op_count() - 1 do
         for _, dtype in ipairs { 'f32', 'f16', 'bf16' } do
           for _, sample in ipairs(takes(entry, dtype) and not ONLY_F64[name]
             and entry.samples or {}) do
-            if small(sample) and is_due() then check_lower(name, entry, sample, dtype) end
+            if small(sample) and is_due(name .. dtype) then
+              check_lower(name, entry, sample, dtype)
+            end
           end
         end
       end)

@@ -13,7 +13,7 @@ local cases, reference, tensors = all.cases, all.reference, all.tensors
 local C = tensors.C
 
 local UNIT = { f32 = 2 ^ -23, f64 = 2 ^ -52, f16 = 2 ^ -10, bf16 = 2 ^ -7 }
-local EVERY = tonumber(os.getenv 'RIDGE_TEST_EVERY' or 1) -- of what takes long (op_spec)
+local is_due = dofile(HERE .. 'due.lua').new() -- of what takes long, as in op_spec
 
 tensors.check(C.rg_device_open(tensors.DEVICE))
 
@@ -138,7 +138,6 @@ end
 
 describe('tensors of one call that lie differently', function()
   after_each(function() tensors.release_all() end)
-  local tried = 0
 
   for _, each in ipairs(CALLS) do
     local entry = cases[each.name]
@@ -151,8 +150,7 @@ describe('tensors of one call that lie differently', function()
       local wanted = entry.reference(list, args)
       for i, x in ipairs(list) do
         for _, way in ipairs(WAYS) do
-          tried = tried + 1
-          if way.fits(x.shape) and tried % EVERY == 0 then
+          if way.fits(x.shape) and is_due(each.name .. way.name, each.name .. types) then
             local t = {}
             for j, other in ipairs(list) do
               t[j] = j == i and way.make(other) or by_name.contiguous.make(other)

@@ -8,6 +8,7 @@ require 'jit.opt'.start('-sink')
 local ffi = require 'ffi'
 local HERE = debug.getinfo(1, 'S').source:match('^@(.*/)') or './'
 local all = dofile(HERE .. 'cases.lua')
+local due = dofile(HERE .. 'due.lua')
 local AUTOCAST = dofile(HERE .. 'autocast.lua')
 local cases, reference, tensors = all.cases, all.reference, all.tensors
 local C = tensors.C
@@ -21,7 +22,7 @@ local IS_STORED = { f8e4m3 = true, f8e5m2 = true }
 -- -- Inputs ---------------------------------------------------------------------------------------
 
 -- The same numbers in every run, or those of RIDGE_SEED: a small linear congruential generator.
-local state = tonumber(os.getenv 'RIDGE_SEED' or 1)
+local state = due.setting('RIDGE_SEED', 1, 0)
 local function number()
   state = (state * 1103515245 + 12345) % 2147483648
   return math.floor(state / 65536)
@@ -180,17 +181,14 @@ local function describe_case(sample, dtypes, layout)
   return table.concat(parts, ' ')
 end
 
--- Runs that take long, under a race checker, try every n-th sample: n is RIDGE_TEST_EVERY.
-local EVERY = tonumber(os.getenv 'RIDGE_TEST_EVERY' or 1)
-local tried = 0
-local function is_due()
-  tried = tried + 1
-  return tried % EVERY == 0
-end
+-- Runs that take long, under a race checker, do not try every sample.
+local is_due, asked = due.new()
 
 -- One sample in one layout against the reference.
 local function try(entry, sample, dtypes, layout)
-  if not suits(sample, dtypes) or not is_due() then return end
+  local types = type(dtypes) == 'table' and table.concat(dtypes, ',') or dtypes
+  if not suits(sample, dtypes)
+    or not is_due(entry.name .. types, entry.name .. layout.name) then return end
   local list = inputs_of(entry, sample, dtypes)
   local t = make(list, layout)
   local args = arguments(sample)
@@ -380,7 +378,7 @@ local function promises(name, entry)
       for _, sample in ipairs(entry.samples) do
         if not (sample.args and sample.args.reversed) then
           for _, dtype in ipairs(entry.dtypes) do
-            local layouts = suits(sample, dtype) and is_due()
+            local layouts = suits(sample, dtype) and is_due('into' .. name .. dtype)
               and layouts_for({ target = true }, sample) or {}
             local list = layouts[1] and inputs_of(entry, sample, dtype)
             local wanted = list and entry.reference(list, sample.args or {})[1]
@@ -480,7 +478,7 @@ local function promises(name, entry)
       lists[#lists + 1] = { dtypes, ordinary(entry) }
     end
     for _, sample in ipairs(entry.samples) do
-      if is_due() then lists[#lists + 1] = { entry.dtypes[1], sample } end
+      if is_due('fails' .. name) then lists[#lists + 1] = { entry.dtypes[1], sample } end
     end
     for _, pair in ipairs(lists) do
       local sample = pair[2]
@@ -567,10 +565,10 @@ local function through_vendor(name)
   if tensors.DEVICE == 0 or not (os.getenv 'RIDGE_GPU' or ''):find 'sim' then return end
   ffi.cdef 'size_t rgsim_blas_counted(int what);'
   local blas = ffi.load(os.getenv 'RIDGE_GPU')
-  local before, tried_before
-  setup(function() before, tried_before = blas.rgsim_blas_counted(CALLS), tried end)
+  local before, asked_before
+  setup(function() before, asked_before = blas.rgsim_blas_counted(CALLS), asked() end)
   it('went to cublasLt, in forms that it takes', function()
-    local few = EVERY > 1 and tried - tried_before < FEW * EVERY
+    local few = due.EVERY > 1 and asked() - asked_before < FEW * due.EVERY
     assert.is_true(few or blas.rgsim_blas_counted(CALLS) > before, name)
     assert.are.equal(0, tonumber(blas.rgsim_blas_counted(MISUSES)))
   end)
@@ -586,6 +584,7 @@ for i = 0, C.rg_op_count() - 1 do
   local there = tensors.DEVICE == 0 or C.rg_op_runs_on(i, tensors.DEVICE) == 1
   if there then describe(name, function()
     local entry = cases[name]
+    if entry then entry.name = name end
     it('has an entry, inputs, results and a line of help', function()
       assert.is_truthy(entry, 'no entry in tests/op/cases.lua')
       assert.is_true(facts.n_inputs > 0 or facts.into == 1)

@@ -4,8 +4,9 @@
 -- it n times as long.
 local program = require 'tests.lua.repl.program'
 
-local state = tonumber(os.getenv 'RIDGE_SEED') or 20261121
-local LONG = tonumber(os.getenv 'RIDGE_SOAK') or 1
+local setting = dofile('tests/op/due.lua').setting
+local state = setting('RIDGE_SEED', 20261121, 0)
+local LONG = setting('RIDGE_SOAK', 1)
 
 local function pick(n)
   state = (state * 1103515245 + 12345) % 2147483648

@@ -3,7 +3,7 @@
 -- RIDGE_SOAK=n presses n times in each shape, in the one session: the long run of `make nightly`.
 local program = require 'tests.lua.repl.program'
 
-local ROUNDS = tonumber(os.getenv 'RIDGE_SOAK') or 1
+local ROUNDS = dofile('tests/op/due.lua').setting('RIDGE_SOAK', 1)
 
 local SHAPES = {
   ['an empty loop'] = 'while true do end',

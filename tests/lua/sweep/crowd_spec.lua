@@ -6,7 +6,7 @@ local folders = dofile 'tests/lua/store/folder.lua'
 local sqlite = require 'ridge.store.sqlite'
 
 local LUAJIT = "LUA_PATH='lua/?.lua;lua/?/init.lua;;' luajit tests/lua/sweep/"
-local POINTS = tonumber(os.getenv 'RIDGE_CROWD' or 400)
+local POINTS = dofile('tests/op/due.lua').setting('RIDGE_CROWD', 400)
 
 describe('a crowd at one database', function()
   it('loses nothing and waits for nobody in vain', function()
