@@ -56,7 +56,7 @@ typedef struct ring {
 } ring;
 
 _Thread_local uint32_t rg_ring_on;
-_Thread_local rg_place rg_place_now = { -1, NULL };
+_Thread_local rg_place rg_place_now = { -1, NULL, NULL };
 static _Thread_local ring *own;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -541,6 +541,11 @@ void rg_range_end(int64_t range, const rg_place *before)
   if (range >= 0) {
     (void)rg_ring_end(range);
   }
+}
+
+void rg_line_set(const char *line)
+{
+  rg_place_now.line = line != NULL ? rg_text_keep(line) : NULL;
 }
 
 void rg_place_swap(rg_place *place)

@@ -228,13 +228,14 @@ static rg_status pass_node(backward_pass *pass, node *n)
       pass->asks = status == RG_OK;
       return status;
     }
-    const char *module = rg_place_now.module;
+    rg_place before = rg_place_now;
 
-    rg_place_now.module = n->module; /* its gradient is that module's too */
+    rg_place_now.module = n->module; /* its gradient is that module's too, and that line's */
+    rg_place_now.line = n->line != NULL ? n->line : before.line;
     status = hand_on(n, pass->dout, create, keeps(pass));
-    rg_place_now.module = module;
+    rg_place_now = before;
     if (status == RG_ENAN) {
-      pass->where = n->where;
+      pass->line = n->line;
     }
   }
   drop_dout(pass);
@@ -492,9 +493,9 @@ rg_status rg_backward_take(rg_backward_pass *pass, const rg_tensor *x, rg_tensor
   return rg_leaf_view(t, t->flow, x, out);
 }
 
-int64_t rg_backward_where(const rg_backward_pass *pass)
+const char *rg_backward_line(const rg_backward_pass *pass)
 {
-  return pass->where;
+  return pass->line;
 }
 
 void rg_backward_end(rg_backward_pass *pass)

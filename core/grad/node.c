@@ -306,8 +306,8 @@ rg_status rg_node_record(const rg_call *call, rg_tensor *const *out, int32_t sav
     call->op->save(call, &save_in, &save_out);
   }
   self->function = function;
-  self->where = *rg_grad_where();
   self->module = rg_place_now.module;
+  self->line = rg_place_now.line;
   any = set_inputs(self, call, out, save_in);
   status = set_outputs(self, call, out, save_out, any);
   if (status == RG_OK) {

@@ -62,8 +62,8 @@ struct node {
   bool spent;         /* passed, and what it had saved is gone */
   bool spoiled;       /* overwrote an input its own gradient reads */
   int64_t function;   /* whose gradient the caller computes: his number for it; else 0 */
-  int64_t where;      /* rg_grad_where when it ran */
-  const char *module; /* and whose call it was in (ridge/ring.h); NULL: not known */
+  const char *module; /* whose call it was in, */
+  const char *line;   /* and the line that made it (ridge/ring.h); NULL: not known */
   int32_t n_visible;
   place *in;
   rg_meta *in_meta;

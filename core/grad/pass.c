@@ -132,7 +132,7 @@ static void note(const node *n, const place *p, int32_t index, rg_saved *list, i
   }
   if (*count < room) {
     list[*count] = (rg_saved){ .op = n->call.op->name,
-                               .where = n->where,
+                               .line = n->line,
                                .bytes = p->at._storage->bytes,
                                .memory = (int64_t)(intptr_t)p->at._storage,
                                .index = index,

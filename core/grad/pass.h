@@ -22,8 +22,8 @@ struct rg_backward_pass {
   /* while a function's gradient is asked for: the incoming gradients of its results */
   rg_tensor *dout[RG_MAX_OUT];
   bool asks;
-  bool aside;    /* whoever is asked waits, and others compute meanwhile */
-  int64_t where; /* of the call whose gradient made the first number that is not finite */
+  bool aside;       /* whoever is asked waits, and others compute meanwhile */
+  const char *line; /* of the call whose gradient made the first number that is not finite */
 };
 
 typedef struct rg_backward_pass backward_pass;

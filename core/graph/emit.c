@@ -275,6 +275,7 @@ static rg_status find_written(emitting *e, const rg_ir_node *node)
 static rg_status blame(const emitting *e, const rg_ir_node *node, rg_status status)
 {
   const char *module = rg_ir_text_of(e->g, node->module);
+  const char *line = rg_ir_text_of(e->g, node->line);
   char text[256];
 
   if (status == RG_OK || status == RG_EINTR || status == RG_ENOMEM) {
@@ -283,8 +284,9 @@ static rg_status blame(const emitting *e, const rg_ir_node *node, rg_status stat
   const char *said = rg_error_message();
 
   (void)snprintf(text, sizeof(text), "%s", strncmp(said, "graph: ", 7) == 0 ? said + 7 : said);
-  return rg_fail(status, "graph: node %d (%s%s%s): %s", e->order[node->position], node->op->name,
-                 *module != '\0' ? ", " : "", module, text);
+  return rg_fail(status, "graph: node %d (%s%s%s%s%s): %s", e->order[node->position],
+                 node->op->name, *module != '\0' ? ", " : "", module, *line != '\0' ? ", " : "",
+                 line, text);
 }
 
 static rg_status emit_node(emitting *e, int32_t number)

@@ -167,6 +167,7 @@ static rg_status add_node(recording *r, const rg_call *call, int32_t *out)
   int32_t modes = 0;
   int32_t generator = 0;
   rg_ir_text module = 0;
+  rg_ir_text line = 0;
 
   for (int32_t i = 0; i < call->n_in && status == RG_OK; i++) {
     in[i] = RG_IR_NONE;
@@ -184,6 +185,9 @@ static rg_status add_node(recording *r, const rg_call *call, int32_t *out)
     status = rg_ir_text_add(r->g, rg_place_now.module, &module);
   }
   if (status == RG_OK) {
+    status = rg_ir_text_add(r->g, rg_place_now.line, &line);
+  }
+  if (status == RG_OK) {
     status = rg_ir_node_add(r->g, call->op, in, call->n_in, call->args, out);
   }
   if (status == RG_OK) {
@@ -192,6 +196,7 @@ static rg_status add_node(recording *r, const rg_call *call, int32_t *out)
     node->modes = modes;
     node->recomputed = recomputed;
     node->module = module;
+    node->line = line;
     node->generator = call->op->draws ? generator : -1;
     node->flops = cost.flops;
     node->bytes = cost.bytes;

@@ -24,6 +24,11 @@ rg_status rg_record_output(const rg_tensor *x, int32_t kind, const char *name)
   }
   RG_TRY(rg_recording_value(now, x, &output.value));
   RG_TRY(rg_ir_text_add(now->g, name, &output.name));
+  int32_t producer = rg_ir_value_at(now->g, output.value)->producer;
+
+  if (kind == RG_OUTPUT_KEPT && producer != RG_IR_NONE) { /* nobody asked for it: who made it */
+    output.line = rg_ir_node_at(now->g, producer)->line;
+  }
   stored *s = rg_seen_find(&now->storages, rg_storage_root(x->_storage));
 
   if (s->output == 0) {

@@ -11,13 +11,6 @@
 #include "tensor/dtype.h"
 #include "tensor/tensor.h"
 
-static _Thread_local int64_t where;
-
-int64_t *rg_grad_where(void)
-{
-  return &where;
-}
-
 enum { SOME = 256 };
 
 /* Are n elements side by side finite? */

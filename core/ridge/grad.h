@@ -80,8 +80,8 @@ RG_API rg_status rg_backward_give(rg_backward_pass *pass, rg_tensor *const *dx,
 RG_API rg_status rg_backward_take(rg_backward_pass *pass, const rg_tensor *x,
                                   rg_tensor **out) RG_CHECK;
 
-/* After RG_ENAN on pass: rg_grad_where when the call ran whose gradient it is; else 0. */
-RG_API int64_t rg_backward_where(const rg_backward_pass *pass);
+/* After RG_ENAN on pass: the line (rg_line_set) of the call whose gradient it is; NULL: unknown. */
+RG_API const char *rg_backward_line(const rg_backward_pass *pass);
 
 /* Set pass aside (aside = 1) while whoever it asks waits and this thread computes other things; go
 ** on with it (0). */
@@ -123,11 +123,11 @@ RG_API rg_status rg_zero_grad(rg_tensor *x, int32_t set) RG_CHECK;
 /* Something a recorded call keeps because its gradient reads it. */
 typedef struct rg_saved {
   const char *op;
-  int64_t where;  /* rg_grad_where when the call ran */
-  int64_t bytes;  /* of the memory it lies in */
-  int64_t memory; /* the same number for the same memory */
-  int32_t index;  /* input 1, 2, ...; result -1, -2, ... */
-  int32_t param;  /* 1: a layer's parameter, which is there anyway */
+  const char *line; /* of the call (rg_line_set); NULL: not known */
+  int64_t bytes;    /* of the memory it lies in */
+  int64_t memory;   /* the same number for the same memory */
+  int32_t index;    /* input 1, 2, ...; result -1, -2, ... */
+  int32_t param;    /* 1: a layer's parameter, which is there anyway */
 } rg_saved;
 
 /*

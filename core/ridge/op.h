@@ -512,9 +512,6 @@ RG_API int32_t rg_grad_mode(int32_t on);
 */
 RG_API int32_t rg_grad_anomaly(int32_t on);
 
-/* A number that calls recorded from now on remember, for rg_backward_where.  Where it is kept. */
-RG_API int64_t *rg_grad_where(void);
-
 /* 1 if all elements of x are finite, or it is of no float type. */
 RG_API int32_t rg_is_finite(const rg_tensor *x);
 

@@ -98,11 +98,17 @@ RG_API const char *rg_shapes_text(int32_t shapes);
 
 /* -- Ranges ------------------------------------------------------------------------------------ */
 
-/* Where a thread is: the event that others are in, and the module. */
+/* Where a thread is: the event that others are in, the module, and the line of the caller's source,
+** NULL where nobody asks for it. */
 typedef struct rg_place {
   int64_t parent;
   const char *module;
+  const char *line;
 } rg_place;
+
+/* Calls from here on are made by this line, "user.lua:12": the tape and recordings of graphs
+** remember it.  NULL: not known.  The text is copied, once for all calls of the line. */
+RG_API void rg_line_set(const char *line);
 
 /*
 ** A range begins.  Steps of a plan that is captured remember the module too.

@@ -591,6 +591,7 @@ require('ridge.types').register('Graph', M.is, {
     optimize = 'optimize{names}: a copy on which passes have run' },
 })
 
+M.lines = require('ridge.lines').lines
 guard.all(Graph)
 guard.all(M)
 

@@ -129,7 +129,7 @@ local function about_of(graph, run)
       local value = output.value
       local node = value.producer
       table.insert(about.kept, { dtype = value.dtype, shape = value.shape, op = node and node.op,
-        module = node and node.module })
+        module = node and node.module, line = output.line })
     end
   end
   for i, value in ipairs(run:inputs()) do about.names[i] = value.name or false end

@@ -5,6 +5,7 @@ local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
+local lines = require 'ridge.lines'
 local mode = require 'ridge.tensor.mode'
 local plan = require 'ridge.plan'
 local ref = require 'ridge.ffi.ref'
@@ -137,7 +138,7 @@ function M.record(own, f, ...)
   end
   local slot = ffi.new 'rg_graph *[1]'
   local seen = {}
-  local captured = plan.settled_steps(M.call, slot, seen, f, ...)
+  local captured = lines.recorded(plan.settled_steps, M.call, slot, seen, f, ...)
   captured:release()
   local made = own(slot[0])
   made._made = seen

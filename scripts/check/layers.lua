@@ -22,7 +22,7 @@ local LUA_ROWS = {
   { "blame" }, { "guard" },
   { "class", "late", "options" },
   { "ffi" },
-  { "random", "types", "show", "ring", "ranges" },
+  { "random", "types", "show", "ring", "ranges", "lines" },
   { "tensor" },
   { "backend", "data", "device", "memory", "nn", "optim", "plan", "process" },
   { "graph_plan", "graph_record" }, { "graph" }, { "capture" }, { "init" }, -- above: loaded late

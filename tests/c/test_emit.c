@@ -215,6 +215,7 @@ static rg_graph *incomplete(rg_tensor *in)
   int32_t y = added(g, unary(g, &rg_op_neg, x), w);
 
   rg_ir_node_at(g, producer(g, y))->module = text_in(g, "encoder.2");
+  rg_ir_node_at(g, producer(g, y))->line = text_in(g, "net.lua:7");
   returned(g, y, "");
   must(rg_ir_bind(g, x, in));
   return g;
@@ -231,7 +232,8 @@ static void test_refused(void)
   is_status(rg_graph_plan(g, &out, NULL), RG_EARG, "no place for a plan");
   is_status(rg_graph_plan(g, NULL, &plan), RG_EARG, "no place for its results");
   is_status(rg_graph_plan(g, &out, &plan), RG_EARG, "a weight without a tensor");
-  ok(SAYS("graph: node 1 (add, encoder.2): parameter w, %1 (f32[3,3]) has no tensor; give it one"),
+  ok(SAYS("graph: node 1 (add, encoder.2, net.lua:7): parameter w, %1 (f32[3,3]) has no tensor; "
+          "give it one"),
      "which says what, and where");
   ok(plan == NULL && out == NULL && !rg_capturing(), "nothing is made, and no capture open");
   must(rg_ir_bind(g, 1, in));

@@ -93,7 +93,7 @@ local function drive(pass, keeps)
     local status = C.rg_backward_go(pass)
     if status == 0 then return end
     if status ~= C.RG_ENEEDLUA then
-      if M.explain and status == C.RG_ENAN then M.explain(tonumber(C.rg_backward_where(pass))) end
+      if M.explain and status == C.RG_ENAN then M.explain(C.rg_backward_line(pass)) end
       call.fail(status)
     end
     answer(pass, keeps)

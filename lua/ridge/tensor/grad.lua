@@ -134,9 +134,10 @@ end
 local SAVED = 4096 -- entries asked for at first
 
 --- What is kept for the backward pass from a tensor, and which operation's gradient reads it: one
---- entry for each piece of memory, the largest first.
+--- entry for each piece of memory, the largest first; line is that of the call, where ridge.anomaly
+--- made it known.
 ---@param y Tensor
----@return table list of {bytes =, op =, what = 'input 1' or 'result 1', param = boolean, times =}
+---@return table list of {bytes =, op =, what = 'input 1' or 'result 1', param = boolean, times =, line =}
 -- >> local x = ridge.ones(1000):requires_grad_()
 -- >> return ridge.grad_saved((x * x):exp())
 function M.saved(y)
@@ -157,6 +158,7 @@ function M.saved(y)
     local entry = by[id]
     if not entry then
       entry = { bytes = tonumber(s.bytes), op = ffi.string(s.op), param = s.param == 1, times = 0,
+        line = s.line ~= nil and ffi.string(s.line) or nil,
         what = s.index > 0 and 'input ' .. s.index or 'result ' .. -s.index }
       by[id], found[#found + 1] = entry, entry
     end
