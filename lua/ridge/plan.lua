@@ -156,7 +156,8 @@ end
 --- and no backward pass is in it; ridge.inference or eval() is for running; REDUCED: passes left
 --- out over 1 % of its operations), recorded (of ridge.capture's: n_calls, flops and bytes before
 --- passes; left_out: calls that are no steps), kept (of a graph's plan: what it computes only
---- because it was held outside when the graph was recorded, each as {op, module, dtype, shape}).
+--- because it was held outside when the graph was recorded, each as {op, module, line, dtype,
+--- shape}).
 ---@return table
 function Plan:facts()
   if self._p == nil then blame.raise('plan: it was released', 'EARG', 'plan') end
