@@ -137,7 +137,8 @@ local SAVED = 4096 -- entries asked for at first
 --- entry for each piece of memory, the largest first; line is that of the call, where ridge.anomaly
 --- made it known.
 ---@param y Tensor
----@return table list of {bytes =, op =, what = 'input 1' or 'result 1', param = boolean, times =, line =}
+---@return table list of {bytes =, op =, what = 'input 1' or 'result 1', param = boolean, times =,
+---  line =}
 -- >> local x = ridge.ones(1000):requires_grad_()
 -- >> return ridge.grad_saved((x * x):exp())
 function M.saved(y)
