@@ -166,12 +166,31 @@ local function is_special(path)
   return at < 0
 end
 
---- What the header of a file says, without SQLite.
+-- Connections of this process to files, by their real paths. A process that closes any descriptor
+-- of a file gives up all locks it has on it (fcntl(2)): another program would take the log away
+-- from under a connection that is open, and with it what is written from then on.
+local connected = setmetatable({}, { __mode = 'k' })
+
+--- Note a connection; it counts until it has no `handle` any more.
+---@param db table
+---@param path string
+function M.connect(db, path) connected[db] = M.real(path) end
+
+local function is_connected(path)
+  local real = M.real(path)
+  for db, its in pairs(connected) do
+    if its == real and db.handle ~= nil then return true end
+  end
+  return false
+end
+
+--- What the header of a file says, without SQLite; of one that is open here, only its kind.
 -- `empty`, `foreign` (not SQLite at all), or `database`; `short` tells a file that ends before the
 -- pages its header counts, when no log holds the rest.
 ---@param path string
 ---@return table facts kind, short, size, expected
 function M.header(path)
+  if is_connected(path) then return { kind = 'database', short = false } end
   if is_special(path) then blame.raise(path .. ' is not a file', 'EARG') end
   local file, err = io.open(path, 'rb')
   if not file then blame.raise(('cannot read the database: %s'):format(err), 'EIO') end

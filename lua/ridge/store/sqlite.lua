@@ -14,6 +14,7 @@ local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local libraries = require 'ridge.ffi.library'
 local lock = require 'ridge.store.lock'
+local place = require 'ridge.store.place'
 local question = require 'ridge.store.question'
 
 ffi.cdef [[
@@ -91,8 +92,7 @@ local MEANING = {
 -- A wait for a lock that Ctrl-C ended (core/base/sql.c).
 local WAIT_ENDED = { 'SQLITE_BUSY', 'EINTR', 'interrupted while another program holds it locked' }
 
-local M = {}
-local lib
+local M, lib = {}, nil
 
 local function library()
   if lib then return lib end
@@ -581,6 +581,7 @@ function M.open(path, mode)
   if mode == 'frozen' then flags = flags + OPEN_URI end
   local code = lib.sqlite3_open_v2(name, slot, flags, nil)
   self.handle = ffi.gc(slot[0], lib.sqlite3_close_v2)
+  place.connect(self, path)
   if code ~= OK then
     local _, err = pcall(fail, self, code, 'open')
     self.lock = self.lock and self.lock:close()

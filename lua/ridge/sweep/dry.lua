@@ -3,18 +3,13 @@
 
 local canonical = require 'ridge.store.canonical'
 local identity = require 'ridge.store.identity'
+local place = require 'ridge.store.place'
 local progress = require 'ridge.sweep.progress'
 local queue = require 'ridge.store.queue'
 local reuse = require 'ridge.store.reuse'
 local store = require 'ridge.store'
 
 local M = {}
-
-local function exists(path)
-  local file = io.open(path, 'rb')
-  if file then file:close() end
-  return file ~= nil
-end
 
 -- Everything of it in a transaction that ends in this.
 local UNDONE = {}
@@ -68,7 +63,7 @@ function M.run(plan, wanted, opt)
   local facts = { grid = plan.n_points + plan.n_rejected, removed = plan.n_rejected,
     points = plan.n_points, done = 0, reused = 0, to_run = in_shard(plan.trials, opt.shard) }
   facts.elsewhere = #plan.trials - facts.to_run
-  if exists(opt.db) then
+  if place.exists(opt.db) then
     local st = store.open(opt.db, 'write')
     local ok, err = pcall(st.within, st, function() look(st, wanted, opt, facts) end)
     st:close()

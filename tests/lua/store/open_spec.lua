@@ -256,6 +256,66 @@ describe('opening a database', function()
   end)
 end)
 
+describe('a database that is open here', function()
+  local folder, path, st
+  before_each(function()
+    folder = folders.new()
+    path = folder .. '/s.db'
+    st = store.open(path, 'write')
+  end)
+  after_each(function()
+    st:close()
+    folders.remove(folder)
+  end)
+
+  -- Another program looks at it and takes the log along where it finds nobody else there, as
+  -- SQLite does unless it is told otherwise; what it sees.
+  local function visit()
+    write_file(folder .. '/visit.lua', [[
+      local db = require('ridge.store.sqlite').open(arg[1], 'write')
+      local lib = require('ridge.ffi.library').open('libsqlite3.so.0', 'sqlite3')
+      lib.sqlite3_db_config(db.handle, 1006, require('ffi').cast('int', 0), nil)
+      io.write(db:value "SELECT group_concat(key) FROM meta WHERE key < 'c'")
+      db:close()]])
+    return (folders.run(LUAJIT .. ('%s/visit.lua %s'):format(folder, path)))
+  end
+
+  local ways = {
+    ['looked at'] = function() store.open(path, 'read'):close() end,
+    ['looked at through a link'] = function()
+      os.execute(('ln -s s.db %s/link.db'):format(folder))
+      store.open(folder .. '/link.db', 'read'):close()
+    end,
+    ['written by a second connection'] = function() store.open(path, 'write'):close() end,
+    ['asked what a run would do'] = function()
+      require 'ridge.sweep' 'w' { space = { k = { 1 } }, measure = function() end }:dry_run {
+        db = path, lab = dofile('tests/lua/sweep/cheap_lab.lua').new() }
+    end,
+    ['merged into another'] = function()
+      local all = store.open(folder .. '/all.db', 'write')
+      require('ridge.store.merge').take(all, path)
+      all:close()
+    end,
+  }
+  for what, way in pairs(ways) do
+    it('stays so for other programs when it is ' .. what, function()
+      st.db:insert('meta', { key = 'a', value = '1' })
+      way()
+      assert.equal('a', visit())
+      st.db:insert('meta', { key = 'b', value = '2' })
+      assert.equal('a,b', visit()) -- without the log it would be seen by this process alone
+    end)
+  end
+
+  it('is looked at again when it was closed: what lies there may be another file', function()
+    st:close()
+    write_file(path, ('x'):rep(5000))
+    local ok, err = pcall(store.open, path, 'read')
+    assert.is_false(ok)
+    assert.matches('no SQLite file', err.message)
+  end)
+end)
+
 describe('rows by content', function()
   local folder, st
 
