@@ -52,6 +52,15 @@ describe('graphs', function()
     end
   end
 
+  it('note of a node that is inserted what its weights are read in', function()
+    local g = blocks(1) -- of a file, which says nothing of it
+    local linear = g:nodes()[1]
+    assert.is_nil(g:json():find('weight_cast', 1, true))
+    g:insert('linear', linear.inputs, { after = linear, args = { act = 'none' } })
+    local _, n = g:json():gsub('"weight_cast": "f32"', '')
+    assert.equal(1, n)
+  end)
+
   it('are edited by passes, on a copy', function()
     local g = blocks(3)
     ridge.graph.pass('relu in the second block', second_block)

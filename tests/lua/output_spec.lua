@@ -8,7 +8,11 @@ local blame = require 'ridge.blame'
 local output = require 'ridge.ffi.output'
 local folders = dofile 'tests/lua/store/folder.lua'
 
-ffi.cdef 'unsigned umask(unsigned);'
+ffi.cdef [[
+unsigned umask(unsigned);
+typedef struct { size_t arena, free_n, fast_n, map_n, map, peak, fast, used, unused, top; } heap;
+heap mallinfo2(void);
+]]
 
 local function shell(command)
   local pipe = assert(io.popen(command))
@@ -71,6 +75,17 @@ describe('writing a file', function()
       output.write(path, 'test', 'new')
       assert.equal('12 34 640', shell(("stat -c '%%u %%g %%a' '%s'"):format(path)))
     end
+  end)
+
+  it('gives back what it copied through where a file keeps its other names', function()
+    put(path, 'old')
+    os.execute(("ln '%s' '%s.other'"):format(path, path))
+    local before
+    for i = 1, 30 do
+      output.write(path, 'test', 'new')
+      if i == 10 then before = tonumber(ffi.C.mallinfo2().used) end
+    end
+    assert.is_true(tonumber(ffi.C.mallinfo2().used) - before < 10 * 65536)
   end)
 
   it('follows symbolic links, one behind another, to names that are still free too', function()

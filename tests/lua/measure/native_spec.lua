@@ -54,6 +54,23 @@ describe('windows of the core', function()
     assert.truthy(tostring(err):find('ridge.capture makes plans', 1, true))
   end)
 
+  it('flush the caches before each cold one, and before no other', function()
+    local seen = {}
+    local watched = setmetatable({ rg_measure_windows = function(plan, k, n, flush, room)
+      seen[#seen + 1] = flush ~= nil and tonumber(C.rg_flush_bytes(flush)) or 0
+      return C.rg_measure_windows(plan, k, n, flush, room)
+    end }, { __index = C })
+    package.loaded['ridge.ffi.lib'], package.loaded['ridge.measure.native'] = watched, nil
+    local fresh = require 'ridge.measure.native'
+    package.loaded['ridge.ffi.lib'], package.loaded['ridge.measure.native'] = C, native
+    local take = fresh.windows(plan(10))
+    take(1, 1, true)
+    take(1, 1, false)
+    take(1, 1, true)
+    assert.is_true(seen[1] >= 2 ^ 20) -- more than the caches next to the core
+    assert.same({ seen[1], 0, seen[1] }, seen)
+  end)
+
   it('say EINTR when a stop is asked for', function()
     local take = native.windows(plan(10))
     C.rg_interrupt_set()

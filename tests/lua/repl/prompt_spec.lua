@@ -117,6 +117,18 @@ describe('the prompt', function()
     enter('', '\n112\n')
   end)
 
+  it('recalls once what the last session ended with and this one began with', function()
+    enter('111+1', '\n112\n')
+    enter('222+2', '\n224\n')
+    term:leave()
+    term = program.prompt(home)
+    term:expect '>> '
+    enter('222+2', '\n224\n')
+    term:send '\16\16' -- Ctrl-P; the arrows leave out what is on the line already
+    term:expect '111+1'
+    enter('', '\n112\n')
+  end)
+
   it('clears the line, and the lines before it, with Ctrl-C', function()
     term:send 'some text'
     term:expect 'some text'

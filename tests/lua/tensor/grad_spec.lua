@@ -224,6 +224,20 @@ describe('gradients', function()
   end)
 end)
 
+it('the gradient of a part of a storage is 0 where only its other rows were read', function()
+  local C = require 'ridge.ffi.lib'
+  local all = ridge.zeros(4, 6)
+  local part = all:narrow(2, 4, 3)
+  C.rg_tensor_set_part(part._t, 1)
+  part:requires_grad_()
+  local loss = (all:narrow(1, 1, 2) * 3):sum() -- as many elements as the part has
+  local dirty = {}
+  for i = 1, 50 do dirty[i] = ridge.full(7, 12) end
+  for i = 1, 50 do dirty[i]:release() end -- memory of the size that the gradient takes
+  loss:backward()
+  assert.same({ { 3, 3, 3 }, { 3, 3, 3 }, { 0, 0, 0 }, { 0, 0, 0 } }, part.grad:tolist())
+end)
+
 describe('gradients of layers', function()
   -- against the layer written out with tensors
   local function agree(layer, written, names)

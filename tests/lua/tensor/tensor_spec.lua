@@ -179,6 +179,15 @@ describe('arithmetic', function()
     assert.equal(wanted[2], (most + most)[1]:item())
   end)
 
+  it('takes softmax along an axis that lies apart in the result alone', function()
+    local log = math.log
+    local x = ridge.tensor({ { 0, log(3) }, { 0, log(7) }, { log(2), 0 } }):t()
+    local y = x:softmax(1):tolist()
+    for i, row in ipairs { { 1 / 4, 1 / 8, 2 / 3 }, { 3 / 4, 7 / 8, 1 / 3 } } do
+      for j, share in ipairs(row) do assert.near(share, y[i][j], 1e-6) end
+    end
+  end)
+
   it('multiplies matrices and names shapes that do not agree', function()
     local y = ridge.tensor { { 1, 2 }, { 3, 4 } }:matmul(ridge.tensor { { 1 }, { 1 } })
     assert.same({ { 3 }, { 7 } }, y:tolist())
