@@ -204,6 +204,7 @@ static void rules(void)
   int32_t any = engines(rg_dnn_conv_build, &c, ANY);
   int32_t single = engines(rg_dnn_conv_build, &c, SINGLE);
   ok(single > 0 && single < any, "f32: some engines are left out without TF32");
+  ok(single < engines(rg_dnn_conv_build, &c, EXACT), "f32: those are engines with tensor cores");
   c = conv_of(RG_DNN_BACK_DATA, CUDNN_DATA_FLOAT, s, true);
   single = engines(rg_dnn_conv_build, &c, SINGLE);
   int32_t same = engines(rg_dnn_conv_build, &c, SINGLE_SAME_BITS);
@@ -226,6 +227,17 @@ static void errors(void)
   rg_dnn_close(g, target);
   ok(rg_dnn_choices(g, target, ANY, choice) == 0 && g->why[0] != '\0',
      "a graph that is wrong is refused with a reason");
+  printf("# %s\n", g->why);
+  rg_dnn_drop(g);
+  // attention in bf16 is of tensor cores alone
+  rg_dnn_sdpa a = sdpa_of(1024, 1024, 64, false);
+  long long proposed = 0;
+  g = rg_dnn_begin();
+  rg_dnn_sdpa_build(g, &a);
+  rg_dnn_close(g, target);
+  ok(rg_dnn_choices(g, target, SINGLE, choice) == 0 &&
+         sscanf(g->why, "the rules admit none of %lld engines", &proposed) == 1 && proposed > 0,
+     "a graph of which no engine is admitted says so");
   printf("# %s\n", g->why);
   rg_dnn_drop(g);
 }
