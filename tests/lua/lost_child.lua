@@ -7,6 +7,7 @@ local DEVICE = { device = 'cuda:0' }
 local x, w = ridge.randn(8, 16, DEVICE), ridge.randn(16, 16, DEVICE)
 local image, kernel = ridge.randn(1, 2, 6, 6, DEVICE), ridge.randn(2, 2, 3, 3, DEVICE)
 local q = ridge.randn(1, 2, 8, 8, DEVICE):to 'bf16'
+local low = ridge.nn.LowRankLinear(16, 16, { rank = 4 }):to(DEVICE.device)
 local event = ridge.device.event(DEVICE.device):set()
 x:to 'cpu'
 -- blocks of every small size for what is asked later: who lacks memory is refused before all others
@@ -33,6 +34,7 @@ try('product', function() return x:matmul(w) end)
 try('another product', function() return w:t():matmul(w) end)
 try('conv2d', function() return image:conv2d(kernel) end)
 try('attention', function() return ridge.nn.attention(q, q, q) end)
+try('workspace', function() return ridge.inference(low, x) end)
 try('sum', function() return w:sum():item() end)
 try('event', function() event:wait() end)
 try('plan', function() ridge.capture(function() return w * 2 end) end)

@@ -17,7 +17,7 @@ end
 
 local ERROR = 'an illegal memory access was encountered %(cudaErrorIllegalAddress%)'
 local ASKED = { 'wait', 'add', 'large', 'pinned', 'to the device', 'product', 'another product',
-  'conv2d', 'attention', 'sum', 'event', 'plan' }
+  'conv2d', 'attention', 'workspace', 'sum', 'event', 'plan' }
 
 describe('a device that is lost', function()
   local function answers(env)
@@ -39,6 +39,7 @@ describe('a device that is lost', function()
         assert.equal('EDEVICE', (found[name] or {}).code, name .. '\n' .. text)
         assert.matches('the device was lost at copy: ' .. ERROR, found[name].message, name)
       end
+      assert.matches('^lowrank_linear: ', found.workspace.message)
     end)
   end
 

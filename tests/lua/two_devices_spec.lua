@@ -33,6 +33,15 @@ describe('two devices', function()
     end
   end)
 
+  case('have memory of their own', function()
+    local function free(i) return ridge.device.facts('cuda:' .. i).free end
+    local before = { [0] = free(0), free(1) }
+    local x = ridge.empty(2 ^ 24, { device = 'cuda:0' }) -- 64 MB, more than anything is kept of
+    assert.is_true(before[0] - free(0) >= 2 ^ 26)
+    assert.equal(before[1], free(1))
+    x:release()
+  end)
+
   case('copy from one pinned block, and the block waits for both', function()
     local from = ridge.randn(1000, { pinned = true })
     local want = from:clone()

@@ -67,7 +67,7 @@ return function(M)
     -- masks of blocks: whole tiles, parts of tiles, blind queries and keys that nobody sees
     { {}, 150, 140, 64, 64, mask = { 1, 0, 0, 1, 1, 0, 0, 0, 1 }, grid = { 3, 3 }, halves = true,
       real = true },
-    { { 2 }, 70, 100, 16, 24, mask = { 1, 0, 0, 1, 0, 0, 1, 0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0,
+    { { 2 }, 80, 100, 16, 24, mask = { 1, 0, 0, 1, 0, 0, 1, 0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0,
       0, 1, 0, 1, 1, 0, 0, 1, 0, 1, 0, 0, 1, 0, 1 }, grid = { 5, 7 }, block = 16, halves = true,
       real = true },
     { {}, 130, 200, 128, 128, mask = { 1, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0 }, grid = { 3, 4 },

@@ -270,6 +270,24 @@ describe('a number that is no row', function()
   end)
 end)
 
+describe('rows that are taken by number', function()
+  after_each(tensors.release_all)
+
+  it('move 16 bytes at a time where they lie so', function()
+    if tensors.DEVICE == 0 then return end
+    local function way(shape)
+      local x, index = tensors.empty(shape, 'f32'), tensors.make({ 2, 0 }, { 2 }, 'i64')
+      return tensors.events(function()
+        tensors.check(C.rg_take(x, index, out))
+        tensors.hold(out[0])
+      end)[1][2]
+    end
+    assert.are.equal('packs', way { 3, 2, 8 })
+    assert.are.equal('packs', way { 3, 1, 4 })
+    assert.are.equal('elements', way { 3, 2, 3 })
+  end)
+end)
+
 -- Rows of one number are added up in the order of the index: fifty of most numbers, a few hundred
 -- of one, which is another way of finding them.
 describe('rows that are added up by number', function()
