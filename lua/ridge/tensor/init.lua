@@ -2,6 +2,7 @@
 --- Tensors in Lua: the handle's metatype with its operators, properties and methods.
 
 local ffi = require 'ffi'
+local new_table = require 'table.new'
 local C = require 'ridge.ffi.lib'
 local call = require 'ridge.ffi.call'
 local ref = require 'ridge.ffi.ref'
@@ -130,6 +131,13 @@ local function elements(x)
   return array, n
 end
 
+local AT_ONCE = 2 ^ 17 -- of them between two looks at Ctrl-C
+
+local function value_of(number, is_bool)
+  if is_bool then return number ~= 0 end
+  return number
+end
+
 docs.tolist = 'tolist(): the elements as nested lists'
 --- The elements as nested lists; a scalar becomes a number.
 ---@param x Tensor
@@ -146,16 +154,28 @@ function methods.tolist(x, extra)
   end
   local array = blame.within('tolist', function() return elements(x) end)
   local shape, is_bool = x.shape, x.dtype == 'bool'
-  local at = 0
+  if #shape == 0 then return value_of(array[0], is_bool) end
+  local at, looked = 0, 0
+  local function look(n) -- a compiled loop is nothing that Ctrl-C could end
+    looked = looked + n
+    if looked < AT_ONCE then return end
+    looked = 0
+    call.look 'tolist'
+  end
   local function build(axis)
-    if axis > #shape then
-      local value = array[at]
-      at = at + 1
-      if is_bool then return value ~= 0 end
-      return value
+    local size = shape[axis]
+    local list = new_table(size, 0) -- a list that grows is copied over and over
+    if axis < #shape then
+      for i = 1, size do list[i] = build(axis + 1) end
+      look(size)
+      return list
     end
-    local list = {}
-    for i = 1, shape[axis] do list[i] = build(axis + 1) end
+    for first = 1, size, AT_ONCE do
+      local last = math.min(size, first + AT_ONCE - 1)
+      for i = first, last do list[i] = value_of(array[at + i - 1], is_bool) end
+      look(last - first + 1)
+    end
+    at = at + size
     return list
   end
   return build(1)

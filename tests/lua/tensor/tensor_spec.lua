@@ -17,6 +17,32 @@ describe('making tensors', function()
     assert.same({ true, false }, ridge.tensor({ true, false }, { dtype = 'bool' }):tolist())
   end)
 
+  it('become lists, and lists tensors, until Ctrl-C is pressed', function()
+    local C = require 'ridge.ffi.lib'
+    local n = 2 ^ 18
+    local list = {}
+    for i = 1, n do list[i] = i end
+    local function pressed(f, ...)
+      C.rg_interrupt_set()
+      local ok, e = pcall(f, ...)
+      C.rg_interrupt_clear()
+      return not ok and e.code, not ok and e.message
+    end
+    for _, sizes in ipairs { { n }, { n, 1 }, { 1, n }, { 2, n / 4, 2 }, { n, 0 } } do
+      local x = ridge.zeros(unpack(sizes))
+      assert.same({ 'EINTR', 'tolist: interrupted' }, { pressed(x.tolist, x) })
+    end
+    assert.equal('EINTR', (pressed(ridge.tensor, list)))
+    -- and are whole beyond the pieces between two looks
+    local back = ridge.tensor(list, { dtype = 'i32' }):tolist()
+    assert.equal(n, #back)
+    for i = 1, n do
+      if back[i] ~= i then error(('element %d is %s'):format(i, tostring(back[i]))) end
+    end
+    local rows = ridge.tensor(list, { dtype = 'i32' }):reshape(n / 2, 2):eq(7):tolist()
+    assert.same({ { false, false }, { true, false } }, { rows[3], rows[4] })
+  end)
+
   it('makes zeros, ones, full, arange', function()
     assert.same({ 0, 0 }, ridge.zeros(2):tolist())
     assert.same({ { 1 }, { 1 } }, ridge.ones(2, 1):tolist())
