@@ -24,14 +24,15 @@ Every column of every point, all digits; with --samples one line for each sample
 
 local function samples(st, sweep)
   local results = require 'ridge.store.results'
-  local found = { titles = { 'trial', 'phase', 'i', 'at_ns', 'ns', 'mark' }, lines = {} }
-  for _, row in ipairs(st.db:look([[/* timed phases */ SELECT t.id AS trial, g.phase
+  local found = { titles = { 'trial', 'phase', 'cache', 'i', 'at_ns', 'ns', 'mark' },
+    lines = {} }
+  for _, row in ipairs(st.db:look([[/* timed phases */ SELECT t.id AS trial, g.phase, g.cache
       FROM main.trial t JOIN main.timing g ON g.attempt_id = t.best_attempt
       WHERE t.sweep_id = ? AND g.cache <> 'first' ORDER BY t.id, g.id]], sweep.id)) do
-    local s = results.samples(st, row.trial, row.phase)
+    local s = results.samples(st, row.trial, row.phase, row.cache)
     for i = 1, s and #s.dur or 0 do
-      found.lines[#found.lines + 1] = { row.trial, row.phase, i, s.at and s.at[i], s.dur[i],
-        s.mark and s.mark[i] }
+      found.lines[#found.lines + 1] = { row.trial, row.phase, row.cache, i, s.at and s.at[i],
+        s.dur[i], s.mark and s.mark[i] }
     end
   end
   return found

@@ -122,7 +122,7 @@ local function timings(st, say, trial)
           g.rounds or '?', g.stop and 'stopped by ' .. g.stop or 'no reason kept',
           g.thresholds or '-'))
       end
-      local s = results.samples(st, trial.id, g.phase)
+      local s = results.samples(st, trial.id, g.phase, g.cache)
       if s and #s.dur > 0 then say('', M.sparkline(s.dur, 60)) end
     end
   end

@@ -185,19 +185,22 @@ end
 ---@param st table
 ---@param trial integer
 ---@param phase string
+---@param cache string|nil 'warm' or 'cold'; the warm ones, where there are, when left out
 ---@return table|nil samples { dur = ns a call, at = ns since t0, mark =, t0 =, inner =,
 ---  warm_calls =, passes = which pass each is of, where there are several }
-function M.samples(st, trial, phase)
+function M.samples(st, trial, phase, cache)
   local list = {}
   for _, pass in ipairs(M.passes(st, trial)) do
-    local own = pass.timings[record.key(phase)] or pass.timings[record.key(phase, 'cold')]
+    local own = pass.timings[record.key(phase, cache)]
+      or not cache and pass.timings[record.key(phase, 'cold')]
     if own and #own.dur > 0 then list[#list + 1] = own end
   end
   if #list > 0 then return join(list) end
   local row = st.db:row([[/* samples */ SELECT s.dur, s.at, s.mark, s.t0, g.inner, g.warm_calls
     FROM main.samples s JOIN main.timing g ON g.id = s.timing_id
     JOIN main.trial t ON t.best_attempt = g.attempt_id
-    WHERE t.id = ? AND g.phase = ? AND g.cache <> 'first']], trial, phase)
+    WHERE t.id = ?1 AND g.phase = ?2 AND g.cache <> 'first' AND (?3 IS NULL OR g.cache = ?3)
+    ORDER BY g.cache = 'cold']], trial, phase, cache)
   if not row then return nil end
   return { t0 = row.t0, inner = row.inner, warm_calls = row.warm_calls,
     dur = record.unpack('dur', row.dur), at = row.at and record.unpack('at', row.at),

@@ -407,3 +407,32 @@ describe('ends of intervals below zero, of older rows', function()
     folders.remove(folder)
   end)
 end)
+
+describe('samples of a phase that was timed warm and cold', function()
+  it('are those of each, in exports and below each time', function()
+    local folder = folders.new()
+    local db = folder .. '/both.db'
+    require('ridge.sweep').sweep 'both' { space = { k = { 1 } }, measure = function(p, _, m)
+      m:time('fwd', function() return 10 * p.k end)
+    end }:run { db = db, lab = dofile('tests/lua/sweep/cheap_lab.lua').new(), progress = false }
+    local st = require('ridge.store').open(db, 'write')
+    local attempt = st.db:value 'SELECT best_attempt FROM trial'
+    st.db:run([[INSERT INTO timing(attempt_id, phase, clock, cache, n, inner, med)
+      SELECT attempt_id, phase, clock, 'cold', 3, 1, 300 FROM timing WHERE cache = 'warm']])
+    local clock = st.db:value "SELECT clock FROM timing WHERE cache = 'cold'"
+    require('ridge.store.record').samples(st.db, attempt, { phase = 'fwd', clock = clock,
+      cache = 'cold', t0 = 0, dur = { 300, 100, 500 }, at = { 1, 2, 3 } })
+    st:close()
+    local function ridge(words)
+      return (folders.run(('RIDGE_DB=%s ./ridge %s'):format(db, words)))
+    end
+    local warm, cold = 0, {}
+    for line in ridge('export both --samples'):gmatch '[^\n]+' do
+      if line:find '^1,fwd,warm,' then warm = warm + 1 end
+      cold[#cold + 1] = line:match '^1,fwd,cold,%d,%d,(%d+),'
+    end
+    assert.same({ 20, '300 100 500' }, { warm, table.concat(cold, ' ') })
+    assert.matches('fwd cold +300[^\n]*\n[^\n]*\n +▅▁█\n', (ridge 'show 1'))
+    folders.remove(folder)
+  end)
+end)
