@@ -315,29 +315,40 @@ static rg_status emit_node(emitting *e, int32_t number)
 
 /* -- Outputs ------------------------------------------------------------------------------- */
 
+enum { SHARES_WITH_NONE = -1 };
+
 /* Is an output that has no tensor of its own to be copied?  It is where it lies in storage that
 ** was there before, or in that of another output, and did not when it was recorded. */
-static bool is_copied(const emitting *e, int32_t i, const rg_tensor *x)
+static bool is_copied(const rg_seen_storages *met, const rg_ir_output *output, const rg_tensor *x)
 {
-  const rg_ir_output *output = rg_ir_output_at(e->g, i);
   const rg_storage *storage = rg_storage_root(x->_storage);
+  const stored *s = rg_seen_find(met, storage);
 
   if (storage->block.arena != rg_arena_current() && storage->bytes > 0 && !output->outside) {
     return true;
   }
-  for (int32_t k = 0; k < rg_ir_n_outputs(e->g); k++) {
-    const rg_ir_output *other = rg_ir_output_at(e->g, k);
+  return s != NULL && s->output != output->shares;
+}
 
-    if (k != i && e->out[k] != NULL && rg_storage_root(e->out[k]->_storage) == storage &&
-        (other->shares == 0 || other->shares != output->shares)) {
-      return true;
-    }
+/* Output i is x.  Its storage remembers which outputs it was recorded for. */
+static rg_status put_output(emitting *e, rg_seen_storages *met, int32_t i, rg_tensor *x)
+{
+  const rg_ir_output *output = rg_ir_output_at(e->g, i);
+  rg_storage *storage = rg_storage_root(x->_storage);
+  stored *s = rg_seen_find(met, storage);
+  const int32_t shares = output->shares != 0 ? output->shares : SHARES_WITH_NONE;
+
+  if (s == NULL) {
+    RG_TRY(rg_seen_add(met, storage, &s));
+    s->output = shares;
   }
-  return false;
+  s->output = s->output == shares ? shares : SHARES_WITH_NONE;
+  e->out[i] = rg_tensor_retain(x);
+  return RG_OK;
 }
 
 /* Those with a tensor first: what else shows the same storage is copied. */
-static rg_status emit_outputs(emitting *e)
+static rg_status emit_met_outputs(emitting *e, rg_seen_storages *met)
 {
   const int32_t n = rg_ir_n_outputs(e->g);
   rg_tensor *x;
@@ -352,19 +363,30 @@ static rg_status emit_outputs(emitting *e)
     if (!rg_tensor_same_view(x, output->into)) {
       RG_TRY(rg_copy_(output->into, x));
     }
-    e->out[i] = rg_tensor_retain(output->into);
+    RG_TRY(put_output(e, met, i, output->into));
   }
   for (int32_t i = 0; i < n; i++) {
+    const rg_ir_output *output = rg_ir_output_at(e->g, i);
+
     if (e->out[i] == NULL) {
-      RG_TRY(tensor_of(e, rg_ir_output_at(e->g, i)->value, &x));
-      if (is_copied(e, i, x)) {
+      RG_TRY(tensor_of(e, output->value, &x));
+      if (is_copied(met, output, x)) {
         RG_TRY(rg_clone(x, &e->out[i]));
       } else {
-        e->out[i] = rg_tensor_retain(x);
+        RG_TRY(put_output(e, met, i, x));
       }
     }
   }
   return RG_OK;
+}
+
+static rg_status emit_outputs(emitting *e)
+{
+  rg_seen_storages met = { 0 };
+  rg_status status = emit_met_outputs(e, &met);
+
+  rg_seen_end(&met);
+  return status;
 }
 
 /* -- The whole graph ------------------------------------------------------------------------- */
