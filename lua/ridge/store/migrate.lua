@@ -8,18 +8,48 @@
 local blame = require 'ridge.blame'
 local place = require 'ridge.store.place'
 local schema = require 'ridge.store.schema'
+local sqlite = require 'ridge.store.sqlite'
 
 local M = {}
 
 local function version_of(db) return db:value '/* version */ PRAGMA main.user_version' end
 
--- Copy the file as it is, under a name that it gets only when it is whole.
+-- What tells one database from another.
+local function content_of(db)
+  local said = {}
+  for i, name in ipairs { 'sweep', 'trial', 'attempt', 'worker' } do
+    local row = db:row(([[/* content */ SELECT count(*) AS n, max(id) AS last, hex(min(uuid)) AS a,
+      hex(max(uuid)) AS z FROM main.%s]]):format(name))
+    said[i] = ('%s %s %s %s'):format(row.n, row.last, row.a, row.z)
+  end
+  return table.concat(said, '\n')
+end
+
+-- Is this the copy that a migration of this very file has made and did not live to use?
+local function is_copy(db, path, version)
+  local ok, same = pcall(function()
+    local other = sqlite.open(path, 'frozen')
+    local whole, result = pcall(function()
+      return version_of(other) == version and content_of(other) == content_of(db)
+    end)
+    other:close()
+    return whole and result
+  end)
+  return ok and same
+end
+
+-- Copy the file as it is, under a name that it gets only when it is whole; a copy of another file
+-- that had this name stays.
 local function keep(db, version)
-  local copy = ('%s.v%d.bak'):format(db.path, version)
+  local copy, n = ('%s.v%d.bak'):format(db.path, version), 1
   db.lock:take()
   local ok, err = pcall(function()
-    if place.exists(copy) then return end
-    db:copy(copy)
+    while place.exists(copy) do
+      if is_copy(db, copy, version) then return end
+      n = n + 1
+      copy = ('%s.v%d-%d.bak'):format(db.path, version, n)
+    end
+    db:copy(copy, copy .. '.ridge.part') -- under the lock: what a killed process left is nobody's
   end)
   db.lock:drop()
   if not ok then error(err, 0) end

@@ -313,17 +313,16 @@ end
 
 --- Copy the database, under a name that the copy gets only when it is whole; Ctrl-C ends it.
 ---@param path string
-function Database:copy(path)
-  local part = ('%s.ridge-%d.part'):format(path, clock.pid()) -- no file of the user's
-  os.remove(part)
+---@param part string|nil the name until then; one of this process, no file of the user's
+function Database:copy(path, part)
+  part = part or ('%s.ridge-%d.part'):format(path, clock.pid())
+  local function clear() os.remove(part) os.remove(part .. '-journal') end
+  clear() -- a journal would be played back
   local ok, err = pcall(self.stops, self, function()
     self:run('/* copy */ VACUUM INTO ?', part)
     assert(os.rename(part, path))
   end)
-  if ok then return end
-  os.remove(part)
-  os.remove(part .. '-journal')
-  error(err, 0)
+  if not ok then clear() error(err, 0) end
 end
 
 --- As `query`, for somebody who waits to see the rows: Ctrl-C ends it.  Not for what has to come

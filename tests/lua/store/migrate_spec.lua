@@ -46,6 +46,44 @@ describe('a file of schema 1', function()
     copy:close()
   end)
 
+  -- What lies beside the file that is not SQLite's.
+  local function kept()
+    return (folders.list(folder):match 'old%.db%.v.*$')
+  end
+
+  it('is kept whole, and without litter, after a migration that was killed while it copied',
+    function()
+      for _, name in ipairs { '.v1.bak.ridge.part', '.v1.bak.ridge.part-journal' } do
+        local file = assert(io.open(path .. name, 'wb'))
+        file:write(('x'):rep(5000))
+        file:close()
+      end
+      store.open(path, 'write'):close()
+      assert.equal('old.db.v1.bak', kept())
+      local copy = sqlite.open(path .. '.v1.bak', 'read')
+      assert.equal('ok', copy:value 'PRAGMA integrity_check')
+      copy:close()
+    end)
+
+  it('is kept beside the copy of another file of its name; one of itself is enough', function()
+    os.execute(('cp %s %s/first.db'):format(path, folder))
+    store.open(path, 'write'):close()
+    os.execute(('cp %s/first.db %s'):format(folder, path)) -- killed before the first step
+    store.open(path, 'write'):close()
+    assert.equal('old.db.v1.bak', kept())
+    os.execute(('cp %s/first.db %s'):format(folder, path))
+    local db = sqlite.open(path, 'write')
+    db:exec "UPDATE sweep SET uuid = x'33', name = 'another'"
+    db:close()
+    store.open(path, 'write'):close()
+    for name, wanted in pairs { ['.v1.bak'] = 's', ['.v1-2.bak'] = 'another' } do
+      local copy = sqlite.open(path .. name, 'read')
+      assert.equal(wanted, copy:value 'SELECT name FROM sweep')
+      assert.equal(1, copy:value 'PRAGMA user_version')
+      copy:close()
+    end
+  end)
+
   it('keeps every sample and what it said, as of protocol 1', function()
     local db = sqlite.open(path, 'write')
     db:exec [[
