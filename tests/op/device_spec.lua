@@ -137,6 +137,20 @@ if tensors.DEVICE ~= 0 then
       assert.is_truthy(tensors.failure(status):find('index 2 is not in its window', 1, true))
       tensors.release_all()
     end)
+
+    it('says so of every element beside a window, and of none inside', function()
+      local o = ffi.new('rg_pool2d_options')
+      o.size[0], o.size[1], o.stride[0], o.stride[1] = 2, 2, 2, 2
+      for at = 0, 35 do -- of 6 x 6; the window in the middle holds 14, 15, 20 and 21
+        local index = tensors.make({ 0, 2, 4, 12, at, 16, 24, 26, 28 }, { 1, 1, 3, 3 }, 'i32')
+        local dy = tensors.make({ 0, 0, 0, 0, 1, 0, 0, 0, 0 }, { 1, 1, 3, 3 }, 'f32')
+        tensors.check(C.rg_max_pool2d_back(dy, index, 6, 6, o, out))
+        tensors.hold(out[0])
+        local inside = at == 14 or at == 15 or at == 20 or at == 21
+        assert.are.equal(inside and 0 or EARG, C.rg_device_wait(tensors.DEVICE), at)
+        tensors.release_all()
+      end
+    end)
   end)
 end
 
@@ -289,7 +303,7 @@ describe('rows that are taken by number', function()
 end)
 
 -- Rows of one number are added up in the order of the index: fifty of most numbers, a few hundred
--- of one, which is another way of finding them.
+-- of one, which is another way of finding them; of some numbers there is one row.
 describe('rows that are added up by number', function()
   after_each(tensors.release_all)
 
@@ -302,6 +316,7 @@ describe('rows that are added up by number', function()
       for i = 1, given.rows * width do wanted[i] = 0 end
       for i = 1, given.n do
         index[i] = i % 5 == 0 and 2 or i * i * 7 % math.min(given.rows, 53)
+        if given.rows > 100 + given.n and i > given.n - 99 then index[i] = 100 + i end -- once
         for k = 1, width do
           local v = reference.convert(math.sin(i * width + k) * 2 ^ (i * 31 % 23), 'f32')
           local at = index[i] * width + k
