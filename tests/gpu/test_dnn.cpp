@@ -229,6 +229,16 @@ static void errors(void)
      "a graph that is wrong is refused with a reason");
   printf("# %s\n", g->why);
   rg_dnn_drop(g);
+  const rg_dnn_layout small = rg_dnn_dense(CUDNN_DATA_FLOAT, 1, 1, 4, 8);
+  g = rg_dnn_begin();
+  rg_dnn_desc x = rg_dnn_given(g, 1, small);
+  for (int i = 0; i < RG_DNN_OPS; i++) {
+    x = rg_dnn_point(g, CUDNN_POINTWISE_TANH_FWD, x, NULL, rg_dnn_between(g, small));
+  }
+  ok(g->status == CUDNN_STATUS_SUCCESS, "a graph may be as large as it has room");
+  (void)rg_dnn_point(g, CUDNN_POINTWISE_TANH_FWD, x, NULL, rg_dnn_between(g, small));
+  ok(strcmp(g->why, "the graph has too many operations") == 0, "and no larger");
+  rg_dnn_drop(g);
   // attention in bf16 is of tensor cores alone
   rg_dnn_sdpa a = sdpa_of(1024, 1024, 64, false);
   long long proposed = 0;
