@@ -31,6 +31,8 @@ local READ = {
   { 'RIDGE_ALLOC_POISON', 'tests: memory is filled with nan when it is handed out' },
   { 'SLURM_ARRAY_TASK_ID', 'which part of a sweep this process is' },
   { 'SLURM_ARRAY_TASK_COUNT', 'of how many' },
+  { 'SLURM_ARRAY_TASK_MIN', 'the least number of such a process' },
+  { 'SLURM_ARRAY_TASK_MAX', 'the greatest' },
   { 'NVTX_INJECTION64_PATH', 'set by profilers of NVIDIA: operations get names' },
   { 'NO_COLOR', 'no colours in a terminal' },
   { 'COLORTERM', 'colours that a terminal has' },

@@ -33,8 +33,10 @@ end
 -- counted from the first, by their step. Where no step fits, two tasks could do the same part and
 -- nobody another: that is refused.
 local function of_scheduler()
-  local function number(name) return tonumber(os.getenv('SLURM_ARRAY_TASK_' .. name)) end
-  local id, n, first, last = number 'ID', number 'COUNT', number 'MIN', number 'MAX'
+  local id = tonumber(os.getenv 'SLURM_ARRAY_TASK_ID')
+  local n = tonumber(os.getenv 'SLURM_ARRAY_TASK_COUNT')
+  local first = tonumber(os.getenv 'SLURM_ARRAY_TASK_MIN')
+  local last = tonumber(os.getenv 'SLURM_ARRAY_TASK_MAX')
   if not (id and n and n >= 1) then return nil end
   if not (first and last) or last - first == n - 1 then return { i = id % n, n = n } end
   local i = (id - first) * (n - 1) / (last - first)
