@@ -173,6 +173,7 @@ static void test_cpu(void)
   is_int(before, 0, "one is in the first at first");
   is_int(rg_stream_now(RG_CPU), 2, "and now in another");
   is_status(rg_stream_enter(RG_CPU, RG_STREAMS, NULL), RG_EARG, "which end somewhere");
+  ok(strstr(rg_error_message(), "there is no stream 8; they go from 0 to 7") != NULL, "at 7");
   is_status(rg_stream_enter(RG_CPU, -1, NULL), RG_EARG, "and begin at 0");
   is_status(rg_stream_enter(RG_CPU, 0, NULL), RG_OK, "back");
   is_status(rg_event_new(RG_CPU, &a), RG_OK, "an event");

@@ -36,6 +36,17 @@ describe('the backend', function()
     assert.is_truthy(line:find((' %.1f GB'):format(gb), 1, true), line)
   end)
 
+  it('knows the instructions that the system says there are', function()
+    local file = assert(io.open '/proc/cpuinfo')
+    local flags = ' ' .. (file:read '*a':match '\nflags%s*:([^\n]*)' or '') .. ' '
+    file:close()
+    local isa = ' ' .. backend.machine().isa .. ' '
+    for name, flag in pairs { avx512_bf16 = 'avx512_bf16', avx512 = 'avx512f', avx2 = 'avx2' } do
+      assert.equal(flags:find(' ' .. flag .. ' ', 1, true) ~= nil,
+        isa:find(' ' .. name .. ' ', 1, true) ~= nil, name)
+    end
+  end)
+
   it('takes threads, instruction set and path as options that are in force (F199, F201)',
     function()
       ridge.set_default_backend(backend.cpu { threads = 1, isa = 'base', gemm = 'onednn' })

@@ -139,6 +139,10 @@ describe('writing a file', function()
     assert.equal('first\nbefore\nbetween\nand\nbehind\nlast\n', read(path))
     assert.equal('first\nbefore\nbetween\nand\nbehind\nlast', shell(
       ("(echo first; ./ridge '%s/a.lua'; echo last) | cat"):format(folder)))
+    -- by its bare name, where that folder is the current one
+    put(folder .. '/b.lua', "require('ridge.ffi.output').write('1', 'test', 'here\\n')")
+    assert.equal('here', shell(("ridge=$PWD/ridge; (cd /proc/self/fd && exec $ridge '%s/b.lua') "
+      .. '2>&1 | cat'):format(folder)))
   end)
 
   it('leaves what was there, and nothing beside it, when it fails', function()

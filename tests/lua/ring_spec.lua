@@ -7,6 +7,13 @@ local nn = ridge.nn
 local ranges = require 'ridge.ranges'
 local ring = require 'ridge.ring'
 
+it('names of calls for a profiler stay switched until they are switched back', function()
+  local C = require 'ridge.ffi.lib'
+  local before = C.rg_call_names(1)
+  assert.equal(1, C.rg_call_names(0))
+  assert.equal(0, C.rg_call_names(before))
+end)
+
 local function network()
   return nn.Sequential(nn.Linear(6, 5, { seed = 1 }), nn.Sequential(nn.ReLU(),
     nn.Linear(5, 4, { seed = 2 }))):eval()

@@ -25,6 +25,12 @@ describe('ridge calibrate', function()
   end)
   teardown(function() folders.remove(folder) end)
 
+  it('finds nothing of this machine where nothing was stored', function()
+    local path = folder .. '/empty.db'
+    store.open(path, 'write'):close()
+    assert.is_nil(require('ridge.sweep.calibrated').stored(path))
+  end)
+
   it('shows the newest of what is stored, dated', function()
     local status, out = program.run { 'calibrate', '--show', '--db', db }
     assert.equal(0, status)

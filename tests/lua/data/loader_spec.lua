@@ -115,6 +115,30 @@ describe('digits of seven strokes', function()
     end
   end)
 
+  it('are of straight lines: both strokes of a 1 are one', function()
+    local images, labels = ridge.data.segments(300, { seed = 6, noise = 0 })
+    for i, digit in ipairs(labels:tolist()) do
+      if digit == 1 then
+        -- its ink lies about a line: the variance across it is that of its thickness
+        local ink, n, mean, var = images[i]:tolist(), 0, { 0, 0 }, { 0, 0, 0 }
+        for y, row in ipairs(ink) do
+          for x, v in ipairs(row) do
+            n, mean[1], mean[2] = n + v, mean[1] + v * x, mean[2] + v * y
+          end
+        end
+        for y, row in ipairs(ink) do
+          for x, v in ipairs(row) do
+            local dx, dy = x - mean[1] / n, y - mean[2] / n
+            var[1], var[2], var[3] = var[1] + v * dx * dx / n, var[2] + v * dy * dy / n,
+              var[3] + v * dx * dy / n
+          end
+        end
+        local half, apart = (var[1] + var[2]) / 2, (var[1] - var[2]) / 2
+        assert.is_true(half - math.sqrt(apart ^ 2 + var[3] ^ 2) < 2)
+      end
+    end
+  end)
+
   it('lie about 12.5, the middle of 3 and 22, and are rotated about 14', function()
     local images, labels = ridge.data.segments(1000, { seed = 5, noise = 0 })
     local along, down, right, n = ridge.arange(0, 27), 0, 0, 0

@@ -55,6 +55,18 @@ local function shares(c, slower)
   return without / N, covered / N
 end
 
+it('an open verdict needs blocks until its interval, shrunk by their root, decides', function()
+  local effects = {}
+  for i = 1, 12 do effects[i] = 0.02 + 0.03 * (i % 2 == 0 and i or -i) / 6 end
+  local found = verdict.of({ { effects = effects, aa = {} } }, 0.01, 1)
+  assert.equal('open', found.verdict)
+  local log = found.log
+  local half, distance = math.max(log.hi - log.estimate, log.estimate - log.lo), log.estimate
+  assert.is_true(found.needed > 13)
+  assert.is_true(half * math.sqrt(12 / found.needed) <= distance)
+  assert.is_true(half * math.sqrt(12 / (found.needed - 1)) > distance)
+end)
+
 describe('the interval of twelve blocks', function()
   for name, c in pairs(CASES) do
     it(('of identical candidates keeps to 5 %% under %s noise, and covers'):format(name),

@@ -9,6 +9,17 @@ local function fails(text, ...)
   assert.truthy(tostring(err):find(text, 1, true), tostring(err))
 end
 
+it('a session ends where the machine is set otherwise, and not by its clock', function()
+  local session = require 'ridge.measure.session'
+  local machine = dofile('tests/lua/measure/machine.lua').new()
+  local services, protocol = machine:services(), { quiet_ns = 0 }
+  local first = session.of(services, protocol)
+  machine:advance(1e9) -- what its facts call the frequency
+  assert.equal(first, session.of(services, protocol))
+  machine.signals.governor = 'powersave'
+  assert.not_equal(first, session.of(services, protocol))
+end)
+
 describe('a protocol', function()
   it('is a level with the fields that differ', function()
     local p = protocols.protocol()
@@ -20,7 +31,9 @@ describe('a protocol', function()
     assert.same({ 3, 3, 5, 0.03 }, { p.min_rounds, p.max_rounds, p.samples, p.precision })
     p = protocols.protocol({ level = 'quick', samples = 8 })
     assert.same({ 3, 8, 0.03 }, { p.min_rounds, p.samples, p.precision })
-    assert.is_true(protocols.protocol('rigorous').precision < protocols.protocol().precision)
+    p = protocols.protocol('rigorous')
+    assert.is_true(p.precision < protocols.protocol().precision)
+    assert.same({ 12, 24, 5 }, { p.passes, p.max_passes, p.processes })
   end)
 
   it('is whole: taken again it is the same', function()

@@ -68,6 +68,7 @@ describe('the roof', function()
   it('is held against the upper ends of the intervals, for the flag', function()
     assert.equal(0.5, roof.share({ flops = 1000, dtype = 'f32' }, 10, CEILINGS))
     assert.equal(2, roof.share({ bytes = 8000 }, 10, CEILINGS))
+    assert.near(0.01, roof.share({ bytes = 40 }, 10, CEILINGS), 1e-12) -- a tenth of a nanosecond
     assert.is_nil(roof.share({ flops = 1000, dtype = 'i8' }, 10, {}))
   end)
 

@@ -320,6 +320,7 @@ describe('every figure', function()
       end, 'the rule over the caption')
       local caption = rec:all('text', function(s) return s.y > rule.y1 end)
       assert.is_true(#caption >= 1 and caption[1].text:find '^Points are' ~= nil)
+      assert.is_true(caption[1].y - rec.theme.size.caption > rule.y1) -- its letters stand below
       assert.is_true(title.y < about.y and about.y < finding.y)
       for _, panel in ipairs(rec.panels) do
         assert.is_true(panel.y > finding.y and panel.y + panel.h < rule.y1)

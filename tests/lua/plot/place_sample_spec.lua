@@ -387,6 +387,11 @@ describe('the 2x2 figure', function()
         return s.text:find('dense batch ' .. batch .. ' ', 1, true)
           and near(s.y, y(ns), 26) and s.x < rec.panels[2].x
       end) > 0, batch)
+      -- nothing is in the way at the right end, above the line
+      rec:one('text', function(s)
+        return s.text:find('dense batch ' .. batch .. ' ', 1, true) and near(s.y, y(ns) - 10, 0.05)
+          and s.x > rec.panels[1].x + rec.panels[1].w / 2
+      end, 'its name')
     end
   end)
 end)

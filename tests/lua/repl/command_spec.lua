@@ -184,6 +184,11 @@ describe('a command of the prompt', function()
     local names = {}
     for name in run('%who'):gmatch '\n(%l+)%s+%a' do names[#names + 1] = name end
     assert.equal('a b c d e n weights', table.concat(names, ' ')) -- sorted
+    for i = 1, 40 do run(('v%d = 1'):format(i * 37 % 41 + 100)) end
+    names = {}
+    for name in run('%who v'):gmatch '\n(v%d+)' do names[#names + 1] = name end
+    assert.equal(40, #names)
+    for i = 2, 40 do assert.is_true(names[i - 1] < names[i]) end
     run 'weights:release()'
     assert.truthy(run('%who'):find 'weights%s+Tensor%s+released')
   end)

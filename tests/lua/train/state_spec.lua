@@ -166,16 +166,19 @@ describe('everything with a memory', function()
   after_each(function() folders.remove(folder) end)
 
   it('comes back from a file whatever it holds, long lists too', function()
-    local rows, mixed, deep = {}, {}, {}
+    local rows, mixed, deep, late, pairs_of = {}, {}, {}, {}, {}
     for i = 1, 300 do
       rows[i] = { step = i, loss = i % 7 == 0 and NAN or i % 11 == 0 and -INF or i / 3, stepped =
         i % 2 == 0, action = ({ 'none', 'skipped', 'déjà' })[i % 4], zero = -0.0 }
       if i % 5 == 0 then rows[i].custom = 2 ^ 60 + i * 4096 end
       mixed[i] = { a = i % 2 == 0 and 'x' or i }
       deep[i] = { a = { i } }
+      late[i] = { a = i < 300 and 'x' .. i or i }
+      pairs_of[i] = { i, 2 * i }
     end
     local state = { epoch = 3, model = { w = ridge.ones(2) }, optimizer = {}, rows = rows,
-      mixed = mixed, deep = deep, few = { { a = 1 }, { a = NAN } }, none = {}, numbers = { 1, INF },
+      mixed = mixed, deep = deep, late = late, pairs_of = pairs_of,
+      few = { { a = 1 }, { a = NAN } }, none = {}, numbers = { 1, INF },
       x = { y = ridge.randn(3), z = { text = 'a "b"\n' } } }
     local path = folder .. '/state'
     checkpoint.save(path, state)
