@@ -54,6 +54,55 @@ describe('a merge', function()
     st:close()
   end)
 
+  -- A sweep of one point, and the same file again, each changed by hand.
+  local function twice(here, there)
+    measure('a.db', 'land', { 1 })
+    os.execute(('cp %s/a.db %s/b.db'):format(folder, folder))
+    for file, sql in pairs { ['a.db'] = here, ['b.db'] = there } do
+      local st = store.open(folder .. '/' .. file, 'write')
+      st.db:exec(sql)
+      st:close()
+    end
+  end
+
+  local function merged()
+    local st = store.open(folder .. '/a.db', 'write')
+    merge.take(st, folder .. '/b.db')
+    local row = st.db:row [[SELECT t.state, t.passes, t.best_attempt AS best, a.outcome, a.ended
+      FROM trial t JOIN attempt a ON a.trial_id = t.id]]
+    st:close()
+    return row
+  end
+
+  it('goes on from more passes there, never back to fewer', function()
+    local pending = "UPDATE trial SET state = 'pending', passes = %d"
+    twice(pending:format(3), pending:format(1))
+    assert.equal(3, merged().passes)
+    os.execute(('rm %s/*.db*'):format(folder))
+    twice(pending:format(1), pending:format(3))
+    assert.equal(3, merged().passes)
+  end)
+
+  it('takes what ran elsewhere as lost, and its point as waiting', function()
+    measure('b.db', 'land', { 1 })
+    local st = store.open(folder .. '/b.db', 'write')
+    st.db:exec [[UPDATE trial SET state = 'running', best_attempt = NULL;
+      UPDATE attempt SET outcome = 'running', ended = NULL; UPDATE worker SET ended = NULL]]
+    st:close()
+    local row = merged()
+    assert.same({ 'pending', 'lost' }, { row.state, row.outcome })
+  end)
+
+  it('says of points that were measured for another sweep that they were', function()
+    measure('b.db', 'land', { 1, 2 })
+    measure('b.db', 'land', { 1, 2, 3 }, { new = true })
+    local st = store.open(folder .. '/a.db', 'write')
+    merge.take(st, folder .. '/b.db')
+    assert.same({ { reused = 0, n = 3 }, { reused = 1, n = 2 } },
+      st.db:query 'SELECT reused, count(*) AS n FROM trial GROUP BY reused')
+    st:close()
+  end)
+
   it('is undone whole where rows would be lost', function()
     measure('a.db', 'land', { 1 })
     measure('b.db', 'other', { 1, 2, 3 })

@@ -255,6 +255,27 @@ describe('a number in a file', function()
   end)
 end)
 
+describe('a form', function()
+  local text = require('ridge.store.format').text
+
+  it('has numbers as they are: whole ones whole, others in six digits, or all in files', function()
+    local found = { titles = { 'v' }, lines = { { 1234567 }, { 1234.5678 }, { -0.1 } } }
+    assert.equal('      v\n1234567\n1234.57\n   -0.1\n', text(found, 'table'))
+    assert.equal('v\n1234567\n1234.5678\n-0.1\n', text(found, 'csv'))
+    assert.equal('| v |\n| ---: |\n| 1234567 |\n| 1234.57 |\n| -0.1 |\n', text(found, 'md'))
+  end)
+
+  it('quotes in CSV what would end a field or a line; JSON has texts for infinities', function()
+    local function field(v) return text({ titles = { 'v' }, lines = { { v } } }, 'csv') end
+    for _, v in ipairs { 'a,b', 'a\rb', 'a\nb', 'a"b' } do
+      assert.equal('v\n"' .. v:gsub('"', '""') .. '"\n', field(v))
+    end
+    assert.equal('v\na b\n', field 'a b')
+    local lines = text({ titles = { 'v' }, lines = { { 1 / 0 }, { -1 / 0 }, { 2 } } }, 'jsonl')
+    assert.equal('{"v":"inf"}\n{"v":"-inf"}\n{"v":2}\n', lines)
+  end)
+end)
+
 describe('merging', function()
   local folder
 

@@ -510,6 +510,22 @@ describe('a sweep in passes', function()
       GROUP BY series HAVING count(DISTINCT env_id) > 1)]])[1].n)
   end)
 
+  it('has samples on one clock, whatever each pass began at', function()
+    local sw = declare()
+    run(sw)
+    local row = row_of(sw, 1)
+    local st = store.open(db, 'write')
+    st.db:exec [[UPDATE samples SET t0 = 7e9 + (SELECT 1e9 * (a.pass - 1) FROM timing g
+      JOIN attempt a ON a.id = g.attempt_id WHERE g.id = samples.timing_id)]]
+    local s = results.samples(st, row.trial, 'fwd')
+    st:close()
+    assert.equal(7e9, s.t0)
+    for i = 1, 100 do
+      assert.near((s.passes[i] - 1) * 1e9 + s.at[(i - 1) % 20 + 1], s.at[i], 1e-3)
+    end
+    assert.is_true(s.at[20] < 1e9)
+  end)
+
   it('survives a merge between its passes', function()
     local sw = declare { measure = function(p, c, m)
       if m.pass == 3 then error('interrupted', 0) end
