@@ -5,11 +5,6 @@
 -- The lexer never fails: what it cannot read becomes an 'op' token of one character, and an
 -- unfinished string or comment runs to the end and is named in `open`.
 
--- Its loops are calls of string.find with patterns, which LuaJIT leaves to the interpreter: traces
--- gain nothing (8,000 pasted lines take as long without), and once in hundreds of processes a whole
--- block came out as an error, which only a wrong token explains.
-jit.off(true, true)
-
 local M = {}
 
 local KEYWORDS = {}
