@@ -314,8 +314,8 @@ static rg_status same_node(comparing *c, int32_t a, int32_t b)
       x->unwritten != y->unwritten) {
     return DIFFERS("node %d and node %d (%s) run under other modes", a, b, x->op->name);
   }
-  if (!same_text(c, x->module, y->module) || !same_text(c, x->line, y->line)) {
-    return DIFFERS("node %d and node %d (%s) stand in other modules or lines", a, b, x->op->name);
+  if (!same_text(c, x->module, y->module)) { /* in whatever line of the source */
+    return DIFFERS("node %d and node %d (%s) stand in other modules", a, b, x->op->name);
   }
   RG_TRY(same_values(c, rg_ir_inputs(c->a, x), rg_ir_inputs(c->b, y), x->n_in));
   return same_values(c, rg_ir_outputs(c->a, x), rg_ir_outputs(c->b, y), x->n_out);
@@ -343,8 +343,8 @@ static rg_status same_outputs(comparing *c)
     const rg_ir_output *x = rg_ir_output_at(c->a, i);
     const rg_ir_output *y = rg_ir_output_at(c->b, i);
 
-    if (x->kind != y->kind || !same_text(c, x->name, y->name) || !same_text(c, x->line, y->line)) {
-      return DIFFERS("output %d is of another kind, or has another name or line", i + 1);
+    if (x->kind != y->kind || !same_text(c, x->name, y->name)) {
+      return DIFFERS("output %d is of another kind, or has another name", i + 1);
     }
     RG_TRY(same_value(c, x->value, y->value));
   }

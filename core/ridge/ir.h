@@ -289,8 +289,8 @@ RG_API rg_status rg_graph_optimize(rg_graph *graph, const char *const *names, in
 /* Is every invariant of a graph true?  RG_EBUG with a sentence that names the node. */
 RG_API rg_status rg_graph_check(rg_graph *graph) RG_CHECK;
 
-/* RG_OK where two graphs, a and b, are the same but for their numbers; else RG_EARG, and what is
-** another one. */
+/* RG_OK where two graphs, a and b, are the same but for their numbers and lines; else RG_EARG, and
+** what is another one. */
 RG_API rg_status rg_graph_same(rg_graph *a, rg_graph *b) RG_CHECK;
 
 /* A graph as text, a line a node.  out: borrowed until the graph is printed again, or saved. */

@@ -421,7 +421,7 @@ function Graph:check()
   return self
 end
 
---- Are two graphs the same, but for the numbers of their nodes?
+--- Are two graphs the same, but for the numbers and lines of their nodes?
 ---@param other table
 ---@return boolean
 ---@return string|nil what is another one

@@ -307,8 +307,11 @@ static void test_same(void)
     default:
       rg_ir_value_at(t.g, t.over)->version = 2;
     }
-    is_status(rg_graph_same(s.g, t.g), RG_EARG, what[i]);
-    is_status(rg_graph_same(t.g, s.g), RG_EARG, "seen from both sides");
+    /* where in the source a call stands is no part of what is computed */
+    const rg_status wanted = i == 3 ? RG_OK : RG_EARG;
+
+    is_status(rg_graph_same(s.g, t.g), wanted, what[i]);
+    is_status(rg_graph_same(t.g, s.g), wanted, "seen from both sides");
     rg_graph_release(s.g);
     rg_graph_release(t.g);
   }

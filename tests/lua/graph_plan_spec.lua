@@ -156,7 +156,8 @@ describe('a plan of a graph', function()
     assert.matches('constant 1.weight, %%1 .* has no tensor', failure(constant.plan, constant))
     assert.matches("the graph has no '1.wieght' %(did you mean '1.weight'%?%)",
       failure(g.plan, g, { tensors = { ['1.wieght'] = x } }))
-    assert.matches('graph:plan: node %d+ %(linear, 1%): parameter 1.weight', failure(g.plan, g))
+    assert.matches('graph:plan: node %d+ %(linear, 1, [^ ]*graph_plan_spec%.lua:%d+%): '
+      .. 'parameter 1.weight', failure(g.plan, g))
     assert.matches('1.weight: .* has the shape %[4,6%] and not that of',
       failure(g.plan, g, { tensors = { ['1.weight'] = x } }))
     local plan = g:plan { tensors = net:state() }

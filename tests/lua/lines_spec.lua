@@ -106,6 +106,23 @@ describe('a line', function()
     assert.equal(outputs[2].line, graph:plan():facts().kept[1].line)
   end)
 
+  it('is written to a file and read, and is no difference between two graphs', function()
+    local kept
+    local graph = ridge.graph(function(x)
+      kept = x * 3
+      return x:exp()
+    end, ridge.ones(2))
+    local read = ridge.graph.parse(graph:json())
+    assert.same(lines_of(graph, 0), lines_of(read, 0))
+    assert.equal(graph:outputs()[2].line, read:outputs()[2].line)
+    local other = ridge.graph(f, ridge.ones(3))
+    assert.is_true(other:same(ridge.graph(f, ridge.ones(3))))
+    local first_line = other:nodes()[1].line
+    assert.is_true(other:same(ridge.graph.parse((other:json():gsub(first_line:gsub('%p', '%%%0'),
+      'elsewhere.lua:1')))))
+    assert.is_truthy(kept)
+  end)
+
   it('is what ridge.anomaly names, also of what had been compiled', function()
     local here = line()
     local function g(x)
@@ -121,7 +138,7 @@ describe('a line', function()
     local ok, err = pcall(ridge.anomaly, function()
       local y
       for _ = 1, 50 do
-        y = g(x)
+        g(x)
         y = g(zero)
       end
       y:backward()

@@ -56,9 +56,9 @@ describe('windows of the core', function()
 
   it('flush the caches before each cold one, and before no other', function()
     local seen = {}
-    local watched = setmetatable({ rg_measure_windows = function(plan, k, n, flush, room)
+    local watched = setmetatable({ rg_measure_windows = function(measured, k, n, flush, room)
       seen[#seen + 1] = flush ~= nil and tonumber(C.rg_flush_bytes(flush)) or 0
-      return C.rg_measure_windows(plan, k, n, flush, room)
+      return C.rg_measure_windows(measured, k, n, flush, room)
     end }, { __index = C })
     package.loaded['ridge.ffi.lib'], package.loaded['ridge.measure.native'] = watched, nil
     local fresh = require 'ridge.measure.native'
