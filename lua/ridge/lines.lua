@@ -5,7 +5,6 @@
 -- Hooks are not called in compiled Lua: it is off meanwhile, and what was compiled before is thrown
 -- away, or a function that ran often would have the line it was entered at.
 
-local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local options = require 'ridge.options'
@@ -38,19 +37,10 @@ local function see(event, number)
   if before and mask:find('l', 1, true) then return before(event, number) end
 end
 
--- The line that the core knows, NULL for none: a text that stays.
-local function line_now()
-  local place = ffi.new('rg_place', { -1, nil })
-  C.rg_place_swap(place)
-  local line = place.line
-  C.rg_place_swap(place)
-  return line
-end
-
 --- The state (ridge.state): lines are told, at first that of the call which turns it on. A
---- coroutine that waits inside has the line it was at when it goes on.
+--- coroutine that waited inside comes to its line, for the hook, when it goes on.
 M.TOLD = {
-  on = function(entry)
+  on = function()
     depth = depth + 1
     if depth > 1 then return end
     compiles = jit.status()
@@ -58,12 +48,11 @@ M.TOLD = {
     jit.flush()
     before, mask, count = debug.gethook()
     if before == nil or type(before) == 'function' then debug.sethook(see, 'l') end -- else Ctrl-C's
-    C.rg_line_set(entry.line or blame.where())
+    C.rg_line_set(blame.where())
   end,
-  off = function(entry)
+  off = function()
     depth = depth - 1
     if depth > 0 then return end
-    entry.line = line_now()
     if debug.gethook() == see then debug.sethook(before, mask, count) end
     before = nil
     if compiles then jit.on() end

@@ -27,13 +27,13 @@ function ANOMALY.on(entry)
   entry.before = C.rg_grad_anomaly(1)
   if entry.before ~= 0 then return end
   backward.explain = explain
-  lines.TOLD.on(entry)
+  lines.TOLD.on()
 end
 
 function ANOMALY.off(entry)
   C.rg_grad_anomaly(entry.before)
   if entry.before ~= 0 then return end
-  lines.TOLD.off(entry)
+  lines.TOLD.off()
   backward.explain = nil
 end
 
