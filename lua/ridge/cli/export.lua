@@ -22,20 +22,28 @@ Every column of every point, all digits; with --samples one line for each sample
   stored.DB,
 }
 
+-- Samples are read a timed phase at a time: a sweep may have more of them than memory holds.
 local function samples(st, sweep)
   local results = require 'ridge.store.results'
-  local found = { titles = { 'trial', 'phase', 'cache', 'i', 'at_ns', 'ns', 'mark' },
-    lines = {} }
-  for _, row in ipairs(st.db:look([[/* timed phases */ SELECT t.id AS trial, g.phase, g.cache
+  local phases = st.db:look([[/* timed phases */ SELECT t.id AS trial, g.phase, g.cache
       FROM main.trial t JOIN main.timing g ON g.attempt_id = t.best_attempt
-      WHERE t.sweep_id = ? AND g.cache <> 'first' ORDER BY t.id, g.id]], sweep.id)) do
-    local s = results.samples(st, row.trial, row.phase, row.cache)
-    for i = 1, s and #s.dur or 0 do
-      found.lines[#found.lines + 1] = { row.trial, row.phase, row.cache, i, s.at and s.at[i],
-        s.dur[i], s.mark and s.mark[i] }
+      WHERE t.sweep_id = ? AND g.cache <> 'first' ORDER BY t.id, g.id]], sweep.id)
+  local function each()
+    local k, i, s = 0, 0, nil
+    return function()
+      i = i + 1
+      while not s or i > #s.dur do
+        k, i = k + 1, 1
+        local row = phases[k]
+        if not row then return nil end
+        s = results.samples(st, row.trial, row.phase, row.cache)
+      end
+      local row = phases[k]
+      return { row.trial, row.phase, row.cache, i, s.at and s.at[i], s.dur[i],
+        s.mark and s.mark[i] }
     end
   end
-  return found
+  return { titles = { 'trial', 'phase', 'cache', 'i', 'at_ns', 'ns', 'mark' }, each = each }
 end
 
 --- Write the file.

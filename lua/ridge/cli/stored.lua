@@ -83,16 +83,20 @@ function M.picture(figure, path, opt)
 end
 
 --- Print rows, or write them to a file.
----@param found table titles, lines
+---@param found table titles, lines or each, as ridge.store.format has it
 ---@param opt table as, and o: a file; - is standard output
 function M.show(found, opt)
-  local text = require('ridge.store.format').text(found, opt.as)
+  local format = require 'ridge.store.format'
   if opt.o and opt.o ~= '' and opt.o ~= '-' then
-    require('ridge.ffi.output').write(opt.o, 'export', text)
+    require('ridge.ffi.output').write(opt.o, 'export', function(output)
+      format.write(found, opt.as, function(text) output:write(text) end)
+    end)
   else
     -- a table is for eyes; what goes on to a program keeps every byte
     local shown = opt.as == 'table' or opt.as == 'md' or require('ridge.host').is_terminal(1)
-    io.stdout:write(shown and plain.text(text) or text)
+    format.write(found, opt.as, function(text)
+      io.stdout:write(shown and plain.text(text) or text)
+    end)
   end
 end
 

@@ -17,6 +17,8 @@ M.FORMAT = '\1'
 
 -- Integers up to here are exact in a double and in SQLite's INTEGER.
 local EXACT = 2 ^ 53
+-- Doubles from here on are normal, so all their digits are.
+local NORMAL = 2 ^ -1022
 
 -- Stands for JSON's null inside tables, where nil would be absence.
 M.null = setmetatable({}, { __tostring = function() return 'null' end })
@@ -42,8 +44,9 @@ function M.number(x)
   if x == math.floor(x) and x > -EXACT and x < EXACT then
     return x == 0 and '0' or ('%.0f'):format(x) -- not "-0"
   end
+  -- A text of 15 digits or fewer comes back from a normal number (DBL_DIG), so it is the shortest.
   local text
-  for digits = 1, 17 do
+  for digits = (x >= NORMAL or x <= -NORMAL) and 15 or 1, 17 do
     text = ('%.' .. digits .. 'g'):format(x)
     if tonumber(text) == x then break end
   end

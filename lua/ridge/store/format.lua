@@ -33,13 +33,6 @@ local function exact(v)
   return long(v) or tostring(v)
 end
 
-local function is_number_column(lines, i)
-  for _, line in ipairs(lines) do
-    if line[i] ~= nil and type(line[i]) ~= 'number' and not long(line[i]) then return false end
-  end
-  return true
-end
-
 local function width_of(text) return select(2, text:gsub('[^\128-\191]', '')) end
 
 -- A table is for eyes: a column of times says so; in files names stay what they are.
@@ -52,27 +45,60 @@ local function heads_of(found)
   return heads
 end
 
-local function aligned(found)
-  local n, widths, right, out = #found.titles, {}, {}, {}
-  local heads = heads_of(found)
-  for i = 1, n do
-    widths[i], right[i] = width_of(heads[i]), is_number_column(found.lines, i)
-    for _, line in ipairs(found.lines) do
-      widths[i] = math.max(widths[i], width_of(cell(line[i])))
+-- The rows from the first on. Those of found.each are made one at a time, since all of them may be
+-- more than memory holds; called again, it begins again.
+local function each(found)
+  if found.each then return found.each() end
+  local i = 0
+  return function()
+    i = i + 1
+    return found.lines[i]
+  end
+end
+
+-- Which columns hold numbers alone, and how wide each is.
+local function measure(found, heads)
+  local right, widths = {}, {}
+  for i = 1, #heads do right[i], widths[i] = true, width_of(heads[i]) end
+  for line in each(found) do
+    for i = 1, #heads do
+      local v = line[i]
+      if v ~= nil and type(v) ~= 'number' and not long(v) then right[i] = false end
+      widths[i] = math.max(widths[i], width_of(cell(v)))
     end
   end
+  return right, widths
+end
+
+-- What puts pieces of text together until they are worth a write.
+local PIECE = 65536
+local function gathered(put)
+  local parts, n, bytes = {}, 0, 0
+  local function flush()
+    if n > 0 then put(table.concat(parts, '', 1, n)) end
+    n, bytes = 0, 0
+  end
+  return function(text)
+    n, bytes = n + 1, bytes + #text
+    parts[n] = text
+    if bytes >= PIECE then flush() end
+  end, flush
+end
+
+local function aligned(found, put)
+  local heads = heads_of(found)
+  local right, widths = measure(found, heads)
   local function add(line, text)
     local parts = {}
-    for i = 1, n do
+    for i = 1, #heads do
       local value = text(line[i])
       local pad = (' '):rep(widths[i] - width_of(value))
       parts[i] = right[i] and pad .. value or value .. pad
     end
-    out[#out + 1] = (table.concat(parts, '  '):gsub('%s+$', ''))
+    put(table.concat(parts, '  '):gsub('%s+$', '') .. '\n')
   end
   add(heads, tostring)
-  for _, line in ipairs(found.lines) do add(line, cell) end
-  return table.concat(out, '\n') .. '\n'
+  for line in each(found) do add(line, cell) end
 end
 
 local function quoted(text)
@@ -80,16 +106,14 @@ local function quoted(text)
   return text
 end
 
-local function csv(found)
-  local out = {}
+local function csv(found, put)
   local function add(line)
     local parts = {}
     for i = 1, #found.titles do parts[i] = quoted(exact(line[i])) end
-    out[#out + 1] = table.concat(parts, ',')
+    put(table.concat(parts, ',') .. '\n')
   end
   add(found.titles)
-  for _, line in ipairs(found.lines) do add(line) end
-  return table.concat(out, '\n') .. '\n'
+  for line in each(found) do add(line) end
 end
 
 local function object(found, line)
@@ -102,43 +126,54 @@ local function object(found, line)
   return canonical.encode(row)
 end
 
-local function json_lines(found)
-  local out = {}
-  for i, line in ipairs(found.lines) do out[i] = object(found, line) end
-  return out
+local function jsonl(found, put)
+  for line in each(found) do put(object(found, line) .. '\n') end
 end
 
-local function markdown(found)
-  local out, rule = {}, {}
+local function json(found, put)
+  local between = '{"format":"ridge-rows","rows":['
+  for line in each(found) do
+    put(between .. object(found, line))
+    between = ',\n'
+  end
+  put((between == ',\n' and '' or between) .. '],"version":1}\n')
+end
+
+local function markdown(found, put)
+  local heads, rule = heads_of(found), {}
+  local right = measure(found, heads)
   local function add(line, text)
     local parts = {}
-    for i = 1, #found.titles do parts[i] = (text(line[i]):gsub('|', '\\|'):gsub('\n', ' ')) end
-    out[#out + 1] = '| ' .. table.concat(parts, ' | ') .. ' |'
+    for i = 1, #heads do parts[i] = (text(line[i]):gsub('|', '\\|'):gsub('\n', ' ')) end
+    put('| ' .. table.concat(parts, ' | ') .. ' |\n')
   end
-  add(heads_of(found), tostring)
-  for i = 1, #found.titles do rule[i] = is_number_column(found.lines, i) and '---:' or '---' end
-  out[2] = '| ' .. table.concat(rule, ' | ') .. ' |'
-  for _, line in ipairs(found.lines) do add(line, cell) end
-  return table.concat(out, '\n') .. '\n'
+  add(heads, tostring)
+  for i = 1, #heads do rule[i] = right[i] and '---:' or '---' end
+  put('| ' .. table.concat(rule, ' | ') .. ' |\n')
+  for line in each(found) do add(line, cell) end
+end
+
+local FORM = { csv = csv, jsonl = jsonl, json = json, md = markdown, table = aligned }
+
+--- Rows in a form, a piece of whole lines at a time, so that neither rows nor text stand in memory.
+---@param found table titles; lines, or each: a function that returns an iterator over them
+---@param form string one of FORMS
+---@param put fun(text: string) takes the pieces in their order
+function M.write(found, form, put)
+  local add, flush = gathered(put)
+  FORM[form](found, add)
+  flush()
 end
 
 --- Rows in a form.
----@param found table titles, lines
+---@param found table titles; lines, or each as M.write has it
 ---@param form string one of FORMS
 ---@return string text
 -- >> format.text({ titles = { 'k' }, lines = { { 1 } } }, 'csv')
 function M.text(found, form)
-  if form == 'csv' then return csv(found) end
-  if form == 'jsonl' then
-    local list = json_lines(found)
-    return table.concat(list, '\n') .. (#list > 0 and '\n' or '')
-  end
-  if form == 'json' then
-    return ('{"format":"ridge-rows","rows":[%s],"version":1}\n'):format(
-      table.concat(json_lines(found), ',\n'))
-  end
-  if form == 'md' then return markdown(found) end
-  return aligned(found)
+  local parts = {}
+  M.write(found, form, function(piece) parts[#parts + 1] = piece end)
+  return table.concat(parts)
 end
 
 return M

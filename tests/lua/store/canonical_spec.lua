@@ -24,6 +24,26 @@ describe('canonical JSON', function()
     assert.equal('1e300', canonical.number(1e300))
   end)
 
+  it('has the fewest digits that read back, those of subnormals too', function()
+    local function fewest(x)
+      if x == math.floor(x) and math.abs(x) < 2 ^ 53 then return ('%.0f'):format(x) end
+      for digits = 1, 17 do
+        local text = ('%.' .. digits .. 'g'):format(x)
+        if tonumber(text) == x then return (text:gsub('e%+?(%-?)0*(%d)', 'e%1%2')) end
+      end
+    end
+    local list = { 5e-324, 4.9e-322, 2 ^ -1022, 2 ^ -1022 - 2 ^ -1074, 1.7976931348623157e308, 1e22,
+      1e23, 1 / 3, 1e15 + 0.5, 2 ^ 53, 2 ^ 53 + 2, -1.5e-300, 2.5e-5 }
+    math.randomseed(7)
+    for _ = 1, 500 do
+      local x = (math.random() + 0.1) * 10 ^ math.random(-322, 307)
+      list[#list + 1] = x
+      list[#list + 1] = tonumber(('%.' .. math.random(1, 17) .. 'g'):format(x))
+      list[#list + 1] = (math.random(1, 2 ^ 31) * 2 + 1) / 2 ^ math.random(1, 30)
+    end
+    for _, x in ipairs(list) do assert.equal(fewest(x), canonical.number(x)) end
+  end)
+
   it('reads every number back exactly', function()
     local state = 12345
     for _ = 1, 5000 do

@@ -256,7 +256,36 @@ describe('a number in a file', function()
 end)
 
 describe('a form', function()
-  local text = require('ridge.store.format').text
+  local text = format.text
+
+  it('holds neither its rows nor its text in memory', function()
+    for form, passes in pairs { csv = 1, jsonl = 1, json = 1, md = 2, table = 2 } do
+      local begun, made, most, got, n = 0, 0, 0, 0, 0
+      local function each()
+        begun = begun + 1
+        local i = 0
+        return function()
+          i = i + 1
+          if i > 20000 then return nil end
+          made = made + 1
+          return { i, ('text of row %d'):format(i) }
+        end
+      end
+      local last
+      format.write({ titles = { 'i', 'text' }, each = each }, form, function(piece)
+        n, most, got, last = n + 1, math.max(most, #piece), got + #piece, piece
+      end)
+      local lines = {}
+      for i = 1, 20000 do lines[i] = { i, ('text of row %d'):format(i) } end
+      local whole = text({ titles = { 'i', 'text' }, lines = lines }, form)
+      assert.same({ passes, passes * 20000, #whole }, { begun, made, got }, form)
+      assert.is_true(n > 5 and most < 70000, form)
+      assert.equal(last, whole:sub(-#last))
+    end
+    assert.equal('', text({ titles = { 'i' }, lines = {} }, 'jsonl'))
+    assert.equal('{"format":"ridge-rows","rows":[],"version":1}\n',
+      text({ titles = { 'i' }, lines = {} }, 'json'))
+  end)
 
   it('has numbers as they are: whole ones whole, others in six digits, or all in files', function()
     local found = { titles = { 'v' }, lines = { { 1234567 }, { 1234.5678 }, { -0.1 } } }
