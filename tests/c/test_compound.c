@@ -254,6 +254,13 @@ static void test_steps(void)
     status = rg_sgd_step(&inputs, NULL);
   }
   is_status(status, RG_OK, "steps of 200 parameters");
+  /* a gradient that fits none is told by its parameter */
+  grad[2] = image;
+  is_status(rg_sgd_step(&inputs, NULL), RG_ESHAPE, "a gradient of another shape");
+  ok(strstr(rg_error_message(), "the gradient of parameter 3 is f32[") != NULL &&
+       strncmp(rg_error_message(), "sgd_step: ", 10) == 0,
+     "which, and of what");
+  grad[2] = one;
   ok(mallinfo2().uordblks < before + STEPS * sizeof(void *) * N_PARAMS / 2, "lists are freed");
   for (int i = 0; i < N_PARAMS; i++) {
     rg_tensor_release(param[i]);

@@ -77,7 +77,7 @@ local function fields_over(line, next_line, separator)
       if wrong ~= OPEN then return fields, wrong, #lines - 1 end
     end
   end
-  return nil, OPEN, #lines - 1
+  return nil, OPEN
 end
 
 -- Names and numbers beside each other are a header ('label,0,1') or a row with a word in it

@@ -46,7 +46,7 @@ local function bins(list)
   local spread = math.log(list[math.ceil(n * 0.75)] / list[math.ceil(n * 0.25)])
   local width = math.max(2 * spread / n ^ (1 / 3), (hi - lo) / 120, 1e-6)
   local count, out = math.max(1, math.ceil((hi - lo) / width)), {}
-  width = math.max((hi - lo) / count, 1e-6)
+  if hi > lo then width = (hi - lo) / count end
   for i = 1, count do
     out[i] = { from = math.exp(lo + (i - 1) * width), to = math.exp(lo + i * width), n = 0 }
   end

@@ -56,7 +56,13 @@ describe('ridge doctor --device cuda', function()
     assert.matches("\nGPU +none: the GPU's kernels are not there: /no/such.so: cannot open", text)
     assert.matches('\nplugin +not loaded\n', text)
     assert.matches('status 1\n$', text)
-    assert.matches('\nGPU +none: the GPU', run 'RIDGE_GPU=/no/such.so ./ridge doctor --seconds 0.1')
+    text = run 'RIDGE_GPU=/no/such.so ./ridge doctor --seconds 0.1'
+    assert.matches('\nGPU +none: the GPU', text)
+    -- as much memory as Linux has, which keeps a little for itself
+    local file = assert(io.open '/proc/meminfo')
+    local kilobytes = tonumber(file:read('*a'):match 'MemTotal: +(%d+) kB')
+    file:close()
+    assert.near(kilobytes / 2 ^ 20, tonumber(text:match '\nmemory +([%d.]+) GB\n'), 0.1)
     assert.matches("nothing to say of device 'cu'; known: 'cuda', 'cuda:0' ...\n"
       .. 'try: ridge doctor %-%-help\nstatus 1\n$',
       run './ridge doctor --device cu')

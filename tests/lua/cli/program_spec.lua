@@ -188,6 +188,11 @@ describe('ridge file', function()
     -- once, where several folders have one
     _, out = run({ 'list' }, { env = env .. ':' .. folder })
     assert.equal(1, select(2, out:gsub('lonely_recipe ', '')))
+    -- those of each folder
+    assert.equal(0, os.execute('mkdir ' .. folder .. '/more'))
+    file('more/second_recipe.lua', '--- Another.')
+    _, out = run({ 'list' }, { env = env .. ':' .. folder .. '/more' })
+    assert.truthy(out:find 'lonely_recipe +What' and out:find 'second_recipe +Another')
     local status, _, err = run({ 'run', 'lonely_recip' }, { env = env })
     assert.equal(1, status)
     assert.truthy(err:find("did you mean 'lonely_recipe'?", 1, true))

@@ -439,9 +439,17 @@ describe('the picture', function()
   it('distribution bins hold every sample', function()
     local list = {}
     for i = 1, 500 do list[i] = 100 + i end
-    local n = 0
-    for _, bin in ipairs(require('ridge.plot.distribution').bins(list)) do n = n + bin.n end
+    local bins_of = require('ridge.plot.distribution').bins
+    local bins, n = bins_of(list), 0
+    for _, bin in ipairs(bins) do n = n + bin.n end
     assert.equal(500, n)
+    -- and reach from the shortest to the longest, however close together these are
+    assert.near(101, bins[1].from, 1e-9)
+    assert.near(600, bins[#bins].to, 1e-9)
+    bins = bins_of { 1e9, 1e9 + 500, 1e9 + 600, 1e9 + 1200 }
+    assert.near(1e9 + 1200, bins[#bins].to, 1e-3)
+    bins = bins_of { 7, 7, 7 }
+    assert.same({ 1, 3 }, { #bins, bins[1].n })
     plot.draw('distribution', samples(), { y = 'fwd', histogram = true }):render { scale = 1 }
   end)
 

@@ -78,6 +78,22 @@ describe('another space of a recipe', function()
     assert.equal(4, #calls)
   end)
 
+  it('tells functions without a text apart by what they do', function()
+    local function compiled(factor)
+      return loadstring(([[local calls = ... return function(p, _, m)
+        calls[#calls + 1] = p.k
+        m:time('fwd', function() return p.k * %d end)
+      end]]):format(factor), '=compiled')(calls)
+    end
+    local space = { k = { 1, 2 } }
+    run(declare(space, { measure = compiled(10) }))
+    run(declare(space, { measure = compiled(10) })) -- goes on with the first, which is done
+    assert.equal(2, #calls)
+    local ok, err = pcall(run, declare(space, { measure = compiled(20) }))
+    assert.is_false(ok)
+    assert.matches('changed: the recipe %(compiled%)', err.message)
+  end)
+
   it('measures again where another space, which took of the first, lies between', function()
     run(declare { k = { 1, 2 } })
     calls = {}

@@ -435,6 +435,11 @@ describe('the manager', function()
     local bad = ridge.Stability(second, { guard = { kind = 'replace' } }):step()
     assert.is_true(near(bad.stability_score, 0.4) and bad.stepped)
     assert.are.equal(1, #watch.history)
+    -- and says what it does
+    assert.equal('Stability(optim.Guard(replace), optim.Clip(norm); 1 of 1 steps taken)',
+      tostring(watch))
+    assert.equal('Stability(optim.Guard(replace), no clipping; 0 of 0 steps taken)',
+      tostring(ridge.Stability(second, { guard = { kind = 'replace' } })))
   end)
 
   it('keeps the newest rows of its history, and the mean score of all', function()
