@@ -219,6 +219,27 @@ describe('a profile', function()
     assert.equal(0, #ridge.profile(function() end).calls)
   end)
 
+  it('knows no end of what goes on', function()
+    local reader = ring.open('range', 100)
+    local ends = {}
+    local function look()
+      for event in reader:each() do ends[#ends + 1] = event.end_ns or 'none' end
+    end
+    local Looking = nn.class 'Looking'
+    function Looking.forward(_, a)
+      look()
+      return a
+    end
+    ranges.WANTED.on()
+    Looking()(x)
+    ranges.WANTED.off()
+    look()
+    reader:close()
+    assert.equal('none', ends[1])
+    assert.equal(2, #ends)
+    assert.is_number(ends[2])
+  end)
+
   it('hears memory where somebody asks', function()
     local reader = ring.open('alloc free', 10000)
     local y = ridge.ones(1000)

@@ -82,6 +82,7 @@ describe('slices', function()
       for i, v in ipairs(values) do
         xs[i], ys[i], lows[i], highs[i] = x(32 * 2 ^ i), y(v), y(v * 0.8), y(v * 1.2)
         local mark = rec:mark(xs[i], ys[i], 'circle')
+        assert.is_true(mark.r < rec.theme.marker) -- a line joins them: no mark stands for itself
         rec:bar(xs[i], lows[i], highs[i])
         if k == 1 and i == 4 then -- of grade D: an outline
           assert.is_nil(mark.fill)

@@ -181,5 +181,8 @@ describe('a chart', function()
       local bars = (picture:gsub('[%d.-]', ''):gsub('\n +', '\n'):gsub('^ +', ''))
       assert.equal('█\n█\n█\n▁█\n██\n██\n██\n▁██', bars)
     end
+    -- 8 eighths fill the last row and leave nothing for the one above
+    assert.equal('63   █\n' .. ('     █\n'):rep(6) .. ' 0 ▁██',
+      require('ridge.show.chart').line({ 0, 7, 63 }, 40))
   end)
 end)
