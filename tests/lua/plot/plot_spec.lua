@@ -39,6 +39,37 @@ describe('colours', function()
     end
   end)
 
+  it('are at the ends of a ramp what stands there', function()
+    -- OKLab from sRGB by Ottosson's matrices (2020): lightness, chroma, hue in degrees
+    local function polar(c)
+      local v = {}
+      for i = 1, 3 do
+        v[i] = c[i] <= 0.04045 and c[i] / 12.92 or ((c[i] + 0.055) / 1.055) ^ 2.4
+      end
+      local function cone(r, g, b) return (r * v[1] + g * v[2] + b * v[3]) ^ (1 / 3) end
+      local l = cone(0.4122214708, 0.5363325363, 0.0514459929)
+      local m = cone(0.2119034982, 0.6806995451, 0.1073969566)
+      local s = cone(0.0883024619, 0.2817188376, 0.6299787005)
+      local a = 1.9779984951 * l - 2.4285922050 * m + 0.4505937099 * s
+      local b = 0.0259040371 * l + 0.7827717662 * m - 0.8086757660 * s
+      return 0.2104542553 * l + 0.7936177850 * m - 0.0040720468 * s, math.sqrt(a * a + b * b),
+        math.deg(math.atan2(b, a)) % 360
+    end
+    for _, want in ipairs {
+        { 'magnitude', 'light', 0.30, 0.105, 285, 0.945, 0.095, 103 },
+        { 'magnitude', 'dark', 0.345, 0.085, 285, 0.965, 0.085, 103 },
+        { 'ratio', 'light', 0.40, 0.125, 255, 0.44, 0.115, 36 },
+        { 'ratio', 'dark', 0.84, 0.105, 232, 0.84, 0.110, 70 } } do
+      for at = 0, 1 do
+        local lightness, chroma, hue = polar(color[want[1]](at, want[2]))
+        local name = ('%s %s at %d'):format(want[1], want[2], at)
+        assert.near(want[3 + 3 * at], lightness, 0.002, name)
+        assert.near(want[4 + 3 * at], chroma, 0.01, name) -- less where sRGB has no such colour
+        assert.near(want[5 + 3 * at], hue, 1, name)
+      end
+    end
+  end)
+
   it('stay apart for eyes without red or green', function()
     for _, theme in ipairs { 'light', 'dark' } do
       for _, kind in ipairs { 'protan', 'deutan' } do
