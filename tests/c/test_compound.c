@@ -258,7 +258,7 @@ static void test_steps(void)
   grad[2] = image;
   is_status(rg_sgd_step(&inputs, NULL), RG_ESHAPE, "a gradient of another shape");
   ok(strstr(rg_error_message(), "the gradient of parameter 3 is f32[") != NULL &&
-       strncmp(rg_error_message(), "sgd_step: ", 10) == 0,
+         strncmp(rg_error_message(), "sgd_step: ", 10) == 0,
      "which, and of what");
   grad[2] = one;
   ok(mallinfo2().uordblks < before + STEPS * sizeof(void *) * N_PARAMS / 2, "lists are freed");
