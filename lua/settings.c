@@ -36,7 +36,8 @@ static int host_seed(lua_State *L)
 /* host.machine(): the processor's name, threads in use, the instruction set of ridge's kernels. */
 static int host_machine(lua_State *L)
 {
-  static const char *const names[RG_ISA_COUNT] = { "baseline", "AVX2", "AVX-512" };
+  static const char *const names[RG_ISA_COUNT] = { "baseline", "AVX2", "AVX-512", "AVX-512 BF16",
+                                                   "AMX" };
   const rg_machine *machine = rg_machine_facts();
   const int32_t level = rg_isa();
 

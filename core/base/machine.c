@@ -16,19 +16,20 @@ static rg_machine facts;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Atomic int32_t isa = -1;
 
-static const char *const isa_names[RG_ISA_COUNT] = { "base", "avx2", "avx512" };
+static const char *const isa_names[RG_ISA_COUNT] = { "base", "avx2", "avx512", "avx512_bf16",
+                                                     "amx" };
 
 /* -- /proc and /sys ---------------------------------------------------------- */
 
-/* "32K", "2048K", "480M" to bytes; 0 where the file is missing. */
-static int64_t cache_bytes(const char *index)
+/* "32K", "2048K", "480M" to bytes, numbers as they are; 0 where the file is missing. */
+static int64_t cache_fact(const char *index, const char *what)
 {
   char path[96];
   char unit = 0;
   long long n = 0;
   FILE *file;
 
-  snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu0/cache/%s/size", index);
+  snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu0/cache/%s/%s", index, what);
   file = fopen(path, "re");
   if (file == NULL) {
     return 0;
@@ -121,7 +122,10 @@ static void read_isa(void)
   add_flag("avx512_bf16", facts.has_avx512_bf16);
   add_flag("avx512", avx512);
   add_flag("avx2", avx2);
-  facts.isa_level = avx512 ? RG_ISA_AVX512 : avx2 ? RG_ISA_AVX2 : RG_ISA_BASE;
+  facts.isa_level = facts.has_avx512_bf16 ? facts.has_amx_bf16 ? RG_ISA_AMX : RG_ISA_AVX512_BF16
+                    : avx512              ? RG_ISA_AVX512
+                    : avx2                ? RG_ISA_AVX2
+                                          : RG_ISA_BASE;
 #endif
 }
 
@@ -130,9 +134,10 @@ static void read_machine(void)
   read_cpuinfo();
   read_isa();
   facts.n_threads = (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
-  facts.l1d_bytes = cache_bytes("index0");
-  facts.l2_bytes = cache_bytes("index2");
-  facts.l3_bytes = cache_bytes("index3");
+  facts.l1d_bytes = cache_fact("index0", "size");
+  facts.l1d_ways = (int32_t)cache_fact("index0", "ways_of_associativity");
+  facts.l2_bytes = cache_fact("index2", "size");
+  facts.l3_bytes = cache_fact("index3", "size");
   facts.ram_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
 }
 

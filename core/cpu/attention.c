@@ -274,7 +274,7 @@ rg_status rg_cpu_attention(const rg_call *call, rg_tensor *const *out, rg_frame 
   if (out[0]->_count == 0 && w.lse == NULL) {
     return RG_OK;
   }
-  frame->path = w.form.format == RG_PACK_BF16 ? "tiles, amx" : "tiles";
+  frame->path = w.form.amx ? "tiles, amx" : w.form.format == RG_PACK_BF16 ? "tiles, bf16" : "tiles";
   int32_t threads =
       rg_threads_for(2.0 * (double)s->heads * (double)s->n * (double)s->m * (double)(s->d + s->e));
   threads = (int32_t)rg_min_i64(threads, call->scratch_bytes / w.room_bytes);

@@ -281,7 +281,7 @@ rg_status rg_cpu_attention_back(const rg_call *call, rg_tensor *const *out, rg_f
   }
   w.form = rg_block_form_of(call->out[0].dtype);
   w.room_bytes = rg_attention_back_room(s);
-  frame->path = w.form.format == RG_PACK_BF16 ? "tiles, amx" : "tiles";
+  frame->path = w.form.amx ? "tiles, amx" : w.form.format == RG_PACK_BF16 ? "tiles, bf16" : "tiles";
   int32_t threads = rg_threads_for(2.0 * (double)s->heads * (double)s->n * (double)s->m *
                                    (3.0 * (double)s->d + 2.0 * (double)s->e));
   threads = (int32_t)rg_min_i64(threads, call->scratch_bytes / w.room_bytes);

@@ -66,9 +66,11 @@ void rg_matrix_store(rg_matrix x, int64_t i, const float *from, int64_t n)
 
 rg_block_form rg_block_form_of(int32_t dtype)
 {
-  bool amx = dtype == RG_BF16 && rg_amx_usable();
+  bool pairs = dtype == RG_BF16 && rg_bf16_usable();
 
-  return (rg_block_form){ .format = amx ? RG_PACK_BF16 : RG_PACK_F32, .size = amx ? 2 : 4 };
+  return (rg_block_form){ .format = pairs ? RG_PACK_BF16 : RG_PACK_F32,
+                          .size = pairs ? 2 : 4,
+                          .amx = pairs && rg_amx_usable() };
 }
 
 int64_t rg_block_depth(rg_block_form f, int64_t k)
@@ -89,7 +91,7 @@ static void row_bf16(rg_matrix x, int64_t i, int64_t k, uint16_t *to)
     int64_t run = rg_min_i64(RUN, k - at);
 
     rg_run_f32(x.data, x.dtype, i * x.row + at * x.col, x.col, run, some);
-    rg_amx_convert(some, to + at, run);
+    rg_bf16_convert(some, to + at, run);
   }
 }
 
@@ -115,7 +117,7 @@ const void *rg_block_left(rg_block_form f, const float *x, int64_t rows, int64_t
   if (f.format == RG_PACK_F32) {
     return x;
   }
-  rg_amx_convert(x, room, rows * k);
+  rg_bf16_convert(x, room, rows * k);
   return room;
 }
 
@@ -133,14 +135,14 @@ void rg_block_pack(rg_block_form f, rg_matrix x, int64_t k, int64_t n, void *to)
 
 void rg_block_begin(rg_block_form f)
 {
-  if (f.format == RG_PACK_BF16) {
+  if (f.amx) {
     rg_amx_configure(16, 16);
   }
 }
 
 void rg_block_end(rg_block_form f)
 {
-  if (f.format == RG_PACK_BF16) {
+  if (f.amx) {
     rg_amx_release();
   }
 }
@@ -150,7 +152,8 @@ static void mul_f32(rg_tile_f32 *const *tiles, int64_t step, int64_t m, int64_t 
                     const float *a, int64_t lda, const float *b, float *c, int64_t ldc, bool add)
 {
   const rg_gemm_kernels *kernels = rg_gemm_kernels_now();
-  int64_t count = (m + kernels->rows_most - 1) / kernels->rows_most;
+  int64_t most = step > 1 ? rg_gemm_rows_most(step * 4, kernels->rows_most) : kernels->rows_most;
+  int64_t count = (m + most - 1) / most;
 
   for (int64_t panel = 0; panel < panels; panel++, b += k * RG_PANEL) {
     for (int64_t i = 0; i < count; i++) {
@@ -162,14 +165,19 @@ static void mul_f32(rg_tile_f32 *const *tiles, int64_t step, int64_t m, int64_t 
   }
 }
 
-static void mul_bf16(int64_t m, int64_t panels, int64_t k, const uint16_t *a, int64_t lda,
-                     const uint16_t *b, float *c, int64_t ldc, bool add)
+static void mul_bf16(rg_block_form f, int64_t m, int64_t panels, int64_t k, const uint16_t *a,
+                     int64_t lda, const uint16_t *b, float *c, int64_t ldc, bool add)
 {
   int64_t depth = rg_pack_depth(RG_PACK_BF16, k);
 
   for (int64_t panel = 0; panel < panels; panel++, b += depth * RG_PANEL) {
+    if (!f.amx) {
+      rg_bf16_rows(rg_round_up(m, RG_AMX_ROWS), depth / RG_BF16_STEP, a, lda, b,
+                   c + panel * RG_PANEL, ldc, add);
+      continue;
+    }
     for (int64_t i = 0; i < m; i += RG_AMX_ROWS) {
-      rg_amx_block(depth / RG_AMX_STEP, a + i * lda, lda, b, c + i * ldc + panel * RG_PANEL, ldc,
+      rg_amx_block(depth / RG_BF16_STEP, a + i * lda, lda, b, c + i * ldc + panel * RG_PANEL, ldc,
                    add);
     }
   }
@@ -181,7 +189,7 @@ void rg_block_mul(rg_block_form f, int64_t m, int64_t n, int64_t k, const void *
   int64_t panels = (n + RG_PANEL - 1) / RG_PANEL;
 
   if (f.format == RG_PACK_BF16) {
-    mul_bf16(m, panels, k, a, lda, b, c, ldc, add);
+    mul_bf16(f, m, panels, k, a, lda, b, c, ldc, add);
   } else {
     mul_f32(rg_gemm_kernels_now()->tile, lda, m, panels, k, a, lda, b, c, ldc, add);
   }

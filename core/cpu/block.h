@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Products of small blocks, for kernels that keep what lies between two products in the caches: in
-** f32, or in bf16 on the tile registers of AMX with sums in f32.
+** f32, or in bf16 with sums in f32, on the tile registers of AMX where it is.
 **
 ** Left factors are rows, right factors packed panels of 32 columns; both are made here from
 ** matrices of any type and strides.  Results are f32.
@@ -30,6 +30,7 @@ void rg_matrix_store(rg_matrix x, int64_t i, const float *from, int64_t n);
 /* How the products of a type are done. */
 typedef struct rg_block_form {
   int32_t format; /* RG_PACK_... */
+  bool amx;       /* bf16 on tile registers */
   int64_t size;   /* bytes of an element of a factor */
 } rg_block_form;
 

@@ -130,7 +130,7 @@ static rg_status may_halve(const rg_chain *chain, const state *s, int32_t dtype,
 
   *out = false;
   if (half == 0 || !rg_product_takes_signs(dtype) ||
-      (dtype == RG_BF16 && half % RG_AMX_STEP != 0)) {
+      (dtype == RG_BF16 && half % RG_BF16_STEP != 0)) {
     return RG_OK;
   }
   if (!bits && (dtype == RG_BF16 || half < HALF_LEAST || s->x.count < ROWS_LEAST ||

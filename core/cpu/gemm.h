@@ -15,7 +15,7 @@ enum {
   RG_PANEL = 32, /* columns of a panel, whatever the instruction set: packed copies outlive it */
   RG_ROWS_MOST = 14, /* rows of a tile: 14 x 2 sums, 2 factors and a broadcast are 31 registers */
   RG_AMX_ROWS = 32,  /* two tile registers of 16 rows */
-  RG_AMX_STEP = 32   /* elements of the inner axis one tile instruction takes */
+  RG_BF16_STEP = 32  /* elements of the inner axis that packed bf16 comes in: a tile's row */
 };
 
 /* c[r, 0..31] (+)= sum_l a[r, l] b[l, 0..31]; strides in elements.  next: what will be read soon, a
@@ -102,6 +102,9 @@ typedef struct rg_gemm {
   float sign;
 } rg_gemm;
 
+/* The most rows of a tile, out of `most`, where rows are so many bytes apart. */
+int64_t rg_gemm_rows_most(int64_t apart, int64_t most);
+
 /* Most steps of the inner axis that the f32 product packs at once. */
 int64_t rg_gemm_depth(const rg_product *p);
 
@@ -110,21 +113,30 @@ int64_t rg_gemm_block_bytes(const rg_product *p);
 
 /* Run this thread's part of n. */
 void rg_gemm_f32(const rg_gemm *g, int32_t thread, int32_t n_threads);
+void rg_gemm_bf16(const rg_gemm *g, int32_t thread, int32_t n_threads);
 void rg_gemm_amx(const rg_gemm *g, int32_t thread, int32_t n_threads);
 void rg_gemm_signs(const rg_gemm *g, int32_t thread, int32_t n_threads);
 
 /* Bytes of room each thread of the last one needs. */
 int64_t rg_gemm_signs_room(const rg_gemm *g);
 
-/* Can this process run tile instructions on bf16? */
+/* The packed panel of a product in bf16, made now if it is not kept. */
+const uint16_t *rg_gemm_panel_bf16(const rg_gemm *g, int64_t panel, int32_t thread);
+
+/* Do products in bf16 take packed bf16, by RG_ISA_AVX512_BF16 or more?  And on tile registers? */
+bool rg_bf16_usable(void);
 bool rg_amx_usable(void);
 
 /* Pack with vector instructions, from rows of f32: two rows of 32 become two rows of pairs. */
-void rg_amx_pack_rows(const float *row0, const float *row1, uint16_t *tile0, uint16_t *tile1);
+void rg_bf16_pack_rows(const float *row0, const float *row1, uint16_t *tile0, uint16_t *tile1);
 /* Two rows of 32 numbers in bf16 already. */
-void rg_amx_pack_pairs(const uint16_t *row0, const uint16_t *row1, uint16_t *tile0,
-                       uint16_t *tile1);
-void rg_amx_convert(const float *x, uint16_t *y, int64_t n);
+void rg_bf16_pack_pairs(const uint16_t *row0, const uint16_t *row1, uint16_t *tile0,
+                        uint16_t *tile1);
+void rg_bf16_convert(const float *x, uint16_t *y, int64_t n);
+
+/* c, [m x 32], (+)= m rows of a times a packed panel: so many steps of 32. */
+void rg_bf16_rows(int64_t m, int64_t steps, const uint16_t *a, int64_t lda, const uint16_t *b,
+                  float *c, int64_t ldc, bool add);
 
 /* Tile registers for two tiles of r0 and r1 rows: 0 1 2 3 sums, 4 5 a, 6 7 b.  And back to none. */
 void rg_amx_configure(int64_t r0, int64_t r1);

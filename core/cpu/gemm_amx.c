@@ -18,53 +18,7 @@
 
 bool rg_amx_usable(void)
 {
-  return rg_isa() >= RG_ISA_AVX512 && rg_machine_facts()->has_amx_bf16 &&
-         rg_machine_facts()->has_avx512_bf16;
-}
-
-/* -- Conversion ----------------------------------------------------------------------------- */
-
-void rg_amx_pack_rows(const float *row0, const float *row1, uint16_t *tile0, uint16_t *tile1)
-{
-  /* first the 16 numbers of row0, then those of row1: pairs take one of each */
-  const __m512i pairs = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24,
-                                         8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-
-  for (int half = 0; half < 2; half++) {
-    __m512bh both =
-        _mm512_cvtne2ps_pbh(_mm512_loadu_ps(row1 + 16 * half), _mm512_loadu_ps(row0 + 16 * half));
-
-    _mm512_storeu_si512(half == 0 ? tile0 : tile1, _mm512_permutexvar_epi16(pairs, (__m512i)both));
-  }
-}
-
-void rg_amx_pack_pairs(const uint16_t *row0, const uint16_t *row1, uint16_t *tile0, uint16_t *tile1)
-{
-  const __m512i first = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40,
-                                         8, 39, 7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
-  const __m512i second = _mm512_add_epi16(first, _mm512_set1_epi16(16));
-  __m512i a = _mm512_loadu_si512(row0);
-  __m512i b = _mm512_loadu_si512(row1);
-
-  _mm512_storeu_si512(tile0, _mm512_permutex2var_epi16(a, first, b));
-  _mm512_storeu_si512(tile1, _mm512_permutex2var_epi16(a, second, b));
-}
-
-void rg_amx_convert(const float *x, uint16_t *y, int64_t n)
-{
-  int64_t i = 0;
-
-  for (; i + 32 <= n; i += 32) {
-    __m512bh both = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + i + 16), _mm512_loadu_ps(x + i));
-
-    _mm512_storeu_si512(y + i, (__m512i)both);
-  }
-  for (; i < n; i += 16) {
-    __mmask16 lanes = n - i >= 16 ? 0xffff : (__mmask16)((1u << (n - i)) - 1);
-    __m256bh some = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(lanes, x + i));
-
-    _mm256_mask_storeu_epi16(y + i, lanes, (__m256i)some);
-  }
+  return rg_isa() >= RG_ISA_AMX;
 }
 
 /* -- Tiles ------------------------------------------------------------------------------------- */
@@ -121,8 +75,8 @@ static inline void multiply(int64_t steps, const uint16_t *a0, const uint16_t *a
     _tile_loadd(5, a1, lda * 2);
     _tile_dpbf16ps(2, 5, 6);
     _tile_dpbf16ps(3, 5, 7);
-    a0 += RG_AMX_STEP;
-    a1 += RG_AMX_STEP;
+    a0 += RG_BF16_STEP;
+    a1 += RG_BF16_STEP;
     b += 1024;
   }
 }
@@ -173,12 +127,12 @@ static void block_1(int64_t steps, const uint16_t *a, int64_t lda, const uint16_
     _tile_dpbf16ps(0, 4, 6);
     _tile_loadd(7, b + 512, 64);
     _tile_dpbf16ps(1, 4, 7);
-    _tile_loadd(5, a + RG_AMX_STEP, lda * 2);
+    _tile_loadd(5, a + RG_BF16_STEP, lda * 2);
     _tile_loadd(6, b + 1024, 64);
     _tile_dpbf16ps(2, 5, 6);
     _tile_loadd(7, b + 1536, 64);
     _tile_dpbf16ps(3, 5, 7);
-    a += 2 * RG_AMX_STEP;
+    a += 2 * RG_BF16_STEP;
     b += 2048;
   }
   if (l < steps) {
@@ -231,19 +185,6 @@ static void touch(const rg_product *p, int64_t i, int64_t j)
 
 /* -- The product ------------------------------------------------------------------------------- */
 
-/* The packed panel, made now if it is not kept. */
-static const uint16_t *panel_of(const rg_gemm *g, int64_t panel, int32_t thread)
-{
-  int64_t bytes = rg_pack_panel_bytes(RG_PACK_BF16, g->p->k);
-
-  if (g->b != NULL) {
-    return (const uint16_t *)((const char *)g->b + panel * bytes);
-  }
-  char *room = g->room + thread * g->room_bytes;
-  rg_pack_panel(&g->p->b, RG_PACK_BF16, panel, 0, g->p->k, room);
-  return (const uint16_t *)room;
-}
-
 /* The packed panel behind the one at hand, which is to come nearer within so many steps. */
 static ahead behind(const rg_gemm *g, const uint16_t *b, int64_t steps)
 {
@@ -260,7 +201,7 @@ void rg_gemm_amx(const rg_gemm *g, int32_t thread, int32_t n_threads)
 {
   const rg_product *p = g->p;
   _Alignas(64) float c[RG_AMX_ROWS * RG_PANEL];
-  int64_t steps = rg_pack_depth(RG_PACK_BF16, p->k) / RG_AMX_STEP;
+  int64_t steps = rg_pack_depth(RG_PACK_BF16, p->k) / RG_BF16_STEP;
   int64_t panels = (p->n + RG_PANEL - 1) / RG_PANEL;
   int64_t rows = (p->m + RG_AMX_ROWS - 1) / RG_AMX_ROWS;
   int64_t j0 = g->split_rows ? 0 : panels * thread / n_threads;
@@ -276,7 +217,7 @@ void rg_gemm_amx(const rg_gemm *g, int32_t thread, int32_t n_threads)
     rg_amx_configure(16, 16);
   }
   for (int64_t j = j0; j < j1 && !rg_interrupt_pending(); j++) {
-    const uint16_t *b = panel_of(g, j, thread);
+    const uint16_t *b = rg_gemm_panel_bf16(g, j, thread);
     ahead next = behind(g, b, (i1 - i0) * steps);
 
     for (int64_t i = i0; i < whole; i++) {
@@ -323,29 +264,6 @@ void rg_amx_configure(int64_t r0, int64_t r1)
 
 void rg_amx_release(void)
 {
-}
-
-void rg_amx_pack_rows(const float *row0, const float *row1, uint16_t *tile0, uint16_t *tile1)
-{
-  (void)row0;
-  (void)row1;
-  (void)tile0;
-  (void)tile1;
-}
-
-void rg_amx_pack_pairs(const uint16_t *row0, const uint16_t *row1, uint16_t *tile0, uint16_t *tile1)
-{
-  (void)row0;
-  (void)row1;
-  (void)tile0;
-  (void)tile1;
-}
-
-void rg_amx_convert(const float *x, uint16_t *y, int64_t n)
-{
-  (void)x;
-  (void)y;
-  (void)n;
 }
 
 void rg_amx_block(int64_t steps, const uint16_t *a, int64_t lda, const uint16_t *b, float *c,

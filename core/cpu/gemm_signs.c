@@ -61,20 +61,20 @@ void rg_amx_expand(const uint32_t *words, int64_t k, uint16_t *tiles)
 
   /* a row of a tile holds pairs of neighbouring steps: even bits from one word, odd from the next;
   ** what stands behind the last step is multiplied by zeros */
-  for (int64_t l = 0; l < k; l += RG_AMX_STEP, tiles += 2 * RG_AMX_STEP * 16) {
-    for (int64_t r = 0; r < RG_AMX_STEP && l + r < k; r += 2) {
+  for (int64_t l = 0; l < k; l += RG_BF16_STEP, tiles += 2 * RG_BF16_STEP * 16) {
+    for (int64_t r = 0; r < RG_BF16_STEP && l + r < k; r += 2) {
       uint32_t even = words[l + r];
       uint32_t odd = l + r + 1 < k ? words[l + r + 1] : 0;
       __mmask32 first = _pdep_u32(even, 0x55555555u) | _pdep_u32(odd, 0xaaaaaaaau);
       __mmask32 second = _pdep_u32(even >> 16, 0x55555555u) | _pdep_u32(odd >> 16, 0xaaaaaaaau);
 
       _mm512_storeu_si512(tiles + r * 16, _mm512_mask_blend_epi16(first, minus, plus));
-      _mm512_storeu_si512(tiles + RG_AMX_STEP * 16 + r * 16,
+      _mm512_storeu_si512(tiles + RG_BF16_STEP * 16 + r * 16,
                           _mm512_mask_blend_epi16(second, minus, plus));
     }
-    for (int64_t r = k - l + ((k - l) & 1); r < RG_AMX_STEP; r += 2) {
+    for (int64_t r = k - l + ((k - l) & 1); r < RG_BF16_STEP; r += 2) {
       _mm512_storeu_si512(tiles + r * 16, plus);
-      _mm512_storeu_si512(tiles + RG_AMX_STEP * 16 + r * 16, plus);
+      _mm512_storeu_si512(tiles + RG_BF16_STEP * 16 + r * 16, plus);
     }
   }
 }
@@ -104,7 +104,7 @@ static inline __attribute__((always_inline)) void block(const int parts, const b
     _tile_zero(2);
     _tile_zero(3);
   }
-  for (int64_t l = 0; l < steps; l++, a += RG_AMX_STEP, b += 1024) {
+  for (int64_t l = 0; l < steps; l++, a += RG_BF16_STEP, b += 1024) {
     _tile_loadd(6, b, 64);
     _tile_loadd(7, b + 512, 64);
 #pragma GCC unroll 3
@@ -130,7 +130,7 @@ static inline __attribute__((always_inline)) void block(const int parts, const b
 static void fixed_block(const rg_gemm *g, int64_t row, int64_t rows, const uint16_t *tiles,
                         float *c)
 {
-  int64_t steps = rg_pack_depth(RG_PACK_BF16, g->p->fixed.k) / RG_AMX_STEP;
+  int64_t steps = rg_pack_depth(RG_PACK_BF16, g->p->fixed.k) / RG_BF16_STEP;
   const uint16_t *f = g->f + row * g->ldf;
 
   if (g->n_parts == PARTS && rows > 16) {
@@ -147,7 +147,7 @@ static void fixed_block(const rg_gemm *g, int64_t row, int64_t rows, const uint1
 static void free_block_bf16(const rg_gemm *g, int64_t row, int64_t rows, const uint16_t *b,
                             float *c)
 {
-  int64_t steps = g->p->k / RG_AMX_STEP;
+  int64_t steps = g->p->k / RG_BF16_STEP;
   const uint16_t *a = (const uint16_t *)g->a + row * g->lda;
 
   if (rows > 16) {

@@ -16,7 +16,7 @@ enum { CHUNK = 64 }; /* steps converted together: 64 x 32 numbers stay in L1 */
 
 int64_t rg_pack_depth(int32_t format, int64_t k)
 {
-  return format == RG_PACK_BF16 ? rg_round_up(k, RG_AMX_STEP) : k;
+  return format == RG_PACK_BF16 ? rg_round_up(k, RG_BF16_STEP) : k;
 }
 
 int64_t rg_pack_panel_bytes(int32_t format, int64_t k)
@@ -82,7 +82,7 @@ static void pack_f32(const rg_weight *w, int64_t panel, int64_t k0, int64_t kn, 
   }
 }
 
-enum { TILE_STEP = 2 * RG_AMX_STEP * 16 }; /* numbers in the two tiles of one step */
+enum { TILE_STEP = 2 * RG_BF16_STEP * 16 }; /* numbers in the two tiles of one step */
 
 /* bf16 that is adjacent along the columns: two rows at a time become pairs. */
 static void pack_pairs(const rg_piece *piece, int64_t k0, int64_t kn, int64_t j, uint16_t *out)
@@ -92,10 +92,10 @@ static void pack_pairs(const rg_piece *piece, int64_t k0, int64_t kn, int64_t j,
   int64_t padded = rg_pack_depth(RG_PACK_BF16, kn);
 
   for (int64_t l = 0; l < padded; l += 2, row += 2 * piece->row) {
-    uint16_t *to = out + l / RG_AMX_STEP * TILE_STEP + l % RG_AMX_STEP * 16;
+    uint16_t *to = out + l / RG_BF16_STEP * TILE_STEP + l % RG_BF16_STEP * 16;
 
-    rg_amx_pack_pairs(l < kn ? row : zeros, l + 1 < kn ? row + piece->row : zeros, to,
-                      to + TILE_STEP / 2);
+    rg_bf16_pack_pairs(l < kn ? row : zeros, l + 1 < kn ? row + piece->row : zeros, to,
+                       to + TILE_STEP / 2);
   }
 }
 
@@ -105,14 +105,14 @@ static void pack_words(const rg_piece *piece, int64_t k0, int64_t kn, int64_t j,
 {
   const rg_gemm_kernels *kernels = rg_gemm_kernels_now();
   const uint16_t *from = (const uint16_t *)piece->data + j * piece->col + k0;
-  float transposed[RG_AMX_STEP / 2 * RG_PANEL];
+  float transposed[RG_BF16_STEP / 2 * RG_PANEL];
 
-  for (int64_t l = 0; l < kn; l += RG_AMX_STEP, out += TILE_STEP) {
-    int64_t words = rg_min_i64(RG_AMX_STEP, kn - l) / 2;
+  for (int64_t l = 0; l < kn; l += RG_BF16_STEP, out += TILE_STEP) {
+    int64_t words = rg_min_i64(RG_BF16_STEP, kn - l) / 2;
 
     kernels->transpose(transposed, (const float *)(const void *)(from + l), piece->col / 2, words,
                        RG_PANEL);
-    if (words < RG_AMX_STEP / 2) {
+    if (words < RG_BF16_STEP / 2) {
       memset(out, 0, TILE_STEP * sizeof(*out));
     }
     for (int64_t r = 0; r < words; r++) {
@@ -155,10 +155,10 @@ static void pack_bf16(const rg_weight *w, int64_t panel, int64_t k0, int64_t kn,
 
     pack_f32(w, panel, k0 + l, n, rows);
     memset(rows + n * RG_PANEL, 0, (size_t)(padded - n) * RG_PANEL * sizeof(float));
-    for (int64_t s = 0; s < padded; s += RG_AMX_STEP, out += 2 * RG_AMX_STEP * 16) {
-      for (int64_t r = 0; r < RG_AMX_STEP; r += 2) {
-        rg_amx_pack_rows(rows + (s + r) * RG_PANEL, rows + (s + r + 1) * RG_PANEL, out + r * 16,
-                         out + RG_AMX_STEP * 16 + r * 16);
+    for (int64_t s = 0; s < padded; s += RG_BF16_STEP, out += 2 * RG_BF16_STEP * 16) {
+      for (int64_t r = 0; r < RG_BF16_STEP; r += 2) {
+        rg_bf16_pack_rows(rows + (s + r) * RG_PANEL, rows + (s + r + 1) * RG_PANEL, out + r * 16,
+                          out + RG_BF16_STEP * 16 + r * 16);
       }
     }
   }

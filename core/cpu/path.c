@@ -84,7 +84,7 @@ static void convert_transposed(const rg_ready *r, int64_t begin, int64_t end)
         int64_t at = (i + k) * depth + l;
 
         if (pairs) {
-          rg_amx_convert(transposed + k * RG_PANEL, (uint16_t *)r->a + at, n);
+          rg_bf16_convert(transposed + k * RG_PANEL, (uint16_t *)r->a + at, n);
         } else {
           memcpy((float *)r->a + at, transposed + k * RG_PANEL, (size_t)n * sizeof(float));
         }
@@ -121,10 +121,10 @@ static bool convert_rows(void *work, int64_t begin, int64_t end)
       if (p->a_dtype == RG_BF16 && p->a_col == 1) {
         memcpy(to + l, (const uint16_t *)p->a + i * p->a_row + l, (size_t)n * 2);
       } else if (p->a_dtype == RG_F32 && p->a_col == 1) {
-        rg_amx_convert((const float *)p->a + i * p->a_row + l, to + l, n);
+        rg_bf16_convert((const float *)p->a + i * p->a_row + l, to + l, n);
       } else {
         rg_run_f32(p->a, p->a_dtype, i * p->a_row + l * p->a_col, p->a_col, n, some);
-        rg_amx_convert(some, to + l, n);
+        rg_bf16_convert(some, to + l, n);
       }
     }
     memset(to + p->k, 0, (size_t)(depth - p->k) * 2);
@@ -181,8 +181,9 @@ rg_status rg_product_if_whole(void)
 static rg_status go_own(rg_ready *r)
 {
   const rg_gemm *g = &r->gemm;
-  void (*run)(const rg_gemm *, int32_t, int32_t) =
-      r->format == RG_PACK_BF16 ? rg_gemm_amx : rg_gemm_f32;
+  void (*run)(const rg_gemm *, int32_t, int32_t) = r->format != RG_PACK_BF16 ? rg_gemm_f32
+                                                   : rg_amx_usable()         ? rg_gemm_amx
+                                                                             : rg_gemm_bf16;
 
   RG_TRY(rg_product_refresh(r));
   if (r->a != NULL) {
@@ -217,14 +218,16 @@ static rg_status prepare_own(rg_ready *r)
 {
   const rg_product *p = &r->p;
   rg_gemm *g = &r->gemm;
-  bool pairs = p->compute == RG_BF16 && rg_amx_usable();
+  bool pairs = p->compute == RG_BF16 && rg_bf16_usable();
   int32_t want = pairs ? RG_BF16 : RG_F32;
   int64_t bytes_a = 0;
   int64_t bytes_b = 0;
 
   r->format = pairs ? RG_PACK_BF16 : RG_PACK_F32;
   /* 16-bit floats that no kernel multiplies are computed in f32, and the trace says so */
-  r->path = pairs ? "own:amx" : p->c_dtype == RG_F32 ? "own" : "own:f32";
+  r->path = pairs                  ? rg_amx_usable() ? "own:amx" : "own:bf16"
+            : p->c_dtype == RG_F32 ? "own"
+                                   : "own:f32";
   r->go = go_own;
   *g = (rg_gemm){ .p = p, .kernels = rg_gemm_kernels_now(), .format = r->format };
   int64_t depth = rg_pack_depth(r->format, p->k);

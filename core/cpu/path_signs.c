@@ -42,7 +42,7 @@ static bool convert_rows(void *work, int64_t begin, int64_t end)
         rg_run_f32(p->f, p->f_dtype, i * p->f_row + l * p->f_col, p->f_col, n, run);
       }
       if (g->n_parts == 1) {
-        rg_amx_convert(from, to + l, n);
+        rg_bf16_convert(from, to + l, n);
       } else {
         rg_amx_split(from, to + l, g->part, n);
       }

@@ -49,5 +49,8 @@ const rg_simd_tables rg_simd_by_isa[RG_ISA_COUNT] = {
 #ifdef __x86_64__
   [RG_ISA_AVX2] = TABLES(avx2),
   [RG_ISA_AVX512] = TABLES(avx512),
+  /* these have products of bf16 of their own (gemm_bf16.c, gemm_amx.c), the same loops otherwise */
+  [RG_ISA_AVX512_BF16] = TABLES(avx512),
+  [RG_ISA_AMX] = TABLES(avx512),
 #endif
 };

@@ -286,17 +286,17 @@ bool rg_loop_amx_permit(void)
 
 int32_t rg_loop_vector_bytes(int32_t isa)
 {
-  return isa == RG_ISA_AVX512 ? 64 : isa == RG_ISA_AVX2 ? 32 : 16;
+  return isa >= RG_ISA_AVX512 ? 64 : isa >= RG_ISA_AVX2 ? 32 : 16;
 }
 
 void rg_loop_fma_f32(int32_t isa, int64_t steps)
 {
 #if defined(__x86_64__)
-  if (isa == RG_ISA_AVX512) {
+  if (isa >= RG_ISA_AVX512) {
     fma_f32_avx512(steps);
     return;
   }
-  if (isa == RG_ISA_AVX2) {
+  if (isa >= RG_ISA_AVX2) {
     fma_f32_avx2(steps);
     return;
   }
@@ -308,11 +308,11 @@ void rg_loop_fma_f32(int32_t isa, int64_t steps)
 void rg_loop_fma_f64(int32_t isa, int64_t steps)
 {
 #if defined(__x86_64__)
-  if (isa == RG_ISA_AVX512) {
+  if (isa >= RG_ISA_AVX512) {
     fma_f64_avx512(steps);
     return;
   }
-  if (isa == RG_ISA_AVX2) {
+  if (isa >= RG_ISA_AVX2) {
     fma_f64_avx2(steps);
     return;
   }
@@ -324,11 +324,11 @@ void rg_loop_fma_f64(int32_t isa, int64_t steps)
 void rg_loop_fma_l1(int32_t isa, const float *x, int64_t n, int64_t passes)
 {
 #if defined(__x86_64__)
-  if (isa == RG_ISA_AVX512) {
+  if (isa >= RG_ISA_AVX512) {
     fma_l1_avx512(x, n, passes);
     return;
   }
-  if (isa == RG_ISA_AVX2) {
+  if (isa >= RG_ISA_AVX2) {
     fma_l1_avx2(x, n, passes);
     return;
   }

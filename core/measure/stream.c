@@ -117,10 +117,10 @@ void rg_loop_write_past(void *data, int64_t bytes, unsigned char value)
 uint64_t rg_loop_read(int32_t isa, const void *data, int64_t bytes, int64_t passes)
 {
 #if defined(__x86_64__)
-  if (isa == RG_ISA_AVX512) {
+  if (isa >= RG_ISA_AVX512) {
     return read_avx512(data, bytes, passes);
   }
-  if (isa == RG_ISA_AVX2) {
+  if (isa >= RG_ISA_AVX2) {
     return read_avx2(data, bytes, passes);
   }
 #endif
@@ -131,11 +131,11 @@ uint64_t rg_loop_read(int32_t isa, const void *data, int64_t bytes, int64_t pass
 void rg_loop_triad(int32_t isa, float *a, const float *b, const float *c, float scale, int64_t n)
 {
 #if defined(__x86_64__)
-  if (isa == RG_ISA_AVX512) {
+  if (isa >= RG_ISA_AVX512) {
     triad_avx512(a, b, c, scale, n);
     return;
   }
-  if (isa == RG_ISA_AVX2) {
+  if (isa >= RG_ISA_AVX2) {
     triad_avx2(a, b, c, scale, n);
     return;
   }

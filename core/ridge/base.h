@@ -383,7 +383,14 @@ RG_API int64_t rg_clock_ns(void);
 /* -- Machine --------------------------------------------------------------- */
 
 /* Instruction sets ridge's own kernels are built for, each including the ones before it. */
-enum { RG_ISA_BASE = 0, RG_ISA_AVX2 = 1, RG_ISA_AVX512 = 2, RG_ISA_COUNT = 3 };
+enum {
+  RG_ISA_BASE = 0,
+  RG_ISA_AVX2 = 1,
+  RG_ISA_AVX512 = 2,
+  RG_ISA_AVX512_BF16 = 3,
+  RG_ISA_AMX = 4,
+  RG_ISA_COUNT = 5
+};
 
 /* What the machine is; unknown numbers are 0, unknown texts empty. */
 typedef struct rg_machine {
@@ -395,6 +402,7 @@ typedef struct rg_machine {
   int32_t isa_level;    /* the highest RG_ISA_... this machine runs */
   int32_t has_amx_bf16; /* 1 where the system also lets this process use it */
   int32_t has_avx512_bf16;
+  int32_t l1d_ways; /* lines of one set of L1 */
   int64_t l1d_bytes;
   int64_t l2_bytes;
   int64_t l3_bytes;
@@ -410,8 +418,8 @@ RG_API int32_t rg_isa(void);
 /*
 ** Choose a lower instruction set for ridge's own kernels, to compare and to test.
 **
-** level    RG_ISA_BASE .. the machine's level; the environment's RIDGE_ISA (base, avx2, avx512)
-**          sets it at start
+** level    RG_ISA_BASE .. the machine's level; the environment's RIDGE_ISA (base, avx2, avx512,
+**          avx512_bf16, amx) sets it at start
 ** RG_ENOSUP above what the machine has, RG_EARG.
 */
 RG_API rg_status rg_set_isa(int32_t level) RG_CHECK;

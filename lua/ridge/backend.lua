@@ -20,8 +20,9 @@ local M = {}
 -- >> ridge.backend.variables()[1].name
 function M.variables() return require('ridge.variables').all() end
 
-local ISA = { base = C.RG_ISA_BASE, avx2 = C.RG_ISA_AVX2, avx512 = C.RG_ISA_AVX512 }
-local ISA_NAME = { [0] = 'base', 'avx2', 'avx512' }
+local ISA_WORDS = { 'base', 'avx2', 'avx512', 'avx512_bf16', 'amx' } -- in the order of RG_ISA_...
+local ISA, ISA_NAME = {}, {}
+for i, word in ipairs(ISA_WORDS) do ISA[word], ISA_NAME[i - 1] = i - 1, word end
 
 --- Set the number of compute threads; 0 means one for each processor.
 ---@param n number
@@ -86,11 +87,13 @@ function M.priority()
   return C.rg_priority()
 end
 
---- Choose the instruction set of ridge's own kernels: 'base', 'avx2', 'avx512'.
----@param name string 'base', 'avx2' or 'avx512'
+--- Choose the instruction set of ridge's own kernels: 'base', 'avx2', 'avx512',
+--- 'avx512_bf16' (products of bf16 in pairs) or 'amx' (on tile registers).
+---@param name string one of these, up to what the machine has
 function M.set_isa(name)
   if not ISA[name] then
-    blame.raise(('set_isa: %s is not one of base, avx2, avx512'):format(blame.show(name)))
+    blame.raise(('set_isa: %s is not one of %s'):format(blame.show(name),
+      table.concat(ISA_WORDS, ', ')))
   end
   call.check(C.rg_set_isa(ISA[name]))
 end
@@ -111,7 +114,7 @@ local CPU = {
   threads = { 'integer', min = 0, max = 1024, doc = 'compute threads; 0: all processors' },
   affinity = { 'table', doc = 'processor numbers, one for each thread in turn' },
   priority = { 'integer', min = -20, max = 19, doc = 'priority; less is before others' },
-  isa = { 'string', choices = { 'base', 'avx2', 'avx512' }, doc = 'instruction set' },
+  isa = { 'string', choices = ISA_WORDS, doc = 'instruction set' },
   gemm = { 'string', choices = { 'auto', 'onednn', 'openblas', 'own' }, doc = 'path of products' },
 }
 

@@ -11,7 +11,7 @@ local HOME = 'where files of a user are, when the XDG variables do not say'
 -- Name, what it does.
 local READ = {
   { 'OMP_NUM_THREADS', 'compute threads; one for each usable processor where it is not set' },
-  { 'RIDGE_ISA', 'instruction set of the kernels: base, avx2, avx512' },
+  { 'RIDGE_ISA', 'instruction set of the kernels: base, avx2, avx512, avx512_bf16, amx' },
   { 'RIDGE_GEMM', 'what computes products: auto, onednn, openblas, own' },
   { 'RIDGE_GPU', "path of the GPU's library" },
   { 'RIDGE_CUDNN', 'path of cuDNN' },

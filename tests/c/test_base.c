@@ -224,7 +224,14 @@ static void test_machine(const char *path)
   }
   is_int(rg_isa(), top, "leave it as it was");
   is_int(isa_under(path, "base"), RG_ISA_BASE, "RIDGE_ISA=base");
-  is_int(isa_under(path, "avx512"), top, "RIDGE_ISA=avx512 never goes above the machine");
+  for (int32_t level = 0; level < RG_ISA_COUNT; level++) {
+    static const char *const words[] = { "base", "avx2", "avx512", "avx512_bf16", "amx" };
+
+    is_int(isa_under(path, words[level]), level < top ? level : top,
+           "RIDGE_ISA never goes above the machine");
+  }
+  ok(top < RG_ISA_AVX512_BF16 || m->has_avx512_bf16, "the level of bf16 has its instructions");
+  ok(top < RG_ISA_AMX || m->has_amx_bf16, "and so has AMX");
 }
 
 /* -- Threads --------------------------------------------------------------------- */

@@ -229,6 +229,13 @@ static void test_instruction_sets(void)
       try_linear(m, 70, 41, RG_BF16, false, RG_ACT_NONE,
                  text("%lld rows of bf16, instruction set %d", (long long)m, isa));
     }
+    /* rows a way of L1 apart, where tiles have fewer of them */
+    for (int64_t m = 6; m <= 23; m++) {
+      try_linear(m, 2048, 33, RG_BF16, m % 2 == 0, RG_ACT_NONE,
+                 text("%lld deep rows of bf16, instruction set %d", (long long)m, isa));
+      try_linear(m, 1024, 33, RG_F32, m % 2 == 0, RG_ACT_NONE,
+                 text("%lld deep rows, instruction set %d", (long long)m, isa));
+    }
   }
   is_status(rg_set_isa(most), RG_OK, "back");
   is_status(rg_set_gemm_path("auto"), RG_OK, "back");

@@ -109,12 +109,29 @@ describe('the backend', function()
   it('computes the same by every instruction set the machine has (F20, F204)', function()
     local x, y = ridge.randn(1001), ridge.randn(1001)
     local sum = x + y
-    for _, isa in ipairs { 'base', 'avx2', 'avx512' } do
+    for _, isa in ipairs { 'base', 'avx2', 'avx512', 'avx512_bf16', 'amx' } do
       if pcall(backend.set_isa, isa) then
         assert.equal(isa, backend.now().isa)
         assert.is_true((x + y):equal(sum), isa)
       end
     end
+  end)
+
+  it('multiplies rows to the same bits however far apart they lie', function()
+    ridge.set_default_backend(backend.cpu { gemm = 'own' })
+    for _, isa in ipairs { 'base', 'avx2', 'avx512', 'avx512_bf16', 'amx' } do
+      if pcall(backend.set_isa, isa) then
+        for _, dtype in ipairs { 'f32', 'bf16' } do
+          local w = ridge.randn(2048, 40):to(dtype)
+          for _, m in ipairs { 4, 5, 8, 14, 15, 23 } do
+            local wide = ridge.randn(m, 2048 + 64):to(dtype) -- one way of L1 and a line apart
+            local x = wide:narrow(2, 1, 2048)
+            assert.is_true(x:clone():matmul(w):equal(x:matmul(w)), isa .. ' ' .. dtype .. ' ' .. m)
+          end
+        end
+      end
+    end
+    ridge.set_default_backend(backend.cpu {})
   end)
 
   it('binds threads, and what is in force is recorded with a measurement (F199)', function()

@@ -157,7 +157,7 @@ typedef struct rg_simd_tables {
   const rg_simd_attention *attention;
 } rg_simd_tables;
 
-/* ORDER: RG_ISA_BASE, RG_ISA_AVX2, RG_ISA_AVX512 */
+/* By RG_ISA_... */
 extern const rg_simd_tables rg_simd_by_isa[RG_ISA_COUNT];
 
 /* The tables in use now. */

@@ -27,7 +27,7 @@ local SETTINGS = {
       if not n then blame.raise(("%%set threads: '%s' is no number"):format(word)) end
       backend().set_threads(n)
     end },
-  isa = { 'instruction set of the kernels: base, avx2, avx512',
+  isa = { 'instruction set of the kernels: base, avx2, avx512, avx512_bf16, amx',
     function() return backend().now().isa end,
     function(word) backend().set_isa(word) end },
   gemm = { 'who computes products: auto, onednn, openblas, own',
