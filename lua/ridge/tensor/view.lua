@@ -16,6 +16,7 @@ local methods, docs = M.methods, M.docs
 local surplus = require('ridge.tensor.elementwise').surplus
 local slot, wrap, need = ref.slot, ref.wrap, ref.need
 local index_buffer = ffi.new('int64_t[8]')
+local FIRST = ffi.new('int64_t[8]') -- the index of the first element
 local order_buffer = ffi.new('int32_t[8]')
 
 --- Position i (from 1, or negative from the end) of an axis, as C counts it.
@@ -271,9 +272,8 @@ function methods.item(x, extra)
   if x._t._count ~= 1 then
     blame.raise(('item: %s does not have one element'):format(x:describe()), 'ESHAPE', 'item')
   end
-  for axis = 0, x._t._ndim - 1 do index_buffer[axis] = 0 end
   local value = ffi.new('double[1]')
-  call.check(C.rg_tensor_get(x._t, index_buffer, x._t._ndim, value))
+  call.check(C.rg_tensor_get(x._t, FIRST, x._t._ndim, value))
   return value[0]
 end
 

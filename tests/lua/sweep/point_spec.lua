@@ -48,6 +48,18 @@ describe('a timed plan', function()
     assert.is_nil(timed[1].cost.bytes)
   end)
 
+  it('among several gives the point the worst grade of all, and the flags of each', function()
+    local m = point.new({}, {}, nil)
+    for _, phase in ipairs { 'one', 'two', 'three' } do m:time(phase, plan) end
+    m:plans 'p'
+    local out = m:outcome { { med = 1, grade = 'B', flags = {} },
+      { med = 1, grade = 'C', flags = { 'DRIFT' }, cold = { med = 2, grade = 'B', flags = {} } },
+      { med = 1, grade = 'A', flags = { 'NOISY' } } }
+    assert.equal('C', out.grade)
+    assert.matches('DRIFT', out.flags)
+    assert.matches('NOISY', out.flags)
+  end)
+
   it('gives way to the counts of the recipe, each by itself, before or after', function()
     for _, first in ipairs { true, false } do
       local found, how, timed = metrics_of(function(m)
