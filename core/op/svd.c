@@ -40,24 +40,21 @@ static rg_value unit(rg_rule *r, rg_value like, int64_t k)
   int64_t stride = k + 1;
   rg_tensor *all = NULL;
   rg_tensor *diagonal = NULL;
-  rg_status status = r->f.status;
+  rg_status status;
 
-  if (status == RG_OK) {
+  if (r->f.status == RG_OK) {
     status = rg_empty(like->_dtype, like->_device, shape, 2, &all);
-  }
-  if (status == RG_OK) {
-    rg_f_took(&r->f, RG_OK, all);
-    status = rg_fill_(all, 0);
-  }
-  if (status == RG_OK) {
-    status = rg_as_strided(all, &k, &stride, 1, 0, &diagonal);
-  }
-  if (status == RG_OK) {
-    rg_f_took(&r->f, RG_OK, diagonal);
-    status = rg_fill_(diagonal, 1);
+    rg_f_took(&r->f, status, all);
   }
   if (r->f.status == RG_OK) {
-    r->f.status = status;
+    rg_f_note(&r->f, rg_fill_(all, 0));
+  }
+  if (r->f.status == RG_OK) {
+    status = rg_as_strided(all, &k, &stride, 1, 0, &diagonal);
+    rg_f_took(&r->f, status, diagonal);
+  }
+  if (r->f.status == RG_OK) {
+    rg_f_note(&r->f, rg_fill_(diagonal, 1));
   }
   return all;
 }

@@ -4,6 +4,8 @@
 ** have no kernel but a rule how the view lies.  The tape needs none for them: a gradient is the
 ** same window into the gradient of the storage.
 */
+#include <string.h>
+
 #include "op/list.h"
 #include "op/view.h"
 
@@ -44,10 +46,8 @@ rg_status rg_run_view(const rg_op *op, const rg_tensor *x, void *args, rg_tensor
 static inline void copy_axes(const rg_tensor *x, rg_layout *at)
 {
   at->shape = at->sizes;
-  for (int32_t i = 0; i < x->_ndim; i++) {
-    at->sizes[i] = x->_shape[i];
-    at->strides[i] = x->_stride[i];
-  }
+  memcpy(at->sizes, x->_shape, sizeof(at->sizes));
+  memcpy(at->strides, x->_stride, sizeof(at->strides));
 }
 
 static inline rg_status axis_of(const rg_op *op, const rg_tensor *x, int32_t *axis, int32_t n)

@@ -178,6 +178,11 @@ describe('a profile', function()
     local modules = {}
     for _, call in ipairs(p.calls) do modules[call.op] = call.module or '-' end
     assert.same({ exp = 'Waits', sqrt = '-', tanh = '-' }, modules)
+    -- and begins in no range, whatever its caller is in
+    local reader = ring.open('op', 10)
+    coroutine.wrap(function() return x:exp() end)()
+    for event in reader:each() do assert.equal(-1, event.parent) end
+    reader:close()
   end)
 
   it('holds no module behind its call', function()

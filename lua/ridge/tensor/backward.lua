@@ -100,6 +100,16 @@ local function drive(pass, keeps)
   end
 end
 
+-- The gradient of each tensor, false where there is none.
+local function taken(pass, tensors)
+  local out = {}
+  for i, x in ipairs(tensors) do
+    call.check(C.rg_backward_take(pass, x._t, ref.slot), 'grad')
+    out[i] = ref.slot[0] ~= nil and ref.wrap(ref.slot[0])
+  end
+  return out
+end
+
 -- A coroutine that waits in a function's gradient leaves the pass where it is.
 local PASS = {
   on = function(entry) C.rg_backward_set_aside(entry.pass, 0) end,
@@ -121,15 +131,11 @@ function M.run(y, dy, flags, taking)
   end
   call.check(C.rg_backward_begin(y._t, dy ~= nil and dy._t or nil, flags, pass_slot), 'backward')
   local pass = ffi.gc(pass_slot[0], C.rg_backward_end) -- a coroutine may stop on it for good
-  local ok, err = pcall(state.with, PASS, { pass = pass }, drive, pass,
+  local ok, out = pcall(state.with, PASS, { pass = pass }, drive, pass,
     flags % 4 ~= 0) -- RG_BACKWARD_RETAIN or CREATE
-  local out = {}
-  for i, x in ipairs(ok and taking or {}) do
-    local status = C.rg_backward_take(pass, x._t, ref.slot)
-    out[i] = status == 0 and ref.slot[0] ~= nil and ref.wrap(ref.slot[0])
-  end
+  if ok then ok, out = pcall(taken, pass, taking or {}) end
   C.rg_backward_end(ffi.gc(pass, nil))
-  if not ok then error(err, 0) end
+  if not ok then error(out, 0) end
   return taking and out
 end
 

@@ -168,6 +168,13 @@ describe('the best batch size', function()
     assert.is_false(ok)
     assert.is_true(blame.is_error(err))
     assert.equal(0, ridge.memory.stats().limit)
+    -- what a module of one's own says stays as it is
+    local Stubborn = ridge.nn.class 'Stubborn'
+    function Stubborn.forward() error('not today', 0) end
+    ok, err = pcall(bench.batch_size, Stubborn(), { input_shape = 3, db = db })
+    assert.is_false(ok)
+    assert.is_nil(tostring(err):find('batch_size.lua', 1, true), err)
+    assert.truthy(tostring(err):find('not today', 1, true))
   end)
 
   it('is drawn as a curve that can be drawn again', function()

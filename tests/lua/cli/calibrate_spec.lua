@@ -83,12 +83,23 @@ describe('ridge calibrate', function()
         local n = tonumber(require('ridge.ffi.lib').rg_threads())
         return { { name = 'fma.f32', threads = n, unit = 'flop/s', value = 1e11 * n } }
       end
-      require('ridge.cli.calibrate').main { '--threads', '1,2', '--db', %q }]]
+      require('ridge.cli.calibrate').main { %s '--db', %q }]]
     st:close()
-    folders.run(("./ridge -e '%s'"):format((code:format(path):gsub("'", '"'))))
-    local function shown(words)
-      local _, out = program.run { 'calibrate', '--show', '--db', path, unpack(words) }
+    local function measured(threads, into)
+      folders.run(("./ridge -e '%s'"):format((code:format(threads, into):gsub("'", '"'))))
+    end
+    measured("'--threads', '1,2',", path)
+    local function shown(words, of)
+      local _, out = program.run { 'calibrate', '--show', '--db', of or path, unpack(words) }
       return select(2, out:gsub('fma.f32', '')), out
+    end
+    -- one, and as many as there are processors, where none are named
+    local other, processors = folder .. '/all.db', tonumber((folders.run 'nproc'))
+    require('ridge.store').open(other, 'write'):close()
+    measured('', other)
+    assert.equal(math.min(processors, 2), (shown({}, other)))
+    for _, each in ipairs { 1, processors } do
+      assert.equal(1, (shown({ '--threads', tostring(each) }, other)))
     end
     assert.equal(2, (shown {}))
     local n, out = shown { '--threads', '2' }

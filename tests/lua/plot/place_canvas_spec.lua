@@ -57,6 +57,29 @@ local function covers(c, left, top, right, bottom, by)
   return got
 end
 
+describe('a pattern', function()
+  it('goes on in the rectangle beside it', function()
+    for _, kind in ipairs { 'rising', 'falling', 'crossed', 'dots', 'level', 'upright' } do
+      for seam = 20, 40 do
+        local whole, parts = sheet(), sheet()
+        whole:hatch(kind, 3, 4, 70, 50, BLACK, 7, 2)
+        parts:hatch(kind, 3, 4, seam, 50, BLACK, 7, 2)
+        parts:hatch(kind, 3 + seam, 4, 70 - seam, 50, BLACK, 7, 2)
+        for y = 0.5, 60 do
+          for x = 0.5, 80 do
+            local a, b = whole:pixel(x, y)[2], parts:pixel(x, y)[2]
+            if math.abs(a - b) > 0.1 then -- rounding of coverages
+              error(('%s, cut at %d: %g and %g at %g, %g'):format(kind, seam, a, b, x, y))
+            end
+          end
+        end
+        whole:close()
+        parts:close()
+      end
+    end
+  end)
+end)
+
 describe('the sheet', function()
   it('has rectangles, frames and polygons where they are put', function()
     local c = sheet()

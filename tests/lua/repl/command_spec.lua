@@ -179,11 +179,20 @@ describe('a command of the prompt', function()
     assert.truthy(text:find '\nn%s+number%s+5\n')
     assert.is_nil(text:find '\nridge')
     assert.is_nil(run('%who wei'):find '\nn ')
-    assert.truthy(run('%mem'):find 'weights%s+256 KB')
+    run 'few = ridge.zeros(3)'
+    text = run '%mem'
+    assert.truthy(text:find 'weights%s+256 KB')
+    local function ends(size) -- in its line
+      for line in text:gmatch '[^\n]+' do
+        local _, at = line:find(size)
+        if at then return at end
+      end
+    end
+    assert.equal(ends 'weights +256 KB', ends 'few +12 B')
     run 'e = 1 a = 2 c = 3 b = 4 d = 5'
     local names = {}
     for name in run('%who'):gmatch '\n(%l+)%s+%a' do names[#names + 1] = name end
-    assert.equal('a b c d e n weights', table.concat(names, ' ')) -- sorted
+    assert.equal('a b c d e few n weights', table.concat(names, ' ')) -- sorted
     for i = 1, 40 do run(('v%d = 1'):format(i * 37 % 41 + 100)) end
     names = {}
     for name in run('%who v'):gmatch '\n(v%d+)' do names[#names + 1] = name end

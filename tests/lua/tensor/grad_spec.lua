@@ -238,6 +238,30 @@ it('the gradient of a part of a storage is 0 where only its other rows were read
   assert.same({ { 3, 3, 3 }, { 3, 3, 3 }, { 0, 0, 0 }, { 0, 0, 0 } }, part.grad:tolist())
 end)
 
+-- Of svd, whose rule has steps of its own; the last allocation is that of what is handed out.
+it('a gradient is right, or an error where any of its allocations fails', function()
+  local C = require 'ridge.ffi.lib'
+  local x = ridge.tensor({ { 3, 1 }, { 1, 2 }, { 0, 1 } }, { dtype = 'f64' }):requires_grad_()
+  local function loss()
+    local u, s, v = x:svd()
+    return u:sum() + s:sum() + v:sum()
+  end
+  local want, refused = ridge.grad(loss(), x), 0
+  repeat
+    local l = loss()
+    C.rg_alloc_fail_at(refused + 1)
+    local ok, found = pcall(ridge.grad, l, x)
+    C.rg_alloc_fail_at(0)
+    if ok then
+      assert.is_true(found ~= nil and found:equal(want))
+    else
+      assert.equal('ENOMEM', found.code)
+      refused = refused + 1
+    end
+  until ok
+  assert.is_true(refused > 20)
+end)
+
 describe('gradients of layers', function()
   -- against the layer written out with tensors
   local function agree(layer, written, names)
