@@ -267,7 +267,9 @@ inline rg_strided rg_view_of(const rg_tensor *x)
   return rg_view_as(x, x->_shape, x->_ndim);
 }
 
-/* Where element i is, in elements from the first. */
+/* Where element i is, in elements from the first.  Divisions wait for each other, so unrolling by
+** four, which the compiler would do, is of no use: up to four axes never came to that code, and it
+** was most of a kernel's. */
 __device__ inline int64_t rg_at(const rg_strided &v, int64_t i)
 {
   int64_t at = 0;
@@ -275,6 +277,7 @@ __device__ inline int64_t rg_at(const rg_strided &v, int64_t i)
   if (v.flat) {
     return v.flat == 1 ? i : 0;
   }
+#pragma unroll 1
   for (int32_t d = v.ndim - 1; d > 0; d--) {
     int64_t size = v.shape[d];
     bool narrow = (uint64_t)(i | size) >> 32 == 0; /* divisions by 32 bits take a tenth */

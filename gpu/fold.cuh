@@ -80,6 +80,7 @@ __device__ inline int64_t place(const rg_strided &v, int64_t i)
 {
   int64_t at = 0;
 
+#pragma unroll 1 /* see rg_at */
   for (int32_t d = v.ndim - 1; d > 0; d--) {
     int64_t size = v.shape[d];
     bool narrow = (uint64_t)(i | size) >> 32 == 0;
@@ -91,16 +92,34 @@ __device__ inline int64_t place(const rg_strided &v, int64_t i)
   return at + i * v.stride[0];
 }
 
-/* f(where), where(i) the place of element i.  On one axis that is no loop: only then does the
-** compiler let the loads of an unrolled loop fly together. */
+/* The places of elements on one axis, and on several.  Loads of an unrolled loop fly together only
+** where no loop finds their places, so only there is it unrolled. */
+struct line_of_places {
+  static constexpr int unroll = 4;
+  int64_t step;
+
+  __device__ inline int64_t operator()(int64_t i) const
+  {
+    return i * step;
+  }
+};
+struct grid_of_places {
+  static constexpr int unroll = 1;
+  const rg_strided &v;
+
+  __device__ inline int64_t operator()(int64_t i) const
+  {
+    return place(v, i);
+  }
+};
+
+/* f(where), where(i) the place of element i. */
 template <class F> __device__ inline void with_places(const rg_strided &v, F f)
 {
   if (v.ndim <= 1) {
-    const int64_t step = v.stride[0];
-
-    f([step](int64_t i) { return i * step; });
+    f(line_of_places{ v.stride[0] });
   } else {
-    f([&v](int64_t i) { return place(v, i); });
+    f(grid_of_places{ v });
   }
 }
 
@@ -121,7 +140,7 @@ __device__ inline A share(const folding &f, int64_t o, int64_t begin, int64_t en
       A part = extreme<OP> ? total : nothing<OP, A>();
       int64_t stop = at + (int64_t)RUN * f.lanes < end ? at + (int64_t)RUN * f.lanes : end;
 
-#pragma unroll 4
+#pragma unroll decltype(where)::unroll
       for (int64_t i = at; i < stop; i += f.lanes) {
         A v = (A)rg_get(x[where(i)]);
 
@@ -164,7 +183,7 @@ __device__ inline A share_in_packs(const folding &f, int64_t o, int64_t begin, i
       A part = extreme<OP> ? total : nothing<OP, A>();
       int64_t stop = at + RUN / N * apart < run.last ? at + RUN / N * apart : run.last;
 
-#pragma unroll 4
+#pragma unroll decltype(where)::unroll
       for (int64_t i = at; i < stop; i += apart) {
         A v[N];
 
@@ -209,7 +228,7 @@ __device__ inline void shares(const folding &f, int64_t o, int64_t begin, int64_
       for (int k = 0; k < N; k++) {
         part[k] = rounds<OP, A> ? nothing<OP, A>() : total[k];
       }
-#pragma unroll 4
+#pragma unroll decltype(where)::unroll
       for (int64_t i = at; i < stop; i += f.lanes) {
         A v[N];
 

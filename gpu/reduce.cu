@@ -22,14 +22,23 @@ enum { ENOUGH = 512 }; /* blocks that keep a device busy: more parts are not mad
 
 /* -- Results ----------------------------------------------------------------------------------- */
 
+/* A float may become one of another type; a whole number is stored as the type it was folded in,
+** which for a bool is its byte. */
 template <class A> __device__ inline void store(const folding &f, int64_t o, A v)
 {
-  rg_store<A, RG_KINDS_COMPUTED>(f.y.data, f.dtype, rg_at(f.y, o), v);
+  if constexpr (std::is_floating_point<A>::value) {
+    rg_store<A>(f.y.data, f.dtype, rg_at(f.y, o), v);
+  } else {
+    ((A *)f.y.data)[rg_at(f.y, o)] = v;
+  }
 }
 
-template <class A> __device__ inline void finish(const folding &f, int64_t o, A v)
+/* A norm's parts are joined by SUM, which so has to know what finishes norms. */
+template <int OP, class A> __device__ inline void finish(const folding &f, int64_t o, A v)
 {
-  if constexpr (std::is_floating_point<A>::value) {
+  if constexpr (OP != SUM && OP != SUM_SQUARES && OP != SUM_POWERS) {
+    store(f, o, v);
+  } else if constexpr (std::is_floating_point<A>::value) {
     store(f, o,
           f.finish == FINISH_MEAN   ? v / (A)f.count
           : f.finish == FINISH_SQRT ? (A)sqrt(v)
@@ -64,7 +73,7 @@ template <class T, int OP, bool PACKS> __device__ inline void fold(const folding
     if (lane == 0 && o < f.n_keep && f.parts != NULL) {
       ((A *)f.parts)[(int64_t)blockIdx.y * f.n_keep + o] = v;
     } else if (lane == 0 && o < f.n_keep) {
-      finish(f, o, v);
+      finish<OP>(f, o, v);
     }
   }
 }
@@ -126,7 +135,7 @@ __global__ void __launch_bounds__(RG_BLOCK, 4) k_fold_columns(const __grid_const
       if (f.parts != NULL) {
         ((A *)f.parts)[(int64_t)blockIdx.y * f.n_keep + first + j] = all;
       } else {
-        finish(f, first + j, all);
+        finish<OP>(f, first + j, all);
       }
     }
     __syncthreads();
