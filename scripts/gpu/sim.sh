@@ -12,6 +12,7 @@ set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 build=${BUILD:-build}
 export RIDGE_TEST_LIMIT=${RIDGE_TEST_LIMIT:-21600} # the simulator takes its time
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive} # several files at a time, as in run_tests
 
 runtime() { ${CXX:-g++} -print-file-name="lib$1.so"; }
 
