@@ -15,6 +15,5 @@ extern "C" {
   rg_status rg_gpu_##name(const rg_call *call, rg_tensor *const *out, rg_frame *frame);
 RG_OP_LIST
 #undef RG_OP_LINE
-rg_status rg_gpu_fused(const rg_call *call, rg_tensor *const *out, rg_frame *frame);
 
 #endif

@@ -462,7 +462,6 @@ extern "C" __attribute__((visibility("default"))) rg_status rg_gpu_plugin(const 
   RG_CUDA("cuda", cudaGetDeviceCount(&count));
   fill_table();
   backend.kernels = kernels;
-  backend.fused = rg_gpu_fused;
   *out = rg_gpu_offer{ count, 0, &driver, &backend };
   return RG_OK;
 }

@@ -483,3 +483,48 @@ rg_status rg_ir_remove_all(rg_graph *g, const bool *marked)
   }
   return RG_OK;
 }
+
+rg_status rg_ir_number_versions(rg_graph *g)
+{
+  const int32_t *order;
+  int32_t n;
+
+  RG_TRY(rg_ir_order(g, &order, NULL, &n));
+  int32_t *old = rg_host_zeroed(((size_t)g->storage.n + 1) * sizeof(*old)); /* version as of now */
+
+  if (old == NULL) {
+    return rg_ir_no_memory();
+  }
+  for (int32_t i = 0; i < g->storage.n; i++) {
+    *RG_IR_AT(g->storage, rg_ir_storage, i) = (rg_ir_storage){ 0, RG_IR_NONE, false };
+  }
+  for (int32_t i = 0; i < g->value.n; i++) {
+    const rg_ir_value *v = rg_ir_value_at(g, i);
+
+    if (!v->removed && v->producer == RG_IR_NONE) {
+      RG_IR_AT(g->storage, rg_ir_storage, v->storage)->outside = true;
+    }
+  }
+  for (int32_t i = 0; i < n; i++) {
+    const rg_ir_node *node = rg_ir_node_at(g, order[i]);
+
+    for (int32_t k = 0; k < node->n_out && !node->compound; k++) {
+      int32_t value = rg_ir_outputs(g, node)[k];
+
+      if (value == RG_IR_NONE) {
+        continue;
+      }
+      rg_ir_value *v = rg_ir_value_at(g, value);
+      rg_ir_storage *s = RG_IR_AT(g->storage, rg_ir_storage, v->storage);
+
+      if (v->was != RG_IR_NONE && v->version > old[v->storage]) {
+        old[v->storage] = v->version;
+        s->version++;
+        s->writer = order[i];
+      }
+      v->version = s->version;
+    }
+  }
+  rg_host_free(old);
+  return RG_OK;
+}

@@ -11,11 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graph/emit.h"
 #include "graph/infer.h"
 #include "graph/plan.h"
 #include "graph/seen.h"
 #include "graph/text.h"
 #include "op/call.h"
+#include "op/list.h"
 
 typedef struct emitting {
   rg_graph *g;
@@ -234,6 +236,9 @@ static rg_status run_node(emitting *e, const rg_ir_node *node, rg_tensor **out)
   RG_TRY(place_results(e, node, reads, out));
   if (node->unwritten) {
     return RG_OK;
+  }
+  if (op->id == RG_OP_FUSED) {
+    return rg_emit_fused(&call, out);
   }
   return reads_hidden(e, node) ? rg_run_whole(&call, out) : rg_run(&call, out);
 }

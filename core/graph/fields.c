@@ -8,6 +8,8 @@
 
 #include "graph/json.h"
 #include "graph/text.h"
+#include "op/fused.h"
+#include "op/list.h"
 #include "tensor/tensor.h"
 
 static const int64_t MOST_ELEMENTS = (int64_t)1 << 40;
@@ -169,6 +171,127 @@ static bool read_sizes(rg_json *j, rg_sizes *sizes)
   return j->status == RG_OK;
 }
 
+/* The name of an operation that a link can be. */
+static bool read_link_op(rg_json *j, rg_link *l)
+{
+  if (!rg_json_string(j)) {
+    return false;
+  }
+  l->id = RG_FUSED_CAST;
+  if (rg_json_is(j, "cast")) {
+    return true;
+  }
+  for (int32_t id = 0; id < RG_OP_COUNT; id++) {
+    if (rg_fused_kind(id) != RG_LINK_NONE && rg_json_is(j, rg_ops[id]->name)) {
+      l->id = (int16_t)id;
+      return true;
+    }
+  }
+  return rg_json_wrong(j, "'%.40s' is no link of a fused chain", j->text);
+}
+
+static bool read_small(rg_json *j, int64_t most, int8_t *out)
+{
+  int64_t value;
+
+  if (!rg_json_whole(j, 0, most, &value)) {
+    return false;
+  }
+  *out = (int8_t)value;
+  return true;
+}
+
+static bool read_with(rg_json *j, rg_link *l)
+{
+  if (rg_json_peek(j) != '"') {
+    return read_small(j, RG_FUSED_INPUTS - 1, &l->with);
+  }
+  l->with = RG_FUSED_VALUE;
+  return rg_json_string(j) &&
+         (rg_json_is(j, "value") || rg_json_wrong(j, "'%.40s' is no operand", j->text));
+}
+
+/* Fields of a link, as bits. */
+enum { LINK_OP = 1, LINK_TYPE = 2, LINK_WITH = 4 };
+
+static bool read_link_field(rg_json *j, rg_link *l, int32_t *seen)
+{
+  int32_t word;
+
+  if (rg_json_is(j, "op")) {
+    *seen |= LINK_OP;
+    return read_link_op(j, l);
+  }
+  if (rg_json_is(j, "type")) {
+    *seen |= LINK_TYPE;
+    if (!rg_json_string(j) || !rg_json_dtype(j, j->text, strlen(j->text), &word)) {
+      return false;
+    }
+    l->dtype = (int8_t)word;
+    return true;
+  }
+  if (rg_json_is(j, "act")) {
+    if (!rg_json_word(j, rg_ir_words_of(RG_ARG_ACT), RG_ACT_COUNT, "activation", &word)) {
+      return false;
+    }
+    l->act = (int8_t)word;
+    return true;
+  }
+  if (rg_json_is(j, "with") || rg_json_is(j, "number")) {
+    bool number = rg_json_is(j, "number");
+
+    if ((*seen & LINK_WITH) != 0) {
+      return rg_json_wrong(j, "a link has one second operand");
+    }
+    *seen |= LINK_WITH;
+    l->with = number ? RG_FUSED_NUMBER : RG_FUSED_NONE;
+    return number ? rg_json_double(j, &l->number) : read_with(j, l);
+  }
+  return rg_json_is(j, "load")       ? read_small(j, RG_FUSED_INPUTS - 1, &l->load)
+         : rg_json_is(j, "store")    ? read_small(j, RG_MAX_OUT - 1, &l->store)
+         : rg_json_is(j, "reversed") ? read_small(j, 1, &l->reversed)
+                                     : rg_json_wrong(j, "a link has no '%.40s'", j->text);
+}
+
+/* Whether it fits what it is given, its record says. */
+static bool read_link(rg_json *j, rg_link *l)
+{
+  bool begun = false;
+  int32_t seen = 0;
+
+  *l = (rg_link){ .load = RG_FUSED_NONE, .with = RG_FUSED_NONE, .store = RG_FUSED_NONE };
+  if (!rg_json_take(j, '{')) {
+    return false;
+  }
+  while (rg_json_more(j, '}', &begun)) {
+    if (!rg_json_key(j) || !read_link_field(j, l, &seen)) {
+      return false;
+    }
+  }
+  return j->status == RG_OK && (seen & (LINK_OP | LINK_TYPE)) != (LINK_OP | LINK_TYPE)
+             ? rg_json_wrong(j, "a link has an op and a type")
+             : j->status == RG_OK;
+}
+
+static bool read_links(rg_json *j, rg_links *links)
+{
+  bool begun = false;
+
+  if (!rg_json_take(j, '[')) {
+    return false;
+  }
+  while (rg_json_more(j, ']', &begun)) {
+    if (links->n == RG_FUSED_LINKS) {
+      return rg_json_wrong(j, "more than %d links", RG_FUSED_LINKS);
+    }
+    if (!read_link(j, &links->at[links->n])) {
+      return false;
+    }
+    links->n++;
+  }
+  return j->status == RG_OK;
+}
+
 static bool read_arg(rg_json *j, const rg_arg *arg, char *args)
 {
   char *at = args + arg->offset;
@@ -191,6 +314,8 @@ static bool read_arg(rg_json *j, const rg_arg *arg, char *args)
     return true;
   case RG_ARG_sizes:
     return read_sizes(j, (rg_sizes *)(void *)at);
+  case RG_ARG_links:
+    return read_links(j, (rg_links *)(void *)at);
   case RG_ARG_i64x2:
     if (!read_pair(j, pair)) {
       return false;

@@ -196,11 +196,11 @@ static bool link_of(making *m, step *s, int32_t left)
   const rg_binary_args *numbers = is_binary(id) ? call->args : NULL;
   const rg_tensor *a = call->in[0];
   const rg_tensor *b = inputs_of(s) > 1 ? call->in[1] : NULL;
-  rg_link *l = &m->args.link[m->args.n];
+  rg_link *l = &m->args.links.at[m->args.links.n];
   int32_t load = RG_FUSED_NONE;
   int32_t with = RG_FUSED_NONE;
 
-  if (m->args.n == RG_FUSED_LINKS || m->n_in + 2 > RG_FUSED_INPUTS) {
+  if (m->args.links.n == RG_FUSED_LINKS || m->n_in + 2 > RG_FUSED_INPUTS) {
     return false;
   }
   *l =
@@ -209,7 +209,7 @@ static bool link_of(making *m, step *s, int32_t left)
                  .store = RG_FUSED_NONE,
                  .act = (int8_t)(id == RG_OP_ACT_BACK ? ((const rg_act_args *)call->args)->act : 0),
                  .reversed = (int8_t)(numbers != NULL && numbers->scalar && numbers->reversed),
-                 .number = numbers != NULL ? (float)numbers->value : 0 };
+                 .number = numbers != NULL ? numbers->value : 0 };
   if (b != NULL && m->value != NULL && !same_place(a, m->value) && same_place(b, m->value)) {
     const rg_tensor *c = a;
 
@@ -221,7 +221,7 @@ static bool link_of(making *m, step *s, int32_t left)
     load = input_of(m, a);
   }
   if (b != NULL) {
-    with = same_place(a, b) ? RG_FUSED_SELF : input_of(m, b);
+    with = same_place(a, b) ? RG_FUSED_VALUE : input_of(m, b);
   } else if (two) {
     with = RG_FUSED_NUMBER;
   }
@@ -235,7 +235,7 @@ static bool link_of(making *m, step *s, int32_t left)
   l->load = (int8_t)load;
   l->with = (int8_t)with;
   m->value = s->out[0];
-  m->args.n++;
+  m->args.links.n++;
   return true;
 }
 
@@ -264,13 +264,13 @@ static rg_status put(making *m, step **link)
   step *made;
   step *s = m->first;
 
-  call.op = &rg_op_fused;
+  call.op = rg_ops[RG_OP_FUSED];
   call.in = m->in;
   call.n_in = m->n_in;
   call.n_out = m->n_out;
   call.args = &m->args;
   call.scratch_bytes = 0;
-  RG_TRY(rg_plan_add(plan, &call, rg_backend_fused(call.device), m->out, &made));
+  RG_TRY(rg_plan_add(plan, &call, rg_backend_kernel(call.device, call.op), m->out, &made));
   made->module = m->first->module;
   rg_plan_cools(plan); /* a chain that has not run */
   *end = NULL;         /* it was added behind the last: take it from there */
@@ -306,7 +306,7 @@ rg_status rg_plan_fuse(rg_plan *plan)
 {
   step **link = &plan->first;
 
-  if (plan->device <= RG_CPU || rg_backend_fused(plan->device) == NULL) {
+  if (plan->device <= RG_CPU || rg_backend_kernel(plan->device, rg_ops[RG_OP_FUSED]) == NULL) {
     return RG_OK;
   }
   while (*link != NULL) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "graph/store.h"
+#include "op/fused.h"
 #include "op/list.h"
 
 enum { MOST_OPEN = 64 }; /* compounds within compounds */
@@ -235,6 +236,8 @@ static size_t arg_bytes(const rg_arg *arg)
     return sizeof(rg_meta);
   case RG_ARG_sizes:
     return sizeof(rg_sizes);
+  case RG_ARG_links:
+    return sizeof(rg_links);
   default:
     return 0;
   }
@@ -251,8 +254,8 @@ static rg_status check_arg_types(const rg_op *op)
   return RG_OK;
 }
 
-/* A struct of arguments without what lies between them, and without the sizes of axes that are not
-** there: equal arguments have equal bytes. */
+/* A struct of arguments without what lies between them, and without the sizes of axes and the links
+** that are not there: equal arguments have equal bytes. */
 static void copy_args(const rg_op *op, const char *from, char *to)
 {
   memset(to, 0, op->args_size);
@@ -271,6 +274,12 @@ static void copy_args(const rg_op *op, const char *from, char *to)
 
       bytes = offsetof(rg_sizes, at) +
               (size_t)rg_min_i64(rg_max_i64(sizes->n, 0), RG_MAX_DIMS) * sizeof(int64_t);
+    }
+    if (arg->type == RG_ARG_links) {
+      const rg_links *links = (const rg_links *)(const void *)(from + arg->offset);
+
+      bytes = offsetof(rg_links, at) +
+              (size_t)rg_min_i64(rg_max_i64(links->n, 0), RG_FUSED_LINKS) * sizeof(rg_link);
     }
     memcpy(to + arg->offset, from + arg->offset, bytes);
   }

@@ -214,4 +214,8 @@ rg_status rg_ir_remove(rg_graph *g, int32_t node) RG_CHECK;
 ** what they make: nothing is asked.  RG_ENOMEM; nothing has changed then. */
 rg_status rg_ir_remove_all(rg_graph *g, const bool *marked) RG_CHECK;
 
+/* Number the versions of all storages anew, without gaps, where nodes that wrote went and others
+** write what they did.  RG_ENOMEM; nothing has changed then. */
+rg_status rg_ir_number_versions(rg_graph *g) RG_CHECK;
+
 #endif

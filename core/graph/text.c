@@ -10,6 +10,7 @@
 
 #include "graph/store.h"
 #include "graph/text.h"
+#include "op/fused.h"
 #include "ridge/image.h"
 #include "ridge/loss.h"
 
@@ -166,6 +167,43 @@ static void put_list(rg_ir_out *o, const rg_sizes *list, int64_t from)
   rg_ir_put_text(o, "]");
 }
 
+/* A link, with what it has of fields. */
+static void put_link(rg_ir_out *o, const rg_link *l)
+{
+  rg_ir_put(o, "{\"op\": \"%s\", \"type\": \"%s\"", rg_fused_name(l), rg_dtype_name(l->dtype));
+  if (l->load != RG_FUSED_NONE) {
+    rg_ir_put(o, ", \"load\": %d", l->load);
+  }
+  if (l->with >= 0) {
+    rg_ir_put(o, ", \"with\": %d", l->with);
+  } else if (l->with == RG_FUSED_VALUE) {
+    rg_ir_put_text(o, ", \"with\": \"value\"");
+  } else if (l->with == RG_FUSED_NUMBER) {
+    rg_ir_put_text(o, ", \"number\": ");
+    rg_ir_put_double(o, l->number);
+  }
+  if (l->act > RG_ACT_NONE && l->act < RG_ACT_COUNT) {
+    rg_ir_put(o, ", \"act\": \"%s\"", acts[l->act]);
+  }
+  if (l->reversed != 0) {
+    rg_ir_put_text(o, ", \"reversed\": 1");
+  }
+  if (l->store != RG_FUSED_NONE) {
+    rg_ir_put(o, ", \"store\": %d", l->store);
+  }
+  rg_ir_put_text(o, "}");
+}
+
+static void put_links(rg_ir_out *o, const rg_links *links)
+{
+  rg_ir_put_text(o, "[");
+  for (int64_t i = 0; i < links->n && i < RG_FUSED_LINKS; i++) {
+    rg_ir_put_text(o, i > 0 ? ", " : "");
+    put_link(o, &links->at[i]);
+  }
+  rg_ir_put_text(o, "]");
+}
+
 void rg_ir_put_arg(rg_ir_out *o, const rg_arg *arg, const void *args)
 {
   const void *at = (const char *)args + arg->offset;
@@ -190,6 +228,9 @@ void rg_ir_put_arg(rg_ir_out *o, const rg_arg *arg, const void *args)
   case RG_ARG_sizes:
     put_list(o, at, 0);
     break;
+  case RG_ARG_links:
+    put_links(o, at);
+    break;
   case RG_ARG_meta:
     rg_ir_put_text(o, "\"");
     rg_ir_put_meta(o, at);
@@ -198,6 +239,55 @@ void rg_ir_put_arg(rg_ir_out *o, const rg_arg *arg, const void *args)
   default:
     o->unknown = arg;
   }
+}
+
+/* A link as one reads it: "mul(#1, 2)", "cast(v): bf16", "add(v, #2) > 1"; v is the value, #2 the
+** second input or, behind those, result, and > 1 stores the first result. */
+static void print_operand(rg_ir_out *o, int32_t at, double number)
+{
+  if (at == RG_FUSED_NUMBER) {
+    rg_ir_put_double(o, number);
+  } else if (at < 0) {
+    rg_ir_put_text(o, "v");
+  } else {
+    rg_ir_put(o, "#%d", at + 1);
+  }
+}
+
+static void print_link(rg_ir_out *o, const rg_link *l)
+{
+  int32_t a = l->load;
+  int32_t b = l->with;
+  bool two = b != RG_FUSED_NONE;
+
+  /* beside what it loads, its second operand may be the same value */
+  b = b == RG_FUSED_VALUE ? a : b;
+  rg_ir_put(o, "%s(", rg_fused_name(l));
+  print_operand(o, two && l->reversed != 0 ? b : a, l->number);
+  if (two) {
+    rg_ir_put_text(o, ", ");
+    print_operand(o, l->reversed != 0 ? a : b, l->number);
+  }
+  if (l->act > RG_ACT_NONE && l->act < RG_ACT_COUNT) {
+    rg_ir_put(o, ", \"%s\"", acts[l->act]);
+  }
+  rg_ir_put_text(o, ")");
+  if (l->id == RG_FUSED_CAST) {
+    rg_ir_put(o, ": %s", rg_dtype_name(l->dtype));
+  }
+  if (l->store >= 0) {
+    rg_ir_put(o, " > %d", l->store + 1);
+  }
+}
+
+static void print_links(rg_ir_out *o, const rg_links *links)
+{
+  rg_ir_put_text(o, "[");
+  for (int64_t i = 0; i < links->n && i < RG_FUSED_LINKS; i++) {
+    rg_ir_put_text(o, i > 0 ? "; " : "");
+    print_link(o, &links->at[i]);
+  }
+  rg_ir_put_text(o, "]");
 }
 
 /* A set of axes. */
@@ -247,6 +337,8 @@ void rg_ir_put_typed_arg(rg_ir_out *o, const rg_arg *arg, const void *args)
   } else if (arg->type == RG_ARG_sizes) {
     put_list(o, (const rg_sizes *)(const void *)((const char *)args + arg->offset),
              arg->kind == RG_ARG_ORDER ? 1 : 0);
+  } else if (arg->type == RG_ARG_links) {
+    print_links(o, (const rg_links *)(const void *)((const char *)args + arg->offset));
   } else {
     rg_ir_put_arg(o, arg, args);
   }

@@ -82,12 +82,16 @@ static rg_status grad(rg_grad *g)
   return rg_rule_end(&r);
 }
 
+double rg_act_back_flops(int32_t act)
+{
+  return act == RG_ACT_GELU || act == RG_ACT_SILU ? 20.0 : 3.0;
+}
+
 static rg_cost cost(const rg_call *call)
 {
   const rg_act_args *args = call->args;
-  bool curved = args->act == RG_ACT_GELU || args->act == RG_ACT_SILU;
 
-  return rg_cost_of(call, (curved ? 20.0 : 3.0) * (double)call->in[0]->_count);
+  return rg_cost_of(call, rg_act_back_flops(args->act) * (double)call->in[0]->_count);
 }
 
 static const rg_arg act_args[] = { RG_ACT_ARGS(RG_ARG_ROW, rg_act_args, ) };

@@ -13,6 +13,9 @@
 /* clang-format on */
 RG_ARGS_STRUCT(rg_act_args, RG_ACT_ARGS);
 
+/* Nominal arithmetic operations an element of the derivative. */
+double rg_act_back_flops(int32_t act);
+
 /* The operation that an activation is, by RG_ACT_...; there is none for RG_ACT_NONE. */
 extern const int32_t rg_act_ops[RG_ACT_COUNT];
 

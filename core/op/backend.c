@@ -78,11 +78,6 @@ int32_t rg_op_runs_on(int32_t index, int32_t device)
          backends[device] != NULL && backends[device]->kernels[index] != NULL;
 }
 
-rg_kernel *rg_backend_fused(int32_t device)
-{
-  return backends[device] != NULL ? backends[device]->fused : NULL;
-}
-
 rg_kernel *rg_backend_kernel(int32_t device, const rg_op *op)
 {
   if (op->id < 0) {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Chains: elementwise functions one after the other, in one pass over memory.  Plans make them of
-** their steps for devices whose backend has a kernel for them (graph/fuse.c).
+** Fused chains: elementwise functions one after the other, in one pass over memory.  Nobody calls
+** one: the pass elementwise_fusion (graph/pass/fuse.c) makes them.
 **
-** A chain works on one value, element by element, all in f32: a link may load it from an input,
-** always puts a function of it (and of a second operand) in its place, rounds it to a type, and may
-** store it.  What it stores it may load again.
+** All links have the shape that the inputs broadcast to.  f32, f16 and bf16 are computed in f32 and
+** rounded to a link's type behind it, as one function after the other rounds them; f64 in f64.
 */
 #ifndef RIDGE_OP_FUSED_H
 #define RIDGE_OP_FUSED_H
@@ -14,32 +13,32 @@
 
 enum {
   RG_FUSED_LINKS = 24,
-  RG_FUSED_INPUTS = 24, /* tensors that are read */
+  RG_FUSED_INPUTS = 24, /* tensors: inputs and, behind them, results, which are loaded again */
   /* in place of an input */
   RG_FUSED_NONE = -1,
   RG_FUSED_NUMBER = -2,
-  RG_FUSED_SELF = -3
+  RG_FUSED_VALUE = -3,
+  /* in place of an operation */
+  RG_FUSED_CAST = -1
 };
 
-typedef struct rg_link {
-  int16_t id;      /* of the operation: of one element or two, act_back; -1: only rounded */
-  int8_t load;     /* the input that becomes the value first, or RG_FUSED_NONE */
-  int8_t with;     /* the second operand: an input, a number, the value itself, or none */
-  int8_t store;    /* the result it goes to, or RG_FUSED_NONE */
-  int8_t dtype;    /* of its result: RG_F32, RG_F16, RG_BF16 */
-  int8_t reversed; /* 1: the value is the second operand */
-  int8_t act;      /* of act_back */
-  float number;
-} rg_link;
+/* clang-format off */
+#define RG_FUSED_ARGS(A, S, AT) \
+  A(S, AT, links, links, FOUND, 0, "the functions, one after the other")
+/* clang-format on */
+RG_ARGS_STRUCT(rg_fused_args, RG_FUSED_ARGS);
 
-typedef struct rg_fused_args {
-  int32_t n;
-  int32_t _pad;
-  rg_link link[RG_FUSED_LINKS];
-} rg_fused_args;
+/* What an operation is as a link. */
+enum { RG_LINK_NONE, RG_LINK_UNARY, RG_LINK_BINARY };
 
-/* The record of chains; a backend brings the kernel. */
-extern const rg_op rg_op_fused;
+/* Of an operation by its id: act_back is binary, comparisons are no links. */
+int32_t rg_fused_kind(int32_t id);
+
+/* The name of a link's operation. */
+const char *rg_fused_name(const rg_link *link);
+
+/* The operations of a chain as text, "mul,add,gelu", which is kept for ever. */
+const char *rg_fused_names(const rg_links *links);
 
 /*
 ** Where element i of a shape is in a tensor that broadcasts to it: at i / div % mod.

@@ -67,7 +67,8 @@
   RG_OP_LINE(MAX_POOL2D_BACK,      max_pool2d_back)       \
   RG_OP_LINE(AVG_POOL2D,  avg_pool2d)       \
   RG_OP_LINE(AVG_POOL2D_BACK,      avg_pool2d_back)       \
-  RG_OP_LINE(SVD,         svd)
+  RG_OP_LINE(SVD,         svd)              \
+  RG_OP_LINE(FUSED,       fused)
 /* clang-format on */
 
 /* Records without kernels: views, and what is made of several. */

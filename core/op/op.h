@@ -293,12 +293,10 @@ void rg_weight_cast_wrote(const rg_storage *of);
 typedef struct rg_backend {
   const char *name;
   rg_kernel *const *kernels;
-  rg_kernel *fused; /* of op/fused.h; NULL: it has none, and plans make no chains */
 } rg_backend;
 
 void rg_backend_register(int32_t device, const rg_backend *backend);
 rg_kernel *rg_backend_kernel(int32_t device, const rg_op *op);
-rg_kernel *rg_backend_fused(int32_t device);
 
 /* The records of list.h, by id. */
 extern const rg_op *const rg_ops[];

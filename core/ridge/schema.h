@@ -43,14 +43,45 @@ typedef struct rg_input {
 /* -- Arguments ----------------------------------------------------------------------- */
 
 /* What an argument is in the struct: RG_ARG_i64x2 is two i64, RG_ARG_meta a type and a shape,
-** RG_ARG_sizes an rg_sizes. */
-enum { RG_ARG_i32, RG_ARG_u32, RG_ARG_i64, RG_ARG_f64, RG_ARG_i64x2, RG_ARG_meta, RG_ARG_sizes };
+** RG_ARG_sizes an rg_sizes, RG_ARG_links an rg_links. */
+enum {
+  RG_ARG_i32,
+  RG_ARG_u32,
+  RG_ARG_i64,
+  RG_ARG_f64,
+  RG_ARG_i64x2,
+  RG_ARG_meta,
+  RG_ARG_sizes,
+  RG_ARG_links
+};
 
 /* A number for each axis: sizes, strides, an order of axes. */
 typedef struct rg_sizes {
   int64_t n;
   int64_t at[8]; /* n of them */
 } rg_sizes;
+
+/*
+** One elementwise function of a fused chain.  The chain works on one value an element: a link may
+** load it first, puts a function of it (and of a second operand) in its place, rounds that to its
+** type, and may store it.
+*/
+typedef struct rg_link {
+  int16_t id;      /* of the operation: unary, binary, act_back; -1: a cast, which only rounds */
+  int8_t load;     /* an input, or behind those a result, that becomes the value first; -1: none */
+  int8_t with;     /* the second operand: numbered alike; -1: none, -2: number, -3: the value */
+  int8_t store;    /* the result it goes to; -1: none */
+  int8_t dtype;    /* of what it makes */
+  int8_t reversed; /* 1: the value is the second operand, and what it is done with the first */
+  int8_t act;      /* of act_back: RG_ACT_... */
+  double number;
+} rg_link;
+
+/* A fused chain. */
+typedef struct rg_links {
+  int64_t n;
+  rg_link at[24]; /* n of them */
+} rg_links;
 
 /* What an argument means: how Lua says it, and what is refused. */
 enum {
@@ -92,6 +123,7 @@ typedef struct rg_arg {
 #define RG_FIELD_f64(name)                                   double name
 #define RG_FIELD_i64x2(name)                                 int64_t name[2]
 #define RG_FIELD_sizes(name)                                 rg_sizes name
+#define RG_FIELD_links(name)                                 rg_links name
 #define RG_ARG_FIELD(S, AT, type, name, kind, fallback, doc) RG_FIELD_##type(name);
 #define RG_ARGS_STRUCT(S, LIST) \
   typedef struct S {            \

@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(RG_BLOCK) k_fused(const __grid_constant__ fuse
       } else if (l.with != RG_FUSED_NONE) {
 #pragma unroll
         for (int j = 0; j < EIGHT; j++) {
-          w[j] = l.with == RG_FUSED_SELF ? v[j] : l.number;
+          w[j] = l.with == RG_FUSED_VALUE ? v[j] : (float)l.number;
         }
       }
       apply(l, v, w);
@@ -247,7 +247,7 @@ static rg_status run_compiled(const rg_call *call, const fused &c, bool *taken)
   form.narrow = c.narrow;
   form.packs = c.count >= TWO_PACKS * (int64_t)rg_gpu_units(call->device) ? 2 : 1;
   data.count = c.count;
-  for (int32_t i = 0; i < call->n_in; i++) {
+  for (int32_t i = 0; i < call->n_in + call->n_out && i < RG_FUSED_INPUTS; i++) {
     form.in_type[i] = type_of(c.in[i]);
     form.in_lies[i] = lies(c.in[i], c.count);
     data.in[i] = rg_fused_part{ c.in[i].data, c.in[i].div, c.in[i].mod };
@@ -270,24 +270,33 @@ static rg_status run_compiled(const rg_call *call, const fused &c, bool *taken)
 }
 #endif
 
-/* out: what is stored; the plan saw to it that every tensor has its place (rg_fused_place). */
+/* out: what is stored.  What is loaded again is read as inputs are, behind those. */
 rg_status rg_gpu_fused(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
-  const rg_fused_args *args = (const rg_fused_args *)call->args;
+  const rg_links *links = &((const rg_fused_args *)call->args)->links;
   const rg_tensor *shape = out[0];
   fused c = {};
 
+  if (shape->_count == 0) {
+    return RG_OK;
+  }
   c.count = shape->_count;
-  c.n = args->n;
+  c.n = (int32_t)links->n;
   c.narrow = c.count <= INT32_MAX;
   for (int32_t i = 0; i < call->n_in; i++) {
     c.in[i] = operand_of(call->in[i], shape);
   }
   for (int32_t i = 0; i < call->n_out; i++) {
+    if (out[i]->_dtype == RG_F64 || !rg_is_contiguous(out[i])) {
+      return rg_gpu->fail(RG_ENOSUP, "fused: a result has gaps, or is f64");
+    }
     c.out[i] = operand_of(out[i], shape);
+    if (call->n_in + i < RG_FUSED_INPUTS) {
+      c.in[call->n_in + i] = c.out[i];
+    }
   }
-  for (int32_t i = 0; i < args->n; i++) {
-    c.link[i] = args->link[i];
+  for (int32_t i = 0; i < c.n; i++) {
+    c.link[i] = links->at[i];
   }
 #if RG_HAS_COMPILER
   if (rg_gpu->modes->vendor != 0) {

@@ -101,12 +101,13 @@ static bool link(writing *w, const rg_fused_form *f, const rg_link &l)
   }
   if (l.with >= 0) {
     fetch(w, f, "w", l.with);
-  } else if (l.with == RG_FUSED_SELF) {
+  } else if (l.with == RG_FUSED_VALUE) {
     add(w, "  COPY(w, v[j])\n");
   } else if (l.with == RG_FUSED_NUMBER) {
+    const float number = (float)l.number;
     uint32_t bits;
 
-    memcpy(&bits, &l.number, sizeof(bits));
+    memcpy(&bits, &number, sizeof(bits));
     add(w, "  COPY(w, __uint_as_float(0x%08xu))\n", bits);
   }
   if (l.reversed) {

@@ -23,6 +23,7 @@ local dtype = require 'ridge.tensor.dtype'
 local guard = require 'ridge.guard'
 local options = require 'ridge.options'
 local output = require 'ridge.ffi.output'
+local links_of = require 'ridge.graph_links'
 local schema = require 'ridge.tensor.schema'
 
 local M = {}
@@ -71,12 +72,11 @@ local function arg_of(arg, args)
   local ctype = ARG_TYPES[arg.type]
   if arg.type == 'sizes' then
     local sizes, list = ffi.cast('const rg_sizes *', at), {}
-    for i = 1, tonumber(sizes.n) do list[i] = tonumber(sizes.at[i - 1]) end
-    if arg.kind == 'order' then
-      for i, axis in ipairs(list) do list[i] = axis + 1 end
-    end
+    local from = arg.kind == 'order' and 1 or 0
+    for i = 1, tonumber(sizes.n) do list[i] = tonumber(sizes.at[i - 1]) + from end
     return list
   end
+  if arg.type == 'links' then return links_of(at) end
   if not ctype then return nil end
   local numbers = ffi.cast('const ' .. ctype .. ' *', at)
   if arg.type == 'i64x2' then return { tonumber(numbers[0]), tonumber(numbers[1]) } end

@@ -25,7 +25,8 @@ local LUA_ROWS = {
   { "random", "types", "show", "ring", "ranges", "lines" },
   { "tensor" },
   { "backend", "data", "device", "memory", "nn", "optim", "plan", "process" },
-  { "graph_plan", "graph_record" }, { "graph" }, { "capture" }, { "init" }, -- above: loaded late
+  { "graph_links", "graph_plan", "graph_record" },
+  { "graph" }, { "capture" }, { "init" }, -- above: loaded late
   { "measure", "plot", "store" },
   { "sweep", "timeline", "profile_text" }, { "profile" },
   { "bench", "report", "repl", "train" },

@@ -157,7 +157,7 @@ static rg_status k_normal(const rg_call *call, rg_tensor *const *out, rg_frame *
 }
 
 static rg_kernel *const kernels[RG_OP_COUNT] = { [RG_OP_ADD] = k_add, [RG_OP_NORMAL] = k_normal };
-static const rg_backend backend = { "written down", kernels, NULL };
+static const rg_backend backend = { "written down", kernels };
 
 /* What was written down since the last time is `want`. */
 static void is_told(const char *want, const char *what)

@@ -85,7 +85,7 @@ static rg_fused_form any_chain(void)
     const int kind = below(4);
     const int with = below(3) ? below(RG_FUSED_READ)
                      : below(2) ? RG_FUSED_NUMBER
-                                : RG_FUSED_SELF;
+                                : RG_FUSED_VALUE;
     rg_link *l = &f.link[i];
     *l = kind == 0   ? link_of(ANY(ONE), RG_FUSED_NONE)
          : kind == 1 ? link_of(-1, RG_FUSED_NONE)

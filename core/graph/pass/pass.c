@@ -33,6 +33,9 @@ static const pass passes[] = {
   { { "dead_code_elimination", "what nobody reads is not computed; draws and writes outside stay",
       RG_PASS_EXACT },
     rg_pass_dead },
+  { { "elementwise_fusion",
+      "elementwise functions of one shape, and casts, in one pass over memory", RG_PASS_EXACT },
+    rg_pass_fuse },
 };
 
 int32_t rg_pass_count(void)

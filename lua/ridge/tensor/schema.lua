@@ -36,7 +36,7 @@ local TYPES = enum('RG_TYPES_', 'ANY FLOAT WHOLE STORED')
 local KINDS = enum('RG_ARG_',
   'NUMBER WHOLE SHARE PART FROM0 FLAG AXIS AXES DTYPE ACT LAYOUT REDUCTION POSITION SHAPE ORDER '
   .. 'STRIDES FOUND')
-local FIELDS = enum('RG_ARG_', 'i32 u32 i64 f64 i64x2 meta sizes')
+local FIELDS = enum('RG_ARG_', 'i32 u32 i64 f64 i64x2 meta sizes links')
 local RUNS = enum('RG_RECORD_', 'KERNEL VIEW COMPOUND')
 local AMPS = enum('RG_AMP_', 'NONE LOWER F32 WIDEST')
 

@@ -13,6 +13,7 @@ local ELEMENT = 'neg abs sign square relu floor ceil round sqrt rsqrt reciprocal
 local PAIR = 'add sub mul div pow maximum minimum eq ne lt le gt ge'
 local RECORDS = {
   act_back = { 'dy input, x input', 'act' },
+  fused = { 'xs native*', '' },
   fill = { '', 'value' },
   arange = { '', 'start = 0, step = 1' },
   copy = { 'y input', '' },
@@ -138,7 +139,8 @@ describe('a record', function()
   end)
 
   it('says where each argument lies in its struct, none over another', function()
-    local SIZE = { i32 = 4, u32 = 4, i64 = 8, f64 = 8, i64x2 = 16, meta = 8 + 8 * 8, sizes = 72 }
+    local SIZE = { i32 = 4, u32 = 4, i64 = 8, f64 = 8, i64x2 = 16, meta = 8 + 8 * 8, sizes = 72,
+      links = 8 + 24 * 16 }
     for _, record in ipairs(schema.records()) do
       local places = {}
       for _, arg in ipairs(record.args) do places[#places + 1] = { arg.offset, SIZE[arg.type] } end
