@@ -24,9 +24,8 @@ local LUA_ROWS = {
   { "ffi" },
   { "random", "types", "show", "ring", "ranges", "lines" },
   { "tensor" },
-  { "backend", "data", "device", "memory", "nn", "optim", "plan", "process" },
-  { "graph_links", "graph_plan", "graph_record" },
-  { "graph" }, { "capture" }, { "init" }, -- above: loaded late
+  { "backend", "data", "device", "graph_links", "memory", "nn", "optim", "plan", "process" },
+  { "graph_plan", "graph_record" }, { "graph" }, { "capture" }, { "init" }, -- above: loaded late
   { "measure", "plot", "store" },
   { "sweep", "timeline", "profile_text" }, { "profile" },
   { "bench", "report", "repl", "train" },
