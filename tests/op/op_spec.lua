@@ -28,19 +28,19 @@ local function number()
   return math.floor(state / 65536)
 end
 
--- Values that the type holds exactly: eighths up to 4 (the nearest ones of 8-bit floats), small
--- integers.
-local function value(dtype)
-  if dtype == 'bool' then return number() % 2 end
-  if dtype == 'u8' then return number() % 10 end
-  if IS_FLOAT[dtype] then return (number() % 65 - 32) / 8 end
-  if IS_STORED[dtype] then return reference.convert((number() % 65 - 32) / 8, dtype) end
-  return number() % 11 - 5
+-- Values that the type holds exactly: eighths up to 4 (of 8-bit floats the nearest), integers.
+local function eighth() return (number() % 65 - 32) / 8 end
+local function small() return number() % 11 - 5 end
+local DRAWN = { bool = function() return number() % 2 end }
+DRAWN.u8 = function() return number() % 10 end
+for dtype in pairs(IS_FLOAT) do DRAWN[dtype] = eighth end
+for dtype in pairs(IS_STORED) do
+  DRAWN[dtype] = function() return reference.convert(eighth(), dtype) end
 end
 
 local function input(shape, dtype)
-  local x = reference.new(shape, dtype)
-  for i = 1, reference.count(shape) do x[i] = value(dtype) end
+  local x, draw = reference.new(shape, dtype), DRAWN[dtype] or small
+  for i = 1, reference.count(shape) do x[i] = draw() end
   return x
 end
 

@@ -101,10 +101,15 @@ local function round_to(v, bits, least, largest, over)
   return v
 end
 
+local single = ffi.new 'float[1]'
+
 --- A number as an element of a type: floats rounded, integers truncated and saturated, nan to 0.
 function M.convert(v, dtype)
   if dtype == 'f64' then return v end
-  if dtype == 'f32' then return tonumber(ffi.new('float', v)) end
+  if dtype == 'f32' then
+    single[0] = v
+    return single[0]
+  end
   if dtype == 'f16' then return round_to(v, 11, -24, 65504, INF) end
   if dtype == 'bf16' then return round_to(v, 8, -133, 0x1.fep127, INF) end
   if dtype == 'f8e4m3' then return round_to(v, 4, -9, 448, NAN) end
