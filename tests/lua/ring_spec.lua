@@ -57,6 +57,12 @@ describe('a profile', function()
     assert.matches('2 +relu +2.1 +100', text)
   end)
 
+  it('of calls alone has no table of steps', function()
+    local text = tostring(ridge.profile(function() return x:exp() end))
+    assert.matches('\nexp ', text)
+    assert.is_nil(text:find 'step')
+  end)
+
   it('tells two plans apart, and calls from steps', function()
     local one = ridge.capture(function() return x:exp() end)
     local two = ridge.capture(function() return x:exp() end)

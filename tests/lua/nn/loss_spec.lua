@@ -69,6 +69,16 @@ describe('losses of numbers', function()
     assert.near(1000, nn.bce_with_logits(ridge.tensor { -1000 }, ridge.tensor { 1 }):item(), 1e-3)
   end)
 
+  it('say what is wrong in their own name, not in that of a step inside', function()
+    local stored = x:to 'f8e4m3'
+    for _, loss in ipairs { 'mse_loss', 'l1_loss', 'huber_loss', 'bce_with_logits' } do
+      local ok, err = pcall(nn[loss], stored, stored)
+      assert.is_false(ok)
+      assert.equal(loss, err.op)
+      assert.matches('^' .. loss .. ': f8e4m3 is a type for storing', err.message)
+    end
+  end)
+
   it('refuse shapes that would only broadcast', function()
     for _, loss in ipairs { 'mse_loss', 'l1_loss', 'huber_loss', 'bce_with_logits',
         'distillation_loss' } do

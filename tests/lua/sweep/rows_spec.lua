@@ -166,6 +166,17 @@ describe('an exponent', function()
     assert.matches('working set = L2', analysis.words(found))
   end)
 
+  it('leaves out what has no logarithm, and what was disturbed', function()
+    local rows = grown(function() return 2 end)
+    rows[#rows + 1] = { x = 1, fwd = 0 }
+    rows[#rows + 1] = { x = 0, fwd = 7 }
+    rows[#rows + 1] = { x = 2, fwd = -3 }
+    rows[#rows + 1] = { x = 3, fwd = 1e9, grade = 'D' }
+    local found = analysis.exponent(rows, 'fwd', 'x')[1]
+    assert.near(2, found.exponent, 1e-9)
+    assert.same({ 16, 8192, 10 }, { found.from, found.to, found.n })
+  end)
+
   it('needs three points', function()
     assert.has_error(function() analysis.exponent({ { x = 1, fwd = 1 } }, 'fwd', 'x') end)
   end)
