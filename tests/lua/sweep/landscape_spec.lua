@@ -66,6 +66,9 @@ describe('the report of a landscape', function()
     for word in text:match('\ndense.*'):gmatch '%S+' do cells[#cells + 1] = word end
     assert.same({ 'dense', 'f32', '10', '4', '3.00', '0.0050', '4', '3.9', '..', '4.2', '6', '7',
       '2e+06', '500', '2.5', '50', 'compute', '0.250', 'B' }, cells)
+    -- and above it which times these are, where there are any
+    assert.matches('^times are medians %(med%), the machine as it is%.\n', text)
+    assert.is_nil(report.table(report.rows({}, SHAPE), machine):find('times are', 1, true))
   end)
 
   it('says once what kept several points from being measured', function()
