@@ -20,7 +20,8 @@
 enum {
   BLOCK_BYTES = 8192, /* of f32 or f64: the value, an operand and what is read and written */
   PIECE = 16384,      /* elements between two looks at the interrupt flag: whole blocks */
-  SHORTEST_RUN = 32   /* as in elementwise.c: below it the element is repeated for each */
+  SHORTEST_RUN = 32,  /* as in elementwise.c: below it the element is repeated for each */
+  LONG_ROW = 256      /* elements: shorter ones are copied, so that a loop runs over many */
 };
 
 /* A tensor of the chain: element i is at i / div % mod. */
@@ -42,7 +43,7 @@ typedef struct prepared {
   bool rounds;    /* to its narrow type, because the value goes on */
 } prepared;
 
-enum { FORM_NONE, FORM_NUMBER, FORM_VALUE, FORM_RUN, FORM_STILL };
+enum { FORM_NONE, FORM_NUMBER, FORM_VALUE, FORM_RUN, FORM_ROWS, FORM_STILL };
 
 typedef struct chain {
   const rg_links *links;
@@ -53,6 +54,7 @@ typedef struct chain {
   int64_t block;     /* elements */
   int64_t lane_size; /* bytes of f32 or f64 */
   double weight;
+  int32_t isa; /* whose loops they are; -1: it is not set up */
 } chain;
 
 /* Room for one thread's block. */
@@ -170,7 +172,23 @@ static void call_still(const chain *c, const rg_link *l, const prepared *p, int6
   }
 }
 
-/* y = the function of v, which is side by side. */
+/* It is a row that comes again and again. */
+static void call_rows(const chain *c, const rg_link *l, const prepared *p, int64_t i, int64_t n,
+                      char *y, const char *v)
+{
+  const operand *o = &c->at[l->with];
+
+  for (int64_t done = 0; done < n;) {
+    int64_t column = (i + done) % o->mod;
+    int64_t some = rg_min_i64(n - done, o->mod - column);
+    int64_t at = done * c->lane_size;
+
+    call_loop(p, l->reversed != 0, y + at, v + at, o->data + column * o->size, false, some);
+    done += some;
+  }
+}
+
+/* y = the function of v, which is contiguous. */
 static void compute(const chain *c, int32_t k, int64_t i, int64_t n, char *y, const char *v,
                     room *r)
 {
@@ -184,6 +202,9 @@ static void compute(const chain *c, int32_t k, int64_t i, int64_t n, char *y, co
     break;
   case FORM_STILL:
     call_still(c, l, p, i, n, y, v);
+    break;
+  case FORM_ROWS:
+    call_rows(c, l, p, i, n, y, v);
     break;
   case FORM_RUN:
     call_loop(p, reversed, y, v, block_of(&c->at[l->with], i, n, r->second, r->narrow), false, n);
@@ -277,6 +298,10 @@ static int32_t second_form(const chain *c, const operand *first, const operand *
 {
   int64_t row = rg_min_i64(first->run, second->run);
 
+  if (!second->still && second->run < c->count && second->run >= LONG_ROW &&
+      !rg_is_narrow(second->dtype)) {
+    return FORM_ROWS;
+  }
   if (!second->still || rg_is_narrow(second->dtype)) {
     return FORM_RUN;
   }
@@ -338,36 +363,101 @@ static void prepare(chain *c, int32_t k, const operand *first)
   c->weight += weight_of(l);
 }
 
-rg_status rg_cpu_fused(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+static rg_status set_up(chain *c, const rg_call *call, rg_tensor *const *out)
 {
   const rg_tensor *y = out[0];
   const operand whole = { .run = y->_count };
-  chain c = { .links = &((const rg_fused_args *)call->args)->links,
-              .n_in = call->n_in,
-              .count = y->_count,
-              .lane_size = rg_lane_bytes(rg_lane_of(y->_dtype)) };
-  const operand *first = NULL;
 
-  if (rg_ring_on != 0) {
-    frame->path = rg_fused_names(c.links);
-  }
-  if (c.count == 0) {
-    return RG_OK;
-  }
-  c.block = BLOCK_BYTES / c.lane_size;
+  c->links = &((const rg_fused_args *)call->args)->links;
+  c->n_in = call->n_in;
+  c->count = y->_count;
+  c->lane_size = rg_lane_bytes(rg_lane_of(y->_dtype));
+  c->block = BLOCK_BYTES / c->lane_size;
+  c->weight = 0;
+  c->isa = rg_isa();
   for (int32_t i = 0; i < call->n_in; i++) {
-    c.at[i] = operand_of(call->in[i], y);
+    c->at[i] = operand_of(call->in[i], y);
   }
   for (int32_t i = 0; i < call->n_out; i++) {
     if (!rg_is_contiguous(out[i])) {
       return rg_fail(RG_ENOSUP, "fused: a result has gaps");
     }
-    c.at[c.n_in + i] = operand_of(out[i], y);
+    c->at[c->n_in + i] = operand_of(out[i], y);
   }
-  for (int32_t k = 0; k < c.links->n; k++) {
-    first = c.links->at[k].load >= 0 ? &c.at[c.links->at[k].load] : &whole;
-    prepare(&c, k, first);
+  for (int32_t k = 0; k < c->links->n; k++) {
+    const rg_link *l = &c->links->at[k];
+
+    prepare(c, k, l->load >= 0 ? &c->at[l->load] : &whole);
   }
-  return rg_parallel(rg_threads_for(c.weight * (double)c.count), (c.count + PIECE - 1) / PIECE, job,
-                     &c);
+  return RG_OK;
+}
+
+/* -- The call ------------------------------------------------------------------------------- */
+
+/* A step's chain: its tensors stay where they are. */
+typedef struct kept {
+  rg_memo memo;
+  chain chain;
+} kept;
+
+static void release(rg_memo *memo)
+{
+  rg_host_free(memo);
+}
+
+/* The chain that the step keeps; NULL where there is no memory for one. */
+static rg_status kept_chain(const rg_call *call, rg_tensor *const *out, rg_memo **memo,
+                            const chain **c)
+{
+  kept *k = (kept *)*memo;
+
+  if (k == NULL) {
+    k = rg_host_alloc(sizeof(*k));
+    if (k == NULL) {
+      *c = NULL;
+      return RG_OK;
+    }
+    k->memo.release = release;
+    k->chain.isa = -1;
+    *memo = &k->memo;
+  }
+  if (k->chain.isa != rg_isa()) {
+    k->chain.isa = -1;
+    RG_TRY(set_up(&k->chain, call, out));
+  }
+  *c = &k->chain;
+  return RG_OK;
+}
+
+static rg_status run(const chain *c)
+{
+  if (c->count <= c->block) {
+    room r;
+
+    run_block(c, 0, c->count, &r);
+    return RG_OK;
+  }
+  return rg_parallel(rg_threads_for(c->weight * (double)c->count), (c->count + PIECE - 1) / PIECE,
+                     job, (void *)(uintptr_t)c);
+}
+
+rg_status rg_cpu_fused(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  const chain *c = NULL;
+  chain own;
+
+  if (rg_ring_on != 0) {
+    frame->path = rg_fused_names(&((const rg_fused_args *)call->args)->links);
+  }
+  if (out[0]->_count == 0) {
+    return RG_OK;
+  }
+  if (frame->memo != NULL) {
+    RG_TRY(kept_chain(call, out, frame->memo, &c));
+  }
+  if (c == NULL) {
+    RG_TRY(set_up(&own, call, out));
+    c = &own;
+  }
+  return run(c);
 }

@@ -79,14 +79,7 @@ rg_status rg_capture_end(rg_plan **out)
   if (capturing == NULL || out == NULL) {
     return rg_fail(RG_ECAPTURE, "capture: none is under way");
   }
-  rg_plan *plan = rg_capture_swap(NULL);
-  rg_status status = rg_plan_fuse(plan);
-
-  if (status != RG_OK) {
-    rg_plan_release(plan);
-    return status;
-  }
-  *out = plan;
+  *out = rg_capture_swap(NULL);
   return RG_OK;
 }
 

@@ -6,10 +6,10 @@
 ** While a CUDA graph is captured nothing can be started, allocated or timed, so steps are captured
 ** only when all of them have run before on the same stream, in the same modes: then whatever
 ** kernels keep for these is there, and the choice among them is made.  The capture itself was such
-** a run, unless it was on another stream, in other modes, or neighbours became a chain behind it;
-** then the next replay goes step by step and the one after it is captured.  A device graph keeps
-** the kernels that the modes asked for: in other modes it is thrown away, and the same starts
-** again.  On another stream it is not: it goes on running on its own (replay.c).
+** a run, unless it was on another stream, in other modes, or dry; then the next replay goes step
+** by step and the one after it is captured.  A device graph keeps the kernels that the modes asked
+** for: in other modes it is thrown away, and the same starts again.  On another stream it is not:
+** it goes on running on its own (replay.c).
 **
 ** Random numbers are others at each replay: a step that draws reads where they begin from memory of
 ** the device (draw_at), which is written before each run.  Where a kernel cannot be captured the

@@ -109,9 +109,6 @@ void rg_step_forget(step *s);
 /* Release a step that is in no list any more. */
 void rg_plan_drop(rg_plan *plan, step *s);
 
-/* Join neighbouring steps into chains, where the plan's device has them (fuse.c). */
-rg_status rg_plan_fuse(rg_plan *plan) RG_CHECK;
-
 /* Take the step that was added last away again. */
 void rg_plan_drop_last(rg_plan *plan);
 

@@ -15,13 +15,15 @@ local M = {}
 -- a hundredth of the plan's buffers.
 local NODES, NODE_BYTES, SHARE = 2000, 500, 0.01
 
--- The core's passes that keep every bit, in their order, as C reads them.
-local EXACT, N_EXACT = ffi.new('const char *[?]', C.rg_pass_count()), 0
+-- The core's passes that keep every bit, in their order, as C reads them, but for the one that
+-- leaves no call out and joins them.
+local EXACT, N_EXACT, FUSION = ffi.new('const char *[?]', C.rg_pass_count()), 0, nil
 for index = 0, C.rg_pass_count() - 1 do
   local pass = ffi.new 'rg_pass_facts'
   call.check(C.rg_pass_facts_of(index, pass))
-  -- chains are asked for by name: graph:optimize { 'elementwise_fusion' }
-  if pass.exactness == C.RG_PASS_EXACT and ffi.string(pass.name) ~= 'elementwise_fusion' then
+  if ffi.string(pass.name) == 'elementwise_fusion' then
+    FUSION = index
+  elseif pass.exactness == C.RG_PASS_EXACT then
     EXACT[N_EXACT] = pass.name
     N_EXACT = N_EXACT + 1
   end
@@ -33,12 +35,17 @@ local function facts_of(graph)
   return facts
 end
 
--- The graph after the exact passes; nil where they leave every call in its place.
+-- The graph after the exact passes, nil where they leave every call in its place; and how many
+-- calls were left out.
 local function reduced(graph)
   local slot = ffi.new 'rg_graph *[1]'
   call.check(C.rg_graph_optimize(graph, EXACT, N_EXACT, slot), 'capture')
   local less = ffi.gc(slot[0], C.rg_graph_release)
-  return facts_of(less).n_calls < facts_of(graph).n_calls and less or nil
+  local before, calls = facts_of(graph).n_calls, facts_of(less).n_calls
+  call.check(C.rg_graph_pass(less, FUSION), 'capture')
+  if facts_of(less).n_calls == before then return nil, 0 end
+  call.check(C.rg_graph_copy(less, slot), 'capture') -- numbered without gaps
+  return ffi.gc(slot[0], C.rg_graph_release), before - calls
 end
 
 --- Run a function once and make a plan of what it computes: of its calls, in their order, those
@@ -65,12 +72,12 @@ function M.capture(f, ...)
     blame.raise('capture: it computes nothing that is seen outside; return what you want computed',
       'EARG', 'capture')
   end
-  local less = reduced(graph)
+  local less, left_out = reduced(graph)
   local now = less and facts_of(less) or facts
   local fields = { results = made.held, n_results = made.held.n, training = made.training,
     reduced = facts.flops - now.flops > 0.01 * facts.flops,
     parameters = made.places, replaced = made.replaced,
-    recorded = { n_calls = facts.n_calls, left_out = facts.n_calls - now.n_calls,
+    recorded = { n_calls = facts.n_calls, left_out = left_out,
       flops = facts.flops, bytes = facts.bytes } }
   local pointer = not less and plan.take(whole) or nil
   whole:release()

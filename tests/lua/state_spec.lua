@@ -284,7 +284,7 @@ describe('a capture whose coroutine waits', function()
       plan = ridge.capture(function()
         local y = x * 2
         coroutine.yield(y)
-        return y + 1
+        return y:cumsum(1)
       end)
     end)
     local y = go()
@@ -292,13 +292,13 @@ describe('a capture whose coroutine waits', function()
     local z = ridge.ones(8) * 3
     local other = ridge.capture(function() return z + 1 end)
     go()
-    assert.same({ 'mul', 'add' }, (function()
+    assert.same({ 'mul', 'cumsum' }, (function()
       local names = {}
       for i, name in ipairs(plan:facts().steps) do names[i] = name:match '%a+' end
       return names
     end)())
     x:fill_(5)
-    assert.same({ 11, 11, 11, 11 }, plan():tolist())
+    assert.same({ 10, 20, 30, 40 }, plan():tolist())
     assert.are.equal(4, other()[1]:item())
   end)
 
