@@ -358,6 +358,32 @@ describe('elementwise fusion', function()
     refused(all, '7', 'expected')
   end)
 
+  it('leaves the graph as it was where memory fails, at each place', function()
+    local x, w = ridge.randn(4, 6), ridge.randn(6, 3)
+    local function f()
+      local a = (x * 2):exp()
+      x:add_(a)
+      return (a + x):matmul(w):tanh() * 3, a
+    end
+    local g = ridge.graph(f)
+    local before = g:json()
+    local slot, names = ffi.new 'rg_graph *[1]', ffi.new('const char *[1]', PASS)
+    local failed = 0
+    for n = 1, 1000 do
+      C.rg_alloc_fail_at(n)
+      local status = C.rg_graph_optimize(g._p, names, 1, slot)
+      C.rg_alloc_fail_at(0)
+      assert.equal(before, g:json())
+      if status == 0 then
+        C.rg_graph_release(slot[0])
+        break
+      end
+      assert.equal(tonumber(C.RG_ENOMEM), status)
+      failed = failed + 1
+    end
+    assert.is_true(failed > 10 and failed < 1000, failed)
+  end)
+
   it('is seen in a profile, by the names of its functions', function()
     local x = ridge.randn(30)
     local plan = fused(function() return (x * 2 + 1):gelu() end)
