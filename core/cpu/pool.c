@@ -7,11 +7,15 @@
 #include <string.h>
 
 #include "cpu/cpu.h"
+#include "cpu/simd/simd.h"
 #include "op/conv.h"
 #include "op/pool.h"
 
 typedef struct pool {
   const rg_pool2d_options *o;
+  const rg_simd_pool *loops;
+  int type;     /* 0: f32, 1: f64 */
+  int64_t size; /* bytes of an element */
   int64_t planes;
   int64_t run;  /* elements side by side: 1, or channels */
   int64_t x[2]; /* rows and columns of the larger side */
@@ -22,196 +26,149 @@ typedef struct pool {
   double count;   /* of a whole window */
 } pool;
 
-/* A window cut off at the image's border. */
-typedef struct window {
-  int64_t from[2];
-  int64_t to[2]; /* one behind */
-} window;
+enum {
+  CHUNK = 1024,        /* windows of a row at a time: what they read stays in L1 */
+  STOP_EVERY = 1 << 20 /* elements between two looks at a request to stop */
+};
 
-static window window_at(const pool *p, int64_t i, int64_t j)
+/* -- Boxes, for f32 and f64 ------------------------------------------------------------------ */
+
+/* Each is given a box, and where its elements lie: in the image, and in what the windows give. */
+typedef void pool_box(const pool *p, const rg_pool_box *b, void *x, void *y, int32_t *index);
+
+static void max_box(const pool *p, const rg_pool_box *b, void *x, void *y, int32_t *index)
 {
-  const int64_t at[2] = { i, j };
-  window w;
-
-  for (int k = 0; k < 2; k++) {
-    int64_t start = at[k] * p->o->stride[k] - p->o->pad_low[k];
-
-    w.from[k] = rg_max_i64(start, 0);
-    w.to[k] = rg_min_i64(start + p->o->size[k], p->x[k]);
-  }
-  return w;
+  p->loops->max[p->type](b, y, index, x);
 }
 
-/* What an average divides by. */
-static double window_count(const pool *p, const window *w)
+static void avg_box(const pool *p, const rg_pool_box *b, void *x, void *y, int32_t *index)
 {
-  return p->o->skip_pad != 0 ? (double)((w->to[0] - w->from[0]) * (w->to[1] - w->from[1]))
-                             : p->count;
+  (void)index;
+  p->loops->avg[p->type](b, y, x);
 }
 
-/* Has Ctrl-C come?  Asked for after about a million elements; read: by the loop since then. */
-static bool stops(int64_t *read, const window *w, int64_t run)
+static void avg_back_box(const pool *p, const rg_pool_box *b, void *x, void *y, int32_t *index)
 {
-  *read += (w->to[0] - w->from[0]) * (w->to[1] - w->from[1]) * run;
-  if (*read < 1 << 20) {
-    return false;
-  }
-  *read = 0;
-  return rg_interrupt_pending() != 0;
+  (void)index;
+  p->loops->avg_back[p->type](b, x, y);
 }
-
-/* -- Loops, for f32 and f64: false when they stopped early ---------------------------------- */
-
-/* One plane: y[i,j] = the largest of its window, the first of equal ones; nan wins. */
-#define MAX_PLANE(T, name)                                                              \
-  static bool name(const pool *p, const T *x, T *y, int32_t *index)                     \
-  {                                                                                     \
-    int64_t read = 0;                                                                   \
-                                                                                        \
-    for (int64_t i = 0; i < p->y[0]; i++) {                                             \
-      for (int64_t j = 0; j < p->y[1]; j++) {                                           \
-        window w = window_at(p, i, j);                                                  \
-        int64_t at = (i * p->y[1] + j) * p->run;                                        \
-        int32_t first = (int32_t)(w.from[0] * p->x[1] + w.from[1]);                     \
-                                                                                        \
-        if (stops(&read, &w, p->run)) {                                                 \
-          return false;                                                                 \
-        }                                                                               \
-        for (int64_t l = 0; l < p->run; l++) {                                          \
-          y[at + l] = x[first * p->run + l];                                            \
-          if (index != NULL) {                                                          \
-            index[at + l] = first;                                                      \
-          }                                                                             \
-        }                                                                               \
-        for (int64_t r = w.from[0]; r < w.to[0]; r++) {                                 \
-          for (int64_t c = w.from[1]; c < w.to[1]; c++) {                               \
-            int32_t here = (int32_t)(r * p->x[1] + c);                                  \
-            const T *v = x + here * p->run;                                             \
-                                                                                        \
-            for (int64_t l = 0; l < p->run; l++) {                                      \
-              bool more = v[l] > y[at + l] || (v[l] != v[l] && y[at + l] == y[at + l]); \
-                                                                                        \
-              y[at + l] = more ? v[l] : y[at + l];                                      \
-              if (index != NULL) {                                                      \
-                index[at + l] = more ? here : index[at + l];                            \
-              }                                                                         \
-            }                                                                           \
-          }                                                                             \
-        }                                                                               \
-      }                                                                                 \
-    }                                                                                   \
-    return true;                                                                        \
-  }
-
-#define MAX_BACK_PLANE(T, name)                                           \
-  static bool name(const pool *p, const T *dy, T *dx, int32_t *index)     \
-  {                                                                       \
-    memset(dx, 0, (size_t)(p->x[0] * p->x[1] * p->run) * sizeof(T));      \
-    for (int64_t at = 0; at < p->y[0] * p->y[1] * p->run; at += p->run) { \
-      for (int64_t l = 0; l < p->run; l++) {                              \
-        dx[index[at + l] * p->run + l] += dy[at + l];                     \
-      }                                                                   \
-    }                                                                     \
-    return true;                                                          \
-  }
-
-#define AVG_PLANE(T, name)                                          \
-  static bool name(const pool *p, const T *x, T *y, int32_t *index) \
-  {                                                                 \
-    (void)index;                                                    \
-    int64_t read = 0;                                               \
-                                                                    \
-    for (int64_t i = 0; i < p->y[0]; i++) {                         \
-      for (int64_t j = 0; j < p->y[1]; j++) {                       \
-        window w = window_at(p, i, j);                              \
-        T *to = y + (i * p->y[1] + j) * p->run;                     \
-        T scale = (T)(1.0 / window_count(p, &w));                   \
-                                                                    \
-        if (stops(&read, &w, p->run)) {                             \
-          return false;                                             \
-        }                                                           \
-        memset(to, 0, (size_t)p->run * sizeof(T));                  \
-        for (int64_t r = w.from[0]; r < w.to[0]; r++) {             \
-          for (int64_t c = w.from[1]; c < w.to[1]; c++) {           \
-            for (int64_t l = 0; l < p->run; l++) {                  \
-              to[l] += x[(r * p->x[1] + c) * p->run + l];           \
-            }                                                       \
-          }                                                         \
-        }                                                           \
-        for (int64_t l = 0; l < p->run; l++) {                      \
-          to[l] *= scale;                                           \
-        }                                                           \
-      }                                                             \
-    }                                                               \
-    return true;                                                    \
-  }
-
-#define AVG_BACK_PLANE(T, name)                                       \
-  static bool name(const pool *p, const T *dy, T *dx, int32_t *index) \
-  {                                                                   \
-    (void)index;                                                      \
-    memset(dx, 0, (size_t)(p->x[0] * p->x[1] * p->run) * sizeof(T));  \
-    int64_t read = 0;                                                 \
-                                                                      \
-    for (int64_t i = 0; i < p->y[0]; i++) {                           \
-      for (int64_t j = 0; j < p->y[1]; j++) {                         \
-        window w = window_at(p, i, j);                                \
-        const T *from = dy + (i * p->y[1] + j) * p->run;              \
-        T scale = (T)(1.0 / window_count(p, &w));                     \
-                                                                      \
-        if (stops(&read, &w, p->run)) {                               \
-          return false;                                               \
-        }                                                             \
-        for (int64_t r = w.from[0]; r < w.to[0]; r++) {               \
-          for (int64_t c = w.from[1]; c < w.to[1]; c++) {             \
-            for (int64_t l = 0; l < p->run; l++) {                    \
-              dx[(r * p->x[1] + c) * p->run + l] += from[l] * scale;  \
-            }                                                         \
-          }                                                           \
-        }                                                             \
-      }                                                               \
-    }                                                                 \
-    return true;                                                      \
-  }
-
-MAX_PLANE(float, max_f32)
-MAX_PLANE(double, max_f64)
-MAX_BACK_PLANE(float, max_back_f32)
-MAX_BACK_PLANE(double, max_back_f64)
-AVG_PLANE(float, avg_f32)
-AVG_PLANE(double, avg_f64)
-AVG_BACK_PLANE(float, avg_back_f32)
-AVG_BACK_PLANE(double, avg_back_f64)
 
 /* -- Planes ------------------------------------------------------------------------------- */
-
-typedef bool plane_f32(const pool *p, const float *in, float *out, int32_t *index);
-typedef bool plane_f64(const pool *p, const double *in, double *out, int32_t *index);
 
 typedef struct pool_work {
   pool pool;
   int64_t in_size; /* elements of a plane */
   int64_t out_size;
   int64_t index_size;
-  plane_f32 *f32;
-  plane_f64 *f64;
-  bool is_f64;
+  pool_box *box; /* NULL: the gradient of max_pool2d */
+  bool back;     /* out is the larger side */
 } pool_work;
+
+/* Windows j .. j+n of row i, all of whose boxes have the columns that the first one has. */
+static void run_box(const pool_work *w, const int64_t rows[2], int64_t i, int64_t j, int64_t n,
+                    char *x, char *y, int32_t *index)
+{
+  const pool *p = &w->pool;
+  int64_t start = j * p->o->stride[1] - p->o->pad_low[1];
+  int64_t left = rg_max_i64(start, 0);
+  int64_t right = rg_min_i64(start + p->o->size[1], p->x[1]);
+  int64_t here = rows[0] * p->x[1] + left;
+  int64_t first = (i * p->y[1] + j) * p->run;
+  bool channels = p->run > 1;
+  rg_pool_box b = { .n = n * p->run,
+                    .step = channels ? 1 : p->o->stride[1],
+                    .rows = rows[1] - rows[0],
+                    .columns = right - left,
+                    .row_step = p->x[1] * p->run,
+                    .column_step = p->run,
+                    .width = p->x[1],
+                    .here = (int32_t)here,
+                    .apart = channels ? 0 : (int32_t)p->o->stride[1] };
+
+  b.scale = 1.0 / (p->o->skip_pad != 0 ? (double)(b.rows * b.columns) : p->count);
+  w->box(p, &b, x + here * p->run * p->size, y + first * p->size,
+         index != NULL ? index + first : NULL);
+}
+
+/* All windows of a plane; false where Ctrl-C came, which is asked for after about a million
+** elements. */
+static bool plane(const pool_work *w, char *x, char *y, int32_t *index, int64_t *read)
+{
+  const pool *p = &w->pool;
+  int64_t stride = p->o->stride[1];
+  int64_t low = p->o->pad_low[1];
+  int64_t room = p->x[1] + low - p->o->size[1];
+  /* windows from .. to-1 have all their columns */
+  int64_t from = rg_min_i64((low + stride - 1) / stride, p->y[1]);
+  int64_t to = room < 0 ? from : rg_max_i64(from, rg_min_i64(room / stride + 1, p->y[1]));
+  int64_t area = p->o->size[0] * p->o->size[1];
+  int64_t most = rg_max_i64(1, rg_min_i64(CHUNK, STOP_EVERY / area));
+
+  for (int64_t i = 0; i < p->y[0]; i++) {
+    int64_t start = i * p->o->stride[0] - p->o->pad_low[0];
+    int64_t rows[2] = { rg_max_i64(start, 0), rg_min_i64(start + p->o->size[0], p->x[0]) };
+    int64_t n;
+
+    for (int64_t j = 0; j < p->y[1]; j += n) {
+      n = p->run == 1 && j >= from && j < to ? rg_min_i64(most, to - j) : 1;
+      *read += n * p->run * area;
+      if (*read >= STOP_EVERY) {
+        *read = 0;
+        if (rg_interrupt_pending()) {
+          return false;
+        }
+      }
+      run_box(w, rows, i, j, n, x, y, index);
+    }
+  }
+  return true;
+}
+
+/* The index says where; nothing of the windows is needed. */
+static bool max_back_plane(const pool_work *w, char *x, const char *y, const int32_t *index,
+                           int64_t *read)
+{
+  const pool *p = &w->pool;
+
+  for (int64_t j = 0; j < w->index_size; j += p->run) {
+    *read += p->run;
+    if (*read >= STOP_EVERY) {
+      *read = 0;
+      if (rg_interrupt_pending()) {
+        return false;
+      }
+    }
+    for (int64_t l = j; l < j + p->run; l++) {
+      int64_t to = index[l] * p->run + l - j;
+
+      if (p->type == 0) {
+        ((float *)(void *)x)[to] += ((const float *)(const void *)y)[l];
+      } else {
+        ((double *)(void *)x)[to] += ((const double *)(const void *)y)[l];
+      }
+    }
+  }
+  return true;
+}
 
 static bool pool_job(void *work, int64_t begin, int64_t end)
 {
   const pool_work *w = work;
+  int64_t read = 0;
 
   for (int64_t i = begin; i < end; i++) {
     int32_t *index = w->pool.index != NULL ? w->pool.index + i * w->index_size : NULL;
+    char *in = (char *)(uintptr_t)w->pool.in + i * w->in_size * w->pool.size;
+    char *out = (char *)w->pool.out + i * w->out_size * w->pool.size;
 
     if (rg_interrupt_pending()) {
       return false;
     }
-    if (w->is_f64 ? !w->f64(&w->pool, (const double *)w->pool.in + i * w->in_size,
-                            (double *)w->pool.out + i * w->out_size, index)
-                  : !w->f32(&w->pool, (const float *)w->pool.in + i * w->in_size,
-                            (float *)w->pool.out + i * w->out_size, index)) {
+    if (w->back) {
+      memset(out, 0, (size_t)(w->out_size * w->pool.size));
+    }
+    if (w->box == NULL ? !max_back_plane(w, out, in, index, &read)
+                       : !plane(w, w->back ? out : in, w->back ? in : out, index, &read)) {
       return false;
     }
   }
@@ -255,7 +212,9 @@ static rg_status run(pool_work *w, const rg_call *call, const rg_tensor *big,
   if (in->_count == 0) {
     return RG_OK;
   }
-  w->is_f64 = in->_dtype == RG_F64;
+  w->pool.type = in->_dtype == RG_F64 ? 1 : 0;
+  w->pool.size = in->_dtype == RG_F64 ? 8 : 4;
+  w->pool.loops = rg_simd()->pool;
   w->pool.o = &args->o;
   w->pool.planes = last ? big->_shape[0] : big->_shape[0] * big->_shape[1];
   w->pool.run = last ? big->_shape[3] : 1;
@@ -285,7 +244,7 @@ static rg_status run(pool_work *w, const rg_call *call, const rg_tensor *big,
 
 rg_status rg_cpu_max_pool2d(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
-  pool_work w = { .f32 = max_f32, .f64 = max_f64 };
+  pool_work w = { .box = max_box };
 
   w.pool.index = call->n_out > 1 ? out[1]->_data : NULL;
   return run(&w, call, call->in[0], out[0], out[0], frame);
@@ -297,7 +256,7 @@ rg_status rg_cpu_max_pool2d_back(const rg_call *call, rg_tensor *const *out, rg_
   const rg_tensor *index = call->in[1];
   int32_t *where = index->_data;
   int64_t plane = args->rows * args->columns;
-  pool_work w = { .f32 = max_back_f32, .f64 = max_back_f64 };
+  pool_work w = { .back = true };
 
   for (int64_t i = 0; i < index->_count; i++) { /* it may be anybody's numbers */
     if (where[i] < 0 || where[i] >= plane) {
@@ -311,14 +270,14 @@ rg_status rg_cpu_max_pool2d_back(const rg_call *call, rg_tensor *const *out, rg_
 
 rg_status rg_cpu_avg_pool2d(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
-  pool_work w = { .f32 = avg_f32, .f64 = avg_f64 };
+  pool_work w = { .box = avg_box };
 
   return run(&w, call, call->in[0], out[0], out[0], frame);
 }
 
 rg_status rg_cpu_avg_pool2d_back(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
-  pool_work w = { .f32 = avg_back_f32, .f64 = avg_back_f64 };
+  pool_work w = { .box = avg_back_box, .back = true };
 
   return run(&w, call, out[0], call->in[0], out[0], frame);
 }

@@ -21,21 +21,23 @@ const rg_backend *rg_cpu_backend(void)
 
 /* -- Instruction sets ------------------------------------------------------------------ */
 
-#define DECLARE(isa)                                \
-  extern const rg_simd_unary rg_simd_unary_##isa;   \
-  extern const rg_simd_binary rg_simd_binary_##isa; \
-  extern const rg_simd_cast rg_simd_cast_##isa;     \
-  extern const rg_simd_reduce rg_simd_reduce_##isa; \
-  extern const rg_simd_random rg_simd_random_##isa; \
-  extern const rg_simd_step rg_simd_step_##isa;     \
-  extern const rg_simd_norm rg_simd_norm_##isa;     \
-  extern const rg_simd_act rg_simd_act_##isa;       \
-  extern const rg_simd_attention rg_simd_attention_##isa;
+#define DECLARE(isa)                                      \
+  extern const rg_simd_unary rg_simd_unary_##isa;         \
+  extern const rg_simd_binary rg_simd_binary_##isa;       \
+  extern const rg_simd_cast rg_simd_cast_##isa;           \
+  extern const rg_simd_reduce rg_simd_reduce_##isa;       \
+  extern const rg_simd_random rg_simd_random_##isa;       \
+  extern const rg_simd_step rg_simd_step_##isa;           \
+  extern const rg_simd_norm rg_simd_norm_##isa;           \
+  extern const rg_simd_act rg_simd_act_##isa;             \
+  extern const rg_simd_attention rg_simd_attention_##isa; \
+  extern const rg_simd_pool rg_simd_pool_##isa;
 #define TABLES(isa)                                                                                \
   {                                                                                                \
     .unary = &rg_simd_unary_##isa, .binary = &rg_simd_binary_##isa, .cast = &rg_simd_cast_##isa,   \
     .reduce = &rg_simd_reduce_##isa, .random = &rg_simd_random_##isa, .step = &rg_simd_step_##isa, \
-    .norm = &rg_simd_norm_##isa, .act = &rg_simd_act_##isa, .attention = &rg_simd_attention_##isa  \
+    .norm = &rg_simd_norm_##isa, .act = &rg_simd_act_##isa, .attention = &rg_simd_attention_##isa, \
+    .pool = &rg_simd_pool_##isa                                                                    \
   }
 
 DECLARE(base)

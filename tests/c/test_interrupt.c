@@ -479,8 +479,8 @@ int main(void)
   test_plane((plane_case){ "a convolution in f64", RG_F64, 0, 120, 60 });
   test_plane((plane_case){ "its gradient", RG_F64, 1, 120, 60 });
   test_plane((plane_case){ "the gradient of its kernel", RG_F64, 2, 120, 60 });
-  test_plane((plane_case){ "the largest of large windows", RG_F32, 3, 400, 60 });
-  test_plane((plane_case){ "the means of large windows", RG_F32, 4, 400, 60 });
+  test_plane((plane_case){ "the largest of large windows", RG_F32, 3, 560, 120 });
+  test_plane((plane_case){ "the means of large windows", RG_F32, 4, 560, 120 });
   test_long_row();
   test_svd(RG_F64);
   test_svd(RG_F32);

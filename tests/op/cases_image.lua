@@ -165,6 +165,10 @@ return function(M)
       skip_pad = true } },
     { { 1, 2, 4, 24 }, { size = { 3, 3 }, stride = { 1, 1 }, pad = { 1, 1, 1, 1 } } },
     { { 1, 1, 3, 8 }, { size = { 1, 2 }, stride = { 1, 1 }, pad = { 0, 1, 0, 0 } } },
+    -- rows of windows, or channels, that are more than a vector and no whole number of them
+    { { 1, 1, 2, 70 }, { size = { 2, 3 }, stride = { 1, 1 }, pad = { 0, 1, 0, 2 } } },
+    { { 1, 1, 3, 75 }, { size = { 2, 3 }, stride = { 1, 2 }, pad = { 1, 0, 0, 1 } } },
+    { { 1, 37, 2, 22 }, { size = { 2, 2 }, stride = { 1, 3 } } },
   }
   local pool, back = {}, {}
   for _, g in ipairs(WINDOWS) do

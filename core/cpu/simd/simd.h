@@ -145,6 +145,28 @@ typedef struct rg_simd_attention {
                  const float *sum);
 } rg_simd_attention;
 
+/* Pooling windows: n outputs side by side that see boxes of one size, a step apart. */
+typedef struct rg_pool_box {
+  int64_t n;
+  int64_t step; /* distances in elements of the image */
+  int64_t rows; /* of the box, not cut off anywhere */
+  int64_t columns;
+  int64_t row_step;
+  int64_t column_step;
+  int64_t width; /* places in a row of the image */
+  int32_t here;  /* the first place of the box of output 0 */
+  int32_t apart; /* places from one output's box to the next one's */
+  double scale;  /* of averages */
+} rg_pool_box;
+
+/* By type: f32, f64.  image: the first element that output 0 sees. */
+typedef struct rg_simd_pool {
+  /* the largest, the first of equal ones, nan above all; index: its place, or NULL */
+  void (*max[2])(const rg_pool_box *b, void *y, int32_t *index, const void *image);
+  void (*avg[2])(const rg_pool_box *b, void *y, const void *image);
+  void (*avg_back[2])(const rg_pool_box *b, void *image, const void *y); /* onto the image */
+} rg_simd_pool;
+
 typedef struct rg_simd_tables {
   const rg_simd_unary *unary;
   const rg_simd_binary *binary;
@@ -155,6 +177,7 @@ typedef struct rg_simd_tables {
   const rg_simd_norm *norm;
   const rg_simd_act *act;
   const rg_simd_attention *attention;
+  const rg_simd_pool *pool;
 } rg_simd_tables;
 
 /* By RG_ISA_... */

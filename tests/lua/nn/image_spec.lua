@@ -112,6 +112,26 @@ describe('nn.Conv2d', function()
     assert.equal(corner:max():item(), all[{ 7, 1, 1, 1 }]:item())
   end)
 
+  it('gives a gradient to the first of equal ones, and to the first nan', function()
+    local nan, list, due = 0 / 0, {}, {}
+    local windows = { { 1, 1, due = 1 }, { nan, nan, due = 1 }, { 3, nan, due = 2 },
+      { nan, 3, due = 1 }, { -1 / 0, -1 / 0, due = 1 }, { 0, -0.0, due = 1 }, { 1, 2, due = 2 } }
+    for i = 1, 37 do -- wider than a vector, and no whole number of them
+      local w = windows[i % 7 + 1]
+      for k = 1, 2 do list[#list + 1], due[#due + 1] = w[k], w.due == k and 1 or 0 end
+    end
+    for _, dtype in ipairs { 'f32', 'f64' } do
+      local x = ridge.tensor(list, { dtype = dtype }):reshape(1, 1, 1, 74):requires_grad_()
+      x:max_pool2d({ 1, 2 }):backward(ridge.ones(1, 1, 1, 37, { dtype = dtype }))
+      assert.same(due, x.grad:reshape(74):tolist())
+      -- and as 37 channels of an image of two rows
+      local last = x:detach():reshape(37, 2):transpose(1, 2):clone():reshape(1, 2, 1, 37)
+      last:requires_grad_():max_pool2d({ 2, 1 }, { layout = 'nhwc' }):backward(ridge.ones(1, 1, 1,
+        37, { dtype = dtype }))
+      assert.same(due, last.grad:reshape(2, 37):transpose(1, 2):clone():reshape(74):tolist())
+    end
+  end)
+
   it('pads a pooled image by less than a window, on each side', function()
     local x = ridge.ones(1, 1, 4, 4)
     for side = 1, 4 do
