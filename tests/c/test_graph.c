@@ -125,6 +125,7 @@ static void test_steps(void)
   ok(strcmp(names[1], "add") == 0, "and the second");
   ok(names[2] == NULL, "there is no third");
   is_status(rg_plan_step_names(NULL, names, 1), RG_EARG, "of no plan");
+  ok(SAYS("steps of no plan"), "as it says");
   is_status(rg_plan_step_names(plan, NULL, 1), RG_EARG, "into nothing");
   is_status(rg_plan_step_names(plan, names, -1), RG_EARG, "a negative number of them");
   ok(facts.flops >= 100 && facts.bytes >= 800, "what it costs at best");

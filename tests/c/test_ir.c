@@ -424,9 +424,47 @@ static void test_bound(void)
   is_int(rg_live_tensors(), before, "until the graph goes");
 }
 
+/* A node for which memory is refused is no reader of its inputs, of the first ones either. */
+static void test_refused(void)
+{
+  static const char zero[64];
+  rg_graph *g;
+  int32_t wrong = 0;
+  int32_t refused = 0;
+
+  if (tap_refusing()) {
+    return;
+  }
+  must(rg_ir_new(&g));
+  for (int32_t i = 0; i < 100; i++) {
+    const int32_t in[3] = { outside(g, RG_VALUE_INPUT, "x", 2, 3),
+                            outside(g, RG_VALUE_INPUT, "y", 2, 3),
+                            outside(g, RG_VALUE_INPUT, "z", 2, 3) };
+    rg_status status = RG_ENOMEM;
+    int32_t node;
+
+    for (int64_t n = 1; status == RG_ENOMEM && n < 100; n++) {
+      rg_alloc_fail_at(n);
+      status = rg_ir_node_add(g, &rg_op_add, in, 2, zero, &node);
+      rg_alloc_fail_at(0);
+      refused += status == RG_ENOMEM;
+      wrong += rg_ir_value_at(g, in[0])->n_uses != (status == RG_OK);
+      wrong += rg_ir_value_at(g, in[1])->n_uses != (status == RG_OK);
+    }
+    must(status);
+    if (i % 3 == 0) { /* so that room ends now before the first input, now before the second */
+      must(rg_ir_node_add(g, &rg_op_neg, &in[2], 1, NULL, &node));
+    }
+  }
+  ok(refused > 10, "some were refused");
+  is_int(wrong, 0, "and are nobody's readers");
+  rg_graph_release(g);
+}
+
 int main(void)
 {
   test_made();
+  test_refused();
   test_uses();
   test_insert();
   test_remove();

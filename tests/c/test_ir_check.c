@@ -159,6 +159,11 @@ static void test_mistakes(void)
     if (!SAYS(mistakes[i].says)) {
       printf("#   got %s\n", rg_error_message());
     }
+    rg_tensor *out[8] = { NULL };
+    rg_plan *plan = NULL;
+
+    ok(rg_graph_plan(s.g, out, &plan) == RG_EBUG && SAYS(mistakes[i].says) && plan == NULL,
+       "and makes no plan");
     rg_graph_release(s.g);
   }
 }
