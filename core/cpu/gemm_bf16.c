@@ -83,51 +83,38 @@ enum {
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* A pair of one row, in every lane. */
-ALWAYS_INLINE __m512bh pair_at(const char *at)
-{
-  return (__m512bh)_mm512_set1_epi32(*(const int32_t *)(const void *)at);
-}
-
-/* Four row pointers and two multiples of the distance reach all fourteen rows. */
-#define PAIR(r, pointer, offset, set)                                     \
-  if (r < rows) {                                                         \
-    __m512bh x = pair_at(pointer + (offset) + 4 * q);                     \
-    s[r + (set)][0] = _mm512_dpbf16_ps(s[r + (set)][0], x, (__m512bh)b0); \
-    s[r + (set)][1] = _mm512_dpbf16_ps(s[r + (set)][1], x, (__m512bh)b1); \
+/* A pair of one row, in every lane, times the same pair of 32 columns. */
+#define ROW_PAIR(r, at)                                                             \
+  if (r < rows) {                                                                   \
+    __m512bh x = (__m512bh)_mm512_set1_epi32(*(const int32_t *)(const void *)(at)); \
+                                                                                    \
+    s[r][0] = _mm512_dpbf16_ps(s[r][0], x, (__m512bh)b0);                           \
+    s[r][1] = _mm512_dpbf16_ps(s[r][1], x, (__m512bh)b1);                           \
   }
 
-/* Pair q of a step, onto the sums from number set on. */
-#define PAIRS_OF(number, set)                            \
-  do {                                                   \
-    enum { q = number };                                 \
-    __m512i b0 = _mm512_loadu_si512(b + q * ROW);        \
-    __m512i b1 = _mm512_loadu_si512(b + TILE + q * ROW); \
-    PAIR(0, p0, 0, set)                                  \
-    PAIR(1, p0, ld, set)                                 \
-    PAIR(2, p0, 2 * ld, set)                             \
-    PAIR(3, p0, ld3, set)                                \
-    PAIR(4, p1, 0, set)                                  \
-    PAIR(5, p1, ld, set)                                 \
-    PAIR(6, p1, 2 * ld, set)                             \
-    PAIR(7, p1, ld3, set)                                \
-    PAIR(8, p2, 0, set)                                  \
-    PAIR(9, p2, ld, set)                                 \
-    PAIR(10, p2, 2 * ld, set)                            \
-    PAIR(11, p2, ld3, set)                               \
-    PAIR(12, p3, 0, set)                                 \
-    PAIR(13, p3, ld, set)                                \
-  } while (0)
+/* A pair of each row onto the sums; the rows at p0 .. p3 and two multiples of their distance
+** reach all fourteen. */
+ALWAYS_INLINE void add_pair(const int rows, __m512 s[][2], const uint16_t *b, const char *p0,
+                            const char *p1, const char *p2, const char *p3, int64_t ld, int64_t ld3)
+{
+  __m512i b0 = _mm512_loadu_si512(b);
+  __m512i b1 = _mm512_loadu_si512(b + TILE);
 
-#define FOUR(first)                  \
-  do {                               \
-    PAIRS_OF(first, 0);              \
-    PAIRS_OF((first) + 1, odd);      \
-    PAIRS_OF((first) + 2, 0);        \
-    PAIRS_OF((first) + 3, odd);      \
-    _mm_prefetch(next, _MM_HINT_T1); \
-    next += 64;                      \
-  } while (0)
+  ROW_PAIR(0, p0)
+  ROW_PAIR(1, p0 + ld)
+  ROW_PAIR(2, p0 + 2 * ld)
+  ROW_PAIR(3, p0 + ld3)
+  ROW_PAIR(4, p1)
+  ROW_PAIR(5, p1 + ld)
+  ROW_PAIR(6, p1 + 2 * ld)
+  ROW_PAIR(7, p1 + ld3)
+  ROW_PAIR(8, p2)
+  ROW_PAIR(9, p2 + ld)
+  ROW_PAIR(10, p2 + 2 * ld)
+  ROW_PAIR(11, p2 + ld3)
+  ROW_PAIR(12, p3)
+  ROW_PAIR(13, p3 + ld)
+}
 
 /* c[r, 0..31] (+)= rows of a times a packed panel, so many steps of 32. */
 ALWAYS_INLINE void tile(const int rows, int64_t steps, const uint16_t *a, int64_t lda,
@@ -148,10 +135,15 @@ ALWAYS_INLINE void tile(const int rows, int64_t steps, const uint16_t *a, int64_
     s[r][1] = _mm512_setzero_ps();
   }
   for (int64_t l = 0; l < steps; l++) {
-    FOUR(0);
-    FOUR(4);
-    FOUR(8);
-    FOUR(12);
+#pragma GCC unroll 16
+    for (int q = 0; q < PAIRS; q++) {
+      add_pair(rows, q % 2 == 0 ? s : s + odd, b + q * ROW, p0 + 4 * q, p1 + 4 * q, p2 + 4 * q,
+               p3 + 4 * q, ld, ld3);
+      if (q % 4 == 3) {
+        _mm_prefetch(next, _MM_HINT_T1);
+        next += 64;
+      }
+    }
     b += 2 * TILE;
     p0 += 2 * RG_BF16_STEP;
     p1 += 2 * RG_BF16_STEP;

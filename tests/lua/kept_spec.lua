@@ -31,7 +31,10 @@ local CHAIN = [[local ridge = require 'ridge'
   local x = ridge.ones(3, { device = 'cuda:0' })
   local plan = ridge.capture(function() return (x + 1):tanh() end)
   plan:run(2)
-  print(('%.4f'):format(plan.results[1]:to 'cpu':tolist()[1]))]]
+  print(('%.4f'):format(plan.results[1]:to 'cpu':tolist()[1]))
+  -- where the compiler failed the functions are computed without it: say so
+  local why = require('ridge.device').libraries('cuda:0', true).why.nvrtc
+  if why then print(why) end]]
 local CONV = [[local ridge = require 'ridge'
   require('ridge.ffi.lib').rg_device_open(1)
   local counted = dofile 'tests/lua/counted.lua'
