@@ -100,7 +100,6 @@ template <class T, bool SMOOTH> __global__ void k_loss(const __grid_constant__ l
   constexpr int N = rg_pack_size<T>;
   RG_SHARED(L, room, RG_WARPS);
   RG_SHARED(double, sums, RG_WARPS);
-  const int64_t step = rg_step(w.x);
   const int32_t lane = (int32_t)threadIdx.x % w.width;
   const double s = w.smoothing;
 
@@ -114,7 +113,7 @@ template <class T, bool SMOOTH> __global__ void k_loss(const __grid_constant__ l
     double weights = 0; /* sum_c w[c], sum_c w[c] x[c] */
     double drawn = 0;
 
-    const rg_stretch<T> run(x, w.classes, step == 1 && w.width > 1);
+    const rg_stretch<T> run(x, w.classes, rg_step(w.x) == 1 && w.width > 1);
 
     for (int64_t c = run.first + lane * N; c < run.last; c += TWO * N * w.width) {
       two_packs(x, c, (int64_t)N * w.width, run.last, [&](int64_t at, const rg_raw<T, N> &pack) {
@@ -130,7 +129,7 @@ template <class T, bool SMOOTH> __global__ void k_loss(const __grid_constant__ l
     }
     for (int64_t k = lane; k < run.loose(); k += w.width) {
       const int64_t c = run.loose_at(k);
-      const L v = rg_get(x[c * step]);
+      const L v = rg_get(x[c * rg_step(w.x)]);
 
       add_score(v, &most, &sum);
       if (SMOOTH) {
@@ -150,7 +149,7 @@ template <class T, bool SMOOTH> __global__ void k_loss(const __grid_constant__ l
     if (lane == 0) {
       double lse = (double)most + log((double)sum);
       double weight = counts ? weight_of(w, label) : 0;
-      double loss = counts ? (1 - s) * weight * (lse - (double)rg_get(x[label * step])) : 0;
+      double loss = counts ? (1 - s) * weight * (lse - (double)rg_get(x[label * rg_step(w.x)])) : 0;
 
       loss += counts && SMOOTH ? s / (double)w.classes * (weights * lse - drawn) : 0;
       if (w.lse.data != NULL) {
