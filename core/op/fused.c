@@ -123,7 +123,7 @@ static rg_status check_link(const rg_call *call, const made *m, int64_t i, int32
   if (l->id == RG_OP_ACT_BACK ? l->act <= RG_ACT_NONE || l->act >= RG_ACT_COUNT : l->act != 0) {
     return wrong(call, i, "has no such activation");
   }
-  if (l->reversed < 0 || l->reversed > (kind == RG_LINK_BINARY)) {
+  if (l->reversed < 0 || (l->reversed > 0 && kind != RG_LINK_BINARY) || l->reversed > 1) {
     return wrong(call, i, "turns round what it does not have");
   }
   return RG_OK;

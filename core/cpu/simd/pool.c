@@ -18,6 +18,16 @@
 
 /* -- The largest ------------------------------------------------------------------------------ */
 
+/* Every second number of two vectors, the second of which begins with the last of the first. */
+#ifdef __clang__
+#define EVEN(mask, low, high, ...) __builtin_shufflevector(low, high, __VA_ARGS__)
+#else
+#define EVEN(mask, low, high, ...) __builtin_shuffle(low, high, (mask){ __VA_ARGS__ })
+#endif
+#define EVEN_16 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31
+#define EVEN_4  0, 2, 5, 7
+#define EVEN_1  0
+
 /* L outputs in a vector, written as such because GCC makes none of a loop that also keeps places.
 ** Where every second number is wanted, the second load begins one early, so that nothing behind
 ** the last is read. */
@@ -34,12 +44,8 @@
     } else if (step == 2 && (L) > 1) {                                                           \
       vec_##name##L low = *(const vec_##name##L *)x;                                             \
       vec_##name##L high = *(const vec_##name##L *)(x + (L)-1);                                  \
-      mask_##name##L even;                                                                       \
                                                                                                  \
-      for (int l = 0; l < (L); l++) {                                                            \
-        even[l] = 2 * l < (L) ? 2 * l : 2 * l + 1;                                               \
-      }                                                                                          \
-      *v = __builtin_shuffle(low, high, even);                                                   \
+      *v = EVEN(mask_##name##L, low, high, EVEN_##L);                                            \
     } else {                                                                                     \
       for (int l = 0; l < (L); l++) {                                                            \
         (*v)[l] = x[l * step];                                                                   \

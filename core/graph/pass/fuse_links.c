@@ -159,7 +159,7 @@ static bool has_shape(const rg_fusing *f, const making *m)
 /* Results are numbered, and who loads one finds it behind the inputs. */
 static bool number_results(const rg_fusing *f, making *m, int32_t n)
 {
-  int8_t number[RG_FUSED_LINKS];
+  int8_t number[RG_FUSED_LINKS] = { 0 };
 
   for (int32_t k = 0; k < n; k++) {
     rg_link *l = &m->args.links.at[k];
