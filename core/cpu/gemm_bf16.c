@@ -284,17 +284,6 @@ void rg_bf16_rows(int64_t m, int64_t steps, const uint16_t *a, int64_t lda, cons
   (void)m, (void)steps, (void)a, (void)lda, (void)b, (void)c, (void)ldc, (void)add;
 }
 
-/* In how many blocks so many tiles of rows are done, so that a block of a stays in half of L2 while
-** all panels pass.  A panel that is not kept is packed once for all rows instead. */
-static int64_t blocks_of(int64_t count, int64_t k)
-{
-  int64_t bytes = count * RG_ROWS_MOST * k * 2;
-  int64_t l2 = rg_machine_facts()->l2_bytes;
-  int64_t half = (l2 > 0 ? l2 : 1 << 20) / 2;
-
-  return rg_min_i64(rg_max_i64(1, (bytes + half - 1) / half), count);
-}
-
 void rg_gemm_bf16(const rg_gemm *g, int32_t thread, int32_t n_threads)
 {
   (void)g, (void)thread, (void)n_threads;

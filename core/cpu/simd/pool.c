@@ -136,66 +136,56 @@
 
 enum { SOME = 32 }; /* outputs whose results stay in registers while the box passes */
 
-#define SUM_OF(STEP, many)                                         \
-  {                                                                \
-    T sum[SOME];                                                   \
-                                                                   \
-    for (int64_t l = 0; l < (many); l++) {                         \
-      sum[l] = 0;                                                  \
-    }                                                              \
-    for (int64_t r = 0; r < b->rows; r++) {                        \
-      const T *from = x + r * row_step + j * (STEP);               \
-                                                                   \
-      for (int64_t c = 0; c < columns; c++, from += column_step) { \
-        for (int64_t l = 0; l < (many); l++) {                     \
-          sum[l] += from[l * (STEP)];                              \
-        }                                                          \
-      }                                                            \
-    }                                                              \
-    for (int64_t l = 0; l < (many); l++) {                         \
-      y[j + l] = sum[l] * scale;                                   \
-    }                                                              \
+#define SUM_OF(STEP, many)                                               \
+  {                                                                      \
+    T sum[SOME];                                                         \
+                                                                         \
+    for (int64_t l = 0; l < (many); l++) {                               \
+      sum[l] = 0;                                                        \
+    }                                                                    \
+    for (int64_t r = 0; r < b->rows; r++) {                              \
+      const T *from = x + r * b->row_step + j * (STEP);                  \
+                                                                         \
+      for (int64_t c = 0; c < b->columns; c++, from += b->column_step) { \
+        for (int64_t l = 0; l < (many); l++) {                           \
+          sum[l] += from[l * (STEP)];                                    \
+        }                                                                \
+      }                                                                  \
+    }                                                                    \
+    for (int64_t l = 0; l < (many); l++) {                               \
+      y[j + l] = sum[l] * scale;                                         \
+    }                                                                    \
   }
 
-/* The last block lies over the one before it, so that none is cut off: scalar code would branch on
-** every number. */
-#define BLOCKS_OF(OF, STEP, SIZE)              \
+/* Blocks lie over each other at the end, as those of the largest do. */
+#define SUM_BLOCKS(STEP, SIZE)                 \
   for (int64_t at = 0; at < n; at += (SIZE)) { \
     int64_t j = rg_min_i64(at, n - (SIZE));    \
                                                \
-    OF(STEP, SIZE)                             \
+    SUM_OF(STEP, SIZE)                         \
   }
-#define BLOCKS(OF, STEP)        \
-  {                             \
-    if (n >= SOME) {            \
-      BLOCKS_OF(OF, STEP, SOME) \
-    } else if (n >= 8) {        \
-      BLOCKS_OF(OF, STEP, 8)    \
-    } else if (n >= 4) {        \
-      BLOCKS_OF(OF, STEP, 4)    \
-    } else {                    \
-      BLOCKS_OF(OF, STEP, 1)    \
-    }                           \
+#define SUM_LOOP(STEP)     \
+  if (n >= SOME) {         \
+    SUM_BLOCKS(STEP, SOME) \
+  } else if (n >= 8) {     \
+    SUM_BLOCKS(STEP, 8)    \
+  } else if (n >= 4) {     \
+    SUM_BLOCKS(STEP, 4)    \
+  } else {                 \
+    SUM_BLOCKS(STEP, 1)    \
   }
 
-#define LOCALS                          \
-  const int64_t n = b->n;               \
-  const int64_t step = b->step;         \
-  const int64_t columns = b->columns;   \
-  const int64_t row_step = b->row_step; \
-  const int64_t column_step = b->column_step;
-
-#define AVG(type, name)                                                                 \
-  static void avg_##name(const rg_pool_box *b, void *to, const void *image)             \
-  {                                                                                     \
-    typedef type T;                                                                     \
-    T *restrict y = to;                                                                 \
-    const T *restrict x = image;                                                        \
-    const T scale = (T)b->scale;                                                        \
-    LOCALS                                                                              \
-                                                                                        \
-    if (step == 1)                                                                      \
-      BLOCKS(SUM_OF, 1) else if (step == 2) BLOCKS(SUM_OF, 2) else BLOCKS(SUM_OF, step) \
+#define AVG(type, name)                                                     \
+  static void avg_##name(const rg_pool_box *b, void *to, const void *image) \
+  {                                                                         \
+    typedef type T;                                                         \
+    T *restrict y = to;                                                     \
+    const T *restrict x = image;                                            \
+    const int64_t n = b->n;                                                 \
+    const int64_t step = b->step;                                           \
+    const T scale = (T)b->scale;                                            \
+                                                                            \
+    STEPPED(SUM_LOOP)                                                       \
   }
 
 #define SPREAD_LOOP(STEP)           \
