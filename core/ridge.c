@@ -39,5 +39,5 @@ const char *rg_build_facts(void)
 __attribute__((constructor)) static void start(void)
 {
   rg_backend_register(RG_CPU, rg_cpu_backend());
-  rg_device_on_open(rg_gpu_open);
+  rg_device_source_register(&rg_gpu_source);
 }

@@ -15,7 +15,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool tried;
 static int32_t n_devices;
-static char why[512]; /* there is none */
+static const char *prefix = "cuda"; /* unless a plugin that was named has another */
+static char why[512];               /* there is none */
 
 /* -- The driver ------------------------------------------------------------------------ */
 
@@ -65,7 +66,7 @@ static void beside(char *path, size_t size)
   const char *slash;
 
   snprintf(path, size, "libridge_gpu.so");
-  if (dladdr((void *)(uintptr_t)rg_gpu_open, &info) == 0 || info.dli_fname == NULL) {
+  if (dladdr(&rg_gpu_source, &info) == 0 || info.dli_fname == NULL) {
     return;
   }
   slash = strrchr(info.dli_fname, '/');
@@ -82,7 +83,7 @@ static void beside(char *path, size_t size)
   }
 }
 
-static int32_t load(const char *path)
+static int32_t load(const char *path, bool prefix_is_its_own)
 {
   const rg_gpu_host host = { .abi = RG_GPU_ABI,
                              .core_abi = RG_ABI,
@@ -111,6 +112,9 @@ static int32_t load(const char *path)
     snprintf(why, sizeof(why), "%s", rg_error_message());
     return 0;
   }
+  if (prefix_is_its_own) {
+    prefix = offer.prefix;
+  }
   for (int32_t i = 1; i <= offer.count && i < RG_DEVICES; i++) {
     rg_backend_register(i, offer.backend);
     rg_driver_register(i, offer.driver);
@@ -125,14 +129,15 @@ static void open_all(void)
   char path[4096];
 
   if (given != NULL && given[0] != '\0') {
-    n_devices = load(given);
+    n_devices = load(given, true);
   } else if (probe() > 0) {
     beside(path, sizeof(path));
-    n_devices = load(path);
+    n_devices = load(path, false);
   }
 }
 
-rg_status rg_gpu_open(int32_t device)
+/* How many there are. */
+static int32_t opened(void)
 {
   int32_t n;
 
@@ -143,6 +148,13 @@ rg_status rg_gpu_open(int32_t device)
   }
   n = n_devices;
   pthread_mutex_unlock(&lock);
+  return n;
+}
+
+static rg_status open_device(int32_t device)
+{
+  int32_t n = opened();
+
   if (n == 0) {
     return rg_fail(RG_EDEVICE, "%s: %s", rg_device_name(device), why);
   }
@@ -152,3 +164,16 @@ rg_status rg_gpu_open(int32_t device)
   }
   return RG_OK;
 }
+
+/* Without RIDGE_GPU the answer needs neither a driver nor a library. */
+static const char *prefix_of(void)
+{
+  const char *given = getenv("RIDGE_GPU");
+
+  if (given != NULL && given[0] != '\0') {
+    (void)opened();
+  }
+  return prefix;
+}
+
+const rg_device_source rg_gpu_source = { .prefix = prefix_of, .open = open_device };

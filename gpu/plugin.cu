@@ -462,6 +462,11 @@ extern "C" __attribute__((visibility("default"))) rg_status rg_gpu_plugin(const 
   RG_CUDA("cuda", cudaGetDeviceCount(&count));
   fill_table();
   backend.kernels = kernels;
-  *out = rg_gpu_offer{ count, 0, &driver, &backend };
+#ifdef RG_SIM
+  const char *prefix = "sim";
+#else
+  const char *prefix = "cuda";
+#endif
+  *out = rg_gpu_offer{ count, 0, &driver, &backend, prefix };
   return RG_OK;
 }

@@ -8,7 +8,7 @@
 
 #include "op/op.h"
 
-enum { RG_GPU_ABI = 7 };
+enum { RG_GPU_ABI = 8 };
 
 /* What the plugin may call. */
 typedef struct rg_gpu_host {
@@ -31,11 +31,13 @@ typedef struct rg_gpu_offer {
   int32_t _pad;
   const rg_driver *driver;
   const rg_backend *backend;
+  const char *prefix; /* of its devices' names: "cuda", "sim" */
 } rg_gpu_offer;
 
 typedef rg_status rg_gpu_entry(const rg_gpu_host *host, rg_gpu_offer *out);
 
-/* Open the device, the driver and the plugin first where they were not (rg_device_on_open). */
-rg_status rg_gpu_open(int32_t device);
+/* Where GPUs come from: the plugin beside this program where there is a driver of NVIDIA's, or the
+** one that RIDGE_GPU names.  Driver and plugin are opened with the first device. */
+extern const rg_device_source rg_gpu_source;
 
 #endif

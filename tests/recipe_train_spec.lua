@@ -17,7 +17,7 @@ local function both(command)
   if not file then return nil end
   file:close()
   local texts = {}
-  for _, device in ipairs { 'cpu', 'cuda:0' } do
+  for _, device in ipairs { 'cpu', 'sim:0' } do
     local status, text = run(('RIDGE_GPU=%s ./ridge --threads 1 recipes/%s --smoke --device %s')
       :format(SIMULATED, command, device))
     assert.equal(0, status, text)

@@ -113,8 +113,16 @@ void rg_driver_register(int32_t device, const rg_driver *driver);
 /* A device's driver; NULL for the CPU, and for a device that was not opened. */
 const rg_driver *rg_driver_of(int32_t device);
 
-/* Who opens devices: called once for each that is asked for and has no driver, until it has one. */
-void rg_device_on_open(rg_status (*open)(int32_t device));
+/* A backend of devices beside the CPU. */
+typedef struct rg_device_source {
+  /* what stands before a device's number in its name; always the same text */
+  const char *(*prefix)(void);
+  /* called once for each device that is asked for and has no driver, until it has one */
+  rg_status (*open)(int32_t device);
+} rg_device_source;
+
+/* source: is kept; before any device is named. */
+void rg_device_source_register(const rg_device_source *source);
 
 /* The streams of a device that anybody ever entered, a bit each; 0 is always one of them. */
 uint32_t rg_streams_used(int32_t device);

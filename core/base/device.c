@@ -3,13 +3,14 @@
 ** Devices: who brings their memory and their copies.  Kernels are the backend's (op/backend.c).
 */
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/base.h"
 
 static const rg_driver *drivers[RG_DEVICES];
-static rg_status (*opener)(int32_t device);
+static const rg_device_source *backend;
 static _Atomic bool opened[RG_DEVICES]; /* somebody asked for it: others are not woken up */
 static rg_device_modes modes = { .vendor = 1, .autotune = 1 };
 
@@ -33,10 +34,41 @@ const rg_driver *rg_driver_of(int32_t device)
   return device > RG_CPU_DEVICE && device < RG_DEVICES ? drivers[device] : NULL;
 }
 
-void rg_device_on_open(rg_status (*open)(int32_t device))
+void rg_device_source_register(const rg_device_source *source)
 {
-  opener = open;
+  backend = source;
 }
+
+/* -- Names ------------------------------------------------------------------------ */
+
+static pthread_once_t named = PTHREAD_ONCE_INIT;
+static char names[RG_DEVICES][24];
+
+static void name_devices(void)
+{
+  for (int32_t i = RG_CPU_DEVICE + 1; i < RG_DEVICES; i++) {
+    snprintf(names[i], sizeof(names[i]), "%.16s:%d", rg_device_prefix(), i - 1);
+  }
+}
+
+const char *rg_device_prefix(void)
+{
+  return backend != NULL ? backend->prefix() : "gpu";
+}
+
+const char *rg_device_name(int32_t device)
+{
+  if (device == RG_CPU_DEVICE) {
+    return "cpu";
+  }
+  if (device < 0 || device >= RG_DEVICES) {
+    return "?";
+  }
+  (void)pthread_once(&named, name_devices);
+  return names[device];
+}
+
+/* -- Opening and asking ----------------------------------------------------------- */
 
 rg_status rg_device_open(int32_t device)
 {
@@ -44,10 +76,10 @@ rg_status rg_device_open(int32_t device)
     return RG_OK;
   }
   if (rg_driver_of(device) == NULL) {
-    if (device < 0 || device >= RG_DEVICES || opener == NULL) {
+    if (device < 0 || device >= RG_DEVICES || backend == NULL) {
       return rg_fail(RG_EDEVICE, "device: there is no device %d", device);
     }
-    RG_TRY(opener(device));
+    RG_TRY(backend->open(device));
   }
   opened[device] = true;
   return RG_OK;

@@ -91,6 +91,15 @@ typedef struct rg_device_modes {
 /* The modes, to be read and written. */
 RG_API rg_device_modes *rg_device_modes_now(void);
 
+/*
+** What the names of devices beside the CPU begin with: that of the backend which has them, as
+** "cuda".  Where RIDGE_GPU names a backend's library, it is opened to say so.
+*/
+RG_API const char *rg_device_prefix(void);
+
+/* "cpu"; the prefix and a number from 0, as "cuda:0"; "?" for a number that is no device. */
+RG_API const char *rg_device_name(int32_t device);
+
 /* Make sure that a device can be used; the CPU always can.  RG_EDEVICE: why not, in a sentence. */
 RG_API rg_status rg_device_open(int32_t device) RG_CHECK;
 

@@ -100,9 +100,6 @@ RG_API int32_t rg_dtype_kind(int32_t dtype);
 /* "uint16_t": what an element is in C; "?" for a number that is no dtype. */
 RG_API const char *rg_dtype_stored(int32_t dtype);
 
-/* "cpu", "cuda:0"; "?" for a number that is no device. */
-RG_API const char *rg_device_name(int32_t device);
-
 /*
 ** A new tensor with undefined elements, contiguous.
 **

@@ -15,16 +15,6 @@ _Static_assert(sizeof(rg_tensor) <= 512 && sizeof(rg_storage) <= 512, "rg_struct
 
 /* -- Text for messages ----------------------------------------------------------- */
 
-const char *rg_device_name(int32_t device)
-{
-  static const char *const names[RG_DEVICE_COUNT] = {
-    "cpu",    "cuda:0", "cuda:1",  "cuda:2",  "cuda:3",  "cuda:4",  "cuda:5",  "cuda:6",  "cuda:7",
-    "cuda:8", "cuda:9", "cuda:10", "cuda:11", "cuda:12", "cuda:13", "cuda:14", "cuda:15",
-  };
-
-  return device >= 0 && device < RG_DEVICE_COUNT ? names[device] : "?";
-}
-
 const char *rg_shape_text(const int64_t *shape, int32_t ndim, char *text, size_t size)
 {
   size_t used = (size_t)snprintf(text, size, "[");

@@ -164,7 +164,8 @@ function M.cuda(opts)
 end
 
 local function set_cuda(backend)
-  local number = dtype.device('cuda:' .. backend.device, 'set_default_backend')
+  local number = dtype.device(dtype.prefix() .. ':' .. backend.device,
+    'set_default_backend')
   local bytes = 0
   if backend.memory_fraction then
     local facts = ffi.new('rg_device_facts')
@@ -249,7 +250,7 @@ function M.apply(setting)
   end
   if setting.autotune and setting.autotune_cudnn then modes.autotune = 2 end
   for name, value in pairs(setting) do
-    local device, what = tostring(name):match '^(cuda:%d+) ([%a_]+)$'
+    local device, what = tostring(name):match '^(%l+:%d+) ([%a_]+)$'
     local number = device and dtype.device(device, 'backend.apply')
     if what == 'memory_limit' then call.check(C.rg_memory_set_limit(number, value)) end
     if what == 'streams' then place.set_streams(number, value) end

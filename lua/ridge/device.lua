@@ -36,7 +36,7 @@ end
 -- >> ridge.device.available()
 function M.available()
   if dtype.best() ~= 0 then return true end
-  return false, (ffi.string(C.rg_error_message()):gsub('^cuda:%d+: ', ''))
+  return false, (ffi.string(C.rg_error_message()):gsub('^%l+:%d+: ', ''))
 end
 
 --- The names of all devices.
@@ -83,7 +83,8 @@ function M.libraries(device, open)
            why = open and { cudnn = sentence(l.dnn_why), nvrtc = sentence(l.compiler_why) } or nil }
 end
 
---- What a device is: name, device, kind ('cpu' or 'cuda'), memory and free (bytes), units
+--- What a device is: name, device, kind ('cpu', 'cuda', or 'sim' of a
+--- simulated GPU), memory and free (bytes), units
 --- (multiprocessors or processors); of a GPU also capability ('9.0'), the versions of driver and
 --- runtime ('13.0') and cublaslt ('13.1.0'), those of cudnn and nvrtc once a call
 --- wanted them.
@@ -96,7 +97,7 @@ function M.facts(device)
   call.check(C.rg_device_facts_of(number, f), 'device.facts')
   local libraries = M.libraries(ffi.string(C.rg_device_name(number)))
   return { name = ffi.string(f.name), device = ffi.string(C.rg_device_name(number)),
-           kind = number == 0 and 'cpu' or 'cuda', memory = tonumber(f.memory_bytes),
+           kind = number == 0 and 'cpu' or dtype.prefix(), memory = tonumber(f.memory_bytes),
            free = tonumber(f.free_bytes), units = f.units,
            capability = f.capability > 0 and ('%d.%d'):format(f.capability / 10, f.capability % 10)
              or nil,

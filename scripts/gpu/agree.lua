@@ -17,7 +17,7 @@ local opt = ridge.args(lost.with {
   { 'tiny', false, 'sizes for the simulator' },
   { 'seed', 1, 'of all numbers', integer = true },
 })
-local DEVICE = 'cuda:0'
+local DEVICE = ridge.device.best()
 local UNIT = { f32 = 2 ^ -24, f16 = 2 ^ -11, bf16 = 2 ^ -8 }
 ridge.seed(opt.seed)
 

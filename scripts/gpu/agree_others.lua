@@ -133,9 +133,9 @@ for _, dtype in ipairs { 'f32', 'f16', 'bf16' } do
 end
 
 -- Neighbours in a plan become one kernel, which is compiled or told its links.
-local compiles = ridge.device.libraries('cuda:0', true).nvrtc ~= nil
+local compiles = ridge.device.libraries('auto', true).nvrtc ~= nil
 local function fused_now(name, dtype, f)
-  local x, y = ridge.randn(rows, n, { device = 'cuda:0' }):to(dtype)
+  local x, y = ridge.randn(rows, n, { device = 'auto' }):to(dtype)
   modes.vendor = 1
   local plan = ridge.capture(function() y = f(x) end)
   local wanted = y:to 'cpu'
@@ -164,7 +164,7 @@ for _, dtype in ipairs { 'f32', 'f16', 'bf16' } do
     fused('abs and ' .. name, dtype, function(x) return x:abs()[name](x:abs()) end)
   end
   for i = 1, 7 do -- comparisons are no links
-    local name, row = BINARY[i], ridge.rand(n, { device = 'cuda:0' }):to(dtype)
+    local name, row = BINARY[i], ridge.rand(n, { device = 'auto' }):to(dtype)
     fused('abs and ' .. name, dtype, function(x) return x:abs()[name](x:abs(), row) end)
   end
 end
@@ -174,7 +174,7 @@ for _, size in ipairs { tiny and 6 or 30, tiny and 70 or 150 } do
   local x, name = ridge.randn(size, size + 9), ('svd %d'):format(size)
   one(name, function()
     local got = watched(function()
-      local _, s = x:to('cuda:0'):svd()
+      local _, s = x:to('auto'):svd()
       return s
     end, 'svd')
     local _, s = x:to('f64'):svd()

@@ -5,7 +5,7 @@ local ridge = require 'ridge'
 
 local agree = ... -- agree.lua
 local try, modes, tiny = agree.try, agree.modes, agree.opt.tiny
-local DEVICE = 'cuda:0'
+local DEVICE = ridge.device.best()
 
 local SHAPES = tiny and { { 16, 32, 16 }, { 17, 40, 9 } }
   or { { 128, 128, 128 }, { 1024, 2048, 512 }, { 129, 272, 65 }, { 1, 4096, 4096 },

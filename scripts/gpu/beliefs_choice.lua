@@ -10,7 +10,7 @@ local lt = belief.lt
 local probe, failed, look, missing = belief.probe, belief.failed, belief.look, belief.missing
 local sample, differs, by_library = belief.sample, belief.differs, belief.by_library
 local tiny = belief.opt.tiny
-local DEVICE = 'cuda:0'
+local DEVICE = ridge.device.best()
 local modes = C.rg_device_modes_now()
 
 ffi.cdef [[

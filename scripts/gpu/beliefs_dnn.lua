@@ -11,7 +11,7 @@ local belief = ... -- beliefs.lua
 local failed, look, missing = belief.failed, belief.look, belief.missing
 local tiny = belief.opt.tiny
 local modes = C.rg_device_modes_now()
-local DEVICE = 'cuda:0'
+local DEVICE = ridge.device.best()
 local NAN = 0 / 0
 local FLOATS, HALVES = { 'f32', 'f16', 'bf16' }, { 'f16', 'bf16' }
 

@@ -11,7 +11,7 @@ local lt = assert(loadfile(belief.here .. 'lt.lua'))()
 belief.lt = lt
 local probe, failed, look = belief.probe, belief.failed, belief.look
 local tiny = belief.opt.tiny
-local DEVICE = 'cuda:0'
+local DEVICE = ridge.device.best()
 local NAN = 0 / 0
 
 -- Rows, inner size, columns. None of the tiny ones is 13 x 13, which the stand-in refuses.

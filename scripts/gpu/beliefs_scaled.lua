@@ -9,7 +9,7 @@ local belief = ... -- beliefs.lua
 local lt = belief.lt
 local probe, failed, look, missing = belief.probe, belief.failed, belief.look, belief.missing
 local tiny = belief.opt.tiny
-local DEVICE = 'cuda:0'
+local DEVICE = ridge.device.best()
 
 local function numbers(x) return ffi.cast('double *', x:to 'cpu':to 'f64'._t._data) end
 

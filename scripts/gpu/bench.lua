@@ -19,7 +19,7 @@ local opt = ridge.args(lost.with {
   { 'seconds', 0.1, 'length of a window', min = 0 },
   { 'own', false, 'without cublasLt and cuDNN' },
 })
-local DEVICE, NUMBER = 'cuda:0', 1
+local DEVICE, NUMBER = ridge.device.best(), 1
 ridge.seed(0)
 if opt.own then C.rg_device_modes_now().vendor = 0 end
 

@@ -11,7 +11,7 @@ local opt = ridge.args {
   { 'tiny', false, 'sizes for the simulator, where nothing is timed' },
   { 'child', '', 'a part that needs a process of its own' },
 }
-local DEVICE = 'cuda:0'
+local DEVICE = ridge.device.best()
 local GPU = { device = DEVICE }
 local cuda = ridge.backend.cuda
 local size = opt.tiny and 32 or 4096

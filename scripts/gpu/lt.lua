@@ -98,7 +98,7 @@ local rooms = {}
 
 --- A workspace of so many bytes, kept.
 function M.room(bytes)
-  rooms[bytes] = rooms[bytes] or ridge.empty(bytes / 4, { device = 'cuda:0' })
+  rooms[bytes] = rooms[bytes] or ridge.empty(bytes / 4, { device = 'auto' })
   return M.address(rooms[bytes])
 end
 

@@ -6,7 +6,7 @@
 
 local ridge = require 'ridge'
 
-local DEVICE = 'cuda:0'
+local DEVICE = ridge.device.best()
 local libraries = ridge.device.libraries(DEVICE, true)
 local why, failed = libraries.why or {}, 0
 

@@ -32,7 +32,7 @@ local function last()
   return product
 end
 
-local function there(x) return x and x:to 'cuda:0' end
+local function there(x) return x and x:to 'sim:0' end
 
 -- f runs on the CPU and on the GPU: the results are near, and the GPU took `taken` new products by
 -- cublasLt (nil: at least one).
@@ -250,7 +250,7 @@ function run.gradients()
   for _, half in ipairs { 'none', 'bf16' } do
     local kind = half ~= 'none' and half or nil
     local wanted = grads(nil, kind)
-    local got, calls = grads('cuda:0', kind)
+    local got, calls = grads('sim:0', kind)
     local tol = kind and 5e-2 or 1e-5
     check('a gradient, ' .. half, got:to 'cpu':allclose(wanted, tol, tol), got)
     check('a gradient goes to cublasLt, ' .. half, calls >= 2, calls)
@@ -387,11 +387,11 @@ function run.signs()
         local layer = ridge.nn.SKLinear(n_in, n_out, { num_terms = terms, low_rank = 8, seed = 1,
           form = form, warn = false, activation = 'relu' }):to(dtype)
         local there_layer = ridge.nn.SKLinear(n_in, n_out, { num_terms = terms, low_rank = 8,
-          seed = 1, form = form, warn = false, activation = 'relu' }):to(dtype):to 'cuda:0'
+          seed = 1, form = form, warn = false, activation = 'relu' }):to(dtype):to 'sim:0'
         local tol = dtype == 'f32' and 1e-5 or 3e-2
         local before = counted(CALLS)
         local x = rand(rows, n_in):to(dtype)
-        local got = ridge.inference(there_layer, x:to 'cuda:0'):to 'cpu'
+        local got = ridge.inference(there_layer, x:to 'sim:0'):to 'cpu'
         check(what .. ' is computed right', got:allclose(ridge.inference(layer, x), tol, tol), got)
         check(what .. ' goes to cublasLt', (counted(CALLS) > before) == by_numbers)
       end

@@ -8,7 +8,7 @@ local nn, optim = ridge.nn, ridge.optim
 local simulated = dofile 'tests/lua/simulated.lua'
 local counted = dofile 'tests/lua/counted.lua'
 
-local GPU = 'cuda:0'
+local GPU = 'sim:0'
 local FASTEST = 4 -- of the stand-in's algorithms: the heuristic names it last
 
 describe('a plan on a device', function()

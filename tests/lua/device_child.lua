@@ -19,15 +19,15 @@ for _, name in ipairs { 'randn', 'rand' } do
   ridge.seed(5)
   local here = ridge[name](33, 7)
   ridge.seed(5)
-  local there = ridge[name](33, 7, { device = 'cuda:0' })
-  check(name, there.device == 'cuda:0' and there:to('cpu'):equal(here), there)
+  local there = ridge[name](33, 7, { device = 'sim:0' })
+  check(name, there.device == 'sim:0' and there:to('cpu'):equal(here), there)
 end
 
 -- there and back, in every type, with gaps too
 for _, dtype in ipairs { 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 'bool',
   'f8e4m3', 'f8e5m2' } do
   local x = ridge.tensor({ { 1, 0, 3 }, { 4, 5, 0 } }, { dtype = dtype })
-  local there = x:to 'cuda:0'
+  local there = x:to 'sim:0'
   check('to ' .. dtype, there:to('cpu'):equal(x) and there:t():to('cpu'):equal(x:t()), there)
   check('element of ' .. dtype, there:get(2, 1) == x:get(2, 1) and #there:tolist() == 2)
 end
@@ -37,7 +37,7 @@ local w = ridge.randn(7, 5)
 local x = ridge.randn(4, 7)
 local function f(a, b) return (a:matmul(b) * 0.5):tanh() + 1 end
 local wanted = f(x, w)
-local wg, xg = w:to 'cuda:0', x:to 'cuda:0'
+local wg, xg = w:to 'sim:0', x:to 'sim:0'
 check('a chain', f(xg, wg):to('cpu'):allclose(wanted, 1e-5, 1e-6))
 local plan = ridge.capture(function() return f(xg, wg) end)
 plan:run(3)
@@ -56,7 +56,7 @@ for name, draws in pairs {
   randn = function(v) return ridge.randn(9, { device = v.device }) end,
   both = function(v) return v:dropout(0.5):matmul(w16:to(v.device)) end,
 } do
-  local want, got, there = {}, {}, some:to 'cuda:0'
+  local want, got, there = {}, {}, some:to 'sim:0'
   ridge.seed(7)
   for i = 1, 4 do want[i] = draws(some):clone() end
   ridge.seed(7)
@@ -77,31 +77,31 @@ end
 -- a layer, and its gradients
 local layer = ridge.nn.Linear(7, 3, { seed = 1 })
 local y = layer(x)
-layer:to 'cuda:0'
-check('a layer', layer.weight.device == 'cuda:0' and layer(xg):to('cpu'):allclose(y, 1e-5, 1e-6))
+layer:to 'sim:0'
+check('a layer', layer.weight.device == 'sim:0' and layer(xg):to('cpu'):allclose(y, 1e-5, 1e-6))
 
 -- what is refused says why
-refused('two devices', 'tensors on cuda:0 and on cpu', function() return xg + x end)
-refused('another GPU', 'there is 1 GPU', ridge.zeros, 2, { device = 'cuda:1' })
+refused('two devices', 'tensors on sim:0 and on cpu', function() return xg + x end)
+refused('another GPU', 'there is 1 GPU', ridge.zeros, 2, { device = 'sim:1' })
 refused('moving in a plan', 'a plan stays on one device', ridge.capture, function()
-  return x:to 'cuda:0'
+  return x:to 'sim:0'
 end)
 
 -- memory is counted by device, and given back
-memory.trim 'cuda:0' -- what is dead goes now, not in between
-local before = memory.stats('cuda:0').live
-local big = ridge.zeros(1000, { device = 'cuda:0' })
-check('memory', memory.stats('cuda:0').live == before + 4000, memory.stats('cuda:0').live)
+memory.trim 'sim:0' -- what is dead goes now, not in between
+local before = memory.stats('sim:0').live
+local big = ridge.zeros(1000, { device = 'sim:0' })
+check('memory', memory.stats('sim:0').live == before + 4000, memory.stats('sim:0').live)
 big:release()
-check('memory again', memory.stats('cuda:0').live == before)
-memory.set_limit(before + 100, 'cuda:0')
-refused('a limit', 'would pass the limit', ridge.zeros, 1000, { device = 'cuda:0' })
-memory.set_limit(0, 'cuda:0')
-check('print', tostring(xg):find('cuda:0', 1, true), tostring(xg))
+check('memory again', memory.stats('sim:0').live == before)
+memory.set_limit(before + 100, 'sim:0')
+refused('a limit', 'would pass the limit', ridge.zeros, 1000, { device = 'sim:0' })
+memory.set_limit(0, 'sim:0')
+check('print', tostring(xg):find('sim:0', 1, true), tostring(xg))
 check('wait', C.rg_device_wait(1) == 0)
 -- what went wrong on a device is told by waiting for all that are open
-local rows = ridge.tensor({ 0, 7 }, { dtype = 'i64', device = 'cuda:0' })
-local taken = ridge.ones(3, 2, { device = 'cuda:0' }):take(rows)
+local rows = ridge.tensor({ 0, 7 }, { dtype = 'i64', device = 'sim:0' })
+local taken = ridge.ones(3, 2, { device = 'sim:0' }):take(rows)
 check('wait for all', taken.count == 4 and C.rg_device_wait(C.RG_EVERY_DEVICE) ~= 0)
 check('once', C.rg_device_wait(C.RG_EVERY_DEVICE) == 0)
 print 'done'

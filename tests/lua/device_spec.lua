@@ -35,6 +35,21 @@ describe('a device', function()
       .. "'return ridge.ones(2):to \"cuda\"'"))
   end)
 
+  it('is called after the backend that has it: a simulated GPU is no cuda:0', function()
+    if not simulated() then return pending(WITHOUT) end
+    local said = output('RIDGE_GPU=' .. SIMULATED .. ' ./ridge -e ' .. [['
+      local ok, e = pcall(ridge.zeros, 2, { device = "cuda:0" })
+      local t = ridge.ones(2):to "sim"
+      local p = ridge.nn.Linear(2, 2):to "sim:0"
+      print(ok, e.message)
+      print(table.concat(ridge.device.names(), " "), ridge.device.best(), t.device,
+        p.weight.device, ridge.device.facts("sim").kind, ridge.device.facts("cpu").kind)
+      return ridge.ones(2):to "simulated"']])
+    assert.matches("^false\t[^\n]*there is no device 'cuda:0'; known: 'cpu', 'sim:0' %.%.%.\n"
+      .. 'cpu sim:0\tsim:0\tsim:0\tsim:0\tsim\tcpu\n', said)
+    assert.matches("'simulated'", said)
+  end)
+
   it('whose kernels need a library that is missing names it', function()
     local folder = os.tmpname()
     os.remove(folder)
@@ -81,17 +96,17 @@ describe('a device', function()
         ['80'] = 'amp +on' } do
       assert.matches(amp, output(('RG_SIM_CAPABILITY=%s RIDGE_GPU=%s ./ridge -e %s'):format(
         capability, SIMULATED,
-        [['ridge.level(ridge.nn.Linear(2, 2):to "cuda:0", "ultra", nil, print)']])))
+        [['ridge.level(ridge.nn.Linear(2, 2):to "sim:0", "ultra", nil, print)']])))
     end
   end)
 
   it('has memory that is full of nan under RIDGE_ALLOC_POISON, as the CPU has', function()
     if not simulated() then return pending(WITHOUT) end
     for _, order in ipairs { 'fwd', 'rev', 'rand:3' } do
-      local child = ('RG_SIM_ORDER=%s RIDGE_GPU=%s ./ridge tests/lua/poison_child.lua cpu cuda:0')
+      local child = ('RG_SIM_ORDER=%s RIDGE_GPU=%s ./ridge tests/lua/poison_child.lua cpu sim:0')
         :format(order, SIMULATED)
-      assert.equal('cpu\told\told\told\ncuda:0\told\told\told\n', output(child))
-      assert.equal('cpu\tnan\tnan\tnan\ncuda:0\tnan\tnan\tnan\n',
+      assert.equal('cpu\told\told\told\nsim:0\told\told\told\n', output(child))
+      assert.equal('cpu\tnan\tnan\tnan\nsim:0\tnan\tnan\tnan\n',
         output('RIDGE_ALLOC_POISON=1 ' .. child))
     end
   end)
@@ -101,8 +116,8 @@ describe('a device', function()
     for _, layer in ipairs { 'LowRankLinear(4, 3, { rank = 2 })', 'Linear(4, 3)',
       'SKLinear(4, 3, { num_terms = 1, low_rank = 1, warn = false })' } do
       assert.equal('0\t3\n', output(('RIDGE_GPU=%s ./ridge -e %s'):format(SIMULATED,
-        [['local x = ridge.zeros(0, 4):to "cuda:0"; ]]
-          .. ('local y = ridge.inference(ridge.nn.%s:to "cuda:0", x); '):format(layer)
+        [['local x = ridge.zeros(0, 4):to "sim:0"; ]]
+          .. ('local y = ridge.inference(ridge.nn.%s:to "sim:0", x); '):format(layer)
           .. [[print(y:size(1), y:size(2))']])))
     end
   end)
@@ -112,11 +127,11 @@ describe('a device', function()
     local text = output('RG_SIM_BLAS_VERSION=130102 RIDGE_CUDNN=simulated RIDGE_NVRTC=simulated '
       .. 'RIDGE_GPU=' .. SIMULATED .. [[ ./ridge -e '
         local ridge = require "ridge"
-        local f = ridge.device.facts "cuda:0"
+        local f = ridge.device.facts "sim:0"
         print(f.driver ~= nil, f.runtime ~= nil, f.cublaslt, f.cudnn, f.nvrtc)
-        local l = ridge.device.libraries("cuda:0", true)
+        local l = ridge.device.libraries("sim:0", true)
         print(l.cublaslt, l.cudnn ~= nil, l.nvrtc == f.runtime, next(l.why))
-        f = ridge.device.facts("cuda:0")
+        f = ridge.device.facts("sim:0")
         print(f.cudnn == l.cudnn, f.nvrtc == l.nvrtc)
         print(ridge.device.facts("cpu").driver, ridge.device.libraries("cpu", true).cublaslt)']])
     assert.equal('true\ttrue\t13.1.2\tnil\tnil\n13.1.2\ttrue\ttrue\tnil\ntrue\ttrue\n'
@@ -134,7 +149,7 @@ describe('a device', function()
         .. '--device cuda'):format(SIMULATED, found)):gsub(', libcudnn.so.9', ''))
     end
     text = output('RG_SIM_BLAS_VERSION=130102 RIDGE_GPU=' .. SIMULATED
-      .. ' ./ridge doctor --seconds 0.1 --device cuda:0')
+      .. ' ./ridge doctor --seconds 0.1 --device sim:0')
     assert.matches('\n +cublasLt 13%.1%.2, cuDNN not used: the simulated device', text)
     assert.matches('\n +NVRTC not used: the simulated device', text)
   end)
@@ -143,7 +158,7 @@ describe('a device', function()
     if not simulated() then return pending(WITHOUT) end
     local text = output(('RG_SIM_OOM_AFTER=2 RIDGE_GPU=%s ./ridge -e "local list = {} '
       .. 'local ok, e = pcall(function() '
-      .. "for i = 1, 9 do list[i] = ridge.zeros(2 ^ 20 * i, { device = 'cuda' }) end end) "
+      .. "for i = 1, 9 do list[i] = ridge.zeros(2 ^ 20 * i, { device = 'sim' }) end end) "
       .. 'return ok, e.code, #list, e.message"'):format(SIMULATED))
     assert.matches("^false\nENOMEM\n2\nmemory: the device has no 12 MB left", text)
   end)

@@ -14,7 +14,7 @@ local nn = ridge.nn
 for _, keys in ipairs { 128, 130 } do
   local list = {}
   for i = 1, 3 do
-    list[i] = ridge.randn(1, 1, i == 1 and 3 or keys, 8):to 'bf16':to 'cuda:0':requires_grad_()
+    list[i] = ridge.randn(1, 1, i == 1 and 3 or keys, 8):to 'bf16':to 'sim:0':requires_grad_()
   end
   local function step() nn.attention(unpack(list)):sum():backward() end
   step() -- cuDNN plans what comes again

@@ -29,7 +29,7 @@ local function same_bits(a, b) return same_list(a:tolist(), b:tolist()) end
 
 -- -- What is joined ----------------------------------------------------------------------
 
-local DEVICE = { device = 'cuda:0' }
+local DEVICE = { device = 'sim:0' }
 local function normal(shape, dtype)
   return ridge.randn(shape, DEVICE):to(dtype or 'f32')
 end
@@ -163,7 +163,7 @@ end
 
 -- gradients of activations are links too
 local layer = ridge.nn.Linear(8, 8, { seed = 3 })
-layer:to 'cuda:0'
+layer:to 'sim:0'
 local z = normal { 5, 8 }
 local optimizer = ridge.optim.SGD(layer, { lr = 0.1 }) -- what is trained wants gradients
 local function loss() return (layer(z):gelu() * 2):silu():sum() end

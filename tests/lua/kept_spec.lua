@@ -28,18 +28,18 @@ local function put(path, text)
 end
 
 local CHAIN = [[local ridge = require 'ridge'
-  local x = ridge.ones(3, { device = 'cuda:0' })
+  local x = ridge.ones(3, { device = 'sim:0' })
   local plan = ridge.capture(function() return (x + 1):tanh() end)
   plan:run(2)
   print(('%.4f'):format(plan.results[1]:to 'cpu':tolist()[1]))
   -- where the compiler failed the functions are computed without it: say so
-  local why = require('ridge.device').libraries('cuda:0', true).why.nvrtc
+  local why = require('ridge.device').libraries('sim:0', true).why.nvrtc
   if why then print(why) end]]
 local CONV = [[local ridge = require 'ridge'
   require('ridge.ffi.lib').rg_device_open(1)
   local counted = dofile 'tests/lua/counted.lua'
   require('ridge.ffi.lib').rg_device_modes_now().autotune = 2
-  local x, w = ridge.ones(1, 1, 4, 4):to 'cuda:0', ridge.ones(1, 1, 4, 4):to 'cuda:0'
+  local x, w = ridge.ones(1, 1, 4, 4):to 'sim:0', ridge.ones(1, 1, 4, 4):to 'sim:0'
   print(x:conv2d(w):to 'cpu':item(), counted.now().plans)]]
 
 -- What each of the three caches is, a program that fills it, and what that says without the file

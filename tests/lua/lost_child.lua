@@ -3,7 +3,7 @@
 -- asked of the device, `name<tab>code<tab>message`, the first of which loses it.
 local ridge = require 'ridge'
 
-local DEVICE = { device = 'cuda:0' }
+local DEVICE = { device = 'sim:0' }
 local x, w = ridge.randn(8, 16, DEVICE), ridge.randn(16, 16, DEVICE)
 local image, kernel = ridge.randn(1, 2, 6, 6, DEVICE), ridge.randn(2, 2, 3, 3, DEVICE)
 local q = ridge.randn(1, 2, 8, 8, DEVICE):to 'bf16'

@@ -314,7 +314,7 @@ describe('on a device', function()
   if not simulated.open() then
     return it('is nothing here', function() pending 'no nvcc: no simulated device was built' end)
   end
-  local GPU = 'cuda:0'
+  local GPU = 'sim:0'
 
   it('a profile replays a CUDA graph step by step, and says so', function()
     local net = nn.Sequential(nn.Linear(6, 5, { seed = 1 }), nn.Linear(5, 4, { seed = 2 })):to(GPU)

@@ -24,19 +24,19 @@ describe('two devices', function()
   -- Memory that is dead goes when a GPU is half full: what full is, is its own size. Filling one to
   -- see that would take minutes.
   case('are collected for by the memory that each has', function()
-    ridge.ones(1, { device = 'cuda:0' })
-    ridge.ones(1, { device = 'cuda:1' })
+    ridge.ones(1, { device = 'sim:0' })
+    ridge.ones(1, { device = 'sim:1' })
     local gpus = local_of(require('ridge.ffi.call').opened, 'gpus')
     assert.equal(2, #gpus)
     for i, gpu in ipairs(gpus) do
-      assert.equal(ridge.device.facts('cuda:' .. i - 1).memory, gpu.capacity)
+      assert.equal(ridge.device.facts('sim:' .. i - 1).memory, gpu.capacity)
     end
   end)
 
   case('have memory of their own', function()
-    local function free(i) return ridge.device.facts('cuda:' .. i).free end
+    local function free(i) return ridge.device.facts('sim:' .. i).free end
     local before = { [0] = free(0), free(1) }
-    local x = ridge.empty(2 ^ 24, { device = 'cuda:0' }) -- 64 MB, more than anything is kept of
+    local x = ridge.empty(2 ^ 24, { device = 'sim:0' }) -- 64 MB, more than anything is kept of
     assert.is_true(before[0] - free(0) >= 2 ^ 26)
     assert.equal(before[1], free(1))
     x:release()
@@ -46,19 +46,19 @@ describe('two devices', function()
     local from = ridge.randn(1000, { pinned = true })
     local want = from:clone()
     for _ = 1, 2 do
-      local one, other = from:to 'cuda:0', from:to 'cuda:1'
+      local one, other = from:to 'sim:0', from:to 'sim:1'
       from:fill_(0) -- not before both have read it
       assert.is_true(one:to('cpu'):equal(want))
       assert.is_true(other:to('cpu'):equal(want))
       from:copy_(want)
     end
-    from:copy_(ridge.ones(1000, { device = 'cuda:1' }))
+    from:copy_(ridge.ones(1000, { device = 'sim:1' }))
     assert.equal(1000, from:sum():item())
   end)
 
   case('are let into the memory of each other, once', function(counted)
-    local x = ridge.randn(64, 8, { device = 'cuda:0' })
-    local function across() return x:to('cuda:1'):to 'cuda:0' end
+    local x = ridge.randn(64, 8, { device = 'sim:0' })
+    local function across() return x:to('sim:1'):to 'sim:0' end
     assert.equal(2, counted.during(across).peers)
     local did, y = counted.during(across)
     assert.equal(0, did.peers)
@@ -70,14 +70,14 @@ describe('two devices', function()
       local q = ridge.randn(1, 1, rows, 256, { device = device }):to 'bf16'
       return ridge.nn.attention(q, q, q):to 'cpu'
     end
-    for i, device in ipairs { 'cuda:0', 'cuda:1', 'cuda:0', 'cuda:1' } do
+    for i, device in ipairs { 'sim:0', 'sim:1', 'sim:0', 'sim:1' } do
       local did = counted.during(run, device, 8 + i)
       assert.equal(i <= 2 and 1 or 0, did.limits, device .. ' ' .. i)
     end
     -- rows of several lengths in shared memory, by one kernel
     for i, n in ipairs { 20000, 12000, 24000 } do
       local did = counted.during(function()
-        return ridge.randn(2, n, { device = 'cuda:0' }):softmax():to 'cpu'
+        return ridge.randn(2, n, { device = 'sim:0' }):softmax():to 'cpu'
       end)
       assert.equal(i == 1 and 1 or 0, did.limits, n)
     end

@@ -8,7 +8,7 @@ local ridge = require 'ridge'
 local C = require 'ridge.ffi.lib'
 local counted = dofile 'tests/lua/counted.lua'
 
-local GPU = 'cuda:0'
+local GPU = 'sim:0'
 
 local size = 4 -- each test has shapes of its own
 local function image()
@@ -76,7 +76,7 @@ describe('a plan of cuDNN', function()
       require('ridge.ffi.lib').rg_device_open(1)
       local counted = dofile 'tests/lua/counted.lua'
       require('ridge.ffi.lib').rg_device_modes_now().autotune = %d
-      local x, w = ridge.ones(2, 3, 9, 9):to 'cuda:0', ridge.ones(4, 3, 3, 3):to 'cuda:0'
+      local x, w = ridge.ones(2, 3, 9, 9):to 'sim:0', ridge.ones(4, 3, 3, 3):to 'sim:0'
       for _ = 1, %d do x:conv2d(w) end
       x:to 'cpu'
       print(counted.now().plans, counted.now().dnn)]]):format(mode, n)

@@ -9,7 +9,7 @@ local C = require 'ridge.ffi.lib'
 local nn, optim = ridge.nn, ridge.optim
 local counted = dofile 'tests/lua/counted.lua'
 
-local GPU = 'cuda:0'
+local GPU = 'sim:0'
 local STATIONS = 4 -- streams of a device that cuDNN works on
 
 describe('cuDNN in a plan', function()

@@ -9,7 +9,7 @@ local M = {}
 -- Each with the major versions that are looked for, newest first.
 local LIBRARIES = { { 'cublasLt', { 13, 12 } }, { 'cudnn', { 9 } }, { 'nvrtc', { 13, 12 } },
   { 'nccl', { 2 } } }
-local MOST = 15 -- devices end at cuda:15
+local MOST = 15 -- so many GPUs have names
 
 -- 'CUDA 13.0', or nil where there is no driver.
 local function driver_version()
@@ -64,23 +64,24 @@ function M.rows()
       break
     end
     n = i
-    add(('cuda:%d'):format(i - 1), ('%s, %.1f GB, %.1f GB free, capability %d.%d, %d units'):format(
+    local said = '%s, %.1f GB, %.1f GB free, capability %d.%d, %d units'
+    add(ffi.string(C.rg_device_name(i)), said:format(
       ffi.string(facts.name), tonumber(facts.memory_bytes) / 2 ^ 30,
       tonumber(facts.free_bytes) / 2 ^ 30, facts.capability / 10, facts.capability % 10,
       facts.units))
   end
-  if n == 0 then add('GPU', 'none: ' .. why:gsub('^cuda:0: ', '')) end
+  if n == 0 then add('GPU', 'none: ' .. why:gsub('^%l+:0: ', '')) end
   add('plugin', plugin_path() or 'not loaded')
   local used = {}
   if n > 0 then
     local device = require 'ridge.device'
-    local libraries = device.libraries('cuda:0', true)
+    local libraries = device.libraries(ffi.string(C.rg_device_name(1)), true)
     used = { cublasLt = libraries.cublaslt }
     for _, name in ipairs { 'cudnn', 'nvrtc' } do -- one that is there may fail at what it is for
       local words = { libraries[name], libraries.why[name] }
       used[name] = words[1] and words[2] and table.concat(words, ', but ') or words[1] or words[2]
     end
-    add('runtime', 'CUDA ' .. (device.facts 'cuda:0'.runtime or '?'))
+    add('runtime', 'CUDA ' .. (device.facts(ffi.string(C.rg_device_name(1))).runtime or '?'))
   end
   library_rows(add, used)
   return rows, n > 0

@@ -73,7 +73,8 @@ end
 -- The GPU, or why there is none.
 local function gpu(name)
   local device = require 'ridge.measure.device'
-  local ok, number = pcall(device.number, name ~= '' and name or 'cuda:0', 'doctor')
+  local ok, number = pcall(device.number, name ~= '' and name
+    or require('ridge.tensor.dtype').prefix() .. ':0', 'doctor')
   if not ok then
     local text = type(number) == 'table' and number.message or tostring(number)
     text = text:match '[^\n]*':gsub('^doctor: ', '')
@@ -129,7 +130,8 @@ function M.main(argv)
     return 0
   elseif not opt then
     return stored.fail('doctor', rest)
-  elseif opt.device ~= '' and not opt.device:find '^cuda:?%d*$' then
+  elseif opt.device ~= '' and not opt.device:find '^cuda:?%d*$'
+      and not opt.device:find '^sim:?%d*$' then
     return stored.fail('doctor', ("there is nothing to say of device '%s'; known: 'cuda', 'cuda:0' "
       .. '...'):format(opt.device))
   end
@@ -140,7 +142,7 @@ function M.main(argv)
     return 1
   end
   row('build', ffi.string(C.rg_build_facts()))
-  if opt.device == 'cuda' then return print_devices() end
+  if opt.device == 'cuda' or opt.device == 'sim' then return print_devices() end
   local machine = C.rg_machine_facts()
   row('processor', ('%s: %d cores, %d threads, %d usable'):format(ffi.string(machine.cpu),
     machine.n_cores, machine.n_threads, C.rg_processors()))

@@ -54,13 +54,14 @@ end
 
 --- What a device is. What not reported is left out.
 ---@param number integer
----@return table facts name, kind ('cpu', 'cuda'), uuid, simulated (true or nil), mem, free, cache
----  (bytes), capability ('9.0'), units, driver and runtime (interface versions, '13.0')
+---@return table facts name, kind ('cpu', 'cuda', 'sim'), uuid, simulated (true or nil), mem, free,
+---  cache (bytes), capability ('9.0'), units, driver and runtime (interface versions, '13.0')
 function M.facts(number)
   local f = ffi.new 'rg_device_facts'
   call.check(C.rg_device_facts_of(number, f))
   return {
-    name = ffi.string(f.name), kind = number == 0 and 'cpu' or 'cuda', uuid = ffi.string(f.uuid),
+    name = ffi.string(f.name), kind = number == 0 and 'cpu' or ffi.string(C.rg_device_prefix()),
+    uuid = ffi.string(f.uuid),
     simulated = f.simulated ~= 0 or nil, mem = known(f.memory_bytes), free = known(f.free_bytes),
     cache = known(f.cache_bytes), units = known(f.units),
     capability = f.capability > 0 and ('%d.%d'):format(math.floor(f.capability / 10),

@@ -7,6 +7,8 @@
 --- written to is copied. All moves are asked for before the first part is computed, and no device
 --- waits for another's part.
 
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local class = require 'ridge.class'
 local copy = require 'ridge.nn.copy'
@@ -102,7 +104,7 @@ function Parallel:init(module, opts)
   self.devices, self.axis = {}, opts.axis
   for i, name in ipairs(opts.devices) do
     local number = dtype.device(name == nil and '' or name, WHAT)
-    self.devices[i] = number == 0 and 'cpu' or 'cuda:' .. number - 1
+    self.devices[i] = ffi.string(C.rg_device_name(number))
   end
   local home = self.devices[1]
   for _, p in ipairs(module:parameters()) do

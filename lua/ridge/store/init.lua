@@ -197,8 +197,8 @@ end
 
 --- The row of a device of a machine.
 ---@param machine_id integer
----@param facts table kind 'cpu' or 'cuda', uuid, name, mem (bytes), facts (a table: capability, l2,
----  units, simulated)
+---@param facts table kind 'cpu', 'cuda' or 'sim', uuid, name, mem (bytes), facts (a table:
+---  capability, l2, units, simulated)
 ---@return integer id
 function Store:device(machine_id, facts)
   return self:within(function()
@@ -206,6 +206,8 @@ function Store:device(machine_id, facts)
       WHERE machine_id=? AND uuid=?]], machine_id, facts.uuid)
     if id then return id end
     local values = pick(facts, { 'kind', 'uuid', 'name', 'mem' })
+    -- by the interface that it speaks: a simulated GPU, as its facts say, speaks CUDA's
+    if values.kind == 'sim' then values.kind = 'cuda' end
     values.machine_id = machine_id
     values.facts = facts.facts and canonical.encode(facts.facts) or nil
     return self.db:insert('device', values)

@@ -29,14 +29,14 @@ local function day(us) return os.date('!%Y-%m-%d', us / 1e6) end
 
 -- The device by its name; that it is none is said wherever its numbers are drawn.
 local function device_text(row)
-  if row.kind ~= 'cuda' then return row.cpu end
+  if row.kind == 'cpu' then return row.cpu end
   local facts = canonical.decode(row.facts or '{}')
   return facts.simulated and M.SIMULATED:format(row.device_name) or row.device_name
 end
 
 local function about(st, sweep)
   local row = st.db:row(ORIGIN, sweep.id) or {}
-  if row.kind == 'cuda' then
+  if row.kind and row.kind ~= 'cpu' then
     row.l1d, row.l3, row.l2 = nil, nil, canonical.decode(row.facts or '{}').l2
   end
   return { sweep = sweep.name, database = st.path:match '[^/]+$', query = sweep.name,

@@ -70,7 +70,14 @@ function M.best()
   return 1
 end
 
---- The device number of 'cpu', 'auto' (the first GPU where there is one) or 'cuda:N', which is
+--- What the names of GPUs begin with: 'cuda', or 'sim' where RIDGE_GPU names the simulator.
+---@return string
+function M.prefix()
+  return ffi.string(C.rg_device_prefix())
+end
+
+--- The device number of 'cpu', 'auto' (the first GPU where there is one) or 'cuda:N' ('sim:N'
+--- of a simulated GPU), which is
 --- opened where it was not.
 ---@param name string|nil the CPU when left out
 ---@param what string the function asking, for the error
@@ -78,16 +85,18 @@ end
 function M.device(name, what)
   if name == nil or name == 'cpu' then return 0 end
   if name == 'auto' then return M.best() end
-  local index = type(name) == 'string' and name:match('^cuda:?(%d*)$')
-  if not index then
-    blame.raise(("%s: there is no device %s; known: 'cpu', 'cuda:0' ..."):format(what,
-      blame.show(name)), 'EDEVICE')
+  local prefix, index
+  if type(name) == 'string' then prefix, index = name:match '^(%l+):?(%d*)$' end
+  if not prefix or prefix ~= M.prefix() then
+    blame.raise(("%s: there is no device %s; known: 'cpu', '%s:0' ..."):format(what,
+      blame.show(name), M.prefix()), 'EDEVICE')
   end
   local number = (tonumber(index) or 0) + 1
   if number >= C.RG_DEVICE_COUNT or C.rg_device_open(number) ~= 0 then
-    local why = number >= C.RG_DEVICE_COUNT and 'devices end at cuda:' .. C.RG_DEVICE_COUNT - 2
+    local why = number >= C.RG_DEVICE_COUNT and ('devices end at %s:%d'):format(prefix,
+      C.RG_DEVICE_COUNT - 2)
       or ffi.string(C.rg_error_message())
-    blame.raise(('%s: there is no device %s: %s'):format(what, name, (why:gsub('^cuda:%d+: ', ''))),
+    blame.raise(('%s: there is no device %s: %s'):format(what, name, (why:gsub('^%l+:%d+: ', ''))),
       'EDEVICE')
   end
   call.opened(number)
@@ -99,7 +108,7 @@ end
 ---@return boolean
 function M.is_device(name)
   return type(name) == 'string' and (name == 'cpu' or name == 'auto'
-    or name:match('^cuda:?%d*$') ~= nil)
+    or name:find '^%l+:%d+$' ~= nil or name:find '^%l+$' ~= nil and name == M.prefix())
 end
 
 return M

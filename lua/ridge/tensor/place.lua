@@ -69,7 +69,7 @@ end
 ---@return number
 function M.pinned(what)
   if C.rg_device_open(1) ~= 0 then
-    local why = ffi.string(C.rg_error_message()):gsub('^cuda:%d+: ', '')
+    local why = ffi.string(C.rg_error_message()):gsub('^%l+:%d+: ', '')
     blame.raise(('%s: pinned memory is for copies to a GPU, and there is none: %s'):format(what,
       why), 'EDEVICE', what)
   end

@@ -205,7 +205,7 @@ describe('a benchmark of a simulated GPU', function()
         local given = { device = 'auto', batch_sizes = { 2 }, num_iterations = 20,
           warmup_iterations = 0, protocol = { level = 'quick', quiet_ns = 0 } }
         local report = ridge.bench.compare({ a = 'linear{16,8}', b = 'linear{16,4}' }, given)
-        local rows = ridge.bench.memory({ a = 'linear{16,8}' }, { device = 'cuda:0',
+        local rows = ridge.bench.memory({ a = 'linear{16,8}' }, { device = 'sim:0',
           batch_sizes = { 2 } })
         print(rows[1].peak_mb * 2 ^ 20)
         print(report:json())]]))
@@ -221,6 +221,6 @@ describe('a benchmark of a simulated GPU', function()
       local gpu = document.results[1].metrics.gpu
       assert.equal(bytes / 2 ^ 20, gpu.memory_mb)
       assert.is_nil(gpu.utilization_percent)
-      assert.equal('cuda:0', document.results[2].metrics.config.device)
+      assert.equal('sim:0', document.results[2].metrics.config.device)
     end)
 end)

@@ -17,10 +17,10 @@ describe('ridge doctor --device cuda', function()
     local text = run(('RG_SIM_DEVICES=2 RIDGE_GPU=%s ./ridge doctor --device cuda'):format(
       SIMULATED))
     for i = 0, 1 do
-      assert.matches(('\ncuda:%d +simulated device %d, 8.0 GB, [78].%%d GB free, capability 9.0, '
+      assert.matches(('\nsim:%d +simulated device %d, 8.0 GB, [78].%%d GB free, capability 9.0, '
         .. '4 units\n'):format(i, i), text)
     end
-    assert.is_nil(text:find 'cuda:2')
+    assert.is_nil(text:find 'sim:2')
     assert.matches('\nplugin +/.*/build/libridge_gpusim.so\n', text)
     text = text:gsub('not found %((%S+)%)', '%1')
     for name, said in pairs { cublasLt = '13.1.0, ', nccl = '',
@@ -29,7 +29,7 @@ describe('ridge doctor --device cuda', function()
       assert.matches('\n' .. name .. ' +' .. said .. 'lib' .. name .. '.so.%d+\n', text)
     end
     assert.matches('status 0\n$', text)
-    assert.matches("\nGPU +cuda:0: simulated device 0, capability 9.0, 8.0 GB; simulated: its",
+    assert.matches("\nGPU +sim:0: simulated device 0, capability 9.0, 8.0 GB; simulated: its",
       run(("RIDGE_GPU=%s ./ridge doctor "
       .. '--seconds 0.1'):format(SIMULATED)))
   end)

@@ -19,12 +19,12 @@ local function collect()
   require('jit').flush() -- compiled code holds the functions it was compiled for
   require('ridge.ffi.ref').collect()
   memory.trim 'pinned'
-  memory.trim 'cuda:0'
+  memory.trim 'sim:0'
 end
 
 local function live()
   collect()
-  return ('%d and %d pinned'):format(memory.stats('cuda:0').live, memory.stats('pinned').live)
+  return ('%d and %d pinned'):format(memory.stats('sim:0').live, memory.stats('pinned').live)
 end
 
 local x = ridge.arange(0, 499):reshape(100, 5)
@@ -34,7 +34,7 @@ local y = ridge.arange(0, 99, { dtype = 'i64' })
 local function epoch(loader)
   local sums, labels = {}, {}
   for a, b in loader:each() do
-    check('its device', a.device == 'cuda:0' and b.device == 'cuda:0' and b.dtype == 'i64')
+    check('its device', a.device == 'sim:0' and b.device == 'sim:0' and b.dtype == 'i64')
     sums[#sums + 1], labels[#labels + 1] = (a * 2):sum(2), b + 1
   end
   local list = {}
@@ -72,7 +72,7 @@ end
 
 for _, workers in ipairs { 0, 1, 3 } do
   for _, more in ipairs { {}, { prefetch = 1 }, { prefetch = 5 }, { pinned = false } } do
-    more.batch, more.seed, more.device, more.workers = 8, 3, 'cuda:0', workers
+    more.batch, more.seed, more.device, more.workers = 8, 3, 'sim:0', workers
     whole(more)
     collect()
   end
@@ -81,7 +81,7 @@ check('nothing is left', live() == before, live())
 
 -- an epoch that is left half-way, again and again, and the loader that is released
 local function halves()
-  local loader = Loader({ x, y }, { batch = 8, seed = 3, device = 'cuda:0', workers = 2 })
+  local loader = Loader({ x, y }, { batch = 8, seed = 3, device = 'sim:0', workers = 2 })
   for i = 1, 6 do
     local n = 0
     for a in loader:each() do
@@ -98,7 +98,7 @@ check('nothing is left of halves', live() == before, live())
 
 -- scopes around the work do not end the batches under way
 do
-  local loader, total = Loader({ x }, { batch = 10, seed = 1, device = 'cuda:0' }), 0
+  local loader, total = Loader({ x }, { batch = 10, seed = 1, device = 'sim:0' }), 0
   local next_batch = loader:each()
   for _ = 1, 10 do
     total = total + memory.scope(function() return next_batch():sum():item() end)
@@ -107,12 +107,12 @@ do
 end
 
 -- copies and work are on two streams, and a batch waits for no copy but its own
-local loader = Loader({ x, y }, { batch = 4, seed = 3, device = 'cuda:0', prefetch = 3 })
+local loader = Loader({ x, y }, { batch = 4, seed = 3, device = 'sim:0', prefetch = 3 })
 local function run() return epoch(loader) end
 local t = ridge.timeline(run)
 local ahead = false
-local function is_copy(s) return s.device == 'cuda:0' and s.stream == 1 end
-local function is_work(s) return s.device == 'cuda:0' and s.stream == 0 and s.name ~= 'copy' end
+local function is_copy(s) return s.device == 'sim:0' and s.stream == 1 end
+local function is_work(s) return s.device == 'sim:0' and s.stream == 0 and s.name ~= 'copy' end
 local copies, work, last_end = 0, 0, 0
 for _, span in ipairs(t.spans) do
   if is_copy(span) then
@@ -141,7 +141,7 @@ copies = 0
 for _, span in ipairs(t.spans) do copies = copies + (is_copy(span) and 1 or 0) end
 check('two again', copies == 50, copies)
 -- who computes on stream 1 gets copies on another one
-t = ridge.timeline(function() return ridge.device.on_stream('cuda:0', 1, run) end)
+t = ridge.timeline(function() return ridge.device.on_stream('sim:0', 1, run) end)
 copies = 0
 for _, span in ipairs(t.spans) do
   copies = copies + (span.stream == 2 and span.name == 'copy' and 1 or 0)
@@ -150,19 +150,19 @@ check('another stream', copies == 50, copies)
 ridge.set_default_backend(ridge.backend.cpu {})
 
 -- sources on the GPU are gathered there
-local there = Loader({ x:to 'cuda:0', y:to 'cuda:0' }, { batch = 8, seed = 3 })
+local there = Loader({ x:to 'sim:0', y:to 'sim:0' }, { batch = 8, seed = 3 })
 check('gathered there', same(epoch(there), reference))
-check('in place', #epoch(Loader({ x:to 'cuda:0', y:to 'cuda:0' },
+check('in place', #epoch(Loader({ x:to 'sim:0', y:to 'sim:0' },
   { batch = 8, shuffle = false })) == 100)
-refused('threads there', 'threads and transforms gather on the CPU', Loader, { x:to 'cuda:0' },
+refused('threads there', 'threads and transforms gather on the CPU', Loader, { x:to 'sim:0' },
   { workers = 1 })
-refused('from a GPU', 'and so are their batches', Loader, { x:to 'cuda:0' }, { device = 'cpu' })
-refused('two places', 'tensor 2 is on cpu and the first on cuda:0', Loader, { x:to 'cuda:0', y })
-refused('no such device', 'there is 1 GPU', Loader, { x }, { device = 'cuda:1' })
-check('text', tostring(loader):find('on cuda:0', 1, true), tostring(loader))
+refused('from a GPU', 'and so are their batches', Loader, { x:to 'sim:0' }, { device = 'cpu' })
+refused('two places', 'tensor 2 is on cpu and the first on sim:0', Loader, { x:to 'sim:0', y })
+refused('no such device', 'there is 1 GPU', Loader, { x }, { device = 'sim:1' })
+check('text', tostring(loader):find('on sim:0', 1, true), tostring(loader))
 
 -- a transform, whose failure is told, and after which the loader still works
-local doubled = Loader({ x, y }, { batch = 8, seed = 3, device = 'cuda:0', workers = 2,
+local doubled = Loader({ x, y }, { batch = 8, seed = 3, device = 'sim:0', workers = 2,
   transform = function(number, row)
     if number == 77 then error 'row 77 is bad' end
     row[0] = row[0] + 1

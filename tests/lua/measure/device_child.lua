@@ -33,7 +33,7 @@ end
 
 -- Work that takes the simulator well above a millisecond, and the host microseconds to ask for.
 local function work()
-  local x = ridge.randn(192, 192, { device = 'cuda:0' })
+  local x = ridge.randn(192, 192, { device = 'sim:0' })
   return function() return x:matmul(x) end
 end
 
@@ -101,7 +101,7 @@ end
 
 -- The device is kept busy while the host asks, and what keeps it busy is not part of the time.
 function PARTS.filled()
-  local x = ridge.ones(4, { device = 'cuda:0' })
+  local x = ridge.ones(4, { device = 'sim:0' })
   local plan = ridge.capture(function() return x + 1 end)
   local take = native.windows(plan)
   local alone, before = math.huge, math.huge
@@ -120,14 +120,14 @@ end
 function PARTS.points()
   local f = work()
   local r = measure.point(ridge.capture(f), short())
-  check('its device', r.device == 'cuda:0' and r.clock == 'device events', r.clock)
+  check('its device', r.device == 'sim:0' and r.clock == 'device events', r.clock)
   check('simulated', r.simulated and has(r, 'SIMULATED') and r.grade == 'D',
     table.concat(r.flags, ' '))
   check('both clocks', r.host_ns >= r.device_ns * 0.9 and r.issue_ns < 0.5 * r.device_ns)
   check('the median is the device\'s', r.med == r.device_ns, r.med)
   local cold = measure.point(ridge.capture(f), short { cache = 'cold' })
   check('cold', cold.cache == 'cold' and cold.inner == 1 and cold.med > 0)
-  r = measure.block({ { plan = f, device = 'cuda:0' } }, short())[1]
+  r = measure.block({ { plan = f, device = 'sim:0' } }, short())[1]
   check('a function', not r.error and has(r, 'LUA') and r.device_ns and r.med == r.host_ns,
     r.error)
   local x = ridge.ones(64)
@@ -162,7 +162,7 @@ function PARTS.verdict()
 end
 
 function PARTS.ceilings()
-  local list = require('ridge.measure.device_ceiling').open('cuda:0',
+  local list = require('ridge.measure.device_ceiling').open('sim:0',
     { side = 16, l2_bytes = 2048, dram_bytes = 4096 })
   local names = {}
   for i, c in ipairs(list) do
@@ -174,7 +174,7 @@ function PARTS.ceilings()
   check('all of them', table.concat(names, ' ') == 'bw.l2 bw.dram product.f64 product.f32 '
     .. 'product.tf32 product.f16 product.bf16', table.concat(names, ' '))
   check('the modes are as they were', device.modes().tf32 == false)
-  local ok, err = pcall(require('ridge.sweep.calibrated').measure, { device = 'cuda:0' })
+  local ok, err = pcall(require('ridge.sweep.calibrated').measure, { device = 'sim:0' })
   check('a simulated device has none', not ok and tostring(err):find('is simulated', 1, true), err)
 end
 
@@ -212,7 +212,7 @@ function PARTS.stored()
   end
   local ok, here = run('cpu', '/here.db')
   check('on the CPU', ok, here)
-  local found, there = run('cuda:0', '/there.db')
+  local found, there = run('sim:0', '/there.db')
   check('on the device', found, there)
   local row = there:results()[1]
   check('the function too', row.call and row.call_device_ns and row.call_flags:find 'SIMULATED',

@@ -112,7 +112,7 @@ end)
 
 -- A landscape as small as it gets: one dense and one sketched layer.
 local function landscape(db, environment)
-  return output(('%s RIDGE_GPU=%s RIDGE_LOCKS=%s ./ridge recipes/landscape.lua --device cuda:0 '
+  return output(('%s RIDGE_GPU=%s RIDGE_LOCKS=%s ./ridge recipes/landscape.lua --device sim:0 '
     .. '--n-in 16 --n-out 8 --batch 4 --terms 1 --ranks 2 --dtypes f32 --quick --forms stored '
     .. '--layers dense,sketched --db %s --out %s'):format(environment or '', SIMULATED, FOLDER, db,
     FOLDER))
@@ -131,7 +131,7 @@ describe('a sweep on a device', function()
     if missing() then return end
     local db = FOLDER .. '/a.db'
     local text = landscape(db)
-    assert.matches('cuda:0 is simulated: the results are right', text)
+    assert.matches('sim:0 is simulated: the results are right', text)
     assert.matches('measured on a simulated device: these times say nothing of any GPU, so there '
       .. 'is no verdict', text)
     local device = read(db, function(q) return q:row 'SELECT * FROM main.device' end)
@@ -164,7 +164,7 @@ describe('a sweep on a device', function()
     if missing() then return end
     local function env(variables)
       return output(('%s RIDGE_GPU=%s ./ridge -e \'%s\''):format(variables, SIMULATED, ([[
-        local facts = require("ridge.sweep.device").lab("cuda:0").facts()
+        local facts = require("ridge.sweep.device").lab("sim:0").facts()
         local st = require("ridge.store").open("%s/versions.db", "write")
         local vars = facts.env.vars
         print(st:environment(facts).env_id, vars.device_runtime, vars.device_cublaslt,

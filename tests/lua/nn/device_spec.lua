@@ -5,7 +5,7 @@ local ridge = require 'ridge'
 local nn = ridge.nn
 local simulated = dofile 'tests/lua/simulated.lua'
 
-local GPU = 'cuda:0'
+local GPU = 'sim:0'
 
 local function failure(f, ...)
   local ok, e = pcall(f, ...)
@@ -246,8 +246,8 @@ describe('on a device', function()
 
   it('two devices in one call are refused with both names', function()
     local net = nn.Linear(3, 3):to(GPU)
-    assert.matches('tensors on cpu and on cuda:0', failure(net, ridge.ones(2, 3)))
-    assert.matches('tensors on cuda:0 and on cpu', failure(nn.cross_entropy,
+    assert.matches('tensors on cpu and on sim:0', failure(net, ridge.ones(2, 3)))
+    assert.matches('tensors on sim:0 and on cpu', failure(nn.cross_entropy,
       ridge.ones(2, 3, { device = GPU }), labels(3, 2)))
   end)
 end)

@@ -8,8 +8,8 @@ local nn = ridge.nn
 local simulated = dofile 'tests/lua/simulated.lua'
 local counted = dofile 'tests/lua/counted.lua'
 
-local LISTS = { { 'cuda:0', 'cuda:1' }, { 'cuda:0' }, { 'cpu', 'cuda:0' }, { 'cuda:1', 'cpu' },
-  { 'cpu' }, { 'cuda:0', 'cuda:1', 'cuda:1' } }
+local LISTS = { { 'sim:0', 'sim:1' }, { 'sim:0' }, { 'cpu', 'sim:0' }, { 'sim:1', 'cpu' },
+  { 'cpu' }, { 'sim:0', 'sim:1', 'sim:1' } }
 
 local function failure(f, ...)
   local ok, e = pcall(f, ...)
@@ -80,7 +80,7 @@ describe('data parallel', function()
       return at.grad:to 'cpu'
     end
     local wanted = slope(deep(), 'cpu')
-    for _, device in ipairs { 'cpu', 'cuda:0', 'cuda:1' } do
+    for _, device in ipairs { 'cpu', 'sim:0', 'sim:1' } do
       assert.is_true(slope(nn.DataParallel(deep(), { devices = LISTS[1] }), device):allclose(wanted,
         1e-3, 1e-5), device)
     end
@@ -110,12 +110,12 @@ describe('data parallel', function()
       nn.Linear(50, 9, { seed = 2, dropout = 0.3 })):train()
     ridge.seed(7)
     local wanted = ridge.concat({ net(x:narrow(1, 1, 2)), net(x:narrow(1, 3, 3)) }, 1)
-    net:to 'cuda:0'
+    net:to 'sim:0'
     ridge.seed(7)
     local found = nn.DataParallel(net, { devices = LISTS[1] })(x)
     assert.is_true(found:to('cpu'):allclose(wanted, 1e-5, 1e-6))
     net:eval()
-    assert.is_true(nn.DataParallel(net, { devices = LISTS[1] })(x):allclose(net(x:to 'cuda:0'),
+    assert.is_true(nn.DataParallel(net, { devices = LISTS[1] })(x):allclose(net(x:to 'sim:0'),
       1e-5, 1e-6))
   end)
 
@@ -143,7 +143,7 @@ describe('data parallel', function()
           (net.module or net).inner.weight.grad:to 'cpu', (net.module or net).scale.grad:to 'cpu'
       end
       local wanted = { run(Odd()) }
-      local found = { run(nn.DataParallel(Odd(), { devices = { 'cpu', 'cuda:0', 'cuda:1' } })) }
+      local found = { run(nn.DataParallel(Odd(), { devices = { 'cpu', 'sim:0', 'sim:1' } })) }
       for i, x0 in ipairs(wanted) do
         assert.is_true(x0 == found[i] or found[i]:allclose(x0, 1e-4, 1e-5), i)
       end
@@ -174,17 +174,17 @@ describe('data parallel', function()
     local net = nn.DataParallel(deep(), { devices = LISTS[1] })
     pass(net, x, y)
     local function live()
-      for _ = 1, 4 do ridge.memory.trim 'cuda:1' end
-      return ridge.memory.stats('cuda:1').live
+      for _ = 1, 4 do ridge.memory.trim 'sim:1' end
+      return ridge.memory.stats('sim:1').live
     end
     local before = live()
     -- a compiled trace keeps what an earlier test had as an upvalue, and the calls behind it
     local calls = ridge.grad_stats().calls
     collectgarbage 'stop'
     for _ = 1, 5 do
-      ridge.scope(function() nn.cross_entropy(net(x), y:to 'cuda:0'):backward() end)
+      ridge.scope(function() nn.cross_entropy(net(x), y:to 'sim:0'):backward() end)
       -- without the collector: what is left are no weights, of which a replica has 1,200 bytes
-      assert.equal(before, ridge.memory.stats('cuda:1').live)
+      assert.equal(before, ridge.memory.stats('sim:1').live)
     end
     collectgarbage 'restart'
     for _ = 1, 5 do pass(net, x, y) end
@@ -198,7 +198,7 @@ describe('data parallel', function()
     local net = nn.DataParallel(deep(), { devices = LISTS[1] }):eval()
     local o = ridge.optim.SGD(net, { lr = 0.1 })
     local x, y = data(6)
-    x, y = x:to 'cuda:0', y:to 'cuda:0'
+    x, y = x:to 'sim:0', y:to 'sim:0'
     local function there()
       return counted.during(function() ridge.no_grad(function() net(x) end) end).moves
     end
@@ -233,7 +233,7 @@ describe('data parallel', function()
       local losses = {}
       for i = 1, 6 do
         o:zero_grad()
-        local first = nn.cross_entropy(net(x), y:to(net.devices and 'cuda:0' or 'cpu'))
+        local first = nn.cross_entropy(net(x), y:to(net.devices and 'sim:0' or 'cpu'))
         local second = net(x * 0.5):square():mean() -- of one graph with the first
         local loss = first + second
         loss:backward()
@@ -259,7 +259,7 @@ describe('data parallel', function()
       self:buffer('n', ridge.zeros(3))
     end
     function Odd:forward(x)
-      if x.device == 'cuda:1' then
+      if x.device == 'sim:1' then
         ridge.no_grad(function() self.n:add_(1) end)
         seen[#seen + 1] = self.n:get(1)
       end
@@ -272,9 +272,9 @@ describe('data parallel', function()
   end)
 
   it('has copies that any stream reads behind whoever made them', function()
-    local function on(stream, f) return ridge.device.on_stream('cuda:1', stream, f) end
+    local function on(stream, f) return ridge.device.on_stream('sim:1', stream, f) end
     local before = os.getenv 'RG_SIM_ORDER'
-    local w = ridge.zeros(50, 40, { device = 'cuda:0' })
+    local w = ridge.zeros(50, 40, { device = 'sim:0' })
     for _, order in ipairs { 'rev', 'rand:1', 'rand:2', 'rand:3' } do
       ffi.C.setenv('RG_SIM_ORDER', order, 1)
       for i = 1, 8 do
@@ -299,8 +299,8 @@ describe('data parallel', function()
 
   it('keeps the copies with the parameters, and lets them go with them', function()
     local function live()
-      for _ = 1, 4 do ridge.memory.trim 'cuda:1' end
-      return (ridge.memory.stats('cuda:1').tags['of a layer'] or { live = 0 }).live
+      for _ = 1, 4 do ridge.memory.trim 'sim:1' end
+      return (ridge.memory.stats('sim:1').tags['of a layer'] or { live = 0 }).live
     end
     local net = ridge.memory.tag('of a layer', function()
       return nn.DataParallel(nn.Linear(64, 32, { seed = 1 }), { devices = LISTS[1] })
@@ -311,7 +311,7 @@ describe('data parallel', function()
       if i < 4 then ridge.no_grad(function() net.module.weight:mul_(2) end) end
     end
     assert.equal(4 * (64 * 32 + 32), live())
-    local w = ridge.memory.tag('of a layer', ridge.ones, 100, { device = 'cuda:0' })
+    local w = ridge.memory.tag('of a layer', ridge.ones, 100, { device = 'sim:0' })
     local first
     for i = 1, 3 do
       assert.equal(0, C.rg_mirror(w._t, 2, ref.slot))
@@ -321,7 +321,7 @@ describe('data parallel', function()
       w:add_(1)
     end
     w:release()
-    for _ = 1, 4 do ridge.memory.trim 'cuda:1' end
+    for _ = 1, 4 do ridge.memory.trim 'sim:1' end
     assert.equal(1, first:get(1)) -- who has one keeps it, as it was
     first:release()
     assert.equal(4 * (64 * 32 + 32), live())
@@ -335,8 +335,8 @@ describe('data parallel', function()
       order[#order + 1] = ('%s %d %s'):format(x.device, x:size(1), self.w.device)
       return x * self.w
     end
-    nn.DataParallel(Spy(), { devices = { 'cuda:0', 'cuda:1', 'cpu' } })(ridge.ones(8, 2))
-    assert.same({ 'cuda:0 2 cuda:0', 'cuda:1 3 cuda:1', 'cpu 3 cpu' }, order)
+    nn.DataParallel(Spy(), { devices = { 'sim:0', 'sim:1', 'cpu' } })(ridge.ones(8, 2))
+    assert.same({ 'sim:0 2 sim:0', 'sim:1 3 sim:1', 'cpu 3 cpu' }, order)
   end)
 
   it('says what is wrong', function()
@@ -345,19 +345,19 @@ describe('data parallel', function()
     assert.matches('option devices is missing', failure(nn.DataParallel, net, {}))
     assert.matches('is empty', failure(nn.DataParallel, net, { devices = {} }))
     assert.matches('there is no device', failure(nn.DataParallel, net, { devices = { 'tpu' } }))
-    assert.matches('there is no device cuda:7', failure(nn.DataParallel, net,
-      { devices = { 'cuda:7' } }))
+    assert.matches('there is no device sim:7', failure(nn.DataParallel, net,
+      { devices = { 'sim:7' } }))
     local two = nn.DataParallel(net, { devices = LISTS[1] })
     assert.matches('no tensor was given', failure(two, 3))
     assert.matches('argument 2 is f32%[3%]', failure(two, ridge.ones(4, 3), ridge.ones(3)))
-    assert.matches('the first of its devices', failure(two.to, two, 'cuda:1'))
+    assert.matches('the first of its devices', failure(two.to, two, 'sim:1'))
     local Sum = nn.class 'Sum'
     function Sum:init() self:param('w', ridge.ones(3)) end
     function Sum:forward(x) return (x * self.w):sum() end
     assert.matches('result 1 is f32%[%], which has no axis 1', failure(nn.DataParallel(Sum(),
       { devices = LISTS[1] }), ridge.ones(4, 3)))
     assert.matches('a plan stays on one device', failure(ridge.capture, two, ridge.ones(4, 3,
-      { device = 'cuda:0' })))
+      { device = 'sim:0' })))
     C.rg_capture_cancel()
   end)
 end)

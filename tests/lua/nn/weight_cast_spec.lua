@@ -8,7 +8,7 @@ local nn, optim = ridge.nn, ridge.optim
 local simulated = dofile 'tests/lua/simulated.lua'
 local counted = dofile 'tests/lua/counted.lua'
 
-local GPU = 'cuda:0'
+local GPU = 'sim:0'
 
 describe('weights under autocast on a device', function()
   if not simulated.open() then

@@ -24,7 +24,7 @@ describe('the checksum of what a setup made', function()
 
   it('is of the values on a device too', function()
     if not simulated.open() then return pending 'no nvcc: the simulated GPU was not built' end
-    sees_values 'cuda:0'
+    sees_values 'sim:0'
   end)
 
   it('takes whatever a context holds: scalars, no elements, a released tensor', function()

@@ -5,7 +5,7 @@ local C = require 'ridge.ffi.lib'
 local ref = require 'ridge.ffi.ref'
 local simulated = dofile 'tests/lua/simulated.lua'
 
-local GPU, OTHER = 'cuda:0', 'cuda:1'
+local GPU, OTHER = 'sim:0', 'sim:1'
 
 local function failure(f, ...)
   local ok, e = pcall(f, ...)
@@ -135,7 +135,7 @@ describe('gradients from device to device', function()
     local x = ridge.ones(2):requires_grad_()
     local twice = ridge.Function { forward = function(_, a) return a * 2 end,
       backward = function(_, dy) return (dy * 2):to(GPU) end }
-    assert.matches('gradient 1 of a function is on cuda:0, its input on cpu', failure(function()
+    assert.matches('gradient 1 of a function is on sim:0, its input on cpu', failure(function()
       twice(x):sum():backward()
     end))
   end)

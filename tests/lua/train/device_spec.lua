@@ -7,7 +7,7 @@ local nn, optim = ridge.nn, ridge.optim
 local folders = dofile 'tests/lua/store/folder.lua'
 local simulated = dofile 'tests/lua/simulated.lua'
 
-local GPU = 'cuda:0'
+local GPU = 'sim:0'
 
 local function failure(f, ...)
   local ok, e = pcall(f, ...)
@@ -138,7 +138,7 @@ describe('training on a device', function()
         return nn.Sequential(a, b), found
       end
       local one, wanted = run('cpu', 'cpu')
-      for _, pair in ipairs { { GPU, 'cuda:1' }, { 'cuda:1', GPU }, { 'cpu', GPU } } do
+      for _, pair in ipairs { { GPU, 'sim:1' }, { 'sim:1', GPU }, { 'cpu', GPU } } do
         local two, found = run(pair[1], pair[2])
         same(one, two, kind)
         for _, name in ipairs { 'gradient_norm', 'clipped_norm', 'clipping_ratio' } do
@@ -179,7 +179,7 @@ describe('training on a device', function()
       return nn.Sequential(a, b), o
     end
     local one, o1 = make('cpu', 'cpu')
-    for _, pair in ipairs { { GPU, 'cpu' }, { 'cpu', GPU }, { GPU, 'cuda:1' } } do
+    for _, pair in ipairs { { GPU, 'cpu' }, { 'cpu', GPU }, { GPU, 'sim:1' } } do
       local two, o2 = make(pair[1], pair[2])
       same(one, two, pair[1])
       assert.near(o1:grad_norm():item(), o2:grad_norm():item(), 1e-5)
@@ -499,7 +499,7 @@ describe('training on a device', function()
       assert.is_true(ridge.load(path).x:equal(x:t()), dtype)
     end
     local one, two = network():to(GPU), nn.Sequential(nn.Linear(6, 16), nn.LayerNorm(16),
-      nn.Dropout(0), nn.Linear(16, 6)):to 'cuda:1'
+      nn.Dropout(0), nn.Linear(16, 6)):to 'sim:1'
     ridge.save(path, one:state())
     two:load_state(ridge.load(path))
     same(one, two, 'from a file', 0, 0)
@@ -547,7 +547,7 @@ describe('training on a device', function()
     end
     local one, a = run(function(net) return net end)
     local two, b = run(function(net)
-      return nn.DataParallel(net, { devices = { GPU, 'cuda:1', 'cpu' } })
+      return nn.DataParallel(net, { devices = { GPU, 'sim:1', 'cpu' } })
     end, true)
     assert.matches('it goes on without: to: a plan stays on one device', table.concat(said, '\n'))
     for i, row in ipairs(one) do assert.near(row.loss, two[i].loss, 1e-3) end

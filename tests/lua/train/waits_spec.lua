@@ -7,7 +7,7 @@ local nn, optim = ridge.nn, ridge.optim
 local simulated = dofile 'tests/lua/simulated.lua'
 local counted = dofile 'tests/lua/counted.lua'
 
-local GPU = 'cuda:0'
+local GPU = 'sim:0'
 
 local function silent() end
 
