@@ -101,12 +101,14 @@ void rg_ir_put_meta(rg_ir_out *o, const rg_meta *meta)
 
 /* -- Arguments --------------------------------------------------------------------------- */
 
-static const char *const acts[] = { "none", "relu", "gelu", "silu", "tanh", "sigmoid", NULL };
+#define ACT_WORD(NAME, name) #name,
+static const char *const acts[] = { "none", RG_ACT_LIST(ACT_WORD) NULL };
+#undef ACT_WORD
 static const char *const layouts[] = { "nchw", "nhwc", NULL };
 static const char *const reductions[] = { "mean", "sum", "none", NULL };
 
-_Static_assert(sizeof(acts) / sizeof(acts[0]) == RG_ACT_COUNT + 1, "a word for each activation");
-_Static_assert(sizeof(reductions) / sizeof(reductions[0]) == RG_LOSS_COUNT + 1, "and reduction");
+_Static_assert(sizeof(reductions) / sizeof(reductions[0]) == RG_LOSS_COUNT + 1,
+               "a word for each reduction");
 
 const char *const *rg_ir_words_of(int32_t kind)
 {

@@ -17,6 +17,15 @@ extern const rg_op rg_op_act_back;
 const int32_t rg_act_ops[RG_ACT_COUNT] = { RG_ACT_LIST(OP_OF) };
 #undef OP_OF
 
+const char *rg_act_name(int32_t act)
+{
+#define NAME_OF(NAME, name) [RG_ACT_##NAME] = #name,
+  static const char *const names[RG_ACT_COUNT] = { [RG_ACT_NONE] = "none", RG_ACT_LIST(NAME_OF) };
+#undef NAME_OF
+
+  return act >= 0 && act < RG_ACT_COUNT ? names[act] : NULL;
+}
+
 static rg_status infer(rg_call *call)
 {
   const rg_act_args *args = call->args;

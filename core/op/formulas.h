@@ -68,10 +68,6 @@
   F(MAXIMUM,    maximum,    x > y ? x : y)                                               \
   F(MINIMUM,    minimum,    x < y ? x : y)
 
-/* Activations: name, lower-case name; each is a unary function too. */
-#define RG_ACT_LIST(A) \
-  A(RELU, relu) A(GELU, gelu) A(SILU, silu) A(TANH, tanh) A(SIGMOID, sigmoid)
-
 /* The slope of an activation: x is its result or, for gelu and silu, what went into it.  That of
 ** silu is s (1 + x (1 - s)) with s the sigmoid of x, that of gelu
 ** (1 + erf(x / sqrt 2)) / 2 + x exp(-x^2 / 2) / sqrt(2 pi). */

@@ -301,16 +301,17 @@ RG_API rg_status rg_softmax_back(const rg_tensor *dy, const rg_tensor *y, int32_
 
 /* -- Products ------------------------------------------------------------------- */
 
-/* What follows a product, element by element. */
-enum {
-  RG_ACT_NONE,
-  RG_ACT_RELU,
-  RG_ACT_GELU,
-  RG_ACT_SILU,
-  RG_ACT_TANH,
-  RG_ACT_SIGMOID,
-  RG_ACT_COUNT
-};
+/* The unary operations that may follow a product in its epilogue: the one list of activations.  A
+** slope (core/op/formulas.h) belongs to each. */
+/* clang-format off */
+#define RG_ACT_LIST(A) \
+  A(RELU, relu) A(GELU, gelu) A(SILU, silu) A(TANH, tanh) A(SIGMOID, sigmoid)
+#define RG_ACT_ID(NAME, name) RG_ACT_##NAME,
+enum { RG_ACT_NONE, RG_ACT_LIST(RG_ACT_ID) RG_ACT_COUNT };
+/* clang-format on */
+
+/* act: RG_ACT_...; its name: "none", "relu"; NULL for a number that is none. */
+RG_API const char *rg_act_name(int32_t act);
 
 /*
 ** The derivative of an activation times the incoming gradient.

@@ -13,7 +13,7 @@ local M = {}
 
 local MAX_DEPTH, MAX_TEXT = 20, 4096
 
-local ACTS = { 'none', 'relu', 'gelu', 'silu', 'tanh', 'sigmoid' }
+local ACTS = require('ridge.tensor.schema').ACT_NAMES
 local MODULES = { relu = 'ReLU', gelu = 'GELU', silu = 'SiLU', tanh = 'Tanh', sigmoid = 'Sigmoid',
   softplus = 'Softplus' }
 

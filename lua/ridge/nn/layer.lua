@@ -8,6 +8,7 @@ local ref = require 'ridge.ffi.ref'
 local blame = require 'ridge.blame'
 local class = require('ridge.class').class
 local place = require 'ridge.tensor.place'
+local schema = require 'ridge.tensor.schema'
 local Module = require 'ridge.nn.module'
 local parameter = require 'ridge.nn.parameter'
 require 'ridge.tensor' -- parameters are tensors, whoever comes first
@@ -18,14 +19,14 @@ local slot = ref.slot
 
 -- -- Options ------------------------------------------------------------------------------------
 
-M.ACT = { none = C.RG_ACT_NONE, relu = C.RG_ACT_RELU, gelu = C.RG_ACT_GELU,
-          silu = C.RG_ACT_SILU, tanh = C.RG_ACT_TANH, sigmoid = C.RG_ACT_SIGMOID }
+M.ACT = {} -- numbers of activations by their names
+for code, name in pairs(schema.ACTS) do M.ACT[name] = code end
 
 M.BIAS = { 'boolean', default = true, doc = 'add a bias' }
 M.SEED = { 'integer', min = 0, max = 2 ^ 53,
            doc = 'of the draws; one from the default stream when left out' }
 M.ACTIVATION = { 'string', default = 'none',
-                 choices = { 'none', 'relu', 'gelu', 'silu', 'tanh', 'sigmoid' },
+                 choices = schema.ACT_NAMES,
                  doc = 'what follows, in the same pass' }
 M.DROPOUT = { 'number', default = 0, min = 0, max = 0.999999,
               doc = 'while training, in the same pass' }

@@ -40,8 +40,12 @@ local FIELDS = enum('RG_ARG_', 'i32 u32 i64 f64 i64x2 meta sizes links')
 local RUNS = enum('RG_RECORD_', 'KERNEL VIEW COMPOUND')
 local AMPS = enum('RG_AMP_', 'NONE LOWER F32 WIDEST')
 
---- What may follow a product, by name.
-M.ACTS = enum('RG_ACT_', 'NONE RELU GELU SILU TANH SIGMOID')
+--- What may follow a product: names by RG_ACT_..., and the list of them.
+M.ACTS, M.ACT_NAMES = {}, {}
+for code = 0, C.RG_ACT_COUNT - 1 do
+  M.ACTS[code] = ffi.string(C.rg_act_name(code))
+  M.ACT_NAMES[code + 1] = M.ACTS[code]
+end
 
 -- Words for the numbers of a kind.
 local WORDS = { act = M.ACTS, layout = enum('RG_', 'NCHW NHWC'),
