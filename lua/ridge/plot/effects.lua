@@ -81,8 +81,11 @@ end
 
 local function draw(data)
   return function(c, t, box)
-    local specs = {}
-    local y = series.axis(data.rows, data.y)
+    local specs, seen = {}, {}
+    for _, row in ipairs(data.rows) do
+      if rows_of.counts(row) then seen[#seen + 1] = row end -- the others are not drawn
+    end
+    local y = series.axis(seen, data.y)
     for i, effect in ipairs(data.effects) do
       specs[i] = { title = ('%s  %.3g×'):format(effect.name, effect.reach), x = categories(effect),
         y = { scale = y.scale, kind = y.kind, label = i == 1 and y.label or ' ' } }

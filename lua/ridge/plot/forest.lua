@@ -55,12 +55,14 @@ local function draw(data)
     panel:upright(1, t.ink)
     local function line(i, name, ratio, lo, hi, paint, text)
       local v = lines - i + 1
-      local y, x1, x2 = panel:py(v), (panel:px_end(lo)), (panel:px_end(hi))
+      local y, x1, starts = panel:py(v), panel:px_end(lo)
+      local x2, ends = panel:px_end(hi)
       c:text(panel.x - 10, y, c:fit(name, widest, t.size.tick), { size = t.size.tick,
         color = t.text, align = 'right', valign = 'middle' })
       c:line(x1, y, x2, y, paint, 2)
-      c:line(x1, y - 4, x1, y + 4, paint, 1.4)
-      c:line(x2, y - 4, x2, y + 4, paint, 1.4)
+      -- an end that the axis does not reach has no cap
+      if starts then c:line(x1, y - 4, x1, y + 4, paint, 1.4) end
+      if ends then c:line(x2, y - 4, x2, y + 4, paint, 1.4) end
       c:marker('square', panel:px(ratio), y, t.marker, paint, t.paper, 1)
       c:text(panel.x + panel.w + 12, y, text, { size = t.size.tick, color = paint,
         valign = 'middle' })

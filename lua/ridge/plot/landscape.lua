@@ -102,25 +102,41 @@ local function draw_scatter(panel, data, name, t)
   name_dense(panel, data, name, t)
 end
 
+-- Rows of one batch and one size each, which a line may join.
+local function of_one_size(rows)
+  local groups, by = {}, {}
+  for _, row in ipairs(rows) do
+    local key = ('%s %s %s'):format(tostring(row.batch), tostring(row.in_features),
+      tostring(row.out_features))
+    if not by[key] then
+      by[key] = {}
+      groups[#groups + 1] = by[key]
+    end
+    table.insert(by[key], row)
+  end
+  return groups
+end
+
 -- Time over one parameter, one line for each value of the other.
 local function draw_lines(panel, data, x, by, short, t)
   draw_dense(panel, data, 'fwd', t)
   local values, labels = rows_of.distinct(data.sketched, by), {}
   local colors = color.ordered(#values, t.name)
   for i, value in ipairs(values) do
-    local line = rows_of.select(data.sketched, { [by] = value })
-    table.sort(line, function(a, b) return a[x] < b[x] end)
-    local xs, ys = {}, {}
-    for _, row in ipairs(line) do xs[#xs + 1], ys[#ys + 1] = row[x], row.fwd end
-    panel:path(xs, ys, colors[i])
-    for _, row in ipairs(line) do
-      local lo, hi = rows_of.interval(row, 'fwd')
-      panel:point('circle', row[x], row.fwd, lo, hi, { color = colors[i], radius = 3.6,
-        open = row.grade == 'D' })
+    for _, line in ipairs(of_one_size(rows_of.select(data.sketched, { [by] = value }))) do
+      table.sort(line, function(a, b) return a[x] < b[x] end)
+      local xs, ys = {}, {}
+      for _, row in ipairs(line) do xs[#xs + 1], ys[#ys + 1] = row[x], row.fwd end
+      panel:path(xs, ys, colors[i])
+      for _, row in ipairs(line) do
+        local lo, hi = rows_of.interval(row, 'fwd')
+        panel:point('circle', row[x], row.fwd, lo, hi, { color = colors[i], radius = 3.6,
+          open = row.grade == 'D' })
+      end
+      local last = line[#line]
+      labels[#labels + 1] = { x = panel:px(last[x]), y = panel:py(last.fwd),
+        text = ('%s %d'):format(short, value) }
     end
-    local last = line[#line]
-    labels[i] = { x = panel:px(last[x]), y = panel:py(last.fwd),
-      text = ('%s %d'):format(short, value) }
   end
   panel:ends(labels)
   name_dense(panel, data, 'fwd', t)
@@ -282,6 +298,7 @@ function M.make(rows, opt)
   rows_of.check(rows, who)
   local types = rows_of.distinct(rows, 'dtype')
   if opt.dtype then
+    column.require(rows, 'dtype', who)
     rows = rows_of.select(rows, { dtype = opt.dtype })
     if #rows == 0 then
       blame.raise(('%s: no row has dtype %s; there are %s'):format(who, opt.dtype,

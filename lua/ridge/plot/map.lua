@@ -297,10 +297,15 @@ local MEDIANS = 'Cells are medians of %s.'
 local RATIOS = 'Cells are ratios of medians of %s; they have a colour where the 95 %% confidence '
   .. 'intervals do not touch.'
 
--- Signs that are on the map, explained in one line.
-local function draw_key(c, t, data, x, y)
-  local size = t.size.note
+local KEY_LINE = 20 -- height
+
+-- Signs that are on the map, explained in as many lines as it takes; returns where the last is.
+local function draw_key(c, t, data, box)
+  local size, x, y = t.size.note, box.x, box.y + 6
   local function item(text, w, draw)
+    if x > box.x and x + w + 7 + c:measure(text, size) > box.x + box.w then
+      x, y = box.x, y + KEY_LINE
+    end
     draw(x)
     x = x + w + 7
     x = x + c:text(x, y, text, { size = size, color = t.text, valign = 'middle' }) + 18
@@ -318,7 +323,9 @@ local function draw_key(c, t, data, x, y)
   if not data.plain then
     item('best of each column', 22, function(at) c:line(at, y, at + 22, y, t.ink, 1.3) end)
   end
-  item(data.best_word or 'best', 16, function(at) c:frame(at + 1, y - 7, 14, 14, t.ink, 2) end)
+  if data.any_best then
+    item(data.best_word or 'best', 16, function(at) c:frame(at + 1, y - 7, 14, 14, t.ink, 2) end)
+  end
   if data.ratio then
     item('undecided', 16, function(at) c:rect(at, y - 7, 16, 14, t.neutral) end)
   end
@@ -339,12 +346,12 @@ local function draw_key(c, t, data, x, y)
       end)
     end
   end
+  return y
 end
 
 local function draw(data)
   return function(c, t, box)
-    draw_key(c, t, data, box.x, box.y + 6)
-    local top = box.y + 30
+    local top = draw_key(c, t, data, box) + 24
     local n = #data.facets
     local gap = 40
     local width = (box.w - BAR - BAR_GAP - BAR_LABELS - (n - 1) * gap) / n
@@ -377,10 +384,10 @@ local function make_facet(all, rows, data, title)
       if cell.value then
         cell.bound = data.bounds and row[data.bounds]
         local best = facet.best and facet.cells[facet.best[1] .. ':' .. facet.best[2]]
-        -- what was disturbed is shown, and is not the best of anything
-        if cell.grade ~= 'D'
+        -- what was disturbed or is undecided is shown, and is not the best of anything
+        if cell.grade ~= 'D' and cell.verdict ~= 'open'
           and (not best or (data.better == 'higher') == (cell.value > best.value)) then
-          facet.best = { i, j }
+          facet.best, data.any_best = { i, j }, true
         end
       else
         cell.state = cell.state or 'missing'

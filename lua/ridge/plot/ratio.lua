@@ -125,8 +125,8 @@ function M.make(rows, opt)
       .. 'colour where their 95 %% confidence interval leaves out 1.'
       or 'Cells are ratios of medians of %s; they have a colour where the 95 %% confidence '
       .. 'intervals do not touch. Stored results, unpaired.' })
-  figure.finding = ('%s wins in %d cells, %s in %d; %d are undecided.'):format(opt.b, counts.b,
-    opt.a, counts.a, counts.open)
+  figure.finding = ('%s wins in %d cell%s, %s in %d; %d %s undecided.'):format(opt.b, counts.b,
+    counts.b == 1 and '' or 's', opt.a, counts.a, counts.open, counts.open == 1 and 'is' or 'are')
   figure.rows, figure.opt, figure.subtitle = rows, opt, landscape.subtitle(opt, rows)
   return figure
 end

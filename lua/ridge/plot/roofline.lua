@@ -164,8 +164,8 @@ local function finding(points, arithmetic, memory)
     if impossible(p, arithmetic, memory) then wrong = wrong + 1 end
   end
   if wrong > 0 then
-    return ('%d points lie above every roof: their counts are wrong, or the ceilings are.'):format(
-      wrong)
+    return ('%d point%s above every roof: wrong counts, or wrong ceilings.'):format(wrong,
+      wrong == 1 and ' lies' or 's lie')
   end
 end
 

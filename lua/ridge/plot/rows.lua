@@ -97,6 +97,16 @@ function M.select(rows, where)
   return out
 end
 
+-- Numbers first, then words, then false and true.
+local KIND = { number = 1, string = 2, boolean = 3 }
+
+local function before(a, b)
+  local x, y = KIND[type(a)] or 4, KIND[type(b)] or 4
+  if x ~= y then return x < y end
+  if x == 3 then return not a and b end
+  return a < b
+end
+
 --- The different values of a column, sorted; nil does not count.
 ---@param rows table
 ---@param name string
@@ -110,10 +120,7 @@ function M.distinct(rows, name)
       out[#out + 1] = v
     end
   end
-  table.sort(out, function(a, b)
-    if type(a) == type(b) then return a < b end
-    return type(a) == 'number'
-  end)
+  table.sort(out, before)
   return out
 end
 

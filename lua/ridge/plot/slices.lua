@@ -48,7 +48,8 @@ local function line_name(value, points)
   local slope, err, residual = fit(points)
   -- a power law that is off by more than a sixth is none
   if not slope or residual > 0.16 then return tostring(value) end
-  return ('%s  ∝ %.2f ± %.2f'):format(tostring(value), slope, 2 * err)
+  local exponent = ('%.2f'):format(slope):gsub('^-', '−')
+  return ('%s  ∝ %s ± %.2f'):format(tostring(value), exponent, 2 * err)
 end
 
 M.fit = fit

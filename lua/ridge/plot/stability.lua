@@ -128,8 +128,8 @@ function M.make(rows, opt)
   local text = { 'A line ends where a step has no finite value; dotted lines: steps left out.' }
   return figure.new { kind = 'stability', rows = rows, opt = opt, natural = { 1120, 720 },
     title = 'Clipping, and what was not finite', subtitle = landscape.subtitle(opt, rows),
-    finding = ('%d steps: %d were clipped, %d had elements that are not finite or too large, %d '
-      .. 'were left out.'):format(#rows, clipped, bad, #left_out), caption = text,
+    finding = ('%d steps: %d clipped, %d with elements that are not finite or too large, %d left '
+      .. 'out.'):format(#rows, clipped, bad, #left_out), caption = text,
     draw = draw { panels = panels, left_out = left_out, first = rows[1].step,
       last = rows[#rows].step } }
 end

@@ -14,9 +14,10 @@ local M = {}
 local HALF = '▀'
 local LEVELS = { ' ', '.', ':', '-', '=', '+', '*', '#', '%', '@' }
 local LETTER = { oom = 'M', timeout = 'T', error = 'E', crashed = 'C', infeasible = '/',
-  implied = 'm', no_interval = '?', pending = '·', running = '·', missing = '·' }
+  implied = 'm', no_interval = '?', unseen = '~', pending = '·', running = '·', missing = '·' }
 local WORD = { oom = 'out of memory', timeout = 'timeout', error = 'error', crashed = 'crashed',
   infeasible = 'infeasible', implied = 'implied', no_interval = 'no interval',
+  unseen = 'fast state not seen',
   pending = 'not yet', running = 'not yet', missing = 'not yet' }
 
 -- -- What the terminal can do -----------------------------------------------------------------
@@ -167,8 +168,10 @@ local function scale_bar(data, t, paint, depth)
     end_of(data, data.hi))
 end
 
-local function missing_words(data, facet)
+-- What the signs of a panel mean; `signs` says which there are.
+local function missing_words(data, facet, signs)
   local seen, out = {}, {}
+  if signs == 'none' then return out end
   for _, cell in pairs(facet.cells) do
     local state = not cell.value and (cell.state or 'missing')
     if state and not seen[LETTER[state] or '?'] then
@@ -177,7 +180,7 @@ local function missing_words(data, facet)
     end
   end
   table.sort(out)
-  if facet.best then table.insert(out, 1, '◆ ' .. (data.best_word or 'best')) end
+  if facet.best and signs == 'all' then table.insert(out, 1, '◆ ' .. (data.best_word or 'best')) end
   return out
 end
 
@@ -203,10 +206,14 @@ local function plain_panel(data, facet, gutter, say)
     end_of(data, data.lo), end_of(data, data.hi)))
 end
 
+-- Returns which signs stand in it: 'all', 'letters' (the best is not marked) or 'none'.
 local function panel(data, facet, opt, say)
   local gutter = 0
   for _, v in ipairs(data.ys) do gutter = math.max(gutter, length(name_of(v)) + 1) end
-  if opt.depth == 'none' then return plain_panel(data, facet, gutter, say) end
+  if opt.depth == 'none' then
+    plain_panel(data, facet, gutter, say)
+    return 'letters'
+  end
   local room = math.max(8, (opt.columns or 80) - gutter - 1)
   local s = math.max(1, math.min(8, math.floor(room / #data.xs),
     math.floor(2 * (opt.lines or 24) / #data.ys)))
@@ -224,6 +231,7 @@ local function panel(data, facet, opt, say)
       .. line_of(rows[2 * line - 1], rows[2 * line] or {}, width, opt.depth, over[line]))
   end
   say(names_below(data, s, gutter))
+  return s >= 2 and 'all' or 'none'
 end
 
 --- A map as lines of text.
@@ -247,8 +255,7 @@ function M.lines(figure, opt)
       say(head)
       say(axes)
     end
-    panel(data, facet, own, say)
-    local words = missing_words(data, facet)
+    local words = missing_words(data, facet, panel(data, facet, own, say))
     if own.depth ~= 'none' then
       table.insert(words, 1, scale_bar(data, own.theme, own.paint, own.depth))
     end

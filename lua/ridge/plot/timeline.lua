@@ -124,7 +124,8 @@ local function draw_legend(c, t, box, y, names, time, ink)
     end
   end
   if rest > 0 then
-    local text = ('%d others  %s'):format(#names - NAMED, unit.format('ns', rest * 1e9))
+    local text = ('%d other%s  %s'):format(#names - NAMED, #names - NAMED == 1 and '' or 's',
+      unit.format('ns', rest * 1e9))
     if x + 36 + c:measure(text, t.size.note) > box.x + box.w then x, y = box.x, y + 20 end
     c:rect(x, y - 6, 12, 12, t.neutral, 2)
     c:text(x + 18, y, text, { size = t.size.note, color = t.text, valign = 'middle' })

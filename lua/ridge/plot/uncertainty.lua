@@ -23,6 +23,9 @@ function M.half_width(row, z)
   return math.abs((hi - lower(row[z], lo, hi)) / 2 / row[z]) * 100
 end
 
+-- Two digits, or all before the point.
+local function percent(v) return ((v < 10 and '%.2g' or '%.0f') .. ' %%'):format(v) end
+
 --- The uncertainty map.
 ---@param rows table
 ---@param opt table checked options
@@ -42,8 +45,8 @@ function M.make(rows, opt)
       if not half then return nil, nil, 'no_interval' end
       return math.max(half, 1e-3) -- of the clock's own steps: a logarithm needs something
     end,
-    finding = #widths > 0 and ('Half of the cells are known to %.2g %%, the worst to %.2g %%.')
-      :format(widths[math.ceil(#widths / 2)], widths[#widths]) or nil,
+    finding = #widths > 0 and ('Half of the cells are known to %s, the worst to %s.')
+      :format(percent(widths[math.ceil(#widths / 2)]), percent(widths[#widths])) or nil,
     title = ('How well it is known: %s'):format(column.about(opt.z, rows).label),
     caption = 'Cells are half the width of the 95 %% confidence interval of the median, of %s.' })
 end

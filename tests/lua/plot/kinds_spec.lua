@@ -353,7 +353,7 @@ describe('the picture', function()
     local rows = ceilings(grid())
     assert.is_nil(plot.draw('roofline', rows, { y = 'fwd' }).finding)
     rows[1].fwd, rows[1].fwd_lo, rows[1].fwd_hi = 0.001, 0.001, 0.001
-    assert.matches('^1 points lie above every roof', plot.draw('roofline', rows,
+    assert.matches('^1 point lies above every roof', plot.draw('roofline', rows,
       { y = 'fwd' }).finding)
   end)
 

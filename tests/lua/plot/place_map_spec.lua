@@ -417,7 +417,7 @@ describe('the map of', function()
     -- what the other side lacks, and why
     assert.equal('dots', hatch(rec, cell(rec, g, '64', '8')).kind)
     assert.equal('level', hatch(rec, cell(rec, g, '256', '8')).kind)
-    assert.equal('dtype=bf16 wins in 1 cells, dtype=f32 in 1; 2 are undecided.', figure.finding)
+    assert.equal('dtype=bf16 wins in 1 cell, dtype=f32 in 1; 2 are undecided.', figure.finding)
   end)
 
   it('a ratio has what is better in the numerator of a rate', function()
@@ -435,7 +435,7 @@ describe('the map of', function()
     assert.equal('4×', written(rec, cell(rec, g, '128', '1')))
     local c = cell(rec, g, '128', '1').color
     assert.is_true(c[3] > c[1])
-    assert.equal('dtype=bf16 wins in 1 cells, dtype=f32 in 1; 2 are undecided.', figure.finding)
+    assert.equal('dtype=bf16 wins in 1 cell, dtype=f32 in 1; 2 are undecided.', figure.finding)
   end)
 
   it('efficiency is in percent of the roof, with a line where the bound changes', function()

@@ -412,7 +412,7 @@ describe('the roofline', function()
       return plot.draw('roofline', list { 'odd', 1e6, 1e6, ns }, { y = 'fwd' }).finding
     end
     assert.is_nil(said(1e6 / 200 / 1.2))
-    assert.matches('^1 points lie above every roof', said(1e6 / 200 / 1.2 / 1.3))
+    assert.matches('^1 point lies above every roof', said(1e6 / 200 / 1.2 / 1.3))
   end)
 
   it('rings what no roof allows, and points arrows at the second one', function()
@@ -423,7 +423,7 @@ describe('the roofline', function()
     local rings = rec:all('marker', function(s) return same(s.edge, rec.theme.warn) end)
     assert.equal(1, #rings)
     assert.is_true(near(rings[1].x, x(1), 0.05) and near(rings[1].y, y(1e5), 0.05))
-    assert.matches('^1 points lie above every roof', figure.finding)
+    assert.matches('^1 point lies above every roof', figure.finding)
     local head = rec:one('polygon', function() return true end, 'the head of an arrow')
     assert.is_true(near(head.xs[1], x(50), 0.05) and near(head.ys[1], y(400), 0.05))
     rec:one('line', function(s)

@@ -232,7 +232,7 @@ describe('the map', function()
     assert.matches('1 out of memory %(needs 9 GB%)', f:text())
     local at, c = pixels(rows, about())
     -- one facet of 760 units: corners of the cell area
-    local fast, slow = at(85, 515), at(445, 195)
+    local fast, slow = at(85, 515), at(445, 215)
     local L_fast, L_slow = color.lab(fast), color.lab(slow)
     assert.is_true(L_fast > L_slow, ('%.1f against %.1f'):format(L_fast, L_slow))
     c:close()

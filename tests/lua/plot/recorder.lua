@@ -17,12 +17,12 @@ Recording.__index = Recording
 -- Each stroke and what its arguments are called.
 local STROKES = {
   rect = { 'x', 'y', 'w', 'h', 'color', 'radius' },
-  frame = { 'x', 'y', 'w', 'h', 'color', 'width' },
+  frame = { 'x', 'y', 'w', 'h', 'color', 'width', 'radius', 'dash' },
   line = { 'x1', 'y1', 'x2', 'y2', 'color', 'width', 'dash' },
   polyline = { 'xs', 'ys', 'color', 'width', 'dash' },
   polygon = { 'xs', 'ys', 'color' },
   marker = { 'shape', 'x', 'y', 'r', 'fill', 'edge', 'width' },
-  hatch = { 'kind', 'x', 'y', 'w', 'h', 'color', 'gap' },
+  hatch = { 'kind', 'x', 'y', 'w', 'h', 'color', 'gap', 'width' },
   text = { 'x', 'y', 'text', 'style' },
 }
 
@@ -33,15 +33,32 @@ local function copied(v)
   return out
 end
 
-local function record_on(c, strokes)
+-- Letters all half as wide as they are high (bold ones a little wider), whatever fonts are there:
+-- what is laid out by them is the same on every machine.
+local function even_letters(c)
+  function c.measure(_, text, size, style)
+    local raised = 0
+    local plain = text:gsub('%^{(.-)}', function(part)
+      raised = raised + select(2, part:gsub('[^\128-\191]', ''))
+      return ''
+    end)
+    local n = select(2, plain:gsub('[^\128-\191]', '')) + 0.7 * raised
+    return n * size * (style and style.bold and 0.55 or 0.5)
+  end
+  function c.cap_height(_, size) return 0.7 * size end
+end
+
+local function record_on(c, strokes, even)
   local clips = {}
+  if even then even_letters(c) end
   for name, names in pairs(STROKES) do
     local real = c[name]
     c[name] = function(self, ...)
       local stroke = { op = name, clip = clips[#clips] }
       for i, key in ipairs(names) do stroke[key] = copied((select(i, ...))) end
       strokes[#strokes + 1] = stroke
-      return real(self, ...)
+      if not even then return real(self, ...) end
+      return name == 'text' and self:measure(stroke.text, stroke.style.size, stroke.style) or nil
     end
   end
   local clipped = c.clipped
@@ -54,17 +71,19 @@ end
 
 --- Draw a figure and keep its strokes.
 ---@param figure table
----@param opt table|nil of render
+---@param opt table|nil of render; even: all letters are as wide, and nothing is painted
 ---@return table recording strokes, panels (x, y, w, h), theme
 function M.of(figure, opt)
   local self = setmetatable({ strokes = {}, panels = {} }, Recording)
   local given = { scale = 1 }
   for name, value in pairs(opt or {}) do given[name] = value end
+  local even = given.even
+  given.even = nil
   self.theme = theme.get(given.theme or figure.opt.theme or 'light')
   local new, panel = canvas.new, axes.panel
   function canvas.new(...)
     local c = new(...)
-    record_on(c, self.strokes)
+    record_on(c, self.strokes, even)
     return c
   end
   function axes.panel(c, t, area, ...)

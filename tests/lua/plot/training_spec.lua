@@ -99,8 +99,8 @@ describe('the histories of steps (F225)', function()
       end
       assert.same({ name ~= 'guard', name ~= 'clip' and 2 or 0, name == 'both' and 2 or 0 },
         { clipped > 0, bad, out })
-      assert.equal(('12 steps: %d were clipped, %d had elements that are not finite or too large, '
-        .. '%d were left out.'):format(clipped, bad, out), watch:plot().finding)
+      assert.equal(('12 steps: %d clipped, %d with elements that are not finite or too large, '
+        .. '%d left out.'):format(clipped, bad, out), watch:plot().finding)
     end
     local ok, err = pcall(plot.draw, 'stability', {}, {})
     assert.is_false(ok)
