@@ -20,6 +20,7 @@ local function names_of(spec)
   if not list then
     list = {}
     for name in pairs(spec) do list[#list + 1] = name end
+    table.sort(list) -- of two that are wrong the same one is told each time
     lists[spec] = list
   end
   return list

@@ -533,7 +533,8 @@ picture('stability', 'stability', function()
   local rows = {}
   for i = 1, 10 do
     rows[i] = { step = i, gradient_norm = i == 5 and 0 / 0 or 2 ^ i,
-      clipped_norm = i ~= 5 and i ~= 7 and math.min(2 ^ i, 64) or nil, clipping_ratio = i > 6 and 1 - 64 / 2 ^ i or 0,
+      clipped_norm = i ~= 5 and i ~= 7 and math.min(2 ^ i, 64) or nil,
+      clipping_ratio = i > 6 and 1 - 64 / 2 ^ i or 0,
       nan = i == 5 and 3 or 0, inf = i == 5 and 1 or 0, overflow = 0, score = i / 10,
       stepped = i ~= 5 }
   end
