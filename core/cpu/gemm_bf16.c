@@ -83,13 +83,16 @@ enum {
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
+/* Two neighbours; a row of a view begins at any of its elements. */
+typedef int32_t pair __attribute__((aligned(2), may_alias));
+
 /* A pair of one row, in every lane, times the same pair of 32 columns. */
-#define ROW_PAIR(r, at)                                                             \
-  if (r < rows) {                                                                   \
-    __m512bh x = (__m512bh)_mm512_set1_epi32(*(const int32_t *)(const void *)(at)); \
-                                                                                    \
-    s[r][0] = _mm512_dpbf16_ps(s[r][0], x, (__m512bh)b0);                           \
-    s[r][1] = _mm512_dpbf16_ps(s[r][1], x, (__m512bh)b1);                           \
+#define ROW_PAIR(r, at)                                                          \
+  if (r < rows) {                                                                \
+    __m512bh x = (__m512bh)_mm512_set1_epi32(*(const pair *)(const void *)(at)); \
+                                                                                 \
+    s[r][0] = _mm512_dpbf16_ps(s[r][0], x, (__m512bh)b0);                        \
+    s[r][1] = _mm512_dpbf16_ps(s[r][1], x, (__m512bh)b1);                        \
   }
 
 /* A pair of each row onto the sums; the rows at p0 .. p3 and two multiples of their distance

@@ -99,8 +99,8 @@ static void pack_pairs(const rg_piece *piece, int64_t k0, int64_t kn, int64_t j,
   }
 }
 
-/* bf16 that is adjacent along k: neighbours are pairs already, which are transposed as whole words.
-** */
+/* bf16 that is adjacent along k: neighbours are pairs already, which are transposed as whole words
+** where they lie as such. */
 static void pack_words(const rg_piece *piece, int64_t k0, int64_t kn, int64_t j, uint16_t *out)
 {
   const rg_gemm_kernels *kernels = rg_gemm_kernels_now();
@@ -135,7 +135,8 @@ static bool pack_direct(const rg_weight *w, int64_t panel, int64_t k0, int64_t k
     pack_pairs(piece, k0, kn, j, out);
     return true;
   }
-  if (piece->row == 1 && piece->col % 2 == 0 && kn % 2 == 0) {
+  if (piece->row == 1 && piece->col % 2 == 0 && kn % 2 == 0 &&
+      ((uintptr_t)piece->data / 2 + (uintptr_t)k0) % 2 == 0) {
     pack_words(piece, k0, kn, j, out);
     return true;
   }

@@ -134,6 +134,21 @@ describe('ridge.graph', function()
     assert.equal('normal uniform add', ops(g))
   end)
 
+  it('has what is written to tensors without elements', function()
+    for _, shape in ipairs { { 0 }, { 5, 0 }, { 0, 3, 2 } } do
+      local x, y = ridge.zeros(shape), ridge.zeros(shape)
+      local function f()
+        x:add_(1):mul_(y)
+        x:copy_(y + 2)
+        y:fill_(3):neg_()
+        return x * y, x:sum()
+      end
+      local g = ridge.graph(f):check()
+      assert.is_true(ridge.graph.parse(g:json()):check():same(g))
+      assert.equal(0, select(2, ridge.capture(f)()):item())
+    end
+  end)
+
   it('is written, read and edited like one from a file', function()
     local blocks = nn.Sequential()
     for i = 1, 3 do blocks:add(nn.Linear(4, 4, { seed = i })):add(nn.GELU()) end

@@ -28,7 +28,7 @@ local function input(shape, dtype)
 end
 
 -- One call of an operation; layouts: a number for each input, 1 for contiguous, 2 for transposed,
--- 4 for a first axis that is repeated.
+-- 4 for one that begins at an odd element, 6 for a first axis that is repeated (tensors.LAYOUTS).
 local function try(name, shapes, layouts, dtype, a)
   local list, t = {}, {}
   local args = { generator = generator[0], seed = 3, offset = 5 }
@@ -73,6 +73,12 @@ describe('a product by own kernels', function()
         end)
       end
     end
+    it('reads matrices that begin at any element: ' .. dtype, function()
+      for _, layouts in ipairs { { 4, 1 }, { 1, 4 }, { 4, 4 } } do
+        try('matmul', { { 17, 64 }, { 64, 33 } }, layouts, dtype, {})
+        try('linear', { { 17, 64 }, { 64, 64 }, { 64 } }, layouts, dtype, {})
+      end
+    end)
     for act = 0, 5 do
       it(('goes through activation %d: %s'):format(act, dtype), function()
         try('linear', { { 70, 72 }, { 136, 72 }, { 136 } }, {}, dtype, { act = act })
@@ -85,7 +91,7 @@ describe('a product by own kernels', function()
           { act = 1, p = 0.25, seed = 9, offset = offset })
       end
       -- a batch that is not one long matrix
-      try('linear_dropout', { { 2, 33, 40 }, { 72, 40 }, { 72 } }, { 4 }, dtype, { p = 0.5 })
+      try('linear_dropout', { { 2, 33, 40 }, { 72, 40 }, { 72 } }, { 6 }, dtype, { p = 0.5 })
       -- rows whose numbers begin anywhere in a block of four
       try('linear_dropout', { { 70, 40 }, { 41, 40 }, { 41 } }, {}, dtype, { p = 0.5 })
     end)
