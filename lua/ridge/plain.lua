@@ -72,6 +72,15 @@ local function write(file, ...)
   for i = 1, select('#', ...) do file:write(M.text((select(i, ...)))) end
 end
 
+--- A number of things: '1 call', '2 calls', '3 passes'.
+---@param n integer
+---@param what string one of them
+---@return string text
+function M.count(n, what)
+  if n == 1 then return '1 ' .. what end
+  return ('%d %s%s'):format(n, what, what:find 's$' and 'es' or 's')
+end
+
 --- Print texts on standard output.
 ---@param ... any
 function M.print(...) write(io.stdout, ...) end

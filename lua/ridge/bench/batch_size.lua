@@ -325,6 +325,7 @@ function M.find(model, given)
     blame.raise(('bench.batch_size: max %d is less than min %d'):format(opt.max, opt.min), 'EARG',
       'bench.batch_size')
   end
+  part.seconds(opt.budget) -- raises where it is none, whatever is looked for
   local text = type(model) == 'string' and layer.parse(model).text or nil
   local module = suite.module(model, opt.seed, opt.device)
   if text and opt.dtype and opt.dtype ~= 'f32' then module:to(opt.dtype) end

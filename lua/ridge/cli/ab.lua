@@ -63,7 +63,10 @@ local function origin_of(name, argv, db)
     FROM main.sweep s JOIN main.recipe r ON r.id = s.recipe_id WHERE s.name = ?1 OR s.base = ?1
     ORDER BY (s.name = ?1) DESC, s.generation DESC LIMIT 1]], name)
   st:close()
-  if not row then return nil, ('%s, and no sweep of that name in %s'):format(reason, path) end
+  if not row then
+    return nil, ('%s, and no sweep of that name in %s; see: ridge list, ridge sweeps'):format(
+      reason:gsub('; see: ridge list$', ''), path)
+  end
   return { name = row.name, source = row.source, argv = argv, sweep = row.base, args = row.args,
            space = row.space }
 end

@@ -114,9 +114,9 @@ local function convert_one(option, kind, text)
   end
   if option.choices then
     local names = {}
-    for i, choice in ipairs(option.choices) do
+    for _, choice in ipairs(option.choices) do
       if choice == value then return value end
-      names[i] = tostring(choice)
+      if choice ~= '' then names[#names + 1] = tostring(choice) end
     end
     return nil, ("'%s' is none of %s%s"):format(text, table.concat(names, ', '),
       near.hint(text, names))
@@ -292,9 +292,9 @@ function M.help(spec, program)
       left = left .. (type(default) == 'table' and not option.each and ' A,B,..'
         or type(default) == 'number' and ' N' or ' TEXT')
     end
-    if option.short then left = ('-%s, %s'):format(option.short, left) end
+    if option.short and #option[1] > 1 then left = ('-%s, %s'):format(option.short, left) end
     local facts = {}
-    if option.choices then facts[1] = shown(option.choices):gsub(',', ' | ') end
+    if option.choices then facts[1] = shown(option.choices):gsub('^,', ''):gsub(',', ' | ') end
     if type(default) ~= 'boolean' and shown(default) ~= '' then
       facts[#facts + 1] = 'default ' .. shown(default)
     end

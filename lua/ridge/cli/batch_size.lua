@@ -15,8 +15,7 @@ local SPEC = {
   about = [[
 Tries batches for real: doubled until one does not fit and then bisected (inference; training: with
 gradients and the state of an optimizer), or until their intervals say that there is nothing to gain
-(throughput). Prints the curve and why it stopped, keeps
-it in the database, draws it with --out.
+(throughput). Prints the curve and why it stopped, keeps it in the database, draws it with --out.
 
     ridge batch-size 'linear{1024,4096}' --memory 2GB --out fit.png
     ridge batch-size 'mlp{784,512,10}' --kind throughput --quick

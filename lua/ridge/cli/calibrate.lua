@@ -113,6 +113,9 @@ function M.main(argv)
     rows, disturbed = calibrated.measure(given)
   end
   if opt.as == 'json' then print_json(rows) else print_text(rows) end
+  if opt.show and #rows == 0 then
+    plain.note 'nothing is stored of that; ridge calibrate measures it\n'
+  end
   if disturbed and #disturbed > 0 then
     plain.note('ridge calibrate: other processes were in the way (see ridge doctor): the ',
       'noise is not known, and ceilings may be higher than this\n')

@@ -61,9 +61,10 @@ end
 --- What `ridge --help` prints.
 ---@return string text
 function M.help()
-  local lines = { USAGE .. '\ncommands' }
-  for _, name in ipairs(M.names()) do
-    lines[#lines + 1] = ('  %-8s %s'):format(name, M.find(name).summary)
+  local lines, names, width = { USAGE .. '\ncommands' }, M.names(), 0
+  for _, name in ipairs(names) do width = math.max(width, #name) end
+  for _, name in ipairs(names) do
+    lines[#lines + 1] = ('  %-' .. width .. 's  %s'):format(name, M.find(name).summary)
   end
   return table.concat(lines, '\n') .. '\n'
 end

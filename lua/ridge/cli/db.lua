@@ -57,16 +57,17 @@ local function info(st)
   end
 end
 
--- What SQLite cannot know: a point that is done has the attempt that says so.
+-- What SQLite cannot know: a point that is done has the attempt that says so.  One of what is
+-- wrong, what is wrong with it, and how many.
 local RULES = {
-  { 'points called ok without a finished attempt', [[SELECT count(*) AS n FROM trial t
+  { 'point', 'called ok without a finished attempt', [[SELECT count(*) AS n FROM trial t
     LEFT JOIN attempt a ON a.id = t.best_attempt WHERE t.state = 'ok'
     AND (a.outcome IS NULL OR a.outcome <> 'ok')]] },
-  { 'attempts of no trial', [[SELECT count(*) AS n FROM attempt a LEFT JOIN trial t
+  { 'attempt', 'of no trial', [[SELECT count(*) AS n FROM attempt a LEFT JOIN trial t
     ON t.id = a.trial_id WHERE t.id IS NULL]] },
-  { 'samples of no timing', [[SELECT count(*) AS n FROM samples s LEFT JOIN timing g
+  { 'sample list', 'of no timing', [[SELECT count(*) AS n FROM samples s LEFT JOIN timing g
     ON g.id = s.timing_id WHERE g.id IS NULL]] },
-  { 'sample lists of another length than they say', [[SELECT count(*) AS n FROM samples
+  { 'sample list', 'of another length than was written down', [[SELECT count(*) AS n FROM samples
     WHERE length(dur) <> 4 * n OR (at IS NOT NULL AND length(at) <> 8 * n)]] },
 }
 
@@ -84,8 +85,8 @@ local function check(st)
       tostring(row.rowid), row.parent))
   end
   for _, rule in ipairs(RULES) do
-    local n = st.db:aside('/* rule */ ' .. rule[2])[1].n
-    if n > 0 then say(('%d %s'):format(n, rule[1])) end
+    local n = st.db:aside('/* rule */ ' .. rule[3])[1].n
+    if n > 0 then say(('%s %s'):format(plain.count(n, rule[1]), rule[2])) end
   end
   plain.print(wrong == 0 and st.path .. ': ok\n' or '')
   return wrong == 0 and 0 or 1

@@ -52,7 +52,9 @@ end
 function M.main(argv)
   return stored.run('export', SPEC, argv, 'read', function(opt, rest, st)
     local query = require 'ridge.store.query'
-    if not rest[1] then return stored.fail('export', 'a sweep is missing') end
+    if not rest[1] then
+      return stored.fail('export', 'a sweep is missing; ridge sweeps lists them')
+    end
     local sweep = query.sweep(st, rest[1])
     if opt.samples then
       stored.show(samples(st, sweep), opt)
@@ -60,8 +62,9 @@ function M.main(argv)
       stored.show(query.all(st, sweep.name), opt)
       local below = st.db:value(require('ridge.store.schema').BELOW, sweep.id)
       if below > 0 then
-        require('ridge.plain').note(('%d ends of intervals are stored below zero (an older '
-          .. 'protocol); they are written as 0\n'):format(below))
+        require('ridge.plain').note((below == 1 and '1 end of an interval is stored below zero '
+          .. '(an older protocol); it is written as 0\n' or '%d ends of intervals are stored below '
+          .. 'zero (an older protocol); they are written as 0\n'):format(below))
       end
     end
   end)

@@ -41,7 +41,7 @@ function FLAGS.threads(text)
     return nil, ('--threads: %s is not in 0 .. 1024'):format(text)
   end
   local ok, reason = host.set_threads(n)
-  if not ok then return nil, '--threads: ' .. reason end
+  if not ok then return nil, '--' .. reason end -- 'threads: ...'
   host.settings.threads = n
   return true
 end
@@ -90,7 +90,9 @@ end
 local function bind()
   if not host.settings.affinity then return true end
   local ok, err = pcall(require('ridge.backend').set_affinity, host.settings.affinity)
-  if not ok then return nil, '--affinity: ' .. tostring(err) end
+  if not ok then
+    return nil, '--affinity: ' .. tostring(err.message or err):gsub('^set_affinity: ', '')
+  end
   return true
 end
 
@@ -98,7 +100,9 @@ function FLAGS.priority(text)
   local n = tonumber(text)
   if not n then return nil, ("--priority: '%s' is no number"):format(text) end
   local ok, err = pcall(require('ridge.backend').set_priority, n)
-  if not ok then return nil, '--priority: ' .. tostring(err) end
+  if not ok then
+    return nil, '--priority: ' .. tostring(err.message or err):gsub('^set_priority: ', '')
+  end
   host.settings.priority = n
   return true
 end

@@ -57,9 +57,11 @@ end
 ---@return integer status
 function M.main(argv)
   return stored.run('retry', SPEC, argv, 'write', function(opt, rest, st)
-    if not rest[1] then return stored.fail('retry', 'a sweep is missing') end
+    if not rest[1] then
+      return stored.fail('retry', 'a sweep is missing; ridge sweeps lists them')
+    end
     local n = M.retry(st, rest[1], opt.state, opt.where ~= '' and opt.where or nil)
-    plain.print(('%d points of %s will be tried again\n'):format(n, rest[1]))
+    plain.print(('%s of %s will be tried again\n'):format(plain.count(n, 'point'), rest[1]))
   end)
 end
 

@@ -66,15 +66,13 @@ local ENV = [[/* where */ SELECT m.cpu, m.os, m.kernel, m.virt, b.ridge, b.git, 
   e.governor, e.cpuset, e.vars FROM env e JOIN machine m ON m.id = e.machine_id
   JOIN build b ON b.id = e.build_id WHERE e.id = ?]]
 
-local function count(n, what)
-  return ('%d %s%s'):format(n, what, n == 1 and '' or what:find 's$' and 'es' or 's')
-end
+local count = plain.count
 
 -- Where the variation comes from, the fast state, the ratio to the partner, and each pass.
 local function passes_of(st, say, trial, g)
   local results, record = require 'ridge.store.results', require 'ridge.store.record'
-  say('', ('med over %s in %s, %d windows of %d calls%s'):format(count(g.passes, 'pass'),
-    count(g.procs or 1, 'process'), g.n, g.inner,
+  say('', ('med over %s in %s, %s of %s%s'):format(count(g.passes, 'pass'),
+    count(g.procs or 1, 'process'), count(g.n, 'window'), count(g.inner, 'call'),
     g.ci_lo and '' or '; too few for an interval'))
   local text = require('ridge.measure.passes').sentence { between = g.sd_between,
     within = g.sd_within }
@@ -114,13 +112,12 @@ local function timings(st, say, trial)
       if g.ci_lo and g.ci_lo < 0 then
         say('', ('stored as [%s .. %s]; no time is below 0'):format(time(g.ci_lo), time(g.ci_hi)))
       end
-      local n, calls = g.n, g.inner
       if g.passes then
         passes_of(st, say, trial, g)
       else
-        say('', ('%d samples of %d calls in %s rounds, %s; limits %s; protocol 1'):format(n, calls,
-          g.rounds or '?', g.stop and 'stopped by ' .. g.stop or 'no reason kept',
-          g.thresholds or '-'))
+        say('', ('%s of %s in %s, %s; limits %s; protocol 1'):format(count(g.n, 'sample'),
+          count(g.inner, 'call'), g.rounds and count(g.rounds, 'round') or '? rounds',
+          g.stop and 'stopped by ' .. g.stop or 'no reason kept', g.thresholds or '-'))
       end
       local s = results.samples(st, trial.id, g.phase, g.cache)
       if s and #s.dur > 0 then say('', M.sparkline(s.dur, 60)) end

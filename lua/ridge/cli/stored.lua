@@ -20,6 +20,7 @@ M.fails = nil
 ---@return integer status 1
 function M.fail(name, message)
   message = message:gsub('^' .. name:gsub('%-', '%%-') .. '%f[.:][%w_.]*: ', '') -- said below
+    :gsub('^[%w_]+%.' .. name:gsub('%-', '_') .. ': ', '') -- bench.batch_size
   if M.fails then return M.fails(name, message) end
   plain.note(('ridge %s: %s\ntry: ridge %s --help\n'):format(name, message, name))
   return 1

@@ -42,7 +42,8 @@ Exit status: 0; 2 when points failed; 130 after Ctrl-C, with everything saved.]]
   { 'new', false, 'start another sweep beside one of the same name' },
   { 'reuse', true, 'measure again what another space of this recipe has measured' },
   { 'calibrate', true, 'take no calibration of this machine, not even a stored one' },
-  { 'progress', '', 'live, bar, plain or off', choices = { '', 'live', 'bar', 'plain', 'off' } },
+  { 'progress', '', 'what is shown meanwhile; what suits the terminal when left out',
+    choices = { '', 'live', 'bar', 'plain', 'off' } },
   stored.DB,
 }
 
@@ -78,6 +79,13 @@ local function manner(opt, said)
   return run
 end
 
+-- What is wrong with them is said before a recipe measures anything.
+local function check_part(opt)
+  local part = require 'ridge.sweep.part'
+  part.seconds(set(opt.budget))
+  part.shard(set(opt.shard))
+end
+
 local function dry(sw, opt)
   local facts = sw:dry_run(opt)
   plain.print(('%s: %s\n'):format(sw.name, facts.text))
@@ -105,6 +113,7 @@ function M.main(argv)
   local recipe, override = require 'ridge.cli.recipe', require 'ridge.sweep.override'
   local found, reason = recipe.find(rest[1])
   if not found then return stored.fail('sweep', reason) end
+  check_part(opt)
   override.given, override.run = changes(opt), manner(opt, said)
   local ran, failed, stop = false, 0, {}
   function override.ended(summary) ran, failed = true, failed + summary.failed end

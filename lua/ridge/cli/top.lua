@@ -52,16 +52,20 @@ local function direction(st, sweep, by)
   require('ridge.blame').raise(text:format(by, near), 'EARG')
 end
 
--- The points that have a say, best first; where there are none, all of them.
-local function choose(found)
-  local lines = {}
+-- The points that have a say, best first; where there are none, all of them.  What has no value has
+-- no place among those that have one.
+local function choose(found, value)
+  local all, lines = {}, {}
   for _, line in ipairs(found.lines) do
-    -- what was not timed has no grade
-    if line[#found.titles] ~= 'D' then lines[#lines + 1] = line end
+    if line[value] ~= nil then
+      all[#all + 1] = line
+      -- what was not timed has no grade
+      if line[#found.titles] ~= 'D' then lines[#lines + 1] = line end
+    end
   end
-  local disturbed = #lines == 0 and #found.lines > 0
-  return { titles = found.titles, units = found.units,
-           lines = disturbed and found.lines or lines, disturbed = disturbed }
+  local disturbed = #lines == 0 and #all > 0
+  return { titles = found.titles, units = found.units, lines = disturbed and all or lines,
+           disturbed = disturbed, without = #found.lines - #all }
 end
 
 -- Where one column stands among the titles.
@@ -72,24 +76,24 @@ local function place(columns, name)
 end
 
 -- How each point stands against the first: 'best', 'undecided', 'behind'; nothing without
--- intervals.  Returns how many are undecided, the first among them.
+-- intervals.  Returns how many are undecided against it, and the line of the last of them.
 local function stand(chosen, columns, by, better)
-  local value, lo, hi = place(columns, by), place(columns, by .. '_lo'), place(columns, by .. '_hi')
+  local lo, hi = place(columns, by .. '_lo'), place(columns, by .. '_hi')
   local first = chosen.lines[1]
-  if not (lo and first) then return 0 end
-  local n, words = 0, {}
+  if not (lo and first) then return 0, 0 end
+  local n, last, words = 0, 0, {}
   for i, line in ipairs(chosen.lines) do
     local apart = false
     if i > 1 and not chosen.disturbed and line[lo] and line[hi] and first[lo] and first[hi] then
       apart = better > 0 and line[hi] < first[lo] or better < 0 and line[lo] > first[hi]
     end
     words[i] = apart and 'behind' or 'undecided'
-    if not apart then n = n + 1 end
+    if i > 1 and not apart then n, last = n + 1, i end
   end
-  if n == 1 then words[1] = chosen.lines[1][value] and 'best' or words[1] end
+  if n == 0 and not chosen.disturbed then words[1] = 'best' end
   chosen.titles[#chosen.titles + 1] = 'standing'
   for i, line in ipairs(chosen.lines) do line[#chosen.titles] = words[i] end
-  return n
+  return n, last
 end
 
 -- Which of its two times a phase is ranked by, as words; nil for what is no time.
@@ -134,19 +138,24 @@ function M.main(argv)
       opt.where ~= '' and (' and (%s)'):format(opt.where) or '')
     local found = query.ask(st, sweep.name, { columns = table.concat(columns, ', '), where = where,
       sort = (better > 0 and '-' or '') .. by })
-    local chosen = choose(found)
-    local undecided = stand(chosen, columns, by, better)
+    local chosen = choose(found, place(columns, by))
+    local undecided, last = stand(chosen, columns, by, better)
     local kept = {}
     for i = 1, math.min(opt.n, #chosen.lines) do kept[i] = chosen.lines[i] end
     local n = #chosen.lines
     chosen.lines = kept
     stored.show(chosen, opt)
     if which then plain.note(('by %s\n'):format(which)) end
+    if chosen.without > 0 then
+      plain.note(('%s without %s\n'):format(plain.count(chosen.without, 'point'), by))
+    end
     if chosen.disturbed then
-      plain.note(('all %d points are of grade D, disturbed: none of them is decided\n'):format(n))
-    elseif undecided > opt.n then
-      plain.note(('%d points are undecided against the first; -n %d shows them\n'):format(
-        undecided, undecided))
+      plain.note(n == 1 and 'the only point is of grade D, disturbed: nothing is decided\n'
+        or ('all %d points are of grade D, disturbed: none of them is decided\n'):format(n))
+    elseif last > opt.n then
+      plain.note(('%s undecided against the first; -n %d shows %s\n'):format(
+        undecided == 1 and '1 point is' or undecided .. ' points are', last,
+        undecided == 1 and 'it' or 'them'))
     end
   end)
 end

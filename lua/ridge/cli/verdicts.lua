@@ -79,7 +79,8 @@ function M.print(results, name, note)
   local rows, widths = { { 'pair', 'phase', 'verdict', 'b/a', '95 %', 'a', 'b', 'note' } }, {}
   for _, found in ipairs(results) do
     local known = found.ratio == found.ratio
-    rows[#rows + 1] = { name(found), found.phase, found.verdict,
+    rows[#rows + 1] = { name(found), found.phase .. (found.cache == 'cold' and ' cold' or ''),
+      found.verdict,
       known and ratio.text(found.ratio) or '-',
       found.ci_lo and ratio.range(found.ci_lo, found.ci_hi) or '-',
       found.a_ns and M.time(found.a_ns) or '-', found.b_ns and M.time(found.b_ns) or '-',

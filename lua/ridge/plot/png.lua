@@ -224,7 +224,7 @@ end
 ---@return table info width, height, bits of the image
 function M.read_texts(path)
   local file, why = io.open(path, 'rb')
-  if not file then blame.raise(('cannot read %s: %s'):format(path, why), 'EIO') end
+  if not file then blame.raise('cannot read ' .. why, 'EIO') end -- which names the path
   local bytes = file:read('*a')
   file:close()
   if not bytes then blame.raise('cannot read ' .. path, 'EIO') end

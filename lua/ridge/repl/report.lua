@@ -134,6 +134,13 @@ function M.catch(err)
     code = type(err) == 'table' and rawget(err, 'code') or nil,
     value = err,
   }, Report)
+  -- Raised at the line of a caller: what that had called did not lead there.
+  for k = 2, where and #report.frames or 0 do
+    if report.frames[k].place == where then
+      for _ = 2, k do table.remove(report.frames, 1) end
+      break
+    end
+  end
   -- An error of a coroutine or one that was raised again: its line is not on this stack.
   if where and (not report.frames[1] or report.frames[1].place ~= where) then
     local path, number = where:match '^(.*):(%d+)$'

@@ -170,6 +170,7 @@ end
 --- Say that a text ended in the middle.
 ---@param text string what was typed
 function Session:fail_incomplete(text)
+  if self.name then report.remember(self.name, text) end -- not the text before it
   self:fail(report.syntax(self.message or 'the text ends in the middle'), text)
 end
 

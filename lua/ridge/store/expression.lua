@@ -23,7 +23,9 @@ local SAME = { ['=='] = '=', ['!='] = '~=', ['<>'] = '~=' }
 local WORDS = { ['and'] = true, ['or'] = true, ['not'] = true }
 
 local function fail(text, at, message)
-  blame.raise(("%s at character %d of '%s'"):format(message, at, text), 'EARG')
+  -- behind a list the place needs a stop before it
+  blame.raise(("%s%s at character %d of '%s'"):format(message, message:find(';', 1, true) and ','
+    or '', at, text), 'EARG')
 end
 
 local function operator_at(text, at)

@@ -11,7 +11,7 @@ M.FORMS = { 'table', 'csv', 'json', 'jsonl', 'md' }
 
 local function number(v)
   if v ~= v then return 'nan' end
-  if v == math.floor(v) and math.abs(v) < 1e15 then return ('%d'):format(v) end
+  if v == math.floor(v) and math.abs(v) < 2 ^ 53 then return ('%d'):format(v) end
   return ('%.6g'):format(v)
 end
 

@@ -344,7 +344,7 @@ local SMALL = { '_lo$', '_hi$', '_min$', '_p25$', '_p75$', '_p95$', '_p99$', '_m
   '_quiet_lo$', '_quiet_hi$', '_ratio$', '_ratio_lo$', '_ratio_hi$', '_passes$', '_procs$',
   '_between$', '_within$', '_left_out$' }
 local TIMES = set_of { '_lo', '_hi', '_min', '_p25', '_p75', '_p95', '_p99', '_max', '_mean', '_sd',
-  '_mad', '_first', '_quiet', '_quiet_lo', '_quiet_hi' }
+  '_mad', '_first', '_quiet', '_quiet_lo', '_quiet_hi', '_cold', '_cold_lo', '_cold_hi' }
 
 local function usual(list)
   local fixed, known, out = set_of(schema.FIXED), set_of(list), {}
@@ -365,9 +365,12 @@ end
 local function is_time(column, known)
   local name = column.tree and column.tree.kind == 'name' and column.tree.name
   if not name or column.aggregate == AGGREGATES.count then return false end
-  local phase = known[name .. '_p95'] and name or name:match '^(.*)_%w+$'
-  return phase and known[phase .. '_p95'] and (phase == name or TIMES[name:sub(#phase + 1)])
-    or false
+  if known[name .. '_p95'] then return true end
+  for suffix in pairs(TIMES) do -- a phase may end like one: fwd_cold_lo is of fwd
+    local phase = name:sub(-#suffix) == suffix and name:sub(1, -#suffix - 1)
+    if phase and known[phase .. '_p95'] then return true end
+  end
+  return false
 end
 
 --- Ask a sweep.

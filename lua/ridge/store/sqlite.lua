@@ -163,7 +163,7 @@ local function compile(self, sql, name)
   if handle == nil then blame.raise('no SQL statement in "' .. name .. '"', 'EARG') end
   if ffi.string(tail[0]):find '%S' then
     lib.sqlite3_finalize(ffi.gc(handle, nil))
-    blame.raise('more than one SQL statement in "' .. name .. '"; use exec', 'EARG')
+    blame.raise('more than one SQL statement in "' .. name .. '": one at a time', 'EARG')
   end
   return { handle = handle, name = name, n = lib.sqlite3_bind_parameter_count(handle) }
 end

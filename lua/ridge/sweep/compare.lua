@@ -9,7 +9,6 @@
 
 local blame = require 'ridge.blame'
 local canonical = require 'ridge.store.canonical'
-local identity = require 'ridge.store.identity'
 local near = require 'ridge.near'
 local options = require 'ridge.options'
 local pairing = require 'ridge.sweep.pairing'
@@ -100,7 +99,7 @@ local function read(path, opt)
       row.params = canonical.decode(row.params)
       if opt.time == 'quiet' then
         row.unseen = row.quiet == nil
-        row.med, row.ci_lo, row.ci_hi = row.quiet or row.med, row.quiet_lo, row.quiet_hi
+        row.med, row.ci_lo, row.ci_hi = row.quiet, row.quiet_lo, row.quiet_hi
       end
     end
     check_names(path, rows, opt.match)
@@ -164,16 +163,17 @@ local function reason_of(a, b)
   for _, row in ipairs { a, b } do
     if row.grade == 'D' then return 'grade D: it was disturbed' end
   end
-  if not (a.ci_lo and b.ci_lo) then return 'no interval is stored' end
+  if not (a.ci_lo and a.ci_hi and b.ci_lo and b.ci_hi) then return 'no interval is stored' end
 end
 
 local function judge(a, b, margin, time)
-  local ratio = b.med / a.med
-  -- each end against the far end of the other: covers at least what both cover
-  local lo = math.max(b.ci_lo or b.med, 0) / (a.ci_hi or a.med)
-  -- an interval that reaches zero says nothing of how large the ratio may be
-  local least = a.ci_lo or a.med
-  local hi = least > 0 and (b.ci_hi or b.med) / least or math.huge
+  local ratio, lo, hi = a.med and b.med and b.med / a.med or 0 / 0, nil, nil
+  if a.ci_lo and a.ci_hi and b.ci_lo and b.ci_hi then
+    -- each end against the far end of the other: covers at least what both cover
+    lo = math.max(b.ci_lo, 0) / a.ci_hi
+    -- an interval that reaches zero says nothing of how large the ratio may be
+    hi = a.ci_lo > 0 and b.ci_hi / a.ci_lo or math.huge
+  end
   local reason, verdict = reason_of(a, b), 'open'
   if not reason then
     if (lo > 1 or hi < 1) and math.abs(math.log(ratio)) > margin then
@@ -264,6 +264,13 @@ local function check_sides(params, opt)
   end
 end
 
+local function has_name(list, name)
+  for _, each in ipairs(list) do
+    if each == name then return true end
+  end
+  return false
+end
+
 local function phases_of(rows)
   local seen, names = {}, {}
   for _, row in ipairs(rows) do
@@ -324,8 +331,7 @@ end
 ---@return table[] results as of M.databases, design 'paired by pass', passes
 function M.inside(st, name, given)
   local opt = options.check(INSIDE, given, 'compare')
-  local sweep = identity.find(st, name)
-  if not sweep then blame.raise(('compare: there is no sweep %s'):format(name), 'EARG') end
+  local sweep = require('ridge.store.query').sweep(st, name)
   local rows, params = results_of.rows(st, sweep.id), results_of.params(st, sweep.id)
   check_sides(params, opt)
   local match, others, found = opt.match or shared(params, opt.a, opt.b), {}, {}
@@ -349,7 +355,14 @@ function M.inside(st, name, given)
       others[key] = row
     end
   end
-  local phases = opt.phases or phases_of(rows)
+  local phases = phases_of(rows)
+  for _, phase in ipairs(opt.phases or {}) do
+    if not has_name(phases, phase) then
+      blame.raise(('compare: %s has no phase %s%s; it has %s'):format(sweep.name, tostring(phase),
+        near.hint(tostring(phase), phases), table.concat(phases, ', ')), 'EARG', 'compare')
+    end
+  end
+  phases = opt.phases or phases
   for _, row in ipairs(rows) do
     local other = row.state == 'ok' and has(row, opt.a)
       and others[canonical.encode(pick(row, match))]

@@ -15,8 +15,8 @@ local M = {}
 -- Points beyond which a look costs more than a block of them.
 local MOST = 4000
 
-local ORDER = { 'ok', 'infeasible', 'implied', 'oom', 'timeout', 'error', 'crashed', 'running',
-  'pending' }
+local ORDER = { 'ok', 'infeasible', 'implied', 'oom', 'timeout', 'error', 'crashed', 'cancelled',
+  'pruned', 'running', 'pending' }
 
 local GRADES = [[/* grades of a sweep */ SELECT coalesce(a.grade, '-') AS grade, count(*) AS n
   FROM main.trial t JOIN main.attempt a ON a.id = t.best_attempt
@@ -52,6 +52,7 @@ function M.summary(st, sweep)
   for _, row in ipairs(st.db:query(GRADES, sweep.id)) do
     grades[#grades + 1] = ('%d %s'):format(row.n, row.grade)
   end
+  if counts.total == 0 then return plain.line(sweep.name) .. '  no points', counts end
   return ('%s  %s of %d%s'):format(plain.line(sweep.name), table.concat(parts, ', '), counts.total,
     #grades > 0 and '   grades ' .. table.concat(grades, ', ') or ''), counts
 end

@@ -256,7 +256,7 @@ describe('the command', function()
     -- it may crash as often as a new one before it is given up; its tries go on counting
     assert.equal(('crashes,tries\n0,%d\n'):format(tries), (ridge("query --as csv --sql "
       .. "\"SELECT crashes, tries FROM trial WHERE state = 'pending'\"")))
-    assert.matches('1 points of squares', text)
+    assert.matches('1 point of squares', text)
     assert.matches('squares%s+3%s+4%s+0%s+%d', (ridge 'sweeps'))
     ridge(folder .. '/squares.lua')
     assert.matches('1 error', (ridge 'sweeps')) -- it failed again, and both tries are on record
@@ -399,7 +399,7 @@ describe('ends of intervals below zero, of older rows', function()
     assert.matches('stored as [-20.38 us .. 4.151 ms]; no time is below 0', text, 1, true)
     text = ridge 'export old --as csv'
     assert.is_nil(text:find '%-20380')
-    assert.matches('1 ends of intervals are stored below zero', text, 1, true)
+    assert.matches('1 end of an interval is stored below zero', text, 1, true)
     assert.matches('0', (ridge "query old fwd_lo --where 'trial = 1'"), 1, true)
     assert.is_nil((ridge "query old fwd_lo"):find '%-%d')
     assert.equal(-20380, st:value "SELECT min(ci_lo) FROM timing")
