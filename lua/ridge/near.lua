@@ -2,9 +2,8 @@
 --- Near misses: which known names a misspelt one may have meant.
 --
 -- The distance is Damerau's (insert, delete, replace, swap of neighbours: the four ways a hand
--- slips),
--- in its restricted form; a name is near if a third of its letters, at least one, are wrong at
--- most.
+-- slips), in its restricted form; a name is near if a third of its letters, at least one, are wrong
+-- at most, and one letter at least is right.
 
 local M = {}
 
@@ -46,7 +45,7 @@ function M.names(word, names, limit)
       -- there are at least as many slips as one is longer than the other
       local slips = math.abs(#word - #name)
       if slips <= most or begins then slips = M.distance(small, name:lower()) end
-      if slips <= most or begins then
+      if slips <= most and slips < math.max(#word, #name) or begins then
         found[#found + 1] = { name = name, slips = begins and math.min(slips, 1) or slips }
       end
     end

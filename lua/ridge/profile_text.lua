@@ -2,6 +2,7 @@
 --- A profile as text: operations, steps of plans, lines of Lua.
 
 local columns = require 'ridge.show.columns'
+local plain = require 'ridge.plain'
 local unit = require 'ridge.plot.unit'
 
 local M = {}
@@ -38,7 +39,8 @@ local function steps(p)
   end
   local text = columns.text({ 'step', 'operation', 'module', 'calls', 'time', 'shapes' }, rows,
     { right = { [1] = true, [5] = true } })
-  return #p.steps > STEPS and ('%s\n(and %d steps more)'):format(text, #p.steps - STEPS) or text
+  if #p.steps <= STEPS then return text end
+  return ('%s\n(and %s more)'):format(text, plain.count(#p.steps - STEPS, 'step'))
 end
 
 local function lines_of_lua(p)
@@ -48,7 +50,7 @@ local function lines_of_lua(p)
   end
   for state, share in pairs(p.states) do parts[#parts + 1] = state .. ' ' .. percent(share) end
   table.sort(parts)
-  return columns.text({ ('line of Lua (%d samples)'):format(p.samples), 'share' }, rows,
+  return columns.text({ ('line of Lua (%s)'):format(plain.count(p.samples, 'sample')), 'share' }, rows,
     { right = { [2] = true } }) .. '\n' .. table.concat(parts, ', ')
 end
 
@@ -59,12 +61,13 @@ function M.text(p)
   local parts = { operations(p) }
   if #p.steps > 0 then parts[#parts + 1] = steps(p) end
   if p.full then
-    parts[#parts + 1] = ('(the first operations are missing: there were too many, %d are gone)')
-      :format(p.dropped)
+    parts[#parts + 1] = ('(the first operations are missing: there were too many, %d %s gone)')
+      :format(p.dropped, p.dropped == 1 and 'is' or 'are')
   end
   if p.graphs > 0 then
-    parts[#parts + 1] = ('(%d replays of CUDA graphs went step by step for this; alone they are '
-      .. 'faster)'):format(p.graphs)
+    parts[#parts + 1] = ('(%s of CUDA graphs went step by step for this; alone %s '
+      .. 'faster)'):format(plain.count(p.graphs, 'replay'), p.graphs == 1 and 'it is'
+      or 'they are')
   end
   if p.samples > 0 then parts[#parts + 1] = lines_of_lua(p) end
   return table.concat(parts, '\n')

@@ -8,6 +8,7 @@ local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local guard = require 'ridge.guard'
 local device = require 'ridge.device'
+local plain = require 'ridge.plain'
 local ranges = require 'ridge.ranges'
 local ring = require 'ridge.ring'
 local state = require 'ridge.state'
@@ -175,8 +176,9 @@ function Timeline:text(width)
   for _, span in ipairs(self.spans) do
     first, last = math.min(first, span.begin_s), math.max(last, span.end_s)
   end
-  local lines = { ('timeline of %d calls, %s%s'):format(#self.spans, seconds(last - first),
-    self.lost > 0 and (', %d more are not in it'):format(self.lost) or '') }
+  local lines = { ('timeline of %s, %s%s'):format(plain.count(#self.spans, 'call'),
+    seconds(last - first), self.lost > 0 and (', %d more %s not in it'):format(self.lost,
+    self.lost == 1 and 'is' or 'are') or '') }
   for _, row in ipairs(self:streams()) do
     lines[#lines + 1] = ('%-16s |%s| busy %s'):format(row.key, bar(row, first, last, width),
       seconds(row.busy_s))

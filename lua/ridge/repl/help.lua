@@ -78,7 +78,9 @@ local function table_lines(lines, rows)
 end
 
 local function indent(lines, text)
-  for line in (text .. '\n'):gmatch '(.-)\n' do lines[#lines + 1] = '  ' .. line end
+  for line in (text .. '\n'):gmatch '(.-)\n' do
+    lines[#lines + 1] = line ~= '' and '  ' .. line or ''
+  end
 end
 
 --- One entry in full.

@@ -135,7 +135,8 @@ function M.catch(err)
     value = err,
   }, Report)
   -- Raised at the line of a caller: what that had called did not lead there.
-  for k = 2, where and #report.frames or 0 do
+  local first = report.frames[1]
+  for k = 2, where and first and first.place ~= where and #report.frames or 0 do
     if report.frames[k].place == where then
       for _ = 2, k do table.remove(report.frames, 1) end
       break

@@ -247,8 +247,9 @@ local function of_module(module, opts)
   local heads = { '', 'layer', 'output', 'parameters', 'bytes', 'FLOP' }
   local trained, stored = module:num_parameters()
   local text = columns.text(heads, rows, { right = { [4] = true, [5] = true, [6] = true } })
-  text = text .. ('\n%s parameters are trained, %s stored in %s'):format(unit.grouped(trained),
-    unit.grouped(stored), show.bytes(module:num_bytes()))
+  text = text .. ('\n%s trained, %s stored in %s'):format(trained == 1 and '1 parameter is'
+    or unit.grouped(trained) .. ' parameters are', unit.grouped(stored),
+    show.bytes(module:num_bytes()))
   if total then
     return text .. (', %s FLOP for %s'):format(unit.format('count', total), x:describe())
   end

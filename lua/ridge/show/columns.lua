@@ -27,7 +27,7 @@ end
 local function text_of(value)
   if value == nil then return '' end
   if type(value) == 'number' then
-    if value == math.floor(value) and math.abs(value) < 1e15 then return ('%d'):format(value) end
+    if value == math.floor(value) and math.abs(value) < 2 ^ 53 then return ('%d'):format(value) end
     return ('%.6g'):format(value)
   end
   if type(value) == 'cdata' then return tostring(value):match '^%-?%d+' or '' end

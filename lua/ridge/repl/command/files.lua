@@ -46,7 +46,8 @@ local function reload(session, request)
     end
   end
   session.write(("%s is loaded%s\n"):format(name,
-    renewed > 0 and (', %d variables hold the new one'):format(renewed) or ''))
+    renewed > 1 and (', %d variables hold the new one'):format(renewed)
+      or renewed == 1 and ', 1 variable holds the new one' or ''))
 end
 
 return {

@@ -40,7 +40,8 @@ local function trace(session, request)
   local rows = {}
   for key, times in pairs(given_up) do rows[#rows + 1] = { times, key } end
   table.sort(rows, function(a, b) return a[1] > b[1] or (a[1] == b[1] and a[2] < b[2]) end)
-  session.write(('%d traces were compiled, %d given up\n'):format(made, #rows))
+  session.write(('%s compiled, %d given up\n'):format(made == 1 and '1 trace was'
+    or made .. ' traces were', #rows))
   if #rows > 0 then session.write(columns.text({ 'times', 'where and why' }, rows) .. '\n') end
 end
 

@@ -86,7 +86,7 @@ local function plot(session, request)
     :narrow(2, 1, math.floor((shape[2] - 1) / across) + 1, across)
   session.write(chart.field(part:to('f64'):tolist()) .. '\n')
   if down > 1 or across > 1 then
-    session.write(colour.paint('dim', ('every %s row, every %s column'):format(down, across))
+    session.write(colour.paint('dim', ('one row of %d, one column of %d'):format(down, across))
       .. '\n')
   end
 end

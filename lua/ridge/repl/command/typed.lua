@@ -28,13 +28,23 @@ local function show(session, request)
   end
 end
 
+-- Lua, and no line for the shell, of help or of commands such as this one.
+local function is_code(entry) return not entry:find '^%s*[%%!?]' end
+
+local function last_code(typed)
+  for i = #typed, 1, -1 do
+    if is_code(typed[i]) then return typed[i] end
+  end
+  return ''
+end
+
 local function save(session, request)
   local path, count = request.rest:match '^(%S+)%s*(%d*)$'
   if not path then blame.raise '%save: a path is expected, then how many entries, if not all' end
   local kept = {}
   for i = 1, #session.typed do
     local entry = session.typed[i]
-    if not entry:find '^%s*[%%!?]' then kept[#kept + 1] = entry end -- Lua only: the file shall run
+    if is_code(entry) then kept[#kept + 1] = entry end -- the file shall run
   end
   local first = count ~= '' and math.max(1, #kept - tonumber(count) + 1) or 1
   if place.exists(path) then
@@ -43,7 +53,8 @@ local function save(session, request)
   local lines = {}
   for i = first, #kept do lines[#lines + 1] = kept[i] .. '\n' end
   output.write(path, '%save', table.concat(lines))
-  session.write(('%d entries in %s\n'):format(#kept - first + 1, path))
+  local n = #kept - first + 1
+  session.write(('%d %s in %s\n'):format(n, n == 1 and 'entry' or 'entries', path))
 end
 
 local function edit(session, request)
@@ -52,7 +63,7 @@ local function edit(session, request)
   if own then
     path = os.tmpname()
     local file = assert(io.open(path, 'w'))
-    file:write(session.typed[#session.typed] or '', '\n')
+    file:write(last_code(session.typed), '\n')
     file:close()
   end
   local editor = os.getenv 'VISUAL' or os.getenv 'EDITOR' or 'vi'
