@@ -50,7 +50,8 @@ local function lines_of_lua(p)
   end
   for state, share in pairs(p.states) do parts[#parts + 1] = state .. ' ' .. percent(share) end
   table.sort(parts)
-  return columns.text({ ('line of Lua (%s)'):format(plain.count(p.samples, 'sample')), 'share' }, rows,
+  local head = ('line of Lua (%s)'):format(plain.count(p.samples, 'sample'))
+  return columns.text({ head, 'share' }, rows,
     { right = { [2] = true } }) .. '\n' .. table.concat(parts, ', ')
 end
 
