@@ -227,7 +227,7 @@ function M.table(rows, c)
   end
   if M.is_simulated(rows) then lines[1] = SIMULATED .. '.' end
   if #rows > 0 then lines[#lines + 1] = which_time(rows) .. '.' end
-  lines[#lines + 1] = table.concat(head, ' ')
+  lines[#lines + 1] = (table.concat(head, ' '):gsub('%s+$', ''))
   for _, dtype in ipairs(types_of(rows)) do
     local dense = dense_of(rows, dtype)
     for _, kind in ipairs(KINDS) do

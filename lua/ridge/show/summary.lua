@@ -33,10 +33,10 @@ end
 ---@return string text
 function M.bytes(n)
   local units, i = { 'B', 'KB', 'MB', 'GB', 'TB' }, 1
-  while n >= 1024 and i < #units do
+  while n >= 1023.5 and i < #units do -- which would be written as 1024
     n, i = n / 1024, i + 1
   end
-  local digits = (n < 10 and n % 1 ~= 0) and '%.1f %s' or '%.0f %s'
+  local digits = (n < 9.95 and n % 1 ~= 0) and '%.1f %s' or '%.0f %s'
   return digits:format(n, units[i])
 end
 

@@ -293,7 +293,7 @@ local function text(x)
   end
   return require('ridge.show').tensor {
     dtype = x.dtype, shape = x.shape, device = x.device, bytes = x.bytes, stats = stats,
-    get = get,
+    get = get, flags = x.requires_grad and { 'requires_grad' } or nil,
   }
 end
 
