@@ -71,8 +71,9 @@ end
 local function processors(text)
   local list = {}
   for item in text:gmatch '[^,]+' do
-    local first, last = item:match '^(%d+)%-?(%d*)$'
-    first, last = tonumber(first), tonumber(last) or tonumber(first)
+    local first, last = item:match '^(%d+)%-(%d+)$'
+    first = tonumber(first or item:match '^%d+$')
+    last = tonumber(last) or first
     if not first or last < first or last > 4095 then return nil end
     for cpu = first, last do list[#list + 1] = cpu end
   end

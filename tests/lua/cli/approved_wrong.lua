@@ -24,6 +24,8 @@ return [[
 --affinity 3-1
 --affinity 0-5000
 --affinity
+--affinity ,
+--affinity 0-
 --priority x
 --priority 100
 --trace half
