@@ -361,6 +361,11 @@ for _, name in ipairs(COMMANDS) do
 end
 GROUPS.help = table.concat(lines, '\n') .. '\n'
 
+-- One beside each limit that an option has, and what is no number or no whole one.
+local NUMBERS = { 'x', '0.5', '1.5', '-2', '-1', '0', '0.0001', '0.001', '0.1', '1', '2', '5', '6',
+  '20', '21', '60', '61', '64', '65', '600', '601', '1024', '1025', '3600', '3601', '1000000',
+  '1000001' }
+
 describe('what is printed by', function()
   local folder
 
@@ -409,23 +414,51 @@ print(opt.epochs, opt.rate, #opt.names, opt.names[1], opt.fast, opt.keep, opt.ki
   end)
   teardown(function() folders.remove(folder) end)
 
-  for name, typed in pairs(GROUPS) do
-    it(name, function()
-      put('typed', (typed:gsub('FOLDER', folder)))
-      local text, status = folders.run(('TZ=UTC LC_ALL=C HOME=%s RIDGE_DB=%s/a.db RIDGE_LOCKS=%s '
-        .. 'XDG_DATA_HOME= RIDGE_PATH= RIDGE_GPU=/none TERM=dumb '
-        .. 'RIDGE_LUA="${RIDGE_LUA:+$PWD/$RIDGE_LUA}" sh -c \'root=$PWD; cd %s; '
-        .. 'exec "$root/ridge" "$root/tests/lua/cli/approved_child.lua" typed said\'')
-        :format(folder, folder, folder, folder))
-      assert.equal(0, status, text)
-      assert.equal('', text)
-      local file = assert(io.open(folder .. '/said', 'rb'))
-      text = file:read '*a'
-      file:close()
-      approved.check('cli/' .. name, approved.masked(text, {
-        { folder:gsub('%p', '%%%0'), 'FOLDER' }, { '%(LuaJIT [^)]*%)', '(LUAJIT)' } }))
-    end)
+  -- What lines print that are typed in one process.
+  local function said(typed)
+    put('typed', (typed:gsub('FOLDER', folder)))
+    local text, status = folders.run(('TZ=UTC LC_ALL=C HOME=%s RIDGE_DB=%s/a.db RIDGE_LOCKS=%s '
+      .. 'XDG_DATA_HOME= RIDGE_PATH= RIDGE_GPU=/none TERM=dumb '
+      .. 'RIDGE_LUA="${RIDGE_LUA:+$PWD/$RIDGE_LUA}" sh -c \'root=$PWD; cd %s; '
+      .. 'exec "$root/ridge" "$root/tests/lua/cli/approved_child.lua" typed said\'')
+      :format(folder, folder, folder, folder))
+    assert.equal(0, status, text)
+    assert.equal('', text)
+    local file = assert(io.open(folder .. '/said', 'rb'))
+    text = file:read '*a'
+    file:close()
+    return approved.masked(text, { { folder:gsub('%p', '%%%0'), 'FOLDER' },
+      { '%(LuaJIT [^)]*%)', '(LUAJIT)' } })
   end
+
+  for name, typed in pairs(GROUPS) do
+    it(name, function() approved.check('cli/' .. name, said(typed)) end)
+  end
+
+  it('numbers that are out of range', function()
+    local help, typed = said(GROUPS.help), {}
+    for command, text in (help .. '$'):gmatch '%$ ridge (%l[%l-]*) %-%-help\n(.-)\n%$' do
+      for option in (command ~= 'help' and text or ''):gmatch '\n  [^\n]-(%-%-?%l[%l-]*) N ' do
+        for _, value in ipairs(NUMBERS) do -- what is taken ends at the option behind it
+          local form = option:find '^%-%-' and '%s %s=%s --zork' or '%s %s%s --zork'
+          typed[#typed + 1] = form:format(command, option, value)
+        end
+      end
+    end
+    assert.is_true(#typed > 20 * #NUMBERS)
+    local found, order = {}, {}
+    for line, text in said(table.concat(typed, '\n') .. '\n'):gmatch '%$ ridge ([^\n]*)\n(.-)\n' do
+      local key, value = line:match '^(%S+ %-%-[%l-]+)=(%S+)'
+      if not key then key, value = line:match '^(%S+ %-%l)(%S+)' end
+      if not found[key] then
+        found[key] = { key .. ':' }
+        order[#order + 1] = key
+      end
+      if not text:find("unknown option '--zork'", 1, true) then table.insert(found[key], value) end
+    end
+    for i, key in ipairs(order) do order[i] = table.concat(found[key], ' ') end
+    approved.check('cli/refused', table.concat(order, '\n'))
+  end)
 
   it('commands that nobody listed: there are none', function()
     local all = folders.run './ridge --help'
