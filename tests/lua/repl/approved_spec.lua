@@ -108,6 +108,8 @@ x = = 1
 ]]
 
 GROUPS.commands = [[
+%tb
+%debug
 %
 %zork
 %tim 1
@@ -290,6 +292,7 @@ describe('the prompt answers', function()
     put('edited.lua', 'edited = 21\n')
     put('wrong.lua', 'local x = 1\nerror "in the file"\n')
     put('beside.lua', 'return { n = 1 }')
+    put('source.lua', '-- Above it.\n-- Twice.\nreturn function(x)\n  return x + 1\nend\n')
     dofile('tests/lua/cli/fixed_rows.lua').make(folder .. '/s.db')
     before = package.path
     package.path = folder .. '/?.lua;' .. before
@@ -364,6 +367,76 @@ describe('the prompt answers', function()
     end
     -- places move with every edit of a file
     approved.check('repl/help', masked(table.concat(parts, '\n'):gsub('(%.lua):%d+', '%1:LINE')))
+  end)
+
+  it('to questions about sources', function()
+    local parts, source = {}, require 'ridge.repl.source'
+    local env = { f = dofile(folder .. '/source.lua'), x = 3, class = { init = help.lookup } }
+    env.class.init = env.f
+    for _, topic in ipairs { 'f', 'class', 'x', 'print', 'zork', 'math.floor', 'ridge.near.hint',
+        'ridge.nn.Liner', 'Tensor:zork' } do
+      local text, reason = source.lookup(topic, env)
+      parts[#parts + 1] = ('??%s\n%s\n'):format(topic, text or 'none: ' .. tostring(reason))
+    end
+    approved.check('repl/source', masked(table.concat(parts, '\n')))
+  end)
+
+  it('to %bench, of a result that is made up', function()
+    local measure, calibrated = require 'ridge.measure', require 'ridge.sweep.calibrated'
+    local fresh, backend = require 'ridge.repl.fresh', require 'ridge.backend'
+    local parts, asked, stored, ceilings, between = {}, nil, nil, nil, nil
+    local result
+    local function made(text, protocol)
+      asked = ('[%s %s %s]\n'):format(text, protocol.level or '-', protocol.cache or '-')
+      local copy = {}
+      for key, value in pairs(result) do copy[key] = value end
+      return copy
+    end
+    local true_ones = { measure.block, measure.calibrate, calibrated.stored, fresh.result,
+      measure.calibration }
+    measure.block = function(points, protocol) return { made(points[1].label, protocol) } end
+    measure.calibrate = function() return ceilings end
+    measure.calibration = function() return between end
+    calibrated.stored = function() return stored end
+    fresh.result = function(text, protocol) return made('fresh ' .. text, protocol) end
+    local s = session.new { write = function(piece) parts[#parts + 1] = piece end }
+    local function type_in(line)
+      asked = ''
+      parts[#parts + 1] = '>> ' .. line .. '\n'
+      s:run(line)
+      parts[#parts + 1] = asked
+    end
+    local function ceiling(name, value) return { name = name, value = value, threads = 1 } end
+    backend.set_threads(1)
+    s:run 'x, y = ridge.ones(4, 4), ridge.ones(4, 4)'
+    s:run 'p = ridge.capture(x.relu, x) f = function() return x end'
+    result = { med = 2000, ci_lo = 1900, ci_hi = 2100, p25 = 1950, p75 = 2050, n = 30,
+      first_ns = 1.5e6, grade = 'A', flags = {}, procs = 5, promises = 'good to 5 %' }
+    ceilings = { ceiling('fma.f32', 1e9), ceiling('bw.l1', 1e9) }
+    type_in '%bench x:matmul(y)'
+    type_in '%bench --quick --cold x:matmul(y)'
+    type_in '%bench ridge.ones(4, 4):relu()'
+    result.flags, result.grade, result.promises = { 'MODES', 'LUA' }, 'C', nil
+    type_in '%bench --rigorous p'
+    type_in '%bench f'
+    type_in '%bench --eager x + y'
+    type_in '%bench --eager p'
+    type_in '%bench 1 + 1'
+    type_in '%bench x:relu():exp():log():neg():abs()'
+    type_in '%bench z = x:relu()'
+    type_in '%bench zork()'
+    type_in '%bench )'
+    result.med = 1 -- above every roof, after a second look too
+    type_in '%bench x:matmul(y)'
+    s.ceilings, stored = nil, { ceiling('fma.f32', 1e13), ceiling('bw.l1', 1e13) }
+    type_in '%bench x:matmul(y)'
+    backend.set_threads(2)
+    stored, ceilings = nil, {}
+    type_in '%bench x:matmul(y)'
+    backend.set_threads(0)
+    measure.block, measure.calibrate, calibrated.stored, fresh.result, measure.calibration =
+      unpack(true_ones)
+    approved.check('repl/bench', masked(table.concat(parts)))
   end)
 
   it('to TAB', function()
