@@ -125,17 +125,24 @@ local function nice_step(span, n)
   return 10 * power
 end
 
--- Round multiples of `unit`: 20 KB is round, its 20480 bytes are not.
-local function linear_ticks(lo, hi, n, unit)
+-- Round multiples of `unit`: 20 KB is round, its 20480 bytes are not. `two`: at least two of them,
+-- where n have room.
+local function linear_ticks(lo, hi, n, unit, two)
   lo, hi = lo / unit, hi / unit
-  local step = nice_step(hi - lo, n - 1)
-  local out
-  repeat
-    out = {}
-    for i = ceil(lo / step - 1e-9), floor(hi / step + 1e-9) do out[#out + 1] = i * step * unit end
-    step = nice_step(step * 1.01, 1)
-  until #out <= n
-  return out
+  local function from(step)
+    local out
+    repeat
+      out = {}
+      for i = ceil(lo / step - 1e-9), floor(hi / step + 1e-9) do
+        out[#out + 1] = i * step * unit + 0 -- no -0
+      end
+      step = nice_step(step * 1.01, 1)
+    until #out <= n
+    return out
+  end
+  local out = from(nice_step(hi - lo, n - 1))
+  -- few steps can miss their round numbers: of smaller ones there are more
+  return (#out >= 2 or not two) and out or from(nice_step(hi - lo, n + 1))
 end
 
 local function power_ticks(self, n)
@@ -188,7 +195,7 @@ function Scale:ticks(n, one)
   elseif self.base then out = decade_ticks(self, n) end
   -- Less than about a decade: round numbers of a linear axis, at their logarithmic places.
   if not out or #out < 3 then
-    local plain = linear_ticks(self.lo, self.hi, n, one or 1)
+    local plain = linear_ticks(self.lo, self.hi, n, one or 1, not self.base)
     if not out or #plain > #out then out = plain end
   end
   return out

@@ -104,6 +104,12 @@ function M.decimals(ticks)
   for i, v in ipairs(ticks) do
     out[i] = (('%.' .. places .. 'f'):format(v):gsub('^-0(%.?0*)$', '0%1'):gsub('^-', MINUS))
   end
+  for i = 2, #out do
+    if out[i] == out[i - 1] then -- smaller steps than so many decimals tell apart
+      for k, v in ipairs(ticks) do out[k] = M.number(v) end
+      break
+    end
+  end
   return out
 end
 
@@ -111,14 +117,9 @@ end
 ---@param v number
 ---@return string text
 function M.grouped(v)
-  local text = ('%d'):format(floor(v + 0.5))
-  local head, tail = text:match('^(%-?%d%d?%d?)((%d%d%d)*)$')
-  if not head then
-    -- Lua patterns cannot repeat groups: insert from the right.
-    local out = text:reverse():gsub('(%d%d%d)', '%1 '):reverse():gsub('^ ', '')
-    return (out:gsub(' ', THIN):gsub('^-', MINUS))
-  end
-  return head .. tail
+  local whole = floor(v + 0.5)
+  local digits = ('%d'):format(abs(whole)):reverse():gsub('(%d%d%d)', '%1 '):reverse()
+  return (whole < 0 and MINUS or '') .. digits:gsub('^ ', ''):gsub(' ', THIN)
 end
 
 return M
