@@ -35,8 +35,8 @@ describe('numbers', function()
         -123456 } do
       out[#out + 1] = ('grouped %s: %s'):format(said(v), unit.grouped(v))
     end
-    for _, list in ipairs { { 0, 1, 2 }, { 0, 0.5, 1 }, { 0.25, 0.5 }, { 1, 1.125 }, { -1, -0.5, 0 },
-        { -0.0001, 0.1 }, { 1e-7, 2e-7 }, { 100000.5, 100001 } } do
+    for _, list in ipairs { { 0, 1, 2 }, { 0, 0.5, 1 }, { 0.25, 0.5 }, { 1, 1.125 },
+        { -1, -0.5, 0 }, { -0.0001, 0.1 }, { 1e-7, 2e-7 }, { 100000.5, 100001 } } do
       out[#out + 1] = ('labels of %s: %s'):format(row(list), row(unit.decimals(list)))
     end
     approved.check('plot/numbers', table.concat(out, '\n'))
@@ -60,12 +60,11 @@ describe('numbers', function()
     end
     for _, kind in ipairs(KINDS) do
       for _, s in ipairs { scale.linear(0, 3e6), scale.log(2, 3e5, 10) } do
-        local list, name = {}, nil
-        local ticks, of = axes.ticks({ scale = s, kind = kind }, 5)
+        local list = {}
+        local ticks, name = axes.ticks({ scale = s, kind = kind }, 5)
         for i, tick in ipairs(ticks) do list[i] = tick.text end
-        name = of or 'no unit'
         out[#out + 1] = ('%s, %s: %s (%s)'):format(kind, s.base and 'log' or 'linear', row(list),
-          name)
+          name or 'no unit')
       end
     end
     approved.check('plot/ticks', table.concat(out, '\n'))
