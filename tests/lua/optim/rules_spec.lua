@@ -154,6 +154,80 @@ describe('a guard', function()
   end)
 end)
 
+describe('a clip', function()
+  -- Gradients 3, 4 and 12: norms 5 and 12, 13 of both.
+  local G = { { 3, 4 }, { 12 } }
+
+  it('says what was there, what is left and the share that was taken off', function()
+    for _, case in ipairs {
+      { { kind = 'norm', max_norm = 6.5 }, { { 1.5, 2 }, { 6 } }, 6.5, 0.5 },
+      { { kind = 'global_norm', max_norm = 13.1 }, G, 13, 0 },
+      { { kind = 'value', max_value = 4 }, { { 3, 4 }, { 4 } }, math.sqrt(41),
+        1 - math.sqrt(41) / 13 },
+      { { kind = 'layer_wise', max_norm = 6 }, { { 3, 4 }, { 6 } }, math.sqrt(61),
+        1 - math.sqrt(61) / 13 },
+      -- the first step: 1 as given
+      { { kind = 'adaptive', adaptive_threshold = 1.3 }, { { 0.3, 0.4 }, { 1.2 } }, 1.3, 0.9,
+        { 'adaptive_threshold', 1.3 } },
+      -- 0.9 of 13 and a tenth of the norm, which is 13 as well
+      { { kind = 'exponential', max_norm = 13 }, G, 13, 0, { 'exp_threshold', 13 } },
+      -- 0.5 of 1 and half of 13
+      { { kind = 'exponential', exponential_alpha = 0.5 }, { { 21 / 13, 28 / 13 }, { 84 / 13 } }, 7,
+        1 - 7 / 13, { 'exp_threshold', 7 } },
+      { { kind = 'exponential', exponential_alpha = 1, max_norm = 1e-3,
+        exponential_min_threshold = 2.6 }, { { 0.6, 0.8 }, { 2.4 } }, 2.6, 0.8,
+        { 'exp_threshold', 2.6 } },
+      -- two of three lie at or below 4
+      { { kind = 'percentile', percentile_threshold = 60 }, { { 3, 4 }, { 4 } }, math.sqrt(41),
+        1 - math.sqrt(41) / 13, { 'percentile_threshold', 4 } },
+    } do
+      local o, params = with_gradients(G)
+      local clip = optim.Clip(case[1])
+      local found = clip:apply(o)
+      local kind = case[1].kind
+      assert.equal(('optim.Clip(%s)'):format(kind), tostring(clip))
+      for i, list in ipairs(gradients(params)) do
+        for k, v in ipairs(list) do assert.near(case[2][i][k], v, 1e-4, kind) end
+      end
+      assert.near(13, found.gradient_norm, 1e-5)
+      assert.near(case[3], found.clipped_norm, 1e-4, kind)
+      assert.near(case[4], found.clipping_ratio, 1e-5, kind)
+      if case[5] then assert.near(case[5][2], found[case[5][1]], 1e-4, kind) end
+    end
+  end)
+
+  it('goes by the mean of the norms before, ten at most', function()
+    local o, _, give = with_gradients { { 1 } }
+    local clip, norms = optim.Clip { kind = 'adaptive', adaptive_factor = 3 }, {}
+    for i = 1, 14 do
+      give { { i } }
+      local found = clip:apply(o)
+      local n = math.min(10, #norms)
+      local sum = 0
+      for k = #norms - n + 1, #norms do sum = sum + norms[k] end
+      assert.near(n > 0 and 3 * sum / n or 0.1, found.adaptive_threshold, 1e-6, i)
+      norms[#norms + 1] = i
+    end
+    give { { INF } }
+    assert.near(3 * (5 + 14) / 2, clip:apply(o).adaptive_threshold, 1e-6)
+    give { { 1 } } -- and the infinite one is no norm to go by
+    assert.near(3 * (5 + 14) / 2, clip:apply(o).adaptive_threshold, 1e-6)
+  end)
+
+  it('takes only a state of its own', function()
+    local clip = optim.Clip()
+    local state = clip:state()
+    assert.equal(clip, clip:load_state(state))
+    state.filled = ridge.zeros(2)
+    assert.matches('^optim.Clip:load_state: filled is .*, and here ', failure(clip.load_state, clip,
+      state))
+    state.filled = nil
+    assert.matches('option filled is missing', failure(clip.load_state, clip, state))
+    local o = optim.SGD({ ridge.ones(1):requires_grad_() }, { lr = 1 })
+    assert.same({ gradient_norm = 0, clipped_norm = 0, clipping_ratio = 0 }, clip:apply(o))
+  end)
+end)
+
 describe('a schedule', function()
   local function optimizer() return (with_gradients({ { 1 } }, { lr = 0.5 })) end
 

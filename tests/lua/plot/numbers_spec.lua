@@ -107,3 +107,56 @@ describe('numbers', function()
     assert.same({ 46, 50, 54 }, axes.spread({ 48, 50, 52 }, 4, 0, 100))
   end)
 end)
+
+describe('two rows', function()
+  local rows = require 'ridge.plot.rows'
+
+  it('are told apart by intervals that do not touch, and by ratios that leave out 1', function()
+    local function of(v, lo, hi, more)
+      local out = { fwd = v, fwd_lo = lo, fwd_hi = hi, fwd_p95 = v * 2 }
+      for name, value in pairs(more or {}) do out[name] = value end
+      return out
+    end
+    local b = of(10, 9, 11, { trial = 2 })
+    for _, case in ipairs { { of(8, 7, 8.9), 'lower' }, { of(8, 7, 9), 'open' },
+        { of(12, 11.1, 13), 'higher' }, { of(12, 11, 13), 'open' }, { of(1), 'open' },
+        { of(1, 0.9, 1.1, { grade = 'D' }), 'open' },
+        { of(1, 0.9, 1.1, { grade = 'C' }), 'lower' },
+        { of(1, 0.9, 1.1, { state = 'oom' }), 'open' },
+        { { fwd = 1 }, 'lower' } } do -- no time of a phase: the value itself
+      assert.equal(case[2], rows.verdict(case[1], b, 'fwd'))
+      local other = ({ lower = 'higher', higher = 'lower', open = 'open' })[case[2]]
+      assert.equal(other, rows.verdict(b, case[1], 'fwd'))
+    end
+    for _, case in ipairs { { 0.9, 0.8, 0.99, 'lower' }, { 0.9, 0.8, 1, 'open' },
+        { 1.1, 1.01, 1.2, 'higher' }, { 1.1, 1, 1.2, 'open' }, { 0.5, nil, nil, 'open' } } do
+      local a = of(8, 1, 2, { partner = 2, fwd_ratio = case[1], fwd_ratio_lo = case[2],
+        fwd_ratio_hi = case[3] })
+      assert.equal(case[4], rows.verdict(a, b, 'fwd'))
+      assert.equal(case[1], rows.ratio(a, b, 'fwd'))
+      assert.near(1 / case[1], rows.ratio(b, a, 'fwd'), 1e-12)
+      a.partner = 3 -- of another one: the values
+      assert.equal(0.8, rows.ratio(a, b, 'fwd'))
+    end
+  end)
+
+  it('are put in order: numbers, words, false and true', function()
+    local list = {}
+    for i, v in ipairs { true, 'b', 3, false, 'a', 1, 3, 'b' } do list[i] = { x = v } end
+    list[#list + 1] = { y = 1 }
+    assert.same({ 1, 3, 'a', 'b', false, true }, rows.distinct(list, 'x'))
+    assert.is_nil(rows.common(list, 'x'))
+    assert.equal(1, rows.common(list, 'y'))
+    assert.is_nil(rows.common(list, 'z'))
+  end)
+
+  it('of one place are one: that in the middle, or the best', function()
+    local list = { { v = 5 }, { v = 1 }, { v = 9 }, { v = 7 } }
+    assert.equal(5, rows.pick(list, 'v', 'median').v) -- the lower of two
+    assert.equal(1, rows.pick(list, 'v', 'best', 'lower').v)
+    assert.equal(9, rows.pick(list, 'v', 'best', 'higher').v)
+    list[5] = { v = 6 }
+    assert.equal(6, rows.pick(list, 'v', 'median').v)
+    assert.equal(3, rows.pick({ { v = 3 } }, 'w', 'median').v)
+  end)
+end)
