@@ -91,6 +91,9 @@ describe('whole texts', function()
     put('of a caller that has the statistics', show.tensor { dtype = 'f32', shape = { 2 ^ 21 },
       get = function(i) return i % 2 end, bytes = 2 ^ 23, device = 'cuda:0',
       stats = { mean = 123456.5, std = 2, min = -1e-4, max = 1e7, nan = 3, inf = 1 } })
+    -- of 2^21 every second one is looked at: 0, 2, 4, 6, 1, 3, 5 ...
+    put('sampled', show.tensor { dtype = 'f32', shape = { 2 ^ 21 },
+      get = function(i) return i % 7 == 3 and i % 2 == 0 and NAN or i % 7 end })
     colour.enabled = true
     put('in colours', (tostring(ridge.tensor { NAN, 1 }):gsub('\27', 'ESC')))
     colour.enabled = false
@@ -136,8 +139,8 @@ describe('whole texts', function()
       list[#list + 1] = ratio.range(r[1], r[2])
     end
     list[#list + 1] = ratio.range(0.98, 1.03, ' to ')
-    list[#list + 1] = ('%g %g %s'):format(ratio.lower(10, -5, 20), ratio.lower(10, 4, 20),
-      tostring(ratio.lower(10, nil, 20)))
+    list[#list + 1] = ('%g %g %s %g'):format(ratio.lower(10, -5, 20), ratio.lower(10, 4, 20),
+      tostring(ratio.lower(10, nil, 20)), ratio.lower(0.5, 0, 2))
     put('ranges', table.concat(list, '\n'))
     put('bars', summary.spark { 0, 1, 2, 3, 4, 5, 6, 7, 8, 100 } .. '|' .. summary.spark { 0, 0 })
     put('shape', summary.shape {} .. summary.shape { 2, 3 } .. summary.shape { 2 ^ 53 })
