@@ -185,6 +185,18 @@ describe('pooling', function()
     assert.same({ { { { 0, 0 }, { 1, 0 } } } }, x.grad:tolist())
   end)
 
+  it('takes the first nan of a window for its largest, alone and in vectors', function()
+    for _, n in ipairs { 1, 5, 20 } do
+      local x = ridge.zeros(1, 1, 2, 2 * n)
+      for i = 1, 2 * n do x[1][1][2][i] = 0 / 0 end
+      x:requires_grad_():max_pool2d(2):sum():backward()
+      for i = 1, 2 * n do
+        assert.equal(0, x.grad[1][1][1][i]:item())
+        assert.equal(i % 2, x.grad[1][1][2][i]:item())
+      end
+    end
+  end)
+
   it('steps by its size unless told otherwise', function()
     assert.same({ 1, 1, 2, 3 }, nn.MaxPool2d({ 3, 2 })(ridge.randn(1, 1, 6, 6)):size())
     assert.same({ 1, 1, 4, 4 }, nn.MaxPool2d(3, { stride = 1 })(ridge.randn(1, 1, 6, 6)):size())
