@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Convolutions and their gradients on the CPU: oneDNN, with what it cannot read (f16, gaps, bf16
-** without AVX-512) copied first; f64 in a loop of our own (conv_direct.c).
+** without AVX-512) copied first; f32 of few channels by tiles (conv_few.c), f64 in a loop
+** (conv_direct.c) of our own.
 */
 #include <string.h>
 
@@ -374,9 +375,9 @@ static rg_status run_step(const rg_call *call, rg_tensor *const *out, rg_frame *
   return status;
 }
 
-/* Images without elements: what padding alone gives is the bias, and a gradient of the bias is
-** there all the same.  In f64, whatever the type is. */
-static rg_status run_empty(const rg_call *call, rg_tensor *const *out)
+/* In f64, whatever the type is.  For images without elements, where what padding alone gives is the
+** bias, and a gradient of the bias is there all the same; and for weights that are not finite. */
+static rg_status run_exact(const rg_call *call, rg_tensor *const *out)
 {
   rg_tensor wide[2];
   rg_tensor *to[2] = { &wide[0], &wide[1] };
@@ -414,11 +415,18 @@ static rg_status conv(const rg_call *call, rg_tensor *const *out, rg_frame *fram
 {
   if (call->in[0]->_count == 0 || call->in[1]->_count == 0 || out[0]->_count == 0) {
     frame->path = "direct";
-    return run_empty(call, out);
+    return run_exact(call, out);
   }
   if (out[0]->_dtype == RG_F64) {
     frame->path = "direct";
     return rg_conv2d_direct(call, out);
+  }
+  if (rg_conv_is_few(call, out)) {
+    bool finite = true;
+
+    frame->path = "tiles";
+    RG_TRY(rg_conv_few(call, out, frame, &finite));
+    return finite ? RG_OK : run_exact(call, out);
   }
   frame->path = readable(out[0]->_dtype) ? "onednn" : "onednn:f32";
   return frame->memo == NULL ? run_eager(call, out) : run_step(call, out, frame);

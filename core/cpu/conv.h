@@ -10,6 +10,15 @@
 /* conv2d, conv2d_back_data or conv2d_back_weight in f64, any layout and strides. */
 rg_status rg_conv2d_direct(const rg_call *call, rg_tensor *const *out) RG_CHECK;
 
+/* Is this conv2d or conv2d_back_data one that conv_few does?  Of few channels, with stride 1, in
+** f32 and NCHW, contiguous. */
+bool rg_conv_is_few(const rg_call *call, rg_tensor *const *out);
+
+/* It, by tiles over images with their padding around them.  finite: false, and nothing is written,
+** where a weight is inf or nan, which times the padding's zeros would be nan. */
+rg_status rg_conv_few(const rg_call *call, rg_tensor *const *out, rg_frame *frame,
+                      bool *finite) RG_CHECK;
+
 /*
 ** oneDNN is one call that never looks at Ctrl-C.  One that takes it long is cut: into some images
 ** at a time, or, where that is one image or a sum over all of them, into some channels of the

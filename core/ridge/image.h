@@ -36,7 +36,8 @@ RG_ARGS_STRUCT(rg_conv2d_options, RG_CONV2D_OPTIONS);
 ** options  NULL: all zero
 ** out      new tensor [n x o x oh x ow] or [n x oh x ow x o],
 **          oh = (h + top + bottom - d (kh - 1) - 1) / s + 1, rounded down
-** f64 runs a plain loop of our own, all else in oneDNN; f16 computes in f32.
+** f64 runs a plain loop of our own, f32 of few channels in tiles of our own, all else in
+** oneDNN; f16 computes in f32.
 ** RG_ESHAPE, RG_EDTYPE, RG_EARG.
 */
 RG_API rg_status rg_conv2d(const rg_tensor *x, const rg_tensor *w, const rg_tensor *b,

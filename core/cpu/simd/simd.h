@@ -167,6 +167,26 @@ typedef struct rg_simd_pool {
   void (*avg_back[2])(const rg_pool_box *b, void *image, const void *y); /* onto the image */
 } rg_simd_pool;
 
+/* Results of a convolution of stride 1, in f32, over an image with its padding around it. */
+enum { RG_CONV_SLACK = 64 }; /* elements behind x and each channel of y that may be touched */
+typedef struct rg_conv_run {
+  int64_t n;        /* results of a channel, one behind the other */
+  int64_t outs;     /* channels of y */
+  int64_t channels; /* of x */
+  int64_t rows;     /* of the kernel */
+  int64_t columns;
+  int64_t kernel;   /* channels x rows x columns: from one channel's kernel to the next one's */
+  int64_t plane;    /* distances in elements: of channels of x */
+  int64_t row_step; /* of neighbouring rows of the kernel, in x */
+  int64_t column_step;
+  int64_t y_step; /* of channels of y */
+} rg_conv_run;
+
+typedef struct rg_simd_conv {
+  /* y without bias; x: what the kernel's first element sees of result 0 */
+  void (*run)(const rg_conv_run *r, float *y, const float *x, const float *w);
+} rg_simd_conv;
+
 typedef struct rg_simd_tables {
   const rg_simd_unary *unary;
   const rg_simd_binary *binary;
@@ -178,6 +198,7 @@ typedef struct rg_simd_tables {
   const rg_simd_act *act;
   const rg_simd_attention *attention;
   const rg_simd_pool *pool;
+  const rg_simd_conv *conv;
 } rg_simd_tables;
 
 /* By RG_ISA_... */
