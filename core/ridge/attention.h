@@ -25,7 +25,8 @@ typedef struct rg_attention_options {
 ** mask     which blocks of scores there are, the same for all leading axes: bool,
 **          [n / block x m / block] rounded up; NULL: all.  Blocks that are not there cost nothing
 **          (Child et al., Sparse Transformers, 2019); a query that sees no key gets zeros.
-**          On a device a nan in a key or value may also reach queries that do not see it.
+**          A nan or infinity in a value may also reach queries that do not see it, since 0 times
+**          it is nan; on a device one in a key may, too.
 ** options  NULL: the defaults
 ** out      [... x n x e], of the type the inputs meet at (bf16 or f16 under autocast); sums are
 **          kept in f32, or f64 for f64
