@@ -338,7 +338,7 @@ describe('on a device', function()
     assert.equal(2, p.graphs)
     assert.matches('2 replays of CUDA graphs went step by step', tostring(p))
     p.graphs = 1
-    assert.matches('1 replays of CUDA graphs went step by step', tostring(p))
+    assert.matches('1 replay of CUDA graphs went step by step', tostring(p))
     assert.equal(3, #p.steps)
     for i, step in ipairs(p.steps) do
       assert.equal(i < 3 and tostring(i) or nil, step.module)

@@ -324,7 +324,6 @@ list
 --version
 --version=1
 --seed 9007199254740992 --threads 2 --device cpu --quiet -e 'ridge.num_threads(), ridge.rand(3)'
---priority 0 --affinity 0 -e 1
 --seed 7 -e 'x = 2' -e 'x + 1, "two"'
 -e 'x ='
 -e 'error "no luck"' -e 'print "never"'

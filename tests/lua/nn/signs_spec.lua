@@ -9,7 +9,7 @@ local ref = require 'ridge.ffi.ref'
 local nn = ridge.nn
 local simulated = dofile 'tests/lua/simulated.lua'
 
-local DEVICES = { 'cpu', simulated.open() and 'cuda:0' or nil }
+local DEVICES = { 'cpu', simulated.open() and 'sim:0' or nil }
 local FORMS = { 'stored', 'bits', 'seed' }
 
 -- n_in, n_out, terms, rank: odd numbers of columns in both matrices of signs, and whole eights,

@@ -338,7 +338,7 @@ describe('the prompt answers', function()
       local path = history.path
       -- what every machine has: tables are as wide as these words
       local backend = require 'ridge.backend'
-      local before = backend.now()
+      local settings = backend.now()
       backend.apply { isa = 'base', threads = 1, gemm = 'auto' }
       history.path = function() return folder .. '/history' end -- luacheck: ignore 122
       os.execute(('rm -f %s/saved.lua %s/last.lua'):format(folder, folder))
@@ -355,7 +355,7 @@ describe('the prompt answers', function()
       text = text:gsub('(>> %%mem[^\n]*\n)([^>]*)', function(head, said) -- bytes of this machine
         return head .. said:gsub('%d[%d.]*', 'N'):gsub('N [KMGT]?B', 'N B'):gsub(' +', ' ')
       end)
-      backend.apply(before)
+      backend.apply(settings)
       approved.check('repl/' .. name, masked(text))
     end)
   end
