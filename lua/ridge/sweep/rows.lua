@@ -292,20 +292,28 @@ end
 local Pivot = {}
 Pivot.__index = Pivot
 
+local PIVOT = {
+  rows = { 'string', required = true, doc = 'the column whose values go down' },
+  cols = { 'string', required = true, doc = 'the column whose values go across' },
+  cell = { 'string', required = true, doc = 'the column in the cells' },
+  agg = { 'string', default = 'median', doc = 'what becomes of several rows in a cell' },
+}
+
 --- Two columns against each other, a third in the cells.
 -- >> print(sw:results():pivot{ rows = 'width', cols = 'batch', cell = 'fwd.gflops' })
 ---@param opt table rows, cols, cell; agg: what becomes of several rows in a cell ('median')
 ---@return table pivot rows and cols (values), cells[i][j]; prints as a coloured table
 function Rows:pivot(opt)
-  local down, across = need(self, opt.rows or '', 'pivot'), need(self, opt.cols or '', 'pivot')
-  local cell = need(self, opt.cell or '', 'pivot')
+  opt = options.check(PIVOT, opt, 'pivot')
+  local down, across = need(self, opt.rows, 'pivot'), need(self, opt.cols, 'pivot')
+  local cell = need(self, opt.cell, 'pivot')
   local pivot = setmetatable({ rows = distinct(self, down), cols = distinct(self, across),
     down = down, across = across, cell = cell, cells = {} }, Pivot)
   for i, a in ipairs(pivot.rows) do
     pivot.cells[i] = {}
     for j, b in ipairs(pivot.cols) do
       local list = numbers_of(self:where { [down] = a, [across] = b }, cell)
-      pivot.cells[i][j] = query.aggregate(opt.agg or 'median', list)
+      pivot.cells[i][j] = query.aggregate(opt.agg, list)
     end
   end
   return pivot

@@ -176,7 +176,7 @@ local function check_samples(axes, samples)
   for _, axis in ipairs(axes) do
     if not samples and values_of.is_random(axis.values) then
       blame.raise(('sweep: parameter %s is drawn at random (%s); samples says how many points')
-        :format(axis.name, blame.show(axis.values)), 'EARG', 'sweep')
+        :format(axis.name, tostring(axis.values)), 'EARG', 'sweep')
     end
   end
 end
