@@ -31,7 +31,8 @@ local CASES = {
     entry('low rank', 8, 8e6, { peak = 6 * MB, average = 5.125 * MB, ci_lo = -5 }),
     entry('low rank', 32, 3e7), -- which the first one has not
     entry('third', 8, 4.01e6, { grade = 'D', flags = 'FOREIGN' }),
-    entry('third', 1, 2e3, { ci_lo = false, ci_hi = false, flops = false, first_ns = false }) },
+    entry('third', 1, 2e3, { ci_lo = false, ci_hi = false, flops = false, first_ns = false,
+      gpu = { clock_mhz = 1980, celsius = 40, watts = 300 } }) },
   single = { entry('x', 2, 10000, { inner = 1 }), entry('x', 4, 9999, { inner = 1 }) },
   long = { entry('x', 2, 10000, { inner = 1 }), entry('x', 4, 10000, { inner = 1 }) },
   wide = { entry('x', 2, 5e5, { inner = 2, ci_lo = -1e4 }), entry('x', 4, 9e5, { inner = 3,

@@ -36,7 +36,7 @@ function M.failure(err)
   return 'CRASHED ' .. tostring(err)
 end
 
---- Every line of a text evaluated; a list of tables has a line for each.
+--- Every line of a text evaluated, with those behind it that begin with spaces; a list of tables has a line for each.
 ---@param lines string
 ---@param env table what the lines see beside Lua's own
 ---@return string text
@@ -56,7 +56,7 @@ function M.all(lines, env)
   local function tried(ok, ...)
     if ok then put(...) else out[#out + 1] = '  ' .. M.failure((...)) end
   end
-  for line in lines:gmatch '[^\n]+' do
+  for line in lines:gsub('\n  +', ' '):gmatch '[^\n]+' do
     out[#out + 1] = line
     if not line:find '^%-%-' then
       tried(pcall(setfenv(assert(loadstring('return ' .. line, '=typed')), env)))
