@@ -40,6 +40,9 @@ local function check_point(given, i)
   if type(given) ~= 'table' then
     blame.raise(('measure.block: point %d is a %s, want a table with plan'):format(i, type(given)))
   end
+  if type(given.handle) == 'function' then
+    blame.raise(('measure.block: point %d is a plan itself, want a table with plan'):format(i))
+  end
   for name in pairs(given) do
     if not POINT_FIELDS[name] then
       blame.raise(('measure.block: point %d has an unknown field %s; known: cost, device, label, '

@@ -36,7 +36,8 @@ function M.failure(err)
   return 'CRASHED ' .. tostring(err)
 end
 
---- Every line of a text evaluated, with those behind it that begin with spaces; a list of tables has a line for each.
+--- Every line of a text evaluated, with those behind it that begin with spaces; a list of tables
+--- has a line for each.
 ---@param lines string
 ---@param env table what the lines see beside Lua's own
 ---@return string text
