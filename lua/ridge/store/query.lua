@@ -353,7 +353,8 @@ local function usual(list)
     for _, pattern in ipairs(SMALL) do
       local at = not small and name:find(pattern)
       -- of a phase: a metric or parameter called k_max is nobody's small print
-      small = small or at and known[name:sub(1, at - 1):gsub('_cold$', '') .. '_p95']
+      local phase = at and name:sub(1, at - 1) -- or what is cold of one
+      small = small or at and (known[phase .. '_p95'] or known[phase:gsub('_cold$', '') .. '_p95'])
     end
     if not small then out[#out + 1] = name end
   end
