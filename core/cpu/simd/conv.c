@@ -8,18 +8,7 @@
 ** computed and not used.  A tile of results, some channels by some vectors, is held in registers.
 */
 #include "cpu/simd/simd.h"
-
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
-
-#if defined(__AVX512F__)
-enum { LANES = 16 };
-#elif defined(__AVX2__)
-enum { LANES = 8 };
-#else
-enum { LANES = 4 };
-#endif
+#include "cpu/simd/vector.h"
 
 /* Vectors of a tile by its channels: what fits into 32 registers, or into 16, where eight channels
 ** leave room for one vector and each product would wait for a load. */
@@ -28,21 +17,6 @@ enum { BY_8 = 3, BY_6 = 4, BY_4 = 4, BY_2 = 4, BY_1 = 4, MOST = 8 };
 #else
 enum { BY_8 = 1, BY_6 = 2, BY_4 = 3, BY_2 = 4, BY_1 = 4, MOST = 6 };
 #endif
-
-typedef float vec __attribute__((vector_size(LANES * 4), aligned(4)));
-
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
-ALWAYS_INLINE vec fused(vec x, vec y, vec z)
-{
-#if defined(__AVX512F__)
-  return (vec)_mm512_fmadd_ps((__m512)x, (__m512)y, (__m512)z);
-#elif defined(__FMA__)
-  return (vec)_mm256_fmadd_ps((__m256)x, (__m256)y, (__m256)z);
-#else
-  return x * y + z;
-#endif
-}
 
 /* vectors x channels of sums, over all channels and elements of the kernel. */
 ALWAYS_INLINE void tile(const rg_conv_run *r, float *y, const float *x, const float *w,
@@ -66,7 +40,7 @@ ALWAYS_INLINE void tile(const rg_conv_run *r, float *y, const float *x, const fl
           at[v] = *(const vec *)(from + (ptrdiff_t)v * LANES);
         }
         for (int o = 0; o < channels; o++) {
-          vec weight = w[o * r->kernel] - (vec){ 0 };
+          vec weight = splat(w[o * r->kernel]);
 
           for (int v = 0; v < vectors; v++) {
             sum[o][v] = fused(weight, at[v], sum[o][v]);

@@ -11,40 +11,16 @@
 
 #include "cpu/gemm.h"
 #include "cpu/simd/simd.h"
-
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
+#include "cpu/simd/vector.h"
 
 #if defined(__AVX512F__)
-enum { LANES = 16, ROWS = 14 };
-#elif defined(__AVX2__)
-enum { LANES = 8, ROWS = 6 };
+enum { ROWS = 14 };
 #else
-enum { LANES = 4, ROWS = 6 };
+enum { ROWS = 6 };
 #endif
 
-typedef float vec __attribute__((vector_size(LANES * 4), aligned(4)));
 typedef int32_t mask __attribute__((vector_size(LANES * 4)));
 enum { STRIP = 2 * LANES };
-
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
-ALWAYS_INLINE vec fused(vec x, vec y, vec z)
-{
-#if defined(__AVX512F__)
-  return (vec)_mm512_fmadd_ps((__m512)x, (__m512)y, (__m512)z);
-#elif defined(__FMA__)
-  return (vec)_mm256_fmadd_ps((__m256)x, (__m256)y, (__m256)z);
-#else
-  return x * y + z;
-#endif
-}
-
-ALWAYS_INLINE vec splat(float x)
-{
-  return x - (vec){ 0 };
-}
 
 ALWAYS_INLINE vec load(const float *x)
 {
