@@ -143,10 +143,13 @@ function Loader:init(sources, given)
   end
 end
 
+local START = { workers = SPEC.workers }
+
 --- Let threads gather the batches from the next epoch on, where none do yet.
 ---@param workers number
 ---@return table self
 function Loader:start(workers)
+  workers = options.check(START, { workers = workers }, 'data.Loader:start').workers
   local nobody = not self.pool and self.home == 0 or self.ahead and self.pool.workers == 0
   if nobody and workers > 0 then open(self, workers, self.transform) end
   return self

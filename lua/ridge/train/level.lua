@@ -24,7 +24,7 @@ local SPEC = {
   recompute = { 'boolean', default = false, doc = 'blocks keep their input alone' },
   memory_format = { 'boolean', default = false, doc = 'the layout of images' },
   flash_attention = { 'boolean', default = false, doc = 'attention by tiles' },
-  workers = { 'integer', min = 0, doc = 'threads that load data' },
+  workers = { 'integer', min = 0, max = 256, doc = 'threads that load data' },
   accumulate = { 'integer', min = 1, doc = 'batches that make one step' },
   sample = { 'any', doc = 'inputs of a batch: says what recomputing keeps of it' },
 }

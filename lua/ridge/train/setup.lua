@@ -37,7 +37,7 @@ local SPEC = {
   autocast = { 'string', choices = { 'bf16', 'f16' }, doc = 'compute products in' },
   scaler = { 'table', doc = 'a GradScaler, for f16' },
   compile = { 'boolean', doc = 'forward and back of a batch as a plan' },
-  workers = { 'integer', min = 0, doc = 'threads for a loader that has none' },
+  workers = { 'integer', min = 0, max = 256, doc = 'threads for a loader that has none' },
   amp = { 'boolean', doc = SWITCHED }, recompute = { 'boolean', doc = SWITCHED },
   memory_format = { 'boolean', doc = SWITCHED }, flash_attention = { 'boolean', doc = SWITCHED },
   device = { 'string', names = { 'cpu', 'auto', 'cuda:0' }, doc = 'where the model is brought' },
