@@ -53,7 +53,8 @@ describe('a handle', function()
     local sum
     local function make()
       local held = ridge.ones(4)
-      getmetatable(newproxy(true)).__gc = function() sum = held:sum():item() end
+      local last = newproxy(true) -- held until it has its finalizer
+      getmetatable(last).__gc = function() sum = held:sum():item() end
     end
     make()
     assert.equal(before, tensors())
@@ -63,7 +64,8 @@ describe('a handle', function()
   it('whose finalizer raises ends a capture, as any error does', function()
     local function raises() error 'of a finalizer' end
     local function f()
-      getmetatable(newproxy(true)).__gc = raises
+      local last = newproxy(true)
+      getmetatable(last).__gc = raises
       return ridge.ones(2) + 1
     end
     local ok, why = pcall(ridge.capture, f)
@@ -72,6 +74,35 @@ describe('a handle', function()
     local x = ridge.ones(2)
     local plan = ridge.capture(function() return x + 1 end)
     assert.equal(2, plan():tolist()[1])
+  end)
+
+  -- A function's frame leaves a slot between a pending call and its first argument unwritten, so
+  -- that what lay there before is held.  The collector runs its finalizers at the stack's top, here
+  -- at each of so many depths, and then where such slots are.
+  it('is released whatever the stack held before', function()
+    local function identity(...) return ... end
+    local function dropped()
+      local before = memory.stats().tensors
+      for _ = 1, 3 do ridge.ones(2) end
+      for _ = 1, 2 do collectgarbage() end
+      ridge.ones(2):release() -- what died is released when the next one is made
+      return memory.stats().tensors - before
+    end
+    local function pending()
+      return identity(identity(1, identity(2, identity(3, identity(4, dropped())))))
+    end
+    local function deep(...)
+      collectgarbage()
+      return select('#', ...)
+    end
+    local pad, kept = {}, {}
+    for n = 0, 60 do
+      tensors()
+      deep(unpack(pad, 1, n))
+      local _, _, _, _, left = pending()
+      if left ~= 0 then kept[#kept + 1] = n end
+    end
+    assert.same({}, kept)
   end)
 
   it('ends with its Lua state, before what was made before ridge and after what was made later',

@@ -56,7 +56,7 @@ end
 function M.settle()
   local stopped = not collectgarbage 'isrunning'
   local ok, why = pcall(collectgarbage) -- anybody's finalizer may raise
-  M.reap()
+  reap()
   if stopped then collectgarbage 'stop' end
   if not ok then error(why, 0) end
 end
@@ -65,7 +65,7 @@ end
 function M.collect()
   collectgarbage()
   collectgarbage() -- what the finalizers of the first let go
-  M.reap()
+  reap()
 end
 
 --- More slots, for a new reference that is lost if there is no memory for them.
@@ -84,11 +84,22 @@ local function grow(t)
   alive = table
 end
 
+-- Overwrites the stack above its caller: what a call left there is held for as long as a frame
+-- covers the slot without writing to it, as LuaJIT's do between a function and its arguments.
+local function wipe()
+  local _, _, _, _, _, _, _, _, _, _, _, _ -- luacheck: ignore 211 221 411
+end
+
 -- A userdata that nobody holds is finalized at the end of each cycle, after the weak tables were
--- cleared.  It only leaves word: nothing is compiled in a finalizer, and reap is a loop.
-getmetatable(newproxy(true)).__gc = function(self)
-  handles._due = 1
-  newproxy(self) -- for the next cycle
+-- cleared.  It only leaves word: nothing is compiled in a finalizer, and reap is a loop.  Were the
+-- next one held by a stale slot of the stack, nothing would be released while that lasts.
+do
+  local first = newproxy(true) -- held until it has its finalizer: none is looked for later
+  getmetatable(first).__gc = function(self)
+    handles._due = 1
+    newproxy(self) -- for the next cycle
+    wipe()
+  end
 end
 
 -- One that the state holds is finalized when the state ends.
