@@ -3,6 +3,7 @@
 --- name the least and the largest), and what it is when nobody gives it; as approved.
 
 local approved = dofile 'tests/lua/approved.lua'
+local folders = dofile 'tests/lua/store/folder.lua'
 local ridge = require 'ridge'
 local data, nn, optim = ridge.data, ridge.nn, ridge.optim
 
@@ -106,11 +107,13 @@ end
 
 describe('settings', function()
   it('refuse what they cannot be in the words that were approved', function()
-    local out = {}
+    local out, folder = {}, folders.new() -- one that is asked for is made, so none in the checkout
+    finally(function() folders.remove(folder) end)
     for _, call in ipairs(CALLS) do
       for _, name in ipairs(names_of(call)) do
         local told = {} -- what is expected is told once
-        for _, value in ipairs { -7, -1e308, 1e308, 'zork', true } do
+        local word = (name == 'folder' or name == 'output_dir') and folder or 'zork'
+        for _, value in ipairs { -7, -1e308, 1e308, word, true } do
           local said = message(call[2], with(call[3] or {}, name, value))
           local wish = said and (said:match '; (expected .*)$' or said:match '; (it .*)$' or said)
           if said and not told[wish] then
