@@ -143,7 +143,8 @@ function Loader:init(sources, given)
   end
 end
 
-local START = { workers = SPEC.workers }
+local START = { workers = { 'integer', required = true, min = SPEC.workers.min,
+  max = SPEC.workers.max, doc = SPEC.workers.doc } }
 
 --- Let threads gather the batches from the next epoch on, where none do yet.
 ---@param workers number

@@ -238,6 +238,9 @@ describe('a loader', function()
       assert.matches('^data%.Loader:start: option workers is ', failure(Loader(ridge.zeros(3),
         { batch = 1 }).start, Loader(ridge.zeros(3), { batch = 1 }), bad))
     end
+    local one = Loader(ridge.zeros(3), { batch = 1 })
+    assert.equal('data.Loader:start: option workers is missing: threads that gather batches; '
+      .. 'they stay from epoch to epoch', failure(one.start, one))
   end)
 end)
 
