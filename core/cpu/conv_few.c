@@ -19,8 +19,12 @@
 ** one channel by itself, and for gradients that are mostly padding (results/kept/conv_few.txt). */
 enum { FEW_IN = 16, FEW_BACK = 12, FEW_OUT = 12 };
 
-/* About so many products are made between two looks at Ctrl-C. */
-enum { BAND_PRODUCTS = 1 << 20 };
+/* About so many products are made between two looks at Ctrl-C; at most, where a band has more rows
+** because those that it reads besides its own are many. */
+enum { BAND_PRODUCTS = 1 << 20, MOST_PRODUCTS = 1 << 30 };
+
+/* A channel's row is copied in the time of about so many products, and so many for each column. */
+enum { ROW_PRODUCTS = 400, COLUMN_PRODUCTS = 3 };
 
 typedef struct few {
   const float *x;
@@ -80,8 +84,11 @@ bool rg_conv_is_few(const rg_call *call, rg_tensor *const *out)
       return false;
     }
   }
+  const int64_t width = to[1] + extent(s.w[1], o->dilation[1]) - 1;
+
   return in <= (rotated ? FEW_BACK : FEW_IN) && outs <= FEW_OUT && (in > 1 || outs > 1) &&
-         2 * to[0] * (to[1] + extent(s.w[1], o->dilation[1]) - 1) <= 3 * s.y[0] * s.y[1];
+         2 * to[0] * width <= 3 * s.y[0] * s.y[1] &&
+         in * outs * s.w[0] * s.w[1] <= MOST_PRODUCTS / width;
 }
 
 /* -- What goes in ------------------------------------------------------------------------------ */
@@ -111,6 +118,18 @@ static bool take_weights(const few *f, float *to, const float *w, bool rotated)
   return rest == 0;
 }
 
+/* Rows of a band: so many that Ctrl-C is seen soon, but also that little of the time goes into the
+** rows that it reads besides its own. */
+static int64_t band_of(const few *f)
+{
+  const int64_t row = f->in * f->outs * f->kernel[0] * f->kernel[1] * f->width;
+  const int64_t besides = f->in * (extent(f->kernel[0], f->dilation[0]) - 1) *
+                          (ROW_PRODUCTS + COLUMN_PRODUCTS * f->width);
+  const int64_t products = rg_min_i64(rg_max_i64(BAND_PRODUCTS, 4 * besides), MOST_PRODUCTS);
+
+  return rg_max_i64(1, rg_min_i64(f->to[0], products / row));
+}
+
 static few few_of(const rg_call *call, rg_tensor *const *out)
 {
   const rg_conv2d_args *args = call->args;
@@ -118,7 +137,6 @@ static few few_of(const rg_call *call, rg_tensor *const *out)
   const rg_conv2d_sizes s = rg_conv2d_sizes_of(call);
   const bool rotated = call->op->id == RG_OP_CONV2D_BACK_DATA;
   few f = { .x = call->in[0]->_data, .y = out[0]->_data, .groups = s.groups };
-  int64_t products;
 
   f.in = (rotated ? s.o : s.c) / s.groups;
   f.outs = (rotated ? s.c : s.o) / s.groups;
@@ -134,8 +152,7 @@ static few few_of(const rg_call *call, rg_tensor *const *out)
     f.pad[i] = rotated ? extent(s.w[i], o->dilation[i]) - 1 - o->pad_low[i] : o->pad_low[i];
   }
   f.width = f.to[1] + extent(f.kernel[1], f.dilation[1]) - 1;
-  products = f.in * f.outs * f.kernel[0] * f.kernel[1] * f.width;
-  f.band = rg_max_i64(1, rg_min_i64(f.to[0], BAND_PRODUCTS / products));
+  f.band = band_of(&f);
   f.bands = (f.to[0] + f.band - 1) / f.band;
   return f;
 }
