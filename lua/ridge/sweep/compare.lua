@@ -37,8 +37,8 @@ local SENTINEL = 0.02
 local EQUAL = 0.03
 
 local TIMINGS = [[/* timings to compare */
-  SELECT s.base AS sweep, c.params, g.phase, g.cache, g.med, g.ci_lo, g.ci_hi, g.quiet, g.quiet_lo,
-    g.quiet_hi, g.grade, g.sentinel,
+  SELECT s.base AS sweep, hex(a.uuid) AS attempt, c.params, g.phase, g.cache, g.med, g.ci_lo,
+    g.ci_hi, g.quiet, g.quiet_lo, g.quiet_hi, g.grade, g.sentinel,
     e.governor, e.turbo, e.smt, e.aslr, e.thp, e.cpuset, e.cpu_quota, e.vars,
     hex(m.fp) AS machine, d.uuid AS device, d.id AS device_id, b.git, b.ridge,
     p.version
@@ -48,7 +48,8 @@ local TIMINGS = [[/* timings to compare */
   JOIN main.env e ON e.id = a.env_id JOIN main.machine m ON m.id = e.machine_id
   JOIN main.device d ON d.id = e.device_id JOIN main.build b ON b.id = e.build_id
   WHERE t.role = 'point' AND t.state = 'ok' AND g.cache <> 'first'
-    AND (?1 IS NULL OR s.base = ?1 OR s.name = ?1) ORDER BY a.began]]
+    AND (?1 IS NULL OR s.base = ?1 OR s.name = ?1) AND (?2 IS NULL OR s.name = ?2)
+  ORDER BY a.began]]
 
 local ENV = { 'machine', 'device', 'governor', 'turbo', 'smt', 'aslr', 'thp', 'cpuset',
   'cpu_quota', 'vars' }
@@ -89,12 +90,13 @@ local function check_names(path, rows, match)
   end
 end
 
--- The newest timing of each point, phase and cache mode, by what a pair agrees in.
-local function read(path, opt)
+-- The newest timing of each point, phase and cache mode, by what a pair agrees in; of one sweep
+-- where its whole name is given, which then is no part of that.
+local function read(path, opt, only)
   local st = store.open(path, 'read')
   local found, order, seen = {}, {}, {}
   local ok, err = pcall(function()
-    local rows = st.db:look(TIMINGS, opt.sweep)
+    local rows = st.db:look(TIMINGS, opt.sweep, only)
     for _, row in ipairs(rows) do
       row.params = canonical.decode(row.params)
       if opt.time == 'quiet' then
@@ -106,7 +108,7 @@ local function read(path, opt)
     for _, row in ipairs(rows) do
       row.match = pick(row.params, opt.match)
       row.reference = reference_of(st, row.device_id)
-      local key = canonical.encode { row.sweep, row.match, row.phase, row.cache }
+      local key = canonical.encode { only and '' or row.sweep, row.match, row.phase, row.cache }
       local whole = canonical.encode(row.params)
       if seen[key] and seen[key] ~= whole then
         blame.raise(('compare: several points of %s agree in %s: %s and %s; match more'):format(
@@ -153,6 +155,7 @@ local function other_speed(a, b)
 end
 
 local function reason_of(a, b)
+  if a.attempt == b.attempt then return 'both are one and the same measurement' end
   if a.version ~= b.version then
     return ('measured by protocol %d and %d: rounds of one process and passes say other things')
       :format(a.version, b.version)
@@ -202,6 +205,24 @@ local function alike(a, b)
   return a, b
 end
 
+-- Two sides, each db, text (how it is named in errors) and name (of the one sweep, or nil).
+local function compared(a_side, b_side, opt)
+  local as, order = read(a_side.db, opt, a_side.name)
+  local bs, order_b = read(b_side.db, opt, b_side.name)
+  local results = {}
+  for _, key in ipairs(order) do
+    if bs[key] then
+      local a, b = alike(as[key], bs[key])
+      results[#results + 1] = judge(a, b, opt.margin, opt.time)
+    end
+  end
+  if #results == 0 then
+    blame.raise(('compare: %s and %s have no point in common'):format(a_side.text, b_side.text),
+      'EARG', 'compare')
+  end
+  return results, #order + #order_b - 2 * #results
+end
+
 --- Hold the stored results of two databases against each other.
 --
 -- What was measured in one of them only is left out and counted.
@@ -216,20 +237,29 @@ end
 ---@return integer alone    timings that only one of them has
 function M.databases(path_a, path_b, given)
   local opt = options.check(SPEC, given, 'compare')
-  local as, order = read(path_a, opt)
-  local bs, order_b = read(path_b, opt)
-  local results = {}
-  for _, key in ipairs(order) do
-    if bs[key] then
-      local a, b = alike(as[key], bs[key])
-      results[#results + 1] = judge(a, b, opt.margin, opt.time)
-    end
+  return compared({ db = path_a, text = path_a }, { db = path_b, text = path_b }, opt)
+end
+
+--- Hold two stored sweeps against each other, of one database or of two.
+-- >> require('ridge.sweep.compare').sweeps({ db = 'main.db', name = 'mlp' },
+--      { db = 'main.db', name = 'mlp-2' })
+---@param a table db (path), name: as it is stored, mlp-2 the second of mlp
+---@param b table db, name; the same sweep twice is an error
+---@return table[] results as of M.databases
+---@return integer alone
+function M.sweeps(a, b)
+  local function side(given)
+    local st = store.open(given.db, 'read')
+    local path = st.path
+    st:close()
+    return { db = path, name = given.name, text = ('%s in %s'):format(given.name, given.db) }
   end
-  if #results == 0 then
-    blame.raise(('compare: %s and %s have no point in common'):format(path_a, path_b), 'EARG',
-      'compare')
+  a, b = side(a), side(b)
+  if a.db == b.db and a.name == b.name then
+    blame.raise(('compare: both are the sweep %s; nothing is to be compared'):format(a.text),
+      'EARG', 'compare')
   end
-  return results, #order + #order_b - 2 * #results
+  return compared(a, b, options.check(SPEC, nil, 'compare'))
 end
 
 -- -- Inside one sweep ------------------------------------------------------------------------

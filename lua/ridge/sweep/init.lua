@@ -58,7 +58,8 @@ local RUN = {
   new      = { 'boolean', default = false, doc = 'start another sweep of this name' },
   reuse    = { 'boolean', default = true, doc = 'take what another space of it has measured' },
   progress = { 'boolean|string', doc = "'live', 'bar', 'plain', 'off' or false" },
-  calibrate = { 'boolean', default = true, doc = 'measure ceilings and noise if none are stored' },
+  calibrate = { 'boolean|string', default = true, choices = { true, false, 'long' },
+                doc = "measure ceilings and noise if none are stored; 'long': at length" },
   workers  = { 'integer', default = 1, min = 1, max = 1024, doc = 'processes that work at once' },
   isolate  = { 'string', default = 'auto', choices = { 'auto', 'always', 'never' },
                doc = 'a process for each point: from the first crash on, always, never' },
@@ -470,15 +471,17 @@ function Stored:sweep(name)
     __tostring = function(sw) return ('stored sweep %s in %s'):format(sw.name, sw.db) end })
 end
 
---- Hold the stored results against those of another sweep's database, unpaired.
+--- Hold the stored results against those of another sweep, of this database or of another one,
+--- unpaired: b is the other one.
 -- >> ridge.open 'old.db':sweep 'widths':compare(ridge.open 'new.db':sweep 'widths')
----@param other table a sweep that has run, or a stored one
+---@param other table a sweep that has run, or a stored one; not this very one
 ---@return table results as of ridge.sweep.compare
 function Sweep:compare(other)
   if not (type(other) == 'table' and other.db and self.db) then
     blame.raise('sw:compare: two sweeps that have run are needed', 'EARG', 'sw:compare')
   end
-  return (M.compare(self.db, other.db, { sweep = self.stored_as or self.name }))
+  local function side(sw) return { db = sw.db, name = sw.stored_as or sw.name } end
+  return (require('ridge.sweep.compare').sweeps(side(self), side(other)))
 end
 
 guard.all(Sweep)

@@ -96,6 +96,63 @@ describe('stored results', function()
     assert.equal('faster', compare.databases(b, a)[1].verdict)
   end)
 
+  -- Two sweeps of one file, and one of another: each side is the sweep that was named, not the
+  -- first of its file, and the first of two generations is not the second.
+  it('of two sweeps are of these two, in one database too', function()
+    local db, other = folder .. '/one.db', folder .. '/other.db'
+    local function run(name, time, path, new)
+      local sw = sweep(name) {
+        space = { k = { 1, 2, 3 } }, protocol = { passes = 5, max_passes = 5 },
+        measure = function(p, _, m)
+          m:time('fwd', function() return time * p.k * (1 + (m.pass - 3) * 1e-3) end)
+        end,
+      }
+      sw:run { db = path, lab = cheap_lab.new(), progress = false, calibrate = false, new = new }
+      return sw
+    end
+    local first, second = run('widths', 1000, db), run('widths', 1500, db, true)
+    local slim, far = run('slim', 500, db), run('slim', 250, other)
+    local stored = require('ridge').open(db)
+    assert.equal('widths-2', second.stored_as)
+    for _, case in ipairs { { first, second, 1.5, 'slower' }, { second, first, 1 / 1.5, 'faster' },
+        { first, slim, 0.5, 'faster' }, { slim, second, 3, 'slower' }, { slim, far, 0.5, 'faster' },
+        { first, far, 0.25, 'faster' }, { far, second, 6, 'slower' },
+        { stored:sweep 'widths', stored:sweep 'widths-2', 1.5, 'slower' },
+        { stored:sweep 'widths-2', slim, 1 / 3, 'faster' } } do
+      local results = case[1]:compare(case[2])
+      assert.equal(3, #results)
+      for k, found in ipairs(results) do
+        assert.same({ { k = k }, { k = k }, { k = k } }, { found.match, found.a, found.b })
+        assert.near(case[3], found.ratio, 1e-9)
+        -- the cheap interval of five passes is theirs: 1 -+ 2 thousandths at most
+        assert.is_true(found.ci_lo < case[3] and case[3] < found.ci_hi)
+        assert.near(case[3], found.b_ns / found.a_ns, 1e-9)
+      end
+    end
+    for _, pair in ipairs { { first, first }, { first, stored:sweep 'widths' },
+        { stored:sweep 'slim', slim } } do
+      local ok, err = pcall(pair[1].compare, pair[1], pair[2])
+      assert.is_false(ok)
+      assert.equal(('compare: both are the sweep %s in %s; nothing is to be compared'):format(
+        pair[1].name, db), err.message)
+    end
+    local odd = sweep 'odd' { space = { q = { 1 } }, protocol = { passes = 1 },
+      measure = function(_, _, m) m:time('fwd', function() return 1 end) end }
+    odd:run { db = db, lab = cheap_lab.new(), progress = false, calibrate = false }
+    local ok, err = pcall(first.compare, first, odd)
+    assert.is_false(ok)
+    assert.equal(('compare: widths in %s and odd in %s have no point in common'):format(db, db),
+      err.message)
+  end)
+
+  it('are open where both sides are one measurement', function()
+    local path = measured('a', 1000)
+    for _, found in ipairs(compare.databases(path, path)) do
+      assert.same({ 'open', 1, 'both are one and the same measurement' },
+        { found.verdict, found.ratio, found.reason })
+    end
+  end)
+
   it('are told by top: what is undecided, also where everything was disturbed', function()
     local function top(path, n)
       return select(2, program.run { 'top', 'both', '--by', 'fwd', '-n', n, '--as', 'csv', '--db',
