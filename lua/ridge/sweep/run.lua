@@ -66,7 +66,7 @@ local function ceilings_of(run)
   if run.lease then run.lease:exclusive() end
   local rows = calibrated.rows(run.store, run.device_id, run.lab, function(text)
     run.progress:note(('%s: calibrating this machine, once: %s'):format(run.sweep.name, text))
-  end, { quick = true })
+  end, { quick = run.opt.calibrate ~= 'long' })
   if run.lease then run.lease:drop() end
   return rows
 end
