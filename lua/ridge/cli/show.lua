@@ -59,8 +59,9 @@ local function sorted_pairs(t)
   end
 end
 
-local TRIAL = [[/* trial */ SELECT t.*, s.name AS sweep, c.params FROM trial t
-  JOIN sweep s ON s.id = t.sweep_id JOIN config c ON c.id = t.config_id WHERE t.id = ?]]
+local TRIAL = [[/* trial */ SELECT t.*, s.name AS sweep, c.params, a.outcome FROM trial t
+  JOIN sweep s ON s.id = t.sweep_id JOIN config c ON c.id = t.config_id
+  LEFT JOIN attempt a ON a.id = t.best_attempt WHERE t.id = ?]]
 local ATTEMPTS = [[/* attempts */ SELECT * FROM attempt WHERE trial_id = ? ORDER BY n]]
 local ENV = [[/* where */ SELECT m.cpu, m.os, m.kernel, m.virt, b.ridge, b.git, b.compiler, b.flags,
   e.governor, e.cpuset, e.vars FROM env e JOIN machine m ON m.id = e.machine_id
@@ -125,6 +126,15 @@ local function timings(st, say, trial)
   end
 end
 
+-- The state, in the word that queries have for it: a point with a result is ok from its first pass
+-- on, though passes of it are still to come.
+local function state_of(trial)
+  local open = trial.state == 'pending' or trial.state == 'running'
+  if not open or trial.outcome ~= 'ok' then return trial.state end
+  return trial.state == 'running' and 'ok, and another pass is running'
+    or 'ok, and another pass is pending'
+end
+
 local function print_trial(st, id)
   local canonical = require 'ridge.store.canonical'
   local trial = st.db:row(TRIAL, id)
@@ -134,7 +144,7 @@ local function print_trial(st, id)
   local function say(key, value)
     plain.print((('%-16s %s'):format(key, value):gsub('%s+$', '')), '\n')
   end
-  say('trial', ('%d of %s, %s%s'):format(trial.id, trial.sweep, trial.state,
+  say('trial', ('%d of %s, %s%s'):format(trial.id, trial.sweep, state_of(trial),
     trial.reused == 1 and ', measured for another sweep' or ''))
   for name, value in sorted_pairs(canonical.decode(trial.params)) do
     say('  ' .. name, tostring(value))

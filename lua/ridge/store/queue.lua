@@ -341,21 +341,23 @@ end
 ---@param sweep_id integer
 ---@param wanted integer passes that every point has
 ---@param shard table|nil only trials of this one
+---@param points boolean|nil without the anchors
 ---@return table work done and total (points times passes), pass (the one under way), at and of (its
 ---  points: done, all)
-function M.work(st, sweep_id, wanted, shard)
+function M.work(st, sweep_id, wanted, shard, points)
   local parts, part = split(shard)
   local row = st.db:row([[/* passes */ SELECT count(*) AS n,
       coalesce(sum(CASE WHEN state IN ('pending','running') THEN min(passes, ?4) ELSE ?4 END), 0)
         AS done,
       min(CASE WHEN state IN ('pending','running') THEN passes END) AS least
-    FROM main.trial WHERE sweep_id=?1 AND (?2=1 OR role='anchor' OR shard % ?2 = ?3)]], sweep_id,
-    parts, part, wanted)
+    FROM main.trial WHERE sweep_id=?1 AND (?2=1 OR role='anchor' OR shard % ?2 = ?3)
+      AND (?5=0 OR role='point')]], sweep_id, parts, part, wanted, points and 1 or 0)
   local work = { done = row.done, total = row.n * wanted, pass = (row.least or wanted) + 1 }
   if row.least then
     local here = st.db:row([[/* this pass */ SELECT count(*) AS n FROM main.trial
       WHERE sweep_id=?1 AND (?2=1 OR role='anchor' OR shard % ?2 = ?3)
-        AND state IN ('pending','running') AND passes=?4]], sweep_id, parts, part, row.least)
+        AND (?5=0 OR role='point') AND state IN ('pending','running') AND passes=?4]], sweep_id,
+      parts, part, row.least, points and 1 or 0)
     work.of = row.least < wanted and row.n or here.n
     work.at = work.of - here.n
   end

@@ -20,7 +20,10 @@ local ORDER = { 'ok', 'infeasible', 'implied', 'oom', 'timeout', 'error', 'crash
 
 local GRADES = [[/* grades of a sweep */ SELECT coalesce(a.grade, '-') AS grade, count(*) AS n
   FROM main.trial t JOIN main.attempt a ON a.id = t.best_attempt
-  WHERE t.sweep_id = ? AND a.outcome = 'ok' GROUP BY 1 ORDER BY 1]]
+  WHERE t.sweep_id = ? AND t.role = 'point' AND a.outcome = 'ok' GROUP BY 1 ORDER BY 1]]
+
+local STATES = [[/* states of points */ SELECT state, count(*) AS n FROM main.trial
+  WHERE sweep_id = ? AND role = 'point' GROUP BY 1]]
 
 --- The passes that every point of a sweep has; 1 where it is of protocol 1.
 ---@param st table store
@@ -32,15 +35,18 @@ function M.passes(st, id)
   return text and canonical.decode(text).passes or 1
 end
 
---- How far a sweep is, in one line.
+--- How far the points of a sweep are, in one line; anchors are none, as in `ridge sweeps`.
 ---@param st table store
 ---@param sweep table id, name
 ---@return string text
----@return table counts trials by state, and total
+---@return table counts trials by state, anchors among them, and total
 function M.summary(st, sweep)
-  local counts, parts = queue.counts(st, sweep.id), {}
+  local all, parts, counts, total = queue.counts(st, sweep.id), {}, {}, 0
+  for _, row in ipairs(st.db:query(STATES, sweep.id)) do
+    counts[row.state], total = row.n, total + row.n
+  end
   local wanted = M.passes(st, sweep.id)
-  local work = wanted > 1 and queue.work(st, sweep.id, wanted)
+  local work = wanted > 1 and queue.work(st, sweep.id, wanted, nil, true)
   if work and work.of then
     parts[1] = work.pass > wanted and ('pass %d of what is undecided %d/%d'):format(work.pass,
       work.at, work.of) or ('pass %d of %d %d/%d'):format(work.pass, wanted, work.at, work.of)
@@ -52,9 +58,9 @@ function M.summary(st, sweep)
   for _, row in ipairs(st.db:query(GRADES, sweep.id)) do
     grades[#grades + 1] = ('%d %s'):format(row.n, row.grade)
   end
-  if counts.total == 0 then return plain.line(sweep.name) .. '  no points', counts end
-  return ('%s  %s of %d%s'):format(plain.line(sweep.name), table.concat(parts, ', '), counts.total,
-    #grades > 0 and '   grades ' .. table.concat(grades, ', ') or ''), counts
+  if total == 0 then return plain.line(sweep.name) .. '  no points', all end
+  return ('%s  %s of %d%s'):format(plain.line(sweep.name), table.concat(parts, ', '), total,
+    #grades > 0 and '   grades ' .. table.concat(grades, ', ') or ''), all
 end
 
 --- The map as it is now; no lines where there is nothing to draw.
