@@ -159,14 +159,16 @@ function Point:curve(name, list)
   end
   local points, last = {}, 0
   for i, row in ipairs(list) do
-    local step, value = row.step or i, row[name]
-    if type(value) ~= 'number' or type(row.seconds) ~= 'number' or type(step) ~= 'number'
-      or step <= last then
+    local known = type(row) == 'table'
+    local step, value = known and row.step or i, known and row[name]
+    local seconds = known and row.seconds
+    if type(value) ~= 'number' or type(seconds) ~= 'number' or type(step) ~= 'number'
+      or not (step > last and step < math.huge and math.abs(seconds) < math.huge) then
       blame.raise(('m:curve: row %d of %s wants a rising step, seconds and %s'):format(i, name,
         name), 'EARG', 'm:curve')
     end
     last = step
-    points[i] = { step = step, value = value, t_ns = math.floor(row.seconds * 1e9) }
+    points[i] = { step = step, value = value, t_ns = math.floor(seconds * 1e9) }
   end
   self.curves[#self.curves + 1] = { name = name, points = points }
 end
