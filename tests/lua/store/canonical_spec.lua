@@ -68,6 +68,72 @@ describe('canonical JSON', function()
     assert.equal('[1,[2],{"a":true}]', canonical.encode { 1, { 2 }, { a = true } })
   end)
 
+  -- By the definition: what the bytes of the shortest form of code points are, surrogates left out.
+  it('takes a text that is UTF-8, and no other', function()
+    local function bytes_of(code)
+      local function tail(by) return 0x80 + math.floor(code / by) % 64 end
+      if code < 0x80 then return string.char(code) end
+      if code < 0x800 then return string.char(0xC0 + math.floor(code / 64), tail(1)) end
+      if code < 0x10000 then
+        return string.char(0xE0 + math.floor(code / 4096), tail(64), tail(1))
+      end
+      return string.char(0xF0 + math.floor(code / 262144), tail(4096), tail(64), tail(1))
+    end
+    local good = {}
+    for code = 0, 0x10FFFF, 1 do
+      -- all of the first and last of each row of 64, which hold every boundary
+      local place = code % 64
+      if (place < 2 or place > 61 or code < 0x100) and not (code >= 0xD800 and code <= 0xDFFF) then
+        good[bytes_of(code)] = true
+      end
+    end
+    local function is_taken(text) return (pcall(canonical.encode, text)) end
+    for text in pairs(good) do
+      if not is_taken(text) then error('refused: ' .. canonical.encode { text:byte(1, -1) }) end
+    end
+    -- every pair and, of the bytes at which something changes, every three and four
+    local edges = { 0x00, 0x7F, 0x80, 0x81, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF,
+      0xE0, 0xE1, 0xEC, 0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFF }
+    local function at_edges(text)
+      -- which code point these bytes say, if they are one; else nothing
+      local c = text:byte()
+      local n = c < 0x80 and 1 or c < 0xC0 and 0 or c < 0xE0 and 2 or c < 0xF0 and 3 or 4
+      if n == 0 or #text ~= n then return false end
+      local code = n == 1 and c or c % 2 ^ (7 - n)
+      for i = 2, n do
+        local d = text:byte(i)
+        if d < 0x80 or d > 0xBF then return false end
+        code = code * 64 + d - 0x80
+      end
+      return code <= 0x10FFFF and bytes_of(code) == text and not (code >= 0xD800 and code <= 0xDFFF)
+    end
+    local function whole(text) -- some code points in a row
+      if text == '' then return true end
+      for n = 1, math.min(4, #text) do
+        if at_edges(text:sub(1, n)) then return whole(text:sub(n + 1)) end
+      end
+      return false
+    end
+    local function check(text)
+      if is_taken(text) ~= whole(text) then
+        error(('%s: %s'):format(canonical.encode { text:byte(1, -1) }, tostring(whole(text))))
+      end
+    end
+    for a = 0, 255 do
+      check(string.char(a))
+      for b = 0, 255 do check(string.char(a, b)) end
+    end
+    for _, a in ipairs(edges) do
+      for _, b in ipairs(edges) do
+        for _, c in ipairs(edges) do
+          check(string.char(a, b, c))
+          local fourth = (a == 0xF0 or a == 0xF1 or a > 0xF3) and edges or {}
+          for _, d in ipairs(fourth) do check(string.char(a, b, c, d)) end
+        end
+      end
+    end
+  end)
+
   it('reads back what it wrote', function()
     local value = { text = 'q"\\\n\t\1ü€😀', list = { 1, 2.5, false }, deep = { a = { b = 'c' } } }
     assert.same(value, canonical.decode(canonical.encode(value)))
