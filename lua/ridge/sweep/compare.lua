@@ -107,7 +107,7 @@ local function read(path, opt, only)
     check_names(path, rows, opt.match)
     for _, row in ipairs(rows) do
       row.match = pick(row.params, opt.match)
-      row.reference = reference_of(st, row.device_id)
+      row.reference, row.only = reference_of(st, row.device_id), only
       local key = canonical.encode { only and '' or row.sweep, row.match, row.phase, row.cache }
       local whole = canonical.encode(row.params)
       if seen[key] and seen[key] ~= whole then
@@ -155,7 +155,10 @@ local function other_speed(a, b)
 end
 
 local function reason_of(a, b)
-  if a.attempt == b.attempt then return 'both are one and the same measurement' end
+  -- a file against itself is asked whether it is equal; a sweep may have taken points of the other
+  if a.only and b.only and a.attempt == b.attempt then
+    return 'both are one and the same measurement'
+  end
   if a.version ~= b.version then
     return ('measured by protocol %d and %d: rounds of one process and passes say other things')
       :format(a.version, b.version)

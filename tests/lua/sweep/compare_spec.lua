@@ -145,12 +145,26 @@ describe('stored results', function()
       err.message)
   end)
 
-  it('are open where both sides are one measurement', function()
-    local path = measured('a', 1000)
-    for _, found in ipairs(compare.databases(path, path)) do
+  it('are open where a sweep took the points of the other', function()
+    local db = folder .. '/taken.db'
+    local function run(values)
+      local sw = sweep 'grown' { space = { k = values }, protocol = { passes = 5, max_passes = 5 },
+        measure = function(p, _, m)
+          m:time('fwd', function() return 100 * p.k * (1 + (m.pass - 3) * 1e-3) end)
+        end }
+      sw:run { db = db, lab = cheap_lab.new(), progress = false, calibrate = false,
+        new = #values > 2 }
+      return sw
+    end
+    local small, large = run { 1, 2 }, run { 1, 2, 3 }
+    local results = small:compare(large)
+    assert.equal(2, #results)
+    for _, found in ipairs(results) do
       assert.same({ 'open', 1, 'both are one and the same measurement' },
         { found.verdict, found.ratio, found.reason })
     end
+    -- of a file against itself nothing else is asked
+    assert.equal('equal', compare.databases(db, db)[1].verdict)
   end)
 
   it('are told by top: what is undecided, also where everything was disturbed', function()
