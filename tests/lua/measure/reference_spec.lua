@@ -394,6 +394,40 @@ describe('of paired differences', function()
     end
   end)
 
+  -- Beyond 100 differences p is that of the normal distribution; the exact one, by the number of
+  -- sets of ranks with each sum, lies within some thousandths.
+  it('p of many is near the share of all signs', function()
+    for _, n in ipairs { 101, 130 } do
+      local counts, top = { [0] = 1 }, 0
+      for rank = 1, n do
+        for sum = top + rank, 0, -1 do
+          counts[sum] = ((counts[sum] or 0) + (counts[sum - rank] or 0)) / 2
+        end
+        top = top + rank
+      end
+      for _, below in ipairs { 20, 35, 45 } do -- so many of the ranks are negative, every third
+        local list, positive = {}, 0
+        for i = 1, n do
+          list[i] = i % 3 == 0 and i <= 3 * below and -i or i
+          positive = positive + math.max(list[i], 0)
+        end
+        local tail = 0
+        for sum = math.max(positive, top - positive), top do tail = tail + counts[sum] end
+        assert.near(math.min(1, 2 * tail), paired.sign_flips(list), 2e-3)
+      end
+      -- about as many on either side: p is large, where a wrong scale shows most
+      local list, positive = {}, 0
+      for i = 1, n do
+        list[i] = i % 4 < 2 and i * (i % 8 < 7 and 1 or -1) or -i
+        positive = positive + math.max(list[i], 0)
+      end
+      local tail = 0
+      for sum = math.max(positive, top - positive), top do tail = tail + counts[sum] end
+      assert.is_true(tail > 0.01)
+      assert.near(math.min(1, 2 * tail), paired.sign_flips(list), 3e-3)
+    end
+  end)
+
   it('the centre is the median of all averages, and its ends lie k from theirs', function()
     for _, list in ipairs(differences()) do
       local averages = {}
