@@ -89,15 +89,16 @@ local function value_of(state, node, key)
       #known > 0 and table.concat(known, ', ') or 'nothing'))
   end
   local word = take(state, '[%w_]+')
+  local said = word and ("'%s'"):format(word) or here(state) -- the rest of the text is in quotes
   if rule == 'boolean' then
     if word == 'true' or word == 'false' then return word == 'true' end
-    fail(state, ("%s is true or false, not '%s'"):format(key, word or here(state)))
+    fail(state, ('%s is true or false, not %s'):format(key, said))
   end
   for _, choice in ipairs(rule) do
     if choice == word then return word end
   end
-  fail(state, ("%s is one of %s, not '%s'%s"):format(key, table.concat(rule, ', '),
-    word or here(state), word and near.hint(word, rule) or ''))
+  fail(state, ('%s is one of %s, not %s%s'):format(key, table.concat(rule, ', '), said,
+    word and near.hint(word, rule) or ''))
 end
 
 local node_of
