@@ -172,3 +172,15 @@ describe('the best throughput', function()
     assert.equal('open', (throughput.verdict({ lo = 1900, hi = 2100 }, rate, 0.01)))
   end)
 end)
+
+describe('a rate', function()
+  it('is bounded where its time is above nothing', function()
+    for _, case in ipairs { { 2, 1, 4, 1e9 }, { 0.5, 0.25, 1, 4e9 }, { 1, 0, 2, math.huge },
+        { 1, -3, 2, math.huge } } do
+      local rate = throughput.rate(1, { med = case[1], ci_lo = case[2], ci_hi = case[3] })
+      assert.same({ value = 1e9 / case[1], lo = 1e9 / case[3], hi = case[4] }, rate)
+    end
+    assert.same({ value = 8e9, lo = 4e9, hi = 16e9 },
+      throughput.rate(16, { med = 2, ci_lo = 1, ci_hi = 4 }))
+  end)
+end)

@@ -372,6 +372,12 @@ describe('points of one sweep', function()
         assert.equal('med', each.time)
       end
       assert.equal('open', inside({ margin = 0.1 })[1].verdict)
+      assert.same(found, inside { phases = { 'fwd' } })
+      for name, said in pairs { fwb = "fwb (did you mean 'fwd'?)", loss = 'loss' } do
+        local ok, err = pcall(inside, { phases = { 'fwd', name } })
+        assert.is_false(ok)
+        assert.equal(('compare: inside has no phase %s; it has fwd'):format(said), err.message)
+      end
     end)
 
   it('are equal, or open with too few passes', function()

@@ -277,6 +277,66 @@ describe('a sweep as a whole', function()
   end)
 end)
 
+describe('points that stay set up', function()
+  -- Broken off at each of their fifteen passes: what was claimed is free again, and the next run
+  -- takes what is missing and no more.
+  it('are given back when they are broken off, and taken up again', function()
+    local folder = folders.new()
+    for at = 1, 15 do
+      local path, taken, setups = ('%s/%d.db'):format(folder, at), {}, 0
+      local function run()
+        return pcall(function()
+          return sweep 'kept' {
+            space = { k = { 1, 2, 3 } }, reuse_setup = true,
+            protocol = { passes = PASSES, max_passes = PASSES },
+            setup = function()
+              setups = setups + 1
+              return {}
+            end,
+            measure = function(p, _, m)
+              m:time('fwd', function()
+                taken[#taken + 1] = p.k
+                if #taken == at then error('interrupted!', 0) end
+                return 0.5 + m.pass / 100
+              end)
+            end,
+          }:run { db = path, lab = cheap_lab.new(), progress = false, calibrate = false }
+        end)
+      end
+      local ok, err = run()
+      assert.is_false(ok)
+      assert.equal('EINTR', err.code)
+      assert.equal(math.min(at, 3), setups)
+      local file = sqlite.open(path, 'read')
+      assert.equal(0, file:value "SELECT count(*) FROM trial WHERE state = 'running'")
+      assert.equal(0, file:value "SELECT count(*) FROM attempt WHERE outcome = 'running'")
+      assert.equal(at - 1, file:value "SELECT count(*) FROM attempt WHERE outcome = 'ok'")
+      file:close()
+      assert.is_true((run()))
+      assert.equal(16, #taken)
+      file = sqlite.open(path, 'read')
+      assert.equal(15, file:value "SELECT count(*) FROM attempt WHERE outcome = 'ok'")
+      assert.equal(3, file:value "SELECT count(*) FROM trial WHERE state = 'ok' AND passes = 5")
+      file:close()
+    end
+    folders.remove(folder)
+  end)
+end)
+
+describe('a time below a nanosecond', function()
+  it('has the ends of its interval as they are', function()
+    local folder = folders.new()
+    local sw = sweep 'short' { space = { k = { 1 } }, protocol = { passes = 5, max_passes = 5 },
+      measure = function(_, _, m) m:time('fwd', function() return 0.5 + m.pass / 100 end) end }
+    sw:run { db = folder .. '/s.db', lab = cheap_lab.new(), progress = false, calibrate = false }
+    local row = sw:results()[1]
+    assert.near(0.53, row.fwd, 1e-9)
+    assert.is_true(row.fwd_lo > 0.49 and row.fwd_lo <= 0.51)
+    assert.is_true(row.fwd_hi < 0.57 and row.fwd_hi >= 0.55)
+    folders.remove(folder)
+  end)
+end)
+
 describe('a curve', function()
   it('of rows that are none is refused in a sentence', function()
     local Point = require 'ridge.sweep.point'
