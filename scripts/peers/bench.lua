@@ -6,8 +6,11 @@
 --- the same case replayed from a captured plan has `_plan` behind its name.
 --
 --     ./ridge scripts/peers/bench.lua [--threads N] [--only PREFIX,...] [--device cpu] [--plans]
+--       [--recorded]
 --
 -- With --plans only the plans run, under the plain names: beside the peer's compiled functions.
+-- With --recorded what runs forward records for a backward pass: revisions before ridge.inference
+-- have no other way (before_after.lua).
 
 local ridge = require 'ridge'
 local C = require 'ridge.ffi.lib'
@@ -18,6 +21,7 @@ local opt = ridge.args {
   { 'only', '', 'case names that begin with one of these, by comma' },
   { 'device', 'cpu', 'where to run' },
   { 'plans', false, 'only the plans, under the plain names of the cases' },
+  { 'recorded', false, 'forward passes outside ridge.inference' },
 }
 if opt.device ~= 'cpu' then
   error("device '" .. opt.device .. "' is not there: ridge has cpu", 0)
@@ -77,7 +81,7 @@ end
 local function case(name, make, windows, target, inference)
   windows, target = windows or 11, target or 0.05
   local function within(f, ...)
-    if inference then return ridge.inference(f, ...) end
+    if inference and not opt.recorded then return ridge.inference(f, ...) end
     return f(...)
   end
   if opt.plans then
@@ -112,6 +116,11 @@ if wanted('add_64_chain') then
   end)
   report('add_64_chain_plan', function(n) plan:run(math.ceil(n / 100)) end, 11, 0.02)
 end
+
+case('transpose_64', function()
+  local x = ridge.randn(64, 64)
+  return function() return x:transpose(1, 2):contiguous() end
+end)
 
 forward_case('linear_64_b1', function()
   local layer, x = nn.Linear(64, 64), ridge.randn(1, 64)
