@@ -3,7 +3,7 @@
 --- each, in turn, and how long each takes to start.  A ratio above 1 says that this tree is faster.
 --
 --     git worktree add --detach ../before REVISION && make -C ../before
---     ./ridge scripts/peers/before_after.lua --tree ../before [--rounds 12] [--threads 1] [--only ...]
+--     ./ridge scripts/peers/before_after.lua --tree ../before [--rounds 12] [--threads 1]
 --
 -- A round runs both programs, the first of them by turns; ratios are formed within the round, and
 -- the interval is that of their median (measure/passes.lua), for each case and for the geometric
@@ -28,8 +28,8 @@ local function quoted(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
 --- Microseconds of each case by its name, from one process; what fails there is left out.
 local function run(tree)
   local program = quoted(tree .. '/ridge')
-  local pipe = assert(io.popen(('%s scripts/peers/bench.lua --recorded --threads %d --only %s'):format(
-    program, opt.threads, quoted(opt.only))))
+  local command = '%s scripts/peers/bench.lua --recorded --threads %d --only %s'
+  local pipe = assert(io.popen(command:format(program, opt.threads, quoted(opt.only))))
   local us = {}
   for line in pipe:lines() do
     local name, value = line:match('"case": "([^"]+)", "us": ([%d.]+)')
@@ -64,7 +64,8 @@ local function row(name, before, after)
     name, b, a, found.med, found.lo, found.hi))
 end
 
-print(('%-20s %12s %12s %8s  of %d rounds'):format('case', 'before us', 'after us', 'ratio', opt.rounds))
+print(('%-20s %12s %12s %8s  of %d rounds'):format(
+  'case', 'before us', 'after us', 'ratio', opt.rounds))
 local log_old, log_new, n = {}, {}, 0
 for _, name in ipairs(names) do
   if old[name] then
