@@ -25,10 +25,10 @@ local opt = ridge.args {
 
 local function quoted(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
 
---- Microseconds of each case by its name, from one process; what fails there is left out.
+--- Microseconds of each case by its name, from one process; what fails there is missing.
 local function run(tree)
   local program = quoted(tree .. '/ridge')
-  local command = '%s scripts/peers/bench.lua --recorded --threads %d --only %s'
+  local command = '%s scripts/peers/bench.lua --threads %d --only %s'
   local pipe = assert(io.popen(command:format(program, opt.threads, quoted(opt.only))))
   local us = {}
   for line in pipe:lines() do
@@ -42,20 +42,29 @@ local function run(tree)
   return us
 end
 
-local old, new, names = {}, {}, {}
+local old, new, names, seen = {}, {}, {}, {}
 for round = 1, opt.rounds do
   local first, second = old, new
   if round % 2 == 0 then first, second = new, old end
   for _, into in ipairs { first, second } do
-    for name, us in pairs(run(into == old and opt.tree or '.')) do
-      if not into[name] then into[name] = {} end
-      into[name][round] = us
-      if into == new and #into[name] == 1 and round <= 2 then names[#names + 1] = name end
+    into[round] = run(into == old and opt.tree or '.')
+    for name in pairs(into[round]) do
+      if not seen[name] then seen[name], names[#names + 1] = true, name end
     end
   end
   io.stderr:write(('round %d of %d\n'):format(round, opt.rounds))
 end
 table.sort(names)
+
+--- Microseconds of a case by round; nil where a round misses it.
+local function rounds_of(side, name)
+  local us = {}
+  for round = 1, opt.rounds do
+    us[round] = side[round][name]
+    if not us[round] then return nil end
+  end
+  return us
+end
 
 local function row(name, before, after)
   local found = passes.ratio(after, before)
@@ -66,18 +75,24 @@ end
 
 print(('%-20s %12s %12s %8s  of %d rounds'):format(
   'case', 'before us', 'after us', 'ratio', opt.rounds))
-local log_old, log_new, n = {}, {}, 0
+local means = { old = {}, new = {} }
+for round = 1, opt.rounds do means.old[round], means.new[round] = 0, 0 end
+local n = 0
 for _, name in ipairs(names) do
-  if old[name] then
-    row(name, old[name], new[name])
+  local before, after = rounds_of(old, name), rounds_of(new, name)
+  if before and after then
+    row(name, before, after)
     n = n + 1
     for round = 1, opt.rounds do
-      log_old[round] = (log_old[round] or 0) + math.log(old[name][round])
-      log_new[round] = (log_new[round] or 0) + math.log(new[name][round])
+      means.old[round] = means.old[round] + math.log(before[round])
+      means.new[round] = means.new[round] + math.log(after[round])
     end
+  else
+    print(('%-20s not in every round of %s'):format(name, before and 'this tree'
+      or after and opt.tree or 'either'))
   end
 end
-for round = 1, opt.rounds do
-  log_old[round], log_new[round] = math.exp(log_old[round] / n), math.exp(log_new[round] / n)
+for _, side in pairs(means) do
+  for round = 1, opt.rounds do side[round] = math.exp(side[round] / n) end
 end
-row(('mean of %d'):format(n), log_old, log_new)
+row(('geometric mean of %d'):format(n), means.old, means.new)

@@ -6,11 +6,8 @@
 --- the same case replayed from a captured plan has `_plan` behind its name.
 --
 --     ./ridge scripts/peers/bench.lua [--threads N] [--only PREFIX,...] [--device cpu] [--plans]
---       [--recorded]
 --
 -- With --plans only the plans run, under the plain names: beside the peer's compiled functions.
--- With --recorded what runs forward records for a backward pass: revisions before ridge.inference
--- have no other way (before_after.lua).
 
 local ridge = require 'ridge'
 local C = require 'ridge.ffi.lib'
@@ -21,7 +18,6 @@ local opt = ridge.args {
   { 'only', '', 'case names that begin with one of these, by comma' },
   { 'device', 'cpu', 'where to run' },
   { 'plans', false, 'only the plans, under the plain names of the cases' },
-  { 'recorded', false, 'forward passes outside ridge.inference' },
 }
 if opt.device ~= 'cpu' then
   error("device '" .. opt.device .. "' is not there: ridge has cpu", 0)
@@ -76,12 +72,19 @@ local function report(name, run, windows, target)
   io.flush()
 end
 
+-- Runs what records nothing for a backward pass. Revisions before ridge.inference (before_after.lua)
+-- recorded nothing for a layer that was not in training mode, which was how one began.
+local has_inference, inference = pcall(function() return ridge.inference end)
+if not has_inference then
+  function inference(f, ...) return f(...) end
+end
+
 --- One case, eager and as a plan.  make() returns the function; calls is how many the function
 --- makes. What only runs forward does so in ridge.inference, all calls of a window in one.
-local function case(name, make, windows, target, inference)
+local function case(name, make, windows, target, forward_only)
   windows, target = windows or 11, target or 0.05
   local function within(f, ...)
-    if inference and not opt.recorded then return ridge.inference(f, ...) end
+    if forward_only then return inference(f, ...) end
     return f(...)
   end
   if opt.plans then
@@ -124,6 +127,12 @@ end)
 
 forward_case('linear_64_b1', function()
   local layer, x = nn.Linear(64, 64), ridge.randn(1, 64)
+  return function() return layer(x) end
+end)
+
+-- Recorded for a backward pass that does not come.
+case('linear_64_b1_recorded', function()
+  local layer, x = nn.Linear(64, 64):train(), ridge.randn(1, 64)
   return function() return layer(x) end
 end)
 

@@ -43,24 +43,8 @@ local function total(list, f)
   return sum
 end
 
--- The value with a rank, counted: below it are fewer, up to it as many.
-local function ranked(list, rank)
-  for _, v in ipairs(list) do
-    local below, upto = 0, 0
-    for _, w in ipairs(list) do
-      below, upto = below + (w < v and 1 or 0), upto + (w <= v and 1 or 0)
-    end
-    if below < rank and rank <= upto then return v end
-  end
-end
-
--- Quantile of type 7: at place (n - 1) q, counted from 0, linear between two ranks.
-local function quantile(list, q)
-  local place = (#list - 1) * q
-  local rank = math.floor(place)
-  local lower, upper = ranked(list, rank + 1), ranked(list, math.min(rank + 2, #list))
-  return lower * (1 - (place - rank)) + upper * (place - rank)
-end
+local ranks = dofile 'tests/lua/measure/ranks.lua'
+local ranked, quantile = ranks.ranked, ranks.quantile
 
 local function median(list) return quantile(list, 0.5) end
 

@@ -4,6 +4,7 @@
 
 local cheap = dofile 'tests/lua/sweep/cheap_lab.lua'
 local folders = dofile 'tests/lua/store/folder.lua'
+local ranks = dofile 'tests/lua/measure/ranks.lua'
 local query = require 'ridge.store.query'
 local store = require 'ridge.store'
 local sweep = require 'ridge.sweep'
@@ -75,23 +76,8 @@ describe('a question and its model', function()
     { 'max(k, score)', function(r) return r.score and math.max(r.k, r.score) end },
   }
 
-  local function ranked(list, rank)
-    for _, v in ipairs(list) do
-      local below, upto = 0, 0
-      for _, w in ipairs(list) do
-        below, upto = below + (w < v and 1 or 0), upto + (w <= v and 1 or 0)
-      end
-      if below < rank and rank <= upto then return v end
-    end
-  end
   local function quantile(q)
-    return function(list)
-      if #list == 0 then return nil end
-      local place = (#list - 1) * q
-      local low = math.floor(place)
-      local a, b = ranked(list, low + 1), ranked(list, math.min(low + 2, #list))
-      return a + (b - a) * (place - low)
-    end
+    return function(list) return #list > 0 and ranks.quantile(list, q) or nil end
   end
   local function total(list)
     local sum = 0
@@ -100,8 +86,8 @@ describe('a question and its model', function()
   end
   local AGGREGATES = {
     count = function(list) return #list end,
-    min = function(list) return ranked(list, 1) end,
-    max = function(list) return ranked(list, #list) end,
+    min = function(list) return ranks.ranked(list, 1) end,
+    max = function(list) return ranks.ranked(list, #list) end,
     sum = function(list) return #list > 0 and total(list) or nil end,
     mean = function(list) return #list > 0 and total(list) / #list or nil end,
     median = quantile(0.5), p1 = quantile(0.01), p5 = quantile(0.05), p10 = quantile(0.1),
