@@ -319,8 +319,10 @@ void rg_gemm_f32(const rg_gemm *g, int32_t thread, int32_t n_threads)
 {
   const rg_product *p = g->p;
   int64_t panels = (p->n + RG_PANEL - 1) / RG_PANEL;
-  int64_t most =
-      g->across ? g->kernels->rows_most : rg_gemm_rows_most(g->lda * 4, g->kernels->rows_most);
+  int64_t most = g->kernels->rows_most;
+  if (!g->across && p->m > RG_ROWS_MOST / 2) { /* fewer rows are one tile in any case */
+    most = rg_gemm_rows_most(g->lda * 4, most);
+  }
   part t = { .count = (p->m + most - 1) / most };
   int64_t j0 = g->split_rows ? 0 : panels * thread / n_threads;
   int64_t j1 = g->split_rows ? panels : panels * (thread + 1) / n_threads;
