@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Copies: between any strides, with broadcasting and conversion.  A copy that exchanges axes goes
-** through square blocks, so that both sides touch each cache line once.
+** by bands of rows (simd/transpose.c), so that both sides touch each cache line once.
 */
-#include <string.h>
-
 #include "cpu/cpu.h"
 #include "op/copy.h"
 
 enum {
   PIECE_BYTES = 65536, /* between two looks at the interrupt flag */
-  SQUARE = 32          /* 32 x 32 elements of 8 bytes are 8 KB, a sixth of L1 */
+  BAND = 32, /* rows written together: 32 elements of 2 bytes are a line of what is read */
+  RUN = 1024 /* columns, likewise between two looks */
 };
 
 /* -- Same type ---------------------------------------------------------------------- */
@@ -55,54 +54,38 @@ static bool copy_job(void *work, int64_t begin, int64_t end)
 
 /* -- Exchanged axes -------------------------------------------------------------------- */
 
-/* Copy a block of rows x columns; steps in bytes, y's columns and x's rows side by side. */
-#define SQUARE_COPY(T)                                                                          \
-  for (int64_t r = 0; r < rows; r++) {                                                          \
-    for (int64_t c = 0; c < columns; c++) {                                                     \
-      memcpy(y + r * y_row + c * (int64_t)sizeof(T), x + r * (int64_t)sizeof(T) + c * x_column, \
-             sizeof(T));                                                                        \
-    }                                                                                           \
-  }                                                                                             \
-  break
-
-static void square(char *y, int64_t y_row, const char *x, int64_t x_column, int64_t rows,
-                   int64_t columns, int64_t size)
+/* How many bands the rows of a matrix are cut into: alike, so that each has rows for a tile. */
+static int64_t bands_of(int64_t rows)
 {
-  switch (size) {
-  case 1:
-    SQUARE_COPY(uint8_t);
-  case 2:
-    SQUARE_COPY(uint16_t);
-  case 4:
-    SQUARE_COPY(uint32_t);
-  default:
-    SQUARE_COPY(uint64_t);
-  }
+  return (rows + BAND - 1) / BAND;
 }
 
-/* Item i is one band of SQUARE rows of one of the matrices that the last two axes make. */
+/* Item i is one band of rows of one of the matrices that the last two axes make. */
 static bool exchange_job(void *work, int64_t begin, int64_t end)
 {
   const copy_work *w = work;
   const rg_walk *walk = &w->walk;
   int32_t c_axis = walk->ndim - 1;
   int32_t r_axis = walk->ndim - 2;
-  int64_t bands = (walk->shape[r_axis] + SQUARE - 1) / SQUARE;
-  int64_t matrix = walk->shape[r_axis] * walk->shape[c_axis];
+  int64_t rows = walk->shape[r_axis], columns = walk->shape[c_axis];
+  int64_t bands = bands_of(rows);
+  int64_t x_column = walk->stride[1][c_axis];
+  rg_transpose_block *block = rg_simd()->transpose->block[__builtin_ctzll((uint64_t)w->size)];
 
   for (int64_t i = begin; i < end; i++) {
-    int64_t row = i % bands * SQUARE;
-    int64_t at = i / bands * matrix + row * walk->shape[c_axis];
+    int64_t band = i % bands;
+    int64_t row = rows * band / bands;
+    int64_t n = rows * (band + 1) / bands - row;
+    int64_t at = (i / bands * rows + row) * columns;
     char *y = walk->data[0] + rg_walk_offset(walk, 0, at);
     const char *x = walk->data[1] + rg_walk_offset(walk, 1, at);
 
-    if (rg_interrupt_pending()) {
-      return false;
-    }
-    for (int64_t c = 0; c < walk->shape[c_axis]; c += SQUARE) {
-      square(y + c * w->size, walk->stride[0][r_axis], x + c * walk->stride[1][c_axis],
-             walk->stride[1][c_axis], rg_min_i64(SQUARE, walk->shape[r_axis] - row),
-             rg_min_i64(SQUARE, walk->shape[c_axis] - c), w->size);
+    for (int64_t c = 0; c < columns; c += RUN) {
+      if (rg_interrupt_pending()) {
+        return false;
+      }
+      block(y + c * w->size, walk->stride[0][r_axis], x + c * x_column, x_column, n,
+            rg_min_i64(RUN, columns - c));
     }
   }
   return true;
@@ -120,10 +103,10 @@ static rg_status copy_same(rg_tensor *y, const rg_tensor *x)
   if (last > 0 && w.walk.stride[0][last] == w.size && w.walk.stride[1][last] != w.size &&
       w.walk.stride[1][last - 1] == w.size && w.walk.shape[last] >= 4 &&
       w.walk.shape[last - 1] >= 4) {
-    int64_t bands = (w.walk.shape[last - 1] + SQUARE - 1) / SQUARE;
-    int64_t matrix = w.walk.shape[last] * w.walk.shape[last - 1];
+    int64_t rows = w.walk.shape[last - 1];
 
-    return rg_parallel(threads, w.walk.count / matrix * bands, exchange_job, &w);
+    return rg_parallel(threads, w.walk.count / (w.walk.shape[last] * rows) * bands_of(rows),
+                       exchange_job, &w);
   }
   w.piece = PIECE_BYTES / w.size;
   w.y_whole = last == 0 ? w.walk.stride[0][0] == w.size : rg_is_contiguous(y);

@@ -11,7 +11,7 @@
 
 #include "cpu/gemm.h"
 #include "cpu/simd/simd.h"
-#include "cpu/simd/vector.h"
+#include "cpu/simd/transpose.h"
 
 #if defined(__AVX512F__)
 enum { ROWS = 14 };
@@ -269,56 +269,24 @@ static void signs(float *y, const uint8_t *bits, int64_t first, int64_t n, float
 }
 
 #if defined(__AVX512F__)
-/* Transpose 16 x 16: four rounds of exchanging halves of growing size. */
-ALWAYS_INLINE void transpose_16(const float *x, int64_t ldx, float *y)
-{
-  __m512 r[16], t[16];
-
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; i++) {
-    r[i] = _mm512_loadu_ps(x + i * ldx);
-  }
-#pragma GCC unroll 8
-  for (int i = 0; i < 16; i += 2) {
-    t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
-    t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 16; i += 4) {
-    r[i] = (__m512)_mm512_unpacklo_pd((__m512d)t[i], (__m512d)t[i + 2]);
-    r[i + 1] = (__m512)_mm512_unpackhi_pd((__m512d)t[i], (__m512d)t[i + 2]);
-    r[i + 2] = (__m512)_mm512_unpacklo_pd((__m512d)t[i + 1], (__m512d)t[i + 3]);
-    r[i + 3] = (__m512)_mm512_unpackhi_pd((__m512d)t[i + 1], (__m512d)t[i + 3]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; i++) {
-    t[i] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0x88);
-    t[i + 4] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0xdd);
-    t[i + 8] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0x88);
-    t[i + 12] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0xdd);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; i++) {
-    _mm512_storeu_ps(y + (i + 0) * RG_PANEL, _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88));
-    _mm512_storeu_ps(y + (i + 4) * RG_PANEL, _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0x88));
-    _mm512_storeu_ps(y + (i + 8) * RG_PANEL, _mm512_shuffle_f32x4(t[i], t[i + 8], 0xdd));
-    _mm512_storeu_ps(y + (i + 12) * RG_PANEL, _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0xdd));
-  }
-}
+TRANSPOSED_TILE(lanes, int32_t, int32_t, 16)
+#elif defined(__AVX2__)
+TRANSPOSED_TILE(lanes, int32_t, int32_t, 8)
+#else
+TRANSPOSED_TILE(lanes, int32_t, int32_t, 4)
 #endif
 
 static void transpose(float *y, const float *x, int64_t ldx, int64_t k, int64_t cols)
 {
   int64_t done = 0;
 
-#if defined(__AVX512F__)
   if (cols == RG_PANEL) {
-    for (; done + 16 <= k; done += 16) {
-      transpose_16(x + done, ldx, y + done * RG_PANEL);
-      transpose_16(x + done + 16 * ldx, ldx, y + done * RG_PANEL + 16);
+    for (; done + LANES <= k; done += LANES) {
+      for (int64_t j = 0; j < RG_PANEL; j += LANES) {
+        lanes_tile(y + done * RG_PANEL + j, RG_PANEL * 4, x + done + j * ldx, ldx * 4);
+      }
     }
   }
-#endif
   for (int64_t l = done; l < k; l++) {
     for (int64_t j = 0; j < RG_PANEL; j++) {
       y[l * RG_PANEL + j] = j < cols ? x[j * ldx + l] : 0;

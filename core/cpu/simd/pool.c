@@ -5,6 +5,7 @@
 ** step is 1).  Steps of 1 and 2 have loops of their own; others read one number at a time.
 */
 #include "cpu/simd/simd.h"
+#include "cpu/simd/vector.h"
 
 /* The loop over outputs for a step that the compiler knows, where there is one. */
 #define STEPPED(LOOP)     \
@@ -19,11 +20,6 @@
 /* -- The largest ------------------------------------------------------------------------------ */
 
 /* Every second number of two vectors, the second of which begins with the last of the first. */
-#ifdef __clang__
-#define EVEN(mask, low, high, ...) __builtin_shufflevector(low, high, __VA_ARGS__)
-#else
-#define EVEN(mask, low, high, ...) __builtin_shuffle(low, high, (mask){ __VA_ARGS__ })
-#endif
 #define EVEN_16 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31
 #define EVEN_4  0, 2, 5, 7
 #define EVEN_1  0
@@ -45,7 +41,7 @@
       vec_##name##L low = *(const vec_##name##L *)x;                                             \
       vec_##name##L high = *(const vec_##name##L *)(x + (L)-1);                                  \
                                                                                                  \
-      *v = EVEN(mask_##name##L, low, high, EVEN_##L);                                            \
+      *v = SHUFFLE(mask_##name##L, low, high, EVEN_##L);                                         \
     } else {                                                                                     \
       for (int l = 0; l < (L); l++) {                                                            \
         (*v)[l] = x[l * step];                                                                   \

@@ -187,6 +187,15 @@ typedef struct rg_simd_conv {
   void (*run)(const rg_conv_run *r, float *y, const float *x, const float *w);
 } rg_simd_conv;
 
+/* A block of rows x columns: element (r, c) of y, whose rows are y_row bytes apart, is element
+** (c, r) of x, whose rows are x_column apart; elements of a row are adjacent. */
+typedef void rg_transpose_block(char *y, int64_t y_row, const char *x, int64_t x_column,
+                                int64_t rows, int64_t columns);
+
+typedef struct rg_simd_transpose {
+  rg_transpose_block *block[4]; /* elements of 1, 2, 4, 8 bytes */
+} rg_simd_transpose;
+
 typedef struct rg_simd_tables {
   const rg_simd_unary *unary;
   const rg_simd_binary *binary;
@@ -199,6 +208,7 @@ typedef struct rg_simd_tables {
   const rg_simd_attention *attention;
   const rg_simd_pool *pool;
   const rg_simd_conv *conv;
+  const rg_simd_transpose *transpose;
 } rg_simd_tables;
 
 /* By RG_ISA_... */

@@ -20,6 +20,13 @@ enum { LANES = 4 };
 
 typedef float vec __attribute__((vector_size(LANES * 4), aligned(4)));
 
+/* Lanes of two vectors; mask: a vector type of integers as wide. */
+#ifdef __clang__
+#define SHUFFLE(mask, low, high, ...) __builtin_shufflevector(low, high, __VA_ARGS__)
+#else
+#define SHUFFLE(mask, low, high, ...) __builtin_shuffle(low, high, (mask){ __VA_ARGS__ })
+#endif
+
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 /* x y + z, rounded once where there is an instruction for it. */
