@@ -167,6 +167,11 @@ int32_t rg_isa(void)
   return level;
 }
 
+const char *rg_isa_name(int32_t level)
+{
+  return level >= 0 && level < RG_ISA_COUNT ? isa_names[level] : NULL;
+}
+
 rg_status rg_set_isa(int32_t level)
 {
   if (level < 0 || level >= RG_ISA_COUNT) {

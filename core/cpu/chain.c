@@ -236,8 +236,8 @@ rg_status rg_chain_run(const rg_chain *chain, const rg_call *call, rg_tensor *co
   s->memo.release = release;
   *frame->memo = &s->memo;
   RG_TRY(prepare(s, chain, call, out, true));
-  frame->path = s->part[s->n - 1].path;
   status = run(s, call);
+  frame->path = s->part[s->n - 1].path; /* which the first run may choose */
   done(s);
   return status;
 }

@@ -325,8 +325,8 @@ static rg_status float_products(const batch *b, rg_frame *frame)
     status = prepare_worker(s, &s->workers[i], n > 1 ? 1 : 0, stays);
   }
   if (status == RG_OK) {
-    frame->path = s->workers[0].ready.path;
     status = run(s);
+    frame->path = s->workers[0].ready.path; /* which the first run may choose */
   }
   if (stays) {
     *frame->memo = &s->memo;

@@ -3,9 +3,10 @@
 ** Which way a product takes, and making it ready.
 **
 ** "auto" is ridge's own kernels wherever the machine has AVX2, because packed panels with the
-** epilogue fused were ahead of both libraries at every size measured (results/); else oneDNN.  What
-** the wanted way cannot do (f64 anywhere but in OpenBLAS) goes through OpenBLAS; the name of the
-** way taken is in the trace either way.
+** epilogue fused were ahead of both libraries at every size measured (results/); else oneDNN; or
+** what was measured for such a product in this process (choice.c).  What the wanted way cannot do
+** (f64 anywhere but in OpenBLAS) goes through OpenBLAS; the name of the way taken is in the trace
+** either way.
 */
 #include <stdlib.h>
 #include <string.h>
@@ -16,14 +17,12 @@
 
 /* -- The user's choice ---------------------------------------------------------------------- */
 
-enum { PATH_AUTO, PATH_ONEDNN, PATH_OPENBLAS, PATH_OWN, PATH_COUNT };
-
-static const char *const path_names[PATH_COUNT] = { "auto", "onednn", "openblas", "own" };
+static const char *const path_names[RG_GEMM_COUNT] = { "auto", "onednn", "openblas", "own" };
 static int chosen;
 
 rg_status rg_set_gemm_path(const char *path)
 {
-  for (int i = 0; path != NULL && i < PATH_COUNT; i++) {
+  for (int i = 0; path != NULL && i < RG_GEMM_COUNT; i++) {
     if (strcmp(path, path_names[i]) == 0) {
       chosen = i;
       return RG_OK;
@@ -42,7 +41,7 @@ __attribute__((constructor)) static void read_environment(void)
 {
   const char *path = getenv("RIDGE_GEMM");
 
-  for (int i = 0; path != NULL && i < PATH_COUNT; i++) {
+  for (int i = 0; path != NULL && i < RG_GEMM_COUNT; i++) {
     if (strcmp(path, path_names[i]) == 0) {
       chosen = i;
     }
@@ -276,8 +275,8 @@ static rg_status go_blas(rg_ready *r)
 
 bool rg_product_takes_signs(int32_t dtype)
 {
-  return (dtype == RG_F32 || dtype == RG_BF16) && (chosen == PATH_AUTO || chosen == PATH_OWN) &&
-         rg_amx_usable();
+  return (dtype == RG_F32 || dtype == RG_BF16) &&
+         (chosen == RG_GEMM_AUTO || chosen == RG_GEMM_OWN) && rg_amx_usable();
 }
 
 /* -- Choosing ---------------------------------------------------------------------------------- */
@@ -288,10 +287,32 @@ static rg_status go_nothing(rg_ready *r)
   return RG_OK;
 }
 
+int32_t rg_product_default(const rg_product *p)
+{
+  bool small = p->m <= INT32_MAX && p->n <= INT32_MAX && p->k <= INT32_MAX;
+
+  return rg_isa() < RG_ISA_AVX2 && small ? RG_GEMM_ONEDNN : RG_GEMM_OWN;
+}
+
+rg_status rg_product_prepare_path(rg_ready *r, int32_t path)
+{
+  rg_product *p = &r->p;
+
+  if (path == RG_GEMM_OWN) {
+    return rg_product_takes_row(p) ? rg_product_prepare_row(r) : prepare_own(r);
+  }
+  if (path == RG_GEMM_ONEDNN) {
+    return rg_product_prepare_dnnl(r);
+  }
+  r->go = go_blas;
+  r->path = p->c_dtype == RG_F32 || p->c_dtype == RG_F64 ? "openblas" : "openblas:f32";
+  return RG_OK;
+}
+
 rg_status rg_product_prepare(rg_ready *r)
 {
   rg_product *p = &r->p;
-  int way = chosen;
+  int32_t path = chosen;
 
   if (p->n_threads == 0) {
     p->n_threads = rg_threads_for(2.0 * (double)p->m * (double)p->n * (double)(p->k + p->fixed.k));
@@ -306,26 +327,16 @@ rg_status rg_product_prepare(rg_ready *r)
     p->a_row = rg_max_i64(p->a_row, p->k * rg_max_i64(p->a_col, 1));
     p->c_row = rg_max_i64(p->c_row, p->n);
   }
-  if (way == PATH_AUTO) {
-    bool small = p->m <= INT32_MAX && p->n <= INT32_MAX && p->k <= INT32_MAX;
-
-    way = rg_isa() < RG_ISA_AVX2 && small ? PATH_ONEDNN : PATH_OWN;
-  }
-  if (p->compute == RG_F64 || p->k == 0) {
-    way = PATH_OPENBLAS;
-  }
   if (p->fixed.n > 0) {
     return rg_product_prepare_signs(r);
   }
-  if (way == PATH_OWN) {
-    return rg_product_takes_row(p) ? rg_product_prepare_row(r) : prepare_own(r);
+  if (p->compute == RG_F64 || p->k == 0) {
+    return rg_product_prepare_path(r, RG_GEMM_OPENBLAS);
   }
-  if (way == PATH_ONEDNN) {
-    return rg_product_prepare_dnnl(r);
+  if (path == RG_GEMM_AUTO && rg_choices_matter()) {
+    return rg_product_prepare_chosen(r);
   }
-  r->go = go_blas;
-  r->path = p->c_dtype == RG_F32 || p->c_dtype == RG_F64 ? "openblas" : "openblas:f32";
-  return RG_OK;
+  return rg_product_prepare_path(r, path == RG_GEMM_AUTO ? rg_product_default(p) : path);
 }
 
 void rg_product_done(rg_ready *r)

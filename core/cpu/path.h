@@ -38,6 +38,25 @@ rg_status rg_product_if_whole(void) RG_CHECK;
 /* Is it one row times a matrix that is best read in place? */
 bool rg_product_takes_row(const rg_product *p);
 
+/* The same by one path, RG_GEMM_...; and the one that "auto" takes where nothing was measured. */
+rg_status rg_product_prepare_path(rg_ready *r, int32_t path) RG_CHECK;
+int32_t rg_product_default(const rg_product *p);
+
+/* Is anything measured, or to be?  Then by what was measured (choice.c). */
+extern _Atomic int32_t rg_choices_known;
+extern _Thread_local int32_t rg_tuning_rounds;
+static inline bool rg_choices_matter(void)
+{
+  return atomic_load_explicit(&rg_choices_known, memory_order_relaxed) != 0 ||
+         rg_tuning_rounds != 0;
+}
+rg_status rg_product_prepare_chosen(rg_ready *r) RG_CHECK;
+
+/* Times and path from the samples of n rounds, by path, NULL where one cannot do it; they are
+** sorted here. */
+void rg_choice_decide(double *const ns[RG_GEMM_COUNT], int32_t n, int32_t standard,
+                      rg_choice *choice);
+
 /* Ways in files of their own: oneDNN's, one row, products with a part of fixed signs. */
 rg_status rg_product_prepare_row(rg_ready *r) RG_CHECK;
 rg_status rg_product_prepare_dnnl(rg_ready *r) RG_CHECK;

@@ -415,6 +415,9 @@ RG_API const rg_machine *rg_machine_facts(void);
 /* The instruction set ridge's own kernels use now (RG_ISA_...). */
 RG_API int32_t rg_isa(void);
 
+/* "base", "avx2", "avx512", "avx512_bf16", "amx"; NULL for another level. */
+RG_API const char *rg_isa_name(int32_t level);
+
 /*
 ** Choose a lower instruction set for ridge's own kernels, to compare and to test.
 **

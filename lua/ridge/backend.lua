@@ -20,9 +20,11 @@ local M = {}
 -- >> ridge.backend.variables()[1].name
 function M.variables() return require('ridge.variables').all() end
 
-local ISA_WORDS = { 'base', 'avx2', 'avx512', 'avx512_bf16', 'amx' } -- in the order of RG_ISA_...
-local ISA, ISA_NAME = {}, {}
-for i, word in ipairs(ISA_WORDS) do ISA[word], ISA_NAME[i - 1] = i - 1, word end
+local ISA, ISA_WORDS = {}, {}
+for level = 0, C.RG_ISA_COUNT - 1 do
+  local word = ffi.string(C.rg_isa_name(level))
+  ISA[word], ISA_WORDS[level + 1] = level, word
+end
 
 --- Set the number of compute threads; 0 means one for each processor.
 ---@param n number
@@ -98,7 +100,8 @@ function M.set_isa(name)
   call.check(C.rg_set_isa(ISA[name]))
 end
 
---- Choose who computes products: 'auto', 'onednn', 'openblas' or 'own'.
+--- Choose who computes products: 'auto' (what ridge.autotune measured, else ridge's own kernels
+--- where the machine has AVX2, and oneDNN without it), 'onednn', 'openblas' or 'own'.
 ---@param path string 'auto', 'onednn', 'openblas' or 'own'
 function M.set_gemm(path)
   if type(path) ~= 'string' then
@@ -216,17 +219,29 @@ function M.set_default(backend)
   if backend.priority then M.set_priority(backend.priority) end
 end
 
---- What is in force, as it is recorded with every measurement: threads, isa, gemm, and affinity
---- ('0,1'; nil where threads run anywhere). Where a GPU was opened, also vendor, autotune,
---- autotune_cudnn, deterministic, tf32, device (the default one, if it is a GPU), and for each GPU
---- with fewer than all of them 'cuda:0 memory_limit' (bytes) and 'cuda:0 streams'.
+--- What is in force, as it is recorded with every measurement: threads, isa, gemm, affinity ('0,1';
+--- nil where threads run anywhere), and choices (paths that ridge.autotune chose in place of the
+--- standard ones, as text; nil where there are none). Where a GPU was opened, also vendor,
+--- autotune, autotune_cudnn, deterministic, tf32, device (the default one, if it is a GPU), and for
+--- each GPU with fewer than all of them 'cuda:0 memory_limit' (bytes) and 'cuda:0 streams'.
 ---@return table
 function M.now()
-  local out = { threads = C.rg_threads(), isa = ISA_NAME[C.rg_isa()],
+  local out = { threads = C.rg_threads(), isa = ffi.string(C.rg_isa_name(C.rg_isa())),
                 gemm = ffi.string(C.rg_gemm_path()), affinity = bound }
+  if C.rg_choices() > 0 then out.choices = require('ridge.choices').text() end
   if C.rg_memory_of(1) ~= nil then cuda_now(out) end
   return out
 end
+
+--- What ridge.autotune found of products on this machine, in this process, and what `apply` put in
+--- force: a list of {m =, k =, n =, ..., path =, paths =}; tostring is a table.
+---@return table
+-- >> return #ridge.backend.choices()
+function M.choices() return require('ridge.choices').all() end
+
+--- Let products take their standard paths again; plans keep those that they were made with.
+-- >> ridge.backend.forget_choices()
+function M.forget_choices() C.rg_choices_forget() end
 
 --- Put in force what `now` said, in this process or another one: how a fresh process comes to
 --- measure what its parent would.
@@ -239,6 +254,7 @@ function M.apply(setting)
   if setting.threads then M.set_threads(setting.threads) end
   if setting.isa then M.set_isa(setting.isa) end
   if setting.gemm then M.set_gemm(setting.gemm) end
+  if setting.choices or C.rg_choices() > 0 then require('ridge.choices').apply(setting.choices) end
   if setting.affinity then
     local cpus = {}
     for cpu in tostring(setting.affinity):gmatch '%d+' do cpus[#cpus + 1] = tonumber(cpu) end

@@ -47,7 +47,7 @@ local LATE = {
   scaled_linear = { 'ridge.tensor.scaled', 'scaled_linear' },
   recompute = { 'ridge.tensor.recompute', 'recompute' },
   anomaly = { 'ridge.tensor.anomaly', 'anomaly' },
-  profile = { 'ridge.profile', 'profile' },
+  profile = { 'ridge.profile', 'profile' }, autotune = { 'ridge.choices', 'autotune' },
   profile_names = { 'ridge.profile', 'names' }, profile_range = { 'ridge.profile', 'range' },
   measure = 'ridge.measure', bench = 'ridge.bench', plot = 'ridge.plot', store = 'ridge.store',
   sweep = { 'ridge.sweep', 'sweep' }, open = { 'ridge.sweep', 'open' },

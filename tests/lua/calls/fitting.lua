@@ -136,6 +136,7 @@ M.FUNCTIONS = {
   ['ridge.Trainer'] = 'net(), { lr = 0.1, say = function() end }',
   ['ridge.anomaly'] = 'function(x) return (x * x):sum() end, F(a)',
   ['ridge.args'] = '{ { "epochs", 20, "passes" } }, { "--epochs=3" }',
+  ['ridge.autotune'] = 'function(x) return x:matmul(x) end, F(a, a)',
   ['ridge.backend.apply'] = 'ridge.backend.now()',
   ['ridge.backend.set_affinity'] = '{ 0 }',
   ['ridge.backend.set_default'] = 'ridge.backend.cpu { threads = 1 }',

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Which path samples speak for: intervals by order statistics, and that one path replaces another
+** only where nearly every round says so.
+*/
+#include "cpu/path.h"
+#include "tap.h"
+
+enum { OWN = RG_GEMM_OWN, DNNL = RG_GEMM_ONEDNN, BLAS = RG_GEMM_OPENBLAS };
+
+/* Times of n rounds in an order that is not sorted: base, with `step` between neighbours. */
+static void spread(double *ns, int n, double base, double step)
+{
+  for (int i = 0; i < n; i++) {
+    ns[i] = base + step * ((i * 7 + 3) % n);
+  }
+}
+
+static rg_choice decided(double *own, double *dnnl, double *blas, int n)
+{
+  rg_choice c = { .m = 1 };
+  double *ns[RG_GEMM_COUNT] = { [OWN] = own, [DNNL] = dnnl, [BLAS] = blas };
+
+  rg_choice_decide(ns, n, OWN, &c);
+  return c;
+}
+
+/* Ends of the interval: which of n sorted values, from 0; exact binomial tails below 2.5 %. */
+static void test_interval(void)
+{
+  static const int rank[][2] = { { 6, 0 },  { 8, 0 },  { 9, 1 },  { 11, 1 },
+                                 { 12, 2 }, { 15, 3 }, { 20, 5 }, { 40, 13 } };
+
+  for (size_t i = 0; i < sizeof(rank) / sizeof(rank[0]); i++) {
+    int n = rank[i][0], low = rank[i][1];
+    double own[64];
+
+    spread(own, n, 100, 1);
+    rg_choice c = decided(own, NULL, NULL, n);
+
+    close_to(c.lo[OWN], 100 + low, 0, "the interval begins so far from the first");
+    close_to(c.hi[OWN], 100 + n - 1 - low, 0, "and ends as far from the last");
+    close_to(c.ns[OWN], 100 + (n - 1) / 2.0, 0, "around the median");
+    is_int(c.path, OWN, "alone it is taken");
+    is_int(c.rounds, n, "rounds are told");
+    close_to(c.ns[DNNL] + c.hi[BLAS], 0, 0, "paths that cannot do it have no times");
+  }
+}
+
+static void test_rule(void)
+{
+  double own[15], dnnl[15], blas[15];
+
+  spread(own, 15, 100, 1);
+  for (int i = 0; i < 15; i++) {
+    dnnl[i] = own[i] * 0.9;
+    blas[i] = own[i] * 0.8;
+  }
+  rg_choice c = decided(own, dnnl, blas, 15);
+  is_int(c.path, BLAS, "the fastest of two that are faster");
+  is_int(c.standard, OWN, "and what it is in place of");
+
+  spread(own, 15, 100, 1);
+  for (int i = 0; i < 15; i++) {
+    dnnl[i] = own[i] * 0.7;
+    blas[i] = own[i] * 0.8;
+  }
+  is_int(decided(own, dnnl, blas, 15).path, DNNL, "whichever comes first");
+
+  /* paired by round: their ranges overlap wholly, and each round says the same */
+  spread(own, 15, 100, 50);
+  for (int i = 0; i < 15; i++) {
+    dnnl[i] = own[i] * 0.99;
+  }
+  is_int(decided(own, dnnl, NULL, 15).path, DNNL, "one per cent in each round is enough");
+
+  /* rounds that speak against it: 3 of 15 may, 4 may not */
+  for (int against = 3; against <= 4; against++) {
+    spread(own, 15, 100, 1);
+    for (int i = 0; i < 15; i++) {
+      dnnl[i] = own[i] * (i < against ? 1.1 : 0.5);
+    }
+    is_int(decided(own, dnnl, NULL, 15).path, against == 3 ? DNNL : OWN,
+           against == 3 ? "three rounds against it" : "four rounds against it");
+  }
+  spread(own, 15, 100, 1);
+  spread(dnnl, 15, 100, 1);
+  is_int(decided(own, dnnl, NULL, 15).path, OWN, "between equals the standard path stays");
+  spread(own, 6, 100, 1);
+  for (int i = 0; i < 6; i++) {
+    dnnl[i] = own[i] * 0.9;
+  }
+  is_int(decided(own, dnnl, NULL, 6).path, DNNL, "six of six");
+}
+
+static void test_tuning(void)
+{
+  is_int(rg_tuning(9), 0, "off at first");
+  is_int(rg_tuning(1), 9, "what was before");
+  is_int(rg_tuning(1 << 30), 6, "at least as many as an interval needs");
+  is_int(rg_tuning(-1), 99, "and at most as many as there is room for");
+  is_int(rg_tuning(0), 0, "off again");
+}
+
+int main(void)
+{
+  test_interval();
+  test_rule();
+  test_tuning();
+  return done();
+}
