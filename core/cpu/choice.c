@@ -301,6 +301,12 @@ static rg_status measure(const rg_product *p, int32_t rounds, rg_choice *choice)
   }
   for (int32_t path = RG_GEMM_AUTO + 1; path < RG_GEMM_COUNT && status == RG_OK; path++) {
     status = able[path] ? begin(&trials[path], p, path) : RG_OK;
+    if (status == RG_ENOSUP &&
+        path != standard) { /* oneDNN has no such product for this processor */
+      rg_product_end(&trials[path].ready);
+      trials[path] = (trial){ 0 };
+      status = RG_OK;
+    }
   }
   for (int32_t i = 0; i < rounds && status == RG_OK; i++) {
     for (int32_t j = 0; j < RG_GEMM_COUNT && status == RG_OK; j++) {

@@ -2,11 +2,9 @@
 /*
 ** Which way a product takes, and making it ready.
 **
-** "auto" is ridge's own kernels wherever the machine has AVX2, because packed panels with the
-** epilogue fused were ahead of both libraries at every size measured (results/); else oneDNN; or
-** what was measured for such a product in this process (choice.c).  What the wanted way cannot do
-** (f64 anywhere but in OpenBLAS) goes through OpenBLAS; the name of the way taken is in the trace
-** either way.
+** "auto" is what was measured for such a product in this process (choice.c), else what a rule
+** expects of it (path_cost.c).  What the wanted way cannot do (f64 anywhere but in OpenBLAS) goes
+** through OpenBLAS; the name of the way taken is in the trace either way.
 */
 #include <stdlib.h>
 #include <string.h>
@@ -285,13 +283,6 @@ static rg_status go_nothing(rg_ready *r)
 {
   (void)r;
   return RG_OK;
-}
-
-int32_t rg_product_default(const rg_product *p)
-{
-  bool small = p->m <= INT32_MAX && p->n <= INT32_MAX && p->k <= INT32_MAX;
-
-  return rg_isa() < RG_ISA_AVX2 && small ? RG_GEMM_ONEDNN : RG_GEMM_OWN;
 }
 
 rg_status rg_product_prepare_path(rg_ready *r, int32_t path)

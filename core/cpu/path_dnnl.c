@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Products by oneDNN: its primitive found or made, the weight in its packed form, and what it
-** cannot do itself (a scale, dropout, f16) done over its f32 result.
+** cannot do itself (a scale, dropout, f16) done over its f32 result; so are activations but for relu,
+** whose bits are those of the same function called behind the product.
 */
 #include <string.h>
 
@@ -143,6 +144,23 @@ static layout layout_of(const rg_ready *r)
   return l;
 }
 
+/* The epilogue over f32 sums. */
+typedef struct finish {
+  const rg_product *p;
+  const float *sums;
+  int64_t row;
+} finish;
+
+static bool finish_rows(void *work, int64_t begin, int64_t end)
+{
+  const finish *f = work;
+
+  for (int64_t i = begin; i < end && !rg_interrupt_pending(); i++) {
+    rg_epilogue_row(f->p, f->sums + i * f->row, i, 0, f->p->n);
+  }
+  return !rg_interrupt_pending();
+}
+
 static rg_status go_dnnl(rg_ready *r)
 {
   const rg_product *p = &r->p;
@@ -182,8 +200,10 @@ static rg_status go_dnnl(rg_ready *r)
     RG_TRY(rg_product_if_whole());
     RG_TRY(rg_dnnl_run(r->dnnl, data, scratch + l.a + l.b + l.c));
   }
-  for (int64_t i = 0; !r->plain_epilogue && i < p->m && !rg_interrupt_pending(); i++) {
-    rg_epilogue_row(p, (const float *)c + i * ldc, i, 0, p->n);
+  if (!r->plain_epilogue) {
+    finish f = { p, c, ldc };
+
+    RG_TRY(rg_parallel(p->n_threads, p->m, finish_rows, &f));
   }
   return rg_product_if_whole();
 }
@@ -237,6 +257,7 @@ rg_status rg_product_prepare_dnnl(rg_ready *r)
   rg_dnnl_spec spec;
 
   r->plain_epilogue = p->epilogue.scale == 1.0 && !(p->epilogue.p > 0) &&
+                      (p->epilogue.act == RG_ACT_NONE || p->epilogue.act == RG_ACT_RELU) &&
                       has_plain_bias(&p->epilogue) && (p->c_dtype == RG_F32 || p->c_dtype == dtype);
   r->rows = rows_at_a_time(p);
   spec_of(r, dtype, &spec);

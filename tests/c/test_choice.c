@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Which path samples speak for: intervals by order statistics, and that one path replaces another
-** only where nearly every round says so.
+** only where nearly every round says so.  And which path is expected to be the fastest.
 */
 #include "cpu/path.h"
 #include "tap.h"
@@ -93,6 +93,54 @@ static void test_rule(void)
   is_int(decided(own, dnnl, NULL, 6).path, DNNL, "six of six");
 }
 
+/* The path that is expected to be the fastest, of a product of contiguous factors. */
+static int32_t expected(int64_t m, int64_t k, int64_t n, int32_t dtype, bool kept, bool across)
+{
+  rg_product p = { .m = m,
+                   .n = n,
+                   .k = k,
+                   .compute = dtype,
+                   .n_threads = 1,
+                   .a_dtype = dtype,
+                   .c_dtype = dtype,
+                   .a_row = across ? 1 : k,
+                   .a_col = across ? m : 1,
+                   .c_row = n,
+                   .epilogue = { .scale = 1 } };
+
+  p.b = (rg_weight){ .k = k, .n = n, .split_k = k, .split_n = n };
+  p.b.piece[0] = (rg_piece){ .data = &p, .dtype = dtype, .keeps = kept, .row = n, .col = 1 };
+  return rg_product_default(&p);
+}
+
+static void test_default(void)
+{
+  static const int32_t levels[] = { RG_ISA_AVX2, RG_ISA_AVX512, RG_ISA_AVX512_BF16 };
+  int32_t before = rg_isa();
+
+  is_status(rg_set_isa(RG_ISA_BASE), RG_OK, "without AVX2");
+  is_int(expected(256, 2048, 1024, RG_F32, true, false), DNNL, "oneDNN takes all");
+  for (int i = 0; i < 3; i++) {
+    if (rg_set_isa(levels[i]) != RG_OK) {
+      continue;
+    }
+    bool pairs = levels[i] == RG_ISA_AVX512_BF16;
+
+    ok(expected(101, 380, 1, RG_F32, true, false) != OWN, "one column is no panel");
+    ok(expected(259, 494, 2, RG_F32, false, false) != OWN, "nor are two");
+    ok(expected(1, 1000, 1, RG_F32, false, false) == OWN, "a dot product reads both in place");
+    is_int(expected(101, 380, 1, RG_F32, true, true), OWN, "nobody measured rows across");
+    is_int(expected(32, 64, 128, RG_F32, true, false), OWN, "whole panels of a few rows");
+    is_int(expected(1, 64, 64, RG_F32, true, false), OWN, "one row and a packed weight");
+    ok(expected(1, 64, 640, RG_F32, false, false) != OWN, "one row and a plain factor");
+    is_int(expected(410, 4, 9, RG_BF16, true, false), pairs ? DNNL : OWN,
+           "four steps of 32 in bf16");
+    is_int(expected(256, 2048, 1024, RG_BF16, true, false), OWN, "whole panels in bf16");
+    is_int(expected((int64_t)1 << 33, 2, 1, RG_F32, true, false), OWN, "more than libraries count");
+  }
+  is_status(rg_set_isa(before), RG_OK, "as before");
+}
+
 static void test_tuning(void)
 {
   is_int(rg_tuning(9), 0, "off at first");
@@ -106,6 +154,7 @@ int main(void)
 {
   test_interval();
   test_rule();
+  test_default();
   test_tuning();
   return done();
 }
