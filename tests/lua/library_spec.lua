@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- Libraries outlive what they made: a program forgets the modules of ridge while a canvas and a
--- database are still to be collected.
+-- database are still to be collected, or that of LuaJIT which knows the types of all of them.
 
 local PROGRAM = [[luajit -e '
   package.path = "lua/?.lua;lua/?/init.lua;" .. package.path
@@ -32,4 +32,12 @@ describe('a library', function()
       assert.equal('ended', text)
     end)
   end
+
+  it('of LuaJIT is not opened twice', function()
+    local pipe = assert(io.popen([[printf '%s\n' 'x = ridge.tensor(7)' '%reload ffi' \
+      '(x + x):item()' 'collectgarbage()' 'x:item()' | ./ridge 2>&1]]))
+    local text = pipe:read '*a'
+    assert.is_truthy(pipe:close(), text)
+    assert.equal('ffi is loaded\n14\n0\n7\n', text)
+  end)
 end)

@@ -5,6 +5,10 @@
 
 local ffi = require 'ffi'
 
+-- LuaJIT's ffi is one of them: required again where package.loaded has forgotten it, it begins a
+-- new table of C types (CTState), in which the numbers that all cdata carry mean others, or none.
+package.preload.ffi = function() return ffi end
+
 local M = {}
 
 --- Open the first of several names that loads, for as long as the program runs.
