@@ -109,6 +109,9 @@ function M.callable(value)
   return type(meta) == 'table' and meta.__call ~= nil
 end
 
+--- Set by ridge.ffi.ref: is this value a tensor of the same loading of ridge?
+M.is_tensor = nil
+
 local LONGEST = 60 -- bytes shown of a value
 
 --- A value in a few words, for messages: never its contents, never more than a line.
@@ -123,7 +126,9 @@ function M.show(value)
   if kind == 'nil' or kind == 'number' or kind == 'boolean' then return tostring(value) end
   if kind == 'cdata' then
     local ok, text = pcall(function() return value:describe() end)
-    return ok and 'the tensor ' .. text or 'a cdata'
+    if not ok then return 'a cdata' end
+    local known = not M.is_tensor or M.is_tensor(value)
+    return 'the tensor ' .. text .. (known and '' or ' of another loading of ridge')
   end
   if kind == 'table' then
     local meta = debug.getmetatable(value)

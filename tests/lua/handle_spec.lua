@@ -48,6 +48,28 @@ describe('a handle', function()
       end)
   end
 
+  for _, kind in ipairs { 'plain', 'with ffi', 'busted' } do
+    it(('belongs to the ridge that made it, of two in a state (%s)'):format(kind), function()
+      local pipe = assert(io.popen(("luajit tests/lua/forgotten_child.lua '%s' 2>&1"):format(kind)))
+      local text = pipe:read('*a')
+      pipe:close()
+      local add = 'add: a tensor or a number is expected, got '
+      local release = 'release: a tensor is expected, got '
+      local other = 'the tensor f32[] of another loading of ridge\n'
+      assert.equal(add .. other .. add .. other .. release .. other .. release .. other .. '100\n',
+        text)
+    end)
+  end
+
+  it('has the fields that the core reads', function()
+    local ffi = require 'ffi'
+    local here = ffi.typeof(ridge.ones(1))
+    assert.equal(ffi.sizeof 'rg_ref', ffi.sizeof(here))
+    for _, field in ipairs { '_t', '_slot' } do
+      assert.equal(ffi.offsetof('rg_ref', field), ffi.offsetof(here, field))
+    end
+  end)
+
   it("is whole in the finalizer of what held it", function()
     local before = tensors()
     local sum

@@ -11,15 +11,31 @@ local new_table = require 'table.new'
 
 local M = {}
 
---- The metatype's table; ridge.tensor fills it before the first tensor exists.
-M.meta = {}
+-- What outlives this module in its Lua state, where package.loaded forgets it and it is loaded
+-- again, as busted does between files. loaded: how often; reap: of the last one.
+local state = debug.getregistry()['ridge handles'] or { loaded = 0 }
+debug.getregistry()['ridge handles'] = state
+state.loaded = state.loaded + 1
+
+-- The type of this module's handles alone, with the fields of rg_ref. A type has its methods for
+-- good, and busted's ffi.metatype does not refuse it others, but returns it as it is: methods of a
+-- forgotten ridge would take a handle's slot for one of their own, and write there. The number is
+-- for busted's ffi.typeof, which knows a declaration by its text. The fields are not an rg_ref
+-- inside the struct: LuaJIT compiles no initializer of a nested one.
+local declared = ffi.typeof(('struct { rg_tensor *_t; int32_t _slot; } /* %d */'):format(
+  state.loaded))
+local as_ref = ffi.typeof 'rg_ref *'
 
 local ctype
 
---- Freeze the metatype; called once by ridge.tensor.
-function M.finish()
-  ctype = ffi.metatype('rg_ref', M.meta)
-  M.ctype = ctype
+--- Give handles their methods; called once by ridge.tensor, before the first tensor exists.
+---@param meta table of the metatype
+function M.finish(meta)
+  if ctype then
+    blame.raise('ridge.tensor: tensors keep the methods that they have; load it in a new process')
+  end
+  ctype = ffi.metatype(declared, meta)
+  blame.is_tensor = M.is
 end
 
 -- -- Slots --------------------------------------------------------------------------------
@@ -30,7 +46,10 @@ local weak = { __mode = 'v' }
 -- By slot: the handle; nil when it has died since the last reaping; false when it is nobody's.
 local alive = setmetatable({}, weak)
 
+local reap_forgotten = state.reap
+
 local function reap()
+  if reap_forgotten then reap_forgotten() end
   local free = handles._free
   local before = handles._n_free
   local n = before
@@ -45,6 +64,7 @@ local function reap()
   handles._due = 0
   if n > before then C.rg_handles_reap(handles, n - before) end
 end
+state.reap = reap
 
 --- Release what died with its handle in the collector's last cycle; wrap does it by itself.
 function M.reap()
@@ -147,11 +167,11 @@ end
 local released = setmetatable({}, { __mode = 'k' })
 
 --- Empty a handle before it is collected.
----@param value Tensor
+---@param value Tensor one of this module's
 ---@param text string what it holds
 function M.release(value, text)
   released[value] = text
-  C.rg_handles_drop(handles, value)
+  C.rg_handles_drop(handles, ffi.cast(as_ref, value))
 end
 
 --- Raise unless value is a tensor that still has one behind it: reading a field through an empty

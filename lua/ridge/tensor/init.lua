@@ -299,7 +299,7 @@ end
 
 -- -- The metatype -------------------------------------------------------------------------
 
-local meta = ref.meta
+local meta = {}
 
 local names = {}
 for name in pairs(methods) do names[#names + 1] = name end
@@ -354,7 +354,7 @@ end
 meta.__tostring = text
 function meta.__concat(a, b) return tostring(a) .. tostring(b) end
 
-ref.finish()
+ref.finish(meta)
 
 local property_docs = {}
 for name, entry in pairs(properties) do property_docs[name] = entry[2] end
