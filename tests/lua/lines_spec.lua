@@ -191,6 +191,27 @@ describe('a line', function()
     assert.same(WANTED, lines_of(graph, first))
   end)
 
+  -- What looks for handles that died goes over all slots there ever were.
+  it('is called at no line of the search for dead handles, however many there were', function()
+    local list, lines = {}, 0
+    for i = 1, 3000 do list[i] = ridge.ones(1) end
+    list = nil -- luacheck: ignore 311
+    local compiles = jit.status()
+    jit.off()
+    debug.sethook(function()
+      if debug.getinfo(2, 'S').source:find 'ffi/ref' then lines = lines + 1 end
+    end, 'l')
+    for _ = 1, 3 do
+      collectgarbage()
+      ridge.ones(1)
+    end
+    local left = debug.gethook()
+    debug.sethook()
+    if compiles then jit.on() end
+    assert.equal('function', type(left))
+    assert.truthy(lines > 0 and lines < 300, lines)
+  end)
+
   it('is left out where nobody wants it', function()
     assert.is_true(ridge.graph.lines(false))
     local compiles

@@ -48,8 +48,17 @@ local alive = setmetatable({}, weak)
 
 local reap_forgotten = state.reap
 
-local function reap()
-  if reap_forgotten then reap_forgotten() end
+-- A hook that is called at each line makes garbage there: over thousands of slots that is the next
+-- cycle of the collector, and with it the next reaping, one for every handle that is made.
+local function without_hook(f)
+  local hook, mask, count = debug.gethook()
+  local is_lua = type(hook) == 'function'
+  if is_lua then debug.sethook() end
+  f()
+  if is_lua and debug.gethook() == nil then debug.sethook(hook, mask, count) end -- else Ctrl-C's
+end
+
+local function scan()
   local free = handles._free
   local before = handles._n_free
   local n = before
@@ -63,6 +72,11 @@ local function reap()
   handles._n_free = n
   handles._due = 0
   if n > before then C.rg_handles_reap(handles, n - before) end
+end
+
+local function reap()
+  if reap_forgotten then reap_forgotten() end
+  without_hook(scan)
 end
 state.reap = reap
 
