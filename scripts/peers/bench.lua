@@ -72,8 +72,8 @@ local function report(name, run, windows, target)
   io.flush()
 end
 
--- Runs what records nothing for a backward pass. Revisions before ridge.inference (before_after.lua)
--- recorded nothing for a layer that was not in training mode, which was how one began.
+-- Runs what records nothing for a backward pass. Revisions before ridge.inference recorded nothing
+-- for a layer that was not in training mode, which was how one began (before_after.lua).
 local has_inference, inference = pcall(function() return ridge.inference end)
 if not has_inference then
   function inference(f, ...) return f(...) end

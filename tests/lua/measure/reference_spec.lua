@@ -356,19 +356,19 @@ describe('of paired differences', function()
       for _, v in ipairs(list) do if v ~= 0 then own[#own + 1] = v end end
       local n = #own
       local sizes = mapped(own, math.abs)
-      local ranks = mapped(sizes, function(v)
+      local by_size = mapped(sizes, function(v)
         local below, equal = 0, 0
         for _, w in ipairs(sizes) do
           below, equal = below + (w < v and 1 or 0), equal + (w == v and 1 or 0)
         end
         return below + (equal + 1) / 2
       end)
-      local all = total(ranks)
-      local positive = total(ranks, function(r, i) return own[i] > 0 and r or 0 end)
+      local all = total(by_size)
+      local positive = total(by_size, function(r, i) return own[i] > 0 and r or 0 end)
       local far, hits = math.max(positive, all - positive), 0
       if n <= 10 then
         for signs = 0, 2 ^ n - 1 do
-          local sum = total(ranks, function(r, i)
+          local sum = total(by_size, function(r, i)
             return math.floor(signs / 2 ^ (i - 1)) % 2 == 1 and r or 0
           end)
           if sum >= far then hits = hits + 1 end
