@@ -50,7 +50,8 @@ end
 
 --- Run a function once and make a plan of what it computes: of its calls, in their order, those
 --- that are needed for what it returned, for what it wrote to that was there before and for what is
---- held outside when it has returned; and what it computed twice, once. Results have the same bits.
+--- held outside when it has returned or was given to ridge.used; and what it computed twice, once.
+--- Results have the same bits.
 --- plan:facts().recorded tells what was left out; ridge.graph(f, ...):plan() leaves nothing out.
 --- plan.graph is the graph as recorded, plan.emitted as it runs, where they are small (up to 2,000
 --- nodes, or a hundredth of the plan's buffers).

@@ -13,9 +13,12 @@ local state = require 'ridge.state'
 
 local M = {}
 
+local held -- by the recording that is on: what ridge.used was given
+
 -- It is set aside with the capture: what others do meanwhile is none of it.
 local RECORDING = {
   on = function(entry)
+    held = entry.held
     if not entry.recording then
       call.check(C.rg_record_begin(entry.in_place))
     else
@@ -24,9 +27,13 @@ local RECORDING = {
     end
   end,
   off = function(entry)
+    held = nil
     entry.recording = ffi.gc(C.rg_record_swap(nil), C.rg_record_release)
   end,
-  stop = function() C.rg_record_cancel() end,
+  stop = function()
+    held = nil
+    C.rg_record_cancel()
+  end,
 }
 
 local function output(x, kind, name)
@@ -105,7 +112,8 @@ end
 ---@param f function
 ---@param ... any its arguments
 function M.call(slot, made, f, ...)
-  local entry, seen = state.enter(RECORDING, { in_place = made.in_place and 1 or 0 }), {}
+  local seen = {}
+  local entry = state.enter(RECORDING, { in_place = made.in_place and 1 or 0, held = {} })
   local n = select('#', ...)
   for i = 1, n do
     local x = select(i, ...)
@@ -118,6 +126,7 @@ function M.call(slot, made, f, ...)
   made.places, made.replaced = parameters(seen.modules), mode.replaced
   ref.settle()
   call.check(C.rg_record_kept())
+  held = nil
   if not state.take(entry) then blame.raise('graph: it was ended meanwhile', 'ECAPTURE') end
   call.check(C.rg_record_end(slot))
 end
@@ -147,6 +156,21 @@ function M.record(own, f, ...)
       'EARG', 'graph')
   end
   return made
+end
+
+--- Compute tensors in plans and graphs although nobody reads them: what a benchmark times is not
+--- taken for dead code, nor for the same as another one. They are outputs of kind 'kept', as what
+--- is held outside. Anywhere else it does nothing.
+---@param ... Tensor
+---@return Tensor ... the same
+-- >> local x = ridge.ones(3)
+-- >> return ridge.capture(function() ridge.used(x:exp()); return x + 1 end):facts().n_steps
+function M.used(...)
+  for i = 1, select('#', ...) do
+    local x = ref.need(select(i, ...), 'used')
+    if held then held[#held + 1] = x end
+  end
+  return ...
 end
 
 return M

@@ -22,7 +22,7 @@ local M = {
   full = make.full, arange = make.arange, rand = make.rand, randn = make.randn,
   randint = make.randint, concat = ops.concat,
   seed = random.seed, generator = random.generator,
-  capture = require('ridge.capture').capture,
+  capture = require('ridge.capture').capture, used = require('ridge.graph_record').used,
   scope = memory.scope, keep = memory.keep,
   set_num_threads = backend.set_threads, num_threads = backend.threads,
   set_default_backend = backend.set_default, set_default_device = device.set_default,

@@ -166,6 +166,41 @@ describe('what is held outside of a recorded function', function()
     assert.equal('kept', kinds(first):match '%S+$')
   end)
 
+  it('is what ridge.used was given, though nobody holds it', function()
+    local plan, x = records('returned kept', function(a)
+      assert(ridge.used(a * 2))
+      local _ = a:neg()
+      return a:exp()
+    end)
+    assert.same(x:exp():tolist(), plan():tolist())
+    assert.equal('mul', plan:facts().kept[1].op)
+    assert.equal(2, plan:facts().n_steps)
+
+    local function twice() ridge.used(x * 2, x * 2) end
+    assert.same({ 0, 2 }, { ridge.capture(twice):facts().recorded.left_out,
+      #ridge.graph(twice):optimize { 'common_subexpression_elimination' }:nodes() })
+    assert.equal(2, select('#', ridge.used(x, x)))
+    for _, f in ipairs { function() ridge.used(3) end, function() ridge.used(x * 2, nil) end } do
+      local ok, e = pcall(ridge.capture, f)
+      assert.is_false(ok)
+      assert.truthy(tostring(e):find('used: a tensor is expected', 1, true), tostring(e))
+    end
+
+    local other = coroutine.create(function() -- waits inside a recording of its own
+      return ridge.capture(function()
+        ridge.used(x:neg())
+        coroutine.yield()
+        return x + 1
+      end)
+    end)
+    coroutine.resume(other)
+    ridge.used(x:exp())
+    assert.equal(1, ridge.capture(function() return x * 2 end):facts().n_steps)
+    local _, made = coroutine.resume(other)
+    local recorded = made:facts().recorded
+    assert.same({ 2, 0 }, { recorded.n_calls, recorded.left_out })
+  end)
+
   it('does not start a collector that was stopped', function()
     collectgarbage 'stop'
     local ok, why = pcall(records, 'returned', function(a) return a:exp() end)
