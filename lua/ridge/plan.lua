@@ -28,8 +28,7 @@ end
 local function replaced_of(self)
   if self.replaced == mode.replaced then return nil end
   for _, place in ipairs(self.parameters) do
-    local now = mode.held(place)
-    if not now or now._t ~= place.tensor._t then return place.name end
+    if not mode.is_current(place) then return place.name end
   end
   self.replaced = mode.replaced
   return nil

@@ -109,12 +109,17 @@ end
 
 -- -- Parameters in their places -------------------------------------------------------------
 
+-- The parametrisation that a module's parameter has.
+local function way_of(module, name)
+  return module._parametrizations and module._parametrizations[name]
+end
+
 local function add_places(module, prefix, list, seen)
   if seen[module] then return end
   seen[module] = true
   for _, p in ipairs(module.params) do
     list[#list + 1] = { name = prefix .. p.name, tensor = p.tensor, trainable = p.trainable,
-      module = module, own = p.name }
+      module = module, own = p.name, way = way_of(module, p.name) }
   end
   for _, c in ipairs(module.children) do
     add_places(c.module, prefix .. c.name .. '.', list, seen)
@@ -125,7 +130,8 @@ end
 ---@param module table
 ---@param list table|nil goes on with it
 ---@param seen table|nil modules that were met
----@return table list of {name, tensor, trainable, module, own}
+---@return table list of {name, tensor, trainable, module, own, way}: way is how the module computes
+---  with the tensor, where it is parametrised
 function M.places(module, list, seen)
   list = list or {}
   add_places(module, '', list, seen or {})
@@ -139,6 +145,14 @@ function M.held(place)
   for _, p in ipairs(place.module.params) do
     if p.name == place.own then return p.tensor end
   end
+end
+
+--- Does a place hold what it held when it was listed, and is it read in the same way?
+---@param place table
+---@return boolean
+function M.is_current(place)
+  local now = M.held(place)
+  return now ~= nil and now._t == place.tensor._t and way_of(place.module, place.own) == place.way
 end
 
 return M
