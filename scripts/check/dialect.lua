@@ -10,7 +10,7 @@ return {
   { "in the room", "layer, folder; scratch, workspace", unless = " of " },
   { "rooms? below", "layer" },
   -- products
-  { "ways? out", "epilogue", unless = " %-%-%-" },
+  { "ways? out", "epilogue" },
   { "turned", "transposed, rotated", unless = "[it ]* o[nf]" },
   { "made ready", "prepared" },
   { "making ready", "preparing" },

@@ -222,7 +222,7 @@ TILE(13)
 TILE(14)
 #endif
 
-/* -- On the way out --------------------------------------------------------------------- */
+/* -- Epilogue --------------------------------------------------------------------------- */
 
 static void affine(float *x, int64_t rows, int64_t ldx, const float *bias, float scale, bool relu)
 {
