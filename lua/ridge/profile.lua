@@ -259,8 +259,13 @@ function M.profile(f, ...)
   if type(f) ~= 'function' then
     blame.raise(('profile: a function is expected, got %s'):format(type(f)))
   end
-  local began, names = C.rg_clock_ns(), M.attached() and NAMED or UNNAMED
-  local lines, states, samples = state.with(names, { value = 1 }, M.trace, sampled, f, ...)
+  local began, names -- when f did: memory for its events is no part of it
+  local function run(...)
+    began = C.rg_clock_ns()
+    return f(...)
+  end
+  names = M.attached() and NAMED or UNNAMED
+  local lines, states, samples = state.with(names, { value = 1 }, M.trace, sampled, run, ...)
   call.check(C.rg_device_wait(C.RG_EVERY_DEVICE))
   local out = { ns = tonumber(C.rg_clock_ns() - began), lines = lines, states = states,
                 samples = samples }
