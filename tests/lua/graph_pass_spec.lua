@@ -102,6 +102,13 @@ describe('passes of the core', function()
     end, ridge.ones(2, 3))))
   end)
 
+  it('merge no two results of the graph, also where one is merged already', function()
+    assert.equal('mul neg mul', (left(ALL, function(x)
+      local a = x * 3
+      return a:neg(), x * 3, x * 3
+    end, ridge.ones(2, 3))))
+  end)
+
   it('keep calls under autocast apart', function()
     local w = ridge.randn(3, 3)
     local text = left(ALL, function(x)
