@@ -5,7 +5,7 @@
 # nightly.sh: the runs that take too long for every change.
 #
 #   scripts/nightly.sh [part ...]    parts: asan ubsan tsan memcheck kill interrupt fuzz calls
-#                             ab rate train peers gpusim gpukernels mutate
+#                             graphs ab rate train peers gpusim gpukernels mutate
 #
 # Without a part it runs all and keeps the table, with the commit, in results/nightly.md.  Each
 # sanitizer works in build/<part>, a copy of the tree whose objects stay between runs, so that
@@ -93,6 +93,15 @@ part_calls() {
     scripts/run_tests tests/lua/hostile_spec.lua
 }
 
+# Two thousand random graphs, checked behind each pass; others each night.
+part_graphs() {
+  local first=$((RANDOM * 32768 + RANDOM + 1)) # the log says which
+  make -s || return 1
+  echo "# from $first"
+  RIDGE_CHECK=1 RIDGE_RANDOM_GRAPHS=2000 RIDGE_RANDOM_FIRST=$first scripts/run_tests \
+    tests/lua/graph_random_spec.lua tests/lua/graph_fold_random_spec.lua
+}
+
 # Thousands of presses of Ctrl-C at random moments, in one session.
 part_interrupt() {
   make -s && RIDGE_SOAK=300 scripts/run_tests tests/lua/repl/interrupt_spec.lua
@@ -142,8 +151,8 @@ part_mutate() {
 }
 
 parts=("$@")
-[ $# -gt 0 ] || parts=(asan ubsan tsan memcheck kill interrupt fuzz calls ab rate train peers gpusim
-  gpukernels mutate)
+[ $# -gt 0 ] || parts=(asan ubsan tsan memcheck kill interrupt fuzz calls graphs ab rate train peers
+  gpusim gpukernels mutate)
 mkdir -p build
 rm -f build/mutate.md
 failed=0 table=
