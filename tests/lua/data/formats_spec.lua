@@ -78,6 +78,10 @@ describe('a file', function()
       write(npy('>f4', '(1,)', '\0\0\0\0'))
       assert.matches(path .. ' is big-endian; save it as little-endian',
         message(ridge.data.npy, path), 1, true)
+      write(npy('>f2', '(1,)', '\0\0'))
+      assert.matches('is big%-endian', message(ridge.data.npy, path))
+      write(npy('>i1', '(2,)', '\1\255')) -- one byte has no order
+      assert.same({ 1, -1 }, ridge.data.npy(path):tolist())
       write(npy('<c8', '(1,)', ('\0'):rep(8)))
       assert.matches('type c8, which ridge does not have', message(ridge.data.npy, path))
       write(npy('<f4', '(99999999, 99999999)', ''))

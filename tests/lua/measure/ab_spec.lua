@@ -223,6 +223,20 @@ describe('a verdict', function()
       -0.02, 0.02 }).verdict)
   end)
 
+  it('is equal where an end is exactly at the margin, and not where only one end is within', function()
+    local function all(size) return { size, size, size, size, size, size } end
+    for _, size in ipairs { 0.01, -0.01 } do
+      local found = of(all(size))
+      assert.same({ size, size }, { found.log.lo, found.log.hi })
+      assert.equal('equal', found.verdict)
+      -- the cap of 3 % holds whatever the floor is
+      found = of(all(3 * size), { -0.09, 0.09, -0.08, 0.08, -0.07, 0.07 })
+      assert.same({ 'equal', true }, { found.verdict, found.margin > 0.03 })
+      assert.equal('open', of(all(3.1 * size), { -0.09, 0.09, -0.08, 0.08, -0.07, 0.07 }).verdict)
+      assert.equal('open', of({ 0, 3 * size, 0, 3 * size, 0, 3 * size, 0, 3 * size }).verdict)
+    end
+  end)
+
   it('has a p that pays for each look', function()
     local list = { { effects = { 0.03, 0.02, 0.05, -0.01, 0.04, 0.02, 0.06 }, aa = QUIET } }
     local once = verdict.of(list, 0.01, 1).p -- one sign of seven, of the least rank: 4 of 128

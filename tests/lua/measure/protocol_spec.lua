@@ -243,6 +243,22 @@ describe('what disturbs the host', function()
     end
   end
 
+  it('is told beside how far the readings of a device\'s own clock spread', function()
+    local spread_of = local_of(local_of(require('ridge.measure.result').of, 'device_side'),
+      'spread_of')
+    local function of(...)
+      local list = {}
+      for i, mhz in ipairs { ... } do list[i] = { clock_mhz = mhz or nil } end
+      return spread_of(list)
+    end
+    assert.is_nil(of())
+    assert.is_nil(of(false, false))
+    assert.equal(0, of(1500))
+    assert.equal(0, of(false, 1500, false))
+    assert.near(0.8 * 500 / 1500, of(1250, 1750), 1e-12)
+    assert.near(80 / 150, of(200, 190, 180, 170, 160, 150, 140, 130, 120, 110, 100), 1e-12)
+  end)
+
   it('is no fault of a device that did not wait for it', function()
     local spare_host = local_of(require('ridge.measure.result').of, 'spare_host')
     local HOST = { 'foreign', 'pressure', 'steal', 'throttled', 'sentinel', 'marked' }

@@ -115,6 +115,16 @@ describe('a sketched convolution', function()
     assert.is_false(layer.U1s.requires_grad)
     assert.matches('has groups', message(nn.SKConv2d.from, nn.Conv2d(4, 4, 3, { groups = 2 })))
   end)
+
+  it('is of a convolution alone', function()
+    for _, other in ipairs { false, 'conv', 3, {}, { weight = 'text' }, { weight = 4 },
+        { weight = { 1, 2, 3, 4 } }, { weight = ridge.ones(2, 2, 2) },
+        { weight = ridge.ones(2, 2, 2, 2, 2) }, nn.Linear(4, 4), nn.ReLU() } do
+      assert.matches('nn.SKConv2d.from: a convolution is expected, got ',
+        message(nn.SKConv2d.from, other))
+    end
+    assert.matches('a convolution is expected, got nil', message(nn.SKConv2d.from))
+  end)
 end)
 
 describe('a separable convolution', function()
