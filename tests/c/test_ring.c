@@ -323,6 +323,36 @@ static void test_plans(void)
   rg_tensor_release(z);
 }
 
+/* A ring of its own, whose first event is a step. */
+static void *step_in_thread(void *plan)
+{
+  rg_happening e = { 0 };
+  int32_t steps = opened(STEP, 0, 100);
+
+  is_status(rg_plan_replay(plan, 1), RG_OK, "a replay");
+  is_int(read_all(steps, &e), 1, "one step");
+  ok(e.kind == RG_EVENT_STEP && e.end_ns >= e.begin_ns && e.begin_ns > 0, "which has an end");
+  rg_reader_close(steps);
+  return NULL;
+}
+
+static void test_first_step(void)
+{
+  rg_tensor *x = made(1 << 16);
+  rg_tensor *y = NULL;
+  rg_plan *plan = NULL;
+  pthread_t thread;
+
+  is_status(rg_capture_begin(), RG_OK, "a capture");
+  is_status(rg_exp(x, &y), RG_OK, "a step");
+  is_status(rg_capture_end(&plan), RG_OK, "a plan");
+  pthread_create(&thread, NULL, step_in_thread, plan);
+  pthread_join(thread, NULL);
+  rg_plan_release(plan);
+  rg_tensor_release(x);
+  rg_tensor_release(y);
+}
+
 static void test_memory(void)
 {
   rg_happening e = { 0 };
@@ -367,6 +397,7 @@ int main(void)
   test_fork();
   test_failures();
   test_plans();
+  test_first_step();
   test_memory();
   test_shapes();
   return done();

@@ -123,6 +123,13 @@ describe('memory', function()
 end)
 
 describe('models compared', function()
+  it('stand in the order they are given in, those with names behind them by name', function()
+    local given, wanted = { 'linear{4,2}' }, { 'linear{4,2}' }
+    for name in ('e b g a d c f'):gmatch '%a' do given[name] = 'linear{4,3}' end
+    for name in ('a b c d e f g'):gmatch '%a' do wanted[#wanted + 1] = name end
+    assert.same(wanted, bench.compare(given, fixed { batch_sizes = { 1 } }).names)
+  end)
+
   it('share one block: no model is measured before another has begun', function()
     local block = require 'ridge.measure.block'
     local measure = require 'ridge.measure'

@@ -511,6 +511,36 @@ describe('a parameter that is replaced', function()
     end
   end)
 
+  it('says nothing where parameters only change places or go, and keeps their moments', function()
+    for _, how in ipairs { 'places', 'goes' } do
+      local net = nn.Sequential(nn.Linear(3, 3, { seed = 1, bias = false }),
+        nn.Linear(3, 3, { seed = 2, bias = false }))
+      local optimizer = optim.SGD(net, { lr = 0.5, momentum = 0.9 })
+      local function step()
+        optimizer:zero_grad()
+        for i = 1, 2 do (net[i].weight * i):sum():backward() end
+        optimizer:step()
+      end
+      step()
+      local first, second, moment = net[1].weight, net[2].weight, optimizer:state()['1.1.2']:clone()
+      local said, stderr = {}, io.stderr
+      io.stderr = { write = function(_, text) said[#said + 1] = text end } -- luacheck: ignore 122
+      local ok, err = pcall(function()
+        if how == 'places' then net[2].weight = first end
+        net[1].weight = second
+        step()
+      end)
+      io.stderr = stderr -- luacheck: ignore 122
+      assert.is_true(ok, tostring(err))
+      assert.same({}, said, how)
+      local state = optimizer:state()
+      -- the second weight's, which is the first now: what it was, and the new gradient
+      local gradient = how == 'places' and 1 or 3
+      assert.same((moment * 0.9 + gradient):tolist(), state['1.1.1']:tolist())
+      assert.equal(how == 'places', state['1.1.2'] ~= nil)
+    end
+  end)
+
   it('that is tied, or not any more, is stepped as it is now', function()
     local net = nn.Sequential(nn.Embedding(7, 4, { seed = 1 }),
       nn.Linear(4, 7, { seed = 2, bias = false }))

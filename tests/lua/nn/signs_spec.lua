@@ -37,6 +37,21 @@ local function off(y, wanted)
   return (y:to 'f64' - wanted:to 'f64'):norm():item() / (size > 0 and size or 1)
 end
 
+-- What results of an earlier call left behind are no parts of this one.
+describe('parts of a sketch', function()
+  it('are as many as its form has', function()
+    local x = numbers(2, 2)
+    for form, parts in pairs { stored = { 1, 2 }, bits = { 1, 2, 3, 4 }, seed = { 1, 2, 3 } } do
+      for i = 0, 5 do ref.slot[i] = x._t end
+      local found, layer = {}, layer_of(form, { 16, 8, 1, 4 })
+      for i in pairs(layer._parts) do found[#found + 1] = i end
+      table.sort(found)
+      assert.same(parts, found, form)
+      for i = 0, 5 do ref.slot[i] = nil end
+    end
+  end)
+end)
+
 -- Bits of a matrix of a seed tensor, by the operation alone.
 local function bits_of(seed, matrix, rows, cols)
   local slot = ffi.new('rg_tensor *[1]')

@@ -247,6 +247,23 @@ describe('opening a database', function()
     assert.equal('444\n', mode 'own/cpu')
   end)
 
+  it('says why a lock cannot be had', function()
+    local lock = require('ridge.store.lock').open(folder .. '/some.lock')
+    local fd = lock.fd
+    for _, how in ipairs { 'take', 'share' } do
+      lock.fd = -1
+      local ok, err = pcall(lock[how], lock)
+      lock.fd = fd
+      assert.is_false(ok, how)
+      assert.matches(('cannot lock %s/some.lock: Bad file descriptor$'):format(folder),
+        err.message)
+      assert.equal('EIO', err.code)
+      lock[how](lock)
+      lock:drop()
+    end
+    lock:close()
+  end)
+
   it('has SQLite only once a database is opened', function()
     local text = folders.run(LUAJIT .. [[-e 'require "ridge.store" require "ridge.sweep"
       for line in io.lines "/proc/self/maps" do

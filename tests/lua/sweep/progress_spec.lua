@@ -1,6 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- The progress line, with a made-up clock and a made-up terminal.
 
+local cheap_lab = dofile 'tests/lua/sweep/cheap_lab.lua'
+local folders = dofile 'tests/lua/store/folder.lua'
 local progress = require 'ridge.sweep.progress'
 
 local function screen()
@@ -146,6 +148,46 @@ describe('progress', function()
     p:finish()
     assert.equal(4, looks)
     assert.matches('row two\n\rland 50/100', out.text, 1, true)
+  end)
+
+  it('has a map of half the lines that the terminal has below it, where there is room', function()
+    local live, terminal = require 'ridge.sweep.live', require 'ridge.plot.terminal'
+    local new_progress, size, map, depth = progress.new, progress.size, live.map, terminal.depth
+    local folder = folders.new()
+    finally(function()
+      progress.new, progress.size, live.map, terminal.depth = new_progress, size, map, depth
+      folders.remove(folder)
+    end)
+    local view, asked, gives
+    function progress.new(name, counts, options)
+      view = options.view
+      return new_progress(name, counts, { style = false })
+    end
+    local sw = require('ridge.sweep') 'tiny' { space = { k = { 1 } },
+      measure = function(_, _, m)
+        -- while it runs: lines of the terminal, those asked for, those given, those shown
+        for _, case in ipairs { { 15, nil, 0, 0 }, { 16, 4, 13, 13 }, { 16, 4, 14, 0 },
+            { 24, 8, 21, 21 }, { 25, 8, 3, 3 }, { 26, 9, 24, 0 }, { 50, 21, 30, 30 } } do
+          asked, gives = nil, case[3]
+          function progress.size() return { lines = case[1], columns = 77 } end
+          assert.equal(case[4], #view(), case[1])
+          assert.same(case[2] and { columns = 77, lines = case[2], depth = '256' } or nil, asked)
+        end
+        function terminal.depth() return 'none' end
+        asked = nil
+        assert.same({ {}, nil }, { view(), asked })
+        function terminal.depth() return '256' end
+        function live.map() error 'nothing to draw' end
+        assert.same({}, view())
+        m:metric('done', 1)
+      end }
+    function terminal.depth() return '256' end
+    function live.map(_, _, opts)
+      asked = opts
+      return many(gives, 'a row')
+    end
+    sw:run { db = folder .. '/t.db', lab = cheap_lab.new(), calibrate = false }
+    assert.equal(1, sw:results { db = folder .. '/t.db' }[1].done)
   end)
 
   it('is silent when off', function()

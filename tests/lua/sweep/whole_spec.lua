@@ -281,7 +281,17 @@ describe('points that stay set up', function()
   -- Broken off at each of their fifteen passes: what was claimed is free again, and the next run
   -- takes what is missing and no more.
   it('are given back when they are broken off, and taken up again', function()
-    local folder = folders.new()
+    local folder, queue, returned = folders.new(), require 'ridge.store.queue', {}
+    local start = queue.start
+    finally(function() queue.start = start end)
+    function queue.start(...)
+      local worker = start(...)
+      function worker:give_back(claims, why)
+        for _, claim in ipairs(claims) do returned[#returned + 1] = claim.attempt end
+        return getmetatable(self).__index.give_back(self, claims, why)
+      end
+      return worker
+    end
     for at = 1, 15 do
       local path, taken, setups = ('%s/%d.db'):format(folder, at), {}, 0
       local function run()
@@ -303,11 +313,20 @@ describe('points that stay set up', function()
           }:run { db = path, lab = cheap_lab.new(), progress = false, calibrate = false }
         end)
       end
+      returned = {}
       local ok, err = run()
       assert.is_false(ok)
       assert.equal('EINTR', err.code)
       assert.equal(math.min(at, 3), setups)
       local file = sqlite.open(path, 'read')
+      -- every attempt that has no end, once, and none that has one
+      local open = {}
+      for _, row in ipairs(file:query "SELECT id FROM attempt WHERE outcome = 'lost'") do
+        open[#open + 1] = row.id
+      end
+      table.sort(returned)
+      table.sort(open)
+      assert.same(open, returned)
       assert.equal(0, file:value "SELECT count(*) FROM trial WHERE state = 'running'")
       assert.equal(0, file:value "SELECT count(*) FROM attempt WHERE outcome = 'running'")
       assert.equal(at - 1, file:value "SELECT count(*) FROM attempt WHERE outcome = 'ok'")

@@ -307,6 +307,25 @@ describe('a trainer', function()
     near(plain, net)
   end)
 
+  it('cuts a batch no further than into rows, and says each time how far', function()
+    local said, calls = {}, 0
+    local net = nn.Linear(3, 2, { seed = 1 })
+    local trainer = ridge.Trainer(net, { split = true,
+      optimizer = ridge.optim.SGD(net, { lr = 0.1 }), loss = function()
+        calls = calls + 1
+        require('ridge.blame').raise('no memory for it', 'ENOMEM')
+      end, say = function(line) said[#said + 1] = line end })
+    local x = ridge.randn(4, 3)
+    local ok, err = pcall(trainer.fit, trainer, { x, ridge.zeros(4, { dtype = 'i64' }) },
+      { epochs = 1 })
+    assert.is_false(ok)
+    assert.matches('no memory for it', tostring(err))
+    assert.are.equal(3, calls) -- whole, in halves, row by row
+    assert.same({ 2, 4 }, { tonumber(said[1]:match 'in (%d+) parts'),
+      tonumber(said[2]:match 'in (%d+) parts') })
+    assert.are.equal(2, #said)
+  end)
+
   it('lets the manager take the steps', function()
     local _, trainer = fit({ stability = { clip = { max_norm = 1 }, guard = { kind = 'skip' } } })
     assert.are.equal(25, trainer.stability.steps)
