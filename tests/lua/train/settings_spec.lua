@@ -105,6 +105,52 @@ local function names_of(call)
   return names
 end
 
+-- What a state is taken from: refused as it stands, but its fields are told. Those whose state is
+-- a table with a table in it that is looked at, too.
+local STATES = {
+  { 'Trainer:load_state', function(o)
+    ridge.Trainer(nn.Linear(3, 2, { seed = 1 }), { lr = 0.5, say = nothing }):load_state(o)
+  end },
+  { 'Stability:load_state', function(o) ridge.Stability(sgd()):load_state(o) end },
+  { 'Clip:load_state', function(o) optim.Clip():load_state(o) end },
+  { 'Guard:load_state', function(o)
+    local guard = optim.Guard()
+    guard:load_state(with(guard:state(), 'totals', o))
+  end },
+  { 'GradScaler:load_state', function(o) optim.GradScaler():load_state(o) end },
+  { 'StepLR:load_state', function(o) optim.StepLR(sgd(), { every = 2 }):load_state(o) end },
+  { 'PlateauLR:load_state', function(o) optim.PlateauLR(sgd()):load_state(o) end },
+  { 'Loader:start', function(o) data.Loader({ ridge.zeros(4, 2) }):start(o and o[1]) end },
+}
+
+local FIELDS = { 'required', 'default', 'min', 'max', 'nan', 'choices', 'names' }
+
+local function text_of(value)
+  if type(value) == 'number' then return ('%.17g'):format(value) end
+  if type(value) ~= 'table' then return tostring(value) end
+  local list = {}
+  for i, each in ipairs(value) do list[i] = tostring(each) end
+  return '{' .. table.concat(list, ' ') .. '}'
+end
+
+-- Rules of options as a line each: kinds, whether one is needed, what it is by itself, its range.
+local function rules_of(spec)
+  local names, text = {}, ''
+  for name in pairs(spec) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    text = text .. ('\n  %s: %s'):format(name, spec[name][1])
+    for _, field in ipairs(FIELDS) do
+      local value = spec[name][field]
+      if value ~= nil then text = text .. (', %s %s'):format(field, text_of(value)) end
+    end
+  end
+  return text
+end
+
+-- LuaJIT 2.1 of Debian 12, compiling this loop, leaves fields out (see ridge.options).
+jit.off(rules_of, true)
+
 describe('settings', function()
   it('refuse what they cannot be in the words that were approved', function()
     local out, folder = {}, folders.new() -- one that is asked for is made, so none in the checkout
@@ -128,6 +174,27 @@ describe('settings', function()
       end
     end
     approved.check('train/settings', (table.concat(out, '\n'):gsub('_spec.lua:%d+', '_spec.lua')))
+  end)
+
+  it('have the rules that were approved', function()
+    local options = require 'ridge.options'
+    local check, told, out = options.check, {}, {}
+    finally(function() options.check = check end)
+    function options.check(spec, given, what)
+      local text = what .. rules_of(spec)
+      -- of layers, optimizers, loaders and trainers, not of the tensors that they make
+      if not (spec.dtype and spec.pinned) and not told[text] then
+        told[text] = true
+        out[#out + 1] = text
+      end
+      return check(spec, given, what)
+    end
+    for _, list in ipairs { CALLS, STATES } do
+      for _, call in ipairs(list) do pcall(call[2], call[3] or {}) end
+    end
+    options.check = check
+    table.sort(out)
+    approved.check('train/rules', table.concat(out, '\n'))
   end)
 
   -- The least and the largest value are each allowed, as the sentences promise.
