@@ -209,7 +209,8 @@ local function places_of(header, path, bytes)
     if place.at ~= at then wrong(path, 'has a gap or an overlap before %q', place.name) end
     at = at + place.bytes
   end
-  if at ~= bytes then wrong(path, 'is cut off: %.0f of %.0f bytes are there', bytes, at) end
+  if at > bytes then wrong(path, 'is cut off: %.0f of %.0f bytes are there', bytes, at) end
+  if at < bytes then wrong(path, 'has %.0f bytes behind its last tensor', bytes - at) end
   return list
 end
 
