@@ -86,6 +86,7 @@ local KIND = { tiles = C.RG_HEADS_TILES, matrix = C.RG_HEADS_MATRIX,
 
 -- What the kinds cannot do.
 local function check_kind(opts)
+  if opts.mask ~= nil then ref.need(opts.mask, 'nn.MultiHeadAttention: the mask') end
   if opts.mask ~= nil and opts.kind ~= 'tiles' then
     blame.raise(("nn.MultiHeadAttention: a mask of blocks goes with kind = 'tiles', not '%s'")
       :format(opts.kind), 'EARG')

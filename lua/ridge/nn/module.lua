@@ -322,14 +322,15 @@ function Module:load_state(tensors)
     blame.raise(('%s: a table of tensors is expected, got %s'):format(what, blame.show(tensors)),
       'EARG')
   end
-  local own, rest = self:state(), {}
+  local own, rest = self:parameters(), {} -- in their order: of several faults the first is told
   for name in pairs(tensors) do rest[name] = true end
-  for name, x in pairs(own) do
-    local given = tensors[name]
+  for _, p in ipairs(own) do
+    local name, x, given = p.name, p.tensor, tensors[p.name]
     if given == nil then
       blame.raise(('%s: %s is missing: the tensors are of another model'):format(what, name),
         'EARG')
     end
+    ref.need(given, ('%s: %s'):format(what, name))
     if given:describe() ~= x:describe() then
       blame.raise(('%s: %s is %s, and here %s: the tensors are of another model'):format(what, name,
         given:describe(), x:describe()), 'ESHAPE')
@@ -342,7 +343,7 @@ function Module:load_state(tensors)
       tostring(more)), 'EARG')
   end
   in_no_grad(function()
-    for name, x in pairs(own) do x:copy_(tensors[name]) end
+    for _, p in ipairs(own) do p.tensor:copy_(tensors[p.name]) end
   end)
   return self
 end

@@ -57,6 +57,10 @@ local function check(self, x, given, what)
   if x:size(2) == 0 then blame.raise(what .. ': the sequence is empty', 'ESHAPE') end
   if given == nil then return end
   if ref.is(given) then given = { given } end
+  if type(given) ~= 'table' then
+    blame.raise(('%s: a state is a tensor or a list of them, got %s'):format(what,
+      blame.show(given)), 'EARG')
+  end
   for i = 1, self.states do
     local h = ref.need(given[i], what .. ': state ' .. i)
     local size = h:size()
