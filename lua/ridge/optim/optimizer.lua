@@ -84,7 +84,7 @@ local function place_of(device, opts, n_states, n)
 end
 
 -- The places of a group's parameters, one for each device that they are on; those that were keep
--- their rate and their count of steps.
+-- their count of steps.
 local function arrange(group, n_states)
   local by, before = {}, {}
   for _, place in ipairs(group.places or {}) do before[place.device] = place end
@@ -95,10 +95,7 @@ local function arrange(group, n_states)
     if not by[device] then
       local place = place_of(device, group.options, n_states, #group.params)
       local known = before[device] or first
-      if known then
-        place.rate:copy_(known.rate)
-        place.count:copy_(known.count)
-      end
+      if known then place.count:copy_(known.count) end
       by[device] = place
       table.insert(group.places, place)
     end

@@ -149,7 +149,6 @@ end
 
 -- Finish a step: its row of the curve has the loss as soon as that is read.
 local function finish(self, group, last, began)
-  if last.found.value or self.stability then settle(self, last) end
   local read = group.read == group.batches
   memory.scope(function()
     weigh(self, group)
