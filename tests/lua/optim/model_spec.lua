@@ -213,6 +213,34 @@ describe('one parameter', function()
   end)
 end)
 
+describe('what a clip found', function()
+  it('is read anew at each replay of a plan, and else once', function()
+    local p, factor = parameter { 1, 1 }, ridge.tensor({ 3, 4 }, { dtype = 'f64' })
+    local o, clip = optim.SGD({ p }, { lr = 1 }), optim.Clip { max_norm = 1 }
+    local found
+    local function work()
+      o:zero_grad { set = true };
+      (p * factor):sum():backward()
+      found = clip:apply(o)
+      return p
+    end
+    work()
+    assert.near(5, found.gradient_norm, 1e-9)
+    local first = found
+    local plan = ridge.capture(work)
+    for _, size in ipairs { 1, 2, 0.1 } do
+      factor:copy_(ridge.tensor({ 3 * size, 4 * size }, { dtype = 'f64' }))
+      plan()
+      assert.near(5 * size, found.gradient_norm, 1e-9)
+      assert.near(math.min(1, 5 * size), found.clipped_norm, 1e-5)
+      assert.near(math.max(0, 1 - 1 / (5 * size)), found.clipping_ratio, 1e-5)
+      assert.is_nil(rawget(found, 'gradient_norm'))
+    end
+    assert.near(5, rawget(first, 'gradient_norm'), 1e-9)
+    assert.is_nil(found.zork)
+  end)
+end)
+
 describe('the largest number of a type', function()
   it('stands where a guard would put a larger one', function()
     for dtype, most in pairs { f16 = 65504, bf16 = 2 ^ 127 * (2 - 2 ^ -7),
