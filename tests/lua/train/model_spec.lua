@@ -1,8 +1,11 @@
 -- SPDX-License-Identifier: MIT
 --- The trainer beside a training written out: random feeds of uneven batches, steps of several of
 --- them, labels that are ignored and classes that are weighed, clipping, rates that change, plans
---- and batches in parts. The model knows one rule: a step is that of all its rows at once.
+--- and batches in parts. The model knows one rule: a step is that of all its rows at once. And random
+--- states, there and back.
 
+local checkpoint = require 'ridge.train.checkpoint'
+local folders = dofile 'tests/lua/store/folder.lua'
 local ridge = require 'ridge'
 local nn, optim = ridge.nn, ridge.optim
 
@@ -163,6 +166,77 @@ local function by_hand(case, net)
   end
   return found
 end
+
+-- A random value that a state may hold: numbers of all kinds, texts, tensors, lists of rows.
+local function value_of(depth)
+  local kind = random(depth > 0 and 8 or 5)
+  if kind == 1 then
+    return ({ 0, -0.0, 1 / 3, -7, 2 ^ 60, 1 / 0, -1 / 0, 0 / 0, 5e-324, 1e300 })[random(10)]
+  elseif kind == 2 then
+    return ({ '', 'text', 'a "b"\n\t', 'déjà', 'nan', 'x' })[random(6)]
+  elseif kind == 3 then
+    return random(2) == 1
+  elseif kind == 4 then
+    return ridge.randn(random(3), { generator = ridge.generator(random(99)) })
+  elseif kind == 5 then
+    return random(1000)
+  elseif kind == 6 then
+    local out = {}
+    for _ = 1, random(4) do out['k' .. random(9)] = value_of(depth - 1) end
+    return out
+  elseif kind == 7 then
+    local out = {}
+    for i = 1, random(5) do out[i] = value_of(depth - 1) end
+    return out
+  end
+  -- rows of columns that have one kind each, but for some: long ones are kept by column
+  local out, kinds, spoilt = {}, {}, random(6) == 1
+  for c = 1, random(4) do kinds[c] = random(3) end
+  for i = 1, ({ 1, 31, 32, 33, 70 })[random(5)] do
+    local row = {}
+    for c, each in ipairs(kinds) do
+      if random(5) > 1 then
+        row['c' .. c] = each == 1 and ({ i / 3, 0 / 0, -0.0, 1 / 0, 7 })[random(5)]
+          or each == 2 and ({ 'none', 'some', '' })[random(3)] or random(2) == 1
+      end
+    end
+    if spoilt and i % 30 == 0 then row.c1 = {} end
+    if row[next(row)] == nil then row.c1 = ({ 1, 'none', false })[kinds[1]] end
+    out[i] = row
+  end
+  return out
+end
+
+local function same(a, b, where)
+  assert.are.equal(type(a), type(b), where)
+  if ridge.is_tensor(a) then
+    assert.is_true(a:describe() == b:describe() and a:equal(b), where)
+  elseif type(a) == 'table' then
+    for key, each in pairs(a) do same(each, b[key], where .. '.' .. tostring(key)) end
+    for key in pairs(b) do assert.is_true(a[key] ~= nil, where .. '.' .. tostring(key)) end
+  else
+    assert.is_true(a == b and (a ~= 0 or 1 / a == 1 / b) or a ~= a and b ~= b,
+      ('%s: %s, %s'):format(where, tostring(a), tostring(b)))
+  end
+end
+
+describe('a random state', function()
+  it('comes back from its file as it was', function()
+    local folder = folders.new()
+    finally(function() folders.remove(folder) end)
+    drawn(1)
+    for n = 1, 60 do
+      local state = { model = {}, optimizer = {}, epoch = n }
+      for i = 1, random(3) - 1 do
+        state.model['m' .. i], state.optimizer['o' .. i] = targets(i, n), targets(i, 99 + n)
+      end
+      for _ = 1, 4 do state['s' .. random(9)] = value_of(2) end
+      local path = folder .. '/state'
+      checkpoint.save(path, state)
+      same(state, checkpoint.load(path), 'state ' .. n)
+    end
+  end)
+end)
 
 describe('a training of random batches', function()
   it('is the one written out, step by step', function()
