@@ -130,6 +130,28 @@ describe('parameters', function()
     end
   end)
 
+  -- Whoever keeps a seed keeps the numbers: they do not change from version to version.
+  it('are the draws of their seed that were approved', function()
+    local out = {}
+    for _, case in ipairs(BEGIN) do
+      for _, p in ipairs(case[2](3):parameters()) do
+        local x = p.tensor:detach():reshape(p.tensor.count)
+        out[#out + 1] = ('%s %s %s: %.5f .. %.5f'):format(case[1], p.name, p.tensor:describe(),
+          x[1]:item(), x[-1]:item())
+      end
+    end
+    for form, names in pairs { stored = 'S1s U2s', bits = 'S1s S2s', seed = 'S1s S2s' } do
+      local layer = nn.SKLinear(64, 64, { num_terms = 2, low_rank = 2, seed = 3, form = form })
+      for name in names:gmatch '%S+' do
+        local x = layer[name]:detach():contiguous():reshape(layer[name].count)
+        out[#out + 1] = ('SKLinear %s %s: %.5f .. %.5f'):format(form, name, x[1]:item(),
+          x[-1]:item())
+      end
+    end
+    table.sort(out)
+    approved.check('nn/draws', table.concat(out, '\n'))
+  end)
+
   it('begin otherwise each time where no seed is given, and with ridge.seed the same', function()
     for _, make in ipairs { function() return nn.Linear(4, 3).weight end,
         function() return nn.Embedding(4, 3).weight end,
@@ -182,6 +204,42 @@ describe('a layer', function()
       stored_bytes = 144, flops_per_row = 0 })
     facts(nn.Conv2d(4, 6, { 2, 3 }, { groups = 2 }), { n_in = 4, n_out = 6, stored_count = 78,
       trainable_count = 78, stored_bytes = 312, flops_per_row = 144 })
+  end)
+
+  it('of a transformer is its formula', function()
+    local block = nn.TransformerBlock(6, { heads = 2, hidden = 5, seed = 2 })
+    local x = ridge.randn(2, 4, 6)
+    local function norm(v) -- with a weight of 1 and a bias of 0
+      local mean = v:mean(3, true)
+      return (v - mean) / ((v - mean):square():mean(3, true) + 1e-5):sqrt()
+    end
+    local function linear(layer, v) return v:matmul(layer.weight:t()) + layer.bias end
+    local qkv = linear(block.attention.qkv, norm(x))
+    local heads = {}
+    for h = 1, 2 do
+      local q, k, v = qkv:narrow(3, 3 * h - 2, 3), qkv:narrow(3, 6 + 3 * h - 2, 3),
+        qkv:narrow(3, 12 + 3 * h - 2, 3)
+      heads[h] = (q:matmul(k:transpose(2, 3)) * 3 ^ -0.5):softmax(3):matmul(v)
+    end
+    local y = x + linear(block.attention.out, ridge.concat(heads, 3))
+    y = y + linear(block.down, linear(block.up, norm(y)):gelu())
+    assert.is_true(block(x):allclose(y, 1e-4, 1e-5))
+  end)
+
+  it('keeps the size of an image with padding same, and its copy outlives a scope', function()
+    for _, kernel in ipairs { 3, { 3, 5 }, { 5, 1 } } do
+      local layer = nn.Conv2d(1, 2, kernel, { padding = 'same' })
+      assert.same({ 1, 2, 9, 8 }, layer(ridge.zeros(1, 1, 9, 8)):size())
+    end
+    local net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm(4))
+    local copy
+    ridge.memory.scope(function() copy = net:clone() end)
+    local x = ridge.randn(5, 3)
+    assert.is_true(copy(x):equal(net(x)))
+    assert.is_false(rawequal(copy[1].weight, net[1].weight))
+    assert.equal(#net:parameters(), #copy:parameters())
+    ridge.no_grad(function() net[1].weight:fill_(0) end)
+    assert.is_false(copy(x):equal(net(x)))
   end)
 
   it('collects what nobody holds where memory runs out, and goes on', function()
@@ -251,7 +309,10 @@ describe('what layers refuse', function()
       Linear(4,2):load_state({weight=3})
       Linear(4,2,{bias=false}):load_state({weight=ridge.zeros(2,4),bias=x})
       Linear(4,2,{bias=false}):load_state({weight=ridge.zeros(2,4)})
-      LowRankLinear(4,2) LowRankLinear(4,2,{rank=0}) LowRankLinear(5,2,{rank=1})(x)
+      LowRankLinear(0,2,{rank=1}) LowRankLinear(2,0,{rank=1}) Linear(2,0) Conv2d(2,0,3)
+      SKLinear(2,0) GroupNorm(0,4) GroupNorm(2,0) Embedding(2,0) GRU(0,2) SKConv2d(0,2,3) SKConv2d(2,0,3)
+      break_even(1,0) random_features(4,0) LowRankLinear(4,2)
+      LowRankLinear(4,2,{rank=0}) LowRankLinear(5,2,{rank=1})(x)
       LowRankLinear(4,2,{rank=1})(3) LowRankLinear.from(3,{rank=1})
       LowRankLinear.from(ReLU(),{rank=1})
       LowRankLinear.from(Linear(4,2),{rank=3}) SKLinear.from(3) SKLinear.from(ReLU())

@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: MIT
 --- The trainer beside a training written out: random feeds of uneven batches, steps of several of
 --- them, labels that are ignored and classes that are weighed, clipping, rates that change, plans
---- and batches in parts. The model knows one rule: a step is that of all its rows at once. And random
---- states, there and back.
+--- and batches in parts. The model knows one rule: a step is that of all its rows at once. And
+--- random states, there and back.
 
 local checkpoint = require 'ridge.train.checkpoint'
 local folders = dofile 'tests/lua/store/folder.lua'
