@@ -34,7 +34,8 @@ function M.mnist(folder)
     blame.raise(('data.mnist: a folder is expected, got %s'):format(blame.show(folder)))
   end
   local out = {}
-  for name, start in pairs { train = 'train', test = 't10k' } do
+  for i, name in ipairs { 'train', 'test' } do
+    local start = i == 1 and 'train' or 't10k'
     local images = idx.read(find(folder, start .. '-images-idx3-ubyte'))
     local labels = idx.read(find(folder, start .. '-labels-idx1-ubyte'))
     if #images:size() ~= 3 or #labels:size() ~= 1 or images:size(1) ~= labels:size(1) then
