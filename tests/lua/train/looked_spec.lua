@@ -128,6 +128,15 @@ describe('debugging', function()
     assert.same(rows, read().memory)
   end)
 
+  it('writes what failed, by its sentence alone', function()
+    local blame = require 'ridge.blame'
+    for _, case in ipairs { { function() blame.raise('no way', 'EARG') end, 'no way' },
+        { function() error('a fault', 0) end, 'a fault' } } do
+      assert.is_false((pcall(fitted, 1, 1, { loss = case[1], debug = { output_dir = folder } })))
+      assert.are.equal(case[2], read().failed)
+    end
+  end)
+
   it('lets no more memory be taken than its share, and gives the limit back', function()
     local limits, memory, set = {}, ridge.memory, ridge.memory.set_limit
     finally(function()
@@ -173,6 +182,18 @@ describe('a trainer', function()
       effective_batch_size = 12, stability = {} })
   end)
 
+  it('counts hits over all rows where a loss does not tell which labels count', function()
+    local net = nn.Linear(3, 2, { seed = 1 })
+    local t = ridge.Trainer(net, { optimizer = optim.SGD(net, { lr = 0 }), say = function() end,
+      loss = function(output) return output:square():mean() end })
+    local x, y = ridge.randn(7, 3), ridge.zeros(7, { dtype = 'i64' })
+    local wanted = net(x)
+    local hits = 7 - wanted:argmax(2):to('f64'):sum():item()
+    local loss, accuracy = t:validate(ridge.data.Loader({ x, y }, { batch = 3, shuffle = false }))
+    assert.near(hits / 7, accuracy, 1e-12)
+    assert.near(wanted:square():mean():item(), loss, 1e-6)
+  end)
+
   it('makes a loader of the tensors that it is given, anew where they are others', function()
     local net = nn.Linear(3, 2, { seed = 1 })
     local t = ridge.Trainer(net, { optimizer = optim.SGD(net, { lr = 0 }), say = function() end,
@@ -193,6 +214,16 @@ describe('a trainer', function()
 end)
 
 describe('the manager', function()
+  it('keeps a loss as it is given where it is not looked at', function()
+    local net = nn.Linear(3, 2, { seed = 1 })
+    local s = ridge.Stability(optim.SGD(net, { lr = 0.5 }), { loss_checking = false })
+    assert.are.equal(0.5, s:step(0.5).loss)
+    assert.is_nil(s:step(ridge.full(0 / 0)).loss)
+    assert.is_nil(s:step().loss)
+    assert.are.equal(1 / 0, s:step(1 / 0).loss)
+    assert.are.equal(4, s:summary().taken)
+  end)
+
   it('has numbers of the machine, and a mean that old states lead to', function()
     local net = nn.Linear(3, 2, { seed = 1 })
     local o = optim.SGD(net, { lr = 0.5 })

@@ -307,6 +307,13 @@ describe('everything with a memory', function()
     refused('history', { before.history[1], 'two' }, 'row 2 of the history is none')
     refused('metrics', { 7 }, 'row 1 of the history is none')
     refused('loaders', { train = 5 }, 'the orders of a loader are 5')
+    -- what fits of it is not taken either
+    local state = checkpoint.still(t:state())
+    state.model.weight, state.optimizer = state.model.weight + 1, {}
+    local ok, err = pcall(t.load_state, t, state)
+    assert.is_false(ok)
+    assert.matches('is missing', tostring(err))
+    same(before, t:state(), 'optimizer')
     assert.are.equal(t, t:load_state(before))
   end)
 
