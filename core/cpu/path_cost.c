@@ -85,6 +85,15 @@ static bool is_known(const rg_product *p, int32_t isa)
          (pairs ? isa == RG_ISA_AVX512_BF16 : isa >= RG_ISA_AVX2);
 }
 
+/* Whole panels, deep enough, and no packing that shows: the common case, which is not worth 30 ns of
+** a call that takes 150. */
+static bool suits(const rg_product *p)
+{
+  bool deep = p->compute == RG_BF16 ? p->k > 0 && p->k % RG_BF16_STEP == 0 : p->k >= 16;
+
+  return p->n % RG_PANEL == 0 && deep && (p->m >= 32 || rg_weight_keeps(&p->b));
+}
+
 int32_t rg_product_default(const rg_product *p)
 {
   int32_t isa = rg_isa();
@@ -94,7 +103,7 @@ int32_t rg_product_default(const rg_product *p)
 
     return small ? RG_GEMM_ONEDNN : RG_GEMM_OWN;
   }
-  if (!is_known(p, isa) || rg_product_takes_row(p)) {
+  if (suits(p) || !is_known(p, isa) || rg_product_takes_row(p)) {
     return RG_GEMM_OWN;
   }
   const costs *c = isa == RG_ISA_AVX2 ? &avx2 : &avx512;

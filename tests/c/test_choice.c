@@ -133,6 +133,7 @@ static void test_default(void)
     is_int(expected(32, 64, 128, RG_F32, true, false), OWN, "whole panels of a few rows");
     is_int(expected(1, 64, 64, RG_F32, true, false), OWN, "one row and a packed weight");
     ok(expected(1, 64, 640, RG_F32, false, false) != OWN, "one row and a plain factor");
+    is_int(expected(64, 64, 640, RG_F32, false, false), OWN, "many rows and a plain factor");
     is_int(expected(410, 4, 9, RG_BF16, true, false), pairs ? DNNL : OWN,
            "four steps of 32 in bf16");
     is_int(expected(256, 2048, 1024, RG_BF16, true, false), OWN, "whole panels in bf16");
