@@ -19,6 +19,7 @@ enum { ROUNDS_LEAST = 6, ROUNDS_MOST = 99, SAMPLE_NS = 200000 };
 
 _Atomic int32_t rg_choices_known;
 _Thread_local int32_t rg_tuning_rounds;
+_Thread_local bool rg_paths_watched;
 
 /* In the order they came; slot: 1 + where in choice, by hash, with linear probing. */
 static struct {
@@ -352,18 +353,73 @@ static rg_status go_tuning(rg_ready *r)
   return rg_product_go(r);
 }
 
+/* What was decided on a thread while it was watched. */
+static _Thread_local struct {
+  int64_t n, room;
+  rg_choice *seen;
+} watch;
+
+int32_t rg_paths_watch(int32_t on)
+{
+  int32_t before = rg_paths_watched;
+
+  rg_paths_watched = on != 0;
+  rg_host_free(watch.seen);
+  watch.seen = NULL;
+  watch.n = watch.room = 0;
+  return before;
+}
+
+int64_t rg_paths_seen(void)
+{
+  return watch.n;
+}
+
+rg_status rg_path_seen_at(int64_t i, rg_choice *out)
+{
+  if (i < 0 || i >= watch.n) {
+    return rg_fail(RG_EARG, "choice: no decision has number %lld", (long long)i);
+  }
+  *out = watch.seen[i];
+  return RG_OK;
+}
+
+static rg_status write_down(const rg_choice *choice)
+{
+  if (!rg_paths_watched) {
+    return RG_OK;
+  }
+  if (watch.n == watch.room) {
+    int64_t room = watch.room > 0 ? 2 * watch.room : 64;
+    rg_choice *more = rg_host_alloc((size_t)room * sizeof(*more));
+
+    if (more == NULL) {
+      return rg_fail(RG_ENOMEM, "choice: no memory for what is watched");
+    }
+    if (watch.n > 0) {
+      memcpy(more, watch.seen, (size_t)watch.n * sizeof(*more));
+    }
+    rg_host_free(watch.seen);
+    watch.seen = more;
+    watch.room = room;
+  }
+  watch.seen[watch.n++] = *choice;
+  return RG_OK;
+}
+
 rg_status rg_product_prepare_chosen(rg_ready *r)
 {
   rg_choice choice;
 
   key_of(&r->p, &choice);
-  if (known(&choice)) {
-    return rg_product_prepare_path(r, choice.path);
+  if (!known(&choice)) {
+    if (rg_tuning_rounds > 0) {
+      r->go = go_tuning;
+      r->path = "tuning";
+      return RG_OK;
+    }
+    choice.path = choice.standard = rg_product_default(&r->p);
   }
-  if (rg_tuning_rounds > 0) {
-    r->go = go_tuning;
-    r->path = "tuning";
-    return RG_OK;
-  }
-  return rg_product_prepare_path(r, rg_product_default(&r->p));
+  RG_TRY(write_down(&choice));
+  return rg_product_prepare_path(r, choice.path);
 }

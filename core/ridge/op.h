@@ -581,6 +581,17 @@ RG_API rg_status rg_choice_at(int64_t i, rg_choice *out) RG_CHECK;
 ** missing.  RG_EARG for a path that is none, RG_ENOMEM. */
 RG_API rg_status rg_choice_put(const rg_choice *choice) RG_CHECK;
 
+/*
+** While on, what "auto" decides on this thread is written down: each product that is prepared, with
+** what is known of it; rounds and times are 0 where it was not measured.  Turning it on or off forgets
+** what there is.  Returns what was set before.
+*/
+RG_API int32_t rg_paths_watch(int32_t on);
+
+/* How many decisions were written down; the i-th of them (RG_EARG outside 0 .. n - 1). */
+RG_API int64_t rg_paths_seen(void);
+RG_API rg_status rg_path_seen_at(int64_t i, rg_choice *out) RG_CHECK;
+
 /* Let "auto" take its default paths again. */
 RG_API void rg_choices_forget(void);
 

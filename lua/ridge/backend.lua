@@ -239,6 +239,15 @@ end
 -- >> return #ridge.backend.choices()
 function M.choices() return require('ridge.choices').all() end
 
+--- Which path each product of a function takes on the CPU where 'auto' decides, and by what:
+--- measured here (ridge.autotune), expected to be the fastest, or given by another process.
+---@param f function is called once
+---@param ... any its arguments
+---@return table list as `choices` gives it, with calls = and by =; tostring is a table
+-- >> local net, x = ridge.nn.Linear(48, 80), ridge.ones(20, 48)
+-- >> return #ridge.backend.why(ridge.inference, net, x)
+function M.why(f, ...) return require('ridge.choices').why(f, ...) end
+
 --- Let products take their standard paths again; plans keep those that they were made with.
 -- >> ridge.backend.forget_choices()
 function M.forget_choices() C.rg_choices_forget() end

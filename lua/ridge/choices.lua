@@ -134,11 +134,67 @@ function M.autotune(f, ...)
   return M.all(before + 1)
 end
 
+local WATCHED = state.exchange(function(on) return C.rg_paths_watch(on) end)
+
+local Seen = {}
+Seen.__index = Seen
+
+function Seen:__tostring()
+  if #self == 0 then return "no product whose path 'auto' decides" end
+  local lines = {}
+  for i, r in ipairs(self) do
+    lines[i] = { ('%d x %d x %d'):format(r.m, r.k, r.n), r.compute, r.threads, r.calls, r.path,
+      r.by, median(r.paths.own), median(r.paths.onednn), median(r.paths.openblas) }
+  end
+  return columns.text({ 'm x k x n', 'type', 'threads', 'calls', 'path', 'by', 'own', 'onednn',
+    'openblas' }, lines, { right = { [7] = true, [8] = true, [9] = true } })
+end
+
+-- Decisions about the same product are one row.
+local function decisions()
+  local list, by_text, c = setmetatable({}, Seen), {}, ffi.new 'rg_choice'
+  for i = 0, tonumber(C.rg_paths_seen()) - 1 do
+    call.check(C.rg_path_seen_at(i, c))
+    local row = row_of(c)
+    local text = M.line(row)
+    if by_text[text] then
+      by_text[text].calls = by_text[text].calls + 1
+    else
+      row.calls, by_text[text] = 1, row
+      row.by = row.rounds > 0 and 'measured' or row.standard and 'expected' or 'given'
+      list[#list + 1] = row
+    end
+  end
+  return list
+end
+
+--- Which path each product of a function takes on the CPU where 'auto' decides, and by what: it was
+--- measured here (ridge.autotune), it is expected to be the fastest, or another process measured it
+--- and gave its choice.  Plans have decided: why is asked of the function they were captured from.
+---@param f function is called once
+---@param ... any its arguments
+---@return table list of rows as ridge.backend.choices gives them, with calls = (how often) and by =
+---  'measured', 'expected' or 'given'; tostring is a table
+function M.why(f, ...)
+  if not blame.callable(f) then
+    blame.raise('why: a function is expected, got ' .. blame.show(f), 'EARG', 'why')
+  end
+  local list
+  state.with(WATCHED, { value = 1 }, function(...)
+    f(...)
+    list = decisions()
+  end, ...)
+  return list
+end
+
 -- -- As text ----------------------------------------------------------------------------------
 
 local PATTERN = '^(%d+)x(%d+)x(%d+) (%w+) (%w+)%*(%w+)=(%w+) ([abke]*) ?t(%d+) ([%w_]+): (%w+)$'
 
-local function text_of(r)
+--- A choice as text.
+---@param r table as ridge.backend.choices gives it
+---@return string
+function M.line(r)
   local flags = (r.a_across and 'a' or '') .. (r.b_across and 'b' or '') .. (r.kept and 'k' or '')
     .. (r.epilogue and 'e' or '')
   return ('%dx%dx%d %s %s*%s=%s %s%st%d %s: %s'):format(r.m, r.k, r.n, r.compute, r.a, r.b, r.c,
@@ -151,7 +207,7 @@ end
 function M.text()
   local lines = {}
   for _, r in ipairs(M.all()) do
-    if r.path ~= r.standard then lines[#lines + 1] = text_of(r) end
+    if r.path ~= r.standard then lines[#lines + 1] = M.line(r) end
   end
   table.sort(lines)
   return #lines > 0 and table.concat(lines, '; ') or nil

@@ -116,6 +116,8 @@ describe('a measured path', function()
       setting.choices = ('20x48x33 f32 f32*f32=f32 bk t1 %s: %s'):format(isa, path)
       local exact = (x:to 'f64'):matmul(layer.weight:detach():to('f64'):transpose(1, 2))
         + layer.bias:detach():to 'f64'
+      local more = ridge.randn(21, 48)
+      local standard = path_of(function() return ridge.inference(layer, more) end)
       backend.apply(setting)
       assert.equal(setting.choices, backend.now().choices)
       local function f() return ridge.inference(layer, x) end
@@ -126,8 +128,7 @@ describe('a measured path', function()
       assert.is_true((f():to 'f64' - exact):abs():max():item() < 1e-5)
       assert.is_true((plan:run(1):to 'f64' - exact):abs():max():item() < 1e-5)
       -- another size keeps the standard path, and a forced path goes first
-      local more = ridge.randn(21, 48)
-      assert.equal('own', path_of(function() return ridge.inference(layer, more) end))
+      assert.equal(standard, path_of(function() return ridge.inference(layer, more) end))
       backend.set_gemm 'openblas'
       assert.equal('openblas', path_of(f))
     end)
@@ -196,6 +197,42 @@ describe('a measured path', function()
     end
     assert.equal(1, #backend.choices())
     assert.equal(20, a:matmul(a:transpose(1, 2)):size(1))
+  end)
+
+  it('is told with why: measured, expected, given', function()
+    local layer, x = net(), ridge.randn(20, 48)
+    local function f()
+      for _ = 1, 3 do ridge.inference(layer, x) end
+      return ridge.ones(4, 32):matmul(ridge.ones(32, 32))
+    end
+    local list = backend.why(f)
+    assert.equal(2, #list)
+    assert.same({ 20, 48, 33, 3, 'expected' },
+      { list[1].m, list[1].k, list[1].n, list[1].calls, list[1].by })
+    assert.same({ 4, 32, 32, 1, 'expected' },
+      { list[2].m, list[2].k, list[2].n, list[2].calls, list[2].by })
+    assert.equal(path_of(function() return ridge.inference(layer, x) end), list[1].path)
+    ridge.autotune(ridge.inference, layer, x)
+    list = backend.why(f)
+    assert.same({ 'measured', 'expected' }, { list[1].by, list[2].by })
+    assert.same(backend.choices()[1].paths, list[1].paths)
+    backend.apply { choices = ('20x48x33 f32 f32*f32=f32 bk t1 %s: onednn'):format(before.isa) }
+    list = backend.why(f)
+    assert.same({ 'given', 'onednn', 3 }, { list[1].by, list[1].path, list[1].calls })
+    assert.matches('^m x k x n%s+type%s+threads%s+calls%s+path%s+by%s+own%s+onednn%s+openblas\n'
+      .. '20 x 48 x 33%s+f32%s+1%s+3%s+onednn%s+given\n4 x 32 x 32', tostring(list))
+    backend.set_gemm 'own'
+    assert.equal("no product whose path 'auto' decides", tostring(backend.why(f)))
+    backend.set_gemm 'auto'
+    assert.has_error(function() backend.why(function() error 'mine' end) end)
+    assert.equal(0, C.rg_paths_watch(0))
+    for n = 1, 20 do
+      C.rg_alloc_fail_at(n)
+      pcall(backend.why, f)
+      C.rg_alloc_fail_at(0)
+      assert.equal(0, C.rg_paths_watch(0))
+    end
+    assert.equal(2, #backend.why(f))
   end)
 
   it('is refused where the text is none', function()

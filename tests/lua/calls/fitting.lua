@@ -138,6 +138,7 @@ M.FUNCTIONS = {
   ['ridge.args'] = '{ { "epochs", 20, "passes" } }, { "--epochs=3" }',
   ['ridge.autotune'] = 'function(x) return x:matmul(x) end, F(a, a)',
   ['ridge.backend.apply'] = 'ridge.backend.now()',
+  ['ridge.backend.why'] = 'function(x) return x:matmul(x) end, F(a, a)',
   ['ridge.backend.set_affinity'] = '{ 0 }',
   ['ridge.backend.set_default'] = 'ridge.backend.cpu { threads = 1 }',
   ['ridge.set_default_backend'] = 'ridge.backend.cpu { threads = 1 }',
