@@ -216,6 +216,7 @@ describe('a measured path', function()
     list = backend.why(f)
     assert.same({ 'measured', 'expected' }, { list[1].by, list[2].by })
     assert.same(backend.choices()[1].paths, list[1].paths)
+    backend.forget_choices()
     backend.apply { choices = ('20x48x33 f32 f32*f32=f32 bk t1 %s: onednn'):format(before.isa) }
     list = backend.why(f)
     assert.same({ 'given', 'onednn', 3 }, { list[1].by, list[1].path, list[1].calls })
