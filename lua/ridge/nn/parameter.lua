@@ -38,15 +38,17 @@ local function leaf(tensor)
   return in_no_grad(function() return tensor:detach():clone() end)
 end
 
--- Let an entry hold a tensor from here on.
-local function hold(self, p, tensor)
+-- Let an entry hold a tensor from here on. It requires a gradient where what was there before did:
+-- a module in evaluation mode is fine-tuned, too.
+local function hold(self, p, tensor, before)
+  local required = before and C.rg_requires_grad(before._t) == 1
   C.rg_scope_keep(tensor._t) -- it outlives the scope it was made in
   if self.marks_weights then C.rg_tensor_set_param(tensor._t, 1) end
   p.tensor = tensor
   if not (self._parametrizations and self._parametrizations[p.name]) then
     self._tensors[p.name] = tensor
   end
-  if p.trainable and self.training then tensor:requires_grad_() end
+  if p.trainable and (self.training or required) then tensor:requires_grad_() end
 end
 
 --- Let a parameter be another tensor, which plans and optimizers are told of.
@@ -55,7 +57,7 @@ end
 ---@param tensor Tensor
 function M.put(self, p, tensor)
   if p.tensor ~= nil and p.tensor._t ~= tensor._t then mode.replaced = mode.replaced + 1 end
-  hold(self, p, tensor)
+  hold(self, p, tensor, p.tensor)
 end
 
 --- A new parameter or buffer; of a name that is taken, another tensor for it.
@@ -250,7 +252,7 @@ local function enter_originals(self, name, originals)
     names[i] = ('%s_%d'):format(name, i)
     local each = { name = names[i], trainable = p.trainable, frozen = p.frozen }
     table.insert(self.params, at + i - 1, each)
-    hold(self, each, tensor)
+    hold(self, each, tensor, p.tensor)
   end
   mode.replaced = mode.replaced + 1
   return names
@@ -313,7 +315,7 @@ function M.remove_parametrization(self, name)
   end
   table.insert(self.params, at, p)
   self._parametrizations[name] = nil
-  hold(self, p, tensor)
+  hold(self, p, tensor, first.tensor)
   mode.replaced = mode.replaced + 1
   wrap(self)
   return self

@@ -473,6 +473,21 @@ describe('a parameter that is replaced', function()
     stale(plan, '1.recurrent.weight')
   end)
 
+  it('requires a gradient where the one before it did, in evaluation mode too', function()
+    local layer = nn.Linear(6, 5):eval()
+    layer.weight = numbers(3, 5, 6)
+    layer(x):sum():backward()
+    assert.truthy(layer.weight.grad)
+    layer:parametrize('bias', { forward = function(a, b) return a + b end,
+      right_inverse = function(b) return b * 0.5, b * 0.5 end })
+    assert.is_true(layer.params[2].tensor.requires_grad and layer.params[3].tensor.requires_grad)
+    layer:remove_parametrization 'bias'
+    assert.is_true(layer.bias.requires_grad)
+    layer:freeze()
+    layer.weight = numbers(4, 5, 6)
+    assert.is_false(layer.weight.requires_grad)
+  end)
+
   it('is seen by the optimizer at its next step, with fresh moments, which it says once', function()
     for _, how in ipairs { 'module', 'list', 'groups' } do
       local net = nn.Sequential(nn.Linear(6, 5, { seed = 1 }), nn.Linear(5, 4, { seed = 2 }))
