@@ -33,6 +33,18 @@ describe('two devices', function()
     end
   end)
 
+  case('keep the parameters of a module where they are', function()
+    local layer = ridge.nn.Linear(3, 2):to 'sim:1'
+    for _, device in ipairs { 'cpu', 'sim:0' } do
+      local ok, e = pcall(function() layer.weight = ridge.ones(2, 3):to(device) end)
+      assert.is_false(ok)
+      assert.equal('EDEVICE', e.code)
+      assert.matches('weight is on sim:1, and the tensor that was given on ' .. device, e.message)
+    end
+    layer.weight = ridge.ones(2, 3):to 'sim:1'
+    assert.same({ { 3, 3 } }, (layer(ridge.ones(1, 3):to 'sim:1') - layer.bias):to 'cpu':tolist())
+  end)
+
   case('have memory of their own', function()
     local function free(i) return ridge.device.facts('sim:' .. i).free end
     local before = { [0] = free(0), free(1) }

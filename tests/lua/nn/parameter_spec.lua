@@ -486,6 +486,11 @@ describe('a parameter that is replaced', function()
     layer:freeze()
     layer.weight = numbers(4, 5, 6)
     assert.is_false(layer.weight.requires_grad)
+    layer:parametrize('weight', { forward = function(w) return w * 2 end })
+    layer:remove_parametrization 'weight'
+    assert.is_false(layer.weight.requires_grad)
+    layer:freeze(false) -- it is known to be frozen still
+    assert.is_true(layer:train().weight.requires_grad)
   end)
 
   it('is seen by the optimizer at its next step, with fresh moments, which it says once', function()
