@@ -169,6 +169,19 @@ function M.emit(graph, what)
   return ffi.gc(slot[0], C.rg_plan_release)
 end
 
+-- The places of parameters that a plan still reads where it got tensors in the stead of some.
+local function places_left(places, tensors)
+  local function id(place) return tonumber(ffi.cast('intptr_t', place.tensor._t)) end
+  local given, list = {}, {}
+  for _, place in ipairs(places) do
+    if tensors[place.name] then given[id(place)] = true end -- tied ones have one name in a graph
+  end
+  for _, place in ipairs(places) do
+    if not given[id(place)] then list[#list + 1] = place end
+  end
+  return list
+end
+
 --- The plan of a graph.
 ---@param graph table
 ---@param opts table|nil {tensors = {name = tensor}}
@@ -180,7 +193,7 @@ function M.of(graph, opts)
   local made = graph._made or { places = {}, replaced = mode.replaced }
   local pointer = M.emit(run._p, 'graph:plan')
   return plan.own(pointer, fields_of(pointer, about_of(graph, run), { training = made.training,
-    parameters = opts.tensors and {} or made.places, replaced = made.replaced,
+    parameters = places_left(made.places, opts.tensors or {}), replaced = made.replaced,
     graph = graph._recorded or graph, emitted = graph }))
 end
 

@@ -190,6 +190,28 @@ describe('a plan of a graph', function()
     assert.matches('have no names', failure(captured.run, captured, { input = x }))
   end)
 
+  it('with tensors of its own does not ask the module that was recorded for its', function()
+    local layer, other, x = nn.Linear(3, 2), nn.Linear(3, 2), ridge.randn(4, 3)
+    local g = ridge.graph(ridge.inference, layer, x)
+    local own, plan = g:plan(), g:plan { tensors = other:state() }
+    local part = g:plan { tensors = { x, bias = other.bias } } -- but for those it has not
+    layer.bias = ridge.ones(2)
+    assert.matches('bias was replaced', failure(own.run, own))
+    assert.same(bits.all { ridge.inference(other, x) }, bits.all { plan:run() })
+    assert.is_true(part:is_current())
+    layer.weight = ridge.ones(2, 3)
+    assert.matches('weight was replaced', failure(part.run, part))
+
+    local tied = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    tied[2].weight = tied[1].weight
+    g = ridge.graph(ridge.inference, tied, x)
+    plan = g:plan { tensors = { ['1.weight'] = ridge.ones(3, 3) } }
+    tied[2].weight = ridge.zeros(3, 3)
+    plan:run()
+    tied[2].bias = ridge.ones(3)
+    assert.matches('2.bias was replaced', failure(plan.run, plan))
+  end)
+
   it('copies an output that a pass made another one or an input, and no other', function()
     local x = ridge.randn(2, 3)
     ridge.graph.pass('merge two', function(graph)
