@@ -134,6 +134,19 @@ describe('ridge.graph', function()
     assert.equal('normal uniform add', ops(g))
   end)
 
+  it('has a tied parameter once, by the name that the state of its module has', function()
+    local net = nn.Sequential(nn.Linear(3, 3, { bias = false }), nn.Linear(3, 3, { bias = false }))
+    net[2].weight = net[1].weight
+    local g = ridge.graph(function(x) net(x):sum():backward() end, ridge.randn(2, 3))
+    local names = {}
+    for _, value in ipairs(g:values()) do
+      if value.kind == 'parameter' then names[#names + 1] = value.name end
+    end
+    for _, output in ipairs(g:outputs()) do names[#names + 1] = output.name end
+    assert.same({ '1.weight', '1.weight.grad' }, names)
+    assert.is_truthy(net:state()['1.weight'])
+  end)
+
   it('has what is written to tensors without elements', function()
     for _, shape in ipairs { { 0 }, { 5, 0 }, { 0, 3, 2 } } do
       local x, y = ridge.zeros(shape), ridge.zeros(shape)
