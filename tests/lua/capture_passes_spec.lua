@@ -274,4 +274,20 @@ describe('the flag REDUCED', function()
       assert.equal(40960, row.fwd_flops)
     end
   end)
+
+  it('keeps its graph where that is little beside it', function()
+    local function chain(n, count)
+      return ridge.capture(function()
+        local y = ridge.zeros(count):narrow(1, 1, 4)
+        for _ = 1, n do y = y:softmax() end
+        return y
+      end)
+    end
+    local small, long = chain(100, 4), chain(2000, 4)
+    assert.same({ 101, 2001 }, { small:facts().n_steps, long:facts().n_steps })
+    assert.equal(102, #small.graph:nodes())
+    assert.is_nil(long.graph)
+    assert.is_nil(long.emitted)
+    assert.equal(2002, #chain(2000, 2 ^ 25).graph:nodes()) -- beside 128 MB of buffers
+  end)
 end)
