@@ -223,7 +223,7 @@ describe('a verdict', function()
       -0.02, 0.02 }).verdict)
   end)
 
-  it('is equal where an end is exactly at the margin, and not where only one end is within', function()
+  it('is equal where an end is exactly at the margin, not where only one end is within', function()
     local function all(size) return { size, size, size, size, size, size } end
     for _, size in ipairs { 0.01, -0.01 } do
       local found = of(all(size))

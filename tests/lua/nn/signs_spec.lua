@@ -37,7 +37,7 @@ local function off(y, wanted)
   return (y:to 'f64' - wanted:to 'f64'):norm():item() / (size > 0 and size or 1)
 end
 
--- What results of an earlier call left behind are no parts of this one.
+-- Results of an earlier call are no parts of this one.
 describe('parts of a sketch', function()
   it('are as many as its form has', function()
     local x = numbers(2, 2)

@@ -316,8 +316,8 @@ describe('a trainer', function()
         calls = calls + 1
         require('ridge.blame').raise('no memory for it', 'ENOMEM')
       end, say = function(line) said[#said + 1] = line end })
-    local x = ridge.randn(4, 3)
-    local ok, err = pcall(trainer.fit, trainer, { x, ridge.zeros(4, { dtype = 'i64' }) },
+    local rows = ridge.randn(4, 3)
+    local ok, err = pcall(trainer.fit, trainer, { rows, ridge.zeros(4, { dtype = 'i64' }) },
       { epochs = 1 })
     assert.is_false(ok)
     assert.matches('no memory for it', tostring(err))

@@ -57,14 +57,12 @@ describe('debugging', function()
     for i = 1, 12 do
       operations[i] = { op = 'op' .. i, path = 'path' .. i, calls = i, ns = 13e6 - i * 1e6 }
     end
-    local t
     function profile.profile(f)
-      calls[#calls + 1] = t and #t.curve or -1
+      calls[#calls + 1] = f
       f()
       return { operations = operations }
     end
-    local said
-    t, said = fitted(4, 2, { debug = { profile = true, output_dir = folder, max_iterations = 6 } })
+    local t, said = fitted(4, 2, { debug = { profile = true, output_dir = folder, max_iterations = 6 } })
     assert.are.equal(1, #calls)
     local lines = {}
     for i = 1, 10 do
@@ -81,14 +79,14 @@ describe('debugging', function()
   end)
 
   it('checks gradients of the first batch alone, with their names', function()
-    local calls, t = 0, nil
+    local calls = 0
     local function loss(output, labels)
       calls = calls + 1
       return nn.cross_entropy(output, labels)
     end
-    local said
-    t, said = fitted(3, 1, { loss = loss, debug = { grad_check = true, output_dir = folder } })
-    assert.are.equal(3 + 1 + 2 * 2, calls) -- three batches, one way back, two ends of two
+    local t, said = fitted(3, 1, { loss = loss, debug = { grad_check = true, output_dir = folder } })
+    -- three batches, one for the gradients, both ends of two parameters
+    assert.are.equal(3 + 1 + 2 * 2, calls)
     assert.are.equal(2, #said)
     local found = read()
     for i, name in ipairs { 'weight', 'bias' } do
@@ -182,7 +180,7 @@ describe('a trainer', function()
       effective_batch_size = 12, stability = {} })
   end)
 
-  it('counts hits over all rows where a loss does not tell which labels count', function()
+  it('counts hits over all rows where a loss says nothing of labels that count', function()
     local net = nn.Linear(3, 2, { seed = 1 })
     local t = ridge.Trainer(net, { optimizer = optim.SGD(net, { lr = 0 }), say = function() end,
       loss = function(output) return output:square():mean() end })
