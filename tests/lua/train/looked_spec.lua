@@ -62,7 +62,8 @@ describe('debugging', function()
       f()
       return { operations = operations }
     end
-    local t, said = fitted(4, 2, { debug = { profile = true, output_dir = folder, max_iterations = 6 } })
+    local t, said = fitted(4, 2,
+      { debug = { profile = true, output_dir = folder, max_iterations = 6 } })
     assert.are.equal(1, #calls)
     local lines = {}
     for i = 1, 10 do
@@ -84,7 +85,8 @@ describe('debugging', function()
       calls = calls + 1
       return nn.cross_entropy(output, labels)
     end
-    local t, said = fitted(3, 1, { loss = loss, debug = { grad_check = true, output_dir = folder } })
+    local t, said = fitted(3, 1, { loss = loss,
+      debug = { grad_check = true, output_dir = folder } })
     -- three batches, one for the gradients, both ends of two parameters
     assert.are.equal(3 + 1 + 2 * 2, calls)
     assert.are.equal(2, #said)
