@@ -26,6 +26,7 @@
 #include "ridge/ring.h"
 #include "ridge/tensor.h"
 #include "ridge/op.h"
+#include "ridge/choice.h"
 #include "ridge/schema.h"
 #include "ridge/image.h"
 #include "ridge/norm.h"

@@ -9,6 +9,7 @@
 
 #include "cpu/dnnl.h"
 #include "cpu/gemm.h"
+#include "ridge/choice.h"
 
 typedef struct rg_ready rg_ready;
 struct rg_ready {

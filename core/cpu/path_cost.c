@@ -4,16 +4,16 @@
 ** is expected to take much less.
 **
 ** Time is expected as a sum of terms: a call, m n k multiplications, m n results, m k and k n
-** factors, m rows, n columns, and for libraries m k multiplications of whole vectors of 16 columns.
+** factors, m rows, n columns, and for libraries m k multiplications of whole vectors of columns.
 ** Own kernels work in panels of 32 columns, and in bf16 in steps of 32 of k, so a narrow or shallow
-** product costs as much as one of the next multiple, packing (k) and storing (m) a panel that is not
-** full cost more, and a few rows times a matrix that is not kept packed pay for packing it.  There
-** libraries are up to 18 times as fast.
+** product costs as much as one of the next multiple, packing (k) and storing (m) a panel that is
+** not full cost more, and a few rows times a matrix that is not kept packed pay for packing it.
+** There libraries are up to 18 times as fast.
 **
 ** The numbers are nanoseconds on one AMD EPYC (Zen 4), by scripts/peers/paths.lua --fit, which also
 ** tells how far the choice is from the fastest path; on another machine only their ratios are meant
-** to hold, and ridge.autotune measures.  Where the paths were not measured own kernels stay: bf16 on
-** AMX or without AVX-512, factors that are not contiguous along k (a) or n (a plain b).
+** to hold, and ridge.autotune measures.  Where the paths were not measured own kernels stay: bf16
+** on AMX or without AVX-512, factors that are not contiguous along k (a) or n (a plain b).
 */
 #include "cpu/cpu.h"
 #include "cpu/path.h"
@@ -85,8 +85,8 @@ static bool is_known(const rg_product *p, int32_t isa)
          (pairs ? isa == RG_ISA_AVX512_BF16 : isa >= RG_ISA_AVX2);
 }
 
-/* Whole panels, deep enough, and no packing that shows: the common case, which is not worth 30 ns of
-** a call that takes 150. */
+/* Whole panels, deep enough, and no packing that shows: the common case, which is not worth 30 ns
+** of a call that takes 150. */
 static bool suits(const rg_product *p)
 {
   bool deep = p->compute == RG_BF16 ? p->k > 0 && p->k % RG_BF16_STEP == 0 : p->k >= 16;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Products by oneDNN: its primitive found or made, the weight in its packed form, and what it
-** cannot do itself (a scale, dropout, f16) done over its f32 result; so are activations but for relu,
-** whose bits are those of the same function called behind the product.
+** cannot do itself (a scale, dropout, f16) done over its f32 result; so are activations but for
+** relu, whose bits are those of the same function called behind the product.
 */
 #include <string.h>
 

@@ -12,7 +12,7 @@ local columns = require 'ridge.show.columns'
 local dtype = require 'ridge.tensor.dtype'
 local plain = require 'ridge.plain'
 local state = require 'ridge.state'
-local unit = require 'ridge.plot.unit'
+local unit = require 'ridge.show.unit'
 
 local M = {}
 

@@ -3,7 +3,7 @@
 
 local columns = require 'ridge.show.columns'
 local plain = require 'ridge.plain'
-local unit = require 'ridge.plot.unit'
+local unit = require 'ridge.show.unit'
 
 local M = {}
 

@@ -20,10 +20,9 @@ local C_ROWS = {
 local LUA_ROWS = {
   { "host", "near", "plain", "state", "variables" }, -- host: what the program's C gives to Lua
   { "blame" }, { "guard" },
-  { "class", "late", "options" },
-  { "ffi" },
+  { "class", "late", "options" }, { "ffi" },
   { "random", "types", "show", "ring", "ranges", "lines" },
-  { "tensor" },
+  { "tensor" }, { "choices" },
   { "backend", "data", "device", "graph_links", "memory", "nn", "optim", "plan", "process" },
   { "graph_plan", "graph_record" }, { "graph" }, { "capture" }, { "init" }, -- above: loaded late
   { "measure", "plot", "store" },
@@ -33,7 +32,8 @@ local LUA_ROWS = {
   { "recipes" },
 }
 local FAMILY = { device = "base", ring = "base", attention = "op", image = "op", loss = "op",
-  norm = "op", step = "op", schema = "op", ir = "graph", compound = "layer", factor = "layer" }
+  norm = "op", step = "op", choice = "op", schema = "op", ir = "graph", compound = "layer",
+  factor = "layer" }
 local OWNERS = { -- headers by the beginning of their name, and who may include them
   { "dnnl", "^core/cpu/dnnl%.c$" },
   { "oneapi/", "^core/cpu/dnnl%.c$" },

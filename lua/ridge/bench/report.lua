@@ -7,7 +7,7 @@ local guard = require 'ridge.guard'
 local columns = require 'ridge.show.columns'
 local metrics = require 'ridge.bench.metrics'
 local output = require 'ridge.ffi.output'
-local unit = require 'ridge.plot.unit'
+local unit = require 'ridge.show.unit'
 
 local M = {}
 

@@ -25,7 +25,7 @@ Exit status: 0 when it agrees or is faster; 3 when it is slower.]],
 
 local function time(ns)
   if not ns then return '-' end
-  return (require('ridge.plot.unit').format('ns', ns):gsub('\226\128\175', ' '))
+  return (require('ridge.show.unit').format('ns', ns):gsub('\226\128\175', ' '))
 end
 
 local function print_found(found)

@@ -6,7 +6,7 @@
 -- along it. Labels are thinned until none touches another. Everything drawn through a panel is
 -- remembered as an obstacle; a note is then put at the first of its wished places that is free.
 
-local unit = require 'ridge.plot.unit'
+local unit = require 'ridge.show.unit'
 local guard = require 'ridge.guard'
 
 local Panel = {}

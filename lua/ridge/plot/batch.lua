@@ -11,7 +11,7 @@ local figure = require 'ridge.plot.figure'
 local landscape = require 'ridge.plot.landscape'
 local rows_of = require 'ridge.plot.rows'
 local scale = require 'ridge.plot.scale'
-local unit = require 'ridge.plot.unit'
+local unit = require 'ridge.show.unit'
 
 local M = { summary = 'memory and throughput over the batch size' }
 

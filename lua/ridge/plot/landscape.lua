@@ -14,7 +14,7 @@ local column = require 'ridge.plot.column'
 local figure = require 'ridge.plot.figure'
 local rows_of = require 'ridge.plot.rows'
 local scale = require 'ridge.plot.scale'
-local unit = require 'ridge.plot.unit'
+local unit = require 'ridge.show.unit'
 
 local M = { summary = 'the 2x2 figure of time and memory over parameters, terms and rank' }
 

@@ -13,7 +13,7 @@ local column = require 'ridge.plot.column'
 local figure = require 'ridge.plot.figure'
 local landscape = require 'ridge.plot.landscape'
 local rows_of = require 'ridge.plot.rows'
-local unit = require 'ridge.plot.unit'
+local unit = require 'ridge.show.unit'
 
 local M = { summary = 'one cell for each measured point, coloured by a phase or metric' }
 

@@ -8,7 +8,7 @@
 local blame = require 'ridge.blame'
 local column = require 'ridge.plot.column'
 local ratio = require 'ridge.show.ratio'
-local unit = require 'ridge.plot.unit'
+local unit = require 'ridge.show.unit'
 
 local M = {}
 

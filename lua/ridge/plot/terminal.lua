@@ -7,7 +7,7 @@
 local color = require 'ridge.plot.color'
 local plain = require 'ridge.plain'
 local theme = require 'ridge.plot.theme'
-local unit = require 'ridge.plot.unit'
+local unit = require 'ridge.show.unit'
 
 local M = {}
 

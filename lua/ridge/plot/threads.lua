@@ -11,7 +11,7 @@ local landscape = require 'ridge.plot.landscape'
 local rows_of = require 'ridge.plot.rows'
 local scale = require 'ridge.plot.scale'
 local series = require 'ridge.plot.series'
-local unit = require 'ridge.plot.unit'
+local unit = require 'ridge.show.unit'
 
 local M = { summary = 'speed-up over threads, with the ideal and Amdahl\'s law' }
 

@@ -10,7 +10,7 @@ local column = require 'ridge.plot.column'
 local figure = require 'ridge.plot.figure'
 local rows_of = require 'ridge.plot.rows'
 local scale = require 'ridge.plot.scale'
-local unit = require 'ridge.plot.unit'
+local unit = require 'ridge.show.unit'
 
 local M = { summary = 'what ran on each stream, and when (ridge.timeline)' }
 

@@ -8,7 +8,7 @@ local inspect = require 'ridge.repl.inspect'
 local options = require 'ridge.options'
 local show = require 'ridge.show.summary'
 local types = require 'ridge.types'
-local unit = require 'ridge.plot.unit'
+local unit = require 'ridge.show.unit'
 
 local M = {}
 

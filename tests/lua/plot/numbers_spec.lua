@@ -4,7 +4,7 @@
 local approved = dofile 'tests/lua/approved.lua'
 local axes = require 'ridge.plot.axes'
 local scale = require 'ridge.plot.scale'
-local unit = require 'ridge.plot.unit'
+local unit = require 'ridge.show.unit'
 
 local KINDS = { 'ns', 'ms', 'bytes', 'mb', 'count', 'gflops', 'gbps', 'times', 'percent', 'integer',
   'number' }

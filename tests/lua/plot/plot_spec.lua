@@ -6,7 +6,7 @@ local map = require 'ridge.plot.map'
 local plot = require 'ridge.plot'
 local png = require 'ridge.plot.png'
 local scale = require 'ridge.plot.scale'
-local unit = require 'ridge.plot.unit'
+local unit = require 'ridge.show.unit'
 
 local function failure(f, ...)
   local ok, e = pcall(f, ...)

@@ -5,7 +5,7 @@
 local blame = require 'ridge.blame'
 local colour = require 'ridge.show.colour'
 local parse = require 'ridge.repl.parse'
-local unit = require 'ridge.plot.unit'
+local unit = require 'ridge.show.unit'
 
 -- What is measured once a session where nothing is stored: about a second.
 local KINDS = { 'fma.', 'dot.', 'amx.', 'bw.' }

@@ -3,7 +3,7 @@
 
 local colour = require 'ridge.show.colour'
 local summary = require 'ridge.show.summary'
-local unit = require 'ridge.plot.unit'
+local unit = require 'ridge.show.unit'
 
 local function signed(bytes)
   return (bytes < 0 and '-' or '+') .. summary.bytes(math.abs(bytes))

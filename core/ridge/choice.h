@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Which path the CPU takes for a product where rg_set_gemm_path leaves it to "auto": measured for
+** each product on this machine, else expected to be the fastest (core/cpu/path_cost.c).
+*/
+#ifndef RIDGE_CHOICE_H
+#define RIDGE_CHOICE_H
+
+#include "ridge/op.h"
+
+/* Paths of products on the CPU, in the order of their names above. */
+enum { RG_GEMM_AUTO, RG_GEMM_ONEDNN, RG_GEMM_OPENBLAS, RG_GEMM_OWN, RG_GEMM_COUNT };
+
+/*
+** A product, as far as it decides which path is the fastest, and how long each path took: medians
+** and their 95 % confidence intervals in nanoseconds, by path; 0 where it cannot do the product.
+*/
+typedef struct rg_choice {
+  int64_t m, n, k;
+  int32_t compute; /* RG_F32 or RG_BF16 (sums in f32) */
+  int32_t a_dtype, b_dtype, c_dtype;
+  int32_t a_across; /* 1: neighbours in a column of a are adjacent, not those in a row */
+  int32_t b_across;
+  int32_t kept;     /* 1: b is a parameter, whose packed form is kept */
+  int32_t epilogue; /* 1: more than a bias and an activation */
+  int32_t threads, isa;
+  int32_t path;     /* the one that "auto" takes */
+  int32_t standard; /* and would take without this; 0: not known */
+  int32_t rounds;
+  double ns[RG_GEMM_COUNT], lo[RG_GEMM_COUNT], hi[RG_GEMM_COUNT];
+} rg_choice;
+
+/*
+** While on, a product of this thread that "auto" decides and that has not been measured is run by
+** each path in turn, `rounds` times, and the fastest is remembered for this process.  A path other
+** than the default one has to be faster in nearly every round: 95 % confidence for the median of
+** the rounds' ratios.
+**
+** rounds   at least 6; 0: off
+** Returns what was set before.
+*/
+RG_API int32_t rg_tuning(int32_t rounds);
+
+/* How many products have been measured; out: the i-th of them (RG_EARG outside 0 .. n - 1). */
+RG_API int64_t rg_choices(void);
+RG_API rg_status rg_choice_at(int64_t i, rg_choice *out) RG_CHECK;
+
+/* Remember what was measured elsewhere, in place of what there is of the same product; times may be
+** missing.  RG_EARG for a path that is none, RG_ENOMEM. */
+RG_API rg_status rg_choice_put(const rg_choice *choice) RG_CHECK;
+
+/*
+** While on, what "auto" decides on this thread is written down: each product that is prepared, with
+** what is known of it; rounds and times are 0 where it was not measured.  Turning it on or off
+** forgets what there is.  Returns what was set before.
+*/
+RG_API int32_t rg_paths_watch(int32_t on);
+
+/* How many decisions were written down; out: the i-th of them (RG_EARG outside 0 .. n - 1). */
+RG_API int64_t rg_paths_seen(void);
+RG_API rg_status rg_path_seen_at(int64_t i, rg_choice *out) RG_CHECK;
+
+/* Let "auto" take its default paths again. */
+RG_API void rg_choices_forget(void);
+
+#endif
