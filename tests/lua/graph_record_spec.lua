@@ -138,12 +138,12 @@ describe('ridge.graph', function()
     local net = nn.Sequential(nn.Linear(3, 3, { bias = false }), nn.Linear(3, 3, { bias = false }))
     net[2].weight = net[1].weight
     local g = ridge.graph(function(x) net(x):sum():backward() end, ridge.randn(2, 3))
-    local names = {}
+    local list = {}
     for _, value in ipairs(g:values()) do
-      if value.kind == 'parameter' then names[#names + 1] = value.name end
+      if value.kind == 'parameter' then list[#list + 1] = value.name end
     end
-    for _, output in ipairs(g:outputs()) do names[#names + 1] = output.name end
-    assert.same({ '1.weight', '1.weight.grad' }, names)
+    for _, output in ipairs(g:outputs()) do list[#list + 1] = output.name end
+    assert.same({ '1.weight', '1.weight.grad' }, list)
     assert.is_truthy(net:state()['1.weight'])
   end)
 
