@@ -325,6 +325,16 @@ describe('a trainer', function()
     assert.same({ 2, 4 }, { tonumber(said[1]:match 'in (%d+) parts'),
       tonumber(said[2]:match 'in (%d+) parts') })
     assert.are.equal(2, #said)
+    -- nor where something else is wrong
+    said, calls = {}, 0
+    trainer = ridge.Trainer(net, { split = true,
+      optimizer = ridge.optim.SGD(net, { lr = 0.1 }), loss = function()
+        calls = calls + 1
+        error('another fault', 0)
+      end, say = function(line) said[#said + 1] = line end })
+    assert.matches('another fault', message(trainer.fit, trainer,
+      { rows, ridge.zeros(4, { dtype = 'i64' }) }, { epochs = 1 }))
+    assert.same({ 1, 0 }, { calls, #said })
   end)
 
   it('lets the manager take the steps', function()

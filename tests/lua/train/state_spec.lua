@@ -315,6 +315,12 @@ describe('everything with a memory', function()
     assert.matches('is missing', tostring(err))
     same(before, t:state(), 'optimizer')
     assert.are.equal(t, t:load_state(before))
+    -- a part that the state has none of stays
+    local o = optim.SGD(net, { lr = 0.1 })
+    local schedule = optim.StepLR(o, { every = 1, factor = 0.5 })
+    schedule:step()
+    ridge.Trainer(net, { optimizer = o, schedule = schedule }):load_state(before)
+    assert.are.equal(1, schedule.t)
   end)
 
   it('is refused where it is of something else, and nothing is changed', function()

@@ -252,6 +252,10 @@ describe('what training says', function()
         add(told.value(opts))
       end
     end
+    local LEVELS = require('ridge.train.level').LEVELS
+    for _, name in ipairs { 'basic', 'advanced', 'ultra', 'custom' } do
+      add(name, told.value(LEVELS[name]))
+    end
     for _, name in ipairs { 'fast_training', 'memory_constrained', 'high_throughput' } do
       add(name, told.value(ridge.profiles(name)))
     end
