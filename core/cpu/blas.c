@@ -4,7 +4,9 @@
 ** everything: what gemm cannot read is converted into scratch first.
 */
 #include <cblas.h>
+#include <omp.h>
 
+#include "cpu/cpu.h"
 #include "cpu/product.h"
 
 /* A matrix as gemm wants it. */
@@ -121,11 +123,13 @@ static void gemm_part(const rg_product *p, const operand *a, const operand *b, v
 
 /*
 ** How much the library gets at a time: what it has done soon.  Rows are cut first, and columns and
-** sums only where rows alone are too long for that: a narrow part is slower.
+** sums only where rows alone are too long for that: a narrow part is slower.  Rows of few columns
+** and terms take as long as they are read and written.
 */
 static void sizes_of_parts(const rg_product *p, int64_t size[3])
 {
-  const double piece = 5e9; /* operations */
+  const double piece = 5e9;   /* operations */
+  const double memory = 16e6; /* elements read and written */
   const int64_t whole[3] = { p->m, p->n, p->k };
   const int64_t least[3] = { 64, 512, 4096 };
   double rest = piece / 2;
@@ -144,29 +148,76 @@ static void sizes_of_parts(const rg_product *p, int64_t size[3])
     size[i] = rg_min_i64(size[i], whole[i]);
     rest /= (double)size[i];
   }
+  const double rows = memory / (double)(p->k + p->n);
+
+  if (rows < (double)size[0]) {
+    size[0] = rows < (double)least[0] ? rg_min_i64(least[0], size[0])
+                                      : (int64_t)rows / least[0] * least[0];
+  }
 }
 
-/* The library does not look at Ctrl-C. */
-static rg_status gemm(const rg_product *p, const operand *a, const operand *b, void *c, int64_t ldc)
-{
-  part t = { .at = { 0 } };
-  int64_t most[3];
+/* A product in parts. */
+typedef struct parts {
+  const rg_product *p;
+  const operand *a, *b;
+  void *c;
+  int64_t ldc;
+  int64_t size[3];
+} parts;
 
-  sizes_of_parts(p, most);
-  for (t.at[0] = 0; t.at[0] < p->m; t.at[0] += most[0]) {
-    for (t.at[1] = 0; t.at[1] < p->n; t.at[1] += most[1]) {
-      for (t.at[2] = 0; t.at[2] < p->k; t.at[2] += most[2]) {
+/* Blocks begin .. end of rows.  The library does not look at Ctrl-C. */
+static bool gemm_blocks(void *work, int64_t begin, int64_t end)
+{
+  const parts *w = work;
+  const rg_product *p = w->p;
+
+  for (int64_t i = begin; i < end; i++) {
+    part t = { .at = { i * w->size[0] } };
+
+    for (t.at[1] = 0; t.at[1] < p->n; t.at[1] += w->size[1]) {
+      for (t.at[2] = 0; t.at[2] < p->k; t.at[2] += w->size[2]) {
         if (rg_interrupt_pending()) {
-          return rg_fail(RG_EINTR, "interrupted");
+          return false;
         }
-        t.size[0] = rg_min_i64(most[0], p->m - t.at[0]);
-        t.size[1] = rg_min_i64(most[1], p->n - t.at[1]);
-        t.size[2] = rg_min_i64(most[2], p->k - t.at[2]);
-        gemm_part(p, a, b, c, ldc, &t);
+        t.size[0] = rg_min_i64(w->size[0], p->m - t.at[0]);
+        t.size[1] = rg_min_i64(w->size[1], p->n - t.at[1]);
+        t.size[2] = rg_min_i64(w->size[2], p->k - t.at[2]);
+        gemm_part(p, w->a, w->b, w->c, w->ldc, &t);
       }
     }
   }
-  return RG_OK;
+  return true;
+}
+
+/*
+** The library's threads wait for each other, busily, every few hundred rows, which costs many times
+** the work where a processor is shared and rows are short.  Those are shared out here instead:
+** inside of a parallel region the library takes one thread.
+*/
+static rg_status gemm(const rg_product *p, const operand *a, const operand *b, void *c, int64_t ldc)
+{
+  enum { NARROW = 64, ROWS = 64 };
+  parts w = { .p = p, .a = a, .b = b, .c = c, .ldc = ldc };
+  int32_t threads = p->n_threads;
+  int before = omp_get_max_threads();
+  rg_status status;
+
+  sizes_of_parts(p, w.size);
+  if (threads > 1 && p->n <= NARROW && p->m >= (int64_t)threads * ROWS) {
+    int64_t rows = rg_round_up((p->m + threads - 1) / threads, ROWS);
+
+    w.size[0] = rg_min_i64(w.size[0], rows);
+  } else {
+    threads = 1;
+    if (p->n_threads != before) {
+      omp_set_num_threads(p->n_threads);
+    }
+  }
+  status = rg_parallel(threads, (p->m + w.size[0] - 1) / w.size[0], gemm_blocks, &w);
+  if (threads == 1 && p->n_threads != before) {
+    omp_set_num_threads(before);
+  }
+  return status;
 }
 
 static bool plain_epilogue(const rg_epilogue *epilogue)

@@ -211,8 +211,11 @@ static rg_status go_dnnl(rg_ready *r)
 /* The library does not look at Ctrl-C: so many rows at a time as it has done soon. */
 static int64_t rows_at_a_time(const rg_product *p)
 {
-  const double piece = 2e10; /* operations */
-  const double pieces = 2.0 * (double)p->m * (double)p->n * (double)p->k / piece;
+  const double piece = 2e10;  /* operations */
+  const double memory = 32e6; /* elements read and written: narrow rows take as long as these */
+  const double work = 2.0 * (double)p->m * (double)p->n * (double)p->k / piece;
+  const double moved = (double)p->m * (double)(p->k + p->n) / memory;
+  const double pieces = work > moved ? work : moved;
 
   if (pieces < 2) {
     return p->m;

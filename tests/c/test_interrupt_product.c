@@ -137,6 +137,40 @@ static void test_within(const char *path, const int64_t size[3], const char *wha
   rg_tensor_release(x);
 }
 
+/* Rows of few operations take as long as they are read: stopped, the last ones are not made. */
+static void test_narrow(const char *path, const char *what)
+{
+  const int64_t m = 12000000, k = 12;
+  rg_tensor *x = NULL, *y = NULL, *z = NULL;
+  pthread_t thread;
+  double begin;
+
+  if (rg_empty(RG_F32, RG_CPU, (const int64_t[]){ m, k }, 2, &x) != RG_OK ||
+      rg_fill_(x, 1) != RG_OK ||
+      rg_empty(RG_F32, RG_CPU, (const int64_t[]){ k, 1 }, 2, &y) != RG_OK ||
+      rg_fill_(y, 1) != RG_OK ||
+      rg_empty(RG_F32, RG_CPU, (const int64_t[]){ m, 1 }, 2, &z) != RG_OK ||
+      rg_fill_(z, -7) != RG_OK) {
+    tap_bail(rg_error_message());
+  }
+  is_status(rg_set_gemm_path(path), RG_OK, path);
+  thread = press_soon(&begin);
+  is_status(rg_run_into(&rg_op_matmul, (const rg_tensor *const[]){ x, y }, 2,
+                        &(rg_matmul_args){ .compute = -1 }, z),
+            RG_EINTR, what);
+  press_end(thread);
+  close_to(at2(z, m - 1, 0), -7, 0, "its last row was not made");
+  is_status(rg_run_into(&rg_op_matmul, (const rg_tensor *const[]){ x, y }, 2,
+                        &(rg_matmul_args){ .compute = -1 }, z),
+            RG_OK, "whole");
+  close_to(at2(z, 0, 0), k, 0, "its first row");
+  close_to(at2(z, m / 2, 0), k, 0, "one in the middle");
+  close_to(at2(z, m - 1, 0), k, 0, "its last row");
+  rg_tensor_release(z);
+  rg_tensor_release(y);
+  rg_tensor_release(x);
+}
+
 /* One sum of many whole numbers, of which memory holds one. */
 static void test_long_sum(void)
 {
@@ -211,6 +245,11 @@ int main(void)
   test_parts("onednn", (const int64_t[]){ 997, 4096, 8192 }, true, "the same, transposed");
   test_within("onednn", (const int64_t[]){ 997, 4096, 8192 }, "rows for oneDNN into a part");
   test_within("openblas", (const int64_t[]){ 64, 513, 80000 }, "columns and long sums into one");
+  test_narrow("openblas", "long and narrow by OpenBLAS");
+  test_narrow("onednn", "long and narrow by oneDNN");
+  is_status(rg_set_threads(2), RG_OK, "two threads");
+  test_narrow("openblas", "the same, rows shared");
+  is_status(rg_set_threads(1), RG_OK, "one thread");
   test_product("own", RG_ISA_BASE, RG_I32, 1, 1024, "whole numbers");
   test_long_sum();
   test_long_panel();
