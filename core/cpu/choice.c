@@ -333,6 +333,8 @@ static rg_status measure(const rg_product *p, int32_t rounds, rg_choice *choice)
 
 /* -- Choosing ---------------------------------------------------------------------------------- */
 
+static rg_status write_down(const rg_choice *choice);
+
 /* The first run measures; then it is one of the path that was taken.  Where threads share the
 ** products of a batch the others would be in the way. */
 static rg_status go_tuning(rg_ready *r)
@@ -341,7 +343,7 @@ static rg_status go_tuning(rg_ready *r)
   rg_choice choice;
 
   key_of(&r->p, &choice);
-  choice.path = rg_product_default(&r->p);
+  choice.path = choice.standard = rg_product_default(&r->p);
   if (!known(&choice) && rounds > 0 && !omp_in_parallel()) {
     rg_tuning_rounds = 0;
     rg_status status = measure(&r->p, rounds, &choice);
@@ -349,6 +351,7 @@ static rg_status go_tuning(rg_ready *r)
     RG_TRY(status);
     RG_TRY(rg_choice_put(&choice));
   }
+  RG_TRY(write_down(&choice));
   RG_TRY(rg_product_prepare_path(r, choice.path));
   return rg_product_go(r);
 }

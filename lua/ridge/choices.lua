@@ -134,8 +134,6 @@ function M.autotune(f, ...)
   return M.all(before + 1)
 end
 
-local WATCHED = state.exchange(function(on) return C.rg_paths_watch(on) end)
-
 local Seen = {}
 Seen.__index = Seen
 
@@ -150,23 +148,45 @@ function Seen:__tostring()
     'openblas' }, lines, { right = { [7] = true, [8] = true, [9] = true } })
 end
 
--- Decisions about the same product are one row.
-local function decisions()
-  local list, by_text, c = setmetatable({}, Seen), {}, ffi.new 'rg_choice'
+-- A decision for a list of rows: those about the same product are one.
+local function add(entry, row)
+  local text = M.line(row)
+  local known = entry.by_text[text]
+  if known then
+    known.calls = known.calls + 1
+    return
+  end
+  row.calls, entry.by_text[text] = 1, row
+  row.by = row.rounds > 0 and 'measured' or row.standard and 'expected' or 'given'
+  entry.list[#entry.list + 1] = row
+end
+
+local watching -- the innermost entry that is on; each knows the one around it
+
+-- What was decided until now is every watching entry's; the core begins anew, or ends.
+local function drain(on)
+  local c = ffi.new 'rg_choice'
   for i = 0, tonumber(C.rg_paths_seen()) - 1 do
     call.check(C.rg_path_seen_at(i, c))
-    local row = row_of(c)
-    local text = M.line(row)
-    if by_text[text] then
-      by_text[text].calls = by_text[text].calls + 1
-    else
-      row.calls, by_text[text] = 1, row
-      row.by = row.rounds > 0 and 'measured' or row.standard and 'expected' or 'given'
-      list[#list + 1] = row
+    local entry = watching
+    while entry do
+      add(entry, row_of(c))
+      entry = entry.around
     end
   end
-  return list
+  C.rg_paths_watch(on)
 end
+
+local WATCHED = {
+  on = function(entry)
+    drain(1)
+    entry.around, watching = watching, entry
+  end,
+  off = function(entry)
+    drain(entry.around and 1 or 0)
+    entry.around, watching = nil, entry.around
+  end,
+}
 
 --- Which path each product of a function takes on the CPU where 'auto' decides, and by what: it was
 --- measured here (ridge.autotune), it is expected to be the fastest, or another process measured it
@@ -179,12 +199,9 @@ function M.why(f, ...)
   if not blame.callable(f) then
     blame.raise('why: a function is expected, got ' .. blame.show(f), 'EARG', 'why')
   end
-  local list
-  state.with(WATCHED, { value = 1 }, function(...)
-    f(...)
-    list = decisions()
-  end, ...)
-  return list
+  local entry = { list = setmetatable({}, Seen), by_text = {} }
+  state.with(WATCHED, entry, f, ...)
+  return entry.list
 end
 
 -- -- As text ----------------------------------------------------------------------------------
@@ -213,27 +230,35 @@ function M.text()
   return #lines > 0 and table.concat(lines, '; ') or nil
 end
 
-local function put(line)
+local MOST_SIZE, MOST_THREADS = 2 ^ 53, 1024 -- beyond, a number is not the one that was written
+
+local function parse(line)
   local m, k, n, compute, a, b, c, flags, threads, isa, path = line:match(PATTERN)
-  if not m or not CODE[path] or not ISA[isa] then
+  m, k, n, threads = tonumber(m), tonumber(k), tonumber(n), tonumber(threads)
+  if not m or not CODE[path] or not ISA[isa] or math.max(m, k, n) >= MOST_SIZE
+    or threads > MOST_THREADS then
     blame.raise("backend.apply: '" .. plain.line(line) .. "' is no choice of a path", 'EARG')
   end
   local what = 'backend.apply'
-  local choice = ffi.new('rg_choice', { m = tonumber(m), k = tonumber(k), n = tonumber(n),
+  return ffi.new('rg_choice', { m = m, k = k, n = n,
     compute = dtype.code(compute, what), a_dtype = dtype.code(a, what),
     b_dtype = dtype.code(b, what), c_dtype = dtype.code(c, what),
     a_across = flags:find 'a' and 1 or 0, b_across = flags:find 'b' and 1 or 0,
     kept = flags:find 'k' and 1 or 0, epilogue = flags:find 'e' and 1 or 0,
-    threads = tonumber(threads), isa = ISA[isa], path = CODE[path] })
-  call.check(C.rg_choice_put(choice), what)
+    threads = threads, isa = ISA[isa], path = CODE[path] })
 end
 
---- Put choices in force that another process had as text, and no others.
+--- Put choices in force that another process had as text, and no others; where one is none, those
+--- that there were stay.
 ---@param text string|nil as M.text gives it
 function M.apply(text)
   if text == M.text() then return end
+  local list = {}
+  for line in (text or ''):gmatch '[^;]+' do
+    list[#list + 1] = parse(line:match '^%s*(.-)%s*$')
+  end
   C.rg_choices_forget()
-  for line in (text or ''):gmatch '[^;]+' do put(line:match '^%s*(.-)%s*$') end
+  for _, choice in ipairs(list) do call.check(C.rg_choice_put(choice), 'backend.apply') end
 end
 
 return M

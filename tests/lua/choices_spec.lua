@@ -236,6 +236,51 @@ describe('a measured path', function()
     assert.equal(2, #backend.why(f))
   end)
 
+  it('is told with why, inside of autotune, of another why and over a yield', function()
+    local a, b = ridge.randn(20, 48), ridge.randn(48, 33)
+    local function f() return a:matmul(b) end
+    local inner
+    local outer = backend.why(function()
+      f()
+      ridge.autotune(function()
+        inner = backend.why(f)
+        f()
+      end)
+      f()
+    end)
+    assert.same({ 1, 1, 'measured' }, { #inner, inner[1].calls, inner[1].by })
+    local calls = {}
+    for _, row in ipairs(outer) do calls[row.by] = (calls[row.by] or 0) + row.calls end
+    assert.equal(4, (calls.expected or 0) + (calls.measured or 0))
+    local go = coroutine.wrap(function()
+      return backend.why(function()
+        f()
+        coroutine.yield()
+        f()
+      end)
+    end)
+    go()
+    f()
+    assert.equal(2, go()[1].calls)
+    assert.equal(0, C.rg_paths_watch(0))
+  end)
+
+  it('stays where a text is refused, and is no number that cannot be written', function()
+    local isa = backend.now().isa
+    local good = ('7x8x9 f32 f32*f32=f32 t1 %s: openblas'):format(isa)
+    backend.apply { choices = good }
+    for _, sizes in ipairs { '9223372036854775808x8x9', '7x9007199254740992x9',
+      '7x8x' .. ('9'):rep(400) } do
+      assert.has_error(function()
+        backend.apply { choices = sizes .. ' f32 f32*f32=f32 t1 base: own' }
+      end)
+    end
+    for _, text in ipairs { '7x8x9 f32 f32*f32=f32 t4294967297 base: own', '1' .. good .. '; x' } do
+      assert.has_error(function() backend.apply { choices = text } end)
+    end
+    assert.equal(good, backend.now().choices)
+  end)
+
   it('is refused where the text is none', function()
     local isa = backend.now().isa
     for _, text in ipairs { 'x', '7x8 f32 f32*f32=f32 t1 base: own',
