@@ -93,15 +93,17 @@ static void test_rule(void)
   is_int(decided(own, dnnl, NULL, 6).path, DNNL, "six of six");
 }
 
-/* The path that is expected to be the fastest, of a product of contiguous factors. */
-static int32_t expected(int64_t m, int64_t k, int64_t n, int32_t dtype, bool kept, bool across)
+/* The path that is expected to be the fastest, of a product of contiguous factors, the left one of
+** a type of its own. */
+static int32_t expected_of(int64_t m, int64_t k, int64_t n, int32_t dtype, int32_t a_dtype,
+                           bool kept, bool across)
 {
   rg_product p = { .m = m,
                    .n = n,
                    .k = k,
                    .compute = dtype,
                    .n_threads = 1,
-                   .a_dtype = dtype,
+                   .a_dtype = a_dtype,
                    .c_dtype = dtype,
                    .a_row = across ? 1 : k,
                    .a_col = across ? m : 1,
@@ -111,6 +113,11 @@ static int32_t expected(int64_t m, int64_t k, int64_t n, int32_t dtype, bool kep
   p.b = (rg_weight){ .k = k, .n = n, .split_k = k, .split_n = n };
   p.b.piece[0] = (rg_piece){ .data = &p, .dtype = dtype, .keeps = kept, .row = n, .col = 1 };
   return rg_product_default(&p);
+}
+
+static int32_t expected(int64_t m, int64_t k, int64_t n, int32_t dtype, bool kept, bool across)
+{
+  return expected_of(m, k, n, dtype, dtype, kept, across);
 }
 
 static void test_default(void)
@@ -137,9 +144,103 @@ static void test_default(void)
     is_int(expected(410, 4, 9, RG_BF16, true, false), pairs ? DNNL : OWN,
            "four steps of 32 in bf16");
     is_int(expected(256, 2048, 1024, RG_BF16, true, false), OWN, "whole panels in bf16");
+    is_int(expected(100, 64, 20, RG_F32, true, false), OWN, "a seventh less is not worth it");
+    is_int(expected_of(101, 380, 1, RG_F32, RG_BF16, true, false), OWN, "nor a factor converted");
     is_int(expected((int64_t)1 << 33, 2, 1, RG_F32, true, false), OWN, "more than libraries count");
   }
   is_status(rg_set_isa(before), RG_OK, "as before");
+}
+
+/* What is written down of a product: what follows it and its threads tell it apart. */
+static void test_key(void)
+{
+  float a[12] = { 0 }, b[12] = { 0 }, c[9];
+
+  for (int i = 0; i < 3; i++) {
+    rg_ready r = { .p = { .m = 3, .n = 3, .k = 4, .compute = RG_F32, .n_threads = 1 + i } };
+    rg_choice seen;
+
+    r.p.a = a;
+    r.p.a_row = 4;
+    r.p.a_col = 1;
+    r.p.b = (rg_weight){ .k = 4, .n = 3, .split_k = 4, .split_n = 3 };
+    r.p.b.piece[0] = (rg_piece){ .data = b, .dtype = RG_F32, .row = 3, .col = 1 };
+    r.p.c = c;
+    r.p.c_row = 3;
+    r.p.epilogue = (rg_epilogue){ .scale = i == 1 ? 2 : 1, .p = i == 2 ? 0.5 : 0 };
+    r.p.a_dtype = r.p.c_dtype = RG_F32;
+    rg_paths_watch(1);
+    is_status(rg_product_prepare(&r), RG_OK, "a product that is watched");
+    is_int(rg_paths_seen(), 1, "is one decision");
+    is_status(rg_path_seen_at(0, &seen), RG_OK, "that is told");
+    is_int(seen.epilogue, i > 0, "a scale or dropout is told");
+    is_int(seen.threads, 1 + i, "with its threads");
+    rg_paths_watch(0);
+    rg_product_end(&r);
+  }
+}
+
+/* By every path the same, into rows that lie apart, with a bias whose elements do. */
+static void test_finish(void)
+{
+  enum { M = 5, N = 3, K = 4, ROW = 8 };
+  static const int32_t acts[] = { RG_ACT_NONE, RG_ACT_RELU, RG_ACT_GELU };
+  rg_tensor *pairs = NULL, *bias = NULL;
+  float a[M * K], b[K * N];
+
+  if (rg_empty(RG_F32, RG_CPU, (const int64_t[]){ 2 * N }, 1, &pairs) != RG_OK ||
+      rg_narrow(pairs, 0, 0, N, 2, &bias) != RG_OK) {
+    tap_bail(rg_error_message());
+  }
+  for (int i = 0; i < 2 * N; i++) {
+    ((float *)pairs->_data)[i] = (float)(i - 2);
+  }
+  for (int i = 0; i < M * K; i++) {
+    a[i] = (float)(i % 7 - 3);
+  }
+  for (int i = 0; i < K * N; i++) {
+    b[i] = (float)(i % 5 - 2);
+  }
+  for (int act = 0; act < 3; act++) {
+    float c[RG_GEMM_COUNT][M * ROW];
+
+    for (int32_t path = DNNL; path < RG_GEMM_COUNT; path++) {
+      rg_ready r = { .p = { .m = M, .n = N, .k = K, .compute = RG_F32, .n_threads = 1 } };
+
+      for (int i = 0; i < M * ROW; i++) {
+        c[path][i] = -7;
+      }
+      r.p.a = a;
+      r.p.a_row = K;
+      r.p.a_col = 1;
+      r.p.b = (rg_weight){ .k = K, .n = N, .split_k = K, .split_n = N };
+      r.p.b.piece[0] = (rg_piece){ .data = b, .dtype = RG_F32, .row = N, .col = 1 };
+      r.p.c = c[path];
+      r.p.c_row = ROW;
+      r.p.epilogue = (rg_epilogue){ .scale = 1, .bias = bias, .act = acts[act] };
+      r.p.a_dtype = r.p.c_dtype = RG_F32;
+      is_status(rg_product_prepare_path(&r, path), RG_OK, "a path");
+      is_status(rg_product_go(&r), RG_OK, "is gone");
+      rg_product_end(&r);
+    }
+    for (int i = 0; i < M; i++) {
+      for (int j = 0; j < ROW; j++) {
+        float sum = j < N ? (float)(2 * j - 2) : -7;
+
+        for (int l = 0; j < N && l < K; l++) {
+          sum += a[i * K + l] * b[l * N + j];
+        }
+        if (act == 1 && j < N) {
+          sum = sum > 0 ? sum : 0;
+        }
+        for (int32_t path = DNNL; path < RG_GEMM_COUNT; path++) {
+          close_to(c[path][i * ROW + j], act < 2 ? sum : c[OWN][i * ROW + j], 0, "an element");
+        }
+      }
+    }
+  }
+  rg_tensor_release(bias);
+  rg_tensor_release(pairs);
 }
 
 static void test_tuning(void)
@@ -156,6 +257,8 @@ int main(void)
   test_interval();
   test_rule();
   test_default();
+  test_key();
+  test_finish();
   test_tuning();
   return done();
 }

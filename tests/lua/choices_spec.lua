@@ -127,6 +127,13 @@ describe('a measured path', function()
       assert.equal(path, path_of(function() plan:run(1) end))
       assert.is_true((f():to 'f64' - exact):abs():max():item() < 1e-5)
       assert.is_true((plan:run(1):to 'f64' - exact):abs():max():item() < 1e-5)
+      -- what a path keeps of a weight is made anew when that changes
+      ridge.no_grad(function()
+        layer.weight:mul_(-2)
+        layer.bias:mul_(-2)
+      end)
+      assert.is_true((f():to 'f64' + exact * 2):abs():max():item() < 1e-5)
+      assert.is_true((plan:run(1):to 'f64' + exact * 2):abs():max():item() < 1e-5)
       -- another size keeps the standard path, and a forced path goes first
       assert.equal(standard, path_of(function() return ridge.inference(layer, more) end))
       backend.set_gemm 'openblas'
