@@ -124,10 +124,13 @@ static bool reads_b(const rg_weight *w, int32_t dtype)
          ((piece->col == 1 && piece->row >= w->n) || (piece->row == 1 && piece->col >= w->k));
 }
 
-static bool has_plain_bias(const rg_epilogue *epilogue)
+/* The library adds a bias in f32, or of the factors' type. */
+static bool has_plain_bias(const rg_epilogue *epilogue, int32_t dtype)
 {
-  return epilogue->bias == NULL ||
-         (epilogue->bias->_dtype == RG_F32 && epilogue->bias->_stride[0] == 1);
+  const rg_tensor *bias = epilogue->bias;
+
+  return bias == NULL ||
+         ((bias->_dtype == RG_F32 || bias->_dtype == dtype) && bias->_stride[0] == 1);
 }
 
 static layout layout_of(const rg_ready *r)
@@ -248,7 +251,7 @@ static void spec_of(const rg_ready *r, int32_t dtype, rg_dnnl_spec *spec)
         matrix(p->k, p->n, direct_b ? piece->row : p->n, direct_b ? piece->col : 1, dtype);
   }
   if (r->plain_epilogue && p->epilogue.bias != NULL) {
-    spec->array[RG_DNNL_BIAS] = matrix(1, p->n, p->n, 1, RG_F32);
+    spec->array[RG_DNNL_BIAS] = matrix(1, p->n, p->n, 1, p->epilogue.bias->_dtype);
   }
   spec->array[RG_DNNL_DST] = matrix(r->rows, p->n, c_row, 1, c_dtype);
 }
@@ -261,7 +264,8 @@ rg_status rg_product_prepare_dnnl(rg_ready *r)
 
   r->plain_epilogue = p->epilogue.scale == 1.0 && !(p->epilogue.p > 0) &&
                       (p->epilogue.act == RG_ACT_NONE || p->epilogue.act == RG_ACT_RELU) &&
-                      has_plain_bias(&p->epilogue) && (p->c_dtype == RG_F32 || p->c_dtype == dtype);
+                      has_plain_bias(&p->epilogue, dtype) &&
+                      (p->c_dtype == RG_F32 || p->c_dtype == dtype);
   r->rows = rows_at_a_time(p);
   spec_of(r, dtype, &spec);
   r->path = p->c_dtype == dtype ? "onednn" : "onednn:f32";

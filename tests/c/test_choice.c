@@ -243,6 +243,47 @@ static void test_finish(void)
   rg_tensor_release(pairs);
 }
 
+/* oneDNN adds a bias of the factors' type itself, exactly: sums and bias are small whole numbers. */
+static void test_bias_of_pairs(void)
+{
+  enum { M = 7, N = 3, K = 4 };
+  const int64_t sizes[][2] = { { M, K }, { K, N }, { 1, N }, { M, N } };
+  rg_tensor *x[4] = { 0 };
+
+  if (rg_machine_facts()->isa_level < RG_ISA_AVX512) {
+    return; /* computed in f32 */
+  }
+  for (int i = 0; i < 4; i++) {
+    if (rg_empty(RG_BF16, RG_CPU, sizes[i], 2, &x[i]) != RG_OK || rg_fill_(x[i], i + 1) != RG_OK) {
+      tap_bail(rg_error_message());
+    }
+  }
+  rg_tensor *bias = NULL;
+  if (rg_select(x[2], 0, 0, &bias) != RG_OK) {
+    tap_bail(rg_error_message());
+  }
+  rg_ready r = { .p = { .m = M, .n = N, .k = K, .compute = RG_BF16, .n_threads = 1 } };
+  r.p.a = x[0]->_data;
+  r.p.a_row = K;
+  r.p.a_col = 1;
+  r.p.b = rg_weight_of(x[1], false);
+  r.p.c = x[3]->_data;
+  r.p.c_row = N;
+  r.p.epilogue = (rg_epilogue){ .scale = 1, .bias = bias };
+  r.p.a_dtype = r.p.c_dtype = RG_BF16;
+  is_status(rg_product_prepare_path(&r, DNNL), RG_OK, "oneDNN takes bf16");
+  ok(r.plain_epilogue, "and a bias of bf16");
+  is_status(rg_product_go(&r), RG_OK, "is gone");
+  rg_product_end(&r);
+  for (int i = 0; i < M * N; i++) {
+    close_to(rg_element_f32(x[3]->_data, RG_BF16, i), K * 1 * 2 + 3, 0, "sum and bias");
+  }
+  rg_tensor_release(bias);
+  for (int i = 0; i < 4; i++) {
+    rg_tensor_release(x[i]);
+  }
+}
+
 static void test_tuning(void)
 {
   is_int(rg_tuning(9), 0, "off at first");
@@ -259,6 +300,7 @@ int main(void)
   test_default();
   test_key();
   test_finish();
+  test_bias_of_pairs();
   test_tuning();
   return done();
 }
