@@ -27,12 +27,18 @@ static void through(const rg_product *p, const float *sum, int64_t i, int64_t j,
   float scale = (float)epilogue->scale;
   float keep = (float)(1.0 / (1.0 - epilogue->p));
 
-  for (int64_t l = 0; l < n; l++) {
+  const rg_tensor *bias = epilogue->bias;
+  const bool adjacent = bias != NULL && bias->_dtype == RG_F32 && bias->_stride[0] == 1;
+  const float *run = adjacent ? (const float *)bias->_data + j : NULL;
+
+  for (int64_t l = 0; adjacent && l < n; l++) {
+    y[l] = sum[l] * scale + run[l];
+  }
+  for (int64_t l = 0; !adjacent && l < n; l++) {
     float x = sum[l] * scale;
 
-    if (epilogue->bias != NULL) {
-      x += rg_element_f32(epilogue->bias->_data, epilogue->bias->_dtype,
-                          (j + l) * epilogue->bias->_stride[0]);
+    if (bias != NULL) {
+      x += rg_element_f32(bias->_data, bias->_dtype, (j + l) * bias->_stride[0]);
     }
     y[l] = x;
   }

@@ -243,7 +243,7 @@ static void test_finish(void)
   rg_tensor_release(pairs);
 }
 
-/* oneDNN adds a bias of the factors' type itself, exactly: sums and bias are small whole numbers. */
+/* oneDNN adds a bias of the factors' type itself. */
 static void test_bias_of_pairs(void)
 {
   enum { M = 7, N = 3, K = 4 };
