@@ -17,13 +17,23 @@
 
 enum { ROUNDS_LEAST = 6, ROUNDS_MOST = 99, SAMPLE_NS = 200000 };
 
-_Atomic int32_t rg_choices_known;
-_Thread_local int32_t rg_tuning_rounds;
-_Thread_local bool rg_paths_watched;
+_Atomic int32_t rg_choices_matter;
+
+/* This thread's. */
+static _Thread_local int32_t tuning_rounds;
+static _Thread_local bool watched;
+
+/* One reason to ask more, or less. */
+static void matters(bool before, bool now)
+{
+  atomic_fetch_add_explicit(&rg_choices_matter, (int32_t)now - (int32_t)before,
+                            memory_order_relaxed);
+}
 
 /* In the order they came; slot: 1 + where in choice, by hash, with linear probing. */
 static struct {
   rg_spin lock;
+  bool matters; /* is anything in it? */
   int64_t n, room;
   rg_choice *choice;
   int64_t *slot; /* 2 room of them, a power of two */
@@ -31,12 +41,13 @@ static struct {
 
 int32_t rg_tuning(int32_t rounds)
 {
-  int32_t before = rg_tuning_rounds;
+  int32_t before = tuning_rounds;
 
-  rg_tuning_rounds = rounds <= 0             ? 0
-                     : rounds < ROUNDS_LEAST ? ROUNDS_LEAST
-                     : rounds > ROUNDS_MOST  ? ROUNDS_MOST
-                                             : rounds;
+  tuning_rounds = rounds <= 0             ? 0
+                  : rounds < ROUNDS_LEAST ? ROUNDS_LEAST
+                  : rounds > ROUNDS_MOST  ? ROUNDS_MOST
+                                          : rounds;
+  matters(before > 0, tuning_rounds > 0);
   return before;
 }
 
@@ -153,7 +164,8 @@ rg_status rg_choice_put(const rg_choice *choice)
   }
   if (status == RG_OK) {
     *place = *choice;
-    atomic_store_explicit(&rg_choices_known, 1, memory_order_relaxed);
+    matters(table.matters, true);
+    table.matters = true;
   }
   rg_spin_leave(&table.lock);
   return status == RG_OK ? RG_OK : rg_fail(status, "choice: no memory for one more");
@@ -188,7 +200,8 @@ void rg_choices_forget(void)
   table.choice = NULL;
   table.slot = NULL;
   table.n = table.room = 0;
-  atomic_store_explicit(&rg_choices_known, 0, memory_order_relaxed);
+  matters(table.matters, false);
+  table.matters = false;
   rg_spin_leave(&table.lock);
 }
 
@@ -339,15 +352,15 @@ static rg_status write_down(const rg_choice *choice);
 ** products of a batch the others would be in the way. */
 static rg_status go_tuning(rg_ready *r)
 {
-  int32_t rounds = rg_tuning_rounds;
+  int32_t rounds = tuning_rounds;
   rg_choice choice;
 
   key_of(&r->p, &choice);
   choice.path = choice.standard = rg_product_default(&r->p);
   if (!known(&choice) && rounds > 0 && !omp_in_parallel()) {
-    rg_tuning_rounds = 0;
+    tuning_rounds = 0;
     rg_status status = measure(&r->p, rounds, &choice);
-    rg_tuning_rounds = rounds;
+    tuning_rounds = rounds;
     RG_TRY(status);
     RG_TRY(rg_choice_put(&choice));
   }
@@ -364,12 +377,13 @@ static _Thread_local struct {
 
 int32_t rg_paths_watch(int32_t on)
 {
-  int32_t before = rg_paths_watched;
+  int32_t before = watched;
 
-  rg_paths_watched = on != 0;
+  watched = on != 0;
   rg_host_free(watch.seen);
   watch.seen = NULL;
   watch.n = watch.room = 0;
+  matters(before != 0, watched);
   return before;
 }
 
@@ -389,7 +403,7 @@ rg_status rg_path_seen_at(int64_t i, rg_choice *out)
 
 static rg_status write_down(const rg_choice *choice)
 {
-  if (!rg_paths_watched) {
+  if (!watched) {
     return RG_OK;
   }
   if (watch.n == watch.room) {
@@ -416,7 +430,7 @@ rg_status rg_product_prepare_chosen(rg_ready *r)
 
   key_of(&r->p, &choice);
   if (!known(&choice)) {
-    if (rg_tuning_rounds > 0) {
+    if (tuning_rounds > 0) {
       r->go = go_tuning;
       r->path = "tuning";
       return RG_OK;

@@ -324,7 +324,7 @@ rg_status rg_product_prepare(rg_ready *r)
   if (p->compute == RG_F64 || p->k == 0) {
     return rg_product_prepare_path(r, RG_GEMM_OPENBLAS);
   }
-  if (path == RG_GEMM_AUTO && rg_choices_matter()) {
+  if (path == RG_GEMM_AUTO && atomic_load_explicit(&rg_choices_matter, memory_order_relaxed) != 0) {
     return rg_product_prepare_chosen(r);
   }
   return rg_product_prepare_path(r, path == RG_GEMM_AUTO ? rg_product_default(p) : path);

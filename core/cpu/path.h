@@ -43,15 +43,9 @@ bool rg_product_takes_row(const rg_product *p);
 rg_status rg_product_prepare_path(rg_ready *r, int32_t path) RG_CHECK;
 int32_t rg_product_default(const rg_product *p);
 
-/* Is anything measured, or to be, or watched?  Then by what was measured (choice.c). */
-extern _Atomic int32_t rg_choices_known;
-extern _Thread_local int32_t rg_tuning_rounds;
-extern _Thread_local bool rg_paths_watched;
-static inline bool rg_choices_matter(void)
-{
-  return atomic_load_explicit(&rg_choices_known, memory_order_relaxed) != 0 ||
-         rg_tuning_rounds != 0 || rg_paths_watched;
-}
+/* Is anything measured, or to be, or watched, on any thread?  Then by what was measured (choice.c).
+** One counter for all: a call asks it each time. */
+extern _Atomic int32_t rg_choices_matter;
 rg_status rg_product_prepare_chosen(rg_ready *r) RG_CHECK;
 
 /* Times and path from the samples of n rounds, by path, NULL where one cannot do it; they are
