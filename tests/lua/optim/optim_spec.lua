@@ -227,3 +227,28 @@ describe('an optimizer', function()
     optimizer:zero_grad({ set = true }):step({})
   end)
 end)
+
+describe('an optimizer', function()
+  it('has moments only where momentum asks for them', function()
+    local net = ridge.nn.Linear(3, 2)
+    local function moments(options)
+      local n = 0
+      for name in pairs(ridge.optim.SGD(net, options):state()) do
+        if tostring(name):match '^%d+%.%d+%.%d+$' then n = n + 1 end
+      end
+      return n
+    end
+    assert.equal(0, moments { lr = 0.1 })
+    assert.equal(2, moments { lr = 0.1, momentum = 0.9 })
+  end)
+
+  it('steps parameters that were replaced since, without zero_grad before', function()
+    local net = ridge.nn.Linear(3, 2)
+    local optimizer = ridge.optim.SGD(net, { lr = 0.1 })
+    net:to 'f64'
+    local before = net.weight:detach():clone()
+    net(ridge.ones(1, 3):to 'f64'):sum():backward()
+    optimizer:step()
+    assert.is_true((before - net.weight:detach() - 0.1):abs():max():item() < 1e-12)
+  end)
+end)
