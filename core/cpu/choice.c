@@ -315,8 +315,8 @@ static rg_status measure(const rg_product *p, int32_t rounds, rg_choice *choice)
   }
   for (int32_t path = RG_GEMM_AUTO + 1; path < RG_GEMM_COUNT && status == RG_OK; path++) {
     status = able[path] ? begin(&trials[path], p, path) : RG_OK;
-    if (status == RG_ENOSUP &&
-        path != standard) { /* oneDNN has no such product for this processor */
+    /* oneDNN may have no such product for this processor */
+    if (status == RG_ENOSUP && path != standard) {
       rg_product_end(&trials[path].ready);
       trials[path] = (trial){ 0 };
       status = RG_OK;
@@ -344,30 +344,7 @@ static rg_status measure(const rg_product *p, int32_t rounds, rg_choice *choice)
   return status;
 }
 
-/* -- Choosing ---------------------------------------------------------------------------------- */
-
-static rg_status write_down(const rg_choice *choice);
-
-/* The first run measures; then it is one of the path that was taken.  Where threads share the
-** products of a batch the others would be in the way. */
-static rg_status go_tuning(rg_ready *r)
-{
-  int32_t rounds = tuning_rounds;
-  rg_choice choice;
-
-  key_of(&r->p, &choice);
-  choice.path = choice.standard = rg_product_default(&r->p);
-  if (!known(&choice) && rounds > 0 && !omp_in_parallel()) {
-    tuning_rounds = 0;
-    rg_status status = measure(&r->p, rounds, &choice);
-    tuning_rounds = rounds;
-    RG_TRY(status);
-    RG_TRY(rg_choice_put(&choice));
-  }
-  RG_TRY(write_down(&choice));
-  RG_TRY(rg_product_prepare_path(r, choice.path));
-  return rg_product_go(r);
-}
+/* -- Watching ---------------------------------------------------------------------------------- */
 
 /* What was decided on a thread while it was watched. */
 static _Thread_local struct {
@@ -422,6 +399,29 @@ static rg_status write_down(const rg_choice *choice)
   }
   watch.seen[watch.n++] = *choice;
   return RG_OK;
+}
+
+/* -- Choosing ---------------------------------------------------------------------------------- */
+
+/* The first run measures; then it is one of the path that was taken.  Where threads share the
+** products of a batch the others would be in the way. */
+static rg_status go_tuning(rg_ready *r)
+{
+  int32_t rounds = tuning_rounds;
+  rg_choice choice;
+
+  key_of(&r->p, &choice);
+  choice.path = choice.standard = rg_product_default(&r->p);
+  if (!known(&choice) && rounds > 0 && !omp_in_parallel()) {
+    tuning_rounds = 0;
+    rg_status status = measure(&r->p, rounds, &choice);
+    tuning_rounds = rounds;
+    RG_TRY(status);
+    RG_TRY(rg_choice_put(&choice));
+  }
+  RG_TRY(write_down(&choice));
+  RG_TRY(rg_product_prepare_path(r, choice.path));
+  return rg_product_go(r);
 }
 
 rg_status rg_product_prepare_chosen(rg_ready *r)
