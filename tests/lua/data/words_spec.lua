@@ -4,20 +4,12 @@
 
 local approved = dofile 'tests/lua/approved.lua'
 local folders = dofile 'tests/lua/store/folder.lua'
+local seeded = dofile 'tests/lua/seeded.lua'
 local told = dofile 'tests/lua/told.lua'
 local ridge = require 'ridge'
 local data = ridge.data
 
 local random -- a function: a whole number from 1 to n
-
-local function seeded(seed)
-  local state = seed
-  function random(n)
-    state = (state * 16807) % 2147483647
-    return math.floor(state / 2147483647 * n) + 1
-  end
-  for _ = 1, 5 do random(2) end
-end
 
 local function text_of(found)
   if ridge.is_tensor(found) then
@@ -251,7 +243,7 @@ describe('a file', function()
 
   it('of lines in any dialect is the table it was written from', function()
     for seed = 1, 120 do
-      seeded(seed)
+      random = seeded(seed)
       local columns, lines = random(4), random(5)
       local separator = ({ ',', ';', '\t', ' ', '|' })[random(5)]
       local ending, header = ({ '\n', '\r\n' })[random(2)], random(2) == 1

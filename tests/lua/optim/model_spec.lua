@@ -4,20 +4,12 @@
 --- and which tensors are one parameter. What is refused, in whole sentences, as approved.
 
 local approved = dofile 'tests/lua/approved.lua'
+local seeded = dofile 'tests/lua/seeded.lua'
 local told = dofile 'tests/lua/told.lua'
 local ridge = require 'ridge'
 local optim = ridge.optim
 
 local random -- a function: a whole number from 1 to n
-
-local function seeded(seed)
-  local state = seed
-  function random(n)
-    state = (state * 16807) % 2147483647
-    return math.floor(state / 2147483647 * n) + 1
-  end
-  for _ = 1, 5 do random(2) end
-end
 
 local function parameter(list)
   return ridge.tensor(list, { dtype = 'f64' }):requires_grad_()
@@ -104,7 +96,7 @@ end
 describe('random steps of an optimizer', function()
   it('are those of its formula, group by group, also from a state half way', function()
     for seed = 1, 48 do
-      seeded(seed)
+      random = seeded(seed)
       local class = ({ 'SGD', 'Adam', 'AdamW', 'Lion' })[seed % 4 + 1]
       local common, groups, model = options_of(class), {}, {}
       local params, wanted = {}, {}
@@ -261,7 +253,7 @@ end)
 describe('a scaler of losses', function()
   it('is plain arithmetic, over several optimizers', function()
     for seed = 1, 40 do
-      seeded(seed)
+      random = seeded(seed)
       local opts = { scale = 2 ^ random(10), growth = random(3), backoff = random(4) / 4,
         interval = random(3) }
       local scaler = optim.GradScaler(opts)

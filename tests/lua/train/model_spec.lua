@@ -6,6 +6,7 @@
 
 local checkpoint = require 'ridge.train.checkpoint'
 local folders = dofile 'tests/lua/store/folder.lua'
+local seeded = dofile 'tests/lua/seeded.lua'
 local ridge = require 'ridge'
 local nn, optim = ridge.nn, ridge.optim
 
@@ -77,12 +78,7 @@ local function weight_of(case, y)
 end
 
 local function drawn(seed)
-  local state = seed
-  function random(n)
-    state = (state * 16807) % 2147483647
-    return math.floor(state / 2147483647 * n) + 1
-  end
-  for _ = 1, 5 do random(2) end
+  random = seeded(seed)
   local case = { seed = seed, kind = one_in(2) and 'labels' or 'targets', n = random(9),
     accumulate = random(4), epochs = random(3), clip = one_in(3) and 0.5 or nil,
     compile = one_in(3), parts = one_in(3) and random(3) or 1, every = random(3),
