@@ -127,12 +127,12 @@ bool rg_alloc_poisons(void)
 
 /* -- Lists ----------------------------------------------------------------------- */
 
-static void *list_take(list *l)
+static void *list_take(list *l, int class)
 {
   void *data = l->n > 0 ? l->blocks[--l->n] : NULL;
 
   if (l->n > 0) {
-    __builtin_prefetch(l->blocks[l->n - 1], 1);
+    rg_prefetch_block(l->blocks[l->n - 1], class_bytes(class));
   }
   return data;
 }
@@ -176,7 +176,7 @@ static int64_t trim(int32_t device)
     list *l = &pool_parts[device][i / N_CLASSES].lists[c];
     void *data;
 
-    while ((data = list_take(l)) != NULL) {
+    while ((data = list_take(l, c)) != NULL) {
       give(device, data, c);
       given += class_bytes(c);
     }
@@ -200,7 +200,7 @@ static void *pool_take(int32_t device, int class)
 {
   int64_t bytes = class_bytes(class);
   rg_memory *m = &memories[device];
-  void *data = list_take(&pool_parts[device][stream_of(device)].lists[class]);
+  void *data = list_take(&pool_parts[device][stream_of(device)].lists[class], class);
 
   if (data != NULL) {
     return data;
@@ -236,7 +236,7 @@ static void *arena_take(rg_arena *arena, int32_t device, int class)
     return NULL;
   }
   l = &own->lists[class];
-  data = list_take(l);
+  data = list_take(l, class);
   if (data == NULL && list_reserve(l, own->n_own[class] + 1)) {
     data = pool_take(device, class);
     if (data != NULL) {
@@ -346,7 +346,7 @@ static void arena_empty(rg_arena *arena)
     for (int c = 0; own != NULL && c < N_CLASSES; c++) {
       void *data;
 
-      while ((data = list_take(&own->lists[c])) != NULL) {
+      while ((data = list_take(&own->lists[c], c)) != NULL) {
         pool_put(device, 0, data, c);
       }
       free(own->lists[c].blocks);

@@ -54,7 +54,7 @@ void *rg_struct_alloc(size_t bytes)
   }
   l->first = block->next;
   l->n--;
-  __builtin_prefetch(l->first, 1); /* released long ago, the next one is not in L1 */
+  rg_prefetch_block(l->first, (int64_t)bytes);
   return block;
 }
 
