@@ -67,6 +67,19 @@ static rg_status keep(const stored *s)
   return status;
 }
 
+int32_t rg_record_held(void)
+{
+  rg_recording *now = rg_recording_now();
+  int32_t n = 0;
+
+  for (int32_t i = 0; now != NULL && i < rg_seen_buckets(&now->storages); i++) {
+    for (const stored *s = now->storages.bucket[i]; s != NULL; s = s->next) {
+      n += is_kept(s);
+    }
+  }
+  return n;
+}
+
 rg_status rg_record_kept(void)
 {
   rg_recording *now = rg_recording_now();

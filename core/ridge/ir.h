@@ -154,6 +154,10 @@ RG_API rg_status rg_record_output(const rg_tensor *x, int32_t kind, const char *
 ** outside a recording, RG_ENOMEM. */
 RG_API rg_status rg_record_kept(void) RG_CHECK;
 
+/* How many tensors that would become such outputs now: 0 says that there is nothing to collect
+** before rg_record_kept.  0 where nothing is recorded, too. */
+RG_API int32_t rg_record_held(void);
+
 /* x, which is there before what is recorded, is an input of the graph from now on, also where
 ** nothing reads it.  name: NULL for none. */
 RG_API rg_status rg_record_input(const rg_tensor *x, const char *name) RG_CHECK;

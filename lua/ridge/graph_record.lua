@@ -104,7 +104,8 @@ local function run(made, seen, f, ...)
   end
 end
 
---- Call a function and record what it computes, inside a capture; full collections are part of it.
+--- Call a function and record what it computes, inside a capture; where f left what may be
+--- garbage, a full collection is part of it.
 ---@param slot cdata rg_graph pointer, filled
 ---@param made table gets results (what was returned, by outputs), places, replaced, training; with
 ---  in_place, plans of the graph write into the tensors that were returned, which are held:
@@ -124,7 +125,7 @@ function M.call(slot, made, f, ...)
   end
   run(made, seen, f, ...)
   made.places, made.replaced = parameters(seen.modules), mode.replaced
-  ref.settle()
+  if C.rg_record_held() > 0 then ref.settle() end -- else a collection could find nothing
   call.check(C.rg_record_kept())
   held = nil
   if not state.take(entry) then blame.raise('graph: it was ended meanwhile', 'ECAPTURE') end

@@ -210,6 +210,27 @@ describe('what is held outside of a recorded function', function()
     assert.is_false(running)
   end)
 
+  -- Does a capture of f collect what nobody holds?
+  local function collects(f)
+    local layer, x = ridge.nn.Linear(3, 2):eval(), ridge.ones(4, 3)
+    local function both() return ridge.capture(f, layer, x) end
+    ridge.inference(both) -- what is loaded at the first call is garbage of its own
+    collectgarbage()
+    collectgarbage 'stop'
+    local garbage = setmetatable({ {} }, { __mode = 'v' })
+    local ok, why = pcall(ridge.inference, both)
+    collectgarbage 'restart'
+    assert(ok, why)
+    return garbage[1] == nil
+  end
+
+  it('collects only where something that was made may be garbage', function()
+    assert.is_false(collects(function(layer, x) return layer(x) end))
+    assert.is_false(collects(function(layer, x) return layer(x), layer(x) end))
+    assert.is_true(collects(function(layer, x) return layer(x) + 1 end))
+    assert.equal(0, C.rg_record_held())
+  end)
+
   it('says so where there is no memory', function()
     local n, status = 0
     repeat
