@@ -88,6 +88,11 @@ void rg_capture_cancel(void)
   rg_plan_release(rg_capture_swap(NULL));
 }
 
+step *rg_capture_drew(void)
+{
+  return capturing != NULL ? capturing->drew : NULL;
+}
+
 int32_t rg_capturing(void)
 {
   return capturing != NULL;

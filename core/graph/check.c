@@ -343,9 +343,52 @@ static rg_status check_record(checking *c, const rg_ir_node *node)
                    meta_text(meta, a, sizeof(a)), meta_text(&call.out[i], b, sizeof(b)));
     }
   }
+  if (node->recomputed && call.n_draws > 0 && node->repeats == RG_IR_NONE) {
+    return fault(c, "is computed again and does not say whose draw it repeats");
+  }
   if (modes->compute != call.compute &&
       (call.compute >= 0 || !is_converted(c, node, modes->compute))) {
     return fault(c, "computes in type %d, and its record says %d", modes->compute, call.compute);
+  }
+  return RG_OK;
+}
+
+/* Do two calls of one record take as many numbers, and make the same of them? */
+static bool draw_alike(const checking *c, const rg_ir_node *a, const rg_ir_node *b)
+{
+  const int32_t x = a->n_out > 0 ? rg_ir_outputs(c->g, a)[0] : RG_IR_NONE;
+  const int32_t y = b->n_out > 0 ? rg_ir_outputs(c->g, b)[0] : RG_IR_NONE;
+
+  return a->op == b->op && a->generator == b->generator && exists(c, x) && exists(c, y) &&
+         rg_meta_count(&rg_ir_value_at(c->g, x)->meta) ==
+             rg_meta_count(&rg_ir_value_at(c->g, y)->meta) &&
+         (a->op->args_size == 0 ||
+          memcmp(rg_ir_args(c->g, a), rg_ir_args(c->g, b), a->op->args_size) == 0);
+}
+
+/* What is computed again draws what its first run did, in the same replay. */
+static rg_status check_repeats(checking *c, const rg_ir_node *node)
+{
+  const int32_t first = node->repeats;
+  const bool there = first >= 0 && first < rg_ir_n_nodes(c->g);
+  const rg_ir_node *of = there ? rg_ir_node_at(c->g, first) : NULL;
+
+  if (first == RG_IR_NONE) {
+    return RG_OK;
+  }
+  if (!node->recomputed) {
+    return fault(c, "repeats the draw of node %d and is not computed again", first);
+  }
+  if (of == NULL || of->op == NULL || of->draw < 0 || of->draw >= c->n_draws) {
+    return fault(c, "repeats node %d, which does not draw before it", first);
+  }
+  if (of->repeats != RG_IR_NONE) {
+    return fault(c, "repeats the draw of node %d, which repeats that of node %d", first,
+                 of->repeats);
+  }
+  if (!draw_alike(c, node, of)) {
+    return fault(c, "repeats the draw of node %d (%s), which draws otherwise", first,
+                 name_of(c, first));
   }
   return RG_OK;
 }
@@ -354,11 +397,14 @@ static rg_status check_record(checking *c, const rg_ir_node *node)
 static rg_status check_draw(checking *c, const rg_ir_node *node)
 {
   if (!node->op->draws) {
-    return node->draw < 0 ? RG_OK : fault(c, "is said to draw, and its record does not");
+    return node->draw < 0 && node->repeats == RG_IR_NONE
+               ? RG_OK
+               : fault(c, "is said to draw, and its record does not");
   }
   if (node->draw != c->n_draws) {
     return fault(c, "is draw %d, and draw %d is due", node->draw + 1, c->n_draws + 1);
   }
+  RG_TRY(check_repeats(c, node));
   c->n_draws++;
   return RG_OK;
 }

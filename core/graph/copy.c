@@ -134,6 +134,7 @@ static rg_status copy_node(copying *c, int32_t number)
   made->module = module;
   made->line = line;
   made->recomputed = node->recomputed;
+  made->repeats = node->repeats >= 0 ? c->node[node->repeats] - 1 : RG_IR_NONE;
   made->unwritten = node->unwritten;
   made->flops = node->flops;
   made->bytes = node->bytes;
@@ -295,6 +296,12 @@ static bool same_args(const comparing *c, const rg_ir_node *x, const rg_ir_node 
          memcmp(rg_ir_args(c->a, x), rg_ir_args(c->b, y), x->op->args_size) == 0;
 }
 
+/* The draw that a node repeats; -1: none. */
+static int32_t repeated(const rg_graph *g, const rg_ir_node *node)
+{
+  return node->repeats >= 0 ? rg_ir_node_at(g, node->repeats)->draw : -1;
+}
+
 static rg_status same_node(comparing *c, int32_t a, int32_t b)
 {
   const rg_ir_node *x = rg_ir_node_at(c->a, a);
@@ -311,7 +318,7 @@ static rg_status same_node(comparing *c, int32_t a, int32_t b)
   if (memcmp(rg_ir_modes_of(c->a, x->modes), rg_ir_modes_of(c->b, y->modes),
              sizeof(rg_graph_modes)) != 0 ||
       x->generator != y->generator || x->recomputed != y->recomputed || x->draw != y->draw ||
-      x->unwritten != y->unwritten) {
+      repeated(c->a, x) != repeated(c->b, y) || x->unwritten != y->unwritten) {
     return DIFFERS("node %d and node %d (%s) run under other modes", a, b, x->op->name);
   }
   if (!same_text(c, x->module, y->module)) { /* in whatever line of the source */

@@ -30,7 +30,8 @@ typedef struct emitting {
   int32_t *last;    /* by value: position of the last node that needs it; n: the graph's end */
   const rg_tensor **in;
   char *args;
-  rg_tensor **out; /* the outputs, held */
+  rg_tensor **out;   /* the outputs, held */
+  const step **drew; /* by draw: its step */
 } emitting;
 
 /* -- Tensors of values -------------------------------------------------------------------- */
@@ -201,6 +202,13 @@ static bool reads_hidden(const emitting *e, const rg_ir_node *node)
   return false;
 }
 
+/* The step of a node that draws; what is computed again has the numbers of its first run. */
+static void link_draw(emitting *e, const rg_ir_node *node, step *s)
+{
+  e->drew[node->draw] = s;
+  s->repeats = node->repeats >= 0 ? e->drew[rg_ir_node_at(e->g, node->repeats)->draw] : NULL;
+}
+
 static rg_status run_node(emitting *e, const rg_ir_node *node, rg_tensor **out)
 {
   const int32_t *in = rg_ir_inputs(e->g, node);
@@ -240,7 +248,11 @@ static rg_status run_node(emitting *e, const rg_ir_node *node, rg_tensor **out)
   if (op->id == RG_OP_FUSED) {
     return rg_emit_fused(&call, out);
   }
-  return reads_hidden(e, node) ? rg_run_whole(&call, out) : rg_run(&call, out);
+  RG_TRY(reads_hidden(e, node) ? rg_run_whole(&call, out) : rg_run(&call, out));
+  if (node->draw >= 0) {
+    link_draw(e, node, rg_capture_drew());
+  }
+  return RG_OK;
 }
 
 /* What a node made, by value. */
@@ -416,8 +428,9 @@ static rg_status emitting_new(emitting *e)
   e->in = rg_host_zeroed(n_in * sizeof(rg_tensor *));
   e->args = rg_host_zeroed((size_t)rg_round_up((int64_t)n_args, RG_CALL_ALIGN));
   e->out = rg_host_zeroed(((size_t)rg_ir_n_outputs(e->g) + 1) * sizeof(rg_tensor *));
+  e->drew = rg_host_zeroed(((size_t)rg_ir_n_draws(e->g) + 1) * sizeof(step *));
   if (e->at == NULL || e->last == NULL || e->into == NULL || e->in == NULL || e->args == NULL ||
-      e->out == NULL) {
+      e->out == NULL || e->drew == NULL) {
     return rg_fail(RG_ENOMEM, "graph: no memory to make a plan of it");
   }
   find_last_uses(e);
@@ -441,6 +454,7 @@ static void emitting_end(emitting *e)
   rg_host_free(e->into);
   rg_host_free(e->in);
   rg_host_free(e->args);
+  rg_host_free((void *)e->drew);
 }
 
 /* What emission changes of a thread, and what it was. */

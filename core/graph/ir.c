@@ -334,6 +334,7 @@ rg_status rg_ir_node_make(rg_graph *g, const rg_op *op, const int32_t *in, int32
                         .modes = modes,
                         .generator = op->draws ? 0 : -1,
                         .draw = -1,
+                        .repeats = RG_IR_NONE,
                         .n_in = n_in,
                         .in = g->operand.n,
                         .out = g->operand.n + n_in,

@@ -52,6 +52,7 @@ typedef struct rg_ir_node {
   int32_t modes;     /* rg_ir_modes_add */
   int32_t generator; /* rg_ir_generator_add, 0 for the default stream; -1: it draws nothing */
   int32_t draw;      /* draws are numbered in the order they were made; -1: it draws nothing */
+  int32_t repeats;   /* node of its first run, whose numbers it takes; -1: it draws its own */
   bool recomputed;
   bool unwritten; /* memory, and numbers that do not matter: nothing is run for it */
   bool compound;

@@ -173,7 +173,7 @@ static bool made_of(loading *l, int32_t from, int32_t *to)
 typedef struct call {
   const rg_op *op;
   rg_graph_modes modes;
-  rg_ir_node node; /* module, line, generator, recomputed, flops, bytes */
+  rg_ir_node node; /* module, line, generator, recomputed, repeats, flops, bytes */
   int32_t body;    /* -1: it is no compound */
   int32_t n_results;
   int32_t out; /* where its outputs begin */
@@ -271,6 +271,7 @@ static bool node_field(loading *l, call *c)
          : rg_json_is(&l->j, "module")    ? read_text(l, &c->node.module)
          : rg_json_is(&l->j, "line")      ? read_text(l, &c->node.line)
          : rg_json_is(&l->j, "generator") ? read_int(l, 1, MOST_STREAMS, &c->node.generator)
+         : rg_json_is(&l->j, "repeats")   ? read_int(l, 0, INT32_MAX, &c->node.repeats)
          : rg_json_is(&l->j, "flops")     ? rg_json_double(&l->j, &c->node.flops)
          : rg_json_is(&l->j, "bytes")     ? rg_json_double(&l->j, &c->node.bytes)
                                           : read_mode(l, c);
@@ -377,6 +378,7 @@ static bool add_node(loading *l, call *c)
   node->module = c->node.module;
   node->line = c->node.line;
   node->recomputed = c->node.recomputed;
+  node->repeats = c->node.repeats;
   node->unwritten = c->node.unwritten;
   node->flops = c->node.flops;
   node->bytes = c->node.bytes;
@@ -409,7 +411,9 @@ static bool add_node(loading *l, call *c)
 
 static bool read_node(loading *l)
 {
-  call c = { .body = -1, .n_results = INT32_MAX, .out = l->out.n };
+  call c = {
+    .node = { .repeats = RG_IR_NONE }, .body = -1, .n_results = INT32_MAX, .out = l->out.n
+  };
   bool begun = false;
 
   for (const rg_ir_mode *m = rg_ir_mode_fields; m->name != NULL; m++) {

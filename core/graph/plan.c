@@ -87,6 +87,7 @@ rg_status rg_plan_add(rg_plan *plan, const rg_call *call, rg_kernel *kernel, rg_
   if (call->op->draws) {
     s->generator =
         rg_generator_retain(call->generator != NULL ? call->generator : rg_generator_default());
+    plan->drew = s;
   }
   *plan->last = s;
   plan->last = &s->next;
@@ -122,6 +123,7 @@ void rg_plan_drop(rg_plan *plan, step *s)
     }
   }
   rg_generator_release(s->generator);
+  plan->drew = plan->drew == s ? NULL : plan->drew;
   rg_host_free(s);
   plan->n_steps--;
 }

@@ -20,8 +20,9 @@ typedef struct step {
   rg_call call; /* in and args point into this block */
   rg_frame frame;
   rg_memo *memo;
-  rg_generator *generator; /* held, for calls that draw */
-  const char *module;      /* whose call it was in (ridge/ring.h); NULL: none */
+  rg_generator *generator;    /* held, for calls that draw */
+  const struct step *repeats; /* an earlier one, whose numbers it draws again; NULL: its own */
+  const char *module;         /* whose call it was in (ridge/ring.h); NULL: none */
   rg_tensor **out;
   rg_tensor *tensors; /* the inputs that are there, then the results */
   int32_t n_tensors;
@@ -51,6 +52,7 @@ struct rg_plan {
   int32_t number; /* plans are numbered from 1, for who looks on */
   step *first;
   step **last;
+  step *drew; /* the last one that draws; NULL: none, or it was dropped */
   int64_t n_steps;
   rg_arena *arena;     /* what the steps write into */
   rg_arena *workspace; /* of steps that first ran in a replay; NULL: there was none */
@@ -79,7 +81,10 @@ void rg_plan_forget(rg_plan *plan);
 rg_status rg_plan_add(rg_plan *plan, const rg_call *call, rg_kernel *kernel, rg_tensor *const *out,
                       step **added) RG_CHECK;
 
-/* What a kernel cannot know of a run: the next random numbers. */
+/* Of the plan that is captured on this thread the step that drew last; NULL: none. */
+step *rg_capture_drew(void);
+
+/* What a kernel cannot know of a run: the next random numbers, or those of the step it repeats. */
 void rg_step_draw(step *s);
 
 /* And that something was written. */

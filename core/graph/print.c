@@ -106,6 +106,17 @@ static void put_part(rg_ir_out *o, size_t line, bool *begun)
   *begun = true;
 }
 
+/* " as %7": with the draw of what made that. */
+static void put_repeats(rg_ir_out *o, const rg_graph *g, const rg_ir_node *node)
+{
+  const rg_ir_node *first = node->repeats >= 0 ? rg_ir_node_at(g, node->repeats) : NULL;
+
+  if (first != NULL && first->n_out > 0) {
+    rg_ir_put_text(o, ", draws as ");
+    put_value(o, rg_ir_outputs(g, first)[0]);
+  }
+}
+
 static void put_comment(rg_ir_out *o, const rg_graph *g, const rg_ir_node *node, size_t line)
 {
   const rg_graph_modes *modes = rg_ir_modes_of(g, node->modes);
@@ -129,6 +140,7 @@ static void put_comment(rg_ir_out *o, const rg_graph *g, const rg_ir_node *node,
   if (node->recomputed) {
     put_part(o, line, &begun);
     rg_ir_put_text(o, "recomputed");
+    put_repeats(o, g, node);
   }
   if (node->unwritten) {
     put_part(o, line, &begun);

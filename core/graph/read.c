@@ -67,6 +67,7 @@ rg_status rg_graph_node_of(rg_graph *graph, int32_t node, rg_graph_node *out)
                           .position = at->compound ? at->position : -1,
                           .recomputed = at->recomputed,
                           .generator = at->generator,
+                          .repeats = at->repeats,
                           .flops = at->flops,
                           .bytes = at->bytes,
                           .modes = *rg_ir_modes_of(graph, at->modes) };

@@ -17,7 +17,7 @@
 typedef rg_recording recording;
 
 static _Thread_local recording *now;
-static _Thread_local bool recomputed; /* what runs is computed again */
+static _Atomic int64_t n_recordings;
 
 extern const rg_op rg_op_fill, rg_op_as_strided;
 
@@ -194,12 +194,15 @@ static rg_status add_node(recording *r, const rg_call *call, int32_t *out)
     rg_ir_node *node = rg_ir_node_at(r->g, *out);
 
     node->modes = modes;
-    node->recomputed = recomputed;
+    node->recomputed = rg_recording_repeats();
     node->module = module;
     node->line = line;
     node->generator = call->op->draws ? generator : -1;
     node->flops = cost.flops;
     node->bytes = cost.bytes;
+    if (call->op->draws && call->n_draws > 0) {
+      status = rg_recording_drew(r, call, *out);
+    }
   }
   rg_host_free(in);
   return status;
@@ -389,6 +392,7 @@ rg_status rg_record_begin(int32_t in_place)
     rg_host_free(r);
     return status;
   }
+  r->number = atomic_fetch_add(&n_recordings, 1) + 1;
   r->arena = rg_arena_current();
   r->in_place = in_place != 0;
   (void)rg_record_swap(r);
@@ -452,14 +456,6 @@ rg_status rg_record_name(const rg_tensor *x, const char *name)
   return RG_OK;
 }
 
-int32_t rg_record_recomputed(int32_t on)
-{
-  int32_t before = recomputed;
-
-  recomputed = on != 0;
-  return before;
-}
-
 rg_recording *rg_record_swap(rg_recording *other)
 {
   rg_recording *before = now;
@@ -477,6 +473,7 @@ rg_recording *rg_record_swap(rg_recording *other)
 static void forget(recording *r)
 {
   rg_seen_end(&r->storages);
+  rg_host_free(r->draws);
   rg_host_free(r);
 }
 

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Replay: the steps of a plan in order, with nothing between them but what a kernel cannot know:
-** the next random numbers, and that something was written.  A device that can note what it is asked
-** for runs all of it as a CUDA graph (device_graph.c).
+** the next random numbers, and that something was written.  A recomputed step has the numbers that
+** its first run had in this replay.  A device that can note what it is asked for runs all of it as
+** a CUDA graph (device_graph.c).
 */
 #include "graph/plan.h"
 
 void rg_step_draw(step *s)
 {
+  if (s->repeats != NULL) {
+    s->call.draw = s->repeats->call.draw;
+    return;
+  }
   s->call.draw.seed = rg_generator_seed(s->generator);
   s->call.draw.offset = rg_generator_take(s->generator, (uint64_t)s->call.n_draws);
 }

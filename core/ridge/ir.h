@@ -82,6 +82,7 @@ typedef struct rg_graph_node {
   int32_t position;   /* of a compound: where it stands in the order; else -1 */
   int32_t recomputed; /* 1: it runs again what ran before, to save memory */
   int32_t generator;  /* of what it draws from: 0 the default stream, else numbered; -1: no draws */
+  int32_t repeats;    /* the node of its first run, whose random numbers it takes; -1: none */
   double flops;       /* by the record's cost */
   double bytes;
   rg_graph_modes modes;
@@ -173,9 +174,23 @@ RG_API rg_status rg_record_end(rg_graph **out) RG_CHECK;
 /* Throw it away, if there is one. */
 RG_API void rg_record_cancel(void);
 
-/* What runs from now on (on: 1) is computed again, to save memory: its nodes are marked, so that no
-** pass merges them with their first run.  Returns what it was before. */
-RG_API int32_t rg_record_recomputed(int32_t on);
+/* A part that is computed again, to save memory.  All zero: none is. */
+typedef struct rg_recomputed {
+  int32_t on;   /* 1 */
+  int32_t next; /* of the draws of its first run, as rg_record_draws counted before it: the one that
+                ** is repeated next */
+  int32_t end;  /* and as it counted behind it */
+} rg_recomputed;
+
+/* How many calls drew random numbers since the recording began.  recording: out: its number, from
+** 1; 0 where nothing is recorded. */
+RG_API int32_t rg_record_draws(int64_t *recording);
+
+/* What runs from now on on this thread is computed again: its nodes are marked, so that no pass
+** merges them with their first run, and each that draws repeats a draw of that run, in their order:
+** a replay gives both the same numbers.  Where the two do not draw alike there will be no graph.
+** part: in and out: is exchanged for what was on before. */
+RG_API void rg_record_recomputed(rg_recomputed *part);
 
 /* Set aside what is recorded, and go on with the recording `other`, or with none: NULL.  Returns
 ** the one before, which is the caller's to release. */

@@ -101,9 +101,7 @@ local function args_of(facts)
   local records = schema.records()
   local record = facts.op >= 0
     and (records[facts.op + 1] or schema.others()[facts.op + 1 - #records])
-  for _, arg in ipairs(record and record.args or {}) do
-    out[arg.name] = arg_of(arg, facts.args)
-  end
+  for _, arg in ipairs(record and record.args or {}) do out[arg.name] = arg_of(arg, facts.args) end
   return out
 end
 
@@ -122,6 +120,7 @@ local OF_NODE = {
   args = function(f) return args_of(f) end,
   parent = function(f, graph) return node_of(graph, f.parent) end,
   recomputed = function(f) return f.recomputed == 1 end,
+  repeats = function(f, graph) return node_of(graph, f.repeats) end, -- whose draw it has
   flops = function(f) return f.flops end,
   bytes = function(f) return f.bytes end,
   autocast = function(f) return f.modes.autocast >= 0 and dtype.name(f.modes.autocast) or nil end,
@@ -226,8 +225,8 @@ end
 
 --- The nodes in their order, those of bodies behind their compounds. The array stays as it is
 --- while the graph is edited.
----@return table[] nodes: op, inputs, outputs, args, module, line, parent, body, recomputed,
----  compute, autocast, flops, bytes
+---@return table[] nodes: op, inputs, outputs, args, module, line, parent, body, recomputed, repeats
+---  (the node whose random numbers it draws again), compute, autocast, flops, bytes
 function Graph:nodes()
   local n, out = ffi.new 'int32_t[1]', {}
   local order = C.rg_graph_order(need(self, 'nodes'), n)

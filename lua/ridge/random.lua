@@ -75,7 +75,11 @@ function M.generator(seed)
   return setmetatable({ _g = ffi.gc(slot[0], C.rg_generator_release) }, Generator)
 end
 
---- The C pointer of a stream, NULL for the default one.
+--- Called with each stream, other than the default one, that is about to be drawn from; nil: by
+--- nobody (ridge.tensor.recompute, which sets them back).
+M.drawn = nil
+
+--- The C pointer of a stream that is drawn from, NULL for the default one.
 ---@param generator table|nil
 ---@param what string the function asking, for errors
 ---@return cdata|nil
@@ -84,6 +88,7 @@ function M.pointer(generator, what)
   if getmetatable(generator) ~= Generator then
     blame.raise(('%s: generator is made by ridge.generator(seed)'):format(what))
   end
+  if M.drawn then M.drawn(generator) end
   return generator._g
 end
 

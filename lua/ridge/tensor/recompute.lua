@@ -2,12 +2,18 @@
 --- Recomputation (Chen et al., Training Deep Nets with Sublinear Memory Cost, 2016): a part of a
 --- network keeps its inputs alone; the backward pass computes it once more, with the same random
 --- numbers, and goes through that.
+---
+--- Eager, streams of random numbers are set back to where they stood before the first run. A replay
+--- of a plan draws new ones, and the second run of a part those of its first one: the recorder is
+--- told which draws they are (core/graph/record_draws.c).
 
+local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local backward = require 'ridge.tensor.backward'
 local blame = require 'ridge.blame'
 local grad = require 'ridge.tensor.grad'
 local make = require('ridge.tensor.make').here
+local random = require 'ridge.random'
 local ref = require 'ridge.ffi.ref'
 local state = require 'ridge.state'
 
@@ -27,29 +33,80 @@ local function anchored()
   return anchor
 end
 
-local function standing()
-  local g = C.rg_generator_default()
-  return C.rg_generator_seed(g), C.rg_generator_offset(g)
+-- -- Random numbers ---------------------------------------------------------------------------
+
+local function standing(g)
+  g = g or C.rg_generator_default()
+  return { seed = C.rg_generator_seed(g), offset = C.rg_generator_offset(g) }
 end
+
+-- Other streams than the default one, and where they stood before a part that runs now drew from
+-- them; `outer`: the same of the part around it.
+local noted
+
+local function note(generator)
+  local level = noted
+  while level do
+    level.of[generator] = level.of[generator] or standing(generator._g)
+    level = level.outer
+  end
+end
+
+local NOTED = state.exchange(function(value)
+  local before = noted
+  noted, random.drawn = value, value and note or nil
+  return before
+end)
 
 -- The random numbers and the mixed precision of another time; parts may lie in parts.
 local THEN = state.exchange(function(value)
-  local seed, offset = standing()
-  local before = { seed = seed, offset = offset, cast = C.rg_autocast_set(value.cast),
+  local before = { default = standing(), streams = {}, cast = C.rg_autocast_set(value.cast),
     again = M.again }
-  C.rg_generator_set(C.rg_generator_default(), value.seed, value.offset)
+  C.rg_generator_set(C.rg_generator_default(), value.default.seed, value.default.offset)
+  for generator, at in pairs(value.streams) do
+    before.streams[generator] = standing(generator._g)
+    C.rg_generator_set(generator._g, at.seed, at.offset)
+  end
   M.again = value.again
   return before
 end)
 
--- Nodes of a graph that is recorded are marked meanwhile.
-local MARKED = state.exchange(C.rg_record_recomputed)
+-- -- Plans ------------------------------------------------------------------------------------
+
+-- What runs is computed again: recorded nodes are marked, and repeat draws of the first run.
+local REPEATED = state.exchange(function(part)
+  C.rg_record_recomputed(part)
+  return part
+end)
+
+-- How many calls drew in the recording that is on, and which one it is. 0: none is, -1: calls are
+-- captured without one.
+local function recorded()
+  local number = ffi.new 'int64_t[1]'
+  local n = C.rg_record_draws(number)
+  return n, number[0] == 0 and C.rg_capturing() == 1 and -1 or tonumber(number[0])
+end
+
+-- Both passes of a part belong to the same plan, or to none.
+local function check_place(past)
+  local _, recording = recorded()
+  if not past.drew or recording == past.recording then return end
+  blame.raise(recording == 0
+    and 'recompute: the part was captured and its backward pass is not: a replay draws other '
+    .. 'random numbers than the backward pass would; capture both'
+    or 'recompute: the part ran before this capture began: a replay cannot draw its random '
+    .. 'numbers again for the backward pass; capture both')
+end
+
+-- -- Both passes ------------------------------------------------------------------------------
 
 -- Compute again from copies of the inputs and go back through that.
 local function gradients(f, args, inputs, past, dout)
+  check_place(past)
   local again, copies = { unpack(args, 1, args.n) }, {}
   local dx = { false }
-  local value = { seed = past.seed, offset = past.offset, cast = past.cast, again = true }
+  local value = { default = past.default, streams = past.streams, cast = past.cast, again = true }
+  local part = ffi.new('rg_recomputed', { 1, past.first, past.last })
   state.with(THEN, { value = value }, function()
     for at, x in pairs(inputs) do
       local copy = x:detach():clone()
@@ -57,7 +114,7 @@ local function gradients(f, args, inputs, past, dout)
       again[at], copies[at] = copy, copy
     end
     local results = grad.enable_grad(function()
-      return { state.with(MARKED, { value = 1 }, f, unpack(again, 1, args.n)) }
+      return { state.with(REPEATED, { value = part }, f, unpack(again, 1, args.n)) }
     end)
     local last
     for i = 1, #dout do
@@ -84,14 +141,16 @@ end
 ---@param ... any its arguments
 ---@return any what f returns
 function M.try(f, ...)
-  local seed, offset = standing()
-  local value = { seed = seed, offset = offset, cast = C.rg_autocast(), again = true }
+  local value = { default = standing(), streams = {}, cast = C.rg_autocast(), again = true }
   return state.with(THEN, { value = value }, f, ...)
 end
 
 --- Call a function of tensors and keep only its inputs for the backward pass, which computes it
 --- again. Gradients are those of the plain call, bit for bit. Where nothing is recorded for
 --- gradients it is the plain call.
+---
+--- Inside ridge.capture and ridge.graph both passes belong to the plan: each replay draws new
+--- random numbers, and computes the function again with the same ones.
 ---
 --- The function may write into what it made itself, not into its inputs.
 ---@param f function of tensors, or a module
@@ -105,8 +164,8 @@ function M.recompute(f, ...)
   end
   if not grad.recording() then return f(...) end
   local args, inputs, list, versions = { n = select('#', ...), ... }, {}, { anchored() }, {}
-  local seed, offset = standing()
-  local past = { seed = seed, offset = offset, cast = C.rg_autocast(), wants = {} }
+  local past = { default = standing(), streams = {}, cast = C.rg_autocast(), wants = {} }
+  past.first, past.recording = recorded()
   for at = 1, args.n do
     if ref.is(args[at]) then
       local x = ref.need(args[at], 'recompute: argument ' .. at)
@@ -115,10 +174,13 @@ function M.recompute(f, ...)
       past.wants[at] = x.requires_grad
     end
   end
-  local results = { grad.no_grad(f, ...) }
-  if C.rg_capturing() == 1 and select(2, standing()) ~= offset then
-    blame.raise('recompute: a plan draws new random numbers each time, and both passes of a part '
-      .. 'need the same; leave out dropout, recompute or capture')
+  local results = { state.with(NOTED, { value = { of = past.streams, outer = noted } },
+    grad.no_grad, f, ...) }
+  past.last = recorded()
+  past.drew = standing().offset ~= past.default.offset or next(past.streams) ~= nil
+  if past.drew and past.recording == -1 then
+    blame.raise('recompute: calls captured without a graph draw new random numbers each time, and '
+      .. 'both passes of a part need the same; ridge.capture gives them these')
   end
   for at, x in pairs(inputs) do
     if C.rg_tensor_version(x._t) ~= versions[at] then
