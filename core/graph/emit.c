@@ -551,6 +551,7 @@ static rg_status check_aliases(const rg_graph *g)
 rg_status rg_graph_plan(rg_graph *graph, rg_tensor **outputs, rg_plan **out)
 {
   emitting e = { .g = graph };
+  rg_plan *plan = NULL;
   rg_status status;
 
   if (graph == NULL || out == NULL || (outputs == NULL && rg_ir_n_outputs(graph) > 0)) {
@@ -562,15 +563,17 @@ rg_status rg_graph_plan(rg_graph *graph, rg_tensor **outputs, rg_plan **out)
   status = emitting_new(&e);
   status = status == RG_OK ? emit(&e) : status;
   if (status == RG_OK) {
-    status = rg_capture_end(out);
+    status = rg_capture_end(&plan);
   } else {
     rg_capture_cancel();
   }
   if (status == RG_OK) {
-    status = rg_plan_remember(*out, graph, e.out);
-    if (status != RG_OK) {
-      rg_plan_release(*out);
-    }
+    status = rg_plan_remember(plan, graph, e.out);
+  }
+  if (status == RG_OK) {
+    *out = plan;
+  } else {
+    rg_plan_release(plan);
   }
   for (int32_t i = 0; i < rg_ir_n_outputs(graph) && status == RG_OK; i++) {
     outputs[i] = e.out[i];
