@@ -23,11 +23,13 @@ local M = {}
 M.again = false
 
 -- Inputs of no gradient (data) must not keep the part from being recorded: its parameters want one.
+-- It has no elements, so that neither a call nor memory of a plan is needed where the first part
+-- runs inside a capture.
 local anchor
 
 local function anchored()
   if not anchor then
-    anchor = ref.outlive(make.zeros(1))
+    anchor = ref.outlive(make.empty(0))
     anchor:requires_grad_()
   end
   return anchor
