@@ -10,6 +10,7 @@
 #include "op/list.h"
 #include "op/op.h"
 #include "ridge/graph.h"
+#include "ridge/ir.h"
 #include "tap.h"
 #include "tensor/tensor.h"
 
@@ -30,7 +31,7 @@ static bool notes;   /* between begin and end */
 static bool refuses; /* a kernel cannot be captured */
 static bool fails;   /* there is nothing to have at the end */
 static int32_t n_graphs;
-static rg_draw copied; /* the first number that went to the device */
+static rg_draw copied[2]; /* the first numbers that went to the device */
 
 static rg_status take(int32_t device, int64_t bytes, void **out)
 {
@@ -59,7 +60,7 @@ static rg_status copy(int32_t to_device, void *to, int32_t from_device, const vo
   (void)behind;
   memcpy(to, from, (size_t)bytes);
   if (to_device == DEVICE) {
-    memcpy(&copied, from, sizeof(copied));
+    memcpy(copied, from, (size_t)rg_min_i64(bytes, sizeof(copied)));
     tell("copy");
   }
   return RG_OK;
@@ -300,12 +301,44 @@ static void test_draws(void)
   rg_draw first;
 
   replays(plan, 1, "begin;normal;end;copy;run;", "where a draw begins is copied first");
-  first = copied;
+  first = copied[0];
   replays(plan, 1, "copy;run;", "each time");
-  ok(copied.seed == first.seed && copied.offset > first.offset, "and goes on");
+  ok(copied[0].seed == first.seed && copied[0].offset > first.offset, "and goes on");
   rg_device_modes_now()->deterministic ^= 1;
   replays(plan, 1, "free;normal;", "step by step it is in the call again");
   rg_device_modes_now()->deterministic ^= 1;
+  rg_plan_release(plan);
+  rg_tensor_release(x);
+}
+
+/* A draw that is repeated gets the numbers of its first run, and takes none from the stream. */
+static void test_repeats(void)
+{
+  rg_recomputed part = { .on = 1 };
+  rg_tensor *x = made();
+  rg_generator *g = rg_generator_default();
+  rg_plan *plan = NULL;
+  rg_draw first;
+  int64_t recording;
+  const uint64_t before = rg_generator_offset(g);
+
+  is_status(rg_capture_begin(), RG_OK, "a capture");
+  is_status(rg_record_begin(0), RG_OK, "is recorded");
+  is_status(rg_normal_(x, 0, 1, NULL), RG_OK, "a draw");
+  part.end = rg_record_draws(&recording);
+  rg_generator_set(g, rg_generator_seed(g), before);
+  rg_record_recomputed(&part);
+  is_status(rg_normal_(x, 0, 1, NULL), RG_OK, "and the same again");
+  rg_record_recomputed(&part);
+  rg_record_cancel();
+  is_status(rg_capture_end(&plan), RG_OK, "captured");
+  replays(plan, 1, "begin;normal;normal;end;copy;run;", "both are copied");
+  ok(memcmp(&copied[0], &copied[1], sizeof(copied[0])) == 0, "and begin where the first one does");
+  first = copied[0];
+  replays(plan, 1, "copy;run;", "each time");
+  ok(memcmp(&copied[0], &copied[1], sizeof(copied[0])) == 0, "at the same number");
+  ok(copied[0].seed == first.seed && copied[0].offset == first.offset + 8, "which is another one");
+  is_int(rg_generator_offset(g) - before, 24, "eight are drawn a run");
   rg_plan_release(plan);
   rg_tensor_release(x);
 }
@@ -318,5 +351,6 @@ int main(void)
   test_streams();
   test_refused();
   test_draws();
+  test_repeats();
   return done();
 }

@@ -21,6 +21,18 @@ typedef struct mistake {
     body;                     \
   }
 
+/* The dropout again, as a part that is computed again does it: node 9. */
+static rg_ir_node *second(sample *s)
+{
+  const rg_dropout_args p = { .p = 0.25 };
+  int32_t value = node_of(s->g, &rg_op_dropout, (const int32_t[]){ s->over }, 1, &p, -1);
+  rg_ir_node *node = rg_ir_node_at(s->g, producer(s->g, value));
+
+  node->recomputed = true;
+  node->repeats = producer(s->g, s->dropped);
+  return node;
+}
+
 /* clang-format off */
 MISTAKE(no_storage, VALUE(y)->storage = 99)
 MISTAKE(no_version, VALUE(y)->version = -1)
@@ -85,6 +97,30 @@ MISTAKE(draw_lost, {
   NODE_OF(dropped)->op = &rg_op_relu;
   NODE_OF(dropped)->draw = -1;
 })
+MISTAKE(repeats_nothing, second(s)->repeats = -1)
+MISTAKE(repeats_plainly, second(s)->recomputed = false)
+MISTAKE(repeats_itself, second(s)->repeats = 9)
+MISTAKE(repeats_far, second(s)->repeats = 99)
+MISTAKE(repeats_no_draw, second(s)->repeats = producer(s->g, s->z))
+MISTAKE(repeats_a_repeat, {
+  (void)second(s);
+  second(s)->repeats = 9;
+})
+MISTAKE(repeats_other_args,
+        ((rg_dropout_args *)(uintptr_t)rg_ir_args(s->g, second(s)))->p = 0.5)
+MISTAKE(repeats_other_size, {
+  (void)second(s);
+  must(rg_ir_set_input(s->g, 9, 0, s->w));
+  rg_ir_value_at(s->g, rg_ir_outputs(s->g, rg_ir_node_at(s->g, 9))[0])->meta.shape[0] = 3;
+})
+MISTAKE(repeats_other_stream, {
+  rg_generator *stream;
+
+  must(rg_generator_new(1, &stream));
+  must(rg_ir_generator_add(s->g, stream, &second(s)->generator));
+  rg_generator_release(stream);
+})
+MISTAKE(repeats_without_drawing, NODE_OF(sum)->repeats = producer(s->g, s->dropped))
 MISTAKE(hands_out_nothing, must(rg_ir_output_share(s->g, s->compound, s->sum)))
 MISTAKE(stale_output, returned(s->g, s->z, "z"))
 MISTAKE(no_output, ((rg_ir_output *)(uintptr_t)rg_ir_output_at(s->g, 0))->value = 55)
@@ -140,6 +176,17 @@ static const mistake mistakes[] = {
   { "node 7 (add) is said to draw", draws_not },
   { "node 3 (dropout) is draw 2, and draw 1 is due", draw_order },
   { "0 nodes draw, and 1 were recorded", draw_lost },
+  { "node 9 (dropout) is computed again and does not say whose draw it repeats", repeats_nothing },
+  { "repeats the draw of node 3 and is not computed again", repeats_plainly },
+  { "repeats node 9, which does not draw before it", repeats_itself },
+  { "repeats node 99, which does not draw before it", repeats_far },
+  { "repeats node 1, which does not draw before it", repeats_no_draw },
+  { "node 10 (dropout) repeats the draw of node 9, which repeats that of node 3",
+    repeats_a_repeat },
+  { "repeats the draw of node 3 (dropout), which draws otherwise", repeats_other_args },
+  { "repeats the draw of node 3 (dropout), which draws otherwise", repeats_other_size },
+  { "repeats the draw of node 3 (dropout), which draws otherwise", repeats_other_stream },
+  { "node 7 (add) is said to draw, and its record does not", repeats_without_drawing },
   { "hands out %9, which its body does not make", hands_out_nothing },
   { "output 2 is %4, version 0 of its storage, which node 2 (relu) wrote later", stale_output },
   { "output 1 is %55, which no node makes", no_output },
@@ -166,6 +213,28 @@ static void test_mistakes(void)
        "and makes no plan");
     rg_graph_release(s.g);
   }
+}
+
+/* What is computed again draws what its first run did; what takes no numbers need not say whose. */
+static void test_repeats(void)
+{
+  sample s = sample_graph();
+  rg_graph *copy = NULL;
+
+  (void)second(&s);
+  is_status(rg_graph_check(s.g), RG_OK, "a draw that is repeated");
+  is_status(rg_graph_copy(s.g, &copy), RG_OK, "and copied");
+  is_int(rg_ir_node_at(copy, 9)->repeats, 3, "repeats the same one");
+  is_status(rg_graph_same(s.g, copy), RG_OK, "in the same graph");
+  rg_ir_node_at(copy, 9)->repeats = -1;
+  ok(rg_graph_same(s.g, copy) != RG_OK, "which it is not where it draws its own");
+  rg_graph_release(copy);
+  rg_ir_node *node = second(&s);
+
+  ((rg_dropout_args *)(uintptr_t)rg_ir_args(s.g, node))->p = 0;
+  node->repeats = -1;
+  is_status(rg_graph_check(s.g), RG_OK, "a dropout of 0");
+  rg_graph_release(s.g);
 }
 
 /* A node of a body that stands behind what follows the body. */
@@ -313,6 +382,7 @@ static void test_memory(void)
 int main(void)
 {
   test_mistakes();
+  test_repeats();
   test_bodies();
   test_written_roles();
   test_versions();

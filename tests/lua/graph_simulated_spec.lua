@@ -34,6 +34,47 @@ describe('plans of graphs on a GPU', function()
     end
   end)
 
+  -- Five steps with random numbers, call by call or replayed in a way.
+  local function trained(recomputes, make, around)
+    ridge.seed(1)
+    local net = nn.Sequential()
+    for i = 1, 3 do
+      net:add(nn.Sequential(nn.Linear(8, 32, { seed = i, dropout = 0.2 }), nn.GELU(),
+        nn.Dropout(0.25), nn.Linear(32, 8, { seed = 3 + i })))
+    end
+    net:train():recompute(recomputes and 3 or false)
+    local x, y = ridge.randn(4, 8), ridge.randn(4, 8)
+    local optimizer = optim.AdamW(net, { lr = 0.01 })
+    local function step()
+      optimizer:zero_grad()
+      local loss = (net(x) - y):pow(2):mean()
+      loss:backward()
+      optimizer:step()
+      return loss
+    end
+    local plan, losses = make and make(step) or not make and step() and nil, {}
+    for i = 1, 5 do
+      local function go() losses[i] = bits.of(plan and plan:run() or step()) end
+      if around and i % 2 == 0 then around(go) else go() end
+    end
+    if plan then assert.is_true(plan:facts().device_graph, plan:facts().why) end
+    return losses, bits.all(net:state(), ridge.rand(1))
+  end
+
+  case('draw for what is computed again what its first run drew', function()
+    local want, left = trained(false)
+    for i, make in ipairs { ridge.capture, -- nothing was computed again before
+      function(f) return ridge.graph(f):plan() end,
+      function(f) return ridge.graph(f):optimize(ALL):plan() end, false } do
+      -- every second replay goes step by step, because somebody hears them
+      for _, around in ipairs { false, ridge.profile, ridge.timeline } do
+        local losses, after = trained(true, make, around)
+        assert.same(want, losses, 'way ' .. i)
+        assert.same(left, after, 'way ' .. i)
+      end
+    end
+  end)
+
   case('train as the eager step does', function()
     local function run(planned)
       ridge.seed(1)
