@@ -123,7 +123,10 @@ local function through(world, x, below)
   local kind = below(#world.modules)
   local net = world.modules[kind]
   x = features(x, kind)
-  if world.recompute and below(3) == 1 then return (ridge.recompute(net, x)) end
+  if world.recompute and below(3) > 1 then
+    local draws = below(2) == 1
+    return (ridge.recompute(function(v) return draws and net(v):dropout(0.25) or net(v) end, x))
+  end
   return (net(x))
 end
 
