@@ -131,7 +131,8 @@ describe('random numbers of what is computed again', function()
       return list
     end
     local g = ridge.graph((training 'blocks'))
-    for _, graph in ipairs { g, g:copy(), g:optimize(EXACT), g:optimize { 'common_subexpression_elimination' } } do
+    for _, graph in ipairs { g, g:copy(), g:optimize(EXACT),
+      g:optimize { 'common_subexpression_elimination' } } do
       local list = draws(graph:check())
       assert.equal(12, #list)
       for i = 1, 6 do assert.same({ false, nil }, { list[i].recomputed, list[i].repeats }) end
@@ -362,7 +363,7 @@ describe('what is computed again', function()
         assert.matches('graph_draws_spec.lua:%d+: recompute: ', e)
       end
     end
-    ridge.capture(again(half, half)):run() -- and nothing is left behind
+    ridge.capture(again(half, half)):run() -- what failed has left no state on
   end)
 
   it('may draw less, and nothing', function()

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- States that hold while a function runs: they end with it, by whatever it ends, and a coroutine
 -- that yields inside leaves none of them on.
+local ffi = require 'ffi'
 local ridge = require 'ridge'
 local state = require 'ridge.state'
 local C = require 'ridge.ffi.lib'
@@ -14,12 +15,17 @@ local function seen()
   local names = C.rg_call_names(0)
   C.rg_call_names(names)
   local g = C.rg_generator_default()
+  local part, back = ffi.new 'rg_recomputed', ffi.new 'rg_recomputed'
+  C.rg_record_recomputed(part)
+  ffi.copy(back, part, ffi.sizeof(part)) -- compiled Lua may read what is given back behind the call
+  C.rg_record_recomputed(back)
   return { autocast = C.rg_autocast(), recording = require('ridge.tensor.grad').recording(),
     capturing = C.rg_capturing(), depth = C.rg_scope_depth(), tag = tag, anomaly = anomaly,
     hook = debug.gethook() == nil, compiles = (jit.status()), stream = ridge.device.stream('cpu'),
     threads = ridge.backend.threads(), names = names,
     seed = tonumber(C.rg_generator_seed(g)), offset = tonumber(C.rg_generator_offset(g)),
-    again = require('ridge.tensor.recompute').again }
+    again = require('ridge.tensor.recompute').again, repeats = part.on,
+    noted = require('ridge.random').drawn ~= nil }
 end
 
 -- A function for each state: calls f inside it. `on` is what `seen` shows there.
@@ -52,13 +58,13 @@ local STATES = {
       return a * 2
     end
     ridge.autocast('bf16', ridge.recompute, part, x):sum():backward()
-  end, { again = true, autocast = C.RG_BF16 } },
+  end, { again = true, autocast = C.RG_BF16, repeats = 1 } },
   ['recompute, forward'] = { function(f)
     return ridge.recompute(function(a)
       f()
       return a * 2
     end, ridge.ones(2):requires_grad_())
-  end, { recording = false } },
+  end, { recording = false, noted = true } },
 }
 
 local function each_state(f)
