@@ -58,7 +58,20 @@ local STATES = {
       return a * 2
     end
     ridge.autocast('bf16', ridge.recompute, part, x):sum():backward()
-  end, { again = true, autocast = C.RG_BF16, repeats = 1 } },
+  end, { again = true, autocast = C.RG_BF16 } },
+  ['recompute, captured'] = { function(f)
+    local x = ridge.ones(2):requires_grad_()
+    local calls = 0
+    return ridge.capture(function()
+      local y = ridge.recompute(function(a)
+        calls = calls + 1
+        if calls == 2 then f() end
+        return a * 2
+      end, x)
+      y:sum():backward()
+      return y
+    end)
+  end, { again = true, capturing = 1, repeats = 1 } },
   ['recompute, forward'] = { function(f)
     return ridge.recompute(function(a)
       f()

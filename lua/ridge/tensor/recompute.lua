@@ -39,35 +39,51 @@ end
 
 local function standing(g)
   g = g or C.rg_generator_default()
-  return { seed = C.rg_generator_seed(g), offset = C.rg_generator_offset(g) }
+  return C.rg_generator_seed(g), C.rg_generator_offset(g)
 end
 
 -- Other streams than the default one, and where they stood before a part that runs now drew from
--- them; `outer`: the same of the part around it.
+-- them: a list of {stream, seed, offset}; `outer`: that of the part around it.
 local noted
 
+local function has(list, generator)
+  for i = 1, #list do
+    if list[i][1] == generator then return true end
+  end
+  return false
+end
+
 local function note(generator)
-  local level = noted
-  while level do
-    level.of[generator] = level.of[generator] or standing(generator._g)
-    level = level.outer
+  local list = noted
+  while list do
+    if not has(list, generator) then list[#list + 1] = { generator, standing(generator._g) } end
+    list = list.outer
   end
 end
 
-local NOTED = state.exchange(function(value)
-  local before = noted
-  noted, random.drawn = value, value and note or nil
-  return before
-end)
+-- The first run of a part: streams are noted, and nothing is recorded for gradients.
+local FIRST = {}
+
+function FIRST.on(entry)
+  entry.grad = C.rg_grad_mode(entry.grad)
+  entry.noted, noted = noted, entry.noted
+  random.drawn = noted and note or nil
+end
+
+FIRST.off = FIRST.on
 
 -- The random numbers and the mixed precision of another time; parts may lie in parts.
+local NONE = {}
+
 local THEN = state.exchange(function(value)
-  local before = { default = standing(), streams = {}, cast = C.rg_autocast_set(value.cast),
-    again = M.again }
-  C.rg_generator_set(C.rg_generator_default(), value.default.seed, value.default.offset)
-  for generator, at in pairs(value.streams) do
-    before.streams[generator] = standing(generator._g)
-    C.rg_generator_set(generator._g, at.seed, at.offset)
+  local seed, offset = standing()
+  local before = { seed = seed, offset = offset, cast = C.rg_autocast_set(value.cast),
+    again = M.again, streams = #value.streams > 0 and {} or NONE }
+  C.rg_generator_set(C.rg_generator_default(), value.seed, value.offset)
+  for i = 1, #value.streams do
+    local generator, its_seed, its_offset = unpack(value.streams[i])
+    before.streams[i] = { generator, standing(generator._g) }
+    C.rg_generator_set(generator._g, its_seed, its_offset)
   end
   M.again = value.again
   return before
@@ -83,15 +99,17 @@ end)
 
 -- How many calls drew in the recording that is on, and which one it is. 0: none is, -1: calls are
 -- captured without one.
+local number = ffi.new 'int64_t[1]'
+
 local function recorded()
-  local number = ffi.new 'int64_t[1]'
+  if C.rg_capturing() == 0 then return 0, 0 end
   local n = C.rg_record_draws(number)
-  return n, number[0] == 0 and C.rg_capturing() == 1 and -1 or tonumber(number[0])
+  local recording = tonumber(number[0])
+  return n, recording == 0 and -1 or recording
 end
 
 -- Both passes of a part belong to the same plan, or to none.
-local function check_place(past)
-  local _, recording = recorded()
+local function check_place(past, recording)
   if not past.drew or recording == past.recording then return end
   blame.raise(recording == 0
     and 'recompute: the part was captured and its backward pass is not: a replay draws other '
@@ -104,11 +122,17 @@ end
 
 -- Compute again from copies of the inputs and go back through that.
 local function gradients(f, args, inputs, past, dout)
-  check_place(past)
+  local _, recording = recorded()
+  check_place(past, recording)
   local again, copies = { unpack(args, 1, args.n) }, {}
   local dx = { false }
-  local value = { default = past.default, streams = past.streams, cast = past.cast, again = true }
-  local part = ffi.new('rg_recomputed', { 1, past.first, past.last })
+  local value = { seed = past.seed, offset = past.offset, streams = past.streams, cast = past.cast,
+    again = true }
+  local function second(...)
+    if recording < 1 then return f(...) end
+    local part = ffi.new('rg_recomputed', { 1, past.first, past.last })
+    return state.with(REPEATED, { value = part }, f, ...)
+  end
   state.with(THEN, { value = value }, function()
     for at, x in pairs(inputs) do
       local copy = x:detach():clone()
@@ -116,7 +140,7 @@ local function gradients(f, args, inputs, past, dout)
       again[at], copies[at] = copy, copy
     end
     local results = grad.enable_grad(function()
-      return { state.with(REPEATED, { value = part }, f, unpack(again, 1, args.n)) }
+      return { second(unpack(again, 1, args.n)) }
     end)
     local last
     for i = 1, #dout do
@@ -143,7 +167,9 @@ end
 ---@param ... any its arguments
 ---@return any what f returns
 function M.try(f, ...)
-  local value = { default = standing(), streams = {}, cast = C.rg_autocast(), again = true }
+  local seed, offset = standing()
+  local value = { seed = seed, offset = offset, streams = NONE, cast = C.rg_autocast(),
+    again = true }
   return state.with(THEN, { value = value }, f, ...)
 end
 
@@ -166,7 +192,9 @@ function M.recompute(f, ...)
   end
   if not grad.recording() then return f(...) end
   local args, inputs, list, versions = { n = select('#', ...), ... }, {}, { anchored() }, {}
-  local past = { default = standing(), streams = {}, cast = C.rg_autocast(), wants = {} }
+  local seed, offset = standing()
+  local past = { seed = seed, offset = offset, streams = { outer = noted }, cast = C.rg_autocast(),
+    wants = {} }
   past.first, past.recording = recorded()
   for at = 1, args.n do
     if ref.is(args[at]) then
@@ -176,10 +204,10 @@ function M.recompute(f, ...)
       past.wants[at] = x.requires_grad
     end
   end
-  local results = { state.with(NOTED, { value = { of = past.streams, outer = noted } },
-    grad.no_grad, f, ...) }
+  local results = { state.with(FIRST, { grad = 0, noted = past.streams }, f, ...) }
+  past.streams.outer = nil
   past.last = recorded()
-  past.drew = standing().offset ~= past.default.offset or next(past.streams) ~= nil
+  past.drew = select(2, standing()) ~= offset or #past.streams > 0
   if past.drew and past.recording == -1 then
     blame.raise('recompute: calls captured without a graph draw new random numbers each time, and '
       .. 'both passes of a part need the same; ridge.capture gives them these')
