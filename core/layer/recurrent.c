@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Recurrent layers: what comes in was multiplied for all places at once; here one place follows the
+** Recurrent layers: what comes in is multiplied for all places at once; then one place follows the
 ** other.
 */
 #include "layer/compound.h"
@@ -139,25 +139,37 @@ static rg_status place(const cell *own, const rg_tensor *zx, int64_t at, run *r)
   return rg_unsqueeze(r->h, 1, &r->y[at]);
 }
 
-/* A state of zeros where none is given. */
-static rg_status begin(const rg_tensor *given, const rg_tensor *zx, int64_t n, rg_tensor **out)
+/* The state before as [batch x n], where it is given. */
+static rg_status given(const rg_tensor *state, rg_tensor **out)
 {
-  if (given != NULL) {
-    *out = rg_f_hold(given);
+  return state != NULL ? rg_reshape(state, &state->_shape[1], 2, out) : RG_OK;
+}
+
+/* That after as [1 x batch x n], as the states of several layers lie one behind the other. */
+static rg_status last(const rg_tensor *state, rg_tensor **out)
+{
+  const int64_t shape[] = { 1, state->_shape[0], state->_shape[1] };
+
+  return rg_reshape(state, shape, 3, out);
+}
+
+/* A state of zeros where none is given. */
+static rg_status begin(const rg_tensor *zx, int64_t n, rg_tensor **out)
+{
+  if (*out != NULL) {
     return RG_OK;
   }
   RG_TRY(rg_empty(zx->_dtype, zx->_device, (const int64_t[]){ zx->_shape[0], n }, 2, out));
   return rg_fill_(*out, 0);
 }
 
-static rg_status sequence(const cell *own, const rg_tensor *zx, const rg_tensor *h,
-                          const rg_tensor *c, bool backwards, run *r)
+static rg_status sequence(const cell *own, const rg_tensor *zx, bool backwards, run *r)
 {
   int64_t length = zx->_shape[1];
 
-  RG_TRY(begin(h, zx, own->n, &r->h));
+  RG_TRY(begin(zx, own->n, &r->h));
   if (own->kind == RG_CELL_LSTM) {
-    RG_TRY(begin(c, zx, own->n, &r->c));
+    RG_TRY(begin(zx, own->n, &r->c));
   }
   for (int64_t i = 0; i < length; i++) {
     RG_TRY(place(own, zx, backwards ? length - 1 - i : i, r));
@@ -167,7 +179,7 @@ static rg_status sequence(const cell *own, const rg_tensor *zx, const rg_tensor 
 
 /* -- The layer ----------------------------------------------------------------------- */
 
-static rg_status check_state(const char *name, const rg_tensor *x, const int64_t shape[2])
+static rg_status check_state(const char *name, const rg_tensor *x, const int64_t shape[3])
 {
   char text[128];
 
@@ -175,9 +187,9 @@ static rg_status check_state(const char *name, const rg_tensor *x, const int64_t
     return RG_OK;
   }
   RG_TRY(rg_tensor_check(x, "recurrent"));
-  if (!rg_tensor_shaped(x, shape, 2)) {
-    return rg_fail(RG_ESHAPE, "recurrent: %s is %s, wanted [%lld,%lld]", name,
-                   rg_tensor_text(x, text, sizeof(text)), (long long)shape[0], (long long)shape[1]);
+  if (!rg_tensor_shaped(x, shape, 3)) {
+    return rg_fail(RG_ESHAPE, "recurrent: %s is %s, wanted [1,%lld,%lld]", name,
+                   rg_tensor_text(x, text, sizeof(text)), (long long)shape[1], (long long)shape[2]);
   }
   return RG_OK;
 }
@@ -190,64 +202,111 @@ static rg_status check_state(const char *name, const rg_tensor *x, const int64_t
 RG_ARGS_STRUCT(rg_recurrent_args, RG_RECURRENT_ARGS);
 
 /* In the order of the call. */
-enum { ZX, H, C, W, B };
+enum { X, H, C, W, B, WX, BX, N_IN };
+
+/* Of a place at least, and of one number of gates. */
+static rg_status check_sizes(const rg_call *call, int64_t n_gates)
+{
+  const rg_tensor *x = call->in[X];
+  const rg_tensor *w = call->in[W];
+  const rg_tensor *wx = call->in[WX];
+  bool fits =
+      x->_ndim == 3 && x->_shape[1] >= 1 && w->_ndim == 2 && w->_shape[0] == n_gates * w->_shape[1];
+  long long n = n_gates;
+  char a[96];
+  char b[96];
+  char c[96];
+
+  if (wx == NULL) {
+    return fits && x->_shape[2] == w->_shape[0]
+               ? RG_OK
+               : rg_fail(RG_ESHAPE,
+                         "recurrent: x is %s and w %s, wanted [batch,length,%lldn], [%lldn,n]",
+                         rg_tensor_text(x, a, sizeof(a)), rg_tensor_text(w, b, sizeof(b)), n, n);
+  }
+  return fits && wx->_ndim == 2 && wx->_shape[0] == w->_shape[0] && wx->_shape[1] == x->_shape[2]
+             ? RG_OK
+             : rg_fail(RG_ESHAPE,
+                       "recurrent: x is %s, wx %s and w %s, wanted [batch,length,m], [%lldn,m], "
+                       "[%lldn,n]",
+                       rg_tensor_text(x, a, sizeof(a)), rg_tensor_text(wx, b, sizeof(b)),
+                       rg_tensor_text(w, c, sizeof(c)), n, n);
+}
 
 static rg_status infer(rg_call *call)
 {
-  const rg_tensor *zx = call->in[ZX];
-  const rg_tensor *w = call->in[W];
+  const rg_tensor *x = call->in[X];
   int32_t kind = ((const rg_recurrent_args *)call->args)->cell;
-  char a[128];
-  char b[128];
-  int64_t n_gates = kind == RG_CELL_LSTM ? 4 : 3;
 
   if (kind < 0 || kind >= RG_CELL_COUNT) {
     return rg_fail(RG_EARG, "recurrent: there is no cell %d", kind);
   }
-  if (zx->_ndim != 3 || zx->_shape[1] < 1 || w->_ndim != 2 || zx->_shape[2] != w->_shape[0] ||
-      w->_shape[0] != n_gates * w->_shape[1]) {
-    return rg_fail(RG_ESHAPE,
-                   "recurrent: zx is %s and w %s, wanted [batch,length,%lldn], [%lldn,n]",
-                   rg_tensor_text(zx, a, sizeof(a)), rg_tensor_text(w, b, sizeof(b)),
-                   (long long)n_gates, (long long)n_gates);
+  RG_TRY(check_sizes(call, kind == RG_CELL_LSTM ? 4 : 3));
+  if (call->in[BX] != NULL && call->in[WX] == NULL) {
+    return rg_fail(RG_EARG, "recurrent: bx is given without wx");
   }
-  int64_t state[] = { zx->_shape[0], w->_shape[1] };
+  int64_t state[] = { 1, x->_shape[0], call->in[W]->_shape[1] };
 
-  if (zx->_shape[1] > INT32_MAX) {
-    return rg_fail(RG_ESHAPE, "recurrent: %lld places", (long long)zx->_shape[1]);
+  if (x->_shape[1] > INT32_MAX) {
+    return rg_fail(RG_ESHAPE, "recurrent: %lld places", (long long)x->_shape[1]);
   }
   call->n_out = kind == RG_CELL_LSTM ? 3 : 2;
   RG_TRY(check_state("h", call->in[H], state));
   return check_state("c", call->in[C], state);
 }
 
-static rg_status expand(const rg_call *call, rg_tensor **out)
+/* What comes in, multiplied for all places. */
+static rg_status multiplied(const rg_tensor *const *in, rg_tensor **zx)
+{
+  if (in[WX] != NULL) {
+    return rg_linear(in[X], in[WX], in[BX], RG_ACT_NONE, zx);
+  }
+  *zx = rg_f_hold(in[X]);
+  return RG_OK;
+}
+
+/* All places, and the outputs side by side. */
+static rg_status places(const rg_call *call, run *r, rg_tensor **out)
 {
   const rg_recurrent_args *args = call->args;
   const rg_tensor *const *in = call->in;
   const cell own = { .w = in[W], .b = in[B], .n = in[W]->_shape[1], .kind = args->cell };
-  int32_t length = (int32_t)in[ZX]->_shape[1];
-  run r = { 0 };
-  rg_status status;
+  rg_tensor *zx = NULL;
 
-  r.y = rg_host_zeroed((size_t)length * sizeof(rg_tensor *));
+  RG_TRY(given(in[H], &r->h));
+  RG_TRY(given(own.kind == RG_CELL_LSTM ? in[C] : NULL, &r->c));
+  RG_TRY(multiplied(in, &zx));
+  rg_status status = sequence(&own, zx, args->backwards != 0, r);
+
+  rg_tensor_release(zx);
+  RG_TRY(status);
+  return rg_concat((const rg_tensor *const *)r->y, (int32_t)in[X]->_shape[1], 1, out);
+}
+
+static rg_status expand(const rg_call *call, rg_tensor **out)
+{
+  int32_t length = (int32_t)call->in[X]->_shape[1];
+  run r = { .y = rg_host_zeroed((size_t)length * sizeof(rg_tensor *)) };
+
   if (r.y == NULL) {
     return rg_fail(RG_ENOMEM, "recurrent: no memory for a list of %d places", length);
   }
-  status = sequence(&own, in[ZX], in[H], in[C], args->backwards != 0, &r);
-  if (status == RG_OK) {
-    status = rg_concat((const rg_tensor *const *)r.y, length, 1, &out[0]);
+  rg_status status = places(call, &r, &out[0]);
+
+  status = status == RG_OK ? last(r.h, &out[1]) : status;
+  if (status == RG_OK && r.c != NULL) {
+    status = last(r.c, &out[2]);
   }
   for (int32_t i = 0; i < length; i++) {
     rg_tensor_release(r.y[i]);
   }
   rg_host_free(r.y);
-  if (status == RG_OK) {
-    out[1] = rg_tensor_retain(r.h);
-    out[2] = rg_tensor_retain(r.c);
-  }
   rg_tensor_release(r.h);
   rg_tensor_release(r.c);
+  for (int32_t i = 0; i < call->n_out && status != RG_OK; i++) {
+    rg_tensor_release(out[i]);
+    out[i] = NULL;
+  }
   return status;
 }
 
@@ -257,24 +316,29 @@ const rg_op rg_op_recurrent = {
   .name = "recurrent",
   .doc = "a recurrent layer over a sequence, in one direction",
   .id = RG_OP_RECURRENT,
-  RG_INPUTS(RG_IN("zx", INPUT, ANY), RG_OPTIONAL("h", INPUT, ANY), RG_OPTIONAL("c", INPUT, ANY),
-            RG_IN("w", WEIGHT, ANY), RG_OPTIONAL("b", BIAS, ANY)),
+  RG_INPUTS(RG_IN("x", INPUT, ANY), RG_OPTIONAL("h", INPUT, ANY), RG_OPTIONAL("c", INPUT, ANY),
+            RG_IN("w", WEIGHT, ANY), RG_OPTIONAL("b", BIAS, ANY), RG_OPTIONAL("wx", WEIGHT, ANY),
+            RG_OPTIONAL("bx", BIAS, ANY)),
   .result = { "y", "h", "c" },
   RG_ARGS(rg_recurrent_args, recurrent_args),
   .infer = infer,
   .expand = expand,
 };
 
-rg_status rg_recurrent(const rg_tensor *zx, const rg_tensor *h, const rg_tensor *c,
-                       const rg_tensor *w, const rg_tensor *b, int32_t cell_kind, int32_t backwards,
-                       rg_tensor **y, rg_tensor **h_last, rg_tensor **c_last)
+rg_status rg_recurrent(const rg_tensor *x, const rg_tensor *h, const rg_tensor *c,
+                       const rg_tensor *wx, const rg_tensor *bx, const rg_tensor *w,
+                       const rg_tensor *b, int32_t cell_kind, int32_t backwards, rg_tensor **y,
+                       rg_tensor **h_last, rg_tensor **c_last)
 {
+  const rg_tensor *const in[N_IN] = {
+    [X] = x, [H] = h, [C] = c, [W] = w, [B] = b, [WX] = wx, [BX] = bx
+  };
   rg_tensor *out[RG_MAX_OUT] = { NULL };
 
   if (y == NULL || h_last == NULL || (c_last == NULL && cell_kind == RG_CELL_LSTM)) {
     return rg_fail(RG_EARG, "recurrent: a pointer is NULL");
   }
-  RG_TRY(rg_run_body(&rg_op_recurrent, (const rg_tensor *const[]){ zx, h, c, w, b }, 5,
+  RG_TRY(rg_run_body(&rg_op_recurrent, in, N_IN,
                      &(rg_recurrent_args){ .cell = cell_kind, .backwards = backwards }, out));
   *y = out[0];
   *h_last = out[1];

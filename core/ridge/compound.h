@@ -151,21 +151,22 @@ enum { RG_CELL_LSTM, RG_CELL_GRU, RG_CELL_COUNT };
 /*
 ** One recurrent layer over a sequence, in one direction.
 **
-** zx       [batch x length x gates n]: what comes in, already multiplied by its weight; length at
-**          least 1; 4 gates or 3
-** h, c     [batch x n]: the state before; c NULL for a GRU; both NULL: zeros
+** x        [batch x length x m], length at least 1
+** h, c     [1 x batch x n]: the state before; c NULL for a GRU; both NULL: zeros
+** wx, bx   [gates n x m], and [gates n] or NULL, of what comes in; 4 gates or 3; wx NULL: x is
+**          multiplied by it already, [batch x length x gates n]
 ** w, b     [gates n x n], and [gates n] or NULL, of what goes from place to place
 ** cell     RG_CELL_...
 ** backwards
 **          1: from the last place to the first
 ** y        out: new tensor [batch x length x n], the h of each place
 ** h_last, c_last
-**          out: the state after; c_last NULL for a GRU
+**          out: the state after, [1 x batch x n]; c_last NULL for a GRU
 ** RG_ESHAPE, RG_EDTYPE, RG_EARG.
 */
-RG_API rg_status rg_recurrent(const rg_tensor *zx, const rg_tensor *h, const rg_tensor *c,
-                              const rg_tensor *w, const rg_tensor *b, int32_t cell,
-                              int32_t backwards, rg_tensor **y, rg_tensor **h_last,
-                              rg_tensor **c_last) RG_CHECK;
+RG_API rg_status rg_recurrent(const rg_tensor *x, const rg_tensor *h, const rg_tensor *c,
+                              const rg_tensor *wx, const rg_tensor *bx, const rg_tensor *w,
+                              const rg_tensor *b, int32_t cell, int32_t backwards, rg_tensor **y,
+                              rg_tensor **h_last, rg_tensor **c_last) RG_CHECK;
 
 #endif

@@ -52,6 +52,13 @@ local function entry_of(module)
   return { module = module, path = path, prefix = path .. '.' }
 end
 
+--- The path of what has a name in the module being called.
+---@param name string
+---@return string
+function M.path(name)
+  return (stack[depth] and stack[depth].prefix or '') .. name
+end
+
 -- -- Ranges -----------------------------------------------------------------------------------
 
 local function finish(at, range, before, ...)
@@ -74,11 +81,12 @@ function M.call(f, module, ...)
   return finish(at, range, before, xpcall(f, guard.handler, module, ...))
 end
 
---- A state: a range with a name (ridge.state); the entry's `name`.
+--- A state: a range with a name (ridge.state); the entry's `name`.  With `module` it is the path of
+--- a part of a module.
 M.RANGE = {
   on = function(entry)
     entry.before = entry.before or ffi.new 'rg_place'
-    entry.range = C.rg_range_begin(entry.name, 0, entry.before)
+    entry.range = C.rg_range_begin(entry.name, entry.module and 1 or 0, entry.before)
   end,
   off = function(entry) C.rg_range_end(entry.range, entry.before) end,
 }

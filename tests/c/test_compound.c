@@ -35,6 +35,7 @@ static rg_tensor *image, *one, *mean, *var;         /* normalisations */
 static rg_tensor *kernel, *signs;                   /* sketched convolution */
 static rg_tensor *qkv, *omega;                      /* attention */
 static rg_tensor *zx4, *zx3, *state, *w4, *w3, *b4; /* recurrence */
+static rg_tensor *sequence, *wx4, *table;
 
 static void make(void)
 {
@@ -48,17 +49,19 @@ static void make(void)
   omega = DRAWN(5, N / 2);
   zx4 = DRAWN(BATCH, 3, 4 * N);
   zx3 = DRAWN(BATCH, 3, 3 * N);
-  state = DRAWN(BATCH, N);
+  state = DRAWN(1, BATCH, N);
   w4 = DRAWN(4 * N, N);
   w3 = DRAWN(3 * N, N);
   b4 = DRAWN(4 * N);
+  sequence = DRAWN(BATCH, 3, 5);
+  wx4 = DRAWN(4 * N, 5);
+  table = DRAWN(BATCH, N);
 }
 
 static void unmake(void)
 {
-  rg_tensor *all[] = {
-    image, one, mean, var, kernel, signs, qkv, omega, zx4, zx3, state, w4, w3, b4
-  };
+  rg_tensor *all[] = { image, one,   mean, var, kernel, signs,    qkv, omega, zx4,
+                       zx3,   state, w4,   w3,  b4,     sequence, wx4, table };
 
   for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
     rg_tensor_release(all[i]);
@@ -120,12 +123,18 @@ static rg_status directions(rg_tensor **out)
 
 static rg_status lstm(rg_tensor **out)
 {
-  return rg_recurrent(zx4, state, NULL, w4, b4, RG_CELL_LSTM, 1, out, out + 1, out + 2);
+  return rg_recurrent(sequence, state, state, wx4, b4, w4, b4, RG_CELL_LSTM, 1, out, out + 1,
+                      out + 2);
+}
+
+static rg_status multiplied(rg_tensor **out)
+{
+  return rg_recurrent(zx4, state, NULL, NULL, NULL, w4, b4, RG_CELL_LSTM, 1, out, out + 1, out + 2);
 }
 
 static rg_status gru(rg_tensor **out)
 {
-  return rg_recurrent(zx3, NULL, NULL, w3, NULL, RG_CELL_GRU, 0, out, out + 1, NULL);
+  return rg_recurrent(zx3, NULL, NULL, NULL, NULL, w3, NULL, RG_CELL_GRU, 0, out, out + 1, NULL);
 }
 
 static const struct {
@@ -141,6 +150,7 @@ static const struct {
   { "heads, features", features },
   { "random features", directions },
   { "lstm", lstm },
+  { "lstm, multiplied", multiplied },
   { "gru", gru },
 };
 
@@ -187,6 +197,12 @@ static void says(rg_status got, rg_status want, const char *words)
   ok(strstr(rg_error_message(), words) != NULL, rg_error_message());
 }
 
+static rg_status lstm_of(const rg_tensor *x, const rg_tensor *h, const rg_tensor *wx,
+                         const rg_tensor *bx, const rg_tensor *w, rg_tensor **out)
+{
+  return rg_recurrent(x, h, NULL, wx, bx, w, NULL, RG_CELL_LSTM, 0, out, out + 1, out + 2);
+}
+
 static void test_refusals(void)
 {
   rg_tensor *out[3] = { NULL };
@@ -196,7 +212,7 @@ static void test_refusals(void)
   rg_tensor *single = DRAWN(1, CHANNELS);
 
   says(rg_group_norm(image, one, one, 3, 0, out), RG_ESHAPE, "do not fall into 3 groups");
-  says(rg_group_norm(image, state, NULL, 2, 0, out), RG_ESHAPE,
+  says(rg_group_norm(image, table, NULL, 2, 0, out), RG_ESHAPE,
        "the weight is f32[2,6], wanted [4]");
   says(rg_group_norm(NULL, NULL, NULL, 2, 0, out), RG_EARG, "a tensor is expected");
   says(rg_batch_norm(image, NULL, NULL, mean, var, &norm, out), RG_ESHAPE, "4 channels on axis 3");
@@ -211,18 +227,63 @@ static void test_refusals(void)
   says(rg_heads(qkv, NULL, omega, &o, out), RG_EARG, "omega is for random features");
   o.kind = RG_HEADS_MATRIX;
   says(rg_heads(qkv, one, NULL, &o, out), RG_EARG, "goes with tiles");
-  says(rg_feature_attention(state, state, state, omega, 0, 0, out), RG_ESHAPE, "omega f32[5,3]");
-  says(rg_feature_attention(state, state, state, omega, 7, 0, out), RG_EARG, "no kernel 7");
+  says(rg_feature_attention(table, table, table, omega, 0, 0, out), RG_ESHAPE, "omega f32[5,3]");
+  says(rg_feature_attention(table, table, table, omega, 7, 0, out), RG_EARG, "no kernel 7");
   says(rg_random_features(0, 3, NULL, out), RG_EARG, "0 features");
-  says(rg_recurrent(zx3, NULL, NULL, w4, NULL, RG_CELL_LSTM, 0, out, out + 1, out + 2), RG_ESHAPE,
-       "[4n,n]");
-  says(rg_recurrent(zx3, w3, NULL, w3, NULL, RG_CELL_GRU, 0, out, out + 1, NULL), RG_ESHAPE,
-       "h is f32[18,6], wanted [2,6]");
-  says(rg_recurrent(zx4, NULL, NULL, w4, NULL, RG_CELL_LSTM, 0, out, out + 1, NULL), RG_EARG,
-       "NULL");
+  says(lstm_of(zx3, NULL, NULL, NULL, w4, out), RG_ESHAPE, "[batch,length,4n], [4n,n]");
+  says(lstm_of(sequence, NULL, NULL, NULL, w4, out), RG_ESHAPE,
+       "x is f32[2,3,5] and w f32[24,6], wanted [batch,length,4n], [4n,n]");
+  says(lstm_of(sequence, NULL, w4, NULL, w4, out), RG_ESHAPE,
+       "x is f32[2,3,5], wx f32[24,6] and w f32[24,6], wanted [batch,length,m], [4n,m], [4n,n]");
+  says(lstm_of(sequence, NULL, wx4, NULL, w3, out), RG_ESHAPE, "wx f32[24,5] and w f32[18,6]");
+  says(lstm_of(sequence, NULL, b4, NULL, w4, out), RG_ESHAPE, "wx f32[24]");
+  says(lstm_of(table, NULL, wx4, NULL, w4, out), RG_ESHAPE, "x is f32[2,6]");
+  says(lstm_of(sequence, NULL, wx4, one, w4, out), RG_ESHAPE, "linear: the bias is f32[4]");
+  says(lstm_of(zx4, NULL, NULL, b4, w4, out), RG_EARG, "bx is given without wx");
+  says(lstm_of(sequence, table, wx4, b4, w4, out), RG_ESHAPE, "h is f32[2,6], wanted [1,2,6]");
+  says(rg_recurrent(zx4, NULL, w4, NULL, NULL, w4, NULL, RG_CELL_LSTM, 0, out, out + 1, out + 2),
+       RG_ESHAPE, "c is f32[24,6], wanted [1,2,6]");
+  says(rg_recurrent(zx3, w3, NULL, NULL, NULL, w3, NULL, RG_CELL_GRU, 0, out, out + 1, NULL),
+       RG_ESHAPE, "h is f32[18,6], wanted [1,2,6]");
+  says(rg_recurrent(zx3, NULL, NULL, NULL, NULL, w3, NULL, 7, 0, out, out + 1, out + 2), RG_EARG,
+       "no cell 7");
+  says(rg_recurrent(zx4, NULL, NULL, NULL, NULL, w4, NULL, RG_CELL_LSTM, 0, out, out + 1, NULL),
+       RG_EARG, "NULL");
   says(rg_max_pool2d(image, NULL, out), RG_EARG, "max_pool2d: there are no options");
   ok(out[0] == NULL && out[1] == NULL && out[2] == NULL, "nothing is written on failure");
   rg_tensor_release(single);
+}
+
+/* -- Recurrence ---------------------------------------------------------------------- */
+
+static bool same(const rg_tensor *x, const rg_tensor *y)
+{
+  return x->_ndim == y->_ndim &&
+         memcmp(x->_shape, y->_shape, (size_t)x->_ndim * sizeof(*x->_shape)) == 0 &&
+         memcmp(x->_data, y->_data, (size_t)x->_count * sizeof(float)) == 0;
+}
+
+/* A layer that multiplies what comes in itself has the bits of one whose input is multiplied. */
+static void test_multiplied(void)
+{
+  rg_tensor *out[3] = { NULL };
+  rg_tensor *want[3] = { NULL };
+  rg_tensor *zx = NULL;
+
+  is_status(lstm(out), RG_OK, "a layer of x");
+  is_status(rg_linear(sequence, wx4, b4, RG_ACT_NONE, &zx), RG_OK, "x, multiplied");
+  is_status(
+      rg_recurrent(zx, state, state, NULL, NULL, w4, b4, RG_CELL_LSTM, 1, want, want + 1, want + 2),
+      RG_OK, "a layer of that");
+  for (int i = 0; i < 3; i++) {
+    ok(same(out[i], want[i]), "the same bits");
+  }
+  ok(out[1]->_ndim == 3 && out[1]->_shape[0] == 1 && out[1]->_shape[1] == BATCH &&
+         out[2]->_shape[2] == N,
+     "states are [1 x batch x n]");
+  rg_tensor_release(zx);
+  release(out);
+  release(want);
 }
 
 /* -- Steps ----------------------------------------------------------------------------- */
@@ -279,6 +340,7 @@ int main(void)
   make();
   test_memory();
   test_refusals();
+  test_multiplied();
   test_steps();
   unmake();
   rg_generator_release(generator);

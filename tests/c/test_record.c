@@ -166,7 +166,8 @@ static void test_bodies(void)
   rg_tensor *x = filled(SHAPE(4, 2), 2, 1);
   rg_tensor *mean = filled(SHAPE(2), 1, 0);
   rg_tensor *var = filled(SHAPE(2), 1, 1);
-  rg_tensor *zx = filled(SHAPE(1, 2, 8), 3, 1);
+  rg_tensor *sequence = filled(SHAPE(1, 2, 3), 3, 1);
+  rg_tensor *wx = filled(SHAPE(8, 3), 2, 1);
   rg_tensor *w = filled(SHAPE(8, 2), 2, 1);
   rg_tensor *y = NULL;
   rg_tensor *out[3] = { NULL };
@@ -187,18 +188,23 @@ static void test_bodies(void)
   is_int(top, 1, "all else is its body");
   rg_graph_release(g);
   begin();
-  is_status(rg_recurrent(zx, NULL, NULL, w, NULL, RG_CELL_LSTM, 0, out, out + 1, out + 2), RG_OK,
-            "an LSTM");
+  is_status(
+      rg_recurrent(sequence, NULL, NULL, wx, NULL, w, NULL, RG_CELL_LSTM, 0, out, out + 1, out + 2),
+      RG_OK, "an LSTM");
   g = end(out[0]);
   top = 0;
   int32_t cells = 0;
+  int32_t products = 0;
 
   for (int32_t i = 0; i < rg_ir_n_nodes(g); i++) {
     top += rg_ir_node_at(g, i)->parent == RG_IR_NONE;
+    products +=
+        rg_ir_node_at(g, i)->parent == 0 && strcmp(rg_ir_node_at(g, i)->op->name, "linear") == 0;
     cells += strcmp(rg_ir_node_at(g, i)->op->name, "recurrent_cell") == 0;
   }
   is_int(top, 1, "is one node");
-  is_int(cells, 2, "with two places in it");
+  is_int(products, 1, "with the product of all places in it");
+  is_int(cells, 2, "and two places");
   rg_graph_release(g);
   for (int32_t i = 0; i < 3; i++) {
     rg_tensor_release(out[i]);
@@ -206,7 +212,8 @@ static void test_bodies(void)
   rg_tensor_release(x);
   rg_tensor_release(mean);
   rg_tensor_release(var);
-  rg_tensor_release(zx);
+  rg_tensor_release(sequence);
+  rg_tensor_release(wx);
   rg_tensor_release(w);
   rg_tensor_release(y);
 }

@@ -155,6 +155,15 @@ function M.again(status, f, ...)
   retry(nil, status, f, ...)
 end
 
+--- The same, raised as of the function the user called.
+---@param as string
+---@param status number what the call returned
+---@param f cdata the C function
+---@param ... any its arguments
+function M.again_as(as, status, f, ...)
+  retry(as, status, f, ...)
+end
+
 --- Call a function, once more if memory ran out, or raise.  What its pointers point to has to be in
 --- variables of the caller, with no condition between them and the call: compiled code forgets a
 --- variable at the first condition behind its last use.

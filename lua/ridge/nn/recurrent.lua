@@ -2,8 +2,8 @@
 --- Recurrent layers: LSTM (Hochreiter and Schmidhuber, 1997; Gers et al., 2000) and GRU (Cho et
 --- al., 2014), with PyTorch's order of gates and two biases.
 ---
---- What comes in is multiplied for all places at once; what goes from place to place follows one
---- after the other, in the core.
+--- A layer in one direction is one operation of the core (ridge/compound.h): what comes in is
+--- multiplied for all places at once; what goes from place to place follows one after the other.
 
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
@@ -14,7 +14,9 @@ local base = require 'ridge.nn.layer'
 local linear = require 'ridge.nn.dense'
 local ops = require 'ridge.tensor.ops'
 local options = require 'ridge.options'
+local ranges = require 'ridge.ranges'
 local ref = require 'ridge.ffi.ref'
+local state = require 'ridge.state'
 local Module = require 'ridge.nn.module'
 
 local M = {}
@@ -30,22 +32,48 @@ local SPEC = {
 
 -- -- A sequence ---------------------------------------------------------------------------------
 
--- State i of direction k: [layers x directions, batch, hidden] come and go, as in PyTorch.
-local function state_of(self, given, i, k, x)
-  return given and given[i] and given[i]:narrow(1, k, 1):reshape(x:size(1), self.hidden) or nil
+local plain_forward = linear.Linear.forward
+
+-- Is it no more than its weight and bias, which the core's operation takes?
+local function is_plain(input)
+  return getmetatable(input) == linear.Linear and input.forward == plain_forward
+    and input.act == base.ACT.none and not input.recomputes
+    and not (input.p > 0 and input.training)
 end
 
--- One layer in one direction: all outputs and the last state.
+-- State i of direction k: [layers x directions, batch, hidden] come and go, as in PyTorch.
+local function state_of(self, given, i, k)
+  local all = given and given[i]
+  return all and #self.cells > 1 and all:narrow(1, k, 1) or all
+end
+
+-- One layer in one direction: all outputs and the last state, [1 x batch x hidden].
 local function run(self, cell, x, h, c)
-  local zx = cell.input(x) -- [batch x length x gates n]
-  local weight, bias = cell.recurrent.weight, call.pointer(cell.recurrent.bias)
-  local what, backwards = getmetatable(self).__name, cell.backwards and 1 or 0
+  local input, recurrent, wx, bx = cell.input, cell.recurrent, nil, nil
+  if is_plain(input) then
+    wx, bx = input.weight, input.bias
+  else
+    x = input(x) -- [batch x length x gates n]
+  end
+  local w, b, backwards = recurrent.weight, recurrent.bias, cell.backwards and 1 or 0
+  local what, pointer = getmetatable(self).__name, call.pointer
   call.settle()
-  call.run(what, C.rg_recurrent, zx._t, call.pointer(h), call.pointer(c), weight._t, bias,
-    self.kind, backwards, slot, slot + 1, slot + 2)
-  local y, state = ref.wrap(slot[0]), { ref.wrap(slot[1]) }
-  if self.states == 2 then state[2] = ref.wrap(slot[2]) end
-  return y, state
+  local st = C.rg_recurrent(x._t, pointer(h), pointer(c), pointer(wx), pointer(bx), w._t,
+    pointer(b), self.kind, backwards, slot, slot + 1, slot + 2)
+  if st ~= 0 then -- tensors are read here once more, so that they are held until then
+    call.again_as(what, st, C.rg_recurrent, x._t, pointer(h), pointer(c), pointer(wx), pointer(bx),
+      w._t, pointer(b), self.kind, backwards, slot, slot + 1, slot + 2)
+  end
+  local y, last = ref.wrap(slot[0]), { ref.wrap(slot[1]) }
+  if self.states == 2 then last[2] = ref.wrap(slot[2]) end
+  return y, last
+end
+
+-- The same, as a part of the module where somebody wants to know: its path ends in 1, 1b, 2 ...
+local function run_placed(self, cell, ...)
+  if not ranges.on then return run(self, cell, ...) end
+  return state.with(ranges.RANGE, { name = ranges.path(cell.name), module = true }, run, self, cell,
+    ...)
 end
 
 local function check(self, x, given, what)
@@ -80,8 +108,8 @@ local function forward(self, x, given)
     local out = {}
     for d = 1, per do
       local k = (l - 1) * per + d
-      out[d], last[k] = run(self, self.cells[k], x, state_of(self, given, 1, k, x),
-        state_of(self, given, 2, k, x))
+      out[d], last[k] = run_placed(self, self.cells[k], x, state_of(self, given, 1, k),
+        state_of(self, given, 2, k))
     end
     x = per == 1 and out[1] or ops.concat(out, 3)
     if self.training and self.p > 0 and l < self.layers then x = x:dropout(self.p) end
@@ -89,9 +117,7 @@ local function forward(self, x, given)
   local states = {}
   for i = 1, self.states do
     local list = {}
-    for k, state in ipairs(last) do
-      list[k] = state[i]:reshape(1, state[i]:size(1), self.hidden)
-    end
+    for k, each in ipairs(last) do list[k] = each[i] end
     states[i] = #list == 1 and list[1] or ops.concat(list, 1)
   end
   return x, unpack(states)
@@ -115,7 +141,7 @@ local function recurrent(name, kind, gates, states)
     for l = 1, opts.layers do
       for d = 1, self.directions do
         local size = l == 1 and n_in or hidden * self.directions
-        local cell = { backwards = d == 2 }
+        local cell = { backwards = d == 2, name = ('%d%s'):format(l, d == 2 and 'b' or '') }
         for _, each in ipairs { { 'input', size }, { 'recurrent', hidden } } do
           local part, from = each[1], each[2]
           seed = seed and seed + 1
@@ -124,7 +150,7 @@ local function recurrent(name, kind, gates, states)
           in_no_grad(function()
             for _, p in ipairs(made:parameters()) do p.tensor:mul_(bound * from ^ 0.5) end
           end)
-          cell[part] = self:child(('%d%s.%s'):format(l, d == 2 and 'b' or '', part), made)
+          cell[part] = self:child(cell.name .. '.' .. part, made)
         end
         self.cells[#self.cells + 1] = cell
       end

@@ -186,7 +186,8 @@ local BODIES = {
     function()
       return nn.MultiHeadAttention(8, { heads = 2, kind = 'features' }), ridge.randn(2, 3, 8)
     end },
-  recurrent = { 'zx input, h input?, c input?, w weight, b bias?', 'cell = 0, backwards = false',
+  recurrent = { 'x input, h input?, c input?, w weight, b bias?, wx weight?, bx bias?',
+    'cell = 0, backwards = false',
     function() return nn.LSTM(3, 4), ridge.randn(2, 5, 3) end },
   recurrent_cell = { 'z input, h input, c input?, w weight, b bias?', 'cell = 0',
     function() return nn.GRU(3, 4), ridge.randn(2, 5, 3) end, 5 },
