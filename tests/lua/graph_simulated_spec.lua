@@ -100,6 +100,23 @@ describe('plans of graphs on a GPU', function()
     assert.same(state, left)
   end)
 
+  case('run recurrent layers, a node for each layer and direction', function()
+    for _, class in ipairs { nn.LSTM, nn.GRU } do
+      local layer = class(3, 4, { bidirectional = true })
+      local x, h, c = ridge.randn(2, 3, 3), ridge.randn(2, 2, 4), ridge.randn(2, 2, 4)
+      local function f() return layer(x, { h, class == nn.LSTM and c or nil }) end
+      local g, n = ridge.graph(f), 0
+      for _, node in ipairs(g:nodes()) do n = node.op == 'recurrent' and n + 1 or n end
+      assert.equal(2, n)
+      for _, plan in ipairs { g:plan(), g:optimize(ALL):plan(), ridge.capture(f) } do
+        for _ = 1, 3 do
+          for _, each in ipairs { x, h, c } do each:copy_(ridge.randn(unpack(each.shape))) end
+          assert.same(bits.all(f()), bits.all(plan:run()))
+        end
+      end
+    end
+  end)
+
   case('are those of random functions', function()
     local function texts(...)
       local list = bits.flat((functions.rounds(...)))
