@@ -83,6 +83,11 @@ static void beside(char *path, size_t size)
   }
 }
 
+static const rg_device_modes *modes(void)
+{
+  return &rg_modes_now()->device;
+}
+
 static int32_t load(const char *path, bool prefix_is_its_own)
 {
   const rg_gpu_host host = { .abi = RG_GPU_ABI,
@@ -90,7 +95,7 @@ static int32_t load(const char *path, bool prefix_is_its_own)
                              .n_ops = RG_OP_COUNT,
                              .poison = rg_alloc_poisons(),
                              .fail = (rg_fail),
-                             .modes = rg_device_modes_now(),
+                             .modes = modes,
                              .output_new = rg_output_new,
                              .output_write = rg_output_write,
                              .output_finish = rg_output_finish,

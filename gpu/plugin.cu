@@ -440,10 +440,31 @@ static const rg_driver driver = {
   rg_gpu_graph_free,
 };
 static rg_kernel *kernels[RG_OP_COUNT];
+static bool varies[RG_OP_COUNT];
 static rg_backend backend;
+
+/* What a library of the vendor's may compute: those read rg_device_modes.deterministic. */
+static const int32_t by_library[] = {
+  RG_OP_MATMUL,
+  RG_OP_LINEAR,
+  RG_OP_LINEAR_DROPOUT,
+  RG_OP_LOWRANK_LINEAR,
+  RG_OP_SKETCHED_LINEAR,
+  RG_OP_SKETCHED_LINEAR_BITS,
+  RG_OP_SKETCHED_LINEAR_SEED,
+  RG_OP_SCALED_LINEAR,
+  RG_OP_CONV2D,
+  RG_OP_CONV2D_BACK_DATA,
+  RG_OP_CONV2D_BACK_WEIGHT,
+  RG_OP_ATTENTION,
+  RG_OP_ATTENTION_BACK,
+};
 
 static void fill_table(void)
 {
+  for (int32_t op : by_library) {
+    varies[op] = true;
+  }
 #define RG_OP_LINE(NAME, name) kernels[RG_OP_##NAME] = rg_gpu_##name;
   RG_OP_LIST
 #undef RG_OP_LINE
@@ -462,6 +483,7 @@ extern "C" __attribute__((visibility("default"))) rg_status rg_gpu_plugin(const 
   RG_CUDA("cuda", cudaGetDeviceCount(&count));
   fill_table();
   backend.kernels = kernels;
+  backend.varies = varies;
 #ifdef RG_SIM
   const char *prefix = "sim";
 #else

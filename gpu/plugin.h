@@ -8,7 +8,7 @@
 
 #include "op/op.h"
 
-enum { RG_GPU_ABI = 8 };
+enum { RG_GPU_ABI = 9 };
 
 /* What the plugin may call. */
 typedef struct rg_gpu_host {
@@ -17,7 +17,7 @@ typedef struct rg_gpu_host {
   int32_t n_ops;    /* RG_OP_COUNT: both were built from the same list */
   int32_t poison;   /* 1: fill workspaces with 0xff when they are handed out (rg_alloc_poisons) */
   rg_status (*fail)(rg_status code, const char *format, ...);
-  const rg_device_modes *modes;
+  const rg_device_modes *(*modes)(void); /* those that a call of this thread runs under */
   /* files, as rg_output_... writes them */
   rg_status (*output_new)(const char *path, rg_output **out);
   rg_status (*output_write)(rg_output *output, const void *bytes, int64_t n);

@@ -130,7 +130,7 @@ rg_status rg_gpu_scaled_blas(const rg_call *call, const rg_scaled &s, bool *take
   rg_gemm g = {};
 
   *taken = false;
-  if (!rg_gpu->modes->vendor || s.k == 0 || !fits(call, s)) {
+  if (!rg_gpu->modes()->vendor || s.k == 0 || !fits(call, s)) {
     return RG_OK;
   }
   g.m = s.m;

@@ -317,7 +317,7 @@ bool rg_gpu_sketch_expands(const rg_call *call, rg_tensor *const *out)
   int64_t size = dtype == RG_F32 ? 4 : 2;
   int64_t cols = s2->_shape[1];
 
-  return rg_gpu->modes->vendor && call->n_out == 1 && (dtype == RG_F32 || dtype == RG_BF16) &&
+  return rg_gpu->modes()->vendor && call->n_out == 1 && (dtype == RG_F32 || dtype == RG_BF16) &&
          rg_gpu_sketch_fits(call, out) && out[0]->_count >= enough * cols &&
          is_aligned(s1, s1->_stride[0]) && is_aligned(s2, s2->_stride[0]) &&
          2 * s1->_shape[1] * (s1->_shape[0] + cols) * size <= most;

@@ -131,6 +131,33 @@ uint32_t rg_streams_used(int32_t device);
 rg_status rg_device_copy(int32_t to_device, void *to, int32_t from_device, const void *from,
                          int64_t bytes, bool behind) RG_CHECK;
 
+/* How kernels are chosen. */
+typedef struct rg_modes {
+  rg_device_modes device;
+  int32_t gemm; /* path of products on the CPU, RG_GEMM_... */
+} rg_modes;
+
+/* What the process is set to (rg_device_modes_now, rg_set_gemm_path). */
+rg_modes *rg_modes_of_process(void);
+
+/* Those of this thread: of the process, or, while a plan replays or a graph is emitted, those that
+** it was recorded under.  Kernels ask on the thread that called them. */
+const rg_modes *rg_modes_now(void);
+
+extern _Thread_local const rg_modes *rg_modes_entered;
+
+/* Set the modes of this thread, which stay the caller's; NULL: those of the process.  Returns what
+** was set before.  Inline: each replay does so. */
+static inline const rg_modes *rg_modes_enter(const rg_modes *modes)
+{
+  const rg_modes *before = rg_modes_entered;
+
+  rg_modes_entered = modes;
+  return before;
+}
+
+bool rg_modes_same(const rg_modes *a, const rg_modes *b);
+
 /* The driver that has pinned memory: that of the device that was opened first; NULL: none was. */
 const rg_driver *rg_driver_that_pins(void);
 

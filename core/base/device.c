@@ -12,7 +12,8 @@
 static const rg_driver *drivers[RG_DEVICES];
 static const rg_device_source *backend;
 static _Atomic bool opened[RG_DEVICES]; /* somebody asked for it: others are not woken up */
-static rg_device_modes modes = { .vendor = 1, .autotune = 1 };
+static rg_modes of_process = { .device = { .vendor = 1, .autotune = 1 } };
+_Thread_local const rg_modes *rg_modes_entered;
 
 void rg_driver_register(int32_t device, const rg_driver *driver)
 {
@@ -87,7 +88,24 @@ rg_status rg_device_open(int32_t device)
 
 rg_device_modes *rg_device_modes_now(void)
 {
-  return &modes;
+  return &of_process.device;
+}
+
+rg_modes *rg_modes_of_process(void)
+{
+  return &of_process;
+}
+
+const rg_modes *rg_modes_now(void)
+{
+  return rg_modes_entered != NULL ? rg_modes_entered : &of_process;
+}
+
+bool rg_modes_same(const rg_modes *a, const rg_modes *b)
+{
+  return a->device.vendor == b->device.vendor && a->device.autotune == b->device.autotune &&
+         a->device.deterministic == b->device.deterministic && a->device.tf32 == b->device.tf32 &&
+         a->gemm == b->gemm;
 }
 
 rg_status rg_device_facts_of(int32_t device, rg_device_facts *out)

@@ -16,13 +16,12 @@
 /* -- The user's choice ---------------------------------------------------------------------- */
 
 static const char *const path_names[RG_GEMM_COUNT] = { "auto", "onednn", "openblas", "own" };
-static int chosen;
 
 rg_status rg_set_gemm_path(const char *path)
 {
   for (int i = 0; path != NULL && i < RG_GEMM_COUNT; i++) {
     if (strcmp(path, path_names[i]) == 0) {
-      chosen = i;
+      rg_modes_of_process()->gemm = i;
       return RG_OK;
     }
   }
@@ -32,7 +31,7 @@ rg_status rg_set_gemm_path(const char *path)
 
 const char *rg_gemm_path(void)
 {
-  return path_names[chosen];
+  return path_names[rg_modes_of_process()->gemm];
 }
 
 __attribute__((constructor)) static void read_environment(void)
@@ -41,7 +40,7 @@ __attribute__((constructor)) static void read_environment(void)
 
   for (int i = 0; path != NULL && i < RG_GEMM_COUNT; i++) {
     if (strcmp(path, path_names[i]) == 0) {
-      chosen = i;
+      rg_modes_of_process()->gemm = i;
     }
   }
 }
@@ -273,8 +272,10 @@ static rg_status go_blas(rg_ready *r)
 
 bool rg_product_takes_signs(int32_t dtype)
 {
-  return (dtype == RG_F32 || dtype == RG_BF16) &&
-         (chosen == RG_GEMM_AUTO || chosen == RG_GEMM_OWN) && rg_amx_usable();
+  int32_t path = rg_modes_now()->gemm;
+
+  return (dtype == RG_F32 || dtype == RG_BF16) && (path == RG_GEMM_AUTO || path == RG_GEMM_OWN) &&
+         rg_amx_usable();
 }
 
 /* -- Choosing ---------------------------------------------------------------------------------- */
@@ -303,7 +304,7 @@ rg_status rg_product_prepare_path(rg_ready *r, int32_t path)
 rg_status rg_product_prepare(rg_ready *r)
 {
   rg_product *p = &r->p;
-  int32_t path = chosen;
+  int32_t path = rg_modes_now()->gemm;
 
   if (p->n_threads == 0) {
     p->n_threads = rg_threads_for(2.0 * (double)p->m * (double)p->n * (double)(p->k + p->fixed.k));

@@ -111,9 +111,9 @@ static rg_dnnl_array matrix(int64_t rows, int64_t cols, int64_t row, int64_t col
 /* Are bytes multiplied exactly, and does the user let the library do it? */
 static bool wants_dnnl(const work *w)
 {
-  const char *path = rg_gemm_path();
+  int32_t path = rg_modes_now()->gemm;
 
-  return w->whole && w->k > 0 && (strcmp(path, "auto") == 0 || strcmp(path, "onednn") == 0) &&
+  return w->whole && w->k > 0 && (path == RG_GEMM_AUTO || path == RG_GEMM_ONEDNN) &&
          rg_dnnl_adds_bytes();
 }
 

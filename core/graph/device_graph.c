@@ -4,12 +4,10 @@
 ** what the host spends on a replay does not depend on how many steps there are.
 **
 ** While a CUDA graph is captured nothing can be started, allocated or timed, so steps are captured
-** only when all of them have run before on the same stream, in the same modes: then whatever
-** kernels keep for these is there, and the choice among them is made.  The capture itself was such
-** a run, unless it was on another stream, in other modes, or dry; then the next replay goes step
-** by step and the one after it is captured.  A device graph keeps the kernels that the modes asked
-** for: in other modes it is thrown away, and the same starts again.  On another stream it is not:
-** it goes on running on its own (replay.c).
+** only when all of them have run before on the same stream: then whatever kernels keep for it is
+** there, and the choice among them is made.  The capture itself was such a run, unless it was on
+** another stream, or dry; then the next replay goes step by step and the one after it is captured.
+** On another stream a device graph goes on running on its own (replay.c).
 **
 ** Random numbers are others at each replay: a step that draws reads where they begin from memory of
 ** the device (draw_at), which is written before each run.  Where a kernel cannot be captured the
@@ -22,22 +20,15 @@
 
 /* -- How steps ran ----------------------------------------------------------------------- */
 
-static bool same_modes(const rg_device_modes *a, const rg_device_modes *b)
-{
-  return a->vendor == b->vendor && a->autotune == b->autotune &&
-         a->deterministic == b->deterministic && a->tf32 == b->tf32;
-}
-
 static bool is_warm(const rg_plan *plan)
 {
-  return plan->warmth.stream == rg_stream_now(plan->device) &&
-         same_modes(&plan->warmth.modes, rg_device_modes_now());
+  return plan->warm == rg_stream_now(plan->device);
 }
 
 void rg_plan_warmed(rg_plan *plan)
 {
   if (plan->device > RG_CPU && !is_warm(plan)) {
-    plan->warmth = (rg_warmth){ rg_stream_now(plan->device), *rg_device_modes_now() };
+    plan->warm = rg_stream_now(plan->device);
     plan->device_graph.refused = false; /* it may be had as they ran now */
   }
 }
@@ -47,13 +38,13 @@ void rg_plan_warms(rg_plan *plan)
   if (plan->n_steps == 1) {
     rg_plan_warmed(plan);
   } else if (!is_warm(plan)) {
-    plan->warmth.stream = -1;
+    plan->warm = -1;
   }
 }
 
 void rg_plan_cools(rg_plan *plan)
 {
-  plan->warmth.stream = -1;
+  plan->warm = -1;
   plan->prepared = false;
 }
 
@@ -122,6 +113,7 @@ static rg_status draw(rg_plan *plan)
 static rg_status run_kernels(rg_plan *plan)
 {
   for (step *s = plan->first; s != NULL; s = s->next) {
+    (void)rg_modes_enter(&s->modes); /* the replay takes them back */
     RG_TRY(s->kernel(&s->call, s->out, &s->frame));
   }
   return RG_OK;
@@ -159,14 +151,8 @@ bool rg_device_graph_ready(rg_plan *plan)
 {
   rg_device_graph *graph = &plan->device_graph;
 
-  if (graph->handle != NULL && !same_modes(&graph->modes, rg_device_modes_now())) {
-    rg_driver_of(plan->device)->graph_free(plan->device, graph->handle);
-    graph->handle = NULL;
-    take_draws_back(plan);
-  }
   if (graph->handle == NULL && !graph->refused && is_warm(plan)) {
-    graph->stream = plan->warmth.stream;
-    graph->modes = plan->warmth.modes;
+    graph->stream = plan->warm;
     if (take(plan) != RG_OK) {
       refuse(plan);
     }

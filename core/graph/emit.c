@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** How a graph runs: its nodes go through the dispatcher, in their order, while a plan is captured
-** dry.  Each runs at the types it was recorded with; what it makes is released after its last use,
-** so that the plan's arena is laid out by liveness.  No kernel runs and nothing is drawn: choice of
-** kernels, library objects and refusals come with the first replay.
+** dry.  Each runs under the modes it was recorded with; what it makes is released after its last
+** use, so that the plan's arena is laid out by liveness.  No kernel runs and nothing is drawn:
+** choice of kernels, library objects and refusals come with the first replay.
 **
 ** What was there before is read where it lies.  Compounds are looked into: their bodies are
 ** emitted, node by node.
@@ -32,6 +32,7 @@ typedef struct emitting {
   char *args;
   rg_tensor **out;   /* the outputs, held */
   const step **drew; /* by draw: its step */
+  rg_modes modes;    /* of the node that is emitted */
 } emitting;
 
 /* -- Tensors of values -------------------------------------------------------------------- */
@@ -306,6 +307,15 @@ static rg_status blame(const emitting *e, const rg_ir_node *node, rg_status stat
                  line, text);
 }
 
+/* What is emitted from here on runs under these. */
+static void enter_modes(emitting *e, const rg_graph_modes *modes)
+{
+  e->modes = (rg_modes){ { modes->vendor, modes->autotune, modes->deterministic, modes->tf32 },
+                         modes->gemm };
+  (void)rg_modes_enter(&e->modes);
+  (void)rg_autocast_set(modes->autocast);
+}
+
 static rg_status emit_node(emitting *e, int32_t number)
 {
   const rg_ir_node *node = rg_ir_node_at(e->g, number);
@@ -317,7 +327,7 @@ static rg_status emit_node(emitting *e, int32_t number)
     return RG_OK;
   }
   rg_place_now.module = *module != '\0' ? rg_text_keep(module) : NULL;
-  (void)rg_autocast_set(rg_ir_modes_of(e->g, node->modes)->autocast);
+  enter_modes(e, rg_ir_modes_of(e->g, node->modes));
   status = find_written(e, node);
   status = status == RG_OK ? run_node(e, node, out) : status;
   if (status == RG_OK) {
@@ -459,6 +469,7 @@ static void emitting_end(emitting *e)
 
 /* What emission changes of a thread, and what it was. */
 typedef struct settings {
+  const rg_modes *modes;
   rg_place place;
   uint32_t ring;
   int32_t autocast;
@@ -470,6 +481,7 @@ static void settings_enter(settings *s)
   s->place = rg_place_now;
   s->ring = rg_ring_on;
   s->autocast = rg_autocast();
+  s->modes = rg_modes_enter(NULL);
   s->grad = rg_grad_mode(0);
   rg_ring_on &= 1u << RG_EVENT_ALLOC | 1u << RG_EVENT_FREE; /* nothing else happens */
   rg_capture_dry = true;
@@ -481,6 +493,7 @@ static void settings_leave(const settings *s)
   rg_ring_on = s->ring;
   rg_place_now = s->place;
   (void)rg_autocast_set(s->autocast);
+  (void)rg_modes_enter(s->modes);
   (void)rg_grad_mode(s->grad);
 }
 

@@ -45,7 +45,7 @@ rg_status rg_plan_new(rg_plan **out)
   plan->number = atomic_fetch_add(&n_plans, 1) + 1;
   plan->last = &plan->first;
   plan->device = -1;
-  plan->warmth.stream = -1;
+  plan->warm = -1;
   plan->prepared = true;
   status = rg_arena_new(&plan->arena);
   if (status != RG_OK) {
@@ -78,6 +78,7 @@ rg_status rg_plan_add(rg_plan *plan, const rg_call *call, rg_kernel *kernel, rg_
   s->frame.memo = &s->memo;
   s->frame.path = "";
   s->module = rg_place_now.module;
+  s->modes = *rg_modes_now();
   for (int64_t i = 0; i < n_in; i++) {
     in[i] = call->in[i] != NULL ? freeze(plan, s, call->in[i]) : NULL;
   }
@@ -94,6 +95,10 @@ rg_status rg_plan_add(rg_plan *plan, const rg_call *call, rg_kernel *kernel, rg_
   plan->n_steps++;
   plan->several = plan->several || (plan->n_steps > 1 && plan->device != call->device);
   plan->device = plan->several ? -1 : call->device;
+  plan->mixed = plan->mixed || !rg_modes_same(&s->modes, &plan->first->modes);
+  if (plan->varies == NULL && rg_backend_varies(call->device, call->op, &s->modes)) {
+    plan->varies = s;
+  }
   for (int32_t i = 0; i < s->n_tensors; i++) {
     plan->pinned = plan->pinned || (s->tensors[i]._flags & RG_TENSOR_PINNED) != 0;
   }
@@ -113,6 +118,7 @@ void rg_step_forget(step *s)
 void rg_plan_drop(rg_plan *plan, step *s)
 {
   rg_step_forget(s);
+  plan->varies = plan->varies == s ? NULL : plan->varies;
   for (int32_t i = 0; i < s->n_tensors; i++) {
     rg_storage *storage = s->tensors[i]._storage;
 

@@ -23,28 +23,21 @@ typedef struct step {
   rg_generator *generator;    /* held, for calls that draw */
   const struct step *repeats; /* an earlier one, whose numbers it draws again; NULL: its own */
   const char *module;         /* whose call it was in (ridge/ring.h); NULL: none */
+  rg_modes modes;             /* that it was captured under, and runs under */
   rg_tensor **out;
   rg_tensor *tensors; /* the inputs that are there, then the results */
   int32_t n_tensors;
 } step;
 
-/* How all steps of a plan ran last: what kernels keep for a stream and for modes (a library that
-** was started, workspaces, algorithms that were timed) is there for these. */
-typedef struct rg_warmth {
-  int32_t stream; /* -1: they did not all run, or not all alike */
-  rg_device_modes modes;
-} rg_warmth;
-
 /* What a device keeps of a plan to run all of it as a CUDA graph (device_graph.c). */
 typedef struct rg_device_graph {
-  void *handle;          /* the driver's; NULL: not yet, or it cannot be had */
-  int32_t stream;        /* that it was captured on and runs on */
-  rg_device_modes modes; /* that its kernels were chosen by */
-  bool refused;          /* it cannot be had as steps ran last: they run one by one */
-  int64_t n_draws;       /* steps that draw */
-  rg_block draws;        /* on the device: each one's numbers at the next replay */
-  rg_draw *next;         /* here: the same */
-  char why[160];         /* it was refused */
+  void *handle;    /* the driver's; NULL: not yet, or it cannot be had */
+  int32_t stream;  /* that it was captured on and runs on */
+  bool refused;    /* it cannot be had as steps ran last: they run one by one */
+  int64_t n_draws; /* steps that draw */
+  rg_block draws;  /* on the device: each one's numbers at the next replay */
+  rg_draw *next;   /* here: the same */
+  char why[160];   /* it was refused */
 } rg_device_graph;
 
 struct rg_plan {
@@ -60,7 +53,11 @@ struct rg_plan {
   int32_t device;      /* of all steps; -1: of several, or none yet */
   bool several;        /* devices */
   bool pinned;         /* some tensor is, and copies into it may be under way */
-  rg_warmth warmth;
+  bool mixed;          /* not all steps were captured under the same modes */
+  int32_t warm;        /* the stream that all steps ran on last: what kernels keep for it (a library
+                       ** that was started, workspaces, algorithms that were timed) is there; -1:
+                       ** they did not all run, or not all alike */
+  const step *varies;  /* the first that may give other bits from run to run; NULL: none does */
   rg_device_graph device_graph;
   double flops;
   double bytes;
@@ -91,7 +88,7 @@ void rg_step_draw(step *s);
 void rg_step_wrote(const step *s);
 
 /* Can the plan run as a CUDA graph?  Captured first where it was not and its steps ran as they
-** would run now; one of other modes is thrown away. */
+** would run now. */
 bool rg_device_graph_ready(rg_plan *plan);
 
 /* All steps ran one by one, just now and here. */

@@ -145,15 +145,16 @@ rg_status rg_recording_value(rg_recording *r, const rg_tensor *x, int32_t *out)
 
 static rg_status add_modes(recording *r, const rg_call *call, int32_t *out)
 {
-  const rg_device_modes *device = rg_device_modes_now();
+  const rg_modes *under = rg_modes_now();
   const rg_graph_modes modes = { .compute = call->compute,
                                  .weight_cast = call->weight_cast,
                                  .autocast = rg_autocast(),
                                  .layout = -1,
-                                 .vendor = device->vendor,
-                                 .autotune = device->autotune,
-                                 .deterministic = device->deterministic,
-                                 .tf32 = device->tf32 };
+                                 .vendor = under->device.vendor,
+                                 .autotune = under->device.autotune,
+                                 .deterministic = under->device.deterministic,
+                                 .tf32 = under->device.tf32,
+                                 .gemm = under->gemm };
 
   return rg_ir_modes_add(r->g, &modes, out);
 }

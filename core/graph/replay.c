@@ -109,6 +109,9 @@ static inline __attribute__((always_inline)) rg_status run_each(rg_plan *plan, b
     if (rg_interrupt_pending()) {
       return rg_fail(RG_EINTR, "interrupted");
     }
+    if (plan->mixed) {
+      (void)rg_modes_enter(&s->modes);
+    }
     RG_TRY(heard ? observe_step(s, index++) : run_step(s));
   }
   return RG_OK;
@@ -191,18 +194,31 @@ static rg_status replay(rg_plan *plan, int64_t n)
   return status;
 }
 
-rg_status rg_plan_replay(rg_plan *plan, int64_t n)
+/* Who asks for the same bits each time does not get a plan that promised nothing. */
+static rg_status refuse_varying(const rg_plan *plan)
+{
+  const char *module = plan->varies->module;
+  int64_t at = 1;
+
+  for (const step *s = plan->first; s != plan->varies; s = s->next) {
+    at++;
+  }
+  return rg_fail(
+      RG_ECAPTURE,
+      "plan: deterministic is on, and step %lld of %lld (%s%s%s on %s) was captured with "
+      "it off and may give other bits each time; capture the plan again, or turn it off "
+      "to run the plan as it is",
+      (long long)at, (long long)plan->n_steps, plan->varies->call.op->name,
+      module != NULL ? ", " : "", module != NULL ? module : "",
+      rg_device_name(plan->varies->call.device));
+}
+
+/* As a CUDA graph or step by step, under the modes of the first step, which are mostly those of
+** all. */
+static rg_status replay_here(rg_plan *plan, int64_t n)
 {
   int32_t before = 0;
   rg_status status;
-
-  if (plan == NULL || n < 0) {
-    return rg_fail(RG_EARG, "plan: %lld runs of %s", (long long)n,
-                   plan == NULL ? "no plan" : "a plan");
-  }
-  if (rg_capturing()) {
-    return rg_fail(RG_ECAPTURE, "plan: a replay inside a capture would not become part of it");
-  }
   bool as_graph = n > 0 && (is_graph(plan) || plan->device_graph.handle != NULL);
 
   if (as_graph && steps_are_heard()) {
@@ -220,5 +236,26 @@ rg_status rg_plan_replay(rg_plan *plan, int64_t n)
 
     status = status != RG_OK ? status : back;
   }
+  return status;
+}
+
+rg_status rg_plan_replay(rg_plan *plan, int64_t n)
+{
+  const rg_modes *before;
+  rg_status status;
+
+  if (plan == NULL || n < 0) {
+    return rg_fail(RG_EARG, "plan: %lld runs of %s", (long long)n,
+                   plan == NULL ? "no plan" : "a plan");
+  }
+  if (rg_capturing()) {
+    return rg_fail(RG_ECAPTURE, "plan: a replay inside a capture would not become part of it");
+  }
+  if (plan->varies != NULL && n > 0 && rg_modes_now()->device.deterministic != 0) {
+    return refuse_varying(plan);
+  }
+  before = rg_modes_enter(plan->first != NULL ? &plan->first->modes : NULL);
+  status = replay_here(plan, n);
+  (void)rg_modes_enter(before);
   return status;
 }

@@ -85,3 +85,10 @@ rg_kernel *rg_backend_kernel(int32_t device, const rg_op *op)
   }
   return backends[device] != NULL ? backends[device]->kernels[op->id] : NULL;
 }
+
+bool rg_backend_varies(int32_t device, const rg_op *op, const rg_modes *modes)
+{
+  return modes->device.vendor != 0 && modes->device.deterministic == 0 && op->id >= 0 &&
+         backends[device] != NULL && backends[device]->varies != NULL &&
+         backends[device]->varies[op->id];
+}

@@ -293,10 +293,15 @@ void rg_weight_cast_wrote(const rg_storage *of);
 typedef struct rg_backend {
   const char *name;
   rg_kernel *const *kernels;
+  const bool *varies; /* by op id: may it give other bits from run to run, unless the modes are
+                      ** deterministic?  NULL: none does */
 } rg_backend;
 
 void rg_backend_register(int32_t device, const rg_backend *backend);
 rg_kernel *rg_backend_kernel(int32_t device, const rg_op *op);
+
+/* May the operation give other bits from run to run on a device, by these modes? */
+bool rg_backend_varies(int32_t device, const rg_op *op, const rg_modes *modes);
 
 /* The records of list.h, by id. */
 extern const rg_op *const rg_ops[];

@@ -68,8 +68,8 @@ typedef struct rg_device_libraries {
 } rg_device_libraries;
 
 /*
-** How a device's kernels are chosen: settings of the process that every call reads, and every
-** replay of a plan.
+** How a device's kernels are chosen: settings of the process that every call reads.  A plan goes on
+** by those that it was captured under (rg_plan_replay).
 **
 ** What a device promises of nan is less than what the CPU does, in two places, because libraries of
 ** its vendor do them in one pass where nobody else can look: a nan that comes out of a product or a

@@ -35,16 +35,18 @@ RG_API int32_t rg_capturing(void);
 RG_API rg_plan *rg_capture_swap(rg_plan *plan);
 
 /*
-** Run a plan n times, by the device modes that are set now.
+** Run a plan n times.  Each step runs under the modes it was captured under (rg_device_modes,
+** rg_set_gemm_path), whatever is set now; of "auto" the path is chosen when the step first runs.
 **
 ** A GPU does all of it as one graph from the replay on that finds that every step has run before on
-** the same stream and in the same modes: the first or the second one.  The graph goes on running on
-** its stream whatever stream the caller is on; in other modes it is made again in the same way.
+** the same stream: the first or the second one.  The graph goes on running on its stream whatever
+** stream the caller is on.
 **
 ** plan     plans that share weights may run side by side on several threads; one plan may not
 ** n        0 or more
 ** RG_EINTR when a request came between two runs or steps; RG_EARG; RG_ECAPTURE while this thread
-** captures.
+** captures, and where the modes that are set now are deterministic, and those of a step are not and
+** its results may vary from run to run.
 */
 RG_API rg_status rg_plan_replay(rg_plan *plan, int64_t n) RG_CHECK;
 

@@ -33,9 +33,8 @@ enum {
   RG_OUTPUT_KIND_COUNT
 };
 
-/* What a node was recorded under.  A plan of the graph (rg_graph_plan) runs it under its autocast,
-** whatever the thread says, of which compute and weight_cast come; a replay runs by the device
-** modes that are set then (rg_plan_replay), and the others only tell calls apart. */
+/* What a node was recorded under.  A plan of the graph (rg_graph_plan) runs it under the same,
+** whatever is set then and at a replay; compute and weight_cast come of autocast. */
 typedef struct rg_graph_modes {
   int32_t compute;       /* type that the call computed in (rg_call.compute); -1: as inputs come */
   int32_t weight_cast;   /* type that weights were read in; -1: their own */
@@ -45,7 +44,7 @@ typedef struct rg_graph_modes {
   int32_t autotune;      /* ... */
   int32_t deterministic; /* ... */
   int32_t tf32;          /* ... */
-  int32_t gemm;          /* kernel of products on the CPU (rg_set_gemm_path), 0: none was chosen */
+  int32_t gemm;          /* path of products on the CPU, RG_GEMM_... (rg_set_gemm_path) */
 } rg_graph_modes;
 
 /* A value, for readers. */

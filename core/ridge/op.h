@@ -533,7 +533,8 @@ RG_API int32_t rg_autocast(void);
 ** Which library or kernel the CPU uses for products.
 **
 ** path     "auto", "onednn", "openblas" or "own"
-** RG_EARG for another name.  The environment's RIDGE_GEMM sets it at start.
+** RG_EARG for another name.  The environment's RIDGE_GEMM sets it at start.  A plan goes on with
+** the one that it was captured under.
 */
 RG_API rg_status rg_set_gemm_path(const char *path) RG_CHECK;
 RG_API const char *rg_gemm_path(void);

@@ -183,8 +183,8 @@ static cudaDataType_t compute_of(problem *q, const rg_gemm *g)
     q->alpha.i = 1;
     return CUDA_R_32I;
   default:
-    q->compute = g->factor == RG_F32 && rg_gpu->modes->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                                            : CUBLAS_COMPUTE_32F;
+    q->compute = g->factor == RG_F32 && rg_gpu->modes()->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                              : CUBLAS_COMPUTE_32F;
     q->alpha.f = (float)g->scale;
     return CUDA_R_32F;
   }
@@ -202,7 +202,7 @@ static cublasStatus_t describe(problem *q, const rg_gemm *g)
   q->b_data = g->a.data;
   q->c_data = g->c.data;
   q->schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-  if (g->result != RG_F16 && g->result != RG_BF16 && !rg_gpu->modes->deterministic) {
+  if (g->result != RG_F16 && g->result != RG_BF16 && !rg_gpu->modes()->deterministic) {
     q->schemes |= CUBLASLT_REDUCTION_SCHEME_INPLACE;
   }
   TRY(cublasLtMatmulDescInit(&q->desc, q->compute, scale));
@@ -242,7 +242,7 @@ static uint32_t alignment_of(const void *data)
 
 static rg_tuned_key key_of(const problem *q, const rg_gemm *g)
 {
-  const rg_device_modes *modes = rg_gpu->modes;
+  const rg_device_modes *modes = rg_gpu->modes();
   rg_tuned_key key = {};
   int64_t *f = key.field;
   bool many = g->count > 1;
@@ -457,7 +457,7 @@ rg_status rg_blas_run(int32_t device, const char *what, const rg_gemm *g, bool *
       return RG_OK;
     }
   }
-  times = rg_gpu->modes->autotune && !rg_gpu->modes->deterministic && !rg_gpu_captures(device);
+  times = rg_gpu->modes()->autotune && !rg_gpu->modes()->deterministic && !rg_gpu_captures(device);
   *taken = state == RG_TUNED_FIRST && !times && runs(&q, &algo);
   return *taken ? RG_OK : run_new(device, what, &q, &key, times, taken);
 }

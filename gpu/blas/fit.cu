@@ -298,7 +298,7 @@ rg_status rg_gpu_fit(const rg_call *call, const rg_product *p, bool *taken)
   *taken = false;
   g.factor = factor_of(*p);
   g.result = p->c.dtype;
-  if (!rg_gpu->modes->vendor || p->s.where != RG_SIGN_NONE || p->k == 0 || g.factor < 0 ||
+  if (!rg_gpu->modes()->vendor || p->s.where != RG_SIGN_NONE || p->k == 0 || g.factor < 0 ||
       !lies(p->c, p->m, p->n, &g.c) || g.c.transposed || !one_step(*p, p->c, &g.c.step)) {
     return RG_OK;
   }

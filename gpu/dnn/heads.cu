@@ -87,7 +87,7 @@ static rg_dnn_job job_of(void (*build)(rg_dnn_graph *, const void *), const rg_d
                          const rg_frame *frame)
 {
   return rg_dnn_job{
-    build, a, sizeof(*a),         { rg_gpu->modes->deterministic != 0, true, false },
+    build, a, sizeof(*a),         { rg_gpu->modes()->deterministic != 0, true, false },
     0,     2, frame->memo != NULL
   };
 }
@@ -133,7 +133,7 @@ int32_t rg_dnn_attention_back(const rg_call *call, rg_tensor *const *out, rg_fra
   int32_t sm = rg_gpu_capability(call->device);
   bool wide = a.q.shape[3] > MOST_BACK || a.v.shape[3] > MOST_BACK;
 
-  a.deterministic = rg_gpu->modes->deterministic != 0;
+  a.deterministic = rg_gpu->modes()->deterministic != 0;
   if (rg_dnn_wanted()->version < ANY_KEYS && a.k.shape[2] % KEYS != 0) {
     return RG_DNN_NOT;
   }

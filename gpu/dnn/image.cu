@@ -188,7 +188,7 @@ static bool work_of(const rg_call *call, int32_t kind, const rg_tensor *x, const
 
 static rg_dnn_job job_of(const work *v, int64_t room, const rg_frame *frame)
 {
-  const rg_device_modes *modes = rg_gpu->modes;
+  const rg_device_modes *modes = rg_gpu->modes();
   bool single = v->conv.x.type == CUDNN_DATA_FLOAT;
   bool loose = single && modes->tf32 != 0;
 

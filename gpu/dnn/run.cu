@@ -213,7 +213,7 @@ static bool same(const rg_dnn_entry *e, int32_t device, const rg_dnn_job &job)
 ** to take another engine. */
 static bool times(const rg_dnn_job &job)
 {
-  return rg_gpu->modes->autotune > 1 && !job.rules.deterministic;
+  return rg_gpu->modes()->autotune > 1 && !job.rules.deterministic;
 }
 
 /* Plan a proposal, unless that fails or it wants too much. */

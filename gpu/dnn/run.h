@@ -30,7 +30,7 @@ struct rg_dnn_station;
 /* The library where it is there and wanted, else NULL. */
 inline const rg_dnn_library *rg_dnn_wanted(void)
 {
-  return rg_gpu->modes->vendor != 0 ? rg_dnn_open() : NULL;
+  return rg_gpu->modes()->vendor != 0 ? rg_dnn_open() : NULL;
 }
 
 /* A job that is about to run.  It holds the lock of all cuDNN's work until it ends. */

@@ -299,7 +299,7 @@ rg_status rg_gpu_fused(const rg_call *call, rg_tensor *const *out, rg_frame *fra
     c.link[i] = links->at[i];
   }
 #if RG_HAS_COMPILER
-  if (rg_gpu->modes->vendor != 0) {
+  if (rg_gpu->modes()->vendor != 0) {
     bool taken;
 
     frame->path = "compiled";

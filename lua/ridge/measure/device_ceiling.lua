@@ -26,24 +26,23 @@ local TF32 = state.exchange(function(value)
   return before
 end)
 
--- Call a function while products of f32 may, or may not, round their factors.
+-- Call a function while products of f32 may, or may not, round their factors; plans that are
+-- captured meanwhile go on doing so.
 local function with_tf32(on, f, ...)
   return state.with(TF32, { value = on and 1 or 0 }, f, ...)
 end
 
 -- A plan that is measured as a rate: work is what one call does.
-local function ceiling_of(name, unit, plan, work, tf32)
+local function ceiling_of(name, unit, plan, work)
   local windows, k = native.windows(plan), 1
   local self = { name = name, unit = unit }
   function self.run(min_ns)
-    return with_tf32(tf32, function()
-      while true do
-        local window = windows(k, 1, false)[1]
-        self.clock_mhz = window.clock_mhz or self.clock_mhz
-        if window.ns >= min_ns then return work * k / window.ns * 1e9 end
-        k = math.max(k + 1, math.min(8 * k, math.ceil(1.2 * k * min_ns / math.max(window.ns, 1))))
-      end
-    end)
+    while true do
+      local window = windows(k, 1, false)[1]
+      self.clock_mhz = window.clock_mhz or self.clock_mhz
+      if window.ns >= min_ns then return work * k / window.ns * 1e9 end
+      k = math.max(k + 1, math.min(8 * k, math.ceil(1.2 * k * min_ns / math.max(window.ns, 1))))
+    end
   end
   function self.close() plan:release() end
   return self
@@ -54,7 +53,7 @@ local function copy_of(name, where, bytes)
   local n = math.max(1, math.floor(bytes / 8)) -- of two tensors of f32
   local x = ridge.randn(n, { device = where, generator = ridge.generator(1) })
   local plan = ridge.capture(function() return x:clone() end)
-  return ceiling_of(name, 'B/s', plan, 2 * x.bytes, false)
+  return ceiling_of(name, 'B/s', plan, 2 * x.bytes)
 end
 
 local function product_plan(where, dtype, side)
@@ -70,7 +69,7 @@ end
 local function product_of(name, where, dtype, side, tf32)
   local function make(n)
     return with_tf32(tf32, function()
-      return ceiling_of(name, 'flop/s', product_plan(where, dtype, n), 2 * n ^ 3, tf32)
+      return ceiling_of(name, 'flop/s', product_plan(where, dtype, n), 2 * n ^ 3)
     end)
   end
   if side then return make(side) end
