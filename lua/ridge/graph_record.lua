@@ -7,6 +7,7 @@ local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
 local lines = require 'ridge.lines'
 local mode = require 'ridge.tensor.mode'
+local names = require 'ridge.graph_names'
 local plan = require 'ridge.plan'
 local ref = require 'ridge.ffi.ref'
 local state = require 'ridge.state'
@@ -74,9 +75,8 @@ local function gradient_of(tensor)
 end
 
 -- Names for what modules hold, and the gradients that a backward pass left there.
-local function parameters(modules)
-  local list, seen, met = {}, {}, {}
-  for _, module in ipairs(modules) do mode.places(module, list, seen) end
+local function parameters(modules, f, ...)
+  local list, met = names.places(modules, f, ...), {}
   for _, place in ipairs(list) do
     local id = tonumber(ffi.cast('intptr_t', place.tensor._t))
     if not met[id] then -- a tied one has its first name
@@ -124,7 +124,7 @@ function M.call(slot, made, f, ...)
     end
   end
   run(made, seen, f, ...)
-  made.places, made.replaced = parameters(seen.modules), mode.replaced
+  made.places, made.replaced = parameters(seen.modules, f, ...), mode.replaced
   if C.rg_record_held() > 0 then ref.settle() end -- else a collection could find nothing
   call.check(C.rg_record_kept())
   held = nil

@@ -22,7 +22,7 @@ local LUA_ROWS = {
   { "blame" }, { "guard" },
   { "class", "late", "options" }, { "ffi" },
   { "random", "types", "show", "ring", "ranges", "lines" },
-  { "tensor" }, { "choices" },
+  { "tensor" }, { "choices", "graph_names" },
   { "backend", "data", "device", "graph_links", "memory", "nn", "optim", "plan", "process" },
   { "graph_plan", "graph_record" }, { "graph" }, { "capture" }, { "init" }, -- above: loaded late
   { "measure", "plot", "store" },

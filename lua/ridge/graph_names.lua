@@ -1,0 +1,172 @@
+-- SPDX-License-Identifier: MIT
+--- Names of parameters in graphs: those that a module has for them, "conv1.weight". Where several
+--- modules that are parts of no other one have the same, each of these is named as the function
+--- calls it (its upvalue, or the field of one), else by its class: "linear.weight",
+--- "linear_2.weight".
+
+local ffi = require 'ffi'
+local blame = require 'ridge.blame'
+local mode = require 'ridge.tensor.mode'
+
+local M = {}
+
+local function is_module(value)
+  return type(value) == 'table' and type(rawget(value, 'children')) == 'table'
+    and type(rawget(value, 'params')) == 'table' and getmetatable(value) ~= nil
+end
+
+-- Those that are parts of no other one, in the order of their first calls.
+local function roots_of(modules)
+  local below, visited, roots = {}, {}, {}
+  local function visit(module)
+    if visited[module] then return end
+    visited[module] = true
+    for _, child in ipairs(module.children) do
+      below[child.module] = true
+      visit(child.module)
+    end
+  end
+  for _, module in ipairs(modules) do visit(module) end
+  for _, module in ipairs(modules) do
+    if not below[module] then roots[#roots + 1] = module end
+  end
+  return roots
+end
+
+-- -- What a function calls its modules ---------------------------------------------------------
+
+local look -- at a value under a name
+
+local function look_at_fields(names, list, prefix, deeper)
+  local keys = {}
+  for key in next, list do keys[#keys + 1] = key end
+  table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
+  for _, key in ipairs(keys) do
+    if type(key) == 'string' or type(key) == 'number' then
+      look(names, rawget(list, key), prefix .. tostring(key), deeper)
+    end
+  end
+end
+
+function look(names, value, name, deeper)
+  if is_module(value) then
+    if names[value] then return end
+    names[value] = name
+    for _, child in ipairs(value.children) do
+      look(names, child.module, name .. '.' .. child.name, false)
+    end
+    look_at_fields(names, value, name .. '.', false) -- what it keeps without making it a part
+  elseif deeper and type(value) == 'table' and not getmetatable(value) then
+    look_at_fields(names, value, name .. '.', false)
+  end
+end
+
+-- Names of the modules among the globals of a function, as at the prompt; sorted.
+local function globals_of(f)
+  local keys = {}
+  for key, value in next, getfenv(f) do
+    if type(key) == 'string' and is_module(value) then keys[#keys + 1] = key end
+  end
+  table.sort(keys)
+  return keys
+end
+
+-- Names by module, of what one of these is or reads: functions of the user's, and modules.
+local function names_in(...)
+  local names = {}
+  for i = 1, select('#', ...) do
+    local f = select(i, ...)
+    if is_module(f) then
+      look_at_fields(names, f, '', false)
+    elseif type(f) == 'function' and not blame.is_own(debug.getinfo(f, 'S').source) then
+      local at = 1
+      local name, value = debug.getupvalue(f, at)
+      while name do
+        if name ~= '' then look(names, value, name, true) end -- '': its chunk was stripped
+        at = at + 1
+        name, value = debug.getupvalue(f, at)
+      end
+      for _, key in ipairs(globals_of(f)) do look(names, getfenv(f)[key], key, false) end
+    end
+  end
+  return names
+end
+
+-- "nn.LayerNorm": "layer_norm".
+local function word_of(module)
+  local class = getmetatable(module).__name:gsub('^.*%.', '')
+  return (class:gsub('(%l%d*)(%u)', '%1_%2'):gsub('(%u)(%u%l)', '%1_%2'):lower())
+end
+
+-- -- Names that are one's own ------------------------------------------------------------------
+
+local function id_of(place) return tonumber(ffi.cast('intptr_t', place.tensor._t)) end
+
+-- Which lists of places have a name that another one, or an input, has for something else.
+local function clashes_of(lists)
+  local owner, found = {}, {}
+  for i, list in ipairs(lists) do
+    for _, place in ipairs(list) do
+      local other = owner[place.name]
+      if other and other.list ~= i and other.id ~= id_of(place) then
+        found[i], found[other.list] = true, true
+      elseif place.name == 'input' or place.name:find '^input%.%d+$' then
+        found[i] = true
+      end
+      owner[place.name] = other or { list = i, id = id_of(place) }
+    end
+  end
+  return found
+end
+
+local function is_free(taken, list, prefix)
+  for _, place in ipairs(list) do
+    local id = taken[prefix .. place.name]
+    if id and id ~= id_of(place) then return false end
+  end
+  return true
+end
+
+-- Give a list's places their names behind a prefix; what one module calls the same is numbered.
+local function take(taken, list, prefix)
+  for _, place in ipairs(list) do
+    local name, n = prefix .. place.name, 1
+    while taken[name] and taken[name] ~= id_of(place) do
+      n = n + 1
+      name = ('%s%s_%d'):format(prefix, place.name, n)
+    end
+    taken[name], place.name = id_of(place), name
+  end
+end
+
+local function qualify(taken, list, word)
+  local prefix, n = word .. '.', 1
+  while not is_free(taken, list, prefix) do
+    n = n + 1
+    prefix = ('%s_%d.'):format(word, n)
+  end
+  take(taken, list, prefix)
+end
+
+--- Places of the parameters of what was called (mode.places), each tensor under a name that no
+--- other one has.
+---@param modules table list in the order of their calls
+---@param f function|table that called them
+---@param ... any its arguments
+---@return table list
+function M.places(modules, f, ...)
+  local roots, lists, seen = roots_of(modules), {}, {}
+  for i, root in ipairs(roots) do lists[i] = mode.places(root, {}, seen) end
+  local clashes, taken, all = clashes_of(lists), {}, {}
+  local names = next(clashes) and names_in(f, ...)
+  for i, list in ipairs(lists) do
+    if not clashes[i] then take(taken, list, '') end
+  end
+  for i, list in ipairs(lists) do
+    if clashes[i] then qualify(taken, list, names[roots[i]] or word_of(roots[i])) end
+    for _, place in ipairs(list) do all[#all + 1] = place end
+  end
+  return all
+end
+
+return M
