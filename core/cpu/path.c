@@ -29,9 +29,14 @@ rg_status rg_set_gemm_path(const char *path)
                  path == NULL ? "(null)" : path);
 }
 
+const char *rg_gemm_name(int32_t path)
+{
+  return path >= 0 && path < RG_GEMM_COUNT ? path_names[path] : "?";
+}
+
 const char *rg_gemm_path(void)
 {
-  return path_names[rg_modes_of_process()->gemm];
+  return rg_gemm_name(rg_modes_of_process()->gemm);
 }
 
 __attribute__((constructor)) static void read_environment(void)

@@ -310,8 +310,7 @@ static rg_status blame(const emitting *e, const rg_ir_node *node, rg_status stat
 /* What is emitted from here on runs under these. */
 static void enter_modes(emitting *e, const rg_graph_modes *modes)
 {
-  e->modes = (rg_modes){ { modes->vendor, modes->autotune, modes->deterministic, modes->tf32 },
-                         modes->gemm };
+  e->modes = rg_ir_run_modes(modes);
   (void)rg_modes_enter(&e->modes);
   (void)rg_autocast_set(modes->autocast);
 }

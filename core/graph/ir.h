@@ -100,6 +100,10 @@ const char *rg_ir_text_of(const rg_graph *g, rg_ir_text text);
 rg_status rg_ir_modes_add(rg_graph *g, const rg_graph_modes *modes, int32_t *out) RG_CHECK;
 const rg_graph_modes *rg_ir_modes_of(const rg_graph *g, int32_t modes);
 
+/* Those of them that kernels are chosen by; and are two nodes' the same? */
+rg_modes rg_ir_run_modes(const rg_graph_modes *modes);
+bool rg_ir_runs_alike(const rg_graph *g, const rg_ir_node *a, const rg_ir_node *b);
+
 /* A stream of random numbers, held; NULL, or the default one, is 0. */
 rg_status rg_ir_generator_add(rg_graph *g, rg_generator *generator, int32_t *out) RG_CHECK;
 rg_generator *rg_ir_generator_of(const rg_graph *g, int32_t generator);

@@ -23,19 +23,25 @@
 
 #include "graph/json.h"
 #include "graph/text.h"
+#include "ridge/choice.h"
+#include "ridge/image.h"
+
+#define MODE(name) #name, offsetof(rg_graph_modes, name)
 
 const rg_ir_mode rg_ir_mode_fields[] = {
-  { "compute", offsetof(rg_graph_modes, compute), -1, true },
-  { "weight_cast", offsetof(rg_graph_modes, weight_cast), -1, true },
-  { "autocast", offsetof(rg_graph_modes, autocast), -1, true },
-  { "layout", offsetof(rg_graph_modes, layout), -1, false },
-  { "vendor", offsetof(rg_graph_modes, vendor), 1, false },
-  { "autotune", offsetof(rg_graph_modes, autotune), 1, false },
-  { "deterministic", offsetof(rg_graph_modes, deterministic), 0, false },
-  { "tf32", offsetof(rg_graph_modes, tf32), 0, false },
-  { "gemm", offsetof(rg_graph_modes, gemm), 0, false },
-  { NULL, 0, 0, false },
+  { MODE(compute), -1, 0, RG_DTYPE_COUNT - 1, rg_dtype_name },
+  { MODE(weight_cast), -1, 0, RG_DTYPE_COUNT - 1, rg_dtype_name },
+  { MODE(autocast), -1, 0, RG_DTYPE_COUNT - 1, rg_dtype_name },
+  { MODE(layout), -1, RG_NCHW, RG_NHWC, NULL },
+  { MODE(vendor), 1, 0, 1, NULL },
+  { MODE(autotune), 1, 0, 2, NULL },
+  { MODE(deterministic), 0, 0, 1, NULL },
+  { MODE(tf32), 0, 0, 1, NULL },
+  { MODE(gemm), RG_GEMM_AUTO, RG_GEMM_AUTO, RG_GEMM_COUNT - 1, rg_gemm_name },
+  { NULL, 0, 0, 0, 0, NULL },
 };
+
+#undef MODE
 
 /* A text in quotes. */
 static void put_quoted(rg_ir_out *o, const char *text)
@@ -112,13 +118,15 @@ static void put_args(rg_ir_out *o, const rg_graph *g, const rg_ir_node *node)
 static void put_modes(rg_ir_out *o, const rg_graph_modes *modes)
 {
   for (const rg_ir_mode *m = rg_ir_mode_fields; m->name != NULL; m++) {
-    int32_t value = *(const int32_t *)(const void *)((const char *)modes + m->offset);
+    int32_t value = rg_ir_mode_of(modes, m);
 
     if (value == m->fallback) {
       continue;
     }
-    rg_ir_put(o, m->dtype ? ", \"%s\": \"%s\"" : ", \"%s\": ", m->name, rg_dtype_name(value));
-    if (!m->dtype) {
+    rg_ir_put(o, ", \"%s\": ", m->name);
+    if (m->word != NULL) {
+      rg_ir_put(o, "\"%s\"", m->word(value));
+    } else {
       rg_ir_put(o, "%d", value);
     }
   }

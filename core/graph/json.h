@@ -12,8 +12,15 @@ typedef struct rg_ir_mode {
   const char *name;
   size_t offset; /* in rg_graph_modes, an int32_t */
   int32_t fallback;
-  bool dtype; /* written as a type's name */
+  int32_t least;
+  int32_t most;
+  const char *(*word)(int32_t value); /* it is written as; NULL: as a number */
 } rg_ir_mode;
+
+static inline int32_t rg_ir_mode_of(const rg_graph_modes *modes, const rg_ir_mode *m)
+{
+  return *(const int32_t *)(const void *)((const char *)modes + m->offset);
+}
 
 extern const rg_ir_mode rg_ir_mode_fields[]; /* name is NULL at the end */
 

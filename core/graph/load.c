@@ -224,15 +224,28 @@ static bool is_mode(const loading *l, const rg_ir_mode *m)
          (m->offset == offsetof(rg_graph_modes, weight_cast) && rg_json_is(&l->j, "lower"));
 }
 
+/* The value that a mode's word stands for. */
+static bool read_word(loading *l, const rg_ir_mode *m, int32_t *out)
+{
+  if (!rg_json_string(&l->j)) {
+    return false;
+  }
+  for (int32_t value = m->least; value <= m->most; value++) {
+    if (rg_json_is(&l->j, m->word(value))) {
+      *out = value;
+      return true;
+    }
+  }
+  return rg_json_wrong(&l->j, "'%.40s' is no %s", l->j.text, m->name);
+}
+
 static bool read_mode(loading *l, call *c)
 {
   for (const rg_ir_mode *m = rg_ir_mode_fields; m->name != NULL; m++) {
     int32_t *at = (int32_t *)(void *)((char *)&c->modes + m->offset);
 
     if (is_mode(l, m)) {
-      return m->dtype
-                 ? rg_json_string(&l->j) && rg_json_dtype(&l->j, l->j.text, strlen(l->j.text), at)
-                 : read_int(l, INT32_MIN, INT32_MAX, at);
+      return m->word != NULL ? read_word(l, m, at) : read_int(l, m->least, m->most, at);
     }
   }
   return rg_json_wrong(&l->j, "a node has no '%.40s'", l->j.text);

@@ -179,15 +179,20 @@ rg_status rg_plan_facts_of(const rg_plan *plan, rg_plan_facts *out)
   if (plan == NULL || out == NULL) {
     return rg_fail(RG_EARG, "plan: a pointer is NULL");
   }
-  *out = (rg_plan_facts){ .n_steps = plan->n_steps,
-                          .buffer_bytes =
-                              rg_arena_bytes(plan->arena) + rg_arena_bytes(plan->workspace),
-                          .flops = plan->flops,
-                          .bytes = plan->bytes,
-                          .device = plan->device,
-                          .device_graph = plan->device_graph.handle != NULL,
-                          .stream =
-                              plan->device_graph.handle != NULL ? plan->device_graph.stream : -1 };
+  const rg_modes *modes = plan->first != NULL ? &plan->first->modes : rg_modes_now();
+
+  *out =
+      (rg_plan_facts){ .n_steps = plan->n_steps,
+                       .buffer_bytes =
+                           rg_arena_bytes(plan->arena) + rg_arena_bytes(plan->workspace),
+                       .flops = plan->flops,
+                       .bytes = plan->bytes,
+                       .device = plan->device,
+                       .device_graph = plan->device_graph.handle != NULL,
+                       .stream = plan->device_graph.handle != NULL ? plan->device_graph.stream : -1,
+                       .modes = modes->device,
+                       .gemm = modes->gemm,
+                       .mixed = plan->mixed };
   (void)snprintf(out->why, sizeof(out->why), "%s", out->device_graph ? "" : plan->device_graph.why);
   return RG_OK;
 }

@@ -139,6 +139,20 @@ const rg_graph_modes *rg_ir_modes_of(const rg_graph *g, int32_t modes)
   return RG_IR_AT(g->modes, rg_graph_modes, modes);
 }
 
+rg_modes rg_ir_run_modes(const rg_graph_modes *modes)
+{
+  return (rg_modes){ { modes->vendor, modes->autotune, modes->deterministic, modes->tf32 },
+                     modes->gemm };
+}
+
+bool rg_ir_runs_alike(const rg_graph *g, const rg_ir_node *a, const rg_ir_node *b)
+{
+  const rg_modes x = rg_ir_run_modes(rg_ir_modes_of(g, a->modes));
+  const rg_modes y = rg_ir_run_modes(rg_ir_modes_of(g, b->modes));
+
+  return rg_modes_same(&x, &y);
+}
+
 rg_status rg_ir_generator_add(rg_graph *g, rg_generator *generator, int32_t *out)
 {
   *out = 0;

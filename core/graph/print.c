@@ -14,6 +14,7 @@
 */
 #include <string.h>
 
+#include "graph/json.h"
 #include "graph/text.h"
 
 enum { COMMENT_AT = 52 };
@@ -117,6 +118,24 @@ static void put_repeats(rg_ir_out *o, const rg_graph *g, const rg_ir_node *node)
   }
 }
 
+/* Modes other than those a process begins with. */
+static void put_modes(rg_ir_out *o, const rg_graph_modes *modes, size_t line, bool *begun)
+{
+  for (const rg_ir_mode *m = rg_ir_mode_fields; m->name != NULL; m++) {
+    int32_t value = rg_ir_mode_of(modes, m);
+
+    if (m->fallback < 0 || value == m->fallback) {
+      continue; /* types, which print has no room for */
+    }
+    put_part(o, line, begun);
+    if (m->word != NULL) {
+      rg_ir_put(o, "%s %s", m->name, m->word(value));
+    } else {
+      rg_ir_put(o, value == 1 ? "%s" : value == 0 ? "no %s" : "%s %d", m->name, value);
+    }
+  }
+}
+
 static void put_comment(rg_ir_out *o, const rg_graph *g, const rg_ir_node *node, size_t line)
 {
   const rg_graph_modes *modes = rg_ir_modes_of(g, node->modes);
@@ -137,6 +156,7 @@ static void put_comment(rg_ir_out *o, const rg_graph *g, const rg_ir_node *node,
     put_part(o, line, &begun);
     rg_ir_put(o, "autocast %s", rg_dtype_name(modes->autocast));
   }
+  put_modes(o, modes, line, &begun);
   if (node->recomputed) {
     put_part(o, line, &begun);
     rg_ir_put_text(o, "recomputed");

@@ -11,6 +11,9 @@
 /* Paths of products on the CPU, in the order of their names above. */
 enum { RG_GEMM_AUTO, RG_GEMM_ONEDNN, RG_GEMM_OPENBLAS, RG_GEMM_OWN, RG_GEMM_COUNT };
 
+/* "auto"; path: RG_GEMM_..., "?" for any other number. */
+RG_API const char *rg_gemm_name(int32_t path);
+
 /*
 ** A product, as far as it decides which path is the fastest, and how long each path took: medians
 ** and their 95 % confidence intervals in nanoseconds, by path; 0 where it cannot do the product.

@@ -59,11 +59,14 @@ typedef struct rg_plan_facts {
   int64_t buffer_bytes; /* reserved by the plan for what its steps write */
   double flops;         /* of one replay, by the records' cost */
   double bytes;
-  int32_t device;       /* of all steps; -1: of several, or there are none */
-  int32_t device_graph; /* 1: its device runs all of it as a CUDA graph; 0: step by step, or not
+  int32_t device;        /* of all steps; -1: of several, or there are none */
+  int32_t device_graph;  /* 1: its device runs all of it as a CUDA graph; 0: step by step, or not
                   ** replayed often enough yet */
-  int32_t stream;       /* that the CUDA graph runs on; -1: on the caller's */
-  char why[160];        /* why it cannot be captured as a CUDA graph; empty where nobody tried */
+  int32_t stream;        /* that the CUDA graph runs on; -1: on the caller's */
+  char why[160];         /* why it cannot be captured as a CUDA graph; empty where nobody tried */
+  rg_device_modes modes; /* its first step runs under; those of the process where there is none */
+  int32_t gemm;          /* the same: RG_GEMM_... */
+  int32_t mixed;         /* 1: other steps run under others */
 } rg_plan_facts;
 
 /* out: filled. */

@@ -101,7 +101,8 @@ function M.set_isa(name)
 end
 
 --- Choose who computes products: 'auto' (what ridge.autotune measured, else ridge's own kernels
---- where the machine has AVX2, and oneDNN without it), 'onednn', 'openblas' or 'own'.
+--- where the machine has AVX2, and oneDNN without it), 'onednn', 'openblas' or 'own'. Plans and
+--- graphs go on with what was chosen when they were captured.
 ---@param path string 'auto', 'onednn', 'openblas' or 'own'
 function M.set_gemm(path)
   if type(path) ~= 'string' then
@@ -153,7 +154,9 @@ local CUDA = {
 
 --- A CUDA backend with these options; ridge.set_default_backend puts it in force: tensors and
 --- layers are made on the GPU from then on where no device is given. The modes are those of the
---- process.
+--- process: what is called by itself, captured and recorded from then on has them. Plans go on
+--- under those of their capture; with deterministic = true one that was captured without it is an
+--- error where its results may vary.
 ---@param opts table|nil {device = 0, vendor = true, autotune = true, autotune_cudnn = false,
 ---  deterministic = false, tf32 = false, memory_fraction =, streams = 8}
 ---@return table

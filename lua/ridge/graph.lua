@@ -121,10 +121,10 @@ local OF_NODE = {
   parent = function(f, graph) return node_of(graph, f.parent) end,
   recomputed = function(f) return f.recomputed == 1 end,
   repeats = function(f, graph) return node_of(graph, f.repeats) end, -- whose draw it has
-  flops = function(f) return f.flops end,
-  bytes = function(f) return f.bytes end,
+  flops = function(f) return f.flops end, bytes = function(f) return f.bytes end,
   autocast = function(f) return f.modes.autocast >= 0 and dtype.name(f.modes.autocast) or nil end,
   compute = function(f) return f.modes.compute >= 0 and dtype.name(f.modes.compute) or nil end,
+  modes = function(f) return require('ridge.plan').modes_of(f.modes, f.modes.gemm) end,
   body = function(f, graph)
     local out, n = {}, ffi.new 'int32_t[1]'
     local order = f.n_body > 0 and C.rg_graph_order(graph._p, n)
@@ -226,7 +226,8 @@ end
 --- The nodes in their order, those of bodies behind their compounds. The array stays as it is
 --- while the graph is edited.
 ---@return table[] nodes: op, inputs, outputs, args, module, line, parent, body, recomputed, repeats
----  (the node whose random numbers it draws again), compute, autocast, flops, bytes
+---  (the node whose random numbers it draws again), compute, autocast, modes (as plan:facts() has
+---  them), flops, bytes
 function Graph:nodes()
   local n, out = ffi.new 'int32_t[1]', {}
   local order = C.rg_graph_order(need(self, 'nodes'), n)
@@ -429,9 +430,9 @@ function Graph:same(other)
   return false, ffi.string(C.rg_error_message())
 end
 
---- A plan that runs the graph: its nodes, in their order, each at the types it was recorded with.
---- Nothing runs before the plan does. It returns what the recorded function returned, in tensors of
---- its own; gradients are written into those that their parameters hold.
+--- A plan that runs the graph: its nodes, in their order, each at the types and under the modes it
+--- was recorded with. Nothing runs before the plan does. It returns what the recorded function
+--- returned, in tensors of its own; gradients are written into those that their parameters hold.
 ---@param opts table|nil {tensors = {name = tensor}}: what holds inputs, parameters and states, by
 ---  name, or inputs by number; without, those of the recording. A graph out of a file has none:
 ---  inputs begin as zeros, and parameters have to be given ({tensors = net:state()})

@@ -113,7 +113,8 @@ local function replay(self, n, ...)
   return unpack(self.results, 1, self.n_results)
 end
 
---- Replay n times; returns what the captured function returned, with new contents.
+--- Replay n times; returns what the captured function returned, with new contents. Each step runs
+--- under the modes of the backend that it was captured under, whatever is set now.
 ---@param n number|table|nil once when left out; a table: once, with these contents in the inputs of
 ---  a graph's plan, by name or number: { x = tensor }. They are copied into the inputs' tensors.
 ---@param ... any an error: nothing reads it
@@ -148,15 +149,26 @@ local function notes_of(self)
   return notes
 end
 
+--- Modes of the core's as ridge.backend.now names them.
+---@param m cdata rg_device_modes, or what has its fields
+---@param gemm number path of products, RG_GEMM_...
+---@return table
+function M.modes_of(m, gemm)
+  return { vendor = m.vendor ~= 0, autotune = m.autotune ~= 0, autotune_cudnn = m.autotune > 1,
+    deterministic = m.deterministic ~= 0, tf32 = m.tf32 ~= 0,
+    gemm = ffi.string(C.rg_gemm_name(gemm)) }
+end
+
 --- What the plan is made of: n_steps, buffer_bytes, flops and bytes of one replay, steps (names),
---- device (of all its steps; nil where there are several), device_graph (it runs as a CUDA
---- graph, since the first or second replay and until the backend's options change), why (it cannot
---- be a CUDA graph, where that was tried), notes (TRAINING: a module in training mode was called,
---- and no backward pass is in it; ridge.inference or eval() is for running; REDUCED: passes left
---- out over 1 % of its operations), recorded (of ridge.capture's: n_calls, flops and bytes before
---- passes; left_out: calls that are no steps), kept (of a graph's plan: what it computes only
---- because it was held outside when the graph was recorded, each as {op, module, line, dtype,
---- shape}).
+--- device (of all its steps; nil where there are several), modes (its steps run under, as
+--- ridge.backend.now names them: vendor, autotune, autotune_cudnn, deterministic, tf32, gemm; nil
+--- where they run under several), device_graph (it runs as a CUDA graph, since the first or second
+--- replay), why (it cannot be a CUDA graph, where that was tried), notes (TRAINING: a module in
+--- training mode was called, and no backward pass is in it; ridge.inference or eval() is for
+--- running; REDUCED: passes left out over 1 % of its operations), recorded (of ridge.capture's:
+--- n_calls, flops and bytes before passes; left_out: calls that are no steps), kept (of a graph's
+--- plan: what it computes only because it was held outside when the graph was recorded, each as
+--- {op, module, line, dtype, shape}).
 ---@return table
 function Plan:facts()
   if self._p == nil then blame.raise('plan: it was released', 'EARG', 'plan') end
@@ -169,6 +181,7 @@ function Plan:facts()
   return { n_steps = n, buffer_bytes = tonumber(f.buffer_bytes),
            flops = f.flops, bytes = f.bytes, steps = steps,
            device = f.device >= 0 and ffi.string(C.rg_device_name(f.device)) or nil,
+           modes = f.mixed == 0 and M.modes_of(f.modes, f.gemm) or nil,
            device_graph = f.device_graph == 1, why = f.why[0] ~= 0 and ffi.string(f.why) or nil,
            notes = notes_of(self), kept = self.kept or {}, recorded = self.recorded }
 end

@@ -480,6 +480,52 @@ static void test_common(void)
   }
 }
 
+/* Nor do passes join two that are neighbours. */
+static void test_joined(void)
+{
+  static const char zero[64];
+
+  for (int32_t i = 0; i <= N_OTHERS; i++) {
+    const rg_modes *second = i < N_OTHERS ? &others[i] : &standard;
+    int32_t x;
+    rg_graph *g = graph(&x);
+    int32_t w = outside(g, RG_VALUE_PARAMETER, "w", 3, 3);
+    int32_t y = node_of(g, &rg_op_linear, (const int32_t[]){ x, w, -1 }, 3, zero, -1);
+    int32_t z = unary(g, &rg_op_relu, y);
+
+    put_modes(g, z, second);
+    returned(g, z, "");
+    comes(g, "epilogue_fusion", i < N_OTHERS ? "linear relu" : "linear", "epilogues");
+
+    g = graph(&x);
+    y = unary(g, &rg_op_neg, x);
+    z = unary(g, &rg_op_relu, y);
+    put_modes(g, z, second);
+    returned(g, z, "");
+    comes(g, "elementwise_fusion", i < N_OTHERS ? "neg relu" : "fused", "chains");
+  }
+}
+
+/* What is not as a process begins stands in the print of a node. */
+static void test_print(void)
+{
+  static const char *const says[N_OTHERS] = {
+    "no vendor", "autotune 2",    "deterministic",
+    "tf32",      "gemm openblas", "no vendor  no autotune  deterministic  tf32  gemm own"
+  };
+
+  for (int32_t i = 0; i < N_OTHERS; i++) {
+    rg_graph *g = two_nodes(&standard, &others[i], NULL);
+    const char *text;
+
+    must(rg_graph_print(g, &text));
+    const char *found = strstr(text, says[i]);
+
+    ok(found != NULL && strstr(found + 1, says[i]) == NULL, says[i]);
+    rg_graph_release(g);
+  }
+}
+
 int main(void)
 {
   rg_driver_register(DEVICE, &driver);
@@ -493,5 +539,7 @@ int main(void)
   test_emission_fails();
   test_files();
   test_common();
+  test_joined();
+  test_print();
   return done();
 }

@@ -102,7 +102,8 @@ static bool is_convolved(site *s, int32_t axis)
     s->from[i] = i < conv->n_in ? rg_ir_inputs(s->g, conv)[i] : RG_IR_NONE;
   }
   return conv->parent == rg_ir_node_at(s->g, s->norm)->parent && !conv->recomputed &&
-         conv->n_out == 1 && rg_ir_value_at(s->g, s->in[X])->was == RG_IR_NONE &&
+         rg_ir_runs_alike(s->g, conv, rg_ir_node_at(s->g, s->norm)) && conv->n_out == 1 &&
+         rg_ir_value_at(s->g, s->in[X])->was == RG_IR_NONE &&
          rg_ir_modes_of(s->g, conv->modes)->autocast < 0 && args->o.act == RG_ACT_NONE &&
          axis == rg_channels_axis(args->o.layout) && is_read_within(s->g, s->in[X], s->norm);
 }

@@ -178,7 +178,7 @@ static bool may_move(const fusion *f, site *s)
          product->parent == follower->parent && rg_merge_alike(y, rg_ir_value_at(g, s->z)) &&
          rg_ir_modes_of(g, product->modes)->autocast ==
              rg_ir_modes_of(g, follower->modes)->autocast &&
-         take_product(g, s) && is_unwritten(f, s);
+         rg_ir_runs_alike(g, product, follower) && take_product(g, s) && is_unwritten(f, s);
 }
 
 /* Is b one number for each channel of y, and of its type? */

@@ -76,6 +76,12 @@ local function work_of(given)
   return type(plan) == 'table' and type(plan.facts) == 'function' and plan:facts() or cost
 end
 
+-- May factors of f32 be rounded? A plan goes on with what was set at its capture.
+local function is_rounded(plan)
+  local modes = type(plan) == 'table' and type(plan.facts) == 'function' and plan:facts().modes
+  return (modes or device.modes()).tf32
+end
+
 local function new_point(given, i, cache)
   local number, anywhere = device_of(given)
   local windows = given.window or require('ridge.measure.native').windows(given.plan, number)
@@ -85,6 +91,7 @@ local function new_point(given, i, cache)
     lua = type(given.plan) == 'function',
     training = type(given.plan) == 'table' and given.plan.training or false,
     reduced = type(given.plan) == 'table' and given.plan.reduced or false,
+    tf32 = is_rounded(given.plan),
     rounds = {}, samples = {}, at = {}, mark = {}, spent = 0, own_cpu = 0, settle_calls = 0,
     before = {},   -- label of the point that ran before each round
     passes = {},   -- numbers of the passes it took part in

@@ -153,7 +153,7 @@ end
 
 -- What a call costs; on a device that may round the factors of f32, by that ceiling.
 local function cost_of(point)
-  if point.device == 0 or not device.modes().tf32 then return point.cost end
+  if point.device == 0 or not point.tf32 then return point.cost end
   return setmetatable({ tf32 = true }, { __index = point.cost })
 end
 
