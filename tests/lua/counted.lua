@@ -17,9 +17,11 @@ local function plugin()
   return library
 end
 
---- All counts by name, and `asked`: questions to the heuristic of cublasLt.
+--- All counts by name, and `products`, which cublasLt was given, and `asked`: questions to its
+--- heuristic.
 function M.now()
-  local out = { asked = tonumber(plugin().rgsim_blas_counted(2)) }
+  local out = { products = tonumber(plugin().rgsim_blas_counted(0)),
+    asked = tonumber(plugin().rgsim_blas_counted(2)) }
   for name, number in pairs(WHAT) do out[name] = tonumber(plugin().rgsim_counted(number)) end
   return out
 end
@@ -33,11 +35,14 @@ function M.during(f, ...)
   return after, result
 end
 
---- The algorithm of the product that was begun last.
-function M.algorithm()
+--- The product that was begun last (tests/sim/fakeblas.h).
+function M.last()
   local product = ffi.new 'rgsim_blas_product'
   plugin().rgsim_blas_last(product)
-  return product.algo
+  return product
 end
+
+--- Its algorithm.
+function M.algorithm() return M.last().algo end
 
 return M
