@@ -102,7 +102,12 @@ describe('a plan on the CPU', function()
           assert.equal(wanted, paths_of(plan.run, plan), path .. ', then ' .. other)
         end
       end
-      assert.not_equal(seen[1], dtype == 'i8' and seen[2] or seen[3])
+      local isa = backend.now().isa -- bytes are oneDNN's only where it adds them up exactly
+      if dtype == 'f8e4m3' then
+        assert.not_equal(seen[1], seen[3])
+      elseif isa:find '512' or isa == 'amx' then
+        assert.not_equal(seen[1], seen[2])
+      end
     end
   end)
 
@@ -127,6 +132,22 @@ describe('a plan on the CPU', function()
     assert.same({ 'own', 'openblas', 'openblas' },
       { nodes[1].modes.gemm, nodes[2].modes.gemm, nodes[3].modes.gemm })
     assert.equal(3, plans[1][2]:facts().n_steps, 'two products under two modes are two')
+  end)
+
+  it('keeps a convolution and its batch norm apart where they are of several', function()
+    local conv, norm = ridge.nn.Conv2d(3, 4, 3):eval(), ridge.nn.BatchNorm(4):eval()
+    local image = ridge.randn(1, 3, 8, 8)
+    for _, path in ipairs { 'own', 'openblas' } do
+      local g = ridge.graph(ridge.no_grad, function(a)
+        backend.set_gemm 'own'
+        local y = conv(a)
+        backend.set_gemm(path)
+        return norm(y)
+      end, image)
+      local ops = {}
+      for i, node in ipairs(g:optimize { 'batch_norm_folding' }:nodes()) do ops[i] = node.op end
+      assert.equal(path ~= 'own', table.concat(ops, ' '):find 'batch_norm' ~= nil)
+    end
   end)
 
   it("takes what was measured where 'auto' was set", function()
