@@ -216,6 +216,7 @@ describe('a plan on a device', function()
   if not simulated.open() then
     return it('is nothing here', function() pending 'no nvcc: no simulated device was built' end)
   end
+  ffi.C.setenv('RIDGE_CUDNN', 'simulated', 1)
   ffi.C.setenv('RG_SIM_BLAS_FAST', '4', 1) -- what is timed is another algorithm than the first
   local counted = dofile 'tests/lua/counted.lua'
   local GPU = 'sim:0'
@@ -314,6 +315,37 @@ describe('a plan on a device', function()
       local other = ridge.capture(f)
       modes.deterministic = 1
       other:run(2)
+    end
+  end)
+
+  it('is refused wherever a library computed one of its steps', function()
+    local x = ridge.randn(6, 16):to(GPU):requires_grad_()
+    local image = ridge.randn(1, 3, 6, 6):to(GPU):requires_grad_()
+    local filter = ridge.randn(4, 3, 3, 3):to(GPU):requires_grad_()
+    local q = ridge.randn(1, 2, 8, 16):to(GPU):to('bf16'):requires_grad_()
+    local eight = ridge.randn(16, 16):to 'f8e4m3':to(GPU)
+    local function step(f, ...)
+      local args = { ... }
+      return function() return ridge.grad(f(unpack(args)):sum(), args[1]) end
+    end
+    local cases = {
+      matmul = function() return x:matmul(x:t()) end,
+      linear = step(ridge.nn.Linear(16, 8):to(GPU), x),
+      lowrank = step(ridge.nn.LowRankLinear(16, 8, { rank = 4 }):to(GPU), x),
+      sketched = step(ridge.nn.SKLinear(16, 8, { num_terms = 1, low_rank = 2 }):to(GPU), x),
+      scaled = function() return ridge.scaled_linear(eight, eight, 1, 1) end,
+      convolution = step(function(a) return a:conv2d(filter) end, image),
+      attention = step(function(a) return ridge.nn.attention(a, a, a) end, q),
+    }
+    modes.autotune = 2 -- else cuDNN plans what comes again
+    for name, f in pairs(cases) do
+      f() -- what a capture may not begin
+      local plan
+      local did = counted.during(function() plan = ridge.capture(f) end)
+      assert.is_true(did.products + did.dnn > 0, name .. ' is computed by a library')
+      modes.deterministic = 1
+      assert.matches('deterministic is on', failure(plan.run, plan), name)
+      modes.deterministic = 0
     end
   end)
 
