@@ -84,7 +84,7 @@ describe('passes of the core', function()
     assert.equal(3, #h:outputs(), 'the sum and two gradients')
     local states = {}
     for _, value in ipairs(h:states()) do states[value.name or ''] = true end
-    assert.truthy(states.weight and states.bias, 'parameters are written to')
+    assert.truthy(states['layer.weight'] and states['layer.bias'], 'parameters are written to')
   end)
 
   it('see that a random tensor is another one each time', function()
