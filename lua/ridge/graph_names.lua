@@ -4,7 +4,6 @@
 --- calls it (its upvalue, or the field of one), else by its class: "linear.weight",
 --- "linear_2.weight".
 
-local ffi = require 'ffi'
 local blame = require 'ridge.blame'
 local mode = require 'ridge.tensor.mode'
 
@@ -100,29 +99,36 @@ end
 
 -- -- Names that are one's own ------------------------------------------------------------------
 
-local function id_of(place) return tonumber(ffi.cast('intptr_t', place.tensor._t)) end
+local function is_same(a, b) return a.tensor._t == b.tensor._t end
 
--- Which lists of places have a name that another one, or an input, has for something else.
+local function is_of_input(name)
+  return name == 'input' or name:find '^input%.%d+$' ~= nil
+end
+
+-- Which lists of places have a name that another one, or an input, has for something else; and has
+-- any of them a name twice?
 local function clashes_of(lists)
-  local owner, found = {}, {}
+  local owner, of, found, twice = {}, {}, {}, false
   for i, list in ipairs(lists) do
     for _, place in ipairs(list) do
-      local other = owner[place.name]
-      if other and other.list ~= i and other.id ~= id_of(place) then
-        found[i], found[other.list] = true, true
-      elseif place.name == 'input' or place.name:find '^input%.%d+$' then
-        found[i] = true
+      local name = place.name
+      local other = owner[name]
+      if not other then
+        owner[name], of[name] = place, i
+        found[i] = found[i] or is_of_input(name) or nil
+      elseif not is_same(other, place) then
+        if of[name] ~= i then found[i], found[of[name]] = true, true end
+        twice = twice or of[name] == i
       end
-      owner[place.name] = other or { list = i, id = id_of(place) }
     end
   end
-  return found
+  return found, twice
 end
 
 local function is_free(taken, list, prefix)
   for _, place in ipairs(list) do
-    local id = taken[prefix .. place.name]
-    if id and id ~= id_of(place) then return false end
+    local other = taken[prefix .. place.name]
+    if other and not is_same(other, place) then return false end
   end
   return true
 end
@@ -131,11 +137,11 @@ end
 local function take(taken, list, prefix)
   for _, place in ipairs(list) do
     local name, n = prefix .. place.name, 1
-    while taken[name] and taken[name] ~= id_of(place) do
+    while taken[name] and not is_same(taken[name], place) do
       n = n + 1
       name = ('%s%s_%d'):format(prefix, place.name, n)
     end
-    taken[name], place.name = id_of(place), name
+    taken[name], place.name = place, name
   end
 end
 
@@ -157,14 +163,19 @@ end
 function M.places(modules, f, ...)
   local roots, lists, seen = roots_of(modules), {}, {}
   for i, root in ipairs(roots) do lists[i] = mode.places(root, {}, seen) end
-  local clashes, taken, all = clashes_of(lists), {}, {}
-  local names = next(clashes) and names_in(f, ...)
-  for i, list in ipairs(lists) do
-    if not clashes[i] then take(taken, list, '') end
+  local clashes, twice = clashes_of(lists)
+  if next(clashes) or twice then
+    local names, taken = names_in(f, ...), {}
+    for i, list in ipairs(lists) do
+      if not clashes[i] then take(taken, list, '') end
+    end
+    for i, list in ipairs(lists) do
+      if clashes[i] then qualify(taken, list, names[roots[i]] or word_of(roots[i])) end
+    end
   end
-  for i, list in ipairs(lists) do
-    if clashes[i] then qualify(taken, list, names[roots[i]] or word_of(roots[i])) end
-    for _, place in ipairs(list) do all[#all + 1] = place end
+  local all = lists[1] or {}
+  for i = 2, #lists do
+    for _, place in ipairs(lists[i]) do all[#all + 1] = place end
   end
   return all
 end
