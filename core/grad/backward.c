@@ -283,6 +283,29 @@ static rg_status keep(track *t)
   return status;
 }
 
+/* Nothing adds to the gradient of a leaf any more: keep it, and tell whoever watches, unless
+** nothing flowed. */
+static rg_status complete(backward_pass *pass, const told *next)
+{
+  track *t = next->leaf;
+  bool added = next->added || t->flow != NULL;
+
+  RG_TRY(keep(t));
+  rg_flow_set(t, NULL, false);
+  pass->telling = added ? t->watch : 0;
+  return RG_OK;
+}
+
+/* The same at the end of the pass, where nobody is told but the pass that it is part of. */
+static rg_status keep_last(backward_pass *pass, track *t)
+{
+  if ((pass->flags & RG_BACKWARD_HAND_OUT) != 0 || t->flow == NULL) {
+    return RG_OK;
+  }
+  RG_TRY(keep(t));
+  return pass->outer != NULL && t->watch != 0 ? rg_watch_added(pass->outer, t) : RG_OK;
+}
+
 static rg_status seed(const rg_tensor *y, const rg_tensor *dy)
 {
   track *t = (track *)y->_storage->tracking;
@@ -368,6 +391,11 @@ rg_status rg_backward_begin(const rg_tensor *y, const rg_tensor *dy, int32_t fla
   status = rg_pass_collect(pass, (track *)y->_storage->tracking);
   if (status == RG_OK) {
     rg_pass_sort(pass);
+    status = (flags & RG_BACKWARD_TELL) != 0 && (flags & RG_BACKWARD_HAND_OUT) == 0
+                 ? rg_watch_plan(pass)
+                 : RG_OK;
+  }
+  if (status == RG_OK) {
     mode = rg_grad_mode((flags & RG_BACKWARD_CREATE) != 0);
     status = seed(y, dy);
     rg_grad_mode(mode);
@@ -389,23 +417,41 @@ rg_status rg_backward_go(rg_backward_pass *pass)
   if (pass->asks) {
     status = rg_fail(RG_EARG, "backward: it waits for the gradient of a function");
   }
-  while (pass->at < pass->n && status == RG_OK) {
-    status = pass_node(pass, pass->nodes[pass->at]);
-    if (pass->asks) {
-      status = RG_ENEEDLUA;
-      count_waiting(pass, 1);
+  pass->telling = 0;
+  while (status == RG_OK) {
+    told *next = rg_watch_next(pass);
+
+    if (next != NULL) {
+      status = complete(pass, next);
+    } else if (pass->at < pass->n) {
+      status = pass_node(pass, pass->nodes[pass->at]);
+      pass->at += status == RG_OK && !pass->asks;
+    } else {
       break;
     }
-    pass->at += status == RG_OK;
+    if (pass->asks || pass->telling != 0) {
+      count_waiting(pass, pass->asks);
+      status = RG_ENEEDLUA;
+    }
   }
   for (int64_t i = 0; i < pass->n_leaves && status == RG_OK; i++) {
-    if ((pass->flags & RG_BACKWARD_HAND_OUT) == 0) {
-      status = keep(pass->leaves[i]);
-    }
+    status = keep_last(pass, pass->leaves[i]);
   }
   rg_autocast_set(cast);
   rg_grad_mode(mode);
   return status;
+}
+
+int64_t rg_backward_leaf(const rg_backward_pass *pass)
+{
+  return pass->telling;
+}
+
+void rg_backward_within(rg_backward_pass *pass, rg_backward_pass *outer)
+{
+  rg_backward_pass *root = outer->outer != NULL ? outer->outer : outer;
+
+  pass->outer = (root->flags & RG_BACKWARD_TELL) != 0 ? root : NULL;
 }
 
 void rg_backward_set_aside(rg_backward_pass *pass, int32_t aside)
@@ -513,6 +559,7 @@ void rg_backward_end(rg_backward_pass *pass)
     rg_flow_set(t, NULL, false);
   }
   drop_dout(pass);
+  rg_watch_clear(pass);
   rg_pass_clear(pass);
   rg_tensor_release(pass->end);
   rg_host_free(pass);

@@ -13,9 +13,9 @@ static _Thread_local int64_t *dead;
 static _Thread_local int64_t n_dead;
 static _Thread_local int64_t room;
 
-void rg_function_gone(int64_t function)
+void rg_number_gone(int64_t id)
 {
-  if (function == 0) {
+  if (id == 0) {
     return;
   }
   if (n_dead == room) {
@@ -28,7 +28,7 @@ void rg_function_gone(int64_t function)
     dead = grown;
     room = more;
   }
-  dead[n_dead++] = function;
+  dead[n_dead++] = id;
 }
 
 int64_t rg_grad_dead(int64_t *ids, int64_t n)
@@ -80,7 +80,7 @@ static rg_status check_out(rg_tensor *const *out, int32_t n)
 }
 
 rg_status rg_grad_record(const rg_tensor *const *in, int32_t n, rg_tensor *const *out,
-                         int32_t n_out, int64_t id, int32_t save, int32_t *recorded)
+                         int32_t n_out, int64_t id, int32_t flags, int32_t *recorded)
 {
   rg_call call = { .op = &op_function, .in = in, .n_in = n, .n_out = n_out };
   int32_t mode = rg_grad_mode(1);
@@ -102,7 +102,8 @@ rg_status rg_grad_record(const rg_tensor *const *in, int32_t n, rg_tensor *const
   for (int32_t i = 0; i < n_out; i++) {
     call.out[i] = rg_meta_of(out[i]);
   }
-  RG_TRY(rg_node_record(&call, out, save != 0 ? RG_SAVE_ALL : 0, id));
+  RG_TRY(rg_node_record(&call, out, (flags & RG_FUNCTION_SAVE) != 0 ? RG_SAVE_ALL : 0, id,
+                        (flags & RG_FUNCTION_GOES_BACK) != 0));
   *recorded = 1;
   return RG_OK;
 }

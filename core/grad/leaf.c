@@ -49,6 +49,8 @@ rg_status rg_require_grad(rg_tensor *x, int32_t on)
   }
   if (!on) {
     if (t != NULL) {
+      rg_number_gone(t->watch);
+      t->watch = 0;
       x->_storage->tracking = NULL;
       t->hooks.release(&t->hooks);
     }

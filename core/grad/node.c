@@ -58,6 +58,7 @@ rg_status rg_track_of(rg_storage *storage, track **out)
 void rg_track_release(track *t)
 {
   if (t != NULL && --t->refs == 0) {
+    rg_number_gone(t->watch);
     rg_tensor_release(t->grad);
     rg_tensor_release(t->flow);
     rg_struct_free(t, sizeof(*t));
@@ -186,7 +187,7 @@ void rg_node_release(node *self)
     for (int32_t i = 0; i < n->call.n_out; i++) {
       place_drop(&n->out[i]);
     }
-    rg_function_gone(n->function);
+    rg_number_gone(n->function);
     rg_host_free(n);
     atomic_fetch_sub(&n_calls, 1);
   }
@@ -286,11 +287,11 @@ static void sign(node *self)
 
 static rg_status tape_ran(const rg_call *call, rg_tensor *const *out)
 {
-  return rg_node_record(call, out, call->op->save_in, 0);
+  return rg_node_record(call, out, call->op->save_in, 0, false);
 }
 
 rg_status rg_node_record(const rg_call *call, rg_tensor *const *out, int32_t save_in,
-                         int64_t function)
+                         int64_t function, bool goes_back)
 {
   int32_t save_out = call->op->save_out;
   node *self;
@@ -306,6 +307,7 @@ rg_status rg_node_record(const rg_call *call, rg_tensor *const *out, int32_t sav
     call->op->save(call, &save_in, &save_out);
   }
   self->function = function;
+  self->goes_back = goes_back;
   self->module = rg_place_now.module;
   self->line = rg_place_now.line;
   any = set_inputs(self, call, out, save_in);

@@ -39,6 +39,7 @@ typedef struct track {
   rg_tensor *flow; /* incoming gradient of this storage so far; likewise */
   bool flow_own;   /* nobody else sees flow: it may be added to */
   int64_t seen;    /* the last backward pass that listed this leaf */
+  int64_t watch;   /* of a leaf: the caller's number for it, who is told (watch.c); 0: nobody */
 } track;
 
 /* Where a tensor of a call lies, and its memory where its contents are needed. */
@@ -62,6 +63,7 @@ struct node {
   bool spent;         /* passed, and what it had saved is gone */
   bool spoiled;       /* overwrote an input its own gradient reads */
   int64_t function;   /* whose gradient the caller computes: his number for it; else 0 */
+  bool goes_back;     /* a function that runs backward passes which are part of ours */
   const char *module; /* whose call it was in, */
   const char *line;   /* and the line that made it (ridge/ring.h); NULL: not known */
   int32_t n_visible;
@@ -121,12 +123,13 @@ rg_status rg_track_of(rg_storage *storage, track **out) RG_CHECK;
 void rg_track_release(track *t);
 void rg_node_release(node *self);
 
-/* Remember a call, as one of the caller's functions if it has a number. */
+/* Remember a call, as one of the caller's functions if it has a number.  goes_back: see node. */
 rg_status rg_node_record(const rg_call *call, rg_tensor *const *out, int32_t save_in,
-                         int64_t function) RG_CHECK;
+                         int64_t function, bool goes_back) RG_CHECK;
 
-/* The call of a function is gone (function.c); nothing for 0. */
-void rg_function_gone(int64_t function);
+/* What the caller has a number for is gone (function.c): a function's call, or a leaf that he
+** watches; nothing for 0. */
+void rg_number_gone(int64_t id);
 
 /* Release the memory a node keeps for its gradient. */
 void rg_node_unsave(node *self);

@@ -15,7 +15,7 @@ int64_t rg_pass_number(void)
 
 /* -- What is in the pass --------------------------------------------------------------- */
 
-static rg_status grow(void **list, int64_t n, int64_t *room, size_t size)
+rg_status rg_pass_grow(void **list, int64_t n, int64_t *room, size_t size)
 {
   int64_t more = *room == 0 ? 64 : 2 * *room;
   void *grown;
@@ -37,7 +37,7 @@ static rg_status add_node(backward_pass *pass, node *n)
   if (n == NULL || n->seen == pass->number) {
     return RG_OK;
   }
-  RG_TRY(grow((void **)&pass->nodes, pass->n, &pass->room, sizeof(node *)));
+  RG_TRY(rg_pass_grow((void **)&pass->nodes, pass->n, &pass->room, sizeof(node *)));
   n->seen = pass->number;
   n->refs++;
   pass->nodes[pass->n++] = n;
@@ -49,7 +49,7 @@ static rg_status add_leaf(backward_pass *pass, track *t)
   if (t == NULL || !t->leaf || t->seen == pass->number) {
     return RG_OK;
   }
-  RG_TRY(grow((void **)&pass->leaves, pass->n_leaves, &pass->leaf_room, sizeof(track *)));
+  RG_TRY(rg_pass_grow((void **)&pass->leaves, pass->n_leaves, &pass->leaf_room, sizeof(track *)));
   t->seen = pass->number;
   t->refs++;
   pass->leaves[pass->n_leaves++] = t;

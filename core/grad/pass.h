@@ -7,6 +7,13 @@
 
 #include "grad/node.h"
 
+/* A leaf whose watcher is told when its gradient is complete (watch.c). */
+typedef struct told {
+  track *leaf;
+  int64_t done; /* the last of the pass's calls that may add to its gradient; -1: none may */
+  bool added;   /* a pass that is part of this one has added to its gradient */
+} told;
+
 /* What one backward pass has to do. */
 struct rg_backward_pass {
   int64_t number;
@@ -24,6 +31,14 @@ struct rg_backward_pass {
   bool asks;
   bool aside;       /* whoever is asked waits, and others compute meanwhile */
   const char *line; /* of the call whose gradient made the first number that is not finite */
+  /* with RG_BACKWARD_TELL */
+  told *told; /* in the order they will be complete in */
+  int64_t n_told;
+  int64_t told_room;
+  int64_t told_at;    /* the next one */
+  int64_t telling;    /* the number of the leaf that is complete now; else 0 */
+  int64_t last_inner; /* the last call that runs passes which are part of this one; -1: none */
+  struct rg_backward_pass *outer; /* the pass that this one is part of, and that tells for it */
 };
 
 typedef struct rg_backward_pass backward_pass;
@@ -39,5 +54,21 @@ void rg_pass_sort(backward_pass *pass);
 
 /* Release them, and the gradients under way. */
 void rg_pass_clear(backward_pass *pass);
+
+/* One more place in a list. */
+rg_status rg_pass_grow(void **list, int64_t n, int64_t *room, size_t size) RG_CHECK;
+
+/* -- Leaves that are watched (watch.c) --------------------------------------------------------- */
+
+/* When the gradient of each will be complete; behind rg_pass_sort. */
+rg_status rg_watch_plan(backward_pass *pass) RG_CHECK;
+
+/* The next leaf that nothing left in the pass adds to; NULL where there is none yet. */
+told *rg_watch_next(backward_pass *pass);
+
+/* A pass that is part of this one has added to a leaf's gradient. */
+rg_status rg_watch_added(backward_pass *pass, track *leaf) RG_CHECK;
+
+void rg_watch_clear(backward_pass *pass);
 
 #endif

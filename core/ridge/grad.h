@@ -55,16 +55,18 @@ RG_API rg_status rg_backward(const rg_tensor *y, const rg_tensor *dy, int32_t re
 typedef struct rg_backward_pass rg_backward_pass;
 
 enum {
-  RG_BACKWARD_RETAIN = 1,  /* keep what the gradients read */
-  RG_BACKWARD_CREATE = 2,  /* gradients are recorded themselves, and what they read is kept */
-  RG_BACKWARD_HAND_OUT = 4 /* nothing is added to any tensor's gradient */
+  RG_BACKWARD_RETAIN = 1,   /* keep what the gradients read */
+  RG_BACKWARD_CREATE = 2,   /* gradients are recorded themselves, and what they read is kept */
+  RG_BACKWARD_HAND_OUT = 4, /* nothing is added to any tensor's gradient */
+  RG_BACKWARD_TELL = 8      /* stop where the gradient of a watched leaf is complete */
 };
 
 /* y, dy: as in rg_backward; flags: RG_BACKWARD_... or 0; out: to be ended by rg_backward_end. */
 RG_API rg_status rg_backward_begin(const rg_tensor *y, const rg_tensor *dy, int32_t flags,
                                    rg_backward_pass **out) RG_CHECK;
 
-/* Go on along pass: RG_OK at the end, RG_ENEEDLUA where a function's gradient is asked for. */
+/* Go on along pass: RG_OK at the end, RG_ENEEDLUA where a function's gradient is asked for or a
+** leaf is told (rg_backward_leaf). */
 RG_API rg_status rg_backward_go(rg_backward_pass *pass) RG_CHECK;
 
 /* The number of the function that pass asks for, 0 if none.  dout: filled, 8 places: new references
@@ -80,6 +82,18 @@ RG_API rg_status rg_backward_give(rg_backward_pass *pass, rg_tensor *const *dx,
 RG_API rg_status rg_backward_take(rg_backward_pass *pass, const rg_tensor *x,
                                   rg_tensor **out) RG_CHECK;
 
+/*
+** The number (rg_grad_watch) of the leaf whose gradient pass has just completed, 0 if it stands
+** elsewhere: nothing that is left of the pass adds to it, rg_grad_of has it, and rg_backward_go
+** goes on.  Leaves are told in the order they are complete in, each once, and only where gradient
+** flowed.
+*/
+RG_API int64_t rg_backward_leaf(const rg_backward_pass *pass);
+
+/* pass is part of outer, which waits for the function that began it (RG_FUNCTION_GOES_BACK): the
+** leaves that pass adds to are told by outer, when no such function is left there. */
+RG_API void rg_backward_within(rg_backward_pass *pass, rg_backward_pass *outer);
+
 /* After RG_ENAN on pass: the line (rg_line_set) of the call whose gradient it is; NULL: unknown. */
 RG_API const char *rg_backward_line(const rg_backward_pass *pass);
 
@@ -90,22 +104,42 @@ RG_API void rg_backward_set_aside(rg_backward_pass *pass, int32_t aside);
 /* Release pass, wherever it stands. */
 RG_API void rg_backward_end(rg_backward_pass *pass);
 
+enum {
+  RG_FUNCTION_SAVE = 1,     /* inputs are kept; a backward pass refuses ones written to since */
+  RG_FUNCTION_GOES_BACK = 2 /* its gradient runs passes within the one that asks */
+};
+
 /*
 ** Record a function whose gradient the caller computes: from now on out came from in.
 **
 ** in       n tensors
 ** out      n_out tensors, computed from them while nothing was recorded
 ** id       above 0, the caller's number for it; rg_grad_dead says when it is needed no more
-** save     1: the inputs are kept, and writing into them is an error in the backward pass
+** flags    RG_FUNCTION_... or 0
 ** recorded out: 0 if no input requires a gradient: the number is free at once
 ** RG_EARG.
 */
 RG_API rg_status rg_grad_record(const rg_tensor *const *in, int32_t n, rg_tensor *const *out,
-                                int32_t n_out, int64_t id, int32_t save,
+                                int32_t n_out, int64_t id, int32_t flags,
                                 int32_t *recorded) RG_CHECK;
 
-/* Numbers of functions nobody can ask for any more.  ids: filled, up to n.  Returns how many. */
+/* Numbers of functions nobody can ask for any more, and of watched leaves that are gone.  ids:
+** filled, up to n.  Returns how many. */
 RG_API int64_t rg_grad_dead(int64_t *ids, int64_t n);
+
+/*
+** Watch x: passes with RG_BACKWARD_TELL stop behind the last call that adds to its gradient, so
+** that an all-reduce, or a step of an optimizer, can begin while the rest of the pass is still to
+** run.
+**
+** x        a leaf (rg_require_grad); other tensors of its storage are meant too
+** id       above 0, a number like that of rg_grad_record; 0: watch it no longer
+** RG_EARG: x requires no gradient, or was computed.
+*/
+RG_API rg_status rg_grad_watch(rg_tensor *x, int64_t id) RG_CHECK;
+
+/* The number that x is watched under, 0 if it is not. */
+RG_API int64_t rg_grad_watched(const rg_tensor *x);
 
 /* -- Accumulated gradients --------------------------------------------------------------------- */
 

@@ -1,11 +1,13 @@
 -- SPDX-License-Identifier: MIT
 --- The backward pass where functions in Lua lie on it: it stops there and asks, Lua computes and
---- gives (a loop, no callbacks).
+--- gives (a loop, no callbacks). It stops likewise where the gradient of a leaf with hooks is
+--- complete.
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
+local leaves = require 'ridge.tensor.leaf_hooks'
 local ref = require 'ridge.ffi.ref'
 local state = require 'ridge.state'
 
@@ -28,8 +30,10 @@ local function drain()
   repeat
     local n = tonumber(C.rg_grad_dead(dead, 64))
     for i = 0, n - 1 do
-      if functions[tonumber(dead[i])] then count = count - 1 end
-      functions[tonumber(dead[i])] = nil
+      local id = tonumber(dead[i])
+      if functions[id] then count = count - 1 end
+      functions[id] = nil
+      leaves.gone(id)
     end
   until n < 64
 end
@@ -42,15 +46,22 @@ function M.functions()
   return count
 end
 
+--- A number that no function and no leaf has.
+---@return number
+function M.number()
+  last = last + 1
+  return last
+end
+
 --- From now on the results came from the inputs, and `gradient` says how: it gets a list of the
 --- incoming gradients of the results (false where there is none) and gives a list of gradients of
 --- the inputs (false or nil for none).
 ---@param inputs table list of Tensor
 ---@param results table list of Tensor, computed while nothing was recorded
 ---@param gradient function
----@param save boolean keep the inputs, and refuse that they are written to
+---@param flags number RG_FUNCTION_... or 0; one that goes back is given the pass that asks, too
 ---@return boolean recorded false: nothing requires a gradient
-function M.record(inputs, results, gradient, save)
+function M.record(inputs, results, gradient, flags)
   drain()
   if #inputs > MOST or #results > 8 then
     blame.raise(('function: %d inputs and %d results; %d and 8 are the most'):format(#inputs,
@@ -58,11 +69,10 @@ function M.record(inputs, results, gradient, save)
   end
   for i, x in ipairs(inputs) do list_in[i - 1] = x._t end
   for i, y in ipairs(results) do list_out[i - 1] = y._t end
-  last = last + 1
-  call.check(C.rg_grad_record(list_in, #inputs, list_out, #results, last, save and 1 or 0,
-    recorded))
+  local id = M.number()
+  call.check(C.rg_grad_record(list_in, #inputs, list_out, #results, id, flags, recorded))
   if recorded[0] == 0 then return false end
-  functions[last], count = { gradient = gradient, n = #inputs, m = #results }, count + 1
+  functions[id], count = { gradient = gradient, n = #inputs, m = #results }, count + 1
   return true
 end
 
@@ -74,7 +84,7 @@ local function answer(pass, keeps)
   for i = 1, f.m do
     dout[i] = arriving[i - 1] ~= nil and ref.wrap(arriving[i - 1]) or false
   end
-  local dx = f.gradient(dout)
+  local dx = f.gradient(dout, pass)
   if type(dx) ~= 'table' then
     blame.raise('backward: a function gives a list of gradients, one for each input, got '
       .. blame.show(dx))
@@ -88,7 +98,7 @@ local function answer(pass, keeps)
   if not keeps then f.gradient = nil end
 end
 
-local function drive(pass, keeps)
+local function drive(pass, keeps, number)
   while true do
     local status = C.rg_backward_go(pass)
     if status == 0 then return end
@@ -96,7 +106,8 @@ local function drive(pass, keeps)
       if M.explain and status == C.RG_ENAN then M.explain(C.rg_backward_line(pass)) end
       call.fail(status)
     end
-    answer(pass, keeps)
+    local leaf = tonumber(C.rg_backward_leaf(pass))
+    if leaf > 0 then leaves.tell(leaf, number) else answer(pass, keeps) end
   end
 end
 
@@ -121,18 +132,26 @@ local PASS = {
 ---@param dy Tensor|nil
 ---@param flags number RG_BACKWARD_...
 ---@param taking table|nil list of Tensor whose gradients are handed out
+---@param outer cdata|nil the pass that this one is part of
 ---@return table|nil gradients one for each of them, false where there is none
-function M.run(y, dy, flags, taking)
+function M.run(y, dy, flags, taking, outer)
   M.passes = M.passes + 1
   call.settle()
-  if count == 0 and not taking and not M.explain then -- nothing to ask: one call does it all
+  if leaves.count > 0 then
+    drain()
+    leaves.begun = leaves.begun + 1
+  end
+  if count == 0 and not taking and not M.explain and leaves.count == 0 then -- nothing to ask
     call.check(C.rg_backward(y._t, dy ~= nil and dy._t or nil, flags))
     return nil
   end
-  call.check(C.rg_backward_begin(y._t, dy ~= nil and dy._t or nil, flags, pass_slot), 'backward')
+  local tells = leaves.count > 0 and not outer
+  call.check(C.rg_backward_begin(y._t, dy ~= nil and dy._t or nil,
+    flags + (tells and C.RG_BACKWARD_TELL or 0), pass_slot), 'backward')
   local pass = ffi.gc(pass_slot[0], C.rg_backward_end) -- a coroutine may stop on it for good
+  if outer then C.rg_backward_within(pass, outer) end
   local ok, out = pcall(state.with, PASS, { pass = pass }, drive, pass,
-    flags % 4 ~= 0) -- RG_BACKWARD_RETAIN or CREATE
+    flags % 4 ~= 0, leaves.begun) -- RG_BACKWARD_RETAIN or CREATE
   if ok then ok, out = pcall(taken, pass, taking or {}) end
   C.rg_backward_end(ffi.gc(pass, nil))
   if not ok then error(out, 0) end

@@ -49,7 +49,7 @@ function M.Function(spec)
       local list = {}
       for i = 1, #results do list[i] = dout[i] or nil end
       return { spec.backward(context, unpack(list, 1, #dout)) }
-    end, false)
+    end, 0)
     return unpack(results)
   end
 end
@@ -67,7 +67,7 @@ function M.hook(x, f)
   backward.record({ x }, { y }, function(dout)
     local dy = dout[1]
     return { f(dy) or dy }
-  end, false)
+  end, 0)
   return y
 end
 

@@ -7,6 +7,7 @@ local call = require 'ridge.ffi.call'
 local ref = require 'ridge.ffi.ref'
 local blame = require 'ridge.blame'
 local options = require 'ridge.options'
+local leaves = require 'ridge.tensor.leaf_hooks'
 local state = require 'ridge.state'
 local way = require 'ridge.tensor.backward'
 
@@ -27,7 +28,9 @@ function methods.requires_grad_(x, on, extra)
   if extra ~= nil then surplus('requires_grad_', 'on', extra) end
   need(x, 'requires_grad_')
   options.flag(on, 'requires_grad_', 'on')
+  if on == false then leaves.set_aside(x) end
   call.check(C.rg_require_grad(x._t, on == false and 0 or 1), 'requires_grad_')
+  if on ~= false then leaves.resume(x, way.number) end
   return x
 end
 
@@ -52,6 +55,32 @@ function methods.backward(y, dy, opts, extra)
   opts = options.check(BACKWARD, opts, 'backward')
   if dy ~= nil then need(dy, 'backward') end
   way.run(y, dy, opts.retain and C.RG_BACKWARD_RETAIN or 0)
+end
+
+docs.on_gradient = 'on_gradient(f): call f(x) whenever a backward pass has completed x.grad'
+--- Call a function of this tensor whenever a backward pass has added the last contribution to its
+--- `.grad`, before the rest of the pass runs: an all-reduce can begin there, or an optimizer step.
+---
+--- It is called once for each pass, in the order in which gradients are complete, and only where
+--- gradient arrived; nothing is recorded for gradients in it. It may read and write x and x.grad,
+--- and forget the latter. An error in it ends the pass: gradients completed before stay, the others
+--- are as they were. Parts that are computed again (ridge.recompute) may add to any tensor: it is
+--- complete behind the last of them. ridge.grad adds to none. The hook is the tensor's: it ends
+--- with it, and a parameter that is replaced has none. What f itself holds lives as long as that.
+---@param x Tensor a leaf: it requires a gradient and was not computed
+---@param f function f(x)
+---@return table handle handle:remove() ends it
+-- >> local x = ridge.ones(2):requires_grad_()
+-- >> local handle = x:on_gradient(function(t) print(t.grad) end)
+-- >> (x * x):sum():backward()
+-- >> handle:remove()
+function methods.on_gradient(x, f, extra)
+  if extra ~= nil then surplus('on_gradient', 'f', extra) end
+  need(x, 'on_gradient')
+  if not blame.callable(f) then
+    blame.raise('on_gradient: a function is expected, got ' .. blame.show(f))
+  end
+  return leaves.add(x, f, way.number)
 end
 
 docs.detach = 'detach(): the same elements, through which no gradient flows'

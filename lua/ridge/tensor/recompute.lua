@@ -121,7 +121,7 @@ end
 -- -- Both passes ------------------------------------------------------------------------------
 
 -- Compute again from copies of the inputs and go back through that.
-local function gradients(f, args, inputs, past, dout)
+local function gradients(f, args, inputs, past, dout, outer)
   local _, recording = recorded()
   check_place(past, recording)
   local again, copies = { unpack(args, 1, args.n) }, {}
@@ -148,7 +148,7 @@ local function gradients(f, args, inputs, past, dout)
     end
     for i = 1, last or 0 do
       if dout[i] and results[i].requires_grad then
-        backward.run(results[i], dout[i], i < last and C.RG_BACKWARD_RETAIN or 0)
+        backward.run(results[i], dout[i], i < last and C.RG_BACKWARD_RETAIN or 0, nil, outer)
       end
     end
   end)
@@ -226,9 +226,9 @@ function M.recompute(f, ...)
       end
     end
   end
-  backward.record(list, results, function(dout)
-    return gradients(f, args, inputs, past, dout)
-  end, true)
+  backward.record(list, results, function(dout, pass)
+    return gradients(f, args, inputs, past, dout, pass)
+  end, C.RG_FUNCTION_SAVE + C.RG_FUNCTION_GOES_BACK)
   return unpack(results)
 end
 

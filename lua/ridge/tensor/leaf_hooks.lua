@@ -1,0 +1,139 @@
+-- SPDX-License-Identifier: MIT
+--- Functions that are called in a backward pass when the gradient of a leaf is complete, as
+--- PyTorch's post-accumulate-grad hooks are. The core knows a number for each leaf that has some.
+
+local C = require 'ridge.ffi.lib'
+local call = require 'ridge.ffi.call'
+local state = require 'ridge.state'
+
+--- count: leaves that have hooks; without any, a pass does not stop for them. begun: the passes
+--- that would.
+local M = { count = 0, begun = 0 }
+
+-- The hooks of a tensor: {tensor = weak, id =, [1] = {f}, ...}. A tensor that is held nowhere else
+-- must go, and what passes hold of it has no number then.
+local by_id = {}
+local WEAK = { __mode = 'v' }
+local aside = setmetatable({}, { __mode = 'k' }) -- by tensor: where gradients are off
+
+local NO_GRAD = state.exchange(C.rg_grad_mode)
+
+-- One number for each storage, which several tensors may look into.
+local function watch(x, entry, number)
+  local id = tonumber(C.rg_grad_watched(x._t))
+  if not by_id[id] then -- 0, or that of a tensor that is gone
+    id = number()
+    call.check(C.rg_grad_watch(x._t, id), 'on_gradient')
+    by_id[id], M.count = {}, M.count + 1
+  end
+  entry.id = id
+  table.insert(by_id[id], entry)
+end
+
+local function find(x)
+  local list = by_id[tonumber(C.rg_grad_watched(x._t))]
+  for _, entry in ipairs(list or {}) do
+    if rawequal(entry.tensor[1], x) then return entry end
+  end
+end
+
+-- Take an entry from its storage's; the last one ends the watching.
+local function leave(entry)
+  local list, id = by_id[entry.id], entry.id
+  entry.id = nil
+  for i = #(list or {}), 1, -1 do
+    if list[i] == entry then table.remove(list, i) end
+  end
+  if not list or #list > 0 then return end
+  by_id[id], M.count = nil, M.count - 1
+  local x = entry.tensor[1]
+  if x and x._t ~= nil and tonumber(C.rg_grad_watched(x._t)) == id then
+    call.check(C.rg_grad_watch(x._t, 0))
+  end
+end
+
+local Handle = {}
+Handle.__index = Handle
+
+--- The function is called no more; twice does no harm.
+function Handle:remove()
+  local entry = self.entry
+  self.f = nil
+  for i = #entry, 1, -1 do
+    if entry[i] == self then table.remove(entry, i) end
+  end
+  if #entry > 0 then return end
+  if entry.id then leave(entry) end
+  local x = entry.tensor[1]
+  if x and aside[x] == entry then aside[x] = nil end
+end
+
+function Handle:__tostring() -- luacheck: no self
+  return 'hook on a gradient (remove)'
+end
+
+--- Let a function be called whenever the gradient of a leaf is complete.
+---@param x Tensor
+---@param f function
+---@param number function gives a number nobody else has
+---@return table handle
+function M.add(x, f, number)
+  local entry = find(x)
+  if not entry then
+    entry = { tensor = setmetatable({ x }, WEAK) }
+    watch(x, entry, number)
+  end
+  local handle = setmetatable({ f = f, entry = entry, begun = M.begun }, Handle)
+  entry[#entry + 1] = handle
+  return handle
+end
+
+local function tell_all(list, pass)
+  for _, entry in ipairs { unpack(list) } do -- hooks may end each other
+    local x = entry.tensor[1]
+    if not x or x._t == nil then
+      leave(entry)
+    else
+      for _, handle in ipairs { unpack(entry) } do
+        if handle.f and handle.begun < pass and x._t ~= nil then handle.f(x) end
+      end
+    end
+  end
+end
+
+--- The gradient of the leaf with a number is complete.
+---@param id number
+---@param pass number which of those begun it is; hooks made since then are not of it
+function M.tell(id, pass)
+  if by_id[id] then state.with(NO_GRAD, { value = 0 }, tell_all, by_id[id], pass) end
+end
+
+--- The leaf with a number is gone.
+---@param id number
+function M.gone(id)
+  if not by_id[id] then return end
+  for _, entry in ipairs(by_id[id]) do entry.id = nil end
+  by_id[id], M.count = nil, M.count - 1
+end
+
+--- Gradients of a tensor are about to be switched off: its hooks wait until they are on again.
+---@param x Tensor
+function M.set_aside(x)
+  local entry = M.count > 0 and find(x)
+  if entry then
+    leave(entry)
+    aside[x] = entry
+  end
+end
+
+--- They are on again.
+---@param x Tensor
+---@param number function gives a number nobody else has
+function M.resume(x, number)
+  local entry = aside[x]
+  if not entry then return end
+  aside[x] = nil
+  watch(x, entry, number)
+end
+
+return M
