@@ -59,11 +59,6 @@ static rg_status meet_all(backward_pass *pass, int64_t at)
 {
   const node *n = pass->nodes[at];
 
-  for (int32_t k = n->n_visible - 1; k >= 0; k--) {
-    if (n->out[k].over) {
-      RG_TRY(meet(pass, n->out[k].track, at));
-    }
-  }
   for (int32_t k = n->call.n_in - 1; k >= 0; k--) {
     if (n->in[k].wanted) {
       RG_TRY(meet(pass, n->in[k].track, at));

@@ -279,27 +279,27 @@ describe('a hook on the gradient of a leaf', function()
   it('is removed by its handle, by itself and by others', function()
     local log = {}
     local x = leaf(2)
-    local handles = {}
+    local three = {}
     for i = 1, 3 do
-      handles[i] = x:on_gradient(function() log[#log + 1] = i end)
+      three[i] = x:on_gradient(function() log[#log + 1] = i end)
     end
     local function pass() (x * x):sum():backward() end
     pass()
-    handles[2]:remove()
-    handles[2]:remove()
+    three[2]:remove()
+    three[2]:remove()
     pass()
     assert.equal('1 2 3 1 3', text(log))
     local mine
     mine = x:on_gradient(function()
       log[#log + 1] = 'self'
       mine:remove()
-      handles[3]:remove()
+      three[3]:remove()
     end)
     local last = x:on_gradient(function() log[#log + 1] = 'last' end)
     pass()
     pass()
     assert.equal('1 2 3 1 3 1 3 self last 1 last', text(log))
-    handles[1]:remove()
+    three[1]:remove()
     last:remove()
     assert.equal(before, leaf_hooks.count)
     pass()
