@@ -33,6 +33,7 @@
 #include "ridge/attention.h"
 #include "ridge/loss.h"
 #include "ridge/step.h"
+#include "ridge/collective.h"
 #include "ridge/grad.h"
 #include "ridge/graph.h"
 #include "ridge/ir.h"

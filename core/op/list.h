@@ -50,6 +50,7 @@
   RG_OP_LINE(ADAM_STEP,   adam_step)        \
   RG_OP_LINE(LION_STEP,   lion_step)        \
   RG_OP_LINE(TOTAL_NORM,  total_norm)       \
+  RG_OP_LINE(ALL_REDUCE,  all_reduce)       \
   RG_OP_LINE(MATMUL,      matmul)           \
   RG_OP_LINE(LINEAR,      linear)           \
   RG_OP_LINE(LINEAR_DROPOUT,       linear_dropout)        \

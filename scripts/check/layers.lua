@@ -32,8 +32,8 @@ local LUA_ROWS = {
   { "recipes" },
 }
 local FAMILY = { device = "base", ring = "base", attention = "op", image = "op", loss = "op",
-  norm = "op", step = "op", choice = "op", schema = "op", ir = "graph", compound = "layer",
-  factor = "layer" }
+  norm = "op", collective = "op", step = "op", choice = "op", schema = "op", ir = "graph",
+  compound = "layer", factor = "layer" }
 local OWNERS = { -- headers by the beginning of their name, and who may include them
   { "dnnl", "^core/cpu/dnnl%.c$" },
   { "oneapi/", "^core/cpu/dnnl%.c$" },

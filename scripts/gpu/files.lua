@@ -23,6 +23,7 @@ local FILES = {
   { 'image.cu', 'conv2d,conv2d_back_data,conv2d_back_weight' },
   { 'pool.cu+pool_lines.cu', 'max_pool2d,max_pool2d_back,avg_pool2d,avg_pool2d_back' },
   { 'total.cu', 'total_norm' },
+  { 'all_reduce.cu', 'all_reduce' },
   { 'svd.cu', 'svd' },
 }
 

@@ -21,8 +21,9 @@ local CLASSES = {
     'tanh', 'erf', 'sigmoid', 'gelu', 'silu', 'act_back', 'fill', 'arange', 'copy', 'cast', 'take',
     'take_back', 'uniform', 'normal', 'signs', 'randint', 'dropout', 'dropout_back', 'max', 'min',
     'argmax', 'argmin', 'softmax_back', 'layer_norm_back', 'attention_back', 'cross_entropy_back',
-    'sgd_step', 'adam_step', 'lion_step', 'total_norm', 'scaled_linear', 'expand_signs',
-    'sign_bits', 'max_pool2d', 'max_pool2d_back', 'avg_pool2d', 'avg_pool2d_back', 'svd' },
+    'sgd_step', 'adam_step', 'lion_step', 'total_norm', 'all_reduce', 'scaled_linear',
+    'expand_signs', 'sign_bits', 'max_pool2d', 'max_pool2d_back', 'avg_pool2d', 'avg_pool2d_back',
+    'svd' },
 }
 
 local class_of = {}

@@ -416,6 +416,34 @@ return function(M)
     bad = { { { { 3 }, { 2 } }, { 'f32', 'i32' }, {}, EDTYPE } },
   }
 
+  -- Of copies: the first and the last replica behind it.
+  cases.all_reduce = {
+    call = function(_, t, a, out)
+      local n, status, list = #t, 0, ffi.new('rg_tensor *[?]', math.max(#t, 1))
+      for i = 1, n do
+        status = status == 0 and C.rg_clone(t[i], slot) or status
+        list[i - 1] = status == 0 and slot[0] or nil
+      end
+      status = status == 0 and C.rg_all_reduce_(list, n,
+        ffi.new('rg_all_reduce_options', { a.mean and 1 or 0 })) or status
+      for i, at in ipairs { 0, n - 1 } do
+        if status == 0 then out[i - 1] = C.rg_tensor_retain(list[at]) end
+      end
+      for i = 0, n - 1 do C.rg_tensor_release(list[i]) end
+      return status
+    end, n_out = 2,
+    reference = reference.all_reduce,
+    samples = { { { 3, 4 }, { 3, 4 }, args = {} }, { { 5 }, args = {} },
+      { { 3, 4 }, { 3, 4 }, { 3, 4 }, args = { mean = true } }, { {}, {}, args = {} },
+      { { 0 }, { 0 }, args = { mean = true } }, { { 17001 }, { 17001 }, args = { mean = true } },
+      { { 516 }, { 516 }, args = {} } },
+    dtypes = FLOATS, ulps = 2,
+    large = { { { 300, 1000 }, { 300, 1000 }, args = {} } },
+    bad = { { { { 3 }, { 2 } }, { 'f32', 'f32' }, {}, ESHAPE },
+      { { { 3 }, { 3 } }, { 'f32', 'f64' }, {}, EDTYPE },
+      { { { 3 }, { 3 } }, { 'i32', 'i32' }, {}, EDTYPE } },
+  }
+
   -- -- Normalisation ------------------------------------------------------------------------------
 
   cases.layer_norm = {

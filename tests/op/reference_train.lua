@@ -184,6 +184,18 @@ return function(M) -- M: the rest of the reference
     return { y }
   end
 
+  --- The sum of all inputs, or their mean, for the first and the last.
+  function M.all_reduce(inputs, a)
+    local y = like(inputs[1])
+    for i = 1, M.count(y.shape) do
+      local sum, size = 0, 0
+      for _, x in ipairs(inputs) do sum, size = sum + x[i], size + math.abs(x[i]) end
+      local over = a.mean and #inputs or 1
+      put(y, i, sum / over, size / over)
+    end
+    return { y, y }
+  end
+
   -- -- Normalisation ----------------------------------------------------------------------------
 
   -- The sum of f(1) .. f(n), what each addition loses added to the next (Kahan 1965): a reference

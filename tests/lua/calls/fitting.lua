@@ -134,6 +134,7 @@ M.FUNCTIONS = {
     .. 'function(_, dy) return dy * 2 end }',
   ['ridge.Stability'] = 'ridge.optim.SGD(net())',
   ['ridge.Trainer'] = 'net(), { lr = 0.1, say = function() end }',
+  ['ridge.all_reduce_'] = '{ F(a, b):detach(), F(a, b):detach() }, { mean = often(50) }',
   ['ridge.anomaly'] = 'function(x) return (x * x):sum() end, F(a)',
   ['ridge.args'] = '{ { "epochs", 20, "passes" } }, { "--epochs=3" }',
   ['ridge.autotune'] = 'function(x) return x:matmul(x) end, F(a, a)',

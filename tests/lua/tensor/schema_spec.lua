@@ -59,6 +59,7 @@ local RECORDS = {
   lion_step = { 'rate native, count state, scale native?, params state*, grads native*, m state*',
     'beta1 = 0.9, beta2 = 0.99, weight_decay = 0' },
   total_norm = { 'xs input*', '' },
+  all_reduce = { 'xs state*', 'mean = false' },
   matmul = { 'x weight, y weight', '' },
   linear = { 'x input, w weight, b bias?', 'act = none' },
   linear_dropout = { 'x input, w weight, b bias?', 'act = none, p = 0.5, generator = nil' },
@@ -133,8 +134,8 @@ describe('a record', function()
     assert.are.same({ 'lse', 'total' }, by_name.cross_entropy.hidden)
     assert.are.same({ 'draw' }, by_name.dropout.hidden)
     for _, record in ipairs(schema.records()) do
-      assert.are.equal(record.name:find '_step$' and 0 or 1, math.min(#record.results, 1),
-        record.name)
+      local writes = record.name:find '_step$' or record.name == 'all_reduce'
+      assert.are.equal(writes and 0 or 1, math.min(#record.results, 1), record.name)
     end
   end)
 
@@ -402,6 +403,9 @@ describe('an options table made from a record', function()
     scaled_linear = { '', function(o) return ridge.scaled_linear(bytes, bytes, one, one, o) end },
     cross_entropy = { '', function(o) return nn.cross_entropy(scores, labels, o) end },
     sgd_step = { '', function(o) return optim.SGD(nn.Linear(2, 1), o) end },
+    all_reduce = { '', function(o)
+      return ridge.all_reduce_({ ridge.ones(2), ridge.ones(2) }, o)
+    end },
     adam_step = { 'beta1 beta2 decoupled', function(o) return optim.Adam(nn.Linear(2, 1), o) end },
     lion_step = { 'beta1 beta2', function(o) return optim.Lion(nn.Linear(2, 1), o) end },
   }
@@ -470,7 +474,8 @@ describe('a call by number', function()
     if fill then fill(args) end
     local out = ffi.new 'rg_tensor *[8]'
     local st = C.rg_op_call(index, list, #given, bytes and args or nil, nil, out)
-    return st, st == 0 and ref.wrap(out[0]) or ffi.string(C.rg_error_message())
+    local result = st == 0 and out[0] ~= nil and ref.wrap(out[0])
+    return st, result or ffi.string(C.rg_error_message())
   end
 
   it('takes what is left out at the end for left out', function()
