@@ -27,7 +27,8 @@ static rg_status check_node(const node *n)
   if (n->call.op->grad == NULL) {
     return rg_fail(RG_ENOSUP, "%s: has no gradient", op);
   }
-  if (n->spent) {
+  /* a move keeps nothing: parts of a replica that are computed again go back through it each */
+  if (n->spent && !n->call.op->moves) {
     return rg_fail(RG_EARG,
                    "%s: backward has passed here and released what it had saved; give it retain "
                    "the first time",
@@ -390,7 +391,9 @@ rg_status rg_backward_begin(const rg_tensor *y, const rg_tensor *dy, int32_t fla
   pass->end = rg_tensor_retain((rg_tensor *)(uintptr_t)y);
   status = rg_pass_collect(pass, (track *)y->_storage->tracking);
   if (status == RG_OK) {
-    rg_pass_sort(pass);
+    status = rg_pass_sort(pass);
+  }
+  if (status == RG_OK) {
     status = (flags & RG_BACKWARD_TELL) != 0 && (flags & RG_BACKWARD_HAND_OUT) == 0
                  ? rg_watch_plan(pass)
                  : RG_OK;

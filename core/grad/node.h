@@ -40,6 +40,8 @@ typedef struct track {
   bool flow_own;   /* nobody else sees flow: it may be added to */
   int64_t seen;    /* the last backward pass that listed this leaf */
   int64_t watch;   /* of a leaf: the caller's number for it, who is told (watch.c); 0: nobody */
+  int64_t met;     /* the last backward pass that met it in its order (early.c), */
+  int64_t last;    /* and the last place there of a call that reads or writes it */
 } track;
 
 /* Where a tensor of a call lies, and its memory where its contents are needed. */

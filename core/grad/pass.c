@@ -40,6 +40,7 @@ static rg_status add_node(backward_pass *pass, node *n)
   RG_TRY(rg_pass_grow((void **)&pass->nodes, pass->n, &pass->room, sizeof(node *)));
   n->seen = pass->number;
   n->refs++;
+  pass->moves = pass->moves || n->call.op->moves;
   pass->nodes[pass->n++] = n;
   return RG_OK;
 }
@@ -88,11 +89,12 @@ static int later_first(const void *a, const void *b)
   return x < y ? 1 : x > y ? -1 : 0;
 }
 
-void rg_pass_sort(backward_pass *pass)
+rg_status rg_pass_sort(backward_pass *pass)
 {
   if (pass->n > 0) {
     qsort(pass->nodes, (size_t)pass->n, sizeof(node *), later_first);
   }
+  return pass->moves ? rg_pass_hasten(pass) : RG_OK;
 }
 
 void rg_pass_clear(backward_pass *pass)

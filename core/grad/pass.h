@@ -21,6 +21,7 @@ struct rg_backward_pass {
   int64_t n;
   int64_t room;
   int64_t at; /* the next one to pass */
+  bool moves; /* some of them are moves between devices */
   track **leaves;
   int64_t n_leaves;
   int64_t leaf_room;
@@ -49,8 +50,11 @@ int64_t rg_pass_number(void);
 /* Every call that what is asked for came from, and the leaves. */
 rg_status rg_pass_collect(backward_pass *pass, track *end) RG_CHECK;
 
-/* In the reverse of the order they ran in. */
-void rg_pass_sort(backward_pass *pass);
+/* In the reverse of the order they ran in, but moves between devices as early as they can. */
+rg_status rg_pass_sort(backward_pass *pass) RG_CHECK;
+
+/* Where moves go in a pass that is in the reverse of the order it ran in (early.c). */
+rg_status rg_pass_hasten(backward_pass *pass) RG_CHECK;
 
 /* Release them, and the gradients under way. */
 void rg_pass_clear(backward_pass *pass);

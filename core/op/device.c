@@ -27,6 +27,7 @@ static const rg_op op_move = { .name = "to",
                                .id = -1,
                                .amp = RG_AMP_NONE,
                                .args_size = sizeof(move_args),
+                               .moves = true,
                                .grad = move_grad };
 
 /* Tell the tape, where gradient flows, that y was moved from x. */

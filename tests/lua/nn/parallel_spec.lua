@@ -169,6 +169,85 @@ describe('data parallel', function()
     assert.equal('bf16', ridge.autocast('bf16', net(false), x).dtype)
   end)
 
+  it('computes two parts again on one device', function()
+    local x, y = data(6)
+    local function net(devices)
+      return nn.DataParallel(deep():recompute(2), { devices = devices })
+    end
+    local _, _, one = pass(net { 'cpu' }, x, y)
+    local _, _, two = pass(net { 'sim:0', 'sim:1', 'sim:1' }, x, y)
+    for name, g in pairs(one) do assert.is_true(two[name]:allclose(g, 1e-4, 1e-5), name) end
+  end)
+
+  -- -- When gradients come back -------------------------------------------------------------------
+
+  -- What a pass tells: parameters whose gradient is complete, and places between the layers.
+  local function told(devices, opts)
+    local log, handles = {}, {}
+    local Mark = nn.class 'Mark'
+    function Mark:init(name) self.name = name end
+    function Mark:forward(x)
+      return ridge.hook(x, function(g) log[#log + 1] = self.name .. ' ' .. g.device end)
+    end
+    local m = nn.Sequential(nn.Linear(6, 5, { seed = 1 }), Mark 'first', nn.Linear(5, 5,
+      { seed = 2 }), Mark 'second', nn.Linear(5, 4, { seed = 3 }))
+    local net = nn.DataParallel(m, { devices = devices })
+    for _, p in ipairs(net:parameters()) do
+      handles[#handles + 1] = p.tensor:on_gradient(function(t)
+        log[#log + 1] = p.name:gsub('module%.', '')
+        log[p.name] = t.grad:tolist()
+      end)
+    end
+    local x = data(6)
+    if opts == 'again' then m:recompute(3) end
+    net(x):square():sum():backward()
+    for _, p in ipairs(net:parameters()) do
+      assert.same(log[p.name], p.tensor.grad:tolist())
+    end
+    for _, handle in ipairs(handles) do handle:remove() end
+    return text(log)
+  end
+
+  it('adds up the gradients of a layer while those before it are still to pass', function()
+    assert.equal('second sim:1 first sim:1 5.bias 5.weight second sim:0 3.bias 3.weight '
+      .. 'first sim:0 1.bias 1.weight', told { 'sim:0', 'sim:1' })
+    assert.equal('second sim:1 first sim:1 second sim:0 first sim:0 5.bias 5.weight second cpu '
+      .. '3.bias 3.weight first cpu 1.bias 1.weight', told { 'cpu', 'sim:0', 'sim:1' })
+  end)
+
+  it('waits with that for parts that are computed again', function()
+    local log = told({ 'sim:0', 'sim:1' }, 'again')
+    local behind = assert(log:match '.*first sim:0(.*)')
+    for _, name in ipairs { '1.weight', '3.weight', '5.weight', '1.bias', '3.bias', '5.bias' } do
+      assert.truthy(behind:find(name, 1, true), name)
+      assert.equal(1, select(2, log:gsub(name, '')))
+    end
+  end)
+
+  it('adds them in the order of a pass without devices', function()
+    -- 2^24 + 1 + 1 and 1 + 1 + 2^24 differ in f32: home first, then the last part, the second
+    local w = ridge.zeros(1):requires_grad_()
+    local function slope(home, one, two)
+      local at_one, at_two = w:to 'sim:0', w:to 'sim:1'
+      local y = w * home
+      y = y + (at_one * one):to 'cpu'
+      y = y + (at_two * two):to 'cpu'
+      w:zero_grad()
+      y:sum():backward()
+      return w.grad:item()
+    end
+    assert.equal(2 ^ 24, slope(2 ^ 24, 1, 1))
+    assert.equal(2 ^ 24, slope(1, 1, 2 ^ 24))
+    assert.equal(2 ^ 24 + 2, slope(1, 2 ^ 24, 1))
+    -- a part that is computed again adds to .grad itself: 2^24 + 1, then + 1, and not 2^24 + (1 + 1)
+    w:zero_grad();
+    (w * 2 ^ 24):sum():backward()
+    local at_one = w:to 'sim:0'
+    local y = ridge.recompute(function() return w * 1 end, ridge.zeros(1));
+    (y + (at_one * 1):to 'cpu'):sum():backward()
+    assert.equal(2 ^ 24, w.grad:item())
+  end)
+
   it('releases everything it made on the other devices', function()
     local x, y = data(6)
     local net = nn.DataParallel(deep(), { devices = LISTS[1] })
