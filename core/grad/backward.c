@@ -454,6 +454,7 @@ void rg_backward_within(rg_backward_pass *pass, rg_backward_pass *outer)
 {
   rg_backward_pass *root = outer->outer != NULL ? outer->outer : outer;
 
+  rg_watch_clear(pass); /* it tells nothing itself */
   pass->outer = (root->flags & RG_BACKWARD_TELL) != 0 ? root : NULL;
 }
 

@@ -124,4 +124,6 @@ void rg_watch_clear(backward_pass *pass)
     rg_track_release(pass->told[i].leaf);
   }
   free(pass->told);
+  pass->told = NULL;
+  pass->n_told = pass->told_room = 0;
 }

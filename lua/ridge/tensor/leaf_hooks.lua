@@ -4,6 +4,7 @@
 
 local C = require 'ridge.ffi.lib'
 local call = require 'ridge.ffi.call'
+local class = require('ridge.class').class
 local state = require 'ridge.state'
 
 --- count: leaves that have hooks; without any, a pass does not stop for them. begun: the passes
@@ -52,11 +53,15 @@ local function leave(entry)
   end
 end
 
-local Handle = {}
-Handle.__index = Handle
+local GradientHook = class('GradientHook')
+
+-- f: called until it is removed; begun: the pass behind which it was made.
+function GradientHook:init(f, entry)
+  self.f, self.entry, self.begun = f, entry, M.begun
+end
 
 --- The function is called no more; twice does no harm.
-function Handle:remove()
+function GradientHook:remove()
   local entry = self.entry
   self.f = nil
   for i = #entry, 1, -1 do
@@ -68,8 +73,8 @@ function Handle:remove()
   if x and aside[x] == entry then aside[x] = nil end
 end
 
-function Handle:__tostring() -- luacheck: no self
-  return 'hook on a gradient (remove)'
+function GradientHook:__tostring()
+  return self.f and 'GradientHook' or 'GradientHook (removed)'
 end
 
 --- Let a function be called whenever the gradient of a leaf is complete.
@@ -83,7 +88,7 @@ function M.add(x, f, number)
     entry = { tensor = setmetatable({ x }, WEAK) }
     watch(x, entry, number)
   end
-  local handle = setmetatable({ f = f, entry = entry, begun = M.begun }, Handle)
+  local handle = GradientHook(f, entry)
   entry[#entry + 1] = handle
   return handle
 end

@@ -239,7 +239,7 @@ describe('data parallel', function()
     assert.equal(2 ^ 24, slope(2 ^ 24, 1, 1))
     assert.equal(2 ^ 24, slope(1, 1, 2 ^ 24))
     assert.equal(2 ^ 24 + 2, slope(1, 2 ^ 24, 1))
-    -- a part that is computed again adds to .grad itself: 2^24 + 1, then + 1, and not 2^24 + (1 + 1)
+    -- a part that is computed again adds to .grad itself: 2^24 + 1, then + 1, not 2^24 + (1 + 1)
     w:zero_grad();
     (w * 2 ^ 24):sum():backward()
     local at_one = w:to 'sim:0'
