@@ -174,7 +174,7 @@ static void test_within(void)
   rg_tensor_release(a);
   rg_tensor_release(b);
   is_int(rg_grad_dead(dead, 4), 2, "and so are two leaves");
-  is_int(dead[0] + dead[1], 3, "by their numbers");
+  is_int(dead[0] + dead[1], 3, "of the two numbers");
   rg_tensor_release(c);
   is_int(rg_grad_dead(dead, 4), 1, "then the third");
 }

@@ -117,6 +117,7 @@ describe('all_reduce_', function()
       end
     end
     local list = replicas({ 'sim:0', 'sim:1' }, 'f32', { 8, 4 })
+    for _, x in ipairs(list) do x:requires_grad_() end -- weights may be reduced, too
     local spans = {}
     for _, s in ipairs(ridge.timeline(ridge.all_reduce_, list).spans) do
       spans[#spans + 1] = ('%s %s'):format(s.name, s.device)
