@@ -393,6 +393,9 @@ rg_status rg_backward_begin(const rg_tensor *y, const rg_tensor *dy, int32_t fla
   if (status == RG_OK) {
     status = rg_pass_sort(pass);
   }
+  if (status == RG_OK && (flags & RG_BACKWARD_HAND_OUT) != 0) {
+    status = rg_pass_put_by(pass);
+  }
   if (status == RG_OK) {
     status = (flags & RG_BACKWARD_TELL) != 0 && (flags & RG_BACKWARD_HAND_OUT) == 0
                  ? rg_watch_plan(pass)

@@ -97,6 +97,45 @@ rg_status rg_pass_sort(backward_pass *pass)
   return pass->moves ? rg_pass_hasten(pass) : RG_OK;
 }
 
+static rg_status put_by(backward_pass *pass, track *t)
+{
+  if (t == NULL || t->flow == NULL) {
+    return RG_OK;
+  }
+  RG_TRY(rg_pass_grow((void **)&pass->others, pass->n_others, &pass->others_room,
+                      sizeof(*pass->others)));
+  t->refs++;
+  pass->others[pass->n_others++] = (others){ .track = t, .flow = t->flow, .own = t->flow_own };
+  t->flow = NULL;
+  t->flow_own = false;
+  return RG_OK;
+}
+
+rg_status rg_pass_put_by(backward_pass *pass)
+{
+  RG_TRY(put_by(pass, (track *)pass->end->_storage->tracking));
+  for (int64_t i = 0; i < pass->n; i++) {
+    const node *n = pass->nodes[i];
+
+    for (int32_t k = 0; k < n->call.n_in; k++) {
+      RG_TRY(put_by(pass, n->in[k].track));
+    }
+    for (int32_t k = 0; k < n->n_visible; k++) {
+      RG_TRY(put_by(pass, n->out[k].track));
+    }
+  }
+  return RG_OK;
+}
+
+static void put_back(backward_pass *pass)
+{
+  for (int64_t i = 0; i < pass->n_others; i++) {
+    rg_flow_set(pass->others[i].track, pass->others[i].flow, pass->others[i].own);
+    rg_track_release(pass->others[i].track);
+  }
+  free(pass->others);
+}
+
 void rg_pass_clear(backward_pass *pass)
 {
   for (int64_t i = 0; i < pass->n; i++) {
@@ -122,6 +161,7 @@ void rg_pass_clear(backward_pass *pass)
   }
   free(pass->nodes);
   free(pass->leaves);
+  put_back(pass);
 }
 
 /* -- What is kept, and why -------------------------------------------------------------------- */

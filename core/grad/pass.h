@@ -14,6 +14,13 @@ typedef struct told {
   bool added;   /* a pass that is part of this one has added to its gradient */
 } told;
 
+/* The gradient under way of another pass, which waits meanwhile. */
+typedef struct others {
+  track *track;
+  rg_tensor *flow;
+  bool own;
+} others;
+
 /* What one backward pass has to do. */
 struct rg_backward_pass {
   int64_t number;
@@ -32,6 +39,10 @@ struct rg_backward_pass {
   bool asks;
   bool aside;       /* whoever is asked waits, and others compute meanwhile */
   const char *line; /* of the call whose gradient made the first number that is not finite */
+  /* with RG_BACKWARD_HAND_OUT */
+  others *others;
+  int64_t n_others;
+  int64_t others_room;
   /* with RG_BACKWARD_TELL */
   told *told; /* in the order they will be complete in */
   int64_t n_told;
@@ -55,6 +66,10 @@ rg_status rg_pass_sort(backward_pass *pass) RG_CHECK;
 
 /* Where moves go in a pass that is in the reverse of the order it ran in (early.c). */
 rg_status rg_pass_hasten(backward_pass *pass) RG_CHECK;
+
+/* Gradients under way of passes that wait are put by, so that what this one hands out is its own;
+** rg_pass_clear puts them back. */
+rg_status rg_pass_put_by(backward_pass *pass) RG_CHECK;
 
 /* Release them, and the gradients under way. */
 void rg_pass_clear(backward_pass *pass);

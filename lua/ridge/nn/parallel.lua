@@ -4,8 +4,8 @@
 --- For one pass the parameters go to every device, which is an operation like others: its gradient
 --- comes back, as soon as the parts have passed its layer (core/grad/early.c), so the sum over the
 --- devices is added to the one set of parameters that an optimizer steps. What has not changed
---- since the last pass lies there still (rg_mirror), so only what was written to is copied. All moves are
---- asked for before the first part is computed, and no device waits for another's part.
+--- since the last pass lies there still (rg_mirror), so only what was written to is copied. All
+--- moves are asked for before the first part is computed, and no device waits for another's part.
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'

@@ -108,6 +108,30 @@ describe('a function with its own gradient', function()
   end)
 end)
 
+describe('gradients that are handed out inside a backward pass', function()
+  it('are apart from those under way, which go on behind it', function()
+    local w, x = ridge.ones(2):requires_grad_(), ridge.ones(2):requires_grad_()
+    local inner = {}
+    local function look(dy)
+      local y = ridge.enable_grad(function() return (w * 5):sum() end)
+      inner[#inner + 1] = ridge.grad(y, w):tolist()[1]
+      return dy
+    end
+    local f = ridge.Function { forward = function(_, y) return y * 1 end,
+      backward = function(_, dy) return look(dy) end }
+    local y = f(x);
+    (y + w * 3):sum():backward() -- w * 3 is passed before f
+    assert.same({ 3, 3 }, w.grad:tolist())
+    local handle = x:on_gradient(look)
+    w:zero_grad()
+    y = w * 2;
+    (y + x * 1 + w * 3):sum():backward()
+    assert.same({ 5, 5 }, w.grad:tolist())
+    handle:remove()
+    assert.same({ 5, 5 }, inner)
+  end)
+end)
+
 describe('gradients of gradients', function()
   it('of a cube are what calculus says, to the third', function()
     local x = ridge.tensor({ 2, -1 }):requires_grad_()
