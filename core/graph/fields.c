@@ -43,12 +43,12 @@ bool rg_json_dtype(rg_json *j, const char *name, size_t n, int32_t *out)
 /* "f32[2,6]" */
 bool rg_json_meta(rg_json *j, rg_meta *meta)
 {
-  const char *at = j->text;
   int64_t count = 1;
 
   if (!rg_json_string(j)) {
     return false;
   }
+  const char *at = j->text;
   const char *open = strchr(at, '[');
 
   *meta = (rg_meta){ 0 };

@@ -31,11 +31,13 @@ typedef struct rg_json {
   const char *at;
   const char *end;
   int32_t line;
-  rg_status status; /* RG_EFORMAT where it is not what was asked for */
-  char text[512];   /* of the string that was read last */
+  rg_status status; /* RG_EFORMAT where it is not what was asked for; RG_ENOMEM */
+  char *text;       /* of the string that was read last; it grows, so the next may lie elsewhere */
+  size_t room;
 } rg_json;
 
 void rg_json_open(rg_json *j, const char *text, int64_t n);
+void rg_json_close(rg_json *j);
 
 /* What was found is wrong: the first such sentence, with its line.  Returns false. */
 bool rg_json_wrong(rg_json *j, const char *format, ...) RG_PRINTF(2, 3);
@@ -49,7 +51,7 @@ bool rg_json_take(rg_json *j, char c);
 /* Go through a list or an object, whose first bracket was taken: true where one more comes. */
 bool rg_json_more(rg_json *j, char close, bool *begun);
 
-/* A string into j->text; at most 511 bytes. */
+/* A string into j->text. */
 bool rg_json_string(rg_json *j);
 
 /* The name of a field, and its colon. */

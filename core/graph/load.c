@@ -561,6 +561,7 @@ rg_status rg_graph_parse(const char *text, int64_t n, rg_graph **out)
   rg_json_open(&l.j, text, n);
   (void)read_graph(&l);
   status = l.j.status == RG_OK ? check_loaded(l.g) : l.j.status;
+  rg_json_close(&l.j);
   rg_host_free(l.entry.data);
   rg_host_free(l.storage.data);
   rg_host_free(l.in.data);

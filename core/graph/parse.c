@@ -10,10 +10,19 @@
 #include <string.h>
 
 #include "graph/json.h"
+#include "graph/store.h"
+
+enum { FIRST_ROOM = 256 };
 
 void rg_json_open(rg_json *j, const char *text, int64_t n)
 {
   *j = (rg_json){ .at = text, .end = text + n, .line = 1 };
+}
+
+void rg_json_close(rg_json *j)
+{
+  rg_host_free(j->text);
+  j->text = NULL;
 }
 
 bool rg_json_wrong(rg_json *j, const char *format, ...)
@@ -133,16 +142,38 @@ static size_t read_escape(rg_json *j, char *to)
   return put_code(to, code);
 }
 
+/* Room for another character of a string, as UTF-8, and for the 0 behind it. */
+static bool has_room(rg_json *j, size_t n)
+{
+  if (n + 4 <= j->room) {
+    return true;
+  }
+  size_t room = j->room > 0 ? 2 * j->room : FIRST_ROOM;
+  char *text = rg_host_alloc(room);
+
+  if (text == NULL) {
+    j->status = rg_ir_no_memory();
+    return false;
+  }
+  if (n > 0) {
+    memcpy(text, j->text, n);
+  }
+  rg_host_free(j->text);
+  j->text = text;
+  j->room = room;
+  return true;
+}
+
 bool rg_json_string(rg_json *j)
 {
   size_t n = 0;
 
-  if (!rg_json_take(j, '"')) {
+  if (!rg_json_take(j, '"') || !has_room(j, 0)) {
     return false;
   }
   while (j->at < j->end && *j->at != '"') {
-    if (n + 4 > sizeof(j->text)) {
-      return rg_json_wrong(j, "a string of more than %zu bytes", sizeof(j->text) - 4);
+    if (!has_room(j, n)) {
+      return false;
     }
     char c = *j->at++;
 
