@@ -252,6 +252,56 @@ static void test_strings(void)
   rg_graph_release(s.g);
 }
 
+#define ONE_VALUE(type)                                                                \
+  VALUES "{\"id\": 0, \"kind\": \"input\", \"type\": \"" type "\", \"storage\": 0}], " \
+         "\"nodes\": [], \"inputs\": [0], \"states\": [], \"outputs\": []}"
+
+/* A type of a file, and what it says. */
+static const struct {
+  const char *text;
+  rg_meta meta;
+} types[] = {
+  { ONE_VALUE("f32[]"), { RG_F32, 0, { 0 } } },
+  { ONE_VALUE("f64[0]"), { RG_F64, 1, { 0 } } },
+  { ONE_VALUE("bf16[10]"), { RG_BF16, 1, { 10 } } },
+  { ONE_VALUE("f32[1234567,890]"), { RG_F32, 2, { 1234567, 890 } } },
+  { ONE_VALUE("i64[1099511627776]"), { RG_I64, 1, { 1099511627776 } } },
+  { ONE_VALUE("f16[1048576,1048576]"), { RG_F16, 2, { 1048576, 1048576 } } },
+  { ONE_VALUE("f32[2,3,4,5,6,7,8,9]"), { RG_F32, 8, { 2, 3, 4, 5, 6, 7, 8, 9 } } },
+  { ONE_VALUE("f32[3,0,5]"), { RG_F32, 3, { 3, 0, 5 } } },
+};
+
+static const char *const no_types[] = {
+  ONE_VALUE("f32[1099511627777]"),
+  ONE_VALUE("f32[1048577,1048576]"),
+  ONE_VALUE("f32[,2]"),
+  ONE_VALUE("f32[2,,3]"),
+  ONE_VALUE("f32[2"),
+  ONE_VALUE("f32[ 2]"),
+  ONE_VALUE("f32[+2]"),
+  ONE_VALUE("f32[2.0]"),
+  ONE_VALUE("f32[2]x"),
+  ONE_VALUE("f32[2][3]"),
+  ONE_VALUE("f32[/]"),
+  ONE_VALUE("f32[:]"),
+  ONE_VALUE("f32[2,"),
+  ONE_VALUE("f32["),
+};
+
+static void test_types(void)
+{
+  rg_graph *g = NULL;
+
+  for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+    must(parsed(types[i].text, &g));
+    ok(rg_meta_same(&rg_ir_value_at(g, 0)->meta, &types[i].meta), types[i].text);
+    rg_graph_release(g);
+  }
+  for (size_t i = 0; i < sizeof(no_types) / sizeof(no_types[0]); i++) {
+    ok(parsed(no_types[i], &g) == RG_EFORMAT && SAYS("is no shape"), no_types[i]);
+  }
+}
+
 /* Whatever is written can be read: names of any length. */
 static void test_long_names(void)
 {
@@ -395,6 +445,7 @@ int main(void)
   test_numbers();
   test_hostile();
   test_strings();
+  test_types();
   test_long_names();
   test_lists();
   test_fuzz();
