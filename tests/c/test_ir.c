@@ -364,6 +364,7 @@ static void test_replaced_writer(void)
   must(rg_graph_replace(g, old, by));
   is_int(rg_ir_value_at(g, last)->storage, rg_ir_value_at(g, by)->storage, "over the other one");
   is_status(rg_graph_remove(g, producer(g, first)), RG_EARG, "the first write alone stays");
+  ok(SAYS("is written again later"), "and says so");
   is_status(rg_graph_remove(g, compound), RG_OK, "both go");
   is_status(rg_graph_check(g), RG_OK, "whole");
   rg_graph_release(g);

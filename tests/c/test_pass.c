@@ -261,8 +261,11 @@ static void test_common_bodies(void)
   comes(g, common, "softmax neg", "in one body they do");
 }
 
-/* A norm, its mean and scale: hidden results are there where the call was tracked. */
-static int32_t norm_of(rg_graph *g, int32_t x, bool tracked, int32_t *mean)
+enum { UNTRACKED, TRACKED, HOLED };
+
+/* A norm, its mean and scale: hidden results are there where the call was tracked, and of those
+** the ones that are wanted.  hidden: the first of them that is there */
+static int32_t norm_of(rg_graph *g, int32_t x, int32_t how, int32_t *hidden)
 {
   const int32_t in[] = { x, -1, -1 };
   const rg_layer_norm_args args = { .eps = 1e-5 };
@@ -273,7 +276,11 @@ static int32_t norm_of(rg_graph *g, int32_t x, bool tracked, int32_t *mean)
 
   must(rg_ir_infer(g, &rg_op_layer_norm, in, 3, &args, -1, &call));
   must(rg_ir_node_add(g, &rg_op_layer_norm, in, 3, &args, &node));
-  for (int32_t i = 0; i < (tracked ? 3 : 1); i++) {
+  for (int32_t i = 0; i < (how == UNTRACKED ? 1 : 3); i++) {
+    if (how == HOLED && i == 1) {
+      must(rg_ir_output_skip(g, node));
+      continue;
+    }
     must(rg_ir_storage_new(g, &storage));
     must(rg_ir_output_add(g, node, &call.out[i], RG_CPU, storage, 0, -1, &value[i]));
   }
@@ -282,7 +289,7 @@ static int32_t norm_of(rg_graph *g, int32_t x, bool tracked, int32_t *mean)
 
   modes.compute = call.compute;
   must(rg_ir_modes_add(g, &modes, &rg_ir_node_at(g, node)->modes));
-  *mean = tracked ? value[1] : -1;
+  *hidden = how == UNTRACKED ? -1 : value[how == HOLED ? 2 : 1];
   return value[0];
 }
 
@@ -292,13 +299,48 @@ static void test_common_hidden(void)
     int32_t x;
     int32_t mean[2];
     rg_graph *g = graph(&x);
-    int32_t a = norm_of(g, x, first == 1, &mean[0]);
-    int32_t b = norm_of(g, x, first == 0, &mean[1]);
+    int32_t a = norm_of(g, x, first == 1 ? TRACKED : UNTRACKED, &mean[0]);
+    int32_t b = norm_of(g, x, first == 0 ? TRACKED : UNTRACKED, &mean[1]);
 
     returned(g, added(g, a, b), "");
     returned(g, unary(g, &rg_op_neg, mean[first == 1 ? 0 : 1]), "");
     comes(g, common, first ? "layer_norm add neg" : "layer_norm layer_norm add neg",
           "a hidden result that is read comes from the one that made it");
+  }
+}
+
+/* A norm whose mean nobody wanted, but its scale, and a view of the input: both between a product
+** and its activation. */
+static void test_hidden(void)
+{
+  static const struct {
+    const char *pass;
+    const char *want;
+  } each[] = {
+    { "arithmetic_identities", "linear layer_norm transpose relu add add exp" },
+    { "batch_norm_folding", "linear layer_norm transpose relu mul add add exp" },
+    { "epilogue_fusion", "layer_norm transpose linear mul add add exp" },
+    { "common_subexpression_elimination", "linear layer_norm transpose relu mul add add exp" },
+    { "dead_code_elimination", "linear layer_norm transpose relu mul add add" },
+    { "elementwise_fusion", "linear layer_norm transpose fused add add exp" },
+  };
+  static const char zero[64];
+
+  is_int(sizeof(each) / sizeof(each[0]), rg_pass_count(), "every pass");
+  for (size_t i = 0; i < sizeof(each) / sizeof(each[0]); i++) {
+    int32_t x;
+    int32_t scale;
+    rg_graph *g = graph(&x);
+    int32_t w = outside(g, RG_VALUE_CONSTANT, "w", 3, 3);
+    int32_t y = node_of(g, &rg_op_linear, (const int32_t[]){ x, w, -1 }, 3, zero, -1);
+    int32_t norm = norm_of(g, x, HOLED, &scale);
+    int32_t across = transposed(g, x);
+
+    y = with_number(g, RG_OP_MUL, unary(g, &rg_op_relu, y), 1, 0, -1);
+    returned(g, added(g, added(g, y, across), norm), "");
+    returned(g, scale, "");
+    (void)unary(g, rg_ops[RG_OP_EXP], x);
+    comes(g, each[i].pass, each[i].want, each[i].pass);
   }
 }
 
@@ -406,6 +448,7 @@ int main(void)
   test_common_modes();
   test_common_bodies();
   test_common_hidden();
+  test_hidden();
   test_memory();
   test_table();
   test_checked();
