@@ -22,7 +22,6 @@ void rg_json_open(rg_json *j, const char *text, int64_t n)
 void rg_json_close(rg_json *j)
 {
   rg_host_free(j->text);
-  j->text = NULL;
 }
 
 bool rg_json_wrong(rg_json *j, const char *format, ...)

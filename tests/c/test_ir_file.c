@@ -118,6 +118,8 @@ static const struct {
 } hostile[] = {
   { "", "line 1: '{' is expected, and there is its end" },
   { "[]", "'{' is expected, and there is '['" },
+  { "\n \t\r\n[]", "line 3: '{' is expected, and there is '['" },
+  { "\v[]", "line 1: '{' is expected, and there is a byte" },
   { "{\"graph\": 1}", "this is no graph of ridge's" },
   { "{\"ridge_graph\": 2", "2 is not in 1 .. 1" },
   { "{\"ridge_graph\": 1e400", "no whole number" },
