@@ -290,6 +290,25 @@ static const char *const no_types[] = {
   ONE_VALUE("f32["),
 };
 
+/* Where a value is, by the name of each device. */
+static void test_devices(void)
+{
+  rg_graph *g = NULL;
+  rg_graph *back = NULL;
+  const char *text = NULL;
+
+  for (int32_t i = 0; i < RG_DEVICE_COUNT; i++) {
+    must(parsed(ONE_VALUE("f32[2]"), &g));
+    rg_ir_value_at(g, 0)->device = i;
+    must(rg_graph_json(g, &text));
+    must(parsed(text, &back));
+    is_int(rg_ir_value_at(back, 0)->device, i, rg_device_name(i));
+    ok((strstr(text, "\"device\"") != NULL) == (i != RG_CPU), "the CPU is not said");
+    rg_graph_release(back);
+    rg_graph_release(g);
+  }
+}
+
 static void test_types(void)
 {
   rg_graph *g = NULL;
@@ -448,6 +467,7 @@ int main(void)
   test_hostile();
   test_strings();
   test_types();
+  test_devices();
   test_long_names();
   test_lists();
   test_fuzz();
