@@ -290,6 +290,70 @@ static const char *const no_types[] = {
   ONE_VALUE("f32["),
 };
 
+/* What a node says beside what it reads and makes. */
+static void test_fields(void)
+{
+  const rg_fill_args args = { .meta = { .dtype = RG_F32, .ndim = 1, .shape = { 3 } } };
+  const rg_dropout_args p = { .p = 0.25 };
+  sample s = sample_graph();
+  rg_ir_node *node;
+  rg_graph_modes modes;
+  rg_graph *back = NULL;
+  const char *text = NULL;
+  int32_t storage;
+  int32_t value;
+  int32_t fill;
+  int32_t drawn = -1;
+
+  for (int32_t i = 0; i < 3; i++) { /* the second one is drawn from twice */
+    rg_generator *own;
+
+    must(rg_generator_new(7, &own));
+    for (int32_t k = 0; k < (i == 1 ? 2 : 1); k++) {
+      drawn = node_of(s.g, &rg_op_dropout, &s.x, 1, &p, -1);
+      must(rg_ir_generator_add(s.g, own, &rg_ir_node_at(s.g, producer(s.g, drawn))->generator));
+    }
+    rg_generator_release(own);
+  }
+  must(rg_ir_node_add(s.g, rg_ops[RG_OP_FILL], NULL, 0, &args, &fill));
+  must(rg_ir_storage_new(s.g, &storage));
+  must(rg_ir_output_add(s.g, fill, &args.meta, RG_CPU, storage, 0, -1, &value));
+  rg_ir_results_end(s.g, fill);
+  rg_ir_node_at(s.g, fill)->unwritten = true;
+  node = rg_ir_node_at(s.g, producer(s.g, s.z));
+  modes = *rg_ir_modes_of(s.g, node->modes);
+  modes = (rg_graph_modes){ .compute = modes.compute,
+                            .weight_cast = modes.weight_cast,
+                            .autocast = modes.autocast,
+                            .layout = 1,
+                            .vendor = 0,
+                            .autotune = 2,
+                            .deterministic = 1,
+                            .tf32 = 1,
+                            .gemm = 3 };
+  must(rg_ir_modes_add(s.g, &modes, &node->modes));
+  node->flops = INFINITY;
+  node->bytes = 1e300;
+  must(rg_graph_json(s.g, &text));
+  must(parsed(text, &back));
+  is_status(rg_graph_same(s.g, back), RG_OK, "modes, streams and marks, there and back");
+  node = rg_ir_node_at(back, producer(s.g, drawn)); /* numbered in the same order */
+  ok(node->generator == 3 && rg_ir_generator_of(back, 3) != rg_ir_generator_of(back, 2),
+     "each stream is one");
+  node = rg_ir_node_at(back, producer(s.g, s.z));
+  ok(isinf(node->flops) && node->bytes == 1e300, "what it costs");
+  rg_graph_release(back);
+  rg_graph_release(s.g);
+  must(parsed(NODES
+              "{\"op\": \"relu\", \"in\": [0, 0], \"in\": [0], \"out\": [0], \"out\": [1]}" REST,
+              &back));
+  is_int(rg_ir_node_at(back, 0)->n_in, 1, "a list that is given twice is the second one");
+  rg_graph_release(back);
+  is_status(parsed(NODES "{\"op\": \"relu\", \"unwritten\": 1", &back), RG_EFORMAT,
+            "a relu writes");
+  ok(SAYS("a node has no 'unwritten'"), "which is said");
+}
+
 /* Where a value is, by the name of each device. */
 static void test_devices(void)
 {
@@ -467,6 +531,7 @@ int main(void)
   test_hostile();
   test_strings();
   test_types();
+  test_fields();
   test_devices();
   test_long_names();
   test_lists();
