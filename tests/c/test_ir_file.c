@@ -164,6 +164,9 @@ static const struct {
   { NODES "{\"op\": \"relu\", \"vendor\": -1", "-1 is not in 0 .. 1" },
   { NODES "{\"op\": \"relu\", \"in\": [0], \"out\": [1], \"body\": 3}" REST,
     "body is not complete" },
+  { NODES "{\"op\": \"relu\", \"in\": [0], \"out\": [1], \"body\": 1}, "
+          "{\"op\": \"relu\", \"in\": [0], \"out\": [1], \"body\": 1}",
+    "a body is larger than the one it is in" },
   { NODES "{\"op\": \"relu\", \"in\": [0], \"out\": [1], \"generator\": 1001}", "1001 is not in" },
   { NODES RELU "], \"inputs\": [0, 1], \"states\": [], \"outputs\": []}", "input 2 is %1" },
   { NODES RELU "], \"inputs\": [0], \"states\": [], \"outputs\": [{}]}", "without a value" },
@@ -354,6 +357,37 @@ static void test_fields(void)
   ok(SAYS("a node has no 'unwritten'"), "which is said");
 }
 
+/* A compound in another one, the last of its body. */
+static void test_nested(void)
+{
+  const rg_softmax_args axis = { .axis = 1 };
+  rg_graph *g;
+  rg_graph *back = NULL;
+  const char *text = NULL;
+  int32_t node[2];
+
+  must(rg_ir_new(&g));
+  int32_t x = outside(g, RG_VALUE_INPUT, "x", 2, 3);
+  must(rg_ir_node_add(g, &rg_op_softmax, &x, 1, &axis, &node[0]));
+  must(rg_ir_begin(g, node[0]));
+  int32_t y = unary(g, &rg_op_neg, x);
+  must(rg_ir_node_add(g, &rg_op_softmax, &y, 1, &axis, &node[1]));
+  must(rg_ir_begin(g, node[1]));
+  int32_t z = unary(g, &rg_op_relu, unary(g, &rg_op_gelu, y));
+  for (int32_t i = 1; i >= 0; i--) {
+    rg_ir_end(g);
+    must(rg_ir_output_share(g, node[i], z));
+    rg_ir_results_end(g, node[i]);
+  }
+  returned(g, unary(g, &rg_op_neg, z), "");
+  must(rg_graph_json(g, &text));
+  ok(strstr(text, "\"body\": 4") != NULL && strstr(text, "\"body\": 2") != NULL, "four and two");
+  must(parsed(text, &back));
+  is_status(rg_graph_same(g, back), RG_OK, "one in the other, there and back");
+  rg_graph_release(back);
+  rg_graph_release(g);
+}
+
 /* Where a value is, by the name of each device. */
 static void test_devices(void)
 {
@@ -532,6 +566,7 @@ int main(void)
   test_strings();
   test_types();
   test_fields();
+  test_nested();
   test_devices();
   test_long_names();
   test_lists();
