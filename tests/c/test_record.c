@@ -392,6 +392,29 @@ static void test_memory(void)
   rg_tensor_release(var);
 }
 
+/* In a file a node says what of its modes is not as it mostly is: of a call like most,
+** nothing. */
+static void test_plain_modes(void)
+{
+  static const char *const modes[] = { "layout",        "vendor", "autotune",    "autocast", "tf32",
+                                       "deterministic", "gemm",   "weight_cast", "compute" };
+  rg_tensor *x = filled(SHAPE(2, 3), 2, 1);
+  rg_tensor *y = NULL;
+  const char *text = "";
+
+  begin();
+  is_status(rg_exp(x, &y), RG_OK, "a call");
+  rg_graph *g = end(y);
+
+  is_status(rg_graph_json(g, &text), RG_OK, "written");
+  for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+    ok(strstr(text, modes[i]) == NULL, modes[i]);
+  }
+  rg_graph_release(g);
+  rg_tensor_release(y);
+  rg_tensor_release(x);
+}
+
 int main(void)
 {
   test_views();
@@ -402,5 +425,6 @@ int main(void)
   test_refused();
   test_broken_off();
   test_memory();
+  test_plain_modes();
   return done();
 }
