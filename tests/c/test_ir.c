@@ -462,6 +462,88 @@ static void test_refused(void)
   rg_graph_release(g);
 }
 
+/* Numbers before the first and behind the last value and node, and of what was removed. */
+static void test_numbers(void)
+{
+  sample s = sample_graph();
+  const int32_t gone_node = producer(s.g, unary(s.g, &rg_op_neg, s.x));
+  const int32_t gone = rg_ir_outputs(s.g, rg_ir_node_at(s.g, gone_node))[0];
+
+  must(rg_graph_remove(s.g, gone_node));
+  const int32_t values[] = { -1, gone, rg_ir_n_values(s.g), INT32_MAX, INT32_MIN };
+  const int32_t nodes[] = { -1, gone_node, rg_ir_n_nodes(s.g), INT32_MAX, INT32_MIN };
+  const int32_t ends[][3] = { { -1, -1, -1 },
+                              { rg_ir_n_inputs(s.g), rg_ir_n_states(s.g), rg_ir_n_outputs(s.g) } };
+  rg_graph_value value;
+  rg_graph_node at;
+  int32_t made;
+
+  for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+    const int32_t v = values[i];
+    const int32_t n = nodes[i];
+
+    is_status(rg_graph_value_of(s.g, v, &value), RG_EARG, "no value");
+    is_int(rg_graph_use(s.g, v, 0), RG_IR_NONE, "nobody reads it");
+    ok(rg_graph_bound(s.g, v) == NULL, "nothing holds it");
+    is_status(rg_graph_bind(s.g, v, NULL), RG_EARG, "nor will");
+    is_status(rg_graph_replace(s.g, v, s.x), RG_EARG, "it is not replaced");
+    is_status(rg_graph_replace(s.g, s.z, v), RG_EARG, "nor stands for another");
+    is_status(rg_graph_node_of(s.g, n, &at), RG_EARG, "no node");
+    is_status(rg_graph_remove(s.g, n), RG_EARG, "which does not go");
+    is_status(rg_graph_set_input(s.g, n, 0, s.x), RG_EARG, "reads nothing");
+    is_status(rg_graph_insert(s.g, n, 0, RG_OP_NEG, &s.x, 1, NULL, &made), RG_EARG,
+              "and stands beside nothing");
+    if (v != RG_IR_NONE) { /* an input that is left out */
+      is_status(rg_graph_set_input(s.g, producer(s.g, s.z), 0, v), RG_EARG, "no input");
+      is_status(rg_graph_insert(s.g, producer(s.g, s.z), 0, RG_OP_NEG, &v, 1, NULL, &made), RG_EARG,
+                "nor of a new node");
+    }
+  }
+  for (size_t i = 0; i < 2; i++) {
+    is_int(rg_graph_input(s.g, ends[i][0]), RG_IR_NONE, "no input");
+    is_int(rg_graph_state(s.g, ends[i][1]), RG_IR_NONE, "no state");
+    is_int(rg_graph_output(s.g, ends[i][2], NULL, NULL, NULL), RG_IR_NONE, "no output");
+  }
+  is_int(rg_graph_use(s.g, s.x, rg_ir_value_at(s.g, s.x)->n_uses), RG_IR_NONE, "no reader");
+  is_int(rg_graph_use(s.g, s.x, -1), RG_IR_NONE, "none before the first");
+  is_int(rg_graph_use(s.g, s.x, 0), producer(s.g, s.y), "and one");
+  is_status(rg_graph_set_input(s.g, producer(s.g, s.z), 1, s.x), RG_EARG, "one input too many");
+  is_status(rg_graph_set_input(s.g, producer(s.g, s.z), -1, s.x), RG_EARG, "none before it");
+  is_int(rg_graph_input(s.g, 0), s.x, "the first input");
+  is_int(rg_graph_state(s.g, 0), s.state, "the first state");
+  is_int(rg_graph_output(s.g, 0, NULL, NULL, NULL), s.sum, "the first output");
+  is_status(rg_graph_check(s.g), RG_OK, "nothing has changed");
+  rg_graph_release(s.g);
+}
+
+/* The number behind the last at every size: there is room behind it, or none. */
+static void test_behind(void)
+{
+  sample s = sample_graph();
+  rg_graph_value value;
+  rg_graph_node at;
+  int32_t made;
+  int32_t wrong = 0;
+
+  for (int32_t i = 0; i < 100; i++) {
+    const int32_t v = rg_ir_n_values(s.g);
+    const int32_t n = rg_ir_n_nodes(s.g);
+
+    wrong += rg_graph_value_of(s.g, v, &value) != RG_EARG;
+    wrong += rg_graph_use(s.g, v, 0) != RG_IR_NONE;
+    wrong += rg_graph_bind(s.g, v, NULL) != RG_EARG || !SAYS("was there before");
+    wrong += rg_graph_replace(s.g, s.z, v) != RG_EARG;
+    wrong += rg_graph_set_input(s.g, producer(s.g, s.sum), 0, v) != RG_EARG;
+    wrong += rg_graph_insert(s.g, s.compound, 0, RG_OP_NEG, &v, 1, NULL, &made) != RG_EARG;
+    wrong += rg_graph_node_of(s.g, n, &at) != RG_EARG;
+    wrong += rg_graph_insert(s.g, n, 0, RG_OP_NEG, &s.x, 1, NULL, &made) != RG_EARG;
+    (void)unary(s.g, &rg_op_neg, s.x);
+  }
+  is_int(wrong, 0, "nothing is behind the last");
+  is_status(rg_graph_check(s.g), RG_OK, "and nothing has changed");
+  rg_graph_release(s.g);
+}
+
 int main(void)
 {
   test_made();
@@ -477,5 +559,7 @@ int main(void)
   test_bound();
   test_replaced_writer();
   test_unknown_argument();
+  test_numbers();
+  test_behind();
   return done();
 }

@@ -48,6 +48,12 @@ describe('elementwise fusion', function()
         high:add_(low)
         return a
       end, 'fused copy') -- what overlaps is computed apart and copied
+      local wide = ridge.randn(2 * n)
+      local first, second = wide:narrow(1, 1, n), wide:narrow(1, n + 1, n)
+      writes(wide, function()
+        first:add_(second) -- what does not is no link all the same
+        return y * 3
+      end, 'add mul')
     end
   end)
 
