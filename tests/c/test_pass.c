@@ -307,6 +307,13 @@ static void test_common_hidden(void)
     comes(g, common, first ? "layer_norm add neg" : "layer_norm layer_norm add neg",
           "a hidden result that is read comes from the one that made it");
   }
+  int32_t x;
+  int32_t mean;
+  rg_graph *g = graph(&x);
+  int32_t a = norm_of(g, x, UNTRACKED, &mean);
+
+  returned(g, added(g, a, norm_of(g, x, TRACKED, &mean)), "");
+  comes(g, common, "layer_norm add", "and one that nobody reads need not be there");
 }
 
 /* A norm whose mean nobody wanted, but its scale, and a view of the input: both between a product
