@@ -64,6 +64,17 @@ describe('elementwise fusion', function()
     same(function() return x:view(1, 2, 2):exp(), x:tanh() end, 'exp tanh')
   end)
 
+  it('copies what is smaller apart: no input would say the shape', function()
+    for _, case in ipairs { { { 3, 4 }, { 1, 4 } }, { { 3, 4 }, { 4 } }, { { 3, 4 }, { 3, 1 } },
+      { { 3, 4 }, { 1 } }, { { 1, 4 }, { 4 } }, { { 3, 4 }, { 3, 4 }, 'fused' } } do
+      local y, x = ridge.randn(case[1]), ridge.randn(case[2])
+      writes(y, function()
+        y:copy_(x)
+        return y:exp():neg()
+      end, case[3] or 'copy fused')
+    end
+  end)
+
   it('keeps no more memory alive across other work than it spares', function()
     local x, y, w = ridge.randn(6, 6), ridge.randn(6, 6), ridge.randn(6, 6)
     same(function()
