@@ -281,6 +281,7 @@ static void test_plans(void)
   rg_tensor *y = NULL;
   rg_tensor *z = NULL;
   rg_plan *plan = NULL;
+  rg_plan_facts facts;
   rg_happening e = { 0 };
   rg_place before;
   rg_place inside;
@@ -301,7 +302,10 @@ static void test_plans(void)
 
   is_status(rg_plan_replay(plan, 2), RG_OK, "unheard steps");
   is_int(read_all(spans, &e), 1, "all replays are one event");
-  ok(e.kind == RG_EVENT_PLAN && e.step >= 1 && e.flops > 0, "which knows its plan");
+  ok(e.kind == RG_EVENT_PLAN && e.step >= 1, "which knows its plan");
+  is_status(rg_plan_facts_of(plan, &facts), RG_OK, "what that costs");
+  ok(facts.flops > 0 && e.flops == 2 * facts.flops, "twice its operations");
+  ok(facts.bytes == 2 * 2 * 24 && e.bytes == 2 * facts.bytes, "and its bytes");
 
   int32_t steps = opened(STEP | PLAN, 0, 100);
 
