@@ -462,6 +462,24 @@ static void test_refused(void)
   rg_graph_release(g);
 }
 
+/* What is inserted lies where its first input does. */
+static void test_insert_device(void)
+{
+  rg_graph *g;
+  int32_t node;
+
+  must(rg_ir_new(&g));
+  int32_t x = outside(g, RG_VALUE_INPUT, "x", 2, 3);
+  int32_t y = unary(g, &rg_op_neg, x);
+  for (int32_t device = RG_CPU; device <= RG_CPU + 1; device++) {
+    rg_ir_value_at(g, x)->device = device;
+    must(rg_graph_insert(g, producer(g, y), 0, RG_OP_NEG, &x, 1, NULL, &node));
+    is_int(rg_ir_value_at(g, rg_ir_outputs(g, rg_ir_node_at(g, node))[0])->device, device,
+           rg_device_name(device));
+  }
+  rg_graph_release(g);
+}
+
 /* Numbers before the first and behind the last value and node, and of what was removed. */
 static void test_numbers(void)
 {
@@ -559,6 +577,7 @@ int main(void)
   test_bound();
   test_replaced_writer();
   test_unknown_argument();
+  test_insert_device();
   test_numbers();
   test_behind();
   return done();

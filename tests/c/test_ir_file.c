@@ -267,7 +267,7 @@ static void test_fields(void)
   ok(SAYS("a node has no 'unwritten'"), "which is said");
 }
 
-/* A compound in another one, the last of its body. */
+/* A compound in another one, the last of its body, and one without any. */
 static void test_nested(void)
 {
   const rg_softmax_args axis = { .axis = 1 };
@@ -289,11 +289,17 @@ static void test_nested(void)
     must(rg_ir_output_share(g, node[i], z));
     rg_ir_results_end(g, node[i]);
   }
+  must(rg_ir_node_add(g, &rg_op_softmax, &z, 1, &axis, &node[0])); /* gives what it is given */
+  must(rg_ir_begin(g, node[0]));
+  rg_ir_end(g);
+  must(rg_ir_output_share(g, node[0], z));
+  rg_ir_results_end(g, node[0]);
   returned(g, unary(g, &rg_op_neg, z), "");
   must(rg_graph_json(g, &text));
   ok(strstr(text, "\"body\": 4") != NULL && strstr(text, "\"body\": 2") != NULL, "four and two");
   must(parsed(text, &back));
   is_status(rg_graph_same(g, back), RG_OK, "one in the other, there and back");
+  is_int(rg_ir_node_at(back, node[0])->compound, 1, "and one without a body");
   rg_graph_release(back);
   rg_graph_release(g);
 }
