@@ -486,6 +486,44 @@ static rg_status check_nodes(checking *c)
 
 /* -- The end ----------------------------------------------------------------------------- */
 
+/* Does the place that a use names need the value? */
+static bool is_needed_at(const rg_graph *g, int32_t value, rg_ir_use use)
+{
+  if (use.node == RG_IR_NONE) {
+    return use.slot >= 0 && use.slot < rg_ir_n_outputs(g) &&
+           rg_ir_output_at(g, use.slot)->value == value;
+  }
+  if (use.node < 0 || use.node >= rg_ir_n_nodes(g) || use.slot < 0) {
+    return false;
+  }
+  const rg_ir_node *node = rg_ir_node_at(g, use.node);
+
+  if (node->op == NULL || use.slot >= node->n_in + node->n_out) {
+    return false;
+  }
+  if (use.slot < node->n_in) {
+    return rg_ir_inputs(g, node)[use.slot] == value;
+  }
+  int32_t out = rg_ir_outputs(g, node)[use.slot - node->n_in];
+
+  return out == value || (out != RG_IR_NONE && rg_ir_value_at(g, out)->was == value);
+}
+
+static rg_status check_uses(const rg_graph *g, int32_t value)
+{
+  const rg_ir_value *v = rg_ir_value_at(g, value);
+
+  for (int32_t i = 0; i < v->n_uses; i++) {
+    const rg_ir_use use = rg_ir_uses(g, v)[i];
+
+    if (!is_needed_at(g, value, use)) {
+      return rg_fail(RG_EBUG, "graph: %%%d says that node %d needs it at %d, which does not", value,
+                     use.node, use.slot);
+    }
+  }
+  return RG_OK;
+}
+
 static rg_status check_ends(checking *c)
 {
   for (int32_t i = 0; i < rg_ir_n_outputs(c->g); i++) {
@@ -516,6 +554,7 @@ static rg_status check_ends(checking *c)
       return rg_fail(RG_EBUG, "graph: %%%d is needed %d times and says %d", i, c->n_uses[i],
                      v->n_uses);
     }
+    RG_TRY(v->removed ? RG_OK : check_uses(c->g, i));
   }
   return RG_OK;
 }

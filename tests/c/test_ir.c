@@ -156,6 +156,10 @@ static void test_insert(void)
   is_status(rg_graph_insert(s.g, gelu, 0, RG_OP_TANH, (const int32_t[]){ 99 }, 1, NULL, &a),
             RG_EARG, "no such value");
   is_status(rg_graph_check(s.g), RG_OK, "nothing has changed");
+  rg_ir_value_at(s.g, s.x)->device = 1;
+  must(rg_graph_insert(s.g, gelu, 0, RG_OP_TANH, &s.x, 1, NULL, &a));
+  is_int(rg_ir_value_at(s.g, rg_ir_outputs(s.g, rg_ir_node_at(s.g, a))[0])->device, 1,
+         "what is inserted lies where its input does");
   rg_graph_release(s.g);
 }
 
@@ -462,21 +466,24 @@ static void test_refused(void)
   rg_graph_release(g);
 }
 
-/* What is inserted lies where its first input does. */
-static void test_insert_device(void)
+/* Many readers come to a value that had few, and others' stay where they are. */
+static void test_replace_many(void)
 {
   rg_graph *g;
-  int32_t node;
 
   must(rg_ir_new(&g));
   int32_t x = outside(g, RG_VALUE_INPUT, "x", 2, 3);
-  int32_t y = unary(g, &rg_op_neg, x);
-  for (int32_t device = RG_CPU; device <= RG_CPU + 1; device++) {
-    rg_ir_value_at(g, x)->device = device;
-    must(rg_graph_insert(g, producer(g, y), 0, RG_OP_NEG, &x, 1, NULL, &node));
-    is_int(rg_ir_value_at(g, rg_ir_outputs(g, rg_ir_node_at(g, node))[0])->device, device,
-           rg_device_name(device));
+  int32_t old = unary(g, &rg_op_gelu, x);
+  int32_t by = unary(g, &rg_op_neg, x);
+  int32_t behind = unary(g, &rg_op_relu, by);
+
+  for (int32_t i = 0; i < 50; i++) {
+    (void)unary(g, i % 2 == 0 ? &rg_op_relu : &rg_op_neg, i % 3 == 0 ? behind : old);
   }
+  must(rg_graph_replace(g, old, by));
+  is_int(rg_ir_value_at(g, by)->n_uses, 1 + 33, "all of them");
+  is_status(rg_graph_check(g), RG_OK, "each where it says");
+  is_int(rg_graph_use(g, by, 0), producer(g, behind), "the first one");
   rg_graph_release(g);
 }
 
@@ -525,7 +532,8 @@ static void test_numbers(void)
   is_int(rg_graph_use(s.g, s.x, rg_ir_value_at(s.g, s.x)->n_uses), RG_IR_NONE, "no reader");
   is_int(rg_graph_use(s.g, s.x, -1), RG_IR_NONE, "none before the first");
   is_int(rg_graph_use(s.g, s.x, 0), producer(s.g, s.y), "and one");
-  is_status(rg_graph_set_input(s.g, producer(s.g, s.z), 1, s.x), RG_EARG, "one input too many");
+  is_status(rg_graph_set_input(s.g, producer(s.g, s.z), 2, s.x), RG_EARG, "no such input");
+  ok(SAYS("has 1 inputs, and none behind 2"), "which is said");
   is_status(rg_graph_set_input(s.g, producer(s.g, s.z), -1, s.x), RG_EARG, "none before it");
   is_int(rg_graph_input(s.g, 0), s.x, "the first input");
   is_int(rg_graph_state(s.g, 0), s.state, "the first state");
@@ -577,7 +585,7 @@ int main(void)
   test_bound();
   test_replaced_writer();
   test_unknown_argument();
-  test_insert_device();
+  test_replace_many();
   test_numbers();
   test_behind();
   return done();

@@ -33,6 +33,12 @@ static rg_ir_node *second(sample *s)
   return node;
 }
 
+/* The one reader of x, the linear function. */
+static rg_ir_use *use_of(sample *s)
+{
+  return (rg_ir_use *)(uintptr_t)rg_ir_uses(s->g, rg_ir_value_at(s->g, s->x));
+}
+
 /* clang-format off */
 MISTAKE(no_storage, VALUE(y)->storage = 99)
 MISTAKE(no_version, VALUE(y)->version = -1)
@@ -46,6 +52,10 @@ MISTAKE(made_state, must(rg_ir_graph_state(s->g, s->y)))
 MISTAKE(made_input, must(rg_ir_graph_input(s->g, s->y)))
 MISTAKE(late, must(rg_ir_set_input(s->g, producer(s->g, s->z), 0, s->sum)))
 MISTAKE(stale, must(rg_ir_set_input(s->g, producer(s->g, s->sum), 0, s->z)))
+MISTAKE(use_slot, use_of(s)->slot = 1)
+MISTAKE(use_node, use_of(s)->node = producer(s->g, s->sum))
+MISTAKE(use_output, use_of(s)->node = RG_IR_NONE)
+MISTAKE(use_behind, use_of(s)->node = rg_ir_n_nodes(s->g))
 MISTAKE(gone, VALUE(w)->removed = true)
 MISTAKE(elsewhere, VALUE(w)->device = 1)
 MISTAKE(made_elsewhere, VALUE(y)->device = 1)
@@ -139,6 +149,10 @@ MISTAKE(missing, ((int32_t *)(uintptr_t)rg_ir_outputs(s->g, NODE_OF(sum)))[0] = 
 
 static const mistake mistakes[] = {
   { "%3 is in storage 99", no_storage },
+  { "%0 says that node 0 needs it at 1, which does not", use_slot },
+  { "%0 says that node 7 needs it at 0, which does not", use_node },
+  { "%0 says that node -1 needs it at 0, which does not", use_output },
+  { "%0 says that node 9 needs it at 0, which does not", use_behind },
   { "version -1, which is none", no_version },
   { "%0 has 9 axes", many_axes },
   { "of type 77", no_type },
