@@ -5,9 +5,18 @@
 */
 #include <cblas.h>
 #include <omp.h>
+#include <stdio.h>
 
 #include "cpu/cpu.h"
 #include "cpu/product.h"
+
+const char *rg_blas_version(void)
+{
+  static _Thread_local char text[40];
+
+  /* "OpenBLAS 0.3.21 NO_AFFINITY ..." */
+  return sscanf(openblas_get_config(), "%*s %39s", text) == 1 ? text : "";
+}
 
 /* A matrix as gemm wants it. */
 typedef struct operand {

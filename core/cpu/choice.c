@@ -11,9 +11,11 @@
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cpu/cpu.h"
 #include "cpu/path.h"
+#include "ridge/device.h"
 
 enum { ROUNDS_LEAST = 6, ROUNDS_MOST = 99, SAMPLE_NS = 200000 };
 
@@ -283,7 +285,6 @@ void rg_choice_decide(double *const ns[RG_GEMM_COUNT], int32_t n, int32_t standa
   choice->rounds = n;
   for (int32_t path = RG_GEMM_AUTO + 1; path < RG_GEMM_COUNT; path++) {
     double ratio[ROUNDS_MOST];
-    double median, lo, hi;
 
     if (ns[path] == NULL || path == standard) {
       continue;
@@ -291,13 +292,24 @@ void rg_choice_decide(double *const ns[RG_GEMM_COUNT], int32_t n, int32_t standa
     for (int32_t i = 0; i < n; i++) {
       ratio[i] = ns[path][i] / ns[standard][i];
     }
-    summarise(ratio, n, &median, &lo, &hi);
+    summarise(ratio, n, &choice->ratio[path], &choice->ratio_lo[path], &choice->ratio_hi[path]);
     summarise(ns[path], n, &choice->ns[path], &choice->lo[path], &choice->hi[path]);
-    if (hi < 1 && (choice->path == standard || choice->ns[path] < choice->ns[choice->path])) {
+    if (choice->ratio_hi[path] < 1 &&
+        (choice->path == standard || choice->ns[path] < choice->ns[choice->path])) {
       choice->path = path;
     }
   }
   summarise(ns[standard], n, &choice->ns[standard], &choice->lo[standard], &choice->hi[standard]);
+  choice->ratio[standard] = choice->ratio_lo[standard] = choice->ratio_hi[standard] = 1;
+}
+
+/* Microseconds since 1970. */
+static int64_t now_us(void)
+{
+  struct timespec t;
+
+  clock_gettime(CLOCK_REALTIME, &t);
+  return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
 static rg_status measure(const rg_product *p, int32_t rounds, rg_choice *choice)
@@ -339,6 +351,7 @@ static rg_status measure(const rg_product *p, int32_t rounds, rg_choice *choice)
       ns[path] = trials[path].runs > 0 ? trials[path].ns : NULL;
     }
     rg_choice_decide(ns, rounds, standard, choice);
+    choice->at = now_us();
   }
   rg_host_free(trials);
   return status;
@@ -403,6 +416,51 @@ static rg_status write_down(const rg_choice *choice)
 
 /* -- Choosing ---------------------------------------------------------------------------------- */
 
+/* Is what was measured not to be taken, whatever it says? */
+static bool pinned(void)
+{
+  return rg_modes_now()->device.deterministic != 0;
+}
+
+/* What was prepared by another path than the default one.  Who turns `deterministic` on in the
+** process means the plans there are, too, whatever modes they run under: they leave the path, and
+** pay as an eager call does. */
+static rg_status go_measured(rg_ready *r)
+{
+  rg_ready once = { .p = r->p };
+  rg_status status;
+
+  if (rg_device_modes_now()->deterministic == 0) {
+    return r->measured(r);
+  }
+  status = rg_product_prepare_path(&once, rg_product_default(&once.p));
+  if (status == RG_OK) {
+    status = rg_product_go(&once);
+  }
+  rg_product_end(&once);
+  return status;
+}
+
+/* By the path that was chosen; by the default one where that path cannot do the product here, which
+** a choice that came from elsewhere may say. */
+static rg_status prepare_by(rg_ready *r, const rg_choice *choice)
+{
+  rg_status status = rg_product_prepare_path(r, choice->path);
+
+  if (status == RG_ENOSUP && rg_product_default(&r->p) != choice->path) {
+    const rg_ready plain = { .p = r->p, .stays = r->stays };
+
+    rg_product_end(r);
+    *r = plain;
+    return rg_product_prepare_path(r, rg_product_default(&r->p));
+  }
+  if (choice->path != choice->standard) {
+    r->measured = r->go;
+    r->go = go_measured;
+  }
+  return status;
+}
+
 /* The first run measures; then it is one of the path that was taken.  Where threads share the
 ** products of a batch the others would be in the way. */
 static rg_status go_tuning(rg_ready *r)
@@ -420,7 +478,7 @@ static rg_status go_tuning(rg_ready *r)
     RG_TRY(rg_choice_put(&choice));
   }
   RG_TRY(write_down(&choice));
-  RG_TRY(rg_product_prepare_path(r, choice.path));
+  RG_TRY(prepare_by(r, &choice));
   return rg_product_go(r);
 }
 
@@ -429,8 +487,8 @@ rg_status rg_product_prepare_chosen(rg_ready *r)
   rg_choice choice;
 
   key_of(&r->p, &choice);
-  if (!known(&choice)) {
-    if (tuning_rounds > 0) {
+  if (pinned() || !known(&choice)) {
+    if (tuning_rounds > 0 && !pinned()) {
       r->go = go_tuning;
       r->path = "tuning";
       return RG_OK;
@@ -438,5 +496,5 @@ rg_status rg_product_prepare_chosen(rg_ready *r)
     choice.path = choice.standard = rg_product_default(&r->p);
   }
   RG_TRY(write_down(&choice));
-  return rg_product_prepare_path(r, choice.path);
+  return prepare_by(r, &choice);
 }

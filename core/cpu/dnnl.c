@@ -12,6 +12,7 @@
 #include <oneapi/dnnl/dnnl.h>
 #include <omp.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cpu/dnnl.h"
@@ -75,6 +76,14 @@ static rg_status engine_ready(void)
 {
   pthread_once(&engine_once, make_engine);
   return engine_status == dnnl_success ? RG_OK : failed("its CPU engine", engine_status);
+}
+
+const char *rg_dnnl_version(void)
+{
+  static _Thread_local char text[40];
+  dnnl_version_t v = *dnnl_version();
+
+  return snprintf(text, sizeof(text), "%d.%d.%d", v.major, v.minor, v.patch) > 0 ? text : "";
 }
 
 bool rg_dnnl_adds_bytes(void)

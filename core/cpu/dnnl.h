@@ -63,6 +63,9 @@ typedef struct rg_dnnl_spec {
   int32_t zero;
 } rg_dnnl_spec;
 
+/* The library's version, "2.6.0". */
+const char *rg_dnnl_version(void);
+
 /* Does it add up products of bytes in 32 bits, on the instructions that it may use here? */
 bool rg_dnnl_adds_bytes(void);
 

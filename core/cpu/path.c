@@ -39,6 +39,14 @@ const char *rg_gemm_path(void)
   return rg_gemm_name(rg_modes_of_process()->gemm);
 }
 
+const char *rg_gemm_path_version(int32_t path)
+{
+  return path == RG_GEMM_ONEDNN     ? rg_dnnl_version()
+         : path == RG_GEMM_OPENBLAS ? rg_blas_version()
+         : path == RG_GEMM_OWN      ? rg_version()
+                                    : "";
+}
+
 __attribute__((constructor)) static void read_environment(void)
 {
   const char *path = getenv("RIDGE_GEMM");

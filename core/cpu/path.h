@@ -15,7 +15,8 @@ typedef struct rg_ready rg_ready;
 struct rg_ready {
   rg_product p; /* filled by the caller; data pointers and draw may change between runs */
   rg_status (*go)(rg_ready *r);
-  const char *path; /* its name */
+  rg_status (*measured)(rg_ready *r); /* what go asks where measuring chose the path (choice.c) */
+  const char *path;                   /* its name */
   rg_gemm gemm;
   bool stays;          /* set by the caller: kept in a memo and run again */
   rg_dnnl *dnnl;       /* oneDNN's primitive; one of its own if it stays */

@@ -108,4 +108,7 @@ void rg_run_f32(const void *data, int32_t dtype, int64_t first, int64_t step, in
 /* The product by OpenBLAS. */
 rg_status rg_product_blas(const rg_product *p) RG_CHECK;
 
+/* The version of that library, "0.3.21". */
+const char *rg_blas_version(void);
+
 #endif

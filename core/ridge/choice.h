@@ -17,6 +17,7 @@ RG_API const char *rg_gemm_name(int32_t path);
 /*
 ** A product, as far as it decides which path is the fastest, and how long each path took: medians
 ** and their 95 % confidence intervals in nanoseconds, by path; 0 where it cannot do the product.
+** ratio: time over that of the standard path, the median over the rounds, which stood side by side.
 */
 typedef struct rg_choice {
   int64_t m, n, k;
@@ -30,14 +31,17 @@ typedef struct rg_choice {
   int32_t path;     /* the one that "auto" takes */
   int32_t standard; /* and would take without this; 0: not known */
   int32_t rounds;
+  int64_t at; /* when it was measured: microseconds since 1970; 0: not known */
   double ns[RG_GEMM_COUNT], lo[RG_GEMM_COUNT], hi[RG_GEMM_COUNT];
+  double ratio[RG_GEMM_COUNT], ratio_lo[RG_GEMM_COUNT], ratio_hi[RG_GEMM_COUNT];
 } rg_choice;
 
 /*
 ** While on, a product of this thread that "auto" decides and that has not been measured is run by
 ** each path in turn, `rounds` times, and the fastest is remembered for this process.  A path other
 ** than the default one has to be faster in nearly every round: 95 % confidence for the median of
-** the rounds' ratios.
+** the rounds' ratios.  With rg_device_modes.deterministic on nothing is measured, and what was
+** measured is not taken: results then do not depend on what a clock said.
 **
 ** rounds   at least 6; 0: off
 ** Returns what was set before.
@@ -49,7 +53,8 @@ RG_API int64_t rg_choices(void);
 RG_API rg_status rg_choice_at(int64_t i, rg_choice *out) RG_CHECK;
 
 /* Remember what was measured elsewhere, in place of what there is of the same product; times may be
-** missing.  RG_EARG for a path that is none, RG_ENOMEM. */
+** missing.  A path that turns out not to do the product here is not taken.  RG_EARG for a path that
+** is none, RG_ENOMEM. */
 RG_API rg_status rg_choice_put(const rg_choice *choice) RG_CHECK;
 
 /*
@@ -62,6 +67,10 @@ RG_API int32_t rg_paths_watch(int32_t on);
 /* How many decisions were written down; out: the i-th of them (RG_EARG outside 0 .. n - 1). */
 RG_API int64_t rg_paths_seen(void);
 RG_API rg_status rg_path_seen_at(int64_t i, rg_choice *out) RG_CHECK;
+
+/* The version of what computes by a path, "3.2.1": a library, or ridge for RG_GEMM_OWN; "" for a
+** number that is no path. */
+RG_API const char *rg_gemm_path_version(int32_t path);
 
 /* Let "auto" take its default paths again. */
 RG_API void rg_choices_forget(void);

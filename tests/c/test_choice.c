@@ -58,6 +58,9 @@ static void test_rule(void)
   }
   rg_choice c = decided(own, dnnl, blas, 15);
   is_int(c.path, BLAS, "the fastest of two that are faster");
+  close_to(c.ratio[BLAS], 0.8, 1e-12, "the ratio of the rounds is told");
+  ok(c.ratio_lo[BLAS] <= c.ratio[BLAS] && c.ratio[BLAS] <= c.ratio_hi[BLAS], "in its interval");
+  close_to(c.ratio[OWN], 1, 0, "the standard path over itself");
   is_int(c.standard, OWN, "and what it is in place of");
 
   spread(own, 15, 100, 1);
