@@ -8,6 +8,7 @@ local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local call = require 'ridge.ffi.call'
 local blame = require 'ridge.blame'
+local late = require 'ridge.late'
 local options = require 'ridge.options'
 local dtype = require 'ridge.tensor.dtype'
 local place = require 'ridge.tensor.place'
@@ -120,10 +121,13 @@ local CPU = {
   priority = { 'integer', min = -20, max = 19, doc = 'priority; less is before others' },
   isa = { 'string', choices = ISA_WORDS, doc = 'instruction set' },
   gemm = { 'string', choices = { 'auto', 'onednn', 'openblas', 'own' }, doc = 'path of products' },
+  deterministic = { 'boolean', doc = "true: products take no path that was chosen by measuring" },
 }
 
 --- A CPU backend with these options; ridge.set_default_backend puts it in force.
----@param opts table|nil {threads =, affinity =, priority =, isa =, gemm =}
+---@param opts table|nil {threads =, affinity =, priority =, isa =, gemm =, deterministic =}; the
+---  last is of the process, GPUs included: with it on, nothing that ridge.autotune measured is
+---  taken, so that bits do not depend on what a clock said
 ---@return table
 -- >> ridge.set_default_backend(ridge.backend.cpu{threads = 1})
 function M.cpu(opts)
@@ -218,32 +222,39 @@ function M.set_default(backend)
   if backend.threads then M.set_threads(backend.threads) end
   if backend.isa then M.set_isa(backend.isa) end
   if backend.gemm then M.set_gemm(backend.gemm) end
+  if backend.deterministic ~= nil then
+    C.rg_device_modes_now().deterministic = backend.deterministic and 1 or 0
+  end
   if backend.affinity then M.set_affinity(backend.affinity) end
   if backend.priority then M.set_priority(backend.priority) end
 end
 
 --- What is in force, as it is recorded with every measurement: threads, isa, gemm, affinity ('0,1';
 --- nil where threads run anywhere), and choices (paths that ridge.autotune chose in place of the
---- standard ones, as text; nil where there are none). Where a GPU was opened, also vendor,
---- autotune, autotune_cudnn, deterministic, tf32, device (the default one, if it is a GPU), and for
---- each GPU with fewer than all of them 'cuda:0 memory_limit' (bytes) and 'cuda:0 streams'.
+--- standard ones, as text; nil where there are none), and deterministic where it is on. Where a GPU
+--- was opened, also vendor, autotune, autotune_cudnn, deterministic, tf32, device (the default one,
+--- if it is a GPU), and for each GPU with fewer than all of them 'cuda:0 memory_limit' (bytes) and
+--- 'cuda:0 streams'.
 ---@return table
 function M.now()
   local out = { threads = C.rg_threads(), isa = ffi.string(C.rg_isa_name(C.rg_isa())),
                 gemm = ffi.string(C.rg_gemm_path()), affinity = bound }
   if C.rg_choices() > 0 then out.choices = require('ridge.choices').text() end
+  if C.rg_device_modes_now().deterministic ~= 0 then out.deterministic = true end
   if C.rg_memory_of(1) ~= nil then cuda_now(out) end
   return out
 end
 
---- What ridge.autotune found of products on this machine, in this process, and what `apply` put in
---- force: a list of {m =, k =, n =, ..., path =, paths =}; tostring is a table.
+--- What ridge.autotune found of products on this machine, in this process, what `load_choices` took
+--- of a file, and what `apply` put in force: a list of {m =, k =, n =, ..., path =, paths =, at =};
+--- tostring is a table.
 ---@return table
 -- >> return #ridge.backend.choices()
 function M.choices() return require('ridge.choices').all() end
 
 --- Which path each product of a function takes on the CPU where 'auto' decides, and by what:
---- measured here (ridge.autotune), expected to be the fastest, or given by another process.
+--- measured on this machine (ridge.autotune; `at` says when), expected to be the fastest, or given
+--- by another process.
 ---@param f function is called once
 ---@param ... any its arguments
 ---@return table list as `choices` gives it, with calls = and by =; tostring is a table
@@ -307,4 +318,6 @@ function M.describe()
     m.ram / 1024 ^ 3, m.isa)
 end
 
-return M
+--- Loaded when they are used: they keep rows in a results database.
+return late.namespace(M, { save_choices = { 'ridge.sweep.choices', 'save' },
+  load_choices = { 'ridge.sweep.choices', 'load' } }, 'ridge.backend')

@@ -18,39 +18,107 @@ local M = {}
 
 local ROUNDS = 15
 local PATHS = { 'onednn', 'openblas', 'own' } -- in the order of RG_GEMM_...
-local CODE, ISA = {}, {}
+local CODE, ISA, LEVEL, TYPE, NAME = {}, {}, {}, {}, {}
 for code, name in ipairs(PATHS) do CODE[name] = code end
-for level = 0, C.RG_ISA_COUNT - 1 do ISA[ffi.string(C.rg_isa_name(level))] = level end
+for level = 0, C.RG_ISA_COUNT - 1 do
+  LEVEL[level] = ffi.string(C.rg_isa_name(level))
+  ISA[LEVEL[level]] = level
+end
+for code = 0, C.RG_DTYPE_COUNT - 1 do
+  NAME[code] = dtype.name(code)
+  TYPE[NAME[code]] = code
+end
 
 -- -- Rows -------------------------------------------------------------------------------------
 
 local Choice = {}
 Choice.__index = Choice
 
+--- The product of a choice as text: what decides which path is the fastest, without the path.
+---@param r table as ridge.backend.choices gives it
+---@return string
+function M.problem(r)
+  local flags = (r.a_across and 'a' or '') .. (r.b_across and 'b' or '') .. (r.kept and 'k' or '')
+    .. (r.epilogue and 'e' or '')
+  return ('%dx%dx%d %s %s*%s=%s %s%st%d %s'):format(r.m, r.k, r.n, r.compute, r.a, r.b, r.c,
+    flags, flags == '' and '' or ' ', r.threads, r.isa)
+end
+
+-- nil where the core has none.
 local function times_of(c)
+  if c.rounds == 0 or c.ns[c.path] == 0 then return nil end
   local times = {}
   for code, name in ipairs(PATHS) do
     if c.ns[code] > 0 then
-      times[name] = { ns = c.ns[code], lo = c.lo[code], hi = c.hi[code] }
+      local t = { ns = c.ns[code], lo = c.lo[code], hi = c.hi[code] }
+      if c.ratio[code] > 0 then
+        t.ratio, t.ratio_lo, t.ratio_hi = c.ratio[code], c.ratio_lo[code], c.ratio_hi[code]
+      end
+      times[name] = t
     end
   end
   return times
 end
 
-local function row_of(c)
-  return setmetatable({ m = tonumber(c.m), k = tonumber(c.k), n = tonumber(c.n),
-    compute = dtype.name(c.compute), a = dtype.name(c.a_dtype), b = dtype.name(c.b_dtype),
-    c = dtype.name(c.c_dtype), a_across = c.a_across == 1, b_across = c.b_across == 1,
-    kept = c.kept == 1, epilogue = c.epilogue == 1, threads = c.threads,
-    isa = ffi.string(C.rg_isa_name(c.isa)), path = PATHS[c.path],
-    standard = PATHS[c.standard], rounds = c.rounds, paths = times_of(c) }, Choice)
+-- Times of what was measured before, as functions that read them: most are never asked for, and a
+-- thousand would take thirty milliseconds of every start.  By product; at: of which measurement.
+local unread = {}
+
+local FIELDS = { 'ns', 'lo', 'hi', 'ratio', 'ratio_lo', 'ratio_hi' }
+
+local function is_time(x) return type(x) == 'number' and x > 0 and x < math.huge end
+
+-- Of the paths that this ridge has, those whose times are numbers.
+local function clean(times)
+  local out = {}
+  for _, name in ipairs(PATHS) do
+    local t, copy = type(times) == 'table' and times[name], {}
+    if type(t) == 'table' then
+      for _, field in ipairs(FIELDS) do copy[field] = is_time(t[field]) and t[field] or nil end
+      if copy.ratio and not (copy.ratio_lo and copy.ratio_hi) then copy.ratio = nil end
+      if copy.ns and copy.lo and copy.hi then out[name] = copy end
+    end
+  end
+  return out
 end
 
--- How many times as fast as the standard path, where another one was taken.
+local function later_times(row)
+  local kept = row.at and unread[M.problem(row)]
+  if not kept or kept.at ~= row.at then return {} end
+  return clean(kept.read())
+end
+
+-- Without its times.
+local function head_of(c)
+  return { m = tonumber(c.m), k = tonumber(c.k), n = tonumber(c.n), compute = NAME[c.compute],
+    a = NAME[c.a_dtype], b = NAME[c.b_dtype], c = NAME[c.c_dtype], a_across = c.a_across == 1,
+    b_across = c.b_across == 1, kept = c.kept == 1, epilogue = c.epilogue == 1,
+    threads = c.threads, isa = LEVEL[c.isa], path = PATHS[c.path] }
+end
+
+local function row_of(c)
+  local row = head_of(c)
+  row.standard, row.rounds = PATHS[c.standard], c.rounds
+  row.at = c.at > 0 and tonumber(c.at) or nil
+  row.paths = times_of(c) or later_times(row)
+  return setmetatable(row, Choice)
+end
+
+-- How many times as fast as the standard path, where another one was taken: that of the rounds,
+-- which stood side by side, where it is known.
 local function gain(row)
   local before, after = row.paths[row.standard], row.paths[row.path]
-  return row.path ~= row.standard and before and after and ('%.2f'):format(before.ns / after.ns)
-    or ''
+  if row.path == row.standard or not (before and after) then return '' end
+  return ('%.2f'):format(after.ratio and 1 / after.ratio or before.ns / after.ns)
+end
+
+--- The gain with its 95 % confidence interval: '1.43 [1.38 .. 1.47]'.
+---@param row table as ridge.backend.choices gives it
+---@return string text '' where the standard path is taken
+function M.gain(row)
+  local text, after = gain(row), row.paths[row.path]
+  if text == '' or not after.ratio then return text end
+  return ('%s [%.2f .. %.2f]'):format(text, 1 / after.ratio_hi, 1 / after.ratio_lo)
 end
 
 local function median(t) return t and unit.format('ns', t.ns) or '' end
@@ -71,8 +139,10 @@ function Choice:__tostring()
   for _, name in ipairs(PATHS) do
     local t = self.paths[name]
     if t then
+      local more = M.gain(self)
       lines[#lines + 1] = { name, unit.format('ns', t.ns), unit.format('ns', t.lo) .. ' .. '
-        .. unit.format('ns', t.hi), name == self.path and 'taken' or '' }
+        .. unit.format('ns', t.hi), name == self.path and (more == '' and 'taken'
+        or 'taken, gain ' .. more) or '' }
     end
   end
   local head = ('%d x %d x %d'):format(self.m, self.k, self.n)
@@ -100,8 +170,9 @@ end
 ---@return table list of {m =, k =, n = (sizes: m x k times k x n), compute =, a =, b =, c =
 ---  (types), a_across =, b_across = (columns adjacent), kept = (b is a parameter), epilogue = (more
 ---  than a bias and an activation), threads =, isa =, path =, standard = (what it would be
----  otherwise), rounds =, paths = {own = {ns = median, lo =, hi = 95 % interval}, onednn =,
----  openblas =}}; tostring is a table
+---  otherwise), rounds =, at = (when: microseconds since 1970), paths = {own = {ns = median, lo =,
+---  hi = 95 % interval; ratio =, ratio_lo =, ratio_hi = of its time over that of the standard path,
+---  in rounds}, onednn =, openblas =}}; tostring is a table
 function M.all(first)
   local list, c = {}, ffi.new 'rg_choice'
   for i = (first or 1) - 1, tonumber(C.rg_choices()) - 1 do
@@ -119,7 +190,8 @@ local TUNING = state.exchange(C.rg_tuning)
 --- own kernels, oneDNN or OpenBLAS), and let 'auto' take it from here on, in this process and those
 --- it measures in. The paths run in turn, in 15 rounds; another than the standard one is taken
 --- where the 95 % confidence interval of the rounds' ratios lies below 1. Another path may round
---- otherwise. Plans take the choices that there are when they first run.
+--- otherwise. Plans take the choices that there are when they first run. With `deterministic` on
+--- nothing is measured.
 ---@param f function is called once
 ---@param ... any its arguments
 ---@return table choices as ridge.backend.choices gives them, of what was measured in this call
@@ -137,6 +209,19 @@ end
 local Seen = {}
 Seen.__index = Seen
 
+local function day(at) return os.date('%Y-%m-%d %H:%M', at / 1e6) end
+
+-- When what was measured was, as a line of its own.
+local function when(rows)
+  local first, last = math.huge, -math.huge
+  for _, r in ipairs(rows) do
+    if r.at then first, last = math.min(first, r.at), math.max(last, r.at) end
+  end
+  if last < first then return '' end
+  first, last = day(first), day(last)
+  return '\nmeasured ' .. (first == last and first or first .. ' to ' .. last)
+end
+
 function Seen:__tostring()
   if #self == 0 then return "no product whose path 'auto' decides" end
   local lines = {}
@@ -145,7 +230,7 @@ function Seen:__tostring()
       r.by, median(r.paths.own), median(r.paths.onednn), median(r.paths.openblas) }
   end
   return columns.text({ 'm x k x n', 'type', 'threads', 'calls', 'path', 'by', 'own', 'onednn',
-    'openblas' }, lines, { right = { [7] = true, [8] = true, [9] = true } })
+    'openblas' }, lines, { right = { [7] = true, [8] = true, [9] = true } }) .. when(self)
 end
 
 -- A decision for a list of rows: those about the same product are one.
@@ -194,7 +279,7 @@ local WATCHED = {
 ---@param f function is called once
 ---@param ... any its arguments
 ---@return table list of rows as ridge.backend.choices gives them, with calls = (how often) and by =
----  'measured', 'expected' or 'given'; tostring is a table
+---  'measured' (at = says when), 'expected' or 'given'; tostring is a table
 function M.why(f, ...)
   if not blame.callable(f) then
     blame.raise('why: a function is expected, got ' .. blame.show(f), 'EARG', 'why')
@@ -211,20 +296,23 @@ local PATTERN = '^(%d+)x(%d+)x(%d+) (%w+) (%w+)%*(%w+)=(%w+) ([abke]*) ?t(%d+) (
 --- A choice as text.
 ---@param r table as ridge.backend.choices gives it
 ---@return string
-function M.line(r)
-  local flags = (r.a_across and 'a' or '') .. (r.b_across and 'b' or '') .. (r.kept and 'k' or '')
-    .. (r.epilogue and 'e' or '')
-  return ('%dx%dx%d %s %s*%s=%s %s%st%d %s: %s'):format(r.m, r.k, r.n, r.compute, r.a, r.b, r.c,
-    flags, flags == '' and '' or ' ', r.threads, r.isa, r.path)
+function M.line(r) return M.problem(r) .. ': ' .. r.path end
+
+--- Whether 'auto' takes what was measured: not with `deterministic` on, nor where a path is forced.
+---@return boolean
+function M.decides()
+  return C.rg_device_modes_now().deterministic == 0 and ffi.string(C.rg_gemm_path()) == 'auto'
 end
 
 --- Choices that differ from the standard, as text: sizes, types, layout, threads, instruction set,
 --- path; one after the other, in a fixed order.
----@return string|nil text nil where there is none
+---@return string|nil text nil where there is none, and where `deterministic` is on: none is taken
 function M.text()
-  local lines = {}
-  for _, r in ipairs(M.all()) do
-    if r.path ~= r.standard then lines[#lines + 1] = M.line(r) end
+  if C.rg_device_modes_now().deterministic ~= 0 then return nil end
+  local lines, c = {}, ffi.new 'rg_choice'
+  for i = 0, tonumber(C.rg_choices()) - 1 do
+    call.check(C.rg_choice_at(i, c))
+    if c.path ~= c.standard then lines[#lines + 1] = M.line(head_of(c)) end
   end
   table.sort(lines)
   return #lines > 0 and table.concat(lines, '; ') or nil
@@ -232,20 +320,22 @@ end
 
 local MOST_SIZE, MOST_THREADS = 2 ^ 53, 1024 -- beyond, a number is not the one that was written
 
-local function parse(line)
+-- Into a choice; nil where the text is none that this ridge knows.
+local function parse(line, into)
   local m, k, n, compute, a, b, c, flags, threads, isa, path = line:match(PATTERN)
   m, k, n, threads = tonumber(m), tonumber(k), tonumber(n), tonumber(threads)
   if not m or not CODE[path] or not ISA[isa] or math.max(m, k, n) >= MOST_SIZE
     or threads > MOST_THREADS then
-    blame.raise("backend.apply: '" .. plain.line(line) .. "' is no choice of a path", 'EARG')
+    return nil
   end
-  local what = 'backend.apply'
-  return ffi.new('rg_choice', { m = m, k = k, n = n,
-    compute = dtype.code(compute, what), a_dtype = dtype.code(a, what),
-    b_dtype = dtype.code(b, what), c_dtype = dtype.code(c, what),
-    a_across = flags:find 'a' and 1 or 0, b_across = flags:find 'b' and 1 or 0,
-    kept = flags:find 'k' and 1 or 0, epilogue = flags:find 'e' and 1 or 0,
-    threads = threads, isa = ISA[isa], path = CODE[path] })
+  compute, a, b, c = TYPE[compute], TYPE[a], TYPE[b], TYPE[c]
+  if not (compute and a and b and c) then return nil end
+  into.m, into.k, into.n, into.compute = m, k, n, compute
+  into.a_dtype, into.b_dtype, into.c_dtype = a, b, c
+  local function has(flag) return flags:find(flag, 1, true) and 1 or 0 end
+  into.a_across, into.b_across, into.kept, into.epilogue = has 'a', has 'b', has 'k', has 'e'
+  into.threads, into.isa, into.path = threads, ISA[isa], CODE[path]
+  return into
 end
 
 --- Put choices in force that another process had as text, and no others; where one is none, those
@@ -255,10 +345,64 @@ function M.apply(text)
   if text == M.text() then return end
   local list = {}
   for line in (text or ''):gmatch '[^;]+' do
-    list[#list + 1] = parse(line:match '^%s*(.-)%s*$')
+    line = line:match '^%s*(.-)%s*$'
+    local choice = parse(line, ffi.new 'rg_choice')
+    if not choice then
+      blame.raise(("backend.apply: '%s' is no choice of a path"):format(plain.line(line)), 'EARG')
+    end
+    list[#list + 1] = choice
   end
   C.rg_choices_forget()
   for _, choice in ipairs(list) do call.check(C.rg_choice_put(choice), 'backend.apply') end
+end
+
+-- -- Measured before --------------------------------------------------------------------------
+
+local MOST_ROUNDS = 99
+
+--- Put choices in force that were measured before, beside those that there are: what was measured
+--- later stays.
+---@param list table each problem (M.problem), path, standard, rounds, at (microseconds since 1970),
+---  times (a function that gives, by path: ns, lo, hi, and ratio, ratio_lo, ratio_hi)
+---@return integer n how many were put
+---@return integer skipped how many are none that this ridge knows
+function M.put(list)
+  local n, skipped, c, choice = 0, 0, ffi.new 'rg_choice', ffi.new 'rg_choice'
+  local known = {}
+  for i = 0, tonumber(C.rg_choices()) - 1 do
+    call.check(C.rg_choice_at(i, c))
+    known[M.problem(head_of(c))] = tonumber(c.at)
+  end
+  for _, stored in ipairs(list) do
+    local known_here = parse(stored.problem .. ': ' .. stored.path, choice)
+    local standard, rounds, at = CODE[stored.standard], stored.rounds, stored.at
+    if not (known_here and standard and is_time(rounds) and rounds <= MOST_ROUNDS
+        and rounds % 1 == 0 and is_time(at) and at < MOST_SIZE) then
+      skipped = skipped + 1
+    elseif at > (known[stored.problem] or -1) then
+      choice.standard, choice.rounds, choice.at = standard, rounds, at
+      call.check(C.rg_choice_put(choice), 'load_choices')
+      unread[stored.problem] = { at = at, read = stored.times }
+      n = n + 1
+    end
+  end
+  return n, skipped
+end
+
+--- Whose versions decide: of ridge, for its own kernels, and of the libraries; with what their
+--- variables say of the instructions they may use.
+---@return table versions path to text
+function M.versions()
+  local out = {}
+  for code, name in ipairs(PATHS) do out[name] = ffi.string(C.rg_gemm_path_version(code)) end
+  for name, variables in pairs { onednn = { 'ONEDNN_MAX_CPU_ISA', 'DNNL_MAX_CPU_ISA' },
+      openblas = { 'OPENBLAS_CORETYPE' } } do
+    for _, variable in ipairs(variables) do
+      local value = os.getenv(variable)
+      if value and value ~= '' then out[name] = ('%s %s'):format(out[name], plain.line(value)) end
+    end
+  end
+  return out
 end
 
 return M

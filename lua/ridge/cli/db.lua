@@ -25,7 +25,7 @@ FILE is the copy that backup makes, and the database for the others, as --db is.
 }
 
 local TABLES = { 'sweep', 'trial', 'attempt', 'timing', 'samples', 'metric', 'curve', 'comparison',
-  'machine', 'build', 'env', 'ceiling' }
+  'machine', 'build', 'env', 'ceiling', 'choice' }
 
 -- The database: FILE where it is not the copy, or what --db says; not both.
 local function path_of(opt, what, file)

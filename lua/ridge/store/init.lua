@@ -195,6 +195,14 @@ function Store:machine(facts)
     pick(facts, MACHINE))
 end
 
+--- The row of a machine that something was measured on; nil where there is none. Changes nothing.
+---@param facts table as for `machine`
+---@return integer|nil id
+function Store:find_machine(facts)
+  return self.db:value('/* find machine */ SELECT id FROM main.machine WHERE fp = ?',
+    sqlite.blob(canonical.hash(pick(facts, STABLE))))
+end
+
 --- The row of a device of a machine.
 ---@param machine_id integer
 ---@param facts table kind 'cpu', 'cuda' or 'sim', uuid, name, mem (bytes), facts (a table:

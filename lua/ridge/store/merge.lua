@@ -30,6 +30,7 @@ local TABLES = {
   { 'metric', nil, { attempt_id = 'attempt' } },
   { 'curve', nil, { attempt_id = 'attempt' } },
   { 'comparison', { 'uuid' }, { env_id = 'env' } },
+  { 'choice', { 'uuid' }, { machine_id = 'machine' } },
 }
 
 -- Columns that are not simply copied, as SQL over the source row s. Times of workers elsewhere are

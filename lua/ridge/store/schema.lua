@@ -17,7 +17,7 @@ local M = {}
 M.APPLICATION_ID = 0x52494447
 
 --- The newest schema this ridge reads and writes.
-M.VERSION = 5
+M.VERSION = 6
 
 M.CURVE = [[
 CREATE TABLE curve(                           -- a value over the steps of a training
@@ -42,6 +42,18 @@ CREATE TABLE comparison(                      -- two candidates held against eac
   pressure_share REAL, slots BLOB,            -- f64ns of four slots for each block, in order
   designs TEXT,                               -- one letter a block: a ABBA, b BAAB, A and B: A/A
   at INT NOT NULL) STRICT;
+]]
+
+M.CHOICE = [[
+CREATE TABLE choice(                          -- a path that was measured to be the fastest
+  id INTEGER PRIMARY KEY, uuid BLOB NOT NULL UNIQUE,
+  machine_id INT NOT NULL REFERENCES machine(id),
+  versions TEXT NOT NULL CHECK(json_valid(versions)), -- of what computes by each path
+  operation TEXT NOT NULL, problem TEXT NOT NULL,     -- 'product'; sizes, types, layout, threads
+  path TEXT NOT NULL, standard TEXT NOT NULL,
+  rounds INT NOT NULL, times TEXT NOT NULL CHECK(json_valid(times)), -- ns, interval by path
+  at INT NOT NULL) STRICT;
+CREATE INDEX choice_newest ON choice(machine_id, versions, operation, problem, at);
 ]]
 
 M.RESULT = [[
@@ -205,7 +217,7 @@ CREATE TABLE metric(
   PRIMARY KEY(attempt_id, name)) STRICT, WITHOUT ROWID;
 CREATE INDEX metric_name ON metric(name, value);
 
-]] .. M.CURVE .. M.COMPARISON .. [[
+]] .. M.CURVE .. M.COMPARISON .. M.CHOICE .. [[
 
 -- what people read --------------------------------------------------------------------------
 ]] .. M.RESULT
@@ -260,6 +272,7 @@ M.STEPS = {
     ALTER TABLE timing ADD COLUMN pass_flags TEXT;
     DROP VIEW result;
   ]] .. M.RESULT,
+  [6] = M.CHOICE,
 }
 
 --- The state of a trial t with its best attempt a as people read it: one that waits for its next

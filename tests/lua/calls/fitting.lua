@@ -139,6 +139,8 @@ M.FUNCTIONS = {
   ['ridge.args'] = '{ { "epochs", 20, "passes" } }, { "--epochs=3" }',
   ['ridge.autotune'] = 'function(x) return x:matmul(x) end, F(a, a)',
   ['ridge.backend.apply'] = 'ridge.backend.now()',
+  ['ridge.backend.load_choices'] = '{ db = "fit.db" }',
+  ['ridge.backend.save_choices'] = '{ db = "fit.db" }',
   ['ridge.backend.why'] = 'function(x) return x:matmul(x) end, F(a, a)',
   ['ridge.backend.set_affinity'] = '{ 0 }',
   ['ridge.backend.set_default'] = 'ridge.backend.cpu { threads = 1 }',

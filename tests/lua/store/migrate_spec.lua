@@ -144,3 +144,90 @@ describe('a file of schema 1', function()
     db:close()
   end)
 end)
+
+describe('a file of schema 5', function()
+  local folder, path
+
+  -- With what version 5 wrote, and a sweep that is called as a table of today.
+  before_each(function()
+    folder = folders.new()
+    path = folder .. '/old.db'
+    local db = sqlite.open(path, 'write')
+    local file = assert(io.open 'tests/lua/store/schema_v5.sql')
+    db:exec(file:read '*a', 'schema 5')
+    file:close()
+    db:exec [[
+      INSERT INTO machine(id, fp, cpu) VALUES(1, x'05', 'c');
+      INSERT INTO recipe VALUES(1, x'01', 'r', 'code');
+      INSERT INTO protocol VALUES(1, x'02', '{}', 2);
+      INSERT INTO config VALUES(1, x'fe0102030405060708090a0b0c0d0e0f', '{"k":3}');
+      INSERT INTO param VALUES(1, 'k', 3, NULL);
+      INSERT INTO sweep(id, uuid, name, base, recipe_id, protocol_id, args, space, strategy, seed,
+        created) VALUES(1, x'03', 'choice', 'choice', 1, 1, '{}', '{}', 'grid', 0, 0);
+      INSERT INTO trial(id, uuid, sweep_id, config_id, ord) VALUES(1, x'04', 1, 1, 1)]]
+    db:close()
+  end)
+  after_each(function() folders.remove(folder) end)
+
+  -- All rows of all tables, one text each.
+  local function rows_of(file, tables)
+    local db, out = sqlite.open(file, 'read'), {}
+    for _, name in ipairs(tables) do
+      for _, row in ipairs(db:query(('SELECT * FROM main.%s'):format(name))) do
+        local words = {}
+        for key, value in pairs(row) do words[#words + 1] = key .. '=' .. tostring(value) end
+        table.sort(words)
+        out[#out + 1] = name .. ' ' .. table.concat(words, ' ')
+      end
+    end
+    db:close()
+    return out
+  end
+
+  local function tables_of(file)
+    local db, out = sqlite.open(file, 'read'), {}
+    for i, row in ipairs(db:query "SELECT name FROM sqlite_schema WHERE type = 'table'") do
+      out[i] = row.name
+    end
+    db:close()
+    return out
+  end
+
+  it('gets a table of choices, and everything else stays as it was', function()
+    local ok, err = pcall(store.open, path)
+    assert.is_false(ok)
+    assert.matches('older ridge (schema 5', err.message, 1, true)
+    local tables = tables_of(path)
+    local was = rows_of(path, tables)
+    assert.is_true(#was >= 7)
+    store.open(path, 'write'):close()
+    assert.same(was, rows_of(path, tables))
+    assert.same(was, rows_of(path .. '.v5.bak', tables))
+    local st = store.open(path)
+    assert.equal(schema.VERSION, st.db:value 'PRAGMA user_version')
+    assert.equal('ok', st.db:value 'PRAGMA integrity_check')
+    assert.equal(0, st.db:value 'SELECT count(*) FROM main.choice')
+    -- the view of the sweep is what a question means, the table what ridge means
+    assert.same({ { k = 3, state = 'pending' } }, st.db:query 'SELECT k, state FROM "choice"')
+    local choices = require 'ridge.store.choices'
+    assert.same({}, (choices.newest(st, 1, { own = '1' }, 'product')))
+    st:close()
+    st = store.open(path, 'write')
+    assert.equal(1, choices.add(st, 1, { own = '1' }, { { operation = 'product', problem = 'p',
+      path = 'own', standard = 'own', rounds = 15, times = {}, at = 1 } }))
+    assert.equal('p', choices.newest(st, 1, { own = '1' }, 'product')[1].problem)
+    st:close()
+  end)
+
+  it('has the objects that a new file has', function()
+    store.open(path, 'write'):close()
+    store.open(folder .. '/new.db', 'write'):close()
+    local function objects(file)
+      local db = sqlite.open(file, 'read')
+      local rows = db:query [[SELECT type, name, tbl_name FROM sqlite_schema ORDER BY 1, 2]]
+      db:close()
+      return rows
+    end
+    assert.same(objects(folder .. '/new.db'), objects(path))
+  end)
+end)
