@@ -23,6 +23,7 @@ local READ = {
   { 'RIDGE_LIBRARY', 'path of the core, where LuaJIT loads it' },
   { 'RIDGE_HISTORY', 'file of the lines typed at the prompt' },
   { 'RIDGE_TRACE', 'how much of a stack an error shows at the prompt' },
+  { 'RIDGE_CHOICES', 'off: sweeps take no path that ridge autotune found' },
   { 'RIDGE_PROGRESS', 'how a sweep shows how far it is' },
   { 'RIDGE_WORKER', 'what a sweep asks of a process that measures for it' },
   { 'RIDGE_CHECK', '1: every invariant of a graph is checked behind each pass' },

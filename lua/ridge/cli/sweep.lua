@@ -41,6 +41,7 @@ Exit status: 0; 2 when points failed; 130 after Ctrl-C, with everything saved.]]
   { 'isolate', 'auto', 'a process for each point', choices = { 'auto', 'always', 'never' } },
   { 'new', false, 'start another sweep beside one of the same name' },
   { 'reuse', true, 'measure again what another space of this recipe has measured' },
+  { 'choices', true, 'take no path that ridge autotune found' },
   { 'calibrate', true, 'take no calibration of this machine, not even a stored one' },
   { 'progress', '', 'what is shown meanwhile; what suits the terminal when left out',
     choices = { '', 'live', 'bar', 'plain', 'off' } },
@@ -73,7 +74,7 @@ local function manner(opt, said)
   local run = { budget = set(opt.budget), shard = set(opt.shard), db = set(opt.db),
     progress = set(opt.progress) }
   if said.jobs then run.workers = opt.jobs end
-  for _, name in ipairs { 'isolate', 'new', 'reuse', 'calibrate' } do
+  for _, name in ipairs { 'isolate', 'new', 'reuse', 'choices', 'calibrate' } do
     if said[name] then run[name] = opt[name] end
   end
   return run

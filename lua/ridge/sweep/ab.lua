@@ -7,6 +7,7 @@
 
 local blame = require 'ridge.blame'
 local canonical = require 'ridge.store.canonical'
+local choices = require 'ridge.sweep.choices'
 local comparison = require 'ridge.store.comparison'
 local measure = require 'ridge.measure.ab'
 local options = require 'ridge.options'
@@ -24,6 +25,7 @@ local SPEC = {
   phases = { 'table', doc = 'names of the phases; all when left out' },
   db = { 'string', doc = 'database file; else RIDGE_DB, else results/ridge.db' },
   keep = { 'boolean', default = true, doc = 'store the comparisons' },
+  choices = { 'boolean', doc = 'take the paths that ridge autotune found; else RIDGE_CHOICES' },
   origin = { 'table', doc = 'recipe, argv: what other processes run to make the candidates' },
   progress = { 'function', doc = 'called with a line of text now and then' },
   lab = { 'table', doc = 'ridge.sweep.lab, or what stands in for it' },
@@ -316,6 +318,15 @@ local function keep(sw, own, results)
   if not ok then error(err, 0) end
 end
 
+-- From the database that the comparisons go to; other processes are told what is in force here.
+local function take_choices(own)
+  local st = store.open(own.db or store.default_path(), 'write')
+  local ok, last, said = pcall(choices.before, st, own.lab, own.choices)
+  st:close()
+  if not ok then error(last, 0) end
+  if said and own.progress then own.progress(said) end
+end
+
 --- Compare the points that `a` describes with those that `b` describes.
 ---@param sw table     a declared sweep
 ---@param given table  a, b, match, phases, db, keep, origin, progress, lab, and what measure.ab
@@ -326,7 +337,7 @@ function M.run(sw, given)
   own.lab = own.lab or require('ridge.sweep.device').lab(sw.spec.device)
   local chosen = M.pairs(sw, own.a, own.b, own.match)
   -- a database that cannot be written is noticed before the work
-  if own.keep then store.open(own.db or store.default_path(), 'write'):close() end
+  if own.keep then take_choices(own) end
   local results, interrupted, lease = {}, nil, own.lab.lease()
   for _, pair in ipairs(chosen) do
     local ok, err = pcall(compare_pair, sw, pair, own, forward, results, lease)

@@ -2,8 +2,8 @@
 --- The table of measured paths in a results database: what ridge.autotune found on this machine is
 --- kept there, and taken from there by who comes later.
 
-local choices = require 'ridge.choices'
 local options = require 'ridge.options'
+local plain = require 'ridge.plain'
 local rows = require 'ridge.store.choices'
 local store = require 'ridge.store'
 
@@ -12,10 +12,13 @@ local M = {}
 local PRODUCT = 'product'
 local DB = { db = { 'string', doc = 'database file; else RIDGE_DB, else results/ridge.db' } }
 
+-- Where something is to be done with them: a sweep without a table does not load it.
+local function choices() return require 'ridge.choices' end
+
 local function machine() return require('ridge.sweep.lab').facts().machine end
 
 local function stored_of(r)
-  return { operation = PRODUCT, problem = choices.problem(r), path = r.path,
+  return { operation = PRODUCT, problem = choices().problem(r), path = r.path,
     standard = r.standard, rounds = r.rounds, times = r.paths, at = r.at }
 end
 
@@ -24,12 +27,12 @@ end
 ---@return integer n rows that are new
 function M.keep(st)
   local list = {}
-  for _, r in ipairs(choices.all()) do
+  for _, r in ipairs(choices().all()) do
     if r.at and r.rounds > 0 then list[#list + 1] = stored_of(r) end
   end
   if #list == 0 then return 0 end
   return st:within(function()
-    return rows.add(st, st:machine(machine()), choices.versions(), list)
+    return rows.add(st, st:machine(machine()), choices().versions(), list)
   end)
 end
 
@@ -43,10 +46,66 @@ function M.take(st, opt)
   local taken = { put = 0, known = 0, skipped = 0 }
   local id = st:find_machine(opt.machine or machine())
   if not id then return taken end
-  local list, others = rows.newest(st, id, choices.versions(), PRODUCT, opt.last)
-  local put, unknown = choices.put(list)
+  local list, others = rows.newest(st, id, choices().versions(), PRODUCT, opt.last)
+  local put, unknown = choices().put(list)
   taken.put, taken.known, taken.skipped = put, #list - put - unknown, others + unknown
   return taken
+end
+
+--- Whether sweeps take what is stored, where nobody says: not with RIDGE_CHOICES=off.
+---@return boolean
+function M.wanted() return os.getenv 'RIDGE_CHOICES' ~= 'off' end
+
+-- What was taken, as a sentence; nil where nothing is new.
+local function sentence(taken)
+  if taken.put == 0 then return nil end
+  local more = taken.skipped > 0
+    and (', %d more that this ridge does not know'):format(taken.skipped) or ''
+  return ('%s of paths for this machine (ridge autotune)%s'):format(plain.count(taken.put,
+    'choice'), more)
+end
+
+--- Take what is stored before something is measured into an open database.
+---@param st table
+---@param lab table ridge.sweep.lab, or what stands in for it
+---@param wanted boolean|nil M.wanted() where nil
+---@param last integer|nil rows up to this number: what a worker's parent saw
+---@return integer last the number of the last row that counts; 0: none were taken
+---@return string|nil sentence what to say of them; nil where nothing is new
+function M.before(st, lab, wanted, last)
+  if wanted == nil then wanted = M.wanted() end
+  last = last or wanted and lab.take_choices and rows.last(st) or 0
+  if last == 0 then return 0, nil end
+  local taken = lab.take_choices(st, last)
+  if not taken then return 0, nil end
+  return last, sentence(taken)
+end
+
+local OTHERS = [[/* points of other choices */ SELECT
+    coalesce(sum(t.state NOT IN ('pending', 'running')), 0) AS done,
+    coalesce(sum(t.state = 'pending' AND t.passes > 0), 0) AS begun
+  FROM main.trial t JOIN main.attempt a ON a.id = t.best_attempt
+  JOIN main.env e ON e.id = a.env_id
+  WHERE t.sweep_id = ?1 AND e.machine_id = ?2 AND a.outcome = 'ok'
+  AND coalesce(CASE WHEN json_valid(e.vars) THEN json_extract(e.vars, '$.choices') END, '') <> ?3]]
+
+--- What is to be said of points of a sweep that were measured on this machine by other choices than
+--- those in force: they stay as they are, and those with some of their passes begin again.
+---@param st table
+---@param sweep_id integer
+---@param machine_id integer
+---@param now string|nil the choices in force, as `backend.now` tells them
+---@return string|nil sentence nil where there are none
+function M.others(st, sweep_id, machine_id, now)
+  local n = st.db:row(OTHERS, sweep_id, machine_id, now or '')
+  if n.done + n.begun == 0 then return nil end
+  local parts = {}
+  if n.done > 0 then parts[1] = plain.count(n.done, 'point') .. ' stay as they were measured' end
+  if n.begun > 0 then
+    parts[#parts + 1] = plain.count(n.begun, 'point') .. ' under way begin again'
+  end
+  return ('the choices of paths are others now than before: %s; --new measures all by the same')
+    :format(table.concat(parts, ', '))
 end
 
 local function with(path, mode, fn)

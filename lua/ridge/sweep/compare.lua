@@ -128,9 +128,27 @@ end
 
 -- -- Judging ----------------------------------------------------------------------------------
 
+-- Variables without the choices of paths, which may be hundreds, and how many these are.
+local function without_choices(text)
+  local ok, vars = pcall(canonical.decode, text)
+  if not ok or type(vars) ~= 'table' or type(vars.choices) ~= 'string' then return text, '', 0 end
+  local choices = vars.choices
+  vars.choices = nil
+  return canonical.encode(vars), choices, select(2, choices:gsub('[^;]+', ''))
+end
+
 -- What differs between two environments, the build left out.
 local function other_environment(a, b)
   local out = {}
+  if a.vars ~= b.vars then
+    local x, of_x, n_x = without_choices(a.vars)
+    local y, of_y, n_y = without_choices(b.vars)
+    if of_x ~= of_y then
+      out[1] = ('other choices of paths (%d, and %d here)'):format(n_x, n_y)
+      a = setmetatable({ vars = x }, { __index = a })
+      b = setmetatable({ vars = y }, { __index = b })
+    end
+  end
   for _, name in ipairs(ENV) do
     if a[name] ~= b[name] then
       out[#out + 1] = (name == 'machine' or name == 'device') and 'another ' .. name

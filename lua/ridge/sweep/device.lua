@@ -81,6 +81,7 @@ function M.lab(name)
     { __index = Lab })
   function self.threads() return NO_THREADS end
   function self.facts() return facts_of(number) end
+  function self.take_choices() return nil end -- those are of products on the CPU
   -- a simulated device is the CPU at work
   function self.lease()
     return require('ridge.sweep.lease').open(self.simulated and 'cpu' or ('gpu%d'):format(

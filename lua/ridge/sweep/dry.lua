@@ -2,6 +2,7 @@
 --- What a run of a sweep would cost, found out by declaring it in a transaction that is undone.
 
 local canonical = require 'ridge.store.canonical'
+local choices = require 'ridge.sweep.choices'
 local identity = require 'ridge.store.identity'
 local place = require 'ridge.store.place'
 local progress = require 'ridge.sweep.progress'
@@ -15,6 +16,7 @@ local M = {}
 local UNDONE = {}
 
 local function look(st, wanted, opt, facts)
+  choices.before(st, opt.lab, opt.choices) -- a part of the environment
   local ids = st:environment(opt.lab.facts())
   local sweep, made = identity.ensure(st, wanted, opt.new)
   facts.reused = opt.reuse and reuse.take(st, sweep.id, ids.env_id, opt.any_name, opt.shard)
@@ -57,7 +59,7 @@ end
 --- Look what would be done.
 ---@param plan table of ridge.sweep.space.expand
 ---@param wanted table of ridge.store.identity.ensure
----@param opt table db, new, reuse, any_name, shard, workers, lab
+---@param opt table db, new, reuse, choices, any_name, shard, workers, lab
 ---@return table facts of Sweep:dry_run
 function M.run(plan, wanted, opt)
   local facts = { grid = plan.n_points + plan.n_rejected, removed = plan.n_rejected,

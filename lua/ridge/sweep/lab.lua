@@ -204,6 +204,16 @@ local function environment(C)
     cpu_quota = host.quota_cpus < math.huge and host.quota_cpus or nil, vars = vars }
 end
 
+--- Let 'auto' take the paths that were measured on this machine and are kept in a database.
+---@param st table
+---@param last integer|nil rows up to this number
+---@return table|nil taken as ridge.sweep.choices.take gives it; nil where 'auto' takes none: a path
+---  is forced, or `deterministic` is on
+function M.take_choices(st, last)
+  if not require('ridge.choices').decides() then return nil end
+  return require('ridge.sweep.choices').take(st, { last = last })
+end
+
 --- Who measures: machine, device, build, environment.
 ---@return table facts
 function M.facts()

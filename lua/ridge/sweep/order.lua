@@ -23,7 +23,8 @@ end
 
 --- The environment of a worker.
 ---@param given table sweep (uuid), db (path), one (stop after one point), deadline (seconds on the
----  clock that nobody sets), shard, memory (bytes), shared
+---  clock that nobody sets), shard, memory (bytes), shared, choices (the number of the last row of
+---  measured paths that counts)
 ---@return table variables
 function M.encode(given)
   local order = { parent = clock.pid() }

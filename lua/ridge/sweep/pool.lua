@@ -41,7 +41,8 @@ end
 local function start(pool)
   local env = order.encode { sweep = pool.sweep.uuid, db = pool.store.path,
     one = isolated(pool) or nil, deadline = pool.deadline, shard = pool.shard,
-    memory = pool.memory, shared = pool.shared or nil, workers = pool.workers }
+    memory = pool.memory, shared = pool.shared or nil, workers = pool.workers,
+    choices = pool.choices }
   -- the length of the environment moves the stack (Mytkowicz et al. 2009)
   env.RIDGE_PADDING = ('x'):rep(padding:integer(MOST_PADDING + 1) - 1)
   local child = process.spawn(pool.command, env)
@@ -205,8 +206,9 @@ end
 --- Let worker processes do what is left of a sweep; returns when nothing is, or when asked to stop.
 -- Raises what a worker could not go on from.
 ---@param run table store, sweep, lab, progress
----@param opt table workers, command, isolate, timeout, deadline, shard, memory, shared, more
----  (called when nothing is pending; puts back what is to have one more pass)
+---@param opt table workers, command, isolate, timeout, deadline, shard, memory, shared, choices
+---  (the number of the last row of measured paths that counts), more (called when nothing is
+---  pending; puts back what is to have one more pass)
 ---@return boolean stopped by Ctrl-C
 function M.run(run, opt)
   local pool = { store = run.store, sweep = run.sweep, lab = run.lab, progress = run.progress,

@@ -11,6 +11,7 @@
 local blame = require 'ridge.blame'
 local block = require 'ridge.sweep.block'
 local calibrated = require 'ridge.sweep.calibrated'
+local choices = require 'ridge.sweep.choices'
 local clock = require 'ridge.store.clock'
 local drift = require 'ridge.sweep.drift'
 local extra = require 'ridge.sweep.extra'
@@ -55,8 +56,18 @@ local function tell_simulated(run)
   end
 end
 
+-- Before the environment is asked for: they are a part of it.
+local function take_choices(run)
+  local said
+  run.choices, said = choices.before(run.store, run.lab, run.opt.choices, run.choices)
+  if said then run.progress:note(('%s: %s'):format(run.sweep.name, said)) end
+end
+
 local function rows_of(run)
-  local ids = run.store:environment(run.lab.facts())
+  take_choices(run)
+  local facts = run.lab.facts()
+  local ids = run.store:environment(facts)
+  run.vars = facts.env.vars
   run.machine_id, run.device_id, run.env_id = ids.machine_id, ids.device_id, ids.env_id
 end
 
@@ -183,6 +194,7 @@ local function work_by_children(run)
   local stopped = pool.run(run, { workers = run.workers, command = run.command,
     isolate = opt.isolate, timeout = run.spec.timeout, deadline = run.deadline,
     shard = run.shard, memory = opt.memory, shared = opt.timing == 'shared',
+    choices = run.choices,
     more = function() return more(run) end })
   if stopped then saved(run, true) end
 end
@@ -253,6 +265,8 @@ end
 
 local function measure(run)
   rows_of(run)
+  local others = choices.others(run.store, run.sweep.id, run.machine_id, run.vars.choices)
+  if others then run.progress:note(('%s: %s'):format(run.sweep.name, others)) end
   queue.begin_anew(run.store, run.sweep.id, run.env_id)
   take_stored(run)
   local how = not needs_children(run) and work_here(run) or 'isolate'
@@ -395,7 +409,7 @@ function M.run(spec, wanted, opt)
     store = store.open(opt.db, 'write') }
   if own and own.db == run.store.path then
     run.one, run.deadline, run.shard, run.workers = own.one, own.deadline, own.shard, own.workers
-    run.shared = own.shared
+    run.shared, run.choices = own.shared, own.choices or 0
   else
     run.workers, run.shard, run.shared = opt.workers, opt.shard, opt.timing == 'shared'
     run.deadline = opt.budget and clock.seconds() + opt.budget

@@ -128,6 +128,34 @@ describe('sw:ab', function()
     st:close()
   end)
 
+  it('takes the paths that were measured on this machine, and keeps which', function()
+    local choices, rows = require 'ridge.choices', require 'ridge.store.choices'
+    local backend, t = ridge.backend, { ns = 10, lo = 9, hi = 11 }
+    local before = backend.now()
+    local st = store.open(db, 'write')
+    rows.add(st, st:machine(lab.facts().machine), choices.versions(), { { operation = 'product',
+      problem = '7x8x9 f32 f32*f32=f32 t1 base', path = 'onednn', standard = 'own', rounds = 15,
+      times = { own = t, onednn = t }, at = 1e15 } })
+    st:close()
+    local said = {}
+    local opt = { a = { impl = 'short', k = 4 }, b = { impl = 'long', k = 4 },
+      progress = function(text) said[#said + 1] = text end }
+    opt.choices = false
+    run(declare(), opt)
+    assert.is_nil(said[1]:find 'choice')
+    opt.choices = nil
+    said = {}
+    run(declare(), opt)
+    backend.forget_choices()
+    backend.apply(before)
+    assert.equal('1 choice of paths for this machine (ridge autotune)', said[1])
+    st = store.open(db, 'read')
+    local kept = st.db:query [[SELECT json_extract(e.vars, '$.choices') AS text FROM comparison c
+      JOIN env e ON e.id = c.env_id ORDER BY c.id]]
+    assert.same({ {}, { text = '7x8x9 f32 f32*f32=f32 t1 base: onednn' } }, kept)
+    st:close()
+  end)
+
   it('sets both up anew for each block, and checks them once', function()
     local n, checks, phases = {}, 0, {}
     local sw = declare {
