@@ -167,17 +167,18 @@ end
 --- What is known of products on this machine: those of this process's calls of ridge.autotune, and
 --- those that it was given.
 ---@param first integer|nil the first of them, 1 when left out
+---@param since number|nil only what was measured from then on, microseconds since 1970
 ---@return table list of {m =, k =, n = (sizes: m x k times k x n), compute =, a =, b =, c =
 ---  (types), a_across =, b_across = (columns adjacent), kept = (b is a parameter), epilogue = (more
 ---  than a bias and an activation), threads =, isa =, path =, standard = (what it would be
 ---  otherwise), rounds =, at = (when: microseconds since 1970), paths = {own = {ns = median, lo =,
 ---  hi = 95 % interval; ratio =, ratio_lo =, ratio_hi = of its time over that of the standard path,
 ---  in rounds}, onednn =, openblas =}}; tostring is a table
-function M.all(first)
+function M.all(first, since)
   local list, c = {}, ffi.new 'rg_choice'
   for i = (first or 1) - 1, tonumber(C.rg_choices()) - 1 do
     call.check(C.rg_choice_at(i, c))
-    list[#list + 1] = row_of(c)
+    if not since or tonumber(c.at) >= since then list[#list + 1] = row_of(c) end
   end
   return setmetatable(list, Choices)
 end
@@ -205,6 +206,10 @@ function M.autotune(f, ...)
   state.with(TUNING, { value = ROUNDS }, f, ...)
   return M.all(before + 1)
 end
+
+--- Measure what is computed from here on, whatever function it is of, or no more of it.
+---@param on boolean
+function M.tune(on) C.rg_tuning(on and ROUNDS or 0) end
 
 local Seen = {}
 Seen.__index = Seen

@@ -77,4 +77,24 @@ function M.newest(st, machine_id, versions, operation, last)
   return list, st.db:value(OTHERS, unpack(values, 1, 5))
 end
 
+local LIST = [[/* list choices */ SELECT m.cpu, c.versions, c.operation, c.problem, c.path,
+  c.standard, c.rounds, c.times, max(c.at) AS at
+  FROM main.choice c JOIN main.machine m ON m.id = c.machine_id
+  WHERE (?1 IS NULL OR c.machine_id = ?1) AND (?2 IS NULL OR c.versions = ?2)
+  GROUP BY c.machine_id, c.versions, c.operation, c.problem
+  ORDER BY m.cpu, c.machine_id, c.versions, c.operation, c.problem]]
+
+--- The newest choice of each problem, as people read it: whatever operation, and whenever it claims
+--- to be of.
+---@param st table
+---@param machine_id integer|nil of all when left out
+---@param versions table|nil path to text; all when left out
+---@return table list each cpu, versions (text), operation, problem, path, standard, rounds, at, and
+---  times, a function as of `newest`
+function M.list(st, machine_id, versions)
+  local list = st.db:query(LIST, machine_id, versions and canonical.encode(versions) or nil)
+  for _, row in ipairs(list) do row.times = reader(row.times) end
+  return list
+end
+
 return M

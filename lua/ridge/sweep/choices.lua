@@ -24,10 +24,11 @@ end
 
 --- Keep what was measured in this process and is not kept yet, in an open database.
 ---@param st table store open for writing
+---@param since number|nil only what was measured from then on, microseconds since 1970
 ---@return integer n rows that are new
-function M.keep(st)
+function M.keep(st, since)
   local list = {}
-  for _, r in ipairs(choices().all()) do
+  for _, r in ipairs(choices().all(nil, since)) do
     if r.at and r.rounds > 0 then list[#list + 1] = stored_of(r) end
   end
   if #list == 0 then return 0 end
@@ -123,7 +124,7 @@ end
 -- >> ridge.backend.save_choices{ db = 'choices.db' }
 function M.save(opt)
   opt = options.check(DB, opt, 'backend.save_choices')
-  return with(opt.db, 'write', M.keep)
+  return with(opt.db, 'write', function(st) return M.keep(st) end)
 end
 
 --- Let 'auto' take the paths that were measured on this machine and are kept in a results database:
@@ -135,7 +136,7 @@ end
 -- >> return ridge.backend.load_choices{ db = 'choices.db' }.put
 function M.load(opt)
   opt = options.check(DB, opt, 'backend.load_choices')
-  return with(opt.db, 'read', M.take)
+  return with(opt.db, 'read', function(st) return M.take(st) end)
 end
 
 return M

@@ -272,6 +272,7 @@ function M.is(value) return getmetatable(value) == Sweep end
 ---@return table results as of measure.ab, with pair, phase and q (corrected for their number)
 function Sweep:ab(opt)
   if M.intercept then M.intercept(self) end
+  if override.instead_ab then return override.instead_ab(self, opt) end
   local given = {}
   for name, value in pairs(opt or {}) do given[name] = value end
   if given.processes ~= 1 and not given.lab then given.origin = given.origin or origin() end
@@ -291,6 +292,7 @@ function M.compare(a, b, opt) return require('ridge.sweep.compare').databases(a,
 -- Reading ------------------------------------------------------------------------------------
 
 local function read(self, db, what, fn)
+  if override.reads then override.reads(self) end
   local path = db_of(self, db) or store.default_path()
   local st = store.open(path, 'read')
   local ok, result = pcall(function()

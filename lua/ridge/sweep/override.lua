@@ -17,6 +17,12 @@ M.run = nil
 --- Called with a sweep and its options instead of running it; nil: it is run.
 M.instead = nil
 
+--- Called with a sweep and its options instead of comparing its points; nil: they are compared.
+M.instead_ab = nil
+
+--- Called with a sweep that is asked for what is stored of it; nil: it is read.
+M.reads = nil
+
 --- Called with the summary of each sweep that was run; nil: nobody asks.
 M.ended = nil
 

@@ -116,6 +116,12 @@ bench 'mlp{8}' --db FOLDER/new.db
 bench 'linear{8,8' --db FOLDER/new.db
 bench 'linear{8,8,zork=1}' --db FOLDER/new.db
 bench 'linear{8,8}' -P k=1,2 --db FOLDER/new.db
+autotune
+autotune nothing.lua
+autotune FOLDER/uses.lua more
+autotune FOLDER/uses.lua --progress live
+choices more
+choices --as xml
 calibrate --threads x
 calibrate --threads 0
 calibrate --threads 1.5
