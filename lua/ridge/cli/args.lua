@@ -159,8 +159,10 @@ local function find(options, spec, name)
   local names = { 'help' }
   for _, each in ipairs(spec) do names[#names + 1] = each[1]:gsub('_', '-') end
   local hint = near.names(plain(name):gsub('_', '-'), names, 1)[1]
-  return nil, ("unknown option '--%s'%s"):format(name,
-    hint and (" (did you mean '--%s'?)"):format(hint) or '')
+  local others = spec.rest and spec.rest:match '%-%- (.+)%]'
+  return nil, ("unknown option '--%s'%s%s"):format(name,
+    hint and (" (did you mean '--%s'?)"):format(hint) or '',
+    others and ('; %s stand after --'):format(others) or '')
 end
 
 --- The word `-P value` or `-Pvalue` as `--name=value`; nil when no option has the letter.
