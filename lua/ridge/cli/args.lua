@@ -187,6 +187,19 @@ local function read_boolean(negative, text)
   return nil, ("'%s' is neither true nor false"):format(text)
 end
 
+--- The words before "--", which are a command's, and those behind it, a recipe's own.
+---@param argv string[]
+---@return string[] ours
+---@return string[] own
+function M.split(argv)
+  local ours, own = {}, {}
+  local into = ours
+  for _, word in ipairs(argv) do
+    if word == '--' and into == ours then into = own else into[#into + 1] = word end
+  end
+  return ours, own
+end
+
 --- Read a list of arguments. Never ends the program, see `parse`.
 ---@param spec ridge.cli.Option[] the options; `rest` says what free arguments are,
 ---  `most` how many there may be

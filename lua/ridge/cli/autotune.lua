@@ -33,16 +33,6 @@ Ctrl-C, with what was found saved.]],
   stored.DB,
 }
 
--- The words before "--" are ours, those behind it the recipe's.
-local function split(argv)
-  local ours, own = {}, {}
-  local into = ours
-  for _, word in ipairs(argv) do
-    if word == '--' and into == ours then into = own else into[#into + 1] = word end
-  end
-  return ours, own
-end
-
 local function set(text) return text ~= '' and text or nil end
 
 local function why_none()
@@ -149,7 +139,7 @@ end
 ---@param argv string[]
 ---@return integer status
 function M.main(argv)
-  local ours, own = split(argv)
+  local ours, own = args.split(argv)
   local opt, rest = args.read(SPEC, ours)
   if not opt and rest == 'help' then
     plain.print(args.help(SPEC, 'autotune'), '\n')

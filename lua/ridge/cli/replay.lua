@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- `ridge replay TRIAL`: a stored point measured once more by its stored recipe.
 
+local args = require 'ridge.cli.args'
 local stored = require 'ridge.cli.stored'
 local plain = require 'ridge.plain'
 
@@ -41,21 +42,11 @@ local function print_found(found)
   return slower and 3 or 0
 end
 
--- The words before "--" are ours.
-local function split(argv)
-  local ours, own = {}, {}
-  local into = ours
-  for _, word in ipairs(argv) do
-    if word == '--' and into == ours then into = own else into[#into + 1] = word end
-  end
-  return ours, own
-end
-
 --- Measure again.
 ---@param argv string[]
 ---@return integer status
 function M.main(argv)
-  local ours, own = split(argv)
+  local ours, own = args.split(argv)
   return stored.run('replay', SPEC, ours, 'read', function(_, rest, st)
     local id, reason = stored.trial(rest[1])
     if not id then return stored.fail('replay', reason) end

@@ -48,16 +48,6 @@ Exit status: 0; 2 when points failed; 130 after Ctrl-C, with everything saved.]]
   stored.DB,
 }
 
--- The words before "--" are ours, those behind it the recipe's.
-local function split(argv)
-  local ours, own = {}, {}
-  local into = ours
-  for _, word in ipairs(argv) do
-    if word == '--' and into == ours then into = own else into[#into + 1] = word end
-  end
-  return ours, own
-end
-
 local function set(text) return text ~= '' and text or nil end
 
 -- What is changed of the recipe's sweep.
@@ -96,7 +86,7 @@ end
 ---@param argv string[]
 ---@return integer status
 function M.main(argv)
-  local ours, own = split(argv)
+  local ours, own = args.split(argv)
   local opt, rest, said = args.read(SPEC, ours)
   if not opt and rest == 'help' then
     plain.print(args.help(SPEC, 'sweep'), '\n')

@@ -12,14 +12,6 @@ local M = {}
 
 local DB = { 'string', doc = 'database file; else RIDGE_DB, else results/ridge.db' }
 
-local function with(path, mode, fn)
-  local st = store.open(path or store.default_path(), mode)
-  local ok, result = pcall(fn, st)
-  st:close()
-  if not ok then error(result, 0) end
-  return result
-end
-
 local function text_of(value, name, what)
   if type(value) == 'string' then return end
   blame.raise(('%s: %s is expected, got %s'):format(name, what, blame.show(value)), 'EARG', name)
@@ -59,7 +51,7 @@ function M.query(sweep, opt, more)
     blame.raise('query: columns are given twice', 'EARG', 'query')
   end
   if columns then opt.columns = columns end
-  return with(opt.db, 'read', function(st) return rows_of(query.ask(st, sweep, opt)) end)
+  return store.with(opt.db, 'read', function(st) return rows_of(query.ask(st, sweep, opt)) end)
 end
 
 --- Rows of any SELECT; sweeps are views of their names. Read-only. Numbers are Lua's; a whole one
@@ -70,7 +62,7 @@ end
 function M.sql(text, opt)
   text_of(text, 'sql', 'a SELECT')
   opt = options.check({ db = DB }, opt, 'sql')
-  return with(opt.db, 'read', function(st) return rows_of(query.sql(st, text)) end)
+  return store.with(opt.db, 'read', function(st) return rows_of(query.sql(st, text)) end)
 end
 
 --- What sweeps a database has: sweep, done, points, running, failed, grades, last.
@@ -78,7 +70,7 @@ end
 ---@return table[] rows the newest first
 function M.sweeps(opt)
   opt = options.check({ db = DB }, opt, 'sweeps')
-  return with(opt.db, 'read', function(st) return rows_of(query.sweeps(st)) end)
+  return store.with(opt.db, 'read', function(st) return rows_of(query.sweeps(st)) end)
 end
 
 --- Take all rows of other databases into one; the same points of the same sweep unite.
@@ -99,7 +91,7 @@ function M.merge(into, ...)
     blame.raise('merge: two databases at least: what takes, and what is taken', 'EARG', 'merge')
   end
   for _, path in ipairs(others) do store.open(path, 'read'):close() end
-  with(into, 'write', function(st)
+  store.with(into, 'write', function(st)
     for i, path in ipairs(others) do
       out[i] = {}
       local taken = merge.take(st, path)

@@ -152,6 +152,19 @@ function M.open(path, mode)
   return setmetatable({ db = db, path = real }, Store)
 end
 
+--- Open a results database for the time of one call.
+---@param path string|nil default `store.default_path()`
+---@param mode string|nil as for `open`
+---@param fn function fn(store), called once
+---@return any result what fn returned; the database is closed, also where fn raises
+function M.with(path, mode, fn)
+  local st = M.open(path, mode)
+  local ok, result = pcall(fn, st)
+  st:close()
+  if not ok then error(result, 0) end
+  return result
+end
+
 --- Close the database. Twice does nothing.
 function Store:close() self.db:close() end
 

@@ -109,14 +109,6 @@ function M.others(st, sweep_id, machine_id, now)
     :format(table.concat(parts, ', '))
 end
 
-local function with(path, mode, fn)
-  local st = store.open(path or store.default_path(), mode)
-  local ok, result = pcall(fn, st)
-  st:close()
-  if not ok then error(result, 0) end
-  return result
-end
-
 --- Keep what ridge.autotune found in this process in a results database, for this machine and these
 --- versions of ridge and its libraries. Kept twice it is one row.
 ---@param opt table|nil db = file, made where there is none; else RIDGE_DB, else results/ridge.db
@@ -124,7 +116,7 @@ end
 -- >> ridge.backend.save_choices{ db = 'choices.db' }
 function M.save(opt)
   opt = options.check(DB, opt, 'backend.save_choices')
-  return with(opt.db, 'write', function(st) return M.keep(st) end)
+  return store.with(opt.db, 'write', function(st) return M.keep(st) end)
 end
 
 --- Let 'auto' take the paths that were measured on this machine and are kept in a results database:
@@ -136,7 +128,7 @@ end
 -- >> return ridge.backend.load_choices{ db = 'choices.db' }.put
 function M.load(opt)
   opt = options.check(DB, opt, 'backend.load_choices')
-  return with(opt.db, 'read', function(st) return M.take(st) end)
+  return store.with(opt.db, 'read', function(st) return M.take(st) end)
 end
 
 return M
