@@ -30,6 +30,14 @@ local function list_of(results, name)
   return list
 end
 
+-- The median where each of them has the number; nil where one does not know it.
+local function median_of(results, name)
+  for _, r in ipairs(results) do
+    if r[name] == nil then return nil end
+  end
+  return statistics.median(list_of(results, name))
+end
+
 -- The largest by size; hidden ones (NaN) count only when all are.
 local function worst(list)
   local out = 0 / 0
@@ -136,8 +144,7 @@ function M.processes(results, protocol)
   end
   for _, name in ipairs { 'first_ns', 'clock_hz', 'cores', 'device_ns', 'issue_ns', 'host_ns',
                           'clock_mhz', 'held' } do
-    local list = list_of(results, name)
-    if #list == #results then out[name] = statistics.median(list) end
+    out[name] = median_of(results, name)
   end
   out.device, out.simulated = results[1].device, results[1].simulated
   out.state = results[1].state and { before = results[1].state.before,
