@@ -3,9 +3,12 @@
 
 local here = debug.getinfo(1, 'S').source:match('^@(.*/)')
 local made_up = dofile(here .. 'machine.lua')
+local approved = dofile 'tests/lua/approved.lua'
+local device = require 'ridge.measure.device'
 local doctor = require 'ridge.measure.doctor'
 
-local function look(signals, facts, more)
+-- Everything that is said, in its order.
+local function findings(signals, facts, more)
   local machine = made_up.new(signals)
   local services = machine:services()
   local before = services.facts
@@ -20,8 +23,12 @@ local function look(signals, facts, more)
   end
   local given = { services = services, noise = { aa = 0.004 } }
   for name, value in pairs(more or {}) do given[name] = value end
+  return doctor.look(given)
+end
+
+local function look(signals, facts, more)
   local by_name = {}
-  for _, f in ipairs(doctor.look(given)) do by_name[f.name] = f end
+  for _, f in ipairs(findings(signals, facts, more)) do by_name[f.name] = f end
   return by_name
 end
 
@@ -60,6 +67,55 @@ describe('the doctor', function()
                             'battery', 'quota', 'huge pages' } do
       assert.equal('unavailable', found[name].state, name)
     end
+  end)
+
+  it('says of each signal what was approved, with its number', function()
+    local saved = { number = device.number, state = device.state,
+      simulated = device.is_simulated, back = device.is_held_back }
+    finally(function()
+      device.number, device.state = saved.number, saved.state
+      device.is_simulated, device.is_held_back = saved.simulated, saved.back
+    end)
+    local state, simulated
+    function device.number(name) return name == 'cuda:1' and 2 or 0 end
+    function device.state(number) return number == 2 and state end
+    function device.is_simulated(number) return number == 2 and simulated end
+    function device.is_held_back(held) return held == 4 end
+    local out = {}
+    local function say(title, ...)
+      out[#out + 1] = title
+      for _, f in ipairs(findings(...)) do
+        out[#out + 1] = ('  %s %s: %s%s'):format(f.state, f.name, f.value, f.advice
+          and '\n    ' .. f.advice or '')
+      end
+    end
+    say('a quiet machine', {})
+    say('all that disturbs', { busy_cpus = 0.5, pressure = 0.1234, steal = 0.05, throttled = 7,
+      governor = 'powersave', debugger = 1, debug_build = true,
+      sentinel = function(i) return 1 + 0.01 * (i % 7) end }, { turbo = 1, smt = 1,
+      on_battery = 1, quota_cpus = 1.5 }, { noise = { steady = 1 } })
+    say('at its limits', { busy_cpus = 0.12, pressure = 0.0199, steal = 0.00499 }, {
+      quota_cpus = 64 }, { noise = { aa = 0.0123 } })
+    say('above them', { busy_cpus = 0.26, pressure = 0.0201, steal = 0.00501 })
+    say('all that is hidden', { hidden = { 'busy_ns', 'steal_ns', 'pressure_ns', 'n_throttled' },
+      governor = '' }, { turbo = -1, smt = 0 / 0, on_battery = -1, quota_cpus = 0 / 0, thp = '' })
+    local function of_device(title, now, is_simulated)
+      state, simulated = now, is_simulated
+      out[#out + 1] = title
+      for _, f in ipairs(findings({}, {}, { device = 'cuda:1' })) do
+        if f.name:find '^cuda' then
+          out[#out + 1] = ('  %s %s: %s%s'):format(f.state, f.name, f.value, f.advice
+            and '\n    ' .. f.advice or '')
+        end
+      end
+    end
+    of_device('a cool device', { clock_mhz = 1980, memory_mhz = 2619, celsius = 80, watts = 699,
+      limit_watts = 700, words = '', held = 0 })
+    of_device('a hot one', { clock_mhz = 1200, memory_mhz = 2619, celsius = 81, watts = 699,
+      words = 'power heat', held = 4 })
+    of_device('one that says little', { words = 'setting', held = 16 })
+    of_device('one that says nothing', { why = 'there is no NVML' }, true)
+    approved.check('measure/doctor', table.concat(out, '\n'))
   end)
 
   it('names who keeps the processors busy', function()

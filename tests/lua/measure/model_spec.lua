@@ -105,8 +105,8 @@ local function random_around(draw, seen)
       throttled = draw(5) == 0 and 1 or 0 } }
   if draw(2) == 0 then
     around.calibration = { ceilings = { ['fma.f32'] = { value = 2e10, ci_hi = 2.5e10 } },
-      reference = { compute_ns = 7.1e6, memory_ns = 3.9e6 }, clock_hz = draw(2) > 0 and 3.1e9 or nil,
-      device_hz = draw(2) > 0 and 1.6e9 or nil }
+      reference = { compute_ns = 7.1e6, memory_ns = 3.9e6 },
+      clock_hz = draw(2) > 0 and 3.1e9 or nil, device_hz = draw(2) > 0 and 1.6e9 or nil }
   end
   if draw(2) == 0 then
     around.between = { up = 0.1, down = 0.05, how = 'trust', kinds = { small = { up = 0.3,
