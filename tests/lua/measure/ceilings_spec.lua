@@ -164,7 +164,7 @@ describe('ceilings of a machine', function()
 end)
 
 describe('identical points', function()
-  it('are products of 128 x 512 x 512, of other numbers each, and nobody else draws less', function()
+  it('are products of 128 x 512 x 512, and nobody else draws other numbers for them', function()
     ridge.seed(3)
     local want = ridge.rand(1):item()
     ridge.seed(3)
