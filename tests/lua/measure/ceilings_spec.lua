@@ -8,17 +8,23 @@ local device_ceiling = require 'ridge.measure.device_ceiling'
 local native = require 'ridge.measure.native'
 local ridge = require 'ridge'
 
--- Put functions in the place of others until the test ends.
+-- Functions in the place of others until the test ends, however often they are put there.
+local originals = {}
+
 local function replace(module, by)
-  local saved = {}
   for name, f in pairs(by) do
-    saved[name] = module[name]
+    originals[module] = originals[module] or {}
+    if originals[module][name] == nil then originals[module][name] = module[name] end
     rawset(module, name, f)
   end
-  finally(function()
-    for name, f in pairs(saved) do rawset(module, name, f) end
-  end)
 end
+
+after_each(function()
+  for module, names in pairs(originals) do
+    for name, f in pairs(names) do rawset(module, name, f) end
+  end
+  originals = {}
+end)
 
 -- Kinds of a machine, each with its rate; nil: it has none. What was run and closed is kept.
 local function made_up(kinds)

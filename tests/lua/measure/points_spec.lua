@@ -19,16 +19,23 @@ local warmup = require 'ridge.measure.warmup'
 
 local PROTOCOL = { level = 'quick', warm_min_ns = 1e6, warm_max_ns = 2e7, quiet_ns = 0 }
 
+-- Functions in the place of others until the test ends, however often they are put there.
+local originals = {}
+
 local function replace(module, by)
-  local saved = {}
   for name, f in pairs(by) do
-    saved[name] = module[name]
+    originals[module] = originals[module] or {}
+    if originals[module][name] == nil then originals[module][name] = module[name] end
     rawset(module, name, f)
   end
-  finally(function()
-    for name in pairs(by) do rawset(module, name, saved[name]) end
-  end)
 end
+
+after_each(function()
+  for module, names in pairs(originals) do
+    for name, f in pairs(names) do rawset(module, name, f) end
+  end
+  originals = {}
+end)
 
 local function has(list, name)
   for _, each in ipairs(list) do
