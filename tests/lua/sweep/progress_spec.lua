@@ -44,6 +44,16 @@ describe('progress', function()
     assert.equal('\n', out.text:sub(-1))
   end)
 
+  it('takes back what is to be measured again', function()
+    new('bar', nil, 40)
+    now = 10
+    p:add(many(10))
+    p:back(3)
+    now = 20
+    p:at 'x'
+    assert.matches('land 7/100', out.text:match '\r([^\r]*)$', 1, true)
+  end)
+
   it('knows the rate of the last half minute more than of the time before', function()
     new('bar', nil, 60)
     now = 10
