@@ -8,15 +8,14 @@ local statistics = require 'ridge.measure.statistics'
 
 local M = {}
 
--- Complementary error function (Numerical Recipes erfcc, relative error below 1.2e-7 everywhere).
-local function erfc(x)
-  local z = math.abs(x)
+-- Complementary error function of a number from 0 on (Numerical Recipes erfcc, relative error below
+-- 1.2e-7).
+local function erfc(z)
   local t = 1 / (1 + 0.5 * z)
   local p = t * (1.00002368 + t * (0.37409196 + t * (0.09678418 + t * (-0.18628806
     + t * (0.27886807 + t * (-1.13520398 + t * (1.48851587 + t * (-0.82215223
     + t * 0.17087277))))))))
-  local r = t * math.exp(-z * z - 1.26551223 + p)
-  return x >= 0 and r or 2 - r
+  return t * math.exp(-z * z - 1.26551223 + p)
 end
 
 -- The number of permutations of n values with each count of pairs in order (Knuth 5.1.1, the

@@ -363,6 +363,11 @@ describe('comparisons of many pairs', function()
     assert.equal('ridge.cli.remote', asked.source.module)
     assert.same({ origin = { recipe = 'r.lua' }, sweep = 'many', a = { k = 2, impl = 'a' },
       b = { k = 2, impl = 'b' }, phases = { 'fwd' } }, canonical.decode(asked.source.spec))
+    -- of several names that are none the first is told
+    local wrong = { impl = 'a' }
+    for c in ('qrstuvwxyz'):gmatch '.' do wrong[c .. c .. c] = 1 end
+    assert.matches('sw:ab: a names qqq, which is no parameter; known: impl, k',
+      tostring(run({ 0.01 }, { a = wrong }).err), 1, true)
     assert.matches('agree in impl: impl=a k=1 and impl=a k=2; say more in a or match',
       tostring(run({ 0.01, 0.02 }, { match = { 'impl' } }).err))
   end)
