@@ -73,6 +73,14 @@ describe('rows', function()
     end
   end)
 
+  it('are printed with the interval and rate of a phase, and none of its other columns', function()
+    local text = tostring(rows_of.new { { width = 7, fwd = 5, fwd_lo = 4, fwd_hi = 6, fwd_p25 = 4.5,
+      fwd_gflops = 8, fwd_n = 9, low_rank = 3 }, { width = 8, low = 1 } })
+    local names = {}
+    for name in text:match '^[^\n]*':gmatch '%S+' do names[#names + 1] = name end
+    assert.same({ 'fwd', 'fwd_gflops', 'fwd_hi', 'fwd_lo', 'low', 'low_rank', 'width' }, names)
+  end)
+
   it('are printed by name, how each ended behind the rest', function()
     local text = tostring(rows_of.new { { trial = 7, state = 'ok', grade = 'B', flags = 'SHORT',
       reason = 'why', width = 3, act = 'relu', fwd = 5 } })
