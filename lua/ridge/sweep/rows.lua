@@ -258,7 +258,7 @@ local function found_of(rows, n)
   local kept = {}
   for _, name in ipairs(titles) do
     local is_detail = not rows.columns and (HIDDEN[name]
-      or name:find '_%a+$' and rows[1] and rows[1][name:match '^(.*)_%a+$'] ~= nil
+      or name:find '_%w+$' and rows[1] and rows[1][name:match '^(.*)_%w+$'] ~= nil
         and not name:find '_gflops$' and not name:find '_l[o]$' and not name:find '_hi$')
     if not is_detail then kept[#kept + 1] = name end
   end

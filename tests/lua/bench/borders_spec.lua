@@ -227,6 +227,7 @@ describe('the metrics of a point', function()
     assert.same({ grade = 'B', flags = 'WIDE', rounds = 3, stop = 'budget', gflops = 2000 },
       m.quality)
     assert.is_nil(m.gpu)
+    assert.equal(16e9, metrics.throughput(8, 2, 0.5, 4).samples_per_sec_hi)
     m = metrics.of { batch = 1, samples = { 1e6 }, inner = 1, peak = 2 ^ 21, average = 2 ^ 20,
       gpu = { clock_mhz = 5, celsius = 6, watts = 7 }, config = { device = 'cuda:0' } }
     assert.same({ memory_mb = 2, clock_mhz = 5, celsius = 6, watts = 7 }, m.gpu)

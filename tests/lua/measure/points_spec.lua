@@ -202,6 +202,27 @@ describe('a machine', function()
     assert.equal(3, #steps)
   end)
 
+  it('is waited for until it is quiet, and no longer than it was told', function()
+    local session = require 'ridge.measure.session'
+    local function waited(quiet_ns, busy_looks)
+      local machine, looks = made_up.new { busy_cpus = 1 }, 0
+      local services = machine:services()
+      function services.pause(_, ns)
+        if looks >= busy_looks then machine.signals.busy_cpus = 0 end
+        looks = looks + 1
+        machine:advance(ns)
+      end
+      local found = session.of(services, { quiet_ns = quiet_ns })
+      assert.equal(found, session.of(services, { quiet_ns = quiet_ns })) -- found out once
+      return found.quiet, looks
+    end
+    assert.same({ true, 1 }, { waited(2e9, 0) })
+    assert.same({ true, 3 }, { waited(2e9, 2) })
+    assert.same({ false, 4 }, { waited(2e9, 9) }) -- looks of half a second
+    assert.same({ true, 1 }, { waited(1e8, 9) }) -- too short to tell who else ran
+    assert.same({ true, 0 }, { waited(0, 9) })
+  end)
+
   it('says whether ridge is a debug build, and its ceilings are rates', function()
     local facts = require('ridge.store.canonical').decode(require('ffi').string(
       require('ridge.ffi.lib').rg_build_facts()))
