@@ -391,3 +391,31 @@ describe('comparisons of many pairs', function()
     end
   end)
 end)
+
+describe('points that failed', function()
+  it('are told with their reasons in one line, so many of them at most', function()
+    local folder = folders.new()
+    finally(function() folders.remove(folder) end)
+    local fixed = dofile 'tests/lua/cli/fixed_rows.lua'
+    local live = require 'ridge.sweep.live'
+    fixed.make(folder .. '/a.db')
+    local db = require('ridge.store.sqlite').open(folder .. '/a.db', 'write')
+    db:exec "UPDATE attempt SET message = 'it  broke\n\n  twice' WHERE message IS NOT NULL"
+    db:close()
+    local st = store.open(folder .. '/a.db', 'read')
+    local query = require 'ridge.store.query'
+    for _, name in ipairs { 'broken', 'half', 'widths' } do
+      local sw, want = query.sweep(st, name), {}
+      for _, row in ipairs(require('ridge.store.results').rows(st, sw.id)) do
+        if not ({ ok = 1, pending = 1, running = 1, implied = 1 })[row.state] then
+          want[#want + 1] = ('trial %d: %s: %s'):format(row.trial, row.state,
+            row.reason and 'it broke twice' or '')
+        end
+      end
+      assert.same(want, live.failures(st, sw, 99))
+      assert.is_true(name ~= 'broken' or #want > 3)
+      assert.same({ want[1], want[2] }, live.failures(st, sw, 2))
+    end
+    st:close()
+  end)
+end)
