@@ -419,3 +419,19 @@ describe('points that failed', function()
     st:close()
   end)
 end)
+
+describe('the facts of a machine', function()
+  it('are those of the core, where it knows them', function()
+    local C, ffi = require 'ridge.ffi.lib', require 'ffi'
+    local found, known = require('ridge.sweep.lab').facts(), C.rg_machine_facts()
+    for name, field in pairs { sockets = 'n_sockets', cores = 'n_cores', threads = 'n_threads',
+        l1d = 'l1d_bytes', l2 = 'l2_bytes', l3 = 'l3_bytes', ram = 'ram_bytes' } do
+      local value = tonumber(known[field])
+      assert.equal(value > 0 and value or nil, found.machine[name], name)
+    end
+    assert.is_truthy(found.machine.threads and found.machine.ram)
+    assert.equal(ffi.string(known.cpu), found.machine.cpu)
+    assert.same({ kind = 'cpu', uuid = 'cpu', name = found.machine.cpu, mem = found.machine.ram },
+      found.device)
+  end)
+end)

@@ -412,6 +412,23 @@ describe('a pass joined to those before', function()
   end)
 end)
 
+describe('a point in passes', function()
+  it('is precise where its interval is as wide as was asked for', function()
+    local function stop(precision)
+      local earlier = {}
+      for i, ns in ipairs { 998, 1000, 1000, 1000, 1002 } do
+        earlier[i] = { pass = i, worker_id = 1, timings = { ['fwd warm'] = { med = ns,
+          dur = { ns }, flags = '' } } }
+      end
+      local r = series.join({ med = 1000, samples = { 1000 }, flags = {} }, 'fwd', earlier, 1,
+        { precision = precision })
+      return { r.stop, r.grade }
+    end
+    assert.same({ 'precision', 'A' }, stop(0.002))
+    assert.same({ 'passes', 'C' }, stop(0.0019999))
+  end)
+end)
+
 -- -- One more pass -------------------------------------------------------------------------------
 
 describe('points that have one more pass', function()
