@@ -122,6 +122,11 @@ describe('what processes differ by', function()
       same({ threads = 2, n = #record.passes, seconds = 3 * #record.passes, up = up, down = down,
         states = states(record.windows), kinds = got.kinds }, got, 'seed ' .. seed)
       two = two + (got.states.n == 2 and 1 or 0)
+      for n, word in pairs { 'thread', 'threads' } do
+        got.threads = n
+        assert.equal(('What this machine can promise: %d processes in %d s, %d %s.'):format(got.n,
+          got.seconds, n, word), trust.text(got):match '^[^\n]*')
+      end
       -- as rows, and as points over the median of their kind
       local rows = {}
       for _, row in ipairs(trust.rows(got)) do
