@@ -24,7 +24,7 @@ local KINDS = {
   lowrank = { sizes = { 'n_in', 'n_out', 'rank' }, least = 2, keys = COMMON, need = 'rank' },
   sketched = { sizes = { 'n_in', 'n_out', 'num_terms', 'low_rank' }, least = 2,
     keys = { bias = 'boolean', act = ACTS, form = { 'auto', 'stored', 'bits', 'seed' } } },
-  mlp = { list = true, least = 2, keys = COMMON },
+  mlp = { least = 2, keys = COMMON },
   sequential = { nested = true, least = 1, keys = {} },
 }
 local OTHER_NAMES = { sklinear = 'sketched', dense = 'linear' }

@@ -96,7 +96,7 @@ describe('the search for the best throughput', function()
       end
       at = at + 1
       if draw(40) == 0 then return { oom = true, message = 'no room' } end
-      return { result = result(batch), peak = batch * 2 ^ 20 }, best and result(best)
+      return { result = result(batch), peak = (batch + 1) * 2 ^ 20 }, best and result(best)
     end
   end
 
@@ -157,8 +157,8 @@ describe('the search for the best throughput', function()
       stops[stop] = (stops[stop] or 0) + 1
       local reason = stop == 'memory' and (log[#log].made.oom
           and ('a batch of %d ran out of memory: no room'):format(log[#log].batch)
-          or ('a batch of %d needs %d MB, more than %d MB'):format(log[#log].batch, log[#log].batch,
-            opt.budget / 2 ^ 20))
+          or ('a batch of %d needs %d MB, more than %d MB'):format(log[#log].batch,
+            log[#log].batch + 1, opt.budget / 2 ^ 20))
         or stop == 'time' and ('%d seconds are over'):format(opt.seconds)
         or stop == 'max' and ('%d is the largest batch that was asked for'):format(opt.max)
       if reason then
@@ -302,6 +302,7 @@ built('linear{w,8}', { w = 0 })
 built('linear{w,8}', { w = '4' })
 built 'linear{w,8}'
 #parse(deep).text
+#parse('sequential{linear{1,2}' .. (',relu'):rep(40) .. '}')
 parse('sequential{' .. deep .. '}')
 parse(('x'):rep(4097))
 parse(3)

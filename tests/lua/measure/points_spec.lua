@@ -364,3 +364,54 @@ describe('factors of Student', function()
     end
   end)
 end)
+
+describe('slots', function()
+  -- What each candidate is asked for: 'a 5x3' are three windows of five calls.
+  local function asked(slot_ns, cache, n)
+    local machine, log = made_up.new {}, {}
+    local function candidate(name)
+      local window = machine:window(1e5, function() return 0 end)
+      return { window = function(k, count)
+        log[#log + 1] = ('%s %dx%d'):format(name, k, count)
+        return window(k, count)
+      end }
+    end
+    local protocol = require('ridge.measure.protocol').protocol { level = 'quick', cache = cache,
+      warm_min_ns = 1e6, warm_max_ns = 2e7 }
+    local taken = require('ridge.measure.slots').new(candidate 'a', candidate 'b', protocol,
+      slot_ns, machine:services())
+    for i = #log, 1, -1 do log[i] = nil end
+    return taken:take(n or 1, 4), log
+  end
+
+  it('are an odd number of windows of half a millisecond, behind a call alone', function()
+    for slot_ns, want in pairs { [1e5] = '5x1', [1e6] = '5x1', [1.5e6] = '5x3', [2e6] = '5x3',
+        [2.5e6] = '5x5', [5e6] = '10x5' } do
+      local blocks, log = asked(slot_ns, 'warm')
+      assert.equal(8, #log)
+      for i = 1, 4 do
+        local name = (blocks[1].design:sub(i, i)):lower()
+        assert.same({ name .. ' 1x1', name .. ' ' .. want }, { log[2 * i - 1], log[2 * i] })
+        assert.near(1e5, blocks[1].times[i], 1e-6)
+      end
+    end
+    local blocks, log = asked(2.5e6, 'cold')
+    for i = 1, 4 do assert.equal(blocks[1].design:sub(i, i):lower() .. ' 1x5', log[i]) end
+    assert.equal(4, #log)
+  end)
+
+  it('hold one of the two against itself after every third, either of them', function()
+    local blocks, log = asked(1e5, 'warm', 60)
+    local kinds, both = {}, {}
+    for i, each in ipairs(blocks) do
+      kinds[i] = each.kind
+      if each.kind == 'aa' then
+        local name = log[8 * i]:sub(1, 1)
+        both[name] = true
+        for k = 8 * i - 7, 8 * i do assert.equal(name, log[k]:sub(1, 1)) end
+      end
+    end
+    assert.equal(('ab ab ab aa '):rep(20), table.concat(kinds, ' ') .. ' ')
+    assert.same({ a = true, b = true }, both)
+  end)
+end)
