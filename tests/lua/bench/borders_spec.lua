@@ -100,7 +100,7 @@ describe('the search for the best throughput', function()
     end
   end
 
-  it('ends where two in a row gain nothing, and knows what it could not tell', function()
+  it('ends where two in a row gain nothing, and counts what noise left open', function()
     local stops = {}
     for seed = 1, 400 do
       local draw = seeded(seed)
