@@ -210,7 +210,7 @@ local function made_up_device(facts, ns_of, log)
     end,
     capture = function(f)
       local made = f()
-      local plan = { kind = made[1], x = made[2], y = made[3] }
+      local plan = { kind = made[1], x = made[2], y = made[3], tf32 = device.modes().tf32 }
       function plan.release() log[#log + 1] = ('release %d'):format(plan.x.dims[1]) end
       return plan
     end,
@@ -291,10 +291,10 @@ describe('ceilings of a device', function()
     end
   end)
 
-  it('are of a side that was given, with and without rounded factors', function()
+  it('are of a side that was given, captured with and without rounded factors', function()
     local log, tf32 = {}, {}
     made_up_device({}, function(plan)
-      tf32[#tf32 + 1] = device.modes().tf32
+      tf32[#tf32 + 1] = plan.tf32
       return plan.x.dims[1] * 10
     end, log)
     local list = device_ceiling.open('cuda:2', { kinds = { 'product.f32', 'product.tf32' },

@@ -305,11 +305,11 @@ describe('the result of a point', function()
     point.ci, around.calibration = interval.of_rounds(point.rounds, 0.95), { reference =
       around.session.reference, ceilings = { ['product.f32'] = { value = 1e10 },
       ['product.tf32'] = { value = 4e10 } } }
-    local saved, simulated = device.modes, device.is_simulated
-    finally(function() device.modes, device.is_simulated = saved, simulated end)
+    local simulated = device.is_simulated
+    finally(function() device.is_simulated = simulated end)
     function device.is_simulated() return true end
     for tf32, rate in pairs { [true] = 4e10, [false] = 1e10 } do
-      function device.modes() return { tf32 = tf32 } end
+      point.tf32 = tf32
       local got = result.of(point, { ci_level = 0.95, precision = 0.1 }, around)
       same(point.cost.flops / rate * 1e9 / got.med, got.roof, 'roof')
       assert.is_true(got.simulated)
