@@ -366,6 +366,61 @@ describe('what is computed again', function()
     ridge.capture(again(half, half)):run() -- what failed has left no state on
   end)
 
+  -- A part that waits twice, and what is drawn by itself and by others in between; both passes.
+  local function torn(captured, ...)
+    local acts, others = { ... }, {}
+    local w = ridge.full(2, 64):requires_grad_()
+    for i = 1, 2 do others[i] = table.remove(acts, i + 1) end
+    local function f()
+      local first = true
+      local co = coroutine.wrap(function()
+        local y = ridge.recompute(function(v)
+          for i = 1, 3 do
+            v = acts[i](v)
+            if first and i < 3 then coroutine.yield() end
+          end
+          first = false
+          return v
+        end, w)
+        return y
+      end)
+      for i = 1, 2 do
+        co()
+        others[i]()
+      end
+      local y = co()
+      w:zero_grad()
+      y:sum():backward()
+      return w.grad, y
+    end
+    local grad, y = f()
+    if captured then grad, y = ridge.capture(f):run() end
+    assert.is_true((y:detach() / 2):equal(grad))
+  end
+
+  it('follow one another where the part yields, or it is refused', function()
+    local own = ridge.generator(4)
+    local function none(x) return x end
+    local function draw(x) return x and x:dropout(0.5) or ridge.rand(3) end
+    local function other() return ridge.rand(3, { generator = own }) end
+    local function with(x) return x * ridge.rand(64, { generator = own }):gt(0.5):to 'f32' end
+    local function seed() ridge.seed(8) end
+    for _, captured in ipairs { false, true } do
+      for _, right in ipairs { { none, draw, none, draw, none }, { draw, draw, none, other, none },
+        { draw, none, draw, none, draw }, { with, draw, none, seed, none } } do
+        torn(captured, unpack(right))
+      end
+      for _, wrong in ipairs { { draw, draw, draw, none, none }, { none, draw, none, none, draw },
+        { none, none, none, draw, draw }, { with, other, none, none, with },
+        { draw, seed, none, none, draw }, { draw, draw, none, draw, draw } } do
+        assert.matches('the part yielded, others drew random numbers meanwhile',
+          failure(torn, captured, unpack(wrong)))
+      end
+    end
+    torn(false, with, draw, with, none, none)
+    assert.matches('the part yielded', failure(torn, true, with, draw, with, none, none))
+  end)
+
   it('may draw less, and nothing', function()
     local plan = ridge.capture(again(half, function(v) return v * 2 end))
     for _ = 1, 2 do assert.is_true(ridge.full(2, 4, 6):equal(plan:run())) end

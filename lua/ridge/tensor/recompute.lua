@@ -61,16 +61,71 @@ local function note(generator)
   end
 end
 
--- The first run of a part: streams are noted, and nothing is recorded for gradients.
+-- How many calls drew in the recording that is on, and which one it is. 0: none is, -1: calls are
+-- captured without one.
+local number = ffi.new 'int64_t[1]'
+
+local function recorded()
+  if C.rg_capturing() == 0 then return 0, 0 end
+  local n = C.rg_record_draws(number)
+  local recording = tonumber(number[0])
+  return n, recording == 0 and -1 or recording
+end
+
+-- The first run of a part: streams are noted, and nothing is recorded for gradients. One that
+-- yields and goes on may find that others drew meanwhile: what it draws then does not follow what
+-- it drew before, and could not be drawn again.
 local FIRST = {}
 
-function FIRST.on(entry)
+local function swap_first(entry)
   entry.grad = C.rg_grad_mode(entry.grad)
   entry.noted, noted = noted, entry.noted
   random.drawn = noted and note or nil
 end
 
-FIRST.off = FIRST.on
+local DEFAULT, RECORDED = {}, {}
+
+local function where(stream)
+  if stream == RECORDED then return recorded() end
+  return standing(stream._g)
+end
+
+-- Where the default stream, the draws that are recorded and the streams of a list stand.
+local function all_standing(list)
+  local at = { { DEFAULT, where(DEFAULT) }, { RECORDED, where(RECORDED) } }
+  for i = 1, #list do at[i + 2] = { list[i][1], where(list[i][1]) } end
+  return at
+end
+
+-- Those of a list that stand elsewhere now.
+local function elsewhere(list)
+  local out = {}
+  for _, place in ipairs(list) do
+    local a, b = where(place[1])
+    if a ~= place[2] or b ~= place[3] then out[#out + 1] = { place[1], a, b } end
+  end
+  return out
+end
+
+function FIRST.on(entry)
+  swap_first(entry)
+  if not entry.left then return end
+  local moved = elsewhere(entry.left)
+  for _, place in ipairs(entry.moved or {}) do
+    moved[#moved + 1] = { place[1], where(place[1]) }
+  end
+  entry.moved = moved
+end
+
+function FIRST.stop(entry)
+  entry.torn = entry.torn or entry.moved and #elsewhere(entry.moved) > 0
+  swap_first(entry)
+end
+
+function FIRST.off(entry) -- it yields
+  entry.left = all_standing(noted)
+  FIRST.stop(entry)
+end
 
 -- The random numbers and the mixed precision of another time; parts may lie in parts.
 local NONE = {}
@@ -96,17 +151,6 @@ local REPEATED = state.exchange(function(part)
   C.rg_record_recomputed(part)
   return part
 end)
-
--- How many calls drew in the recording that is on, and which one it is. 0: none is, -1: calls are
--- captured without one.
-local number = ffi.new 'int64_t[1]'
-
-local function recorded()
-  if C.rg_capturing() == 0 then return 0, 0 end
-  local n = C.rg_record_draws(number)
-  local recording = tonumber(number[0])
-  return n, recording == 0 and -1 or recording
-end
 
 -- Both passes of a part belong to the same plan, or to none.
 local function check_place(past, recording)
@@ -204,8 +248,13 @@ function M.recompute(f, ...)
       past.wants[at] = x.requires_grad
     end
   end
-  local results = { state.with(FIRST, { grad = 0, noted = past.streams }, f, ...) }
+  local first = { grad = 0, noted = past.streams }
+  local results = { state.with(FIRST, first, f, ...) }
   past.streams.outer = nil
+  if first.torn then
+    blame.raise('recompute: the part yielded, others drew random numbers meanwhile, and it drew '
+      .. 'again: computing it again would draw other ones')
+  end
   past.last = recorded()
   past.drew = select(2, standing()) ~= offset or #past.streams > 0
   if past.drew and past.recording == -1 then
