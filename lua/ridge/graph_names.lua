@@ -36,14 +36,17 @@ end
 
 local look -- at a value under a name
 
-local function look_at_fields(names, list, prefix, deeper)
+-- Modules alone are sorted: the table may be somebody's data.
+local function look_at_fields(names, list, prefix)
   local keys = {}
-  for key in next, list do keys[#keys + 1] = key end
+  for key, value in next, list do
+    if (type(key) == 'string' or type(key) == 'number') and is_module(value) then
+      keys[#keys + 1] = key
+    end
+  end
   table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
   for _, key in ipairs(keys) do
-    if type(key) == 'string' or type(key) == 'number' then
-      look(names, rawget(list, key), prefix .. tostring(key), deeper)
-    end
+    look(names, rawget(list, key), prefix .. tostring(key), false)
   end
 end
 
@@ -54,9 +57,9 @@ function look(names, value, name, deeper)
     for _, child in ipairs(value.children) do
       look(names, child.module, name .. '.' .. child.name, false)
     end
-    look_at_fields(names, value, name .. '.', false) -- what it keeps without making it a part
+    look_at_fields(names, value, name .. '.') -- what it keeps without making it a part
   elseif deeper and type(value) == 'table' and not getmetatable(value) then
-    look_at_fields(names, value, name .. '.', false)
+    look_at_fields(names, value, name .. '.')
   end
 end
 
@@ -76,7 +79,7 @@ local function names_in(...)
   for i = 1, select('#', ...) do
     local f = select(i, ...)
     if is_module(f) then
-      look_at_fields(names, f, '', false)
+      look_at_fields(names, f, '')
     elseif type(f) == 'function' and not blame.is_own(debug.getinfo(f, 'S').source) then
       local at = 1
       local name, value = debug.getupvalue(f, at)

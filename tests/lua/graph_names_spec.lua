@@ -104,6 +104,22 @@ describe('parameters in a graph', function()
       names(ridge.graph(f, x)))
   end)
 
+  it('are found without putting in order what else lies in a table', function()
+    local data, text, n = { net = linear() }, tostring, 0
+    for i = 1, 5000 do data[i] = i end
+    local head = linear()
+    local function f(v) return head(data.net(v)) end
+    rawset(_G, 'tostring', function(...)
+      n = n + 1
+      return text(...)
+    end)
+    local ok, graph = pcall(ridge.graph, f, x)
+    rawset(_G, 'tostring', text)
+    assert(ok, graph)
+    assert.equal('input data.net.weight data.net.bias head.weight head.bias', names(graph))
+    assert.is_true(n < 100, n)
+  end)
+
   it('take no name that another one has', function()
     local a, b = linear(), linear()
     local Outer = nn.class 'Outer'
