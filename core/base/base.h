@@ -348,6 +348,10 @@ bool rg_guarded(void (*f)(void *), void *argument);
 /* Take n numbers: the offset before, after which the stream moves on by n. */
 uint64_t rg_generator_take(rg_generator *generator, uint64_t n);
 
+/* Numbers that were taken and not used: the next one to ask gets them.  False where somebody has
+** taken more since. */
+bool rg_generator_give_back(rg_generator *generator, uint64_t offset, uint64_t n);
+
 /* -- Clamp ----------------------------------------------------------------------- */
 
 static inline int64_t rg_min_i64(int64_t a, int64_t b)

@@ -71,6 +71,13 @@ uint64_t rg_generator_take(rg_generator *generator, uint64_t n)
   return atomic_fetch_add(&generator->offset, n);
 }
 
+bool rg_generator_give_back(rg_generator *generator, uint64_t offset, uint64_t n)
+{
+  uint64_t stands = offset + n;
+
+  return atomic_compare_exchange_strong(&generator->offset, &stands, offset);
+}
+
 /* -- The default stream -------------------------------------------------------- */
 
 static rg_generator default_stream = { .refs = 1 };

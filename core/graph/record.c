@@ -364,6 +364,9 @@ static rg_status graph_end(const rg_call *call, int32_t node, rg_tensor *const *
     status = rg_recording_value(now, out[i], &value);
     status = status == RG_OK ? rg_ir_output_share(now->g, node, value) : status;
   }
+  if (out == NULL) {
+    rg_recording_undrew(now, node);
+  }
   rg_ir_results_end(now->g, node);
   rg_ir_end(now->g);
   break_off(now, status);

@@ -16,6 +16,7 @@ struct step;
 /* A call that drew numbers: what a part that is computed again draws in its second run. */
 typedef struct rg_recorded_draw {
   int32_t node;            /* of its first run: a draw that repeats one stands for that */
+  int32_t own;             /* node of the call */
   const struct step *step; /* the same of the plan that is captured */
   rg_draw draw;
   int64_t n;
@@ -49,6 +50,10 @@ bool rg_recording_repeats(void);
 /* A node of a call that drew numbers: whose it repeats, where it is computed again.  RG_ECAPTURE
 ** where its first run did not draw the same; RG_ENOMEM. */
 rg_status rg_recording_drew(rg_recording *r, const rg_call *call, int32_t node) RG_CHECK;
+
+/* The body of a compound, a node, failed: what is computed again repeats none of its draws.  Its
+** nodes stay. */
+void rg_recording_undrew(rg_recording *r, int32_t node);
 
 /* The value that x is now.  RG_ECAPTURE where what wrote to it was no call. */
 rg_status rg_recording_value(rg_recording *r, const rg_tensor *x, int32_t *out) RG_CHECK;

@@ -99,7 +99,9 @@ static rg_status find_first(const rg_recording *r, const rg_call *call, int32_t 
 rg_status rg_recording_drew(rg_recording *r, const rg_call *call, int32_t node)
 {
   step *s = rg_capture_drew();
-  rg_recorded_draw draw = { .node = node, .step = s, .draw = call->draw, .n = call->n_draws };
+  rg_recorded_draw draw = {
+    .node = node, .own = node, .step = s, .draw = call->draw, .n = call->n_draws
+  };
   const rg_recorded_draw *first = NULL;
 
   RG_TRY(reserve(r));
@@ -117,4 +119,13 @@ rg_status rg_recording_drew(rg_recording *r, const rg_call *call, int32_t node)
   }
   r->draws[r->n_draws++] = draw;
   return RG_OK;
+}
+
+void rg_recording_undrew(rg_recording *r, int32_t node)
+{
+  for (; r->n_draws > 0 && r->draws[r->n_draws - 1].own > node; r->n_draws--) {
+    const rg_recorded_draw *last = &r->draws[r->n_draws - 1];
+
+    again.next -= last->node != last->own;
+  }
 }

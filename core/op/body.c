@@ -6,6 +6,8 @@
 #include "op/list.h"
 #include "op/op.h"
 
+_Thread_local uint64_t rg_numbers_drawn;
+
 static rg_status check(rg_call *call)
 {
   if (rg_interrupt_pending()) {
@@ -58,6 +60,23 @@ static rg_status expand_observed(const rg_call *call, rg_tensor **result)
   return status;
 }
 
+/* The body; one that failed is run again from its beginning where there was no memory, and draws
+** what it would have drawn. */
+static rg_status expand(const rg_call *call, rg_tensor **result)
+{
+  rg_generator *g = rg_generator_default();
+  const uint64_t offset = rg_generator_offset(g);
+  const uint64_t before = rg_numbers_drawn;
+  rg_status status =
+      rg_ring_on != 0 ? expand_observed(call, result) : call->op->expand(call, result);
+
+  if (status != RG_OK && rg_numbers_drawn != before &&
+      rg_generator_give_back(g, offset, rg_numbers_drawn - before)) {
+    rg_numbers_drawn = before;
+  }
+  return status;
+}
+
 rg_status rg_run_compound(rg_call *call, rg_tensor **out)
 {
   rg_tensor *result[RG_MAX_OUT] = { NULL };
@@ -66,11 +85,7 @@ rg_status rg_run_compound(rg_call *call, rg_tensor **out)
     return rg_fail(RG_EARG, "%s: out is NULL", call->op->name);
   }
   RG_TRY(check(call));
-  if (rg_ring_on != 0) {
-    RG_TRY(expand_observed(call, result));
-  } else {
-    RG_TRY(call->op->expand(call, result));
-  }
+  RG_TRY(expand(call, result));
   for (int32_t i = 0; i < call->n_out; i++) {
     out[i] = result[i];
   }

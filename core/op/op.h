@@ -57,6 +57,7 @@ struct rg_call {
   rg_generator *generator; /* for ops that draw: where from; NULL for the default */
   bool tracked;            /* the tape will be told: filled by the dispatcher */
   bool whole;              /* hidden results are handed out like others: rg_run_whole */
+  bool drew;               /* it took numbers, and no recorder knows: given back if it fails */
   /* filled by infer */
   int32_t compute;     /* dtype the inputs are converted to first (but see the roles of schema.h);
                           ** -1: they stay as they are.  Products set it to rg_autocast_for(call) */
@@ -250,6 +251,9 @@ typedef struct rg_graph_hooks {
 } rg_graph_hooks;
 
 extern _Thread_local const rg_graph_hooks *rg_graph_recorder;
+
+/* How many numbers calls of this thread have drawn from the default stream. */
+extern _Thread_local uint64_t rg_numbers_drawn;
 
 /*
 ** A capture runs the call inside a new step: set while one is under way on this thread.  Graph

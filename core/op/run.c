@@ -314,6 +314,8 @@ static rg_status perform_as(rg_call *call, rg_call *read, rg_tensor *const *out)
 
     call->draw.seed = rg_generator_seed(g);
     call->draw.offset = rg_generator_take(g, (uint64_t)call->n_draws);
+    call->drew = true;
+    rg_numbers_drawn += call->generator == NULL ? (uint64_t)call->n_draws : 0;
     read->draw = call->draw;
   }
   if (watched != 0) {
@@ -329,6 +331,7 @@ static rg_status perform_as(rg_call *call, rg_call *read, rg_tensor *const *out)
   }
   count_writes(call, out, false);
   if ((watched & (RG_RING_TOLD | RG_RING_GRAPH)) != 0) {
+    call->drew = false;
     RG_TRY(tell(call, out));
   }
   return call->tracked ? rg_tape->ran(call, out) : RG_OK;
@@ -450,6 +453,7 @@ static rg_status run(rg_call *call, rg_tensor **out)
   call->n_out = 0;
   call->scratch_bytes = 0;
   call->n_draws = 0;
+  call->drew = false;
   call->draw_at = NULL;
   if (rg_interrupt_pending()) {
     return rg_fail(RG_EINTR, "interrupted");
@@ -474,16 +478,32 @@ static rg_status run(rg_call *call, rg_tensor **out)
   return produce(call, out);
 }
 
+/* A call for which there was no memory is made again, and draws what it would have drawn: what is
+** seeded stays the same, and what is computed again draws alike. */
+static rg_status run_drawing(rg_call *call, rg_tensor **out)
+{
+  rg_status status = run(call, out);
+
+  if (status != RG_OK && call->drew) {
+    rg_generator *g = call->generator != NULL ? call->generator : rg_generator_default();
+
+    if (rg_generator_give_back(g, call->draw.offset, (uint64_t)call->n_draws)) {
+      rg_numbers_drawn -= call->generator == NULL ? (uint64_t)call->n_draws : 0;
+    }
+  }
+  return status;
+}
+
 rg_status rg_run(rg_call *call, rg_tensor **out)
 {
   call->whole = false;
-  return run(call, out);
+  return call->op->draws ? run_drawing(call, out) : run(call, out);
 }
 
 rg_status rg_run_whole(rg_call *call, rg_tensor **out)
 {
   call->whole = true;
-  return run(call, out);
+  return call->op->draws ? run_drawing(call, out) : run(call, out);
 }
 
 rg_status rg_run_fresh(rg_call *call, rg_tensor **out)

@@ -144,6 +144,10 @@ static void test_streams(void)
   is_int(rg_generator_offset(g), 0, "and begins at 0");
   is_int(rg_generator_take(g, 5), 0, "the first take starts there");
   is_int(rg_generator_take(g, 0), 5, "the next behind it");
+  is_int(rg_generator_take(g, 3), 5, "more");
+  ok(!rg_generator_give_back(g, 0, 5), "others have taken more since");
+  is_int(rg_generator_take(g, 0), 8, "and nothing came back");
+  ok(rg_generator_give_back(g, 5, 3), "the last ones come back");
   is_int(rg_generator_take(g, 7), 5, "taking nothing moves nothing");
   is_int(rg_generator_offset(g), 12, "twelve are taken");
   rg_generator_set(g, UINT64_MAX, 3);
