@@ -330,6 +330,22 @@ static void test_steps(void)
   rg_tensor_release(count);
 }
 
+/* A GRU has no c: one that is given is not read, and nothing of it is handed out (the end counts
+** tensors). */
+static void test_state_of_others(void)
+{
+  const int64_t shape[] = { 1, 2, 6 };
+  rg_tensor *out[2] = { NULL };
+  rg_tensor *c = NULL;
+
+  is_status(rg_empty(RG_F32, RG_CPU, shape, 3, &c), RG_OK, "a c");
+  is_status(rg_recurrent(zx3, NULL, c, NULL, NULL, w3, NULL, RG_CELL_GRU, 0, out, out + 1, NULL),
+            RG_OK, "a GRU beside it");
+  rg_tensor_release(out[0]);
+  rg_tensor_release(out[1]);
+  rg_tensor_release(c);
+}
+
 int main(void)
 {
   int64_t tensors = rg_live_tensors();
@@ -341,6 +357,7 @@ int main(void)
   test_memory();
   test_refusals();
   test_multiplied();
+  test_state_of_others();
   test_steps();
   unmake();
   rg_generator_release(generator);

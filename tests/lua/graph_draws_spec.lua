@@ -152,6 +152,24 @@ describe('random numbers of what is computed again', function()
     assert.equal(2, #draws(nobody:optimize(EXACT):check()))
   end)
 
+  it('are others where a node repeats another draw', function()
+    local x = ridge.ones(3):requires_grad_()
+    local function half(v) return v:dropout(0.5):sin() end
+    local g = ridge.graph(function()
+      x:zero_grad()
+      local y = ridge.recompute(half, x) + ridge.recompute(half, x)
+      y:sum():backward()
+      return x.grad
+    end)
+    local text = g:json()
+    local a, b = text:match '"repeats": (%d+).*"repeats": (%d+)'
+    local swapped = ridge.graph.parse(text:gsub('("repeats": )(%d+)',
+      function(head, n) return head .. (n == a and b or a) end))
+    assert.not_equal(a, b)
+    assert.is_false(g:same(swapped))
+    assert.is_true(swapped:same(swapped:copy()))
+  end)
+
   it('are kept by files', function()
     local step = training 'parts in parts'
     local g = ridge.graph(step)
@@ -311,6 +329,44 @@ describe('a stream of its own', function()
       assert.same(want, got)
       assert.equal(stands, at)
     end
+  end)
+
+  it('is set back for a part of which only an inner part draws from it', function()
+    local function bits_of(recomputes, planned, own)
+      local g, x = ridge.generator(7), ridge.arange(1, 12):requires_grad_()
+      local function inner(u) return u * ridge.rand(12, { generator = g }) end
+      local function outer(v)
+        if not own then return ridge.recompute(inner, v * v):sin() end
+        return v * ridge.enable_grad(function() -- the inner one is a part in the first run too
+          return ridge.recompute(inner, v:detach():clone():requires_grad_()):detach()
+        end)
+      end
+      local function step()
+        x:zero_grad()
+        local y = recomputes and ridge.recompute(outer, x) or outer(x)
+        y:sum():backward()
+        return x.grad
+      end
+      local plan = planned and ridge.capture(step)
+      if not plan then step() end
+      return bits.of(plan and plan:run() or step())
+    end
+    for _, planned in ipairs { false, true } do
+      for _, own in ipairs { false, true } do
+        assert.is_true(bits_of(false, planned, own) == bits_of(true, planned, own))
+      end
+    end
+  end)
+
+  it('is another one in each replay: both passes are in the plan, or neither is', function()
+    local g, x = ridge.generator(7), ridge.ones(12):requires_grad_()
+    local loss
+    local plan = ridge.capture(function()
+      loss = ridge.recompute(function(v) return v * ridge.rand(12, { generator = g }) end, x):sum()
+      return loss
+    end)
+    assert.equal(2, plan:facts().n_steps - 1)
+    assert.matches('capture both', failure(loss.backward, loss))
   end)
 
   it('may be made by the part', function()

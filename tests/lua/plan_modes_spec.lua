@@ -134,6 +134,20 @@ describe('a plan on the CPU', function()
     assert.equal(3, plans[1][2]:facts().n_steps, 'two products under two modes are two')
   end)
 
+  it('knows of several also where the last step has those of the first', function()
+    local plan = ridge.capture(function(a)
+      local out = {}
+      for i, path in ipairs { 'own', 'openblas', 'own' } do
+        backend.set_gemm(path)
+        out[i] = product(a * i)
+      end
+      return out
+    end, x)
+    backend.set_gemm 'onednn'
+    assert.is_nil(plan:facts().modes)
+    assert.equal('own openblas', paths_of(plan.run, plan))
+  end)
+
   it('keeps a convolution and its batch norm apart where they are of several', function()
     local conv, norm = ridge.nn.Conv2d(3, 4, 3):eval(), ridge.nn.BatchNorm(4):eval()
     local image = ridge.randn(1, 3, 8, 8)
@@ -309,6 +323,12 @@ describe('a plan on a device', function()
     local plan = ridge.capture(ridge.inference, varies.linear)
     modes.deterministic = 1
     assert.matches('%(linear, 1 on sim:0%)', failure(plan.run, plan), 'it names the module')
+    modes.deterministic = 0
+    plan = ridge.capture(ridge.inference, function()
+      return layer(x * 2):tanh(), image:conv2d(filter)
+    end)
+    modes.deterministic = 1
+    assert.matches('step 2 of %d %(linear', failure(plan.run, plan), 'and the first of several')
     for _, f in ipairs { function() return (x * 2):tanh():sum() end,
       function() return x:softmax() end } do
       modes.deterministic = 0
