@@ -158,6 +158,9 @@ end
 ---@param fn function fn(store), called once
 ---@return any result what fn returned; the database is closed, also where fn raises
 function M.with(path, mode, fn)
+  if not blame.callable(fn) then
+    blame.raise('store.with: a function is expected, got ' .. blame.show(fn), 'EARG')
+  end
   local st = M.open(path, mode)
   local ok, result = pcall(fn, st)
   st:close()

@@ -257,6 +257,7 @@ M.METHODS = {
   ['tensor:avg_pool2d'] = 'F(1, a, 4 + b, 4 + c), one { 2, 3 }, { stride = one { 1, 2, 3 } }',
   ['tensor:take'] = 'F(a, b), I(a, c)', ['tensor:svd'] = 'ridge.randn(a, b)',
   ['tensor:backward'] = '(ridge.randn(a, b):requires_grad_() * F(b)):sum()',
+  ['tensor:on_gradient'] = 'ridge.ones(a):requires_grad_(), function(x) return x end',
   ['tensor:copy_'] = 'F(a, b), F(b)', ['tensor:dropout_'] = 'F(a, b), 0.5',
   ['tensor:cumsum'] = 'F(a, b), one { 1, 2, -1 }',
   ['tensor:softmax'] = 'F(a, b, c), one { 1, 2, 3 }',
