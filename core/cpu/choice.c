@@ -448,7 +448,7 @@ static rg_status prepare_by(rg_ready *r, const rg_choice *choice)
   rg_status status = rg_product_prepare_path(r, choice->path);
 
   if (status == RG_ENOSUP && rg_product_default(&r->p) != choice->path) {
-    const rg_ready plain = { .p = r->p, .stays = r->stays };
+    const rg_ready plain = { .p = r->p, .stays = r->stays, .worker = r->worker };
 
     rg_product_end(r);
     *r = plain;

@@ -417,7 +417,7 @@ void rg_dnnl_release(rg_dnnl *self)
 
 /* -- Cache of a thread ------------------------------------------------------------------------- */
 
-enum { CACHE_MOST = 64 };
+enum { CACHE_MOST = 64 }; /* at least as many as there are workers (matmul.c) */
 
 static _Thread_local rg_dnnl *cache;
 static _Thread_local bool cache_watched;

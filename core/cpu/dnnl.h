@@ -60,7 +60,7 @@ typedef struct rg_dnnl_spec {
   int32_t kind;
   int32_t act; /* not for gradients */
   int32_t n_threads;
-  int32_t zero;
+  int32_t worker; /* calls that run at the same time have primitives of their own; else 0 */
 } rg_dnnl_spec;
 
 /* The library's version, "2.6.0". */

@@ -204,14 +204,16 @@ static void release(rg_memo *memo)
   rg_host_free(memo);
 }
 
-static rg_status prepare_worker(state *s, worker *w, int32_t n_threads, bool stays)
+static rg_status prepare_worker(state *s, int32_t number, int32_t n_threads, bool stays)
 {
+  worker *w = &s->workers[number];
   const batch *b = &s->b;
   const rg_tensor *y = b->y.tensor;
   int32_t dtype = b->z.tensor->_dtype;
   bool adjacent = b->z.col == 1 || b->n == 1;
 
   w->ready.stays = stays;
+  w->ready.worker = number;
   w->ready.p = (rg_product){ .m = b->m,
                              .n = b->n,
                              .k = b->k,
@@ -322,7 +324,7 @@ static rg_status float_products(const batch *b, rg_frame *frame)
   s->memo.release = release;
   s->n = n;
   for (int32_t i = 0; i < n && status == RG_OK; i++) {
-    status = prepare_worker(s, &s->workers[i], n > 1 ? 1 : 0, stays);
+    status = prepare_worker(s, i, n > 1 ? 1 : 0, stays);
   }
   if (status == RG_OK) {
     status = run(s);

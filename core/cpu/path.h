@@ -19,6 +19,7 @@ struct rg_ready {
   const char *path;                   /* its name */
   rg_gemm gemm;
   bool stays;          /* set by the caller: kept in a memo and run again */
+  int32_t worker;      /* set by the caller: number among products that run at the same time */
   rg_dnnl *dnnl;       /* oneDNN's primitive; one of its own if it stays */
   const void *packed;  /* oneDNN's form of a weight that is kept */
   bool plain_epilogue; /* oneDNN does the epilogue as well */

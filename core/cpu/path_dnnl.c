@@ -241,6 +241,7 @@ static void spec_of(const rg_ready *r, int32_t dtype, rg_dnnl_spec *spec)
   spec->kind = RG_DNNL_MATMUL;
   spec->act = r->plain_epilogue ? p->epilogue.act : RG_ACT_NONE;
   spec->n_threads = p->n_threads;
+  spec->worker = r->worker;
   spec->array[RG_DNNL_SRC] =
       matrix(r->rows, p->k, direct_a ? p->a_row : p->k, direct_a ? p->a_col : 1, dtype);
   if (rg_weight_keeps(&p->b)) {

@@ -186,3 +186,29 @@ describe('the backend', function()
     assert.matches('3', text)
   end)
 end)
+
+describe('a batch of products that threads share', function()
+  local threads = ridge.num_threads()
+  after_each(function()
+    ridge.backend.set_gemm 'auto'
+    ridge.set_num_threads(threads)
+  end)
+
+  -- A primitive of oneDNN's is used by one thread at a time: with one for all, most of these go
+  -- wrong on two processors.
+  it('has the same results as one thread, by every path', function()
+    for _, dtype in ipairs { 'bf16', 'f32' } do
+      local a, b = ridge.randn(2, 3, 72, 24):to(dtype), ridge.randn(2, 3, 24, 72):to(dtype)
+      for _, path in ipairs { 'onednn', 'openblas', 'own', 'auto' } do
+        ridge.backend.set_gemm(path)
+        ridge.set_num_threads(1)
+        local wanted = a:matmul(b):to 'f64'
+        ridge.set_num_threads(2)
+        for _ = 1, 100 do
+          local off = (a:matmul(b):to 'f64' - wanted):abs():max():item()
+          assert.is_true(off == 0, ('%s %s: %g'):format(dtype, path, off))
+        end
+      end
+    end
+  end)
+end)
