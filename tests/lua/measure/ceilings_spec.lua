@@ -8,23 +8,10 @@ local device_ceiling = require 'ridge.measure.device_ceiling'
 local native = require 'ridge.measure.native'
 local ridge = require 'ridge'
 
--- Functions in the place of others until the test ends, however often they are put there.
-local originals = {}
+local replaced = dofile 'tests/lua/measure/replaced.lua'
+local replace = replaced.replace
 
-local function replace(module, by)
-  for name, f in pairs(by) do
-    originals[module] = originals[module] or {}
-    if originals[module][name] == nil then originals[module][name] = module[name] end
-    rawset(module, name, f)
-  end
-end
-
-after_each(function()
-  for module, names in pairs(originals) do
-    for name, f in pairs(names) do rawset(module, name, f) end
-  end
-  originals = {}
-end)
+after_each(replaced.restore)
 
 -- Kinds of a machine, each with its rate; nil: it has none. What was run and closed is kept.
 local function made_up(kinds)

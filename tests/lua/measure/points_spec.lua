@@ -19,23 +19,10 @@ local warmup = require 'ridge.measure.warmup'
 
 local PROTOCOL = { level = 'quick', warm_min_ns = 1e6, warm_max_ns = 2e7, quiet_ns = 0 }
 
--- Functions in the place of others until the test ends, however often they are put there.
-local originals = {}
+local replaced = dofile 'tests/lua/measure/replaced.lua'
+local replace = replaced.replace
 
-local function replace(module, by)
-  for name, f in pairs(by) do
-    originals[module] = originals[module] or {}
-    if originals[module][name] == nil then originals[module][name] = module[name] end
-    rawset(module, name, f)
-  end
-end
-
-after_each(function()
-  for module, names in pairs(originals) do
-    for name, f in pairs(names) do rawset(module, name, f) end
-  end
-  originals = {}
-end)
+after_each(replaced.restore)
 
 local function has(list, name)
   for _, each in ipairs(list) do
