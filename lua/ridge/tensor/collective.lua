@@ -13,7 +13,7 @@ local settings = require 'ridge.tensor.settings'
 local M = {}
 
 local SETTINGS = settings.of(schema.of 'all_reduce')
-local MOST = 16 -- as rg_all_reduce_ says
+local MOST = C.RG_MAX_REPLICAS
 
 local pointers = ffi.new('rg_tensor *[?]', MOST)
 local struct = ffi.new 'rg_all_reduce_options'

@@ -44,7 +44,7 @@ end
 
 -- Other streams than the default one, and where they stood before a part that runs now drew from
 -- them: a list of {stream, seed, offset}; `outer`: that of the part around it.
-local noted
+local touched
 
 local function has(list, generator)
   for i = 1, #list do
@@ -53,8 +53,8 @@ local function has(list, generator)
   return false
 end
 
-local function note(generator)
-  local list = noted
+local function remember(generator)
+  local list = touched
   while list do
     if not has(list, generator) then list[#list + 1] = { generator, standing(generator._g) } end
     list = list.outer
@@ -72,15 +72,15 @@ local function recorded()
   return n, recording == 0 and -1 or recording
 end
 
--- The first run of a part: streams are noted, and nothing is recorded for gradients. One that
--- yields and goes on may find that others drew meanwhile: what it draws then does not follow what
--- it drew before, and could not be drawn again.
+-- The first run of a part: streams that are drawn from are remembered, and nothing is recorded for
+-- gradients. One that yields and goes on may find that others drew meanwhile: what it draws then
+-- does not follow what it drew before, and could not be drawn again.
 local FIRST = {}
 
 local function swap_first(entry)
   entry.grad = C.rg_grad_mode(entry.grad)
-  entry.noted, noted = noted, entry.noted
-  random.drawn = noted and note or nil
+  entry.touched, touched = touched, entry.touched
+  random.drawn = touched and remember or nil
 end
 
 local DEFAULT, RECORDED = {}, {}
@@ -123,7 +123,7 @@ function FIRST.stop(entry)
 end
 
 function FIRST.off(entry) -- it yields
-  entry.left = all_standing(noted)
+  entry.left = all_standing(touched)
   FIRST.stop(entry)
 end
 
@@ -237,7 +237,8 @@ function M.recompute(f, ...)
   if not grad.recording() then return f(...) end
   local args, inputs, list, versions = { n = select('#', ...), ... }, {}, { anchored() }, {}
   local seed, offset = standing()
-  local past = { seed = seed, offset = offset, streams = { outer = noted }, cast = C.rg_autocast(),
+  local past = { seed = seed, offset = offset, streams = { outer = touched },
+    cast = C.rg_autocast(),
     wants = {} }
   past.first, past.recording = recorded()
   for at = 1, args.n do
@@ -248,7 +249,7 @@ function M.recompute(f, ...)
       past.wants[at] = x.requires_grad
     end
   end
-  local first = { grad = 0, noted = past.streams }
+  local first = { grad = 0, touched = past.streams }
   local results = { state.with(FIRST, first, f, ...) }
   past.streams.outer = nil
   if first.torn then
