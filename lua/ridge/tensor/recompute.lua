@@ -238,8 +238,7 @@ function M.recompute(f, ...)
   local args, inputs, list, versions = { n = select('#', ...), ... }, {}, { anchored() }, {}
   local seed, offset = standing()
   local past = { seed = seed, offset = offset, streams = { outer = touched },
-    cast = C.rg_autocast(),
-    wants = {} }
+    cast = C.rg_autocast(), wants = {} }
   past.first, past.recording = recorded()
   for at = 1, args.n do
     if ref.is(args[at]) then
