@@ -30,7 +30,7 @@ end
 
 -- What the compiler would tell of is no mistake that tests are for.
 local TOLD = "WERROR='-Werror=incompatible-pointer-types -Werror=int-conversion'"
-local FLAGS = { plain = "",
+local FLAGS = { plain = "LTO=", -- a mutant is an object, and linked soon
   counting = "OPT='-O0 -g' EXTRA='-O0 -fsanitize-coverage=trace-pc' " -- of CUDA too
     .. "HOOK=gpu/cover_hook.cu" }
 
