@@ -37,8 +37,8 @@ void *rg_host_zeroed(size_t bytes);
 void rg_host_free(void *block);
 
 /*
-** The same for structs of 1 .. 512 bytes that are made and freed with every call: the freeing
-** thread keeps them for its next one.  bytes: the same at both ends.
+** The same for structs of 1 .. 8192 bytes that are made and freed with every call: the freeing
+** thread keeps them for its next one.  bytes: the same at both ends; larger ones are not kept.
 */
 void *rg_struct_alloc(size_t bytes);
 void rg_struct_free(void *block, size_t bytes);

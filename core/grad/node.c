@@ -117,22 +117,27 @@ static void place_drop(place *p)
 
 /* -- Nodes ---------------------------------------------------------------------------- */
 
-/* One block: the node, its inputs' places, types, saved tensors, arguments. */
+/* One block: the node, places of inputs and results, inputs' types, saved tensors, arguments. */
 static node *node_new(const rg_call *call)
 {
   int64_t n = call->n_in;
+  int64_t n_places = n + call->n_out;
   int64_t places = rg_round_up(sizeof(node), RG_CALL_ALIGN);
-  int64_t metas = places + rg_round_up(n * (int64_t)sizeof(place), RG_CALL_ALIGN);
+  int64_t metas = places + rg_round_up(n_places * (int64_t)sizeof(place), RG_CALL_ALIGN);
   int64_t copy = metas + rg_round_up(n * (int64_t)sizeof(rg_meta), RG_CALL_ALIGN);
-  char *block = rg_host_zeroed((size_t)(copy + rg_call_room(call)));
+  int64_t bytes = copy + rg_call_room(call);
+  char *block = rg_struct_alloc((size_t)bytes);
   node *self = (node *)block;
 
   if (self == NULL) {
     return NULL;
   }
+  memset(block, 0, (size_t)bytes);
+  self->bytes = bytes;
   self->refs = 1;
   self->order = ++last_order;
   self->in = (place *)(block + places);
+  self->out = self->in + n;
   self->in_meta = (rg_meta *)(block + metas);
   self->saved_in = rg_call_copy(&self->call, call, block + copy);
   self->n_visible = call->n_out - call->op->n_hidden;
@@ -188,7 +193,7 @@ void rg_node_release(node *self)
       place_drop(&n->out[i]);
     }
     rg_number_gone(n->function);
-    rg_host_free(n);
+    rg_struct_free(n, (size_t)n->bytes);
     atomic_fetch_sub(&n_calls, 1);
   }
   busy = false;

@@ -59,6 +59,7 @@ typedef struct place {
 
 struct node {
   int64_t refs;
+  int64_t bytes; /* of its block */
   int64_t order; /* calls are numbered as they run */
   int64_t seen;
   rg_call call;       /* in, args: copies */
@@ -69,10 +70,10 @@ struct node {
   const char *module; /* whose call it was in, */
   const char *line;   /* and the line that made it (ridge/ring.h); NULL: not known */
   int32_t n_visible;
-  place *in;
+  place *in;  /* call.n_in, then */
+  place *out; /* call.n_out */
   rg_meta *in_meta;
   const rg_tensor **saved_in;
-  place out[RG_MAX_OUT];
 };
 
 /* -- Parts of storages (window.c) -------------------------------------------------------------- */

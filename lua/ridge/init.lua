@@ -22,7 +22,6 @@ local M = {
   full = make.full, arange = make.arange, rand = make.rand, randn = make.randn,
   randint = make.randint, concat = ops.concat,
   seed = random.seed, generator = random.generator,
-  capture = require('ridge.capture').capture, used = require('ridge.graph_record').used,
   scope = memory.scope, keep = memory.keep,
   set_num_threads = backend.set_threads, num_threads = backend.threads,
   set_default_backend = backend.set_default, set_default_device = device.set_default,
@@ -36,6 +35,7 @@ local M = {
 local LATE = {
   memory = 'ridge.memory', backend = 'ridge.backend', types = 'ridge.types', nn = 'ridge.nn',
   optim = 'ridge.optim', data = 'ridge.data', graph = 'ridge.graph', device = 'ridge.device',
+  capture = { 'ridge.capture', 'capture' }, used = { 'ridge.graph_record', 'used' },
   timeline = { 'ridge.timeline', 'record' },
   save = { 'ridge.train.file', 'save' }, load = { 'ridge.train.file', 'load' },
   Trainer = { 'ridge.train.trainer', 'Trainer' },

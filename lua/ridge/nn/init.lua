@@ -6,21 +6,20 @@ local blame = require 'ridge.blame'
 local class = require 'ridge.class'
 local late = require 'ridge.late'
 local linear = require 'ridge.nn.dense'
-local sketched = require 'ridge.nn.sketched'
 local types = require 'ridge.types'
 local Module = require 'ridge.nn.module'
 
 local M = {
   Module = Module,
   Sequential = require 'ridge.nn.sequential',
-  Linear = linear.Linear, LowRankLinear = linear.LowRankLinear, SKLinear = sketched.SKLinear,
-  break_even = sketched.break_even, round_for_tensor_cores = sketched.round_for_tensor_cores,
+  Linear = linear.Linear, LowRankLinear = linear.LowRankLinear,
 }
 for name, value in pairs(activation) do M[name] = value end
 
 --- Where the others are, loaded when they are first used.
 local LATE = {}
 for part, names in pairs {
+  sketched = { 'SKLinear', 'break_even', 'round_for_tensor_cores' },
   image = { 'Conv2d', 'MaxPool2d', 'AvgPool2d', 'Flatten' },
   loss = { 'cross_entropy', 'distillation_loss', 'bce_with_logits', 'mse_loss', 'l1_loss',
            'huber_loss',

@@ -6,6 +6,7 @@ local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local class = require('ridge.class').class
 local Optimizer = require 'ridge.optim.optimizer'
+local late = require 'ridge.late'
 local schema = require 'ridge.tensor.schema'
 local settings = require 'ridge.tensor.settings'
 
@@ -115,9 +116,11 @@ M.Lion = Lion
 
 -- -- What goes with them ------------------------------------------------------------------------
 
-M.GradScaler = require 'ridge.optim.scaler'
-M.Clip = require 'ridge.optim.clip'
-M.Guard = require 'ridge.optim.guard'
-for name, value in pairs(require 'ridge.optim.schedule') do M[name] = value end
+local LATE = {
+  GradScaler = 'ridge.optim.scaler', Clip = 'ridge.optim.clip', Guard = 'ridge.optim.guard',
+}
+for _, name in ipairs { 'StepLR', 'CosineLR', 'OneCycleLR', 'PlateauLR' } do
+  LATE[name] = { 'ridge.optim.schedule', name }
+end
 
-return M
+return late.namespace(M, LATE, 'optim')
