@@ -15,11 +15,11 @@
 
 enum {
   UNIT = 64,
-  N_SMALL = 8,    /* structs up to 512 bytes */
-  MOST = 16384,   /* kept of one size: what one cycle of the collector may free at once */
+  N_SMALL = 8,  /* structs up to 512 bytes */
+  MOST = 16384, /* kept of one size: what one cycle of the collector may free at once */
   LARGE_UNIT = 512,
-  N_LARGE = 15,          /* blocks up to 8 KB */
-  MOST_BYTES = 1 << 20,  /* kept of one size of those */
+  N_LARGE = 15,         /* blocks up to 8 KB */
+  MOST_BYTES = 1 << 20, /* kept of one size of those */
 /* an address sanitizer sees nothing of structs that are used again without being freed */
 #ifdef __SANITIZE_ADDRESS__
   ON = 0

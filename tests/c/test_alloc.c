@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** The allocator: size classes, reuse, exact counters, limit, arenas, refusals, the heap below it,
-** two threads at once.
+** The allocator: size classes, reuse, exact counters, limit, arenas, refusals, structs that are kept,
+** the heap below it, two threads at once.
 */
+#include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -430,6 +431,61 @@ static void test_heap(void)
   is_int(moved, 0, "the heap's end stays while a megabyte comes and goes");
 }
 
+/* -- Structs that are kept ------------------------------------------------------------------ */
+
+enum { LARGEST = 8192, MANY = 4096 };
+
+static void test_structs(void)
+{
+  static void *many[MANY];
+  bool wide = true;
+  bool same = true;
+  size_t before;
+  size_t kept;
+
+  /* each size comes behind a smaller one of its list, which may have left a block there */
+  for (size_t bytes = 1; bytes <= LARGEST + 600; bytes++) {
+    char *a = rg_struct_alloc(bytes);
+    char *b = rg_struct_alloc(bytes);
+
+    wide = wide && malloc_usable_size(a) >= bytes && malloc_usable_size(b) >= bytes && a != b;
+    memset(a, 1, bytes);
+    memset(b, 2, bytes);
+    wide = wide && a[0] == 1 && a[bytes - 1] == 1;
+    rg_struct_free(b, bytes);
+    rg_struct_free(a, bytes);
+    if (bytes <= LARGEST) {
+      char *again = rg_struct_alloc(bytes);
+
+      same = same && again == a;
+      rg_struct_free(again, bytes);
+    }
+  }
+  ok(wide, "a struct has the bytes that were asked for");
+#ifdef __SANITIZE_ADDRESS__
+  (void)same;
+  (void)before;
+  (void)kept;
+  for (int i = 0; i < MANY; i++) {
+    many[i] = rg_struct_alloc(1024);
+  }
+  for (int i = 0; i < MANY; i++) {
+    rg_struct_free(many[i], 1024);
+  }
+#else
+  ok(same, "and is the one that was freed last, up to 8 KB");
+  before = mallinfo2().uordblks;
+  for (int i = 0; i < MANY; i++) {
+    many[i] = rg_struct_alloc(1024);
+  }
+  for (int i = 0; i < MANY; i++) {
+    rg_struct_free(many[i], 1024);
+  }
+  kept = mallinfo2().uordblks - before;
+  ok(kept > 1 << 19 && kept < (1 << 20) + (1 << 17), "of 4 MB in one size a megabyte is kept");
+#endif
+}
+
 int main(int argc, char **argv)
 {
   memory = rg_memory_of(RG_CPU);
@@ -450,6 +506,7 @@ int main(int argc, char **argv)
   test_arenas();
   test_environment();
   test_threads();
+  test_structs();
   is_int(memory->live_bytes, 0, "no memory is left");
   return done();
 }
