@@ -133,6 +133,7 @@ if not opt.quick then
 end
 save('ratio', layers:plot('ratio', { x = 'width', y = 'batch', z = 'fwd', a = 'dtype=f32',
   b = 'dtype=bf16' }))
+save('winner', layers:plot('winner', { x = 'width', y = 'batch', z = 'fwd', of = 'dtype' }))
 save('uncertainty', layers:plot('uncertainty', { x = 'width', y = 'batch', z = 'fwd' }))
 save('slices', layers:plot('slices', { x = 'width', y = 'fwd', by = 'batch', facet = 'dtype' }))
 save('steps', steps:plot('steps', { x = 'n_out', y = 'fwd_gflops' }))

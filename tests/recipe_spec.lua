@@ -151,6 +151,8 @@ describe('the exit status of a recipe', function()
     { 1, 'attention.lua --smoke --lengths 1e3x' },
     { 1, 'landscape.lua --smoke --layers zork' },
     { 1, 'landscape.lua --smoke --n-in 0.5' },
+    { 1, 'paths.lua --smoke --dtype f64' },
+    { 0, 'paths.lua --smoke --dtype bf16' },
     { 1, 'levels.lua --smoke --device cpu' },
   } do
     it(('is %d: %s'):format(case[1], case[2]), function()
@@ -158,13 +160,32 @@ describe('the exit status of a recipe', function()
       os.remove(folder)
       os.execute('mkdir ' .. folder)
       local to = { landscape = '--db %s/x.db --out %s', attention = '--db %s/x.db --out %s/a.png',
-        recompute = '--db %s/x.db' }
+        recompute = '--db %s/x.db', paths = '--db %s/x.db --out %s/p.png' }
       local own = (to[case[2]:match '^%l+'] or ''):gsub('%%s', folder)
       local status, text = run(('./ridge --threads 1 recipes/%s %s'):format(case[2], own))
       os.execute('rm -r ' .. folder)
       assert.equal(case[1] * 256, status, text)
     end)
   end
+end)
+
+describe('recipes/paths.lua', function()
+  it('times every path of every layer, and draws which wins where', function()
+    local folder = os.tmpname()
+    os.remove(folder)
+    os.execute('mkdir ' .. folder)
+    local status, text = run(('./ridge --threads 1 recipes/paths.lua --smoke --db %s/p.db --out '
+      .. '%s/p.png'):format(folder, folder))
+    assert.equal(0, status, text)
+    assert.matches('wins in', text)
+    assert.equal('winner', png.read_texts(folder .. '/p.png')['ridge:figure'])
+    local _, rows = run(('./ridge query paths-f32-smoke width,batch,path,fwd,partner --db %s/p.db')
+      :format(folder))
+    for _, path in ipairs { 'own', 'onednn', 'openblas' } do
+      assert.equal(4, select(2, rows:gsub(path .. ' ', '')), rows)
+    end
+    os.execute('rm -r ' .. folder)
+  end)
 end)
 
 describe('the folder of pictures', function()
@@ -197,8 +218,8 @@ describe('recipes/gallery.lua', function()
     assert.equal(0, status, text)
     -- efficiency needs ceilings, which a quick run does not measure; landscape and batch have
     -- recipes of their own
-    for _, kind in ipairs { 'map', 'ratio', 'uncertainty', 'slices', 'steps', 'effects', 'roofline',
-        'pareto', 'forest', 'samples', 'distribution', 'threads', 'history', 'training',
+    for _, kind in ipairs { 'map', 'ratio', 'winner', 'uncertainty', 'slices', 'steps', 'effects',
+        'roofline', 'pareto', 'forest', 'samples', 'distribution', 'threads', 'history', 'training',
         'timeline' } do
       local texts = png.read_texts(('%s/%s.png'):format(folder, kind))
       assert.equal(kind, texts['ridge:figure'])
@@ -210,7 +231,8 @@ describe('recipes/gallery.lua', function()
     for _, words in ipairs { 'map gallery-layers -z fwd.gflops', 'steps gallery-steps',
         'slices gallery-layers', 'effects gallery-layers', 'threads gallery-threads',
         'history gallery-history', 'samples gallery-layers --trials 1,2',
-        'ratio gallery-layers --a dtype=f32 --b dtype=bf16 --theme dark --size 1200x1100' } do
+        'ratio gallery-layers --a dtype=f32 --b dtype=bf16 --theme dark --size 1200x1100',
+        'winner gallery-layers --of dtype' } do
       status, text = plot(words)
       assert.equal(0, status, words .. ': ' .. text)
     end

@@ -33,9 +33,15 @@ end
 local Generator = {}
 Generator.__index = Generator
 
---- The seed this stream began with.
----@return number
-function Generator:seed()
+--- Begin anew with another seed, or say which one this stream began with.
+---@param seed number|nil whole, 0 to 2^53
+---@return number the seed in force
+-- >> ridge.generator(7):seed(8)
+function Generator:seed(seed)
+  if seed ~= nil then
+    check_seed(seed, 'generator:seed')
+    C.rg_generator_set(self._g, seed, 0)
+  end
   return tonumber(C.rg_generator_seed(self._g))
 end
 

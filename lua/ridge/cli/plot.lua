@@ -21,7 +21,7 @@ the sweep. Only rows are drawn, and the picture carries them: `ridge replot` dra
     ridge plot slices widths -x width -y fwd --by batch --facet dtype --theme dark]]
 
 -- What each option of a kind is called on the command line, beside x, y and z.
-local TEXTS = { 'facet', 'by', 'a', 'b', 'from', 'to', 'trials', 'label', 'params', 'dtype',
+local TEXTS = { 'facet', 'by', 'a', 'b', 'of', 'from', 'to', 'trials', 'label', 'params', 'dtype',
   'layer', 'better', 'better_x', 'better_y' }
 
 local function spec()
@@ -40,6 +40,7 @@ local function spec()
     { 'facet', '', 'a panel a value' },
     { 'a', '', 'ratio: the one, as dtype=f32' },
     { 'b', '', 'ratio: the other, as dtype=bf16' },
+    { 'of', '', 'winner: column whose values compete' },
     { 'from', '', 'roofline: arrows start here, as impl=naive' },
     { 'to', '', 'roofline: and end here' },
     { 'ratio', false, 'map: colour is the speed-up over dense' },

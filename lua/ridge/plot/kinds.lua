@@ -8,14 +8,14 @@ local blame = require 'ridge.blame'
 local M = {}
 
 --- All of them, in the order in which help lists them.
-M.NAMES = { 'map', 'efficiency', 'ratio', 'uncertainty', 'slices', 'steps', 'effects', 'roofline',
-  'pareto', 'forest', 'samples', 'distribution', 'threads', 'history', 'landscape', 'batch',
-  'training', 'timeline', 'stability', 'trust' }
+M.NAMES = { 'map', 'efficiency', 'ratio', 'winner', 'uncertainty', 'slices', 'steps', 'effects',
+  'roofline', 'pareto', 'forest', 'samples', 'distribution', 'threads', 'history', 'landscape',
+  'batch', 'training', 'timeline', 'stability', 'trust' }
 
 -- Those that draw a time of each point, which may be that of the machine's fast state.
-local OF_TIMES = { map = true, efficiency = true, ratio = true, uncertainty = true, slices = true,
-  steps = true, effects = true, roofline = true, pareto = true, threads = true, history = true,
-  landscape = true }
+local OF_TIMES = { map = true, efficiency = true, ratio = true, winner = true, uncertainty = true,
+  slices = true, steps = true, effects = true, roofline = true, pareto = true, threads = true,
+  history = true, landscape = true }
 
 local TIME = { 'string', default = 'med', choices = { 'med', 'quiet' },
   doc = 'med: the machine as it is; quiet: its fast state' }

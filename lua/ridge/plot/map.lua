@@ -26,6 +26,7 @@ M.OPTIONS = {
 }
 
 local BAR, BAR_GAP, BAR_LABELS = 16, 26, 74
+local KEY_LINE = 20 -- height
 local HATCH = { oom = 'crossed', timeout = 'level', error = 'falling', crashed = 'falling',
   infeasible = 'rising', implied = 'upright', pending = 'dots', running = 'dots',
   no_interval = 'dots', unseen = 'upright', missing = 'dots' }
@@ -93,6 +94,7 @@ end
 local function ground_of(data, t, cell)
   if data.ratio then
     if cell.verdict == 'open' then return t.neutral end
+    if data.names then return color.mix(t.paper, (color.category(cell.who, t.name)), 0.75) end
     -- the ramp runs from blue (faster) to rust (slower)
     local at = math.log(cell.value) / math.log(data.hi)
     return color.ratio(0.5 - at / 2, t.name)
@@ -133,7 +135,7 @@ end
 local function draw_value(c, t, data, cell, x, y, w, h)
   if not cell.value or w < 38 or h < 20 then return end
   local ground, ink = paint(data, t, cell)
-  local text = data.ratio and unit.number(cell.value, 2) .. '×'
+  local text = data.ratio and unit.number(cell.value, data.names and 3 or 2) .. '×'
     or data.share and ('%.0f%%'):format(cell.value)
     or unit.number(cell.value * data.factor, 3) .. (data.kind == 'percent' and '%' or '')
   c:text(x + w / 2, y + h / 2, text, { size = t.size.value, color = ink, align = 'center',
@@ -271,6 +273,16 @@ local function draw_facet(c, t, data, facet, box)
   end
 end
 
+-- In place of a colour bar: whose colour is which.
+local function draw_names(c, t, data, x, y)
+  for i, name in ipairs(data.names) do
+    local top = y + (i - 1) * KEY_LINE
+    c:rect(x, top, BAR, BAR, ground_of(data, t, { who = i }))
+    c:text(x + BAR + 8, top + BAR / 2, name, { size = t.size.tick, color = t.text,
+      valign = 'middle' })
+  end
+end
+
 local function draw_bar(c, t, data, x, y, h)
   local n = 160
   local scales = require 'ridge.plot.scale'
@@ -296,8 +308,6 @@ end
 local MEDIANS = 'Cells are medians of %s.'
 local RATIOS = 'Cells are ratios of medians of %s; they have a colour where the 95 %% confidence '
   .. 'intervals do not touch.'
-
-local KEY_LINE = 20 -- height
 
 -- Signs that are on the map, explained in as many lines as it takes; returns where the last is.
 local function draw_key(c, t, data, box)
@@ -361,8 +371,13 @@ local function draw(data)
     end
     local bar_top = top + t.size.panel * 1.5 + t.size.label * 1.6
     local bar_h = box.y + box.h - bar_top - t.size.tick * 1.3 - t.size.label * 2
-    draw_bar(c, t, data, box.x + box.w - BAR - BAR_LABELS, bar_top, bar_h)
-    c:text(box.x + box.w - BAR - BAR_LABELS, bar_top - 9, data.z_label,
+    local bar_x = box.x + box.w - BAR - BAR_LABELS
+    if data.names then
+      draw_names(c, t, data, bar_x, bar_top)
+    else
+      draw_bar(c, t, data, bar_x, bar_top, bar_h)
+    end
+    c:text(bar_x, bar_top - 9, data.z_label,
       { size = t.size.label, color = t.muted })
   end
 end
@@ -379,7 +394,7 @@ local function make_facet(all, rows, data, title)
       data.most = math.max(data.most, list and #list or 0)
       local cell = { state = state, grade = row and row.grade }
       if state == 'ok' then
-        cell.value, cell.verdict, cell.state = data.value(row, all)
+        cell.value, cell.verdict, cell.state, cell.who = data.value(row, all)
       end
       if cell.value then
         cell.bound = data.bounds and row[data.bounds]
@@ -417,7 +432,8 @@ end
 ---@param own table kind, title, caption, better, and what is special: value(row, rows) with the
 ---  verdict of a ratio, or nil, nil and the cause (rows.lua); ratio, share (percent of a whole),
 ---  bounds (column with the limiting roof), plain (no ridge line), label (over the colour bar),
----  unit (kind of number), of (column that the caption names)
+---  unit (kind of number), of (column that the caption names), names (colour is one of them: value
+---  says as its fourth result which)
 ---@return table figure
 function M.compose(rows, opt, own)
   local who = 'plot.' .. own.kind
@@ -436,7 +452,7 @@ function M.compose(rows, opt, own)
   local data = { x = opt.x, y = opt.y, z = opt.z, states = {}, grades = {},
     xs = rows_of.distinct(rows, opt.x), ys = rows_of.distinct(rows, opt.y), facets = {},
     better = own.better, ratio = own.ratio, share = own.share, bounds = own.bounds,
-    plain = own.plain, most = 0, best_word = own.best_word,
+    plain = own.plain, most = 0, names = own.names, best_word = own.best_word,
     value = own.value or function(row) return row[opt.z] end }
   local facets = opt.facet and rows_of.distinct(rows, opt.facet) or {}
   if opt.facet == 'dtype' then table.sort(facets, function(a, b) return a > b end) end

@@ -68,7 +68,9 @@ end
 
 local function default_axes(opt, list, who)
   local names = {}
-  for _, p in ipairs(list) do if p.numbers then names[#names + 1] = p.name end end
+  for _, p in ipairs(list) do
+    if p.numbers and p.name ~= opt.of then names[#names + 1] = p.name end
+  end
   opt.x = opt.x or (names[1] ~= opt.y and names[1] or names[2])
   opt.y = opt.y or (names[1] ~= opt.x and names[1] or names[2])
   if not opt.x or not opt.y or opt.x == opt.y then
@@ -165,6 +167,15 @@ function GATHER.ratio(rows, opt)
   for _, row in ipairs(left) do
     local other = other_of(row)
     if other then pairing.join(row, other, opt.z) end
+  end
+  return rows
+end
+
+-- Likewise the best of each place with the others there.
+function GATHER.winner(rows, opt)
+  if not opt.of or opt.time == 'quiet' then return rows end
+  for _, place in ipairs(require('ridge.plot.winner').places(rows, opt)) do
+    for i = 2, #place do pairing.join(place[i], place[1], opt.z) end
   end
   return rows
 end
@@ -280,13 +291,13 @@ end
 
 -- -- Figures --------------------------------------------------------------------------------------
 
-local MAPS = { map = true, efficiency = true, ratio = true, uncertainty = true }
+local MAPS = { map = true, efficiency = true, ratio = true, winner = true, uncertainty = true }
 local LINES = { slices = true, steps = true, threads = true }
 
 -- A panel for each value of what is neither across nor upwards; a pair of a ratio agrees in all
 -- that its two sides do not name.
 local function fill_panels(kind, opt, list)
-  local sides, match = {}, {}
+  local sides, match = { [opt.of or ''] = true }, {}
   if kind == 'ratio' then
     local side = require('ridge.plot.ratio').side
     for _, key in ipairs { 'a', 'b' } do

@@ -128,6 +128,7 @@ end
 local CASES = {
   map = { grid, MAP }, efficiency = { grid, MAP }, uncertainty = { grid, MAP },
   ratio = { grid, with(MAP, { a = 'dtype=f32', b = 'dtype=bf16' }) },
+  winner = { grid, { x = 'width', y = 'batch', z = 'fwd', of = 'dtype' } },
   slices = { grid, { x = 'width', y = 'fwd', by = 'batch', facet = 'dtype', l2 = 65536 } },
   steps = { sizes, { x = 'n', y = 'rate', better = 'higher' } },
   effects = { grid, { y = 'fwd', params = 'width,batch,dtype' } },
@@ -170,9 +171,9 @@ local CASES = {
 }
 
 -- All there are, by hand: one that is missing in the product's list would not be drawn at all.
-local KINDS = { 'map', 'efficiency', 'ratio', 'uncertainty', 'slices', 'steps', 'effects',
-  'roofline', 'pareto', 'forest', 'samples', 'distribution', 'threads', 'history', 'landscape',
-  'batch', 'training', 'timeline', 'stability', 'trust' }
+local KINDS = { 'map', 'efficiency', 'ratio', 'winner', 'uncertainty', 'slices', 'steps',
+  'effects', 'roofline', 'pareto', 'forest', 'samples', 'distribution', 'threads', 'history',
+  'landscape', 'batch', 'training', 'timeline', 'stability', 'trust' }
 
 describe('the picture', function()
   local folder

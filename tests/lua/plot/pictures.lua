@@ -176,6 +176,26 @@ picture('ratio-in-passes', 'ratio', function()
   end
   return rows
 end, SIDES, { theme = 'dark', size = { 640, 520 } })
+-- Three paths: told apart, in touch, disturbed, alone, all failed.
+local function three_paths()
+  local rows, over = {}, { own = { 1, 1, 1, 1, 1, 1 }, onednn = { 2, 0.5, 1.01, 0.25, 0.8, 1.3 },
+    openblas = { 4, 0.75, 1.02, 0.5, 3, 1.1 } }
+  for i, width in ipairs { 64, 128, 256 } do
+    for j, batch in ipairs { 1, 8 } do
+      local k = (i - 1) * 2 + j
+      for n, path in ipairs { 'own', 'onednn', 'openblas' } do
+        local row = took({ trial = 10 * k + n, path = path, width = width, batch = batch },
+          1000 * k * over[path][k], nil, k == 4 and n == 2 and 'D')
+        if k == 5 and n > 1 or k == 6 then row.state, row.fwd = 'oom', nil end
+        rows[#rows + 1] = row
+      end
+    end
+  end
+  return rows
+end
+local OF_PATHS = { x = 'width', y = 'batch', z = 'fwd', of = 'path' }
+picture('winner', 'winner', three_paths, OF_PATHS, { size = { 640, 520 } })
+picture('winner-dark', 'winner', three_paths, OF_PATHS, { theme = 'dark' })
 brief('ratio-of-rates', 'ratio', function()
   local rows = {}
   for i, impl in ipairs { 'own', 'other' } do

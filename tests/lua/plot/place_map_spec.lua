@@ -420,6 +420,87 @@ describe('the map of', function()
     assert.equal('dtype=bf16 wins in 1 cell, dtype=f32 in 1; 2 are undecided.', figure.finding)
   end)
 
+  -- Three implementations: times by hand at each place, and who is told apart from whom.
+  local function three()
+    local list = {}
+    for impl, times in pairs {
+      a = { { 64, 1, 1000 }, { 64, 8, 5000 }, { 128, 1, 2000 }, { 128, 8, 900 }, { 256, 1, 70 } },
+      b = { { 64, 1, 3000 }, { 64, 8, 2500 }, { 128, 1, 2060 }, { 128, 8, 300, 'D' },
+        { 256, 1, nil, 'oom' } },
+      c = { { 64, 1, 1500 }, { 64, 8, 2000 }, { 128, 1, 4000 }, { 128, 8, 1000 },
+        { 256, 1, nil, 'oom' }, { 256, 8, nil, 'timeout' },
+        { 32, 1, 40 } },
+    } do
+      for _, row in ipairs(rows(times, { impl = impl })) do
+        row.trial = row.trial + 100 * impl:byte()
+        list[#list + 1] = row
+      end
+    end
+    return list
+  end
+
+  it('winners has the colour of the best, told apart from all others, and by how much', function()
+    local figure = plot.draw('winner', three(), with(MAP, { of = 'impl' }))
+    local rec = recorder.of(figure)
+    local g = grid(rec, { '32', '64', '128', '256' }, { '1', '8' })
+    local t = rec.theme
+    local function of(i) return color.mix(t.paper, (color.category(i, 'light')), 0.75) end
+    for _, want in ipairs { { '64', '1', '1.5×', of(1) }, { '64', '8', '1.25×', of(3) },
+        { '128', '1', '1.03×', t.neutral }, { '128', '8', '3×', t.neutral } } do
+      local c = cell(rec, g, want[1], want[2])
+      assert.equal(want[3], written(rec, c))
+      assert.is_true(same(want[4], c.color), want[1] .. ' ' .. want[2])
+    end
+    -- one value alone, and none: no winner, and why
+    assert.equal('crossed', hatch(rec, cell(rec, g, '256', '1')).kind)
+    assert.equal('level', hatch(rec, cell(rec, g, '256', '8')).kind)
+    assert.equal('dots', hatch(rec, cell(rec, g, '32', '1')).kind)
+    assert.equal('crossed', hatch(rec, cell(rec, g, '128', '8')).kind)
+    -- whose colour is which, in order
+    local last = -math.huge
+    for i, name in ipairs { 'a', 'b', 'c' } do
+      local said = rec:one('text', function(s) return s.text == name end, name)
+      rec:one('rect', function(s)
+        return same(s.color, of(i)) and near(s.y + s.h / 2, said.y) and s.x < said.x
+      end, 'its colour')
+      assert.is_true(said.y > last)
+      last = said.y
+    end
+    assert.equal('a wins in 1, b in 0, c in 1 of 7 cells; 2 are undecided, 2 had one value.',
+      figure.finding)
+  end)
+
+  it('winners goes by the ratio within the passes, and by what is better', function()
+    local list = three()
+    for _, row in ipairs(list) do -- b over a at 128, 1: for certain, and c is far away
+      if row.impl == 'b' and row.width == 128 and row.batch == 1 then
+        for _, other in ipairs(list) do
+          if other.impl == 'a' and other.width == 128 and other.batch == 1 then
+            row.partner, row.fwd_ratio, row.fwd_ratio_lo, row.fwd_ratio_hi = other.trial, 1.02,
+              1.01, 1.04
+          end
+        end
+      end
+    end
+    local rec = recorder.of(plot.draw('winner', list, with(MAP, { of = 'impl' })))
+    local g = grid(rec, { '64', '128', '256' }, { '1', '8' })
+    local c = cell(rec, g, '128', '1')
+    assert.equal('1.02×', written(rec, c))
+    assert.is_false(same(rec.theme.neutral, c.color))
+    -- a rate: the highest wins
+    for _, row in ipairs(list) do
+      row.rate, row.rate_lo, row.rate_hi = row.fwd, row.fwd_lo, row.fwd_hi
+    end
+    local figure = plot.draw('winner', list,
+      { x = 'width', y = 'batch', z = 'rate', of = 'impl', better = 'higher' })
+    rec = recorder.of(figure)
+    g = grid(rec, { '64', '128', '256' }, { '1', '8' })
+    c = cell(rec, g, '64', '1')
+    assert.equal('2×', written(rec, c))
+    assert.is_true(same(color.mix(rec.theme.paper, (color.category(2, 'light')), 0.75), c.color))
+    assert.equal('Which impl is highest', figure.title)
+  end)
+
   it('a ratio has what is better in the numerator of a rate', function()
     local list = two()
     for _, row in ipairs(list) do
