@@ -93,7 +93,8 @@ $(BUILD)/obj/core/cdef.o: $(BUILD)/cdef.inc
 $(BUILD)/cdef.inc: $(BUILD)/ridge.cdef
 	@sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/"/' -e 's/$$/\\n"/' $< > $@
 $(BUILD)/obj/core/cdef.o: CFLAGS += -I$(BUILD) -Wno-overlength-strings
-$(BUILD)/obj/core/ridge.o: CFLAGS += -I. -DRG_FLAGS='"$(strip $(OPT) $(LTO))"' -include $(BUILD)/git.h
+$(BUILD)/obj/core/ridge.o: CFLAGS += -I. -include $(BUILD)/git.h
+$(BUILD)/obj/core/ridge.o: CFLAGS += -DRG_FLAGS='"$(strip $(OPT) $(LTO))"'
 $(BUILD)/obj/core/ridge.o: $(BUILD)/git.h
 # every measurement says which commit measured, and whether the tree was changed since
 $(BUILD)/git.h: .PHONY_git

@@ -301,6 +301,34 @@ int32_t rg_threads_for(double operations);
 void rg_as_given(void (*f)(void *), void *argument);
 
 /*
+** Called before several threads compute: where other programs want the processors too they wait for
+** each other asleep, and busily where they do not (waits.c).  A look at the clock; of other threads
+** than the one that loaded the library, nothing.
+*/
+void rg_waits_look(void);
+bool rg_waits_asleep(void);
+
+/* What it goes by. */
+typedef struct rg_waits {
+  int64_t looked;  /* clock, ns; 0: never */
+  int64_t delayed; /* ns that the thread was ready and did not run */
+  int32_t calm;    /* looks in a row at which it had hardly waited */
+  bool asleep;
+} rg_waits;
+
+/* A look, with what the thread has waited since it began, ns: are waits asleep from now on? */
+bool rg_waits_decide(rg_waits *w, int64_t now, int64_t delayed);
+
+bool rg_waits_set(bool asleep);
+
+static inline void rg_waits_for(int32_t threads)
+{
+  if (threads > 1) {
+    rg_waits_look();
+  }
+}
+
+/*
 ** A lock for a few instructions that two threads hardly ever want at once: one atomic operation,
 ** where a mutex takes two and a call.  Whoever has to wait longer lets others run.
 */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Structs that come and go with every call (a tensor, its storage, a node of the tape), kept for the
-** next call.
+** Structs that come and go with every call (a tensor, its storage, a node of the tape), kept for
+** the next call.
 **
 ** A collector frees them by thousands, long after they were made; malloc's own caches hold seven of
 ** a size, and beyond them it searches and joins free memory.  A list of our own costs a few
-** nanoseconds: x + y on 64 floats takes a seventh less time with it.  Blocks of more than 1,032 bytes
-** (a node of the tape has 1 to 4 KB) malloc keeps in no cache: it joins each with its neighbours and
-** cuts it out again.
+** nanoseconds: x + y on 64 floats takes a seventh less time with it.  Blocks of more than 1,032
+** bytes (a node of the tape has 1 to 4 KB) malloc keeps in no cache: it joins each with its
+** neighbours and cuts it out again.
 */
 #include <stdlib.h>
 

@@ -255,6 +255,7 @@ static rg_status run(state *s, const rg_call *call)
     RG_TRY(get_packed(s, call));
     data[RG_DNNL_WEIGHT] = (void *)(uintptr_t)s->packed;
   }
+  rg_waits_for(rg_threads()); /* as many as it was planned for, or one */
   RG_TRY(rg_dnnl_run(s->dnnl, data, s->room));
   for (int i = 0; i < RG_DNNL_ARRAYS; i++) {
     side *at = &s->side[i];

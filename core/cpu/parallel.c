@@ -17,6 +17,7 @@ rg_status rg_parallel(int32_t threads, int64_t n, rg_job *job, void *work)
   if (threads <= 1) {
     done = job(work, 0, n);
   } else {
+    rg_waits_look();
 #pragma omp parallel num_threads(threads) reduction(&& : done)
     {
       int64_t me = omp_get_thread_num();

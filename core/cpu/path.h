@@ -72,6 +72,7 @@ rg_status rg_product_refresh(rg_ready *r) RG_CHECK;
 /* Run it. */
 static inline rg_status rg_product_go(rg_ready *r)
 {
+  rg_waits_for(r->p.n_threads);
   return r->go(r);
 }
 

@@ -145,6 +145,7 @@ static rg_status multiply_bytes(work *w, rg_frame *frame)
                            [RG_DNNL_BIAS] = NULL,
                            [RG_DNNL_DST] = w->sums };
 
+    rg_waits_for(w->n_threads);
     return rg_dnnl_run(w->dnnl, data, w->own);
   }
   return rg_parallel(w->n_threads, w->m, add_up, w);

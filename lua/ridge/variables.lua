@@ -48,6 +48,8 @@ local READ = {
   { 'XDG_DATA_HOME', 'where recipes are' },
   { 'XDG_CACHE_HOME', "where what a GPU's libraries found is kept" },
   { 'XDG_RUNTIME_DIR', 'where locks are' },
+  { 'OMP_WAIT_POLICY', 'how compute threads wait; by how busy the machine is where it is not set' },
+  { 'GOMP_SPINCOUNT', 'likewise, as a number of turns' },
 }
 
 -- What other libraries take threads from; here it does nothing.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** The allocator: size classes, reuse, exact counters, limit, arenas, refusals, structs that are kept,
-** the heap below it, two threads at once.
+** The allocator: size classes, reuse, exact counters, limit, arenas, refusals, structs that are
+** kept, the heap below it, two threads at once.
 */
 #include <malloc.h>
 #include <pthread.h>
@@ -443,7 +443,7 @@ static void test_structs(void)
   size_t before;
   size_t kept;
 
-  /* each size comes behind a smaller one of its list, which may have left a block there */
+  /* each size follows a smaller one of its list, which may have left a block there */
   for (size_t bytes = 1; bytes <= LARGEST + 600; bytes++) {
     char *a = rg_struct_alloc(bytes);
     char *b = rg_struct_alloc(bytes);

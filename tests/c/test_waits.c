@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** How compute threads wait for each other: when they sleep, what that costs, what it leaves behind.
+*/
+#include <dirent.h>
+#include <omp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "cpu/cpu.h"
+#include "tap.h"
+
+enum { MS = 1000000 };
+
+/* -- When ------------------------------------------------------------------------------------ */
+
+static void test_decide(void)
+{
+  rg_waits w = { 0 };
+  int64_t now = 5 * MS;
+  int64_t delayed = 700 * MS; /* what there was before the first look says nothing */
+  int32_t looks = 0;
+
+  ok(!rg_waits_decide(&w, now, delayed), "the first look decides nothing");
+  ok(!rg_waits_decide(&w, now += 10 * MS, delayed += 4 * MS / 10), "4 % of the time are borne");
+  ok(rg_waits_decide(&w, now += 10 * MS, delayed += 6 * MS / 10), "beyond 5 % waits are asleep");
+  for (int i = 0; i < 100; i++) {
+    now += 10 * MS;
+    delayed += i % 20 == 19 ? 5 * MS / 10 : 0;
+    looks += rg_waits_decide(&w, now, delayed);
+  }
+  is_int(looks, 100, "and stay so while somebody comes back within 20 looks");
+  for (looks = 0; looks < 100 && rg_waits_decide(&w, now += 10 * MS, delayed); looks++) {
+  }
+  is_int(looks, 24, "until 25 looks in a row were calm");
+  ok(!rg_waits_decide(&w, now += 300 * MS, delayed += 200 * MS),
+     "what happened while nothing was computed says nothing");
+  ok(rg_waits_decide(&w, now += 10 * MS, delayed += 9 * MS), "what happens now does");
+  ok(rg_waits_decide(&w, now += 300 * MS, delayed), "a break is no calm either");
+}
+
+/* -- What it does ---------------------------------------------------------------------------- */
+
+static int n_tasks(void)
+{
+  DIR *tasks = opendir("/proc/self/task");
+  int n = 0;
+
+  while (readdir(tasks) != NULL) {
+    n++;
+  }
+  closedir(tasks);
+  return n;
+}
+
+/* They leave a moment after the thread that they belong to. */
+static int settled(int wanted)
+{
+  for (int i = 0; i < 2000 && n_tasks() != wanted; i++) {
+    usleep(1000);
+  }
+  return n_tasks();
+}
+
+/* Processor time of a wait of 40 ms by one of two threads, the least of ten, in ms. */
+static double cost(void)
+{
+  double least = 1e9;
+
+  for (int i = 0; i < 10; i++) {
+    struct timespec before;
+    struct timespec after;
+    double ms;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+#pragma omp parallel num_threads(2)
+    {
+      if (omp_get_thread_num() == 0) {
+        usleep(40000);
+      }
+    }
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+    ms = (double)(after.tv_sec - before.tv_sec) * 1e3 +
+         (double)(after.tv_nsec - before.tv_nsec) / 1e6;
+    least = ms < least ? ms : least;
+  }
+  return least;
+}
+
+static void test_sleep(void)
+{
+  double spun = cost(); /* OpenMP's second thread is there from now on */
+  double slept;
+  int tasks = n_tasks();
+
+  ok(!rg_waits_asleep() && rg_waits_set(true) && rg_waits_asleep(), "waits can be asleep");
+  slept = cost();
+  printf("# 40 ms of waiting: %.2f ms of processor time, asleep %.2f\n", spun, slept);
+  ok(omp_get_num_procs() < 2 || omp_get_thread_limit() < 2 || slept < spun / 2,
+     "which costs less than half the processor time");
+  ok(rg_waits_set(true), "twice is once");
+  for (int i = 0; i < 20; i++) {
+    rg_waits_set(false);
+    rg_waits_set(true);
+  }
+  ok(rg_waits_set(false) && !rg_waits_asleep(), "and busy again");
+  is_int(settled(tasks), tasks, "twenty times, and no thread is left");
+}
+
+/* -- Beside others ----------------------------------------------------------------------------- */
+
+static bool some(void *work, int64_t begin, int64_t end)
+{
+  volatile double *sum = work;
+
+  for (int64_t i = begin * 20000; i < end * 20000; i++) {
+    sum[begin * 8] = sum[begin * 8] + 1;
+  }
+  return true;
+}
+
+static void test_beside(void)
+{
+  enum { MOST = 512 };
+  static double sums[16];
+  int n = omp_get_num_procs() * 4 < MOST ? omp_get_num_procs() * 4 : MOST;
+  pid_t neighbour[MOST];
+  bool slept = false;
+
+  for (int i = 0; i < n; i++) {
+    neighbour[i] = fork();
+    if (neighbour[i] == 0) {
+      alarm(120);
+      for (volatile long k = 0;; k++) {
+      }
+    }
+  }
+  for (int64_t until = rg_clock_ns() + 60000000000; !slept && rg_clock_ns() < until;) {
+    slept = rg_parallel(2, 2, some, sums) == RG_OK && rg_waits_asleep();
+  }
+  for (int i = 0; i < n; i++) {
+    kill(neighbour[i], SIGKILL);
+    waitpid(neighbour[i], NULL, 0);
+  }
+  ok(slept, "beside four neighbours on each processor threads wait asleep");
+  rg_waits_set(false);
+}
+
+int main(void)
+{
+  test_decide();
+  test_sleep();
+  test_beside();
+  return done();
+}
