@@ -1,29 +1,46 @@
 -- SPDX-License-Identifier: MIT
 --- The same work as the peer's torch_bench.py, case by case: one JSON line each, in microseconds
---- a call
---- (median of 11 windows).  Eager cases call ridge from Lua in a loop, as the peer is called from
---- Python;
---- the same case replayed from a captured plan has `_plan` behind its name.
+--- a call (median of 11 windows).  Eager cases call ridge from Lua in a loop, as the peer is called
+--- from Python; the same case replayed from a captured plan has `_plan` behind its name.
 --
 --     ./ridge scripts/peers/bench.lua [--threads N] [--only PREFIX,...] [--device cpu] [--plans]
+--                                     [--passes] [--processor_time]
 --
--- With --plans only the plans run, under the plain names: beside the peer's compiled functions.
+-- With --plans only the plans run, under the plain names: beside the peer's compiled functions, and
+-- beside ONNX Runtime (onnx_bench.py).  With --passes these are plans of graphs after every pass,
+-- those that round in other places too; what only runs forward has one.  Processor time is that of
+-- all threads together: what a busy machine leaves comparable, with one thread.
 
 local ridge = require 'ridge'
 local C = require 'ridge.ffi.lib'
 local nn = ridge.nn
+local nets = dofile((debug.getinfo(1, 'S').source:match '^@(.*/)' or '') .. 'nets.lua')
 
 local opt = ridge.args {
   { 'threads', 2, 'compute threads' },
   { 'only', '', 'case names that begin with one of these, by comma' },
   { 'device', 'cpu', 'where to run' },
   { 'plans', false, 'only the plans, under the plain names of the cases' },
+  { 'passes', false, 'the same after every pass over their graphs' },
+  { 'processor_time', false, 'of the process, in the place of what the clock on the wall says' },
 }
 if opt.device ~= 'cpu' then
   error("device '" .. opt.device .. "' is not there: ridge has cpu", 0)
 end
 ridge.set_num_threads(opt.threads)
 ridge.seed(0)
+
+-- Versions, threads and instruction sets, in a line that readers of the others leave out.
+local function facts()
+  local now, list = ridge.backend.now(), {}
+  for path, version in pairs(require('ridge.choices').versions()) do
+    list[#list + 1] = path .. ' ' .. version
+  end
+  table.sort(list)
+  return ('# ridge %s, %d threads, isa %s, %s%s'):format(ridge.version(), now.threads, now.isa,
+    table.concat(list, ', '), opt.processor_time and ', processor time' or '')
+end
+print(facts())
 
 local function wanted(name)
   if opt.only == '' then return true end
@@ -33,7 +50,9 @@ local function wanted(name)
   return false
 end
 
-local function now() return tonumber(C.rg_clock_ns()) end
+local function now()
+  return opt.processor_time and os.clock() * 1e9 or tonumber(C.rg_clock_ns())
+end
 
 local function repeated(f, n)
   for _ = 1, n do f() end
@@ -60,8 +79,9 @@ local function timed(run, windows, target_s)
   return us[math.floor(#us / 2) + 1], us[1], us[#us], n
 end
 
-local function report(name, run, windows, target)
-  local ok, us, least, largest, n = pcall(timed, run, windows, target)
+-- make: gives the function that is timed; what it cannot do here is a result too.
+local function report(name, make, windows, target)
+  local ok, us, least, largest, n = pcall(function() return timed(make(), windows, target) end)
   if ok then
     io.write(('{"case": "%s", "us": %.4f, "min_us": %.4f, "max_us": %.4f, "n": %d}\n'):format(
       name, us, least, largest, n))
@@ -79,6 +99,18 @@ if not has_inference then
   function inference(f, ...) return f(...) end
 end
 
+-- A plan of f(...): as ridge.capture makes it, or, with --passes, after every pass.
+local function plan_of(f, ...)
+  if not opt.passes then return ridge.capture(f, ...) end
+  local names = {}
+  for i, pass in ipairs(ridge.graph.passes()) do names[i] = pass.name end
+  return ridge.graph(f, ...):optimize(names):plan()
+end
+
+local function runner(plan)
+  return function(n) plan:run(n) end
+end
+
 --- One case, eager and as a plan.  make() returns the function; calls is how many the function
 --- makes. What only runs forward does so in ridge.inference, all calls of a window in one.
 local function case(name, make, windows, target, forward_only)
@@ -87,18 +119,19 @@ local function case(name, make, windows, target, forward_only)
     if forward_only then return inference(f, ...) end
     return f(...)
   end
-  if opt.plans then
-    if not wanted(name) then return end
-    local plan = ridge.capture(within, make())
-    return report(name, function(n) plan:run(n) end, windows, target)
+  if opt.plans or opt.passes then
+    if not wanted(name) or opt.passes and not forward_only then return end
+    return report(name, function() return runner(plan_of(within, make())) end, windows, target)
   end
   if wanted(name) then
-    local f = make()
-    report(name, function(n) within(repeated, f, n) end, windows, target)
+    report(name, function()
+      local f = make()
+      return function(n) within(repeated, f, n) end
+    end, windows, target)
   end
   if wanted(name .. '_plan') then
-    local plan = ridge.capture(within, make())
-    report(name .. '_plan', function(n) plan:run(n) end, windows, target)
+    report(name .. '_plan', function() return runner(ridge.capture(within, make())) end, windows,
+      target)
   end
 end
 
@@ -117,7 +150,9 @@ if wanted('add_64_chain') then
     for _ = 1, 100 do z = z + y end
     return z
   end)
-  report('add_64_chain_plan', function(n) plan:run(math.ceil(n / 100)) end, 11, 0.02)
+  report('add_64_chain_plan', function()
+    return function(n) plan:run(math.ceil(n / 100)) end
+  end, 11, 0.02)
 end
 
 case('transpose_64', function()
@@ -136,11 +171,25 @@ case('linear_64_b1_recorded', function()
   return function() return layer(x) end
 end)
 
-forward_case('mlp_fwd_b32', function()
-  local net = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64))
-  local x = ridge.randn(32, 64)
-  return function() return net(x) end
-end)
+for _, net in ipairs(nets.cases) do
+  forward_case(net[1], function()
+    local module, x = net[2]():eval(), ridge.randn(unpack(net[3]))
+    return function() return module(x) end
+  end)
+end
+
+-- Channels last, without a bias.
+for _, dtype in ipairs { 'f32', 'bf16' } do
+  forward_case('conv_' .. dtype, function()
+    local layer = nn.Conv2d(64, 64, 3, { padding = 1, bias = false, layout = 'nhwc' }):to(dtype)
+    local x = ridge.randn(8, 56, 56, 64):to(dtype)
+    return function() return layer(x) end
+  end)
+end
+
+if wanted('conv_int8') then
+  report('conv_int8', function() error('ridge has no convolution of 8-bit factors', 0) end)
+end
 
 forward_case('linear_f32', function()
   local layer, x = nn.Linear(2048, 1024), ridge.randn(256, 2048)
@@ -151,6 +200,18 @@ forward_case('linear_bf16', function()
   local layer, x = nn.Linear(2048, 1024), ridge.randn(256, 2048)
   local function forward() return layer(x) end
   return function() return ridge.autocast('bf16', forward) end
+end)
+
+-- Dynamic: x is rounded to 8 bits at each call, with one scale; f32 in and out.
+forward_case('linear_int8', function()
+  local layer, x = nn.Linear(2048, 1024), ridge.randn(256, 2048)
+  local w_scale = layer.weight:abs():max(2, true) / 127
+  local w, bias = (layer.weight / w_scale):round():to 'i8', layer.bias:detach()
+  w_scale = w_scale:reshape(1024):detach()
+  return function()
+    local scale = x:abs():max():reshape(1) / 127
+    return ridge.scaled_linear((x / scale):round():to 'i8', w, scale, w_scale, { bias = bias })
+  end
 end)
 
 for _, terms in ipairs { 2, 4, 6, 8, 12, 16 } do
