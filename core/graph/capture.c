@@ -88,6 +88,21 @@ void rg_capture_cancel(void)
   rg_plan_release(rg_capture_swap(NULL));
 }
 
+rg_status rg_capture_keeps(rg_arena **before)
+{
+  if (capturing->workspace == NULL) {
+    RG_TRY(rg_arena_new(&capturing->workspace));
+  }
+  *before = rg_arena_swap(capturing->workspace);
+  return RG_OK;
+}
+
+step *rg_capture_last(void)
+{
+  /* the list's end lies in the last step, at its beginning */
+  return capturing != NULL && capturing->first != NULL ? (step *)capturing->last : NULL;
+}
+
 step *rg_capture_drew(void)
 {
   return capturing != NULL ? capturing->drew : NULL;

@@ -135,6 +135,7 @@ static rg_status copy_node(copying *c, int32_t number)
   made->line = line;
   made->recomputed = node->recomputed;
   made->repeats = node->repeats >= 0 ? c->node[node->repeats] - 1 : RG_IR_NONE;
+  made->derived = node->derived;
   made->unwritten = node->unwritten;
   made->flops = node->flops;
   made->bytes = node->bytes;
@@ -318,7 +319,8 @@ static rg_status same_node(comparing *c, int32_t a, int32_t b)
   if (memcmp(rg_ir_modes_of(c->a, x->modes), rg_ir_modes_of(c->b, y->modes),
              sizeof(rg_graph_modes)) != 0 ||
       x->generator != y->generator || x->recomputed != y->recomputed || x->draw != y->draw ||
-      repeated(c->a, x) != repeated(c->b, y) || x->unwritten != y->unwritten) {
+      repeated(c->a, x) != repeated(c->b, y) || x->unwritten != y->unwritten ||
+      x->derived != y->derived) {
     return DIFFERS("node %d and node %d (%s) run under other modes", a, b, x->op->name);
   }
   if (!same_text(c, x->module, y->module)) { /* in whatever line of the source */

@@ -32,6 +32,7 @@ typedef struct emitting {
   char *args;
   rg_tensor **out;   /* the outputs, held */
   const step **drew; /* by draw: its step */
+  bool *derived;     /* by node: what it makes stays (emit_derived.c) */
   rg_modes modes;    /* of the node that is emitted */
 } emitting;
 
@@ -130,11 +131,6 @@ static void release_dead(emitting *e, const rg_ir_node *node)
 
 /* -- Outputs in tensors that are there ------------------------------------------------------- */
 
-static bool is_there(const rg_tensor *x)
-{
-  return x != NULL && (x->_flags & RG_TENSOR_RELEASED) == 0;
-}
-
 /* The storage of an output whose tensor is there is made in that one's. */
 static void find_targets(emitting *e)
 {
@@ -142,7 +138,7 @@ static void find_targets(emitting *e)
     const rg_ir_output *output = rg_ir_output_at(e->g, i);
     const rg_ir_value *v = rg_ir_value_at(e->g, output->value);
 
-    if (is_there(output->into) && output->into->_device == v->device &&
+    if (rg_emit_is_there(output->into) && output->into->_device == v->device &&
         e->into[v->storage] == NULL) {
       e->into[v->storage] = output->into;
     }
@@ -210,6 +206,33 @@ static void link_draw(emitting *e, const rg_ir_node *node, step *s)
   s->repeats = node->repeats >= 0 ? e->drew[rg_ir_node_at(e->g, node->repeats)->draw] : NULL;
 }
 
+static rg_status dispatch(const emitting *e, const rg_ir_node *node, rg_call *call, rg_tensor **out)
+{
+  return call->op->id == RG_OP_FUSED ? rg_emit_fused(call, out)
+         : reads_hidden(e, node)     ? rg_run_whole(call, out)
+                                     : rg_run(call, out);
+}
+
+/* A derived node: its step is the last one, if there is a new one; what it makes, in memory that
+** stays, is worth packed copies, as a weight is. */
+static rg_status derive(const emitting *e, const rg_ir_node *node, rg_call *call, rg_tensor **out)
+{
+  const step *before = rg_capture_last();
+  rg_arena *arena;
+  rg_status status;
+
+  RG_TRY(rg_capture_keeps(&arena));
+  status = dispatch(e, node, call, out);
+  (void)rg_arena_swap(arena);
+  RG_TRY(status);
+  for (int32_t i = 0; i < node->n_results; i++) {
+    if (out[i] != NULL) {
+      out[i]->_flags |= RG_TENSOR_PARAM;
+    }
+  }
+  return rg_capture_last() != before ? rg_step_derives(rg_capture_last()) : RG_OK;
+}
+
 static rg_status run_node(emitting *e, const rg_ir_node *node, rg_tensor **out)
 {
   const int32_t *in = rg_ir_inputs(e->g, node);
@@ -246,10 +269,8 @@ static rg_status run_node(emitting *e, const rg_ir_node *node, rg_tensor **out)
   if (node->unwritten) {
     return RG_OK;
   }
-  if (op->id == RG_OP_FUSED) {
-    return rg_emit_fused(&call, out);
-  }
-  RG_TRY(reads_hidden(e, node) ? rg_run_whole(&call, out) : rg_run(&call, out));
+  RG_TRY(e->derived[e->order[node->position]] ? derive(e, node, &call, out)
+                                              : dispatch(e, node, &call, out));
   if (node->draw >= 0) {
     link_draw(e, node, rg_capture_drew());
   }
@@ -382,7 +403,7 @@ static rg_status emit_met_outputs(emitting *e, rg_seen_storages *met)
   for (int32_t i = 0; i < n; i++) {
     const rg_ir_output *output = rg_ir_output_at(e->g, i);
 
-    if (!is_there(output->into)) {
+    if (!rg_emit_is_there(output->into)) {
       continue;
     }
     RG_TRY(tensor_of(e, output->value, &x));
@@ -437,14 +458,15 @@ static rg_status emitting_new(emitting *e)
   e->in = rg_host_zeroed(n_in * sizeof(rg_tensor *));
   e->args = rg_host_zeroed((size_t)rg_round_up((int64_t)n_args, RG_CALL_ALIGN));
   e->out = rg_host_zeroed(((size_t)rg_ir_n_outputs(e->g) + 1) * sizeof(rg_tensor *));
+  e->derived = rg_host_zeroed((size_t)rg_ir_n_nodes(e->g) + 1);
   e->drew = rg_host_zeroed(((size_t)rg_ir_n_draws(e->g) + 1) * sizeof(step *));
   if (e->at == NULL || e->last == NULL || e->into == NULL || e->in == NULL || e->args == NULL ||
-      e->out == NULL || e->drew == NULL) {
+      e->out == NULL || e->drew == NULL || e->derived == NULL) {
     return rg_fail(RG_ENOMEM, "graph: no memory to make a plan of it");
   }
   find_last_uses(e);
   find_targets(e);
-  return RG_OK;
+  return rg_emit_find_derived(e->g, e->derived);
 }
 
 static void release_all(rg_tensor **list, int32_t n)
@@ -464,6 +486,7 @@ static void emitting_end(emitting *e)
   rg_host_free(e->in);
   rg_host_free(e->args);
   rg_host_free((void *)e->drew);
+  rg_host_free(e->derived);
 }
 
 /* What emission changes of a thread, and what it was. */
@@ -510,56 +533,6 @@ static rg_status emit(emitting *e)
   return status;
 }
 
-static bool is_state(const rg_graph *g, int32_t storage)
-{
-  for (int32_t i = 0; i < rg_ir_n_states(g); i++) {
-    if (rg_ir_value_at(g, rg_ir_state_at(g, i))->storage == storage) {
-      return true;
-    }
-  }
-  return false;
-}
-
-/* A value that no node makes: another one may lie in its memory only where neither is written to,
-** as passes and liveness hold two storages of a graph for two. */
-static rg_status check_alias(const rg_graph *g, int32_t value, rg_seen_storages *all)
-{
-  const rg_ir_value *v = rg_ir_value_at(g, value);
-  rg_tensor *x = rg_ir_bound(g, value);
-  rg_storage *storage = is_there(x) ? rg_storage_root(x->_storage) : NULL;
-  stored *s = storage != NULL ? rg_seen_find(all, storage) : NULL;
-
-  if (storage == NULL || storage->bytes == 0) {
-    return RG_OK;
-  }
-  if (s == NULL) {
-    RG_TRY(rg_seen_add(all, storage, &s));
-    s->number = v->storage;
-    s->first = value;
-  } else if (s->number != v->storage && (is_state(g, s->number) || is_state(g, v->storage))) {
-    return rg_fail(RG_EARG,
-                   "graph: %%%d %s and %%%d %s are written to apart from each other, and have "
-                   "tensors of one storage",
-                   s->first, rg_ir_text_of(g, rg_ir_value_at(g, s->first)->name), value,
-                   rg_ir_text_of(g, v->name));
-  }
-  return RG_OK;
-}
-
-static rg_status check_aliases(const rg_graph *g)
-{
-  rg_seen_storages all = { 0 };
-  rg_status status = RG_OK;
-
-  for (int32_t i = 0; i < rg_ir_n_values(g) && status == RG_OK; i++) {
-    const rg_ir_value *v = rg_ir_value_at(g, i);
-
-    status = !v->removed && v->producer == RG_IR_NONE ? check_alias(g, i, &all) : RG_OK;
-  }
-  rg_seen_end(&all);
-  return status;
-}
-
 rg_status rg_graph_plan(rg_graph *graph, rg_tensor **outputs, rg_plan **out)
 {
   emitting e = { .g = graph };
@@ -570,7 +543,7 @@ rg_status rg_graph_plan(rg_graph *graph, rg_tensor **outputs, rg_plan **out)
     return rg_fail(RG_EARG, "graph: a pointer is NULL");
   }
   RG_TRY(rg_graph_check(graph));
-  RG_TRY(check_aliases(graph));
+  RG_TRY(rg_emit_check_aliases(graph));
   RG_TRY(rg_capture_begin());
   status = emitting_new(&e);
   status = status == RG_OK ? emit(&e) : status;

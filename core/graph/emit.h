@@ -5,7 +5,19 @@
 #ifndef RIDGE_GRAPH_EMIT_H
 #define RIDGE_GRAPH_EMIT_H
 
-#include "op/op.h"
+#include "graph/ir.h"
+
+/* Is there a tensor, and with memory? */
+static inline bool rg_emit_is_there(const rg_tensor *x)
+{
+  return x != NULL && (x->_flags & RG_TENSOR_RELEASED) == 0;
+}
+
+/* RG_EARG where tensors of two values that no node makes lie in one storage that is written to. */
+rg_status rg_emit_check_aliases(const rg_graph *g) RG_CHECK;
+
+/* By node: is it run again only where something wrote to what it reads?  RG_ENOMEM. */
+rg_status rg_emit_find_derived(const rg_graph *g, bool *derived) RG_CHECK;
 
 /* Run a fused chain whose tensors may have gaps.  out: as rg_run's. */
 rg_status rg_emit_fused(const rg_call *call, rg_tensor **out) RG_CHECK;

@@ -54,6 +54,8 @@ typedef struct rg_ir_node {
   int32_t draw;      /* draws are numbered in the order they were made; -1: it draws nothing */
   int32_t repeats;   /* node of its first run, whose numbers it takes; -1: it draws its own */
   bool recomputed;
+  bool derived;   /* it reads parameters, or what derived nodes make of them: it is run again only
+                  ** where something wrote to what it reads */
   bool unwritten; /* memory, and numbers that do not matter: nothing is run for it */
   bool compound;
   double flops;

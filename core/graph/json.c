@@ -161,6 +161,9 @@ static void put_node(rg_ir_out *o, const rg_graph *g, int32_t number, int32_t bo
   if (node->repeats >= 0) { /* the n-th of the list, from 0 */
     rg_ir_put(o, ", \"repeats\": %d", node->repeats);
   }
+  if (node->derived) {
+    rg_ir_put_text(o, ", \"derived\": 1");
+  }
   if (node->unwritten) {
     rg_ir_put_text(o, ", \"unwritten\": 1");
   }

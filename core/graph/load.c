@@ -275,6 +275,10 @@ static bool node_field(loading *l, call *c)
     c->node.recomputed = true;
     return read_int(l, 1, 1, &c->node.parent);
   }
+  if (rg_json_is(&l->j, "derived")) {
+    c->node.derived = true;
+    return read_int(l, 1, 1, &c->node.parent);
+  }
   if (rg_json_is(&l->j, "unwritten") && c->op == &rg_op_fill) {
     c->node.unwritten = true;
     return read_int(l, 1, 1, &c->node.parent);
@@ -392,6 +396,7 @@ static bool add_node(loading *l, call *c)
   node->line = c->node.line;
   node->recomputed = c->node.recomputed;
   node->repeats = c->node.repeats;
+  node->derived = c->node.derived;
   node->unwritten = c->node.unwritten;
   node->flops = c->node.flops;
   node->bytes = c->node.bytes;

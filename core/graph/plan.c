@@ -107,6 +107,12 @@ rg_status rg_plan_add(rg_plan *plan, const rg_call *call, rg_kernel *kernel, rg_
   return RG_OK;
 }
 
+rg_status rg_step_derives(step *s)
+{
+  s->derived_of = rg_host_zeroed(((size_t)s->call.n_in + 1) * sizeof(*s->derived_of));
+  return s->derived_of != NULL ? RG_OK : rg_fail(RG_ENOMEM, "plan: no memory for a derived step");
+}
+
 void rg_step_forget(step *s)
 {
   if (s->memo != NULL) {
@@ -129,6 +135,7 @@ void rg_plan_drop(rg_plan *plan, step *s)
     }
   }
   rg_generator_release(s->generator);
+  rg_host_free(s->derived_of);
   plan->drew = plan->drew == s ? NULL : plan->drew;
   rg_host_free(s);
   plan->n_steps--;

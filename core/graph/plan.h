@@ -22,8 +22,10 @@ typedef struct step {
   rg_memo *memo;
   rg_generator *generator;    /* held, for calls that draw */
   const struct step *repeats; /* an earlier one, whose numbers it draws again; NULL: its own */
-  const char *module;         /* whose call it was in (ridge/ring.h); NULL: none */
-  rg_modes modes;             /* that it was captured under, and runs under */
+  uint64_t *derived_of;  /* of a derived step, by input: the version it ran on; NULL: no such */
+  bool derived_is_there; /* and it did run */
+  const char *module;    /* whose call it was in (ridge/ring.h); NULL: none */
+  rg_modes modes;        /* that it was captured under, and runs under */
   rg_tensor **out;
   rg_tensor *tensors; /* the inputs that are there, then the results */
   int32_t n_tensors;
@@ -48,7 +50,8 @@ struct rg_plan {
   step *drew; /* the last one that draws; NULL: none, or it was dropped */
   int64_t n_steps;
   rg_arena *arena;     /* what the steps write into */
-  rg_arena *workspace; /* of steps that first ran in a replay; NULL: there was none */
+  rg_arena *workspace; /* of steps that first ran in a replay, and what derived ones make; NULL:
+                       ** there was none */
   bool prepared;       /* every step has run: what kernels keep for one is there */
   int32_t device;      /* of all steps; -1: of several, or none yet */
   bool several;        /* devices */
@@ -77,6 +80,18 @@ void rg_plan_forget(rg_plan *plan);
 /* Copy a call into a new step at the plan's end; the tensors' storage is held. */
 rg_status rg_plan_add(rg_plan *plan, const rg_call *call, rg_kernel *kernel, rg_tensor *const *out,
                       step **added) RG_CHECK;
+
+/* A step is derived: a replay leaves it out while nothing has written to what it reads.  It writes
+** into memory of rg_capture_keeps.  RG_ENOMEM. */
+rg_status rg_step_derives(step *s) RG_CHECK;
+
+/* Until rg_arena_swap to what was current before, memory of this thread is that of the captured
+** plan's workspace: what a step of it reads or writes serves nothing else while the plan lives.
+** before: out.  RG_ENOMEM. */
+rg_status rg_capture_keeps(rg_arena **before) RG_CHECK;
+
+/* Of the plan that is captured on this thread the last step; NULL: none. */
+step *rg_capture_last(void);
 
 /* Of the plan that is captured on this thread the step that drew last; NULL: none. */
 step *rg_capture_drew(void);

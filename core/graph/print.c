@@ -162,6 +162,10 @@ static void put_comment(rg_ir_out *o, const rg_graph *g, const rg_ir_node *node,
     rg_ir_put_text(o, "recomputed");
     put_repeats(o, g, node);
   }
+  if (node->derived) {
+    put_part(o, line, &begun);
+    rg_ir_put_text(o, "derived");
+  }
   if (node->unwritten) {
     put_part(o, line, &begun);
     rg_ir_put_text(o, "unwritten");

@@ -2,7 +2,8 @@
 /*
 ** Replay: the steps of a plan in order, with nothing between them but what a kernel cannot know:
 ** the next random numbers, and that something was written.  A recomputed step has the numbers that
-** its first run had in this replay.  A device that can note what it is asked for runs all of it as
+** its first run had in this replay.  A derived step runs only where something wrote to what it
+** reads since it ran last.  A device that can note what it is asked for runs all of it as
 ** a CUDA graph (device_graph.c).
 */
 #include "graph/plan.h"
@@ -33,8 +34,39 @@ void rg_step_wrote(const step *s)
   }
 }
 
+/* Has nothing written to what a derived step reads since it ran? */
+static bool is_derived(const step *s)
+{
+  for (int32_t i = 0; i < s->call.n_in && s->derived_is_there; i++) {
+    const rg_tensor *x = s->call.in[i];
+
+    if (x != NULL && rg_storage_version(x->_storage) != s->derived_of[i]) {
+      return false;
+    }
+  }
+  return s->derived_is_there;
+}
+
+/* Versions are read before the kernel reads the contents: who writes meanwhile is seen later. */
+static rg_status derive(step *s)
+{
+  s->derived_is_there = false;
+  for (int32_t i = 0; i < s->call.n_in; i++) {
+    const rg_tensor *x = s->call.in[i];
+
+    s->derived_of[i] = x != NULL ? rg_storage_version(x->_storage) : 0;
+  }
+  RG_TRY(s->kernel(&s->call, s->out, &s->frame));
+  rg_step_wrote(s);
+  s->derived_is_there = true;
+  return RG_OK;
+}
+
 static rg_status run_step(step *s)
 {
+  if (s->derived_of != NULL) {
+    return derive(s);
+  }
   if (s->call.op->draws) {
     rg_step_draw(s);
   }
@@ -109,10 +141,15 @@ static inline __attribute__((always_inline)) rg_status run_each(rg_plan *plan, b
     if (rg_interrupt_pending()) {
       return rg_fail(RG_EINTR, "interrupted");
     }
+    if (s->derived_of != NULL && is_derived(s)) {
+      index++;
+      continue;
+    }
     if (plan->mixed) {
       (void)rg_modes_enter(&s->modes);
     }
-    RG_TRY(heard ? observe_step(s, index++) : run_step(s));
+    RG_TRY(heard ? observe_step(s, index) : run_step(s));
+    index++;
   }
   return RG_OK;
 }

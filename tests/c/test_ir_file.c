@@ -233,6 +233,7 @@ static void test_fields(void)
   must(rg_ir_output_add(s.g, fill, &args.meta, RG_CPU, storage, 0, -1, &value));
   rg_ir_results_end(s.g, fill);
   rg_ir_node_at(s.g, fill)->unwritten = true;
+  rg_ir_node_at(s.g, producer(s.g, s.y))->derived = true;
   node = rg_ir_node_at(s.g, producer(s.g, s.z));
   modes = *rg_ir_modes_of(s.g, node->modes);
   modes = (rg_graph_modes){ .compute = modes.compute,
@@ -253,6 +254,9 @@ static void test_fields(void)
   node = rg_ir_node_at(back, producer(s.g, drawn)); /* numbered in the same order */
   ok(node->generator == 3 && rg_ir_generator_of(back, 3) != rg_ir_generator_of(back, 2),
      "each stream is one");
+  ok(rg_ir_node_at(back, producer(s.g, s.y))->derived &&
+         !rg_ir_node_at(back, producer(s.g, s.z))->derived,
+     "what is derived is marked, and nothing else");
   node = rg_ir_node_at(back, producer(s.g, s.z));
   ok(isinf(node->flops) && node->bytes == 1e300, "what it costs");
   rg_graph_release(back);

@@ -22,6 +22,7 @@ static void test_copy_keeps(void)
   must(rg_empty(RG_F32, RG_CPU, (const int64_t[]){ 2, 3 }, 2, &x));
   must(rg_ir_bind(s.g, s.x, x));
   node->recomputed = true;
+  node->derived = true;
   node->flops = 3;
   node->bytes = 5;
   node->module = text_in(s.g, "drop");
@@ -35,7 +36,8 @@ static void test_copy_keeps(void)
   must(rg_graph_copy(s.g, &copy));
   node = rg_ir_node_at(s.g, producer(s.g, s.dropped)); /* of the same number: there are no gaps */
   made = rg_ir_node_at(copy, producer(s.g, s.dropped));
-  ok(made->op == node->op && made->recomputed && made->flops == 3 && made->bytes == 5,
+  ok(made->op == node->op && made->recomputed && made->derived && made->flops == 3 &&
+         made->bytes == 5,
      "what a node costs, and that it runs again");
   ok(strcmp(rg_ir_text_of(copy, made->module), "drop") == 0 &&
          strcmp(rg_ir_text_of(copy, made->line), "a.lua:4") == 0,
@@ -159,6 +161,7 @@ static void test_differences(void)
     { "a node more in a body", "have bodies of" },
     { "another operation", "node" },
     { "a dtype", "have other types, shapes or devices" },
+    { "a node that is derived", "run under other modes" },
     { "a mode at its end", "run under other modes" },
   };
 
@@ -214,6 +217,9 @@ static void test_differences(void)
       break;
     case 13:
       rg_ir_value_at(t.g, t.sum)->meta.dtype = RG_F64;
+      break;
+    case 14:
+      node->derived = true;
       break;
     default:
       modes.gemm++;

@@ -283,6 +283,7 @@ static void test_comments(void)
   modes.autocast = RG_BF16;
   must(rg_ir_modes_add(g, &modes, &node->modes));
   node->recomputed = true;
+  node->derived = true;
   node->unwritten = true;
   node->module = text_in(g, "block.act");
   node->line = text_in(g, "a.lua:1");
@@ -298,7 +299,7 @@ static void test_comments(void)
           "  %0: f32[2,3]                                      input\n"
           "  %1: f32[2,3] = mul(%0) {scalar=1, value=0.5}\n"
           "  %2: f32[2,3] = relu(%1)                           ; writes %1  autocast bf16  "
-          "recomputed  unwritten  block.act  a.lua:1\n"
+          "recomputed  derived  unwritten  block.act  a.lua:1\n"
           "  return %2\n"
           "  gradient %2 w  ; a.lua:2\n"
           "  keep %1  ; a.lua:3\n",

@@ -5,9 +5,10 @@
 **
 **   ((conv(x, w) + b) - mean) s + bias  =  conv(x, w s) + ((b - mean) s + bias)
 **
-** w s and the new b are nodes of the graph: they are computed at each run from what the parameters
-** hold then, so that loading others is seen.  They cost one pass over the weights, where the
-** normalisation costs four over the activations.
+** w s and the new b are derived nodes of the graph: a plan on the CPU computes them when it first
+** runs, and again where one of the parameters was written to since, so that loading others is seen.
+** On a device they are computed at each run: one pass over the weights, where the normalisation
+** costs four over the activations.
 **
 ** Rounding is another one: f32 differs by some 1e-6 of the largest among results and mean s, which
 ** is as far as the normalisation itself is off where means are large.
@@ -151,6 +152,7 @@ static rg_status put(const site *s, int32_t op, int32_t a, int32_t b, const void
 
   RG_TRY(rg_graph_insert(s->g, s->norm, 0, op, (const int32_t[]){ a, b }, b != RG_IR_NONE ? 2 : 1,
                          args, &node));
+  rg_ir_node_at(s->g, node)->derived = true;
   *value = rg_ir_outputs(s->g, rg_ir_node_at(s->g, node))[0];
   return RG_OK;
 }

@@ -160,9 +160,9 @@ static bool joins(const rg_fusing *f, const rg_ir_node *node)
   const rg_ir_value *y0 = rg_chain_value(f, rg_chain_result(f, f->c.node[0]));
 
   if (f->c.n == RG_FUSED_LINKS || node->parent != first->parent ||
-      node->recomputed != first->recomputed || !rg_ir_runs_alike(f->g, node, first) ||
-      y->device != y0->device || y->meta.ndim != y0->meta.ndim ||
-      (y->meta.dtype == RG_F64) != (y0->meta.dtype == RG_F64) ||
+      node->recomputed != first->recomputed || node->derived != first->derived ||
+      !rg_ir_runs_alike(f->g, node, first) || y->device != y0->device ||
+      y->meta.ndim != y0->meta.ndim || (y->meta.dtype == RG_F64) != (y0->meta.dtype == RG_F64) ||
       memcmp(y->meta.shape, y0->meta.shape, (size_t)y->meta.ndim * sizeof(int64_t)) != 0 ||
       crosses_itself(f, node)) {
     return false;

@@ -265,6 +265,7 @@ static rg_status put(rg_fusing *f, const making *m, int32_t n)
   rg_ir_node *made = rg_ir_node_at(f->g, node);
 
   made->modes = mode;
+  made->derived = first.derived;
   made->module = first.module;
   made->line = last.line;
   made->flops = flops;
