@@ -327,6 +327,7 @@ static void test_hidden(void)
     { "arithmetic_identities", "linear layer_norm transpose relu add add exp" },
     { "batch_norm_folding", "linear layer_norm transpose relu mul add add exp" },
     { "epilogue_fusion", "layer_norm transpose linear mul add add exp" },
+    { "channels_last", "linear layer_norm transpose relu mul add add exp" },
     { "common_subexpression_elimination", "linear layer_norm transpose relu mul add add exp" },
     { "dead_code_elimination", "linear layer_norm transpose relu mul add add" },
     { "elementwise_fusion", "linear layer_norm transpose fused add add exp" },

@@ -27,6 +27,11 @@ static const pass passes[] = {
       "largest result; f16, bf16: rounded once where it was twice)",
       RG_PASS_REASSOCIATES },
     rg_pass_epilogue },
+  { { "channels_last",
+      "images between conv2d, pooling and elementwise functions have channels last, where that "
+      "spares conversions (CPU; f32: within 1e-5 of the largest result)",
+      RG_PASS_REASSOCIATES },
+    rg_pass_channels_last },
   { { "common_subexpression_elimination", "what is computed twice is computed once",
       RG_PASS_EXACT },
     rg_pass_common },

@@ -15,6 +15,7 @@
 rg_status rg_pass_arithmetic(rg_graph *g) RG_CHECK;
 rg_status rg_pass_batch_norm(rg_graph *g) RG_CHECK;
 rg_status rg_pass_epilogue(rg_graph *g) RG_CHECK;
+rg_status rg_pass_channels_last(rg_graph *g) RG_CHECK;
 rg_status rg_pass_common(rg_graph *g) RG_CHECK;
 rg_status rg_pass_dead(rg_graph *g) RG_CHECK;
 rg_status rg_pass_fuse(rg_graph *g) RG_CHECK;
