@@ -34,7 +34,7 @@ typedef struct state {
 
 static bool readable(int32_t dtype)
 {
-  return dtype == RG_F32 || (dtype == RG_BF16 && rg_machine_facts()->isa_level >= RG_ISA_AVX512);
+  return dtype == RG_F32 || (dtype == RG_BF16 && rg_dnnl_reads_bf16());
 }
 
 /* Take a copy side by side, in a type oneDNN reads. */

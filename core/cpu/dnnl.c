@@ -86,12 +86,12 @@ const char *rg_dnnl_version(void)
   return snprintf(text, sizeof(text), "%d.%d.%d", v.major, v.minor, v.patch) > 0 ? text : "";
 }
 
-bool rg_dnnl_adds_bytes(void)
+bool rg_dnnl_uses(int32_t set)
 {
+  static const unsigned sets[] = { dnnl_cpu_isa_avx512_core, dnnl_cpu_isa_avx512_core_vnni };
   unsigned isa = (unsigned)dnnl_get_effective_cpu_isa(); /* of what each includes, a bit each */
-  unsigned vnni = (unsigned)dnnl_cpu_isa_avx512_core_vnni;
 
-  return (isa & vnni) == vnni;
+  return (isa & sets[set]) == sets[set];
 }
 
 /* -- Descriptions ------------------------------------------------------------------------------ */

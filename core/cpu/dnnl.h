@@ -66,8 +66,21 @@ typedef struct rg_dnnl_spec {
 /* The library's version, "2.6.0". */
 const char *rg_dnnl_version(void);
 
-/* Does it add up products of bytes in 32 bits, on the instructions that it may use here? */
-bool rg_dnnl_adds_bytes(void);
+/* May it use these instructions here? */
+enum { RG_DNNL_AVX512, RG_DNNL_VNNI };
+bool rg_dnnl_uses(int32_t set);
+
+/* Does it add up products of bytes in 32 bits? */
+static inline bool rg_dnnl_adds_bytes(void)
+{
+  return rg_dnnl_uses(RG_DNNL_VNNI);
+}
+
+/* Does it compute with bf16 in every layout? */
+static inline bool rg_dnnl_reads_bf16(void)
+{
+  return rg_dnnl_uses(RG_DNNL_AVX512);
+}
 
 /*
 ** A primitive of one's own: it may be used by one thread at a time.  A plan's step keeps one.

@@ -155,6 +155,20 @@ describe('channels last', function()
     assert.is_true(distance(graph:plan():run():to 'f32', want) < 0.02)
   end)
 
+  it('computes bf16 in f32 where oneDNN has no instructions for it', function()
+    local sums = {}
+    for i, isa in ipairs { 'ALL', 'AVX2' } do
+      local pipe = assert(io.popen(('ONEDNN_MAX_CPU_ISA=%s ./ridge -e \'ridge.seed(1); local net = '
+        .. 'ridge.nn.Conv2d(16, 16, 3, {layout = "nhwc", seed = 1}):to "bf16"; local x = '
+        .. 'ridge.randn(1, 9, 9, 16):to "bf16"; print(net(x):to "f32":abs():sum():item())\' 2>&1')
+        :format(isa)))
+      local text = pipe:read '*a'
+      pipe:close()
+      sums[i] = assert(tonumber(text), text)
+    end
+    assert.is_true(math.abs(sums[1] / sums[2] - 1) < 1e-2, table.concat(sums, ' '))
+  end)
+
   it('does nothing to gradients', function()
     ridge.seed(6)
     local net = nn.Sequential(conv(16, 32), nn.ReLU(), conv(32, 16), nn.ReLU(), conv(16, 16))
