@@ -21,8 +21,23 @@
 
 /* Every second number of two vectors, the second of which begins with the last of the first. */
 #define EVEN_16 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31
+#define EVEN_8  0, 2, 4, 6, 9, 11, 13, 15
 #define EVEN_4  0, 2, 5, 7
+#define EVEN_2  0, 3
 #define EVEN_1  0
+
+/* Outputs in a large vector and in a small one: a vector that is wider than the processor's GCC
+** compares lane by lane. */
+#if defined(__AVX512F__)
+#define SIZES_f32 16, 4
+#define SIZES_f64 8, 4
+#elif defined(__AVX2__)
+#define SIZES_f32 8, 4
+#define SIZES_f64 4, 2
+#else
+#define SIZES_f32 4, 2
+#define SIZES_f64 4, 2
+#endif
 
 /* L outputs in a vector, written as such because GCC makes none of a loop that also keeps places.
 ** Where every second number is wanted, the second load begins one early, so that nothing behind
@@ -91,19 +106,20 @@
   }
 
 /* Inlined where step and whether index is NULL are known. */
-#define MAX(T, I, name)                                                                      \
-  MAX_BLOCK(T, I, 16, name)                                                                  \
-  MAX_BLOCK(T, I, 4, name)                                                                   \
+#define MAX(...) MAX_OF(__VA_ARGS__)
+#define MAX_OF(T, I, name, LARGE, SMALL)                                                     \
+  MAX_BLOCK(T, I, LARGE, name)                                                               \
+  MAX_BLOCK(T, I, SMALL, name)                                                               \
   MAX_BLOCK(T, I, 1, name)                                                                   \
   static inline __attribute__((always_inline)) void blocks_##name(                           \
       const rg_pool_box *b, T *y, int32_t *index, const T *x, int64_t step)                  \
   {                                                                                          \
     int64_t n = b->n;                                                                        \
                                                                                              \
-    if (n >= 16) {                                                                           \
-      MAX_BLOCKS(16, name)                                                                   \
-    } else if (n >= 4) {                                                                     \
-      MAX_BLOCKS(4, name)                                                                    \
+    if (n >= (LARGE)) {                                                                      \
+      MAX_BLOCKS(LARGE, name)                                                                \
+    } else if (n >= (SMALL)) {                                                               \
+      MAX_BLOCKS(SMALL, name)                                                                \
     } else {                                                                                 \
       MAX_BLOCKS(1, name)                                                                    \
     }                                                                                        \
@@ -210,8 +226,8 @@ enum { SOME = 32 }; /* outputs whose results stay in registers while the box pas
     }                                                                              \
   }
 
-MAX(float, int32_t, f32)
-MAX(double, int64_t, f64)
+MAX(float, int32_t, f32, SIZES_f32)
+MAX(double, int64_t, f64, SIZES_f64)
 AVG(float, f32)
 AVG(double, f64)
 AVG_BACK(float, f32)

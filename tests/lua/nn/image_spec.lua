@@ -176,6 +176,42 @@ describe('nn.Conv2d', function()
 end)
 
 describe('pooling', function()
+  it('finds the same places with every instruction set, however many windows are side by side',
+    function()
+      local before = ridge.backend.now().isa
+      local want, n = {}, 0
+      -- one nan; places by the gradient
+      local function results(dtype, layout, c, stride)
+        ridge.seed(c)
+        local x = (layout == 'nhwc' and ridge.randn(1, 5, 6, c)
+          or ridge.randn(1, 2, 5, c + 4)):to(dtype)
+        x:narrow(2, 2, 1):narrow(3, 2, 1):narrow(4, 1, 1):fill_(0 / 0)
+        x:requires_grad_()
+        local y = x:max_pool2d(3, { stride = stride, padding = 1, layout = layout })
+        y:backward(ridge.arange(1, y.count):to(dtype):reshape(unpack(y.shape)))
+        return table.concat(y:detach():reshape(y.count):tolist(), ' '):gsub('%-nan', 'nan')
+          .. ';' .. table.concat(x.grad:reshape(x.count):tolist(), ' ')
+      end
+      for _, isa in ipairs { 'base', 'avx2', 'avx512' } do
+        if not pcall(ridge.backend.set_isa, isa) then break end
+        for _, dtype in ipairs { 'f32', 'f64' } do
+          for _, layout in ipairs { 'nchw', 'nhwc' } do
+            for c = 1, 21 do
+              for stride = 1, 3 do
+                local key = ('%s %s %d %d'):format(dtype, layout, c, stride)
+                local got = results(dtype, layout, c, stride)
+                want[key] = want[key] or got
+                assert.equal(want[key], got, isa .. ' ' .. key)
+                n = n + 1
+              end
+            end
+          end
+        end
+      end
+      ridge.backend.set_isa(before)
+      assert.is_true(n >= 252)
+    end)
+
   it('takes the largest or the average of windows, and gives the gradient to where it was',
   function()
     local x = ridge.tensor({ { { { 1, 2 }, { 4, 3 } } } }):requires_grad_()
