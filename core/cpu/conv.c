@@ -43,7 +43,7 @@ static rg_status take_copy(side *s)
   const rg_tensor *x = s->tensor;
   int64_t stride = 1;
 
-  s->copy = *x;
+  s->copy = rg_tensor_struct(x);
   s->copy._dtype = readable(x->_dtype) ? x->_dtype : RG_F32;
   s->copy._flags = RG_TENSOR_CONTIGUOUS;
   for (int32_t i = x->_ndim - 1; i >= 0; i--) {

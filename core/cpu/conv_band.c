@@ -174,7 +174,7 @@ rg_conv_cut rg_conv_cut_of(const rg_call *call, rg_tensor *const *out)
 static rg_tensor part_of(const rg_tensor *x, int32_t axis, const rg_conv_cut *c, int64_t first,
                          int64_t n)
 {
-  rg_tensor part = *x;
+  rg_tensor part = rg_tensor_struct(x);
 
   if (axis < 0) {
     return part;

@@ -7,7 +7,7 @@
 /* The axes named by bits, as a window of x. */
 static rg_tensor part_of(const rg_tensor *x, uint32_t bits)
 {
-  rg_tensor part = *x;
+  rg_tensor part = rg_tensor_struct(x);
 
   part._ndim = 0;
   part._count = 1;

@@ -337,7 +337,7 @@ rg_status rg_cpu_cross_entropy_back(const rg_call *call, rg_tensor *const *out, 
   const rg_tensor *labels = call->in[RG_CEB_LABELS];
   const rg_tensor *xs[] = { call->in[RG_CEB_X], out[0] };
   const rg_tensor *rows[] = { labels, call->in[RG_CEB_DY], call->in[RG_CEB_LSE] };
-  rg_tensor flat = *call->in[RG_CEB_TOTAL];
+  rg_tensor flat = rg_tensor_struct(call->in[RG_CEB_TOTAL]);
   const rg_tensor *total = &flat;
   rg_walk one;
   rg_tile room;

@@ -180,7 +180,7 @@ static bool pool_job(void *work, int64_t begin, int64_t end)
 /* x side by side in f32 or f64, in scratch where it is not so. */
 static rg_tensor as_plain(const rg_tensor *x, void *room)
 {
-  rg_tensor plain = *x;
+  rg_tensor plain = rg_tensor_struct(x);
   int64_t stride = 1;
 
   plain._dtype = x->_dtype == RG_F64 ? RG_F64 : RG_F32;

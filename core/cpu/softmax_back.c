@@ -19,7 +19,7 @@ typedef struct back_work {
 /* x with an axis moved behind all others. */
 static rg_tensor axis_last(const rg_tensor *x, int32_t axis)
 {
-  rg_tensor y = *x;
+  rg_tensor y = rg_tensor_struct(x);
 
   for (int32_t i = axis; i + 1 < x->_ndim; i++) {
     y._shape[i] = x->_shape[i + 1];

@@ -70,10 +70,7 @@ void rg_track_release(track *t)
 /* follow: gradient flows here, so the place knows its track. */
 static void place_set(place *p, const rg_tensor *x, bool save, bool follow)
 {
-  p->at = *x;
-  p->at._refs = 1; /* lives in the node: whoever retains it gives it back before the node goes */
-  p->at._handles = 0;
-  p->at._place = 0;
+  p->at = rg_tensor_struct(x);
   p->storage_bytes = x->_storage->bytes;
   p->offset = (char *)x->_data - (char *)x->_storage->block.data;
   p->version = rg_tensor_version(x);

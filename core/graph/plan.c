@@ -24,7 +24,7 @@ static rg_tensor *freeze(const rg_plan *plan, step *s, const rg_tensor *x)
 {
   rg_tensor *copy = &s->tensors[s->n_tensors++];
 
-  *copy = *x;
+  *copy = rg_tensor_struct(x);
   if (is_own(plan, x->_storage)) {
     rg_storage_hold(x->_storage);
   } else {

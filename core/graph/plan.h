@@ -52,6 +52,7 @@ struct rg_plan {
   rg_arena *arena;     /* what the steps write into */
   rg_arena *workspace; /* of steps that first ran in a replay, and what derived ones make; NULL:
                        ** there was none */
+  atomic_bool running; /* a thread replays it */
   bool prepared;       /* every step has run: what kernels keep for one is there */
   int32_t device;      /* of all steps; -1: of several, or none yet */
   bool several;        /* devices */

@@ -291,8 +291,13 @@ rg_status rg_plan_replay(rg_plan *plan, int64_t n)
   if (plan->varies != NULL && n > 0 && rg_modes_now()->device.deterministic != 0) {
     return refuse_varying(plan);
   }
+  if (atomic_exchange_explicit(&plan->running, true, memory_order_acquire)) {
+    return rg_fail(RG_EARG, "plan: another thread runs it, and both would write into its buffers; "
+                            "a clone of it runs beside it");
+  }
   before = rg_modes_enter(plan->first != NULL ? &plan->first->modes : NULL);
   status = replay_here(plan, n);
   (void)rg_modes_enter(before);
+  atomic_store_explicit(&plan->running, false, memory_order_release);
   return status;
 }

@@ -130,7 +130,7 @@ rg_status rg_seen_set(stored *s, const rg_tensor *x, int32_t value)
     if (v == NULL) {
       return rg_fail(RG_ENOMEM, "graph: no memory for a view");
     }
-    v->at = *x;
+    v->at = rg_tensor_struct(x);
     v->offset = rg_seen_offset(x);
     v->next = s->views;
     s->views = v;

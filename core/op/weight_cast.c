@@ -218,7 +218,7 @@ rg_status rg_weight_cast(const rg_tensor *x, int32_t dtype, rg_tensor *as)
   }
   int64_t at = ((char *)x->_data - (char *)of->block.data) / rg_dtype_bytes(RG_F32);
 
-  *as = *x;
+  *as = rg_tensor_struct(x);
   as->_dtype = dtype;
   as->_storage = low;
   as->_data = (char *)low->block.data + at * rg_dtype_bytes(dtype);

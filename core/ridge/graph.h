@@ -44,9 +44,9 @@ RG_API rg_plan *rg_capture_swap(rg_plan *plan);
 **
 ** plan     plans that share weights may run side by side on several threads; one plan may not
 ** n        0 or more
-** RG_EINTR when a request came between two runs or steps; RG_EARG; RG_ECAPTURE while this thread
-** captures, and where the modes that are set now are deterministic, and those of a step are not and
-** its results may vary from run to run.
+** RG_EINTR when a request came between two runs or steps; RG_EARG, also while another thread runs
+** the plan; RG_ECAPTURE while this thread captures, and where the modes that are set now are
+** deterministic, and those of a step are not and its results may vary from run to run.
 */
 RG_API rg_status rg_plan_replay(rg_plan *plan, int64_t n) RG_CHECK;
 

@@ -6,6 +6,8 @@
 #define RIDGE_TENSOR_TENSOR_H
 
 #include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
 
 #include "base/base.h"
 #include "ridge/tensor.h"
@@ -114,6 +116,23 @@ int64_t rg_derived_bytes(rg_storage *storage);
 rg_status rg_tensor_view_of(rg_storage *storage, int32_t dtype, const int64_t *shape,
                             const int64_t *stride, int32_t ndim, int64_t offset_bytes,
                             rg_tensor **out) RG_CHECK;
+
+/*
+** A struct that shows what x shows and holds nothing, for whoever keeps it or changes its fields.
+** Other threads may retain and release x meanwhile, so its counts are not copied.
+*/
+static inline rg_tensor rg_tensor_struct(const rg_tensor *x)
+{
+  rg_tensor copy;
+
+  memcpy(&copy, x, offsetof(rg_tensor, _refs));
+  copy._refs = 1; /* whoever retains it gives it back before it goes */
+  copy._handles = 0;
+  copy._place = 0;
+  memcpy(copy._shape, x->_shape, sizeof(copy._shape));
+  memcpy(copy._stride, x->_stride, sizeof(copy._stride));
+  return copy;
+}
 
 /* RG_OK if x is a tensor that still has its storage; else RG_EARG or RG_ERELEASED naming what.  A
 ** copy into or out of pinned memory is done after this. */

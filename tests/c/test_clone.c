@@ -158,6 +158,116 @@ static void test_threads(void)
   rg_tensor_release(w[1]);
 }
 
+/* -- One plan, two threads --------------------------------------------------------------------- */
+
+typedef struct long_run {
+  rg_plan *plan;
+  rg_status status;
+  _Atomic bool over;
+} long_run;
+
+static void *run_long(void *data)
+{
+  long_run *r = data;
+
+  r->status = rg_plan_replay(r->plan, 20000);
+  r->over = true;
+  return NULL;
+}
+
+static void test_one_plan(void)
+{
+  rg_tensor *x = drawn(ROWS, SIZE, 1);
+  rg_tensor *w = parameter(2);
+  long_run r = { .plan = recorded(x, w, NULL) };
+  rg_status status = RG_OK;
+  rg_plan *clone;
+  pthread_t thread;
+
+  must(pthread_create(&thread, NULL, run_long, &r) == 0 ? RG_OK : RG_EBUG);
+  while (!r.over && status == RG_OK) {
+    status = rg_plan_replay(r.plan, 1);
+  }
+  if (!r.over) {
+    is_status(rg_plan_clone(r.plan, &clone), RG_OK, "a plan that runs has clones");
+    is_status(rg_plan_replay(clone, 1), RG_OK, "which run beside it");
+    rg_plan_release(clone);
+  }
+  pthread_join(thread, NULL);
+  ok(status == RG_EARG || r.status == RG_EARG, "two threads do not run one plan at the same time");
+  ok(status == RG_OK || r.status == RG_OK, "the first of them does");
+  is_status(rg_plan_replay(r.plan, 1), RG_OK, "and then the other one may");
+  rg_tensor *want = forward(x, w, NULL);
+
+  ok(memcmp(rg_plan_output(r.plan, 0)->_data, want->_data, ROWS * SIZE * sizeof(float)) == 0,
+     "with the right bits");
+  rg_tensor_release(want);
+  rg_plan_release(r.plan);
+  rg_tensor_release(x);
+  rg_tensor_release(w);
+}
+
+/* -- Clones made side by side ------------------------------------------------------------------ */
+
+enum { CLONES = 20 };
+
+typedef struct maker {
+  rg_plan *plan;
+  pthread_barrier_t *begin;
+  const rg_tensor *want;
+  int32_t n_wrong;
+} maker;
+
+static void *make_clones(void *data)
+{
+  maker *m = data;
+
+  pthread_barrier_wait(m->begin);
+  for (int32_t i = 0; i < CLONES; i++) {
+    rg_plan *clone;
+
+    if (rg_plan_clone(m->plan, &clone) != RG_OK) {
+      m->n_wrong++;
+      continue;
+    }
+    bool right =
+        rg_plan_replay(clone, 1) == RG_OK &&
+        memcmp(rg_plan_output(clone, 0)->_data, m->want->_data, ROWS * SIZE * sizeof(float)) == 0;
+
+    m->n_wrong += right ? 0 : 1;
+    rg_plan_release(clone);
+  }
+  return NULL;
+}
+
+/* Of one plan on two threads: what each takes from the plan is counted while others count. */
+static void test_made_side_by_side(void)
+{
+  rg_tensor *x = drawn(ROWS, SIZE, 1);
+  rg_tensor *w[2] = { parameter(2), parameter(3) };
+  rg_plan *plan = recorded(x, w[0], w[1]);
+  rg_tensor *want = forward(x, w[0], w[1]);
+  pthread_barrier_t begin;
+  pthread_t thread[THREADS];
+  maker makers[THREADS];
+
+  pthread_barrier_init(&begin, NULL, THREADS);
+  for (int32_t t = 0; t < THREADS; t++) {
+    makers[t] = (maker){ plan, &begin, want, 0 };
+    must(pthread_create(&thread[t], NULL, make_clones, &makers[t]) == 0 ? RG_OK : RG_EBUG);
+  }
+  for (int32_t t = 0; t < THREADS; t++) {
+    pthread_join(thread[t], NULL);
+    is_int(makers[t].n_wrong, 0, "each thread makes clones that are right");
+  }
+  pthread_barrier_destroy(&begin);
+  rg_plan_release(plan);
+  rg_tensor_release(want);
+  rg_tensor_release(x);
+  rg_tensor_release(w[0]);
+  rg_tensor_release(w[1]);
+}
+
 /* -- What is shared ---------------------------------------------------------------------------- */
 
 static void test_shared(void)
@@ -262,6 +372,8 @@ static void test_refusals(void)
 int main(void)
 {
   test_threads();
+  test_one_plan();
+  test_made_side_by_side();
   test_shared();
   test_windows();
   test_refusals();
