@@ -41,15 +41,8 @@ static rg_status check_pair(const rg_op *op, const rg_tensor *x, const rg_tensor
 
 static rg_status check_apart(const rg_op *op, const rg_tensor *const *xs, int32_t n)
 {
-  char text[96];
-
   for (int32_t i = 0; i < n; i++) {
-    for (int32_t k = 0; k < xs[i]->_ndim; k++) {
-      if (xs[i]->_stride[k] == 0 && xs[i]->_shape[k] > 1) {
-        return rg_fail(RG_EARG, "%s: %s repeats its elements (expand) and cannot be written to",
-                       op->name, rg_tensor_text(xs[i], text, sizeof(text)));
-      }
-    }
+    RG_TRY(rg_tensor_writable(xs[i], op->name));
     for (int32_t k = 0; k < i && xs[i]->_storage != NULL; k++) { /* a graph's has no memory yet */
       if (rg_tensor_overlap(xs[i], xs[k])) {
         return rg_fail(RG_EARG, "%s: tensors %d and %d share memory", op->name, k + 1, i + 1);

@@ -156,13 +156,7 @@ static rg_status check_result(const rg_call *call, const rg_tensor *x, const rg_
     return rg_fail(RG_EDTYPE, "%s: the result is %s and does not go into %s", call->op->name,
                    rg_dtype_name(want->dtype), rg_tensor_text(x, b, sizeof(b)));
   }
-  for (int32_t i = 0; i < x->_ndim; i++) {
-    if (x->_stride[i] == 0 && x->_shape[i] > 1) {
-      return rg_fail(RG_EARG, "%s: %s repeats its elements (expand) and cannot be written to",
-                     call->op->name, rg_tensor_text(x, b, sizeof(b)));
-    }
-  }
-  return RG_OK;
+  return rg_tensor_writable(x, call->op->name);
 }
 
 /* Is x, to be written, read by an input in another arrangement? */

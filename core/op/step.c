@@ -77,9 +77,11 @@ static rg_status infer(rg_call *call)
       return rg_fail(RG_EDTYPE, "%s: parameter %lld is %s, wanted a float type", call->op->name,
                      (long long)i + 1, rg_tensor_text(p, text, sizeof(text)));
     }
+    RG_TRY(rg_tensor_writable(p, call->op->name));
     RG_TRY(check_beside(call, i, rg_step_grad(args, i), false));
     for (int64_t k = 0; k < args->states; k++) {
       RG_TRY(check_beside(call, i, rg_step_state(args, k, i), true));
+      RG_TRY(rg_tensor_writable(call->in[rg_step_state(args, k, i)], call->op->name));
     }
   }
   call->n_out = 0;

@@ -237,6 +237,19 @@ int64_t rg_live_tensors(void)
   return rg_tally_read(&n_live);
 }
 
+rg_status rg_tensor_writable(const rg_tensor *x, const char *what)
+{
+  char text[96];
+
+  for (int32_t i = 0; i < x->_ndim; i++) {
+    if (x->_stride[i] == 0 && x->_shape[i] > 1) {
+      return rg_fail(RG_EARG, "%s: %s repeats its elements (expand) and cannot be written to", what,
+                     rg_tensor_text(x, text, sizeof(text)));
+    }
+  }
+  return RG_OK;
+}
+
 rg_status rg_tensor_check(const rg_tensor *x, const char *what)
 {
   if (x == NULL) {

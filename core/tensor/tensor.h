@@ -138,6 +138,9 @@ static inline rg_tensor rg_tensor_struct(const rg_tensor *x)
 ** copy into or out of pinned memory is done after this. */
 rg_status rg_tensor_check(const rg_tensor *x, const char *what) RG_CHECK;
 
+/* RG_OK where each element of x has memory of its own, else RG_EARG that says what of it is not. */
+rg_status rg_tensor_writable(const rg_tensor *x, const char *what) RG_CHECK;
+
 /* -- Stream order (stream_order.c) -------------------------------------------------- */
 
 /* Order this thread's stream after what other streams do with x: after the last write and, to

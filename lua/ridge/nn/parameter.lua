@@ -31,6 +31,16 @@ function M.entry(self, name)
   end
 end
 
+-- What is stepped and loaded in place has memory of its own for each element.
+local function need_apart(tensor, what)
+  for i = 1, tensor.ndim do
+    if tensor.stride[i] == 0 and tensor.shape[i] > 1 then
+      blame.raise(('%s: %s repeats its elements (expand), and a parameter is written to: '
+        .. 'x:contiguous() makes a copy that can be'):format(what, tensor:describe()), 'EARG')
+    end
+  end
+end
+
 -- A tensor that parameters can be: computed from others that require a gradient it would be no
 -- leaf.
 local function leaf(tensor)
@@ -77,6 +87,7 @@ function M.add(self, name, tensor, trainable)
     blame.raise(('%s: parameter %s is %s, and only float types are trained; buffer keeps others')
       :format(what, name, tensor:describe()), 'EDTYPE')
   end
+  need_apart(tensor, ('%s: parameter %s'):format(what, name))
   rawset(self, name, nil)
   local p = M.entry(self, name)
   if not p then
@@ -186,17 +197,28 @@ local function check(self, name, tensor, like)
   end
 end
 
+-- What right_inverse gives, and how many, holes counted.
+local function inverses(right_inverse, tensor)
+  local function counted(...) return { ... }, select('#', ...) end
+  return counted(in_no_grad(function() return right_inverse(tensor:detach()) end))
+end
+
 -- The originals of what a parametrisation is to give.
 local function invert(self, way, name, tensor)
   if not way.right_inverse then
     blame.raise(('%s: %s is parametrised without right_inverse, which says what it is computed '
       .. 'from'):format(kind_of(self), name), 'EARG')
   end
-  local list = { in_no_grad(function() return way.right_inverse(tensor:detach()) end) }
+  local list, n = inverses(way.right_inverse, tensor)
+  if n ~= #way.names then
+    blame.raise(('%s: right_inverse gave %d tensors for %s, and now %d'):format(kind_of(self),
+      #way.names, name, n), 'EARG')
+  end
   for i, each in ipairs(way.names) do
-    local p = M.entry(self, each)
-    check(self, 'what right_inverse gives for ' .. each, list[i], p.tensor)
+    local p, what = M.entry(self, each), 'what right_inverse gives for ' .. each
+    check(self, what, list[i], p.tensor)
     list[i] = leaf(list[i])
+    need_apart(list[i], ('%s: %s'):format(kind_of(self), what))
   end
   for i, each in ipairs(way.names) do M.put(self, M.entry(self, each), list[i]) end
 end
@@ -216,7 +238,9 @@ function M.newindex(self, key, value)
   if before then
     check(self, key, value, before)
     if value._t == before._t then return end
-    M.put(self, M.entry(self, key), leaf(value))
+    value = leaf(value)
+    need_apart(value, ('%s: %s'):format(kind_of(self), key))
+    M.put(self, M.entry(self, key), value)
     if self.apart then self:apart() end
     return
   end
@@ -236,6 +260,8 @@ end
 
 M.wrap = wrap
 
+local function numbered(name, i) return ('%s_%d'):format(name, i) end
+
 -- The originals as the module's entries: one under the parameter's own name, or several under
 -- numbered ones, in its place.
 local function enter_originals(self, name, originals)
@@ -249,13 +275,27 @@ local function enter_originals(self, name, originals)
   self._tensors[name] = nil
   local names = {}
   for i, tensor in ipairs(originals) do
-    names[i] = ('%s_%d'):format(name, i)
+    names[i] = numbered(name, i)
     local each = { name = names[i], trainable = p.trainable, frozen = p.frozen }
     table.insert(self.params, at + i - 1, each)
     hold(self, each, tensor, p.tensor)
   end
   mode.replaced = mode.replaced + 1
   return names
+end
+
+-- Can a tensor be the i-th of n originals of a parameter? Asked before anything changes.
+local function check_original(self, p, i, n, tensor, what)
+  need_apart(tensor, what .. ': right_inverse')
+  if p.trainable and not FLOAT[tensor.dtype] then
+    blame.raise(('%s: right_inverse gives %s, and only float types are trained'):format(what,
+      tensor:describe()), 'EDTYPE')
+  end
+  local name = numbered(p.name, i)
+  if n > 1 and self[name] ~= nil then
+    blame.raise(('%s: what right_inverse gives is kept as %s, and %s has such a field'):format(what,
+      name, kind_of(self)), 'EARG')
+  end
 end
 
 --- Compute a parameter from others in each pass: a mask, two factors of low rank, a rounding.
@@ -277,12 +317,14 @@ function M.parametrize(self, name, given)
   end
   local before, originals = p.tensor, { p.tensor }
   if given.right_inverse then
-    originals = { in_no_grad(function() return given.right_inverse(before:detach()) end) }
-    for i, tensor in ipairs(originals) do
-      ref.need(tensor, what .. ': right_inverse')
-      originals[i] = leaf(tensor)
+    local n
+    originals, n = inverses(given.right_inverse, before)
+    if n == 0 then blame.raise(what .. ': right_inverse gives nothing', 'EARG') end
+    for i = 1, n do
+      ref.need(originals[i], what .. ': right_inverse')
+      originals[i] = leaf(originals[i])
+      check_original(self, p, i, n, originals[i], what)
     end
-    if #originals == 0 then blame.raise(what .. ': right_inverse gives nothing', 'EARG') end
   end
   check(self, 'what forward gives for ' .. name,
     in_no_grad(function() return given.forward(unpack(originals)) end), before)
