@@ -13,6 +13,7 @@
 static cudaStream_t streams[RG_DEVICES][RG_STREAMS];
 static std::mutex lock;
 static thread_local uint8_t now[RG_DEVICES];
+static thread_local cudaStream_t capturing[RG_DEVICES]; /* NULL: no graph is captured */
 
 /* -- Streams ----------------------------------------------------------------------------------- */
 
@@ -42,7 +43,9 @@ int32_t rg_gpu_stream_now(int32_t device)
 
 cudaStream_t rg_gpu_stream(int32_t device)
 {
-  return stream_of(device, now[device]);
+  cudaStream_t stream = stream_of(device, now[device]);
+
+  return capturing[device] != NULL ? capturing[device] : stream;
 }
 
 void rg_gpu_enter(int32_t device, int32_t stream)
@@ -118,9 +121,21 @@ rg_status rg_gpu_mark_between(int32_t device, void *from, void *to, double *ns)
 
 /* -- Graphs ------------------------------------------------------------------------------------ */
 
+/* On a stream of its own: what other threads ask this thread's stream for meanwhile is not captured.
+** Workspaces and libraries are those of this thread's stream, where the graph is to run. */
 rg_status rg_gpu_graph_begin(int32_t device)
 {
-  RG_CUDA("graph", cudaStreamBeginCapture(rg_gpu_stream(device), cudaStreamCaptureModeThreadLocal));
+  cudaStream_t made = NULL;
+
+  (void)rg_gpu_stream(device);
+  RG_CUDA("graph", cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking));
+  cudaError_t error = cudaStreamBeginCapture(made, cudaStreamCaptureModeThreadLocal);
+
+  if (error != cudaSuccess) {
+    (void)cudaStreamDestroy(made);
+  }
+  RG_CUDA("graph", error);
+  capturing[device] = made;
   return RG_OK;
 }
 
@@ -128,9 +143,11 @@ rg_status rg_gpu_graph_end(int32_t device, void **graph)
 {
   cudaGraph_t captured = NULL;
   cudaGraphExec_t made = NULL;
-  cudaError_t error = cudaStreamEndCapture(rg_gpu_stream(device), &captured);
+  cudaError_t error = cudaStreamEndCapture(capturing[device], &captured);
 
   *graph = NULL;
+  (void)cudaStreamDestroy(capturing[device]);
+  capturing[device] = NULL;
   if (error == cudaSuccess) {
     error = cudaGraphInstantiate(&made, captured, 0);
   }

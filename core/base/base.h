@@ -224,6 +224,16 @@ bool rg_aside_left(void);
 ** while there are any, it ends under them as it does under an abandoned call. */
 void rg_aside_stray(int32_t more);
 
+/*
+** A kernel asks its stream for several things one after the other, with a workspace of the stream
+** between them: other threads that are on the same stream do not come between.  Nothing happens on
+** the CPU.
+**
+** returns  the stream, for rg_stream_let_go
+*/
+int32_t rg_stream_hold(int32_t device);
+void rg_stream_let_go(int32_t device, int32_t stream);
+
 /* -- Device memory --------------------------------------------------------------- */
 
 typedef struct rg_arena rg_arena;

@@ -3,6 +3,8 @@
 ** Streams and events, for any device.  On the CPU work is done when a call returns, so an event is
 ** a reading of the clock.
 */
+#include <pthread.h>
+
 #include "base/base.h"
 
 _Static_assert((int)RG_PINNED == (int)RG_DEVICES, "one more than there are devices");
@@ -48,6 +50,41 @@ int32_t rg_stream_now(int32_t device)
 uint32_t rg_streams_used(int32_t device)
 {
   return atomic_load_explicit(&used[device], memory_order_relaxed) | 1u;
+}
+
+/* -- One caller at a time ---------------------------------------------------------------- */
+
+static pthread_mutex_t callers[RG_DEVICES][RG_STREAMS];
+static pthread_once_t callers_once = PTHREAD_ONCE_INIT;
+
+static void make_callers(void)
+{
+  pthread_mutexattr_t attr;
+
+  pthread_mutexattr_init(&attr);
+  pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+  for (int32_t i = 0; i < RG_DEVICES * RG_STREAMS; i++) {
+    pthread_mutex_init(&callers[0][0] + i, &attr);
+  }
+  pthread_mutexattr_destroy(&attr);
+}
+
+int32_t rg_stream_hold(int32_t device)
+{
+  const int32_t stream = now[device];
+
+  if (device > RG_CPU_DEVICE) {
+    pthread_once(&callers_once, make_callers);
+    pthread_mutex_lock(&callers[device][stream]);
+  }
+  return stream;
+}
+
+void rg_stream_let_go(int32_t device, int32_t stream)
+{
+  if (device > RG_CPU_DEVICE) {
+    pthread_mutex_unlock(&callers[device][stream]);
+  }
 }
 
 /* -- Events ---------------------------------------------------------------------------- */

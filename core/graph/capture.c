@@ -8,6 +8,15 @@
 static _Thread_local rg_plan *capturing;
 static _Thread_local rg_arena *arena_before;
 
+static rg_status run_kernel(step *s)
+{
+  const int32_t stream = rg_stream_hold(s->call.device);
+  rg_status status = s->kernel(&s->call, s->out, &s->frame);
+
+  rg_stream_let_go(s->call.device, stream);
+  return status;
+}
+
 /* The dispatcher's hook: copy the call into a step, then run the step; not in a dry capture. */
 static rg_status capture_call(const rg_call *call, rg_kernel *kernel, rg_tensor *const *out,
                               rg_frame *frame)
@@ -26,7 +35,7 @@ static rg_status capture_call(const rg_call *call, rg_kernel *kernel, rg_tensor 
     }
     s->frame.scratch = scratch.data;
   }
-  status = rg_capture_dry ? RG_OK : kernel(&s->call, s->out, &s->frame);
+  status = rg_capture_dry ? RG_OK : run_kernel(s);
   if (scratch.data != NULL) {
     rg_block_free(&scratch);
   }

@@ -152,10 +152,13 @@ bool rg_device_graph_ready(rg_plan *plan)
   rg_device_graph *graph = &plan->device_graph;
 
   if (graph->handle == NULL && !graph->refused && is_warm(plan)) {
+    const int32_t stream = rg_stream_hold(plan->device);
+
     graph->stream = plan->warm;
     if (take(plan) != RG_OK) {
       refuse(plan);
     }
+    rg_stream_let_go(plan->device, stream);
   }
   return graph->handle != NULL;
 }

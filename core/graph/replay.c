@@ -148,7 +148,13 @@ static inline __attribute__((always_inline)) rg_status run_each(rg_plan *plan, b
     if (plan->mixed) {
       (void)rg_modes_enter(&s->modes);
     }
-    RG_TRY(heard ? observe_step(s, index) : run_step(s));
+    const int32_t stream = plan->several ? rg_stream_hold(s->call.device) : 0;
+    rg_status status = heard ? observe_step(s, index) : run_step(s);
+
+    if (plan->several) {
+      rg_stream_let_go(s->call.device, stream);
+    }
+    RG_TRY(status);
     index++;
   }
   return RG_OK;
@@ -187,6 +193,17 @@ static bool is_graph(rg_plan *plan)
   return plan->device > RG_CPU && !steps_are_heard() && rg_device_graph_ready(plan);
 }
 
+/* Once, where it may be on a device. */
+static rg_status run_held(rg_plan *plan)
+{
+  const int32_t device = plan->device > RG_CPU ? plan->device : RG_CPU; /* each step holds */
+  const int32_t stream = rg_stream_hold(device);
+  rg_status status = is_graph(plan) ? rg_device_graph_run(plan) : run_steps(plan);
+
+  rg_stream_let_go(device, stream);
+  return status;
+}
+
 /* n times, as a CUDA graph from the run on that allows it.  On the CPU nothing stands between one
 ** prepared run and the next, and each step asks for an interrupt. */
 static rg_status run_all(rg_plan *plan, int64_t n)
@@ -201,7 +218,7 @@ static rg_status run_all(rg_plan *plan, int64_t n)
     if (rg_interrupt_pending()) {
       return rg_fail(RG_EINTR, "interrupted");
     }
-    RG_TRY(is_graph(plan) ? rg_device_graph_run(plan) : run_steps(plan));
+    RG_TRY(run_held(plan));
   }
   return RG_OK;
 }

@@ -220,13 +220,20 @@ static rg_status order_streams(const rg_call *call, rg_tensor *const *out)
 rg_status rg_execute(const rg_call *call, rg_kernel *kernel, rg_tensor *const *out, rg_frame *frame)
 {
   rg_block scratch = { 0 };
+  int32_t stream = 0;
   rg_status status;
 
   if (call->scratch_bytes > 0) {
     RG_TRY(rg_block_alloc(call->device, call->scratch_bytes, &scratch));
     frame->scratch = scratch.data;
   }
+  if (call->device != RG_CPU) {
+    stream = rg_stream_hold(call->device);
+  }
   status = kernel(call, out, frame);
+  if (call->device != RG_CPU) {
+    rg_stream_let_go(call->device, stream);
+  }
   if (scratch.data != NULL) {
     rg_block_free(&scratch);
     frame->scratch = NULL;

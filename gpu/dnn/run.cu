@@ -29,6 +29,7 @@
 #include <unordered_set>
 
 #include "gpu/cache.cuh"
+#include "gpu/stream.cuh"
 
 #if RG_HAS_DNN
 
@@ -43,7 +44,8 @@ enum {
 static const int64_t MOST_WORKSPACE = (int64_t)1 << 30; /* it is never given back */
 
 struct rg_dnn_station {
-  cudaStream_t stream;
+  int32_t index;        /* of the stream */
+  cudaStream_t stream;  /* the handle works on: another one while a graph is captured */
   cudnnHandle_t handle; /* NULL: none yet */
   bool broken;          /* it was tried once */
   char *room;
@@ -76,21 +78,23 @@ static int32_t n_entries;
 static rg_dnn_station *station_of(int32_t device, bool captured)
 {
   cudaStream_t stream = rg_gpu_stream(device);
+  int32_t index = rg_gpu_stream_now(device);
   rg_dnn_station *s = NULL;
 
   for (int i = 0; i < STREAMS && s == NULL; i++) {
     rg_dnn_station *at = &stations[device][i];
 
-    if (at->handle != NULL || at->broken ? at->stream == stream : !captured) {
+    if (at->handle != NULL || at->broken ? at->index == index : !captured) {
       s = at;
     }
   }
   if (s != NULL && s->handle == NULL && !s->broken) {
-    const rg_dnn_library *dnn = rg_dnn_open();
-
+    s->index = index;
+    s->broken = rg_dnn_open()->Create(&s->handle) != CUDNN_STATUS_SUCCESS;
+  }
+  if (s != NULL && !s->broken && s->stream != stream) {
+    s->broken = rg_dnn_open()->SetStream(s->handle, stream) != CUDNN_STATUS_SUCCESS;
     s->stream = stream;
-    s->broken = dnn->Create(&s->handle) != CUDNN_STATUS_SUCCESS ||
-                dnn->SetStream(s->handle, stream) != CUDNN_STATUS_SUCCESS;
   }
   return s == NULL || s->broken ? NULL : s;
 }
