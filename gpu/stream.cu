@@ -121,7 +121,7 @@ rg_status rg_gpu_mark_between(int32_t device, void *from, void *to, double *ns)
 
 /* -- Graphs ------------------------------------------------------------------------------------ */
 
-/* On a stream of its own: what other threads ask this thread's stream for meanwhile is not captured.
+/* On a stream of its own: what other threads ask this one's stream for meanwhile is not captured.
 ** Workspaces and libraries are those of this thread's stream, where the graph is to run. */
 rg_status rg_gpu_graph_begin(int32_t device)
 {

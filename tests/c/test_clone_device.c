@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Clones that run side by side on one stream of a device, the simulated GPU where it is built: each
-** thread has the bits of its own inputs, from the first replay on, which the CUDA graph of one clone
-** is captured beside.
+** thread has the bits of its inputs, also while another one's CUDA graph is captured.
 */
 #include <pthread.h>
 #include <stdlib.h>
@@ -39,7 +38,7 @@ static rg_tensor *drawn(uint64_t seed)
   return x;
 }
 
-/* Products whose activation comes in a pass of its own, with sums in a workspace between the two. */
+/* Products whose activation is a pass of its own, with sums in a workspace between the two. */
 static rg_tensor *forward(const rg_tensor *x, const rg_tensor *w)
 {
   rg_tensor *y;
