@@ -3,8 +3,12 @@
 ** Shapes and types by the records' own inference, which asks of tensors no more than their shapes:
 ** so it is given tensors without memory.
 */
+#include <string.h>
+
 #include "graph/infer.h"
 #include "op/step.h"
+
+enum { MOST_ARGS = 512 };
 
 /* A tensor like a value, contiguous, without elements. */
 static void stand_in(const rg_ir_value *v, rg_tensor *x)
@@ -90,4 +94,34 @@ rg_status rg_ir_infer(const rg_graph *g, const rg_op *op, const int32_t *in, int
   rg_host_free(x);
   rg_host_free(xs);
   return status;
+}
+
+/* The rule of a view resolves what is negative, so it gets arguments of its own. */
+rg_status rg_ir_infer_view(const rg_graph *g, const rg_ir_node *node, rg_call *call)
+{
+  const rg_op *op = node->op;
+  const int32_t in = node->n_in == 1 ? rg_ir_inputs(g, node)[0] : RG_IR_NONE;
+  _Alignas(8) char args[MOST_ARGS];
+  rg_layout at;
+  rg_tensor x;
+
+  *call = (rg_call){ .op = op, .n_in = 1, .compute = -1, .weight_cast = -1, .n_out = 1 };
+  if (op->view == NULL || op->args_size > MOST_ARGS) {
+    return rg_fail(RG_ENOSUP, "graph: %s does not say what comes out of it", op->name);
+  }
+  if (in == RG_IR_NONE) {
+    return rg_fail(RG_EARG, "%s: it is a view of one tensor", op->name);
+  }
+  stand_in(rg_ir_value_at(g, in), &x);
+  if (op->args_size > 0) {
+    memcpy(args, rg_ir_args(g, node), op->args_size);
+  }
+  at = (rg_layout){ .ndim = x._ndim, .shape = x._shape, .stride = at.strides };
+  RG_TRY(op->view(op, &x, args, &at));
+  if (at.ndim == RG_NO_VIEW) {
+    return rg_fail(RG_ENOSUP, "%s: it is no view there", op->name);
+  }
+  call->out[0] = (rg_meta){ .dtype = x._dtype, .ndim = at.ndim };
+  memcpy(call->out[0].shape, at.shape, (size_t)at.ndim * sizeof(at.shape[0]));
+  return RG_OK;
 }

@@ -18,4 +18,8 @@
 rg_status rg_ir_infer(const rg_graph *g, const rg_op *op, const int32_t *in, int32_t n_in,
                       const void *args, int32_t autocast, rg_call *call) RG_CHECK;
 
+/* The same of a view of what is contiguous: other strides have the same shapes.  RG_ENOSUP where a
+** copy has to be made, or the record is none of a view. */
+rg_status rg_ir_infer_view(const rg_graph *g, const rg_ir_node *node, rg_call *call) RG_CHECK;
+
 #endif

@@ -344,6 +344,38 @@ rg_status rg_detach(const rg_tensor *x, rg_tensor **out)
 
 /* -- Any strides ----------------------------------------------------------------------------- */
 
+/* Graphs out of files have such views, too.  A tensor without memory stands for one of any. */
+static rg_status check_reach(const rg_op *op, const rg_tensor *x, const rg_as_strided_args *args)
+{
+  const int64_t size = rg_dtype_sizes[x->_dtype];
+  int64_t low = args->offset, high = args->offset;
+  bool empty = false, far = false;
+  char a[96], b[96];
+
+  for (int64_t i = 0; i < args->shape.n; i++) {
+    int64_t reach = 0;
+
+    empty = empty || args->shape.at[i] == 0;
+    if (args->shape.at[i] < 0) {
+      return rg_fail(RG_ESHAPE, "%s: %s is no shape", op->name,
+                     rg_shape_text(args->shape.at, (int32_t)args->shape.n, a, sizeof(a)));
+    }
+    far = far || __builtin_mul_overflow(args->shape.at[i] - 1, args->stride.at[i], &reach) ||
+          __builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high);
+  }
+  if (x->_storage == NULL || empty) {
+    return RG_OK;
+  }
+  const int64_t begin = ((char *)x->_data - (char *)x->_storage->block.data) / size;
+
+  if (far || low < -begin || high >= x->_storage->bytes / size - begin) {
+    return rg_fail(RG_EARG, "%s: %s from element %lld reaches out of the memory of %s", op->name,
+                   rg_shape_text(args->shape.at, (int32_t)args->shape.n, a, sizeof(a)),
+                   rg_from_one(args->offset), rg_tensor_text(x, b, sizeof(b)));
+  }
+  return RG_OK;
+}
+
 static inline rg_status as_strided_at(const rg_op *op, const rg_tensor *x, void *given,
                                       rg_layout *at)
 {
@@ -355,6 +387,7 @@ static inline rg_status as_strided_at(const rg_op *op, const rg_tensor *x, void 
                    (long long)args->shape.n, (long long)args->stride.n,
                    rg_tensor_text(x, text, sizeof(text)));
   }
+  RG_TRY(check_reach(op, x, args));
   at->ndim = (int32_t)args->shape.n;
   at->offset = args->offset;
   at->shape = args->shape.at;

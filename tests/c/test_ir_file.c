@@ -49,13 +49,16 @@ static void test_there_and_back(void)
 static void test_views(void)
 {
   static const rg_sizes shapes[] = { { 1, { 6 } }, { 3, { 1, 3, 2 } }, { 2, { -1, 6 } } };
+  static const rg_meta metas[] = { { RG_F32, 1, { 6 } },
+                                   { RG_F32, 3, { 1, 3, 2 } },
+                                   { RG_F32, 2, { 1, 6 } } };
   sample s = sample_graph();
   rg_graph *back = NULL;
   const char *text = NULL;
 
   for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
     const rg_shape_args args = { .shape = shapes[i] };
-    const rg_meta meta = { .dtype = RG_F32, .ndim = 1, .shape = { 6 } };
+    const rg_meta meta = metas[i];
     int32_t node;
     int32_t value;
 
