@@ -17,7 +17,9 @@ end
 describe('a view in a file', function()
   it('makes the shape that its arguments say', function()
     local x = ridge.ones(2, 6)
-    local g = ridge.graph(function(a) return a:narrow(2, 2, 3):exp(), a:t():reshape(3, 4) * 2 end, x)
+    local g = ridge.graph(function(a)
+      return a:narrow(2, 2, 3):exp(), a:t():reshape(3, 4) * 2
+    end, x)
     assert.is_true(ridge.graph.parse(g:json()):same(g))
     local function refused(from, to, part)
       local e = failure(ridge.graph.parse, edited(g, from, to))
