@@ -4,6 +4,8 @@
 -- A mutant is { line, kind, from, to, text, place }: the bytes from..to of the source become text.
 -- The number of lines never changes, so that other lines keep their numbers.
 
+local equal = dofile "scripts/mutate_equal.lua"
+
 local M = {}
 
 --- The kinds of mistake, in the order in which they are told.
@@ -116,41 +118,6 @@ local function closing(words, i)
   end
 end
 
--- -- Mistakes in words ----------------------------------------------------------------------------
-
-local function is_value(word, reserved)
-  return word and (word.kind == "number" or word.kind == "text" or word.text == ")"
-    or word.text == "]" or word.kind == "name" and not reserved[word.text])
-end
-
-local function number_beside(text)
-  if text:find "^%d+$" then return text == "1" and "0" or tostring(tonumber(text) + 1) end
-  local digits, suffix = text:match "^(%d+)([uUlL]+)$"
-  if digits then return tostring(tonumber(digits) + 1) .. suffix end
-  if text:find "^%d+%.%d*[fF]?$" then return "(" .. text .. " + 1)" end
-end
-
-local function plant_words(words, language, put)
-  local other, reserved = OTHER[language], language == "lua" and LUA_WORDS or C_WORDS
-  for i, word in ipairs(words) do
-    local before, after = words[i - 1], words[i + 1]
-    -- an operator of two values has blanks on both sides; a pointer, a template, a sign has not
-    local between = before and after and is_value(before, reserved)
-      and before.to < word.from - 1 and after.from > word.to + 1
-    if between and other[word.text] then put("operator", word, word, other[word.text]) end
-    if between and NEXT[word.text] then put("off by one", word, word, NEXT[word.text]) end
-    if word.kind == "number" then
-      local text = number_beside(word.text)
-      local by_one = before and (before.text == "+" or before.text == "-") and word.text == "1"
-      if text then put(by_one and "off by one" or "constant", word, word, text) end
-    elseif word.text == "true" or word.text == "false" then
-      put("constant", word, word, word.text == "true" and "false" or "true")
-    end
-  end
-end
-
--- -- Mistakes in calls and conditions -------------------------------------------------------------
-
 -- The arguments of a call whose bracket is word i: pairs of numbers of words; and its end.
 local function arguments(words, i)
   local stop = closing(words, i)
@@ -170,6 +137,42 @@ local function arguments(words, i)
   end
   return list, stop
 end
+
+-- -- Mistakes in words ----------------------------------------------------------------------------
+
+local function is_value(word, reserved)
+  return word and (word.kind == "number" or word.kind == "text" or word.text == ")"
+    or word.text == "]" or word.kind == "name" and not reserved[word.text])
+end
+
+local function number_beside(text)
+  if text:find "^%d+$" then return text == "1" and "0" or tostring(tonumber(text) + 1) end
+  local digits, suffix = text:match "^(%d+)([uUlL]+)$"
+  if digits then return tostring(tonumber(digits) + 1) .. suffix end
+  if text:find "^%d+%.%d*[fF]?$" then return "(" .. text .. " + 1)" end
+end
+
+local function plant_words(words, language, put)
+  local other, reserved = OTHER[language], language == "lua" and LUA_WORDS or C_WORDS
+  local sizes = language == "lua" and {} or equal.sizes(words, arguments)
+  for i, word in ipairs(words) do
+    local before, after = words[i - 1], words[i + 1]
+    -- an operator of two values has blanks on both sides; a pointer, a template, a sign has not
+    local between = before and after and is_value(before, reserved)
+      and before.to < word.from - 1 and after.from > word.to + 1
+    if between and other[word.text] then put("operator", word, word, other[word.text]) end
+    if between and NEXT[word.text] then put("off by one", word, word, NEXT[word.text]) end
+    if word.kind == "number" then
+      local text = sizes[i] and equal.smaller(word.text) or number_beside(word.text)
+      local by_one = before and (before.text == "+" or before.text == "-") and word.text == "1"
+      if text then put(by_one and "off by one" or "constant", word, word, text) end
+    elseif word.text == "true" or word.text == "false" then
+      put("constant", word, word, word.text == "true" and "false" or "true")
+    end
+  end
+end
+
+-- -- Mistakes in calls and conditions -------------------------------------------------------------
 
 -- Is the name at i one that is called, not one that is declared?
 local function is_called(words, i, language)
@@ -192,10 +195,11 @@ local function plant_calls(words, language, source, put)
     local bracket = words[i + 1]
     local called = word.kind == "name" and bracket and bracket.text == "("
     if called and not reserved[word.text] and is_called(words, i, language) then
-      local list = arguments(words, i + 1)
+      local list, stop = arguments(words, i + 1)
       for k = 1, #list - 1 do
         local a, b = piece(unpack(list[k])), piece(unpack(list[k + 1]))
-        if a ~= b and not (a .. b):find "\n" then
+        local same = a == b or not lua and equal.symmetrical(words, i, k, stop)
+        if not same and not (a .. b):find "\n" then
           put("swapped", words[list[k][1]], words[list[k + 1][2]], b .. ", " .. a)
         end
       end

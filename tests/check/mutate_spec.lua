@@ -79,6 +79,51 @@ describe('a mistake planted in C', function()
     assert.same({}, told('f(a, a);', 'c', 'swapped'))
   end)
 
+  -- What changes nothing that a test could see is no mutant; a smaller one in its place is.
+  it('is less memory, never more of it', function()
+    local function constants(text)
+      return told('void f(int n)\n{\n' .. text .. '\n}\n', 'c', 'constant')
+    end
+    assert.same({ '3: 2 -> 1', '3: 7 -> 6' }, constants 'x = rg_host_alloc(2 * (size_t)n + 7);')
+    assert.same({ '3: 3 -> 2' }, constants 'x = rg_host_zeroed(p->n * 3 * sizeof(*x));')
+    assert.same({ '3: 8u -> 7u', '3: 4 -> 3' }, constants 'x = calloc(8u, n << 4);')
+    assert.same({ '3: 2 -> 3', '3: 5 -> 6', '3: 3 -> 2' },
+      constants 'x = realloc(y[2 * 5], 3 * n);') -- which block it is, and its size
+    -- a difference, a quotient or a call may make it smaller
+    assert.same({ '3: 3 -> 4', '3: 4 -> 5' }, constants 'x = malloc((n - 3) * 4);')
+    assert.same({ '3: 8 -> 9' }, constants 'x = malloc(n / 8);')
+    assert.same({ '3: 2 -> 3' }, constants 'x = malloc(g(n * 2));')
+    assert.same({ '3: 2 -> 3' }, constants 'x = other(n * 2);')
+    assert.same({ '3: 1 -> 0' }, told('void f(int n)\n{\nx = malloc(n + 1);\n}', 'c', 'off by one'))
+  end)
+
+  it('is a smaller array in a function, where nothing asks for its size', function()
+    local function constants(text) return told(text, 'c', 'constant') end
+    assert.same({ '1: 2 -> 1' }, constants 'void f(void) { const struct s *x[2]; }')
+    assert.same({ '1: 2 -> 1' }, constants 'void f(void) { if (n) { char x[2]; } }')
+    assert.same({ '1: 2 -> 3' }, constants 'void f(void) { char x[2]; g(x, sizeof(x)); }')
+    assert.same({ '1: 2 -> 3' }, constants 'void f(void) { char x[2]; g(x, sizeof x); }')
+    assert.same({ '1: 2 -> 3' }, constants 'void f(void) { char x[2]; g(x, COUNT(x)); }')
+    assert.same({ '1: 2 -> 3' }, constants 'void f(void) { static char x[2]; }')
+    assert.same({ '1: 2 -> 3' }, constants 'void f(void) { __shared__ float x[2]; }')
+    assert.same({ '1: 2 -> 3' }, constants 'void f(void) { struct { int x[2]; } y; }')
+    assert.same({ '1: 2 -> 3' }, constants 'struct s { int x[2]; };')
+    assert.same({ '1: 2 -> 3' }, constants 'int x[2];')
+    assert.same({ '1: 2 -> 3' }, constants 'void f(void) { return x[2]; }')
+    assert.same({ '1: 2 -> 3' }, constants 'void f(void) { y = x[2]; }')
+    assert.same({ '1: 2 -> 3', '1: 3 -> 4' }, constants 'void f(void) { int x[2][3]; }')
+  end)
+
+  it('is no argument that changed places where both ways are the same', function()
+    local function swapped(text) return told('void f(void) { ' .. text .. ' }', 'c', 'swapped') end
+    assert.same({}, swapped 'n = rg_max_i64(a, b);')
+    assert.same({}, swapped 'n = strcmp(a, b) == 0;')
+    assert.same({ '1: b, n -> n, b' }, swapped 'n = memcmp(a, b, n) != 0;')
+    assert.same({ '1: a, b -> b, a' }, swapped 'n = strcmp(a, b) < 0;')
+    assert.same({ '1: a, b -> b, a' }, swapped 'n = strcmp(a, b);')
+    assert.same({ '1: a, b -> b, a' }, swapped 'n = other(a, b) == 0;')
+  end)
+
   it('is a condition that is negated', function()
     assert.same({ '12: n == 7 && first -> !(n == 7 && first)' }, told(C_SOURCE, 'c', 'negated'))
   end)
