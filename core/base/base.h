@@ -31,7 +31,8 @@ enum { RG_CPU_DEVICE = 0, RG_DEVICES = 17 };
 
 /* -- Host memory ---------------------------------------------------------------- */
 
-/* malloc and free under the failure injection, for structures; NULL on failure. */
+/* malloc and free under the failure injection, for structures; NULL on failure and never else: of 0
+** bytes there is a block too. */
 void *rg_host_alloc(size_t bytes);
 void *rg_host_zeroed(size_t bytes);
 void rg_host_free(void *block);

@@ -563,8 +563,8 @@ static rg_status check_ends(checking *c)
 
 rg_status rg_graph_check(rg_graph *graph)
 {
-  size_t n_values = (size_t)rg_ir_n_values(graph) + 1;
-  size_t n_storages = (size_t)rg_ir_n_storages(graph) + 1;
+  size_t n_values = (size_t)rg_ir_n_values(graph);
+  size_t n_storages = (size_t)rg_ir_n_storages(graph);
   checking c = { .g = graph, .open = RG_IR_NONE };
   rg_status status = RG_OK;
 

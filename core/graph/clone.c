@@ -137,7 +137,7 @@ static rg_status check_inputs(const rg_graph *g)
 static rg_status take_inputs(rg_graph *g)
 {
   const int32_t n = rg_ir_n_storages(g);
-  range *all = rg_host_zeroed(((size_t)n + 1) * sizeof(*all));
+  range *all = rg_host_zeroed((size_t)n * sizeof(*all));
   rg_status status = all != NULL ? RG_OK : rg_fail(RG_ENOMEM, "plan: no memory for inputs");
 
   if (status == RG_OK) {
@@ -184,12 +184,12 @@ static rg_status take_stream(rg_graph *g, int32_t generator, int32_t *made)
 
 static rg_status take_streams(rg_graph *g)
 {
-  int32_t most = -1;
+  int32_t n = 0; /* generators */
 
   for (int32_t i = 0; i < rg_ir_n_nodes(g); i++) {
-    most = (int32_t)rg_max_i64(most, rg_ir_node_at(g, i)->generator);
+    n = (int32_t)rg_max_i64(n, rg_ir_node_at(g, i)->generator + 1);
   }
-  int32_t *made = rg_host_zeroed(((size_t)most + 2) * sizeof(*made)); /* 0: none yet */
+  int32_t *made = rg_host_zeroed((size_t)n * sizeof(*made)); /* 0: none yet */
   rg_status status = made != NULL ? RG_OK : rg_fail(RG_ENOMEM, "plan: no memory for streams");
 
   for (int32_t i = 0; i < rg_ir_n_nodes(g) && status == RG_OK; i++) {
@@ -230,7 +230,7 @@ static rg_status check_states(const rg_graph *g)
 static rg_status emit_own(rg_graph *g, rg_plan **out)
 {
   const int32_t n = rg_ir_n_outputs(g);
-  rg_tensor **outputs = rg_host_zeroed(((size_t)n + 1) * sizeof(*outputs));
+  rg_tensor **outputs = rg_host_zeroed((size_t)n * sizeof(*outputs));
   rg_status status = outputs != NULL ? RG_OK : rg_fail(RG_ENOMEM, "plan: no memory for a clone");
 
   status = status == RG_OK ? take_inputs(g) : status;

@@ -62,7 +62,7 @@ static rg_status copy_value(copying *c, int32_t from, int32_t *to)
 static rg_status copy_inputs(copying *c, const rg_ir_node *node, int32_t number)
 {
   const int32_t *in = rg_ir_inputs(c->from, node);
-  int32_t *mapped = rg_host_alloc(((size_t)node->n_in + 1) * sizeof(*mapped));
+  int32_t *mapped = rg_host_alloc((size_t)node->n_in * sizeof(*mapped));
   rg_status status = mapped != NULL ? RG_OK : rg_fail(RG_ENOMEM, "graph: no memory for a copy");
   int32_t made = RG_IR_NONE;
 
@@ -208,9 +208,9 @@ rg_status rg_graph_copy(rg_graph *graph, rg_graph **out)
   if (status != RG_OK) {
     return status;
   }
-  c.value = rg_host_zeroed(((size_t)rg_ir_n_values(graph) + 1) * sizeof(int32_t));
-  c.storage = rg_host_zeroed(((size_t)rg_ir_n_storages(graph) + 1) * sizeof(int32_t));
-  c.node = rg_host_zeroed(((size_t)rg_ir_n_nodes(graph) + 1) * sizeof(int32_t));
+  c.value = rg_host_zeroed((size_t)rg_ir_n_values(graph) * sizeof(int32_t));
+  c.storage = rg_host_zeroed((size_t)rg_ir_n_storages(graph) * sizeof(int32_t));
+  c.node = rg_host_zeroed((size_t)rg_ir_n_nodes(graph) * sizeof(int32_t));
   if (c.value == NULL || c.storage == NULL || c.node == NULL) {
     status = rg_fail(RG_ENOMEM, "graph: no memory for a copy");
   }
@@ -386,10 +386,10 @@ rg_status rg_graph_same(rg_graph *a, rg_graph *b)
   comparing c = { .a = a, .b = b };
   rg_status status = RG_OK;
 
-  c.value = rg_host_zeroed(((size_t)rg_ir_n_values(a) + 1) * sizeof(int32_t));
-  c.back = rg_host_zeroed(((size_t)rg_ir_n_values(b) + 1) * sizeof(int32_t));
-  c.storage = rg_host_zeroed(((size_t)rg_ir_n_storages(a) + 1) * sizeof(int32_t));
-  c.storage_back = rg_host_zeroed(((size_t)rg_ir_n_storages(b) + 1) * sizeof(int32_t));
+  c.value = rg_host_zeroed((size_t)rg_ir_n_values(a) * sizeof(int32_t));
+  c.back = rg_host_zeroed((size_t)rg_ir_n_values(b) * sizeof(int32_t));
+  c.storage = rg_host_zeroed((size_t)rg_ir_n_storages(a) * sizeof(int32_t));
+  c.storage_back = rg_host_zeroed((size_t)rg_ir_n_storages(b) * sizeof(int32_t));
   if (c.value == NULL || c.back == NULL || c.storage == NULL || c.storage_back == NULL) {
     status = rg_fail(RG_ENOMEM, "graph: no memory to compare it");
   }

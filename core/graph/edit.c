@@ -21,7 +21,7 @@ typedef struct ordering {
   rg_graph *g;
   waiting before;
   waiting after;
-  int32_t *stack; /* nodes that are to be placed: first what stands before them */
+  int32_t *stack; /* nodes that are to be placed, each once: first what stands before them */
   bool *ready;    /* of the stack: that has been */
   int32_t n_stack;
   int32_t *open; /* compounds whose body is being placed, and where it ends in the old order */
@@ -33,7 +33,7 @@ typedef struct ordering {
 
 static rg_status numbers(int32_t **out, int32_t n)
 {
-  *out = rg_host_zeroed(((size_t)n + 1) * sizeof(**out));
+  *out = rg_host_zeroed((size_t)n * sizeof(**out));
   return *out != NULL ? RG_OK : rg_ir_no_memory();
 }
 
@@ -42,7 +42,7 @@ static rg_status wait_lists(const rg_graph *g, bool after, waiting *w)
 {
   int32_t n = g->node.n;
 
-  RG_TRY(numbers(&w->from, n + 1));
+  RG_TRY(numbers(&w->from, n + 2));
   RG_TRY(numbers(&w->node, g->pending.n));
   for (int32_t i = 0; i < g->pending.n; i++) {
     const rg_ir_pending *p = RG_IR_AT(g->pending, rg_ir_pending, i);
@@ -116,11 +116,11 @@ static rg_status ordering_new(ordering *o)
 
   RG_TRY(wait_lists(o->g, false, &o->before));
   RG_TRY(wait_lists(o->g, true, &o->after));
-  RG_TRY(numbers(&o->stack, 2 * n));
+  RG_TRY(numbers(&o->stack, n));
   RG_TRY(numbers(&o->open, n));
   RG_TRY(numbers(&o->end, n));
   RG_TRY(numbers(&o->order, n));
-  o->ready = rg_host_zeroed(2 * (size_t)n + 1);
+  o->ready = rg_host_zeroed((size_t)n);
   RG_TRY(o->ready != NULL ? RG_OK : rg_ir_no_memory());
   return rg_ir_reserve(&o->g->body, n - o->g->body.n, sizeof(int32_t));
 }
@@ -490,7 +490,7 @@ rg_status rg_ir_number_versions(rg_graph *g)
   int32_t n;
 
   RG_TRY(rg_ir_order(g, &order, NULL, &n));
-  int32_t *old = rg_host_zeroed(((size_t)g->storage.n + 1) * sizeof(*old)); /* version as of now */
+  int32_t *old = rg_host_zeroed((size_t)g->storage.n * sizeof(*old)); /* version as of now */
 
   if (old == NULL) {
     return rg_ir_no_memory();

@@ -440,9 +440,9 @@ static rg_status emit_outputs(emitting *e)
 
 static rg_status emitting_new(emitting *e)
 {
-  const size_t n_values = (size_t)rg_ir_n_values(e->g) + 1;
-  size_t n_in = 1;
-  size_t n_args = 1;
+  const size_t n_values = (size_t)rg_ir_n_values(e->g);
+  size_t n_in = 0;
+  size_t n_args = 0;
 
   RG_TRY(rg_ir_order(e->g, &e->order, &e->body, &e->n));
   for (int32_t i = 0; i < e->n; i++) {
@@ -454,12 +454,12 @@ static rg_status emitting_new(emitting *e)
   }
   e->at = rg_host_zeroed(n_values * sizeof(rg_tensor *));
   e->last = rg_host_zeroed(n_values * sizeof(int32_t));
-  e->into = rg_host_zeroed(((size_t)rg_ir_n_storages(e->g) + 1) * sizeof(rg_tensor *));
+  e->into = rg_host_zeroed((size_t)rg_ir_n_storages(e->g) * sizeof(rg_tensor *));
   e->in = rg_host_zeroed(n_in * sizeof(rg_tensor *));
   e->args = rg_host_zeroed((size_t)rg_round_up((int64_t)n_args, RG_CALL_ALIGN));
-  e->out = rg_host_zeroed(((size_t)rg_ir_n_outputs(e->g) + 1) * sizeof(rg_tensor *));
-  e->derived = rg_host_zeroed((size_t)rg_ir_n_nodes(e->g) + 1);
-  e->drew = rg_host_zeroed(((size_t)rg_ir_n_draws(e->g) + 1) * sizeof(step *));
+  e->out = rg_host_zeroed((size_t)rg_ir_n_outputs(e->g) * sizeof(rg_tensor *));
+  e->derived = rg_host_zeroed((size_t)rg_ir_n_nodes(e->g));
+  e->drew = rg_host_zeroed((size_t)rg_ir_n_draws(e->g) * sizeof(step *));
   if (e->at == NULL || e->last == NULL || e->into == NULL || e->in == NULL || e->args == NULL ||
       e->out == NULL || e->drew == NULL || e->derived == NULL) {
     return rg_fail(RG_ENOMEM, "graph: no memory to make a plan of it");

@@ -69,8 +69,8 @@ rg_status rg_ir_infer(const rg_graph *g, const rg_op *op, const int32_t *in, int
                       const void *args, int32_t autocast, rg_call *call)
 {
   int32_t n = (int32_t)rg_max_i64(n_in, op->n_inputs); /* a record reads all its inputs */
-  rg_tensor *x = rg_host_zeroed(((size_t)n + 1) * sizeof(*x));
-  const rg_tensor **xs = rg_host_zeroed(((size_t)n + 1) * sizeof(*xs));
+  rg_tensor *x = rg_host_zeroed((size_t)n * sizeof(*x));
+  const rg_tensor **xs = rg_host_zeroed((size_t)n * sizeof(*xs));
   rg_status status = x != NULL && xs != NULL ? RG_OK : rg_fail(RG_ENOMEM, "graph: no memory");
 
   *call =

@@ -163,7 +163,7 @@ static rg_status add_modes(recording *r, const rg_call *call, int32_t *out)
 static rg_status add_node(recording *r, const rg_call *call, int32_t *out)
 {
   rg_cost cost = call->op->cost != NULL ? call->op->cost(call) : (rg_cost){ 0 };
-  int32_t *in = rg_host_alloc(((size_t)call->n_in + 1) * sizeof(*in));
+  int32_t *in = rg_host_alloc((size_t)call->n_in * sizeof(*in));
   rg_status status = in != NULL ? RG_OK : rg_fail(RG_ENOMEM, "graph: no memory for a node");
   int32_t modes = 0;
   int32_t generator = 0;

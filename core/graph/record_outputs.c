@@ -88,7 +88,7 @@ rg_status rg_record_kept(void)
     return rg_fail(RG_ECAPTURE, "graph: nothing is recorded");
   }
   const int32_t n = rg_ir_n_storages(now->g);
-  const stored **kept = rg_host_zeroed(((size_t)n + 1) * sizeof(*kept));
+  const stored **kept = rg_host_zeroed((size_t)n * sizeof(*kept));
   rg_status status = kept != NULL ? RG_OK : rg_fail(RG_ENOMEM, "graph: no memory for outputs");
 
   for (int32_t i = 0; kept != NULL && i < rg_seen_buckets(&now->storages); i++) {

@@ -232,7 +232,7 @@ static rg_status visit_all(site *s)
   int32_t n;
 
   RG_TRY(rg_ir_order(s->g, &s->order, &s->body, &n));
-  int32_t *gone = rg_host_alloc((2 * (size_t)n + 1) * sizeof(*gone));
+  int32_t *gone = rg_host_alloc(2 * (size_t)n * sizeof(*gone));
   rg_status status = gone != NULL ? RG_OK : rg_fail(RG_ENOMEM, "graph: no memory to fold norms");
 
   for (int32_t i = 0; i < n && status == RG_OK; i++) {

@@ -90,11 +90,11 @@ static void spread(liveness *l)
 
 rg_status rg_pass_dead(rg_graph *g)
 {
-  size_t n = (size_t)rg_ir_n_nodes(g) + 1;
+  size_t n = (size_t)rg_ir_n_nodes(g);
   liveness l = { .g = g };
   rg_status status;
 
-  l.outside = rg_host_zeroed((size_t)rg_ir_n_storages(g) + 1);
+  l.outside = rg_host_zeroed((size_t)rg_ir_n_storages(g));
   l.live = rg_host_zeroed(n);
   l.stack = rg_host_alloc(n * sizeof(*l.stack));
   if (l.outside == NULL || l.live == NULL || l.stack == NULL) {

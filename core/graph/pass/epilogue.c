@@ -336,14 +336,14 @@ rg_status rg_pass_epilogue(rg_graph *g)
 
   RG_TRY(rg_ir_order(g, &order, NULL, &n));
   /* each node is fused once at most, and three take its place */
-  const size_t most = (size_t)rg_ir_n_nodes(g) + 3 * (size_t)n + 1;
-  const size_t n_storages = (size_t)rg_ir_n_storages(g) + 3 * (size_t)n + 1;
+  const size_t most = (size_t)rg_ir_n_nodes(g) + 3 * (size_t)n;
+  const size_t n_storages = (size_t)rg_ir_n_storages(g) + 3 * (size_t)n;
   fusion f = { .g = g };
   rg_status status;
 
   f.position = rg_host_zeroed(most * sizeof(int32_t));
   f.written = rg_host_alloc(n_storages * sizeof(int32_t));
-  f.gone = rg_host_alloc(2 * ((size_t)n + 1) * sizeof(int32_t));
+  f.gone = rg_host_alloc(2 * (size_t)n * sizeof(int32_t));
   if (f.position == NULL || f.written == NULL || f.gone == NULL) {
     status = rg_fail(RG_ENOMEM, "graph: no memory to fuse epilogues");
   } else {

@@ -305,8 +305,8 @@ rg_status rg_pass_fuse(rg_graph *g)
 
   RG_TRY(rg_ir_order(g, &order, NULL, &n));
   /* what is made is one node in the place of two or more, and as many values */
-  const size_t n_nodes = 2 * (size_t)rg_ir_n_nodes(g) + 1;
-  const size_t n_values = 2 * (size_t)rg_ir_n_values(g) + 1;
+  const size_t n_nodes = 2 * (size_t)rg_ir_n_nodes(g);
+  const size_t n_values = 2 * (size_t)rg_ir_n_values(g);
   const size_t n_storages = (size_t)rg_ir_n_storages(g) + n_values;
   rg_fusing f = { .g = g };
   rg_status status;

@@ -110,8 +110,8 @@ rg_status rg_layouts_new(rg_layouts *l, rg_graph *g)
 
   *l = (rg_layouts){ .g = g, .n = rg_ir_n_values(g) };
   RG_TRY(rg_ir_order(g, &order, NULL, &n));
-  l->stride = rg_host_zeroed(((size_t)l->n + 1) * sizeof(*l->stride));
-  l->contiguous = rg_host_zeroed((size_t)l->n + 1);
+  l->stride = rg_host_zeroed((size_t)l->n * sizeof(*l->stride));
+  l->contiguous = rg_host_zeroed((size_t)l->n);
   if (l->stride == NULL || l->contiguous == NULL) {
     return rg_fail(RG_ENOMEM, "graph: no memory for the layouts of its values");
   }

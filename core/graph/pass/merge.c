@@ -28,7 +28,7 @@ static rg_status marks(bool **out, size_t n)
 
 rg_status rg_merge_begin(rg_merge *m, rg_graph *g)
 {
-  size_t n = (size_t)rg_ir_n_storages(g) + 1;
+  size_t n = (size_t)rg_ir_n_storages(g);
 
   *m = (rg_merge){ .g = g };
   RG_TRY(numbers(&m->into, n, 0xff));
@@ -36,7 +36,7 @@ rg_status rg_merge_begin(rg_merge *m, rg_graph *g)
   RG_TRY(numbers(&m->last, n, 0));
   RG_TRY(numbers(&m->n_outputs, n, 0));
   RG_TRY(marks(&m->outside, n));
-  RG_TRY(marks(&m->gone, (size_t)rg_ir_n_nodes(g) + 1));
+  RG_TRY(marks(&m->gone, (size_t)rg_ir_n_nodes(g)));
   for (int32_t i = 0; i < rg_ir_n_values(g); i++) {
     const rg_ir_value *v = rg_ir_value_at(g, i);
 
