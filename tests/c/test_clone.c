@@ -340,6 +340,79 @@ static void test_windows(void)
   rg_tensor_release(all);
 }
 
+/* -- Random numbers ---------------------------------------------------------------------------- */
+
+/* The finalizer of SplitMix64, as Steele, Lea and Flood give it. */
+static uint64_t finalized(uint64_t z)
+{
+  z ^= z >> 30;
+  z *= 0xbf58476d1ce4e5b9u;
+  z ^= z >> 27;
+  z *= 0x94d049bb133111ebu;
+  z ^= z >> 31;
+  return z;
+}
+
+/* The stream that a clone has in the place of one. */
+static rg_generator *stream_of(const rg_generator *g)
+{
+  rg_generator *stream;
+
+  must(rg_generator_new(
+      finalized(rg_generator_seed(g) + finalized(rg_generator_offset(g) + 1)) >> 11, &stream));
+  return stream;
+}
+
+/* A clone draws from streams of its own, one for each that its plan has: their seeds are what the
+** plan's streams would have drawn next, and so are the same wherever the program runs again. */
+static void test_streams(void)
+{
+  enum { DRAWS = 4, STREAMS = 2 };
+  static const int32_t from[DRAWS] = { 0, 1, 0, 1 };
+  rg_generator *stream[STREAMS];
+  rg_generator *own[STREAMS];
+  rg_tensor *y[DRAWS];
+  rg_tensor *want;
+  rg_graph *g;
+  rg_plan *clone;
+
+  for (int32_t i = 0; i < STREAMS; i++) {
+    must(rg_generator_new(41 + (uint64_t)i, &stream[i]));
+  }
+  must(rg_capture_begin());
+  must(rg_record_begin(0));
+  for (int32_t i = 0; i < DRAWS; i++) {
+    must(rg_empty(RG_F32, RG_CPU, SHAPE(ROWS, SIZE), 2, &y[i]));
+    must(rg_uniform_(y[i], 0, 1, stream[from[i]]));
+    must(rg_record_output(y[i], RG_OUTPUT_RETURNED, "y"));
+  }
+  must(rg_record_end(&g));
+  rg_capture_cancel();
+  for (int32_t i = 0; i < DRAWS; i++) {
+    rg_tensor_release(y[i]);
+  }
+  rg_plan *plan = plan_of(g);
+
+  for (int32_t i = 0; i < STREAMS; i++) {
+    own[i] = stream_of(stream[i]);
+  }
+  must(rg_plan_clone(plan, &clone));
+  must(rg_plan_replay(clone, 1));
+  must(rg_empty(RG_F32, RG_CPU, SHAPE(ROWS, SIZE), 2, &want));
+  for (int32_t i = 0; i < DRAWS; i++) {
+    must(rg_uniform_(want, 0, 1, own[from[i]]));
+    ok(memcmp(want->_data, rg_plan_output(clone, i)->_data, ROWS * SIZE * sizeof(float)) == 0,
+       "a clone draws what its own stream gives");
+  }
+  rg_tensor_release(want);
+  rg_plan_release(plan);
+  rg_plan_release(clone);
+  for (int32_t i = 0; i < STREAMS; i++) {
+    rg_generator_release(own[i]);
+    rg_generator_release(stream[i]);
+  }
+}
+
 static void test_refusals(void)
 {
   rg_tensor *x = drawn(ROWS, SIZE, 1);
@@ -376,6 +449,7 @@ int main(void)
   test_made_side_by_side();
   test_shared();
   test_windows();
+  test_streams();
   test_refusals();
   return done();
 }

@@ -127,6 +127,7 @@ static void test_steps(void)
   is_status(rg_plan_step_names(NULL, names, 1), RG_EARG, "of no plan");
   ok(SAYS("steps of no plan"), "as it says");
   is_status(rg_plan_step_names(plan, NULL, 1), RG_EARG, "into nothing");
+  is_status(rg_plan_step_names(plan, NULL, 0), RG_OK, "none of them into nothing");
   is_status(rg_plan_step_names(plan, names, -1), RG_EARG, "a negative number of them");
   ok(facts.flops >= 100 && facts.bytes >= 800, "what it costs at best");
   is_int(facts.buffer_bytes, 2 * 448, "its buffers: y, and scratch that then becomes z");

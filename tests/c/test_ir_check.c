@@ -56,6 +56,11 @@ MISTAKE(use_slot, use_of(s)->slot = 1)
 MISTAKE(use_node, use_of(s)->node = producer(s->g, s->sum))
 MISTAKE(use_output, use_of(s)->node = RG_IR_NONE)
 MISTAKE(use_behind, use_of(s)->node = rg_ir_n_nodes(s->g))
+MISTAKE(use_end, { /* behind it stands what the next node reads, which is the same value */
+  rg_ir_use *use = (rg_ir_use *)(uintptr_t)rg_ir_uses(s->g, VALUE(dropped));
+
+  use->slot = rg_ir_node_at(s->g, use->node)->n_in + rg_ir_node_at(s->g, use->node)->n_out;
+})
 MISTAKE(gone, VALUE(w)->removed = true)
 MISTAKE(elsewhere, VALUE(w)->device = 1)
 MISTAKE(made_elsewhere, VALUE(y)->device = 1)
@@ -68,6 +73,7 @@ MISTAKE(over_other_storage, VALUE(over)->was = s->y)
 MISTAKE(skipped_version, VALUE(over)->version = 2)
 MISTAKE(no_write, VALUE(over)->was = -1)
 MISTAKE(shared_storage, VALUE(dropped)->storage = VALUE(y)->storage)
+MISTAKE(outside_storage, VALUE(dropped)->storage = VALUE(w)->storage)
 MISTAKE(new_version, VALUE(y)->version = 1)
 MISTAKE(extra, {
   int32_t value;
@@ -153,6 +159,7 @@ static const mistake mistakes[] = {
   { "%0 says that node 7 needs it at 0, which does not", use_node },
   { "%0 says that node -1 needs it at 0, which does not", use_output },
   { "%0 says that node 9 needs it at 0, which does not", use_behind },
+  { "%6 says that node 4 needs it at 2, which does not", use_end },
   { "version -1, which is none", no_version },
   { "%0 has 9 axes", many_axes },
   { "of type 77", no_type },
@@ -178,6 +185,7 @@ static const mistake mistakes[] = {
     skipped_version },
   { "makes %5 in storage 4, which was there, and does not write it", no_write },
   { "makes %6 in storage 3, which was there, and does not write it", shared_storage },
+  { "makes %6 in storage 1, which was there, and does not write it", outside_storage },
   { "makes %3, version 1 of a storage at version 0, and does not write it", new_version },
   { "makes %11, which is neither a result nor written over another value", extra },
   { "node 9 (add) writes over %0, which was there before and is no state", no_state },

@@ -162,6 +162,8 @@ static void test_links(void)
   says(false, &arg, &args,
        "[{\"op\": \"act_back\", \"type\": \"f32\", \"with\": 1, \"act\": \"gelu\"}]");
   says(true, &arg, &args, "[act_back(v, #2, \"gelu\")]");
+  l->act = RG_ACT_COUNT; /* none that there is */
+  says(false, &arg, &args, "[{\"op\": \"act_back\", \"type\": \"f32\", \"with\": 1}]");
   LINK(RG_FUSED_CAST, .load = RG_FUSED_NONE, .with = RG_FUSED_NONE, .store = RG_FUSED_NONE);
   args.links.n = 2;
   args.links.at[1] = nothing;

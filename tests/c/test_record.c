@@ -106,6 +106,42 @@ static void test_views(void)
   rg_tensor_release(y);
 }
 
+/* Views of as many axes as there can be: what differs in the last one alone is another one. */
+static void test_axes(void)
+{
+  rg_tensor *x = filled(SHAPE(2, 1, 1, 1, 1, 1, 1, 4), RG_MAX_DIMS, 1);
+  rg_tensor *half[2] = { NULL };
+  rg_tensor *again = NULL;
+  rg_tensor *y[3] = { NULL };
+  rg_tensor *sum = NULL;
+
+  begin();
+  is_status(rg_narrow(x, 7, 0, 2, 1, &half[0]), RG_OK, "every number of the first half");
+  is_status(rg_narrow(x, 7, 0, 2, 2, &half[1]), RG_OK, "every second of all");
+  is_status(rg_narrow(x, 7, 0, 2, 2, &again), RG_OK, "and again");
+  is_status(rg_exp(half[0], &y[0]), RG_OK, "read");
+  is_status(rg_exp(half[1], &y[1]), RG_OK, "read");
+  is_status(rg_exp(again, &y[2]), RG_OK, "read");
+  is_status(rg_add(y[0], y[1], &sum), RG_OK, "both");
+  rg_graph *g = end(sum);
+
+  const int32_t in[3] = { rg_ir_inputs(g, rg_ir_node_at(g, 3))[0],
+                          rg_ir_inputs(g, rg_ir_node_at(g, 4))[0],
+                          rg_ir_inputs(g, rg_ir_node_at(g, 5))[0] };
+
+  is_named(g, "narrow narrow narrow exp exp exp add", "seven nodes");
+  ok(in[0] != in[1], "two views of eight axes that differ in the last stride are two values");
+  is_status(rg_graph_check(g), RG_OK, "of a graph that is whole");
+  rg_graph_release(g);
+  rg_tensor_release(x);
+  rg_tensor_release(again);
+  rg_tensor_release(sum);
+  for (int32_t i = 0; i < 3; i++) {
+    rg_tensor_release(y[i]);
+    rg_tensor_release(i < 2 ? half[i] : NULL);
+  }
+}
+
 /* A write through one view is a write of all. */
 static void test_writes(void)
 {
@@ -418,6 +454,7 @@ static void test_plain_modes(void)
 int main(void)
 {
   test_views();
+  test_axes();
   test_writes();
   test_unwritten();
   test_bodies();

@@ -391,6 +391,39 @@ static void test_shapes(void)
   rg_tensor_release(y);
 }
 
+/* What ran a product is told of a call that is captured, of one that is not, and of its step. */
+static void test_paths(void)
+{
+  const int64_t shape[2] = { 24, 24 };
+  const char *path[3] = { "", "", "" };
+  rg_tensor *x = NULL;
+  rg_tensor *y = NULL;
+  rg_plan *plan = NULL;
+  rg_happening e = { 0 };
+  int32_t a = opened(OP | STEP, 0, 10);
+
+  is_status(rg_empty(RG_F32, RG_CPU, shape, 2, &x), RG_OK, "a matrix");
+  is_status(rg_fill_(x, 1), RG_OK, "of ones");
+  for (int i = 0; i < 3; i++) {
+    is_status(i == 1 ? rg_capture_begin() : RG_OK, RG_OK, "a capture, or none");
+    is_status(i < 2 ? rg_matmul(x, x, &y) : rg_plan_replay(plan, 1), RG_OK, "a product");
+    is_status(i == 1 ? rg_capture_end(&plan) : RG_OK, RG_OK, "its end");
+    (void)read_all(a, &e);
+    path[i] = e.path;
+    ok(strcmp(e.name, "matmul") == 0 && e.kind == (i < 2 ? RG_EVENT_OP : RG_EVENT_STEP),
+       "is heard");
+    if (i < 2) {
+      rg_tensor_release(y);
+    }
+  }
+  ok(path[0][0] != '\0', "what ran it has a name");
+  ok(strcmp(path[1], path[0]) == 0, "the same where it is captured");
+  ok(strcmp(path[2], path[0]) == 0, "and where it is replayed");
+  rg_reader_close(a);
+  rg_plan_release(plan);
+  rg_tensor_release(x);
+}
+
 int main(void)
 {
   test_hearing();
@@ -404,5 +437,6 @@ int main(void)
   test_first_step();
   test_memory();
   test_shapes();
+  test_paths();
   return done();
 }
