@@ -64,7 +64,7 @@ static rg_status renew(recording *r, stored *s, seen *v)
   if (rg_ir_value_at(r->g, v->value)->version == s->version) {
     return RG_OK;
   }
-  return rg_ir_output_add(r->g, s->writer, &meta, v->at._device, s->number, s->version, v->value,
+  return rg_ir_output_add(r->g, s->wrote, &meta, v->at._device, s->number, s->version, v->value,
                           &v->value);
 }
 
@@ -80,7 +80,6 @@ static rg_status unwritten(recording *r, stored *s, const rg_tensor *x)
   RG_TRY(rg_ir_output_add(r->g, node, &args.meta, x->_device, s->number, s->version, RG_IR_NONE,
                           &value));
   rg_ir_results_end(r->g, node);
-  s->writer = node;
   return rg_seen_set(s, x, value);
 }
 
@@ -225,8 +224,6 @@ static rg_status write(recording *r, int32_t node, const rg_tensor *x, int32_t w
     s->wrote = node;
   }
   RG_TRY(rg_ir_output_add(r->g, node, &meta, x->_device, s->number, s->version, was, &value));
-  s->writer = node;
-  s->counted = rg_storage_version(s->storage);
   return rg_seen_set(s, x, value);
 }
 
@@ -241,7 +238,6 @@ static rg_status add_result(recording *r, int32_t node, const rg_tensor *x, int3
   }
   if (s == NULL) {
     RG_TRY(add_storage(r, rg_storage_root(x->_storage), &s));
-    s->writer = node;
   }
   RG_TRY(
       rg_ir_output_add(r->g, node, &meta, x->_device, s->number, s->version, RG_IR_NONE, &value));

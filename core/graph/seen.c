@@ -62,7 +62,6 @@ rg_status rg_seen_add(rg_seen_storages *all, rg_storage *storage, stored **out)
   all->n++;
   rg_storage_hold(storage);
   s->storage = storage;
-  s->writer = RG_IR_NONE;
   s->wrote = RG_IR_NONE;
   s->first = RG_IR_NONE;
   s->counted = rg_storage_version(storage);

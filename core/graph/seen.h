@@ -22,8 +22,7 @@ typedef struct stored {
   seen *views; /* the newest first */
   int32_t number;
   int32_t version; /* of the graph */
-  int32_t writer;  /* node that wrote it; RG_IR_NONE: none yet */
-  int32_t wrote;   /* node that wrote over what was there; RG_IR_NONE: none yet */
+  int32_t wrote;   /* node that wrote over what was there last; RG_IR_NONE: none yet */
   int32_t first;   /* value that no node makes; RG_IR_NONE: it is the recording's own */
   int32_t output;  /* the first output in it, from 1; 0: none yet */
   uint64_t counted;
