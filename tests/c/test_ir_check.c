@@ -332,6 +332,7 @@ static rg_status life(void)
   static const char zero[64];
   const rg_meta meta = { .dtype = RG_F32, .ndim = 1, .shape = { 4 } };
   rg_graph *g = NULL;
+  rg_graph *back = NULL;
   rg_graph *copy = NULL;
   const char *text;
   int32_t x = 0;
@@ -376,7 +377,10 @@ static rg_status life(void)
   if (copy != NULL) {
     DO(rg_graph_same(g, copy));
     DO(rg_graph_print(copy, &text));
+    DO(rg_graph_json(copy, &text));
+    DO(rg_graph_parse(text, (int64_t)strlen(text), &back));
   }
+  rg_graph_release(back);
   rg_graph_release(copy);
   rg_graph_release(g);
   return status;
@@ -396,6 +400,7 @@ static void test_memory(void)
     status = life();
     wrong += status != RG_OK && status != RG_ENOMEM;
   } while (status != RG_OK && n < 100000);
+  ok(rg_alloc_injected(), "what went well was refused nothing");
   rg_alloc_fail_at(0);
   is_int(wrong, 0, "each refusal is told as what it is");
   ok(n > 50 && status == RG_OK, "for every allocation");

@@ -37,6 +37,9 @@ static void test_there_and_back(void)
          NULL,
      "a line a node");
   is_status(rg_graph_copy(back, &again), RG_OK, "which can be copied");
+  for (int32_t i = 0; i < rg_ir_n_nodes(back); i++) {
+    ok(rg_ir_node_at(back, i)->complete, "whatever came behind its results is written over");
+  }
   for (int32_t i = 0; i < rg_ir_n_nodes(s.g); i++) { /* a copy keeps the numbers of the nodes */
     is_int(rg_ir_node_at(again, i)->generator, rg_ir_node_at(back, i)->generator, "generators too");
   }
@@ -189,6 +192,62 @@ static const struct {
   { NODES "{\"op\": \"adam_step\", \"in\": [0,0,0,0,0,0,0], \"out\": [], \"args\": {\"n\": 0",
     "expected" },
 };
+
+/* Every whole number that a file may hold, behind the value or the node it is said of. */
+static const struct {
+  const char *text;
+  int64_t least;
+  int64_t most;
+} borders[] = {
+  { "{\"ridge_graph\": ", 1, 1 },
+  { VALUES "{\"id\": ", 0, 0 },
+  { VALUES X ", {\"id\": ", 1, 1 },
+  { VALUES "{\"storage\": ", 0, 0 },
+  { VALUES X ", {\"storage\": ", 0, 1 },
+  { VALUES "{\"version\": ", 0, 1073741823 },
+  { VALUES X ", {\"was\": ", 0, 0 },
+  { VALUES X ", " Y ", {\"was\": ", 0, 1 },
+  { NODES "{\"op\": \"relu\", \"in\": [", 0, 1 },
+  { NODES "{\"op\": \"relu\", \"out\": [", 0, 1 },
+  { NODES "{\"op\": \"relu\", \"layout\": ", 0, 1 },
+  { NODES "{\"op\": \"relu\", \"vendor\": ", 0, 1 },
+  { NODES "{\"op\": \"relu\", \"autotune\": ", 0, 2 },
+  { NODES "{\"op\": \"relu\", \"deterministic\": ", 0, 1 },
+  { NODES "{\"op\": \"relu\", \"tf32\": ", 0, 1 },
+  { NODES "{\"op\": \"relu\", \"recomputed\": ", 1, 1 },
+  { NODES "{\"op\": \"fill\", \"unwritten\": ", 1, 1 },
+  { NODES "{\"op\": \"relu\", \"results\": ", 0, 2147483647 },
+  { NODES "{\"op\": \"relu\", \"body\": ", 0, 2147483647 },
+  { NODES "{\"op\": \"relu\", \"repeats\": ", 0, 2147483647 },
+  { NODES "{\"op\": \"relu\", \"generator\": ", 1, 1000 },
+  { NODES RELU "], \"inputs\": [", 0, 1 },
+  { NODES RELU "], \"inputs\": [0], \"states\": [", 0, 1 },
+  { NODES RELU "], \"inputs\": [0], \"states\": [], \"outputs\": [{\"value\": ", 0, 1 },
+};
+
+static void test_borders(void)
+{
+  for (size_t i = 0; i < sizeof(borders) / sizeof(borders[0]); i++) {
+    const int64_t least = borders[i].least;
+    const int64_t most = borders[i].most;
+    const int64_t numbers[] = { least - 1, least, most, most + 1 };
+
+    for (size_t k = 0; k < 4; k++) {
+      char text[512];
+      char says[80];
+      rg_graph *g;
+      const bool within = k == 1 || k == 2;
+
+      (void)snprintf(text, sizeof(text), "%s%lld ", borders[i].text, (long long)numbers[k]);
+      (void)snprintf(says, sizeof(says), "%lld is not in %lld .. %lld", (long long)numbers[k],
+                     (long long)least, (long long)most);
+      is_status(parsed(text, &g), RG_EFORMAT, "a text that is cut off");
+      if (!ok(SAYS(within ? "and there is its end" : says), says)) {
+        printf("#   of %s, got %s\n", text, rg_error_message());
+      }
+    }
+  }
+}
 
 static void test_hostile(void)
 {
@@ -427,6 +486,7 @@ int main(void)
   test_views();
   test_numbers();
   test_hostile();
+  test_borders();
   test_fields();
   test_nested();
   test_lists();

@@ -181,9 +181,12 @@ static void test_repeats(void)
 static void test_begins(void)
 {
   pair p = pair_of(false, &rg_op_gelu);
+  const char *text = NULL;
   int32_t node;
 
-  must(rg_ir_node_add(p.g, &rg_op_relu, &p.x, 1, NULL, &node));
+  must(rg_ir_node_add(p.g, &rg_op_neg, &p.x, 1, NULL, &node));
+  must(rg_graph_print(p.g, &text));
+  ok(strstr(text, "\n  neg(%0)\n") != NULL, "what makes nothing is printed as a call");
   const rg_graph_modes *modes = rg_ir_modes_of(p.g, rg_ir_node_at(p.g, node)->modes);
 
   ok(modes->compute == -1 && modes->weight_cast == -1 && modes->autocast == -1,
