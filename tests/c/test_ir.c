@@ -185,6 +185,10 @@ static void test_remove(void)
   is_status(rg_graph_check(s.g), RG_OK, "which is read");
   is_int(rg_ir_outputs(s.g, rg_ir_node_at(s.g, s.compound))[0],
          rg_ir_outputs(s.g, rg_ir_node_at(s.g, tanh))[0], "and handed out");
+  rg_ir_node_at(s.g, producer(s.g, s.inner))->draw = 1;
+  ok(rg_graph_remove(s.g, s.compound) == RG_EARG && SAYS("node 5 (neg) draws"),
+     "not where its body draws");
+  rg_ir_node_at(s.g, producer(s.g, s.inner))->draw = -1;
   is_status(rg_graph_remove(s.g, s.compound), RG_OK, "now it goes, with its body");
   ok(is_named(s.g, "linear gelu relu dropout tanh add add"), "all of it");
   is_status(rg_graph_check(s.g), RG_OK, "whole");

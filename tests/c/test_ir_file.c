@@ -134,6 +134,7 @@ static const struct {
   { VALUES "{\"id\": 99999999999999999999", "no whole number" },
   { VALUES "{\"kind\": \"tensor\"", "there is no kind of value 'tensor'" },
   { VALUES "{\"type\": \"f31[2]\"", "there is no type 'f31'" },
+  { VALUES "{\"type\": \"?[2]\"", "there is no type '?'" },
   { VALUES "{\"type\": \"f32\"", "no type with a shape" },
   { VALUES "{\"type\": \"f32[-1]\"", "no shape" },
   { VALUES "{\"type\": \"f32[2,]\"", "no shape" },
