@@ -5,7 +5,8 @@
 --
 --   * memory that is asked for and is larger: what is behind the part in use is never looked at.
 --     A smaller one is planted in its place, since the address sanitizer shows that.
---   * an automatic array that is larger, unless its size is asked for (sizeof) anywhere in the file
+--   * an automatic array that is larger, unless its size is asked for (sizeof) anywhere in the file;
+--     not in CUDA, where a template may be told it
 --   * arguments of a function that is symmetrical in them, changed for each other
 --
 -- Each rule holds for what it is sure of, and anything else is planted as before: a number in an
@@ -40,8 +41,9 @@ end
 --- of what gives memory.
 ---@param words table[] of a source of C
 ---@param arguments function the arguments of a call, by the number of its bracket
+---@param arrays boolean of automatic arrays too
 ---@return table set by number of word
-function M.sizes(words, arguments)
+function M.sizes(words, arguments, arrays)
   local set = {}
   for i, word in ipairs(words) do
     local first = ALLOCATORS[word.text]
@@ -53,7 +55,7 @@ function M.sizes(words, arguments)
       end
     end
   end
-  M.arrays(words, set)
+  if arrays then M.arrays(words, set) end
   return set
 end
 

@@ -152,9 +152,9 @@ local function number_beside(text)
   if text:find "^%d+%.%d*[fF]?$" then return "(" .. text .. " + 1)" end
 end
 
-local function plant_words(words, language, put)
+local function plant_words(words, language, put, arrays)
   local other, reserved = OTHER[language], language == "lua" and LUA_WORDS or C_WORDS
-  local sizes = language == "lua" and {} or equal.sizes(words, arguments)
+  local sizes = language == "lua" and {} or equal.sizes(words, arguments, arrays)
   for i, word in ipairs(words) do
     local before, after = words[i - 1], words[i + 1]
     -- an operator of two values has blanks on both sides; a pointer, a template, a sign has not
@@ -376,7 +376,7 @@ function M.mutants(source, language)
     list[#list + 1] = { kind = kind, line = first.line, from = first.from, to = last.to,
       text = text }
   end
-  plant_words(words, lua and "lua" or "c", put)
+  plant_words(words, lua and "lua" or "c", put, language == "c")
   plant_calls(words, lua and "lua" or "c", source, put)
   if lua then plant_drops_lua(words, source, put) else plant_drops_c(words, put) end
   local blocks = lua and blocks_of(words)

@@ -306,6 +306,15 @@ static void test_refused(void)
   begin();
   plan = rg_capture_swap(NULL);
   is_status(rg_exp(x, &y), RG_OK, "a call while the capture is set aside");
+  rg_tensor *matrix = filled(SHAPE(2, 3), 2, 1);
+  rg_tensor *turned = NULL;
+  rg_tensor *flat = NULL;
+
+  is_status(rg_transpose(matrix, 0, 1, &turned), RG_OK, "a view");
+  is_status(rg_reshape(turned, SHAPE(6), 1, &flat), RG_OK, "and one with a body");
+  rg_tensor_release(matrix);
+  rg_tensor_release(turned);
+  rg_tensor_release(flat);
   (void)rg_capture_swap(plan);
   rg_tensor_release(y);
   is_status(rg_sqrt(x, &y), RG_OK, "and one behind it");
@@ -319,6 +328,9 @@ static void test_refused(void)
   is_status(rg_record_end(&g), RG_ECAPTURE, "nor ends what has not begun");
   begin();
   is_status(rg_record_begin(0), RG_ECAPTURE, "nor a second time");
+  is_status(rg_record_input(NULL, "x"), RG_EARG, "no tensor is an input");
+  is_status(rg_record_name(NULL, "x"), RG_EARG, "or has a name");
+  is_status(rg_record_output(NULL, RG_OUTPUT_RETURNED, "x"), RG_EARG, "or is an output");
   rg_record_cancel();
   rg_capture_cancel();
   is_status(rg_record_end(&g), RG_ECAPTURE, "it is gone");

@@ -112,6 +112,7 @@ describe('a mistake planted in C', function()
     assert.same({ '1: 2 -> 3' }, constants 'void f(void) { return x[2]; }')
     assert.same({ '1: 2 -> 3' }, constants 'void f(void) { y = x[2]; }')
     assert.same({ '1: 2 -> 3', '1: 3 -> 4' }, constants 'void f(void) { int x[2][3]; }')
+    assert.same({ '1: 2 -> 3' }, told('void f(void) { int x[2]; }', 'cuda', 'constant'))
   end)
 
   it('is no argument that changed places where both ways are the same', function()
