@@ -5,8 +5,8 @@
 --
 --   * memory that is asked for and is larger: what is behind the part in use is never looked at.
 --     A smaller one is planted in its place, since the address sanitizer shows that.
---   * an automatic array that is larger, unless its size is asked for (sizeof) anywhere in the file;
---     not in CUDA, where a template may be told it
+--   * an automatic array that is larger, unless its size is asked for (sizeof) anywhere in the
+--     file; not in CUDA, where a template may be told it
 --   * arguments of a function that is symmetrical in them, changed for each other
 --
 -- Each rule holds for what it is sure of, and anything else is planted as before: a number in an

@@ -106,6 +106,13 @@ describe('folding of batch norms into convolutions', function()
       conv.weight:detach():mul_(0.5)
       return z
     end, 'the weight is written to later')
+    for _, name in ipairs { 'running_mean', 'running_var', 'weight', 'bias' } do
+      stays(function(y)
+        local z = norm(conv(y))
+        norm:state()[name]:detach():mul_(0.5)
+        return z
+      end, name .. ' of the norm is written to later')
+    end
     stays(function(y) norm(conv(y)):sum():backward() end, 'the backward pass reads what is between')
   end)
 
