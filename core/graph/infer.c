@@ -44,7 +44,8 @@ static rg_status check_lists(const rg_call *call)
   const rg_step_args *args = call->args;
   int64_t rest = call->n_in - (call->op->n_inputs - lists);
 
-  if (args->n < 1 || args->n > rest || args->states < 0 || args->states > lists ||
+  /* of the lists two are no states: parameters and their gradients */
+  if (args->n < 1 || args->n > rest || args->states < 0 || args->states > lists - 2 ||
       rest != args->n * (2 + args->states)) {
     return rg_fail(RG_EARG, "%s: %lld inputs in lists of %lld, with %lld states", call->op->name,
                    (long long)rest, (long long)args->n, (long long)args->states);

@@ -308,6 +308,51 @@ static void test_written_roles(void)
   }
 }
 
+/* Lists of one length each, of which an argument says how many are in each and how many lists are
+** states: every pair of numbers against the inputs there are. */
+static void test_lists(void)
+{
+  enum { MOST_GIVEN = 9 };
+  sample s = sample_graph();
+  int32_t in[RG_STEP_PARAMS + MOST_GIVEN];
+  const rg_meta one = { .dtype = RG_F32, .ndim = 0 };
+  const rg_meta count = { .dtype = RG_F64, .ndim = 0 };
+  int32_t storage;
+  int32_t wrong = 0;
+  rg_call call;
+
+  must(rg_ir_storage_new(s.g, &storage));
+  must(rg_ir_value_add(s.g, RG_VALUE_INPUT, &one, RG_CPU, storage, NULL, &in[RG_STEP_RATE]));
+  must(rg_ir_storage_new(s.g, &storage));
+  must(rg_ir_value_add(s.g, RG_VALUE_STATE, &count, RG_CPU, storage, NULL, &in[RG_STEP_COUNT]));
+  in[RG_STEP_SCALE] = RG_IR_NONE;
+  for (int32_t i = 0; i < MOST_GIVEN; i++) {
+    in[RG_STEP_PARAMS + i] = outside(s.g, RG_VALUE_STATE, "p", 2, 3);
+  }
+  for (int64_t n = -1; n <= 4; n++) {
+    for (int64_t states = -3; states <= 2; states++) {
+      for (int32_t given = 0; given <= MOST_GIVEN; given++) {
+        const rg_step_args args = { .n = n,
+                                    .states = states,
+                                    .o.sgd.momentum = states > 0 ? 0.9 : 0 };
+        /* a parameter, its gradient, and at most one moment, each of them once for all n */
+        const bool fits =
+            n >= 1 && (states == 0 || states == 1) && given == n * (states == 1 ? 3 : 2);
+        const rg_status status =
+            rg_ir_infer(s.g, &rg_op_sgd_step, in, RG_STEP_PARAMS + given, &args, -1, &call);
+
+        wrong += fits != (status == RG_OK);
+        if (fits != (status == RG_OK) && wrong < 5) {
+          printf("# n %d, states %d, given %d: %s\n", (int)n, (int)states, given,
+                 status == RG_OK ? "taken" : rg_error_message());
+        }
+      }
+    }
+  }
+  is_int(wrong, 0, "lists are as long as is said");
+  rg_graph_release(s.g);
+}
+
 /* A later version of a whole behind a write through a part of it. */
 static void test_versions(void)
 {
@@ -412,6 +457,7 @@ int main(void)
   test_repeats();
   test_bodies();
   test_written_roles();
+  test_lists();
   test_versions();
   test_memory();
   return done();
