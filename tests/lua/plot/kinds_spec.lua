@@ -368,6 +368,13 @@ describe('the picture', function()
       plot.draw('pareto', rows, { x = 'a', y = 'e' }).finding)
     assert.matches('^3 of 4', plot.draw('pareto', rows, { x = 'a', y = 'e',
       better_y = 'higher' }).finding:gsub('^2', '3'))
+    -- what begins where the better one ends is not beyond doubt
+    local function beaten(lo)
+      return plot.draw('pareto', { { state = 'ok', a = 1, a_lo = 0.9, a_hi = 1.25, e = 1 },
+        { state = 'ok', a = 2, a_lo = lo, a_hi = 3, e = 2 } }, { x = 'a', y = 'e' }).finding
+    end
+    assert.matches('; 0 are beaten', beaten(1.25))
+    assert.matches('; 1 is beaten', beaten(1.2500001))
   end)
 
   it('threads fits the serial share', function()

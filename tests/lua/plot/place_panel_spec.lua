@@ -263,6 +263,16 @@ describe('the forest', function()
     assert.near(panel.w, ground.w, 0.05)
     assert.equal(3, #rec:all('marker', function(s) return s.shape == 'square' end))
   end)
+
+  it('leaves long names two fifths of the width and cuts them', function()
+    local rows, long = list(), ('a name of many words '):rep(30)
+    rows[1].pair = long
+    local rec = recorder.of(plot.draw('forest', rows, {}))
+    local panel = rec.panels[1]
+    assert.is_true(panel.w > panel.x) -- with the labels on the right
+    local name = rec:one('text', function(s) return s.text:find '^a name of many' end, 'the name')
+    assert.is_true(#name.text < #long)
+  end)
 end)
 
 describe('effects', function()
