@@ -70,6 +70,8 @@ describe('a session', function()
     local text = run '("x"):rep(65 * 2^20);'
     assert.truthy(text:find 'not kept')
     assert.equal('7\n', run '_')
+    run '("x"):rep(64 * 2^20);' -- just as much as is kept
+    assert.equal(2 ^ 26 .. '\n', run '#_')
   end)
 
   it('names the near miss of an unknown variable', function()

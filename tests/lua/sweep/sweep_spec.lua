@@ -165,9 +165,12 @@ describe('a sweep', function()
     local sw = declare { setup = function(p) return { good = p.k ~= 2 and p.k ~= 3 } end,
       check = function(p, c)
         if p.k == 2 then return false end
+        if p.k == 4 then return end -- says nothing, as a check by assert does
+        if p.k == 5 then return nil, 'no reference' end
         return c.good, 'off by 0.5'
       end }
-    assert.same({ ok = 18, error = 2, total = 20 }, run(sw).counts)
+    assert.same({ ok = 17, error = 3, total = 20 }, run(sw).counts)
+    assert.equal('check: no reference', by_k(sw:results())[5].reason)
     assert.equal('check: off by 0.5', by_k(sw:results())[3].reason)
     assert.equal('check: the result is wrong', by_k(sw:results())[2].reason)
   end)
