@@ -3,6 +3,8 @@
 ** Graphs in files: what is written is read as the same graph; what is damaged, or made to do harm,
 ** is refused with a sentence.
 */
+#include <malloc.h>
+
 #include "ir.h"
 
 #include "op/fill.h"
@@ -334,6 +336,25 @@ static void test_fields(void)
   ok(SAYS("a node has no 'unwritten'"), "which is said");
 }
 
+/* Whatever was made for reading is given back, of a whole text and of one that is cut. */
+static void test_memory(const char *text)
+{
+  enum { FIRST = 10, TIMES = 200 };
+  int wrong = 0;
+  size_t before = 0;
+  rg_graph *g = NULL;
+
+  for (int i = 0; i < TIMES; i++) {
+    before = i == FIRST ? mallinfo2().uordblks : before;
+    must(parsed(text, &g));
+    rg_graph_release(g);
+    wrong += rg_graph_parse(text, (int64_t)strlen(text) - 2, &g) == RG_EFORMAT;
+  }
+  is_int(wrong, TIMES, "cut short");
+  /* a block has at least 32 bytes */
+  ok(mallinfo2().uordblks < before + (size_t)(TIMES - FIRST) * 32 / 2, "lists are freed");
+}
+
 /* A compound in another one, the last of its body, and one without any. */
 static void test_nested(void)
 {
@@ -367,6 +388,7 @@ static void test_nested(void)
   must(parsed(text, &back));
   is_status(rg_graph_same(g, back), RG_OK, "one in the other, there and back");
   is_int(rg_ir_node_at(back, node[0])->compound, 1, "and one without a body");
+  test_memory(text);
   rg_graph_release(back);
   rg_graph_release(g);
 }
