@@ -169,6 +169,9 @@ return function(M)
     { { 1, 1, 2, 70 }, { size = { 2, 3 }, stride = { 1, 1 }, pad = { 0, 1, 0, 2 } } },
     { { 1, 1, 3, 75 }, { size = { 2, 3 }, stride = { 1, 2 }, pad = { 1, 0, 0, 1 } } },
     { { 1, 37, 2, 22 }, { size = { 2, 2 }, stride = { 1, 3 } } },
+    -- a last window that ends behind its row, a second one that begins before it
+    { { 1, 1, 3, 76 }, { size = { 2, 3 }, stride = { 1, 2 }, pad = { 1, 0, 0, 1 } } },
+    { { 1, 1, 7, 20 }, { size = { 3, 5 }, stride = { 3, 1 }, pad = { 0, 2, 0, 0 } } },
   }
   local pool, back = {}, {}
   for _, g in ipairs(WINDOWS) do

@@ -1,7 +1,13 @@
 -- SPDX-License-Identifier: MIT
 -- Layers for images, as a user makes them; the operations themselves are in tests/op.
 local ridge = require 'ridge'
+local ffi = require 'ffi'
 local nn = ridge.nn
+
+ffi.cdef [[
+typedef struct { size_t counts[7], used, free, top; } image_spec_heap;
+image_spec_heap image_spec_heap_now(void) __asm__("mallinfo2");
+]]
 
 local function message(f, ...)
   local ok, err = pcall(f, ...)
@@ -172,6 +178,18 @@ describe('nn.Conv2d', function()
     assert.matches("the only word for it is 'same'", message(nn.Conv2d, 1, 1, 3,
       { padding = 'valid' }))
     assert.matches('in nn.Conv2d', message(nn.Conv2d(3, 4, 3), ridge.randn(1, 2, 5, 5)))
+  end)
+
+  it('gives back what it took to arrange a weight anew', function()
+    local layer, x, before = nn.Conv2d(16, 16, 3):eval(), ridge.randn(2, 16, 8, 8)
+    for i = 1, 110 do
+      ridge.no_grad(function() layer.weight:fill_(i) end)
+      ridge.inference(layer, x)
+      collectgarbage()
+      if i == 10 then before = tonumber(ffi.C.image_spec_heap_now().used) end
+    end
+    -- what oneDNN makes for one conversion is several hundred bytes
+    assert.is_true(tonumber(ffi.C.image_spec_heap_now().used) - before < 100 * 300)
   end)
 end)
 
