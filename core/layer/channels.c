@@ -65,8 +65,11 @@ static rg_status group_norm_expand(const rg_call *call, rg_tensor **out)
   const rg_group_norm_args *args = call->args;
   const rg_tensor *x = call->in[0];
   rg_compose f = { .what = "group_norm" };
-  int64_t rows = x->_shape[0];
-  int64_t flat[] = { rows, args->groups, rows > 0 ? x->_count / rows / args->groups : 0 };
+  int64_t flat[] = { x->_shape[0], args->groups, x->_shape[1] / args->groups };
+
+  for (int32_t i = 2; i < x->_ndim; i++) { /* not by the count, which is 0 without rows */
+    flat[2] *= x->_shape[i];
+  }
   rg_value y = normalised(&f, rg_f_shaped(&f, x, flat, 3), args->eps);
 
   y = rg_f_shaped(&f, y, x->_shape, x->_ndim);

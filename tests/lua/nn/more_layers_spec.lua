@@ -150,6 +150,9 @@ describe('group normalisation', function()
     assert.is_true(y:mean(2):abs():max():item() < 1e-5)
     y = nn.GroupNorm(1, 4)(x):reshape(2, 36)
     assert.is_true((y:square():mean(2) - 1):abs():max():item() < 1e-3)
+    for _, none in ipairs { ridge.zeros(0, 4), ridge.zeros(0, 4, 3, 3) } do
+      assert.same(none:size(), nn.GroupNorm(2, 4)(none):size())
+    end
     assert.matches('5 channels do not fall into 2 groups', message(nn.GroupNorm, 2, 5))
   end)
 end)
