@@ -56,7 +56,8 @@ static void test_stat(void)
   allowed[0] = 0;
   ok(rg_parse_stat(STAT, allowed, 16, 100, &busy, &steal, &cpus), "one of them");
   close_to(steal, 10e7, 1, "cpu1 is not cpu11");
-  ok(!rg_parse_stat(STAT, allowed, 1, 100, &busy, &steal, &cpus), "none behind the end of the list");
+  ok(!rg_parse_stat(STAT, allowed, 1, 100, &busy, &steal, &cpus),
+     "none behind the end of the list");
   allowed[1] = 0;
   busy = -1;
   ok(!rg_parse_stat(STAT, allowed, 16, 100, &busy, &steal, &cpus), "none of ours: not known");
