@@ -7,6 +7,7 @@
 #include <omp.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "measure/measure.h"
@@ -225,6 +226,28 @@ static void test_nothing(void)
   ok(counters.own_ns > 0 && counters.at_ns > 0, "our own time is always known");
 }
 
+static double own_time(void)
+{
+  struct timespec t;
+
+  return clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) == 0
+             ? (double)t.tv_sec * 1e9 + (double)t.tv_nsec
+             : NAN;
+}
+
+/* Our own time over whole seconds: a test that is through in less says nothing of them. */
+static void test_own_time(void)
+{
+  rg_host_counters seen;
+  double before = own_time();
+
+  while (before < 1.05e9) {
+    before = own_time();
+  }
+  is_status(rg_host_counters_of(&seen), RG_OK, "counters after a second of work");
+  ok(seen.own_ns >= before && seen.own_ns <= own_time(), "all of it is our own time");
+}
+
 static void test_this_host(void)
 {
   rg_host_counters a;
@@ -391,6 +414,7 @@ int main(void)
   }
   test_nothing();
   test_this_host();
+  test_own_time();
   test_clock();
   test_sentinel();
   test_loops();
