@@ -374,7 +374,7 @@ static void test_ceilings(void)
       is_status(rg_ceiling_run(ceiling, 0, &rate), RG_EARG, "no time at all");
       close_to(rate, -1, 0, "nothing is written on failure");
       is_status(rg_ceiling_run(ceiling, 100000, &rate), RG_OK, "it runs");
-      ok(rate > 1e6 && rate < 1e17, "a rate that a machine can have");
+      ok(rate > 1e3 && rate < 1e17, "a rate that a machine can have, though others use it");
       printf("# %s %.4g %s\n", rg_ceiling_name(kind), rate, rg_ceiling_unit(kind));
       rg_ceiling_release(ceiling);
       ceiling = NULL;
