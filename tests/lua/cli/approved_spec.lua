@@ -418,7 +418,7 @@ print(opt.epochs, opt.rate, #opt.names, opt.names[1], opt.fast, opt.keep, opt.ki
     put('typed', (typed:gsub('FOLDER', folder)))
     local text, status = folders.run(('TZ=UTC LC_ALL=C HOME=%s RIDGE_DB=%s/a.db RIDGE_LOCKS=%s '
       .. 'XDG_DATA_HOME= RIDGE_PATH= RIDGE_GPU=/none TERM=dumb '
-      .. 'RIDGE_LUA="${RIDGE_LUA:+$PWD/$RIDGE_LUA}" sh -c \'root=$PWD; cd %s; '
+      .. 'RIDGE_LUA="${RIDGE_LUA:+$(realpath "$RIDGE_LUA")}" sh -c \'root=$PWD; cd %s; '
       .. 'exec "$root/ridge" "$root/tests/lua/cli/approved_child.lua" typed said\'')
       :format(folder, folder, folder, folder))
     assert.equal(0, status, text)
