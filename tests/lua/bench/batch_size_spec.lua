@@ -119,6 +119,18 @@ describe('the best batch size', function()
     assert.equal(med, found.tries[3].result.med)
     assert.equal(4e9 / med, found:rows()[3].samples_per_s)
     assert.truthy(tostring(found):find 'best throughput: %d+[^\n]*\nstopped because ')
+    found.rows = function()
+      return { { batch = 8, peak_bytes = 2 ^ 20, samples_per_s = 9, samples_per_s_lo = 8,
+        samples_per_s_hi = 10, verdict = 'best', grade = 'A' },
+      { batch = 1024, peak_bytes = 2 ^ 30, samples_per_s = 12345, samples_per_s_lo = 12000,
+        samples_per_s_hi = 12500, fits = true, grade = 'B' }, { batch = 2048, state = 'oom' } }
+    end
+    assert.equal([[
+batch     peak  samples/s        95 % interval                 grade
+    8     1 MB          9              8 .. 10  best           A
+ 1024  1024 MB  1.235e+04  1.2e+04 .. 1.25e+04  fits           B
+ 2048                                           out of memory
+]], tostring(found):match '^(.-\n)best throughput')
   end)
 
   it('for training counts gradients and the state of the optimizer, and changes nothing', function()
