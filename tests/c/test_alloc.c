@@ -486,6 +486,32 @@ static void test_structs(void)
 #endif
 }
 
+/* A struct that was freed is the next one of its size, and none of another. */
+static void test_same_struct(void)
+{
+  static const size_t sizes[][2] = { { 1, 64 }, { 65, 128 }, { 129, 192 }, { 449, 512 } };
+
+  for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+    for (int end = 0; end < 2; end++) {
+      char *kept = rg_struct_alloc(sizes[i][end]);
+      char *other = NULL;
+      char *again = NULL;
+
+      kept[sizes[i][end] - 1] = 1;
+      rg_struct_free(kept, sizes[i][end]);
+#ifndef __SANITIZE_ADDRESS__ /* keeps none */
+      other = rg_struct_alloc(i < 3 ? sizes[i][1] + 1 : 384);
+      again = rg_struct_alloc(sizes[i][1 - end]);
+      ok(again == kept && other != kept, "kept for the next one of its size");
+      rg_struct_free(again, sizes[i][1 - end]);
+      rg_struct_free(other, i < 3 ? sizes[i][1] + 1 : 384);
+#else
+      (void)other, (void)again;
+#endif
+    }
+  }
+}
+
 int main(int argc, char **argv)
 {
   memory = rg_memory_of(RG_CPU);
@@ -507,6 +533,7 @@ int main(int argc, char **argv)
   test_environment();
   test_threads();
   test_structs();
+  test_same_struct();
   is_int(memory->live_bytes, 0, "no memory is left");
   return done();
 }
