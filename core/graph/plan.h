@@ -58,6 +58,7 @@ struct rg_plan {
   bool several;        /* devices */
   bool pinned;         /* some tensor is, and copies into it may be under way */
   bool mixed;          /* not all steps were captured under the same modes */
+  bool derives;        /* some step is derived; known once the plan is prepared */
   int32_t warm;        /* the stream that all steps ran on last: what kernels keep for it (a library
                        ** that was started, workspaces, algorithms that were timed) is there; -1:
                        ** they did not all run, or not all alike */
