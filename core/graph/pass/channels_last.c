@@ -336,7 +336,9 @@ typedef union arguments {
 
 static void take_args(const rg_graph *g, const rg_ir_node *node, arguments *args)
 {
-  memcpy(args, rg_ir_args(g, node), node->op->args_size);
+  if (node->op->args_size > 0) {
+    memcpy(args, rg_ir_args(g, node), node->op->args_size);
+  }
   switch (node->op->id) {
   case RG_OP_CONV2D:
     args->conv2d.o.layout = RG_NHWC;
