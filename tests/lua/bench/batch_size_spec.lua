@@ -115,6 +115,11 @@ describe('the best batch size', function()
     local med = st.db:value [[SELECT g.med FROM timing g JOIN attempt a ON a.id = g.attempt_id
       JOIN trial t ON t.id = a.trial_id JOIN config c ON c.id = t.config_id
       WHERE g.cache <> 'first' AND json_extract(c.params, '$.batch') = 4]]
+    -- less memory is better, more rows a second are
+    assert.equal('avg_bytes byte -1; peak_bytes byte -1; samples_per_s 1/s 1', st.db:value [[
+      SELECT group_concat(text, '; ') FROM (SELECT DISTINCT name || ' ' || unit || ' ' || better
+        AS text FROM metric WHERE name IN ('avg_bytes', 'peak_bytes', 'samples_per_s')
+        ORDER BY 1)]])
     st:close()
     assert.equal(med, found.tries[3].result.med)
     assert.equal(4e9 / med, found:rows()[3].samples_per_s)
