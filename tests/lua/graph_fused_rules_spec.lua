@@ -174,6 +174,25 @@ describe('elementwise fusion', function()
     end
   end)
 
+  -- What is one number for several of the chain's is no operand that is loaded for each.
+  it('loads what moves, and holds what stands still against it', function()
+    local y = ridge.randn(3, 4)
+    local function link(f, x)
+      return ridge.graph(function(a, b) return f(a, b):exp() end, x, y):optimize(PASS):json()
+        :match '"op": "sub", "type": "f32", ([^}]+)'
+    end
+    local function ahead(a, b) return a - b end
+    local function behind(a, b) return b - a end
+    for _, still in ipairs { ridge.randn(3, 1), ridge.randn(1), ridge.randn(1, 1) } do
+      assert.equal('"load": 1, "with": 0, "reversed": 1', link(ahead, still))
+      assert.equal('"load": 0, "with": 1', link(behind, still))
+    end
+    for _, moving in ipairs { ridge.randn(4), ridge.randn(1, 4), ridge.randn(3, 4) } do
+      assert.equal('"load": 0, "with": 1', link(ahead, moving))
+      assert.equal('"load": 0, "with": 1', link(behind, moving))
+    end
+  end)
+
   it('follows the instruction set from one replay to the next', function()
     local x = ridge.randn(33, 65)
     local function f() return (x:exp() * x + x:gelu()):tanh() * 3 end
