@@ -45,6 +45,30 @@ describe('passes of the core', function()
     refused('exactness', 'mine', function() end, { exactness = 'exactly' })
   end)
 
+  -- Results of a function stay two however many values are computed once: who writes to one of
+  -- them does not change the other.
+  it('merge one result at most into each value', function()
+    local x = ridge.randn(2, 3)
+    local function f(n, results)
+      return function(a)
+        local y, out = {}, {}
+        for i = 1, n do y[i] = a:exp() end
+        for i, k in ipairs(results) do out[i] = y[k] end
+        out[#out + 1] = y[1] + 1
+        return unpack(out)
+      end
+    end
+    for results, n in pairs { [{ 2 }] = 1, [{ 2, 3 }] = 2, [{ 3, 2 }] = 2, [{ 1, 2, 3 }] = 3,
+      [{ 1, 4 }] = 2, [{ 2, 3, 4 }] = 3 } do
+      local ran, h = left(ALL, f(4, results), x)
+      local about = table.concat(results, ' ')
+      assert.equal(n, select(2, ran:gsub('exp', '')), about)
+      local out = { h:plan():run() }
+      for i = 1, #results do out[i]:fill_(i) end
+      for i = 1, #results do assert.equal(i, out[i]:sum():item() / 6, about) end
+    end
+  end)
+
   it('run by name beside those in Lua', function()
     ridge.graph.pass('gelu away', function(graph)
       for _, node in ipairs(graph:nodes()) do
