@@ -106,6 +106,11 @@ describe('folding of batch norms into convolutions', function()
       conv.weight:detach():mul_(0.5)
       return z
     end, 'the weight is written to later')
+    stays(function(y)
+      local image = y * 2
+      local z = norm(conv(image))
+      return z, image:mul_(0.5)
+    end, 'the image is written to later')
     for _, name in ipairs { 'running_mean', 'running_var', 'weight', 'bias' } do
       stays(function(y)
         local z = norm(conv(y))
