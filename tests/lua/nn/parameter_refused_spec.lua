@@ -63,6 +63,26 @@ describe('a tensor that repeats its elements', function()
   end)
 end)
 
+describe('a forward of a parametrisation that fails', function()
+  it('leaves no value of that pass behind', function()
+    local layer, fails = nn.Linear(4, 3, { seed = 1 }), false
+    layer:parametrize('weight', { forward = function(w) return w * 2 end })
+    layer:parametrize('bias', { forward = function(b)
+      if fails then error 'no bias now' end
+      return b + 1
+    end })
+    local x = ridge.ones(1, 4)
+    fails = true
+    for _ = 1, 3 do has(message_of(layer, x), 'no bias now') end
+    has(message_of(layer, ridge.ones(1, 5)), 'no bias now')
+    fails = false
+    has(message_of(layer, ridge.ones(1, 5)), '5')
+    for _, value in pairs(layer:state()) do value:detach():zero_() end
+    assert.equal(0, layer.weight:detach():abs():max():item())
+    assert.equal(3, layer(x):sum():item(), 'the bias alone, 1 for each output')
+  end)
+end)
+
 describe('right_inverse', function()
   local function low_rank(given)
     local layer = nn.Linear(4, 3, { seed = 1 })
