@@ -169,13 +169,16 @@ end
 ---@return any what f returns
 function M.within(self, f, ...)
   local tensors, ways = self._tensors, self._parametrizations
-  for name, way in pairs(ways) do tensors[name] = computed(self, way) end
+  local function run(...)
+    for name, way in pairs(ways) do tensors[name] = computed(self, way) end
+    return f(...)
+  end
   local function done(ok, ...)
     for name in pairs(ways) do tensors[name] = nil end
     if not ok then error((...), 0) end
     return ...
   end
-  return done(pcall(f, ...))
+  return done(pcall(run, ...))
 end
 
 -- -- Assigning ----------------------------------------------------------------------------------

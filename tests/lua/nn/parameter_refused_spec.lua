@@ -83,6 +83,26 @@ describe('a forward of a parametrisation that fails', function()
   end)
 end)
 
+describe('one of several that fails', function()
+  it('leaves nothing behind that others gave', function()
+    for _, bad in ipairs { 'weight', 'bias' } do -- one of the two is computed first
+      local layer, fails = nn.Linear(4, 3, { seed = 1 }), false
+      for _, name in ipairs { 'weight', 'bias' } do
+        layer:parametrize(name, { forward = function(t)
+          if fails and name == bad then error 'not now' end
+          return t * 2
+        end })
+      end
+      fails = true
+      has(message_of(layer, ridge.ones(1, 4)), 'not now')
+      fails = false
+      for _, value in pairs(layer:state()) do value:detach():zero_() end
+      assert.equal(0, layer.weight:detach():abs():max():item())
+      assert.equal(0, layer.bias:detach():abs():max():item())
+    end
+  end)
+end)
+
 describe('right_inverse', function()
   local function low_rank(given)
     local layer = nn.Linear(4, 3, { seed = 1 })
