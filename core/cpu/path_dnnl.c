@@ -105,7 +105,7 @@ static rg_status get_packed(rg_ready *r)
 
 static int32_t type_of(const rg_product *p)
 {
-  bool pairs = p->compute == RG_BF16 && rg_machine_facts()->isa_level >= RG_ISA_AVX512;
+  bool pairs = p->compute == RG_BF16 && rg_dnnl_reads_bf16();
 
   return pairs ? RG_BF16 : RG_F32;
 }
