@@ -5,6 +5,8 @@
 #include <stdlib.h>
 
 #include "base/base.h"
+#include "ridge/grad.h"
+#include "ridge/op.h"
 #include "tap.h"
 #include "tensor/tensor.h"
 
@@ -342,6 +344,40 @@ static void test_references(void)
   ok(rg_tensor_retain(NULL) == NULL && rg_tensor_bytes(NULL) == 0, "no tensor has no bytes");
 }
 
+/* Whoever reads a tensor before the call is made asks first whether it is there. */
+static void test_none(void)
+{
+  rg_tensor *x = counted(1, SHAPE(2));
+  rg_tensor *y = NULL;
+
+#define IS_NONE(call)                        \
+  do {                                       \
+    is_status(call, RG_EARG, #call);         \
+    ok(SAYS("a tensor is expected"), #call); \
+  } while (0)
+  IS_NONE(rg_fill_(NULL, 1));
+  IS_NONE(rg_arange_(NULL, 0, 1));
+  IS_NONE(rg_uniform_(NULL, 0, 1, NULL));
+  IS_NONE(rg_normal_(NULL, 0, 1, NULL));
+  IS_NONE(rg_signs_(NULL, 1, NULL));
+  IS_NONE(rg_randint_(NULL, 0, 2, NULL));
+  IS_NONE(rg_dropout_(NULL, 0.5, NULL));
+  IS_NONE(rg_copy_(NULL, x));
+  IS_NONE(rg_copy_(x, NULL));
+  IS_NONE(rg_clone(NULL, &y));
+  IS_NONE(rg_contiguous(NULL, &y));
+  IS_NONE(rg_to_device(NULL, RG_CPU, &y));
+  IS_NONE(rg_argmax(NULL, 0, 0, &y));
+  IS_NONE(rg_softmax(NULL, 0, &y));
+  IS_NONE(rg_require_grad(NULL, 1));
+  IS_NONE(rg_grad_of(NULL, &y));
+  IS_NONE(rg_zero_grad(NULL, 1));
+  IS_NONE(rg_backward(NULL, NULL, 0));
+#undef IS_NONE
+  ok(y == NULL, "nothing is written");
+  rg_tensor_release(x);
+}
+
 static void test_param(void)
 {
   rg_tensor *x = counted(2, SHAPE(2, 3));
@@ -368,6 +404,7 @@ int main(void)
   test_rounded_once();
   test_transfer();
   test_references();
+  test_none();
   test_param();
   is_int(rg_live_tensors(), 0, "no tensor is left");
   is_int(rg_memory_of(RG_CPU)->live_bytes, 0, "no memory is left");
