@@ -283,6 +283,16 @@ describe('bias and activation as an epilogue', function()
     error 'it is not there'
   end)
 
+  it('costs what the product does, and the bytes of the bias', function()
+    local x, w, b = ridge.randn(3, 4), ridge.randn(4, 5), ridge.randn(5)
+    local h = ridge.graph(quiet(function(y) return (y:matmul(w) + b):relu() end), x):optimize(FUSE)
+    local list = h:nodes()
+    local node = list[#list]
+    assert.equal('linear', node.op)
+    assert.equal(4 * (3 * 4 + 4 * 5 + 3 * 5 + 5), node.bytes)
+    assert.equal(2 * 3 * 4 * 5, node.flops)
+  end)
+
   it('says so where there is no memory, and changes nothing', function()
     local w, b, conv = ridge.randn(4, 3), ridge.randn(1, 3), nn.Conv2d(3, 4, 3)
     local g = ridge.graph(quiet(function(x)
