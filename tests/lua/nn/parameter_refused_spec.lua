@@ -138,6 +138,19 @@ describe('right_inverse', function()
     is_whole(layer)
   end)
 
+  it('gives originals that are frozen where the parameter was, and thawed with it', function()
+    local layer, parametrize = low_rank(function(w) return w, w * 0 end)
+    layer:freeze()
+    parametrize()
+    for _, p in ipairs(layer:parameters()) do
+      assert.is_false(p.trainable or p.tensor.requires_grad, p.name)
+    end
+    layer:freeze(false)
+    for _, p in ipairs(layer:parameters()) do
+      assert.is_true(p.trainable and p.tensor.requires_grad, p.name)
+    end
+  end)
+
   it('gives as many for each tensor that is assigned', function()
     local more
     local layer, parametrize = low_rank(function(w)
