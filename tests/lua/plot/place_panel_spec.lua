@@ -265,9 +265,9 @@ describe('the forest', function()
   end)
 
   it('leaves long names two fifths of the width and cuts them', function()
-    local rows, long = list(), ('a name of many words '):rep(30)
-    rows[1].pair = long
-    local rec = recorder.of(plot.draw('forest', rows, {}))
+    local found, long = list(), ('a name of many words '):rep(30)
+    found[1].pair = long
+    local rec = recorder.of(plot.draw('forest', found, {}))
     local panel = rec.panels[1]
     assert.is_true(panel.w > panel.x) -- with the labels on the right
     local name = rec:one('text', function(s) return s.text:find '^a name of many' end, 'the name')
