@@ -205,7 +205,9 @@ function M.judge(tree, mutant, units, budget)
       if not good then
         gone()
         if sound[key] == nil then
+          -- asked twice, like what notices: one bad minute would leave it out for the whole run
           sound[key] = passes(tree, unit, mutant.language)
+            or passes(tree, unit, mutant.language)
         end
         if sound[key] then return hung and "hung" or "caught", unit.name, n end
         planted()
