@@ -207,6 +207,38 @@ static void test_one_plan(void)
   rg_tensor_release(w);
 }
 
+/* A run that failed is over, and what it left half made is made again. */
+static void test_failed_run(void)
+{
+  rg_tensor *x = drawn(ROWS, SIZE, 1);
+  rg_tensor *w[2] = { parameter(2), parameter(3) };
+  rg_plan *plan = recorded(x, w[0], w[1]);
+  rg_tensor *want = forward(x, w[0], w[1]);
+  rg_status status = RG_ENOMEM;
+  int64_t n = 0;
+
+  while (status == RG_ENOMEM) {
+    rg_plan *clone;
+
+    must(rg_fill_(rg_plan_output(plan, 0), 0));
+    must(rg_plan_clone(plan, &clone));
+    rg_alloc_fail_at(++n);
+    status = rg_plan_replay(clone, 1);
+    rg_alloc_fail_at(0);
+    must(rg_plan_replay(clone, 1));
+    ok(memcmp(rg_plan_output(clone, 0)->_data, want->_data, ROWS * SIZE * sizeof(float)) == 0,
+       "what had no memory runs when there is some");
+    rg_plan_release(clone);
+  }
+  is_status(status, RG_OK, "and nothing else went wrong");
+  ok(n > 2, "it failed at several places");
+  rg_plan_release(plan);
+  rg_tensor_release(want);
+  rg_tensor_release(x);
+  rg_tensor_release(w[0]);
+  rg_tensor_release(w[1]);
+}
+
 /* -- Clones made side by side ------------------------------------------------------------------ */
 
 enum { CLONES = 20 };
@@ -310,8 +342,8 @@ static void test_windows(bool later_first)
   rg_graph *g;
   rg_plan *clone;
 
-  must(rg_narrow(all, 0, ROWS, ROWS, 1, &a));
-  must(rg_narrow(all, 0, ROWS + 1, ROWS, 1, &b));
+  must(rg_narrow(all, 0, ROWS + (later_first ? 1 : 0), ROWS, 1, &a));
+  must(rg_narrow(all, 0, ROWS + (later_first ? 0 : 1), ROWS, 1, &b));
   must(rg_capture_begin());
   must(rg_record_begin(0));
   must(later_first ? rg_sub(b, a, &y) : rg_sub(a, b, &y));
@@ -327,7 +359,8 @@ static void test_windows(bool later_first)
 
   ok(own[0]->_storage == own[1]->_storage && own[0]->_storage != all->_storage,
      "inputs of one storage have one");
-  is_int((char *)own[1]->_data - (char *)own[0]->_data, SIZE * sizeof(float), "and their places");
+  is_int((char *)own[1]->_data - (char *)own[0]->_data,
+         (later_first ? -1 : 1) * (int64_t)(SIZE * sizeof(float)), "and their places");
   is_int(own[0]->_storage->bytes, (ROWS + 1) * SIZE * (int64_t)sizeof(float),
          "of no more than they show");
   must(rg_plan_replay(plan, 1));
@@ -415,6 +448,42 @@ static void test_streams(void)
   }
 }
 
+/* An input in the memory of a parameter is that memory, in the clone too. */
+static void test_beside_parameter(void)
+{
+  rg_tensor *all = drawn(SIZE + ROWS, SIZE, 1);
+  rg_tensor *w;
+  rg_tensor *x;
+  rg_tensor *y;
+  rg_graph *g;
+  rg_plan *clone;
+
+  must(rg_narrow(all, 0, 0, SIZE, 1, &w));
+  w->_flags |= RG_TENSOR_PARAM;
+  must(rg_narrow(all, 0, SIZE, ROWS, 1, &x));
+  must(rg_capture_begin());
+  must(rg_record_begin(0));
+  must(rg_record_input(x, "x"));
+  must(rg_linear(x, w, NULL, RG_ACT_NONE, &y));
+  must(rg_record_output(y, RG_OUTPUT_RETURNED, "y"));
+  must(rg_record_end(&g));
+  rg_capture_cancel();
+  rg_plan *plan = plan_of(g);
+
+  must(rg_plan_clone(plan, &clone));
+  ok(rg_plan_input(clone, 0)->_storage == all->_storage,
+     "what lies in the memory of a parameter is shared");
+  must(rg_fill_(all, 0.25));
+  must(rg_plan_replay(clone, 1));
+  ok(((float *)rg_plan_output(clone, 0)->_data)[0] == SIZE * 0.0625f, "and read anew");
+  rg_plan_release(plan);
+  rg_plan_release(clone);
+  rg_tensor_release(y);
+  rg_tensor_release(x);
+  rg_tensor_release(w);
+  rg_tensor_release(all);
+}
+
 static void test_refusals(void)
 {
   rg_tensor *x = drawn(ROWS, SIZE, 1);
@@ -444,15 +513,34 @@ static void test_refusals(void)
   rg_tensor_release(x);
 }
 
+/* Of a plan whose input was released. */
+static void test_released(void)
+{
+  rg_tensor *x = drawn(ROWS, SIZE, 1);
+  rg_tensor *w = parameter(2);
+  rg_plan *plan = recorded(x, w, NULL);
+  rg_plan *clone = NULL;
+
+  rg_tensor_drop(x);
+  is_status(rg_plan_clone(plan, &clone), RG_ERELEASED, "there is no input to begin with");
+  ok(strstr(rg_error_message(), "x") != NULL, "it says which");
+  rg_plan_release(plan);
+  rg_tensor_release(x);
+  rg_tensor_release(w);
+}
+
 int main(void)
 {
   test_threads();
   test_one_plan();
+  test_failed_run();
   test_made_side_by_side();
   test_shared();
   test_windows(false);
   test_windows(true);
   test_streams();
+  test_beside_parameter();
   test_refusals();
+  test_released();
   return done();
 }
