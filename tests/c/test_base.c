@@ -333,6 +333,17 @@ static void test_interrupt(void)
   is_int(rg_interrupt_pending(), 0, "until it is taken back");
 }
 
+/* Where a process begins is the system's: all 53 bits come up, of which a clock reaches 51. */
+static void test_first_seed(const char *path)
+{
+  int bits = 0;
+
+  for (int i = 0; i < 24; i++) {
+    bits |= answer(path, "seed");
+  }
+  ok(bits >= 192 && bits < 256, "the highest bits of first seeds");
+}
+
 int main(int argc, char **argv)
 {
   char path[4096];
@@ -344,6 +355,9 @@ int main(int argc, char **argv)
   if (argc > 1 && strcmp(argv[1], "unbound") == 0) {
     return unbound();
   }
+  if (argc > 1 && strcmp(argv[1], "seed") == 0) {
+    return (int)(rg_generator_seed(rg_generator_default()) >> 45);
+  }
   path[n > 0 ? n : 0] = 0;
   test_status();
   test_philox();
@@ -351,6 +365,7 @@ int main(int argc, char **argv)
   test_machine(path);
   test_threads();
   test_affinity(path);
+  test_first_seed(path);
   test_clock();
   test_interrupt();
   return done();
