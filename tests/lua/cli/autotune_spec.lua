@@ -111,6 +111,17 @@ describe('ridge autotune', function()
     assert.same({}, sizes())
   end)
 
+  it('runs a point once that is a partner, too', function()
+    write((SWEEP:gsub('EXTRA', ''):gsub("protocol = 'quick',", "%0\n"
+      .. '  partner = function(p) return { width = p.width == 33 and 48 or 20 } end,')))
+    local text, status = tuning()
+    assert.equal(0, status, text)
+    assert.matches('autotune tuned 3/3', text, 1, true)
+    local found = sizes()
+    table.sort(found)
+    assert.same({ '7x20x20', BOTH[1], BOTH[2] }, found)
+  end)
+
   it('takes every sweep of a recipe, a program without any, and one that ends itself', function()
     local one = SWEEP:gsub('EXTRA', '')
     local two = one:gsub("'tuned'", "'other'"):gsub('33, 48', '50'):gsub('local sw', 'local sw2')
