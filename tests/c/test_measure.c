@@ -401,7 +401,7 @@ static double best_rate(int32_t kind)
   return best;
 }
 
-/* A vector holds half as many f64 as f32: the rates are of one size, however busy the machine is. */
+/* A vector holds half as many f64 as f32: the rates are of one size, on a busy machine too. */
 static void test_widths(void)
 {
   static const int32_t kinds[][2] = {
