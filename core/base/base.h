@@ -323,7 +323,7 @@ bool rg_waits_asleep(void);
 typedef struct rg_waits {
   int64_t looked;  /* clock, ns; 0: never */
   int64_t delayed; /* ns that the thread was ready and did not run */
-  int32_t calm;    /* looks in a row at which it had hardly waited */
+  double share;    /* of the time, averaged */
   bool asleep;
 } rg_waits;
 

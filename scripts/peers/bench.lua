@@ -33,7 +33,8 @@ ridge.seed(0)
 -- Versions, threads and instruction sets, in a line that readers of the others leave out.
 local function facts()
   local now, list = ridge.backend.now(), {}
-  for path, version in pairs(require('ridge.choices').versions()) do
+  local known, choices = pcall(require, 'ridge.choices') -- revisions before it: before_after.lua
+  for path, version in pairs(known and choices.versions() or {}) do
     list[#list + 1] = path .. ' ' .. version
   end
   table.sort(list)

@@ -18,29 +18,37 @@ enum { MS = 1000000 };
 
 /* -- When ------------------------------------------------------------------------------------ */
 
+/* Looks, 10 ms apart, at which a thread was kept waiting for a share of the time: until the answer
+** is another one, at most so many; their number. */
+static int32_t looks(rg_waits *w, double share, int32_t most)
+{
+  bool was = w->asleep;
+  int32_t n = 0;
+
+  while (n < most && w->asleep == was) {
+    rg_waits_decide(w, w->looked + 10 * MS, w->delayed + (int64_t)(share * 10 * MS));
+    n++;
+  }
+  return n;
+}
+
+/* By hand: the average goes 1/31 of the way at each look. */
 static void test_decide(void)
 {
   rg_waits w = { 0 };
-  int64_t now = 5 * MS;
-  int64_t delayed = 700 * MS; /* what there was before the first look says nothing */
-  int32_t looks = 0;
 
-  ok(!rg_waits_decide(&w, now, delayed), "the first look decides nothing");
-  ok(!rg_waits_decide(&w, now += 10 * MS, delayed += 4 * MS / 10), "4 % of the time are borne");
-  ok(rg_waits_decide(&w, now += 10 * MS, delayed += 6 * MS / 10), "beyond 5 % waits are asleep");
-  for (int i = 0; i < 100; i++) {
-    now += 10 * MS;
-    delayed += i % 20 == 19 ? 5 * MS / 10 : 0;
-    looks += rg_waits_decide(&w, now, delayed);
-  }
-  is_int(looks, 100, "and stay so while somebody comes back within 20 looks");
-  for (looks = 0; looks < 100 && rg_waits_decide(&w, now += 10 * MS, delayed); looks++) {
-  }
-  is_int(looks, 24, "until 25 looks in a row were calm");
-  ok(!rg_waits_decide(&w, now += 300 * MS, delayed += 200 * MS),
-     "what happened while nothing was computed says nothing");
-  ok(rg_waits_decide(&w, now += 10 * MS, delayed += 9 * MS), "what happens now does");
-  ok(rg_waits_decide(&w, now += 300 * MS, delayed), "a break is no calm either");
+  ok(!rg_waits_decide(&w, 5 * MS, 700 * MS), "what there was before the first look says nothing");
+  is_int(looks(&w, 0.45, 1000), 1000, "45 % of the time are borne for ten seconds");
+  w.share = 0;
+  is_int(looks(&w, 1, 20), 20, "and a fifth of a second without a processor");
+  w.share = 0;
+  is_int(looks(&w, 0.6, 1000), 55, "with 60 % waits are asleep after half a second");
+  is_int(looks(&w, 0.35, 1000), 1000, "and stay so at 35 %");
+  is_int(looks(&w, 0.1, 1000), 7, "until there is hardly anybody");
+  is_int(looks(&w, 0.6, 1000) > 20, 1, "and again");
+  ok(rg_waits_decide(&w, w.looked + 300 * MS, w.delayed), "a break is no calm");
+  is_int(looks(&w, 0, 1000) < 20, 1, "calm is");
+  ok(!rg_waits_decide(&w, w.looked + 300 * MS, w.delayed + 300 * MS), "nor is a break a crowd");
 }
 
 /* -- What it does ---------------------------------------------------------------------------- */
