@@ -4,9 +4,9 @@
 **
 ** OpenMP's threads spin for milliseconds before they sleep, which is fastest where each has a
 ** processor to itself.  Beside other programs the one that spins takes the processor that the one
-** it waits for needs: two threads took ten to thirty times as long as one.  Sleeping costs a wake-up
-** each time instead, twice the time of a small product on two processors of one's own, and pays from
-** about two neighbours on (results/kept/waits.txt).
+** it waits for needs: two threads took ten to thirty times as long as one.  Sleeping costs a
+** wake-up each time instead, twice the time of a small product on two processors of one's own, and
+** pays from about two neighbours on (results/kept/waits.txt).
 **
 ** How long they spin libgomp reads when it is loaded; at each wait it only looks whether there are
 ** more OpenMP threads than processors, and then spins 100 times and sleeps (its manual,
