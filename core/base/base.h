@@ -330,6 +330,7 @@ typedef struct rg_waits {
 /* A look, with what the thread has waited since it began, ns: are waits asleep from now on? */
 bool rg_waits_decide(rg_waits *w, int64_t now, int64_t delayed);
 
+/* At once.  returns  false: the system gives no threads for it */
 bool rg_waits_set(bool asleep);
 
 static inline void rg_waits_for(int32_t threads)

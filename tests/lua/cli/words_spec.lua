@@ -302,6 +302,6 @@ describe('what can be typed', function()
       assert.is_true(name == nil or text:find(name, 1, true) ~= nil, path .. option)
       n = n + 1
     end
-    assert.equal(6, n)
+    assert.equal(7, n)
   end)
 end)
