@@ -67,8 +67,8 @@ function M.record(inputs, results, gradient, flags)
     blame.raise(('function: %d inputs and %d results; %d and 8 are the most'):format(#inputs,
       #results, MOST))
   end
-  for i, x in ipairs(inputs) do list_in[i - 1] = x._t end
-  for i, y in ipairs(results) do list_out[i - 1] = y._t end
+  for i = 1, #inputs do list_in[i - 1] = inputs[i]._t end
+  for i = 1, #results do list_out[i - 1] = results[i]._t end
   local id = M.number()
   call.check(C.rg_grad_record(list_in, #inputs, list_out, #results, id, flags, recorded))
   if recorded[0] == 0 then return false end

@@ -35,13 +35,15 @@ function M.all_reduce_(list, opts)
   if type(list) ~= 'table' then
     blame.raise('all_reduce_: a list of tensors is expected, got ' .. blame.show(list))
   end
-  if #list > MOST then
-    blame.raise(('all_reduce_: %d tensors; 1 to %d are possible'):format(#list, MOST))
+  local n = #list
+  if n > MOST then
+    blame.raise(('all_reduce_: %d tensors; 1 to %d are possible'):format(n, MOST))
   end
-  for i, x in ipairs(list) do pointers[i - 1] = ref.need(x, 'all_reduce_: tensor ' .. i)._t end
+  -- by number: a list with a hole is longer than what ipairs sees of it
+  for i = 1, n do pointers[i - 1] = ref.need(list[i], 'all_reduce_: tensor ' .. i)._t end
   SETTINGS.write(struct, opts, 'all_reduce_')
   call.settle()
-  call.check(C.rg_all_reduce_(pointers, #list, struct), 'all_reduce_')
+  call.check(C.rg_all_reduce_(pointers, n, struct), 'all_reduce_')
   return list
 end
 

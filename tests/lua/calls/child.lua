@@ -23,6 +23,7 @@ unsigned alarm(unsigned);
 ]]
 
 local seed, first, last = tonumber(arg[1]), tonumber(arg[2]), tonumber(arg[3])
+rawset(_G, 'arg', { [0] = arg[0] }) -- ridge.args would end the process over the others
 local CALLS = 50 -- of an episode
 local patience = tonumber(os.getenv 'RIDGE_PATIENCE' or 2)
 

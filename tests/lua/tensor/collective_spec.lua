@@ -94,6 +94,9 @@ describe('all_reduce_', function()
     refused('repeats its elements', { x, ridge.ones(1):expand(2) })
     refused("unknown option 'sum'; known: mean", { x }, { sum = true })
     refused('tensor 2: a tensor is expected', { x, 3 })
+    ridge.all_reduce_ { ridge.ones(2), ridge.ones(2), ridge.ones(2) }
+    refused('tensor 1: a tensor is expected, got nil', { nil, x, x }) -- not what was there before
+    refused('tensor 2: a tensor is expected, got nil', { x, nil, x })
     assert.same({ 1, 1 }, x:tolist())
     many[17] = nil
     ridge.all_reduce_(many)
