@@ -73,7 +73,7 @@ int32_t rg_stream_hold(int32_t device)
 {
   const int32_t stream = now[device];
 
-  if (device > RG_CPU_DEVICE) {
+  if (device > RG_CPU_DEVICE && device < RG_DEVICES) {
     pthread_once(&callers_once, make_callers);
     pthread_mutex_lock(&callers[device][stream]);
   }
@@ -82,7 +82,7 @@ int32_t rg_stream_hold(int32_t device)
 
 void rg_stream_let_go(int32_t device, int32_t stream)
 {
-  if (device > RG_CPU_DEVICE) {
+  if (device > RG_CPU_DEVICE && device < RG_DEVICES) {
     pthread_mutex_unlock(&callers[device][stream]);
   }
 }

@@ -75,7 +75,7 @@ describe('nn.Conv2d', function()
   end)
 
   it('says which gradient fits no kernel', function()
-    local C, ffi = require 'ridge.ffi.lib', require 'ffi'
+    local C = require 'ridge.ffi.lib'
     local call = require 'ridge.ffi.call'
     local function gradient(x, dy)
       local o = ffi.new 'rg_conv2d_options'
