@@ -2,6 +2,9 @@
 /*
 ** Which path of products is the fastest for which product, measured on this machine.
 **
+** A product that was not measured takes the path that what was fitted on this machine expects to be
+** the fastest (path_fitted.c), else the default one.
+**
 ** A product is measured where it is first run with tuning on, on its own factors: every path in
 ** turn, round by round, so that a change of the machine meets all of them.  What is written there
 ** is written again by the path that is taken.  A path replaces the default one where the median of
@@ -23,10 +26,10 @@ _Atomic int32_t rg_choices_matter;
 
 /* This thread's. */
 static _Thread_local int32_t tuning_rounds;
+static _Thread_local bool forgets; /* what is measured */
 static _Thread_local bool watched;
 
-/* One reason to ask more, or less. */
-static void matters(bool before, bool now)
+void rg_choices_matters(bool before, bool now)
 {
   atomic_fetch_add_explicit(&rg_choices_matter, (int32_t)now - (int32_t)before,
                             memory_order_relaxed);
@@ -49,7 +52,15 @@ int32_t rg_tuning(int32_t rounds)
                   : rounds < ROUNDS_LEAST ? ROUNDS_LEAST
                   : rounds > ROUNDS_MOST  ? ROUNDS_MOST
                                           : rounds;
-  matters(before > 0, tuning_rounds > 0);
+  rg_choices_matters(before > 0, tuning_rounds > 0);
+  return before;
+}
+
+int32_t rg_tuning_keeps(int32_t keeps)
+{
+  int32_t before = !forgets;
+
+  forgets = keeps == 0;
   return before;
 }
 
@@ -166,7 +177,7 @@ rg_status rg_choice_put(const rg_choice *choice)
   }
   if (status == RG_OK) {
     *place = *choice;
-    matters(table.matters, true);
+    rg_choices_matters(table.matters, true);
     table.matters = true;
   }
   rg_spin_leave(&table.lock);
@@ -202,9 +213,10 @@ void rg_choices_forget(void)
   table.choice = NULL;
   table.slot = NULL;
   table.n = table.room = 0;
-  matters(table.matters, false);
+  rg_choices_matters(table.matters, false);
   table.matters = false;
   rg_spin_leave(&table.lock);
+  rg_path_costs_forget();
 }
 
 /* -- Measuring --------------------------------------------------------------------------------- */
@@ -373,7 +385,7 @@ int32_t rg_paths_watch(int32_t on)
   rg_host_free(watch.seen);
   watch.seen = NULL;
   watch.n = watch.room = 0;
-  matters(before != 0, watched);
+  rg_choices_matters(before != 0, watched);
   return before;
 }
 
@@ -470,12 +482,12 @@ static rg_status go_tuning(rg_ready *r)
 
   key_of(&r->p, &choice);
   choice.path = choice.standard = rg_product_default(&r->p);
-  if (!known(&choice) && rounds > 0 && !omp_in_parallel()) {
+  if ((forgets || !known(&choice)) && rounds > 0 && !omp_in_parallel()) {
     tuning_rounds = 0;
     rg_status status = measure(&r->p, rounds, &choice);
     tuning_rounds = rounds;
     RG_TRY(status);
-    RG_TRY(rg_choice_put(&choice));
+    RG_TRY(forgets ? RG_OK : rg_choice_put(&choice));
   }
   RG_TRY(write_down(&choice));
   RG_TRY(prepare_by(r, &choice));
@@ -487,13 +499,16 @@ rg_status rg_product_prepare_chosen(rg_ready *r)
   rg_choice choice;
 
   key_of(&r->p, &choice);
-  if (pinned() || !known(&choice)) {
-    if (tuning_rounds > 0 && !pinned()) {
+  bool tunes = tuning_rounds > 0 && !pinned();
+
+  if (pinned() || (tunes && forgets) || !known(&choice)) {
+    if (tunes) {
       r->go = go_tuning;
       r->path = "tuning";
       return RG_OK;
     }
-    choice.path = choice.standard = rg_product_default(&r->p);
+    choice.standard = rg_product_default(&r->p);
+    choice.path = pinned() ? choice.standard : rg_product_fitted(&r->p, choice.standard);
   }
   RG_TRY(write_down(&choice));
   return prepare_by(r, &choice);

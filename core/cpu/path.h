@@ -45,6 +45,20 @@ bool rg_product_takes_row(const rg_product *p);
 rg_status rg_product_prepare_path(rg_ready *r, int32_t path) RG_CHECK;
 int32_t rg_product_default(const rg_product *p);
 
+/* Is its time a sum of terms?  Types that agree, factors that are contiguous where kernels read
+** along them, sizes that libraries take. */
+bool rg_path_is_plain(const rg_product *p);
+
+/* Nanoseconds it is expected to take by a path. */
+double rg_path_expected(const double ns[RG_PATH_TERMS], const rg_product *p, int32_t path);
+
+/* The path by what was fitted on this machine; the standard one where nothing was. */
+int32_t rg_product_fitted(const rg_product *p, int32_t standard);
+void rg_path_costs_forget(void);
+
+/* One reason to ask rg_product_prepare_chosen more, or less. */
+void rg_choices_matters(bool before, bool now);
+
 /* Is anything measured, or to be, or watched, on any thread?  Then by what was measured (choice.c).
 ** One counter for all: a call asks it each time. */
 extern _Atomic int32_t rg_choices_matter;

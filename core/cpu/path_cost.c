@@ -14,14 +14,18 @@
 ** tells how far the choice is from the fastest path; on another machine only their ratios are meant
 ** to hold, and ridge.autotune measures.  Where the paths were not measured own kernels stay: bf16
 ** on AMX or without AVX-512, factors that are not contiguous along k (a) or n (a plain b).
+**
+** Numbers of this machine (ridge.backend.probe) come before these: core/cpu/path_fitted.c.
 */
+#include <string.h>
+
 #include "cpu/cpu.h"
 #include "cpu/path.h"
 
-enum { TERMS = 9, F32 = 0, BF16 = 1, PLAIN = 0, KEPT = 1 };
+enum { F32 = 0, BF16 = 1, PLAIN = 0, KEPT = 1 };
 
 /* By type and whether b is kept packed. */
-typedef double costs[2][2][RG_GEMM_COUNT][TERMS];
+typedef double costs[2][2][RG_GEMM_COUNT][RG_PATH_TERMS];
 
 static const costs avx2 = {
   [F32][KEPT][RG_GEMM_ONEDNN] = { 487, 0.0198, 0.0381, 0.0643, 0.0213, 1.46, 0.522, 0, 0 },
@@ -49,40 +53,54 @@ static const costs avx512 = {
 /* Own kernels keep their sums for any number of threads, which is worth something. */
 static const double LESS = 1.3;
 
-static double expected(const costs *c, const rg_product *p, int32_t path)
+void rg_path_terms(int64_t m, int64_t n, int64_t k, int32_t compute, int32_t path,
+                   double out[RG_PATH_TERMS])
 {
-  bool pairs = p->compute == RG_BF16;
-  const double *cost = (*c)[pairs ? BF16 : F32][rg_weight_keeps(&p->b) ? KEPT : PLAIN][path];
-  double m = (double)p->m, n = (double)p->n, k = (double)p->k;
-  double more[2] = { m * k * (double)rg_round_up(p->n, 16), 0 };
+  double rows = (double)m, columns = (double)n, depth = (double)k;
+  double more[2] = { rows * depth * (double)rg_round_up(n, 16), 0 };
 
   if (path == RG_GEMM_OWN) {
-    bool part = p->n % RG_PANEL != 0;
+    bool part = n % RG_PANEL != 0;
 
-    n = (double)rg_round_up(p->n, RG_PANEL);
-    k = pairs ? (double)rg_pack_depth(RG_PACK_BF16, p->k) : k;
-    more[0] = part ? k : 0;
-    more[1] = part ? m : 0;
+    columns = (double)rg_round_up(n, RG_PANEL);
+    depth = compute == RG_BF16 ? (double)rg_pack_depth(RG_PACK_BF16, k) : depth;
+    more[0] = part ? depth : 0;
+    more[1] = part ? rows : 0;
   }
-  const double term[TERMS] = { 1, m * n * k, m * n, m * k, k * n, m, n, more[0], more[1] };
-  double sum = 0;
+  const double term[RG_PATH_TERMS] = { 1,               rows * columns * depth,
+                                       rows * columns,  rows * depth,
+                                       depth * columns, rows,
+                                       columns,         more[0],
+                                       more[1] };
 
-  for (int32_t i = 0; i < TERMS; i++) {
-    sum += cost[i] * term[i];
+  memcpy(out, term, sizeof(term));
+}
+
+double rg_path_expected(const double ns[RG_PATH_TERMS], const rg_product *p, int32_t path)
+{
+  double term[RG_PATH_TERMS], sum = 0;
+
+  rg_path_terms(p->m, p->n, p->k, p->compute, path, term);
+  for (int32_t i = 0; i < RG_PATH_TERMS; i++) {
+    sum += ns[i] * term[i];
   }
   return sum;
+}
+
+bool rg_path_is_plain(const rg_product *p)
+{
+  const rg_piece *piece = &p->b.piece[0];
+
+  return p->m <= INT32_MAX && p->n <= INT32_MAX && p->k <= INT32_MAX && rg_weight_whole(&p->b) &&
+         p->a_dtype == p->compute && piece->dtype == p->compute && p->c_dtype == p->compute &&
+         (p->a_col == 1 || p->k == 1) && (rg_weight_keeps(&p->b) || piece->col == 1 || p->n == 1);
 }
 
 /* Were such products measured for these numbers? */
 static bool is_known(const rg_product *p, int32_t isa)
 {
-  const rg_piece *piece = &p->b.piece[0];
-  bool pairs = p->compute == RG_BF16;
-
-  return p->m <= INT32_MAX && p->n <= INT32_MAX && p->k <= INT32_MAX && rg_weight_whole(&p->b) &&
-         p->a_dtype == p->compute && piece->dtype == p->compute && p->c_dtype == p->compute &&
-         (p->a_col == 1 || p->k == 1) && (rg_weight_keeps(&p->b) || piece->col == 1 || p->n == 1) &&
-         (pairs ? isa == RG_ISA_AVX512_BF16 : isa >= RG_ISA_AVX2);
+  return rg_path_is_plain(p) &&
+         (p->compute == RG_BF16 ? isa == RG_ISA_AVX512_BF16 : isa >= RG_ISA_AVX2);
 }
 
 /* Whole panels, deep enough, and no packing that shows: the common case, which is not worth 30 ns
@@ -106,15 +124,17 @@ int32_t rg_product_default(const rg_product *p)
   if (suits(p) || !is_known(p, isa) || rg_product_takes_row(p)) {
     return RG_GEMM_OWN;
   }
-  const costs *c = isa == RG_ISA_AVX2 ? &avx2 : &avx512;
-  double least = expected(c, p, RG_GEMM_OWN) / LESS;
+  const costs *all = isa == RG_ISA_AVX2 ? &avx2 : &avx512;
+  const double(*cost)[RG_PATH_TERMS] =
+      (*all)[p->compute == RG_BF16 ? BF16 : F32][rg_weight_keeps(&p->b) ? KEPT : PLAIN];
+  double least = rg_path_expected(cost[RG_GEMM_OWN], p, RG_GEMM_OWN) / LESS;
   int32_t best = RG_GEMM_OWN;
 
   for (int32_t path = RG_GEMM_ONEDNN; path <= RG_GEMM_OPENBLAS; path++) {
     if (path == RG_GEMM_OPENBLAS && p->compute != RG_F32) {
       continue;
     }
-    double ns = expected(c, p, path);
+    double ns = rg_path_expected(cost[path], p, path);
 
     if (ns < least) {
       least = ns;

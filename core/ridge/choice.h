@@ -48,6 +48,13 @@ typedef struct rg_choice {
 */
 RG_API int32_t rg_tuning(int32_t rounds);
 
+/*
+** keeps    0: while tuning is on, this thread measures also what has been measured, and remembers
+**          none of it; only who watches is told (rg_paths_watch).  1: as told above
+** Returns what was set before.
+*/
+RG_API int32_t rg_tuning_keeps(int32_t keeps);
+
 /* How many products have been measured; out: the i-th of them (RG_EARG outside 0 .. n - 1). */
 RG_API int64_t rg_choices(void);
 RG_API rg_status rg_choice_at(int64_t i, rg_choice *out) RG_CHECK;
@@ -72,7 +79,35 @@ RG_API rg_status rg_path_seen_at(int64_t i, rg_choice *out) RG_CHECK;
 ** number that is no path. */
 RG_API const char *rg_gemm_path_version(int32_t path);
 
-/* Let "auto" take its default paths again. */
+/*
+** What products of one kind are expected to take by each path, fitted to products that were measured
+** on this machine: nanoseconds for each of rg_path_terms.  A path whose numbers are all 0 does none.
+*/
+enum { RG_PATH_TERMS = 9 };
+typedef struct rg_path_costs {
+  int32_t compute; /* RG_F32 or RG_BF16, of both factors and the result */
+  int32_t kept;    /* 1: b is a parameter, whose packed form is kept */
+  int32_t threads, isa;
+  double ns[RG_GEMM_COUNT][RG_PATH_TERMS];
+} rg_path_costs;
+
+/* The terms of a product of m x k by k x n by a path: a call, m n k, m n, m k, k n, m, n and what is
+** paid for parts of panels (core/cpu/path_cost.c). */
+RG_API void rg_path_terms(int64_t m, int64_t n, int64_t k, int32_t compute, int32_t path,
+                          double out[RG_PATH_TERMS]);
+
+/*
+** Let "auto" choose by these where a product was not measured itself, in place of what there is for
+** the same kind.  A path other than the default one has to be expected to be faster by a tenth.
+** RG_EARG for numbers that are below 0 or no numbers, for another type, and where there are none.
+*/
+RG_API rg_status rg_path_costs_put(const rg_path_costs *costs) RG_CHECK;
+
+/* How many kinds there are; out: the i-th of them (RG_EARG outside 0 .. n - 1). */
+RG_API int64_t rg_path_costs_count(void);
+RG_API rg_status rg_path_costs_at(int64_t i, rg_path_costs *out) RG_CHECK;
+
+/* Let "auto" take its default paths again: what was measured and what was fitted is forgotten. */
 RG_API void rg_choices_forget(void);
 
 #endif

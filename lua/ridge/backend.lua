@@ -229,6 +229,9 @@ function M.set_default(backend)
   if backend.priority then M.set_priority(backend.priority) end
 end
 
+-- Without loading what they are read with.
+local function has_choices() return C.rg_choices() > 0 or C.rg_path_costs_count() > 0 end
+
 --- What is in force, as it is recorded with every measurement: threads, isa, gemm, affinity ('0,1';
 --- nil where threads run anywhere), and choices (paths that ridge.autotune chose in place of the
 --- standard ones, as text; nil where there are none), and deterministic where it is on. Where a GPU
@@ -239,7 +242,7 @@ end
 function M.now()
   local out = { threads = C.rg_threads(), isa = ffi.string(C.rg_isa_name(C.rg_isa())),
                 gemm = ffi.string(C.rg_gemm_path()), affinity = bound }
-  if C.rg_choices() > 0 then out.choices = require('ridge.choices').text() end
+  if has_choices() then out.choices = require('ridge.choices').text() end
   if C.rg_device_modes_now().deterministic ~= 0 then out.deterministic = true end
   if C.rg_memory_of(1) ~= nil then cuda_now(out) end
   return out
@@ -262,6 +265,14 @@ function M.choices() return require('ridge.choices').all() end
 -- >> return #ridge.backend.why(ridge.inference, net, x)
 function M.why(f, ...) return require('ridge.choices').why(f, ...) end
 
+--- Measure a few dozen products by every path, and let 'auto' take what is expected to be the
+--- fastest from them where a product was not measured itself.
+---@param opts table|nil {shapes = 60 (products of each kind), seed = 1 (which), progress = function
+---  of a line of text}
+---@return table list as ridge.probe gives it, by kind of products; tostring is a table
+-- >> return #ridge.backend.probe{ shapes = 16 }
+function M.probe(opts) return require('ridge.probe').probe(opts) end
+
 --- Let products take their standard paths again; plans keep those that they were made with.
 -- >> ridge.backend.forget_choices()
 function M.forget_choices() C.rg_choices_forget() end
@@ -277,7 +288,7 @@ function M.apply(setting)
   if setting.threads then M.set_threads(setting.threads) end
   if setting.isa then M.set_isa(setting.isa) end
   if setting.gemm then M.set_gemm(setting.gemm) end
-  if setting.choices or C.rg_choices() > 0 then require('ridge.choices').apply(setting.choices) end
+  if setting.choices or has_choices() then require('ridge.choices').apply(setting.choices) end
   if setting.affinity then
     local cpus = {}
     for cpu in tostring(setting.affinity):gmatch '%d+' do cpus[#cpus + 1] = tonumber(cpu) end

@@ -10,6 +10,7 @@ local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
 local columns = require 'ridge.show.columns'
 local dtype = require 'ridge.tensor.dtype'
+local fitted = require 'ridge.fitted'
 local plain = require 'ridge.plain'
 local state = require 'ridge.state'
 local unit = require 'ridge.show.unit'
@@ -207,6 +208,17 @@ function M.autotune(f, ...)
   return M.all(before + 1)
 end
 
+local KEEPING = state.exchange(C.rg_tuning_keeps)
+
+--- Measure each product of a function by every path, also those that are known, and remember
+--- nothing of it.
+---@param f function is called once
+---@param ... any its arguments
+---@return table choices as ridge.backend.choices gives them
+function M.measured(f, ...)
+  return state.with(KEEPING, { value = 0 }, state.with, TUNING, { value = ROUNDS }, M.why, f, ...)
+end
+
 --- Measure what is computed from here on, whatever function it is of, or no more of it.
 ---@param on boolean
 function M.tune(on) C.rg_tuning(on and ROUNDS or 0) end
@@ -247,7 +259,8 @@ local function add(entry, row)
     return
   end
   row.calls, entry.by_text[text] = 1, row
-  row.by = row.rounds > 0 and 'measured' or row.standard and 'expected' or 'given'
+  row.by = row.rounds > 0 and 'measured' or not row.standard and 'given'
+    or row.path ~= row.standard and 'probed' or 'expected'
   entry.list[#entry.list + 1] = row
 end
 
@@ -279,12 +292,14 @@ local WATCHED = {
 }
 
 --- Which path each product of a function takes on the CPU where 'auto' decides, and by what: it was
---- measured here (ridge.autotune), it is expected to be the fastest, or another process measured it
---- and gave its choice.  Plans have decided: why is asked of the function they were captured from.
+--- measured here (ridge.autotune), it is expected to be the fastest, by what was probed here
+--- (ridge.backend.probe) or by what is built in, or another process measured it and gave its choice.
+--- Plans have decided: why is asked of the function they were captured from.
 ---@param f function is called once
 ---@param ... any its arguments
 ---@return table list of rows as ridge.backend.choices gives them, with calls = (how often) and by =
----  'measured' (at = says when), 'expected' or 'given'; tostring is a table
+---  'measured' (at = says when), 'probed' (another path than the standard one), 'expected' or
+---  'given'; tostring is a table
 function M.why(f, ...)
   if not blame.callable(f) then
     blame.raise('why: a function is expected, got ' .. blame.show(f), 'EARG', 'why')
@@ -310,7 +325,7 @@ function M.decides()
 end
 
 --- Choices that differ from the standard, as text: sizes, types, layout, threads, instruction set,
---- path; one after the other, in a fixed order.
+--- path; one after the other, in a fixed order. Then what ridge.backend.probe fitted.
 ---@return string|nil text nil where there is none, and where `deterministic` is on: none is taken
 function M.text()
   if C.rg_device_modes_now().deterministic ~= 0 then return nil end
@@ -319,6 +334,7 @@ function M.text()
     call.check(C.rg_choice_at(i, c))
     if c.path ~= c.standard then lines[#lines + 1] = M.line(head_of(c)) end
   end
+  for _, r in ipairs(fitted.all()) do lines[#lines + 1] = fitted.line(r) end
   table.sort(lines)
   return #lines > 0 and table.concat(lines, '; ') or nil
 end
@@ -348,16 +364,17 @@ end
 ---@param text string|nil as M.text gives it
 function M.apply(text)
   if text == M.text() then return end
-  local list = {}
+  local list, costs = {}, {}
   for line in (text or ''):gmatch '[^;]+' do
     line = line:match '^%s*(.-)%s*$'
-    local choice = parse(line, ffi.new 'rg_choice')
-    if not choice then
+    local choice, numbers = parse(line, ffi.new 'rg_choice'), fitted.parse(line)
+    if not choice and not numbers then
       blame.raise(("backend.apply: '%s' is no choice of a path"):format(plain.line(line)), 'EARG')
     end
-    list[#list + 1] = choice
+    list[#list + 1], costs[#costs + 1] = choice, numbers
   end
   C.rg_choices_forget()
+  for _, numbers in ipairs(costs) do fitted.put(numbers) end
   for _, choice in ipairs(list) do call.check(C.rg_choice_put(choice), 'backend.apply') end
 end
 
