@@ -165,7 +165,7 @@ io.stderr:write(ridge.backend.describe(), '\n')
 -- toy sizes say nothing of the machine, and nothing is held against its ceilings; the run measures
 -- these, so that what only looks (--dry-run) measures nothing
 local lab = require('ridge.sweep.device').lab(device)
-local summary = sw:run { db = db, new = opt.new, lab = lab,
+local summary = sw:run { db = db, new = opt.new, lab = lab, probe = on_cpu and not opt.smoke,
   calibrate = not opt.smoke and (opt.rigorous and 'long' or true) }
 
 -- -- What was found -----------------------------------------------------------------------------

@@ -67,10 +67,14 @@ void rg_path_terms(int64_t m, int64_t n, int64_t k, int32_t compute, int32_t pat
     more[0] = part ? depth : 0;
     more[1] = part ? rows : 0;
   }
-  const double term[RG_PATH_TERMS] = { 1,               rows * columns * depth,
-                                       rows * columns,  rows * depth,
-                                       depth * columns, rows,
-                                       columns,         more[0],
+  const double term[RG_PATH_TERMS] = { 1,
+                                       rows * columns * depth,
+                                       rows * columns,
+                                       rows * depth,
+                                       depth * columns,
+                                       rows,
+                                       columns,
+                                       more[0],
                                        more[1] };
 
   memcpy(out, term, sizeof(term));

@@ -135,8 +135,7 @@ rg_status rg_path_costs_at(int64_t i, rg_path_costs *out)
     *out = table.costs[i];
   }
   rg_spin_leave(&table.lock);
-  return inside ? RG_OK
-                : rg_fail(RG_EARG, "costs of paths: there is no number %lld", (long long)i);
+  return inside ? RG_OK : rg_fail(RG_EARG, "costs of paths: there is no number %lld", (long long)i);
 }
 
 void rg_path_costs_forget(void)

@@ -80,8 +80,9 @@ RG_API rg_status rg_path_seen_at(int64_t i, rg_choice *out) RG_CHECK;
 RG_API const char *rg_gemm_path_version(int32_t path);
 
 /*
-** What products of one kind are expected to take by each path, fitted to products that were measured
-** on this machine: nanoseconds for each of rg_path_terms.  A path whose numbers are all 0 does none.
+** What products of one kind are expected to take by each path, fitted to products that were
+** measured on this machine: nanoseconds for each of rg_path_terms.  A path whose numbers are all 0
+** does none.
 */
 enum { RG_PATH_TERMS = 9 };
 typedef struct rg_path_costs {
@@ -91,8 +92,9 @@ typedef struct rg_path_costs {
   double ns[RG_GEMM_COUNT][RG_PATH_TERMS];
 } rg_path_costs;
 
-/* The terms of a product of m x k by k x n by a path: a call, m n k, m n, m k, k n, m, n and what is
-** paid for parts of panels (core/cpu/path_cost.c). */
+/* out: the terms of a product of m x k by k x n, computed in a type (RG_F32, RG_BF16), by a path: a
+** call, m n k, m n, m k, k n, m, n and what is paid for parts of panels (core/cpu/path_cost.c).
+** compute, path: which. */
 RG_API void rg_path_terms(int64_t m, int64_t n, int64_t k, int32_t compute, int32_t path,
                           double out[RG_PATH_TERMS]);
 

@@ -265,17 +265,9 @@ function M.choices() return require('ridge.choices').all() end
 -- >> return #ridge.backend.why(ridge.inference, net, x)
 function M.why(f, ...) return require('ridge.choices').why(f, ...) end
 
---- Measure a few dozen products by every path, and let 'auto' take what is expected to be the
---- fastest from them where a product was not measured itself.
----@param opts table|nil {shapes = 60 (products of each kind), seed = 1 (which), progress = function
----  of a line of text}
----@return table list as ridge.probe gives it, by kind of products; tostring is a table
--- >> return #ridge.backend.probe{ shapes = 16 }
-function M.probe(opts) return require('ridge.probe').probe(opts) end
-
 --- Let products take their standard paths again; plans keep those that they were made with.
 -- >> ridge.backend.forget_choices()
-function M.forget_choices() C.rg_choices_forget() end
+function M.forget_choices() require('ridge.choices').forget() end
 
 --- Put in force what `now` said, in this process or another one: how a fresh process comes to
 --- measure what its parent would.
@@ -331,4 +323,5 @@ end
 
 --- Loaded when they are used: they keep rows in a results database.
 return late.namespace(M, { save_choices = { 'ridge.sweep.choices', 'save' },
-  load_choices = { 'ridge.sweep.choices', 'load' } }, 'ridge.backend')
+  load_choices = { 'ridge.sweep.choices', 'load' },
+  probe = { 'ridge.probe', 'probe' } }, 'ridge.backend')

@@ -212,11 +212,12 @@ local KEEPING = state.exchange(C.rg_tuning_keeps)
 
 --- Measure each product of a function by every path, also those that are known, and remember
 --- nothing of it.
+---@param rounds integer in which the paths run in turn, 6 at least
 ---@param f function is called once
 ---@param ... any its arguments
 ---@return table choices as ridge.backend.choices gives them
-function M.measured(f, ...)
-  return state.with(KEEPING, { value = 0 }, state.with, TUNING, { value = ROUNDS }, M.why, f, ...)
+function M.measured(rounds, f, ...)
+  return state.with(KEEPING, { value = 0 }, state.with, TUNING, { value = rounds }, M.why, f, ...)
 end
 
 --- Measure what is computed from here on, whatever function it is of, or no more of it.
@@ -293,8 +294,8 @@ local WATCHED = {
 
 --- Which path each product of a function takes on the CPU where 'auto' decides, and by what: it was
 --- measured here (ridge.autotune), it is expected to be the fastest, by what was probed here
---- (ridge.backend.probe) or by what is built in, or another process measured it and gave its choice.
---- Plans have decided: why is asked of the function they were captured from.
+--- (ridge.backend.probe) or by what is built in, or another process measured it and gave its
+--- choice. Plans have decided: why is asked of the function they were captured from.
 ---@param f function is called once
 ---@param ... any its arguments
 ---@return table list of rows as ridge.backend.choices gives them, with calls = (how often) and by =
@@ -359,6 +360,12 @@ local function parse(line, into)
   return into
 end
 
+--- Let products take their standard paths again.
+function M.forget()
+  C.rg_choices_forget()
+  fitted.forget()
+end
+
 --- Put choices in force that another process had as text, and no others; where one is none, those
 --- that there were stay.
 ---@param text string|nil as M.text gives it
@@ -373,7 +380,7 @@ function M.apply(text)
     end
     list[#list + 1], costs[#costs + 1] = choice, numbers
   end
-  C.rg_choices_forget()
+  M.forget()
   for _, numbers in ipairs(costs) do fitted.put(numbers) end
   for _, choice in ipairs(list) do call.check(C.rg_choice_put(choice), 'backend.apply') end
 end

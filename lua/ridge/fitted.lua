@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
---- What products are expected to take by each path, fitted to some that were measured: the fit,
--- the numbers that are in force (core/cpu/path_fitted.c), and both as text.
+--- What products are expected to take by each path, fitted to some that were measured: the fit, the
+--- numbers that are in force (core/cpu/path_fitted.c), and both as text.
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
@@ -17,7 +17,7 @@ local TYPE = { f32 = C.RG_F32, bf16 = C.RG_BF16 }
 local ISA = {}
 for level = 0, C.RG_ISA_COUNT - 1 do ISA[ffi.string(C.rg_isa_name(level))] = level end
 
--- -- Fitting --------------------------------------------------------------------------------------
+-- -- Fitting ----------------------------------------------------------------------------------
 
 local function terms(row, path)
   local out = ffi.new('double[?]', TERMS)
@@ -122,9 +122,10 @@ function M.path(costs, row)
   return best
 end
 
--- -- In force -------------------------------------------------------------------------------------
+-- -- In force ---------------------------------------------------------------------------------
 
-local known = {} -- by kind: when it was measured (microseconds since 1970), of how many products
+local known = {}  -- by kind: when it was measured (microseconds since 1970), of how many products
+local probed = {} -- in order: what was measured in this process, whether it is taken or not
 
 --- What numbers are for, as text: 'f32 k t1 avx2'.
 ---@param r table compute =, kept =, threads =, isa =
@@ -144,6 +145,18 @@ function M.put(r)
   call.check(C.rg_path_costs_put(c), 'backend.probe')
   known[M.kind(r)] = { at = r.at or 0, products = r.products or 0 }
 end
+
+--- Remember what was measured in this process, for who keeps it.
+---@param r table compute =, kept =, threads =, isa =, at =, products =, costs = (nil: not taken)
+function M.note(r) probed[#probed + 1] = r end
+
+--- Nothing was measured in this process: what is in force is forgotten with all choices
+--- (rg_choices_forget).
+function M.forget() probed = {} end
+
+--- What was measured in this process, the first before the others.
+---@return table list
+function M.probed() return probed end
 
 --- What is in force.
 ---@return table list {compute =, kept =, threads =, isa =, costs =, at =, products =}
@@ -168,7 +181,7 @@ function M.all()
   return list
 end
 
--- -- As text ----------------------------------------------------------------------------------------
+-- -- As text ----------------------------------------------------------------------------------
 
 --- Numbers as text: 'costs f32 k t1 avx2: onednn 487 0.0198 ..., own 8.76 ...'.
 ---@param r table as `all` gives it

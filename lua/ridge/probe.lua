@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- ridge.backend.probe: a few dozen products are measured by every path, and what others take is
--- expected from them.
+--- expected from them.
 --
 -- The time of a path is fitted as a sum of terms (core/cpu/path_cost.c has the terms, and numbers
 -- of one machine, which are used where nobody probed). A product that ridge.autotune measured
@@ -8,10 +8,9 @@
 -- the fastest by what was fitted here (core/cpu/path_fitted.c). A fit is only put in force where it
 -- chooses better than the numbers that are built in, over products that it was not fitted to.
 
-local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
+local backend = require 'ridge.backend'
 local blame = require 'ridge.blame'
-local call = require 'ridge.ffi.call'
 local choices = require 'ridge.choices'
 local columns = require 'ridge.show.columns'
 local fitted = require 'ridge.fitted'
@@ -26,6 +25,7 @@ local SPEC = {
   progress = { 'function', doc = 'called with a line of text now and then' },
 }
 
+local ROUNDS = 9         -- in which the paths run in turn
 local MOST = 4          -- times as many are looked at, to find those that take all threads
 local FOLDS = 4         -- a product is judged by a fit to the other three quarters
 local WORK = 2 ^ 27     -- m k n at most: a millisecond or so
@@ -33,7 +33,7 @@ local LARGEST = 11.5    -- of each size, as a power of 2
 local TOLERATED = 1.5   -- times as long as the fastest path, in one product
 local KINDS = { { 'f32', true }, { 'f32', false }, { 'bf16', true }, { 'bf16', false } }
 
--- -- Products -----------------------------------------------------------------------------------
+-- -- Products ---------------------------------------------------------------------------------
 
 -- The i-th of an even cover of the unit interval in base b (Halton 1960); its neighbours differ.
 local function halton(i, b)
@@ -46,6 +46,8 @@ local function halton(i, b)
   return x
 end
 
+local function panels(x) return math.max(32, math.floor(x / 32 + 0.5) * 32) end
+
 -- Sizes that cover the logarithms of m, k and n evenly; every other one has whole panels, as most
 -- layers have.
 local function sizes(n, seed)
@@ -54,7 +56,7 @@ local function sizes(n, seed)
     local m, k, w = halton(i, 2), halton(i, 3), halton(i, 5)
     m, k, w = 2 ^ (m * LARGEST), 2 ^ (k * LARGEST), 2 ^ (w * LARGEST)
     if i % 2 == 0 then
-      k, w = math.max(32, math.floor(k / 32 + 0.5) * 32), math.max(32, math.floor(w / 32 + 0.5) * 32)
+      k, w = panels(k), panels(w)
     end
     m, k, w = math.floor(m), math.floor(k), math.floor(w)
     if m * k * w <= WORK then list[#list + 1] = { m, k, w } end
@@ -67,40 +69,37 @@ end
 local function product(size, dtype, kept)
   local ridge = require 'ridge'
   local m, k, n = size[1], size[2], size[3]
-  local x = ridge.randn(m, k):to(dtype)
+  local g = ridge.generator(1) -- not the one that everybody draws from
+  local x = ridge.randn(m, k, { generator = g }):to(dtype)
   if kept then
     local layer = ridge.nn.Linear(k, n, { bias = false, seed = 1 }):to(dtype)
     return function() return ridge.inference(layer, x) end
   end
-  local w = ridge.randn(k, n):to(dtype)
+  local w = ridge.randn(k, n, { generator = g }):to(dtype)
   return function() return ridge.inference(function() return x:matmul(w) end) end
 end
 
--- Products of one kind measured by every path, n for each number of threads that such products take:
--- small ones take fewer than there are.
+-- n products of one kind measured by every path, into rows, of those that take all the threads that
+-- there are: small ones take one.
 local function measure_kind(rows, dtype, kept, list, n, say)
-  local of, threads = {}, require('ridge.ffi.lib').rg_threads()
+  local threads, done = C.rg_threads(), 0
+  say(('%s, %s, %s'):format(plain.count(threads, 'thread'), dtype,
+    kept and 'weight kept packed' or 'plain factors'))
   for _, size in ipairs(list) do
+    if done == n then break end
     local f = product(size, dtype, kept)
     local first = choices.why(f)[1]
-    local kind = first and fitted.kind(first)
-    local so_far = of[kind or ''] or 0
-    if first and so_far < n and size[1] * size[3] > 1 then
-      local row = choices.measured(f)[1]
+    if first and first.threads == threads and size[1] * size[3] > 1 then
+      local row = choices.measured(ROUNDS, f)[1]
       if row.paths[row.standard] then
-        rows[#rows + 1], of[kind] = row, so_far + 1
-        if so_far % 20 == 19 then
-          say(('%s, %s, threads %d: %d products'):format(dtype, kept and 'weight kept packed'
-            or 'plain factors', row.threads, so_far + 1))
-        end
-        if row.threads == threads and so_far + 1 == n then break end
+        rows[#rows + 1], done = row, done + 1
       end
     end
   end
   collectgarbage()
 end
 
--- -- Judging ------------------------------------------------------------------------------------
+-- -- Judging ----------------------------------------------------------------------------------
 
 local function fastest(row)
   local ns = math.huge
@@ -131,7 +130,7 @@ local function crossed(rows)
   return off(rows, function(row, i) return fitted.path(costs[i % FOLDS], row) end)
 end
 
--- Rows by what numbers are fitted for: a product of few operations may take fewer threads.
+-- Rows by what numbers are fitted for.
 local function by_kind(rows)
   local list, of = {}, {}
   for _, row in ipairs(rows) do
@@ -145,8 +144,9 @@ local function by_kind(rows)
   return list
 end
 
-local function judged(rows, at)
-  local first = rows[1]
+local function judged(rows)
+  local first, at = rows[1], 0
+  for _, row in ipairs(rows) do at = math.max(at, row.at) end
   local out = { kind = rows.name, compute = first.compute, kept = first.kept,
     threads = first.threads, isa = first.isa, products = #rows, at = at,
     standard = off(rows, function(row) return row.standard end) }
@@ -164,7 +164,7 @@ local function judged(rows, at)
   return out
 end
 
--- -- What comes out -------------------------------------------------------------------------------
+-- -- What comes out ---------------------------------------------------------------------------
 
 local Probed = {}
 Probed.__index = Probed
@@ -186,15 +186,16 @@ function Probed:__tostring()
 end
 
 --- Measure a few dozen products by every path (ridge's own kernels, oneDNN, OpenBLAS) with the
---- threads and the instruction set that are in force, and let 'auto' take what is expected to be
---- the fastest from them, in this process and those it measures in, where a product was not measured
---- itself (ridge.autotune). Takes some seconds. With `deterministic` on nothing is measured.
+--- instruction set that is in force, by one thread and by as many as are, and let 'auto' take what
+--- is expected to be the fastest from them, in this process and those it measures in, where a
+--- product was not measured itself (ridge.autotune). Takes some seconds. With `deterministic` on
+--- nothing is measured.
 ---@param opts table|nil {shapes = 60 (products of each kind: type, whether the weight is kept
 ---  packed, threads), seed = 1 (which), progress = function of a line of text}
----@return table list by kind {compute =, kept =, threads =, isa =, products = (how many), standard =,
----  fitted = {mean =, most =} (time of the path that is chosen over that of the fastest, by the
----  numbers built in, and by a fit to other products), taken = true, or reason =}; tostring is a
----  table
+---@return table list by kind {compute =, kept =, threads =, isa =, products = (how many),
+---  standard =, fitted = {mean =, most =} (time of the path that is chosen over that of the
+---  fastest, by the numbers built in, and by a fit to other products), taken = true, or reason =};
+---  tostring is a table
 -- >> return #ridge.backend.probe{ shapes = 16 }
 function M.probe(opts)
   opts = options.check(SPEC, opts, 'backend.probe')
@@ -202,14 +203,21 @@ function M.probe(opts)
     blame.raise('backend.probe: there is nothing to choose: `deterministic` is on, or a path is '
       .. 'forced', 'EARG', 'backend.probe')
   end
-  local rows, list = {}, sizes(MOST * opts.shapes, opts.seed)
-  for _, kind in ipairs(KINDS) do
-    measure_kind(rows, kind[1], kind[2], list, opts.shapes, opts.progress or function() end)
-  end
+  local rows, list, threads = {}, sizes(MOST * opts.shapes, opts.seed), C.rg_threads()
+  local ok, err = pcall(function()
+    for _, n in ipairs(threads > 1 and { 1, threads } or { 1 }) do
+      backend.set_threads(n)
+      for _, kind in ipairs(KINDS) do
+        measure_kind(rows, kind[1], kind[2], list, opts.shapes, opts.progress or function() end)
+      end
+    end
+  end)
+  backend.set_threads(threads)
+  if not ok then error(err, 0) end
   local out = setmetatable({}, Probed)
-  local at = require('ridge.store.clock').now_us()
   for i, group in ipairs(by_kind(rows)) do
-    out[i] = judged(group, at)
+    out[i] = judged(group)
+    fitted.note(out[i])
     if out[i].taken then fitted.put(out[i]) end
   end
   return out

@@ -22,10 +22,10 @@ local LUA_ROWS = {
   { "blame" }, { "guard" },
   { "class", "late", "options" }, { "ffi" },
   { "random", "types", "show", "ring", "ranges", "lines" },
-  { "tensor" }, { "choices", "graph_names" },
+  { "tensor" }, { "fitted", "graph_names" }, { "choices" },
   { "backend", "data", "device", "graph_links", "memory", "nn", "optim", "plan", "process" },
   { "graph_plan", "graph_record" }, { "graph" }, { "capture" }, { "init" }, -- above: loaded late
-  { "measure", "plot", "store" },
+  { "measure", "plot", "probe", "store" },
   { "sweep", "timeline", "profile_text" }, { "profile" },
   { "bench", "report", "repl", "train" },
   { "cli" },

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Which path samples speak for: intervals by order statistics, and that one path replaces another
-** only where nearly every round says so.  And which path is expected to be the fastest.
+** only where nearly every round says so.  And which path is expected to be the fastest, by numbers
+** that are built in and by those that were fitted here.
 */
+#include <math.h>
+
 #include "cpu/path.h"
 #include "tap.h"
 
@@ -154,6 +157,198 @@ static void test_default(void)
   is_status(rg_set_isa(before), RG_OK, "as before");
 }
 
+/* A contiguous product of plain factors, or with a weight that is kept. */
+static rg_product plain_product(int64_t m, int64_t k, int64_t n, int32_t dtype, bool kept)
+{
+  static float nothing;
+  rg_product p = { .m = m,
+                   .n = n,
+                   .k = k,
+                   .compute = dtype,
+                   .n_threads = 1,
+                   .a_dtype = dtype,
+                   .c_dtype = dtype,
+                   .a_row = k,
+                   .a_col = 1,
+                   .c_row = n,
+                   .epilogue = { .scale = 1 } };
+
+  p.b = (rg_weight){ .k = k, .n = n, .split_k = k, .split_n = n };
+  p.b.piece[0] = (rg_piece){ .data = &nothing, .dtype = dtype, .keeps = kept, .row = n, .col = 1 };
+  return p;
+}
+
+static void test_terms(void)
+{
+  static const double library[] = {
+    1, 3 * 40 * 33, 3 * 40, 3 * 33, 33 * 40, 3, 40, 3 * 33 * 48, 0
+  };
+  static const double own[] = { 1, 3 * 64 * 33, 3 * 64, 3 * 33, 33 * 64, 3, 64, 33, 3 };
+  static const double whole[] = { 1, 3 * 64 * 33, 3 * 64, 3 * 33, 33 * 64, 3, 64, 0, 0 };
+  double x[RG_PATH_TERMS];
+
+  for (int i = 0; i < RG_PATH_TERMS; i++) {
+    rg_path_terms(3, 40, 33, RG_F32, BLAS, x);
+    close_to(x[i], library[i], 0, "a library: vectors of columns");
+    rg_path_terms(3, 40, 33, RG_F32, OWN, x);
+    close_to(x[i], own[i], 0, "own kernels: a panel that is not full");
+    rg_path_terms(3, 64, 33, RG_F32, OWN, x);
+    close_to(x[i], whole[i], 0, "own kernels: whole panels");
+  }
+  int32_t before = rg_isa();
+  if (rg_set_isa(RG_ISA_AVX512_BF16) == RG_OK) {
+    rg_path_terms(3, 64, 33, RG_BF16, OWN, x);
+    close_to(x[1], 3 * 64 * 64, 0, "pairs of bf16 in steps of 32");
+    rg_path_terms(3, 64, 33, RG_BF16, DNNL, x);
+    close_to(x[1], 3 * 64 * 33, 0, "which libraries do not take");
+  }
+  is_status(rg_set_isa(before), RG_OK, "as before");
+}
+
+static rg_path_costs costs_of(double own, double dnnl, double blas)
+{
+  rg_path_costs c = { .compute = RG_F32, .kept = 0, .threads = 1, .isa = rg_isa() };
+
+  c.ns[OWN][0] = own;
+  c.ns[DNNL][0] = dnnl;
+  c.ns[BLAS][0] = blas;
+  return c;
+}
+
+static void puts_costs(rg_path_costs c)
+{
+  is_status(rg_path_costs_put(&c), RG_OK, "numbers are put");
+}
+
+static void refused(rg_path_costs c, const char *what)
+{
+  is_status(rg_path_costs_put(&c), RG_EARG, what);
+}
+
+static int32_t fitted(int64_t m, int64_t k, int64_t n, int32_t dtype, bool kept, int32_t standard)
+{
+  rg_product p = plain_product(m, k, n, dtype, kept);
+
+  return rg_product_fitted(&p, standard);
+}
+
+/* What was fitted decides, for its kind of products alone, and where it says a tenth at least. */
+static void test_fitted(void)
+{
+  int32_t matter = rg_choices_matter;
+  rg_path_costs c;
+
+  is_int(fitted(4, 5, 6, RG_F32, false, DNNL), DNNL, "nothing was fitted");
+  puts_costs(costs_of(100, 90, 95));
+  is_int(rg_choices_matter, matter + 1, "products ask for it");
+  is_int(fitted(4, 5, 6, RG_F32, false, OWN), DNNL, "a tenth less than own kernels");
+  is_int(fitted(4, 5, 6, RG_F32, false, BLAS), BLAS, "half as much is not enough");
+  is_int(fitted(4, 5, 6, RG_F32, false, DNNL), DNNL, "the fastest itself");
+  puts_costs(costs_of(100, 91, 92));
+  is_int(rg_path_costs_count(), 1, "in place of what there was");
+  is_int(fitted(4, 5, 6, RG_F32, false, OWN), OWN, "nine hundredths are no tenth");
+  puts_costs(costs_of(100, 80, 70));
+  is_int(fitted(4, 5, 6, RG_F32, false, OWN), BLAS, "the least of two");
+  puts_costs(costs_of(100, 70, 80));
+  is_int(fitted(4, 5, 6, RG_F32, false, OWN), DNNL, "whichever comes first");
+  is_int(fitted(4, 5, 6, RG_F32, true, OWN), OWN, "not of a weight that is kept");
+  is_int(fitted(4, 5, 6, RG_BF16, false, OWN), OWN, "nor of another type");
+  is_int(fitted((int64_t)1 << 33, 2, 1, RG_F32, false, OWN), OWN, "nor more than libraries count");
+  rg_product p = plain_product(4, 5, 6, RG_F32, false);
+  p.n_threads = 2;
+  is_int(rg_product_fitted(&p, OWN), OWN, "nor by more threads");
+  p.n_threads = 1;
+  p.a_row = 1;
+  p.a_col = 4;
+  is_int(rg_product_fitted(&p, OWN), OWN, "nor of rows across");
+  p = plain_product(1, 5, 6, RG_F32, false);
+  p.b.piece[0].row = 1;
+  p.b.piece[0].col = 5;
+  is_int(rg_product_fitted(&p, OWN), OWN, "nor of a row that is read in place");
+  int32_t before = rg_isa();
+  if (before != RG_ISA_BASE && rg_set_isa(RG_ISA_BASE) == RG_OK) {
+    is_int(fitted(4, 5, 6, RG_F32, false, OWN), OWN, "nor by other instructions");
+    is_status(rg_set_isa(before), RG_OK, "as before");
+  }
+  puts_costs(costs_of(100, 0, 80));
+  is_int(fitted(4, 5, 6, RG_F32, false, OWN), BLAS, "a path without numbers is none");
+  is_int(fitted(4, 5, 6, RG_F32, false, DNNL), DNNL, "and nothing is held against it");
+  c = costs_of(100, 90.5, 1);
+  c.compute = RG_BF16;
+  puts_costs(c);
+  is_int(fitted(4, 5, 6, RG_BF16, false, OWN), DNNL, "OpenBLAS has no product of bf16");
+  is_int(rg_path_costs_count(), 2, "two kinds");
+  c = costs_of(0, 0, 0);
+  c.ns[OWN][3] = 1;
+  c.ns[DNNL][5] = 10;
+  puts_costs(c);
+  is_int(fitted(3, 3, 3, RG_F32, false, OWN), OWN, "m k = 9 and 10 m = 30");
+  is_int(fitted(3, 30, 3, RG_F32, false, OWN), DNNL, "deeper");
+  rg_choices_forget();
+  is_int(rg_path_costs_count(), 0, "forgotten with all choices");
+  is_int(rg_choices_matter, matter, "nobody asks any more");
+  rg_choices_forget();
+  is_int(rg_choices_matter, matter, "also twice");
+  is_int(fitted(3, 30, 3, RG_F32, false, OWN), OWN, "and the standard path is back");
+}
+
+static void test_costs(void)
+{
+  rg_path_costs c = costs_of(1, 2, 3), seen;
+
+  is_status(rg_path_costs_put(NULL), RG_EARG, "there are none");
+  for (int path = DNNL; path < RG_GEMM_COUNT; path++) {
+    for (int i = 0; i < RG_PATH_TERMS; i++) {
+      c = costs_of(1, 2, 3);
+      c.ns[path][i] = -1;
+      refused(c, "a time below 0");
+      c.ns[path][i] = NAN;
+      refused(c, "no number");
+      c.ns[path][i] = INFINITY;
+      refused(c, "no time ends there");
+    }
+  }
+  refused(costs_of(0, 0, 0), "no path does it");
+  c = costs_of(1, 2, 3);
+  c.compute = RG_F16;
+  refused(c, "another type");
+  c = costs_of(1, 2, 3);
+  c.threads = 0;
+  refused(c, "no thread");
+  c = costs_of(1, 2, 3);
+  c.isa = RG_ISA_COUNT;
+  refused(c, "instructions that are none");
+  c.isa = -1;
+  refused(c, "nor below the first");
+  c = costs_of(1, 2, 3);
+  c.kept = 2;
+  refused(c, "kept or not");
+  is_int(rg_path_costs_count(), 0, "nothing of it is there");
+  for (int i = 1; i <= 40; i++) {
+    c = costs_of(i, 2 * i, 3);
+    c.threads = i;
+    c.kept = i % 2;
+    puts_costs(c);
+  }
+  is_int(rg_path_costs_count(), 40, "as many as are put");
+  for (int i = 1; i <= 40; i++) {
+    is_status(rg_path_costs_at(i - 1, &seen), RG_OK, "each is told");
+    is_int(seen.threads, i, "in their order");
+    close_to(seen.ns[DNNL][0], 2 * i, 0, "with its numbers");
+  }
+  is_status(rg_path_costs_at(40, &seen), RG_EARG, "none behind the last");
+  is_status(rg_path_costs_at(-1, &seen), RG_EARG, "nor before the first");
+  rg_choices_forget();
+  rg_alloc_fail_at(1);
+  c = costs_of(1, 2, 3);
+  is_status(rg_path_costs_put(&c), RG_ENOMEM, "no memory");
+  rg_alloc_fail_at(0);
+  is_int(rg_path_costs_count(), 0, "and nothing is put");
+  is_int(fitted(4, 5, 6, RG_F32, false, DNNL), DNNL, "nor taken");
+  puts_costs(c);
+  rg_choices_forget();
+}
+
 /* What is written down of a product: what follows it and its threads tell it apart. */
 static void test_key(void)
 {
@@ -294,6 +489,9 @@ static void test_tuning(void)
   is_int(rg_tuning(1 << 30), 6, "at least as many as an interval needs");
   is_int(rg_tuning(-1), 99, "and at most as many as there is room for");
   is_int(rg_tuning(0), 0, "off again");
+  is_int(rg_tuning_keeps(0), 1, "what is measured is remembered");
+  is_int(rg_tuning_keeps(7), 0, "unless somebody says so");
+  is_int(rg_tuning_keeps(1), 1, "and again");
 }
 
 int main(void)
@@ -301,6 +499,9 @@ int main(void)
   test_interval();
   test_rule();
   test_default();
+  test_terms();
+  test_fitted();
+  test_costs();
   test_key();
   test_finish();
   test_bias_of_pairs();

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- `ridge autotune RECIPE`: measure which path is the fastest for each product of a recipe, and
---- keep it for this machine.
+--- keep it for this machine; `ridge autotune --probe`: what products take in general.
 
 local args = require 'ridge.cli.args'
 local plain = require 'ridge.plain'
@@ -9,7 +9,7 @@ local stored = require 'ridge.cli.stored'
 local M = {}
 
 M.summary = "measure the paths of a recipe's products, keep them: ridge autotune mlp.lua"
-M.usage = "ridge autotune RECIPE [-P name=values] [--again] [options] [-- recipe's own]"
+M.usage = "ridge autotune [RECIPE] [--probe] [-P name=values] [--again] [options] [-- recipe's own]"
 
 local SPEC = {
   about = [[
@@ -19,6 +19,11 @@ is found is kept in the database, and sweeps that use it take these paths (ridge
 them). Of a sweep each point is set up and called once: nothing of it is timed or stored as a point,
 and the recipe ends where it asks for results. Another recipe runs as it is.
 
+With --probe, with or without a recipe, some dozens of products of each kind are measured first (a
+few seconds), with one thread and with all, and what others take is expected from them: products
+that nobody measured then take the path that is expected to be the fastest on this machine.
+
+    ridge autotune --probe
     ridge autotune mlp.lua
     ridge autotune mlp.lua -P batch=1..4*2 -P width=128 -- --quick
 
@@ -28,6 +33,7 @@ Ctrl-C, with what was found saved.]],
   { 'param', {}, 'values of a parameter', short = 'P', each = true },
   { 'where', '', "keep combinations for which this holds: 'batch*width <= 2^20'" },
   { 'again', false, 'measure also what is known' },
+  { 'probe', false, 'measure what products of all sizes take' },
   { 'progress', '', 'what is shown meanwhile; what suits the terminal when left out',
     choices = { '', 'bar', 'plain', 'off' } },
   stored.DB,
@@ -117,6 +123,12 @@ local function run_recipe(found, own, opt, since)
   return status, seen
 end
 
+local function probe()
+  plain.print(tostring(require('ridge.backend').probe { progress = function(line)
+    plain.note(('probing: %s\n'):format(line))
+  end }), '\n')
+end
+
 local function first_look(opt)
   local path, kept = set(opt.db), require 'ridge.sweep.choices'
   local st = require('ridge.store').open(path, 'write') -- what cannot be written is said now
@@ -147,9 +159,12 @@ function M.main(argv)
   end
   local function fail(reason) return stored.fail('autotune', reason) end
   if not opt then return fail(rest) end
-  if not rest[1] then return fail 'a recipe is missing' end
-  local recipe, reason = require('ridge.cli.recipe').find(rest[1])
-  if not recipe then return fail(reason) end
+  if not rest[1] and not opt.probe then return fail 'a recipe is missing, or --probe' end
+  local recipe, reason
+  if rest[1] then
+    recipe, reason = require('ridge.cli.recipe').find(rest[1])
+    if not recipe then return fail(reason) end
+  end
   reason = why_none()
   if reason then return fail(reason .. ': there is nothing to choose') end
   local override = require 'ridge.sweep.override'
@@ -157,6 +172,15 @@ function M.main(argv)
   override.given = { space = next(values) and values or nil, where = set(opt.where) }
   local since = require('ridge.store.clock').now_us()
   local look = first_look(opt)
+  if opt.probe then
+    probe()
+    if not recipe then
+      local saved, why = pcall(keep, look.path, since)
+      if not saved then return fail(type(why) == 'table' and why.message or tostring(why)) end
+      plain.print(('kept in %s\n'):format(look.path))
+      return 0
+    end
+  end
   local status, seen = run_recipe(recipe, own, opt, since)
   local found = require('ridge.choices').all(nil, since)
   if seen.exited and #found == 0 and not next(seen.done) then return seen.exited end

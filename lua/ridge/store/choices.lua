@@ -19,8 +19,8 @@ local ADD = [[/* add choice */ INSERT OR IGNORE INTO main.choice(uuid,machine_id
 ---@param st table store open for writing
 ---@param machine_id integer
 ---@param versions table path to text, what the times are of
----@param list table each operation ('product'), problem, path, standard (texts), rounds, times (by
----  path: numbers by name), at (microseconds since 1970)
+---@param list table each operation ('product', 'costs'), problem, path, standard (texts), rounds,
+---  times (by path: numbers by name), at (microseconds since 1970)
 ---@return integer n rows that are new
 function M.add(st, machine_id, versions, list)
   versions = canonical.encode(versions)
@@ -49,8 +49,8 @@ local NEWEST = [[/* newest choices */ SELECT problem, path, standard, rounds, ti
   FROM main.choice WHERE machine_id = ?1 AND versions = ?2 AND operation = ?3 AND at <= ?4
   AND id <= ?5 GROUP BY problem ORDER BY problem]]
 local OTHERS = [[/* other choices */ SELECT count(*) FROM (SELECT 1 FROM main.choice
-  WHERE machine_id = ?1 AND versions = ?2 AND id <= ?5 AND (operation <> ?3 OR at > ?4)
-  GROUP BY operation, problem)]]
+  WHERE machine_id = ?1 AND versions = ?2 AND id <= ?5 AND (at > ?4
+  OR operation NOT IN (SELECT value FROM json_each(?3))) GROUP BY operation, problem)]]
 
 -- Read when somebody asks; nil where nobody can.
 local function reader(text)
@@ -64,17 +64,28 @@ end
 ---@param st table
 ---@param machine_id integer
 ---@param versions table path to text: others are left out
----@param operation string 'product'
+---@param operation string 'product' or 'costs'
 ---@param last integer|nil rows up to this number; all when left out
 ---@return table list as `add` takes them, but times is a function that gives them, nil where a row
 ---  has none that can be read
----@return integer others problems of other operations, and rows that claim to be of a time to come
 function M.newest(st, machine_id, versions, operation, last)
-  local values = { machine_id, canonical.encode(versions), operation, clock.now_us() + DAY,
-    last or 2 ^ 53 }
-  local list = st.db:query(NEWEST, unpack(values, 1, 5))
+  local list = st.db:query(NEWEST, machine_id, canonical.encode(versions), operation,
+    clock.now_us() + DAY, last or 2 ^ 53)
   for _, row in ipairs(list) do row.times = reader(row.times) end
-  return list, st.db:value(OTHERS, unpack(values, 1, 5))
+  return list
+end
+
+--- How many problems are of none of these operations, or have rows that claim to be of a time to
+--- come.
+---@param st table
+---@param machine_id integer
+---@param versions table path to text: others are left out
+---@param operations string[]
+---@param last integer|nil rows up to this number; all when left out
+---@return integer
+function M.others(st, machine_id, versions, operations, last)
+  return st.db:value(OTHERS, machine_id, canonical.encode(versions), canonical.encode(operations),
+    clock.now_us() + DAY, last or 2 ^ 53)
 end
 
 local LIST = [[/* list choices */ SELECT m.cpu, c.versions, c.operation, c.problem, c.path,

@@ -58,6 +58,8 @@ local RUN = {
   new      = { 'boolean', default = false, doc = 'start another sweep of this name' },
   reuse    = { 'boolean', default = true, doc = 'take what another space of it has measured' },
   choices  = { 'boolean', doc = 'take the paths that ridge autotune found; else RIDGE_CHOICES' },
+  probe    = { 'boolean', default = false,
+               doc = 'measure what products take, if it is not known of this machine' },
   progress = { 'boolean|string', doc = "'live', 'bar', 'plain', 'off' or false" },
   calibrate = { 'boolean|string', default = true, choices = { true, false, 'long' },
                 doc = "measure ceilings and noise if none are stored; 'long': at length" },
@@ -221,8 +223,8 @@ end
 
 --- Measure what is not measured yet. Killed at any moment, the same call goes on.
 -- >> sw:run { workers = 4, budget = '2h' }
----@param opt table|nil db, new, progress, calibrate, choices, workers, isolate, timing, budget,
----  memory, shard, lab
+---@param opt table|nil db, new, progress, calibrate, choices, probe, workers, isolate, timing,
+---  budget, memory, shard, lab
 ---@return table summary name, path, counts (state to number), failed, stopped ('budget' or nil)
 -- Raises an error of code EINTR after Ctrl-C, with everything saved (exit status 130).
 function Sweep:run(opt)

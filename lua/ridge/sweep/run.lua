@@ -56,9 +56,21 @@ local function tell_simulated(run)
   end
 end
 
+-- Before anything is taken from the table, and not by a worker.  Probing is timing: nobody else
+-- works meanwhile.
+local function probe(run)
+  if not run.opt.probe or run.choices or run.lab.simulated then return end
+  if run.lease then run.lease:exclusive() end
+  choices.probe(run.store, run.lab, run.opt.choices, { say = function(text)
+    run.progress:note(('%s: probing this machine, once: %s'):format(run.sweep.name, text))
+  end })
+  if run.lease then run.lease:drop() end
+end
+
 -- Before the environment is asked for: they are a part of it.
 local function take_choices(run)
   local said
+  probe(run)
   run.choices, said = choices.before(run.store, run.lab, run.opt.choices, run.choices)
   if said then run.progress:note(('%s: %s'):format(run.sweep.name, said)) end
 end

@@ -77,9 +77,9 @@ describe('a table of measured paths', function()
     assert.equal(1, #found)
     assert.equal(1, backend.save_choices { db = db })
     assert.equal(0, backend.save_choices { db = db })
-    assert.same({ put = 0, known = 1, skipped = 0 }, load())
+    assert.same({ put = 0, fitted = 0, known = 1, skipped = 0 }, load())
     backend.forget_choices()
-    assert.same({ put = 1, known = 0, skipped = 0 }, load())
+    assert.same({ put = 1, fitted = 0, known = 0, skipped = 0 }, load())
     assert.same(found[1], backend.choices()[1])
     assert.is_true(math.abs(found[1].at / 1e6 - os.time()) < 100)
     local why = backend.why(product)
@@ -120,10 +120,10 @@ describe('a table of measured paths', function()
   it('counts the newest of a product, whatever order they came in', function()
     write { row { at = 3e14, path = third }, row { at = 4e14, path = other },
       row { at = 2e14, path = standard } }
-    assert.same({ put = 1, known = 0, skipped = 0 }, load())
+    assert.same({ put = 1, fitted = 0, known = 0, skipped = 0 }, load())
     assert.equal(other, path_of(product))
     write { row { at = 5e14, path = third } }
-    assert.same({ put = 1, known = 0, skipped = 0 }, load())
+    assert.same({ put = 1, fitted = 0, known = 0, skipped = 0 }, load())
     assert.equal(third, path_of(product))
     -- rows up to one of them stay what they were
     backend.forget_choices()
@@ -137,11 +137,11 @@ describe('a table of measured paths', function()
   it('gives way to what was measured here later, and has more to say than a text', function()
     local found = ridge.autotune(product)
     write { row { path = found[1].path == other and third or other } }
-    assert.same({ put = 0, known = 1, skipped = 0 }, load())
+    assert.same({ put = 0, fitted = 0, known = 1, skipped = 0 }, load())
     assert.same(found[1], backend.choices()[1])
     backend.forget_choices()
     backend.apply { choices = problem() .. ': ' .. third }
-    assert.same({ put = 1, known = 0, skipped = 0 }, load())
+    assert.same({ put = 1, fitted = 0, known = 0, skipped = 0 }, load())
     assert.equal('measured', backend.why(product)[1].by)
   end)
 
@@ -156,10 +156,10 @@ describe('a table of measured paths', function()
     local facts = lab.facts().machine
     facts.cpu = facts.cpu .. ' II'
     write({ row() }, facts)
-    assert.same({ put = 0, known = 0, skipped = 0 }, load())
+    assert.same({ put = 0, fitted = 0, known = 0, skipped = 0 }, load())
     assert.equal(0, #backend.choices())
     write { row() }
-    assert.same({ put = 1, known = 0, skipped = 0 }, load())
+    assert.same({ put = 1, fitted = 0, known = 0, skipped = 0 }, load())
     local text = folders.run(('ONEDNN_MAX_CPU_ISA=AVX2 ./ridge -e "print(ridge.backend'
       .. '.load_choices{ db = [[%s]] }.put)"'):format(db))
     assert.equal('0\n', text) -- the library is another one under that
@@ -177,7 +177,7 @@ describe('a table of measured paths', function()
       st.db:query [[SELECT m.cpu, count(*) AS n FROM choice c JOIN machine m ON m.id = c.machine_id
         GROUP BY m.id ORDER BY n]])
     st:close()
-    assert.same({ put = 1, known = 0, skipped = 0 }, load())
+    assert.same({ put = 1, fitted = 0, known = 0, skipped = 0 }, load())
     assert.equal(other, path_of(product))
   end)
 
@@ -193,10 +193,11 @@ describe('a table of measured paths', function()
       row { problem = "'; os.exit(7) --: own" }, row { problem = '' },
       row { operation = 'convolution' }, row { problem = '5' .. problem 'base', at = 8e15 } }
     assert.equal(#bad, write(bad))
-    assert.same({ put = 0, known = 0, skipped = #bad }, load())
+    assert.same({ put = 0, fitted = 0, known = 0, skipped = #bad }, load())
     assert.equal(0, #backend.choices())
     write { row { at = 1.71e15 } }
-    assert.same({ put = 1, known = 0, skipped = #bad - 1 }, load()) -- newer than the one by mkl
+    -- newer than the one by mkl
+    assert.same({ put = 1, fitted = 0, known = 0, skipped = #bad - 1 }, load())
   end)
 
   it('takes a choice whose times nobody can read without them', function()
@@ -214,7 +215,7 @@ describe('a table of measured paths', function()
         require('ridge.store.canonical').encode(choices.versions()), problem(), other, standard,
         text, 1e14 + i)
       st:close()
-      assert.same({ put = 1, known = 0, skipped = 0 }, load(), text)
+      assert.same({ put = 1, fitted = 0, known = 0, skipped = 0 }, load(), text)
       assert.same({}, backend.choices()[1].paths, text)
       local shown = tostring(backend.choices()[1]) .. tostring(backend.choices())
         .. tostring(backend.why(product))
