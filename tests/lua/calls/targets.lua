@@ -11,6 +11,7 @@ local M = {}
 M.NOT = {
   ['ridge.watch'] = 'draws until it is ended',
   ['ridge.types.register'] = 'changes what every later call is judged by',
+  ['ridge.backend.probe'] = 'measures for some seconds',
   ['ridge.calibrate'] = 'measures for a minute', ['ridge.measure.calibrate'] = 'likewise',
   ['ridge.doctor'] = 'measures for seconds', ['ridge.measure.doctor'] = 'likewise',
   ['ridge.measure.fresh'] = 'starts processes that measure',
