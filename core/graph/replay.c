@@ -96,7 +96,18 @@ static rg_status observe_step(step *s, int32_t index)
   return status;
 }
 
-/* Copies that go into pinned memory have come, and other streams are waited for. */
+/* Copies into and out of pinned memory are done, and other streams are waited for. */
+static rg_status order_tensor(const rg_tensor *x, bool writes)
+{
+  if (x == NULL) {
+    return RG_OK;
+  }
+  if ((x->_flags & RG_TENSOR_PINNED) != 0) {
+    RG_TRY(rg_tensor_arrived(x));
+  }
+  return rg_tensor_stream_order(x, writes);
+}
+
 static rg_status order_streams(const rg_plan *plan)
 {
   bool shared = plan->device > RG_CPU && (rg_streams_used(plan->device) & ~1u) != 0;
@@ -106,23 +117,12 @@ static rg_status order_streams(const rg_plan *plan)
   }
   for (const step *s = plan->first; s != NULL; s = s->next) {
     for (int32_t i = 0; i < s->call.n_in; i++) {
-      const rg_tensor *x = s->call.in[i];
-
-      if (x != NULL && (x->_flags & RG_TENSOR_PINNED) != 0) {
-        RG_TRY(rg_tensor_arrived(x));
-      }
-      if (x != NULL) {
-        RG_TRY(rg_tensor_stream_order(x, rg_call_writes(&s->call, i)));
-      }
+      RG_TRY(order_tensor(s->call.in[i], rg_call_writes(&s->call, i)));
     }
     for (int32_t i = 0; i < s->call.n_out; i++) {
-      if (s->out[i] != NULL) {
-        RG_TRY(rg_tensor_stream_order(s->out[i], true));
-      }
+      RG_TRY(order_tensor(s->out[i], true));
     }
-  }
-  if (plan->device > RG_CPU) {
-    rg_arena_ran(plan->arena, rg_stream_now(plan->device));
+    rg_arena_ran(plan->arena, rg_stream_now(s->call.device));
   }
   return RG_OK;
 }
