@@ -136,7 +136,6 @@ void rg_plan_drop(rg_plan *plan, step *s)
   }
   rg_generator_release(s->generator);
   rg_host_free(s->derived_of);
-  plan->drew = plan->drew == s ? NULL : plan->drew;
   rg_host_free(s);
   plan->n_steps--;
 }
@@ -145,7 +144,9 @@ void rg_plan_drop_last(rg_plan *plan)
 {
   step **link = &plan->first;
 
+  plan->drew = NULL;
   while (*link != NULL && (*link)->next != NULL) {
+    plan->drew = (*link)->call.op->draws ? *link : plan->drew;
     link = &(*link)->next;
   }
   if (*link != NULL) {

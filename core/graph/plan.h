@@ -47,7 +47,7 @@ struct rg_plan {
   int32_t number; /* plans are numbered from 1, for who looks on */
   step *first;
   step **last;
-  step *drew; /* the last one that draws; NULL: none, or it was dropped */
+  step *drew; /* the last one that draws; NULL: none */
   int64_t n_steps;
   rg_arena *arena;     /* what the steps write into */
   rg_arena *workspace; /* of steps that first ran in a replay, and what derived ones make; NULL:
