@@ -9,8 +9,8 @@ local modes = require('ridge.ffi.lib').rg_device_modes_now()
 
 local texts
 
--- A graph as its file has it, one node a line: a value's type, storage, version and name stand where
--- it is made.
+-- A graph as its file has it, one node a line: a value's type, storage, version and name stand
+-- where it is made.
 local function compact(json)
   local value, out, before = {}, {}, {}
   for id, rest in json:gmatch '{"id": (%d+), "kind": ([^\n]*)}' do
@@ -19,8 +19,8 @@ local function compact(json)
     if not rest:find('intermediate', 1, true) then before[#before + 1] = value[id] end
   end
   out[1] = '  ' .. table.concat(before, '; ')
-  for op, inputs, made, rest in json:gmatch '{"op": "([%w_]+)", "in": (%b[]), "out": (%b[])([^\n]*)}'
-  do
+  local node = '{"op": "([%w_]+)", "in": (%b[]), "out": (%b[])([^\n]*)}'
+  for op, inputs, made, rest in json:gmatch(node) do
     local list = {}
     for id in made:gmatch '%-?%d+' do list[#list + 1] = value[id] or id end
     out[#out + 1] = ('  %s %s -> %s%s'):format(op, inputs, table.concat(list, '; '), rest)
@@ -34,7 +34,7 @@ local function text_of(name, passes, f, first, ...)
   local before = graph:json()
   local text = compact(graph:optimize(passes):check():json())
   assert.equal(before, graph:json())
-  text = text:gsub('"line": "[^"]*:(%d+)"', function(n) return ('"line": "+%d"'):format(n - first) end)
+  text = text:gsub('"line": "[^"]*:(%d+)"', function(n) return '"line": "+' .. n - first .. '"' end)
   return ('## %s\n%s\n'):format(name, text)
 end
 
@@ -97,8 +97,8 @@ describe('the graph behind', function()
     end, x)
     case('other places in memory', function(a)
       local y = a:exp():t()
-      return (y * 1):neg(), (a:t() * 1):neg(), (a:narrow(2, 1, 2) - 0):neg(), layer.weight:detach() * 1,
-        (layer.weight:detach() / 1):neg()
+      return (y * 1):neg(), (a:t() * 1):neg(), (a:narrow(2, 1, 2) - 0):neg(),
+        layer.weight:detach() * 1, (layer.weight:detach() / 1):neg()
     end, x)
     case('what is written over', function(a)
       local y = a:exp()
@@ -394,7 +394,7 @@ describe('the graph behind', function()
       return y
     end, x)
     case('draws, compounds, steps', function(a)
-      local _ = a:exp():dropout(0.5), a:softmax(2), nn.LayerNorm(6)(a)
+      local _ = { a:exp():dropout(0.5), a:softmax(2), nn.LayerNorm(6)(a) }
       layer(a):tanh():sum():backward()
       optimizer:step()
       return a:softmax(1)
@@ -446,7 +446,8 @@ describe('the graph behind', function()
       modes.deterministic = 1
       local c = a:tanh()
       modes.deterministic = 0
-      return b, c, c:sin(), row:exp(), row:neg(), a:to('f64'):neg():exp(), (a:reshape(1, 4, 6) + 1):neg()
+      return b, c, c:sin(), row:exp(), row:neg(), a:to('f64'):neg():exp(),
+        (a:reshape(1, 4, 6) + 1):neg()
     end, x)
     case('training', function(a)
       local b = layer(a)
