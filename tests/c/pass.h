@@ -69,6 +69,24 @@ static inline int32_t written(rg_graph *g, int32_t view, int32_t base, int32_t *
   return later;
 }
 
+/* Views lie where what they view lies. */
+static inline void follows(const rg_graph *g)
+{
+  int32_t apart = 0;
+
+  for (int32_t i = 0; i < rg_ir_n_nodes(g); i++) {
+    const rg_ir_node *node = rg_ir_node_at(g, i);
+
+    if (node->op->view != NULL && !node->compound && node->n_in == 1 && node->n_out == 1) {
+      const rg_ir_value *x = rg_ir_value_at(g, rg_ir_inputs(g, node)[0]);
+      const rg_ir_value *y = rg_ir_value_at(g, rg_ir_outputs(g, node)[0]);
+
+      apart += x->storage != y->storage || x->version != y->version;
+    }
+  }
+  is_int(apart, 0, "views are of the memory that is viewed");
+}
+
 /* Run a pass by name; the graph that comes out is whole, and the one that goes in as it was. */
 static inline rg_graph *after(rg_graph *g, const char *pass)
 {
@@ -81,6 +99,7 @@ static inline rg_graph *after(rg_graph *g, const char *pass)
   must(rg_graph_copy(g, &before));
   must(rg_graph_optimize(g, &pass, 1, &out));
   is_status(rg_graph_check(out), RG_OK, "whole behind the pass");
+  follows(out);
   is_status(rg_graph_same(g, before), RG_OK, "and the one before it as it was");
   rg_graph_release(before);
   rg_graph_release(g);
