@@ -49,7 +49,7 @@ static rg_status wait_lists(const rg_graph *g, bool after, waiting *w)
 
     w->from[p->at + 2] += p->after == after;
   }
-  for (int32_t i = 2; i <= n + 1; i++) {
+  for (int32_t i = 2; i <= n; i++) {
     w->from[i] += w->from[i - 1];
   }
   for (int32_t i = 0; i < g->pending.n; i++) {

@@ -154,7 +154,7 @@ static bool has_room(rg_json *j, size_t n)
     j->status = rg_ir_no_memory();
     return false;
   }
-  if (n > 0) {
+  if (j->text != NULL) {
     memcpy(text, j->text, n);
   }
   rg_host_free(j->text);

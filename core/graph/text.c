@@ -38,7 +38,7 @@ static bool has_room(rg_ir_out *o, size_t more)
     o->failed = true;
     return false;
   }
-  if (o->n > 0) {
+  if (o->data != NULL) {
     memcpy(data, o->data, o->n + 1);
   }
   rg_host_free(o->data);

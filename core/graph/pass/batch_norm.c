@@ -137,8 +137,7 @@ static bool may_fold(site *s)
   }
   const rg_ir_value *v = rg_ir_value_at(s->g, y);
 
-  return steady && v->version == 0 && v->was == RG_IR_NONE &&
-         rg_ir_is_within(s->g, v->producer, s->norm) &&
+  return steady && v->was == RG_IR_NONE && rg_ir_is_within(s->g, v->producer, s->norm) &&
          rg_ir_node_at(s->g, v->producer)->op->view == NULL && is_plain_body(s, y);
 }
 

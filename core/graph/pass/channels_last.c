@@ -166,7 +166,7 @@ static bool makes_image(const changing *c, const rg_ir_node *node)
   }
   const rg_ir_value *y = rg_ir_value_at(c->g, out[0]);
 
-  return y->was == RG_IR_NONE && y->version == 0 && y->device == RG_CPU;
+  return y->was == RG_IR_NONE && y->device == RG_CPU;
 }
 
 static bool fits(const changing *c, const rg_ir_node *node)

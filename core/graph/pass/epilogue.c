@@ -144,9 +144,7 @@ static bool makes_one(const rg_graph *g, const rg_ir_node *node)
       return false; /* a hidden result that a backward pass reads */
     }
   }
-  const rg_ir_value *v = rg_ir_value_at(g, value);
-
-  return v->was == RG_IR_NONE && v->version == 0;
+  return rg_ir_value_at(g, value)->was == RG_IR_NONE;
 }
 
 /* Has nothing written to what the product reads before the node behind it runs? */
