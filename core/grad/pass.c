@@ -178,7 +178,9 @@ static void note(const node *n, const place *p, int32_t index, rg_saved *list, i
                                .bytes = p->at._storage->bytes,
                                .memory = (int64_t)(intptr_t)p->at._storage,
                                .index = index,
-                               .param = (p->at._flags & RG_TENSOR_PARAM) != 0 };
+                               .param = (p->at._flags & RG_TENSOR_PARAM) != 0,
+                               .module = n->module,
+                               .dtype = p->at._dtype };
   }
   ++*count;
 }

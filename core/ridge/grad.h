@@ -157,11 +157,13 @@ RG_API rg_status rg_zero_grad(rg_tensor *x, int32_t set) RG_CHECK;
 /* Something a recorded call keeps because its gradient reads it. */
 typedef struct rg_saved {
   const char *op;
-  const char *line; /* of the call (rg_line_set); NULL: not known */
-  int64_t bytes;    /* of the memory it lies in */
-  int64_t memory;   /* the same number for the same memory */
-  int32_t index;    /* input 1, 2, ...; result -1, -2, ... */
-  int32_t param;    /* 1: a layer's parameter, which is there anyway */
+  const char *line;   /* of the call (rg_line_set); NULL: not known */
+  int64_t bytes;      /* of the memory it lies in */
+  int64_t memory;     /* the same number for the same memory */
+  int32_t index;      /* input 1, 2, ...; result -1, -2, ... */
+  int32_t param;      /* 1: a layer's parameter, which is there anyway */
+  const char *module; /* whose call it was in, as a path; NULL: none, or nobody asked */
+  int32_t dtype;      /* of what is kept */
 } rg_saved;
 
 /*

@@ -102,5 +102,6 @@ function M.stopping()
 end
 
 guard.docs = { 'ridge.repl.help', 'entry_of' }
+late.above.analyze = { 'ridge.analyze', 'analyze' }
 
 return late.namespace(M, LATE, 'ridge')

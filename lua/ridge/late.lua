@@ -7,6 +7,9 @@ local guard = require 'ridge.guard'
 
 local M = {}
 
+--- What lies above and is asked from below, {module, field} by name; set by ridge.
+M.above = {}
+
 --- Make a table a namespace.
 ---@param namespace table what is there already
 ---@param late table name to module, or to {module, field}

@@ -7,8 +7,9 @@ local C = require 'ridge.ffi.lib'
 local guard = require 'ridge.guard'
 local state = require 'ridge.state'
 
---- on: does anybody want to know? Who calls a module asks this first.
-local M = { on = false }
+--- on: does anybody want to know? Who calls a module asks this first. heard: nil, or called with
+--- the path, the module and its arguments at each call.
+local M = { on = false, heard = nil }
 
 local wanted = 0
 
@@ -19,6 +20,13 @@ end
 
 --- A state: somebody does (ridge.state).
 M.WANTED = { on = function() want(1) end, off = function() want(-1) end }
+
+--- A state: what hears of calls of modules.
+M.HEARD = state.exchange(function(heard)
+  local before = M.heard
+  M.heard = heard
+  return before
+end)
 
 -- -- Paths ------------------------------------------------------------------------------------
 
@@ -77,6 +85,7 @@ function M.call(f, module, ...)
   local at, entry, before = depth, entry_of(module), ffi.new 'rg_place'
   depth = at + 1
   stack[depth] = entry
+  if M.heard then M.heard(entry.path, module, ...) end
   local range = C.rg_range_begin(entry.path, 1, before)
   return finish(at, range, before, xpcall(f, guard.handler, module, ...))
 end

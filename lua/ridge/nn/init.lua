@@ -81,6 +81,7 @@ types.register('Module', M.is_module, {
     param = "param('weight', tensor): make a tensor a parameter of this module",
     buffer = "buffer('mean', tensor): make a tensor part of its state",
     freeze = 'freeze(on): out of training, or back into it',
+    analyze = 'analyze(x): parameters, memory, FLOPs and time of each layer',
   },
 })
 

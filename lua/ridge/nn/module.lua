@@ -6,6 +6,7 @@ local ffi = require 'ffi'
 local class = require('ridge.class').class
 local blame = require 'ridge.blame'
 local guard = require 'ridge.guard'
+local late = require 'ridge.late'
 local options = require 'ridge.options'
 local ref = require 'ridge.ffi.ref'
 local in_no_grad = require('ridge.tensor.grad').no_grad
@@ -303,6 +304,29 @@ end
 ---@return table
 function Module:clone()
   return require('ridge.nn.copy').clone(self)
+end
+
+--- What each layer of the net holds, computes, keeps for the backward pass, and takes: one step with
+--- x is counted, others are timed, and nothing of it stays: parameters, running statistics, gradients,
+--- modes and streams of random numbers are as before. It prints as a table.
+---
+--- FLOPs are those of products (matrices, convolutions, attention), 2 for each multiply-add, as
+--- published figures count them; what activations, normalisation and others do besides is
+--- other_flops. A module that is called twice is there once, with its parameters once, and its
+--- FLOPs and times of both calls. Where ceilings of this machine are known (ridge.calibrate), times
+--- are held against them.
+---@param x any what the module is called with: a tensor, or a table of them
+---@param opts table|nil {more = {k, v}: further arguments, backward = the net's mode, loss =
+---  function, rounds = 3 .. 30, or 0: nothing is timed, roof = true}
+---@return table analysis params, bytes, flops, multiply_adds, other_flops, backward_flops,
+---  saved_bytes, ms, backward_ms, step_ms, layers {name, class, calls, params, bytes, mb, flops,
+---  other_flops, backward_flops, saved_bytes, ms, backward_ms, share, gflops, roof, roof_share,
+---  ...}, outside (what is in no layer), notes; find_bottlenecks(), what_if{}, text{}
+-- >> local net = ridge.nn.Sequential(ridge.nn.Linear(8, 16), ridge.nn.ReLU(), ridge.nn.Linear(16, 4))
+-- >> return net:analyze(ridge.randn(32, 8))
+function Module:analyze(x, opts)
+  local module, field = unpack(late.above.analyze)
+  return require(module)[field](self, x, opts)
 end
 
 --- The parameters by name: what a checkpoint holds of the module.

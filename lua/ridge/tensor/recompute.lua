@@ -217,6 +217,36 @@ function M.try(f, ...)
   return state.with(THEN, { value = value }, f, ...)
 end
 
+-- Streams that are drawn from are remembered, and stand where they stood behind it.
+local UNDRAWN = {}
+
+function UNDRAWN.on(entry)
+  entry.touched, touched = touched, entry.touched
+  random.drawn = touched and remember or nil
+end
+
+UNDRAWN.off = UNDRAWN.on
+
+function UNDRAWN.stop(entry)
+  UNDRAWN.on(entry)
+  for _, place in ipairs(entry.streams) do
+    C.rg_generator_set(place[1]._g, place[2], place[3])
+  end
+  C.rg_generator_set(C.rg_generator_default(), entry.seed, entry.offset)
+end
+
+--- Call a function, and let every stream of random numbers that it drew from stand behind it where
+--- it stood before.
+---@param f function
+---@param ... any its arguments
+---@return any what f returns
+function M.undrawn(f, ...)
+  local streams = { outer = touched }
+  local seed, offset = standing()
+  return state.with(UNDRAWN, { touched = streams, streams = streams, seed = seed,
+    offset = offset }, f, ...)
+end
+
 --- Call a function of tensors and keep only its inputs for the backward pass, which computes it
 --- again. Gradients are those of the plain call, bit for bit. Where nothing is recorded for
 --- gradients it is the plain call.

@@ -1,0 +1,102 @@
+-- SPDX-License-Identifier: MIT
+--- The modules of a net as layers: a row each, with what it holds.
+
+local ffi = require 'ffi'
+local mode = require 'ridge.tensor.mode'
+
+local M = {}
+
+local function identity(tensor) return tonumber(ffi.cast('intptr_t', tensor._t)) end
+
+--- The number of a tensor's memory, as rg_saved has it.
+---@param tensor Tensor
+---@return number
+function M.memory_of(tensor)
+  return tonumber(ffi.cast('intptr_t', ffi.cast('void *', tensor._t._storage)))
+end
+
+--- Is what a place holds a parameter, trained or frozen, and not a buffer?
+---@param place table of ridge.tensor.mode
+---@return boolean
+function M.is_learned(place)
+  if place.trainable then return true end
+  for _, p in ipairs(place.module.params) do
+    if p.name == place.own then return p.frozen == true end
+  end
+  return false
+end
+
+local Layers = {}
+Layers.__index = Layers
+
+-- The row of a module, a new one where it has none.
+local function row_of(self, module, path, part)
+  local row = self.by_module[module]
+  if not row then
+    row = { name = path, class = getmetatable(module).__name, module = module, part = part,
+      calls = 0, params = 0, trainable = 0, buffers = 0, bytes = 0, tied = {} }
+    self.by_module[module] = row
+    self.list[#self.list + 1] = row
+  end
+  return row
+end
+
+local function walk(self, module, prefix, path)
+  if self.by_module[module] then return end
+  row_of(self, module, path, true)
+  for _, child in ipairs(module.children) do
+    walk(self, child.module, prefix .. child.name .. '.', prefix .. child.name)
+  end
+end
+
+-- A tensor in several places is the first one's: it is there once.
+local function hold(self, net)
+  local first = {}
+  for _, place in ipairs(mode.places(net)) do
+    local row, key = self.by_module[place.module], identity(place.tensor)
+    if first[key] then
+      row.tied[#row.tied + 1] = { name = place.own, to = first[key] }
+    else
+      first[key] = place.name
+      local field = M.is_learned(place) and 'params' or 'buffers'
+      row[field] = row[field] + place.tensor.count
+      row.trainable = row.trainable + (place.trainable and place.tensor.count or 0)
+      row.bytes = row.bytes + place.tensor.bytes
+    end
+    self.held[M.memory_of(place.tensor)] = true
+  end
+end
+
+--- The layers of a net, in the order of its tree; modules that are called and no part of it come
+--- behind them as they are heard of.
+---@param net table module
+---@return table layers list, by_path
+function M.of(net)
+  local self = setmetatable({ list = {}, by_module = {}, by_path = {}, held = {}, inputs = {} },
+    Layers)
+  walk(self, net, '', getmetatable(net).__name)
+  hold(self, net)
+  return self
+end
+
+--- A module is called (ranges.HEARD): from now on its path is known.
+---@param path string
+---@param module table
+---@param bytes number of the memory of its arguments
+function Layers:hear(path, module, bytes)
+  local row = row_of(self, module, path, false)
+  if not self.by_path[path] then
+    self.by_path[path] = row
+  elseif self.by_path[path] ~= row and not row.shares then
+    row.shares = self.by_path[path] -- two of one name: the first one's row is that of both
+  end
+  row.called = row.called or path
+  row.input_bytes = bytes
+end
+
+--- Names of rows that were called as they were called.
+function Layers:name()
+  for _, row in ipairs(self.list) do row.name = row.called or row.name end
+end
+
+return M

@@ -1,0 +1,68 @@
+-- SPDX-License-Identifier: MIT
+--- Which floating-point operations of an event are multiply-adds of products, the ones that
+--- published figures count, and which are not: softmax, activations, normalisation, pooling, draws.
+--
+-- How many operations a call has in all is known from its record (rg_op.cost), and comes with the
+-- event; here is only how they divide.
+
+local M = {}
+
+-- Sizes of the tensors of a call by its text: 'f32[2,3] f32[4,3] -> f32[2,4]'.
+local function sizes_of(shapes)
+  local list = {}
+  for inside in (shapes or ''):gmatch '%[([^%]]*)%]' do
+    local sizes = {}
+    for size in inside:gmatch '%d+' do sizes[#sizes + 1] = tonumber(size) end
+    list[#list + 1] = sizes
+  end
+  return list
+end
+
+local function all(flops) return flops end
+
+-- Of each score d multiply-adds make it and e use it; the rest is the softmax's (attention.c).
+local function attention(flops, shapes)
+  local list = sizes_of(shapes)
+  local d, e = list[1][#list[1]], list[3][#list[3]]
+  return flops * 2 * (d + e) / (2 * (d + e) + 14)
+end
+
+local function attention_back(flops, shapes)
+  local list = sizes_of(shapes)
+  local d, e = list[1][#list[1]], list[3][#list[3]]
+  return flops * (6 * d + 4 * e) / (6 * d + 4 * e + 16)
+end
+
+-- The signs are made as they are used (sketch.c).
+local function seeded(flops, shapes)
+  local list = sizes_of(shapes)
+  local signs = 0
+  for _, at in ipairs { 2, 4 } do
+    local count = 1
+    for _, size in ipairs(list[at]) do count = count * size end
+    signs = signs + count
+  end
+  return flops - 100 / 128 * signs
+end
+
+-- Two scales for each element of the result (scaled.c).
+local function scaled(flops, shapes)
+  local k = sizes_of(shapes)[2][2]
+  return flops * k / (k + 1)
+end
+
+local OF = { matmul = all, linear = all, linear_dropout = all, lowrank_linear = all,
+  sketched_linear = all, sketched_linear_bits = all, sketched_linear_seed = seeded,
+  scaled_linear = scaled, conv2d = all, conv2d_back_data = all, conv2d_back_weight = all,
+  attention = attention, attention_back = attention_back }
+
+--- Operations of an event that are multiply-adds of a product, two each.
+---@param event table name, flops, shapes
+---@return number flops
+function M.of(event)
+  local f = OF[event.name]
+  if not f or event.flops == 0 then return 0 end
+  return f(event.flops, event.shapes)
+end
+
+return M
