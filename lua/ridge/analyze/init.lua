@@ -298,10 +298,16 @@ function M.job(net, args, opt)
     dtype = held and held.tensor.dtype or first and first.dtype or 'f32' }
 end
 
-local function analyzed(job, opt)
-  local layers = layers_of.of(job.net)
-  local found = M.count(job, layers, roof_of(opt, job.device))
-  return { layers = layers, found = found, times = M.time(job, layers, opt) }
+--- Count steps of a net and time them.
+---@param job table
+---@param opt table rounds, roof
+---@return table made layers, found (of M.count), times (of M.time)
+function M.run(job, opt)
+  return step.going_back(job, function()
+    local layers = layers_of.of(job.net)
+    local found = M.count(job, layers, roof_of(opt, job.device))
+    return { layers = layers, found = found, times = M.time(job, layers, opt) }
+  end)
 end
 
 --- Analyse a net: net:analyze says what it gives.
@@ -314,7 +320,7 @@ function M.analyze(net, x, opts)
   local args = { n = 1 + #(opts.more or {}), x, unpack(opts.more or {}) }
   check_inputs(args)
   local job = M.job(net, args, opts)
-  local made, wrote = step.unchanged(net, args, analyzed, job, opts)
+  local made, wrote = step.unchanged(net, args, M.run, job, opts)
   local a = setmetatable({ class = getmetatable(net).__name, batch = job.batch, dtype = job.dtype,
     device = job.device, backward = job.backward, layers = {} }, Analysis)
   for i, row in ipairs(made.layers.list) do

@@ -91,7 +91,7 @@ function Layers:hear(path, module, bytes)
     row.shares = self.by_path[path] -- two of one name: the first one's row is that of both
   end
   row.called = row.called or path
-  row.input_bytes = bytes
+  row.input_bytes = (row.input_bytes or 0) + bytes
 end
 
 --- Names of rows that were called as they were called.

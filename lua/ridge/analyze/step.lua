@@ -7,6 +7,7 @@ local backward = require 'ridge.tensor.backward'
 local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
 local grad = require 'ridge.tensor.grad'
+local hooks = require 'ridge.tensor.leaf_hooks'
 local layers = require 'ridge.analyze.layers'
 local memory = require 'ridge.memory'
 local mode = require 'ridge.tensor.mode'
@@ -163,6 +164,68 @@ local function leaves_of(job)
   return list
 end
 
+-- -- Parts that are computed again --------------------------------------------------------------
+
+-- Gradients are handed out, so that none is added to anything; where parts of the net are computed
+-- again they have to be added, and are taken back. The entry's leaves.
+local ADDED = {}
+
+function ADDED.on(entry)
+  if entry.grads then return end
+  entry.grads = {}
+  for i, x in ipairs(entry.leaves) do
+    hooks.set_aside(x) -- nobody is told of these gradients
+    local g = x.grad
+    entry.grads[i] = g and memory.keep(grad.no_grad(g.clone, g)) or false
+  end
+end
+
+function ADDED.off() end -- it waits
+
+function ADDED.stop(entry)
+  for i, x in ipairs(entry.leaves) do
+    local was = entry.grads[i]
+    if was then
+      grad.no_grad(function() x.grad:copy_(was) end)
+      was:release()
+    else
+      x:zero_grad()
+    end
+    hooks.resume(x, backward.number)
+  end
+end
+
+local function recomputes(module, seen)
+  if seen[module] then return false end
+  seen[module] = true
+  if rawget(module, 'recomputes') or rawget(module, 'segments') then return true end
+  for _, child in ipairs(module.children) do
+    if recomputes(child.module, seen) then return true end
+  end
+  return false
+end
+
+local function in_added(job, f)
+  job.adds = true
+  return state.with(ADDED, { leaves = leaves_of(job) }, f)
+end
+
+--- Call a function that runs steps: parts that are computed again may be in them.
+---@param job table
+---@param f function
+---@return any what f returns, one value
+function M.going_back(job, f)
+  if not job.backward then return f() end
+  if recomputes(job.net, {}) then return in_added(job, f) end
+  local ok, result = pcall(f)
+  if ok then return result end
+  if blame.is_error(result) and result.code == 'ENOSUP'
+    and result.message:find 'recomputed parts add' then -- ridge.recompute in a forward
+    return in_added(job, f)
+  end
+  error(result, 0)
+end
+
 local function pack(...) return { n = select('#', ...), ... } end
 
 local function settled(job)
@@ -173,8 +236,8 @@ end
 local function run(job, look)
   local at = {}
   local leaves = job.backward and leaves_of(job)
-  settled(job)
-  at[0] = now()
+  call.settle() -- what the collector owes for the step before
+  at[0] = settled(job)
   local results = pack(job.net(unpack(job.args, 1, job.args.n)))
   at[1] = settled(job)
   at[2], at[3] = at[1], at[1]
@@ -187,7 +250,11 @@ local function run(job, look)
   end
   if look then look(loss) end
   results = nil -- luacheck: ignore 311
-  backward.run(loss, nil, C.RG_BACKWARD_HAND_OUT, leaves)
+  if job.adds then
+    backward.run(loss, nil, 0)
+  else
+    backward.run(loss, nil, C.RG_BACKWARD_HAND_OUT, leaves)
+  end
   at[3] = settled(job)
   return at
 end

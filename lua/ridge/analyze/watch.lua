@@ -9,6 +9,7 @@ local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
+local dtypes = require 'ridge.tensor.dtype'
 local products = require 'ridge.analyze.products'
 local ranges = require 'ridge.ranges'
 local ring = require 'ridge.ring'
@@ -67,11 +68,12 @@ local function count(b, event, roof)
   b.products = b.products + products.of(event)
   b.calls = b.calls + 1
   if event.device_ns then b.device_ns = (b.device_ns or 0) + event.device_ns end
-  local ns, name = roof and roof(event)
+  if not roof then return end
+  local ns, name = roof(event)
   if ns then
     b.least_ns = b.least_ns + ns
     b.roofs[name] = (b.roofs[name] or 0) + ns
-  elseif roof then
+  else
     b.no_roof = true
   end
 end
@@ -97,8 +99,7 @@ local function attributed(reader, at, layers, roof)
       stack[n] = { end_ns = event.end_ns, bucket = b }
       if event.kind == 'op' or event.kind == 'step' then
         count(b, event, roof)
-        found.out = event.shapes:match '%-> (.*)$'
-        if phase == 'forward' and row ~= found.outside then row.out = found.out end
+        if phase == 'forward' then row.out = event.shapes:match '%-> (.*)$' or row.out end
       elseif event.kind == 'range' and layers.by_path[event.name] and phase == 'forward' then
         found.calls[row] = (found.calls[row] or 0) + 1
       end
@@ -176,7 +177,7 @@ function M.saved(y, layers, dtype)
       seen[memory] = true
       local row = s.module ~= nil and layers.by_path[ffi.string(s.module)] or false
       bytes[row] = (bytes[row] or 0) + tonumber(s.bytes)
-      if s.dtype == dtype then of_type[row] = (of_type[row] or 0) + tonumber(s.bytes) end
+      if dtypes.name(s.dtype) == dtype then of_type[row] = (of_type[row] or 0) + tonumber(s.bytes) end
     end
   end
   return bytes, of_type

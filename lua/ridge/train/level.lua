@@ -7,6 +7,7 @@ local C = require 'ridge.ffi.lib'
 local attention = require 'ridge.nn.attention'
 local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
+local chains = require 'ridge.nn.blocks'
 local class = require 'ridge.class'
 local grad = require 'ridge.tensor.grad'
 local memory = require 'ridge.memory'
@@ -93,32 +94,10 @@ function SWITCH.compile(_, out)
   return 'forward and back of a batch as one plan, from the second batch of a shape on'
 end
 
--- Blocks of which each may keep its input alone: modules made of others, at least two of them one
--- behind the other, and with no such chain inside.
-local function blocks_of(model, list, seen)
-  local chain = {}
-  for _, c in ipairs(model.children) do
-    local before = #list
-    blocks_of(c.module, list, seen)
-    if #list == before and #c.module.children > 0 and not seen[c.module] then
-      chain[#chain + 1] = c.module
-    end
-  end
-  if class.is_a(model, nn.Sequential) and #chain > 1 then
-    for _, m in ipairs(chain) do
-      seen[m] = true
-      list[#list + 1] = m
-    end
-  end
-  return list
-end
-
 function SWITCH.recompute(model)
-  local list = blocks_of(model, {}, {})
+  local list = chains.of(model)
   if #list == 0 then return nil, 'the model has no chain of blocks to keep only the inputs of' end
-  for _, m in ipairs(list) do
-    m:recompute(class.is_a(m, nn.Sequential) and 1 or true) -- in one segment
-  end
+  chains.recompute(list)
   return ('%d blocks keep their input alone'):format(#list), nil, list
 end
 
@@ -183,12 +162,6 @@ local function held(model, x, cast)
   return bytes
 end
 
-local function switch_blocks(blocks, on)
-  for _, m in ipairs(blocks) do
-    m:recompute(on and (class.is_a(m, nn.Sequential) and 1 or true) or false)
-  end
-end
-
 local function megabytes(bytes) return ('%.3g MB'):format(bytes / 1e6) end
 
 -- The modes of all modules, which training for a moment changes.
@@ -213,9 +186,9 @@ function M.weigh(model, blocks, x, cast)
   return in_training(model, function()
     held(model, x, cast) -- weights in another form are made once
     local with = held(model, x, cast)
-    switch_blocks(blocks, false)
+    chains.recompute(blocks, false)
     local ok, without = pcall(held, model, x, cast)
-    switch_blocks(blocks, true)
+    chains.recompute(blocks, true)
     if not ok then error(without, 0) end
     local rows = ('recompute: a batch of %d rows'):format(x:size(1))
     if not with then return rows .. ' has no room with it either' end
