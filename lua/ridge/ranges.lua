@@ -8,7 +8,8 @@ local guard = require 'ridge.guard'
 local state = require 'ridge.state'
 
 --- on: does anybody want to know? Who calls a module asks this first. heard: nil, or called with
---- the path, the module and its arguments at each call.
+--- the path, the module and its arguments at each call; with a path and nil for a part of the module
+--- being called that is none itself.
 local M = { on = false, heard = nil }
 
 local wanted = 0
@@ -95,6 +96,7 @@ end
 M.RANGE = {
   on = function(entry)
     entry.before = entry.before or ffi.new 'rg_place'
+    if entry.module and M.heard then M.heard(entry.name, nil) end
     entry.range = C.rg_range_begin(entry.name, entry.module and 1 or 0, entry.before)
   end,
   off = function(entry) C.rg_range_end(entry.range, entry.before) end,

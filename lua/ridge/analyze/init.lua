@@ -78,7 +78,7 @@ function M.count(job, layers, roof)
   local function heard(path, module, ...) layers:hear(path, module, bytes_of(...)) end
   local found = watch.read(watch.run(function() return step.run(job, look) end, heard), layers, roof)
   found.saved, found.saved_typed = saved or {}, typed or {}
-  layers:name()
+  layers:settle()
   return found
 end
 
@@ -267,7 +267,7 @@ local function notes_of(a, job, wrote)
     end
   end
   if not job.backward and job.net.training then
-    notes[#notes + 1] = 'the net is in training mode: forward computes as while training'
+    notes[#notes + 1] = 'forward alone, in training mode: it computes as while training'
   end
   return notes
 end
@@ -276,7 +276,7 @@ local function check_inputs(args)
   step.each_tensor({ unpack(args, 1, args.n) }, function(x) ref.need(x, 'analyze') end)
 end
 
--- The batch, type and device of the first tensor of floats among the inputs, or of the first one.
+-- The first tensor among the inputs.
 local function first_of(args)
   local first
   step.each_tensor({ unpack(args, 1, args.n) }, function(x) first = first or x end)
@@ -291,7 +291,9 @@ end
 function M.job(net, args, opt)
   local first, held = first_of(args), net:parameters()[1]
   local backward = opt.backward
-  if backward == nil then backward = net.training end
+  if backward == nil then
+    backward = net.training and #step.leaves { net = net, args = args } > 0
+  end
   return { net = net, args = args, loss = opt.loss, backward = backward,
     device = first and first.device or held and held.tensor.device or 'cpu',
     batch = first and first.ndim > 0 and first:size(1) or nil,

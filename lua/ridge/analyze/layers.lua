@@ -72,7 +72,7 @@ end
 ---@param net table module
 ---@return table layers list, by_path
 function M.of(net)
-  local self = setmetatable({ list = {}, by_module = {}, by_path = {}, held = {}, inputs = {} },
+  local self = setmetatable({ list = {}, by_module = {}, by_path = {}, held = {}, parts = {} },
     Layers)
   walk(self, net, '', getmetatable(net).__name)
   hold(self, net)
@@ -81,22 +81,53 @@ end
 
 --- A module is called (ranges.HEARD): from now on its path is known.
 ---@param path string
----@param module table
+---@param module table|nil nil: a part of the one that is being called
 ---@param bytes number of the memory of its arguments
 function Layers:hear(path, module, bytes)
-  local row = row_of(self, module, path, false)
-  if not self.by_path[path] then
-    self.by_path[path] = row
-  elseif self.by_path[path] ~= row and not row.shares then
-    row.shares = self.by_path[path] -- two of one name: the first one's row is that of both
+  if not module then
+    local whole = self.by_path[path:match '^(.*)%.' or ''] or self.list[1]
+    self.by_path[path], self.parts[path], whole.has_parts = whole, true, true
+    return
   end
+  local row = row_of(self, module, path, false)
+  self.by_path[path] = self.by_path[path] or row -- of two with one name the first one's is for both
   row.called = row.called or path
   row.input_bytes = (row.input_bytes or 0) + bytes
 end
 
---- Names of rows that were called as they were called.
-function Layers:name()
-  for _, row in ipairs(self.list) do row.name = row.called or row.name end
+local SUMS = { 'params', 'trainable', 'buffers', 'bytes' }
+
+-- What holds parameters for the module around it, and is never called, is no layer.
+local function fold(self, row)
+  for _, child in ipairs(row.module.children) do
+    local part = self.by_module[child.module]
+    if part and not part.called and part ~= row then
+      for _, field in ipairs(SUMS) do row[field] = row[field] + part[field] end
+      for _, tie in ipairs(part.tied) do row.tied[#row.tied + 1] = tie end
+      part.folded = true
+    end
+  end
+end
+
+--- All were called that will be: names are as they were called.
+function Layers:settle()
+  for _, row in ipairs(self.list) do
+    row.name = row.called or row.name
+    if row.has_parts then fold(self, row) end
+  end
+  for i = #self.list, 1, -1 do
+    if self.list[i].folded then table.remove(self.list, i) end
+  end
+end
+
+--- The layer whose path this is, or that of the nearest one around it; nil where there is none.
+---@param path string
+---@return table|nil row
+function Layers:at(path)
+  while path do
+    if self.by_path[path] then return self.by_path[path] end
+    path = path:match '^(.*)%.'
+  end
 end
 
 return M

@@ -150,8 +150,10 @@ local function loss_of(job, results)
   return loss
 end
 
--- The trained tensors, and inputs that want a gradient: gradients are handed out and dropped.
-local function leaves_of(job)
+--- The trained tensors, and inputs that want a gradient.
+---@param job table net, args
+---@return Tensor[]
+function M.leaves(job)
   local list, seen = {}, {}
   local function add(x)
     if x.requires_grad and C.rg_grad_flows_through(x._t) == 0 and not seen[tostring(x._t)] then
@@ -207,7 +209,7 @@ end
 
 local function in_added(job, f)
   job.adds = true
-  return state.with(ADDED, { leaves = leaves_of(job) }, f)
+  return state.with(ADDED, { leaves = M.leaves(job) }, f)
 end
 
 --- Call a function that runs steps: parts that are computed again may be in them.
@@ -235,7 +237,7 @@ end
 
 local function run(job, look)
   local at = {}
-  local leaves = job.backward and leaves_of(job)
+  local leaves = job.backward and M.leaves(job)
   call.settle() -- what the collector owes for the step before
   at[0] = settled(job)
   local results = pack(job.net(unpack(job.args, 1, job.args.n)))

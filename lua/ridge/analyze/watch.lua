@@ -57,9 +57,8 @@ end
 
 -- The row whose event it is; `found.outside` stands for none.
 local function owner_of(found, layers, event)
-  local row = event.kind == 'range' and layers.by_path[event.name]
-    or layers.by_path[event.module or ''] or found.outside
-  return row
+  return event.kind == 'range' and layers.by_path[event.name]
+    or event.module and layers:at(event.module) or found.outside
 end
 
 -- What an operation or a step did.
@@ -100,7 +99,8 @@ local function attributed(reader, at, layers, roof)
       if event.kind == 'op' or event.kind == 'step' then
         count(b, event, roof)
         if phase == 'forward' then row.out = event.shapes:match '%-> (.*)$' or row.out end
-      elseif event.kind == 'range' and layers.by_path[event.name] and phase == 'forward' then
+      elseif event.kind == 'range' and phase == 'forward' and layers.by_path[event.name]
+        and not layers.parts[event.name] then
         found.calls[row] = (found.calls[row] or 0) + 1
       end
     end
@@ -175,7 +175,7 @@ function M.saved(y, layers, dtype)
     local memory = tonumber(s.memory)
     if s.param == 0 and not layers.held[memory] and not seen[memory] then
       seen[memory] = true
-      local row = s.module ~= nil and layers.by_path[ffi.string(s.module)] or false
+      local row = s.module ~= nil and layers:at(ffi.string(s.module)) or false
       bytes[row] = (bytes[row] or 0) + tonumber(s.bytes)
       if dtypes.name(s.dtype) == dtype then of_type[row] = (of_type[row] or 0) + tonumber(s.bytes) end
     end
