@@ -280,6 +280,7 @@ static rg_status alloc_from(rg_arena *arena, int32_t device, int64_t bytes, rg_b
   void *data;
   int64_t live;
   int64_t limit;
+  uint16_t site = 0;
 
   RG_TRY(check_request(device, bytes));
   m = &memories[device];
@@ -305,6 +306,9 @@ static rg_status alloc_from(rg_arena *arena, int32_t device, int64_t bytes, rg_b
     if (rg_tag_now != 0) {
       rg_tag_took(device, rg_tag_now, bytes);
     }
+    if (rg_sites_on) {
+      site = rg_site_took(device, bytes);
+    }
   }
   rg_spin_leave(&lock);
   if (data == NULL) {
@@ -314,7 +318,7 @@ static rg_status alloc_from(rg_arena *arena, int32_t device, int64_t bytes, rg_b
                    (double)live / 1048576);
   }
   *out = (rg_block){
-    .data = data, .bytes = bytes, .arena = arena, .device = device, .tag = rg_tag_now
+    .data = data, .bytes = bytes, .arena = arena, .device = device, .tag = rg_tag_now, .site = site
   };
   if (device != RG_CPU_DEVICE) {
     out->stream = out->writer = (uint8_t)stream_of(device);
@@ -322,7 +326,7 @@ static rg_status alloc_from(rg_arena *arena, int32_t device, int64_t bytes, rg_b
   }
   poison(out);
   if ((rg_ring_on & (1u << RG_EVENT_ALLOC)) != 0) {
-    rg_ring_moment(RG_EVENT_ALLOC, device, "alloc", bytes);
+    rg_ring_moment(RG_EVENT_ALLOC, device, "alloc", bytes, data);
   }
   return RG_OK;
 }
@@ -398,6 +402,9 @@ void rg_block_free(rg_block *block)
   if (block->tag != 0) {
     rg_tag_gave(block->device, block->tag, block->bytes);
   }
+  if (block->site != 0) {
+    rg_site_gave(block->device, block->site, block->bytes);
+  }
   if (arena == &pool || arena->closed) {
     pool_put(block->device, block->stream, block->data, class);
   } else {
@@ -409,11 +416,11 @@ void rg_block_free(rg_block *block)
     ended = arena;
   }
   rg_spin_leave(&lock);
-  block->data = NULL;
   rg_host_free(ended);
   if ((rg_ring_on & (1u << RG_EVENT_FREE)) != 0) {
-    rg_ring_moment(RG_EVENT_FREE, block->device, "free", block->bytes);
+    rg_ring_moment(RG_EVENT_FREE, block->device, "free", block->bytes, block->data);
   }
+  block->data = NULL;
 }
 
 /* -- Arenas ---------------------------------------------------------------------- */
@@ -493,6 +500,7 @@ void rg_memory_reset_peak(int32_t device)
     m->peak_bytes = m->live_bytes;
     m->peak_reserved_bytes = m->reserved_bytes;
     rg_tag_reset_peaks(device);
+    rg_site_reset_peaks(device);
     rg_spin_leave(&lock);
   }
 }

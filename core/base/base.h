@@ -188,7 +188,8 @@ int64_t rg_ring_begin(int32_t kind, int32_t device, const char *name);
 rg_happening *rg_ring_end(int64_t serial);
 
 /* One that takes no time. */
-void rg_ring_moment(int32_t kind, int32_t device, const char *name, int64_t bytes);
+void rg_ring_moment(int32_t kind, int32_t device, const char *name, int64_t bytes,
+                    const void *block);
 
 /* So many replays of a CUDA graph went step by step for readers of steps. */
 void rg_ring_graph(int64_t n);
@@ -252,6 +253,7 @@ typedef struct rg_block {
   int32_t device;  /* or RG_PINNED */
   uint8_t stream;
   uint8_t tag;           /* counted under it; 0: none */
+  uint16_t site;         /* of the line that took it; 0: not counted by line */
   uint8_t writer;        /* the stream that wrote it last */
   _Atomic uint8_t seen;  /* streams ordered after that write, a bit each */
   _Atomic uint8_t users; /* streams that used it since */
@@ -263,6 +265,12 @@ extern _Thread_local uint8_t rg_tag_now;
 void rg_tag_took(int32_t device, uint8_t tag, int64_t bytes);
 void rg_tag_gave(int32_t device, uint8_t tag, int64_t bytes);
 void rg_tag_reset_peaks(int32_t device);
+
+/* Is memory counted by line, and what the allocator says to that under its lock (site.c). */
+extern _Atomic bool rg_sites_on;
+uint16_t rg_site_took(int32_t device, int64_t bytes);
+void rg_site_gave(int32_t device, uint16_t number, int64_t bytes);
+void rg_site_reset_peaks(int32_t device);
 
 /* Memory from the system for the pool, of a size of its own; NULL when there is none. */
 void *rg_system_take(int32_t device, int64_t bytes);

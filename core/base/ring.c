@@ -282,6 +282,7 @@ int64_t rg_ring_begin(int32_t kind, int32_t device, const char *name)
   *x = (entry){ .e = { .name = name,
                        .path = "",
                        .module = rg_place_now.module,
+                       .line = rg_place_now.line,
                        .serial = r->n++,
                        .parent = rg_place_now.parent,
                        .end_ns = -1,
@@ -325,13 +326,15 @@ rg_happening *rg_ring_end(int64_t serial)
   return &x->e;
 }
 
-void rg_ring_moment(int32_t kind, int32_t device, const char *name, int64_t bytes)
+void rg_ring_moment(int32_t kind, int32_t device, const char *name, int64_t bytes,
+                    const void *block)
 {
   int64_t serial = rg_ring_begin(kind, device, name);
   rg_happening *e = serial >= 0 ? rg_ring_end(serial) : NULL;
 
   if (e != NULL) {
     e->bytes = (double)bytes;
+    e->block = (int64_t)(uintptr_t)block;
   }
 }
 

@@ -334,6 +334,26 @@ RG_API const char *rg_memory_tag_name(int32_t tag);
 /* device: 0 is the CPU; tag: from 1; out: filled.  RG_EARG. */
 RG_API rg_status rg_memory_tag_of(int32_t device, int32_t tag, rg_tag_memory *out) RG_CHECK;
 
+/* Bytes of one device that one line of the caller's source took, in one module. */
+typedef struct rg_site_memory {
+  const char *line;   /* "user.lua:12", as rg_line_set was told; NULL: it was told none */
+  const char *module; /* as rg_range_begin was; NULL: none */
+  int64_t live_bytes;
+  int64_t peak_bytes; /* since rg_memory_reset_peak */
+  int64_t n_blocks;   /* live ones */
+} rg_site_memory;
+
+/* Count what every thread takes from now on by line and module (on: 1), or no more (0): what was
+** counted goes on being so until it is freed.  Returns what held before. */
+RG_API int32_t rg_memory_sites(int32_t on);
+
+/* How many pairs of a line and a module there are so far; all beyond 4094 are counted as one, the
+** first. */
+RG_API int32_t rg_memory_site_count(void);
+
+/* device: 0 is the CPU; site: from 1; out: filled, its texts stay.  RG_EARG. */
+RG_API rg_status rg_memory_site_of(int32_t device, int32_t site, rg_site_memory *out) RG_CHECK;
+
 /*
 ** Let the n-th allocation from now fail with RG_ENOMEM, for tests; host structures count too.
 **

@@ -28,6 +28,7 @@ typedef struct rg_happening {
   const char *name;   /* of the operation, the range, what was waited for */
   const char *path;   /* the kernel or library that ran; "" where there is one only */
   const char *module; /* the module whose call it was in, as a path: "encoder.3.mlp"; NULL: none */
+  const char *line;   /* that made it, where lines are told (rg_line_set); NULL: not known */
   int64_t serial;     /* events of a thread are numbered in the order they began */
   int64_t parent;     /* serial of the plan or range it was in; -1: of none */
   int64_t begin_ns;   /* on the host's clock */
@@ -38,6 +39,7 @@ typedef struct rg_happening {
   double flops;
   double bytes;       /* read and written, copied, taken */
   int64_t live_bytes; /* of its device, when it had ended */
+  int64_t block;      /* where it lies, of one that was taken or given back; else 0 */
   int32_t kind;
   int32_t device;
   int32_t stream;

@@ -60,6 +60,13 @@ M.TOLD = {
   end,
 }
 
+--- Tell lines again where something took the hook away meanwhile, as each line at the prompt does
+--- when it ends.
+function M.again()
+  local hook, now = debug.gethook()
+  if depth > 0 and (hook == nil or now == '') then debug.sethook(see, 'l') end
+end
+
 local wanted = true -- in graphs
 
 --- Whether graphs that are recorded from now on know the line of each node, as they do unless told

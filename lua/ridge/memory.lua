@@ -1,17 +1,24 @@
 -- SPDX-License-Identifier: MIT
---- Memory of a device: how much is live, the peak, the limit; and scopes, which give it back on
---- time.
+--- Memory of a device: how much is live, the peak, the limit; by line of Lua and over time; alarms;
+--- and scopes, which give it back on time.
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local call = require 'ridge.ffi.call'
 local ref = require 'ridge.ffi.ref'
 local blame = require 'ridge.blame'
+local columns = require 'ridge.show.columns'
 local dtype = require 'ridge.tensor.dtype'
+local options = require 'ridge.options'
 local place = require 'ridge.tensor.place'
 local state = require 'ridge.state'
 
 local M = {}
+
+-- What is loaded when it is first used.
+local LATER = { lines = 'ridge.memory.lines', alarm = 'ridge.memory.alarm',
+  system = 'ridge.memory.system', timeline = 'ridge.memory_timeline' }
+local function later(name) return require(LATER[name]) end
 
 -- A device's number; pinned memory is counted as if it were one more.
 local function number_of(device, what)
@@ -35,7 +42,8 @@ local function by_tag(number)
   return tags
 end
 
---- Bytes of a device now: live, peak, reserved, peak_reserved, limit (0: none), blocks, tensors (of
+--- Bytes of a device now: live, peak, reserved (live and cached), cached, peak_reserved, limit (0:
+--- none), blocks, tensors (of
 --- all devices), the handles by which this Lua state knows tensors, and tags (by name: live, peak,
 --- blocks of what was taken under a tag).
 ---@param device string|nil 'cpu' when left out; 'pinned' is the memory that a GPU's copies reach
@@ -48,6 +56,7 @@ function M.stats(device)
   return {
     live = tonumber(m.live_bytes), peak = tonumber(m.peak_bytes),
     reserved = tonumber(m.reserved_bytes), peak_reserved = tonumber(m.peak_reserved_bytes),
+    cached = math.max(0, tonumber(m.reserved_bytes) - tonumber(m.live_bytes)),
     limit = tonumber(m.limit_bytes), blocks = tonumber(m.n_blocks),
     tensors = tonumber(C.rg_live_tensors()), handles = ref.count(), tags = by_tag(number),
   }
@@ -114,6 +123,157 @@ function M.print_stats(device)
   M.reset_peak(device)
   print(line)
   return line
+end
+
+--- Print what is live and at its peak, in MB with one decimal, and Lua's own heap beside it (F8).
+---@param device string|nil 'cpu' when left out, or 'pinned'
+---@return string
+function M.print(device)
+  local s = M.stats(device)
+  local line = ('%s: live %.1f MB, peak %.1f MB, cached %.1f MB; Lua %.1f MB'):format(
+    device or 'cpu', s.live / 2 ^ 20, s.peak / 2 ^ 20, s.cached / 2 ^ 20,
+    collectgarbage 'count' / 1024)
+  print(line)
+  return line
+end
+
+-- -- Stages -------------------------------------------------------------------------------
+
+local STAGES = {
+  model = { 'function', required = true, doc = 'makes the module' },
+  input = { 'function', required = true, doc = 'makes its input' },
+  forward = { 'function', doc = 'f(model, input); the call of the model when left out' },
+  device = { 'string', default = 'cpu', doc = 'whose memory it is' },
+}
+
+local Stages = { __tostring = function(self)
+  local rows = {}
+  for i, row in ipairs(self) do
+    rows[i] = { row.stage, ('%.1f'):format(row.live), i > 1 and ('%+.1f'):format(row.delta) or '',
+      ('%.1f'):format(row.peak) }
+  end
+  return columns.text({ 'after', 'live MB', 'more MB', 'peak MB' }, rows,
+    { right = { [2] = true, [3] = true, [4] = true } })
+end }
+
+-- A stage: what was live when it began is settled, and what it made is held.
+local function stage(list, name, number, f, ...)
+  local m = C.rg_memory_of(number)
+  C.rg_memory_reset_peak(number)
+  local value = f(...)
+  call.check(C.rg_device_wait(number == C.RG_PINNED and 0 or number), 'memory.stages')
+  local peak = tonumber(m.peak_bytes) / 2 ^ 20
+  ref.collect()
+  local live = tonumber(m.live_bytes) / 2 ^ 20
+  list[#list + 1] = { stage = name, live = live, peak = peak,
+    delta = list[1] and live - list[#list].live or 0 }
+  list[name] = list[1].stage == name and live or list[#list].delta
+  return value
+end
+
+--- What a model takes, stage by stage (F7): before it, for its parameters, for its input, and for
+--- one forward pass, whose result is held, with what its backward pass would read: give
+--- forward = ridge.inference for a pass that has none.
+---@param opts table { model = f, input = f, forward = f(model, input), device = 'cpu' }
+---@return table stages a list of { stage, live, delta, peak } in MB, with baseline, and what the
+---  others added as model, input, forward; tostring shows it as a table
+-- >> ridge.memory.stages { model = function() return ridge.nn.Linear(64, 8) end,
+-- >>   input = function() return ridge.randn(32, 64) end }
+function M.stages(opts)
+  local o = options.check(STAGES, opts, 'memory.stages')
+  local number = number_of(o.device, 'memory.stages')
+  local list = {}
+  stage(list, 'baseline', number, ref.collect)
+  local model = stage(list, 'model', number, o.model)
+  local input = stage(list, 'input', number, o.input)
+  if not o.forward and not blame.callable(model) then
+    blame.raise(('memory.stages: model makes %s, which cannot be called'):format(
+      blame.show(model)), 'EARG')
+  end
+  stage(list, 'forward', number, o.forward or function(m, x) return m(x) end, model, input)
+  return setmetatable(list, Stages)
+end
+
+-- -- By line ------------------------------------------------------------------------------
+
+--- Count from now on what each line of Lua takes, in each module, as long as it lives: by_line,
+--- mark and %mem tell. Lua runs uncompiled meanwhile.
+---@param on boolean
+---@return boolean before
+-- >> ridge.memory.lines(false)
+function M.lines(on) return later('lines').lines(on) end
+
+--- What each line has of a device's memory, of what was taken while memory.lines was on: the most
+--- first.
+---@param device string|nil 'cpu' when left out, or 'pinned'
+---@return table list of { line, module, live, peak, blocks }
+function M.by_line(device) return later('lines').list(number_of(device, 'memory.by_line')) end
+
+--- Note what is live now, by line where memory.lines is on; mark:grew() says later what grew since.
+---@param device string|nil 'cpu' when left out, or 'pinned'
+---@return table mark
+-- >> mark = ridge.memory.mark()
+-- >> mark:grew()
+function M.mark(device)
+  return later('lines').mark(number_of(device, 'memory.mark'), device or 'cpu')
+end
+
+--- Hunt a leak: call a function some times, and say what the calls leave, by line. The first
+--- two are not counted: what they keep is kept once.
+---@param f function
+---@param n number|nil calls; 10 when left out
+---@param device string|nil 'cpu' when left out, or 'pinned'
+---@return table growth a list of { line, module, bytes, blocks }, with bytes, calls, device
+-- >> ridge.memory.leaks(function() return ridge.ones(8) + 1 end).bytes
+function M.leaks(f, n, device)
+  if not blame.callable(f) then
+    blame.raise(('memory.leaks: a function is expected, got %s'):format(blame.show(f)), 'EARG')
+  end
+  n = options.count(n, 'memory.leaks', 'n') or 10
+  return later('lines').leaks(number_of(device, 'memory.leaks'), device or 'cpu', f, n)
+end
+
+--- Call a function and note each block that it takes and gives back: the curve of live bytes, and
+--- who was alive at its peak.
+---@param f function
+---@param ... any its arguments
+---@return table timeline peak, live, at_peak (a list of { line, module, bytes, blocks }), points;
+---  `:plot()` draws it, tostring says who made the peak
+---@return any ... what f returns
+-- >> print((ridge.memory.timeline(function() return ridge.ones(64, 64) + 1 end)))
+function M.timeline(f, ...) return later('timeline').record(f, ...) end
+
+-- -- Alarms and the system ----------------------------------------------------------------
+
+--- Set an alarm (F10 to F12): where a device has more than so many megabytes, live and cached
+--- together, what is dead is collected, what is cached goes back to the system, and a line says
+--- once what that freed.
+---@param megabytes number|nil nil where share or system_percent says where it rings
+---@param opts table|nil { device = 'cpu', share = 0.9, system_percent = 80, say = f, act = f }
+---@return table alarm with rang (times), freed (bytes), check() and remove()
+-- >> alarm = ridge.memory.alarm(8000)
+-- >> alarm:remove()
+function M.alarm(megabytes, opts)
+  local alarm = later 'alarm'
+  local o = options.check(alarm.SPEC, opts, 'memory.alarm')
+  return alarm.set(megabytes, o, number_of(o.device, 'memory.alarm'))
+end
+
+--- The alarms that are set.
+---@return table list
+-- >> ridge.memory.alarms()
+function M.alarms() return later('alarm').list() end
+
+--- The machine's memory and the process's, as document 001 names them (F9): system_total_gb,
+--- system_used_gb, system_available_gb, system_percent, memory_usage_percent, process_rss_mb,
+--- process_vms_mb, gpu_allocated_mb, gpu_reserved_mb, gpu_free_mb, gpu_memory_mb. What cannot be
+--- read is left out, and system_why, process_why or gpu_why says why.
+---@return table
+-- >> ridge.memory.system().system_percent
+function M.system()
+  local best = dtype.best()
+  return later('system').fields(best, best == 0 and
+    (ffi.string(C.rg_error_message()):gsub('^%l+:%d+: ', '')) or nil)
 end
 
 -- -- Tags ---------------------------------------------------------------------------------
@@ -222,22 +382,13 @@ function M.unwind(depth)
   if C.rg_scope_depth() > depth then C.rg_scope_leave(depth + 1) end
 end
 
---- The process's memory as the system sees it: resident and virtual bytes, and the machine's share.
+--- The process's memory as the system sees it: resident and virtual bytes, and the machine's share;
+--- 0 where the system does not say.
 ---@return table rss, vms, total, available
 function M.process()
-  local file = io.open('/proc/self/statm')
-  local pages, resident = 0, 0
-  if file then
-    pages, resident = file:read('*n', '*n')
-    file:close()
-  end
-  local available = 0
-  for line in io.lines('/proc/meminfo') do
-    available = tonumber(line:match('^MemAvailable:%s+(%d+)')) or available
-  end
-  ffi.cdef 'long sysconf(int name);'
-  local page = tonumber(ffi.C.sysconf(30))
-  return { rss = resident * page, vms = pages * page, available = available * 1024,
+  local system = later 'system'
+  local process, machine = system.process() or {}, system.machine() or {}
+  return { rss = process.rss or 0, vms = process.vms or 0, available = machine.available or 0,
            total = tonumber(C.rg_machine_facts().ram_bytes) }
 end
 

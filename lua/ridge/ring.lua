@@ -49,8 +49,9 @@ local function text(p) return p ~= nil and ffi.string(p) or nil end
 
 --- The events, the oldest first; the same table is filled for each. What failed, or goes on, has no
 --- end_ns.
----@return fun(): table|nil next kind, name, path, module, shapes, serial, parent, begin_ns, end_ns,
----  from_ns, to_ns, device_ns, flops, bytes, live_bytes, device, stream, thread, step, n_threads
+---@return fun(): table|nil next kind, name, path, module, line, block, shapes, serial, parent,
+---  begin_ns, end_ns, from_ns, to_ns, device_ns, flops, bytes, live_bytes, device, stream, thread,
+---  step, n_threads
 function Reader:each()
   local at, event, out = ffi.new 'int64_t[1]', ffi.new 'rg_happening', {}
   return function()
@@ -58,6 +59,7 @@ function Reader:each()
     if event.name == nil then return nil end
     out.kind, out.name, out.path = M.KINDS[event.kind], text(event.name), text(event.path) or ''
     out.module, out.shapes = text(event.module), text(C.rg_shapes_text(event.shapes))
+    out.line, out.block = text(event.line), tonumber(event.block)
     out.serial, out.parent = tonumber(event.serial), tonumber(event.parent)
     out.begin_ns = tonumber(event.begin_ns)
     out.end_ns = event.end_ns >= 0 and tonumber(event.end_ns) or nil

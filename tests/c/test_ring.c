@@ -144,7 +144,7 @@ static void test_limit(void)
   int32_t all = opened(1 << RG_EVENT_ALLOC, 0, 1 << 24);
 
   for (int i = 0; i < MANY; i++) {
-    rg_ring_moment(RG_EVENT_ALLOC, RG_CPU, "alloc", i);
+    rg_ring_moment(RG_EVENT_ALLOC, RG_CPU, "alloc", i, NULL);
   }
   rg_reader_facts f = facts_of(all);
   int64_t n = read_all(all, &e);
@@ -154,6 +154,29 @@ static void test_limit(void)
   is_int(f.n_dropped, MANY - n, "and it says how many are gone");
   ok(e.bytes == MANY - 1, "the last ones are kept");
   rg_reader_close(all);
+}
+
+/* A block that is taken and given back is known by where it lies, and its line by its text. */
+static void test_blocks(void)
+{
+  rg_happening e = { 0 };
+  int32_t reader = opened(1 << RG_EVENT_ALLOC | 1 << RG_EVENT_FREE, 0, 100);
+  int64_t at = 0;
+  int64_t block;
+
+  rg_line_set("user.lua:3");
+  rg_tensor *x = made(16);
+  rg_line_set(NULL);
+  rg_tensor_release(x);
+  is_status(rg_reader_next(reader, &at, &e), RG_OK, "the first event");
+  ok(e.kind == RG_EVENT_ALLOC && e.block != 0, "is of a block that was taken");
+  ok(e.line != NULL && strcmp(e.line, "user.lua:3") == 0, "by this line");
+  block = e.block;
+  do {
+    is_status(rg_reader_next(reader, &at, &e), RG_OK, "those behind it");
+  } while (e.name != NULL && e.kind != RG_EVENT_FREE);
+  ok(e.name != NULL && e.block == block && e.line == NULL, "end with its return, by no line");
+  rg_reader_close(reader);
 }
 
 static void test_ranges(void)
@@ -429,6 +452,7 @@ int main(void)
   test_hearing();
   test_room();
   test_limit();
+  test_blocks();
   test_ranges();
   test_threads();
   test_fork();

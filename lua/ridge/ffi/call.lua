@@ -22,6 +22,7 @@ local ram_share = tonumber(C.rg_machine_facts().ram_bytes) / 8
 local max_budget = math.max(MIN_BUDGET, ram_share)
 local budget = MIN_BUDGET
 local quantum = budget / 16
+local watcher -- looks at what is live each time debt is paid
 local started = tonumber(C.rg_clock_ns())
 local spent = 0
 
@@ -42,6 +43,18 @@ end
 
 pace(collectgarbage('count'))
 
+-- Who watches wants to know soon, however large the budget has become.
+local function settle_quantum()
+  quantum = (watcher and MIN_BUDGET or budget) / 16
+end
+
+--- Have a function called each time debt is paid, after at most 4 MB were allocated.
+---@param f function|nil nil: nobody watches any more
+function M.watch(f)
+  watcher = f
+  settle_quantum()
+end
+
 local gpus = {} -- those that were opened: number, mem, capacity (bytes), since (bytes allocated)
 local known = {}
 
@@ -58,7 +71,7 @@ function M.refit()
   max_budget = math.max(MIN_BUDGET, share)
   if budget > max_budget then
     budget = max_budget
-    quantum = budget / 16
+    settle_quantum()
   end
 end
 
@@ -103,12 +116,13 @@ local function pay()
   spent = spent + (now - before)
   if spent > 0.10 * (now - started) and budget < max_budget then
     budget = budget * 2
-    quantum = budget / 16
+    settle_quantum()
   end
   local limit = tonumber(mem.limit_bytes)
   ref.reap()
   if limit > 0 and tonumber(mem.live_bytes) > limit / 2 then ref.collect() end
   if gpus[1] then make_room(owed) end
+  if watcher then watcher() end
 end
 
 --- Called first by every function that may allocate; costs one comparison.

@@ -10,7 +10,7 @@ local M = {}
 --- All of them, in the order in which help lists them.
 M.NAMES = { 'map', 'efficiency', 'ratio', 'winner', 'uncertainty', 'slices', 'steps', 'effects',
   'roofline', 'pareto', 'forest', 'samples', 'distribution', 'threads', 'history', 'landscape',
-  'batch', 'training', 'timeline', 'stability', 'trust' }
+  'batch', 'training', 'timeline', 'memory', 'stability', 'trust' }
 
 -- Those that draw a time of each point, which may be that of the machine's fast state.
 local OF_TIMES = { map = true, efficiency = true, ratio = true, winner = true, uncertainty = true,

@@ -96,6 +96,8 @@ end
 ---@return 'done'|'failed'|'interrupted' outcome
 function Session:guarded(f, text)
   local mark = state.mark()
+  local lines = package.loaded['ridge.lines']
+  if lines then lines.again() end
   local ok, failure, interrupted = self.call(self.kind, f, report.catch)
   state.unwind(mark) -- what was cut off and what waits in a coroutine leaves nothing on
   if ok then return 'done' end

@@ -32,8 +32,12 @@ function M.epoch(row, epochs, history)
   if best and best.accuracy - row.accuracy > FELL then
     text = text .. (' (%.4f below epoch %d)'):format(best.accuracy - row.accuracy, best.epoch)
   end
-  return text .. ('  %.1f s, %.0f rows/s, peak %.1f MB'):format(row.seconds, row.rows_per_s,
+  text = text .. ('  %.1f s, %.0f rows/s, peak %.1f MB'):format(row.seconds, row.rows_per_s,
     row.peak_bytes / 2 ^ 20)
+  if row.trimmed_bytes then
+    text = text .. (', trimmed %.1f MB'):format(row.trimmed_bytes / 2 ^ 20)
+  end
+  return text
 end
 
 --- The line in the middle of an epoch (F125): the mean of the losses that are read so far, so that

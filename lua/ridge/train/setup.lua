@@ -52,6 +52,8 @@ local SPEC = {
   folder = { 'string', doc = 'for checkpoints: last and best; made where it is missing' },
   patience = { 'integer', min = 1, doc = 'epochs without a better loss before it stops' },
   log_every = { 'integer', default = 50, min = 0, doc = 'batches from line to line; 0: none' },
+  trim_every = { 'integer', min = 1,
+    doc = 'batches after which what is dead is collected and what is cached is given back' },
   say = { 'function', doc = 'called with each line; print when left out' },
 }
 

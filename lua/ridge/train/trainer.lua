@@ -34,7 +34,8 @@ local function seconds_now() return tonumber(C.rg_clock_ns()) / 1e9 end
 ---@param model table a module
 ---@param opts table {optimizer =, or lr = and the rest that makes one; loss =, schedule =, clip =,
 ---  accumulate = 1, autocast =, scaler =, compile =, split = false, level =, stability =, folder =,
----  patience =, log_every = 50, say =, ...}: a profile of ridge.profiles is such a table
+---  patience =, log_every = 50,
+---  trim_every =, say =, ...}: a profile of ridge.profiles is such a table
 -- >> net = ridge.nn.Linear(3, 2, {seed = 1})
 -- >> trainer = ridge.Trainer(net, {optimizer = ridge.optim.Adam(net)})
 function Trainer:init(model, opts)
@@ -193,7 +194,7 @@ local function train(self, loader, epochs)
   local all = type(loader.len) == 'function' and tonumber(loader:len()) or nil
   local began = seconds_now()
   self.running = { sum = 0, weight = 0, not_finite = 0, epoch = self.epoch + 1, epochs = epochs,
-    batches = all }
+    batches = all, trimmed = 0 }
   self.model:train()
   self.batch:place()
   self.statistics = Running(self.model:parameters())
@@ -220,6 +221,9 @@ local function train(self, loader, epochs)
     if group.batches == group.planned then
       finish(self, group, last, began)
       group = nil
+    end
+    if o.trim_every and done % o.trim_every == 0 then
+      self.running.trimmed = self.running.trimmed + memory.trim(self.batch.device)
     end
     if o.log_every > 0 and done % o.log_every == 0 then
       self.running.batch, self.running.seconds = done, seconds_now() - began
@@ -454,7 +458,7 @@ end
 ---@param opts table {epochs =, validate = loader}
 ---@return table history a row for each epoch: epoch, loss (the mean over rows whose loss is
 ---  finite), not_finite (batches whose loss is not), val_loss, accuracy, seconds,
----  rows_per_s, peak_bytes, lr
+---  rows_per_s, peak_bytes, lr; with trim_every trimmed_bytes
 ---@return string|nil stopped 'patience' or 'interrupt'
 function Trainer:fit(loader, opts)
   opts = options.check(FIT, opts, 'Trainer:fit')
@@ -476,6 +480,7 @@ function Trainer:fit(loader, opts)
     local row = { epoch = self.epoch + 1, loss = loss, not_finite = self.running.not_finite,
       seconds = seconds, rows_per_s = rows / seconds, lr = self.optimizer:lr(),
       peak_bytes = memory.stats(device).peak + self.batch:plan_bytes() }
+    if self.options.trim_every then row.trimmed_bytes = self.running.trimmed end
     if opts.validate then row.val_loss, row.accuracy = self:validate(opts.validate) end
     self.epoch = row.epoch
     self.history[row.epoch] = row

@@ -287,6 +287,7 @@ local function episode(number)
   ridge.backend.set_affinity {}
   ridge.backend.cpu {}
   ridge.set_default_device 'cpu'
+  for _, alarm in ipairs(ridge.memory.alarms()) do alarm:remove() end
 end
 
 if first == 0 then -- only what can be called

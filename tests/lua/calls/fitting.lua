@@ -183,6 +183,10 @@ M.FUNCTIONS = {
     .. '"ultra" }, nil, function() end',
   ['ridge.load'] = '(function() ridge.save("fit.safetensors", { w = F(a, b) }) '
     .. 'return "fit.safetensors" end)()',
+  ['ridge.memory.alarm'] = '2 ^ 40, { say = function() end }',
+  ['ridge.memory.leaks'] = 'function() return F(a, b) + 1 end, 2',
+  ['ridge.memory.stages'] = '{ model = net, input = function() return F(a, 3) end }',
+  ['ridge.memory.timeline'] = 'function() return F(a, b) + 1 end',
   ['ridge.nn.attention'] = 'F(a, b, c), F(a, d, c), F(a, d, c), { causal = often(30) }',
   ['ridge.nn.bce_with_logits'] = 'F(a, b), F(a, b), { reduction = one { "mean", "sum", "none" } }',
   ['ridge.nn.cross_entropy'] = 'F(a, b), I(b, a), { reduction = one { "mean", "sum", "none" }, '

@@ -212,6 +212,10 @@ local OBJECTS = {
   stability = function() return ridge.Stability(ridge.optim.SGD(net())) end,
   event = function() return ridge.device.event() end,
   timeline = function() return ridge.timeline(function() return ridge.ones(2) + 1 end) end,
+  memory_timeline = function()
+    return (ridge.memory.timeline(function() return ridge.ones(2) + 1 end))
+  end,
+  memory_mark = function() return ridge.memory.mark() end,
   store = function() return ridge.store.open('calls.db', 'write') end,
   sweep = function()
     return ridge.sweep 'calls' { space = { width = { 1, 2 } },

@@ -125,6 +125,13 @@ local function spans()
     { name = 'copy', device = 'cuda:0', stream = 1, begin_s = 5.004, end_s = 5.007 } }
 end
 
+-- Two rows have all three columns, so that each check of a column has its row 2.
+local function memory()
+  return { { at_s = 1, live = 2 ^ 20, line = 'train.lua:7', module = '1', bytes = 6 * 2 ^ 20 },
+    { at_s = 5, live = 8 * 2 ^ 20, line = 'train.lua:9', bytes = 2 ^ 20 },
+    { at_s = 6, live = 0 } }
+end
+
 local CASES = {
   map = { grid, MAP }, efficiency = { grid, MAP }, uncertainty = { grid, MAP },
   ratio = { grid, with(MAP, { a = 'dtype=f32', b = 'dtype=bf16' }) },
@@ -140,7 +147,7 @@ local CASES = {
   threads = { threads, { x = 'threads', y = 'fwd' } },
   history = { history, { y = 'fwd', by = 'width' } },
   training = { curves, { y = 'loss', by = 'point' } },
-  timeline = { spans, {} },
+  timeline = { spans, {} }, memory = { memory, {} },
   landscape = { function() return dofile('tests/lua/plot/fixture.lua').rows() end,
     { dtype = 'f32' } },
   batch = { function()
@@ -173,7 +180,7 @@ local CASES = {
 -- All there are, by hand: one that is missing in the product's list would not be drawn at all.
 local KINDS = { 'map', 'efficiency', 'ratio', 'winner', 'uncertainty', 'slices', 'steps',
   'effects', 'roofline', 'pareto', 'forest', 'samples', 'distribution', 'threads', 'history',
-  'landscape', 'batch', 'training', 'timeline', 'stability', 'trust' }
+  'landscape', 'batch', 'training', 'timeline', 'memory', 'stability', 'trust' }
 
 describe('the picture', function()
   local folder
@@ -236,6 +243,7 @@ describe('the picture', function()
   local NUMBERS = { map = 'fwd', uncertainty = 'fwd', ratio = 'fwd', slices = 'width fwd',
     steps = 'n rate', effects = 'fwd', pareto = 'fwd error', forest = 'ratio', samples = 'ns',
     distribution = 'ns', threads = 'threads fwd', history = 'fwd', timeline = 'begin_s end_s',
+    memory = 'at_s live bytes',
     batch = 'batch peak_bytes samples_per_s', stability = 'step', trust = 'ratio at_s' }
   for _, kind in ipairs(KINDS) do
     for name in (NUMBERS[kind] or ''):gmatch '%S+' do
@@ -406,6 +414,19 @@ describe('the picture', function()
     assert.matches('Least in the end: 0%.10%d* %(large%)', finding)
     assert.matches('First to come to 0%.5%d*, where the last one ends, and to stay there: %a+, '
       .. 'after %d', finding)
+  end)
+
+  it('memory names the line that has most of the peak, and keeps peaks when thinned', function()
+    local fig = plot.draw('memory', memory(), {})
+    assert.equal('At most 8 MB, 4 s after the beginning: 75 % of it by train.lua:7  in 1.',
+      (fig.finding:gsub('\226\128\175', ' ')))
+    local points = {}
+    for i = 1, 50000 do points[i] = { at_s = i / 1e3, live = i % 5 } end
+    points[33333].live = 1e9
+    local few, most = require('ridge.plot.memory').thinned(points, 100), 0
+    assert.is_true(#few <= 404 and #few >= 200, #few)
+    for _, p in ipairs(few) do most = math.max(most, p.live) end
+    assert.equal(1e9, most)
   end)
 
   it('timeline counts what ran beside what, in lanes', function()

@@ -84,6 +84,9 @@ M.WRONG = {
     { from = 1, to = 1 } },
   { 'timeline', { { name = 'a', device = 'd', stream = 0, begin_s = 1, end_s = 2 } },
     { from = -1 } },
+  { 'memory', { OK }, {} }, { 'memory', { { at_s = 1, live = 0 }, { at_s = 2, live = 0 } }, {} },
+  { 'memory', { { at_s = 1, live = 1 }, { at_s = 1, live = 2 } }, {} },
+  { 'memory', { { at_s = 1, live = 1 }, { at_s = 2 } }, {} },
   { 'stability', { OK }, {} }, { 'stability', { { step = 1 } }, {} },
   { 'trust', { OK }, {} }, { 'trust', { { ratio = 1 } }, {} },
 }

@@ -513,6 +513,24 @@ brief('timeline-one', 'timeline', function()
     { name = 'a', device = 'd', stream = 0, begin_s = 4, end_s = 5 } }
 end, {})
 
+local function memory(lines)
+  return function()
+    local rows = {}
+    for i = 0, 20 do
+      rows[#rows + 1] = { at_s = i / 1000, live = 2 ^ 20 * (2 + i % 7 + (i == 15 and 6 or 0)) }
+    end
+    for i = 1, lines do
+      rows[#rows + 1] = { line = 'train.lua:' .. i, module = i % 2 == 0 and '1.2' or nil,
+        bytes = 2 ^ 22 / i, blocks = i }
+    end
+    return rows
+  end
+end
+
+picture('memory', 'memory', memory(3), ABOUT)
+brief('memory-many', 'memory', memory(14), {})
+brief('memory-unexplained', 'memory', memory(0), {})
+
 -- What has a figure of its own ----------------------------------------------------------------
 
 picture('landscape', 'landscape', sketched, with(ABOUT, { dtype = 'f32' }))

@@ -169,6 +169,20 @@ describe('a command of the prompt', function()
     assert.same({ '7d', '3b', '3e', '1a', '1c' }, order)
   end)
 
+  it('%mem lists tags, and lines while they are counted', function()
+    local run = new()
+    assert.matches("takes 'lines on' or 'lines off', got 'lines'", run '%mem lines')
+    assert.equal('memory is counted by line from here on\n', run '%mem lines on')
+    run "kept = ridge.memory.tag('mine', ridge.zeros, 25)"
+    local text = run '%mem'
+    assert.matches('\nline +live +blocks +peak +module\n', text)
+    assert.matches('\n%[%d+%]:1 +100 B +1 +100 B\n', text)
+    assert.matches('\ntag +live +blocks +peak\n.*mine +100 B +1 +100 B\n', text)
+    assert.equal('memory is counted by line no more\n', run '%mem lines off')
+    run 'other = ridge.zeros(26)'
+    assert.is_nil(run('%mem'):match '104 B +1 +104 B')
+  end)
+
   it('%who and %mem name variables and their bytes', function()
     local run = new()
     assert.equal('no variables yet\n', run '%who')

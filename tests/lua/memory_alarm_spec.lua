@@ -1,0 +1,271 @@
+-- SPDX-License-Identifier: MIT
+-- Alarms of memory that act, what the system says, and the stages of a model.
+
+local ridge = require 'ridge'
+local memory = ridge.memory
+local system = require 'ridge.memory.system'
+
+local MB = 2 ^ 20
+
+-- Set an alarm whose lines are kept.
+local function set(megabytes, opts)
+  local said = {}
+  opts = opts or {}
+  opts.say = opts.say or function(line) said[#said + 1] = line end
+  return memory.alarm(megabytes, opts), said
+end
+
+-- Take and give back, so that debt is paid and the cache grows.
+local function churn(n)
+  for i = 1, n do ridge.empty(MB + i * 200000):release() end
+end
+
+local function live_mb() return memory.stats().live / MB end
+
+describe('an alarm of memory', function()
+  before_each(function() memory.trim() end)
+  after_each(function()
+    for _, alarm in ipairs(memory.alarms()) do alarm:remove() end
+    memory.trim()
+  end)
+
+  it('trims what is cached, counts it, and warns once', function()
+    local alarm, said = set(live_mb() + 20)
+    churn(30)
+    assert.is_true(alarm.rang >= 2, alarm.rang)
+    assert.equal(1, #said)
+    assert.matches('^memory: cpu has %d+%.%d MB in use or cached, above the alarm at %d+%.%d MB; '
+      .. 'collected and trimmed, which freed %d+%.%d MB$', said[1])
+    assert.is_true(alarm.freed > 40 * MB, alarm.freed)
+    assert.is_true(memory.stats().reserved < memory.stats().live + 40 * MB)
+    assert.matches('^alarm at .*: rang %d+ times, freed %d', tostring(alarm))
+  end)
+
+  it('collects what is dead in Lua', function()
+    collectgarbage()
+    collectgarbage 'stop'
+    local alarm = set(live_mb() + 30)
+    for _ = 1, 20 do local _ = ridge.empty(MB) end
+    collectgarbage 'restart'
+    assert.is_true(alarm.rang >= 1)
+    assert.is_true(live_mb() < 80)
+  end)
+
+  it('says once that what is live is above it, and acts again only when that grows', function()
+    local alarm, said = set(live_mb() + 10)
+    local held = {}
+    for i = 1, 6 do held[i] = ridge.empty(MB) end
+    local rang = alarm.rang
+    assert.is_true(rang >= 1)
+    assert.matches(' stay, .* of them live$', said[#said])
+    local lines = #said
+    for _ = 1, 40 do ridge.empty(MB / 8):release() end
+    assert.is_true(alarm.rang <= rang + 1, alarm.rang)
+    for i = 7, 40 do held[i] = ridge.empty(MB) end
+    assert.equal(40, #held)
+    assert.is_true(alarm.rang > rang + 1)
+    assert.equal(lines, #said)
+  end)
+
+  it('that is looked at by hand says what it freed', function()
+    local alarm = set(live_mb() + 4)
+    assert.is_nil(alarm:check())
+    ridge.empty(3 * MB):release()
+    alarm.stuck_at = nil
+    assert.is_true(memory.stats().reserved / MB < live_mb() + 4 or alarm:check() >= 12 * MB)
+    assert.is_true(alarm:remove())
+    assert.is_false(alarm:remove())
+    assert.is_nil(alarm:check())
+    assert.same({}, memory.alarms())
+  end)
+
+  it('calls what is to be done about it, and a function that raises loses nothing', function()
+    local facts
+    local alarm = set(live_mb() + 20, { act = function(f)
+      facts = f
+      error 'on purpose'
+    end, say = function() error 'nor this' end })
+    local written = {}
+    local stderr = io.stderr
+    local function write(_, ...) written[#written + 1] = table.concat { ... } end
+    io.stderr = { write = write } -- luacheck: ignore 122
+    local ok, err = pcall(churn, 30)
+    local sum = ridge.ones(3):sum():item()
+    io.stderr = stderr -- luacheck: ignore 122
+    assert.is_true(ok, tostring(err))
+    assert.equal(3, sum)
+    assert.is_true(alarm.rang >= 2)
+    assert.equal(1, #written)
+    assert.matches('^memory.alarm: say failed: .*nor this', written[1])
+    assert.is_true(facts.before > facts.mark and facts.freed > 0 and facts.after < facts.before)
+    assert.equal('cpu', facts.device)
+  end)
+
+  it('may remove itself when it rings', function()
+    local one, two
+    one = set(live_mb() + 20, { act = function(f) f.alarm:remove() end })
+    two = set(live_mb() + 20)
+    churn(30)
+    assert.equal(1, one.rang)
+    assert.same({ two }, memory.alarms())
+    assert.is_true(two.rang >= 1)
+  end)
+
+  it('is at a share of the memory, or of its limit (F11)', function()
+    assert.near(0.9 * ridge.device.facts('cpu').memory / MB, memory.alarm(nil, { share = 0.9 }).mb,
+      1)
+    memory.set_limit(100 * MB)
+    local alarm = memory.alarm(nil, { share = 0.5 })
+    memory.set_limit(0)
+    assert.equal(50, alarm.mb)
+  end)
+
+  it("is at a percentage of the machine's memory (F10)", function()
+    local now = assert(system.percent())
+    local high, said_high = set(nil, { system_percent = math.min(100, now + 30) })
+    assert.is_nil(high:check())
+    local low, said = set(nil, { system_percent = now / 4 })
+    ridge.empty(2 * MB):release()
+    assert.is_true(low.rang == 1 or low:check() >= 0)
+    assert.equal(1, #said)
+    assert.matches("the machine has .* %% of the system's memory, above the alarm at .* %%",
+      said[1])
+    assert.same({}, said_high)
+  end)
+
+  it('at the percentage is refused where /proc cannot be read, and silent when that begins',
+    function()
+      local alarm = set(nil, { system_percent = 1e-3 })
+      local path = system.meminfo
+      system.meminfo = '/proc/none'
+      local ok, err = pcall(memory.alarm, nil, { system_percent = 80 })
+      local rang = alarm:check()
+      system.meminfo = path
+      assert.is_false(ok)
+      assert.matches('system_percent cannot be watched: /proc/none: No such file', tostring(err))
+      assert.is_nil(rang)
+    end)
+
+  it('is nowhere but above 0, and says so', function()
+    for _, bad in ipairs { 0, -1, 0 / 0, 1 / 0, 1e300, 'x', true } do
+      local ok, err = pcall(memory.alarm, bad)
+      assert.is_false(ok)
+      assert.matches('memory.alarm: megabytes are a number above 0, got ', tostring(err))
+    end
+    for _, opts in ipairs { {}, { share = 0.5, system_percent = 50 } } do
+      local ok, err = pcall(memory.alarm, nil, opts)
+      assert.is_false(ok)
+      assert.matches('one of megabytes, share and system_percent', tostring(err))
+    end
+    for _, opts in ipairs { { share = 0 }, { share = 2 }, { share = 0 / 0 }, { system_percent = 0 },
+      { system_percent = 101 }, { system_percent = -3 }, { act = 7 }, { devise = 'cpu' } } do
+      assert.is_false(pcall(memory.alarm, nil, opts))
+    end
+    assert.is_false(pcall(memory.alarm, 7, { device = 'gpu' }))
+    assert.same({}, memory.alarms())
+  end)
+end)
+
+describe('what the system says of memory (F9)', function()
+  it('has the fields of document 001', function()
+    local s = memory.system()
+    assert.near(s.system_total_gb, s.system_used_gb + s.system_available_gb, 1e-6)
+    assert.near(100 * s.system_used_gb / s.system_total_gb, s.system_percent, 1e-6)
+    assert.equal(s.system_percent, s.memory_usage_percent)
+    assert.is_true(s.process_rss_mb > 1 and s.process_rss_mb <= s.process_vms_mb)
+    if ridge.device.available() then
+      assert.is_true(s.gpu_free_mb > 0 and s.gpu_reserved_mb >= s.gpu_allocated_mb)
+    else
+      assert.is_nil(s.gpu_memory_mb)
+      assert.matches('%a', s.gpu_why)
+    end
+  end)
+
+  it('leaves out what cannot be read, with the reason', function()
+    local meminfo, statm = system.meminfo, system.statm
+    local empty = os.tmpname()
+    system.meminfo, system.statm = '/proc/none', empty
+    local s, process = memory.system(), memory.process()
+    system.meminfo, system.statm = empty, '/proc'
+    local other = memory.system()
+    system.meminfo, system.statm = meminfo, statm
+    os.remove(empty)
+    assert.is_nil(s.system_percent)
+    assert.matches('^/proc/none: No such file or directory cannot be read$', s.system_why)
+    assert.matches('does not say what the process has', s.process_why)
+    assert.matches('does not say how much memory there is', other.system_why)
+    assert.matches('^/proc: .*cannot be read', other.process_why)
+    assert.same({ 0, 0 }, { process.rss, process.available })
+    assert.is_true(process.total > 0)
+  end)
+
+  it('is printed with Lua beside it, in MB (F8)', function()
+    local printed = {}
+    local print_before = print
+    _G.print = function(text) printed[#printed + 1] = text end -- luacheck: ignore 121
+    local x = ridge.ones(MB)
+    local line = memory.print()
+    _G.print = print_before -- luacheck: ignore 121
+    assert.same({ line }, printed)
+    local live, peak, lua = line:match(
+      '^cpu: live (%d+%.%d) MB, peak (%d+%.%d) MB, cached %d+%.%d MB; Lua (%d+%.%d) MB$')
+    assert.near(memory.stats().live / MB, tonumber(live), 0.06)
+    assert.is_true(tonumber(peak) >= tonumber(live))
+    assert.near(collectgarbage 'count' / 1024, tonumber(lua), 3)
+    assert.equal(4 * MB, x.bytes)
+  end)
+end)
+
+describe('the stages of a model (F7)', function()
+  it('tell what parameters, input and a forward pass take', function()
+    local net, calls = nil, 0
+    local s = memory.stages {
+      model = function()
+        net = ridge.nn.Linear(1024, 256, { bias = false })
+        return net
+      end,
+      input = function() return ridge.ones(128, 1024) end,
+      forward = function(m, x)
+        calls = calls + 1
+        local spare = ridge.ones(1024, 1024)
+        spare:release()
+        return x:relu(), m
+      end,
+    }
+    assert.same({ 1, 0.5, 0.5, 1 }, { s.model, s.input, s.forward, calls })
+    assert.same({ 'baseline', 'model', 'input', 'forward' },
+      { s[1].stage, s[2].stage, s[3].stage, s[4].stage })
+    assert.near(s.baseline + 2, s[4].live, 1e-9)
+    assert.near(s.baseline + 5.5, s[4].peak, 1e-9)
+    assert.matches('after +live MB +more MB +peak MB\nbaseline +%d+%.%d +%d+%.%d\nmodel +%d+%.%d '
+      .. '+%+1%.0 ', tostring(s))
+  end)
+
+  it('hold what the backward pass reads', function()
+    local function stages(training)
+      return memory.stages {
+        model = function()
+          return ridge.nn.Sequential(ridge.nn.Linear(64, 512), ridge.nn.GELU(),
+            ridge.nn.Linear(512, 8))
+        end,
+        forward = not training and ridge.inference or nil,
+        input = function() return ridge.ones(256, 64) end,
+      }
+    end
+    stages(false) -- packed weights and the like come with both
+    assert.is_true(stages(true).forward >= stages(false).forward + 0.5)
+  end)
+
+  it('pass an error on, and say what is missing', function()
+    local ok, err = pcall(memory.stages, { model = function() error 'on purpose' end,
+      input = function() end })
+    assert.is_false(ok)
+    assert.matches('on purpose', tostring(err))
+    ok, err = pcall(memory.stages, { model = function() return 7 end, input = function() end })
+    assert.is_false(ok)
+    assert.matches('model makes 7, which cannot be called', tostring(err))
+    ok, err = pcall(memory.stages, { model = function() end })
+    assert.is_false(ok)
+    assert.matches('option input is missing', tostring(err))
+  end)
+end)
