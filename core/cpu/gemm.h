@@ -38,7 +38,6 @@ typedef struct rg_gemm_kernels {
   /* y[j] = sum_l x[l] w[j * ldw + l], both contiguous along l */
   void (*dots)(float *y, const float *x, const float *w, int64_t ldw, int64_t k, int64_t n);
   void (*dots_bf16)(float *y, const float *x, const uint16_t *w, int64_t ldw, int64_t k, int64_t n);
-  void (*dots_i8)(int32_t *y, const int8_t *x, const int8_t *w, int64_t ldw, int64_t k, int64_t n);
 } rg_gemm_kernels;
 
 /* The kernels of the instruction set in use. */

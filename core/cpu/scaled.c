@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Products of 8-bit factors with scales on the CPU: all sums first, then scales, bias, activation
-** and conversion over runs of them that stay in L1.
+** Products of 8-bit factors with scales on the CPU.
 **
-** Sums of i8 are oneDNN's where it may multiply bytes into 32 bits (AVX-512 VNNI, AMX): elsewhere
-** it halves a factor so that no sum of two products leaves 16 bits, and loses its last place
-** (oneDNN, "Nuances of int8 computations").  There, and where it is not wanted, they are a loop.
+** i8 is multiplied by our own product of bytes (gemm_i8.c), whose epilogue does the rest, or by
+** oneDNN where it has AMX to do it, or is asked for, and may multiply bytes into 32 bits (AVX-512
+** VNNI, AMX): elsewhere it halves a factor so that no sum of two products leaves 16 bits, and loses
+** its last place (oneDNN, "Nuances of int8 computations").  What it leaves are sums, which are
+** finished in runs that stay in L1.
 **
 ** Every 8-bit float is a number of bf16: their sums are those of products in bf16, which widen them
-** as they pack.
+** as they pack, finished likewise.
 */
 #include <string.h>
 
 #include "cpu/cpu.h"
 #include "cpu/dnnl.h"
-#include "cpu/gemm.h"
+#include "cpu/gemm_i8.h"
 #include "cpu/path.h"
 #include "cpu/rows.h"
 #include "op/scaled.h"
@@ -32,12 +33,15 @@ typedef struct work {
   /* in the result's own memory where that is f32 */
   void *sums;
   int64_t lds;
-  /* f32 without gaps; x_scale is one number where x_step is 0, w_scale has n in any case */
+  /* f32 without gaps; x_scale is one number where x_step is 0; w_scale has n in any case and, as
+  ** bias, whole panels of them */
   float *x_scale, *w_scale, *bias;
   int64_t x_step;
   int32_t act, dtype;
-  rg_dnnl *dnnl; /* or NULL */
-  void *own;     /* its scratch */
+  rg_dnnl *dnnl; /* or NULL: our own product, */
+  rg_i8_product bytes;
+  rg_i8_packed packed;
+  void *scratch; /* of either */
   rg_block room;
 } work;
 
@@ -72,6 +76,12 @@ static void gather(work *w, const rg_call *call)
   if (b != NULL) {
     rg_run_f32(b->_data, b->_dtype, 0, b->_stride[0], w->n, w->bias);
   }
+  for (int64_t j = w->n; j < rg_round_up(w->n, RG_PANEL); j++) {
+    w->w_scale[j] = 0;
+    if (b != NULL) {
+      w->bias[j] = 0;
+    }
+  }
 }
 
 /* -- Sums -------------------------------------------------------------------------------------- */
@@ -87,20 +97,6 @@ static void copy_rows(const int8_t *from, int64_t row, int64_t col, int64_t rows
   }
 }
 
-static bool add_up(void *context, int64_t begin, int64_t end)
-{
-  const work *w = context;
-  const rg_gemm_kernels *kernels = rg_gemm_kernels_now();
-
-  for (int64_t i = begin; i < end; i++) {
-    if (rg_interrupt_pending()) {
-      return false;
-    }
-    kernels->dots_i8((int32_t *)w->sums + i * w->lds, w->a + i * w->lda, w->b, w->ldb, w->k, w->n);
-  }
-  return true;
-}
-
 static rg_dnnl_array matrix(int64_t rows, int64_t cols, int64_t row, int64_t col, int32_t dtype)
 {
   return (rg_dnnl_array){
@@ -108,12 +104,14 @@ static rg_dnnl_array matrix(int64_t rows, int64_t cols, int64_t row, int64_t col
   };
 }
 
-/* Are bytes multiplied exactly, and does the user let the library do it? */
+/* Is it the library's work, and does it multiply bytes exactly?  Our own kernels have no tile
+** registers for bytes. */
 static bool wants_dnnl(const work *w)
 {
   int32_t path = rg_modes_now()->gemm;
+  bool tiles = rg_amx_usable() && strstr(rg_machine_facts()->isa, "amx_int8") != NULL;
 
-  return w->whole && w->k > 0 && (path == RG_GEMM_AUTO || path == RG_GEMM_ONEDNN) &&
+  return w->whole && w->k > 0 && (path == RG_GEMM_ONEDNN || (path == RG_GEMM_AUTO && tiles)) &&
          rg_dnnl_adds_bytes();
 }
 
@@ -136,19 +134,80 @@ static rg_status find_dnnl(work *w)
   return status == RG_ENOSUP ? RG_OK : status; /* it has no such product: the loop does */
 }
 
-static rg_status multiply_bytes(work *w, rg_frame *frame)
+/* Rows of x, whose signs are flipped: our own kernels read unsigned bytes. */
+static void fill_rows(const void *context, const rg_i8_kernels *kernels, int64_t i0, int64_t i1,
+                      uint8_t *to, int64_t ld)
 {
-  frame->path = w->dnnl != NULL ? "onednn" : "loop";
-  if (w->dnnl != NULL) {
-    void *const data[] = { [RG_DNNL_SRC] = (void *)(uintptr_t)w->a,
-                           [RG_DNNL_WEIGHT] = (void *)(uintptr_t)w->b,
-                           [RG_DNNL_BIAS] = NULL,
-                           [RG_DNNL_DST] = w->sums };
+  enum { FLIP = 0x80 };
+  const work *w = context;
+  const uint8_t *from = (const uint8_t *)w->x.data + i0 * w->x.row;
 
-    rg_waits_for(w->n_threads);
-    return rg_dnnl_run(w->dnnl, data, w->own);
+  for (int64_t i = i0; i < i1; i++, from += w->x.row, to += ld) {
+    if (w->x.col == 1) {
+      kernels->row(to, from, w->k, FLIP);
+      continue;
+    }
+    for (int64_t l = 0; l < w->k; l += RUN) { /* whole steps */
+      int64_t n = rg_min_i64(RUN, w->k - l);
+      uint8_t some[RUN];
+
+      for (int64_t q = 0; q < n; q++) {
+        some[q] = from[(l + q) * w->x.col];
+      }
+      kernels->row(to + l * kernels->width, some, n, FLIP);
+    }
   }
-  return rg_parallel(w->n_threads, w->m, add_up, w);
+}
+
+/* As the product is before there is room. */
+static void describe_own(work *w)
+{
+  w->bytes = (rg_i8_product){ .m = w->m,
+                              .n = w->n,
+                              .k = w->k,
+                              .n_threads = w->n_threads,
+                              .fill = fill_rows,
+                              .context = w,
+                              .offset = 128,
+                              .x_step = w->x_step,
+                              .act = w->act,
+                              .dtype = w->dtype,
+                              .y = w->y.data,
+                              .y_row = w->y.row };
+}
+
+static rg_status multiply_own(work *w, const rg_call *call, rg_frame *frame)
+{
+  const rg_tensor *weight = call->in[1];
+  const rg_i8_weight b = { .data = weight->_data,
+                           .storage = weight->_storage,
+                           .n = w->n,
+                           .n_step = weight->_stride[0],
+                           .size = { 1, 1, w->k },
+                           .step = { 0, 0, w->k == 1 ? 1 : weight->_stride[1] },
+                           .keeps = (weight->_flags & RG_TENSOR_PARAM) != 0 };
+  rg_status status;
+
+  frame->path = rg_i8_kernels_now()->path;
+  w->bytes.x_scale = w->x_scale;
+  w->bytes.w_scale = w->w_scale;
+  w->bytes.bias = w->bias;
+  RG_TRY(rg_i8_pack(&b, w->n_threads, &w->packed));
+  w->bytes.b = w->packed.data;
+  status = rg_i8_run(&w->bytes, w->scratch);
+  rg_i8_unpack(&w->packed);
+  return status;
+}
+
+static rg_status multiply_dnnl(work *w)
+{
+  void *const data[] = { [RG_DNNL_SRC] = (void *)(uintptr_t)w->a,
+                         [RG_DNNL_WEIGHT] = (void *)(uintptr_t)w->b,
+                         [RG_DNNL_BIAS] = NULL,
+                         [RG_DNNL_DST] = w->sums };
+
+  rg_waits_for(w->n_threads);
+  return rg_dnnl_run(w->dnnl, data, w->scratch);
 }
 
 static rg_status multiply_floats(work *w, const rg_call *call, rg_frame *frame)
@@ -223,40 +282,59 @@ static bool finish(void *context, int64_t begin, int64_t end)
 
 /* -- The kernel -------------------------------------------------------------------------------- */
 
-/* All that is needed for the call, in one block. */
-static rg_status take_room(work *w, const rg_call *call)
+/* Rows of bytes as oneDNN takes them; where they lie otherwise they are copied. */
+static rg_status take_rows(work *w, const rg_call *call, int64_t bytes[2])
 {
   const rg_tensor *weight = call->in[1];
-  bool as_is_x = !w->whole || (w->x.col == 1 && w->x.row >= w->k);
-  bool as_is_w =
-      !w->whole || ((weight->_stride[1] == 1 || w->k == 1) && weight->_stride[0] >= w->k);
-  bool in_place = w->dtype == RG_F32;
-  int64_t bytes_a = as_is_x ? 0 : rg_round_up(w->m * w->k, 64);
-  int64_t bytes_b = as_is_w ? 0 : rg_round_up(w->n * w->k, 64);
-  int64_t bytes_s = in_place ? 0 : rg_round_up(w->m * w->n * 4, 64);
-  int64_t bytes_x = rg_round_up((w->x_step == 0 ? 1 : w->m) * 4, 64);
-  int64_t bytes_w = rg_round_up(w->n * 4, 64);
-  int64_t bytes_own = 0;
-  char *at;
+  bool as_is_x = w->x.col == 1 && w->x.row >= w->k;
+  bool as_is_w = (weight->_stride[1] == 1 || w->k == 1) && weight->_stride[0] >= w->k;
 
   w->lda = as_is_x ? w->x.row : w->k;
   w->ldb = as_is_w ? weight->_stride[0] : w->k;
-  w->lds = in_place ? w->y.row : w->n;
   if (w->m == 1) { /* one row has no distance to a next one, but oneDNN checks it */
     w->lda = rg_max_i64(w->lda, w->k);
     w->lds = rg_max_i64(w->lds, w->n);
   }
   RG_TRY(find_dnnl(w));
   if (w->dnnl != NULL) {
-    bytes_own = rg_round_up(rg_dnnl_scratch_bytes(w->dnnl), 64);
+    bytes[0] = as_is_x ? 0 : rg_round_up(w->m * w->k, 64);
+    bytes[1] = as_is_w ? 0 : rg_round_up(w->n * w->k, 64);
   }
-  RG_TRY(rg_block_alloc(RG_CPU, bytes_a + bytes_b + bytes_s + bytes_x + 2 * bytes_w + bytes_own,
-                        &w->room));
+  return RG_OK;
+}
+
+/* All that is needed for the call, in one block. */
+static rg_status take_room(work *w, const rg_call *call)
+{
+  const rg_tensor *weight = call->in[1];
+  bool in_place = w->dtype == RG_F32;
+  bool is_own;
+  int64_t bytes[2] = { 0, 0 };
+  int64_t bytes_s = 0;
+  int64_t bytes_x = rg_round_up((w->x_step == 0 ? 1 : w->m) * 4, 64);
+  int64_t bytes_w = rg_round_up(w->n, RG_PANEL) * 4;
+  int64_t bytes_scratch = 0;
+  char *at;
+
+  w->lds = in_place ? w->y.row : w->n;
+  RG_TRY(take_rows(w, call, bytes));
+  is_own = w->whole && w->dnnl == NULL;
+  if (is_own) {
+    describe_own(w);
+    bytes_scratch = rg_i8_room(&w->bytes);
+  } else {
+    bytes_s = in_place ? 0 : rg_round_up(w->m * w->n * 4, 64);
+    bytes_scratch = w->dnnl == NULL ? 0 : rg_round_up(rg_dnnl_scratch_bytes(w->dnnl), 64);
+  }
+  RG_TRY(rg_block_alloc(
+      RG_CPU, bytes[0] + bytes[1] + bytes_s + bytes_x + 2 * bytes_w + bytes_scratch, &w->room));
   at = w->room.data;
-  w->a = as_is_x ? w->x.data : (int8_t *)at;
-  at += bytes_a;
-  w->b = as_is_w ? weight->_data : (int8_t *)at;
-  at += bytes_b;
+  w->scratch = at;
+  at += bytes_scratch;
+  w->a = bytes[0] == 0 ? w->x.data : (int8_t *)at;
+  at += bytes[0];
+  w->b = bytes[1] == 0 ? weight->_data : (int8_t *)at;
+  at += bytes[1];
   w->sums = in_place ? w->y.data : at;
   at += bytes_s;
   w->x_scale = (float *)(void *)at;
@@ -264,12 +342,10 @@ static rg_status take_room(work *w, const rg_call *call)
   w->w_scale = (float *)(void *)at;
   at += bytes_w;
   w->bias = call->n_in > 4 && call->in[4] != NULL ? (float *)(void *)at : NULL;
-  at += bytes_w;
-  w->own = at;
-  if (!as_is_x) {
+  if (bytes[0] > 0) {
     copy_rows(w->x.data, w->x.row, w->x.col, w->m, w->k, (int8_t *)(uintptr_t)w->a);
   }
-  if (!as_is_w) {
+  if (bytes[1] > 0) {
     copy_rows(weight->_data, weight->_stride[0], weight->_stride[1], w->n, w->k,
               (int8_t *)(uintptr_t)w->b);
   }
@@ -285,8 +361,13 @@ static rg_status run(work *w, const rg_call *call, rg_frame *frame)
   }
   RG_TRY(take_room(w, call));
   gather(w, call);
-  RG_TRY(w->whole ? multiply_bytes(w, frame) : multiply_floats(w, call, frame));
-  RG_TRY(rg_parallel(n_finish, w->m, finish, w));
+  if (w->whole && w->dnnl == NULL) {
+    RG_TRY(multiply_own(w, call, frame));
+  } else {
+    frame->path = "onednn";
+    RG_TRY(w->whole ? multiply_dnnl(w) : multiply_floats(w, call, frame));
+    RG_TRY(rg_parallel(n_finish, w->m, finish, w));
+  }
   if (w->y.copied) {
     rg_rows_write(&w->y);
   }

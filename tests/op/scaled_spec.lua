@@ -392,22 +392,50 @@ describe('a product of bytes with scales', function()
     return
   end
 
-  it('goes through oneDNN where that is exact, and gives the same bits in a loop', function()
+  -- What the processor says of itself, unless the library is told to leave it out.
+  local function flags()
     local file = io.open '/proc/cpuinfo'
-    local exact = file and file:read '*a':find 'avx512_vnni' and not os.getenv 'ONEDNN_MAX_CPU_ISA'
+    local text = file and file:read '*a' or ''
     if file then file:close() end
+    return text
+  end
+
+  it('goes by its own product, and by oneDNN where that is exact, with the same bits', function()
+    local text = flags()
+    local exact = text:find 'avx512_vnni' and not os.getenv 'ONEDNN_MAX_CPU_ISA'
     for _, shapes in ipairs { { { 33, 70 }, { 41, 70 }, { 33 }, { 41 }, { 41 } },
       { { 1, 64 }, { 64, 64 }, {}, { 64 }, false }, { { 8, 3 }, { 5, 3 }, {}, {}, false } } do
       local t = {}
       for i, shape in ipairs(shapes) do
         t[i] = shape and tensors.make(input(shape, I8[i] or 'f32'), shape, I8[i] or 'f32')
       end
-      local library = tensors.bytes(run(t, { act = 1 }))
-      assert.are.equal(exact and 'onednn' or 'loop', path_of(t, {}))
       tensors.check(C.rg_set_gemm_path 'own')
-      assert.are.equal('loop', path_of(t, {}))
-      assert.is_true(library == tensors.bytes(run(t, { act = 1 })))
+      local own = tensors.bytes(run(t, { act = 1 }))
+      assert.matches('^own:', path_of(t, {}))
+      tensors.check(C.rg_set_gemm_path 'onednn')
+      assert.matches(exact and '^onednn$' or '^own:', path_of(t, {}))
+      assert.is_true(own == tensors.bytes(run(t, { act = 1 })))
       tensors.check(C.rg_set_gemm_path 'auto')
+      assert.matches(exact and text:find 'amx_int8' and '^onednn$' or '^own:', path_of(t, {}))
+      assert.is_true(own == tensors.bytes(run(t, { act = 1 })))
+    end
+  end)
+
+  it('gives the same bits by every instruction set', function()
+    local most, t = C.rg_machine_facts().isa_level, {}
+    for i, shape in ipairs { { 37, 135 }, { 43, 135 }, { 37 }, { 43 }, { 43 } } do
+      t[i] = tensors.make(input(shape, I8[i] or 'f32'), shape, I8[i] or 'f32')
+    end
+    tensors.check(C.rg_set_gemm_path 'own')
+    for _, dtype in ipairs { 'f32', 'bf16' } do
+      local wanted
+      for level = 0, most do
+        tensors.check(C.rg_set_isa(level))
+        local bytes = tensors.bytes(run(t, { act = 1, dtype = dtype }))
+        wanted = wanted or bytes
+        tensors.check(C.rg_set_isa(most))
+        assert.is_true(bytes == wanted, ('%s by level %d'):format(dtype, level))
+      end
     end
   end)
 

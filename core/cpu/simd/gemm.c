@@ -367,19 +367,6 @@ static float one_bf16(uint16_t x)
 DOTS(dots, float, load, IDENTITY)
 DOTS(dots_bf16, uint16_t, load_bf16, one_bf16)
 
-/* Plain C, which compilers make into additions of products of pairs: exact in any order. */
-static void dots_i8(int32_t *y, const int8_t *x, const int8_t *w, int64_t ldw, int64_t k, int64_t n)
-{
-  for (int64_t j = 0; j < n; j++, w += ldw) {
-    int32_t sum = 0;
-
-    for (int64_t l = 0; l < k; l++) {
-      sum += (int16_t)x[l] * (int16_t)w[l];
-    }
-    y[j] = sum;
-  }
-}
-
 /* -- Table ------------------------------------------------------------------------------------- */
 
 extern const rg_gemm_kernels RG_SIMD_NAME(rg_gemm);
@@ -402,5 +389,4 @@ const rg_gemm_kernels RG_SIMD_NAME(rg_gemm) = {
   .transpose = transpose,
   .dots = dots,
   .dots_bf16 = dots_bf16,
-  .dots_i8 = dots_i8,
 };

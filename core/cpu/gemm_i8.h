@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** ridge's own product of bytes, c = epilogue(a b): exact sums in 32 bits of any rows of bytes,
+** those of a matrix or those of an image that a kernel sees.
+**
+** All kernels multiply unsigned a by signed b.  Where a is signed its sign bits are flipped, which
+** adds 128 to each element; so does a zero point.  What either adds to a sum is a multiple of the
+** column's own sum, which is packed with b.  Sums wrap, so they are right wherever the result fits.
+*/
+#ifndef RIDGE_CPU_GEMM_I8_H
+#define RIDGE_CPU_GEMM_I8_H
+
+#include "cpu/gemm.h"
+
+enum { RG_I8_STEP = 4 }; /* steps of the inner axis that are packed side by side */
+
+/* c[r, 0..31] = sum over 4 steps steps of a[r, .] b[., 0..31]; rows of c are 32 apart, those of a
+** lda bytes.  next: what will be read soon. */
+typedef void rg_tile_i8(int64_t steps, const uint8_t *a, int64_t lda, const int8_t *b, int32_t *c,
+                        const char *next);
+
+/* What each instruction set brings: by vpdpbusd (gemm_vnni.c), or by products of 16 bits that are
+** added up in pairs (core/cpu/simd/gemm_i8.c).  vpmaddubsw would be shorter, and saturates. */
+typedef struct rg_i8_kernels {
+  const char *path;
+  rg_tile_i8 *tile[RG_ROWS_MOST + 1]; /* by rows */
+  int32_t rows_most;
+  int32_t width; /* bytes that an element of a takes as they read it: 1 or 2 */
+  /* a row of k bytes, each flipped by those bits, as they read it; what is behind k in its last
+  ** step is 0.  to may be from where the width is 1. */
+  void (*row)(uint8_t *to, const uint8_t *from, int64_t k, uint8_t flip);
+} rg_i8_kernels;
+
+/* What follows the product, over 32 columns at a time. */
+typedef struct rg_i8_end {
+  /* y = (sum + fix) x_scale w_scale + bias; rows of y are ldy apart, x_scale of row r is
+  ** x_scale[r step] */
+  void (*scale)(float *y, int64_t ldy, const int32_t *sum, int64_t rows, const int32_t *fix,
+                const float *x_scale, int64_t step, const float *w_scale, const float *bias);
+  /* bytes of round(x / scale) + zero, saturated; nan becomes zero */
+  void (*to_i8)(int8_t *y, const float *x, int64_t n, float scale, float zero);
+  void (*to_u8)(uint8_t *y, const float *x, int64_t n, float scale, float zero);
+} rg_i8_end;
+
+/* The kernels of the instruction set in use. */
+const rg_i8_kernels *rg_i8_kernels_now(void);
+const rg_i8_end *rg_i8_end_now(void);
+
+/* Kernel set number i, for tests: NULL from their number on, and those that this machine has not
+** are left out. */
+const rg_i8_kernels *rg_i8_kernels_at(int32_t i);
+
+/* -- The right factor ------------------------------------------------------------------ */
+
+/* b as rows: one of k bytes for each of n columns of the product. */
+typedef struct rg_i8_weight {
+  const int8_t *data;
+  rg_storage *storage;
+  int64_t n;
+  int64_t n_step;  /* distances in bytes */
+  int64_t size[3]; /* the inner axis: k is their product, the last is the innermost */
+  int64_t step[3];
+  bool keeps; /* its packed form is kept from the first use on, else from the second */
+} rg_i8_weight;
+
+/* Panels of 32 columns; each is followed by the sums of its columns. */
+typedef struct rg_i8_packed {
+  const int8_t *data;
+  rg_block room; /* where it is not kept with the storage */
+} rg_i8_packed;
+
+int64_t rg_i8_depth(int64_t k); /* in steps */
+int64_t rg_i8_panel_bytes(int64_t k);
+rg_status rg_i8_pack(const rg_i8_weight *w, int32_t n_threads, rg_i8_packed *out) RG_CHECK;
+void rg_i8_unpack(rg_i8_packed *packed);
+
+/* -- The product ------------------------------------------------------------------------- */
+
+/* Rows i0 .. i1 of a as the kernels read them, ld bytes apart. */
+typedef void rg_i8_fill(const void *context, const rg_i8_kernels *kernels, int64_t i0, int64_t i1,
+                        uint8_t *to, int64_t ld);
+
+typedef struct rg_i8_product {
+  int64_t m, n, k;
+  int32_t n_threads;
+  rg_i8_fill *fill;
+  const void *context;
+  const int8_t *b; /* packed */
+  int32_t offset;  /* that is in every element of a */
+  /* the epilogue: y = act((a b) x_scale w_scale + bias), in the type of y */
+  const float *x_scale;
+  int64_t x_step;       /* 0: one for all rows, else 1 */
+  const float *w_scale; /* n, and as many more as round n up to 32; so bias */
+  const float *bias;    /* or NULL */
+  int32_t act;
+  int32_t dtype; /* f32, bf16, f16; or i8, u8 with a scale and a zero point of their own */
+  float y_scale;
+  int32_t y_zero;
+  void *y;
+  int64_t y_row; /* in elements */
+} rg_i8_product;
+
+/* Bytes of scratch it needs, and running it there. */
+int64_t rg_i8_room(const rg_i8_product *p);
+rg_status rg_i8_run(const rg_i8_product *p, void *room) RG_CHECK;
+
+#endif

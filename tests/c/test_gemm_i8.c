@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Products of bytes against sums of whole numbers, in every bit: the tiles of every set of kernels
+** that this machine runs, and whole products by every instruction set and number of threads.
+*/
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/gemm_i8.h"
+#include "ridge.h"
+#include "tap.h"
+
+static uint64_t state = 1;
+
+static uint8_t byte(void)
+{
+  state = state * 6364136223846793005u + 1442695040888963407u;
+  return (uint8_t)(state >> 40);
+}
+
+/* What factors are filled with: drawn, or one pair of extremes everywhere. */
+enum { DRAWN = 0x1000 };
+static void fill(uint8_t *x, int64_t n, int32_t with)
+{
+  for (int64_t i = 0; i < n; i++) {
+    x[i] = with == DRAWN ? byte() : (uint8_t)with;
+  }
+}
+
+/* -- The tiles with vectors of 256 bits, where only their other encoding runs ------------------ */
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#pragma GCC push_options
+#pragma GCC target("avx2,avx512vl,avx512vnni")
+#define VEC          __m256i
+#define ROWS         6
+#define LOAD(p)      _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define STORE(p, x)  _mm256_storeu_si256((__m256i *)(void *)(p), x)
+#define ZERO()       _mm256_setzero_si256()
+#define SPREAD(x)    _mm256_set1_epi32(x)
+#define DOT(s, x, y) _mm256_dpbusd_epi32(s, x, y)
+#define ADD(x, y)    _mm256_add_epi32(x, y)
+#define NAMED(x)     x##_twin
+#include "cpu/vnni_tile.h"
+#pragma GCC pop_options
+
+static void row_twin(uint8_t *to, const uint8_t *from, int64_t k, uint8_t flip)
+{
+  for (int64_t l = 0; l < k; l++) {
+    to[l] = from[l] ^ flip;
+  }
+  memset(to + k, 0, (size_t)(-k & (RG_I8_STEP - 1)));
+}
+
+static const rg_i8_kernels twin = {
+  .path = "twin",
+  .tile = { NULL, tile_1_twin, tile_2_twin, tile_3_twin, tile_4_twin, tile_5_twin, tile_6_twin },
+  .rows_most = 6,
+  .width = 1,
+  .row = row_twin,
+};
+#endif
+
+/* -- Tiles ----------------------------------------------------------------------------------- */
+
+enum { DEPTH_MOST = 300 };
+
+/* b as panels hold it: what lies behind k in the last step has to meet zeros. */
+static void pack_by_hand(const int8_t *b, int64_t k, int8_t *to)
+{
+  memset(to, 0, (size_t)(rg_i8_depth(k) * RG_I8_STEP * RG_PANEL));
+  for (int64_t l = 0; l < k; l++) {
+    for (int64_t j = 0; j < RG_PANEL; j++) {
+      to[l / RG_I8_STEP * RG_PANEL * RG_I8_STEP + j * RG_I8_STEP + l % RG_I8_STEP] =
+          b[l * RG_PANEL + j];
+    }
+  }
+}
+
+static bool tile_is_right(const rg_i8_kernels *kernels, int64_t rows, int64_t k, int32_t with_a,
+                          int32_t with_b, uint8_t flip)
+{
+  static uint8_t a[RG_ROWS_MOST * DEPTH_MOST];
+  static uint8_t laid[RG_ROWS_MOST * (2 * DEPTH_MOST + 64)];
+  static int8_t b[DEPTH_MOST * RG_PANEL];
+  static int8_t packed[(DEPTH_MOST + RG_I8_STEP) * RG_PANEL];
+  int32_t c[RG_ROWS_MOST * RG_PANEL];
+  int64_t ld = rg_i8_depth(k) * RG_I8_STEP * kernels->width + 12;
+
+  fill(a, rows * k, with_a);
+  fill((uint8_t *)b, k * RG_PANEL, with_b);
+  memset(laid, 0xff, sizeof(laid));
+  pack_by_hand(b, k, packed);
+  for (int64_t r = 0; r < rows; r++) {
+    kernels->row(laid + r * ld, a + r * k, k, flip);
+  }
+  kernels->tile[rows](rg_i8_depth(k), laid, ld, packed, c, (const char *)packed);
+  for (int64_t r = 0; r < rows; r++) {
+    for (int64_t j = 0; j < RG_PANEL; j++) {
+      int32_t sum = 0;
+
+      for (int64_t l = 0; l < k; l++) {
+        sum += (int32_t)(uint8_t)(a[r * k + l] ^ flip) * b[l * RG_PANEL + j];
+      }
+      if (c[r * RG_PANEL + j] != sum) {
+        printf("# row %lld, column %lld: %d, not %d\n", (long long)r, (long long)j,
+               c[r * RG_PANEL + j], sum);
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+static void try_tiles(const rg_i8_kernels *kernels, const char *what)
+{
+  static const int64_t depths[] = { 1,  2,  3,  4,  5,  7,  8,   12,  15, 16,
+                                    17, 31, 63, 64, 65, 99, 128, 257, 300 };
+  static const int32_t pairs[][2] = { { DRAWN, DRAWN }, { 255, -128 }, { 255, 127 },
+                                      { 0, -128 },      { 128, -128 }, { DRAWN, -128 } };
+
+  for (int64_t rows = 1; rows <= kernels->rows_most; rows++) {
+    bool right = true;
+
+    for (size_t d = 0; d < sizeof(depths) / sizeof(*depths); d++) {
+      for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
+        right = right && tile_is_right(kernels, rows, depths[d], pairs[i][0], pairs[i][1], 0) &&
+                tile_is_right(kernels, rows, depths[d], pairs[i][0], pairs[i][1], 0x80);
+      }
+    }
+    printf("# %s, %lld rows\n", what, (long long)rows);
+    ok(right, "a tile has the sums of whole numbers");
+  }
+}
+
+static void test_tiles(void)
+{
+  for (int32_t i = 0; rg_i8_kernels_at(i) != NULL; i++) {
+    try_tiles(rg_i8_kernels_at(i), rg_i8_kernels_at(i)->path);
+  }
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl")) {
+    try_tiles(&twin, "256 bits of AVX-512 VNNI");
+  }
+#endif
+}
+
+/* -- Whole products ---------------------------------------------------------------------------- */
+
+static rg_tensor *bytes_of(const int8_t *from, int64_t rows, int64_t cols)
+{
+  rg_tensor *x = NULL;
+
+  if (rg_empty(RG_I8, RG_CPU, (const int64_t[]){ rows, cols }, 2, &x) != RG_OK) {
+    tap_bail(rg_error_message());
+  }
+  memcpy(x->_data, from, (size_t)(rows * cols));
+  return x;
+}
+
+/* Sums of so many bytes are whole numbers of f32 where they are below 2^24: k up to 1023. */
+static bool product_is_right(int64_t m, int64_t n, int64_t k, int32_t with_a, int32_t with_b)
+{
+  int8_t *a = malloc((size_t)(m * k));
+  int8_t *b = malloc((size_t)(n * k));
+  rg_tensor *x, *w;
+  rg_tensor *one = NULL;
+  rg_tensor *y = NULL;
+  bool right = true;
+
+  fill((uint8_t *)a, m * k, with_a);
+  fill((uint8_t *)b, n * k, with_b);
+  x = bytes_of(a, m, k);
+  w = bytes_of(b, n, k);
+  if (rg_tensor_from_doubles((const double[]){ 1 }, 1, RG_F32, NULL, 0, &one) != RG_OK) {
+    tap_bail(rg_error_message());
+  }
+  for (int turn = 0; turn < 3 && right; turn++) { /* packed for once, then to be kept, then kept */
+    if (rg_scaled_linear(x, w, one, one, NULL, RG_ACT_NONE, RG_F32, &y) != RG_OK) {
+      tap_bail(rg_error_message());
+    }
+    for (int64_t i = 0; i < m && right; i++) {
+      for (int64_t j = 0; j < n && right; j++) {
+        int32_t sum = 0;
+
+        for (int64_t l = 0; l < k; l++) {
+          sum += a[i * k + l] * b[j * k + l];
+        }
+        right = ((const float *)y->_data)[i * n + j] == (float)sum;
+      }
+    }
+    rg_tensor_drop(y);
+  }
+  rg_tensor_drop(x);
+  rg_tensor_drop(w);
+  rg_tensor_drop(one);
+  free(a);
+  free(b);
+  return right;
+}
+
+static void test_products(void)
+{
+  static const int64_t sizes[][3] = { { 1, 1, 1 },    { 1, 64, 64 },    { 1, 33, 3 },
+                                      { 2, 31, 5 },   { 3, 100, 17 },   { 14, 32, 4 },
+                                      { 15, 33, 67 }, { 29, 96, 1023 }, { 200, 65, 130 },
+                                      { 7, 300, 31 }, { 700, 40, 600 }, { 64, 1, 2 } };
+  static const int32_t pairs[][2] = {
+    { DRAWN, DRAWN }, { -128, -128 }, { -128, 127 }, { 127, -128 }, { 127, 127 }
+  };
+  int32_t most = rg_machine_facts()->isa_level;
+  int32_t threads = rg_threads();
+
+  is_status(rg_set_gemm_path("own"), RG_OK, "own kernels");
+  for (int32_t isa = 0; isa <= most; isa++) {
+    is_status(rg_set_isa(isa), RG_OK, "an instruction set");
+    for (int32_t n_threads = 1; n_threads <= 3; n_threads++) {
+      bool right = true;
+
+      is_status(rg_set_threads(n_threads), RG_OK, "threads");
+      for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++) {
+        for (size_t i = 0; i < (n_threads == 1 ? sizeof(pairs) / sizeof(*pairs) : 1); i++) {
+          right = right &&
+                  product_is_right(sizes[s][0], sizes[s][1], sizes[s][2], pairs[i][0], pairs[i][1]);
+        }
+      }
+      printf("# instruction set %s, %d threads\n", rg_isa_name(isa), n_threads);
+      ok(right, "products are sums of whole numbers");
+    }
+  }
+  is_status(rg_set_isa(most), RG_OK, "back");
+  is_status(rg_set_threads(threads), RG_OK, "back");
+  is_status(rg_set_gemm_path("auto"), RG_OK, "back");
+}
+
+/* -- What is kept ------------------------------------------------------------------------------ */
+
+static void test_kept(void)
+{
+  int8_t bytes[8 * 6];
+  rg_tensor *x, *w;
+  rg_tensor *one = NULL;
+  rg_tensor *y = NULL;
+
+  for (int i = 0; i < 48; i++) {
+    bytes[i] = (int8_t)(i - 20);
+  }
+  x = bytes_of(bytes, 1, 8);
+  w = bytes_of(bytes, 6, 8);
+  is_status(rg_tensor_from_doubles((const double[]){ 1 }, 1, RG_F32, NULL, 0, &one), RG_OK,
+            "a scale");
+  is_status(rg_set_gemm_path("own"), RG_OK, "own kernels");
+  for (int turn = 0; turn < 3; turn++) {
+    is_status(rg_scaled_linear(x, w, one, one, NULL, RG_ACT_NONE, RG_F32, &y), RG_OK, "a product");
+    rg_tensor_drop(y);
+    ok((rg_derived_bytes(w->_storage) > 0) == (turn > 0),
+       "a weight is kept packed from its second use on");
+  }
+  is_status(rg_fill_(w, 1), RG_OK, "it is written to");
+  is_status(rg_scaled_linear(x, w, one, one, NULL, RG_ACT_NONE, RG_F32, &y), RG_OK, "a product");
+  is_int(((const float *)y->_data)[5], -20 - 19 - 18 - 17 - 16 - 15 - 14 - 13, "of what it is now");
+  rg_tensor_drop(y);
+  ok(rg_derived_bytes(w->_storage) == 0, "and what was packed before is gone");
+  rg_tensor_drop(x);
+  rg_tensor_drop(w);
+  rg_tensor_drop(one);
+  is_status(rg_set_gemm_path("auto"), RG_OK, "back");
+}
+
+int main(void)
+{
+  test_tiles();
+  test_products();
+  test_kept();
+  return done();
+}
