@@ -180,6 +180,9 @@ enum {
 
 extern _Thread_local rg_place rg_place_now;
 
+/* The call that was heard last: serial of its event. */
+extern _Thread_local int64_t rg_ring_last;
+
 /* An event of this thread begins, on its stream of a device.  name: stays.  Gives its serial, or -1
 ** where nobody hears it or there is no room. */
 int64_t rg_ring_begin(int32_t kind, int32_t device, const char *name);

@@ -56,7 +56,8 @@ typedef struct ring {
 } ring;
 
 _Thread_local uint32_t rg_ring_on;
-_Thread_local rg_place rg_place_now = { -1, NULL, NULL };
+_Thread_local rg_place rg_place_now = { -1, NULL, NULL, -1 };
+_Thread_local int64_t rg_ring_last = -1;
 static _Thread_local ring *own;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -285,6 +286,7 @@ int64_t rg_ring_begin(int32_t kind, int32_t device, const char *name)
                        .line = rg_place_now.line,
                        .serial = r->n++,
                        .parent = rg_place_now.parent,
+                       .origin = rg_place_now.origin,
                        .end_ns = -1,
                        .device_ns = NAN,
                        .kind = kind,

@@ -233,6 +233,7 @@ static rg_status pass_node(backward_pass *pass, node *n)
 
     rg_place_now.module = n->module; /* its gradient is that module's too, and that line's */
     rg_place_now.line = n->line != NULL ? n->line : before.line;
+    rg_place_now.origin = n->event;
     status = hand_on(n, pass->dout, create, keeps(pass));
     rg_place_now = before;
     if (status == RG_ENAN) {

@@ -312,6 +312,7 @@ rg_status rg_node_record(const rg_call *call, rg_tensor *const *out, int32_t sav
   self->goes_back = goes_back;
   self->module = rg_place_now.module;
   self->line = rg_place_now.line;
+  self->event = (rg_ring_on & (1u << RG_EVENT_OP)) != 0 ? rg_ring_last : -1;
   any = set_inputs(self, call, out, save_in);
   status = set_outputs(self, call, out, save_out, any);
   if (status == RG_OK) {

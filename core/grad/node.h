@@ -69,6 +69,7 @@ struct node {
   bool goes_back;     /* a function that runs backward passes which are part of ours */
   const char *module; /* whose call it was in, */
   const char *line;   /* and the line that made it (ridge/ring.h); NULL: not known */
+  int64_t event;      /* serial of its event; -1: nobody heard it */
   int32_t n_visible;
   place *in;  /* call.n_in, then */
   place *out; /* call.n_out */

@@ -228,6 +228,7 @@ void rg_observe_end(int64_t begun, const rg_call *call, rg_tensor *const *out, c
 {
   rg_happening *event = rg_ring_end(begun);
 
+  rg_ring_last = begun;
   name_ends();
   if (event == NULL) {
     return;

@@ -31,6 +31,8 @@ typedef struct rg_happening {
   const char *line;   /* that made it, where lines are told (rg_line_set); NULL: not known */
   int64_t serial;     /* events of a thread are numbered in the order they began */
   int64_t parent;     /* serial of the plan or range it was in; -1: of none */
+  int64_t origin;     /* of part of a gradient: serial of the call whose gradient it is; -1: of
+                      ** none, or of one that was not heard */
   int64_t begin_ns;   /* on the host's clock */
   int64_t end_ns;     /* -1: it failed, or goes on */
   double from_ns;     /* beginning and end as its stream saw them, on the host's clock; NaN of a */
@@ -100,12 +102,13 @@ RG_API const char *rg_shapes_text(int32_t shapes);
 
 /* -- Ranges ------------------------------------------------------------------------------------ */
 
-/* Where a thread is: the event that others are in, the module, and the line of the caller's source,
-** NULL where nobody asks for it. */
+/* Where a thread is: the event that others are in, the module, the line of the caller's source,
+** NULL where nobody asks for it, and the call whose gradient is being computed, -1 of none. */
 typedef struct rg_place {
   int64_t parent;
   const char *module;
   const char *line;
+  int64_t origin;
 } rg_place;
 
 /* Calls from here on are made by this line, "user.lua:12": the tape and recordings of graphs

@@ -35,7 +35,7 @@ local stack, depth = {}, 0 -- {module =, prefix =}: the modules being called, ou
 
 state.each_has(function(calls) -- each coroutine is in calls of its own
   local before = { stack = stack, depth = depth, place = calls and calls.place
-    or ffi.new('rg_place', { -1, nil }) }
+    or ffi.new('rg_place', { -1, nil, nil, -1 }) }
   stack, depth = calls and calls.stack or {}, calls and calls.depth or 0
   C.rg_place_swap(before.place)
   return before
