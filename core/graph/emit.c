@@ -22,7 +22,6 @@
 typedef struct emitting {
   rg_graph *g;
   const int32_t *order;
-  const int32_t *body;
   int32_t n;
   rg_tensor **at;   /* by value: what holds it, held */
   rg_tensor **into; /* by storage: the tensor in whose memory it is made; NULL: memory of the
@@ -80,12 +79,6 @@ static void drop(emitting *e, int32_t value)
 
 /* -- Liveness ------------------------------------------------------------------------------ */
 
-/* Is a node's body emitted in its place? */
-static bool is_looked_into(const emitting *e, const rg_ir_node *node)
-{
-  return node->compound && e->body[node->position] > 0;
-}
-
 static void find_last_uses(emitting *e)
 {
   for (int32_t id = 0; id < rg_ir_n_values(e->g); id++) {
@@ -98,7 +91,7 @@ static void find_last_uses(emitting *e)
 
       if (node == NULL) {
         e->last[id] = e->n;
-      } else if (!is_looked_into(e, node) && node->position > e->last[id]) {
+      } else if (!node->compound && node->position > e->last[id]) {
         e->last[id] = node->position;
       }
     }
@@ -186,12 +179,23 @@ static rg_status place_results(emitting *e, const rg_ir_node *node, bool reads, 
   return RG_OK;
 }
 
+/* Results of a record that are not hidden; a node may have been recorded without the others. */
+static int32_t n_visible(const rg_op *op)
+{
+  int32_t n = 0;
+
+  while (n + op->n_hidden < RG_MAX_OUT && op->result[n + op->n_hidden] != NULL) {
+    n++;
+  }
+  return n;
+}
+
 /* Does somebody read a hidden result? */
 static bool reads_hidden(const emitting *e, const rg_ir_node *node)
 {
   const int32_t *outs = rg_ir_outputs(e->g, node);
 
-  for (int32_t i = node->n_results - node->op->n_hidden; i >= 0 && i < node->n_results; i++) {
+  for (int32_t i = n_visible(node->op); i < node->n_results; i++) {
     if (outs[i] != RG_IR_NONE && e->last[outs[i]] >= 0) {
       return true;
     }
@@ -250,7 +254,7 @@ static rg_status run_node(emitting *e, const rg_ir_node *node, rg_tensor **out)
   while (n_in < op->n_inputs && !op->input[op->n_inputs - 1].list) {
     e->in[n_in++] = NULL; /* a record reads all its inputs */
   }
-  if (op->args_size > 0) {
+  if (op->args_size != 0) {
     memcpy(e->args, rg_ir_args(e->g, node), op->args_size); /* views resolve what is negative */
   }
   rg_call call = { .op = op,
@@ -343,7 +347,7 @@ static rg_status emit_node(emitting *e, int32_t number)
   rg_tensor *out[RG_MAX_OUT] = { NULL };
   rg_status status;
 
-  if (is_looked_into(e, node)) {
+  if (node->compound) { /* its body is emitted in its place */
     return RG_OK;
   }
   rg_place_now.module = *module != '\0' ? rg_text_keep(module) : NULL;
@@ -444,7 +448,7 @@ static rg_status emitting_new(emitting *e)
   size_t n_in = 0;
   size_t n_args = 0;
 
-  RG_TRY(rg_ir_order(e->g, &e->order, &e->body, &e->n));
+  RG_TRY(rg_ir_order(e->g, &e->order, NULL, &e->n));
   for (int32_t i = 0; i < e->n; i++) {
     const rg_ir_node *node = rg_ir_node_at(e->g, e->order[i]);
 

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Steps of emitted plans, looked at one by one: in whose memory each works, under which name, what
+** is made of hidden results and of compounds, and when memory is used again.
+*/
+#include "graph/plan.h"
+#include "op/binary.h"
+#include "op/fill.h"
+#include "pass.h"
+#include "ridge/graph.h"
+
+#define SHAPE(...) ((const int64_t[]){ __VA_ARGS__ })
+
+/* 3 x 3: begin, begin + 1, ... */
+static rg_tensor *square(float begin)
+{
+  rg_tensor *x = NULL;
+
+  must(rg_empty(RG_F32, RG_CPU, SHAPE(3, 3), 2, &x));
+  for (int32_t i = 0; i < 9; i++) {
+    ((float *)x->_data)[i] = begin + (float)i;
+  }
+  return x;
+}
+
+static rg_plan *planned(rg_graph *g, rg_tensor **out)
+{
+  rg_plan *plan = NULL;
+
+  if (!is_status(rg_graph_plan(g, out, &plan), RG_OK, "a plan")) {
+    tap_bail(rg_error_message());
+  }
+  return plan;
+}
+
+static const step *step_at(const rg_plan *plan, int32_t i)
+{
+  const step *s = plan->first;
+
+  while (i-- > 0) {
+    s = s->next;
+  }
+  return s;
+}
+
+/* The names of the steps are `want`, "neg add". */
+static void is_steps(const rg_plan *plan, const char *want, const char *what)
+{
+  char text[512] = "";
+
+  for (const step *s = plan->first; s != NULL; s = s->next) {
+    size_t at = strlen(text);
+
+    (void)snprintf(text + at, sizeof(text) - at, "%s%s", at > 0 ? " " : "", s->call.op->name);
+  }
+  if (!ok(strcmp(text, want) == 0, what)) {
+    printf("#   got %s\n#  want %s\n", text, want);
+  }
+}
+
+static void end(rg_graph *g, rg_plan *plan, rg_tensor **out, int32_t n)
+{
+  for (int32_t i = 0; i < n; i++) {
+    rg_tensor_release(out[i]);
+  }
+  rg_plan_release(plan);
+  rg_graph_release(g);
+}
+
+static bool first_is(const rg_tensor *x, float want)
+{
+  return ((const float *)x->_data)[0] == want;
+}
+
+/* -- Places ------------------------------------------------------------------------------ */
+
+static void output_into(rg_graph *g, int32_t value, rg_tensor *into)
+{
+  must(rg_ir_graph_output(g,
+                          &(rg_ir_output){ .value = value, .kind = RG_OUTPUT_KEPT, .into = into }));
+}
+
+/* A result is made in the tensor that is to hold it, where that has memory of its size. */
+static void test_into(void)
+{
+  enum { SAME, FLAT, TURNED, PART, LARGER, WAYS };
+  static const char *const steps[WAYS] = { "neg", "neg", "neg copy copy", "neg copy", "neg copy" };
+  static const char *const what[WAYS] = { "made there", "of any shape", "there, and turned",
+                                          "not where it is a part", "nor in more" };
+
+  for (int32_t way = 0; way < WAYS; way++) {
+    int32_t x;
+    rg_graph *g = graph(&x);
+    rg_tensor *in = square(1);
+    rg_tensor *into = NULL;
+    rg_tensor *whole = NULL;
+    rg_tensor *out[1] = { NULL };
+
+    must(rg_empty(RG_F32, RG_CPU, way == PART ? SHAPE(6, 3) : SHAPE(9), way == PART ? 2 : 1,
+                  &whole));
+    switch (way) {
+    case SAME:
+      must(rg_reshape(whole, SHAPE(3, 3), 2, &into));
+      break;
+    case FLAT: /* what holds it is a view of memory that was made for nine in a row */
+      must(rg_tensor_view_of(whole->_storage, RG_F32, SHAPE(3, 3), SHAPE(3, 1), 2, 0, &into));
+      break;
+    case TURNED:
+      must(rg_tensor_view_of(whole->_storage, RG_F32, SHAPE(3, 3), SHAPE(1, 3), 2, 0, &into));
+      break;
+    case PART:
+      must(rg_narrow(whole, 0, 2, 3, 1, &into));
+      break;
+    default:
+      rg_tensor_release(whole);
+      must(rg_empty(RG_F32, RG_CPU, SHAPE(12), 1, &whole));
+      must(rg_tensor_view_of(whole->_storage, RG_F32, SHAPE(3, 3), SHAPE(4, 1), 2, 0, &into));
+    }
+    must(rg_ir_bind(g, x, in));
+    output_into(g, unary(g, &rg_op_neg, x), into);
+    rg_plan *plan = planned(g, out);
+
+    is_steps(plan, steps[way], what[way]);
+    const step *neg = step_at(plan, 0);
+
+    ok((neg->out[0]->_storage == into->_storage) == (way < PART), "and in that memory");
+    must(rg_plan_replay(plan, 1));
+    bool right = out[0] == into;
+
+    for (int64_t i = 0; i < 9; i++) {
+      right = right &&
+              ((const float *)into->_data)[i / 3 * into->_stride[0] + i % 3 * into->_stride[1]] ==
+                  -(1 + (float)i);
+    }
+    ok(right, "it holds the result");
+    end(g, plan, out, 1);
+    rg_tensor_release(in);
+    rg_tensor_release(into);
+    rg_tensor_release(whole);
+  }
+}
+
+/* What is written over is the same memory, of a result or of what was there before. */
+static void test_over(void)
+{
+  int32_t x;
+  rg_graph *g = graph(&x);
+  rg_tensor *in = square(1);
+  rg_tensor *state = square(5);
+  rg_tensor *out[3] = { NULL };
+  int32_t w = outside(g, RG_VALUE_STATE, "average", 3, 3);
+  int32_t y = unary(g, &rg_op_neg, x);
+  int32_t over = node_of(g, &rg_op_relu, (const int32_t[]){ y }, 1, NULL, y);
+  int32_t later = node_of(g, &rg_op_neg, (const int32_t[]){ over }, 1, NULL, w);
+
+  must(rg_ir_bind(g, x, in));
+  must(rg_ir_bind(g, w, state));
+  returned(g, over, "over");
+  returned(g, later, "state");
+  rg_plan *plan = planned(g, out);
+
+  is_steps(plan, "neg relu neg copy", "a write is a step, and what is returned of a state a copy");
+  ok(step_at(plan, 1)->out[0]->_data == step_at(plan, 0)->out[0]->_data &&
+         step_at(plan, 1)->call.in[0]->_data == step_at(plan, 0)->out[0]->_data,
+     "in the memory of what was there");
+  ok(step_at(plan, 2)->out[0]->_data == state->_data, "or in the tensor");
+  ok(out[0]->_data == step_at(plan, 0)->out[0]->_data && out[1]->_data != state->_data,
+     "and there it is handed out");
+  end(g, plan, out, 2);
+  rg_tensor_release(in);
+  rg_tensor_release(state);
+}
+
+/* A view of what is written is later too, and at hand where nobody read it before. */
+static void test_later_views(void)
+{
+  for (int32_t before = 0; before < 2; before++) {
+    int32_t x;
+    rg_graph *g = graph(&x);
+    rg_tensor *in = square(1);
+    rg_tensor *out[2] = { NULL };
+    int32_t y = unary(g, &rg_op_neg, x);
+    int32_t view = transposed(g, y);
+    int32_t whole;
+
+    if (before == 1) {
+      returned(g, unary(g, &rg_op_neg, y), "before");
+    }
+    (void)written(g, view, y, &whole);
+    returned(g, whole, "");
+    must(rg_ir_bind(g, x, in));
+    rg_plan *plan = planned(g, out);
+
+    is_steps(plan, before == 1 ? "neg neg relu" : "neg relu", "a write through a view");
+    must(rg_plan_replay(plan, 1));
+    ok(out[before]->_data == step_at(plan, 0)->out[0]->_data && first_is(out[before], 0),
+       "is one of what it is a view of");
+    end(g, plan, out, 2);
+    rg_tensor_release(in);
+  }
+}
+
+/* -- Liveness ---------------------------------------------------------------------------- */
+
+/* Bytes of a plan of n functions in a row, of which the first's result is read again at the end
+** where `kept`; unread: of n results that nobody reads. */
+static int64_t bytes_of(int32_t n, bool kept, bool unread)
+{
+  int32_t x;
+  rg_graph *g = graph(&x);
+  rg_tensor *in = square(1);
+  rg_tensor *out[1] = { NULL };
+  rg_plan_facts facts;
+  int32_t first = unary(g, &rg_op_neg, x);
+  int32_t y = first;
+
+  must(rg_ir_bind(g, x, in));
+  for (int32_t i = 0; i < n; i++) {
+    y = unary(g, &rg_op_neg, unread ? first : y);
+  }
+  y = kept ? added(g, first, y) : y;
+  returned(g, y, "");
+  rg_plan *plan = planned(g, out);
+
+  must(rg_plan_replay(plan, 1));
+  const float want = unread ? 1 : (kept ? -1 : 0) + (n % 2 == 0 ? -1 : 1);
+
+  close_to(((const float *)out[0]->_data)[0], want, 0, "it computes");
+  must(rg_plan_facts_of(plan, &facts));
+  end(g, plan, out, 1);
+  rg_tensor_release(in);
+  return facts.buffer_bytes;
+}
+
+static void test_liveness(void)
+{
+  const int64_t two = bytes_of(1, false, false);
+
+  is_int(bytes_of(2, false, false), two, "in a row two are there at a time");
+  is_int(bytes_of(9, false, false), two, "however many");
+  is_int(bytes_of(2, true, false), two / 2 * 3, "three where one is read again");
+  is_int(bytes_of(9, true, false), two / 2 * 3, "however late");
+  is_int(bytes_of(9, false, true), two, "what nobody reads is there for its own step");
+}
+
+/* -- Hidden results ------------------------------------------------------------------------ */
+
+/* A draw of which the hidden result is recorded or not, and read or not. */
+static void test_hidden(void)
+{
+  for (int32_t way = 0; way < 3; way++) {
+    const rg_dropout_args p = { .p = 0.5 };
+    int32_t x;
+    rg_graph *g = graph(&x);
+    rg_tensor *in = square(1);
+    rg_tensor *out[2] = { NULL };
+    int32_t y = node_of(g, &rg_op_dropout, &x, 1, &p, -1);
+    int32_t node = producer(g, y);
+    int32_t storage;
+    int32_t hidden = RG_IR_NONE;
+    rg_call call;
+
+    if (way > 0) {
+      must(rg_ir_infer(g, &rg_op_dropout, &x, 1, &p, -1, &call));
+      rg_ir_node_at(g, node)->complete = false;
+      must(rg_ir_storage_new(g, &storage));
+      must(rg_ir_output_add(g, node, &call.out[1], RG_CPU, storage, 0, -1, &hidden));
+      rg_ir_results_end(g, node);
+    }
+    returned(g, y, "");
+    if (way == 2) {
+      returned(g, hidden, "hidden");
+    }
+    must(rg_ir_bind(g, x, in));
+    rg_plan *plan = planned(g, out);
+
+    is_steps(plan, "dropout", "a draw");
+    is_int(plan->first->call.n_out, way == 2 ? 2 : 1,
+           "makes what is hidden where somebody reads it");
+    ok((out[1] != NULL) == (way == 2), "and hands it out");
+    end(g, plan, out, 2);
+    rg_tensor_release(in);
+  }
+}
+
+/* -- Compounds ----------------------------------------------------------------------------- */
+
+/* A compound is what its body is: where that is empty, nothing. */
+static void test_compounds(void)
+{
+  for (int32_t empty = 0; empty < 2; empty++) {
+    const rg_softmax_args axis = { .axis = 1 };
+    int32_t x;
+    int32_t node;
+    rg_graph *g = graph(&x);
+    rg_tensor *in = square(1);
+    rg_tensor *out[1] = { NULL };
+    int32_t y = x;
+
+    must(rg_ir_node_add(g, &rg_op_softmax, &x, 1, &axis, &node));
+    must(rg_ir_begin(g, node));
+    if (!empty) {
+      y = unary(g, &rg_op_neg, x);
+    }
+    rg_ir_end(g);
+    must(rg_ir_output_share(g, node, y));
+    rg_ir_results_end(g, node);
+    returned(g, unary(g, &rg_op_neg, y), "");
+    must(rg_ir_bind(g, x, in));
+    rg_plan *plan = planned(g, out);
+
+    is_steps(plan, empty ? "neg" : "neg neg", "the body is emitted, and what stands behind it");
+    must(rg_plan_replay(plan, 1));
+    ok(first_is(out[0], empty ? -1 : 1), "which reads what the compound hands out");
+    end(g, plan, out, 1);
+    rg_tensor_release(in);
+  }
+}
+
+/* -- Names --------------------------------------------------------------------------------- */
+
+/* Each step knows the module of its node. */
+static void test_modules(void)
+{
+  int32_t x;
+  rg_graph *g = graph(&x);
+  rg_tensor *in = square(1);
+  rg_tensor *out[1] = { NULL };
+  int32_t y = unary(g, &rg_op_neg, x);
+  int32_t z = unary(g, &rg_op_neg, y);
+
+  rg_ir_node_at(g, producer(g, z))->module = text_in(g, "encoder.2");
+  returned(g, unary(g, &rg_op_neg, z), "");
+  must(rg_ir_bind(g, x, in));
+  rg_place_now.module = "mine";
+  rg_plan *plan = planned(g, out);
+
+  ok(strcmp(rg_place_now.module, "mine") == 0, "the thread's is what it was");
+  rg_place_now.module = NULL;
+  ok(step_at(plan, 0)->module == NULL && step_at(plan, 2)->module == NULL, "of none, none");
+  ok(step_at(plan, 1)->module != NULL && strcmp(step_at(plan, 1)->module, "encoder.2") == 0,
+     "of one, its own");
+  end(g, plan, out, 1);
+  rg_tensor_release(in);
+}
+
+/* What is missing, and of which node, where both have names or not. */
+static void test_blame(void)
+{
+  for (int32_t named = 0; named < 8; named++) {
+    int32_t x;
+    rg_graph *g = graph(&x);
+    rg_tensor *out[1] = { NULL };
+    rg_plan *plan = NULL;
+    int32_t w = outside(g, RG_VALUE_PARAMETER, named & 1 ? "w" : "", 3, 3);
+    int32_t y = unary(g, &rg_op_neg, w);
+    rg_ir_node *node = rg_ir_node_at(g, producer(g, y));
+    char want[160];
+
+    node->module = text_in(g, named & 2 ? "encoder.2" : "");
+    node->line = text_in(g, named & 4 ? "net.lua:7" : "");
+    returned(g, y, "");
+    (void)snprintf(want, sizeof(want),
+                   "graph: node 0 (neg%s%s): parameter %s%%1 (f32[3,3]) has no tensor; give it one",
+                   named & 2 ? ", encoder.2" : "", named & 4 ? ", net.lua:7" : "",
+                   named & 1 ? "w, " : "");
+    is_status(rg_graph_plan(g, out, &plan), RG_EARG, "a parameter without a tensor");
+    if (!ok(strcmp(rg_error_message(), want) == 0, want)) {
+      printf("#   got %s\n", rg_error_message());
+    }
+    rg_graph_release(g);
+  }
+}
+
+/* -- Derived ------------------------------------------------------------------------------- */
+
+/* What a derived node makes is worth packed copies, as a parameter is, and lies where nothing else
+** does; what others make is not. */
+static void test_derived(void)
+{
+  int32_t x;
+  rg_graph *g = graph(&x);
+  rg_tensor *in = square(1);
+  rg_tensor *weight = square(2);
+  rg_tensor *out[1] = { NULL };
+  int32_t w = outside(g, RG_VALUE_PARAMETER, "w", 3, 3);
+  int32_t derived = unary(g, &rg_op_neg, w);
+  int32_t plain = unary(g, &rg_op_neg, x);
+
+  rg_ir_node_at(g, producer(g, derived))->derived = true;
+  returned(g, added(g, plain, derived), "");
+  must(rg_ir_bind(g, x, in));
+  must(rg_ir_bind(g, w, weight));
+  rg_plan *plan = planned(g, out);
+  const step *add = step_at(plan, 2);
+
+  is_steps(plan, "neg neg add", "three steps");
+  ok(step_at(plan, 0)->derived_of != NULL && step_at(plan, 1)->derived_of == NULL &&
+         add->derived_of == NULL,
+     "of which one is derived");
+  ok((add->call.in[1]->_flags & RG_TENSOR_PARAM) != 0, "what it makes is like a parameter");
+  ok((add->call.in[0]->_flags & RG_TENSOR_PARAM) == 0 && (out[0]->_flags & RG_TENSOR_PARAM) == 0,
+     "and nothing else is");
+  ok(add->call.in[1]->_storage->block.arena == plan->workspace &&
+         add->call.in[0]->_storage->block.arena == plan->arena,
+     "it lies by itself");
+  ok(plan->workspace != NULL && !plan->prepared && !plan->derives, "nothing has run");
+  must(rg_plan_replay(plan, 1));
+  ok(plan->prepared && plan->derives && step_at(plan, 0)->derived_is_there, "until the first run");
+  end(g, plan, out, 1);
+  rg_tensor_release(in);
+  rg_tensor_release(weight);
+}
+
+int main(void)
+{
+  test_into();
+  test_over();
+  test_later_views();
+  test_liveness();
+  test_hidden();
+  test_compounds();
+  test_modules();
+  test_blame();
+  test_derived();
+  is_int(rg_live_tensors(), 0, "no tensor is left");
+  return done();
+}
