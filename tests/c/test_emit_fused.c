@@ -23,20 +23,20 @@ static void must(rg_status status)
   }
 }
 
-/* ROWS x COLS numbers from begin on; turned: they lie in the other order. */
-static rg_tensor *numbers(float begin, bool turned)
+/* ROWS x COLS numbers from begin on; transposed: they lie in the other order. */
+static rg_tensor *numbers(float begin, bool transposed)
 {
   rg_tensor *x = NULL;
   rg_tensor *view = NULL;
 
-  must(rg_empty(RG_F32, RG_CPU, turned ? SHAPE(COLS, ROWS) : SHAPE(ROWS, COLS), 2, &x));
+  must(rg_empty(RG_F32, RG_CPU, transposed ? SHAPE(COLS, ROWS) : SHAPE(ROWS, COLS), 2, &x));
   must(rg_transpose(x, 0, 1, &view));
   for (int64_t i = 0; i < COUNT; i++) {
-    const int64_t at = turned ? i % COLS * ROWS + i / COLS : i;
+    const int64_t at = transposed ? i % COLS * ROWS + i / COLS : i;
 
     ((float *)x->_data)[at] = begin + (float)i;
   }
-  if (!turned) {
+  if (!transposed) {
     rg_tensor_release(view);
     return x;
   }

@@ -85,7 +85,7 @@ static void test_into(void)
 {
   enum { SAME, FLAT, TURNED, PART, LARGER, WAYS };
   static const char *const steps[WAYS] = { "neg", "neg", "neg copy copy", "neg copy", "neg copy" };
-  static const char *const what[WAYS] = { "made there", "of any shape", "there, and turned",
+  static const char *const what[WAYS] = { "made there", "of any shape", "there, and transposed",
                                           "not where it is a part", "nor in more" };
 
   for (int32_t way = 0; way < WAYS; way++) {
