@@ -197,6 +197,9 @@ void rg_ring_moment(int32_t kind, int32_t device, const char *name, int64_t byte
 /* So many replays of a CUDA graph went step by step for readers of steps. */
 void rg_ring_graph(int64_t n);
 
+/* FNV-1a of a text. */
+uint32_t rg_text_hash(const char *text);
+
 /* A text that is kept once for as long as the process lives; NULL: there are too many. */
 const char *rg_text_keep(const char *text);
 

@@ -14,7 +14,7 @@ static char **texts; /* ROOM of them, by hash */
 static int64_t n_texts;
 static int64_t n_bytes;
 
-static uint32_t hash_of(const char *text)
+uint32_t rg_text_hash(const char *text)
 {
   uint32_t hash = 2166136261u; /* FNV-1a */
 
@@ -27,7 +27,7 @@ static uint32_t hash_of(const char *text)
 /* Caller holds the lock: the place of a text, or of nothing where it would be. */
 static char **place_of(const char *text)
 {
-  uint32_t at = hash_of(text) % ROOM;
+  uint32_t at = rg_text_hash(text) % ROOM;
 
   while (texts[at] != NULL && strcmp(texts[at], text) != 0) {
     at = (at + 1) % ROOM;

@@ -53,7 +53,7 @@ static bool exists(const checking *c, int32_t value)
 
 static const char *meta_text(const rg_meta *meta, char *text, size_t size)
 {
-  char shape[80];
+  char shape[RG_TENSOR_TEXT];
 
   (void)snprintf(text, size, "%s%s", rg_dtype_name(meta->dtype),
                  rg_shape_text(meta->shape, meta->ndim, shape, sizeof(shape)));
@@ -177,8 +177,8 @@ static rg_status check_inputs(checking *c, const rg_ir_node *node, int32_t *devi
 /* A later version of a storage. */
 static rg_status check_write(checking *c, int32_t value, const rg_ir_value *v, bool result)
 {
-  char a[96];
-  char b[96];
+  char a[RG_TENSOR_TEXT];
+  char b[RG_TENSOR_TEXT];
 
   if (!exists(c, v->was) || !c->defined[v->was]) {
     return fault(c, "writes over %%%d, which is not there", v->was);
@@ -314,8 +314,8 @@ static rg_status check_record(checking *c, const rg_ir_node *node)
   const rg_graph_modes *modes = rg_ir_modes_of(c->g, node->modes);
   const int32_t *out = rg_ir_outputs(c->g, node);
   rg_call call;
-  char a[96];
-  char b[96];
+  char a[RG_TENSOR_TEXT];
+  char b[RG_TENSOR_TEXT];
   rg_status status = node->op->infer == NULL
                          ? rg_ir_infer_view(c->g, node, &call)
                          : rg_ir_infer(c->g, node->op, rg_ir_inputs(c->g, node), node->n_in,

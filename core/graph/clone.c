@@ -217,7 +217,7 @@ static rg_status check_states(const rg_graph *g)
   const int32_t value = rg_ir_state_at(g, 0);
   const rg_ir_value *v = rg_ir_value_at(g, value);
   const char *name = rg_ir_text_of(g, v->name);
-  char text[96];
+  char text[RG_TENSOR_TEXT];
 
   return rg_fail(RG_ENOSUP,
                  "plan: it writes to %s%s%%%d (%s%s)%s, and so would its clone: one that writes to "

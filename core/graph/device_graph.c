@@ -67,7 +67,6 @@ static rg_status place_draws(rg_plan *plan)
     return rg_fail(RG_ENOMEM, "plan: no memory for the random numbers of %lld steps", (long long)n);
   }
   RG_TRY(rg_block_alloc_shared(plan->device, n * (int64_t)sizeof(*graph->next), &graph->draws));
-  graph->n_draws = n;
   n = 0;
   for (step *s = plan->first; s != NULL; s = s->next) {
     if (s->call.op->draws) {
@@ -87,9 +86,7 @@ static void take_draws_back(rg_plan *plan)
   }
   rg_block_free(&graph->draws);
   rg_host_free(graph->next);
-  graph->draws = (rg_block){ 0 };
   graph->next = NULL;
-  graph->n_draws = 0;
 }
 
 static rg_status draw(rg_plan *plan)
@@ -167,7 +164,7 @@ bool rg_device_graph_ready(rg_plan *plan)
 
 rg_status rg_device_graph_run(rg_plan *plan)
 {
-  if (plan->device_graph.n_draws > 0) {
+  if (plan->device_graph.next != NULL) {
     RG_TRY(draw(plan));
   }
   RG_TRY(rg_driver_of(plan->device)->graph_run(plan->device, plan->device_graph.handle));

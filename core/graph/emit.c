@@ -40,7 +40,7 @@ typedef struct emitting {
 /* The tensor of a value; NULL for one that is left out. */
 static rg_status tensor_of(emitting *e, int32_t value, rg_tensor **out)
 {
-  char text[96];
+  char text[RG_TENSOR_TEXT];
 
   *out = NULL;
   if (value == RG_IR_NONE) {

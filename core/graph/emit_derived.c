@@ -57,7 +57,7 @@ static bool is_kept(const rg_graph *g, const rg_ir_node *node, int32_t number, c
 
 rg_status rg_emit_find_derived(const rg_graph *g, bool *derived)
 {
-  bool *touched = rg_host_zeroed((size_t)rg_ir_n_storages(g) + 1);
+  bool *touched = rg_host_zeroed((size_t)rg_ir_n_storages(g));
 
   if (touched == NULL) {
     return rg_fail(RG_ENOMEM, "graph: no memory to make a plan of it");

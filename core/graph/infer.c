@@ -114,7 +114,7 @@ rg_status rg_ir_infer_view(const rg_graph *g, const rg_ir_node *node, rg_call *c
     return rg_fail(RG_EARG, "%s: it is a view of one tensor", op->name);
   }
   stand_in(rg_ir_value_at(g, in), &x);
-  if (op->args_size > 0) {
+  if (op->args_size != 0) {
     memcpy(args, rg_ir_args(g, node), op->args_size);
   }
   at = (rg_layout){ .ndim = x._ndim, .shape = x._shape, .stride = at.strides };

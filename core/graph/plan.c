@@ -109,7 +109,7 @@ rg_status rg_plan_add(rg_plan *plan, const rg_call *call, rg_kernel *kernel, rg_
 
 rg_status rg_step_derives(step *s)
 {
-  s->derived_of = rg_host_zeroed(((size_t)s->call.n_in + 1) * sizeof(*s->derived_of));
+  s->derived_of = rg_host_zeroed((size_t)s->call.n_in * sizeof(*s->derived_of));
   return s->derived_of != NULL ? RG_OK : rg_fail(RG_ENOMEM, "plan: no memory for a derived step");
 }
 

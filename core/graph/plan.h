@@ -33,13 +33,12 @@ typedef struct step {
 
 /* What a device keeps of a plan to run all of it as a CUDA graph (device_graph.c). */
 typedef struct rg_device_graph {
-  void *handle;    /* the driver's; NULL: not yet, or it cannot be had */
-  int32_t stream;  /* that it was captured on and runs on */
-  bool refused;    /* it cannot be had as steps ran last: they run one by one */
-  int64_t n_draws; /* steps that draw */
-  rg_block draws;  /* on the device: each one's numbers at the next replay */
-  rg_draw *next;   /* here: the same */
-  char why[160];   /* it was refused */
+  void *handle;   /* the driver's; NULL: not yet, or it cannot be had */
+  int32_t stream; /* that it was captured on and runs on */
+  bool refused;   /* it cannot be had as steps ran last: they run one by one */
+  rg_block draws; /* on the device: each one's numbers at the next replay */
+  rg_draw *next;  /* here: the same; NULL: no step draws */
+  char why[160];  /* it was refused */
 } rg_device_graph;
 
 struct rg_plan {

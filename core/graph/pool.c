@@ -32,7 +32,7 @@ rg_status rg_ir_reserve(rg_ir_array *array, int32_t more, size_t size)
   if (data == NULL) {
     return rg_ir_no_memory();
   }
-  if (array->n > 0) {
+  if (array->data != NULL) {
     memcpy(data, array->data, (size_t)array->n * size);
   }
   rg_host_free(array->data);
@@ -48,29 +48,17 @@ const char *rg_ir_text_of(const rg_graph *g, rg_ir_text text)
   return RG_IR_AT(g->text, const char, text);
 }
 
-static uint32_t hash_of(const char *text)
-{
-  uint32_t h = 2166136261u; /* FNV-1a */
-
-  for (; *text != '\0'; text++) {
-    h = (h ^ (uint8_t)*text) * 16777619u;
-  }
-  return h;
-}
-
 /* Where a text stands in the table, or may be put. */
 static int32_t *bucket_of(const rg_graph *g, const char *text)
 {
   uint32_t mask = (uint32_t)g->bucket.n - 1;
-  uint32_t i = hash_of(text) & mask;
 
-  while (true) {
-    int32_t *at = RG_IR_AT(g->bucket, int32_t, i);
+  for (uint32_t i = rg_text_hash(text);; i++) {
+    int32_t *at = RG_IR_AT(g->bucket, int32_t, i & mask);
 
     if (*at == 0 || strcmp(rg_ir_text_of(g, *at), text) == 0) {
       return at;
     }
-    i = (i + 1) & mask;
   }
 }
 
@@ -78,7 +66,7 @@ static int32_t *bucket_of(const rg_graph *g, const char *text)
 static rg_status grow_buckets(rg_graph *g)
 {
   rg_ir_array old = g->bucket;
-  int32_t n = old.n > 0 ? 2 * old.n : FIRST_BUCKETS;
+  int32_t n = (int32_t)rg_max_i64(2 * (int64_t)old.n, FIRST_BUCKETS);
   int32_t *data = rg_host_zeroed((size_t)n * sizeof(*data));
 
   if (data == NULL) {

@@ -126,7 +126,7 @@ rg_status rg_recording_value(rg_recording *r, const rg_tensor *x, int32_t *out)
   }
   if (s->counted != rg_storage_version(storage)) {
     return rg_fail(RG_ECAPTURE, "graph: %s was written to by what is no operation",
-                   rg_tensor_text(x, (char[96]){ "" }, 96));
+                   rg_tensor_text(x, (char[RG_TENSOR_TEXT]){ "" }, RG_TENSOR_TEXT));
   }
   if (rg_seen_view(s, x) == NULL) {
     RG_TRY(s->outside         ? outside(r, s, x)

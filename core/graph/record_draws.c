@@ -40,7 +40,7 @@ bool rg_recording_repeats(void)
 
 static rg_status reserve(rg_recording *r)
 {
-  const int32_t room = r->room > 0 ? 2 * r->room : FIRST_ROOM;
+  const int32_t room = (int32_t)rg_max_i64(2 * (int64_t)r->room, FIRST_ROOM);
 
   if (r->n_draws < r->room) {
     return RG_OK;
@@ -50,7 +50,7 @@ static rg_status reserve(rg_recording *r)
   if (draws == NULL) {
     return rg_fail(RG_ENOMEM, "graph: no memory for %d draws", room);
   }
-  if (r->n_draws > 0) {
+  if (r->draws != NULL) {
     memcpy(draws, r->draws, (size_t)r->n_draws * sizeof(*draws));
   }
   rg_host_free(r->draws);

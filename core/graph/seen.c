@@ -26,8 +26,7 @@ stored *rg_seen_find(const rg_seen_storages *all, const rg_storage *storage)
 /* Four times as many buckets, where there is memory for them. */
 static void grow(rg_seen_storages *all)
 {
-  rg_seen_storages larger = { .bits = all->bucket != NULL ? all->bits + 2 : FIRST_BITS,
-                              .n = all->n };
+  rg_seen_storages larger = { .bits = (int32_t)rg_max_i64(all->bits + 2, FIRST_BITS), .n = all->n };
 
   larger.bucket = rg_host_zeroed(((size_t)1 << larger.bits) * sizeof(stored *));
   if (larger.bucket == NULL) {

@@ -190,7 +190,8 @@ static inline long long rg_from_one(int64_t index)
   return index < 0 || index == INT64_MAX ? index : index + 1;
 }
 
-/* "f32[256,784]" into text, for messages; returns text. */
+/* "f32[256,784]" into text, for messages; returns text.  RG_TENSOR_TEXT is room for any. */
+enum { RG_TENSOR_TEXT = 96 };
 const char *rg_tensor_text(const rg_tensor *x, char *text, size_t size);
 const char *rg_shape_text(const int64_t *shape, int32_t ndim, char *text, size_t size);
 
