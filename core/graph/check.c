@@ -146,11 +146,6 @@ static rg_status check_read(checking *c, int32_t value)
   return RG_OK;
 }
 
-static bool crosses(const rg_op *op)
-{
-  return op->id < 0 && strcmp(op->name, "to") == 0;
-}
-
 static rg_status check_inputs(checking *c, const rg_ir_node *node, int32_t *device)
 {
   const int32_t *in = rg_ir_inputs(c->g, node);
@@ -192,7 +187,7 @@ static rg_status check_write(checking *c, int32_t value, const rg_ir_value *v, b
                  was->storage, v->storage);
   }
   /* what is read again behind a write was perhaps not read at every version before */
-  if ((result && was->version != c->version[v->storage]) || was->version >= v->version ||
+  if ((result && was->version != c->version[v->storage]) ||
       v->version != c->version[v->storage] + 1) {
     return fault(c,
                  "makes %%%d, version %d of a storage, over %%%d, version %d, while it is at "
@@ -230,7 +225,7 @@ static rg_status check_output(checking *c, const rg_ir_node *node, int32_t i, in
   if (c->defined[value]) {
     return fault(c, "makes %%%d a second time", value);
   }
-  if (device >= 0 && v->device != device && !crosses(node->op)) {
+  if (device >= 0 && v->device != device) {
     return fault(c, "makes %%%d on %s out of values on %s", value, rg_device_name(v->device),
                  rg_device_name(device));
   }
@@ -282,7 +277,7 @@ static rg_status check_written(checking *c, const rg_ir_node *node)
   const int32_t *in = rg_ir_inputs(c->g, node);
   rg_call call = { .op = node->op, .n_in = node->n_in, .args = rg_ir_args(c->g, node) };
 
-  for (int32_t i = 0; node->op->writes && i < node->n_in; i++) {
+  for (int32_t i = 0; i < node->n_in; i++) {
     if (in[i] == RG_IR_NONE || !rg_call_writes(&call, i)) {
       continue;
     }

@@ -27,7 +27,7 @@ static bool is_warm(const rg_plan *plan)
 
 void rg_plan_warmed(rg_plan *plan)
 {
-  if (plan->device > RG_CPU && !is_warm(plan)) {
+  if (!is_warm(plan)) {
     plan->warm = rg_stream_now(plan->device);
     plan->device_graph.refused = false; /* it may be had as they ran now */
   }

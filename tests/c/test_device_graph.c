@@ -239,7 +239,7 @@ static void replays(rg_plan *plan, int64_t n, const char *want, const char *what
   told[0] = 0;
   is_status(rg_plan_replay(plan, n), RG_OK, "a replay");
   is_told(want, what);
-  if (!ok(is_free(), "and lets go of its stream")) {
+  if (!ok(is_free(), "and others may use its stream")) {
     tap_bail("nobody else can run");
   }
 }
@@ -339,7 +339,7 @@ static void test_draws(void)
   rg_tensor_release(x);
 }
 
-/* Where it cannot be captured a draw brings its numbers itself again, and nothing is kept for it. */
+/* Where it cannot be captured a draw brings its numbers itself again; nothing is kept for it. */
 static void test_draws_refused(void)
 {
   static const struct {
@@ -372,7 +372,7 @@ static void test_draws_refused(void)
     is_status(rg_stream_enter(DEVICE, 1, NULL), RG_OK, "another stream");
     replays(plan, 1, "normal;", "once more");
     replays(plan, 1, "begin;normal;end;copy;run;", "then it can be had");
-    is_int(rg_memory_of(DEVICE)->live_bytes - bytes, (int64_t)sizeof(rg_draw), "with its numbers");
+    is_int(rg_memory_of(DEVICE)->live_bytes - bytes, (int64_t)sizeof(last), "with its numbers");
     is_status(rg_stream_enter(DEVICE, 0, NULL), RG_OK, "back");
     rg_plan_release(plan);
     rg_tensor_release(x);

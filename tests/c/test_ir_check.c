@@ -41,7 +41,66 @@ static rg_ir_use *use_of(sample *s)
 
 /* clang-format off */
 MISTAKE(no_storage, VALUE(y)->storage = 99)
+MISTAKE(storage_behind, VALUE(y)->storage = rg_ir_n_storages(s->g))
+MISTAKE(storage_before, VALUE(y)->storage = -1)
 MISTAKE(no_version, VALUE(y)->version = -1)
+MISTAKE(few_axes, VALUE(x)->meta.ndim = -1)
+MISTAKE(first_kind, VALUE(x)->kind = -1)
+MISTAKE(last_kind, VALUE(x)->kind = RG_VALUE_KIND_COUNT)
+MISTAKE(over_input, VALUE(x)->was = s->w)
+MISTAKE(state_behind, must(rg_ir_graph_state(s->g, rg_ir_n_values(s->g))))
+MISTAKE(input_behind, must(rg_ir_graph_input(s->g, rg_ir_n_values(s->g))))
+MISTAKE(state_before, must(rg_ir_graph_state(s->g, -2)))
+MISTAKE(input_gone, {
+  int32_t more = outside(s->g, RG_VALUE_INPUT, "more", 2, 3);
+
+  rg_ir_value_at(s->g, more)->removed = true;
+})
+MISTAKE(state_gone, {
+  int32_t more = outside(s->g, RG_VALUE_STATE, "more", 2, 3);
+
+  rg_ir_value_at(s->g, more)->removed = true;
+})
+MISTAKE(use_output_behind, use_of(s)->node = RG_IR_NONE; use_of(s)->slot = 1)
+MISTAKE(use_output_before, use_of(s)->node = RG_IR_NONE; use_of(s)->slot = -1)
+MISTAKE(use_before, use_of(s)->node = -2)
+MISTAKE(use_slot_before, use_of(s)->slot = -1)
+MISTAKE(use_made, use_of(s)->slot = 3)
+MISTAKE(use_last, { /* the second of two */
+  rg_ir_use *use = (rg_ir_use *)(uintptr_t)rg_ir_uses(s->g, VALUE(y));
+
+  use[1].slot = 0;
+})
+MISTAKE(over_behind, VALUE(over)->was = rg_ir_n_values(s->g))
+MISTAKE(over_old, {
+  int32_t value = node_of(s->g, &rg_op_relu, (const int32_t[]){ s->over }, 1, NULL, s->z);
+
+  rg_ir_value_at(s->g, value)->version = 2;
+})
+MISTAKE(over_far, {
+  int32_t value = node_of(s->g, &rg_op_relu, (const int32_t[]){ s->over }, 1, NULL, s->over);
+
+  rg_ir_value_at(s->g, value)->version = 3;
+})
+MISTAKE(too_few_results, {
+  rg_ir_node_at(s->g, producer(s->g, s->sum))->n_results = 0;
+})
+MISTAKE(too_many_hidden, {
+  NODE_OF(dropped)->complete = false;
+  must(rg_ir_output_skip(s->g, producer(s->g, s->dropped)));
+  must(rg_ir_output_skip(s->g, producer(s->g, s->dropped)));
+})
+MISTAKE(repeats_behind, second(s)->repeats = rg_ir_n_nodes(s->g))
+MISTAKE(repeats_before, second(s)->repeats = -2)
+MISTAKE(repeats_other_function, {
+  (void)second(s);
+  NODE_OF(dropped)->op = &rg_op_copy;
+  NODE_OF(dropped)->draw = 0;
+})
+MISTAKE(output_behind, ((rg_ir_output *)(uintptr_t)rg_ir_output_at(s->g, 0))->value =
+                           rg_ir_n_values(s->g))
+MISTAKE(output_before, ((rg_ir_output *)(uintptr_t)rg_ir_output_at(s->g, 0))->value = -2)
+MISTAKE(overcounted, VALUE(over)->n_uses++)
 MISTAKE(many_axes, VALUE(x)->meta.ndim = 9)
 MISTAKE(no_type, VALUE(x)->meta.dtype = 77)
 MISTAKE(wrong_kind, VALUE(y)->kind = RG_VALUE_INPUT)
@@ -160,6 +219,35 @@ static const mistake mistakes[] = {
   { "%0 says that node -1 needs it at 0, which does not", use_output },
   { "%0 says that node 9 needs it at 0, which does not", use_behind },
   { "%6 says that node 4 needs it at 2, which does not", use_end },
+  { "%3 is in storage 9, version 0, which is none", storage_behind },
+  { "%3 is in storage -1, version 0, which is none", storage_before },
+  { "%0 has -1 axes", few_axes },
+  { "%0 is of kind -1", first_kind },
+  { "%0 is of kind 5", last_kind },
+  { "%0 is version 0 of its storage, and no node made it", over_input },
+  { "state 2 is %11, which was not there before", state_behind },
+  { "input 2 is %11, which was not there before", input_behind },
+  { "state 2 is %-2, which was not there before", state_before },
+  { "input 2 is %11, which was not there before", input_gone },
+  { "state 2 is %11, which was not there before", state_gone },
+  { "%0 says that node -1 needs it at 1, which does not", use_output_behind },
+  { "%0 says that node -1 needs it at -1, which does not", use_output_before },
+  { "%0 says that node -2 needs it at 0, which does not", use_before },
+  { "%0 says that node 0 needs it at -1, which does not", use_slot_before },
+  { "%0 says that node 0 needs it at 3, which does not", use_made },
+  { "%3 says that node 7 needs it at 0, which does not", use_last },
+  { "node 2 (relu) writes over %11, which is not there", over_behind },
+  { "makes %11, version 2 of a storage, over %4, version 0, while it is at version 1", over_old },
+  { "makes %11, version 3 of a storage, over %5, version 1, while it is at version 1", over_far },
+  { "node 7 (add) makes %9, which is neither a result nor written over another value",
+    too_few_results },
+  { "node 3 (dropout) has 3 results, and its record makes 2", too_many_hidden },
+  { "repeats node 10, which does not draw before it", repeats_behind },
+  { "repeats node -2, which does not draw before it", repeats_before },
+  { "is said to draw, and its record does not", repeats_other_function },
+  { "output 1 is %11, which no node makes", output_behind },
+  { "output 1 is %-2, which no node makes", output_before },
+  { "%5 is needed 1 times and says 2", overcounted },
   { "version -1, which is none", no_version },
   { "%0 has 9 axes", many_axes },
   { "of type 77", no_type },
@@ -257,6 +345,31 @@ static void test_repeats(void)
   node->repeats = -1;
   is_status(rg_graph_check(s.g), RG_OK, "a dropout of 0");
   rg_graph_release(s.g);
+}
+
+/* The first node may be the one whose draw is repeated, and hidden results may be left out. */
+static void test_first_draw(void)
+{
+  const rg_dropout_args p = { .p = 0.25 };
+  int32_t value;
+  rg_graph *g;
+
+  must(rg_ir_new(&g));
+  const int32_t x = outside(g, RG_VALUE_INPUT, "x", 2, 3);
+
+  for (int32_t i = 0; i < 2; i++) {
+    value = node_of(g, &rg_op_dropout, &x, 1, &p, -1);
+    rg_ir_node_at(g, i)->complete = false;
+    must(rg_ir_output_skip(g, i));
+    rg_ir_results_end(g, i);
+    rg_ir_node_at(g, i)->recomputed = i == 1;
+    rg_ir_node_at(g, i)->repeats = i == 1 ? 0 : -1;
+  }
+  returned(g, value, "");
+  if (!is_status(rg_graph_check(g), RG_OK, "a draw of the first node that is repeated")) {
+    printf("# %s\n", rg_error_message());
+  }
+  rg_graph_release(g);
 }
 
 /* A node of a body that stands behind what follows the body. */
@@ -455,6 +568,7 @@ int main(void)
 {
   test_mistakes();
   test_repeats();
+  test_first_draw();
   test_bodies();
   test_written_roles();
   test_lists();
