@@ -236,6 +236,71 @@ static void test_common_modes(void)
   }
 }
 
+/* Nodes that differ in one thing each, so many that some meet in the hash table. */
+static void test_common_near(void)
+{
+  enum { MANY = 240 };
+  static const char *const what[] = {
+    "numbers", "inputs", "operations", "modes", "parents", "sides"
+  };
+
+  for (int32_t which = 0; which < 6; which++) {
+    int32_t x;
+    rg_graph *g = graph(&x);
+    rg_graph *out;
+    const int32_t *order;
+    const int32_t n = which == 4 ? 60 : MANY;
+    int32_t nodes;
+
+    for (int32_t i = 0; i < n; i++) {
+      int32_t in = which == 1 ? outside(g, RG_VALUE_INPUT, "in", 3, 3) : x;
+      int32_t compound;
+
+      if (which == 4) {
+        must(rg_ir_node_add(g, &rg_op_softmax, &x, 1, &(rg_softmax_args){ .axis = 1 }, &compound));
+        must(rg_ir_begin(g, compound));
+      }
+      int32_t y = which == 2   ? unary(g, rg_ops[i % 2 ? RG_OP_EXP : RG_OP_SIN],
+                                       outside(g, RG_VALUE_INPUT, "in", 3, 3))
+                  : which == 5 ? (i % 2 ? added(g, x, outside(g, RG_VALUE_INPUT, "in", 3, 3))
+                                        : added(g, outside(g, RG_VALUE_INPUT, "in", 3, 3), x))
+                               : with_number(g, RG_OP_MUL, in, which == 0 ? i : 7, 0, -1);
+
+      if (which == 3) {
+        rg_graph_modes modes = *rg_ir_modes_of(g, rg_ir_node_at(g, producer(g, y))->modes);
+
+        modes.gemm = i;
+        must(rg_ir_modes_add(g, &modes, &rg_ir_node_at(g, producer(g, y))->modes));
+      }
+      if (which == 4) {
+        rg_ir_end(g);
+        must(rg_ir_output_share(g, compound, y));
+        rg_ir_results_end(g, compound);
+      }
+      returned(g, unary(g, &rg_op_neg, y), "");
+    }
+    out = after(g, common);
+    must(rg_ir_order(out, &order, NULL, &nodes));
+    is_int(nodes, (which == 4 ? 3 : 2) * n, what[which]);
+    rg_graph_release(out);
+  }
+  int32_t x;
+  int32_t n;
+  rg_graph *g = graph(&x);
+  rg_graph *out;
+  const int32_t *order;
+
+  for (int32_t i = 0; i < 2 * MANY; i++) {
+    int32_t y = with_number(g, RG_OP_MUL, x, i % MANY, 0, -1);
+
+    returned(g, unary(g, i < MANY ? &rg_op_neg : &rg_op_relu, y), "");
+  }
+  out = after(g, common);
+  must(rg_ir_order(out, &order, NULL, &n));
+  is_int(n, 3 * MANY, "and each is found again");
+  rg_graph_release(out);
+}
+
 /* Bodies read what their compounds are given. */
 static void test_common_bodies(void)
 {
@@ -456,6 +521,7 @@ int main(void)
   test_common();
   test_common_writes();
   test_common_modes();
+  test_common_near();
   test_common_bodies();
   test_common_hidden();
   test_hidden();
