@@ -59,12 +59,8 @@ bool rg_json_meta(rg_json *j, rg_meta *meta)
     return false;
   }
   at = open + 1;
-  while (*at != ']' || meta->ndim == 0) {
+  while (*at != ']') {
     char *end;
-
-    if (*at == ']') {
-      break;
-    }
     int64_t size = *at >= '0' && *at <= '9' ? strtoll(at, &end, 10) : -1;
 
     if (size < 0 || size > MOST_ELEMENTS || meta->ndim == RG_MAX_DIMS ||

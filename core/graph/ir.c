@@ -97,7 +97,7 @@ rg_status rg_ir_use_room(rg_graph *g, int32_t value, int32_t n)
   if (n <= v->room - v->n_uses) {
     return RG_OK;
   }
-  int32_t room = (int32_t)rg_max_i64((int64_t)v->n_uses + n, 2 * (int64_t)v->room);
+  int32_t room = v->room + v->n_uses + n; /* more than twice as much */
 
   RG_TRY(rg_ir_reserve(&g->use, room, sizeof(rg_ir_use)));
   if (v->n_uses > 0) {
@@ -392,7 +392,7 @@ rg_status rg_ir_node_add(rg_graph *g, const rg_op *op, const int32_t *in, int32_
 static rg_status output_room(rg_graph *g, int32_t number)
 {
   rg_ir_node *node = rg_ir_node_at(g, number);
-  int32_t room = 2 * node->out_room + 1;
+  int32_t room = node->out_room + node->n_out + 1; /* more than twice as much */
 
   if (node->n_out < node->out_room) {
     return RG_OK;

@@ -27,6 +27,10 @@ typedef int32_t rg_ir_text;
 
 enum { RG_IR_NONE = -1 }; /* no value, no node */
 
+/* Bytes of a struct of arguments, and how many are in one, at most: no record has more, which
+** tests/c/test_ir_args.c asks of each. */
+enum { RG_IR_MOST_ARGS = 512, RG_IR_MOST_ARGS_OF = 62 };
+
 typedef struct rg_ir_value {
   rg_meta meta;
   int32_t device;

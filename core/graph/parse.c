@@ -147,7 +147,7 @@ static bool has_room(rg_json *j, size_t n)
   if (n + 4 <= j->room) {
     return true;
   }
-  size_t room = j->room > 0 ? 2 * j->room : FIRST_ROOM;
+  size_t room = j->room + n + FIRST_ROOM; /* twice as much and more */
   char *text = rg_host_alloc(room);
 
   if (text == NULL) {

@@ -27,11 +27,7 @@ static bool has_room(rg_ir_out *o, size_t more)
   if (o->failed || o->n + more < o->room) {
     return !o->failed;
   }
-  size_t room = o->room > 0 ? 2 * o->room : FIRST_ROOM;
-
-  while (room <= o->n + more) {
-    room *= 2;
-  }
+  size_t room = o->room + o->n + more + FIRST_ROOM; /* twice as much and more */
   char *data = rg_host_alloc(room);
 
   if (data == NULL) {

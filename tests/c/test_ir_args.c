@@ -272,8 +272,20 @@ static void test_objects(void)
   }
 }
 
+/* No record has more than there is room for where one is read or a view is followed. */
+static void test_records(void)
+{
+  int32_t larger = 0;
+
+  for (int32_t i = 0; i < rg_record_count(); i++) {
+    larger += rg_ops[i]->args_size > RG_IR_MOST_ARGS || rg_ops[i]->n_args > RG_IR_MOST_ARGS_OF;
+  }
+  is_int(larger, 0, "no record of so many arguments");
+}
+
 int main(void)
 {
+  test_records();
   test_whole();
   test_others();
   test_links();

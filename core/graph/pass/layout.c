@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-enum { MOST_ARGS = 512 };
-
 static void fill(const rg_meta *meta, int64_t *stride)
 {
   int64_t next = 1;
@@ -66,12 +64,12 @@ static void view(rg_layouts *l, const rg_ir_node *node)
 {
   const int32_t from = rg_ir_inputs(l->g, node)[0];
   const int32_t to = rg_ir_outputs(l->g, node)[0];
-  _Alignas(8) char args[MOST_ARGS];
+  _Alignas(8) char args[RG_IR_MOST_ARGS];
   rg_tensor x;
   rg_layout at = { .stride = at.strides };
 
   l->contiguous[to] = false;
-  if (from == RG_IR_NONE || node->op->args_size > sizeof(args)) {
+  if (from == RG_IR_NONE) {
     return;
   }
   rg_layout_stand_in(l, from, &x);
