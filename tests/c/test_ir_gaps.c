@@ -5,6 +5,11 @@
 */
 #include "graph/store.h"
 #include "ir.h"
+#include "op/fill.h"
+#include "op/fused.h"
+#include "op/view.h"
+
+extern const rg_op rg_op_reshape;
 
 /* An input, relu and gelu, which is handed out; in front of them, where told, what is gone. */
 typedef struct pair {
@@ -250,8 +255,90 @@ static void test_many_texts(void)
   rg_graph_release(p.g);
 }
 
+/* Sizes and links behind the last that is there are nothing, however few there are. */
+static void test_junk(void)
+{
+  static const struct {
+    int32_t given;
+    int32_t kept;
+  } each[] = {
+    { -1, 0 }, { 0, 0 }, { 1, 1 }, { RG_MAX_DIMS, RG_MAX_DIMS }, { RG_MAX_DIMS + 1, RG_MAX_DIMS }
+  };
+
+  for (size_t i = 0; i < sizeof(each) / sizeof(each[0]); i++) {
+    rg_fill_args fill;
+    rg_shape_args shape;
+    rg_graph *g;
+    int32_t node;
+    int32_t wrong = 0;
+
+    memset(&fill, 0x55, sizeof(fill));
+    memset(&shape, 0x55, sizeof(shape));
+    fill.meta.ndim = each[i].given;
+    shape.shape.n = each[i].given;
+    must(rg_ir_new(&g));
+    int32_t x = outside(g, RG_VALUE_INPUT, "x", 2, 3);
+
+    must(rg_ir_node_add(g, rg_ops[RG_OP_FILL], NULL, 0, &fill, &node));
+    const rg_fill_args *filled = rg_ir_args(g, rg_ir_node_at(g, node));
+
+    for (int32_t k = 0; k < RG_MAX_DIMS; k++) {
+      wrong += (filled->meta.shape[k] != 0) != (k < each[i].kept);
+    }
+    wrong += filled->value != fill.value || filled->meta.ndim != each[i].given;
+    must(rg_ir_node_add(g, &rg_op_reshape, &x, 1, &shape, &node));
+    const rg_shape_args *sizes = rg_ir_args(g, rg_ir_node_at(g, node));
+
+    for (int32_t k = 0; k < RG_MAX_DIMS; k++) {
+      wrong += (sizes->shape.at[k] != 0) != (k < each[i].kept);
+    }
+    wrong += sizes->shape.n != each[i].given;
+    is_int(wrong, 0, "what is kept of sizes");
+    rg_graph_release(g);
+  }
+  for (int32_t n = -1; n <= RG_FUSED_LINKS + 1; n++) {
+    rg_fused_args args;
+    rg_graph *g;
+    int32_t node;
+    int32_t wrong = 0;
+
+    memset(&args, 0x55, sizeof(args));
+    args.links.n = n;
+    must(rg_ir_new(&g));
+    int32_t x = outside(g, RG_VALUE_INPUT, "x", 2, 3);
+
+    must(rg_ir_node_add(g, rg_ops[RG_OP_FUSED], &x, 1, &args, &node));
+    const rg_fused_args *kept = rg_ir_args(g, rg_ir_node_at(g, node));
+
+    for (int32_t k = 0; k < RG_FUSED_LINKS; k++) {
+      wrong += (kept->links.at[k].id != 0) != (k < n);
+    }
+    is_int(wrong, 0, "what is kept of links");
+    rg_graph_release(g);
+  }
+}
+
+/* A value that is not there, on either side of those that are. */
+static void test_no_value(void)
+{
+  rg_graph *g;
+  int32_t node;
+
+  must(rg_ir_new(&g));
+  int32_t x = outside(g, RG_VALUE_INPUT, "x", 2, 3);
+
+  for (int32_t i = -3; i <= 3; i++) {
+    rg_status status = rg_ir_node_add(g, &rg_op_relu, &i, 1, NULL, &node);
+
+    is_status(status, i == -1 || i == x ? RG_OK : RG_EARG, "an input");
+  }
+  rg_graph_release(g);
+}
+
 int main(void)
 {
+  test_junk();
+  test_no_value();
   test_texts();
   test_arguments();
   test_repeats();

@@ -7,6 +7,8 @@
 #include "ir.h"
 #include "op/binary.h"
 #include "op/fused.h"
+#include "ridge/choice.h"
+#include "ridge/image.h"
 
 /* -- Arguments ------------------------------------------------------------------------------- */
 
@@ -309,8 +311,74 @@ static void test_comments(void)
   rg_graph_release(g);
 }
 
+/* Every mode that is another one than a process begins with; types are not told. */
+static void test_modes(void)
+{
+  static const struct {
+    size_t offset;
+    int32_t value;
+    const char *want;
+  } each[] = {
+    { offsetof(rg_graph_modes, vendor), 0, "no vendor" },
+    { offsetof(rg_graph_modes, autotune), 0, "no autotune" },
+    { offsetof(rg_graph_modes, autotune), 2, "autotune 2" },
+    { offsetof(rg_graph_modes, deterministic), 1, "deterministic" },
+    { offsetof(rg_graph_modes, tf32), 1, "tf32" },
+    { offsetof(rg_graph_modes, gemm), RG_GEMM_ONEDNN, "gemm onednn" },
+    { offsetof(rg_graph_modes, autocast), RG_F32, "autocast f32" },
+    { offsetof(rg_graph_modes, layout), RG_NHWC, NULL },
+    { offsetof(rg_graph_modes, compute), RG_F32, NULL },
+    { offsetof(rg_graph_modes, weight_cast), RG_BF16, NULL },
+    { offsetof(rg_graph_modes, vendor), 1, NULL },
+    { offsetof(rg_graph_modes, autotune), 1, NULL },
+  };
+
+  for (size_t i = 0; i < sizeof(each) / sizeof(each[0]); i++) {
+    rg_graph *g;
+    char want[256];
+
+    must(rg_ir_new(&g));
+    int32_t x = outside(g, RG_VALUE_INPUT, "x", 2, 3);
+    rg_ir_node *node = rg_ir_node_at(g, producer(g, unary(g, &rg_op_relu, x)));
+    rg_graph_modes modes = *rg_ir_modes_of(g, node->modes);
+
+    *(int32_t *)(void *)((char *)&modes + each[i].offset) = each[i].value;
+    must(rg_ir_modes_add(g, &modes, &node->modes));
+    (void)snprintf(want, sizeof(want),
+                   "graph of 1 node\n"
+                   "  %%0: f32[2,3]                                      input x\n"
+                   "  %%1: f32[2,3] = relu(%%0)%s%s\n",
+                   each[i].want != NULL ? "                           ; " : "",
+                   each[i].want != NULL ? each[i].want : "");
+    is_text(g, want, "a mode");
+    rg_graph_release(g);
+  }
+}
+
+/* Costs stand in a file where one of them is there. */
+static void test_costs(void)
+{
+  for (int32_t i = 0; i < 4; i++) {
+    rg_graph *g;
+    const char *text = "";
+
+    must(rg_ir_new(&g));
+    int32_t y = unary(g, &rg_op_relu, outside(g, RG_VALUE_INPUT, "x", 2, 3));
+
+    rg_ir_node_at(g, producer(g, y))->flops = i & 1;
+    rg_ir_node_at(g, producer(g, y))->bytes = i >> 1;
+    must(rg_graph_json(g, &text));
+    ok((strstr(text, i & 1 ? "\"flops\": 1, " : "\"flops\": 0, ") != NULL) == (i > 0) &&
+           (strstr(text, i >> 1 ? "\"bytes\": 1}" : "\"bytes\": 0}") != NULL) == (i > 0),
+       "costs");
+    rg_graph_release(g);
+  }
+}
+
 int main(void)
 {
+  test_modes();
+  test_costs();
   test_whole();
   test_lists();
   test_doubles();
