@@ -122,7 +122,7 @@ static rg_status ordering_new(ordering *o)
   RG_TRY(numbers(&o->order, n));
   o->ready = rg_host_zeroed((size_t)n);
   RG_TRY(o->ready != NULL ? RG_OK : rg_ir_no_memory());
-  return rg_ir_reserve(&o->g->body, n - o->g->body.n, sizeof(int32_t));
+  return rg_ir_reserve(&o->g->body, n, sizeof(int32_t)); /* as many as nodes, and more */
 }
 
 /* Positions, and how many nodes each body has. */
@@ -450,7 +450,7 @@ rg_status rg_ir_remove(rg_graph *g, int32_t node)
   const int32_t *order;
   const int32_t *body = NULL;
   int32_t first;
-  int32_t n = 1;
+  int32_t n;
 
   RG_TRY(check_node(g, node));
   if (!rg_ir_node_at(g, node)->compound) {

@@ -98,18 +98,22 @@ static rg_status visit(rg_merge *m, int32_t number)
   return rg_merge_values(m, y, x);
 }
 
+static rg_status visit_all(rg_merge *m)
+{
+  const int32_t *order;
+  int32_t n;
+
+  RG_TRY(rg_ir_order(m->g, &order, NULL, &n));
+  for (int32_t i = 0; i < n; i++) {
+    RG_TRY(visit(m, order[i]));
+  }
+  return RG_OK;
+}
+
 rg_status rg_pass_arithmetic(rg_graph *g)
 {
   rg_merge m;
-  const int32_t *order;
-  int32_t n = 0;
   rg_status status = rg_merge_begin(&m, g);
 
-  if (status == RG_OK) {
-    status = rg_ir_order(g, &order, NULL, &n);
-  }
-  for (int32_t i = 0; i < n && status == RG_OK; i++) {
-    status = visit(&m, order[i]);
-  }
-  return rg_merge_end(&m, status);
+  return rg_merge_end(&m, status == RG_OK ? visit_all(&m) : status);
 }

@@ -113,8 +113,8 @@ static bool may_fold(site *s)
 {
   const rg_ir_node *norm = rg_ir_node_at(s->g, s->norm);
 
-  if (norm->op->id != RG_OP_BATCH_NORM || !norm->compound || norm->recomputed ||
-      norm->n_in != N_IN || norm->n_out != 1 || rg_ir_modes_of(s->g, norm->modes)->autocast >= 0) {
+  if (norm->op->id != RG_OP_BATCH_NORM || norm->recomputed || norm->n_out != 1 ||
+      rg_ir_modes_of(s->g, norm->modes)->autocast >= 0) {
     return false;
   }
   const rg_batch_norm_options *o = rg_ir_args(s->g, norm);
