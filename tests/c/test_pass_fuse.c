@@ -453,6 +453,28 @@ static void test_stored(void)
   rg_graph_release(out);
 }
 
+/* Two writes become one: who writes later makes the version behind that. */
+static void test_versions(void)
+{
+  const rg_fill_args zero = { .meta = { RG_F32, 2, { 3, 3 } } };
+
+  for (int32_t i = 0; i < 2; i++) {
+    int32_t x;
+    rg_graph *g = graph(&x);
+    int32_t a = i == 0 ? outside(g, RG_VALUE_STATE, "state", 3, 3) : product(g, x, x);
+
+    a = over(g, &rg_op_gelu, over(g, &rg_op_neg, a));
+    a = node_of(g, rg_ops[RG_OP_FILL], NULL, 0, &zero, a);
+    a = over(g, &rg_op_relu, over(g, &rg_op_tanh, a));
+    returned(g, unary(g, &rg_op_neg, a), "");
+    rg_graph *out = after(g, FUSION);
+
+    is_int(rg_ir_value_at(out, rg_ir_outputs(out, rg_ir_node_at(out, i + 2))[0])->version, 3,
+           "three writes are left");
+    rg_graph_release(out);
+  }
+}
+
 /* -- What the node says ------------------------------------------------------------------------ */
 
 static void test_node(void)
@@ -509,6 +531,7 @@ int main(void)
   test_ends();
   test_views();
   test_stored();
+  test_versions();
   test_node();
   is_int(rg_live_tensors(), 0, "no tensor is left");
   return done();
